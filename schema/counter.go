@@ -1,0 +1,64 @@
+package schema
+
+// Counter is a named set of columns. It belongs to a schema and is as immutable:
+// nobody may change a field, nor the columns.
+//
+// Invariant: the ids of Columns rise, and none is above lastColumn.
+type Counter struct {
+	ID      uint32   // rises from 1 in its schema and is never used again
+	Name    string   // unique in its schema
+	Key     string   // the primary key's name
+	Columns []Column // in the order they were added
+	Plain   int      // index in Columns of the one with the empty suffix, or -1
+	Layout  *Layout  // how a new block packs an item: every column Hint bits wide
+
+	keyDeclared bool             // Key was declared, and is not DefaultKey by default
+	lastColumn  uint16           // highest column id ever given
+	fields      map[string]uint8 // index in Columns by name and by suffix; names win
+}
+
+// Field finds a column by its name or else by its suffix, as the fields of
+// Redis's hash commands are looked up. The primary key is no column, and the
+// empty suffix is no field. It allocates nothing.
+func (c *Counter) Field(b []byte) (col int, ok bool) {
+	i, ok := c.fields[string(b)]
+	return int(i), ok
+}
+
+// Index is the position in Columns of the column with that id, or -1.
+func (c *Counter) Index(id uint16) int { return c.Layout.Index(id) }
+
+// KeyDeclared reports whether a statement declared the primary key. One that is
+// not may still be, once.
+func (c *Counter) KeyDeclared() bool { return c.keyDeclared }
+
+// column is the position of the column called name, or -1.
+func (c *Counter) column(name string) int {
+	for i := range c.Columns {
+		if c.Columns[i].Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// finish derives what follows from Columns.
+func (c *Counter) finish() {
+	c.Plain = -1
+	c.fields = make(map[string]uint8, 2*len(c.Columns))
+	for i := range c.Columns {
+		if c.Columns[i].Suffix == "" {
+			c.Plain = i
+		} else {
+			c.fields[c.Columns[i].Suffix] = uint8(i)
+		}
+	}
+	for i := range c.Columns {
+		c.fields[c.Columns[i].Name] = uint8(i)
+	}
+	l, err := NewLayout(c.Columns)
+	if err != nil {
+		panic("schema: BUG: a checked counter has no layout: " + err.Error())
+	}
+	c.Layout = l
+}

@@ -1,0 +1,114 @@
+package schema
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// The kinds of error of this package. Every error wraps one of them, and ErrCorrupt
+// also what is wrong in the durable form. Whatever failed has changed nothing.
+var (
+	// ErrSyntax: a statement that is none: unknown verb, a word too few or too many.
+	ErrSyntax = errors.New("schema: syntax error")
+	// ErrName: a name or suffix of the wrong letters or length.
+	ErrName = errors.New("schema: bad name")
+	// ErrAttribute: an attribute that is unknown, missing, given twice, not a
+	// number, or out of range.
+	ErrAttribute = errors.New("schema: bad attribute")
+	// ErrUnknown: a counter or column that does not exist.
+	ErrUnknown = errors.New("schema: no such counter or column")
+	// ErrClash: a name or suffix that something else bears already.
+	ErrClash = errors.New("schema: name taken")
+	// ErrSchemaMismatch: a definition that differs from the one there is. The
+	// error is a *MismatchError.
+	ErrSchemaMismatch = errors.New("schema: definition differs")
+	// ErrLimit: more counters, columns, ids or text than there may be.
+	ErrLimit = errors.New("schema: limit reached")
+
+	// ErrCorrupt: a durable form (text or layout) that this package did not write.
+	ErrCorrupt = errors.New("schema: corrupt")
+	// ErrTruncated: a binary layout that ends too soon, and is sound up to there.
+	ErrTruncated = errors.New("schema: truncated")
+	// ErrVersion: a durable form of a format this program does not know.
+	ErrVersion = errors.New("schema: unknown format version")
+)
+
+// Error is an error about one word: a name, an attribute, a keyword.
+type Error struct {
+	Kind error  // one of the sentinels of this package
+	Word string // the word at fault, at most MaxName bytes of it
+	Text string // one line: what was got and what was wanted
+}
+
+func (e *Error) Error() string { return e.Text }
+func (e *Error) Unwrap() error { return e.Kind }
+
+// fail makes an Error about word.
+func fail(kind error, word, format string, args ...any) error {
+	return &Error{Kind: kind, Word: clip(word), Text: fmt.Sprintf(format, args...)}
+}
+
+// clip shortens a word of the user's for an error text, which goes out on a
+// connection and into logs: an argument may be a megabyte long.
+func clip(word string) string {
+	if len(word) > MaxName {
+		return word[:MaxName]
+	}
+	return word
+}
+
+// quote is word in quotes, clipped, with everything unprintable escaped.
+func quote(word string) string {
+	if len(word) > MaxName {
+		return strconv.Quote(clip(word)) + "..."
+	}
+	return strconv.Quote(word)
+}
+
+// Difference is one attribute on which a definition and a redefinition disagree.
+type Difference struct {
+	Attribute string // hint, max, default, suffix or primarykey
+	Have      string // as the schema has it
+	Want      string // as the statement has it
+}
+
+// MismatchError says how a redefinition differs from what there is. It wraps
+// ErrSchemaMismatch.
+type MismatchError struct {
+	Counter     string
+	Column      string
+	Differences []Difference // at least one, in the order of the attributes above
+}
+
+func (e *MismatchError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "column %s of counter %s is defined differently:", e.Column, e.Counter)
+	for i, d := range e.Differences {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, " %s have %s want %s", d.Attribute, or(d.Have, `""`), or(d.Want, `""`))
+	}
+	return b.String()
+}
+
+func (e *MismatchError) Unwrap() error { return ErrSchemaMismatch }
+
+// LineError is an error in a line of a script. The caller, who knows the file,
+// puts its name in front.
+type LineError struct {
+	Line int // counted from 1
+	Err  error
+}
+
+func (e *LineError) Error() string { return fmt.Sprintf("line %d: %v", e.Line, e.Err) }
+func (e *LineError) Unwrap() error { return e.Err }
+
+func or(s, empty string) string {
+	if s == "" {
+		return empty
+	}
+	return s
+}

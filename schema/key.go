@@ -1,0 +1,149 @@
+package schema
+
+import (
+	"bytes"
+	"strconv"
+)
+
+// Key is what a key names: a column of an item, or the whole item.
+type Key struct {
+	Counter *Counter
+	Col     int // index in Counter.Columns, or WholeItem
+	Mid     uint64
+}
+
+// WholeItem is the Col of a key that names all columns of an item.
+const WholeItem = -1
+
+// ParseKey reads a key of any form that the package comment draws. ok is false
+// if b is none of them, or names a counter or suffix that does not exist. It
+// allocates nothing and keeps nothing of b.
+func (s *Schema) ParseKey(b []byte) (k Key, ok bool) {
+	c, b, ok := s.cutName(b)
+	if !ok {
+		return Key{}, false
+	}
+	mid, n := parseMid(b)
+	if n == 0 {
+		return Key{}, false
+	}
+	if n < len(b) {
+		if b[n] != '.' {
+			return Key{}, false
+		}
+		a := s.suffixes.find(b, len(b)-n-1)
+		if a.counter == nil || c != nil && a.counter != c {
+			return Key{}, false
+		}
+		return Key{a.counter, a.col, mid}, true
+	}
+	if c == nil {
+		if c = s.first; c == nil {
+			return Key{}, false
+		}
+	}
+	return Key{c, c.Plain, mid}, true
+}
+
+// ParseItem reads a key without suffix, MID or NAME:MID, as the whole item, also
+// where a column with the empty suffix makes ParseKey read it as a number. That
+// is how the commands on whole items reach those. It allocates nothing.
+func (s *Schema) ParseItem(b []byte) (c *Counter, mid uint64, ok bool) {
+	c, b, ok = s.cutName(b)
+	if !ok {
+		return nil, 0, false
+	}
+	mid, n := parseMid(b)
+	if n == 0 || n < len(b) {
+		return nil, 0, false
+	}
+	if c == nil {
+		c = s.first
+	}
+	return c, mid, c != nil
+}
+
+// cutName cuts "NAME:" off b. Without one it answers no counter; ok is false for
+// a name that does not exist.
+func (s *Schema) cutName(b []byte) (c *Counter, rest []byte, ok bool) {
+	// A name starts with a letter or _, all of them above the digits; so does a
+	// brace, and that is a mid.
+	if len(b) == 0 || b[0] <= '9' || b[0] == '{' {
+		return nil, b, true
+	}
+	i := bytes.IndexByte(b[:min(len(b), MaxName+1)], ':')
+	if i < 0 {
+		return nil, nil, false
+	}
+	c = s.names[string(b[:i])]
+	return c, b[i+1:], c != nil
+}
+
+// ParseMid reads a mid alone: decimal digits, leading zeros or not, 0 to MaxMid,
+// in braces or not. It allocates nothing.
+func ParseMid(b []byte) (mid uint64, ok bool) {
+	mid, n := parseMid(b)
+	return mid, n > 0 && n == len(b)
+}
+
+// parseMid reads the mid that b starts with and says how long it is; 0 if there
+// is none.
+func parseMid(b []byte) (mid uint64, n int) {
+	if len(b) > 0 && b[0] == '{' {
+		mid, n = parseDigits(b[1:])
+		if n == 0 || n+1 >= len(b) || b[n+1] != '}' {
+			return 0, 0
+		}
+		return mid, n + 2
+	}
+	return parseDigits(b)
+}
+
+// parseDigits reads the decimal number that b starts with, at most MaxMid, and
+// says how many bytes it has; 0 if there is none. Eight digits at a time with
+// SWAR saves 1 ns of 11 on 16 digits, so it goes digit by digit.
+func parseDigits(b []byte) (v uint64, n int) {
+	for n < len(b) && b[n] == '0' {
+		n++
+	}
+	zeros := n
+	for n < len(b) {
+		d := b[n] - '0'
+		if d > 9 {
+			break
+		}
+		v = v*10 + uint64(d)
+		n++
+	}
+	// 19 digits stay below 2^64, so v is right wherever it is looked at.
+	if n-zeros > 19 || v > MaxMid {
+		return 0, 0
+	}
+	return v, n
+}
+
+// AppendKey appends the key that ParseKey reads as column col of item mid, or as
+// the whole item for WholeItem:
+//
+//	MID          whole item of the first counter
+//	NAME:MID     whole item of any other, or a column with the empty suffix
+//	MID.suffix   every other column
+//
+// Where a column has the empty suffix, the item's key is ParseItem's to read:
+// ParseKey answers the column.
+func (s *Schema) AppendKey(dst []byte, c *Counter, col int, mid uint64) []byte {
+	suffix := ""
+	if col != WholeItem {
+		suffix = c.Columns[col].Suffix
+	}
+	if suffix == "" && (col != WholeItem || s.first == nil || c.ID != s.first.ID) {
+		dst = append(dst, c.Name...)
+		dst = append(dst, ':')
+	}
+	dst = strconv.AppendUint(dst, mid, 10)
+	if suffix != "" {
+		dst = append(dst, '.')
+		dst = append(dst, suffix...)
+	}
+	return dst
+}

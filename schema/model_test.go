@@ -1,0 +1,217 @@
+package schema
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// model is the schema as the package comment tells it, in lists that are searched
+// from end to end. It prints the durable form by itself.
+type model struct {
+	entries []*modelCounter // counters, and keys of counters to come (id 0)
+	lastID  int
+}
+
+type modelCounter struct {
+	id, lastID int
+	name       string
+	key        string // empty: not declared
+	columns    []modelColumn
+}
+
+type modelColumn struct {
+	id int
+	st Statement
+}
+
+func (m *model) find(name string) *modelCounter {
+	for _, e := range m.entries {
+		if e.name == name {
+			return e
+		}
+	}
+	return nil
+}
+
+// apply answers the kind of error, and changes nothing then.
+func (m *model) apply(st Statement) error {
+	e := m.find(st.Counter)
+	switch {
+	case st.Op == AddCounter:
+		if e != nil && e.id != 0 {
+			return nil
+		}
+		m.lastID++
+		n := &modelCounter{name: st.Counter}
+		if e != nil {
+			n.key = e.key
+			m.remove(e)
+		}
+		n.id = m.lastID
+		m.entries = append(m.entries, n)
+		return nil
+
+	case st.Op == DropCounter:
+		if e == nil {
+			return ErrUnknown
+		}
+		m.remove(e)
+		return nil
+
+	case st.PrimaryKey:
+		switch {
+		case e == nil:
+			m.entries = append(m.entries, &modelCounter{name: st.Counter, key: st.Column})
+		case e.column(st.Column) >= 0:
+			return ErrClash
+		case e.key == "":
+			e.key = st.Column
+		case e.key != st.Column:
+			return ErrSchemaMismatch
+		}
+		return nil
+
+	case st.Op == DropColumn:
+		switch {
+		case e == nil:
+			return ErrUnknown
+		case st.Column == e.key, st.Column == "mid" && e.key == "":
+			return ErrClash
+		case e.id == 0, e.column(st.Column) < 0:
+			return ErrUnknown
+		}
+		i := e.column(st.Column)
+		e.columns = append(e.columns[:i:i], e.columns[i+1:]...)
+		return nil
+	}
+
+	if e == nil || e.id == 0 {
+		return ErrUnknown
+	}
+	if st.Column == e.key || st.Column == "mid" && e.key == "" {
+		return ErrClash
+	}
+	if i := e.column(st.Column); i >= 0 {
+		if e.columns[i].st != st {
+			return ErrSchemaMismatch
+		}
+		return nil
+	}
+	for _, o := range m.entries {
+		for _, c := range o.columns {
+			if c.st.Suffix == st.Suffix && (st.Suffix != "" || o == e) {
+				return ErrClash
+			}
+		}
+	}
+	e.lastID++
+	e.columns = append(e.columns, modelColumn{e.lastID, st})
+	return nil
+}
+
+func (m *model) remove(e *modelCounter) {
+	m.entries = slices.DeleteFunc(m.entries, func(o *modelCounter) bool { return o == e })
+}
+
+func (e *modelCounter) column(name string) int {
+	return slices.IndexFunc(e.columns, func(c modelColumn) bool { return c.st.Column == name })
+}
+
+// durable is what AppendText has to write.
+func (m *model) durable() string {
+	var b, later strings.Builder
+	fmt.Fprintln(&b, "schema format=1")
+	for _, e := range m.entries {
+		out := &b
+		if e.id == 0 {
+			out = &later
+		}
+		if e.key != "" {
+			fmt.Fprintf(out, "add column %s %s hint=64 max=64 primarykey\n", e.name, e.key)
+		}
+		if e.id == 0 {
+			continue
+		}
+		fmt.Fprintf(out, "add counter %s id=%d\n", e.name, e.id)
+		for _, c := range e.columns {
+			fmt.Fprintf(out, "add column %s %s hint=%d max=%d default=%d suffix=%s id=%d\n",
+				e.name, c.st.Column, c.st.Hint, c.st.Max, c.st.Default, c.st.Suffix, c.id)
+		}
+		fmt.Fprintf(out, "next column %s id=%d\n", e.name, e.lastID+1)
+	}
+	return fmt.Sprintf("%s%snext counter id=%d\n", &b, &later, m.lastID+1)
+}
+
+// randomStatement draws from few names, so that statements meet.
+func randomStatement(r *rand.Rand) Statement {
+	counter := string(rune('a' + r.IntN(4)))
+	column := []string{"mid", "id", "n", "m", "o", "p"}[r.IntN(6)]
+	switch p := r.IntN(100); {
+	case p < 15:
+		return Statement{Op: AddCounter, Counter: counter}
+	case p < 19:
+		return Statement{Op: DropCounter, Counter: counter}
+	case p < 30:
+		return keyStatement(counter, column)
+	case p < 45:
+		return Statement{Op: DropColumn, Counter: counter, Column: column}
+	default:
+		st := Statement{Op: AddColumn, Counter: counter, Column: column, Hint: uint8(1 + r.IntN(2)), Max: 2}
+		st.Default = uint64(r.IntN(2))
+		st.Suffix = []string{"", "n", "m", "s", "t", "u", "v", "w"}[r.IntN(8)]
+		return st
+	}
+}
+
+func TestSchemaAgainstModel(t *testing.T) {
+	r := newRand(t)
+	for range 40 {
+		s, m := Empty(), &model{}
+		var history []string
+		for range 250 {
+			st := randomStatement(r)
+			history = append(history, st.String())
+			oldText, oldModel := string(s.AppendText(nil)), m.durable()
+			next, err := s.Apply(st)
+			kind := m.apply(st)
+			want := m.durable()
+
+			bad := func(format string, args ...any) {
+				t.Fatalf("%s\nafter:\n%s", fmt.Sprintf(format, args...), strings.Join(history, "\n"))
+			}
+			if !errors.Is(err, kind) || (err == nil) != (kind == nil) {
+				bad("got %v, want %v", err, kind)
+			}
+			if got := string(s.AppendText(nil)); got != oldText {
+				bad("the old schema changed from\n%sto\n%s", oldText, got)
+			}
+			if err != nil {
+				if next != nil || want != oldModel {
+					bad("an error, and a change all the same")
+				}
+				continue
+			}
+			if (next == s) != (want == oldModel) {
+				bad("same schema: %v; same model: %v", next == s, want == oldModel)
+			}
+			if got := string(next.AppendText(nil)); got != want {
+				bad("got\n%swant\n%s", got, want)
+			}
+			checkSchema(t, next)
+			if t.Failed() {
+				bad("the schema is not sound")
+			}
+			// The statement as text does the same, also through a restart.
+			if back, err := ParseDurable([]byte(oldText)); err != nil {
+				bad("%v", err)
+			} else if got := string(parseOnto(t, st.String(), back).AppendText(nil)); got != want {
+				bad("after a restart: got\n%swant\n%s", got, want)
+			}
+			s = next
+		}
+	}
+}

@@ -1,0 +1,66 @@
+package schema
+
+// Schema is the set of counters of a server. It never changes, so any number of
+// goroutines may use it at once. The zero Schema is the empty one.
+//
+// Invariant: counters are in rising order of their ids, none above lastCounter;
+// names and suffixes are what follows from counters.
+type Schema struct {
+	counters    []*Counter
+	pending     []pendingKey // primary keys declared for counters to come
+	lastCounter uint32       // highest counter id ever given
+	size        int          // len(String())
+
+	first    *Counter            // counters[0], or nil
+	names    map[string]*Counter // by name
+	suffixes suffixTable         // without the empty one
+}
+
+// pendingKey is a primary key whose counter has not been added yet.
+type pendingKey struct{ counter, key string }
+
+var empty Schema
+
+// Empty is the schema without counters, which has given no id yet.
+func Empty() *Schema { return &empty }
+
+// IsEmpty reports whether the schema says nothing: no counter, and no primary key
+// declared for one to come. Ids may have been given all the same.
+func (s *Schema) IsEmpty() bool { return len(s.counters) == 0 && len(s.pending) == 0 }
+
+// Counters are the counters in the order they were added. The caller must not
+// change the slice.
+func (s *Schema) Counters() []*Counter { return s.counters }
+
+// Counter is the counter of that name, or nil.
+func (s *Schema) Counter(name string) *Counter { return s.names[name] }
+
+// CounterNamed is Counter for a name that is bytes. It allocates nothing.
+func (s *Schema) CounterNamed(name []byte) *Counter { return s.names[string(name)] }
+
+// CounterByID is the counter of that id, or nil. It takes O(log n) steps.
+func (s *Schema) CounterByID(id uint32) *Counter {
+	lo, hi := 0, len(s.counters)
+	for lo < hi {
+		m := int(uint(lo+hi) >> 1)
+		if s.counters[m].ID < id {
+			lo = m + 1
+		} else {
+			hi = m
+		}
+	}
+	if lo < len(s.counters) && s.counters[lo].ID == id {
+		return s.counters[lo]
+	}
+	return nil
+}
+
+// Apply answers the schema after st, or s itself when st changes nothing.
+// Counters that st does not touch are shared by both schemas, pointer and all.
+func (s *Schema) Apply(st Statement) (*Schema, error) {
+	d := s.thaw()
+	if err := d.apply(st); err != nil {
+		return nil, err
+	}
+	return d.freeze(), nil
+}

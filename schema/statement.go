@@ -1,0 +1,294 @@
+package schema
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Op is what a statement does.
+type Op uint8
+
+// The statements there are. The zero Op is none of them.
+const (
+	AddCounter  Op = iota + 1 // Counter
+	AddColumn                 // Counter, Column and everything else
+	DropColumn                // Counter, Column
+	DropCounter               // Counter
+)
+
+// Statement is one change of a schema. ParseStatement makes sound ones; Apply
+// checks those made by hand. Fields that its Op does not use are zero.
+type Statement struct {
+	Op      Op
+	Counter string
+	Column  string
+
+	// Of AddColumn; a primary key has Hint and Max 64, no Default and no Suffix.
+	Hint       uint8
+	Max        uint8
+	Default    uint64
+	Suffix     string
+	PrimaryKey bool
+}
+
+// ParseStatement reads the words of one statement: those of a command, or of a
+// line of a script. It keeps none of them.
+func ParseStatement[W ~string | ~[]byte](words []W) (Statement, error) {
+	var st Statement
+	if len(words) < 2 {
+		return st, fail(ErrSyntax, "", "a statement has at least 3 words, got %d: want %s", len(words), forms)
+	}
+	// Not more than a clipped word of what is unknown is ever copied.
+	verb, noun := head(words[0]), head(words[1])
+	want := 3
+	switch {
+	case strings.EqualFold(verb, "add") && strings.EqualFold(noun, "counter"):
+		st.Op = AddCounter
+	case strings.EqualFold(verb, "add") && strings.EqualFold(noun, "column"):
+		st.Op, want = AddColumn, 4
+	case strings.EqualFold(verb, "drop") && strings.EqualFold(noun, "column"):
+		st.Op, want = DropColumn, 4
+	case strings.EqualFold(verb, "drop") && strings.EqualFold(noun, "counter"):
+		st.Op = DropCounter
+	default:
+		return st, fail(ErrSyntax, verb, "unknown statement %s %s: want %s", quote(verb), quote(noun), forms)
+	}
+	if len(words) < want || len(words) > want && st.Op != AddColumn {
+		return Statement{}, fail(ErrSyntax, noun, "%s %s takes %d words, got %d", verb, noun, want, len(words))
+	}
+	st.Counter = head(words[2])
+	if want == 4 {
+		st.Column = head(words[3])
+	}
+	if st.Op == AddColumn {
+		// Names first: a wrong name is what the reader of an error looks for first.
+		if err := st.checkNames(); err != nil {
+			return Statement{}, err
+		}
+		if err := parseAttributes(&st, words[4:]); err != nil {
+			return Statement{}, err
+		}
+	}
+	if err := st.check(); err != nil {
+		return Statement{}, err
+	}
+	return st, nil
+}
+
+const forms = "add counter NAME, add column COUNTER NAME attributes, drop column COUNTER NAME or drop counter NAME"
+
+// headMax is where words are cut before they are looked at. It is above all that
+// may be right, so what is cut stays wrong.
+const headMax = 2 * MaxName
+
+func head[W ~string | ~[]byte](w W) string {
+	return string(w[:min(len(w), headMax)])
+}
+
+// parseAttributes reads what follows the name of a column.
+func parseAttributes[W ~string | ~[]byte](st *Statement, words []W) error {
+	const hint, max, dflt, suffix, primarykey = 1, 2, 4, 8, 16
+	seen := 0
+	for _, w := range words {
+		word := head(w)
+		key, value, assigned := strings.Cut(word, "=")
+		bit := 0
+		switch strings.ToLower(key) {
+		case "hint":
+			bit = hint
+		case "max":
+			bit = max
+		case "default":
+			bit = dflt
+		case "suffix":
+			bit = suffix
+		case "primarykey":
+			bit = primarykey
+		default:
+			return fail(ErrAttribute, key, "unknown attribute %s: want hint=, max=, default=, suffix= or primarykey", quote(key))
+		}
+		if seen&bit != 0 {
+			return fail(ErrAttribute, key, "attribute %s is given twice", key)
+		}
+		seen |= bit
+		if assigned == (bit == primarykey) {
+			if assigned {
+				return fail(ErrAttribute, key, "attribute %s takes no value, got %s", key, quote(word))
+			}
+			return fail(ErrAttribute, key, "attribute %s needs a value: want %s=VALUE", key, key)
+		}
+		var err error
+		switch bit {
+		case hint:
+			st.Hint, err = parseWidth(key, value)
+		case max:
+			st.Max, err = parseWidth(key, value)
+		case dflt:
+			st.Default, err = parseNumber(key, value)
+		case suffix:
+			st.Suffix = value
+		case primarykey:
+			st.PrimaryKey = true
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if st.PrimaryKey {
+		if seen&(dflt|suffix) != 0 {
+			return fail(ErrAttribute, "primarykey", "the primary key %s has no default and no suffix", st.Column)
+		}
+		if seen&hint == 0 {
+			st.Hint = 64
+		}
+		if seen&max == 0 {
+			st.Max = 64
+		}
+		return nil
+	}
+	if seen&hint == 0 {
+		return fail(ErrAttribute, "hint", "attribute hint is missing: column %s needs hint=BITS", st.Column)
+	}
+	if seen&max == 0 {
+		st.Max = st.Hint
+	}
+	return nil
+}
+
+func parseWidth(key, value string) (uint8, error) {
+	n, err := parseNumber(key, value)
+	if err != nil {
+		return 0, err
+	}
+	if n < 1 || n > 64 {
+		return 0, fail(ErrAttribute, key, "%s=%s is out of range: want 1 to 64 bits", key, value)
+	}
+	return uint8(n), nil
+}
+
+// parseNumber takes no more than the 20 digits of 2^64-1, so that a number that
+// was cut at headMax is no number.
+func parseNumber(key, value string) (uint64, error) {
+	n, err := strconv.ParseUint(value, 10, 64)
+	if err != nil || len(value) > 20 {
+		return 0, fail(ErrAttribute, key, "%s=%s is not a number: want 1 to 20 decimal digits, at most 2^64-1", key, quote(value))
+	}
+	return n, nil
+}
+
+// check holds st to every rule that needs no schema.
+func (st *Statement) check() error {
+	if err := st.checkNames(); err != nil {
+		return err
+	}
+	if st.Op != AddColumn {
+		return nil
+	}
+	if st.PrimaryKey {
+		if st.Hint != 64 || st.Max != 64 {
+			return fail(ErrAttribute, "primarykey", "the primary key %s has hint=%d max=%d: want hint=64 max=64", st.Column, st.Hint, st.Max)
+		}
+		if st.Default != 0 || st.Suffix != "" {
+			return fail(ErrAttribute, "primarykey", "the primary key %s has no default and no suffix", st.Column)
+		}
+		return nil
+	}
+	if st.Hint < 1 || st.Hint > st.Max || st.Max > 64 {
+		return fail(ErrAttribute, "hint", "column %s has hint=%d max=%d: want 1 <= hint <= max <= 64", st.Column, st.Hint, st.Max)
+	}
+	if st.Default > Limit(st.Max) {
+		return fail(ErrAttribute, "default", "default=%d is out of range: a column of max=%d holds 0 to %d", st.Default, st.Max, Limit(st.Max))
+	}
+	if len(st.Suffix) > MaxName {
+		return fail(ErrName, st.Suffix, "suffix %s is too long: want at most %d bytes", quote(st.Suffix), MaxName)
+	}
+	for i := range len(st.Suffix) {
+		if !isWord(st.Suffix[i]) {
+			return fail(ErrName, st.Suffix, "bad suffix %s: want letters, digits and _", quote(st.Suffix))
+		}
+	}
+	return nil
+}
+
+// checkNames holds the names of st, and that it is a statement, to the rules.
+func (st *Statement) checkNames() error {
+	if st.Op < AddCounter || st.Op > DropCounter {
+		return fail(ErrSyntax, "", "unknown statement: op %d", st.Op)
+	}
+	if err := checkName("counter", st.Counter); err != nil {
+		return err
+	}
+	if st.Op == AddColumn || st.Op == DropColumn {
+		return checkName("column", st.Column)
+	}
+	return nil
+}
+
+func checkName(what, name string) error {
+	if len(name) > MaxName {
+		return fail(ErrName, name, "%s name %s is too long: want at most %d bytes", what, quote(name), MaxName)
+	}
+	bad := name == "" || '0' <= name[0] && name[0] <= '9'
+	for i := 0; i < len(name) && !bad; i++ {
+		bad = !isWord(name[i])
+	}
+	if bad {
+		return fail(ErrName, name, "bad %s name %s: want letters, digits and _, no digit first", what, quote(name))
+	}
+	return nil
+}
+
+// isWord reports whether c may stand in a name or suffix.
+func isWord(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_'
+}
+
+// String is the statement as a script has it, every attribute included.
+func (st Statement) String() string { return string(st.append(nil)) }
+
+func (st *Statement) append(dst []byte) []byte {
+	switch st.Op {
+	case AddCounter:
+		dst = append(dst, "add counter "...)
+	case AddColumn:
+		dst = append(dst, "add column "...)
+	case DropColumn:
+		dst = append(dst, "drop column "...)
+	case DropCounter:
+		dst = append(dst, "drop counter "...)
+	default:
+		return append(dst, "unknown statement"...)
+	}
+	dst = append(dst, st.Counter...)
+	if st.Op == AddColumn || st.Op == DropColumn {
+		dst = append(dst, ' ')
+		dst = append(dst, st.Column...)
+	}
+	if st.Op != AddColumn {
+		return dst
+	}
+	dst = append(dst, " hint="...)
+	dst = strconv.AppendUint(dst, uint64(st.Hint), 10)
+	dst = append(dst, " max="...)
+	dst = strconv.AppendUint(dst, uint64(st.Max), 10)
+	if st.PrimaryKey {
+		return append(dst, " primarykey"...)
+	}
+	dst = append(dst, " default="...)
+	dst = strconv.AppendUint(dst, st.Default, 10)
+	dst = append(dst, " suffix="...)
+	return append(dst, st.Suffix...)
+}
+
+// keyStatement declares the primary key of a counter.
+func keyStatement(counter, key string) Statement {
+	return Statement{Op: AddColumn, Counter: counter, Column: key, Hint: 64, Max: 64, PrimaryKey: true}
+}
+
+// columnStatement adds c to a counter.
+func columnStatement(counter string, c *Column) Statement {
+	return Statement{
+		Op: AddColumn, Counter: counter, Column: c.Name,
+		Hint: c.Hint, Max: c.Max, Default: c.Default, Suffix: c.Suffix,
+	}
+}
