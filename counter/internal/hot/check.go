@@ -1,0 +1,62 @@
+package hot
+
+import "fmt"
+
+// Check verifies the invariants of the package comment. It takes time in proportion to the table: it is for
+// tests and for offline tools.
+func (t *Table) Check() error {
+	passed := make([]int, t.m)
+	entries := 0
+	var err error
+	n := 0
+	t.each(func(s Slot) bool {
+		n++
+		mid := t.Mid(s)
+		if mid < t.lo || mid >= t.hi {
+			err = fmt.Errorf("hot: slot %d: mid %d outside [%d,%d)", s, mid, t.lo, t.hi)
+			return false
+		}
+		if f, ok := t.Find(mid); !ok || f != s {
+			err = fmt.Errorf("hot: slot %d: mid %d is found at %d, %v", s, mid, f, ok)
+			return false
+		}
+		b, _, h := t.place(mid)
+		for step := t.step(h); b != uint64(s>>3); b = t.next(b, step) {
+			passed[b]++
+		}
+		for c := range t.columns {
+			col := &t.columns[c]
+			if p := t.packed(s, col); col.mark != ^uint64(0) && p == col.mark {
+				entries++
+				if t.over.n == 0 {
+					err = fmt.Errorf("hot: slot %d column %d: marked, but the overflow table is empty", s, c)
+					return false
+				}
+				if _, found := t.over.find(t.overKey(s, c)); !found {
+					err = fmt.Errorf("hot: slot %d column %d: marked, but not in the overflow table", s, c)
+					return false
+				}
+			}
+			if v := t.Get(s, c); v > col.limit {
+				err = fmt.Errorf("hot: slot %d column %d: got %d, want at most %d", s, c, v, col.limit)
+				return false
+			}
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	for b, want := range passed {
+		if got := int(load8(t.base, uintptr(b)*t.stride+laneBytes)); got != want && got != 255 {
+			return fmt.Errorf("hot: bucket %d: got passed %d, want %d", b, got, want)
+		}
+	}
+	if n != t.n {
+		return fmt.Errorf("hot: got %d used lanes, want %d", n, t.n)
+	}
+	if entries != t.over.n {
+		return fmt.Errorf("hot: got %d overflow entries, want %d marks", t.over.n, entries)
+	}
+	return nil
+}

@@ -1,0 +1,121 @@
+package hot
+
+import "math/bits"
+
+const (
+	slotsPerBucket = 8
+	laneBytes      = 2 * slotsPerBucket
+	headerBytes    = laneBytes + 1 // lanes and the passed count
+
+	probeBits = 5  // of a lane: probe number + 1
+	quoBits   = 11 // of a lane: low bits of the quotient
+
+	// MaxProbes is how many buckets a key may look at. At 95 % load two in a million inserts need more.
+	MaxProbes = 1<<probeBits - 1
+
+	// EndMid is the exclusive end of the id space: mids are 0..EndMid-1.
+	EndMid = uint64(1) << 63
+
+	// MaxBuckets bounds a table to 8 Mi slots, so that a slot number takes 23 bits.
+	MaxBuckets = 1 << 20
+)
+
+// geometry maps keys to places and back. It is immutable, so it may be used without any lock.
+type geometry struct {
+	lo, hi uint64 // range of mids, hi exclusive
+	m      uint64 // buckets, prime (or 1)
+	inv    uint64 // (2^64-1)/m, to divide by multiplication
+	seed   uint64
+	probes uint // min(MaxProbes, m)
+	rest   uint // quotient bits that the lane does not hold
+}
+
+func newGeometry(lo, hi, m, seed uint64) geometry {
+	g := geometry{lo: lo, hi: hi, m: m, inv: ^uint64(0) / m, seed: seed, probes: MaxProbes}
+	if m < MaxProbes {
+		g.probes = uint(m)
+	}
+	if q := uint(bits.Len64((hi - 1 - lo) / m)); q > quoBits {
+		g.rest = q - quoBits
+	}
+	return g
+}
+
+// divmod returns x/m and x%m. inv > 2^64/m - 1 - 1/m, so x*inv/2^64 > x/m - 1 and the estimate is the
+// quotient or one less.
+func (g *geometry) divmod(x uint64) (q, r uint64) {
+	q, _ = bits.Mul64(x, g.inv)
+	r = x - q*g.m
+	if r >= g.m {
+		q, r = q+1, r-g.m
+	}
+	return q, r
+}
+
+// hash mixes a quotient; its high bits decide f(q), another multiple's high bits the step.
+func (g *geometry) hash(q uint64) uint64 {
+	h := (q ^ g.seed) * 0x9e3779b97f4a7c15
+	h ^= h >> 32
+	return h * 0xd6e8feb86659fd93
+}
+
+// offset is f(q) of the package comment: 0..m-1.
+func (g *geometry) offset(h uint64) uint64 {
+	f, _ := bits.Mul64(h, g.m)
+	return f
+}
+
+// step is 1..m-1 (0 for the single bucket, which is never left).
+func (g *geometry) step(h uint64) uint64 {
+	if g.m == 1 {
+		return 0
+	}
+	s, _ := bits.Mul64((h^h>>29)*0xbf58476d1ce4e5b9, g.m-1)
+	return s + 1
+}
+
+// place returns the first bucket, the quotient and its hash for mid in [lo, hi).
+func (g *geometry) place(mid uint64) (bucket, q, h uint64) {
+	q, r := g.divmod(mid - g.lo)
+	h = g.hash(q)
+	bucket = r + g.offset(h)
+	if bucket >= g.m {
+		bucket -= g.m
+	}
+	return bucket, q, h
+}
+
+// back returns (bucket - n) mod m, for n up to 2^32.
+func (g *geometry) back(bucket, n uint64) uint64 {
+	_, n = g.divmod(n)
+	if bucket < n {
+		bucket += g.m
+	}
+	return bucket - n
+}
+
+// unplace returns the mid whose quotient q was found at its probe-th bucket: the inverse of place and probing.
+func (g *geometry) unplace(bucket, q uint64, probe uint) uint64 {
+	h := g.hash(q)
+	r := g.back(bucket, g.offset(h)+uint64(probe)*g.step(h))
+	return g.lo + q*g.m + r
+}
+
+// primeAtLeast returns the smallest prime >= n, by trial division: a table is made once for thousands of inserts.
+func primeAtLeast(n uint64) uint64 {
+	if n <= 2 {
+		return n
+	}
+	for n |= 1; ; n += 2 {
+		prime := true
+		for d := uint64(3); d*d <= n; d += 2 {
+			if n%d == 0 {
+				prime = false
+				break
+			}
+		}
+		if prime {
+			return n
+		}
+	}
+}

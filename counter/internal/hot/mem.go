@@ -1,0 +1,79 @@
+package hot
+
+import (
+	"encoding/binary"
+	"unsafe"
+)
+
+// All unsafe memory access of the package is in this file. Offsets are computed from m, stride and W only, and
+// New checks once that the last bucket's last word lies inside the memory it was given; tailPad keeps the 8- and
+// 9-byte accesses of the last item inside too.
+
+// tailPad is how many bytes behind the last bucket a load or store may touch.
+const tailPad = 16
+
+var bigEndian = binary.NativeEndian.Uint16([]byte{0, 1}) == 1
+
+// load64 reads 8 bytes little-endian at any alignment.
+func load64(base unsafe.Pointer, off uintptr) uint64 {
+	v := *(*uint64)(unsafe.Add(base, off))
+	if bigEndian {
+		v = swap64(v)
+	}
+	return v
+}
+
+func store64(base unsafe.Pointer, off uintptr, v uint64) {
+	if bigEndian {
+		v = swap64(v)
+	}
+	*(*uint64)(unsafe.Add(base, off)) = v
+}
+
+func load16(base unsafe.Pointer, off uintptr) uint16 {
+	v := *(*uint16)(unsafe.Add(base, off))
+	if bigEndian {
+		v = v<<8 | v>>8
+	}
+	return v
+}
+
+func store16(base unsafe.Pointer, off uintptr, v uint16) {
+	if bigEndian {
+		v = v<<8 | v>>8
+	}
+	*(*uint16)(unsafe.Add(base, off)) = v
+}
+
+func load8(base unsafe.Pointer, off uintptr) uint8     { return *(*uint8)(unsafe.Add(base, off)) }
+func store8(base unsafe.Pointer, off uintptr, v uint8) { *(*uint8)(unsafe.Add(base, off)) = v }
+
+func swap64(v uint64) uint64 {
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], v)
+	return binary.BigEndian.Uint64(b[:])
+}
+
+// loadBits reads width (1..64) bits that start bit bits behind byte off, least significant first.
+func loadBits(base unsafe.Pointer, off uintptr, bit, width uint) uint64 {
+	off += uintptr(bit >> 3)
+	bit &= 7
+	v := load64(base, off) >> bit
+	if bit+width > 64 {
+		v |= uint64(load8(base, off+8)) << (64 - bit)
+	}
+	return v & (^uint64(0) >> (64 - width))
+}
+
+// storeBits writes width (1..64) bits of v; bits around them stay. v must fit.
+func storeBits(base unsafe.Pointer, off uintptr, bit, width uint, v uint64) {
+	off += uintptr(bit >> 3)
+	bit &= 7
+	mask := ^uint64(0) >> (64 - width)
+	w := load64(base, off)
+	store64(base, off, w&^(mask<<bit)|v<<bit)
+	if bit+width > 64 {
+		hi := load8(base, off+8)
+		store8(base, off+8, hi&^uint8(mask>>(64-bit))|uint8(v>>(64-bit)))
+	}
+}

@@ -1,0 +1,8 @@
+//go:build !amd64 && !arm64
+
+package hot
+
+import "unsafe"
+
+// prefetch does nothing here: correctness never depends on it.
+func prefetch(unsafe.Pointer) {}

@@ -1,0 +1,97 @@
+package hot
+
+import (
+	"math/bits"
+	"slices"
+)
+
+// each calls f for every item, in no useful order (bucket by bucket), until f returns false.
+func (t *Table) each(f func(s Slot) bool) {
+	for b := uint64(0); b < t.m; b++ {
+		off := uintptr(b) * t.stride
+		for half := uintptr(0); half < 2; half++ {
+			used := ^match(load64(t.base, off+8*half), 0) & (^uint64(laneLow))
+			for ; used != 0; used &= used - 1 {
+				if !f(Slot(b<<3 + uint64(half)*4 + uint64(bits.TrailingZeros64(used))>>4)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// CopyTo inserts the items with mids in the range of dst into dst, column by column id: a column that dst has and
+// t lacks gets its default, one that only t has is left out. The error is ErrFull or nil; after ErrFull dst holds
+// part of the items and must be thrown away. t is only read.
+func (t *Table) CopyTo(dst *Table) error {
+	from := make([]int, len(dst.columns))
+	for c := range from {
+		from[c] = t.layout.Index(dst.layout.Fields[c].ID)
+	}
+	var err error
+	t.each(func(s Slot) bool {
+		mid := t.Mid(s)
+		if mid < dst.lo || mid >= dst.hi {
+			return true
+		}
+		var d Slot
+		if d, _, err = dst.Insert(mid); err != nil {
+			return false
+		}
+		for c, src := range from {
+			if src < 0 {
+				continue
+			}
+			if v := t.Get(s, src); v != dst.columns[c].preset {
+				dst.Set(d, c, v)
+			}
+		}
+		return true
+	})
+	return err
+}
+
+// quantileSample is how many items Quantile looks at. With 1024 the rank it finds is within 1.6 % (one standard
+// deviation) of the rank asked for.
+const quantileSample = 1024
+
+// Quantile returns a mid such that about the given fraction (0..1) of the items lie below it, and at least one below
+// and one not below it. ok is false when there is no such mid (fewer than two items).
+//
+// Buckets are in pseudo-random order of mids, so the items of the first ones are a random sample of all.
+func (t *Table) Quantile(fraction float64) (mid uint64, ok bool) {
+	sample := make([]uint64, 0, quantileSample)
+	t.each(func(s Slot) bool {
+		sample = append(sample, t.Mid(s))
+		return len(sample) < quantileSample
+	})
+	if len(sample) < 2 {
+		return 0, false
+	}
+	slices.Sort(sample)
+	i := min(max(1, int(fraction*float64(len(sample)))), len(sample)-1)
+	return sample[i], true
+}
+
+// AppendMids appends all mids >= from, in no order.
+func (t *Table) AppendMids(dst []uint64, from uint64) []uint64 {
+	t.each(func(s Slot) bool {
+		if mid := t.Mid(s); mid >= from {
+			dst = append(dst, mid)
+		}
+		return true
+	})
+	return dst
+}
+
+// Count returns how many items have mids in [lo, hi).
+func (t *Table) Count(lo, hi uint64) int {
+	n := 0
+	t.each(func(s Slot) bool {
+		if mid := t.Mid(s); mid >= lo && mid < hi {
+			n++
+		}
+		return true
+	})
+	return n
+}

@@ -1,0 +1,314 @@
+package hot
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"unsafe"
+
+	"github.com/counterd/counterd/schema"
+)
+
+// ErrFull is returned by Insert when the table has reached its item limit or all buckets of the key's probe
+// sequence are full. The table is unchanged and stays fully usable; the caller makes room by a split or a bigger table.
+var ErrFull = errors.New("hot: block is full")
+
+// Slot names the place of an item. It stays valid until the item is deleted: items never move inside a table.
+type Slot uint32
+
+// Config describes a table to be made.
+type Config struct {
+	Lo, Hi  uint64         // range of mids, Lo < Hi <= EndMid
+	Buckets int            // see BucketsFor
+	Layout  *schema.Layout // packing of an item
+	Seed    uint64         // of the hash; any value
+}
+
+// column is a schema.Field made ready for the hot path.
+type column struct {
+	off    uint   // bit in the item, quotient rest included
+	width  uint   // packed bits
+	mark   uint64 // the all-ones pattern that points to the overflow table; ^0 when the column has none
+	limit  uint64 // largest value
+	preset uint64 // value of a column never set
+}
+
+// Table is one hot block. It is NOT safe for concurrent use, with one exception: Prefetch, Lo, Hi, Layout and
+// Bytes use immutable fields only and may be called at any time.
+type Table struct {
+	geometry
+	base    unsafe.Pointer // data[0]
+	stride  uintptr        // bytes of a bucket
+	width   uint           // bits of an item in its bucket: W of the package comment
+	columns []column
+	layout  *schema.Layout
+	data    []byte
+
+	// Written by Insert, Delete and Set only.
+	n        int
+	maxItems int
+	over     overflow
+}
+
+// BucketsFor returns how many buckets hold items at the given load (0..1).
+func BucketsFor(items int, load float64) int {
+	b := int(float64(items)/load/slotsPerBucket) + 1
+	return int(min(primeAtLeast(uint64(b)), MaxBuckets-3)) // 2^20-3 is prime
+}
+
+// Bytes returns how much memory New needs for the table.
+func (c Config) Bytes() int {
+	g := newGeometry(c.Lo, c.Hi, uint64(c.Buckets), c.Seed)
+	return c.Buckets*(headerBytes+int(g.rest)+c.Layout.Bits) + tailPad
+}
+
+// maxLoad is how full Insert makes a table. Above it, looking for an absent key takes more than 3 buckets.
+const maxLoad = 0.96
+
+// New makes an empty table in mem, by value, so that the engine can keep it inside its block (one cache miss less), which must be zero and at least c.Bytes() long. The table uses mem as long as
+// it lives. An impossible Config is a bug of the caller and panics.
+func New(c Config, mem []byte) Table {
+	if c.Lo >= c.Hi || c.Hi > EndMid || c.Buckets < 1 || c.Buckets > MaxBuckets {
+		panic(fmt.Sprintf("hot: bad config: range [%d,%d) with %d buckets", c.Lo, c.Hi, c.Buckets))
+	}
+	if len(mem) < c.Bytes() {
+		panic(fmt.Sprintf("hot: got %d bytes of memory, want %d", len(mem), c.Bytes()))
+	}
+	t := Table{
+		geometry: newGeometry(c.Lo, c.Hi, primeAtLeast(uint64(c.Buckets)), c.Seed),
+		base:     unsafe.Pointer(&mem[0]),
+		layout:   c.Layout,
+		data:     mem,
+	}
+	if t.m != uint64(c.Buckets) {
+		panic(fmt.Sprintf("hot: %d buckets: not a prime", c.Buckets))
+	}
+	t.width = t.rest + uint(c.Layout.Bits)
+	t.stride = uintptr(headerBytes + t.width)
+	t.maxItems = max(1, int(maxLoad*float64(c.Buckets*slotsPerBucket)))
+	t.columns = make([]column, len(c.Layout.Fields))
+	for i := range t.columns {
+		f := &c.Layout.Fields[i]
+		col := column{off: t.rest + uint(f.Off), width: uint(f.Width), mark: ^uint64(0), limit: f.Limit(), preset: f.Default}
+		if f.Overflows() {
+			col.mark = f.Mark()
+		}
+		if f.Limit() >= 1<<narrowValueBits || c.Buckets*slotsPerBucket*len(c.Layout.Fields) >= narrowKeyLimit {
+			t.over.wide = true
+		}
+		t.columns[i] = col
+	}
+	return t
+}
+
+// Lo and Hi are the range of mids, Hi exclusive.
+func (t *Table) Lo() uint64 { return t.lo }
+
+// Hi is the end of the range, exclusive.
+func (t *Table) Hi() uint64 { return t.hi }
+
+// Layout is how the items are packed.
+func (t *Table) Layout() *schema.Layout { return t.layout }
+
+// Len is the number of items.
+func (t *Table) Len() int { return t.n }
+
+// Slots is the number of places for items.
+func (t *Table) Slots() int { return int(t.m) * slotsPerBucket }
+
+// Bytes is the memory in use: buckets and overflow table.
+func (t *Table) Bytes() int {
+	return int(t.m)*int(t.stride) + tailPad + 8*len(t.over.words)
+}
+
+// Overflows is the number of values in the overflow table.
+func (t *Table) Overflows() int { return t.over.n }
+
+// Prefetch starts to load the bucket where mid, in [Lo, Hi), would be. It needs no lock. A batch that prefetches all
+// its keys before it uses the first pays for one cache miss, not for one each.
+func (t *Table) Prefetch(mid uint64) {
+	b, _, _ := t.place(mid)
+	prefetch(unsafe.Add(t.base, uintptr(b)*t.stride))
+}
+
+const (
+	laneOnes = 0x0001000100010001
+	laneLow  = 0x7fff7fff7fff7fff
+)
+
+// match returns a word with bit 15 of each 16-bit lane of w set where the lane equals v (repeated in all lanes).
+// Adding 0x7fff carries into bit 15 for every non-zero low part and never beyond, so unlike the shorter (x-1)&^x
+// form a lane is never reported because of its neighbour.
+func match(w, v uint64) uint64 {
+	x := w ^ v
+	return ^((x&laneLow + laneLow) | x | laneLow)
+}
+
+// Find returns the slot of mid, which must be in [Lo, Hi).
+func (t *Table) Find(mid uint64) (Slot, bool) {
+	b, q, h := t.place(mid)
+	lane := (q<<probeBits&0xffff | 1) * laneOnes
+	rest := q >> quoBits
+	var step uint64
+	for i := uint(0); ; {
+		off := uintptr(b) * t.stride
+		if m := match(load64(t.base, off), lane); m != 0 {
+			if s, ok := t.verify(off, m, 0, rest); ok {
+				return Slot(b<<3 + uint64(s)), true
+			}
+		}
+		if m := match(load64(t.base, off+8), lane); m != 0 {
+			if s, ok := t.verify(off, m, 4, rest); ok {
+				return Slot(b<<3 + uint64(s)), true
+			}
+		}
+		if i++; i == t.probes || load8(t.base, off+laneBytes) == 0 {
+			return 0, false
+		}
+		if i == 1 {
+			step = t.step(h)
+		}
+		if b += step; b >= t.m {
+			b -= t.m
+		}
+		lane += laneOnes
+	}
+}
+
+// verify looks for a slot, among the lanes that match, whose item has the quotient's other bits.
+func (t *Table) verify(off uintptr, m uint64, first uint, rest uint64) (uint, bool) {
+	for ; m != 0; m &= m - 1 {
+		s := first + uint(bits.TrailingZeros64(m))>>4
+		if t.rest == 0 || loadBits(t.base, off+headerBytes, s*t.width, t.rest) == rest {
+			return s, true
+		}
+	}
+	return 0, false
+}
+
+// Insert returns the slot of mid, which must be in [Lo, Hi), and whether it was there already. A new item has
+// every column at its default. The error is ErrFull or nil.
+func (t *Table) Insert(mid uint64) (s Slot, found bool, err error) {
+	if s, found = t.Find(mid); found {
+		return s, true, nil
+	}
+	if t.n >= t.maxItems {
+		return 0, false, ErrFull
+	}
+	// mid is nowhere on its probe sequence, so the first free slot of the sequence is its place.
+	b, q, h := t.place(mid)
+	step := t.step(h)
+	free, at := uint64(0), b
+	var i uint
+	for i = 0; ; at = t.next(at, step) {
+		off := uintptr(at) * t.stride
+		if free = match(load64(t.base, off), 0); free != 0 {
+			free = uint64(bits.TrailingZeros64(free)) >> 4
+			break
+		}
+		if free = match(load64(t.base, off+8), 0); free != 0 {
+			free = 4 + uint64(bits.TrailingZeros64(free))>>4
+			break
+		}
+		if i++; i == t.probes {
+			return 0, false, ErrFull
+		}
+	}
+	for j := uint(0); j < i; j, b = j+1, t.next(b, step) {
+		off := uintptr(b)*t.stride + laneBytes
+		if c := load8(t.base, off); c != 255 {
+			store8(t.base, off, c+1)
+		}
+	}
+	off := uintptr(at) * t.stride
+	store16(t.base, off+2*uintptr(free), uint16(q<<probeBits)|uint16(i+1))
+	if t.rest > 0 {
+		storeBits(t.base, off+headerBytes, uint(free)*t.width, t.rest, q>>quoBits)
+	}
+	t.n++
+	s = Slot(at<<3 + free)
+	for c := range t.columns {
+		t.Set(s, c, t.columns[c].preset)
+	}
+	return s, false, nil
+}
+
+func (t *Table) next(b, step uint64) uint64 {
+	if b += step; b >= t.m {
+		b -= t.m
+	}
+	return b
+}
+
+// Delete removes the item at s.
+func (t *Table) Delete(s Slot) {
+	for c := range t.columns {
+		col := &t.columns[c]
+		if col.mark != ^uint64(0) && t.packed(s, col) == col.mark {
+			t.over.delete(t.overKey(s, c))
+		}
+	}
+	b, q, probe := t.lane(s)
+	h := t.hash(q)
+	step := t.step(h)
+	at := t.back(b, uint64(probe)*step)
+	for ; probe > 0; probe, at = probe-1, t.next(at, step) {
+		off := uintptr(at)*t.stride + laneBytes
+		if c := load8(t.base, off); c != 255 {
+			store8(t.base, off, c-1)
+		}
+	}
+	store16(t.base, uintptr(s>>3)*t.stride+2*uintptr(s&7), 0)
+	t.n--
+}
+
+// lane returns the bucket, quotient and probe number of a used slot.
+func (t *Table) lane(s Slot) (bucket, q uint64, probe uint) {
+	bucket = uint64(s >> 3)
+	off := uintptr(bucket) * t.stride
+	l := load16(t.base, off+2*uintptr(s&7))
+	q = uint64(l >> probeBits)
+	if t.rest > 0 {
+		q |= loadBits(t.base, off+headerBytes, uint(s&7)*t.width, t.rest) << quoBits
+	}
+	return bucket, q, uint(l&(1<<probeBits-1)) - 1
+}
+
+// Mid returns the key of the item at s.
+func (t *Table) Mid(s Slot) uint64 {
+	b, q, probe := t.lane(s)
+	return t.unplace(b, q, probe)
+}
+
+func (t *Table) packed(s Slot, col *column) uint64 {
+	return loadBits(t.base, uintptr(s>>3)*t.stride+headerBytes, uint(s&7)*t.width+col.off, col.width)
+}
+
+func (t *Table) overKey(s Slot, c int) uint64 { return uint64(s)*uint64(len(t.columns)) + uint64(c) }
+
+// Get returns column c (an index into Layout) of the item at s.
+func (t *Table) Get(s Slot, c int) uint64 {
+	col := &t.columns[c]
+	v := t.packed(s, col)
+	if v == col.mark {
+		return t.over.get(t.overKey(s, c))
+	}
+	return v
+}
+
+// Limit is the largest value of column c.
+func (t *Table) Limit(c int) uint64 { return t.columns[c].limit }
+
+// Set stores v, at most Limit(c), in column c of the item at s.
+func (t *Table) Set(s Slot, c int, v uint64) {
+	col := &t.columns[c]
+	if col.mark != ^uint64(0) {
+		if v >= col.mark {
+			t.over.set(t.overKey(s, c), v)
+			v = col.mark
+		} else if t.over.n != 0 && t.packed(s, col) == col.mark {
+			t.over.delete(t.overKey(s, c))
+		}
+	}
+	storeBits(t.base, uintptr(s>>3)*t.stride+headerBytes, uint(s&7)*t.width+col.off, col.width, v)
+}
