@@ -1,0 +1,280 @@
+package counter
+
+import (
+	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/schema"
+)
+
+// Batch runs operations on the store, many at once: Run finds all their blocks and asks for their cache lines before it
+// waits for the first, and locks a block once for neighbouring operations on it.
+//
+// Between Begin (or BeginExclusive) and End the schema stands still, and with BeginExclusive everything else does.
+// A goroutine must not Begin a second Batch, or call a method of Store that takes the gate, before it Ends
+// the first, and must not block in between.
+//
+// A Batch is not safe for concurrent use; it is made to be reused and then allocates nothing.
+type Batch struct {
+	s    *Store
+	ops  []Op
+	rows []uint64
+
+	open, exclusive bool
+}
+
+// NewBatch returns an empty batch.
+func (s *Store) NewBatch() *Batch { return &Batch{s: s} }
+
+// Begin opens the batch for operations, beside other batches.
+func (b *Batch) Begin() error {
+	b.s.gate.RLock()
+	if b.s.closed {
+		b.s.gate.RUnlock()
+		return ErrClosed
+	}
+	b.open = true
+	return nil
+}
+
+// BeginExclusive opens the batch and keeps all others out until End: what is run meanwhile is seen by others
+// as one change.
+func (b *Batch) BeginExclusive() error {
+	b.s.gate.Lock()
+	if b.s.closed {
+		b.s.gate.Unlock()
+		return ErrClosed
+	}
+	b.open, b.exclusive = true, true
+	return nil
+}
+
+// Opened tells whether the batch is between Begin and End.
+func (b *Batch) Opened() bool { return b.open }
+
+// Exclusive tells whether it was opened by BeginExclusive.
+func (b *Batch) Exclusive() bool { return b.exclusive }
+
+// End closes the batch; results stay readable until the next Reset.
+func (b *Batch) End() {
+	if !b.open {
+		return
+	}
+	b.open = false
+	if b.exclusive {
+		b.exclusive = false
+		b.s.gate.Unlock()
+	} else {
+		b.s.gate.RUnlock()
+	}
+}
+
+// Schema is the one in force. REQUIRES the batch to be open; operations are built from it.
+func (b *Batch) Schema() *schema.Schema { return b.s.schema.Load() }
+
+// Add appends an operation and returns its number. REQUIRES the batch to be open.
+func (b *Batch) Add(op Op) int {
+	b.ops = append(b.ops, op)
+	return len(b.ops) - 1
+}
+
+// Next appends an empty operation for the caller to fill.
+func (b *Batch) Next() *Op {
+	if len(b.ops) < cap(b.ops) {
+		b.ops = b.ops[:len(b.ops)+1]
+		b.ops[len(b.ops)-1] = Op{}
+	} else {
+		b.ops = append(b.ops, Op{})
+	}
+	return &b.ops[len(b.ops)-1]
+}
+
+// Len is the number of operations since Reset.
+func (b *Batch) Len() int { return len(b.ops) }
+
+// Op returns operation i, with its results after Run.
+func (b *Batch) Op(i int) *Op { return &b.ops[i] }
+
+// Row returns the columns that an OpRead found, in schema order; nil where the item is absent.
+// It is valid until Reset.
+func (b *Batch) Row(op *Op) []uint64 {
+	if !op.Found {
+		return nil
+	}
+	n := int32(len(op.Counter.Columns))
+	return b.rows[op.row : op.row+n : op.row+n]
+}
+
+// retainedOps is how large a batch may stay: a pipeline of thousands must not cost an idle connection memory.
+const retainedOps = 1024
+
+// Reset forgets all operations and results.
+func (b *Batch) Reset() {
+	if cap(b.ops) > retainedOps {
+		b.ops = nil
+	}
+	if cap(b.rows) > 4*retainedOps {
+		b.rows = nil
+	}
+	b.ops, b.rows = b.ops[:0], b.rows[:0]
+}
+
+// Run executes the operations added since Reset, in order as far as they touch the same item. REQUIRES the batch to be open.
+func (b *Batch) Run() {
+	b.locate()
+	var cur *block
+	for i := range b.ops {
+		op := &b.ops[i]
+		if op.block != cur {
+			if cur != nil {
+				cur.mu.Unlock()
+			}
+			cur = op.ks.lockFor(op.block, op.Mid)
+		}
+		cur = b.apply(cur, op)
+	}
+	if cur != nil {
+		cur.mu.Unlock()
+	}
+}
+
+// locate finds the blocks of all operations and prefetches their buckets.
+// DRAM costs 180-260 ns alone, 8-15 ns when 12-24 loads are in flight.
+func (b *Batch) locate() {
+	var ks *keyspace
+	var dir *directory
+	var def *schema.Counter
+	for i := range b.ops {
+		op := &b.ops[i]
+		if op.Counter != def {
+			def = op.Counter
+			ks = b.s.spaces[def.ID]
+			dir = ks.dir.Load()
+		}
+		op.ks = ks
+		op.block = dir.find(op.Mid)
+		op.block.tab.Prefetch(op.Mid)
+	}
+}
+
+// apply executes op in blk, which is locked and holds op.Mid's range. It returns the block that is locked afterwards:
+// blk, or what took its place.
+func (b *Batch) apply(blk *block, op *Op) *block {
+	switch op.Kind {
+	case OpSet, OpAdd:
+		return b.change(blk, op)
+	}
+	slot, found := blk.tab.Find(op.Mid)
+	op.Found = found
+	if !found {
+		return blk
+	}
+	switch op.Kind {
+	case OpGet:
+		op.Value = op.ks.value(&blk.tab, slot, op.Column)
+	case OpRead:
+		op.row = int32(len(b.rows))
+		for c := range op.ks.def.Columns {
+			b.rows = append(b.rows, op.ks.value(&blk.tab, slot, int16(c)))
+		}
+	case OpReset:
+		preset := op.ks.def.Columns[op.Column].Default
+		op.Value = op.ks.value(&blk.tab, slot, op.Column)
+		if f := op.ks.field(&blk.tab, op.Column); f >= 0 {
+			blk.tab.Set(slot, f, preset)
+		}
+		op.Done = true
+	case OpDelete:
+		blk.tab.Delete(slot)
+		blk.edits++
+		op.Done = true
+	}
+	return blk
+}
+
+// change is apply for the operations that may make an item.
+func (b *Batch) change(blk *block, op *Op) *block {
+	ks, col := op.ks, &op.ks.def.Columns[op.Column]
+	slot, found := blk.tab.Find(op.Mid)
+	op.Found = found
+	old := col.Default
+	if found {
+		old = ks.value(&blk.tab, slot, op.Column)
+	}
+
+	// Every refusal comes before the first change.
+	value := op.Arg
+	if op.Kind == OpAdd {
+		var ok bool
+		if value, ok = add(old, int64(op.Arg), col.Limit()); !ok {
+			op.Value, op.Err = old, ErrOutOfRange
+			return blk
+		}
+		op.Value = value
+	} else {
+		if found {
+			op.Value = old
+		}
+		if op.Cond == IfAbsent && found || op.Cond == IfPresent && !found {
+			return blk
+		}
+		if value > col.Limit() {
+			op.Err = ErrOutOfRange
+			return blk
+		}
+	}
+
+	if !found {
+		if blk, slot, op.Err = ks.insert(blk, op.Mid); op.Err != nil {
+			return blk
+		}
+	}
+	f := ks.field(&blk.tab, op.Column)
+	if f < 0 {
+		if value == col.Default {
+			op.Done = true // what a block without the column answers anyway
+			return blk
+		}
+		if blk, op.Err = ks.repack(blk, op.Mid); op.Err != nil {
+			return blk
+		}
+		slot, _ = blk.tab.Find(op.Mid)
+		f = ks.field(&blk.tab, op.Column)
+	}
+	blk.tab.Set(slot, f, value)
+	op.Done = true
+	return blk
+}
+
+// insert makes the item mid, which is absent, in blk or in what takes its place.
+func (ks *keyspace) insert(blk *block, mid uint64) (*block, hot.Slot, error) {
+	for {
+		slot, _, err := blk.tab.Insert(mid)
+		if err == nil {
+			blk.edits++
+			if blk.open() {
+				blk.arrived(mid)
+			}
+			return blk, slot, nil
+		}
+		if blk, err = ks.makeRoom(blk, mid); err != nil {
+			return blk, 0, err
+		}
+	}
+}
+
+// add returns v + n, and whether it is in [0, limit]. limit is at most 2^63-1.
+func add(v uint64, n int64, limit uint64) (uint64, bool) {
+	if n < 0 {
+		less := uint64(-(n + 1)) + 1 // -n, also for -2^63
+		if less > v {
+			return 0, false
+		}
+		return v - less, true
+	}
+	if uint64(n) > limit || v > limit-uint64(n) {
+		return 0, false
+	}
+	return v + uint64(n), true
+}
+
+// Truncate takes back all operations from number n on, before they have run.
+func (b *Batch) Truncate(n int) { b.ops = b.ops[:n] }

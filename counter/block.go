@@ -1,0 +1,61 @@
+package counter
+
+import (
+	"sync"
+
+	"github.com/counterd/counterd/counter/internal/arena"
+	"github.com/counterd/counterd/counter/internal/hot"
+)
+
+// block is a mid range of a counter and the table that holds its items.
+//
+// The range and the geometry of the table never change: to grow, seal, split or re-pack, a new block takes the
+// place of the old one in the directory, while the old one's lock is held, and the old one is marked dead. Whoever
+// finds a dead block under the lock asks the directory again. So range, layout and place of the buckets may be read, and
+// buckets prefetched, without the lock.
+type block struct {
+	mu   sync.Mutex
+	tab  hot.Table
+	span arena.Span
+
+	// Guarded by mu.
+	dead  bool
+	edits uint64 // inserts and deletes so far: a sorted copy of the mids is good while it stays
+	ascent
+}
+
+// ascent tells whether new mids come in (nearly) rising order. It is kept for the open-ended last block only: there it
+// decides whether a full block is sealed near its top or split in the middle.
+type ascent struct {
+	top      uint64 // largest mid
+	arrivals uint32 // items inserted
+	tops     uint32 // of those, above all before
+}
+
+// arrived notes a new mid.
+func (a *ascent) arrived(mid uint64) {
+	a.arrivals++
+	if mid >= a.top {
+		a.top = mid
+		a.tops++
+	}
+}
+
+// rising: of the ids of a live stream 27 % are above all before them (tweets: 73 % come late, mostly by 8-127 ms), of
+// ids in random order 1/k after k of them. 1 in 64 tells them apart.
+func (a *ascent) rising() bool { return a.tops*64 >= a.arrivals }
+
+// open says whether the block is the last of its counter: it has no upper end, so its keys are stored wide.
+func (b *block) open() bool { return b.tab.Hi() == hot.EndMid }
+
+// lockFor locks the block that holds mid, b if it still does.
+func (ks *keyspace) lockFor(b *block, mid uint64) *block {
+	for {
+		b.mu.Lock()
+		if !b.dead {
+			return b
+		}
+		b.mu.Unlock()
+		b = ks.dir.Load().find(mid)
+	}
+}

@@ -1,0 +1,44 @@
+package counter
+
+import "github.com/counterd/counterd/schema"
+
+// OpKind is what an Op does.
+type OpKind uint8
+
+const (
+	OpGet    OpKind = iota // Value = the column
+	OpSet                  // column = Arg; Value = what it was before
+	OpAdd                  // column += int64(Arg); Value = the new value
+	OpReset                // column = its default, if the item exists; Value = what it was before
+	OpRead                 // all columns of the item, see Batch.Row
+	OpExists               // only Found
+	OpDelete               // remove the item
+)
+
+// Cond restricts an OpSet.
+type Cond uint8
+
+const (
+	Always    Cond = iota
+	IfAbsent       // only where the item does not exist (NX)
+	IfPresent      // only where it exists (XX)
+)
+
+// Op is one operation on one item. The caller fills the first group; Run fills the second.
+type Op struct {
+	Kind    OpKind
+	Cond    Cond
+	Column  int16 // index in Counter.Columns; ignored by OpRead, OpExists, OpDelete
+	Counter *schema.Counter
+	Mid     uint64
+	Arg     uint64 // OpSet: the value; OpAdd: an int64
+
+	Value uint64 // see Kind; 0 where the item is absent
+	Found bool   // the item existed before
+	Done  bool   // a change was made
+	Err   error  // ErrOutOfRange, ErrNoMemory; nothing was changed then
+
+	ks    *keyspace
+	block *block
+	row   int32 // OpRead: where its values start in Batch.rows
+}

@@ -1,0 +1,91 @@
+package counter
+
+import (
+	"sync"
+	"time"
+)
+
+// repacker brings blocks to their counter's present layout after a change of the schema, one at a time, in the background.
+// It keeps the gate only for the moment of one block, and rests after each as long as that took, so it takes half a core at most and
+// never two blocks at once from their writers.
+type repacker struct {
+	wakeup chan struct{}
+	quit   chan struct{}
+	done   chan struct{}
+	once   sync.Once
+}
+
+func (r *repacker) start(s *Store) {
+	r.wakeup = make(chan struct{}, 1)
+	r.quit = make(chan struct{})
+	r.done = make(chan struct{})
+	go r.run(s)
+}
+
+func (r *repacker) stop() {
+	r.once.Do(func() { close(r.quit) })
+	<-r.done
+}
+
+func (r *repacker) wake() {
+	select {
+	case r.wakeup <- struct{}{}:
+	default: // it will look at everything anyway
+	}
+}
+
+func (r *repacker) run(s *Store) {
+	defer close(r.done)
+	for {
+		select {
+		case <-r.quit:
+			return
+		case <-r.wakeup:
+		}
+		for id := 0; ; id++ {
+			more := r.keyspace(s, id)
+			if !more {
+				break
+			}
+		}
+	}
+}
+
+// keyspace re-packs the blocks of one counter. It answers false when there is no counter of that id or above, or on stop.
+func (r *repacker) keyspace(s *Store, id int) bool {
+	for lo := uint64(0); ; {
+		s.gate.RLock()
+		if s.closed || id >= len(s.spaces) {
+			s.gate.RUnlock()
+			return false
+		}
+		ks := s.spaces[id]
+		if ks == nil {
+			s.gate.RUnlock()
+			return true
+		}
+		began := time.Now()
+		b := ks.lockFor(ks.dir.Load().find(lo), lo)
+		worked := b.tab.Layout() != ks.layout
+		if worked {
+			// Out of memory: the block keeps its old layout, which is answered correctly all the same.
+			b, _ = ks.repack(b, lo)
+		}
+		hi, last := b.tab.Hi(), b.open()
+		b.mu.Unlock()
+		s.gate.RUnlock()
+		if last {
+			return true
+		}
+		lo = hi
+		rest := time.Duration(0)
+		if worked {
+			rest = time.Since(began)
+		}
+		select {
+		case <-r.quit:
+			return false
+		case <-time.After(rest):
+		}
+	}
+}
