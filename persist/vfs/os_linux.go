@@ -1,0 +1,25 @@
+package vfs
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// fdatasync makes data and size durable. fsync would write the time stamps as well: one more journal commit.
+func fdatasync(_ *os.File, fd int) error {
+	for {
+		if err := unix.Fdatasync(fd); err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// fallocate reserves the blocks of the first size bytes and extends the file to size.
+func fallocate(fd int, size int64) error {
+	for {
+		if err := unix.Fallocate(fd, 0, 0, size); err != unix.EINTR {
+			return err
+		}
+	}
+}
