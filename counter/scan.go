@@ -1,9 +1,6 @@
 package counter
 
 import (
-	"slices"
-	"sync"
-
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/schema"
 )
@@ -26,16 +23,17 @@ func (b *Batch) Scan(dst []ScanItem, cursor uint64, count int) ([]ScanItem, uint
 	}
 	count = max(1, count)
 	type part struct {
-		def  *schema.Counter
-		ks   *keyspace
-		mids []uint64
+		def    *schema.Counter
+		ks     *keyspace
+		mids   []uint64
+		copies []*sortedBlock // that mids came from
 	}
 	var parts []part
 	upto := hot.EndMid // all mids below are in parts
 	for _, def := range b.Schema().Counters() {
 		ks := b.s.spaces[def.ID]
-		mids, end := b.s.scans.mids(ks, cursor, count)
-		parts = append(parts, part{def, ks, mids})
+		mids, end, copies := b.s.scans.mids(ks, cursor, count)
+		parts = append(parts, part{def, ks, mids, copies})
 		upto = min(upto, end)
 	}
 	next := uint64(0)
@@ -63,8 +61,10 @@ func (b *Batch) Scan(dst []ScanItem, cursor uint64, count int) ([]ScanItem, uint
 			}
 		}
 	}
-	for i := range parts {
-		b.s.scans.expect(parts[i].ks, next)
+	if next != 0 {
+		for i := range parts {
+			b.s.scans.expect(parts[i].ks, next, parts[i].copies)
+		}
 	}
 	return dst, next
 }
@@ -75,85 +75,4 @@ func (ks *keyspace) has(mid uint64) bool {
 	_, found := b.tab.Find(mid)
 	b.mu.Unlock()
 	return found
-}
-
-// scanCache keeps the sorted mids of the blocks that scans are in: sorting a block for each call would cost a
-// millisecond for ten keys.
-//
-// A sorted copy may be older than the block's last change. It is good for a call if the block did not change since,
-// or if the call goes on where the last call that used the copy ended: then the copy was made during that scan, so it holds all
-// that was there throughout.
-type scanCache struct {
-	mu     sync.Mutex
-	copies []*sortedBlock // most recently used first
-}
-
-// maxScanCopies bounds the cache to some MB, a copy being 8 bytes an item of one block.
-const maxScanCopies = 8
-
-type sortedBlock struct {
-	ks     *keyspace
-	block  *block
-	edits  uint64
-	lo, hi uint64
-	mids   []uint64 // sorted; never changed
-	next   uint64   // where the last call that used it ended; guarded by scanCache.mu
-}
-
-// mids returns sorted mids of ks from cursor on, at least count of them where there are so many, and the end of the range
-// that they cover completely.
-func (c *scanCache) mids(ks *keyspace, cursor uint64, count int) (mids []uint64, end uint64) {
-	for end = cursor; len(mids) < count && end < hot.EndMid; {
-		s := c.sorted(ks, end)
-		i, _ := slices.BinarySearch(s.mids, end)
-		mids = append(mids, s.mids[i:min(len(s.mids), i+count-len(mids))]...)
-		if end = s.hi; len(mids) == count {
-			end = mids[count-1] + 1
-		}
-	}
-	return mids, end
-}
-
-// sorted returns a good copy of the block that holds from.
-func (c *scanCache) sorted(ks *keyspace, from uint64) *sortedBlock {
-	b := ks.lockFor(ks.dir.Load().find(from), from)
-	edits := b.edits
-	c.mu.Lock()
-	for i, s := range c.copies {
-		if s.ks == ks && (s.next == from && s.lo <= from && from < s.hi || s.block == b && s.edits == edits) {
-			copy(c.copies[1:i+1], c.copies[:i])
-			c.copies[0] = s
-			c.mu.Unlock()
-			b.mu.Unlock()
-			return s
-		}
-	}
-	c.mu.Unlock()
-	s := &sortedBlock{ks: ks, block: b, edits: edits, lo: b.tab.Lo(), hi: b.tab.Hi()}
-	s.mids = b.tab.AppendMids(make([]uint64, 0, b.tab.Len()), 0)
-	b.mu.Unlock()
-	slices.Sort(s.mids)
-	c.mu.Lock()
-	c.copies = slices.Insert(c.copies, 0, s)
-	if len(c.copies) > maxScanCopies {
-		clear(c.copies[maxScanCopies:])
-		c.copies = c.copies[:maxScanCopies]
-	}
-	c.mu.Unlock()
-	return s
-}
-
-// expect notes where the scan that just used ks's newest copy around next will go on.
-func (c *scanCache) expect(ks *keyspace, next uint64) {
-	if next == 0 {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, s := range c.copies {
-		if s.ks == ks && s.lo <= next && next < s.hi {
-			s.next = next
-			return
-		}
-	}
 }

@@ -1,0 +1,31 @@
+// Package counter is the engine of counterd and its Go API: counters of posts, held in memory at under 9 bytes a post.
+//
+//	s, err := counter.Open("", counter.Options{})
+//	err = s.AlterScript("add counter weibo\nadd column weibo repost hint=16 max=32 suffix=cntrn")
+//	n, err := s.Incr("19089006004.cntrn", 1)
+//
+// # Structure
+//
+// A Store has a schema (package schema) and, for each counter, a keyspace: a directory of blocks, each holding a range of
+// mids in one table (package hot). Ids grow with time, so new items go to the last block, which is open-ended; once it
+// holds BlockItems it is sealed: its items but for the newest 1/64 are packed densely into a block with a known range, and a
+// new open block goes on. A sealed block keeps 5 % headroom for late ids; when that is used up it is enlarged or, at one and
+// a half times BlockItems, split at its median. Where ids do not rise, the open block is split at its median as well.
+//
+//	directory   [0 ....... 7001 ....... 9313 ..................... 2^63)
+//	             sealed     sealed       open: wide keys, re-encoded when it is sealed
+//
+// All of these replace one block by one or two new ones (reshape.go), while that block's lock is held and nothing else
+// is. So is a change of the columns: blocks keep the layout they were made with and answer the default for a column they lack,
+// until they are re-packed in the background, or by the first write to such a column.
+//
+// # Batches
+//
+// Everything runs in a Batch (batch.go): many operations, whose blocks are found and whose cache lines are asked for
+// before the first is used. Operations on one item keep their order; neighbours on one block run under one lock.
+//
+// # Locks
+//
+// See Store for the order. Readers and writers lock one block at a time, for 50-100 ns an operation; whatever takes long
+// (sealing: some ms) stops that block only.
+package counter

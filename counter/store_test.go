@@ -1,0 +1,551 @@
+package counter
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/counterd/counterd/counter/internal/hot"
+)
+
+var seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "seed of random tests")
+
+func newRand(t testing.TB) *rand.Rand {
+	t.Logf("replay with -seed=%d", *seed)
+	return rand.New(rand.NewPCG(*seed, 0))
+}
+
+func open(t testing.TB, opts Options, script string) *Store {
+	t.Helper()
+	s, err := Open("", opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	if err := s.AlterScript(script); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// model is what a store should hold: counter name, mid, column name.
+type model map[string]map[uint64]map[string]uint64
+
+// checkStore compares everything in s with m, by SCAN and by reading rows, and verifies the blocks.
+func checkStore(t *testing.T, s *Store, m model) {
+	t.Helper()
+	b := s.NewBatch()
+	if err := b.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	defer b.End()
+	type key struct {
+		counter string
+		mid     uint64
+	}
+	var want, got []key
+	for name, items := range m {
+		for mid := range items {
+			want = append(want, key{name, mid})
+		}
+	}
+	order := map[string]int{}
+	for i, c := range b.Schema().Counters() {
+		order[c.Name] = i
+	}
+	slices.SortFunc(want, func(a, b key) int {
+		if a.mid != b.mid {
+			if a.mid < b.mid {
+				return -1
+			}
+			return 1
+		}
+		return order[a.counter] - order[b.counter]
+	})
+	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
+		var items []ScanItem
+		items, cursor = b.Scan(nil, cursor, 7)
+		for _, it := range items {
+			got = append(got, key{it.Counter.Name, it.Mid})
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("Scan: got %d items, want %d: %v, %v", len(got), len(want), got[:min(len(got), 20)], want[:min(len(want), 20)])
+	}
+	if n := b.Items(); n != len(want) {
+		t.Fatalf("Items: got %d, want %d", n, len(want))
+	}
+	b.Reset()
+	for _, k := range want {
+		b.Add(Op{Kind: OpRead, Counter: b.Schema().Counter(k.counter), Mid: k.mid})
+	}
+	b.Run()
+	for i, k := range want {
+		row := b.Row(b.Op(i))
+		for c, col := range b.Schema().Counter(k.counter).Columns {
+			if row == nil || row[c] != m[k.counter][k.mid][col.Name] {
+				t.Fatalf("%s:%d: got %v, want %v", k.counter, k.mid, row, m[k.counter][k.mid])
+			}
+		}
+	}
+	for _, ks := range b.s.spaces {
+		if ks == nil {
+			continue
+		}
+		end := uint64(0)
+		for end != hot.EndMid {
+			blk := ks.lockFor(ks.dir.Load().find(end), end) // the repacker may be at work
+			err := blk.tab.Check()
+			lo, hi := blk.tab.Lo(), blk.tab.Hi()
+			blk.mu.Unlock()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if lo != end || hi <= lo {
+				t.Fatalf("got a block [%d,%d), want it to start at %d", lo, hi, end)
+			}
+			end = hi
+		}
+		d := ks.dir.Load()
+		for i, blk := range d.blocks {
+			if d.los[i] != blk.tab.Lo() {
+				t.Fatalf("directory entry %d: got %d, want %d", i, d.los[i], blk.tab.Lo())
+			}
+		}
+	}
+}
+
+// TestModel plays random operations on a store of tiny blocks against a map, with mids in every order, among them 0 and 2^63-1, and the
+// schema changing all the time.
+func TestModel(t *testing.T) {
+	rng := newRand(t)
+	orders := map[string]func(i int) uint64{
+		"rising":  func(i int) uint64 { return uint64(i) * 3 },
+		"nearly":  func(i int) uint64 { return uint64(max(0, i*3-rng.IntN(40))) },
+		"falling": func(i int) uint64 { return uint64(1<<20 - i*3) },
+		"random":  func(int) uint64 { return rng.Uint64() >> 1 },
+		"few":     func(int) uint64 { return rng.Uint64N(50) },
+		"ends":    func(int) uint64 { return []uint64{0, 1, hot.EndMid - 1, hot.EndMid - 2, 1 << 40}[rng.IntN(5)] },
+	}
+	for name, next := range orders {
+		for _, blockItems := range []int{16, 17, 50, 300} {
+			t.Run(fmt.Sprintf("order=%s/block=%d", name, blockItems), func(t *testing.T) {
+				s := open(t, Options{BlockItems: blockItems, HashSeed: rng.Uint64()}, `add counter a
+add column a v hint=3 max=20 suffix=v
+add column a w hint=64 max=64 default=9 suffix=w
+add counter b
+add column b x hint=1 max=1 suffix=x`)
+				m := model{"a": {}, "b": {}}
+				var mids []uint64
+				added := 0
+				for i := range 1500 {
+					if i%100 == 99 {
+						playSchema(t, rng, s, m, &added)
+					}
+					playBatch(t, rng, s, m, func() uint64 {
+						if len(mids) > 0 && rng.IntN(2) == 0 {
+							return mids[rng.IntN(len(mids))]
+						}
+						mids = append(mids, next(i))
+						return mids[len(mids)-1]
+					})
+					if i%300 == 0 {
+						checkStore(t, s, m)
+					}
+				}
+				checkStore(t, s, m)
+			})
+		}
+	}
+}
+
+// playBatch runs some random operations in one batch and compares every result.
+func playBatch(t *testing.T, rng *rand.Rand, s *Store, m model, mid func() uint64) {
+	t.Helper()
+	b := s.NewBatch()
+	if err := b.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	defer b.End()
+	n := 1 + rng.IntN(8)
+	for range n {
+		def := b.Schema().Counters()[rng.IntN(len(b.Schema().Counters()))]
+		op := Op{Kind: OpKind(rng.IntN(7)), Counter: def, Mid: mid(), Column: int16(rng.IntN(len(def.Columns)))}
+		switch op.Kind {
+		case OpSet:
+			op.Cond = Cond(rng.IntN(3))
+			op.Arg = rng.Uint64() >> rng.IntN(64)
+		case OpAdd:
+			op.Arg = uint64(int64(rng.Uint64()) >> rng.IntN(64))
+			if rng.IntN(2) == 0 {
+				op.Arg = 1
+			}
+		}
+		b.Add(op)
+	}
+	b.Run()
+	for i := range n {
+		checkOp(t, b, b.Op(i), m)
+	}
+}
+
+// checkOp applies op to the model and compares the result.
+func checkOp(t *testing.T, b *Batch, op *Op, m model) {
+	t.Helper()
+	items := m[op.Counter.Name]
+	row, found := items[op.Mid]
+	if op.Found != found {
+		t.Fatalf("%+v: got found %v, want %v", op, op.Found, found)
+	}
+	col := &op.Counter.Columns[op.Column]
+	old := col.Default
+	if found {
+		old = row[col.Name]
+	}
+	put := func(v uint64) {
+		if !found {
+			row = map[string]uint64{}
+			for _, c := range op.Counter.Columns {
+				row[c.Name] = c.Default
+			}
+			items[op.Mid] = row
+		}
+		row[col.Name] = v
+	}
+	var value uint64
+	var err error
+	done := false
+	switch op.Kind {
+	case OpGet:
+		if found {
+			value = old
+		}
+	case OpSet:
+		if found {
+			value = old
+		}
+		switch {
+		case op.Cond == IfAbsent && found, op.Cond == IfPresent && !found:
+		case op.Arg > col.Limit():
+			err = ErrOutOfRange
+		default:
+			put(op.Arg)
+			done = true
+		}
+	case OpAdd:
+		n := int64(op.Arg)
+		sum := old + uint64(n)
+		if n >= 0 && (sum < old || sum > col.Limit()) || n < 0 && sum > old {
+			value, err = old, ErrOutOfRange
+		} else {
+			value, done = sum, true
+			put(sum)
+		}
+	case OpReset:
+		if found {
+			value, done = old, true
+			row[col.Name] = col.Default
+		}
+	case OpRead:
+		got := b.Row(op)
+		for i, c := range op.Counter.Columns {
+			// Later operations of the batch may have changed the model's row already, so rows are compared in checkStore; here
+			// only that there is one.
+			if found && (got == nil || got[i] > c.Limit()) || !found && got != nil {
+				t.Fatalf("%+v: got row %v", op, got)
+			}
+		}
+	case OpDelete:
+		done = found
+		delete(items, op.Mid)
+	}
+	if op.Value != value || !errors.Is(op.Err, err) || op.Done != done {
+		t.Fatalf("%+v of %s.%s: got %d, %v, done %v, want %d, %v, %v", op, op.Counter.Name, col.Name, op.Value, op.Err, op.Done, value, err, done)
+	}
+}
+
+// playSchema adds or drops a column or clears everything.
+func playSchema(t *testing.T, rng *rand.Rand, s *Store, m model, added *int) {
+	t.Helper()
+	def := s.Schema().Counters()[rng.IntN(2)]
+	script := ""
+	switch {
+	case rng.IntN(8) == 0:
+		b := s.NewBatch()
+		if err := b.BeginExclusive(); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Clear(); err != nil {
+			t.Fatal(err)
+		}
+		b.End()
+		for name := range m {
+			m[name] = map[uint64]map[string]uint64{}
+		}
+		return
+	case len(def.Columns) > 1 && rng.IntN(3) == 0:
+		col := def.Columns[rng.IntN(len(def.Columns))].Name
+		script = fmt.Sprintf("drop column %s %s", def.Name, col)
+		for _, row := range m[def.Name] {
+			delete(row, col)
+		}
+	case len(def.Columns) < 60:
+		*added++
+		width := 1 + rng.IntN(64)
+		preset := rng.Uint64N(min(uint64(1)<<min(width, 62), 100))
+		col := fmt.Sprintf("c%d", *added)
+		script = fmt.Sprintf("add column %s %s hint=%d max=%d default=%d suffix=%s", def.Name, col, 1+rng.IntN(width), width, preset, col)
+		for _, row := range m[def.Name] {
+			row[col] = preset
+		}
+	}
+	if err := s.AlterScript(script); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestConcurrent increments from many goroutines, with tiny blocks that split all the time, while columns come and go and scans run.
+// Sums must be exact, scans must see everything that was there throughout.
+func TestConcurrent(t *testing.T) {
+	rng := newRand(t)
+	s := open(t, Options{BlockItems: 100}, "add counter a\nadd column a v hint=2 max=40 suffix=v")
+	const writers, rounds = 4, 4000
+	steady := map[uint64]bool{}
+	for range 500 {
+		mid := rng.Uint64N(1 << 30)
+		steady[mid] = true
+		if err := s.Set(fmt.Sprintf("%d.v", mid), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keys := slices.Sorted(maps.Keys(steady))
+	var done atomic.Bool
+	var writing, others sync.WaitGroup
+	for w := range writers {
+		writing.Add(1)
+		rng := rand.New(rand.NewPCG(*seed, uint64(w)+1))
+		go func() {
+			defer writing.Done()
+			b := s.NewBatch()
+			for range rounds {
+				if err := b.Begin(); err != nil {
+					t.Error(err)
+					return
+				}
+				b.Reset()
+				c := b.Schema().Counter("a")
+				col, _ := c.Field([]byte("v"))
+				b.Add(Op{Kind: OpAdd, Counter: c, Column: int16(col), Mid: keys[rng.IntN(len(keys))], Arg: 1})
+				b.Add(Op{Kind: OpAdd, Counter: c, Column: int16(col), Mid: 1<<31 + rng.Uint64N(1<<30), Arg: 1})
+				b.Run()
+				if b.Op(0).Err != nil || b.Op(1).Err != nil {
+					t.Errorf("got errors %v, %v", b.Op(0).Err, b.Op(1).Err)
+				}
+				b.End()
+			}
+		}()
+	}
+	others.Add(2)
+	go func() {
+		defer others.Done()
+		for i := 0; !done.Load(); i++ {
+			for _, line := range []string{"add column a x%[1]d hint=8 max=8 default=3 suffix=x%[1]d", "drop column a x%[1]d"} {
+				if err := s.AlterScript(fmt.Sprintf(line, i%7)); err != nil {
+					t.Errorf("%s: %v", line, err)
+					return
+				}
+				time.Sleep(time.Millisecond)
+			}
+		}
+	}()
+	go func() {
+		defer others.Done()
+		for !done.Load() {
+			seen := map[uint64]int{}
+			b := s.NewBatch()
+			for cursor, first := uint64(0), true; first || cursor != 0; first = false {
+				if err := b.Begin(); err != nil {
+					t.Error(err)
+					return
+				}
+				var items []ScanItem
+				items, cursor = b.Scan(nil, cursor, 10)
+				b.End()
+				for _, it := range items {
+					seen[it.Mid]++
+				}
+			}
+			for mid := range steady {
+				if seen[mid] != 1 {
+					t.Errorf("a scan saw %d %d times, want once", mid, seen[mid])
+					return
+				}
+			}
+		}
+	}()
+	writing.Wait()
+	done.Store(true)
+	others.Wait()
+	b := s.NewBatch()
+	if err := b.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	defer b.End()
+	total := uint64(0)
+	c := b.Schema().Counter("a")
+	items, _ := b.Scan(nil, 0, 1<<20)
+	col, _ := c.Field([]byte("v"))
+	for _, it := range items {
+		b.Add(Op{Kind: OpGet, Counter: c, Column: int16(col), Mid: it.Mid})
+	}
+	b.Run()
+	for i := range b.Len() {
+		total += b.Op(i).Value
+	}
+	if total != 2*writers*rounds {
+		t.Errorf("sum: got %d, want %d", total, 2*writers*rounds)
+	}
+}
+
+// TestSchemaOnManyItems: old items answer the default at once and other columns keep their values, before the blocks are re-packed
+// and after.
+func TestSchemaOnManyItems(t *testing.T) {
+	s := open(t, Options{BlockItems: 1000}, seedScript)
+	mids := fill(t, s, 50_000, 5)
+	if err := s.AlterScript("add column weibo views hint=20 max=40 default=77 suffix=cntvw"); err != nil {
+		t.Fatal(err)
+	}
+	check := func(when string) {
+		t.Helper()
+		st := newStream(5)
+		for i, mid := range mids {
+			st.next()
+			row := st.row()
+			if i%97 != 0 {
+				continue
+			}
+			if v, found, err := s.Get(fmt.Sprintf("%d.cntvw", mid)); v != 77 || !found || err != nil {
+				t.Fatalf("%s: new column: got %d, %v, %v, want 77", when, v, found, err)
+			}
+			if v, _, err := s.Get(fmt.Sprintf("%d.cntrn", mid)); v != row[1] || err != nil {
+				t.Fatalf("%s: old column: got %d, %v, want %d", when, v, err, row[1])
+			}
+		}
+	}
+	check("at once")
+	for old := 1; old > 0; time.Sleep(time.Millisecond) {
+		old = 0
+		b := s.NewBatch()
+		if err := b.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		b.Blocks(func(i BlockInfo) bool {
+			if !i.Current {
+				old++
+			}
+			return true
+		})
+		b.End()
+	}
+	check("re-packed")
+}
+
+func TestAPI(t *testing.T) {
+	s := open(t, Options{}, seedScript)
+	if v, err := s.Incr("888888.cntrn", 1); v != 1 || err != nil {
+		t.Errorf("Incr: got %d, %v", v, err)
+	}
+	if _, err := s.Incr("888888.cntrn", -2); !errors.Is(err, ErrOutOfRange) {
+		t.Errorf("Incr below 0: got %v, want ErrOutOfRange", err)
+	}
+	if err := s.Set("888888.cntan", 1<<32); !errors.Is(err, ErrOutOfRange) {
+		t.Errorf("Set above max: got %v, want ErrOutOfRange", err)
+	}
+	if _, err := s.Incr("888888.nosuch", 1); !errors.Is(err, ErrNoKey) {
+		t.Errorf("Incr of an unknown column: got %v, want ErrNoKey", err)
+	}
+	if _, found, err := s.Get("1.cntrn"); found || err != nil {
+		t.Errorf("Get of an absent item: got %v, %v", found, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := s.Set("1.cntrn", 1); !errors.Is(err, ErrClosed) {
+		t.Errorf("Set after Close: got %v, want ErrClosed", err)
+	}
+	if _, err := Open("", Options{BlockItems: 5}); err == nil {
+		t.Error("Open with BlockItems 5: got no error")
+	}
+}
+
+// TestNoAllocation: Get, Incr and MGet allocate nothing.
+func TestNoAllocation(t *testing.T) {
+	s := open(t, Options{}, seedScript)
+	mids := fill(t, s, 10_000, 5)
+	b := s.NewBatch()
+	i := 0
+	run := func() {
+		_ = b.Begin()
+		b.Reset()
+		c := b.Schema().Counters()[0]
+		for range 20 {
+			i = (i + 7) % len(mids)
+			op := b.Next()
+			op.Kind, op.Counter, op.Mid = OpRead, c, mids[i]
+			op = b.Next()
+			op.Kind, op.Counter, op.Mid, op.Arg = OpAdd, c, mids[i], 1
+			op = b.Next()
+			op.Kind, op.Counter, op.Mid = OpGet, c, mids[i]
+		}
+		b.Run()
+		b.End()
+	}
+	run()
+	if n := testing.AllocsPerRun(100, run); n != 0 {
+		t.Errorf("got %v allocations a batch, want 0", n)
+	}
+}
+
+func TestAdd(t *testing.T) {
+	const top = 1<<63 - 1
+	for _, c := range []struct {
+		v     uint64
+		n     int64
+		limit uint64
+		want  uint64
+		ok    bool
+	}{
+		{0, 1, 1, 1, true}, {1, 1, 1, 0, false}, {0, -1, 1, 0, false}, {5, -5, 9, 0, true}, {top, 0, top, top, true},
+		{top, 1, top, 0, false}, {0, top, top, top, true}, {top, -1 << 63, top, 0, false}, {3, -1 << 63, top, 0, false}, {0, -1 << 63, top, 0, false},
+	} {
+		if got, ok := add(c.v, c.n, c.limit); ok != c.ok || ok && got != c.want {
+			t.Errorf("add(%d, %d, %d): got %d, %v, want %d, %v", c.v, c.n, c.limit, got, ok, c.want, c.ok)
+		}
+	}
+}
+
+func ExampleOpen() {
+	s, err := Open("", Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer s.Close()
+	err = s.AlterScript(`add counter weibo
+		add column weibo comment hint=16 max=32 suffix=cntcm
+		add column weibo repost  hint=16 max=32 suffix=cntrn`)
+	fmt.Println(err)
+	fmt.Println(s.Incr("19089006004.cntcm", 1))
+	fmt.Println(s.Get("19089006004.cntrn"))
+	// Output:
+	// <nil>
+	// 1 <nil>
+	// 0 true <nil>
+}
