@@ -1,6 +1,7 @@
 package counter
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/counterd/counterd/schema"
@@ -29,7 +30,12 @@ func (s *Store) do(key string, op Op) (Op, error) {
 	op.Counter, op.Column, op.Mid = k.Counter, int16(k.Col), k.Mid
 	b.Add(op)
 	b.Run()
-	return *b.Op(0), b.Op(0).Err
+	b.End()
+	err := b.Commit()
+	if op := b.Op(0); op.Err != nil {
+		err = op.Err
+	}
+	return *b.Op(0), err
 }
 
 // Get returns a counter's value and whether its item exists.
@@ -57,6 +63,7 @@ func (s *Store) AlterScript(script string) error {
 	if err := b.BeginExclusive(); err != nil {
 		return err
 	}
-	defer b.End()
-	return b.AlterScript(script)
+	err := b.AlterScript(script)
+	b.End()
+	return errors.Join(err, b.Commit())
 }

@@ -2,6 +2,7 @@ package counter
 
 import (
 	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -19,6 +20,9 @@ type Batch struct {
 	rows []uint64
 
 	open, exclusive bool
+
+	refused error  // why changes are refused, as the log cannot take them; asked once a Run
+	pos     uint64 // log offset behind the last change, for Commit
 }
 
 // NewBatch returns an empty batch.
@@ -119,6 +123,9 @@ func (b *Batch) Reset() {
 
 // Run executes the operations added since Reset, in order as far as they touch the same item. REQUIRES the batch to be open.
 func (b *Batch) Run() {
+	if b.refused = nil; b.s.log != nil {
+		b.refused = b.s.log.Ready()
+	}
 	b.locate()
 	var cur *block
 	for i := range b.ops {
@@ -133,6 +140,32 @@ func (b *Batch) Run() {
 	}
 	if cur != nil {
 		cur.mu.Unlock()
+	}
+	if b.s.log != nil && b.s.log.Policy() == persist.SyncAlways {
+		b.pos = b.s.log.Position() // what was read must not be taken back by a crash either
+	}
+}
+
+// Commit returns when the changes of all Runs since the last Commit may be acknowledged: their records were written to the log and, under
+// appendfsync always, they and everything that was read are durable. It waits for the disk: call it after End. The error is an
+// *UncertainError: the changes were made, but a crash may take them back.
+func (b *Batch) Commit() error {
+	if b.pos == 0 || b.s.log == nil {
+		return nil
+	}
+	pos := b.pos
+	b.pos = 0
+	if err := b.s.log.Commit(pos); err != nil {
+		return &UncertainError{Offset: pos, Err: err}
+	}
+	return nil
+}
+
+// logSet logs that a column has a new value. REQUIRES the block's lock.
+func (b *Batch) logSet(op *Op, blk *block, col *schema.Column, value uint64) {
+	blk.dirty = true
+	if b.s.log != nil {
+		b.pos = b.s.log.AppendSet(op.Counter.ID, col.ID, op.Mid, value)
 	}
 }
 
@@ -176,15 +209,26 @@ func (b *Batch) apply(blk *block, op *Op) *block {
 			b.rows = append(b.rows, op.ks.value(&blk.tab, slot, int16(c)))
 		}
 	case OpReset:
+		if op.Err = b.refused; op.Err != nil {
+			return blk
+		}
 		preset := op.ks.def.Columns[op.Column].Default
 		op.Value = op.ks.value(&blk.tab, slot, op.Column)
 		if f := op.ks.field(&blk.tab, op.Column); f >= 0 {
 			blk.tab.Set(slot, f, preset)
 		}
+		b.logSet(op, blk, &op.ks.def.Columns[op.Column], preset)
 		op.Done = true
 	case OpDelete:
+		if op.Err = b.refused; op.Err != nil {
+			return blk
+		}
 		blk.tab.Delete(slot)
 		blk.edits++
+		blk.dirty = true
+		if b.s.log != nil {
+			b.pos = b.s.log.AppendDelete(op.Counter.ID, op.Mid)
+		}
 		op.Done = true
 	}
 	return blk
@@ -222,6 +266,9 @@ func (b *Batch) change(blk *block, op *Op) *block {
 		}
 	}
 
+	if op.Err = b.refused; op.Err != nil {
+		return blk
+	}
 	if !found {
 		if blk, slot, op.Err = ks.insert(blk, op.Mid); op.Err != nil {
 			return blk
@@ -229,8 +276,9 @@ func (b *Batch) change(blk *block, op *Op) *block {
 	}
 	f := ks.field(&blk.tab, op.Column)
 	if f < 0 {
-		if value == col.Default {
-			op.Done = true // what a block without the column answers anyway
+		if value == col.Default { // what a block without the column answers anyway
+			b.logSet(op, blk, col, value)
+			op.Done = true
 			return blk
 		}
 		if blk, op.Err = ks.repack(blk, op.Mid); op.Err != nil {
@@ -240,6 +288,7 @@ func (b *Batch) change(blk *block, op *Op) *block {
 		f = ks.field(&blk.tab, op.Column)
 	}
 	blk.tab.Set(slot, f, value)
+	b.logSet(op, blk, col, value)
 	op.Done = true
 	return blk
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/counterd/counterd/counter/internal/arena"
 	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/persist"
 )
 
 // block is a mid range of a counter and the table that holds its items.
@@ -17,10 +18,14 @@ type block struct {
 	mu   sync.Mutex
 	tab  hot.Table
 	span arena.Span
+	id   uint64 // never used twice: names the image
+	from uint64 // changes logged up to this offset are in it: where its image stood, when it was read back
 
 	// Guarded by mu.
 	dead  bool
-	edits uint64 // inserts and deletes so far: a sorted copy of the mids is good while it stays
+	edits uint64             // inserts and deletes so far: a sorted copy of the mids is good while it stays
+	dirty bool               // changed since saved
+	saved *persist.BlockFile // its newest image; nil: none
 	ascent
 }
 

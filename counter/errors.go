@@ -3,7 +3,10 @@ package counter
 import (
 	"errors"
 
+	"fmt"
+
 	"github.com/counterd/counterd/counter/internal/arena"
+	"github.com/counterd/counterd/persist"
 )
 
 var (
@@ -18,4 +21,26 @@ var (
 
 	// ErrNoMemory: the system gives no more memory. Nothing was changed.
 	ErrNoMemory = arena.ErrNoMemory
+
+	// ErrNotReady: the log takes no changes, as the disk is full, slow or broken. Nothing was changed. It ends by itself when the disk is well.
+	ErrNotReady = persist.ErrNotReady
+
+	// ErrBusy: a snapshot is being made already.
+	ErrBusy = errors.New("counter: a snapshot is being made already")
+
+	// ErrInMemory: the store has no directory.
+	ErrInMemory = errors.New("counter: data is kept in memory only: there is no directory")
 )
+
+// UncertainError says that changes were made, but are not safe on disk yet: they will be as soon as the disk is well; a crash before
+// that takes them back.
+type UncertainError struct {
+	Offset uint64 // in the log, behind the changes
+	Err    error
+}
+
+func (e *UncertainError) Error() string {
+	return fmt.Sprintf("changes up to log offset %d are made but not safe on disk: %v", e.Offset, e.Err)
+}
+
+func (e *UncertainError) Unwrap() error { return e.Err }

@@ -13,8 +13,9 @@ import (
 // block over cores and make slots movable between nodes, and would be chosen here.
 type keyspace struct {
 	arena      *arena.Arena
-	seed       uint64 // of the tables' hashes
-	blockItems int    // a block is sealed or split at this many
+	seed       uint64         // of the tables' hashes
+	blockItems int            // a block is sealed or split at this many
+	ids        *atomic.Uint64 // last block id given
 
 	def    *schema.Counter // guarded by Store.gate
 	layout *schema.Layout  // for blocks made from now on; guarded by Store.gate
@@ -24,7 +25,7 @@ type keyspace struct {
 }
 
 func (s *Store) newKeyspace(def *schema.Counter) (*keyspace, error) {
-	ks := &keyspace{arena: &s.arena, seed: s.opts.HashSeed, blockItems: s.opts.BlockItems, def: def, layout: def.Layout}
+	ks := &keyspace{arena: &s.arena, seed: s.opts.HashSeed, blockItems: s.opts.BlockItems, ids: &s.blockIDs, def: def, layout: def.Layout}
 	b, err := ks.newBlock(0, hot.EndMid, ks.layout, hot.BucketsFor(smallestBlock, 1))
 	if err != nil {
 		return nil, err

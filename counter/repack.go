@@ -67,7 +67,10 @@ func (r *repacker) keyspace(s *Store, id int) bool {
 		began := time.Now()
 		b := ks.lockFor(ks.dir.Load().find(lo), lo)
 		worked := b.tab.Layout() != ks.layout
-		if worked {
+		switch {
+		case worked && b.tab.Layout().Equal(ks.layout):
+			b.tab.ShareLayout(ks.layout)
+		case worked:
 			// Out of memory: the block keeps its old layout, which is answered correctly all the same.
 			b, _ = ks.repack(b, lo)
 		}

@@ -29,7 +29,7 @@ func (ks *keyspace) newBlock(lo, hi uint64, layout *schema.Layout, buckets int) 
 	if err != nil {
 		return nil, err
 	}
-	return &block{tab: hot.New(c, span.Data), span: span}, nil
+	return &block{tab: hot.New(c, span.Data), span: span, id: ks.ids.Add(1), dirty: true}, nil
 }
 
 // rebuild copies the items of old with mids in [lo, hi) into a new block with room for items at load.
@@ -41,7 +41,7 @@ func (ks *keyspace) rebuild(old *block, lo, hi uint64, items int, load float64) 
 			return nil, err
 		}
 		if err = old.tab.CopyTo(&b.tab); err == nil {
-			b.ascent = old.ascent
+			b.ascent, b.from = old.ascent, old.from
 			return b, nil
 		}
 		ks.arena.Free(b.span)

@@ -1,38 +1,16 @@
 package counter
 
 import (
+	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/counterd/counterd/counter/internal/arena"
+	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/schema"
 )
-
-// Options of a store. The zero value of each field is its default.
-type Options struct {
-	// BlockItems is the number of items at which a block is sealed or split: 16..512 Ki, default 64 Ki. Larger blocks
-	// save little memory; sealing one stops its writers for about 60 ns an item.
-	BlockItems int
-
-	// HashSeed makes the places of items unforeseeable for whoever chooses mids. Default: random.
-	HashSeed uint64
-}
-
-func (o Options) withDefaults() (Options, error) {
-	if o.BlockItems == 0 {
-		o.BlockItems = 64 << 10
-	}
-	if o.BlockItems < 16 || o.BlockItems > 512<<10 {
-		return o, fmt.Errorf("counter: BlockItems: got %d, want 16..%d", o.BlockItems, 512<<10)
-	}
-	if o.HashSeed == 0 {
-		o.HashSeed = rand.Uint64()
-	}
-	return o, nil
-}
 
 // Store holds counters. All methods are safe for concurrent use.
 //
@@ -53,9 +31,17 @@ type Store struct {
 
 	scans    scanCache
 	repacker repacker
+	blockIDs atomic.Uint64
+
+	// nil where data is in memory only. The log is also nil while it is replayed.
+	dir   *persist.Dir
+	log   *persist.Log
+	saver *saver
 }
 
-// Open returns a store that keeps its data in memory. dir must be empty: there is no durability yet.
+// Open opens the store in a directory, which is made if it is not there, and returns when all that was acknowledged is back in memory.
+// An empty dir keeps data in memory only. The error is of package persist: ErrLocked, ErrNewerFormat, or a *CorruptError that names
+// file and offset and the repair command.
 func Open(dir string, opts Options) (*Store, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
@@ -63,20 +49,42 @@ func Open(dir string, opts Options) (*Store, error) {
 	}
 	s := &Store{opts: opts}
 	s.schema.Store(schema.Empty())
+	if dir != "" {
+		if err := s.recover(dir); err != nil {
+			return nil, errors.Join(err, s.release())
+		}
+		s.saver.start(s)
+	}
 	s.repacker.start(s)
 	return s, nil
 }
 
-// Close waits for running batches and frees all memory. Later calls answer ErrClosed.
+// Close waits for running batches, makes the log durable and frees all memory. Later calls answer ErrClosed.
 func (s *Store) Close() error {
-	s.repacker.stop()
 	s.gate.Lock()
-	defer s.gate.Unlock()
 	if s.closed {
+		s.gate.Unlock()
 		return ErrClosed
 	}
 	s.closed = true
-	return s.arena.Close()
+	s.gate.Unlock()
+	s.repacker.stop()
+	if s.saver != nil {
+		s.saver.stop()
+	}
+	return s.release()
+}
+
+// release closes files and frees memory.
+func (s *Store) release() error {
+	var errs []error
+	if s.log != nil {
+		errs = append(errs, s.log.Close())
+	}
+	if s.dir != nil {
+		errs = append(errs, s.dir.Close())
+	}
+	return errors.Join(append(errs, s.arena.Close())...)
 }
 
 // Schema returns the schema in force. It may have changed when the caller looks at it: see Batch for one that stands still.
@@ -89,21 +97,46 @@ func (s *Store) Alter(st schema.Statement) error {
 	if err := b.BeginExclusive(); err != nil {
 		return err
 	}
-	defer b.End()
-	return b.Alter(st)
+	err := b.Alter(st)
+	b.End()
+	return errors.Join(err, b.Commit())
 }
 
 // Alter is Store.Alter inside a batch. REQUIRES BeginExclusive.
 func (b *Batch) Alter(st schema.Statement) error {
 	s := b.s
 	next, err := s.schema.Load().Apply(st)
-	if err != nil || next == s.schema.Load() {
+	if err != nil {
 		return err
 	}
-	return s.setSchema(next)
+	return b.setSchema(next)
 }
 
-// setSchema puts next, which comes from the present schema, in force. REQUIRES gate held exclusively.
+// setSchema puts next, which comes from the present schema, in force and logs it. REQUIRES BeginExclusive.
+func (b *Batch) setSchema(next *schema.Schema) error {
+	s := b.s
+	if next == s.schema.Load() {
+		return nil
+	}
+	if s.log == nil {
+		return s.setSchema(next)
+	}
+	if err := s.log.Ready(); err != nil {
+		return err
+	}
+	text := string(next.AppendText(nil))
+	if len(text) > persist.MaxSchemaText {
+		return fmt.Errorf("counter: the schema would take %d bytes, want at most %d", len(text), persist.MaxSchemaText)
+	}
+	if err := s.setSchema(next); err != nil {
+		return err
+	}
+	var err error
+	b.pos, err = s.log.AppendSchema(text)
+	return err
+}
+
+// setSchema puts next in force. REQUIRES gate held exclusively.
 func (s *Store) setSchema(next *schema.Schema) error {
 	changed := false
 	for _, def := range next.Counters() {
@@ -141,6 +174,11 @@ func (s *Store) setSchema(next *schema.Schema) error {
 // Clear removes all items of all counters; the schema stays. REQUIRES BeginExclusive.
 func (b *Batch) Clear() error {
 	s := b.s
+	if s.log != nil {
+		if err := s.log.Ready(); err != nil {
+			return err
+		}
+	}
 	for id, ks := range s.spaces {
 		if ks == nil {
 			continue
@@ -151,6 +189,9 @@ func (b *Batch) Clear() error {
 		}
 		ks.free()
 		s.spaces[id] = fresh
+	}
+	if s.log != nil {
+		b.pos = s.log.AppendFlush()
 	}
 	return nil
 }
@@ -172,5 +213,5 @@ func (b *Batch) AlterScript(script string) error {
 	if err != nil {
 		return err
 	}
-	return b.s.setSchema(next)
+	return b.setSchema(next)
 }

@@ -33,8 +33,7 @@ type column struct {
 	preset uint64 // value of a column never set
 }
 
-// Table is one hot block. It is NOT safe for concurrent use, with one exception: Prefetch, Lo, Hi, Layout and
-// Bytes use immutable fields only and may be called at any time.
+// Table is one hot block. It is NOT safe for concurrent use, with one exception: Prefetch, Lo and Hi use immutable fields only and may be called at any time.
 type Table struct {
 	geometry
 	base    unsafe.Pointer // data[0]
@@ -312,3 +311,7 @@ func (t *Table) Set(s Slot, c int, v uint64) {
 	}
 	storeBits(t.base, uintptr(s>>3)*t.stride+headerBytes, uint(s&7)*t.width+col.off, col.width, v)
 }
+
+// ShareLayout replaces the layout by an equal one, so that comparing pointers tells equal layouts.
+// REQUIRES t.Layout().Equal(l), and that nobody calls Layout meanwhile without the lock.
+func (t *Table) ShareLayout(l *schema.Layout) { t.layout = l }

@@ -1,0 +1,418 @@
+package counter
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+var long = flag.Bool("long", false, "run the crash tests for as many points as make crash wants")
+
+// dump reads everything in a store: "counter:mid" to its columns by name.
+func dump(t testing.TB, s *Store) map[string]string {
+	t.Helper()
+	b := s.NewBatch()
+	if err := b.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	defer b.End()
+	out := map[string]string{"schema": b.Schema().String()}
+	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
+		var items []ScanItem
+		items, cursor = b.Scan(nil, cursor, 100)
+		b.Reset()
+		for _, it := range items {
+			b.Add(Op{Kind: OpRead, Counter: it.Counter, Mid: it.Mid})
+		}
+		b.Run()
+		for i, it := range items {
+			var row []string
+			for c, v := range b.Row(b.Op(i)) {
+				row = append(row, fmt.Sprintf("%s=%d", it.Counter.Columns[c].Name, v))
+			}
+			out[fmt.Sprintf("%s:%d", it.Counter.Name, it.Mid)] = strings.Join(row, " ")
+		}
+	}
+	return out
+}
+
+// player does random things to a durable store and knows every state that it may be in after a crash: the one acknowledged
+// last, and those that the operations not acknowledged yet lead to, one by one.
+type player struct {
+	rng    *rand.Rand
+	sim    *vfs.Sim
+	opts   Options
+	s      *Store
+	states []map[string]string // possible states; the first is the acknowledged one
+	added  int
+}
+
+func (p *player) open() error {
+	p.opts.FS = p.sim
+	s, err := Open("data", p.opts)
+	p.s = s
+	return err
+}
+
+// acknowledged drops all states but the present one.
+func (p *player) acknowledged() { p.states = p.states[len(p.states)-1:] }
+
+// step does one thing. An error means that the file system has crashed.
+func (p *player) step(t testing.TB) error {
+	switch n := p.rng.IntN(100); {
+	case n < 5:
+		return p.s.Snapshot()
+	case n < 8:
+		if err := p.s.Close(); err != nil {
+			return err
+		}
+		return p.open()
+	case n < 12:
+		return p.alter(t)
+	case n < 13:
+		return p.clear(t)
+	default:
+		return p.batch(t)
+	}
+}
+
+func (p *player) alter(t testing.TB) error {
+	def := p.s.Schema().Counter("a")
+	script := ""
+	if len(def.Columns) > 2 && p.rng.IntN(2) == 0 {
+		script = "drop column a " + def.Columns[1].Name
+	} else {
+		p.added++
+		script = fmt.Sprintf("add column a c%d hint=2 max=30 default=%d suffix=c%d", p.added, p.rng.IntN(3), p.added)
+	}
+	err := p.s.AlterScript(script)
+	p.states = append(p.states, dump(t, p.s))
+	if err == nil {
+		p.acknowledged()
+	}
+	return err
+}
+
+func (p *player) clear(t testing.TB) error {
+	b := p.s.NewBatch()
+	if err := b.BeginExclusive(); err != nil {
+		return err
+	}
+	err := b.Clear()
+	b.End()
+	p.states = append(p.states, dump(t, p.s))
+	if err := errors.Join(err, b.Commit()); err != nil {
+		return err
+	}
+	p.acknowledged()
+	return nil
+}
+
+// batch runs a few operations, one batch each so that every state in between is known, and commits them together.
+func (p *player) batch(t testing.TB) error {
+	b := p.s.NewBatch()
+	var failed error
+	for range 1 + p.rng.IntN(4) {
+		if err := b.Begin(); err != nil {
+			return err
+		}
+		b.Reset()
+		def := b.Schema().Counter("a")
+		op := Op{Kind: []OpKind{OpSet, OpAdd, OpAdd, OpReset, OpDelete}[p.rng.IntN(5)], Counter: def, Mid: p.rng.Uint64N(60),
+			Column: int16(p.rng.IntN(len(def.Columns))), Arg: p.rng.Uint64N(30)}
+		if p.rng.IntN(5) == 0 {
+			op.Mid = p.rng.Uint64() >> 1
+		}
+		b.Add(op)
+		b.Run()
+		if err := b.Op(0).Err; err != nil && !errors.Is(err, ErrOutOfRange) {
+			failed = err
+		}
+		b.End()
+		p.states = append(p.states, dump(t, p.s))
+	}
+	if err := errors.Join(failed, b.Commit()); err != nil {
+		return err
+	}
+	p.acknowledged()
+	return nil
+}
+
+const playSchemaScript = "add counter a\nadd column a v hint=3 max=20 suffix=v\nadd column a w hint=8 max=40 default=2 suffix=w"
+
+func newPlayer(t testing.TB, seed uint64, sim *vfs.Sim) (*player, error) {
+	rng := rand.New(rand.NewPCG(seed, 3))
+	p := &player{rng: rng, sim: sim, opts: Options{BlockItems: 16 + rng.IntN(20), HashSeed: 1 + rng.Uint64(), AppendFsync: SyncAlways, Manual: true}}
+	p.states = []map[string]string{{"schema": ""}}
+	if err := p.open(); err != nil {
+		return p, err
+	}
+	err := p.s.AlterScript(playSchemaScript)
+	p.states = append(p.states, dump(t, p.s))
+	if err == nil {
+		p.acknowledged()
+	}
+	return p, err
+}
+
+// check recovers from what a crash left and compares with the states that are allowed.
+func (p *player) check(t testing.TB, left *vfs.Sim, what string) {
+	t.Helper()
+	opts := p.opts
+	opts.FS = left
+	s, err := Open("data", opts)
+	if err != nil {
+		t.Fatalf("%s: recovery: %v", what, err)
+	}
+	defer s.Close()
+	got := dump(t, s)
+	for _, want := range p.states {
+		if maps.Equal(got, want) {
+			return
+		}
+	}
+	t.Fatalf("%s: got %v\nwant one of %d states, the acknowledged one being %v\nthe last %v", what, got, len(p.states), p.states[0], p.states[len(p.states)-1])
+}
+
+// TestCrash runs random work and lets the power fail after every operation of the file system; what is recovered must be the
+// acknowledged state or one that a prefix of what was under way leads to. And again with kill -9.
+func TestCrash(t *testing.T) {
+	newRand(t)
+	runs, points := 12, 0
+	if testing.Short() {
+		runs = 3
+	}
+	if *long {
+		runs = 2000
+	}
+	for run := range runs {
+		seed := *seed + uint64(run)
+		for at := 0; ; at++ {
+			sim := vfs.NewSim()
+			sim.TornCrashAt(at, []int{0, 50, 100}[at%3])
+			p, err := newPlayer(t, seed, sim)
+			for i := 0; err == nil && i < 25; i++ {
+				err = p.step(t)
+			}
+			if !sim.Crashed() {
+				if err != nil {
+					t.Fatalf("seed %d: no crash, but %v", seed, err)
+				}
+				if p.s != nil {
+					p.s.Close()
+				}
+				break
+			}
+			for _, keep := range []int{0, 30, 70, 100} {
+				p.check(t, sim.Crash(seed+uint64(at), keep), fmt.Sprintf("-seed=%d: power failure at operation %d, %d%% of unsynced bytes kept", seed, at, keep))
+				points++
+			}
+			p.check(t, sim.Kill(), fmt.Sprintf("-seed=%d: kill at operation %d", seed, at))
+			points++
+			if p.s != nil {
+				p.s.Close()
+			}
+		}
+	}
+	t.Logf("%d crash points", points)
+}
+
+// TestFaultEveryOperation lets every single operation of the file system fail, one a run, with several errors. The store may refuse, but must
+// neither panic nor lose nor invent anything, reads go on, and once the disk is well writes are taken again without a restart.
+func TestFaultEveryOperation(t *testing.T) {
+	newRand(t)
+	kinds := []error{errIO, errNoSpace}
+	if testing.Short() {
+		kinds = kinds[:1]
+	}
+	for _, kind := range kinds {
+		for n := 0; ; n++ {
+			sim := vfs.NewSim()
+			faulty := vfs.NewFaulty(sim)
+			p := &player{rng: rand.New(rand.NewPCG(*seed, 9)), sim: sim, states: []map[string]string{{"schema": ""}}}
+			opts := Options{BlockItems: 16, HashSeed: 7, AppendFsync: SyncAlways, Manual: true, FS: faulty}
+			faulty.FailNth(n, kind)
+			s, err := Open("data", opts)
+			if err != nil {
+				faulty.Clear()
+				if s, err = Open("data", opts); err != nil {
+					t.Fatalf("operation %d: the disk is well again, but %v", n, err)
+				}
+			}
+			p.s = s
+			if err := s.AlterScript(playSchemaScript); err != nil {
+				faulty.Clear()
+				s.log.Tick()
+				if err := s.AlterScript(playSchemaScript); err != nil {
+					t.Fatalf("operation %d: the disk is well again, but %v", n, err)
+				}
+			}
+			for range 30 {
+				if p.rng.IntN(6) == 0 {
+					_ = s.Snapshot()
+					continue
+				}
+				_ = p.batch(t)
+				s.log.Tick()
+			}
+			fired := faulty.Fired()
+			faulty.Clear()
+			heal(t, s, n)
+			if err := s.Set("1.v", 17); err != nil {
+				t.Fatalf("operation %d: the disk is well again, but %v", n, err)
+			}
+			want := dump(t, s)
+			if err := s.Close(); err != nil {
+				t.Fatalf("operation %d: Close: %v", n, err)
+			}
+			opts.FS = sim.Crash(*seed, 0)
+			s, err = Open("data", opts)
+			if err != nil {
+				t.Fatalf("operation %d: recovery: %v", n, err)
+			}
+			if got := dump(t, s); !maps.Equal(got, want) {
+				t.Fatalf("-seed=%d: operation %d with %v: got %v, want %v", *seed, n, kind, got, want)
+			}
+			s.Close()
+			if fired == 0 {
+				t.Logf("%d operations", n)
+				break
+			}
+		}
+	}
+}
+
+// heal lets the log try again until it takes writes.
+func heal(t testing.TB, s *Store, n int) {
+	t.Helper()
+	for range 100 {
+		if s.log.Ready() == nil {
+			return
+		}
+		s.log.Tick()
+	}
+	t.Fatalf("operation %d: the log stays out of service: %v", n, s.log.Ready())
+}
+
+// TestRestart compares a store on the real file system with itself after restarts, with snapshots and without.
+func TestRestart(t *testing.T) {
+	for _, snapshot := range []bool{false, true} {
+		dir := filepath.Join(t.TempDir(), "data")
+		s, err := Open(dir, Options{BlockItems: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.AlterScript(seedScript); err != nil {
+			t.Fatal(err)
+		}
+		mids := fill(t, s, 20_000, 3)
+		if snapshot {
+			if err := s.Snapshot(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, mid := range mids[:100] {
+			if _, err := s.Incr(fmt.Sprintf("%d.cntrn", mid), 100_000); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if snapshot {
+			images := s.Saves().LastImages
+			if err := s.Snapshot(); err != nil {
+				t.Fatal(err)
+			}
+			if got := s.Saves().LastImages; got >= images || got == 0 {
+				t.Errorf("the second snapshot wrote %d images, want some, but fewer than the first's %d", got, images)
+			}
+		}
+		want := dump(t, s)
+		if _, err := Open(dir, Options{}); !errors.Is(err, vfs.ErrLocked) {
+			t.Errorf("a second Open of the directory: got %v, want ErrLocked", err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if s, err = Open(dir, Options{BlockItems: 500}); err != nil {
+			t.Fatal(err)
+		}
+		if got := dump(t, s); !maps.Equal(got, want) {
+			t.Errorf("snapshot %v: got %d items after the restart, want %d", snapshot, len(got), len(want))
+		}
+		if snapshot {
+			if n := s.Saves().Replayed; n != 0 {
+				t.Errorf("got %d records replayed behind a snapshot, want 0", n)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestBadSnapshot damages the newest snapshot's files: the one before is used, with the log behind it, and nothing is missing. When both are
+// bad, the start is refused by name.
+func TestBadSnapshot(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.AlterScript(seedScript); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		if err := s.Set("5.cntrn", uint64(i)); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Snapshot(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	images, _ := filepath.Glob(filepath.Join(dir, "rdb", "*.hot"))
+	slices.SortFunc(images, func(a, b string) int { return strings.Compare(fmt.Sprintf("%40s", a), fmt.Sprintf("%40s", b)) })
+	if len(images) != 2 {
+		t.Fatalf("got images %v, want 2", images)
+	}
+	damage := func(name string) {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b[len(b)/2] ^= 1
+		if err := os.WriteFile(name, b, 0o640); err != nil {
+			t.Fatal(err)
+		}
+	}
+	damage(images[1])
+	if s, err = Open(dir, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if v, found, err := s.Get("5.cntrn"); v != 2 || !found || err != nil {
+		t.Errorf("got %d, %v, %v, want 2", v, found, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	damage(images[0])
+	_, err = Open(dir, Options{})
+	var corrupt *persist.CorruptError
+	if !errors.As(err, &corrupt) || !strings.Contains(err.Error(), "counterctl repair") {
+		t.Errorf("with both snapshots bad: got %v, want a CorruptError that prints the repair command", err)
+	}
+}
+
+var errIO, errNoSpace error = syscall.EIO, syscall.ENOSPC

@@ -1,0 +1,123 @@
+package hot
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/counterd/counterd/schema"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// goldenTable is the table of testdata/block.v1.hot. It must not change.
+func goldenTable(t testing.TB) *Table {
+	cols := []schema.Column{{ID: 1, Hint: 16, Max: 32}, {ID: 2, Hint: 8, Max: 32, Default: 3}, {ID: 5, Hint: 64, Max: 64}}
+	l, err := schema.NewLayout(cols)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tab := newTable(Config{Lo: 1000, Hi: 1 << 40, Buckets: 7, Layout: l, Seed: 42})
+	for i := range uint64(30) {
+		s, _, err := tab.Insert(1000 + i*i*7919)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tab.Set(s, 0, i*i*i*10)
+		tab.Set(s, 1, i*20)
+		tab.Set(s, 2, i<<50)
+	}
+	s, _ := tab.Find(1000)
+	tab.Delete(s)
+	return tab
+}
+
+func TestImageGolden(t *testing.T) {
+	file := filepath.Join("testdata", "block.v1.hot")
+	tab := goldenTable(t)
+	image := tab.AppendImage(nil)
+	if *update {
+		if err := os.WriteFile(file, image, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(image, want) {
+		t.Errorf("the image differs from %s: the format has changed", file)
+	}
+	got := loadImage(t, want)
+	for i := uint64(1); i < 30; i++ {
+		s, found := got.Find(1000 + i*i*7919)
+		if !found || got.Get(s, 0) != i*i*i*10 || got.Get(s, 1) != i*20 || got.Get(s, 2) != i<<50 {
+			t.Errorf("item %d: got found %v", i, found)
+		}
+	}
+}
+
+func loadImage(t testing.TB, b []byte) *Table {
+	t.Helper()
+	im, err := DecodeImage(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tab, err := im.Table(make([]byte, im.Config.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tab.Check(); err != nil {
+		t.Fatal(err)
+	}
+	return &tab
+}
+
+// TestImageRoundTrip saves and loads random tables in the middle of random operations.
+func TestImageRoundTrip(t *testing.T) {
+	rng := newRand(t)
+	for range 60 {
+		tab := newTable(Config{Lo: 10, Hi: 10 + 1<<rng.IntN(63), Buckets: 1 + rng.IntN(40), Layout: layout(t, 1, 9, 16, 40, 8, 8), Seed: rng.Uint64()})
+		m := model{}
+		for range 5 {
+			for range 200 {
+				step(t, rng, tab, m, tab.lo+rng.Uint64N(min(tab.hi-tab.lo, 500)))
+			}
+			tab = loadImage(t, tab.AppendImage(nil))
+			compare(t, tab, m)
+		}
+	}
+}
+
+// FuzzImage: arbitrary bytes give an error or a table on which nothing panics.
+func FuzzImage(f *testing.F) {
+	image := goldenTable(f).AppendImage(nil)
+	f.Add(image)
+	f.Add(image[:50])
+	f.Fuzz(func(t *testing.T, b []byte) {
+		im, err := DecodeImage(b)
+		if err != nil {
+			if !errors.Is(err, ErrBadImage) && !errors.Is(err, ErrNewerImage) {
+				t.Fatalf("got error %v", err)
+			}
+			return
+		}
+		if im.Config.Bytes() > 2*len(b)+4096 {
+			t.Fatalf("an image of %d bytes asks for %d", len(b), im.Config.Bytes())
+		}
+		tab, err := im.Table(make([]byte, im.Config.Bytes()))
+		if err != nil {
+			return
+		}
+		_ = tab.Check()
+		s, _, err := tab.Insert(tab.lo)
+		if err == nil && len(tab.columns) > 0 {
+			tab.Set(s, 0, tab.columns[0].limit)
+			tab.Get(s, 0)
+			tab.Delete(s)
+		}
+	})
+}

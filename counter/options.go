@@ -1,0 +1,81 @@
+package counter
+
+import (
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// SyncPolicy says when an acknowledged change is safe from a power failure: see package persist.
+type SyncPolicy = persist.SyncPolicy
+
+// Sync policies, as Redis's appendfsync has them. kill -9 loses nothing in any of them.
+const (
+	SyncEverySec = persist.SyncEverySec
+	SyncAlways   = persist.SyncAlways
+	SyncNo       = persist.SyncNo
+)
+
+// Options of a store. The zero value of each field is its default.
+type Options struct {
+	// BlockItems is the number of items at which a block is sealed or split: 16..512 Ki, default 64 Ki. Larger blocks
+	// save little memory; sealing one stops its writers for about 60 ns an item.
+	BlockItems int
+
+	// HashSeed makes the places of items unforeseeable for whoever chooses mids. Default: random.
+	HashSeed uint64
+
+	// AppendFsync is when the log is made durable. Default: every second.
+	AppendFsync SyncPolicy
+
+	// RetainBytes is how much log is kept even where recovery does not need it: for replicas and for restore to
+	// a moment. Default: none.
+	RetainBytes uint64
+
+	// SnapshotGrowth is how many bytes the log grows until a snapshot is made by itself: at least 1 MiB, default 64 MiB, and never less
+	// than the snapshot's size; negative: never.
+	SnapshotGrowth int64
+
+	// FS is the file system, by default the real one.
+	FS vfs.FS
+
+	// Logger is told what happens. Default: nobody.
+	Logger *slog.Logger
+
+	// Progress, if set, is called while Open reads: what is read, bytes done and in all.
+	Progress func(what string, done, total uint64)
+
+	// Manual starts no background work for the log and snapshots: for tests that replay from a seed.
+	Manual bool
+}
+
+func (o Options) withDefaults() (Options, error) {
+	if o.BlockItems == 0 {
+		o.BlockItems = 64 << 10
+	}
+	if o.BlockItems < 16 || o.BlockItems > 512<<10 {
+		return o, fmt.Errorf("counter: BlockItems: got %d, want 16..%d", o.BlockItems, 512<<10)
+	}
+	if o.SnapshotGrowth == 0 {
+		o.SnapshotGrowth = 64 << 20
+	}
+	if o.SnapshotGrowth > 0 && o.SnapshotGrowth < 1<<20 {
+		return o, fmt.Errorf("counter: SnapshotGrowth: got %d, want at least %d, or negative for never", o.SnapshotGrowth, 1<<20)
+	}
+	if o.FS == nil {
+		o.FS = vfs.OS()
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Progress == nil {
+		o.Progress = func(string, uint64, uint64) {}
+	}
+	if o.HashSeed == 0 {
+		o.HashSeed = rand.Uint64()
+	}
+	return o, nil
+}

@@ -1,0 +1,350 @@
+package counter
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/schema"
+)
+
+// recover brings the store back from its directory:
+//
+//  1. lock the directory; read the manifests, newest first
+//  2. read the images that the newest one names, several at once, straight into blocks; if one is bad, forget it all and
+//     take the manifest before, whose log is kept
+//  3. put the schema of the manifest's replay offset in force
+//  4. replay the log from there: each record is applied to the block that holds its mid unless the block's image stands
+//     behind it already; schema changes take place where they happened
+//
+// Values in records are those after the change, so nothing can count twice.
+func (s *Store) recover(path string) error {
+	dir, err := persist.OpenDir(s.opts.FS, path)
+	if err != nil {
+		return err
+	}
+	s.dir = dir
+	for _, bad := range dir.Bad() {
+		s.opts.Logger.Error("bad manifest: the one before is used", "error", bad)
+	}
+	from, err := s.loadSnapshot()
+	if err != nil {
+		return err
+	}
+	s.saver = newSaver()
+	return s.replay(from)
+}
+
+// loadSnapshot reads the newest good snapshot and returns the log offset to go on from.
+func (s *Store) loadSnapshot() (from uint64, err error) {
+	manifests := s.dir.Manifests()
+	for i, m := range manifests {
+		if err = s.loadManifest(m); err == nil {
+			return m.Replay, nil
+		}
+		var corrupt *persist.CorruptError
+		if errors.As(err, &corrupt) {
+			corrupt.Dir = s.dir.Path() // so that it prints the repair command
+		}
+		s.opts.Logger.Error("bad snapshot", "generation", m.Generation, "error", err, "older_ones", len(manifests)-i-1)
+		s.dropAll()
+		if !errors.Is(err, persist.ErrCorrupt) && !errors.Is(err, hot.ErrBadImage) {
+			return 0, err
+		}
+	}
+	return 0, err
+}
+
+// dropAll forgets what a bad snapshot brought.
+func (s *Store) dropAll() {
+	for _, ks := range s.spaces {
+		if ks != nil {
+			ks.free()
+		}
+	}
+	s.spaces = nil
+	s.schema.Store(schema.Empty())
+}
+
+func (s *Store) loadManifest(m *persist.Manifest) error {
+	sch, err := schema.ParseDurable([]byte(strings.Join(m.Schema, "\n") + "\n"))
+	if err != nil {
+		return &persist.CorruptError{File: filepath.Join(s.dir.Path(), persist.ManifestName(m.Generation)), Dir: s.dir.Path(), Want: "a schema", Got: err.Error(), Err: err}
+	}
+	if err := s.setSchema(sch); err != nil {
+		return err
+	}
+	s.blockIDs.Store(max(s.blockIDs.Load(), m.NextBlock))
+	return s.loadImages(m)
+}
+
+// loadImages reads all images of a manifest and puts the blocks into the directories.
+func (s *Store) loadImages(m *persist.Manifest) error {
+	type job struct {
+		file *persist.BlockFile
+		into **block
+	}
+	var jobs []job
+	var total uint64
+	blocks := make([][]*block, len(m.Counters))
+	for i := range m.Counters {
+		files := m.Counters[i].Blocks
+		blocks[i] = make([]*block, len(files))
+		for j := range files {
+			jobs = append(jobs, job{&files[j], &blocks[i][j]})
+			total += files[j].Bytes
+		}
+	}
+	var next atomic.Int64
+	var done atomic.Uint64
+	var wg sync.WaitGroup
+	errs := make([]error, runtime.GOMAXPROCS(0))
+	for w := range errs {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			var buf []byte
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(jobs) {
+					return
+				}
+				var b *block
+				if b, buf, errs[w] = s.loadImage(jobs[i].file, buf); errs[w] != nil {
+					next.Store(int64(len(jobs))) // the others need not go on
+					return
+				}
+				*jobs[i].into = b
+				s.opts.Progress("snapshot", done.Add(jobs[i].file.Bytes), total)
+			}
+		}()
+	}
+	wg.Wait()
+	err := errors.Join(errs...)
+	for i := range m.Counters {
+		if err == nil {
+			err = s.adopt(&m.Counters[i], blocks[i])
+		}
+		if err != nil {
+			for _, b := range blocks[i] {
+				if b != nil {
+					s.arena.Free(b.span)
+				}
+			}
+		}
+	}
+	return err
+}
+
+// loadImage reads one image into a block. buf is reused from image to image.
+func (s *Store) loadImage(f *persist.BlockFile, buf []byte) (*block, []byte, error) {
+	path := f.Path(s.dir.Path())
+	bad := func(want, got string, err error) (*block, []byte, error) {
+		return nil, buf, &persist.CorruptError{File: path, Dir: s.dir.Path(), Want: want, Got: got, Err: err}
+	}
+	img, err := persist.OpenImage(s.opts.FS, path)
+	if err != nil {
+		if isNotExist(err) {
+			return bad("an image named by the manifest", "no such file", err)
+		}
+		return nil, buf, err
+	}
+	defer img.Close()
+	if f.Tier != persist.TierHot || img.Lo != f.Lo || img.Hi != f.Hi || img.Items != f.Items || img.CRC != f.CRC || img.Offset > f.Offset {
+		return bad(fmt.Sprintf("%s block [%d,%d) with %d items and checksum %08x at offset %d at most, as in the manifest", f.Tier, f.Lo, f.Hi, f.Items, f.CRC, f.Offset),
+			fmt.Sprintf("[%d,%d), %d, %08x, %d", img.Lo, img.Hi, img.Items, img.CRC, img.Offset), nil)
+	}
+	if n := int(img.Length()); cap(buf) < n {
+		buf = make([]byte, n)
+	}
+	buf = buf[:img.Length()]
+	if err := img.ReadInto(buf); err != nil {
+		return nil, buf, err
+	}
+	h, err := hot.DecodeImage(buf)
+	if err != nil {
+		return bad("a block image", err.Error(), err)
+	}
+	if h.Config.Lo != f.Lo || h.Config.Hi != f.Hi {
+		return bad(fmt.Sprintf("a block of range [%d,%d)", f.Lo, f.Hi), fmt.Sprintf("[%d,%d)", h.Config.Lo, h.Config.Hi), nil)
+	}
+	span, err := s.arena.Alloc(h.Config.Bytes(), h.Config.Hi == hot.EndMid)
+	if err != nil {
+		return nil, buf, err
+	}
+	tab, err := h.Table(span.Data)
+	if err != nil {
+		s.arena.Free(span)
+		return bad("a block image", err.Error(), err)
+	}
+	saved := *f
+	return &block{tab: tab, span: span, id: f.Block, from: f.Offset, saved: &saved}, buf, nil
+}
+
+// adopt puts blocks, in order, in the place of a counter's empty first block.
+func (s *Store) adopt(c *persist.CounterFiles, blocks []*block) error {
+	if len(blocks) == 0 {
+		return nil // made or cleared while the snapshot was: the log tells
+	}
+	if int(c.ID) >= len(s.spaces) || s.spaces[c.ID] == nil {
+		return &persist.CorruptError{File: s.dir.Path(), Dir: s.dir.Path(), Want: fmt.Sprintf("counter %d in the manifest's schema", c.ID), Got: "none"}
+	}
+	ks := s.spaces[c.ID]
+	d := &directory{}
+	end := uint64(0)
+	for _, b := range blocks {
+		if b.tab.Lo() != end {
+			return &persist.CorruptError{File: s.dir.Path(), Dir: s.dir.Path(), Want: fmt.Sprintf("a block of counter %s from %d on in the manifest", c.Name, end), Got: fmt.Sprintf("one from %d on", b.tab.Lo())}
+		}
+		end = b.tab.Hi()
+		d.los, d.blocks = append(d.los, b.tab.Lo()), append(d.blocks, b)
+		if l := b.tab.Layout(); l != ks.layout && l.Equal(ks.layout) {
+			b.tab.ShareLayout(ks.layout)
+		}
+	}
+	if end != hot.EndMid {
+		return &persist.CorruptError{File: s.dir.Path(), Dir: s.dir.Path(), Want: fmt.Sprintf("blocks of counter %s up to 2^63 in the manifest", c.Name), Got: fmt.Sprintf("up to %d", end)}
+	}
+	ks.free()
+	ks.dir.Store(d)
+	return nil
+}
+
+// replay opens the log and applies it from an offset on.
+func (s *Store) replay(from uint64) error {
+	r := &replayer{s: s, b: s.NewBatch()}
+	var history persist.History
+	if m := s.dir.Manifests(); len(m) > 0 {
+		history = m[0].History
+	}
+	log, rec, err := persist.OpenLog(persist.LogOptions{
+		FS: s.opts.FS, Dir: s.dir.Path(), History: history, Create: len(s.dir.Manifests()) == 0, KnownDurable: s.dir.KnownDurable(),
+		Policy: s.opts.AppendFsync, Manual: s.opts.Manual, Logger: s.opts.Logger,
+		Progress: func(done, total uint64) { s.opts.Progress("log", done, total) },
+	}, from, r.apply)
+	if err == nil {
+		err = r.flush()
+	}
+	if err != nil {
+		if log != nil {
+			err = errors.Join(err, log.Close())
+		}
+		return err
+	}
+	s.log = log
+	if rec.Torn != nil {
+		s.opts.Logger.Warn("the log's torn tail was cut: it was never acknowledged as durable", "detail", rec.Torn.Error())
+	}
+	s.saver.recovered(s, rec)
+	removed, err := s.dir.RemoveOrphans()
+	if len(removed) > 0 {
+		s.opts.Logger.Info("files that no snapshot names were removed", "files", len(removed))
+	}
+	return err
+}
+
+// replayer applies log records, many at once like everything else.
+type replayer struct {
+	s *Store
+	b *Batch
+}
+
+// replayBatch is how many operations are run together: enough to hide cache misses.
+const replayBatch = 256
+
+func (r *replayer) apply(pos uint64, rec *persist.Record) error {
+	switch rec.Kind {
+	case persist.KindSet:
+		r.set(pos, rec.Counter, rec.Mid, rec.Column, rec.Value)
+	case persist.KindSetItem:
+		for _, c := range rec.Columns {
+			r.set(pos, rec.Counter, rec.Mid, c.Column, c.Value)
+		}
+	case persist.KindDelete:
+		if def := r.wanted(pos, rec.Counter, rec.Mid); def != nil {
+			r.add(Op{Kind: OpDelete, Counter: def, Mid: rec.Mid})
+		}
+	case persist.KindFlush:
+		if err := r.flush(); err != nil {
+			return err
+		}
+		return r.s.clearBefore(pos)
+	case persist.KindSchema:
+		if err := r.flush(); err != nil {
+			return err
+		}
+		next, err := schema.ParseDurable(rec.Text)
+		if err != nil {
+			return &persist.CorruptError{File: persist.LogDir(r.s.dir.Path()), LogOffset: pos, Want: "a schema", Got: err.Error(), Err: err}
+		}
+		return r.s.setSchema(next)
+	}
+	if r.b.Len() >= replayBatch {
+		return r.flush()
+	}
+	return nil
+}
+
+// wanted returns the counter if it is there and the block that holds mid does not contain the change yet.
+func (r *replayer) wanted(pos uint64, id uint32, mid uint64) *schema.Counter {
+	if int(id) >= len(r.s.spaces) || r.s.spaces[id] == nil {
+		return nil
+	}
+	ks := r.s.spaces[id]
+	if ks.dir.Load().find(mid).from >= pos {
+		return nil
+	}
+	return ks.def
+}
+
+func (r *replayer) set(pos uint64, id uint32, mid uint64, column uint16, v uint64) {
+	def := r.wanted(pos, id, mid)
+	if def == nil {
+		return
+	}
+	if c := def.Index(column); c >= 0 {
+		r.add(Op{Kind: OpSet, Counter: def, Mid: mid, Column: int16(c), Arg: v})
+	}
+}
+
+func (r *replayer) add(op Op) { r.b.Add(op) }
+
+// flush runs what was collected.
+func (r *replayer) flush() error {
+	r.b.Run()
+	for i := range r.b.Len() {
+		if op := r.b.Op(i); op.Err != nil {
+			return fmt.Errorf("counter: replaying mid %d of %s: %w", op.Mid, op.Counter.Name, op.Err)
+		}
+	}
+	r.b.Reset()
+	return nil
+}
+
+// clearBefore empties every block whose image does not contain the FLUSHALL at pos yet.
+func (s *Store) clearBefore(pos uint64) error {
+	for id, ks := range s.spaces {
+		if ks == nil {
+			continue
+		}
+		kept := false
+		for _, b := range ks.dir.Load().blocks {
+			kept = kept || b.from >= pos
+		}
+		if !kept {
+			fresh, err := s.newKeyspace(ks.def)
+			if err != nil {
+				return err
+			}
+			ks.free()
+			s.spaces[id] = fresh
+		}
+	}
+	return nil
+}

@@ -1,0 +1,286 @@
+package counter
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/persist"
+)
+
+func isNotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+
+// saver makes snapshots, one at a time, without a fork and without a global stop: each block is copied under its own lock, at its own
+// moment, with the log offset it stands at then; only blocks that changed since their last image are copied and written. Memory
+// grows by one block's image.
+//
+//  1. note the log's position P and the schema, with no change of the schema in between: replay will start at P
+//  2. block after block: an image, or, if it did not change, the old image counted as standing at the present offset
+//  3. sync the log past every image, then write the manifest, which makes the snapshot durable as one
+//  4. remove images that neither of the two newest manifests names, and log that none of them needs
+type saver struct {
+	mu sync.Mutex // held while a snapshot is made
+
+	running  atomic.Bool
+	state    sync.Mutex // guards stats
+	stats    SaveStats
+	wakeup   chan struct{}
+	quit     chan struct{}
+	done     chan struct{}
+	stopOnce sync.Once
+}
+
+// SaveStats tells about snapshots.
+type SaveStats struct {
+	Running       bool
+	Generation    uint64    // of the newest snapshot; 0: none
+	LastTime      time.Time // when it was made
+	LastStarted   time.Time
+	LastTook      time.Duration
+	LastErr       error  // of the last attempt
+	LastImages    int    // images written by it
+	LastBytes     uint64 // bytes written by it
+	Blocks        int    // blocks it names
+	Bytes         uint64 // bytes of all images it names
+	Replay        uint64 // log offset from which recovery replays
+	Saves, Failed int    // since the start
+	RecoveredTorn string // what was cut from the log at the start
+	RecoveredAt   time.Duration
+	Replayed      uint64 // records
+}
+
+func newSaver() *saver {
+	return &saver{wakeup: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
+}
+
+// recovered notes where the store stands after the start.
+func (v *saver) recovered(s *Store, rec persist.Recovery) {
+	v.stats.Replayed = rec.Records
+	if rec.Torn != nil {
+		v.stats.RecoveredTorn = rec.Torn.Error()
+	}
+	if m := s.dir.Manifests(); len(m) > 0 {
+		v.note(m[0])
+		v.stats.LastTime = time.UnixMilli(m[0].TimeMS)
+	}
+}
+
+// note takes over what INFO tells of a manifest.
+func (v *saver) note(m *persist.Manifest) {
+	v.stats.Generation, v.stats.Replay, v.stats.Blocks, v.stats.Bytes = m.Generation, m.Replay, 0, 0
+	_ = m.Blocks(func(_ *persist.CounterFiles, b *persist.BlockFile) error { // fn returns nil
+		v.stats.Blocks++
+		v.stats.Bytes += b.Bytes
+		return nil
+	})
+}
+
+func (v *saver) start(s *Store) {
+	if s.opts.Manual {
+		close(v.done)
+		return
+	}
+	go v.run(s)
+}
+
+func (v *saver) stop() {
+	v.stopOnce.Do(func() { close(v.quit) })
+	<-v.done
+	v.mu.Lock()   // a Snapshot that somebody else started
+	v.mu.Unlock() //nolint:staticcheck // only waits
+}
+
+// run makes a snapshot whenever the log has grown enough.
+func (v *saver) run(s *Store) {
+	defer close(v.done)
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-v.quit:
+			return
+		case <-tick.C:
+		}
+		if v.due(s) {
+			_ = s.Snapshot() // told by the logger and by Saves
+		}
+	}
+}
+
+// due: the log to replay is larger than SnapshotGrowth, and than the last snapshot.
+func (v *saver) due(s *Store) bool {
+	if s.opts.SnapshotGrowth < 0 {
+		return false
+	}
+	v.state.Lock()
+	defer v.state.Unlock()
+	if v.stats.LastErr != nil && time.Since(v.stats.LastStarted) < time.Minute {
+		return false // the disk's trouble is not made better by trying each second
+	}
+	return s.log.Written()-v.stats.Replay > max(uint64(s.opts.SnapshotGrowth), v.stats.Bytes)
+}
+
+// Saves tells about snapshots. The zero value where data is in memory only.
+func (s *Store) Saves() SaveStats {
+	if s.saver == nil {
+		return SaveStats{}
+	}
+	s.saver.state.Lock()
+	defer s.saver.state.Unlock()
+	stats := s.saver.stats
+	stats.Running = s.saver.running.Load()
+	return stats
+}
+
+// Snapshot makes a snapshot now, beside all other work. The error is ErrBusy while another is being made, ErrInMemory, ErrClosed, or what the
+// disk said; the last snapshot counts then.
+func (s *Store) Snapshot() error {
+	v := s.saver
+	if v == nil {
+		return ErrInMemory
+	}
+	if !v.mu.TryLock() {
+		return ErrBusy
+	}
+	defer v.mu.Unlock()
+	v.running.Store(true)
+	defer v.running.Store(false)
+	began := time.Now()
+	w := &snapshot{s: s}
+	err := w.make()
+	v.state.Lock()
+	defer v.state.Unlock()
+	v.stats.LastStarted, v.stats.LastTook, v.stats.LastErr = began, time.Since(began), err
+	v.stats.LastImages, v.stats.LastBytes = w.images, w.bytes
+	if err != nil {
+		v.stats.Failed++
+		s.opts.Logger.Error("snapshot failed", "error", err)
+		return err
+	}
+	v.stats.Saves++
+	v.stats.LastTime = began
+	v.note(w.manifest)
+	s.opts.Logger.Info("snapshot made", "generation", w.manifest.Generation, "blocks", v.stats.Blocks, "images_written", w.images,
+		"bytes_written", w.bytes, "replay_from", w.manifest.Replay, "took", time.Since(began).Round(time.Millisecond))
+	return nil
+}
+
+// snapshot is one being made.
+type snapshot struct {
+	s        *Store
+	manifest *persist.Manifest
+	buf      []byte
+	images   int
+	bytes    uint64
+}
+
+func (w *snapshot) make() error {
+	s := w.s
+	m := &persist.Manifest{History: s.log.History(), TimeMS: time.Now().UnixMilli()}
+	w.manifest = m
+	s.gate.RLock()
+	if s.closed {
+		s.gate.RUnlock()
+		return ErrClosed
+	}
+	m.Replay = s.log.Position()
+	sch := s.schema.Load()
+	s.gate.RUnlock()
+	m.Schema = strings.Split(strings.TrimSuffix(string(sch.AppendText(nil)), "\n"), "\n")
+	for _, def := range sch.Counters() {
+		files := persist.CounterFiles{ID: def.ID, Name: def.Name}
+		if err := w.counter(&files); err != nil {
+			return err
+		}
+		m.Counters = append(m.Counters, files)
+		m.NextCounter = max(m.NextCounter, def.ID+1)
+	}
+	m.Offset = m.Replay
+	_ = m.Blocks(func(_ *persist.CounterFiles, b *persist.BlockFile) error { // fn returns nil
+		m.Offset = max(m.Offset, b.Offset)
+		return nil
+	})
+	m.NextBlock = s.blockIDs.Load() + 1
+	if err := s.log.Sync(); err != nil {
+		return err
+	}
+	if err := s.dir.WriteManifest(m); err != nil {
+		return err
+	}
+	if _, err := s.dir.RemoveOrphans(); err != nil {
+		return err
+	}
+	return s.log.DropBefore(s.dropBefore())
+}
+
+// dropBefore is the offset below which no log is needed: by the two newest snapshots, and by RetainBytes.
+func (s *Store) dropBefore() uint64 {
+	before := s.dir.ReplayFrom()
+	if end := s.log.Written(); s.opts.RetainBytes > 0 {
+		if end < s.opts.RetainBytes {
+			return 0
+		}
+		before = min(before, end-s.opts.RetainBytes)
+	}
+	return before
+}
+
+// counter lists, and where needed writes, the blocks of one counter. A FLUSHALL meanwhile makes it begin anew; of a counter that is dropped
+// nothing is listed: the log tells.
+func (w *snapshot) counter(files *persist.CounterFiles) error {
+	s := w.s
+	var ks *keyspace
+	for lo := uint64(0); ; {
+		s.gate.RLock()
+		if s.closed {
+			s.gate.RUnlock()
+			return ErrClosed
+		}
+		now := s.spaces[files.ID]
+		if now == nil {
+			s.gate.RUnlock()
+			files.Blocks = nil
+			return nil
+		}
+		if now != ks {
+			ks, lo, files.Blocks = now, 0, nil
+		}
+		b := ks.lockFor(ks.dir.Load().find(lo), lo)
+		h := persist.ImageHeader{Counter: files.ID, Block: b.id, Lo: b.tab.Lo(), Hi: b.tab.Hi(), Items: uint64(b.tab.Len())}
+		h.Offset = s.log.Position()
+		saved := b.saved
+		if write := b.dirty || saved == nil; write {
+			w.buf = b.tab.AppendImage(w.buf[:0])
+			b.dirty = false
+			saved = nil
+		}
+		b.mu.Unlock()
+		s.gate.RUnlock()
+		if saved == nil {
+			info, err := persist.WriteImage(s.opts.FS, s.dir.Path(), h, w.buf)
+			if err != nil {
+				b.mu.Lock()
+				b.dirty = true
+				b.mu.Unlock()
+				return err
+			}
+			w.images++
+			w.bytes += info.Bytes
+			saved = &persist.BlockFile{Tier: persist.TierHot, Block: h.Block, Lo: h.Lo, Hi: h.Hi, Items: h.Items, Bytes: info.Bytes, CRC: info.CRC, Name: info.Name}
+			b.mu.Lock()
+			b.saved = saved
+			b.mu.Unlock()
+		}
+		entry := *saved
+		entry.Offset = h.Offset
+		files.Blocks = append(files.Blocks, entry)
+		if h.Hi == hot.EndMid {
+			return nil
+		}
+		lo = h.Hi
+	}
+}

@@ -1,0 +1,219 @@
+package persist
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// Problem is one thing that Check found.
+type Problem struct {
+	Path string
+	// Fatal: the server does not start, or data is lost. Otherwise it is worth knowing, and opening deals with it.
+	Fatal bool
+	Err   error // a *CorruptError or *TornTail names the place
+}
+
+// Report is what Check read and found.
+type Report struct {
+	Manifests  int // good ones
+	Images     int // verified, each file once
+	ImageBytes uint64
+	ColdFiles  int
+	Log        LogWalk
+	Problems   []Problem
+}
+
+// OK reports whether nothing fatal was found.
+func (r *Report) OK() bool {
+	for _, p := range r.Problems {
+		if p.Fatal {
+			return false
+		}
+	}
+	return true
+}
+
+// CheckOptions are the options of Check and Repair.
+type CheckOptions struct {
+	// Cold verifies the content of a cold file, which this package does not know. nil: only its size.
+	Cold func(path string, b *BlockFile) error
+}
+
+// Check verifies every checksum and cross-reference of a data directory that no server has open, and changes nothing.
+// An error is one of reading; what is wrong with the data is in the report.
+func Check(fsys vfs.FS, dir string, opts CheckOptions) (*Report, error) {
+	c := checker{fsys: fsys, dir: dir, opts: opts, seen: map[string]error{}}
+	good, bad, _, err := readManifests(fsys, dir)
+	if err != nil {
+		return nil, err
+	}
+	c.report.Manifests = len(good)
+	for _, err := range bad {
+		var corrupt *CorruptError
+		errors.As(err, &corrupt)
+		c.add(corrupt.File, len(good) == 0, err)
+	}
+	var replay, known uint64
+	for i, m := range good {
+		known = max(known, m.Offset)
+		if i < keepManifests {
+			replay = m.Replay
+			if err := c.checkBlocks(m, i == len(good)-1); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := c.checkLog(replay, known, len(good)+len(bad) == 0); err != nil {
+		return nil, err
+	}
+	if torn := c.report.Log.Torn; torn != nil {
+		c.add(torn.File, false, torn)
+	}
+	orphans, err := findOrphans(fsys, dir, good)
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range orphans {
+		c.add(path, false, errors.New("no manifest names this file; it is removed at start"))
+	}
+	return &c.report, c.listLeftovers()
+}
+
+// checkLog verifies all segments. Those before the offset to replay from are kept for replicas and restores only.
+func (c *checker) checkLog(replay, known uint64, fresh bool) error {
+	segs, err := listSegments(c.fsys, c.dir)
+	if err != nil {
+		return err
+	}
+	if len(segs) == 0 && fresh {
+		return nil // a server was never started here
+	}
+	visitor := LogVisitor{Record: func(*Frame, uint64, *Record) error { return nil }}
+	needed := uint64(0) // where the segment with replay starts
+	from := replay
+	for _, seg := range segs {
+		if seg.start <= replay {
+			needed = seg.start
+		}
+		from = min(from, seg.start)
+	}
+	for {
+		c.report.Log, err = WalkLog(c.fsys, c.dir, from, known, visitor)
+		var corrupt *CorruptError
+		switch {
+		case errors.As(err, &corrupt):
+			fatal := corrupt.LogOffset >= needed
+			c.add(corrupt.File, fatal, err)
+			if !fatal {
+				from = replay
+				continue
+			}
+		case errors.Is(err, ErrNewerFormat):
+			c.add(LogDir(c.dir), true, err)
+		case err != nil:
+			return err
+		case c.report.Log.First > replay:
+			c.add(LogDir(c.dir), true, &CorruptError{Dir: c.dir, File: LogDir(c.dir), LogOffset: replay, Err: ErrGap,
+				Want: fmt.Sprintf("log from offset %d", replay), Got: fmt.Sprintf("%d", c.report.Log.First)})
+		}
+		return nil
+	}
+}
+
+type checker struct {
+	fsys   vfs.FS
+	dir    string
+	opts   CheckOptions
+	report Report
+	seen   map[string]error // what a file was found to be
+}
+
+func (c *checker) add(path string, fatal bool, err error) {
+	c.report.Problems = append(c.report.Problems, Problem{path, fatal, err})
+}
+
+// checkBlocks verifies each file of a manifest. last: there is no older manifest to fall back to.
+func (c *checker) checkBlocks(m *Manifest, last bool) error {
+	return m.Blocks(func(counter *CounterFiles, b *BlockFile) error {
+		path := b.Path(c.dir)
+		err, seen := c.seen[path]
+		if !seen {
+			err = checkBlock(c.fsys, c.dir, counter.ID, b, c.opts)
+			c.seen[path] = err
+			if b.Tier == TierCold {
+				c.report.ColdFiles++
+			} else {
+				c.report.Images++
+				c.report.ImageBytes += b.Bytes
+			}
+		}
+		if err == nil {
+			return nil
+		}
+		c.add(path, last || b.Tier == TierCold, fmt.Errorf("%s, counter %s, block %d: %w", ManifestName(m.Generation), counter.Name, b.Block, err))
+		return nil
+	})
+}
+
+// checkBlock verifies a block's file against its manifest entry and its own checksums.
+func checkBlock(fsys vfs.FS, dir string, counter uint32, b *BlockFile, opts CheckOptions) error {
+	path := b.Path(dir)
+	mismatch := func(what string, want, got uint64) error {
+		if want == got {
+			return nil
+		}
+		return &CorruptError{File: path, Want: fmt.Sprintf("%s %d as in the manifest", what, want), Got: fmt.Sprintf("%d", got)}
+	}
+	if b.Tier == TierCold {
+		info, err := fsys.Stat(path)
+		if err != nil {
+			return err
+		}
+		if err := mismatch("size", b.Bytes, uint64(info.Size())); err != nil || opts.Cold == nil {
+			return err
+		}
+		return opts.Cold(path, b)
+	}
+	img, err := OpenImage(fsys, path)
+	if err != nil {
+		return err
+	}
+	err = errors.Join(
+		mismatch("counter", uint64(counter), uint64(img.Counter)),
+		mismatch("block", b.Block, img.Block),
+		mismatch("first mid", b.Lo, img.Lo),
+		mismatch("last mid", b.Hi, img.Hi),
+		mismatch("items", b.Items, img.Items),
+		mismatch("size", b.Bytes, img.Bytes),
+		mismatch("crc32c", uint64(b.CRC), uint64(img.CRC)),
+	)
+	if b.Offset > img.Offset { // lower after a repair cut the log; never higher
+		err = errors.Join(err, mismatch("log offset", b.Offset, img.Offset))
+	}
+	if err == nil {
+		err = img.Verify()
+	}
+	return errors.Join(err, img.Close())
+}
+
+// listLeftovers notes files of crashes and repairs.
+func (c *checker) listLeftovers() error {
+	for _, dir := range []string{c.dir, LogDir(c.dir), ImageDir(c.dir), ColdDir(c.dir)} {
+		names, err := listDir(c.fsys, dir)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			switch {
+			case isTemp(name):
+				c.add(filepath.Join(dir, name), false, errors.New("unfinished file of a crash; it is removed at start"))
+			case isBroken(name):
+				c.add(filepath.Join(dir, name), false, errors.New("set aside by a repair"))
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,271 @@
+package persist
+
+import (
+	"fmt"
+	"path/filepath"
+	"time"
+)
+
+// Commit returns nil when the bytes below pos may be acknowledged: they were given to write(), and under SyncAlways
+// are durable. Callers that wait at the same time share one write and one sync.
+//
+// An error means that the bytes are not safe yet: they stay in memory and are written when the disk is well, but a
+// crash before that loses them. The change was made; it must not be acknowledged, nor reported as not made.
+func (l *Log) Commit(pos uint64) error {
+	if l.reached(pos) {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	pos = min(pos, l.tail.position())
+	for !l.reached(pos) {
+		switch {
+		case l.closed:
+			return fmt.Errorf("log: %w", ErrClosed)
+		case l.healing:
+			l.syncDone.Wait()
+		case l.trouble != nil:
+			return &NotReadyError{Reason: "the log cannot be written: " + l.trouble.Error(), Err: l.trouble}
+		case l.written.Load() >= pos:
+			if l.syncing {
+				l.syncDone.Wait()
+			} else {
+				l.syncOnce()
+			}
+		case l.writing:
+			l.writeDone.Wait()
+		default:
+			l.writeOnce()
+		}
+	}
+	return nil
+}
+
+// reached reports whether Commit(pos) has nothing to do. A writer that outruns the disk by half of MaxUnsynced waits
+// for it: slowed down before it is refused.
+func (l *Log) reached(pos uint64) bool {
+	if l.Policy() == SyncAlways || l.behind.Load() {
+		return l.durable.Load() >= pos
+	}
+	return l.written.Load() >= pos
+}
+
+// Sync makes all bytes appended so far durable, whatever the policy: before an image is named by a manifest.
+// Errors as Commit.
+func (l *Log) Sync() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.syncTo(l.tail.position())
+}
+
+// syncTo writes and syncs up to pos. REQUIRES: mu.
+func (l *Log) syncTo(pos uint64) error {
+	for l.durable.Load() < pos {
+		switch {
+		case l.closed:
+			return fmt.Errorf("log: %w", ErrClosed)
+		case l.healing:
+			l.syncDone.Wait()
+		case l.trouble != nil:
+			return &NotReadyError{Reason: "the log cannot be written: " + l.trouble.Error(), Err: l.trouble}
+		case l.written.Load() < pos && l.writing:
+			l.writeDone.Wait()
+		case l.written.Load() < pos:
+			l.writeOnce()
+		case l.syncing:
+			l.syncDone.Wait()
+		default:
+			l.syncOnce()
+		}
+	}
+	return nil
+}
+
+// writeOnce takes the writer's role and gives everything appended to write(). REQUIRES: mu, the role is free, no
+// trouble. mu is released meanwhile.
+func (l *Log) writeOnce() {
+	l.writing = true
+	l.tail.seal()
+	from, to := l.written.Load(), l.tail.sealed
+	pieces := l.tail.slices(l.pieces[:0], from, to)
+	if l.since.IsZero() {
+		l.since = l.opts.Now()
+		l.judgeAge()
+	}
+	l.mu.Unlock()
+	err := l.writePieces(pieces, from)
+	l.mu.Lock()
+	clear(pieces)
+	l.pieces = pieces[:0]
+	l.writing = false
+	if err == nil {
+		l.written.Store(to)
+		l.writtenChain = l.chain
+		l.stats.Writes++
+		l.stats.WrittenBytes += to - from
+		l.judgeSize()
+		if l.spaceErr != nil {
+			l.judgeSpace()
+		}
+		if l.next == nil && !l.wantNext && l.active.used > l.active.capacity/2 {
+			l.wantNext = true
+			l.wake(l.prepare)
+		}
+	} else {
+		l.fail(fmt.Errorf("write: %w", err))
+	}
+	l.writeDone.Broadcast()
+	l.announce()
+}
+
+// writePieces writes whole frames that begin at log offset at, into as many segments as they need. REQUIRES: the
+// writer's role.
+func (l *Log) writePieces(pieces [][]byte, at uint64) error {
+	for _, piece := range pieces {
+		for len(piece) > 0 {
+			s := l.active
+			n := 0
+			for n < len(piece) && !l.rotate {
+				frame := rawFrameLen(piece[n:])
+				// An empty segment takes a frame of any size: the file grows.
+				if s.used+int64(n+frame) > s.capacity && s.used+int64(n) > segmentHeaderLen {
+					break
+				}
+				l.chain = rawFrameCRC(piece[n:])
+				n += frame
+			}
+			if n == 0 {
+				if err := l.rotateTo(at); err != nil {
+					return err
+				}
+				continue
+			}
+			if _, err := s.file.WriteAt(piece[:n], s.offset(at)); err != nil {
+				return err
+			}
+			s.used += int64(n)
+			at += uint64(n)
+			piece = piece[n:]
+		}
+	}
+	return nil
+}
+
+// rotateTo makes a new segment that starts at a log offset the active one. The old one is left to the syncer: a
+// write never waits for a sync. REQUIRES: the writer's role.
+func (l *Log) rotateTo(at uint64) error {
+	l.mu.Lock()
+	s := l.next
+	l.next = nil
+	h := segmentHeader{history: l.history, start: at, durable: l.tail.durable, chain: l.chain}
+	size := l.nextSize()
+	l.mu.Unlock()
+	if s == nil { // not prepared in time
+		var err error
+		if s, err = l.createSynced(size); err != nil {
+			return err
+		}
+	}
+	temp := s.path
+	s.segment = segment{at, filepath.Join(LogDir(l.opts.Dir), SegmentName(at))}
+	s.used = segmentHeaderLen
+	h.size = uint32(s.capacity)
+	_, err := s.file.WriteAt(h.appendTo(nil), 0)
+	if err == nil {
+		err = l.opts.FS.Rename(temp, s.path)
+	}
+	if err != nil {
+		l.discard(s, temp)
+		return err
+	}
+	l.mu.Lock()
+	l.retired = append(l.retired, l.active)
+	l.active = s
+	if n := len(l.segs); l.segs[n-1].start == at { // replaced an empty one, as the history changed
+		l.segs = l.segs[: n-1 : n-1]
+	}
+	l.segs = append(l.segs, s.segment)
+	l.dirDirty, l.rotate, l.wantNext = true, false, false
+	l.layout.Add(1)
+	l.mu.Unlock()
+	return nil
+}
+
+// syncOnce takes the syncer's role and makes everything written durable. REQUIRES: mu, the role is free, no trouble.
+// mu is released meanwhile.
+func (l *Log) syncOnce() {
+	l.syncing = true
+	start := l.opts.Now()
+	target, chain := l.written.Load(), l.writtenChain
+	retired := l.retired
+	active, dirDirty := l.active, l.dirDirty
+	l.mu.Unlock()
+	err := l.syncFiles(retired, active, dirDirty)
+	l.mu.Lock()
+	l.syncing = false
+	took := l.opts.Now().Sub(start)
+	l.stats.Syncs++
+	l.stats.LastSync = took
+	l.stats.MaxSync = max(l.stats.MaxSync, took)
+	if err == nil {
+		l.retired = l.retired[len(retired):]
+		if active == l.active { // else a rotation made it dirty again
+			l.dirDirty = false
+		}
+		l.becameDurable(target, chain, start)
+	} else {
+		l.stats.SyncErrors++
+		l.fail(fmt.Errorf("sync: %w", err))
+	}
+	l.syncDone.Broadcast()
+}
+
+// becameDurable advances the durable offset, which is the end of a frame of checksum chain. Bytes behind it were
+// written at asOf or later. REQUIRES: mu.
+func (l *Log) becameDurable(pos uint64, chain uint32, asOf time.Time) {
+	l.durable.Store(pos)
+	l.durableChain = chain
+	l.tail.release(pos)
+	if l.tail.position() == pos {
+		l.since = time.Time{}
+	} else {
+		l.since = asOf
+	}
+	l.judgeAge()
+	l.judgeSize()
+}
+
+// syncFiles syncs in log order, so that durable bytes are always a prefix. Full segments lose their unused
+// preallocated end and are closed. REQUIRES: the syncer's role.
+func (l *Log) syncFiles(retired []*openSegment, active *openSegment, dirDirty bool) error {
+	if dirDirty { // before the cut: see segment.go
+		if err := l.opts.FS.SyncDir(LogDir(l.opts.Dir)); err != nil {
+			return err
+		}
+	}
+	for _, s := range retired {
+		if s.used < s.capacity {
+			if err := s.file.Truncate(s.used); err != nil {
+				return err
+			}
+		}
+		if err := s.file.Sync(); err != nil {
+			return err
+		}
+	}
+	if err := active.file.Sync(); err != nil {
+		return err
+	}
+	for _, s := range retired {
+		_ = s.file.Close() // its bytes are durable: an error changes nothing
+	}
+	return nil
+}
+
+// announce wakes readers that wait for written to grow. REQUIRES: mu.
+func (l *Log) announce() {
+	if l.changed != nil {
+		close(l.changed)
+		l.changed = nil
+	}
+}

@@ -1,0 +1,416 @@
+package persist
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+var le = binary.LittleEndian
+
+// everyDamage flips every bit and tries every truncation of a file's bytes, and some runs of zeros, and demands that
+// read finds all of it: with ErrCorrupt, and never as something else.
+func everyDamage(t *testing.T, whole []byte, read func([]byte) error) {
+	t.Helper()
+	must(t, read(bytes.Clone(whole)))
+	check := func(b []byte, what string) {
+		if err := read(b); !errors.Is(err, ErrCorrupt) || errors.Is(err, ErrNewerFormat) {
+			t.Fatalf("%s: got %v", what, err)
+		}
+	}
+	for i := range whole {
+		for bit := range 8 {
+			b := bytes.Clone(whole)
+			b[i] ^= 1 << bit
+			check(b, fmt.Sprintf("byte %d bit %d flipped", i, bit))
+		}
+		check(bytes.Clone(whole[:i]), fmt.Sprintf("cut to %d bytes", i))
+		if b := bytes.Clone(whole); i%64 == 0 {
+			clear(b[i:min(i+64, len(b))])
+			if !bytes.Equal(b, whole) {
+				check(b, fmt.Sprintf("64 bytes from %d zero", i))
+			}
+		}
+	}
+	check(append(bytes.Clone(whole), 0), "a byte more")
+}
+
+// sampleLog makes a log of three segments, the last with frames whose durability a later one claims, and frames that
+// none does. It returns the model, the disk and the durable offset.
+func sampleLog(t testing.TB) (m model, disk *vfs.Sim, opts LogOptions) {
+	disk = newFS(t)
+	c := newClock()
+	opts = smallLog(disk, c)
+	l, _, err := OpenLog(opts, 0, discard)
+	must(t, err)
+	for i := range 60 {
+		pos := m.appendSome(t, l, i)
+		if i%3 == 2 {
+			must(t, l.Commit(pos))
+		}
+		if i == 10 || i == 50 {
+			l.Tick()
+		}
+	}
+	must(t, l.Commit(l.Position()))
+	must(t, l.Close())
+	return m, disk, opts
+}
+
+func TestLogGolden(t *testing.T) {
+	_, disk, opts := sampleLog(t)
+	segs, err := listSegments(disk, testDir)
+	must(t, err)
+	for i, s := range segs {
+		b, err := vfs.ReadFile(disk, s.path, 1<<20)
+		must(t, err)
+		golden(t, fmt.Sprintf("v1-segment%d.aof", i), b)
+	}
+	_ = opts
+}
+
+// TestLogDamage flips every bit of every segment, and cuts at every length: what is replayed is always a true prefix,
+// and it ends before durable bytes only with an error.
+func TestLogDamage(t *testing.T) {
+	m, disk, opts := sampleLog(t)
+	segs, err := listSegments(disk, testDir)
+	must(t, err)
+	var durable uint64 // claimed by some frame or header: what must not be lost silently
+	_, err = WalkLog(disk, testDir, 0, 0, LogVisitor{
+		Segment: func(h SegmentHeader) error { durable = max(durable, h.Durable); return nil },
+		Frame:   func(_ SegmentInfo, f *Frame) error { durable = max(durable, f.Durable); return nil },
+	})
+	must(t, err)
+	if last := segs[len(segs)-1].start; durable <= last {
+		t.Fatalf("durable %d is not inside the last segment, from %d", durable, last)
+	}
+	refused, torn := 0, 0
+	try := func(path string, b []byte, what string) {
+		d := disk.Kill()
+		must(t, d.Remove(path))
+		f, err := d.Create(path)
+		must(t, err)
+		_, err = f.WriteAt(b, 0)
+		must(t, err)
+		must(t, f.Close())
+		opts.FS = d
+		i := 0
+		l, rec, err := OpenLog(opts, 0, func(pos uint64, r *Record) error {
+			if pos != m.pos[i] || recordText(r) != m.text[i] {
+				t.Fatalf("%s: wrong record at %d", what, pos)
+			}
+			i++
+			return nil
+		})
+		switch {
+		case err == nil:
+			if rec.End < durable {
+				t.Fatalf("%s: the log ends at %d, durable were %d", what, rec.End, durable)
+			}
+			if rec.Torn != nil {
+				torn++
+			}
+			must(t, l.Close())
+		case errors.Is(err, ErrCorrupt):
+			refused++
+		default:
+			t.Fatalf("%s: %v", what, err)
+		}
+		if leaks := d.Leaks(); len(leaks) > 0 {
+			t.Fatal(leaks)
+		}
+	}
+	for _, s := range segs {
+		whole, err := vfs.ReadFile(disk, s.path, 1<<20)
+		must(t, err)
+		for i := range whole {
+			if i >= len(whole)-200 && allZero(whole[i:]) {
+				break // preallocated: a bit there is what a torn write leaves
+			}
+			for bit := range 8 {
+				b := bytes.Clone(whole)
+				b[i] ^= 1 << bit
+				try(s.path, b, fmt.Sprintf("%s byte %d bit %d", s.path, i, bit))
+			}
+			try(s.path, whole[:i:i], fmt.Sprintf("%s cut to %d", s.path, i))
+		}
+	}
+	if refused == 0 || torn == 0 {
+		t.Errorf("%d refused, %d torn: want some of both", refused, torn)
+	}
+}
+
+func TestLogMissingSegment(t *testing.T) {
+	_, disk, opts := sampleLog(t)
+	segs, err := listSegments(disk, testDir)
+	must(t, err)
+	for i := range len(segs) {
+		d := disk.Kill()
+		must(t, d.Remove(segs[i].path))
+		opts.FS, opts.KnownDurable = d, 0
+		if i == len(segs)-1 {
+			opts.KnownDurable = segs[i].start + 1 // only something outside the log can know
+		}
+		_, _, err := OpenLog(opts, 0, discard)
+		var corrupt *CorruptError
+		if !errors.Is(err, ErrGap) || !errors.As(err, &corrupt) {
+			t.Errorf("segment %d missing: got %v", i, err)
+		}
+	}
+	opts.FS, opts.KnownDurable = newFS(t), 0
+	opts.Create = false
+	if _, _, err := OpenLog(opts, 0, discard); !errors.Is(err, ErrGap) {
+		t.Error("no segment at all: got", err)
+	}
+}
+
+func TestLogNewerFormat(t *testing.T) {
+	_, disk, opts := sampleLog(t)
+	segs, err := listSegments(disk, testDir)
+	must(t, err)
+	f, err := disk.OpenRW(segs[1].path)
+	must(t, err)
+	h := make([]byte, segmentHeaderLen)
+	_, err = f.ReadAt(h, 0)
+	must(t, err)
+	h[8] = 2 // version
+	le.PutUint32(h[60:], crc32c(h[:60]))
+	_, err = f.WriteAt(h, 0)
+	must(t, err)
+	must(t, f.Close())
+	before := disk.Ops()
+	if _, _, err := OpenLog(opts, 0, discard); !errors.Is(err, ErrNewerFormat) || errors.Is(err, ErrCorrupt) {
+		t.Error("got", err)
+	}
+	if disk.Ops() != before {
+		t.Error("a refused log was changed")
+	}
+}
+
+// TestReplicaTail: a replica's frames carry the primary's durable offsets, so its own torn tail is no corruption.
+func TestReplicaTail(t *testing.T) {
+	m, disk, _ := sampleLog(t)
+	replica, c := newFS(t), newClock()
+	opts := smallLog(replica, c)
+	opts.History.Replica = true
+	opts.SegmentBytes, opts.FirstSegmentBytes = 1<<16, 1<<16
+	l, _, err := OpenLog(opts, 0, discard)
+	must(t, err)
+	_, err = WalkLog(disk, testDir, 0, 0, LogVisitor{Frame: func(_ SegmentInfo, f *Frame) error {
+		pos, err := l.AppendFrame(f.Raw)
+		if err != nil {
+			return err
+		}
+		return l.Commit(pos)
+	}})
+	must(t, err)
+	if _, err := l.AppendFrame([]byte("no frame")); !errors.Is(err, ErrCorrupt) {
+		t.Error("a bad frame was taken:", err)
+	}
+	end := l.Position()
+	if end != m.pos[len(m.pos)-1] {
+		t.Fatalf("position %d", end)
+	}
+	killed := replica.Kill()
+	segs, err := listSegments(killed, testDir)
+	must(t, err)
+	f, err := killed.OpenRW(segs[0].path)
+	must(t, err)
+	_, err = f.WriteAt(make([]byte, 100), 300) // a sector the disk had not written
+	must(t, err)
+	must(t, f.Close())
+	must(t, l.Close())
+	o := opts
+	o.FS = killed
+	l, rec := m.checkReplay(t, o, 0, 0)
+	if rec.Torn == nil || rec.Torn.Frames == 0 {
+		t.Errorf("recovery %+v", rec)
+	}
+	// Promotion: own frames in a new history, in a segment of their own.
+	h := History{ReplID: ReplID{5}, Epoch: 9}
+	must(t, l.SetHistory(h))
+	m.cut(rec.End)
+	must(t, l.Commit(m.appendSome(t, l, 1)))
+	must(t, l.Close())
+	o.History = History{}
+	l, rec = m.checkReplay(t, o, 0, l.Durable())
+	if rec.History != h || l.History() != h {
+		t.Errorf("history %+v", rec.History)
+	}
+	must(t, l.Close())
+}
+
+func FuzzRecord(f *testing.F) {
+	f.Add(AppendSet(nil, 1, 2, 3, 4))
+	f.Add(AppendSet(nil, 1<<31, 1<<15, 1<<63, 1<<62))
+	f.Add(AppendSetItem(nil, 1, 2, []ColumnValue{{1, 2}, {3, 4}}))
+	f.Add(AppendDelete(nil, 1, 2))
+	f.Add(AppendFlush(nil))
+	f.Add(AppendSchema(nil, "add counter weibo"))
+	f.Add(AppendProducer(nil, "producer", 7, 1<<60))
+	f.Add(AppendSlot(nil, 16383))
+	var rec, again Record
+	f.Fuzz(func(t *testing.T, b []byte) {
+		n, err := DecodeRecord(b, &rec)
+		if err != nil {
+			if !errors.Is(err, ErrCorrupt) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if n < 1 || n > len(b) || len(rec.Columns) > MaxColumns {
+			t.Fatalf("%d of %d bytes, %d columns", n, len(b), len(rec.Columns))
+		}
+		enc := encode(&rec)
+		m, err := DecodeRecord(enc, &again)
+		must(t, err)
+		if m != len(enc) || len(enc) > n || !sameRecord(&rec, &again) {
+			t.Fatalf("%+v encodes to %x, which is %+v", rec, enc, again)
+		}
+	})
+}
+
+// encode encodes any record.
+func encode(r *Record) []byte {
+	switch r.Kind {
+	case KindSet:
+		return AppendSet(nil, r.Counter, r.Column, r.Mid, r.Value)
+	case KindSetItem:
+		return AppendSetItem(nil, r.Counter, r.Mid, r.Columns)
+	case KindDelete:
+		return AppendDelete(nil, r.Counter, r.Mid)
+	case KindFlush:
+		return AppendFlush(nil)
+	case KindSchema:
+		return AppendSchema(nil, string(r.Text))
+	case KindProducer:
+		return AppendProducer(nil, string(r.Text), r.Sequence, r.ArgHash)
+	case KindSlot:
+		return AppendSlot(nil, r.Slot)
+	}
+	panic("kind without an encoder")
+}
+
+func sameRecord(a, b *Record) bool {
+	x, y := *a, *b
+	x.Columns, y.Columns, x.Text, y.Text = nil, nil, nil, nil
+	return fmt.Sprint(x) == fmt.Sprint(y) && slices.Equal(a.Columns, b.Columns) && bytes.Equal(a.Text, b.Text)
+}
+
+func TestRecordRoundTrip(t *testing.T) {
+	rng := rand.New(rand.NewPCG(newSeed(t), 4))
+	number := func(bits int) uint64 { return rng.Uint64() >> (64 - bits) >> rng.IntN(bits) }
+	var got Record
+	for range 2000 {
+		want := Record{Kind: Kind(1 + rng.IntN(7))}
+		switch want.Kind {
+		case KindSetItem:
+			for range rng.IntN(20) {
+				want.Columns = append(want.Columns, ColumnValue{uint16(number(16)), number(64)})
+			}
+			fallthrough
+		case KindSet, KindDelete:
+			want.Counter, want.Mid = uint32(number(32)), number(64)
+			if want.Kind == KindSet {
+				want.Column, want.Value = uint16(number(16)), number(64)
+			}
+		case KindProducer:
+			want.Text, want.Sequence, want.ArgHash = make([]byte, rng.IntN(MaxProducerID)), number(64), number(64)
+		case KindSchema:
+			want.Text = make([]byte, rng.IntN(300))
+		case KindSlot:
+			want.Slot = uint16(number(16))
+		}
+		b := encode(&want)
+		n, err := DecodeRecord(append(b, 0xff, 0xff), &got)
+		must(t, err)
+		if n != len(b) || !sameRecord(&want, &got) {
+			t.Fatalf("want %+v, got %+v from %d of %d bytes", want, got, n, len(b))
+		}
+		for i := range b {
+			if _, err := DecodeRecord(b[:i], &got); !errors.Is(err, ErrCorrupt) {
+				t.Fatalf("%v cut to %d of %d bytes: %v", want.Kind, i, len(b), err)
+			}
+		}
+	}
+	if n := len(AppendSet(nil, 1, 2, 19089006004, 300)); n > 11 {
+		t.Errorf("an INCR of a mid of 11 digits takes %d bytes", n)
+	}
+	if n := len(AppendSet(nil, 1, 2, benchMid, 300)); n > 13 {
+		t.Errorf("an INCR of a mid of 16 digits takes %d bytes", n)
+	}
+}
+
+// fuzzSeedFrame is a valid frame at offset 0.
+func fuzzSeedFrame() []byte {
+	b := AppendSet(make([]byte, frameHeaderLen), 1, 2, 3, 4)
+	putFrameHeader(b, 0, 0, 1, 1)
+	return b
+}
+
+func FuzzFrame(f *testing.F) {
+	f.Add(fuzzSeedFrame())
+	f.Add(make([]byte, 100))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) >= frameHeaderLen { // let the fuzzer past the checksum
+			n := min(frameHeaderLen+int(le.Uint32(b[4:])), len(b))
+			le.PutUint32(b, crc32c(b[4:n]))
+		}
+		var frame Frame
+		if fault := decodeFrame(b, 0, &frame); fault != nil {
+			return
+		}
+		var rec Record
+		last := uint64(0)
+		err := frame.Records(&rec, 0, func(pos uint64, _ *Record) error {
+			if pos <= last || pos > frame.End() {
+				t.Fatalf("record ends at %d after %d in a frame up to %d", pos, last, frame.End())
+			}
+			last = pos
+			return nil
+		})
+		if err != nil && !errors.Is(err, ErrCorrupt) {
+			t.Fatal(err)
+		}
+	})
+}
+
+// FuzzSegment opens arbitrary bytes as a log's only segment.
+func FuzzSegment(f *testing.F) {
+	h := segmentHeader{history: testHistory}
+	f.Add(append(h.appendTo(nil), fuzzSeedFrame()...))
+	f.Add(append(h.appendTo(nil), make([]byte, 100)...))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) >= segmentHeaderLen {
+			le.PutUint32(b[60:], crc32c(b[:60]))
+		}
+		disk := newFS(t)
+		must(t, disk.MkdirAll(LogDir(testDir)))
+		file, err := disk.Create(LogDir(testDir) + "/" + SegmentName(0))
+		must(t, err)
+		_, err = file.WriteAt(b, 0)
+		must(t, err)
+		must(t, file.Close())
+		l, rec, err := OpenLog(smallLog(disk, newClock()), 0, discard)
+		if err != nil {
+			if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrNewerFormat) {
+				t.Fatal(err)
+			}
+			return
+		}
+		must(t, l.Close())
+		l, again, err := OpenLog(smallLog(disk, newClock()), 0, discard)
+		must(t, err)
+		if again.End != rec.End || again.Records != rec.Records || again.Torn != nil {
+			t.Fatalf("recovered %+v, then %+v", rec, again)
+		}
+		must(t, l.Close())
+	})
+}

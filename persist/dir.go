@@ -1,0 +1,257 @@
+package persist
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// keepManifests is how many generations are kept, with all that they name: a bad one falls back to the one before.
+const keepManifests = 2
+
+// Dir is an open data directory: this process holds its lock. All methods may be called concurrently.
+type Dir struct {
+	fsys vfs.FS
+	path string
+	lock io.Closer
+
+	mu        sync.Mutex  // guards the rest
+	manifests []*Manifest // the good ones, newest first, at most keepManifests
+	newest    uint64      // the highest generation ever seen here, bad ones included
+	bad       []error     // a *CorruptError for each manifest that could not be used
+}
+
+// OpenDir locks a data directory, makes what is missing of it, removes files that never got their name and reads the
+// manifests. A directory that another process has open gives vfs.ErrLocked, a manifest of a newer version
+// ErrNewerFormat. If there are manifests and none is good, the error is the newest one's *CorruptError.
+func OpenDir(fsys vfs.FS, path string) (*Dir, error) {
+	if _, err := fsys.Stat(path); isNotExist(err) {
+		if err := fsys.MkdirAll(path); err != nil {
+			return nil, err
+		}
+	}
+	// Also for a directory that is there: it may have been made by a process that ended before this.
+	if err := fsys.SyncDir(filepath.Dir(path)); err != nil {
+		return nil, err
+	}
+	lock, err := fsys.Lock(filepath.Join(path, lockName))
+	if err != nil {
+		return nil, fmt.Errorf("data directory %s: %w", path, err)
+	}
+	d := &Dir{fsys: fsys, path: path, lock: lock}
+	if err := d.open(); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return d, nil
+}
+
+func (d *Dir) open() error {
+	for _, sub := range []string{LogDir(d.path), ImageDir(d.path), ColdDir(d.path)} {
+		if err := d.fsys.MkdirAll(sub); err != nil {
+			return err
+		}
+	}
+	if err := d.fsys.SyncDir(d.path); err != nil {
+		return err
+	}
+	good, bad, newest, err := readManifests(d.fsys, d.path)
+	if err != nil {
+		return err
+	}
+	if len(good) == 0 && len(bad) > 0 {
+		return withDir(bad[0], d.path)
+	}
+	d.manifests, d.bad, d.newest = good[:min(len(good), keepManifests)], bad, newest
+	for _, dir := range []string{d.path, ImageDir(d.path), ColdDir(d.path)} { // the log's are OpenLog's
+		if _, err := vfs.RemoveTemps(d.fsys, dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readManifests reads all manifests of a data directory, newest first.
+func readManifests(fsys vfs.FS, path string) (good []*Manifest, bad []error, newest uint64, err error) {
+	generations, err := listManifests(fsys, path)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	for _, g := range generations {
+		newest = max(newest, g)
+		name := filepath.Join(path, ManifestName(g))
+		m, err := ReadManifest(fsys, name)
+		if err == nil && m.Generation != g {
+			err = &CorruptError{File: name, Want: fmt.Sprintf("generation %d as in the name", g), Got: fmt.Sprintf("%d", m.Generation)}
+		}
+		switch {
+		case err == nil:
+			good = append(good, m)
+		case errors.Is(err, ErrCorrupt):
+			bad = append(bad, err)
+		default:
+			return nil, nil, 0, err
+		}
+	}
+	return good, bad, newest, nil
+}
+
+// listManifests returns the generations that have a file, newest first.
+func listManifests(fsys vfs.FS, path string) ([]uint64, error) {
+	names, err := listDir(fsys, path)
+	if err != nil {
+		return nil, err
+	}
+	var generations []uint64
+	for _, name := range names {
+		if g, ok := parseManifestName(name); ok {
+			generations = append(generations, g)
+		}
+	}
+	slices.SortFunc(generations, func(a, b uint64) int { // numbers, not names: 10 is newer than 9
+		if a > b {
+			return -1
+		}
+		return 1
+	})
+	return generations, nil
+}
+
+// withDir adds the data directory to a corruption error, so that it prints the repair command.
+func withDir(err error, dir string) error {
+	var c *CorruptError
+	if errors.As(err, &c) {
+		c.Dir = dir
+	}
+	return err
+}
+
+// FS returns the file system.
+func (d *Dir) FS() vfs.FS { return d.fsys }
+
+// Path returns the directory's path.
+func (d *Dir) Path() string { return d.path }
+
+// Manifests returns the good manifests kept, newest first: none in a new directory, two after the second snapshot. A
+// snapshot whose files turn out bad is followed by the next.
+func (d *Dir) Manifests() []*Manifest {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.manifests)
+}
+
+// Bad returns a *CorruptError for each manifest found damaged by OpenDir, for the log and INFO.
+func (d *Dir) Bad() []error { return d.bad }
+
+// KnownDurable returns the highest log offset that a manifest vouches for, also one whose images are bad.
+func (d *Dir) KnownDurable() uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var offset uint64
+	for _, m := range d.manifests {
+		offset = max(offset, m.Offset)
+	}
+	return offset
+}
+
+// ReplayFrom returns the lowest log offset that a manifest kept replays from: older segments are needed by none. It is
+// 0 as long as fewer than two manifests are kept, so that the log alone can still rebuild everything.
+func (d *Dir) ReplayFrom() uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.manifests) < keepManifests {
+		return 0
+	}
+	return d.manifests[len(d.manifests)-1].Replay
+}
+
+// WriteManifest makes a snapshot durable: the files it names must be written and synced, and the log must be synced up
+// to m.Offset. It sets m.Generation, syncs the files' directories, writes the manifest atomically and removes all but
+// the newest two good ones. On an error before that removal the old manifests are what counts. m is kept: it
+// must not be changed afterwards.
+func (d *Dir) WriteManifest(m *Manifest) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	m.Generation = d.newest + 1
+	if err := m.Validate(); err != nil {
+		return err
+	}
+	text := m.appendText(nil)
+	if len(text) > maxManifest {
+		return fmt.Errorf("manifest of %d bytes, at most %d: %w", len(text), maxManifest, ErrTooLarge)
+	}
+	for _, dir := range []string{ImageDir(d.path), ColdDir(d.path)} {
+		if err := d.fsys.SyncDir(dir); err != nil {
+			return err
+		}
+	}
+	d.newest = m.Generation // also after an error: a number is never used twice
+	if err := vfs.WriteFileAtomic(d.fsys, filepath.Join(d.path, ManifestName(m.Generation)), text); err != nil {
+		return err
+	}
+	d.manifests = append([]*Manifest{m}, d.manifests...)
+	d.manifests = d.manifests[:min(len(d.manifests), keepManifests)]
+	generations, err := listManifests(d.fsys, d.path)
+	if err != nil {
+		return err
+	}
+	for _, g := range generations {
+		if !slices.ContainsFunc(d.manifests, func(m *Manifest) bool { return m.Generation == g }) {
+			if err := removeIfThere(d.fsys, filepath.Join(d.path, ManifestName(g))); err != nil {
+				return err
+			}
+		}
+	}
+	return d.fsys.SyncDir(d.path) // the removal is durable before anything that only they named goes
+}
+
+// Orphans returns the paths of block files that no manifest kept names. The caller removes those that it is not about
+// to name: at start all of them.
+func (d *Dir) Orphans() ([]string, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return findOrphans(d.fsys, d.path, d.manifests)
+}
+
+func findOrphans(fsys vfs.FS, dir string, manifests []*Manifest) (orphans []string, err error) {
+	named := map[string]bool{}
+	for _, m := range manifests {
+		_ = m.Blocks(func(_ *CounterFiles, b *BlockFile) error { // fn returns nil
+			named[b.Path(dir)] = true
+			return nil
+		})
+	}
+	for _, sub := range []string{ImageDir(dir), ColdDir(dir)} {
+		names, err := listDir(fsys, sub)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			block := strings.HasSuffix(name, imageSuffix) || strings.HasSuffix(name, coldSuffix)
+			if path := filepath.Join(sub, name); block && !named[path] {
+				orphans = append(orphans, path)
+			}
+		}
+	}
+	return orphans, nil
+}
+
+// RemoveOrphans removes the files that Orphans returns. Call it before the engine writes block files.
+func (d *Dir) RemoveOrphans() (removed []string, err error) {
+	orphans, err := d.Orphans()
+	for _, path := range orphans {
+		if err := removeIfThere(d.fsys, path); err != nil {
+			return removed, err
+		}
+		removed = append(removed, path)
+	}
+	return removed, err
+}
+
+// Close releases the lock.
+func (d *Dir) Close() error { return d.lock.Close() }

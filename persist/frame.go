@@ -1,0 +1,148 @@
+package persist
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+)
+
+// castagnoli is CRC32C, which amd64 and arm64 compute in hardware (over 10 GB/s).
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func crc32c(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
+
+// A frame is what one group commit wrote: a header and the records of every batch that shared it.
+//
+//	 0        4        8                16               24               32       36
+//	+--------+--------+----------------+----------------+----------------+--------+-----------+
+//	| crc32c | length | start          | durable        | time           | epoch  | records   |
+//	+--------+--------+----------------+----------------+----------------+--------+-----------+
+//	  u32      u32      u64              u64              i64              u32      length bytes
+//
+// Little-endian. crc32c covers everything behind it. length counts the records' bytes. start is the log offset of the
+// frame's first byte. durable is the offset up to which the log was durable on the node that made the frame: a frame
+// damaged before that offset is corruption, not a torn tail. time is wall time in ms since 1970: for people and
+// restore to a time, never for decisions. epoch is the term of the primary that made the frame.
+//
+// 36 zero bytes are no frame (crc32c of 32 zero bytes is not 0), so that the zero tail of a preallocated segment is
+// told from a frame.
+const (
+	frameHeaderLen = 36
+
+	// maxFramePayload bounds what a length field can make a reader allocate. Writers stay below it: a frame
+	// ends with its chunk (chunkLen), or holds one Append of at most MaxAppend bytes.
+	maxFramePayload = 4 << 20
+)
+
+// FrameHeader is the decoded header of a frame.
+type FrameHeader struct {
+	CRC     uint32
+	Length  uint32 // bytes of records
+	Start   uint64 // log offset of the frame
+	Durable uint64 // durable offset of the maker when it made the frame
+	TimeMS  int64  // wall time, ms since 1970
+	Epoch   uint32
+}
+
+// End returns the log offset behind the frame.
+func (h *FrameHeader) End() uint64 { return h.Start + frameHeaderLen + uint64(h.Length) }
+
+// Frame is one verified frame. Raw and Payload are valid until the next call of whoever returned it.
+type Frame struct {
+	FrameHeader
+	Raw     []byte // header and records, as on disk and on the wire
+	Payload []byte // records
+}
+
+// Records decodes the records that end behind the log offset after, and calls fn with the offset behind each. rec is
+// reused. An error of fn ends it and is returned as it is.
+func (f *Frame) Records(rec *Record, after uint64, fn func(pos uint64, rec *Record) error) error {
+	pos := f.Start + frameHeaderLen
+	for src := f.Payload; len(src) > 0; {
+		n, err := DecodeRecord(src, rec)
+		if err != nil {
+			return fmt.Errorf("log offset %d: %w", pos, err)
+		}
+		src = src[n:]
+		pos += uint64(n)
+		if pos <= after {
+			continue
+		}
+		if err := fn(pos, rec); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// putFrameHeader writes the header of the frame raw, whose records are in place, and seals it with its checksum.
+func putFrameHeader(raw []byte, start, durable uint64, timeMS int64, epoch uint32) {
+	binary.LittleEndian.PutUint32(raw[4:], uint32(len(raw)-frameHeaderLen))
+	binary.LittleEndian.PutUint64(raw[8:], start)
+	binary.LittleEndian.PutUint64(raw[16:], durable)
+	binary.LittleEndian.PutUint64(raw[24:], uint64(timeMS))
+	binary.LittleEndian.PutUint32(raw[32:], epoch)
+	binary.LittleEndian.PutUint32(raw, crc32c(raw[4:]))
+}
+
+// rawFrameLen returns the whole length of the frame at the start of b. REQUIRES: a frame this process made or checked.
+func rawFrameLen(b []byte) int { return frameHeaderLen + int(binary.LittleEndian.Uint32(b[4:])) }
+
+// rawFrameCRC returns the checksum of the frame at the start of b.
+func rawFrameCRC(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }
+
+// frameFault says why there is no frame at a place.
+type frameFault struct {
+	want, got string
+	need      int // bytes the frame would need, when it is only cut short; else 0
+}
+
+// decodeFrame reads the frame at the start of b, which must stand at log offset at. It returns a fault when there is
+// none; f is then undefined.
+func decodeFrame(b []byte, at uint64, f *Frame) *frameFault {
+	if len(b) < frameHeaderLen {
+		return &frameFault{"a frame header of 36 bytes", fmt.Sprintf("%d bytes", len(b)), frameHeaderLen}
+	}
+	f.FrameHeader = FrameHeader{
+		CRC:     binary.LittleEndian.Uint32(b),
+		Length:  binary.LittleEndian.Uint32(b[4:]),
+		Start:   binary.LittleEndian.Uint64(b[8:]),
+		Durable: binary.LittleEndian.Uint64(b[16:]),
+		TimeMS:  int64(binary.LittleEndian.Uint64(b[24:])),
+		Epoch:   binary.LittleEndian.Uint32(b[32:]),
+	}
+	switch {
+	case f.CRC == 0 && allZero(b[:frameHeaderLen]):
+		return &frameFault{want: "a frame", got: "zeros"}
+	case f.Start != at:
+		return &frameFault{want: fmt.Sprintf("a frame that starts at %d", at), got: fmt.Sprintf("start %d", f.Start)}
+	case f.Length > maxFramePayload:
+		return &frameFault{want: fmt.Sprintf("at most %d bytes of records", maxFramePayload), got: fmt.Sprintf("length %d", f.Length)}
+	}
+	n := frameHeaderLen + int(f.Length)
+	if len(b) < n {
+		return &frameFault{fmt.Sprintf("a frame of %d bytes", n), fmt.Sprintf("%d bytes", len(b)), n}
+	}
+	f.Raw = b[:n:n]
+	f.Payload = f.Raw[frameHeaderLen:]
+	if crc := crc32c(f.Raw[4:]); crc != f.CRC {
+		return &frameFault{want: fmt.Sprintf("crc32c %08x", f.CRC), got: fmt.Sprintf("%08x", crc)}
+	}
+	return nil
+}
+
+// allZero reports whether b holds only zeros.
+func allZero(b []byte) bool {
+	for len(b) >= 8 {
+		if binary.LittleEndian.Uint64(b) != 0 {
+			return false
+		}
+		b = b[8:]
+	}
+	for _, c := range b {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
+}

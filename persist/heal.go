@@ -1,0 +1,149 @@
+package persist
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+)
+
+// After a failed write or sync nobody knows what the file holds, and a later sync of the same descriptor proves
+// nothing. So the descriptors are closed unsynced, and everything that is not durable is written again, from memory,
+// into a new segment that starts at the durable offset:
+//
+//  1. create it under a temporary name, write header and frames, sync it;
+//  2. rename it to its name (if nothing of the failed segment was durable, both have one name and it replaces it)
+//     and sync the directory;
+//  3. remove the segments that start behind the durable offset, as the new one holds their bytes, and sync the
+//     directory again: after step 2, else a power failure may keep the removal and lose the rename;
+//  4. only then the bytes count as durable.
+//
+// A crash between the steps leaves the old segments, or old and new ones with equal bytes where they overlap: a segment
+// ends where the next one starts. The part of the failed segment behind the durable offset is thereby cut.
+//
+// The first attempt is made at once by who met the error, while the others wait: if it succeeds, nobody notices. If
+// it fails, Ready and Commit return the error, and the background tries again after 50 ms, 100 ms ... 2 s until the disk
+// is well.
+
+const (
+	firstHealDelay = 50 * time.Millisecond
+	maxHealDelay   = 2 * time.Second
+)
+
+// fail is called by the holder of a role that gave it up after an error. REQUIRES: mu.
+func (l *Log) fail(err error) {
+	l.opts.Logger.Error("log I/O failed", "error", err, "durable", l.tail.durable)
+	if l.trouble == nil {
+		l.trouble = err
+	}
+	l.refuse(reasonTrouble, l.trouble)
+	if !l.healing {
+		l.healDelay = firstHealDelay
+		l.heal()
+	}
+}
+
+// heal makes one attempt. REQUIRES: mu, trouble is set, healing is not. mu is released meanwhile.
+func (l *Log) heal() {
+	l.healing = true
+	for l.writing || l.syncing { // no one takes a role any more
+		if l.writing {
+			l.writeDone.Wait()
+		} else {
+			l.syncDone.Wait()
+		}
+	}
+	l.tail.seal()
+	start := l.opts.Now()
+	from, to := l.tail.durable, l.tail.sealed
+	old := append(l.retired, l.active)
+	l.retired, l.active = nil, nil
+	h := segmentHeader{history: l.history, start: from, durable: to, chain: l.durableChain}
+	pieces := l.tail.slices(nil, from, to)
+	keep := 0
+	for keep < len(l.segs) && l.segs[keep].start < from {
+		keep++
+	}
+	later := l.segs[keep:]
+	l.mu.Unlock()
+	for _, s := range old {
+		if s != nil {
+			_ = s.file.Close() // failed already
+		}
+	}
+	s, err := l.rewrite(h, pieces, later)
+	l.mu.Lock()
+	l.stats.Rewrites++
+	if err != nil {
+		l.stats.FailedRewrites++
+		l.trouble = fmt.Errorf("%w (writing the bytes again: %w)", cause(l.trouble), err)
+		l.refuse(reasonTrouble, l.trouble)
+		if !l.opts.Manual {
+			time.AfterFunc(l.healDelay, func() { l.wake(l.kick) })
+		}
+		l.nextHeal = l.opts.Now().Add(l.healDelay)
+		l.healDelay = min(2*l.healDelay, maxHealDelay)
+	} else {
+		l.segs = append(l.segs[:keep:keep], s.segment)
+		l.active = s
+		l.chain = lastChain(pieces, h.chain)
+		l.writtenChain = l.chain
+		l.dirDirty, l.rotate, l.wantNext = false, false, false
+		l.trouble = nil
+		l.layout.Add(1)
+		l.written.Store(to)
+		l.refuse(reasonTrouble, nil)
+		l.becameDurable(to, l.chain, start)
+		l.judgeSpace()
+		l.opts.Logger.Info("log wrote its unsynced bytes to a new segment", "segment", s.path, "bytes", to-from)
+	}
+	l.healing = false
+	l.writeDone.Broadcast()
+	l.syncDone.Broadcast()
+	l.announce()
+}
+
+// rewrite does the four steps. On an error nothing counts.
+func (l *Log) rewrite(h segmentHeader, pieces [][]byte, later []segment) (s *openSegment, err error) {
+	size := int64(segmentHeaderLen)
+	for _, p := range pieces {
+		size += int64(len(p))
+	}
+	s, err = l.createTemp(max(size, l.opts.FirstSegmentBytes))
+	if err != nil {
+		return nil, err
+	}
+	temp := s.path
+	h.size = uint32(s.capacity)
+	s.segment = segment{h.start, filepath.Join(LogDir(l.opts.Dir), SegmentName(h.start))}
+	if err = writeAll(s, append([][]byte{h.appendTo(nil)}, pieces...)); err == nil {
+		if err = s.file.Sync(); err == nil {
+			err = l.opts.FS.Rename(temp, s.path)
+		}
+	}
+	if err != nil {
+		l.discard(s, temp)
+		return nil, err
+	}
+	err = l.opts.FS.SyncDir(LogDir(l.opts.Dir))
+	for i := len(later) - 1; i >= 0 && err == nil; i-- { // from the end, so that no gap is ever there
+		if later[i].start > h.start {
+			if err = removeIfThere(l.opts.FS, later[i].path); err == nil {
+				err = l.opts.FS.SyncDir(LogDir(l.opts.Dir))
+			}
+		}
+	}
+	if err != nil {
+		// The file keeps its name: what it replaced is gone, and its bytes are right.
+		return nil, errors.Join(err, s.file.Close())
+	}
+	return s, nil
+}
+
+// cause strips the failed attempts to heal from a trouble.
+func cause(err error) error {
+	if multi, ok := err.(interface{ Unwrap() []error }); ok {
+		return multi.Unwrap()[0]
+	}
+	return err
+}

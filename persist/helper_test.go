@@ -1,0 +1,85 @@
+package persist
+
+import (
+	"flag"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+var (
+	seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0: a new one")
+	update   = flag.Bool("update", false, "rewrite golden files")
+)
+
+// newSeed returns the seed of a random test and prints it if the test fails.
+func newSeed(t testing.TB) uint64 {
+	seed := *seedFlag
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("replay: go test ./persist -run '^%s$' -seed %d", t.Name(), seed)
+		}
+	})
+	return seed
+}
+
+// clock is a clock that moves by hand.
+type clock struct{ now time.Time }
+
+func newClock() *clock { return &clock{time.UnixMilli(1_700_000_000_000)} }
+
+func (c *clock) Now() time.Time { return c.now }
+
+const testDir = "/data"
+
+// newFS returns a simulated file system with a data directory.
+func newFS(t testing.TB) *vfs.Sim {
+	s := vfs.NewSim()
+	must(t, s.MkdirAll(testDir))
+	must(t, s.SyncDir("/"))
+	return s
+}
+
+// testHistory is the history of test logs: a fixed id, so that files are the same in each run.
+var testHistory = History{ReplID: ReplID{1, 2, 3, 19: 9}, Epoch: 7}
+
+// smallLog are options that rotate after a few frames and start no goroutine.
+func smallLog(fsys vfs.FS, c *clock) LogOptions {
+	return LogOptions{
+		FS: fsys, Dir: testDir, History: testHistory, Create: true, Manual: true, Now: c.Now,
+		FirstSegmentBytes: 512, SegmentBytes: 1024,
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// discard is an apply function for tests that do not look at records.
+func discard(uint64, *Record) error { return nil }
+
+// golden compares got with testdata/name, or writes it with -update.
+func golden(t *testing.T, name string, got []byte) []byte {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		must(t, os.MkdirAll("testdata", 0o755))
+		must(t, os.WriteFile(path, got, 0o644))
+	}
+	want, err := os.ReadFile(path)
+	must(t, err)
+	if string(want) != string(got) {
+		t.Errorf("%s differs from the golden file: %d bytes, want %d", name, len(got), len(want))
+	}
+	return want
+}

@@ -1,0 +1,142 @@
+package persist
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+var sampleImage = ImageHeader{Kind: 1, Counter: 2, Block: 5, Lo: 1 << 30, Hi: 1 << 40, Offset: 12345, Items: 77}
+
+// sampleParts is a payload of a size, in two parts.
+func sampleParts(n int) [][]byte {
+	rng := rand.New(rand.NewPCG(1, uint64(n)))
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(rng.Uint32())
+	}
+	return [][]byte{b[:n/3], nil, b[n/3:]}
+}
+
+func TestImageRoundTrip(t *testing.T) {
+	fsys := newFS(t)
+	must(t, fsys.MkdirAll(ImageDir(testDir)))
+	for _, n := range []int{0, 1, 1000, imageChunkLen - 1, imageChunkLen, imageChunkLen + 1, 3*imageChunkLen + 17} {
+		parts := sampleParts(n)
+		info, err := WriteImage(fsys, testDir, sampleImage, parts...)
+		must(t, err)
+		img, err := OpenImage(fsys, filepath.Join(ImageDir(testDir), info.Name))
+		must(t, err)
+		if img.ImageInfo != info || img.Length() != uint64(n) {
+			t.Errorf("%d bytes: got %+v, want %+v", n, img.ImageInfo, info)
+		}
+		got := make([]byte, n)
+		must(t, img.ReadInto(got))
+		if !bytes.Equal(got, bytes.Join(parts, nil)) {
+			t.Errorf("%d bytes: payload differs", n)
+		}
+		must(t, img.Verify())
+		if err := img.ReadInto(make([]byte, n+1)); err == nil {
+			t.Error("a buffer of the wrong size was taken")
+		}
+		must(t, img.Close())
+	}
+	if leaks := fsys.Leaks(); len(leaks) > 0 {
+		t.Error("open files:", leaks)
+	}
+}
+
+// readImage reads an image given as bytes.
+func readImage(t testing.TB, b []byte) (ImageInfo, []byte, error) {
+	fsys := newFS(t)
+	f, err := fsys.Create(testDir + "/x.hot")
+	must(t, err)
+	_, err = f.WriteAt(b, 0)
+	must(t, err)
+	must(t, f.Close())
+	img, err := OpenImage(fsys, testDir+"/x.hot")
+	if err != nil {
+		return ImageInfo{}, nil, err
+	}
+	defer img.Close()
+	if img.Length() > uint64(len(b)) {
+		t.Fatalf("length %d of a file of %d bytes", img.Length(), len(b))
+	}
+	payload := make([]byte, img.Length())
+	if err := img.ReadInto(payload); err != nil {
+		return ImageInfo{}, nil, err
+	}
+	return img.ImageInfo, payload, img.Verify()
+}
+
+// imageBytes returns the bytes of an image file.
+func imageBytes(t testing.TB, n int) []byte {
+	fsys := newFS(t)
+	must(t, fsys.MkdirAll(ImageDir(testDir)))
+	info, err := WriteImage(fsys, testDir, sampleImage, sampleParts(n)...)
+	must(t, err)
+	b, err := vfs.ReadFile(fsys, filepath.Join(ImageDir(testDir), info.Name), 1<<30)
+	must(t, err)
+	return b
+}
+
+func TestImageGolden(t *testing.T) {
+	golden(t, "v1.hot", imageBytes(t, 200))
+}
+
+func TestImageDamage(t *testing.T) {
+	whole := imageBytes(t, 900)
+	everyDamage(t, whole, func(b []byte) error {
+		_, _, err := readImage(t, b)
+		return err
+	})
+	newer := bytes.Clone(whole)
+	newer[8] = 2
+	le.PutUint32(newer[76:], crc32c(newer[:76]))
+	if _, _, err := readImage(t, newer); !errors.Is(err, ErrNewerFormat) {
+		t.Error("want ErrNewerFormat, got", err)
+	}
+}
+
+func TestImageCrash(t *testing.T) {
+	seed := newSeed(t)
+	for n := 0; ; n++ {
+		fsys := newFS(t)
+		must(t, fsys.MkdirAll(ImageDir(testDir)))
+		must(t, fsys.SyncDir(testDir))
+		fsys.CrashAt(n)
+		_, err := WriteImage(fsys, testDir, sampleImage, sampleParts(3000)...)
+		if !fsys.Crashed() {
+			must(t, err)
+			return
+		}
+		for _, keep := range []int{0, 30, 70, 100} {
+			disk := fsys.Crash(seed, keep)
+			img, err := OpenImage(disk, filepath.Join(ImageDir(testDir), ImageName(sampleImage.Block, sampleImage.Offset)))
+			if isNotExist(err) {
+				continue
+			}
+			must(t, err) // with its name it is whole
+			must(t, img.Verify())
+			must(t, img.Close())
+		}
+	}
+}
+
+func FuzzImage(f *testing.F) {
+	f.Add(imageBytes(f, 0))
+	f.Add(imageBytes(f, 100))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) >= imageHeaderLen { // let the fuzzer past the checksum
+			le.PutUint32(b[76:], crc32c(b[:76]))
+		}
+		_, _, err := readImage(t, b)
+		if err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrNewerFormat) {
+			t.Fatal(err)
+		}
+	})
+}

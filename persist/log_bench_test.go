@@ -1,0 +1,123 @@
+package persist
+
+import (
+	"testing"
+
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// openBench opens a log on the real file system.
+func openBench(b *testing.B, policy SyncPolicy) *Log {
+	l, _, err := OpenLog(LogOptions{FS: vfs.OS(), Dir: b.TempDir(), Create: true, Policy: policy, MaxUnsynced: 1 << 29}, 0, discard)
+	must(b, err)
+	b.Cleanup(func() { must(b, l.Close()) })
+	return l
+}
+
+const benchMid = 4_812_345_678_901_234
+
+// BenchmarkAppend compares one record appended to the log (impl=log), with the commits that keep it bounded left out
+// of the time, with the same bytes appended to a plain buffer.
+func BenchmarkAppend(b *testing.B) {
+	b.Run("impl=log", func(b *testing.B) {
+		l := openBench(b, SyncNo)
+		b.ReportAllocs()
+		i := 0
+		for b.Loop() {
+			pos := l.AppendSet(1, 2, benchMid+uint64(i)*4000, 1000)
+			if i++; i&0x3fff == 0 {
+				b.StopTimer()
+				must(b, l.Commit(pos))
+				must(b, l.Sync())
+				b.StartTimer()
+			}
+		}
+	})
+	b.Run("impl=buffer", func(b *testing.B) {
+		buf := make([]byte, 0, chunkLen)
+		b.ReportAllocs()
+		i := 0
+		for b.Loop() {
+			if len(buf) > chunkLen-maxSetLen {
+				buf = buf[:0]
+			}
+			buf = AppendSet(buf, 1, 2, benchMid+uint64(i)*4000, 1000)
+			i++
+		}
+	})
+}
+
+// BenchmarkBatch is what a pipeline of 64 INCR costs the log: 64 appends and one commit. Time is per record.
+func BenchmarkBatch(b *testing.B) {
+	for _, policy := range []SyncPolicy{SyncNo, SyncEverySec, SyncAlways} {
+		b.Run("sync="+policy.String(), func(b *testing.B) {
+			l := openBench(b, policy)
+			b.ReportAllocs()
+			start := l.Position()
+			i := 0
+			for b.Loop() {
+				pos := l.AppendSet(1, 2, benchMid+uint64(i)*4000, 1000)
+				if i++; i%64 == 0 {
+					must(b, l.Commit(pos))
+				}
+			}
+			b.ReportMetric(float64(l.Position()-start)/float64(i), "B/record")
+		})
+	}
+}
+
+// BenchmarkReplay reads a log of 1 M records back.
+func BenchmarkReplay(b *testing.B) {
+	dir := b.TempDir()
+	opts := LogOptions{FS: vfs.OS(), Dir: dir, Create: true}
+	l, _, err := OpenLog(opts, 0, discard)
+	must(b, err)
+	const n = 1 << 20
+	for i := range n {
+		pos := l.AppendSet(1, 2, benchMid+uint64(i)*4000, 1000)
+		if i%64 == 0 {
+			must(b, l.Commit(pos))
+		}
+	}
+	must(b, l.Close())
+	b.SetBytes(n)
+	for b.Loop() {
+		l, rec, err := OpenLog(opts, 0, discard)
+		must(b, err)
+		if rec.Records != n {
+			b.Fatal(rec)
+		}
+		must(b, l.Close())
+	}
+}
+
+func TestAppendAllocs(t *testing.T) {
+	l, _, err := OpenLog(smallLog(newFS(t), newClock()), 0, discard)
+	must(t, err)
+	var columns [3]ColumnValue
+	if n := testing.AllocsPerRun(100, func() {
+		l.AppendSet(1, 2, 3, 4)
+		l.AppendDelete(1, 2)
+		if _, err := l.AppendItem(1, 2, columns[:]); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Ready(); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Commit(0); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("append allocates %v times, want 0", n)
+	}
+	var rec Record
+	src := AppendSetItem(nil, 1, 2, columns[:])
+	if n := testing.AllocsPerRun(100, func() {
+		if _, err := DecodeRecord(src, &rec); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("decoding allocates %v times, want 0", n)
+	}
+	must(t, l.Close())
+}

@@ -1,0 +1,115 @@
+package persist
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// Tier says what a block's file is.
+type Tier string
+
+// Tiers.
+const (
+	TierHot     Tier = "hot"     // image of a hot block, in rdb/
+	TierCold    Tier = "cold"    // cold file, in cold/
+	TierOverlay Tier = "overlay" // image of the overlay of a cold block, in rdb/
+)
+
+// BlockFile is a block as a manifest lists it.
+type BlockFile struct {
+	Tier   Tier
+	Block  uint64 // id
+	Lo, Hi uint64 // range of mids, Hi exclusive; ranges of hot and cold blocks of a counter are disjoint and ascend
+	Offset uint64 // log offset it counts as standing at; the file's own is the same, or higher after a repair
+	Items  uint64
+	Bytes  uint64 // file size
+	CRC    uint32 // identifies the file's content
+	Name   string // base name
+}
+
+// Path returns the file's path below the data directory dir.
+func (b *BlockFile) Path(dir string) string {
+	if b.Tier == TierCold {
+		return filepath.Join(ColdDir(dir), b.Name)
+	}
+	return filepath.Join(ImageDir(dir), b.Name)
+}
+
+// CounterFiles are the blocks of one counter.
+type CounterFiles struct {
+	ID         uint32
+	Name       string
+	NextColumn uint16 // the next column's id
+	Blocks     []BlockFile
+}
+
+// Manifest is a snapshot: the block files and the log offset to replay from. It is durable as one, or not there.
+type Manifest struct {
+	Generation uint64 // in the file's name; higher is newer
+	History    History
+	OldReplID  ReplID // the history before, valid up to OldEnd; zero: none
+	OldEnd     uint64
+	TimeMS     int64  // wall time of the snapshot, ms since 1970
+	Offset     uint64 // the highest log offset that counts as durable: replay must reach it
+	Replay     uint64 // replay begins here: <= every block's Offset and the schema's
+
+	NextCounter uint32
+	NextBlock   uint64
+	Schema      []string // statements that make the schema as it was at Replay, in order
+	Counters    []CounterFiles
+}
+
+// Blocks calls fn for each block file until it returns an error.
+func (m *Manifest) Blocks(fn func(c *CounterFiles, b *BlockFile) error) error {
+	for i := range m.Counters {
+		c := &m.Counters[i]
+		for j := range c.Blocks {
+			if err := fn(c, &c.Blocks[j]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Validate reports every rule the manifest breaks.
+func (m *Manifest) Validate() error {
+	var errs []error
+	wrong := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf("manifest: "+format, args...))
+		}
+	}
+	wrong(m.Generation == 0, "generation: want at least 1, got 0")
+	wrong(m.Replay > m.Offset, "replay %d is behind offset %d", m.Replay, m.Offset)
+	wrong(m.TimeMS < 0, "time %d is before 1970", m.TimeMS)
+	for _, line := range m.Schema {
+		wrong(len(line) > MaxSchemaText, "schema statement of %d bytes, at most %d", len(line), MaxSchemaText)
+	}
+	for _, c := range m.Counters {
+		wrong(c.ID >= m.NextCounter, "counter %d, but the next id is %d", c.ID, m.NextCounter)
+		end := map[bool]uint64{} // of the last range, overlays apart
+		for _, b := range c.Blocks {
+			switch b.Tier {
+			case TierHot, TierCold, TierOverlay:
+			default:
+				wrong(true, "block %d: unknown tier %q", b.Block, b.Tier)
+			}
+			overlay := b.Tier == TierOverlay
+			wrong(b.Lo >= b.Hi, "block %d: empty range [%d, %d)", b.Block, b.Lo, b.Hi)
+			wrong(b.Lo < end[overlay], "block %d: range starts at %d, the one before ends at %d", b.Block, b.Lo, end[overlay])
+			wrong(b.Block >= m.NextBlock, "block %d, but the next id is %d", b.Block, m.NextBlock)
+			wrong(b.Offset < m.Replay || b.Offset > m.Offset, "block %d: offset %d is not in [%d, %d]", b.Block, b.Offset, m.Replay, m.Offset)
+			wrong(!isBaseName(b.Name), "block %d: %q is no base name", b.Block, b.Name)
+			end[overlay] = b.Hi
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// isBaseName reports whether a name stays in its directory.
+func isBaseName(name string) bool {
+	return name != "" && name != "." && name != ".." && !strings.ContainsAny(name, "/\\\x00")
+}

@@ -1,0 +1,240 @@
+package persist
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// A manifest is a text file, so that a person can read what a snapshot is made of: one fact a line, in this order.
+//
+//	counterd manifest 1
+//	generation <n>
+//	replid <40 hex digits> epoch <n> replica <true|false>
+//	replid2 <40 hex digits> end <offset>
+//	time <ms>
+//	offset <n> replay <n>
+//	next-counter <n> next-block <n>
+//	schema "<statement>"                                    any number
+//	counter <id> next-column <n> name "<name>"              any number, each with its blocks
+//	<hot|cold|overlay> <block> lo <n> hi <n> offset <n> items <n> bytes <n> crc <8 hex> file "<name>"
+//	end crc32c <8 hex digits>
+//
+// Numbers are decimal, strings are quoted as in Go. The checksum covers every byte before "end". A later version keeps
+// the first line, the last line and what the checksum covers.
+const (
+	manifestTitle   = "counterd manifest "
+	manifestVersion = 1
+	manifestEnd     = "end crc32c "
+	maxManifest     = 64 << 20 // bytes; about 500,000 blocks
+)
+
+// appendText appends the manifest's text to dst.
+func (m *Manifest) appendText(dst []byte) []byte {
+	n := len(dst)
+	line := func(format string, args ...any) { dst = fmt.Appendf(dst, format+"\n", args...) }
+	line(manifestTitle+"%d", manifestVersion)
+	line("generation %d", m.Generation)
+	line("replid %s epoch %d replica %t", m.History.ReplID, m.History.Epoch, m.History.Replica)
+	line("replid2 %s end %d", m.OldReplID, m.OldEnd)
+	line("time %d", m.TimeMS)
+	line("offset %d replay %d", m.Offset, m.Replay)
+	line("next-counter %d next-block %d", m.NextCounter, m.NextBlock)
+	for _, s := range m.Schema {
+		line("schema %q", s)
+	}
+	for _, c := range m.Counters {
+		line("counter %d next-column %d name %q", c.ID, c.NextColumn, c.Name)
+		for _, b := range c.Blocks {
+			line("%s %d lo %d hi %d offset %d items %d bytes %d crc %08x file %q",
+				b.Tier, b.Block, b.Lo, b.Hi, b.Offset, b.Items, b.Bytes, b.CRC, b.Name)
+		}
+	}
+	line(manifestEnd+"%08x", crc32c(dst[n:]))
+	return dst
+}
+
+// parseManifest is the inverse of appendText. name is for errors.
+func parseManifest(name string, text []byte) (*Manifest, error) {
+	corrupt := func(off int, want, got string) error {
+		return &CorruptError{File: name, Offset: int64(off), Want: want, Got: got}
+	}
+	end := bytes.LastIndex(text, []byte("\n"+manifestEnd)) + 1
+	if end == 0 {
+		return nil, corrupt(len(text), "a last line "+manifestEnd+"...", "none")
+	}
+	if want, got := fmt.Sprintf(manifestEnd+"%08x\n", crc32c(text[:end])), string(text[end:]); want != got {
+		return nil, corrupt(end, strconv.Quote(want), strconv.Quote(clip(got)))
+	}
+	p := manifestParser{rest: string(text[:end])}
+	p.expect(manifestTitle)
+	version := p.number(32)
+	if p.fault == "" && version != manifestVersion {
+		return nil, newerFormat(name, uint32(version), manifestVersion)
+	}
+	m := p.manifest()
+	if p.fault == "" && !bytes.Equal(m.appendText(nil), text) {
+		p.fault = "the text as this program writes it"
+	}
+	if p.fault != "" {
+		return nil, corrupt(end-len(p.rest), p.fault, strconv.Quote(clip(p.rest)))
+	}
+	if err := m.Validate(); err != nil {
+		return nil, &CorruptError{File: name, Want: "a valid manifest", Got: "broken rules", Err: err}
+	}
+	return m, nil
+}
+
+// clip shortens a text for an error.
+func clip(s string) string { return s[:min(len(s), 40)] }
+
+// manifestParser reads the text from the front. After the first fault it reads nothing more: fault says what was
+// wanted at rest.
+type manifestParser struct {
+	rest  string
+	fault string
+}
+
+// expect reads a fixed text.
+func (p *manifestParser) expect(s string) {
+	if p.fault != "" {
+		return
+	}
+	rest, ok := strings.CutPrefix(p.rest, s)
+	if !ok {
+		p.fault = strconv.Quote(s)
+		return
+	}
+	p.rest = rest
+}
+
+// word reads up to a space or line end.
+func (p *manifestParser) word() string {
+	if p.fault != "" {
+		return ""
+	}
+	i := strings.IndexAny(p.rest, " \n")
+	if i < 0 {
+		p.fault = "a word and a line end"
+		return ""
+	}
+	w := p.rest[:i]
+	p.rest = p.rest[i:]
+	return w
+}
+
+// parsed notes that a word did not parse. The text before it counts as the place.
+func (p *manifestParser) parsed(err error, word, want string) {
+	if err != nil && p.fault == "" {
+		p.fault, p.rest = want, word+p.rest
+	}
+}
+
+func (p *manifestParser) number(bits int) uint64 {
+	w := p.word()
+	n, err := strconv.ParseUint(w, 10, bits)
+	p.parsed(err, w, fmt.Sprintf("a number of %d bits", bits))
+	return n
+}
+
+func (p *manifestParser) replid() ReplID {
+	w := p.word()
+	id, err := ParseReplID(w)
+	p.parsed(err, w, "a replication id")
+	return id
+}
+
+func (p *manifestParser) quoted() string {
+	if p.fault != "" {
+		return ""
+	}
+	q, err := strconv.QuotedPrefix(p.rest)
+	if err == nil {
+		var s string
+		if s, err = strconv.Unquote(q); err == nil {
+			p.rest = p.rest[len(q):]
+			return s
+		}
+	}
+	p.fault = "a quoted text"
+	return ""
+}
+
+// at reports whether the next line begins with a key.
+func (p *manifestParser) at(key string) bool { return p.fault == "" && strings.HasPrefix(p.rest, key) }
+
+// manifest reads everything behind the version. Fields are read in the order of the text.
+func (p *manifestParser) manifest() *Manifest {
+	m := &Manifest{}
+	field := func(key string, bits int) uint64 {
+		p.expect(key)
+		return p.number(bits)
+	}
+	m.Generation = field("\ngeneration ", 64)
+	p.expect("\nreplid ")
+	m.History.ReplID = p.replid()
+	m.History.Epoch = uint32(field(" epoch ", 32))
+	p.expect(" replica ")
+	m.History.Replica = p.word() == "true"
+	p.expect("\nreplid2 ")
+	m.OldReplID = p.replid()
+	m.OldEnd = field(" end ", 64)
+	m.TimeMS = int64(field("\ntime ", 63))
+	m.Offset = field("\noffset ", 64)
+	m.Replay = field(" replay ", 64)
+	m.NextCounter = uint32(field("\nnext-counter ", 32))
+	m.NextBlock = field(" next-block ", 64)
+	for p.at("\nschema ") {
+		p.expect("\nschema ")
+		m.Schema = append(m.Schema, p.quoted())
+	}
+	for p.at("\ncounter ") {
+		c := CounterFiles{ID: uint32(field("\ncounter ", 32)), NextColumn: uint16(field(" next-column ", 16))}
+		p.expect(" name ")
+		c.Name = p.quoted()
+		for tier := p.tier(); tier != ""; tier = p.tier() {
+			b := BlockFile{Tier: tier, Block: field("\n"+string(tier)+" ", 64)}
+			b.Lo = field(" lo ", 64)
+			b.Hi = field(" hi ", 64)
+			b.Offset = field(" offset ", 64)
+			b.Items = field(" items ", 64)
+			b.Bytes = field(" bytes ", 64)
+			p.expect(" crc ")
+			w := p.word()
+			crc, err := strconv.ParseUint(w, 16, 32)
+			p.parsed(err, w, "8 hexadecimal digits")
+			b.CRC = uint32(crc)
+			p.expect(" file ")
+			b.Name = p.quoted()
+			c.Blocks = append(c.Blocks, b)
+		}
+		m.Counters = append(m.Counters, c)
+	}
+	p.expect("\n")
+	if p.fault == "" && p.rest != "" {
+		p.fault = "the end"
+	}
+	return m
+}
+
+// tier returns the tier that the next line begins with, "" if it is no block's line.
+func (p *manifestParser) tier() Tier {
+	for _, t := range [...]Tier{TierHot, TierCold, TierOverlay} {
+		if p.at("\n" + string(t) + " ") {
+			return t
+		}
+	}
+	return ""
+}
+
+// ReadManifest reads a manifest file. Damage gives a *CorruptError, a newer version ErrNewerFormat.
+func ReadManifest(fsys vfs.FS, path string) (*Manifest, error) {
+	text, err := vfs.ReadFile(fsys, path, maxManifest)
+	if err != nil {
+		return nil, err
+	}
+	return parseManifest(path, text)
+}

@@ -1,0 +1,297 @@
+package persist
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// Recovery says what OpenLog found.
+type Recovery struct {
+	From     uint64 // the offset asked for
+	End      uint64 // where the log goes on
+	Frames   uint64 // read, including those before From in its segment
+	Records  uint64 // given to apply
+	Segments int    // read
+	TimeMS   int64  // wall time of the last frame, 0: none
+	History  History
+	Torn     *TornTail // what was cut; nil: the log ended cleanly
+}
+
+// OpenLog reads the log of a data directory from an offset to its end, gives apply every record that ends behind the
+// offset, and opens the log for appending. from is an offset that the log gave out: 0, or where an image stands.
+// The caller holds the directory's lock.
+//
+// A torn tail is cut and reported. Damage of bytes that were durable gives a *CorruptError, a file of a newer version
+// ErrNewerFormat, and nothing is changed. No segment at all gives ErrGap inside a CorruptError unless opts.Create is set. An
+// error of apply is returned as it is.
+func OpenLog(opts LogOptions, from uint64, apply func(pos uint64, rec *Record) error) (*Log, Recovery, error) {
+	opts.ensureDefaults()
+	rec := Recovery{From: from, End: from, History: opts.History}
+	if err := opts.validate(); err != nil {
+		return nil, rec, err
+	}
+	segs, err := listSegments(opts.FS, opts.Dir)
+	if err != nil {
+		return nil, rec, err
+	}
+	if len(segs) == 0 {
+		if !opts.Create {
+			return nil, rec, &CorruptError{File: LogDir(opts.Dir), LogOffset: from, Want: "log segments", Got: "none", Err: ErrGap}
+		}
+		l, err := createLog(opts, from)
+		return l, rec, err
+	}
+	first := len(segs) - 1
+	for first > 0 && segs[first].start > from {
+		first--
+	}
+	if segs[first].start > from {
+		return nil, rec, &CorruptError{Dir: opts.Dir, File: segs[first].path, LogOffset: from,
+			Want: fmt.Sprintf("log from offset %d", from), Got: fmt.Sprintf("a first segment that starts at %d", segs[first].start), Err: ErrGap}
+	}
+	if first, err = wholeFrom(opts.FS, segs, first); err != nil {
+		return nil, rec, err
+	}
+	w := walk{fsys: opts.FS, dir: opts.Dir, segs: segs[first:], knownDurable: max(opts.KnownDurable, from)}
+	if err := w.replay(&opts, &rec, from, apply); err != nil {
+		return nil, rec, err
+	}
+	rec.End, rec.Frames, rec.TimeMS, rec.Torn = w.end, w.frames, w.timeMS, w.torn
+	if opts.History == (History{}) {
+		opts.History = w.header.history
+	}
+	rec.History = w.header.history
+	l := newLog(opts, w.end)
+	if err := l.takeOver(&w, segs); err != nil {
+		return nil, rec, err
+	}
+	l.start()
+	return l, rec, nil
+}
+
+// wholeFrom returns first, or the segment before it if first got its name but its header was lost in a crash: history
+// and chain are then the ones before.
+func wholeFrom(fsys vfs.FS, segs []segment, first int) (int, error) {
+	for ; first > 0; first-- {
+		file, err := fsys.Open(segs[first].path)
+		if err != nil {
+			return 0, err
+		}
+		_, fault, err := readSegmentHeader(file, &segs[first])
+		if err = errors.Join(err, file.Close()); err != nil {
+			return 0, err
+		}
+		if fault == nil {
+			break
+		}
+	}
+	return first, nil
+}
+
+// replay runs the walk and applies the records.
+func (w *walk) replay(opts *LogOptions, rec *Recovery, from uint64, apply func(pos uint64, rec *Record) error) error {
+	var done, total, told uint64
+	for i, s := range w.segs {
+		if i+1 < len(w.segs) {
+			total += w.segs[i+1].start - s.start
+		} else if info, err := w.fsys.Stat(s.path); err == nil {
+			total += uint64(info.Size())
+		}
+	}
+	var record Record
+	fn := func(pos uint64, r *Record) error {
+		rec.Records++
+		return apply(pos, r)
+	}
+	w.segment = func(segment, *segmentHeader) error {
+		rec.Segments++
+		return nil
+	}
+	w.frame = func(seg segment, f *Frame) error {
+		done = f.End() - w.segs[0].start
+		if opts.Progress != nil && done >= told+1<<20 {
+			told = done
+			opts.Progress(done, max(total, done))
+		}
+		if f.End() <= from {
+			return nil
+		}
+		return badRecord(f.Records(&record, from, fn), w.dir, seg, f)
+	}
+	return w.run()
+}
+
+// newLog returns a log that ends at an offset, with no segment yet.
+func newLog(opts LogOptions, end uint64) *Log {
+	l := &Log{
+		opts: opts, history: opts.History,
+		kick: make(chan struct{}, 1), prepare: make(chan struct{}, 1), stop: make(chan struct{}),
+	}
+	l.writeDone.L, l.syncDone.L = &l.mu, &l.mu
+	l.policy.Store(int32(opts.Policy))
+	l.written.Store(end)
+	l.durable.Store(end)
+	l.tail.init(end, opts.History.Epoch, opts.Now)
+	return l
+}
+
+// createLog makes the first segment of a new log.
+func createLog(opts LogOptions, at uint64) (*Log, error) {
+	if err := opts.FS.MkdirAll(LogDir(opts.Dir)); err != nil {
+		return nil, err
+	}
+	if err := opts.FS.SyncDir(opts.Dir); err != nil {
+		return nil, err
+	}
+	if _, err := vfs.RemoveTemps(opts.FS, LogDir(opts.Dir)); err != nil {
+		return nil, err
+	}
+	if opts.History.ReplID == (ReplID{}) {
+		opts.History.ReplID = NewReplID()
+	}
+	l := newLog(opts, at)
+	s, err := l.rewrite(segmentHeader{history: l.history, start: at, durable: at}, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	l.segs, l.active = []segment{s.segment}, s
+	l.start()
+	return l, nil
+}
+
+// takeOver makes a recovered log one to append to. What the walk read is not durable for sure behind its claim: the
+// process that wrote it may have died before a sync, or after a failed one. So the bytes from the claim to the end
+// are copied into a new segment, by the steps of heal.go, and no segment of an earlier process is ever appended to.
+func (l *Log) takeOver(w *walk, segs []segment) error {
+	if _, err := vfs.RemoveTemps(l.opts.FS, LogDir(l.opts.Dir)); err != nil {
+		return err
+	}
+	from, to := w.claim, w.end
+	keep := 0
+	for keep < len(segs) && segs[keep].start < from {
+		keep++
+	}
+	h := segmentHeader{history: w.header.history, start: from, durable: to}
+	pieces, chain, err := w.collect(from)
+	if err != nil {
+		return err
+	}
+	h.chain = chain
+	l.rotate = l.history != h.history
+	s, err := l.rewrite(h, pieces, segs[keep:])
+	if err != nil {
+		return err
+	}
+	if keep > 0 { // give back what is preallocated behind the bytes that count, and the torn tail
+		err = truncateTo(l.opts.FS, segs[keep-1].path, segs[keep-1].offset(from))
+	}
+	if err != nil {
+		return errors.Join(err, s.file.Close())
+	}
+	l.segs = append(segs[:keep:keep], s.segment)
+	l.active = s
+	l.chain = lastChain(pieces, chain)
+	l.writtenChain, l.durableChain = l.chain, l.chain
+	return nil
+}
+
+// collect reads the frames from an offset to the end of the walk into memory: what one interval of syncs
+// left, at most MaxUnsynced bytes. chain is the checksum of the frame before it.
+func (w *walk) collect(from uint64) (pieces [][]byte, chain uint32, err error) {
+	first := len(w.segs) - 1
+	for first > 0 && w.segs[first].start >= from {
+		first--
+	}
+	again := walk{fsys: w.fsys, dir: w.dir, segs: w.segs[first:]}
+	again.segment = func(_ segment, h *segmentHeader) error {
+		if chain == 0 {
+			chain = h.chain
+		}
+		return nil
+	}
+	again.frame = func(_ segment, f *Frame) error {
+		switch {
+		case f.Start >= w.end:
+			return io.EOF
+		case f.Start >= from:
+			if n := len(pieces) - 1; n >= 0 && len(pieces[n])+len(f.Raw) <= chunkLen {
+				pieces[n] = append(pieces[n], f.Raw...)
+			} else {
+				pieces = append(pieces, append([]byte(nil), f.Raw...))
+			}
+		default:
+			chain = f.CRC
+		}
+		return nil
+	}
+	if err := again.run(); err != nil && err != io.EOF {
+		return nil, 0, err
+	}
+	if again.end != w.end {
+		return nil, 0, fmt.Errorf("log ended at %d and now at %d: %w", w.end, again.end, ErrCorrupt)
+	}
+	return pieces, chain, nil
+}
+
+// start begins the background work.
+func (l *Log) start() {
+	if l.opts.Manual {
+		return
+	}
+	l.watch = time.AfterFunc(time.Hour, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.judgeAge()
+	})
+	l.loops.Add(2)
+	go l.syncLoop()
+	go l.prepareLoop()
+}
+
+// listDir lists a directory that may be missing.
+func listDir(fsys vfs.FS, dir string) ([]string, error) {
+	names, err := fsys.List(dir)
+	if isNotExist(err) {
+		return nil, nil
+	}
+	return names, err
+}
+
+// createTemp makes a preallocated segment file under a temporary name.
+func (l *Log) createTemp(size int64) (*openSegment, error) {
+	path := filepath.Join(LogDir(l.opts.Dir), fmt.Sprintf("segment-%d%s", l.tempNo.Add(1), tempSuffix))
+	file, err := l.opts.FS.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	s := &openSegment{segment: segment{path: path}, file: file, capacity: size, used: segmentHeaderLen}
+	if err := file.Preallocate(size); err != nil {
+		l.discard(s, path)
+		return nil, err
+	}
+	return s, nil
+}
+
+// createSynced is createTemp for a file that gets its name before it is synced again.
+func (l *Log) createSynced(size int64) (*openSegment, error) {
+	s, err := l.createTemp(size)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.file.Sync(); err != nil {
+		l.discard(s, s.path)
+		return nil, err
+	}
+	return s, nil
+}
+
+// discard gives up a segment file that never got its name. What cannot be removed now is removed at the next start.
+func (l *Log) discard(s *openSegment, temp string) {
+	_ = s.file.Close()
+	_ = l.opts.FS.Remove(temp)
+}

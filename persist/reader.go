@@ -1,0 +1,189 @@
+package persist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// Reader reads the frames of a log that may be appended to meanwhile, up to what is written. It is for replicas, dumps
+// and restores. NOT safe for concurrent use; must be closed.
+type Reader struct {
+	log     *Log
+	scanner scanner
+	layout  uint64 // Log.layout when segEnd was asked
+	segEnd  uint64 // log offset where the scanner's segment ends, MaxUint64: not known yet
+	file    vfs.File
+	frame   Frame
+}
+
+// NewReader returns a reader of the frames that end behind an offset. The first of them may start before it. An offset
+// that is dropped gives ErrGone, one behind Written ErrAhead.
+func (l *Log) NewReader(from uint64) (*Reader, error) {
+	if w := l.Written(); from > w {
+		return nil, fmt.Errorf("log offset %d, the log ends at %d: %w", from, w, ErrAhead)
+	}
+	r := &Reader{log: l}
+	if err := r.open(from, false); err != nil {
+		return nil, err
+	}
+	for r.scanner.pos < from { // from the segment's start, as frames have no index
+		fault, err := r.step()
+		if err != nil || fault != nil {
+			return nil, errors.Join(r.failure(fault, err), r.Close())
+		}
+		if r.scanner.pos > from {
+			at := r.frame.Start
+			r.scanner.lo -= len(r.frame.Raw)
+			r.scanner.pos = at
+			break
+		}
+	}
+	return r, nil
+}
+
+// Pos returns the log offset of the next frame.
+func (r *Reader) Pos() uint64 { return r.scanner.pos }
+
+// TryNext returns the next frame, or nil when all that is written was read. The frame is valid until the next call.
+func (r *Reader) TryNext() (*Frame, error) {
+	fault, err := r.step()
+	if err == io.EOF {
+		return nil, nil
+	}
+	if err != nil || fault != nil {
+		return nil, r.failure(fault, err)
+	}
+	return &r.frame, nil
+}
+
+// Next returns the next frame and waits for it if need be, until ctx is done or the log is closed (ErrClosed).
+func (r *Reader) Next(ctx context.Context) (*Frame, error) {
+	for {
+		f, err := r.TryNext()
+		if f != nil || err != nil {
+			return f, err
+		}
+		if err := r.log.waitWritten(ctx, r.scanner.pos); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// Close closes the reader.
+func (r *Reader) Close() error {
+	if r.file == nil {
+		return nil
+	}
+	err := r.file.Close()
+	r.file = nil
+	return err
+}
+
+// step decodes the next frame below Written, whatever segment it is in.
+func (r *Reader) step() (*frameFault, error) {
+	for retried := false; ; {
+		written := r.log.written.Load() // before layout: written passes a change only after it is seen there
+		if r.scanner.pos >= written {
+			return nil, io.EOF
+		}
+		if layout := r.log.layout.Load(); layout != r.layout || r.scanner.pos >= r.segEnd {
+			if err := r.open(r.scanner.pos, true); err != nil {
+				return nil, err
+			}
+		}
+		r.scanner.limit = min(written, r.segEnd)
+		fault, err := r.scanner.next(&r.frame)
+		if fault == nil && err != io.EOF {
+			return nil, err
+		}
+		// The file may have been replaced while it was read (heal.go): look again, once.
+		if retried && r.log.layout.Load() == r.layout {
+			if fault == nil {
+				fault = &frameFault{want: "a frame", got: "the segment's end"}
+			}
+			return fault, nil
+		}
+		retried = true
+		r.segEnd = 0
+	}
+}
+
+// open makes the scanner read the segment that holds pos, from its start or, if at is set, from pos, a frame's start.
+func (r *Reader) open(pos uint64, at bool) error {
+	r.log.mu.Lock()
+	segs := r.log.segs
+	i := len(segs) - 1
+	for i > 0 && segs[i].start > pos {
+		i--
+	}
+	seg, end := segs[i], uint64(math.MaxUint64)
+	if i+1 < len(segs) {
+		end = segs[i+1].start
+	}
+	layout, known := r.log.layout.Load(), r.segEnd != 0
+	r.log.mu.Unlock()
+	if seg.start > pos {
+		if r.file != nil && pos < r.segEnd && r.segEnd != math.MaxUint64 {
+			r.layout = layout // dropped while it is read: the open file is still there
+			return nil
+		}
+		return fmt.Errorf("log offset %d, the oldest kept is %d: %w", pos, seg.start, ErrGone)
+	}
+	r.layout, r.segEnd = layout, end
+	if known && r.file != nil && seg == r.scanner.seg {
+		// Still the same name. If it is another file now, a frame will be missing and step comes again.
+		return nil
+	}
+	file, err := r.log.opts.FS.Open(seg.path)
+	if err != nil {
+		return err
+	}
+	if err := r.Close(); err != nil {
+		return errors.Join(err, file.Close())
+	}
+	r.file = file
+	if !at {
+		pos = seg.start
+	}
+	r.scanner.reset(file, seg, pos, pos)
+	return nil
+}
+
+// failure builds the error for a step that failed.
+func (r *Reader) failure(fault *frameFault, err error) error {
+	if fault == nil {
+		return err
+	}
+	s := &r.scanner
+	return &CorruptError{Dir: r.log.opts.Dir, File: s.seg.path, Offset: s.seg.offset(s.pos), LogOffset: s.pos,
+		Want: fault.want, Got: fault.got}
+}
+
+// waitWritten returns when written is above pos, ctx is done or the log is closed.
+func (l *Log) waitWritten(ctx context.Context, pos uint64) error {
+	l.mu.Lock()
+	for l.written.Load() <= pos {
+		if l.closed {
+			l.mu.Unlock()
+			return fmt.Errorf("log: %w", ErrClosed)
+		}
+		if l.changed == nil {
+			l.changed = make(chan struct{})
+		}
+		changed := l.changed
+		l.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		l.mu.Lock()
+	}
+	l.mu.Unlock()
+	return nil
+}

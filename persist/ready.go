@@ -1,0 +1,128 @@
+package persist
+
+import (
+	"fmt"
+)
+
+// reason is why the log refuses changes. Several may hold at once; the first in this order is told.
+type reason int
+
+const (
+	reasonClosed  reason = iota
+	reasonTrouble        // a write or sync failed and the bytes could not be put elsewhere yet
+	reasonSpace          // no room for a next segment and little left in this one
+	reasonFull           // MaxUnsynced reached
+	reasonSlow           // the oldest unsynced byte is older than MaxUnsyncedAge
+	reasons
+)
+
+// NotReadyError says why the log takes no changes. It matches ErrNotReady, and the cause's own sentinels. The state
+// ends by itself when the disk is well.
+type NotReadyError struct {
+	Reason string // for people and for MISCONF replies
+	Err    error  // the cause
+}
+
+// Error gives the reason.
+func (e *NotReadyError) Error() string { return e.Reason }
+
+// Unwrap returns the cause.
+func (e *NotReadyError) Unwrap() error { return e.Err }
+
+// Is makes errors.Is(err, ErrNotReady) true.
+func (e *NotReadyError) Is(target error) bool { return target == ErrNotReady }
+
+// Ready returns nil when a change may be made and logged, else a *NotReadyError. It is to be asked before the change:
+// one atomic load.
+func (l *Log) Ready() error {
+	if r := l.refusal.Load(); r != nil {
+		return r
+	}
+	return nil
+}
+
+// refuse sets (err != nil) or clears one reason. REQUIRES: mu.
+func (l *Log) refuse(why reason, err error) {
+	if err == nil && l.refusals[why] == nil {
+		return
+	}
+	l.refusals[why] = err
+	for first, err := range l.refusals {
+		if err == nil {
+			continue
+		}
+		var text string
+		switch reason(first) {
+		case reasonClosed:
+			text = "the log is closed"
+		case reasonTrouble:
+			text = "the log cannot be written: " + err.Error()
+		case reasonSpace:
+			text = "no space for the next log segment: " + err.Error()
+		case reasonFull, reasonSlow:
+			text = err.Error()
+		}
+		if was := l.refusal.Load(); was == nil || was.Reason != text {
+			l.refusal.Store(&NotReadyError{Reason: text, Err: err})
+			if was == nil && why != reasonClosed {
+				l.opts.Logger.Error("log refuses writes", "reason", text)
+			}
+		}
+		return
+	}
+	l.refusal.Store(nil)
+	l.opts.Logger.Info("log takes writes again")
+}
+
+// judgeAge sets or clears reasonSlow and arms the timer that looks again. REQUIRES: mu.
+func (l *Log) judgeAge() {
+	if l.since.IsZero() || l.Policy() != SyncEverySec {
+		l.refuse(reasonSlow, nil)
+		return
+	}
+	age := l.opts.Now().Sub(l.since)
+	if age >= l.opts.MaxUnsyncedAge {
+		if l.refusals[reasonSlow] == nil {
+			l.refuse(reasonSlow, fmt.Errorf("the disk is slow: appended bytes are not durable after %v", age.Round(1e6)))
+		}
+		return
+	}
+	l.refuse(reasonSlow, nil)
+	if l.watch != nil {
+		l.watch.Reset(l.opts.MaxUnsyncedAge - age)
+	}
+}
+
+// judgeSize sets or clears what depends on how much is not durable. REQUIRES: mu.
+func (l *Log) judgeSize() {
+	n := int64(l.tail.position() - l.tail.durable)
+	l.behind.Store(n > l.opts.MaxUnsynced/2)
+	switch {
+	case n >= l.opts.MaxUnsynced:
+		l.refuse(reasonFull, fmt.Errorf("the disk is slow: %d bytes are not durable, the limit is %d", n, l.opts.MaxUnsynced))
+	case n <= l.opts.MaxUnsynced/2:
+		l.refuse(reasonFull, nil)
+	}
+	if n > syncAtBytes || l.behind.Load() {
+		l.wake(l.kick)
+	}
+}
+
+// judgeSpace sets or clears reasonSpace. What was let in by Ready must still fit, so it refuses while there is room
+// for more than any burst of one round. REQUIRES: mu.
+func (l *Log) judgeSpace() {
+	if l.spaceErr == nil || l.active == nil {
+		l.refuse(reasonSpace, nil)
+		return
+	}
+	reserve := min(spaceReserve, l.active.capacity/4)
+	if l.active.capacity-l.active.offset(l.tail.position()) < reserve {
+		l.refuse(reasonSpace, l.spaceErr)
+	} else {
+		l.refuse(reasonSpace, nil)
+	}
+}
+
+// spaceReserve is the room in the active segment below which changes are refused when there is no next one: 80,000
+// records of changes that Ready let in and that are not written yet.
+const spaceReserve = 1 << 20

@@ -1,0 +1,346 @@
+package persist
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// ErrUnrepairable: no manifest whose files are good and no log from offset 0: nothing to start from.
+var ErrUnrepairable = errors.New("nothing to start from: no good snapshot and no log from its beginning")
+
+// Repair makes a damaged data directory one that opens, and loses what is damaged and, of the log, all behind it:
+//
+//  1. Manifests that are damaged, or name a damaged file, are set aside, as long as an older one or a log from offset 0
+//     is left to start from.
+//  2. Damage in the log before the offset to replay from: the log is made to begin behind it.
+//  3. Other damage in the log: it is cut there, and goes on under a new replication id, as its offsets are given out a
+//     second time.
+//  4. If the log was cut below offsets of the snapshot, a manifest is written in which everything stands at the cut:
+//     the images are newer than that, and what is logged from now on is newer than the images.
+//
+// Nothing is deleted: a file is renamed, or copied before it is cut, to its name with ".broken-<n>" added. say is told
+// each step. A second run finds nothing to do. The directory must not be open; a server holding it gives vfs.ErrLocked.
+func Repair(fsys vfs.FS, dir string, opts CheckOptions, say func(string)) (err error) {
+	lock, err := fsys.Lock(filepath.Join(dir, lockName))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	r := repair{fsys: fsys, dir: dir, opts: opts, say: say}
+	if _, err := vfs.RemoveTemps(fsys, LogDir(dir)); err != nil && !isNotExist(err) {
+		return err
+	}
+	if err := r.chooseManifest(); err != nil {
+		return err
+	}
+	for last := int64(-1); ; {
+		err := r.walkLog()
+		var corrupt *CorruptError
+		if !errors.As(err, &corrupt) {
+			return err
+		}
+		if int64(corrupt.LogOffset) <= last {
+			return fmt.Errorf("repair made no progress: %w", err)
+		}
+		last = int64(corrupt.LogOffset)
+		if err := r.mend(corrupt); err != nil {
+			return err
+		}
+	}
+}
+
+type repair struct {
+	fsys vfs.FS
+	dir  string
+	opts CheckOptions
+	say  func(string)
+
+	base   *Manifest // to start from; nil: the log alone
+	newest uint64    // highest generation seen
+	walk   walk      // of the last walkLog
+}
+
+func (r *repair) sayf(format string, args ...any) { r.say(fmt.Sprintf(format, args...)) }
+
+func (r *repair) replay() uint64 {
+	if r.base == nil {
+		return 0
+	}
+	return r.base.Replay
+}
+
+// chooseManifest finds the newest manifest with good files and sets newer ones aside.
+func (r *repair) chooseManifest() error {
+	generations, err := listManifests(r.fsys, r.dir)
+	if err != nil {
+		return err
+	}
+	var broken []string
+	for _, g := range generations {
+		r.newest = max(r.newest, g)
+		name := filepath.Join(r.dir, ManifestName(g))
+		m, err := ReadManifest(r.fsys, name)
+		if err == nil {
+			err = m.Blocks(func(c *CounterFiles, b *BlockFile) error {
+				return checkBlock(r.fsys, r.dir, c.ID, b, r.opts)
+			})
+		}
+		if err == nil {
+			r.base = m
+			break
+		}
+		if !errors.Is(err, ErrCorrupt) && !isNotExist(err) {
+			return err
+		}
+		r.sayf("%s cannot be used: %v", name, err)
+		broken = append(broken, name)
+	}
+	if r.base == nil {
+		segs, err := listSegments(r.fsys, r.dir)
+		if err != nil {
+			return err
+		}
+		if len(segs) == 0 || segs[0].start > 0 {
+			return ErrUnrepairable
+		}
+	}
+	for _, name := range broken {
+		if err := r.setAside(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// walkLog walks the log from where a server would. A log that does not hold that offset is corrupt there.
+func (r *repair) walkLog() error {
+	from := r.replay()
+	missing := &CorruptError{Dir: r.dir, File: LogDir(r.dir), LogOffset: from, Want: "a segment with the offset to replay from", Got: "none", Err: ErrGap}
+	segs, err := listSegments(r.fsys, r.dir)
+	if err != nil {
+		return err
+	}
+	first := len(segs) - 1
+	for first > 0 && segs[first].start > from {
+		first--
+	}
+	if first < 0 || segs[first].start > from {
+		r.walk = walk{segs: segs, end: from}
+		return missing
+	}
+	if first, err = wholeFrom(r.fsys, segs, first); err != nil {
+		return err
+	}
+	r.walk = walk{fsys: r.fsys, dir: r.dir, segs: segs[first:], knownDurable: from}
+	if r.base != nil {
+		r.walk.knownDurable = max(from, r.base.Offset)
+	}
+	var rec Record
+	r.walk.frame = func(seg segment, f *Frame) error {
+		return badRecord(f.Records(&rec, from, func(uint64, *Record) error { return nil }), r.dir, seg, f)
+	}
+	return r.walk.run()
+}
+
+// mend repairs one damage of the log.
+func (r *repair) mend(bad *CorruptError) error {
+	r.sayf("%v", bad)
+	if bad.LogOffset < r.replay() {
+		done, err := r.beginBehind(bad)
+		if done || err != nil {
+			return err
+		}
+	}
+	return r.cut(max(bad.LogOffset, r.replay()))
+}
+
+// beginBehind makes the log begin with the first whole frame behind damage that nobody replays. It returns false if
+// there is none at or before the offset to replay from.
+func (r *repair) beginBehind(bad *CorruptError) (bool, error) {
+	i := 0
+	for i+1 < len(r.walk.segs) && r.walk.segs[i+1].start <= bad.LogOffset {
+		i++
+	}
+	seg := r.walk.segs[i]
+	file, err := r.fsys.Open(seg.path)
+	if err != nil {
+		return false, err
+	}
+	defer file.Close() // only read
+	size, err := file.Size()
+	if err != nil {
+		return false, err
+	}
+	rest, err := searchRemains(file, seg, size, bad.LogOffset+1)
+	if err != nil || rest.frames == 0 || rest.first > r.replay() {
+		return false, err
+	}
+	limit := seg.start + uint64(size-segmentHeaderLen)
+	if i+1 < len(r.walk.segs) {
+		limit = min(limit, r.walk.segs[i+1].start)
+	}
+	var s scanner
+	s.reset(file, seg, rest.first, limit)
+	var pieces [][]byte
+	var f Frame
+	for {
+		fault, err := s.next(&f)
+		if fault != nil || err == io.EOF {
+			break
+		}
+		if err != nil {
+			return false, err
+		}
+		pieces = append(pieces, append([]byte(nil), f.Raw...))
+	}
+	h := segmentHeader{history: r.walk.header.history, start: rest.first, durable: rest.first}
+	if h.history == (History{}) && r.base != nil {
+		h.history = r.base.History
+	}
+	r.sayf("the log begins at offset %d now, behind the damage; replay from %d needs no more", rest.first, r.replay())
+	if err := r.newSegment(h, pieces); err != nil {
+		return false, err
+	}
+	segs, err := listSegments(r.fsys, r.dir)
+	for i := 0; err == nil && i < len(segs) && segs[i].start < rest.first; i++ {
+		err = r.setAside(segs[i].path)
+	}
+	return true, err
+}
+
+// cut ends the log at an offset: at most the end of the last walk, but for a log that was missing.
+func (r *repair) cut(at uint64) error {
+	segs, err := listSegments(r.fsys, r.dir)
+	if err != nil {
+		return err
+	}
+	h := segmentHeader{history: r.walk.header.history, start: at, durable: at, chain: r.walk.crc}
+	if r.base != nil {
+		h.history.Epoch = max(h.history.Epoch, r.base.History.Epoch)
+	}
+	h.history.ReplID, h.history.Replica = NewReplID(), false
+	r.sayf("the log ends at offset %d now and goes on as history %s", at, h.history.ReplID)
+	for i := len(segs) - 1; i >= 0; i-- {
+		seg := segs[i]
+		switch reaches := i+1 == len(segs) || segs[i+1].start > at; {
+		case seg.start >= at || r.walk.end < at:
+			err = r.setAside(seg.path) // with a gap before at nothing of the log can be used
+		case reaches:
+			err = r.copyAside(seg.path)
+			if err == nil {
+				err = truncateTo(r.fsys, seg.path, seg.offset(at))
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if r.base != nil && r.base.Offset > at {
+		if err := r.writeClipped(at, h.history); err != nil {
+			return err
+		}
+	}
+	return r.newSegment(h, nil)
+}
+
+// writeClipped writes a manifest in which nothing stands behind an offset and sets the others aside.
+func (r *repair) writeClipped(at uint64, history History) error {
+	m := *r.base
+	m.Generation = r.newest + 1
+	m.History, m.OldReplID, m.OldEnd = history, ReplID{}, 0
+	m.Offset, m.Replay = at, min(m.Replay, at)
+	m.Counters = nil
+	for _, c := range r.base.Counters {
+		c.Blocks = append([]BlockFile(nil), c.Blocks...)
+		for i := range c.Blocks {
+			c.Blocks[i].Offset = min(c.Blocks[i].Offset, at)
+		}
+		m.Counters = append(m.Counters, c)
+	}
+	name := filepath.Join(r.dir, ManifestName(m.Generation))
+	if err := vfs.WriteFileAtomic(r.fsys, name, m.appendText(nil)); err != nil {
+		return err
+	}
+	r.sayf("wrote %s: the snapshot counts as of offset %d", name, at)
+	generations, err := listManifests(r.fsys, r.dir)
+	for _, g := range generations {
+		if g != m.Generation && err == nil {
+			err = r.setAside(filepath.Join(r.dir, ManifestName(g)))
+		}
+	}
+	r.base, r.newest = &m, m.Generation
+	return err
+}
+
+// newSegment makes a segment file, durably.
+func (r *repair) newSegment(h segmentHeader, pieces [][]byte) error {
+	l := newLog(LogOptions{FS: r.fsys, Dir: r.dir, FirstSegmentBytes: minSegment}, h.start)
+	s, err := l.rewrite(h, pieces, nil)
+	if err != nil {
+		return err
+	}
+	return s.file.Close()
+}
+
+// brokenName returns a free name for a file that is set aside.
+func (r *repair) brokenName(path string) (string, error) {
+	for n := 1; ; n++ {
+		name := fmt.Sprintf("%s%s%d", path, brokenInfix, n)
+		if _, err := r.fsys.Stat(name); errors.Is(err, fs.ErrNotExist) {
+			return name, nil
+		} else if err != nil {
+			return "", err
+		}
+	}
+}
+
+// setAside renames a file, durably.
+func (r *repair) setAside(path string) error {
+	name, err := r.brokenName(path)
+	if err != nil {
+		return err
+	}
+	if err := r.fsys.Rename(path, name); err != nil {
+		return err
+	}
+	r.sayf("set %s aside as %s", path, filepath.Base(name))
+	return r.fsys.SyncDir(filepath.Dir(path))
+}
+
+// copyAside copies a file, durably.
+func (r *repair) copyAside(path string) (err error) {
+	name, err := r.brokenName(path)
+	if err != nil {
+		return err
+	}
+	from, err := r.fsys.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	to, err := r.fsys.Create(name)
+	if err != nil {
+		return err
+	}
+	buf := make([]byte, resyncWindow)
+	for off := int64(0); err == nil; off += int64(len(buf)) {
+		var b []byte
+		if b, err = readAtMost(from, buf, off); err != nil || len(b) == 0 {
+			break
+		}
+		_, err = to.WriteAt(b, off)
+	}
+	if err == nil {
+		err = to.Sync()
+	}
+	if err = errors.Join(err, to.Close()); err != nil {
+		return err
+	}
+	r.sayf("copied %s to %s before cutting it", path, filepath.Base(name))
+	return r.fsys.SyncDir(filepath.Dir(path))
+}

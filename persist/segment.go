@@ -1,0 +1,171 @@
+package persist
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// ReplID names a history of the log, as Redis's replication id does: two logs with one id have the same bytes at
+// the same offsets. It is printed as 40 hexadecimal digits.
+type ReplID [20]byte
+
+// String returns the 40 digits.
+func (id ReplID) String() string { return hex.EncodeToString(id[:]) }
+
+// ParseReplID is the inverse of String.
+func ParseReplID(s string) (id ReplID, err error) {
+	if n, err := hex.Decode(id[:], []byte(s)); len(s) != 2*len(id) || err != nil || n != len(id) {
+		return ReplID{}, fmt.Errorf("replication id: want 40 hexadecimal digits, got %q", s)
+	}
+	return id, nil
+}
+
+// History says whose log this is.
+type History struct {
+	ReplID  ReplID
+	Epoch   uint32 // term of the primary; goes into every frame
+	Replica bool   // the frames come from a primary, with its durable offsets, not ours
+}
+
+// A segment file is a header and frames, then zeros up to its preallocated size:
+//
+//	 0        8         10      12         16                36       40               48
+//	+--------+---------+-------+----------+-----------------+--------+----------------+
+//	| magic  | version | flags | capacity | replid          | epoch  | start          |
+//	+--------+---------+-------+----------+-----------------+--------+----------------+
+//	48               56       60       64
+//	+----------------+--------+--------+--------+--------+--
+//	| durable        | chain  | crc32c | frame  | frame  | ...
+//	+----------------+--------+--------+--------+--------+--
+//
+// Little-endian. capacity is the preallocated size of the file in bytes. start is the log offset of the first frame and
+// the number in the file's name. durable: all bytes of the log below it were durable when the file got its name. chain
+// is the crc32c field of the last frame before start, 0 if there was none. crc32c covers the 60 bytes before it. Flag
+// 1: written as a replica.
+//
+// The byte at log offset x is at file offset 64 + x - start. A segment ends where the next one starts; bytes of it
+// behind that (zeros, or frames that were written again elsewhere after a disk error) are no part of the log.
+//
+// A segment has its capacity, durably, before it gets its name, and is cut to what it holds only when the next one has
+// its name durably. So a last segment that is shorter was cut by something else: that is corruption.
+const (
+	segmentMagic     = "CTRDLOG\n"
+	segmentVersion   = 1
+	segmentHeaderLen = 64
+	segmentFlagRepl  = 1
+)
+
+// segmentHeader is the decoded header.
+type segmentHeader struct {
+	history History
+	start   uint64
+	durable uint64
+	chain   uint32
+	size    uint32 // capacity
+}
+
+// appendTo appends the 64 bytes to dst.
+func (h *segmentHeader) appendTo(dst []byte) []byte {
+	n := len(dst)
+	var flags uint16
+	if h.history.Replica {
+		flags |= segmentFlagRepl
+	}
+	dst = append(dst, segmentMagic...)
+	dst = binary.LittleEndian.AppendUint16(dst, segmentVersion)
+	dst = binary.LittleEndian.AppendUint16(dst, flags)
+	dst = binary.LittleEndian.AppendUint32(dst, h.size)
+	dst = append(dst, h.history.ReplID[:]...)
+	dst = binary.LittleEndian.AppendUint32(dst, h.history.Epoch)
+	dst = binary.LittleEndian.AppendUint64(dst, h.start)
+	dst = binary.LittleEndian.AppendUint64(dst, h.durable)
+	dst = binary.LittleEndian.AppendUint32(dst, h.chain)
+	return binary.LittleEndian.AppendUint32(dst, crc32c(dst[n:]))
+}
+
+// decodeSegmentHeader reads the header of the segment file name, whose name says start. A newer version gives
+// ErrNewerFormat; anything else that is no header gives a fault.
+func decodeSegmentHeader(b []byte, name string, start uint64) (h segmentHeader, fault *frameFault, err error) {
+	if len(b) < segmentHeaderLen {
+		return h, &frameFault{want: "a segment header of 64 bytes", got: fmt.Sprintf("%d bytes", len(b))}, nil
+	}
+	b = b[:segmentHeaderLen]
+	if string(b[:8]) != segmentMagic {
+		got := fmt.Sprintf("%q", b[:8])
+		if allZero(b) {
+			got = "zeros"
+		}
+		return h, &frameFault{want: fmt.Sprintf("segment magic %q", segmentMagic), got: got}, nil
+	}
+	want, got := binary.LittleEndian.Uint32(b[60:]), crc32c(b[:60])
+	if want != got {
+		return h, &frameFault{want: fmt.Sprintf("header crc32c %08x", want), got: fmt.Sprintf("%08x", got)}, nil
+	}
+	// Only a whole header may claim a version: a damaged one must not pass for a newer one. A newer version
+	// keeps magic, version and a crc32c in the last 4 of its first 64 bytes.
+	if v := binary.LittleEndian.Uint16(b[8:]); v != segmentVersion {
+		return h, nil, newerFormat(name, uint32(v), segmentVersion)
+	}
+	flags := binary.LittleEndian.Uint16(b[10:])
+	if flags&^segmentFlagRepl != 0 {
+		return h, nil, fmt.Errorf("%s: unknown segment flags %#x: %w", name, flags, ErrNewerFormat)
+	}
+	h.history.Replica = flags&segmentFlagRepl != 0
+	h.size = binary.LittleEndian.Uint32(b[12:])
+	copy(h.history.ReplID[:], b[16:])
+	h.history.Epoch = binary.LittleEndian.Uint32(b[36:])
+	h.start = binary.LittleEndian.Uint64(b[40:])
+	h.durable = binary.LittleEndian.Uint64(b[48:])
+	h.chain = binary.LittleEndian.Uint32(b[56:])
+	if h.start != start {
+		return h, &frameFault{want: fmt.Sprintf("start %d as in the file's name", start), got: fmt.Sprintf("start %d", h.start)}, nil
+	}
+	return h, nil, nil
+}
+
+// segment is one segment file as the log's list knows it.
+type segment struct {
+	start uint64
+	path  string
+}
+
+// offset returns where the log offset pos is in the file.
+func (s *segment) offset(pos uint64) int64 { return segmentHeaderLen + int64(pos-s.start) }
+
+// listSegments returns the segments in dir/log by start offset. A missing directory gives none.
+func listSegments(fsys vfs.FS, dir string) ([]segment, error) {
+	names, err := listDir(fsys, LogDir(dir))
+	if err != nil {
+		return nil, err
+	}
+	var segs []segment
+	for _, name := range names { // sorted, and the names have one length
+		if start, ok := parseSegmentName(name); ok {
+			segs = append(segs, segment{start, filepath.Join(LogDir(dir), name)})
+		}
+	}
+	return segs, nil
+}
+
+// readAtMost fills b from off and returns what the file has of it.
+func readAtMost(f vfs.File, b []byte, off int64) ([]byte, error) {
+	n, err := f.ReadAt(b, off)
+	if err != nil && err != io.EOF {
+		return nil, err
+	}
+	return b[:n], nil
+}
+
+// readSegmentHeader reads the header of an open segment file.
+func readSegmentHeader(f vfs.File, s *segment) (h segmentHeader, fault *frameFault, err error) {
+	b, err := readAtMost(f, make([]byte, segmentHeaderLen), 0)
+	if err != nil {
+		return h, nil, err
+	}
+	return decodeSegmentHeader(b, s.path, s.start)
+}
