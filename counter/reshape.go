@@ -12,7 +12,7 @@ import (
 // an insert into a table above 0.96 finds a free slot after 3 buckets and more.
 const (
 	// sealLoad leaves 5 % for ids that come late: on a real stream 0.5 % are late by more than 17 minutes.
-	sealLoad = 0.91
+	sealLoad = 0.925
 	// growLoad is the load of a table made because the last one was full.
 	growLoad = 0.86
 	// headShare of the newest items stays in the open block when it is sealed, so that ids late by milliseconds do not land in
