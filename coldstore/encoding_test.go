@@ -1,0 +1,165 @@
+package coldstore
+
+import (
+	"slices"
+	"testing"
+)
+
+// padded returns b as a page would hold it.
+func padded(b []byte) *cutter {
+	return &cutter{b: append(slices.Clone(b), make([]byte, pageTail)...), end: len(b)}
+}
+
+// TestLadder: the planned size is the encoded one, and get and the cursor give back every value.
+func TestLadder(t *testing.T) {
+	rnd := newRand(t)
+	var tl tally
+	var pl planner
+	for range 300 {
+		n := 1 + rnd.IntN(1<<rnd.IntN(12))
+		value := randomValues(rnd, uint8(1+rnd.IntN(64)))
+		v := make([]uint64, n)
+		for i := range v {
+			v[i] = value()
+		}
+		tl.count(v)
+		p := pl.plan(&tl)
+		b, _ := appendLadder(nil, &p, slices.Clone(v), nil)
+		if len(b) != p.size {
+			t.Fatalf("%d values in %d bytes, planned %d", n, len(b), p.size)
+		}
+		if most := 12 + bytesFor(64*n); p.size > most {
+			t.Errorf("%d values in %d bytes, plain they take %d", n, p.size, most)
+		}
+		var lc ladderCursor
+		c := padded(b)
+		lc.init(c, n)
+		if c.bad || c.pos != c.end {
+			t.Fatalf("cursor: bad %v, %d of %d bytes", c.bad, c.pos, c.end)
+		}
+		for i, want := range v {
+			if got, ok := lc.next(c.b); !ok || got != want {
+				t.Fatalf("cursor: value %d of %d is %d, want %d", i, n, got, want)
+			}
+			g := padded(b)
+			if got := ladderGet(g, n, i); g.bad || got != want {
+				t.Fatalf("get: value %d of %d is %d, want %d", i, n, got, want)
+			}
+		}
+		if _, ok := lc.next(c.b); ok {
+			t.Fatal("cursor goes on behind the last value")
+		}
+	}
+}
+
+// TestLadderShapes: the usual encodings are what the planner makes of the data they are for.
+func TestLadderShapes(t *testing.T) {
+	var tl tally
+	var pl planner
+	for _, c := range []struct {
+		name   string
+		value  func(i int) uint64
+		levels int
+		size   int // at most
+	}{
+		{"constant", func(int) uint64 { return 12345 }, 1, 5},
+		{"bit-packed", func(i int) uint64 { return 1<<40 + uint64(i*37%64) }, 1, 1 + 6 + 1 + 6*128},
+		{"with exceptions", func(i int) uint64 { return uint64(i*37%16) + uint64(i%200/199)<<40 }, 3, 530 + 10 + 30},
+		{"few ones", func(i int) uint64 { return uint64(i % 100 / 99) }, 2, 20},
+	} {
+		v := make([]uint64, 1024)
+		for i := range v {
+			v[i] = c.value(i)
+		}
+		tl.count(v)
+		if p := pl.plan(&tl); p.levels != c.levels || p.size > c.size {
+			t.Errorf("%s: %d levels %v, %d bytes; want %d levels, %d bytes at most", c.name, p.levels, p.w, p.size, c.levels, c.size)
+		}
+	}
+}
+
+// TestBitset compares rank and the cursor with a plain set, sparse and dense.
+func TestBitset(t *testing.T) {
+	rnd := newRand(t)
+	for range 200 {
+		n := 1 + rnd.IntN(1<<rnd.IntN(14))
+		share := rnd.Float64() * rnd.Float64()
+		in := make([]bool, n)
+		var pos []int32
+		for i := range in {
+			if rnd.Float64() < share {
+				in[i] = true
+				pos = append(pos, int32(i))
+			}
+		}
+		if len(pos) == 0 {
+			in[n-1], pos = true, []int32{int32(n - 1)}
+		}
+		b := appendBitset(nil, n, pos)
+		if want := bitsetSize(n, len(pos)); len(b) != want {
+			t.Fatalf("%d of %d in %d bytes, planned %d", len(pos), n, len(b), want)
+		}
+		c := padded(b)
+		var s bitset
+		s.parse(c, n)
+		if c.bad || c.pos != c.end || s.m != len(pos) {
+			t.Fatalf("bad %v, %d of %d bytes, %d of %d positions", c.bad, c.pos, c.end, s.m, len(pos))
+		}
+		var cur bitsetCursor
+		cur.init(&s)
+		rank := 0
+		for i, want := range in {
+			if r, got := s.rank(i); r != rank || got != want {
+				t.Fatalf("rank(%d) of %d = %d, %v, want %d, %v", i, n, r, got, rank, want)
+			}
+			if cur.step() != want {
+				t.Fatalf("cursor at %d of %d: %v", i, n, !want)
+			}
+			if want {
+				rank++
+			}
+		}
+	}
+}
+
+// TestMids compares search and the cursor with the plain list for each kind of part, and has each kind chosen.
+func TestMids(t *testing.T) {
+	rnd := newRand(t)
+	var kinds [3]int
+	for range 300 {
+		n := 1 + rnd.IntN(1<<rnd.IntN(12))
+		gap := randomGaps(rnd)
+		mids := []uint64{rnd.Uint64N(1 << 50)}
+		for len(mids) < n {
+			mids = append(mids, mids[len(mids)-1]+gap())
+		}
+		p := planMids(mids)
+		kinds[p.kind]++
+		b := appendMids(nil, &p, mids)
+		if len(b) != p.size {
+			t.Fatalf("kind %d: %d ids in %d bytes, planned %d", p.kind, n, len(b), p.size)
+		}
+		c := padded(b)
+		var v midsView
+		v.parse(c, n)
+		if c.bad || c.pos != c.end {
+			t.Fatalf("kind %d: bad %v, %d of %d bytes", p.kind, c.bad, c.pos, c.end)
+		}
+		var cur midsCursor
+		cur.init(&v)
+		for i, mid := range mids {
+			if got, ok := cur.next(); !ok || got != mid {
+				t.Fatalf("kind %d: id %d of %d is %d, want %d", p.kind, i, n, got, mid)
+			}
+			for _, x := range []uint64{mid, mid - 1, mid + 1, mid + gap()/2, rnd.Uint64() >> 1, MaxMid, 0} {
+				want, in := slices.BinarySearch(mids, x)
+				if got, found := v.search(x); got != want || found != in {
+					t.Fatalf("kind %d: search(%d) of %d ids = %d, %v, want %d, %v", p.kind, x, n, got, found, want, in)
+				}
+			}
+		}
+	}
+	if slices.Contains(kinds[:], 0) {
+		t.Errorf("kinds chosen %v: one was not tried", kinds)
+	}
+}

@@ -1,0 +1,295 @@
+package coldstore
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+)
+
+// A page is the unit of reading, checksum and caching: as many rows as fit the file's page size. It begins with
+// a directory, so that ids are searchable without touching a column, and a column without touching the others.
+//
+//	+------------+-----------+--------------+-----------------+------+----------+---------+- ... -+
+//	| crc32c u32 | count u16 | presence u16 | columns: n x u16 | mids | presence | columns | zeros |
+//	+------------+-----------+--------------+-----------------+------+----------+---------+- ... -+
+//	count        rows, 1..maxPageItems
+//	presence     offset in the page of the presence part, 0 if there is none
+//	columns      offset in the page of each column's part
+//	mids         see mids.go
+//	presence     bitset of count: the rows that differ from the common row
+//	column part  ladder of count values; or, if there is a presence part,
+//	             | the common row's value uvarint | ladder of one value for each row in the presence set |
+//	zeros        pageTail of them in the last page; in others up to the next multiple of the page size
+//
+// The checksum covers the header's checksum and the page's number, which are not in the page, and all bytes of the
+// page behind the checksum: so a page that is whole but in the wrong place, or from another file, is found out.
+//
+// The presence set is what most posts need: 85-88 % of the rows have every column zero. It takes 2.66 bits a row for
+// three columns to 2.50 on the dense stream (1900 rows a page), and answers most point reads without a ladder.
+const (
+	pageHead     = 8
+	maxPageItems = 16384
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
+
+// pageSeed starts the checksum of page number i of the file whose header has checksum header. The odd factor gives
+// each page of a file its own seed, and the same bytes from another seed never have the same CRC.
+func pageSeed(header uint32, i int) uint32 { return header ^ uint32(i)*0x9e3779b1 }
+
+// pagePlan says how rows are going to be encoded, and in how many bytes.
+type pagePlan struct {
+	n        int
+	mids     midsPlan
+	presence bool
+	live     []int32 // rows in the presence set
+	common   []uint64
+	column   []ladderPlan
+	size     int
+}
+
+// pageEncoder plans and encodes pages. Its fields but cols are scratch.
+type pageEncoder struct {
+	cols    int
+	tally   tally
+	planner planner
+	alt     []ladderPlan
+	buf     []uint64
+	pos     []int32
+}
+
+// plan fills p for the first n rows of mids and columns (column-major).
+func (e *pageEncoder) plan(p *pagePlan, mids []uint64, columns [][]uint64, n int) {
+	p.n = n
+	p.mids = planMids(mids[:n])
+	p.column, p.common, e.alt = p.column[:0], p.common[:0], e.alt[:0]
+	size := 0
+	for _, col := range columns {
+		e.tally.count(col[:n])
+		common, _ := e.tally.mode()
+		p.common = append(p.common, common)
+		l := e.planner.plan(&e.tally)
+		p.column = append(p.column, l)
+		size += l.size
+	}
+	p.live = p.live[:0]
+	for i := range n {
+		for c, col := range columns {
+			if col[i] != p.common[c] {
+				p.live = append(p.live, int32(i))
+				break
+			}
+		}
+	}
+	p.presence = false
+	if m := len(p.live); m > 0 && m < n {
+		alt := bitsetSize(n, m)
+		for c, col := range columns {
+			e.tally.count(e.gather(col, p.live))
+			l := e.planner.plan(&e.tally)
+			e.alt = append(e.alt, l)
+			alt += uvarintLen(p.common[c]) + l.size
+		}
+		if alt < size {
+			p.presence, size = true, alt
+			p.column, e.alt = e.alt, p.column
+		}
+	}
+	p.size = pageHead + 2*e.cols + p.mids.size + size + pageTail
+}
+
+// gather returns the values of the given rows, in scratch.
+func (e *pageEncoder) gather(col []uint64, rows []int32) []uint64 {
+	e.buf = e.buf[:0]
+	for _, i := range rows {
+		e.buf = append(e.buf, col[i])
+	}
+	return e.buf
+}
+
+// appendPage appends the page that p plans, without its checksum (see sealPage). The result is p.size bytes longer
+// than dst.
+func (e *pageEncoder) appendPage(dst []byte, p *pagePlan, mids []uint64, columns [][]uint64) []byte {
+	at := len(dst)
+	dst = append(dst, make([]byte, pageHead+2*e.cols)...)
+	binary.LittleEndian.PutUint16(dst[at+4:], uint16(p.n))
+	dst = appendMids(dst, &p.mids, mids[:p.n])
+	if p.presence {
+		binary.LittleEndian.PutUint16(dst[at+6:], uint16(len(dst)-at))
+		dst = appendBitset(dst, p.n, p.live)
+	}
+	for c, col := range columns {
+		binary.LittleEndian.PutUint16(dst[at+pageHead+2*c:], uint16(len(dst)-at))
+		if p.presence {
+			dst = binary.AppendUvarint(dst, p.common[c])
+			e.gather(col, p.live)
+		} else {
+			e.buf = append(e.buf[:0], col[:p.n]...)
+		}
+		dst, e.pos = appendLadder(dst, &p.column[c], e.buf, e.pos)
+	}
+	return append(dst, make([]byte, pageTail)...)
+}
+
+// sealPage sets the checksum of page, whose padding is in place.
+func sealPage(page []byte, seed uint32) {
+	binary.LittleEndian.PutUint32(page, crc32.Update(seed, castagnoli, page[4:]))
+}
+
+// pageView reads a page in place.
+//
+// Any bytes are safe to read: each accessor checks what it takes and names the part that is damaged. After
+// the checksum held that can only be a fault of a writer.
+type pageView struct {
+	b        []byte
+	end      int // end of the parts: len(b) - pageTail
+	cols     int
+	n        int // rows
+	presence int // offset of the presence part or 0
+	mids     midsView
+}
+
+// Parts of a page, as CorruptError names them.
+const (
+	partChecksum = "page checksum"
+	partCount    = "page row count"
+	partMids     = "page mids part"
+	partPresence = "page presence part"
+	partColumn   = "page column part"
+	partFirst    = "page first mid"
+)
+
+// parse reads the directory and the mids part. It returns the name of the damaged part, or "".
+func (v *pageView) parse(b []byte, cols int) string {
+	v.b, v.end, v.cols = b, len(b)-pageTail, cols
+	if v.end < pageHead+2*cols {
+		return partCount
+	}
+	v.n = int(binary.LittleEndian.Uint16(b[4:]))
+	v.presence = int(binary.LittleEndian.Uint16(b[6:]))
+	if v.n < 1 || v.n > maxPageItems {
+		return partCount
+	}
+	c := cutter{b: b, pos: pageHead + 2*cols, end: v.end}
+	v.mids.parse(&c, v.n)
+	if c.bad {
+		return partMids
+	}
+	return ""
+}
+
+// get looks mid up and stores the values of the given columns (nil: all) in dst.
+func (v *pageView) get(mid uint64, cols []int, dst []uint64) (found bool, bad string) {
+	i, found := v.mids.search(mid)
+	if !found || i >= v.n {
+		return false, ""
+	}
+	n, live := v.n, true
+	if v.presence != 0 {
+		c := cutter{b: v.b, pos: v.presence, end: v.end}
+		var set bitset
+		set.parse(&c, v.n)
+		if c.bad {
+			return false, partPresence
+		}
+		i, live = set.rank(i)
+		if n = set.m; live && i >= n {
+			return false, partPresence
+		}
+	}
+	if cols == nil {
+		for c := range v.cols {
+			if !v.value(c, n, i, live, &dst[c]) {
+				return false, partColumn
+			}
+		}
+		return true, ""
+	}
+	for k, c := range cols {
+		if !v.value(c, n, i, live, &dst[k]) {
+			return false, partColumn
+		}
+	}
+	return true, ""
+}
+
+// value reads value i of the n that column col stores, or the common one if not live.
+func (v *pageView) value(col, n, i int, live bool, dst *uint64) bool {
+	c := cutter{b: v.b, pos: int(binary.LittleEndian.Uint16(v.b[pageHead+2*col:])), end: v.end}
+	if v.presence != 0 {
+		common := c.uvarint()
+		if !live {
+			*dst = common
+			return !c.bad
+		}
+	}
+	*dst = ladderGet(&c, n, i)
+	return !c.bad
+}
+
+// pageCursor walks the rows of a page in order. Its memory is reused from page to page.
+type pageCursor struct {
+	view   pageView
+	i      int
+	mids   midsCursor
+	set    bitset
+	setCur bitsetCursor
+	common []uint64
+	column []ladderCursor
+}
+
+// init parses the whole page. It returns the name of the damaged part, or "".
+func (pc *pageCursor) init(b []byte, cols int) string {
+	v := &pc.view
+	if bad := v.parse(b, cols); bad != "" {
+		return bad
+	}
+	pc.i = 0
+	pc.mids.init(&v.mids)
+	n := v.n
+	if v.presence != 0 {
+		c := cutter{b: b, pos: v.presence, end: v.end}
+		if pc.set.parse(&c, n); c.bad {
+			return partPresence
+		}
+		pc.setCur.init(&pc.set)
+		n = pc.set.m
+	}
+	if cap(pc.column) < cols {
+		pc.column, pc.common = make([]ladderCursor, cols), make([]uint64, cols)
+	}
+	pc.column, pc.common = pc.column[:cols], pc.common[:cols]
+	for k := range cols {
+		c := cutter{b: b, pos: int(binary.LittleEndian.Uint16(b[pageHead+2*k:])), end: v.end}
+		if v.presence != 0 {
+			pc.common[k] = c.uvarint()
+		}
+		if pc.column[k].init(&c, n); c.bad {
+			return partColumn
+		}
+	}
+	return ""
+}
+
+// next stores the next row in vals, one value for each column. ok is false behind the last row; bad names a damaged
+// part.
+func (pc *pageCursor) next(vals []uint64) (mid uint64, ok bool, bad string) {
+	if pc.i >= pc.view.n {
+		return 0, false, ""
+	}
+	pc.i++
+	if mid, ok = pc.mids.next(); !ok {
+		return 0, false, partMids
+	}
+	if pc.view.presence != 0 && !pc.setCur.step() {
+		copy(vals, pc.common)
+		return mid, true, ""
+	}
+	for k := range pc.column {
+		if vals[k], ok = pc.column[k].next(pc.view.b); !ok {
+			return 0, false, partColumn
+		}
+	}
+	return mid, true, ""
+}

@@ -1,0 +1,198 @@
+package coldstore
+
+import (
+	"errors"
+	"sync"
+)
+
+// scanChunk is how many bytes a scan reads with one call: a read of 256 KiB costs a disk hardly more than one of 4.
+const scanChunk = 256 << 10
+
+// scanner reads pages in order by large reads, past the cache and the mapping.
+type scanner struct {
+	f      *File
+	buf    []byte // pages from..to-1
+	from   int
+	to     int
+	page   pageBuf // the current one
+	cursor pageCursor
+	vals   []uint64
+}
+
+// scanners keeps the buffers of ended scans, some 300 KiB each.
+var scanners = sync.Pool{New: func() any { return new(scanner) }}
+
+func (f *File) newScanner() *scanner {
+	s := scanners.Get().(*scanner)
+	s.f, s.from, s.to = f, 0, 0
+	if s.page.shift != f.h.pageShift {
+		s.page = newPageBuf(f.h.pageShift)
+	}
+	if n := len(f.h.meta.Columns); cap(s.vals) < n {
+		s.vals = make([]uint64, n)
+	}
+	s.vals = s.vals[:len(f.h.meta.Columns)]
+	return s
+}
+
+func (s *scanner) close() {
+	s.f = nil
+	scanners.Put(s)
+}
+
+// load makes page i the current one and checks it. Pages up to last are going to be read.
+func (s *scanner) load(i, last int) error {
+	f := s.f
+	if f.closed.Load() {
+		return ErrClosed
+	}
+	off, n := f.extent(i)
+	if i < s.from || i >= s.to {
+		to := min(last+1, i+max(1, scanChunk>>f.h.pageShift))
+		end, m := f.extent(to - 1)
+		size := int(end + int64(m) - off)
+		if cap(s.buf) < size {
+			s.buf = make([]byte, size)
+		}
+		s.buf, s.from, s.to = s.buf[:size], i, to
+		if err := f.data.readAt(s.buf, off); err != nil {
+			s.to = 0
+			return err
+		}
+	}
+	start, _ := f.extent(s.from)
+	f.cache.reads.Add(1)
+	s.page.end = copy(s.page.b[:n], s.buf[off-start:])
+	return f.checkPage(s.page.b[:n], i)
+}
+
+// Iterate calls fn for each row with a mid of at least from, in ascending order, until fn returns false. vals holds
+// all columns in order and is only valid during the call. No lock is held while fn runs; it may close the file,
+// which ends the iteration with ErrClosed.
+//
+// It stops at the first page that cannot be read or is corrupt. To go on behind that, start again at the end of
+// the PageRange of the next mid wanted.
+func (f *File) Iterate(from uint64, fn func(mid uint64, vals []uint64) bool) error {
+	s := f.newScanner()
+	defer s.close()
+	pages := len(f.index)
+	for i := max(f.page(from), 0); i < pages; i++ {
+		// Read ahead only once the first page was used up: a short look costs one page.
+		last := pages - 1
+		if s.to == 0 {
+			last = i
+		}
+		if err := s.load(i, last); err != nil {
+			return err
+		}
+		c := &s.cursor
+		if bad := c.init(s.page.b[:s.page.end], len(s.vals)); bad != "" {
+			return f.badPage(i, bad)
+		}
+		for {
+			mid, ok, bad := c.next(s.vals)
+			if bad != "" {
+				return f.badPage(i, bad)
+			}
+			if !ok {
+				break
+			}
+			if mid >= from && !fn(mid, s.vals) {
+				return nil
+			}
+		}
+	}
+	if f.closed.Load() {
+		return ErrClosed
+	}
+	return nil
+}
+
+// maxVerifyErrors bounds what Verify reports of one file.
+const maxVerifyErrors = 100
+
+// Verify reads the whole file as it is on disk (or in the kernel's cache) and checks every checksum, that each page
+// decodes, that mids ascend within the block and that values fit their columns. It returns all errors it found
+// joined, at most 100 of them.
+//
+// After each page it calls pace, if not nil, with the number of bytes read; pace may sleep to limit the rate. An
+// error of pace ends the verification and is returned.
+func (f *File) Verify(pace func(bytes int) error) error {
+	if err := f.verifyEnds(); err != nil {
+		return err
+	}
+	s := f.newScanner()
+	defer s.close()
+	var errs []error
+	var items uint64
+	for i := range f.index {
+		err := s.load(i, len(f.index)-1)
+		if err == nil {
+			var n int
+			n, err = s.verifyPage(i)
+			items += uint64(n)
+		}
+		if errors.Is(err, ErrClosed) {
+			return err
+		}
+		if err != nil {
+			if errs = append(errs, err); len(errs) >= maxVerifyErrors {
+				break
+			}
+		}
+		if pace != nil {
+			_, n := f.extent(i)
+			if err := pace(n); err != nil {
+				return err
+			}
+		}
+	}
+	if len(errs) == 0 && items != f.f.items {
+		return &CorruptError{File: f.name, Offset: f.f.size - footerSize, Part: "number of items", Want: f.f.items, Got: items}
+	}
+	return errors.Join(errs...)
+}
+
+// verifyEnds checks header, index and footer once more, as they are now.
+func (f *File) verifyEnds() error {
+	f.data.mu.RLock()
+	defer f.data.mu.RUnlock()
+	if f.data.data == nil {
+		return ErrClosed
+	}
+	now := File{name: f.name}
+	return now.load(noMap{f.data.file})
+}
+
+// verifyPage checks the rows of the current page, number i, and returns how many there are.
+func (s *scanner) verifyPage(i int) (rows int, err error) {
+	f, c := s.f, &s.cursor
+	if bad := c.init(s.page.b[:s.page.end], len(s.vals)); bad != "" {
+		return 0, f.badPage(i, bad)
+	}
+	least, end := f.index[i], f.f.last+1
+	if i+1 < len(f.index) {
+		end = f.index[i+1]
+	}
+	for {
+		mid, ok, bad := c.next(s.vals)
+		switch {
+		case bad != "":
+			return rows, f.badPage(i, bad)
+		case !ok:
+			if i == len(f.index)-1 && least != end {
+				return rows, f.badPage(i, "last mid of the file")
+			}
+			return rows, nil
+		case mid < least || mid >= end:
+			return rows, f.badPage(i, "order of mids")
+		}
+		least = mid + 1
+		for k, v := range s.vals {
+			if v&^mask(uint(f.h.meta.Columns[k].Max)) != 0 {
+				return rows, f.badPage(i, "value of a column")
+			}
+		}
+		rows++
+	}
+}
