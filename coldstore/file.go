@@ -126,6 +126,10 @@ func (f *File) Stat() Stats {
 	}
 }
 
+// Checksum is the footer's: it covers the range, the counts and the sums of header and index, and with the name tells one
+// file from another.
+func (f *File) Checksum() uint32 { return checksum(appendFooter(nil, &f.f)[:footerSize-12]) }
+
 // Release gives back the memory that reads through the mapping have made the kernel count as this process's. The
 // pages stay in the kernel's cache. It takes 10 us, and the next reads some page faults.
 func (f *File) Release() error { return f.data.renew() }

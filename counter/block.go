@@ -10,21 +10,32 @@ import (
 
 // block is a mid range of a counter and the table that holds its items.
 //
-// The range and the geometry of the table never change: to grow, seal, split or re-pack, a new block takes the
+// A block is hot, and all its items are in the table, or cold (cold is not nil): then its items are in a file, and the table
+// is the overlay that holds what was changed since the file was written (cold.go). It is one or the other for life.
+//
+// The range and the geometry of a hot block's table never change: to grow, seal, split or re-pack, a new block takes the
 // place of the old one in the directory, while the old one's lock is held, and the old one is marked dead. Whoever
 // finds a dead block under the lock asks the directory again. So range, layout and place of the buckets may be read, and
 // buckets prefetched, without the lock.
 type block struct {
 	mu   sync.Mutex
-	tab  hot.Table
+	lo   uint64 // range of mids, hi exclusive
+	hi   uint64
+	tab  hot.Table // of a cold block: empty (span too) until something was changed; guarded by mu, and it grows in place
 	span arena.Span
-	id   uint64 // never used twice: names the image
-	from uint64 // changes logged up to this offset are in it: where its image stood, when it was read back
+	id   uint64     // never used twice: names the image
+	cold *coldRange // nil for a hot block
+	from uint64     // changes logged up to this offset are in it: where its image stood, when it was read back
 
 	// Guarded by mu.
 	dead  bool
-	edits uint64             // inserts and deletes so far: a sorted copy of the mids is good while it stays
-	dirty bool               // changed since saved
+	edits uint64 // inserts and deletes so far: a sorted copy of the mids is good while it stays
+	dirty bool   // changed since saved
+	used  int64  // Store.clock when it was last used
+	work  uint32 // operations since the tiers were looked over
+
+	// While a background goroutine writes the block to a file: the mids changed since it took its copy; else nil.
+	moved map[uint64]struct{}
 	saved *persist.BlockFile // its newest image; nil: none
 	ascent
 }
@@ -51,7 +62,7 @@ func (a *ascent) arrived(mid uint64) {
 func (a *ascent) rising() bool { return a.tops*64 >= a.arrivals }
 
 // open says whether the block is the last of its counter: it has no upper end, so its keys are stored wide.
-func (b *block) open() bool { return b.tab.Hi() == hot.EndMid }
+func (b *block) open() bool { return b.hi == hot.EndMid }
 
 // lockFor locks the block that holds mid, b if it still does.
 func (ks *keyspace) lockFor(b *block, mid uint64) *block {

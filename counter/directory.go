@@ -39,7 +39,7 @@ func (d *directory) replace(lo uint64, news ...*block) *directory {
 	i := d.index(lo)
 	los := make([]uint64, len(news))
 	for j, b := range news {
-		los[j] = b.tab.Lo()
+		los[j] = b.lo
 	}
 	return &directory{
 		los:    slices.Concat(d.los[:i], los, d.los[i+1:]),

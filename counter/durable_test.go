@@ -80,11 +80,29 @@ func (p *player) step(t testing.TB) error {
 		return p.open()
 	case n < 12:
 		return p.alter(t)
+	case n < 20:
+		return p.tier(t)
 	case n < 13:
 		return p.clear(t)
 	default:
 		return p.batch(t)
 	}
+}
+
+// tier demotes, merges or promotes a block; nobody may see any difference.
+func (p *player) tier(t testing.TB) error {
+	mid := p.rng.Uint64N(60)
+	change := p.s.Demote
+	if p.rng.IntN(3) == 0 {
+		change = p.s.Promote
+	}
+	if err := change("a", mid); err != nil && !errors.Is(err, ErrNoBlock) {
+		return err
+	}
+	if got, want := dump(t, p.s), p.states[len(p.states)-1]; !maps.Equal(got, want) {
+		t.Fatalf("a change of tier changed %v to %v", want, got)
+	}
+	return nil
 }
 
 func (p *player) alter(t testing.TB) error {
@@ -259,8 +277,15 @@ func TestFaultEveryOperation(t *testing.T) {
 				}
 			}
 			for range 30 {
-				if p.rng.IntN(6) == 0 {
+				switch p.rng.IntN(12) {
+				case 0, 1:
 					_ = s.Snapshot()
+					continue
+				case 2:
+					_ = s.Demote("a", p.rng.Uint64N(60))
+					continue
+				case 3:
+					_ = s.Promote("a", p.rng.Uint64N(60))
 					continue
 				}
 				_ = p.batch(t)

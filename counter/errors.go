@@ -22,6 +22,10 @@ var (
 	// ErrNoMemory: the system gives no more memory. Nothing was changed.
 	ErrNoMemory = arena.ErrNoMemory
 
+	// ErrMaxMemory: maxmemory is passed by more than the headroom, as ranges cannot be written to disk fast enough, or not at all.
+	// Nothing was changed.
+	ErrMaxMemory = errors.New("counter: used memory > maxmemory and cold ranges cannot be written to disk fast enough")
+
 	// ErrNotReady: the log takes no changes, as the disk is full, slow or broken. Nothing was changed. It ends by itself when the disk is well.
 	ErrNotReady = persist.ErrNotReady
 

@@ -12,20 +12,25 @@ import (
 // keyspace holds all items of one counter. It has one directory; one by hash slot of the mid would spread a hot head
 // block over cores and make slots movable between nodes, and would be chosen here.
 type keyspace struct {
-	arena      *arena.Arena
-	seed       uint64         // of the tables' hashes
-	blockItems int            // a block is sealed or split at this many
-	ids        *atomic.Uint64 // last block id given
+	counterName string
+	arena       *arena.Arena
+	seed        uint64         // of the tables' hashes
+	blockItems  int            // a block is sealed or split at this many
+	ids         *atomic.Uint64 // last block id given
 
 	def    *schema.Counter // guarded by Store.gate
 	layout *schema.Layout  // for blocks made from now on; guarded by Store.gate
+	over   *schema.Layout  // the same for overlays of cold blocks: a column of row states before the others
 
 	dirMu sync.Mutex // taken to replace dir, after a block's lock
 	dir   atomic.Pointer[directory]
 }
 
 func (s *Store) newKeyspace(def *schema.Counter) (*keyspace, error) {
-	ks := &keyspace{arena: &s.arena, seed: s.opts.HashSeed, blockItems: s.opts.BlockItems, ids: &s.blockIDs, def: def, layout: def.Layout}
+	ks := &keyspace{counterName: def.Name, arena: &s.arena, seed: s.opts.HashSeed, blockItems: s.opts.BlockItems, ids: &s.blockIDs}
+	if err := ks.define(def); err != nil {
+		return nil, err
+	}
 	b, err := ks.newBlock(0, hot.EndMid, ks.layout, hot.BucketsFor(smallestBlock, 1))
 	if err != nil {
 		return nil, err
@@ -34,38 +39,37 @@ func (s *Store) newKeyspace(def *schema.Counter) (*keyspace, error) {
 	return ks, nil
 }
 
+// define puts a definition of the counter in force. REQUIRES Store.gate held exclusively.
+func (ks *keyspace) define(def *schema.Counter) error {
+	ks.def = def
+	if ks.layout != nil && ks.layout.Equal(def.Layout) {
+		return nil
+	}
+	over, err := schema.NewLayout(append([]schema.Column{{ID: stateColumn, Hint: stateBits, Max: stateBits}}, def.Columns...))
+	if err != nil {
+		return err
+	}
+	ks.layout, ks.over = def.Layout, over
+	return nil
+}
+
 // free gives all memory back. REQUIRES Store.gate held exclusively.
 func (ks *keyspace) free() {
 	for _, b := range ks.dir.Load().blocks {
 		b.mu.Lock()
 		b.dead = true
 		ks.arena.Free(b.span)
+		b.closeFile()
 		b.mu.Unlock()
 	}
-}
-
-// field returns the index of column c of the counter in t's own layout, or -1 where t was made before the column was.
-func (ks *keyspace) field(t *hot.Table, c int16) int {
-	if t.Layout() == ks.layout {
-		return int(c)
-	}
-	return t.Layout().Index(ks.def.Columns[c].ID)
-}
-
-// value returns column c of the item at slot.
-func (ks *keyspace) value(t *hot.Table, slot hot.Slot, c int16) uint64 {
-	if f := ks.field(t, c); f >= 0 {
-		return t.Get(slot, f)
-	}
-	return ks.def.Columns[c].Default
 }
 
 // len is the number of items. Blocks are counted one after the other, each under its lock.
 func (ks *keyspace) len() int {
 	n := 0
 	for _, b := range ks.dir.Load().blocks {
-		b = ks.lockFor(b, b.tab.Lo())
-		n += b.tab.Len()
+		b = ks.lockFor(b, b.lo)
+		n += b.items()
 		b.mu.Unlock()
 	}
 	return n

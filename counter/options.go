@@ -28,6 +28,10 @@ type Options struct {
 	// HashSeed makes the places of items unforeseeable for whoever chooses mids. Default: random.
 	HashSeed uint64
 
+	// MaxMemory bounds what blocks, overlays and decoded pages take together, in bytes: above it the coldest ranges are written
+	// to files, from which they go on being served. 0: no limit. At least 8 MiB.
+	MaxMemory int64
+
 	// AppendFsync is when the log is made durable. Default: every second.
 	AppendFsync SyncPolicy
 
@@ -59,6 +63,9 @@ func (o Options) withDefaults() (Options, error) {
 	if o.BlockItems < 16 || o.BlockItems > 512<<10 {
 		return o, fmt.Errorf("counter: BlockItems: got %d, want 16..%d", o.BlockItems, 512<<10)
 	}
+	if o.MaxMemory != 0 && o.MaxMemory < MinMaxMemory {
+		return o, fmt.Errorf("counter: MaxMemory: got %d, want 0 or at least %d", o.MaxMemory, MinMaxMemory)
+	}
 	if o.SnapshotGrowth == 0 {
 		o.SnapshotGrowth = 64 << 20
 	}
@@ -79,3 +86,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	return o, nil
 }
+
+// MinMaxMemory is the least MaxMemory: two open blocks and what is being written must fit.
+const MinMaxMemory = 8 << 20
+
+// ParseSyncPolicy reads always, everysec or no.
+func ParseSyncPolicy(s string) (SyncPolicy, error) { return persist.ParseSyncPolicy(s) }

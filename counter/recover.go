@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/schema"
@@ -87,18 +88,28 @@ func (s *Store) loadManifest(m *persist.Manifest) error {
 // loadImages reads all images of a manifest and puts the blocks into the directories.
 func (s *Store) loadImages(m *persist.Manifest) error {
 	type job struct {
-		file *persist.BlockFile
-		into **block
+		file, overlay *persist.BlockFile
+		into          **block
 	}
 	var jobs []job
 	var total uint64
 	blocks := make([][]*block, len(m.Counters))
 	for i := range m.Counters {
 		files := m.Counters[i].Blocks
-		blocks[i] = make([]*block, len(files))
+		overlays := map[uint64]*persist.BlockFile{}
 		for j := range files {
-			jobs = append(jobs, job{&files[j], &blocks[i][j]})
 			total += files[j].Bytes
+			if files[j].Tier == persist.TierOverlay {
+				overlays[files[j].Block] = &files[j]
+			}
+		}
+		blocks[i] = make([]*block, len(files)-len(overlays))
+		n := 0
+		for j := range files {
+			if files[j].Tier != persist.TierOverlay && n < len(blocks[i]) {
+				jobs = append(jobs, job{&files[j], overlays[files[j].Block], &blocks[i][n]})
+				n++
+			}
 		}
 	}
 	var next atomic.Int64
@@ -116,7 +127,7 @@ func (s *Store) loadImages(m *persist.Manifest) error {
 					return
 				}
 				var b *block
-				if b, buf, errs[w] = s.loadImage(jobs[i].file, buf); errs[w] != nil {
+				if b, buf, errs[w] = s.loadBlock(jobs[i].file, jobs[i].overlay, buf); errs[w] != nil {
 					next.Store(int64(len(jobs))) // the others need not go on
 					return
 				}
@@ -135,6 +146,7 @@ func (s *Store) loadImages(m *persist.Manifest) error {
 			for _, b := range blocks[i] {
 				if b != nil {
 					s.arena.Free(b.span)
+					b.closeFile()
 				}
 			}
 		}
@@ -142,22 +154,63 @@ func (s *Store) loadImages(m *persist.Manifest) error {
 	return err
 }
 
-// loadImage reads one image into a block. buf is reused from image to image.
-func (s *Store) loadImage(f *persist.BlockFile, buf []byte) (*block, []byte, error) {
-	path := f.Path(s.dir.Path())
-	bad := func(want, got string, err error) (*block, []byte, error) {
-		return nil, buf, &persist.CorruptError{File: path, Dir: s.dir.Path(), Want: want, Got: got, Err: err}
+// loadBlock reads a hot block's image, or opens a cold block's file and reads its overlay's image if there is one. buf is reused from
+// block to block.
+func (s *Store) loadBlock(f, overlay *persist.BlockFile, buf []byte) (*block, []byte, error) {
+	b := &block{lo: f.Lo, hi: f.Hi, id: f.Block, from: f.Offset}
+	if f.Tier == persist.TierHot {
+		saved := *f
+		b.saved = &saved
+		buf, err := s.loadTable(b, f, buf)
+		return b, buf, err
 	}
-	img, err := persist.OpenImage(s.opts.FS, path)
+	path := f.Path(s.dir.Path())
+	file, err := coldstore.Open(s.opts.FS, path, s.tiers.cache)
 	if err != nil {
-		if isNotExist(err) {
-			return bad("an image named by the manifest", "no such file", err)
+		if isNotExist(err) || errors.Is(err, coldstore.ErrCorrupt) {
+			err = s.badFile(path, "a cold file as the manifest names it", err.Error(), err)
 		}
 		return nil, buf, err
 	}
+	if m := file.Meta(); m.Lo != f.Lo || m.Hi != f.Hi || file.Stat().Items != f.Items || file.Checksum() != f.CRC || m.Offset > f.Offset {
+		err := s.badFile(path, fmt.Sprintf("range [%d,%d) with %d items, checksum %08x, as in the manifest", f.Lo, f.Hi, f.Items, f.CRC),
+			fmt.Sprintf("[%d,%d), %d, %08x", m.Lo, m.Hi, file.Stat().Items, file.Checksum()), nil)
+		return nil, buf, errors.Join(err, file.Close())
+	}
+	b.cold = &coldRange{file: file, entry: *f}
+	s.tiers.keep(f.Name)
+	if overlay == nil {
+		return b, buf, nil
+	}
+	saved := *overlay
+	b.saved = &saved
+	if buf, err = s.loadTable(b, overlay, buf); err == nil {
+		err = b.countOverlay()
+	}
+	if err != nil {
+		return nil, buf, errors.Join(err, file.Close())
+	}
+	return b, buf, nil
+}
+
+// badFile says that a file is not what the manifest says.
+func (s *Store) badFile(path, want, got string, err error) error {
+	return &persist.CorruptError{File: path, Dir: s.dir.Path(), Want: want, Got: got, Err: err}
+}
+
+// loadTable reads an image into b's table.
+func (s *Store) loadTable(b *block, f *persist.BlockFile, buf []byte) ([]byte, error) {
+	path := f.Path(s.dir.Path())
+	img, err := persist.OpenImage(s.opts.FS, path)
+	if err != nil {
+		if isNotExist(err) {
+			err = s.badFile(path, "an image named by the manifest", "no such file", err)
+		}
+		return buf, err
+	}
 	defer img.Close()
-	if f.Tier != persist.TierHot || img.Lo != f.Lo || img.Hi != f.Hi || img.Items != f.Items || img.CRC != f.CRC || img.Offset > f.Offset {
-		return bad(fmt.Sprintf("%s block [%d,%d) with %d items and checksum %08x at offset %d at most, as in the manifest", f.Tier, f.Lo, f.Hi, f.Items, f.CRC, f.Offset),
+	if img.Lo != f.Lo || img.Hi != f.Hi || img.Items != f.Items || img.CRC != f.CRC || img.Offset > f.Offset {
+		return buf, s.badFile(path, fmt.Sprintf("range [%d,%d) with %d items, checksum %08x, offset %d at most, as in the manifest", f.Lo, f.Hi, f.Items, f.CRC, f.Offset),
 			fmt.Sprintf("[%d,%d), %d, %08x, %d", img.Lo, img.Hi, img.Items, img.CRC, img.Offset), nil)
 	}
 	if n := int(img.Length()); cap(buf) < n {
@@ -165,26 +218,23 @@ func (s *Store) loadImage(f *persist.BlockFile, buf []byte) (*block, []byte, err
 	}
 	buf = buf[:img.Length()]
 	if err := img.ReadInto(buf); err != nil {
-		return nil, buf, err
+		return buf, err
 	}
 	h, err := hot.DecodeImage(buf)
+	if err == nil && (h.Config.Lo != f.Lo || h.Config.Hi != f.Hi) {
+		err = fmt.Errorf("range [%d,%d)", h.Config.Lo, h.Config.Hi)
+	}
 	if err != nil {
-		return bad("a block image", err.Error(), err)
+		return buf, s.badFile(path, fmt.Sprintf("a block image of range [%d,%d)", f.Lo, f.Hi), err.Error(), err)
 	}
-	if h.Config.Lo != f.Lo || h.Config.Hi != f.Hi {
-		return bad(fmt.Sprintf("a block of range [%d,%d)", f.Lo, f.Hi), fmt.Sprintf("[%d,%d)", h.Config.Lo, h.Config.Hi), nil)
+	if b.span, err = s.arena.Alloc(h.Config.Bytes(), h.Config.Hi == hot.EndMid); err != nil {
+		return buf, err
 	}
-	span, err := s.arena.Alloc(h.Config.Bytes(), h.Config.Hi == hot.EndMid)
-	if err != nil {
-		return nil, buf, err
+	if b.tab, err = h.Table(b.span.Data); err != nil {
+		s.arena.Free(b.span)
+		return buf, s.badFile(path, "a block image", err.Error(), err)
 	}
-	tab, err := h.Table(span.Data)
-	if err != nil {
-		s.arena.Free(span)
-		return bad("a block image", err.Error(), err)
-	}
-	saved := *f
-	return &block{tab: tab, span: span, id: f.Block, from: f.Offset, saved: &saved}, buf, nil
+	return buf, nil
 }
 
 // adopt puts blocks, in order, in the place of a counter's empty first block.
@@ -199,14 +249,12 @@ func (s *Store) adopt(c *persist.CounterFiles, blocks []*block) error {
 	d := &directory{}
 	end := uint64(0)
 	for _, b := range blocks {
-		if b.tab.Lo() != end {
-			return &persist.CorruptError{File: s.dir.Path(), Dir: s.dir.Path(), Want: fmt.Sprintf("a block of counter %s from %d on in the manifest", c.Name, end), Got: fmt.Sprintf("one from %d on", b.tab.Lo())}
+		if b.lo != end {
+			return &persist.CorruptError{File: s.dir.Path(), Dir: s.dir.Path(), Want: fmt.Sprintf("a block of counter %s from %d on in the manifest", c.Name, end), Got: fmt.Sprintf("one from %d on", b.lo)}
 		}
-		end = b.tab.Hi()
-		d.los, d.blocks = append(d.los, b.tab.Lo()), append(d.blocks, b)
-		if l := b.tab.Layout(); l != ks.layout && l.Equal(ks.layout) {
-			b.tab.ShareLayout(ks.layout)
-		}
+		end = b.hi
+		d.los, d.blocks = append(d.los, b.lo), append(d.blocks, b)
+		ks.shareLayout(b)
 	}
 	if end != hot.EndMid {
 		return &persist.CorruptError{File: s.dir.Path(), Dir: s.dir.Path(), Want: fmt.Sprintf("blocks of counter %s up to 2^63 in the manifest", c.Name), Got: fmt.Sprintf("up to %d", end)}
@@ -242,11 +290,7 @@ func (s *Store) replay(from uint64) error {
 		s.opts.Logger.Warn("the log's torn tail was cut: it was never acknowledged as durable", "detail", rec.Torn.Error())
 	}
 	s.saver.recovered(s, rec)
-	removed, err := s.dir.RemoveOrphans()
-	if len(removed) > 0 {
-		s.opts.Logger.Info("files that no snapshot names were removed", "files", len(removed))
-	}
-	return err
+	return s.removeOrphans()
 }
 
 // replayer applies log records, many at once like everything else.

@@ -66,15 +66,13 @@ func (r *repacker) keyspace(s *Store, id int) bool {
 		}
 		began := time.Now()
 		b := ks.lockFor(ks.dir.Load().find(lo), lo)
-		worked := b.tab.Layout() != ks.layout
-		switch {
-		case worked && b.tab.Layout().Equal(ks.layout):
-			b.tab.ShareLayout(ks.layout)
-		case worked:
+		ks.shareLayout(b)
+		worked := !ks.current(b)
+		if worked {
 			// Out of memory: the block keeps its old layout, which is answered correctly all the same.
 			b, _ = ks.repack(b, lo)
 		}
-		hi, last := b.tab.Hi(), b.open()
+		hi, last := b.hi, b.open()
 		b.mu.Unlock()
 		s.gate.RUnlock()
 		if last {

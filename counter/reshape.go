@@ -29,7 +29,7 @@ func (ks *keyspace) newBlock(lo, hi uint64, layout *schema.Layout, buckets int) 
 	if err != nil {
 		return nil, err
 	}
-	return &block{tab: hot.New(c, span.Data), span: span, id: ks.ids.Add(1), dirty: true}, nil
+	return &block{lo: lo, hi: hi, tab: hot.New(c, span.Data), span: span, id: ks.ids.Add(1), dirty: true}, nil
 }
 
 // rebuild copies the items of old with mids in [lo, hi) into a new block with room for items at load.
@@ -41,7 +41,7 @@ func (ks *keyspace) rebuild(old *block, lo, hi uint64, items int, load float64) 
 			return nil, err
 		}
 		if err = old.tab.CopyTo(&b.tab); err == nil {
-			b.ascent, b.from = old.ascent, old.from
+			b.ascent, b.from, b.used, b.work = old.ascent, old.from, old.used, old.work
 			return b, nil
 		}
 		ks.arena.Free(b.span)
@@ -55,6 +55,9 @@ func (ks *keyspace) rebuild(old *block, lo, hi uint64, items int, load float64) 
 // one for mid. REQUIRES b.mu held; b is unlocked then and the result is locked. On error b stays as it was, locked,
 // and is returned.
 func (ks *keyspace) makeRoom(b *block, mid uint64) (*block, error) {
+	if b.cold != nil {
+		return b, ks.growOverlay(b)
+	}
 	n := b.tab.Len()
 	sparse := n*4 < b.tab.Slots() // full at a quarter: only a hash gone bad (or tampered ids) does that, so growing won't help
 	limit := ks.blockItems
@@ -77,8 +80,8 @@ func (ks *keyspace) makeRoom(b *block, mid uint64) (*block, error) {
 	if !ok {
 		return ks.enlarge(b, mid, 2*b.tab.Slots())
 	}
-	below := b.tab.Count(b.tab.Lo(), cut)
-	low, err := ks.rebuild(b, b.tab.Lo(), cut, below, sealLoad)
+	below := b.tab.Count(b.lo, cut)
+	low, err := ks.rebuild(b, b.lo, cut, below, sealLoad)
 	if err != nil {
 		return b, err
 	}
@@ -87,7 +90,7 @@ func (ks *keyspace) makeRoom(b *block, mid uint64) (*block, error) {
 	if rising {
 		above = ks.blockItems
 	}
-	high, err := ks.rebuild(b, cut, b.tab.Hi(), above, growLoad)
+	high, err := ks.rebuild(b, cut, b.hi, above, growLoad)
 	if err != nil {
 		ks.arena.Free(low.span)
 		return b, err
@@ -97,7 +100,7 @@ func (ks *keyspace) makeRoom(b *block, mid uint64) (*block, error) {
 }
 
 func (ks *keyspace) enlarge(b *block, mid uint64, items int) (*block, error) {
-	bigger, err := ks.rebuild(b, b.tab.Lo(), b.tab.Hi(), items, growLoad)
+	bigger, err := ks.rebuild(b, b.lo, b.hi, items, growLoad)
 	if err != nil {
 		return b, err
 	}
@@ -106,11 +109,14 @@ func (ks *keyspace) enlarge(b *block, mid uint64, items int) (*block, error) {
 
 // repack gives b the counter's present layout. REQUIRES and returns as makeRoom.
 func (ks *keyspace) repack(b *block, mid uint64) (*block, error) {
+	if b.cold != nil {
+		return b, ks.repackOverlay(b)
+	}
 	load := sealLoad
 	if b.open() {
 		load = growLoad
 	}
-	same, err := ks.rebuild(b, b.tab.Lo(), b.tab.Hi(), b.tab.Len(), load)
+	same, err := ks.rebuild(b, b.lo, b.hi, b.tab.Len(), load)
 	if err != nil {
 		return b, err
 	}
@@ -123,13 +129,13 @@ func (ks *keyspace) swap(old *block, mid uint64, news ...*block) *block {
 	var mine *block
 	for _, b := range news {
 		b.edits = old.edits + 1
-		if b.tab.Lo() <= mid && mid < b.tab.Hi() {
+		if b.lo <= mid && mid < b.hi {
 			mine = b
 		}
 	}
 	mine.mu.Lock()
 	ks.dirMu.Lock()
-	ks.dir.Store(ks.dir.Load().replace(old.tab.Lo(), news...))
+	ks.dir.Store(ks.dir.Load().replace(old.lo, news...))
 	ks.dirMu.Unlock()
 	old.dead = true
 	old.mu.Unlock()

@@ -3,6 +3,7 @@ package counter
 import (
 	"errors"
 	"io/fs"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -211,7 +212,7 @@ func (w *snapshot) make() error {
 	if err := s.dir.WriteManifest(m); err != nil {
 		return err
 	}
-	if _, err := s.dir.RemoveOrphans(); err != nil {
+	if err := s.removeOrphans(); err != nil {
 		return err
 	}
 	return s.log.DropBefore(s.dropBefore())
@@ -250,37 +251,72 @@ func (w *snapshot) counter(files *persist.CounterFiles) error {
 			ks, lo, files.Blocks = now, 0, nil
 		}
 		b := ks.lockFor(ks.dir.Load().find(lo), lo)
-		h := persist.ImageHeader{Counter: files.ID, Block: b.id, Lo: b.tab.Lo(), Hi: b.tab.Hi(), Items: uint64(b.tab.Len())}
+		h := persist.ImageHeader{Counter: files.ID, Block: b.id, Lo: b.lo, Hi: b.hi, Items: uint64(b.tab.Len())}
 		h.Offset = s.log.Position()
+		tier, image := persist.TierHot, true
+		if b.cold != nil {
+			entry := b.cold.entry
+			entry.Offset = h.Offset
+			files.Blocks = append(files.Blocks, entry)
+			tier, image, h.Kind = persist.TierOverlay, b.tab.Len() > 0, overlayImage
+		}
 		saved := b.saved
-		if write := b.dirty || saved == nil; write {
+		write := image && (b.dirty || saved == nil)
+		if write {
 			w.buf = b.tab.AppendImage(w.buf[:0])
 			b.dirty = false
-			saved = nil
 		}
 		b.mu.Unlock()
 		s.gate.RUnlock()
-		if saved == nil {
-			info, err := persist.WriteImage(s.opts.FS, s.dir.Path(), h, w.buf)
-			if err != nil {
-				b.mu.Lock()
-				b.dirty = true
-				b.mu.Unlock()
+		if write {
+			var err error
+			if saved, err = w.image(b, tier, h); err != nil {
 				return err
 			}
-			w.images++
-			w.bytes += info.Bytes
-			saved = &persist.BlockFile{Tier: persist.TierHot, Block: h.Block, Lo: h.Lo, Hi: h.Hi, Items: h.Items, Bytes: info.Bytes, CRC: info.CRC, Name: info.Name}
-			b.mu.Lock()
-			b.saved = saved
-			b.mu.Unlock()
 		}
-		entry := *saved
-		entry.Offset = h.Offset
-		files.Blocks = append(files.Blocks, entry)
+		if image {
+			entry := *saved
+			entry.Offset = h.Offset
+			files.Blocks = append(files.Blocks, entry)
+		}
 		if h.Hi == hot.EndMid {
 			return nil
 		}
 		lo = h.Hi
 	}
+}
+
+// overlayImage is the kind of images of overlays; hot blocks' is 0.
+const overlayImage = 1
+
+// image writes w.buf as the image of b.
+func (w *snapshot) image(b *block, tier persist.Tier, h persist.ImageHeader) (*persist.BlockFile, error) {
+	info, err := persist.WriteImage(w.s.opts.FS, w.s.dir.Path(), h, w.buf)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err != nil {
+		b.dirty = true
+		return nil, err
+	}
+	w.images++
+	w.bytes += info.Bytes
+	b.saved = &persist.BlockFile{Tier: tier, Block: h.Block, Lo: h.Lo, Hi: h.Hi, Items: h.Items, Bytes: info.Bytes, CRC: info.CRC, Name: info.Name}
+	return b.saved, nil
+}
+
+// removeOrphans removes the files that no manifest names, but for cold files that a block has been written to since.
+func (s *Store) removeOrphans() error {
+	orphans, err := s.dir.Orphans()
+	if err != nil {
+		return err
+	}
+	for _, path := range orphans {
+		if s.tiers.keeps(filepath.Base(path)) {
+			continue
+		}
+		if err := s.opts.FS.Remove(path); err != nil && !isNotExist(err) {
+			return err
+		}
+	}
+	return nil
 }

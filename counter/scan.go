@@ -56,7 +56,7 @@ func (b *Batch) Scan(dst []ScanItem, cursor uint64, count int) ([]ScanItem, uint
 				continue
 			}
 			p.mids = p.mids[1:]
-			if p.ks.has(first) {
+			if p.ks.exists(first) {
 				dst = append(dst, ScanItem{p.def, first})
 			}
 		}
@@ -67,12 +67,4 @@ func (b *Batch) Scan(dst []ScanItem, cursor uint64, count int) ([]ScanItem, uint
 		}
 	}
 	return dst, next
-}
-
-// has tells whether an item exists.
-func (ks *keyspace) has(mid uint64) bool {
-	b := ks.lockFor(ks.dir.Load().find(mid), mid)
-	_, found := b.tab.Find(mid)
-	b.mu.Unlock()
-	return found
 }

@@ -84,9 +84,9 @@ func (c *scanCache) sorted(ks *keyspace, from uint64) *sortedBlock {
 		}
 	}
 	c.made++
-	s := &sortedBlock{block: b, edits: edits, lo: b.tab.Lo(), hi: b.tab.Hi(), number: c.made}
+	s := &sortedBlock{block: b, edits: edits, lo: b.lo, hi: b.hi, number: c.made}
 	c.mu.Unlock()
-	s.mids = b.tab.AppendMids(make([]uint64, 0, b.tab.Len()), 0)
+	s.mids = b.appendMids(make([]uint64, 0, b.items()))
 	b.mu.Unlock()
 	slices.Sort(s.mids)
 	return s

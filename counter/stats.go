@@ -1,16 +1,23 @@
 package counter
 
-import "github.com/counterd/counterd/schema"
+import (
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/schema"
+)
 
 // BlockInfo describes one block.
 type BlockInfo struct {
 	Counter   *schema.Counter
 	Lo, Hi    uint64 // range of mids, Hi exclusive
 	Open      bool   // the last block: it has no upper end yet
+	Tier      string // TierHot or TierCold
 	Items     int
 	Slots     int // places for items
 	Overflows int // values in the overflow table
-	Bytes     int // memory of the block
+	Bytes     int // memory of the block; of a cold one: of its overlay
+	Overlay   int // rows in the overlay of a cold block
+	FileBytes int64
+	File      string // base name
 	Layout    *schema.Layout
 	Current   bool // packed as the schema says now
 }
@@ -23,7 +30,7 @@ func (b *Batch) Blocks(f func(BlockInfo) bool) {
 		for lo, last := uint64(0), false; !last; {
 			blk := ks.lockFor(ks.dir.Load().find(lo), lo)
 			info := ks.info(blk)
-			lo, last = blk.tab.Hi(), blk.open()
+			lo, last = blk.hi, blk.open()
 			blk.mu.Unlock()
 			if !f(info) {
 				return
@@ -37,19 +44,54 @@ func (b *Batch) BlockOf(c *schema.Counter, mid uint64) (info BlockInfo, found bo
 	ks := b.s.spaces[c.ID]
 	blk := ks.lockFor(ks.dir.Load().find(mid), mid)
 	defer blk.mu.Unlock()
-	_, found = blk.tab.Find(mid)
+	found, _ = ks.has(blk, mid)
 	return ks.info(blk), found
 }
 
 // info describes b. REQUIRES b.mu held.
 func (ks *keyspace) info(b *block) BlockInfo {
 	t := &b.tab
-	return BlockInfo{
-		Counter: ks.def, Lo: t.Lo(), Hi: t.Hi(), Open: b.open(),
-		Items: t.Len(), Slots: t.Slots(), Overflows: t.Overflows(), Bytes: t.Bytes(),
-		Layout: t.Layout(), Current: t.Layout() == ks.layout,
+	info := BlockInfo{
+		Counter: ks.def, Lo: b.lo, Hi: b.hi, Open: b.open(), Tier: TierHot,
+		Items: b.items(), Slots: t.Slots(), Overflows: t.Overflows(), Bytes: len(b.span.Data),
+		Layout: t.Layout(), Current: ks.current(b),
 	}
+	if b.cold == nil {
+		info.Bytes = t.Bytes()
+	} else {
+		info.Tier, info.Overlay, info.FileBytes, info.File = TierCold, t.Len(), b.cold.file.Stat().Bytes, b.cold.entry.Name
+		if info.Layout == nil {
+			info.Layout = ks.over
+		}
+	}
+	return info
 }
 
 // Memory is the memory handed out to blocks, in bytes.
 func (s *Store) Memory() int64 { return s.arena.Used() }
+
+// LogStats tells about the log: see persist.Stats. The zero value where data is in memory only.
+func (s *Store) LogStats() persist.Stats {
+	if s.log == nil {
+		return persist.Stats{}
+	}
+	return s.log.Stats()
+}
+
+// Durable tells whether data is kept on disk.
+func (s *Store) Durable() bool { return s.log != nil }
+
+// SetAppendFsync changes when the log is synced.
+func (s *Store) SetAppendFsync(p SyncPolicy) {
+	if s.log != nil {
+		s.log.SetPolicy(p)
+	}
+}
+
+// Ready is nil while changes are taken, else the reason why not.
+func (s *Store) Ready() error {
+	if s.log == nil {
+		return nil
+	}
+	return s.log.Ready()
+}

@@ -32,6 +32,7 @@ type Store struct {
 	scans    scanCache
 	repacker repacker
 	blockIDs atomic.Uint64
+	tiers    tiers
 
 	// nil where data is in memory only. The log is also nil while it is replayed.
 	dir   *persist.Dir
@@ -49,12 +50,14 @@ func Open(dir string, opts Options) (*Store, error) {
 	}
 	s := &Store{opts: opts}
 	s.schema.Store(schema.Empty())
+	s.tiers.init(opts.MaxMemory)
 	if dir != "" {
 		if err := s.recover(dir); err != nil {
 			return nil, errors.Join(err, s.release())
 		}
 		s.saver.start(s)
 	}
+	s.tiers.start(s)
 	s.repacker.start(s)
 	return s, nil
 }
@@ -68,6 +71,7 @@ func (s *Store) Close() error {
 	}
 	s.closed = true
 	s.gate.Unlock()
+	s.tiers.stop()
 	s.repacker.stop()
 	if s.saver != nil {
 		s.saver.stop()
@@ -78,6 +82,13 @@ func (s *Store) Close() error {
 // release closes files and frees memory.
 func (s *Store) release() error {
 	var errs []error
+	for _, ks := range s.spaces {
+		if ks != nil {
+			for _, b := range ks.dir.Load().blocks {
+				b.closeFile()
+			}
+		}
+	}
 	if s.log != nil {
 		errs = append(errs, s.log.Close())
 	}
@@ -152,11 +163,11 @@ func (s *Store) setSchema(next *schema.Schema) error {
 			s.spaces[def.ID] = ks
 			continue
 		}
-		ks.def = def
-		if !ks.layout.Equal(def.Layout) {
-			ks.layout = def.Layout
-			changed = true
+		before := ks.layout
+		if err := ks.define(def); err != nil {
+			return err
 		}
+		changed = changed || ks.layout != before
 	}
 	for id, ks := range s.spaces {
 		if ks != nil && next.CounterByID(uint32(id)) == nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/persist/vfs"
 )
 
 var seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "seed of random tests")
@@ -24,7 +25,12 @@ func newRand(t testing.TB) *rand.Rand {
 
 func open(t testing.TB, opts Options, script string) *Store {
 	t.Helper()
-	s, err := Open("", opts)
+	return openDir(t, "", opts, script)
+}
+
+func openDir(t testing.TB, dir string, opts Options, script string) *Store {
+	t.Helper()
+	s, err := Open(dir, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +109,7 @@ func checkStore(t *testing.T, s *Store, m model) {
 		for end != hot.EndMid {
 			blk := ks.lockFor(ks.dir.Load().find(end), end) // the repacker may be at work
 			err := blk.tab.Check()
-			lo, hi := blk.tab.Lo(), blk.tab.Hi()
+			lo, hi := blk.lo, blk.hi
 			blk.mu.Unlock()
 			if err != nil {
 				t.Fatal(err)
@@ -115,8 +121,8 @@ func checkStore(t *testing.T, s *Store, m model) {
 		}
 		d := ks.dir.Load()
 		for i, blk := range d.blocks {
-			if d.los[i] != blk.tab.Lo() {
-				t.Fatalf("directory entry %d: got %d, want %d", i, d.los[i], blk.tab.Lo())
+			if d.los[i] != blk.lo {
+				t.Fatalf("directory entry %d: got %d, want %d", i, d.los[i], blk.lo)
 			}
 		}
 	}
@@ -135,9 +141,15 @@ func TestModel(t *testing.T) {
 		"ends":    func(int) uint64 { return []uint64{0, 1, hot.EndMid - 1, hot.EndMid - 2, 1 << 40}[rng.IntN(5)] },
 	}
 	for name, next := range orders {
-		for _, blockItems := range []int{16, 17, 50, 300} {
-			t.Run(fmt.Sprintf("order=%s/block=%d", name, blockItems), func(t *testing.T) {
-				s := open(t, Options{BlockItems: blockItems, HashSeed: rng.Uint64()}, `add counter a
+		for _, blockItems := range []int{16, 17, 50, 300, -16, -100} {
+			tiers := blockItems < 0 // also on disk, with blocks demoted, merged and promoted all the time
+			blockItems := max(blockItems, -blockItems)
+			t.Run(fmt.Sprintf("order=%s/block=%d/tiers=%v", name, blockItems, tiers), func(t *testing.T) {
+				dir, opts := "", Options{BlockItems: blockItems, HashSeed: rng.Uint64()}
+				if tiers {
+					dir, opts.FS, opts.Manual = "data", vfs.NewSim(), true
+				}
+				s := openDir(t, dir, opts, `add counter a
 add column a v hint=3 max=20 suffix=v
 add column a w hint=64 max=64 default=9 suffix=w
 add counter b
@@ -148,6 +160,9 @@ add column b x hint=1 max=1 suffix=x`)
 				for i := range 1500 {
 					if i%100 == 99 {
 						playSchema(t, rng, s, m, &added)
+					}
+					if tiers && i%5 == 0 && len(mids) > 0 {
+						playTiers(t, rng, s, mids[rng.IntN(len(mids))])
 					}
 					playBatch(t, rng, s, m, func() uint64 {
 						if len(mids) > 0 && rng.IntN(2) == 0 {
@@ -163,6 +178,18 @@ add column b x hint=1 max=1 suffix=x`)
 				checkStore(t, s, m)
 			})
 		}
+	}
+}
+
+// playTiers demotes (or merges) or promotes the block of a mid.
+func playTiers(t *testing.T, rng *rand.Rand, s *Store, mid uint64) {
+	t.Helper()
+	change := s.Demote
+	if rng.IntN(4) == 0 {
+		change = s.Promote
+	}
+	if err := change([]string{"a", "b"}[rng.IntN(2)], mid); err != nil && !errors.Is(err, ErrNoBlock) {
+		t.Fatal(err)
 	}
 }
 

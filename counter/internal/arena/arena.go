@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/edsrzf/mmap-go"
@@ -34,6 +35,8 @@ type Arena struct {
 	mu     sync.Mutex
 	chunks []*chunk
 	used   int64
+
+	small atomic.Int64 // bytes in small spans
 }
 
 // Span is a piece of zeroed memory.
@@ -65,8 +68,15 @@ func newChunk(size int) (*chunk, error) {
 	return c, nil
 }
 
-// Alloc returns at least n bytes, rounded up to whole pages. passing says that the span will be freed soon.
+// smallSpan and less come from the Go heap: a page for each of a million small overlays would be 4 GB.
+const smallSpan = pageSize / 2
+
+// Alloc returns at least n bytes, rounded up to whole pages unless it is small. passing says that the span will be freed soon.
 func (a *Arena) Alloc(n int, passing bool) (Span, error) {
+	if n <= smallSpan {
+		a.small.Add(int64(n))
+		return Span{Data: make([]byte, n)}, nil
+	}
 	n = (n + pageSize - 1) &^ (pageSize - 1)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -120,6 +130,7 @@ func (a *Arena) fit(n int, passing bool) (*chunk, int) {
 // Free gives a span back. Its memory must not be used any more, except that a stray read sees zeros.
 func (a *Arena) Free(s Span) {
 	if s.chunk == nil {
+		a.small.Add(-int64(len(s.Data)))
 		return
 	}
 	release(s.Data)
@@ -141,11 +152,11 @@ func (a *Arena) Free(s Span) {
 	a.used -= int64(n)
 }
 
-// Used is the number of bytes handed out, in whole pages.
+// Used is the number of bytes handed out.
 func (a *Arena) Used() int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.used
+	return a.used + a.small.Load()
 }
 
 // Close unmaps everything. No span may be used afterwards.

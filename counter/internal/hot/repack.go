@@ -20,6 +20,14 @@ func (t *Table) each(f func(s Slot) bool) {
 	}
 }
 
+// Each calls f for every item, in no useful order.
+func (t *Table) Each(f func(mid uint64, s Slot)) {
+	t.each(func(s Slot) bool {
+		f(t.Mid(s), s)
+		return true
+	})
+}
+
 // CopyTo inserts the items with mids in the range of dst into dst, column by column id: a column that dst has and
 // t lacks gets its default, one that only t has is left out. The error is ErrFull or nil; after ErrFull dst holds
 // part of the items and must be thrown away. t is only read.
@@ -75,11 +83,10 @@ func (t *Table) Quantile(fraction float64) (mid uint64, ok bool) {
 
 // AppendMids appends all mids >= from, in no order.
 func (t *Table) AppendMids(dst []uint64, from uint64) []uint64 {
-	t.each(func(s Slot) bool {
-		if mid := t.Mid(s); mid >= from {
+	t.Each(func(mid uint64, _ Slot) {
+		if mid >= from {
 			dst = append(dst, mid)
 		}
-		return true
 	})
 	return dst
 }
@@ -87,11 +94,10 @@ func (t *Table) AppendMids(dst []uint64, from uint64) []uint64 {
 // Count returns how many items have mids in [lo, hi).
 func (t *Table) Count(lo, hi uint64) int {
 	n := 0
-	t.each(func(s Slot) bool {
-		if mid := t.Mid(s); mid >= lo && mid < hi {
+	t.Each(func(mid uint64, _ Slot) {
+		if mid >= lo && mid < hi {
 			n++
 		}
-		return true
 	})
 	return n
 }

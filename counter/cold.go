@@ -1,0 +1,376 @@
+package counter
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/counterd/counterd/coldstore"
+	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/schema"
+)
+
+// coldRange is the file of a cold block. The file never changes; what was changed since it was written is in the
+// block's overlay, a table of whole rows with one column more that says what each row is to the file:
+//
+//	rowShadow  the row is in the file too: these are its values now
+//	rowFresh   the row is not in the file
+//	rowGone    the row is in the file, but was deleted; its columns mean nothing
+//
+// Reads look into the overlay first. A write to a row that is only in the file copies it into the overlay.
+type coldRange struct {
+	file  *coldstore.File
+	entry persist.BlockFile // as a manifest names it
+
+	// Guarded by the block's lock; counts of overlay rows by state.
+	fresh, gone int
+}
+
+const (
+	stateColumn = 0 // column id in overlays; a schema's ids start at 1
+	stateBits   = 2
+
+	rowShadow = 0
+	rowFresh  = 1
+	rowGone   = 2
+)
+
+// ErrCold: a page of a cold file is damaged or cannot be read. The other items are served.
+var ErrCold = errors.New("counter: cold file cannot be read")
+
+// items is the number of items of a block. REQUIRES b.mu held.
+func (b *block) items() int {
+	if b.cold == nil {
+		return b.tab.Len()
+	}
+	return int(b.cold.file.Stat().Items) + b.cold.fresh - b.cold.gone
+}
+
+// closeFile lets the file of a dead block go. It is removed when no manifest names it.
+func (b *block) closeFile() {
+	if b.cold != nil {
+		_ = b.cold.file.Close() // read only: nothing can be lost
+	}
+}
+
+// place says where an item of a block is.
+type place struct {
+	where where
+	slot  hot.Slot // in the table, for inTable and goneInTable
+}
+
+type where uint8
+
+const (
+	absent      where = iota
+	inTable           // in the table
+	inFile            // in the file only
+	goneInTable       // deleted: the overlay says so
+)
+
+func (p place) found() bool { return p.where == inTable || p.where == inFile }
+
+// noColumns asks a file for the existence of a row only.
+var noColumns = []int{}
+
+// find looks an item up. REQUIRES b.mu held, as all below.
+func (b *block) find(mid uint64) (place, error) {
+	if b.cold == nil {
+		if slot, ok := b.tab.Find(mid); ok {
+			return place{inTable, slot}, nil
+		}
+		return place{}, nil
+	}
+	if b.tab.Len() > 0 {
+		if slot, ok := b.tab.Find(mid); ok {
+			if b.tab.Get(slot, 0) == rowGone {
+				return place{goneInTable, slot}, nil
+			}
+			return place{inTable, slot}, nil
+		}
+	}
+	ok, err := b.cold.file.Get(mid, noColumns, nil)
+	if err != nil {
+		return place{}, fmt.Errorf("%w: %w", ErrCold, err)
+	}
+	if ok {
+		return place{where: inFile}, nil
+	}
+	return place{}, nil
+}
+
+// has tells whether an item exists in b.
+func (ks *keyspace) has(b *block, mid uint64) (bool, error) {
+	p, err := b.find(mid)
+	return p.found(), err
+}
+
+// exists tells whether an item exists; one that cannot be read is taken to.
+func (ks *keyspace) exists(mid uint64) bool {
+	b := ks.lockFor(ks.dir.Load().find(mid), mid)
+	defer b.mu.Unlock()
+	found, err := ks.has(b, mid)
+	return found || err != nil
+}
+
+// field returns the index of column c of the counter in the layout of b's table, or -1 where that was made before the column was.
+func (ks *keyspace) field(b *block, c int) int {
+	switch l := b.tab.Layout(); l {
+	case ks.layout:
+		return c
+	case ks.over:
+		return c + 1
+	default:
+		return l.Index(ks.def.Columns[c].ID)
+	}
+}
+
+// value returns column c of the item at p, which was found.
+func (ks *keyspace) value(b *block, mid uint64, p place, c int) (uint64, error) {
+	col := &ks.def.Columns[c]
+	if p.where == inTable {
+		if f := ks.field(b, c); f >= 0 {
+			return b.tab.Get(p.slot, f), nil
+		}
+		return col.Default, nil
+	}
+	pos, ok := b.cold.file.Meta().Column(col.ID)
+	if !ok {
+		return col.Default, nil
+	}
+	var v [1]uint64
+	cols := [1]int{pos}
+	if _, err := b.cold.file.Get(mid, cols[:], v[:]); err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrCold, err)
+	}
+	return v[0], nil
+}
+
+// appendRow appends all columns of the item at p, which was found, in schema order.
+func (ks *keyspace) appendRow(dst []uint64, b *block, mid uint64, p place) ([]uint64, error) {
+	if p.where == inTable {
+		for c := range ks.def.Columns {
+			v, _ := ks.value(b, mid, p, c)
+			dst = append(dst, v)
+		}
+		return dst, nil
+	}
+	meta := b.cold.file.Meta()
+	var vals [schema.MaxColumns + 1]uint64 // a file may have columns dropped since, but never more than a counter's
+	if _, err := b.cold.file.Get(mid, nil, vals[:]); err != nil {
+		return dst, fmt.Errorf("%w: %w", ErrCold, err)
+	}
+	for i := range ks.def.Columns {
+		col := &ks.def.Columns[i]
+		v := col.Default
+		if pos, ok := meta.Column(col.ID); ok {
+			v = vals[pos]
+		}
+		dst = append(dst, v)
+	}
+	return dst, nil
+}
+
+// note remembers for the goroutine that is writing the block to a file that mid changed.
+func (b *block) note(mid uint64) {
+	b.dirty = true
+	if b.moved != nil {
+		b.moved[mid] = struct{}{}
+	}
+}
+
+// ensure returns the slot of mid in the table, where a change can be made: it makes the item if it is absent, and copies its row from the
+// file if it is there only. p is where find found it.
+func (ks *keyspace) ensure(b *block, mid uint64, p place) (*block, hot.Slot, error) {
+	switch {
+	case p.where == inTable:
+		return b, p.slot, nil
+	case b.cold == nil:
+		return ks.insert(b, mid)
+	}
+	var vals [schema.MaxColumns]uint64
+	row := vals[:0]
+	var err error
+	if p.where == inFile {
+		if row, err = ks.appendRow(row, b, mid, p); err != nil {
+			return b, 0, err
+		}
+	}
+	slot := p.slot
+	if p.where != goneInTable {
+		if b.tab.Len() > 0 && b.tab.Layout() != ks.over {
+			if err := ks.repackOverlay(b); err != nil {
+				return b, 0, err
+			}
+		}
+		if slot, err = ks.insertOverlay(b, mid); err != nil {
+			return b, 0, err
+		}
+	}
+	switch p.where {
+	case inFile:
+		for c, v := range row {
+			b.tab.Set(slot, c+1, v)
+		}
+	case goneInTable:
+		b.cold.gone--
+		b.edits++
+		b.tab.Set(slot, b.tab.Layout().Index(stateColumn), rowShadow)
+		for f := range b.tab.Layout().Fields {
+			if field := &b.tab.Layout().Fields[f]; field.ID != stateColumn {
+				b.tab.Set(slot, f, field.Default)
+			}
+		}
+	default:
+		b.cold.fresh++
+		b.edits++
+		b.tab.Set(slot, 0, rowFresh)
+	}
+	return b, slot, nil
+}
+
+// remove deletes the item at p, which was found.
+func (ks *keyspace) remove(b *block, mid uint64, p place) error {
+	b.edits++
+	if b.cold == nil {
+		b.tab.Delete(p.slot)
+		return nil
+	}
+	if p.where == inFile {
+		slot, err := ks.insertOverlay(b, mid)
+		if err != nil {
+			return err
+		}
+		p = place{inTable, slot}
+	} else if b.tab.Get(p.slot, 0) == rowFresh {
+		b.cold.fresh--
+		b.tab.Delete(p.slot)
+		return nil
+	}
+	b.cold.gone++
+	for f := range b.tab.Layout().Fields { // no overflow entries for what means nothing
+		b.tab.Set(p.slot, f, 0)
+	}
+	b.tab.Set(p.slot, 0, rowGone)
+	return nil
+}
+
+// insertOverlay makes a row in b's overlay, with its columns at their defaults and the state rowShadow.
+func (ks *keyspace) insertOverlay(b *block, mid uint64) (hot.Slot, error) {
+	if b.span.Data == nil {
+		if err := ks.growOverlay(b); err != nil {
+			return 0, err
+		}
+	}
+	for {
+		slot, _, err := b.tab.Insert(mid)
+		if err == nil {
+			return slot, nil
+		}
+		if err := ks.growOverlay(b); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// growOverlay makes b's overlay twice as large. It is done in place: overlays are small, and nobody looks at one without the lock.
+func (ks *keyspace) growOverlay(b *block) error { return ks.remakeOverlay(b, 2*b.tab.Len()+4) }
+
+// repackOverlay gives b's overlay the counter's present columns.
+func (ks *keyspace) repackOverlay(b *block) error {
+	if b.span.Data == nil {
+		return nil
+	}
+	return ks.remakeOverlay(b, b.tab.Len()+4)
+}
+
+func (ks *keyspace) remakeOverlay(b *block, items int) error {
+	for buckets := hot.BucketsFor(items, growLoad); ; buckets = hot.BucketsFor(buckets*8, 0.8) {
+		c := hot.Config{Lo: b.lo, Hi: b.hi, Buckets: buckets, Layout: ks.over, Seed: ks.seed}
+		span, err := ks.arena.Alloc(c.Bytes(), false)
+		if err != nil {
+			return err
+		}
+		t := hot.New(c, span.Data)
+		if b.span.Data != nil {
+			err = b.tab.CopyTo(&t)
+		}
+		if err == nil {
+			old := b.span
+			b.tab, b.span = t, span
+			ks.arena.Free(old)
+			return nil
+		}
+		ks.arena.Free(span)
+		if buckets >= hot.MaxBuckets/2 || !errors.Is(err, hot.ErrFull) {
+			return fmt.Errorf("counter: overlay of [%d,%d) with %d items does not fit %d buckets: %w", b.lo, b.hi, items, buckets, err)
+		}
+	}
+}
+
+// appendMids appends the mids of all items, in no order. Those on pages that cannot be read are left out.
+func (b *block) appendMids(dst []uint64) []uint64 {
+	if b.cold == nil {
+		return b.tab.AppendMids(dst, 0)
+	}
+	for from := b.lo; from < b.hi; {
+		bad := from // a mid of the page that cannot be read
+		err := b.cold.file.Iterate(from, func(mid uint64, _ []uint64) bool {
+			bad = mid + 1
+			if b.tab.Len() > 0 {
+				if _, ok := b.tab.Find(mid); ok {
+					return true // the overlay knows better
+				}
+			}
+			dst = append(dst, mid)
+			return true
+		})
+		if err == nil {
+			break
+		}
+		_, from = b.cold.file.PageRange(bad)
+	}
+	if b.tab.Len() == 0 {
+		return dst
+	}
+	for _, mid := range b.tab.AppendMids(nil, 0) {
+		if slot, _ := b.tab.Find(mid); b.tab.Get(slot, 0) != rowGone {
+			dst = append(dst, mid)
+		}
+	}
+	return dst
+}
+
+// countOverlay counts the rows of an overlay that was read back, by state.
+func (b *block) countOverlay() error {
+	l := b.tab.Layout()
+	if len(l.Fields) == 0 || l.Fields[0].ID != stateColumn {
+		return fmt.Errorf("%w: an overlay image without row states", hot.ErrBadImage)
+	}
+	b.tab.Each(func(_ uint64, s hot.Slot) {
+		switch b.tab.Get(s, 0) {
+		case rowFresh:
+			b.cold.fresh++
+		case rowGone:
+			b.cold.gone++
+		}
+	})
+	return nil
+}
+
+// shareLayout lets b's table use the counter's layout where it is equal, so that field need not look columns up. REQUIRES b.mu held, or b not
+// found by anybody yet.
+func (ks *keyspace) shareLayout(b *block) {
+	want := ks.layout
+	if b.cold != nil {
+		want = ks.over
+	}
+	if b.span.Data != nil && b.tab.Layout() != want && b.tab.Layout().Equal(want) {
+		b.tab.ShareLayout(want)
+	}
+}
+
+// current tells whether b is packed as the schema says now.
+func (ks *keyspace) current(b *block) bool {
+	return b.span.Data == nil || b.tab.Layout() == ks.layout || b.tab.Layout() == ks.over
+}

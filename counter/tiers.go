@@ -1,0 +1,308 @@
+package counter
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/counterd/counterd/coldstore"
+	"github.com/counterd/counterd/counter/internal/hot"
+)
+
+// tiers keeps memory within MaxMemory: the coldest ranges are written to files, overlays that have grown are merged into new
+// files, and cold ranges that are used a lot come back. One goroutine does it, a block at a time; writers of other
+// blocks never wait, those of that block for some milliseconds.
+type tiers struct {
+	limit atomic.Int64 // MaxMemory, 0: none
+	cache *coldstore.Cache
+
+	clock atomic.Int64 // seconds since start, plus 1; coarse
+	full  atomic.Bool  // changes that need new rows are refused
+
+	readErrors atomic.Int64
+	demotions  atomic.Int64
+	promotions atomic.Int64
+	rewrites   atomic.Int64
+	failed     atomic.Int64
+	refused    atomic.Int64 // times that full began
+	written    atomic.Int64 // bytes of cold files written
+	fresh      atomic.Int64 // rows in them that were hot or new, as bytes of the same files: what would have been written without rewrites
+
+	mu   sync.Mutex
+	live map[string]bool // names of cold files in use or about to be: not orphans
+
+	one      sync.Mutex // held while a block changes its tier
+	hotFrom  map[uint32]uint64
+	wakeup   chan struct{}
+	quit     chan struct{}
+	done     chan struct{}
+	stopOnce sync.Once
+}
+
+const (
+	// idleSeconds is how long a range must not have been used to be taken before those above it.
+	idleSeconds = 10
+	// headroom is how far memory may pass MaxMemory before changes that need new rows are refused: what half a second of inserts takes.
+	headroom = 48 << 20
+	// mergeShare: an overlay of more than a sixteenth of the file's rows is merged.
+	mergeShare = 16
+	// promoteShare: a range with as many operations in a look as a quarter of its rows is hot again.
+	promoteShare = 4
+	// cacheShare of MaxMemory is for decoded pages, within bounds.
+	cacheShare          = 16
+	minCache, maxCache  = 1 << 20, 256 << 20
+	tierTick            = 100 * time.Millisecond
+	looksPerSecond      = int64(time.Second / tierTick)
+	overlayAlwaysMerges = 512 // rows; fewer than this are left alone
+)
+
+func (t *tiers) init(limit int64) {
+	t.clock.Store(1)
+	t.limit.Store(limit)
+	size := int64(maxCache)
+	if limit > 0 {
+		size = min(max(limit/cacheShare, minCache), maxCache)
+	}
+	t.cache = coldstore.NewCache(size)
+	t.live = make(map[string]bool)
+	t.hotFrom = make(map[uint32]uint64)
+	t.wakeup = make(chan struct{}, 1)
+	t.quit = make(chan struct{})
+	t.done = make(chan struct{})
+}
+
+func (t *tiers) start(s *Store) {
+	if s.dir == nil || s.opts.Manual {
+		close(t.done)
+		return
+	}
+	go t.run(s)
+}
+
+func (t *tiers) stop() {
+	t.stopOnce.Do(func() { close(t.quit) })
+	<-t.done
+}
+
+// memory is what counts against MaxMemory: blocks, overlays and the cache of pages.
+func (s *Store) memory() int64 { return s.arena.Used() + s.tiers.cache.Stats().Bytes }
+
+// SetMaxMemory changes the limit, in bytes; 0 is none. It takes effect in the background.
+func (s *Store) SetMaxMemory(n int64) {
+	s.tiers.limit.Store(n)
+	if n > 0 {
+		s.tiers.cache.SetLimit(min(max(n/cacheShare, minCache), maxCache))
+	}
+}
+
+func (t *tiers) run(s *Store) {
+	defer close(t.done)
+	tick := time.NewTicker(tierTick)
+	defer tick.Stop()
+	for n := int64(0); ; n++ {
+		select {
+		case <-t.quit:
+			return
+		case <-tick.C:
+		}
+		t.clock.Store(1 + n/looksPerSecond)
+		t.shrink(s)
+		if n%looksPerSecond == 0 {
+			t.look(s)
+		}
+	}
+}
+
+// shrink writes the coldest ranges to files until memory is within the limit. After an error it waits for the next tick.
+func (t *tiers) shrink(s *Store) {
+	for limit := t.limit.Load(); limit > 0 && s.memory() > limit; limit = t.limit.Load() {
+		select {
+		case <-t.quit:
+			return
+		default:
+		}
+		t.judge(s)
+		ks, lo, ok := t.victim(s)
+		if !ok {
+			break
+		}
+		if err := s.rewrite(ks, lo); err != nil {
+			t.failed.Add(1)
+			s.opts.Logger.Error("a range could not be written to a cold file", "counter", ks.name(), "lo", lo, "error", err)
+			break
+		}
+	}
+	t.judge(s)
+}
+
+// judge decides whether changes that need new rows are to be refused.
+func (t *tiers) judge(s *Store) {
+	limit := t.limit.Load()
+	full := limit > 0 && s.memory() > limit+headroom
+	if full && !t.full.Load() {
+		t.refused.Add(1)
+		s.opts.Logger.Warn("maxmemory is passed: changes that need memory are refused until ranges are written to disk", "memory", s.memory(), "maxmemory", limit)
+	}
+	t.full.Store(full)
+}
+
+// victim chooses the lowest range that was not used for a while, or else the one used longest ago. Ids grow with time, so low ranges are
+// old posts.
+func (t *tiers) victim(s *Store) (best *keyspace, lo uint64, ok bool) {
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	if s.closed {
+		return nil, 0, false
+	}
+	now := t.clock.Load()
+	oldest := int64(-1)
+	for _, ks := range s.spaces {
+		if ks == nil || len(ks.def.Columns) == 0 {
+			continue
+		}
+		d := ks.dir.Load()
+		first := d.index(t.hotFrom[ks.def.ID])
+		start := true // everything before was cold
+		for _, b := range d.blocks[first:] {
+			if b.cold != nil {
+				continue
+			}
+			if start {
+				t.hotFrom[ks.def.ID], start = b.lo, false
+			}
+			if b.open() {
+				break
+			}
+			b.mu.Lock()
+			used, dead := b.used, b.dead
+			b.mu.Unlock()
+			if dead {
+				continue
+			}
+			if age := now - used; age > oldest {
+				best, lo, ok, oldest = ks, b.lo, true, age
+				if age > idleSeconds {
+					break
+				}
+			}
+		}
+	}
+	return best, lo, ok
+}
+
+// look merges overlays that have grown and brings back ranges that are used a lot.
+func (t *tiers) look(s *Store) {
+	s.gate.RLock()
+	spaces := append([]*keyspace(nil), s.spaces...)
+	s.gate.RUnlock()
+	roomy := t.limit.Load() == 0 || s.memory() < t.limit.Load()*7/8
+	for _, ks := range spaces {
+		if ks == nil {
+			continue
+		}
+		for _, b := range ks.dir.Load().blocks {
+			if b.cold == nil {
+				continue
+			}
+			select {
+			case <-t.quit:
+				return
+			default:
+			}
+			b.mu.Lock()
+			rows, overlay, work := b.items(), b.tab.Len(), int(b.work)
+			b.work -= b.work / 2
+			dead := b.dead
+			b.mu.Unlock()
+			var err error
+			switch {
+			case dead:
+			case roomy && work > max(rows/promoteShare, overlayAlwaysMerges):
+				err = s.promote(ks, b.lo)
+			case overlay > max(rows/mergeShare, overlayAlwaysMerges):
+				err = s.rewrite(ks, b.lo)
+			}
+			if err != nil {
+				t.failed.Add(1)
+				s.opts.Logger.Error("a cold range could not be rewritten", "counter", ks.name(), "lo", b.lo, "error", err)
+				return
+			}
+		}
+	}
+}
+
+// name is for logs.
+func (ks *keyspace) name() string { return ks.counterName }
+
+// Tier names of COUNTER.BLOCKS.
+const (
+	TierHot  = "hot"
+	TierCold = "cold"
+)
+
+// TierStats are the totals of INFO's section tiers.
+type TierStats struct {
+	HotItems, ColdItems, OverlayItems int64
+	HotBlocks, ColdBlocks             int64
+	HotBytes, ColdBytes, OverlayBytes int64 // memory, files, memory
+	IndexBytes                        int64 // memory of the page indexes
+	Cache                             coldstore.CacheStats
+	MaxMemory, Memory                 int64
+	Full                              bool
+	ReadErrors, Demotions, Promotions int64
+	Rewrites, Failed, Refused         int64
+	Written, Fresh                    int64
+}
+
+// Tiers counts. REQUIRES the batch to be open.
+func (b *Batch) Tiers() TierStats {
+	t := &b.s.tiers
+	st := TierStats{
+		Cache: t.cache.Stats(), MaxMemory: t.limit.Load(), Memory: b.s.memory(), Full: t.full.Load(),
+		ReadErrors: t.readErrors.Load(), Demotions: t.demotions.Load(), Promotions: t.promotions.Load(), Rewrites: t.rewrites.Load(),
+		Failed: t.failed.Load(), Refused: t.refused.Load(), Written: t.written.Load(), Fresh: t.fresh.Load(),
+	}
+	for _, ks := range b.s.spaces {
+		if ks == nil {
+			continue
+		}
+		for lo := uint64(0); lo < hot.EndMid; {
+			blk := ks.lockFor(ks.dir.Load().find(lo), lo)
+			if blk.cold == nil {
+				st.HotBlocks++
+				st.HotItems += int64(blk.tab.Len())
+				st.HotBytes += int64(blk.tab.Bytes())
+			} else {
+				f := blk.cold.file.Stat()
+				st.ColdBlocks++
+				st.ColdItems += int64(blk.items())
+				st.ColdBytes += f.Bytes
+				st.IndexBytes += f.IndexBytes
+				st.OverlayItems += int64(blk.tab.Len())
+				st.OverlayBytes += int64(len(blk.span.Data))
+			}
+			lo = blk.hi
+			blk.mu.Unlock()
+		}
+	}
+	return st
+}
+
+// keep marks a cold file as in use, drop ends that.
+func (t *tiers) keep(name string) {
+	t.mu.Lock()
+	t.live[name] = true
+	t.mu.Unlock()
+}
+
+func (t *tiers) drop(name string) {
+	t.mu.Lock()
+	delete(t.live, name)
+	t.mu.Unlock()
+}
+
+func (t *tiers) keeps(name string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.live[name]
+}

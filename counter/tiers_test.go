@@ -1,0 +1,243 @@
+package counter
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// TestConcurrentTiers increments from several goroutines while blocks are demoted, merged and promoted under their hands. Sums must be
+// exact, in memory and after a crash.
+func TestConcurrentTiers(t *testing.T) {
+	newRand(t)
+	sim := vfs.NewSim()
+	opts := Options{BlockItems: 64, FS: sim, Manual: true}
+	s := openDir(t, "data", opts, "add counter a\nadd column a v hint=2 max=40 suffix=v\nadd column a w hint=8 max=8 suffix=w")
+	const writers, rounds, keys = 3, 6000, 1000
+	for i := range keys {
+		if err := s.Set(fmt.Sprintf("%d.w", i*10), uint64(i%256)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var writing sync.WaitGroup
+	for w := range writers {
+		writing.Add(1)
+		rng := rand.New(rand.NewPCG(*seed, uint64(w)+1))
+		go func() {
+			defer writing.Done()
+			b := s.NewBatch()
+			for range rounds {
+				if err := b.Begin(); err != nil {
+					t.Error(err)
+					return
+				}
+				b.Reset()
+				c := b.Schema().Counter("a")
+				for range 3 {
+					b.Add(Op{Kind: OpAdd, Counter: c, Mid: rng.Uint64N(keys * 10), Arg: 1}) // nine of ten are new at first
+				}
+				b.Run()
+				for i := range b.Len() {
+					if err := b.Op(i).Err; err != nil {
+						t.Error(err)
+					}
+				}
+				b.End()
+				if err := b.Commit(); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+	}
+	var done atomic.Bool
+	var moving sync.WaitGroup
+	moving.Add(2)
+	go func() {
+		defer moving.Done()
+		rng := rand.New(rand.NewPCG(*seed, 99))
+		for !done.Load() {
+			change := s.Demote
+			if rng.IntN(4) == 0 {
+				change = s.Promote
+			}
+			if err := change("a", rng.Uint64N(keys*10)); err != nil && !errors.Is(err, ErrNoBlock) {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+	go func() {
+		defer moving.Done()
+		for !done.Load() {
+			if err := s.Snapshot(); err != nil {
+				t.Error(err)
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	writing.Wait()
+	done.Store(true)
+	moving.Wait()
+	check := func(s *Store, what string) {
+		t.Helper()
+		b := s.NewBatch()
+		if err := b.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		defer b.End()
+		c := b.Schema().Counter("a")
+		for i := range uint64(keys * 10) {
+			b.Add(Op{Kind: OpRead, Counter: c, Mid: i})
+		}
+		b.Run()
+		total := uint64(0)
+		for i := range keys * 10 {
+			op := b.Op(i)
+			if op.Err != nil {
+				t.Fatal(op.Err)
+			}
+			row := b.Row(op)
+			if row == nil {
+				if i%10 == 0 {
+					t.Fatalf("%s: mid %d is missing", what, i)
+				}
+				continue
+			}
+			total += row[0]
+			if i%10 == 0 && row[1] != uint64(i/10%256) {
+				t.Fatalf("%s: mid %d: got w %d, want %d", what, i, row[1], i/10%256)
+			}
+		}
+		if want := uint64(writers * rounds * 3); total != want {
+			t.Errorf("%s: sum: got %d, want %d", what, total, want)
+		}
+	}
+	check(s, "in memory")
+	t.Logf("%d demotions, %d rewrites, %d promotions", s.tiers.demotions.Load(), s.tiers.rewrites.Load(), s.tiers.promotions.Load())
+	if s.tiers.demotions.Load() == 0 || s.tiers.rewrites.Load() == 0 || s.tiers.promotions.Load() == 0 {
+		t.Error("want some of each")
+	}
+	opts.FS = sim.Kill()
+	again, err := Open("data", opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	check(again, "after a kill")
+}
+
+// TestMaxMemory loads several times more than MaxMemory on the real file system: memory stays within it, values are exact, before and after a
+// restart.
+func TestMaxMemory(t *testing.T) {
+	n := 1_500_000
+	if testing.Short() {
+		n = 1_200_000
+	}
+	dir := t.TempDir()
+	opts := Options{MaxMemory: MinMaxMemory, BlockItems: 16 << 10}
+	s := openDir(t, dir, opts, seedScript)
+	mids := fill(t, s, n, 11)
+	for end := time.Now().Add(20 * time.Second); s.memory() > opts.MaxMemory && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	verify := func(what string) {
+		t.Helper()
+		b := s.NewBatch()
+		st := newStream(11)
+		for i := 0; i < n; i += 500 {
+			if err := b.Begin(); err != nil {
+				t.Fatal(err)
+			}
+			b.Reset()
+			c := b.Schema().Counter("weibo")
+			var rows [][3]uint64
+			for j := i; j < min(n, i+500); j++ {
+				b.Add(Op{Kind: OpRead, Counter: c, Mid: st.next()})
+				rows = append(rows, st.row())
+			}
+			b.Run()
+			for j, want := range rows {
+				if row := b.Row(b.Op(j)); b.Op(j).Err != nil || row == nil || [3]uint64(row) != want {
+					t.Fatalf("%s: mid %d: got %v, %v, want %v", what, b.Op(j).Mid, row, b.Op(j).Err, want)
+				}
+			}
+			b.End()
+		}
+		if err := b.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		defer b.End()
+		tiers := b.Tiers()
+		if tiers.Memory > opts.MaxMemory+headroom || tiers.ColdItems == 0 || tiers.HotItems+tiers.ColdItems != int64(n) {
+			t.Errorf("%s: got %+v", what, tiers)
+		}
+		t.Logf("%s: %d hot, %d cold items in %d blocks, %.2f B/item in files, memory %.1f MB", what, tiers.HotItems, tiers.ColdItems, tiers.ColdBlocks,
+			float64(tiers.ColdBytes)/float64(tiers.ColdItems), float64(tiers.Memory)/(1<<20))
+	}
+	verify("loaded")
+	if _, err := s.Incr(fmt.Sprintf("%d.cntrn", mids[0]), 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Incr(fmt.Sprintf("%d.cntrn", mids[0]), -1); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(dir, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	verify("restarted")
+}
+
+// TestDamagedColdFile flips a byte of a page: the keys of that page answer ErrCold, all others are served, and the store goes on.
+func TestDamagedColdFile(t *testing.T) {
+	dir := t.TempDir()
+	s := openDir(t, dir, Options{}, seedScript)
+	mids := fill(t, s, 150_000, 3)
+	if err := s.Demote("weibo", mids[0]); err != nil {
+		t.Fatal(err)
+	}
+	files, _ := filepath.Glob(filepath.Join(dir, "cold", "*.cold"))
+	if len(files) != 1 {
+		t.Fatalf("got files %v, want one", files)
+	}
+	f, err := os.OpenFile(files[0], os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt([]byte{0xff, 0xff, 0xff}, 10_000); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	bad := 0
+	for _, mid := range mids[:60_000] {
+		_, found, err := s.Get(fmt.Sprintf("%d.cntrn", mid))
+		switch {
+		case errors.Is(err, ErrCold):
+			bad++
+		case err != nil || !found:
+			t.Fatalf("mid %d: got %v, %v", mid, found, err)
+		}
+	}
+	if bad == 0 || bad > 5000 {
+		t.Errorf("got %d items that cannot be read, want those of one page", bad)
+	}
+	if _, err := s.Incr(fmt.Sprintf("%d.cntrn", mids[100_000]), 1); err != nil {
+		t.Errorf("Incr elsewhere: %v", err)
+	}
+}
