@@ -36,9 +36,10 @@ func (r *Report) OK() bool {
 	return true
 }
 
-// CheckOptions are the options of Check and Repair.
+// CheckOptions are the options of Check.
 type CheckOptions struct {
-	// Cold verifies the content of a cold file, which this package does not know. nil: only its size.
+	// Cold verifies the content of a cold file, which this package does not know: ErrCorrupt for damage. nil: only
+	// the size is verified.
 	Cold func(path string, b *BlockFile) error
 }
 
@@ -54,17 +55,25 @@ func Check(fsys vfs.FS, dir string, opts CheckOptions) (*Report, error) {
 	for _, err := range bad {
 		var corrupt *CorruptError
 		errors.As(err, &corrupt)
-		c.add(corrupt.File, len(good) == 0, err)
+		c.add(corrupt.File, false, err)
 	}
-	var replay, known uint64
+	var replay, known uint64 // of the newest manifest that a server would start from
+	usable := false
 	for i, m := range good {
 		known = max(known, m.Offset)
-		if i < keepManifests {
-			replay = m.Replay
-			if err := c.checkBlocks(m, i == len(good)-1); err != nil {
-				return nil, err
-			}
+		if i >= keepManifests {
+			continue
 		}
+		whole, err := c.checkBlocks(m)
+		if err != nil {
+			return nil, err
+		}
+		if whole && !usable {
+			usable, replay = true, m.Replay
+		}
+	}
+	if len(good)+len(bad) > 0 && !usable {
+		c.add(dir, true, &CorruptError{Dir: dir, File: dir, Want: "a manifest whose images are good", Got: "none"})
 	}
 	if err := c.checkLog(replay, known, len(good)+len(bad) == 0); err != nil {
 		return nil, err
@@ -135,13 +144,18 @@ func (c *checker) add(path string, fatal bool, err error) {
 	c.report.Problems = append(c.report.Problems, Problem{path, fatal, err})
 }
 
-// checkBlocks verifies each file of a manifest. last: there is no older manifest to fall back to.
-func (c *checker) checkBlocks(m *Manifest, last bool) error {
-	return m.Blocks(func(counter *CounterFiles, b *BlockFile) error {
+// checkBlocks verifies each file of a manifest, once. whole: a server can start from it. Damage of an image makes it
+// start from another manifest; damage of a cold file only loses keys of that file.
+func (c *checker) checkBlocks(m *Manifest) (whole bool, err error) {
+	whole = true
+	err = m.Blocks(func(counter *CounterFiles, b *BlockFile) error {
 		path := b.Path(c.dir)
 		err, seen := c.seen[path]
 		if !seen {
 			err = checkBlock(c.fsys, c.dir, counter.ID, b, c.opts)
+			if err != nil && !errors.Is(err, ErrCorrupt) && !isNotExist(err) && !errors.Is(err, ErrNewerFormat) {
+				return err
+			}
 			c.seen[path] = err
 			if b.Tier == TierCold {
 				c.report.ColdFiles++
@@ -150,12 +164,14 @@ func (c *checker) checkBlocks(m *Manifest, last bool) error {
 				c.report.ImageBytes += b.Bytes
 			}
 		}
-		if err == nil {
-			return nil
+		if err != nil {
+			cold := b.Tier == TierCold
+			whole = whole && cold
+			c.add(path, cold, fmt.Errorf("%s, counter %s, block %d: %w", ManifestName(m.Generation), counter.Name, b.Block, err))
 		}
-		c.add(path, last || b.Tier == TierCold, fmt.Errorf("%s, counter %s, block %d: %w", ManifestName(m.Generation), counter.Name, b.Block, err))
 		return nil
 	})
+	return whole, err
 }
 
 // checkBlock verifies a block's file against its manifest entry and its own checksums.

@@ -90,8 +90,27 @@ func TestLogDamage(t *testing.T) {
 	if last := segs[len(segs)-1].start; durable <= last {
 		t.Fatalf("durable %d is not inside the last segment, from %d", durable, last)
 	}
+	// evidence is what frames and headers of segment s before its byte i, and of the segments before, claim.
+	evidence := func(s segment, i int) (claim uint64) {
+		_, err := WalkLog(disk, testDir, 0, 0, LogVisitor{
+			Segment: func(h SegmentHeader) error {
+				if h.Start < s.start || h.Start == s.start && i >= segmentHeaderLen {
+					claim = max(claim, h.Durable)
+				}
+				return nil
+			},
+			Frame: func(_ SegmentInfo, f *Frame) error {
+				if s.offset(f.End()) <= int64(i) {
+					claim = max(claim, f.Durable)
+				}
+				return nil
+			},
+		})
+		must(t, err)
+		return claim
+	}
 	refused, torn := 0, 0
-	try := func(path string, b []byte, what string) {
+	try := func(path string, b []byte, durable uint64, what string) {
 		d := disk.Kill()
 		must(t, d.Remove(path))
 		f, err := d.Create(path)
@@ -133,12 +152,19 @@ func TestLogDamage(t *testing.T) {
 			if i >= len(whole)-200 && allZero(whole[i:]) {
 				break // preallocated: a bit there is what a torn write leaves
 			}
+			if b := bytes.Clone(whole); i%32 == 0 {
+				clear(b[i:])
+				try(s.path, b, evidence(s, i), fmt.Sprintf("%s zero from %d", s.path, i))
+				b = bytes.Clone(whole)
+				clear(b[i:min(i+96, len(b))])
+				try(s.path, b, durable, fmt.Sprintf("%s 96 bytes zero from %d", s.path, i))
+			}
 			for bit := range 8 {
 				b := bytes.Clone(whole)
 				b[i] ^= 1 << bit
-				try(s.path, b, fmt.Sprintf("%s byte %d bit %d", s.path, i, bit))
+				try(s.path, b, durable, fmt.Sprintf("%s byte %d bit %d", s.path, i, bit))
 			}
-			try(s.path, whole[:i:i], fmt.Sprintf("%s cut to %d", s.path, i))
+			try(s.path, whole[:i:i], durable, fmt.Sprintf("%s cut to %d", s.path, i))
 		}
 	}
 	if refused == 0 || torn == 0 {
@@ -153,15 +179,16 @@ func TestLogMissingSegment(t *testing.T) {
 	for i := range len(segs) {
 		d := disk.Kill()
 		must(t, d.Remove(segs[i].path))
-		opts.FS, opts.KnownDurable = d, 0
-		if i == len(segs)-1 {
-			opts.KnownDurable = segs[i].start + 1 // only something outside the log can know
-		}
+		opts.FS = d
 		_, _, err := OpenLog(opts, 0, discard)
-		var corrupt *CorruptError
-		if !errors.Is(err, ErrGap) || !errors.As(err, &corrupt) {
+		// That the last one is missing shows in the size of the one before, which is cut only when it has a next.
+		if last := i == len(segs)-1; !errors.Is(err, ErrCorrupt) || errors.Is(err, ErrGap) == last {
 			t.Errorf("segment %d missing: got %v", i, err)
 		}
+	}
+	opts.FS, opts.KnownDurable = disk, 1<<40
+	if _, _, err := OpenLog(opts, 0, discard); !errors.Is(err, ErrGap) {
+		t.Error("a log that ends before an image: got", err)
 	}
 	opts.FS, opts.KnownDurable = newFS(t), 0
 	opts.Create = false
@@ -358,6 +385,7 @@ func FuzzFrame(f *testing.F) {
 	f.Add(fuzzSeedFrame())
 	f.Add(make([]byte, 100))
 	f.Fuzz(func(t *testing.T, b []byte) {
+		b = bytes.Clone(b)
 		if len(b) >= frameHeaderLen { // let the fuzzer past the checksum
 			n := min(frameHeaderLen+int(le.Uint32(b[4:])), len(b))
 			le.PutUint32(b, crc32c(b[4:n]))
@@ -387,7 +415,10 @@ func FuzzSegment(f *testing.F) {
 	f.Add(append(h.appendTo(nil), fuzzSeedFrame()...))
 	f.Add(append(h.appendTo(nil), make([]byte, 100)...))
 	f.Add([]byte{})
+	h.durable = 1 << 60 // a claim behind the end
+	f.Add(h.appendTo(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
+		b = bytes.Clone(b)
 		if len(b) >= segmentHeaderLen {
 			le.PutUint32(b[60:], crc32c(b[:60]))
 		}

@@ -35,12 +35,6 @@ var (
 
 	// ErrClosed: the log or the directory was closed.
 	ErrClosed = errors.New("closed")
-
-	// ErrNotEmpty: a log or a manifest is to be created where one exists.
-	ErrNotEmpty = errors.New("already exists")
-
-	// ErrNoManifest: no manifest in the directory; a new one, or a server that has not made a snapshot.
-	ErrNoManifest = errors.New("no manifest")
 )
 
 // CorruptError says what is damaged, where, and what to do.

@@ -126,9 +126,9 @@ func (l *Log) rewrite(h segmentHeader, pieces [][]byte, later []segment) (s *ope
 		return nil, err
 	}
 	err = l.opts.FS.SyncDir(LogDir(l.opts.Dir))
-	for i := len(later) - 1; i >= 0 && err == nil; i-- { // from the end, so that no gap is ever there
-		if later[i].start > h.start {
-			if err = removeIfThere(l.opts.FS, later[i].path); err == nil {
+	for _, seg := range later { // in this order the new one always reaches up to the next one left
+		if seg.start > h.start && err == nil {
+			if err = removeIfThere(l.opts.FS, seg.path); err == nil {
 				err = l.opts.FS.SyncDir(LogDir(l.opts.Dir))
 			}
 		}

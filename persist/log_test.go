@@ -213,6 +213,10 @@ func TestLogReaderFollows(t *testing.T) {
 	if _, err := l.NewReader(l.Position() + 1); !errors.Is(err, ErrAhead) {
 		t.Error("want ErrAhead, got", err)
 	}
+	for range 50 {
+		must(t, l.Commit(m.appendSome(t, l, len(m.pos))))
+	}
+	must(t, l.DropBefore(0))
 	segs := l.Segments()
 	must(t, l.DropBefore(segs[3].Start+1))
 	if got := l.Segments(); got[0].Start != segs[3].Start {
@@ -220,6 +224,10 @@ func TestLogReaderFollows(t *testing.T) {
 	}
 	if _, err := l.NewReader(segs[3].Start - 1); !errors.Is(err, ErrGone) {
 		t.Error("want ErrGone, got", err)
+	}
+	must(t, l.DropBefore(l.Position()))
+	if first, durable := l.Segments()[0], l.Durable(); first.Start >= durable || durable == l.Position() {
+		t.Errorf("segments kept from %d, durable is %d", first.Start, durable)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

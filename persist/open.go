@@ -277,13 +277,17 @@ func (l *Log) createTemp(size int64) (*openSegment, error) {
 	return s, nil
 }
 
-// createSynced is createTemp for a file that gets its name before it is synced again.
+// createSynced is createTemp for a file that gets its name before it is synced again: with a prepared header.
 func (l *Log) createSynced(size int64) (*openSegment, error) {
 	s, err := l.createTemp(size)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.file.Sync(); err != nil {
+	h := segmentHeader{start: preparedStart, size: uint32(size)}
+	if _, err = s.file.WriteAt(h.appendTo(nil), 0); err == nil {
+		err = s.file.Sync()
+	}
+	if err != nil {
 		l.discard(s, s.path)
 		return nil, err
 	}

@@ -15,7 +15,7 @@ var ErrUnrepairable = errors.New("nothing to start from: no good snapshot and no
 
 // Repair makes a damaged data directory one that opens, and loses what is damaged and, of the log, all behind it:
 //
-//  1. Manifests that are damaged, or name a damaged file, are set aside, as long as an older one or a log from offset 0
+//  1. Manifests that are damaged, or name a damaged image, are set aside, as long as an older one or a log from offset 0
 //     is left to start from.
 //  2. Damage in the log before the offset to replay from: the log is made to begin behind it.
 //  3. Other damage in the log: it is cut there, and goes on under a new replication id, as its offsets are given out a
@@ -25,13 +25,13 @@ var ErrUnrepairable = errors.New("nothing to start from: no good snapshot and no
 //
 // Nothing is deleted: a file is renamed, or copied before it is cut, to its name with ".broken-<n>" added. say is told
 // each step. A second run finds nothing to do. The directory must not be open; a server holding it gives vfs.ErrLocked.
-func Repair(fsys vfs.FS, dir string, opts CheckOptions, say func(string)) (err error) {
+func Repair(fsys vfs.FS, dir string, say func(string)) (err error) {
 	lock, err := fsys.Lock(filepath.Join(dir, lockName))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	r := repair{fsys: fsys, dir: dir, opts: opts, say: say}
+	r := repair{fsys: fsys, dir: dir, say: say}
 	if _, err := vfs.RemoveTemps(fsys, LogDir(dir)); err != nil && !isNotExist(err) {
 		return err
 	}
@@ -57,7 +57,6 @@ func Repair(fsys vfs.FS, dir string, opts CheckOptions, say func(string)) (err e
 type repair struct {
 	fsys vfs.FS
 	dir  string
-	opts CheckOptions
 	say  func(string)
 
 	base   *Manifest // to start from; nil: the log alone
@@ -87,7 +86,10 @@ func (r *repair) chooseManifest() error {
 		m, err := ReadManifest(r.fsys, name)
 		if err == nil {
 			err = m.Blocks(func(c *CounterFiles, b *BlockFile) error {
-				return checkBlock(r.fsys, r.dir, c.ID, b, r.opts)
+				if b.Tier == TierCold {
+					return nil // a server starts without it, and answers errors for its keys
+				}
+				return checkBlock(r.fsys, r.dir, c.ID, b, CheckOptions{})
 			})
 		}
 		if err == nil {

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	scanBufferLen = 256 << 10 // bytes per read; measured: larger ones gain nothing
+	scanBufferLen = 256 << 10 // bytes per read
 	firstScanLen  = 4 << 10   // bytes of the first read: most segments of a test and many restarts need no more
 	resyncWindow  = 1 << 20   // bytes searched at once for frames behind damage
 )

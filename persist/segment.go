@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"math"
 	"path/filepath"
 
 	"github.com/counterd/counterd/persist/vfs"
@@ -19,7 +20,10 @@ func (id ReplID) String() string { return hex.EncodeToString(id[:]) }
 
 // ParseReplID is the inverse of String.
 func ParseReplID(s string) (id ReplID, err error) {
-	if n, err := hex.Decode(id[:], []byte(s)); len(s) != 2*len(id) || err != nil || n != len(id) {
+	if len(s) == 2*len(id) {
+		_, err = hex.Decode(id[:], []byte(s))
+	}
+	if len(s) != 2*len(id) || err != nil {
 		return ReplID{}, fmt.Errorf("replication id: want 40 hexadecimal digits, got %q", s)
 	}
 	return id, nil
@@ -52,12 +56,15 @@ type History struct {
 // behind that (zeros, or frames that were written again elsewhere after a disk error) are no part of the log.
 //
 // A segment has its capacity, durably, before it gets its name, and is cut to what it holds only when the next one has
-// its name durably. So a last segment that is shorter was cut by something else: that is corruption.
+// its name durably. So a last segment that is shorter was cut by something else: that is corruption. A prepared segment
+// has, also durably, a header with start 2^64-1. The right one replaces it, in one sector, when the file gets its name; it
+// may be lost in a power failure, but then the prepared one is there. So any other header is corruption too.
 const (
 	segmentMagic     = "CTRDLOG\n"
 	segmentVersion   = 1
 	segmentHeaderLen = 64
 	segmentFlagRepl  = 1
+	preparedStart    = math.MaxUint64
 )
 
 // segmentHeader is the decoded header.
@@ -122,6 +129,9 @@ func decodeSegmentHeader(b []byte, name string, start uint64) (h segmentHeader, 
 	h.start = binary.LittleEndian.Uint64(b[40:])
 	h.durable = binary.LittleEndian.Uint64(b[48:])
 	h.chain = binary.LittleEndian.Uint32(b[56:])
+	if h.start == preparedStart {
+		return h, &frameFault{want: "the segment's header", got: "a prepared one", empty: true}, nil
+	}
 	if h.start != start {
 		return h, &frameFault{want: fmt.Sprintf("start %d as in the file's name", start), got: fmt.Sprintf("start %d", h.start)}, nil
 	}

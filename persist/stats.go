@@ -69,7 +69,8 @@ func (l *Log) DropBefore(offset uint64) error {
 	defer l.dropMu.Unlock()
 	for {
 		l.mu.Lock()
-		drop := len(l.segs) > 1 && l.segs[1].start <= min(offset, l.durable.Load()) && !l.closed && !l.healing
+		// The next segment must have a durable byte, so that its header is durable: it alone tells the history then.
+		drop := len(l.segs) > 1 && l.segs[1].start <= offset && l.segs[1].start < l.durable.Load() && !l.closed && !l.healing
 		first := l.segs[0]
 		if drop {
 			l.segs = l.segs[1:]

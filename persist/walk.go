@@ -58,10 +58,10 @@ func (w *walk) run() error {
 			return w.judge(bad)
 		}
 	}
-	if w.end < w.knownDurable {
+	if claim := max(w.claim, w.knownDurable); w.end < claim {
 		last := len(w.segs) - 1
 		return w.corrupt(&spot{index: last, off: w.segs[last].offset(w.end), pos: w.end, err: ErrGap, fault: frameFault{
-			want: fmt.Sprintf("a log up to offset %d, where a snapshot stands", w.knownDurable), got: "its end"}}, 0)
+			want: fmt.Sprintf("a log up to offset %d, which was durable", claim), got: "its end"}}, 0)
 	}
 	return nil
 }
@@ -83,7 +83,7 @@ func (w *walk) runSegment(i int) (bad *spot, err error) {
 		return nil, err
 	}
 	if fault != nil {
-		return &spot{index: i, size: size, off: 0, pos: seg.start, fault: *fault, sure: size < segmentHeaderLen}, nil
+		return &spot{index: i, size: size, off: 0, pos: seg.start, fault: *fault, sure: !fault.empty}, nil
 	}
 	if i > 0 && h.chain != w.crc {
 		return &spot{index: i, size: size, off: 56, pos: seg.start, sure: true, fault: frameFault{
@@ -133,7 +133,7 @@ func (w *walk) runSegment(i int) (bad *spot, err error) {
 		if w.end == w.segs[i+1].start {
 			return nil, nil
 		}
-		if fault == nil || bad.fault.got == "zeros" {
+		if fault == nil || fault.empty {
 			bad.err = ErrGap
 			bad.fault = frameFault{want: fmt.Sprintf("frames up to %d, where the next segment starts", w.segs[i+1].start), got: "none"}
 		}

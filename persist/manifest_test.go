@@ -1,0 +1,260 @@
+package persist
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// sampleManifest has one of everything.
+func sampleManifest() *Manifest {
+	return &Manifest{
+		Generation: 3, History: testHistory, OldReplID: ReplID{7}, OldEnd: 99, TimeMS: 1_700_000_000_000,
+		Offset: 9000, Replay: 8000, NextCounter: 3, NextBlock: 9,
+		Schema: []string{"add counter weibo", "add column weibo comment hint=16 max=32 \"x\"\n\xff"},
+		Counters: []CounterFiles{
+			{ID: 1, Name: "weibo", NextColumn: 4, Blocks: []BlockFile{
+				{Tier: TierCold, Block: 2, Lo: 0, Hi: 100, Offset: 8000, Items: 10, Bytes: 500, CRC: 0xff, Name: "2-8000.cold"},
+				{Tier: TierOverlay, Block: 2, Lo: 0, Hi: 100, Offset: 8500, Items: 1, Bytes: 180, CRC: 1, Name: "2-8500.hot"},
+				{Tier: TierHot, Block: 5, Lo: 100, Hi: 1 << 63, Offset: 9000, Items: 3, Bytes: 200, CRC: 2, Name: "5-9000.hot"},
+			}},
+			{ID: 2, Name: "empty"},
+		},
+	}
+}
+
+func TestManifestRoundTrip(t *testing.T) {
+	for _, m := range []*Manifest{sampleManifest(), {Generation: 1}} {
+		must(t, m.Validate())
+		got, err := parseManifest("m", m.appendText(nil))
+		must(t, err)
+		if !reflect.DeepEqual(got, m) {
+			t.Errorf("got %+v, want %+v", got, m)
+		}
+	}
+	golden(t, "MANIFEST-v1", sampleManifest().appendText(nil))
+}
+
+func TestManifestDamage(t *testing.T) {
+	everyDamage(t, sampleManifest().appendText(nil), func(b []byte) error {
+		_, err := parseManifest("m", b)
+		return err
+	})
+}
+
+// resealed returns a manifest's text with something replaced and the checksum made right again.
+func resealed(from, to string) []byte {
+	text := string(sampleManifest().appendText(nil))
+	text = strings.Replace(text[:strings.Index(text, manifestEnd)], from, to, 1)
+	return fmt.Appendf([]byte(text), manifestEnd+"%08x\n", crc32c([]byte(text)))
+}
+
+func TestManifestRefused(t *testing.T) {
+	for _, c := range []struct {
+		from, to string
+		want     error
+	}{
+		{"manifest 1", "manifest 2", ErrNewerFormat},
+		{"manifest 1", "manifest 01", ErrCorrupt},
+		{"generation 3", "generation 0", ErrCorrupt},
+		{"generation 3", "generation 18446744073709551616", ErrCorrupt},
+		{"replay 8000", "replay 9001", ErrCorrupt},
+		{"replica false", "replica maybe", ErrCorrupt},
+		{"next-block 9", "next-block 5", ErrCorrupt},
+		{"next-counter 3", "next-counter 2", ErrCorrupt},
+		{"lo 100 hi", "lo 99 hi", ErrCorrupt},
+		{"hi 100", "hi 0", ErrCorrupt},
+		{"offset 9000 items", "offset 9001 items", ErrCorrupt},
+		{"\nhot", "\nlukewarm", ErrCorrupt},
+		{"5-9000.hot", "../5-9000.hot", ErrCorrupt},
+		{"crc 00000002", "crc 2", ErrCorrupt},
+		{"\ntime", "\n\ntime", ErrCorrupt},
+		{`schema "add`, `schema add`, ErrCorrupt},
+	} {
+		text := resealed(c.from, c.to)
+		_, err := parseManifest("m", text)
+		if !errors.Is(err, c.want) || c.want == ErrNewerFormat && errors.Is(err, ErrCorrupt) {
+			t.Errorf("%q for %q: got %v, want %v", c.to, c.from, err, c.want)
+		}
+	}
+}
+
+func FuzzManifest(f *testing.F) {
+	text := sampleManifest().appendText(nil)
+	f.Add(text[:bytes.Index(text, []byte(manifestEnd))])
+	f.Add([]byte(manifestTitle + "1\n"))
+	f.Add([]byte(manifestTitle + "1\ngeneration 1\nreplid 0102 epoch 1\n"))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		text := fmt.Appendf(bytes.Clone(body), manifestEnd+"%08x\n", crc32c(body))
+		m, err := parseManifest("m", text)
+		if err != nil {
+			if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrNewerFormat) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if !bytes.Equal(m.appendText(nil), text) {
+			t.Fatal("text is not what the manifest writes")
+		}
+	})
+}
+
+func TestDir(t *testing.T) {
+	fsys := vfs.NewSim()
+	d, err := OpenDir(fsys, testDir)
+	must(t, err)
+	if _, err := OpenDir(fsys, testDir); !errors.Is(err, vfs.ErrLocked) {
+		t.Error("second open: want ErrLocked, got", err)
+	}
+	if len(d.Manifests()) != 0 || d.KnownDurable() != 0 || d.ReplayFrom() != 0 {
+		t.Error("a new directory has a manifest")
+	}
+	write := func(d *Dir, offset uint64) {
+		t.Helper()
+		info, err := WriteImage(fsys, testDir, ImageHeader{Block: 1, Lo: 0, Hi: 10, Offset: offset}, []byte("payload"))
+		must(t, err)
+		m := &Manifest{Offset: offset, Replay: offset, NextCounter: 1, NextBlock: 2, Counters: []CounterFiles{{
+			Blocks: []BlockFile{{Tier: TierHot, Block: 1, Hi: 10, Offset: offset, Bytes: info.Bytes, CRC: info.CRC, Name: info.Name}}}}}
+		must(t, d.WriteManifest(m))
+	}
+	generations := func() []uint64 {
+		g, err := listManifests(fsys, testDir)
+		must(t, err)
+		return g
+	}
+	for i := range uint64(11) {
+		write(d, 100*(i+1))
+	}
+	if g := generations(); !slices.Equal(g, []uint64{11, 10}) {
+		t.Errorf("generations %d", g)
+	}
+	if d.KnownDurable() != 1100 || d.ReplayFrom() != 1000 {
+		t.Errorf("known durable %d, replay from %d", d.KnownDurable(), d.ReplayFrom())
+	}
+	orphans, err := d.Orphans()
+	must(t, err)
+	if len(orphans) != 9 {
+		t.Errorf("%d orphans: %v", len(orphans), orphans)
+	}
+	removed, err := d.RemoveOrphans()
+	must(t, err)
+	if len(removed) != 9 {
+		t.Errorf("removed %v", removed)
+	}
+	must(t, d.Close())
+
+	// The newest damaged: the one before counts, and the next gets a new number.
+	damage(t, fsys, filepath.Join(testDir, ManifestName(11)), 50)
+	d, err = OpenDir(fsys, testDir)
+	must(t, err)
+	if ms := d.Manifests(); len(ms) != 1 || ms[0].Generation != 10 || len(d.Bad()) != 1 || !errors.Is(d.Bad()[0], ErrCorrupt) {
+		t.Errorf("manifests %v, bad %v", ms, d.Bad())
+	}
+	write(d, 1200)
+	if g := generations(); !slices.Equal(g, []uint64{12, 10}) {
+		t.Errorf("generations %d", g)
+	}
+	must(t, d.Close())
+
+	// All damaged: refuse. Newer: refuse, even if an older one is good.
+	damage(t, fsys, filepath.Join(testDir, ManifestName(10)), 50)
+	damage(t, fsys, filepath.Join(testDir, ManifestName(12)), 50)
+	var corrupt *CorruptError
+	if _, err := OpenDir(fsys, testDir); !errors.As(err, &corrupt) || !strings.Contains(err.Error(), RepairCommand(testDir)) {
+		t.Error("all manifests damaged: got", err)
+	}
+	must(t, vfs.WriteFileAtomic(fsys, filepath.Join(testDir, ManifestName(13)), resealed("manifest 1", "manifest 2")))
+	if _, err := OpenDir(fsys, testDir); !errors.Is(err, ErrNewerFormat) {
+		t.Error("newer manifest: got", err)
+	}
+	if leaks := fsys.Leaks(); len(leaks) > 0 {
+		t.Error("open files:", leaks)
+	}
+}
+
+// damage flips a bit of a file.
+func damage(t testing.TB, fsys vfs.FS, path string, off int64) {
+	t.Helper()
+	f, err := fsys.OpenRW(path)
+	must(t, err)
+	b := make([]byte, 1)
+	_, err = f.ReadAt(b, off)
+	must(t, err)
+	b[0] ^= 1
+	_, err = f.WriteAt(b, off)
+	must(t, err)
+	must(t, f.Close())
+}
+
+// TestManifestCrash crashes a series of snapshots at every operation: a manifest that is there is whole, so is all
+// it names, and the last one acknowledged or a newer one is there.
+func TestManifestCrash(t *testing.T) {
+	seed := newSeed(t)
+	for n := 0; ; n++ {
+		fsys := vfs.NewSim()
+		must(t, fsys.MkdirAll(testDir))
+		must(t, fsys.SyncDir("/"))
+		fsys.CrashAt(fsys.Ops() + n)
+		acked, err := snapshots(fsys, 3)
+		if !fsys.Crashed() {
+			must(t, err)
+			return
+		}
+		for _, keep := range []int{0, 30, 70, 100} {
+			disk := fsys.Crash(seed, keep)
+			d, err := OpenDir(disk, testDir)
+			if err != nil {
+				t.Fatalf("seed %d, crash at %d, keep %d: %v", seed, n, keep, err)
+			}
+			var newest uint64
+			for _, m := range d.Manifests() {
+				newest = max(newest, m.Generation)
+				must(t, m.Blocks(func(c *CounterFiles, b *BlockFile) error {
+					return checkBlock(disk, testDir, c.ID, b, CheckOptions{})
+				}))
+			}
+			if newest < acked || len(d.Bad()) > 0 {
+				t.Fatalf("seed %d, crash at %d, keep %d: newest %d, acknowledged %d, bad %v", seed, n, keep, newest, acked, d.Bad())
+			}
+			_, err = d.RemoveOrphans()
+			must(t, err)
+			must(t, d.Close())
+		}
+	}
+}
+
+// snapshots makes n snapshots and returns the generation of the last that was acknowledged.
+func snapshots(fsys vfs.FS, n int) (acked uint64, err error) {
+	d, err := OpenDir(fsys, testDir)
+	if err != nil {
+		return 0, err
+	}
+	defer d.Close()
+	for i := range uint64(n) {
+		m := &Manifest{Offset: 10 * i, Replay: 10 * i, NextCounter: 1, NextBlock: 9, Counters: []CounterFiles{{}}}
+		for block := range uint64(2) {
+			h := ImageHeader{Block: block, Lo: 10 * block, Hi: 10*block + 10, Offset: 10 * i}
+			info, err := WriteImage(fsys, testDir, h, []byte("payload"))
+			if err != nil {
+				return acked, err
+			}
+			m.Counters[0].Blocks = append(m.Counters[0].Blocks, BlockFile{Tier: TierHot, Block: block, Lo: h.Lo, Hi: h.Hi, Offset: h.Offset,
+				Bytes: info.Bytes, CRC: info.CRC, Name: info.Name})
+		}
+		if err := d.WriteManifest(m); err != nil {
+			return acked, err
+		}
+		acked = m.Generation
+		if _, err := d.RemoveOrphans(); err != nil {
+			return acked, err
+		}
+	}
+	return acked, nil
+}

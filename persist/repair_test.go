@@ -1,0 +1,202 @@
+package persist
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// sampleDir makes a directory with a log of several segments and two snapshots, each with one image of each of two
+// blocks. The image payload is the offset it stands at, as text.
+func sampleDir(t testing.TB) (m model, disk *vfs.Sim, opts LogOptions) {
+	disk = newFS(t)
+	d, err := OpenDir(disk, testDir)
+	must(t, err)
+	opts = smallLog(disk, newClock())
+	l, _, err := OpenLog(opts, 0, discard)
+	must(t, err)
+	for i := range 120 {
+		must(t, l.Commit(m.appendSome(t, l, i)))
+		if i%10 == 9 {
+			l.Tick()
+		}
+		if i == 60 || i == 90 {
+			must(t, l.Sync())
+			offset := l.Durable()
+			manifest := &Manifest{History: testHistory, Offset: offset, Replay: m.pos[i-20], NextCounter: 2, NextBlock: 3,
+				Counters: []CounterFiles{{ID: 1, Name: "weibo"}}}
+			for b := range uint64(2) {
+				h := ImageHeader{Counter: 1, Block: b + 1, Lo: 100 * b, Hi: 100*b + 100, Offset: offset, Items: 1}
+				if b == 0 {
+					h.Offset = manifest.Replay
+				}
+				info, err := WriteImage(disk, testDir, h, fmt.Append(nil, h.Offset))
+				must(t, err)
+				manifest.Counters[0].Blocks = append(manifest.Counters[0].Blocks, BlockFile{Tier: TierHot, Block: h.Block, Lo: h.Lo, Hi: h.Hi,
+					Offset: h.Offset, Items: 1, Bytes: info.Bytes, CRC: info.CRC, Name: info.Name})
+			}
+			must(t, d.WriteManifest(manifest))
+		}
+	}
+	must(t, l.Close())
+	must(t, d.Close())
+	return m, disk, opts
+}
+
+func TestCheckClean(t *testing.T) {
+	_, disk, _ := sampleDir(t)
+	before := disk.Ops()
+	r, err := Check(disk, testDir, CheckOptions{})
+	must(t, err)
+	if len(r.Problems) > 0 || r.Manifests != 2 || r.Images != 4 || r.Log.Records != 120 {
+		t.Errorf("report %+v", r)
+	}
+	if disk.Ops() != before {
+		t.Error("Check changed something")
+	}
+	r, err = Check(newFS(t), testDir, CheckOptions{})
+	must(t, err)
+	if !r.OK() || len(r.Problems) > 0 {
+		t.Errorf("empty directory: %+v", r)
+	}
+	if leaks := disk.Leaks(); len(leaks) > 0 {
+		t.Error("open files:", leaks)
+	}
+}
+
+// TestRepair damages one file after the other in many places: Check names the file, Repair makes the directory one
+// that opens, keeps what it cut, and finds nothing to do a second time.
+func TestRepair(t *testing.T) {
+	model, clean, opts := sampleDir(t)
+	var files []string
+	for _, sub := range []string{"", logDirName, imageDirName} {
+		names, err := clean.List(filepath.Join(testDir, sub))
+		must(t, err)
+		for _, name := range names {
+			path := filepath.Join(testDir, sub, name)
+			if info, err := clean.Stat(path); err == nil && !info.IsDir() && name != lockName {
+				files = append(files, path)
+			}
+		}
+	}
+	for _, path := range files {
+		whole, err := vfs.ReadFile(clean, path, 1<<20)
+		must(t, err)
+		for _, off := range []int{-1, 0, 9, 70, 100, 150, 200, 300, 400, 500, 700, 900} {
+			if off >= len(whole) || off > 0 && allZero(whole[off:]) {
+				continue
+			}
+			disk := clean.Kill()
+			if off < 0 {
+				must(t, disk.Remove(path))
+			} else {
+				damage(t, disk, path, int64(off))
+			}
+			what := fmt.Sprintf("%s byte %d", path, off)
+			r, err := Check(disk, testDir, CheckOptions{})
+			must(t, err)
+			if len(r.Problems) == 0 && off >= 0 {
+				t.Fatalf("%s: Check found nothing", what)
+			}
+			var said []string
+			if err := Repair(disk, testDir, func(s string) { said = append(said, s) }); err != nil {
+				t.Fatalf("%s: repair: %v\n%s", what, err, strings.Join(said, "\n"))
+			}
+			repaired := len(said) > 0
+			if repaired && off >= 0 {
+				if kept := findBroken(t, disk); len(kept) == 0 {
+					t.Fatalf("%s: nothing was kept:\n%s", what, strings.Join(said, "\n"))
+				}
+			}
+			if again, err := Check(disk, testDir, CheckOptions{}); err != nil || !again.OK() {
+				t.Fatalf("%s: after repair: %v %+v\n%s", what, err, again, strings.Join(said, "\n"))
+			}
+			reopen(t, disk, opts, &model, what)
+			must(t, Repair(disk, testDir, func(s string) { t.Errorf("%s: second repair: %s", what, s) }))
+			if leaks := disk.Leaks(); len(leaks) > 0 {
+				t.Fatal("open files:", leaks)
+			}
+		}
+	}
+}
+
+// reopen opens a repaired directory as the engine does, and checks that what it replays are true records and that new
+// ones are found again.
+func reopen(t *testing.T, disk *vfs.Sim, opts LogOptions, m *model, what string) {
+	t.Helper()
+	d, err := OpenDir(disk, testDir)
+	must(t, err)
+	defer d.Close()
+	opts.FS, opts.KnownDurable, opts.Create, opts.History = disk, d.KnownDurable(), false, History{}
+	var from uint64
+	if ms := d.Manifests(); len(ms) > 0 {
+		from = ms[0].Replay
+	}
+	want := map[uint64]string{}
+	for i, pos := range m.pos {
+		want[pos] = m.text[i]
+	}
+	l, rec, err := OpenLog(opts, from, func(pos uint64, r *Record) error {
+		if want[pos] != recordText(r) {
+			return fmt.Errorf("at %d: got %s, want %s", pos, recordText(r), want[pos])
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("%s: open after repair: %v", what, err)
+	}
+	pos := l.AppendSet(9, 9, 9, 9)
+	must(t, l.Commit(pos))
+	must(t, l.Close())
+	found := false
+	l, _, err = OpenLog(opts, rec.End, func(_ uint64, r *Record) error {
+		found = found || r.Counter == 9
+		return nil
+	})
+	must(t, err)
+	if !found {
+		t.Fatalf("%s: a record after the repair is lost", what)
+	}
+	must(t, l.Close())
+}
+
+func findBroken(t *testing.T, disk vfs.FS) (found []string) {
+	for _, sub := range []string{"", logDirName, imageDirName} {
+		names, err := disk.List(filepath.Join(testDir, sub))
+		must(t, err)
+		for _, name := range names {
+			if isBroken(name) {
+				found = append(found, name)
+			}
+		}
+	}
+	return found
+}
+
+func TestRepairRefuses(t *testing.T) {
+	_, disk, _ := sampleDir(t)
+	d, err := OpenDir(disk, testDir)
+	must(t, err)
+	if err := Repair(disk, testDir, func(string) {}); !errors.Is(err, vfs.ErrLocked) {
+		t.Error("open directory: got", err)
+	}
+	must(t, d.Close())
+	segs, err := listSegments(disk, testDir)
+	must(t, err)
+	must(t, disk.Remove(segs[0].path))
+	generations, err := listManifests(disk, testDir)
+	must(t, err)
+	for _, g := range generations {
+		damage(t, disk, filepath.Join(testDir, ManifestName(g)), 30)
+	}
+	if err := Repair(disk, testDir, func(string) {}); !errors.Is(err, ErrUnrepairable) {
+		t.Error("nothing to start from: got", err)
+	}
+	if broken := findBroken(t, disk); len(broken) > 0 {
+		t.Error("changed although it cannot be repaired:", broken)
+	}
+}
