@@ -1,0 +1,254 @@
+package server
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/counterd/counterd/counter"
+)
+
+// Commands about the server as a whole, and those of Redis that have one possible answer here.
+
+func serverCommands() []*command {
+	const admins = admin | noscript | loading | stale
+	server := func(name string, arity int, flags flag, since, syntax, summary string, run func(*client, [][]byte)) *command {
+		return &command{name: name, arity: arity, flags: flags, group: "server", since: since, complexity: "O(1)", syntax: syntax, summary: summary, run: run}
+	}
+	cluster := func(name string, arity int, flags flag, syntax string) *command {
+		return &command{name: name, arity: arity, flags: flags, group: "cluster", since: "3.0.0", complexity: "O(1)", syntax: syntax,
+			summary: "Answers an error: this is not a cluster.", run: refuse("ERR This instance has cluster support disabled")}
+	}
+	expire := func(name, since, syntax string) *command {
+		return &command{name: name, arity: -3, flags: write | fast, first: 1, last: 1, step: 1, group: "generic", since: since, complexity: "O(1)",
+			syntax: syntax + " [NX | XX | GT | LT]", summary: "Answers an error: counters do not expire.", run: refuse("ERR counters do not expire")}
+	}
+	function := func(name string, flags flag, syntax, summary string, run func(*client, [][]byte)) *command {
+		return &command{name: "function|" + name, arity: -2, flags: flags, group: "scripting", since: "7.0.0", complexity: "O(1)", syntax: syntax, summary: summary, run: run}
+	}
+	return append(persistenceCommands(),
+		commandCommand(), clientCommand(), configCommand(), slowlogCommand(), latencyCommand(), memoryCommand(), objectCommand(), aclCommand(),
+		server("info", -1, loading|stale, "1.0.0", "[section [section ...]]", "Describes the server and its totals.", runInfo),
+		server("time", 1, loading|stale|fast, "2.6.0", "", "Returns the time as unix seconds and microseconds.", runTime),
+		server("role", 1, noscript|loading|stale|fast, "2.8.12", "", "Returns that this is a master without replicas.", runRole),
+		server("shutdown", -1, admins|nomulti, "1.0.0", "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]", "Ends the server when everything it has read is answered.", runShutdown),
+		server("replicaof", 3, admin|noscript|stale, "5.0.0", "host port", "Takes NO ONE: there is no replication.", runReplicaOf),
+		server("slaveof", 3, admin|noscript|stale, "1.0.0", "host port", "The same as REPLICAOF.", runReplicaOf),
+		server("failover", -1, admin|noscript|stale, "6.2.0", "[TO host port] [ABORT] [TIMEOUT milliseconds]", "Answers an error: there are no replicas.", runFailover),
+		container("module", "server", "4.0.0", "There are no modules.",
+			server("module|list", 2, admin|noscript, "4.0.0", "", "Returns an empty list.", runEmptyList)),
+		container("function", "scripting", "7.0.0", "There are no functions.",
+			function("list", noscript, "[LIBRARYNAME pattern] [WITHCODE]", "Returns an empty list.", runEmptyList),
+			function("flush", write|noscript, "[ASYNC | SYNC]", "Answers OK.", runOK)),
+		&command{name: "wait", arity: 3, flags: noscript, group: "generic", since: "3.0.0", complexity: "O(1)", syntax: "numreplicas timeout",
+			summary: "Returns 0 at once, the number of replicas that have the connection's writes.", run: runWait},
+		&command{name: "waitaof", arity: 4, flags: noscript, group: "generic", since: "7.2.0", complexity: "O(1)", syntax: "numlocal numreplicas timeout",
+			summary: "Returns at once that neither this server's log nor a replica has the connection's writes.", run: runWaitAOF},
+		cluster("cluster", -2, loading|stale, "subcommand [argument [argument ...]]"), cluster("readonly", 1, loading|stale|fast, ""),
+		cluster("readwrite", 1, loading|stale|fast, ""), cluster("asking", 1, loading|stale|fast, ""),
+		expire("expire", "1.0.0", "key seconds"), expire("pexpire", "2.6.0", "key milliseconds"),
+		expire("expireat", "1.2.0", "key unix-time-seconds"), expire("pexpireat", "2.6.0", "key unix-time-milliseconds"),
+		&command{name: "persist", arity: 2, flags: write | fast, first: 1, last: 1, step: 1, group: "generic", since: "2.2.0", complexity: "O(1)", syntax: "key",
+			summary: "Returns 0: counters do not expire.", run: runZero},
+		&command{name: "expiretime", arity: 2, flags: readonly | fast, first: 1, last: 1, step: 1, group: "generic", since: "7.0.0", complexity: "O(1)", syntax: "key",
+			summary: "Returns -1 for a key that exists, as counters do not expire, else -2.", plan: planTTL},
+		&command{name: "pexpiretime", arity: 2, flags: readonly | fast, first: 1, last: 1, step: 1, group: "generic", since: "7.0.0", complexity: "O(1)", syntax: "key",
+			summary: "The same as EXPIRETIME.", plan: planTTL},
+	)
+}
+
+// container is a command that only has subcommands. It gets HELP.
+func container(name, group, since, summary string, sub ...*command) *command {
+	help := &command{name: name + "|help", arity: 2, flags: loading | stale, group: group, since: since, complexity: "O(1)",
+		summary: "Lists the subcommands.", run: runHelp}
+	return &command{name: name, arity: -2, group: group, since: since, complexity: "Depends on subcommand.", summary: summary, sub: append(sub, help)}
+}
+
+// runHelp answers HELP of any container, in the layout of Redis: a line for the use, indented ones for the meaning.
+func runHelp(c *client, args [][]byte) {
+	cmd := c.srv.commands.find(args[0])
+	c.array(2*len(cmd.sub) + 1)
+	line := func(s string) { c.out = append(append(append(c.out, '+'), s...), "\r\n"...) }
+	line(strings.ToUpper(cmd.name) + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")
+	for _, s := range cmd.sub {
+		line(strings.TrimSpace(strings.ToUpper(s.name[len(cmd.name)+1:]) + " " + s.syntax))
+		line("    " + s.summary)
+	}
+}
+
+// refuse makes a command that answers an error.
+func refuse(text string) func(*client, [][]byte) {
+	return func(c *client, _ [][]byte) { c.error(text) }
+}
+
+func runOK(c *client, _ [][]byte) { c.ok() }
+
+func runZero(c *client, _ [][]byte) { c.integer(0) }
+
+func runEmptyList(c *client, _ [][]byte) { c.array(0) }
+
+func runTime(c *client, _ [][]byte) {
+	now := time.Now()
+	c.array(2)
+	c.bulk(strconv.FormatInt(now.Unix(), 10))
+	c.bulk(strconv.Itoa(now.Nanosecond() / 1000))
+}
+
+func runRole(c *client, _ [][]byte) {
+	c.array(3)
+	c.bulk("master")
+	c.integer(0)
+	c.array(0)
+}
+
+// runShutdown: SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]. There is no answer but the end of the connection. The log is made durable in any
+// case; SAVE makes a snapshot before, so that the next start is quick.
+func runShutdown(c *client, args [][]byte) {
+	save, nosave, abort := false, false, false
+	for _, a := range args[1:] {
+		switch {
+		case equalFold(a, "SAVE"):
+			save = true
+		case equalFold(a, "NOSAVE"):
+			nosave = true
+		case equalFold(a, "ABORT"):
+			abort = true
+		case equalFold(a, "NOW"), equalFold(a, "FORCE"): // there are neither replicas nor saves to wait for
+		default:
+			c.error(errSyntax)
+			return
+		}
+	}
+	switch {
+	case save && nosave, abort && len(args) > 2:
+		c.error(errSyntax)
+	case abort:
+		c.error("ERR No shutdown in progress.")
+	case save && !c.srv.store().Durable():
+		c.error(errMemoryOnly)
+	default:
+		if save {
+			if err := c.srv.store().Snapshot(); err != nil && !errors.Is(err, counter.ErrBusy) {
+				c.srv.log.Error("not shut down, as SHUTDOWN SAVE could not save", "client", c.id, "error", err)
+				c.error("ERR Errors trying to SHUTDOWN. Check logs.")
+				return
+			}
+		}
+		c.srv.log.Info("shutdown asked for", "client", c.id)
+		c.closed = true
+		c.srv.terminated.Do(func() { go c.srv.Terminate() })
+	}
+}
+
+// runReplicaOf: REPLICAOF NO ONE, as Sentinel sends it to a master.
+func runReplicaOf(c *client, args [][]byte) {
+	if equalFold(args[1], "NO") && equalFold(args[2], "ONE") {
+		c.ok()
+		return
+	}
+	if port, ok := number(args[2]); !ok || port < 0 || port > 65535 {
+		c.error("ERR Invalid master port")
+		return
+	}
+	c.error("ERR there is no replication in this version: this server can only be a master")
+}
+
+func runFailover(c *client, args [][]byte) {
+	if len(args) == 2 && equalFold(args[1], "ABORT") {
+		c.error("ERR No failover in progress.")
+		return
+	}
+	c.error("ERR FAILOVER requires connected replicas.")
+}
+
+// timeout checks a time in milliseconds; text is the error.
+func timeout(b []byte) (text string) {
+	n, ok := number(b)
+	switch {
+	case !ok:
+		return "ERR timeout is not an integer or out of range"
+	case n < 0:
+		return "ERR timeout is negative"
+	}
+	return ""
+}
+
+// runWait: WAIT numreplicas timeout. Waiting would not make replicas, so it does not wait.
+func runWait(c *client, args [][]byte) {
+	if _, ok := number(args[1]); !ok {
+		c.error(errNotInteger)
+		return
+	}
+	if text := timeout(args[2]); text != "" {
+		c.error(text)
+		return
+	}
+	c.integer(0)
+}
+
+// runWaitAOF: WAITAOF numlocal numreplicas timeout.
+func runWaitAOF(c *client, args [][]byte) {
+	local, ok := number(args[1])
+	_, ok2 := number(args[2])
+	text := timeout(args[3])
+	switch {
+	case !ok || local < 0 || local > 1:
+		c.error("ERR value is out of range, value must between 0 and 1")
+	case !ok2:
+		c.error(errNotInteger)
+	case text != "":
+		c.error(text)
+	case local > 0:
+		c.error("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.")
+	default:
+		c.array(2)
+		c.integer(0)
+		c.integer(0)
+	}
+}
+
+func objectCommand() *command {
+	sub := func(name, since, summary string, plan func(*client, [][]byte)) *command {
+		return &command{name: "object|" + name, arity: 3, flags: readonly, first: 2, last: 2, step: 1, group: "generic", since: since, complexity: "O(1)",
+			syntax: "key", summary: summary, plan: plan}
+	}
+	return container("object", "generic", "2.2.3", "Tells how keys are stored.",
+		sub("encoding", "2.2.3", "Returns int for a number and listpack for an item: both are packed bits in truth.", planObject(replyEncoding)),
+		sub("refcount", "2.2.3", "Returns 1.", planObject(func(c *client, _ *owed) { c.integer(1) })),
+		sub("idletime", "2.2.3", "Answers an error: accesses are not recorded.", planObject(func(c *client, _ *owed) { c.error("ERR idle times are not tracked") })),
+		sub("freq", "4.0.0", "Answers an error: accesses are not counted.", planObject(func(c *client, _ *owed) {
+			c.error("ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies " +
+				"at runtime LRU and LFU data will take some time to adjust.")
+		})),
+	)
+}
+
+// planObject answers null for keys that are absent and reply for the others.
+func planObject(reply func(*client, *owed)) func(*client, [][]byte) {
+	found := func(c *client, o *owed) {
+		if !c.batch.Op(int(o.op)).Found {
+			replyNull(c, o)
+			return
+		}
+		size := len(c.out)
+		if reply(c, o); c.out[size] == '-' {
+			c.srv.stats.errorReply(c.out[size:])
+		}
+	}
+	return func(c *client, args [][]byte) {
+		if k, ok := c.key(args[2]); ok {
+			c.owe(found, c.op(counter.OpExists, k, 0), 0)
+		} else {
+			c.owe(replyNull, 0, 0)
+		}
+	}
+}
+
+func replyEncoding(c *client, o *owed) {
+	if c.batch.Op(int(o.op)).Column < 0 {
+		c.bulk("listpack")
+		return
+	}
+	c.bulk("int")
+}

@@ -1,0 +1,423 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+	"net"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidwall/redcon"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
+	"github.com/counterd/counterd/counter"
+)
+
+// client is one connection: its protocol state and the batch of operations that its commands become.
+// Only the goroutine of the connection touches it, but for the fields said otherwise.
+type client struct {
+	srv  *Server
+	conn net.Conn
+	rd   *resp.Reader
+	out  []byte // replies not yet sent
+
+	// Commands that are operations on items are not executed one by one: they are planned, and run together.
+	store   *counter.Store // that batch is of
+	loading bool           // store is a placeholder
+	batch   *counter.Batch
+	owed    []owed // replies to give, in order, once the batch has run
+	runs    []run  // commands planned, for the statistics
+
+	proto  int // RESP version, 2 or 3
+	authed bool
+	closed bool // close after what is in out has been sent; execute nothing more
+	multi  transaction
+
+	lastName []byte // name of the last command, as sent
+	last     *command
+	executed *command // the last one that was not planned: a subcommand, where last is its container
+
+	silence          silence // CLIENT REPLY
+	noEvict, noTouch bool    // CLIENT NO-EVICT, NO-TOUCH
+	room             int     // bytes that the last read left free
+
+	id      int64
+	created time.Time
+	info    clientInfo  // what CLIENT LIST shows; has its own lock
+	dirty   atomic.Bool // a watched key changed; set by others
+	trusted atomic.Bool // a copy of authed for others
+
+	// In seconds of Server.clock, for the janitor; 0 = not so.
+	lastRead, partialSince, writingSince atomic.Int64
+}
+
+// owed is a reply that waits for the batch to run.
+type owed struct {
+	reply func(c *client, o *owed)
+	op    int32  // number of the first operation in the batch
+	n     int32  // how many, or another number for reply
+	text  string // of an error or status
+}
+
+// run counts neighbouring commands of one kind in a batch.
+type run struct {
+	cmd *command
+	n   int64
+}
+
+const (
+	// maxBatch operations are run at once. More gains nothing: 12-24 loads in flight hide all of a cache miss, and others wait.
+	maxBatch = 256
+	// maxOut is when replies are sent although more commands are waiting.
+	maxOut = 64 << 10
+	// retainOut is the largest reply buffer that an idle connection keeps.
+	retainOut = 16 << 10
+)
+
+// process executes every complete command that has been read.
+func (c *client) process() error {
+	for !c.closed {
+		args, err := c.rd.Next()
+		if err == resp.ErrIncomplete {
+			break
+		}
+		if err != nil {
+			c.flush()
+			c.out = resp.AppendError(c.out, "ERR "+err.Error())
+			c.closed = true
+			break
+		}
+		if c.silence.skip {
+			c.skipped(args)
+		} else {
+			c.command(args)
+		}
+		if c.batch.Len() >= maxBatch || len(c.owed) >= 4*maxBatch {
+			c.flush()
+		}
+		if len(c.out) >= maxOut {
+			if err := c.send(); err != nil {
+				return err
+			}
+		}
+	}
+	c.flush()
+	return c.send()
+}
+
+// command plans, queues or executes one command.
+func (c *client) command(args [][]byte) {
+	cmd := c.last
+	if cmd == nil || !bytes.Equal(args[0], c.lastName) {
+		cmd = c.srv.commands.find(args[0])
+		c.lastName, c.last = append(c.lastName[:0], args[0]...), cmd
+	}
+	if c.store != c.srv.current.Load() {
+		c.begin()
+	}
+	if cmd != nil && cmd.plan != nil && cmd.arityOK(len(args)) && c.authed && !c.multi.active && !c.loading {
+		c.plan(cmd, args)
+		return
+	}
+	c.flush()
+	cmd, ok := c.check(cmd, args)
+	switch {
+	case !ok:
+		c.multi.failed = c.multi.active
+	case c.multi.active && cmd.flags&now == 0:
+		c.multi.queue(c, cmd, args)
+	default:
+		c.execute(cmd, args)
+	}
+}
+
+// begin makes the connection's batch for the store being served: when it comes, and when loading has ended.
+func (c *client) begin() {
+	c.flush()
+	c.loading = c.srv.progress.active.Load() // before the store: it is there when this is false
+	c.store = c.srv.current.Load()
+	c.batch = c.store.NewBatch()
+}
+
+// plan adds the operations of cmd to the batch.
+func (c *client) plan(cmd *command, args [][]byte) {
+	if !c.batch.Opened() {
+		c.batch.Reset()
+		if err := c.batch.Begin(); err != nil {
+			c.out = resp.AppendError(c.out, "ERR "+err.Error())
+			return
+		}
+	}
+	if n := len(c.runs); n > 0 && c.runs[n-1].cmd == cmd {
+		c.runs[n-1].n++
+	} else {
+		c.runs = append(c.runs, run{cmd, 1})
+	}
+	cmd.plan(c, args)
+}
+
+// execute runs a command that was checked. Everything before it has been answered.
+func (c *client) execute(cmd *command, args [][]byte) {
+	if cmd.plan != nil {
+		c.plan(cmd, args)
+		c.flush()
+		return
+	}
+	began := time.Now()
+	size := len(c.out)
+	c.executed = cmd
+	cmd.run(c, args)
+	took := time.Since(began)
+	cmd.account(1, took)
+	if len(c.out) > size && c.out[size] == '-' {
+		c.failed(cmd, c.out[size:])
+	}
+	c.srv.slow.note(c, cmd, args, took)
+}
+
+// flush runs the batch and appends the replies that are owed.
+func (c *client) flush() {
+	if len(c.owed) == 0 {
+		return
+	}
+	began := time.Now()
+	c.batch.Run()
+	c.srv.watches.touch(c.batch)
+	if !c.multi.executing {
+		c.batch.End()
+		if err := c.batch.Commit(); err != nil {
+			c.uncertain(err)
+			return
+		}
+	}
+	hits := int64(0)
+	for i := range c.batch.Len() {
+		if c.batch.Op(i).Found {
+			hits++
+		}
+	}
+	for i := range c.owed {
+		o := &c.owed[i]
+		o.reply(c, o)
+	}
+	clear(c.owed)
+	c.owed = c.owed[:0]
+	if cap(c.owed) > 8*maxBatch {
+		c.owed = nil
+	}
+	c.srv.stats.hits.Add(hits)
+	c.srv.stats.misses.Add(int64(c.batch.Len()) - hits)
+	c.account(time.Since(began))
+	c.batch.Reset()
+}
+
+// uncertain answers every command of the batch with an error: changes were made, but are not safe on disk.
+func (c *client) uncertain(err error) {
+	for _, r := range c.runs {
+		for range r.n {
+			c.storeError(err)
+		}
+	}
+	clear(c.owed)
+	c.owed = c.owed[:0]
+	c.account(0)
+	c.batch.Reset()
+}
+
+// storeError answers why the store refused something.
+func (c *client) storeError(err error) {
+	size := len(c.out)
+	c.error(storeErrorText(err))
+	c.srv.stats.errorReply(c.out[size:])
+}
+
+// storeErrorText begins with the word that tells clients what to do: MISCONF and OOM are given before any change, UNCERTAIN after one.
+func storeErrorText(err error) string {
+	var uncertain *counter.UncertainError
+	switch {
+	case errors.As(err, &uncertain):
+		return "UNCERTAIN " + err.Error()
+	case errors.Is(err, counter.ErrNotReady):
+		return "MISCONF Errors writing to the AOF file: " + err.Error()
+	case errors.Is(err, counter.ErrCold):
+		return "IOERR " + err.Error()
+	case errors.Is(err, counter.ErrNoMemory), errors.Is(err, counter.ErrMaxMemory):
+		return "OOM command not allowed: " + err.Error()
+	}
+	return "ERR " + err.Error()
+}
+
+// account spreads the time of a batch over its commands. One by one they are too short to be timed.
+func (c *client) account(took time.Duration) {
+	total := int64(0)
+	for _, r := range c.runs {
+		total += r.n
+	}
+	for _, r := range c.runs {
+		r.cmd.account(r.n, took*time.Duration(r.n)/time.Duration(total))
+	}
+	if len(c.runs) > 0 {
+		c.srv.slow.noteBatch(c, c.runs, total, took)
+	}
+	clear(c.runs)
+	c.runs = c.runs[:0]
+}
+
+// check finds the subcommand and refuses what must not be executed; then the error has been appended.
+func (c *client) check(cmd *command, args [][]byte) (*command, bool) {
+	if cmd == nil {
+		if equalFold(args[0], "POST") || equalFold(args[0], "HOST:") {
+			// A web page that makes a browser talk to this port: nothing after its headers must be executed.
+			c.srv.log.Warn("HTTP request refused, connection closed", "client", c.id)
+			c.closed = true
+			return nil, false
+		}
+		c.fail(nil, unknownCommand(args))
+		return nil, false
+	}
+	if cmd.sub != nil && len(args) > 1 {
+		sub := cmd.subcommand(args[1])
+		if sub == nil {
+			if !c.authed {
+				c.fail(cmd, errNoAuth)
+				return nil, false
+			}
+			c.fail(cmd, "ERR unknown subcommand '"+printable(args[1], 128)+"'. Try "+strings.ToUpper(cmd.name)+" HELP.")
+			return nil, false
+		}
+		cmd = sub
+	}
+	if !cmd.arityOK(len(args)) && cmd.is("exec") {
+		c.multi = transaction{}
+		c.srv.watches.remove(c)
+		c.fail(cmd, "EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command")
+		return nil, false
+	}
+	if !cmd.arityOK(len(args)) || cmd.run == nil && cmd.plan == nil {
+		c.fail(cmd, "ERR wrong number of arguments for '"+cmd.name+"' command")
+		return nil, false
+	}
+	if !c.authed && cmd.flags&noauth == 0 {
+		c.fail(cmd, errNoAuth)
+		return nil, false
+	}
+	if c.loading && cmd.flags&loading == 0 {
+		c.fail(cmd, errLoading)
+		return nil, false
+	}
+	if c.multi.active && cmd.flags&nomulti != 0 {
+		c.fail(cmd, "ERR Command not allowed inside a transaction")
+		return nil, false
+	}
+	return cmd, true
+}
+
+const errNoAuth = "NOAUTH Authentication required."
+
+// fail appends an error reply for a command that was refused before it ran.
+func (c *client) fail(cmd *command, text string) {
+	size := len(c.out)
+	c.out = resp.AppendError(c.out, text)
+	if cmd != nil {
+		cmd.rejected.Add(1)
+	}
+	c.srv.stats.errorReply(c.out[size:])
+}
+
+// failed counts an error reply of a command that ran.
+func (c *client) failed(cmd *command, reply []byte) {
+	cmd.failed.Add(1)
+	c.srv.stats.errorReply(reply)
+}
+
+// owe notes a reply to be given when the batch has run.
+func (c *client) owe(reply func(*client, *owed), op, n int) {
+	c.owed = append(c.owed, owed{reply: reply, op: int32(op), n: int32(n)})
+}
+
+// oweError notes an error reply for the command that is being planned.
+func (c *client) oweError(text string) {
+	c.runs[len(c.runs)-1].cmd.failed.Add(1)
+	c.owed = append(c.owed, owed{reply: replyError, text: text})
+}
+
+// send writes out to the connection.
+func (c *client) send() error {
+	c.hush()
+	if len(c.out) == 0 {
+		return nil
+	}
+	c.writingSince.Store(c.srv.clock.Load())
+	n, err := c.conn.Write(c.out)
+	c.writingSince.Store(0)
+	c.srv.stats.outBytes.Add(int64(n))
+	if cap(c.out) > retainOut {
+		c.out = nil
+	}
+	c.out = c.out[:0]
+	return err
+}
+
+// ok appends +OK.
+func (c *client) ok() { c.out = append(c.out, "+OK\r\n"...) }
+
+// error appends the error reply of a command that runs at once.
+func (c *client) error(text string) { c.out = resp.AppendError(c.out, text) }
+
+// bulk appends a bulk string.
+func (c *client) bulk(s string) { c.out = redcon.AppendBulkString(c.out, s) }
+
+// integer appends an integer.
+func (c *client) integer(n int64) { c.out = redcon.AppendInt(c.out, n) }
+
+// array appends the head of an array.
+func (c *client) array(n int) { c.out = redcon.AppendArray(c.out, n) }
+
+// withStore calls f with an open batch: the transaction's while EXEC runs, else one opened for the call.
+// f must not use c.plan.
+func (c *client) withStore(exclusive bool, f func(b *counter.Batch) error) error {
+	if c.batch.Opened() {
+		return f(c.batch)
+	}
+	var err error
+	if exclusive {
+		err = c.batch.BeginExclusive()
+	} else {
+		err = c.batch.Begin()
+	}
+	if err != nil {
+		return err
+	}
+	err = f(c.batch)
+	c.batch.End()
+	if err != nil {
+		return err
+	}
+	return c.batch.Commit()
+}
+
+// unknownCommand is Redis's text, with at most 128 bytes of the name and of the arguments.
+func unknownCommand(args [][]byte) string {
+	var b strings.Builder
+	b.WriteString("ERR unknown command '" + printable(args[0], 128) + "', with args beginning with: ")
+	n := 0
+	for _, a := range args[1:] {
+		if n >= 128 {
+			break
+		}
+		part := printable(a, 128-n)
+		n += len(part) + 3
+		b.WriteString("'" + part + "' ")
+	}
+	return b.String()
+}
+
+// printable cuts b to n bytes; it ends at a NUL, as C strings do.
+func printable(b []byte, n int) string {
+	b = b[:min(len(b), n)]
+	if i := bytes.IndexByte(b, 0); i >= 0 {
+		b = b[:i]
+	}
+	return string(b)
+}

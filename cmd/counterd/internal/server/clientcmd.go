@@ -1,0 +1,223 @@
+package server
+
+import (
+	"strings"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
+)
+
+// CLIENT. What counterd has not (client side caching, announcements of maintenance) is an unknown subcommand, as in a Redis
+// that has it not: clients then go on without.
+
+func clientCommand() *command {
+	const flags = noscript | loading | stale
+	sub := func(name string, arity int, extra flag, since, syntax, summary string, run func(*client, [][]byte)) *command {
+		return &command{name: "client|" + name, arity: arity, flags: flags | extra, group: "connection", since: since, complexity: "O(1)",
+			syntax: syntax, summary: summary, run: run}
+	}
+	list := sub("list", -2, admin, "2.4.0", "[TYPE type] [ID client-id [client-id ...]]", "Describes all connections, one a line.", runClientList)
+	kill := sub("kill", -3, admin, "2.4.0", "old-address | [ID client-id] [TYPE type] [ADDR address] [LADDR address] [USER username] [SKIPME yes-or-no] [MAXAGE maxage]",
+		"Closes connections.", runClientKill)
+	list.complexity, kill.complexity = "O(N)", "O(N)"
+	return container("client", "connection", "2.4.0", "Shows and changes connections.", list, kill,
+		sub("info", 2, 0, "6.2.0", "", "Describes this connection, as CLIENT LIST does.", runClientInfo),
+		sub("id", 2, 0, "5.0.0", "", "Returns the number of this connection.", runClientID),
+		sub("getname", 2, 0, "2.6.9", "", "Returns the name of this connection.", runClientGetName),
+		sub("setname", 3, 0, "2.6.9", "connection-name", "Names this connection.", runClientSetName),
+		sub("setinfo", 4, 0, "7.2.0", "LIB-NAME libname | LIB-VER libver", "Tells the name or version of the client library.", runClientSetInfo),
+		sub("getredir", 2, 0, "6.0.0", "", "Returns -1: there is no client side caching.", func(c *client, _ [][]byte) { c.integer(-1) }),
+		sub("no-evict", 3, admin, "7.0.0", "ON | OFF", "Notes the wish to be kept. Connections are never closed for want of memory.", runClientNoEvict),
+		sub("no-touch", 3, 0, "7.2.0", "ON | OFF", "Notes the wish not to count as an access. Accesses are not counted.", runClientNoTouch),
+		sub("reply", 3, nomulti, "3.2.0", "ON | OFF | SKIP", "Turns replies off and on, or leaves out the next one.", runClientReply),
+		sub("unblock", -3, admin, "5.0.0", "client-id [TIMEOUT | ERROR]", "Returns 0: no command blocks its connection.", runClientUnblock),
+		sub("pause", -3, admin, "3.0.0", "timeout [WRITE | ALL]", "Answers an error: connections cannot be paused.", refuse("ERR CLIENT PAUSE is not supported: connections cannot be paused")),
+		sub("unpause", 2, admin, "6.2.0", "", "Answers OK: no connection is paused.", runOK),
+	)
+}
+
+// runClientList: CLIENT LIST [TYPE type | ID client-id [client-id ...]].
+func runClientList(c *client, args [][]byte) {
+	var f clientFilter
+	switch options := args[2:]; {
+	case len(options) == 0:
+	case equalFold(options[0], "TYPE") && len(options) == 2:
+		if text := f.setKind(options[1]); text != "" {
+			c.error(text)
+			return
+		}
+	case equalFold(options[0], "ID") && len(options) > 1:
+		f.ids = make(map[int64]bool)
+		for _, a := range options[1:] {
+			id, ok := number(a)
+			if !ok {
+				c.error("ERR Invalid client ID")
+				return
+			}
+			f.ids[id] = true
+		}
+	default:
+		c.error(errSyntax)
+		return
+	}
+	c.publish(sizeOf(args))
+	var b strings.Builder
+	for _, other := range c.srv.connected() {
+		if f.match(other) {
+			b.WriteString(other.line())
+			b.WriteByte('\n')
+		}
+	}
+	c.out = resp.AppendVerbatim(c.out, c.proto, "txt", b.String())
+}
+
+func runClientInfo(c *client, args [][]byte) {
+	c.publish(sizeOf(args))
+	c.out = resp.AppendVerbatim(c.out, c.proto, "txt", c.line()+"\n")
+}
+
+func sizeOf(args [][]byte) (n int) {
+	for _, a := range args {
+		n += len(a)
+	}
+	return n
+}
+
+func runClientID(c *client, _ [][]byte) { c.integer(c.id) }
+
+func runClientGetName(c *client, _ [][]byte) {
+	if name, _, _ := c.info.names(); name != "" {
+		c.bulk(name)
+	} else {
+		c.out = resp.AppendNull(c.out, c.proto)
+	}
+}
+
+func runClientSetName(c *client, args [][]byte) {
+	if !c.info.setName(args[2]) {
+		c.error(errBadName)
+		return
+	}
+	c.ok()
+}
+
+func runClientSetInfo(c *client, args [][]byte) {
+	i := &c.info
+	field := &i.lib
+	switch {
+	case equalFold(args[2], "LIB-NAME"):
+	case equalFold(args[2], "LIB-VER"):
+		field = &i.ver
+	default:
+		c.error("ERR Unrecognized option '" + printable(args[2], 128) + "'")
+		return
+	}
+	if !printableWord(args[3]) {
+		c.error("ERR " + printable(args[2], 128) + " cannot contain spaces, newlines or special characters.")
+		return
+	}
+	i.mu.Lock()
+	*field = string(args[3])
+	i.mu.Unlock()
+	c.ok()
+}
+
+// runClientKill: CLIENT KILL addr answers OK or an error; with filters it answers the number of connections.
+func runClientKill(c *client, args [][]byte) {
+	if len(args) == 3 {
+		f := clientFilter{addr: string(args[2])}
+		if f.addr == "" || c.kill(&f) == 0 {
+			c.error("ERR No such client")
+			return
+		}
+		c.ok()
+		return
+	}
+	f, text := parseKill(c, args[2:])
+	if text != "" {
+		c.error(text)
+		return
+	}
+	c.integer(int64(c.kill(&f)))
+}
+
+// onOff reads ON or OFF into v.
+func (c *client) onOff(arg []byte, v *bool) {
+	switch {
+	case equalFold(arg, "ON"):
+		*v = true
+	case equalFold(arg, "OFF"):
+		*v = false
+	default:
+		c.error(errSyntax)
+		return
+	}
+	c.ok()
+}
+
+func runClientNoEvict(c *client, args [][]byte) { c.onOff(args[2], &c.noEvict) }
+
+func runClientNoTouch(c *client, args [][]byte) { c.onOff(args[2], &c.noTouch) }
+
+func runClientUnblock(c *client, args [][]byte) {
+	switch {
+	case len(args) > 4:
+		c.error("ERR wrong number of arguments for 'client|unblock' command")
+		return
+	case len(args) == 4 && !equalFold(args[3], "TIMEOUT") && !equalFold(args[3], "ERROR"):
+		c.error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
+		return
+	}
+	if _, ok := number(args[2]); !ok {
+		c.error(errNotInteger)
+		return
+	}
+	c.integer(0)
+}
+
+// silence is the state of CLIENT REPLY.
+type silence struct {
+	off  bool // replies are made, counted, and not sent
+	from int  // with off: what is in out from here on is not to be sent
+	skip bool // the next command's reply is left out
+}
+
+// runClientReply: CLIENT REPLY ON | OFF | SKIP. Only ON is answered.
+func runClientReply(c *client, args [][]byte) {
+	switch s := &c.silence; {
+	case equalFold(args[2], "ON"):
+		c.speak()
+		c.ok()
+	case equalFold(args[2], "OFF"):
+		if !s.off {
+			s.off, s.from = true, len(c.out)
+		}
+	case equalFold(args[2], "SKIP"):
+		s.skip = !s.off
+	default:
+		c.error(errSyntax)
+	}
+}
+
+// hush drops from out what CLIENT REPLY OFF keeps from the client.
+func (c *client) hush() {
+	if c.silence.off {
+		c.out = c.out[:c.silence.from]
+		c.silence.from = 0
+	}
+}
+
+// speak ends CLIENT REPLY OFF.
+func (c *client) speak() {
+	c.hush()
+	c.silence = silence{}
+}
+
+// skipped executes a command whose reply CLIENT REPLY SKIP leaves out.
+func (c *client) skipped(args [][]byte) {
+	c.flush()
+	c.silence.skip = false
+	size := len(c.out)
+	c.command(args)
+	c.flush()
+	c.out = c.out[:size]
+}

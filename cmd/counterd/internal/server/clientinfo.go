@@ -1,0 +1,285 @@
+package server
+
+import (
+	"cmp"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// clientInfo is what others may know of a connection. Its goroutine publishes the state once a read, not once a command.
+type clientInfo struct {
+	mu    sync.Mutex
+	name  string
+	lib   string
+	ver   string
+	state clientState
+}
+
+// clientState is how a connection was when it had last answered what it had read.
+type clientState struct {
+	cmd      *command // the last one, nil before the first
+	proto    int
+	multi    int // commands queued, -1 outside of MULTI
+	multiMem int // bytes of them
+	queryBuf int // bytes of a command that is not complete
+	queryGap int // free bytes behind them
+	argsMem  int // bytes of the arguments of the command being executed
+	outLen   int // bytes of replies not sent
+	outSize  int // room for replies
+	noEvict  bool
+	noTouch  bool
+}
+
+// maxAttribute bounds the names that a client gives itself, in bytes: each connection keeps three.
+const maxAttribute = 1024
+
+// printableWord tells whether b has neither spaces nor special characters, and is not too long.
+func printableWord(b []byte) bool {
+	for _, ch := range b {
+		if ch < '!' || ch > '~' {
+			return false
+		}
+	}
+	return len(b) <= maxAttribute
+}
+
+// setName sets the name; false when it has spaces or special characters, or is too long.
+func (i *clientInfo) setName(name []byte) bool {
+	if !printableWord(name) {
+		return false
+	}
+	i.mu.Lock()
+	i.name = string(name)
+	i.mu.Unlock()
+	return true
+}
+
+// names returns what CLIENT SETNAME and SETINFO set.
+func (i *clientInfo) names() (name, lib, ver string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.name, i.lib, i.ver
+}
+
+func (i *clientInfo) reset() {
+	i.mu.Lock()
+	i.name = ""
+	i.mu.Unlock()
+}
+
+// publish tells others how the connection is. Only its goroutine may call it. argsMem is the size of the arguments of the command
+// that is being executed.
+func (c *client) publish(argsMem int) {
+	cmd := c.last
+	if cmd != nil && cmd.sub != nil && c.executed != nil && strings.HasPrefix(c.executed.name, cmd.name+"|") {
+		cmd = c.executed
+	}
+	s := clientState{
+		cmd: cmd, proto: c.proto, multi: -1, queryBuf: c.rd.Buffered(), queryGap: c.room, argsMem: argsMem, outLen: len(c.out), outSize: cap(c.out),
+		noEvict: c.noEvict, noTouch: c.noTouch,
+	}
+	if c.multi.active {
+		s.multi, s.multiMem = len(c.multi.queued), c.multi.bytes
+	}
+	c.info.mu.Lock()
+	c.info.state = s
+	c.info.mu.Unlock()
+}
+
+// connected returns all connections by id.
+func (s *Server) connected() []*client {
+	s.mu.Lock()
+	list := make([]*client, 0, len(s.clients))
+	for _, c := range s.clients {
+		list = append(list, c)
+	}
+	s.mu.Unlock()
+	slices.SortFunc(list, func(a, b *client) int { return cmp.Compare(a.id, b.id) })
+	return list
+}
+
+// kind is the client's type in CLIENT LIST and CLIENT KILL.
+func (c *client) kind() string { return "normal" }
+
+// addr is the address of the client, as CLIENT LIST shows it and CLIENT KILL takes it.
+func (c *client) addr() string {
+	if c.local() {
+		return c.laddr()
+	}
+	return c.conn.RemoteAddr().String()
+}
+
+// laddr is the address that the client connected to.
+func (c *client) laddr() string {
+	if c.local() {
+		return c.conn.LocalAddr().String() + ":0"
+	}
+	return c.conn.LocalAddr().String()
+}
+
+// local tells whether the client came over a unix socket.
+func (c *client) local() bool {
+	_, ok := c.conn.LocalAddr().(*net.UnixAddr)
+	return ok
+}
+
+// descriptor is the number of the socket, -1 when it is closed or there is none.
+func (c *client) descriptor() int {
+	fd := -1
+	if conn, ok := c.conn.(syscall.Conn); ok {
+		if raw, err := conn.SyscallConn(); err == nil {
+			_ = raw.Control(func(n uintptr) { fd = int(n) }) // its only error is that the socket is closed
+		}
+	}
+	return fd
+}
+
+// line describes a connection as CLIENT LIST does. Anybody may call it.
+func (c *client) line() string {
+	c.info.mu.Lock()
+	name, lib, ver, s := c.info.name, c.info.lib, c.info.ver, c.info.state
+	c.info.mu.Unlock()
+	if s.proto == 0 { // it has sent nothing yet
+		s.proto, s.multi = 2, -1
+	}
+	cmd := "NULL"
+	if s.cmd != nil {
+		cmd = s.cmd.name
+	}
+	events := "r"
+	if c.writingSince.Load() != 0 {
+		events = "rw"
+	}
+	idle := max(0, c.srv.clock.Load()-c.lastRead.Load())
+	var b strings.Builder
+	fmt.Fprintf(&b, "id=%d addr=%s laddr=%s fd=%d name=%s age=%d idle=%d flags=%s db=0 sub=0 psub=0 ssub=0 multi=%d",
+		c.id, c.addr(), c.laddr(), c.descriptor(), name, int64(time.Since(c.created)/time.Second), idle, c.flags(s), s.multi)
+	fmt.Fprintf(&b, " qbuf=%d qbuf-free=%d argv-mem=%d multi-mem=%d rbs=%d rbp=%d obl=%d oll=0 omem=0 tot-mem=%d",
+		s.queryBuf, s.queryGap, s.argsMem, s.multiMem, s.outSize, s.outSize, s.outLen, s.memory())
+	fmt.Fprintf(&b, " events=%s cmd=%s user=default redir=-1 resp=%d lib-name=%s lib-ver=%s", events, cmd, s.proto, lib, ver)
+	return b.String()
+}
+
+// memory is what the connection's buffers hold.
+func (s *clientState) memory() int {
+	return s.queryBuf + s.queryGap + s.argsMem + s.multiMem + s.outSize
+}
+
+// flags are the letters of CLIENT LIST.
+func (c *client) flags(s clientState) string {
+	flags := make([]byte, 0, 8)
+	for _, f := range []struct {
+		set    bool
+		letter byte
+	}{{s.multi >= 0, 'x'}, {c.dirty.Load(), 'd'}, {c.local(), 'U'}, {s.noEvict, 'e'}, {s.noTouch, 'T'}} {
+		if f.set {
+			flags = append(flags, f.letter)
+		}
+	}
+	if len(flags) == 0 {
+		return "N"
+	}
+	return string(flags)
+}
+
+// clientFilter selects connections for CLIENT LIST and CLIENT KILL. Empty fields select all.
+type clientFilter struct {
+	ids         map[int64]bool
+	addr, laddr string
+	kind        string
+	maxAge      int64 // seconds; 0 = any
+	except      *client
+}
+
+func (f *clientFilter) match(c *client) bool {
+	switch {
+	case f.ids != nil && !f.ids[c.id], f.addr != "" && f.addr != c.addr(), f.laddr != "" && f.laddr != c.laddr(),
+		f.kind != "" && f.kind != c.kind(), f.maxAge > 0 && int64(time.Since(c.created)/time.Second) < f.maxAge:
+		return false
+	}
+	return c != f.except
+}
+
+// setKind reads a type of clients; text is the error.
+func (f *clientFilter) setKind(b []byte) (text string) {
+	switch kind := strings.ToLower(string(b)); kind {
+	case "normal", "pubsub", "master", "replica":
+		f.kind = kind
+	case "slave":
+		f.kind = "replica"
+	default:
+		return "ERR Unknown client type '" + printable(b, 128) + "'"
+	}
+	return ""
+}
+
+// parseKill reads the filter of CLIENT KILL: pairs of name and value. text is the error.
+func parseKill(c *client, args [][]byte) (f clientFilter, text string) {
+	f.except = c
+	if len(args)%2 != 0 {
+		return f, errSyntax
+	}
+	for i := 0; i < len(args) && text == ""; i += 2 {
+		v := args[i+1]
+		switch {
+		case equalFold(args[i], "ID"):
+			id, ok := number(v)
+			if !ok || id < 1 {
+				return f, "ERR client-id should be greater than 0"
+			}
+			f.ids = map[int64]bool{id: true}
+		case equalFold(args[i], "TYPE"):
+			text = f.setKind(v)
+		case equalFold(args[i], "ADDR"):
+			f.addr = string(v)
+		case equalFold(args[i], "LADDR"):
+			f.laddr = string(v)
+		case equalFold(args[i], "USER"):
+			if string(v) != "default" {
+				return f, "ERR No such user '" + printable(v, 128) + "'"
+			}
+		case equalFold(args[i], "SKIPME") && equalFold(v, "YES"):
+			f.except = c
+		case equalFold(args[i], "SKIPME") && equalFold(v, "NO"):
+			f.except = nil
+		case equalFold(args[i], "MAXAGE"):
+			age, err := strconv.ParseInt(string(v), 10, 64)
+			if err != nil {
+				return f, "ERR maxage is not an integer or out of range"
+			}
+			if age < 1 {
+				return f, "ERR maxage should be greater than 0"
+			}
+			f.maxAge = age
+		default:
+			return f, errSyntax
+		}
+	}
+	return f, text
+}
+
+// kill closes the connections that f selects and returns how many. The one that asks is closed after its answer.
+func (c *client) kill(f *clientFilter) int {
+	n := 0
+	for _, k := range c.srv.connected() {
+		if !f.match(k) {
+			continue
+		}
+		n++
+		if k == c {
+			c.closed = true
+		} else {
+			k.conn.Close()
+		}
+	}
+	if n > 0 {
+		c.srv.log.Info("connections killed", "number", n, "client", c.id)
+	}
+	return n
+}

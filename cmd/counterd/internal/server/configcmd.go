@@ -1,0 +1,82 @@
+package server
+
+import (
+	"strings"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
+)
+
+func configCommand() *command {
+	const flags = admin | noscript | loading | stale
+	return container("config", "server", "2.0.0", "Reads and changes the configuration.",
+		&command{name: "config|get", arity: -3, flags: flags, group: "server", since: "2.0.0", complexity: "O(N)", syntax: "pattern [pattern ...]",
+			summary: "Returns the parameters whose names match.", run: runConfigGet},
+		&command{name: "config|set", arity: -4, flags: flags, group: "server", since: "2.0.0", complexity: "O(N)", syntax: "parameter value [parameter value ...]",
+			summary: "Changes parameters, all of them or none, until the server ends.", run: runConfigSet},
+		&command{name: "config|resetstat", arity: 2, flags: flags, group: "server", since: "2.0.0", complexity: "O(number of commands)",
+			summary: "Sets the totals that INFO reports to 0.", run: runConfigResetStat},
+		&command{name: "config|rewrite", arity: 2, flags: flags, group: "server", since: "2.8.0", complexity: "O(1)",
+			summary: "Answers an error: the server runs without a configuration file.", run: refuse("ERR The server is running without a config file")},
+	)
+}
+
+// runConfigGet: CONFIG GET pattern [pattern ...]. A name that was asked for in capitals is answered so, as in Redis.
+func runConfigGet(c *client, args [][]byte) {
+	config := c.srv.config.get()
+	var found [][2]string
+	for i := range parameters {
+		p := &parameters[i]
+		for _, pattern := range args[2:] {
+			name := p.name
+			if strings.EqualFold(name, string(pattern)) {
+				name = string(pattern)
+			} else if !matchGlob(strings.ToLower(string(pattern)), name) {
+				continue
+			}
+			found = append(found, [2]string{name, p.get(&config)})
+			break
+		}
+	}
+	c.out = resp.AppendMap(c.out, c.proto, len(found))
+	for _, f := range found {
+		c.bulk(f[0])
+		c.bulk(f[1])
+	}
+}
+
+// runConfigSet: CONFIG SET parameter value [parameter value ...].
+func runConfigSet(c *client, args [][]byte) {
+	if len(args)%2 != 0 {
+		c.error(errSyntax)
+		return
+	}
+	pairs := make([]string, 0, len(args)-2)
+	names := make(map[string]bool)
+	for i, a := range args[2:] {
+		pairs = append(pairs, string(a))
+		if i%2 != 0 {
+			continue
+		}
+		name := strings.ToLower(string(a))
+		if names[name] {
+			c.error("ERR CONFIG SET failed (possibly related to argument '" + printable(a, 128) + "') - duplicate parameter")
+			return
+		}
+		names[name] = true
+	}
+	if err := c.srv.config.set(pairs); err != nil {
+		c.error("ERR " + err.Error())
+		return
+	}
+	c.srv.configured()
+	for i := 0; i < len(pairs); i += 2 {
+		c.srv.log.Info("configuration changed", "parameter", strings.ToLower(pairs[i]), "client", c.id)
+	}
+	c.ok()
+}
+
+func runConfigResetStat(c *client, _ [][]byte) {
+	c.srv.stats.reset()
+	c.srv.commands.each((*command).resetStats)
+	c.ok()
+}

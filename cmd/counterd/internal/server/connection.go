@@ -1,0 +1,188 @@
+package server
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"strings"
+
+	"github.com/tidwall/redcon"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
+)
+
+// Commands about the connection itself.
+
+func connectionCommands() []*command {
+	return []*command{
+		{name: "ping", arity: -1, flags: fast, group: "connection", since: "1.0.0", complexity: "O(1)",
+			summary: "Answers PONG, or the message.", syntax: "[message]", run: runPing},
+		{name: "echo", arity: 2, flags: fast | loading | stale, group: "connection", since: "1.0.0", complexity: "O(1)",
+			summary: "Answers the message.", syntax: "message", run: runEcho},
+		{name: "quit", arity: -1, flags: noscript | loading | stale | fast | noauth | now, group: "connection", since: "1.0.0", complexity: "O(1)",
+			summary: "Closes the connection.", run: runQuit},
+		{name: "reset", arity: 1, flags: noscript | loading | stale | fast | noauth | now, group: "connection", since: "6.2.0", complexity: "O(1)",
+			summary: "Brings the connection to the state of a new one.", run: runReset},
+		{name: "select", arity: 2, flags: loading | stale | fast, group: "connection", since: "1.0.0", complexity: "O(1)",
+			summary: "Takes 0: there is one database.", syntax: "index", run: runSelect},
+		{name: "hello", arity: -1, flags: noscript | loading | stale | fast | noauth, group: "connection", since: "6.0.0", complexity: "O(1)",
+			summary: "Chooses the version of the protocol, and may authenticate.", syntax: "[protover [AUTH username password] [SETNAME clientname]]", run: runHello},
+		{name: "auth", arity: -2, flags: noscript | loading | stale | fast | noauth, group: "connection", since: "1.0.0", complexity: "O(1)",
+			summary: "Authenticates the connection.", syntax: "[username] password", run: runAuth},
+	}
+}
+
+func runPing(c *client, args [][]byte) {
+	switch len(args) {
+	case 1:
+		c.out = append(c.out, "+PONG\r\n"...)
+	case 2:
+		c.out = redcon.AppendBulk(c.out, args[1])
+	default:
+		c.error("ERR wrong number of arguments for 'ping' command")
+	}
+}
+
+func runEcho(c *client, args [][]byte) { c.out = redcon.AppendBulk(c.out, args[1]) }
+
+func runQuit(c *client, _ [][]byte) {
+	c.ok()
+	c.closed = true
+}
+
+func runReset(c *client, _ [][]byte) {
+	c.multi = transaction{}
+	c.srv.watches.remove(c)
+	c.proto = 2
+	c.info.reset()
+	c.speak()
+	c.noEvict, c.noTouch = false, false
+	c.deauthenticate()
+	c.out = append(c.out, "+RESET\r\n"...)
+}
+
+func runSelect(c *client, args [][]byte) {
+	n, ok := number(args[1])
+	switch {
+	case !ok:
+		c.error(errNotInteger)
+	case n != 0:
+		c.error("ERR DB index is out of range")
+	default:
+		c.ok()
+	}
+}
+
+// Version is what INFO and HELLO report as the version of Redis whose commands and replies are followed: clients choose what they
+// send by it. counterd's own is ServerVersion.
+const Version = "7.0.15"
+
+// ServerVersion is counterd's own version.
+const ServerVersion = "0.1.0"
+
+// runHello: HELLO [protover [AUTH username password] [SETNAME clientname]].
+func runHello(c *client, args [][]byte) {
+	proto := c.proto
+	if len(args) > 1 {
+		n, ok := number(args[1])
+		if !ok {
+			c.error("ERR Protocol version is not an integer or out of range")
+			return
+		}
+		if n != 2 && n != 3 {
+			c.error("NOPROTO unsupported protocol version")
+			return
+		}
+		proto = int(n)
+	}
+	var user, pass, name []byte
+	for i := 2; i < len(args); i++ {
+		switch left := len(args) - i - 1; {
+		case equalFold(args[i], "AUTH") && left >= 2:
+			user, pass = args[i+1], args[i+2]
+			i += 2
+		case equalFold(args[i], "SETNAME") && left >= 1:
+			name = args[i+1]
+			i++
+		default:
+			c.error("ERR Syntax error in HELLO option '" + printable(args[i], 128) + "'")
+			return
+		}
+	}
+	if user != nil && !c.authenticate(user, pass) {
+		c.error(errWrongPass)
+		return
+	}
+	if !c.authed {
+		c.error("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option " +
+			"can be used to authenticate the client and select the RESP protocol version at the same time")
+		return
+	}
+	if name != nil && !c.info.setName(name) {
+		c.error(errBadName)
+		return
+	}
+	c.proto = proto
+	c.out = resp.AppendMap(c.out, proto, 7)
+	c.bulk("server")
+	c.bulk("redis")
+	c.bulk("version")
+	c.bulk(Version)
+	c.bulk("proto")
+	c.integer(int64(proto))
+	c.bulk("id")
+	c.integer(c.id)
+	c.bulk("mode")
+	c.bulk("standalone")
+	c.bulk("role")
+	c.bulk("master")
+	c.bulk("modules")
+	c.array(0)
+}
+
+const (
+	errWrongPass = "WRONGPASS invalid username-password pair or user is disabled."
+	errBadName   = "ERR Client names cannot contain spaces, newlines or special characters."
+)
+
+// runAuth: AUTH [username] password.
+func runAuth(c *client, args [][]byte) {
+	user, pass := []byte("default"), args[len(args)-1]
+	switch {
+	case len(args) > 3:
+		c.error(errSyntax)
+		return
+	case len(args) == 3:
+		user = args[1]
+	case c.srv.config.get().RequirePass == "":
+		c.error("ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?")
+		return
+	}
+	if !c.authenticate(user, pass) {
+		c.error(errWrongPass)
+		return
+	}
+	c.ok()
+}
+
+// authenticate checks the password in constant time. The one user is default; without a password any is right, as in Redis.
+func (c *client) authenticate(user, pass []byte) bool {
+	want := c.srv.config.get().RequirePass
+	w, p := sha256.Sum256([]byte(want)), sha256.Sum256(pass)
+	if !strings.EqualFold(string(user), "default") || want != "" && subtle.ConstantTimeCompare(w[:], p[:]) != 1 {
+		return false
+	}
+	c.authed = true
+	c.trusted.Store(true)
+	c.rd.SetLimits(resp.DefaultLimits())
+	return true
+}
+
+// deauthenticate brings the connection back to what it was when it came.
+func (c *client) deauthenticate() {
+	if c.srv.config.get().RequirePass == "" {
+		return
+	}
+	c.authed = false
+	c.trusted.Store(false)
+	c.rd.SetLimits(resp.PreAuthLimits())
+}

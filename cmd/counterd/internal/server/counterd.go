@@ -1,0 +1,200 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/schema"
+)
+
+// counterd's own commands: the schema, and counters by the page.
+
+// planCounterMGet: COUNTER.MGET counter mid [mid ...], the timeline's read.
+func planCounterMGet(c *client, args [][]byte) {
+	def := c.batch.Schema().CounterNamed(args[1])
+	if def == nil {
+		c.oweError(errNoCounter(args[1]))
+		return
+	}
+	first := c.batch.Len()
+	for _, a := range args[2:] {
+		mid, ok := schema.ParseMid(a)
+		if !ok {
+			c.batch.Truncate(first)
+			c.oweError(errNoMid(a))
+			return
+		}
+		op := c.batch.Next()
+		op.Kind, op.Counter, op.Mid, op.Column = counter.OpRead, def, mid, -1
+	}
+	c.owe(replyRows, first, c.batch.Len()-first)
+}
+
+func errNoCounter(name []byte) string {
+	return "ERR no counter '" + printable(name, 128) + "' (see SCHEMA)"
+}
+
+// planCounterMIncrBy: COUNTER.MINCRBY key n [key n ...]. All keys and numbers are checked first; an addition that would leave
+// its column's range is answered by an error in its place, and the others are made.
+func planCounterMIncrBy(c *client, args [][]byte) {
+	if len(args)%2 == 0 {
+		c.oweError("ERR wrong number of arguments for 'counter.mincrby' command")
+		return
+	}
+	first := c.batch.Len()
+	for i := 1; i < len(args); i += 2 {
+		k, ok := c.key(args[i])
+		text := ""
+		if !ok {
+			text = errNoKey(args[i])
+		} else if whole(k) {
+			text = errWrongType
+		}
+		n, ok := number(args[i+1])
+		if text == "" && !ok {
+			text = errNotInteger
+		}
+		if text != "" {
+			c.batch.Truncate(first)
+			c.oweError(text)
+			return
+		}
+		c.op(counter.OpAdd, k, uint64(n))
+	}
+	n := c.batch.Len() - first
+	c.owe(replyArray, 0, n)
+	for i := range n {
+		c.owe(replyAdd, first+i, 1)
+	}
+}
+
+// runAlter: ADD COUNTER, ADD COLUMN, DROP COUNTER, DROP COLUMN.
+func runAlter(c *client, args [][]byte) {
+	st, err := schema.ParseStatement(args)
+	if err == nil {
+		err = c.withStore(true, func(b *counter.Batch) error {
+			before := b.Schema()
+			err := b.Alter(st)
+			if b.Schema() != before {
+				c.srv.watches.touchAll()
+				c.srv.log.Info("schema changed", "statement", st.String(), "client", c.id)
+			}
+			return err
+		})
+	}
+	if err != nil {
+		c.storeError(err)
+		return
+	}
+	c.ok()
+}
+
+// runSchema: SCHEMA prints the script that would make the schema again, one bulk string a line.
+func runSchema(c *client, _ [][]byte) {
+	text := c.srv.store().Schema().String()
+	if text == "" {
+		c.array(0)
+		return
+	}
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	c.array(len(lines))
+	for _, l := range lines {
+		c.bulk(l)
+	}
+}
+
+// runBlocks: COUNTER.BLOCKS [counter], one line a block.
+func runBlocks(c *client, args [][]byte) {
+	var lines []string
+	err := c.withStore(false, func(b *counter.Batch) error {
+		var only *schema.Counter
+		if len(args) > 1 {
+			if only = b.Schema().CounterNamed(args[1]); only == nil {
+				return fmt.Errorf("no counter '%s' (see SCHEMA)", printable(args[1], 128))
+			}
+		}
+		b.Blocks(func(i counter.BlockInfo) bool {
+			if only == nil || i.Counter == only {
+				lines = append(lines, blockLine(i))
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		c.storeError(err)
+		return
+	}
+	c.array(len(lines))
+	for _, l := range lines {
+		c.bulk(l)
+	}
+}
+
+// blockLine describes a block for people, and for scripts as key=value.
+func blockLine(i counter.BlockInfo) string {
+	kind := "sealed"
+	if i.Open {
+		kind = "open"
+	}
+	layout := strings.ReplaceAll(i.Layout.String(), " ", ",")
+	if !i.Current {
+		layout += "(old)"
+	}
+	head := fmt.Sprintf("counter=%s tier=%s kind=%s lo=%d hi=%d items=%d", i.Counter.Name, i.Tier, kind, i.Lo, i.Hi, i.Items)
+	if i.Tier == counter.TierCold {
+		return fmt.Sprintf("%s overlay=%d overlay_bytes=%d file=%s file_bytes=%d bytes_per_item=%.2f", head, i.Overlay, i.Bytes, i.File, i.FileBytes,
+			float64(i.FileBytes)/float64(max(1, i.Items)))
+	}
+	return fmt.Sprintf("%s load=%.3f overflows=%d bytes=%d bytes_per_item=%.2f layout=%s", head, float64(i.Items)/float64(i.Slots), i.Overflows, i.Bytes,
+		float64(i.Bytes)/float64(max(1, i.Items)), layout)
+}
+
+// runDemote and runPromote: COUNTER.DEMOTE and COUNTER.PROMOTE counter mid change the tier of the block that holds a mid, by hand.
+func runDemote(c *client, args [][]byte)  { c.changeTier(args, c.srv.store().Demote) }
+func runPromote(c *client, args [][]byte) { c.changeTier(args, c.srv.store().Promote) }
+
+func (c *client) changeTier(args [][]byte, change func(counterName string, mid uint64) error) {
+	mid, ok := schema.ParseMid(args[2])
+	if !ok {
+		c.error(errNoMid(args[2]))
+		return
+	}
+	if err := change(string(args[1]), mid); err != nil {
+		c.storeError(err)
+		return
+	}
+	c.ok()
+}
+
+func errNoMid(b []byte) string {
+	return "ERR '" + printable(b, 128) + "' is not a mid: want 0..9223372036854775807"
+}
+
+// runMemoryUsage: MEMORY USAGE key [SAMPLES n] answers the item's share of its block, in bytes, at least 1; null where absent.
+func runMemoryUsage(c *client, args [][]byte) {
+	var bytes int64
+	err := c.withStore(false, func(b *counter.Batch) error {
+		def, mid, ok := b.Schema().ParseItem(args[2])
+		if !ok {
+			k, isKey := b.Schema().ParseKey(args[2])
+			if !isKey {
+				return nil
+			}
+			def, mid = k.Counter, k.Mid
+		}
+		if info, found := b.BlockOf(def, mid); found {
+			bytes = int64(max(1, (info.Bytes+info.Items/2)/info.Items))
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		c.storeError(err)
+	case bytes == 0:
+		replyNull(c, nil)
+	default:
+		c.integer(bytes)
+	}
+}

@@ -1,0 +1,36 @@
+// Package server is the Redis front end of a counter store: listeners, connections, the command table and its handlers.
+//
+// # The way of a command
+//
+// A goroutine a connection (conn.go) reads what has arrived into a resp.Reader and hands every complete command to
+// client.command (client.go). Commands on items are not executed one by one: each is planned (command.plan), which adds operations to
+// the client's counter.Batch and notes which reply is owed. When no complete command is left, or 256 operations are
+// waiting, client.flush runs them together: all blocks are found and all cache lines asked for before the first is used,
+// a block is locked once for neighbouring operations on it, and the replies are written by one system call. All other commands (command.run) are
+// executed at once, after what was planned before them, so replies come in order.
+//
+// Between the first planned command and the flush the batch is open: the schema stands still. Nothing blocks in between.
+//
+// # Files
+//
+//	server.go conn.go janitor.go   listeners, connections, time limits
+//	client.go                      a connection's protocol state; plan, flush, execute
+//	command.go table.go            the command table
+//	keys.go strings.go hash.go     commands on items: plan functions
+//	reply.go                       replies owed for operations
+//	counterd.go scan.go            counterd's own commands; SCAN, DBSIZE, FLUSHALL
+//	multi.go watch.go              transactions
+//	connection.go                  PING, HELLO, AUTH, ...
+//	clientinfo.go clientcmd.go     what others see of a connection; CLIENT
+//	commandinfo.go commanddoc.go   COMMAND; COMMAND DOCS, with the arguments that syntax.go reads
+//	config.go configcmd.go         the configuration; CONFIG
+//	info.go sampler.go             INFO; rates and memory
+//	slowlog.go latency.go          SLOWLOG; LATENCY, and the time that commands take
+//	persistence.go memorycmd.go    SAVE and its kin; MEMORY
+//	admin.go                       SHUTDOWN, OBJECT, and what has one possible answer here
+//
+// # Lock order
+//
+// Server.mu, watches.mu, clientInfo.mu, slowlog's, sampler's and stats' are leaves: no other lock is taken while one is held, except that
+// watches.mu is taken with the store's gate held.
+package server

@@ -1,0 +1,346 @@
+package server
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
+	"github.com/counterd/counterd/counter"
+)
+
+// infoText collects the lines of INFO. Tools look for "\r\n", and for "# Name" before the lines of a section.
+type infoText struct{ strings.Builder }
+
+func (t *infoText) field(name string, value any) { fmt.Fprintf(t, "%s:%v\r\n", name, value) }
+
+// bytes writes a size twice, as a number and for people.
+func (t *infoText) bytes(name string, n int64) {
+	t.field(name, n)
+	t.field(name+"_human", human(n))
+}
+
+// human is n bytes as Redis writes it, 1.50M.
+func human(n int64) string {
+	if n < 1024 {
+		return strconv.FormatInt(n, 10) + "B"
+	}
+	f, unit := float64(n), 0
+	for f >= 1024 && unit < 5 {
+		f, unit = f/1024, unit+1
+	}
+	return strconv.FormatFloat(f, 'f', 2, 64) + "BKMGTP"[unit:unit+1]
+}
+
+// infoSection is one section of INFO.
+type infoSection struct {
+	title string
+	asked bool // shown only when asked for, or with ALL
+	write func(c *client, t *infoText)
+}
+
+// infoSections in the order of Redis.
+var infoSections = []infoSection{
+	{"Server", false, infoServer}, {"Clients", false, infoClients}, {"Memory", false, infoMemory}, {"Persistence", false, infoPersistence},
+	{"Stats", false, infoStats}, {"Replication", false, infoReplication}, {"CPU", false, infoCPU}, {"Modules", false, func(*client, *infoText) {}},
+	{"Commandstats", true, infoCommandStats}, {"Errorstats", false, infoErrorStats}, {"Latencystats", true, infoLatencyStats},
+	{"Cluster", false, func(_ *client, t *infoText) { t.field("cluster_enabled", 0) }},
+	{"Keyspace", false, infoKeyspace}, {"Tiers", false, infoTiers}, {"Counterd", false, infoCounterd},
+}
+
+// runInfo: INFO [section ...]. Sections that are unknown are left out.
+func runInfo(c *client, args [][]byte) {
+	all, standard := false, len(args) == 1
+	wanted := make(map[string]bool)
+	for _, a := range args[1:] {
+		switch name := strings.ToLower(string(a)); name {
+		case "all", "everything":
+			all = true
+		case "default":
+			standard = true
+		default:
+			wanted[name] = true
+		}
+	}
+	var t infoText
+	for _, s := range infoSections {
+		if !all && (!standard || s.asked) && !wanted[strings.ToLower(s.title)] {
+			continue
+		}
+		if t.Len() > 0 {
+			t.WriteString("\r\n")
+		}
+		t.WriteString("# " + s.title + "\r\n")
+		s.write(c, &t)
+	}
+	c.out = resp.AppendVerbatim(c.out, c.proto, "txt", t.String())
+}
+
+func infoServer(c *client, t *infoText) {
+	s := c.srv
+	config := s.config.get()
+	executable, _ := os.Executable() // empty if unknown
+	up := int64(time.Since(s.started) / time.Second)
+	t.field("redis_version", Version)
+	t.field("counterd_version", ServerVersion)
+	t.field("redis_git_sha1", "00000000")
+	t.field("redis_git_dirty", 0)
+	t.field("redis_build_id", "0")
+	t.field("redis_mode", "standalone")
+	t.field("os", runtime.GOOS+" "+runtime.GOARCH)
+	t.field("arch_bits", strconv.IntSize)
+	t.field("multiplexing_api", "go")
+	t.field("go_version", runtime.Version())
+	t.field("process_id", os.Getpid())
+	t.field("process_supervised", "no")
+	t.field("run_id", s.runID)
+	t.field("tcp_port", config.Port)
+	t.field("server_time_usec", time.Now().UnixMicro())
+	t.field("uptime_in_seconds", up)
+	t.field("uptime_in_days", up/86400)
+	t.field("hz", 1)
+	t.field("configured_hz", 1)
+	t.field("executable", executable)
+	t.field("config_file", "")
+	t.field("io_threads_active", 0)
+}
+
+func infoClients(c *client, t *infoText) {
+	c.publish(0)
+	input, output := 0, 0
+	list := c.srv.connected()
+	for _, other := range list {
+		other.info.mu.Lock()
+		input = max(input, other.info.state.queryBuf+other.info.state.queryGap)
+		output = max(output, other.info.state.outSize)
+		other.info.mu.Unlock()
+	}
+	t.field("connected_clients", len(list))
+	t.field("cluster_connections", 0)
+	t.field("maxclients", c.srv.config.get().MaxClients)
+	t.field("client_recent_max_input_buffer", input)
+	t.field("client_recent_max_output_buffer", output)
+	t.field("blocked_clients", 0)
+	t.field("tracking_clients", 0)
+	t.field("clients_in_timeout_table", 0)
+}
+
+func infoMemory(c *client, t *infoText) {
+	m := c.srv.memory()
+	percent := func(part, whole int64) string { return fmt.Sprintf("%.2f%%", 100*float64(part)/float64(max(1, whole))) }
+	t.bytes("used_memory", m.used)
+	t.bytes("used_memory_rss", m.rss)
+	t.bytes("used_memory_peak", m.peak)
+	t.field("used_memory_peak_perc", percent(m.used, m.peak))
+	t.field("used_memory_overhead", m.heap)
+	t.field("used_memory_dataset", m.blocks)
+	t.field("used_memory_dataset_perc", percent(m.blocks, m.used))
+	if total := totalMemory(); total > 0 {
+		t.bytes("total_system_memory", total)
+	}
+	t.bytes("maxmemory", int64(c.srv.config.get().MaxMemory))
+	t.field("maxmemory_policy", "noeviction")
+	t.field("mem_fragmentation_ratio", fmt.Sprintf("%.2f", float64(m.rss)/float64(max(1, m.used))))
+	t.field("mem_fragmentation_bytes", m.rss-m.used)
+	t.field("mem_not_counted_for_evict", 0)
+	t.field("mem_replication_backlog", 0)
+	t.field("mem_clients_slaves", 0)
+	t.field("mem_clients_normal", c.srv.clientMemory())
+	t.field("mem_aof_buffer", 0)
+	t.field("mem_allocator", "go+mmap")
+	t.field("active_defrag_running", 0)
+	t.field("lazyfree_pending_objects", 0)
+}
+
+// clientMemory is what the buffers of all connections hold.
+func (s *Server) clientMemory() (n int64) {
+	for _, c := range s.connected() {
+		c.info.mu.Lock()
+		n += int64(c.info.state.memory())
+		c.info.mu.Unlock()
+	}
+	return n
+}
+
+func infoStats(c *client, t *infoText) {
+	s := &c.srv.stats
+	rate := c.srv.sampled()
+	t.field("total_connections_received", s.connections.Load())
+	t.field("total_commands_processed", c.srv.commands.calls())
+	t.field("instantaneous_ops_per_sec", int64(rate[0]+0.5))
+	t.field("total_net_input_bytes", s.inBytes.Load())
+	t.field("total_net_output_bytes", s.outBytes.Load())
+	t.field("instantaneous_input_kbps", fmt.Sprintf("%.2f", rate[1]/1024))
+	t.field("instantaneous_output_kbps", fmt.Sprintf("%.2f", rate[2]/1024))
+	t.field("rejected_connections", s.rejected.Load())
+	t.field("sync_full", 0)
+	t.field("sync_partial_ok", 0)
+	t.field("sync_partial_err", 0)
+	t.field("expired_keys", 0)
+	t.field("evicted_keys", 0)
+	t.field("evicted_clients", 0)
+	t.field("keyspace_hits", s.hits.Load())
+	t.field("keyspace_misses", s.misses.Load())
+	t.field("pubsub_channels", 0)
+	t.field("pubsub_patterns", 0)
+	t.field("latest_fork_usec", 0)
+	t.field("total_forks", 0)
+	t.field("total_error_replies", s.errorReplies.Load())
+	t.field("protocol_errors", s.protocolErrors.Load())
+}
+
+// infoReplication has role first: Sentinel reads the lines in order.
+func infoReplication(c *client, t *infoText) {
+	t.field("role", "master")
+	t.field("connected_slaves", 0)
+	t.field("master_failover_state", "no-failover")
+	t.field("master_replid", c.srv.runID)
+	t.field("master_replid2", strings.Repeat("0", 40))
+	t.field("master_repl_offset", 0)
+	t.field("second_repl_offset", -1)
+	t.field("repl_backlog_active", 0)
+	t.field("repl_backlog_size", 0)
+	t.field("repl_backlog_first_byte_offset", 0)
+	t.field("repl_backlog_histlen", 0)
+}
+
+func infoCPU(_ *client, t *infoText) {
+	for _, who := range []struct {
+		kind   int
+		suffix string
+	}{{syscall.RUSAGE_SELF, ""}, {syscall.RUSAGE_CHILDREN, "_children"}} {
+		var u syscall.Rusage
+		_ = syscall.Getrusage(who.kind, &u) // cannot fail with these arguments
+		t.field("used_cpu_sys"+who.suffix, fmt.Sprintf("%.6f", time.Duration(u.Stime.Nano()).Seconds()))
+		t.field("used_cpu_user"+who.suffix, fmt.Sprintf("%.6f", time.Duration(u.Utime.Nano()).Seconds()))
+	}
+}
+
+func infoCommandStats(c *client, t *infoText) {
+	c.srv.commands.each(func(cmd *command) {
+		calls, usec, rejected, failed := cmd.calls.Load(), cmd.nanos.Load()/1000, cmd.rejected.Load(), cmd.failed.Load()
+		if calls+rejected+failed == 0 {
+			return
+		}
+		t.field("cmdstat_"+cmd.name, fmt.Sprintf("calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=%d,failed_calls=%d",
+			calls, usec, float64(cmd.nanos.Load())/1000/float64(max(1, calls)), rejected, failed))
+	})
+}
+
+func infoErrorStats(c *client, t *infoText) {
+	s := &c.srv.stats
+	s.errorsMu.Lock()
+	defer s.errorsMu.Unlock()
+	words := make([]string, 0, len(s.errors))
+	for w := range s.errors {
+		words = append(words, w)
+	}
+	slices.Sort(words)
+	safe := strings.NewReplacer(":", "_", "#", "_", "\r", "_", "\n", "_", "=", "_")
+	for _, w := range words {
+		t.field("errorstat_"+safe.Replace(w), fmt.Sprintf("count=%d", s.errors[w]))
+	}
+}
+
+// infoLatencyStats gives bounds of the percentiles: the next power of two microseconds.
+func infoLatencyStats(c *client, t *infoText) {
+	c.srv.commands.each(func(cmd *command) {
+		if cmd.calls.Load() > 0 {
+			t.field("latency_percentiles_usec_"+cmd.name, fmt.Sprintf("p50=%d,p99=%d,p99.9=%d",
+				cmd.times.percentile(0.5), cmd.times.percentile(0.99), cmd.times.percentile(0.999)))
+		}
+	})
+}
+
+// infoTiers tells where posts are: in memory, or in cold files with their changes in overlays.
+func infoTiers(c *client, t *infoText) {
+	var st counter.TierStats
+	if err := c.withStore(false, func(b *counter.Batch) error { st = b.Tiers(); return nil }); err != nil {
+		return
+	}
+	t.field("hot_items", st.HotItems)
+	t.field("hot_blocks", st.HotBlocks)
+	t.field("hot_bytes", st.HotBytes)
+	t.field("cold_items", st.ColdItems)
+	t.field("cold_blocks", st.ColdBlocks)
+	t.field("cold_bytes", st.ColdBytes)
+	t.field("cold_index_bytes", st.IndexBytes)
+	t.field("overlay_items", st.OverlayItems)
+	t.field("overlay_bytes", st.OverlayBytes)
+	t.field("hits", st.Cache.Hits)
+	t.field("misses", st.Cache.Misses)
+	t.field("page_reads", st.Cache.PageReads)
+	t.field("cache_bytes", st.Cache.Bytes)
+	t.field("cache_limit", st.Cache.Limit)
+	t.field("demotions", st.Demotions)
+	t.field("promotions", st.Promotions)
+	t.field("rewrites", st.Rewrites)
+	t.field("tier_failures", st.Failed)
+	t.field("write_amplification", fmt.Sprintf("%.2f", float64(st.Written)/float64(max(1, st.Fresh))))
+	t.field("cold_read_errors", st.ReadErrors)
+	refusing := 0
+	if st.Full {
+		refusing = 1
+	}
+	t.field("memory_refusing_writes", refusing)
+	t.field("memory_refusals", st.Refused)
+	t.field("storage_provider_read_hits", st.Cache.Hits)
+	t.field("storage_provider_read_misses", st.Cache.Misses)
+}
+
+func infoKeyspace(c *client, t *infoText) {
+	items := 0
+	_ = c.withStore(false, func(b *counter.Batch) error { items = b.Items(); return nil }) // a closed store has none
+	if items > 0 {
+		t.field("db0", fmt.Sprintf("keys=%d,expires=0,avg_ttl=0", items))
+	}
+}
+
+// blockTotals sums over all blocks.
+type blockTotals struct {
+	counters, columns, items, blocks, overflows int
+	bytes                                       int64
+}
+
+func (c *client) blockTotals() (n blockTotals) {
+	_ = c.withStore(false, func(b *counter.Batch) error { // a closed store has none
+		for _, def := range b.Schema().Counters() {
+			n.counters++
+			n.columns += len(def.Columns)
+		}
+		b.Blocks(func(i counter.BlockInfo) bool {
+			n.blocks++
+			n.items += i.Items
+			n.overflows += i.Overflows
+			n.bytes += int64(i.Bytes)
+			return true
+		})
+		return nil
+	})
+	return n
+}
+
+// perItem is bytes for each item, 0 without items.
+func (n *blockTotals) perItem() float64 {
+	if n.items == 0 {
+		return 0
+	}
+	return float64(n.bytes) / float64(n.items)
+}
+
+func infoCounterd(c *client, t *infoText) {
+	n := c.blockTotals()
+	t.field("counters", n.counters)
+	t.field("columns", n.columns)
+	t.field("items", n.items)
+	t.field("blocks", n.blocks)
+	t.field("block_bytes", n.bytes)
+	t.field("bytes_per_item", fmt.Sprintf("%.2f", n.perItem()))
+	t.field("overflow_values", n.overflows)
+	t.field("panics_total", c.srv.stats.panics.Load())
+}

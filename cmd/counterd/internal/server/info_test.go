@@ -1,0 +1,193 @@
+package server
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/counterd/counterd/counter"
+)
+
+// infoFields reads INFO strictly: headers, CRLF, name:value. Fields are "section/name" and "name".
+func infoFields(t *testing.T, text string) (fields map[string]string, sections []string) {
+	t.Helper()
+	fields = make(map[string]string)
+	section := ""
+	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\r\n"), "\r\n") {
+		if strings.ContainsAny(line, "\r\n") {
+			t.Fatalf("line %q", line)
+		}
+		if title, ok := strings.CutPrefix(line, "# "); ok {
+			section = strings.ToLower(title)
+			sections = append(sections, title)
+			continue
+		}
+		if line == "" {
+			section = ""
+			continue
+		}
+		name, value, ok := strings.Cut(line, ":")
+		if !ok || section == "" || fields[section+"/"+name] != "" {
+			t.Fatalf("line %q in section %q", line, section)
+		}
+		fields[name], fields[section+"/"+name] = value, value
+	}
+	return fields, sections
+}
+
+func TestInfoSections(t *testing.T) {
+	s := wireServe(t, nil)
+	c := wireDial(t, s, 2)
+	const standard = "Server Clients Memory Persistence Stats Replication CPU Modules Errorstats Cluster Keyspace Tiers Counterd"
+	const all = "Server Clients Memory Persistence Stats Replication CPU Modules Commandstats Errorstats Latencystats Cluster Keyspace Tiers Counterd"
+	for args, want := range map[string]string{
+		"": standard, " default": standard, " all": all, " EVERYTHING": all, " server": "Server", " keyspace nosuch CPU": "CPU Keyspace",
+		" commandstats default": strings.Replace(standard, "Errorstats", "Commandstats Errorstats", 1),
+	} {
+		v := c.do("INFO" + args)
+		if _, got := infoFields(t, v.text); strings.Join(got, " ") != want {
+			t.Errorf("INFO%s: sections %v, want %s", args, got, want)
+		}
+	}
+	if v := wireDial(t, s, 3).do("INFO server"); v.kind != '=' {
+		t.Errorf("RESP3: %v", v)
+	}
+	c.want("MULTI", "+OK")
+	c.want("INFO", "+QUEUED")
+	c.want("MEMORY STATS", "+QUEUED")
+	infoFields(t, c.do("EXEC").list[0].text)
+}
+
+func TestInfoFields(t *testing.T) {
+	s := wireServe(t, nil)
+	c := wireDial(t, s, 2)
+	for i := range 10 {
+		c.do(fmt.Sprintf("INCR %d.cntrn", i))
+	}
+	c.do("GET 1.cntrn")
+	c.do("GET 100.cntrn")
+	c.do("NOSUCH")
+	c.do("SET 1.cntrn abc")
+	c.do("CONFIG FOO")
+	text := c.do("INFO everything").text
+	f, _ := infoFields(t, text)
+	for name, want := range map[string]string{
+		"redis_version": Version, "counterd_version": ServerVersion, "redis_mode": "standalone", "run_id": s.runID, "tcp_port": "0",
+		"connected_clients": "1", "blocked_clients": "0", "maxclients": "10000", "maxmemory": "0", "maxmemory_policy": "noeviction",
+		"loading": "0", "rdb_bgsave_in_progress": "0", "aof_enabled": "0", "aof_rewrite_in_progress": "0", "durability": "none", "aof_last_write_status": "ok",
+		"total_connections_received": "1", "keyspace_hits": "1", "expired_keys": "0", "evicted_keys": "0", "total_error_replies": "3",
+		"role": "master", "connected_slaves": "0", "master_replid": s.runID, "master_repl_offset": "0", "cluster_enabled": "0",
+		"db0": "keys=10,expires=0,avg_ttl=0", "counters": "1", "columns": "2", "items": "10", "blocks": "1", "overflow_values": "0", "panics_total": "0",
+		"errorstat_ERR": "count=3",
+	} {
+		if f[name] != want {
+			t.Errorf("%s is %q, want %q", name, f[name], want)
+		}
+	}
+	for _, name := range []string{"process_id", "used_memory", "used_memory_rss", "used_memory_peak", "total_commands_processed", "total_net_input_bytes",
+		"total_net_output_bytes", "rdb_last_save_time", "block_bytes", "server_time_usec"} {
+		if n, err := strconv.ParseInt(f[name], 10, 64); err != nil || n <= 0 {
+			t.Errorf("%s is %q, want a number above 0", name, f[name])
+		}
+	}
+	for _, name := range []string{"uptime_in_seconds", "instantaneous_ops_per_sec", "latest_fork_usec", "rejected_connections", "keyspace_misses"} {
+		if _, err := strconv.ParseInt(f[name], 10, 64); err != nil {
+			t.Errorf("%s is %q, want a number", name, f[name])
+		}
+	}
+	for _, name := range []string{"mem_fragmentation_ratio", "used_cpu_sys", "used_cpu_user", "bytes_per_item", "instantaneous_input_kbps"} {
+		if n, err := strconv.ParseFloat(f[name], 64); err != nil || n < 0 {
+			t.Errorf("%s is %q, want a number", name, f[name])
+		}
+	}
+	for name, want := range map[string]string{"cmdstat_incr": "calls=10,", "cmdstat_get": "calls=2,", "cmdstat_config": "calls=0,"} {
+		if !strings.HasPrefix(f[name], want) {
+			t.Errorf("%s is %q, want %s", name, f[name], want)
+		}
+	}
+	if !strings.HasSuffix(f["cmdstat_config"], "rejected_calls=1,failed_calls=0") || !strings.HasSuffix(f["cmdstat_set"], "rejected_calls=0,failed_calls=1") {
+		t.Errorf("cmdstat_config is %s, cmdstat_set %s", f["cmdstat_config"], f["cmdstat_set"])
+	}
+	if !strings.HasPrefix(f["latency_percentiles_usec_incr"], "p50=") {
+		t.Errorf("latency_percentiles_usec_incr is %q", f["latency_percentiles_usec_incr"])
+	}
+	if len(s.runID) != 40 || strings.Index(text, "\r\nrole:") > strings.Index(text, "\r\nconnected_slaves:") {
+		t.Error("run_id has not 40 digits, or role is not first")
+	}
+	// redis-cli --stat takes the first place where these stand.
+	for _, name := range []string{"used_memory:", "connected_clients:", "blocked_clients:", "total_commands_processed:", "loading:0"} {
+		short := strings.TrimRight(name, ":0")
+		if strings.Index(text, short) != strings.Index(text, name) {
+			t.Errorf("%q stands before %q", short, name)
+		}
+	}
+	c.want("CONFIG RESETSTAT", "+OK")
+	f, _ = infoFields(t, c.do("INFO everything").text)
+	if f["cmdstat_incr"] != "" || f["keyspace_hits"] != "0" || f["errorstat_ERR"] != "" || f["total_commands_processed"] != "1" {
+		t.Errorf("after RESETSTAT: %v", f)
+	}
+}
+
+func TestSampler(t *testing.T) {
+	s := wireServe(t, nil)
+	s.sample()
+	s.sampler.mu.Lock()
+	s.sampler.at = s.sampler.at.Add(-10 * time.Second)
+	s.sampler.mu.Unlock()
+	s.commands.find([]byte("get")).account(1000, time.Millisecond)
+	s.sample()
+	if ops := s.sampled()[0]; ops < 1 || ops > 100 { // 1000 in 10 seconds, unless this machine stood still
+		t.Errorf("%v operations a second, want 100", ops)
+	}
+	s.commands.each((*command).resetStats)
+	s.sample()
+	if ops := s.sampled()[0]; ops != 0 {
+		t.Errorf("%v operations a second after RESETSTAT", ops)
+	}
+}
+
+func TestHuman(t *testing.T) {
+	for n, want := range map[int64]string{0: "0B", 1023: "1023B", 1024: "1.00K", 1572864: "1.50M", 1 << 40: "1.00T"} {
+		if got := human(n); got != want {
+			t.Errorf("%d: got %s, want %s", n, got, want)
+		}
+	}
+}
+
+// TestPersistenceCommands runs SAVE and its kin on a store that has a directory.
+func TestPersistenceCommands(t *testing.T) {
+	store, err := counter.Open(t.TempDir(), counter.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.AlterScript(wireSchema); err != nil {
+		t.Fatal(err)
+	}
+	s := wireServe(t, nil)
+	empty := s.store()
+	s.current.Store(store)
+	t.Cleanup(func() {
+		s.current.Store(empty)
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	c := wireDial(t, s, 2)
+	c.want("SET 1.cntrn 5", "+OK")
+	c.want("SAVE", "+OK")
+	f, _ := infoFields(t, c.do("INFO persistence").text)
+	if f["rdb_saves"] != "1" || f["aof_enabled"] != "1" || f["durability"] != "appendfsync everysec" || f["rdb_last_bgsave_status"] != "ok" || f["snapshot_blocks"] != "1" {
+		t.Errorf("%v", f)
+	}
+	if n := c.do("LASTSAVE").n; n < s.started.Unix() {
+		t.Errorf("LASTSAVE %d is before the start", n)
+	}
+	c.want("BGSAVE", "+Background saving started")
+	for f["rdb_saves"] != "2" {
+		f, _ = infoFields(t, c.do("INFO persistence").text)
+	}
+	c.want("MULTI", "+OK")
+	c.want("SAVE", "-ERR Command not allowed inside a transaction")
+}

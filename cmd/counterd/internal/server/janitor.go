@@ -1,0 +1,65 @@
+package server
+
+import "time"
+
+// Time limits of connections. One goroutine looks at all connections each second: a deadline of the runtime's for each
+// read and write would cost half a microsecond a command.
+const (
+	// partialTimeout is how long a command may take to arrive once it has begun: somebody who sends a byte a second
+	// holds a connection, not more, and not for long.
+	partialTimeout = 30
+	// writeTimeout is how long a client may leave its replies unread. Until then the connection waits and reads no more from
+	// it, so what it costs is bounded by maxOut and one batch's replies.
+	writeTimeout = 30
+	// authTimeout is how long a connection may stay without its password.
+	authTimeout = 60
+)
+
+// janitor advances the clock and closes connections whose time is up.
+func (s *Server) janitor() {
+	defer s.done.Done()
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.quit:
+			return
+		case <-tick.C:
+		}
+		now := int64(time.Since(s.started)/time.Second) + 1
+		s.clock.Store(now)
+		s.sample()
+		idle := int64(s.config.get().Timeout)
+		s.mu.Lock()
+		for _, c := range s.clients {
+			if reason := c.overdue(now, idle); reason != "" {
+				s.log.Info("closing connection", "client", c.id, "reason", reason)
+				c.conn.Close()
+			}
+		}
+		s.mu.Unlock()
+	}
+}
+
+// overdue tells why a connection's time is up, or nothing.
+func (c *client) overdue(now, idle int64) string {
+	since := func(t int64) int64 {
+		if t == 0 {
+			return 0
+		}
+		return now - t
+	}
+	switch {
+	case since(c.writingSince.Load()) > writeTimeout:
+		return "replies not read"
+	case since(c.partialSince.Load()) > partialTimeout:
+		return "command not finished"
+	case c.writingSince.Load() != 0:
+		return ""
+	case idle > 0 && now-c.lastRead.Load() > idle:
+		return "idle"
+	case !c.trusted.Load() && time.Since(c.created) > authTimeout*time.Second:
+		return "not authenticated"
+	}
+	return ""
+}

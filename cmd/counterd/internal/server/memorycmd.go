@@ -1,0 +1,61 @@
+package server
+
+import (
+	"fmt"
+	"runtime/debug"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
+)
+
+func memoryCommand() *command {
+	sub := func(name string, complexity, summary string, run func(*client, [][]byte)) *command {
+		return &command{name: "memory|" + name, arity: 2, group: "server", since: "4.0.0", complexity: complexity, summary: summary, run: run}
+	}
+	return container("memory", "server", "4.0.0", "Tells what memory is used for.",
+		&command{name: "memory|usage", arity: -3, flags: readonly, first: 2, last: 2, step: 1, group: "server", since: "4.0.0", complexity: "O(1)",
+			syntax: "key [SAMPLES count]", summary: "Returns an item's share of its block in bytes, at least 1.", run: runMemoryUsage},
+		sub("stats", "O(number of blocks)", "Returns what memory is used for, in bytes.", runMemoryStats),
+		sub("doctor", "O(number of blocks)", "Says what memory is used for, in words.", runMemoryDoctor),
+		sub("purge", "Depends on the size of the Go heap", "Gives free memory of the Go heap back to the system.", func(c *client, _ [][]byte) {
+			debug.FreeOSMemory()
+			c.ok()
+		}),
+		sub("malloc-stats", "O(1)", "Answers that there are none.", func(c *client, _ [][]byte) {
+			c.out = resp.AppendVerbatim(c.out, c.proto, "txt", "Stats not supported for the current allocator")
+		}),
+	)
+}
+
+// runMemoryStats answers the fields of Redis that mean something here.
+func runMemoryStats(c *client, _ [][]byte) {
+	m := c.srv.memory()
+	n := c.blockTotals()
+	percent := func(part, whole int64) float64 { return 100 * float64(part) / float64(max(1, whole)) }
+	fields := []struct {
+		name  string
+		value any
+	}{
+		{"peak.allocated", m.peak}, {"total.allocated", m.used}, {"replication.backlog", int64(0)}, {"clients.slaves", int64(0)},
+		{"clients.normal", c.srv.clientMemory()}, {"aof.buffer", int64(0)}, {"overhead.total", m.heap}, {"keys.count", int64(n.items)},
+		{"keys.bytes-per-key", int64(n.perItem() + 0.5)}, {"dataset.bytes", m.blocks}, {"dataset.percentage", percent(m.blocks, m.used)},
+		{"peak.percentage", percent(m.used, m.peak)}, {"fragmentation", float64(m.rss) / float64(max(1, m.used))},
+		{"fragmentation.bytes", m.rss - m.used},
+	}
+	c.out = resp.AppendMap(c.out, c.proto, len(fields))
+	for _, f := range fields {
+		c.bulk(f.name)
+		switch v := f.value.(type) {
+		case int64:
+			c.integer(v)
+		case float64:
+			c.out = resp.AppendDouble(c.out, c.proto, v)
+		}
+	}
+}
+
+func runMemoryDoctor(c *client, _ [][]byte) {
+	m := c.srv.memory()
+	n := c.blockTotals()
+	c.out = resp.AppendVerbatim(c.out, c.proto, "txt", fmt.Sprintf("%d items in %d blocks take %s, %.2f bytes an item; %d values are too large for the hint of "+
+		"their column. The Go heap takes %s. The system counts %s resident.\n", n.items, n.blocks, human(n.bytes), n.perItem(), n.overflows, human(m.heap), human(m.rss)))
+}

@@ -1,0 +1,122 @@
+package server
+
+import (
+	"slices"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
+)
+
+// transaction is the state of MULTI on one connection.
+type transaction struct {
+	active    bool // between MULTI and EXEC or DISCARD
+	failed    bool // a command was refused while queueing
+	executing bool // EXEC is running the queue, with the store to itself
+	queued    []queuedCommand
+	bytes     int
+}
+
+type queuedCommand struct {
+	cmd  *command
+	args [][]byte
+}
+
+// maxQueueBytes bounds what a MULTI may hold in memory before EXEC.
+const maxQueueBytes = 16 << 20
+
+// queue copies a command for EXEC.
+func (t *transaction) queue(c *client, cmd *command, args [][]byte) {
+	for _, a := range args {
+		t.bytes += len(a) + 24
+	}
+	if t.bytes > maxQueueBytes {
+		t.failed = true
+		t.queued = nil
+		c.fail(cmd, "ERR transaction is larger than 16 MiB")
+		return
+	}
+	copied := make([][]byte, len(args))
+	for i, a := range args {
+		copied[i] = slices.Clone(a)
+	}
+	t.queued = append(t.queued, queuedCommand{cmd, copied})
+	c.out = append(c.out, "+QUEUED\r\n"...)
+}
+
+func runMulti(c *client, _ [][]byte) {
+	if c.multi.active {
+		c.error("ERR MULTI calls can not be nested")
+		return
+	}
+	c.multi.active = true
+	c.ok()
+}
+
+func runDiscard(c *client, _ [][]byte) {
+	if !c.multi.active {
+		c.error("ERR DISCARD without MULTI")
+		return
+	}
+	c.multi = transaction{}
+	c.srv.watches.remove(c)
+	c.ok()
+}
+
+// runExec executes the queue with everybody else kept out, so that it is seen as one change.
+func runExec(c *client, _ [][]byte) {
+	if !c.multi.active {
+		c.error("ERR EXEC without MULTI")
+		return
+	}
+	t := c.multi
+	c.multi = transaction{}
+	if t.failed {
+		c.srv.watches.remove(c)
+		c.error("EXECABORT Transaction discarded because of previous errors.")
+		return
+	}
+	if err := c.batch.BeginExclusive(); err != nil {
+		c.storeError(err)
+		return
+	}
+	// With the store held, nobody can change a watched key any more.
+	dirty := c.dirty.Load()
+	c.srv.watches.remove(c)
+	if dirty {
+		c.batch.End()
+		c.out = resp.AppendNullArray(c.out, c.proto)
+		return
+	}
+	c.batch.Reset()
+	c.multi.executing = true
+	size := len(c.out)
+	c.array(len(t.queued))
+	for _, q := range t.queued {
+		c.execute(q.cmd, q.args)
+	}
+	c.multi.executing = false
+	c.batch.End()
+	if err := c.batch.Commit(); err != nil {
+		c.out = c.out[:size]
+		c.storeError(err)
+	}
+}
+
+func runWatch(c *client, args [][]byte) {
+	if c.multi.active {
+		c.error("ERR WATCH inside MULTI is not allowed")
+		return
+	}
+	sch := c.srv.store().Schema()
+	for _, a := range args[1:] {
+		if k, ok := sch.ParseKey(a); ok && !c.srv.watches.add(c, k) {
+			c.error("ERR too many keys are watched")
+			return
+		}
+	}
+	c.ok()
+}
+
+func runUnwatch(c *client, _ [][]byte) {
+	c.srv.watches.remove(c)
+	c.ok()
+}

@@ -1,0 +1,154 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/counterd/counterd/counter"
+)
+
+// SAVE and its kin, and what INFO tells of data on disk. Redis has two ways to keep data and counterd one: a log that
+// snapshots shorten. It is shown as an append only file, and its snapshots as saves.
+
+const errMemoryOnly = "ERR data is kept in memory only (appendonly no)"
+
+func persistenceCommands() []*command {
+	row := func(name string, arity int, flags flag, syntax, summary string, run func(*client, [][]byte)) *command {
+		return &command{name: name, arity: arity, flags: flags, group: "server", since: "1.0.0", complexity: "O(size of the changed blocks)",
+			syntax: syntax, summary: summary, run: run}
+	}
+	lastSave := row("lastsave", 1, loading|stale|fast, "", "Returns when the last snapshot was made, or else the server started, in unix seconds.",
+		func(c *client, _ [][]byte) { c.integer(c.srv.lastSave()) })
+	lastSave.complexity = "O(1)"
+	return []*command{
+		lastSave,
+		row("save", 1, admin|noscript|nomulti, "", "Makes a snapshot, beside the work of other connections, and answers when it is made.", runSave),
+		row("bgsave", -1, admin|noscript, "[SCHEDULE]", "Starts to make a snapshot.",
+			background("Background saving started", "ERR Background save already in progress")),
+		row("bgrewriteaof", 1, admin|noscript, "", "Starts to make a snapshot, which shortens the log.",
+			background("Background append only file rewriting started", "ERR Background append only file rewriting already in progress")),
+	}
+}
+
+// lastSave is when the newest snapshot was made, in unix seconds, as LASTSAVE has it.
+func (s *Server) lastSave() int64 {
+	if last := s.store().Saves().LastTime; !last.IsZero() {
+		return last.Unix()
+	}
+	return s.started.Unix()
+}
+
+func runSave(c *client, _ [][]byte) {
+	switch err := c.srv.store().Snapshot(); {
+	case err == nil:
+		c.ok()
+	case errors.Is(err, counter.ErrInMemory):
+		c.error(errMemoryOnly)
+	case errors.Is(err, counter.ErrBusy):
+		c.error("ERR Background save already in progress")
+	default:
+		c.error(storeErrorText(err))
+	}
+}
+
+// background makes a command that starts a snapshot. How it ends is told by the log, INFO and LASTSAVE.
+func background(started, busy string) func(*client, [][]byte) {
+	return func(c *client, args [][]byte) {
+		store := c.srv.store()
+		switch {
+		case len(args) > 2 || len(args) == 2 && !equalFold(args[1], "SCHEDULE"):
+			c.error(errSyntax)
+		case !store.Durable():
+			c.error(errMemoryOnly)
+		case store.Saves().Running:
+			c.error(busy)
+		default:
+			go func() { _ = store.Snapshot() }() // the store's Close waits for it
+			c.out = append(append(append(c.out, '+'), started...), "\r\n"...)
+		}
+	}
+}
+
+// infoPersistence has the fields of Redis, and then those of the log.
+func infoPersistence(c *client, t *infoText) {
+	infoLoading(c, t)
+	store := c.srv.store()
+	saves, log := store.Saves(), store.LogStats()
+	flag := func(b bool) int {
+		if b {
+			return 1
+		}
+		return 0
+	}
+	status := func(err error) string {
+		if err != nil {
+			return "err"
+		}
+		return "ok"
+	}
+	last, current := -1, -1
+	if !saves.LastStarted.IsZero() {
+		last = int(saves.LastTook / time.Second)
+	}
+	if saves.Running {
+		current = 0
+	}
+	durability := "none"
+	if store.Durable() {
+		durability = "appendfsync " + c.srv.config.get().AppendFsync
+	}
+	t.field("durability", durability)
+	t.field("rdb_bgsave_in_progress", flag(saves.Running))
+	t.field("rdb_last_save_time", c.srv.lastSave())
+	t.field("rdb_last_bgsave_status", status(saves.LastErr))
+	t.field("rdb_last_bgsave_time_sec", last)
+	t.field("rdb_current_bgsave_time_sec", current)
+	t.field("rdb_saves", saves.Saves)
+	t.field("aof_enabled", flag(store.Durable()))
+	t.field("aof_rewrite_in_progress", flag(saves.Running))
+	t.field("aof_rewrite_scheduled", 0)
+	t.field("aof_last_rewrite_time_sec", last)
+	t.field("aof_current_rewrite_time_sec", current)
+	t.field("aof_last_bgrewrite_status", status(saves.LastErr))
+	t.field("aof_last_write_status", status(log.Trouble))
+	if !store.Durable() {
+		return
+	}
+	t.field("aof_current_size", log.SegmentBytes)
+	t.field("aof_base_size", saves.Bytes)
+	t.field("log_position", log.Position)
+	t.field("log_durable", log.Durable)
+	t.field("log_first", log.First)
+	t.field("log_segments", log.Segments)
+	t.field("log_writes", log.Writes)
+	t.field("log_written_bytes", log.WrittenBytes)
+	t.field("log_syncs", log.Syncs)
+	t.field("log_sync_errors", log.SyncErrors)
+	t.field("log_last_sync_usec", log.LastSync.Microseconds())
+	t.field("log_max_sync_usec", log.MaxSync.Microseconds())
+	t.field("log_unsynced_age_msec", log.UnsyncedAge.Milliseconds())
+	t.field("snapshot_generation", saves.Generation)
+	t.field("snapshot_blocks", saves.Blocks)
+	t.field("snapshot_bytes", saves.Bytes)
+	t.field("snapshot_replay_from", saves.Replay)
+	t.field("snapshots_failed", saves.Failed)
+}
+
+// infoLoading tells whether the server still reads its data: clients wait for "loading:0".
+func infoLoading(c *client, t *infoText) {
+	l := &c.srv.progress
+	if !l.active.Load() {
+		t.field("loading", 0)
+		t.field("async_loading", 0)
+		return
+	}
+	st := l.state()
+	t.field("loading", 1)
+	t.field("async_loading", 0)
+	t.field("loading_start_time", st.began.Unix())
+	t.field("loading_total_bytes", st.total)
+	t.field("loading_loaded_bytes", st.done)
+	t.field("loading_loaded_perc", fmt.Sprintf("%.2f", 100*float64(st.done)/float64(max(1, st.total))))
+	t.field("loading_eta_seconds", int64((st.eta+time.Second-1)/time.Second))
+}

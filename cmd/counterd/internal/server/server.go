@@ -1,0 +1,277 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/counterd/counterd/counter"
+)
+
+// Server is the RESP front end of a store. Make one with New, start it with Listen, end it with Shutdown.
+type Server struct {
+	current  atomic.Pointer[counter.Store]
+	progress loadProgress
+	config   liveConfig
+	level    *slog.LevelVar
+	log      *slog.Logger
+	commands *commands
+	stats    stats
+	slow     slowlog
+	sampler  sampler
+	watches  watches
+
+	runID   string // 40 hex digits, as Redis has it
+	started time.Time
+	lastID  atomic.Int64
+
+	clock atomic.Int64  // seconds since started, plus 1; coarse
+	quit  chan struct{} // closed by Shutdown
+
+	listeners []net.Listener
+	mu        sync.Mutex // guards clients and stopping
+	clients   map[int64]*client
+	stopping  bool
+	done      sync.WaitGroup // accept loops and connections
+	// Terminate is called once when a client sends SHUTDOWN.
+	Terminate  func()
+	terminated sync.Once
+}
+
+// logLevels maps redis.conf's levels.
+var logLevels = map[string]slog.Level{
+	"debug": slog.LevelDebug, "verbose": slog.LevelInfo, "notice": slog.LevelInfo, "warning": slog.LevelWarn,
+}
+
+// New makes a server. Until Serve gives it a store, it answers LOADING. The logger's level should be level, which CONFIG SET
+// loglevel changes.
+func New(config Config, log *slog.Logger, level *slog.LevelVar) (*Server, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	var id [20]byte
+	_, _ = rand.Read(id[:]) // never fails
+	s := &Server{
+		config: liveConfig{c: config}, log: log, level: level, commands: newCommands(),
+		runID: hex.EncodeToString(id[:]), started: time.Now(), quit: make(chan struct{}), clients: make(map[int64]*client), Terminate: func() {},
+	}
+	s.clock.Store(1)
+	empty, err := counter.Open("", counter.Options{}) // so that there is a store at any time; nobody gets to see it
+	if err != nil {
+		return nil, err
+	}
+	s.current.Store(empty)
+	s.progress.begin()
+	s.configured()
+	return s, nil
+}
+
+// store is the one being served.
+func (s *Server) store() *counter.Store { return s.current.Load() }
+
+// Serve ends the time of loading: store is what clients talk to from now on.
+func (s *Server) Serve(store *counter.Store) {
+	empty := s.current.Swap(store)
+	s.configured()
+	s.progress.end()
+	_ = empty.Close() // nothing was ever done with it
+}
+
+// configured carries the configuration to where it is used on the way.
+func (s *Server) configured() {
+	c := s.config.get()
+	s.level.Set(logLevels[c.LogLevel])
+	s.slow.configure(c.SlowlogSlower, c.SlowlogMaxLen)
+	if p, err := counter.ParseSyncPolicy(c.AppendFsync); err == nil {
+		s.store().SetAppendFsync(p)
+		s.store().SetMaxMemory(int64(c.MaxMemory))
+	}
+}
+
+// Listen opens all listeners and serves them in the background. On error none is left open.
+func (s *Server) Listen() error {
+	c := s.config.get()
+	for _, addr := range c.Bind {
+		if c.Port == 0 {
+			break
+		}
+		optional := addr != "" && addr[0] == '-'
+		if optional {
+			addr = addr[1:]
+		}
+		if addr == "*" {
+			addr = ""
+		}
+		l, err := net.Listen("tcp", net.JoinHostPort(addr, strconv.Itoa(c.Port)))
+		if err != nil {
+			if optional && !errors.Is(err, syscall.EADDRINUSE) {
+				continue
+			}
+			s.closeListeners()
+			if errors.Is(err, syscall.EADDRINUSE) {
+				return fmt.Errorf("port %d of %s is taken by another program: end that one, or choose a port with --port: %w", c.Port, addr, err)
+			}
+			return err
+		}
+		s.listeners = append(s.listeners, l)
+	}
+	if c.UnixSocket != "" {
+		l, err := listenUnix(c.UnixSocket, fs.FileMode(c.UnixSocketPerm))
+		if err != nil {
+			s.closeListeners()
+			return err
+		}
+		s.listeners = append(s.listeners, l)
+	}
+	if len(s.listeners) == 0 {
+		return fmt.Errorf("none of the addresses %v can be listened on", c.Bind)
+	}
+	s.done.Add(1 + len(s.listeners))
+	go s.janitor()
+	for _, l := range s.listeners {
+		go s.accept(l)
+	}
+	return nil
+}
+
+// listenUnix takes over a socket file that nobody answers on.
+func listenUnix(path string, perm fs.FileMode) (net.Listener, error) {
+	if conn, err := net.Dial("unix", path); err == nil {
+		conn.Close()
+		return nil, fmt.Errorf("unix socket %s is taken by another program", path)
+	} else if errors.Is(err, syscall.ECONNREFUSED) {
+		_ = os.Remove(path)
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, perm); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// Addr is the address of the first listener.
+func (s *Server) Addr() net.Addr { return s.listeners[0].Addr() }
+
+func (s *Server) closeListeners() {
+	for _, l := range s.listeners {
+		l.Close()
+	}
+}
+
+// accept serves one listener. Errors of accept (too many open files) are waited out, not spun on.
+func (s *Server) accept(l net.Listener) {
+	defer s.done.Done()
+	pause := time.Duration(0)
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
+			s.log.Warn("accept failed", "error", err, "retry_in", pause)
+			time.Sleep(pause)
+			continue
+		}
+		pause = 0
+		s.admit(conn)
+	}
+}
+
+// admit starts a connection, or refuses it in the words that clients know.
+func (s *Server) admit(conn net.Conn) {
+	config := s.config.get()
+	refusal := ""
+	if config.ProtectedMode && config.RequirePass == "" && !fromHere(conn) {
+		refusal = deniedText
+	}
+	s.mu.Lock()
+	switch {
+	case s.stopping:
+		s.mu.Unlock()
+		conn.Close()
+		return
+	case len(s.clients) >= config.MaxClients:
+		refusal = "-ERR max number of clients reached\r\n"
+	}
+	if refusal != "" {
+		s.mu.Unlock()
+		s.stats.rejected.Add(1)
+		_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
+		_, _ = conn.Write([]byte(refusal))
+		conn.Close()
+		return
+	}
+	c := s.newClient(conn, config)
+	s.clients[c.id] = c
+	s.done.Add(1)
+	s.mu.Unlock()
+	s.stats.connections.Add(1)
+	go c.serve()
+}
+
+const deniedText = "-DENIED counterd is running in protected mode: there is no password and this connection does not come from the machine itself. " +
+	"Set a password with --requirepass, or turn protected mode off with --protected-mode no if the network is trusted.\r\n"
+
+// fromHere tells whether a connection comes from this machine.
+func fromHere(conn net.Conn) bool {
+	tcp, ok := conn.RemoteAddr().(*net.TCPAddr)
+	return !ok || tcp.IP.IsLoopback()
+}
+
+// remove forgets a connection that has ended.
+func (s *Server) remove(c *client) {
+	s.watches.remove(c)
+	s.mu.Lock()
+	delete(s.clients, c.id)
+	s.mu.Unlock()
+}
+
+// drain is how long a connection may still bring commands that were sent before Shutdown.
+const drain = 100 * time.Millisecond
+
+// Shutdown stops accepting, lets every connection answer what it has read, and closes them. When ctx ends first, the
+// connections that are left are cut.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	if s.stopping {
+		s.mu.Unlock()
+		return counter.ErrClosed
+	}
+	s.stopping = true
+	close(s.quit)
+	for _, c := range s.clients {
+		_ = c.conn.SetReadDeadline(time.Now().Add(drain))
+	}
+	s.mu.Unlock()
+	s.closeListeners()
+	ended := make(chan struct{})
+	go func() { s.done.Wait(); close(ended) }()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	for _, c := range s.clients {
+		c.conn.Close()
+	}
+	s.mu.Unlock()
+	<-ended
+	return ctx.Err()
+}

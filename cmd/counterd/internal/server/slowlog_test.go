@@ -1,0 +1,198 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// slowArgs are the arguments of the entries of SLOWLOG GET, the newest first.
+func slowArgs(t *testing.T, v wireValue) (list []string) {
+	t.Helper()
+	for _, e := range v.list {
+		if len(e.list) != 6 || e.list[0].kind != ':' || e.list[1].kind != ':' || e.list[2].kind != ':' || e.list[3].kind != '*' || e.list[4].kind != '$' || e.list[5].kind != '$' {
+			t.Fatalf("entry %v", e)
+		}
+		list = append(list, strings.Trim(e.list[3].String(), "[]"))
+	}
+	return list
+}
+
+func TestSlowlog(t *testing.T) {
+	s := wireServe(t, nil)
+	c := wireDial(t, s, 2)
+	c.want("CLIENT SETNAME me", "+OK")
+	c.want("CONFIG SET slowlog-log-slower-than 0", "+OK")
+	c.want("SLOWLOG RESET", "+OK")
+	c.do("SET 1.cntrn 7")
+	c.do("MGET 1.cntrn 2 nosuch")
+	c.do("ECHO " + strings.Repeat("x", 200))
+	c.do("WATCH" + strings.Repeat(" k", 40))
+	c.do("AUTH secret")
+	c.do("HELLO 2 AUTH user secret SETNAME me")
+	c.do("CONFIG SET maxclients 100 requirepass secret")
+	c.do("CONFIG SET requirepass " + "secret")
+	c.do("MULTI")
+	c.do("INCR 1.cntrn")
+	c.do("EXEC")
+	v := c.do("SLOWLOG GET -1")
+	got := slowArgs(t, v)
+	want := []string{
+		`"incr" "1.cntrn"`,
+		`"MULTI"`,
+		`"CONFIG" "SET" "requirepass" "(redacted)"`,
+		`"CONFIG" "SET" "maxclients" "100" "requirepass" "(redacted)"`,
+		`"HELLO" "2" "AUTH" "(redacted)" "(redacted)" "SETNAME" "me"`,
+		`"AUTH" "(redacted)"`,
+		`"WATCH"` + strings.Repeat(` "k"`, 30) + ` "... (10 more arguments)"`,
+		fmt.Sprintf(`"ECHO" "%s... (72 more bytes)"`, strings.Repeat("x", 128)),
+		`"mget" "1.cntrn"`,
+		`"set" "1.cntrn"`,
+		`"SLOWLOG" "RESET"`,
+	}
+	if g, w := strings.Join(got, "\n"), strings.Join(want, "\n"); g != w {
+		t.Errorf("got\n%s\nwant\n%s", g, w)
+	}
+	for i, e := range v.list {
+		if i > 0 && e.list[0].n != v.list[i-1].list[0].n-1 || e.list[4].text != s.config.get().UnixSocket+":0" || e.list[5].text != "me" {
+			t.Errorf("entry %v", e)
+		}
+	}
+	if n := len(c.do("SLOWLOG GET").list); n != 10 {
+		t.Errorf("SLOWLOG GET has %d, want 10", n)
+	}
+	if n := len(c.do("SLOWLOG GET 2").list); n != 2 {
+		t.Errorf("SLOWLOG GET 2 has %d", n)
+	}
+	c.want("CONFIG SET slowlog-max-len 3 slowlog-log-slower-than -1", "+OK")
+	c.want("SLOWLOG LEN", ":3")
+	c.want("PING", "+PONG")
+	if got := slowArgs(t, c.do("SLOWLOG GET")); len(got) != 3 || got[2] != `"SLOWLOG" "GET"` && !strings.HasPrefix(got[0], `"SLOWLOG"`) {
+		t.Errorf("got %v", got)
+	}
+	c.want("CONFIG SET slowlog-max-len 0", "+OK")
+	c.want("SLOWLOG LEN", ":0")
+}
+
+// TestSlowlogBatch sends commands together: they make one entry.
+func TestSlowlogBatch(t *testing.T) {
+	s := wireServe(t, func(c *Config) { c.SlowlogSlower = 0 })
+	c := wireDial(t, s, 2)
+	if _, err := c.conn.Write([]byte(strings.Repeat("GET 1.cntrn\r\nINCR 1.cntrn\r\nINCR 2.cntrn\r\n", 20))); err != nil {
+		t.Fatal(err)
+	}
+	for range 60 {
+		c.read()
+	}
+	got := slowArgs(t, c.do("SLOWLOG GET"))
+	if len(got) != 1 || got[0] != `"get" "(batch of 60: incr x40, get x20)"` {
+		t.Errorf("got %v", got)
+	}
+	if n := c.do("LATENCY HISTOGRAM incr get").list[1].get(t, "calls").n; n != 40 {
+		t.Errorf("%d calls of incr, want 40", n)
+	}
+}
+
+// TestSlowlogRing compares the ring with a list.
+func TestSlowlogRing(t *testing.T) {
+	s := wireServe(t, nil)
+	c := &client{srv: s, conn: wireDial(t, s, 2).conn}
+	var log slowlog
+	log.configure(0, 4)
+	var model []string
+	check := func() {
+		t.Helper()
+		for _, n := range []int{0, 1, 3, 100} {
+			got := log.newest(n)
+			if len(got) != min(n, len(model)) {
+				t.Fatalf("newest(%d) has %d of %d", n, len(got), len(model))
+			}
+			for i, e := range got {
+				if e.args[0] != model[len(model)-1-i] {
+					t.Fatalf("newest(%d): entry %d is %s, want %s", n, i, e.args[0], model[len(model)-1-i])
+				}
+			}
+		}
+	}
+	next := 0
+	for _, step := range []struct{ add, length int }{{3, 4}, {1, 4}, {6, 4}, {3, 2}, {5, 2}, {2, 7}, {9, 7}, {2, 0}, {3, 5}} {
+		log.configure(0, step.length)
+		model = model[max(0, len(model)-step.length):]
+		check()
+		for range step.add {
+			next++
+			name := fmt.Sprint(next)
+			log.note(c, &command{name: "x"}, [][]byte{[]byte(name)}, time.Second)
+			model = append(model, name)
+			model = model[max(0, len(model)-step.length):]
+			check()
+		}
+	}
+	if int(log.last) != next {
+		t.Errorf("last number is %d, want %d", log.last, next)
+	}
+}
+
+// TestAccountingAllocatesNothing: what every batch and command pays while nothing is slow.
+func TestAccountingAllocatesNothing(t *testing.T) {
+	s := wireServe(t, nil)
+	c := &client{srv: s, rd: nil}
+	get := s.commands.find([]byte("get"))
+	args := [][]byte{[]byte("get"), []byte("1")}
+	if n := testing.AllocsPerRun(100, func() {
+		c.runs = append(c.runs[:0], run{get, 3})
+		c.account(time.Microsecond)
+		s.slow.note(c, get, args, time.Microsecond)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestHistogram(t *testing.T) {
+	for took, want := range map[time.Duration]int{-1: 0, 0: 0, 1: 0, 1000: 0, 1001: 1, 2000: 1, 2001: 2, 4000: 2, time.Millisecond: 10, 1024 * time.Microsecond: 10,
+		1025 * time.Microsecond: 11, 10 * time.Second: 24, time.Hour: 24} {
+		var h histogram
+		h.add(3, took)
+		if h[want].Load() != 3 || want < timeBuckets-1 && want > 0 && (took > time.Duration(bound(want))*time.Microsecond || took <= time.Duration(bound(want-1))*time.Microsecond) {
+			t.Errorf("%v is not in bucket %d", took, want)
+		}
+	}
+	var h histogram
+	h.add(98, time.Microsecond)
+	h.add(1, 3*time.Microsecond)
+	h.add(1, time.Second)
+	for p, want := range map[float64]int64{0: 1, 0.5: 1, 0.98: 1, 0.99: 4, 0.999: 1 << 20, 1: 1 << 20} {
+		if got := h.percentile(p); got != want {
+			t.Errorf("percentile %v: got %d, want %d", p, got, want)
+		}
+	}
+	h.reset()
+	if h != (histogram{}) {
+		t.Error("not empty after reset")
+	}
+}
+
+// TestLatencyHistogram checks the shape and that counts are cumulative.
+func TestLatencyHistogram(t *testing.T) {
+	s := wireServe(t, nil)
+	get := s.commands.find([]byte("get"))
+	get.account(10, 10*time.Microsecond)
+	get.account(2, 100*time.Microsecond)
+	wireDial(t, s, 2).want("LATENCY HISTOGRAM get nosuch set", `["get" ["calls" :12 "histogram_usec" [:1 :10 :64 :12]]]`)
+	wireDial(t, s, 3).want("LATENCY HISTOGRAM GET", `("get" ("calls" :12 "histogram_usec" (:1 :10 :64 :12)))`)
+	if v := wireDial(t, s, 2).do("LATENCY HISTOGRAM client"); v.String() != "[]" {
+		t.Errorf("CLIENT was not called: %v", v)
+	}
+	if v := wireDial(t, s, 2).do("LATENCY DOCTOR"); v.kind != '$' || !strings.Contains(v.text, "'") {
+		t.Errorf("LATENCY DOCTOR: %v", v)
+	}
+}
+
+func BenchmarkAccount(b *testing.B) {
+	cmd := new(command)
+	b.ReportAllocs()
+	for b.Loop() {
+		cmd.account(16, 5*time.Microsecond)
+	}
+}

@@ -1,0 +1,166 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// argument is one argument of a command as COMMAND DOCS describes it.
+type argument struct {
+	name     string
+	kind     string // key, string, integer, pattern, unix-time; pure-token, oneof, block
+	token    string // word that stands before it, or for it
+	optional bool
+	multiple bool
+	args     []argument // of oneof and block
+}
+
+// parseSyntax reads the syntax of a row of the command table.
+//
+//	arguments   = alternative { "|" alternative }
+//	alternative = { TOKEN | word | "[" arguments [ "..." ] "]" }
+//
+// Words in capitals are tokens, and belong to the words that follow them up to the next token or bracket. A group that repeats the words
+// before it and ends in "..." says that these can be given again: "key value [key value ...]".
+func parseSyntax(syntax string) ([]argument, error) {
+	p := syntaxParser{words: strings.Fields(strings.NewReplacer("[", " [ ", "]", " ] ").Replace(syntax))}
+	args, err := p.arguments()
+	if err == nil && len(p.words) > 0 {
+		err = fmt.Errorf("server: syntax %q: %q closes nothing", syntax, p.words[0])
+	}
+	return args, err
+}
+
+type syntaxParser struct{ words []string }
+
+func (p *syntaxParser) peek() string {
+	if len(p.words) == 0 {
+		return ""
+	}
+	return p.words[0]
+}
+
+// arguments reads up to the end or a closing bracket. Alternatives make one argument.
+func (p *syntaxParser) arguments() ([]argument, error) {
+	var choices []argument
+	for {
+		args, err := p.alternative()
+		if err != nil {
+			return nil, err
+		}
+		if p.peek() != "|" {
+			if choices == nil {
+				return args, nil
+			}
+			choices = append(choices, group(args))
+			return []argument{{name: groupName(choices, "choice"), kind: "oneof", args: choices}}, nil
+		}
+		p.words = p.words[1:]
+		choices = append(choices, group(args))
+	}
+}
+
+// alternative reads one sequence of arguments.
+func (p *syntaxParser) alternative() ([]argument, error) {
+	var args []argument
+	for {
+		switch w := p.peek(); {
+		case w == "" || w == "]" || w == "|" || w == "...":
+			return args, nil
+		case w == "[":
+			p.words = p.words[1:]
+			inner, err := p.arguments()
+			if err != nil {
+				return nil, err
+			}
+			again := p.peek() == "..."
+			if again {
+				p.words = p.words[1:]
+			}
+			if p.peek() != "]" {
+				return nil, fmt.Errorf("server: got %q, want a closing bracket", p.peek())
+			}
+			p.words = p.words[1:]
+			args = addGroup(args, inner, again)
+		case isToken(w):
+			p.words = p.words[1:]
+			args = append(args, p.token(w))
+		default:
+			p.words = p.words[1:]
+			args = append(args, argument{name: w, kind: kindOf(w)})
+		}
+	}
+}
+
+// token reads the words that belong to a token: none make it an argument of its own, several a block.
+func (p *syntaxParser) token(token string) argument {
+	var words []argument
+	for isWord(p.peek()) {
+		words = append(words, argument{name: p.words[0], kind: kindOf(p.words[0])})
+		p.words = p.words[1:]
+	}
+	if len(words) == 0 {
+		return argument{name: strings.ToLower(token), kind: "pure-token", token: token}
+	}
+	a := group(words)
+	a.token = token
+	return a
+}
+
+// addGroup adds what stood in brackets to the arguments before it.
+func addGroup(args, inner []argument, again bool) []argument {
+	if n := len(args) - len(inner); again && n >= 0 && joinNames(args[n:]) == joinNames(inner) {
+		repeated := group(slices.Clone(args[n:]))
+		repeated.multiple = true
+		return append(args[:n], repeated)
+	}
+	g := group(inner)
+	g.optional = true
+	g.multiple = g.multiple || again
+	return append(args, g)
+}
+
+// group makes one argument of several.
+func group(args []argument) argument {
+	if len(args) == 1 {
+		return args[0]
+	}
+	return argument{name: groupName(args, "arguments"), kind: "block", args: args}
+}
+
+// groupName is like key_value, and otherwise where that would be long.
+func groupName(args []argument, otherwise string) string {
+	if len(args) > 3 {
+		return otherwise
+	}
+	return joinNames(args)
+}
+
+func joinNames(args []argument) string {
+	names := make([]string, len(args))
+	for i, a := range args {
+		names[i] = a.name
+	}
+	return strings.Join(names, "_")
+}
+
+// isWord tells whether w is the name of an argument.
+func isWord(w string) bool { return w != "" && !strings.Contains("[]|...", w) && !isToken(w) }
+
+// isToken tells whether w is to be given as it stands: capitals.
+func isToken(w string) bool { return w != "" && w[0] >= 'A' && w[0] <= 'Z' && w == strings.ToUpper(w) }
+
+// kindOf is the type of an argument, by its name.
+func kindOf(name string) string {
+	switch name {
+	case "key", "pattern":
+		return name
+	case "increment", "decrement", "count", "cursor", "index", "protover", "seconds", "milliseconds", "timeout", "port", "numreplicas", "numlocal",
+		"mid", "client-id", "maxage":
+		return "integer"
+	case "unix-time-seconds", "unix-time-milliseconds":
+		return "unix-time"
+	}
+	return "string"
+}

@@ -1,0 +1,173 @@
+// Command counterd is a counter service for posts that speaks the Redis protocol. See README.md.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/server"
+	"github.com/counterd/counterd/counter"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		if !errors.Is(err, pflag.ErrHelp) {
+			fmt.Fprintln(os.Stderr, "counterd:", err)
+			os.Exit(1)
+		}
+	}
+}
+
+// flags binds the command line to a configuration.
+func flags(c *server.Config) (fs *pflag.FlagSet, version *bool) {
+	fs = pflag.NewFlagSet("counterd", pflag.ContinueOnError)
+	fs.SortFlags = false
+	fs.StringSliceVar(&c.Bind, "bind", c.Bind, "addresses to listen on, separated by commas; * is all, a leading - lets a missing one pass")
+	fs.IntVar(&c.Port, "port", c.Port, "TCP port, 0 for none")
+	fs.StringVar(&c.UnixSocket, "unixsocket", c.UnixSocket, "path of a unix socket to listen on too")
+	fs.Uint32Var(&c.UnixSocketPerm, "unixsocketperm", c.UnixSocketPerm, "its permissions (0700 is octal)")
+	fs.StringVar(&c.SchemaFile, "schema", c.SchemaFile, "schema script to run at start")
+	fs.StringVar(&c.Dir, "dir", c.Dir, "data directory; it is made if it is not there")
+	fs.BoolVar(&c.AppendOnly, "appendonly", c.AppendOnly, "keep data on disk; no: in memory only")
+	fs.StringVar(&c.AppendFsync, "appendfsync", c.AppendFsync, "when the log is synced: always (before each reply), everysec or no")
+	fs.Var((*bytesFlag)(&c.MaxMemory), "maxmemory", "what posts may take in memory, e.g. 4gb; the oldest above it go to files. 0 for no limit")
+	fs.Var((*bytesFlag)(&c.AOFRetain), "aof-retain", "log kept beyond what recovery needs, e.g. 10gb: for replicas and restore to a moment")
+	fs.Var((*bytesFlag)(&c.AOFRewriteMin), "auto-aof-rewrite-min-size", "log growth at which a snapshot is made by itself, 0 for never")
+	fs.StringVar(&c.RequirePass, "requirepass", c.RequirePass, "password that clients must give")
+	fs.BoolVar(&c.ProtectedMode, "protected-mode", c.ProtectedMode, "without a password, serve this machine only")
+	fs.IntVar(&c.MaxClients, "maxclients", c.MaxClients, "connections at most")
+	fs.IntVar(&c.Timeout, "timeout", c.Timeout, "seconds until an idle connection is closed, 0 for never")
+	fs.IntVar(&c.TCPKeepalive, "tcp-keepalive", c.TCPKeepalive, "seconds between keepalive probes, 0 for none")
+	fs.StringVar(&c.LogLevel, "loglevel", c.LogLevel, "debug, verbose, notice or warning")
+	fs.Int64Var(&c.SlowlogSlower, "slowlog-log-slower-than", c.SlowlogSlower, "microseconds above which a command enters SLOWLOG, -1 for none")
+	fs.IntVar(&c.SlowlogMaxLen, "slowlog-max-len", c.SlowlogMaxLen, "entries that SLOWLOG keeps")
+	version = fs.Bool("version", false, "print the version and end")
+	fs.Usage = func() {
+		fmt.Fprintf(os.Stderr, "counterd %s: a counter service for posts, speaking the Redis protocol\n\nusage: counterd [flags]\n\n%s", server.ServerVersion, fs.FlagUsages())
+	}
+	return fs, version
+}
+
+func run(args []string) error {
+	config := server.DefaultConfig()
+	fs, version := flags(&config)
+	if err := fs.Parse(args); err != nil {
+		return err
+	}
+	if fs.NArg() > 0 {
+		return fmt.Errorf("got argument %q, want flags only (see --help)", fs.Arg(0))
+	}
+	if *version {
+		fmt.Println("counterd", server.ServerVersion)
+		return nil
+	}
+	if err := config.Validate(); err != nil {
+		return err
+	}
+	level := new(slog.LevelVar)
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+
+	srv, err := server.New(config, log, level)
+	if err != nil {
+		return err
+	}
+	srv.Terminate = stop
+	if err := srv.Listen(); err != nil { // before loading: clients are told LOADING, and a taken port is seen at once
+		return err
+	}
+	store, err := open(config, srv, log)
+	if err != nil {
+		_ = shutdown(srv)
+		return err
+	}
+	srv.Serve(store)
+	log.Info("ready", "version", server.ServerVersion, "address", srv.Addr().String(), "unixsocket", config.UnixSocket, "pid", os.Getpid(),
+		"counters", len(store.Schema().Counters()), "dir", config.Dir, "durability", durability(config))
+
+	<-ctx.Done()
+	stop() // a second signal ends the process at once
+	log.Info("shutting down")
+	if err := shutdown(srv); err != nil {
+		log.Warn("some connections were cut", "error", err)
+	}
+	if err := store.Close(); err != nil {
+		return fmt.Errorf("closing the store: %w", err)
+	}
+	log.Info("bye")
+	return nil
+}
+
+func shutdown(srv *server.Server) error {
+	grace, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return srv.Shutdown(grace)
+}
+
+// durability says in a word or two what an acknowledged change survives.
+func durability(c server.Config) string {
+	if !c.AppendOnly {
+		return "none: data is in memory only"
+	}
+	return "appendfsync " + c.AppendFsync
+}
+
+// open opens the store of the data directory and runs the schema script.
+func open(c server.Config, srv *server.Server, log *slog.Logger) (*counter.Store, error) {
+	options, err := c.StoreOptions()
+	if err != nil {
+		return nil, err
+	}
+	options.Logger = log
+	options.Progress = srv.Loading
+	dir := c.Dir
+	if !c.AppendOnly {
+		dir = ""
+		log.Warn("data is kept in memory only (appendonly no): it is gone when this process ends")
+	}
+	store, err := counter.Open(dir, options)
+	if err != nil {
+		return nil, err
+	}
+	if err := loadSchema(store, c.SchemaFile); err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	return store, nil
+}
+
+// loadSchema runs the script of --schema.
+func loadSchema(store *counter.Store, file string) error {
+	if file == "" {
+		return nil
+	}
+	script, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("--schema: %w", err)
+	}
+	if err := store.AlterScript(string(script)); err != nil {
+		return fmt.Errorf("--schema: %s: %w", file, err)
+	}
+	return nil
+}
+
+// bytesFlag is a number of bytes, with Redis's suffixes.
+type bytesFlag uint64
+
+func (b *bytesFlag) String() string { return server.FormatBytes(uint64(*b)) }
+func (b *bytesFlag) Type() string   { return "bytes" }
+
+func (b *bytesFlag) Set(s string) error {
+	n, err := server.ParseBytes(s)
+	*b = bytesFlag(n)
+	return err
+}

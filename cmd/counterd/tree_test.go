@@ -1,0 +1,113 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/counterd/counterd"
+
+// topLevel is all that may stand at the root, dot-files and build output aside.
+var topLevel = []string{"CHANGELOG.md", "LICENSE", "Makefile", "README.md", "bench", "bin", "cmd", "coldstore", "counter", "go.mod", "go.sum", "persist", "schema"}
+
+// allowed names, for each package (and those below it, unless they have a line of their own), the packages of the module it may import.
+// Imports run one way: server, repl -> counter -> hot, coldstore, persist -> schema, vfs.
+var allowed = map[string][]string{
+	"schema":                       {},
+	"persist/vfs":                  {},
+	"persist":                      {"persist", "persist/vfs", "schema"},
+	"coldstore":                    {"coldstore", "persist/vfs", "schema"},
+	"counter/internal/hot":         {"schema"},
+	"counter/internal/arena":       {},
+	"counter":                      {"counter/internal", "coldstore", "persist", "persist/vfs", "schema"},
+	"bench":                        {"bench", "schema"},
+	"cmd/counterbench":             {"bench", "schema"},
+	"cmd/counterctl":               {"counter", "coldstore", "persist", "persist/vfs", "schema"},
+	"cmd/counterd/internal/resp":   {},
+	"cmd/counterd/internal/server": {"cmd/counterd/internal", "counter", "schema"},
+	"cmd/counterd/internal/repl":   {"cmd/counterd/internal", "counter", "persist", "schema"},
+	"cmd/counterd":                 {"cmd/counterd/internal", "counter", "schema"},
+}
+
+// pure packages must not know files, the network or the clock.
+var pure = map[string][]string{
+	"schema":                     {"os", "net", "time", "syscall"},
+	"counter/internal/hot":       {"os", "net", "time", "syscall", "sync"},
+	"cmd/counterd/internal/resp": {"os", "net", "time", "syscall"},
+	"counter":                    {"net"},
+	"persist":                    {"net"},
+	"coldstore":                  {"net"},
+}
+
+type listed struct {
+	ImportPath string
+	Imports    []string
+}
+
+func TestTree(t *testing.T) {
+	root := filepath.Join("..", "..")
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), ".") && !slices.Contains(topLevel, e.Name()) {
+			t.Errorf("%s stands at the root of the tree, where only %v may", e.Name(), topLevel)
+		}
+	}
+}
+
+func TestImports(t *testing.T) {
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports", "./...")
+	cmd.Dir = filepath.Join("..", "..")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages := 0
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listed
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		packages++
+		name := strings.TrimPrefix(p.ImportPath, module+"/")
+		rule := ruleFor(name)
+		if rule == "" {
+			t.Errorf("package %s has no rule: what may it import?", name)
+			continue
+		}
+		for _, imp := range p.Imports {
+			if slices.Contains(pure[name], imp) {
+				t.Errorf("%s imports %s, but it is pure", name, imp)
+			}
+			inner, ours := strings.CutPrefix(imp, module+"/")
+			if ours && !slices.ContainsFunc(allowed[rule], func(a string) bool { return inner == a || strings.HasPrefix(inner, a+"/") }) {
+				t.Errorf("%s imports %s, want only %v", name, inner, allowed[rule])
+			}
+		}
+	}
+	if packages < 8 {
+		t.Errorf("go list named %d packages only", packages)
+	}
+}
+
+// ruleFor finds the longest key of allowed that name is or lies below.
+func ruleFor(name string) string {
+	for ; name != "." && name != ""; name = filepath.ToSlash(filepath.Dir(name)) {
+		if _, ok := allowed[name]; ok {
+			return name
+		}
+	}
+	return ""
+}
