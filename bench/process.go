@@ -1,0 +1,165 @@
+package bench
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/counterd/counterd/bench/wire"
+)
+
+// Usage is what a server has taken of its machine so far.
+type Usage struct {
+	User, System time.Duration // processor time
+	RSS          int64         // resident bytes
+}
+
+// CPU returns the processor time in all.
+func (u Usage) CPU() time.Duration { return u.User + u.System }
+
+// ReadProcess reads the Usage of a process on this machine. Processor time is counted in steps of 10 ms.
+func ReadProcess(pid int) (Usage, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return Usage{}, err
+	}
+	return parseStat(stat)
+}
+
+// parseStat reads /proc/PID/stat: "pid (name) state ..." of 52 fields, where the name may hold anything.
+func parseStat(stat []byte) (Usage, error) {
+	const (
+		ticks  = time.Second / 100 // USER_HZ, which Linux fixes for all its user-visible counters
+		utime  = 14 - 3            // field numbers of proc(5), less those up to the name's end
+		stime  = 15 - 3
+		rssPos = 24 - 3
+	)
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) <= rssPos {
+		return Usage{}, fmt.Errorf("stat of a process has %d fields, want over %d: %.80q", len(fields), rssPos, stat)
+	}
+	user, err1 := strconv.ParseInt(string(fields[utime]), 10, 64)
+	system, err2 := strconv.ParseInt(string(fields[stime]), 10, 64)
+	pages, err3 := strconv.ParseInt(string(fields[rssPos]), 10, 64)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return Usage{}, fmt.Errorf("stat of a process: %w", err)
+	}
+	return Usage{User: time.Duration(user) * ticks, System: time.Duration(system) * ticks, RSS: pages * int64(os.Getpagesize())}, nil
+}
+
+// Info is a server's reply to INFO.
+type Info map[string]string
+
+// ReadInfo asks for the whole of INFO.
+func ReadInfo(c *wire.Conn) (Info, error) {
+	v, err := c.Do("INFO")
+	if err != nil {
+		return nil, err
+	}
+	info := Info{}
+	for _, line := range strings.Split(v.Str, "\n") {
+		if key, value, ok := strings.Cut(strings.TrimRight(line, "\r"), ":"); ok {
+			info[key] = value
+		}
+	}
+	return info, nil
+}
+
+// Int returns a number of INFO.
+func (i Info) Int(key string) (int64, error) {
+	v, err := strconv.ParseInt(i[key], 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("INFO: %s is %q, not a number", key, i[key])
+	}
+	return v, nil
+}
+
+// usage reads the Usage from INFO, for a server on another machine.
+func (i Info) usage() (Usage, error) {
+	user, err1 := strconv.ParseFloat(i["used_cpu_user"], 64)
+	system, err2 := strconv.ParseFloat(i["used_cpu_sys"], 64)
+	rss, err3 := i.Int("used_memory_rss")
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return Usage{}, fmt.Errorf("INFO does not tell what the server uses: %w", err)
+	}
+	return Usage{User: time.Duration(user * 1e9), System: time.Duration(system * 1e9), RSS: rss}, nil
+}
+
+// Meter reads what a server uses: from /proc where the server runs on this machine, else from INFO.
+type Meter struct {
+	pid  int // 0: not on this machine
+	conn *wire.Conn
+}
+
+// NewMeter returns a Meter of the server behind conn, which it uses from then on. pid is the server's process; 0: the one
+// that INFO names, provided that it is to be seen from here.
+func NewMeter(c *wire.Conn, pid int) (*Meter, error) {
+	m := &Meter{pid: pid, conn: c}
+	if pid != 0 {
+		_, err := ReadProcess(pid)
+		return m, err
+	}
+	info, err := ReadInfo(c)
+	if err != nil {
+		return nil, err
+	}
+	if c.SameHost() {
+		m.pid = info.process()
+	}
+	_, err = m.Usage()
+	return m, err
+}
+
+// PID returns the server's process, 0 when it is not on this machine.
+func (m *Meter) PID() int { return m.pid }
+
+// process returns the process that INFO names if it is to be seen from here. In a container it has another number outside,
+// which may be that of a stranger: so its resident size must be about what INFO says.
+func (i Info) process() int {
+	pid, err1 := i.Int("process_id")
+	said, err2 := i.usage()
+	if err1 != nil || err2 != nil {
+		return 0
+	}
+	seen, err := ReadProcess(int(pid))
+	if err != nil || seen.RSS > 2*said.RSS || said.RSS > 2*seen.RSS {
+		return 0
+	}
+	return int(pid)
+}
+
+// Usage reads the meter.
+func (m *Meter) Usage() (Usage, error) {
+	if m.pid != 0 {
+		return ReadProcess(m.pid)
+	}
+	info, err := ReadInfo(m.conn)
+	if err != nil {
+		return Usage{}, err
+	}
+	return info.usage()
+}
+
+// FindPID returns the process of target number i: the one that was given for it, else the one its INFO names.
+func (t Target) FindPID(given []int, i int) (int, error) {
+	if i < len(given) && given[i] != 0 {
+		return given[i], nil
+	}
+	conn, err := t.Dial()
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	m, err := NewMeter(conn, 0)
+	if err != nil {
+		return 0, err
+	}
+	if m.pid == 0 {
+		return 0, fmt.Errorf("%s does not run on this machine, as far as is to be seen", t.Addr)
+	}
+	return m.pid, nil
+}

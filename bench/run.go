@@ -1,0 +1,245 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/counterd/counterd/bench/report"
+)
+
+// Config says what to measure. All fields are to be set but those marked optional.
+type Config struct {
+	Targets   []Target // one, or two that take turns
+	PIDs      []int    // their processes; 0 or missing: found out
+	Workloads []string // in order
+	Counter   string   // optional: a counter to use instead of making WeiboSchema
+
+	Posts   int
+	Seed    uint64
+	Page    int    // posts of a page
+	Uniform bool   // incr and get choose among all posts alike
+	Trace   *Trace // of replay
+
+	Clients  int // connections
+	Depth    int // operations in flight on each
+	Mode     Mode
+	Rate     float64       // operations per second over all clients; 0: as fast as the server answers
+	Duration time.Duration // of each workload but load, for each server
+	Warmup   time.Duration // before it, not counted
+	Slices   int           // that the duration is cut into
+
+	Flush  bool // remove what the servers hold before load
+	Verify bool // check all counters at the end
+
+	// Progress is told what is being measured, as the steps are begun. It may be nil.
+	Progress func(step, steps int, what string)
+}
+
+// A synchronous client sends all of a pipeline before it reads the first reply. The replies must fit into the sockets' buffers,
+// a few MB, or a server that waits for room to write would wait for the client, and the client for it.
+const (
+	maxDepth    = 16384   // replies of up to 20 bytes
+	maxInFlight = 100_000 // posts of the pages in a pipeline, with replies of about 20 bytes
+)
+
+// Validate returns all that is wrong with the Config.
+func (c *Config) Validate() error {
+	var wrong []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			wrong = append(wrong, fmt.Errorf(format, args...))
+		}
+	}
+	check(len(c.Targets) == 1 || len(c.Targets) == 2, "%d servers, want one or two", len(c.Targets))
+	check(len(c.Workloads) > 0, "no workloads")
+	for _, name := range c.Workloads {
+		check(IsWorkload(name), "no workload is called %q", name)
+		check(name != "replay" || c.Trace != nil, "workload replay needs a trace")
+	}
+	if i := slices.Index(c.Workloads, "load"); i > 0 || slices.Contains(c.Workloads[min(1, len(c.Workloads)):], "load") {
+		check(false, "load must come first, and once")
+	}
+	check(c.Posts >= 1 && c.Posts <= MaxPosts, "%d posts, want 1..%d", c.Posts, MaxPosts)
+	check(c.Page >= 1 && c.Page <= 10000, "pages of %d posts, want 1..10000", c.Page)
+	check(c.Clients >= 1 && c.Clients <= 50000, "%d clients, want 1..50000", c.Clients)
+	check(c.Depth >= 1 && c.Depth <= maxDepth, "%d operations in flight, want 1..%d", c.Depth, maxDepth)
+	check(c.Depth*c.Page <= maxInFlight, "%d pages of %d posts in flight on a connection, want at most %d posts", c.Depth, c.Page, maxInFlight)
+	check(c.Mode == Sync || c.Mode == Async, "mode %q, want %s or %s", c.Mode, Sync, Async)
+	check(c.Rate >= 0, "a rate of %g, want 0 or more", c.Rate)
+	check(c.Slices >= 1, "%d slices, want 1 or more", c.Slices)
+	check(c.Duration > 0, "a duration of %s, want more than 0", c.Duration)
+	check(c.Warmup >= 0, "a warm-up of %s, want 0 or more", c.Warmup)
+	check(!c.Verify || slices.Contains(c.Workloads, "load"), "only a run that begins with load can be verified: what was there before is not known")
+	return errors.Join(wrong...)
+}
+
+// Run measures. The servers must be up. A Config that is not valid, a server that does not answer, and bytes that are no reply
+// are errors; an error reply to an operation is counted.
+func Run(ctx context.Context, config Config) (*report.Report, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	r := &run{Config: config, result: &report.Report{Version: report.Version, Started: time.Now().UTC().Truncate(time.Second),
+		Host: host(), Settings: config.settings()}}
+	for i, target := range config.Targets {
+		s, err := newSide(ctx, target, &config, i)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", target.Addr, err)
+		}
+		defer s.conn.Close()
+		r.sides = append(r.sides, s)
+	}
+	// Both sides hold the same posts with as many counters.
+	columns := len(r.sides[0].schema.Columns)
+	for _, s := range r.sides {
+		if len(s.schema.Columns) != columns {
+			return nil, fmt.Errorf("%s has %d columns and %s %d; they cannot be compared", r.sides[0].target.Addr, columns,
+				s.target.Addr, len(s.schema.Columns))
+		}
+	}
+	r.result.Settings.Columns = columns
+	var err error
+	if r.data, err = NewDataset(config.Posts, columns, config.Seed); err != nil {
+		return nil, err
+	}
+	for _, name := range config.Workloads {
+		if err := r.phase(ctx, name); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	for _, s := range r.sides {
+		if config.Verify {
+			r.step("verify " + s.target.Addr)
+			if s.report.Verified, err = s.verify(ctx, columns); err != nil {
+				return nil, fmt.Errorf("verify: %s: %w", s.target.Addr, err)
+			}
+		}
+		r.result.Servers = append(r.result.Servers, s.report)
+	}
+	return r.result, nil
+}
+
+// run is a Run under way.
+type run struct {
+	Config
+	sides  []*side
+	data   *Dataset
+	result *report.Report
+	steps  int // begun
+}
+
+// phase measures one workload on all sides.
+func (r *run) phase(ctx context.Context, name string) error {
+	err := r.measure(ctx, name)
+	phase := report.Phase{Workload: name}
+	for _, s := range r.sides {
+		phase.Results = append(phase.Results, s.end())
+		r.data.Arrived = max(r.data.Arrived, s.newest+1-r.data.Loaded)
+	}
+	r.result.Phases = append(r.result.Phases, phase)
+	return err
+}
+
+func (r *run) measure(ctx context.Context, name string) error {
+	opts := WorkloadOptions{Data: r.data, Seed: r.Seed, Page: r.Page, Uniform: r.Uniform, Trace: r.Trace}
+	opts.Touched = max(0, slices.Index(r.sides[0].schema.Names(), "repost"))
+	for _, s := range r.sides {
+		w, err := NewWorkload(name, opts)
+		if err != nil {
+			return err
+		}
+		if err := s.begin(ctx, w, &r.Config); err != nil {
+			return err
+		}
+	}
+	if name == "load" {
+		return r.load(ctx)
+	}
+	return r.slices(ctx, name)
+}
+
+// load loads one side after the other, each without a break.
+func (r *run) load(ctx context.Context) error {
+	for _, s := range r.sides {
+		r.step("load " + s.target.Addr)
+		if err := s.prepareLoad(r.Flush); err != nil {
+			return err
+		}
+		before, err := s.meter.Usage()
+		if err != nil {
+			return err
+		}
+		if err := s.slice(ctx, forever, true); err != nil {
+			return err
+		}
+		after, err := s.meter.Usage()
+		if err != nil {
+			return err
+		}
+		s.report.Memory = &report.Memory{Bytes: after.RSS - before.RSS, Posts: r.Posts, Flushed: s.flushed}
+	}
+	return nil
+}
+
+// slices measures the sides in turns. The side that begins changes from slice to slice, so that neither always follows the other.
+func (r *run) slices(ctx context.Context, name string) error {
+	for _, s := range r.sides {
+		r.step(name + ": warm-up of " + s.target.Addr)
+		if err := s.slice(ctx, r.Warmup, false); err != nil {
+			return err
+		}
+	}
+	for i := range r.Slices {
+		for k := range r.sides {
+			s := r.sides[(k+i)%len(r.sides)]
+			r.step(fmt.Sprintf("%s: slice %d of %d of %s", name, i+1, r.Slices, s.target.Addr))
+			if err := s.slice(ctx, r.Duration/time.Duration(r.Slices), true); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// step tells the Progress that the next step begins.
+func (r *run) step(what string) {
+	if r.Progress == nil {
+		return
+	}
+	steps := 0
+	for _, name := range r.Workloads {
+		if name == "load" {
+			steps++
+		} else {
+			steps += 1 + r.Slices
+		}
+	}
+	if r.Verify {
+		steps++
+	}
+	r.Progress(r.steps, steps*len(r.Targets), what)
+	r.steps++
+}
+
+func (c *Config) settings() report.Settings {
+	return report.Settings{Posts: c.Posts, Seed: c.Seed, Page: c.Page, Uniform: c.Uniform, Clients: c.Clients, Depth: c.Depth,
+		Mode: string(c.Mode), Rate: c.Rate, Duration: c.Duration, Warmup: c.Warmup, Slices: c.Slices}
+}
+
+func host() report.Host {
+	h := report.Host{System: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), Go: runtime.Version()}
+	info, _ := os.ReadFile("/proc/cpuinfo") // the name is a courtesy: without, the report lacks it
+	for line := range strings.Lines(string(info)) {
+		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
+			h.Processor = strings.TrimSpace(value)
+			break
+		}
+	}
+	return h
+}

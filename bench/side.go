@@ -1,0 +1,282 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/counterd/counterd/bench/report"
+	"github.com/counterd/counterd/bench/wire"
+)
+
+// forever is the length of a slice that ends when its streams do.
+const forever = 1 << 40 * time.Microsecond
+
+// side is one of the servers of a run, with the clients that drive it.
+type side struct {
+	target  Target
+	schema  Schema
+	model   Model
+	conn    *wire.Conn // for questions beside the load
+	meter   *Meter
+	report  report.Server
+	flushed bool
+
+	// Of the phase under way.
+	workload Workload
+	mode     Mode
+	interval time.Duration // between the operations of a client; 0: closed
+	clients  []*client
+	recs     recorders
+	result   report.Result
+
+	newest  int      // highest post set
+	history []played // phases over, for verify
+}
+
+// played is what a phase sent: enough to send it again.
+type played struct {
+	workload Workload
+	ops      []int64 // by client: operations taken from its stream
+	refused  map[cell]int
+}
+
+// newSide connects to a server and sees that it has a counter to use.
+func newSide(ctx context.Context, target Target, config *Config, number int) (_ *side, err error) {
+	conn, err := target.Dial()
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			conn.Close()
+		}
+	}()
+	s := &side{conn: conn, newest: -1}
+	var schemas []Schema
+	if s.target, schemas, err = target.Identify(conn); err != nil {
+		return nil, err
+	}
+	if s.schema, err = s.findSchema(schemas, config.Counter); err != nil {
+		return nil, err
+	}
+	if s.model, err = NewModel(s.target.Kind, s.schema); err != nil {
+		return nil, err
+	}
+	pid := 0
+	if number < len(config.PIDs) {
+		pid = config.PIDs[number]
+	}
+	if s.meter, err = NewMeter(conn, pid); err != nil {
+		return nil, err
+	}
+	info, err := ReadInfo(conn)
+	if err != nil {
+		return nil, err
+	}
+	s.report = report.Server{Addr: s.target.Addr, Kind: string(s.target.Kind), Version: info.version(), Local: s.meter.PID() != 0}
+	return s, ctx.Err()
+}
+
+// version names the program and its version.
+func (i Info) version() string {
+	for _, name := range []string{"counterd", "valkey", "dragonfly", "keydb", "redis"} {
+		if v := i[name+"_version"]; v != "" {
+			return name + " " + strings.TrimPrefix(v, "df-")
+		}
+	}
+	return "unknown"
+}
+
+// findSchema returns the counter to use; on a counterd it makes the one of generated posts where none is named.
+func (s *side) findSchema(schemas []Schema, counter string) (Schema, error) {
+	if s.target.Kind != Counterd {
+		return WeiboSchema(), nil
+	}
+	if counter != "" {
+		return FindSchema(schemas, counter)
+	}
+	for _, line := range WeiboScript {
+		if _, err := s.conn.Do(strings.Fields(line)...); err != nil {
+			return Schema{}, fmt.Errorf("%s: %w", line, err)
+		}
+	}
+	_, schemas, err := s.target.Identify(s.conn)
+	if err != nil {
+		return Schema{}, err
+	}
+	return FindSchema(schemas, WeiboSchema().Counter)
+}
+
+// prepareLoad sees that the server is empty.
+func (s *side) prepareLoad(flush bool) error {
+	v, err := s.conn.Do("DBSIZE")
+	if err != nil {
+		return err
+	}
+	if !v.IsInt {
+		return fmt.Errorf("DBSIZE: %w: %s", wire.ErrProtocol, v.Text())
+	}
+	if v.Int == 0 {
+		return nil
+	}
+	if !flush {
+		return fmt.Errorf("%s holds %d keys, and load wants it empty: --flush removes them", s.target.Addr, v.Int)
+	}
+	s.flushed = true
+	_, err = s.conn.Do("FLUSHALL")
+	return err
+}
+
+// begin connects the clients for a workload. Connections are made and have answered a PING before anything is measured.
+func (s *side) begin(ctx context.Context, w Workload, config *Config) error {
+	s.workload, s.mode, s.interval = w, config.Mode, 0
+	if config.Rate > 0 && w.Name() != "load" {
+		s.interval = time.Duration(float64(config.Clients) * float64(time.Second) / config.Rate)
+	}
+	s.clients, s.recs, s.result = nil, newRecorders(config.Clients), report.Result{}
+	for i := range config.Clients {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		// 64 bytes an operation, more for pages: what does not fit makes the buffers grow, once.
+		conn, err := wire.Dial(s.target.Addr, wire.Options{Password: s.target.Password, Buffer: min(max(64*config.Depth, 4096), wire.StartSize)})
+		if err != nil {
+			return fmt.Errorf("client %d of %d: %w", i+1, config.Clients, err)
+		}
+		c := newClient(conn, s.model, w, i, config.Clients, len(s.schema.Columns), config.Depth, s.recs[i%len(s.recs)])
+		// The clients' times are spread over the interval.
+		c.due = clock() + s.interval*time.Duration(i)/time.Duration(config.Clients)
+		s.clients = append(s.clients, c)
+		if _, err := conn.Do("PING"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// slice runs the clients for that long and, unless it is a warm-up, adds what they did to the result.
+func (s *side) slice(ctx context.Context, length time.Duration, counted bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	before, err := s.measure()
+	if err != nil {
+		return err
+	}
+	if err := s.play(ctx, before.at+length); err != nil {
+		return err
+	}
+	after, err := s.measure()
+	if err != nil {
+		return err
+	}
+	if !counted {
+		s.recs.take()
+		return nil
+	}
+	s.result.Slices = append(s.result.Slices, report.Slice{
+		Seconds: (after.at - before.at).Seconds(),
+		Ops:     after.done.ops - before.done.ops,
+		User:    (after.server.User - before.server.User).Seconds(),
+		System:  (after.server.System - before.server.System).Seconds(),
+		Client:  (after.client.CPU() - before.client.CPU()).Seconds(),
+	})
+	s.result.Posts += after.done.posts - before.done.posts
+	s.result.Absent += after.done.absent - before.done.absent
+	s.result.Refused += after.done.refused - before.done.refused
+	s.result.RSS = after.server.RSS
+	return nil
+}
+
+// reading is the state of all meters at one time.
+type reading struct {
+	at             time.Duration
+	done           tally
+	server, client Usage
+}
+
+func (s *side) measure() (r reading, err error) {
+	for _, c := range s.clients {
+		r.done.add(c.done)
+	}
+	if r.server, err = s.meter.Usage(); err != nil {
+		return r, err
+	}
+	r.client, err = ReadProcess(os.Getpid())
+	r.at = clock()
+	return r, err
+}
+
+// play runs all clients until the end.
+func (s *side) play(ctx context.Context, end time.Duration) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	clients := s.clients // what closes them may come late, when the phase is over
+	defer context.AfterFunc(ctx, func() {
+		for _, c := range clients {
+			c.conn.Close()
+		}
+	})()
+	var group sync.WaitGroup
+	for _, c := range clients {
+		group.Go(func() {
+			var err error
+			if s.interval > 0 {
+				err = c.runOpen(s.interval, end)
+			} else {
+				err = c.run(s.mode, end)
+			}
+			if err != nil {
+				cancel(fmt.Errorf("%s: %w", s.target.Addr, err))
+			}
+		})
+	}
+	group.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// end closes the clients and returns the result of the phase.
+func (s *side) end() report.Result {
+	past := played{workload: s.workload, refused: map[cell]int{}}
+	for _, c := range s.clients {
+		c.conn.Close()
+		past.ops = append(past.ops, c.done.ops)
+		for at, n := range c.refused {
+			past.refused[at] += n
+		}
+		if s.result.Refusal == "" && c.first != nil {
+			s.result.Refusal = c.first.Error()
+		}
+		s.newest = max(s.newest, c.newest)
+	}
+	s.clients = nil
+	s.history = append(s.history, past)
+	s.result.Latency = summarize(s.recs.take())
+	return s.result
+}
+
+// summarize puts a histogram in the report's form.
+func summarize(hist *hdrhistogram.Histogram) report.Latency {
+	l := report.Latency{Count: hist.TotalCount()}
+	if l.Count == 0 {
+		return l
+	}
+	l.Mean, l.Max = hist.Mean(), hist.Max()
+	for _, percentile := range report.Percentiles {
+		at := hist.ValueAtPercentile(percentile)
+		if percentile == 0 {
+			at = hist.Min()
+		}
+		l.Curve = append(l.Curve, report.Point{Percentile: percentile, Nanos: at})
+	}
+	return l
+}

@@ -1,0 +1,102 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+)
+
+// Conn is a connection to a server: a socket, a Reader of its replies, and room for commands.
+//
+// One goroutine may send while another receives; beyond that it is not safe for concurrent use.
+type Conn struct {
+	Reader
+	Out  []byte // commands not yet sent, appended by the caller
+	sock net.Conn
+}
+
+// Options say how to connect.
+type Options struct {
+	Password string        // sent by AUTH where not empty
+	Timeout  time.Duration // of connecting; zero means 5 s
+	Buffer   int           // bytes for commands, and for replies; zero means StartSize
+}
+
+// Dial connects to "host:port", or to a unix socket where addr has a slash.
+func Dial(addr string, opts Options) (*Conn, error) {
+	network := "tcp"
+	if strings.Contains(addr, "/") {
+		network = "unix"
+	}
+	if opts.Timeout == 0 {
+		opts.Timeout = 5 * time.Second
+	}
+	sock, err := net.DialTimeout(network, addr, opts.Timeout)
+	if err != nil {
+		return nil, err
+	}
+	if opts.Buffer == 0 {
+		opts.Buffer = StartSize
+	}
+	c := NewConn(sock, opts.Buffer)
+	if opts.Password != "" {
+		if _, err := c.Do("AUTH", opts.Password); err != nil {
+			c.Close()
+			return nil, fmt.Errorf("AUTH at %s: %w", addr, err)
+		}
+	}
+	return c, nil
+}
+
+// NewConn returns a Conn over a socket, which it then owns, with buffers of that size.
+func NewConn(sock net.Conn, size int) *Conn {
+	return &Conn{Reader: *NewReader(sock, size), Out: make([]byte, 0, size), sock: sock}
+}
+
+// Flush sends what is in Out, and empties it.
+func (c *Conn) Flush() error {
+	_, err := c.sock.Write(c.Out)
+	c.Out = c.Out[:0]
+	return err
+}
+
+// Send sends b at once, past Out.
+func (c *Conn) Send(b []byte) error {
+	_, err := c.sock.Write(b)
+	return err
+}
+
+// Do sends one command and waits for its reply.
+func (c *Conn) Do(args ...string) (Value, error) {
+	c.Out = AppendCommand(c.Out, args...)
+	if err := c.Flush(); err != nil {
+		return Value{}, err
+	}
+	v, err := c.ReadValue()
+	var failed *ServerError
+	if errors.As(err, &failed) {
+		return Value{}, fmt.Errorf("%s: %w", strings.ToUpper(args[0]), failed)
+	}
+	return v, err
+}
+
+// SetDeadline makes calls that take longer than until then fail; the zero time lifts it. Safe for concurrent use.
+func (c *Conn) SetDeadline(t time.Time) error { return c.sock.SetDeadline(t) }
+
+// Close closes the socket; calls that wait on it fail. Safe for concurrent use.
+func (c *Conn) Close() error { return c.sock.Close() }
+
+// SameHost tells whether the server runs on this machine, as far as the addresses tell.
+func (c *Conn) SameHost() bool {
+	remote, isTCP := c.sock.RemoteAddr().(*net.TCPAddr)
+	if !isTCP {
+		return true
+	}
+	local, isTCP := c.sock.LocalAddr().(*net.TCPAddr)
+	return isTCP && local.IP.Equal(remote.IP)
+}
+
+// RemoteAddr returns the server's address.
+func (c *Conn) RemoteAddr() string { return c.sock.RemoteAddr().String() }

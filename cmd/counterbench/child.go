@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/counterd/counterd/bench"
+	"github.com/counterd/counterd/bench/wire"
+)
+
+const (
+	startWithin = 15 * time.Second // from starting a server to its first PONG
+	stopWithin  = 10 * time.Second // from SIGTERM to SIGKILL
+)
+
+// child is a server that this process started, and stops.
+type child struct {
+	cmd  *exec.Cmd
+	addr string
+	log  string        // path of what it printed
+	done chan struct{} // closed when it has ended
+	err  error         // how it ended; to be read after done
+}
+
+// freePort returns a port that is free now on the address.
+func freePort(bind string) (int, error) {
+	l, err := net.Listen("tcp", net.JoinHostPort(bind, "0"))
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// startChild starts a server and waits until it answers PING. What it prints goes to a file in dir.
+func startChild(ctx context.Context, dir, bind string, port int, program string, args ...string) (*child, error) {
+	name := filepath.Base(program)
+	c := &child{
+		cmd:  exec.Command(program, args...),
+		addr: net.JoinHostPort(bind, strconv.Itoa(port)),
+		log:  filepath.Join(dir, name+".log"),
+		done: make(chan struct{}),
+	}
+	log, err := os.Create(c.log)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	c.cmd.Stdout, c.cmd.Stderr = log, log
+	c.cmd.SysProcAttr = childAttributes()
+	if err := c.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", program, err)
+	}
+	go func() {
+		c.err = c.cmd.Wait()
+		close(c.done)
+	}()
+	if err := c.waitReady(ctx); err != nil {
+		c.stop()
+		return nil, fmt.Errorf("%s did not start: %w%s", program, err, c.lastLines())
+	}
+	return c, nil
+}
+
+// waitReady asks PING until the answer is PONG; before that a server may refuse connections, or load its data.
+func (c *child) waitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, startWithin, fmt.Errorf("no answer to PING within %s", startWithin))
+	defer cancel()
+	for {
+		select {
+		case <-c.done:
+			if c.err == nil {
+				return errors.New("it ended at once")
+			}
+			return c.err
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(20 * time.Millisecond):
+		}
+		conn, err := wire.Dial(c.addr, wire.Options{Timeout: time.Second})
+		if err != nil {
+			continue
+		}
+		conn.SetDeadline(time.Now().Add(time.Second))
+		_, err = conn.Do("PING")
+		conn.Close()
+		if err == nil {
+			return nil
+		}
+	}
+}
+
+// usage returns what the server uses now.
+func (c *child) usage() (bench.Usage, error) { return bench.ReadProcess(c.cmd.Process.Pid) }
+
+// stop ends the server and waits for it. It may be called again.
+func (c *child) stop() {
+	c.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-c.done:
+	case <-time.After(stopWithin):
+		c.cmd.Process.Kill()
+		<-c.done
+	}
+}
+
+// lastLines returns the end of what the server printed, to follow an error.
+func (c *child) lastLines() string {
+	text, err := os.ReadFile(c.log)
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	if err != nil || lines[0] == "" {
+		return ""
+	}
+	const most = 5
+	if len(lines) > most {
+		lines = lines[len(lines)-most:]
+	}
+	return "; it said:\n  " + strings.Join(lines, "\n  ")
+}

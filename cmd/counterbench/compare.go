@@ -1,0 +1,33 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/pflag"
+
+	"github.com/counterd/counterd/bench/report"
+)
+
+var compareCommand = command{
+	name:    "compare",
+	args:    "BEFORE.json AFTER.json ",
+	summary: "two measurements side by side",
+	details: `Shows what changed between two files that counterbench run --json wrote. Figures within the noise, whose
+slices overlap, are marked with ~.`,
+	setup: func(*pflag.FlagSet) action {
+		return func(_ context.Context, out output, args []string) error {
+			if len(args) != 2 {
+				return misuse("takes two files, not %d", len(args))
+			}
+			before, err := report.Read(args[0])
+			if err != nil {
+				return err
+			}
+			after, err := report.Read(args[1])
+			if err != nil {
+				return err
+			}
+			return report.Compare(out.stdout, before, after)
+		}
+	},
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+
+	"github.com/counterd/counterd/bench/report"
+)
+
+// progress shows how far work of a known size is: a bar on a terminal, a plain line every few seconds elsewhere, nothing
+// when it is off. Its zero value is off. Add may be called from several goroutines.
+type progress struct {
+	bar   *progressbar.ProgressBar
+	lines *progressLines
+}
+
+// lineEvery is how often a plain line is written.
+const lineEvery = 2 * time.Second
+
+// newProgress starts to show work of total steps, called unit ("rows").
+func newProgress(w io.Writer, on bool, what, unit string, total int) progress {
+	if !on {
+		return progress{}
+	}
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return progress{bar: progressbar.NewOptions(total,
+			progressbar.OptionSetWriter(w),
+			progressbar.OptionSetDescription(what),
+			progressbar.OptionSetItsString(unit),
+			progressbar.OptionShowCount(),
+			progressbar.OptionShowIts(),
+			progressbar.OptionThrottle(100*time.Millisecond),
+			progressbar.OptionSetWidth(30),
+			progressbar.OptionClearOnFinish(),
+		)}
+	}
+	lines := &progressLines{w: w, unit: unit, total: total, start: time.Now()}
+	lines.setWhat(what)
+	lines.next.Store(int64(lineEvery))
+	return progress{lines: lines}
+}
+
+// add notes n more steps.
+func (p progress) add(n int) {
+	if p.bar != nil {
+		p.bar.Add(n)
+	}
+	if p.lines != nil {
+		p.lines.add(n)
+	}
+}
+
+// describe says what is being done.
+func (p progress) describe(what string) {
+	if p.bar != nil {
+		p.bar.Describe(what)
+	}
+	if p.lines != nil {
+		p.lines.setWhat(what)
+	}
+}
+
+// finish removes the bar.
+func (p progress) finish() {
+	if p.bar != nil {
+		p.bar.Finish()
+		p.bar.Clear()
+	}
+}
+
+type progressLines struct {
+	w     io.Writer
+	unit  string
+	total int
+	what  atomic.Pointer[string]
+	start time.Time
+	done  atomic.Int64
+	next  atomic.Int64 // time of the next line, since start
+}
+
+func (p *progressLines) setWhat(what string) { p.what.Store(&what) }
+
+func (p *progressLines) add(n int) {
+	done := p.done.Add(int64(n))
+	elapsed := time.Since(p.start)
+	next := p.next.Load()
+	if int64(elapsed) < next || !p.next.CompareAndSwap(next, int64(elapsed+lineEvery)) {
+		return
+	}
+	fmt.Fprintf(p.w, "%s: %s of %s %s (%d %%), %s a second\n", *p.what.Load(), report.Int(done), report.Int(p.total), p.unit,
+		done*100/int64(max(p.total, 1)), report.Rate(float64(done)/elapsed.Seconds()))
+}

@@ -1,0 +1,256 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/counterd/counterd/bench"
+	"github.com/counterd/counterd/bench/report"
+	"github.com/counterd/counterd/bench/tsv"
+)
+
+var runCommand = command{
+	name:    "run",
+	summary: "measure a server, alone or in turns with another",
+	details: `Generates posts, loads them, and measures what the workloads ask for: operations per second, the server's
+processor time for each, latencies, memory. With --vs a second server takes turns with the first.
+
+` + workloadList() + `
+  counterbench run --server 127.0.0.1:6379 --workloads load,incr,timeline --posts 1000000 --verify
+  counterbench run --server 127.0.0.1:6379 --vs 127.0.0.1:6380,redis-hash --depth 64 --html report.html`,
+	setup: func(flags *pflag.FlagSet) action {
+		var o runOptions
+		o.declare(flags)
+		return func(ctx context.Context, out output, args []string) error {
+			if len(args) != 0 {
+				return misuse("takes no arguments, only flags")
+			}
+			config, err := o.config()
+			if err != nil {
+				return err
+			}
+			return o.run(ctx, out, config)
+		}
+	},
+}
+
+// runOptions are the flags as given; those that need no thought go into the Config at once.
+type runOptions struct {
+	bench.Config
+	server, kind, vs     string
+	password, vsPassword string
+	mode                 string
+	trace, traceColumn   string
+	traceColumns         []string
+	threads              int
+	pids                 []int
+	pinServer, pinClient string
+	json, html           string
+	progress             bool
+}
+
+func (o *runOptions) declare(flags *pflag.FlagSet) {
+	flags.StringVar(&o.server, "server", "127.0.0.1:6379", "`HOST:PORT` or socket of the server, A")
+	flags.StringVar(&o.kind, "kind", "", "its `data model`: "+kindList()+"\n(default: ask the server)")
+	flags.StringVar(&o.vs, "vs", "", "`HOST:PORT[,KIND]` of a second server, B, that takes turns with A")
+	flags.StringVar(&o.password, "password", "", "password of A for AUTH")
+	flags.StringVar(&o.vsPassword, "vs-password", "", "password of B for AUTH")
+	flags.StringVar(&o.Counter, "counter", "", "`name` of the counter of a counterd (default: makes one called weibo)")
+	flags.StringSliceVar(&o.Workloads, "workloads", []string{"load", "incr", "get", "timeline"}, "`what` to measure, in order")
+	flags.IntVar(&o.Posts, "posts", 1_000_000, "posts to generate")
+	flags.Uint64Var(&o.Seed, "seed", 1, "of all that is random: the same seed gives the same posts and operations")
+	flags.IntVar(&o.Page, "page", 20, "posts of a page")
+	flags.BoolVar(&o.Uniform, "uniform", false, "incr and get choose among all posts alike, not young and popular ones more often")
+	flags.IntVar(&o.Clients, "clients", 50, "connections")
+	flags.IntVar(&o.Depth, "depth", 1, "operations in flight on each")
+	flags.StringVar(&o.mode, "mode", string(bench.Sync), "sync: wait for all of a pipeline's replies; async: refill it as they come")
+	flags.Float64Var(&o.Rate, "rate", 0, "operations per second in all, started on time whatever the server does (default: as fast as\nit answers); --depth is then the most in flight on each connection")
+	flags.IntVar(&o.threads, "threads", 0, "processors the generator uses (default: all)")
+	flags.DurationVar(&o.Duration, "duration", 10*time.Second, "of each workload but load, for each server")
+	flags.DurationVar(&o.Warmup, "warmup", time.Second, "before it, not counted")
+	flags.IntVar(&o.Slices, "slices", 5, "turns the duration is cut into")
+	flags.StringVar(&o.trace, "trace", "", "`FILE` of events for the workload replay: lines with the mid of the post touched")
+	flags.StringSliceVar(&o.traceColumns, "trace-columns", nil, "`names` of its columns in order (default: its first line)")
+	flags.StringVar(&o.traceColumn, "trace-mid", "target", "`name` of the column with the mid; 0 there is no event")
+	flags.BoolVar(&o.Flush, "flush", false, "remove all the servers hold before load")
+	flags.BoolVar(&o.Verify, "verify", false, "at the end, check that every counter is what was sent")
+	flags.IntSliceVar(&o.pids, "server-pid", nil, "`process` of A, and of B, where INFO does not tell")
+	flags.StringVar(&o.pinServer, "pin-server", "", "`processors` the servers run on, such as 0 or 0,2-3")
+	flags.StringVar(&o.pinClient, "pin-client", "", "`processors` the generator runs on")
+	flags.StringVar(&o.json, "json", "", "`FILE` to write the figures to; - is the standard output, instead of the table")
+	flags.StringVar(&o.html, "html", "", "`FILE` to write a page with charts to")
+	flags.BoolVar(&o.progress, "progress", true, "show progress: a bar on a terminal, lines elsewhere")
+}
+
+// workloadList lists the workloads, for the help text.
+func workloadList() string {
+	var list strings.Builder
+	for _, w := range bench.Workloads() {
+		fmt.Fprintf(&list, "  %-9s %s\n", w[0], w[1])
+	}
+	return list.String()
+}
+
+// config makes the Config of what the flags say.
+func (o *runOptions) config() (bench.Config, error) {
+	config := o.Config
+	a, err := parseTarget(o.server, o.kind, o.password)
+	if err != nil {
+		return config, err
+	}
+	config.Targets = []bench.Target{a}
+	if o.vs != "" {
+		b, err := bench.ParseTarget(o.vs)
+		if err != nil {
+			return config, misuse("--vs: %v", err)
+		}
+		b.Password = o.vsPassword
+		config.Targets = append(config.Targets, b)
+	}
+	config.Mode = bench.Mode(o.mode)
+	config.PIDs = o.pids
+	if o.threads < 0 || o.threads > 1024 {
+		return config, misuse("--threads: %d is not 0..1024", o.threads)
+	}
+	if o.trace != "" {
+		if config.Trace, err = readTrace(o.trace, o.traceColumns, o.traceColumn); err != nil {
+			return config, err
+		}
+	}
+	if err := config.Validate(); err != nil {
+		return config, misuse("%v", err)
+	}
+	return config, nil
+}
+
+func readTrace(path string, columns []string, column string) (*bench.Trace, error) {
+	r, err := tsv.Open(path, tsv.Options{Columns: columns})
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return bench.ReadTrace(r, column)
+}
+
+// run measures, and writes what came out.
+func (o *runOptions) run(ctx context.Context, out output, config bench.Config) error {
+	if o.threads > 0 {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(o.threads))
+	}
+	unpin, err := o.pin(config)
+	if err != nil {
+		return err
+	}
+	defer unpin()
+	var shown progress
+	config.Progress = func(step, steps int, what string) {
+		if step == 0 {
+			shown = newProgress(out.stderr, o.progress, "measuring", "steps", steps)
+		} else {
+			shown.add(1)
+		}
+		shown.describe(what)
+	}
+	result, err := bench.Run(ctx, config)
+	shown.finish()
+	if err != nil {
+		return err
+	}
+	result.Settings.Threads, result.Settings.PinServer, result.Settings.PinClient = o.threads, o.pinServer, o.pinClient
+	if err := o.write(out, result); err != nil {
+		return err
+	}
+	for _, server := range result.Servers {
+		if v := server.Verified; v != nil && v.Wrong > 0 {
+			return fmt.Errorf("%s: %s counters differ from what was sent", server.Addr, report.Int(v.Wrong))
+		}
+	}
+	return nil
+}
+
+// write writes the table and the files asked for.
+func (o *runOptions) write(out output, result *report.Report) error {
+	if o.json != "-" {
+		if err := result.Table(out.stdout); err != nil {
+			return err
+		}
+	}
+	if o.json == "-" {
+		if err := result.Write(out.stdout); err != nil {
+			return err
+		}
+	} else if o.json != "" {
+		if err := writeTo(o.json, result.Write); err != nil {
+			return err
+		}
+	}
+	if o.html != "" {
+		return writeTo(o.html, result.HTML)
+	}
+	return nil
+}
+
+// writeTo writes a file.
+func writeTo(path string, write func(io.Writer) error) (err error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closed := f.Close(); err == nil {
+			err = closed
+		}
+	}()
+	return write(f)
+}
+
+// pin pins servers and generator to their processors, and returns what undoes it.
+func (o *runOptions) pin(config bench.Config) (unpin func(), err error) {
+	var undos []func() error
+	undo := func() {
+		for _, undo := range slices.Backward(undos) {
+			undo() // best effort: a server that has ended needs none
+		}
+	}
+	defer func() {
+		if err != nil {
+			undo()
+		}
+	}()
+	add := func(pid int, list, flag string) error {
+		cpus, err := bench.ParseCPUs(list)
+		if err != nil {
+			return misuse("--%s: %v", flag, err)
+		}
+		restore, err := bench.Pin(pid, cpus)
+		if err == nil {
+			undos = append(undos, restore)
+		}
+		return err
+	}
+	if o.pinServer != "" {
+		for i, target := range config.Targets {
+			pid, err := target.FindPID(config.PIDs, i)
+			if err != nil {
+				return nil, err
+			}
+			if err := add(pid, o.pinServer, "pin-server"); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if o.pinClient != "" {
+		if err := add(os.Getpid(), o.pinClient, "pin-client"); err != nil {
+			return nil, err
+		}
+	}
+	return undo, nil
+}
