@@ -1,0 +1,378 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// clients is how many connections a sequence uses, so that WATCH has something to see.
+const clients = 3
+
+// A unit is what a sequence is made of and is cut down to: requests of one connection which make sense only together.
+type unit struct {
+	client int
+	reqs   [][]string
+	more   bool // sent in one write with the next unit, if that is of the same connection
+	inline bool // sent as plain text lines instead of arrays
+}
+
+// differ runs sequences on both servers. One goroutine.
+type differ struct {
+	t           testing.TB
+	redis, ours *server
+	resp        int // 2 or 3
+	chop        *rand.Rand
+
+	control [2]*conn // redis, ours: outside of the sequence
+	client  [clients]differClient
+	tainted map[string]bool // keys that hold different values on purpose
+	shaken  bool            // watching connections may think differently of their keys on purpose
+	apart   bool            // a transaction was executed by one only, on purpose
+}
+
+// differClient is one connection of a sequence, on both servers, with what Redis thinks of it.
+type differClient struct {
+	redis, ours *conn
+	multi       bool
+	queued      [][]string
+	// uncertain: an intended difference has changed a watched key on one server only, or may have, so
+	// that EXEC may be refused by one and not by the other.
+	uncertain bool
+}
+
+// like says whether two mismatches are of the same kind.
+func (m *mismatch) like(o *mismatch) bool {
+	return strings.EqualFold(m.args[0], o.args[0]) && m.redis[:1] == o.redis[:1] && m.ours[:1] == o.ours[:1]
+}
+
+// mismatch is an undocumented difference.
+type mismatch struct {
+	at          int // index of the unit
+	client      int
+	args        []string
+	redis, ours string
+}
+
+func newDiffer(t testing.TB, resp int, seed uint64) (*differ, bool) {
+	t.Helper()
+	redis, ok := startRedis(t)
+	if !ok {
+		return nil, false
+	}
+	d := &differ{t: t, redis: redis, ours: start(t), resp: resp, chop: rand.New(rand.NewPCG(seed, 1))}
+	d.control = [2]*conn{redis.dial(t), d.ours.dial(t)}
+	// SCAN names the items of the first counter by their bare mids, as no Redis key is: it stays empty.
+	runScript(t, d.control[1], schemaScript+plainScript)
+	return d, true
+}
+
+// reset empties both servers and opens new connections.
+func (d *differ) reset() {
+	d.t.Helper()
+	for _, c := range d.control {
+		c.want("+OK\r\n", "FLUSHALL")
+	}
+	for i := range d.client {
+		d.reconnect(i)
+	}
+	d.tainted, d.shaken, d.apart = map[string]bool{}, false, false
+}
+
+// reconnect gives a client new connections.
+func (d *differ) reconnect(i int) {
+	d.t.Helper()
+	c := &d.client[i]
+	if c.redis != nil {
+		c.redis.close()
+		c.ours.close()
+	}
+	*c = differClient{redis: d.redis.dial(d.t), ours: d.ours.dial(d.t)}
+	if d.resp == 3 {
+		c.redis.do("HELLO", "3")
+		c.ours.do("HELLO", "3")
+	}
+}
+
+// run executes a sequence from empty servers and returns the first undocumented difference, or nil.
+func (d *differ) run(seq []unit) *mismatch {
+	d.t.Helper()
+	d.reset()
+	for i := 0; i < len(seq); {
+		end := i + 1
+		for end < len(seq) && seq[end-1].more && seq[end].client == seq[i].client {
+			end++
+		}
+		if m := d.batch(seq, i, end); m != nil {
+			return m
+		}
+		if d.apart {
+			d.reconnect(seq[i].client) // a name may have been set by one only
+		}
+		d.resync()
+		i = end
+	}
+	return d.compareAll(len(seq))
+}
+
+// batch sends the units [lo, hi) in one write and compares all replies.
+func (d *differ) batch(seq []unit, lo, hi int) *mismatch {
+	d.t.Helper()
+	c := &d.client[seq[lo].client]
+	var out []byte
+	for _, u := range seq[lo:hi] {
+		for _, args := range u.reqs {
+			if u.inline {
+				out = append(out, quoteArgs(args)+"\r\n"...)
+			} else {
+				out = appendRequest(out, args...)
+			}
+		}
+	}
+	c.redis.write(string(out))
+	d.writeChopped(c.ours, out)
+	for i := lo; i < hi; i++ {
+		for _, args := range seq[i].reqs {
+			m := &mismatch{at: i, client: seq[i].client, args: args}
+			r := c.redis.reply()
+			m.redis = r.raw
+			o, err := c.ours.tryReply()
+			if err != nil {
+				m.ours = fmt.Sprintf("%q and then: %v", o.raw, err)
+				return m
+			}
+			m.ours = o.raw
+			if !d.accept(c, args, r, o) {
+				return m
+			}
+		}
+	}
+	return nil
+}
+
+// writeChopped writes p, now and then in small pieces: requests may be split anywhere on their way.
+func (d *differ) writeChopped(c *conn, p []byte) {
+	d.t.Helper()
+	if d.chop.IntN(8) > 0 {
+		c.write(string(p))
+		return
+	}
+	for len(p) > 0 {
+		n := min(len(p), 1+d.chop.IntN(1+len(p)/4))
+		c.write(string(p[:n]))
+		p = p[n:]
+	}
+}
+
+// accept says whether two replies are equal or differ as intended, and follows the connection's state.
+func (d *differ) accept(c *differClient, args []string, r, o value) bool {
+	name := strings.ToLower(args[0])
+	queued := c.queued
+	wasMulti := c.multi
+	switch {
+	case name == "multi" && r.raw == "+OK\r\n":
+		c.multi, c.queued = true, nil
+	case len(args) == 1 && (name == "exec" || name == "discard" || name == "reset") || strings.HasPrefix(r.raw, "-EXECABORT"):
+		c.multi, c.queued = false, nil
+	case c.multi && r.raw == "+QUEUED\r\n":
+		c.queued = append(c.queued, args)
+	}
+	if name == "exec" && wasMulti && len(args) == 1 {
+		uncertain := c.uncertain
+		c.uncertain = false
+		return d.acceptExec(queued, uncertain, r, o)
+	}
+	if (name == "discard" || name == "unwatch") && r.raw == "+OK\r\n" {
+		c.uncertain = false
+	}
+	if r.raw == "+QUEUED\r\n" && wasMulti {
+		if o.raw != r.raw && intended(args, r.raw, o.raw) != nil {
+			c.uncertain = true
+			return true
+		}
+		return o.raw == r.raw
+	}
+	return d.acceptReply(args, r.raw, o.raw)
+}
+
+// acceptExec compares the replies of a transaction one by one.
+func (d *differ) acceptExec(queued [][]string, uncertain bool, r, o value) bool {
+	if uncertain && (r.null != o.null || r.kind != '-' && strings.HasPrefix(o.raw, "-EXECABORT")) {
+		d.apart = true
+		return true
+	}
+	if r.null || o.null || r.kind != '*' || o.kind != '*' || len(r.elems) != len(queued) || len(o.elems) != len(queued) {
+		return r.raw == o.raw
+	}
+	for i, args := range queued {
+		if !d.acceptReply(args, r.elems[i].raw, o.elems[i].raw) {
+			return false
+		}
+	}
+	return true
+}
+
+// acceptReply compares the replies to one executed request.
+func (d *differ) acceptReply(args []string, redis, ours string) bool {
+	if d.apart {
+		return true
+	}
+	// A key that an earlier request of the same batch left different tells nothing until it is made equal again.
+	for _, k := range keysOf(args) {
+		if d.tainted[k] {
+			d.taint(args)
+			return true
+		}
+	}
+	if len(d.tainted) > 0 && strings.EqualFold(args[0], "dbsize") {
+		return true
+	}
+	if silentlyDiffers(args) {
+		d.taint(args)
+		d.shaken = true
+		return true
+	}
+	if redis == ours {
+		return true
+	}
+	if intended(args, redis, ours) == nil {
+		return false
+	}
+	d.taint(args)
+	return true
+}
+
+// taint notes that a request left its keys different, and that whoever watches them may be told so by one server only.
+func (d *differ) taint(args []string) {
+	for _, k := range keysOf(args) {
+		d.tainted[k] = true
+	}
+	for i := range d.client {
+		d.client[i].uncertain = true
+	}
+}
+
+// resync removes the keys that differ on purpose from both servers.
+func (d *differ) resync() {
+	d.t.Helper()
+	if len(d.tainted) == 0 && !d.shaken && !d.apart {
+		return
+	}
+	if d.apart {
+		for _, c := range d.control {
+			c.want("+OK\r\n", "FLUSHALL")
+		}
+	}
+	for k := range d.tainted {
+		for _, c := range d.control {
+			if v := c.do("DEL", k); v.kind != ':' {
+				d.t.Fatalf("DEL %s answered %q", k, v.raw)
+			}
+		}
+	}
+	for i := range d.client {
+		d.client[i].uncertain = true
+	}
+	clear(d.tainted)
+	d.shaken, d.apart = false, false
+}
+
+// compareAll compares everything that the two servers hold.
+func (d *differ) compareAll(at int) *mismatch {
+	d.t.Helper()
+	var keys [2][]string
+	for i, c := range d.control {
+		for cursor := "0"; ; {
+			v := c.do("SCAN", cursor, "COUNT", "7")
+			if len(v.elems) != 2 {
+				d.t.Fatalf("SCAN answered %q", v.raw)
+			}
+			for _, e := range v.elems[1].elems {
+				keys[i] = append(keys[i], e.text)
+			}
+			if cursor = v.elems[0].text; cursor == "0" {
+				break
+			}
+		}
+		slices.Sort(keys[i])
+	}
+	keys[0] = slices.Compact(keys[0]) // Redis may return a key twice; we must not
+	if !slices.Equal(keys[0], keys[1]) {
+		return &mismatch{at, 0, []string{"(SCAN to the end)"}, "keys: " + strings.Join(keys[0], " "), "keys: " + strings.Join(keys[1], " ")}
+	}
+	final := [][]string{{"DBSIZE"}}
+	for _, k := range keys[0] {
+		final = append(final, []string{map[bool]string{true: "HGETALL", false: "GET"}[strings.HasPrefix(k, "h:")], k})
+	}
+	for _, args := range final {
+		r, o := d.control[0].do(args...).raw, d.control[1].do(args...).raw
+		if r != o {
+			return &mismatch{at, 0, args, r, o}
+		}
+	}
+	return nil
+}
+
+// shrink cuts a failing sequence down: it drops ever smaller pieces as long as the same difference is left. Any other
+// would not do: what is left may mean different things to the servers, as a hash with one field does.
+func (d *differ) shrink(seq []unit, m *mismatch) ([]unit, *mismatch) {
+	seq = slices.Clone(seq[:min(m.at+1, len(seq))])
+	runs := 0
+	for size := max(len(seq)/2, 1); size > 0; size /= 2 {
+		for lo := 0; lo < len(seq); {
+			shorter := slices.Concat(seq[:lo], seq[min(lo+size, len(seq)):])
+			if runs++; runs > 600 {
+				return seq, m
+			}
+			if m2 := d.run(shorter); m2 != nil && m2.like(m) {
+				seq, m = shorter[:min(m2.at+1, len(shorter))], m2
+				continue
+			}
+			lo += size
+		}
+	}
+	return seq, m
+}
+
+// report prints a difference with the requests that lead to it.
+func (d *differ) report(seq []unit, m *mismatch) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "not in the table of differences (RESP%d):\n", d.resp)
+	for i, u := range seq {
+		for _, args := range u.reqs {
+			fmt.Fprintf(&b, "  %d> %s", u.client, quoteArgs(args))
+			if u.inline {
+				b.WriteString("  (inline)")
+			}
+			if u.more && i+1 < len(seq) && seq[i+1].client == u.client {
+				b.WriteString("  (in one write with the next)")
+			}
+			b.WriteByte('\n')
+		}
+	}
+	fmt.Fprintf(&b, "request %s\nredis    %q\ncounterd %q", quoteArgs(m.args), m.redis, m.ours)
+	return b.String()
+}
+
+// TestDifferential compares random sequences.
+func TestDifferential(t *testing.T) {
+	for _, resp := range []int{2, 3} {
+		t.Run(fmt.Sprintf("RESP%d", resp), func(t *testing.T) {
+			_, seed := random(t)
+			d, ok := newDiffer(t, resp, uint64(seed))
+			if !ok {
+				return
+			}
+			for round := range scaled(120) {
+				r := rand.New(rand.NewPCG(uint64(seed), uint64(round)<<2|uint64(resp)))
+				seq := generate(r, 10+r.IntN(300))
+				if m := d.run(seq); m != nil {
+					t.Errorf("round %d: %s", round, d.report(d.shrink(seq, m)))
+					return
+				}
+			}
+		})
+	}
+}

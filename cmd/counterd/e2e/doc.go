@@ -1,0 +1,47 @@
+// Package e2e tests the built counterd binary from outside, as its users meet it: through redis-cli,
+// redis-benchmark, go-redis and bare sockets. It holds tests only; nothing imports it.
+//
+//	file                    topic
+//	main_test.go            flags, the one build of the binary, what is left out when a tool is missing
+//	process_test.go         a server process: start, log, resident memory, stop
+//	wire_test.go            a bare connection: requests in, exact reply bytes out
+//	pty_test.go             a terminal for interactive programs
+//	bulk_test.go            load and check of very many items
+//	script_test.go          the schema script, in every order, and the keys it makes
+//	startup_test.go         flags, schema files, sockets, and starts that must fail
+//	rediscli_test.go        every mode of redis-cli
+//	benchmark_test.go       redis-benchmark, and the sums it leaves
+//	goredis_test.go         go-redis v9
+//	tools_test.go           what other clients and tools send and parse
+//	differences_test.go     the table of all intended differences from Redis
+//	generate_test.go        random command sequences
+//	differential_test.go    those sequences against a real redis-server, byte for byte
+//	cases_test.go           error texts and rare forms, compared in the same way
+//	protocol_test.go        raw input, protocol errors, compared in the same way
+//	hostile_test.go         packets and connections that mean harm
+//	live_test.go            schema changes under load
+//	scan_test.go            SCAN while items come and go
+//	shutdown_test.go        what a stopping server still answers
+//	exact_test.go           no increment lost, none counted twice
+//
+// # Running
+//
+//	go test ./cmd/counterd/e2e                                  all, about a minute on two cores
+//	go test ./cmd/counterd/e2e -short                           a tenth of the data
+//	SCALE=10 go test ./cmd/counterd/e2e -timeout 30m            ten times the data
+//	go test ./cmd/counterd/e2e -run Differential -seed 42       replay one random sequence
+//	COUNTERD_BINARY=/usr/bin/counterd go test ./cmd/counterd/e2e -count=1    a binary that is already built
+//	REQUIRE_REDIS=1 go test ./cmd/counterd/e2e                  fail where redis-server or redis-cli is missing
+//
+// With -race the server is built with the race detector as well; its reports fail the test whose
+// server made them, and limits on memory, which the detector inflates, are then not checked.
+//
+// # Differential tests
+//
+// The same sequence of requests goes to counterd and to redis-server. Every reply must be equal byte for
+// byte, or be named in the table of differences_test.go with its reason. Two counters make the semantics
+// coincide: n has a single column without suffix, so that n:123 is a plain number as a Redis string
+// holding digits is; h has three columns that the sequences always set together, so that h:123 is what
+// a Redis hash with three fields is. A sequence that fails is cut down to the few requests that
+// still make the difference, and printed with its seed.
+package e2e

@@ -1,0 +1,164 @@
+package e2e
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+)
+
+// TestExactIncrements has eight connections add to shared and to private keys, in pipelines of many lengths.
+// On one key every reply must be new, and greater than the last one that the same connection saw;
+// in the end the value must be the number of increments that were answered.
+func TestExactIncrements(t *testing.T) {
+	s := start(t)
+	seedSchema(t, s.dial(t))
+	const conns, sharedKeys = 8, 5
+	perConn := scaled(125_000)
+
+	// seen[k] marks the replies that shared key k has given, from all connections.
+	var mu sync.Mutex
+	seen := make([][]bool, sharedKeys)
+	total := make([]int, sharedKeys)
+	for k := range seen {
+		seen[k] = make([]bool, conns*perConn+1)
+	}
+	suffix := [...]string{".cntcm", ".cntrn", ".cntan"}
+
+	r, _ := random(t)
+	seeds := make([]uint64, conns)
+	for i := range seeds {
+		seeds[i] = r.Uint64()
+	}
+	var wg sync.WaitGroup
+	errs := make([]error, conns)
+	private := make([]int64, conns)
+	for id := range conns {
+		c := s.dial(t)
+		wg.Go(func() {
+			// Two of three increments go to a shared key, chosen by a hash of the index so that
+			// writer and reader agree on it without talking.
+			key := func(i int) int {
+				h := (uint64(i) + seeds[id]) * 0x9E3779B97F4A7C15
+				return int(h>>40) % (sharedKeys * 3 / 2)
+			}
+			last := make([]int64, sharedKeys)
+			errs[id] = bulk(c, perConn, func(dst []byte, i int) []byte {
+				if k := key(i); k < sharedKeys {
+					return appendCall(dst, "INCR", "", uint64(k)+19089006004, suffix[k%3], -1)
+				}
+				return appendCall(dst, "INCR", "", uint64(id), ".cntcm", -1)
+			}, func(i int, reply []byte) error {
+				n, err := strconv.ParseInt(string(reply[1:]), 10, 64)
+				if reply[0] != ':' || err != nil {
+					return fmt.Errorf("INCR answered %q", reply)
+				}
+				k := key(i)
+				if k >= sharedKeys {
+					private[id]++
+					if n != private[id] {
+						return fmt.Errorf("increment %d of a private key answered %d", private[id], n)
+					}
+					return nil
+				}
+				if n <= last[k] {
+					return fmt.Errorf("shared key %d answered %d after %d on one connection", k, n, last[k])
+				}
+				last[k] = n
+				mu.Lock()
+				defer mu.Unlock()
+				if n >= int64(len(seen[k])) || seen[k][n] {
+					return fmt.Errorf("shared key %d answered %d twice or out of range", k, n)
+				}
+				seen[k][n] = true
+				total[k]++
+				return nil
+			})
+		})
+	}
+	wg.Wait()
+	for id, err := range errs {
+		if err != nil {
+			t.Errorf("connection %d: %v", id, err)
+		}
+	}
+	c := s.dial(t)
+	for k := range sharedKeys {
+		c.want(bulkOf(strconv.Itoa(total[k])), "GET", strconv.Itoa(19089006004+k)+suffix[k%3])
+	}
+	for id := range conns {
+		c.want(bulkOf(strconv.FormatInt(private[id], 10)), "GET", strconv.Itoa(id)+".cntcm")
+	}
+}
+
+// TestExactTransfers moves units between two keys in transactions with WATCH, from several connections that
+// collide: their sum never changes, at any moment that a transaction sees.
+func TestExactTransfers(t *testing.T) {
+	s := start(t)
+	c := s.dial(t)
+	seedSchema(t, c)
+	const conns, start = 4, 10_000
+	c.want("+OK\r\n", "SET", "1.cntcm", strconv.Itoa(start))
+	c.want("+OK\r\n", "SET", "2.cntcm", strconv.Itoa(start))
+	rounds := scaled(500)
+	var wg sync.WaitGroup
+	errs := make([]error, conns)
+	for id := range conns {
+		c := s.dial(t)
+		wg.Go(func() { errs[id] = transfer(c, rounds, 2*start) })
+	}
+	wg.Wait()
+	for id, err := range errs {
+		if err != nil {
+			t.Errorf("connection %d: %v", id, err)
+		}
+	}
+	a, errA := c.do("GET", "1.cntcm").int()
+	b, errB := c.do("GET", "2.cntcm").int()
+	if errA != nil || errB != nil || a+b != 2*start {
+		t.Errorf("the keys hold %d and %d (%v, %v), want a sum of %d", a, b, errA, errB, 2*start)
+	}
+}
+
+// transfer moves one unit from key 1 to key 2 in each of some rounds, trying again when WATCH says that another got in between.
+func transfer(c *conn, rounds int, sum int64) error {
+	for done := 0; done < rounds; {
+		if _, err := c.tryDo("WATCH", "1.cntcm", "2.cntcm"); err != nil {
+			return err
+		}
+		v, err := c.tryDo("MGET", "1.cntcm", "2.cntcm")
+		if err != nil {
+			return err
+		}
+		if len(v.elems) != 2 {
+			return fmt.Errorf("MGET answered %q", v.raw)
+		}
+		a, _ := v.elems[0].int()
+		b, _ := v.elems[1].int()
+		if a+b != sum {
+			return fmt.Errorf("MGET saw %d and %d, want a sum of %d", a, b, sum)
+		}
+		req := appendRequest(nil, "MULTI")
+		req = appendRequest(req, "SET", "1.cntcm", strconv.FormatInt(a-1, 10))
+		req = appendRequest(req, "SET", "2.cntcm", strconv.FormatInt(b+1, 10))
+		req = appendRequest(req, "EXEC")
+		if err := c.tryWrite(req); err != nil {
+			return err
+		}
+		for range 3 {
+			if v, err = c.tryReply(); err != nil || v.kind != '+' {
+				return fmt.Errorf("MULTI or a queued SET answered %q, %v", v.raw, err)
+			}
+		}
+		if v, err = c.tryReply(); err != nil {
+			return err
+		}
+		switch {
+		case v.raw == "*2\r\n+OK\r\n+OK\r\n":
+			done++
+		case !v.null:
+			return fmt.Errorf("EXEC answered %q", v.raw)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,403 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// maxGrowth is how much more memory than before a hostile client may make the server hold: reliability asks
+// for 64 MiB at most, whatever is sent.
+const maxGrowth = 64 << 20
+
+// attack starts a server, lets an attack loose on it while other clients go on, and checks that they
+// were served, that the server is alive and did not grow, and that it kept no descriptor afterwards.
+func attack(t *testing.T, args []string, assault func(t *testing.T, s *server)) {
+	t.Helper()
+	s := start(t, args...)
+	c := s.dial(t)
+	seedSchema(t, c)
+	c.want("+OK\r\n", "SET", "19089006004.cntcm", "987654")
+
+	const bystanders = 3
+	stop := make(chan struct{})
+	var served [bystanders]atomic.Int64
+	var wg sync.WaitGroup
+	var errs [bystanders]error
+	for i := range bystanders {
+		b := s.dial(t)
+		wg.Go(func() { errs[i] = bystand(b, fmt.Sprintf("%d.cntrn", i+1), &served[i], stop) })
+	}
+	awaitServed(t, served[:])
+	before, files := s.rss(), s.openFiles()
+	peak := before
+	wg.Go(func() {
+		for s.alive() {
+			select {
+			case <-stop:
+				return
+			case <-time.After(20 * time.Millisecond):
+			}
+			if data, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", s.cmd.Process.Pid)); err == nil {
+				var total, resident int64
+				if n, _ := fmt.Sscan(string(data), &total, &resident); n == 2 {
+					peak = max(peak, resident*int64(os.Getpagesize()))
+				}
+			}
+		}
+	})
+
+	assault(t, s)
+	if s.alive() {
+		awaitServed(t, served[:]) // after the last packet of the attack, too
+	}
+	close(stop)
+	wg.Wait()
+	if !s.alive() {
+		return // reported when the server is cleaned up
+	}
+	for i, err := range errs {
+		if err != nil {
+			t.Errorf("another client, meanwhile: %v", err)
+		}
+		s.dial(t).want(bulkOf(fmt.Sprint(served[i].Load())), "GET", fmt.Sprintf("%d.cntrn", i+1))
+	}
+	if growth := peak - before; growth > maxGrowth && !raceEnabled {
+		t.Errorf("the server grew from %d to %d MiB, %d more at most are allowed", before>>20, peak>>20, maxGrowth>>20)
+	}
+	s.hangUp() // the server notices a little later
+	for deadline := time.Now().Add(stopTimeout); s.openFiles() > files; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Errorf("%d descriptors are open, there were %d before the attack", s.openFiles(), files)
+			break
+		}
+	}
+}
+
+// bystand increments a counter every few milliseconds until it is told to stop.
+func bystand(c *conn, key string, served *atomic.Int64, stop <-chan struct{}) error {
+	for {
+		select {
+		case <-stop:
+			return nil
+		case <-time.After(2 * time.Millisecond):
+		}
+		v, err := c.tryDo("INCR", key)
+		if err != nil {
+			return err
+		}
+		if want := fmt.Sprintf(":%d\r\n", served.Add(1)); v.raw != want {
+			return fmt.Errorf("INCR answered %q, want %q", v.raw, want)
+		}
+	}
+}
+
+// awaitServed waits until every bystander has had three more answers.
+func awaitServed(t *testing.T, served []atomic.Int64) {
+	t.Helper()
+	for i := range served {
+		target := served[i].Load() + 3
+		for deadline := time.Now().Add(ioTimeout); served[i].Load() < target; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Errorf("another client got no answer within %v", ioTimeout)
+				return
+			}
+		}
+	}
+}
+
+// openFiles returns how many descriptors the process holds.
+func (s *server) openFiles() int {
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.cmd.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	return len(entries)
+}
+
+// wantRefused checks that the answer to what was sent is one protocol error and then the end of the connection.
+func wantRefused(t *testing.T, c *conn, text string) {
+	t.Helper()
+	v, err := c.tryReply()
+	// A server that closes while more arrives may have its last reply overtaken by the reset: that is closed, too.
+	if err != nil && isClosed(err) {
+		return
+	}
+	if err != nil || v.kind != '-' || !strings.Contains(v.text, text) {
+		t.Errorf("got %.100q, %v, want an error that says %q", v.raw, err, text)
+	}
+	c.wantEOF()
+}
+
+// flood writes the same bytes again until the connection breaks, stalls for a second or total bytes are
+// written. It returns how much was taken and whether the server closed.
+func flood(c *conn, chunk []byte, total int) (written int, closed bool) {
+	for written < total {
+		_ = c.nc.SetWriteDeadline(time.Now().Add(time.Second))
+		n, err := c.nc.Write(chunk)
+		written += n
+		if err != nil {
+			return written, !errors.Is(err, os.ErrDeadlineExceeded)
+		}
+	}
+	return written, false
+}
+
+// TestHostilePackets sends single packets that have killed servers, or asked them for more memory than there is.
+func TestHostilePackets(t *testing.T) {
+	packets := []struct{ name, packet, answer string }{
+		{"bulk of 2^63-1", "*1\r\n$9223372036854775807\r\nPING\r\n", "Protocol error: invalid bulk length"},
+		{"bulk of 2^63", "*1\r\n$9223372036854775808\r\nPING\r\n", "Protocol error: invalid bulk length"},
+		{"bulk of 2^64+4", "*1\r\n$18446744073709551620\r\nPING\r\n", "Protocol error: invalid bulk length"},
+		{"bulk of -2", "*1\r\n$-2\r\nPING\r\n", "Protocol error: invalid bulk length"},
+		{"bulk of 1 GB", "*2\r\n$3\r\nGET\r\n$1073741824\r\n", "Protocol error: invalid bulk length"},
+		{"bulk of 1 MiB and a byte", "*2\r\n$4\r\nECHO\r\n$1048577\r\n", "Protocol error: invalid bulk length"},
+		{"2^31 arguments", "*2147483648\r\n", "Protocol error: invalid multibulk length"},
+		{"2^63-1 arguments", "*9223372036854775807\r\n", "Protocol error: invalid multibulk length"},
+		{"64 Ki arguments and one", "*65537\r\n", "Protocol error: invalid multibulk length"},
+		{"nested arrays", strings.Repeat("*1\r\n", 10_000), "Protocol error: expected '$', got '*'"},
+		{"a length without end", "*1\r\n$" + strings.Repeat("1", 70_000), "Protocol error"},
+		{"a count without end", "*" + strings.Repeat("1", 70_000), "Protocol error"},
+		{"an unbalanced quote", "GET \"1\r\n", "Protocol error: unbalanced quotes"},
+	}
+	attack(t, nil, func(t *testing.T, s *server) {
+		for _, p := range packets {
+			t.Run(p.name, func(t *testing.T) {
+				c := s.dial(t)
+				c.write(p.packet)
+				wantRefused(t, c, p.answer)
+			})
+		}
+		// What stands before a bad packet is answered, what stands behind it is not executed.
+		c := s.dial(t)
+		c.write("INCR 7.cntcm\r\n*1\r\n$-7\r\nINCR 7.cntcm\r\n")
+		if v := c.reply(); v.raw != ":1\r\n" {
+			t.Errorf("before the bad packet: %q", v.raw)
+		}
+		wantRefused(t, c, "Protocol error")
+		s.dial(t).want(bulkOf("1"), "GET", "7.cntcm")
+		// The largest that is allowed works.
+		c = s.dial(t)
+		large := strings.Repeat("x", 1<<20)
+		c.want(bulkOf(large), "ECHO", large)
+		many := make([]string, 64<<10)
+		many[0] = "EXISTS"
+		for i := range many[1:] {
+			many[i+1] = "19089006004"
+		}
+		c.want(fmt.Sprintf(":%d\r\n", len(many)-1), many...)
+	})
+}
+
+// TestHostileDrip sends a request of many bytes one byte at a time. A reader that keeps its place on the stack, or
+// begins again at every byte, does not survive it.
+func TestHostileDrip(t *testing.T) {
+	n := scaled(100_000)
+	attack(t, nil, func(t *testing.T, s *server) {
+		c := s.dial(t)
+		text := strings.Repeat("y", n)
+		for _, b := range []byte(string(appendRequest(nil, "ECHO", text))) {
+			if err := c.tryWrite([]byte{b}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if v := c.reply(); v.raw != bulkOf(text) {
+			t.Errorf("got %.60q..., want the %d bytes sent", v.raw, n)
+		}
+	})
+}
+
+// TestHostileEndless sends what never ends, as fast as it is taken: the server must close the connection at a limit.
+func TestHostileEndless(t *testing.T) {
+	for _, e := range []struct{ name, head, chunk string }{
+		{"inline without line end", "", strings.Repeat("x", 64<<10)},
+		{"arguments of 1 MiB", "*65536\r\n", "$1048576\r\n" + strings.Repeat("x", 1<<20) + "\r\n"},
+		{"bulk of 1 GB", "*2\r\n$3\r\nGET\r\n$1073741824\r\n", strings.Repeat("x", 64<<10)},
+	} {
+		t.Run(e.name, func(t *testing.T) {
+			attack(t, nil, func(t *testing.T, s *server) {
+				c := s.dial(t)
+				c.write(e.head)
+				total := 100 << 20
+				if written, closed := flood(c, []byte(e.chunk), total); !closed {
+					t.Errorf("after %d bytes the server had not closed the connection", written)
+				}
+			})
+		})
+	}
+}
+
+// TestHostileQueues fills what a connection may gather on the server without being answered: a transaction
+// never executed, and watched keys.
+func TestHostileQueues(t *testing.T) {
+	for _, q := range []struct{ name, head, line string }{
+		{"MULTI without EXEC", "MULTI\r\n", "*2\r\n$4\r\nINCR\r\n$7\r\n1.cntcm\r\n"},
+		{"MULTI of long requests", "MULTI\r\n", "*2\r\n$4\r\nECHO\r\n$100000\r\n" + strings.Repeat("x", 100_000) + "\r\n"},
+		{"WATCH of many keys", "", ""},
+	} {
+		t.Run(q.name, func(t *testing.T) {
+			attack(t, nil, func(t *testing.T, s *server) {
+				c := s.dial(t)
+				var drained sync.WaitGroup
+				drained.Go(func() { _, _ = io.Copy(io.Discard, c.br) })
+				c.write(q.head)
+				total, i := 0, 0
+				for limit := scaled(150 << 20); total < limit; {
+					chunk := []byte(strings.Repeat(q.line, 1+(64<<10)/(len(q.line)+1)))
+					if q.line == "" {
+						chunk = chunk[:0]
+						for range 2000 {
+							i++
+							chunk = appendCall(chunk, "WATCH", "", uint64(i), ".cntcm", -1)
+						}
+					}
+					if c.tryWrite(chunk) != nil {
+						break // refused: as good as bounded
+					}
+					total += len(chunk)
+				}
+				c.close()
+				drained.Wait()
+			})
+		})
+	}
+}
+
+// TestHostileSlowloris holds 200 connections that send one byte a second.
+func TestHostileSlowloris(t *testing.T) {
+	attack(t, nil, func(t *testing.T, s *server) {
+		const conns, seconds = 200, 3
+		request := appendRequest(nil, "SET", "5.cntcm", "1")
+		all := make([]*conn, conns)
+		for i := range all {
+			all[i] = s.dial(t)
+		}
+		for sent := range seconds {
+			for i, c := range all {
+				if err := c.tryWrite(request[sent : sent+1]); err != nil {
+					t.Fatalf("connection %d: %v", i, err)
+				}
+			}
+			time.Sleep(time.Second)
+		}
+		for i, c := range all { // they are still whole connections, if they finish before the time-out
+			if err := c.tryWrite(request[seconds:]); err != nil {
+				t.Fatalf("connection %d: %v", i, err)
+			}
+			if v := c.reply(); v.raw != "+OK\r\n" {
+				t.Fatalf("connection %d: got %q", i, v.raw)
+			}
+			c.close()
+		}
+	})
+}
+
+// TestHostileUnread sends requests and reads none of the replies. The server must stop taking requests or close the
+// connection; it must not gather replies without bound.
+func TestHostileUnread(t *testing.T) {
+	for _, u := range []struct {
+		name, request string
+		count         int
+	}{
+		{"a million GET", string(appendRequest(nil, "GET", "19089006004.cntcm")), 1_000_000},
+		{"HGETALL", string(appendRequest(nil, "HGETALL", "19089006004")), 1_000_000},
+		{"ECHO of 1 MiB", string(appendRequest(nil, "ECHO", strings.Repeat("z", 1<<20))), 300},
+	} {
+		t.Run(u.name, func(t *testing.T) {
+			attack(t, nil, func(t *testing.T, s *server) {
+				c := s.dial(t)
+				per := 1 + (64<<10)/len(u.request)
+				total := u.count * len(u.request)
+				written, closed := flood(c, []byte(strings.Repeat(u.request, per)), total)
+				t.Logf("%d of %d bytes were taken, closed by the server: %v", written, total, closed)
+				c.close()
+			})
+		})
+	}
+}
+
+// TestHostileMaxclients opens more connections than the server takes.
+func TestHostileMaxclients(t *testing.T) {
+	const limit = 50
+	s := start(t, "--maxclients", fmt.Sprint(limit))
+	var open []*conn
+	refused := 0
+	for range limit + 100 {
+		c := s.dial(t)
+		_ = c.tryWrite([]byte("PING\r\n"))
+		v, err := c.tryReply()
+		switch {
+		case err == nil && v.raw == "+PONG\r\n":
+			open = append(open, c)
+		case err == nil && v.raw == "-ERR max number of clients reached\r\n":
+			refused++
+			c.wantEOF()
+			c.close()
+		default:
+			t.Fatalf("got %q, %v", v.raw, err)
+		}
+	}
+	// The connection that waited for the server's start may not have been counted off yet.
+	if len(open) > limit || len(open) < limit-1 || refused < 100 {
+		t.Errorf("%d connections were served and %d refused, want %d and 100", len(open), refused, limit)
+	}
+	for _, c := range open {
+		c.want("+PONG\r\n", "PING")
+	}
+	for _, c := range open[:10] {
+		c.close()
+	}
+	for deadline := time.Now().Add(ioTimeout); ; time.Sleep(10 * time.Millisecond) {
+		if v, err := s.dial(t).tryDo("PING"); err == nil && v.raw == "+PONG\r\n" {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("no connection was accepted after others had closed")
+		}
+	}
+}
+
+// TestHostileStorm opens and closes connections as fast as it can, some of them within a request.
+func TestHostileStorm(t *testing.T) {
+	attack(t, nil, func(t *testing.T, s *server) {
+		for i := range scaled(2000) {
+			c, err := dialTimeout("tcp", s.addr, ioTimeout)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i%3 > 0 {
+				_ = c.tryWrite([]byte("*2\r\n$3\r\nGET\r\n$10\r\n190"[:i%20+1]))
+			}
+			c.close()
+		}
+	})
+}
+
+// TestHostileUnauthenticated checks the narrower limits that hold before AUTH.
+func TestHostileUnauthenticated(t *testing.T) {
+	s := start(t, "--requirepass", "secret")
+	c := s.dial(t)
+	c.want("-NOAUTH Authentication required.\r\n", "GET", "1.cntcm")
+	if v := c.do("AUTH", "wrong"); !strings.HasPrefix(v.raw, "-WRONGPASS ") {
+		t.Errorf("a wrong password: %q", v.raw)
+	}
+	c.write("*2\r\n$4\r\nECHO\r\n$20000\r\n")
+	wantRefused(t, c, "unauthenticated bulk length")
+	c = s.dial(t)
+	c.write("*100\r\n")
+	wantRefused(t, c, "unauthenticated multibulk length")
+	c = s.dial(t)
+	c.want("+OK\r\n", "AUTH", "secret")
+	long := strings.Repeat("x", 20_000)
+	c.want(bulkOf(long), "ECHO", long)
+	c = s.dial(t)
+	if v := c.do("HELLO", "3", "AUTH", "default", "secret"); v.kind != '%' {
+		t.Errorf("HELLO with AUTH: %q", v.raw)
+	}
+}

@@ -1,0 +1,113 @@
+package e2e
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// runCounterd runs the binary in a directory of its own to its end, which must come by itself, and returns its output and
+// exit status.
+func runCounterd(t testing.TB, args ...string) (out string, status int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), ioTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, counterdPath, args...)
+	cmd.Dir = t.TempDir()
+	data, err := cmd.CombinedOutput()
+	if ctx.Err() != nil {
+		t.Fatalf("counterd %s did not end\n%s", strings.Join(args, " "), data)
+	}
+	if _, ok := err.(*exec.ExitError); err != nil && !ok {
+		t.Fatal(err)
+	}
+	return string(data), cmd.ProcessState.ExitCode()
+}
+
+// TestStartRefused checks that what cannot start says why, in words that name the cause, and ends with a status.
+func TestStartRefused(t *testing.T) {
+	s := start(t)
+	port := strconv.Itoa(s.port)
+	dir := t.TempDir()
+	bad := filepath.Join(dir, "bad.schema")
+	if err := os.WriteFile(bad, []byte("add counter weibo\n# fine until here\nadd column weibo a hint=9 max=8 suffix=x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	free := strconv.Itoa(freePort(t))
+	for _, c := range []struct {
+		name  string
+		args  []string
+		words []string
+	}{
+		{"taken port", []string{"--port", port, "--bind", "127.0.0.1", "--dir", dir}, []string{port, "in use"}},
+		{"unknown flag", []string{"--nosuch"}, []string{"nosuch"}},
+		{"port out of range", []string{"--port", "70000"}, []string{"70000"}},
+		{"no schema file", []string{"--port", free, "--schema", filepath.Join(dir, "absent")}, []string{"absent", "no such file"}},
+		{"bad schema file", []string{"--port", free, "--schema", bad}, []string{"bad.schema", "3", "hint"}},
+		{"argument", []string{"--port", free, "something"}, []string{"something"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			out, status := runCounterd(t, c.args...)
+			if status == 0 {
+				t.Errorf("exit status 0\n%s", out)
+			}
+			for _, w := range c.words {
+				if !strings.Contains(out, w) {
+					t.Errorf("the message does not say %q:\n%s", w, out)
+				}
+			}
+			if strings.Contains(out, "goroutine ") {
+				t.Errorf("a panic instead of a message:\n%s", out)
+			}
+		})
+	}
+	s.dial(t).want("+PONG\r\n", "PING")
+}
+
+// TestStartSchema starts with a schema script.
+func TestStartSchema(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "my.schema")
+	if err := os.WriteFile(file, []byte("# a comment\n\n"+schemaScript+plainScript), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, "--schema", file)
+	c := s.dial(t)
+	c.want(":1\r\n", "INCR", "5.cntcm")
+	c.want(":1\r\n", "INCR", "n:5")
+	seedSchema(t, c) // changes nothing
+	c.want(bulkOf("1"), "GET", "5.cntcm")
+}
+
+// TestStartSocket serves a unix socket beside TCP, and again after a restart on the same path.
+func TestStartSocket(t *testing.T) {
+	path := socketPath(t)
+	for range 2 {
+		s := start(t, "--unixsocket", path)
+		seedSchema(t, s.dial(t))
+		c := dialAddr(t, "unix", path)
+		c.want(":1\r\n", "INCR", "5.cntcm")
+		s.dial(t).want(":2\r\n", "INCR", "5.cntcm")
+		s.stop()
+		c.wantEOF()
+	}
+}
+
+// TestStartMemory holds the server to the design's bound for a small data set.
+func TestStartMemory(t *testing.T) {
+	if raceEnabled {
+		return
+	}
+	s := start(t)
+	c := s.dial(t)
+	seedSchema(t, c)
+	for i := range 1000 {
+		c.want(":1\r\n", "INCR", strconv.Itoa(i*4000)+".cntcm")
+	}
+	if rss := s.rss(); rss > 20<<20 {
+		t.Errorf("with a thousand items the server holds %d KiB, want under 20 MiB", rss>>10)
+	}
+}
