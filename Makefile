@@ -1,0 +1,89 @@
+# make alone prints what there is.
+SHELL := /bin/bash
+GO ?= go
+PORT ?= 6379
+PKG ?= ./...
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+BENCHSTAT := golang.org/x/perf/cmd/benchstat@latest
+FUZZTIME ?= 20s
+
+.PHONY: help build run demo test unit race e2e setup lint bench bench-compare fuzz crash clean
+
+help:
+	@echo 'make run        build counterd and start it with the example schema on 127.0.0.1:$(PORT) (PORT=...)'
+	@echo 'make demo       load a real sample into a counterd of its own, read timeline pages, print what came out'
+	@echo 'make test       all tests that must pass: unit, race, end to end (under 10 minutes on 2 cores)'
+	@echo 'make unit       the tests without the race detector and without other programs; PKG=./counter/... for some'
+	@echo 'make lint       gofmt, go vet, staticcheck, go mod tidy'
+	@echo 'make bench      the benchmarks beside the code; PKG=./counter BENCH=Get ITEMS=10000000'
+	@echo 'make bench-compare REF=HEAD~1   the same for a revision and the work tree, through benchstat'
+	@echo 'make fuzz       every fuzz target for FUZZTIME=$(FUZZTIME)'
+	@echo 'make crash      the long crash and fault tests'
+	@echo 'make build      bin/counterd, bin/counterbench'
+
+build:
+	@mkdir -p bin
+	$(GO) build -o bin/ ./cmd/...
+
+run: build
+	bin/counterd --port $(PORT) --dir .data --schema cmd/counterd/weibo.schema
+
+demo: build
+	bin/counterbench demo --counterd bin/counterd
+
+test: setup unit race e2e
+
+unit:
+	$(GO) test $$($(GO) list $(PKG) | grep -v /e2e)
+
+race:
+	$(GO) test -race -short $$($(GO) list $(PKG) | grep -v /e2e)
+
+e2e:
+	$(GO) test -count=1 ./cmd/counterd/e2e/...
+
+# Programs that end-to-end tests talk to counterd with. Without them those tests say loudly what they leave out.
+setup:
+	@if command -v redis-cli >/dev/null && command -v redis-server >/dev/null && command -v redis-sentinel >/dev/null; then \
+		echo 'setup: redis-cli, redis-server and redis-sentinel are here'; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo 'setup: installing redis-tools, redis-server and redis-sentinel'; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -qq redis-tools redis-server redis-sentinel >/dev/null; \
+	else \
+		echo 'setup: LEFT OUT: tests with redis-cli, redis-benchmark, redis-server and redis-sentinel: install them to run those'; \
+	fi
+
+lint:
+	@out=$$(gofmt -l .); if [ -n "$$out" ]; then echo "not gofmt-ed: $$out"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) run $(STATICCHECK) ./...
+	$(GO) mod tidy -diff
+
+BENCH ?= .
+ITEMS ?= 1000000
+bench:
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem $(PKG)
+
+# Both revisions are measured in turns, so that a busy machine is unjust to both.
+REF ?= HEAD
+ROUNDS ?= 6
+bench-compare:
+	@set -e; old=$$(mktemp -d); trap 'git worktree remove --force '$$old EXIT; git worktree add -q --detach $$old $(REF); \
+	(cd $$old && $(GO) test -c -o $$old/old.test $(PKG)); $(GO) test -c -o $$old/new.test $(PKG); : > $$old/old.txt; : > $$old/new.txt; \
+	for i in $$(seq $(ROUNDS)); do \
+		$$old/old.test -test.run '^$$' -test.bench '$(BENCH)' >> $$old/old.txt; \
+		$$old/new.test -test.run '^$$' -test.bench '$(BENCH)' >> $$old/new.txt; \
+	done; $(GO) run $(BENCHSTAT) $$old/old.txt $$old/new.txt
+
+fuzz:
+	@set -e; for pkg in $$($(GO) list ./...); do \
+		for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+			echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$pkg; \
+		done; \
+	done
+
+crash:
+	$(GO) test -count=1 -run 'Crash|Fault' -timeout 3h ./counter/... ./persist/... -args -long
+
+clean:
+	rm -rf bin
