@@ -7,7 +7,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 BENCHSTAT := golang.org/x/perf/cmd/benchstat@latest
 FUZZTIME ?= 20s
 
-.PHONY: help build run demo test unit race e2e setup lint bench bench-compare fuzz crash clean
+.PHONY: help build run demo test unit race e2e setup lint bench bench-compare bench-peers fuzz crash clean
 
 help:
 	@echo 'make run        build counterd and start it with the example schema on 127.0.0.1:$(PORT) (PORT=...)'
@@ -17,8 +17,9 @@ help:
 	@echo 'make lint       gofmt, go vet, staticcheck, go mod tidy'
 	@echo 'make bench      the benchmarks beside the code; PKG=./counter BENCH=Get ITEMS=10000000'
 	@echo 'make bench-compare REF=HEAD~1   the same for a revision and the work tree, through benchstat'
+	@echo 'make bench-peers   the standard set beside redis-server (and PEER=host:port,kind if given)'
 	@echo 'make fuzz       every fuzz target for FUZZTIME=$(FUZZTIME)'
-	@echo 'make crash      the long crash and fault tests'
+	@echo 'make crash      2 M crash points on the simulated file system, 200 rounds of kill -9 (half an hour)'
 	@echo 'make build      bin/counterd, bin/counterbench'
 
 build:
@@ -64,6 +65,10 @@ ITEMS ?= 1000000
 bench:
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem $(PKG)
 
+# The standard set: counterd and redis-server in turns in one run, each on core 0, the load on core 1.
+bench-peers: setup build
+	bench/peers.sh $(PEER)
+
 # Both revisions are measured in turns, so that a busy machine is unjust to both.
 REF ?= HEAD
 ROUNDS ?= 6
@@ -83,7 +88,9 @@ fuzz:
 	done
 
 crash:
-	$(GO) test -count=1 -run 'Crash|Fault' -timeout 3h ./counter/... ./persist/... -args -long
+	$(GO) test -count=1 -run 'Crash' -timeout 3h ./persist -scripts 7000
+	$(GO) test -count=1 -run 'Crash|Fault' -timeout 3h ./counter -long
+	SCALE=10 $(GO) test -count=1 -run 'Durable|Kill' -timeout 3h ./cmd/counterd/e2e
 
 clean:
 	rm -rf bin

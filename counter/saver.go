@@ -91,8 +91,8 @@ func (v *saver) start(s *Store) {
 func (v *saver) stop() {
 	v.stopOnce.Do(func() { close(v.quit) })
 	<-v.done
-	v.mu.Lock()   // a Snapshot that somebody else started
-	v.mu.Unlock() //nolint:staticcheck // only waits
+	v.mu.Lock() // a Snapshot that somebody else started
+	defer v.mu.Unlock()
 }
 
 // run makes a snapshot whenever the log has grown enough.

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -33,16 +35,16 @@ func flags(c *server.Config) (fs *pflag.FlagSet, version *bool) {
 	fs.StringSliceVar(&c.Bind, "bind", c.Bind, "addresses to listen on, separated by commas; * is all, a leading - lets a missing one pass")
 	fs.IntVar(&c.Port, "port", c.Port, "TCP port, 0 for none")
 	fs.StringVar(&c.UnixSocket, "unixsocket", c.UnixSocket, "path of a unix socket to listen on too")
-	fs.Uint32Var(&c.UnixSocketPerm, "unixsocketperm", c.UnixSocketPerm, "its permissions (0700 is octal)")
+	fs.Var((*octalFlag)(&c.UnixSocketPerm), "unixsocketperm", "its permissions")
 	fs.StringVar(&c.SchemaFile, "schema", c.SchemaFile, "schema script to run at start")
 	fs.StringVar(&c.Dir, "dir", c.Dir, "data directory; it is made if it is not there")
-	fs.BoolVar(&c.AppendOnly, "appendonly", c.AppendOnly, "keep data on disk; no: in memory only")
+	fs.Var((*yesNoFlag)(&c.AppendOnly), "appendonly", "keep data on disk; no: in memory only")
 	fs.StringVar(&c.AppendFsync, "appendfsync", c.AppendFsync, "when the log is synced: always (before each reply), everysec or no")
 	fs.Var((*bytesFlag)(&c.MaxMemory), "maxmemory", "what posts may take in memory, e.g. 4gb; the oldest above it go to files. 0 for no limit")
 	fs.Var((*bytesFlag)(&c.AOFRetain), "aof-retain", "log kept beyond what recovery needs, e.g. 10gb: for replicas and restore to a moment")
 	fs.Var((*bytesFlag)(&c.AOFRewriteMin), "auto-aof-rewrite-min-size", "log growth at which a snapshot is made by itself, 0 for never")
 	fs.StringVar(&c.RequirePass, "requirepass", c.RequirePass, "password that clients must give")
-	fs.BoolVar(&c.ProtectedMode, "protected-mode", c.ProtectedMode, "without a password, serve this machine only")
+	fs.Var((*yesNoFlag)(&c.ProtectedMode), "protected-mode", "without a password, serve this machine only")
 	fs.IntVar(&c.MaxClients, "maxclients", c.MaxClients, "connections at most")
 	fs.IntVar(&c.Timeout, "timeout", c.Timeout, "seconds until an idle connection is closed, 0 for never")
 	fs.IntVar(&c.TCPKeepalive, "tcp-keepalive", c.TCPKeepalive, "seconds between keepalive probes, 0 for none")
@@ -170,4 +172,43 @@ func (b *bytesFlag) Set(s string) error {
 	n, err := server.ParseBytes(s)
 	*b = bytesFlag(n)
 	return err
+}
+
+// yesNoFlag is redis.conf's yes or no.
+type yesNoFlag bool
+
+func (f *yesNoFlag) Type() string { return "yes|no" }
+
+func (f *yesNoFlag) String() string {
+	if *f {
+		return "yes"
+	}
+	return "no"
+}
+
+func (f *yesNoFlag) Set(s string) error {
+	switch strings.ToLower(s) {
+	case "yes", "true":
+		*f = true
+	case "no", "false":
+		*f = false
+	default:
+		return fmt.Errorf("got %q, want yes or no", s)
+	}
+	return nil
+}
+
+// octalFlag are the permissions of a file.
+type octalFlag uint32
+
+func (f *octalFlag) Type() string   { return "octal" }
+func (f *octalFlag) String() string { return strconv.FormatUint(uint64(*f), 8) }
+
+func (f *octalFlag) Set(s string) error {
+	n, err := strconv.ParseUint(s, 8, 9)
+	if err != nil {
+		return fmt.Errorf("got %q, want permissions such as 700", s)
+	}
+	*f = octalFlag(n)
+	return nil
 }
