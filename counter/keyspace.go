@@ -12,11 +12,14 @@ import (
 // keyspace holds all items of one counter. It has one directory; one by hash slot of the mid would spread a hot head
 // block over cores and make slots movable between nodes, and would be chosen here.
 type keyspace struct {
+	id          uint32 // the counter's
 	counterName string
-	arena       *arena.Arena
-	seed        uint64         // of the tables' hashes
-	blockItems  int            // a block is sealed or split at this many
-	ids         *atomic.Uint64 // last block id given
+	hotFrom     atomic.Uint64 // blocks below are cold: where to begin to look for one to demote
+
+	arena      *arena.Arena
+	seed       uint64         // of the tables' hashes
+	blockItems int            // a block is sealed or split at this many
+	ids        *atomic.Uint64 // last block id given
 
 	def    *schema.Counter // guarded by Store.gate
 	layout *schema.Layout  // for blocks made from now on; guarded by Store.gate
@@ -27,7 +30,7 @@ type keyspace struct {
 }
 
 func (s *Store) newKeyspace(def *schema.Counter) (*keyspace, error) {
-	ks := &keyspace{counterName: def.Name, arena: &s.arena, seed: s.opts.HashSeed, blockItems: s.opts.BlockItems, ids: &s.blockIDs}
+	ks := &keyspace{id: def.ID, counterName: def.Name, arena: &s.arena, seed: s.opts.HashSeed, blockItems: s.opts.BlockItems, ids: &s.blockIDs}
 	if err := ks.define(def); err != nil {
 		return nil, err
 	}
@@ -37,6 +40,12 @@ func (s *Store) newKeyspace(def *schema.Counter) (*keyspace, error) {
 	}
 	ks.dir.Store(&directory{los: []uint64{0}, blocks: []*block{b}})
 	return ks, nil
+}
+
+// serves tells whether ks is in use: it was not cleared or dropped. REQUIRES Store.gate held; a keyspace that is not served must not
+// be searched, as all its blocks are dead.
+func (s *Store) serves(ks *keyspace) bool {
+	return !s.closed && int(ks.id) < len(s.spaces) && s.spaces[ks.id] == ks
 }
 
 // define puts a definition of the counter in force. REQUIRES Store.gate held exclusively.

@@ -71,9 +71,9 @@ func (s *Store) rewrite(ks *keyspace, mid uint64) error {
 	s.tiers.one.Lock()
 	defer s.tiers.one.Unlock()
 	s.gate.RLock()
-	if s.closed || s.log == nil {
+	if !s.serves(ks) {
 		s.gate.RUnlock()
-		return ErrClosed
+		return fmt.Errorf("%w: the counter was cleared or dropped", ErrNoBlock)
 	}
 	b := ks.lockFor(ks.dir.Load().find(mid), mid)
 	if b.open() || len(ks.def.Columns) == 0 || b.dead {
@@ -313,8 +313,8 @@ func (s *Store) promote(ks *keyspace, mid uint64) error {
 	defer s.tiers.one.Unlock()
 	s.gate.RLock()
 	defer s.gate.RUnlock()
-	if s.closed {
-		return ErrClosed
+	if !s.serves(ks) {
+		return fmt.Errorf("%w: the counter was cleared or dropped", ErrNoBlock)
 	}
 	b := ks.lockFor(ks.dir.Load().find(mid), mid)
 	if b.cold == nil || b.dead {
@@ -331,7 +331,7 @@ func (s *Store) promote(ks *keyspace, mid uint64) error {
 	back.mu.Unlock()
 	s.tiers.drop(cold.entry.Name)
 	_ = cold.file.Close()
-	delete(s.tiers.hotFrom, ks.def.ID)
+	ks.hotFrom.Store(min(ks.hotFrom.Load(), b.lo))
 	s.tiers.promotions.Add(1)
 	return nil
 }

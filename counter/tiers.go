@@ -1,6 +1,7 @@
 package counter
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,7 +33,8 @@ type tiers struct {
 	live map[string]bool // names of cold files in use or about to be: not orphans
 
 	one      sync.Mutex // held while a block changes its tier
-	hotFrom  map[uint32]uint64
+	retryAt  time.Time  // after a failure
+	pause    time.Duration
 	wakeup   chan struct{}
 	quit     chan struct{}
 	done     chan struct{}
@@ -53,7 +55,8 @@ const (
 	minCache, maxCache  = 1 << 20, 256 << 20
 	tierTick            = 100 * time.Millisecond
 	looksPerSecond      = int64(time.Second / tierTick)
-	overlayAlwaysMerges = 512 // rows; fewer than this are left alone
+	overlayLeftAlone    = 512     // rows: fewer are merged only when memory is short
+	overlayWorthMerging = 4 << 10 // bytes
 )
 
 func (t *tiers) init(limit int64) {
@@ -65,7 +68,6 @@ func (t *tiers) init(limit int64) {
 	}
 	t.cache = coldstore.NewCache(size)
 	t.live = make(map[string]bool)
-	t.hotFrom = make(map[uint32]uint64)
 	t.wakeup = make(chan struct{}, 1)
 	t.quit = make(chan struct{})
 	t.done = make(chan struct{})
@@ -113,8 +115,13 @@ func (t *tiers) run(s *Store) {
 	}
 }
 
-// shrink writes the coldest ranges to files until memory is within the limit. After an error it waits for the next tick.
+// shrink writes the coldest ranges to files until memory is within the limit; when none is left, it merges the largest overlays. After an
+// error it rests, for longer and longer.
 func (t *tiers) shrink(s *Store) {
+	defer t.judge(s)
+	if time.Now().Before(t.retryAt) {
+		return
+	}
 	for limit := t.limit.Load(); limit > 0 && s.memory() > limit; limit = t.limit.Load() {
 		select {
 		case <-t.quit:
@@ -124,15 +131,54 @@ func (t *tiers) shrink(s *Store) {
 		t.judge(s)
 		ks, lo, ok := t.victim(s)
 		if !ok {
-			break
+			if ks, lo, ok = t.largestOverlay(s); !ok {
+				return
+			}
 		}
-		if err := s.rewrite(ks, lo); err != nil {
-			t.failed.Add(1)
-			s.opts.Logger.Error("a range could not be written to a cold file", "counter", ks.name(), "lo", lo, "error", err)
-			break
+		if !t.succeeded(s, ks, lo, s.rewrite(ks, lo)) {
+			return
 		}
 	}
-	t.judge(s)
+}
+
+// succeeded notes how a change of tier went. A block that was split, cleared or dropped meanwhile is no failure.
+func (t *tiers) succeeded(s *Store, ks *keyspace, lo uint64, err error) bool {
+	if err == nil || errors.Is(err, ErrNoBlock) {
+		t.pause = 0
+		return err == nil
+	}
+	t.failed.Add(1)
+	t.pause = min(max(2*t.pause, time.Second), 30*time.Second)
+	t.retryAt = time.Now().Add(t.pause)
+	s.opts.Logger.Error("a range could not be written to a cold file", "counter", ks.counterName, "lo", lo, "error", err, "retry_in", t.pause)
+	return false
+}
+
+// largestOverlay chooses the cold block whose overlay takes the most memory, if that is worth a rewrite.
+func (t *tiers) largestOverlay(s *Store) (best *keyspace, lo uint64, ok bool) {
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	if s.closed {
+		return nil, 0, false
+	}
+	most := overlayWorthMerging
+	for _, ks := range s.spaces {
+		if ks == nil {
+			continue
+		}
+		for _, b := range ks.dir.Load().blocks {
+			if b.cold == nil {
+				continue
+			}
+			b.mu.Lock()
+			size := len(b.span.Data)
+			b.mu.Unlock()
+			if size > most {
+				best, lo, ok, most = ks, b.lo, true, size
+			}
+		}
+	}
+	return best, lo, ok
 }
 
 // judge decides whether changes that need new rows are to be refused.
@@ -149,6 +195,8 @@ func (t *tiers) judge(s *Store) {
 // victim chooses the lowest range that was not used for a while, or else the one used longest ago. Ids grow with time, so low ranges are
 // old posts.
 func (t *tiers) victim(s *Store) (best *keyspace, lo uint64, ok bool) {
+	t.one.Lock() // or a promotion might lower hotFrom under our hands
+	defer t.one.Unlock()
 	s.gate.RLock()
 	defer s.gate.RUnlock()
 	if s.closed {
@@ -161,14 +209,15 @@ func (t *tiers) victim(s *Store) (best *keyspace, lo uint64, ok bool) {
 			continue
 		}
 		d := ks.dir.Load()
-		first := d.index(t.hotFrom[ks.def.ID])
+		first := d.index(ks.hotFrom.Load())
 		start := true // everything before was cold
 		for _, b := range d.blocks[first:] {
 			if b.cold != nil {
 				continue
 			}
 			if start {
-				t.hotFrom[ks.def.ID], start = b.lo, false
+				ks.hotFrom.Store(b.lo)
+				start = false
 			}
 			if b.open() {
 				break
@@ -195,6 +244,9 @@ func (t *tiers) look(s *Store) {
 	s.gate.RLock()
 	spaces := append([]*keyspace(nil), s.spaces...)
 	s.gate.RUnlock()
+	if time.Now().Before(t.retryAt) {
+		return
+	}
 	roomy := t.limit.Load() == 0 || s.memory() < t.limit.Load()*7/8
 	for _, ks := range spaces {
 		if ks == nil {
@@ -217,22 +269,17 @@ func (t *tiers) look(s *Store) {
 			var err error
 			switch {
 			case dead:
-			case roomy && work > max(rows/promoteShare, overlayAlwaysMerges):
+			case roomy && work > max(rows/promoteShare, overlayLeftAlone):
 				err = s.promote(ks, b.lo)
-			case overlay > max(rows/mergeShare, overlayAlwaysMerges):
+			case overlay > max(rows/mergeShare, overlayLeftAlone):
 				err = s.rewrite(ks, b.lo)
 			}
-			if err != nil {
-				t.failed.Add(1)
-				s.opts.Logger.Error("a cold range could not be rewritten", "counter", ks.name(), "lo", b.lo, "error", err)
+			if err != nil && !t.succeeded(s, ks, b.lo, err) {
 				return
 			}
 		}
 	}
 }
-
-// name is for logs.
-func (ks *keyspace) name() string { return ks.counterName }
 
 // Tier names of COUNTER.BLOCKS.
 const (
