@@ -247,6 +247,7 @@ func (t *tiers) look(s *Store) {
 	if time.Now().Before(t.retryAt) {
 		return
 	}
+	limited := t.limit.Load() > 0
 	roomy := t.limit.Load() == 0 || s.memory() < t.limit.Load()*7/8
 	for _, ks := range spaces {
 		if ks == nil {
@@ -266,6 +267,11 @@ func (t *tiers) look(s *Store) {
 			b.work -= b.work / 2
 			dead := b.dead
 			b.mu.Unlock()
+			if limited && work > 0 && !dead {
+				// Pages read through the mapping count as this process's memory until they are given back; they stay in
+				// the kernel's cache.
+				_ = b.cold.file.Release()
+			}
 			var err error
 			switch {
 			case dead:

@@ -38,13 +38,16 @@ func (r *Report) OK() bool {
 
 // CheckOptions are the options of Check.
 type CheckOptions struct {
-	// Cold verifies the content of a cold file, which this package does not know: ErrCorrupt for damage. nil: only
-	// the size is verified.
-	Cold func(path string, b *BlockFile) error
+	// Cold verifies a cold file, whose content this package does not know: a *ColdFault for damage. nil: only the
+	// size is verified.
+	Cold func(path string, c *CounterFiles, b *BlockFile) error
+
+	// Progress, if set, is told the bytes read so far of those that are to be read, an upper bound.
+	Progress func(done, total uint64)
 }
 
-// Check verifies every checksum and cross-reference of a data directory that no server has open, and changes nothing.
-// An error is one of reading; what is wrong with the data is in the report.
+// Check verifies every checksum and cross-reference of a data directory that no server has open, and changes nothing. Of one
+// that a server has open, check a NewView. An error is one of reading; what is wrong with the data is in the report.
 func Check(fsys vfs.FS, dir string, opts CheckOptions) (*Report, error) {
 	c := checker{fsys: fsys, dir: dir, opts: opts, seen: map[string]error{}}
 	good, bad, _, err := readManifests(fsys, dir)
@@ -52,6 +55,9 @@ func Check(fsys vfs.FS, dir string, opts CheckOptions) (*Report, error) {
 		return nil, err
 	}
 	c.report.Manifests = len(good)
+	if err := c.measure(good); err != nil {
+		return nil, err
+	}
 	for _, err := range bad {
 		var corrupt *CorruptError
 		errors.As(err, &corrupt)
@@ -100,7 +106,13 @@ func (c *checker) checkLog(replay, known uint64, fresh bool) error {
 	if len(segs) == 0 && fresh {
 		return nil // a server was never started here
 	}
-	visitor := LogVisitor{Record: func(*Frame, uint64, *Record) error { return nil }}
+	visitor := LogVisitor{
+		Frame: func(_ SegmentInfo, f *Frame) error {
+			c.progress(uint64(len(f.Raw)))
+			return nil
+		},
+		Record: func(*Frame, uint64, *Record) error { return nil },
+	}
 	needed := uint64(0) // where the segment with replay starts
 	from := replay
 	for _, seg := range segs {
@@ -138,21 +150,58 @@ type checker struct {
 	opts   CheckOptions
 	report Report
 	seen   map[string]error // what a file was found to be
+
+	done, total uint64 // bytes
+}
+
+// measure adds up what is going to be read.
+func (c *checker) measure(manifests []*Manifest) error {
+	sizes := map[string]uint64{}
+	for _, m := range manifests[:min(len(manifests), keepManifests)] {
+		_ = m.Blocks(func(_ *CounterFiles, b *BlockFile) error { // fn returns nil
+			sizes[b.Name] = b.Bytes
+			return nil
+		})
+	}
+	for _, n := range sizes {
+		c.total += n
+	}
+	segs, err := listSegments(c.fsys, c.dir)
+	if err != nil || len(segs) == 0 {
+		return err
+	}
+	last := segs[len(segs)-1]
+	info, err := c.fsys.Stat(last.path)
+	if err != nil {
+		return err
+	}
+	c.total += last.start - segs[0].start + uint64(info.Size())
+	return nil
+}
+
+// progress notes bytes that were read.
+func (c *checker) progress(n uint64) {
+	c.done += n
+	if c.opts.Progress != nil {
+		c.opts.Progress(c.done, max(c.done, c.total))
+	}
 }
 
 func (c *checker) add(path string, fatal bool, err error) {
 	c.report.Problems = append(c.report.Problems, Problem{path, fatal, err})
 }
 
-// checkBlocks verifies each file of a manifest, once. whole: a server can start from it. Damage of an image makes it
-// start from another manifest; damage of a cold file only loses keys of that file.
+// checkBlocks verifies each file of a manifest, once. whole: a server can start from it. Damage of an image, or of a cold
+// file so that it cannot be opened, makes it start from another manifest; other damage of a cold file loses keys of
+// that file.
 func (c *checker) checkBlocks(m *Manifest) (whole bool, err error) {
 	whole = true
 	err = m.Blocks(func(counter *CounterFiles, b *BlockFile) error {
 		path := b.Path(c.dir)
 		err, seen := c.seen[path]
 		if !seen {
-			err = checkBlock(c.fsys, c.dir, counter.ID, b, c.opts)
+			err = checkBlock(c.fsys, c.dir, counter, b, c.opts)
+			c.progress(b.Bytes)
 			if err != nil && !errors.Is(err, ErrCorrupt) && !isNotExist(err) && !errors.Is(err, ErrNewerFormat) {
 				return err
 			}
@@ -165,9 +214,10 @@ func (c *checker) checkBlocks(m *Manifest) (whole bool, err error) {
 			}
 		}
 		if err != nil {
-			cold := b.Tier == TierCold
-			whole = whole && cold
-			c.add(path, cold, fmt.Errorf("%s, counter %s, block %d: %w", ManifestName(m.Generation), counter.Name, b.Block, err))
+			var fault *ColdFault
+			lost := errors.As(err, &fault) && !fault.Unusable
+			whole = whole && lost
+			c.add(path, lost, fmt.Errorf("%s, counter %s, block %d: %w", ManifestName(m.Generation), counter.Name, b.Block, err))
 		}
 		return nil
 	})
@@ -175,7 +225,7 @@ func (c *checker) checkBlocks(m *Manifest) (whole bool, err error) {
 }
 
 // checkBlock verifies a block's file against its manifest entry and its own checksums.
-func checkBlock(fsys vfs.FS, dir string, counter uint32, b *BlockFile, opts CheckOptions) error {
+func checkBlock(fsys vfs.FS, dir string, counter *CounterFiles, b *BlockFile, opts CheckOptions) error {
 	path := b.Path(dir)
 	mismatch := func(what string, want, got uint64) error {
 		if want == got {
@@ -185,20 +235,24 @@ func checkBlock(fsys vfs.FS, dir string, counter uint32, b *BlockFile, opts Chec
 	}
 	if b.Tier == TierCold {
 		info, err := fsys.Stat(path)
-		if err != nil {
+		switch {
+		case isNotExist(err):
+			return unusableCold(dir, counter, b, err)
+		case err != nil:
 			return err
+		case uint64(info.Size()) != b.Bytes:
+			return unusableCold(dir, counter, b, mismatch("size", b.Bytes, uint64(info.Size())))
+		case opts.Cold == nil:
+			return nil
 		}
-		if err := mismatch("size", b.Bytes, uint64(info.Size())); err != nil || opts.Cold == nil {
-			return err
-		}
-		return opts.Cold(path, b)
+		return opts.Cold(path, counter, b)
 	}
 	img, err := OpenImage(fsys, path)
 	if err != nil {
 		return err
 	}
 	err = errors.Join(
-		mismatch("counter", uint64(counter), uint64(img.Counter)),
+		mismatch("counter", uint64(counter.ID), uint64(img.Counter)),
 		mismatch("block", b.Block, img.Block),
 		mismatch("first mid", b.Lo, img.Lo),
 		mismatch("last mid", b.Hi, img.Hi),

@@ -20,18 +20,23 @@ var ErrUnrepairable = errors.New("nothing to start from: no good snapshot and no
 //  2. Damage in the log before the offset to replay from: the log is made to begin behind it.
 //  3. Other damage in the log: it is cut there, and goes on under a new replication id, as its offsets are given out a
 //     second time.
-//  4. If the log was cut below offsets of the snapshot, a manifest is written in which everything stands at the cut:
+//  4. Cold files that cannot be opened: an older manifest without them is taken if the log goes back so far, which loses
+//     nothing. Else the rest is repaired, and then opts.Salvage saves what can be read, if it is given; without it the
+//     error is a *ColdFault, which names the mids. Rows of a damaged page are left to the server, which answers errors
+//     for them.
+//  5. If the log was cut below offsets of the snapshot, a manifest is written in which everything stands at the cut:
 //     the images are newer than that, and what is logged from now on is newer than the images.
 //
-// Nothing is deleted: a file is renamed, or copied before it is cut, to its name with ".broken-<n>" added. say is told
-// each step. A second run finds nothing to do. The directory must not be open; a server holding it gives vfs.ErrLocked.
-func Repair(fsys vfs.FS, dir string, say func(string)) (err error) {
+// Nothing is deleted: a file is renamed, or copied before it is cut, to its name with ".broken-<n>" added. opts.Say is
+// told each step. A second run finds nothing to do. The directory must not be open; a server holding it gives
+// vfs.ErrLocked.
+func Repair(fsys vfs.FS, dir string, opts RepairOptions) (err error) {
 	lock, err := fsys.Lock(filepath.Join(dir, lockName))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	r := repair{fsys: fsys, dir: dir, say: say}
+	r := repair{fsys: fsys, dir: dir, opts: opts}
 	if _, err := vfs.RemoveTemps(fsys, LogDir(dir)); err != nil && !isNotExist(err) {
 		return err
 	}
@@ -42,7 +47,10 @@ func Repair(fsys vfs.FS, dir string, say func(string)) (err error) {
 		err := r.walkLog()
 		var corrupt *CorruptError
 		if !errors.As(err, &corrupt) {
-			return err
+			if err != nil {
+				return err
+			}
+			return r.mendCold()
 		}
 		if int64(corrupt.LogOffset) <= last {
 			return fmt.Errorf("repair made no progress: %w", err)
@@ -54,17 +62,36 @@ func Repair(fsys vfs.FS, dir string, say func(string)) (err error) {
 	}
 }
 
+// RepairOptions are the options of Repair.
+type RepairOptions struct {
+	Say func(string) // told each step; nil: nobody is
+
+	// Cold opens and verifies a cold file, as in CheckOptions.
+	Cold func(path string, c *CounterFiles, b *BlockFile) error
+
+	// Salvage writes what can be read of a damaged cold file and of its overlay, which may be nil, into a new cold file of
+	// the block id given, durable but for the directory's entry, and returns what a manifest says of it. What cannot be
+	// read is lost. nil: nothing is given up.
+	Salvage func(m *Manifest, c *CounterFiles, cold, overlay *BlockFile, id uint64) (*BlockFile, error)
+}
+
 type repair struct {
 	fsys vfs.FS
 	dir  string
-	say  func(string)
+	opts RepairOptions
 
 	base   *Manifest // to start from; nil: the log alone
 	newest uint64    // highest generation seen
 	walk   walk      // of the last walkLog
+
+	faults []*ColdFault // of base
 }
 
-func (r *repair) sayf(format string, args ...any) { r.say(fmt.Sprintf(format, args...)) }
+func (r *repair) sayf(format string, args ...any) {
+	if r.opts.Say != nil {
+		r.opts.Say(fmt.Sprintf(format, args...))
+	}
+}
 
 func (r *repair) replay() uint64 {
 	if r.base == nil {
@@ -73,42 +100,57 @@ func (r *repair) replay() uint64 {
 	return r.base.Replay
 }
 
-// chooseManifest finds the newest manifest with good files and sets newer ones aside.
+// chooseManifest finds the newest manifest with good files and sets newer ones aside. Damaged cold files leave it as
+// the choice for want of a better one.
 func (r *repair) chooseManifest() error {
 	generations, err := listManifests(r.fsys, r.dir)
 	if err != nil {
 		return err
 	}
-	var broken []string
+	segs, err := listSegments(r.fsys, r.dir)
+	if err != nil {
+		return err
+	}
+	var broken, coldBroken []string // coldBroken: those newer than the best so far, and it
+	var second *Manifest            // the newest with good images
 	for _, g := range generations {
 		r.newest = max(r.newest, g)
 		name := filepath.Join(r.dir, ManifestName(g))
-		m, err := ReadManifest(r.fsys, name)
-		if err == nil {
-			err = m.Blocks(func(c *CounterFiles, b *BlockFile) error {
-				if b.Tier == TierCold {
-					return nil // a server starts without it, and answers errors for its keys
-				}
-				return checkBlock(r.fsys, r.dir, c.ID, b, CheckOptions{})
-			})
+		m, faults, err := r.tryManifest(name)
+		if err != nil {
+			if !errors.Is(err, ErrCorrupt) && !isNotExist(err) {
+				return err
+			}
+			r.sayf("%s cannot be used: %v", name, err)
+			if second == nil {
+				broken = append(broken, name)
+			}
+			coldBroken = append(coldBroken, name)
+			continue
 		}
-		if err == nil {
-			r.base = m
+		if !anyUnusable(faults) && (second == nil || len(segs) > 0 && segs[0].start <= m.Replay) {
+			r.base, r.faults = m, faults
+			if second != nil {
+				r.sayf("%s and the log since hold everything that %s does", name, ManifestName(second.Generation))
+				broken = coldBroken
+			}
 			break
 		}
-		if !errors.Is(err, ErrCorrupt) && !isNotExist(err) {
-			return err
+		if second == nil {
+			second, r.faults = m, faults
 		}
-		r.sayf("%s cannot be used: %v", name, err)
-		broken = append(broken, name)
+		coldBroken = append(coldBroken, name)
 	}
 	if r.base == nil {
-		segs, err := listSegments(r.fsys, r.dir)
-		if err != nil {
-			return err
-		}
-		if len(segs) == 0 || segs[0].start > 0 {
+		fromStart := len(segs) > 0 && segs[0].start == 0
+		switch {
+		case second == nil && !fromStart:
 			return ErrUnrepairable
+		case second != nil && fromStart && r.walkLog() == nil:
+			r.sayf("the log from its beginning holds everything")
+			broken, r.faults = coldBroken, nil
+		default:
+			r.base = second
 		}
 	}
 	for _, name := range broken {
@@ -117,6 +159,24 @@ func (r *repair) chooseManifest() error {
 		}
 	}
 	return nil
+}
+
+// tryManifest reads a manifest and verifies its files. err is damage of the manifest or of an image.
+func (r *repair) tryManifest(name string) (m *Manifest, faults []*ColdFault, err error) {
+	m, err = ReadManifest(r.fsys, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	err = m.Blocks(func(c *CounterFiles, b *BlockFile) error {
+		err := checkBlock(r.fsys, r.dir, c, b, CheckOptions{Cold: r.opts.Cold})
+		var fault *ColdFault
+		if errors.As(err, &fault) {
+			faults = append(faults, fault)
+			return nil
+		}
+		return err
+	})
+	return m, faults, err
 }
 
 // walkLog walks the log from where a server would. A log that does not hold that offset is corrupt there.

@@ -103,7 +103,7 @@ func TestRepair(t *testing.T) {
 				t.Fatalf("%s: Check found nothing", what)
 			}
 			var said []string
-			if err := Repair(disk, testDir, func(s string) { said = append(said, s) }); err != nil {
+			if err := Repair(disk, testDir, RepairOptions{Say: func(s string) { said = append(said, s) }}); err != nil {
 				t.Fatalf("%s: repair: %v\n%s", what, err, strings.Join(said, "\n"))
 			}
 			repaired := len(said) > 0
@@ -116,7 +116,7 @@ func TestRepair(t *testing.T) {
 				t.Fatalf("%s: after repair: %v %+v\n%s", what, err, again, strings.Join(said, "\n"))
 			}
 			reopen(t, disk, opts, &model, what)
-			must(t, Repair(disk, testDir, func(s string) { t.Errorf("%s: second repair: %s", what, s) }))
+			must(t, Repair(disk, testDir, RepairOptions{Say: func(s string) { t.Errorf("%s: second repair: %s", what, s) }}))
 			if leaks := disk.Leaks(); len(leaks) > 0 {
 				t.Fatal("open files:", leaks)
 			}
@@ -181,7 +181,7 @@ func TestRepairRefuses(t *testing.T) {
 	_, disk, _ := sampleDir(t)
 	d, err := OpenDir(disk, testDir)
 	must(t, err)
-	if err := Repair(disk, testDir, func(string) {}); !errors.Is(err, vfs.ErrLocked) {
+	if err := Repair(disk, testDir, RepairOptions{}); !errors.Is(err, vfs.ErrLocked) {
 		t.Error("open directory: got", err)
 	}
 	must(t, d.Close())
@@ -193,7 +193,7 @@ func TestRepairRefuses(t *testing.T) {
 	for _, g := range generations {
 		damage(t, disk, filepath.Join(testDir, ManifestName(g)), 30)
 	}
-	if err := Repair(disk, testDir, func(string) {}); !errors.Is(err, ErrUnrepairable) {
+	if err := Repair(disk, testDir, RepairOptions{}); !errors.Is(err, ErrUnrepairable) {
 		t.Error("nothing to start from: got", err)
 	}
 	if broken := findBroken(t, disk); len(broken) > 0 {
