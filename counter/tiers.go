@@ -32,12 +32,15 @@ type tiers struct {
 	mu   sync.Mutex
 	live map[string]bool // names of cold files in use or about to be: not orphans
 
-	one      sync.Mutex // held while a block changes its tier
-	retryAt  time.Time  // after a failure
-	pause    time.Duration
-	wakeup   chan struct{}
+	one         sync.Mutex // held while a block changes its tier
+	retryAt     time.Time  // after a failure
+	pause       time.Duration
+	scrubs      atomic.Int64
+	scrubErrors atomic.Int64
+
 	quit     chan struct{}
 	done     chan struct{}
+	scrubbed chan struct{} // closed when the scrubber has ended
 	stopOnce sync.Once
 }
 
@@ -68,22 +71,25 @@ func (t *tiers) init(limit int64) {
 	}
 	t.cache = coldstore.NewCache(size)
 	t.live = make(map[string]bool)
-	t.wakeup = make(chan struct{}, 1)
 	t.quit = make(chan struct{})
 	t.done = make(chan struct{})
+	t.scrubbed = make(chan struct{})
 }
 
 func (t *tiers) start(s *Store) {
 	if s.dir == nil || s.opts.Manual {
 		close(t.done)
+		close(t.scrubbed)
 		return
 	}
 	go t.run(s)
+	go t.scrub(s)
 }
 
 func (t *tiers) stop() {
 	t.stopOnce.Do(func() { close(t.quit) })
 	<-t.done
+	<-t.scrubbed
 }
 
 // memory is what counts against MaxMemory: blocks, overlays and the cache of pages.
@@ -305,6 +311,7 @@ type TierStats struct {
 	ReadErrors, Demotions, Promotions int64
 	Rewrites, Failed, Refused         int64
 	Written, Fresh                    int64
+	Scrubs, ScrubErrors               int64 // cold files verified in the background, and found damaged
 }
 
 // Tiers counts. REQUIRES the batch to be open.
@@ -314,6 +321,7 @@ func (b *Batch) Tiers() TierStats {
 		Cache: t.cache.Stats(), MaxMemory: t.limit.Load(), Memory: b.s.memory(), Full: t.full.Load(),
 		ReadErrors: t.readErrors.Load(), Demotions: t.demotions.Load(), Promotions: t.promotions.Load(), Rewrites: t.rewrites.Load(),
 		Failed: t.failed.Load(), Refused: t.refused.Load(), Written: t.written.Load(), Fresh: t.fresh.Load(),
+		Scrubs: t.scrubs.Load(), ScrubErrors: t.scrubErrors.Load(),
 	}
 	for _, ks := range b.s.spaces {
 		if ks == nil {

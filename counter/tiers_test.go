@@ -240,4 +240,20 @@ func TestDamagedColdFile(t *testing.T) {
 	if _, err := s.Incr(fmt.Sprintf("%d.cntrn", mids[100_000]), 1); err != nil {
 		t.Errorf("Incr elsewhere: %v", err)
 	}
+	// The scrubber finds it after a restart, without anybody asking for the page.
+	if err := s.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = Open(dir, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for end := time.Now().Add(20 * time.Second); s.tiers.scrubErrors.Load() == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the scrubber did not find the damaged page")
+		}
+	}
 }

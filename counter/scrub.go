@@ -1,0 +1,72 @@
+package counter
+
+import (
+	"errors"
+	"time"
+
+	"github.com/counterd/counterd/coldstore"
+)
+
+// Cold files lie unread for years: a scrubber reads them again and again, slowly, so that a disk that loses bits is noticed while a replica or
+// a backup still has them.
+const (
+	// scrubRate is in bytes a second: 20 GB, 10^10 posts, in 40 minutes.
+	scrubRate = 8 << 20
+	// scrubRest is between two rounds.
+	scrubRest = time.Hour
+)
+
+// errStopped ends a verification when the store closes.
+var errStopped = errors.New("counter: stopped")
+
+// scrub runs until the tiers stop.
+func (t *tiers) scrub(s *Store) {
+	defer close(t.scrubbed)
+	for {
+		for _, f := range t.files(s) {
+			err := f.Verify(func(n int) error { return t.wait(time.Duration(n) * time.Second / scrubRate) })
+			switch {
+			case err == nil:
+				t.scrubs.Add(1)
+			case errors.Is(err, errStopped):
+				return
+			case errors.Is(err, coldstore.ErrClosed): // replaced meanwhile
+			default:
+				t.scrubErrors.Add(1)
+				s.opts.Logger.Error("a cold file is damaged: the posts on its bad pages cannot be read", "file", f.Name(), "error", err)
+			}
+		}
+		if t.wait(scrubRest) != nil {
+			return
+		}
+	}
+}
+
+// files are the cold files in use now.
+func (t *tiers) files(s *Store) (files []*coldstore.File) {
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	for _, ks := range s.spaces {
+		if ks == nil {
+			continue
+		}
+		for _, b := range ks.dir.Load().blocks {
+			if b.cold != nil {
+				files = append(files, b.cold.file)
+			}
+		}
+	}
+	return files
+}
+
+// wait sleeps unless the store closes.
+func (t *tiers) wait(d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-t.quit:
+		return errStopped
+	case <-timer.C:
+		return nil
+	}
+}
