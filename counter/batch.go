@@ -202,6 +202,15 @@ func (b *Batch) apply(blk *block, op *Op) *block {
 	blk.used = b.now
 	blk.work++
 	ks := op.ks
+	if blk.cold != nil && (op.Kind == OpGet || op.Kind == OpRead) {
+		if op.Kind == OpRead {
+			op.row = int32(len(b.rows))
+		}
+		if b.rows, op.Err = ks.readCold(b.rows, blk, op); op.Err != nil {
+			b.s.tiers.readErrors.Add(1)
+		}
+		return blk
+	}
 	p, err := blk.find(op.Mid)
 	if err != nil {
 		op.Err = err

@@ -237,3 +237,57 @@ func BenchmarkInsert(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkTier reads all three columns of random items, hot and then cold, with the files in the kernel's cache.
+func BenchmarkTier(b *testing.B) {
+	s, err := Open(b.TempDir(), Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	s.tiers.stop() // or the ranges would be promoted
+	if err := s.AlterScript(seedScript); err != nil {
+		b.Fatal(err)
+	}
+	mids := fill(b, s, *benchItems, 1)
+	run := func(b *testing.B) {
+		rng := rand.New(rand.NewPCG(1, 1))
+		bt := s.NewBatch()
+		b.ReportAllocs()
+		for i := 0; i < b.N; i += 20 {
+			_ = bt.Begin()
+			c := bt.Schema().Counters()[0]
+			bt.Reset()
+			for range 20 {
+				op := bt.Next()
+				op.Kind, op.Counter, op.Mid = OpRead, c, mids[rng.IntN(len(mids)*9/10)] // the newest are not demoted
+			}
+			bt.Run()
+			bt.End()
+		}
+	}
+	b.Run("tier=hot", run)
+	for {
+		bt := s.NewBatch()
+		_ = bt.Begin()
+		var lo []uint64
+		bt.Blocks(func(i BlockInfo) bool {
+			if i.Tier == TierHot && !i.Open {
+				lo = append(lo, i.Lo)
+			}
+			return true
+		})
+		bt.End()
+		if len(lo) == 0 {
+			break
+		}
+		for _, mid := range lo {
+			if err := s.Demote("weibo", mid); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.Run("tier=cold", run)
+	s.tiers.cache.SetLimit(1 << 30)
+	b.Run("tier=cold/cached", run)
+}

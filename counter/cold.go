@@ -24,6 +24,7 @@ type coldRange struct {
 
 	// Guarded by the block's lock; counts of overlay rows by state.
 	fresh, gone int
+	one         [1]int // room for a list of one column
 }
 
 const (
@@ -155,20 +156,70 @@ func (ks *keyspace) appendRow(dst []uint64, b *block, mid uint64, p place) ([]ui
 		}
 		return dst, nil
 	}
-	meta := b.cold.file.Meta()
-	var vals [schema.MaxColumns + 1]uint64 // a file may have columns dropped since, but never more than a counter's
+	var vals [coldstore.MaxColumns]uint64
 	if _, err := b.cold.file.Get(mid, nil, vals[:]); err != nil {
 		return dst, fmt.Errorf("%w: %w", ErrCold, err)
 	}
+	return ks.appendFileRow(dst, b.cold.file.Meta(), vals[:]), nil
+}
+
+// readCold is OpGet and OpRead on a cold block: one look into the overlay, and one into the file at most. A row is appended to rows.
+func (ks *keyspace) readCold(rows []uint64, b *block, op *Op) ([]uint64, error) {
+	if b.tab.Len() > 0 {
+		if slot, ok := b.tab.Find(op.Mid); ok {
+			if op.Found = b.tab.Get(slot, 0) != rowGone; !op.Found {
+				return rows, nil
+			}
+			p := place{inTable, slot}
+			if op.Kind == OpRead {
+				return ks.appendRow(rows, b, op.Mid, p)
+			}
+			var err error
+			op.Value, err = ks.value(b, op.Mid, p, int(op.Column))
+			return rows, err
+		}
+	}
+	meta := b.cold.file.Meta()
+	var vals [coldstore.MaxColumns]uint64
+	if op.Kind == OpGet {
+		col := &ks.def.Columns[op.Column]
+		cols := noColumns
+		vals[0] = col.Default
+		if pos, ok := meta.Column(col.ID); ok {
+			cols = append(b.cold.one[:0], pos)
+		}
+		found, err := b.cold.file.Get(op.Mid, cols, vals[:])
+		if err != nil {
+			return rows, fmt.Errorf("%w: %w", ErrCold, err)
+		}
+		if op.Found = found; found {
+			op.Value = vals[0]
+		}
+		return rows, nil
+	}
+	found, err := b.cold.file.Get(op.Mid, nil, vals[:])
+	if err != nil {
+		return rows, fmt.Errorf("%w: %w", ErrCold, err)
+	}
+	if op.Found = found; !found {
+		return rows, nil
+	}
+	return ks.appendFileRow(rows, meta, vals[:]), nil
+}
+
+// appendFileRow appends the columns of a file's row in schema order.
+func (ks *keyspace) appendFileRow(dst []uint64, meta *coldstore.Meta, vals []uint64) []uint64 {
 	for i := range ks.def.Columns {
 		col := &ks.def.Columns[i]
 		v := col.Default
-		if pos, ok := meta.Column(col.ID); ok {
+		if i < len(meta.Columns) && meta.Columns[i].ID == col.ID { // nearly always
+			v = vals[i]
+		} else if pos, ok := meta.Column(col.ID); ok {
 			v = vals[pos]
 		}
 		dst = append(dst, v)
 	}
-	return dst, nil
+	return dst
 }
 
 // note remembers for the goroutine that is writing the block to a file that mid changed.
