@@ -45,7 +45,8 @@ func BenchmarkRead(b *testing.B) {
 	for _, s := range benchPackets() {
 		b.Run("impl=resp/"+s.name, func(b *testing.B) {
 			r := NewReader(DefaultLimits())
-			r.Attach(make([]byte, MaxRetained))
+			memory := NewMemory(MaxRetained)
+			r.Attach(&memory)
 			b.ReportAllocs()
 			b.SetBytes(int64(len(s.packet)))
 			for b.Loop() {

@@ -260,51 +260,50 @@ func TestCompaction(t *testing.T) {
 
 func TestRelease(t *testing.T) {
 	r := NewReader(DefaultLimits())
-	if r.Release() != nil {
-		t.Fatal("a new reader had a buffer")
+	var m Memory
+	if r.Release(&m) {
+		t.Fatal("a new reader had memory")
 	}
-	packet := bytes.Repeat(encode("INCR", "1.cntrn"), 40)
-	feed(r, packet)
-	buf := r.Release()
-	if len(buf) != MinBuffer || r.buf != nil || cap(r.args) > maxRetainedArgs || cap(r.spans) > maxRetainedArgs {
-		t.Fatalf("released %d bytes, kept %d, %d arguments, %d spans", len(buf), len(r.buf), cap(r.args), cap(r.spans))
-	}
-	for _, a := range r.args[:cap(r.args)] {
-		if a != nil {
-			t.Fatal("an argument keeps the buffer alive")
-		}
+	feed(r, bytes.Repeat(encode("INCR", "1.cntrn"), 40))
+	if !r.Release(&m) || m.Size() != MinBuffer || r.buf != nil || r.args != nil || r.spans != nil {
+		t.Fatalf("released %d bytes, kept %d, %d arguments, %d spans", m.Size(), len(r.buf), cap(r.args), cap(r.spans))
 	}
 
-	if r.Attach(make([]byte, MinBuffer-1)) {
+	if r.Attach(&Memory{buf: make([]byte, MinBuffer-1)}) {
 		t.Fatal("took a buffer that is too small")
 	}
-	if !r.Attach(buf[:0]) || r.Attach(buf) {
+	other := NewMemory(1)
+	if !r.Attach(&m) || m.Size() != 0 || r.Attach(&other) {
 		t.Fatal("want the first Attach to succeed, the second to be refused")
 	}
 	if n := feed(r, []byte("PING\r\nPI")); n != 1 || !r.Partial() {
 		t.Fatal(n, r.Partial())
 	}
-	if r.Release() != nil {
-		t.Fatal("released a buffer with half a command in it")
+	if r.Release(&m) {
+		t.Fatal("released memory with half a command in it")
 	}
 	if n := feed(r, []byte("NG\r\n")); n != 1 || r.Partial() || r.Buffered() != 0 {
 		t.Fatal(n, r.Partial(), r.Buffered())
 	}
-	r.Release()
+	r.Release(&m)
 	if _, err := r.Next(); err != ErrIncomplete {
 		t.Fatal(err)
 	}
 
-	// From a pool, waking up costs no allocation.
-	var pool [][]byte
-	pool = append(pool, buf)
-	one := encode("INCR", "1.cntrn")
+	// Readers that share memory allocate nothing, whatever the size of their batches, and do not see what others received.
+	two := NewReader(DefaultLimits())
+	many := bytes.Repeat(encode("INCR", "1.cntrn"), 40)
 	if n := testing.AllocsPerRun(100, func() {
-		last := len(pool) - 1
-		r.Attach(pool[last])
-		pool = pool[:last]
-		feed(r, one)
-		pool = append(pool, r.Release())
+		for _, reader := range []*Reader{r, two} {
+			reader.Attach(&m)
+			if n := feed(reader, many[:len(many)-7]); n != 39 {
+				t.Fatal(n)
+			}
+			if n := feed(reader, many[len(many)-7:]); n != 1 {
+				t.Fatal(n)
+			}
+			reader.Release(&m)
+		}
 	}); n != 0 {
 		t.Errorf("%v allocations a wake-up, want 0", n)
 	}
@@ -343,13 +342,13 @@ func TestSizes(t *testing.T) {
 	const idle = 1000
 	readers := make([]*Reader, idle)
 	one := encode("INCR", "1.cntrn")
-	var buf []byte
+	memory := NewMemory(MinBuffer)
 	got := allocated(func() {
 		for i := range readers {
 			readers[i] = NewReader(DefaultLimits())
-			readers[i].Attach(buf)
+			readers[i].Attach(&memory)
 			feed(readers[i], one)
-			buf = readers[i].Release()
+			readers[i].Release(&memory)
 		}
 	})
 	if most := uint64(idle*1024 + 64<<10); got > most {

@@ -11,7 +11,7 @@ const (
 	MinBuffer = 4 << 10
 	// MaxRetained is the largest buffer, in bytes, that Shrink lets a Reader
 	// keep: 10,000 connections that once sent a large command then hold
-	// at most 160 MiB, and none if they are released while idle.
+	// at most 160 MiB, and none if it is released while idle.
 	MaxRetained = 16 << 10
 	// maxRead is the most that Space offers unless asked for more. It bounds
 	// the commands of one batch, and with them the list of arguments.
@@ -22,9 +22,8 @@ const (
 	// connection that sent 64 KiB of one-letter lines with 24 bytes for
 	// each of them.
 	maxBatchArgs = 4096
-	// maxRetainedArgs is how many entries of the argument lists outlive
-	// Release, and a batch before authentication (512 bytes a connection),
-	// so that the next command of an ordinary client allocates nothing.
+	// maxRetainedArgs is how many entries of the argument lists outlive a
+	// batch before authentication (512 bytes a connection).
 	maxRetainedArgs = 16
 	// slack bytes at the end of the buffer are never filled. They let the
 	// fast path load a header as one word without asking whether all eight

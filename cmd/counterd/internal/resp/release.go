@@ -1,5 +1,19 @@
 package resp
 
+// Memory is what a Reader works in: its buffer and its lists of arguments. A Reader that has nothing buffered can do without, so
+// connections that wait share the Memory of those that are at work. The zero value is ready.
+type Memory struct {
+	buf   []byte
+	spans []span
+	args  [][]byte
+}
+
+// NewMemory returns a Memory with a buffer of size bytes, at least MinBuffer.
+func NewMemory(size int) Memory { return Memory{buf: make([]byte, max(size, MinBuffer))} }
+
+// Size is the number of bytes of the buffer.
+func (m *Memory) Size() int { return len(m.buf) }
+
 // Shrink gives memory back that a large command took: a buffer above MaxRetained
 // is dropped, or exchanged for one of MaxRetained when half of that holds what is
 // buffered. It does nothing to a Reader of ordinary size, so it may be called
@@ -13,36 +27,35 @@ func (r *Reader) Shrink() {
 	}
 	switch used := r.end - r.start; {
 	case used == 0:
-		r.Release()
+		var m Memory
+		r.Release(&m)
 	case used <= MaxRetained/2:
 		r.moveTo(make([]byte, MaxRetained))
 	}
 }
 
-// Release takes the buffer from a Reader that has nothing buffered and returns
-// it, for a pool; nil if something is buffered or there is no buffer. The Reader
-// is then of about 200 bytes, plus up to 512 for lists of arguments, and remains
-// usable: Attach gives it a buffer again, or Space allocates one. It ends the
-// validity of all arguments returned before.
-func (r *Reader) Release() []byte {
-	if r.err == nil && r.end > r.start {
-		return nil
-	}
-	buf := r.buf
-	r.base += int64(r.end)
-	r.buf, r.start, r.pos, r.end, r.scan = nil, 0, 0, 0, 0
-	r.endBatch(maxRetainedArgs)
-	clear(r.args[:cap(r.args)]) // they would keep the buffer alive
-	return buf
-}
-
-// Attach gives buf, all cap(buf) bytes of it, to a Reader that has no buffer, and
-// reports whether it took it. It refuses when it has one already, or when buf is
-// below MinBuffer. What is in buf does not matter.
-func (r *Reader) Attach(buf []byte) bool {
-	if r.buf != nil || cap(buf) < MinBuffer {
+// Release moves the memory of a Reader that has nothing buffered to m, and reports whether it did. The Reader is then of about
+// 200 bytes and remains usable: Attach gives it memory again, or Space allocates some. It ends the validity of all arguments returned
+// before.
+func (r *Reader) Release(m *Memory) bool {
+	if r.err == nil && r.end > r.start || r.buf == nil {
 		return false
 	}
-	r.buf = buf[:cap(buf)]
+	r.endBatch(maxBatchArgs)
+	*m = Memory{r.buf, r.spans[:0], r.args}
+	r.base += int64(r.end)
+	r.buf, r.start, r.pos, r.end, r.scan = nil, 0, 0, 0, 0
+	r.spans, r.args = nil, nil
+	return true
+}
+
+// Attach moves the memory in m to a Reader that has none, and reports whether it did: not when it has some already, or when m's
+// buffer is below MinBuffer. What is in the buffer does not matter.
+func (r *Reader) Attach(m *Memory) bool {
+	if r.buf != nil || len(m.buf) < MinBuffer {
+		return false
+	}
+	r.buf, r.spans, r.args = m.buf, m.spans, m.args
+	*m = Memory{}
 	return true
 }

@@ -3,7 +3,6 @@ package server
 import (
 	"bytes"
 	"errors"
-	"net"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -18,9 +17,10 @@ import (
 // Only the goroutine of the connection touches it, but for the fields said otherwise.
 type client struct {
 	srv  *Server
-	conn net.Conn
+	conn socket
 	rd   *resp.Reader
-	out  []byte // replies not yet sent
+	work *scratch // nil while the connection waits, and then so are out, batch, owed and runs
+	out  []byte   // replies not yet sent
 
 	// Commands that are operations on items are not executed one by one: they are planned, and run together.
 	store   *counter.Store // that batch is of
@@ -137,7 +137,9 @@ func (c *client) begin() {
 	c.flush()
 	c.loading = c.srv.progress.active.Load() // before the store: it is there when this is false
 	c.store = c.srv.current.Load()
-	c.batch = c.store.NewBatch()
+	if c.work != nil {
+		c.batch = c.store.NewBatch()
+	}
 }
 
 // plan adds the operations of cmd to the batch.

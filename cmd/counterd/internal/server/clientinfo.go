@@ -132,7 +132,7 @@ func (c *client) local() bool {
 // descriptor is the number of the socket, -1 when it is closed or there is none.
 func (c *client) descriptor() int {
 	fd := -1
-	if conn, ok := c.conn.(syscall.Conn); ok {
+	if conn, ok := c.conn.Conn.(syscall.Conn); ok {
 		if raw, err := conn.SyscallConn(); err == nil {
 			_ = raw.Control(func(n uintptr) { fd = int(n) }) // its only error is that the socket is closed
 		}

@@ -11,14 +11,15 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 )
 
-// readSize is the room for one read: enough for 64 pipelined INCRs.
+// readSize is the least room for one read.
 const readSize = 4 << 10
 
 func (s *Server) newClient(conn net.Conn, config Config) *client {
 	c := &client{
-		srv: s, conn: conn, proto: 2, authed: config.RequirePass == "",
+		srv: s, proto: 2, authed: config.RequirePass == "",
 		id: s.lastID.Add(1), created: time.Now(),
 	}
+	c.conn.open(conn, c.space, c.rest)
 	c.begin()
 	c.trusted.Store(c.authed)
 	c.lastRead.Store(s.clock.Load())
@@ -40,7 +41,7 @@ func (c *client) serve() {
 	defer c.srv.done.Done()
 	defer func() {
 		if p := recover(); p != nil {
-			if c.batch.Opened() {
+			if c.batch != nil && c.batch.Opened() {
 				panic(p)
 			}
 			c.srv.stats.panics.Add(1)
@@ -50,6 +51,7 @@ func (c *client) serve() {
 		c.srv.remove(c)
 	}()
 	err := c.loop()
+	c.rest()
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, os.ErrDeadlineExceeded) {
 		c.srv.log.Debug("connection ended", "client", c.id, "error", err)
 	}
@@ -58,10 +60,9 @@ func (c *client) serve() {
 // loop reads, executes and answers until the connection ends.
 func (c *client) loop() error {
 	for !c.closed {
-		space := c.rd.Space(readSize)
-		n, err := c.conn.Read(space)
+		n, err := c.conn.receive()
 		if n > 0 {
-			c.room = len(space) - n
+			c.room = c.conn.free
 			c.rd.Filled(n)
 			c.srv.stats.inBytes.Add(int64(n))
 			now := c.srv.clock.Load()

@@ -14,6 +14,7 @@
 // # Files
 //
 //	server.go conn.go janitor.go   listeners, connections, time limits
+//	socket.go scratch.go           reading without a buffer while nothing comes; the memory that connections share
 //	client.go                      a connection's protocol state; plan, flush, execute
 //	command.go table.go            the command table
 //	keys.go strings.go hash.go     commands on items: plan functions

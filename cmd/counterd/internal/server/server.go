@@ -32,6 +32,8 @@ type Server struct {
 	sampler  sampler
 	watches  watches
 
+	scratches sync.Pool // of *scratch
+
 	runID   string // 40 hex digits, as Redis has it
 	started time.Time
 	lastID  atomic.Int64

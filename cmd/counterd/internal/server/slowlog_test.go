@@ -97,7 +97,7 @@ func TestSlowlogBatch(t *testing.T) {
 // TestSlowlogRing compares the ring with a list.
 func TestSlowlogRing(t *testing.T) {
 	s := wireServe(t, nil)
-	c := &client{srv: s, conn: wireDial(t, s, 2).conn}
+	c := &client{srv: s, conn: socket{Conn: wireDial(t, s, 2).conn}}
 	var log slowlog
 	log.configure(0, 4)
 	var model []string

@@ -1,0 +1,53 @@
+package server
+
+import (
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
+	"github.com/counterd/counterd/counter"
+)
+
+// scratch is the memory that a connection works in. One that waits has none: it takes a scratch when something arrives and gives
+// it back when all is answered and nothing more is there. So 10,000 idle connections hold no buffers, and those at work
+// share a few that stay in the processor's cache: 19 KB for a pipeline of 64.
+type scratch struct {
+	input resp.Memory
+	out   []byte
+	owed  []owed
+	runs  []run
+	batch *counter.Batch
+	store *counter.Store // that batch is of
+}
+
+// inputSize is the room for one read, and what a scratch begins with.
+const inputSize = resp.MaxRetained
+
+// space is where the next read goes.
+func (c *client) space() []byte {
+	if c.work == nil {
+		w, _ := c.srv.scratches.Get().(*scratch)
+		if w == nil {
+			w = &scratch{input: resp.NewMemory(inputSize)}
+		}
+		c.work = w
+		c.rd.Attach(&w.input)
+		c.out, c.owed, c.runs = w.out, w.owed, w.runs
+		if w.store == c.store {
+			c.batch = w.batch
+		} else {
+			c.batch = c.store.NewBatch()
+		}
+	}
+	return c.rd.Space(readSize)
+}
+
+// rest gives the scratch back, unless it holds the beginning of a command. Everything read was answered.
+func (c *client) rest() {
+	w := c.work
+	if w == nil || !c.rd.Release(&w.input) {
+		return
+	}
+	w.out, w.owed, w.runs, w.batch, w.store = c.out[:0], c.owed, c.runs, c.batch, c.store
+	c.out, c.owed, c.runs, c.batch, c.work = nil, nil, nil, nil, nil
+	if w.input.Size() == inputSize {
+		c.srv.scratches.Put(w)
+	}
+}
