@@ -56,8 +56,9 @@ const (
 	// cacheShare of MaxMemory is for decoded pages, within bounds.
 	cacheShare          = 16
 	minCache, maxCache  = 1 << 20, 256 << 20
+	reserveShare        = 10
+	maxReserve          = 32 << 20
 	tierTick            = 100 * time.Millisecond
-	looksPerSecond      = int64(time.Second / tierTick)
 	overlayLeftAlone    = 512     // rows: fewer are merged only when memory is short
 	overlayWorthMerging = 4 << 10 // bytes
 )
@@ -107,44 +108,51 @@ func (t *tiers) run(s *Store) {
 	defer close(t.done)
 	tick := time.NewTicker(tierTick)
 	defer tick.Stop()
-	for n := int64(0); ; n++ {
+	began, looked := time.Now(), time.Now()
+	for {
+		t.clock.Store(1 + int64(time.Since(began)/time.Second))
+		more := t.shrink(s)
+		if time.Since(looked) >= time.Second {
+			looked = time.Now()
+			t.look(s)
+		}
+		if more {
+			select {
+			case <-t.quit:
+				return
+			default:
+				continue
+			}
+		}
 		select {
 		case <-t.quit:
 			return
 		case <-tick.C:
 		}
-		t.clock.Store(1 + n/looksPerSecond)
-		t.shrink(s)
-		if n%looksPerSecond == 0 {
-			t.look(s)
-		}
 	}
 }
 
-// shrink writes the coldest ranges to files until memory is within the limit; when none is left, it merges the largest overlays. After an
-// error it rests, for longer and longer.
-func (t *tiers) shrink(s *Store) {
+// target is what memory is brought down to: MaxMemory less what demoting itself takes (a copy of a block, its rows in order, the garbage
+// collector's slack).
+func (t *tiers) target() int64 {
+	limit := t.limit.Load()
+	return limit - min(limit/reserveShare, maxReserve)
+}
+
+// shrink writes the coldest range to a file if memory is above the target, and answers whether there may be more to do. When no range is left, it
+// merges the largest overlay. After an error it rests, for longer and longer.
+func (t *tiers) shrink(s *Store) (more bool) {
 	defer t.judge(s)
-	if time.Now().Before(t.retryAt) {
-		return
+	if t.limit.Load() == 0 || s.memory() <= t.target() || time.Now().Before(t.retryAt) {
+		return false
 	}
-	for limit := t.limit.Load(); limit > 0 && s.memory() > limit; limit = t.limit.Load() {
-		select {
-		case <-t.quit:
-			return
-		default:
-		}
-		t.judge(s)
-		ks, lo, ok := t.victim(s)
-		if !ok {
-			if ks, lo, ok = t.largestOverlay(s); !ok {
-				return
-			}
-		}
-		if !t.succeeded(s, ks, lo, s.rewrite(ks, lo)) {
-			return
+	ks, lo, ok := t.victim(s)
+	if !ok {
+		if ks, lo, ok = t.largestOverlay(s); !ok {
+			return false
 		}
 	}
+	return t.succeeded(s, ks, lo, s.rewrite(ks, lo))
 }
 
 // succeeded notes how a change of tier went. A block that was split, cleared or dropped meanwhile is no failure.

@@ -1,0 +1,180 @@
+package counter
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/counterd/counterd/coldstore"
+	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// FileRow is one row of a block's file, as tools show it: without the schema, by the columns' ids.
+type FileRow struct {
+	Mid     uint64
+	Columns []persist.ColumnValue // valid during the call
+	State   RowState
+}
+
+// RowState is what a row of an overlay is to the cold file below it.
+type RowState uint8
+
+// States of rows. Rows of other files are RowPlain.
+const (
+	RowPlain  RowState = iota
+	RowShadow          // in the cold file too: these are its values now
+	RowFresh           // not in the cold file
+	RowGone            // in the cold file, but deleted: the columns mean nothing
+)
+
+func (s RowState) String() string {
+	return [...]string{RowPlain: "", RowShadow: "changed", RowFresh: "new", RowGone: "deleted"}[s]
+}
+
+// ImageRows verifies an image of a hot block or of an overlay and calls fn for each row, in order of mid.
+func ImageRows(fsys vfs.FS, path string, fn func(FileRow) error) error {
+	img, tab, err := readTable(fsys, path)
+	if err != nil {
+		return err
+	}
+	layout := tab.Layout()
+	state := -1
+	if img.Kind == overlayImage {
+		if state = layout.Index(stateColumn); state < 0 {
+			return fmt.Errorf("%s: %w: an overlay image without row states", path, hot.ErrBadImage)
+		}
+	}
+	var row FileRow
+	for _, r := range sortedRows(tab) {
+		row.Mid, row.Columns = r.mid, row.Columns[:0]
+		for f := range layout.Fields {
+			if f != state {
+				row.Columns = append(row.Columns, persist.ColumnValue{Column: layout.Fields[f].ID, Value: tab.Get(r.slot, f)})
+			}
+		}
+		if state >= 0 {
+			row.State = map[uint64]RowState{rowShadow: RowShadow, rowFresh: RowFresh, rowGone: RowGone}[tab.Get(r.slot, state)]
+		}
+		if err := fn(row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readTable reads an image into a table of its own memory.
+func readTable(fsys vfs.FS, path string) (info persist.ImageInfo, tab *hot.Table, err error) {
+	img, err := persist.OpenImage(fsys, path)
+	if err != nil {
+		return info, nil, err
+	}
+	defer func() { err = errors.Join(err, img.Close()) }()
+	buf := make([]byte, img.Length()) // the file's size vouches for it
+	if err := img.ReadInto(buf); err != nil {
+		return info, nil, err
+	}
+	decoded, err := hot.DecodeImage(buf)
+	if err != nil {
+		return info, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	t, err := decoded.Table(make([]byte, decoded.Config.Bytes()))
+	if err != nil {
+		return info, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return img.ImageInfo, &t, nil
+}
+
+// sortedRows returns all rows of a table in order of mid.
+func sortedRows(tab *hot.Table) []tableRow {
+	rows := make([]tableRow, 0, tab.Len())
+	tab.Each(func(mid uint64, slot hot.Slot) { rows = append(rows, tableRow{mid, slot}) })
+	slices.SortFunc(rows, func(a, b tableRow) int { return cmp.Compare(a.mid, b.mid) })
+	return rows
+}
+
+// ColdRows calls fn for each row of a cold file that can be read, in order of mid, and returns the ranges of mids that cannot.
+// An error is one of fn, or of a file that cannot be opened.
+func ColdRows(fsys vfs.FS, path string, fn func(FileRow) error) (lost []persist.MidRange, err error) {
+	file, err := coldstore.Open(fsys, path, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	columns := file.Meta().Columns
+	var row FileRow
+	return coldRows(file, func(mid uint64, vals []uint64) error {
+		row.Mid, row.Columns = mid, row.Columns[:0]
+		for i, v := range vals {
+			row.Columns = append(row.Columns, persist.ColumnValue{Column: columns[i].ID, Value: v})
+		}
+		return fn(row)
+	})
+}
+
+// coldRows calls fn for each row that can be read and returns the ranges of pages that cannot be.
+func coldRows(file *coldstore.File, fn func(mid uint64, vals []uint64) error) (lost []persist.MidRange, err error) {
+	meta := file.Meta()
+	for from := meta.Lo; from < meta.Hi; {
+		last, some := from, false
+		var inner error
+		err := file.Iterate(from, func(mid uint64, vals []uint64) bool {
+			last, some = mid, true
+			inner = fn(mid, vals)
+			return inner == nil
+		})
+		if inner != nil {
+			return lost, inner
+		}
+		if err == nil {
+			break
+		}
+		// The page of the last row was read, so the next one is bad; without a row it is the first.
+		lo, hi := file.PageRange(last)
+		if some {
+			from = hi
+			continue
+		}
+		if n := len(lost); n > 0 && lost[n-1].Hi == lo {
+			lost[n-1].Hi = hi
+		} else {
+			lost = append(lost, persist.MidRange{Lo: lo, Hi: hi})
+		}
+		from = hi
+	}
+	return lost, nil
+}
+
+// ColdVerifier returns a function that verifies a cold file, page by page, against itself and its entry in a manifest. What is wrong
+// comes as a *persist.ColdFault.
+func ColdVerifier(fsys vfs.FS) func(path string, c *persist.CounterFiles, b *persist.BlockFile) error {
+	return func(path string, c *persist.CounterFiles, b *persist.BlockFile) (err error) {
+		fault := &persist.ColdFault{Path: path, Counter: c.Name, Block: *b}
+		unusable := func(err error) error {
+			fault.Unusable, fault.Err, fault.Lost = true, err, []persist.MidRange{{Lo: b.Lo, Hi: b.Hi}}
+			return fault
+		}
+		file, err := coldstore.Open(fsys, path, nil)
+		switch {
+		case isNotExist(err), errors.Is(err, coldstore.ErrCorrupt), errors.Is(err, coldstore.ErrUnreadable):
+			return unusable(err)
+		case err != nil:
+			return err
+		}
+		defer func() { err = errors.Join(err, file.Close()) }()
+		m := file.Meta()
+		if m.Counter != c.ID || m.Lo != b.Lo || m.Hi != b.Hi || file.Stat().Items != b.Items || file.Checksum() != b.CRC {
+			return unusable(fmt.Errorf("got counter %d, range [%d, %d), %d items, checksum %08x, want %d, [%d, %d), %d, %08x as in the manifest",
+				m.Counter, m.Lo, m.Hi, file.Stat().Items, file.Checksum(), c.ID, b.Lo, b.Hi, b.Items, b.CRC))
+		}
+		if fault.Err = file.Verify(nil); fault.Err == nil {
+			return nil
+		}
+		if fault.Lost, err = coldRows(file, func(uint64, []uint64) error { return nil }); err != nil {
+			return err
+		}
+		return fault
+	}
+}
