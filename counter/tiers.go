@@ -2,6 +2,7 @@ package counter
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -253,16 +254,43 @@ func (t *tiers) victim(s *Store) (best *keyspace, lo uint64, ok bool) {
 	return best, lo, ok
 }
 
-// look merges overlays that have grown and brings back ranges that are used a lot.
+// candidate is a cold block to merge or to promote.
+type candidate struct {
+	ks      *keyspace
+	lo      uint64
+	promote bool
+}
+
+// look gives mapped pages back, merges overlays that have grown and brings back ranges that are used a lot, for about a second at most.
 func (t *tiers) look(s *Store) {
-	s.gate.RLock()
-	spaces := append([]*keyspace(nil), s.spaces...)
-	s.gate.RUnlock()
-	if time.Now().Before(t.retryAt) {
-		return
+	began := time.Now()
+	for _, c := range t.candidates(s) {
+		select {
+		case <-t.quit:
+			return
+		default:
+		}
+		change := s.rewrite
+		if c.promote {
+			change = s.promote
+		}
+		if err := change(c.ks, c.lo); err != nil && !t.succeeded(s, c.ks, c.lo, err) && !errors.Is(err, ErrNoBlock) {
+			return
+		}
+		if time.Since(began) > time.Second {
+			return // the others are still there at the next look
+		}
 	}
-	limited := t.limit.Load() > 0
-	roomy := t.limit.Load() == 0 || s.memory() < t.limit.Load()*7/8
+}
+
+// candidates looks over all cold blocks.
+func (t *tiers) candidates(s *Store) (found []candidate) {
+	s.gate.RLock()
+	spaces := slices.Clone(s.spaces)
+	s.gate.RUnlock()
+	limit := t.limit.Load()
+	roomy := limit == 0 || s.memory() < limit*7/8
+	rest := time.Now().Before(t.retryAt)
 	for _, ks := range spaces {
 		if ks == nil {
 			continue
@@ -271,34 +299,29 @@ func (t *tiers) look(s *Store) {
 			if b.cold == nil {
 				continue
 			}
-			select {
-			case <-t.quit:
-				return
-			default:
-			}
 			b.mu.Lock()
 			rows, overlay, work := b.items(), b.tab.Len(), int(b.work)
-			b.work -= b.work / 2
+			b.work -= (b.work + 1) / 2
 			dead := b.dead
 			b.mu.Unlock()
-			if limited && work > 0 && !dead {
+			switch {
+			case dead || work == 0 && overlay == 0:
+				continue
+			case limit > 0 && work > 0:
 				// Pages read through the mapping count as this process's memory until they are given back; they stay in
 				// the kernel's cache.
 				_ = b.cold.file.Release()
 			}
-			var err error
 			switch {
-			case dead:
+			case rest:
 			case roomy && work > max(rows/promoteShare, overlayLeftAlone):
-				err = s.promote(ks, b.lo)
+				found = append(found, candidate{ks, b.lo, true})
 			case overlay > max(rows/mergeShare, overlayLeftAlone):
-				err = s.rewrite(ks, b.lo)
-			}
-			if err != nil && !t.succeeded(s, ks, b.lo, err) {
-				return
+				found = append(found, candidate{ks, b.lo, false})
 			}
 		}
 	}
+	return found
 }
 
 // Tier names of COUNTER.BLOCKS.
