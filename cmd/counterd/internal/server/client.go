@@ -38,6 +38,10 @@ type client struct {
 	last     *command
 	executed *command // the last one that was not planned: a subcommand, where last is its container
 
+	confined  confinement // only some commands are allowed
+	subs      subscriptions
+	pushProto atomic.Int32 // a copy of proto for publishers
+
 	silence          silence // CLIENT REPLY
 	noEvict, noTouch bool    // CLIENT NO-EVICT, NO-TOUCH
 	room             int     // bytes that the last read left free
@@ -116,7 +120,7 @@ func (c *client) command(args [][]byte) {
 	if c.store != c.srv.current.Load() {
 		c.begin()
 	}
-	if cmd != nil && cmd.plan != nil && cmd.arityOK(len(args)) && c.authed && !c.multi.active && !c.loading {
+	if cmd != nil && cmd.plan != nil && cmd.arityOK(len(args)) && c.authed && !c.multi.active && !c.loading && c.confined == 0 {
 		c.plan(cmd, args)
 		return
 	}
@@ -302,6 +306,12 @@ func (c *client) check(cmd *command, args [][]byte) (*command, bool) {
 		c.fail(cmd, errNoAuth)
 		return nil, false
 	}
+	if c.confined != 0 {
+		if text := c.confinedText(cmd); text != "" {
+			c.fail(cmd, text)
+			return nil, false
+		}
+	}
 	if c.loading && cmd.flags&loading == 0 {
 		c.fail(cmd, errLoading)
 		return nil, false
@@ -347,6 +357,11 @@ func (c *client) send() error {
 	c.hush()
 	if len(c.out) == 0 {
 		return nil
+	}
+	if c.subs.box != nil { // others write too
+		err := c.subs.box.push(c.out)
+		c.out = c.out[:0]
+		return err
 	}
 	c.writingSince.Store(c.srv.clock.Load())
 	n, err := c.conn.Write(c.out)

@@ -20,6 +20,7 @@ func (s *Server) newClient(conn net.Conn, config Config) *client {
 		id: s.lastID.Add(1), created: time.Now(),
 	}
 	c.begin()
+	c.pushProto.Store(2)
 	c.trusted.Store(c.authed)
 	c.lastRead.Store(s.clock.Load())
 	limits := resp.DefaultLimits()
@@ -45,6 +46,10 @@ func (c *client) serve() {
 			}
 			c.srv.stats.panics.Add(1)
 			c.srv.log.Error("panic in a connection", "client", c.id, "panic", p, "stack", string(debug.Stack()))
+		}
+		c.unsubscribeAll()
+		if c.subs.box != nil {
+			c.subs.box.close()
 		}
 		c.conn.Close()
 		c.srv.remove(c)

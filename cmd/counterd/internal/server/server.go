@@ -31,6 +31,7 @@ type Server struct {
 	slow     slowlog
 	sampler  sampler
 	watches  watches
+	pubsub   pubsub
 
 	runID   string // 40 hex digits, as Redis has it
 	started time.Time

@@ -9,6 +9,7 @@ func table() []*command {
 	all = append(all, counterCommands()...)
 	all = append(all, transactionCommands()...)
 	all = append(all, connectionCommands()...)
+	all = append(all, pubsubCommands()...)
 	all = append(all, serverCommands()...)
 	return all
 }
