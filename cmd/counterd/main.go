@@ -49,6 +49,18 @@ func flags(c *server.Config) (fs *pflag.FlagSet, version *bool) {
 	fs.StringVar(&c.LogLevel, "loglevel", c.LogLevel, "debug, verbose, notice or warning")
 	fs.Int64Var(&c.SlowlogSlower, "slowlog-log-slower-than", c.SlowlogSlower, "microseconds above which a command enters SLOWLOG, -1 for none")
 	fs.IntVar(&c.SlowlogMaxLen, "slowlog-max-len", c.SlowlogMaxLen, "entries that SLOWLOG keeps")
+	fs.StringVar(&c.ReplicaOf, "replicaof", c.ReplicaOf, "primary to follow, \"host port\"; empty: this is a primary")
+	fs.StringVar(&c.MasterAuth, "masterauth", c.MasterAuth, "password for the primary")
+	fs.StringVar(&c.MasterUser, "masteruser", c.MasterUser, "user name for the primary")
+	fs.IntVar(&c.ReplicaPriority, "replica-priority", c.ReplicaPriority, "Sentinel makes the replica with the lowest a primary; 0 is never")
+	fs.StringVar(&c.AnnounceIP, "replica-announce-ip", c.AnnounceIP, "address that others are told to reach this replica at")
+	fs.IntVar(&c.AnnouncePort, "replica-announce-port", c.AnnouncePort, "port for that, 0 for --port")
+	fs.Var((*yesNoFlag)(&c.Announced), "replica-announced", "whether Sentinel tells clients of this replica")
+	fs.Var((*yesNoFlag)(&c.ServeStale), "replica-serve-stale-data", "whether a replica answers reads while it has no link to its primary")
+	fs.IntVar(&c.MinReplicas, "min-replicas-to-write", c.MinReplicas, "replicas that must follow for changes to be taken")
+	fs.IntVar(&c.MinReplicasMaxLag, "min-replicas-max-lag", c.MinReplicasMaxLag, "seconds since its last word after which a replica does not count")
+	fs.IntVar(&c.ReplTimeout, "repl-timeout", c.ReplTimeout, "seconds of silence after which a replication link is cut")
+	fs.StringVar(&c.ConfigFile, "config", c.ConfigFile, "file of settings in redis.conf's syntax; the command line wins. CONFIG REWRITE writes it")
 	version = fs.Bool("version", false, "print the version and end")
 	fs.Usage = func() {
 		fmt.Fprintf(os.Stderr, "counterd %s: a counter service for posts, speaking the Redis protocol\n\nusage: counterd [flags]\n\n%s", server.ServerVersion, fs.FlagUsages())
@@ -69,6 +81,9 @@ func run(args []string) error {
 		fmt.Println("counterd", server.ServerVersion)
 		return nil
 	}
+	if err := readConfig(fs, &config); err != nil {
+		return err
+	}
 	if err := config.Validate(); err != nil {
 		return err
 	}
@@ -83,6 +98,7 @@ func run(args []string) error {
 		return err
 	}
 	srv.Terminate = stop
+	srv.Open = func() (*counter.Store, error) { return open(config, srv, log) }
 	if err := srv.Listen(); err != nil { // before loading: clients are told LOADING, and a taken port is seen at once
 		return err
 	}
@@ -101,7 +117,7 @@ func run(args []string) error {
 	if err := shutdown(srv); err != nil {
 		log.Warn("some connections were cut", "error", err)
 	}
-	if err := store.Close(); err != nil {
+	if err := srv.Store().Close(); err != nil {
 		return fmt.Errorf("closing the store: %w", err)
 	}
 	log.Info("bye")
@@ -138,6 +154,9 @@ func open(c server.Config, srv *server.Server, log *slog.Logger) (*counter.Store
 	store, err := counter.Open(dir, options)
 	if err != nil {
 		return nil, err
+	}
+	if c.ReplicaOf != "" || store.Replica() {
+		return store, nil // the schema is the primary's
 	}
 	if err := loadSchema(store, c.SchemaFile); err != nil {
 		return nil, errors.Join(err, store.Close())

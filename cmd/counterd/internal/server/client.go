@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidwall/redcon"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/repl"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 	"github.com/counterd/counterd/counter"
 )
@@ -40,7 +41,8 @@ type client struct {
 
 	confined  confinement // only some commands are allowed
 	subs      subscriptions
-	pushProto atomic.Int32 // a copy of proto for publishers
+	peer      atomic.Pointer[repl.Peer] // of a replica, from its first REPLCONF; nil: it is none
+	pushProto atomic.Int32              // a copy of proto for publishers
 
 	silence          silence // CLIENT REPLY
 	noEvict, noTouch bool    // CLIENT NO-EVICT, NO-TOUCH
@@ -120,7 +122,7 @@ func (c *client) command(args [][]byte) {
 	if c.store != c.srv.current.Load() {
 		c.begin()
 	}
-	if cmd != nil && cmd.plan != nil && cmd.arityOK(len(args)) && c.authed && !c.multi.active && !c.loading && c.confined == 0 {
+	if cmd != nil && cmd.plan != nil && cmd.arityOK(len(args)) && c.authed && !c.multi.active && !c.loading && c.confined == 0 && c.srv.lets(cmd) {
 		c.plan(cmd, args)
 		return
 	}
@@ -240,6 +242,8 @@ func (c *client) storeError(err error) {
 func storeErrorText(err error) string {
 	var uncertain *counter.UncertainError
 	switch {
+	case errors.Is(err, counter.ErrReplica):
+		return errReadOnly
 	case errors.As(err, &uncertain):
 		return "UNCERTAIN " + err.Error()
 	case errors.Is(err, counter.ErrNotReady):
@@ -315,6 +319,12 @@ func (c *client) check(cmd *command, args [][]byte) (*command, bool) {
 	if c.loading && cmd.flags&loading == 0 {
 		c.fail(cmd, errLoading)
 		return nil, false
+	}
+	if !c.srv.lets(cmd) {
+		if text := c.srv.refusal(cmd); text != "" {
+			c.fail(cmd, text)
+			return nil, false
+		}
 	}
 	if c.multi.active && cmd.flags&nomulti != 0 {
 		c.fail(cmd, "ERR Command not allowed inside a transaction")

@@ -106,6 +106,9 @@ func (s *Server) connected() []*client {
 
 // kind is the client's type in CLIENT LIST and CLIENT KILL.
 func (c *client) kind() string {
+	if c.peer.Load() != nil {
+		return "replica"
+	}
 	if c.subs.count() > 0 {
 		return "pubsub"
 	}
@@ -182,7 +185,7 @@ func (c *client) flags(s clientState) string {
 	for _, f := range []struct {
 		set    bool
 		letter byte
-	}{{c.subs.count() > 0, 'P'}, {s.multi >= 0, 'x'}, {c.dirty.Load(), 'd'}, {c.local(), 'U'}, {s.noEvict, 'e'}, {s.noTouch, 'T'}} {
+	}{{c.peer.Load() != nil, 'S'}, {c.subs.count() > 0, 'P'}, {s.multi >= 0, 'x'}, {c.dirty.Load(), 'd'}, {c.local(), 'U'}, {s.noEvict, 'e'}, {s.noTouch, 'T'}} {
 		if f.set {
 			flags = append(flags, f.letter)
 		}

@@ -47,6 +47,9 @@ func (c *client) serve() {
 			c.srv.stats.panics.Add(1)
 			c.srv.log.Error("panic in a connection", "client", c.id, "panic", p, "stack", string(debug.Stack()))
 		}
+		if p := c.peer.Load(); p != nil {
+			p.Close()
+		}
 		c.unsubscribeAll()
 		if c.subs.box != nil {
 			c.subs.box.close()

@@ -148,7 +148,11 @@ func runHello(c *client, args [][]byte) {
 	c.bulk("mode")
 	c.bulk("standalone")
 	c.bulk("role")
-	c.bulk("master")
+	if c.store.Replica() {
+		c.bulk("replica")
+	} else {
+		c.bulk("master")
+	}
 	c.bulk("modules")
 	c.array(0)
 }
