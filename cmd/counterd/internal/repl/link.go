@@ -87,8 +87,10 @@ func (l *Link) run() {
 	defer close(l.done)
 	retry := firstRetry
 	for l.ctx.Err() == nil {
-		began := time.Now()
 		err := l.once()
+		l.mu.Lock()
+		wasUp := l.state == LinkConnected
+		l.mu.Unlock()
 		l.set(LinkConnect)
 		if l.ctx.Err() != nil {
 			return
@@ -102,7 +104,7 @@ func (l *Link) run() {
 				l.node.logger.Warn("the link to the primary is down", "primary", l.primary.String(), "error", err)
 			}
 		}
-		if time.Since(began) > 2*maxRetry {
+		if wasUp {
 			retry = firstRetry
 		}
 		select {

@@ -41,7 +41,7 @@ func DefaultConfig() Config {
 	return Config{
 		Bind: []string{"127.0.0.1"}, Port: 6379, UnixSocketPerm: 0o700, Dir: ".", ProtectedMode: true, MaxClients: 10000,
 		TCPKeepalive: 300, LogLevel: "notice", SlowlogSlower: 10000, SlowlogMaxLen: 128,
-		AppendOnly: true, AppendFsync: "everysec", AOFRewriteMin: 64 << 20,
+		AppendOnly: true, AppendFsync: "everysec", AOFRewriteMin: 64 << 20, AOFRetain: 256 << 20,
 		Replication: defaultReplication(),
 	}
 }
