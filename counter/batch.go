@@ -21,6 +21,7 @@ type Batch struct {
 
 	open, exclusive bool
 
+	silent  bool  // a primary's changes: they are in the log already, and are made in any case
 	refused error // why changes are refused, as the log cannot take them; asked once a Run
 	full    bool  // no new rows: maxmemory is passed and the tiers cannot keep up; asked once a Run
 	now     int64 // Store.clock, asked once a Run
@@ -127,10 +128,10 @@ func (b *Batch) Reset() {
 
 // Run executes the operations added since Reset, in order as far as they touch the same item. REQUIRES the batch to be open.
 func (b *Batch) Run() {
-	if b.refused = nil; b.s.log != nil {
-		b.refused = b.s.log.Ready()
+	if b.refused = nil; b.s.log != nil && !b.silent {
+		b.refused = b.s.takesChanges()
 	}
-	b.full, b.now = b.s.tiers.full.Load(), b.s.tiers.clock.Load()
+	b.full, b.now = b.s.tiers.full.Load() && !b.silent, b.s.tiers.clock.Load()
 	b.locate()
 	var cur *block
 	for i := range b.ops {
@@ -146,7 +147,7 @@ func (b *Batch) Run() {
 	if cur != nil {
 		cur.mu.Unlock()
 	}
-	if b.s.log != nil && b.s.log.Policy() == persist.SyncAlways {
+	if b.s.log != nil && !b.silent && b.s.log.Policy() == persist.SyncAlways {
 		b.pos = b.s.log.Position() // what was read must not be taken back by a crash either
 	}
 }
@@ -240,7 +241,7 @@ func (b *Batch) apply(blk *block, op *Op) *block {
 			return blk
 		}
 		blk.note(op.Mid)
-		if b.s.log != nil {
+		if b.s.log != nil && !b.silent {
 			b.pos = b.s.log.AppendDelete(op.Counter.ID, op.Mid)
 		}
 		op.Done = true
@@ -305,7 +306,7 @@ func (b *Batch) change(blk *block, op *Op, p place) *block {
 		blk.tab.Set(slot, f, value)
 	}
 	blk.note(op.Mid)
-	if b.s.log != nil {
+	if b.s.log != nil && !b.silent {
 		b.pos = b.s.log.AppendSet(op.Counter.ID, col.ID, op.Mid, value)
 	}
 	op.Done = true

@@ -26,6 +26,9 @@ import (
 //
 // Values in records are those after the change, so nothing can count twice.
 func (s *Store) recover(path string) error {
+	if err := persist.Settle(s.opts.FS, path); err != nil {
+		return err
+	}
 	dir, err := persist.OpenDir(s.opts.FS, path)
 	if err != nil {
 		return err
@@ -267,12 +270,12 @@ func (s *Store) adopt(c *persist.CounterFiles, blocks []*block) error {
 // replay opens the log and applies it from an offset on.
 func (s *Store) replay(from uint64) error {
 	r := &replayer{s: s, b: s.NewBatch()}
-	var history persist.History
-	if m := s.dir.Manifests(); len(m) > 0 {
-		history = m[0].History
+	lineage, err := persist.ReadLineage(s.opts.FS, s.dir.Path())
+	if err != nil {
+		return err
 	}
 	log, rec, err := persist.OpenLog(persist.LogOptions{
-		FS: s.opts.FS, Dir: s.dir.Path(), History: history, Create: len(s.dir.Manifests()) == 0, KnownDurable: s.dir.KnownDurable(),
+		FS: s.opts.FS, Dir: s.dir.Path(), Create: len(s.dir.Manifests()) == 0, KnownDurable: s.dir.KnownDurable(),
 		Policy: s.opts.AppendFsync, Manual: s.opts.Manual, Logger: s.opts.Logger,
 		Progress: func(done, total uint64) { s.opts.Progress("log", done, total) },
 	}, from, r.apply)
@@ -288,6 +291,9 @@ func (s *Store) replay(from uint64) error {
 	s.log = log
 	if rec.Torn != nil {
 		s.opts.Logger.Warn("the log's torn tail was cut: it was never acknowledged as durable", "detail", rec.Torn.Error())
+	}
+	if err := s.recoverLineage(lineage, rec.History, rec.End); err != nil {
+		return err
 	}
 	s.saver.recovered(s, rec)
 	return s.removeOrphans()

@@ -183,14 +183,20 @@ func (w *snapshot) make() error {
 	s := w.s
 	m := &persist.Manifest{History: s.log.History(), TimeMS: time.Now().UnixMilli()}
 	w.manifest = m
+	if past := s.Lineage(); len(past.Terms) > 1 {
+		m.OldReplID, m.OldEnd, _ = past.Before()
+	}
+	s.repl.applying.RLock()
 	s.gate.RLock()
 	if s.closed {
 		s.gate.RUnlock()
+		s.repl.applying.RUnlock()
 		return ErrClosed
 	}
 	m.Replay = s.log.Position()
 	sch := s.schema.Load()
 	s.gate.RUnlock()
+	s.repl.applying.RUnlock()
 	m.Schema = strings.Split(strings.TrimSuffix(string(sch.AppendText(nil)), "\n"), "\n")
 	for _, def := range sch.Counters() {
 		files := persist.CounterFiles{ID: def.ID, Name: def.Name}
@@ -227,7 +233,10 @@ func (s *Store) dropBefore() uint64 {
 		}
 		before = min(before, end-s.opts.RetainBytes)
 	}
-	return before
+	s.repl.mu.Lock()
+	defer s.repl.mu.Unlock()
+	_, from := s.repl.pinned()
+	return min(before, from)
 }
 
 // counter lists, and where needed writes, the blocks of one counter. A FLUSHALL meanwhile makes it begin anew; of a counter that is dropped
@@ -236,14 +245,17 @@ func (w *snapshot) counter(files *persist.CounterFiles) error {
 	s := w.s
 	var ks *keyspace
 	for lo := uint64(0); ; {
+		s.repl.applying.RLock()
 		s.gate.RLock()
 		if s.closed {
 			s.gate.RUnlock()
+			s.repl.applying.RUnlock()
 			return ErrClosed
 		}
 		now := s.spaces[files.ID]
 		if now == nil {
 			s.gate.RUnlock()
+			s.repl.applying.RUnlock()
 			files.Blocks = nil
 			return nil
 		}
@@ -268,6 +280,7 @@ func (w *snapshot) counter(files *persist.CounterFiles) error {
 		}
 		b.mu.Unlock()
 		s.gate.RUnlock()
+		s.repl.applying.RUnlock()
 		if write {
 			var err error
 			if saved, err = w.image(b, tier, h); err != nil {
@@ -306,12 +319,15 @@ func (w *snapshot) image(b *block, tier persist.Tier, h persist.ImageHeader) (*p
 
 // removeOrphans removes the files that no manifest names, but for cold files that a block has been written to since.
 func (s *Store) removeOrphans() error {
+	s.repl.mu.Lock() // what is about to be pinned is a manifest's, and so no orphan
 	orphans, err := s.dir.Orphans()
+	pinned, _ := s.repl.pinned()
+	s.repl.mu.Unlock()
 	if err != nil {
 		return err
 	}
 	for _, path := range orphans {
-		if s.tiers.keeps(filepath.Base(path)) {
+		if _, ok := pinned[filepath.Base(path)]; ok || s.tiers.keeps(filepath.Base(path)) {
 			continue
 		}
 		if err := s.opts.FS.Remove(path); err != nil && !isNotExist(err) {

@@ -95,3 +95,11 @@ func (s *Store) Ready() error {
 	}
 	return s.log.Ready()
 }
+
+// takesChanges tells why no change may be made, or nil. REQUIRES: there is a log.
+func (s *Store) takesChanges() error {
+	if s.replica.Load() {
+		return ErrReplica
+	}
+	return s.log.Ready()
+}

@@ -16,6 +16,7 @@ import (
 //
 // Lock order, outermost first:
 //
+//	repl.applying   a frame of the primary, or a block being copied for an image
 //	Store.gate      shared by every batch; exclusive for changes of the schema, for MULTI/EXEC and FLUSHALL
 //	block.mu        one at a time, but for a new block that nobody can find yet
 //	keyspace.dirMu  to replace the directory
@@ -28,6 +29,9 @@ type Store struct {
 	closed bool                          // guarded by gate
 	schema atomic.Pointer[schema.Schema] // written under gate held exclusively
 	spaces []*keyspace                   // by counter id, nil where dropped; guarded by gate
+
+	replica atomic.Bool // written under gate held exclusively
+	repl    replication
 
 	scans    scanCache
 	repacker repacker
@@ -132,7 +136,7 @@ func (b *Batch) setSchema(next *schema.Schema) error {
 	if s.log == nil {
 		return s.setSchema(next)
 	}
-	if err := s.log.Ready(); err != nil {
+	if err := s.takesChanges(); err != nil {
 		return err
 	}
 	text := string(next.AppendText(nil))
@@ -186,7 +190,7 @@ func (s *Store) setSchema(next *schema.Schema) error {
 func (b *Batch) Clear() error {
 	s := b.s
 	if s.log != nil {
-		if err := s.log.Ready(); err != nil {
+		if err := s.takesChanges(); err != nil {
 			return err
 		}
 	}

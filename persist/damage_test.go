@@ -376,7 +376,7 @@ func TestRecordRoundTrip(t *testing.T) {
 
 // fuzzSeedFrame is a valid frame at offset 0.
 func fuzzSeedFrame() []byte {
-	b := AppendSet(make([]byte, frameHeaderLen), 1, 2, 3, 4)
+	b := AppendSet(make([]byte, FrameHeaderLen), 1, 2, 3, 4)
 	putFrameHeader(b, 0, 0, 1, 1)
 	return b
 }
@@ -386,8 +386,8 @@ func FuzzFrame(f *testing.F) {
 	f.Add(make([]byte, 100))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		b = bytes.Clone(b)
-		if len(b) >= frameHeaderLen { // let the fuzzer past the checksum
-			n := min(frameHeaderLen+int(le.Uint32(b[4:])), len(b))
+		if len(b) >= FrameHeaderLen { // let the fuzzer past the checksum
+			n := min(FrameHeaderLen+int(le.Uint32(b[4:])), len(b))
 			le.PutUint32(b, crc32c(b[4:n]))
 		}
 		var frame Frame

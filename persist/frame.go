@@ -27,11 +27,12 @@ func crc32c(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 // 36 zero bytes are no frame (crc32c of 32 zero bytes is not 0), so that the zero tail of a preallocated segment is
 // told from a frame.
 const (
-	frameHeaderLen = 36
+	// FrameHeaderLen is the size of a frame's header.
+	FrameHeaderLen = 36
 
-	// maxFramePayload bounds what a length field can make a reader allocate. Writers stay below it: a frame
+	// MaxFramePayload is the most bytes of records in a frame: it bounds what a length field can make a reader allocate. Writers stay below it: a frame
 	// ends with its chunk (chunkLen), or holds one Append of at most MaxAppend bytes.
-	maxFramePayload = 4 << 20
+	MaxFramePayload = 4 << 20
 )
 
 // FrameHeader is the decoded header of a frame.
@@ -45,7 +46,7 @@ type FrameHeader struct {
 }
 
 // End returns the log offset behind the frame.
-func (h *FrameHeader) End() uint64 { return h.Start + frameHeaderLen + uint64(h.Length) }
+func (h *FrameHeader) End() uint64 { return h.Start + FrameHeaderLen + uint64(h.Length) }
 
 // Frame is one verified frame. Raw and Payload are valid until the next call of whoever returned it.
 type Frame struct {
@@ -57,7 +58,7 @@ type Frame struct {
 // Records decodes the records that end behind the log offset after, and calls fn with the offset behind each. rec is
 // reused. An error of fn ends it and is returned as it is.
 func (f *Frame) Records(rec *Record, after uint64, fn func(pos uint64, rec *Record) error) error {
-	pos := f.Start + frameHeaderLen
+	pos := f.Start + FrameHeaderLen
 	for src := f.Payload; len(src) > 0; {
 		n, err := DecodeRecord(src, rec)
 		if err != nil {
@@ -77,7 +78,7 @@ func (f *Frame) Records(rec *Record, after uint64, fn func(pos uint64, rec *Reco
 
 // putFrameHeader writes the header of the frame raw, whose records are in place, and seals it with its checksum.
 func putFrameHeader(raw []byte, start, durable uint64, timeMS int64, epoch uint32) {
-	binary.LittleEndian.PutUint32(raw[4:], uint32(len(raw)-frameHeaderLen))
+	binary.LittleEndian.PutUint32(raw[4:], uint32(len(raw)-FrameHeaderLen))
 	binary.LittleEndian.PutUint64(raw[8:], start)
 	binary.LittleEndian.PutUint64(raw[16:], durable)
 	binary.LittleEndian.PutUint64(raw[24:], uint64(timeMS))
@@ -86,7 +87,7 @@ func putFrameHeader(raw []byte, start, durable uint64, timeMS int64, epoch uint3
 }
 
 // rawFrameLen returns the whole length of the frame at the start of b. REQUIRES: a frame this process made or checked.
-func rawFrameLen(b []byte) int { return frameHeaderLen + int(binary.LittleEndian.Uint32(b[4:])) }
+func rawFrameLen(b []byte) int { return FrameHeaderLen + int(binary.LittleEndian.Uint32(b[4:])) }
 
 // rawFrameCRC returns the checksum of the frame at the start of b.
 func rawFrameCRC(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }
@@ -101,8 +102,8 @@ type frameFault struct {
 // decodeFrame reads the frame at the start of b, which must stand at log offset at. It returns a fault when there is
 // none; f is then undefined.
 func decodeFrame(b []byte, at uint64, f *Frame) *frameFault {
-	if len(b) < frameHeaderLen {
-		return &frameFault{want: "a frame header of 36 bytes", got: fmt.Sprintf("%d bytes", len(b)), need: frameHeaderLen}
+	if len(b) < FrameHeaderLen {
+		return &frameFault{want: "a frame header of 36 bytes", got: fmt.Sprintf("%d bytes", len(b)), need: FrameHeaderLen}
 	}
 	f.FrameHeader = FrameHeader{
 		CRC:     binary.LittleEndian.Uint32(b),
@@ -113,19 +114,19 @@ func decodeFrame(b []byte, at uint64, f *Frame) *frameFault {
 		Epoch:   binary.LittleEndian.Uint32(b[32:]),
 	}
 	switch {
-	case f.CRC == 0 && allZero(b[:frameHeaderLen]):
+	case f.CRC == 0 && allZero(b[:FrameHeaderLen]):
 		return &frameFault{want: "a frame", got: "zeros", empty: true}
 	case f.Start != at:
 		return &frameFault{want: fmt.Sprintf("a frame that starts at %d", at), got: fmt.Sprintf("start %d", f.Start)}
-	case f.Length > maxFramePayload:
-		return &frameFault{want: fmt.Sprintf("at most %d bytes of records", maxFramePayload), got: fmt.Sprintf("length %d", f.Length)}
+	case f.Length > MaxFramePayload:
+		return &frameFault{want: fmt.Sprintf("at most %d bytes of records", MaxFramePayload), got: fmt.Sprintf("length %d", f.Length)}
 	}
-	n := frameHeaderLen + int(f.Length)
+	n := FrameHeaderLen + int(f.Length)
 	if len(b) < n {
 		return &frameFault{want: fmt.Sprintf("a frame of %d bytes", n), got: fmt.Sprintf("%d bytes", len(b)), need: n}
 	}
 	f.Raw = b[:n:n]
-	f.Payload = f.Raw[frameHeaderLen:]
+	f.Payload = f.Raw[FrameHeaderLen:]
 	if crc := crc32c(f.Raw[4:]); crc != f.CRC {
 		return &frameFault{want: fmt.Sprintf("crc32c %08x", f.CRC), got: fmt.Sprintf("%08x", crc)}
 	}

@@ -62,7 +62,7 @@ func (s *scanner) fill(need int) error {
 		return nil
 	}
 	if need > len(s.buf) || s.hi == len(s.buf) && len(s.buf) < scanBufferLen {
-		bigger := make([]byte, max(need, scanBufferLen)) // need <= 36 + maxFramePayload
+		bigger := make([]byte, max(need, scanBufferLen)) // need <= 36 + MaxFramePayload
 		s.hi = copy(bigger, s.buf[s.lo:s.hi])
 		s.buf = bigger
 	} else {
@@ -105,7 +105,7 @@ func searchRemains(file vfs.File, seg segment, size int64, pos uint64) (r remain
 		}
 		at := pos + uint64(off-seg.offset(pos)) // log offset of b[0]
 		last := off+int64(len(b)) >= size
-		step := len(b) - frameHeaderLen + 1 // a header that begins later is seen in the next window
+		step := len(b) - FrameHeaderLen + 1 // a header that begins later is seen in the next window
 		if last || step <= 0 {
 			step = len(b)
 		}

@@ -61,12 +61,12 @@ func (t *tail) room(n int) *chunk {
 
 func (t *tail) roomSlow(n int) *chunk {
 	c := t.last()
-	if cap(c.buf)-len(c.buf) < n+frameHeaderLen {
+	if cap(c.buf)-len(c.buf) < n+FrameHeaderLen {
 		t.seal()
-		c = t.grow(n + frameHeaderLen)
+		c = t.grow(n + FrameHeaderLen)
 	}
 	if c.end() == t.sealed {
-		c.buf = c.buf[:len(c.buf)+frameHeaderLen] // written by seal
+		c.buf = c.buf[:len(c.buf)+FrameHeaderLen] // written by seal
 	}
 	return c
 }

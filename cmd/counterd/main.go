@@ -8,8 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -51,6 +49,18 @@ func flags(c *server.Config) (fs *pflag.FlagSet, version *bool) {
 	fs.StringVar(&c.LogLevel, "loglevel", c.LogLevel, "debug, verbose, notice or warning")
 	fs.Int64Var(&c.SlowlogSlower, "slowlog-log-slower-than", c.SlowlogSlower, "microseconds above which a command enters SLOWLOG, -1 for none")
 	fs.IntVar(&c.SlowlogMaxLen, "slowlog-max-len", c.SlowlogMaxLen, "entries that SLOWLOG keeps")
+	fs.StringVar(&c.ReplicaOf, "replicaof", c.ReplicaOf, "primary to follow, \"host port\"; empty: this is a primary")
+	fs.StringVar(&c.MasterAuth, "masterauth", c.MasterAuth, "password for the primary")
+	fs.StringVar(&c.MasterUser, "masteruser", c.MasterUser, "user name for the primary")
+	fs.IntVar(&c.ReplicaPriority, "replica-priority", c.ReplicaPriority, "Sentinel makes the replica with the lowest a primary; 0 is never")
+	fs.StringVar(&c.AnnounceIP, "replica-announce-ip", c.AnnounceIP, "address that others are told to reach this replica at")
+	fs.IntVar(&c.AnnouncePort, "replica-announce-port", c.AnnouncePort, "port for that, 0 for --port")
+	fs.Var((*yesNoFlag)(&c.Announced), "replica-announced", "whether Sentinel tells clients of this replica")
+	fs.Var((*yesNoFlag)(&c.ServeStale), "replica-serve-stale-data", "whether a replica answers reads while it has no link to its primary")
+	fs.IntVar(&c.MinReplicas, "min-replicas-to-write", c.MinReplicas, "replicas that must follow for changes to be taken")
+	fs.IntVar(&c.MinReplicasMaxLag, "min-replicas-max-lag", c.MinReplicasMaxLag, "seconds since its last word after which a replica does not count")
+	fs.IntVar(&c.ReplTimeout, "repl-timeout", c.ReplTimeout, "seconds of silence after which a replication link is cut")
+	fs.StringVar(&c.ConfigFile, "config", c.ConfigFile, "file of settings in redis.conf's syntax; the command line wins. CONFIG REWRITE writes it")
 	version = fs.Bool("version", false, "print the version and end")
 	fs.Usage = func() {
 		fmt.Fprintf(os.Stderr, "counterd %s: a counter service for posts, speaking the Redis protocol\n\nusage: counterd [flags]\n\n%s", server.ServerVersion, fs.FlagUsages())
@@ -71,6 +81,9 @@ func run(args []string) error {
 		fmt.Println("counterd", server.ServerVersion)
 		return nil
 	}
+	if err := readConfig(fs, &config); err != nil {
+		return err
+	}
 	if err := config.Validate(); err != nil {
 		return err
 	}
@@ -85,6 +98,7 @@ func run(args []string) error {
 		return err
 	}
 	srv.Terminate = stop
+	srv.Open = func() (*counter.Store, error) { return open(config, srv, log) }
 	if err := srv.Listen(); err != nil { // before loading: clients are told LOADING, and a taken port is seen at once
 		return err
 	}
@@ -103,7 +117,7 @@ func run(args []string) error {
 	if err := shutdown(srv); err != nil {
 		log.Warn("some connections were cut", "error", err)
 	}
-	if err := store.Close(); err != nil {
+	if err := srv.Store().Close(); err != nil {
 		return fmt.Errorf("closing the store: %w", err)
 	}
 	log.Info("bye")
@@ -141,6 +155,9 @@ func open(c server.Config, srv *server.Server, log *slog.Logger) (*counter.Store
 	if err != nil {
 		return nil, err
 	}
+	if c.ReplicaOf != "" || store.Replica() {
+		return store, nil // the schema is the primary's
+	}
 	if err := loadSchema(store, c.SchemaFile); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
@@ -159,56 +176,5 @@ func loadSchema(store *counter.Store, file string) error {
 	if err := store.AlterScript(string(script)); err != nil {
 		return fmt.Errorf("--schema: %s: %w", file, err)
 	}
-	return nil
-}
-
-// bytesFlag is a number of bytes, with Redis's suffixes.
-type bytesFlag uint64
-
-func (b *bytesFlag) String() string { return server.FormatBytes(uint64(*b)) }
-func (b *bytesFlag) Type() string   { return "bytes" }
-
-func (b *bytesFlag) Set(s string) error {
-	n, err := server.ParseBytes(s)
-	*b = bytesFlag(n)
-	return err
-}
-
-// yesNoFlag is redis.conf's yes or no.
-type yesNoFlag bool
-
-func (f *yesNoFlag) Type() string { return "yes|no" }
-
-func (f *yesNoFlag) String() string {
-	if *f {
-		return "yes"
-	}
-	return "no"
-}
-
-func (f *yesNoFlag) Set(s string) error {
-	switch strings.ToLower(s) {
-	case "yes", "true":
-		*f = true
-	case "no", "false":
-		*f = false
-	default:
-		return fmt.Errorf("got %q, want yes or no", s)
-	}
-	return nil
-}
-
-// octalFlag are the permissions of a file.
-type octalFlag uint32
-
-func (f *octalFlag) Type() string   { return "octal" }
-func (f *octalFlag) String() string { return strconv.FormatUint(uint64(*f), 8) }
-
-func (f *octalFlag) Set(s string) error {
-	n, err := strconv.ParseUint(s, 8, 9)
-	if err != nil {
-		return fmt.Errorf("got %q, want permissions such as 700", s)
-	}
-	*f = octalFlag(n)
 	return nil
 }

@@ -32,7 +32,7 @@ var allowed = map[string][]string{
 	"cmd/counterctl":               {"counter", "coldstore", "persist", "persist/vfs", "schema"},
 	"cmd/counterd/internal/resp":   {},
 	"cmd/counterd/internal/server": {"cmd/counterd/internal", "counter", "schema"},
-	"cmd/counterd/internal/repl":   {"cmd/counterd/internal", "counter", "persist", "schema"},
+	"cmd/counterd/internal/repl":   {"cmd/counterd/internal", "counter", "persist", "persist/vfs", "schema"},
 	"cmd/counterd":                 {"cmd/counterd/internal", "counter", "schema"},
 }
 

@@ -27,24 +27,16 @@ func serverCommands() []*command {
 	function := func(name string, flags flag, syntax, summary string, run func(*client, [][]byte)) *command {
 		return &command{name: "function|" + name, arity: -2, flags: flags, group: "scripting", since: "7.0.0", complexity: "O(1)", syntax: syntax, summary: summary, run: run}
 	}
-	return append(persistenceCommands(),
+	return append(append(persistenceCommands(), replicationCommands()...),
 		commandCommand(), clientCommand(), configCommand(), slowlogCommand(), latencyCommand(), memoryCommand(), objectCommand(), aclCommand(),
 		server("info", -1, loading|stale, "1.0.0", "[section [section ...]]", "Describes the server and its totals.", runInfo),
 		server("time", 1, loading|stale|fast, "2.6.0", "", "Returns the time as unix seconds and microseconds.", runTime),
-		server("role", 1, noscript|loading|stale|fast, "2.8.12", "", "Returns that this is a master without replicas.", runRole),
 		server("shutdown", -1, admins|nomulti, "1.0.0", "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]", "Ends the server when everything it has read is answered.", runShutdown),
-		server("replicaof", 3, admin|noscript|stale, "5.0.0", "host port", "Takes NO ONE: there is no replication.", runReplicaOf),
-		server("slaveof", 3, admin|noscript|stale, "1.0.0", "host port", "The same as REPLICAOF.", runReplicaOf),
-		server("failover", -1, admin|noscript|stale, "6.2.0", "[TO host port] [ABORT] [TIMEOUT milliseconds]", "Answers an error: there are no replicas.", runFailover),
 		container("module", "server", "4.0.0", "There are no modules.",
 			server("module|list", 2, admin|noscript, "4.0.0", "", "Returns an empty list.", runEmptyList)),
 		container("function", "scripting", "7.0.0", "There are no functions.",
 			function("list", noscript, "[LIBRARYNAME pattern] [WITHCODE]", "Returns an empty list.", runEmptyList),
 			function("flush", write|noscript, "[ASYNC | SYNC]", "Answers OK.", runOK)),
-		&command{name: "wait", arity: 3, flags: noscript, group: "generic", since: "3.0.0", complexity: "O(1)", syntax: "numreplicas timeout",
-			summary: "Returns 0 at once, the number of replicas that have the connection's writes.", run: runWait},
-		&command{name: "waitaof", arity: 4, flags: noscript, group: "generic", since: "7.2.0", complexity: "O(1)", syntax: "numlocal numreplicas timeout",
-			summary: "Returns at once that neither this server's log nor a replica has the connection's writes.", run: runWaitAOF},
 		cluster("cluster", -2, loading|stale, "subcommand [argument [argument ...]]"), cluster("readonly", 1, loading|stale|fast, ""),
 		cluster("readwrite", 1, loading|stale|fast, ""), cluster("asking", 1, loading|stale|fast, ""),
 		expire("expire", "1.0.0", "key seconds"), expire("pexpire", "2.6.0", "key milliseconds"),
@@ -95,13 +87,6 @@ func runTime(c *client, _ [][]byte) {
 	c.bulk(strconv.Itoa(now.Nanosecond() / 1000))
 }
 
-func runRole(c *client, _ [][]byte) {
-	c.array(3)
-	c.bulk("master")
-	c.integer(0)
-	c.array(0)
-}
-
 // runShutdown: SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]. There is no answer but the end of the connection. The log is made durable in any
 // case; SAVE makes a snapshot before, so that the next start is quick.
 func runShutdown(c *client, args [][]byte) {
@@ -138,73 +123,6 @@ func runShutdown(c *client, args [][]byte) {
 		c.srv.log.Info("shutdown asked for", "client", c.id)
 		c.closed = true
 		c.srv.terminated.Do(func() { go c.srv.Terminate() })
-	}
-}
-
-// runReplicaOf: REPLICAOF NO ONE, as Sentinel sends it to a master.
-func runReplicaOf(c *client, args [][]byte) {
-	if equalFold(args[1], "NO") && equalFold(args[2], "ONE") {
-		c.ok()
-		return
-	}
-	if port, ok := number(args[2]); !ok || port < 0 || port > 65535 {
-		c.error("ERR Invalid master port")
-		return
-	}
-	c.error("ERR there is no replication in this version: this server can only be a master")
-}
-
-func runFailover(c *client, args [][]byte) {
-	if len(args) == 2 && equalFold(args[1], "ABORT") {
-		c.error("ERR No failover in progress.")
-		return
-	}
-	c.error("ERR FAILOVER requires connected replicas.")
-}
-
-// timeout checks a time in milliseconds; text is the error.
-func timeout(b []byte) (text string) {
-	n, ok := number(b)
-	switch {
-	case !ok:
-		return "ERR timeout is not an integer or out of range"
-	case n < 0:
-		return "ERR timeout is negative"
-	}
-	return ""
-}
-
-// runWait: WAIT numreplicas timeout. Waiting would not make replicas, so it does not wait.
-func runWait(c *client, args [][]byte) {
-	if _, ok := number(args[1]); !ok {
-		c.error(errNotInteger)
-		return
-	}
-	if text := timeout(args[2]); text != "" {
-		c.error(text)
-		return
-	}
-	c.integer(0)
-}
-
-// runWaitAOF: WAITAOF numlocal numreplicas timeout.
-func runWaitAOF(c *client, args [][]byte) {
-	local, ok := number(args[1])
-	_, ok2 := number(args[2])
-	text := timeout(args[3])
-	switch {
-	case !ok || local < 0 || local > 1:
-		c.error("ERR value is out of range, value must between 0 and 1")
-	case !ok2:
-		c.error(errNotInteger)
-	case text != "":
-		c.error(text)
-	case local > 0:
-		c.error("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.")
-	default:
-		c.array(2)
-		c.integer(0)
-		c.integer(0)
 	}
 }
 

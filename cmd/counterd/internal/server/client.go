@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidwall/redcon"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/repl"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 	"github.com/counterd/counterd/counter"
 )
@@ -37,6 +38,11 @@ type client struct {
 	lastName []byte // name of the last command, as sent
 	last     *command
 	executed *command // the last one that was not planned: a subcommand, where last is its container
+
+	confined  confinement // only some commands are allowed
+	subs      subscriptions
+	peer      atomic.Pointer[repl.Peer] // of a replica, from its first REPLCONF; nil: it is none
+	pushProto atomic.Int32              // a copy of proto for publishers
 
 	silence          silence // CLIENT REPLY
 	noEvict, noTouch bool    // CLIENT NO-EVICT, NO-TOUCH
@@ -116,7 +122,7 @@ func (c *client) command(args [][]byte) {
 	if c.store != c.srv.current.Load() {
 		c.begin()
 	}
-	if cmd != nil && cmd.plan != nil && cmd.arityOK(len(args)) && c.authed && !c.multi.active && !c.loading {
+	if cmd != nil && cmd.plan != nil && cmd.arityOK(len(args)) && c.authed && !c.multi.active && !c.loading && c.confined == 0 && c.srv.lets(cmd) {
 		c.plan(cmd, args)
 		return
 	}
@@ -238,6 +244,8 @@ func (c *client) storeError(err error) {
 func storeErrorText(err error) string {
 	var uncertain *counter.UncertainError
 	switch {
+	case errors.Is(err, counter.ErrReplica):
+		return errReadOnly
 	case errors.As(err, &uncertain):
 		return "UNCERTAIN " + err.Error()
 	case errors.Is(err, counter.ErrNotReady):
@@ -304,9 +312,21 @@ func (c *client) check(cmd *command, args [][]byte) (*command, bool) {
 		c.fail(cmd, errNoAuth)
 		return nil, false
 	}
+	if c.confined != 0 {
+		if text := c.confinedText(cmd); text != "" {
+			c.fail(cmd, text)
+			return nil, false
+		}
+	}
 	if c.loading && cmd.flags&loading == 0 {
 		c.fail(cmd, errLoading)
 		return nil, false
+	}
+	if !c.srv.lets(cmd) {
+		if text := c.srv.refusal(cmd); text != "" {
+			c.fail(cmd, text)
+			return nil, false
+		}
 	}
 	if c.multi.active && cmd.flags&nomulti != 0 {
 		c.fail(cmd, "ERR Command not allowed inside a transaction")
@@ -349,6 +369,11 @@ func (c *client) send() error {
 	c.hush()
 	if len(c.out) == 0 {
 		return nil
+	}
+	if c.subs.box != nil { // others write too
+		err := c.subs.box.push(c.out)
+		c.out = c.out[:0]
+		return err
 	}
 	c.writingSince.Store(c.srv.clock.Load())
 	n, err := c.conn.Write(c.out)

@@ -81,7 +81,7 @@ func (c *client) publish(argsMem int) {
 		cmd = c.executed
 	}
 	s := clientState{
-		cmd: cmd, proto: c.proto, multi: -1, queryBuf: c.rd.Buffered(), queryGap: c.room, argsMem: argsMem, outLen: len(c.out), outSize: cap(c.out),
+		cmd: cmd, proto: c.proto, multi: -1, queryBuf: c.rd.Buffered(), queryGap: c.room, argsMem: argsMem, outLen: len(c.out) + c.subs.unsent(), outSize: cap(c.out) + c.subs.unsent(),
 		noEvict: c.noEvict, noTouch: c.noTouch,
 	}
 	if c.multi.active {
@@ -105,7 +105,15 @@ func (s *Server) connected() []*client {
 }
 
 // kind is the client's type in CLIENT LIST and CLIENT KILL.
-func (c *client) kind() string { return "normal" }
+func (c *client) kind() string {
+	if c.peer.Load() != nil {
+		return "replica"
+	}
+	if c.subs.count() > 0 {
+		return "pubsub"
+	}
+	return "normal"
+}
 
 // addr is the address of the client, as CLIENT LIST shows it and CLIENT KILL takes it.
 func (c *client) addr() string {
@@ -158,8 +166,8 @@ func (c *client) line() string {
 	}
 	idle := max(0, c.srv.clock.Load()-c.lastRead.Load())
 	var b strings.Builder
-	fmt.Fprintf(&b, "id=%d addr=%s laddr=%s fd=%d name=%s age=%d idle=%d flags=%s db=0 sub=0 psub=0 ssub=0 multi=%d",
-		c.id, c.addr(), c.laddr(), c.descriptor(), name, int64(time.Since(c.created)/time.Second), idle, c.flags(s), s.multi)
+	fmt.Fprintf(&b, "id=%d addr=%s laddr=%s fd=%d name=%s age=%d idle=%d flags=%s db=0 sub=%d psub=%d ssub=0 multi=%d",
+		c.id, c.addr(), c.laddr(), c.descriptor(), name, int64(time.Since(c.created)/time.Second), idle, c.flags(s), c.subs.nChannels.Load(), c.subs.nPatterns.Load(), s.multi)
 	fmt.Fprintf(&b, " qbuf=%d qbuf-free=%d argv-mem=%d multi-mem=%d rbs=%d rbp=%d obl=%d oll=0 omem=0 tot-mem=%d",
 		s.queryBuf, s.queryGap, s.argsMem, s.multiMem, s.outSize, s.outSize, s.outLen, s.memory())
 	fmt.Fprintf(&b, " events=%s cmd=%s user=default redir=-1 resp=%d lib-name=%s lib-ver=%s", events, cmd, s.proto, lib, ver)
@@ -177,7 +185,7 @@ func (c *client) flags(s clientState) string {
 	for _, f := range []struct {
 		set    bool
 		letter byte
-	}{{s.multi >= 0, 'x'}, {c.dirty.Load(), 'd'}, {c.local(), 'U'}, {s.noEvict, 'e'}, {s.noTouch, 'T'}} {
+	}{{c.peer.Load() != nil, 'S'}, {c.subs.count() > 0, 'P'}, {s.multi >= 0, 'x'}, {c.dirty.Load(), 'd'}, {c.local(), 'U'}, {s.noEvict, 'e'}, {s.noTouch, 'T'}} {
 		if f.set {
 			flags = append(flags, f.letter)
 		}

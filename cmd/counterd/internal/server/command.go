@@ -41,7 +41,7 @@ const (
 	readonly                  // reads data
 	fast                      // O(1) or O(log n)
 	admin
-	pubsub
+	pubsubFlag
 	noauth   // allowed before AUTH
 	loading  // allowed while data is loaded
 	stale    // allowed on a replica without its primary
@@ -55,7 +55,7 @@ var flagNames = []struct {
 	flag flag
 	name string
 }{
-	{write, "write"}, {readonly, "readonly"}, {admin, "admin"}, {pubsub, "pubsub"}, {noscript, "noscript"}, {loading, "loading"},
+	{write, "write"}, {readonly, "readonly"}, {admin, "admin"}, {pubsubFlag, "pubsub"}, {noscript, "noscript"}, {loading, "loading"},
 	{stale, "stale"}, {fast, "fast"}, {noauth, "no_auth"}, {nomulti, "no_multi"},
 }
 

@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,7 +31,9 @@ type Config struct {
 	AppendFsync    string // always, everysec or no
 	AOFRetain      uint64 // bytes of log kept beyond what recovery needs
 	MaxMemory      uint64 // bytes that posts may take in memory, 0 = no limit; what is above goes to cold files
-	AOFRewriteMin  uint64 // bytes of log growth at which a snapshot is made, 0 = never
+	ConfigFile     string // path, empty = none
+	Replication
+	AOFRewriteMin uint64 // bytes of log growth at which a snapshot is made, 0 = never
 }
 
 // DefaultConfig is the configuration without flags.
@@ -38,7 +41,8 @@ func DefaultConfig() Config {
 	return Config{
 		Bind: []string{"127.0.0.1"}, Port: 6379, UnixSocketPerm: 0o700, Dir: "counterd-data", ProtectedMode: true, MaxClients: 10000,
 		TCPKeepalive: 300, LogLevel: "notice", SlowlogSlower: 10000, SlowlogMaxLen: 128,
-		AppendOnly: true, AppendFsync: "everysec", AOFRewriteMin: 64 << 20,
+		AppendOnly: true, AppendFsync: "everysec", AOFRewriteMin: 64 << 20, AOFRetain: 256 << 20,
+		Replication: defaultReplication(),
 	}
 }
 
@@ -58,6 +62,10 @@ func (c *Config) Validate() error {
 	check("slowlog-max-len", int64(c.SlowlogMaxLen), 0, 1<<20)
 	if _, ok := logLevels[c.LogLevel]; !ok {
 		errs = append(errs, fmt.Errorf("loglevel: got %q, want debug, verbose, notice or warning", c.LogLevel))
+	}
+	c.Replication.validate(check, &errs)
+	if c.ReplicaOf != "" && !c.AppendOnly {
+		errs = append(errs, errors.New("replicaof: a replica needs a log: want appendonly yes"))
 	}
 	if _, err := c.StoreOptions(); err != nil {
 		errs = append(errs, err)
@@ -143,11 +151,9 @@ var parameters = []parameter{
 		c.ProtectedMode = v == "yes"
 		return nil
 	}},
-	{name: "replica-read-only", get: func(*Config) string { return "yes" }},
 	{name: "requirepass", get: func(c *Config) string { return c.RequirePass }, set: func(c *Config, v string) error { c.RequirePass = v; return nil }},
 	{name: "save", get: func(*Config) string { return "" }},
 	{name: "schema", get: func(c *Config) string { return c.SchemaFile }},
-	{name: "slave-read-only", get: func(*Config) string { return "yes" }},
 	{name: "slowlog-log-slower-than", get: func(c *Config) string { return strconv.FormatInt(c.SlowlogSlower, 10) }, set: func(c *Config, v string) (err error) {
 		if c.SlowlogSlower, err = strconv.ParseInt(v, 10, 64); err != nil {
 			return errors.New("argument couldn't be parsed into an integer")
@@ -158,6 +164,11 @@ var parameters = []parameter{
 	intParameter("tcp-keepalive", func(c *Config) *int { return &c.TCPKeepalive }, true),
 	intParameter("timeout", func(c *Config) *int { return &c.Timeout }, true),
 	{name: "unixsocket", get: func(c *Config) string { return c.UnixSocket }},
+}
+
+func init() {
+	parameters = append(parameters, replicationParameters()...)
+	slices.SortFunc(parameters, func(a, b parameter) int { return strings.Compare(a.name, b.name) })
 }
 
 // liveConfig is the configuration in force. Readers take a copy.

@@ -16,7 +16,7 @@ func configCommand() *command {
 		&command{name: "config|resetstat", arity: 2, flags: flags, group: "server", since: "2.0.0", complexity: "O(number of commands)",
 			summary: "Sets the totals that INFO reports to 0.", run: runConfigResetStat},
 		&command{name: "config|rewrite", arity: 2, flags: flags, group: "server", since: "2.8.0", complexity: "O(1)",
-			summary: "Answers an error: the server runs without a configuration file.", run: refuse("ERR The server is running without a config file")},
+			summary: "Writes what was changed, the role too, to the file of --config.", run: runConfigRewrite},
 	)
 }
 

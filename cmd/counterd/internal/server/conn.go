@@ -21,6 +21,7 @@ func (s *Server) newClient(conn net.Conn, config Config) *client {
 	}
 	c.conn.open(conn, c.space, c.rest)
 	c.begin()
+	c.pushProto.Store(2)
 	c.trusted.Store(c.authed)
 	c.lastRead.Store(s.clock.Load())
 	limits := resp.DefaultLimits()
@@ -46,6 +47,13 @@ func (c *client) serve() {
 			}
 			c.srv.stats.panics.Add(1)
 			c.srv.log.Error("panic in a connection", "client", c.id, "panic", p, "stack", string(debug.Stack()))
+		}
+		if p := c.peer.Load(); p != nil {
+			p.Close()
+		}
+		c.unsubscribeAll()
+		if c.subs.box != nil {
+			c.subs.box.close()
 		}
 		c.conn.Close()
 		c.srv.remove(c)

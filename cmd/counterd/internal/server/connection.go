@@ -32,6 +32,16 @@ func connectionCommands() []*command {
 }
 
 func runPing(c *client, args [][]byte) {
+	if c.confined&confinedSubscriber != 0 && len(args) <= 2 {
+		c.array(2) // as a message, for that is what a subscriber reads
+		c.bulk("pong")
+		if len(args) == 2 {
+			c.out = redcon.AppendBulk(c.out, args[1])
+		} else {
+			c.bulk("")
+		}
+		return
+	}
 	switch len(args) {
 	case 1:
 		c.out = append(c.out, "+PONG\r\n"...)
@@ -52,7 +62,9 @@ func runQuit(c *client, _ [][]byte) {
 func runReset(c *client, _ [][]byte) {
 	c.multi = transaction{}
 	c.srv.watches.remove(c)
+	c.unsubscribeAll()
 	c.proto = 2
+	c.pushProto.Store(2)
 	c.info.reset()
 	c.speak()
 	c.noEvict, c.noTouch = false, false
@@ -122,6 +134,8 @@ func runHello(c *client, args [][]byte) {
 		return
 	}
 	c.proto = proto
+	c.pushProto.Store(int32(proto))
+	c.listening()
 	c.out = resp.AppendMap(c.out, proto, 7)
 	c.bulk("server")
 	c.bulk("redis")
@@ -134,7 +148,11 @@ func runHello(c *client, args [][]byte) {
 	c.bulk("mode")
 	c.bulk("standalone")
 	c.bulk("role")
-	c.bulk("master")
+	if c.store.Replica() {
+		c.bulk("replica")
+	} else {
+		c.bulk("master")
+	}
 	c.bulk("modules")
 	c.array(0)
 }

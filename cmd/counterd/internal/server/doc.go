@@ -21,6 +21,8 @@
 //	reply.go                       replies owed for operations
 //	counterd.go scan.go            counterd's own commands; SCAN, DBSIZE, FLUSHALL
 //	multi.go watch.go              transactions
+//	pubsub.go outbox.go            SUBSCRIBE, PUBLISH; what is sent to a subscriber
+//	confined.go                    what a subscriber or a replica may send
 //	connection.go                  PING, HELLO, AUTH, ...
 //	clientinfo.go clientcmd.go     what others see of a connection; CLIENT
 //	commandinfo.go commanddoc.go   COMMAND; COMMAND DOCS, with the arguments that syntax.go reads

@@ -106,7 +106,7 @@ func infoServer(c *client, t *infoText) {
 	t.field("hz", 1)
 	t.field("configured_hz", 1)
 	t.field("executable", executable)
-	t.field("config_file", "")
+	t.field("config_file", config.ConfigFile)
 	t.field("io_threads_active", 0)
 }
 
@@ -178,35 +178,20 @@ func infoStats(c *client, t *infoText) {
 	t.field("instantaneous_input_kbps", fmt.Sprintf("%.2f", rate[1]/1024))
 	t.field("instantaneous_output_kbps", fmt.Sprintf("%.2f", rate[2]/1024))
 	t.field("rejected_connections", s.rejected.Load())
-	t.field("sync_full", 0)
-	t.field("sync_partial_ok", 0)
-	t.field("sync_partial_err", 0)
+	t.field("sync_full", c.srv.node.Peers().Full.Load())
+	t.field("sync_partial_ok", c.srv.node.Peers().PartialOK.Load())
+	t.field("sync_partial_err", c.srv.node.Peers().PartialErr.Load())
 	t.field("expired_keys", 0)
 	t.field("evicted_keys", 0)
 	t.field("evicted_clients", 0)
 	t.field("keyspace_hits", s.hits.Load())
 	t.field("keyspace_misses", s.misses.Load())
-	t.field("pubsub_channels", 0)
-	t.field("pubsub_patterns", 0)
+	t.field("pubsub_channels", c.srv.pubsub.numChannels())
+	t.field("pubsub_patterns", c.srv.pubsub.numPatterns())
 	t.field("latest_fork_usec", 0)
 	t.field("total_forks", 0)
 	t.field("total_error_replies", s.errorReplies.Load())
 	t.field("protocol_errors", s.protocolErrors.Load())
-}
-
-// infoReplication has role first: Sentinel reads the lines in order.
-func infoReplication(c *client, t *infoText) {
-	t.field("role", "master")
-	t.field("connected_slaves", 0)
-	t.field("master_failover_state", "no-failover")
-	t.field("master_replid", c.srv.runID)
-	t.field("master_replid2", strings.Repeat("0", 40))
-	t.field("master_repl_offset", 0)
-	t.field("second_repl_offset", -1)
-	t.field("repl_backlog_active", 0)
-	t.field("repl_backlog_size", 0)
-	t.field("repl_backlog_first_byte_offset", 0)
-	t.field("repl_backlog_histlen", 0)
 }
 
 func infoCPU(_ *client, t *infoText) {

@@ -29,6 +29,7 @@ func (s *Server) janitor() {
 		now := int64(time.Since(s.started)/time.Second) + 1
 		s.clock.Store(now)
 		s.sample()
+		s.RoleChanged() // lags grow with time
 		idle := int64(s.config.get().Timeout)
 		s.mu.Lock()
 		for _, c := range s.clients {
@@ -56,7 +57,7 @@ func (c *client) overdue(now, idle int64) string {
 		return "command not finished"
 	case c.writingSince.Load() != 0:
 		return ""
-	case idle > 0 && now-c.lastRead.Load() > idle:
+	case idle > 0 && c.peer.Load() == nil && now-c.lastRead.Load() > idle:
 		return "idle"
 	case !c.trusted.Load() && time.Since(c.created) > authTimeout*time.Second:
 		return "not authenticated"

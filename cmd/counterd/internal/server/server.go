@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/repl"
 	"github.com/counterd/counterd/counter"
 )
 
@@ -31,6 +32,12 @@ type Server struct {
 	slow     slowlog
 	sampler  sampler
 	watches  watches
+	pubsub   pubsub
+	node     *repl.Node
+	handover handover
+	guard    atomic.Uint32 // why commands are refused now: bits guard...
+	// Open opens the store of the data directory: set it before Listen to let the server be a replica.
+	Open func() (*counter.Store, error)
 
 	scratches sync.Pool // of *scratch
 
@@ -69,6 +76,7 @@ func New(config Config, log *slog.Logger, level *slog.LevelVar) (*Server, error)
 		runID: hex.EncodeToString(id[:]), started: time.Now(), quit: make(chan struct{}), clients: make(map[int64]*client), Terminate: func() {},
 	}
 	s.clock.Store(1)
+	s.node = repl.NewNode(s, s.replicationSettings, log)
 	empty, err := counter.Open("", counter.Options{}) // so that there is a store at any time; nobody gets to see it
 	if err != nil {
 		return nil, err
@@ -88,6 +96,7 @@ func (s *Server) Serve(store *counter.Store) {
 	s.configured()
 	s.progress.end()
 	_ = empty.Close() // nothing was ever done with it
+	s.startRole()
 }
 
 // configured carries the configuration to where it is used on the way.
@@ -262,6 +271,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	s.mu.Unlock()
 	s.closeListeners()
+	s.node.Close()
 	ended := make(chan struct{})
 	go func() { s.done.Wait(); close(ended) }()
 	select {

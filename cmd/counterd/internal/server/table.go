@@ -9,6 +9,7 @@ func table() []*command {
 	all = append(all, counterCommands()...)
 	all = append(all, transactionCommands()...)
 	all = append(all, connectionCommands()...)
+	all = append(all, pubsubCommands()...)
 	all = append(all, serverCommands()...)
 	return all
 }
@@ -111,6 +112,8 @@ func counterCommands() []*command {
 			summary: "Adds to several counters and returns their new values.", syntax: "key increment [key increment ...]", plan: planCounterMIncrBy},
 		{name: "counter.blocks", arity: -1, flags: readonly | admin, group: "counterd", since: "0.1.0", complexity: "O(number of blocks)",
 			summary: "Describes the blocks that hold the items, one line each.", syntax: "[counter]", run: runBlocks},
+		{name: "counter.digest", arity: -1, flags: readonly | admin, group: "counterd", since: "0.1.0", complexity: "O(number of items)",
+			summary: "Returns a sum over all items, or those in a range of mids: nodes with the same items have the same.", syntax: "[counter [lo hi]]", run: runDigest},
 		{name: "counter.demote", arity: 3, flags: write | admin | nomulti, group: "counterd", since: "0.1.0", complexity: "O(N) of the block's items",
 			summary: "Writes the block that holds a mid to a cold file, or merges what changed since into a new one.", syntax: "counter mid", run: runDemote},
 		{name: "counter.promote", arity: 3, flags: write | admin | nomulti, group: "counterd", since: "0.1.0", complexity: "O(N) of the block's items",

@@ -1,0 +1,186 @@
+package repl
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// copy takes a full copy of the primary:
+//
+//  1. the block files, under names of their own, beside what the store has: it goes on to answer
+//  2. the log from the snapshot's replay offset; from the first frame on the store is closed (LOADING)
+//  3. at the snapshot's offset the manifest is written and the store opened with the new data, and the stream goes on
+//
+// A file that is there already, whole, from a copy that was broken off is not asked for again.
+func (s *session) copy(a answer) error {
+	s.set(LinkSync)
+	s.deadline()
+	text, err := readBlob(s.r, a.first, persist.MaxManifest)
+	if err != nil {
+		return err
+	}
+	m, err := persist.ParseManifest("the primary's manifest", text)
+	if err != nil {
+		return err
+	}
+	lineage, err := s.lineage(a)
+	if err != nil {
+		return err
+	}
+	names := rename(m, a.replID)
+	store := s.node.host.Store()
+	pin := store.PinNames(names)
+	defer pin.Release()
+	began := time.Now()
+	if err := s.files(m, a.replID, store.Path()); err != nil {
+		return err
+	}
+	s.node.logger.Info("the primary's snapshot has been copied", "primary", s.primary.String(), "generation", m.Generation, "files", len(names), "took", time.Since(began).Round(time.Millisecond))
+
+	line, err := s.ask("PSYNC", "?", strconv.FormatUint(m.Replay, 10))
+	if err != nil {
+		return err
+	}
+	b, err := parseAnswer(line)
+	if err == nil && (b.full || b.offset > m.Replay) {
+		err = fmt.Errorf("%w: %q, want the log from %d", ErrProtocol, line, m.Replay)
+	}
+	if err != nil {
+		return err
+	}
+	if lineage, err = s.lineage(b); err != nil {
+		return err
+	}
+	if err := s.node.host.Reopen(func(dir string) error { return s.install(dir, b.offset, lineage, m) }); err != nil {
+		return err
+	}
+	s.node.peers.DisconnectAll()
+	s.node.logger.Info("serves the primary's data", "primary", s.primary.String(), "offset", s.node.host.Store().Log().Position(), "took", time.Since(began).Round(time.Millisecond))
+	return s.stream()
+}
+
+// rename gives the files of a manifest names that this node's own cannot have: ids of blocks are each node's.
+func rename(m *persist.Manifest, replID string) (names []string) {
+	_ = m.Blocks(func(_ *persist.CounterFiles, b *persist.BlockFile) error { // fn returns nil
+		b.Name = prefix(replID) + b.Name
+		names = append(names, b.Name)
+		return nil
+	})
+	return names
+}
+
+func prefix(replID string) string { return replID[:8] + "-" }
+
+// files copies what is missing.
+func (s *session) files(m *persist.Manifest, replID, dir string) error {
+	total := int64(0)
+	_ = m.Blocks(func(_ *persist.CounterFiles, b *persist.BlockFile) error { total += int64(b.Bytes); return nil })
+	s.mu.Lock()
+	s.copied, s.total = 0, total
+	s.mu.Unlock()
+	buf := make([]byte, 256<<10)
+	err := m.Blocks(func(_ *persist.CounterFiles, b *persist.BlockFile) error {
+		path := b.Path(dir)
+		if info, err := s.node.fs.Stat(path); err == nil && info.Size() == int64(b.Bytes) {
+			s.progress(int64(b.Bytes))
+			return nil
+		}
+		return s.fetch(path, string(b.Tier), b.Name[len(prefix(replID)):], b, buf)
+	})
+	return err
+}
+
+func (s *session) progress(n int64) {
+	s.mu.Lock()
+	s.copied += n
+	s.mu.Unlock()
+	s.lastIO.Store(time.Now().UnixNano())
+}
+
+// fetch copies one file. It gets its name when it is whole and durable. What it holds is checked when the store is opened.
+func (s *session) fetch(path, tier, name string, b *persist.BlockFile, buf []byte) (err error) {
+	if err := s.tell("REPLCONF", "fetch", tier, name); err != nil {
+		return err
+	}
+	n, err := s.readBulk()
+	if err != nil {
+		return err
+	}
+	if n != int64(b.Bytes) {
+		return fmt.Errorf("%w: file %s of %d bytes, the manifest says %d", ErrProtocol, name, n, b.Bytes)
+	}
+	fs := s.node.fs
+	temp := path + vfs.TempSuffix
+	if err := fs.Remove(temp); err != nil && !isNotExist(err) {
+		return err
+	}
+	if err := fs.MkdirAll(filepath.Dir(path)); err != nil {
+		return err
+	}
+	file, err := fs.Create(temp)
+	if err != nil {
+		return err
+	}
+	for at := int64(0); at < n && err == nil; {
+		s.deadline()
+		part := buf[:min(int64(len(buf)), n-at)]
+		if _, err = io.ReadFull(s.r, part); err == nil {
+			_, err = file.WriteAt(part, at)
+			at += int64(len(part))
+			s.progress(int64(len(part)))
+		}
+	}
+	if err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = fs.Rename(temp, path)
+	}
+	if err != nil {
+		_ = fs.Remove(temp)
+		return err
+	}
+	var end [2]byte
+	if _, err := io.ReadFull(s.r, end[:]); err != nil || string(end[:]) != "\r\n" {
+		return fmt.Errorf("%w: CRLF is missing behind file %s", errors.Join(ErrProtocol, err), name)
+	}
+	return nil
+}
+
+// install takes the log up to the snapshot's offset and makes it and the snapshot the directory's content.
+func (s *session) install(dir string, start uint64, lineage persist.Lineage, m *persist.Manifest) error {
+	snapshot := m
+	if m.Offset == 0 && len(m.Counters) == 0 && len(m.Schema) == 0 {
+		snapshot = nil // there is none: the log from its beginning
+	}
+	in, err := persist.BeginInstall(s.node.fs, dir, start, lineage, snapshot)
+	if err != nil {
+		return err
+	}
+	mr := messageReader{r: s.r}
+	var msg message
+	for in.Log.Position() < m.Offset {
+		_ = s.conn.SetReadDeadline(time.Now().Add(s.node.settings().Timeout))
+		if err := mr.next(&msg); err != nil {
+			return errors.Join(err, in.Abort())
+		}
+		s.lastIO.Store(time.Now().UnixNano())
+		if msg.kind != msgFrame {
+			continue
+		}
+		if _, err := in.Log.AppendFrame(msg.frame); err != nil {
+			return errors.Join(err, in.Abort())
+		}
+		if err := in.Log.Commit(in.Log.Position()); err != nil {
+			return errors.Join(err, in.Abort())
+		}
+	}
+	return in.Finish()
+}

@@ -1,0 +1,41 @@
+// Package repl ships the log from a primary to its replicas, and turns one into the other.
+//
+// A replica holds the primary's log byte for byte and applies it. So a replica may feed replicas, and any node can go on from any
+// offset that another still has on disk; what decides is the lineages of the two logs (persist.Lineage).
+//
+// # Protocol
+//
+// A replica connects to the primary's port and sends Redis commands:
+//
+//	AUTH ..., PING
+//	REPLCONF listening-port <n> [ip-address <ip>]
+//	REPLCONF version counterd capa counterd1     without it: a clear refusal, as a Redis could not read what follows
+//	REPLCONF history <lineage>                   what its log's past is
+//	PSYNC <replid> <offset>                      the end of its log; ? -1 if it wants a full copy
+//
+// and is answered one of
+//
+//	+CONTINUE <replid> <offset> <bytes>          and <bytes> of lineage, CRLF, then the stream from that offset
+//	-DIVERGED <offset>                           the logs agree up to there only: cut back and come again
+//	+FULLRESYNC <replid> <offset> <bytes> <bytes> a manifest and a lineage, each with CRLF
+//
+// After FULLRESYNC the replica asks for each file it does not have yet by REPLCONF fetch <tier> <name>, which is answered by a
+// bulk string, and then for the stream by PSYNC ? <offset>. The snapshot is the newest that exists: none is made. It is kept until the connection ends. A
+// replica that was cut off comes again and asks for what is missing.
+//
+// The stream is a sequence of messages that begin with one byte:
+//
+//	F  a frame of the log, 36 bytes of header and what it says follows
+//	P  8 bytes, little-endian: where the primary's log ends; each second
+//	G  asks for an acknowledgement now
+//
+// The replica sends REPLCONF ACK <applied> FACK <durable> each 100 ms and when it is asked.
+//
+// # Memory
+//
+// A Feeder reads the log's files (persist.Reader): a replica that is slow or gone costs disk, and the primary's memory does not grow.
+//
+// # Locks
+//
+// Node.mu, Peers.mu, Link.mu: leaves, in no order, never held across I/O or a call of the store.
+package repl

@@ -1,0 +1,384 @@
+package repl
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/persist"
+)
+
+// Link is a replica's connection to its primary: it connects, agrees on an offset, and applies what comes, again and again until it
+// is stopped.
+type Link struct {
+	node    *Node
+	primary Address
+	ctx     context.Context
+	cancel  context.CancelFunc
+	done    chan struct{}
+
+	full bool // ask for a full copy; the run goroutine's
+
+	mu        sync.Mutex // guards the rest
+	state     LinkState
+	downSince time.Time
+	copied    int64 // bytes of the snapshot that have come, while copying
+	total     int64
+	lastErr   string
+
+	lastIO atomic.Int64  // unix ns
+	end    atomic.Uint64 // of the primary's log, as it last said
+}
+
+// LinkState is how far a link is, in the words of ROLE.
+type LinkState string
+
+// States of a link.
+const (
+	LinkConnect    LinkState = "connect"    // waiting to connect
+	LinkConnecting LinkState = "connecting" // in the handshake
+	LinkSync       LinkState = "sync"       // copying a snapshot
+	LinkConnected  LinkState = "connected"
+)
+
+const (
+	firstRetry  = 50 * time.Millisecond
+	maxRetry    = time.Second
+	dialTimeout = 5 * time.Second
+	ackEvery    = 100 * time.Millisecond
+)
+
+func newLink(n *Node, primary Address) *Link {
+	ctx, cancel := context.WithCancel(context.Background())
+	l := &Link{node: n, primary: primary, ctx: ctx, cancel: cancel, done: make(chan struct{}), state: LinkConnect, downSince: time.Now()}
+	go l.run()
+	return l
+}
+
+func (l *Link) stop() {
+	l.cancel()
+	<-l.done
+}
+
+func (l *Link) set(s LinkState) {
+	l.mu.Lock()
+	if s == LinkConnected {
+		l.downSince, l.lastErr = time.Time{}, ""
+	} else if l.state == LinkConnected {
+		l.downSince = time.Now()
+	}
+	changed := l.state != s
+	l.state = s
+	l.mu.Unlock()
+	if changed {
+		l.node.host.RoleChanged()
+	}
+}
+
+// run connects until it is stopped.
+func (l *Link) run() {
+	defer close(l.done)
+	retry := firstRetry
+	for l.ctx.Err() == nil {
+		err := l.once()
+		l.mu.Lock()
+		wasUp := l.state == LinkConnected
+		l.mu.Unlock()
+		l.set(LinkConnect)
+		if l.ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			l.mu.Lock()
+			known := l.lastErr == err.Error()
+			l.lastErr = err.Error()
+			l.mu.Unlock()
+			if !known { // the same again is no news
+				l.node.logger.Warn("the link to the primary is down", "primary", l.primary.String(), "error", err)
+			}
+		}
+		if wasUp {
+			retry = firstRetry
+		}
+		select {
+		case <-l.ctx.Done():
+		case <-time.After(retry):
+		}
+		retry = min(2*retry, maxRetry)
+	}
+}
+
+// session is one connection to the primary.
+type session struct {
+	*Link
+	conn net.Conn
+	r    *bufio.Reader
+	wmu  sync.Mutex // guards writes to conn
+	own  bool       // the store was opened anew while this session lasted
+}
+
+// once is one connection, from its beginning to its end.
+func (l *Link) once() error {
+	l.set(LinkConnecting)
+	d := net.Dialer{Timeout: dialTimeout}
+	conn, err := d.DialContext(l.ctx, "tcp", l.primary.String())
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	unhook := context.AfterFunc(l.ctx, func() { conn.Close() })
+	defer unhook()
+	s := &session{Link: l, conn: conn, r: bufio.NewReaderSize(conn, 256<<10)}
+	return s.run()
+}
+
+// deadline gives the primary its time for the next bytes.
+func (s *session) deadline() { _ = s.conn.SetDeadline(time.Now().Add(s.node.settings().Timeout)) }
+
+// ask sends a command and reads the line that answers it.
+func (s *session) ask(words ...string) (string, error) {
+	if err := s.tell(words...); err != nil {
+		return "", err
+	}
+	s.deadline()
+	line, err := readLine(s.r)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", words[0], err)
+	}
+	return line, err
+}
+
+// tell sends a command.
+func (s *session) tell(words ...string) error {
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	_ = s.conn.SetWriteDeadline(time.Now().Add(s.node.settings().Timeout))
+	_, err := s.conn.Write(appendCommand(nil, words...))
+	return err
+}
+
+func (s *session) run() error {
+	c := s.node.settings()
+	if c.MasterAuth != "" {
+		words := []string{"AUTH", c.MasterAuth}
+		if c.MasterUser != "" {
+			words = []string{"AUTH", c.MasterUser, c.MasterAuth}
+		}
+		if _, err := s.ask(words...); err != nil {
+			return err
+		}
+	}
+	if _, err := s.ask("PING"); err != nil {
+		return err
+	}
+	port := c.Port
+	if c.AnnouncePort != 0 {
+		port = c.AnnouncePort
+	}
+	if _, err := s.ask("REPLCONF", "listening-port", strconv.Itoa(port)); err != nil {
+		return err
+	}
+	if c.AnnounceIP != "" {
+		if _, err := s.ask("REPLCONF", "ip-address", c.AnnounceIP); err != nil {
+			return err
+		}
+	}
+	if _, err := s.ask("REPLCONF", "version", "counterd", "capa", "counterd1"); err != nil {
+		return err
+	}
+	store := s.node.host.Store()
+	past := store.Lineage()
+	if _, err := s.ask("REPLCONF", "history", string(past.AppendText(nil))); err != nil {
+		return err
+	}
+	id, offset := "?", "-1"
+	if end := store.Log().Position(); !s.full {
+		id, offset = past.Current().ReplID.String(), strconv.FormatUint(end, 10)
+	}
+	line, err := s.ask("PSYNC", id, offset)
+	var refused *ReplyError
+	if errors.As(err, &refused) {
+		var at uint64
+		if n, _ := fmt.Sscanf(refused.Text, "DIVERGED %d", &at); n == 1 {
+			return s.cut(at)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	a, err := parseAnswer(line)
+	if err != nil {
+		return err
+	}
+	if a.full {
+		return s.copy(a)
+	}
+	lineage, err := s.lineage(a)
+	if err != nil {
+		return err
+	}
+	if a.offset != store.Log().Position() {
+		return fmt.Errorf("%w: the stream begins at %d, the log ends at %d", ErrProtocol, a.offset, store.Log().Position())
+	}
+	changed, err := store.Follow(lineage)
+	if err != nil {
+		return err
+	}
+	if changed {
+		s.node.peers.DisconnectAll() // replicas of this one learn the new past
+	}
+	s.node.logger.Info("goes on from the primary's log", "primary", s.primary.String(), "offset", a.offset, "replid", a.replID)
+	return s.stream()
+}
+
+// lineage reads the past that stands behind an answer.
+func (s *session) lineage(a answer) (persist.Lineage, error) {
+	text, err := readBlob(s.r, a.lineage, persist.MaxLineageText)
+	if err != nil {
+		return persist.Lineage{}, err
+	}
+	l, err := persist.ParseLineage("the primary's history", text)
+	if err == nil && l.Current().ReplID.String() != a.replID {
+		err = fmt.Errorf("%w: answer of %s, history of %s", ErrProtocol, a.replID, l.Current().ReplID)
+	}
+	return l, err
+}
+
+// cut takes back what this node's log has and the primary's has not.
+func (s *session) cut(at uint64) error {
+	log := s.node.logger
+	past := s.node.host.Store().Lineage()
+	end := s.node.host.Store().Log().Position()
+	if at >= end {
+		return fmt.Errorf("%w: a cut at %d of a log that ends at %d", ErrProtocol, at, end)
+	}
+	log.Warn("this log and the primary's differ: cutting back to where they agree", "offset", at, "end", end)
+	var tail persist.CutTail
+	err := s.node.host.Reopen(func(dir string) (err error) {
+		before := past.Cut(at)
+		before.Replica = true
+		tail, err = persist.Cut(s.node.fs, dir, at, before)
+		return err
+	})
+	if errors.Is(err, persist.ErrGone) {
+		s.full = true
+		err = nil
+	}
+	log.Warn("changes that only this node had were taken back", "from", tail.From, "to", tail.To, "frames", tail.Frames, "sets", tail.Sets,
+		"deletes", tail.Deletes, "flushes", tail.Flushes, "schema_changes", tail.Schemas, "first", time.UnixMilli(tail.FirstMS), "last", time.UnixMilli(tail.LastMS),
+		"saved_to", tail.File, "full_copy_needed", s.full)
+	s.node.noteCut(tail)
+	return err
+}
+
+// stream applies frames until the connection ends. The log ends where the stream begins.
+func (s *session) stream() error {
+	s.full = false
+	s.set(LinkConnected)
+	stop := make(chan struct{})
+	var acks sync.WaitGroup
+	acks.Add(1)
+	go func() {
+		defer acks.Done()
+		tick := time.NewTicker(ackEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+			}
+			if s.ack() != nil {
+				return
+			}
+		}
+	}()
+	defer acks.Wait()
+	defer close(stop)
+	defer s.conn.Close() // ends a write of the other goroutine
+	if err := s.ack(); err != nil {
+		return err
+	}
+	mr := messageReader{r: s.r}
+	store := s.node.host.Store()
+	var m message
+	var pos uint64
+	for {
+		if s.r.Buffered() == 0 {
+			if pos != 0 {
+				if err := store.Log().Commit(pos); err != nil {
+					return err
+				}
+				pos = 0
+			}
+			_ = s.conn.SetReadDeadline(time.Now().Add(s.node.settings().Timeout))
+		}
+		if err := mr.next(&m); err != nil {
+			return err
+		}
+		s.lastIO.Store(time.Now().UnixNano())
+		switch m.kind {
+		case msgPing:
+			s.end.Store(m.end)
+		case msgGetAck:
+			if err := store.Log().Commit(store.Log().Position()); err != nil {
+				return err
+			}
+			if err := s.ack(); err != nil {
+				return err
+			}
+		case msgFrame:
+			end, err := store.Replicate(m.frame)
+			if err != nil {
+				return s.applyFailed(err)
+			}
+			if pos = end; end-store.Log().Written() > 1<<20 { // a burst: give it to the file now and then
+				if err := store.Log().Commit(pos); err != nil {
+					return err
+				}
+			}
+			if s.end.Load() < end {
+				s.end.Store(end)
+			}
+		}
+	}
+}
+
+// applyFailed opens the store again when its memory may lack what its log has.
+func (s *session) applyFailed(err error) error {
+	if errors.Is(err, persist.ErrCorrupt) || errors.Is(err, persist.ErrNotReady) || errors.Is(err, counter.ErrClosed) {
+		return err
+	}
+	s.node.logger.Error("a frame could not be applied: the store is opened again", "error", err)
+	return errors.Join(err, s.node.host.Reopen(func(string) error { return nil }))
+}
+
+// ack tells the primary how far this node is.
+func (s *session) ack() error {
+	log := s.node.host.Store().Log()
+	if log == nil { // being opened
+		return nil
+	}
+	return s.tell("REPLCONF", "ACK", strconv.FormatUint(log.Written(), 10), "FACK", strconv.FormatUint(log.Durable(), 10))
+}
+
+// readBulk reads the head of a bulk string.
+func (s *session) readBulk() (int64, error) {
+	s.deadline()
+	line, err := readLine(s.r)
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseInt(line[1:], 10, 64)
+	if line[0] != '$' || err != nil || n < 0 {
+		return 0, fmt.Errorf("%w: %q, want a bulk string", ErrProtocol, line)
+	}
+	return n, nil
+}

@@ -1,0 +1,187 @@
+package repl
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/counterd/counterd/persist"
+)
+
+// ErrProtocol: the other side sent what it must not.
+var ErrProtocol = errors.New("replication protocol error")
+
+// Kinds of messages of the stream.
+const (
+	msgFrame  = 'F'
+	msgPing   = 'P'
+	msgGetAck = 'G'
+)
+
+// appendPing appends a P message.
+func appendPing(dst []byte, end uint64) []byte {
+	return binary.LittleEndian.AppendUint64(append(dst, msgPing), end)
+}
+
+// message is one message of the stream. Frame is valid until the next read.
+type message struct {
+	kind  byte
+	frame []byte // with its header; the length is checked, the checksum is not
+	end   uint64 // of msgPing
+}
+
+// messageReader reads the stream. It takes memory for one frame at most.
+type messageReader struct {
+	r   *bufio.Reader
+	buf []byte
+}
+
+// next reads one message into m.
+func (mr *messageReader) next(m *message) error {
+	kind, err := mr.r.ReadByte()
+	if err != nil {
+		return err
+	}
+	m.kind = kind
+	switch kind {
+	case msgGetAck:
+		return nil
+	case msgPing:
+		var b [8]byte
+		if _, err := io.ReadFull(mr.r, b[:]); err != nil {
+			return err
+		}
+		m.end = binary.LittleEndian.Uint64(b[:])
+		return nil
+	case msgFrame:
+		head, err := mr.r.Peek(persist.FrameHeaderLen)
+		if err != nil {
+			return err
+		}
+		n := uint64(binary.LittleEndian.Uint32(head[4:]))
+		if n > persist.MaxFramePayload {
+			return fmt.Errorf("%w: frame of %d bytes, at most %d", ErrProtocol, n, persist.MaxFramePayload)
+		}
+		size := persist.FrameHeaderLen + int(n)
+		if cap(mr.buf) < size {
+			mr.buf = make([]byte, max(size, 64<<10))
+		}
+		m.frame = mr.buf[:size]
+		_, err = io.ReadFull(mr.r, m.frame)
+		return err
+	}
+	return fmt.Errorf("%w: message of kind %q", ErrProtocol, kind)
+}
+
+// start returns the log offset at which the frame starts.
+func (m *message) start() uint64 { return binary.LittleEndian.Uint64(m.frame[8:]) }
+
+// maxLine bounds a line of the handshake.
+const maxLine = 1 << 10
+
+// readLine reads a reply's line, without its CRLF. An error reply is a *ReplyError. Redis keeps a waiting replica
+// alive with empty lines: they are passed over.
+func readLine(r *bufio.Reader) (string, error) {
+	for {
+		var line []byte
+		for {
+			b, err := r.ReadByte()
+			if err != nil {
+				return "", err
+			}
+			if b == '\n' {
+				break
+			}
+			if len(line) >= maxLine {
+				return "", fmt.Errorf("%w: a line of more than %d bytes", ErrProtocol, maxLine)
+			}
+			line = append(line, b)
+		}
+		text := strings.TrimSuffix(string(line), "\r")
+		switch {
+		case text == "":
+			continue
+		case text[0] == '-':
+			return "", &ReplyError{text[1:]}
+		}
+		return text, nil
+	}
+}
+
+// ReplyError is an error reply of a primary.
+type ReplyError struct{ Text string }
+
+func (e *ReplyError) Error() string { return "the primary answered: " + e.Text }
+
+// readBlob reads n bytes and CRLF.
+func readBlob(r *bufio.Reader, n, limit int) ([]byte, error) {
+	if n < 0 || n > limit {
+		return nil, fmt.Errorf("%w: %d bytes, want at most %d", ErrProtocol, n, limit)
+	}
+	var all []byte
+	for len(all) < n { // in steps: memory grows with what arrives, not with what is announced
+		step := min(n-len(all), 1<<20)
+		all = append(all, make([]byte, step)...)
+		if _, err := io.ReadFull(r, all[len(all)-step:]); err != nil {
+			return nil, err
+		}
+	}
+	var end [2]byte
+	if _, err := io.ReadFull(r, end[:]); err != nil {
+		return nil, err
+	}
+	if string(end[:]) != "\r\n" {
+		return nil, fmt.Errorf("%w: CRLF is missing behind %d bytes", ErrProtocol, n)
+	}
+	return all, nil
+}
+
+// answer is the reply to PSYNC.
+type answer struct {
+	full           bool
+	replID         string
+	offset         uint64
+	first, lineage int // bytes of the manifest, if full, and of the lineage
+}
+
+// parseAnswer reads the line that answers PSYNC.
+func parseAnswer(line string) (a answer, err error) {
+	fields := strings.Fields(line)
+	bad := fmt.Errorf("%w: %q answers PSYNC", ErrProtocol, line)
+	want := 4
+	switch {
+	case len(fields) > 0 && fields[0] == "+FULLRESYNC":
+		a.full, want = true, 5
+	case len(fields) == 0 || fields[0] != "+CONTINUE":
+		return a, bad
+	}
+	if len(fields) != want {
+		return a, bad
+	}
+	a.replID = fields[1]
+	if a.offset, err = strconv.ParseUint(fields[2], 10, 64); err != nil {
+		return a, bad
+	}
+	if a.full {
+		if a.first, err = strconv.Atoi(fields[3]); err != nil || a.first < 0 {
+			return a, bad
+		}
+	}
+	if a.lineage, err = strconv.Atoi(fields[want-1]); err != nil || a.lineage < 0 {
+		return a, bad
+	}
+	return a, nil
+}
+
+// appendCommand appends a command as a RESP array.
+func appendCommand(dst []byte, words ...string) []byte {
+	dst = fmt.Appendf(dst, "*%d\r\n", len(words))
+	for _, w := range words {
+		dst = fmt.Appendf(dst, "$%d\r\n%s\r\n", len(w), w)
+	}
+	return dst
+}

@@ -1,0 +1,206 @@
+package repl
+
+import (
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+type logger = *slog.Logger
+
+func isNotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+
+// Address is where a primary listens; the zero value is none.
+type Address struct {
+	Host string
+	Port int
+}
+
+func (a Address) String() string { return net.JoinHostPort(a.Host, strconv.Itoa(a.Port)) }
+
+// Settings are what the configuration says about replication. They may change at any time.
+type Settings struct {
+	MasterAuth, MasterUser string
+	Port                   int // that this node listens on
+	AnnounceIP             string
+	AnnouncePort           int
+	Timeout                time.Duration // of a silent link
+}
+
+// Host is the server around a node.
+type Host interface {
+	// Store is the one being served.
+	Store() *counter.Store
+	// Reopen closes the store, lets change work on its directory, and opens it again whatever change returned, which it returns. Clients are
+	// answered LOADING meanwhile.
+	Reopen(change func(dir string) error) error
+	// RoleChanged tells that role or link changed.
+	RoleChanged()
+}
+
+// Node is a server's part in replication: primary or replica, and the replicas it feeds. All methods may be called concurrently.
+type Node struct {
+	host     Host
+	settings func() Settings
+	logger   *slog.Logger
+	fs       vfs.FS
+	peers    Peers
+
+	change sync.Mutex // held while the role changes; outermost
+
+	mu      sync.Mutex // guards the rest
+	wanted  Address    // zero: a primary, or a replica that was not told whose
+	link    *Link      // nil unless wanted is set
+	closed  bool
+	cuts    int
+	lastCut persist.CutTail
+}
+
+// NewNode makes a node of a host whose store is being served.
+func NewNode(host Host, settings func() Settings, log *slog.Logger) *Node {
+	n := &Node{host: host, settings: settings, logger: log, fs: vfs.OS()}
+	n.peers.logger = log
+	n.peers.timeout = func() time.Duration { return settings().Timeout }
+	return n
+}
+
+// Peers are the replicas that this node feeds.
+func (n *Node) Peers() *Peers { return &n.peers }
+
+// Follow makes the node a replica of a primary. It returns when changes are refused; the link comes up in the background.
+func (n *Node) Follow(primary Address) error {
+	n.change.Lock()
+	defer n.change.Unlock()
+	n.mu.Lock()
+	same := n.wanted == primary && n.link != nil
+	n.mu.Unlock()
+	if same {
+		return nil
+	}
+	if err := n.unlink(); err != nil {
+		return err
+	}
+	if err := n.host.Store().Yield(); err != nil {
+		return err
+	}
+	n.peers.DisconnectAll()
+	n.mu.Lock()
+	if n.closed {
+		n.mu.Unlock()
+		return counter.ErrClosed
+	}
+	n.wanted = primary
+	n.link = newLink(n, primary)
+	n.mu.Unlock()
+	n.logger.Info("replica", "primary", primary.String())
+	n.host.RoleChanged()
+	return nil
+}
+
+// Lead makes the node a primary: a new history begins at the log's end, and the one before is good up to there.
+func (n *Node) Lead() error {
+	n.change.Lock()
+	defer n.change.Unlock()
+	if err := n.unlink(); err != nil {
+		return err
+	}
+	store := n.host.Store()
+	if store.Replica() {
+		at, err := store.Lead()
+		if err != nil {
+			return err
+		}
+		n.peers.DisconnectAll()
+		past := store.Lineage()
+		n.logger.Info("primary", "offset", at, "replid", past.Current().ReplID.String())
+	}
+	n.host.RoleChanged()
+	return nil
+}
+
+// unlink ends the link, if there is one.
+func (n *Node) unlink() error {
+	n.mu.Lock()
+	link := n.link
+	n.link, n.wanted = nil, Address{}
+	n.mu.Unlock()
+	if link != nil {
+		link.stop()
+	}
+	return nil
+}
+
+// Close ends the link and all feeders' connections.
+func (n *Node) Close() {
+	n.mu.Lock()
+	n.closed = true
+	n.mu.Unlock()
+	n.change.Lock()
+	defer n.change.Unlock()
+	_ = n.unlink()
+	n.peers.DisconnectAll()
+}
+
+func (n *Node) noteCut(tail persist.CutTail) {
+	n.mu.Lock()
+	n.cuts++
+	n.lastCut = tail
+	n.mu.Unlock()
+}
+
+// LinkInfo is a replica's link as INFO shows it.
+type LinkInfo struct {
+	Primary       Address
+	State         LinkState
+	LastIO        time.Duration // since the primary was last heard of; negative: never
+	DownFor       time.Duration // while it is not connected
+	End           uint64        // of the primary's log
+	Copied, Total int64         // while copying
+	Error         string        // why the link is down
+}
+
+// Link describes the link. ok is false if there is none: a primary, or a replica that was not told whose.
+func (n *Node) Link() (info LinkInfo, ok bool) {
+	n.mu.Lock()
+	l := n.link
+	n.mu.Unlock()
+	if l == nil {
+		return info, false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	info = LinkInfo{Primary: l.primary, State: l.state, LastIO: -1, End: l.end.Load(), Copied: l.copied, Total: l.total, Error: l.lastErr}
+	if at := l.lastIO.Load(); at != 0 {
+		info.LastIO = time.Since(time.Unix(0, at))
+	}
+	if l.state != LinkConnected {
+		info.DownFor = time.Since(l.downSince)
+	}
+	return info, true
+}
+
+// Cuts is how often this node took changes back that its primary had not, and the last time.
+func (n *Node) Cuts() (times int, last persist.CutTail) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.cuts, n.lastCut
+}
+
+// Connected tells whether the node may feed replicas: a primary, or a replica whose log is the primary's.
+func (n *Node) Connected() error {
+	if !n.host.Store().Replica() {
+		return nil
+	}
+	if info, ok := n.Link(); !ok || info.State != LinkConnected {
+		return errors.New("NOMASTERLINK Can't SYNC while not connected with my master")
+	}
+	return nil
+}

@@ -1,0 +1,441 @@
+package repl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/persist"
+)
+
+// Peer is a replica as the node that feeds it sees it: one connection. Its exported methods but Ack, Info and Close are for the goroutine that
+// reads the connection.
+type Peer struct {
+	peers *Peers
+	conn  net.Conn
+
+	// Of REPLCONF, before PSYNC.
+	port     int
+	ip       string
+	counterd bool
+	lineage  persist.Lineage
+
+	pin    *counter.Pin    // the snapshot or log that is being sent
+	reader *persist.Reader // of the stream
+	log    *persist.Log
+
+	cancel context.CancelFunc
+	done   chan struct{} // closed when the feeder has ended; nil: it was not started
+
+	online           atomic.Bool
+	applied, durable atomic.Uint64
+	sent             atomic.Uint64
+	acked            atomic.Int64 // when, unix ns
+	wantAck          atomic.Bool
+	kick             atomic.Pointer[context.CancelFunc]
+}
+
+// PeerInfo is a replica as INFO and ROLE show it.
+type PeerInfo struct {
+	IP               string
+	Port             int
+	Online           bool
+	Applied, Durable uint64 // log offsets
+	Sent             uint64
+	Lag              time.Duration // since the last acknowledgement
+}
+
+// NewPeer makes a peer of a connection that sent its first REPLCONF or PSYNC.
+func (ps *Peers) NewPeer(conn net.Conn) *Peer {
+	p := &Peer{peers: ps, conn: conn}
+	p.acked.Store(time.Now().UnixNano())
+	return p
+}
+
+// Configure takes one pair of REPLCONF. The error is for the replica.
+func (p *Peer) Configure(name string, value []byte) error {
+	switch strings.ToLower(name) {
+	case "listening-port":
+		n, err := strconv.Atoi(string(value))
+		if err != nil || n < 0 || n > 65535 {
+			return errors.New("value is not an integer or out of range")
+		}
+		p.port = n
+	case "ip-address":
+		if len(value) > 255 || strings.ContainsAny(string(value), " \r\n,=:") && net.ParseIP(string(value)) == nil {
+			return errors.New("REPLCONF ip-address provided by replica instance is invalid")
+		}
+		p.ip = string(value)
+	case "capa": // of Redis; what counts is the version
+	case "version":
+		p.counterd = string(value) == "counterd"
+	case "history":
+		l, err := persist.ParseLineage("history", value)
+		if err != nil {
+			return err
+		}
+		p.lineage = l
+	default:
+		return fmt.Errorf("Unrecognized REPLCONF option: %.128q", name) //nolint:staticcheck // Redis's words
+	}
+	return nil
+}
+
+// Refusal tells why a replica is not served; empty: it is.
+func (p *Peer) Refusal() string {
+	if !p.counterd {
+		return "ERR this is counterd: a Redis server cannot replicate from it, as the stream is not of Redis commands. " +
+			"Use counterd as replica, or redis-cli --scan and counterctl dump to copy data"
+	}
+	return ""
+}
+
+// diverged is the answer to a replica whose log must be cut.
+type divergedError struct{ offset uint64 }
+
+func (e *divergedError) Error() string { return "DIVERGED " + strconv.FormatUint(e.offset, 10) }
+
+// Sync decides on a PSYNC. reply is to be sent to the replica; when stream is set Feed is to be called behind it. An error is to be answered.
+func (p *Peer) Sync(store *counter.Store, replID, offset string) (reply []byte, stream bool, err error) {
+	log := store.Log()
+	if log == nil {
+		return nil, false, errors.New("ERR data is kept in memory only (appendonly no): there is no log to replicate")
+	}
+	mine := store.Lineage()
+	at, perr := strconv.ParseUint(offset, 10, 64)
+	if p.pin != nil && replID == "?" && perr == nil { // behind FULLRESYNC
+		return p.proceed(log, &mine, at)
+	}
+	if replID != "?" && perr == nil {
+		common, ok := mine.Common(log.Written(), &p.lineage, at)
+		switch first := log.Stats().First; {
+		case !ok:
+			if at == 0 && first == 0 && len(store.Manifests()) == 0 {
+				return p.proceed(log, &mine, 0)
+			}
+		case common < at:
+			return nil, false, &divergedError{common}
+		case common >= first:
+			p.pin = store.PinLog(at)
+			reply, stream, err = p.proceed(log, &mine, at)
+			if err == nil {
+				p.peers.PartialOK.Add(1)
+				return reply, stream, nil
+			}
+			p.pin.Release()
+			p.pin = nil
+			if !errors.Is(err, persist.ErrGone) {
+				return nil, false, err
+			}
+		}
+		p.peers.PartialErr.Add(1)
+	}
+	if p.pin, err = store.PinSnapshot(); err != nil {
+		return nil, false, err
+	}
+	m := p.pin.Manifest
+	if m == nil {
+		if first := log.Stats().First; first != 0 {
+			return nil, false, fmt.Errorf("ERR there is no snapshot and the log begins at %d: send BGSAVE to this node", first)
+		}
+		m = &persist.Manifest{Generation: 1, History: mine.Current()}
+	}
+	p.peers.Full.Add(1)
+	text, past := m.Text(), mine.AppendText(nil)
+	reply = fmt.Appendf(nil, "+FULLRESYNC %s %d %d %d\r\n", mine.Current().ReplID, m.Replay, len(text), len(past))
+	reply = append(append(reply, text...), "\r\n"...)
+	reply = append(append(reply, past...), "\r\n"...)
+	p.peers.add(p)
+	return reply, false, nil
+}
+
+// proceed opens the log at an offset and answers CONTINUE.
+func (p *Peer) proceed(log *persist.Log, mine *persist.Lineage, at uint64) (reply []byte, stream bool, err error) {
+	if p.reader, err = log.NewReader(at); err != nil {
+		return nil, false, err
+	}
+	p.log = log
+	p.sent.Store(p.reader.Pos())
+	past := mine.AppendText(nil)
+	reply = fmt.Appendf(nil, "+CONTINUE %s %d %d\r\n", mine.Current().ReplID, p.reader.Pos(), len(past))
+	return append(append(reply, past...), "\r\n"...), true, nil
+}
+
+// Fetch opens a file of the snapshot that FULLRESYNC announced.
+func (p *Peer) Fetch(tier, name string) (file *os.File, size int64, err error) {
+	if p.pin == nil {
+		return nil, 0, errors.New("ERR no snapshot was announced: send PSYNC before")
+	}
+	path, ok := p.pin.Path(persist.Tier(tier), name)
+	if !ok {
+		return nil, 0, fmt.Errorf("ERR the snapshot has no file %.100q", name)
+	}
+	if file, err = os.Open(path); err != nil {
+		return nil, 0, fmt.Errorf("ERR %w", err)
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return nil, 0, errors.Join(err, file.Close())
+	}
+	return file, info.Size(), nil
+}
+
+// Feed starts to stream, behind the bytes that were sent last. Whoever reads the connection goes on to do so for acknowledgements.
+func (p *Peer) Feed() {
+	ctx, cancel := context.WithCancel(context.Background())
+	p.cancel, p.done = cancel, make(chan struct{})
+	p.online.Store(true)
+	p.acked.Store(time.Now().UnixNano())
+	p.peers.add(p)
+	go p.feed(ctx)
+}
+
+const (
+	// pingEvery is how often a replica hears of the primary, whatever happens.
+	pingEvery = time.Second
+	// sendBuffer is what is collected for one write, unless the log has no more.
+	sendBuffer = 64 << 10
+)
+
+// feed sends frames as they are written, until the connection or the log ends.
+func (p *Peer) feed(ctx context.Context) {
+	defer close(p.done)
+	defer p.conn.Close()
+	out := make([]byte, 0, sendBuffer)
+	send := func() error {
+		if len(out) == 0 {
+			return nil
+		}
+		_ = p.conn.SetWriteDeadline(time.Now().Add(p.peers.timeout()))
+		_, err := p.conn.Write(out)
+		if cap(out) > 4*sendBuffer {
+			out = make([]byte, 0, sendBuffer)
+		}
+		out = out[:0]
+		p.sent.Store(p.reader.Pos())
+		return err
+	}
+	nextPing := time.Now()
+	for ctx.Err() == nil {
+		f, err := p.reader.TryNext()
+		if err == nil && f != nil {
+			out = append(append(out, msgFrame), f.Raw...)
+			if len(out) >= sendBuffer {
+				if err := send(); err != nil {
+					return
+				}
+			}
+			continue
+		}
+		if err != nil {
+			p.peers.logger.Warn("a replica cannot be fed any more", "replica", p.address(), "error", err)
+			return
+		}
+		p.follow()
+		if p.wantAck.Swap(false) {
+			out = append(out, msgGetAck)
+		}
+		if now := time.Now(); !now.Before(nextPing) {
+			out = appendPing(out, p.log.Written())
+			nextPing = now.Add(pingEvery)
+		}
+		if send() != nil {
+			return
+		}
+		wait, cancel := context.WithDeadline(ctx, nextPing)
+		p.kick.Store(&cancel)
+		if !p.wantAck.Load() {
+			f, err = p.reader.Next(wait)
+		}
+		cancel()
+		switch {
+		case f != nil:
+			out = append(append(out, msgFrame), f.Raw...)
+		case err != nil && wait.Err() == nil:
+			return // the log was closed
+		}
+	}
+}
+
+// follow lets the log that was sent go.
+func (p *Peer) follow() {
+	if p.pin != nil {
+		p.pin.Release()
+		p.pin = nil
+	}
+}
+
+// getAck asks for an acknowledgement.
+func (p *Peer) getAck() {
+	p.wantAck.Store(true)
+	if cancel := p.kick.Load(); cancel != nil {
+		(*cancel)()
+	}
+}
+
+// Ack notes what the replica says it has.
+func (p *Peer) Ack(applied, durable uint64) {
+	p.applied.Store(applied)
+	p.durable.Store(durable)
+	p.acked.Store(time.Now().UnixNano())
+	p.peers.changed()
+}
+
+// address is for logs.
+func (p *Peer) address() string {
+	i := p.Info()
+	return net.JoinHostPort(i.IP, strconv.Itoa(i.Port))
+}
+
+// Info describes the replica.
+func (p *Peer) Info() PeerInfo {
+	ip := p.ip
+	if ip == "" {
+		ip, _, _ = net.SplitHostPort(p.conn.RemoteAddr().String())
+	}
+	return PeerInfo{IP: ip, Port: p.port, Online: p.online.Load(), Applied: p.applied.Load(), Durable: p.durable.Load(), Sent: p.sent.Load(),
+		Lag: time.Since(time.Unix(0, p.acked.Load()))}
+}
+
+// Close ends the feeder and forgets the peer. The connection is closed by whoever opened it, or by now.
+func (p *Peer) Close() {
+	p.peers.remove(p)
+	if p.cancel != nil {
+		p.cancel()
+		p.conn.Close()
+		<-p.done
+	}
+	if p.reader != nil {
+		_ = p.reader.Close()
+	}
+	p.follow()
+}
+
+// Peers are the replicas of a node.
+type Peers struct {
+	logger  logger
+	timeout func() time.Duration
+
+	Full, PartialOK, PartialErr atomic.Int64 // as INFO's sync_full, ...
+
+	mu   sync.Mutex // guards the rest
+	list []*Peer
+	news chan struct{} // closed and replaced when something was acknowledged, or a replica came or went
+}
+
+func (ps *Peers) add(p *Peer) {
+	ps.mu.Lock()
+	known := false
+	for _, other := range ps.list {
+		known = known || other == p
+	}
+	if !known {
+		ps.list = append(ps.list, p)
+	}
+	ps.mu.Unlock()
+	ps.changed()
+}
+
+func (ps *Peers) remove(p *Peer) {
+	ps.mu.Lock()
+	for i, other := range ps.list {
+		if other == p {
+			ps.list = append(ps.list[:i:i], ps.list[i+1:]...)
+			break
+		}
+	}
+	ps.mu.Unlock()
+	ps.changed()
+}
+
+// changed wakes who waits in Wait.
+func (ps *Peers) changed() {
+	ps.mu.Lock()
+	if ps.news != nil {
+		close(ps.news)
+		ps.news = nil
+	}
+	ps.mu.Unlock()
+}
+
+// All returns the peers, oldest first.
+func (ps *Peers) All() []*Peer {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	return append([]*Peer(nil), ps.list...)
+}
+
+// Infos describes all replicas.
+func (ps *Peers) Infos() []PeerInfo {
+	all := ps.All()
+	infos := make([]PeerInfo, len(all))
+	for i, p := range all {
+		infos[i] = p.Info()
+	}
+	return infos
+}
+
+// Count returns how many replicas have the log up to an offset, in memory and on disk.
+func (ps *Peers) Count(offset uint64) (applied, durable int) {
+	for _, p := range ps.All() {
+		if p.online.Load() && p.applied.Load() >= offset {
+			applied++
+		}
+		if p.online.Load() && p.durable.Load() >= offset {
+			durable++
+		}
+	}
+	return applied, durable
+}
+
+// Good returns how many replicas acknowledged within a time.
+func (ps *Peers) Good(within time.Duration) (n int) {
+	for _, p := range ps.All() {
+		if i := p.Info(); i.Online && i.Lag <= within {
+			n++
+		}
+	}
+	return n
+}
+
+// Wait returns when enough says so, which is asked after every acknowledgement, or ctx ends.
+func (ps *Peers) Wait(ctx context.Context, enough func() bool) {
+	for {
+		ps.mu.Lock()
+		if ps.news == nil {
+			ps.news = make(chan struct{})
+		}
+		news := ps.news
+		ps.mu.Unlock()
+		if enough() {
+			return
+		}
+		for _, p := range ps.All() {
+			p.getAck()
+		}
+		again := time.NewTimer(50 * time.Millisecond) // what was written meanwhile needs to be asked for
+		select {
+		case <-news:
+		case <-again.C:
+		case <-ctx.Done():
+			again.Stop()
+			return
+		}
+		again.Stop()
+	}
+}
+
+// DisconnectAll cuts all replicas off: they come again and learn what has changed.
+func (ps *Peers) DisconnectAll() {
+	for _, p := range ps.All() {
+		p.conn.Close()
+	}
+}

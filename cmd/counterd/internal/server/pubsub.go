@@ -1,0 +1,291 @@
+package server
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tidwall/redcon"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
+)
+
+// Publish and subscribe. Messages reach who is subscribed at that moment and are kept nowhere; Sentinel finds its fellows by them.
+// A message is pushed to the outbox of every subscriber under pubsub.mu, and so are the answers to SUBSCRIBE and UNSUBSCRIBE: a subscriber
+// sees the confirmation before the first message and no message after the last.
+
+// pubsub are the subscriptions of all connections.
+type pubsub struct {
+	mu       sync.RWMutex // guards the rest, and subscriptions of all clients; an outbox's lock is taken inside
+	channels map[string]map[*client]struct{}
+	patterns map[string]map[*client]struct{}
+}
+
+// subscriptions are those of one connection.
+type subscriptions struct {
+	box                *outbox // nil before the first subscription; its own goroutine's
+	channels, patterns map[string]struct{}
+	nChannels          atomic.Int32 // for CLIENT LIST
+	nPatterns          atomic.Int32
+}
+
+// maxSubscriptions bounds what one connection may hold: each name takes about 200 bytes, in two maps.
+const maxSubscriptions = 64 << 10
+
+func (s *subscriptions) count() int { return int(s.nChannels.Load() + s.nPatterns.Load()) }
+
+// kindOfSubscription is channel or pattern.
+type kindOfSubscription struct {
+	subscribe, unsubscribe string // words of the confirmations
+	pattern                bool
+}
+
+var (
+	byChannel = kindOfSubscription{"subscribe", "unsubscribe", false}
+	byPattern = kindOfSubscription{"psubscribe", "punsubscribe", true}
+)
+
+// of returns the table of the server, and the set and the count of the client.
+func (k *kindOfSubscription) of(p *pubsub, s *subscriptions) (map[string]map[*client]struct{}, map[string]struct{}, *atomic.Int32) {
+	if k.pattern {
+		return p.patterns, s.patterns, &s.nPatterns
+	}
+	return p.channels, s.channels, &s.nChannels
+}
+
+func pubsubCommands() []*command {
+	const flags = pubsubFlag | noscript | loading | stale
+	row := func(name string, arity int, extra flag, since, complexity, syntax, summary string, run func(*client, [][]byte)) *command {
+		return &command{name: name, arity: arity, flags: flags&^noscript | extra, group: "pubsub", since: since, complexity: complexity, syntax: syntax, summary: summary, run: run}
+	}
+	return []*command{
+		row("subscribe", -2, noscript|nomulti, "2.0.0", "O(N)", "channel [channel ...]", "Subscribes to channels.",
+			func(c *client, args [][]byte) { c.subscribe(&byChannel, args[1:]) }),
+		row("unsubscribe", -1, noscript|nomulti, "2.0.0", "O(N)", "[channel [channel ...]]", "Ends subscriptions to channels, or all of them.",
+			func(c *client, args [][]byte) { c.unsubscribe(&byChannel, args[1:]) }),
+		row("psubscribe", -2, noscript|nomulti, "2.0.0", "O(N)", "pattern [pattern ...]", "Subscribes to all channels that match.",
+			func(c *client, args [][]byte) { c.subscribe(&byPattern, args[1:]) }),
+		row("punsubscribe", -1, noscript|nomulti, "2.0.0", "O(N)", "[pattern [pattern ...]]", "Ends subscriptions to patterns, or all of them.",
+			func(c *client, args [][]byte) { c.unsubscribe(&byPattern, args[1:]) }),
+		row("publish", 3, fast, "2.0.0", "O(N+M)", "channel message", "Sends a message to the subscribers of a channel and returns how many there are.", runPublish),
+		container("pubsub", "pubsub", "2.8.0", "Shows subscriptions.",
+			row("pubsub|channels", -2, 0, "2.8.0", "O(N)", "[pattern]", "Returns the channels with subscribers.", runPubsubChannels),
+			row("pubsub|numsub", -2, 0, "2.8.0", "O(N)", "[channel [channel ...]]", "Returns the number of subscribers of channels.", runPubsubNumSub),
+			row("pubsub|numpat", 2, 0, "2.8.0", "O(1)", "", "Returns the number of patterns that are subscribed to.", runPubsubNumPat)),
+	}
+}
+
+// subscribe and unsubscribe answer each name by a push of its own.
+func (c *client) subscribe(kind *kindOfSubscription, names [][]byte) {
+	s := &c.subs
+	if s.box == nil {
+		s.box = newOutbox(c)
+		s.channels, s.patterns = make(map[string]struct{}), make(map[string]struct{})
+	}
+	_ = c.send() // what was answered before; an error ends the connection at the next read
+	p := &c.srv.pubsub
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.channels == nil {
+		p.channels, p.patterns = make(map[string]map[*client]struct{}), make(map[string]map[*client]struct{})
+	}
+	table, mine, n := kind.of(p, s)
+	for _, name := range names {
+		if _, ok := mine[string(name)]; !ok {
+			if s.count() >= maxSubscriptions {
+				c.error("ERR too many subscriptions")
+				return
+			}
+			key := string(name)
+			mine[key] = struct{}{}
+			if table[key] == nil {
+				table[key] = make(map[*client]struct{})
+			}
+			table[key][c] = struct{}{}
+			n.Add(1)
+		}
+		c.confirm(kind.subscribe, name)
+	}
+	c.listening()
+}
+
+func (c *client) unsubscribe(kind *kindOfSubscription, names [][]byte) {
+	s := &c.subs
+	if s.box != nil {
+		_ = c.send()
+	}
+	p := &c.srv.pubsub
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	table, mine, n := kind.of(p, s)
+	if len(names) == 0 {
+		for name := range mine {
+			names = append(names, []byte(name))
+		}
+		slices.SortFunc(names, slices.Compare)
+		if len(names) == 0 {
+			names = [][]byte{nil} // answered by a null in the place of the name
+		}
+	}
+	for _, name := range names {
+		if _, ok := mine[string(name)]; ok {
+			drop(table, string(name), c)
+			delete(mine, string(name))
+			n.Add(-1)
+		}
+		c.confirm(kind.unsubscribe, name)
+	}
+	c.listening()
+}
+
+// drop takes a client from a table. REQUIRES pubsub.mu.
+func drop(table map[string]map[*client]struct{}, name string, c *client) {
+	delete(table[name], c)
+	if len(table[name]) == 0 {
+		delete(table, name)
+	}
+}
+
+// confirm answers one name. REQUIRES pubsub.mu, so that the confirmation stands before the channel's messages.
+func (c *client) confirm(word string, name []byte) {
+	var reply []byte
+	reply = resp.AppendPush(reply, c.proto, 3)
+	reply = redcon.AppendBulkString(reply, word)
+	if name == nil {
+		reply = resp.AppendNull(reply, c.proto)
+	} else {
+		reply = redcon.AppendBulk(reply, name)
+	}
+	reply = redcon.AppendInt(reply, int64(c.subs.count()))
+	if c.subs.box == nil {
+		c.out = append(c.out, reply...)
+		return
+	}
+	_ = c.subs.box.push(reply)
+}
+
+// listening notes whether the connection may only send what RESP2 allows a subscriber.
+func (c *client) listening() {
+	c.confined = c.confined &^ confinedSubscriber
+	if c.subs.count() > 0 && c.proto == 2 {
+		c.confined |= confinedSubscriber
+	}
+}
+
+// unsubscribeAll ends all subscriptions without a word.
+func (c *client) unsubscribeAll() {
+	s := &c.subs
+	if s.box == nil {
+		return
+	}
+	p := &c.srv.pubsub
+	p.mu.Lock()
+	for name := range s.channels {
+		drop(p.channels, name, c)
+	}
+	for name := range s.patterns {
+		drop(p.patterns, name, c)
+	}
+	clear(s.channels)
+	clear(s.patterns)
+	s.nChannels.Store(0)
+	s.nPatterns.Store(0)
+	p.mu.Unlock()
+	c.listening()
+}
+
+// publish sends a message and returns how many got it.
+func (s *Server) publish(channel string, message []byte) (receivers int) {
+	p := &s.pubsub
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	var forms [4][]byte // by RESP version
+	for c := range p.channels[channel] {
+		proto := c.pushProto.Load()
+		if forms[proto] == nil {
+			b := resp.AppendPush(nil, int(proto), 3)
+			b = redcon.AppendBulkString(b, "message")
+			b = redcon.AppendBulkString(b, channel)
+			forms[proto] = redcon.AppendBulk(b, message)
+		}
+		_ = c.subs.box.push(forms[proto]) // an error closes the subscriber
+		receivers++
+	}
+	for pattern, clients := range p.patterns {
+		if !matchGlob(pattern, channel) {
+			continue
+		}
+		forms = [4][]byte{}
+		for c := range clients {
+			proto := c.pushProto.Load()
+			if forms[proto] == nil {
+				b := resp.AppendPush(nil, int(proto), 4)
+				b = redcon.AppendBulkString(b, "pmessage")
+				b = redcon.AppendBulkString(b, pattern)
+				b = redcon.AppendBulkString(b, channel)
+				forms[proto] = redcon.AppendBulk(b, message)
+			}
+			_ = c.subs.box.push(forms[proto])
+			receivers++
+		}
+	}
+	return receivers
+}
+
+func runPublish(c *client, args [][]byte) {
+	c.integer(int64(c.srv.publish(string(args[1]), args[2])))
+}
+
+func runPubsubChannels(c *client, args [][]byte) {
+	if len(args) > 3 {
+		c.error(errSyntax)
+		return
+	}
+	p := &c.srv.pubsub
+	p.mu.RLock()
+	var names []string
+	for name := range p.channels {
+		if len(args) < 3 || matchGlob(string(args[2]), name) {
+			names = append(names, name)
+		}
+	}
+	p.mu.RUnlock()
+	slices.Sort(names)
+	c.array(len(names))
+	for _, name := range names {
+		c.bulk(name)
+	}
+}
+
+func runPubsubNumSub(c *client, args [][]byte) {
+	p := &c.srv.pubsub
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	c.out = resp.AppendMap(c.out, 2, len(args)-2)
+	for _, name := range args[2:] {
+		c.out = redcon.AppendBulk(c.out, name)
+		c.integer(int64(len(p.channels[string(name)])))
+	}
+}
+
+func runPubsubNumPat(c *client, _ [][]byte) { c.integer(int64(c.srv.pubsub.numPatterns())) }
+
+func (p *pubsub) numPatterns() int {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return len(p.patterns)
+}
+
+func (p *pubsub) numChannels() int {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return len(p.channels)
+}
+
+// unsent is what the outbox holds.
+func (s *subscriptions) unsent() int {
+	if s.box == nil {
+		return 0
+	}
+	return s.box.size()
+}

@@ -1,0 +1,550 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/repl"
+	"github.com/counterd/counterd/counter"
+)
+
+// The server as the host of a repl.Node, and the commands of replication. What they do is package repl's.
+
+// Bits of Server.guard: why commands are refused.
+const (
+	guardReplica = 1 << iota // changes come from the primary only
+	guardStale               // a replica without its primary, and replica-serve-stale-data is no
+	guardFew                 // fewer replicas follow than min-replicas-to-write
+)
+
+const (
+	errReadOnly   = "READONLY You can't write against a read only replica."
+	errMasterDown = "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."
+	errFew        = "NOREPLICAS Not enough good replicas to write."
+)
+
+// lets tells whether a command may pass the guard: one load on the way of every command.
+func (s *Server) lets(cmd *command) bool {
+	g := s.guard.Load()
+	return g == 0 || g&guardStale == 0 && cmd.flags&write == 0
+}
+
+// refusal tells why not; empty: it may.
+func (s *Server) refusal(cmd *command) string {
+	switch g := s.guard.Load(); {
+	case g&guardStale != 0 && cmd.flags&stale == 0:
+		return errMasterDown
+	case cmd.flags&write == 0:
+		return ""
+	case g&guardReplica != 0:
+		return errReadOnly
+	case g&guardFew != 0:
+		return errFew
+	}
+	return ""
+}
+
+// Store is the one being served.
+func (s *Server) Store() *counter.Store { return s.store() }
+
+// RoleChanged brings the guard up to date.
+func (s *Server) RoleChanged() {
+	c := s.config.get()
+	g := uint32(0)
+	if s.store().Replica() {
+		g |= guardReplica
+		if info, ok := s.node.Link(); !c.ServeStale && (!ok || info.State != repl.LinkConnected) {
+			g |= guardStale
+		}
+	} else if c.MinReplicas > 0 && c.MinReplicasMaxLag > 0 && s.node.Peers().Good(time.Duration(c.MinReplicasMaxLag)*time.Second) < c.MinReplicas {
+		g |= guardFew
+	}
+	s.guard.Store(g)
+}
+
+// Reopen closes the store, lets change work on its directory and opens it again; LOADING is answered meanwhile. If it cannot be opened the
+// server ends: there is nothing to serve.
+func (s *Server) Reopen(change func(dir string) error) error {
+	if s.Open == nil {
+		return errors.New("this server cannot open a store")
+	}
+	empty, err := counter.Open("", counter.Options{})
+	if err != nil {
+		return err
+	}
+	dir := s.store().Path()
+	s.progress.begin()
+	old := s.current.Swap(empty)
+	err = old.Close() // waits for open batches
+	if err == nil {
+		err = change(dir)
+	}
+	store, oerr := s.Open()
+	if oerr != nil {
+		s.log.Error("the store cannot be opened again: the server ends", "error", oerr)
+		s.terminated.Do(func() { go s.Terminate() })
+		return errors.Join(err, oerr)
+	}
+	s.current.Store(store)
+	s.configured()
+	s.progress.end()
+	_ = empty.Close() // nothing was ever done with it
+	s.RoleChanged()
+	return err
+}
+
+// startRole takes the role of the configuration, when the store has come.
+func (s *Server) startRole() {
+	a, err := parsePrimary(s.config.get().ReplicaOf)
+	switch {
+	case err != nil || a == repl.Address{}:
+		if s.store().Replica() {
+			s.log.Warn("this node was a replica when it ended and was not told whose it is now: it refuses changes until REPLICAOF NO ONE, or REPLICAOF host port")
+		}
+	default:
+		if err := s.node.Follow(a); err != nil {
+			s.log.Error("cannot be a replica", "error", err)
+		}
+	}
+	s.RoleChanged()
+}
+
+func replicationCommands() []*command {
+	row := func(name string, arity int, flags flag, since, syntax, summary string, run func(*client, [][]byte)) *command {
+		return &command{name: name, arity: arity, flags: flags, group: "server", since: since, complexity: "O(1)", syntax: syntax, summary: summary, run: run}
+	}
+	wait := func(name string, arity int, since, syntax, summary string, run func(*client, [][]byte)) *command {
+		cmd := row(name, arity, noscript, since, syntax, summary, run)
+		cmd.group = "generic"
+		return cmd
+	}
+	return []*command{
+		row("role", 1, noscript|loading|stale|fast, "2.8.12", "", "Returns the role, and what belongs to it.", runRole),
+		row("replicaof", 3, admin|noscript|stale, "5.0.0", "host port", "Makes this a replica of another server, or by NO ONE a primary.", runReplicaOf),
+		row("slaveof", 3, admin|noscript|stale, "1.0.0", "host port", "The same as REPLICAOF.", runReplicaOf),
+		row("replconf", -1, admin|noscript|loading|stale, "3.0.0", "", "What replicas say to their primary.", runReplconf),
+		row("psync", -3, admin|noscript|nomulti, "2.8.0", "replicationid offset", "Asks for the stream, as a replica.", runPsync),
+		row("sync", 1, admin|noscript|nomulti, "1.0.0", "", "Answers an error: the stream is counterd's own.", func(c *client, _ [][]byte) { c.error(errSync) }),
+		row("failover", -1, admin|noscript|stale, "6.2.0", "[TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]", "Hands the role of the primary to a replica.", runFailover),
+		wait("wait", 3, "3.0.0", "numreplicas timeout", "Waits until replicas have what was written so far, and returns how many.", runWait),
+		wait("waitaof", 4, "7.2.0", "numlocal numreplicas timeout", "Waits until what was written so far is safe on disks, and returns on how many.", runWaitAOF),
+	}
+}
+
+const errSync = "ERR SYNC is not served: the stream of counterd is not of Redis commands. A replica must be counterd; to copy data, use counterctl"
+
+// runReplicaOf: REPLICAOF host port | NO ONE. In a transaction, where the store is held, the change is made right behind it.
+func runReplicaOf(c *client, args [][]byte) {
+	var primary repl.Address
+	if !equalFold(args[1], "NO") || !equalFold(args[2], "ONE") {
+		port, ok := number(args[2])
+		if !ok || port < 0 || port > 65535 {
+			c.error("ERR Invalid master port")
+			return
+		}
+		if len(args[1]) > 255 {
+			c.error("ERR Invalid master host")
+			return
+		}
+		primary = repl.Address{Host: string(args[1]), Port: int(port)}
+	}
+	s := c.srv
+	if !s.store().Durable() && primary != (repl.Address{}) {
+		c.error(errMemoryOnly + ": a replica needs a log")
+		return
+	}
+	change := func() error {
+		if primary == (repl.Address{}) {
+			return s.node.Lead()
+		}
+		return s.node.Follow(primary)
+	}
+	if info, ok := s.node.Link(); ok && info.Primary == primary {
+		c.out = append(c.out, "+OK Already connected to specified master\r\n"...)
+		return
+	}
+	s.config.setReplicaOf(primary)
+	if c.multi.executing {
+		go func() {
+			if err := change(); err != nil {
+				s.log.Error("the role was not changed", "error", err)
+			}
+		}()
+		c.ok()
+		return
+	}
+	if err := change(); err != nil {
+		c.storeError(err)
+		return
+	}
+	c.ok()
+}
+
+// runReplconf: REPLCONF name value ..., and ACK and GETACK, which are not answered.
+func runReplconf(c *client, args [][]byte) {
+	p := c.peer.Load()
+	if len(args) >= 3 && equalFold(args[1], "ACK") {
+		if p == nil {
+			return
+		}
+		applied, err := strconv.ParseUint(string(args[2]), 10, 64)
+		durable := uint64(0)
+		if err == nil && len(args) == 5 && equalFold(args[3], "FACK") {
+			durable, err = strconv.ParseUint(string(args[4]), 10, 64)
+		}
+		if err != nil {
+			c.closed = true // there is no way to answer in the stream
+			return
+		}
+		p.Ack(applied, durable)
+		return
+	}
+	if len(args) == 3 && equalFold(args[1], "GETACK") {
+		return
+	}
+	if p == nil {
+		if c.loading {
+			c.error(errLoading)
+			return
+		}
+		p = c.srv.node.Peers().NewPeer(c.conn)
+		c.peer.Store(p)
+	}
+	if len(args) == 4 && equalFold(args[1], "FETCH") {
+		c.sendFile(p, string(args[2]), string(args[3]))
+		return
+	}
+	if len(args)%2 == 0 {
+		c.error(errSyntax)
+		return
+	}
+	for i := 1; i < len(args); i += 2 {
+		if err := p.Configure(string(args[i]), args[i+1]); err != nil {
+			c.error("ERR " + err.Error())
+			return
+		}
+	}
+	c.ok()
+}
+
+// sendFile answers REPLCONF fetch: straight from the file to the connection.
+func (c *client) sendFile(p *repl.Peer, tier, name string) {
+	file, size, err := p.Fetch(tier, name)
+	if err != nil {
+		c.error(err.Error())
+		return
+	}
+	defer file.Close() // only read
+	c.out = append(strconv.AppendInt(append(c.out, '$'), size, 10), "\r\n"...)
+	if c.send() != nil {
+		c.closed = true
+		return
+	}
+	for left := size; left > 0; {
+		c.writingSince.Store(c.srv.clock.Load())
+		n, err := io.Copy(c.conn, io.LimitReader(file, min(left, 4<<20)))
+		c.writingSince.Store(0)
+		c.srv.stats.outBytes.Add(n)
+		if left -= n; err != nil || n == 0 {
+			c.closed = true
+			c.conn.Close() // half a file was announced as a whole one
+			return
+		}
+	}
+	c.out = append(c.out, "\r\n"...)
+}
+
+// runPsync: PSYNC replid offset.
+func runPsync(c *client, args [][]byte) {
+	p := c.peer.Load()
+	if p == nil {
+		p = c.srv.node.Peers().NewPeer(c.conn)
+		c.peer.Store(p)
+	}
+	if text := p.Refusal(); text != "" {
+		c.error(text)
+		return
+	}
+	if err := c.srv.node.Connected(); err != nil {
+		c.error(err.Error())
+		return
+	}
+	if c.subs.box != nil || c.silence.off {
+		c.error("ERR PSYNC needs a connection of its own")
+		return
+	}
+	reply, stream, err := p.Sync(c.srv.store(), string(args[1]), string(args[2]))
+	if err != nil {
+		c.error(err.Error())
+		return
+	}
+	c.out = append(c.out, reply...)
+	if !stream {
+		return
+	}
+	if c.send() != nil {
+		c.closed = true
+		return
+	}
+	c.confined |= confinedReplica
+	p.Feed()
+	c.srv.RoleChanged()
+}
+
+// waitTimeout reads a time in milliseconds, 0 for ever; text is the error.
+func waitTimeout(b []byte) (d time.Duration, text string) {
+	n, ok := number(b)
+	switch {
+	case !ok:
+		return 0, "ERR timeout is not an integer or out of range"
+	case n < 0:
+		return 0, "ERR timeout is negative"
+	}
+	n = min(n, int64(1<<62/time.Millisecond))
+	return time.Duration(n) * time.Millisecond, ""
+}
+
+// await waits until enough says so, the time is over, or the server ends. In a transaction it does not wait.
+func (c *client) await(d time.Duration, enough func() bool) {
+	if enough() || c.multi.executing {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if d > 0 {
+		ctx, cancel = context.WithTimeout(ctx, d)
+		defer cancel()
+	}
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() {
+		select {
+		case <-c.srv.quit:
+			cancel()
+		case <-stop:
+		}
+	}()
+	c.srv.node.Peers().Wait(ctx, enough)
+}
+
+// runWait: WAIT numreplicas timeout. What was written so far by anybody is waited for: it is one log.
+func runWait(c *client, args [][]byte) {
+	n, ok := number(args[1])
+	if !ok {
+		c.error(errNotInteger)
+		return
+	}
+	d, text := waitTimeout(args[2])
+	if text != "" {
+		c.error(text)
+		return
+	}
+	if c.srv.store().Replica() {
+		c.error("ERR WAIT cannot be used with replica instances. Please also note that writes to replicas are just local and are not propagated.")
+		return
+	}
+	log := c.srv.store().Log()
+	if log == nil {
+		c.integer(0)
+		return
+	}
+	offset, have := log.Position(), 0
+	if err := log.Commit(offset); err != nil {
+		c.storeError(err)
+		return
+	}
+	c.await(d, func() bool {
+		have, _ = c.srv.node.Peers().Count(offset)
+		return have >= int(n)
+	})
+	c.integer(int64(have))
+}
+
+// runWaitAOF: WAITAOF numlocal numreplicas timeout.
+func runWaitAOF(c *client, args [][]byte) {
+	local, ok := number(args[1])
+	n, ok2 := number(args[2])
+	d, text := waitTimeout(args[3])
+	log := c.srv.store().Log()
+	switch {
+	case !ok || local < 0 || local > 1:
+		c.error("ERR value is out of range, value must between 0 and 1")
+		return
+	case !ok2:
+		c.error(errNotInteger)
+		return
+	case text != "":
+		c.error(text)
+		return
+	case c.srv.store().Replica():
+		c.error("ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas are just local and are not propagated.")
+		return
+	case local > 0 && log == nil:
+		c.error("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.")
+		return
+	}
+	here, there := 0, 0
+	if log != nil {
+		offset := log.Position()
+		if local > 0 && !c.multi.executing {
+			if err := log.Sync(); err != nil {
+				c.storeError(err)
+				return
+			}
+		} else if err := log.Commit(offset); err != nil {
+			c.storeError(err)
+			return
+		}
+		c.await(d, func() bool {
+			here = 0
+			if log.Durable() >= offset {
+				here = 1
+			}
+			_, there = c.srv.node.Peers().Count(offset)
+			return here >= int(local) && there >= int(n)
+		})
+	}
+	c.array(2)
+	c.integer(int64(here))
+	c.integer(int64(there))
+}
+
+func runRole(c *client, _ [][]byte) {
+	store := c.srv.store()
+	offset := uint64(0)
+	if log := store.Log(); log != nil {
+		offset = log.Written()
+	}
+	if !store.Replica() {
+		var online []repl.PeerInfo
+		for _, i := range c.srv.node.Peers().Infos() {
+			if i.Online {
+				online = append(online, i)
+			}
+		}
+		c.array(3)
+		c.bulk("master")
+		c.integer(int64(offset))
+		c.array(len(online))
+		for _, i := range online {
+			c.array(3)
+			c.bulk(i.IP)
+			c.bulk(strconv.Itoa(i.Port))
+			c.bulk(strconv.FormatUint(i.Applied, 10))
+		}
+		return
+	}
+	info, ok := c.srv.node.Link()
+	if !ok {
+		info.State = repl.LinkConnect
+	}
+	c.array(5)
+	c.bulk("slave")
+	c.bulk(info.Primary.Host)
+	c.integer(int64(info.Primary.Port))
+	c.bulk(string(info.State))
+	c.integer(int64(offset))
+}
+
+// infoReplication has role first: Sentinel reads the lines in order.
+func infoReplication(c *client, t *infoText) {
+	s := c.srv
+	store, config := s.store(), s.config.get()
+	stats := store.LogStats()
+	if !store.Replica() {
+		t.field("role", "master")
+	} else {
+		t.field("role", "slave")
+		infoLink(c, t, config, stats.Written)
+	}
+	infos := s.node.Peers().Infos()
+	t.field("connected_slaves", len(infos))
+	if config.MinReplicas > 0 && config.MinReplicasMaxLag > 0 {
+		t.field("min_slaves_good_slaves", s.node.Peers().Good(time.Duration(config.MinReplicasMaxLag)*time.Second))
+	}
+	for i, p := range infos {
+		state, lag := "send_bulk", int64(0)
+		if p.Online {
+			state, lag = "online", int64(p.Lag/time.Second)
+		}
+		t.field("slave"+strconv.Itoa(i), fmt.Sprintf("ip=%s,port=%d,state=%s,offset=%d,lag=%d", p.IP, p.Port, state, p.Applied, lag))
+	}
+	past := store.Lineage()
+	id, second, end := s.runID, strings.Repeat("0", 40), int64(-1)
+	if len(past.Terms) > 0 {
+		id = past.Current().ReplID.String()
+	}
+	if before, at, ok := past.Before(); ok {
+		second, end = before.String(), int64(at)
+	}
+	t.field("master_failover_state", s.handover.state())
+	t.field("master_replid", id)
+	t.field("master_replid2", second)
+	t.field("master_repl_offset", stats.Written)
+	t.field("second_repl_offset", end)
+	t.field("repl_backlog_active", min(1, stats.Segments))
+	t.field("repl_backlog_size", stats.SegmentBytes)
+	t.field("repl_backlog_first_byte_offset", stats.First)
+	t.field("repl_backlog_histlen", stats.Written-stats.First)
+	for i, p := range infos { // how near each is to needing a full copy: bytes of log it lacks, and what is kept
+		t.field("counterd_slave"+strconv.Itoa(i), fmt.Sprintf("sent=%d,durable=%d,behind=%d,lag_ms=%d,kept=%d", p.Sent, p.Durable,
+			max(int64(stats.Written)-int64(p.Applied), 0), p.Lag.Milliseconds(), int64(p.Applied)-int64(stats.First)))
+	}
+	cuts, last := s.node.Cuts()
+	t.field("counterd_diverged_cuts", cuts)
+	if cuts > 0 {
+		t.field("counterd_diverged_last", fmt.Sprintf("from=%d,to=%d,sets=%d,deletes=%d,file=%s", last.From, last.To, last.Sets, last.Deletes, last.File))
+	}
+}
+
+func infoLink(c *client, t *infoText, config Config, written uint64) {
+	info, ok := c.srv.node.Link()
+	status := "down"
+	if ok && info.State == repl.LinkConnected {
+		status = "up"
+	}
+	io := int64(-1)
+	if info.LastIO >= 0 && ok {
+		io = int64(info.LastIO / time.Second)
+	}
+	t.field("master_host", info.Primary.Host)
+	t.field("master_port", info.Primary.Port)
+	t.field("master_link_status", status)
+	t.field("master_last_io_seconds_ago", io)
+	copying := 0
+	if info.State == repl.LinkSync {
+		copying = 1
+	}
+	t.field("master_sync_in_progress", copying)
+	t.field("slave_read_repl_offset", written)
+	t.field("slave_repl_offset", written)
+	if copying == 1 {
+		t.field("master_sync_total_bytes", info.Total)
+		t.field("master_sync_read_bytes", info.Copied)
+		t.field("master_sync_left_bytes", info.Total-info.Copied)
+		t.field("master_sync_perc", fmt.Sprintf("%.2f", 100*float64(info.Copied)/float64(max(1, info.Total))))
+	}
+	if status == "down" {
+		t.field("master_link_down_since_seconds", int64(info.DownFor/time.Second))
+	}
+	t.field("slave_priority", config.ReplicaPriority)
+	t.field("slave_read_only", 1)
+	announced := 0
+	if config.Announced {
+		announced = 1
+	}
+	t.field("replica_announced", announced)
+	if info.End > written {
+		t.field("counterd_behind_bytes", info.End-written)
+	} else {
+		t.field("counterd_behind_bytes", 0)
+	}
+	if info.Error != "" {
+		t.field("counterd_link_error", strings.NewReplacer("\r", " ", "\n", " ").Replace(info.Error))
+	}
+}

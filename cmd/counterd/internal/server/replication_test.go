@@ -1,0 +1,480 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	stdflag "flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/counterd/counterd/counter"
+)
+
+var seedFlag = stdflag.Int64("seed", 0, "replay the random tests from this seed (0: a new one, printed)")
+
+// replNode is a server with a data directory, on a TCP port that it keeps over restarts.
+type replNode struct {
+	t    *testing.T
+	dir  string
+	port int
+	srv  *Server
+	opts counter.Options
+}
+
+func newReplNode(t *testing.T) *replNode {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	n := &replNode{t: t, dir: t.TempDir(), port: l.Addr().(*net.TCPAddr).Port}
+	n.opts = counter.Options{BlockItems: 64, SnapshotGrowth: -1, HashSeed: 1, RetainBytes: 1 << 30}
+	t.Cleanup(n.stop)
+	return n
+}
+
+// start starts it; primary is "" or "host port".
+func (n *replNode) start(primary string) *replNode {
+	n.t.Helper()
+	config := DefaultConfig()
+	config.Port, config.Dir, config.ReplicaOf = n.port, n.dir, primary
+	logger := slog.New(slog.DiscardHandler)
+	if os.Getenv("REPL_LOG") != "" {
+		logger = slog.New(slog.NewTextHandler(os.Stderr, nil)).With("port", n.port)
+	}
+	s, err := New(config, logger, new(slog.LevelVar))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.opts.Logger = logger
+	s.Open = func() (*counter.Store, error) { return counter.Open(n.dir, n.opts) }
+	if err := s.Listen(); err != nil {
+		n.t.Fatal(err)
+	}
+	store, err := s.Open()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	if primary == "" && !store.Replica() {
+		if err := store.AlterScript(wireSchema); err != nil {
+			n.t.Fatal(err)
+		}
+	}
+	s.Serve(store)
+	n.srv = s
+	return n
+}
+
+func (n *replNode) stop() {
+	if n.srv == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := n.srv.Shutdown(ctx); err != nil {
+		n.t.Error(err)
+	}
+	if err := n.srv.Store().Close(); err != nil {
+		n.t.Error(err)
+	}
+	n.srv = nil
+}
+
+func (n *replNode) addr() string { return fmt.Sprintf("127.0.0.1 %d", n.port) }
+
+func (n *replNode) dial() *wireClient {
+	n.t.Helper()
+	conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", n.port))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(func() { conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(60 * time.Second))
+	return &wireClient{t: n.t, conn: conn, r: bufio.NewReader(conn), proto: 2}
+}
+
+func (n *replNode) info(field string) string {
+	n.t.Helper()
+	c := n.dial()
+	defer c.conn.Close()
+	for line := range strings.SplitSeq(c.do("INFO all").text, "\r\n") {
+		if name, value, ok := strings.Cut(line, ":"); ok && name == field {
+			return value
+		}
+	}
+	return ""
+}
+
+// until waits for a condition.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 20 s: %s", what)
+		}
+	}
+}
+
+// same waits until nodes have the same log end and compares their digests and logs.
+func same(t *testing.T, nodes ...*replNode) {
+	t.Helper()
+	first := nodes[0]
+	for _, n := range nodes[1:] {
+		until(t, fmt.Sprintf("node %d at the end of node %d's log", n.port, first.port), func() bool {
+			return n.srv.Store().Replica() && n.info("master_link_status") == "up" && n.srv.Store().Log().Written() == first.srv.Store().Log().Position()
+		})
+		if a, b := first.dial().do("COUNTER.DIGEST").String(), n.dial().do("COUNTER.DIGEST").String(); a != b {
+			t.Errorf("digests %s and %s", a, b)
+		}
+		sameLog(t, first, n)
+	}
+}
+
+// sameLog compares the frames of two logs where both have them.
+func sameLog(t *testing.T, a, b *replNode) {
+	t.Helper()
+	la, lb := a.srv.Store().Log(), b.srv.Store().Log()
+	from := max(la.Stats().First, lb.Stats().First)
+	ra, err := la.NewReader(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ra.Close()
+	rb, err := lb.NewReader(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rb.Close()
+	for {
+		fa, err := ra.TryNext()
+		if err != nil {
+			t.Fatal(err)
+		}
+		fb, err := rb.TryNext()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fa == nil || fb == nil {
+			return
+		}
+		if string(fa.Raw) != string(fb.Raw) {
+			t.Fatalf("the logs differ at %d and %d", fa.Start, fb.Start)
+		}
+	}
+}
+
+func TestReplication(t *testing.T) {
+	a, b, c := newReplNode(t), newReplNode(t), newReplNode(t)
+	a.start("")
+	w := a.dial()
+	w.want("SET 7.cntcm 5", "+OK")
+	b.start(a.addr())
+	same(t, a, b)
+	r := b.dial()
+	r.want("GET 7.cntcm", `"5"`)
+	r.want("INCR 7.cntcm", "-READONLY You can't write against a read only replica.")
+	r.want("ADD COUNTER x", "-READONLY You can't write against a read only replica.")
+	w.want("ADD COLUMN weibo like hint=8 max=32 suffix=cntlk", "+OK")
+	w.want("SET 7.cntlk 9", "+OK")
+	w.want("WAIT 1 10000", ":1")
+	w.want("WAITAOF 1 1 10000", "[:1 :1]")
+	r.want("GET 7.cntlk", `"9"`)
+	if role := w.do("ROLE").String(); !strings.HasPrefix(role, `["master" :`) || !strings.Contains(role, strconv.Itoa(b.port)) {
+		t.Errorf("ROLE %s", role)
+	}
+	if role := r.do("ROLE").String(); !strings.HasPrefix(role, fmt.Sprintf(`["slave" "127.0.0.1" :%d "connected" :`, a.port)) {
+		t.Errorf("ROLE %s", role)
+	}
+	if line := a.info("slave0"); !strings.HasPrefix(line, fmt.Sprintf("ip=127.0.0.1,port=%d,state=online,offset=", b.port)) {
+		t.Errorf("slave0:%s", line)
+	}
+	w.want("CLIENT KILL TYPE replica", ":1")
+	for i := range 500 {
+		w.want("INCR "+strconv.Itoa(i)+".cntrn", ":1")
+	}
+	same(t, a, b)
+
+	// A replica of the replica, by a full copy of a snapshot and the log behind it.
+	w.want("SAVE", "+OK")
+	w.want("COUNTER.DEMOTE weibo 3", "+OK")
+	w.want("SAVE", "+OK")
+	w.want("FLUSHALL", "+OK")
+	w.want("INCR 900.cntrn", ":1")
+	same(t, a, b)
+	b.dial().want("SAVE", "+OK")
+	b.dial().want("SAVE", "+OK")
+	c.start(b.addr())
+	same(t, b, c)
+	w.want("INCR 901.cntrn", ":1")
+	same(t, a, b)
+	same(t, b, c)
+
+	// A->B->C to A->{B,C} and the end of A: no full copies.
+	full := func() string { return a.info("sync_full") + b.info("sync_full") + c.info("sync_full") }
+	before := full()
+	c.dial().want("REPLICAOF 127.0.0.1 "+strconv.Itoa(a.port), "+OK")
+	same(t, a, b, c)
+	w.want("FAILOVER TO 127.0.0.1 "+strconv.Itoa(b.port)+" TIMEOUT 10000", "+OK")
+	until(t, "b leads", func() bool { return !b.srv.Store().Replica() })
+	until(t, "no failover", func() bool { return a.info("master_failover_state") == "no-failover" })
+	b.dial().want("INCR 901.cntrn", ":2")
+	same(t, b, a)
+	c.dial().want("REPLICAOF 127.0.0.1 "+strconv.Itoa(b.port), "+OK")
+	b.dial().want("WAIT 2 10000", ":2")
+	same(t, b, a, c)
+	if after := full(); after != before {
+		t.Errorf("full copies: %s before and %s after", before, after)
+	}
+
+	// Restarts of both sides.
+	a.stop()
+	b.dial().want("INCR 901.cntrn", ":3")
+	a.start(b.addr())
+	same(t, b, a)
+	b.stop()
+	b.start("")
+	b.dial().want("INCR 901.cntrn", ":4")
+	same(t, b, a, c)
+}
+
+// TestFullCopy sends a snapshot with hot, cold and overlay files.
+func TestFullCopy(t *testing.T) {
+	a, b := newReplNode(t), newReplNode(t)
+	a.start("")
+	w := a.dial()
+	for i := range 1000 {
+		w.want(fmt.Sprintf("SET %d.cntcm %d", i, i*3), "+OK")
+	}
+	w.want("SAVE", "+OK")
+	w.want("COUNTER.DEMOTE weibo 3", "+OK")
+	w.want("INCR 4.cntcm", ":13")
+	w.want("SAVE", "+OK")
+	w.want("SET 5.cntcm 1", "+OK")
+	b.start("")
+	b.dial().want("SET 77777.cntcm 1", "+OK") // its own, which goes
+	b.dial().want("SAVE", "+OK")
+	b.dial().want("REPLICAOF 127.0.0.1 "+strconv.Itoa(a.port), "+OK")
+	same(t, a, b)
+	b.dial().want("GET 77777.cntcm", "nil")
+	b.dial().want("GET 4.cntcm", `"13"`)
+	if n := a.info("sync_full"); n != "1" {
+		t.Errorf("%s full copies, want 1", n)
+	}
+	b.dial().want("SAVE", "+OK")
+	b.stop()
+	w.want("SET 6.cntcm 1", "+OK")
+	b.start(a.addr())
+	same(t, a, b)
+	if n := a.info("sync_full"); n != "1" {
+		t.Errorf("%s full copies after a restart, want 1", n)
+	}
+}
+
+// TestDivergence: two primaries after a partition. What one of them took alone is cut, saved and counted.
+func TestDivergence(t *testing.T) {
+	a, b := newReplNode(t), newReplNode(t)
+	a.start("")
+	a.dial().want("SET 1.cntcm 1", "+OK")
+	b.start(a.addr())
+	same(t, a, b)
+	b.dial().want("REPLICAOF NO ONE", "+OK")
+	for range 5 {
+		a.dial().do("INCR 1.cntcm") // alone
+	}
+	b.dial().want("SET 2.cntcm 8", "+OK")
+	a.dial().want("REPLICAOF 127.0.0.1 "+strconv.Itoa(b.port), "+OK")
+	same(t, b, a)
+	a.dial().want("GET 1.cntcm", `"1"`)
+	if n := a.info("counterd_diverged_cuts"); n != "1" {
+		t.Errorf("%s cuts, want 1", n)
+	}
+	if last := a.info("counterd_diverged_last"); !strings.Contains(last, ",sets=5,deletes=0,") {
+		t.Errorf("counterd_diverged_last:%s", last)
+	}
+	if files, _ := filepath.Glob(filepath.Join(a.dir, "diverged-*.aof")); len(files) != 1 {
+		t.Errorf("saved tails: %v", files)
+	}
+	if n := b.info("sync_full"); n != "0" {
+		t.Errorf("%s full copies, want none", n)
+	}
+}
+
+func TestMinReplicas(t *testing.T) {
+	a, b := newReplNode(t), newReplNode(t)
+	a.start("")
+	w := a.dial()
+	w.want("CONFIG SET min-replicas-to-write 1 min-replicas-max-lag 5", "+OK")
+	until(t, "refused", func() bool {
+		return w.do("INCR 1.cntcm").String() == "-NOREPLICAS Not enough good replicas to write."
+	})
+	w.want("GET 1.cntrn", w.do("GET 1.cntrn").String())
+	b.start(a.addr())
+	until(t, "taken", func() bool { return w.do("INCR 1.cntcm").kind == ':' })
+	same(t, a, b)
+}
+
+// TestStranger: a Redis that connects as replica is told why not.
+func TestStranger(t *testing.T) {
+	a := newReplNode(t).start("")
+	c := a.dial()
+	c.want("REPLCONF listening-port 6380", "+OK")
+	c.want("REPLCONF capa eof capa psync2", "+OK")
+	if v := c.do("PSYNC ? -1"); v.kind != '-' || !strings.Contains(v.text, "Redis server cannot replicate") {
+		t.Errorf("PSYNC of a Redis: %s", v)
+	}
+	if v := c.do("SYNC"); v.kind != '-' {
+		t.Errorf("SYNC: %s", v)
+	}
+	if v := a.dial().do("PSYNC ? -1"); v.kind != '-' {
+		t.Errorf("PSYNC without a word: %s", v)
+	}
+}
+
+// cutter is a TCP proxy that ends each connection after a random number of bytes.
+type cutter struct {
+	l      net.Listener
+	to     string
+	rng    *rand.Rand
+	mu     sync.Mutex
+	conns  map[net.Conn]bool
+	cuts   atomic.Int64
+	smooth atomic.Bool // cut no more
+}
+
+func newCutter(t *testing.T, to string, rng *rand.Rand) *cutter {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &cutter{l: l, to: to, rng: rng, conns: make(map[net.Conn]bool)}
+	t.Cleanup(func() { l.Close(); p.cutAll() })
+	go func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", p.to)
+			if err != nil {
+				in.Close()
+				continue
+			}
+			p.mu.Lock()
+			p.conns[in], p.conns[out] = true, true
+			limit := 1 + p.rng.Int64N(1<<(1+p.rng.IntN(16)))
+			p.mu.Unlock()
+			go p.pipe(in, out, limit*4)
+			go p.pipe(out, in, limit)
+		}
+	}()
+	return p
+}
+
+func (p *cutter) pipe(from, to net.Conn, limit int64) {
+	var r io.Reader = from
+	if !p.smooth.Load() {
+		r = io.LimitReader(from, limit)
+	}
+	if n, _ := io.Copy(to, r); n == limit {
+		p.cuts.Add(1)
+	}
+	from.Close()
+	to.Close()
+}
+
+func (p *cutter) cutAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		c.Close()
+	}
+	clear(p.conns)
+}
+
+func (p *cutter) addr() string {
+	return fmt.Sprintf("127.0.0.1 %d", p.l.Addr().(*net.TCPAddr).Port)
+}
+
+// TestCuts runs random commands on a primary whose replica's link is cut at random bytes, with restarts of either side, against a map: nothing is
+// lost, doubled or copied in full, and the logs are the same bytes.
+func TestCuts(t *testing.T) {
+	seed := *seedFlag
+	if seed == 0 {
+		seed = time.Now().UnixNano() & (1<<40 - 1)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("replay with -run '^TestCuts$' -seed %d", seed)
+		}
+	})
+	rng := rand.New(rand.NewPCG(uint64(seed), 1))
+	rounds := 12
+	if testing.Short() {
+		rounds = 4
+	}
+	a, b := newReplNode(t), newReplNode(t)
+	a.start("")
+	proxy := newCutter(t, fmt.Sprintf("127.0.0.1:%d", a.port), rand.New(rand.NewPCG(uint64(seed), 2)))
+	proxy.smooth.Store(true)
+	b.start(proxy.addr())
+	same(t, a, b)
+	proxy.smooth.Store(false)
+	model := make(map[string]int64)
+	for round := range rounds {
+		w := a.dial()
+		for range 300 {
+			mid := rng.IntN(400)
+			key := fmt.Sprintf("%d.cntcm", mid)
+			switch op := rng.IntN(100); {
+			case op < 80:
+				model[key]++
+				w.want("INCR "+key, ":"+strconv.FormatInt(model[key], 10))
+			case op < 95:
+				model[key] = rng.Int64N(1 << 30)
+				w.want("SET "+key+" "+strconv.FormatInt(model[key], 10), "+OK")
+			case op < 99:
+				w.do("DEL " + strconv.Itoa(mid))
+				delete(model, key)
+			default:
+				w.want("SAVE", "+OK")
+			}
+		}
+		w.conn.Close()
+		proxy.cutAll()
+		switch rng.IntN(4) {
+		case 0:
+			b.stop()
+			b.start(proxy.addr())
+		case 1:
+			a.stop()
+			a.start("")
+		case 2:
+			_ = b.srv.Store().Snapshot()
+		}
+		if round%4 == 3 {
+			proxy.smooth.Store(true)
+			same(t, a, b)
+			proxy.smooth.Store(false)
+			r := b.dial()
+			for key, v := range model {
+				r.want("GET "+key, strconv.Quote(strconv.FormatInt(v, 10)))
+			}
+		}
+		if n := a.info("sync_full"); n != "0" {
+			t.Fatalf("%s full copies in round %d", n, round)
+		}
+	}
+	t.Logf("%d cuts", proxy.cuts.Load())
+}

@@ -1,0 +1,213 @@
+package persist
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// Term is one history of a log's past: ReplID names its bytes from Start to the start of the next term, or to the log's end.
+type Term struct {
+	ReplID ReplID
+	Epoch  uint32
+	Start  uint64
+}
+
+// Lineage is the past of a log: its terms, oldest first, the last one being what is appended now. Two logs hold the same
+// bytes at the same offsets as far as they share terms, so two nodes find by their lineages alone how far they agree.
+//
+// Invariants: starts do not fall; an id stands once. A node begins a term when it is promoted, and at each start as a primary: a crash
+// may have taken back bytes that a replica has, and their offsets must not be given to others under one name.
+type Lineage struct {
+	Replica bool // the frames come from a primary
+	Terms   []Term
+
+	// What was begun and must be finished before the log is opened.
+	cut     bool   // the log is being cut at cutAt
+	cutAt   uint64 // offset
+	chain   uint32 // checksum of the frame that ends there
+	install bool   // log and manifests are being replaced by a primary's
+}
+
+// maxTerms are kept: the oldest go first. Whoever comes with an older history is given a full copy.
+const maxTerms = 256
+
+// MaxLineageText bounds the text of a lineage, in bytes.
+const MaxLineageText = maxTerms*100 + 256
+
+// Current is the history of what is appended now. The zero value where there is no term.
+func (l *Lineage) Current() History {
+	if len(l.Terms) == 0 {
+		return History{Replica: l.Replica}
+	}
+	t := l.Terms[len(l.Terms)-1]
+	return History{ReplID: t.ReplID, Epoch: t.Epoch, Replica: l.Replica}
+}
+
+// Before is the history before the present one, and its end. ok is false if there is none.
+func (l *Lineage) Before() (id ReplID, end uint64, ok bool) {
+	n := len(l.Terms)
+	if n < 2 {
+		return id, 0, false
+	}
+	return l.Terms[n-2].ReplID, l.Terms[n-1].Start, true
+}
+
+// Begin returns the lineage with a new term, under a random id, from an offset on, as a primary's.
+func (l *Lineage) Begin(at uint64) Lineage {
+	next := l.Cut(at)
+	epoch := uint32(1)
+	if n := len(l.Terms); n > 0 {
+		epoch = l.Terms[n-1].Epoch + 1
+	}
+	next.Replica = false
+	next.Terms = append(next.Terms, Term{NewReplID(), epoch, at})
+	if n := len(next.Terms); n > maxTerms {
+		next.Terms = next.Terms[n-maxTerms:]
+	}
+	return next
+}
+
+// Cut returns the lineage of the log's bytes below an offset. A term that begins there goes too.
+func (l *Lineage) Cut(at uint64) Lineage {
+	n := len(l.Terms)
+	for n > 0 && l.Terms[n-1].Start >= at {
+		n--
+	}
+	return Lineage{Replica: l.Replica, Terms: slices.Clone(l.Terms[:n])}
+}
+
+// end returns where term i of a log that ends at logEnd ends.
+func (l *Lineage) end(i int, logEnd uint64) uint64 {
+	if i+1 < len(l.Terms) {
+		return l.Terms[i+1].Start
+	}
+	return logEnd
+}
+
+// Common returns the offset up to which two logs, which end at lEnd and oEnd, hold the same bytes. ok is false if they
+// share no term.
+func (l *Lineage) Common(lEnd uint64, o *Lineage, oEnd uint64) (offset uint64, ok bool) {
+	for i := len(o.Terms) - 1; i >= 0; i-- {
+		for j := range l.Terms {
+			if l.Terms[j].ReplID == o.Terms[i].ReplID {
+				return min(l.end(j, lEnd), o.end(i, oEnd)), true
+			}
+		}
+	}
+	return 0, false
+}
+
+// The file HISTORY, and what nodes tell each other, is text:
+//
+//	counterd history 1
+//	replica <true|false>
+//	cut <offset> chain <8 hex digits>              while a cut is not finished
+//	install                                        while an installation is not
+//	term <40 hex digits> epoch <n> start <offset>  any number, at most 256
+//	end crc32c <8 hex digits>
+const (
+	historyName    = "HISTORY"
+	historyTitle   = "counterd history "
+	historyVersion = 1
+)
+
+// AppendText appends the text to dst.
+func (l *Lineage) AppendText(dst []byte) []byte {
+	n := len(dst)
+	dst = fmt.Appendf(dst, "%s%d\nreplica %t\n", historyTitle, historyVersion, l.Replica)
+	if l.cut {
+		dst = fmt.Appendf(dst, "cut %d chain %08x\n", l.cutAt, l.chain)
+	}
+	if l.install {
+		dst = append(dst, "install\n"...)
+	}
+	for _, t := range l.Terms {
+		dst = fmt.Appendf(dst, "term %s epoch %d start %d\n", t.ReplID, t.Epoch, t.Start)
+	}
+	return fmt.Appendf(dst, "%s%08x\n", manifestEnd, crc32c(dst[n:]))
+}
+
+// ParseLineage is the inverse of AppendText. name is for errors: a *CorruptError, or ErrNewerFormat.
+func ParseLineage(name string, text []byte) (l Lineage, err error) {
+	corrupt := func(want, got string) error {
+		return &CorruptError{File: name, Want: want, Got: fmt.Sprintf("%q", clip(got))}
+	}
+	if len(text) > MaxLineageText {
+		return l, corrupt(fmt.Sprintf("at most %d bytes", MaxLineageText), fmt.Sprint(len(text)))
+	}
+	end := bytes.LastIndex(text, []byte("\n"+manifestEnd)) + 1
+	if end == 0 {
+		return l, corrupt("a last line "+manifestEnd+"...", string(text))
+	}
+	if want, got := fmt.Sprintf(manifestEnd+"%08x\n", crc32c(text[:end])), string(text[end:]); want != got {
+		return l, corrupt(want, got)
+	}
+	lines := strings.Split(strings.TrimSuffix(string(text[:end]), "\n"), "\n")
+	var version uint32
+	if n, _ := fmt.Sscanf(lines[0], historyTitle+"%d", &version); n != 1 {
+		return l, corrupt(historyTitle+"...", lines[0])
+	}
+	if version != historyVersion {
+		return l, newerFormat(name, version, historyVersion)
+	}
+	for _, line := range lines[1:] {
+		var id string
+		var t Term
+		word, _, _ := strings.Cut(line, " ")
+		n := 0
+		switch word {
+		case "replica":
+			n, _ = fmt.Sscanf(line, "replica %t", &l.Replica)
+		case "cut":
+			n, _ = fmt.Sscanf(line, "cut %d chain %x", &l.cutAt, &l.chain)
+			l.cut = true
+			n--
+		case "install":
+			l.install, n = true, 1
+		case "term":
+			n, _ = fmt.Sscanf(line, "term %s epoch %d start %d", &id, &t.Epoch, &t.Start)
+			if t.ReplID, err = ParseReplID(id); err != nil {
+				return l, corrupt("a replication id", line)
+			}
+			if k := len(l.Terms); k > 0 && l.Terms[k-1].Start > t.Start || k >= maxTerms {
+				return l, corrupt("at most 256 terms, by start", line)
+			}
+			l.Terms = append(l.Terms, t)
+			n -= 2
+		}
+		if n != 1 {
+			return l, corrupt("a line of a history", line)
+		}
+	}
+	if !bytes.Equal(l.AppendText(nil), text) {
+		return l, corrupt("the text as this program writes it", string(text))
+	}
+	return l, nil
+}
+
+// ReadLineage reads the lineage of a data directory; none gives one without terms.
+func ReadLineage(fsys vfs.FS, dir string) (Lineage, error) {
+	name := filepath.Join(dir, historyName)
+	text, err := vfs.ReadFile(fsys, name, MaxLineageText)
+	if isNotExist(err) {
+		return Lineage{}, nil
+	}
+	if errors.Is(err, vfs.ErrTooLarge) {
+		return Lineage{}, &CorruptError{File: name, Want: fmt.Sprintf("at most %d bytes", MaxLineageText), Got: "more", Err: err}
+	}
+	if err != nil {
+		return Lineage{}, err
+	}
+	return ParseLineage(name, text)
+}
+
+// WriteLineage makes l the lineage of a data directory, durably.
+func WriteLineage(fsys vfs.FS, dir string, l *Lineage) error {
+	return vfs.WriteFileAtomic(fsys, filepath.Join(dir, historyName), l.AppendText(nil))
+}

@@ -1,0 +1,106 @@
+package persist
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+func TestLineageCommon(t *testing.T) {
+	a := Lineage{Terms: []Term{{ReplID{1}, 1, 0}}}
+	b := a.Begin(100) // promoted at 100
+	for _, c := range []struct {
+		l, o       *Lineage
+		lEnd, oEnd uint64
+		want       uint64
+		ok         bool
+	}{
+		{&a, &a, 50, 70, 50, true},    // the primary lost its tail
+		{&a, &a, 70, 50, 50, true},    // the replica is behind
+		{&b, &a, 180, 150, 100, true}, // the old primary went on alone
+		{&b, &a, 180, 80, 80, true},
+		{&a, &b, 150, 180, 100, true},
+		{&b, &b, 180, 150, 150, true},
+		{&a, &Lineage{Terms: []Term{{ReplID{9}, 1, 0}}}, 1, 1, 0, false},
+		{&a, &Lineage{}, 1, 0, 0, false},
+	} {
+		if got, ok := c.l.Common(c.lEnd, c.o, c.oEnd); got != c.want || ok != c.ok {
+			t.Errorf("%v to %d and %v to %d agree up to %d %t, want %d %t", c.l.Terms, c.lEnd, c.o.Terms, c.oEnd, got, ok, c.want, c.ok)
+		}
+	}
+	if cut := b.Cut(100); len(cut.Terms) != 1 {
+		t.Errorf("cut at a term's start: %v", cut.Terms)
+	}
+	for range 2 * maxTerms {
+		b = b.Begin(200 + uint64(len(b.Terms)))
+	}
+	if len(b.Terms) > maxTerms || len(b.AppendText(nil)) > MaxLineageText {
+		t.Errorf("%d terms of %d bytes", len(b.Terms), len(b.AppendText(nil)))
+	}
+}
+
+func FuzzLineage(f *testing.F) {
+	l := Lineage{Replica: true, Terms: []Term{{ReplID{1}, 1, 0}, {ReplID{2}, 4, 77}}}
+	f.Add(l.AppendText(nil))
+	l.install = true
+	l.cut, l.cutAt, l.chain = true, 77, 5
+	f.Add(l.AppendText(nil))
+	f.Add([]byte("counterd history 2\nend crc32c 00000000\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		l, err := ParseLineage("x", text)
+		if err == nil && !bytes.Equal(l.AppendText(nil), text) {
+			t.Errorf("%q reads as %+v", text, l)
+		}
+	})
+}
+
+// TestCut cuts a log at each of its frames, with crashes in the middle: it opens again with the frames before, and the tail is saved.
+func TestCut(t *testing.T) {
+	for at := uint64(1); at <= 6; at++ {
+		for crash := 0; ; crash++ {
+			sim := vfs.NewSim()
+			opts := LogOptions{FS: sim, Dir: "d", Create: true, Manual: true, History: History{ReplID: ReplID{7}, Epoch: 1}, FirstSegmentBytes: minSegment, SegmentBytes: minSegment}
+			log, _, err := OpenLog(opts, 0, func(uint64, *Record) error { return nil })
+			must(t, err)
+			var ends []uint64
+			for i := range uint64(40) {
+				pos := log.AppendSet(1, 2, i, i)
+				must(t, log.Commit(pos))
+				ends = append(ends, pos)
+			}
+			must(t, log.Sync())
+			must(t, log.Close())
+			lineage := Lineage{Replica: true, Terms: []Term{{ReplID{7}, 1, 0}}}
+			must(t, WriteLineage(sim, "d", &lineage))
+			n := ends[at*6]
+			sim.CrashAt(sim.Ops() + crash)
+			tail, err := Cut(sim, "d", n, lineage)
+			crashed := sim.Crashed()
+			if !crashed {
+				must(t, err)
+				if tail.Sets != 40-at*6-1 || tail.From != n || tail.To != ends[39] {
+					t.Fatalf("cut at %d: %+v", n, tail)
+				}
+			}
+			after := sim.Kill()
+			must(t, Settle(after, "d"))
+			opts.FS, opts.History = after, History{}
+			records := uint64(0)
+			log, rec, err := OpenLog(opts, 0, func(uint64, *Record) error { records++; return nil })
+			if err != nil {
+				t.Fatalf("cut at %d, crash at operation %d: %v", n, crash, err)
+			}
+			if rec.End != n && !(crashed && rec.End == ends[39]) || records != at*6+1 && records != 40 {
+				t.Fatalf("cut at %d, crash at operation %d: the log ends at %d with %d records", n, crash, rec.End, records)
+			}
+			must(t, log.Close())
+			if !crashed {
+				if crash < 10 {
+					t.Errorf("a cut of %d operations only", crash)
+				}
+				break
+			}
+		}
+	}
+}
