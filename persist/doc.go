@@ -73,6 +73,6 @@
 // # Reading order
 //
 // record.go, frame.go, segment.go (formats); tail.go, log.go, commit.go, ready.go, heal.go, background.go (writing);
-// scan.go, walk.go, open.go, reader.go, walklog.go (reading); image.go, manifest.go, dir.go (snapshots); check.go,
-// repair.go (tools).
+// scan.go, walk.go, open.go, reader.go, walklog.go (reading); image.go, manifest.go, dir.go (snapshots); view.go,
+// check.go, coldfault.go, repair.go, repair_cold.go, restore.go, restore_copy.go (tools).
 package persist

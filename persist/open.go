@@ -41,7 +41,7 @@ func OpenLog(opts LogOptions, from uint64, apply func(pos uint64, rec *Record) e
 	}
 	if len(segs) == 0 {
 		if !opts.Create {
-			return nil, rec, &CorruptError{File: LogDir(opts.Dir), LogOffset: from, Want: "log segments", Got: "none", Err: ErrGap}
+			return nil, rec, &CorruptError{Dir: opts.Dir, File: LogDir(opts.Dir), LogOffset: from, Want: "log segments", Got: "none", Err: ErrGap}
 		}
 		l, err := createLog(opts, from)
 		return l, rec, err
@@ -229,7 +229,7 @@ func (w *walk) collect(from uint64) (pieces [][]byte, chain uint32, err error) {
 		}
 		return nil
 	}
-	if err := again.run(); err != nil && err != io.EOF {
+	if err := again.run(); err != nil && !errors.Is(err, io.EOF) {
 		return nil, 0, err
 	}
 	if again.end != w.end {

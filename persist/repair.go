@@ -389,17 +389,7 @@ func (r *repair) copyAside(path string) (err error) {
 	if err != nil {
 		return err
 	}
-	buf := make([]byte, resyncWindow)
-	for off := int64(0); err == nil; off += int64(len(buf)) {
-		var b []byte
-		if b, err = readAtMost(from, buf, off); err != nil || len(b) == 0 {
-			break
-		}
-		_, err = to.WriteAt(b, off)
-	}
-	if err == nil {
-		err = to.Sync()
-	}
+	err = copyContent(from, to)
 	if err = errors.Join(err, to.Close()); err != nil {
 		return err
 	}

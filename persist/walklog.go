@@ -43,7 +43,7 @@ func WalkLog(fsys vfs.FS, dir string, from, knownDurable uint64, v LogVisitor) (
 		return LogWalk{}, err
 	}
 	if len(segs) == 0 {
-		return LogWalk{}, &CorruptError{File: LogDir(dir), LogOffset: from, Want: "log segments", Got: "none", Err: ErrGap}
+		return LogWalk{}, &CorruptError{Dir: dir, File: LogDir(dir), LogOffset: from, Want: "log segments", Got: "none", Err: ErrGap}
 	}
 	first := len(segs) - 1
 	for first > 0 && segs[first].start > from {
@@ -85,7 +85,7 @@ func WalkLog(fsys vfs.FS, dir string, from, knownDurable uint64, v LogVisitor) (
 	err = w.run()
 	result.End, result.Frames, result.TimeMS, result.Torn = w.end, w.frames, w.timeMS, w.torn
 	result.History = w.header.history
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = nil
 	}
 	return result, err

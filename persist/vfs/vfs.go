@@ -2,8 +2,9 @@
 //
 // Three implementations stand behind it: OS (the real one), Sim (in memory, knows exactly which bytes and
 // which directory entries a power failure may take back, and can crash at any operation) and Faulty (wraps
-// another FS and makes chosen operations fail). Storage code takes an FS and never calls package os for files
-// of the data directory, so that every crash and every error can be rehearsed.
+// another FS and makes chosen operations fail). View, for tools, shows another FS and keeps changes in memory.
+// Storage code takes an FS and never calls package os for files of the data directory, so that every crash and every
+// error can be rehearsed.
 //
 // The interface is kept small: what it lacks, storage code must not need. WriteFileAtomic, ReadFile and
 // RemoveTemps are the only compound operations; they are written on top of FS, so they crash and fail with it.

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/schema"
+)
+
+var dumpCommand = command{
+	name:    "dump",
+	args:    "DIR",
+	summary: "print snapshots and log, or commands that rebuild a server",
+	details: `Prints the manifests with the files they name and the log, a record a line:
+
+  <log offset behind the record> <time of its frame> set weibo 19089006004 comment=5
+
+Values are those after the change. With --rows it also prints the rows of every file. --counter and --mid choose among records
+and rows, --from and --to among records.
+
+  counterctl dump --commands DIR | redis-cli -p PORT --pipe
+
+makes another server what this one is: it prints the statements of the schema, and then one HSET for each item with all its
+columns, from the newest snapshot and the log. DIR is only read, and a server may have it open.
+
+` + momentHelp,
+	setup: func(flags *pflag.FlagSet) action {
+		o := &dumpOptions{}
+		flags.BoolVar(&o.commands, "commands", false, "print commands that rebuild the state, in place of the files")
+		flags.BoolVar(&o.resp, "resp", false, "with --commands: in RESP form, not inline")
+		flags.BoolVar(&o.rows, "rows", false, "print the rows of images and cold files too")
+		flags.BoolVar(&o.frames, "frames", false, "print a line for each frame of the log too")
+		flags.StringSliceVar(&o.only, "only", nil, "print only manifests, files (what the newest manifest names) or log")
+		from := flags.String("from", "", "print records behind this moment only")
+		to := flags.String("to", "", "print records up to this moment only")
+		flags.StringVar(&o.counter, "counter", "", "print rows and records of this counter only")
+		mid := flags.String("mid", "", "print rows and records of this mid, or range of mids FIRST-LAST, only")
+		return func(ctx context.Context, out output, dir string) error {
+			if err := o.parse(*from, *to, *mid); err != nil {
+				return err
+			}
+			return dump(ctx, out, dir, o)
+		}
+	},
+}
+
+// dumpOptions say what is printed.
+type dumpOptions struct {
+	commands, resp, rows, frames bool
+
+	only     []string
+	from, to persist.Target // zero offsets: all
+	counter  string         // "": all
+	mids     persist.MidRange
+	filtered bool // by counter or mid
+}
+
+// sections are the values of --only.
+var sections = []string{"manifests", "files", "log"}
+
+func (o *dumpOptions) parse(from, to, mid string) error {
+	for _, name := range o.only {
+		if !slices.Contains(sections, name) {
+			return misuse("--only %q: want one of %s", name, strings.Join(sections, ", "))
+		}
+	}
+	if o.commands && (o.rows || o.frames || len(o.only) > 0 || from+to != "") {
+		return misuse("--commands prints the state as it is now: of the other flags only --resp, --counter and --mid go with it")
+	}
+	if o.resp && !o.commands {
+		return misuse("--resp goes with --commands only")
+	}
+	var err error
+	o.to.Offset = ^uint64(0)
+	if from != "" {
+		if o.from, err = parseMoment(from); err != nil {
+			return err
+		}
+	}
+	if to != "" {
+		if o.to, err = parseMoment(to); err != nil {
+			return err
+		}
+	}
+	o.mids = persist.MidRange{Hi: schema.MaxMid + 1}
+	if mid != "" {
+		first, last, isRange := strings.Cut(mid, "-")
+		if !isRange {
+			last = first
+		}
+		lo, errLo := strconv.ParseUint(first, 10, 63)
+		hi, errHi := strconv.ParseUint(last, 10, 63)
+		if errLo != nil || errHi != nil || lo > hi {
+			return misuse("--mid %q: want a mid or FIRST-LAST, from 0 to %d", mid, uint64(schema.MaxMid))
+		}
+		o.mids = persist.MidRange{Lo: lo, Hi: hi + 1}
+	}
+	o.filtered = mid != "" || o.counter != ""
+	return nil
+}
+
+// shows reports whether a section is printed.
+func (o *dumpOptions) shows(section string) bool {
+	return len(o.only) == 0 || slices.Contains(o.only, section)
+}
+
+// wants reports whether a row or record is printed.
+func (o *dumpOptions) wants(counter string, mid uint64) bool {
+	return (o.counter == "" || o.counter == counter) && o.mids.Lo <= mid && mid < o.mids.Hi
+}
+
+// dumper prints one directory.
+type dumper struct {
+	*dataDir
+	*dumpOptions
+	ctx   context.Context
+	w     *bufio.Writer
+	note  func(format string, args ...any) // tells what is wrong, beside what is printed
+	names names
+	bad   bool // something was wrong
+}
+
+// dump prints a directory. In one that is in use, printing begins anew only while nothing was printed yet.
+func dump(ctx context.Context, out output, dir string, o *dumpOptions) error {
+	bad := false
+	err := withDataDir(ctx, dir, out.stderr, func(dir *dataDir) error {
+		sink := &countingWriter{w: out.stdout}
+		d := &dumper{dataDir: dir, dumpOptions: o, ctx: ctx, w: bufio.NewWriterSize(sink, 64<<10)}
+		d.note = func(format string, args ...any) {
+			d.bad = true
+			fmt.Fprintf(out.stderr, "counterctl dump: "+format+"\n", args...)
+		}
+		err := d.run()
+		bad = d.bad
+		if sink.n > 0 && err != nil && ctx.Err() == nil {
+			err = &finalError{err}
+		}
+		return errors.Join(err, d.w.Flush())
+	})
+	if err != nil {
+		return err
+	}
+	if bad {
+		return errReported
+	}
+	return nil
+}
+
+func (d *dumper) run() error {
+	good, bad, err := persist.ReadManifests(d.fs, d.path)
+	if err != nil {
+		return err
+	}
+	for _, err := range bad {
+		d.note("%v", err)
+	}
+	d.names.learnAll(good)
+	if d.commands {
+		return d.printCommands(good)
+	}
+	if d.shows("manifests") {
+		for _, m := range good {
+			d.printManifest(m)
+		}
+	}
+	if d.shows("files") {
+		if err := d.printFiles(good); err != nil {
+			return err
+		}
+	}
+	if d.shows("log") {
+		return d.printLog()
+	}
+	return nil
+}
+
+func (d *dumper) printf(format string, args ...any) { fmt.Fprintf(d.w, format, args...) }
+
+// finalError is an error after which nothing is tried again, as half of the output is out. So it hides what it is.
+type finalError struct{ err error }
+
+func (e *finalError) Error() string { return e.err.Error() }
+
+// countingWriter counts what went through.
+type countingWriter struct {
+	w io.Writer
+	n int64
+}
+
+func (c *countingWriter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	return n, err
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/persist"
+)
+
+// printCommands prints commands that make an empty server what this one is. The engine itself reads the directory, through the
+// view, so that what is printed is what a server would serve.
+func (d *dumper) printCommands(manifests []*persist.Manifest) error {
+	if len(manifests) > 0 {
+		if err := d.noteLost(manifests[0]); err != nil {
+			return err
+		}
+	}
+	store, err := counter.Open(d.path, counter.Options{FS: d.fs, Manual: true, SnapshotGrowth: -1, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	err = d.printStore(store)
+	return errors.Join(err, store.Close())
+}
+
+// noteLost tells of cold files whose posts cannot be printed.
+func (d *dumper) noteLost(m *persist.Manifest) error {
+	verify := counter.ColdVerifier(d.fs)
+	return m.Blocks(func(c *persist.CounterFiles, b *persist.BlockFile) error {
+		if b.Tier != persist.TierCold {
+			return nil
+		}
+		err := verify(b.Path(d.path), c, b)
+		var fault *persist.ColdFault
+		if errors.As(err, &fault) && !fault.Unusable { // else opening will tell
+			d.note("left out: %v", err)
+			return nil
+		}
+		if fault != nil {
+			return nil
+		}
+		return err
+	})
+}
+
+// itemsAtOnce is how many items are read with one batch.
+const itemsAtOnce = 1024
+
+func (d *dumper) printStore(store *counter.Store) error {
+	var line []byte
+	words := func(args ...string) {
+		line = d.appendCommand(line[:0], args...)
+		_, _ = d.w.Write(line) // the error is Flush's
+	}
+	s := store.Schema()
+	for text := range strings.Lines(s.String()) {
+		if statement := strings.Fields(text); d.dumpOptions.counter == "" || len(statement) > 2 && statement[2] == d.dumpOptions.counter {
+			words(statement...)
+		}
+	}
+	b := store.NewBatch()
+	if err := b.Begin(); err != nil {
+		return err
+	}
+	defer b.End()
+	var items []counter.ScanItem
+	args := make([]string, 0, 16)
+	cursor, first := d.mids.Lo, true
+	for first || cursor != 0 && cursor < d.mids.Hi {
+		first = false
+		if err := d.ctx.Err(); err != nil {
+			return err
+		}
+		items, cursor = b.Scan(items[:0], cursor, itemsAtOnce)
+		b.Reset()
+		for _, it := range items {
+			b.Add(counter.Op{Kind: counter.OpRead, Counter: it.Counter, Mid: it.Mid})
+		}
+		b.Run()
+		for i, it := range items {
+			op := b.Op(i)
+			if op.Err != nil {
+				d.note("%s:%d is left out: %v", it.Counter.Name, it.Mid, op.Err)
+				continue
+			}
+			if row := b.Row(op); row != nil && d.wants(it.Counter.Name, it.Mid) {
+				args = append(args[:0], "HSET", fmt.Sprintf("%s:%d", it.Counter.Name, it.Mid))
+				for c, v := range row {
+					args = append(args, it.Counter.Columns[c].Name, strconv.FormatUint(v, 10))
+				}
+				words(args...)
+			}
+		}
+	}
+	return nil
+}
+
+// appendCommand appends a command in the form asked for. Names have no spaces, so inline needs no quotes.
+func (d *dumper) appendCommand(dst []byte, args ...string) []byte {
+	if !d.resp {
+		for i, a := range args {
+			if i > 0 {
+				dst = append(dst, ' ')
+			}
+			dst = append(dst, a...)
+		}
+		return append(dst, '\r', '\n')
+	}
+	dst = append(strconv.AppendInt(append(dst, '*'), int64(len(args)), 10), '\r', '\n')
+	for _, a := range args {
+		dst = append(strconv.AppendInt(append(dst, '$'), int64(len(a)), 10), '\r', '\n')
+		dst = append(append(dst, a...), '\r', '\n')
+	}
+	return dst
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/persist"
+)
+
+// midText writes the end of a range: that of the last block is open.
+func midText(mid uint64) string {
+	if mid > math.MaxInt64 {
+		return "end"
+	}
+	return fmt.Sprint(mid)
+}
+
+func (d *dumper) printManifest(m *persist.Manifest) {
+	d.printf("manifest %s time %s offset %d replay %d history %s epoch %d\n", persist.ManifestName(m.Generation), clockText(m.TimeMS), m.Offset, m.Replay,
+		m.History.ReplID, m.History.Epoch)
+	if m.OldReplID != (persist.ReplID{}) {
+		d.printf("  history before %s up to offset %d\n", m.OldReplID, m.OldEnd)
+	}
+	for _, line := range m.Schema {
+		d.printf("  schema: %s\n", line)
+	}
+	for i := range m.Counters {
+		c := &m.Counters[i]
+		if d.dumpOptions.counter != "" && c.Name != d.dumpOptions.counter {
+			continue
+		}
+		var items, bytes uint64
+		for j := range c.Blocks {
+			items += c.Blocks[j].Items
+			bytes += c.Blocks[j].Bytes
+		}
+		d.printf("  counter %s id %d: %d files, %d rows, %s\n", c.Name, c.ID, len(c.Blocks), items, size(bytes))
+		for j := range c.Blocks {
+			d.printf("    %s\n", blockText(&c.Blocks[j]))
+		}
+	}
+}
+
+// blockText describes a block file.
+func blockText(b *persist.BlockFile) string {
+	return fmt.Sprintf("%-7s block %d mids [%d, %s) rows %d offset %d bytes %d crc %08x file %s", b.Tier, b.Block, b.Lo, midText(b.Hi), b.Items, b.Offset, b.Bytes, b.CRC, b.Name)
+}
+
+// printFiles prints what the newest manifest names: with rows, if they are wanted; else it only opens the files.
+func (d *dumper) printFiles(manifests []*persist.Manifest) error {
+	if len(manifests) == 0 || !d.rows {
+		return nil
+	}
+	return manifests[0].Blocks(func(c *persist.CounterFiles, b *persist.BlockFile) error {
+		if b.Hi <= d.mids.Lo || b.Lo >= d.mids.Hi || d.dumpOptions.counter != "" && c.Name != d.dumpOptions.counter {
+			return nil
+		}
+		d.printf("file %s counter %s\n", blockText(b), c.Name)
+		err := d.printRows(c, b)
+		if errors.Is(err, persist.ErrCorrupt) {
+			d.note("%v", err)
+			return nil
+		}
+		return err
+	})
+}
+
+func (d *dumper) printRows(c *persist.CounterFiles, b *persist.BlockFile) error {
+	row := func(r counter.FileRow) error {
+		if !d.wants(c.Name, r.Mid) {
+			return nil
+		}
+		d.printf("  %s:%d", c.Name, r.Mid)
+		if r.State != counter.RowPlain {
+			d.printf(" (%s)", r.State)
+		}
+		if r.State != counter.RowGone {
+			d.printf(" %s", d.names.values(c.ID, r.Columns))
+		}
+		d.printf("\n")
+		return d.ctx.Err()
+	}
+	path := b.Path(d.path)
+	if b.Tier != persist.TierCold {
+		return counter.ImageRows(d.fs, path, row)
+	}
+	if err := counter.ColdVerifier(d.fs)(path, c, b); err != nil {
+		var fault *persist.ColdFault
+		if !errors.As(err, &fault) || fault.Unusable {
+			return err
+		}
+		d.note("%v", err)
+	}
+	_, err := counter.ColdRows(d.fs, path, row)
+	return err
+}

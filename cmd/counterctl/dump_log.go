@@ -1,0 +1,95 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/counterd/counterd/persist"
+)
+
+// printLog prints the records of the log. What stands before damage is printed, then the damage is told.
+func (d *dumper) printLog() error {
+	from := uint64(0)
+	if d.from.Time.IsZero() {
+		from = d.from.Offset
+	}
+	walked, err := persist.WalkLog(d.fs, d.path, from, 0, persist.LogVisitor{
+		Segment: func(h persist.SegmentHeader) error {
+			role := ""
+			if h.History.Replica {
+				role = " replica"
+			}
+			d.printf("segment %s start %d history %s epoch %d%s\n", persist.SegmentName(h.Start), h.Start, h.History.ReplID, h.History.Epoch, role)
+			return d.ctx.Err()
+		},
+		Frame: func(_ persist.SegmentInfo, f *persist.Frame) error {
+			if d.to.Time.IsZero() && f.Start >= d.to.Offset || !d.to.Time.IsZero() && f.TimeMS > d.to.Time.UnixMilli() {
+				return io.EOF
+			}
+			if d.frames && !d.early(f) && f.End() > from {
+				d.printf("frame offset %d to %d time %s records %d bytes epoch %d durable %d crc %08x\n", f.Start, f.End(), clockText(f.TimeMS), f.Length,
+					f.Epoch, f.Durable, f.CRC)
+			}
+			return nil
+		},
+		Record: d.printRecord,
+	})
+	switch {
+	case errors.Is(err, persist.ErrCorrupt) || errors.Is(err, persist.ErrNewerFormat):
+		d.note("%v", err)
+		return nil
+	case err != nil:
+		return err
+	}
+	if walked.Torn != nil && !d.inUse {
+		d.note("%v", walked.Torn)
+		d.bad = false // the next start cuts it: no harm
+	}
+	return nil
+}
+
+// early reports whether a frame is from before --from.
+func (d *dumper) early(f *persist.Frame) bool {
+	return !d.from.Time.IsZero() && f.TimeMS <= d.from.Time.UnixMilli()
+}
+
+func (d *dumper) printRecord(f *persist.Frame, pos uint64, r *persist.Record) error {
+	if r.Kind == persist.KindSchema {
+		_ = d.names.learn(string(r.Text)) // names that are not known are printed as numbers
+	}
+	if d.to.Time.IsZero() && pos > d.to.Offset {
+		return io.EOF
+	}
+	if d.early(f) {
+		return nil
+	}
+	name := d.names.counter(r.Counter)
+	switch r.Kind {
+	case persist.KindSet, persist.KindSetItem, persist.KindDelete:
+		if !d.wants(name, r.Mid) {
+			return nil
+		}
+	case persist.KindProducer, persist.KindSlot:
+		if d.filtered {
+			return nil // belongs to a record that may not be printed
+		}
+	}
+	d.printf("%d %s %s", pos, clockText(f.TimeMS), r.Kind)
+	switch r.Kind {
+	case persist.KindSet:
+		d.printf(" %s %d %s=%d", name, r.Mid, d.names.column(r.Counter, r.Column), r.Value)
+	case persist.KindSetItem:
+		d.printf(" %s %d %s", name, r.Mid, d.names.values(r.Counter, r.Columns))
+	case persist.KindDelete:
+		d.printf(" %s %d", name, r.Mid)
+	case persist.KindProducer:
+		d.printf(" %q sequence %d arguments %016x", r.Text, r.Sequence, r.ArgHash)
+	case persist.KindSlot:
+		d.printf(" %d", r.Slot)
+	case persist.KindSchema:
+		d.printf("\n  %s", strings.ReplaceAll(strings.TrimSuffix(string(r.Text), "\n"), "\n", "\n  "))
+	}
+	d.printf("\n")
+	return nil
+}

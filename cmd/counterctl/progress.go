@@ -1,0 +1,32 @@
+package main
+
+import (
+	"io"
+	"os"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+)
+
+// newProgress returns a function that shows how many bytes of how many are done, and one that removes it: a bar on a terminal,
+// nothing elsewhere.
+func newProgress(w io.Writer, what string) (show func(done, total uint64), finish func()) {
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return func(uint64, uint64) {}, func() {}
+	}
+	bar := progressbar.NewOptions64(1,
+		progressbar.OptionSetWriter(w),
+		progressbar.OptionSetDescription(what),
+		progressbar.OptionShowBytes(true),
+		progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionSetWidth(30),
+		progressbar.OptionClearOnFinish(),
+	)
+	show = func(done, total uint64) {
+		bar.ChangeMax64(int64(total))
+		_ = bar.Set64(int64(min(done, total))) // a bar that cannot be drawn must not end the work
+	}
+	return show, func() { _ = bar.Clear() }
+}

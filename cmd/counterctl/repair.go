@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/pflag"
+
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+var repairCommand = command{
+	name:    "repair",
+	args:    "DIR",
+	summary: "make a damaged directory one that a server starts from",
+	details: `Cuts the log at the first damage, falls back to an older snapshot where the newest is damaged, and says what it does.
+Nothing is deleted: what is cut or replaced stays beside, with .broken-N behind its name. A server must not have the
+directory open.
+
+Cold files hold what is nowhere else. If one is missing or cannot be opened, and no older snapshot and log hold its
+posts, repair names the range of mids and stops: put the file back from a backup, or give its posts up with --lose-cold.
+A file with a damaged page does not keep a server from starting: it answers errors for the mids of that page, and
+repair leaves it alone unless --lose-cold is given.
+
+Exit status 0: a server starts now. 1: it does not, or some mids cannot be read.`,
+	setup: func(flags *pflag.FlagSet) action {
+		lose := flags.Bool("lose-cold", false, "save what can be read of damaged cold files to new ones, and give up the rest")
+		return func(_ context.Context, out output, dir string) error {
+			return repair(out.stdout, dir, *lose)
+		}
+	},
+}
+
+func repair(w io.Writer, dir string, lose bool) error {
+	path, err := absDataDir(dir)
+	if err != nil {
+		return err
+	}
+	steps := 0
+	fsys := vfs.OS()
+	opts := persist.RepairOptions{
+		Say: func(s string) {
+			steps++
+			fmt.Fprintln(w, s)
+		},
+		Cold: counter.ColdVerifier(fsys),
+	}
+	if lose {
+		opts.Salvage = counter.Salvager(fsys, path)
+	}
+	err = persist.Repair(fsys, path, opts)
+	var fault *persist.ColdFault
+	switch {
+	case errors.Is(err, vfs.ErrLocked):
+		return fmt.Errorf("a server has %s open: stop it first", dir)
+	case errors.As(err, &fault):
+		return fmt.Errorf("%w\nput the files back, or run: counterctl repair --lose-cold %s", err, dir)
+	case err != nil:
+		return err
+	}
+	report, err := persist.Check(fsys, path, persist.CheckOptions{Cold: opts.Cold})
+	if err != nil {
+		return err
+	}
+	if !report.OK() {
+		for _, p := range report.Problems {
+			if p.Fatal {
+				fmt.Fprintf(w, "PROBLEM left: %s\n", problemText(p))
+			}
+		}
+		return errReported
+	}
+	if steps == 0 {
+		fmt.Fprintln(w, "nothing to repair")
+	} else {
+		fmt.Fprintln(w, "ok: a server starts from this directory now")
+	}
+	return nil
+}

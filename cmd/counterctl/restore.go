@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/pflag"
+
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+var restoreCommand = command{
+	name:    "restore",
+	args:    "DIR",
+	summary: "make a directory with the state at an earlier moment",
+	details: `Makes the directory --out, from which counterd starts with the state that DIR had at the moment --to: from the newest
+snapshot before it and the log from there. DIR is only read, and a server may have it open.
+
+` + momentHelp + `
+
+An offset is met to the record: the state has every change that ends at or before it, and no other. A record is one
+change of one item, so a transaction or a pipeline may be in by half. A time is met to the frame, which is what
+the server wrote at one time, all of it: the state has every frame up to that time.
+
+How far back it goes is decided by counterd --aof-retain. What is out of reach is refused, and the reachable offsets
+and times are named.`,
+	setup: func(flags *pflag.FlagSet) action {
+		to := flags.String("to", "", "the moment: OFFSET, TIME or @SECONDS")
+		outDir := flags.String("out", "", "the new data directory; it must not exist")
+		return func(ctx context.Context, out output, dir string) error {
+			if *to == "" || *outDir == "" {
+				return misuse("want both --to and --out")
+			}
+			target, err := parseMoment(*to)
+			if err != nil {
+				return err
+			}
+			return restore(ctx, out, dir, *outDir, target)
+		}
+	},
+}
+
+func restore(ctx context.Context, out output, dir, to string, target persist.Target) error {
+	to, err := filepath.Abs(to)
+	if err != nil {
+		return err
+	}
+	var done *persist.Restored
+	err = withDataDir(ctx, dir, out.stderr, func(d *dataDir) (err error) {
+		show, finish := newProgress(out.stderr, "copying")
+		defer finish()
+		cold := counter.ColdVerifier(vfs.OS())
+		done, err = persist.Restore(d.fs, d.path, vfs.OS(), to, target, persist.RestoreOptions{
+			Progress: show,
+			Say:      func(s string) { fmt.Fprintln(out.stderr, s) },
+			Cold: func(path string, c *persist.CounterFiles, b *persist.BlockFile) error {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				return cold(path, c, b)
+			},
+		})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	base := "the log from its beginning"
+	if done.Snapshot > 0 {
+		base = fmt.Sprintf("snapshot %d and the log from offset %d", done.Snapshot, done.Replay)
+	}
+	fmt.Fprintf(out.stdout, "restored the state at offset %d", done.Offset)
+	if done.TimeMS > 0 {
+		fmt.Fprintf(out.stdout, ", written %s,", clockText(done.TimeMS))
+	}
+	fmt.Fprintf(out.stdout, " from %s\n%d block files, %s in all; its log goes on as history %s\nto use it: counterd --dir %s\n",
+		base, done.Files, size(done.Bytes), done.History, to)
+	return nil
+}

@@ -1,0 +1,299 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// loaded makes a data directory with some increments, synced in many steps, after a kill. With snapshots there is an image of half of
+// them.
+func loaded(t testing.TB, snapshots int) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	s := startIn(t, dir, "--appendfsync", "always")
+	c := s.dial(t)
+	seedSchema(t, c)
+	for i := range 300 {
+		c.want("+OK\r\n", "SET", strconv.Itoa(1000+i)+".cntcm", strconv.Itoa(i))
+		for n := range snapshots {
+			if i == 100+50*n {
+				c.want("+OK\r\n", "SAVE")
+			}
+		}
+	}
+	s.kill()
+	return dir
+}
+
+// wantLoaded checks that the first n values of loaded are there.
+func wantLoaded(t testing.TB, s *server, n int) {
+	t.Helper()
+	c := s.dial(t)
+	for i := range n {
+		c.want(bulkOf(strconv.Itoa(i)), "GET", strconv.Itoa(1000+i)+".cntcm")
+	}
+}
+
+// TestDurableSecondProcess starts a second server on a directory in use.
+func TestDurableSecondProcess(t *testing.T) {
+	s := start(t)
+	seedSchema(t, s.dial(t))
+	s.dial(t).want(":1\r\n", "INCR", "1.cntcm")
+	refused(t, s.dir, s.dir, "lock is held by another process")
+	wantCtl(t, 1, []string{"repair", s.dir}, "a server has")
+	s.dial(t).want(":2\r\n", "INCR", "1.cntcm")
+}
+
+// TestDurableTornTail leaves at the log's end what a crash may leave. The server starts, says so, and has all that was
+// acknowledged before.
+func TestDurableTornTail(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		tear   func(t testing.TB, last string)
+		remain int
+	}{
+		{"garbage behind the end", func(t testing.TB, last string) {
+			patch(t, last, -1, func(b []byte) { copy(b[1:], strings.Repeat("garbage!", 12)) }, 97)
+		}, 300},
+		{"last bytes never written", func(t testing.TB, last string) {
+			patch(t, last, -3, func(b []byte) { clear(b) }, 3)
+		}, 299},
+		{"half a frame", func(t testing.TB, last string) {
+			patch(t, last, -20, func(b []byte) { clear(b) }, 20)
+		}, 299},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := loaded(t, 0)
+			paths := segments(t, dir)
+			c.tear(t, paths[len(paths)-1])
+			wantCtl(t, 0, []string{"check", dir}, "torn tail", "nothing is damaged")
+			s := startIn(t, dir)
+			if !strings.Contains(s.log.String(), "torn tail") || !strings.Contains(s.log.String(), filepath.Base(paths[len(paths)-1])) {
+				t.Errorf("the log does not tell of the torn tail:\n%s", s.log)
+			}
+			wantLoaded(t, s, c.remain)
+			s.stop()
+			if strings.Contains(wantCtl(t, 0, []string{"check", dir}), "torn") {
+				t.Error("the torn tail is still there")
+			}
+		})
+	}
+}
+
+// TestDurableCorrupt damages what was durable. The server does not start, says where and what to do; after that it starts, with what
+// stood before the damage, and what was cut is still there.
+func TestDurableCorrupt(t *testing.T) {
+	flip := func(b []byte) { b[0] ^= 0x40 }
+	for _, c := range []struct {
+		name      string
+		snapshots int
+		damage    func(t testing.TB, dir string)
+		remain    int // of 300 values, at least
+		words     []string
+	}{
+		{"middle of the log", 0, func(t testing.TB, dir string) { patch(t, segments(t, dir)[0], 8000, flip, 1) }, 100, []string{".aof at byte ", "log offset"}},
+		{"behind the snapshots", 2, func(t testing.TB, dir string) {
+			paths := segments(t, dir)
+			patch(t, paths[len(paths)-1], -2000, flip, 1)
+		}, 200, []string{".aof at byte ", "log offset"}},
+		{"a segment cut short", 0, func(t testing.TB, dir string) {
+			if err := os.Truncate(segments(t, dir)[0], 9000); err != nil {
+				t.Fatal(err)
+			}
+		}, 100, []string{".aof at byte "}},
+		{"both manifests", 2, func(t testing.TB, dir string) {
+			for _, path := range manifests(t, dir) {
+				patch(t, path, 100, flip, 1)
+			}
+		}, 300, []string{"MANIFEST-"}},
+		{"the only image", 1, func(t testing.TB, dir string) { patch(t, files(t, dir, "rdb", "*.hot")[0], 200, flip, 1) }, 300, []string{".hot at byte "}},
+		{"a segment missing", 2, func(t testing.TB, dir string) {
+			paths := segments(t, dir)
+			if err := os.Remove(paths[len(paths)-1]); err != nil {
+				t.Fatal(err)
+			}
+		}, 100, []string{"log"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := loaded(t, c.snapshots)
+			c.damage(t, dir)
+			refused(t, dir, append(c.words, "corrupt", "counterctl repair "+dir)...)
+			wantCtl(t, 1, []string{"check", dir}, append(c.words, "PROBLEM")...)
+			wantCtl(t, 0, []string{"repair", dir}, "a server starts")
+			broken := len(files(t, dir, "", "*.broken-*")) + len(files(t, dir, "log", "*.broken-*")) + len(files(t, dir, "rdb", "*.broken-*"))
+			if broken == 0 && c.name != "a segment missing" {
+				t.Error("repair kept nothing of what it cut")
+			}
+			s := startIn(t, dir)
+			wantLoaded(t, s, c.remain)
+			conn := s.dial(t)
+			conn.want("+OK\r\n", "SET", "5.cntcm", "5")
+			conn.want("+OK\r\n", "SET", "1000.cntcm", "12345") // in a block whose image is older than the cut
+			s.kill()
+			s = startIn(t, dir)
+			s.dial(t).want(bulkOf("5"), "GET", "5.cntcm")
+			s.dial(t).want(bulkOf("12345"), "GET", "1000.cntcm")
+			s.stop()
+			wantCtl(t, 0, []string{"check", dir}, "nothing is damaged")
+			wantCtl(t, 0, []string{"repair", dir}, "nothing to repair")
+		})
+	}
+}
+
+// TestDurableFallBack damages the newer of two snapshots: the server starts from the older one by itself.
+func TestDurableFallBack(t *testing.T) {
+	for _, damage := range []func(dir string){
+		func(dir string) {
+			paths := manifests(t, dir)
+			patch(t, paths[len(paths)-1], 60, func(b []byte) { b[0] ^= 1 }, 1)
+		},
+		func(dir string) {
+			paths := files(t, dir, "rdb", "*.hot")
+			patch(t, paths[len(paths)-1], 120, func(b []byte) { b[0] ^= 1 }, 1)
+		},
+	} {
+		dir := loaded(t, 2)
+		damage(dir)
+		wantCtl(t, 0, []string{"check", dir}, "corrupt")
+		s := startIn(t, dir)
+		wantLoaded(t, s, 300)
+		s.stop()
+	}
+}
+
+// TestDurableNewerFormat gives each kind of file a later version. The server must neither read nor change it.
+func TestDurableNewerFormat(t *testing.T) {
+	castagnoli := crc32.MakeTable(crc32.Castagnoli)
+	le := binary.LittleEndian
+	for _, c := range []struct {
+		name   string
+		change func(t testing.TB, dir string) string
+	}{
+		{"segment", func(t testing.TB, dir string) string {
+			paths := segments(t, dir)
+			path := paths[len(paths)-1]
+			patch(t, path, 0, func(b []byte) {
+				le.PutUint16(b[8:], 2)
+				le.PutUint32(b[60:], crc32.Checksum(b[:60], castagnoli))
+			}, 64)
+			return path
+		}},
+		{"image", func(t testing.TB, dir string) string {
+			path := files(t, dir, "rdb", "*.hot")[0]
+			patch(t, path, 0, func(b []byte) {
+				le.PutUint32(b[8:], 2)
+				le.PutUint32(b[76:], crc32.Checksum(b[:76], castagnoli))
+			}, 80)
+			return path
+		}},
+		{"manifest", func(t testing.TB, dir string) string {
+			path := manifests(t, dir)[0]
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = bytes.Replace(text, []byte("manifest 1\n"), []byte("manifest 2\n"), 1)
+			text = text[:bytes.LastIndex(text, []byte("end crc32c "))]
+			text = fmt.Appendf(text, "end crc32c %08x\n", crc32.Checksum(text, castagnoli))
+			if err := os.WriteFile(path, text, 0o640); err != nil {
+				t.Fatal(err)
+			}
+			return path
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := loaded(t, 1)
+			path := c.change(t, dir)
+			before, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			refused(t, dir, filepath.Base(path), "version 2", "newer file format")
+			if _, status := counterctl(t, "check", dir); status != 1 {
+				t.Errorf("counterctl check: exit status %d, want 1", status)
+			}
+			wantCtl(t, 1, []string{"repair", dir}, "newer file format")
+			after, err := os.ReadFile(path)
+			if err != nil || !bytes.Equal(before, after) {
+				t.Errorf("the file was changed: %v", err)
+			}
+		})
+	}
+}
+
+// TestDurableLoading polls a server that reads a large log: it answers from the first moment on, with LOADING where data is asked for.
+func TestDurableLoading(t *testing.T) {
+	dir := t.TempDir()
+	s := startIn(t, dir, "--auto-aof-rewrite-min-size", "0", "--appendfsync", "no")
+	seedSchema(t, s.dial(t))
+	n := max(scaled(3_000_000), 1_000_000)
+	bulkParallel(t, s, 2, n, func(dst []byte, i int) []byte {
+		return appendCall(dst, "SET", "", uint64(i)*1_000_003, ".cntcm", int64(i%60_000))
+	}, wantReply("+OK"))
+	s.kill()
+	s = spawn(t, dir, "--auto-aof-rewrite-min-size", "0")
+	seen := map[string]int{}
+	percent := 0.0
+	began := time.Now()
+	for ready := false; !ready; {
+		c, err := dialTimeout("tcp", s.addr, time.Second)
+		if err != nil {
+			if !s.alive() || time.Since(began) > 2*startTimeout {
+				t.Fatalf("the server did not start\n%s", s.log)
+			}
+			continue
+		}
+		for !ready {
+			ping, err1 := c.tryDo("PING")
+			info, err2 := c.tryDo("INFO", "persistence")
+			get, err3 := c.tryDo("GET", "1000003.cntcm")
+			if err1 != nil || err2 != nil || err3 != nil {
+				t.Fatalf("while loading: %v, %v, %v", err1, err2, err3)
+			}
+			seen[strings.SplitN(ping.text, " ", 2)[0]]++
+			if strings.Contains(info.text, "loading:1\r\n") {
+				seen["loading:1"]++
+				_, after, _ := strings.Cut(info.text, "loading_loaded_perc:")
+				now, err := strconv.ParseFloat(strings.SplitN(after, "\r", 2)[0], 64)
+				if err != nil || now < percent || now > 100 {
+					t.Fatalf("loading_loaded_perc %q after %v", after, percent)
+				}
+				percent = now
+			}
+			switch {
+			case get.kind == '-' && strings.HasPrefix(get.text, "LOADING "):
+				seen["GET refused"]++
+			case get.raw == bulkOf("1"):
+				ready = true
+			default:
+				t.Fatalf("GET while loading answered %q", get.raw)
+			}
+		}
+		c.close()
+	}
+	t.Logf("%d records loaded in %v; %v", n, time.Since(began).Round(time.Millisecond), seen)
+	if seen["LOADING"] == 0 || seen["loading:1"] == 0 || seen["GET refused"] == 0 || percent == 0 {
+		t.Errorf("never seen loading: %v, %v percent", seen, percent)
+	}
+	s.dial(t).want(fmt.Sprintf(":%d\r\n", n), "DBSIZE")
+}
+
+func manifests(t testing.TB, dir string) []string { return files(t, dir, "", "MANIFEST-?") }
+
+// files returns the files of a data directory that match a pattern.
+func files(t testing.TB, dir, sub, pattern string) []string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, sub, pattern))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return paths
+}

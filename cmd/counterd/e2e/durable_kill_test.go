@@ -1,0 +1,100 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// TestDurableKill kills the server under eight writers again and again, with every sync policy in turn and with snapshots in between.
+// Everything acknowledged must be there after each restart.
+func TestDurableKill(t *testing.T) {
+	r, _ := random(t)
+	dir := t.TempDir()
+	w := newWriters(8, 50, 8)
+	s := startIn(t, dir)
+	seedSchema(t, s.dial(t))
+	s.kill()
+	rounds := scaled(20)
+	var acked int64
+	var restart, slowest time.Duration
+	for round := range rounds {
+		policy := []string{"always", "everysec", "always", "everysec", "no"}[round%5]
+		began := time.Now()
+		s := startIn(t, dir, "--appendfsync", policy, "--auto-aof-rewrite-min-size", "1mb")
+		took := time.Since(began)
+		restart += took
+		slowest = max(slowest, took)
+		acked += w.verify(t, s)
+		wait := w.begin(t, s, r)
+		time.Sleep(randomPause(r, 20*time.Millisecond, 200*time.Millisecond))
+		if round%2 == 0 {
+			c := s.dial(t)
+			if v := c.do("BGSAVE"); v.kind != '+' && v.text != "ERR Background save already in progress" {
+				t.Errorf("BGSAVE answered %q", v.raw)
+			}
+			time.Sleep(randomPause(r, 0, 50*time.Millisecond))
+		}
+		s.kill()
+		wait()
+		s.checkLog()
+	}
+	s = startIn(t, dir)
+	acked += w.verify(t, s)
+	s.stop()
+	wantCtl(t, 0, []string{"check", dir}, "nothing is damaged")
+	t.Logf("%d kills, %d writes acknowledged, 0 lost; restart %v on average, %v at most", rounds, acked,
+		(restart / time.Duration(rounds)).Round(time.Millisecond), slowest.Round(time.Millisecond))
+}
+
+// killCalls are the system calls by which data reaches the disk.
+var killCalls = []string{"pwrite64", "fdatasync", "renameat,renameat2,rename", "unlinkat,unlink", "ftruncate", "fallocate", "fsync"}
+
+// TestDurableKillCalls kills the server at the n-th system call of each kind that changes files, under load and while snapshots
+// are made.
+func TestDurableKillCalls(t *testing.T) {
+	r, _ := random(t)
+	dir := t.TempDir()
+	w := newWriters(4, 20, 4)
+	s := startIn(t, dir)
+	seedSchema(t, s.dial(t))
+	s.kill()
+	killed := 0
+	cases := max(len(killCalls), scaled(2*len(killCalls)))
+	for i := range cases {
+		calls := killCalls[i%len(killCalls)]
+		policy := []string{"always", "everysec"}[i/len(killCalls)%2]
+		s := startIn(t, dir, "--appendfsync", policy)
+		w.verify(t, s)
+		when := 1 + r.IntN(1+i/len(killCalls)*2) // counted for each thread
+		if calls == "pwrite64" {
+			when += r.IntN(40)
+		}
+		if _, ok := s.inject(calls, fmt.Sprintf("signal=KILL:when=%d", when)); !ok {
+			return
+		}
+		wait := w.begin(t, s, r)
+		if c, err := dialTimeout("tcp", s.addr, ioTimeout); err == nil {
+			for end := time.Now().Add(time.Second); s.alive() && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+				if _, err := c.tryDo("SAVE"); err != nil {
+					break
+				}
+			}
+			c.close()
+		}
+		select {
+		case <-s.exited:
+			killed++
+		case <-time.After(500 * time.Millisecond):
+		}
+		s.kill()
+		wait()
+		s.checkLog()
+	}
+	s = startIn(t, dir)
+	w.verify(t, s)
+	t.Logf("killed at a system call in %d of %d rounds", killed, cases)
+	if killed < cases/2 {
+		t.Errorf("only %d of %d injections killed the server", killed, cases)
+	}
+}

@@ -1,0 +1,148 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestDurableErrors makes system calls of the running server fail. Writes must be refused, or be answered as uncertain, reads
+// must go on, all must be well soon after the disk is, without a restart, and nothing acknowledged may be lost then by a kill.
+func TestDurableErrors(t *testing.T) {
+	for _, c := range []struct{ policy, calls, fault string }{
+		{"always", "fdatasync", "error=EIO"},
+		{"always", "pwrite64", "error=ENOSPC"},
+		{"everysec", "fdatasync", "error=EIO"},
+		{"everysec", "pwrite64", "error=EIO"},
+		{"everysec", "pwrite64,fallocate,fdatasync", "error=ENOSPC"},
+		{"always", "fdatasync", "error=EIO:when=3+5"}, // now and then only: it may heal unnoticed
+	} {
+		t.Run(strings.ReplaceAll(c.policy+" "+c.calls+" "+c.fault, ",", "+"), func(t *testing.T) {
+			r, _ := random(t)
+			dir := t.TempDir()
+			w := newWriters(4, 20, 4)
+			s := startIn(t, dir, "--appendfsync", c.policy)
+			seedSchema(t, s.dial(t))
+			wait := w.begin(t, s, r, "MISCONF", "UNCERTAIN")
+			control := s.dial(t)
+			control.want("+OK\r\n", "SET", "77.cntcm", "5")
+			in, ok := s.inject(c.calls, c.fault)
+			if !ok {
+				s.kill()
+				wait()
+				return
+			}
+			if !strings.Contains(c.fault, "when") {
+				waitUntil(t, "writes are refused", func() bool {
+					v := control.do("INCR", "78.cntcm")
+					return v.kind == '-' && (strings.HasPrefix(v.text, "MISCONF ") || c.policy == "always" && strings.HasPrefix(v.text, "UNCERTAIN "))
+				})
+				for range 20 {
+					// Under always nobody may be shown what a crash could take back.
+					v := control.do("GET", "77.cntcm")
+					if v.raw != bulkOf("5") && !(c.policy == "always" && strings.HasPrefix(v.raw, "-UNCERTAIN ")) {
+						t.Errorf("GET answered %q while the disk fails", v.raw)
+					}
+				}
+				waitUntil(t, "aof_last_write_status is err", func() bool {
+					return infoValue(t, control, "persistence", "aof_last_write_status") == "err"
+				})
+				if v := control.do("SAVE"); v.kind != '-' {
+					t.Errorf("SAVE answered %q on a disk that fails", v.raw)
+				}
+			}
+			in.end()
+			waitUntil(t, "writes go on", func() bool { return control.do("INCR", "79.cntcm").kind == ':' })
+			waitUntil(t, "aof_last_write_status is ok", func() bool { return infoValue(t, control, "persistence", "aof_last_write_status") == "ok" })
+			for i := range 50 {
+				control.want("+OK\r\n", "SET", strconv.Itoa(80+i)+".cntcm", "1")
+			}
+			control.want("+OK\r\n", "SAVE")
+			s.kill()
+			wait()
+			s.checkLog()
+			s = startIn(t, dir)
+			w.verify(t, s)
+			control = s.dial(t)
+			control.want(bulkOf("5"), "GET", "77.cntcm")
+			for i := range 50 {
+				control.want(bulkOf("1"), "GET", strconv.Itoa(80+i)+".cntcm")
+			}
+			s.stop()
+			wantCtl(t, 0, []string{"check", dir}, "nothing is damaged")
+		})
+	}
+}
+
+// TestDurableDiskFull fills the disk, a small one of its own. Writes are refused and reads go on until there is room again; no
+// restart is needed, and nothing acknowledged is lost.
+func TestDurableDiskFull(t *testing.T) {
+	disk := t.TempDir()
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=24m"); err != nil {
+		leftOut(t, fmt.Sprintf("a small disk cannot be mounted: %v", err))
+		return
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(disk, syscall.MNT_DETACH) })
+	r, _ := random(t)
+	dir := filepath.Join(disk, "data")
+	ballast := filepath.Join(disk, "ballast")
+	w := newWriters(4, 20, 4)
+	for cycle := range 3 {
+		policy := []string{"everysec", "always", "no"}[cycle]
+		s := startIn(t, dir, "--appendfsync", policy)
+		control := s.dial(t)
+		if cycle == 0 {
+			seedSchema(t, control)
+		}
+		w.verify(t, s)
+		control.want("+OK\r\n", "SET", "77.cntcm", strconv.Itoa(cycle))
+		wait := w.begin(t, s, r, "MISCONF", "UNCERTAIN")
+		fill(t, ballast)
+		waitUntil(t, "writes are refused", func() bool {
+			v := control.do("SET", "78.cntcm", "1")
+			return v.kind == '-' && (strings.HasPrefix(v.text, "MISCONF ") || policy == "always" && strings.HasPrefix(v.text, "UNCERTAIN "))
+		})
+		for range 20 {
+			v := control.do("GET", "77.cntcm")
+			if v.raw != bulkOf(strconv.Itoa(cycle)) && !(policy == "always" && strings.HasPrefix(v.raw, "-UNCERTAIN ")) {
+				t.Errorf("GET answered %q while the disk is full", v.raw)
+			}
+		}
+		if err := os.Remove(ballast); err != nil {
+			t.Fatal(err)
+		}
+		waitUntil(t, "writes go on", func() bool { return control.do("INCR", "79.cntcm").kind == ':' })
+		control.want("+OK\r\n", "SET", "80.cntcm", strconv.Itoa(cycle))
+		s.kill()
+		wait()
+		s.checkLog()
+		s = startIn(t, dir)
+		w.verify(t, s)
+		control = s.dial(t)
+		control.want(bulkOf(strconv.Itoa(cycle)), "GET", "77.cntcm")
+		control.want(bulkOf(strconv.Itoa(cycle)), "GET", "80.cntcm")
+		control.want("+OK\r\n", "SAVE")
+		control.want("+OK\r\n", "SAVE") // the log before it is dropped: room for the next cycle
+		s.stop()
+	}
+	wantCtl(t, 0, []string{"check", dir}, "nothing is damaged")
+}
+
+// fill writes a file until the disk is full.
+func fill(t testing.TB, path string) {
+	t.Helper()
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for n := 1 << 20; n >= 512; {
+		if _, err := f.Write(make([]byte, n)); err != nil {
+			n /= 2
+		}
+	}
+}

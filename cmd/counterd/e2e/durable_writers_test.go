@@ -1,0 +1,190 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// writers put load on a server that is going to be killed, and know what it must hold afterwards:
+//
+//	each key    what was acknowledged <= its value <= that plus what was sent and not answered
+//	each post   written once, with a value of its own: there if acknowledged, and never with another value
+type writers struct {
+	conns   int
+	private int   // keys of each connection that no other writes to
+	shared  int   // keys that all write to
+	nextMid int64 // of posts; each is written once
+
+	base  map[string]int64 // value that each key must have had when the load began
+	loads []*writerLoad
+}
+
+// writerLoad is what one connection did since the server was started.
+type writerLoad struct {
+	acked, sent map[string]int64
+	posts       []int64 // acknowledged
+	doubt       []int64 // sent and not answered
+	refused     int     // answered by an error that says that nothing was done
+	err         error
+}
+
+func newWriters(conns, private, shared int) *writers {
+	return &writers{conns: conns, private: private, shared: shared, nextMid: 1 << 40, base: map[string]int64{}}
+}
+
+// postValue is the value of a post, which tells it from every other.
+func postValue(mid int64) string { return strconv.FormatUint(uint64(mid)*2654435761%1_000_000_007, 10) }
+
+// begin starts the load. tolerate says which error replies are no defect: the text before the first space.
+func (w *writers) begin(t testing.TB, s *server, r *rand.Rand, tolerate ...string) (wait func()) {
+	t.Helper()
+	w.loads = nil
+	var wg sync.WaitGroup
+	for id := range w.conns {
+		c, err := dialTimeout("tcp", s.addr, ioTimeout)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := &writerLoad{acked: map[string]int64{}, sent: map[string]int64{}}
+		w.loads = append(w.loads, l)
+		mid := w.nextMid + int64(id)<<32
+		seed := r.Uint64()
+		wg.Go(func() {
+			defer c.close()
+			w.run(c, l, id, mid, rand.New(rand.NewPCG(seed, 0)), tolerate)
+		})
+	}
+	w.nextMid += int64(w.conns) << 32
+	return wg.Wait
+}
+
+// run sends pipelines of increments and new posts until the connection ends.
+func (w *writers) run(c *conn, l *writerLoad, id int, mid int64, r *rand.Rand, tolerate []string) {
+	for {
+		var request []byte
+		var keys []string
+		var posts []int64
+		for range 1 + r.IntN(24) {
+			switch n := r.IntN(10); {
+			case n < 2:
+				mid += 1 + r.Int64N(5)
+				request = appendRequest(request, "SET", strconv.FormatInt(mid, 10)+".cntrn", postValue(mid))
+				keys, posts = append(keys, ""), append(posts, mid)
+			case n < 6:
+				keys = append(keys, "1000"+strconv.Itoa(r.IntN(w.shared))+".cntcm")
+			default:
+				keys = append(keys, strconv.Itoa(20000+id*w.private+r.IntN(w.private))+".cntan")
+			}
+			if key := keys[len(keys)-1]; key != "" {
+				request = appendRequest(request, "INCR", key)
+				l.sent[key]++
+			}
+		}
+		err := c.tryWrite(request)
+		for _, key := range keys {
+			var v value
+			if err == nil {
+				v, err = c.tryReply()
+			}
+			var done bool
+			switch word, _, _ := strings.Cut(v.text, " "); {
+			case err != nil:
+			case v.kind == '-':
+				known := false
+				for _, w := range tolerate {
+					known = known || word == w
+				}
+				if !known {
+					l.err = fmt.Errorf("%q answered %q", key, v.raw)
+					return
+				}
+				l.refused++
+				if word != "UNCERTAIN" && key != "" {
+					l.sent[key]-- // certainly not done
+				}
+			default:
+				done = true
+			}
+			if key == "" {
+				if done {
+					l.posts = append(l.posts, posts[0])
+				} else {
+					l.doubt = append(l.doubt, posts[0])
+				}
+				posts = posts[1:]
+			} else if done {
+				l.acked[key]++
+			}
+		}
+		if err != nil {
+			return // the server is gone
+		}
+	}
+}
+
+// verify checks a server against what is known, and takes what it finds as the truth from then on. It returns how much was
+// acknowledged.
+func (w *writers) verify(t testing.TB, s *server) (acked int64) {
+	t.Helper()
+	c := s.dial(t)
+	defer c.close()
+	least, most := map[string]int64{}, map[string]int64{}
+	for key, v := range w.base {
+		least[key], most[key] = v, v
+	}
+	for _, l := range w.loads {
+		if l.err != nil {
+			t.Error(l.err)
+		}
+		for key, n := range l.sent {
+			least[key] += l.acked[key]
+			most[key] += n
+			acked += l.acked[key]
+		}
+		acked += int64(len(l.posts))
+	}
+	for key := range most {
+		got, err := c.do("GET", key).int()
+		if err != nil {
+			got = 0 // never written
+		}
+		if got < least[key] || got > most[key] {
+			t.Errorf("%s is %d, want %d acknowledged to %d sent", key, got, least[key], most[key])
+		}
+		w.base[key] = got
+	}
+	for _, l := range w.loads {
+		for i := 0; i < len(l.posts); i += 500 {
+			part := l.posts[i:min(i+500, len(l.posts))]
+			args := []string{"MGET"}
+			for _, mid := range part {
+				args = append(args, strconv.FormatInt(mid, 10)+".cntrn")
+			}
+			for k, v := range c.do(args...).elems {
+				if v.null || v.text != postValue(part[k]) {
+					t.Errorf("post %d is %q, want %s, which was acknowledged", part[k], v.raw, postValue(part[k]))
+				}
+			}
+		}
+		for _, mid := range l.doubt {
+			if v := c.do("GET", strconv.FormatInt(mid, 10)+".cntrn"); !v.null && v.text != postValue(mid) {
+				t.Errorf("post %d is %q, want %s or nothing", mid, v.raw, postValue(mid))
+			}
+		}
+	}
+	w.loads = nil
+	if t.Failed() {
+		t.FailNow()
+	}
+	return acked
+}
+
+// randomPause is a time from lo to hi.
+func randomPause(r *rand.Rand, lo, hi time.Duration) time.Duration {
+	return lo + time.Duration(r.Int64N(int64(hi-lo)))
+}

@@ -1,0 +1,50 @@
+package persist
+
+import (
+	"fmt"
+	"strings"
+)
+
+// MidRange is a range of mids, Hi exclusive.
+type MidRange struct{ Lo, Hi uint64 }
+
+func (r MidRange) String() string { return fmt.Sprintf("[%d, %d)", r.Lo, r.Hi) }
+
+// ColdFault says what is wrong with a cold file, and for which mids. It matches ErrCorrupt.
+type ColdFault struct {
+	Path     string
+	Counter  string
+	Block    BlockFile
+	Lost     []MidRange // mids whose rows cannot be read
+	Unusable bool       // it cannot be opened at all: Lost is its whole range, and a snapshot that names it cannot be used
+	Err      error
+}
+
+// Error names the file, the mids and the fault.
+func (e *ColdFault) Error() string {
+	ranges := make([]string, 0, 4)
+	for i, r := range e.Lost {
+		if i == 3 && len(e.Lost) > 4 {
+			ranges = append(ranges, fmt.Sprintf("and %d more ranges", len(e.Lost)-i))
+			break
+		}
+		ranges = append(ranges, r.String())
+	}
+	what := "damaged"
+	if e.Unusable {
+		what = "missing or cannot be opened"
+	}
+	return fmt.Sprintf("cold file %s (counter %s, %d items) is %s; mids that cannot be read: %s: %v",
+		e.Path, e.Counter, e.Block.Items, what, strings.Join(ranges, ", "), e.Err)
+}
+
+// Is makes errors.Is(err, ErrCorrupt) true.
+func (e *ColdFault) Is(target error) bool { return target == ErrCorrupt }
+
+// Unwrap returns the fault.
+func (e *ColdFault) Unwrap() error { return e.Err }
+
+// unusableCold is the fault of a cold file that cannot be opened.
+func unusableCold(dir string, c *CounterFiles, b *BlockFile, err error) *ColdFault {
+	return &ColdFault{Path: b.Path(dir), Counter: c.Name, Block: *b, Lost: []MidRange{{b.Lo, b.Hi}}, Unusable: true, Err: err}
+}

@@ -1,0 +1,103 @@
+package persist
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// coldSample is sampleDir with a third block in each manifest, a cold file of eight bytes. The older one names a file of its own
+// if own is set, else both name the same.
+func coldSample(t testing.TB, own bool) *vfs.Sim {
+	t.Helper()
+	_, disk, _ := sampleDir(t)
+	good, _, err := ReadManifests(disk, testDir)
+	must(t, err)
+	must(t, disk.MkdirAll(ColdDir(testDir)))
+	for i, m := range good {
+		name := ColdName(3, 1)
+		if own && i == 1 {
+			name = ColdName(1, 1)
+		}
+		if _, err := disk.Stat(ColdDir(testDir) + "/" + name); err != nil {
+			f, err := disk.Create(ColdDir(testDir) + "/" + name)
+			must(t, err)
+			_, err = f.WriteAt([]byte("cold"+name[:4]), 0)
+			must(t, errors.Join(err, f.Sync(), f.Close()))
+		}
+		c := &m.Counters[0]
+		m.NextBlock = 4
+		c.Blocks = append(c.Blocks, BlockFile{Tier: TierCold, Block: 3, Lo: 200, Hi: 300, Offset: m.Offset, Items: 5, Bytes: 8, Name: name})
+		must(t, vfs.WriteFileAtomic(disk, testDir+"/"+ManifestName(m.Generation), m.appendText(nil)))
+	}
+	return disk
+}
+
+func TestRepairColdFallsBack(t *testing.T) {
+	disk := coldSample(t, true)
+	must(t, disk.Remove(ColdDir(testDir)+"/"+ColdName(3, 1)))
+	report, err := Check(disk, testDir, CheckOptions{})
+	must(t, err)
+	if !report.OK() {
+		t.Errorf("a server starts from the older snapshot, but check says %v", report.Problems)
+	}
+	must(t, Repair(disk, testDir, RepairOptions{}))
+	good, bad, err := ReadManifests(disk, testDir)
+	must(t, err)
+	if len(good) != 1 || len(bad) > 0 || good[0].Counters[0].Blocks[2].Name != ColdName(1, 1) {
+		t.Errorf("manifests left: %v, %v", good, bad)
+	}
+	must(t, Repair(disk, testDir, RepairOptions{Say: func(s string) { t.Error("second repair:", s) }}))
+}
+
+func TestRepairColdMissing(t *testing.T) {
+	// The log from its beginning would hold everything: it must not be there for this test.
+	gone := func() *vfs.Sim {
+		disk := coldSample(t, false)
+		segs, err := listSegments(disk, testDir)
+		must(t, err)
+		good, _, err := ReadManifests(disk, testDir)
+		must(t, err)
+		for i := 0; i+1 < len(segs) && segs[i+1].start <= good[1].Replay; i++ {
+			must(t, disk.Remove(segs[i].path))
+		}
+		must(t, disk.Remove(ColdDir(testDir)+"/"+ColdName(3, 1)))
+		return disk
+	}
+	disk := gone()
+	report, err := Check(disk, testDir, CheckOptions{})
+	must(t, err)
+	if report.OK() {
+		t.Error("check finds nothing wrong")
+	}
+	err = Repair(disk, testDir, RepairOptions{})
+	var fault *ColdFault
+	if !errors.As(err, &fault) || !fault.Unusable || !slices.Equal(fault.Lost, []MidRange{{200, 300}}) || !strings.Contains(err.Error(), "[200, 300)") {
+		t.Errorf("repair without leave to give anything up: %v", err)
+	}
+	must(t, Repair(disk, testDir, RepairOptions{Salvage: func(m *Manifest, c *CounterFiles, cold, overlay *BlockFile, id uint64) (*BlockFile, error) {
+		entry := *cold
+		entry.Block, entry.Name, entry.Items, entry.Bytes = id, ColdName(id, cold.Offset), 0, 4
+		f, err := disk.Create(entry.Path(testDir))
+		must(t, err)
+		_, err = f.WriteAt([]byte("none"), 0)
+		return &entry, errors.Join(err, f.Sync(), f.Close())
+	}}))
+	report, err = Check(disk, testDir, CheckOptions{})
+	must(t, err)
+	if !report.OK() || report.Manifests != 1 || report.ColdFiles != 1 {
+		t.Errorf("after the repair: %+v", report)
+	}
+	must(t, Repair(disk, testDir, RepairOptions{Say: func(s string) { t.Error("second repair:", s) }}))
+
+	// With the whole log there nothing is lost: the manifests go, the log stays.
+	disk = coldSample(t, false)
+	must(t, disk.Remove(ColdDir(testDir)+"/"+ColdName(3, 1)))
+	must(t, Repair(disk, testDir, RepairOptions{}))
+	if good, bad, err := ReadManifests(disk, testDir); err != nil || len(good)+len(bad) > 0 {
+		t.Errorf("manifests left: %v, %v, %v", good, bad, err)
+	}
+}

@@ -1,0 +1,356 @@
+package persist
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// ErrUnreachable: no snapshot and log that are left lead to the moment asked for. See WindowError.
+var ErrUnreachable = errors.New("state cannot be reached any more")
+
+// Target is the moment that Restore goes back to: a log offset, or a time.
+type Target struct {
+	Offset uint64
+	Time   time.Time // if not zero, Offset does not count
+}
+
+func (t Target) String() string {
+	if t.Time.IsZero() {
+		return fmt.Sprintf("offset %d", t.Offset)
+	}
+	return t.Time.UTC().Format("2006-01-02T15:04:05.000Z07:00")
+}
+
+// before reports whether a frame made at some time is part of the state at the target's time.
+func (t Target) before(timeMS int64) bool { return t.Time.IsZero() || timeMS <= t.Time.UnixMilli() }
+
+// Window is the stretch of the log whose every state can be restored.
+type Window struct {
+	From, To     uint64 // log offsets
+	FromMS, ToMS int64  // when they were reached, ms since 1970
+}
+
+// WindowError says what can be restored in place of what was asked for. It matches ErrUnreachable.
+type WindowError struct {
+	Target Target
+	Window *Window // nil: nothing at all
+	Err    error   // why not, if it is more than a matter of age
+}
+
+func (e *WindowError) Error() string {
+	s := fmt.Sprintf("the state at %s cannot be reached any more: no snapshot and log for it are left", e.Target)
+	if e.Err != nil {
+		s = fmt.Sprintf("the state at %s cannot be reached: %v", e.Target, e.Err)
+	}
+	if w := e.Window; w != nil {
+		at := func(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z07:00") }
+		return fmt.Sprintf("%s; what can be reached is offset %d (%s) to %d (%s)", s, w.From, at(w.FromMS), w.To, at(w.ToMS))
+	}
+	return s + "; nothing can"
+}
+
+// Is makes errors.Is(err, ErrUnreachable) true.
+func (e *WindowError) Is(target error) bool { return target == ErrUnreachable }
+
+// Unwrap returns the cause.
+func (e *WindowError) Unwrap() error { return e.Err }
+
+// Restored says what Restore made.
+type Restored struct {
+	Offset   uint64 // of the state: for an offset, that of the last record that ends at or before it
+	TimeMS   int64  // of the last frame in it; 0: none was read
+	Snapshot uint64 // generation of the snapshot it stands on, 0: the log alone
+	Replay   uint64 // log offset from which a server replays
+	Files    int    // block files copied
+	Bytes    uint64 // their size and the log's
+	History  ReplID // new: what is logged from now on is another history
+}
+
+// RestoreOptions are the options of Restore.
+type RestoreOptions struct {
+	Cold     func(path string, c *CounterFiles, b *BlockFile) error // as in CheckOptions; asked for the copies
+	Say      func(string)                                           // told each step; nil: nobody is
+	Progress func(done, total uint64)                               // bytes, of a copy of block files
+}
+
+// Restore makes a new data directory out, which must not exist, with the state that dir had at a target:
+//
+//  1. the newest snapshot that stands at or before the target and whose log reaches it; its files are copied and verified
+//  2. the log from where that snapshot replays to the target. For an offset it is cut behind the last record that ends at
+//     or before it: a record is one change of one item, so of what a transaction or a pipeline wrote a part may be in. For a
+//     time it is cut before the first frame made later: a frame is what one group commit wrote, and has one time.
+//  3. the manifest. Log and manifest get a new replication id, as the offsets behind the target are given out a second
+//     time.
+//
+// The directory gets its name when it is complete. dir is only read; of one in use, give a NewView. An offset or time of
+// which the log is gone, or that lies behind the log's end, gives a *WindowError.
+func Restore(fsys vfs.FS, dir string, to vfs.FS, out string, target Target, opts RestoreOptions) (*Restored, error) {
+	if _, err := to.Stat(out); err == nil {
+		return nil, &fs.PathError{Op: "restore", Path: out, Err: fs.ErrExist}
+	} else if !isNotExist(err) {
+		return nil, err
+	}
+	r := &restore{fsys: fsys, dir: dir, to: to, out: out + ".unfinished", target: target, opts: opts}
+	if _, err := to.Stat(r.out); err == nil {
+		return nil, &fs.PathError{Op: "restore (left by one that was interrupted: remove it)", Path: r.out, Err: fs.ErrExist}
+	}
+	bases, err := r.bases()
+	if err != nil {
+		return nil, err
+	}
+	var why error
+	for _, base := range bases {
+		err := r.run(base)
+		if err == nil {
+			if err = to.Rename(r.out, out); err == nil {
+				err = to.SyncDir(filepath.Dir(out))
+			}
+			return &r.result, err
+		}
+		if clean := r.clear(); clean != nil {
+			return nil, errors.Join(err, clean)
+		}
+		if !errors.Is(err, errNoBase) && !errors.Is(err, ErrCorrupt) {
+			return nil, err
+		}
+		if !errors.Is(err, errNoBase) {
+			r.sayf("%s cannot be used: %v", baseName(base), err)
+			why = err
+		}
+	}
+	window, err := r.window()
+	if err != nil {
+		return nil, err
+	}
+	return nil, &WindowError{Target: target, Window: window, Err: why}
+}
+
+// errNoBase: the log does not lead from a base to the target.
+var errNoBase = errors.New("no way from this snapshot to the target")
+
+type restore struct {
+	fsys   vfs.FS
+	dir    string
+	to     vfs.FS
+	out    string
+	target Target
+	opts   RestoreOptions
+	result Restored
+}
+
+func (r *restore) sayf(format string, args ...any) {
+	if r.opts.Say != nil {
+		r.opts.Say(fmt.Sprintf(format, args...))
+	}
+}
+
+// baseName names a base for messages; nil is the log from its beginning.
+func baseName(m *Manifest) string {
+	if m == nil {
+		return "the log from its beginning"
+	}
+	return ManifestName(m.Generation)
+}
+
+// bases returns the manifests whose log is there, newest first, and at last nil if the log's beginning is.
+func (r *restore) bases() ([]*Manifest, error) {
+	good, _, _, err := readManifests(r.fsys, r.dir)
+	if err != nil {
+		return nil, err
+	}
+	segs, err := listSegments(r.fsys, r.dir)
+	if err != nil || len(segs) == 0 {
+		return nil, err
+	}
+	var bases []*Manifest
+	for _, m := range good {
+		if segs[0].start <= m.Replay {
+			bases = append(bases, m)
+		}
+	}
+	if segs[0].start == 0 {
+		bases = append(bases, nil)
+	}
+	return bases, nil
+}
+
+// run restores from one base.
+func (r *restore) run(base *Manifest) error {
+	r.result = Restored{History: NewReplID()}
+	var stands uint64
+	if base != nil {
+		r.result.Snapshot, r.result.Replay, stands = base.Generation, base.Replay, base.Offset
+	}
+	if base != nil && (r.target.Time.IsZero() && stands > r.target.Offset || !r.target.before(base.TimeMS)) {
+		return errNoBase
+	}
+	for _, sub := range []string{LogDir(r.out), ImageDir(r.out), ColdDir(r.out)} {
+		if err := r.to.MkdirAll(sub); err != nil {
+			return err
+		}
+	}
+	history, err := r.copyLog(stands)
+	if err != nil {
+		return err
+	}
+	if base == nil {
+		return r.syncDirs()
+	}
+	if err := r.copyBlocks(base); err != nil {
+		return err
+	}
+	m := *base
+	m.OldReplID, m.OldEnd = base.History.ReplID, r.result.Offset
+	m.History = history
+	if err := r.syncDirs(); err != nil {
+		return err
+	}
+	return vfs.WriteFileAtomic(r.to, filepath.Join(r.out, ManifestName(m.Generation)), m.appendText(nil))
+}
+
+func (r *restore) syncDirs() error {
+	var errs []error
+	for _, dir := range []string{LogDir(r.out), ImageDir(r.out), ColdDir(r.out), r.out} {
+		errs = append(errs, r.to.SyncDir(dir))
+	}
+	return errors.Join(errs...)
+}
+
+// copyLog writes the log from the replay offset to the target. stands is the offset that it must reach at least.
+func (r *restore) copyLog(stands uint64) (History, error) {
+	w := &logCopy{fsys: r.to, dir: r.out, at: r.result.Replay}
+	from := r.result.Replay
+	w.history.ReplID = r.result.History
+	reached, ended := from, false
+	var last int64 // time of the last frame up to reached
+	walked, err := WalkLog(r.fsys, r.dir, max(from, 1)-1, 0, LogVisitor{
+		Segment: func(h SegmentHeader) error {
+			w.history.Epoch = max(w.history.Epoch, h.History.Epoch)
+			return nil
+		},
+		Frame: func(_ SegmentInfo, f *Frame) error {
+			if f.End() <= from {
+				last = f.TimeMS
+				return nil
+			}
+			if !r.target.before(f.TimeMS) || r.target.Time.IsZero() && f.Start >= r.target.Offset {
+				ended = true
+				return io.EOF
+			}
+			raw := f.Raw
+			if r.target.Time.IsZero() && f.End() > r.target.Offset {
+				var err error
+				if raw, err = cutFrame(f, r.target.Offset); err != nil {
+					return err
+				}
+				ended = true
+			}
+			if raw == nil {
+				return io.EOF
+			}
+			if err := w.frame(f.Start, raw); err != nil {
+				return err
+			}
+			reached, last = w.at, f.TimeMS
+			if ended {
+				return io.EOF
+			}
+			return nil
+		},
+	})
+	var corrupt *CorruptError
+	if errors.As(err, &corrupt) && !ended && corrupt.LogOffset >= reached && r.target.Time.IsZero() && corrupt.LogOffset >= r.target.Offset {
+		err = nil // the damage lies behind
+	}
+	if err == nil && !r.target.Time.IsZero() && (!r.target.before(last) || last == 0 && from == 0) {
+		err = errNoBase // it stands behind the moment, or the moment lies before the log's first frame
+	}
+	if err == nil && (reached < stands || r.target.Time.IsZero() && !ended && walked.End < r.target.Offset) {
+		err = errNoBase
+	}
+	r.result.Offset, r.result.TimeMS = reached, last
+	if err = errors.Join(err, w.finish()); err != nil {
+		return History{}, err
+	}
+	r.result.Bytes += w.bytes
+	return w.history, nil
+}
+
+// cutFrame returns a frame with the records of f that end at or before an offset; nil if there are none. A prefix stays
+// with its record.
+func cutFrame(f *Frame, at uint64) ([]byte, error) {
+	end := f.Start
+	var rec Record
+	err := f.Records(&rec, 0, func(pos uint64, rec *Record) error {
+		if pos > at {
+			return io.EOF
+		}
+		if rec.Kind != KindProducer && rec.Kind != KindSlot {
+			end = pos
+		}
+		return nil
+	})
+	if err != nil && err != io.EOF {
+		return nil, err
+	}
+	if end == f.Start {
+		return nil, nil
+	}
+	raw := append([]byte(nil), f.Raw[:end-f.Start]...)
+	putFrameHeader(raw, f.Start, f.Durable, f.TimeMS, f.Epoch)
+	return raw, nil
+}
+
+// window finds what can be restored: from the oldest base to the end of the log.
+func (r *restore) window() (*Window, error) {
+	bases, err := r.bases()
+	if err != nil || len(bases) == 0 {
+		return nil, err
+	}
+	w := &Window{}
+	from := uint64(0)
+	if oldest := bases[len(bases)-1]; oldest != nil {
+		w.From, w.FromMS, from = oldest.Offset, oldest.TimeMS, oldest.Replay
+	}
+	first := true
+	walked, err := WalkLog(r.fsys, r.dir, from, 0, LogVisitor{Frame: func(_ SegmentInfo, f *Frame) error {
+		if f.End() <= w.From || first && w.From == 0 {
+			w.FromMS = f.TimeMS
+		}
+		first = false
+		return nil
+	}})
+	if err != nil && !errors.Is(err, ErrCorrupt) {
+		return nil, err
+	}
+	w.To, w.ToMS = walked.End, walked.TimeMS
+	if w.To < w.From {
+		return nil, nil
+	}
+	return w, nil
+}
+
+// clear removes what was made of the new directory.
+func (r *restore) clear() error {
+	for _, dir := range []string{LogDir(r.out), ImageDir(r.out), ColdDir(r.out), r.out} {
+		names, err := listDir(r.to, dir)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if err := removeIfThere(r.to, filepath.Join(dir, name)); err != nil {
+				return err
+			}
+		}
+		if err := removeIfThere(r.to, dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,212 @@
+package persist
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// logRecords returns every record of a log behind an offset, as text with its position, and the positions of frame ends with
+// their times.
+func logRecords(t testing.TB, fsys vfs.FS, dir string, from uint64) (records []string, positions, ends []uint64, times []int64) {
+	t.Helper()
+	_, err := WalkLog(fsys, dir, from, 0, LogVisitor{
+		Frame: func(_ SegmentInfo, f *Frame) error {
+			ends, times = append(ends, f.End()), append(times, f.TimeMS)
+			return nil
+		},
+		Record: func(_ *Frame, pos uint64, rec *Record) error {
+			positions = append(positions, pos)
+			records = append(records, recordText(rec))
+			return nil
+		},
+	})
+	must(t, err)
+	return records, positions, ends, times
+}
+
+// TestRestoreOffsets restores to every offset of a log with snapshots: the directory opens, its log is the log up to the last record
+// that ends there, record for record, and a check of it finds nothing.
+func TestRestoreOffsets(t *testing.T) {
+	_, disk, _ := sampleDir(t)
+	manifests, _, err := ReadManifests(disk, testDir)
+	must(t, err)
+	records, positions, ends, _ := logRecords(t, disk, testDir, 0)
+	end := ends[len(ends)-1]
+	step := uint64(7)
+	if testing.Short() {
+		step = 61
+	}
+	for at := uint64(0); at <= end; at += step {
+		if at+step > end {
+			at = end
+		}
+		to := newFS(t)
+		got, err := Restore(disk, testDir, to, "/data/out", Target{Offset: at}, RestoreOptions{})
+		if err != nil {
+			t.Fatalf("offset %d: %v", at, err)
+		}
+		n := 0 // records up to at
+		for n < len(positions) && positions[n] <= at {
+			n++
+		}
+		reached := uint64(0)
+		if n > 0 {
+			reached = positions[n-1]
+		}
+		// A frame's header behind the last record counts as reached when the frame before ends there.
+		if got.Offset != reached {
+			t.Fatalf("offset %d: restored to %d, want %d", at, got.Offset, reached)
+		}
+		var want *Manifest
+		for _, m := range slices.Backward(manifests) {
+			if m.Offset <= at {
+				want = m
+			}
+		}
+		if generation := uint64(0); want != nil && got.Snapshot != want.Generation || want == nil && got.Snapshot != generation {
+			t.Fatalf("offset %d: snapshot %d, want %v", at, got.Snapshot, want)
+		}
+		from := 0
+		for from < n && positions[from] <= got.Replay {
+			from++
+		}
+		copied, _, _, _ := logRecords(t, to, "/data/out", got.Replay)
+		if !slices.Equal(copied, records[from:n]) {
+			t.Fatalf("offset %d: %d records, want %d", at, len(copied), n-from)
+		}
+		report, err := Check(to, "/data/out", CheckOptions{})
+		must(t, err)
+		if len(report.Problems) > 0 {
+			t.Fatalf("offset %d: %v", at, report.Problems)
+		}
+		d, err := OpenDir(to, "/data/out")
+		must(t, err)
+		l, rec, err := OpenLog(LogOptions{FS: to, Dir: "/data/out", Manual: true, KnownDurable: d.KnownDurable()}, got.Replay, discard)
+		if err != nil {
+			t.Fatalf("offset %d: open: %v", at, err)
+		}
+		if rec.End != max(got.Offset, got.Replay) || rec.History.ReplID != got.History {
+			t.Fatalf("offset %d: opened at %d, history %v", at, rec.End, rec.History)
+		}
+		must(t, errors.Join(l.Close(), d.Close()))
+		if at == end {
+			break
+		}
+	}
+}
+
+// TestRestoreTimes restores to moments between, at and around the times of frames.
+func TestRestoreTimes(t *testing.T) {
+	disk := newFS(t)
+	clock := newClock()
+	opts := smallLog(disk, clock)
+	l, _, err := OpenLog(opts, 0, discard)
+	must(t, err)
+	var m model
+	for i := range 40 {
+		clock.now = clock.now.Add(1500 * time.Millisecond)
+		must(t, l.Commit(m.appendSome(t, l, i)))
+	}
+	must(t, l.Close())
+	_, _, ends, times := logRecords(t, disk, testDir, 0)
+	for i := range ends {
+		for _, late := range []int64{0, 1, 1499} {
+			got, err := Restore(disk, testDir, newFS(t), "/data/out", Target{Time: time.UnixMilli(times[i] + late)}, RestoreOptions{})
+			must(t, err)
+			last := i // more than one frame may have one time
+			for last+1 < len(times) && times[last+1] <= times[i]+late {
+				last++
+			}
+			if got.Offset != ends[last] || got.TimeMS != times[last] {
+				t.Errorf("%d ms behind frame %d: offset %d of time %d, want %d of %d", late, i, got.Offset, got.TimeMS, ends[last], times[last])
+			}
+		}
+	}
+	var window *WindowError
+	_, err = Restore(disk, testDir, newFS(t), "/data/out", Target{Time: time.UnixMilli(times[0] - 1)}, RestoreOptions{})
+	if !errors.As(err, &window) || window.Window.From != 0 || window.Window.To != ends[len(ends)-1] || window.Window.FromMS != times[0] || window.Window.ToMS != times[len(times)-1] {
+		t.Errorf("before the first frame: %v", err)
+	}
+}
+
+// TestRestoreRefused asks for what is gone, or not there yet, or damaged: the answer names what can be reached, and nothing is left.
+func TestRestoreRefused(t *testing.T) {
+	_, disk, opts := sampleDir(t)
+	d, err := OpenDir(disk, testDir)
+	must(t, err)
+	manifests := d.Manifests()
+	l, _, err := OpenLog(opts, manifests[0].Replay, discard)
+	must(t, err)
+	must(t, l.DropBefore(manifests[1].Replay))
+	end := l.Written()
+	must(t, errors.Join(l.Close(), d.Close()))
+	oldest := manifests[1]
+	refused := func(name string, disk *vfs.Sim, target Target, to uint64) {
+		t.Helper()
+		out := newFS(t)
+		_, err := Restore(disk, testDir, out, "/data/out", target, RestoreOptions{})
+		var window *WindowError
+		if !errors.Is(err, ErrUnreachable) || !errors.As(err, &window) || window.Window == nil || window.Window.From != oldest.Offset || window.Window.To != to {
+			t.Errorf("%s: %v, want the window %d to %d", name, err, oldest.Offset, to)
+		}
+		if names, err := out.List(testDir); err != nil || len(names) > 0 {
+			t.Errorf("%s: left %q, %v", name, names, err)
+		}
+	}
+	refused("gone", disk, Target{Offset: oldest.Offset - 1}, end)
+	refused("ahead", disk, Target{Offset: end + 1}, end)
+	for _, at := range []uint64{oldest.Offset, manifests[0].Offset, end} {
+		if _, err := Restore(disk, testDir, newFS(t), "/data/out", Target{Offset: at}, RestoreOptions{}); err != nil {
+			t.Errorf("offset %d: %v", at, err)
+		}
+	}
+
+	// Damage: what stands before it can be had, what stands behind it cannot.
+	_, _, ends, _ := logRecords(t, disk, testDir, 0)
+	i := slices.IndexFunc(ends, func(e uint64) bool { return e > manifests[0].Offset }) + 2
+	bad := disk.Kill()
+	segs, err := listSegments(bad, testDir)
+	must(t, err)
+	seg := segs[len(segs)-1]
+	for _, s := range segs {
+		if s.start <= ends[i] {
+			seg = s
+		}
+	}
+	f, err := bad.OpenRW(seg.path)
+	must(t, err)
+	b := make([]byte, 1)
+	if _, err := f.ReadAt(b, seg.offset(ends[i])+40); err != nil && err != io.EOF {
+		t.Fatal(err)
+	}
+	_, err = f.WriteAt([]byte{b[0] ^ 1}, seg.offset(ends[i])+40)
+	must(t, errors.Join(err, f.Sync(), f.Close()))
+	refused("behind damage", bad, Target{Offset: ends[i] + 50}, ends[i])
+	if got, err := Restore(bad, testDir, newFS(t), "/data/out", Target{Offset: ends[i]}, RestoreOptions{}); err != nil || got.Offset != ends[i] {
+		t.Errorf("before damage: %v, %v", got, err)
+	}
+
+	// A bad image makes it start from the snapshot before.
+	bad = disk.Kill()
+	path := manifests[0].Counters[0].Blocks[1].Path(testDir)
+	must(t, bad.Remove(path))
+	if got, err := Restore(bad, testDir, newFS(t), "/data/out", Target{Offset: end}, RestoreOptions{}); err != nil || got.Snapshot != oldest.Generation {
+		t.Errorf("with a missing image: %+v, %v", got, err)
+	}
+
+	to := newFS(t)
+	must(t, to.MkdirAll("/data/out"))
+	if _, err := Restore(disk, testDir, to, "/data/out", Target{Offset: end}, RestoreOptions{}); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("over a directory: %v", err)
+	}
+	if names, err := to.List(filepath.Join(testDir, "out")); err != nil || len(names) > 0 {
+		t.Errorf("left %q, %v", names, err)
+	}
+}

@@ -1,0 +1,31 @@
+package persist
+
+import (
+	"path/filepath"
+
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// NewView returns a view of a data directory that may be in use: what reads it sees the log as it was when it was first
+// listed, and may change and lock what it likes without touching the disk. dir must be written as it will be later.
+//
+// A server that goes on may remove files after they were listed: fs.ErrNotExist then means to begin again.
+func NewView(fsys vfs.FS, dir string) *vfs.View {
+	return vfs.NewView(fsys, func(listed string, names []string) []string {
+		if listed != filepath.Clean(LogDir(dir)) {
+			return nil
+		}
+		for i := len(names) - 1; i >= 0; i-- { // sorted by offset: the last one is written to
+			if _, ok := parseSegmentName(names[i]); ok {
+				return names[i : i+1]
+			}
+		}
+		return nil
+	})
+}
+
+// ReadManifests returns the good manifests of a data directory, newest first, and a *CorruptError for each other one.
+func ReadManifests(fsys vfs.FS, dir string) (good []*Manifest, bad []error, err error) {
+	good, bad, _, err = readManifests(fsys, dir)
+	return good, bad, err
+}
