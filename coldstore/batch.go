@@ -29,6 +29,9 @@ func GetBatch(batch []Lookup) {
 
 // Prefetch asks the disk for the pages of the mids that are not in memory, and does not wait.
 func (f *File) Prefetch(mids []uint64) {
+	if f.broken != nil {
+		return
+	}
 	for _, mid := range mids {
 		f.prefetchPage(mid, false)
 	}
@@ -50,7 +53,7 @@ func prefetch(batch []Lookup, probed bool) bool {
 // put to the test, which it reports.
 func (f *File) prefetchPage(mid uint64, probe bool) (probed bool) {
 	i := f.page(mid)
-	if i < 0 || f.closed.Load() {
+	if i < 0 || f.broken != nil || f.closed.Load() {
 		return false
 	}
 	key := pageKey(f.id, i)

@@ -13,6 +13,7 @@ import (
 //
 // In memory: the first mid of each page (8 bytes, 0.004 a row on real posts), one bit a page, the Meta.
 type File struct {
+	broken   error // see Broken; nothing else is set then but name, cache, meta and items
 	name     string
 	h        header
 	f        footer
@@ -104,6 +105,9 @@ func (f *File) corrupt(e *CorruptError) *CorruptError {
 // Close waits for the reads that go on in other goroutines, then unmaps and closes the file. Later calls of all
 // methods return ErrClosed.
 func (f *File) Close() error {
+	if f.broken != nil {
+		return nil
+	}
 	f.closed.Store(true)
 	err := f.data.close()
 	if err != ErrClosed {
@@ -128,11 +132,25 @@ func (f *File) Stat() Stats {
 
 // Checksum is the footer's: it covers the range, the counts and the sums of header and index, and with the name tells one
 // file from another.
-func (f *File) Checksum() uint32 { return checksum(appendFooter(nil, &f.f)[:footerSize-12]) }
+func (f *File) Checksum() uint32 {
+	return checksum(appendFooter(nil, &f.f)[:footerSize-12])
+}
+
+// Broken stands for a file that is missing or cannot be opened: every read of its range, and there are items rows in it, answers err.
+func Broken(name string, meta Meta, items uint64, err error) *File {
+	f := &File{name: name, cache: NewCache(0), broken: err}
+	f.h.meta, f.f.items = meta, items
+	return f
+}
 
 // Release gives back the memory that reads through the mapping have made the kernel count as this process's. The
 // pages stay in the kernel's cache. It takes 10 us, and the next reads some page faults.
-func (f *File) Release() error { return f.data.renew() }
+func (f *File) Release() error {
+	if f.broken != nil {
+		return f.broken
+	}
+	return f.data.renew()
+}
 
 // PageRange returns the range of mids [lo, hi) that a damaged page takes with it: those that share mid's page.
 func (f *File) PageRange(mid uint64) (lo, hi uint64) {
@@ -175,6 +193,9 @@ func (f *File) extent(i int) (off int64, n int) {
 //
 // Errors concern the page of mid only: CorruptError, UnreadableError. dst is undefined unless found.
 func (f *File) Get(mid uint64, cols []int, dst []uint64) (found bool, err error) {
+	if f.broken != nil {
+		return false, f.broken
+	}
 	if err := f.checkArgs(cols, dst); err != nil {
 		return false, err
 	}

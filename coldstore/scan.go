@@ -73,6 +73,9 @@ func (s *scanner) load(i, last int) error {
 // It stops at the first page that cannot be read or is corrupt. To go on behind that, start again at the end of
 // the PageRange of the next mid wanted.
 func (f *File) Iterate(from uint64, fn func(mid uint64, vals []uint64) bool) error {
+	if f.broken != nil {
+		return f.broken
+	}
 	s := f.newScanner()
 	defer s.close()
 	pages := len(f.index)
@@ -118,6 +121,9 @@ const maxVerifyErrors = 100
 // After each page it calls pace, if not nil, with the number of bytes read; pace may sleep to limit the rate. An
 // error of pace ends the verification and is returned.
 func (f *File) Verify(pace func(bytes int) error) error {
+	if f.broken != nil {
+		return f.broken
+	}
 	if err := f.verifyEnds(); err != nil {
 		return err
 	}

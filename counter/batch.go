@@ -132,6 +132,7 @@ func (b *Batch) Run() {
 		b.refused = b.s.takesChanges()
 	}
 	b.full, b.now = b.s.tiers.full.Load() && !b.silent, b.s.tiers.clock.Load()
+	always := b.s.log != nil && !b.silent && b.s.log.Policy() == persist.SyncAlways
 	b.locate()
 	var cur *block
 	for i := range b.ops {
@@ -143,12 +144,12 @@ func (b *Batch) Run() {
 			cur = op.ks.lockFor(op.block, op.Mid)
 		}
 		cur = b.apply(cur, op)
+		if always && op.Err == nil {
+			b.pos = max(b.pos, cur.logged) // what was read must not be taken back by a crash either
+		}
 	}
 	if cur != nil {
 		cur.mu.Unlock()
-	}
-	if b.s.log != nil && !b.silent && b.s.log.Policy() == persist.SyncAlways {
-		b.pos = b.s.log.Position() // what was read must not be taken back by a crash either
 	}
 }
 
@@ -243,6 +244,7 @@ func (b *Batch) apply(blk *block, op *Op) *block {
 		blk.note(op.Mid)
 		if b.s.log != nil && !b.silent {
 			b.pos = b.s.log.AppendDelete(op.Counter.ID, op.Mid)
+			blk.logged = b.pos
 		}
 		op.Done = true
 	}
@@ -308,6 +310,7 @@ func (b *Batch) change(blk *block, op *Op, p place) *block {
 	blk.note(op.Mid)
 	if b.s.log != nil && !b.silent {
 		b.pos = b.s.log.AppendSet(op.Counter.ID, col.ID, op.Mid, value)
+		blk.logged = b.pos
 	}
 	op.Done = true
 	return blk

@@ -28,11 +28,12 @@ type block struct {
 	from uint64     // changes logged up to this offset are in it: where its image stood, when it was read back
 
 	// Guarded by mu.
-	dead  bool
-	edits uint64 // inserts and deletes so far: a sorted copy of the mids is good while it stays
-	dirty bool   // changed since saved
-	used  int64  // Store.clock when it was last used
-	work  uint32 // operations since the tiers were looked over
+	dead   bool
+	edits  uint64 // inserts and deletes so far: a sorted copy of the mids is good while it stays
+	dirty  bool   // changed since saved
+	logged uint64 // log offset behind its last change
+	used   int64  // Store.clock when it was last used
+	work   uint32 // operations since the tiers were looked over
 
 	// While a background goroutine writes the block to a file: the mids changed since it took its copy; else nil.
 	moved map[uint64]struct{}

@@ -82,7 +82,7 @@ func (p *player) step(t testing.TB) error {
 		return p.alter(t)
 	case n < 20:
 		return p.tier(t)
-	case n < 13:
+	case n < 22:
 		return p.clear(t)
 	default:
 		return p.batch(t)

@@ -48,18 +48,22 @@ func (s *Store) recover(path string) error {
 // loadSnapshot reads the newest good snapshot and returns the log offset to go on from.
 func (s *Store) loadSnapshot() (from uint64, err error) {
 	manifests := s.dir.Manifests()
-	for i, m := range manifests {
-		if err = s.loadManifest(m); err == nil {
-			return m.Replay, nil
-		}
-		var corrupt *persist.CorruptError
-		if errors.As(err, &corrupt) {
-			corrupt.Dir = s.dir.Path() // so that it prints the repair command
-		}
-		s.opts.Logger.Error("bad snapshot", "generation", m.Generation, "error", err, "older_ones", len(manifests)-i-1)
-		s.dropAll()
-		if !errors.Is(err, persist.ErrCorrupt) && !errors.Is(err, hot.ErrBadImage) {
-			return 0, err
+	// A cold file that cannot be used makes the snapshot before count, where its posts may still be in memory's images and the log. Only when
+	// no snapshot is whole is the newest one used without the file.
+	for _, s.lenient = range []bool{false, true} {
+		for i, m := range manifests {
+			if err = s.loadManifest(m); err == nil {
+				return m.Replay, nil
+			}
+			var corrupt *persist.CorruptError
+			if errors.As(err, &corrupt) {
+				corrupt.Dir = s.dir.Path() // so that it prints the repair command
+			}
+			s.opts.Logger.Error("bad snapshot", "generation", m.Generation, "error", err, "older_ones", len(manifests)-i-1)
+			s.dropAll()
+			if !errors.Is(err, persist.ErrCorrupt) && !errors.Is(err, hot.ErrBadImage) {
+				return 0, err
+			}
 		}
 	}
 	return 0, err
@@ -169,16 +173,25 @@ func (s *Store) loadBlock(f, overlay *persist.BlockFile, buf []byte) (*block, []
 	}
 	path := f.Path(s.dir.Path())
 	file, err := coldstore.Open(s.opts.FS, path, s.tiers.cache)
-	if err != nil {
+	if err == nil {
+		if m := file.Meta(); m.Lo != f.Lo || m.Hi != f.Hi || file.Stat().Items != f.Items || file.Checksum() != f.CRC {
+			err = s.badFile(path, fmt.Sprintf("range [%d,%d) with %d items, checksum %08x, as in the manifest", f.Lo, f.Hi, f.Items, f.CRC),
+				fmt.Sprintf("[%d,%d), %d, %08x", m.Lo, m.Hi, file.Stat().Items, file.Checksum()), nil)
+			err = errors.Join(err, file.Close())
+		}
+	}
+	if err != nil && !s.lenient {
 		if isNotExist(err) || errors.Is(err, coldstore.ErrCorrupt) {
 			err = s.badFile(path, "a cold file as the manifest names it", err.Error(), err)
 		}
 		return nil, buf, err
 	}
-	if m := file.Meta(); m.Lo != f.Lo || m.Hi != f.Hi || file.Stat().Items != f.Items || file.Checksum() != f.CRC {
-		err := s.badFile(path, fmt.Sprintf("range [%d,%d) with %d items, checksum %08x, as in the manifest", f.Lo, f.Hi, f.Items, f.CRC),
-			fmt.Sprintf("[%d,%d), %d, %08x", m.Lo, m.Hi, file.Stat().Items, file.Checksum()), nil)
-		return nil, buf, errors.Join(err, file.Close())
+	if err != nil {
+		// The posts of this range answer an error, all others are served: a lost file of old posts must not take the new ones down.
+		s.opts.Logger.Error("a cold file cannot be used: the posts of its range cannot be read", "file", path, "lo", f.Lo, "hi", f.Hi, "items", f.Items,
+			"error", err, "repair", persist.RepairCommand(s.dir.Path()))
+		s.tiers.broken.Add(1)
+		file = coldstore.Broken(path, coldstore.Meta{Lo: f.Lo, Hi: f.Hi}, f.Items, err)
 	}
 	b.cold = &coldRange{file: file, entry: *f}
 	s.tiers.keep(f.Name)

@@ -128,7 +128,7 @@ func (ks *keyspace) repack(b *block, mid uint64) (*block, error) {
 func (ks *keyspace) swap(old *block, mid uint64, news ...*block) *block {
 	var mine *block
 	for _, b := range news {
-		b.edits = old.edits + 1
+		b.edits, b.logged = old.edits+1, old.logged
 		if b.lo <= mid && mid < b.hi {
 			mine = b
 		}

@@ -42,6 +42,8 @@ type Store struct {
 	dir   *persist.Dir
 	log   *persist.Log
 	saver *saver
+
+	lenient bool // recovery goes on without cold files that cannot be used
 }
 
 // Open opens the store in a directory, which is made if it is not there, and returns when all that was acknowledged is back in memory.
@@ -207,6 +209,11 @@ func (b *Batch) Clear() error {
 	}
 	if s.log != nil {
 		b.pos = s.log.AppendFlush()
+		for _, ks := range s.spaces {
+			if ks != nil {
+				ks.dir.Load().blocks[0].logged = b.pos // that there is nothing is a change too
+			}
+		}
 	}
 	return nil
 }

@@ -36,6 +36,7 @@ type tiers struct {
 	one         sync.Mutex // held while a block changes its tier
 	retryAt     time.Time  // after a failure
 	pause       time.Duration
+	broken      atomic.Int64 // files that could not be opened at the start
 	scrubs      atomic.Int64
 	scrubErrors atomic.Int64
 
@@ -342,6 +343,7 @@ type TierStats struct {
 	ReadErrors, Demotions, Promotions int64
 	Rewrites, Failed, Refused         int64
 	Written, Fresh                    int64
+	Broken                            int64 // cold files that could not be opened at the start
 	Scrubs, ScrubErrors               int64 // cold files verified in the background, and found damaged
 }
 
@@ -352,7 +354,7 @@ func (b *Batch) Tiers() TierStats {
 		Cache: t.cache.Stats(), MaxMemory: t.limit.Load(), Memory: b.s.memory(), Full: t.full.Load(),
 		ReadErrors: t.readErrors.Load(), Demotions: t.demotions.Load(), Promotions: t.promotions.Load(), Rewrites: t.rewrites.Load(),
 		Failed: t.failed.Load(), Refused: t.refused.Load(), Written: t.written.Load(), Fresh: t.fresh.Load(),
-		Scrubs: t.scrubs.Load(), ScrubErrors: t.scrubErrors.Load(),
+		Broken: t.broken.Load(), Scrubs: t.scrubs.Load(), ScrubErrors: t.scrubErrors.Load(),
 	}
 	for _, ks := range b.s.spaces {
 		if ks == nil {

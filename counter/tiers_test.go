@@ -3,6 +3,7 @@ package counter
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -255,5 +256,60 @@ func TestDamagedColdFile(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatal("the scrubber did not find the damaged page")
 		}
+	}
+}
+
+// TestMissingColdFile removes a file that all snapshots name: its range answers ErrCold, everything else is served, and a snapshot later
+// still names it, so that putting it back brings the posts back.
+func TestMissingColdFile(t *testing.T) {
+	dir := t.TempDir()
+	s := openDir(t, dir, Options{}, seedScript)
+	mids := fill(t, s, 150_000, 3)
+	if err := s.Demote("weibo", mids[0]); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := s.Snapshot(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := dump(t, s)
+	reopen := func() {
+		t.Helper()
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if s, err = Open(dir, Options{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, _ := filepath.Glob(filepath.Join(dir, "cold", "*.cold"))
+	if len(files) != 1 {
+		t.Fatalf("got files %v, want one", files)
+	}
+	if err := os.Rename(files[0], filepath.Join(dir, "away")); err != nil {
+		t.Fatal(err)
+	}
+	reopen()
+	if _, _, err := s.Get(fmt.Sprintf("%d.cntrn", mids[0])); !errors.Is(err, ErrCold) {
+		t.Errorf("Get in the missing file: got %v, want ErrCold", err)
+	}
+	if _, err := s.Incr(fmt.Sprintf("%d.cntrn", mids[0]), 1); !errors.Is(err, ErrCold) {
+		t.Errorf("Incr in the missing file: got %v, want ErrCold", err)
+	}
+	if _, err := s.Incr(fmt.Sprintf("%d.cntrn", mids[140_000]), 0); err != nil {
+		t.Errorf("Incr elsewhere: %v", err)
+	}
+	if err := s.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(dir, "away"), files[0]); err != nil {
+		t.Fatal(err)
+	}
+	reopen()
+	defer s.Close()
+	if got := dump(t, s); !maps.Equal(got, want) {
+		t.Errorf("with the file back: got %d items, want %d", len(got), len(want))
 	}
 }

@@ -268,6 +268,7 @@ func infoTiers(c *client, t *infoText) {
 	t.field("tier_failures", st.Failed)
 	t.field("write_amplification", fmt.Sprintf("%.2f", float64(st.Written)/float64(max(1, st.Fresh))))
 	t.field("cold_read_errors", st.ReadErrors)
+	t.field("cold_files_unusable", st.Broken)
 	t.field("scrubbed_files", st.Scrubs)
 	t.field("scrub_errors", st.ScrubErrors)
 	refusing := 0

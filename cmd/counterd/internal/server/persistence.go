@@ -111,7 +111,7 @@ func infoPersistence(c *client, t *infoText) {
 	t.field("aof_last_rewrite_time_sec", last)
 	t.field("aof_current_rewrite_time_sec", current)
 	t.field("aof_last_bgrewrite_status", status(saves.LastErr))
-	t.field("aof_last_write_status", status(log.Trouble))
+	t.field("aof_last_write_status", status(store.Ready()))
 	if !store.Durable() {
 		return
 	}
