@@ -12,47 +12,25 @@ import (
 // tailPad is how many bytes behind the last bucket a load or store may touch.
 const tailPad = 16
 
-var bigEndian = binary.NativeEndian.Uint16([]byte{0, 1}) == 1
-
-// load64 reads 8 bytes little-endian at any alignment.
+// load64 reads 8 bytes little-endian at any alignment: one instruction where the processor can.
 func load64(base unsafe.Pointer, off uintptr) uint64 {
-	v := *(*uint64)(unsafe.Add(base, off))
-	if bigEndian {
-		v = swap64(v)
-	}
-	return v
+	return binary.LittleEndian.Uint64((*[8]byte)(unsafe.Add(base, off))[:])
 }
 
 func store64(base unsafe.Pointer, off uintptr, v uint64) {
-	if bigEndian {
-		v = swap64(v)
-	}
-	*(*uint64)(unsafe.Add(base, off)) = v
+	binary.LittleEndian.PutUint64((*[8]byte)(unsafe.Add(base, off))[:], v)
 }
 
 func load16(base unsafe.Pointer, off uintptr) uint16 {
-	v := *(*uint16)(unsafe.Add(base, off))
-	if bigEndian {
-		v = v<<8 | v>>8
-	}
-	return v
+	return binary.LittleEndian.Uint16((*[2]byte)(unsafe.Add(base, off))[:])
 }
 
 func store16(base unsafe.Pointer, off uintptr, v uint16) {
-	if bigEndian {
-		v = v<<8 | v>>8
-	}
-	*(*uint16)(unsafe.Add(base, off)) = v
+	binary.LittleEndian.PutUint16((*[2]byte)(unsafe.Add(base, off))[:], v)
 }
 
 func load8(base unsafe.Pointer, off uintptr) uint8     { return *(*uint8)(unsafe.Add(base, off)) }
 func store8(base unsafe.Pointer, off uintptr, v uint8) { *(*uint8)(unsafe.Add(base, off)) = v }
-
-func swap64(v uint64) uint64 {
-	var b [8]byte
-	binary.LittleEndian.PutUint64(b[:], v)
-	return binary.BigEndian.Uint64(b[:])
-}
 
 // loadBits reads width (1..64) bits that start bit bits behind byte off, least significant first.
 func loadBits(base unsafe.Pointer, off uintptr, bit, width uint) uint64 {
