@@ -21,7 +21,7 @@ const (
 	// SyncAlways makes Commit wait until its bytes are durable. All that wait share one sync.
 	SyncAlways
 
-	// SyncNo leaves it to the kernel, but syncs every 16 MiB: bytes not durable are held in memory.
+	// SyncNo leaves it to the kernel, but syncs every 4 MiB: bytes not durable are held in memory.
 	SyncNo
 )
 
@@ -94,8 +94,9 @@ const (
 	defaultSyncEvery      = time.Second
 	defaultMaxUnsyncedAge = 2 * time.Second
 
-	// syncAtBytes makes the background sync start early: it bounds memory and what one sync has to write.
-	syncAtBytes = 16 << 20
+	// syncAtBytes makes the background sync start early: it bounds memory and what one sync has to write. With 16 MiB a server that
+	// loads 280,000 posts grew by 16 MiB, with 4 MiB it grows by 12; 2 MiB would save 3 more and sync ten times a second and more.
+	syncAtBytes = 4 << 20
 
 	// minSegment holds a header and a frame or two; for tests.
 	minSegment = 512
