@@ -150,6 +150,9 @@ func (ks *keyspace) value(b *block, mid uint64, p place, c int) (uint64, error) 
 // appendRow appends all columns of the item at p, which was found, in schema order.
 func (ks *keyspace) appendRow(dst []uint64, b *block, mid uint64, p place) ([]uint64, error) {
 	if p.where == inTable {
+		if b.tab.Layout() == ks.layout { // nearly always
+			return b.tab.AppendRow(dst, p.slot), nil
+		}
 		for c := range ks.def.Columns {
 			v, _ := ks.value(b, mid, p, c)
 			dst = append(dst, v)

@@ -295,6 +295,21 @@ func (t *Table) Get(s Slot, c int) uint64 {
 	return v
 }
 
+// AppendRow appends all columns of the item at s, in the order of Layout.
+func (t *Table) AppendRow(dst []uint64, s Slot) []uint64 {
+	off := uintptr(s>>3)*t.stride + headerBytes
+	bit := uint(s&7) * t.width
+	for c := range t.columns {
+		col := &t.columns[c]
+		v := loadBits(t.base, off, bit+col.off, col.width)
+		if v == col.mark {
+			v = t.over.get(t.overKey(s, c))
+		}
+		dst = append(dst, v)
+	}
+	return dst
+}
+
 // Limit is the largest value of column c.
 func (t *Table) Limit(c int) uint64 { return t.columns[c].limit }
 
