@@ -164,12 +164,20 @@ func TestSentinel(t *testing.T) {
 	if leader == nil || other == nil {
 		t.Fatal("want one primary and one replica")
 	}
-	eventually(t, 60*time.Second, "the other replica follows the new primary", func() bool {
+	eventually(t, 30*time.Second, "the other replica follows the new primary", func() bool {
 		return infoField(other, "master_port") == strconv.Itoa(leader.port) && infoField(other, "master_link_status") == "up"
 	})
 
 	old := startAt(t, ports[0], dirs[0], "--schema", schema)
-	eventually(t, 90*time.Second, "the old primary is a replica of the new one", func() bool {
+	lone, err := dialTimeout("tcp", old.addr, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lone.close()
+	if v, err := lone.tryDo("INCR", "1.n"); err != nil || !strings.HasPrefix(v.raw, "-READONLY ") {
+		t.Errorf("an old primary that returns answers INCR by %q %v, want READONLY", v.raw, err)
+	}
+	eventually(t, 30*time.Second, "the old primary is a replica of the new one", func() bool {
 		return infoField(old, "role") == "slave" && infoField(old, "master_port") == strconv.Itoa(leader.port) && infoField(old, "master_link_status") == "up"
 	})
 	for range 50 {

@@ -19,6 +19,7 @@ import (
 const (
 	guardReplica = 1 << iota // changes come from the primary only
 	guardStale               // a replica without its primary, and replica-serve-stale-data is no
+	guardAwait               // a primary before, watched by Sentinel, that was not told yet whether it still is
 	guardFew                 // fewer replicas follow than min-replicas-to-write
 )
 
@@ -43,6 +44,8 @@ func (s *Server) refusal(cmd *command) string {
 		return ""
 	case g&guardReplica != 0:
 		return errReadOnly
+	case g&guardAwait != 0:
+		return errAwait
 	case g&guardFew != 0:
 		return errFew
 	}
@@ -61,6 +64,8 @@ func (s *Server) RoleChanged() {
 		if info, ok := s.node.Link(); !c.ServeStale && (!ok || info.State != repl.LinkConnected) {
 			g |= guardStale
 		}
+	} else if s.awaiting.Load() {
+		g |= guardAwait
 	} else if c.MinReplicas > 0 && c.MinReplicasMaxLag > 0 && s.node.Peers().Good(time.Duration(c.MinReplicasMaxLag)*time.Second) < c.MinReplicas {
 		g |= guardFew
 	}
@@ -103,6 +108,10 @@ func (s *Server) startRole() {
 	a, err := parsePrimary(s.config.get().ReplicaOf)
 	switch {
 	case err != nil || a == repl.Address{}:
+		if watched, err := s.store().Monitored(); (watched || err != nil) && !s.store().Replica() {
+			s.awaiting.Store(true)
+			s.log.Warn("this node was watched by Sentinel when it ended: it refuses changes until Sentinel names it the primary, or REPLICAOF", "error", err)
+		}
 		if s.store().Replica() {
 			s.log.Warn("this node was a replica when it ended and was not told whose it is now: it refuses changes until REPLICAOF NO ONE, or REPLICAOF host port")
 		}
@@ -169,11 +178,13 @@ func runReplicaOf(c *client, args [][]byte) {
 		return
 	}
 	s.config.setReplicaOf(primary)
+	s.awaiting.Store(false)
 	if c.multi.executing {
 		go func() {
 			if err := change(); err != nil {
 				s.log.Error("the role was not changed", "error", err)
 			}
+			s.RoleChanged()
 		}()
 		c.ok()
 		return

@@ -478,3 +478,65 @@ func TestCuts(t *testing.T) {
 	}
 	t.Logf("%d cuts", proxy.cuts.Load())
 }
+
+// TestAwaiting: a primary that Sentinel watched takes changes after a restart only when it is named.
+func TestAwaiting(t *testing.T) {
+	a := newReplNode(t).start("")
+	hello := func(port int) string {
+		return fmt.Sprintf("PUBLISH __sentinel__:hello 127.0.0.1,26379,0123,0,mymaster,127.0.0.1,%d,0", port)
+	}
+	a.dial().want("SET 1.cntcm 1", "+OK")
+	a.dial().want(hello(a.port), ":0")
+	a.dial().want("SET 1.cntcm 2", "+OK")
+	a.stop()
+	a.start("")
+	a.dial().want("SET 1.cntcm 3", "-"+errAwait)
+	a.dial().want("GET 1.cntcm", `"2"`)
+	a.dial().want(hello(a.port+1), ":0")
+	a.dial().want("SET 1.cntcm 3", "-"+errAwait)
+	a.dial().want(hello(a.port), ":0")
+	a.dial().want("SET 1.cntcm 3", "+OK")
+	a.stop()
+	a.start("")
+	a.dial().want("REPLICAOF NO ONE", "+OK")
+	a.dial().want("SET 1.cntcm 4", "+OK")
+}
+
+// TestConfigFile: CONFIG REWRITE keeps what a person wrote and persists what changed, the role too.
+func TestConfigFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "counterd.conf")
+	text := "# mine\nport 7000\nslave-priority 90\nreplicaof a 1\nrename-command x y\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := wireServe(t, func(c *Config) {
+		c.ConfigFile, c.UnixSocketPerm = path, 0o700
+	})
+	c := wireDial(t, s, 2)
+	c.want("CONFIG SET replica-priority 50 requirepass a\"b# maxclients 99", "+OK")
+	c.want("CONFIG REWRITE", "+OK")
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings, err := parseConfig(string(got))
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := make(map[string]string)
+	for _, line := range settings {
+		values[line.Name] = line.Value
+	}
+	for name, want := range map[string]string{"replica-priority": "50", "requirepass": `a"b#`, "maxclients": "99", "rename-command": "x y", "port": "0"} {
+		if values[name] != want {
+			t.Errorf("%s: got %q, want %q", name, values[name], want)
+		}
+	}
+	if _, ok := values["replicaof"]; ok || !strings.HasPrefix(string(got), "# mine\n") {
+		t.Errorf("got\n%s", got)
+	}
+	c.want("CONFIG REWRITE", "+OK")
+	if again, _ := os.ReadFile(path); string(again) != string(got) {
+		t.Errorf("a second rewrite changed the file:\n%s", again)
+	}
+}
