@@ -23,10 +23,11 @@ type Peer struct {
 	conn  net.Conn
 
 	// Of REPLCONF, before PSYNC.
-	port     int
-	ip       string
-	counterd bool
-	lineage  persist.Lineage
+	port         int
+	ip           string
+	counterd     bool
+	snapshotOnly bool // of redis-cli --rdb
+	lineage      persist.Lineage
 
 	pin    *counter.Pin    // the snapshot or log that is being sent
 	reader *persist.Reader // of the stream
@@ -74,6 +75,8 @@ func (p *Peer) Configure(name string, value []byte) error {
 			return errors.New("REPLCONF ip-address provided by replica instance is invalid")
 		}
 		p.ip = string(value)
+	case "rdb-only", "rdb-filter-only":
+		p.snapshotOnly = true
 	case "capa": // of Redis; what counts is the version
 	case "version":
 		p.counterd = string(value) == "counterd"

@@ -138,14 +138,42 @@ func replicationCommands() []*command {
 		row("slaveof", 3, admin|noscript|stale, "1.0.0", "host port", "The same as REPLICAOF.", runReplicaOf),
 		row("replconf", -1, admin|noscript|loading|stale, "3.0.0", "", "What replicas say to their primary.", runReplconf),
 		row("psync", -3, admin|noscript|nomulti, "2.8.0", "replicationid offset", "Asks for the stream, as a replica.", runPsync),
-		row("sync", 1, admin|noscript|nomulti, "1.0.0", "", "Answers an error: the stream is counterd's own.", func(c *client, _ [][]byte) { c.error(errSync) }),
+		row("sync", 1, admin|noscript|nomulti, "1.0.0", "", "Sends all changes from now on as commands, for people: what redis-cli --replica prints.", runSync),
 		row("failover", -1, admin|noscript|stale, "6.2.0", "[TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]", "Hands the role of the primary to a replica.", runFailover),
 		wait("wait", 3, "3.0.0", "numreplicas timeout", "Waits until replicas have what was written so far, and returns how many.", runWait),
 		wait("waitaof", 4, "7.2.0", "numlocal numreplicas timeout", "Waits until what was written so far is safe on disks, and returns on how many.", runWaitAOF),
 	}
 }
 
-const errSync = "ERR SYNC is not served: the stream of counterd is not of Redis commands. A replica must be counterd; to copy data, use counterctl"
+// runSync: SYNC. A Redis that wants to be a replica is refused: it would drop its data for a snapshot that is none.
+func runSync(c *client, _ [][]byte) {
+	p := c.peer.Load()
+	if p == nil {
+		p = c.srv.node.Peers().NewPeer(c.conn)
+		c.peer.Store(p)
+	}
+	text := p.WatchRefusal()
+	switch {
+	case text != "":
+	case !c.srv.store().Durable():
+		text = errMemoryOnly + ": there is no log to show"
+	case c.subs.box != nil || c.silence.off:
+		text = "ERR SYNC needs a connection of its own"
+	}
+	if text != "" {
+		c.error(text)
+		return
+	}
+	if c.send() != nil {
+		c.closed = true
+		return
+	}
+	c.confined |= confinedReplica
+	if err := p.Watch(c.srv.store()); err != nil {
+		c.storeError(err)
+		c.closed = true
+	}
+}
 
 // runReplicaOf: REPLICAOF host port | NO ONE. In a transaction, where the store is held, the change is made right behind it.
 func runReplicaOf(c *client, args [][]byte) {

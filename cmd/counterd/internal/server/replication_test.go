@@ -337,6 +337,28 @@ func TestStranger(t *testing.T) {
 	if v := c.do("SYNC"); v.kind != '-' {
 		t.Errorf("SYNC: %s", v)
 	}
+	cli := a.dial() // redis-cli --replica
+	cli.want("REPLCONF capa eof", "+OK")
+	cli.send("SYNC")
+	if line, err := cli.r.ReadString('\n'); line != "$0\r\n" {
+		t.Errorf("SYNC: %q %v", line, err)
+	}
+	w := a.dial()
+	w.want("INCR 4.cntcm", ":1")
+	w.want("DEL 4", ":1")
+	w.want("FLUSHALL", "+OK")
+	w.want("ADD COLUMN weibo x hint=8 max=32", "+OK")
+	w.want("HSET 4 x 6", ":1")
+	for _, want := range []string{`["SET" "4.cntcm" "1"]`, `["DEL" "4"]`, `["FLUSHALL"]`, `["SCHEMA" `, `["HSET" "4" "x" "6"]`} {
+		if got := cli.read().String(); !strings.HasPrefix(got, want) {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	rdb := a.dial() // redis-cli --rdb
+	rdb.want("REPLCONF rdb-only 1", "+OK")
+	if v := rdb.do("SYNC"); v.kind != '-' {
+		t.Errorf("SYNC of --rdb: %s", v)
+	}
 	if v := a.dial().do("PSYNC ? -1"); v.kind != '-' {
 		t.Errorf("PSYNC without a word: %s", v)
 	}
