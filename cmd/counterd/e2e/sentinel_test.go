@@ -41,13 +41,15 @@ func startAt(t testing.TB, port int, dir string, args ...string) *server {
 	return s
 }
 
-// startSentinels runs three redis-sentinels that watch a primary and returns their addresses.
+// startSentinels runs three redis-sentinels that watch a primary. At a down-after of 1 s, the period of their pings, they took a healthy primary for
+// dead in one of five runs, as they have to connect to it anew after a failover: hence 3 s.
+// It returns their addresses and logs.
 func startSentinels(t testing.TB, path string, primary int) (addrs []string, logs []*logBuffer) {
 	t.Helper()
 	for range 3 {
 		port, dir := freePort(t), t.TempDir()
 		conf := filepath.Join(dir, "sentinel.conf")
-		text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor mymaster 127.0.0.1 %d 2\nsentinel down-after-milliseconds mymaster 1000\nsentinel failover-timeout mymaster 10000\n",
+		text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor mymaster 127.0.0.1 %d 2\nsentinel down-after-milliseconds mymaster 3000\nsentinel failover-timeout mymaster 10000\n",
 			port, dir, primary)
 		if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -51,7 +51,8 @@ func (p *Peer) watch(ctx context.Context, s *schema.Schema) {
 		cancel()
 		if f == nil {
 			if wait.Err() == nil {
-				return // the log was closed, or err says that it cannot be read
+				p.peers.logger.Debug("the log is shown no more", "error", err)
+				return
 			}
 			out = appendCommand(out, "PING")
 			nextPing = time.Now().Add(10 * pingEvery)

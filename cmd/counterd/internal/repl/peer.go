@@ -63,6 +63,9 @@ func (ps *Peers) NewPeer(conn net.Conn) *Peer {
 
 // Configure takes one pair of REPLCONF. The error is for the replica.
 func (p *Peer) Configure(name string, value []byte) error {
+	if p.pin != nil || p.reader != nil { // others read these fields by now
+		return errors.New("REPLCONF options come before PSYNC")
+	}
 	switch strings.ToLower(name) {
 	case "listening-port":
 		n, err := strconv.Atoi(string(value))
@@ -87,7 +90,7 @@ func (p *Peer) Configure(name string, value []byte) error {
 		}
 		p.lineage = l
 	default:
-		return fmt.Errorf("Unrecognized REPLCONF option: %.128q", name) //nolint:staticcheck // Redis's words
+		return fmt.Errorf("unrecognized REPLCONF option: %.128q", name)
 	}
 	return nil
 }

@@ -562,3 +562,80 @@ func TestConfigFile(t *testing.T) {
 		t.Errorf("a second rewrite changed the file:\n%s", again)
 	}
 }
+
+// TestFailoverLosesNothing hands the role over under load, both ways, and takes it back once: every increment that was answered is there.
+func TestFailoverLosesNothing(t *testing.T) {
+	a, b := newReplNode(t), newReplNode(t)
+	a.start("")
+	b.start(a.addr())
+	same(t, a, b)
+	a.dial().want("FAILOVER TO 127.0.0.1 1", "-ERR FAILOVER target HOST and PORT is not a replica.")
+	b.dial().want("FAILOVER", "-ERR FAILOVER is not valid when server is a replica.")
+	var answered atomic.Int64
+	stop := make(chan struct{})
+	var writers sync.WaitGroup
+	for _, n := range []*replNode{a, b} {
+		c := n.dial()
+		writers.Add(1)
+		go func() {
+			defer writers.Done()
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				c.send("INCR 1.cntcm")
+				v, err := wireRead(c.r, 2)
+				switch {
+				case err != nil:
+					t.Error(err)
+					return
+				case v.kind == ':':
+					answered.Add(1)
+				case !strings.HasPrefix(v.text, "READONLY "):
+					t.Errorf("INCR: %s", v)
+					return
+				}
+			}
+		}()
+	}
+	for range 3 {
+		time.Sleep(50 * time.Millisecond)
+		a.dial().want("FAILOVER", "+OK")
+		until(t, "b leads", func() bool { return !b.srv.Store().Replica() && a.info("master_link_status") == "up" })
+		a, b = b, a
+	}
+	close(stop)
+	writers.Wait()
+	same(t, a, b)
+	if got := a.dial().do("GET 1.cntcm").text; got != strconv.FormatInt(answered.Load(), 10) {
+		t.Errorf("got %s, want the %d that were answered", got, answered.Load())
+	}
+	if n, m := a.info("counterd_diverged_cuts"), b.info("counterd_diverged_cuts"); n != "0" || m != "0" {
+		t.Errorf("%s and %s cuts", n, m)
+	}
+}
+
+// TestFullCopyResumes cuts a full copy at random bytes: it goes on file by file.
+func TestFullCopyResumes(t *testing.T) {
+	a, b := newReplNode(t), newReplNode(t)
+	a.start("")
+	w := a.dial()
+	for i := range 3000 {
+		w.want(fmt.Sprintf("SET %d.cntcm %d", i, i*3), "+OK")
+	}
+	w.want("SAVE", "+OK")
+	seed := time.Now().UnixNano()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(uint64(seed), 4))
+	proxy := newCutter(t, fmt.Sprintf("127.0.0.1:%d", a.port), rng)
+	b.start(proxy.addr())
+	until(t, "cuts", func() bool { return proxy.cuts.Load() > 20 || b.info("master_link_status") == "up" })
+	proxy.smooth.Store(true)
+	same(t, a, b)
+	t.Logf("%d cuts, %s copies begun", proxy.cuts.Load(), a.info("sync_full"))
+	if n, err := filepath.Glob(filepath.Join(b.dir, "rdb", "*.tmp")); err != nil || len(n) > 1 {
+		t.Errorf("left behind: %v %v", n, err)
+	}
+}
