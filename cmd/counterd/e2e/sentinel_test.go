@@ -204,3 +204,34 @@ func TestSentinel(t *testing.T) {
 		return digest(leader) == digest(other) && digest(leader) == digest(old)
 	})
 }
+
+// TestWatchReplica lets redis-cli --replica print the stream of changes.
+func TestWatchReplica(t *testing.T) {
+	path, ok := tool(t, "redis-cli")
+	if !ok {
+		return
+	}
+	s := start(t)
+	c := s.dial(t)
+	for _, command := range []string{"ADD COUNTER weibo", "ADD COLUMN weibo n hint=8 max=32 suffix=n"} {
+		if v, err := c.tryDo(strings.Fields(command)...); err != nil || v.raw != "+OK\r\n" {
+			t.Fatalf("%s: %q %v", command, v.raw, err)
+		}
+	}
+	out := new(logBuffer)
+	cli := exec.Command(path, "-p", strconv.Itoa(s.port), "--replica")
+	cli.Stdout, cli.Stderr = out, out
+	cli.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cli.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = cli.Process.Kill()
+		_ = cli.Wait()
+	}()
+	eventually(t, 10*time.Second, "redis-cli is connected", func() bool { return strings.Contains(out.String(), "SYNC done") })
+	if v, err := c.tryDo("INCRBY", "7.n", "41"); err != nil || v.raw != ":41\r\n" {
+		t.Fatalf("%q %v", v.raw, err)
+	}
+	eventually(t, 10*time.Second, "redis-cli prints the change", func() bool { return strings.Contains(out.String(), `"SET","7.n","41"`) })
+}

@@ -3,6 +3,7 @@ package repl
 import (
 	"context"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/counterd/counterd/counter"
@@ -36,7 +37,9 @@ func (p *Peer) Watch(store *counter.Store) error {
 func (p *Peer) watch(ctx context.Context, s *schema.Schema) {
 	defer close(p.done)
 	defer p.conn.Close()
-	out := []byte("$0\r\n")
+	// A snapshot of no bytes that ends where its mark, 40 bytes of the sender's choice, appears: redis-cli takes a length of 0 for this form.
+	mark := strings.Repeat("=", 40)
+	out := []byte("$EOF:" + mark + "\r\n" + mark)
 	var rec persist.Record
 	for nextPing := time.Now().Add(10 * pingEvery); ctx.Err() == nil; {
 		if len(out) > 0 {

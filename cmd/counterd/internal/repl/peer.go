@@ -78,7 +78,8 @@ func (p *Peer) Configure(name string, value []byte) error {
 			return errors.New("REPLCONF ip-address provided by replica instance is invalid")
 		}
 		p.ip = string(value)
-	case "rdb-only", "rdb-filter-only":
+	case "rdb-filter-only": // of redis-cli --replica
+	case "rdb-only":
 		p.snapshotOnly = true
 	case "capa": // of Redis; what counts is the version
 	case "version":

@@ -340,8 +340,10 @@ func TestStranger(t *testing.T) {
 	cli := a.dial() // redis-cli --replica
 	cli.want("REPLCONF capa eof", "+OK")
 	cli.send("SYNC")
-	if line, err := cli.r.ReadString('\n'); line != "$0\r\n" {
-		t.Errorf("SYNC: %q %v", line, err)
+	mark := strings.Repeat("=", 40)
+	head := make([]byte, len("$EOF:\r\n")+2*len(mark))
+	if _, err := io.ReadFull(cli.r, head); err != nil || string(head) != "$EOF:"+mark+"\r\n"+mark {
+		t.Errorf("SYNC: %q %v", head, err)
 	}
 	w := a.dial()
 	w.want("INCR 4.cntcm", ":1")
