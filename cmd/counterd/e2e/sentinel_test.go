@@ -230,6 +230,7 @@ func TestWatchReplica(t *testing.T) {
 		_ = cli.Wait()
 	}()
 	eventually(t, 10*time.Second, "redis-cli is connected", func() bool { return strings.Contains(out.String(), "SYNC done") })
+	eventually(t, 10*time.Second, "its REPLCONF ACK", func() bool { return strings.Contains(out.String(), "ACK") })
 	if v, err := c.tryDo("INCRBY", "7.n", "41"); err != nil || v.raw != ":41\r\n" {
 		t.Fatalf("%q %v", v.raw, err)
 	}

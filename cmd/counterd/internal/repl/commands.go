@@ -40,6 +40,15 @@ func (p *Peer) watch(ctx context.Context, s *schema.Schema) {
 	// A snapshot of no bytes that ends where its mark, 40 bytes of the sender's choice, appears: redis-cli takes a length of 0 for this form.
 	mark := strings.Repeat("=", 40)
 	out := []byte("$EOF:" + mark + "\r\n" + mark)
+	if _, err := p.conn.Write(out); err != nil {
+		return
+	}
+	// redis-cli sees the mark only where a read ends, answers it by REPLCONF ACK, and takes the first command for the answer to that.
+	began := p.acked.Load()
+	for deadline := time.Now().Add(pingEvery); p.acked.Load() == began && time.Now().Before(deadline) && ctx.Err() == nil; {
+		time.Sleep(10 * time.Millisecond)
+	}
+	out = appendCommand(out[:0], "PING")
 	var rec persist.Record
 	for nextPing := time.Now().Add(10 * pingEvery); ctx.Err() == nil; {
 		if len(out) > 0 {
