@@ -24,6 +24,10 @@
 // Everything runs in a Batch (batch.go): many operations, whose blocks are found and whose cache lines are asked for
 // before the first is used. Operations on one item keep their order; neighbours on one block run under one lock.
 //
+// # Replication
+//
+// A store follows a primary (Follow, Replicate) or leads (Lead): replica.go. Its Lineage tells how far its log and another agree.
+//
 // # Locks
 //
 // See Store for the order. Readers and writers lock one block at a time, for 50-100 ns an operation; whatever takes long

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"sync"
 
 	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/vfs"
 )
 
 // Replication, as far as it is the store's: whose log this is, frames of a primary, and files kept while they are copied.
@@ -285,3 +287,26 @@ func (s *Store) Path() string {
 	}
 	return s.dir.Path()
 }
+
+// Monitored tells whether SetMonitored was ever called on the store's directory.
+func (s *Store) Monitored() (bool, error) {
+	if s.dir == nil {
+		return false, nil
+	}
+	_, err := s.opts.FS.Stat(filepath.Join(s.dir.Path(), monitoredName))
+	if isNotExist(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// SetMonitored notes, durably, that something outside decides which node is the primary: after a restart the store's owner is to wait for its word.
+func (s *Store) SetMonitored() error {
+	if s.dir == nil {
+		return nil
+	}
+	return vfs.WriteFileAtomic(s.opts.FS, filepath.Join(s.dir.Path(), monitoredName), []byte("A Sentinel watched this node.\n"))
+}
+
+// monitoredName is a file whose presence alone counts.
+const monitoredName = "MONITORED"

@@ -17,6 +17,8 @@
 //
 //	dir/LOCK                            held while the directory is open (dir.go)
 //	dir/MANIFEST-<n>                    text; the two newest generations are kept (manifest_text.go)
+//	dir/HISTORY                         whose log this is, and since when (lineage.go)
+//	dir/diverged-<epoch>-<offset>.aof   what was cut from the log as a primary had other bytes (cut.go)
 //	dir/log/<20-digit start offset>.aof segments
 //	dir/rdb/<block>-<offset>.hot        images of hot blocks and of overlays
 //	dir/cold/<block>-<offset>.cold      cold files; written by package coldstore, named by manifests
@@ -74,5 +76,6 @@
 //
 // record.go, frame.go, segment.go (formats); tail.go, log.go, commit.go, ready.go, heal.go, background.go (writing);
 // scan.go, walk.go, open.go, reader.go, walklog.go (reading); image.go, manifest.go, dir.go (snapshots); view.go,
-// check.go, coldfault.go, repair.go, repair_cold.go, restore.go, restore_copy.go (tools).
+// check.go, coldfault.go, repair.go, repair_cold.go, restore.go, restore_copy.go (tools); lineage.go, cut.go
+// (replication).
 package persist

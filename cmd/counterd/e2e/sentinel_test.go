@@ -41,13 +41,15 @@ func startAt(t testing.TB, port int, dir string, args ...string) *server {
 	return s
 }
 
-// startSentinels runs three redis-sentinels that watch a primary and returns their addresses.
+// startSentinels runs three redis-sentinels that watch a primary. At a down-after of 1 s, the period of their pings, they took a healthy primary for
+// dead in one of five runs, as they have to connect to it anew after a failover: hence 3 s.
+// It returns their addresses and logs.
 func startSentinels(t testing.TB, path string, primary int) (addrs []string, logs []*logBuffer) {
 	t.Helper()
 	for range 3 {
 		port, dir := freePort(t), t.TempDir()
 		conf := filepath.Join(dir, "sentinel.conf")
-		text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor mymaster 127.0.0.1 %d 2\nsentinel down-after-milliseconds mymaster 1000\nsentinel failover-timeout mymaster 10000\n",
+		text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor mymaster 127.0.0.1 %d 2\nsentinel down-after-milliseconds mymaster 3000\nsentinel failover-timeout mymaster 10000\n",
 			port, dir, primary)
 		if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -169,7 +171,15 @@ func TestSentinel(t *testing.T) {
 	})
 
 	old := startAt(t, ports[0], dirs[0], "--schema", schema)
-	eventually(t, 90*time.Second, "the old primary is a replica of the new one", func() bool {
+	lone, err := dialTimeout("tcp", old.addr, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lone.close()
+	if v, err := lone.tryDo("INCR", "1.n"); err != nil || !strings.HasPrefix(v.raw, "-READONLY ") {
+		t.Errorf("an old primary that returns answers INCR by %q %v, want READONLY", v.raw, err)
+	}
+	eventually(t, 60*time.Second, "the old primary is a replica of the new one", func() bool {
 		return replicationField(old, "role") == "slave" && replicationField(old, "master_port") == strconv.Itoa(leader.port) && replicationField(old, "master_link_status") == "up"
 	})
 	for range 50 {
@@ -193,4 +203,36 @@ func TestSentinel(t *testing.T) {
 	eventually(t, 10*time.Second, "all nodes have the same items", func() bool {
 		return digest(leader) == digest(other) && digest(leader) == digest(old)
 	})
+}
+
+// TestWatchReplica lets redis-cli --replica print the stream of changes.
+func TestWatchReplica(t *testing.T) {
+	path, ok := tool(t, "redis-cli")
+	if !ok {
+		return
+	}
+	s := start(t)
+	c := s.dial(t)
+	for _, command := range []string{"ADD COUNTER weibo", "ADD COLUMN weibo n hint=8 max=32 suffix=n"} {
+		if v, err := c.tryDo(strings.Fields(command)...); err != nil || v.raw != "+OK\r\n" {
+			t.Fatalf("%s: %q %v", command, v.raw, err)
+		}
+	}
+	out := new(logBuffer)
+	cli := exec.Command(path, "-p", strconv.Itoa(s.port), "--replica")
+	cli.Stdout, cli.Stderr = out, out
+	cli.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cli.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = cli.Process.Kill()
+		_ = cli.Wait()
+	}()
+	eventually(t, 10*time.Second, "redis-cli is connected", func() bool { return strings.Contains(out.String(), "SYNC done") })
+	eventually(t, 10*time.Second, "its REPLCONF ACK", func() bool { return strings.Contains(out.String(), "ACK") })
+	if v, err := c.tryDo("INCRBY", "7.n", "41"); err != nil || v.raw != ":41\r\n" {
+		t.Fatalf("%q %v", v.raw, err)
+	}
+	eventually(t, 10*time.Second, "redis-cli prints the change", func() bool { return strings.Contains(out.String(), `"SET","7.n","41"`) })
 }

@@ -121,7 +121,6 @@ type session struct {
 	conn net.Conn
 	r    *bufio.Reader
 	wmu  sync.Mutex // guards writes to conn
-	own  bool       // the store was opened anew while this session lasted
 }
 
 // once is one connection, from its beginning to its end.

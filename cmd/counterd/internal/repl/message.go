@@ -77,9 +77,6 @@ func (mr *messageReader) next(m *message) error {
 	return fmt.Errorf("%w: message of kind %q", ErrProtocol, kind)
 }
 
-// start returns the log offset at which the frame starts.
-func (m *message) start() uint64 { return binary.LittleEndian.Uint64(m.frame[8:]) }
-
 // maxLine bounds a line of the handshake.
 const maxLine = 1 << 10
 

@@ -23,10 +23,11 @@ type Peer struct {
 	conn  net.Conn
 
 	// Of REPLCONF, before PSYNC.
-	port     int
-	ip       string
-	counterd bool
-	lineage  persist.Lineage
+	port         int
+	ip           string
+	counterd     bool
+	snapshotOnly bool // of redis-cli --rdb
+	lineage      persist.Lineage
 
 	pin    *counter.Pin    // the snapshot or log that is being sent
 	reader *persist.Reader // of the stream
@@ -62,6 +63,9 @@ func (ps *Peers) NewPeer(conn net.Conn) *Peer {
 
 // Configure takes one pair of REPLCONF. The error is for the replica.
 func (p *Peer) Configure(name string, value []byte) error {
+	if p.pin != nil || p.reader != nil { // others read these fields by now
+		return errors.New("REPLCONF options come before PSYNC")
+	}
 	switch strings.ToLower(name) {
 	case "listening-port":
 		n, err := strconv.Atoi(string(value))
@@ -74,6 +78,9 @@ func (p *Peer) Configure(name string, value []byte) error {
 			return errors.New("REPLCONF ip-address provided by replica instance is invalid")
 		}
 		p.ip = string(value)
+	case "rdb-filter-only": // of redis-cli --replica
+	case "rdb-only":
+		p.snapshotOnly = true
 	case "capa": // of Redis; what counts is the version
 	case "version":
 		p.counterd = string(value) == "counterd"
@@ -84,7 +91,7 @@ func (p *Peer) Configure(name string, value []byte) error {
 		}
 		p.lineage = l
 	default:
-		return fmt.Errorf("Unrecognized REPLCONF option: %.128q", name) //nolint:staticcheck // Redis's words
+		return fmt.Errorf("unrecognized REPLCONF option: %.128q", name)
 	}
 	return nil
 }

@@ -20,6 +20,11 @@
 //	keys.go strings.go hash.go     commands on items: plan functions
 //	reply.go                       replies owed for operations
 //	counterd.go scan.go            counterd's own commands; SCAN, DBSIZE, FLUSHALL
+//	replication.go failover.go     REPLICAOF, PSYNC, WAIT, ROLE; FAILOVER. What they do is package repl's
+//	sentinel.go                    what a restarted primary waits for
+//	configfile.go                  --config, CONFIG REWRITE
+//	replicationconfig.go           settings of replication
+//	digest.go                      COUNTER.DIGEST
 //	multi.go watch.go              transactions
 //	pubsub.go outbox.go            SUBSCRIBE, PUBLISH; what is sent to a subscriber
 //	confined.go                    what a subscriber or a replica may send

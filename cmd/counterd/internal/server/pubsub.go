@@ -233,6 +233,9 @@ func (s *Server) publish(channel string, message []byte) (receivers int) {
 }
 
 func runPublish(c *client, args [][]byte) {
+	if string(args[1]) == helloChannel {
+		c.heardSentinel(string(args[2]))
+	}
 	c.integer(int64(c.srv.publish(string(args[1]), args[2])))
 }
 

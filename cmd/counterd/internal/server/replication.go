@@ -19,6 +19,7 @@ import (
 const (
 	guardReplica = 1 << iota // changes come from the primary only
 	guardStale               // a replica without its primary, and replica-serve-stale-data is no
+	guardAwait               // a primary before, watched by Sentinel, that was not told yet whether it still is
 	guardFew                 // fewer replicas follow than min-replicas-to-write
 )
 
@@ -43,6 +44,8 @@ func (s *Server) refusal(cmd *command) string {
 		return ""
 	case g&guardReplica != 0:
 		return errReadOnly
+	case g&guardAwait != 0:
+		return errAwait
 	case g&guardFew != 0:
 		return errFew
 	}
@@ -61,6 +64,8 @@ func (s *Server) RoleChanged() {
 		if info, ok := s.node.Link(); !c.ServeStale && (!ok || info.State != repl.LinkConnected) {
 			g |= guardStale
 		}
+	} else if s.awaiting.Load() {
+		g |= guardAwait
 	} else if c.MinReplicas > 0 && c.MinReplicasMaxLag > 0 && s.node.Peers().Good(time.Duration(c.MinReplicasMaxLag)*time.Second) < c.MinReplicas {
 		g |= guardFew
 	}
@@ -103,6 +108,10 @@ func (s *Server) startRole() {
 	a, err := parsePrimary(s.config.get().ReplicaOf)
 	switch {
 	case err != nil || a == repl.Address{}:
+		if watched, err := s.store().Monitored(); (watched || err != nil) && !s.store().Replica() {
+			s.awaiting.Store(true)
+			s.log.Warn("this node was watched by Sentinel when it ended: it refuses changes until Sentinel names it the primary, or REPLICAOF", "error", err)
+		}
 		if s.store().Replica() {
 			s.log.Warn("this node was a replica when it ended and was not told whose it is now: it refuses changes until REPLICAOF NO ONE, or REPLICAOF host port")
 		}
@@ -129,14 +138,42 @@ func replicationCommands() []*command {
 		row("slaveof", 3, admin|noscript|stale, "1.0.0", "host port", "The same as REPLICAOF.", runReplicaOf),
 		row("replconf", -1, admin|noscript|loading|stale, "3.0.0", "", "What replicas say to their primary.", runReplconf),
 		row("psync", -3, admin|noscript|nomulti, "2.8.0", "replicationid offset", "Asks for the stream, as a replica.", runPsync),
-		row("sync", 1, admin|noscript|nomulti, "1.0.0", "", "Answers an error: the stream is counterd's own.", func(c *client, _ [][]byte) { c.error(errSync) }),
+		row("sync", 1, admin|noscript|nomulti, "1.0.0", "", "Sends all changes from now on as commands, for people: what redis-cli --replica prints.", runSync),
 		row("failover", -1, admin|noscript|stale, "6.2.0", "[TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]", "Hands the role of the primary to a replica.", runFailover),
 		wait("wait", 3, "3.0.0", "numreplicas timeout", "Waits until replicas have what was written so far, and returns how many.", runWait),
 		wait("waitaof", 4, "7.2.0", "numlocal numreplicas timeout", "Waits until what was written so far is safe on disks, and returns on how many.", runWaitAOF),
 	}
 }
 
-const errSync = "ERR SYNC is not served: the stream of counterd is not of Redis commands. A replica must be counterd; to copy data, use counterctl"
+// runSync: SYNC. A Redis that wants to be a replica is refused: it would drop its data for a snapshot that is none.
+func runSync(c *client, _ [][]byte) {
+	p := c.peer.Load()
+	if p == nil {
+		p = c.srv.node.Peers().NewPeer(c.conn)
+		c.peer.Store(p)
+	}
+	text := p.WatchRefusal()
+	switch {
+	case text != "":
+	case !c.srv.store().Durable():
+		text = errMemoryOnly + ": there is no log to show"
+	case c.subs.box != nil || c.silence.off:
+		text = "ERR SYNC needs a connection of its own"
+	}
+	if text != "" {
+		c.error(text)
+		return
+	}
+	if c.send() != nil {
+		c.closed = true
+		return
+	}
+	c.confined |= confinedReplica
+	if err := p.Watch(c.srv.store()); err != nil {
+		c.storeError(err)
+		c.closed = true
+	}
+}
 
 // runReplicaOf: REPLICAOF host port | NO ONE. In a transaction, where the store is held, the change is made right behind it.
 func runReplicaOf(c *client, args [][]byte) {
@@ -169,11 +206,13 @@ func runReplicaOf(c *client, args [][]byte) {
 		return
 	}
 	s.config.setReplicaOf(primary)
+	s.awaiting.Store(false)
 	if c.multi.executing {
 		go func() {
 			if err := change(); err != nil {
 				s.log.Error("the role was not changed", "error", err)
 			}
+			s.RoleChanged()
 		}()
 		c.ok()
 		return

@@ -1,0 +1,135 @@
+package repl
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/schema"
+)
+
+// Watch sends the changes of a store as Redis commands, from now on: what redis-cli --replica prints. The answer to SYNC announces a snapshot of 0
+// bytes. It is for people: a Redis that follows is refused before.
+//
+//	a column      SET <key> <value>, HSET <key of the item> <column> <value> where the column has no suffix
+//	an item       DEL <key of the item>
+//	all           FLUSHALL
+//	the schema    SCHEMA <script>
+//
+// Feed's rules hold: it reads the log's files, and the connection is read for acknowledgements.
+func (p *Peer) Watch(store *counter.Store) error {
+	log := store.Log()
+	reader, err := log.NewReader(log.Written())
+	if err != nil {
+		return err
+	}
+	p.reader, p.log = reader, log
+	ctx, cancel := context.WithCancel(context.Background())
+	p.cancel, p.done = cancel, make(chan struct{})
+	p.peers.add(p)
+	go p.watch(ctx, store.Schema())
+	return nil
+}
+
+func (p *Peer) watch(ctx context.Context, s *schema.Schema) {
+	defer close(p.done)
+	defer p.conn.Close()
+	// A snapshot of no bytes that ends where its mark, 40 bytes of the sender's choice, appears: redis-cli takes a length of 0 for this form.
+	mark := strings.Repeat("=", 40)
+	out := []byte("$EOF:" + mark + "\r\n" + mark)
+	if _, err := p.conn.Write(out); err != nil {
+		return
+	}
+	// redis-cli sees the mark only where a read ends, answers it by REPLCONF ACK, and takes the first command for the answer to that.
+	began := p.acked.Load()
+	for deadline := time.Now().Add(pingEvery); p.acked.Load() == began && time.Now().Before(deadline) && ctx.Err() == nil; {
+		time.Sleep(10 * time.Millisecond)
+	}
+	out = appendCommand(out[:0], "PING")
+	var rec persist.Record
+	for nextPing := time.Now().Add(10 * pingEvery); ctx.Err() == nil; {
+		if len(out) > 0 {
+			_ = p.conn.SetWriteDeadline(time.Now().Add(p.peers.timeout()))
+			if _, err := p.conn.Write(out); err != nil {
+				return
+			}
+			out = out[:0]
+		}
+		wait, cancel := context.WithDeadline(ctx, nextPing)
+		f, err := p.reader.Next(wait)
+		cancel()
+		if f == nil {
+			if wait.Err() == nil {
+				p.peers.logger.Debug("the log is shown no more", "error", err)
+				return
+			}
+			out = appendCommand(out, "PING")
+			nextPing = time.Now().Add(10 * pingEvery)
+			continue
+		}
+		err = f.Records(&rec, f.Start, func(_ uint64, rec *persist.Record) error {
+			if rec.Kind == persist.KindSchema {
+				next, err := schema.ParseDurable(rec.Text)
+				if err == nil {
+					s = next
+				}
+				out = appendCommand(out, "SCHEMA", s.String())
+				return nil
+			}
+			out = appendChange(out, s, rec)
+			return nil
+		})
+		if err != nil {
+			p.peers.logger.Error("the log cannot be shown", "error", err)
+			return
+		}
+	}
+}
+
+// appendChange appends the command that makes the same change. What the schema does not know any more is left out.
+func appendChange(dst []byte, s *schema.Schema, rec *persist.Record) []byte {
+	if rec.Kind == persist.KindFlush {
+		return appendCommand(dst, "FLUSHALL")
+	}
+	def := s.CounterByID(rec.Counter)
+	if def == nil {
+		return dst
+	}
+	set := func(column uint16, v uint64) {
+		c := def.Index(column)
+		if c < 0 {
+			return
+		}
+		value := strconv.FormatUint(v, 10)
+		if def.Columns[c].Suffix == "" {
+			dst = appendCommand(dst, "HSET", string(s.AppendKey(nil, def, -1, rec.Mid)), def.Columns[c].Name, value)
+			return
+		}
+		dst = appendCommand(dst, "SET", string(s.AppendKey(nil, def, c, rec.Mid)), value)
+	}
+	switch rec.Kind {
+	case persist.KindSet:
+		set(rec.Column, rec.Value)
+	case persist.KindSetItem:
+		for _, c := range rec.Columns {
+			set(c.Column, c.Value)
+		}
+	case persist.KindDelete:
+		dst = appendCommand(dst, "DEL", string(s.AppendKey(nil, def, -1, rec.Mid)))
+	}
+	return dst
+}
+
+// WatchRefusal tells why SYNC is not answered by a stream; empty: it is.
+func (p *Peer) WatchRefusal() string {
+	switch {
+	case p.port != 0:
+		return p.Refusal()
+	case p.snapshotOnly:
+		return "ERR there is no snapshot in Redis's format: use counterctl to copy a data directory"
+	}
+	return ""
+}
