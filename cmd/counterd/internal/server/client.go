@@ -119,7 +119,7 @@ func (c *client) command(args [][]byte) {
 		cmd = c.srv.commands.find(args[0])
 		c.lastName, c.last = append(c.lastName[:0], args[0]...), cmd
 	}
-	if c.store != c.srv.current.Load() {
+	if c.loading || c.store != c.srv.current.Load() {
 		c.begin()
 	}
 	if cmd != nil && cmd.plan != nil && cmd.arityOK(len(args)) && c.authed && !c.multi.active && !c.loading && c.confined == 0 && c.srv.lets(cmd) {
