@@ -87,8 +87,13 @@ func (l *Log) prepareNext() {
 	defer l.mu.Unlock()
 	if err == nil {
 		l.next = s
-	} else if l.spaceErr == nil {
-		l.opts.Logger.Warn("cannot prepare the next log segment", "error", err, "bytes", size)
+	} else {
+		// Also when healing, which ran meanwhile, had no use for it: while spaceErr is set changes may be refused, and then nothing
+		// but this asks again.
+		l.wantNext = true
+		if l.spaceErr == nil {
+			l.opts.Logger.Warn("cannot prepare the next log segment", "error", err, "bytes", size)
+		}
 	}
 	l.spaceErr = err
 	l.judgeSpace()

@@ -58,7 +58,7 @@ func (l *Log) refuse(why reason, err error) {
 		case reasonTrouble:
 			text = "the log cannot be written: " + err.Error()
 		case reasonSpace:
-			text = "no space for the next log segment: " + err.Error()
+			text = "the next log segment cannot be made: " + err.Error()
 		case reasonFull, reasonSlow:
 			text = err.Error()
 		}

@@ -1,0 +1,66 @@
+package persist
+
+import (
+	"errors"
+	"syscall"
+	"testing"
+
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// failSync makes the sync of a file fail after telling: so that healing can run while a segment is being prepared.
+type failSync struct {
+	vfs.FS
+	during func()
+}
+
+func (f *failSync) Create(name string) (vfs.File, error) {
+	file, err := f.FS.Create(name)
+	if err != nil || f.during == nil {
+		return file, err
+	}
+	return &failSyncFile{file, f}, nil
+}
+
+type failSyncFile struct {
+	vfs.File
+	fs *failSync
+}
+
+func (f *failSyncFile) Sync() error {
+	if f.fs.during == nil {
+		return f.File.Sync()
+	}
+	f.fs.during()
+	return syscall.EIO
+}
+
+// TestPrepareFailsBesideHealing: the disk fails while the next segment is prepared, and healing, which forgets that one was wanted, is done
+// first. The failed preparation must still be tried again, or changes are refused for ever.
+func TestPrepareFailsBesideHealing(t *testing.T) {
+	fs := &failSync{FS: vfs.NewSim()}
+	l, _, err := OpenLog(LogOptions{FS: fs, Dir: "data", Create: true, Manual: true, FirstSegmentBytes: 4096, SegmentBytes: 4096}, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.mu.Lock()
+	l.wantNext = true
+	l.mu.Unlock()
+	fs.during = func() { // what heal does at its end
+		l.mu.Lock()
+		l.wantNext = false
+		l.mu.Unlock()
+	}
+	l.prepareNext()
+	fs.during = nil
+	if l.spaceErr == nil || !errors.Is(l.spaceErr, syscall.EIO) {
+		t.Fatalf("got spaceErr %v, want EIO", l.spaceErr)
+	}
+	l.Tick()
+	if l.spaceErr != nil || l.next == nil {
+		t.Errorf("after a tick on a disk that is well: got spaceErr %v, next segment %v", l.spaceErr, l.next)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+}
