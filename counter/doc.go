@@ -1,6 +1,7 @@
-// Package counter is the engine of counterd and its Go API: counters of posts, held in memory at under 9 bytes a post.
+// Package counter is the engine of counterd and its Go API: counters of posts, at under 9 bytes a post in memory and about 2 in files,
+// kept on disk by a log and snapshots.
 //
-//	s, err := counter.Open("", counter.Options{})
+//	s, err := counter.Open("dir", counter.Options{}) // "" for memory only
 //	err = s.AlterScript("add counter weibo\nadd column weibo repost hint=16 max=32 suffix=cntrn")
 //	n, err := s.Incr("19089006004.cntrn", 1)
 //
@@ -18,6 +19,14 @@
 // All of these replace one block by one or two new ones (reshape.go), while that block's lock is held and nothing else
 // is. So is a change of the columns: blocks keep the layout they were made with and answer the default for a column they lack,
 // until they are re-packed in the background, or by the first write to such a column.
+//
+// # Disk
+//
+// Every change is logged, as the value after it, while its block's lock is held (batch.go), and handed to the kernel, or made durable, by
+// Batch.Commit before it is acknowledged. Snapshots copy one block at a time (saver.go); recovery reads images and replays the log
+// behind them (recover.go). Above MaxMemory the coldest blocks become cold: their rows go to a file and changes of them to an overlay
+// (cold.go), written, merged and brought back in the background (rewrite.go, tiers.go). A replica appends its primary's frames and applies
+// them (replica.go).
 //
 // # Batches
 //
