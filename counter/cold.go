@@ -252,7 +252,7 @@ func (ks *keyspace) ensure(b *block, mid uint64, p place) (*block, hot.Slot, err
 	}
 	slot := p.slot
 	if p.where != goneInTable {
-		if b.tab.Len() > 0 && b.tab.Layout() != ks.over {
+		if b.span.Data != nil && b.tab.Layout() != ks.over {
 			if err := ks.repackOverlay(b); err != nil {
 				return b, 0, err
 			}

@@ -313,3 +313,42 @@ func TestMissingColdFile(t *testing.T) {
 		t.Errorf("with the file back: got %d items, want %d", len(got), len(want))
 	}
 }
+
+// TestEmptiedOverlayAfterSchemaChange: an overlay whose rows are all gone again still has the columns it was made with. The next row copied into it
+// must find the present ones.
+func TestEmptiedOverlayAfterSchemaChange(t *testing.T) {
+	opts := Options{BlockItems: 16, FS: vfs.NewSim(), Manual: true}
+	s := openDir(t, "data", opts, "add counter a\nadd column a v hint=8 max=20 suffix=v\nadd column a w hint=8 max=20 suffix=w")
+	s.repacker.stop() // or it would re-pack the overlay before we come to it
+	for i := range uint64(200) {
+		for col, v := range map[string]uint64{"v": i, "w": 100 + i} {
+			if err := s.Set(fmt.Sprintf("%d.%s", 2*i, col), v); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := s.Demote("a", 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Set("1.v", 5); err != nil { // not in the file
+		t.Fatal(err)
+	}
+	b := s.NewBatch()
+	if err := b.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	b.Add(Op{Kind: OpDelete, Counter: b.Schema().Counter("a"), Mid: 1})
+	b.Run()
+	b.End()
+	if err := s.AlterScript("drop column a v\nadd column a x hint=8 max=20 default=7 suffix=x"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Set("4.x", 9); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]uint64{"4.w": 102, "4.x": 9, "6.w": 103, "6.x": 7} {
+		if v, found, err := s.Get(key); v != want || !found || err != nil {
+			t.Errorf("%s: got %d, %v, %v, want %d", key, v, found, err, want)
+		}
+	}
+}
