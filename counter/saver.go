@@ -29,7 +29,6 @@ type saver struct {
 	running  atomic.Bool
 	state    sync.Mutex // guards stats
 	stats    SaveStats
-	wakeup   chan struct{}
 	quit     chan struct{}
 	done     chan struct{}
 	stopOnce sync.Once
@@ -55,7 +54,7 @@ type SaveStats struct {
 }
 
 func newSaver() *saver {
-	return &saver{wakeup: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
+	return &saver{quit: make(chan struct{}), done: make(chan struct{})}
 }
 
 // recovered notes where the store stands after the start.

@@ -83,8 +83,8 @@ func planHMGet(c *client, args [][]byte) {
 
 // replyField answers column n of a row.
 func replyField(c *client, o *owed) {
-	op := c.batch.Op(int(o.op))
-	if c.refused(op) {
+	op := c.result(o)
+	if op == nil {
 		return
 	}
 	if row := c.batch.Row(op); row != nil {
@@ -101,8 +101,8 @@ func planHGetAll(c *client, args [][]byte) {
 }
 
 func replyHGetAll(c *client, o *owed) {
-	op := c.batch.Op(int(o.op))
-	if c.refused(op) {
+	op := c.result(o)
+	if op == nil {
 		return
 	}
 	row := c.batch.Row(op)
@@ -120,8 +120,8 @@ func planHKeys(c *client, args [][]byte) {
 }
 
 func replyHKeys(c *client, o *owed) {
-	op := c.batch.Op(int(o.op))
-	if c.refused(op) {
+	op := c.result(o)
+	if op == nil {
 		return
 	}
 	if !op.Found {
@@ -141,8 +141,8 @@ func planHVals(c *client, args [][]byte) {
 }
 
 func replyHVals(c *client, o *owed) {
-	op := c.batch.Op(int(o.op))
-	if c.refused(op) {
+	op := c.result(o)
+	if op == nil {
 		return
 	}
 	row := c.batch.Row(op)
@@ -316,8 +316,8 @@ func planHScan(c *client, args [][]byte) {
 		return
 	}
 	c.owe(func(c *client, o *owed) {
-		op := c.batch.Op(int(o.op))
-		if c.refused(op) {
+		op := c.result(o)
+		if op == nil {
 			return
 		}
 		var fields []byte

@@ -55,8 +55,8 @@ func replyWrongType(c *client, o *owed) {
 
 // replyAdd answers the new value as an integer.
 func replyAdd(c *client, o *owed) {
-	op := c.batch.Op(int(o.op))
-	if c.refused(op) {
+	op := c.result(o)
+	if op == nil {
 		return
 	}
 	c.integer(int64(op.Value))
@@ -69,6 +69,14 @@ func (c *client) refused(op *counter.Op) bool {
 	}
 	c.opError(op)
 	return true
+}
+
+// result returns the operation that o waits for, or nil after answering that it could not be done.
+func (c *client) result(o *owed) *counter.Op {
+	if op := c.batch.Op(int(o.op)); !c.refused(op) {
+		return op
+	}
+	return nil
 }
 
 // opError answers why an operation was refused.
