@@ -88,7 +88,7 @@ func (l *Log) heal() {
 		l.active = s
 		l.chain = lastChain(pieces, h.chain)
 		l.writtenChain = l.chain
-		l.dirDirty, l.rotate, l.wantNext = false, false, false
+		l.dirDirty, l.rotate = false, false // wantNext stays: a next segment that could not be made must be asked for again
 		l.trouble = nil
 		l.layout.Add(1)
 		l.written.Store(to)

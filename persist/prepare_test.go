@@ -35,7 +35,7 @@ func (f *failSyncFile) Sync() error {
 	return syscall.EIO
 }
 
-// TestPrepareFailsBesideHealing: the disk fails while the next segment is prepared, and healing, which forgets that one was wanted, is done
+// TestPrepareFailsBesideHealing: the disk fails while the next segment is prepared, and a rotation, which forgets that one was wanted, is done
 // first. The failed preparation must still be tried again, or changes are refused for ever.
 func TestPrepareFailsBesideHealing(t *testing.T) {
 	fs := &failSync{FS: vfs.NewSim()}
@@ -46,7 +46,7 @@ func TestPrepareFailsBesideHealing(t *testing.T) {
 	l.mu.Lock()
 	l.wantNext = true
 	l.mu.Unlock()
-	fs.during = func() { // what heal does at its end
+	fs.during = func() { // what a rotation does at its end
 		l.mu.Lock()
 		l.wantNext = false
 		l.mu.Unlock()
@@ -59,6 +59,43 @@ func TestPrepareFailsBesideHealing(t *testing.T) {
 	l.Tick()
 	if l.spaceErr != nil || l.next == nil {
 		t.Errorf("after a tick on a disk that is well: got spaceErr %v, next segment %v", l.spaceErr, l.next)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPrepareFailsBeforeHealing: the disk fails, first for the next segment, then for the active one, and is well before healing. The healed
+// segment is full, so changes are refused until there is a next one: it must be tried again although no write asks for it.
+func TestPrepareFailsBeforeHealing(t *testing.T) {
+	fs := &failSync{FS: vfs.NewSim()}
+	l, _, err := OpenLog(LogOptions{FS: fs, Dir: "data", Create: true, Manual: true, FirstSegmentBytes: 4096, SegmentBytes: 4096}, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for l.active.used < l.active.capacity*9/10 {
+		if err := l.Commit(l.AppendSet(1, 0, 7, 7)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fs.during = func() {}
+	l.prepareNext()
+	fs.during = nil
+	if l.spaceErr == nil {
+		t.Fatal("the preparation did not fail")
+	}
+	l.mu.Lock()
+	l.fail(syscall.EIO)
+	l.mu.Unlock()
+	if l.trouble != nil {
+		t.Fatalf("not healed: %v", l.trouble)
+	}
+	if err := l.Ready(); err == nil {
+		t.Fatal("changes are let in with no next segment and a full active one")
+	}
+	l.Tick()
+	if err := l.Ready(); err != nil {
+		t.Errorf("after a tick on a disk that is well: %v", err)
 	}
 	if err := l.Close(); err != nil {
 		t.Error(err)
