@@ -48,6 +48,7 @@ type client struct {
 	noEvict, noTouch bool    // CLIENT NO-EVICT, NO-TOUCH
 	room             int     // bytes that the last read left free
 	read             int     // bytes that it brought
+	moved            bool    // commands were complete in what was read last
 
 	loop      *loop
 	where     atomic.Int32 // inLoop, away or ended
@@ -105,6 +106,7 @@ func (c *client) process() error {
 		if err == resp.ErrIncomplete {
 			break
 		}
+		c.moved = true
 		if err != nil {
 			if !c.catchUp() {
 				return errWaits

@@ -70,9 +70,10 @@ func (c *client) processed() {
 	switch partial := c.rd.Partial(); {
 	case !partial:
 		c.partialSince.Store(0)
-	case c.partialSince.Load() == 0:
+	case c.moved || c.partialSince.Load() == 0: // a pipeline that goes on for long always ends within a command, each time another
 		c.partialSince.Store(c.srv.clock.Load())
 	}
+	c.moved = false
 	if c.read > resp.MaxRetained {
 		c.rd.Shrink()
 	}
