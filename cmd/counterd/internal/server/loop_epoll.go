@@ -14,8 +14,8 @@ import (
 )
 
 // loop serves connections in rounds: it asks epoll which are ready, lets each have a turn, commits what they changed by one write of the log, and
-// sends the replies of all. With 50 connections of one command each that takes 8 to 16 % less CPU than a goroutine for each, which pays for
-// a switch to it, for a read that finds nothing, and for the scheduler's notice of each system call.
+// sends the replies that waited for it. With 50 connections of one command each that takes 8 to 16 % less processor time than a goroutine for
+// each, which pays for a switch to it, for a read that finds nothing, and for the scheduler's notice of each system call.
 //
 // Nothing in a loop waits. A client that must wait leaves it (leave) for a goroutine of its own, which goes on with it and brings it back.
 //
@@ -40,13 +40,13 @@ type loop struct {
 	n        int       // of events, not yet served
 	ready    []*client // to have a turn in this round
 	again    []*client // in the next one, whatever epoll says
-	answered []*client // had their turn: replies to send
+	answered []*client // had their turn: replies to commit and send
 	out      []byte    // replies, one client's behind the other's
 	unsent   int       // bytes of all replies of answered, those too large for out included
 }
 
 const (
-	// maxEvents is how many connections have a turn in a round: the replies of the first wait for the last.
+	// maxEvents is how many connections have a turn in a round: the changes of the first wait for those of the last.
 	maxEvents = 128
 	// roundOut is the size of out: the replies of 50 connections, 64 deep, are half of it and stay in the processor's cache.
 	roundOut = 64 << 10
@@ -152,7 +152,7 @@ func (l *loop) round() {
 	clear(l.again[len(l.again):cap(l.again)])
 }
 
-// turn reads what has arrived at c, as much as one buffer takes, and executes it. The replies stay in c.out.
+// turn reads what has arrived at c, as much as one buffer takes, and executes it. Replies that wait for a commit stay in c.out.
 func (l *loop) turn(c *client) {
 	defer l.recovered(c)
 	free := l.out[len(l.out):]
@@ -176,6 +176,10 @@ func (l *loop) turn(c *client) {
 		return
 	}
 	c.rest()
+	if !c.ack.Pending() {
+		l.deliver(c)
+		return
+	}
 	if cap(c.out) == cap(free) { // else it was moved to a larger place
 		l.out = l.out[:len(l.out)+len(c.out)]
 	}
