@@ -124,7 +124,7 @@ func TestWaitStopsNobody(t *testing.T) {
 	}
 }
 
-// TestSlowReader fills connections with replies that nobody reads, in turn with REPLY OFF on some; all others are served, and in the end
+// TestSlowReader fills connections with replies that nobody reads: all others are served, and in the end
 // every reply is there and in order.
 func TestSlowReader(t *testing.T) {
 	s := wireServe(t, nil)
