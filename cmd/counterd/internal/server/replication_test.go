@@ -12,8 +12,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -424,59 +422,5 @@ func TestConfigFile(t *testing.T) {
 	c.want("CONFIG REWRITE", "+OK")
 	if again, _ := os.ReadFile(path); string(again) != string(got) {
 		t.Errorf("a second rewrite changed the file:\n%s", again)
-	}
-}
-
-// TestFailoverLosesNothing hands the role over under load, both ways, and takes it back once: every increment that was answered is there.
-func TestFailoverLosesNothing(t *testing.T) {
-	a, b := newReplNode(t), newReplNode(t)
-	a.start("")
-	b.start(a.addr())
-	same(t, a, b)
-	a.dial().want("FAILOVER TO 127.0.0.1 1", "-ERR FAILOVER target HOST and PORT is not a replica.")
-	b.dial().want("FAILOVER", "-ERR FAILOVER is not valid when server is a replica.")
-	var answered atomic.Int64
-	stop := make(chan struct{})
-	var writers sync.WaitGroup
-	for _, n := range []*replNode{a, b} {
-		c := n.dial()
-		writers.Add(1)
-		go func() {
-			defer writers.Done()
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				c.send("INCR 1.cntcm")
-				v, err := wireRead(c.r, 2)
-				switch {
-				case err != nil:
-					t.Error(err)
-					return
-				case v.kind == ':':
-					answered.Add(1)
-				case !strings.HasPrefix(v.text, "READONLY "):
-					t.Errorf("INCR: %s", v)
-					return
-				}
-			}
-		}()
-	}
-	for range 3 {
-		time.Sleep(50 * time.Millisecond)
-		a.dial().want("FAILOVER", "+OK")
-		until(t, "b leads", func() bool { return !b.srv.Store().Replica() && a.info("master_link_status") == "up" })
-		a, b = b, a
-	}
-	close(stop)
-	writers.Wait()
-	same(t, a, b)
-	if got := a.dial().do("GET 1.cntcm").text; got != strconv.FormatInt(answered.Load(), 10) {
-		t.Errorf("got %s, want the %d that were answered", got, answered.Load())
-	}
-	if n, m := a.info("counterd_diverged_cuts"), b.info("counterd_diverged_cuts"); n != "0" || m != "0" {
-		t.Errorf("%s and %s cuts", n, m)
 	}
 }
