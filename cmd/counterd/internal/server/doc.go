@@ -20,7 +20,8 @@
 //	keys.go strings.go hash.go     commands on items: plan functions
 //	reply.go                       replies owed for operations
 //	counterd.go scan.go            counterd's own commands; SCAN, DBSIZE, FLUSHALL
-//	replication.go failover.go     REPLICAOF, PSYNC, WAIT, ROLE; FAILOVER. What they do is package repl's
+//	replication.go failover.go     REPLICAOF, PSYNC, ROLE; FAILOVER. What they do is package repl's
+//	wait.go pause.go               commands that block: WAIT, WAITAOF; what waits for FAILOVER or CLIENT PAUSE
 //	sentinel.go                    what a restarted primary waits for
 //	configfile.go                  --config, CONFIG REWRITE
 //	replicationconfig.go           settings of replication

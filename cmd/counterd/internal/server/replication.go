@@ -39,12 +39,12 @@ func (s *Server) lets(cmd *command) bool {
 // refusal tells why a command with such flags may not; empty: it may.
 func refusal(g uint32, f flag) string {
 	switch {
+	case f&write != 0 && g&guardReplica != 0:
+		return errReadOnly
 	case g&guardStale != 0 && f&stale == 0:
 		return errMasterDown
 	case f&write == 0:
 		return ""
-	case g&guardReplica != 0:
-		return errReadOnly
 	case g&guardAwait != 0:
 		return errAwait
 	case g&guardFew != 0:
