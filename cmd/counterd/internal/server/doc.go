@@ -41,5 +41,5 @@
 // # Lock order
 //
 // Server.mu, watches.mu, clientInfo.mu, slowlog's, sampler's and stats' are leaves: no other lock is taken while one is held, except that
-// watches.mu is taken with the store's gate held.
+// watches.mu is taken with the store's gate held. Server.guardMu is held around looks at the configuration, at pauses and at package repl's state.
 package server

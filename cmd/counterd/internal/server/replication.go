@@ -98,7 +98,9 @@ func (s *Server) Reopen(change func(dir string) error) error {
 		s.terminated.Do(func() { go s.Terminate() })
 		return errors.Join(err, oerr)
 	}
+	store.Observe(s.watches.replicated)
 	s.current.Store(store)
+	s.watches.touchAll() // it may be other data
 	s.configured()
 	s.progress.end()
 	_ = empty.Close() // nothing was ever done with it

@@ -97,6 +97,7 @@ func (s *Server) store() *counter.Store { return s.current.Load() }
 
 // Serve ends the time of loading: store is what clients talk to from now on.
 func (s *Server) Serve(store *counter.Store) {
+	store.Observe(s.watches.replicated)
 	empty := s.current.Swap(store)
 	s.configured()
 	s.progress.end()
