@@ -70,15 +70,20 @@ type rewriting struct {
 func (s *Store) rewrite(ks *keyspace, mid uint64) error {
 	s.tiers.one.Lock()
 	defer s.tiers.one.Unlock()
+	s.repl.applying.RLock() // the copy and its offset belong together
 	s.gate.RLock()
-	if !s.serves(ks) {
+	copied := func() {
 		s.gate.RUnlock()
+		s.repl.applying.RUnlock()
+	}
+	if !s.serves(ks) {
+		copied()
 		return fmt.Errorf("%w: the counter was cleared or dropped", ErrNoBlock)
 	}
 	b := ks.lockFor(ks.dir.Load().find(mid), mid)
 	if b.open() || len(ks.def.Columns) == 0 || b.dead {
 		b.mu.Unlock()
-		s.gate.RUnlock()
+		copied()
 		return fmt.Errorf("%w: %d is in the last block, which stays in memory", ErrNoBlock, mid)
 	}
 	r := &rewriting{s: s, ks: ks, old: b, id: s.blockIDs.Add(1)}
@@ -93,7 +98,7 @@ func (s *Store) rewrite(ks *keyspace, mid uint64) error {
 	}
 	b.moved = make(map[uint64]struct{})
 	b.mu.Unlock()
-	s.gate.RUnlock()
+	copied()
 
 	stats, err := r.write(image)
 	if err == nil {
