@@ -21,6 +21,7 @@
 //	hostile_test.go         packets and connections that mean harm
 //	live_test.go            schema changes under load
 //	scan_test.go            SCAN while items come and go
+//	failover_test.go        roles and FAILOVER, compared with a pair of redis-servers; FAILOVER under load
 //	shutdown_test.go        what a stopping server still answers
 //	exact_test.go           no increment lost, none counted twice
 //

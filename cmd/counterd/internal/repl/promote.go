@@ -2,17 +2,22 @@ package repl
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"net"
 	"time"
 )
 
-// Promote tells a replica to lead. sent is whether it may have heard of it: then only its role tells what has happened.
-func Promote(replica Address, c Settings) (sent bool, err error) {
-	conn, err := net.DialTimeout("tcp", replica.String(), dialTimeout)
+// Promote tells a replica to lead. On an error sent is whether it may have heard of it and not refused: then only its role tells what has happened.
+// When ctx ends so does the connection.
+func Promote(ctx context.Context, replica Address, c Settings) (sent bool, err error) {
+	d := net.Dialer{Timeout: dialTimeout}
+	conn, err := d.DialContext(ctx, "tcp", replica.String())
 	if err != nil {
 		return false, err
 	}
 	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	_ = conn.SetDeadline(time.Now().Add(dialTimeout))
 	r := bufio.NewReader(conn)
 	if c.MasterAuth != "" {
@@ -31,5 +36,6 @@ func Promote(replica Address, c Settings) (sent bool, err error) {
 		return true, err
 	}
 	_, err = readLine(r)
-	return true, err
+	var refused *ReplyError
+	return !errors.As(err, &refused), err
 }

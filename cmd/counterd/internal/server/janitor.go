@@ -55,9 +55,9 @@ func (c *client) overdue(now, idle int64) string {
 	switch {
 	case since(c.writingSince.Load()) > writeTimeout:
 		return "replies not read"
-	case since(c.partialSince.Load()) > partialTimeout:
+	case since(c.partialSince.Load()) > partialTimeout && !c.waits.Load():
 		return "command not finished"
-	case c.writingSince.Load() != 0:
+	case c.writingSince.Load() != 0, c.waits.Load():
 		return ""
 	case idle > 0 && c.peer.Load() == nil && now-c.lastRead.Load() > idle:
 		return "idle"
