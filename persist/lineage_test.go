@@ -2,6 +2,7 @@ package persist
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 
 	"github.com/counterd/counterd/persist/vfs"
@@ -55,8 +56,15 @@ func FuzzLineage(f *testing.F) {
 	})
 }
 
-// TestCut cuts a log at each of its frames, with crashes in the middle: it opens again with the frames before, and the tail is saved.
+// TestCut cuts a log, with crashes in the middle: it opens again with the frames before, and the tail is saved. So too where the cut falls into what a restart
+// wrote again, in a segment that claims to be durable up to its end.
 func TestCut(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		t.Run(fmt.Sprintf("restarted=%v", restarted), func(t *testing.T) { testCut(t, restarted) })
+	}
+}
+
+func testCut(t *testing.T, restarted bool) {
 	for at := uint64(1); at <= 6; at++ {
 		for crash := 0; ; crash++ {
 			sim := vfs.NewSim()
@@ -69,7 +77,15 @@ func TestCut(t *testing.T) {
 				must(t, log.Commit(pos))
 				ends = append(ends, pos)
 			}
-			must(t, log.Sync())
+			if !restarted {
+				must(t, log.Sync())
+			} else { // a process that died before it synced
+				sim = sim.Kill()
+				_ = log.Close()
+				opts.FS = sim
+				log, _, err = OpenLog(opts, 0, func(uint64, *Record) error { return nil })
+				must(t, err)
+			}
 			must(t, log.Close())
 			lineage := Lineage{Replica: true, Terms: []Term{{ReplID{7}, 1, 0}}}
 			must(t, WriteLineage(sim, "d", &lineage))

@@ -295,7 +295,7 @@ func (r *repair) cut(at uint64) error {
 		case reaches:
 			err = r.copyAside(seg.path)
 			if err == nil {
-				err = truncateTo(r.fsys, seg.path, seg.offset(at))
+				err = endAt(r.fsys, &seg, at)
 			}
 		}
 		if err != nil {
