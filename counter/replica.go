@@ -26,7 +26,8 @@ type replication struct {
 	// applying is held for writing from the append of a frame to the end of its application, and for reading while a block and its offset are
 	// copied for an image. Outermost of all locks.
 	applying sync.RWMutex
-	replayer *replayer // guarded by applying
+	replayer *replayer    // guarded by applying
+	checker  FrameChecker // guarded by applying
 
 	mu      sync.Mutex // guards the rest; innermost
 	lineage persist.Lineage
@@ -135,8 +136,8 @@ func (s *Store) become(next func(end uint64) persist.Lineage) error {
 }
 
 // Replicate appends a primary's frame, header included, and applies its records. It returns the log offset behind it; the log's Commit makes it
-// one to acknowledge. A frame that is not the next one gives an error that matches persist.ErrCorrupt, and nothing was changed. After any other
-// error memory may lack what the log has: the store must be opened again.
+// one to acknowledge. A frame that is not the next one, or whose records cannot be applied, gives an error that matches persist.ErrCorrupt, and nothing
+// was changed. After any other error memory may lack what the log has: the store must be opened again.
 func (s *Store) Replicate(raw []byte) (end uint64, err error) {
 	s.repl.applying.Lock()
 	defer s.repl.applying.Unlock()
@@ -150,7 +151,10 @@ func (s *Store) Replicate(raw []byte) (end uint64, err error) {
 		return 0, fmt.Errorf("counter: a frame for a store that is a primary: %w", persist.ErrNotReady)
 	}
 	at := s.log.Position()
-	end, err = s.log.AppendFrame(raw)
+	s.repl.checker.schema = s.schema.Load()
+	if err = s.repl.checker.Check(raw); err == nil {
+		end, err = s.log.AppendFrame(raw)
+	}
 	s.gate.RUnlock()
 	if err != nil {
 		return 0, err

@@ -33,15 +33,19 @@ func Cut(fsys vfs.FS, dir string, at uint64, lineage Lineage) (tail CutTail, err
 		return tail, err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	tail, chain, err := saveTail(fsys, dir, at, lineage.Current())
+	segs, err := listSegments(fsys, dir)
+	if err != nil {
+		return tail, err
+	}
+	from := at
+	if len(segs) > 0 { // what was below is gone already: all that is left is saved
+		from = max(at, segs[0].start)
+	}
+	tail, chain, err := saveTail(fsys, dir, from, lineage.Current())
 	if err != nil {
 		return tail, err
 	}
 	good, _, _, err := readManifests(fsys, dir)
-	if err != nil {
-		return tail, err
-	}
-	segs, err := listSegments(fsys, dir)
 	if err != nil {
 		return tail, err
 	}
