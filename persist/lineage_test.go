@@ -2,7 +2,9 @@ package persist
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"path/filepath"
 	"testing"
 
 	"github.com/counterd/counterd/persist/vfs"
@@ -118,5 +120,28 @@ func testCut(t *testing.T, restarted bool) {
 				break
 			}
 		}
+	}
+}
+
+// TestCutBelowLog asks for a cut below the oldest offset that is kept: all of the log is saved, and nothing else is changed.
+func TestCutBelowLog(t *testing.T) {
+	sim := vfs.NewSim()
+	history := History{ReplID: ReplID{7}, Epoch: 1}
+	log, _, err := OpenLog(LogOptions{FS: sim, Dir: "d", Create: true, Manual: true, History: history}, 1000, func(uint64, *Record) error { return nil })
+	must(t, err)
+	end := log.AppendSet(1, 2, 3, 4)
+	must(t, log.Commit(end))
+	must(t, log.Close())
+	before, err := vfs.ReadFile(sim, filepath.Join(LogDir("d"), SegmentName(1000)), 1<<20)
+	must(t, err)
+	lineage := Lineage{Replica: true, Terms: []Term{{ReplID{7}, 1, 0}}}
+	tail, err := Cut(sim, "d", 500, lineage)
+	if !errors.Is(err, ErrGone) || tail.From != 1000 || tail.To != end || tail.Sets != 1 {
+		t.Fatalf("got %+v, %v, want all of the log saved and ErrGone", tail, err)
+	}
+	after, err := vfs.ReadFile(sim, filepath.Join(LogDir("d"), SegmentName(1000)), 1<<20)
+	must(t, err)
+	if !bytes.Equal(before, after) {
+		t.Error("the log was changed")
 	}
 }

@@ -125,6 +125,8 @@ type session struct {
 	wmu  sync.Mutex // guards writes to conn
 }
 
+func newReader(conn net.Conn) *bufio.Reader { return bufio.NewReaderSize(conn, 256<<10) }
+
 // once is one connection, from its beginning to its end.
 func (l *Link) once() error {
 	l.set(LinkConnecting)
@@ -136,7 +138,7 @@ func (l *Link) once() error {
 	defer conn.Close()
 	unhook := context.AfterFunc(l.ctx, func() { conn.Close() })
 	defer unhook()
-	s := &session{Link: l, conn: conn, r: bufio.NewReaderSize(conn, 256<<10)}
+	s := &session{Link: l, conn: conn, r: newReader(conn)}
 	return s.run()
 }
 
