@@ -34,21 +34,22 @@ func inNamespace(t *testing.T) (here, networks bool) {
 		leftOut(t, fmt.Sprintf("partitions: a network namespace cannot be made (root, ip, nsenter): %v %s", err, bytes.TrimSpace(out)))
 		return true, false
 	}
-	args := []string{"-test.run=^" + t.Name() + "$", "-test.v", "-test.timeout=0", "-seed=" + strconv.FormatInt(firstSeed(), 10)}
+	args := []string{"-test.run=^" + t.Name() + "$", "-test.v", "-test.timeout=0", "-seed=" + strconv.FormatInt(firstSeed(), 10), "-down-after=" + downAfterFlag.String()}
 	if testing.Short() {
 		args = append(args, "-test.short")
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
 	cmd.SysProcAttr = attr
 	cmd.Env = append(os.Environ(), insideEnv+"=1", "COUNTERD_BINARY="+counterdPath)
-	out, err := cmd.CombinedOutput()
-	if path := os.Getenv("COUNTERD_E2E_LOG"); path != "" {
-		_ = os.WriteFile(path, out, 0o600)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if scaled(1) > 1 { // an hour perhaps: print as it goes
+		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	}
-	if err != nil {
-		t.Errorf("in a network namespace: %v\n%s", err, out)
+	if err := cmd.Run(); err != nil {
+		t.Errorf("in a network namespace: %v\n%s", err, &out)
 	} else {
-		t.Logf("in a network namespace:\n%s", out)
+		t.Logf("in a network namespace:\n%s", &out)
 	}
 	return false, true
 }

@@ -19,7 +19,7 @@ import (
 const (
 	guardReplica = 1 << iota // changes come from the primary only
 	guardStale               // a replica without its primary, and replica-serve-stale-data is no
-	guardAwait               // a primary before, watched by Sentinel, that was not told yet whether it still is
+	guardAwait               // a primary that waits for Sentinel's word: see Server.awaiting
 	guardFew                 // fewer replicas follow than min-replicas-to-write
 )
 
@@ -44,6 +44,8 @@ func (s *Server) refusal(cmd *command) string {
 		return ""
 	case g&guardReplica != 0:
 		return errReadOnly
+	case g&guardAwait != 0 && s.awaiting.Load() == awaitDeposed:
+		return errDeposed
 	case g&guardAwait != 0:
 		return errAwait
 	case g&guardFew != 0:
@@ -64,7 +66,7 @@ func (s *Server) RoleChanged() {
 		if info, ok := s.node.Link(); !c.ServeStale && (!ok || info.State != repl.LinkConnected) {
 			g |= guardStale
 		}
-	} else if s.awaiting.Load() {
+	} else if s.awaiting.Load() != awaitNothing {
 		g |= guardAwait
 	} else if c.MinReplicas > 0 && c.MinReplicasMaxLag > 0 && s.node.Peers().Good(time.Duration(c.MinReplicasMaxLag)*time.Second) < c.MinReplicas {
 		g |= guardFew
@@ -109,7 +111,7 @@ func (s *Server) startRole() {
 	switch {
 	case err != nil || a == repl.Address{}:
 		if watched, err := s.store().Monitored(); (watched || err != nil) && !s.store().Replica() {
-			s.awaiting.Store(true)
+			s.awaiting.Store(awaitStarted)
 			s.log.Warn("this node was watched by Sentinel when it ended: it refuses changes until Sentinel names it the primary, or REPLICAOF", "error", err)
 		}
 		if s.store().Replica() {
@@ -195,24 +197,28 @@ func runReplicaOf(c *client, args [][]byte) {
 		c.error(errMemoryOnly + ": a replica needs a log")
 		return
 	}
-	change := func() error {
+	change := func() (err error) {
 		if primary == (repl.Address{}) {
-			return s.node.Lead()
+			err = s.node.Lead()
+		} else {
+			err = s.node.Follow(primary)
 		}
-		return s.node.Follow(primary)
+		if err == nil { // not before: until it is a replica, a primary that waits takes no changes
+			s.awaiting.Store(awaitNothing)
+		}
+		s.RoleChanged()
+		return err
 	}
 	if info, ok := s.node.Link(); ok && info.Primary == primary {
 		c.out = append(c.out, "+OK Already connected to specified master\r\n"...)
 		return
 	}
 	s.config.setReplicaOf(primary)
-	s.awaiting.Store(false)
 	if c.multi.executing {
 		go func() {
 			if err := change(); err != nil {
 				s.log.Error("the role was not changed", "error", err)
 			}
-			s.RoleChanged()
 		}()
 		c.ok()
 		return

@@ -35,7 +35,8 @@ type Server struct {
 	pubsub   pubsub
 	node     *repl.Node
 	handover handover
-	awaiting atomic.Bool   // a restarted primary that Sentinel has not confirmed
+	awaiting atomic.Uint32 // whether a primary waits for Sentinel's word: await...
+	view     sentinelView
 	watched  atomic.Bool   // the store knows that Sentinel watches
 	guard    atomic.Uint32 // why commands are refused now: bits guard...
 	// Open opens the store of the data directory: set it before Listen to let the server be a replica.
