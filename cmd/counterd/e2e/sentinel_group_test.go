@@ -296,6 +296,9 @@ func (g *group) settled() *member {
 		}
 	}
 	for _, addr := range g.sentinels {
+		if !strings.Contains(ask(addr, "INFO", "sentinel"), "\r\nsentinel_tilt:0\r\n") { // it was kept from running for 2 s, and does nothing for 30
+			return nil
+		}
 		text := ask(addr, "SENTINEL", "REPLICAS", "mymaster")
 		if strings.Contains(text, "_down") || strings.Contains(text, "disconnected") || strings.Count(text, "\r\nmaster-link-status\r\n$2\r\nok\r\n") != 2 ||
 			strings.Count(text, "\r\nmaster-host\r\n$"+strconv.Itoa(len(leader.host))+"\r\n"+leader.host+"\r\n") != 2 ||

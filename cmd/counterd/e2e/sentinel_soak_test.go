@@ -34,6 +34,7 @@ type failover struct {
 	returned time.Duration // from the old primary's return until it follows
 	alone    time.Duration // after its return, until it took its last change alone
 	switches int           // primaries that Sentinel named
+	tilts    int           // Sentinels that were kept from running for 2 s, and did nothing for 30
 }
 
 // TestSentinelSoak takes primary after primary away from three stock Sentinels while clients increment and ask WAIT for one replica, lets
@@ -177,8 +178,9 @@ func (s *soak) round(number int, fault fault) bool {
 		return false
 	}
 	seen.elected, seen.switches = named.Sub(odown), (times+2)/3
-	if seen.switches > 1 {
-		s.t.Logf("%s: %d primaries were named after %s:\n%s", s.kind, seen.switches, fault, s.since(logs))
+	_, seen.tilts = s.reportedAt(logs, "+tilt")
+	if seen.switches > 1 || seen.accepted > *downAfterFlag+5*time.Second {
+		s.t.Logf("%s: %d primaries were named after %s, at %v:\n%s", s.kind, seen.switches, fault, began, s.since(logs))
 	}
 	s.seen = append(s.seen, seen)
 	s.t.Logf("%s %d: %-9s accepted %v, elected %v, old primary followed %v after its return, wrote alone for %v: %d acknowledged, %d refused", s.kind, number,
@@ -289,19 +291,20 @@ func (s *soak) report() {
 	}
 	for _, fault := range []fault{faultKill, faultStop, faultPartition, ""} {
 		var some []failover
-		extra := 0
+		extra, tilts := 0, 0
 		for _, f := range s.seen {
 			if fault == "" || f.fault == fault {
 				some = append(some, f)
 				extra += f.switches - 1
+				tilts += f.tilts
 			}
 		}
 		if len(some) == 0 {
 			continue
 		}
-		s.t.Logf("%-12s %-9s %2d: accepted %s; odown to switch %s; followed %s; alone %s; unwanted failovers %d", s.kind, cmp.Or(string(fault), "all"), len(some),
+		s.t.Logf("%-12s %-9s %2d: accepted %s; odown to switch %s; followed %s; alone %s; unwanted failovers %d, tilts %d", s.kind, cmp.Or(string(fault), "all"), len(some),
 			medianSpread(some, func(f failover) time.Duration { return f.accepted }), medianSpread(some, func(f failover) time.Duration { return f.elected }),
-			medianSpread(some, func(f failover) time.Duration { return f.returned }), medianSpread(some, func(f failover) time.Duration { return f.alone }), extra)
+			medianSpread(some, func(f failover) time.Duration { return f.returned }), medianSpread(some, func(f failover) time.Duration { return f.alone }), extra, tilts)
 	}
 }
 
