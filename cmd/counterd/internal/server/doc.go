@@ -21,6 +21,7 @@
 //	reply.go                       replies owed for operations
 //	counterd.go scan.go            counterd's own commands; SCAN, DBSIZE, FLUSHALL
 //	replication.go failover.go     REPLICAOF, PSYNC, WAIT, ROLE; FAILOVER. What they do is package repl's
+//	role.go                        which role a node starts in
 //	sentinel.go                    what a node hears from Sentinel, and when a primary waits for its word
 //	configfile.go                  --config, CONFIG REWRITE
 //	replicationconfig.go           settings of replication

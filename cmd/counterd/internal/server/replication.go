@@ -105,26 +105,6 @@ func (s *Server) Reopen(change func(dir string) error) error {
 	return err
 }
 
-// startRole takes the role of the configuration, when the store has come.
-func (s *Server) startRole() {
-	a, err := parsePrimary(s.config.get().ReplicaOf)
-	switch {
-	case err != nil || a == repl.Address{}:
-		if watched, err := s.store().Monitored(); (watched || err != nil) && !s.store().Replica() {
-			s.awaiting.Store(awaitStarted)
-			s.log.Warn("this node was watched by Sentinel when it ended: it refuses changes until Sentinel names it the primary, or REPLICAOF", "error", err)
-		}
-		if s.store().Replica() {
-			s.log.Warn("this node was a replica when it ended and was not told whose it is now: it refuses changes until REPLICAOF NO ONE, or REPLICAOF host port")
-		}
-	default:
-		if err := s.node.Follow(a); err != nil {
-			s.log.Error("cannot be a replica", "error", err)
-		}
-	}
-	s.RoleChanged()
-}
-
 func replicationCommands() []*command {
 	row := func(name string, arity int, flags flag, since, syntax, summary string, run func(*client, [][]byte)) *command {
 		return &command{name: name, arity: arity, flags: flags, group: "server", since: since, complexity: "O(1)", syntax: syntax, summary: summary, run: run}

@@ -1,0 +1,66 @@
+package server
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+)
+
+// TestRoleKept: a node without replicaof in its configuration has the role after a restart that it had before.
+func TestRoleKept(t *testing.T) {
+	a := newReplNode(t).start("")
+	b := newReplNode(t).start("")
+	note := filepath.Join(b.dir, "PRIMARY")
+	follows := func() bool {
+		return b.info("role") == "slave" && b.info("master_port") == strconv.Itoa(a.port) && b.info("master_link_status") == "up"
+	}
+	restart := func() {
+		t.Helper()
+		b.stop()
+		b.start("")
+	}
+	b.dial().want("REPLICAOF "+a.addr(), "+OK")
+	until(t, "the replica follows", follows)
+	restart()
+	b.dial().want("SET 1.cntcm 1", "-"+errReadOnly)
+	b.dial().want("CONFIG GET replicaof", `["replicaof" "`+a.addr()+`"]`)
+	until(t, "the replica follows again", follows)
+	a.dial().want("SET 1.cntcm 2", "+OK")
+	until(t, "it has a change", func() bool { return b.dial().do("GET 1.cntcm").text == "2" })
+
+	b.dial().want("REPLICAOF NO ONE", "+OK")
+	if _, err := os.Stat(note); !os.IsNotExist(err) {
+		t.Errorf("a primary still has the address of the one it followed: %v", err)
+	}
+	restart()
+	b.dial().want("SET 1.cntcm 3", "+OK")
+
+	// A FAILOVER that a crash broke off leaves a replica that does not know whose; an old note must not count then.
+	if err := os.WriteFile(note, []byte(strconv.Itoa(a.port)+" 127.0.0.1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	restart()
+	b.dial().want("SET 1.cntcm 4", "+OK")
+	if err := b.srv.Store().Yield(); err != nil {
+		t.Fatal(err)
+	}
+	restart()
+	b.dial().want("SET 1.cntcm 5", "-"+errReadOnly)
+	b.dial().want("GET 1.cntcm", `"4"`)
+	if host, status := b.info("master_host"), b.info("master_link_status"); host != "" || status != "down" {
+		t.Errorf("it follows %q, its link is %s", host, status)
+	}
+	for _, text := range []string{"", "x y\n", "70000 h\n", "6379\n", "-1 h\n"} {
+		if err := os.WriteFile(note, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		restart()
+		b.dial().want("SET 1.cntcm 5", "-"+errReadOnly)
+		if host := b.info("master_host"); host != "" {
+			t.Errorf("%q: it follows %q", text, host)
+		}
+	}
+	b.dial().want("REPLICAOF "+a.addr(), "+OK")
+	until(t, "the replica follows when it is told to", follows)
+}
