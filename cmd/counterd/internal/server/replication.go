@@ -85,6 +85,7 @@ func (s *Server) Reopen(change func(dir string) error) error {
 		return err
 	}
 	dir := s.store().Path()
+	s.wasReplica.Store(s.store().Replica())
 	s.progress.begin()
 	old := s.current.Swap(empty)
 	err = old.Close() // waits for open batches
@@ -445,7 +446,7 @@ func runRole(c *client, _ [][]byte) {
 	if log := store.Log(); log != nil {
 		offset = log.Written()
 	}
-	if !store.Replica() {
+	if !c.srv.replica() {
 		var online []repl.PeerInfo
 		for _, i := range c.srv.node.Peers().Infos() {
 			if i.Online {
@@ -481,7 +482,7 @@ func infoReplication(c *client, t *infoText) {
 	s := c.srv
 	store, config := s.store(), s.config.get()
 	stats := store.LogStats()
-	if !store.Replica() {
+	if !s.replica() {
 		t.field("role", "master")
 	} else {
 		t.field("role", "slave")

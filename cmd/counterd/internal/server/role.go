@@ -2,6 +2,14 @@ package server
 
 import "github.com/counterd/counterd/cmd/counterd/internal/repl"
 
+// replica tells whether this node is one, also while a store is being opened: what Sentinel, clients and people are told.
+func (s *Server) replica() bool {
+	if s.progress.active.Load() {
+		return s.wasReplica.Load()
+	}
+	return s.store().Replica()
+}
+
 // startRole takes the role of the configuration, when the store has come; without one, the role that the node had when it ended.
 func (s *Server) startRole() {
 	a, err := parsePrimary(s.config.get().ReplicaOf)

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -63,4 +64,34 @@ func TestRoleKept(t *testing.T) {
 	}
 	b.dial().want("REPLICAOF "+a.addr(), "+OK")
 	until(t, "the replica follows when it is told to", follows)
+}
+
+// TestRoleWhileOpening: a replica that cuts its log back, or has copied its primary's data, is a replica meanwhile. Sentinel would take it for promoted
+// otherwise.
+func TestRoleWhileOpening(t *testing.T) {
+	a := newReplNode(t).start("")
+	b := newReplNode(t).start("")
+	b.dial().want("REPLICAOF "+a.addr(), "+OK")
+	until(t, "the replica follows", func() bool { return b.info("master_link_status") == "up" })
+	asked := false
+	err := b.srv.Reopen(func(string) error {
+		asked = true
+		c := b.dial()
+		c.want("PING", "-"+errLoading)
+		c.want("SET 1.cntcm 1", "-"+errLoading)
+		if got := b.info("role"); got != "slave" {
+			t.Errorf("INFO: role is %s", got)
+		}
+		if got := b.info("master_port"); got != strconv.Itoa(a.port) {
+			t.Errorf("INFO: master_port is %q", got)
+		}
+		if got := c.do("ROLE").String(); !strings.HasPrefix(got, `["slave" `) {
+			t.Errorf("ROLE: %s", got)
+		}
+		return nil
+	})
+	if err != nil || !asked {
+		t.Fatal(err)
+	}
+	b.dial().want("SET 1.cntcm 1", "-"+errReadOnly)
 }

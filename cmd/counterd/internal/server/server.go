@@ -37,8 +37,10 @@ type Server struct {
 	handover handover
 	awaiting atomic.Uint32 // whether a primary waits for Sentinel's word: await...
 	view     sentinelView
-	watched  atomic.Bool   // the store knows that Sentinel watches
-	guard    atomic.Uint32 // why commands are refused now: bits guard...
+	// wasReplica is the role to show while a store is being opened.
+	wasReplica atomic.Bool
+	watched    atomic.Bool   // the store knows that Sentinel watches
+	guard      atomic.Uint32 // why commands are refused now: bits guard...
 	// Open opens the store of the data directory: set it before Listen to let the server be a replica.
 	Open func() (*counter.Store, error)
 
@@ -85,6 +87,8 @@ func New(config Config, log *slog.Logger, level *slog.LevelVar) (*Server, error)
 		return nil, err
 	}
 	s.current.Store(empty)
+	primary, _ := parsePrimary(config.ReplicaOf) // Validate has looked at it
+	s.wasReplica.Store(primary != repl.Address{})
 	s.progress.begin()
 	s.configured()
 	return s, nil
