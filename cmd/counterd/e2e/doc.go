@@ -23,6 +23,11 @@
 //	scan_test.go            SCAN while items come and go
 //	shutdown_test.go        what a stopping server still answers
 //	exact_test.go           no increment lost, none counted twice
+//	sentinel_test.go        three stock Sentinels; redis-cli --replica
+//	sentinel_group_test.go  three nodes and three Sentinels, in network namespaces where there can be
+//	sentinel_load_test.go   clients of Sentinel that remember what they were told
+//	sentinel_soak_test.go   failover after failover: kill, stop, partition
+//	sentinel_ioredis_test.go ioredis's Sentinel client, where node finds ioredis
 //
 // # Running
 //
