@@ -27,6 +27,7 @@
 //	sentinel_group_test.go  three nodes and three Sentinels, in network namespaces where there can be
 //	sentinel_load_test.go   clients of Sentinel that remember what they were told
 //	sentinel_soak_test.go   failover after failover: kill, stop, partition
+//	sentinel_planned_test.go SENTINEL FAILOVER
 //	sentinel_ioredis_test.go ioredis's Sentinel client, where node finds ioredis
 //
 // # Running

@@ -178,11 +178,15 @@ func runReplicaOf(c *client, args [][]byte) {
 		c.error(errMemoryOnly + ": a replica needs a log")
 		return
 	}
+	elected := c.multi.executing && c.fromSentinel()
 	change := func() (err error) {
-		if primary == (repl.Address{}) {
-			err = s.node.Lead()
-		} else {
+		switch {
+		case primary != repl.Address{}:
 			err = s.node.Follow(primary)
+		case elected:
+			err = s.leadForSentinel()
+		default:
+			err = s.node.Lead()
 		}
 		if err == nil { // not before: until it is a replica, a primary that waits takes no changes
 			s.awaiting.Store(awaitNothing)

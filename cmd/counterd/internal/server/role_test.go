@@ -95,3 +95,43 @@ func TestRoleWhileOpening(t *testing.T) {
 	}
 	b.dial().want("SET 1.cntcm 1", "-"+errReadOnly)
 }
+
+// TestElected: a replica that Sentinel promotes takes the role over from a primary that lives; one that a person splits off leaves it alone.
+func TestElected(t *testing.T) {
+	a := newReplNode(t).start("")
+	b := newReplNode(t).start("")
+	until(t, "the replica follows", func() bool {
+		b.dial().do("REPLICAOF " + a.addr())
+		return b.info("master_link_status") == "up"
+	})
+	b.dial().want("REPLICAOF NO ONE", "+OK")
+	a.dial().want("SET 1.cntcm 1", "+OK")
+	b.dial().want("SET 1.cntcm 2", "+OK")
+
+	b.dial().want("REPLICAOF "+a.addr(), "+OK")
+	until(t, "the replica follows again", func() bool {
+		return b.info("master_link_status") == "up" && b.dial().do("GET 1.cntcm").text == "1"
+	})
+	elect := func(n *replNode) {
+		t.Helper()
+		c := n.dial()
+		c.want("CLIENT SETNAME sentinel-01234567-cmd", "+OK")
+		c.want("MULTI", "+OK")
+		c.want("SLAVEOF NO ONE", "+QUEUED")
+		c.want("EXEC", "[+OK]")
+	}
+	elect(b)
+	until(t, "the roles are exchanged", func() bool {
+		return b.info("role") == "master" && a.info("role") == "slave" && a.info("master_port") == strconv.Itoa(b.port) && a.info("master_link_status") == "up"
+	})
+	a.dial().want("SET 1.cntcm 3", "-"+errReadOnly)
+	b.dial().want("SET 1.cntcm 4", "+OK")
+	if cuts := a.info("counterd_diverged_cuts"); cuts != "0" {
+		t.Errorf("the old primary took changes back: %s", a.info("counterd_diverged_last"))
+	}
+
+	until(t, "the replica has it", func() bool { return a.dial().do("GET 1.cntcm").text == "4" })
+	b.stop()
+	elect(a)
+	until(t, "a replica leads without its primary", func() bool { return a.dial().do("SET 1.cntcm 5").text == "OK" })
+}
