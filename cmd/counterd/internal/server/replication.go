@@ -18,7 +18,8 @@ import (
 const (
 	guardReplica    = 1 << iota // changes come from the primary only
 	guardStale                  // a replica without its primary, and replica-serve-stale-data is no
-	guardAwait                  // a primary before, watched by Sentinel, that was not told yet whether it still is
+	guardAwait                  // a primary that waits for Sentinel's word: see Server.awaiting
+	guardDeposed                // a primary that heard that Sentinel named another
 	guardFew                    // fewer replicas follow than min-replicas-to-write
 	guardPauseWrite             // changes wait
 	guardPauseAll               // everything waits
@@ -45,6 +46,8 @@ func refusal(g uint32, f flag) string {
 		return errMasterDown
 	case f&write == 0:
 		return ""
+	case g&guardDeposed != 0:
+		return errDeposed
 	case g&guardAwait != 0:
 		return errAwait
 	case g&guardFew != 0:
@@ -67,8 +70,10 @@ func (s *Server) RoleChanged() {
 		if info, ok := s.node.Link(); !c.ServeStale && (!ok || info.State != repl.LinkConnected) {
 			g |= guardStale
 		}
-	} else if s.awaiting.Load() {
+	} else if a := s.awaiting.Load(); a == awaitStarted {
 		g |= guardAwait
+	} else if a == awaitDeposed {
+		g |= guardDeposed
 	} else if c.MinReplicas > 0 && c.MinReplicasMaxLag > 0 && s.node.Peers().Good(time.Duration(c.MinReplicasMaxLag)*time.Second) < c.MinReplicas {
 		g |= guardFew
 	}
@@ -86,6 +91,7 @@ func (s *Server) Reopen(change func(dir string) error) error {
 		return err
 	}
 	dir := s.store().Path()
+	s.wasReplica.Store(s.store().Replica())
 	s.progress.begin()
 	old := s.current.Swap(empty)
 	err = old.Close() // waits for open batches
@@ -106,26 +112,6 @@ func (s *Server) Reopen(change func(dir string) error) error {
 	_ = empty.Close() // nothing was ever done with it
 	s.RoleChanged()
 	return err
-}
-
-// startRole takes the role of the configuration, when the store has come.
-func (s *Server) startRole() {
-	a, err := parsePrimary(s.config.get().ReplicaOf)
-	switch {
-	case err != nil || a == repl.Address{}:
-		if watched, err := s.store().Monitored(); (watched || err != nil) && !s.store().Replica() {
-			s.awaiting.Store(true)
-			s.log.Warn("this node was watched by Sentinel when it ended: it refuses changes until Sentinel names it the primary, or REPLICAOF", "error", err)
-		}
-		if s.store().Replica() {
-			s.log.Warn("this node was a replica when it ended and was not told whose it is now: it refuses changes until REPLICAOF NO ONE, or REPLICAOF host port")
-		}
-	default:
-		if err := s.node.Follow(a); err != nil {
-			s.log.Error("cannot be a replica", "error", err)
-		}
-	}
-	s.RoleChanged()
 }
 
 func replicationCommands() []*command {
@@ -204,24 +190,32 @@ func runReplicaOf(c *client, args [][]byte) {
 		c.error(errMemoryOnly + ": a replica needs a log")
 		return
 	}
-	change := func() error {
-		if primary == (repl.Address{}) {
-			return s.node.Lead()
+	elected := c.multi.executing && c.fromSentinel()
+	change := func() (err error) {
+		switch {
+		case primary != repl.Address{}:
+			err = s.node.Follow(primary)
+		case elected:
+			err = s.leadForSentinel()
+		default:
+			err = s.node.Lead()
 		}
-		return s.node.Follow(primary)
+		if err == nil { // not before: until it is a replica, a primary that waits takes no changes
+			s.awaiting.Store(awaitNothing)
+		}
+		s.RoleChanged()
+		return err
 	}
 	if info, ok := s.node.Link(); ok && info.Primary == primary {
 		c.out = append(c.out, "+OK Already connected to specified master\r\n"...)
 		return
 	}
 	s.config.setReplicaOf(primary)
-	s.awaiting.Store(false)
 	if c.multi.executing {
 		go func() {
 			if err := change(); err != nil {
 				s.log.Error("the role was not changed", "error", err)
 			}
-			s.RoleChanged()
 		}()
 		c.ok()
 		return
@@ -350,7 +344,7 @@ func runRole(c *client, _ [][]byte) {
 	if log := store.Log(); log != nil {
 		offset = log.Written()
 	}
-	if !store.Replica() {
+	if !c.srv.replica() {
 		var online []repl.PeerInfo
 		for _, i := range c.srv.node.Peers().Infos() {
 			if i.Online {
@@ -386,7 +380,7 @@ func infoReplication(c *client, t *infoText) {
 	s := c.srv
 	store, config := s.store(), s.config.get()
 	stats := store.LogStats()
-	if !store.Replica() {
+	if !s.replica() {
 		t.field("role", "master")
 	} else {
 		t.field("role", "slave")

@@ -386,6 +386,43 @@ func TestAwaiting(t *testing.T) {
 	a.dial().want("SET 1.cntcm 4", "+OK")
 }
 
+// TestDeposed: a primary that Sentinel named refuses changes from when it hears of a primary of a later epoch until it is told its role.
+func TestDeposed(t *testing.T) {
+	a := newReplNode(t).start("")
+	hello := func(name string, port, epoch int) {
+		t.Helper()
+		a.dial().want(fmt.Sprintf("PUBLISH __sentinel__:hello 127.0.0.1,26379,0123,%d,%s,127.0.0.1,%d,%d", epoch, name, port, epoch), ":0")
+	}
+	n := 0
+	takes := func(reply string) {
+		t.Helper()
+		n++
+		a.dial().want(fmt.Sprintf("SET 1.cntcm %d", n), reply)
+	}
+	other := a.port + 1
+	hello("mymaster", other, 7) // never named: it is a primary by somebody's hand
+	takes("+OK")
+	hello("mymaster", a.port, 6) // what a Sentinel says that has not heard of epoch 7 yet
+	hello("mymaster", other, 8)
+	takes("+OK")
+	hello("mymaster", a.port, 9)
+	hello("mymaster", other, 8)
+	hello("mymaster", other, 9)
+	hello("another", other, 10)
+	takes("+OK")
+	hello("mymaster", other, 10)
+	takes("-" + errDeposed)
+	a.dial().want("GET 1.cntcm", `"3"`)
+	hello("mymaster", a.port, 9)
+	takes("-" + errDeposed)
+	hello("mymaster", a.port, 11)
+	takes("+OK")
+	hello("mymaster", other, 12)
+	takes("-" + errDeposed)
+	a.dial().want("REPLICAOF NO ONE", "+OK")
+	takes("+OK")
+}
+
 // TestConfigFile: CONFIG REWRITE keeps what a person wrote and persists what changed, the role too.
 func TestConfigFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "counterd.conf")
