@@ -12,6 +12,7 @@
 //   - claim: an offset up to which the log was durable, as a frame or a header says
 //   - image: a file with one block as it was at one offset (image.go)
 //   - manifest: a file that lists the block files of a snapshot and the offset to replay from (manifest.go)
+//   - archive: one file with all of a snapshot and the log behind it, to be carried elsewhere (archive.go)
 //
 // # Files
 //
@@ -76,6 +77,6 @@
 //
 // record.go, frame.go, segment.go (formats); tail.go, log.go, commit.go, ready.go, heal.go, background.go (writing);
 // scan.go, walk.go, open.go, reader.go, walklog.go (reading); image.go, manifest.go, dir.go (snapshots); view.go,
-// check.go, coldfault.go, repair.go, repair_cold.go, restore.go, restore_copy.go (tools); lineage.go, cut.go
-// (replication).
+// check.go, coldfault.go, repair.go, repair_cold.go, restore.go, restore_copy.go (tools); archive.go,
+// archive_reader.go (copies in one file); lineage.go, cut.go (replication).
 package persist

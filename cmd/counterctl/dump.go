@@ -18,7 +18,7 @@ import (
 
 var dumpCommand = command{
 	name:    "dump",
-	args:    "DIR",
+	args:    "DIR|FILE",
 	summary: "print snapshots and log, or commands that rebuild a server",
 	details: `Prints the manifests with the files they name and the log, a record a line:
 
@@ -30,7 +30,8 @@ and rows, --from and --to among records.
   counterctl dump --commands DIR | redis-cli -p PORT --pipe
 
 makes another server what this one is: it prints the statements of the schema, and then one HSET for each item with all its
-columns, from the newest snapshot and the log. DIR is only read, and a server may have it open.
+columns, from the newest snapshot and the log. DIR is only read, and a server may have it open. FILE is an archive, as
+redis-cli --rdb downloads it.
 
 ` + momentHelp,
 	setup: func(flags *pflag.FlagSet) action {

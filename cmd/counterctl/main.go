@@ -1,9 +1,11 @@
 // Command counterctl looks after the data directory of a counterd: it checks, prints, repairs and restores it.
 //
-//	counterctl check DIR     verify every checksum and cross-reference
-//	counterctl dump DIR      print snapshots and log, or commands that rebuild a server
-//	counterctl repair DIR    make a damaged directory one that a server starts from
-//	counterctl restore DIR   make a directory with the state at an earlier moment
+//	counterctl check DIR|FILE     verify every checksum and cross-reference
+//	counterctl dump DIR|FILE      print snapshots and log, or commands that rebuild a server
+//	counterctl repair DIR         make a damaged directory one that a server starts from
+//	counterctl restore DIR|FILE   make a directory with the state at an earlier moment, or from a download
+//
+// FILE is an archive, a snapshot with the log behind it in one file: redis-cli --rdb downloads it.
 //
 // check, dump and restore only read DIR, and work while a server has it open. repair needs it alone.
 //
@@ -11,7 +13,7 @@
 // understood.
 //
 //	main.go      commands, help, exit status
-//	datadir.go   a data directory, locked or seen through a view of it
+//	datadir.go   a data directory, locked or seen through a view of it, and an archive that shows one
 //	moment.go    OFFSET|TIME
 //	progress.go  the bar on a terminal
 //	check.go, repair.go, restore.go
@@ -40,7 +42,7 @@ type command struct {
 	setup func(flags *pflag.FlagSet) action
 }
 
-// action is what a command does with its one argument, the data directory.
+// action is what a command does with its one argument, the data directory or archive.
 type action func(ctx context.Context, out output, dir string) error
 
 // output is where a command writes.
@@ -79,7 +81,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func usage(w io.Writer) {
 	fmt.Fprint(w, "counterctl looks after the data directory of a counterd.\n\n")
 	for _, c := range commands {
-		fmt.Fprintf(w, "  counterctl %-8s %-4s %s\n", c.name, c.args, c.summary)
+		fmt.Fprintf(w, "  counterctl %-8s %-8s %s\n", c.name, c.args, c.summary)
 	}
 	fmt.Fprint(w, "\ncounterctl COMMAND --help says more.\n")
 }
@@ -104,7 +106,7 @@ func (c command) run(ctx context.Context, args []string, stdout, stderr io.Write
 	case err != nil:
 		return fail(2, err, " (--help lists the flags)")
 	case flags.NArg() != 1:
-		return fail(2, fmt.Errorf("got %d arguments %q, want one, the data directory", flags.NArg(), flags.Args()), " (--help says more)")
+		return fail(2, fmt.Errorf("got %d arguments %q, want one, the data directory or archive", flags.NArg(), flags.Args()), " (--help says more)")
 	}
 	err := run(ctx, output{stdout, stderr}, flags.Arg(0))
 	var wrong *usageError
