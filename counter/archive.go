@@ -1,6 +1,7 @@
 package counter
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
@@ -50,4 +51,15 @@ func (a *Archive) Close() error {
 	err := a.w.Close()
 	a.pin.Release()
 	return err
+}
+
+// SaveDiverged saves the store's data in its directory, as an archive, where it stays when another primary's data takes its place: see
+// persist.SaveDiverged. No change may be made meanwhile that is to be in it: the store is a replica.
+func (s *Store) SaveDiverged() (path string, removed []string, err error) {
+	a, err := s.Archive()
+	if err != nil {
+		return "", nil, err
+	}
+	path, removed, err = persist.SaveDiverged(s.opts.FS, s.dir.Path(), a.w)
+	return path, removed, errors.Join(err, a.Close())
 }

@@ -24,7 +24,8 @@ type Link struct {
 	cancel  context.CancelFunc
 	done    chan struct{}
 
-	full bool // ask for a full copy; the run goroutine's
+	full  bool    // ask for a full copy; the run goroutine's
+	saved ownData // what saveOwn saved; the run goroutine's
 
 	mu        sync.Mutex // guards the rest
 	state     LinkState
@@ -35,6 +36,12 @@ type Link struct {
 
 	lastIO atomic.Int64  // unix ns
 	end    atomic.Uint64 // of the primary's log, as it last said
+}
+
+// ownData names the data of a node that takes no changes.
+type ownData struct {
+	history persist.ReplID
+	offset  uint64
 }
 
 // LinkState is how far a link is, in the words of ROLE.

@@ -266,10 +266,28 @@ func TestFullCopy(t *testing.T) {
 	b.start("")
 	b.dial().want("SET 77777.cntcm 1", "+OK") // its own, which goes
 	b.dial().want("SAVE", "+OK")
+	b.dial().want("INCR 77777.cntcm", ":2")
 	b.dial().want("REPLICAOF 127.0.0.1 "+strconv.Itoa(a.port), "+OK")
 	same(t, a, b)
 	b.dial().want("GET 77777.cntcm", "nil")
 	b.dial().want("GET 4.cntcm", `"13"`)
+	saved, _ := filepath.Glob(filepath.Join(b.dir, "diverged-*"))
+	if last := b.info("counterd_diverged_last"); len(saved) != 1 || !strings.HasSuffix(last, ",items=1,file="+saved[0]) || b.info("counterd_diverged_cuts") != "1" {
+		t.Fatalf("saved %v, counterd_diverged_last:%s", saved, last)
+	}
+	archive, err := persist.OpenArchive(vfs.OS(), saved[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer archive.Close()
+	own, err := counter.Open(saved[0], counter.Options{FS: vfs.NewView(archive, nil), Manual: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	if n, found, err := own.Get("77777.cntcm"); n != 2 || !found || err != nil {
+		t.Errorf("the saved data has %d, %t, %v, want 2", n, found, err)
+	}
 	if n := a.info("sync_full"); n != "1" {
 		t.Errorf("%s full copies, want 1", n)
 	}
