@@ -92,10 +92,6 @@ func saveTail(fsys vfs.FS, dir string, at uint64, h History) (tail CutTail, chai
 				if file, err = fsys.Create(temp); err != nil {
 					return err
 				}
-				head := segmentHeader{history: h, start: at, durable: at, chain: chain, size: segmentHeaderLen}
-				if _, err = file.WriteAt(head.appendTo(nil), 0); err != nil {
-					return err
-				}
 				used, tail.File, tail.FirstMS = segmentHeaderLen, path, f.TimeMS
 			}
 			if _, err := file.WriteAt(f.Raw, used); err != nil {
@@ -130,6 +126,10 @@ func saveTail(fsys vfs.FS, dir string, at uint64, h History) (tail CutTail, chai
 		err = nil // damage behind what was saved: it goes with the tail
 	}
 	if file != nil {
+		if err == nil {
+			head := segmentHeader{history: h, start: at, durable: tail.To, chain: chain, size: segmentHeaderLen}
+			_, err = file.WriteAt(head.appendTo(nil), 0)
+		}
 		if err == nil {
 			err = file.Sync()
 		}

@@ -14,7 +14,8 @@ import (
 // What a node held and its primary does not is saved in the data directory before it goes, and nothing but an operator, or the rule of
 // keepDiverged, removes it:
 //
-//	diverged-<epoch>-<offset>.aof   frames cut from the log's end: a segment with its header and no padding (Cut)
+//	diverged-<epoch>-<offset>.aof   frames cut from the log's end (Cut): a segment without padding, whose header has the
+//	                                end as durable offset and 64, its own length, as capacity
 //	diverged-<n>.archive            a whole data set, where the logs have no past in common (SaveDiverged)
 //
 // Both get their names when they are whole and durable, so anything wrong with one is damage.
@@ -113,6 +114,7 @@ func WalkDiverged(fsys vfs.FS, d Diverged, v LogVisitor) (result LogWalk, err er
 		return result, bad(0, 0, fault)
 	}
 	result.History = h.history
+	end := h.durable
 	size, err := file.Size()
 	if err != nil {
 		return result, err
@@ -130,6 +132,8 @@ func WalkDiverged(fsys vfs.FS, d Diverged, v LogVisitor) (result LogWalk, err er
 	for {
 		fault, err := s.next(&f)
 		switch {
+		case err == io.EOF && result.End != end:
+			return result, bad(result.End, size, &frameFault{want: fmt.Sprintf("frames up to log offset %d", end), got: "the file's end"})
 		case err == io.EOF:
 			return result, nil
 		case err != nil:
@@ -224,9 +228,7 @@ func (r *repair) mendDiverged() error {
 		if walked.Frames == 0 {
 			err = r.setAside(d.Path)
 		} else if err = r.copyAside(d.Path); err == nil {
-			seg := segment{d.Offset, d.Path}
-			err = truncateTo(r.fsys, d.Path, seg.offset(walked.End))
-			r.sayf("%s ends at log offset %d now, with %d frames", d.Path, walked.End, walked.Frames)
+			err = r.cutDiverged(d, walked)
 		}
 		if err != nil {
 			return err
@@ -246,4 +248,27 @@ func (r *repair) mendDiverged() error {
 		}
 	}
 	return nil
+}
+
+// cutDiverged ends a tail behind the frames that were read.
+func (r *repair) cutDiverged(d Diverged, walked LogWalk) (err error) {
+	file, err := r.fsys.OpenRW(d.Path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	seg := segment{d.Offset, d.Path}
+	h, _, err := readSegmentHeader(file, &seg)
+	if err != nil {
+		return err
+	}
+	if err := file.Truncate(seg.offset(walked.End)); err != nil {
+		return err
+	}
+	h.durable = walked.End
+	if _, err := file.WriteAt(h.appendTo(nil), 0); err != nil {
+		return err
+	}
+	r.sayf("%s ends at log offset %d now, with %d frames", d.Path, walked.End, walked.Frames)
+	return file.Sync()
 }

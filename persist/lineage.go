@@ -219,12 +219,13 @@ func ReadLineage(fsys vfs.FS, dir string) (Lineage, error) {
 		return Lineage{}, nil
 	}
 	if errors.Is(err, vfs.ErrTooLarge) {
-		return Lineage{}, &CorruptError{File: name, Want: fmt.Sprintf("at most %d bytes", MaxLineageText), Got: "more", Err: err}
+		return Lineage{}, &CorruptError{Dir: dir, File: name, Want: fmt.Sprintf("at most %d bytes", MaxLineageText), Got: "more", Err: err}
 	}
 	if err != nil {
 		return Lineage{}, err
 	}
-	return ParseLineage(name, text)
+	l, err := ParseLineage(name, text)
+	return l, withDir(err, dir)
 }
 
 // WriteLineage makes l the lineage of a data directory, durably.

@@ -94,6 +94,16 @@ func printReport(w io.Writer, r *persist.Report, remedy string, inUse, quiet boo
 		}
 		line("history", "%s, epoch %d", r.Log.History.ReplID, r.Log.History.Epoch)
 	}
+	if n := len(r.Lineage.Terms); n > 0 {
+		role := "primary"
+		if r.Lineage.Replica {
+			role = "replica"
+		}
+		line("role", "%s, %d terms, the last since offset %d", role, n, r.Lineage.Terms[n-1].Start)
+	}
+	if r.Diverged > 0 {
+		line("diverged", "%d files, %s", r.Diverged, size(r.DivergedBytes))
+	}
 	bad := 0
 	for _, p := range r.Problems {
 		switch {
