@@ -1,6 +1,7 @@
 package counter
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -55,11 +56,11 @@ func (a *Archive) Close() error {
 
 // SaveDiverged saves the store's data in its directory, as an archive, where it stays when another primary's data takes its place: see
 // persist.SaveDiverged. No change may be made meanwhile that is to be in it: the store is a replica.
-func (s *Store) SaveDiverged() (path string, removed []string, err error) {
+func (s *Store) SaveDiverged(ctx context.Context) (path string, removed []string, err error) {
 	a, err := s.Archive()
 	if err != nil {
 		return "", nil, err
 	}
-	path, removed, err = persist.SaveDiverged(s.opts.FS, s.dir.Path(), a.w)
+	path, removed, err = persist.SaveDiverged(ctx, s.opts.FS, s.dir.Path(), a.w)
 	return path, removed, errors.Join(err, a.Close())
 }

@@ -2,6 +2,7 @@ package persist
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -52,8 +53,8 @@ func ListDiverged(fsys vfs.FS, dir string) (tails, archives []Diverged, err erro
 }
 
 // SaveDiverged saves the data set of a directory in it, as an archive, durably, and then removes the oldest of more than keepDiverged, which it
-// returns.
-func SaveDiverged(fsys vfs.FS, dir string, w *ArchiveWriter) (path string, removed []string, err error) {
+// returns. An error, that of ctx for one, leaves nothing behind.
+func SaveDiverged(ctx context.Context, fsys vfs.FS, dir string, w *ArchiveWriter) (path string, removed []string, err error) {
 	_, archives, err := ListDiverged(fsys, dir)
 	if err != nil {
 		return "", nil, err
@@ -71,7 +72,7 @@ func SaveDiverged(fsys vfs.FS, dir string, w *ArchiveWriter) (path string, remov
 	if err != nil {
 		return "", nil, err
 	}
-	if _, err = w.WriteTo(io.NewOffsetWriter(file, 0)); err == nil {
+	if _, err = w.WriteTo(&contextWriter{ctx, io.NewOffsetWriter(file, 0)}); err == nil {
 		err = file.Sync()
 	}
 	if err = errors.Join(err, file.Close()); err == nil {
@@ -91,6 +92,19 @@ func SaveDiverged(fsys vfs.FS, dir string, w *ArchiveWriter) (path string, remov
 		archives = archives[1:]
 	}
 	return path, removed, nil
+}
+
+// contextWriter writes until ctx ends.
+type contextWriter struct {
+	ctx context.Context
+	w   io.Writer
+}
+
+func (w *contextWriter) Write(b []byte) (int, error) {
+	if err := w.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return w.w.Write(b)
 }
 
 // WalkDiverged reads the frames of a tail that was cut from a log, as WalkLog reads a log. Damage gives a *CorruptError after everything

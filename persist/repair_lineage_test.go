@@ -31,7 +31,7 @@ func divergedDir(t *testing.T) (disk *vfs.Sim, lineage Lineage) {
 	for n := 1; n <= keepDiverged+2; n++ {
 		w, err := NewArchiveWriter(testDir, l, m, lineage)
 		must(t, err)
-		path, removed, err := SaveDiverged(disk, testDir, w)
+		path, removed, err := SaveDiverged(t.Context(), disk, testDir, w)
 		must(t, errors.Join(err, w.Close()))
 		if path != filepath.Join(testDir, fmt.Sprintf("diverged-%d.archive", n)) || (len(removed) > 0) != (n > keepDiverged) {
 			t.Fatalf("saved %s, removed %v", path, removed)

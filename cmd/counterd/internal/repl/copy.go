@@ -208,7 +208,7 @@ func (s *session) saveOwn(primary *persist.Lineage) error {
 	s.node.logger.Warn("this node's data is not in the primary's history: it is saved before the primary's takes its place", "primary", s.primary.String(),
 		"items", items, "offset", end)
 	began := time.Now()
-	path, removed, err := store.SaveDiverged()
+	path, removed, err := store.SaveDiverged(s.ctx)
 	if err != nil {
 		return fmt.Errorf("this node's own data could not be saved and is kept, nothing is copied: %w", err)
 	}
