@@ -30,6 +30,7 @@ type Config struct {
 	Depth    int // operations in flight on each
 	Mode     Mode
 	Rate     float64       // operations per second over all clients; 0: as fast as the server answers
+	RatePart float64       // in place of Rate: 0.5 is half of the most that the last server answers, measured before each workload
 	Duration time.Duration // of each workload but load, for each server
 	Warmup   time.Duration // before it, not counted
 	Slices   int           // that the duration is cut into
@@ -46,6 +47,7 @@ type Config struct {
 const (
 	maxDepth    = 16384   // replies of up to 20 bytes
 	maxInFlight = 100_000 // posts of the pages in a pipeline, with replies of about 20 bytes
+	maxRate     = 1e9     // operations a second: more than any generator starts
 )
 
 // Validate returns all that is wrong with the Config.
@@ -71,7 +73,9 @@ func (c *Config) Validate() error {
 	check(c.Depth >= 1 && c.Depth <= maxDepth, "%d operations in flight, want 1..%d", c.Depth, maxDepth)
 	check(c.Depth*c.Page <= maxInFlight, "%d pages of %d posts in flight on a connection, want at most %d posts", c.Depth, c.Page, maxInFlight)
 	check(c.Mode == Sync || c.Mode == Async, "mode %q, want %s or %s", c.Mode, Sync, Async)
-	check(c.Rate >= 0, "a rate of %g, want 0 or more", c.Rate)
+	check(c.Rate >= 0 && c.Rate <= maxRate, "a rate of %g, want 0..%g", c.Rate, float64(maxRate))
+	check(c.RatePart >= 0 && c.RatePart <= 1, "%g of the most a server answers, want 0..1", c.RatePart)
+	check(c.Rate == 0 || c.RatePart == 0, "a rate of %g and of %g of the most a server answers, want one of them", c.Rate, c.RatePart)
 	check(c.Slices >= 1, "%d slices, want 1 or more", c.Slices)
 	check(c.Duration > 0, "a duration of %s, want more than 0", c.Duration)
 	check(c.Warmup >= 0, "a warm-up of %s, want 0 or more", c.Warmup)
@@ -131,13 +135,14 @@ type run struct {
 	sides  []*side
 	data   *Dataset
 	result *report.Report
-	steps  int // begun
+	steps  int     // begun
+	rate   float64 // operations per second asked for in the phase; 0: as many as the server answers
 }
 
 // phase measures one workload on all sides.
 func (r *run) phase(ctx context.Context, name string) error {
 	err := r.measure(ctx, name)
-	phase := report.Phase{Workload: name}
+	phase := report.Phase{Workload: name, Rate: r.rate}
 	for _, s := range r.sides {
 		phase.Results = append(phase.Results, s.end())
 		r.data.Arrived = max(r.data.Arrived, s.newest+1-r.data.Loaded)
@@ -158,9 +163,11 @@ func (r *run) measure(ctx context.Context, name string) error {
 			return err
 		}
 	}
+	r.rate = 0
 	if name == "load" {
 		return r.load(ctx)
 	}
+	r.rate = r.Rate
 	return r.slices(ctx, name)
 }
 
@@ -195,6 +202,11 @@ func (r *run) slices(ctx context.Context, name string) error {
 			return err
 		}
 	}
+	if r.RatePart > 0 {
+		if err := r.calibrate(ctx, name); err != nil {
+			return err
+		}
+	}
 	for i := range r.Slices {
 		for k := range r.sides {
 			s := r.sides[(k+i)%len(r.sides)]
@@ -207,6 +219,24 @@ func (r *run) slices(ctx context.Context, name string) error {
 	return nil
 }
 
+// calibrate finds what the last side answers at most, and has all sides driven at the part of that which was asked for.
+func (r *run) calibrate(ctx context.Context, name string) error {
+	last := r.sides[len(r.sides)-1]
+	r.step(name + ": the most that " + last.target.Addr + " answers")
+	most, err := last.most(ctx, r.Duration/time.Duration(r.Slices))
+	if err != nil {
+		return err
+	}
+	if r.rate = most * r.RatePart; r.rate <= 0 {
+		return fmt.Errorf("%s answered nothing within %s, so that there is no rate to take a part of", last.target.Addr,
+			calibrationTurns*r.Duration/time.Duration(r.Slices))
+	}
+	for _, s := range r.sides {
+		s.setRate(r.rate)
+	}
+	return nil
+}
+
 // step tells the Progress that the next step begins.
 func (r *run) step(what string) {
 	if r.Progress == nil {
@@ -215,21 +245,24 @@ func (r *run) step(what string) {
 	steps := 0
 	for _, name := range r.Workloads {
 		if name == "load" {
+			steps += len(r.Targets)
+			continue
+		}
+		steps += (1 + r.Slices) * len(r.Targets)
+		if r.RatePart > 0 {
 			steps++
-		} else {
-			steps += 1 + r.Slices
 		}
 	}
 	if r.Verify {
-		steps++
+		steps += len(r.Targets)
 	}
-	r.Progress(r.steps, steps*len(r.Targets), what)
+	r.Progress(r.steps, steps, what)
 	r.steps++
 }
 
 func (c *Config) settings() report.Settings {
 	return report.Settings{Posts: c.Posts, Seed: c.Seed, Page: c.Page, Uniform: c.Uniform, Clients: c.Clients, Depth: c.Depth,
-		Mode: string(c.Mode), Rate: c.Rate, Duration: c.Duration, Warmup: c.Warmup, Slices: c.Slices}
+		Mode: string(c.Mode), Rate: c.Rate, RatePart: c.RatePart, Duration: c.Duration, Warmup: c.Warmup, Slices: c.Slices}
 }
 
 func host() report.Host {

@@ -33,6 +33,7 @@ type side struct {
 	interval time.Duration // between the operations of a client; 0: closed
 	clients  []*client
 	recs     recorders
+	latency  *hdrhistogram.Histogram // of the slices counted
 	result   report.Result
 
 	newest  int      // highest post set
@@ -136,10 +137,7 @@ func (s *side) prepareLoad(flush bool) error {
 // begin connects the clients for a workload. Connections are made and have answered a PING before anything is measured.
 func (s *side) begin(ctx context.Context, w Workload, config *Config) error {
 	s.workload, s.mode, s.interval = w, config.Mode, 0
-	if config.Rate > 0 && w.Name() != "load" {
-		s.interval = time.Duration(float64(config.Clients) * float64(time.Second) / config.Rate)
-	}
-	s.clients, s.recs, s.result = nil, newRecorders(config.Clients), report.Result{}
+	s.clients, s.recs, s.latency, s.result = nil, newRecorders(config.Clients), newHistogram(), report.Result{}
 	for i := range config.Clients {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -149,16 +147,50 @@ func (s *side) begin(ctx context.Context, w Workload, config *Config) error {
 		if err != nil {
 			return fmt.Errorf("client %d of %d: %w", i+1, config.Clients, err)
 		}
-		c := newClient(conn, s.model, w, i, config.Clients, len(s.schema.Columns), config.Depth, s.recs[i%len(s.recs)])
-		// The clients' times are spread over the interval.
-		c.due = clock() + s.interval*time.Duration(i)/time.Duration(config.Clients)
-		s.clients = append(s.clients, c)
+		s.clients = append(s.clients, newClient(conn, s.model, w, i, config.Clients, len(s.schema.Columns), config.Depth, s.recs[i%len(s.recs)]))
 		if _, err := conn.Do("PING"); err != nil {
-			return err
+			return fmt.Errorf("client %d of %d: %w", i+1, config.Clients, err)
 		}
+	}
+	if config.Rate > 0 && w.Name() != "load" {
+		s.setRate(config.Rate)
 	}
 	return nil
 }
+
+// setRate makes the clients start that many operations a second in all, from now on.
+func (s *side) setRate(perSecond float64) {
+	s.interval = max(1, time.Duration(float64(len(s.clients))*float64(time.Second)/perSecond))
+	now := clock()
+	for i, c := range s.clients {
+		// The clients' times are spread over the interval.
+		c.due = now + s.interval*time.Duration(i)/time.Duration(len(s.clients))
+	}
+}
+
+// most returns the operations per second that the server answers when it is asked as fast as it can: the median of some turns.
+func (s *side) most(ctx context.Context, turn time.Duration) (float64, error) {
+	var rates []float64
+	for range calibrationTurns {
+		before, err := s.measure()
+		if err != nil {
+			return 0, err
+		}
+		if err := s.play(ctx, before.at+turn); err != nil {
+			return 0, err
+		}
+		after, err := s.measure()
+		if err != nil {
+			return 0, err
+		}
+		rates = append(rates, float64(after.done.ops-before.done.ops)/(after.at-before.at).Seconds())
+	}
+	s.recs.take()
+	return report.SpreadOf(rates).Median, nil
+}
+
+// calibrationTurns is how often the most that a server can is measured; one turn may fall into a pause of the machine.
+const calibrationTurns = 3
 
 // slice runs the clients for that long and, unless it is a warm-up, adds what they did to the result.
 func (s *side) slice(ctx context.Context, length time.Duration, counted bool) error {
@@ -176,16 +208,20 @@ func (s *side) slice(ctx context.Context, length time.Duration, counted bool) er
 	if err != nil {
 		return err
 	}
+	latency := s.recs.take()
 	if !counted {
-		s.recs.take()
 		return nil
 	}
+	s.latency.Merge(latency)
 	s.result.Slices = append(s.result.Slices, report.Slice{
 		Seconds: (after.at - before.at).Seconds(),
 		Ops:     after.done.ops - before.done.ops,
 		User:    (after.server.User - before.server.User).Seconds(),
 		System:  (after.server.System - before.server.System).Seconds(),
 		Client:  (after.client.CPU() - before.client.CPU()).Seconds(),
+		P50:     latency.ValueAtPercentile(50),
+		P99:     latency.ValueAtPercentile(99),
+		P999:    latency.ValueAtPercentile(99.9),
 	})
 	s.result.Posts += after.done.posts - before.done.posts
 	s.result.Absent += after.done.absent - before.done.absent
@@ -260,7 +296,7 @@ func (s *side) end() report.Result {
 	}
 	s.clients = nil
 	s.history = append(s.history, past)
-	s.result.Latency = summarize(s.recs.take())
+	s.result.Latency = summarize(s.latency)
 	return s.result
 }
 

@@ -22,6 +22,7 @@ type Options struct {
 	Password string        // sent by AUTH where not empty
 	Timeout  time.Duration // of connecting; zero means 5 s
 	Buffer   int           // bytes for commands, and for replies; zero means StartSize
+	Local    net.Addr      // to connect from; nil: the system chooses
 }
 
 // Dial connects to "host:port", or to a unix socket where addr has a slash.
@@ -33,7 +34,8 @@ func Dial(addr string, opts Options) (*Conn, error) {
 	if opts.Timeout == 0 {
 		opts.Timeout = 5 * time.Second
 	}
-	sock, err := net.DialTimeout(network, addr, opts.Timeout)
+	dialer := net.Dialer{Timeout: opts.Timeout, LocalAddr: opts.Local}
+	sock, err := dialer.Dial(network, addr)
 	if err != nil {
 		return nil, err
 	}

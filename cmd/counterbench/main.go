@@ -4,7 +4,9 @@
 //	counterbench load     load a file of posts into a running server
 //	counterbench demo     start a server, play real posts through it, show what comes out
 //	counterbench run      measure a server, alone or against another
+//	counterbench idle     what open connections cost a server
 //	counterbench compare  two measurements side by side
+//	counterbench markdown measurements as Markdown tables
 //
 // The workloads and the load generator are in package bench. Exit status: 0 for success, 1 for a failure, 2 for a
 // command line that is not understood.
@@ -38,7 +40,7 @@ type action func(ctx context.Context, out output, args []string) error
 // output is where a command writes.
 type output struct{ stdout, stderr io.Writer }
 
-var commands = []command{loadCommand, demoCommand, runCommand, compareCommand}
+var commands = []command{loadCommand, demoCommand, runCommand, idleCommand, compareCommand, markdownCommand}
 
 func main() {
 	// The first Ctrl-C ends the work in order; a second one ends the process.
