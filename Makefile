@@ -4,7 +4,6 @@ GO ?= go
 PORT ?= 6379
 PKG ?= ./...
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
-BENCHSTAT := golang.org/x/perf/cmd/benchstat@latest
 FUZZTIME ?= 20s
 
 .PHONY: help build run demo test unit race e2e setup lint bench bench-compare bench-peers fuzz crash clean
@@ -60,25 +59,18 @@ lint:
 	$(GO) run $(STATICCHECK) ./...
 	$(GO) mod tidy -diff
 
+# ITEMS is for ./counter alone: other packages do not know it.
 BENCH ?= .
-ITEMS ?= 1000000
 bench:
-	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem $(PKG)
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem $(PKG) $(if $(ITEMS),-items $(ITEMS))
 
 # The standard set: counterd and redis-server in turns in one run, each on core 0, the load on core 1.
 bench-peers: setup build
 	bench/peers.sh $(PEER)
 
-# Both revisions are measured in turns, so that a busy machine is unjust to both.
-REF ?= HEAD
-ROUNDS ?= 6
+# One package at a revision and in the work tree, in turns; compare.sh lists its variables.
 bench-compare:
-	@set -e; old=$$(mktemp -d); trap 'git worktree remove --force '$$old EXIT; git worktree add -q --detach $$old $(REF); \
-	(cd $$old && $(GO) test -c -o $$old/old.test $(PKG)); $(GO) test -c -o $$old/new.test $(PKG); : > $$old/old.txt; : > $$old/new.txt; \
-	for i in $$(seq $(ROUNDS)); do \
-		$$old/old.test -test.run '^$$' -test.bench '$(BENCH)' >> $$old/old.txt; \
-		$$old/new.test -test.run '^$$' -test.bench '$(BENCH)' >> $$old/new.txt; \
-	done; $(GO) run $(BENCHSTAT) $$old/old.txt $$old/new.txt
+	@bench/compare.sh
 
 fuzz:
 	@set -e; for pkg in $$($(GO) list ./...); do \

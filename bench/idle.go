@@ -67,7 +67,7 @@ func Idle(ctx context.Context, config IdleConfig) (*report.Idle, error) {
 	for i, target := range config.Targets {
 		server, err := idleSide(ctx, target, &config, i)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", target.Addr, err)
+			return nil, err
 		}
 		result.Servers = append(result.Servers, server)
 	}
@@ -92,29 +92,27 @@ func allowFiles(n uint64) error {
 
 // idleSide measures one server.
 func idleSide(ctx context.Context, target Target, config *IdleConfig, number int) (s report.IdleServer, err error) {
-	conn, err := target.Dial()
-	if err != nil {
-		return s, err
-	}
-	defer conn.Close()
 	pid := 0
 	if number < len(config.PIDs) {
 		pid = config.PIDs[number]
 	}
-	meter, err := NewMeter(conn, pid)
+	var meter *Meter
+	conn, err := target.ask(func(conn *wire.Conn) error {
+		if meter, err = NewMeter(conn, pid); err != nil {
+			return err
+		}
+		info, err := ReadInfo(conn)
+		if err != nil {
+			return err
+		}
+		before, err := meter.Usage()
+		s = report.IdleServer{Addr: target.Addr, Version: info.version(), Local: meter.PID() != 0, Before: before.RSS}
+		return err
+	})
 	if err != nil {
 		return s, err
 	}
-	info, err := ReadInfo(conn)
-	if err != nil {
-		return s, err
-	}
-	s = report.IdleServer{Addr: target.Addr, Version: info.version(), Local: meter.PID() != 0}
-	before, err := meter.Usage()
-	if err != nil {
-		return s, err
-	}
-	s.Before = before.RSS
+	defer conn.Close()
 
 	var conns []*wire.Conn
 	closeAll := func() {
@@ -131,11 +129,11 @@ func idleSide(ctx context.Context, target Target, config *IdleConfig, number int
 		}
 		c, err := dialIdle(target, conn, i)
 		if err != nil {
-			return s, idleError(err, i, config.Connections)
+			return s, idleError(target.Addr, err, i, config.Connections)
 		}
 		conns = append(conns, c)
 		if _, err := c.Do("PING"); err != nil {
-			return s, idleError(err, i, config.Connections)
+			return s, idleError(target.Addr, err, i, config.Connections)
 		}
 		if config.Progress != nil {
 			config.Progress(i+1, target.Addr)
@@ -151,12 +149,12 @@ func idleSide(ctx context.Context, target Target, config *IdleConfig, number int
 }
 
 // idleError says which connection failed, and why it may be where a server says only half of it.
-func idleError(err error, i, of int) error {
+func idleError(addr string, err error, i, of int) error {
 	hint := ""
 	if strings.Contains(err.Error(), "max number of clients") {
 		hint = "; start the server with a higher --maxclients"
 	}
-	return fmt.Errorf("connection %d of %d: %w%s", i+1, of, err, hint)
+	return fmt.Errorf("%s: connection %d of %d: %w%s", addr, i+1, of, err, hint)
 }
 
 // dialIdle makes connection number i. A port of one of the machine's own addresses serves one connection to a server; so more of

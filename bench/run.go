@@ -94,7 +94,7 @@ func Run(ctx context.Context, config Config) (*report.Report, error) {
 	for i, target := range config.Targets {
 		s, err := newSide(ctx, target, &config, i)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", target.Addr, err)
+			return nil, err
 		}
 		defer s.conn.Close()
 		r.sides = append(r.sides, s)
@@ -173,11 +173,14 @@ func (r *run) measure(ctx context.Context, name string) error {
 
 // load loads one side after the other, each without a break.
 func (r *run) load(ctx context.Context) error {
+	// All at first: that B is not empty is better known before A was loaded for an hour.
 	for _, s := range r.sides {
-		r.step("load " + s.target.Addr)
 		if err := s.prepareLoad(r.Flush); err != nil {
 			return err
 		}
+	}
+	for _, s := range r.sides {
+		r.step("load " + s.target.Addr)
 		before, err := s.meter.Usage()
 		if err != nil {
 			return err

@@ -48,40 +48,47 @@ type played struct {
 }
 
 // newSide connects to a server and sees that it has a counter to use.
-func newSide(ctx context.Context, target Target, config *Config, number int) (_ *side, err error) {
-	conn, err := target.Dial()
+func newSide(ctx context.Context, target Target, config *Config, number int) (*side, error) {
+	s := &side{newest: -1}
+	_, err := target.ask(func(conn *wire.Conn) error {
+		s.conn = conn
+		return s.learn(target, config, number)
+	})
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			conn.Close()
-		}
-	}()
-	s := &side{conn: conn, newest: -1}
-	var schemas []Schema
-	if s.target, schemas, err = target.Identify(conn); err != nil {
+	if err := ctx.Err(); err != nil {
+		s.conn.Close()
 		return nil, err
+	}
+	return s, nil
+}
+
+// learn asks the server what it is.
+func (s *side) learn(target Target, config *Config, number int) (err error) {
+	var schemas []Schema
+	if s.target, schemas, err = target.Identify(s.conn); err != nil {
+		return err
 	}
 	if s.schema, err = s.findSchema(schemas, config.Counter); err != nil {
-		return nil, err
+		return err
 	}
 	if s.model, err = NewModel(s.target.Kind, s.schema); err != nil {
-		return nil, err
+		return err
 	}
 	pid := 0
 	if number < len(config.PIDs) {
 		pid = config.PIDs[number]
 	}
-	if s.meter, err = NewMeter(conn, pid); err != nil {
-		return nil, err
+	if s.meter, err = NewMeter(s.conn, pid); err != nil {
+		return err
 	}
-	info, err := ReadInfo(conn)
+	info, err := ReadInfo(s.conn)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	s.report = report.Server{Addr: s.target.Addr, Kind: string(s.target.Kind), Version: info.version(), Local: s.meter.PID() != 0}
-	return s, ctx.Err()
+	return nil
 }
 
 // version names the program and its version.
@@ -114,6 +121,16 @@ func (s *side) findSchema(schemas []Schema, counter string) (Schema, error) {
 	return FindSchema(schemas, WeiboSchema().Counter)
 }
 
+// NotEmptyError says that a server to be loaded holds something.
+type NotEmptyError struct {
+	Addr string
+	Keys int64
+}
+
+func (e *NotEmptyError) Error() string {
+	return fmt.Sprintf("%s holds %d keys, and load wants it empty: --flush removes them", e.Addr, e.Keys)
+}
+
 // prepareLoad sees that the server is empty.
 func (s *side) prepareLoad(flush bool) error {
 	v, err := s.conn.Do("DBSIZE")
@@ -127,7 +144,7 @@ func (s *side) prepareLoad(flush bool) error {
 		return nil
 	}
 	if !flush {
-		return fmt.Errorf("%s holds %d keys, and load wants it empty: --flush removes them", s.target.Addr, v.Int)
+		return &NotEmptyError{Addr: s.target.Addr, Keys: v.Int}
 	}
 	s.flushed = true
 	_, err = s.conn.Do("FLUSHALL")

@@ -22,6 +22,7 @@ type Options struct {
 	Password string        // sent by AUTH where not empty
 	Timeout  time.Duration // of connecting; zero means 5 s
 	Buffer   int           // bytes for commands, and for replies; zero means StartSize
+	Answer   time.Duration // sets a deadline so far ahead once connected, for AUTH and what follows; zero sets none
 	Local    net.Addr      // to connect from; nil: the system chooses
 }
 
@@ -43,10 +44,16 @@ func Dial(addr string, opts Options) (*Conn, error) {
 		opts.Buffer = StartSize
 	}
 	c := NewConn(sock, opts.Buffer)
+	if opts.Answer > 0 {
+		if err := c.SetDeadline(time.Now().Add(opts.Answer)); err != nil {
+			c.Close()
+			return nil, err
+		}
+	}
 	if opts.Password != "" {
 		if _, err := c.Do("AUTH", opts.Password); err != nil {
 			c.Close()
-			return nil, fmt.Errorf("AUTH at %s: %w", addr, err)
+			return nil, err
 		}
 	}
 	return c, nil

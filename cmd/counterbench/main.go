@@ -19,9 +19,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/pflag"
+
+	"github.com/counterd/counterd/bench/wire"
 )
 
 // command is one of the tool's commands.
@@ -104,8 +107,22 @@ func (c command) run(ctx context.Context, args []string, stdout, stderr io.Write
 		fmt.Fprintf(stderr, "counterbench %s: interrupted\n", c.name)
 		return 1
 	}
-	fmt.Fprintf(stderr, "counterbench %s: %v\n", c.name, err)
+	fmt.Fprintf(stderr, "counterbench %s: %v%s\n", c.name, err, hint(err))
 	return 1
+}
+
+// hint says what may be wrong where the error alone leaves a reader at a loss.
+func hint(err error) string {
+	var failed *wire.ServerError
+	switch {
+	case errors.As(err, &failed) && (strings.HasPrefix(failed.Text, "NOAUTH") || strings.HasPrefix(failed.Text, "WRONGPASS") || strings.Contains(failed.Text, "invalid password")):
+		return " (--password is that of --server, --vs-password that of --vs)"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return " (is the server started, on that port?)"
+	case errors.Is(err, wire.ErrProtocol), errors.Is(err, os.ErrDeadlineExceeded):
+		return " (does a server that speaks the Redis protocol listen there?)"
+	}
+	return ""
 }
 
 // usageError is a command line that cannot be run.
