@@ -63,3 +63,14 @@ start_peer() {
 	command -v "$bin" >/dev/null || fail "$bin is not there: install redis-server, or name another program (PEER_BIN=valkey-server)"
 	start "$1" "$bin" --bind 127.0.0.1 --appendonly yes --appendfsync everysec --save '' --maxclients 12000 --loglevel warning
 }
+
+# info PORT SECTION prints that section of a server's INFO.
+info() {
+	exec 8<>"/dev/tcp/127.0.0.1/$1"
+	printf 'INFO %s\r\nQUIT\r\n' "$2" >&8
+	timeout 10 cat <&8 | tr -d '\r' | grep : || true
+	exec 8>&- 8<&-
+}
+
+# memory PID prints the resident MiB of a process.
+memory() { awk '/^VmRSS/ {printf "%.0f MiB", $2 / 1024}' "/proc/$1/status"; }

@@ -21,6 +21,7 @@ type Config struct {
 	Counter   string   // optional: a counter to use instead of making WeiboSchema
 
 	Posts   int
+	VsPosts int // optional: of the second server, where it holds another number
 	Seed    uint64
 	Page    int    // posts of a page
 	Uniform bool   // incr and get choose among all posts alike
@@ -38,8 +39,9 @@ type Config struct {
 	Flush  bool // remove what the servers hold before load
 	Verify bool // check all counters at the end
 
-	// Progress is told what is being measured, as the steps are begun. It may be nil.
+	// Progress is told what is being measured, as the steps are begun; Loading, once a second, how far a load is. They may be nil.
 	Progress func(step, steps int, what string)
+	Loading  func(posts, of int)
 }
 
 // A synchronous client sends all of a pipeline before it reads the first reply. The replies must fit into the sockets' buffers,
@@ -68,6 +70,8 @@ func (c *Config) Validate() error {
 		check(false, "load must come first, and once")
 	}
 	check(c.Posts >= 1 && c.Posts <= MaxPosts, "%d posts, want 1..%d", c.Posts, MaxPosts)
+	check(c.VsPosts >= 0 && c.VsPosts <= MaxPosts, "%d posts of the second server, want 0..%d", c.VsPosts, MaxPosts)
+	check(c.VsPosts == 0 || len(c.Targets) == 2, "posts of a second server, and no second server")
 	check(c.Page >= 1 && c.Page <= 10000, "pages of %d posts, want 1..10000", c.Page)
 	check(c.Clients >= 1 && c.Clients <= 50000, "%d clients, want 1..50000", c.Clients)
 	check(c.Depth >= 1 && c.Depth <= maxDepth, "%d operations in flight, want 1..%d", c.Depth, maxDepth)
@@ -108,9 +112,17 @@ func Run(ctx context.Context, config Config) (*report.Report, error) {
 		}
 	}
 	r.result.Settings.Columns = columns
-	var err error
-	if r.data, err = NewDataset(config.Posts, columns, config.Seed); err != nil {
+	data, err := NewDataset(config.Posts, columns, config.Seed)
+	if err != nil {
 		return nil, err
+	}
+	for _, s := range r.sides {
+		s.data = data
+	}
+	if config.VsPosts > 0 {
+		if r.sides[1].data, err = NewDataset(config.VsPosts, columns, config.Seed); err != nil {
+			return nil, err
+		}
 	}
 	for _, name := range config.Workloads {
 		if err := r.phase(ctx, name); err != nil {
@@ -133,7 +145,6 @@ func Run(ctx context.Context, config Config) (*report.Report, error) {
 type run struct {
 	Config
 	sides  []*side
-	data   *Dataset
 	result *report.Report
 	steps  int     // begun
 	rate   float64 // operations per second asked for in the phase; 0: as many as the server answers
@@ -145,16 +156,17 @@ func (r *run) phase(ctx context.Context, name string) error {
 	phase := report.Phase{Workload: name, Rate: r.rate}
 	for _, s := range r.sides {
 		phase.Results = append(phase.Results, s.end())
-		r.data.Arrived = max(r.data.Arrived, s.newest+1-r.data.Loaded)
+		s.data.Arrived = max(s.data.Arrived, s.newest+1-s.data.Loaded)
 	}
 	r.result.Phases = append(r.result.Phases, phase)
 	return err
 }
 
 func (r *run) measure(ctx context.Context, name string) error {
-	opts := WorkloadOptions{Data: r.data, Seed: r.Seed, Page: r.Page, Uniform: r.Uniform, Trace: r.Trace}
+	opts := WorkloadOptions{Seed: r.Seed, Page: r.Page, Uniform: r.Uniform, Trace: r.Trace}
 	opts.Touched = max(0, slices.Index(r.sides[0].schema.Names(), "repost"))
 	for _, s := range r.sides {
+		opts.Data = s.data
 		w, err := NewWorkload(name, opts)
 		if err != nil {
 			return err
@@ -185,16 +197,45 @@ func (r *run) load(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := s.slice(ctx, forever, true); err != nil {
+		told := r.tellLoading(s)
+		err = s.slice(ctx, forever, true)
+		told()
+		if err != nil {
 			return err
 		}
 		after, err := s.meter.Usage()
 		if err != nil {
 			return err
 		}
-		s.report.Memory = &report.Memory{Bytes: after.RSS - before.RSS, Posts: r.Posts, Flushed: s.flushed}
+		s.report.Memory = &report.Memory{Bytes: after.RSS - before.RSS, Posts: s.data.Loaded, Flushed: s.flushed}
 	}
 	return nil
+}
+
+// tellLoading tells Loading how far the side's load is, until the function it returns is called.
+func (r *run) tellLoading(s *side) (stop func()) {
+	load, isLoad := s.workload.(*loadWorkload)
+	if r.Loading == nil || !isLoad {
+		return func() {}
+	}
+	ended, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ended:
+				return
+			case <-tick.C:
+				r.Loading(min(int(load.next.Load()), s.data.Loaded), s.data.Loaded)
+			}
+		}
+	}()
+	return func() {
+		close(ended)
+		<-done
+	}
 }
 
 // slices measures the sides in turns. The side that begins changes from slice to slice, so that neither always follows the other.
@@ -264,7 +305,7 @@ func (r *run) step(what string) {
 }
 
 func (c *Config) settings() report.Settings {
-	return report.Settings{Posts: c.Posts, Seed: c.Seed, Page: c.Page, Uniform: c.Uniform, Clients: c.Clients, Depth: c.Depth,
+	return report.Settings{Posts: c.Posts, VsPosts: c.VsPosts, Seed: c.Seed, Page: c.Page, Uniform: c.Uniform, Clients: c.Clients, Depth: c.Depth,
 		Mode: string(c.Mode), Rate: c.Rate, RatePart: c.RatePart, Duration: c.Duration, Warmup: c.Warmup, Slices: c.Slices}
 }
 

@@ -26,6 +26,7 @@ type side struct {
 	meter   *Meter
 	report  report.Server
 	flushed bool
+	data    *Dataset // what it holds; both sides share one where they hold the same
 
 	// Of the phase under way.
 	workload Workload

@@ -85,6 +85,7 @@ func (s Settings) differences(o Settings) []string {
 		}
 	}
 	differ("posts", s.Posts, o.Posts)
+	differ("posts of the second server", s.VsPosts, o.VsPosts)
 	differ("columns", s.Columns, o.Columns)
 	differ("page", s.Page, o.Page)
 	differ("uniform", s.Uniform, o.Uniform)

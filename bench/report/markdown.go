@@ -28,7 +28,7 @@ func Markdown(w io.Writer, reports []*Report) error {
 		}
 		all := byPair[pair]
 		first := all[0]
-		fmt.Fprintf(out, "**%s.** %s posts of %d counters, %s clients, %s.\n", pair, Int(first.Settings.Posts), first.Settings.Columns,
+		fmt.Fprintf(out, "**%s.** %s posts of %d counters, %s clients, %s.\n", pair, first.Settings.posts(), first.Settings.Columns,
 			Int(first.Settings.Clients), first.Host.line())
 		wide = cpuTable(out, all) || wide
 		wide = latencyTable(out, all) || wide

@@ -39,6 +39,7 @@ type Host struct {
 // Settings say what was asked for.
 type Settings struct {
 	Posts     int           `json:"posts"`
+	VsPosts   int           `json:"vs_posts,omitempty"` // of the second server, where it holds another number
 	Columns   int           `json:"columns"`
 	Seed      uint64        `json:"seed"`
 	Page      int           `json:"page"` // posts of a page

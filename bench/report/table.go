@@ -182,7 +182,7 @@ func (r *Report) wide() bool {
 
 func (s Settings) line() string {
 	parts := []string{
-		fmt.Sprintf("%s posts of %d counters (seed %d)", Int(s.Posts), s.Columns, s.Seed),
+		fmt.Sprintf("%s posts of %d counters (seed %d)", s.posts(), s.Columns, s.Seed),
 		fmt.Sprintf("%s clients, %d deep, %s", Int(s.Clients), s.Depth, s.Mode),
 		fmt.Sprintf("pages of %d", s.Page),
 		fmt.Sprintf("%s in %d slices after %s", s.Duration, s.Slices, s.Warmup),
@@ -197,6 +197,14 @@ func (s Settings) line() string {
 		parts = append(parts, "posts chosen uniformly")
 	}
 	return strings.Join(parts, "; ")
+}
+
+// posts says how many there are.
+func (s Settings) posts() string {
+	if s.VsPosts > 0 {
+		return fmt.Sprintf("%s (A) and %s (B)", Int(s.Posts), Int(s.VsPosts))
+	}
+	return Int(s.Posts)
 }
 
 func (h Host) line() string {
