@@ -6,7 +6,7 @@ PKG ?= ./...
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 20s
 
-.PHONY: help build run demo test unit race e2e setup lint bench bench-compare bench-peers fuzz crash clean
+.PHONY: help build run demo test unit race e2e setup lint bench bench-compare bench-peers bench-scaling bench-large fuzz crash clean
 
 help:
 	@echo 'make run        build counterd and start it with the example schema on 127.0.0.1:$(PORT) (PORT=...)'
@@ -15,8 +15,10 @@ help:
 	@echo 'make unit       the tests without the race detector and without other programs; PKG=./counter/... for some'
 	@echo 'make lint       gofmt, go vet, staticcheck, go mod tidy'
 	@echo 'make bench      the benchmarks beside the code; PKG=./counter BENCH=Get ITEMS=10000000'
-	@echo 'make bench-compare REF=HEAD~1   the same for a revision and the work tree, through benchstat'
-	@echo 'make bench-peers   the standard set beside redis-server (and PEER=host:port,kind if given)'
+	@echo 'make bench-compare PKG=./counter REF=HEAD~1   one package at a revision and in the work tree, through benchstat'
+	@echo 'make bench-peers   the standard set beside redis-server, or beside PEER=host:port,kind; bench/README.md'
+	@echo 'make bench-scaling what a second processor gives'
+	@echo 'make bench-large   100 M posts beside 1 M, and 1,000 M with most on disk; LARGE= SMALL= HUGE= MAXMEMORY='
 	@echo 'make fuzz       every fuzz target for FUZZTIME=$(FUZZTIME)'
 	@echo 'make crash      2 M crash points on the simulated file system, 200 rounds of kill -9 (half an hour)'
 	@echo 'make build      bin/counterd, bin/counterbench'
@@ -66,7 +68,13 @@ bench:
 
 # The standard set: counterd and redis-server in turns in one run, each on core 0, the load on core 1.
 bench-peers: setup build
-	bench/peers.sh $(PEER)
+	@bench/peers.sh $(PEER)
+
+bench-scaling: build
+	@bench/scaling.sh
+
+bench-large: build
+	@bench/large.sh
 
 # One package at a revision and in the work tree, in turns; compare.sh lists its variables.
 bench-compare:

@@ -15,7 +15,7 @@ mkdir -p "$OUT"
 pin=()
 [ -z "$SERVER_CPU" ] || pin+=(--pin-server "$SERVER_CPU")
 [ -z "$CLIENT_CPU" ] || pin+=(--pin-client "$CLIENT_CPU")
-run() { bin/counterbench run --duration "$DURATION" --slices "$SLICES" "${pin[@]}" "$@"; }
+run() { "$BIN/counterbench" run --duration "$DURATION" --slices "$SLICES" --warmup "$WARMUP" "${pin[@]}" "$@"; }
 
 if [ "$LARGE" != 0 ]; then
 	start_counterd large

@@ -3,10 +3,10 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 me=$(basename "$0" .sh)
 fail() { echo "$me: $*" >&2; exit 1; }
-[ -x bin/counterd ] && [ -x bin/counterbench ] || fail "bin/counterd and bin/counterbench are not there: make build"
-
-# COUNTERD_BIN measures another binary than the one built here.
-COUNTERD_BIN=${COUNTERD_BIN:-bin/counterd}
+# BIN is where the programs are, COUNTERD_BIN another counterd to measure. WARMUP goes before each workload, not counted.
+BIN=${BIN:-bin} WARMUP=${WARMUP:-1s}
+COUNTERD_BIN=${COUNTERD_BIN:-$BIN/counterd}
+[ -x "$COUNTERD_BIN" ] && [ -x "$BIN/counterbench" ] || fail "$COUNTERD_BIN and $BIN/counterbench are not there: make build"
 dir=$(mktemp -d "${TMPDIR:-/tmp}/counterd-bench.XXXXXX")
 pids=()
 cleanup() {

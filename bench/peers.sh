@@ -36,7 +36,7 @@ files=()
 run() { # NAME FLAGS...
 	local name=$1
 	shift
-	bin/counterbench run --server "$a" --vs "$peer" --vs-password "$PEER_PASSWORD" --posts "$POSTS" --duration "$DURATION" --slices "$SLICES" \
+	"$BIN/counterbench" run --server "$a" --vs "$peer" --vs-password "$PEER_PASSWORD" --posts "$POSTS" --duration "$DURATION" --slices "$SLICES" --warmup "$WARMUP" \
 		--uniform --progress=false --json "$OUT/$name.json" --html "$OUT/$name.html" "${pin[@]}" "$@"
 	files+=("$OUT/$name.json")
 	echo
@@ -52,7 +52,7 @@ if [ "$HALF" != no ]; then
 	run half --rate 50% --depth 1 --workloads "${load}incr,get,timeline"
 fi
 echo "== for README"
-bin/counterbench markdown "${files[@]}"
+"$BIN/counterbench" markdown "${files[@]}"
 if [ "$IDLE" != 0 ] && [ $# = 0 ]; then
 	# Servers started anew: those above have kept memory of their clients.
 	start_counterd counterd-idle
@@ -60,5 +60,5 @@ if [ "$IDLE" != 0 ] && [ $# = 0 ]; then
 	start_peer peer-idle
 	echo
 	echo "== idle connections"
-	bin/counterbench idle --server "$a" --vs "127.0.0.1:$port" --connections "$IDLE" --progress=false --json "$OUT/idle.json"
+	"$BIN/counterbench" idle --server "$a" --vs "127.0.0.1:$port" --connections "$IDLE" --progress=false --json "$OUT/idle.json"
 fi

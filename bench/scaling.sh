@@ -8,17 +8,20 @@
 #   POSTS     posts loaded (1,000,000)           DURATION  of each workload for each server (20s)   SLICES  turns (7)
 #   DEPTH     operations in flight (64)          RATE      operations a second while processor time is compared ("50%"; empty: as many as possible)
 #   WORKLOADS (get,incr,timeline)                OUT       directory for the JSON and HTML files
+#   SERVER_CPU  empty: the servers are not pinned, GOMAXPROCS alone tells them apart
 . "$(dirname "$0")/lib.sh"
 POSTS=${POSTS:-1000000} DURATION=${DURATION:-20s} SLICES=${SLICES:-7} DEPTH=${DEPTH:-64} RATE=${RATE-} WORKLOADS=${WORKLOADS:-get,incr,timeline} OUT=${OUT:-$dir/out}
 GO=${GO:-go}
 mkdir -p "$OUT"
 cpus=$(nproc)
 [ "$cpus" -ge 2 ] || fail "one processor is too few to compare with two"
-GOMAXPROCS=2 CPUS=0,1 start_counterd two
+pinone=0 pintwo=0,1
+[ -n "${SERVER_CPU-0}" ] || pinone= pintwo=
+GOMAXPROCS=2 CPUS=$pintwo start_counterd two
 two=127.0.0.1:$port twopid=$pid
-GOMAXPROCS=1 CPUS=0 start_counterd one
+GOMAXPROCS=1 CPUS=$pinone start_counterd one
 one=127.0.0.1:$port onepid=$pid
-run() { bin/counterbench run --server "$two" --vs "$one" --server-pid "$twopid,$onepid" --posts "$POSTS" --duration "$DURATION" --slices "$SLICES" --uniform --progress=false "$@"; }
+run() { "$BIN/counterbench" run --server "$two" --vs "$one" --server-pid "$twopid,$onepid" --posts "$POSTS" --duration "$DURATION" --slices "$SLICES" --warmup "$WARMUP" --uniform --progress=false "$@"; }
 
 echo "== counterd with GOMAXPROCS=2 (A) and GOMAXPROCS=1 (B), $DEPTH deep, $cpus processors"
 if [ "$cpus" -ge 4 ]; then
@@ -28,11 +31,12 @@ if [ "$cpus" -ge 4 ]; then
 fi
 echo "measured: the server's processor time an operation, with the load on the same processors. The speed-up that this allows is 2 / (A/B of CPU us/op);"
 echo "operations per second say nothing here: the load takes what the server would use."
-if [ -n "$RATE" ]; then run --depth "$DEPTH" --rate "$RATE" --mode async --workloads "load,$WORKLOADS" --json "$OUT/scaling.json" --html "$OUT/scaling.html"
-else run --depth "$DEPTH" --workloads "load,$WORKLOADS" --json "$OUT/scaling.json" --html "$OUT/scaling.html"; fi
+rate=()
+[ -z "$RATE" ] || rate=(--rate "$RATE")
+run --depth "$DEPTH" "${rate[@]}" --workloads "load,$WORKLOADS" --json "$OUT/scaling.json" --html "$OUT/scaling.html"
 echo
 # | get | **0.98** ±3 % (0.45 / 0.46 us) |
-bin/counterbench markdown "$OUT/scaling.json" | awk -F'[|]|[*][*]' '$3 == " " && $4 + 0 > 0 { printf "speed-up allowed for%s: %.2f x\n", $2, 2 / $4 }'
+[ -n "$RATE" ] || "$BIN/counterbench" markdown "$OUT/scaling.json" | awk -F'[|]|[*][*]' '$3 == " " && $4 + 0 > 0 { printf "speed-up allowed for%s: %.2f x\n", $2, 2 / $4 }'
 echo
 echo "== the engine alone, batches of 64 by as many goroutines as processors: ns/op on two processors (-2) against one, and the time"
 echo "   that goroutines waited for locks in it (wait-ns/op)"
@@ -44,7 +48,7 @@ if command -v perf >/dev/null && ! perf stat -x, -e instructions:u true 2>&1 | g
 	for side in two one; do
 		addr=${!side} p=${side}pid
 		perf stat -x, -e instructions:u -p "${!p}" -o "$dir/$side.perf" -- \
-			bin/counterbench run --server "$addr" --posts "$POSTS" --duration "$DURATION" --warmup 0s --slices 1 --uniform --depth "$DEPTH" --workloads get --progress=false --json "$dir/$side.json" >/dev/null
+			"$BIN/counterbench" run --server "$addr" --posts "$POSTS" --duration "$DURATION" --warmup 0s --slices 1 --uniform --depth "$DEPTH" --workloads get --progress=false --json "$dir/$side.json" >/dev/null
 		count=$(awk -F, '/instructions/ {print $1}' "$dir/$side.perf") ops=$(grep -m1 '"ops"' "$dir/$side.json" | tr -dc 0-9)
 		echo "GOMAXPROCS of $side: $((count / ops)) an operation"
 	done
