@@ -39,7 +39,7 @@ type pageServer struct {
 	Verdict string // of the check of all counters
 	Wrong   bool
 	PerPost string
-	Million string // what a hundred million posts would take
+	Hundred string // what a hundred million posts would take
 }
 
 // pageRow is a line of the summary: a server in a workload, or the ratio of two.
@@ -107,7 +107,7 @@ func (r *Report) pageServer(i int) pageServer {
 		}
 	}
 	if m := server.Memory; m != nil && m.Bytes > 0 {
-		s.PerPost, s.Million = Significant(m.PerPost()), Bytes(m.PerPost()*100e6)
+		s.PerPost, s.Hundred = Significant(m.PerPost()), Bytes(m.PerPost()*100e6)
 	}
 	return s
 }
@@ -126,7 +126,8 @@ func (r *Report) pageRows(phase Phase) []pageRow {
 		}
 		row := pageRow{Label: r.label(i), Throughput: figure(Slice.Throughput, Rate), CPU: figure(Slice.ServerCPU, Significant),
 			Median: percentile(SlicePercentiles[0]), NinetyNine: percentile(SlicePercentiles[1]), NinetyNinePoint: percentile(SlicePercentiles[2])}
-		if cpu := result.Over(Slice.ServerCPU).Median; cpu > 0 {
+		// At a given rate a server wakes for every few operations: what it takes then does not tell what it could.
+		if cpu := result.Over(Slice.ServerCPU).Median; cpu > 0 && phase.Rate == 0 {
 			row.Capacity.Text = Rate(1e6 / cpu)
 		}
 		row.Busy.Text = fmt.Sprintf("%.2f / %.2f", result.Over(Slice.ServerBusy).Median, result.Over(Slice.ClientBusy).Median)
