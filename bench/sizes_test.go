@@ -11,7 +11,7 @@ import (
 func TestVsPosts(t *testing.T) {
 	a, b := benchtest.Start(t, true), benchtest.Start(t, true)
 	config := small(t, Target{Addr: a.Addr}, Target{Addr: b.Addr})
-	config.VsPosts = 200
+	config.VsPosts, config.Workloads = 200, []string{"load", "incr", "timeline", "firehose"}
 	result, err := Run(context.Background(), config)
 	if err != nil {
 		t.Fatal(err)
