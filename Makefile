@@ -6,7 +6,7 @@ PKG ?= ./...
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 20s
 
-.PHONY: help build run demo test unit race e2e setup lint bench bench-compare bench-peers bench-scaling bench-large fuzz crash clean
+.PHONY: help build run demo test unit race e2e setup lint bench bench-compare bench-peers bench-scaling bench-large fuzz crash failover clean
 
 help:
 	@echo 'make run        build counterd and start it with the example schema on 127.0.0.1:$(PORT) (PORT=...)'
@@ -20,7 +20,8 @@ help:
 	@echo 'make bench-scaling what a second processor gives'
 	@echo 'make bench-large   100 M posts beside 1 M, and 1,000 M with most on disk; LARGE= SMALL= HUGE= MAXMEMORY='
 	@echo 'make fuzz       every fuzz target for FUZZTIME=$(FUZZTIME)'
-	@echo 'make crash      2 M crash points on the simulated file system, 200 rounds of kill -9 (half an hour)'
+	@echo 'make crash      2 M crash points on the simulated file system, 200 rounds of kill -9, 200 cut links (half an hour)'
+	@echo 'make failover   50 failovers by Sentinel: kill, stop, partition, beside redis-server (40 minutes; as root, or without partitions)'
 	@echo 'make build      bin/counterd, bin/counterbench'
 
 build:
@@ -89,8 +90,12 @@ fuzz:
 
 crash:
 	$(GO) test -count=1 -run 'Crash' -timeout 3h ./persist -scripts 7000
-	$(GO) test -count=1 -run 'Crash|Fault' -timeout 3h ./counter -long
-	SCALE=10 $(GO) test -count=1 -run 'Durable|Kill' -timeout 3h ./cmd/counterd/e2e
+	$(GO) test -count=1 -run 'Crash|Fault|ReplicaModel' -timeout 3h ./counter -long
+	SCALE=10 $(GO) test -count=1 -run 'Durable|Kill|ReplicaCuts|ReplicaLostTail' -timeout 3h ./cmd/counterd/e2e
+
+DOWN_AFTER ?= 3s
+failover:
+	SCALE=50 $(GO) test -count=1 -run 'SentinelSoak' -timeout 3h -v ./cmd/counterd/e2e -down-after $(DOWN_AFTER)
 
 clean:
 	rm -rf bin
