@@ -208,6 +208,10 @@ func TestReplication(t *testing.T) {
 	// A replica of the replica, by a full copy of a snapshot and the log behind it.
 	w.want("SAVE", "+OK")
 	w.want("COUNTER.DEMOTE weibo 3", "+OK")
+	same(t, a, b)
+	r.want("COUNTER.DEMOTE weibo 3", "+OK") // tiers are each node's own
+	r.want("GET 3.cntrn", `"1"`)
+	r.want("COUNTER.PROMOTE weibo 3", "+OK")
 	w.want("SAVE", "+OK")
 	w.want("FLUSHALL", "+OK")
 	w.want("INCR 900.cntrn", ":1")
