@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -62,12 +63,19 @@ func Cut(fsys vfs.FS, dir string, at uint64, lineage Lineage) (tail CutTail, err
 	return tail, finishCut(fsys, dir, &lineage)
 }
 
+const cutPrefix = "diverged-"
+
+// IsCutFile tells whether a name in a data directory is of a file that Cut saved.
+func IsCutFile(name string) bool {
+	return strings.HasPrefix(name, cutPrefix) && strings.HasSuffix(name, segmentSuffix)
+}
+
 // saveTail copies the frames from an offset on to a file and counts what they hold. It returns the checksum of the frame before.
 func saveTail(fsys vfs.FS, dir string, at uint64, h History) (tail CutTail, chain uint32, err error) {
 	tail = CutTail{From: at, To: at}
 	var file vfs.File
 	var used int64
-	path := filepath.Join(dir, fmt.Sprintf("diverged-%d-%d%s", h.Epoch, at, segmentSuffix))
+	path := filepath.Join(dir, fmt.Sprintf("%s%d-%d%s", cutPrefix, h.Epoch, at, segmentSuffix))
 	v := LogVisitor{
 		Segment: func(s SegmentHeader) error {
 			if s.Start <= at {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"flag"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -176,8 +177,8 @@ func (s *soak) round(number int, fault fault) bool {
 	}
 	seen.elected, seen.switches = named.Sub(odown), (times+2)/3
 	_, seen.tilts = s.reportedAt(logs, "+tilt")
-	if seen.switches > 1 || seen.accepted > *downAfterFlag+5*time.Second {
-		s.t.Logf("%s: %d primaries were named after %s, at %v:\n%s", s.kind, seen.switches, fault, began, s.since(logs))
+	if seen.switches > 1 || seen.elected > 2*time.Second || seen.accepted > *downAfterFlag+5*time.Second { // worth a look
+		s.t.Logf("%s: %d primaries were named after %s, at %v:\n%s%s", s.kind, seen.switches, fault, began, s.since(logs), leader.log)
 	}
 	s.seen = append(s.seen, seen)
 	s.t.Logf("%s %d: %-9s accepted %v, elected %v, old primary followed %v after its return, wrote alone for %v: %d acknowledged, %d refused", s.kind, number,
@@ -195,9 +196,22 @@ func (s *soak) strike(old *member, fault fault) {
 		old.kill()
 	case faultStop:
 		_ = old.cmd.Process.Signal(syscall.SIGSTOP)
+		s.await(time.Minute, "all threads have stopped", old.halted)
 	case faultPartition:
 		s.ip("link set dev " + old.cable("n") + " down")
 	}
+}
+
+// halted tells whether every thread of the process is stopped. They go on for a moment behind SIGSTOP.
+func (m *member) halted() bool {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", m.cmd.Process.Pid))
+	for _, path := range threads {
+		data, err := os.ReadFile(path)
+		if _, state, _ := strings.Cut(string(data), ") "); err != nil || !strings.HasPrefix(state, "T") {
+			return false
+		}
+	}
+	return len(threads) > 0
 }
 
 // heal lets it return.
@@ -245,8 +259,12 @@ func (s *soak) verify(leader, old *member, alone *loner, fault fault, cutsBefore
 		if _, err := fmt.Sscanf(last, "from %d to %d sets %d deletes %d file %s", &from, &to, &sets, &deletes, &file); err != nil {
 			s.t.Errorf("counterd_diverged_last: %q: %v", last, err)
 		}
-		if files, _ := filepath.Glob(filepath.Join(old.dir, "diverged-*.aof")); sets > 0 && !slices.Contains(files, file) {
+		files, _ := filepath.Glob(filepath.Join(old.dir, "diverged-*.aof"))
+		if sets > 0 && !slices.Contains(files, file) {
 			s.t.Errorf("what was cut is to be in %s, there are %v", file, files)
+		}
+		if n := replicationField(old.server, "counterd_diverged_files"); n != strconv.Itoa(len(files)) {
+			s.t.Errorf("counterd_diverged_files is %s, there are %v", n, files)
 		}
 		if text := old.log.from(min(logSize, old.log.size())); !strings.Contains(text, "changes that only this node had were taken back") {
 			s.t.Errorf("the log does not tell of the cut:\n%s", text)

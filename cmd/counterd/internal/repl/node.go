@@ -200,6 +200,21 @@ func (n *Node) Cuts() (times int, last persist.CutTail) {
 	return n.cuts, n.lastCut
 }
 
+// CutFiles is how many files in the data directory hold changes that were taken back: they stay until somebody has looked at them.
+func (n *Node) CutFiles() int {
+	names, err := n.fs.List(n.host.Store().Path())
+	if !n.host.Store().Durable() || err != nil {
+		return 0
+	}
+	files := 0
+	for _, name := range names {
+		if persist.IsCutFile(name) {
+			files++
+		}
+	}
+	return files
+}
+
 // Connected tells whether the node may feed replicas: a primary, or a replica whose log is the primary's.
 func (n *Node) Connected() error {
 	if !n.host.Store().Replica() {
