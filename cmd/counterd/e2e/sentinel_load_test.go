@@ -172,6 +172,18 @@ func (l *sentinelClients) increment(client *redis.Client) error {
 	return err
 }
 
+// probe makes one increment alone.
+func (l *sentinelClients) probe(client *redis.Client) error {
+	mid := l.next()
+	err := client.Incr(context.Background(), strconv.Itoa(mid)+".n").Err()
+	if err == nil {
+		l.note(mid, fateAlone)
+	} else if refuses(err.Error()) {
+		l.note(mid, fateRefused)
+	}
+	return err
+}
+
 // refuses tells whether an error is a reply that says that nothing was changed.
 func refuses(text string) bool {
 	return strings.HasPrefix(text, "READONLY ") || strings.HasPrefix(text, "LOADING ") || strings.HasPrefix(text, "MASTERDOWN ")

@@ -125,7 +125,7 @@ func (s *soak) round(number int, fault fault) bool {
 	began := time.Now()
 	s.strike(old, fault)
 	probe := s.group.client(300 * time.Millisecond)
-	ok := s.await(2**downAfterFlag+time.Minute, "a client of Sentinel writes again after "+string(fault), func() bool { return s.load.increment(probe) == nil })
+	ok := s.await(2**downAfterFlag+time.Minute, "a client of Sentinel writes again after "+string(fault), func() bool { return s.load.probe(probe) == nil })
 	seen.accepted = time.Since(began)
 	probe.Close()
 	s.turn.Unlock()
@@ -241,6 +241,11 @@ func (s *soak) verify(leader, old *member, alone *loner, fault fault, cutsBefore
 		return digest != ""
 	}) {
 		return false
+	}
+	for _, m := range s.nodes { // as Sentinel had it written
+		if text, want := m.settings(), fmt.Sprintf("replicaof %s %d\n", leader.host, leader.port); strings.Contains(text, "replicaof ") != (m != leader) || strings.Contains(text, want) != (m != leader) {
+			s.t.Errorf("node %d's file, while node %d leads:\n%s", m.number, leader.number, text)
+		}
 	}
 	end := s.load.size()
 	sum := s.load.check(s.t, leader, s.checked, end)

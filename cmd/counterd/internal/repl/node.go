@@ -117,6 +117,7 @@ func (n *Node) Lead() error {
 	}
 	store := n.host.Store()
 	if store.Replica() {
+		began := time.Now()
 		if err := n.forget(); err != nil {
 			return err
 		}
@@ -126,7 +127,7 @@ func (n *Node) Lead() error {
 		}
 		n.peers.DisconnectAll()
 		past := store.Lineage()
-		n.logger.Info("primary", "offset", at, "replid", past.Current().ReplID.String())
+		n.logger.Info("primary", "offset", at, "replid", past.Current().ReplID.String(), "took", time.Since(began).Round(time.Millisecond))
 	}
 	n.host.RoleChanged()
 	return nil
