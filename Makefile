@@ -19,7 +19,7 @@ help:
 	@echo 'make bench-compare REF=HEAD~1   the same for a revision and the work tree, through benchstat'
 	@echo 'make bench-peers   the standard set beside redis-server (and PEER=host:port,kind if given)'
 	@echo 'make fuzz       every fuzz target for FUZZTIME=$(FUZZTIME)'
-	@echo 'make crash      2 M crash points on the simulated file system, 200 rounds of kill -9 (half an hour)'
+	@echo 'make crash      2 M crash points on the simulated file system, 200 rounds of kill -9, 200 cut links (half an hour)'
 	@echo 'make failover   50 failovers by Sentinel: kill, stop, partition, beside redis-server (40 minutes; as root, or without partitions)'
 	@echo 'make build      bin/counterd, bin/counterbench'
 
@@ -90,8 +90,8 @@ fuzz:
 
 crash:
 	$(GO) test -count=1 -run 'Crash' -timeout 3h ./persist -scripts 7000
-	$(GO) test -count=1 -run 'Crash|Fault' -timeout 3h ./counter -long
-	SCALE=10 $(GO) test -count=1 -run 'Durable|Kill' -timeout 3h ./cmd/counterd/e2e
+	$(GO) test -count=1 -run 'Crash|Fault|ReplicaModel' -timeout 3h ./counter -long
+	SCALE=10 $(GO) test -count=1 -run 'Durable|Kill|ReplicaCuts|ReplicaLostTail' -timeout 3h ./cmd/counterd/e2e
 
 DOWN_AFTER ?= 3s
 failover:

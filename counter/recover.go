@@ -314,8 +314,9 @@ func (s *Store) replay(from uint64) error {
 
 // replayer applies log records, many at once like everything else.
 type replayer struct {
-	s *Store
-	b *Batch
+	s        *Store
+	b        *Batch
+	observer func(*Batch) // nil: nobody asked
 }
 
 // replayBatch is how many operations are run together: enough to hide cache misses.
@@ -385,6 +386,9 @@ func (r *replayer) flush() error {
 		if op := r.b.Op(i); op.Err != nil {
 			return fmt.Errorf("counter: replaying mid %d of %s: %w", op.Mid, op.Counter.Name, op.Err)
 		}
+	}
+	if r.observer != nil {
+		r.observer(r.b)
 	}
 	r.b.Reset()
 	return nil

@@ -208,7 +208,7 @@ func (c *checker) checkBlocks(m *Manifest) (whole bool, err error) {
 		path := b.Path(c.dir)
 		err, seen := c.seen[path]
 		if !seen {
-			err = checkBlock(c.fsys, c.dir, counter, b, c.opts)
+			err = CheckBlock(c.fsys, c.dir, counter, b, c.opts)
 			c.progress(b.Bytes)
 			if err != nil && !errors.Is(err, ErrCorrupt) && !isNotExist(err) && !errors.Is(err, ErrNewerFormat) {
 				return err
@@ -233,8 +233,8 @@ func (c *checker) checkBlocks(m *Manifest) (whole bool, err error) {
 	return whole, err
 }
 
-// checkBlock verifies a block's file against its manifest entry and its own checksums.
-func checkBlock(fsys vfs.FS, dir string, counter *CounterFiles, b *BlockFile, opts CheckOptions) error {
+// CheckBlock verifies a block's file against its manifest entry and its own checksums.
+func CheckBlock(fsys vfs.FS, dir string, counter *CounterFiles, b *BlockFile, opts CheckOptions) error {
 	path := b.Path(dir)
 	mismatch := func(what string, want, got uint64) error {
 		if want == got {

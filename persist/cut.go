@@ -34,15 +34,19 @@ func Cut(fsys vfs.FS, dir string, at uint64, lineage Lineage) (tail CutTail, err
 		return tail, err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	tail, chain, err := saveTail(fsys, dir, at, lineage.Current())
+	segs, err := listSegments(fsys, dir)
+	if err != nil {
+		return tail, err
+	}
+	from := at
+	if len(segs) > 0 { // what was below is gone already: all that is left is saved
+		from = max(at, segs[0].start)
+	}
+	tail, chain, err := saveTail(fsys, dir, from, lineage.Current())
 	if err != nil {
 		return tail, err
 	}
 	good, _, _, err := readManifests(fsys, dir)
-	if err != nil {
-		return tail, err
-	}
-	segs, err := listSegments(fsys, dir)
 	if err != nil {
 		return tail, err
 	}
@@ -184,12 +188,37 @@ func finishCut(fsys vfs.FS, dir string, l *Lineage) error {
 		return err
 	}
 	if first > 0 {
-		if err := truncateTo(fsys, segs[first-1].path, segs[first-1].offset(at)); err != nil {
+		if err := endAt(fsys, &segs[first-1], at); err != nil {
 			return err
 		}
 	}
 	l.cut, l.cutAt, l.chain = false, 0, 0
 	return WriteLineage(fsys, dir, l)
+}
+
+// endAt makes an offset inside a segment its end. The header of a segment that was begun by a restart says that bytes behind its start are durable
+// (takeOver): it must not say so of what is cut, or the log would count as damaged.
+func endAt(fsys vfs.FS, seg *segment, at uint64) (err error) {
+	file, err := fsys.OpenRW(seg.path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	h, fault, err := readSegmentHeader(file, seg)
+	if err == nil && fault == nil && h.durable > at {
+		h.durable = at
+		if _, err = file.WriteAt(h.appendTo(nil), 0); err == nil {
+			err = file.Sync()
+		}
+	}
+	if err != nil {
+		return err
+	}
+	size, err := file.Size()
+	if err == nil && size > seg.offset(at) {
+		err = file.Truncate(seg.offset(at))
+	}
+	return err
 }
 
 // Settle finishes a cut, and clears away an installation, that a crash broke off. It is to be called before OpenDir.

@@ -168,7 +168,7 @@ func (r *repair) tryManifest(name string) (m *Manifest, faults []*ColdFault, err
 		return nil, nil, err
 	}
 	err = m.Blocks(func(c *CounterFiles, b *BlockFile) error {
-		err := checkBlock(r.fsys, r.dir, c, b, CheckOptions{Cold: r.opts.Cold})
+		err := CheckBlock(r.fsys, r.dir, c, b, CheckOptions{Cold: r.opts.Cold})
 		var fault *ColdFault
 		if errors.As(err, &fault) {
 			faults = append(faults, fault)
@@ -295,7 +295,7 @@ func (r *repair) cut(at uint64) error {
 		case reaches:
 			err = r.copyAside(seg.path)
 			if err == nil {
-				err = truncateTo(r.fsys, seg.path, seg.offset(at))
+				err = endAt(r.fsys, &seg, at)
 			}
 		}
 		if err != nil {

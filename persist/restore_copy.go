@@ -92,7 +92,7 @@ func (r *restore) copyBlocks(m *Manifest) error {
 			}
 			return err
 		}
-		if err := checkBlock(r.to, r.out, c, b, CheckOptions{Cold: r.opts.Cold}); err != nil {
+		if err := CheckBlock(r.to, r.out, c, b, CheckOptions{Cold: r.opts.Cold}); err != nil {
 			var fault *ColdFault
 			if !errors.As(err, &fault) || fault.Unusable {
 				return fmt.Errorf("copy of %s: %w", b.Path(r.dir), err)

@@ -1,6 +1,7 @@
 package repl
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -34,12 +36,15 @@ func (s *session) copy(a answer) error {
 	if err != nil {
 		return err
 	}
-	names := rename(m, a.replID)
+	if err := counter.CheckManifest(m); err != nil {
+		return err
+	}
+	theirs, names := rename(m, a.replID)
 	store := s.node.host.Store()
 	pin := store.PinNames(names)
 	defer pin.Release()
 	began := time.Now()
-	if err := s.files(m, a.replID, store.Path()); err != nil {
+	if err := s.files(m, theirs, store.Path()); err != nil {
 		return err
 	}
 	s.node.logger.Info("the primary's snapshot has been copied", "primary", s.primary.String(), "generation", m.Generation, "files", len(names), "took", time.Since(began).Round(time.Millisecond))
@@ -58,43 +63,64 @@ func (s *session) copy(a answer) error {
 	if lineage, err = s.lineage(b); err != nil {
 		return err
 	}
-	if err := s.node.host.Reopen(func(dir string) error { return s.install(dir, b.offset, lineage, m) }); err != nil {
+	if err := s.reopen(func(dir string) error { return s.install(dir, b.offset, lineage, m) }); err != nil {
 		return err
 	}
-	s.node.peers.DisconnectAll()
+	s.checked = nil
 	s.node.logger.Info("serves the primary's data", "primary", s.primary.String(), "offset", s.node.host.Store().Log().Position(), "took", time.Since(began).Round(time.Millisecond))
 	return s.stream()
 }
 
-// rename gives the files of a manifest names that this node's own cannot have: ids of blocks are each node's.
-func rename(m *persist.Manifest, replID string) (names []string) {
+// rename gives the files of a manifest names that this node's own cannot have: ids of blocks are each node's. It returns the names that the primary
+// knows them by, and those that they have here, in the order of Blocks.
+func rename(m *persist.Manifest, replID string) (theirs, ours []string) {
+	prefix := replID[:8] + "-"
 	_ = m.Blocks(func(_ *persist.CounterFiles, b *persist.BlockFile) error { // fn returns nil
-		b.Name = prefix(replID) + b.Name
-		names = append(names, b.Name)
+		theirs = append(theirs, b.Name)
+		name := prefix + b.Name
+		if len(name) > maxName { // a file that went from node to node again and again
+			name = fmt.Sprintf("%s%x%s", prefix, sha256.Sum256([]byte(b.Name)), filepath.Ext(b.Name)[:min(len(filepath.Ext(b.Name)), 8)])
+		}
+		b.Name = name
+		ours = append(ours, name)
 		return nil
 	})
-	return names
+	return theirs, ours
 }
 
-func prefix(replID string) string { return replID[:8] + "-" }
+// maxName bounds the name of a copied file: a file system takes 255 bytes, some of them for suffixes of temporary files.
+const maxName = 128
 
-// files copies what is missing.
-func (s *session) files(m *persist.Manifest, replID, dir string) error {
+// files copies what is missing, and checks each file before anything of this node's own is given up for it. theirs are the files' names at the primary.
+func (s *session) files(m *persist.Manifest, theirs []string, dir string) error {
 	total := int64(0)
 	_ = m.Blocks(func(_ *persist.CounterFiles, b *persist.BlockFile) error { total += int64(b.Bytes); return nil })
 	s.mu.Lock()
 	s.copied, s.total = 0, total
 	s.mu.Unlock()
+	if s.checked == nil {
+		s.checked = make(map[string]bool)
+	}
 	buf := make([]byte, 256<<10)
-	err := m.Blocks(func(_ *persist.CounterFiles, b *persist.BlockFile) error {
+	i := -1
+	return m.Blocks(func(c *persist.CounterFiles, b *persist.BlockFile) error {
+		i++
 		path := b.Path(dir)
 		if info, err := s.node.fs.Stat(path); err == nil && info.Size() == int64(b.Bytes) {
 			s.progress(int64(b.Bytes))
+		} else if err := s.fetch(path, string(b.Tier), theirs[i], b, buf); err != nil {
+			return err
+		}
+		if s.checked[path] {
 			return nil
 		}
-		return s.fetch(path, string(b.Tier), b.Name[len(prefix(replID)):], b, buf)
+		if err := counter.CheckBlockFile(s.node.fs, dir, c, b); err != nil {
+			err = fmt.Errorf("%w: file %s is not what the manifest says: %w", ErrProtocol, theirs[i], err)
+			return errors.Join(err, s.node.fs.Remove(path))
+		}
+		s.checked[path] = true
+		return nil
 	})
-	return err
 }
 
 func (s *session) progress(n int64) {
@@ -104,7 +130,7 @@ func (s *session) progress(n int64) {
 	s.lastIO.Store(time.Now().UnixNano())
 }
 
-// fetch copies one file. It gets its name when it is whole and durable. What it holds is checked when the store is opened.
+// fetch copies one file. It gets its name when it is all there and durable.
 func (s *session) fetch(path, tier, name string, b *persist.BlockFile, buf []byte) (err error) {
 	if err := s.tell("REPLCONF", "fetch", tier, name); err != nil {
 		return err
@@ -160,6 +186,10 @@ func (s *session) install(dir string, start uint64, lineage persist.Lineage, m *
 	if m.Offset == 0 && len(m.Counters) == 0 && len(m.Schema) == 0 {
 		snapshot = nil // there is none: the log from its beginning
 	}
+	checker, err := counter.NewFrameChecker(snapshot)
+	if err != nil {
+		return err
+	}
 	in, err := persist.BeginInstall(s.node.fs, dir, start, lineage, snapshot)
 	if err != nil {
 		return err
@@ -174,6 +204,9 @@ func (s *session) install(dir string, start uint64, lineage persist.Lineage, m *
 		s.lastIO.Store(time.Now().UnixNano())
 		if msg.kind != msgFrame {
 			continue
+		}
+		if err := checker.Check(msg.frame); err != nil {
+			return errors.Join(err, in.Abort())
 		}
 		if _, err := in.Log.AppendFrame(msg.frame); err != nil {
 			return errors.Join(err, in.Abort())

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,10 +16,13 @@ import (
 
 // Bits of Server.guard: why commands are refused.
 const (
-	guardReplica = 1 << iota // changes come from the primary only
-	guardStale               // a replica without its primary, and replica-serve-stale-data is no
-	guardAwait               // a primary that waits for Sentinel's word: see Server.awaiting
-	guardFew                 // fewer replicas follow than min-replicas-to-write
+	guardReplica    = 1 << iota // changes come from the primary only
+	guardStale                  // a replica without its primary, and replica-serve-stale-data is no
+	guardAwait                  // a primary that waits for Sentinel's word: see Server.awaiting
+	guardDeposed                // a primary that heard that Sentinel named another
+	guardFew                    // fewer replicas follow than min-replicas-to-write
+	guardPauseWrite             // changes wait
+	guardPauseAll               // everything waits
 )
 
 const (
@@ -32,19 +34,19 @@ const (
 // lets tells whether a command may pass the guard: one load on the way of every command.
 func (s *Server) lets(cmd *command) bool {
 	g := s.guard.Load()
-	return g == 0 || g&guardStale == 0 && cmd.flags&write == 0
+	return g == 0 || g&(guardStale|guardPauseAll) == 0 && cmd.flags&write == 0
 }
 
-// refusal tells why not; empty: it may.
-func (s *Server) refusal(cmd *command) string {
-	switch g := s.guard.Load(); {
-	case g&guardStale != 0 && cmd.flags&stale == 0:
-		return errMasterDown
-	case cmd.flags&write == 0:
-		return ""
-	case g&guardReplica != 0:
+// refusal tells why a command with such flags may not; empty: it may.
+func refusal(g uint32, f flag) string {
+	switch {
+	case f&write != 0 && g&guardReplica != 0:
 		return errReadOnly
-	case g&guardAwait != 0 && s.awaiting.Load() == awaitDeposed:
+	case g&guardStale != 0 && f&stale == 0:
+		return errMasterDown
+	case f&write == 0:
+		return ""
+	case g&guardDeposed != 0:
 		return errDeposed
 	case g&guardAwait != 0:
 		return errAwait
@@ -59,6 +61,8 @@ func (s *Server) Store() *counter.Store { return s.store() }
 
 // RoleChanged brings the guard up to date.
 func (s *Server) RoleChanged() {
+	s.guardMu.Lock()
+	defer s.guardMu.Unlock()
 	c := s.config.get()
 	g := uint32(0)
 	if s.store().Replica() {
@@ -66,12 +70,14 @@ func (s *Server) RoleChanged() {
 		if info, ok := s.node.Link(); !c.ServeStale && (!ok || info.State != repl.LinkConnected) {
 			g |= guardStale
 		}
-	} else if s.awaiting.Load() != awaitNothing {
+	} else if a := s.awaiting.Load(); a == awaitStarted {
 		g |= guardAwait
+	} else if a == awaitDeposed {
+		g |= guardDeposed
 	} else if c.MinReplicas > 0 && c.MinReplicasMaxLag > 0 && s.node.Peers().Good(time.Duration(c.MinReplicasMaxLag)*time.Second) < c.MinReplicas {
 		g |= guardFew
 	}
-	s.guard.Store(g)
+	s.guard.Store(g | s.pauses.bits())
 }
 
 // Reopen closes the store, lets change work on its directory and opens it again; LOADING is answered meanwhile. If it cannot be opened the
@@ -98,7 +104,9 @@ func (s *Server) Reopen(change func(dir string) error) error {
 		s.terminated.Do(func() { go s.Terminate() })
 		return errors.Join(err, oerr)
 	}
+	store.Observe(s.watches.replicated)
 	s.current.Store(store)
+	s.watches.touchAll() // it may be other data
 	s.configured()
 	s.progress.end()
 	_ = empty.Close() // nothing was ever done with it
@@ -111,7 +119,7 @@ func replicationCommands() []*command {
 		return &command{name: name, arity: arity, flags: flags, group: "server", since: since, complexity: "O(1)", syntax: syntax, summary: summary, run: run}
 	}
 	wait := func(name string, arity int, since, syntax, summary string, run func(*client, [][]byte)) *command {
-		cmd := row(name, arity, noscript, since, syntax, summary, run)
+		cmd := row(name, arity, noscript|blocking, since, syntax, summary, run)
 		cmd.group = "generic"
 		return cmd
 	}
@@ -119,7 +127,7 @@ func replicationCommands() []*command {
 		row("role", 1, noscript|loading|stale|fast, "2.8.12", "", "Returns the role, and what belongs to it.", runRole),
 		row("replicaof", 3, admin|noscript|stale, "5.0.0", "host port", "Makes this a replica of another server, or by NO ONE a primary.", runReplicaOf),
 		row("slaveof", 3, admin|noscript|stale, "1.0.0", "host port", "The same as REPLICAOF.", runReplicaOf),
-		row("replconf", -1, admin|noscript|loading|stale, "3.0.0", "", "What replicas say to their primary.", runReplconf),
+		row("replconf", -1, admin|noscript|loading|stale|nomulti, "3.0.0", "", "What replicas say to their primary.", runReplconf),
 		row("psync", -3, admin|noscript|nomulti, "2.8.0", "replicationid offset", "Asks for the stream, as a replica.", runPsync),
 		row("sync", 1, admin|noscript|nomulti, "1.0.0", "", "Sends all changes from now on as commands, for people: what redis-cli --replica prints.", runSync),
 		row("failover", -1, admin|noscript|stale, "6.2.0", "[TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]", "Hands the role of the primary to a replica.", runFailover),
@@ -160,6 +168,11 @@ func runSync(c *client, _ [][]byte) {
 
 // runReplicaOf: REPLICAOF host port | NO ONE. In a transaction, where the store is held, the change is made right behind it.
 func runReplicaOf(c *client, args [][]byte) {
+	s := c.srv
+	if s.handover.state() != phaseNone {
+		c.error("ERR REPLICAOF not allowed while failing over.")
+		return
+	}
 	var primary repl.Address
 	if !equalFold(args[1], "NO") || !equalFold(args[2], "ONE") {
 		port, ok := number(args[2])
@@ -173,7 +186,6 @@ func runReplicaOf(c *client, args [][]byte) {
 		}
 		primary = repl.Address{Host: string(args[1]), Port: int(port)}
 	}
-	s := c.srv
 	if !s.store().Durable() && primary != (repl.Address{}) {
 		c.error(errMemoryOnly + ": a replica needs a log")
 		return
@@ -324,124 +336,6 @@ func runPsync(c *client, args [][]byte) {
 	c.confined |= confinedReplica
 	p.Feed()
 	c.srv.RoleChanged()
-}
-
-// waitTimeout reads a time in milliseconds, 0 for ever; text is the error.
-func waitTimeout(b []byte) (d time.Duration, text string) {
-	n, ok := number(b)
-	switch {
-	case !ok:
-		return 0, "ERR timeout is not an integer or out of range"
-	case n < 0:
-		return 0, "ERR timeout is negative"
-	}
-	n = min(n, int64(1<<62/time.Millisecond))
-	return time.Duration(n) * time.Millisecond, ""
-}
-
-// await waits until enough says so, the time is over, or the server ends. In a transaction it does not wait.
-func (c *client) await(d time.Duration, enough func() bool) {
-	if enough() || c.multi.executing {
-		return
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	if d > 0 {
-		ctx, cancel = context.WithTimeout(ctx, d)
-		defer cancel()
-	}
-	stop := make(chan struct{})
-	defer close(stop)
-	go func() {
-		select {
-		case <-c.srv.quit:
-			cancel()
-		case <-stop:
-		}
-	}()
-	c.srv.node.Peers().Wait(ctx, enough)
-}
-
-// runWait: WAIT numreplicas timeout. What was written so far by anybody is waited for: it is one log.
-func runWait(c *client, args [][]byte) {
-	n, ok := number(args[1])
-	if !ok {
-		c.error(errNotInteger)
-		return
-	}
-	d, text := waitTimeout(args[2])
-	if text != "" {
-		c.error(text)
-		return
-	}
-	if c.srv.store().Replica() {
-		c.error("ERR WAIT cannot be used with replica instances. Please also note that writes to replicas are just local and are not propagated.")
-		return
-	}
-	log := c.srv.store().Log()
-	if log == nil {
-		c.integer(0)
-		return
-	}
-	offset, have := log.Position(), 0
-	if err := log.Commit(offset); err != nil {
-		c.storeError(err)
-		return
-	}
-	c.await(d, func() bool {
-		have, _ = c.srv.node.Peers().Count(offset)
-		return have >= int(n)
-	})
-	c.integer(int64(have))
-}
-
-// runWaitAOF: WAITAOF numlocal numreplicas timeout.
-func runWaitAOF(c *client, args [][]byte) {
-	local, ok := number(args[1])
-	n, ok2 := number(args[2])
-	d, text := waitTimeout(args[3])
-	log := c.srv.store().Log()
-	switch {
-	case !ok || local < 0 || local > 1:
-		c.error("ERR value is out of range, value must between 0 and 1")
-		return
-	case !ok2:
-		c.error(errNotInteger)
-		return
-	case text != "":
-		c.error(text)
-		return
-	case c.srv.store().Replica():
-		c.error("ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas are just local and are not propagated.")
-		return
-	case local > 0 && log == nil:
-		c.error("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.")
-		return
-	}
-	here, there := 0, 0
-	if log != nil {
-		offset := log.Position()
-		if local > 0 && !c.multi.executing {
-			if err := log.Sync(); err != nil {
-				c.storeError(err)
-				return
-			}
-		} else if err := log.Commit(offset); err != nil {
-			c.storeError(err)
-			return
-		}
-		c.await(d, func() bool {
-			here = 0
-			if log.Durable() >= offset {
-				here = 1
-			}
-			_, there = c.srv.node.Peers().Count(offset)
-			return here >= int(local) && there >= int(n)
-		})
-	}
-	c.array(2)
-	c.integer(int64(here))
-	c.integer(int64(there))
 }
 
 func runRole(c *client, _ [][]byte) {

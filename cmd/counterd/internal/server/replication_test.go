@@ -12,8 +12,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -464,56 +462,73 @@ func TestConfigFile(t *testing.T) {
 	}
 }
 
-// TestFailoverLosesNothing hands the role over under load, both ways, and takes it back once: every increment that was answered is there.
-func TestFailoverLosesNothing(t *testing.T) {
+// TestReplicaTiers: a replica has tiers and snapshots of its own, while the stream goes on, and stays equal to its primary over a restart.
+func TestReplicaTiers(t *testing.T) {
 	a, b := newReplNode(t), newReplNode(t)
 	a.start("")
 	b.start(a.addr())
-	same(t, a, b)
-	a.dial().want("FAILOVER TO 127.0.0.1 1", "-ERR FAILOVER target HOST and PORT is not a replica.")
-	b.dial().want("FAILOVER", "-ERR FAILOVER is not valid when server is a replica.")
-	var answered atomic.Int64
-	stop := make(chan struct{})
-	var writers sync.WaitGroup
-	for _, n := range []*replNode{a, b} {
-		c := n.dial()
-		writers.Add(1)
-		go func() {
-			defer writers.Done()
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				c.send("INCR 1.cntcm")
-				v, err := wireRead(c.r, 2)
-				switch {
-				case err != nil:
-					t.Error(err)
-					return
-				case v.kind == ':':
-					answered.Add(1)
-				case !strings.HasPrefix(v.text, "READONLY "):
-					t.Errorf("INCR: %s", v)
-					return
-				}
+	w, r := a.dial(), b.dial()
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
 			}
-		}()
+			if v := w.do(fmt.Sprintf("INCR %d.cntcm", i*7919%2000)); v.kind != ':' {
+				t.Errorf("INCR: %s", v)
+				return
+			}
+			if i%500 == 499 {
+				w.do(fmt.Sprintf("DEL %d", i%2000))
+			}
+		}
+	}()
+	done := make(map[string]int)
+	do := func(command string, want ...string) {
+		t.Helper()
+		v := r.do(command)
+		for _, text := range want {
+			if strings.HasPrefix(v.String(), text) {
+				done[strings.Fields(command)[0]+" "+text]++
+				return
+			}
+		}
+		t.Errorf("%s: %s", command, v)
 	}
-	for range 3 {
-		time.Sleep(50 * time.Millisecond)
-		a.dial().want("FAILOVER", "+OK")
-		until(t, "b leads", func() bool { return !b.srv.Store().Replica() && a.info("master_link_status") == "up" })
-		a, b = b, a
+	until(t, "blocks", func() bool { return r.do("DBSIZE").n > 1500 })
+	for i := range 9 {
+		mid := i * 137 % 1000
+		do(fmt.Sprintf("COUNTER.DEMOTE weibo %d", mid), "+OK", "-ERR counter: no such block")
+		do(fmt.Sprintf("COUNTER.DEMOTE weibo %d", 1000-mid), "+OK", "-ERR counter: no such block")
+		do(fmt.Sprintf("COUNTER.PROMOTE weibo %d", mid), "+OK", "-ERR counter: no such block")
+		until(t, "no snapshot is being made", func() bool { return !b.srv.Store().Saves().Running })
+		switch i % 3 {
+		case 0:
+			do("SAVE", "+OK")
+		case 1:
+			do("BGSAVE", "+Background saving started")
+		default:
+			do("BGREWRITEAOF", "+Background append only file rewriting started")
+		}
 	}
 	close(stop)
-	writers.Wait()
+	<-ended
 	same(t, a, b)
-	if got := a.dial().do("GET 1.cntcm").text; got != strconv.FormatInt(answered.Load(), 10) {
-		t.Errorf("got %s, want the %d that were answered", got, answered.Load())
+	if done["COUNTER.DEMOTE +OK"] == 0 || done["COUNTER.PROMOTE +OK"] == 0 {
+		t.Errorf("no tier was changed: %v", done)
 	}
-	if n, m := a.info("counterd_diverged_cuts"), b.info("counterd_diverged_cuts"); n != "0" || m != "0" {
-		t.Errorf("%s and %s cuts", n, m)
+	r.want("COUNTER.DEMOTE weibo 3", "+OK")
+	if blocks := r.do("COUNTER.BLOCKS").String(); !strings.Contains(blocks, "tier=cold") || strings.Contains(w.do("COUNTER.BLOCKS").String(), "tier=cold") {
+		t.Errorf("blocks of the replica: %s", blocks)
+	}
+	b.stop()
+	w.want("INCR 3000.cntcm", ":1")
+	b.start(a.addr())
+	same(t, a, b)
+	if n := a.info("sync_full"); n != "1" && n != "0" {
+		t.Errorf("%s full copies, want the first at most", n)
 	}
 }
