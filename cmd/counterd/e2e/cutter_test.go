@@ -20,6 +20,7 @@ type cutter struct {
 	rng    *rand.Rand
 	smooth bool // cut no more
 	shut   bool // refuse connections
+	span   int  // the primary says at most 2^span bytes until the cut
 	open   map[*net.TCPConn]struct{}
 
 	cuts [cutWays]atomic.Int64
@@ -43,7 +44,7 @@ func newCutter(t testing.TB, to int, seed uint64) *cutter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &cutter{l: l, to: net.JoinHostPort("127.0.0.1", strconv.Itoa(to)), rng: rand.New(rand.NewPCG(seed, 5)), smooth: true, open: map[*net.TCPConn]struct{}{}}
+	p := &cutter{l: l, to: net.JoinHostPort("127.0.0.1", strconv.Itoa(to)), rng: rand.New(rand.NewPCG(seed, 5)), smooth: true, span: 17, open: map[*net.TCPConn]struct{}{}}
 	go p.accept()
 	t.Cleanup(func() {
 		l.Close()
@@ -126,7 +127,7 @@ func (p *cutter) carry(replica, primary *net.TCPConn) {
 		if p.rng.IntN(3) == 0 && way != cutSilent {
 			up = cutPlan{limit: 1 + p.rng.Int64N(1<<(1+p.rng.IntN(11))), way: way}
 		} else {
-			down = cutPlan{limit: 1 + p.rng.Int64N(1<<(1+p.rng.IntN(17))), way: way}
+			down = cutPlan{limit: 1 + p.rng.Int64N(1<<(1+p.rng.IntN(p.span))), way: way}
 		}
 		if p.rng.IntN(3) == 0 {
 			up.delay, down.delay = time.Duration(p.rng.Int64N(int64(10*time.Millisecond))), time.Duration(p.rng.Int64N(int64(10*time.Millisecond)))

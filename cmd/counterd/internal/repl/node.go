@@ -209,7 +209,7 @@ func (n *Node) CutFiles() int {
 	}
 	files := 0
 	for _, name := range names {
-		if persist.IsCutFile(name) {
+		if persist.IsDiverged(name) {
 			files++
 		}
 	}

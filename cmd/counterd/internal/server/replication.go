@@ -136,20 +136,24 @@ func replicationCommands() []*command {
 	}
 }
 
-// runSync: SYNC. A Redis that wants to be a replica is refused: it would drop its data for a snapshot that is none.
+// runSync: SYNC: an archive for redis-cli --rdb, the changes from now on for redis-cli --replica. A Redis that wants to be a replica is refused: it
+// would drop its data for what it cannot read.
 func runSync(c *client, _ [][]byte) {
 	p := c.peer.Load()
 	if p == nil {
 		p = c.srv.node.Peers().NewPeer(c.conn)
 		c.peer.Store(p)
 	}
-	text := p.WatchRefusal()
+	text := p.SyncRefusal()
 	switch {
 	case text != "":
 	case !c.srv.store().Durable():
-		text = errMemoryOnly + ": there is no log to show"
+		text = errMemoryOnly + ": there is nothing to send"
 	case c.subs.box != nil || c.silence.off:
 		text = "ERR SYNC needs a connection of its own"
+	case p.SnapshotOnly():
+		c.sendArchive(false)
+		return
 	}
 	if text != "" {
 		c.error(text)
@@ -312,12 +316,16 @@ func runPsync(c *client, args [][]byte) {
 		c.error(text)
 		return
 	}
-	if err := c.srv.node.Connected(); err != nil {
-		c.error(err.Error())
-		return
-	}
 	if c.subs.box != nil || c.silence.off {
 		c.error("ERR PSYNC needs a connection of its own")
+		return
+	}
+	if p.SnapshotOnly() {
+		c.sendArchive(true)
+		return
+	}
+	if err := c.srv.node.Connected(); err != nil {
+		c.error(err.Error())
 		return
 	}
 	reply, stream, err := p.Sync(c.srv.store(), string(args[1]), string(args[2]))
@@ -423,7 +431,7 @@ func infoReplication(c *client, t *infoText) {
 	t.field("counterd_diverged_cuts", cuts)
 	t.field("counterd_diverged_files", s.node.CutFiles())
 	if cuts > 0 {
-		t.field("counterd_diverged_last", fmt.Sprintf("from=%d,to=%d,sets=%d,deletes=%d,file=%s", last.From, last.To, last.Sets, last.Deletes, last.File))
+		t.field("counterd_diverged_last", fmt.Sprintf("from=%d,to=%d,sets=%d,deletes=%d,items=%d,file=%s", last.From, last.To, last.Sets, last.Deletes, last.Items, last.File))
 	}
 }
 
