@@ -2,6 +2,7 @@ package coldstore
 
 import (
 	"encoding/binary"
+	"fmt"
 	"hash/crc32"
 	"sync/atomic"
 	"time"
@@ -30,7 +31,7 @@ type File struct {
 var noCache = NewCache(0)
 
 // Open opens a file and checks its header, index and footer; pages are checked when they are read. cache may be
-// nil. Errors: a CorruptError, an UnreadableError, or what the file system says.
+// nil. Errors: a CorruptError, an UnreadableError, ErrNewerFormat, or what the file system says.
 func Open(fs vfs.FS, name string, cache *Cache) (*File, error) {
 	vf, err := fs.Open(name)
 	if err != nil {
@@ -75,6 +76,9 @@ func (f *File) load(vf vfs.File) error {
 	head = append(head, make([]byte, n-headerFixed)...)
 	if err := readFull(vf, head[headerFixed:], headerFixed); err != nil {
 		return err
+	}
+	if v, other := otherVersion(head); other {
+		return fmt.Errorf("%s: format version %d, this program knows up to %d: %w", f.name, v, version, ErrNewerFormat)
 	}
 	if f.h, bad = parseHeader(head, cols); bad != nil {
 		return f.corrupt(bad)

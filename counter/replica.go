@@ -27,6 +27,7 @@ type replication struct {
 	// copied for an image. Outermost of all locks.
 	applying sync.RWMutex
 	replayer *replayer    // guarded by applying
+	observer func(*Batch) // guarded by applying; may be nil
 	checker  FrameChecker // guarded by applying
 
 	mu      sync.Mutex // guards the rest; innermost
@@ -43,6 +44,14 @@ func (s *Store) Lineage() persist.Lineage {
 
 // Replica tells whether the store follows a primary.
 func (s *Store) Replica() bool { return s.replica.Load() }
+
+// Observe has f called after changes of the primary were applied, while the batch that made them is open; nil stands for a change of everything, by
+// FLUSHALL or of the schema. f must not call the store. It is for what depends on items: WATCH. Open again, the store has no observer.
+func (s *Store) Observe(f func(*Batch)) {
+	s.repl.applying.Lock()
+	s.repl.observer = f
+	s.repl.applying.Unlock()
+}
 
 // Log is the store's log, to read from; nil where data is in memory only.
 func (s *Store) Log() *persist.Log { return s.log }
@@ -165,6 +174,7 @@ func (s *Store) Replicate(raw []byte) (end uint64, err error) {
 		r.b.silent = true
 		s.repl.replayer = r
 	}
+	r.observer = s.repl.observer
 	if err := r.b.Begin(); err != nil {
 		return end, err
 	}
@@ -185,6 +195,9 @@ func (s *Store) Replicate(raw []byte) (end uint64, err error) {
 		}
 		if err = r.apply(pos, rec); err != nil {
 			return err
+		}
+		if r.observer != nil {
+			r.observer(nil)
 		}
 		r.b.End()
 		return r.b.Begin()

@@ -70,15 +70,20 @@ type rewriting struct {
 func (s *Store) rewrite(ks *keyspace, mid uint64) error {
 	s.tiers.one.Lock()
 	defer s.tiers.one.Unlock()
+	s.repl.applying.RLock() // the copy and its offset belong together
 	s.gate.RLock()
-	if !s.serves(ks) {
+	copied := func() {
 		s.gate.RUnlock()
+		s.repl.applying.RUnlock()
+	}
+	if !s.serves(ks) {
+		copied()
 		return fmt.Errorf("%w: the counter was cleared or dropped", ErrNoBlock)
 	}
 	b := ks.lockFor(ks.dir.Load().find(mid), mid)
 	if b.open() || len(ks.def.Columns) == 0 || b.dead {
 		b.mu.Unlock()
-		s.gate.RUnlock()
+		copied()
 		return fmt.Errorf("%w: %d is in the last block, which stays in memory", ErrNoBlock, mid)
 	}
 	r := &rewriting{s: s, ks: ks, old: b, id: s.blockIDs.Add(1)}
@@ -93,7 +98,7 @@ func (s *Store) rewrite(ks *keyspace, mid uint64) error {
 	}
 	b.moved = make(map[uint64]struct{})
 	b.mu.Unlock()
-	s.gate.RUnlock()
+	copied()
 
 	stats, err := r.write(image)
 	if err == nil {
@@ -354,16 +359,7 @@ func (ks *keyspace) heat(b *block) (*block, error) {
 			}
 			return nil
 		}
-		r := &rewriting{ks: ks, old: b, meta: coldstore.Meta{Lo: b.lo, Hi: b.hi}}
-		for i := range ks.def.Columns {
-			c := &ks.def.Columns[i]
-			r.meta.Columns = append(r.meta.Columns, coldstore.Column{ID: c.ID, Max: c.Max, Default: c.Default})
-		}
-		var image []byte
-		if b.tab.Len() > 0 {
-			image = b.tab.AppendImage(nil)
-		}
-		if err = r.rows(image, insert); err == nil {
+		if err = ks.coldRows(b, b.lo, insert); err == nil {
 			return back, nil
 		}
 		ks.arena.Free(back.span)
@@ -371,4 +367,18 @@ func (ks *keyspace) heat(b *block) (*block, error) {
 			return nil, fmt.Errorf("counter: promoting [%d,%d): %w", b.lo, b.hi, err)
 		}
 	}
+}
+
+// coldRows calls f with the rows of a cold block as they are now, in order of mid; those of the file from mid from on. REQUIRES b.mu held.
+func (ks *keyspace) coldRows(b *block, from uint64, f func(mid uint64, row []uint64) error) error {
+	r := &rewriting{ks: ks, old: b, meta: coldstore.Meta{Lo: from, Hi: b.hi}}
+	for i := range ks.def.Columns {
+		c := &ks.def.Columns[i]
+		r.meta.Columns = append(r.meta.Columns, coldstore.Column{ID: c.ID, Max: c.Max, Default: c.Default})
+	}
+	var image []byte
+	if b.tab.Len() > 0 {
+		image = b.tab.AppendImage(nil)
+	}
+	return r.rows(image, f)
 }

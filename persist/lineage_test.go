@@ -46,7 +46,9 @@ func TestLineageCommon(t *testing.T) {
 func FuzzLineage(f *testing.F) {
 	l := Lineage{Replica: true, Terms: []Term{{ReplID{1}, 1, 0}, {ReplID{2}, 4, 77}}}
 	f.Add(l.AppendText(nil))
-	l.install = true
+	l.install = installClear
+	f.Add(l.AppendText(nil))
+	l.install = installName
 	l.cut, l.cutAt, l.chain = true, 77, 5
 	f.Add(l.AppendText(nil))
 	f.Add([]byte("counterd history 2\nend crc32c 00000000\n"))

@@ -12,6 +12,7 @@ import (
 type logCopy struct {
 	fsys    vfs.FS
 	dir     string
+	suffix  string // behind the segments' names
 	history History
 	at      uint64 // log offset of the next frame
 	crc     uint32 // of the last frame
@@ -44,7 +45,7 @@ func (w *logCopy) frame(start uint64, raw []byte) error {
 }
 
 func (w *logCopy) open(start uint64) error {
-	w.seg = segment{start, filepath.Join(LogDir(w.dir), SegmentName(start))}
+	w.seg = segment{start, filepath.Join(LogDir(w.dir), SegmentName(start)+w.suffix)}
 	w.head = segmentHeader{history: w.history, start: start, chain: w.crc}
 	w.off = segmentHeaderLen
 	var err error

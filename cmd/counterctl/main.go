@@ -1,9 +1,12 @@
-// Command counterctl looks after the data directory of a counterd: it checks, prints, repairs and restores it.
+// Command counterctl looks after the data directory of a counterd: it checks, prints, repairs and restores it. And it compares running nodes.
 //
-//	counterctl check DIR     verify every checksum and cross-reference
-//	counterctl dump DIR      print snapshots and log, or commands that rebuild a server
-//	counterctl repair DIR    make a damaged directory one that a server starts from
-//	counterctl restore DIR   make a directory with the state at an earlier moment
+//	counterctl check DIR|FILE     verify every checksum and cross-reference
+//	counterctl dump DIR|FILE      print snapshots and log, or commands that rebuild a server
+//	counterctl repair DIR         make a damaged directory one that a server starts from
+//	counterctl restore DIR|FILE   make a directory with the state at an earlier moment, or from a download
+//	counterctl diff HOST:PORT     find the posts that two running nodes count differently
+//
+// FILE is an archive, a snapshot with the log behind it in one file: redis-cli --rdb downloads it.
 //
 // check, dump and restore only read DIR, and work while a server has it open. repair needs it alone.
 //
@@ -11,10 +14,11 @@
 // understood.
 //
 //	main.go      commands, help, exit status
-//	datadir.go   a data directory, locked or seen through a view of it
+//	datadir.go   a data directory, locked or seen through a view of it, and an archive that shows one
 //	moment.go    OFFSET|TIME
 //	progress.go  the bar on a terminal
 //	check.go, repair.go, restore.go
+//	diff.go      two running nodes; node.go is a connection to one
 //	dump.go      sections and filters; dump_files.go, dump_log.go, dump_commands.go print them; names.go
 package main
 
@@ -40,13 +44,13 @@ type command struct {
 	setup func(flags *pflag.FlagSet) action
 }
 
-// action is what a command does with its one argument, the data directory.
-type action func(ctx context.Context, out output, dir string) error
+// action is what a command does with its one argument: the data directory, an archive or a node's address.
+type action func(ctx context.Context, out output, arg string) error
 
 // output is where a command writes.
 type output struct{ stdout, stderr io.Writer }
 
-var commands = []command{checkCommand, dumpCommand, repairCommand, restoreCommand}
+var commands = []command{checkCommand, dumpCommand, repairCommand, restoreCommand, diffCommand}
 
 func main() {
 	// The first Ctrl-C ends the work in order; a second one ends the process.
@@ -79,7 +83,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func usage(w io.Writer) {
 	fmt.Fprint(w, "counterctl looks after the data directory of a counterd.\n\n")
 	for _, c := range commands {
-		fmt.Fprintf(w, "  counterctl %-8s %-4s %s\n", c.name, c.args, c.summary)
+		fmt.Fprintf(w, "  counterctl %-8s %-9s  %s\n", c.name, c.args, c.summary)
 	}
 	fmt.Fprint(w, "\ncounterctl COMMAND --help says more.\n")
 }
@@ -104,7 +108,7 @@ func (c command) run(ctx context.Context, args []string, stdout, stderr io.Write
 	case err != nil:
 		return fail(2, err, " (--help lists the flags)")
 	case flags.NArg() != 1:
-		return fail(2, fmt.Errorf("got %d arguments %q, want one, the data directory", flags.NArg(), flags.Args()), " (--help says more)")
+		return fail(2, fmt.Errorf("got %d arguments %q, want one, %s", flags.NArg(), flags.Args(), c.args), " (--help says more)")
 	}
 	err := run(ctx, output{stdout, stderr}, flags.Arg(0))
 	var wrong *usageError

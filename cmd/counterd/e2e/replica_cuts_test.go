@@ -216,16 +216,16 @@ func (ch *chain) disturb(r *rand.Rand, posts int, stop <-chan struct{}) {
 // several connections write. When it is over all nodes hold what was acknowledged, each increment once, in logs of the same bytes; and nothing was
 // ever copied anew.
 func TestReplicaCuts(t *testing.T) {
-	soak(t, int64(scaled(20)), scaled(5), "4gb")
+	cutAndRestart(t, int64(scaled(20)), scaled(5), "4gb")
 }
 
 // TestReplicaCutsCopies is TestReplicaCuts where the log is kept for snapshots only: a replica that was away may find it gone and take a full copy, under
 // cuts, load, snapshots and demotions.
 func TestReplicaCutsCopies(t *testing.T) {
-	soak(t, int64(scaled(10)), scaled(4), "0")
+	cutAndRestart(t, int64(scaled(10)), scaled(4), "0")
 }
 
-func soak(t *testing.T, cuts int64, restarts int, retain string) {
+func cutAndRestart(t *testing.T, cuts int64, restarts int, retain string) {
 	r, _ := random(t)
 	const posts = 100_000
 	began := time.Now()

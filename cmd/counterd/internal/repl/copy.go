@@ -17,8 +17,10 @@ import (
 // copy takes a full copy of the primary:
 //
 //  1. the block files, under names of their own, beside what the store has: it goes on to answer
-//  2. the log from the snapshot's replay offset; from the first frame on the store is closed (LOADING)
-//  3. at the snapshot's offset the manifest is written and the store opened with the new data, and the stream goes on
+//  2. what only this node has is saved as an archive, if it has anything
+//  3. the log from the snapshot's replay offset, beside the store's
+//  4. at the snapshot's offset the store is closed (LOADING), manifest and log take the place of its own in one step that a crash does not split,
+//     it is opened again, and the stream goes on
 //
 // A file that is there already, whole, from a copy that was broken off is not asked for again.
 func (s *session) copy(a answer) error {
@@ -49,6 +51,9 @@ func (s *session) copy(a answer) error {
 	}
 	s.node.logger.Info("the primary's snapshot has been copied", "primary", s.primary.String(), "generation", m.Generation, "files", len(names), "took", time.Since(began).Round(time.Millisecond))
 
+	if err := s.saveOwn(&lineage); err != nil {
+		return err
+	}
 	line, err := s.ask("PSYNC", "?", strconv.FormatUint(m.Replay, 10))
 	if err != nil {
 		return err
@@ -63,7 +68,11 @@ func (s *session) copy(a answer) error {
 	if lineage, err = s.lineage(b); err != nil {
 		return err
 	}
-	if err := s.reopen(func(dir string) error { return s.install(dir, b.offset, lineage, m) }); err != nil {
+	in, err := s.stage(store.Path(), b.offset, lineage, m)
+	if err != nil {
+		return err
+	}
+	if err := s.reopen(func(string) error { return in.Finish() }); err != nil {
 		return err
 	}
 	s.checked = nil
@@ -180,40 +189,65 @@ func (s *session) fetch(path, tier, name string, b *persist.BlockFile, buf []byt
 	return nil
 }
 
-// install takes the log up to the snapshot's offset and makes it and the snapshot the directory's content.
-func (s *session) install(dir string, start uint64, lineage persist.Lineage, m *persist.Manifest) error {
+// stage takes the log up to the snapshot's offset and makes it and the snapshot ready to become the directory's content.
+func (s *session) stage(dir string, start uint64, lineage persist.Lineage, m *persist.Manifest) (*persist.Install, error) {
 	snapshot := m
 	if m.Offset == 0 && len(m.Counters) == 0 && len(m.Schema) == 0 {
 		snapshot = nil // there is none: the log from its beginning
 	}
 	checker, err := counter.NewFrameChecker(snapshot)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	in, err := persist.BeginInstall(s.node.fs, dir, start, lineage, snapshot)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	mr := messageReader{r: s.r}
 	var msg message
-	for in.Log.Position() < m.Offset {
+	for in.Position() < m.Offset {
 		_ = s.conn.SetReadDeadline(time.Now().Add(s.node.settings().Timeout))
 		if err := mr.next(&msg); err != nil {
-			return errors.Join(err, in.Abort())
+			return nil, errors.Join(err, in.Abort())
 		}
 		s.lastIO.Store(time.Now().UnixNano())
 		if msg.kind != msgFrame {
 			continue
 		}
 		if err := checker.Check(msg.frame); err != nil {
-			return errors.Join(err, in.Abort())
+			return nil, errors.Join(err, in.Abort())
 		}
-		if _, err := in.Log.AppendFrame(msg.frame); err != nil {
-			return errors.Join(err, in.Abort())
-		}
-		if err := in.Log.Commit(in.Log.Position()); err != nil {
-			return errors.Join(err, in.Abort())
+		if err := in.Append(msg.frame); err != nil {
+			return nil, errors.Join(err, in.Abort())
 		}
 	}
-	return in.Finish()
+	if err := in.Stage(); err != nil {
+		return nil, errors.Join(err, in.Abort())
+	}
+	return in, nil
+}
+
+// saveOwn saves what this node has and its primary does not, before the primary's data takes its place: all of it, where the logs have no past
+// in common or could not be cut back to it. Without posts there is nothing to save. A disk that has no room for it ends the copy: the data stays.
+func (s *session) saveOwn(primary *persist.Lineage) error {
+	store := s.node.host.Store()
+	mine, end := store.Lineage(), store.Log().Position()
+	_, known := primary.Common(end, &mine, end)
+	saved := ownData{mine.Current().ReplID, end}
+	items, err := store.Len()
+	if err != nil || known && !s.full || items == 0 || s.saved == saved {
+		return err
+	}
+	s.node.logger.Warn("this node's data is not in the primary's history: it is saved before the primary's takes its place", "primary", s.primary.String(),
+		"items", items, "offset", end)
+	began := time.Now()
+	path, removed, err := store.SaveDiverged(s.ctx)
+	if err != nil {
+		return fmt.Errorf("this node's own data could not be saved and is kept, nothing is copied: %w", err)
+	}
+	s.saved = saved // not again when the link is cut
+	s.node.logger.Warn("this node's own data was saved", "saved_to", path, "items", items, "took", time.Since(began).Round(time.Millisecond),
+		"restore", "counterctl restore "+path+" --out DIR", "older_ones_removed", removed)
+	s.node.noteCut(persist.CutTail{To: end, Items: items, File: path})
+	return nil
 }

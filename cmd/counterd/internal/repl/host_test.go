@@ -260,7 +260,7 @@ func (w *world) hears(t testing.TB, said []byte, full bool) (*testHost, error) {
 	t.Helper()
 	h := &testHost{t: t, sim: w.replica.Kill()}
 	h.open()
-	l := &Link{node: newTestNode(h), full: full, downSince: time.Now()}
+	l := &Link{node: newTestNode(h), ctx: t.Context(), full: full, downSince: time.Now()}
 	s := &session{Link: l, conn: &scripted{in: bytes.NewReader(said)}}
 	s.r = newReader(s.conn)
 	err := s.run()

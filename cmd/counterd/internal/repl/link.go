@@ -27,6 +27,7 @@ type Link struct {
 	// The run goroutine's.
 	full    bool            // ask for a full copy
 	checked map[string]bool // files of a snapshot that were found whole
+	saved   ownData         // what saveOwn saved
 
 	mu        sync.Mutex // guards the rest
 	state     LinkState
@@ -37,6 +38,12 @@ type Link struct {
 
 	lastIO atomic.Int64  // unix ns
 	end    atomic.Uint64 // of the primary's log, as it last said
+}
+
+// ownData names the data of a node that takes no changes.
+type ownData struct {
+	history persist.ReplID
+	offset  uint64
 }
 
 // LinkState is how far a link is, in the words of ROLE.

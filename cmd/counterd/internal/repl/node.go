@@ -88,6 +88,9 @@ func (n *Node) Follow(primary Address) error {
 	if err := n.unlink(); err != nil {
 		return err
 	}
+	if err := n.remember(primary); err != nil {
+		return err
+	}
 	if err := n.host.Store().Yield(); err != nil {
 		return err
 	}
@@ -114,6 +117,9 @@ func (n *Node) Lead() error {
 	}
 	store := n.host.Store()
 	if store.Replica() {
+		if err := n.forget(); err != nil {
+			return err
+		}
 		at, err := store.Lead()
 		if err != nil {
 			return err

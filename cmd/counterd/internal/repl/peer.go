@@ -81,9 +81,12 @@ func (p *Peer) Configure(name string, value []byte) error {
 			return errors.New("REPLCONF ip-address provided by replica instance is invalid")
 		}
 		p.ip = string(value)
-	case "rdb-filter-only": // of redis-cli --replica
-	case "rdb-only":
-		p.snapshotOnly = true
+	case "rdb-filter-only": // empty: of redis-cli --replica; functions: of redis-cli --functions-rdb
+		if len(value) > 0 {
+			return fmt.Errorf("this is counterd: its snapshot has no part %.128q that could be sent alone, as there are no functions. redis-cli --rdb sends all of it", value)
+		}
+	case "rdb-only": // of redis-cli --rdb
+		p.snapshotOnly = string(value) == "1"
 	case "capa": // of Redis; what counts is the version
 	case "version":
 		p.counterd = string(value) == "counterd"
@@ -99,9 +102,9 @@ func (p *Peer) Configure(name string, value []byte) error {
 	return nil
 }
 
-// Refusal tells why a replica is not served; empty: it is.
+// Refusal tells why a replica is not served; empty: it is. Who wants an archive only is none.
 func (p *Peer) Refusal() string {
-	if !p.counterd {
+	if !p.counterd && (!p.snapshotOnly || p.port != 0) {
 		return "ERR this is counterd: a Redis server cannot replicate from it, as the stream is not of Redis commands. " +
 			"Use counterd as replica, or redis-cli --scan and counterctl dump to copy data"
 	}

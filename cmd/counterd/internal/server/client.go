@@ -52,6 +52,7 @@ type client struct {
 	created time.Time
 	info    clientInfo  // what CLIENT LIST shows; has its own lock
 	dirty   atomic.Bool // a watched key changed; set by others
+	waits   atomic.Bool // the connection waits in a command
 	trusted atomic.Bool // a copy of authed for others
 
 	// In seconds of Server.clock, for the janitor; 0 = not so.
@@ -170,6 +171,10 @@ func (c *client) execute(cmd *command, args [][]byte) {
 	if cmd.plan != nil {
 		c.plan(cmd, args)
 		c.flush()
+		return
+	}
+	if cmd.flags&blocking != 0 && !c.multi.executing && c.send() != nil {
+		c.closed = true
 		return
 	}
 	began := time.Now()
@@ -322,12 +327,35 @@ func (c *client) check(cmd *command, args [][]byte) (*command, bool) {
 		c.fail(cmd, errLoading)
 		return nil, false
 	}
-	if !c.srv.lets(cmd) {
-		if text := c.srv.refusal(cmd); text != "" {
-			c.fail(cmd, text)
-			return nil, false
-		}
+	g := c.srv.guard.Load()
+	if g == 0 {
+		return c.checkMulti(cmd)
 	}
+	f := c.flagsOf(cmd)
+	if text := refusal(g, f); text != "" {
+		if cmd.is("exec") && c.multi.active {
+			c.multi = transaction{}
+			c.srv.watches.remove(c)
+			text = "EXECABORT Transaction discarded because of: " + text
+		}
+		c.fail(cmd, text)
+		return nil, false
+	}
+	if !c.heldBack(g, f) {
+		return c.checkMulti(cmd)
+	}
+	c.pause(f)
+	if c.closed {
+		return nil, false
+	}
+	if c.loading || c.store != c.srv.current.Load() {
+		c.begin()
+	}
+	return c.check(cmd, args) // what was allowed before may not be now
+}
+
+// checkMulti is the last check.
+func (c *client) checkMulti(cmd *command) (*command, bool) {
 	if c.multi.active && cmd.flags&nomulti != 0 {
 		c.fail(cmd, "ERR Command not allowed inside a transaction")
 		return nil, false

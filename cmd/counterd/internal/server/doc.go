@@ -20,8 +20,10 @@
 //	keys.go strings.go hash.go     commands on items: plan functions
 //	reply.go                       replies owed for operations
 //	counterd.go scan.go            counterd's own commands; SCAN, DBSIZE, FLUSHALL
-//	replication.go failover.go     REPLICAOF, PSYNC, WAIT, ROLE; FAILOVER. What they do is package repl's
-//	sentinel.go                    what a restarted primary waits for
+//	replication.go failover.go     REPLICAOF, PSYNC, ROLE; FAILOVER. What they do is package repl's
+//	wait.go pause.go               commands that block: WAIT, WAITAOF; what waits for FAILOVER or CLIENT PAUSE
+//	role.go                        which role a node starts in
+//	sentinel.go                    what a node hears from Sentinel, and when a primary waits for its word
 //	configfile.go                  --config, CONFIG REWRITE
 //	replicationconfig.go           settings of replication
 //	digest.go                      COUNTER.DIGEST
@@ -40,5 +42,5 @@
 // # Lock order
 //
 // Server.mu, watches.mu, clientInfo.mu, slowlog's, sampler's and stats' are leaves: no other lock is taken while one is held, except that
-// watches.mu is taken with the store's gate held.
+// watches.mu is taken with the store's gate held. Server.guardMu is held around looks at the configuration, at pauses and at package repl's state.
 package server

@@ -125,7 +125,7 @@ func infoClients(c *client, t *infoText) {
 	t.field("maxclients", c.srv.config.get().MaxClients)
 	t.field("client_recent_max_input_buffer", input)
 	t.field("client_recent_max_output_buffer", output)
-	t.field("blocked_clients", 0)
+	t.field("blocked_clients", c.srv.blocked.Load())
 	t.field("tracking_clients", 0)
 	t.field("clients_in_timeout_table", 0)
 }
