@@ -194,9 +194,12 @@ func FuzzPage(f *testing.F) {
 		page = append(make([]byte, 0, len(page)), page...) // a read behind it panics
 		n := max(1, int(cols))
 		var v pageView
-		if v.parse(page, n) == "" {
-			v.get(mid, nil, dst)
-			v.get(v.mids.first, nil, dst)
+		points := v.parse(page, n) == "" && v.index() == ""
+		if points {
+			for _, m := range []uint64{mid, v.mids.first, mid / 2} {
+				v.touch(m)
+				v.get(m, nil, dst)
+			}
 		}
 		if c.init(page, n) != "" {
 			return
@@ -209,7 +212,7 @@ func FuzzPage(f *testing.F) {
 			if i >= maxPageItems {
 				t.Fatal("more rows than a page may have")
 			}
-			if i%61 == 0 {
+			if points && i%61 == 0 {
 				v.get(m, nil, dst)
 			}
 		}

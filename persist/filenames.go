@@ -112,3 +112,10 @@ func isStaged(name string) bool {
 
 // isBroken reports whether a file was set aside by a repair.
 func isBroken(name string) bool { return strings.Contains(name, brokenInfix) }
+
+// IsDiverged tells whether a name in a data directory is of a file that keeps changes which a primary has not: a tail or an archive.
+func IsDiverged(name string) bool {
+	_, tail := parseDivergedTail(name)
+	_, archive := parseDivergedArchive(name)
+	return tail || archive
+}

@@ -180,6 +180,15 @@ func (m *member) configure() {
 
 func (m *member) config() string { return filepath.Join(m.dir, "node.conf") }
 
+// settings is what its configuration file says by now: CONFIG REWRITE writes it.
+func (m *member) settings() string {
+	data, err := os.ReadFile(m.config())
+	if err != nil {
+		m.g.t.Error(err)
+	}
+	return string(data)
+}
+
 // start runs the member's process, at first or again, and waits until it answers.
 func (m *member) start() {
 	g := m.g

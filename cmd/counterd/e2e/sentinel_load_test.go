@@ -172,6 +172,18 @@ func (l *sentinelClients) increment(client *redis.Client) error {
 	return err
 }
 
+// probe makes one increment alone.
+func (l *sentinelClients) probe(client *redis.Client) error {
+	mid := l.next()
+	err := client.Incr(context.Background(), strconv.Itoa(mid)+".n").Err()
+	if err == nil {
+		l.note(mid, fateAlone)
+	} else if refuses(err.Error()) {
+		l.note(mid, fateRefused)
+	}
+	return err
+}
+
 // refuses tells whether an error is a reply that says that nothing was changed.
 func refuses(text string) bool {
 	return strings.HasPrefix(text, "READONLY ") || strings.HasPrefix(text, "LOADING ") || strings.HasPrefix(text, "MASTERDOWN ")
@@ -179,11 +191,12 @@ func refuses(text string) bool {
 
 // loner writes to one node without asking anybody, as a client that was cut off together with it.
 type loner struct {
-	acked   int
-	refused int
+	acked   atomic.Int64
+	refused atomic.Int64
 	last    time.Time // of the last acknowledgement
 	stop    chan struct{}
 	done    chan struct{}
+	once    sync.Once
 }
 
 func (l *sentinelClients) startLoner(addr string) *loner {
@@ -215,19 +228,22 @@ func (l *sentinelClients) startLoner(addr string) *loner {
 				c = nil
 			case v.raw == ":1\r\n":
 				l.note(mid, fateAlone)
-				n.acked++
+				n.acked.Add(1)
 				n.last = time.Now()
 			case len(v.raw) > 1 && refuses(v.raw[1:]):
 				l.note(mid, fateRefused)
-				n.refused++
+				n.refused.Add(1)
 			}
 		}
 	}()
 	return n
 }
 
-// end stops the loner; its figures may be read then.
+// end stops the loner; last may be read then. It may be called again, and for none.
 func (n *loner) end() {
-	close(n.stop)
+	if n == nil {
+		return
+	}
+	n.once.Do(func() { close(n.stop) })
 	<-n.done
 }

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -29,8 +30,17 @@ func TestSentinelPlanned(t *testing.T) {
 	eventually(t, time.Minute, "the clients go on", func() bool { return l.size() > size+200 })
 	eventually(t, 2*time.Minute, "the group is at rest", func() bool { return g.settled() == leader })
 
+	// Nobody wrote into its file that it is a replica: it knows itself whose.
+	if text := g.nodes[0].settings(); strings.Contains(text, "replicaof") {
+		t.Errorf("the old primary's file:\n%s", text)
+	}
+	g.nodes[0].stop()
+	g.nodes[0].start()
+	eventually(t, time.Minute, "the old primary follows after a restart", func() bool { return g.nodes[0].follows(leader) })
+
 	l.pause.Lock()
 	defer l.pause.Unlock()
+	eventually(t, time.Minute, "it has everything", func() bool { return ask(g.nodes[0].direct, "COUNTER.DIGEST") == ask(leader.direct, "COUNTER.DIGEST") })
 	sum := l.check(t, leader, 1, l.size())
 	t.Logf("increments: %+v", sum)
 	if sum.lost > 0 {

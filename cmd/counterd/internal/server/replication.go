@@ -429,6 +429,7 @@ func infoReplication(c *client, t *infoText) {
 	}
 	cuts, last := s.node.Cuts()
 	t.field("counterd_diverged_cuts", cuts)
+	t.field("counterd_diverged_files", s.node.CutFiles())
 	if cuts > 0 {
 		t.field("counterd_diverged_last", fmt.Sprintf("from=%d,to=%d,sets=%d,deletes=%d,items=%d,file=%s", last.From, last.To, last.Sets, last.Deletes, last.Items, last.File))
 	}
