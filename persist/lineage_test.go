@@ -93,6 +93,7 @@ func testCut(t *testing.T, restarted bool) {
 			must(t, log.Close())
 			lineage := Lineage{Replica: true, Terms: []Term{{ReplID{7}, 1, 0}}}
 			must(t, WriteLineage(sim, "d", &lineage))
+			must(t, sim.SyncDir("."))
 			n := ends[at*6]
 			sim.CrashAt(sim.Ops() + crash)
 			tail, err := Cut(sim, "d", n, lineage)
@@ -103,18 +104,23 @@ func testCut(t *testing.T, restarted bool) {
 					t.Fatalf("cut at %d: %+v", n, tail)
 				}
 			}
-			after := sim.Kill()
-			must(t, Settle(after, "d"))
-			opts.FS, opts.History = after, History{}
-			records := uint64(0)
-			log, rec, err := OpenLog(opts, 0, func(uint64, *Record) error { records++; return nil })
-			if err != nil {
-				t.Fatalf("cut at %d, crash at operation %d: %v", n, crash, err)
+			left := []*vfs.Sim{sim.Kill()}
+			for keep := 0; keep <= 100; keep += 50 { // power failures, too
+				left = append(left, sim.Crash(uint64(crash), keep))
 			}
-			if rec.End != n && !(crashed && rec.End == ends[39]) || records != at*6+1 && records != 40 {
-				t.Fatalf("cut at %d, crash at operation %d: the log ends at %d with %d records", n, crash, rec.End, records)
+			for i, after := range left {
+				must(t, Settle(after, "d"))
+				opts.FS, opts.History = after, History{}
+				records := uint64(0)
+				log, rec, err := OpenLog(opts, 0, func(uint64, *Record) error { records++; return nil })
+				if err != nil {
+					t.Fatalf("cut at %d, crash %d at operation %d: %v", n, i, crash, err)
+				}
+				if rec.End != n && !(crashed && rec.End == ends[39]) || records != at*6+1 && records != 40 {
+					t.Fatalf("cut at %d, crash %d at operation %d: the log ends at %d with %d records", n, i, crash, rec.End, records)
+				}
+				must(t, log.Close())
 			}
-			must(t, log.Close())
 			if !crashed {
 				if crash < 10 {
 					t.Errorf("a cut of %d operations only", crash)

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -140,11 +139,18 @@ func TestReplicaLostTail(t *testing.T) {
 			last := infoValue(t, c, "replication", "counterd_diverged_last")
 			cuts := infoValue(t, c, "replication", "counterd_diverged_cuts")
 			c.close()
-			var from, to, sets, deletes, items uint64
-			var file string
-			if k, err := fmt.Sscanf(strings.ReplaceAll(last, ",", " "), "from=%d to=%d sets=%d deletes=%d items=%d file=%s", &from, &to, &sets, &deletes, &items, &file); k != 6 {
-				t.Fatalf("node %d: counterd_diverged_cuts:%s counterd_diverged_last:%s: %v", i, cuts, last, err)
+			said := map[string]string{}
+			for field := range strings.SplitSeq(last, ",") {
+				name, value, _ := strings.Cut(field, "=")
+				said[name] = value
 			}
+			var numbers [4]uint64
+			for k, name := range []string{"from", "to", "sets", "deletes"} {
+				if numbers[k], err = strconv.ParseUint(said[name], 10, 64); err != nil {
+					t.Fatalf("node %d: counterd_diverged_cuts:%s counterd_diverged_last:%s: %v", i, cuts, last, err)
+				}
+			}
+			from, to, sets, deletes, file := numbers[0], numbers[1], numbers[2], numbers[3], said["file"]
 			if from != at || to != ends[0] {
 				t.Errorf("node %d took back %d..%d, want %d..%d", i, from, to, at, ends[0])
 			}
