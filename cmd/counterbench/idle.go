@@ -10,14 +10,14 @@ import (
 )
 
 var idleCommand = command{
-	name:    "idle",
-	summary: "what open connections cost a server",
-	details: `Opens connections, has each answer one PING, lets them be, and reports the server's resident memory a connection. With
+	Name:    "idle",
+	Summary: "what open connections cost a server",
+	Details: `Opens connections, has each answer one PING, lets them be, and reports the server's resident memory a connection. With
 --vs a second server is measured after the first. The servers should be started anew, with a --maxclients above the
 connections asked for: one that had as many connections before has kept memory of theirs.
 
   counterbench idle --server 127.0.0.1:6379 --connections 10000 --vs 127.0.0.1:6380`,
-	setup: func(flags *pflag.FlagSet) action {
+	Setup: func(flags *pflag.FlagSet) action {
 		server := flags.String("server", "127.0.0.1:6379", "`HOST:PORT` or socket of the server, A")
 		vs := flags.String("vs", "", "`HOST:PORT` of a second server, B")
 		password := flags.String("password", "", "password of A for AUTH")
@@ -41,7 +41,7 @@ connections asked for: one that had as many connections before has kept memory o
 			if *settle < 0 {
 				return misuse("--settle: %s is less than 0", *settle)
 			}
-			shown := newProgress(out.stderr, *showProgress, "connecting", "connections", *connections*len(targets))
+			shown := newProgress(out.Stderr, *showProgress, "connecting", "connections", *connections*len(targets))
 			result, err := bench.Idle(ctx, bench.IdleConfig{Targets: targets, PIDs: *pids, Connections: *connections, Settle: *settle,
 				Progress: func(_ int, addr string) {
 					shown.describe("connecting to " + addr)
@@ -52,14 +52,14 @@ connections asked for: one that had as many connections before has kept memory o
 				return err
 			}
 			if *json == "-" {
-				return result.Write(out.stdout)
+				return result.Write(out.Stdout)
 			}
 			if *json != "" {
 				if err := writeTo(*json, result.Write); err != nil {
 					return err
 				}
 			}
-			return result.Table(out.stdout)
+			return result.Table(out.Stdout)
 		}
 	},
 }

@@ -9,13 +9,13 @@ import (
 )
 
 var markdownCommand = command{
-	name:    "markdown",
-	args:    "FILE.json... ",
-	summary: "measurements as Markdown tables",
-	details: `Writes what counterbench run --json wrote to the files as tables for a README: the server's processor time for an
+	Name:    "markdown",
+	Args:    "FILE.json...",
+	Summary: "measurements as Markdown tables",
+	Details: `Writes what counterbench run --json wrote to the files as tables for a README: the server's processor time for an
 operation by workload and depth, as the ratio of A to B with its spread and both figures; latencies of runs with --rate;
 memory. Figures whose slices lie more than 20 % from their median are marked with (!).`,
-	setup: func(*pflag.FlagSet) action {
+	Setup: func(*pflag.FlagSet) action {
 		return func(_ context.Context, out output, args []string) error {
 			if len(args) == 0 {
 				return misuse("takes one file or more that counterbench run --json wrote")
@@ -28,7 +28,7 @@ memory. Figures whose slices lie more than 20 % from their median are marked wit
 				}
 				reports = append(reports, r)
 			}
-			return report.Markdown(out.stdout, reports)
+			return report.Markdown(out.Stdout, reports)
 		}
 	},
 }

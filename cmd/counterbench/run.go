@@ -20,15 +20,15 @@ import (
 )
 
 var runCommand = command{
-	name:    "run",
-	summary: "measure a server, alone or in turns with another",
-	details: `Generates posts, loads them, and measures what the workloads ask for: operations per second, the server's
+	Name:    "run",
+	Summary: "measure a server, alone or in turns with another",
+	Details: `Generates posts, loads them, and measures what the workloads ask for: operations per second, the server's
 processor time for each, latencies, memory. With --vs a second server takes turns with the first.
 
 ` + workloadList() + `
   counterbench run --server 127.0.0.1:6379 --workloads load,incr,timeline --posts 1000000 --verify
   counterbench run --server 127.0.0.1:6379 --vs 127.0.0.1:6380,redis-hash --depth 64 --html report.html`,
-	setup: func(flags *pflag.FlagSet) action {
+	Setup: func(flags *pflag.FlagSet) action {
 		var o runOptions
 		o.declare(flags)
 		return func(ctx context.Context, out output, args []string) error {
@@ -167,7 +167,7 @@ func (o *runOptions) run(ctx context.Context, out output, config bench.Config) e
 	var shown progress
 	config.Progress = func(step, steps int, what string) {
 		if step == 0 {
-			shown = newProgress(out.stderr, o.progress, "measuring", "steps", steps)
+			shown = newProgress(out.Stderr, o.progress, "measuring", "steps", steps)
 		} else {
 			shown.add(1)
 		}
@@ -194,12 +194,12 @@ func (o *runOptions) run(ctx context.Context, out output, config bench.Config) e
 // write writes the table and the files asked for.
 func (o *runOptions) write(out output, result *report.Report) error {
 	if o.json != "-" {
-		if err := result.Table(out.stdout); err != nil {
+		if err := result.Table(out.Stdout); err != nil {
 			return err
 		}
 	}
 	if o.json == "-" {
-		if err := result.Write(out.stdout); err != nil {
+		if err := result.Write(out.Stdout); err != nil {
 			return err
 		}
 	} else if o.json != "" {

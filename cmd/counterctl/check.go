@@ -14,32 +14,32 @@ import (
 )
 
 var checkCommand = command{
-	name:    "check",
-	args:    "DIR|FILE",
-	summary: "verify every checksum and cross-reference",
-	details: `Reads the whole data directory, the log, the manifests, the images of blocks and of overlays and the cold files, verifies
+	Name:    "check",
+	Args:    "DIR|FILE",
+	Summary: "verify every checksum and cross-reference",
+	Details: `Reads the whole data directory, the log, the manifests, the images of blocks and of overlays and the cold files, verifies
 every checksum and what they say of each other, and reports what is wrong, and where. It changes nothing, and may be
 run while a server has the directory open. FILE is an archive, as redis-cli --rdb downloads it: all of it is verified, too.
 
 Exit status 0: nothing is damaged. 1: something is; a server does not start, or answers errors for some keys.`,
-	setup: func(flags *pflag.FlagSet) action {
+	Setup: func(flags *pflag.FlagSet) action {
 		quiet := flags.BoolP("quiet", "q", false, "print problems only")
-		return func(ctx context.Context, out output, dir string) error {
+		return one(func(ctx context.Context, out output, dir string) error {
 			var report *persist.Report
 			var inUse bool
-			err := withDataDir(ctx, dir, out.stderr, func(d *dataDir) (err error) {
+			err := withDataDir(ctx, dir, out.Stderr, func(d *dataDir) (err error) {
 				inUse = d.inUse
-				if err := d.verify(out.stderr); err != nil {
+				if err := d.verify(out.Stderr); err != nil {
 					return err
 				}
-				report, err = check(ctx, d, out.stderr)
+				report, err = check(ctx, d, out.Stderr)
 				if err == nil && !report.OK() && inUse {
 					return persist.ErrCorrupt // to see whether it is again
 				}
 				return err
 			})
 			if report == nil && errors.Is(err, persist.ErrCorrupt) { // of an archive
-				fmt.Fprintf(out.stdout, "%-11s %v\n", "PROBLEM", err)
+				fmt.Fprintf(out.Stdout, "%-11s %v\n", "PROBLEM", err)
 				return errReported
 			}
 			if report == nil || err != nil && !errors.Is(err, persist.ErrCorrupt) {
@@ -49,12 +49,12 @@ Exit status 0: nothing is damaged. 1: something is; a server does not start, or 
 			if info, err := os.Stat(dir); err == nil && !info.IsDir() {
 				remedy = "download it again: the server that it came from has this damage too, if its directory is not checked clean"
 			}
-			printReport(out.stdout, report, remedy, inUse, *quiet)
+			printReport(out.Stdout, report, remedy, inUse, *quiet)
 			if !report.OK() {
 				return errReported
 			}
 			return nil
-		}
+		})
 	},
 }
 

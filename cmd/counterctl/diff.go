@@ -16,10 +16,10 @@ import (
 const diffParts = 256
 
 var diffCommand = command{
-	name:    "diff",
-	args:    "HOST:PORT",
-	summary: "find the posts that two running nodes count differently",
-	details: `Compares the posts of two running nodes by COUNTER.DIGEST: sums over parts of the range of mids, and over parts of those that differ, down to the
+	Name:    "diff",
+	Args:    "HOST:PORT",
+	Summary: "find the posts that two running nodes count differently",
+	Details: `Compares the posts of two running nodes by COUNTER.DIGEST: sums over parts of the range of mids, and over parts of those that differ, down to the
 single post. What is equal costs the nodes one pass over their items and the network nothing. Each post that differs is read again three
 times over 600 ms, as a replica is always a little behind, and printed with its values on both.
 
@@ -28,10 +28,10 @@ While many posts change, pause the changes: CLIENT PAUSE 20000 WRITE on the prim
 The password is taken from the environment variable REDISCLI_AUTH.
 
 Exit status 0: no differences. 1: there are some, or the nodes could not be asked.`,
-	setup: func(flags *pflag.FlagSet) action {
+	Setup: func(flags *pflag.FlagSet) action {
 		with := flags.String("with", "", "HOST:PORT of the other node")
 		limit := flags.Int("limit", 100, "posts to print at most")
-		return func(ctx context.Context, out output, addr string) error {
+		return one(func(ctx context.Context, out output, addr string) error {
 			if *with == "" || *limit < 1 {
 				return misuse("want --with HOST:PORT, the other node, and --limit 1 or more")
 			}
@@ -45,7 +45,7 @@ Exit status 0: no differences. 1: there are some, or the nodes could not be aske
 				d.nodes[i] = n
 			}
 			return d.run(ctx)
-		}
+		})
 	},
 }
 
@@ -65,7 +65,7 @@ func (d *diff) run(ctx context.Context) error {
 		return err
 	}
 	if a, b := strings.Join(schemas[0], "\n"), strings.Join(schemas[1], "\n"); a != b {
-		fmt.Fprintf(d.out.stdout, "the schemas differ:\n%s:\n%s\n%s:\n%s\n", d.nodes[0].addr, a, d.nodes[1].addr, b)
+		fmt.Fprintf(d.out.Stdout, "the schemas differ:\n%s:\n%s\n%s:\n%s\n", d.nodes[0].addr, a, d.nodes[1].addr, b)
 		return errReported
 	}
 	all, err := d.both("COUNTER.DIGEST")
@@ -77,7 +77,7 @@ func (d *diff) run(ctx context.Context) error {
 			continue
 		}
 		if err := d.walk(ctx, field(line, "counter"), 0, 1<<63); errors.Is(err, errLimit) {
-			fmt.Fprintf(d.out.stdout, "and maybe more (--limit)\n")
+			fmt.Fprintf(d.out.Stdout, "and maybe more (--limit)\n")
 			return errReported
 		} else if err != nil {
 			return err
@@ -86,7 +86,7 @@ func (d *diff) run(ctx context.Context) error {
 	if d.found > 0 {
 		return errReported
 	}
-	fmt.Fprintln(d.out.stdout, "no differences")
+	fmt.Fprintln(d.out.Stdout, "no differences")
 	return nil
 }
 
@@ -157,7 +157,7 @@ func (d *diff) post(ctx context.Context, counter string, mid uint64) error {
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
-	fmt.Fprintf(d.out.stdout, "%s %d: %s on %s, %s on %s\n", counter, mid, values(rows[0]), d.nodes[0].addr, values(rows[1]), d.nodes[1].addr)
+	fmt.Fprintf(d.out.Stdout, "%s %d: %s on %s, %s on %s\n", counter, mid, values(rows[0]), d.nodes[0].addr, values(rows[1]), d.nodes[1].addr)
 	if d.found++; d.found == d.limit {
 		return errLimit
 	}

@@ -17,10 +17,10 @@ import (
 )
 
 var dumpCommand = command{
-	name:    "dump",
-	args:    "DIR|FILE",
-	summary: "print snapshots and log, or commands that rebuild a server",
-	details: `Prints the past of the log, the manifests with the files they name, the log, and what was cut from it as a primary
+	Name:    "dump",
+	Args:    "DIR|FILE",
+	Summary: "print snapshots and log, or commands that rebuild a server",
+	Details: `Prints the past of the log, the manifests with the files they name, the log, and what was cut from it as a primary
 had other changes (diverged-*.aof), a record a line:
 
   <log offset behind the record> <time of its frame> set weibo 19089006004 comment=5
@@ -35,7 +35,7 @@ columns, from the newest snapshot and the log. DIR is only read, and a server ma
 redis-cli --rdb downloads it.
 
 ` + momentHelp,
-	setup: func(flags *pflag.FlagSet) action {
+	Setup: func(flags *pflag.FlagSet) action {
 		o := &dumpOptions{}
 		flags.BoolVar(&o.commands, "commands", false, "print commands that rebuild the state, in place of the files")
 		flags.BoolVar(&o.resp, "resp", false, "with --commands: in RESP form, not inline")
@@ -46,12 +46,12 @@ redis-cli --rdb downloads it.
 		to := flags.String("to", "", "print records up to this moment only")
 		flags.StringVar(&o.counter, "counter", "", "print rows and records of this counter only")
 		mid := flags.String("mid", "", "print rows and records of this mid, or range of mids FIRST-LAST, only")
-		return func(ctx context.Context, out output, dir string) error {
+		return one(func(ctx context.Context, out output, dir string) error {
 			if err := o.parse(*from, *to, *mid); err != nil {
 				return err
 			}
 			return dump(ctx, out, dir, o)
-		}
+		})
 	},
 }
 
@@ -134,12 +134,12 @@ type dumper struct {
 // dump prints a directory. In one that is in use, printing begins anew only while nothing was printed yet.
 func dump(ctx context.Context, out output, dir string, o *dumpOptions) error {
 	bad := false
-	err := withDataDir(ctx, dir, out.stderr, func(dir *dataDir) error {
-		sink := &countingWriter{w: out.stdout}
+	err := withDataDir(ctx, dir, out.Stderr, func(dir *dataDir) error {
+		sink := &countingWriter{w: out.Stdout}
 		d := &dumper{dataDir: dir, dumpOptions: o, ctx: ctx, w: bufio.NewWriterSize(sink, 64<<10)}
 		d.note = func(format string, args ...any) {
 			d.bad = true
-			fmt.Fprintf(out.stderr, "counterctl dump: "+format+"\n", args...)
+			fmt.Fprintf(out.Stderr, "counterctl dump: "+format+"\n", args...)
 		}
 		err := d.run()
 		bad = d.bad
