@@ -57,7 +57,7 @@ func (c *client) overdue(now, idle int64) string {
 		return "command not finished"
 	case c.writingSince.Load() != 0, c.waits.Load():
 		return ""
-	case idle > 0 && c.peer.Load() == nil && now-c.lastRead.Load() > idle:
+	case idle > 0 && c.peer.Load() == nil && c.subs.count() == 0 && now-c.lastRead.Load() > idle:
 		return "idle"
 	case !c.trusted.Load() && time.Since(c.created) > authTimeout*time.Second:
 		return "not authenticated"
