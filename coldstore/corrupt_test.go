@@ -194,9 +194,12 @@ func FuzzPage(f *testing.F) {
 		page = append(make([]byte, 0, len(page)), page...) // a read behind it panics
 		n := max(1, int(cols))
 		var v pageView
-		if v.parse(page, n) == "" {
-			v.get(mid, nil, dst)
-			v.get(v.mids.first, nil, dst)
+		points := v.parse(page, n) == "" && v.index() == ""
+		if points {
+			for _, m := range []uint64{mid, v.mids.first, mid / 2} {
+				v.touch(m)
+				v.get(m, nil, dst)
+			}
 		}
 		if c.init(page, n) != "" {
 			return
@@ -209,7 +212,7 @@ func FuzzPage(f *testing.F) {
 			if i >= maxPageItems {
 				t.Fatal("more rows than a page may have")
 			}
-			if i%61 == 0 {
+			if points && i%61 == 0 {
 				v.get(m, nil, dst)
 			}
 		}
@@ -237,7 +240,7 @@ func FuzzOpen(f *testing.F) {
 		}
 		file, err := Open(&memFS{b: b}, "mem", nil)
 		if err != nil {
-			if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrUnreadable) {
+			if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrUnreadable) && !errors.Is(err, ErrNewerFormat) {
 				t.Fatalf("error %v", err)
 			}
 			return
@@ -292,6 +295,40 @@ func mendChecksums(b []byte) {
 		page := b[lo:hi]
 		copy(page[pageHead+2*cols+1:], index[8*i:8*i+8])
 		sealPage(page, pageSeed(crc, i))
+	}
+}
+
+// TestNewerFormat: a whole file of another version is not damaged, one with a damaged version is.
+func TestNewerFormat(t *testing.T) {
+	_, whole := sample(t)
+	open := func(b []byte) error {
+		fs := vfs.NewSim()
+		f, err := fs.Create("f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = f.WriteAt(b, 0); err != nil {
+			t.Fatal(err)
+		}
+		file, err := Open(fs, "f", nil)
+		if err == nil {
+			file.Close()
+		}
+		return err
+	}
+	if err := open(whole); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range []byte{0, 2, 77} {
+		b := bytes.Clone(whole)
+		b[8] = v
+		if err := open(b); !errors.Is(err, ErrCorrupt) || errors.Is(err, ErrNewerFormat) {
+			t.Errorf("version %d in place of 1: %v", v, err)
+		}
+		mendChecksums(b)
+		if err := open(b); !errors.Is(err, ErrNewerFormat) || errors.Is(err, ErrCorrupt) {
+			t.Errorf("a file of version %d: %v", v, err)
+		}
 	}
 }
 

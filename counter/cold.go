@@ -3,6 +3,7 @@ package counter
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter/internal/hot"
@@ -182,16 +183,16 @@ func (ks *keyspace) readCold(rows []uint64, b *block, op *Op) ([]uint64, error) 
 			return rows, err
 		}
 	}
-	meta := b.cold.file.Meta()
-	var vals [coldstore.MaxColumns]uint64
+	file := b.cold.file
+	meta := file.Meta()
 	if op.Kind == OpGet {
 		col := &ks.def.Columns[op.Column]
 		cols := noColumns
-		vals[0] = col.Default
+		vals := [1]uint64{col.Default}
 		if pos, ok := meta.Column(col.ID); ok {
 			cols = append(b.cold.one[:0], pos)
 		}
-		found, err := b.cold.file.Get(op.Mid, cols, vals[:])
+		found, err := file.GetAt(op.at, op.Mid, cols, vals[:])
 		if err != nil {
 			return rows, fmt.Errorf("%w: %w", ErrCold, err)
 		}
@@ -200,14 +201,35 @@ func (ks *keyspace) readCold(rows []uint64, b *block, op *Op) ([]uint64, error) 
 		}
 		return rows, nil
 	}
-	found, err := b.cold.file.Get(op.Mid, nil, vals[:])
+	// The file's row is read to where the answer goes, and put in the schema's order there if that is another.
+	at := len(rows)
+	rows = slices.Grow(rows, len(meta.Columns))[:at+len(meta.Columns)]
+	found, err := file.GetAt(op.at, op.Mid, nil, rows[at:])
 	if err != nil {
-		return rows, fmt.Errorf("%w: %w", ErrCold, err)
+		return rows[:at], fmt.Errorf("%w: %w", ErrCold, err)
 	}
 	if op.Found = found; !found {
-		return rows, nil
+		return rows[:at], nil
 	}
-	return ks.appendFileRow(rows, meta, vals[:]), nil
+	if !ks.sameColumns(meta) {
+		var vals [coldstore.MaxColumns]uint64
+		n := copy(vals[:], rows[at:])
+		rows = ks.appendFileRow(rows[:at], meta, vals[:n])
+	}
+	return rows, nil
+}
+
+// sameColumns tells whether a file's rows are the schema's, column by column.
+func (ks *keyspace) sameColumns(meta *coldstore.Meta) bool {
+	if len(meta.Columns) != len(ks.def.Columns) {
+		return false
+	}
+	for i := range meta.Columns {
+		if meta.Columns[i].ID != ks.def.Columns[i].ID {
+			return false
+		}
+	}
+	return true
 }
 
 // appendFileRow appends the columns of a file's row in schema order.

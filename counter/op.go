@@ -1,6 +1,9 @@
 package counter
 
-import "github.com/counterd/counterd/schema"
+import (
+	"github.com/counterd/counterd/coldstore"
+	"github.com/counterd/counterd/schema"
+)
 
 // OpKind is what an Op does.
 type OpKind uint8
@@ -40,5 +43,6 @@ type Op struct {
 
 	ks    *keyspace
 	block *block
-	row   int32 // OpRead: where its values start in Batch.rows
+	row   int32           // OpRead: where its values start in Batch.rows
+	at    coldstore.Place // of Mid in the file of block; means nothing where that is hot
 }

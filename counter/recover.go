@@ -172,7 +172,7 @@ func (s *Store) loadBlock(f, overlay *persist.BlockFile, buf []byte) (*block, []
 		return b, buf, err
 	}
 	path := f.Path(s.dir.Path())
-	file, err := coldstore.Open(s.opts.FS, path, s.tiers.cache)
+	file, err := openCold(s.opts.FS, path, s.tiers.cache)
 	if err == nil {
 		if m := file.Meta(); m.Lo != f.Lo || m.Hi != f.Hi || file.Stat().Items != f.Items || file.Checksum() != f.CRC {
 			err = s.badFile(path, fmt.Sprintf("range [%d,%d) with %d items, checksum %08x, as in the manifest", f.Lo, f.Hi, f.Items, f.CRC),
@@ -180,7 +180,7 @@ func (s *Store) loadBlock(f, overlay *persist.BlockFile, buf []byte) (*block, []
 			err = errors.Join(err, file.Close())
 		}
 	}
-	if err != nil && !s.lenient {
+	if err != nil && (!s.lenient || errors.Is(err, persist.ErrNewerFormat)) { // a newer program's file is not lost: it must be left alone
 		if isNotExist(err) || errors.Is(err, coldstore.ErrCorrupt) {
 			err = s.badFile(path, "a cold file as the manifest names it", err.Error(), err)
 		}

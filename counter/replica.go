@@ -28,6 +28,7 @@ type replication struct {
 	applying sync.RWMutex
 	replayer *replayer    // guarded by applying
 	observer func(*Batch) // guarded by applying; may be nil
+	checker  FrameChecker // guarded by applying
 
 	mu      sync.Mutex // guards the rest; innermost
 	lineage persist.Lineage
@@ -144,8 +145,8 @@ func (s *Store) become(next func(end uint64) persist.Lineage) error {
 }
 
 // Replicate appends a primary's frame, header included, and applies its records. It returns the log offset behind it; the log's Commit makes it
-// one to acknowledge. A frame that is not the next one gives an error that matches persist.ErrCorrupt, and nothing was changed. After any other
-// error memory may lack what the log has: the store must be opened again.
+// one to acknowledge. A frame that is not the next one, or whose records cannot be applied, gives an error that matches persist.ErrCorrupt, and nothing
+// was changed. After any other error memory may lack what the log has: the store must be opened again.
 func (s *Store) Replicate(raw []byte) (end uint64, err error) {
 	s.repl.applying.Lock()
 	defer s.repl.applying.Unlock()
@@ -159,7 +160,10 @@ func (s *Store) Replicate(raw []byte) (end uint64, err error) {
 		return 0, fmt.Errorf("counter: a frame for a store that is a primary: %w", persist.ErrNotReady)
 	}
 	at := s.log.Position()
-	end, err = s.log.AppendFrame(raw)
+	s.repl.checker.schema = s.schema.Load()
+	if err = s.repl.checker.Check(raw); err == nil {
+		end, err = s.log.AppendFrame(raw)
+	}
 	s.gate.RUnlock()
 	if err != nil {
 		return 0, err

@@ -203,24 +203,29 @@ func playBatch(t *testing.T, rng *rand.Rand, s *Store, m model, mid func() uint6
 	defer b.End()
 	n := 1 + rng.IntN(8)
 	for range n {
-		def := b.Schema().Counters()[rng.IntN(len(b.Schema().Counters()))]
-		op := Op{Kind: OpKind(rng.IntN(7)), Counter: def, Mid: mid(), Column: int16(rng.IntN(len(def.Columns)))}
-		switch op.Kind {
-		case OpSet:
-			op.Cond = Cond(rng.IntN(3))
-			op.Arg = rng.Uint64() >> rng.IntN(64)
-		case OpAdd:
-			op.Arg = uint64(int64(rng.Uint64()) >> rng.IntN(64))
-			if rng.IntN(2) == 0 {
-				op.Arg = 1
-			}
-		}
-		b.Add(op)
+		b.Add(randomOp(rng, b, mid))
 	}
 	b.Run()
 	for i := range n {
 		checkOp(t, b, b.Op(i), m)
 	}
+}
+
+// randomOp is any operation on the schema in force.
+func randomOp(rng *rand.Rand, b *Batch, mid func() uint64) Op {
+	def := b.Schema().Counters()[rng.IntN(len(b.Schema().Counters()))]
+	op := Op{Kind: OpKind(rng.IntN(7)), Counter: def, Mid: mid(), Column: int16(rng.IntN(len(def.Columns)))}
+	switch op.Kind {
+	case OpSet:
+		op.Cond = Cond(rng.IntN(3))
+		op.Arg = rng.Uint64() >> rng.IntN(64)
+	case OpAdd:
+		op.Arg = uint64(int64(rng.Uint64()) >> rng.IntN(64))
+		if rng.IntN(2) == 0 {
+			op.Arg = 1
+		}
+	}
+	return op
 }
 
 // checkOp applies op to the model and compares the result.

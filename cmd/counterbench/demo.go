@@ -178,8 +178,30 @@ func loadChild(ctx context.Context, out output, server *child, plan *loadPlan, p
 	if err != nil {
 		return result, 0, err
 	}
-	after, err := server.usage()
-	return result, after.RSS - before.RSS, err
+	after, err := settled(ctx, server)
+	return result, after - before.RSS, err
+}
+
+// settled waits for what a server needs only while it is loaded, as the buffers of its log, to be given back: until its memory has not
+// shrunk for 2.5 s, 10 s at most. It returns that memory.
+func settled(ctx context.Context, server *child) (int64, error) {
+	const look, atRest, most = 250 * time.Millisecond, 10, 40
+	var least int64
+	for i, last := 0, 0; i-last < atRest && i < most; i++ {
+		now, err := server.usage()
+		if err != nil {
+			return 0, err
+		}
+		if least == 0 || now.RSS < least {
+			least, last = now.RSS, i
+		}
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-time.After(look):
+		}
+	}
+	return least, nil
 }
 
 // blockBytes adds up what COUNTER.BLOCKS says the blocks take; 0 where it does not tell.

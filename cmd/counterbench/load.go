@@ -69,6 +69,20 @@ func kindList() string {
 	return strings.Join(names, ", ")
 }
 
+// parseTargets makes the targets A and, unless vs is empty, B.
+func parseTargets(server, kind, password, vs, vsPassword string) ([]bench.Target, error) {
+	a, err := parseTarget(server, kind, password)
+	if err != nil || vs == "" {
+		return []bench.Target{a}, err
+	}
+	b, err := bench.ParseTarget(vs)
+	if err != nil {
+		return nil, misuse("--vs: %v", err)
+	}
+	b.Password = vsPassword
+	return []bench.Target{a, b}, nil
+}
+
 // parseTarget makes a target of what the flags say.
 func parseTarget(server, kind, password string) (bench.Target, error) {
 	target, err := bench.ParseTarget(server)

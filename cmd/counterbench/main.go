@@ -4,7 +4,9 @@
 //	counterbench load     load a file of posts into a running server
 //	counterbench demo     start a server, play real posts through it, show what comes out
 //	counterbench run      measure a server, alone or against another
+//	counterbench idle     what open connections cost a server
 //	counterbench compare  two measurements side by side
+//	counterbench markdown measurements as Markdown tables
 //
 // The workloads and the load generator are in package bench. Exit status: 0 for success, 1 for a failure, 2 for a
 // command line that is not understood.
@@ -17,9 +19,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/pflag"
+
+	"github.com/counterd/counterd/bench/wire"
 )
 
 // command is one of the tool's commands.
@@ -38,7 +43,7 @@ type action func(ctx context.Context, out output, args []string) error
 // output is where a command writes.
 type output struct{ stdout, stderr io.Writer }
 
-var commands = []command{loadCommand, demoCommand, runCommand, compareCommand}
+var commands = []command{loadCommand, demoCommand, runCommand, idleCommand, compareCommand, markdownCommand}
 
 func main() {
 	// The first Ctrl-C ends the work in order; a second one ends the process.
@@ -102,8 +107,22 @@ func (c command) run(ctx context.Context, args []string, stdout, stderr io.Write
 		fmt.Fprintf(stderr, "counterbench %s: interrupted\n", c.name)
 		return 1
 	}
-	fmt.Fprintf(stderr, "counterbench %s: %v\n", c.name, err)
+	fmt.Fprintf(stderr, "counterbench %s: %v%s\n", c.name, err, hint(err))
 	return 1
+}
+
+// hint says what may be wrong where the error alone leaves a reader at a loss.
+func hint(err error) string {
+	var failed *wire.ServerError
+	switch {
+	case errors.As(err, &failed) && (strings.HasPrefix(failed.Text, "NOAUTH") || strings.HasPrefix(failed.Text, "WRONGPASS") || strings.Contains(failed.Text, "invalid password")):
+		return " (--password is that of --server, --vs-password that of --vs)"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return " (is the server started, on that port?)"
+	case errors.Is(err, wire.ErrProtocol), errors.Is(err, os.ErrDeadlineExceeded):
+		return " (does a server that speaks the Redis protocol listen there?)"
+	}
+	return ""
 }
 
 // usageError is a command line that cannot be run.

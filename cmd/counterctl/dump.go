@@ -18,9 +18,10 @@ import (
 
 var dumpCommand = command{
 	name:    "dump",
-	args:    "DIR",
+	args:    "DIR|FILE",
 	summary: "print snapshots and log, or commands that rebuild a server",
-	details: `Prints the manifests with the files they name and the log, a record a line:
+	details: `Prints the past of the log, the manifests with the files they name, the log, and what was cut from it as a primary
+had other changes (diverged-*.aof), a record a line:
 
   <log offset behind the record> <time of its frame> set weibo 19089006004 comment=5
 
@@ -30,7 +31,8 @@ and rows, --from and --to among records.
   counterctl dump --commands DIR | redis-cli -p PORT --pipe
 
 makes another server what this one is: it prints the statements of the schema, and then one HSET for each item with all its
-columns, from the newest snapshot and the log. DIR is only read, and a server may have it open.
+columns, from the newest snapshot and the log. DIR is only read, and a server may have it open. FILE is an archive, as
+redis-cli --rdb downloads it.
 
 ` + momentHelp,
 	setup: func(flags *pflag.FlagSet) action {
@@ -39,7 +41,7 @@ columns, from the newest snapshot and the log. DIR is only read, and a server ma
 		flags.BoolVar(&o.resp, "resp", false, "with --commands: in RESP form, not inline")
 		flags.BoolVar(&o.rows, "rows", false, "print the rows of images and cold files too")
 		flags.BoolVar(&o.frames, "frames", false, "print a line for each frame of the log too")
-		flags.StringSliceVar(&o.only, "only", nil, "print only manifests, files (what the newest manifest names) or log")
+		flags.StringSliceVar(&o.only, "only", nil, "print only history, manifests, files (what the newest manifest names), log or diverged")
 		from := flags.String("from", "", "print records behind this moment only")
 		to := flags.String("to", "", "print records up to this moment only")
 		flags.StringVar(&o.counter, "counter", "", "print rows and records of this counter only")
@@ -65,7 +67,7 @@ type dumpOptions struct {
 }
 
 // sections are the values of --only.
-var sections = []string{"manifests", "files", "log"}
+var sections = []string{"history", "manifests", "files", "log", "diverged"}
 
 func (o *dumpOptions) parse(from, to, mid string) error {
 	for _, name := range o.only {
@@ -167,6 +169,11 @@ func (d *dumper) run() error {
 	if d.commands {
 		return d.printCommands(good)
 	}
+	if d.shows("history") {
+		if err := d.printHistory(); err != nil {
+			return err
+		}
+	}
 	if d.shows("manifests") {
 		for _, m := range good {
 			d.printManifest(m)
@@ -178,7 +185,12 @@ func (d *dumper) run() error {
 		}
 	}
 	if d.shows("log") {
-		return d.printLog()
+		if err := d.printLog(); err != nil {
+			return err
+		}
+	}
+	if d.shows("diverged") {
+		return d.printDiverged()
 	}
 	return nil
 }

@@ -1,10 +1,12 @@
 // Command counterctl looks after the data directory of a counterd: it checks, prints, repairs and restores it. And it compares running nodes.
 //
-//	counterctl check DIR     verify every checksum and cross-reference
-//	counterctl dump DIR      print snapshots and log, or commands that rebuild a server
-//	counterctl repair DIR    make a damaged directory one that a server starts from
-//	counterctl restore DIR   make a directory with the state at an earlier moment
-//	counterctl diff NODE     find the posts that two running nodes count differently
+//	counterctl check DIR|FILE     verify every checksum and cross-reference
+//	counterctl dump DIR|FILE      print snapshots and log, or commands that rebuild a server
+//	counterctl repair DIR         make a damaged directory one that a server starts from
+//	counterctl restore DIR|FILE   make a directory with the state at an earlier moment, or from a download
+//	counterctl diff HOST:PORT     find the posts that two running nodes count differently
+//
+// FILE is an archive, a snapshot with the log behind it in one file: redis-cli --rdb downloads it.
 //
 // check, dump and restore only read DIR, and work while a server has it open. repair needs it alone.
 //
@@ -12,7 +14,7 @@
 // understood.
 //
 //	main.go      commands, help, exit status
-//	datadir.go   a data directory, locked or seen through a view of it
+//	datadir.go   a data directory, locked or seen through a view of it, and an archive that shows one
 //	moment.go    OFFSET|TIME
 //	progress.go  the bar on a terminal
 //	check.go, repair.go, restore.go
@@ -42,7 +44,7 @@ type command struct {
 	setup func(flags *pflag.FlagSet) action
 }
 
-// action is what a command does with its one argument, the data directory or a node's address.
+// action is what a command does with its one argument: the data directory, an archive or a node's address.
 type action func(ctx context.Context, out output, arg string) error
 
 // output is where a command writes.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/spf13/pflag"
 
@@ -36,6 +37,9 @@ Exit status 0: a server starts now. 1: it does not, or some mids cannot be read.
 }
 
 func repair(w io.Writer, dir string, lose bool) error {
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+		return misuse("%s is a file: an archive is never changed. counterctl check %s names what is wrong with it, counterctl restore makes a directory of it", dir, dir)
+	}
 	path, err := absDataDir(dir)
 	if err != nil {
 		return err

@@ -31,6 +31,12 @@
 //
 // The replica sends REPLCONF ACK <applied> FACK <durable> each 100 ms and when it is asked.
 //
+// # Trust
+//
+// What a primary sends is checked before anything is changed by it, as a bad disk or a bad program may send it: a frame by its checksum, its place and its
+// records (counter.FrameChecker), a snapshot by its manifest and by each file, whole. What fails leaves the replica with the data it has; it
+// tries again, and counterd_link_error in INFO says why.
+//
 // # Memory
 //
 // A Feeder reads the log's files (persist.Reader): a replica that is slow or gone costs disk, and the primary's memory does not grow.

@@ -22,7 +22,8 @@
 //	counterd.go scan.go            counterd's own commands; SCAN, DBSIZE, FLUSHALL
 //	replication.go failover.go     REPLICAOF, PSYNC, ROLE; FAILOVER. What they do is package repl's
 //	wait.go pause.go               commands that block: WAIT, WAITAOF; what waits for FAILOVER or CLIENT PAUSE
-//	sentinel.go                    what a restarted primary waits for
+//	role.go                        which role a node starts in
+//	sentinel.go                    what a node hears from Sentinel, and when a primary waits for its word
 //	configfile.go                  --config, CONFIG REWRITE
 //	replicationconfig.go           settings of replication
 //	digest.go                      COUNTER.DIGEST

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/repl"
+	"github.com/counterd/counterd/counter"
 )
 
 // handover is FAILOVER at work. Its phases are those of Redis:
@@ -263,6 +264,42 @@ func (s *Server) leadAgain(err error) error {
 	s.node.Peers().DisconnectAll()
 	s.RoleChanged()
 	return errors.Join(fmt.Errorf("this is the primary again: %w", err), lerr)
+}
+
+const (
+	// aliveWithin is how fresh the primary's last word must be for it to be asked: it speaks each second.
+	aliveWithin = 1500 * time.Millisecond
+	// handOverWithin is what a primary that is asked to hand over may take. Sentinel looks after a second whether its replica leads, and then each second.
+	handOverWithin = time.Second
+)
+
+// leadForSentinel makes this node the primary as Sentinel wants it. Sentinel tells only the replica. Where the primary lives (SENTINEL FAILOVER, or
+// Sentinel was wrong about it) it would go on to take changes until it hears of it, a second or two, and the other replica would
+// go on to acknowledge them: 568 increments that WAIT 1 had acknowledged were lost in a trial. So the primary is asked to hand over, as by FAILOVER, which
+// loses nothing; and if it does not, the node leads as it is.
+func (s *Server) leadForSentinel() error {
+	info, ok := s.node.Link()
+	if !ok || info.State != repl.LinkConnected || info.LastIO < 0 || info.LastIO > aliveWithin {
+		return s.node.Lead()
+	}
+	if err := repl.AskFailover(info.Primary, s.replicationSettings(), handOverWithin); err != nil {
+		s.log.Warn("the primary does not hand over: what it takes from now on is lost", "primary", info.Primary.String(), "error", err)
+		return s.node.Lead()
+	}
+	for deadline := time.Now().Add(handOverWithin + handOverWithin/2); s.store().Replica() && time.Now().Before(deadline); {
+		select {
+		case <-s.quit:
+			return counter.ErrClosed
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	return s.node.Lead()
+}
+
+// fromSentinel tells whether the connection is one of Sentinel's, by the name that it gives it.
+func (c *client) fromSentinel() bool {
+	name, _, _ := c.info.names()
+	return strings.HasPrefix(name, "sentinel-")
 }
 
 // lines of a configuration file that name the primary, under all names.

@@ -20,6 +20,7 @@ func (s *Server) janitor() {
 	defer s.done.Done()
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
+	var memory releaser
 	for {
 		select {
 		case <-s.quit:
@@ -29,6 +30,7 @@ func (s *Server) janitor() {
 		now := int64(time.Since(s.started)/time.Second) + 1
 		s.clock.Store(now)
 		s.sample()
+		memory.look(s.sampled()[0])
 		s.RoleChanged() // lags grow with time
 		idle := int64(s.config.get().Timeout)
 		s.mu.Lock()

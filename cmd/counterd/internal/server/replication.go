@@ -18,7 +18,8 @@ import (
 const (
 	guardReplica    = 1 << iota // changes come from the primary only
 	guardStale                  // a replica without its primary, and replica-serve-stale-data is no
-	guardAwait                  // a primary before, watched by Sentinel, that was not told yet whether it still is
+	guardAwait                  // a primary that waits for Sentinel's word: see Server.awaiting
+	guardDeposed                // a primary that heard that Sentinel named another
 	guardFew                    // fewer replicas follow than min-replicas-to-write
 	guardPauseWrite             // changes wait
 	guardPauseAll               // everything waits
@@ -45,6 +46,8 @@ func refusal(g uint32, f flag) string {
 		return errMasterDown
 	case f&write == 0:
 		return ""
+	case g&guardDeposed != 0:
+		return errDeposed
 	case g&guardAwait != 0:
 		return errAwait
 	case g&guardFew != 0:
@@ -67,8 +70,10 @@ func (s *Server) RoleChanged() {
 		if info, ok := s.node.Link(); !c.ServeStale && (!ok || info.State != repl.LinkConnected) {
 			g |= guardStale
 		}
-	} else if s.awaiting.Load() {
+	} else if a := s.awaiting.Load(); a == awaitStarted {
 		g |= guardAwait
+	} else if a == awaitDeposed {
+		g |= guardDeposed
 	} else if c.MinReplicas > 0 && c.MinReplicasMaxLag > 0 && s.node.Peers().Good(time.Duration(c.MinReplicasMaxLag)*time.Second) < c.MinReplicas {
 		g |= guardFew
 	}
@@ -86,6 +91,7 @@ func (s *Server) Reopen(change func(dir string) error) error {
 		return err
 	}
 	dir := s.store().Path()
+	s.wasReplica.Store(s.store().Replica())
 	s.progress.begin()
 	old := s.current.Swap(empty)
 	err = old.Close() // waits for open batches
@@ -108,26 +114,6 @@ func (s *Server) Reopen(change func(dir string) error) error {
 	return err
 }
 
-// startRole takes the role of the configuration, when the store has come.
-func (s *Server) startRole() {
-	a, err := parsePrimary(s.config.get().ReplicaOf)
-	switch {
-	case err != nil || a == repl.Address{}:
-		if watched, err := s.store().Monitored(); (watched || err != nil) && !s.store().Replica() {
-			s.awaiting.Store(true)
-			s.log.Warn("this node was watched by Sentinel when it ended: it refuses changes until Sentinel names it the primary, or REPLICAOF", "error", err)
-		}
-		if s.store().Replica() {
-			s.log.Warn("this node was a replica when it ended and was not told whose it is now: it refuses changes until REPLICAOF NO ONE, or REPLICAOF host port")
-		}
-	default:
-		if err := s.node.Follow(a); err != nil {
-			s.log.Error("cannot be a replica", "error", err)
-		}
-	}
-	s.RoleChanged()
-}
-
 func replicationCommands() []*command {
 	row := func(name string, arity int, flags flag, since, syntax, summary string, run func(*client, [][]byte)) *command {
 		return &command{name: name, arity: arity, flags: flags, group: "server", since: since, complexity: "O(1)", syntax: syntax, summary: summary, run: run}
@@ -141,7 +127,7 @@ func replicationCommands() []*command {
 		row("role", 1, noscript|loading|stale|fast, "2.8.12", "", "Returns the role, and what belongs to it.", runRole),
 		row("replicaof", 3, admin|noscript|stale, "5.0.0", "host port", "Makes this a replica of another server, or by NO ONE a primary.", runReplicaOf),
 		row("slaveof", 3, admin|noscript|stale, "1.0.0", "host port", "The same as REPLICAOF.", runReplicaOf),
-		row("replconf", -1, admin|noscript|loading|stale, "3.0.0", "", "What replicas say to their primary.", runReplconf),
+		row("replconf", -1, admin|noscript|loading|stale|nomulti, "3.0.0", "", "What replicas say to their primary.", runReplconf),
 		row("psync", -3, admin|noscript|nomulti, "2.8.0", "replicationid offset", "Asks for the stream, as a replica.", runPsync),
 		row("sync", 1, admin|noscript|nomulti, "1.0.0", "", "Sends all changes from now on as commands, for people: what redis-cli --replica prints.", runSync),
 		row("failover", -1, admin|noscript|stale, "6.2.0", "[TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]", "Hands the role of the primary to a replica.", runFailover),
@@ -150,20 +136,24 @@ func replicationCommands() []*command {
 	}
 }
 
-// runSync: SYNC. A Redis that wants to be a replica is refused: it would drop its data for a snapshot that is none.
+// runSync: SYNC: an archive for redis-cli --rdb, the changes from now on for redis-cli --replica. A Redis that wants to be a replica is refused: it
+// would drop its data for what it cannot read.
 func runSync(c *client, _ [][]byte) {
 	p := c.peer.Load()
 	if p == nil {
 		p = c.srv.node.Peers().NewPeer(c.conn)
 		c.peer.Store(p)
 	}
-	text := p.WatchRefusal()
+	text := p.SyncRefusal()
 	switch {
 	case text != "":
 	case !c.srv.store().Durable():
-		text = errMemoryOnly + ": there is no log to show"
+		text = errMemoryOnly + ": there is nothing to send"
 	case c.subs.box != nil || c.silence.off:
 		text = "ERR SYNC needs a connection of its own"
+	case p.SnapshotOnly():
+		c.sendArchive(false)
+		return
 	}
 	if text != "" {
 		c.error(text)
@@ -204,24 +194,32 @@ func runReplicaOf(c *client, args [][]byte) {
 		c.error(errMemoryOnly + ": a replica needs a log")
 		return
 	}
-	change := func() error {
-		if primary == (repl.Address{}) {
-			return s.node.Lead()
+	elected := c.multi.executing && c.fromSentinel()
+	change := func() (err error) {
+		switch {
+		case primary != repl.Address{}:
+			err = s.node.Follow(primary)
+		case elected:
+			err = s.leadForSentinel()
+		default:
+			err = s.node.Lead()
 		}
-		return s.node.Follow(primary)
+		if err == nil { // not before: until it is a replica, a primary that waits takes no changes
+			s.awaiting.Store(awaitNothing)
+		}
+		s.RoleChanged()
+		return err
 	}
 	if info, ok := s.node.Link(); ok && info.Primary == primary {
 		c.out = append(c.out, "+OK Already connected to specified master\r\n"...)
 		return
 	}
 	s.config.setReplicaOf(primary)
-	s.awaiting.Store(false)
 	if c.multi.executing {
 		go func() {
 			if err := change(); err != nil {
 				s.log.Error("the role was not changed", "error", err)
 			}
-			s.RoleChanged()
 		}()
 		c.ok()
 		return
@@ -318,12 +316,16 @@ func runPsync(c *client, args [][]byte) {
 		c.error(text)
 		return
 	}
-	if err := c.srv.node.Connected(); err != nil {
-		c.error(err.Error())
-		return
-	}
 	if c.subs.box != nil || c.silence.off {
 		c.error("ERR PSYNC needs a connection of its own")
+		return
+	}
+	if p.SnapshotOnly() {
+		c.sendArchive(true)
+		return
+	}
+	if err := c.srv.node.Connected(); err != nil {
+		c.error(err.Error())
 		return
 	}
 	reply, stream, err := p.Sync(c.srv.store(), string(args[1]), string(args[2]))
@@ -350,7 +352,7 @@ func runRole(c *client, _ [][]byte) {
 	if log := store.Log(); log != nil {
 		offset = log.Written()
 	}
-	if !store.Replica() {
+	if !c.srv.replica() {
 		var online []repl.PeerInfo
 		for _, i := range c.srv.node.Peers().Infos() {
 			if i.Online {
@@ -386,7 +388,7 @@ func infoReplication(c *client, t *infoText) {
 	s := c.srv
 	store, config := s.store(), s.config.get()
 	stats := store.LogStats()
-	if !store.Replica() {
+	if !s.replica() {
 		t.field("role", "master")
 	} else {
 		t.field("role", "slave")
@@ -427,8 +429,9 @@ func infoReplication(c *client, t *infoText) {
 	}
 	cuts, last := s.node.Cuts()
 	t.field("counterd_diverged_cuts", cuts)
+	t.field("counterd_diverged_files", s.node.CutFiles())
 	if cuts > 0 {
-		t.field("counterd_diverged_last", fmt.Sprintf("from=%d,to=%d,sets=%d,deletes=%d,file=%s", last.From, last.To, last.Sets, last.Deletes, last.File))
+		t.field("counterd_diverged_last", fmt.Sprintf("from=%d,to=%d,sets=%d,deletes=%d,items=%d,file=%s", last.From, last.To, last.Sets, last.Deletes, last.Items, last.File))
 	}
 }
 

@@ -35,12 +35,15 @@ type Server struct {
 	pubsub   pubsub
 	node     *repl.Node
 	handover handover
-	awaiting atomic.Bool   // a restarted primary that Sentinel has not confirmed
-	watched  atomic.Bool   // the store knows that Sentinel watches
-	guard    atomic.Uint32 // why commands are refused or wait now: bits guard...
-	guardMu  sync.Mutex    // held while the guard is brought up to date
-	pauses   pauses
-	blocked  atomic.Int64 // connections that wait in a command
+	awaiting atomic.Uint32 // whether a primary waits for Sentinel's word: await...
+	view     sentinelView
+	// wasReplica is the role to show while a store is being opened.
+	wasReplica atomic.Bool
+	watched    atomic.Bool   // the store knows that Sentinel watches
+	guard      atomic.Uint32 // why commands are refused or wait now: bits guard...
+	guardMu    sync.Mutex    // held while the guard is brought up to date
+	pauses     pauses
+	blocked    atomic.Int64 // connections that wait in a command
 	// Open opens the store of the data directory: set it before Listen to let the server be a replica.
 	Open func() (*counter.Store, error)
 
@@ -87,6 +90,8 @@ func New(config Config, log *slog.Logger, level *slog.LevelVar) (*Server, error)
 		return nil, err
 	}
 	s.current.Store(empty)
+	primary, _ := parsePrimary(config.ReplicaOf) // Validate has looked at it
+	s.wasReplica.Store(primary != repl.Address{})
 	s.progress.begin()
 	s.configured()
 	return s, nil
