@@ -55,9 +55,9 @@ func (c *client) overdue(now, idle int64) string {
 	switch {
 	case since(c.writingSince.Load()) > writeTimeout:
 		return "replies not read"
-	case since(c.partialSince.Load()) > partialTimeout && !c.waits.Load():
+	case since(c.partialSince.Load()) > partialTimeout && !c.blocked.Load():
 		return "command not finished"
-	case c.writingSince.Load() != 0, c.waits.Load():
+	case c.writingSince.Load() != 0, c.blocked.Load():
 		return ""
 	case idle > 0 && c.peer.Load() == nil && c.subs.count() == 0 && now-c.lastRead.Load() > idle:
 		return "idle"
