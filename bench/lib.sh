@@ -17,14 +17,14 @@ cleanup() {
 trap cleanup EXIT
 trap 'exit 130' INT TERM
 
-# answers PORT: something there speaks the Redis protocol.
+# answers PORT: a server there has loaded its data; while it loads it answers -LOADING.
 answers() {
 	local reply=
 	{ exec 9<>"/dev/tcp/127.0.0.1/$1"; } 2>/dev/null || return 1
 	printf 'PING\r\n' >&9
 	IFS= read -r -t 1 reply <&9 || true
 	exec 9>&- 9<&-
-	[[ $reply == [+-]* ]]
+	[[ $reply == +PONG* ]]
 }
 
 # freeport sets port to one at which nothing answers.

@@ -40,7 +40,7 @@ func TestMarkdown(t *testing.T) {
 	a, b := benchtest.Start(t, true), benchtest.Start(t, false)
 	dir := t.TempDir()
 	deep, half := filepath.Join(dir, "deep.json"), filepath.Join(dir, "half.json")
-	for file, flags := range map[string]string{deep: "--workloads load,get --flush", half: "--workloads get --rate 50%"} {
+	for file, flags := range map[string]string{deep: "--workloads load,get --flush", half: "--workloads get --duration 400ms --rate 50%"} {
 		if status, out, errs := tool(t, shortRun(a, "--vs "+b.Addr+" --json "+file+" "+flags)...); status != 0 {
 			t.Fatalf("%s: status %d\n%s%s", flags, status, out, errs)
 		}

@@ -59,7 +59,7 @@ func TestBenchScripts(t *testing.T) {
 			cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 			cmd.WaitDelay = 10 * time.Second
 			tmp := t.TempDir()
-			cmd.Env = append(os.Environ(), "BIN="+bin, "OUT="+out, "TMPDIR="+tmp, "POSTS=2000", "DURATION=60ms", "WARMUP=10ms", "SLICES=2", "SERVER_CPU=", "CLIENT_CPU=")
+			cmd.Env = append(os.Environ(), "BIN="+bin, "OUT="+out, "TMPDIR="+tmp, "POSTS=2000", "DURATION=200ms", "WARMUP=10ms", "SLICES=2", "SERVER_CPU=", "CLIENT_CPU=")
 			cmd.Env = append(cmd.Env, strings.Fields(test.env)...)
 			printed, err := cmd.CombinedOutput()
 			status := 0

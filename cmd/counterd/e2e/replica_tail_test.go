@@ -140,9 +140,9 @@ func TestReplicaLostTail(t *testing.T) {
 			last := infoValue(t, c, "replication", "counterd_diverged_last")
 			cuts := infoValue(t, c, "replication", "counterd_diverged_cuts")
 			c.close()
-			var from, to, sets, deletes uint64
+			var from, to, sets, deletes, items uint64
 			var file string
-			if k, err := fmt.Sscanf(strings.ReplaceAll(last, ",", " "), "from=%d to=%d sets=%d deletes=%d file=%s", &from, &to, &sets, &deletes, &file); k != 5 {
+			if k, err := fmt.Sscanf(strings.ReplaceAll(last, ",", " "), "from=%d to=%d sets=%d deletes=%d items=%d file=%s", &from, &to, &sets, &deletes, &items, &file); k != 6 {
 				t.Fatalf("node %d: counterd_diverged_cuts:%s counterd_diverged_last:%s: %v", i, cuts, last, err)
 			}
 			if from != at || to != ends[0] {
