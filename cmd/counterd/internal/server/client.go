@@ -52,7 +52,7 @@ type client struct {
 	created time.Time
 	info    clientInfo  // what CLIENT LIST shows; has its own lock
 	dirty   atomic.Bool // a watched key changed; set by others
-	waits   atomic.Bool // the connection waits in a command
+	blocked atomic.Bool // the connection waits in a command
 	trusted atomic.Bool // a copy of authed for others
 
 	// In seconds of Server.clock, for the janitor; 0 = not so.

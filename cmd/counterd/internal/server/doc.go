@@ -28,7 +28,8 @@
 //	replicationconfig.go           settings of replication
 //	digest.go                      COUNTER.DIGEST
 //	multi.go watch.go              transactions
-//	pubsub.go outbox.go            SUBSCRIBE, PUBLISH; what is sent to a subscriber
+//	pubsub.go                      SUBSCRIBE, PUBLISH
+//	outbox.go outputlimit.go       what is sent to a subscriber, and how much it may leave unread
 //	confined.go                    what a subscriber or a replica may send
 //	connection.go                  PING, HELLO, AUTH, ...
 //	clientinfo.go clientcmd.go     what others see of a connection; CLIENT

@@ -55,11 +55,11 @@ func (c *client) overdue(now, idle int64) string {
 	switch {
 	case since(c.writingSince.Load()) > writeTimeout:
 		return "replies not read"
-	case since(c.partialSince.Load()) > partialTimeout && !c.waits.Load():
+	case since(c.partialSince.Load()) > partialTimeout && !c.blocked.Load():
 		return "command not finished"
-	case c.writingSince.Load() != 0, c.waits.Load():
+	case c.writingSince.Load() != 0, c.blocked.Load():
 		return ""
-	case idle > 0 && c.peer.Load() == nil && now-c.lastRead.Load() > idle:
+	case idle > 0 && c.peer.Load() == nil && c.subs.count() == 0 && now-c.lastRead.Load() > idle:
 		return "idle"
 	case !c.trusted.Load() && time.Since(c.created) > authTimeout*time.Second:
 		return "not authenticated"

@@ -157,11 +157,11 @@ func (c *client) block(wait func()) {
 		return
 	}
 	c.publish(0)
-	c.waits.Store(true)
+	c.blocked.Store(true)
 	c.srv.blocked.Add(1)
 	defer func() {
 		c.srv.blocked.Add(-1)
-		c.waits.Store(false)
+		c.blocked.Store(false)
 		c.lastRead.Store(c.srv.clock.Load()) // it was not idle
 	}()
 	wait()

@@ -115,6 +115,7 @@ func (s *Server) configured() {
 	c := s.config.get()
 	s.level.Set(logLevels[c.LogLevel])
 	s.slow.configure(c.SlowlogSlower, c.SlowlogMaxLen)
+	s.pubsub.limit.Store(&c.OutputLimits[outputPubsub])
 	if p, err := counter.ParseSyncPolicy(c.AppendFsync); err == nil {
 		s.store().SetAppendFsync(p)
 		s.store().SetMaxMemory(int64(c.MaxMemory))

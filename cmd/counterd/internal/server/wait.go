@@ -72,9 +72,11 @@ func runWait(c *client, args [][]byte) {
 		return
 	}
 	offset, have := log.Position(), 0
-	if err := log.Commit(offset); err != nil {
-		c.storeError(err)
-		return
+	if !c.multi.executing { // what EXEC changes is written behind it
+		if err := log.Commit(offset); err != nil {
+			c.storeError(err)
+			return
+		}
 	}
 	c.await(d, func() bool {
 		have, _ = c.srv.node.Peers().Count(offset)
@@ -115,12 +117,15 @@ func runWaitAOF(c *client, args [][]byte) {
 	here, there := 0, 0
 	if log != nil {
 		offset := log.Position()
-		if local > 0 && !c.multi.executing {
-			if err := log.Sync(); err != nil {
-				c.storeError(err)
-				return
-			}
-		} else if err := log.Commit(offset); err != nil {
+		err := error(nil)
+		switch {
+		case c.multi.executing: // as above
+		case local > 0:
+			err = log.Sync()
+		default:
+			err = log.Commit(offset)
+		}
+		if err != nil {
 			c.storeError(err)
 			return
 		}

@@ -45,9 +45,11 @@ func TestWatchOnReplica(t *testing.T) {
 	exec("500.cntcm", []string{"ADD COLUMN weibo like hint=8 max=32 suffix=cntlk"}, fails)
 	exec("no.such", []string{"SET 1.cntcm 1"}, passes)
 	exec("1.cntxx", []string{"ADD COLUMN weibo xx hint=8 max=32 suffix=cntxx", "SET 1.cntxx 1"}, fails)
-	if n := b.srv.watches.n.Load(); n != 0 || len(b.srv.watches.by) != 0 {
-		t.Errorf("%d connections and %d items are watched still", n, len(b.srv.watches.by))
+	b.srv.watches.mu.Lock()
+	if w := &b.srv.watches; w.n.Load() != 0 || len(w.by) != 0 || len(w.of) != 0 {
+		t.Errorf("%d connections watch %d items still", w.n.Load(), len(w.by))
 	}
+	b.srv.watches.mu.Unlock()
 
 	// A full copy is other data.
 	c := newReplNode(t).start("")
