@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/counterd/counterd/persist/vfs"
@@ -193,12 +194,23 @@ func FuzzPage(f *testing.F) {
 		}
 		page = append(make([]byte, 0, len(page)), page...) // a read behind it panics
 		n := max(1, int(cols))
-		var v pageView
-		points := v.parse(page, n) == "" && v.index() == ""
-		if points {
+		// A page that stays in the cache is read without and with the directory that index makes.
+		var v, indexed pageView
+		points := v.parse(page, n) == ""
+		if indexed = v; points {
+			kept := indexed.index() == ""
 			for _, m := range []uint64{mid, v.mids.first, mid / 2} {
-				v.touch(m)
-				v.get(m, nil, dst)
+				found, bad := v.get(m, nil, dst)
+				if !kept {
+					continue
+				}
+				indexed.touch(m)
+				if bad == "" {
+					want := slices.Clone(dst[:n])
+					if again, _ := indexed.get(m, nil, dst); again != found || found && !slices.Equal(want, dst[:n]) {
+						t.Fatalf("get(%d) = %v %d, with directory %v %d", m, found, want, again, dst[:n])
+					}
+				}
 			}
 		}
 		if c.init(page, n) != "" {
