@@ -139,16 +139,21 @@ const rankGroups = 16
 func (d *rankDir) build(b []byte, off, nbits int) int {
 	d.shift = uint8(max(9, bits.Len(uint(nbits-1))-4)) // 2^Len(nbits-1) >= nbits: 16 groups at most
 	d.ones = [rankGroups]uint16{}
-	n, g := 0, 0
-	for base := 0; base < nbits; g++ {
-		d.ones[g&(rankGroups-1)] = uint16(n)
-		for end := min(base+1<<d.shift, nbits); base < end; base += 64 {
-			word := binary.LittleEndian.Uint64(b[off+base>>3:])
-			if left := nbits - base; left < 64 {
-				word &= mask(uint(left))
-			}
-			n += bits.OnesCount64(word)
+	n, base := 0, 0
+	for ; base+512 <= nbits; base += 512 {
+		if base&(1<<d.shift-1) == 0 {
+			d.ones[base>>d.shift&(rankGroups-1)] = uint16(n)
 		}
+		w := b[off+base>>3:][:64]
+		for i := 0; i < 64; i += 16 {
+			n += bits.OnesCount64(binary.LittleEndian.Uint64(w[i:])) + bits.OnesCount64(binary.LittleEndian.Uint64(w[i+8:]))
+		}
+	}
+	if base < nbits {
+		if base&(1<<d.shift-1) == 0 {
+			d.ones[base>>d.shift&(rankGroups-1)] = uint16(n)
+		}
+		n += rank1(b, off+base>>3, nbits-base)
 	}
 	return n
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // Cache holds copies of pages whose checksum held, encoded as they are in the file: 1900 posts in 4 KiB, and a
-// point read needs no more decoding than on a mapping. Beside each lies its parsed directory, some 350 bytes, which is not
+// point read needs no more decoding than on a mapping. Beside each lies its parsed directory, some 420 bytes, which is not
 // counted. It is shared by all files, bounded in bytes and safe for concurrent use.
 //
 // A file finds its pages by File.cached; shards by page hold the locks and the CLOCK. A reader decodes its row under the

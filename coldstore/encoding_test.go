@@ -174,8 +174,10 @@ func TestMids(t *testing.T) {
 			}
 			for _, x := range []uint64{mid, mid - 1, mid + 1, mid + gap()/2, rnd.Uint64() >> 1, MaxMid, 0} {
 				want, in := slices.BinarySearch(mids, x)
-				if got, found := v.search(c.b, x); got != want || found != in {
-					t.Fatalf("kind %d: search(%d) of %d ids = %d, %v, want %d, %v", p.kind, x, n, got, found, want, in)
+				for _, dir := range []*rankDir{nil, &v.dir} {
+					if got, found := v.search(c.b, dir, x); got != want || found != in {
+						t.Fatalf("kind %d: search(%d) of %d ids = %d, %v, want %d, %v", p.kind, x, n, got, found, want, in)
+					}
 				}
 				if i := v.touch(c.b, x); i < 0 || i > n {
 					t.Fatalf("kind %d: touch(%d) of %d ids = %d", p.kind, x, n, i)

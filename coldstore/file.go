@@ -253,7 +253,13 @@ func (f *File) GetAt(at Place, mid uint64, cols []int, dst []uint64) (found bool
 		if !p.used { // a write only when needed: it would move the cache line from core to core
 			p.used = true
 		}
-		found, bad := p.view.get(mid, cols, dst)
+		bad := ""
+		if !p.view.indexed {
+			bad = p.view.index()
+		}
+		if bad == "" {
+			found, bad = p.view.get(mid, cols, dst)
+		}
 		s.mu.Unlock()
 		return found, f.badPage(i, bad)
 	}
@@ -296,9 +302,6 @@ func (f *File) checkArgs(cols []int, dst []uint64) error {
 // find parses page i, whose checksum held, and looks mid up in it.
 func (f *File) find(p *cachedPage, i int, mid uint64, cols []int, dst []uint64) (found bool, err error) {
 	bad := p.view.parse(p.buf.b[:p.buf.end], len(f.h.meta.Columns))
-	if bad == "" {
-		bad = p.view.index()
-	}
 	if bad == "" {
 		found, bad = p.view.get(mid, cols, dst)
 	}

@@ -139,12 +139,12 @@ func (v *midsView) parse(c *cutter, n int) {
 	}
 }
 
-// index prepares for searches. It returns false for a damaged part.
+// index makes dir. It returns false for a damaged part.
 func (v *midsView) index(b []byte) bool { return v.kind != midsEF || v.ef.index(b, &v.dir) }
 
-// search returns how many ids are below mid, and whether mid is among them. b is the page. REQUIRES index to have returned
-// true.
-func (v *midsView) search(b []byte, mid uint64) (i int, found bool) {
+// search returns how many ids are below mid, and whether mid is among them. b is the page; dir is v.dir if index has made
+// it, or nil.
+func (v *midsView) search(b []byte, dir *rankDir, mid uint64) (i int, found bool) {
 	if mid <= v.first {
 		return 0, mid == v.first
 	}
@@ -164,7 +164,7 @@ func (v *midsView) search(b []byte, mid uint64) (i int, found bool) {
 		}
 		return int(x), exact
 	case midsEF:
-		i, found = v.ef.search(b, &v.dir, x)
+		i, found = v.ef.search(b, dir, x)
 	default:
 		i, found = v.searchGaps(b, x)
 	}

@@ -150,10 +150,11 @@ type pageView struct {
 	mids     midsView
 	set      bitset // the presence part
 
-	// What index adds, for point reads.
-	setDir rankDir                 // of set
-	common [viewColumns]uint64     // of the first columns, if there is a presence part
-	first  [viewColumns]firstLevel // of the first columns
+	// What index adds.
+	indexed bool
+	setDir  rankDir                 // of set
+	common  [viewColumns]uint64     // of the first columns, if there is a presence part
+	first   [viewColumns]firstLevel // of the first columns
 }
 
 // viewColumns is for how many columns a view knows the common row and the first level, which is all that most reads need.
@@ -171,7 +172,7 @@ const (
 
 // parse reads the directory, the mids part and the presence part. It returns the name of the damaged part, or "".
 func (v *pageView) parse(b []byte, cols int) string {
-	v.b, v.end, v.cols = b, len(b)-pageTail, cols
+	v.b, v.end, v.cols, v.indexed = b, len(b)-pageTail, cols, false
 	if v.end < pageHead+2*cols {
 		return partCount
 	}
@@ -202,7 +203,8 @@ func (v *pageView) live() int {
 	return v.n
 }
 
-// index prepares for point reads, in 100 ns. It returns the name of the damaged part, or "".
+// index makes the point reads that follow faster, by 100 ns for 200 ns: it is for pages that are read again. It returns the
+// name of the damaged part, or "".
 func (v *pageView) index() string {
 	if !v.mids.index(v.b) {
 		return partMids
@@ -219,11 +221,15 @@ func (v *pageView) index() string {
 			return partColumn
 		}
 	}
+	v.indexed = true
 	return ""
 }
 
-// touch asks the processor for the cache lines that a read of mid is likely to need. REQUIRES index to have returned "".
+// touch asks the processor for the cache lines that a read of mid is likely to need. Without index it does not know.
 func (v *pageView) touch(mid uint64) {
+	if !v.indexed {
+		return
+	}
 	i := min(v.mids.touch(v.b, mid), v.n-1)
 	if v.presence != 0 {
 		v.set.touch(v.b, &v.setDir, i) // most rows need no more
@@ -239,15 +245,19 @@ func (v *pageView) part(col int) cutter {
 	return cutter{b: v.b, pos: int(binary.LittleEndian.Uint16(v.b[pageHead+2*col:])), end: v.end}
 }
 
-// get looks mid up and stores the values of the given columns (nil: all) in dst. REQUIRES index to have returned "".
+// get looks mid up and stores the values of the given columns (nil: all) in dst.
 func (v *pageView) get(mid uint64, cols []int, dst []uint64) (found bool, bad string) {
-	i, found := v.mids.search(v.b, mid)
+	var midsDir, setDir *rankDir
+	if v.indexed {
+		midsDir, setDir = &v.mids.dir, &v.setDir
+	}
+	i, found := v.mids.search(v.b, midsDir, mid)
 	if !found || i >= v.n {
 		return false, ""
 	}
 	n, live := v.n, true
 	if v.presence != 0 {
-		i, live = v.set.rank(v.b, &v.setDir, i)
+		i, live = v.set.rank(v.b, setDir, i)
 		if n = int(v.set.m); live && i >= n {
 			return false, partPresence
 		}
@@ -270,7 +280,7 @@ func (v *pageView) get(mid uint64, cols []int, dst []uint64) (found bool, bad st
 
 // value reads value i of the n that column col stores, or the common one if not live.
 func (v *pageView) value(col, n, i int, live bool, dst *uint64) bool {
-	if col < viewColumns {
+	if v.indexed && col < viewColumns {
 		if !live {
 			*dst = v.common[col]
 			return true

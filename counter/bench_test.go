@@ -51,8 +51,23 @@ func (s *stream) row() [3]uint64 {
 	return r
 }
 
+// together draws a row as real posts have their zeros: 86 % have nothing but.
+func (s *stream) together() [3]uint64 {
+	var r [3]uint64
+	if s.rng.IntN(100) >= 86 {
+		for i := range r {
+			r[i] = uint64(min(1/(1-s.rng.Float64()), 1e6)) - 1
+		}
+	}
+	return r
+}
+
 // fill loads n items of a stream, in batches of 64 posts, and returns their mids.
 func fill(tb testing.TB, s *Store, n int, seed uint64) []uint64 {
+	return fillRows(tb, s, n, seed, (*stream).row)
+}
+
+func fillRows(tb testing.TB, s *Store, n int, seed uint64, row func(*stream) [3]uint64) []uint64 {
 	st := newStream(seed)
 	mids := make([]uint64, n)
 	b := s.NewBatch()
@@ -64,7 +79,7 @@ func fill(tb testing.TB, s *Store, n int, seed uint64) []uint64 {
 		b.Reset()
 		for j := i; j < min(n, i+64); j++ {
 			mids[j] = st.next()
-			for col, v := range st.row() {
+			for col, v := range row(st) {
 				if v != 0 || col == 0 {
 					b.Add(Op{Kind: OpSet, Counter: c, Column: int16(col), Mid: mids[j], Arg: v})
 				}

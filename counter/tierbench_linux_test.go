@@ -13,9 +13,17 @@ import (
 // BenchmarkTier reads all three columns of random items, hot and cold alternately, a millisecond each, and reports the
 // medians and quartiles of the processor time an item takes: other programs on the machine disturb both alike.
 //
-//	pages=cached    all pages of the files are in the cache
-//	pages=resident  none is, all are in the kernel's: each is copied and its checksum verified
+//	rows=posts       86 % of the rows are all zero, as of real posts
+//	rows=unrelated   each column is zero or not for itself, 39 % of the rows have something: the worst for cold files
+//	pages=cached     all pages of the files are in the cache
+//	pages=resident   none is, all are in the kernel's: each is copied and its checksum verified
 func BenchmarkTier(b *testing.B) {
+	for name, row := range map[string]func(*stream) [3]uint64{"posts": (*stream).together, "unrelated": (*stream).row} {
+		b.Run("rows="+name, func(b *testing.B) { benchTier(b, row) })
+	}
+}
+
+func benchTier(b *testing.B, row func(*stream) [3]uint64) {
 	var stores [2]*Store
 	var mids []uint64
 	for i := range stores {
@@ -28,7 +36,7 @@ func BenchmarkTier(b *testing.B) {
 		if err := s.AlterScript(seedScript); err != nil {
 			b.Fatal(err)
 		}
-		mids = fill(b, s, *benchItems, 1)
+		mids = fillRows(b, s, *benchItems, 1, row)
 		stores[i] = s
 	}
 	mids = mids[:len(mids)*9/10] // the newest are not demoted
