@@ -313,6 +313,9 @@ func (b *Batch) change(blk *block, op *Op, p place) *block {
 		blk.logged = b.pos
 	}
 	op.Done = true
+	if blk.tab.Crowded() {
+		blk = ks.widen(blk, op.Mid)
+	}
 	return blk
 }
 

@@ -164,6 +164,9 @@ add column b x hint=1 max=1 suffix=x`)
 					if tiers && i%5 == 0 && len(mids) > 0 {
 						playTiers(t, rng, s, mids[rng.IntN(len(mids))])
 					}
+					if i%7 == 0 && len(mids) > 0 {
+						playWidths(t, rng, s, mids[rng.IntN(len(mids))])
+					}
 					playBatch(t, rng, s, m, func() uint64 {
 						if len(mids) > 0 && rng.IntN(2) == 0 {
 							return mids[rng.IntN(len(mids))]

@@ -138,6 +138,14 @@ func (l *Layout) Equal(o *Layout) bool {
 	return l == o || slices.Equal(l.Fields, o.Fields)
 }
 
+// SameColumns reports whether both hold the same columns, with the same maxima and
+// defaults, whatever their widths. Then a column's index in Fields is the same too.
+func (l *Layout) SameColumns(o *Layout) bool {
+	return l == o || slices.EqualFunc(l.Fields, o.Fields, func(a, b Field) bool {
+		return a.ID == b.ID && a.Max == b.Max && a.Default == b.Default
+	})
+}
+
 // String is the layout for people: "3:8/32 4:16" is column id 3, 8 bits packed
 // of at most 32, then column id 4 of 16 bits, all packed.
 func (l *Layout) String() string {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"reflect"
+	"slices"
 	"testing"
 )
 
@@ -25,6 +26,14 @@ func TestLayout(t *testing.T) {
 	}
 	if wide.Equal(l) || !wide.Equal(wide) || !l.Equal(parse(t, seedScript).Counter("weibo").Layout) {
 		t.Error("Equal is wrong")
+	}
+	cols := parse(t, seedScript).Counter("weibo").Columns
+	narrow, _ := NewLayoutWidths(cols, []uint8{4, 3, 2})
+	one := slices.Clone(cols)
+	one[1].Default = 7
+	other, _ := NewLayout(one)
+	if narrow.Equal(l) || !narrow.SameColumns(l) || !l.SameColumns(l) || wide.SameColumns(l) || other.SameColumns(l) {
+		t.Error("SameColumns is wrong")
 	}
 	none, err := NewLayout(nil)
 	if err != nil || none.Bits != 0 || none.Index(0) != -1 || none.Index(1) != -1 || none.String() != "" {

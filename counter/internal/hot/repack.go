@@ -28,29 +28,33 @@ func (t *Table) Each(f func(mid uint64, s Slot)) {
 	})
 }
 
-// CopyTo inserts the items with mids in the range of dst into dst, column by column id: a column that dst has and
-// t lacks gets its default, one that only t has is left out. The error is ErrFull or nil; after ErrFull dst holds
-// part of the items and must be thrown away. t is only read.
-func (t *Table) CopyTo(dst *Table) error {
-	from := make([]int, len(dst.columns))
-	for c := range from {
-		from[c] = t.layout.Index(dst.layout.Fields[c].ID)
+// CopyTo puts the items with mids in the range of one of dsts, which are empty and whose ranges are disjoint, there, column by column id: a
+// column that a table has and t lacks gets its default, one that only t has is left out. The error is ErrFull or nil; after ErrFull dsts
+// hold part of the items and must be thrown away. t is only read.
+func (t *Table) CopyTo(dsts ...*Table) error {
+	from := make([][]int, len(dsts))
+	for i, dst := range dsts {
+		from[i] = make([]int, len(dst.columns))
+		for c := range from[i] {
+			from[i][c] = t.layout.Index(dst.layout.Fields[c].ID)
+		}
 	}
 	var err error
 	t.each(func(s Slot) bool {
 		mid := t.Mid(s)
-		if mid < dst.lo || mid >= dst.hi {
-			return true
-		}
-		var d Slot
-		if d, _, err = dst.Insert(mid); err != nil {
-			return false
-		}
-		for c, src := range from {
-			if src < 0 {
+		for i, dst := range dsts {
+			if mid < dst.lo || mid >= dst.hi {
 				continue
 			}
-			if v := t.Get(s, src); v != dst.columns[c].preset {
+			var d Slot
+			if d, err = dst.take(mid); err != nil {
+				return false
+			}
+			for c, src := range from[i] {
+				v := dst.columns[c].preset
+				if src >= 0 {
+					v = t.Get(s, src)
+				}
 				dst.Set(d, c, v)
 			}
 		}
@@ -89,15 +93,4 @@ func (t *Table) AppendMids(dst []uint64, from uint64) []uint64 {
 		}
 	})
 	return dst
-}
-
-// Count returns how many items have mids in [lo, hi).
-func (t *Table) Count(lo, hi uint64) int {
-	n := 0
-	t.Each(func(mid uint64, _ Slot) {
-		if mid >= lo && mid < hi {
-			n++
-		}
-	})
-	return n
 }

@@ -22,6 +22,19 @@ type Config struct {
 	Buckets int            // see BucketsFor
 	Layout  *schema.Layout // packing of an item
 	Seed    uint64         // of the hash; any value
+
+	// Overflow is how many values that do not fit their column's width find place in the table's memory. 0: none, and they are on the Go heap.
+	Overflow int
+}
+
+// wide tells whether the entries of the overflow table take two words.
+func (c *Config) wide() bool {
+	for i := range c.Layout.Fields {
+		if c.Layout.Fields[i].Limit() >= 1<<narrowValueBits {
+			return true
+		}
+	}
+	return c.Buckets*slotsPerBucket*len(c.Layout.Fields) >= narrowKeyLimit
 }
 
 // column is a schema.Field made ready for the hot path.
@@ -47,6 +60,7 @@ type Table struct {
 	n        int
 	maxItems int
 	over     overflow
+	room     int // Config.Overflow
 }
 
 // BucketsFor returns how many buckets hold items at the given load (0..1).
@@ -57,15 +71,25 @@ func BucketsFor(items int, load float64) int {
 
 // Bytes returns how much memory New needs for the table.
 func (c Config) Bytes() int {
-	g := newGeometry(c.Lo, c.Hi, uint64(c.Buckets), c.Seed)
-	return c.Buckets*(headerBytes+int(g.rest)+c.Layout.Bits) + tailPad
+	if c.Overflow == 0 {
+		return c.bucketBytes() + tailPad
+	}
+	return c.overflowAt() + 8*overflowPlaces(c.Overflow)*overflowWidth(c.wide())
 }
+
+func (c *Config) bucketBytes() int {
+	g := newGeometry(c.Lo, c.Hi, uint64(c.Buckets), c.Seed)
+	return c.Buckets * (headerBytes + int(g.rest) + c.Layout.Bits)
+}
+
+// overflowAt is where the words of the overflow table begin.
+func (c *Config) overflowAt() int { return (c.bucketBytes() + tailPad + 7) &^ 7 }
 
 // maxLoad is how full Insert makes a table. Above it, looking for an absent key takes more than 3 buckets.
 const maxLoad = 0.96
 
-// New makes an empty table in mem, by value, so that the engine can keep it inside its block (one cache miss less), which must be zero and at least c.Bytes() long. The table uses mem as long as
-// it lives. An impossible Config is a bug of the caller and panics.
+// New makes an empty table in mem, by value, so that the engine can keep it inside its block (one cache miss less), which must be zero, at
+// least c.Bytes() long and begin at a multiple of 8. The table uses mem as long as it lives. An impossible Config is a bug of the caller and panics.
 func New(c Config, mem []byte) Table {
 	if c.Lo >= c.Hi || c.Hi > EndMid || c.Buckets < 1 || c.Buckets > MaxBuckets {
 		panic(fmt.Sprintf("hot: bad config: range [%d,%d) with %d buckets", c.Lo, c.Hi, c.Buckets))
@@ -92,10 +116,12 @@ func New(c Config, mem []byte) Table {
 		if f.Overflows() {
 			col.mark = f.Mark()
 		}
-		if f.Limit() >= 1<<narrowValueBits || c.Buckets*slotsPerBucket*len(c.Layout.Fields) >= narrowKeyLimit {
-			t.over.wide = true
-		}
 		t.columns[i] = col
+	}
+	t.over.wide = c.wide()
+	if c.Overflow > 0 {
+		t.room = c.Overflow
+		t.over.words = words(mem[c.overflowAt():], overflowPlaces(c.Overflow)*t.over.width())
 	}
 	return t
 }
@@ -122,6 +148,10 @@ func (t *Table) Bytes() int {
 
 // Overflows is the number of values in the overflow table.
 func (t *Table) Overflows() int { return t.over.n }
+
+// Crowded tells whether there are more such values than Config.Overflow promised. They are on the Go heap then: another choice of
+// widths would take less memory. It is false where nothing was promised.
+func (t *Table) Crowded() bool { return t.over.n > t.room && t.room > 0 }
 
 // Prefetch starts to load the bucket where mid, in [Lo, Hi), would be. It needs no lock. A batch that prefetches all
 // its keys before it uses the first pays for one cache miss, not for one each.
@@ -191,8 +221,20 @@ func (t *Table) Insert(mid uint64) (s Slot, found bool, err error) {
 	if s, found = t.Find(mid); found {
 		return s, true, nil
 	}
+	if s, err = t.take(mid); err != nil {
+		return 0, false, err
+	}
+	for c := range t.columns {
+		t.Set(s, c, t.columns[c].preset)
+	}
+	return s, false, nil
+}
+
+// take gives mid, which must be absent and in [Lo, Hi), a slot. The caller sets all its columns, as they still hold what was there
+// before. The error is ErrFull or nil.
+func (t *Table) take(mid uint64) (Slot, error) {
 	if t.n >= t.maxItems {
-		return 0, false, ErrFull
+		return 0, ErrFull
 	}
 	// mid is nowhere on its probe sequence, so the first free slot of the sequence is its place.
 	b, q, h := t.place(mid)
@@ -210,7 +252,7 @@ func (t *Table) Insert(mid uint64) (s Slot, found bool, err error) {
 			break
 		}
 		if i++; i == t.probes {
-			return 0, false, ErrFull
+			return 0, ErrFull
 		}
 	}
 	for j := uint(0); j < i; j, b = j+1, t.next(b, step) {
@@ -225,11 +267,7 @@ func (t *Table) Insert(mid uint64) (s Slot, found bool, err error) {
 		storeBits(t.base, off+headerBytes, uint(free)*t.width, t.rest, q>>quoBits)
 	}
 	t.n++
-	s = Slot(at<<3 + free)
-	for c := range t.columns {
-		t.Set(s, c, t.columns[c].preset)
-	}
-	return s, false, nil
+	return Slot(at<<3 + free), nil
 }
 
 func (t *Table) next(b, step uint64) uint64 {
@@ -326,7 +364,3 @@ func (t *Table) Set(s Slot, c int, v uint64) {
 	}
 	storeBits(t.base, uintptr(s>>3)*t.stride+headerBytes, uint(s&7)*t.width+col.off, col.width, v)
 }
-
-// ShareLayout replaces the layout by an equal one, so that comparing pointers tells equal layouts.
-// REQUIRES t.Layout().Equal(l), and that nobody calls Layout meanwhile without the lock.
-func (t *Table) ShareLayout(l *schema.Layout) { t.layout = l }
