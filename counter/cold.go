@@ -317,7 +317,7 @@ func (ks *keyspace) insertOverlay(b *block, mid uint64) (hot.Slot, error) {
 		}
 	}
 	for {
-		slot, _, err := b.tab.Insert(mid)
+		slot, err := b.tab.AddAt(b.tab.Home(mid))
 		if err == nil {
 			return slot, nil
 		}

@@ -372,7 +372,7 @@ func (ks *keyspace) heat(b *block) (*block, error) {
 		rest := flat
 		for _, mid := range mids {
 			var slot hot.Slot
-			if slot, _, err = back.tab.Insert(mid); err != nil {
+			if slot, err = back.tab.AddAt(back.tab.Home(mid)); err != nil {
 				break
 			}
 			for c := range ks.def.Columns {

@@ -47,7 +47,7 @@ func (t *Table) CopyTo(dsts ...*Table) error {
 				continue
 			}
 			var d Slot
-			if d, err = dst.take(mid); err != nil {
+			if d, err = dst.take(dst.Home(mid)); err != nil {
 				return false
 			}
 			for c, src := range from[i] {

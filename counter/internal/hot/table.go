@@ -153,11 +153,12 @@ func (t *Table) Overflows() int { return t.over.n }
 // widths would take less memory. It is false where nothing was promised.
 func (t *Table) Crowded() bool { return t.over.n > t.room && t.room > 0 }
 
-// Prefetch starts to load the bucket where mid, in [Lo, Hi), would be. It needs no lock. A batch that prefetches all
-// its keys before it uses the first pays for one cache miss, not for one each.
-func (t *Table) Prefetch(mid uint64) {
-	b, _, _ := t.place(mid)
-	prefetch(unsafe.Add(t.base, uintptr(b)*t.stride))
+// Prefetch starts to load the bucket where mid, in [Lo, Hi), would be, and returns what FindAt and AddAt need to know of it. It needs no lock. A
+// batch that prefetches all its keys before it uses the first pays for one cache miss, not for one each.
+func (t *Table) Prefetch(mid uint64) Home {
+	h := t.Home(mid)
+	prefetch(unsafe.Add(t.base, uintptr(h.bucket)*t.stride))
+	return h
 }
 
 const (
@@ -174,8 +175,11 @@ func match(w, v uint64) uint64 {
 }
 
 // Find returns the slot of mid, which must be in [Lo, Hi).
-func (t *Table) Find(mid uint64) (Slot, bool) {
-	b, q, h := t.place(mid)
+func (t *Table) Find(mid uint64) (Slot, bool) { return t.FindAt(t.Home(mid)) }
+
+// FindAt is Find for the mid that h is of, in this table.
+func (t *Table) FindAt(h Home) (Slot, bool) {
+	b, q := uint64(h.bucket), h.quotient
 	lane := (q<<probeBits&0xffff | 1) * laneOnes
 	rest := q >> quoBits
 	var step uint64
@@ -195,7 +199,7 @@ func (t *Table) Find(mid uint64) (Slot, bool) {
 			return 0, false
 		}
 		if i == 1 {
-			step = t.step(h)
+			step = t.step(t.hash(q))
 		}
 		if b += step; b >= t.m {
 			b -= t.m
@@ -218,27 +222,35 @@ func (t *Table) verify(off uintptr, m uint64, first uint, rest uint64) (uint, bo
 // Insert returns the slot of mid, which must be in [Lo, Hi), and whether it was there already. A new item has
 // every column at its default. The error is ErrFull or nil.
 func (t *Table) Insert(mid uint64) (s Slot, found bool, err error) {
-	if s, found = t.Find(mid); found {
+	h := t.Home(mid)
+	if s, found = t.FindAt(h); found {
 		return s, true, nil
 	}
-	if s, err = t.take(mid); err != nil {
-		return 0, false, err
+	s, err = t.AddAt(h)
+	return s, false, err
+}
+
+// AddAt is Insert for the mid that h is of, in this table, which must be absent.
+func (t *Table) AddAt(h Home) (Slot, error) {
+	s, err := t.take(h)
+	if err != nil {
+		return 0, err
 	}
 	for c := range t.columns {
 		t.Set(s, c, t.columns[c].preset)
 	}
-	return s, false, nil
+	return s, nil
 }
 
-// take gives mid, which must be absent and in [Lo, Hi), a slot. The caller sets all its columns, as they still hold what was there
+// take gives the mid that h is of, which must be absent, a slot. The caller sets all its columns, as they still hold what was there
 // before. The error is ErrFull or nil.
-func (t *Table) take(mid uint64) (Slot, error) {
+func (t *Table) take(h Home) (Slot, error) {
 	if t.n >= t.maxItems {
 		return 0, ErrFull
 	}
-	// mid is nowhere on its probe sequence, so the first free slot of the sequence is its place.
-	b, q, h := t.place(mid)
-	step := t.step(h)
+	// The mid is nowhere on its probe sequence, so the first free slot of the sequence is its place.
+	b, q := uint64(h.bucket), h.quotient
+	step := t.step(t.hash(q))
 	free, at := uint64(0), b
 	var i uint
 	for i = 0; ; at = t.next(at, step) {
