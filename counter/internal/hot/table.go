@@ -41,6 +41,7 @@ func (c *Config) wide() bool {
 type column struct {
 	off    uint   // bit in the item, quotient rest included
 	width  uint   // packed bits
+	mask   uint64 // as many ones
 	mark   uint64 // the all-ones pattern that points to the overflow table; ^0 when the column has none
 	limit  uint64 // largest value
 	preset uint64 // value of a column never set
@@ -53,6 +54,7 @@ type Table struct {
 	stride  uintptr        // bytes of a bucket
 	width   uint           // bits of an item in its bucket: W of the package comment
 	columns []column
+	oneWord bool // the columns of an item are in the 8 bytes that begin where the first does
 	layout  *schema.Layout
 	data    []byte
 
@@ -109,10 +111,11 @@ func New(c Config, mem []byte) Table {
 	t.width = t.rest + uint(c.Layout.Bits)
 	t.stride = uintptr(headerBytes + t.width)
 	t.maxItems = max(1, int(maxLoad*float64(c.Buckets*slotsPerBucket)))
+	t.oneWord = c.Layout.Bits <= 57
 	t.columns = make([]column, len(c.Layout.Fields))
 	for i := range t.columns {
 		f := &c.Layout.Fields[i]
-		col := column{off: t.rest + uint(f.Off), width: uint(f.Width), mark: ^uint64(0), limit: f.Limit(), preset: f.Default}
+		col := column{off: t.rest + uint(f.Off), width: uint(f.Width), mask: ^uint64(0) >> (64 - f.Width), mark: ^uint64(0), limit: f.Limit(), preset: f.Default}
 		if f.Overflows() {
 			col.mark = f.Mark()
 		}
@@ -349,6 +352,20 @@ func (t *Table) Get(s Slot, c int) uint64 {
 func (t *Table) AppendRow(dst []uint64, s Slot) []uint64 {
 	off := uintptr(s>>3)*t.stride + headerBytes
 	bit := uint(s&7) * t.width
+	if t.oneWord {
+		bit += t.rest
+		w := load64(t.base, off+uintptr(bit>>3)) >> (bit & 7)
+		for c := range t.columns {
+			col := &t.columns[c]
+			v := w & col.mask
+			w >>= col.width
+			if v == col.mark {
+				v = t.over.get(t.overKey(s, c))
+			}
+			dst = append(dst, v)
+		}
+		return dst
+	}
 	for c := range t.columns {
 		col := &t.columns[c]
 		v := loadBits(t.base, off, bit+col.off, col.width)

@@ -28,6 +28,7 @@ func (d *Demand) Add(c int, v uint64) { d.need[c][bits.Len64(v+1)]++ }
 
 // Survey adds the items of t with mids in [lo, hi). Columns that t lacks count with their defaults.
 func (t *Table) Survey(d *Demand, lo, hi uint64) {
+	var row [schema.MaxColumns]uint64
 	from := make([]int, len(d.columns))
 	for c := range from {
 		from[c] = t.layout.Index(d.columns[c].ID)
@@ -37,9 +38,10 @@ func (t *Table) Survey(d *Demand, lo, hi uint64) {
 			return true
 		}
 		d.Items++
+		vals := t.AppendRow(row[:0], s)
 		for c, f := range from {
 			if f >= 0 {
-				d.Add(c, t.Get(s, f))
+				d.Add(c, vals[f])
 			} else {
 				d.Add(c, d.columns[c].Default)
 			}
