@@ -48,7 +48,7 @@ func (t *Table) CopyTo(dsts ...*Table) error {
 		home Home
 	}
 	var group [24]move
-	var row [schema.MaxColumns]uint64
+	var row [schema.MaxFields]uint64
 	n := 0
 	flush := func() error {
 		for i := range group[:n] {

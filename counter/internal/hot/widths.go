@@ -28,7 +28,7 @@ func (d *Demand) Add(c int, v uint64) { d.need[c][bits.Len64(v+1)]++ }
 
 // Survey adds the items of t with mids in [lo, hi). Columns that t lacks count with their defaults.
 func (t *Table) Survey(d *Demand, lo, hi uint64) {
-	var row [schema.MaxColumns]uint64
+	var row [schema.MaxFields]uint64
 	from := make([]int, len(d.columns))
 	for c := range from {
 		from[c] = t.layout.Index(d.columns[c].ID)
