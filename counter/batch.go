@@ -190,7 +190,7 @@ func (b *Batch) locate() {
 		op.ks = ks
 		op.block = dir.find(op.Mid)
 		if op.block.cold == nil {
-			op.block.tab.Prefetch(op.Mid)
+			op.home = op.block.tab.Prefetch(op.Mid)
 		} else {
 			op.at = op.block.cold.file.Locate(op.Mid)
 			b.cold = append(b.cold, int32(i))
@@ -224,11 +224,18 @@ func (b *Batch) apply(blk *block, op *Op) *block {
 		}
 		return blk
 	}
-	p, err := blk.find(op.Mid)
-	if err != nil {
-		op.Err = err
-		b.s.tiers.readErrors.Add(1)
-		return blk
+	var p place
+	if blk.cold == nil && blk == op.block {
+		if slot, ok := blk.tab.FindAt(op.home); ok {
+			p = place{inTable, slot}
+		}
+	} else {
+		var err error
+		if p, err = blk.find(op.Mid); err != nil {
+			op.Err = err
+			b.s.tiers.readErrors.Add(1)
+			return blk
+		}
 	}
 	op.Found = p.found()
 	if op.Kind == OpSet || op.Kind == OpAdd {
@@ -324,13 +331,16 @@ func (b *Batch) change(blk *block, op *Op, p place) *block {
 		blk.logged = b.pos
 	}
 	op.Done = true
+	if blk.tab.Crowded() {
+		blk = ks.widen(blk, op.Mid)
+	}
 	return blk
 }
 
 // insert makes the item mid, which is absent, in blk or in what takes its place.
 func (ks *keyspace) insert(blk *block, mid uint64) (*block, hot.Slot, error) {
 	for {
-		slot, _, err := blk.tab.Insert(mid)
+		slot, err := blk.tab.AddAt(blk.tab.Home(mid))
 		if err == nil {
 			blk.edits++
 			if blk.open() {

@@ -34,7 +34,7 @@ func (s *Store) newKeyspace(def *schema.Counter) (*keyspace, error) {
 	if err := ks.define(def); err != nil {
 		return nil, err
 	}
-	b, err := ks.newBlock(0, hot.EndMid, ks.layout, hot.BucketsFor(smallestBlock, 1))
+	b, err := ks.newBlock(hot.Config{Hi: hot.EndMid, Buckets: hot.BucketsFor(smallestBlock, 1), Layout: ks.layout})
 	if err != nil {
 		return nil, err
 	}

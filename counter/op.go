@@ -2,6 +2,7 @@ package counter
 
 import (
 	"github.com/counterd/counterd/coldstore"
+	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -43,6 +44,7 @@ type Op struct {
 
 	ks    *keyspace
 	block *block
+	home  hot.Home        // in block, if that is hot
 	row   int32           // OpRead: where its values start in Batch.rows
 	at    coldstore.Place // of Mid in the file of block; means nothing where that is hot
 }

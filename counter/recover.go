@@ -270,7 +270,7 @@ func (s *Store) adopt(c *persist.CounterFiles, blocks []*block) error {
 		}
 		end = b.hi
 		d.los, d.blocks = append(d.los, b.lo), append(d.blocks, b)
-		ks.shareLayout(b)
+		ks.recognize(b)
 	}
 	if end != hot.EndMid {
 		return &persist.CorruptError{File: s.dir.Path(), Dir: s.dir.Path(), Want: fmt.Sprintf("blocks of counter %s up to 2^63 in the manifest", c.Name), Got: fmt.Sprintf("up to %d", end)}

@@ -343,27 +343,44 @@ func (s *Store) promote(ks *keyspace, mid uint64) error {
 
 // heat makes a hot block of a cold one. REQUIRES b.mu held.
 func (ks *keyspace) heat(b *block) (*block, error) {
-	for buckets := hot.BucketsFor(max(b.items(), smallestBlock), growLoad); ; buckets = hot.BucketsFor(buckets*8, 0.8) {
-		back, err := ks.newBlock(b.lo, b.hi, ks.layout, buckets)
+	// All rows first: the widths follow from them, and the table may have to be made twice.
+	mids := make([]uint64, 0, b.items())
+	flat := make([]uint64, 0, b.items()*len(ks.def.Columns))
+	d := hot.NewDemand(ks.def.Columns)
+	if err := ks.coldRows(b, b.lo, func(mid uint64, vals []uint64) error {
+		d.Items++
+		for c, v := range vals {
+			d.Add(c, v)
+		}
+		mids, flat = append(mids, mid), append(flat, vals...)
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("counter: promoting [%d,%d): %w", b.lo, b.hi, err)
+	}
+	p := ks.planFor(d, b.lo, b.hi, 0, growLoad, youngBits)
+	for scale := 1.0; ; scale *= 1.25 {
+		c := p.config(scale)
+		back, err := ks.newBlock(c)
 		if err != nil {
 			return nil, err
 		}
 		back.from, back.used = b.from, b.used
-		insert := func(mid uint64, vals []uint64) error {
-			slot, _, err := back.tab.Insert(mid)
-			if err != nil {
-				return err
+		rest := flat
+		for _, mid := range mids {
+			var slot hot.Slot
+			if slot, err = back.tab.AddAt(back.tab.Home(mid)); err != nil {
+				break
 			}
-			for c, v := range vals {
-				back.tab.Set(slot, c, v)
+			for c := range ks.def.Columns {
+				back.tab.Set(slot, c, rest[c])
 			}
-			return nil
+			rest = rest[len(ks.def.Columns):]
 		}
-		if err = ks.coldRows(b, b.lo, insert); err == nil {
+		if err == nil {
 			return back, nil
 		}
 		ks.arena.Free(back.span)
-		if buckets >= hot.MaxBuckets/2 || !errors.Is(err, hot.ErrFull) {
+		if c.Buckets >= hot.MaxBuckets/2 {
 			return nil, fmt.Errorf("counter: promoting [%d,%d): %w", b.lo, b.hi, err)
 		}
 	}

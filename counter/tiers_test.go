@@ -143,9 +143,9 @@ func TestConcurrentTiers(t *testing.T) {
 // TestMaxMemory loads several times more than MaxMemory on the real file system: memory stays within it, values are exact, before and after a
 // restart.
 func TestMaxMemory(t *testing.T) {
-	n := 1_500_000
+	n := 2_400_000
 	if testing.Short() {
-		n = 1_200_000
+		n = 2_000_000
 	}
 	dir := t.TempDir()
 	opts := Options{MaxMemory: MinMaxMemory, BlockItems: 16 << 10}
