@@ -58,17 +58,17 @@
 // reads in turns; counter's BenchmarkTier):
 //
 //	                                 hot   cold
-//	page in the Cache                105    230    2.2 times
+//	page in the Cache                112    247    2.2 times
 //	the same, columns unrelated      113    360    3.2 times: 39 % of the rows are not all zero, no presence set pays
-//	page in the kernel's cache       115    770    6.6 times: 0.5 us to copy it out and verify its checksum
+//	page in the kernel's cache       117    782    6.7 times: 0.5 us to copy it out and verify its checksum
 //
 // What makes the first: a File points at its cached pages, beside which their directory lies parsed, with the ones of the
 // high bits counted by groups of 512 and the first level of each ladder (bits.go, page.go); and a batch goes over its
 // lookups in rounds, so that their cache misses overlap (batch.go).
 //
-// Disk: with nothing in memory one row takes 70 us, 20 rows of 20 files 330 us, all 20 requests in flight at once. That is
-// 4.8 times as long, and what the disk (a virtual machine's) allows: 20 reads in parallel past the kernel's cache take 770 us
-// by threads and 470 by one call, and merely handing 20 requests to the kernel 160 (BenchmarkDisk).
+// Disk: with nothing in memory one row takes 70 us, 20 rows of 20 files 330 us, 4.8 times as long (BenchmarkDisk, on a
+// virtual machine). 20 reads in parallel past the kernel's cache take 770 us there by threads, 470 by one asynchronous call;
+// 20 madvise calls alone, which is how GetBatch asks, take 160 and have 20 requests in the disk's queue.
 //
 // # Reading safely
 //
