@@ -21,11 +21,12 @@ type Batch struct {
 
 	open, exclusive bool
 
-	silent  bool  // a primary's changes: they are in the log already, and are made in any case
-	refused error // why changes are refused, as the log cannot take them; asked once a Run
-	full    bool  // no new rows: maxmemory is passed and the tiers cannot keep up; asked once a Run
-	now     int64 // Store.clock, asked once a Run
-	cold    []int32
+	silent  bool    // a primary's changes: they are in the log already, and are made in any case
+	refused error   // why changes are refused, as the log cannot take them; asked once a Run
+	full    bool    // no new rows: maxmemory is passed and the tiers cannot keep up; asked once a Run
+	now     int64   // Store.clock, asked once a Run
+	cold    []int32 // operations on cold blocks, of the first located
+	located int     // operations whose blocks were found
 	pos     uint64 // log offset behind the last change, for Commit
 }
 
@@ -129,7 +130,7 @@ func (b *Batch) Reset() {
 	if cap(b.rows) > 4*retainedOps {
 		b.rows = nil
 	}
-	b.ops, b.rows = b.ops[:0], b.rows[:0]
+	b.ops, b.rows, b.located = b.ops[:0], b.rows[:0], 0
 }
 
 // Run executes the operations added since Reset, in order as far as they touch the same item. REQUIRES the batch to be open.
@@ -139,7 +140,9 @@ func (b *Batch) Run() {
 	}
 	b.full, b.now = b.s.tiers.full.Load() && !b.silent, b.s.tiers.clock.Load()
 	always := b.s.log != nil && !b.silent && b.s.log.Policy() == persist.SyncAlways
-	b.locate()
+	if b.located != len(b.ops) {
+		b.locate()
+	}
 	var cur *block
 	for i := range b.ops {
 		op := &b.ops[i]
@@ -174,12 +177,29 @@ func (b *Batch) Commit() error {
 	return nil
 }
 
+// Cold tells whether Run has to read cold files, which may wait for the disk. REQUIRES the batch to be open. It does what Run begins with, so
+// asking costs nothing.
+func (b *Batch) Cold() bool {
+	b.locate()
+	return len(b.cold) > 0
+}
+
+// Defer adds to a what Commit would wait for: one Commit of a then stands for those of all batches deferred to it. REQUIRES the batch to be
+// ended, and a to be settled or of the same store.
+func (b *Batch) Defer(a *Ack) {
+	if b.pos > 0 && b.s.log != nil {
+		a.log, a.pos = b.s.log, max(a.pos, b.pos)
+	}
+	b.pos = 0
+}
+
 // locate finds the blocks of all operations, prefetches their buckets, and asks for the pages of cold ones.
 // DRAM costs 180-260 ns alone, 8-15 ns when 12-24 loads are in flight.
 func (b *Batch) locate() {
 	var ks *keyspace
 	var dir *directory
 	var def *schema.Counter
+	b.located, b.cold = len(b.ops), b.cold[:0]
 	for i := range b.ops {
 		op := &b.ops[i]
 		if op.Counter != def {
@@ -206,7 +226,6 @@ func (b *Batch) locate() {
 			op.block.cold.file.Touch(op.at, op.Mid)
 		}
 	}
-	b.cold = b.cold[:0]
 }
 
 // apply executes op in blk, which is locked and holds op.Mid's range. It returns the block that is locked afterwards:

@@ -48,6 +48,19 @@ func (l *Log) Commit(pos uint64) error {
 	return nil
 }
 
+// Waits reports whether Commit(pos) would wait for a sync or for healing, not only for a write().
+func (l *Log) Waits(pos uint64) bool {
+	if l.reached(pos) {
+		return false
+	}
+	if l.Policy() == SyncAlways || l.behind.Load() {
+		return true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.healing
+}
+
 // reached reports whether Commit(pos) has nothing to do. A writer that outruns the disk by half of MaxUnsynced waits
 // for it: slowed down before it is refused.
 func (l *Log) reached(pos uint64) bool {

@@ -15,7 +15,7 @@ import (
 )
 
 // client is one connection: its protocol state and the batch of operations that its commands become.
-// Only the goroutine of the connection touches it, but for the fields said otherwise.
+// Only the loop it is in, or the goroutine that it is away with, touches it, but for the fields said otherwise.
 type client struct {
 	srv  *Server
 	conn socket
@@ -47,6 +47,20 @@ type client struct {
 	silence          silence // CLIENT REPLY
 	noEvict, noTouch bool    // CLIENT NO-EVICT, NO-TOUCH
 	room             int     // bytes that the last read left free
+	read             int     // bytes that it brought
+	moved            bool    // commands were complete in what was read last
+
+	loop      *loop
+	where     atomic.Int32 // inLoop, away or ended
+	answering bool         // its replies wait for the end of the loop's round
+	hup       bool         // epoll says that the stream ends behind what is to be read
+	waits     bool         // what comes next may wait, which it must not in the loop
+	held      [][]byte     // the command that does
+
+	// From unsure on out has replies of unsureN commands whose changes are not committed yet: ack is.
+	ack     counter.Ack
+	unsure  int
+	unsureN int64
 
 	id      int64
 	created time.Time
@@ -82,20 +96,31 @@ const (
 	retainOut = 16 << 10
 )
 
-// process executes every complete command that has been read.
+// process executes every complete command that has been read. In a loop it may stop with errWaits: called again elsewhere, it goes on.
 func (c *client) process() error {
 	for !c.closed {
-		args, err := c.rd.Next()
+		args := c.held
+		var err error
+		if c.held = nil; args == nil {
+			args, err = c.rd.Next()
+		}
 		if err == resp.ErrIncomplete {
 			break
 		}
+		c.moved = true
 		if err != nil {
-			c.flush()
+			if !c.catchUp() {
+				return errWaits
+			}
 			c.out = resp.AppendError(c.out, "ERR "+err.Error())
 			c.closed = true
 			break
 		}
 		if c.silence.skip {
+			if c.inLoop() {
+				c.held = args
+				return errWaits
+			}
 			c.skipped(args)
 		} else {
 			c.command(args)
@@ -103,14 +128,61 @@ func (c *client) process() error {
 		if c.batch.Len() >= maxBatch || len(c.owed) >= 4*maxBatch {
 			c.flush()
 		}
+		if c.waits {
+			return errWaits
+		}
 		if len(c.out) >= maxOut {
-			if err := c.send(); err != nil {
+			if err := c.sendAll(); err != nil {
 				return err
 			}
 		}
 	}
 	c.flush()
+	if c.waits {
+		return errWaits
+	}
+	return nil
+}
+
+// catchUp brings everything that was planned to its replies, committed; false: not in a loop.
+func (c *client) catchUp() bool {
+	if c.flush(); !c.waits {
+		c.settle()
+	}
+	return !c.waits
+}
+
+// mayWait tells whether a command that is not planned may take a while or wait for something: all do that Redis does not call fast, unless they
+// are only queued.
+func (c *client) mayWait(cmd *command) bool {
+	return cmd != nil && cmd.plan == nil && cmd.flags&fast == 0 && (!c.multi.active || cmd.flags&now != 0)
+}
+
+// sendAll commits what the replies in out tell, and sends them.
+func (c *client) sendAll() error {
+	if c.settle(); c.waits {
+		return errWaits
+	}
 	return c.send()
+}
+
+// settle commits what was changed. Where that fails, every command of the batches is answered by an error instead: changes were made, but are
+// not safe on disk.
+func (c *client) settle() {
+	if !c.ack.Pending() {
+		return
+	}
+	if c.inLoop() && c.ack.Waits() {
+		c.waits = true
+		return
+	}
+	if err := c.ack.Commit(); err != nil {
+		c.out = c.out[:c.unsure]
+		for range c.unsureN {
+			c.storeError(err)
+		}
+	}
+	c.unsureN = 0
 }
 
 // command plans, queues or executes one command.
@@ -121,15 +193,24 @@ func (c *client) command(args [][]byte) {
 		c.lastName, c.last = append(c.lastName[:0], args[0]...), cmd
 	}
 	if c.loading || c.store != c.srv.current.Load() {
+		if !c.catchUp() {
+			c.held = args
+			return
+		}
 		c.begin()
 	}
 	if cmd != nil && cmd.plan != nil && cmd.arityOK(len(args)) && c.authed && !c.multi.active && !c.loading && c.confined == 0 && c.srv.lets(cmd) {
 		c.plan(cmd, args)
 		return
 	}
-	c.flush()
+	if !c.catchUp() || c.inLoop() && c.mayWait(cmd) {
+		c.held, c.waits = args, true
+		return
+	}
 	cmd, ok := c.check(cmd, args)
 	switch {
+	case c.waits:
+		c.held = args
 	case !ok:
 		c.multi.failed = c.multi.active
 	case c.multi.active && cmd.flags&now == 0:
@@ -139,9 +220,8 @@ func (c *client) command(args [][]byte) {
 	}
 }
 
-// begin makes the connection's batch for the store being served: when it comes, and when loading has ended.
+// begin makes the connection's batch for the store being served: when it comes, and when loading has ended. Everything before was committed.
 func (c *client) begin() {
-	c.flush()
 	c.loading = c.srv.progress.active.Load() // before the store: it is there when this is false
 	c.store = c.srv.current.Load()
 	if c.work != nil {
@@ -189,9 +269,13 @@ func (c *client) execute(cmd *command, args [][]byte) {
 	c.srv.slow.note(c, cmd, args, took)
 }
 
-// flush runs the batch and appends the replies that are owed.
+// flush runs the batch and appends the replies that are owed. They may be sent when settle has committed the changes.
 func (c *client) flush() {
 	if len(c.owed) == 0 {
+		return
+	}
+	if c.inLoop() && c.batch.Opened() && c.batch.Cold() { // a batch of errors only is not open
+		c.waits = true
 		return
 	}
 	began := time.Now()
@@ -199,9 +283,13 @@ func (c *client) flush() {
 	c.srv.watches.touch(c.batch)
 	if !c.multi.executing {
 		c.batch.End()
-		if err := c.batch.Commit(); err != nil {
-			c.uncertain(err)
-			return
+		if c.batch.Defer(&c.ack); c.ack.Pending() {
+			if c.unsureN == 0 {
+				c.unsure = len(c.out)
+			}
+			for _, r := range c.runs {
+				c.unsureN += r.n
+			}
 		}
 	}
 	hits := int64(0)
@@ -222,19 +310,6 @@ func (c *client) flush() {
 	c.srv.stats.hits.Add(hits)
 	c.srv.stats.misses.Add(int64(c.batch.Len()) - hits)
 	c.account(time.Since(began))
-	c.batch.Reset()
-}
-
-// uncertain answers every command of the batch with an error: changes were made, but are not safe on disk.
-func (c *client) uncertain(err error) {
-	for _, r := range c.runs {
-		for range r.n {
-			c.storeError(err)
-		}
-	}
-	clear(c.owed)
-	c.owed = c.owed[:0]
-	c.account(0)
 	c.batch.Reset()
 }
 
@@ -279,7 +354,7 @@ func (c *client) account(took time.Duration) {
 	c.runs = c.runs[:0]
 }
 
-// check finds the subcommand and refuses what must not be executed; then the error has been appended.
+// check finds the subcommand and refuses what must not be executed; then the error has been appended. In a loop it may find that the command has to wait.
 func (c *client) check(cmd *command, args [][]byte) (*command, bool) {
 	if cmd == nil {
 		if equalFold(args[0], "POST") || equalFold(args[0], "HOST:") {
@@ -344,6 +419,10 @@ func (c *client) check(cmd *command, args [][]byte) (*command, bool) {
 	if !c.heldBack(g, f) {
 		return c.checkMulti(cmd)
 	}
+	if c.inLoop() {
+		c.waits = true
+		return nil, false
+	}
 	c.pause(f)
 	if c.closed {
 		return nil, false
@@ -401,6 +480,19 @@ func (c *client) send() error {
 	if c.subs.box != nil { // others write too
 		err := c.subs.box.push(c.out)
 		c.out = c.out[:0]
+		return err
+	}
+	if c.inLoop() {
+		n, err := c.conn.offer(c.out)
+		c.srv.stats.outBytes.Add(int64(n))
+		c.out = c.out[n:]
+		if err == nil && len(c.out) > 0 {
+			if c.silence.off {
+				c.silence.from = len(c.out)
+			}
+			c.waits = true
+			return errWaits
+		}
 		return err
 	}
 	c.writingSince.Store(c.srv.clock.Load())

@@ -212,12 +212,12 @@ func (c *client) speak() {
 	c.silence = silence{}
 }
 
-// skipped executes a command whose reply CLIENT REPLY SKIP leaves out.
+// skipped executes a command whose reply CLIENT REPLY SKIP leaves out. Not in a loop: what came before and what it does itself is committed.
 func (c *client) skipped(args [][]byte) {
-	c.flush()
+	c.catchUp()
 	_ = c.send() // so that a command that blocks has nothing to send; an error is the next send's too
 	c.silence.skip = false
 	c.command(args)
-	c.flush()
+	c.catchUp()
 	c.out = c.out[:0]
 }

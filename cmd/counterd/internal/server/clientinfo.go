@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -137,17 +136,6 @@ func (c *client) local() bool {
 	return ok
 }
 
-// descriptor is the number of the socket, -1 when it is closed or there is none.
-func (c *client) descriptor() int {
-	fd := -1
-	if conn, ok := c.conn.Conn.(syscall.Conn); ok {
-		if raw, err := conn.SyscallConn(); err == nil {
-			_ = raw.Control(func(n uintptr) { fd = int(n) }) // its only error is that the socket is closed
-		}
-	}
-	return fd
-}
-
 // line describes a connection as CLIENT LIST does. Anybody may call it.
 func (c *client) line() string {
 	c.info.mu.Lock()
@@ -167,7 +155,7 @@ func (c *client) line() string {
 	idle := max(0, c.srv.clock.Load()-c.lastRead.Load())
 	var b strings.Builder
 	fmt.Fprintf(&b, "id=%d addr=%s laddr=%s fd=%d name=%s age=%d idle=%d flags=%s db=0 sub=%d psub=%d ssub=0 multi=%d",
-		c.id, c.addr(), c.laddr(), c.descriptor(), name, int64(time.Since(c.created)/time.Second), idle, c.flags(s), c.subs.nChannels.Load(), c.subs.nPatterns.Load(), s.multi)
+		c.id, c.addr(), c.laddr(), c.conn.descriptor(), name, int64(time.Since(c.created)/time.Second), idle, c.flags(s), c.subs.nChannels.Load(), c.subs.nPatterns.Load(), s.multi)
 	fmt.Fprintf(&b, " qbuf=%d qbuf-free=%d argv-mem=%d multi-mem=%d rbs=%d rbp=%d obl=%d oll=0 omem=0 tot-mem=%d",
 		s.queryBuf, s.queryGap, s.argsMem, s.multiMem, s.outSize, s.outSize, s.outLen, s.memory())
 	fmt.Fprintf(&b, " events=%s cmd=%s user=default redir=-1 resp=%d lib-name=%s lib-ver=%s", events, cmd, s.proto, lib, ver)

@@ -14,12 +14,20 @@ import (
 // readSize is the least room for one read.
 const readSize = 4 << 10
 
-func (s *Server) newClient(conn net.Conn, config Config) *client {
+// newClient takes conn over.
+func (s *Server) newClient(conn net.Conn, config Config) (*client, error) {
 	c := &client{
 		srv: s, proto: 2, authed: config.RequirePass == "",
 		id: s.lastID.Add(1), created: time.Now(),
 	}
-	c.conn.open(conn, c.space, c.rest)
+	if tcp, ok := conn.(*net.TCPConn); ok && config.TCPKeepalive > 0 {
+		_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: time.Duration(config.TCPKeepalive) * time.Second,
+			Interval: time.Duration(config.TCPKeepalive) * time.Second / 3, Count: 3})
+	}
+	if err := c.conn.open(conn); err != nil {
+		return nil, err
+	}
+	c.loop = s.loops[int(c.id)%len(s.loops)]
 	c.begin()
 	c.pushProto.Store(2)
 	c.trusted.Store(c.authed)
@@ -29,69 +37,73 @@ func (s *Server) newClient(conn net.Conn, config Config) *client {
 		limits = resp.PreAuthLimits()
 	}
 	c.rd = resp.NewReader(limits)
-	if tcp, ok := conn.(*net.TCPConn); ok && config.TCPKeepalive > 0 {
-		_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: time.Duration(config.TCPKeepalive) * time.Second,
-			Interval: time.Duration(config.TCPKeepalive) * time.Second / 3, Count: 3})
-	}
-	return c
+	return c, nil
 }
 
-// serve is the goroutine of a connection. A panic in it closes this connection alone and is logged and counted, unless it came with a lock
-// of the store held: then the process must not go on with data it cannot trust.
-func (c *client) serve() {
+// Where a client is: who may touch it.
+const (
+	inLoop = iota // its loop, which never waits
+	away          // a goroutine of its own
+	ended
+)
+
+// errWaits says that a client cannot go on in its loop, as that might have to wait.
+var errWaits = errors.New("the connection has to wait")
+
+func (c *client) inLoop() bool { return c.where.Load() == inLoop }
+
+// received executes the n bytes that were read. Their replies are in c.out when it returns, unless it fails.
+func (c *client) received(n, free int) error {
+	c.read, c.room = n, free
+	c.rd.Filled(n)
+	c.srv.stats.inBytes.Add(int64(n))
+	c.lastRead.Store(c.srv.clock.Load())
+	if err := c.process(); err != nil {
+		return err
+	}
+	c.processed()
+	return nil
+}
+
+// processed notes what is left of what was read: the beginning of a command, or nothing.
+func (c *client) processed() {
+	switch partial := c.rd.Partial(); {
+	case !partial:
+		c.partialSince.Store(0)
+	case c.moved || c.partialSince.Load() == 0: // a pipeline that goes on for long always ends within a command, each time another
+		c.partialSince.Store(c.srv.clock.Load())
+	}
+	c.moved = false
+	if c.read > resp.MaxRetained {
+		c.rd.Shrink()
+	}
+}
+
+// panicked logs and counts a panic, which closes this connection alone, unless it came with a lock of the store held: then the process must
+// not go on with data it cannot trust.
+func (c *client) panicked(p any) {
+	if c.batch != nil && c.batch.Opened() {
+		panic(p)
+	}
+	c.work = nil // whatever state it is in
+	c.srv.stats.panics.Add(1)
+	c.srv.log.Error("panic in a connection", "client", c.id, "panic", p, "stack", string(debug.Stack()))
+}
+
+// end closes the connection, when everything that is to be answered was sent.
+func (c *client) end(err error) {
 	defer c.srv.done.Done()
-	defer func() {
-		if p := recover(); p != nil {
-			if c.batch != nil && c.batch.Opened() {
-				panic(p)
-			}
-			c.srv.stats.panics.Add(1)
-			c.srv.log.Error("panic in a connection", "client", c.id, "panic", p, "stack", string(debug.Stack()))
-		}
-		if p := c.peer.Load(); p != nil {
-			p.Close()
-		}
-		c.unsubscribeAll()
-		if c.subs.box != nil {
-			c.subs.box.close()
-		}
-		c.conn.Close()
-		c.srv.remove(c)
-	}()
-	err := c.loop()
+	if p := c.peer.Load(); p != nil {
+		p.Close()
+	}
+	c.unsubscribeAll()
+	if c.subs.box != nil {
+		c.subs.box.close()
+	}
+	c.conn.free()
+	c.srv.remove(c)
 	c.rest()
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, os.ErrDeadlineExceeded) {
 		c.srv.log.Debug("connection ended", "client", c.id, "error", err)
 	}
-}
-
-// loop reads, executes and answers until the connection ends.
-func (c *client) loop() error {
-	for !c.closed {
-		n, err := c.conn.receive()
-		if n > 0 {
-			c.room = c.conn.free
-			c.rd.Filled(n)
-			c.srv.stats.inBytes.Add(int64(n))
-			now := c.srv.clock.Load()
-			c.lastRead.Store(now)
-			if err := c.process(); err != nil {
-				return err
-			}
-			switch partial := c.rd.Partial(); {
-			case !partial:
-				c.partialSince.Store(0)
-			case c.partialSince.Load() == 0:
-				c.partialSince.Store(now)
-			}
-			if n > resp.MaxRetained {
-				c.rd.Shrink()
-			}
-			c.publish(0)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

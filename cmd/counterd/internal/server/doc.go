@@ -2,19 +2,38 @@
 //
 // # The way of a command
 //
-// A goroutine a connection (conn.go) reads what has arrived into a resp.Reader and hands every complete command to
+// Connections are dealt to one event loop a processor (loop_epoll.go). A loop serves rounds: it asks epoll who has sent something, and gives each of
+// those connections a turn. The turn reads what has arrived, one buffer at most, into a resp.Reader, and hands every complete command to
 // client.command (client.go). Commands on items are not executed one by one: each is planned (command.plan), which adds operations to
 // the client's counter.Batch and notes which reply is owed. When no complete command is left, or 256 operations are
 // waiting, client.flush runs them together: all blocks are found and all cache lines asked for before the first is used,
-// a block is locked once for neighbouring operations on it, and the replies are written by one system call. All other commands (command.run) are
-// executed at once, after what was planned before them, so replies come in order.
+// a block is locked once for neighbouring operations on it. All other commands (command.run) are executed at once, after what was planned
+// before them, so replies come in order. When all had their turn, one write of the log commits the changes of the round, and the replies of each
+// connection are sent by one system call (client.settle, client.send).
 //
 // Between the first planned command and the flush the batch is open: the schema stands still. Nothing blocks in between.
+//
+// # What waits
+//
+// Nothing in a loop waits, for it would stop all connections of the loop. A connection that cannot go on without leaves the loop (errWaits): a
+// goroutine of its own continues with the same code, where all may wait, and brings it back when everything it had read is answered. These are:
+//
+//	a command that is not planned and that Redis does not call fast   EXEC, WAIT, PSYNC, FLUSHALL, INFO, ...
+//	a batch on cold files                                             Batch.Cold
+//	a commit that needs the disk                                      Ack.Waits: appendfsync always, and a disk that fell behind
+//	replies that the connection does not take                         client.send
+//	a pause                                                           client.pause
+//
+// Subscribers and replicas stay in their loop: what they are sent is written by goroutines of their own (outbox.go, repl.Peer). What a loop does wait
+// for: short locks, the store's gate while somebody has it exclusively, and write() of the log.
+//
+// Systems without epoll have a goroutine a connection, which is a client that is always away (loop_portable.go; go test -tags noepoll).
 //
 // # Files
 //
 //	server.go conn.go janitor.go   listeners, connections, time limits
-//	socket.go scratch.go           reading without a buffer while nothing comes; the memory that connections share
+//	loop_*.go socket_*.go          whose turn it is; reading and writing without waiting; by epoll, or portable
+//	scratch.go                     the memory that connections share
 //	client.go                      a connection's protocol state; plan, flush, execute
 //	command.go table.go            the command table
 //	keys.go strings.go hash.go     commands on items: plan functions
@@ -43,5 +62,6 @@
 // # Lock order
 //
 // Server.mu, watches.mu, clientInfo.mu, slowlog's, sampler's and stats' are leaves: no other lock is taken while one is held, except that
-// watches.mu is taken with the store's gate held. Server.guardMu is held around looks at the configuration, at pauses and at package repl's state.
+// watches.mu is taken with the store's gate held. So are a loop's and a socket's. Server.guardMu is held around looks at the configuration, at pauses
+// and at package repl's state.
 package server

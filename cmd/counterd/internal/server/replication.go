@@ -141,7 +141,7 @@ func replicationCommands() []*command {
 func runSync(c *client, _ [][]byte) {
 	p := c.peer.Load()
 	if p == nil {
-		p = c.srv.node.Peers().NewPeer(c.conn)
+		p = c.srv.node.Peers().NewPeer(&c.conn)
 		c.peer.Store(p)
 	}
 	text := p.SyncRefusal()
@@ -258,7 +258,7 @@ func runReplconf(c *client, args [][]byte) {
 			c.error(errLoading)
 			return
 		}
-		p = c.srv.node.Peers().NewPeer(c.conn)
+		p = c.srv.node.Peers().NewPeer(&c.conn)
 		c.peer.Store(p)
 	}
 	if len(args) == 4 && equalFold(args[1], "FETCH") {
@@ -293,7 +293,7 @@ func (c *client) sendFile(p *repl.Peer, tier, name string) {
 	}
 	for left := size; left > 0; {
 		c.writingSince.Store(c.srv.clock.Load())
-		n, err := io.Copy(c.conn, io.LimitReader(file, min(left, 4<<20)))
+		n, err := io.Copy(&c.conn, io.LimitReader(file, min(left, 4<<20)))
 		c.writingSince.Store(0)
 		c.srv.stats.outBytes.Add(n)
 		if left -= n; err != nil || n == 0 {
@@ -309,7 +309,7 @@ func (c *client) sendFile(p *repl.Peer, tier, name string) {
 func runPsync(c *client, args [][]byte) {
 	p := c.peer.Load()
 	if p == nil {
-		p = c.srv.node.Peers().NewPeer(c.conn)
+		p = c.srv.node.Peers().NewPeer(&c.conn)
 		c.peer.Store(p)
 	}
 	if text := p.Refusal(); text != "" {

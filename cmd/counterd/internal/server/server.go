@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -56,6 +57,7 @@ type Server struct {
 	clock atomic.Int64  // seconds since started, plus 1; coarse
 	quit  chan struct{} // closed by Shutdown
 
+	loops     []*loop // one a processor; connections are dealt to them in turn
 	listeners []net.Listener
 	mu        sync.Mutex // guards clients and stopping
 	clients   map[int64]*client
@@ -160,6 +162,15 @@ func (s *Server) Listen() error {
 	if len(s.listeners) == 0 {
 		return fmt.Errorf("none of the addresses %v can be listened on", c.Bind)
 	}
+	for range runtime.GOMAXPROCS(0) {
+		l, err := newLoop(s)
+		if err != nil {
+			s.closeListeners()
+			s.stopLoops()
+			return err
+		}
+		s.loops = append(s.loops, l)
+	}
 	s.done.Add(1 + len(s.listeners))
 	go s.janitor()
 	for _, l := range s.listeners {
@@ -185,6 +196,12 @@ func listenUnix(path string, perm fs.FileMode) (net.Listener, error) {
 		return nil, err
 	}
 	return l, nil
+}
+
+func (s *Server) stopLoops() {
+	for _, l := range s.loops {
+		l.stop()
+	}
 }
 
 // Addr is the address of the first listener.
@@ -240,12 +257,21 @@ func (s *Server) admit(conn net.Conn) {
 		conn.Close()
 		return
 	}
-	c := s.newClient(conn, config)
+	c, err := s.newClient(conn, config)
+	if err != nil { // too many open files
+		s.mu.Unlock()
+		s.stats.rejected.Add(1)
+		s.log.Warn("connection refused", "error", err)
+		conn.Close()
+		return
+	}
 	s.clients[c.id] = c
 	s.done.Add(1)
 	s.mu.Unlock()
 	s.stats.connections.Add(1)
-	go c.serve()
+	if err := c.loop.add(c); err != nil {
+		c.loop.end(c, err)
+	}
 }
 
 const deniedText = "-DENIED counterd is running in protected mode: there is no password and this connection does not come from the machine itself. " +
@@ -278,14 +304,23 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	s.stopping = true
 	close(s.quit)
-	for _, c := range s.clients {
-		_ = c.conn.SetReadDeadline(time.Now().Add(drain))
-	}
 	s.mu.Unlock()
+	drained := time.AfterFunc(drain, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, c := range s.clients {
+			c.conn.finish()
+		}
+	})
 	s.closeListeners()
 	s.node.Close()
 	ended := make(chan struct{})
-	go func() { s.done.Wait(); close(ended) }()
+	go func() {
+		s.done.Wait()
+		drained.Stop()
+		s.stopLoops()
+		close(ended)
+	}()
 	select {
 	case <-ended:
 		return nil

@@ -97,7 +97,8 @@ func TestSlowlogBatch(t *testing.T) {
 // TestSlowlogRing compares the ring with a list.
 func TestSlowlogRing(t *testing.T) {
 	s := wireServe(t, nil)
-	c := &client{srv: s, conn: socket{Conn: wireDial(t, s, 2).conn}}
+	wireDial(t, s, 2).want("PING", "+PONG")
+	c := s.connected()[0]
 	var log slowlog
 	log.configure(0, 4)
 	var model []string

@@ -146,7 +146,13 @@ const wireSchema = "add counter weibo\nadd column weibo mid hint=64 max=64 prima
 // wireServe starts a server with an empty store in memory on a unix socket.
 func wireServe(t *testing.T, change func(*Config)) *Server {
 	t.Helper()
-	store, err := counter.Open("", counter.Options{})
+	return wireServeStore(t, "", counter.Options{}, change)
+}
+
+// wireServeStore starts a server with a new store in dir.
+func wireServeStore(t *testing.T, dir string, options counter.Options, change func(*Config)) *Server {
+	t.Helper()
+	store, err := counter.Open(dir, options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,232 @@
+package server
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// gatedFS is a file system whose syncs wait while gate is held.
+type gatedFS struct {
+	vfs.FS
+	waiting *atomic.Int64
+	gate    *atomic.Pointer[chan struct{}]
+}
+
+type gatedFile struct {
+	vfs.File
+	fs gatedFS
+}
+
+func (g gatedFS) Create(name string) (vfs.File, error) { return g.wrap(g.FS.Create(name)) }
+func (g gatedFS) OpenRW(name string) (vfs.File, error) { return g.wrap(g.FS.OpenRW(name)) }
+
+func (g gatedFS) wrap(f vfs.File, err error) (vfs.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	return gatedFile{f, g}, nil
+}
+
+func (f gatedFile) Sync() error {
+	if gate := f.fs.gate.Load(); gate != nil {
+		f.fs.waiting.Add(1)
+		<-*gate
+		f.fs.waiting.Add(-1)
+	}
+	return f.File.Sync()
+}
+
+// clients connects so many that each loop has some.
+func clients(t *testing.T, s *Server) []*wireClient {
+	list := make([]*wireClient, 3*runtime.GOMAXPROCS(0))
+	for i := range list {
+		list[i] = wireDial(t, s, 2)
+	}
+	return list
+}
+
+// TestSyncStopsNobody holds that under appendfsync always a change waits for the disk, and nobody else for it.
+func TestSyncStopsNobody(t *testing.T) {
+	g := gatedFS{vfs.OS(), new(atomic.Int64), new(atomic.Pointer[chan struct{}])}
+	s := wireServeStore(t, t.TempDir(), counter.Options{FS: g, SnapshotGrowth: -1}, func(c *Config) { c.AppendFsync = "always" })
+	all := clients(t, s)
+	for _, command := range []string{"ADD COUNTER other", "ADD COLUMN other mid hint=64 max=64 primarykey", "ADD COLUMN other n hint=8 max=32 suffix=o", "SET 1.o 7"} {
+		all[0].want(command, "+OK")
+	}
+	gate := make(chan struct{})
+	g.gate.Store(&gate)
+	open := sync.OnceFunc(func() { g.gate.Store(nil); close(gate) })
+	t.Cleanup(open)
+	changing := all[:len(all)/2]
+	for i, c := range changing {
+		c.send(fmt.Sprintf("SET %d.cntrn 1", 10+i))
+		c.send("PING")
+	}
+	until(t, "a sync under way", func() bool { return g.waiting.Load() > 0 })
+	for _, c := range all[len(changing):] {
+		c.want("PING", "+PONG")
+		c.want("GET 1.o", `"7"`) // a block without changes; others are read when their changes are safe
+	}
+	for _, c := range changing { // nothing may be sent before the sync
+		_ = c.conn.SetReadDeadline(time.Now().Add(time.Millisecond))
+		if b, err := c.r.ReadByte(); err == nil {
+			t.Fatalf("answered by %q before the sync", b)
+		}
+		_ = c.conn.SetReadDeadline(time.Now().Add(30 * time.Second))
+	}
+	open()
+	for _, c := range changing {
+		if ok, pong := c.read().String(), c.read().String(); ok != "+OK" || pong != "+PONG" {
+			t.Errorf("got %s, %s", ok, pong)
+		}
+	}
+}
+
+// TestWaitStopsNobody has clients wait for replicas that there are not, and send more meanwhile.
+func TestWaitStopsNobody(t *testing.T) {
+	s := wireServeStore(t, t.TempDir(), counter.Options{SnapshotGrowth: -1}, nil)
+	all := clients(t, s)
+	waiting := all[:len(all)/2]
+	for _, c := range waiting {
+		c.send("INCR 1.cntrn")
+		c.send("WAIT 1 300")
+		c.send("PING")
+	}
+	began := time.Now()
+	for _, c := range all[len(waiting):] {
+		c.want("PING", "+PONG")
+	}
+	t.Log("others answered after", time.Since(began))
+	for _, c := range waiting {
+		c.send("PING")
+		c.send("ECHO last")
+	}
+	for _, c := range waiting {
+		if v := c.read(); v.kind != ':' {
+			t.Fatalf("got %v for INCR", v)
+		}
+		for _, want := range []string{":0", "+PONG", "+PONG", `"last"`} {
+			if got := c.read().String(); got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+		}
+		c.want("GET 1.cntrn", fmt.Sprintf("%q", fmt.Sprint(len(waiting))))
+	}
+}
+
+// TestSlowReader fills connections with replies that nobody reads, in turn with REPLY OFF on some; all others are served, and in the end
+// every reply is there and in order.
+func TestSlowReader(t *testing.T) {
+	s := wireServe(t, nil)
+	all := clients(t, s)
+	slow := all[:len(all)/2]
+	const rounds = 200
+	text := strings.Repeat("x", 8<<10)
+	sent := make(chan error, len(slow))
+	for _, c := range slow {
+		go func() {
+			for i := range rounds {
+				if _, err := fmt.Fprintf(c.conn, "ECHO %d%s\r\nINCR 1.cntrn\r\nINFO server\r\nGET 2.cntrn\r\n", i, text); err != nil {
+					sent <- err
+					return
+				}
+			}
+			sent <- nil
+		}()
+	}
+	until(t, "a reply that does not fit", func() bool {
+		n := 0
+		for _, c := range s.connected() {
+			if c.writingSince.Load() != 0 {
+				n++
+			}
+		}
+		return n == len(slow)
+	})
+	for _, c := range all[len(slow):] {
+		c.want("PING", "+PONG")
+		c.want("GET 2.cntrn", "nil")
+	}
+	for _, c := range slow {
+		last := int64(0)
+		for i := range rounds {
+			if got, want := c.read().text, fmt.Sprint(i)+text; got != want {
+				t.Fatalf("round %d: got %.40q", i, got)
+			}
+			if n := c.read().n; n <= last {
+				t.Fatalf("round %d: INCR gave %d behind %d", i, n, last)
+			} else {
+				last = n
+			}
+			if info := c.read().text; !strings.HasPrefix(info, "# Server") {
+				t.Fatalf("round %d: got %.40q for INFO", i, info)
+			}
+			if got := c.read().String(); got != "nil" {
+				t.Fatalf("round %d: got %s for GET", i, got)
+			}
+		}
+	}
+	for range slow {
+		if err := <-sent; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestEndless has connections that never stop to send: all others are served.
+func TestEndless(t *testing.T) {
+	s := wireServe(t, nil)
+	all := clients(t, s)
+	endless := all[:len(all)/2]
+	for _, c := range endless {
+		go func() {
+			flood := []byte(strings.Repeat("*2\r\n$4\r\nINCR\r\n$7\r\n1.cntrn\r\n", 1000))
+			for {
+				if _, err := c.conn.Write(flood); err != nil {
+					return
+				}
+			}
+		}()
+		go func() { _, _ = io.Copy(io.Discard, c.conn) }()
+	}
+	for range 50 {
+		for _, c := range all[len(endless):] {
+			c.want("INCR 2.cntrn", fmt.Sprintf(":%d", c.do("INCR 2.cntrn").n+1))
+		}
+	}
+	for _, c := range endless {
+		c.conn.Close()
+	}
+}
+
+// TestHalfClose ends one direction right behind the commands: they are answered, then the other direction ends too.
+func TestHalfClose(t *testing.T) {
+	s := wireServe(t, nil)
+	for round := range 50 {
+		c := wireDial(t, s, 2)
+		n := 1 + round*round // from less than a buffer to more than one
+		if _, err := io.WriteString(c.conn, strings.Repeat("INCR 1.cntrn\r\n", n)); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.conn.(*net.UnixConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		for range n {
+			if v := c.read(); v.kind != ':' {
+				t.Fatalf("got %v", v)
+			}
+		}
+		c.ended()
+	}
+	until(t, "all connections forgotten", func() bool { return len(s.connected()) == 0 })
+}

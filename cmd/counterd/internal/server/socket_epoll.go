@@ -1,0 +1,198 @@
+//go:build linux && !noepoll
+
+package server
+
+import (
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// socket is a connection whose readiness a loop watches, not the runtime of Go: its descriptor is read and written without waiting, by system
+// calls that the scheduler does not see. For writers that must wait it makes a net.Conn of the same connection.
+//
+// One goroutine at a time owns the connection. It alone reads, and it alone frees the descriptor, when nobody writes any more; others can
+// but Close, which lets the owner's next read end.
+type socket struct {
+	local, remote net.Addr
+	ended         atomic.Bool // nothing more is to be read
+
+	mu       sync.Mutex // guards the rest, fd against being freed
+	fd       int        // -1: freed
+	patient  net.Conn   // for writes that wait; nil until there was one
+	deadline time.Time  // of patient's
+}
+
+// open takes conn over: the runtime forgets it.
+func (s *socket) open(conn net.Conn) error {
+	s.local, s.remote, s.fd = conn.LocalAddr(), conn.RemoteAddr(), -1
+	raw, err := conn.(syscall.Conn).SyscallConn()
+	if err != nil {
+		return err
+	}
+	var dupErr error
+	err = raw.Control(func(fd uintptr) { s.fd, dupErr = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) })
+	if err == nil {
+		err = dupErr
+	}
+	conn.Close()
+	return err
+}
+
+// receive reads what has arrived; 0 without an error: nothing.
+func (s *socket) receive(b []byte) (int, error) {
+	if s.ended.Load() {
+		return 0, net.ErrClosed
+	}
+	for {
+		n, _, err := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(s.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), unix.MSG_DONTWAIT, 0, 0)
+		switch {
+		case err == unix.EAGAIN:
+			return 0, nil
+		case err == unix.EINTR:
+		case err != 0:
+			return 0, os.NewSyscallError("recvfrom", err)
+		case n == 0:
+			return 0, io.EOF
+		default:
+			return int(n), nil
+		}
+	}
+}
+
+// offer writes as much as can be written at once.
+func (s *socket) offer(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fd < 0 {
+		return 0, net.ErrClosed
+	}
+	for {
+		n, _, err := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(s.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
+		switch {
+		case err == unix.EAGAIN:
+			return 0, nil
+		case err == unix.EINTR:
+		case err != 0:
+			return 0, os.NewSyscallError("sendto", err)
+		default:
+			return int(n), nil
+		}
+	}
+}
+
+// Write writes all of b, and waits where it must.
+func (s *socket) Write(b []byte) (int, error) {
+	n, err := s.offer(b)
+	if err != nil || n == len(b) {
+		return n, err
+	}
+	conn, err := s.waiter()
+	if err != nil {
+		return n, err
+	}
+	m, err := conn.Write(b[n:])
+	return n + m, err
+}
+
+// waiter returns the net.Conn of the connection.
+func (s *socket) waiter() (net.Conn, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.patient != nil:
+		return s.patient, nil
+	case s.fd < 0:
+		return nil, net.ErrClosed
+	}
+	fd, err := unix.FcntlInt(uintptr(s.fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	file := os.NewFile(uintptr(fd), "")
+	defer file.Close()
+	if s.patient, err = net.FileConn(file); err != nil {
+		s.patient = nil
+		return nil, err
+	}
+	_ = s.patient.SetWriteDeadline(s.deadline)
+	return s.patient, nil
+}
+
+// Close ends the connection: reads and writes fail from now on. Anybody may call it.
+func (s *socket) Close() error {
+	s.ended.Store(true)
+	return s.shutdown(unix.SHUT_RDWR)
+}
+
+// finish lets nothing more be read.
+func (s *socket) finish() {
+	s.ended.Store(true)
+	_ = s.shutdown(unix.SHUT_RD)
+}
+
+// shutdown wakes whoever waits for the connection.
+func (s *socket) shutdown(how int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fd < 0 {
+		return net.ErrClosed
+	}
+	return os.NewSyscallError("shutdown", unix.Shutdown(s.fd, how))
+}
+
+// free closes the descriptor. REQUIRES: nobody reads or writes any more.
+func (s *socket) free() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.patient != nil {
+		s.patient.Close()
+	}
+	if s.fd >= 0 {
+		_ = unix.Close(s.fd)
+		s.fd = -1
+	}
+}
+
+// forgetWaiter spares the runtime from watching the connection too. REQUIRES: nobody writes.
+func (s *socket) forgetWaiter() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.patient != nil {
+		s.patient.Close()
+		s.patient = nil
+	}
+}
+
+// descriptor is the number of the socket, -1 when it is freed.
+func (s *socket) descriptor() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.fd
+}
+
+// The rest of net.Conn. Reads are the owner's: see receive.
+
+func (s *socket) Read([]byte) (int, error)        { return 0, os.ErrInvalid }
+func (s *socket) LocalAddr() net.Addr             { return s.local }
+func (s *socket) RemoteAddr() net.Addr            { return s.remote }
+func (s *socket) SetDeadline(time.Time) error     { return os.ErrNoDeadline }
+func (s *socket) SetReadDeadline(time.Time) error { return os.ErrNoDeadline }
+
+// SetWriteDeadline bounds writes that wait.
+func (s *socket) SetWriteDeadline(t time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deadline = t
+	if s.patient != nil {
+		return s.patient.SetWriteDeadline(t)
+	}
+	return nil
+}
