@@ -262,10 +262,10 @@ func (s *soak) verify(leader, old *member, fault fault, cutsBefore, logSize int)
 	s.cutTimes += cuts - cutsBefore
 	sets := 0
 	if cuts > cutsBefore {
-		var from, to, deletes int
+		var from, to, deletes, items int
 		var file string
 		last := strings.NewReplacer(",", " ", "=", " ").Replace(replicationField(old.server, "counterd_diverged_last"))
-		if _, err := fmt.Sscanf(last, "from %d to %d sets %d deletes %d file %s", &from, &to, &sets, &deletes, &file); err != nil {
+		if _, err := fmt.Sscanf(last, "from %d to %d sets %d deletes %d items %d file %s", &from, &to, &sets, &deletes, &items, &file); err != nil {
 			s.t.Errorf("counterd_diverged_last: %q: %v", last, err)
 		}
 		files, _ := filepath.Glob(filepath.Join(old.dir, "diverged-*.aof"))
