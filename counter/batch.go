@@ -27,7 +27,7 @@ type Batch struct {
 	now     int64   // Store.clock, asked once a Run
 	cold    []int32 // operations on cold blocks, of the first located
 	located int     // operations whose blocks were found
-	pos     uint64 // log offset behind the last change, for Commit
+	pos     uint64  // log offset behind the last change, for Commit
 }
 
 // NewBatch returns an empty batch.
