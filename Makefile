@@ -4,10 +4,9 @@ GO ?= go
 PORT ?= 6379
 PKG ?= ./...
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
-BENCHSTAT := golang.org/x/perf/cmd/benchstat@latest
 FUZZTIME ?= 20s
 
-.PHONY: help build run demo test unit race e2e setup lint bench bench-compare bench-peers fuzz crash clean
+.PHONY: help build run demo test unit race e2e setup lint bench bench-compare bench-peers bench-scaling bench-large fuzz crash failover clean
 
 help:
 	@echo 'make run        build counterd and start it with the example schema on 127.0.0.1:$(PORT) (PORT=...)'
@@ -16,10 +15,13 @@ help:
 	@echo 'make unit       the tests without the race detector and without other programs; PKG=./counter/... for some'
 	@echo 'make lint       gofmt, go vet, staticcheck, go mod tidy'
 	@echo 'make bench      the benchmarks beside the code; PKG=./counter BENCH=Get ITEMS=10000000'
-	@echo 'make bench-compare REF=HEAD~1   the same for a revision and the work tree, through benchstat'
-	@echo 'make bench-peers   the standard set beside redis-server (and PEER=host:port,kind if given)'
+	@echo 'make bench-compare PKG=./counter REF=HEAD~1   one package at a revision and in the work tree, through benchstat'
+	@echo 'make bench-peers   the standard set beside redis-server, or beside PEER=host:port,kind; bench/README.md'
+	@echo 'make bench-scaling what a second processor gives'
+	@echo 'make bench-large   100 M posts beside 1 M, and 1,000 M with most on disk; LARGE= SMALL= HUGE= MAXMEMORY='
 	@echo 'make fuzz       every fuzz target for FUZZTIME=$(FUZZTIME)'
-	@echo 'make crash      2 M crash points on the simulated file system, 200 rounds of kill -9 (half an hour)'
+	@echo 'make crash      2 M crash points on the simulated file system, 200 rounds of kill -9, 200 cut links (half an hour)'
+	@echo 'make failover   50 failovers by Sentinel: kill, stop, partition, beside redis-server (40 minutes; as root, or without partitions)'
 	@echo 'make build      bin/counterd, bin/counterbench'
 
 build:
@@ -60,25 +62,24 @@ lint:
 	$(GO) run $(STATICCHECK) ./...
 	$(GO) mod tidy -diff
 
+# ITEMS is for ./counter alone: other packages do not know it.
 BENCH ?= .
-ITEMS ?= 1000000
 bench:
-	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem $(PKG)
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem $(PKG) $(if $(ITEMS),-items $(ITEMS))
 
 # The standard set: counterd and redis-server in turns in one run, each on core 0, the load on core 1.
 bench-peers: setup build
-	bench/peers.sh $(PEER)
+	@bench/peers.sh $(PEER)
 
-# Both revisions are measured in turns, so that a busy machine is unjust to both.
-REF ?= HEAD
-ROUNDS ?= 6
+bench-scaling: build
+	@bench/scaling.sh
+
+bench-large: build
+	@bench/large.sh
+
+# One package at a revision and in the work tree, in turns; compare.sh lists its variables.
 bench-compare:
-	@set -e; old=$$(mktemp -d); trap 'git worktree remove --force '$$old EXIT; git worktree add -q --detach $$old $(REF); \
-	(cd $$old && $(GO) test -c -o $$old/old.test $(PKG)); $(GO) test -c -o $$old/new.test $(PKG); : > $$old/old.txt; : > $$old/new.txt; \
-	for i in $$(seq $(ROUNDS)); do \
-		$$old/old.test -test.run '^$$' -test.bench '$(BENCH)' >> $$old/old.txt; \
-		$$old/new.test -test.run '^$$' -test.bench '$(BENCH)' >> $$old/new.txt; \
-	done; $(GO) run $(BENCHSTAT) $$old/old.txt $$old/new.txt
+	@bench/compare.sh
 
 fuzz:
 	@set -e; for pkg in $$($(GO) list ./...); do \
@@ -89,8 +90,12 @@ fuzz:
 
 crash:
 	$(GO) test -count=1 -run 'Crash' -timeout 3h ./persist -scripts 7000
-	$(GO) test -count=1 -run 'Crash|Fault' -timeout 3h ./counter -long
-	SCALE=10 $(GO) test -count=1 -run 'Durable|Kill' -timeout 3h ./cmd/counterd/e2e
+	$(GO) test -count=1 -run 'Crash|Fault|ReplicaModel' -timeout 3h ./counter -long
+	SCALE=10 $(GO) test -count=1 -run 'Durable|Kill|ReplicaCuts|ReplicaLostTail' -timeout 3h ./cmd/counterd/e2e
+
+DOWN_AFTER ?= 3s
+failover:
+	SCALE=50 $(GO) test -count=1 -run 'SentinelSoak' -timeout 3h -v ./cmd/counterd/e2e -down-after $(DOWN_AFTER)
 
 clean:
 	rm -rf bin

@@ -30,7 +30,8 @@ func (c *client) runOpen(interval, end time.Duration) error {
 func (c *client) sendDue(sent chan<- flight, interval, end time.Duration) error {
 	held := time.Duration(0) // until when the server kept operations from being sent
 	if now := clock(); c.due < now-interval {
-		c.due = now // time passed between two runs
+		// Time passed between two runs. Whole intervals are left out, or all clients would start together from here on.
+		c.due += (now - c.due) / interval * interval
 	}
 	for c.due < end && !c.ended {
 		now := clock()

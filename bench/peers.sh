@@ -1,33 +1,64 @@
 #!/usr/bin/env bash
-# The standard set: counterd and redis-server take turns in one run, each on processor 0, the load on processor 1; the log is synced each
-# second on both. POSTS and DURATION make it larger. An argument HOST:PORT,KIND measures against a server of yours instead.
-set -euo pipefail
-cd "$(dirname "$0")/.."
-POSTS=${POSTS:-2000000}
-DURATION=${DURATION:-10s}
-dir=$(mktemp -d)
-pids=()
-cleanup() { for p in "${pids[@]}"; do kill "$p" 2>/dev/null || true; done; wait 2>/dev/null || true; rm -rf "$dir"; }
-trap cleanup EXIT
-await() { for _ in $(seq 100); do redis-cli -p "$1" ping >/dev/null 2>&1 && return; sleep 0.1; done; echo "no answer on port $1" >&2; exit 1; }
+# The standard set: counterd and a peer take turns in one run, each on processor 0, the load on processor 1; the log is synced each second
+# on both. Afterwards the figures stand as Markdown, ready for README; bench/README.md says how to read them.
+#
+#   bench/peers.sh                          a redis-server of its own
+#   PEER_BIN=valkey-server bench/peers.sh   another program of its own, started with redis-server's flags
+#   bench/peers.sh 10.0.0.5:6379,redis-hash a server of yours, and the data model to drive it with (counterbench run --help lists them);
+#                                           it must be empty, and is left full. Without a model: one string a counter
+#
+#   POSTS     posts loaded (2,000,000; the figures in README: 10,000,000)
+#   DURATION  of each workload for each server (10s)      SLICES    that it is cut into (7)
+#   DEPTHS    pipelines to measure ("64 16 1")            HALF      no: leave out latencies at half load
+#   IDLE      idle connections (10,000; 0: leave out)     PEER_PASSWORD  of the server of yours
+#   OUT       directory for the JSON and HTML files       SERVER_CPU, CLIENT_CPU  processors (0 and 1; empty: not pinned)
+. "$(dirname "$0")/lib.sh"
+POSTS=${POSTS:-2000000} DURATION=${DURATION:-10s} SLICES=${SLICES:-7} DEPTHS=${DEPTHS:-64 16 1} HALF=${HALF:-yes} IDLE=${IDLE:-10000}
+SERVER_CPU=${SERVER_CPU-0} CLIENT_CPU=${CLIENT_CPU-1} OUT=${OUT:-$dir/out} PEER_PASSWORD=${PEER_PASSWORD:-}
+[ $# -le 1 ] || fail "takes one peer, HOST:PORT[,MODEL], not $#"
+if [ -n "$CLIENT_CPU" ] && [ "$(nproc)" -lt 2 ]; then fail "one processor is too few for a server and its load: SERVER_CPU= CLIENT_CPU= does without pinning"; fi
+mkdir -p "$OUT"
 
-a=$((20000 + RANDOM % 10000)); b=$((a + 1))
-mkdir "$dir/counterd" "$dir/redis"
-bin/counterd --port $a --dir "$dir/counterd" --appendfsync everysec --loglevel warning & pids+=($!)
-await $a
-run() { bin/counterbench run --server 127.0.0.1:$a --posts "$POSTS" --duration "$DURATION" --slices 7 --pin-server 0 --pin-client 1 --progress=false "$@"; }
-if [ $# -gt 0 ]; then
-	peers=("$1")
+if [ $# = 1 ]; then
+	peer=$1
 else
-	redis-server --port $b --bind 127.0.0.1 --dir "$dir/redis" --appendonly yes --appendfsync everysec --save '' --loglevel warning >/dev/null & pids+=($!)
-	await $b
-	peers=("127.0.0.1:$b,redis-strings")
+	start_peer peer
+	peer=127.0.0.1:$port,redis-strings
 fi
-for peer in "${peers[@]}"; do
-	echo "== counterd (A) beside $peer (B), 64 deep"
-	run --vs "$peer" --depth 64 --workloads load,incr,get --uniform
-	echo "== 16 deep"
-	run --vs "$peer" --depth 16 --workloads incr,get,timeline --uniform
-	echo "== 1 deep"
-	run --vs "$peer" --depth 1 --workloads incr,get,timeline --uniform
+start_counterd counterd
+a=127.0.0.1:$port
+
+# The peer of another machine cannot be pinned from here.
+pin=()
+if [ -n "$SERVER_CPU" ] && [[ $peer == 127.* || $peer == localhost:* || $peer == /* ]]; then pin+=(--pin-server "$SERVER_CPU"); fi
+if [ -n "$CLIENT_CPU" ]; then pin+=(--pin-client "$CLIENT_CPU"); fi
+files=()
+run() { # NAME FLAGS...
+	local name=$1
+	shift
+	"$BIN/counterbench" run --server "$a" --vs "$peer" --vs-password "$PEER_PASSWORD" --posts "$POSTS" --duration "$DURATION" --slices "$SLICES" --warmup "$WARMUP" \
+		--uniform --progress=false --json "$OUT/$name.json" --html "$OUT/$name.html" "${pin[@]}" "$@"
+	files+=("$OUT/$name.json")
+	echo
+}
+load=load,
+for depth in $DEPTHS; do
+	echo "== counterd (A) beside $peer (B), $depth deep"
+	run "deep$depth" --depth "$depth" --workloads "${load}incr,get,timeline"
+	load=
 done
+if [ "$HALF" != no ]; then
+	echo "== latency at half of what B answers at most, one operation in flight on each connection"
+	run half --rate 50% --depth 1 --workloads "${load}incr,get,timeline"
+fi
+echo "== for README"
+"$BIN/counterbench" markdown "${files[@]}"
+if [ "$IDLE" != 0 ] && [ $# = 0 ]; then
+	# Servers started anew: those above have kept memory of their clients.
+	start_counterd counterd-idle
+	a=127.0.0.1:$port
+	start_peer peer-idle
+	echo
+	echo "== idle connections"
+	"$BIN/counterbench" idle --server "$a" --vs "127.0.0.1:$port" --connections "$IDLE" --progress=false --json "$OUT/idle.json"
+fi

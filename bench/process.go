@@ -149,15 +149,15 @@ func (t Target) FindPID(given []int, i int) (int, error) {
 	if i < len(given) && given[i] != 0 {
 		return given[i], nil
 	}
-	conn, err := t.Dial()
+	var m *Meter
+	conn, err := t.ask(func(conn *wire.Conn) (err error) {
+		m, err = NewMeter(conn, 0)
+		return err
+	})
 	if err != nil {
 		return 0, err
 	}
 	defer conn.Close()
-	m, err := NewMeter(conn, 0)
-	if err != nil {
-		return 0, err
-	}
 	if m.pid == 0 {
 		return 0, fmt.Errorf("%s does not run on this machine, as far as is to be seen", t.Addr)
 	}

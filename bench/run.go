@@ -21,6 +21,7 @@ type Config struct {
 	Counter   string   // optional: a counter to use instead of making WeiboSchema
 
 	Posts   int
+	VsPosts int // optional: of the second server, where it holds another number
 	Seed    uint64
 	Page    int    // posts of a page
 	Uniform bool   // incr and get choose among all posts alike
@@ -30,6 +31,7 @@ type Config struct {
 	Depth    int // operations in flight on each
 	Mode     Mode
 	Rate     float64       // operations per second over all clients; 0: as fast as the server answers
+	RatePart float64       // in place of Rate: 0.5 is half of the most that the last server answers, measured before each workload
 	Duration time.Duration // of each workload but load, for each server
 	Warmup   time.Duration // before it, not counted
 	Slices   int           // that the duration is cut into
@@ -37,8 +39,9 @@ type Config struct {
 	Flush  bool // remove what the servers hold before load
 	Verify bool // check all counters at the end
 
-	// Progress is told what is being measured, as the steps are begun. It may be nil.
+	// Progress is told what is being measured, as the steps are begun; Loading, once a second, how far a load is. They may be nil.
 	Progress func(step, steps int, what string)
+	Loading  func(posts, of int)
 }
 
 // A synchronous client sends all of a pipeline before it reads the first reply. The replies must fit into the sockets' buffers,
@@ -46,6 +49,7 @@ type Config struct {
 const (
 	maxDepth    = 16384   // replies of up to 20 bytes
 	maxInFlight = 100_000 // posts of the pages in a pipeline, with replies of about 20 bytes
+	maxRate     = 1e9     // operations a second: more than any generator starts
 )
 
 // Validate returns all that is wrong with the Config.
@@ -66,12 +70,16 @@ func (c *Config) Validate() error {
 		check(false, "load must come first, and once")
 	}
 	check(c.Posts >= 1 && c.Posts <= MaxPosts, "%d posts, want 1..%d", c.Posts, MaxPosts)
+	check(c.VsPosts >= 0 && c.VsPosts <= MaxPosts, "%d posts of the second server, want 0..%d", c.VsPosts, MaxPosts)
+	check(c.VsPosts == 0 || len(c.Targets) == 2, "posts of a second server, and no second server")
 	check(c.Page >= 1 && c.Page <= 10000, "pages of %d posts, want 1..10000", c.Page)
 	check(c.Clients >= 1 && c.Clients <= 50000, "%d clients, want 1..50000", c.Clients)
 	check(c.Depth >= 1 && c.Depth <= maxDepth, "%d operations in flight, want 1..%d", c.Depth, maxDepth)
 	check(c.Depth*c.Page <= maxInFlight, "%d pages of %d posts in flight on a connection, want at most %d posts", c.Depth, c.Page, maxInFlight)
 	check(c.Mode == Sync || c.Mode == Async, "mode %q, want %s or %s", c.Mode, Sync, Async)
-	check(c.Rate >= 0, "a rate of %g, want 0 or more", c.Rate)
+	check(c.Rate >= 0 && c.Rate <= maxRate, "a rate of %g, want 0..%g", c.Rate, float64(maxRate))
+	check(c.RatePart >= 0 && c.RatePart <= 1, "%g of the most a server answers, want 0..1", c.RatePart)
+	check(c.Rate == 0 || c.RatePart == 0, "a rate of %g and of %g of the most a server answers, want one of them", c.Rate, c.RatePart)
 	check(c.Slices >= 1, "%d slices, want 1 or more", c.Slices)
 	check(c.Duration > 0, "a duration of %s, want more than 0", c.Duration)
 	check(c.Warmup >= 0, "a warm-up of %s, want 0 or more", c.Warmup)
@@ -90,7 +98,7 @@ func Run(ctx context.Context, config Config) (*report.Report, error) {
 	for i, target := range config.Targets {
 		s, err := newSide(ctx, target, &config, i)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", target.Addr, err)
+			return nil, err
 		}
 		defer s.conn.Close()
 		r.sides = append(r.sides, s)
@@ -104,9 +112,17 @@ func Run(ctx context.Context, config Config) (*report.Report, error) {
 		}
 	}
 	r.result.Settings.Columns = columns
-	var err error
-	if r.data, err = NewDataset(config.Posts, columns, config.Seed); err != nil {
+	data, err := NewDataset(config.Posts, columns, config.Seed)
+	if err != nil {
 		return nil, err
+	}
+	for _, s := range r.sides {
+		s.data = data
+	}
+	if config.VsPosts > 0 {
+		if r.sides[1].data, err = NewDataset(config.VsPosts, columns, config.Seed); err != nil {
+			return nil, err
+		}
 	}
 	for _, name := range config.Workloads {
 		if err := r.phase(ctx, name); err != nil {
@@ -129,27 +145,28 @@ func Run(ctx context.Context, config Config) (*report.Report, error) {
 type run struct {
 	Config
 	sides  []*side
-	data   *Dataset
 	result *report.Report
-	steps  int // begun
+	steps  int     // begun
+	rate   float64 // operations per second asked for in the phase; 0: as many as the server answers
 }
 
 // phase measures one workload on all sides.
 func (r *run) phase(ctx context.Context, name string) error {
 	err := r.measure(ctx, name)
-	phase := report.Phase{Workload: name}
+	phase := report.Phase{Workload: name, Rate: r.rate}
 	for _, s := range r.sides {
 		phase.Results = append(phase.Results, s.end())
-		r.data.Arrived = max(r.data.Arrived, s.newest+1-r.data.Loaded)
+		s.data.Arrived = max(s.data.Arrived, s.newest+1-s.data.Loaded)
 	}
 	r.result.Phases = append(r.result.Phases, phase)
 	return err
 }
 
 func (r *run) measure(ctx context.Context, name string) error {
-	opts := WorkloadOptions{Data: r.data, Seed: r.Seed, Page: r.Page, Uniform: r.Uniform, Trace: r.Trace}
+	opts := WorkloadOptions{Seed: r.Seed, Page: r.Page, Uniform: r.Uniform, Trace: r.Trace}
 	opts.Touched = max(0, slices.Index(r.sides[0].schema.Names(), "repost"))
 	for _, s := range r.sides {
+		opts.Data = s.data
 		w, err := NewWorkload(name, opts)
 		if err != nil {
 			return err
@@ -158,33 +175,67 @@ func (r *run) measure(ctx context.Context, name string) error {
 			return err
 		}
 	}
+	r.rate = 0
 	if name == "load" {
 		return r.load(ctx)
 	}
+	r.rate = r.Rate
 	return r.slices(ctx, name)
 }
 
 // load loads one side after the other, each without a break.
 func (r *run) load(ctx context.Context) error {
+	// All at first: that B is not empty is better known before A was loaded for an hour.
 	for _, s := range r.sides {
-		r.step("load " + s.target.Addr)
 		if err := s.prepareLoad(r.Flush); err != nil {
 			return err
 		}
+	}
+	for _, s := range r.sides {
+		r.step("load " + s.target.Addr)
 		before, err := s.meter.Usage()
 		if err != nil {
 			return err
 		}
-		if err := s.slice(ctx, forever, true); err != nil {
+		told := r.tellLoading(s)
+		err = s.slice(ctx, forever, true)
+		told()
+		if err != nil {
 			return err
 		}
 		after, err := s.meter.Usage()
 		if err != nil {
 			return err
 		}
-		s.report.Memory = &report.Memory{Bytes: after.RSS - before.RSS, Posts: r.Posts, Flushed: s.flushed}
+		s.report.Memory = &report.Memory{Bytes: after.RSS - before.RSS, Posts: s.data.Loaded, Flushed: s.flushed}
 	}
 	return nil
+}
+
+// tellLoading tells Loading how far the side's load is, until the function it returns is called.
+func (r *run) tellLoading(s *side) (stop func()) {
+	load, isLoad := s.workload.(*loadWorkload)
+	if r.Loading == nil || !isLoad {
+		return func() {}
+	}
+	ended, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ended:
+				return
+			case <-tick.C:
+				r.Loading(min(int(load.next.Load()), s.data.Loaded), s.data.Loaded)
+			}
+		}
+	}()
+	return func() {
+		close(ended)
+		<-done
+	}
 }
 
 // slices measures the sides in turns. The side that begins changes from slice to slice, so that neither always follows the other.
@@ -192,6 +243,11 @@ func (r *run) slices(ctx context.Context, name string) error {
 	for _, s := range r.sides {
 		r.step(name + ": warm-up of " + s.target.Addr)
 		if err := s.slice(ctx, r.Warmup, false); err != nil {
+			return err
+		}
+	}
+	if r.RatePart > 0 {
+		if err := r.calibrate(ctx, name); err != nil {
 			return err
 		}
 	}
@@ -207,6 +263,24 @@ func (r *run) slices(ctx context.Context, name string) error {
 	return nil
 }
 
+// calibrate finds what the last side answers at most, and has all sides driven at the part of that which was asked for.
+func (r *run) calibrate(ctx context.Context, name string) error {
+	last := r.sides[len(r.sides)-1]
+	r.step(name + ": the most that " + last.target.Addr + " answers")
+	most, err := last.most(ctx, r.Duration/time.Duration(r.Slices))
+	if err != nil {
+		return err
+	}
+	if r.rate = most * r.RatePart; r.rate <= 0 {
+		return fmt.Errorf("%s answered nothing within %s, so that there is no rate to take a part of", last.target.Addr,
+			calibrationTurns*r.Duration/time.Duration(r.Slices))
+	}
+	for _, s := range r.sides {
+		s.setRate(r.rate)
+	}
+	return nil
+}
+
 // step tells the Progress that the next step begins.
 func (r *run) step(what string) {
 	if r.Progress == nil {
@@ -215,21 +289,24 @@ func (r *run) step(what string) {
 	steps := 0
 	for _, name := range r.Workloads {
 		if name == "load" {
+			steps += len(r.Targets)
+			continue
+		}
+		steps += (1 + r.Slices) * len(r.Targets)
+		if r.RatePart > 0 {
 			steps++
-		} else {
-			steps += 1 + r.Slices
 		}
 	}
 	if r.Verify {
-		steps++
+		steps += len(r.Targets)
 	}
-	r.Progress(r.steps, steps*len(r.Targets), what)
+	r.Progress(r.steps, steps, what)
 	r.steps++
 }
 
 func (c *Config) settings() report.Settings {
-	return report.Settings{Posts: c.Posts, Seed: c.Seed, Page: c.Page, Uniform: c.Uniform, Clients: c.Clients, Depth: c.Depth,
-		Mode: string(c.Mode), Rate: c.Rate, Duration: c.Duration, Warmup: c.Warmup, Slices: c.Slices}
+	return report.Settings{Posts: c.Posts, VsPosts: c.VsPosts, Seed: c.Seed, Page: c.Page, Uniform: c.Uniform, Clients: c.Clients, Depth: c.Depth,
+		Mode: string(c.Mode), Rate: c.Rate, RatePart: c.RatePart, Duration: c.Duration, Warmup: c.Warmup, Slices: c.Slices}
 }
 
 func host() report.Host {

@@ -328,7 +328,7 @@ func TestCoordinatedOmission(t *testing.T) {
 		if err := s.slice(context.Background(), config.Duration, true); err != nil {
 			t.Fatal(err)
 		}
-		hist := s.recs.take()
+		hist := s.latency
 		for _, bar := range hist.Distribution() {
 			all += bar.Count
 			if bar.From > int64(stall)/5 {

@@ -26,6 +26,7 @@ type side struct {
 	meter   *Meter
 	report  report.Server
 	flushed bool
+	data    *Dataset // what it holds; both sides share one where they hold the same
 
 	// Of the phase under way.
 	workload Workload
@@ -33,6 +34,7 @@ type side struct {
 	interval time.Duration // between the operations of a client; 0: closed
 	clients  []*client
 	recs     recorders
+	latency  *hdrhistogram.Histogram // of the slices counted
 	result   report.Result
 
 	newest  int      // highest post set
@@ -47,40 +49,47 @@ type played struct {
 }
 
 // newSide connects to a server and sees that it has a counter to use.
-func newSide(ctx context.Context, target Target, config *Config, number int) (_ *side, err error) {
-	conn, err := target.Dial()
+func newSide(ctx context.Context, target Target, config *Config, number int) (*side, error) {
+	s := &side{newest: -1}
+	_, err := target.ask(func(conn *wire.Conn) error {
+		s.conn = conn
+		return s.learn(target, config, number)
+	})
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			conn.Close()
-		}
-	}()
-	s := &side{conn: conn, newest: -1}
-	var schemas []Schema
-	if s.target, schemas, err = target.Identify(conn); err != nil {
+	if err := ctx.Err(); err != nil {
+		s.conn.Close()
 		return nil, err
+	}
+	return s, nil
+}
+
+// learn asks the server what it is.
+func (s *side) learn(target Target, config *Config, number int) (err error) {
+	var schemas []Schema
+	if s.target, schemas, err = target.Identify(s.conn); err != nil {
+		return err
 	}
 	if s.schema, err = s.findSchema(schemas, config.Counter); err != nil {
-		return nil, err
+		return err
 	}
 	if s.model, err = NewModel(s.target.Kind, s.schema); err != nil {
-		return nil, err
+		return err
 	}
 	pid := 0
 	if number < len(config.PIDs) {
 		pid = config.PIDs[number]
 	}
-	if s.meter, err = NewMeter(conn, pid); err != nil {
-		return nil, err
+	if s.meter, err = NewMeter(s.conn, pid); err != nil {
+		return err
 	}
-	info, err := ReadInfo(conn)
+	info, err := ReadInfo(s.conn)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	s.report = report.Server{Addr: s.target.Addr, Kind: string(s.target.Kind), Version: info.version(), Local: s.meter.PID() != 0}
-	return s, ctx.Err()
+	return nil
 }
 
 // version names the program and its version.
@@ -113,6 +122,16 @@ func (s *side) findSchema(schemas []Schema, counter string) (Schema, error) {
 	return FindSchema(schemas, WeiboSchema().Counter)
 }
 
+// NotEmptyError says that a server to be loaded holds something.
+type NotEmptyError struct {
+	Addr string
+	Keys int64
+}
+
+func (e *NotEmptyError) Error() string {
+	return fmt.Sprintf("%s holds %d keys, and load wants it empty: --flush removes them", e.Addr, e.Keys)
+}
+
 // prepareLoad sees that the server is empty.
 func (s *side) prepareLoad(flush bool) error {
 	v, err := s.conn.Do("DBSIZE")
@@ -126,7 +145,7 @@ func (s *side) prepareLoad(flush bool) error {
 		return nil
 	}
 	if !flush {
-		return fmt.Errorf("%s holds %d keys, and load wants it empty: --flush removes them", s.target.Addr, v.Int)
+		return &NotEmptyError{Addr: s.target.Addr, Keys: v.Int}
 	}
 	s.flushed = true
 	_, err = s.conn.Do("FLUSHALL")
@@ -136,10 +155,7 @@ func (s *side) prepareLoad(flush bool) error {
 // begin connects the clients for a workload. Connections are made and have answered a PING before anything is measured.
 func (s *side) begin(ctx context.Context, w Workload, config *Config) error {
 	s.workload, s.mode, s.interval = w, config.Mode, 0
-	if config.Rate > 0 && w.Name() != "load" {
-		s.interval = time.Duration(float64(config.Clients) * float64(time.Second) / config.Rate)
-	}
-	s.clients, s.recs, s.result = nil, newRecorders(config.Clients), report.Result{}
+	s.clients, s.recs, s.latency, s.result = nil, newRecorders(config.Clients), newHistogram(), report.Result{}
 	for i := range config.Clients {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -149,16 +165,50 @@ func (s *side) begin(ctx context.Context, w Workload, config *Config) error {
 		if err != nil {
 			return fmt.Errorf("client %d of %d: %w", i+1, config.Clients, err)
 		}
-		c := newClient(conn, s.model, w, i, config.Clients, len(s.schema.Columns), config.Depth, s.recs[i%len(s.recs)])
-		// The clients' times are spread over the interval.
-		c.due = clock() + s.interval*time.Duration(i)/time.Duration(config.Clients)
-		s.clients = append(s.clients, c)
+		s.clients = append(s.clients, newClient(conn, s.model, w, i, config.Clients, len(s.schema.Columns), config.Depth, s.recs[i%len(s.recs)]))
 		if _, err := conn.Do("PING"); err != nil {
-			return err
+			return fmt.Errorf("client %d of %d: %w", i+1, config.Clients, err)
 		}
+	}
+	if config.Rate > 0 && w.Name() != "load" {
+		s.setRate(config.Rate)
 	}
 	return nil
 }
+
+// setRate makes the clients start that many operations a second in all, from now on.
+func (s *side) setRate(perSecond float64) {
+	s.interval = max(1, time.Duration(float64(len(s.clients))*float64(time.Second)/perSecond))
+	now := clock()
+	for i, c := range s.clients {
+		// The clients' times are spread over the interval.
+		c.due = now + s.interval*time.Duration(i)/time.Duration(len(s.clients))
+	}
+}
+
+// most returns the operations per second that the server answers when it is asked as fast as it can: the median of some turns.
+func (s *side) most(ctx context.Context, turn time.Duration) (float64, error) {
+	var rates []float64
+	for range calibrationTurns {
+		before, err := s.measure()
+		if err != nil {
+			return 0, err
+		}
+		if err := s.play(ctx, before.at+turn); err != nil {
+			return 0, err
+		}
+		after, err := s.measure()
+		if err != nil {
+			return 0, err
+		}
+		rates = append(rates, float64(after.done.ops-before.done.ops)/(after.at-before.at).Seconds())
+	}
+	s.recs.take()
+	return report.SpreadOf(rates).Median, nil
+}
+
+// calibrationTurns is how often the most that a server can is measured; one turn may fall into a pause of the machine.
+const calibrationTurns = 3
 
 // slice runs the clients for that long and, unless it is a warm-up, adds what they did to the result.
 func (s *side) slice(ctx context.Context, length time.Duration, counted bool) error {
@@ -176,16 +226,20 @@ func (s *side) slice(ctx context.Context, length time.Duration, counted bool) er
 	if err != nil {
 		return err
 	}
+	latency := s.recs.take()
 	if !counted {
-		s.recs.take()
 		return nil
 	}
+	s.latency.Merge(latency)
 	s.result.Slices = append(s.result.Slices, report.Slice{
 		Seconds: (after.at - before.at).Seconds(),
 		Ops:     after.done.ops - before.done.ops,
 		User:    (after.server.User - before.server.User).Seconds(),
 		System:  (after.server.System - before.server.System).Seconds(),
 		Client:  (after.client.CPU() - before.client.CPU()).Seconds(),
+		P50:     latency.ValueAtPercentile(50),
+		P99:     latency.ValueAtPercentile(99),
+		P999:    latency.ValueAtPercentile(99.9),
 	})
 	s.result.Posts += after.done.posts - before.done.posts
 	s.result.Absent += after.done.absent - before.done.absent
@@ -260,7 +314,7 @@ func (s *side) end() report.Result {
 	}
 	s.clients = nil
 	s.history = append(s.history, past)
-	s.result.Latency = summarize(s.recs.take())
+	s.result.Latency = summarize(s.latency)
 	return s.result
 }
 

@@ -3,7 +3,9 @@ package bench
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
+	"time"
 
 	"github.com/counterd/counterd/bench/wire"
 )
@@ -35,6 +37,27 @@ func ParseTarget(s string) (Target, error) {
 // Dial connects.
 func (t Target) Dial() (*wire.Conn, error) {
 	return wire.Dial(t.Addr, wire.Options{Password: t.Password})
+}
+
+// answerWithin is the time for the first questions. Where something else than such a server listens, an answer may never come.
+var answerWithin = 10 * time.Second // changed by tests only
+
+// ask connects, and calls questions, whose answers must come within answerWithin. The connection is open unless there is an error, which
+// names the server.
+func (t Target) ask(questions func(*wire.Conn) error) (*wire.Conn, error) {
+	conn, err := wire.Dial(t.Addr, wire.Options{Password: t.Password, Answer: answerWithin})
+	if err == nil {
+		if err = questions(conn); err != nil {
+			conn.Close()
+		}
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = fmt.Errorf("no answer within %s: %w", answerWithin, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", t.Addr, err)
+	}
+	return conn, conn.SetDeadline(time.Time{})
 }
 
 // Identify asks the server for its counters. That tells counterd, which knows SCHEMA, from others; the target returned has

@@ -62,23 +62,28 @@ func (w *bitWriter) flush() []byte {
 }
 
 // select0 returns the position just behind the k-th zero (k >= 1) of the nbits bits that start at byte off of b,
-// or nbits if there are fewer zeros. It counts 256 bits at a time: a page of 1900 mids has 15 such groups.
-func select0(b []byte, off, nbits, k int) int {
-	base := 0
-	for ; base+256 <= nbits; base += 256 {
-		g := b[off+base>>3:][:32]
-		c := 256 - bits.OnesCount64(binary.LittleEndian.Uint64(g)) - bits.OnesCount64(binary.LittleEndian.Uint64(g[8:])) -
-			bits.OnesCount64(binary.LittleEndian.Uint64(g[16:])) - bits.OnesCount64(binary.LittleEndian.Uint64(g[24:]))
-		if k <= c {
-			break
+// or something from nbits on if there are fewer zeros.
+func select0(b []byte, off, nbits, k int) int { return select0From(b, off, 0, nbits, k) }
+
+// select0From is select0 for a k that counts from bit base on, a multiple of 64.
+func select0From(b []byte, off, base, nbits, k int) int {
+	// 512 bits at a time while there are as many bytes, without a branch that depends on the bits inside of them.
+	for ; base < nbits && off+base>>3+64 <= len(b); base += 512 {
+		group := b[off+base>>3:][:64]
+		word, before, sum := 0, 0, 0
+		for i := 0; i < 64; i += 8 {
+			sum += 64 - bits.OnesCount64(binary.LittleEndian.Uint64(group[i:]))
+			if sum < k {
+				word, before = i+8, sum
+			}
 		}
-		k -= c
+		if word < 64 {
+			return base + word*8 + select1(^binary.LittleEndian.Uint64(group[word:]), k-before) + 1
+		}
+		k -= sum
 	}
 	for ; base < nbits; base += 64 {
 		word := ^binary.LittleEndian.Uint64(b[off+base>>3:])
-		if left := nbits - base; left < 64 {
-			word &= mask(uint(left))
-		}
 		c := bits.OnesCount64(word)
 		if k <= c {
 			return base + select1(word, k) + 1
@@ -88,19 +93,26 @@ func select0(b []byte, off, nbits, k int) int {
 	return nbits
 }
 
-// select1 returns the position of the k-th one of word, which has k ones at least.
+// select1 returns the position of the k-th one (k >= 1) of word, which has k ones at least. It has no branch: a wrong guess
+// of the processor would cost more than the whole.
 func select1(word uint64, k int) (pos int) {
-	for half := uint(32); half >= 8; half /= 2 {
-		if c := bits.OnesCount64(word & mask(half)); k > c {
-			k -= c
-			word >>= half
-			pos += int(half)
-		}
+	const each = 0x0101010101010101
+	s := word - word>>1&0x5555555555555555
+	s = s&0x3333333333333333 + s>>2&0x3333333333333333
+	s = (s + s>>4) & (0x0f * each) * each // byte j: the ones in bytes 0..j, at most 64
+	// The top bit of byte j stays set if that is less than k; the bytes before the one wanted.
+	less := (uint64(k-1)*each | 0x80*each) - s
+	at := uint(bits.OnesCount64(less&(0x80*each))) * 8 & 63
+	left := uint64(k) - s<<8>>at&0xff
+	w := word >> at
+	for half := uint(4); half > 0; half /= 2 {
+		c := uint64(bits.OnesCount64(w & (1<<half - 1)))
+		more := uint64(int64(c-left) >> 63) // all ones if it is in the upper half
+		left -= c & more
+		w >>= uint64(half) & more
+		at += half & uint(more)
 	}
-	for ; k > 1; k-- {
-		word &= word - 1
-	}
-	return pos + bits.TrailingZeros64(word)
+	return int(at)
 }
 
 // rank1 counts the ones among the first i bits that start at byte off of b.
@@ -111,6 +123,64 @@ func rank1(b []byte, off, i int) int {
 		off += 8
 	}
 	return c + bits.OnesCount64(binary.LittleEndian.Uint64(b[off:])&mask(uint(i)))
+}
+
+// rankDir speeds up select0 and rank1 on a page that is kept in memory: it says how many ones come before each of at most
+// 16 groups of bits, so that a search reads one group (64 bytes in a page of 4096) instead of half of the bits. It is not
+// in the file: counting takes 30 ns a page.
+type rankDir struct {
+	shift uint8 // log2 of the bits in a group
+	ones  [rankGroups]uint16
+}
+
+const rankGroups = 16
+
+// build counts the nbits bits (nbits >= 1) that start at byte off of b, and returns how many ones there are.
+func (d *rankDir) build(b []byte, off, nbits int) int {
+	d.shift = uint8(max(9, bits.Len(uint(nbits-1))-4)) // 2^Len(nbits-1) >= nbits: 16 groups at most
+	d.ones = [rankGroups]uint16{}
+	n, base := 0, 0
+	for ; base+512 <= nbits; base += 512 {
+		if base&(1<<d.shift-1) == 0 {
+			d.ones[base>>d.shift&(rankGroups-1)] = uint16(n)
+		}
+		w := b[off+base>>3:][:64]
+		for i := 0; i < 64; i += 16 {
+			n += bits.OnesCount64(binary.LittleEndian.Uint64(w[i:])) + bits.OnesCount64(binary.LittleEndian.Uint64(w[i+8:]))
+		}
+	}
+	if base < nbits {
+		if base&(1<<d.shift-1) == 0 {
+			d.ones[base>>d.shift&(rankGroups-1)] = uint16(n)
+		}
+		n += rank1(b, off+base>>3, nbits-base)
+	}
+	return n
+}
+
+// group returns the group with the k-th zero (k >= 1) and how many zeros come before it. k is at most the number of
+// zeros; the groups that there are none of count as zeros only, so they are never chosen.
+func (d *rankDir) group(k int) (g, before int) {
+	for step := rankGroups / 2; step > 0; step /= 2 {
+		m := g + step
+		if z := m<<(d.shift&31) - int(d.ones[m&(rankGroups-1)]); z < k {
+			g, before = m, z
+		}
+	}
+	return g, before
+}
+
+// select0 is select0 of the bits that the directory was built from.
+func (d *rankDir) select0(b []byte, off, nbits, k int) int {
+	g, before := d.group(k)
+	return select0From(b, off, g<<(d.shift&31), nbits, k-before)
+}
+
+// rank1 is rank1 of the bits that the directory was built from.
+func (d *rankDir) rank1(b []byte, off, i int) int {
+	g := i >> (d.shift & 31)
+	base := g << (d.shift & 31)
+	return int(d.ones[g&(rankGroups-1)]) + rank1(b, off+base>>3, i-base)
 }
 
 // cutter takes fields off the front of a part of a page. A field that does not fit sets bad and reads as 0; so a

@@ -6,12 +6,12 @@ import (
 )
 
 // Cache holds copies of pages whose checksum held, encoded as they are in the file: 1900 posts in 4 KiB, and a
-// point read needs no more decoding than on a mapping. It is shared by all files, bounded in bytes and safe for
-// concurrent use.
+// point read needs no more decoding than on a mapping. Beside each lies its parsed directory, some 420 bytes, which is not
+// counted. It is shared by all files, bounded in bytes and safe for concurrent use.
 //
-// Sharded by page, CLOCK inside a shard. A reader decodes its row under the shard's lock (100 to 200 ns), so a page
-// that is evicted has no reader left and its buffer serves the next one: steady state allocates nothing. Disk is
-// never waited for under a lock. Scans (Iterate, Verify) pass the cache by.
+// A file finds its pages by File.cached; shards by page hold the locks and the CLOCK. A reader decodes its row under the
+// shard's lock (50 to 150 ns), so a page that is evicted has no reader left and its buffer serves the next one: steady
+// state allocates nothing. Disk is never waited for under a lock. Scans (Iterate, Verify) pass the cache by.
 type Cache struct {
 	shards []cacheShard  // a power of two of them
 	files  atomic.Uint32 // files opened so far; the number of a file is in its keys
@@ -20,23 +20,28 @@ type Cache struct {
 
 type cacheShard struct {
 	mu    sync.Mutex
-	slot  map[uint64]int32 // page key -> slot
-	slots []cacheSlot
-	free  []int32 // slots without a page
-	hand  int     // next slot CLOCK looks at
-	used  int64   // bytes of the buffers in slots
+	ring  []*cachedPage // what CLOCK goes round; nil: free
+	free  []int32       // places in ring without a page
+	hand  int           // next place CLOCK looks at
+	pages int           // in ring
+	used  int64         // bytes of their buffers
 	limit int64
-	spare [maxPageShift - minPageShift + 1][]pageBuf // by size; at most spareBufs each
+	spare [maxPageShift - minPageShift + 1][]*cachedPage // by size; at most spareBufs each
 
 	hits, misses, evictions uint64
 
 	_ [64]byte // keeps the locks of two shards on different cache lines
 }
 
-type cacheSlot struct {
-	key  uint64
-	page pageBuf // page.b is nil in a free slot
-	used bool    // read since the hand last passed
+// cachedPage is a page in the cache, or room for one. All fields are guarded by the lock of the page's shard while it is in
+// the cache, and belong to the goroutine that took it otherwise.
+type cachedPage struct {
+	view  pageView // of buf
+	used  bool     // read since the hand last passed
+	place int32    // in ring
+	page  int32
+	file  *File // whose page it is
+	buf   pageBuf
 }
 
 // pageBuf is room for a page: exactly a size class of Go, so 4096 bytes take 4096.
@@ -72,7 +77,6 @@ func NewCache(limit int64) *Cache {
 	}
 	c := &Cache{shards: make([]cacheShard, n)}
 	for i := range c.shards {
-		c.shards[i].slot = make(map[uint64]int32)
 		c.shards[i].limit = limit / int64(n)
 	}
 	return c
@@ -85,7 +89,7 @@ func (c *Cache) SetLimit(limit int64) {
 		s.mu.Lock()
 		s.limit = limit / int64(len(c.shards))
 		s.evict(0)
-		s.spare = [len(s.spare)][]pageBuf{}
+		s.spare = [len(s.spare)][]*cachedPage{}
 		s.mu.Unlock()
 	}
 }
@@ -101,111 +105,99 @@ func (c *Cache) Stats() CacheStats {
 		st.Evictions += s.evictions
 		st.Bytes += s.used
 		st.Limit += s.limit
-		st.Pages += len(s.slot)
+		st.Pages += s.pages
 		s.mu.Unlock()
 	}
 	return st
 }
 
-func pageKey(file uint32, page int) uint64 { return uint64(file)<<32 | uint64(uint32(page)) }
-
 // shard spreads the pages of a file evenly: neighbours go to different shards.
-func (c *Cache) shard(key uint64) *cacheShard {
+func (c *Cache) shard(file uint32, page int) *cacheShard {
+	key := uint64(file)<<32 | uint64(uint32(page))
 	return &c.shards[key*0x9e3779b97f4a7c15>>59&uint64(len(c.shards)-1)] // 59: the upper bits, maxCacheShards of them
 }
 
-// get returns the page, or nil. The caller holds s.mu, and uses the result under it only.
-func (s *cacheShard) get(key uint64) *pageBuf {
-	i, ok := s.slot[key]
-	if !ok {
-		return nil
-	}
-	e := &s.slots[i]
-	if !e.used { // a write only when needed: it would move the cache line from core to core
-		e.used = true
-	}
-	return &e.page
-}
-
-// take returns a buffer for a page of 1<<shift bytes. The caller holds s.mu.
-func (s *cacheShard) take(shift int) pageBuf {
+// take returns room for a page of 1<<shift bytes. The caller holds s.mu.
+func (s *cacheShard) take(shift int) *cachedPage {
 	list := &s.spare[shift-minPageShift]
 	if n := len(*list); n > 0 {
 		p := (*list)[n-1]
 		*list = (*list)[:n-1]
 		return p
 	}
-	return newPageBuf(shift)
+	return &cachedPage{buf: newPageBuf(shift)}
 }
 
 func newPageBuf(shift int) pageBuf {
 	return pageBuf{b: make([]byte, 1<<shift), shift: shift}
 }
 
-// give takes a buffer back. The caller holds s.mu.
-func (s *cacheShard) give(p pageBuf) {
-	if list := &s.spare[p.shift-minPageShift]; len(*list) < spareBufs {
+// give takes room back. The caller holds s.mu.
+func (s *cacheShard) give(p *cachedPage) {
+	p.file = nil
+	if list := &s.spare[p.buf.shift-minPageShift]; len(*list) < spareBufs {
 		*list = append(*list, p)
 	}
 }
 
-// insert makes p the page of key, or gives it back when another reader was faster or it does not fit. The caller
+// insert makes p the cached page i of f, or gives it back when another reader was faster or it does not fit. The caller
 // holds s.mu.
-func (s *cacheShard) insert(key uint64, p pageBuf) {
-	size := int64(len(p.b))
-	if _, ok := s.slot[key]; ok || size > s.limit {
+func (s *cacheShard) insert(f *File, i int, p *cachedPage) {
+	size := int64(len(p.buf.b))
+	if f.cached[i].Load() != nil || size > s.limit || f.closed.Load() {
 		s.give(p)
 		return
 	}
 	s.evict(size)
 	if len(s.free) == 0 {
-		s.free = append(s.free, int32(len(s.slots)))
-		s.slots = append(s.slots, cacheSlot{})
+		s.free = append(s.free, int32(len(s.ring)))
+		s.ring = append(s.ring, nil)
 	}
-	i := s.free[len(s.free)-1]
+	p.place = s.free[len(s.free)-1]
 	s.free = s.free[:len(s.free)-1]
-	s.slots[i] = cacheSlot{key: key, page: p}
-	s.slot[key] = i
+	p.file, p.page, p.used = f, int32(i), false
+	s.ring[p.place] = p
+	f.cached[i].Store(p)
+	s.pages++
 	s.used += size
 }
 
 // evict makes room for size bytes. The caller holds s.mu.
 func (s *cacheShard) evict(size int64) {
 	for s.used+size > s.limit && s.used > 0 {
-		if s.hand >= len(s.slots) {
+		if s.hand >= len(s.ring) {
 			s.hand = 0
 		}
-		e := &s.slots[s.hand]
+		p := s.ring[s.hand]
 		switch {
-		case e.page.b == nil:
-		case e.used:
-			e.used = false
+		case p == nil:
+		case p.used:
+			p.used = false
 		default:
-			s.drop(s.hand)
+			s.drop(p)
 			s.evictions++
 		}
 		s.hand++
 	}
 }
 
-// drop frees slot i. The caller holds s.mu.
-func (s *cacheShard) drop(i int) {
-	e := &s.slots[i]
-	delete(s.slot, e.key)
-	s.used -= int64(len(e.page.b))
-	s.give(e.page)
-	*e = cacheSlot{}
-	s.free = append(s.free, int32(i))
+// drop takes p out of the cache. The caller holds s.mu.
+func (s *cacheShard) drop(p *cachedPage) {
+	p.file.cached[p.page].Store(nil)
+	s.ring[p.place] = nil
+	s.free = append(s.free, p.place)
+	s.pages--
+	s.used -= int64(len(p.buf.b))
+	s.give(p)
 }
 
-// remove drops the pages 0..pages-1 of a file that is being closed.
-func (c *Cache) remove(file uint32, pages int) {
-	for i := range pages {
-		key := pageKey(file, i)
-		s := c.shard(key)
+// remove drops all pages of a file that is being closed.
+func (c *Cache) remove(f *File) {
+	for i := range f.cached {
+		s := c.shard(f.id, i)
 		s.mu.Lock()
-		if n, ok := s.slot[key]; ok {
-			s.drop(int(n))
+		if p := f.cached[i].Load(); p != nil {
+			s.drop(p)
 		}
 		s.mu.Unlock()
 	}

@@ -165,9 +165,11 @@ func TestPrefetch(t *testing.T) {
 	}
 	generation.Add(1)
 	fs.asked = nil
-	files[0].Prefetch([]uint64{batch[0].Mid, batch[1].Mid, 0})
+	for _, mid := range []uint64{batch[0].Mid, batch[1].Mid, 0} {
+		files[0].Ask(files[0].Locate(mid))
+	}
 	if len(fs.asked) != 2 {
-		t.Errorf("Prefetch asked for %d pages, want 2", len(fs.asked))
+		t.Errorf("Ask asked for %d pages, want 2", len(fs.asked))
 	}
 }
 

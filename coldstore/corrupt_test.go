@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/counterd/counterd/persist/vfs"
@@ -185,35 +186,84 @@ func FuzzPage(f *testing.F) {
 		e.plan(&p, r.mids, cols, len(r.mids))
 		f.Add(e.appendPage(nil, &p, r.mids, cols), byte(2), r.mids[len(r.mids)/2])
 	}
+	f.Fuzz(func(t *testing.T, page []byte, cols byte, mid uint64) { readPage(t, page, max(1, int(cols)), mid) })
+}
+
+// TestDamagedPages is what FuzzPage does, with pages that a few bytes were changed of.
+func TestDamagedPages(t *testing.T) {
+	rnd := newRand(t)
+	for range 100 {
+		r := posts(rnd, 1+rnd.IntN(1900), 4000)
+		if rnd.IntN(2) == 0 {
+			r = &rows{meta: metaOf(32, 64, 7)}
+			r.addRandom(rnd, 1+rnd.IntN(300))
+		}
+		e := pageEncoder{cols: 3}
+		var p pagePlan
+		cols := make([][]uint64, 3)
+		for _, v := range r.vals {
+			for c := range cols {
+				cols[c] = append(cols[c], v[c])
+			}
+		}
+		e.plan(&p, r.mids, cols, len(r.mids))
+		good := e.appendPage(nil, &p, r.mids, cols)
+		for range 50 {
+			page := slices.Clone(good)
+			for range 1 + rnd.IntN(3) {
+				at := rnd.IntN(len(page))
+				if rnd.IntN(2) == 0 {
+					at = rnd.IntN(min(40, len(page))) // the directory
+				}
+				page[at] = byte(rnd.Uint32())
+			}
+			readPage(t, page, 3, r.mids[rnd.IntN(len(r.mids))])
+		}
+	}
+}
+
+// readPage reads any bytes as a page in all ways.
+func readPage(t *testing.T, page []byte, n int, mid uint64) {
 	dst := make([]uint64, 256)
 	var c pageCursor
-	f.Fuzz(func(t *testing.T, page []byte, cols byte, mid uint64) {
-		if len(page) < pageTail || len(page) > 1<<maxPageShift {
-			return
-		}
-		page = append(make([]byte, 0, len(page)), page...) // a read behind it panics
-		n := max(1, int(cols))
-		var v pageView
-		if v.parse(page, n) == "" {
-			v.get(mid, nil, dst)
-			v.get(v.mids.first, nil, dst)
-		}
-		if c.init(page, n) != "" {
-			return
-		}
-		for i := 0; ; i++ {
-			m, ok, _ := c.next(dst[:n])
-			if !ok {
-				break
+	if len(page) < pageTail || len(page) > 1<<maxPageShift {
+		return
+	}
+	page = append(make([]byte, 0, len(page)), page...) // a read behind it panics
+	// A page that stays in the cache is read without and with the directory that index makes.
+	var v, indexed pageView
+	points := v.parse(page, n) == ""
+	if indexed = v; points {
+		kept := indexed.index() == ""
+		for _, m := range []uint64{mid, v.mids.first, mid / 2} {
+			found, bad := v.get(m, nil, dst)
+			if !kept {
+				continue
 			}
-			if i >= maxPageItems {
-				t.Fatal("more rows than a page may have")
-			}
-			if i%61 == 0 {
-				v.get(m, nil, dst)
+			indexed.touch(m)
+			if bad == "" {
+				want := slices.Clone(dst[:n])
+				if again, _ := indexed.get(m, nil, dst); again != found || found && !slices.Equal(want, dst[:n]) {
+					t.Fatalf("get(%d) = %v %d, with directory %v %d", m, found, want, again, dst[:n])
+				}
 			}
 		}
-	})
+	}
+	if c.init(page, n) != "" {
+		return
+	}
+	for i := 0; ; i++ {
+		m, ok, _ := c.next(dst[:n])
+		if !ok {
+			break
+		}
+		if i >= maxPageItems {
+			t.Fatal("more rows than a page may have")
+		}
+		if points && i%61 == 0 {
+			v.get(m, nil, dst)
+		}
+	}
 }
 
 // FuzzOpen opens arbitrary bytes: an error, or a file that can be read without a panic. Checksums are mended first,
@@ -237,7 +287,7 @@ func FuzzOpen(f *testing.F) {
 		}
 		file, err := Open(&memFS{b: b}, "mem", nil)
 		if err != nil {
-			if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrUnreadable) {
+			if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrUnreadable) && !errors.Is(err, ErrNewerFormat) {
 				t.Fatalf("error %v", err)
 			}
 			return
@@ -292,6 +342,40 @@ func mendChecksums(b []byte) {
 		page := b[lo:hi]
 		copy(page[pageHead+2*cols+1:], index[8*i:8*i+8])
 		sealPage(page, pageSeed(crc, i))
+	}
+}
+
+// TestNewerFormat: a whole file of another version is not damaged, one with a damaged version is.
+func TestNewerFormat(t *testing.T) {
+	_, whole := sample(t)
+	open := func(b []byte) error {
+		fs := vfs.NewSim()
+		f, err := fs.Create("f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = f.WriteAt(b, 0); err != nil {
+			t.Fatal(err)
+		}
+		file, err := Open(fs, "f", nil)
+		if err == nil {
+			file.Close()
+		}
+		return err
+	}
+	if err := open(whole); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range []byte{0, 2, 77} {
+		b := bytes.Clone(whole)
+		b[8] = v
+		if err := open(b); !errors.Is(err, ErrCorrupt) || errors.Is(err, ErrNewerFormat) {
+			t.Errorf("version %d in place of 1: %v", v, err)
+		}
+		mendChecksums(b)
+		if err := open(b); !errors.Is(err, ErrNewerFormat) || errors.Is(err, ErrCorrupt) {
+			t.Errorf("a file of version %d: %v", v, err)
+		}
 	}
 }
 

@@ -37,6 +37,11 @@ func TestLadder(t *testing.T) {
 		if c.bad || c.pos != c.end {
 			t.Fatalf("cursor: bad %v, %d of %d bytes", c.bad, c.pos, c.end)
 		}
+		var first firstLevel
+		c = padded(b)
+		if first.parse(c, n); c.bad {
+			t.Fatalf("first level: %+v", first)
+		}
 		for i, want := range v {
 			if got, ok := lc.next(c.b); !ok || got != want {
 				t.Fatalf("cursor: value %d of %d is %d, want %d", i, n, got, want)
@@ -45,6 +50,11 @@ func TestLadder(t *testing.T) {
 			if got := ladderGet(g, n, i); g.bad || got != want {
 				t.Fatalf("get: value %d of %d is %d, want %d", i, n, got, want)
 			}
+			g.bad = false
+			if got := first.get(g, n, i); g.bad || got != want {
+				t.Fatalf("get with the first level parsed: value %d of %d is %d, want %d", i, n, got, want)
+			}
+			first.touch(g.b, n, i)
 		}
 		if _, ok := lc.next(c.b); ok {
 			t.Fatal("cursor goes on behind the last value")
@@ -102,16 +112,24 @@ func TestBitset(t *testing.T) {
 		c := padded(b)
 		var s bitset
 		s.parse(c, n)
-		if c.bad || c.pos != c.end || s.m != len(pos) {
+		if c.bad || c.pos != c.end || int(s.m) != len(pos) {
 			t.Fatalf("bad %v, %d of %d bytes, %d of %d positions", c.bad, c.pos, c.end, s.m, len(pos))
 		}
+		var dir rankDir
+		if !s.index(c.b, &dir) {
+			t.Fatal("a good set is taken for damaged")
+		}
 		var cur bitsetCursor
-		cur.init(&s)
+		cur.init(&s, c.b)
 		rank := 0
 		for i, want := range in {
-			if r, got := s.rank(i); r != rank || got != want {
+			if r, got := s.rank(c.b, nil, i); r != rank || got != want {
 				t.Fatalf("rank(%d) of %d = %d, %v, want %d, %v", i, n, r, got, rank, want)
 			}
+			if r, got := s.rank(c.b, &dir, i); r != rank || got != want {
+				t.Fatalf("rank(%d) of %d with directory = %d, %v, want %d, %v", i, n, r, got, rank, want)
+			}
+			s.touch(c.b, &dir, i)
 			if cur.step() != want {
 				t.Fatalf("cursor at %d of %d: %v", i, n, !want)
 			}
@@ -145,21 +163,78 @@ func TestMids(t *testing.T) {
 		if c.bad || c.pos != c.end {
 			t.Fatalf("kind %d: bad %v, %d of %d bytes", p.kind, c.bad, c.pos, c.end)
 		}
+		if !v.index(c.b) {
+			t.Fatalf("kind %d: a good part is taken for damaged", p.kind)
+		}
 		var cur midsCursor
-		cur.init(&v)
+		cur.init(&v, c.b)
 		for i, mid := range mids {
 			if got, ok := cur.next(); !ok || got != mid {
 				t.Fatalf("kind %d: id %d of %d is %d, want %d", p.kind, i, n, got, mid)
 			}
 			for _, x := range []uint64{mid, mid - 1, mid + 1, mid + gap()/2, rnd.Uint64() >> 1, MaxMid, 0} {
 				want, in := slices.BinarySearch(mids, x)
-				if got, found := v.search(x); got != want || found != in {
-					t.Fatalf("kind %d: search(%d) of %d ids = %d, %v, want %d, %v", p.kind, x, n, got, found, want, in)
+				for _, dir := range []*rankDir{nil, &v.dir} {
+					if got, found := v.search(c.b, dir, x); got != want || found != in {
+						t.Fatalf("kind %d: search(%d) of %d ids = %d, %v, want %d, %v", p.kind, x, n, got, found, want, in)
+					}
+				}
+				if i := v.touch(c.b, x); i < 0 || i > n {
+					t.Fatalf("kind %d: touch(%d) of %d ids = %d", p.kind, x, n, i)
 				}
 			}
 		}
 	}
 	if slices.Contains(kinds[:], 0) {
 		t.Errorf("kinds chosen %v: one was not tried", kinds)
+	}
+}
+
+// TestSelect compares select and rank, with and without a directory, with counting bit by bit.
+func TestSelect(t *testing.T) {
+	rnd := newRand(t)
+	for range 200 {
+		nbits, off := 1+rnd.IntN(1<<(1+rnd.IntN(16))), rnd.IntN(20)
+		share := rnd.Float64()
+		b := make([]byte, off+bytesFor(nbits)+pageTail)
+		for i := range b { // also around the bits
+			for k := range 8 {
+				if rnd.Float64() < share {
+					b[i] |= 1 << k
+				}
+			}
+		}
+		total := rank1(b, off, nbits)
+		var d rankDir
+		if total > maxPageItems { // no page has so many, and the directory no room for them
+			continue
+		}
+		if got := d.build(b, off, nbits); got != total {
+			t.Fatalf("build counts %d of %d ones", got, total)
+		}
+		ones, zeros := 0, 0
+		step := 1 + rnd.IntN(50)
+		for i := range nbits {
+			if i%step == 0 {
+				if got := rank1(b, off, i); got != ones {
+					t.Fatalf("rank1(%d) = %d, want %d", i, got, ones)
+				}
+				if got := d.rank1(b, off, i); got != ones {
+					t.Fatalf("rank1(%d) with directory = %d, want %d", i, got, ones)
+				}
+			}
+			if b[off+i>>3]>>(i&7)&1 == 1 {
+				ones++
+				continue
+			}
+			if zeros++; zeros%step == 0 || zeros == nbits-total {
+				if got := select0(b, off, nbits, zeros); got != i+1 {
+					t.Fatalf("select0(%d) of %d = %d, want %d", zeros, nbits, got, i+1)
+				}
+				if got := d.select0(b, off, nbits, zeros); got != i+1 {
+					t.Fatalf("select0(%d) of %d with directory = %d, want %d", zeros, nbits, got, i+1)
+				}
+			}
+		}
 	}
 }

@@ -14,6 +14,9 @@ var (
 	// failed read, a file cut short under us). See UnreadableError.
 	ErrUnreadable = errors.New("coldstore: unreadable file")
 
+	// ErrNewerFormat: the file was written by a newer version of this program. It is not damaged.
+	ErrNewerFormat = errors.New("coldstore: newer file format")
+
 	// ErrClosed: the file or the writer is closed.
 	ErrClosed = errors.New("coldstore: closed")
 

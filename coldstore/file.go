@@ -2,7 +2,10 @@ package coldstore
 
 import (
 	"encoding/binary"
+	"fmt"
 	"hash/crc32"
+	"math"
+	"math/bits"
 	"sync/atomic"
 	"time"
 
@@ -11,18 +14,21 @@ import (
 
 // File is an open cold file. All methods may be called concurrently; the file never changes.
 //
-// In memory: the first mid of each page (8 bytes, 0.004 a row on real posts), one bit a page, the Meta.
+// In memory: the first mid of each page and the place of its copy in the cache (16 bytes, 0.008 a row on real posts), one
+// bit a page, the Meta.
 type File struct {
 	broken   error // see Broken; nothing else is set then but name, cache, meta and items
 	name     string
 	h        header
 	f        footer
 	index    []uint64 // first mid of each page, ascending
+	perPage  uint64   // 2^64 pages a mid, see page
 	data     mapping
 	prefetch Prefetcher // nil: advise the mapping
 	cache    *Cache
-	id       uint32 // in the cache's keys
+	id       uint32 // spreads the pages over the cache's shards
 	closed   atomic.Bool
+	cached   []atomic.Pointer[cachedPage] // by page, nil: not in the cache; written under the lock of the page's shard
 	resident residency
 }
 
@@ -30,7 +36,7 @@ type File struct {
 var noCache = NewCache(0)
 
 // Open opens a file and checks its header, index and footer; pages are checked when they are read. cache may be
-// nil. Errors: a CorruptError, an UnreadableError, or what the file system says.
+// nil. Errors: a CorruptError, an UnreadableError, ErrNewerFormat, or what the file system says.
 func Open(fs vfs.FS, name string, cache *Cache) (*File, error) {
 	vf, err := fs.Open(name)
 	if err != nil {
@@ -45,6 +51,7 @@ func Open(fs vfs.FS, name string, cache *Cache) (*File, error) {
 		return nil, err
 	}
 	f.id = f.cache.files.Add(1)
+	f.cached = make([]atomic.Pointer[cachedPage], len(f.index))
 	f.resident.init(len(f.index))
 	f.prefetch, _ = vf.(Prefetcher)
 	return f, nil
@@ -76,6 +83,9 @@ func (f *File) load(vf vfs.File) error {
 	if err := readFull(vf, head[headerFixed:], headerFixed); err != nil {
 		return err
 	}
+	if v, other := otherVersion(head); other {
+		return fmt.Errorf("%s: format version %d, this program knows up to %d: %w", f.name, v, version, ErrNewerFormat)
+	}
 	if f.h, bad = parseHeader(head, cols); bad != nil {
 		return f.corrupt(bad)
 	}
@@ -93,6 +103,7 @@ func (f *File) load(vf vfs.File) error {
 	if f.index, bad = parseIndex(index, &f.h, &f.f); bad != nil {
 		return f.corrupt(bad)
 	}
+	f.setPerPage()
 	f.data = mapping{file: vf, size: size}
 	return f.data.open()
 }
@@ -111,7 +122,7 @@ func (f *File) Close() error {
 	f.closed.Store(true)
 	err := f.data.close()
 	if err != ErrClosed {
-		f.cache.remove(f.id, len(f.index))
+		f.cache.remove(f)
 	}
 	return err
 }
@@ -126,7 +137,7 @@ func (f *File) Meta() *Meta { return &f.h.meta }
 func (f *File) Stat() Stats {
 	return Stats{
 		Items: f.f.items, Pages: f.f.pages, PageSize: 1 << f.h.pageShift, Bytes: f.f.size,
-		IndexBytes: int64(8 * len(f.index)), First: f.f.first, Last: f.f.last,
+		IndexBytes: int64(16 * len(f.index)), First: f.f.first, Last: f.f.last,
 	}
 }
 
@@ -165,17 +176,41 @@ func (f *File) PageRange(mid uint64) (lo, hi uint64) {
 	return lo, hi
 }
 
-// page returns the number of the page that holds mid if any does, or -1.
+// page returns the number of the page that holds mid if any does, or -1. Pages hold about as many rows each and rows come
+// about evenly, so it guesses by proportion, which saves 25 ns, and searches if that is off by more than two.
 func (f *File) page(mid uint64) int {
-	lo, hi := 0, len(f.index) // index[lo-1] <= mid < index[hi]
-	for lo < hi {
-		if m := int(uint(lo+hi) >> 1); f.index[m] <= mid {
-			lo = m + 1
-		} else {
-			hi = m
+	index := f.index
+	if len(index) == 0 || mid < index[0] {
+		return -1
+	}
+	guess, _ := bits.Mul64(mid-index[0], f.perPage)
+	i := int(min(guess, uint64(len(index)-1)))
+	for range 3 {
+		switch {
+		case index[i] > mid: // so i > 0
+			i--
+		case i+1 < len(index) && index[i+1] <= mid:
+			i++
+		default:
+			return i
 		}
 	}
-	return lo - 1
+	base := 0 // invariant: the answer is in [base, base+n)
+	for n := len(index); n > 1; {
+		half := n / 2
+		if index[base+half] <= mid {
+			base += half
+		}
+		n -= half
+	}
+	return base
+}
+
+// setPerPage prepares for page's guesses.
+func (f *File) setPerPage() {
+	if n := len(f.index); n > 1 {
+		f.perPage = math.MaxUint64 / (f.index[n-1] - f.index[0]) * uint64(n-1)
+	}
 }
 
 // extent returns where page i lies.
@@ -193,6 +228,11 @@ func (f *File) extent(i int) (off int64, n int) {
 //
 // Errors concern the page of mid only: CorruptError, UnreadableError. dst is undefined unless found.
 func (f *File) Get(mid uint64, cols []int, dst []uint64) (found bool, err error) {
+	return f.GetAt(NoPlace, mid, cols, dst)
+}
+
+// GetAt is Get with what Locate said of mid, which saves a search. A place that Locate said of another file is harmless.
+func (f *File) GetAt(at Place, mid uint64, cols []int, dst []uint64) (found bool, err error) {
 	if f.broken != nil {
 		return false, f.broken
 	}
@@ -202,29 +242,37 @@ func (f *File) Get(mid uint64, cols []int, dst []uint64) (found bool, err error)
 	if f.closed.Load() {
 		return false, ErrClosed
 	}
-	i := f.page(mid)
+	i := f.placed(at, mid)
 	if i < 0 || mid > f.f.last {
 		return false, nil
 	}
-	key := pageKey(f.id, i)
-	s := f.cache.shard(key)
+	s := f.cache.shard(f.id, i)
 	s.mu.Lock()
-	if p := s.get(key); p != nil {
+	if p := f.cached[i].Load(); p != nil {
 		s.hits++
-		found, err = f.find(p, i, mid, cols, dst)
+		if !p.used { // a write only when needed: it would move the cache line from core to core
+			p.used = true
+		}
+		bad := ""
+		if !p.view.indexed {
+			bad = p.view.index()
+		}
+		if bad == "" {
+			found, bad = p.view.get(mid, cols, dst)
+		}
 		s.mu.Unlock()
-		return found, err
+		return found, f.badPage(i, bad)
 	}
 	s.misses++
 	p := s.take(f.h.pageShift)
 	s.mu.Unlock()
 
-	if err = f.readPage(&p, i); err == nil {
-		found, err = f.find(&p, i, mid, cols, dst)
+	if err = f.readPage(&p.buf, i); err == nil {
+		found, err = f.find(p, i, mid, cols, dst)
 	}
 	s.mu.Lock()
 	if err == nil {
-		s.insert(key, p)
+		s.insert(f, i, p)
 	} else {
 		s.give(p)
 	}
@@ -251,23 +299,22 @@ func (f *File) checkArgs(cols []int, dst []uint64) error {
 	return nil
 }
 
-// find looks mid up in page i, whose checksum held.
-func (f *File) find(p *pageBuf, i int, mid uint64, cols []int, dst []uint64) (bool, error) {
-	var v pageView
-	bad := v.parse(p.b[:p.end], len(f.h.meta.Columns))
-	found := false
+// find parses page i, whose checksum held, and looks mid up in it.
+func (f *File) find(p *cachedPage, i int, mid uint64, cols []int, dst []uint64) (found bool, err error) {
+	bad := p.view.parse(p.buf.b[:p.buf.end], len(f.h.meta.Columns))
 	if bad == "" {
-		if found, bad = v.get(mid, cols, dst); bad == "" {
-			return found, nil
-		}
+		found, bad = p.view.get(mid, cols, dst)
 	}
-	return false, f.badPage(i, bad)
+	return found, f.badPage(i, bad)
 }
 
-// badPage is the error of a page whose checksum holds but whose parts contradict the format.
-func (f *File) badPage(i int, part string) error {
+// badPage is the error of a page whose checksum holds but whose parts contradict the format; nil if bad is "".
+func (f *File) badPage(i int, bad string) error {
+	if bad == "" {
+		return nil
+	}
 	off, _ := f.extent(i)
-	return &CorruptError{File: f.name, Offset: off, Part: part}
+	return &CorruptError{File: f.name, Offset: off, Part: bad}
 }
 
 // readPage copies page i out of the mapping and checks it.

@@ -44,7 +44,9 @@ import (
 //	52 crc32c u32               4   of bytes 0..51 of the footer
 //	56 magic "ctrcend\n"        8
 //
-// A change of meaning of any byte needs a new version; readers of all versions are kept.
+// A change of meaning of any byte needs a new version; readers of all versions are kept. A newer version keeps the first
+// 12 bytes of the header, and its length with the crc32c at its end: only a whole header may claim a version, a damaged
+// one must not pass for a newer one.
 const (
 	headerMagic = "ctrcold\n"
 	footerMagic = "ctrcend\n"
@@ -92,9 +94,6 @@ func headerColumns(b []byte) (int, *CorruptError) {
 	if got, want := le.Uint64(b), le.Uint64([]byte(headerMagic)); got != want {
 		return 0, &CorruptError{Offset: 0, Part: "header magic", Want: want, Got: got}
 	}
-	if got := le.Uint16(b[8:]); got != version {
-		return 0, &CorruptError{Offset: 8, Part: "format version", Want: version, Got: uint64(got)}
-	}
 	n := int(le.Uint16(b[10:]))
 	if n < 1 || n > MaxColumns {
 		return 0, &CorruptError{Offset: 10, Part: "number of columns", Want: MaxColumns, Got: uint64(n)}
@@ -102,7 +101,15 @@ func headerColumns(b []byte) (int, *CorruptError) {
 	return n, nil
 }
 
-// parseHeader decodes b, all bytes of a header of cols columns.
+// otherVersion tells whether b, all bytes of a header, is whole and of another version than this, and of which.
+func otherVersion(b []byte) (v uint16, other bool) {
+	le := binary.LittleEndian
+	body := len(b) - 4
+	v = le.Uint16(b[8:])
+	return v, v != version && checksum(b[:body]) == le.Uint32(b[body:])
+}
+
+// parseHeader decodes b, all bytes of a header of cols columns and this version.
 func parseHeader(b []byte, cols int) (h header, bad *CorruptError) {
 	le := binary.LittleEndian
 	body := len(b) - 4

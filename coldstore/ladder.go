@@ -238,6 +238,12 @@ func ladderGet(c *cutter, n, i int) uint64 {
 	if levels < 1 || levels > maxLevels {
 		c.bad = true
 	}
+	return ladderFrom(c, levels, base, n, i)
+}
+
+// ladderFrom is ladderGet for the last levels of a ladder, c standing in front of the first of them, and the n values that
+// reach it.
+func ladderFrom(c *cutter, levels uint, base uint64, n, i int) uint64 {
 	var more bitset
 	for ; !c.bad; levels-- {
 		w := c.u8()
@@ -255,21 +261,102 @@ func ladderGet(c *cutter, n, i int) uint64 {
 		if c.bad {
 			break
 		}
-		r, in := more.rank(i)
-		at := c.bits(n-more.m, w)
+		m := int(more.m)
+		r, in := more.rank(c.b, nil, i)
+		at := c.bits(n-m, w)
 		if !in {
-			if i -= r; c.bad || i >= n-more.m {
+			if i -= r; c.bad || i >= n-m {
 				break
 			}
 			return base + load(c.b, at*8+i*int(w), w)
 		}
-		if n, i = more.m, r; i >= n {
+		if n, i = m, r; i >= n {
 			break
 		}
 		base += 1 << w
 	}
 	c.bad = true
 	return 0
+}
+
+// firstLevel is the first level of a ladder, which 80-95 % of the values of real posts do not leave, parsed. It is small, as
+// it is kept for the first columns of each cached page.
+type firstLevel struct {
+	base   uint64
+	levels uint8  // of the ladder
+	w      uint8  // bits a value
+	l      uint8  // of the Elias-Fano of more, or bitsetPlain
+	m      uint16 // values that go on
+	set    uint16 // byte offset of more's bits, or of low if sparse
+	high   uint16 // byte offset of more's high
+	at     uint16 // byte offset of the values
+	next   uint16 // byte offset of the second level
+}
+
+// parse takes the first level of the ladder of n values off c. A damaged one sets c.bad.
+func (f *firstLevel) parse(c *cutter, n int) {
+	f.levels = uint8(c.u8())
+	f.base = c.uvarint()
+	w := c.u8()
+	if f.levels < 1 || f.levels > maxLevels || w > 64 {
+		c.bad = true
+		return
+	}
+	f.w, f.m = uint8(w), 0
+	if f.levels > 1 {
+		var more bitset
+		if more.parse(c, n); c.bad {
+			return
+		}
+		f.m, f.l, f.set, f.high = uint16(more.m), more.ef.l, uint16(more.ef.low), uint16(more.ef.high)
+		if more.plain != 0 {
+			f.l, f.set = bitsetPlain, uint16(more.plain)
+		}
+	}
+	f.at = uint16(c.bits(n-int(f.m), w))
+	f.next = uint16(c.pos)
+}
+
+// get is ladderGet for the ladder that f was parsed from. c is anywhere in the page.
+func (f *firstLevel) get(c *cutter, n, i int) uint64 {
+	w := uint(f.w)
+	if f.levels > 1 {
+		m := int(f.m)
+		more := bitset{n: int32(n), m: int32(m)}
+		if f.l == bitsetPlain {
+			more.plain = int32(f.set)
+		} else {
+			more.ef = eliasFano{n: int32(m), low: int32(f.set), high: int32(f.high), hbits: int32(m + (n-1)>>(f.l&63)), l: f.l}
+		}
+		r, in := more.rank(c.b, nil, i)
+		if in {
+			if c.pos = int(f.next); r >= m {
+				c.bad = true
+				return 0
+			}
+			return ladderFrom(c, uint(f.levels)-1, f.base+1<<w, m, r)
+		}
+		if i -= r; i >= n-m {
+			c.bad = true
+			return 0
+		}
+	}
+	return f.base + load(c.b, int(f.at)*8+i*int(w), w)
+}
+
+// touch asks the processor for the cache lines that get of about i of n values will read.
+func (f *firstLevel) touch(b []byte, n, i int) {
+	if f.levels > 1 {
+		if f.l == bitsetPlain {
+			prefetch(b, int(f.set)+i>>4) // half of the bits are counted
+		} else {
+			prefetch(b, int(f.high))
+			prefetch(b, max(int(f.set)+(i*int(f.m)/n)*int(f.l)>>3-32, 0))
+		}
+	}
+	if f.w > 0 {
+		prefetch(b, int(f.at)+i*int(f.w)>>3)
+	}
 }
 
 // ladderCursor walks the values of a ladder in order.
@@ -309,8 +396,8 @@ func (lc *ladderCursor) init(c *cutter, n int) {
 			if c.bad {
 				return
 			}
-			m = l.more.m
-			l.cur.init(&l.more)
+			m = int(l.more.m)
+			l.cur.init(&l.more, c.b)
 		}
 		l.bit = c.bits(n-m, l.w) * 8
 		l.end = l.bit + (n-m)*int(l.w)

@@ -106,21 +106,21 @@ func appendMids(dst []byte, p *midsPlan, mids []uint64) []byte {
 
 // midsView reads a mids part.
 type midsView struct {
-	kind  uint
-	n     int
+	kind  uint8
+	w, aw uint8
+	n     int32
 	first uint64
 	step  uint64
-	ef    eliasFano
-	b     []byte
 	least uint64
-	w, aw uint
-	anch  int // bit offset of the anchors
-	gaps  int // bit offset of the gaps
+	anch  int32 // bit offset of the anchors
+	gaps  int32 // bit offset of the gaps
+	ef    eliasFano
+	dir   rankDir // of ef
 }
 
 // parse takes the part with n ids (n >= 1) off c; a damaged one sets c.bad.
 func (v *midsView) parse(c *cutter, n int) {
-	v.kind, v.n, v.b = c.u8(), n, c.b
+	v.kind, v.n = uint8(c.u8()), int32(n)
 	v.first, v.step = c.u64(), c.uvarint()
 	if v.step == 0 {
 		c.bad = true
@@ -131,16 +131,20 @@ func (v *midsView) parse(c *cutter, n int) {
 		span := c.uvarint()
 		v.ef.parse(c, n, span)
 	case midsGaps:
-		v.least, v.w, v.aw = c.uvarint(), c.u8(), c.u8()
-		v.anch = 8 * c.bits((n-1)/gapGroup, v.aw)
-		v.gaps = 8 * c.bits(n-1, v.w)
+		v.least, v.w, v.aw = c.uvarint(), uint8(c.u8()), uint8(c.u8())
+		v.anch = int32(8 * c.bits((n-1)/gapGroup, uint(v.aw)))
+		v.gaps = int32(8 * c.bits(n-1, uint(v.w)))
 	default:
 		c.bad = true
 	}
 }
 
-// search returns how many ids are below mid, and whether mid is among them.
-func (v *midsView) search(mid uint64) (i int, found bool) {
+// index makes dir. It returns false for a damaged part.
+func (v *midsView) index(b []byte) bool { return v.kind != midsEF || v.ef.index(b, &v.dir) }
+
+// search returns how many ids are below mid, and whether mid is among them. b is the page; dir is v.dir if index has made
+// it, or nil.
+func (v *midsView) search(b []byte, dir *rankDir, mid uint64) (i int, found bool) {
 	if mid <= v.first {
 		return 0, mid == v.first
 	}
@@ -156,21 +160,22 @@ func (v *midsView) search(mid uint64) (i int, found bool) {
 	switch v.kind {
 	case midsStride:
 		if x >= uint64(v.n) {
-			return v.n, false
+			return int(v.n), false
 		}
 		return int(x), exact
 	case midsEF:
-		i, found = v.ef.search(x)
+		i, found = v.ef.search(b, dir, x)
 	default:
-		i, found = v.searchGaps(x)
+		i, found = v.searchGaps(b, x)
 	}
 	return i, found && exact
 }
 
-func (v *midsView) searchGaps(x uint64) (int, bool) {
-	lo, hi := 0, (v.n-1)/gapGroup // anchor k is x(64k+64): find how many are <= x
+func (v *midsView) searchGaps(b []byte, x uint64) (int, bool) {
+	n, w, aw := int(v.n), uint(v.w), uint(v.aw)
+	lo, hi := 0, (n-1)/gapGroup // anchor k is x(64k+64): find how many are <= x
 	for lo < hi {
-		if m := int(uint(lo+hi) >> 1); load(v.b, v.anch+m*int(v.aw), v.aw) <= x {
+		if m := int(uint(lo+hi) >> 1); load(b, int(v.anch)+m*int(aw), aw) <= x {
 			lo = m + 1
 		} else {
 			hi = m
@@ -178,36 +183,57 @@ func (v *midsView) searchGaps(x uint64) (int, bool) {
 	}
 	sum, i := uint64(0), 0
 	if lo > 0 {
-		sum, i = load(v.b, v.anch+(lo-1)*int(v.aw), v.aw), lo*gapGroup
+		sum, i = load(b, int(v.anch)+(lo-1)*int(aw), aw), lo*gapGroup
 	}
 	for sum < x {
-		if i++; i >= v.n {
-			return v.n, false
+		if i++; i >= n {
+			return n, false
 		}
-		sum += v.least + load(v.b, v.gaps+(i-1)*int(v.w), v.w)
+		sum += v.least + load(b, int(v.gaps)+(i-1)*int(w), w)
 	}
 	return i, sum == x
+}
+
+// touch asks the processor for the cache lines that a search for mid will read, and returns about how many ids are below
+// it. REQUIRES index to have returned true.
+func (v *midsView) touch(b []byte, mid uint64) (i int) {
+	if mid <= v.first {
+		return 0
+	}
+	x := mid - v.first
+	if v.step != 1 {
+		x /= v.step
+	}
+	switch v.kind {
+	case midsEF:
+		return v.ef.touch(b, &v.dir, x)
+	case midsStride:
+		return int(min(x, uint64(v.n)))
+	}
+	prefetch(b, int(v.anch)>>3) // where in the gaps is not known before the anchors are
+	return 0
 }
 
 // midsCursor walks the ids in order.
 type midsCursor struct {
 	v   *midsView
+	b   []byte
 	ef  efCursor
 	i   int
 	sum uint64
 }
 
-func (c *midsCursor) init(v *midsView) {
-	*c = midsCursor{v: v}
+func (c *midsCursor) init(v *midsView, b []byte) {
+	*c = midsCursor{v: v, b: b}
 	if v.kind == midsEF {
-		c.ef.init(&v.ef)
+		c.ef.init(&v.ef, b)
 	}
 }
 
 // next returns the next id; ok is false behind the last.
 func (c *midsCursor) next() (mid uint64, ok bool) {
 	v := c.v
-	if c.i >= v.n {
+	if c.i >= int(v.n) {
 		return 0, false
 	}
 	x := uint64(c.i)
@@ -218,7 +244,7 @@ func (c *midsCursor) next() (mid uint64, ok bool) {
 		}
 	case midsGaps:
 		if c.i > 0 {
-			c.sum += v.least + load(v.b, v.gaps+(c.i-1)*int(v.w), v.w)
+			c.sum += v.least + load(c.b, int(v.gaps)+(c.i-1)*int(v.w), uint(v.w))
 		}
 		x = c.sum
 	}

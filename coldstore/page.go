@@ -148,7 +148,17 @@ type pageView struct {
 	n        int // rows
 	presence int // offset of the presence part or 0
 	mids     midsView
+	set      bitset // the presence part
+
+	// What index adds.
+	indexed bool
+	setDir  rankDir                 // of set
+	common  [viewColumns]uint64     // of the first columns, if there is a presence part
+	first   [viewColumns]firstLevel // of the first columns
 }
+
+// viewColumns is for how many columns a view knows the common row and the first level, which is all that most reads need.
+const viewColumns = 4
 
 // Parts of a page, as CorruptError names them.
 const (
@@ -160,9 +170,9 @@ const (
 	partFirst    = "page first mid"
 )
 
-// parse reads the directory and the mids part. It returns the name of the damaged part, or "".
+// parse reads the directory, the mids part and the presence part. It returns the name of the damaged part, or "".
 func (v *pageView) parse(b []byte, cols int) string {
-	v.b, v.end, v.cols = b, len(b)-pageTail, cols
+	v.b, v.end, v.cols, v.indexed = b, len(b)-pageTail, cols, false
 	if v.end < pageHead+2*cols {
 		return partCount
 	}
@@ -172,29 +182,83 @@ func (v *pageView) parse(b []byte, cols int) string {
 		return partCount
 	}
 	c := cutter{b: b, pos: pageHead + 2*cols, end: v.end}
-	v.mids.parse(&c, v.n)
-	if c.bad {
+	if v.mids.parse(&c, v.n); c.bad {
 		return partMids
+	}
+	if v.presence == 0 {
+		return ""
+	}
+	c = cutter{b: b, pos: v.presence, end: v.end}
+	if v.set.parse(&c, v.n); c.bad {
+		return partPresence
 	}
 	return ""
 }
 
+// live is how many rows have values in the column parts.
+func (v *pageView) live() int {
+	if v.presence != 0 {
+		return int(v.set.m)
+	}
+	return v.n
+}
+
+// index makes the point reads that follow faster, by 100 ns for 200 ns: it is for pages that are read again. It returns the
+// name of the damaged part, or "".
+func (v *pageView) index() string {
+	if !v.mids.index(v.b) {
+		return partMids
+	}
+	if v.presence != 0 && !v.set.index(v.b, &v.setDir) {
+		return partPresence
+	}
+	for col := range min(v.cols, viewColumns) {
+		c := v.part(col)
+		if v.presence != 0 {
+			v.common[col] = c.uvarint()
+		}
+		if v.first[col].parse(&c, v.live()); c.bad {
+			return partColumn
+		}
+	}
+	v.indexed = true
+	return ""
+}
+
+// touch asks the processor for the cache lines that a read of mid is likely to need. Without index it does not know.
+func (v *pageView) touch(mid uint64) {
+	if !v.indexed {
+		return
+	}
+	i := min(v.mids.touch(v.b, mid), v.n-1)
+	if v.presence != 0 {
+		v.set.touch(v.b, &v.setDir, i) // most rows need no more
+		return
+	}
+	for col := range min(v.cols, viewColumns) {
+		v.first[col].touch(v.b, v.n, i)
+	}
+}
+
+// part returns the part of a column.
+func (v *pageView) part(col int) cutter {
+	return cutter{b: v.b, pos: int(binary.LittleEndian.Uint16(v.b[pageHead+2*col:])), end: v.end}
+}
+
 // get looks mid up and stores the values of the given columns (nil: all) in dst.
 func (v *pageView) get(mid uint64, cols []int, dst []uint64) (found bool, bad string) {
-	i, found := v.mids.search(mid)
+	var midsDir, setDir *rankDir
+	if v.indexed {
+		midsDir, setDir = &v.mids.dir, &v.setDir
+	}
+	i, found := v.mids.search(v.b, midsDir, mid)
 	if !found || i >= v.n {
 		return false, ""
 	}
 	n, live := v.n, true
 	if v.presence != 0 {
-		c := cutter{b: v.b, pos: v.presence, end: v.end}
-		var set bitset
-		set.parse(&c, v.n)
-		if c.bad {
-			return false, partPresence
-		}
-		i, live = set.rank(i)
-		if n = set.m; live && i >= n {
+		i, live = v.set.rank(v.b, setDir, i)
+		if n = int(v.set.m); live && i >= n {
 			return false, partPresence
 		}
 	}
@@ -216,7 +280,16 @@ func (v *pageView) get(mid uint64, cols []int, dst []uint64) (found bool, bad st
 
 // value reads value i of the n that column col stores, or the common one if not live.
 func (v *pageView) value(col, n, i int, live bool, dst *uint64) bool {
-	c := cutter{b: v.b, pos: int(binary.LittleEndian.Uint16(v.b[pageHead+2*col:])), end: v.end}
+	if v.indexed && col < viewColumns {
+		if !live {
+			*dst = v.common[col]
+			return true
+		}
+		c := cutter{b: v.b, end: v.end}
+		*dst = v.first[col].get(&c, n, i)
+		return !c.bad
+	}
+	c := v.part(col)
 	if v.presence != 0 {
 		common := c.uvarint()
 		if !live {
@@ -233,7 +306,6 @@ type pageCursor struct {
 	view   pageView
 	i      int
 	mids   midsCursor
-	set    bitset
 	setCur bitsetCursor
 	common []uint64
 	column []ladderCursor
@@ -246,26 +318,20 @@ func (pc *pageCursor) init(b []byte, cols int) string {
 		return bad
 	}
 	pc.i = 0
-	pc.mids.init(&v.mids)
-	n := v.n
+	pc.mids.init(&v.mids, b)
 	if v.presence != 0 {
-		c := cutter{b: b, pos: v.presence, end: v.end}
-		if pc.set.parse(&c, n); c.bad {
-			return partPresence
-		}
-		pc.setCur.init(&pc.set)
-		n = pc.set.m
+		pc.setCur.init(&v.set, b)
 	}
 	if cap(pc.column) < cols {
 		pc.column, pc.common = make([]ladderCursor, cols), make([]uint64, cols)
 	}
 	pc.column, pc.common = pc.column[:cols], pc.common[:cols]
 	for k := range cols {
-		c := cutter{b: b, pos: int(binary.LittleEndian.Uint16(b[pageHead+2*k:])), end: v.end}
+		c := v.part(k)
 		if v.presence != 0 {
 			pc.common[k] = c.uvarint()
 		}
-		if pc.column[k].init(&c, n); c.bad {
+		if pc.column[k].init(&c, v.live()); c.bad {
 			return partColumn
 		}
 	}

@@ -27,8 +27,7 @@ type Batch struct {
 	now     int64   // Store.clock, asked once a Run
 	cold    []int32 // operations on cold blocks, of the first located
 	located int     // operations whose blocks were found
-	mid     [1]uint64
-	pos     uint64 // log offset behind the last change, for Commit
+	pos     uint64  // log offset behind the last change, for Commit
 }
 
 // NewBatch returns an empty batch.
@@ -46,7 +45,8 @@ func (b *Batch) Begin() error {
 }
 
 // BeginExclusive opens the batch and keeps all others out until End: what is run meanwhile is seen by others
-// as one change.
+// as one change, and is one frame of the log, of which a crash keeps all or nothing (up to 4 MiB of records, 200,000 changes). Until
+// End nothing may wait for the log.
 func (b *Batch) BeginExclusive() error {
 	b.s.gate.Lock()
 	if b.s.closed {
@@ -54,6 +54,9 @@ func (b *Batch) BeginExclusive() error {
 		return ErrClosed
 	}
 	b.open, b.exclusive = true, true
+	if b.s.log != nil && !b.silent {
+		b.s.log.Hold()
+	}
 	return nil
 }
 
@@ -71,6 +74,9 @@ func (b *Batch) End() {
 	b.open = false
 	if b.exclusive {
 		b.exclusive = false
+		if b.s.log != nil && !b.silent {
+			b.s.log.Release()
+		}
 		b.s.gate.Unlock()
 	} else {
 		b.s.gate.RUnlock()
@@ -187,7 +193,7 @@ func (b *Batch) Defer(a *Ack) {
 	b.pos = 0
 }
 
-// locate finds the blocks of all operations and prefetches their buckets.
+// locate finds the blocks of all operations, prefetches their buckets, and asks for the pages of cold ones.
 // DRAM costs 180-260 ns alone, 8-15 ns when 12-24 loads are in flight.
 func (b *Batch) locate() {
 	var ks *keyspace
@@ -204,15 +210,20 @@ func (b *Batch) locate() {
 		op.ks = ks
 		op.block = dir.find(op.Mid)
 		if op.block.cold == nil {
-			op.block.tab.Prefetch(op.Mid)
+			op.home = op.block.tab.Prefetch(op.Mid)
 		} else {
+			op.at = op.block.cold.file.Locate(op.Mid)
 			b.cold = append(b.cold, int32(i))
 		}
 	}
 	if len(b.cold) > 1 { // one alone is asked for by reading it
 		for _, i := range b.cold {
-			b.mid[0] = b.ops[i].Mid
-			b.ops[i].block.cold.file.Prefetch(b.mid[:])
+			op := &b.ops[i]
+			op.block.cold.file.Ask(op.at)
+		}
+		for _, i := range b.cold {
+			op := &b.ops[i]
+			op.block.cold.file.Touch(op.at, op.Mid)
 		}
 	}
 }
@@ -232,11 +243,18 @@ func (b *Batch) apply(blk *block, op *Op) *block {
 		}
 		return blk
 	}
-	p, err := blk.find(op.Mid)
-	if err != nil {
-		op.Err = err
-		b.s.tiers.readErrors.Add(1)
-		return blk
+	var p place
+	if blk.cold == nil && blk == op.block {
+		if slot, ok := blk.tab.FindAt(op.home); ok {
+			p = place{inTable, slot}
+		}
+	} else {
+		var err error
+		if p, err = blk.find(op.Mid); err != nil {
+			op.Err = err
+			b.s.tiers.readErrors.Add(1)
+			return blk
+		}
 	}
 	op.Found = p.found()
 	if op.Kind == OpSet || op.Kind == OpAdd {
@@ -332,13 +350,16 @@ func (b *Batch) change(blk *block, op *Op, p place) *block {
 		blk.logged = b.pos
 	}
 	op.Done = true
+	if blk.tab.Crowded() {
+		blk = ks.widen(blk, op.Mid)
+	}
 	return blk
 }
 
 // insert makes the item mid, which is absent, in blk or in what takes its place.
 func (ks *keyspace) insert(blk *block, mid uint64) (*block, hot.Slot, error) {
 	for {
-		slot, _, err := blk.tab.Insert(mid)
+		slot, err := blk.tab.AddAt(blk.tab.Home(mid))
 		if err == nil {
 			blk.edits++
 			if blk.open() {

@@ -51,8 +51,23 @@ func (s *stream) row() [3]uint64 {
 	return r
 }
 
+// together draws a row as real posts have their zeros: 86 % have nothing but.
+func (s *stream) together() [3]uint64 {
+	var r [3]uint64
+	if s.rng.IntN(100) >= 86 {
+		for i := range r {
+			r[i] = uint64(min(1/(1-s.rng.Float64()), 1e6)) - 1
+		}
+	}
+	return r
+}
+
 // fill loads n items of a stream, in batches of 64 posts, and returns their mids.
 func fill(tb testing.TB, s *Store, n int, seed uint64) []uint64 {
+	return fillRows(tb, s, n, seed, (*stream).row)
+}
+
+func fillRows(tb testing.TB, s *Store, n int, seed uint64, row func(*stream) [3]uint64) []uint64 {
 	st := newStream(seed)
 	mids := make([]uint64, n)
 	b := s.NewBatch()
@@ -64,7 +79,7 @@ func fill(tb testing.TB, s *Store, n int, seed uint64) []uint64 {
 		b.Reset()
 		for j := i; j < min(n, i+64); j++ {
 			mids[j] = st.next()
-			for col, v := range st.row() {
+			for col, v := range row(st) {
 				if v != 0 || col == 0 {
 					b.Add(Op{Kind: OpSet, Counter: c, Column: int16(col), Mid: mids[j], Arg: v})
 				}
@@ -236,58 +251,4 @@ func BenchmarkInsert(b *testing.B) {
 			}
 		})
 	}
-}
-
-// BenchmarkTier reads all three columns of random items, hot and then cold, with the files in the kernel's cache.
-func BenchmarkTier(b *testing.B) {
-	s, err := Open(b.TempDir(), Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer s.Close()
-	s.tiers.stop() // or the ranges would be promoted
-	if err := s.AlterScript(seedScript); err != nil {
-		b.Fatal(err)
-	}
-	mids := fill(b, s, *benchItems, 1)
-	run := func(b *testing.B) {
-		rng := rand.New(rand.NewPCG(1, 1))
-		bt := s.NewBatch()
-		b.ReportAllocs()
-		for i := 0; i < b.N; i += 20 {
-			_ = bt.Begin()
-			c := bt.Schema().Counters()[0]
-			bt.Reset()
-			for range 20 {
-				op := bt.Next()
-				op.Kind, op.Counter, op.Mid = OpRead, c, mids[rng.IntN(len(mids)*9/10)] // the newest are not demoted
-			}
-			bt.Run()
-			bt.End()
-		}
-	}
-	b.Run("tier=hot", run)
-	for {
-		bt := s.NewBatch()
-		_ = bt.Begin()
-		var lo []uint64
-		bt.Blocks(func(i BlockInfo) bool {
-			if i.Tier == TierHot && !i.Open {
-				lo = append(lo, i.Lo)
-			}
-			return true
-		})
-		bt.End()
-		if len(lo) == 0 {
-			break
-		}
-		for _, mid := range lo {
-			if err := s.Demote("weibo", mid); err != nil {
-				b.Fatal(err)
-			}
-		}
-	}
-	b.Run("tier=cold", run)
-	s.tiers.cache.SetLimit(1 << 30)
-	b.Run("tier=cold/cached", run)
 }

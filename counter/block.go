@@ -2,10 +2,12 @@ package counter
 
 import (
 	"sync"
+	"time"
 
 	"github.com/counterd/counterd/counter/internal/arena"
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/schema"
 )
 
 // block is a mid range of a counter and the table that holds its items.
@@ -28,12 +30,17 @@ type block struct {
 	from uint64     // changes logged up to this offset are in it: where its image stood, when it was read back
 
 	// Guarded by mu.
+	shape  *schema.Layout // the counter's (keyspace.layout or over) whose columns the table has, though maybe with other widths; else nil, or one of the past
 	dead   bool
 	edits  uint64 // inserts and deletes so far: a sorted copy of the mids is good while it stays
 	dirty  bool   // changed since saved
 	logged uint64 // log offset behind its last change
 	used   int64  // Store.clock when it was last used
 	work   uint32 // operations since the tiers were looked over
+
+	packed    time.Time // when its widths were chosen
+	settled   bool      // and chosen again since (widths.go)
+	tolerated int       // no re-packing before more values overflow
 
 	// While a background goroutine writes the block to a file: the mids changed since it took its copy; else nil.
 	moved map[uint64]struct{}

@@ -3,6 +3,7 @@ package counter
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter/internal/hot"
@@ -116,13 +117,13 @@ func (ks *keyspace) exists(mid uint64) bool {
 
 // field returns the index of column c of the counter in the layout of b's table, or -1 where that was made before the column was.
 func (ks *keyspace) field(b *block, c int) int {
-	switch l := b.tab.Layout(); l {
+	switch b.shape {
 	case ks.layout:
 		return c
 	case ks.over:
 		return c + 1
 	default:
-		return l.Index(ks.def.Columns[c].ID)
+		return b.tab.Layout().Index(ks.def.Columns[c].ID)
 	}
 }
 
@@ -150,7 +151,7 @@ func (ks *keyspace) value(b *block, mid uint64, p place, c int) (uint64, error) 
 // appendRow appends all columns of the item at p, which was found, in schema order.
 func (ks *keyspace) appendRow(dst []uint64, b *block, mid uint64, p place) ([]uint64, error) {
 	if p.where == inTable {
-		if b.tab.Layout() == ks.layout { // nearly always
+		if b.shape == ks.layout { // nearly always
 			return b.tab.AppendRow(dst, p.slot), nil
 		}
 		for c := range ks.def.Columns {
@@ -182,16 +183,16 @@ func (ks *keyspace) readCold(rows []uint64, b *block, op *Op) ([]uint64, error) 
 			return rows, err
 		}
 	}
-	meta := b.cold.file.Meta()
-	var vals [coldstore.MaxColumns]uint64
+	file := b.cold.file
+	meta := file.Meta()
 	if op.Kind == OpGet {
 		col := &ks.def.Columns[op.Column]
 		cols := noColumns
-		vals[0] = col.Default
+		vals := [1]uint64{col.Default}
 		if pos, ok := meta.Column(col.ID); ok {
 			cols = append(b.cold.one[:0], pos)
 		}
-		found, err := b.cold.file.Get(op.Mid, cols, vals[:])
+		found, err := file.GetAt(op.at, op.Mid, cols, vals[:])
 		if err != nil {
 			return rows, fmt.Errorf("%w: %w", ErrCold, err)
 		}
@@ -200,14 +201,35 @@ func (ks *keyspace) readCold(rows []uint64, b *block, op *Op) ([]uint64, error) 
 		}
 		return rows, nil
 	}
-	found, err := b.cold.file.Get(op.Mid, nil, vals[:])
+	// The file's row is read to where the answer goes, and put in the schema's order there if that is another.
+	at := len(rows)
+	rows = slices.Grow(rows, len(meta.Columns))[:at+len(meta.Columns)]
+	found, err := file.GetAt(op.at, op.Mid, nil, rows[at:])
 	if err != nil {
-		return rows, fmt.Errorf("%w: %w", ErrCold, err)
+		return rows[:at], fmt.Errorf("%w: %w", ErrCold, err)
 	}
 	if op.Found = found; !found {
-		return rows, nil
+		return rows[:at], nil
 	}
-	return ks.appendFileRow(rows, meta, vals[:]), nil
+	if !ks.sameColumns(meta) {
+		var vals [coldstore.MaxColumns]uint64
+		n := copy(vals[:], rows[at:])
+		rows = ks.appendFileRow(rows[:at], meta, vals[:n])
+	}
+	return rows, nil
+}
+
+// sameColumns tells whether a file's rows are the schema's, column by column.
+func (ks *keyspace) sameColumns(meta *coldstore.Meta) bool {
+	if len(meta.Columns) != len(ks.def.Columns) {
+		return false
+	}
+	for i := range meta.Columns {
+		if meta.Columns[i].ID != ks.def.Columns[i].ID {
+			return false
+		}
+	}
+	return true
 }
 
 // appendFileRow appends the columns of a file's row in schema order.
@@ -252,7 +274,7 @@ func (ks *keyspace) ensure(b *block, mid uint64, p place) (*block, hot.Slot, err
 	}
 	slot := p.slot
 	if p.where != goneInTable {
-		if b.span.Data != nil && b.tab.Layout() != ks.over {
+		if b.span.Data != nil && b.shape != ks.over {
 			if err := ks.repackOverlay(b); err != nil {
 				return b, 0, err
 			}
@@ -317,7 +339,7 @@ func (ks *keyspace) insertOverlay(b *block, mid uint64) (hot.Slot, error) {
 		}
 	}
 	for {
-		slot, _, err := b.tab.Insert(mid)
+		slot, err := b.tab.AddAt(b.tab.Home(mid))
 		if err == nil {
 			return slot, nil
 		}
@@ -351,7 +373,7 @@ func (ks *keyspace) remakeOverlay(b *block, items int) error {
 		}
 		if err == nil {
 			old := b.span
-			b.tab, b.span = t, span
+			b.tab, b.span, b.shape = t, span, ks.over
 			ks.arena.Free(old)
 			return nil
 		}
@@ -412,19 +434,19 @@ func (b *block) countOverlay() error {
 	return nil
 }
 
-// shareLayout lets b's table use the counter's layout where it is equal, so that field need not look columns up. REQUIRES b.mu held, or b not
+// recognize notes that b's table has the counter's columns, if it does, so that field need not look them up. REQUIRES b.mu held, or b not
 // found by anybody yet.
-func (ks *keyspace) shareLayout(b *block) {
+func (ks *keyspace) recognize(b *block) {
 	want := ks.layout
 	if b.cold != nil {
 		want = ks.over
 	}
-	if b.span.Data != nil && b.tab.Layout() != want && b.tab.Layout().Equal(want) {
-		b.tab.ShareLayout(want)
+	if b.span.Data != nil && b.shape != want && b.tab.Layout().SameColumns(want) {
+		b.shape = want
 	}
 }
 
-// current tells whether b is packed as the schema says now.
+// current tells whether b has the columns that the schema says now.
 func (ks *keyspace) current(b *block) bool {
-	return b.span.Data == nil || b.tab.Layout() == ks.layout || b.tab.Layout() == ks.over
+	return b.span.Data == nil || b.shape == ks.layout || b.shape == ks.over
 }

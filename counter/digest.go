@@ -1,8 +1,11 @@
 package counter
 
 import (
+	"errors"
 	"fmt"
 	"math/bits"
+
+	"github.com/counterd/counterd/counter/internal/hot"
 )
 
 // Digest is a sum over items that does not depend on how they are stored: nodes with the same items have the same digest, whatever their
@@ -14,42 +17,111 @@ type Digest struct {
 
 func (d Digest) String() string { return fmt.Sprintf("items=%d digest=%016x", d.Items, d.Sum) }
 
-// Digest sums the items of a counter with mids in [lo, hi). Blocks are read one after the other, each under its lock: while there are changes
-// the sum is of no one moment. The error is ErrNoKey, or ErrCold.
-func (b *Batch) Digest(counterName string, lo, hi uint64) (d Digest, err error) {
+// MaxDigestParts bounds Digests: 64 KiB of results.
+const MaxDigestParts = 4096
+
+// Digest sums the items of a counter with mids in [lo, hi). The error is ErrNoKey, or ErrCold.
+func (b *Batch) Digest(counterName string, lo, hi uint64) (Digest, error) {
+	parts, err := b.Digests(counterName, lo, hi, 1)
+	if err != nil {
+		return Digest{}, err
+	}
+	return parts[0], nil
+}
+
+// DigestPart returns the bounds of part i of a range that is cut into equal parts, the last ones shorter or empty. They depend on the range only, so
+// that nodes whose blocks have other bounds cut alike.
+func DigestPart(lo, hi uint64, parts, i int) (from, to uint64) {
+	width := partWidth(lo, hi, parts)
+	from = lo + min(width*uint64(i), hi-lo)
+	return from, from + min(width, hi-from)
+}
+
+func partWidth(lo, hi uint64, parts int) uint64 { return max(1, (hi-lo+uint64(parts)-1)/uint64(parts)) }
+
+// Digests is Digest of each of 1..MaxDigestParts parts of the range, read in one go. See DigestPart for their bounds. REQUIRES lo <= hi <= 2^63, and the
+// batch to be open: what needs it exclusively, and then everybody, waits until all is read.
+func (b *Batch) Digests(counterName string, lo, hi uint64, parts int) ([]Digest, error) {
+	sums := digesting{lo: lo, hi: hi, width: partWidth(lo, hi, parts), sums: make([]Digest, parts)}
+	for at := lo; at < hi; {
+		var err error
+		if at, err = sums.block(b, counterName, at); err != nil {
+			return nil, err
+		}
+	}
+	return sums.sums, nil
+}
+
+// Digests is Batch.Digests block after block, each of them under its lock and with nobody waiting for more than one: while there are changes the
+// sums are of no one moment.
+func (s *Store) Digests(counterName string, lo, hi uint64, parts int) ([]Digest, error) {
+	sums := digesting{lo: lo, hi: hi, width: partWidth(lo, hi, parts), sums: make([]Digest, parts)}
+	b := s.NewBatch()
+	for at := lo; at < hi; {
+		err := b.Begin()
+		if err == nil {
+			at, err = sums.block(b, counterName, at)
+			b.End()
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return sums.sums, nil
+}
+
+// digesting is one on the way.
+type digesting struct {
+	lo, hi, width uint64
+	sums          []Digest
+	row           []uint64
+}
+
+// block adds the items of the block that holds at, from there on, and returns where the next one begins.
+func (d *digesting) block(b *Batch, counterName string, at uint64) (next uint64, err error) {
 	def := b.Schema().Counter(counterName)
 	if def == nil {
-		return d, fmt.Errorf("%w: %q", ErrNoKey, counterName)
+		return 0, fmt.Errorf("%w: %q", ErrNoKey, counterName)
 	}
 	ks := b.s.spaces[def.ID]
-	var mids, row []uint64
-	for last := false; !last && lo < hi; {
-		blk := ks.lockFor(ks.dir.Load().find(lo), lo)
-		mids = blk.appendMids(mids[:0])
-		for _, mid := range mids {
-			if mid < lo || mid >= hi {
-				continue
-			}
-			p, ferr := blk.find(mid)
-			if ferr == nil && p.found() {
-				row, ferr = ks.appendRow(row[:0], blk, mid, p)
-			}
-			if ferr != nil {
-				blk.mu.Unlock()
-				return d, ferr
-			}
-			d.Items++
-			h := mix(mid)
-			for c, v := range row {
-				h = mix(h ^ v ^ bits.RotateLeft64(uint64(def.Columns[c].ID), 48))
-			}
-			d.Sum += h
+	blk := ks.lockFor(ks.dir.Load().find(at), at)
+	defer blk.mu.Unlock()
+	add := func(mid uint64, row []uint64) {
+		h := mix(mid)
+		for c, v := range row {
+			h = mix(h ^ v ^ bits.RotateLeft64(uint64(def.Columns[c].ID), 48))
 		}
-		lo, last = blk.hi, blk.open()
-		blk.mu.Unlock()
+		sum := &d.sums[(mid-d.lo)/d.width]
+		sum.Items++
+		sum.Sum += h
 	}
-	return d, nil
+	if blk.cold == nil { // in any order: it is a sum
+		blk.tab.Each(func(mid uint64, slot hot.Slot) {
+			if mid >= at && mid < d.hi && err == nil {
+				if d.row, err = ks.appendRow(d.row[:0], blk, mid, place{inTable, slot}); err == nil {
+					add(mid, d.row)
+				}
+			}
+		})
+		return blk.hi, err
+	}
+	err = ks.coldRows(blk, at, func(mid uint64, row []uint64) error {
+		if mid >= d.hi {
+			return errEnough
+		}
+		if mid >= at {
+			add(mid, row)
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return 0, fmt.Errorf("%w: %w", ErrCold, err)
+	}
+	return blk.hi, nil
 }
+
+// errEnough ends an iteration.
+var errEnough = errors.New("enough")
 
 // mix is splitmix64's finalizer: each bit of x changes half of the result's.
 func mix(x uint64) uint64 {

@@ -1,4 +1,4 @@
-// Package counter is the engine of counterd and its Go API: counters of posts, at under 9 bytes a post in memory and about 2 in files,
+// Package counter is the engine of counterd and its Go API: counters of posts, at 5 bytes a post in memory and about 2 in files,
 // kept on disk by a log and snapshots.
 //
 //	s, err := counter.Open("dir", counter.Options{}) // "" for memory only
@@ -15,6 +15,9 @@
 //
 //	directory   [0 ....... 7001 ....... 9313 ..................... 2^63)
 //	             sealed     sealed       open: wide keys, re-encoded when it is sealed
+//	             4+4+3 bits 4+5+4        16+16+8 bits, as the hints say
+//
+// A sealed block packs its columns in as many bits as its values make worth while, and is re-packed when they have outgrown those (widths.go).
 //
 // All of these replace one block by one or two new ones (reshape.go), while that block's lock is held and nothing else
 // is. So is a change of the columns: blocks keep the layout they were made with and answer the default for a column they lack,

@@ -95,10 +95,19 @@ func sortedRows(tab *hot.Table) []tableRow {
 	return rows
 }
 
+// openCold opens a cold file; one of a newer version gives persist.ErrNewerFormat, as every other file does.
+func openCold(fsys vfs.FS, path string, cache *coldstore.Cache) (*coldstore.File, error) {
+	file, err := coldstore.Open(fsys, path, cache)
+	if errors.Is(err, coldstore.ErrNewerFormat) {
+		err = fmt.Errorf("%w: %w", persist.ErrNewerFormat, err)
+	}
+	return file, err
+}
+
 // ColdRows calls fn for each row of a cold file that can be read, in order of mid, and returns the ranges of mids that cannot.
 // An error is one of fn, or of a file that cannot be opened.
 func ColdRows(fsys vfs.FS, path string, fn func(FileRow) error) (lost []persist.MidRange, err error) {
-	file, err := coldstore.Open(fsys, path, nil)
+	file, err := openCold(fsys, path, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +165,7 @@ func ColdVerifier(fsys vfs.FS) func(path string, c *persist.CounterFiles, b *per
 			fault.Unusable, fault.Err, fault.Lost = true, err, []persist.MidRange{{Lo: b.Lo, Hi: b.Hi}}
 			return fault
 		}
-		file, err := coldstore.Open(fsys, path, nil)
+		file, err := openCold(fsys, path, nil)
 		switch {
 		case isNotExist(err), errors.Is(err, coldstore.ErrCorrupt), errors.Is(err, coldstore.ErrUnreadable):
 			return unusable(err)

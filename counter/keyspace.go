@@ -34,7 +34,7 @@ func (s *Store) newKeyspace(def *schema.Counter) (*keyspace, error) {
 	if err := ks.define(def); err != nil {
 		return nil, err
 	}
-	b, err := ks.newBlock(0, hot.EndMid, ks.layout, hot.BucketsFor(smallestBlock, 1))
+	b, err := ks.newBlock(hot.Config{Hi: hot.EndMid, Buckets: hot.BucketsFor(smallestBlock, 1), Layout: ks.layout})
 	if err != nil {
 		return nil, err
 	}
@@ -54,12 +54,17 @@ func (ks *keyspace) define(def *schema.Counter) error {
 	if ks.layout != nil && ks.layout.Equal(def.Layout) {
 		return nil
 	}
-	over, err := schema.NewLayout(append([]schema.Column{{ID: stateColumn, Hint: stateBits, Max: stateBits}}, def.Columns...))
+	over, err := overlayLayout(def)
 	if err != nil {
 		return err
 	}
 	ks.layout, ks.over = def.Layout, over
 	return nil
+}
+
+// overlayLayout is the layout of overlays: one column more than the counter has.
+func overlayLayout(def *schema.Counter) (*schema.Layout, error) {
+	return schema.NewLayout(append([]schema.Column{{ID: stateColumn, Hint: stateBits, Max: stateBits}}, def.Columns...))
 }
 
 // free gives all memory back. REQUIRES Store.gate held exclusively.

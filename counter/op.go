@@ -1,6 +1,10 @@
 package counter
 
-import "github.com/counterd/counterd/schema"
+import (
+	"github.com/counterd/counterd/coldstore"
+	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/schema"
+)
 
 // OpKind is what an Op does.
 type OpKind uint8
@@ -40,5 +44,7 @@ type Op struct {
 
 	ks    *keyspace
 	block *block
-	row   int32 // OpRead: where its values start in Batch.rows
+	home  hot.Home        // in block, if that is hot
+	row   int32           // OpRead: where its values start in Batch.rows
+	at    coldstore.Place // of Mid in the file of block; means nothing where that is hot
 }

@@ -172,7 +172,7 @@ func (s *Store) loadBlock(f, overlay *persist.BlockFile, buf []byte) (*block, []
 		return b, buf, err
 	}
 	path := f.Path(s.dir.Path())
-	file, err := coldstore.Open(s.opts.FS, path, s.tiers.cache)
+	file, err := openCold(s.opts.FS, path, s.tiers.cache)
 	if err == nil {
 		if m := file.Meta(); m.Lo != f.Lo || m.Hi != f.Hi || file.Stat().Items != f.Items || file.Checksum() != f.CRC {
 			err = s.badFile(path, fmt.Sprintf("range [%d,%d) with %d items, checksum %08x, as in the manifest", f.Lo, f.Hi, f.Items, f.CRC),
@@ -180,7 +180,7 @@ func (s *Store) loadBlock(f, overlay *persist.BlockFile, buf []byte) (*block, []
 			err = errors.Join(err, file.Close())
 		}
 	}
-	if err != nil && !s.lenient {
+	if err != nil && (!s.lenient || errors.Is(err, persist.ErrNewerFormat)) { // a newer program's file is not lost: it must be left alone
 		if isNotExist(err) || errors.Is(err, coldstore.ErrCorrupt) {
 			err = s.badFile(path, "a cold file as the manifest names it", err.Error(), err)
 		}
@@ -270,7 +270,7 @@ func (s *Store) adopt(c *persist.CounterFiles, blocks []*block) error {
 		}
 		end = b.hi
 		d.los, d.blocks = append(d.los, b.lo), append(d.blocks, b)
-		ks.shareLayout(b)
+		ks.recognize(b)
 	}
 	if end != hot.EndMid {
 		return &persist.CorruptError{File: s.dir.Path(), Dir: s.dir.Path(), Want: fmt.Sprintf("blocks of counter %s up to 2^63 in the manifest", c.Name), Got: fmt.Sprintf("up to %d", end)}
@@ -314,8 +314,9 @@ func (s *Store) replay(from uint64) error {
 
 // replayer applies log records, many at once like everything else.
 type replayer struct {
-	s *Store
-	b *Batch
+	s        *Store
+	b        *Batch
+	observer func(*Batch) // nil: nobody asked
 }
 
 // replayBatch is how many operations are run together: enough to hide cache misses.
@@ -385,6 +386,9 @@ func (r *replayer) flush() error {
 		if op := r.b.Op(i); op.Err != nil {
 			return fmt.Errorf("counter: replaying mid %d of %s: %w", op.Mid, op.Counter.Name, op.Err)
 		}
+	}
+	if r.observer != nil {
+		r.observer(r.b)
 	}
 	r.b.Reset()
 	return nil

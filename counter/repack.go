@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// repacker brings blocks to their counter's present layout after a change of the schema, one at a time, in the background.
+// repacker brings blocks to their counter's present columns after a change of the schema, and chooses widths again (widths.go), one block at a
+// time, in the background.
 // It keeps the gate only for the moment of one block, and rests after each as long as that took, so it takes half a core at most and
 // never two blocks at once from their writers.
 type repacker struct {
@@ -36,11 +37,14 @@ func (r *repacker) wake() {
 
 func (r *repacker) run(s *Store) {
 	defer close(r.done)
+	tick := time.NewTicker(settleTick)
+	defer tick.Stop()
 	for {
 		select {
 		case <-r.quit:
 			return
 		case <-r.wakeup:
+		case <-tick.C:
 		}
 		for id := 0; ; id++ {
 			more := r.keyspace(s, id)
@@ -66,11 +70,16 @@ func (r *repacker) keyspace(s *Store, id int) bool {
 		}
 		began := time.Now()
 		b := ks.lockFor(ks.dir.Load().find(lo), lo)
-		ks.shareLayout(b)
-		worked := !ks.current(b)
-		if worked {
-			// Out of memory: the block keeps its old layout, which is answered correctly all the same.
+		ks.recognize(b)
+		// Out of memory: the block keeps its old layout, which is answered correctly all the same.
+		worked := true
+		switch {
+		case !ks.current(b):
 			b, _ = ks.repack(b, lo)
+		case b.settles(began):
+			b, _ = ks.settle(b)
+		default:
+			worked = false
 		}
 		hi, last := b.hi, b.open()
 		b.mu.Unlock()

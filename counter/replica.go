@@ -26,7 +26,9 @@ type replication struct {
 	// applying is held for writing from the append of a frame to the end of its application, and for reading while a block and its offset are
 	// copied for an image. Outermost of all locks.
 	applying sync.RWMutex
-	replayer *replayer // guarded by applying
+	replayer *replayer    // guarded by applying
+	observer func(*Batch) // guarded by applying; may be nil
+	checker  FrameChecker // guarded by applying
 
 	mu      sync.Mutex // guards the rest; innermost
 	lineage persist.Lineage
@@ -42,6 +44,14 @@ func (s *Store) Lineage() persist.Lineage {
 
 // Replica tells whether the store follows a primary.
 func (s *Store) Replica() bool { return s.replica.Load() }
+
+// Observe has f called after changes of the primary were applied, while the batch that made them is open; nil stands for a change of everything, by
+// FLUSHALL or of the schema. f must not call the store. It is for what depends on items: WATCH. Open again, the store has no observer.
+func (s *Store) Observe(f func(*Batch)) {
+	s.repl.applying.Lock()
+	s.repl.observer = f
+	s.repl.applying.Unlock()
+}
 
 // Log is the store's log, to read from; nil where data is in memory only.
 func (s *Store) Log() *persist.Log { return s.log }
@@ -135,8 +145,8 @@ func (s *Store) become(next func(end uint64) persist.Lineage) error {
 }
 
 // Replicate appends a primary's frame, header included, and applies its records. It returns the log offset behind it; the log's Commit makes it
-// one to acknowledge. A frame that is not the next one gives an error that matches persist.ErrCorrupt, and nothing was changed. After any other
-// error memory may lack what the log has: the store must be opened again.
+// one to acknowledge. A frame that is not the next one, or whose records cannot be applied, gives an error that matches persist.ErrCorrupt, and nothing
+// was changed. After any other error memory may lack what the log has: the store must be opened again.
 func (s *Store) Replicate(raw []byte) (end uint64, err error) {
 	s.repl.applying.Lock()
 	defer s.repl.applying.Unlock()
@@ -150,7 +160,10 @@ func (s *Store) Replicate(raw []byte) (end uint64, err error) {
 		return 0, fmt.Errorf("counter: a frame for a store that is a primary: %w", persist.ErrNotReady)
 	}
 	at := s.log.Position()
-	end, err = s.log.AppendFrame(raw)
+	s.repl.checker.schema = s.schema.Load()
+	if err = s.repl.checker.Check(raw); err == nil {
+		end, err = s.log.AppendFrame(raw)
+	}
 	s.gate.RUnlock()
 	if err != nil {
 		return 0, err
@@ -161,6 +174,7 @@ func (s *Store) Replicate(raw []byte) (end uint64, err error) {
 		r.b.silent = true
 		s.repl.replayer = r
 	}
+	r.observer = s.repl.observer
 	if err := r.b.Begin(); err != nil {
 		return end, err
 	}
@@ -181,6 +195,9 @@ func (s *Store) Replicate(raw []byte) (end uint64, err error) {
 		}
 		if err = r.apply(pos, rec); err != nil {
 			return err
+		}
+		if r.observer != nil {
+			r.observer(nil)
 		}
 		r.b.End()
 		return r.b.Begin()

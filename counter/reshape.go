@@ -3,9 +3,9 @@ package counter
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/counterd/counterd/counter/internal/hot"
-	"github.com/counterd/counterd/schema"
 )
 
 // How full tables are made. Measured on 10 M ids with a mean gap of 4000 (see BenchmarkLoad for the costs):
@@ -22,31 +22,47 @@ const (
 	smallestBlock = 64
 )
 
-// newBlock makes an empty block for [lo, hi).
-func (ks *keyspace) newBlock(lo, hi uint64, layout *schema.Layout, buckets int) (*block, error) {
-	c := hot.Config{Lo: lo, Hi: hi, Buckets: buckets, Layout: layout, Seed: ks.seed}
-	span, err := ks.arena.Alloc(c.Bytes(), hi == hot.EndMid)
+// newBlock makes an empty block as c says, with the keyspace's hash. The layout must have the counter's present columns.
+func (ks *keyspace) newBlock(c hot.Config) (*block, error) {
+	c.Seed = ks.seed
+	span, err := ks.arena.Alloc(c.Bytes(), c.Hi == hot.EndMid)
 	if err != nil {
 		return nil, err
 	}
-	return &block{lo: lo, hi: hi, tab: hot.New(c, span.Data), span: span, id: ks.ids.Add(1), dirty: true}, nil
+	return &block{lo: c.Lo, hi: c.Hi, tab: hot.New(c, span.Data), span: span, shape: ks.layout, id: ks.ids.Add(1), dirty: true, packed: time.Now()}, nil
 }
 
-// rebuild copies the items of old with mids in [lo, hi) into a new block with room for items at load.
-// Should that table turn out full for a key's whole probe sequence, a larger one is tried.
-func (ks *keyspace) rebuild(old *block, lo, hi uint64, items int, load float64) (*block, error) {
-	for buckets := hot.BucketsFor(max(items, int(smallestBlock*load)), load); ; buckets = hot.BucketsFor(buckets*8, 0.8) {
-		b, err := ks.newBlock(lo, hi, ks.layout, buckets)
-		if err != nil {
+// rebuild makes new blocks of the items of old, as plans say. Should a table turn out full for a key's whole probe sequence, larger ones
+// are tried.
+func (ks *keyspace) rebuild(old *block, plans ...plan) ([]*block, error) {
+	for scale := 1.0; ; scale *= 1.25 {
+		news := make([]*block, 0, len(plans))
+		tabs := make([]*hot.Table, 0, len(plans))
+		most := 0
+		var err error
+		for i := range plans {
+			c := plans[i].config(scale)
+			most = max(most, c.Buckets)
+			var b *block
+			if b, err = ks.newBlock(c); err != nil {
+				break
+			}
+			b.from, b.used, b.work, b.settled = old.from, old.used, old.work, plans[i].settled
+			news, tabs = append(news, b), append(tabs, &b.tab)
+		}
+		if err == nil {
+			if err = old.tab.CopyTo(tabs...); err == nil {
+				return news, nil
+			}
+		}
+		for _, b := range news {
+			ks.arena.Free(b.span)
+		}
+		if !errors.Is(err, hot.ErrFull) {
 			return nil, err
 		}
-		if err = old.tab.CopyTo(&b.tab); err == nil {
-			b.ascent, b.from, b.used, b.work = old.ascent, old.from, old.used, old.work
-			return b, nil
-		}
-		ks.arena.Free(b.span)
-		if buckets >= hot.MaxBuckets/2 || !errors.Is(err, hot.ErrFull) {
-			return nil, fmt.Errorf("counter: block [%d,%d) with %d items does not fit %d buckets: %w", lo, hi, items, buckets, err)
+		if most >= hot.MaxBuckets/2 {
+			return nil, fmt.Errorf("counter: block [%d,%d) with %d items does not fit %d buckets: %w", old.lo, old.hi, old.tab.Len(), most, err)
 		}
 	}
 }
@@ -69,7 +85,7 @@ func (ks *keyspace) makeRoom(b *block, mid uint64) (*block, error) {
 		if b.open() {
 			want = min(2*n, ks.blockItems)
 		}
-		return ks.enlarge(b, mid, want)
+		return ks.replace(b, mid, ks.plan(b, b.lo, b.hi, want, growLoad))
 	}
 	at := 0.5
 	rising := b.open() && b.rising()
@@ -78,36 +94,17 @@ func (ks *keyspace) makeRoom(b *block, mid uint64) (*block, error) {
 	}
 	cut, ok := b.tab.Quantile(at)
 	if !ok {
-		return ks.enlarge(b, mid, 2*b.tab.Slots())
+		return ks.replace(b, mid, ks.plan(b, b.lo, b.hi, 2*b.tab.Slots(), growLoad))
 	}
-	below := b.tab.Count(b.lo, cut)
-	low, err := ks.rebuild(b, b.lo, cut, below, sealLoad)
-	if err != nil {
-		return b, err
-	}
-	low.ascent = ascent{}
-	above := n - below
+	low := ks.plan(b, b.lo, cut, 0, sealLoad)
+	above := n - low.items
 	if rising {
 		above = ks.blockItems
 	}
-	high, err := ks.rebuild(b, cut, b.hi, above, growLoad)
-	if err != nil {
-		ks.arena.Free(low.span)
-		return b, err
-	}
-	high.ascent = ascent{top: b.top}
-	return ks.swap(b, mid, low, high), nil
+	return ks.replace(b, mid, low, ks.plan(b, cut, b.hi, above, growLoad))
 }
 
-func (ks *keyspace) enlarge(b *block, mid uint64, items int) (*block, error) {
-	bigger, err := ks.rebuild(b, b.lo, b.hi, items, growLoad)
-	if err != nil {
-		return b, err
-	}
-	return ks.swap(b, mid, bigger), nil
-}
-
-// repack gives b the counter's present layout. REQUIRES and returns as makeRoom.
+// repack gives b the counter's present columns, and widths for the values it holds now. REQUIRES and returns as makeRoom.
 func (ks *keyspace) repack(b *block, mid uint64) (*block, error) {
 	if b.cold != nil {
 		return b, ks.repackOverlay(b)
@@ -116,11 +113,21 @@ func (ks *keyspace) repack(b *block, mid uint64) (*block, error) {
 	if b.open() {
 		load = growLoad
 	}
-	same, err := ks.rebuild(b, b.lo, b.hi, b.tab.Len(), load)
+	return ks.replace(b, mid, ks.plan(b, b.lo, b.hi, b.tab.Len(), load))
+}
+
+// replace makes the blocks of plans, which cover b's range in order, and puts them in the place of b. REQUIRES and returns as makeRoom.
+func (ks *keyspace) replace(b *block, mid uint64, plans ...plan) (*block, error) {
+	news, err := ks.rebuild(b, plans...)
 	if err != nil {
 		return b, err
 	}
-	return ks.swap(b, mid, same), nil
+	if last := news[len(news)-1]; len(news) == 1 {
+		last.ascent = b.ascent
+	} else {
+		last.ascent = ascent{top: b.top} // it is kept for the open block only
+	}
+	return ks.swap(b, mid, news...), nil
 }
 
 // swap puts news in the place of old in the directory and returns the one for mid, locked. REQUIRES old.mu held; it is

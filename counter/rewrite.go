@@ -70,15 +70,20 @@ type rewriting struct {
 func (s *Store) rewrite(ks *keyspace, mid uint64) error {
 	s.tiers.one.Lock()
 	defer s.tiers.one.Unlock()
+	s.repl.applying.RLock() // the copy and its offset belong together
 	s.gate.RLock()
-	if !s.serves(ks) {
+	copied := func() {
 		s.gate.RUnlock()
+		s.repl.applying.RUnlock()
+	}
+	if !s.serves(ks) {
+		copied()
 		return fmt.Errorf("%w: the counter was cleared or dropped", ErrNoBlock)
 	}
 	b := ks.lockFor(ks.dir.Load().find(mid), mid)
 	if b.open() || len(ks.def.Columns) == 0 || b.dead {
 		b.mu.Unlock()
-		s.gate.RUnlock()
+		copied()
 		return fmt.Errorf("%w: %d is in the last block, which stays in memory", ErrNoBlock, mid)
 	}
 	r := &rewriting{s: s, ks: ks, old: b, id: s.blockIDs.Add(1)}
@@ -93,7 +98,7 @@ func (s *Store) rewrite(ks *keyspace, mid uint64) error {
 	}
 	b.moved = make(map[uint64]struct{})
 	b.mu.Unlock()
-	s.gate.RUnlock()
+	copied()
 
 	stats, err := r.write(image)
 	if err == nil {
@@ -338,37 +343,59 @@ func (s *Store) promote(ks *keyspace, mid uint64) error {
 
 // heat makes a hot block of a cold one. REQUIRES b.mu held.
 func (ks *keyspace) heat(b *block) (*block, error) {
-	for buckets := hot.BucketsFor(max(b.items(), smallestBlock), growLoad); ; buckets = hot.BucketsFor(buckets*8, 0.8) {
-		back, err := ks.newBlock(b.lo, b.hi, ks.layout, buckets)
+	// All rows first: the widths follow from them, and the table may have to be made twice.
+	mids := make([]uint64, 0, b.items())
+	flat := make([]uint64, 0, b.items()*len(ks.def.Columns))
+	d := hot.NewDemand(ks.def.Columns)
+	if err := ks.coldRows(b, b.lo, func(mid uint64, vals []uint64) error {
+		d.Items++
+		for c, v := range vals {
+			d.Add(c, v)
+		}
+		mids, flat = append(mids, mid), append(flat, vals...)
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("counter: promoting [%d,%d): %w", b.lo, b.hi, err)
+	}
+	p := ks.planFor(d, b.lo, b.hi, 0, growLoad, youngBits)
+	for scale := 1.0; ; scale *= 1.25 {
+		c := p.config(scale)
+		back, err := ks.newBlock(c)
 		if err != nil {
 			return nil, err
 		}
 		back.from, back.used = b.from, b.used
-		insert := func(mid uint64, vals []uint64) error {
-			slot, _, err := back.tab.Insert(mid)
-			if err != nil {
-				return err
+		rest := flat
+		for _, mid := range mids {
+			var slot hot.Slot
+			if slot, err = back.tab.AddAt(back.tab.Home(mid)); err != nil {
+				break
 			}
-			for c, v := range vals {
-				back.tab.Set(slot, c, v)
+			for c := range ks.def.Columns {
+				back.tab.Set(slot, c, rest[c])
 			}
-			return nil
+			rest = rest[len(ks.def.Columns):]
 		}
-		r := &rewriting{ks: ks, old: b, meta: coldstore.Meta{Lo: b.lo, Hi: b.hi}}
-		for i := range ks.def.Columns {
-			c := &ks.def.Columns[i]
-			r.meta.Columns = append(r.meta.Columns, coldstore.Column{ID: c.ID, Max: c.Max, Default: c.Default})
-		}
-		var image []byte
-		if b.tab.Len() > 0 {
-			image = b.tab.AppendImage(nil)
-		}
-		if err = r.rows(image, insert); err == nil {
+		if err == nil {
 			return back, nil
 		}
 		ks.arena.Free(back.span)
-		if buckets >= hot.MaxBuckets/2 || !errors.Is(err, hot.ErrFull) {
+		if c.Buckets >= hot.MaxBuckets/2 {
 			return nil, fmt.Errorf("counter: promoting [%d,%d): %w", b.lo, b.hi, err)
 		}
 	}
+}
+
+// coldRows calls f with the rows of a cold block as they are now, in order of mid; those of the file from mid from on. REQUIRES b.mu held.
+func (ks *keyspace) coldRows(b *block, from uint64, f func(mid uint64, row []uint64) error) error {
+	r := &rewriting{ks: ks, old: b, meta: coldstore.Meta{Lo: from, Hi: b.hi}}
+	for i := range ks.def.Columns {
+		c := &ks.def.Columns[i]
+		r.meta.Columns = append(r.meta.Columns, coldstore.Column{ID: c.ID, Max: c.Max, Default: c.Default})
+	}
+	var image []byte
+	if b.tab.Len() > 0 {
+		image = b.tab.AppendImage(nil)
+	}
+	return r.rows(image, f)
 }

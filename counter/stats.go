@@ -19,7 +19,7 @@ type BlockInfo struct {
 	FileBytes int64
 	File      string // base name
 	Layout    *schema.Layout
-	Current   bool // packed as the schema says now
+	Current   bool // has the columns that the schema says now
 }
 
 // Blocks calls f for every block, counter by counter, in the order of their ranges, until f returns false.

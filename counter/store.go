@@ -237,3 +237,13 @@ func (b *Batch) AlterScript(script string) error {
 	}
 	return b.setSchema(next)
 }
+
+// Len is the number of items of all counters.
+func (s *Store) Len() (uint64, error) {
+	b := s.NewBatch()
+	if err := b.Begin(); err != nil {
+		return 0, err
+	}
+	defer b.End()
+	return uint64(b.Items()), nil
+}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/persist/vfs"
+	"github.com/counterd/counterd/schema"
 )
 
 var seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "seed of random tests")
@@ -164,6 +165,9 @@ add column b x hint=1 max=1 suffix=x`)
 					if tiers && i%5 == 0 && len(mids) > 0 {
 						playTiers(t, rng, s, mids[rng.IntN(len(mids))])
 					}
+					if i%7 == 0 && len(mids) > 0 {
+						playWidths(t, rng, s, mids[rng.IntN(len(mids))])
+					}
 					playBatch(t, rng, s, m, func() uint64 {
 						if len(mids) > 0 && rng.IntN(2) == 0 {
 							return mids[rng.IntN(len(mids))]
@@ -203,24 +207,29 @@ func playBatch(t *testing.T, rng *rand.Rand, s *Store, m model, mid func() uint6
 	defer b.End()
 	n := 1 + rng.IntN(8)
 	for range n {
-		def := b.Schema().Counters()[rng.IntN(len(b.Schema().Counters()))]
-		op := Op{Kind: OpKind(rng.IntN(7)), Counter: def, Mid: mid(), Column: int16(rng.IntN(len(def.Columns)))}
-		switch op.Kind {
-		case OpSet:
-			op.Cond = Cond(rng.IntN(3))
-			op.Arg = rng.Uint64() >> rng.IntN(64)
-		case OpAdd:
-			op.Arg = uint64(int64(rng.Uint64()) >> rng.IntN(64))
-			if rng.IntN(2) == 0 {
-				op.Arg = 1
-			}
-		}
-		b.Add(op)
+		b.Add(randomOp(rng, b, mid))
 	}
 	b.Run()
 	for i := range n {
 		checkOp(t, b, b.Op(i), m)
 	}
+}
+
+// randomOp is any operation on the schema in force.
+func randomOp(rng *rand.Rand, b *Batch, mid func() uint64) Op {
+	def := b.Schema().Counters()[rng.IntN(len(b.Schema().Counters()))]
+	op := Op{Kind: OpKind(rng.IntN(7)), Counter: def, Mid: mid(), Column: int16(rng.IntN(len(def.Columns)))}
+	switch op.Kind {
+	case OpSet:
+		op.Cond = Cond(rng.IntN(3))
+		op.Arg = rng.Uint64() >> rng.IntN(64)
+	case OpAdd:
+		op.Arg = uint64(int64(rng.Uint64()) >> rng.IntN(64))
+		if rng.IntN(2) == 0 {
+			op.Arg = 1
+		}
+	}
+	return op
 }
 
 // checkOp applies op to the model and compares the result.
@@ -482,6 +491,43 @@ func TestSchemaOnManyItems(t *testing.T) {
 		b.End()
 	}
 	check("re-packed")
+}
+
+// TestMaxColumns: the largest counter works, also where it is cold.
+func TestMaxColumns(t *testing.T) {
+	s := openDir(t, "data", Options{BlockItems: 16, FS: vfs.NewSim(), Manual: true}, "add counter a")
+	for i := range schema.MaxColumns {
+		if err := s.AlterScript(fmt.Sprintf("add column a c%[1]d hint=%[2]d max=64 suffix=c%[1]d", i, 1+i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.AlterScript("add column a x hint=8 max=8 suffix=x"); !errors.Is(err, schema.ErrLimit) {
+		t.Errorf("one more column: got %v, want ErrLimit", err)
+	}
+	m := model{"a": {}}
+	for mid := range uint64(100) {
+		m["a"][mid] = map[string]uint64{}
+		for i := range schema.MaxColumns {
+			v := mid << (i % 56)
+			m["a"][mid][fmt.Sprintf("c%d", i)] = v
+			if err := s.Set(fmt.Sprintf("%d.c%d", mid, i), v); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	checkStore(t, s, m)
+	if err := s.Demote("a", 3); err != nil {
+		t.Fatal(err)
+	}
+	m["a"][3]["c63"] = 7
+	if err := s.Set("3.c63", 7); err != nil {
+		t.Fatal(err)
+	}
+	checkStore(t, s, m)
+	if err := s.Promote("a", 3); err != nil {
+		t.Fatal(err)
+	}
+	checkStore(t, s, m)
 }
 
 func TestAPI(t *testing.T) {

@@ -1,8 +1,11 @@
 package counter
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -12,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -139,9 +143,9 @@ func TestConcurrentTiers(t *testing.T) {
 // TestMaxMemory loads several times more than MaxMemory on the real file system: memory stays within it, values are exact, before and after a
 // restart.
 func TestMaxMemory(t *testing.T) {
-	n := 1_500_000
+	n := 2_400_000
 	if testing.Short() {
-		n = 1_200_000
+		n = 2_000_000
 	}
 	dir := t.TempDir()
 	opts := Options{MaxMemory: MinMaxMemory, BlockItems: 16 << 10}
@@ -256,6 +260,55 @@ func TestDamagedColdFile(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatal("the scrubber did not find the damaged page")
 		}
+	}
+}
+
+// TestNewerColdFile: a cold file of a newer program stops the start, is no damage for the tools, and is left alone.
+func TestNewerColdFile(t *testing.T) {
+	dir := t.TempDir()
+	s := openDir(t, dir, Options{Manual: true}, seedScript)
+	mids := fill(t, s, 100_000, 3)
+	if err := s.Demote("weibo", mids[0]); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := s.Snapshot(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	files, _ := filepath.Glob(filepath.Join(dir, "cold", "*.cold"))
+	if len(files) != 1 {
+		t.Fatalf("got files %v, want one", files)
+	}
+	b, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	header := b[:48+11*int(b[10])]
+	header[8] = 9
+	binary.LittleEndian.PutUint32(header[len(header)-4:], crc32.Checksum(header[:len(header)-4], crc32.MakeTable(crc32.Castagnoli)))
+	if err := os.WriteFile(files[0], b, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := Open(dir, Options{Manual: true}); !errors.Is(err, persist.ErrNewerFormat) || errors.Is(err, persist.ErrCorrupt) {
+		t.Errorf("open: %v", err)
+		if err == nil {
+			s.Close()
+		}
+	}
+	cold := ColdVerifier(vfs.OS())
+	report, err := persist.Check(vfs.OS(), dir, persist.CheckOptions{Cold: cold})
+	if err != nil || report.OK() || !errors.Is(report.Problems[0].Err, persist.ErrNewerFormat) {
+		t.Errorf("check: %v %+v", err, report)
+	}
+	if err := persist.Repair(vfs.OS(), dir, persist.RepairOptions{Cold: cold, Salvage: Salvager(vfs.OS(), dir)}); !errors.Is(err, persist.ErrNewerFormat) {
+		t.Errorf("repair: %v", err)
+	}
+	if now, err := os.ReadFile(files[0]); err != nil || !bytes.Equal(now, b) {
+		t.Errorf("the file was changed: %v", err)
 	}
 }
 

@@ -13,6 +13,8 @@ var (
 	ErrOrphan     = errors.New("no manifest names this file; it is removed at start")
 	ErrUnfinished = errors.New("unfinished file of a crash; it is removed at start")
 	ErrSetAside   = errors.New("set aside by a repair")
+	ErrDiverged   = errors.New("what this node held and its primary did not; remove it when it is not wanted")
+	ErrBegun      = errors.New("a crash broke this off; the next start goes on with it")
 )
 
 // Problem is one thing that Check found.
@@ -31,7 +33,11 @@ type Report struct {
 	ColdFiles  int
 	ColdBytes  uint64
 	Log        LogWalk
-	Problems   []Problem
+	Lineage    Lineage // no term: there is no HISTORY, or a bad one
+	Diverged   int     // files with what the node held and its primary did not, verified
+
+	DivergedBytes uint64
+	Problems      []Problem
 }
 
 // OK reports whether nothing fatal was found.
@@ -58,6 +64,10 @@ type CheckOptions struct {
 // that a server has open, check a NewView. An error is one of reading; what is wrong with the data is in the report.
 func Check(fsys vfs.FS, dir string, opts CheckOptions) (*Report, error) {
 	c := checker{fsys: fsys, dir: dir, opts: opts, seen: map[string]error{}}
+	if err := c.checkLineage(); err != nil {
+		return nil, err
+	}
+	fsys = c.fsys
 	good, bad, _, err := readManifests(fsys, dir)
 	if err != nil {
 		return nil, err
@@ -95,6 +105,9 @@ func Check(fsys vfs.FS, dir string, opts CheckOptions) (*Report, error) {
 	if torn := c.report.Log.Torn; torn != nil {
 		c.add(torn.File, false, torn)
 	}
+	if err := c.checkDiverged(); err != nil {
+		return nil, err
+	}
 	orphans, err := findOrphans(fsys, dir, good)
 	if err != nil {
 		return nil, err
@@ -103,6 +116,26 @@ func Check(fsys vfs.FS, dir string, opts CheckOptions) (*Report, error) {
 		c.add(path, false, ErrOrphan)
 	}
 	return &c.report, c.listLeftovers()
+}
+
+// checkLineage reads whose log it is. A server does not start from a bad HISTORY: it could take itself for a primary. What a crash broke off
+// is looked at as the next start leaves it.
+func (c *checker) checkLineage() error {
+	path := filepath.Join(c.dir, historyName)
+	l, err := ReadLineage(c.fsys, c.dir)
+	switch c.report.Lineage = l; {
+	case errors.Is(err, ErrCorrupt), errors.Is(err, ErrNewerFormat):
+		c.add(path, true, err)
+		return nil
+	case err != nil:
+		return err
+	case l.install != installNone:
+		c.add(path, false, fmt.Errorf("taking over a primary's data: %w", ErrBegun))
+	case l.cut:
+		c.add(path, false, fmt.Errorf("cutting the log at offset %d: %w", l.cutAt, ErrBegun))
+	}
+	c.fsys, err = settledView(c.fsys, c.dir, &l)
+	return err
 }
 
 // checkLog verifies all segments. Those before the offset to replay from are kept for replicas and restores only.
@@ -208,7 +241,7 @@ func (c *checker) checkBlocks(m *Manifest) (whole bool, err error) {
 		path := b.Path(c.dir)
 		err, seen := c.seen[path]
 		if !seen {
-			err = checkBlock(c.fsys, c.dir, counter, b, c.opts)
+			err = CheckBlock(c.fsys, c.dir, counter, b, c.opts)
 			c.progress(b.Bytes)
 			if err != nil && !errors.Is(err, ErrCorrupt) && !isNotExist(err) && !errors.Is(err, ErrNewerFormat) {
 				return err
@@ -233,8 +266,8 @@ func (c *checker) checkBlocks(m *Manifest) (whole bool, err error) {
 	return whole, err
 }
 
-// checkBlock verifies a block's file against its manifest entry and its own checksums.
-func checkBlock(fsys vfs.FS, dir string, counter *CounterFiles, b *BlockFile, opts CheckOptions) error {
+// CheckBlock verifies a block's file against its manifest entry and its own checksums.
+func CheckBlock(fsys vfs.FS, dir string, counter *CounterFiles, b *BlockFile, opts CheckOptions) error {
 	path := b.Path(dir)
 	mismatch := func(what string, want, got uint64) error {
 		if want == got {
@@ -284,7 +317,7 @@ func (c *checker) listLeftovers() error {
 		}
 		for _, name := range names {
 			switch {
-			case isTemp(name):
+			case isTemp(name), isStaged(name):
 				c.add(filepath.Join(dir, name), false, ErrUnfinished)
 			case isBroken(name):
 				c.add(filepath.Join(dir, name), false, ErrSetAside)

@@ -39,7 +39,7 @@ func (l *Log) Commit(pos uint64) error {
 			} else {
 				l.syncOnce()
 			}
-		case l.writing:
+		case l.writing || l.holding():
 			l.writeDone.Wait()
 		default:
 			l.writeOnce()
@@ -88,7 +88,7 @@ func (l *Log) syncTo(pos uint64) error {
 			l.syncDone.Wait()
 		case l.trouble != nil:
 			return &NotReadyError{Reason: "the log cannot be written: " + l.trouble.Error(), Err: l.trouble}
-		case l.written.Load() < pos && l.writing:
+		case l.written.Load() < pos && (l.writing || l.holding()):
 			l.writeDone.Wait()
 		case l.written.Load() < pos:
 			l.writeOnce()

@@ -12,6 +12,7 @@
 //   - claim: an offset up to which the log was durable, as a frame or a header says
 //   - image: a file with one block as it was at one offset (image.go)
 //   - manifest: a file that lists the block files of a snapshot and the offset to replay from (manifest.go)
+//   - archive: one file with all of a snapshot and the log behind it, to be carried elsewhere (archive.go)
 //
 // # Files
 //
@@ -19,9 +20,11 @@
 //	dir/MANIFEST-<n>                    text; the two newest generations are kept (manifest_text.go)
 //	dir/HISTORY                         whose log this is, and since when (lineage.go)
 //	dir/diverged-<epoch>-<offset>.aof   what was cut from the log as a primary had other bytes (cut.go)
+//	dir/diverged-<n>.archive            all that was here before the data of a primary without a common past (diverged.go)
 //	dir/log/<20-digit start offset>.aof segments
 //	dir/rdb/<block>-<offset>.hot        images of hot blocks and of overlays
 //	dir/cold/<block>-<offset>.cold      cold files; written by package coldstore, named by manifests
+//	*.new                               a file of an installation (install.go): named or removed at start
 //	*.tmp                               a file that never got its name: removed at start
 //	*.broken-<n>                        what a repair set aside
 //
@@ -76,6 +79,7 @@
 //
 // record.go, frame.go, segment.go (formats); tail.go, log.go, commit.go, ready.go, heal.go, background.go (writing);
 // scan.go, walk.go, open.go, reader.go, walklog.go (reading); image.go, manifest.go, dir.go (snapshots); view.go,
-// check.go, coldfault.go, repair.go, repair_cold.go, restore.go, restore_copy.go (tools); lineage.go, cut.go
-// (replication).
+// check.go, coldfault.go, repair.go, repair_cold.go, restore.go, restore_copy.go (tools); archive.go,
+// archive_reader.go (copies in one file); lineage.go, cut.go, install.go, diverged.go
+// (replication); repair_lineage.go.
 package persist

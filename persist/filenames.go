@@ -18,7 +18,10 @@ const (
 	imageSuffix    = ".hot"
 	coldSuffix     = ".cold"
 	tempSuffix     = ".tmp" // a file that never got its name: removed at start
+	stagedSuffix   = ".new" // a file of an installation (install.go): gets its name, or is removed, at start
 	brokenInfix    = ".broken-"
+	divergedPrefix = "diverged-"
+	archiveSuffix  = ".archive"
 	offsetDigits   = 20 // of 2^64-1
 )
 
@@ -69,8 +72,50 @@ func parseManifestName(name string) (generation uint64, ok bool) {
 	return generation, err == nil && ManifestName(generation) == name
 }
 
+// divergedTailName returns the base name of a tail that was cut from the log at an offset.
+func divergedTailName(epoch uint32, at uint64) string {
+	return fmt.Sprintf("%s%d-%d%s", divergedPrefix, epoch, at, segmentSuffix)
+}
+
+// parseDivergedTail is the inverse of divergedTailName.
+func parseDivergedTail(name string) (at uint64, ok bool) {
+	var epoch uint32
+	if n, _ := fmt.Sscanf(name, divergedPrefix+"%d-%d"+segmentSuffix, &epoch, &at); n != 2 {
+		return 0, false
+	}
+	return at, divergedTailName(epoch, at) == name
+}
+
+// divergedArchiveName returns the base name of the n-th data set that was saved as a primary has another.
+func divergedArchiveName(n uint64) string {
+	return divergedPrefix + strconv.FormatUint(n, 10) + archiveSuffix
+}
+
+// parseDivergedArchive is the inverse of divergedArchiveName.
+func parseDivergedArchive(name string) (n uint64, ok bool) {
+	if c, _ := fmt.Sscanf(name, divergedPrefix+"%d"+archiveSuffix, &n); c != 1 {
+		return 0, false
+	}
+	return n, divergedArchiveName(n) == name
+}
+
 // isTemp reports whether a file never got its name.
 func isTemp(name string) bool { return strings.HasSuffix(name, tempSuffix) }
 
+// isStaged reports whether a file belongs to an installation: a segment or a manifest that has not got its name yet.
+func isStaged(name string) bool {
+	name, staged := strings.CutSuffix(name, stagedSuffix)
+	_, segment := parseSegmentName(name)
+	_, manifest := parseManifestName(name)
+	return staged && (segment || manifest)
+}
+
 // isBroken reports whether a file was set aside by a repair.
 func isBroken(name string) bool { return strings.Contains(name, brokenInfix) }
+
+// IsDiverged tells whether a name in a data directory is of a file that keeps changes which a primary has not: a tail or an archive.
+func IsDiverged(name string) bool {
+	_, tail := parseDivergedTail(name)
+	_, archive := parseDivergedArchive(name)
+	return tail || archive
+}

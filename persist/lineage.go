@@ -31,8 +31,17 @@ type Lineage struct {
 	cut     bool   // the log is being cut at cutAt
 	cutAt   uint64 // offset
 	chain   uint32 // checksum of the frame that ends there
-	install bool   // log and manifests are being replaced by a primary's
+	install installStep
 }
+
+// installStep is how far an installation is (install.go).
+type installStep byte
+
+const (
+	installNone  installStep = iota
+	installClear             // what was there is being removed
+	installName              // what was staged gets its names
+)
 
 // maxTerms are kept: the oldest go first. Whoever comes with an older history is given a full copy.
 const maxTerms = 256
@@ -108,7 +117,7 @@ func (l *Lineage) Common(lEnd uint64, o *Lineage, oEnd uint64) (offset uint64, o
 //	counterd history 1
 //	replica <true|false>
 //	cut <offset> chain <8 hex digits>              while a cut is not finished
-//	install                                        while an installation is not
+//	install <clear|name>                           while an installation is not: what there was goes, what comes gets its names
 //	term <40 hex digits> epoch <n> start <offset>  any number, at most 256
 //	end crc32c <8 hex digits>
 const (
@@ -124,8 +133,11 @@ func (l *Lineage) AppendText(dst []byte) []byte {
 	if l.cut {
 		dst = fmt.Appendf(dst, "cut %d chain %08x\n", l.cutAt, l.chain)
 	}
-	if l.install {
-		dst = append(dst, "install\n"...)
+	switch l.install {
+	case installClear:
+		dst = append(dst, "install clear\n"...)
+	case installName:
+		dst = append(dst, "install name\n"...)
 	}
 	for _, t := range l.Terms {
 		dst = fmt.Appendf(dst, "term %s epoch %d start %d\n", t.ReplID, t.Epoch, t.Start)
@@ -169,7 +181,15 @@ func ParseLineage(name string, text []byte) (l Lineage, err error) {
 			l.cut = true
 			n--
 		case "install":
-			l.install, n = true, 1
+			n = 1
+			switch line {
+			case "install clear":
+				l.install = installClear
+			case "install name":
+				l.install = installName
+			default:
+				n = 0
+			}
 		case "term":
 			n, _ = fmt.Sscanf(line, "term %s epoch %d start %d", &id, &t.Epoch, &t.Start)
 			if t.ReplID, err = ParseReplID(id); err != nil {
@@ -199,12 +219,13 @@ func ReadLineage(fsys vfs.FS, dir string) (Lineage, error) {
 		return Lineage{}, nil
 	}
 	if errors.Is(err, vfs.ErrTooLarge) {
-		return Lineage{}, &CorruptError{File: name, Want: fmt.Sprintf("at most %d bytes", MaxLineageText), Got: "more", Err: err}
+		return Lineage{}, &CorruptError{Dir: dir, File: name, Want: fmt.Sprintf("at most %d bytes", MaxLineageText), Got: "more", Err: err}
 	}
 	if err != nil {
 		return Lineage{}, err
 	}
-	return ParseLineage(name, text)
+	l, err := ParseLineage(name, text)
+	return l, withDir(err, dir)
 }
 
 // WriteLineage makes l the lineage of a data directory, durably.

@@ -2,6 +2,9 @@ package persist
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
+	"path/filepath"
 	"testing"
 
 	"github.com/counterd/counterd/persist/vfs"
@@ -43,7 +46,9 @@ func TestLineageCommon(t *testing.T) {
 func FuzzLineage(f *testing.F) {
 	l := Lineage{Replica: true, Terms: []Term{{ReplID{1}, 1, 0}, {ReplID{2}, 4, 77}}}
 	f.Add(l.AppendText(nil))
-	l.install = true
+	l.install = installClear
+	f.Add(l.AppendText(nil))
+	l.install = installName
 	l.cut, l.cutAt, l.chain = true, 77, 5
 	f.Add(l.AppendText(nil))
 	f.Add([]byte("counterd history 2\nend crc32c 00000000\n"))
@@ -55,8 +60,15 @@ func FuzzLineage(f *testing.F) {
 	})
 }
 
-// TestCut cuts a log at each of its frames, with crashes in the middle: it opens again with the frames before, and the tail is saved.
+// TestCut cuts a log, with crashes in the middle: it opens again with the frames before, and the tail is saved. So too where the cut falls into what a restart
+// wrote again, in a segment that claims to be durable up to its end.
 func TestCut(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		t.Run(fmt.Sprintf("restarted=%v", restarted), func(t *testing.T) { testCut(t, restarted) })
+	}
+}
+
+func testCut(t *testing.T, restarted bool) {
 	for at := uint64(1); at <= 6; at++ {
 		for crash := 0; ; crash++ {
 			sim := vfs.NewSim()
@@ -69,10 +81,19 @@ func TestCut(t *testing.T) {
 				must(t, log.Commit(pos))
 				ends = append(ends, pos)
 			}
-			must(t, log.Sync())
+			if !restarted {
+				must(t, log.Sync())
+			} else { // a process that died before it synced
+				sim = sim.Kill()
+				_ = log.Close()
+				opts.FS = sim
+				log, _, err = OpenLog(opts, 0, func(uint64, *Record) error { return nil })
+				must(t, err)
+			}
 			must(t, log.Close())
 			lineage := Lineage{Replica: true, Terms: []Term{{ReplID{7}, 1, 0}}}
 			must(t, WriteLineage(sim, "d", &lineage))
+			must(t, sim.SyncDir("."))
 			n := ends[at*6]
 			sim.CrashAt(sim.Ops() + crash)
 			tail, err := Cut(sim, "d", n, lineage)
@@ -83,18 +104,23 @@ func TestCut(t *testing.T) {
 					t.Fatalf("cut at %d: %+v", n, tail)
 				}
 			}
-			after := sim.Kill()
-			must(t, Settle(after, "d"))
-			opts.FS, opts.History = after, History{}
-			records := uint64(0)
-			log, rec, err := OpenLog(opts, 0, func(uint64, *Record) error { records++; return nil })
-			if err != nil {
-				t.Fatalf("cut at %d, crash at operation %d: %v", n, crash, err)
+			left := []*vfs.Sim{sim.Kill()}
+			for keep := 0; keep <= 100; keep += 50 { // power failures, too
+				left = append(left, sim.Crash(uint64(crash), keep))
 			}
-			if rec.End != n && !(crashed && rec.End == ends[39]) || records != at*6+1 && records != 40 {
-				t.Fatalf("cut at %d, crash at operation %d: the log ends at %d with %d records", n, crash, rec.End, records)
+			for i, after := range left {
+				must(t, Settle(after, "d"))
+				opts.FS, opts.History = after, History{}
+				records := uint64(0)
+				log, rec, err := OpenLog(opts, 0, func(uint64, *Record) error { records++; return nil })
+				if err != nil {
+					t.Fatalf("cut at %d, crash %d at operation %d: %v", n, i, crash, err)
+				}
+				if rec.End != n && !(crashed && rec.End == ends[39]) || records != at*6+1 && records != 40 {
+					t.Fatalf("cut at %d, crash %d at operation %d: the log ends at %d with %d records", n, i, crash, rec.End, records)
+				}
+				must(t, log.Close())
 			}
-			must(t, log.Close())
 			if !crashed {
 				if crash < 10 {
 					t.Errorf("a cut of %d operations only", crash)
@@ -102,5 +128,28 @@ func TestCut(t *testing.T) {
 				break
 			}
 		}
+	}
+}
+
+// TestCutBelowLog asks for a cut below the oldest offset that is kept: all of the log is saved, and nothing else is changed.
+func TestCutBelowLog(t *testing.T) {
+	sim := vfs.NewSim()
+	history := History{ReplID: ReplID{7}, Epoch: 1}
+	log, _, err := OpenLog(LogOptions{FS: sim, Dir: "d", Create: true, Manual: true, History: history}, 1000, func(uint64, *Record) error { return nil })
+	must(t, err)
+	end := log.AppendSet(1, 2, 3, 4)
+	must(t, log.Commit(end))
+	must(t, log.Close())
+	before, err := vfs.ReadFile(sim, filepath.Join(LogDir("d"), SegmentName(1000)), 1<<20)
+	must(t, err)
+	lineage := Lineage{Replica: true, Terms: []Term{{ReplID{7}, 1, 0}}}
+	tail, err := Cut(sim, "d", 500, lineage)
+	if !errors.Is(err, ErrGone) || tail.From != 1000 || tail.To != end || tail.Sets != 1 {
+		t.Fatalf("got %+v, %v, want all of the log saved and ErrGone", tail, err)
+	}
+	after, err := vfs.ReadFile(sim, filepath.Join(LogDir("d"), SegmentName(1000)), 1<<20)
+	must(t, err)
+	if !bytes.Equal(before, after) {
+		t.Error("the log was changed")
 	}
 }

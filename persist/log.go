@@ -165,6 +165,26 @@ func (l *Log) Append(records []byte) (pos uint64, err error) {
 	return c.end(), nil
 }
 
+// Hold keeps what is appended until Release in one frame, together with what was not written yet: after a crash all of it is there or none. Only what is
+// larger than MaxFramePayload is more than one frame. Whoever waits for it in Commit or Sync waits for Release: the holder must not. REQUIRES: one
+// holder at a time, and no AppendFrame.
+func (l *Log) Hold() {
+	l.mu.Lock()
+	l.tail.held = true
+	l.mu.Unlock()
+}
+
+// Release ends Hold.
+func (l *Log) Release() {
+	l.mu.Lock()
+	l.tail.held = false
+	l.writeDone.Broadcast()
+	l.mu.Unlock()
+}
+
+// holding tells whether all that may be written was: the rest is held. REQUIRES: mu.
+func (l *Log) holding() bool { return l.tail.held && l.written.Load() == l.tail.sealed }
+
 // AppendFrame appends a frame as a primary made it, header included: a replica's only way to write. The frame must be
 // whole and valid and start at Position, else nothing is changed.
 func (l *Log) AppendFrame(raw []byte) (pos uint64, err error) {

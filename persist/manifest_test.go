@@ -217,7 +217,7 @@ func TestManifestCrash(t *testing.T) {
 			for _, m := range d.Manifests() {
 				newest = max(newest, m.Generation)
 				must(t, m.Blocks(func(c *CounterFiles, b *BlockFile) error {
-					return checkBlock(disk, testDir, c, b, CheckOptions{})
+					return CheckBlock(disk, testDir, c, b, CheckOptions{})
 				}))
 			}
 			if newest < acked || len(d.Bad()) > 0 {

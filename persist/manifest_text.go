@@ -238,3 +238,12 @@ func ReadManifest(fsys vfs.FS, path string) (*Manifest, error) {
 	}
 	return parseManifest(path, text)
 }
+
+// Text returns the manifest as its file has it.
+func (m *Manifest) Text() []byte { return m.appendText(nil) }
+
+// ParseManifest reads a manifest that another node sent. Errors as ReadManifest.
+func ParseManifest(name string, text []byte) (*Manifest, error) { return parseManifest(name, text) }
+
+// MaxManifest bounds a manifest's text, in bytes.
+const MaxManifest = maxManifest

@@ -25,7 +25,11 @@ var ErrUnrepairable = errors.New("nothing to start from: no good snapshot and no
 //     error is a *ColdFault, which names the mids. Rows of a damaged page are left to the server, which answers errors
 //     for them.
 //  5. If the log was cut below offsets of the snapshot, a manifest is written in which everything stands at the cut:
-//     the images are newer than that, and what is logged from now on is newer than the images.
+//     the images are newer than that, and what is logged from now on is newer than the images. A primary's log then has
+//     no past that others know: its replicas take a full copy.
+//  6. A damaged HISTORY is made anew from the log, which says whose it is and whether a primary made it. What a crash
+//     broke off is finished first.
+//  7. Of what was cut from the log before (diverged-*) the whole frames are kept.
 //
 // Nothing is deleted: a file is renamed, or copied before it is cut, to its name with ".broken-<n>" added. opts.Say is
 // told each step. A second run finds nothing to do. The directory must not be open; a server holding it gives
@@ -40,6 +44,9 @@ func Repair(fsys vfs.FS, dir string, opts RepairOptions) (err error) {
 	if _, err := vfs.RemoveTemps(fsys, LogDir(dir)); err != nil && !isNotExist(err) {
 		return err
 	}
+	if err := r.mendLineage(); err != nil {
+		return err
+	}
 	if err := r.chooseManifest(); err != nil {
 		return err
 	}
@@ -48,6 +55,12 @@ func Repair(fsys vfs.FS, dir string, opts RepairOptions) (err error) {
 		var corrupt *CorruptError
 		if !errors.As(err, &corrupt) {
 			if err != nil {
+				return err
+			}
+			if err := r.restoreLineage(); err != nil {
+				return err
+			}
+			if err := r.mendDiverged(); err != nil {
 				return err
 			}
 			return r.mendCold()
@@ -85,6 +98,9 @@ type repair struct {
 	walk   walk      // of the last walkLog
 
 	faults []*ColdFault // of base
+
+	noLineage bool // it was damaged
+	replica   bool // the log was a replica's before it was cut
 }
 
 func (r *repair) sayf(format string, args ...any) {
@@ -168,7 +184,7 @@ func (r *repair) tryManifest(name string) (m *Manifest, faults []*ColdFault, err
 		return nil, nil, err
 	}
 	err = m.Blocks(func(c *CounterFiles, b *BlockFile) error {
-		err := checkBlock(r.fsys, r.dir, c, b, CheckOptions{Cold: r.opts.Cold})
+		err := CheckBlock(r.fsys, r.dir, c, b, CheckOptions{Cold: r.opts.Cold})
 		var fault *ColdFault
 		if errors.As(err, &fault) {
 			faults = append(faults, fault)
@@ -285,6 +301,7 @@ func (r *repair) cut(at uint64) error {
 	if r.base != nil {
 		h.history.Epoch = max(h.history.Epoch, r.base.History.Epoch)
 	}
+	r.replica = r.replica || h.history.Replica
 	h.history.ReplID, h.history.Replica = NewReplID(), false
 	r.sayf("the log ends at offset %d now and goes on as history %s", at, h.history.ReplID)
 	for i := len(segs) - 1; i >= 0; i-- {
@@ -295,7 +312,7 @@ func (r *repair) cut(at uint64) error {
 		case reaches:
 			err = r.copyAside(seg.path)
 			if err == nil {
-				err = truncateTo(r.fsys, seg.path, seg.offset(at))
+				err = endAt(r.fsys, &seg, at)
 			}
 		}
 		if err != nil {
@@ -336,7 +353,15 @@ func (r *repair) writeClipped(at uint64, history History) error {
 		}
 	}
 	r.base, r.newest = &m, m.Generation
-	return err
+	if err != nil || r.noLineage {
+		return err
+	}
+	l, err := ReadLineage(r.fsys, r.dir)
+	if err != nil || l.Replica || len(l.Terms) == 0 { // a replica's log is given the same bytes again
+		return err
+	}
+	r.sayf("the state is newer than the log: replicas will need a full copy")
+	return WriteLineage(r.fsys, r.dir, &Lineage{Terms: []Term{{ReplID: history.ReplID, Epoch: history.Epoch}}})
 }
 
 // newSegment makes a segment file, durably.

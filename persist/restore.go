@@ -87,6 +87,8 @@ type RestoreOptions struct {
 //     time it is cut before the first frame made later: a frame is what one group commit wrote, and has one time.
 //  3. the manifest. Log and manifest get a new replication id, as the offsets behind the target are given out a second
 //     time.
+//  4. HISTORY, which says how far the log is that of dir: a replica of dir that follows a server of out is cut back to
+//     there, and needs no full copy.
 //
 // The directory gets its name when it is complete. dir is only read; of one in use, give a NewView. An offset or time of
 // which the log is gone, or that lies behind the log's end, gives a *WindowError.
@@ -99,6 +101,9 @@ func Restore(fsys vfs.FS, dir string, to vfs.FS, out string, target Target, opts
 	r := &restore{fsys: fsys, dir: dir, to: to, out: out + ".unfinished", target: target, opts: opts}
 	if _, err := to.Stat(r.out); err == nil {
 		return nil, &fs.PathError{Op: "restore (left by one that was interrupted: remove it)", Path: r.out, Err: fs.ErrExist}
+	}
+	if err := r.readLineage(); err != nil {
+		return nil, err
 	}
 	bases, err := r.bases()
 	if err != nil {
@@ -142,6 +147,9 @@ type restore struct {
 	target Target
 	opts   RestoreOptions
 	result Restored
+
+	past   Lineage // of dir
+	common uint64  // log offset up to which the copy has the bytes of dir
 }
 
 func (r *restore) sayf(format string, args ...any) {
@@ -199,6 +207,9 @@ func (r *restore) run(base *Manifest) error {
 	if err != nil {
 		return err
 	}
+	if err := r.writeLineage(history); err != nil {
+		return err
+	}
 	if base == nil {
 		return r.syncDirs()
 	}
@@ -212,6 +223,35 @@ func (r *restore) run(base *Manifest) error {
 		return err
 	}
 	return vfs.WriteFileAtomic(r.to, filepath.Join(r.out, ManifestName(m.Generation)), m.appendText(nil))
+}
+
+// readLineage reads whose log it is. Without a good HISTORY the copy shares its past with nobody.
+func (r *restore) readLineage() (err error) {
+	r.past, err = ReadLineage(r.fsys, r.dir)
+	if errors.Is(err, ErrCorrupt) {
+		r.sayf("%v: replicas of what is restored will need a full copy", err)
+		r.past = Lineage{}
+		return nil
+	}
+	if err == nil {
+		r.fsys, err = settledView(r.fsys, r.dir, &r.past)
+	}
+	return err
+}
+
+// writeLineage writes the copy's: the past of dir as far as the log is the same, then a term of its own.
+func (r *restore) writeLineage(h History) error {
+	l := r.past.Cut(r.common)
+	l.Replica = false
+	t := Term{ReplID: h.ReplID, Epoch: h.Epoch + 1, Start: r.common}
+	if n := len(l.Terms); n == 0 {
+		t.Start = 0
+	} else {
+		t.Epoch = max(t.Epoch, l.Terms[n-1].Epoch+1)
+		l.Terms = l.Terms[max(0, n+1-maxTerms):]
+	}
+	l.Terms = append(l.Terms, t)
+	return WriteLineage(r.to, r.out, &l)
 }
 
 func (r *restore) syncDirs() error {
@@ -228,6 +268,7 @@ func (r *restore) copyLog(stands uint64) (History, error) {
 	from := r.result.Replay
 	w.history.ReplID = r.result.History
 	reached, ended := from, false
+	r.common = from
 	var last int64 // time of the last frame up to reached
 	walked, err := WalkLog(r.fsys, r.dir, max(from, 1)-1, 0, LogVisitor{
 		Segment: func(h SegmentHeader) error {
@@ -244,6 +285,7 @@ func (r *restore) copyLog(stands uint64) (History, error) {
 				return io.EOF
 			}
 			raw := f.Raw
+			r.common = f.Start
 			if r.target.Time.IsZero() && f.End() > r.target.Offset {
 				var err error
 				if raw, err = cutFrame(f, r.target.Offset); err != nil {
@@ -258,6 +300,9 @@ func (r *restore) copyLog(stands uint64) (History, error) {
 				return err
 			}
 			reached, last = w.at, f.TimeMS
+			if len(raw) == len(f.Raw) {
+				r.common = reached
+			}
 			if ended {
 				return io.EOF
 			}

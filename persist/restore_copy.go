@@ -12,6 +12,7 @@ import (
 type logCopy struct {
 	fsys    vfs.FS
 	dir     string
+	suffix  string // behind the segments' names
 	history History
 	at      uint64 // log offset of the next frame
 	crc     uint32 // of the last frame
@@ -44,7 +45,7 @@ func (w *logCopy) frame(start uint64, raw []byte) error {
 }
 
 func (w *logCopy) open(start uint64) error {
-	w.seg = segment{start, filepath.Join(LogDir(w.dir), SegmentName(start))}
+	w.seg = segment{start, filepath.Join(LogDir(w.dir), SegmentName(start)+w.suffix)}
 	w.head = segmentHeader{history: w.history, start: start, chain: w.crc}
 	w.off = segmentHeaderLen
 	var err error
@@ -92,7 +93,7 @@ func (r *restore) copyBlocks(m *Manifest) error {
 			}
 			return err
 		}
-		if err := checkBlock(r.to, r.out, c, b, CheckOptions{Cold: r.opts.Cold}); err != nil {
+		if err := CheckBlock(r.to, r.out, c, b, CheckOptions{Cold: r.opts.Cold}); err != nil {
 			var fault *ColdFault
 			if !errors.As(err, &fault) || fault.Unusable {
 				return fmt.Errorf("copy of %s: %w", b.Path(r.dir), err)

@@ -29,13 +29,14 @@ func (c *chunk) end() uint64 { return c.start + uint64(len(c.buf)) }
 //
 // Invariants: durable <= sealed <= position. Sealed frames are final: header and checksum are in place, and the bytes
 // are read without the lock. The open frame, if there is one, is in the last chunk, behind sealed. No frame
-// crosses a chunk's end.
+// crosses a chunk's end. While held is set the open frame stays open, and is moved to a larger chunk when it grows.
 type tail struct {
 	chunks  []*chunk // consecutive, oldest first, never empty
 	free    [][]byte // of chunkLen, for reuse
 	durable uint64
 	sealed  uint64
 	epoch   uint32
+	held    bool // see Log.Hold
 	now     func() time.Time
 }
 
@@ -62,7 +63,10 @@ func (t *tail) room(n int) *chunk {
 func (t *tail) roomSlow(n int) *chunk {
 	c := t.last()
 	if cap(c.buf)-len(c.buf) < n+FrameHeaderLen {
-		t.seal()
+		if open := int(c.end() - t.sealed); t.held && open > 0 && open+n <= FrameHeaderLen+MaxFramePayload {
+			return t.stretch(n)
+		}
+		t.sealOpen() // also while held: there are no larger frames
 		c = t.grow(n + FrameHeaderLen)
 	}
 	if c.end() == t.sealed {
@@ -86,8 +90,28 @@ func (t *tail) grow(n int) *chunk {
 	return c
 }
 
-// seal closes the open frame, if there is one.
+// stretch moves the open frame, which nobody else reads, to a chunk of its own with space for n more bytes.
+func (t *tail) stretch(n int) *chunk {
+	c := t.last()
+	open := c.buf[t.sealed-c.start:]
+	size := max(min(2*len(open), FrameHeaderLen+MaxFramePayload), len(open)+n)
+	larger := &chunk{start: t.sealed, buf: append(make([]byte, 0, size), open...)}
+	if c.buf = c.buf[:t.sealed-c.start]; len(c.buf) == 0 {
+		t.chunks[len(t.chunks)-1] = larger
+	} else {
+		t.chunks = append(t.chunks, larger)
+	}
+	return larger
+}
+
+// seal closes the open frame, if there is one and it is not held.
 func (t *tail) seal() {
+	if !t.held {
+		t.sealOpen()
+	}
+}
+
+func (t *tail) sealOpen() {
 	c := t.last()
 	if c.end() == t.sealed {
 		return

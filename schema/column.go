@@ -5,9 +5,11 @@ const (
 	// MaxCounters is how many counters a schema has at most, primary keys
 	// declared for counters to come included.
 	MaxCounters = 256
-	// MaxColumns is how many columns a counter has at most. It also makes every
-	// layout end below bit 4096, so bit offsets fit a uint16.
+	// MaxColumns is how many columns a counter has at most.
 	MaxColumns = 64
+	// MaxFields is how many a layout has at most: an engine may keep one of its
+	// own beside a counter's columns. Bit offsets fit a uint16.
+	MaxFields = MaxColumns + 1
 	// MaxName is the length in bytes of the longest name or suffix.
 	MaxName = 64
 	// MaxLine is the length in bytes of the longest line of a script, without

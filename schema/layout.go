@@ -26,8 +26,8 @@ import (
 // So a column of Width 1 and Max above 1 has room for the value 0 alone.
 //
 // Invariant: the ids of Fields rise, each field starts where the one before it
-// ends, and Bits is where the last one ends. At most MaxColumns fields of 64
-// bits make at most 4096 bits.
+// ends, and Bits is where the last one ends. At most MaxFields fields of 64
+// bits make at most 4160 bits.
 type Layout struct {
 	Fields []Field // in rising order of ID; not to be changed
 	Bits   int     // of a whole item, 0 if there are no columns
@@ -39,7 +39,7 @@ type Layout struct {
 	position []uint8
 }
 
-const none = 0xff // no index: MaxColumns is below
+const none = 0xff // no index: MaxFields is below
 
 // Field is one column of a layout.
 type Field struct {
@@ -93,8 +93,8 @@ func NewLayoutWidths(cols []Column, widths []uint8) (*Layout, error) {
 
 // newLayout checks fields, keeps them, and lays them out.
 func newLayout(fields []Field) (*Layout, error) {
-	if len(fields) > MaxColumns {
-		return nil, fail(ErrLimit, "", "a layout of %d columns: want at most %d", len(fields), MaxColumns)
+	if len(fields) > MaxFields {
+		return nil, fail(ErrLimit, "", "a layout of %d columns: want at most %d", len(fields), MaxFields)
 	}
 	l := &Layout{Fields: fields}
 	for i := range fields {
@@ -136,6 +136,14 @@ func (l *Layout) Index(id uint16) int {
 // Equal reports whether both lay out the same columns in the same way.
 func (l *Layout) Equal(o *Layout) bool {
 	return l == o || slices.Equal(l.Fields, o.Fields)
+}
+
+// SameColumns reports whether both hold the same columns, with the same maxima and
+// defaults, whatever their widths. Then a column's index in Fields is the same too.
+func (l *Layout) SameColumns(o *Layout) bool {
+	return l == o || slices.EqualFunc(l.Fields, o.Fields, func(a, b Field) bool {
+		return a.ID == b.ID && a.Max == b.Max && a.Default == b.Default
+	})
 }
 
 // String is the layout for people: "3:8/32 4:16" is column id 3, 8 bits packed

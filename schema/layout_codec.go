@@ -11,7 +11,7 @@ import (
 //	 0         1         2
 //	+---------+---------+----------------------+-- --+----------------------+
 //	| version | columns | column 0             | ... | column n-1           |
-//	| u8 = 1  | u8 <=64 | 12 bytes             |     | 12 bytes             |
+//	| u8 = 1  | u8 <=65 | 12 bytes             |     | 12 bytes             |
 //	+---------+---------+----------------------+-- --+----------------------+
 //
 //	 0         2         3         4                                      12
@@ -29,7 +29,7 @@ const (
 	layoutColumnSize = 12
 
 	// MaxLayoutSize is the size in bytes of the largest binary layout.
-	MaxLayoutSize = layoutHeaderSize + MaxColumns*layoutColumnSize
+	MaxLayoutSize = layoutHeaderSize + MaxFields*layoutColumnSize
 )
 
 // AppendBinary appends the binary form of l: 2 bytes and 12 a column.
@@ -56,8 +56,8 @@ func DecodeLayout(b []byte) (l *Layout, rest []byte, err error) {
 		return nil, nil, fmt.Errorf("%w: a layout of version %d: want %d", ErrVersion, b[0], layoutVersion)
 	}
 	n := int(b[1])
-	if n > MaxColumns {
-		return nil, nil, fmt.Errorf("%w: a layout of %d columns: want at most %d", ErrCorrupt, n, MaxColumns)
+	if n > MaxFields {
+		return nil, nil, fmt.Errorf("%w: a layout of %d columns: want at most %d", ErrCorrupt, n, MaxFields)
 	}
 	size := layoutHeaderSize + n*layoutColumnSize
 	if len(b) < size {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"reflect"
+	"slices"
 	"testing"
 )
 
@@ -25,6 +26,14 @@ func TestLayout(t *testing.T) {
 	}
 	if wide.Equal(l) || !wide.Equal(wide) || !l.Equal(parse(t, seedScript).Counter("weibo").Layout) {
 		t.Error("Equal is wrong")
+	}
+	cols := parse(t, seedScript).Counter("weibo").Columns
+	narrow, _ := NewLayoutWidths(cols, []uint8{4, 3, 2})
+	one := slices.Clone(cols)
+	one[1].Default = 7
+	other, _ := NewLayout(one)
+	if narrow.Equal(l) || !narrow.SameColumns(l) || !l.SameColumns(l) || wide.SameColumns(l) || other.SameColumns(l) {
+		t.Error("SameColumns is wrong")
 	}
 	none, err := NewLayout(nil)
 	if err != nil || none.Bits != 0 || none.Index(0) != -1 || none.Index(1) != -1 || none.String() != "" {
@@ -54,7 +63,7 @@ func TestLayoutWidths(t *testing.T) {
 			t.Errorf("%v: got %v, %v", cols, l, err)
 		}
 	}
-	if _, err := NewLayout(make([]Column, MaxColumns+1)); !errors.Is(err, ErrLimit) {
+	if _, err := NewLayout(make([]Column, MaxFields+1)); !errors.Is(err, ErrLimit) {
 		t.Errorf("too many columns: got %v", err)
 	}
 }
@@ -140,7 +149,7 @@ func TestDecodeLayoutErrors(t *testing.T) {
 	}{
 		"version 0":       {set(0, 0), ErrVersion},
 		"version 2":       {set(0, 2), ErrVersion},
-		"65 columns":      {set(1, 65), ErrCorrupt},
+		"66 columns":      {set(1, 66), ErrCorrupt},
 		"64 columns":      {set(1, 64), ErrTruncated},
 		"ids fall":        {set(2, 9), ErrCorrupt},
 		"id twice":        {set(2, 2), ErrCorrupt},
@@ -171,7 +180,7 @@ func FuzzDecodeLayout(f *testing.F) {
 		if got := append(l.AppendBinary(nil), rest...); string(got) != string(b) {
 			t.Errorf("got %x, want %x", got, b)
 		}
-		if len(b)-len(rest) > MaxLayoutSize || l.Bits > 64*MaxColumns {
+		if len(b)-len(rest) > MaxLayoutSize || l.Bits > 64*MaxFields {
 			t.Errorf("too large: %+v", l)
 		}
 		for i := range l.Fields {

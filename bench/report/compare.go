@@ -85,6 +85,7 @@ func (s Settings) differences(o Settings) []string {
 		}
 	}
 	differ("posts", s.Posts, o.Posts)
+	differ("posts of the second server", s.VsPosts, o.VsPosts)
 	differ("columns", s.Columns, o.Columns)
 	differ("page", s.Page, o.Page)
 	differ("uniform", s.Uniform, o.Uniform)
@@ -92,6 +93,7 @@ func (s Settings) differences(o Settings) []string {
 	differ("depth", s.Depth, o.Depth)
 	differ("mode", s.Mode, o.Mode)
 	differ("rate", s.Rate, o.Rate)
+	differ("part of the most answered", s.RatePart, o.RatePart)
 	differ("threads", s.Threads, o.Threads)
 	differ("slice", (s.Duration / time.Duration(max(s.Slices, 1))).String(), (o.Duration / time.Duration(max(o.Slices, 1))).String())
 	differ("servers' processors", s.PinServer, o.PinServer)

@@ -39,6 +39,7 @@ type Host struct {
 // Settings say what was asked for.
 type Settings struct {
 	Posts     int           `json:"posts"`
+	VsPosts   int           `json:"vs_posts,omitempty"` // of the second server, where it holds another number
 	Columns   int           `json:"columns"`
 	Seed      uint64        `json:"seed"`
 	Page      int           `json:"page"` // posts of a page
@@ -46,8 +47,9 @@ type Settings struct {
 	Clients   int           `json:"clients"`
 	Depth     int           `json:"depth"`
 	Mode      string        `json:"mode"`
-	Rate      float64       `json:"rate"`    // operations per second; 0: as fast as the server answers
-	Threads   int           `json:"threads"` // of the generator; 0: as many as processors
+	Rate      float64       `json:"rate"`                // operations per second; 0: as fast as the server answers
+	RatePart  float64       `json:"rate_part,omitempty"` // 0.5: half of the most that the last server does, found out for each workload
+	Threads   int           `json:"threads"`             // of the generator; 0: as many as processors
 	Duration  time.Duration `json:"duration_ns"`
 	Warmup    time.Duration `json:"warmup_ns"`
 	Slices    int           `json:"slices"`
@@ -86,7 +88,8 @@ type Verified struct {
 // Phase is one workload.
 type Phase struct {
 	Workload string   `json:"workload"`
-	Results  []Result `json:"results"` // by server
+	Rate     float64  `json:"rate,omitempty"` // operations per second that were asked for; 0: as many as the server answers
+	Results  []Result `json:"results"`        // by server
 }
 
 // Result is what one server did in a phase.
@@ -107,6 +110,11 @@ type Slice struct {
 	User    float64 `json:"server_user"`   // seconds of the server's processor time
 	System  float64 `json:"server_system"` // and of the kernel's on its behalf
 	Client  float64 `json:"client_cpu"`    // seconds of the generator's
+
+	// Latencies of this slice, in nanoseconds, so that percentiles have a spread.
+	P50  int64 `json:"p50_ns,omitempty"`
+	P99  int64 `json:"p99_ns,omitempty"`
+	P999 int64 `json:"p999_ns,omitempty"`
 }
 
 // Throughput returns the operations per second.
@@ -117,6 +125,26 @@ func (s Slice) ServerCPU() float64 { return (s.User + s.System) * 1e6 / float64(
 
 // ClientCPU returns the generator's processor time for an operation, in microseconds.
 func (s Slice) ClientCPU() float64 { return s.Client * 1e6 / float64(s.Ops) }
+
+// ServerBusy returns how many processors the server kept busy.
+func (s Slice) ServerBusy() float64 { return (s.User + s.System) / s.Seconds }
+
+// ClientBusy returns how many processors the generator kept busy. Near the number it may use, it is what limits the throughput.
+func (s Slice) ClientBusy() float64 { return s.Client / s.Seconds }
+
+// SlicePercentiles are the percentiles known for each slice.
+var SlicePercentiles = []SlicePercentile{
+	{"p50", 50, func(s Slice) float64 { return float64(s.P50) }},
+	{"p99", 99, func(s Slice) float64 { return float64(s.P99) }},
+	{"p99.9", 99.9, func(s Slice) float64 { return float64(s.P999) }},
+}
+
+// SlicePercentile is a percentile that is known for each slice; Of returns it in nanoseconds, 0 where a file has none.
+type SlicePercentile struct {
+	Name       string
+	Percentile float64
+	Of         func(Slice) float64
+}
 
 // Latency is the distribution of the latencies of a result.
 type Latency struct {
@@ -157,6 +185,12 @@ func SpreadOf(values []float64) Spread {
 	n := len(sorted)
 	return Spread{Median: (sorted[(n-1)/2] + sorted[n/2]) / 2, Low: sorted[0], High: sorted[n-1]}
 }
+
+// WideSpread is the Percent above which a figure is marked: it says little of the server, and more of what else the machine did.
+const WideSpread = 20
+
+// Wide tells whether the values lie so far apart that the figure is to be measured again.
+func (s Spread) Wide() bool { return s.Percent() > WideSpread }
 
 // Percent returns how far the values lie from the median at most, in percent of it.
 func (s Spread) Percent() float64 {

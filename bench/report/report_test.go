@@ -21,7 +21,9 @@ func example(speed float64) *Report {
 	slices := func(ops int64, user, system float64) []Slice {
 		var all []Slice
 		for i := range int64(3) {
-			all = append(all, Slice{Seconds: 2, Ops: ops + i*ops/50, User: user, System: system, Client: 0.5})
+			// The last slice of the tail is an outlier, to be marked.
+			all = append(all, Slice{Seconds: 2, Ops: ops + i*ops/50, User: user, System: system, Client: 0.5,
+				P50: 200_000 + i*1000, P99: 1_000_000 + i*10_000, P999: 1_600_000 + i*i*i*100_000})
 		}
 		return all
 	}
@@ -91,6 +93,9 @@ func TestTable(t *testing.T) {
 		alone.Phases[i].Results[0].Slices = alone.Phases[i].Results[0].Slices[:1]
 	}
 	alone.Settings.Rate, alone.Settings.Uniform = 5_000_000, true
+	for i := range alone.Phases {
+		alone.Phases[i].Rate = alone.Settings.Rate
+	}
 	out.Reset()
 	if err := alone.Table(&out); err != nil {
 		t.Fatal(err)

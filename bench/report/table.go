@@ -17,18 +17,22 @@ func (r *Report) Table(w io.Writer) error {
 	}
 	out.WriteByte('\n')
 	figures := &grid{names: 2}
-	figures.add("workload", "", "ops/s", "±", "CPU us/op", "±", "mean", "p50", "p99", "p99.9", "max")
+	figures.add("workload", "", "ops/s", "±", "CPU us/op", "±", "server", "load")
+	latencies := &grid{names: 2}
+	latencies.add("latency", "", "mean", "p50", "±", "p99", "±", "p99.9", "±", "max")
 	for _, phase := range r.Phases {
+		name := phase.Workload
 		for i, result := range phase.Results {
-			name := ""
-			if i == 0 {
-				name = phase.Workload
-			}
-			r.row(figures, name, i, result)
+			r.figures(figures, name, i, result)
+			r.latencies(latencies, name, i, result)
+			name = ""
 		}
 		phase.ratios(figures)
+		phase.latencyRatios(latencies)
 	}
 	figures.write(out) // to memory: it cannot fail
+	out.WriteByte('\n')
+	latencies.write(out)
 	r.memoryTable(out)
 	r.notes(out)
 	_, err := io.WriteString(w, out.String())
@@ -38,11 +42,33 @@ func (r *Report) Table(w io.Writer) error {
 // label names a server in a table: A and B.
 func (r *Report) label(i int) string { return string(rune('A' + i)) }
 
-func (r *Report) row(figures *grid, name string, i int, result Result) {
-	throughput, cpu, latency := result.Over(Slice.Throughput), result.Over(Slice.ServerCPU), result.Latency
+// figures adds the line of a server: what it did, and how many processors server and generator kept busy over it.
+func (r *Report) figures(figures *grid, name string, i int, result Result) {
+	throughput, cpu := result.Over(Slice.Throughput), result.Over(Slice.ServerCPU)
 	figures.add(name, r.label(i), Rate(throughput.Median), percent(throughput, result), Significant(cpu.Median), percent(cpu, result),
-		Duration(time.Duration(latency.Mean)), Duration(latency.At(50)), Duration(latency.At(99)), Duration(latency.At(99.9)),
-		Duration(time.Duration(latency.Max)))
+		fmt.Sprintf("%.2f", result.Over(Slice.ServerBusy).Median), fmt.Sprintf("%.2f", result.Over(Slice.ClientBusy).Median))
+}
+
+// latencies adds the line of a server. The percentiles are those of all slices together, their spread is that of the slices.
+func (r *Report) latencies(latencies *grid, name string, i int, result Result) {
+	row := []string{name, r.label(i), Duration(time.Duration(result.Latency.Mean))}
+	for _, p := range SlicePercentiles {
+		row = append(row, Duration(result.Latency.At(p.Percentile)), percent(result.Over(p.Of), result))
+	}
+	latencies.add(append(row, Duration(time.Duration(result.Latency.Max)))...)
+}
+
+// latencyRatios adds the line below a pair of servers.
+func (p Phase) latencyRatios(latencies *grid) {
+	row := []string{"", "A/B", ""}
+	for _, percentile := range SlicePercentiles {
+		ratio := p.Ratio(percentile.Of)
+		if ratio.Median == 0 {
+			return
+		}
+		row = append(row, Significant(ratio.Median)+" x", percent(ratio, p.Results[0]))
+	}
+	latencies.add(row...)
 }
 
 // ratios adds the line below a pair of servers.
@@ -55,10 +81,13 @@ func (p Phase) ratios(figures *grid) {
 		Significant(cpu.Median)+" x", percent(cpu, p.Results[0]))
 }
 
-// percent formats how far the slices of a result lie apart.
+// percent formats how far the slices of a result lie apart, marked where that is far.
 func percent(s Spread, r Result) string {
-	if len(r.Slices) < 2 {
+	if len(r.Slices) < 2 || s == (Spread{}) {
 		return ""
+	}
+	if s.Wide() {
+		return fmt.Sprintf("! %.0f %%", s.Percent())
 	}
 	return fmt.Sprintf("%.0f %%", s.Percent())
 }
@@ -87,6 +116,9 @@ func (r *Report) memoryTable(w io.Writer) {
 
 // notes writes what a reader must know beside the figures.
 func (r *Report) notes(w io.Writer) {
+	if r.wide() {
+		fmt.Fprintf(w, "\n! slices lie over %d %% from their median: measure again on a quieter machine, or longer\n", WideSpread)
+	}
 	for i, server := range r.Servers {
 		v := server.Verified
 		if v == nil {
@@ -101,38 +133,78 @@ func (r *Report) notes(w io.Writer) {
 			fmt.Fprintf(w, "  %s\n", example)
 		}
 	}
+	for _, trouble := range r.troubles() {
+		fmt.Fprintf(w, "\n%s\n", trouble)
+	}
+}
+
+// troubles says where a workload did not go as it was asked for.
+func (r *Report) troubles() []string {
+	var all []string
+	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	for _, phase := range r.Phases {
 		for i, result := range phase.Results {
 			if result.Refused > 0 {
-				fmt.Fprintf(w, "\n%s %s: %s operations refused; %s\n", phase.Workload, r.label(i), Int(result.Refused), result.Refusal)
+				add("%s %s: %s operations refused; %s", phase.Workload, r.label(i), Int(result.Refused), result.Refusal)
 			}
 			if result.Absent > 0 {
-				fmt.Fprintf(w, "\n%s %s: %s of %s posts read were not there\n", phase.Workload, r.label(i), Int(result.Absent), Int(result.Posts))
+				add("%s %s: %s of %s posts read were not there", phase.Workload, r.label(i), Int(result.Absent), Int(result.Posts))
 			}
-			if asked := r.Settings.Rate; asked > 0 && phase.Workload != "load" {
-				if got := result.Over(Slice.Throughput).Median; got < 0.98*asked {
-					fmt.Fprintf(w, "\n%s %s: %s operations/s were asked for, %s came about: latencies show a queue that grows\n",
-						phase.Workload, r.label(i), Rate(asked), Rate(got))
-				}
+			if got := result.Over(Slice.Throughput).Median; got < 0.98*phase.Rate {
+				add("%s %s: %s operations/s were asked for, %s came about: latencies show a queue that grows", phase.Workload, r.label(i),
+					Rate(phase.Rate), Rate(got))
 			}
 		}
 	}
+	return all
+}
+
+// wide tells whether any figure of the table is marked.
+func (r *Report) wide() bool {
+	figures := []func(Slice) float64{Slice.Throughput, Slice.ServerCPU}
+	for _, p := range SlicePercentiles {
+		figures = append(figures, p.Of)
+	}
+	for _, phase := range r.Phases {
+		for _, figure := range figures {
+			for _, result := range phase.Results {
+				if result.Over(figure).Wide() {
+					return true
+				}
+			}
+			if phase.Ratio(figure).Wide() {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (s Settings) line() string {
 	parts := []string{
-		fmt.Sprintf("%s posts of %d counters (seed %d)", Int(s.Posts), s.Columns, s.Seed),
+		fmt.Sprintf("%s posts of %d counters (seed %d)", s.posts(), s.Columns, s.Seed),
 		fmt.Sprintf("%s clients, %d deep, %s", Int(s.Clients), s.Depth, s.Mode),
 		fmt.Sprintf("pages of %d", s.Page),
 		fmt.Sprintf("%s in %d slices after %s", s.Duration, s.Slices, s.Warmup),
 	}
-	if s.Rate > 0 {
+	switch {
+	case s.Rate > 0:
 		parts[1] = fmt.Sprintf("%s clients, at most %d deep, %s operations/s", Int(s.Clients), s.Depth, Rate(s.Rate))
+	case s.RatePart > 0:
+		parts[1] = fmt.Sprintf("%s clients, at most %d deep, %.3g %% of the most that the last server answers", Int(s.Clients), s.Depth, s.RatePart*100)
 	}
 	if s.Uniform {
 		parts = append(parts, "posts chosen uniformly")
 	}
 	return strings.Join(parts, "; ")
+}
+
+// posts says how many there are.
+func (s Settings) posts() string {
+	if s.VsPosts > 0 {
+		return fmt.Sprintf("%s (A) and %s (B)", Int(s.Posts), Int(s.VsPosts))
+	}
+	return Int(s.Posts)
 }
 
 func (h Host) line() string {

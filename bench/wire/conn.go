@@ -22,6 +22,8 @@ type Options struct {
 	Password string        // sent by AUTH where not empty
 	Timeout  time.Duration // of connecting; zero means 5 s
 	Buffer   int           // bytes for commands, and for replies; zero means StartSize
+	Answer   time.Duration // sets a deadline so far ahead once connected, for AUTH and what follows; zero sets none
+	Local    net.Addr      // to connect from; nil: the system chooses
 }
 
 // Dial connects to "host:port", or to a unix socket where addr has a slash.
@@ -33,7 +35,8 @@ func Dial(addr string, opts Options) (*Conn, error) {
 	if opts.Timeout == 0 {
 		opts.Timeout = 5 * time.Second
 	}
-	sock, err := net.DialTimeout(network, addr, opts.Timeout)
+	dialer := net.Dialer{Timeout: opts.Timeout, LocalAddr: opts.Local}
+	sock, err := dialer.Dial(network, addr)
 	if err != nil {
 		return nil, err
 	}
@@ -41,10 +44,16 @@ func Dial(addr string, opts Options) (*Conn, error) {
 		opts.Buffer = StartSize
 	}
 	c := NewConn(sock, opts.Buffer)
+	if opts.Answer > 0 {
+		if err := c.SetDeadline(time.Now().Add(opts.Answer)); err != nil {
+			c.Close()
+			return nil, err
+		}
+	}
 	if opts.Password != "" {
 		if _, err := c.Do("AUTH", opts.Password); err != nil {
 			c.Close()
-			return nil, fmt.Errorf("AUTH at %s: %w", addr, err)
+			return nil, err
 		}
 	}
 	return c, nil

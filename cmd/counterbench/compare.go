@@ -9,12 +9,12 @@ import (
 )
 
 var compareCommand = command{
-	name:    "compare",
-	args:    "BEFORE.json AFTER.json ",
-	summary: "two measurements side by side",
-	details: `Shows what changed between two files that counterbench run --json wrote. Figures within the noise, whose
+	Name:    "compare",
+	Args:    "BEFORE.json AFTER.json",
+	Summary: "two measurements side by side",
+	Details: `Shows what changed between two files that counterbench run --json wrote. Figures within the noise, whose
 slices overlap, are marked with ~.`,
-	setup: func(*pflag.FlagSet) action {
+	Setup: func(*pflag.FlagSet) action {
 		return func(_ context.Context, out output, args []string) error {
 			if len(args) != 2 {
 				return misuse("takes two files, not %d", len(args))
@@ -27,7 +27,7 @@ slices overlap, are marked with ~.`,
 			if err != nil {
 				return err
 			}
-			return report.Compare(out.stdout, before, after)
+			return report.Compare(out.Stdout, before, after)
 		}
 	},
 }

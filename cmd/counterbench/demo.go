@@ -19,12 +19,12 @@ import (
 )
 
 var demoCommand = command{
-	name:    "demo",
-	summary: "start a server, play real posts through it, show what comes out",
-	details: `Starts counterd on a free port of this machine, loads real posts into it, reads timeline pages for a few
+	Name:    "demo",
+	Summary: "start a server, play real posts through it, show what comes out",
+	Details: `Starts counterd on a free port of this machine, loads real posts into it, reads timeline pages for a few
 seconds, and shows memory, speed and a few posts; then stops it. Where a redis-server is installed, the
 same posts are loaded into one for a few seconds, to compare.`,
-	setup: func(flags *pflag.FlagSet) action {
+	Setup: func(flags *pflag.FlagSet) action {
 		var opts demoOptions
 		flags.StringVar(&opts.counterd, "counterd", "counterd", "`path` of the counterd program")
 		flags.StringVar(&opts.redis, "redis", "redis-server", "`path` of the redis-server to compare with; empty: estimate")
@@ -90,7 +90,7 @@ func demo(ctx context.Context, out output, opts demoOptions) (err error) {
 	if opts.sample == "" {
 		result.name = "real posts of Reddit"
 	}
-	fmt.Fprintf(out.stdout, "Loading %s %s into counterd at %s ...\n", report.Int(plan.rows), result.name, server.addr)
+	fmt.Fprintf(out.Stdout, "Loading %s %s into counterd at %s ...\n", report.Int(plan.rows), result.name, server.addr)
 	if result.load, result.counterd.bytes, err = loadChild(ctx, out, server, plan, opts.progress); err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func demo(ctx context.Context, out output, opts demoOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out.stdout, "Reading timeline pages for %s ...\n", opts.reading)
+	fmt.Fprintf(out.Stdout, "Reading timeline pages for %s ...\n", opts.reading)
 	if result.pages, err = readPages(ctx, plan, posts.mids, opts.reading); err != nil {
 		return err
 	}
@@ -112,9 +112,9 @@ func demo(ctx context.Context, out output, opts demoOptions) (err error) {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	result.print(out.stdout, server.addr, opts.stay)
+	result.print(out.Stdout, server.addr, opts.stay)
 	if opts.stay {
-		fmt.Fprintln(out.stdout, "The server runs until Ctrl-C.")
+		fmt.Fprintln(out.Stdout, "The server runs until Ctrl-C.")
 		select {
 		case <-ctx.Done():
 		case <-server.done:
@@ -178,8 +178,30 @@ func loadChild(ctx context.Context, out output, server *child, plan *loadPlan, p
 	if err != nil {
 		return result, 0, err
 	}
-	after, err := server.usage()
-	return result, after.RSS - before.RSS, err
+	after, err := settled(ctx, server)
+	return result, after - before.RSS, err
+}
+
+// settled waits for what a server needs only while it is loaded, as the buffers of its log, to be given back: until its memory has not
+// shrunk for 2.5 s, 10 s at most. It returns that memory.
+func settled(ctx context.Context, server *child) (int64, error) {
+	const look, atRest, most = 250 * time.Millisecond, 10, 40
+	var least int64
+	for i, last := 0, 0; i-last < atRest && i < most; i++ {
+		now, err := server.usage()
+		if err != nil {
+			return 0, err
+		}
+		if least == 0 || now.RSS < least {
+			least, last = now.RSS, i
+		}
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-time.After(look):
+		}
+	}
+	return least, nil
 }
 
 // blockBytes adds up what COUNTER.BLOCKS says the blocks take; 0 where it does not tell.
@@ -217,7 +239,7 @@ func redisMemory(ctx context.Context, out output, temp string, plan *loadPlan, o
 				return measured
 			}
 			if ctx.Err() == nil {
-				fmt.Fprintf(out.stderr, "%s cannot be compared with: %v\n", opts.redis, err)
+				fmt.Fprintf(out.Stderr, "%s cannot be compared with: %v\n", opts.redis, err)
 			}
 		}
 	}
@@ -235,7 +257,7 @@ func measureRedis(ctx context.Context, out output, temp, path string, plan *load
 		return memory{}, err
 	}
 	defer server.stop()
-	fmt.Fprintf(out.stdout, "Loading the same posts into %s, to compare ...\n", path)
+	fmt.Fprintf(out.Stdout, "Loading the same posts into %s, to compare ...\n", path)
 	same := *plan
 	same.target = bench.Target{Addr: server.addr, Kind: bench.RedisStrings}
 	if same.model, err = bench.NewModel(bench.RedisStrings, plan.schema); err != nil {

@@ -13,15 +13,15 @@ import (
 )
 
 var loadCommand = command{
-	name:    "load",
-	args:    "FILE ",
-	summary: "load a file of posts into a running server",
-	details: `FILE has a post a line: its id and its counters, whole numbers separated by tabs. It may be gzipped.
+	Name:    "load",
+	Args:    "FILE",
+	Summary: "load a file of posts into a running server",
+	Details: `FILE has a post a line: its id and its counters, whole numbers separated by tabs. It may be gzipped.
 The columns are named by its first line (with or without a leading #) or by --columns; the server's
 counter must have columns of these names. The whole file is checked before its first row is sent.
 
   counterbench load posts.tsv.gz --counter weibo --columns mid,repost,comment,attitude`,
-	setup: func(flags *pflag.FlagSet) action {
+	Setup: func(flags *pflag.FlagSet) action {
 		server := flags.String("server", "127.0.0.1:6379", "`HOST:PORT` or socket of the server")
 		kind := flags.String("kind", "", "`data model`: "+kindList()+" (default: ask the server)")
 		counter := flags.String("counter", "", "`name` of the counter (default: the server's only one)")
@@ -50,7 +50,7 @@ counter must have columns of these names. The whole file is checked before its f
 			if err != nil {
 				return fmt.Errorf("stopped after %s of %s rows: %w", report.Int(result.Rows), report.Int(plan.rows), err)
 			}
-			fmt.Fprintf(out.stdout, "loaded %s rows of %s into %s in %s: %s rows/s, %s errors\n", report.Int(result.Rows),
+			fmt.Fprintf(out.Stdout, "loaded %s rows of %s into %s in %s: %s rows/s, %s errors\n", report.Int(result.Rows),
 				file.name, target.Addr, report.Duration(result.Elapsed), report.Rate(result.PerSecond()), report.Int(result.Refused))
 			if result.Refused > 0 {
 				return fmt.Errorf("the server refused %s rows, the first: %w", report.Int(result.Refused), result.First)
@@ -67,6 +67,20 @@ func kindList() string {
 		names = append(names, string(kind))
 	}
 	return strings.Join(names, ", ")
+}
+
+// parseTargets makes the targets A and, unless vs is empty, B.
+func parseTargets(server, kind, password, vs, vsPassword string) ([]bench.Target, error) {
+	a, err := parseTarget(server, kind, password)
+	if err != nil || vs == "" {
+		return []bench.Target{a}, err
+	}
+	b, err := bench.ParseTarget(vs)
+	if err != nil {
+		return nil, misuse("--vs: %v", err)
+	}
+	b.Password = vsPassword
+	return []bench.Target{a, b}, nil
 }
 
 // parseTarget makes a target of what the flags say.

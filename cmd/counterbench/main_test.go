@@ -65,7 +65,7 @@ func tool(t *testing.T, args ...string) (status int, stdout, stderr string) {
 
 func toolContext(ctx context.Context, args ...string) (status int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	status = run(ctx, args, &out, &errs)
+	status = program.Run(ctx, args, &out, &errs)
 	return status, out.String(), errs.String()
 }
 
@@ -74,17 +74,17 @@ func TestUsage(t *testing.T) {
 	if status != 0 {
 		t.Errorf("status %d alone, want 0", status)
 	}
-	for _, c := range commands {
-		if !strings.Contains(out, "counterbench "+c.name) {
-			t.Errorf("usage does not name %s:\n%s", c.name, out)
+	for _, c := range program.Commands {
+		if !strings.Contains(out, "counterbench "+c.Name) {
+			t.Errorf("usage does not name %s:\n%s", c.Name, out)
 		}
-		status, help, errs := tool(t, c.name, "--help")
-		if status != 0 || errs != "" || !strings.HasPrefix(help, "usage: counterbench "+c.name) {
-			t.Errorf("%s --help: status %d\n%s%s", c.name, status, help, errs)
+		status, help, errs := tool(t, c.Name, "--help")
+		if status != 0 || errs != "" || !strings.HasPrefix(help, "usage: counterbench "+c.Name) {
+			t.Errorf("%s --help: status %d\n%s%s", c.Name, status, help, errs)
 		}
 		for line := range strings.Lines(help) {
 			if len(line) > 160 {
-				t.Errorf("%s --help: a line of %d characters: %s", c.name, len(line), line)
+				t.Errorf("%s --help: a line of %d characters: %s", c.Name, len(line), line)
 			}
 		}
 	}

@@ -115,7 +115,7 @@ func (p *loadPlan) send(ctx context.Context, out output, clients int, showProgre
 		return bench.LoadResult{}, err
 	}
 	defer r.Close()
-	shown := newProgress(out.stderr, showProgress, "loading", "rows", p.rows)
+	shown := newProgress(out.Stderr, showProgress, "loading", "rows", p.rows)
 	defer shown.finish()
 	loader := bench.Loader{Target: p.target, Model: p.model, Columns: len(p.schema.Columns), Clients: clients, Progress: shown.add}
 	return loader.Load(ctx, r.Read)

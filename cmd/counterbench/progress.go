@@ -66,6 +66,16 @@ func (p progress) describe(what string) {
 	}
 }
 
+// note says how far the step under way is.
+func (p progress) note(what string) {
+	if p.bar != nil {
+		p.bar.Describe(what)
+	}
+	if p.lines != nil {
+		p.lines.note(what)
+	}
+}
+
 // finish removes the bar.
 func (p progress) finish() {
 	if p.bar != nil {
@@ -86,11 +96,22 @@ type progressLines struct {
 
 func (p *progressLines) setWhat(what string) { p.what.Store(&what) }
 
+// due tells whether it is time for a line, and takes it.
+func (p *progressLines) due(elapsed time.Duration) bool {
+	next := p.next.Load()
+	return int64(elapsed) >= next && p.next.CompareAndSwap(next, int64(elapsed+lineEvery))
+}
+
+func (p *progressLines) note(what string) {
+	if p.due(time.Since(p.start)) {
+		fmt.Fprintf(p.w, "%s: %s\n", *p.what.Load(), what)
+	}
+}
+
 func (p *progressLines) add(n int) {
 	done := p.done.Add(int64(n))
 	elapsed := time.Since(p.start)
-	next := p.next.Load()
-	if int64(elapsed) < next || !p.next.CompareAndSwap(next, int64(elapsed+lineEvery)) {
+	if !p.due(elapsed) {
 		return
 	}
 	fmt.Fprintf(p.w, "%s: %s of %s %s (%d %%), %s a second\n", *p.what.Load(), report.Int(done), report.Int(p.total), p.unit,

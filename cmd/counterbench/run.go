@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,15 +20,15 @@ import (
 )
 
 var runCommand = command{
-	name:    "run",
-	summary: "measure a server, alone or in turns with another",
-	details: `Generates posts, loads them, and measures what the workloads ask for: operations per second, the server's
+	Name:    "run",
+	Summary: "measure a server, alone or in turns with another",
+	Details: `Generates posts, loads them, and measures what the workloads ask for: operations per second, the server's
 processor time for each, latencies, memory. With --vs a second server takes turns with the first.
 
 ` + workloadList() + `
   counterbench run --server 127.0.0.1:6379 --workloads load,incr,timeline --posts 1000000 --verify
   counterbench run --server 127.0.0.1:6379 --vs 127.0.0.1:6380,redis-hash --depth 64 --html report.html`,
-	setup: func(flags *pflag.FlagSet) action {
+	Setup: func(flags *pflag.FlagSet) action {
 		var o runOptions
 		o.declare(flags)
 		return func(ctx context.Context, out output, args []string) error {
@@ -47,7 +49,7 @@ type runOptions struct {
 	bench.Config
 	server, kind, vs     string
 	password, vsPassword string
-	mode                 string
+	mode, rate           string
 	trace, traceColumn   string
 	traceColumns         []string
 	threads              int
@@ -66,13 +68,14 @@ func (o *runOptions) declare(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Counter, "counter", "", "`name` of the counter of a counterd (default: makes one called weibo)")
 	flags.StringSliceVar(&o.Workloads, "workloads", []string{"load", "incr", "get", "timeline"}, "`what` to measure, in order")
 	flags.IntVar(&o.Posts, "posts", 1_000_000, "posts to generate")
+	flags.IntVar(&o.VsPosts, "vs-posts", 0, "posts of B, where it shall hold another number than A")
 	flags.Uint64Var(&o.Seed, "seed", 1, "of all that is random: the same seed gives the same posts and operations")
 	flags.IntVar(&o.Page, "page", 20, "posts of a page")
 	flags.BoolVar(&o.Uniform, "uniform", false, "incr and get choose among all posts alike, not young and popular ones more often")
 	flags.IntVar(&o.Clients, "clients", 50, "connections")
 	flags.IntVar(&o.Depth, "depth", 1, "operations in flight on each")
 	flags.StringVar(&o.mode, "mode", string(bench.Sync), "sync: wait for all of a pipeline's replies; async: refill it as they come")
-	flags.Float64Var(&o.Rate, "rate", 0, "operations per second in all, started on time whatever the server does (default: as fast as\nit answers); --depth is then the most in flight on each connection")
+	flags.StringVar(&o.rate, "rate", "", "`operations` per second in all, started on time whatever the server does (default: as fast as\nit answers); 50% is half of the most that B (A alone) answers, measured before each workload;\n--depth is then the most in flight on each connection")
 	flags.IntVar(&o.threads, "threads", 0, "processors the generator uses (default: all)")
 	flags.DurationVar(&o.Duration, "duration", 10*time.Second, "of each workload but load, for each server")
 	flags.DurationVar(&o.Warmup, "warmup", time.Second, "before it, not counted")
@@ -102,21 +105,15 @@ func workloadList() string {
 // config makes the Config of what the flags say.
 func (o *runOptions) config() (bench.Config, error) {
 	config := o.Config
-	a, err := parseTarget(o.server, o.kind, o.password)
-	if err != nil {
+	var err error
+	if config.Targets, err = parseTargets(o.server, o.kind, o.password, o.vs, o.vsPassword); err != nil {
 		return config, err
-	}
-	config.Targets = []bench.Target{a}
-	if o.vs != "" {
-		b, err := bench.ParseTarget(o.vs)
-		if err != nil {
-			return config, misuse("--vs: %v", err)
-		}
-		b.Password = o.vsPassword
-		config.Targets = append(config.Targets, b)
 	}
 	config.Mode = bench.Mode(o.mode)
 	config.PIDs = o.pids
+	if config.Rate, config.RatePart, err = parseRate(o.rate); err != nil {
+		return config, err
+	}
 	if o.threads < 0 || o.threads > 1024 {
 		return config, misuse("--threads: %d is not 0..1024", o.threads)
 	}
@@ -129,6 +126,23 @@ func (o *runOptions) config() (bench.Config, error) {
 		return config, misuse("%v", err)
 	}
 	return config, nil
+}
+
+// parseRate reads operations per second, or a part of what a server answers as "50%"; nothing is neither.
+func parseRate(s string) (perSecond, part float64, err error) {
+	if s == "" {
+		return 0, 0, nil
+	}
+	number, isPart := strings.CutSuffix(s, "%")
+	v, err := strconv.ParseFloat(number, 64)
+	// v > 0 is false of what is not a number.
+	if err != nil || !(v >= 0) || math.IsInf(v, 0) || isPart && (v == 0 || v > 100) {
+		return 0, 0, misuse("--rate: %q is neither operations per second nor a part such as 50%%, above 0%% and up to 100%%", s)
+	}
+	if isPart {
+		return 0, v / 100, nil
+	}
+	return v, 0, nil
 }
 
 func readTrace(path string, columns []string, column string) (*bench.Trace, error) {
@@ -153,12 +167,13 @@ func (o *runOptions) run(ctx context.Context, out output, config bench.Config) e
 	var shown progress
 	config.Progress = func(step, steps int, what string) {
 		if step == 0 {
-			shown = newProgress(out.stderr, o.progress, "measuring", "steps", steps)
+			shown = newProgress(out.Stderr, o.progress, "measuring", "steps", steps)
 		} else {
 			shown.add(1)
 		}
 		shown.describe(what)
 	}
+	config.Loading = func(posts, of int) { shown.note(report.Int(posts) + " of " + report.Int(of) + " posts loaded") }
 	result, err := bench.Run(ctx, config)
 	shown.finish()
 	if err != nil {
@@ -179,12 +194,12 @@ func (o *runOptions) run(ctx context.Context, out output, config bench.Config) e
 // write writes the table and the files asked for.
 func (o *runOptions) write(out output, result *report.Report) error {
 	if o.json != "-" {
-		if err := result.Table(out.stdout); err != nil {
+		if err := result.Table(out.Stdout); err != nil {
 			return err
 		}
 	}
 	if o.json == "-" {
-		if err := result.Write(out.stdout); err != nil {
+		if err := result.Write(out.Stdout); err != nil {
 			return err
 		}
 	} else if o.json != "" {

@@ -95,7 +95,7 @@ func TestRunPinned(t *testing.T) {
 func TestRunMisuse(t *testing.T) {
 	s := benchtest.Start(t, true)
 	for _, flags := range []string{"--posts 0", "--workloads nothing", "--workloads incr,load", "--workloads incr --verify", "--mode x",
-		"--vs nowhere", "--vs h:1,oracle", "--threads -1", "--workloads replay", "extra"} {
+		"--vs nowhere", "--vs h:1,oracle", "--rate -1", "--rate 0%", "--rate 101%", "--rate NaN", "--rate Inf", "--rate fast", "--threads -1", "--workloads replay", "extra"} {
 		if status, _, errs := tool(t, shortRun(s, flags)...); status != 2 || !strings.HasPrefix(errs, "counterbench run: ") {
 			t.Errorf("%s: status %d, want 2\n%s", flags, status, errs)
 		}

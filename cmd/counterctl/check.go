@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/spf13/pflag"
 
@@ -13,36 +14,47 @@ import (
 )
 
 var checkCommand = command{
-	name:    "check",
-	args:    "DIR",
-	summary: "verify every checksum and cross-reference",
-	details: `Reads the whole data directory, the log, the manifests, the images of blocks and of overlays and the cold files, verifies
+	Name:    "check",
+	Args:    "DIR|FILE",
+	Summary: "verify every checksum and cross-reference",
+	Details: `Reads the whole data directory, the log, the manifests, the images of blocks and of overlays and the cold files, verifies
 every checksum and what they say of each other, and reports what is wrong, and where. It changes nothing, and may be
-run while a server has the directory open.
+run while a server has the directory open. FILE is an archive, as redis-cli --rdb downloads it: all of it is verified, too.
 
 Exit status 0: nothing is damaged. 1: something is; a server does not start, or answers errors for some keys.`,
-	setup: func(flags *pflag.FlagSet) action {
+	Setup: func(flags *pflag.FlagSet) action {
 		quiet := flags.BoolP("quiet", "q", false, "print problems only")
-		return func(ctx context.Context, out output, dir string) error {
+		return one(func(ctx context.Context, out output, dir string) error {
 			var report *persist.Report
 			var inUse bool
-			err := withDataDir(ctx, dir, out.stderr, func(d *dataDir) (err error) {
+			err := withDataDir(ctx, dir, out.Stderr, func(d *dataDir) (err error) {
 				inUse = d.inUse
-				report, err = check(ctx, d, out.stderr)
+				if err := d.verify(out.Stderr); err != nil {
+					return err
+				}
+				report, err = check(ctx, d, out.Stderr)
 				if err == nil && !report.OK() && inUse {
 					return persist.ErrCorrupt // to see whether it is again
 				}
 				return err
 			})
+			if report == nil && errors.Is(err, persist.ErrCorrupt) { // of an archive
+				fmt.Fprintf(out.Stdout, "%-11s %v\n", "PROBLEM", err)
+				return errReported
+			}
 			if report == nil || err != nil && !errors.Is(err, persist.ErrCorrupt) {
 				return err
 			}
-			printReport(out.stdout, report, dir, inUse, *quiet)
+			remedy := persist.RepairCommand(dir)
+			if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+				remedy = "download it again: the server that it came from has this damage too, if its directory is not checked clean"
+			}
+			printReport(out.Stdout, report, remedy, inUse, *quiet)
 			if !report.OK() {
 				return errReported
 			}
 			return nil
-		}
+		})
 	},
 }
 
@@ -62,7 +74,7 @@ func check(ctx context.Context, d *dataDir, stderr io.Writer) (*persist.Report, 
 	})
 }
 
-func printReport(w io.Writer, r *persist.Report, dir string, inUse, quiet bool) {
+func printReport(w io.Writer, r *persist.Report, remedy string, inUse, quiet bool) {
 	line := func(what, format string, args ...any) {
 		if !quiet {
 			fmt.Fprintf(w, "%-11s %s\n", what, fmt.Sprintf(format, args...))
@@ -82,6 +94,16 @@ func printReport(w io.Writer, r *persist.Report, dir string, inUse, quiet bool) 
 		}
 		line("history", "%s, epoch %d", r.Log.History.ReplID, r.Log.History.Epoch)
 	}
+	if n := len(r.Lineage.Terms); n > 0 {
+		role := "primary"
+		if r.Lineage.Replica {
+			role = "replica"
+		}
+		line("role", "%s, %d terms, the last since offset %d", role, n, r.Lineage.Terms[n-1].Start)
+	}
+	if r.Diverged > 0 {
+		line("diverged", "%d files, %s", r.Diverged, size(r.DivergedBytes))
+	}
 	bad := 0
 	for _, p := range r.Problems {
 		switch {
@@ -95,7 +117,7 @@ func printReport(w io.Writer, r *persist.Report, dir string, inUse, quiet bool) 
 		}
 	}
 	if bad > 0 {
-		fmt.Fprintf(w, "%d problems. What can be done: %s\n", bad, persist.RepairCommand(dir))
+		fmt.Fprintf(w, "%d problems. What can be done: %s\n", bad, remedy)
 		return
 	}
 	line("ok", "nothing is damaged")

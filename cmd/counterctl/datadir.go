@@ -14,18 +14,22 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// dataDir is a data directory that is only read. fs is a view: nothing done through it reaches the disk. While no server has the
+// dataDir is a data directory, or an archive that shows one, that is only read. fs is a view: nothing done through it reaches the disk. While no server has the
 // directory open its lock is held, so that none starts meanwhile.
 type dataDir struct {
-	path  string // absolute
-	fs    vfs.FS
-	inUse bool   // a server has it open
-	note  string // what to tell of the lock; may be empty
-	lock  io.Closer
+	path    string // absolute
+	fs      vfs.FS
+	inUse   bool             // a server has it open
+	note    string           // what to tell of the lock; may be empty
+	lock    io.Closer        // of a directory
+	archive *persist.Archive // nil: it is a directory
 }
 
-// openDataDir finds out whether a server has the directory open and makes a view of it as it is now.
+// openDataDir finds out whether a server has the directory open and makes a view of it as it is now. A file must be an archive.
 func openDataDir(path string) (*dataDir, error) {
+	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+		return openArchive(path)
+	}
 	abs, err := absDataDir(path)
 	if err != nil {
 		return nil, err
@@ -44,6 +48,29 @@ func openDataDir(path string) (*dataDir, error) {
 	}
 	d.fs = persist.NewView(vfs.OS(), abs)
 	return d, nil
+}
+
+// openArchive opens what redis-cli --rdb downloaded, or a replica saved, as the directory that it shows.
+func openArchive(path string) (*dataDir, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	a, err := persist.OpenArchive(vfs.OS(), abs)
+	if err != nil {
+		return nil, err
+	}
+	return &dataDir{path: abs, fs: vfs.NewView(a, nil), archive: a}, nil
+}
+
+// verify compares an archive's parts with their checksums; of a directory there is nothing to do.
+func (d *dataDir) verify(stderr io.Writer) error {
+	if d.archive == nil {
+		return nil
+	}
+	show, finish := newProgress(stderr, "verifying")
+	defer finish()
+	return d.archive.Verify(show)
 }
 
 // absDataDir checks that a path is that of a data directory.
@@ -66,10 +93,13 @@ func absDataDir(path string) (string, error) {
 
 // close gives the lock back.
 func (d *dataDir) close() error {
-	if d.lock == nil {
-		return nil
+	switch {
+	case d.archive != nil:
+		return d.archive.Close()
+	case d.lock != nil:
+		return d.lock.Close()
 	}
-	return d.lock.Close()
+	return nil
 }
 
 // attempts is how often reading a directory in use is begun anew because the server removed what was being read. It does so once

@@ -17,10 +17,11 @@ import (
 )
 
 var dumpCommand = command{
-	name:    "dump",
-	args:    "DIR",
-	summary: "print snapshots and log, or commands that rebuild a server",
-	details: `Prints the manifests with the files they name and the log, a record a line:
+	Name:    "dump",
+	Args:    "DIR|FILE",
+	Summary: "print snapshots and log, or commands that rebuild a server",
+	Details: `Prints the past of the log, the manifests with the files they name, the log, and what was cut from it as a primary
+had other changes (diverged-*.aof), a record a line:
 
   <log offset behind the record> <time of its frame> set weibo 19089006004 comment=5
 
@@ -30,26 +31,27 @@ and rows, --from and --to among records.
   counterctl dump --commands DIR | redis-cli -p PORT --pipe
 
 makes another server what this one is: it prints the statements of the schema, and then one HSET for each item with all its
-columns, from the newest snapshot and the log. DIR is only read, and a server may have it open.
+columns, from the newest snapshot and the log. DIR is only read, and a server may have it open. FILE is an archive, as
+redis-cli --rdb downloads it.
 
 ` + momentHelp,
-	setup: func(flags *pflag.FlagSet) action {
+	Setup: func(flags *pflag.FlagSet) action {
 		o := &dumpOptions{}
 		flags.BoolVar(&o.commands, "commands", false, "print commands that rebuild the state, in place of the files")
 		flags.BoolVar(&o.resp, "resp", false, "with --commands: in RESP form, not inline")
 		flags.BoolVar(&o.rows, "rows", false, "print the rows of images and cold files too")
 		flags.BoolVar(&o.frames, "frames", false, "print a line for each frame of the log too")
-		flags.StringSliceVar(&o.only, "only", nil, "print only manifests, files (what the newest manifest names) or log")
+		flags.StringSliceVar(&o.only, "only", nil, "print only history, manifests, files (what the newest manifest names), log or diverged")
 		from := flags.String("from", "", "print records behind this moment only")
 		to := flags.String("to", "", "print records up to this moment only")
 		flags.StringVar(&o.counter, "counter", "", "print rows and records of this counter only")
 		mid := flags.String("mid", "", "print rows and records of this mid, or range of mids FIRST-LAST, only")
-		return func(ctx context.Context, out output, dir string) error {
+		return one(func(ctx context.Context, out output, dir string) error {
 			if err := o.parse(*from, *to, *mid); err != nil {
 				return err
 			}
 			return dump(ctx, out, dir, o)
-		}
+		})
 	},
 }
 
@@ -65,7 +67,7 @@ type dumpOptions struct {
 }
 
 // sections are the values of --only.
-var sections = []string{"manifests", "files", "log"}
+var sections = []string{"history", "manifests", "files", "log", "diverged"}
 
 func (o *dumpOptions) parse(from, to, mid string) error {
 	for _, name := range o.only {
@@ -132,12 +134,12 @@ type dumper struct {
 // dump prints a directory. In one that is in use, printing begins anew only while nothing was printed yet.
 func dump(ctx context.Context, out output, dir string, o *dumpOptions) error {
 	bad := false
-	err := withDataDir(ctx, dir, out.stderr, func(dir *dataDir) error {
-		sink := &countingWriter{w: out.stdout}
+	err := withDataDir(ctx, dir, out.Stderr, func(dir *dataDir) error {
+		sink := &countingWriter{w: out.Stdout}
 		d := &dumper{dataDir: dir, dumpOptions: o, ctx: ctx, w: bufio.NewWriterSize(sink, 64<<10)}
 		d.note = func(format string, args ...any) {
 			d.bad = true
-			fmt.Fprintf(out.stderr, "counterctl dump: "+format+"\n", args...)
+			fmt.Fprintf(out.Stderr, "counterctl dump: "+format+"\n", args...)
 		}
 		err := d.run()
 		bad = d.bad
@@ -167,6 +169,11 @@ func (d *dumper) run() error {
 	if d.commands {
 		return d.printCommands(good)
 	}
+	if d.shows("history") {
+		if err := d.printHistory(); err != nil {
+			return err
+		}
+	}
 	if d.shows("manifests") {
 		for _, m := range good {
 			d.printManifest(m)
@@ -178,7 +185,12 @@ func (d *dumper) run() error {
 		}
 	}
 	if d.shows("log") {
-		return d.printLog()
+		if err := d.printLog(); err != nil {
+			return err
+		}
+	}
+	if d.shows("diverged") {
+		return d.printDiverged()
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"io"
+	"path/filepath"
 	"strings"
 
 	"github.com/counterd/counterd/persist"
@@ -23,16 +24,7 @@ func (d *dumper) printLog() error {
 			d.printf("segment %s start %d history %s epoch %d%s\n", persist.SegmentName(h.Start), h.Start, h.History.ReplID, h.History.Epoch, role)
 			return d.ctx.Err()
 		},
-		Frame: func(_ persist.SegmentInfo, f *persist.Frame) error {
-			if d.to.Time.IsZero() && f.Start >= d.to.Offset || !d.to.Time.IsZero() && f.TimeMS > d.to.Time.UnixMilli() {
-				return io.EOF
-			}
-			if d.frames && !d.early(f) && f.End() > from {
-				d.printf("frame offset %d to %d time %s records %d bytes epoch %d durable %d crc %08x\n", f.Start, f.End(), clockText(f.TimeMS), f.Length,
-					f.Epoch, f.Durable, f.CRC)
-			}
-			return nil
-		},
+		Frame:  d.printFrame,
 		Record: d.printRecord,
 	})
 	switch {
@@ -49,6 +41,58 @@ func (d *dumper) printLog() error {
 	return nil
 }
 
+// printHistory prints whose log it is.
+func (d *dumper) printHistory() error {
+	l, err := persist.ReadLineage(d.fs, d.path)
+	if errors.Is(err, persist.ErrCorrupt) || errors.Is(err, persist.ErrNewerFormat) {
+		d.note("%v", err)
+		return nil
+	}
+	if err != nil || len(l.Terms) == 0 {
+		return err
+	}
+	d.printf("history replica %t\n", l.Replica)
+	for _, t := range l.Terms {
+		d.printf("  term %s epoch %d from offset %d\n", t.ReplID, t.Epoch, t.Start)
+	}
+	return nil
+}
+
+// printDiverged prints what was cut from the log. An archive is printed by a dump of its own.
+func (d *dumper) printDiverged() error {
+	tails, archives, err := persist.ListDiverged(d.fs, d.path)
+	if err != nil {
+		return err
+	}
+	for _, t := range tails {
+		d.printf("diverged %s\n", filepath.Base(t.Path))
+		_, err := persist.WalkDiverged(d.fs, t, persist.LogVisitor{Frame: d.printFrame, Record: d.printRecord})
+		if errors.Is(err, persist.ErrCorrupt) || errors.Is(err, persist.ErrNewerFormat) {
+			d.note("%v", err)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, a := range archives {
+		d.printf("diverged %s: counterctl dump %s\n", filepath.Base(a.Path), a.Path)
+	}
+	return nil
+}
+
+// printFrame ends a walk behind --to and prints the frame, if that is wanted.
+func (d *dumper) printFrame(_ persist.SegmentInfo, f *persist.Frame) error {
+	if d.to.Time.IsZero() && f.Start >= d.to.Offset || !d.to.Time.IsZero() && f.TimeMS > d.to.Time.UnixMilli() {
+		return io.EOF
+	}
+	if d.frames && !d.early(f) && (!d.from.Time.IsZero() || f.End() > d.from.Offset) {
+		d.printf("frame offset %d to %d time %s records %d bytes epoch %d durable %d crc %08x\n", f.Start, f.End(), clockText(f.TimeMS), f.Length,
+			f.Epoch, f.Durable, f.CRC)
+	}
+	return nil
+}
+
 // early reports whether a frame is from before --from.
 func (d *dumper) early(f *persist.Frame) bool {
 	return !d.from.Time.IsZero() && f.TimeMS <= d.from.Time.UnixMilli()
@@ -61,7 +105,7 @@ func (d *dumper) printRecord(f *persist.Frame, pos uint64, r *persist.Record) er
 	if d.to.Time.IsZero() && pos > d.to.Offset {
 		return io.EOF
 	}
-	if d.early(f) {
+	if d.early(f) || d.from.Time.IsZero() && pos <= d.from.Offset {
 		return nil
 	}
 	name := d.names.counter(r.Counter)

@@ -14,7 +14,7 @@ import (
 func ctl(t testing.TB, args ...string) (stdout, stderr string, status int) {
 	t.Helper()
 	var out, err bytes.Buffer
-	status = run(t.Context(), args, &out, &err)
+	status = program.Run(t.Context(), args, &out, &err)
 	return out.String(), err.String(), status
 }
 

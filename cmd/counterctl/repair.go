@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/spf13/pflag"
 
@@ -14,10 +15,10 @@ import (
 )
 
 var repairCommand = command{
-	name:    "repair",
-	args:    "DIR",
-	summary: "make a damaged directory one that a server starts from",
-	details: `Cuts the log at the first damage, falls back to an older snapshot where the newest is damaged, and says what it does.
+	Name:    "repair",
+	Args:    "DIR",
+	Summary: "make a damaged directory one that a server starts from",
+	Details: `Cuts the log at the first damage, falls back to an older snapshot where the newest is damaged, and says what it does.
 Nothing is deleted: what is cut or replaced stays beside, with .broken-N behind its name. A server must not have the
 directory open.
 
@@ -27,15 +28,18 @@ A file with a damaged page does not keep a server from starting: it answers erro
 repair leaves it alone unless --lose-cold is given.
 
 Exit status 0: a server starts now. 1: it does not, or some mids cannot be read.`,
-	setup: func(flags *pflag.FlagSet) action {
+	Setup: func(flags *pflag.FlagSet) action {
 		lose := flags.Bool("lose-cold", false, "save what can be read of damaged cold files to new ones, and give up the rest")
-		return func(_ context.Context, out output, dir string) error {
-			return repair(out.stdout, dir, *lose)
-		}
+		return one(func(_ context.Context, out output, dir string) error {
+			return repair(out.Stdout, dir, *lose)
+		})
 	},
 }
 
 func repair(w io.Writer, dir string, lose bool) error {
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+		return misuse("%s is a file: an archive is never changed. counterctl check %s names what is wrong with it, counterctl restore makes a directory of it", dir, dir)
+	}
 	path, err := absDataDir(dir)
 	if err != nil {
 		return err

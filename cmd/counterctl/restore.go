@@ -13,11 +13,17 @@ import (
 )
 
 var restoreCommand = command{
-	name:    "restore",
-	args:    "DIR",
-	summary: "make a directory with the state at an earlier moment",
-	details: `Makes the directory --out, from which counterd starts with the state that DIR had at the moment --to: from the newest
+	Name:    "restore",
+	Args:    "DIR|FILE",
+	Summary: "make a directory with the state at an earlier moment, or from a download",
+	Details: `Makes the directory --out, from which counterd starts with the state that DIR had at the moment --to: from the newest
 snapshot before it and the log from there. DIR is only read, and a server may have it open.
+
+  redis-cli -p PORT --rdb FILE && counterctl restore FILE --out DIR
+
+makes a directory of what a server holds. FILE is an archive, a snapshot with the log behind it: what redis-cli --rdb
+downloads, and what a replica saves of data that its primary has not (diverged-*.archive). Without --to it is the state at
+the end of FILE.
 
 ` + momentHelp + `
 
@@ -27,35 +33,50 @@ the server wrote at one time, all of it: the state has every frame up to that ti
 
 How far back it goes is decided by counterd --aof-retain. What is out of reach is refused, and the reachable offsets
 and times are named.`,
-	setup: func(flags *pflag.FlagSet) action {
-		to := flags.String("to", "", "the moment: OFFSET, TIME or @SECONDS")
+	Setup: func(flags *pflag.FlagSet) action {
+		to := flags.String("to", "", "the moment: OFFSET, TIME or @SECONDS; of a FILE by default its end")
 		outDir := flags.String("out", "", "the new data directory; it must not exist")
-		return func(ctx context.Context, out output, dir string) error {
-			if *to == "" || *outDir == "" {
-				return misuse("want both --to and --out")
+		return one(func(ctx context.Context, out output, dir string) error {
+			if *outDir == "" {
+				return misuse("want --out, the directory to make")
 			}
-			target, err := parseMoment(*to)
-			if err != nil {
-				return err
+			var target *persist.Target
+			if *to != "" {
+				moment, err := parseMoment(*to)
+				if err != nil {
+					return err
+				}
+				target = &moment
 			}
 			return restore(ctx, out, dir, *outDir, target)
-		}
+		})
 	},
 }
 
-func restore(ctx context.Context, out output, dir, to string, target persist.Target) error {
+// restore restores to a moment, or, where it is nil, to the end of an archive.
+func restore(ctx context.Context, out output, dir, to string, target *persist.Target) error {
 	to, err := filepath.Abs(to)
 	if err != nil {
 		return err
 	}
 	var done *persist.Restored
-	err = withDataDir(ctx, dir, out.stderr, func(d *dataDir) (err error) {
-		show, finish := newProgress(out.stderr, "copying")
+	err = withDataDir(ctx, dir, out.Stderr, func(d *dataDir) (err error) {
+		if err := d.verify(out.Stderr); err != nil {
+			return err
+		}
+		moment := target
+		if moment == nil && d.archive != nil {
+			moment = &persist.Target{Offset: d.archive.End()}
+		}
+		if moment == nil {
+			return misuse("want --to, the moment to restore: %s is a directory", dir)
+		}
+		show, finish := newProgress(out.Stderr, "copying")
 		defer finish()
 		cold := counter.ColdVerifier(vfs.OS())
-		done, err = persist.Restore(d.fs, d.path, vfs.OS(), to, target, persist.RestoreOptions{
+		done, err = persist.Restore(d.fs, d.path, vfs.OS(), to, *moment, persist.RestoreOptions{
 			Progress: show,
-			Say:      func(s string) { fmt.Fprintln(out.stderr, s) },
+			Say:      func(s string) { fmt.Fprintln(out.Stderr, s) },
 			Cold: func(path string, c *persist.CounterFiles, b *persist.BlockFile) error {
 				if err := ctx.Err(); err != nil {
 					return err
@@ -72,11 +93,11 @@ func restore(ctx context.Context, out output, dir, to string, target persist.Tar
 	if done.Snapshot > 0 {
 		base = fmt.Sprintf("snapshot %d and the log from offset %d", done.Snapshot, done.Replay)
 	}
-	fmt.Fprintf(out.stdout, "restored the state at offset %d", done.Offset)
+	fmt.Fprintf(out.Stdout, "restored the state at offset %d", done.Offset)
 	if done.TimeMS > 0 {
-		fmt.Fprintf(out.stdout, ", written %s,", clockText(done.TimeMS))
+		fmt.Fprintf(out.Stdout, ", written %s,", clockText(done.TimeMS))
 	}
-	fmt.Fprintf(out.stdout, " from %s\n%d block files, %s in all; its log goes on as history %s\nto use it: counterd --dir %s\n",
+	fmt.Fprintf(out.Stdout, " from %s\n%d block files, %s in all; its log goes on as history %s\nto use it: counterd --dir %s\n",
 		base, done.Files, size(done.Bytes), done.History, to)
 	return nil
 }

@@ -21,8 +21,19 @@
 //	hostile_test.go         packets and connections that mean harm
 //	live_test.go            schema changes under load
 //	scan_test.go            SCAN while items come and go
+//	failover_test.go        roles and FAILOVER, compared with a pair of redis-servers; FAILOVER under load
 //	shutdown_test.go        what a stopping server still answers
 //	exact_test.go           no increment lost, none counted twice
+//	exactwriter_test.go     a load that knows what each post must hold, over restarts
+//	cutter_test.go          a proxy that cuts links at random bytes
+//	replica_cuts_test.go    primary, replica and replica of a replica under cuts and restarts
+//	replica_tail_test.go    a primary that lost the end of its log
+//	sentinel_test.go        three stock Sentinels; redis-cli --replica
+//	sentinel_group_test.go  three nodes and three Sentinels, in network namespaces where there can be
+//	sentinel_load_test.go   clients of Sentinel that remember what they were told
+//	sentinel_soak_test.go   failover after failover: kill, stop, partition
+//	sentinel_planned_test.go SENTINEL FAILOVER
+//	sentinel_ioredis_test.go ioredis's Sentinel client, where node finds ioredis
 //
 // # Running
 //

@@ -115,6 +115,7 @@ func TestDurableCorrupt(t *testing.T) {
 			}
 		}, 300, []string{"MANIFEST-"}},
 		{"the only image", 1, func(t testing.TB, dir string) { patch(t, files(t, dir, "rdb", "*.hot")[0], 200, flip, 1) }, 300, []string{".hot at byte "}},
+		{"the history", 1, func(t testing.TB, dir string) { patch(t, filepath.Join(dir, "HISTORY"), 30, flip, 1) }, 300, []string{"HISTORY at byte "}},
 		{"a segment missing", 2, func(t testing.TB, dir string) {
 			paths := segments(t, dir)
 			if err := os.Remove(paths[len(paths)-1]); err != nil {

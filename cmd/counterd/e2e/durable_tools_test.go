@@ -205,3 +205,75 @@ func TestDurableToolMisuse(t *testing.T) {
 		t.Errorf("a tool left %v in a directory that is none of its own, %v", entries, err)
 	}
 }
+
+// TestDiff: counterctl diff finds the planted differences of two nodes with other blocks and tiers, and none between a primary under load and its replica.
+func TestDiff(t *testing.T) {
+	r, seed := random(t)
+	nodes := [2]*server{start(t), start(t)}
+	var conns [2]*conn
+	for i, s := range nodes {
+		conns[i] = s.dial(t)
+		runScript(t, conns[i], toolsScript)
+		scribble(t, conns[i], rand.New(rand.NewPCG(uint64(seed), 9)), 2000)
+	}
+	diff := func(a, b *server, more ...string) (string, int) {
+		t.Helper()
+		return counterctl(t, append([]string{"diff", a.addr, "--with", b.addr}, more...)...)
+	}
+	if out, status := diff(nodes[0], nodes[1]); status != 0 || out != "no differences\n" {
+		t.Fatalf("nodes with the same posts: exit status %d\n%s", status, out)
+	}
+	mid := strconv.Itoa(r.IntN(400)*7919 + 1)
+	conns[0].want("+OK\r\n", "SET", "wide:"+mid, "5")
+	conns[1].do("INCR", "9223372036854775807.cntan")
+	conns[0].do("HSET", "h:0", "a", "1", "b", "2", "c", "3")
+	conns[1].do("HSET", "h:0", "a", "1", "b", "2", "c", "4")
+	out, status := diff(nodes[0], nodes[1])
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if status != 1 || len(lines) != 3 {
+		t.Fatalf("three planted differences: exit status %d\n%s", status, out)
+	}
+	for _, want := range []string{"weibo 9223372036854775807: ", "h 0: 1,2,3 on " + nodes[0].addr + ", 1,2,4 on " + nodes[1].addr, "wide " + mid + ": 5,"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("want %q in\n%s", want, out)
+		}
+	}
+	if out, status := diff(nodes[0], nodes[1], "--limit", "1"); status != 1 || strings.Count(out, "\n") != 2 {
+		t.Errorf("--limit 1: exit status %d\n%s", status, out)
+	}
+	conns[0].want("+OK\r\n", "ADD", "COUNTER", "more")
+	if out, status := diff(nodes[0], nodes[1]); status != 1 || !strings.HasPrefix(out, "the schemas differ:\n") {
+		t.Errorf("other schemas: exit status %d\n%s", status, out)
+	}
+	for _, args := range [][]string{{"diff", nodes[0].addr}, {"diff"}, {"diff", nodes[0].addr, "--with", "127.0.0.1:1"}} {
+		if out, status := counterctl(t, args...); status == 0 {
+			t.Errorf("%q: exit status 0\n%s", args, out)
+		}
+	}
+
+	replica := start(t, "--replicaof", "127.0.0.1 "+strconv.Itoa(nodes[0].port))
+	eventually(t, 20*time.Second, "the replica has everything", func() bool { return conns[0].do("WAIT", "1", "1000").raw == ":1\r\n" })
+	stop, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		w, err := dialTimeout("tcp", nodes[0].addr, time.Second)
+		for i := 0; err == nil; i++ {
+			select {
+			case <-stop:
+				w.close()
+				done <- nil
+				return
+			default:
+				_, err = w.tryDo("INCR", strconv.Itoa(i%400*7919)+".cntcm")
+				time.Sleep(time.Millisecond)
+			}
+		}
+		done <- err
+	}()
+	if out, status := diff(nodes[0], replica); status != 0 {
+		t.Errorf("a primary under load and its replica: exit status %d\n%s", status, out)
+	}
+	close(stop)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}

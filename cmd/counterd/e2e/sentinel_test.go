@@ -41,8 +41,9 @@ func startAt(t testing.TB, port int, dir string, args ...string) *server {
 	return s
 }
 
-// startSentinels runs three redis-sentinels that watch a primary. At a down-after of 1 s, the period of their pings, they took a healthy primary for
-// dead in one of five runs, as they have to connect to it anew after a failover: hence 3 s.
+// startSentinels runs three redis-sentinels that watch a primary. At a down-after of 1 s a second failover followed the first now and then, and did so with
+// redis-server too: Sentinel connects to a node once a second at most, so the new primary's first PING may be answered more than 1 s after it was
+// named, which one Sentinel takes for +sdown; and as what the others said of the old primary counts for 5 s more, that makes +odown. Hence 3 s.
 // It returns their addresses and logs.
 func startSentinels(t testing.TB, path string, primary int) (addrs []string, logs []*logBuffer) {
 	t.Helper()
@@ -108,6 +109,7 @@ func TestSentinel(t *testing.T) {
 	if !ok {
 		return
 	}
+	t.Parallel() // it waits most of the time
 	ports := []int{freePort(t), freePort(t), freePort(t)}
 	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
 	schema := filepath.Join(t.TempDir(), "schema")

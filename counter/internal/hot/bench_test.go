@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/counterd/counterd/counter/internal/arena"
+	"github.com/counterd/counterd/schema"
 )
 
 // BenchmarkFind looks random items up in one large table and in a Go map of the same items: one after the other, each depending on the last
@@ -79,4 +80,55 @@ func BenchmarkFind(b *testing.B) {
 		fmt.Println(sink)
 	}
 	b.ReportMetric(float64(tab.Bytes())/items, "B/item")
+}
+
+// BenchmarkSeal packs an open table of 64 Ki items: what the engine does when it seals a block, and the writer of that item waits for.
+func BenchmarkSeal(b *testing.B) {
+	const items = 64 << 10
+	rng := rand.New(rand.NewPCG(1, 2))
+	wide := layout(b, 16, 32, 16, 32, 8, 32)
+	columns := []schema.Column{{ID: 1, Hint: 16, Max: 32}, {ID: 2, Hint: 16, Max: 32}, {ID: 3, Hint: 8, Max: 32}}
+	var a arena.Arena
+	defer a.Close()
+	make := func(c Config) (*Table, arena.Span) {
+		span, err := a.Alloc(c.Bytes(), c.Hi == EndMid)
+		if err != nil {
+			b.Fatal(err)
+		}
+		t := New(c, span.Data)
+		return &t, span
+	}
+	open := Config{Lo: 1 << 50, Hi: EndMid, Buckets: BucketsFor(items, 0.86), Layout: wide, Seed: 7}
+	src, _ := make(open)
+	for mid := open.Lo; src.Len() < items; mid += 1 + rng.Uint64N(8000) {
+		s, _, err := src.Insert(mid)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if rng.IntN(5) == 0 {
+			src.Set(s, rng.IntN(3), uint64(1/(1.0001-rng.Float64())))
+		}
+	}
+	b.ResetTimer()
+	for range b.N {
+		cut, _ := src.Quantile(1 - 1.0/64)
+		d := NewDemand(columns)
+		src.Survey(d, open.Lo, cut)
+		buckets := BucketsFor(d.Items, 0.925)
+		widths, above := d.Choose(buckets*8, 4)
+		l, err := schema.NewLayoutWidths(columns, widths)
+		if err != nil {
+			b.Fatal(err)
+		}
+		low, lowSpan := make(Config{Lo: open.Lo, Hi: cut, Buckets: buckets, Layout: l, Overflow: OverflowRoom(above, buckets)})
+		highConfig := open
+		highConfig.Lo = cut
+		high, highSpan := make(highConfig)
+		if err := src.CopyTo(low, high); err != nil {
+			b.Fatal(err)
+		}
+		a.Free(lowSpan)
+		a.Free(highSpan)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/items, "ns/item")
 }

@@ -6,8 +6,8 @@
 //
 // An item of the usual three columns is 40 bits of counters and a 64-bit id. A Go map takes 104 bytes for it, an
 // array of 8-byte keys and 5-byte values at 90 % load 14.4. A block covers only the range [lo, hi), so most of
-// the id is known already: see "Quotienting". At 90 % load the same item takes 8.5 bytes here, and a lookup touches one
-// or two neighbouring cache lines.
+// the id is known already: see "Quotienting". At 90 % load the same item takes 8.5 bytes here, 5 with widths chosen for the values of real
+// posts, and a lookup touches one or two neighbouring cache lines.
 //
 // # Buckets
 //
@@ -62,6 +62,12 @@
 //
 // A column's all-ones pattern, where its width is below its max, says: the value is in the overflow table, a
 // small hash table by (slot, column). Real posts put 0.1-0.6 % of values above 8 bits there, 0.02 % above 16.
+//
+// # Widths
+//
+// A column is packed as wide as the layout says: its hint, or any width up to its max. Demand counts what the values of a block need, and
+// chooses the widths that take the least memory, overflow entries at their true cost (100 bits) included. Room for the entries is part of
+// the table's memory; Crowded tells when they are more than that, and the widths should be chosen again. A change never fails for want of room.
 //
 // # Invariants
 //

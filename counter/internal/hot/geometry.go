@@ -85,6 +85,18 @@ func (g *geometry) place(mid uint64) (bucket, q, h uint64) {
 	return bucket, q, h
 }
 
+// Home is the first bucket of a key and its quotient. Together they are the key, so a table that is given them need not divide again.
+type Home struct {
+	quotient uint64
+	bucket   uint32
+}
+
+// Home returns that of mid, which must be in the range.
+func (g *geometry) Home(mid uint64) Home {
+	b, q, _ := g.place(mid)
+	return Home{q, uint32(b)}
+}
+
 // back returns (bucket - n) mod m, for n up to 2^32.
 func (g *geometry) back(bucket, n uint64) uint64 {
 	_, n = g.divmod(n)

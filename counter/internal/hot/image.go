@@ -102,7 +102,7 @@ func DecodeImage(b []byte) (*Image, error) {
 	}
 	c.Layout = l
 	b = b[n:]
-	buckets := c.Bytes() - tailPad
+	buckets := c.bucketBytes()
 	if buckets+8 > len(b) {
 		return nil, bad("got %d bytes of buckets, want %d", len(b), buckets+8)
 	}
@@ -111,6 +111,9 @@ func DecodeImage(b []byte) (*Image, error) {
 	im.entries = b[buckets+8:]
 	if entries > uint64(len(im.entries)/16) || int(entries)*16 != len(im.entries) {
 		return nil, bad("%d overflow entries in %d bytes", entries, len(im.entries))
+	}
+	if c.Hi != EndMid { // an open block is not re-packed for them
+		c.Overflow = OverflowRoom(int(entries), c.Buckets)
 	}
 	return &im, nil
 }

@@ -2,6 +2,7 @@ package hot
 
 import (
 	"encoding/binary"
+	"fmt"
 	"unsafe"
 )
 
@@ -11,6 +12,14 @@ import (
 
 // tailPad is how many bytes behind the last bucket a load or store may touch.
 const tailPad = 16
+
+// words views mem, which must begin at a multiple of 8, as n words.
+func words(mem []byte, n int) []uint64 {
+	if len(mem) < 8*n || uintptr(unsafe.Pointer(&mem[0]))%8 != 0 {
+		panic(fmt.Sprintf("hot: got %d bytes at %p, want %d words", len(mem), &mem[0], n))
+	}
+	return unsafe.Slice((*uint64)(unsafe.Pointer(&mem[0])), n)
+}
 
 // load64 reads 8 bytes little-endian at any alignment: one instruction where the processor can.
 func load64(base unsafe.Pointer, off uintptr) uint64 {

@@ -12,8 +12,9 @@ import "math/bits"
 //	        | key+1    | value    |        key = slot*columns + column; key+1 = 0 means empty
 //	        +----------+----------+
 //
-// The words are an ordinary Go slice: it holds no pointers, so the collector does not scan it, and it is about
-// 1 % of a block.
+// The words lie behind the buckets, in the table's own memory, as long as there are no more entries than Config.Overflow promised.
+// When there are more they move to an ordinary Go slice, which grows by half each time: nothing fails, but the
+// engine should re-pack the block (see Table.Crowded).
 type overflow struct {
 	words []uint64
 	n     int
@@ -23,20 +24,36 @@ type overflow struct {
 const (
 	narrowValueBits = 36
 	narrowKeyLimit  = 1<<(64-narrowValueBits) - 1 // keys must be below
+
+	// overflowLoad is how full the words are at most. At 0.8 a value is found after 3 places, and 8 of them are a cache line.
+	overflowLoad = 0.8
 )
 
-func (o *overflow) width() int {
-	if o.wide {
+// overflowPlaces is how many places n entries need: at least one stays empty.
+func overflowPlaces(n int) int {
+	if n == 0 {
+		return 0
+	}
+	return int(float64(n)/overflowLoad) + 1
+}
+
+// overflowWidth is the words of an entry.
+func overflowWidth(wide bool) int {
+	if wide {
 		return 2
 	}
 	return 1
 }
 
-// capacity is a power of two, or 0.
+func (o *overflow) width() int { return overflowWidth(o.wide) }
+
+// capacity is the number of places.
 func (o *overflow) capacity() int { return len(o.words) / o.width() }
 
+// home is the first place of a key: the hash as a fraction of the capacity, which may be any number.
 func (o *overflow) home(key uint64) int {
-	return int((key * 0x9e3779b97f4a7c15) >> (64 - uint(bits.Len(uint(o.capacity()-1)))))
+	h, _ := bits.Mul64(key*0x9e3779b97f4a7c15, uint64(o.capacity()))
+	return int(h)
 }
 
 // at returns the key (and whether the place is used) and value of place i.
@@ -62,14 +79,16 @@ func (o *overflow) clear(i int) {
 
 // find returns the place of key, or the empty place where it belongs.
 func (o *overflow) find(key uint64) (i int, found bool) {
-	mask := o.capacity() - 1
-	for i = o.home(key); ; i = (i + 1) & mask {
+	for i = o.home(key); ; {
 		k, _, used := o.at(i)
 		if !used {
 			return i, false
 		}
 		if k == key {
 			return i, true
+		}
+		if i++; i == o.capacity() {
+			i = 0
 		}
 	}
 }
@@ -88,14 +107,17 @@ func (o *overflow) get(key uint64) uint64 {
 }
 
 func (o *overflow) set(key, value uint64) {
-	if o.n*4 >= o.capacity()*3 {
-		o.grow()
+	i, found := 0, false
+	if o.n > 0 {
+		i, found = o.find(key)
 	}
-	i, found := o.find(key)
-	o.put(i, key, value)
 	if !found {
-		o.n++
+		if o.n++; overflowPlaces(o.n) > o.capacity() {
+			o.grow()
+		}
+		i, _ = o.find(key)
 	}
+	o.put(i, key, value)
 }
 
 func (o *overflow) delete(key uint64) {
@@ -107,17 +129,18 @@ func (o *overflow) delete(key uint64) {
 		return
 	}
 	o.n--
-	mask := o.capacity() - 1
 	for j := i; ; {
 		o.clear(i)
 		for {
-			j = (j + 1) & mask
+			if j++; j == o.capacity() {
+				j = 0
+			}
 			k, v, used := o.at(j)
 			if !used {
 				return
 			}
 			// An entry may move back to i unless its home lies cyclically in (i, j].
-			if h := o.home(k); (j-h)&mask >= (j-i)&mask {
+			if h := o.home(k); o.from(h, j) >= o.from(i, j) {
 				o.put(i, k, v)
 				i = j
 				break
@@ -126,15 +149,21 @@ func (o *overflow) delete(key uint64) {
 	}
 }
 
+// from is how many places after i place j is, cyclically.
+func (o *overflow) from(i, j int) int {
+	if j < i {
+		j += o.capacity()
+	}
+	return j - i
+}
+
 func (o *overflow) grow() {
 	old := *o
-	o.words = make([]uint64, max(8, 2*old.capacity())*o.width())
-	o.n = 0
+	o.words = make([]uint64, max(8, old.capacity()+old.capacity()/2)*o.width())
 	for i := range old.capacity() {
 		if k, v, used := old.at(i); used {
 			j, _ := o.find(k)
 			o.put(j, k, v)
-			o.n++
 		}
 	}
 }

@@ -22,12 +22,26 @@ type Config struct {
 	Buckets int            // see BucketsFor
 	Layout  *schema.Layout // packing of an item
 	Seed    uint64         // of the hash; any value
+
+	// Overflow is how many values that do not fit their column's width find place in the table's memory. 0: none, and they are on the Go heap.
+	Overflow int
+}
+
+// wide tells whether the entries of the overflow table take two words.
+func (c *Config) wide() bool {
+	for i := range c.Layout.Fields {
+		if c.Layout.Fields[i].Limit() >= 1<<narrowValueBits {
+			return true
+		}
+	}
+	return c.Buckets*slotsPerBucket*len(c.Layout.Fields) >= narrowKeyLimit
 }
 
 // column is a schema.Field made ready for the hot path.
 type column struct {
 	off    uint   // bit in the item, quotient rest included
 	width  uint   // packed bits
+	mask   uint64 // as many ones
 	mark   uint64 // the all-ones pattern that points to the overflow table; ^0 when the column has none
 	limit  uint64 // largest value
 	preset uint64 // value of a column never set
@@ -40,6 +54,7 @@ type Table struct {
 	stride  uintptr        // bytes of a bucket
 	width   uint           // bits of an item in its bucket: W of the package comment
 	columns []column
+	oneWord bool // the columns of an item are in the 8 bytes that begin where the first does
 	layout  *schema.Layout
 	data    []byte
 
@@ -47,6 +62,7 @@ type Table struct {
 	n        int
 	maxItems int
 	over     overflow
+	room     int // Config.Overflow
 }
 
 // BucketsFor returns how many buckets hold items at the given load (0..1).
@@ -57,15 +73,25 @@ func BucketsFor(items int, load float64) int {
 
 // Bytes returns how much memory New needs for the table.
 func (c Config) Bytes() int {
-	g := newGeometry(c.Lo, c.Hi, uint64(c.Buckets), c.Seed)
-	return c.Buckets*(headerBytes+int(g.rest)+c.Layout.Bits) + tailPad
+	if c.Overflow == 0 {
+		return c.bucketBytes() + tailPad
+	}
+	return c.overflowAt() + 8*overflowPlaces(c.Overflow)*overflowWidth(c.wide())
 }
+
+func (c *Config) bucketBytes() int {
+	g := newGeometry(c.Lo, c.Hi, uint64(c.Buckets), c.Seed)
+	return c.Buckets * (headerBytes + int(g.rest) + c.Layout.Bits)
+}
+
+// overflowAt is where the words of the overflow table begin.
+func (c *Config) overflowAt() int { return (c.bucketBytes() + tailPad + 7) &^ 7 }
 
 // maxLoad is how full Insert makes a table. Above it, looking for an absent key takes more than 3 buckets.
 const maxLoad = 0.96
 
-// New makes an empty table in mem, by value, so that the engine can keep it inside its block (one cache miss less), which must be zero and at least c.Bytes() long. The table uses mem as long as
-// it lives. An impossible Config is a bug of the caller and panics.
+// New makes an empty table in mem, by value, so that the engine can keep it inside its block (one cache miss less), which must be zero, at
+// least c.Bytes() long and begin at a multiple of 8. The table uses mem as long as it lives. An impossible Config is a bug of the caller and panics.
 func New(c Config, mem []byte) Table {
 	if c.Lo >= c.Hi || c.Hi > EndMid || c.Buckets < 1 || c.Buckets > MaxBuckets {
 		panic(fmt.Sprintf("hot: bad config: range [%d,%d) with %d buckets", c.Lo, c.Hi, c.Buckets))
@@ -85,17 +111,20 @@ func New(c Config, mem []byte) Table {
 	t.width = t.rest + uint(c.Layout.Bits)
 	t.stride = uintptr(headerBytes + t.width)
 	t.maxItems = max(1, int(maxLoad*float64(c.Buckets*slotsPerBucket)))
+	t.oneWord = c.Layout.Bits <= 57
 	t.columns = make([]column, len(c.Layout.Fields))
 	for i := range t.columns {
 		f := &c.Layout.Fields[i]
-		col := column{off: t.rest + uint(f.Off), width: uint(f.Width), mark: ^uint64(0), limit: f.Limit(), preset: f.Default}
+		col := column{off: t.rest + uint(f.Off), width: uint(f.Width), mask: ^uint64(0) >> (64 - f.Width), mark: ^uint64(0), limit: f.Limit(), preset: f.Default}
 		if f.Overflows() {
 			col.mark = f.Mark()
 		}
-		if f.Limit() >= 1<<narrowValueBits || c.Buckets*slotsPerBucket*len(c.Layout.Fields) >= narrowKeyLimit {
-			t.over.wide = true
-		}
 		t.columns[i] = col
+	}
+	t.over.wide = c.wide()
+	if c.Overflow > 0 {
+		t.room = c.Overflow
+		t.over.words = words(mem[c.overflowAt():], overflowPlaces(c.Overflow)*t.over.width())
 	}
 	return t
 }
@@ -123,11 +152,16 @@ func (t *Table) Bytes() int {
 // Overflows is the number of values in the overflow table.
 func (t *Table) Overflows() int { return t.over.n }
 
-// Prefetch starts to load the bucket where mid, in [Lo, Hi), would be. It needs no lock. A batch that prefetches all
-// its keys before it uses the first pays for one cache miss, not for one each.
-func (t *Table) Prefetch(mid uint64) {
-	b, _, _ := t.place(mid)
-	prefetch(unsafe.Add(t.base, uintptr(b)*t.stride))
+// Crowded tells whether there are more such values than Config.Overflow promised. They are on the Go heap then: another choice of
+// widths would take less memory. It is false where nothing was promised.
+func (t *Table) Crowded() bool { return t.over.n > t.room && t.room > 0 }
+
+// Prefetch starts to load the bucket where mid, in [Lo, Hi), would be, and returns what FindAt and AddAt need to know of it. It needs no lock. A
+// batch that prefetches all its keys before it uses the first pays for one cache miss, not for one each.
+func (t *Table) Prefetch(mid uint64) Home {
+	h := t.Home(mid)
+	prefetch(unsafe.Add(t.base, uintptr(h.bucket)*t.stride))
+	return h
 }
 
 const (
@@ -144,8 +178,11 @@ func match(w, v uint64) uint64 {
 }
 
 // Find returns the slot of mid, which must be in [Lo, Hi).
-func (t *Table) Find(mid uint64) (Slot, bool) {
-	b, q, h := t.place(mid)
+func (t *Table) Find(mid uint64) (Slot, bool) { return t.FindAt(t.Home(mid)) }
+
+// FindAt is Find for the mid that h is of, in this table.
+func (t *Table) FindAt(h Home) (Slot, bool) {
+	b, q := uint64(h.bucket), h.quotient
 	lane := (q<<probeBits&0xffff | 1) * laneOnes
 	rest := q >> quoBits
 	var step uint64
@@ -165,7 +202,7 @@ func (t *Table) Find(mid uint64) (Slot, bool) {
 			return 0, false
 		}
 		if i == 1 {
-			step = t.step(h)
+			step = t.step(t.hash(q))
 		}
 		if b += step; b >= t.m {
 			b -= t.m
@@ -188,15 +225,35 @@ func (t *Table) verify(off uintptr, m uint64, first uint, rest uint64) (uint, bo
 // Insert returns the slot of mid, which must be in [Lo, Hi), and whether it was there already. A new item has
 // every column at its default. The error is ErrFull or nil.
 func (t *Table) Insert(mid uint64) (s Slot, found bool, err error) {
-	if s, found = t.Find(mid); found {
+	h := t.Home(mid)
+	if s, found = t.FindAt(h); found {
 		return s, true, nil
 	}
-	if t.n >= t.maxItems {
-		return 0, false, ErrFull
+	s, err = t.AddAt(h)
+	return s, false, err
+}
+
+// AddAt is Insert for the mid that h is of, in this table, which must be absent.
+func (t *Table) AddAt(h Home) (Slot, error) {
+	s, err := t.take(h)
+	if err != nil {
+		return 0, err
 	}
-	// mid is nowhere on its probe sequence, so the first free slot of the sequence is its place.
-	b, q, h := t.place(mid)
-	step := t.step(h)
+	for c := range t.columns {
+		t.Set(s, c, t.columns[c].preset)
+	}
+	return s, nil
+}
+
+// take gives the mid that h is of, which must be absent, a slot. The caller sets all its columns, as they still hold what was there
+// before. The error is ErrFull or nil.
+func (t *Table) take(h Home) (Slot, error) {
+	if t.n >= t.maxItems {
+		return 0, ErrFull
+	}
+	// The mid is nowhere on its probe sequence, so the first free slot of the sequence is its place.
+	b, q := uint64(h.bucket), h.quotient
+	step := t.step(t.hash(q))
 	free, at := uint64(0), b
 	var i uint
 	for i = 0; ; at = t.next(at, step) {
@@ -210,7 +267,7 @@ func (t *Table) Insert(mid uint64) (s Slot, found bool, err error) {
 			break
 		}
 		if i++; i == t.probes {
-			return 0, false, ErrFull
+			return 0, ErrFull
 		}
 	}
 	for j := uint(0); j < i; j, b = j+1, t.next(b, step) {
@@ -225,11 +282,7 @@ func (t *Table) Insert(mid uint64) (s Slot, found bool, err error) {
 		storeBits(t.base, off+headerBytes, uint(free)*t.width, t.rest, q>>quoBits)
 	}
 	t.n++
-	s = Slot(at<<3 + free)
-	for c := range t.columns {
-		t.Set(s, c, t.columns[c].preset)
-	}
-	return s, false, nil
+	return Slot(at<<3 + free), nil
 }
 
 func (t *Table) next(b, step uint64) uint64 {
@@ -299,6 +352,20 @@ func (t *Table) Get(s Slot, c int) uint64 {
 func (t *Table) AppendRow(dst []uint64, s Slot) []uint64 {
 	off := uintptr(s>>3)*t.stride + headerBytes
 	bit := uint(s&7) * t.width
+	if t.oneWord {
+		bit += t.rest
+		w := load64(t.base, off+uintptr(bit>>3)) >> (bit & 7)
+		for c := range t.columns {
+			col := &t.columns[c]
+			v := w & col.mask
+			w >>= col.width
+			if v == col.mark {
+				v = t.over.get(t.overKey(s, c))
+			}
+			dst = append(dst, v)
+		}
+		return dst
+	}
 	for c := range t.columns {
 		col := &t.columns[c]
 		v := loadBits(t.base, off, bit+col.off, col.width)
@@ -326,7 +393,3 @@ func (t *Table) Set(s Slot, c int, v uint64) {
 	}
 	storeBits(t.base, uintptr(s>>3)*t.stride+headerBytes, uint(s&7)*t.width+col.off, col.width, v)
 }
-
-// ShareLayout replaces the layout by an equal one, so that comparing pointers tells equal layouts.
-// REQUIRES t.Layout().Equal(l), and that nobody calls Layout meanwhile without the lock.
-func (t *Table) ShareLayout(l *schema.Layout) { t.layout = l }

@@ -139,7 +139,7 @@ func TestModel(t *testing.T) {
 	for name, l := range layouts {
 		for _, r := range ranges {
 			for _, buckets := range []int{1, 2, 3, 5, 13, 67} {
-				tab := newTable(Config{Lo: r[0], Hi: r[1], Buckets: buckets, Layout: l, Seed: rng.Uint64()})
+				tab := newTable(Config{Lo: r[0], Hi: r[1], Buckets: buckets, Layout: l, Seed: rng.Uint64(), Overflow: rng.IntN(30)})
 				keys := make([]uint64, tab.Slots()+5)
 				for i := range keys {
 					keys[i] = r[0] + rng.Uint64N(r[1]-r[0])
@@ -278,19 +278,53 @@ func TestCopyTo(t *testing.T) {
 				want[mid] = []uint64{v[1], v[2], 77}
 			}
 		}
-		if got := src.Count(lo, hi); got != len(want) {
+		if got := count(src, lo, hi); got != len(want) {
 			t.Fatalf("Count: got %d, want %d", got, len(want))
 		}
+		low := newTable(Config{Lo: lo, Hi: lo + (hi-lo+1)/2, Buckets: BucketsFor(len(m), 0.8), Layout: lb, Seed: rng.Uint64()})
+		tabs := []*Table{low}
+		if low.hi < hi {
+			tabs = append(tabs, newTable(Config{Lo: low.hi, Hi: hi, Buckets: BucketsFor(len(m), 0.8), Layout: la, Seed: rng.Uint64(), Overflow: 3}))
+		}
+		if err := src.CopyTo(tabs...); err != nil {
+			t.Fatal(err)
+		}
 		compare(t, dst, want)
+		found := 0
+		for _, part := range tabs {
+			if err := part.Check(); err != nil {
+				t.Fatal(err)
+			}
+			found += part.Len()
+		}
+		if found != len(want) {
+			t.Fatalf("two tables: got %d items, want %d", found, len(want))
+		}
 		for mid, v := range want {
-			s, _ := dst.Find(mid)
-			for c := range v {
-				if got := dst.Get(s, c); got != v[c] {
-					t.Fatalf("mid %d column %d: got %d, want %d", mid, c, got, v[c])
+			part := tabs[0]
+			if mid >= part.hi {
+				part = tabs[1]
+			}
+			for _, tab := range []*Table{dst, part} {
+				s, _ := tab.Find(mid)
+				for c := range tab.layout.Fields {
+					got := tab.Get(s, c)
+					from := src.layout.Index(tab.layout.Fields[c].ID)
+					switch {
+					case from < 0 && got != v[2], from >= 0 && got != m[mid][from]:
+						t.Fatalf("mid %d column %d: got %d, want %v or %v", mid, c, got, v, m[mid])
+					}
 				}
 			}
 		}
 	}
+}
+
+// count is how many items have mids in [lo, hi).
+func count(t *Table, lo, hi uint64) int {
+	d := NewDemand(nil)
+	t.Survey(d, lo, hi)
+	return d.Items
 }
 
 func TestQuantile(t *testing.T) {
@@ -307,7 +341,7 @@ func TestQuantile(t *testing.T) {
 	}
 	for _, f := range []float64{0, 0.1, 0.5, 0.984, 1} {
 		mid, ok := tab.Quantile(f)
-		rank := float64(tab.Count(0, mid)) / float64(tab.Len())
+		rank := float64(count(tab, 0, mid)) / float64(tab.Len())
 		if !ok || rank < f-0.08 || rank > f+0.08 || rank == 0 || rank == 1 {
 			t.Errorf("Quantile(%v): got %d at rank %v", f, mid, rank)
 		}
@@ -332,9 +366,9 @@ func TestNoAllocation(t *testing.T) {
 
 // FuzzOverflow plays a byte string as operations on the overflow table.
 func FuzzOverflow(f *testing.F) {
-	f.Add([]byte("\x01\x02\x03\xff\x80\x81\x82"), true)
-	f.Fuzz(func(t *testing.T, ops []byte, wide bool) {
-		o := overflow{wide: wide}
+	f.Add([]byte("\x01\x02\x03\xff\x80\x81\x82"), true, uint8(3))
+	f.Fuzz(func(t *testing.T, ops []byte, wide bool, room uint8) {
+		o := overflow{wide: wide, words: make([]uint64, overflowPlaces(int(room))*overflowWidth(wide))}
 		m := map[uint64]uint64{}
 		for i, op := range ops {
 			key := uint64(op&0x3f) * 0x10001

@@ -123,13 +123,13 @@ func appendChange(dst []byte, s *schema.Schema, rec *persist.Record) []byte {
 	return dst
 }
 
-// WatchRefusal tells why SYNC is not answered by a stream; empty: it is.
-func (p *Peer) WatchRefusal() string {
-	switch {
-	case p.port != 0:
+// SyncRefusal tells why SYNC is not answered; empty: it is.
+func (p *Peer) SyncRefusal() string {
+	if p.port != 0 {
 		return p.Refusal()
-	case p.snapshotOnly:
-		return "ERR there is no snapshot in Redis's format: use counterctl to copy a data directory"
 	}
 	return ""
 }
+
+// SnapshotOnly tells whether an archive of the data is wanted and nothing behind it: redis-cli --rdb.
+func (p *Peer) SnapshotOnly() bool { return p.snapshotOnly }

@@ -1,6 +1,7 @@
 package repl
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -15,8 +17,10 @@ import (
 // copy takes a full copy of the primary:
 //
 //  1. the block files, under names of their own, beside what the store has: it goes on to answer
-//  2. the log from the snapshot's replay offset; from the first frame on the store is closed (LOADING)
-//  3. at the snapshot's offset the manifest is written and the store opened with the new data, and the stream goes on
+//  2. what only this node has is saved as an archive, if it has anything
+//  3. the log from the snapshot's replay offset, beside the store's
+//  4. at the snapshot's offset the store is closed (LOADING), manifest and log take the place of its own in one step that a crash does not split,
+//     it is opened again, and the stream goes on
 //
 // A file that is there already, whole, from a copy that was broken off is not asked for again.
 func (s *session) copy(a answer) error {
@@ -34,16 +38,22 @@ func (s *session) copy(a answer) error {
 	if err != nil {
 		return err
 	}
-	names := rename(m, a.replID)
+	if err := counter.CheckManifest(m); err != nil {
+		return err
+	}
+	theirs, names := rename(m, a.replID)
 	store := s.node.host.Store()
 	pin := store.PinNames(names)
 	defer pin.Release()
 	began := time.Now()
-	if err := s.files(m, a.replID, store.Path()); err != nil {
+	if err := s.files(m, theirs, store.Path()); err != nil {
 		return err
 	}
 	s.node.logger.Info("the primary's snapshot has been copied", "primary", s.primary.String(), "generation", m.Generation, "files", len(names), "took", time.Since(began).Round(time.Millisecond))
 
+	if err := s.saveOwn(&lineage); err != nil {
+		return err
+	}
 	line, err := s.ask("PSYNC", "?", strconv.FormatUint(m.Replay, 10))
 	if err != nil {
 		return err
@@ -58,43 +68,68 @@ func (s *session) copy(a answer) error {
 	if lineage, err = s.lineage(b); err != nil {
 		return err
 	}
-	if err := s.node.host.Reopen(func(dir string) error { return s.install(dir, b.offset, lineage, m) }); err != nil {
+	in, err := s.stage(store.Path(), b.offset, lineage, m)
+	if err != nil {
 		return err
 	}
-	s.node.peers.DisconnectAll()
+	if err := s.reopen(func(string) error { return in.Finish() }); err != nil {
+		return err
+	}
+	s.checked = nil
 	s.node.logger.Info("serves the primary's data", "primary", s.primary.String(), "offset", s.node.host.Store().Log().Position(), "took", time.Since(began).Round(time.Millisecond))
 	return s.stream()
 }
 
-// rename gives the files of a manifest names that this node's own cannot have: ids of blocks are each node's.
-func rename(m *persist.Manifest, replID string) (names []string) {
+// rename gives the files of a manifest names that this node's own cannot have: ids of blocks are each node's. It returns the names that the primary
+// knows them by, and those that they have here, in the order of Blocks.
+func rename(m *persist.Manifest, replID string) (theirs, ours []string) {
+	prefix := replID[:8] + "-"
 	_ = m.Blocks(func(_ *persist.CounterFiles, b *persist.BlockFile) error { // fn returns nil
-		b.Name = prefix(replID) + b.Name
-		names = append(names, b.Name)
+		theirs = append(theirs, b.Name)
+		name := prefix + b.Name
+		if len(name) > maxName { // a file that went from node to node again and again
+			name = fmt.Sprintf("%s%x%s", prefix, sha256.Sum256([]byte(b.Name)), filepath.Ext(b.Name)[:min(len(filepath.Ext(b.Name)), 8)])
+		}
+		b.Name = name
+		ours = append(ours, name)
 		return nil
 	})
-	return names
+	return theirs, ours
 }
 
-func prefix(replID string) string { return replID[:8] + "-" }
+// maxName bounds the name of a copied file: a file system takes 255 bytes, some of them for suffixes of temporary files.
+const maxName = 128
 
-// files copies what is missing.
-func (s *session) files(m *persist.Manifest, replID, dir string) error {
+// files copies what is missing, and checks each file before anything of this node's own is given up for it. theirs are the files' names at the primary.
+func (s *session) files(m *persist.Manifest, theirs []string, dir string) error {
 	total := int64(0)
 	_ = m.Blocks(func(_ *persist.CounterFiles, b *persist.BlockFile) error { total += int64(b.Bytes); return nil })
 	s.mu.Lock()
 	s.copied, s.total = 0, total
 	s.mu.Unlock()
+	if s.checked == nil {
+		s.checked = make(map[string]bool)
+	}
 	buf := make([]byte, 256<<10)
-	err := m.Blocks(func(_ *persist.CounterFiles, b *persist.BlockFile) error {
+	i := -1
+	return m.Blocks(func(c *persist.CounterFiles, b *persist.BlockFile) error {
+		i++
 		path := b.Path(dir)
 		if info, err := s.node.fs.Stat(path); err == nil && info.Size() == int64(b.Bytes) {
 			s.progress(int64(b.Bytes))
+		} else if err := s.fetch(path, string(b.Tier), theirs[i], b, buf); err != nil {
+			return err
+		}
+		if s.checked[path] {
 			return nil
 		}
-		return s.fetch(path, string(b.Tier), b.Name[len(prefix(replID)):], b, buf)
+		if err := counter.CheckBlockFile(s.node.fs, dir, c, b); err != nil {
+			err = fmt.Errorf("%w: file %s is not what the manifest says: %w", ErrProtocol, theirs[i], err)
+			return errors.Join(err, s.node.fs.Remove(path))
+		}
+		s.checked[path] = true
+		return nil
 	})
-	return err
 }
 
 func (s *session) progress(n int64) {
@@ -104,7 +139,7 @@ func (s *session) progress(n int64) {
 	s.lastIO.Store(time.Now().UnixNano())
 }
 
-// fetch copies one file. It gets its name when it is whole and durable. What it holds is checked when the store is opened.
+// fetch copies one file. It gets its name when it is all there and durable.
 func (s *session) fetch(path, tier, name string, b *persist.BlockFile, buf []byte) (err error) {
 	if err := s.tell("REPLCONF", "fetch", tier, name); err != nil {
 		return err
@@ -154,33 +189,65 @@ func (s *session) fetch(path, tier, name string, b *persist.BlockFile, buf []byt
 	return nil
 }
 
-// install takes the log up to the snapshot's offset and makes it and the snapshot the directory's content.
-func (s *session) install(dir string, start uint64, lineage persist.Lineage, m *persist.Manifest) error {
+// stage takes the log up to the snapshot's offset and makes it and the snapshot ready to become the directory's content.
+func (s *session) stage(dir string, start uint64, lineage persist.Lineage, m *persist.Manifest) (*persist.Install, error) {
 	snapshot := m
 	if m.Offset == 0 && len(m.Counters) == 0 && len(m.Schema) == 0 {
 		snapshot = nil // there is none: the log from its beginning
 	}
+	checker, err := counter.NewFrameChecker(snapshot)
+	if err != nil {
+		return nil, err
+	}
 	in, err := persist.BeginInstall(s.node.fs, dir, start, lineage, snapshot)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	mr := messageReader{r: s.r}
 	var msg message
-	for in.Log.Position() < m.Offset {
+	for in.Position() < m.Offset {
 		_ = s.conn.SetReadDeadline(time.Now().Add(s.node.settings().Timeout))
 		if err := mr.next(&msg); err != nil {
-			return errors.Join(err, in.Abort())
+			return nil, errors.Join(err, in.Abort())
 		}
 		s.lastIO.Store(time.Now().UnixNano())
 		if msg.kind != msgFrame {
 			continue
 		}
-		if _, err := in.Log.AppendFrame(msg.frame); err != nil {
-			return errors.Join(err, in.Abort())
+		if err := checker.Check(msg.frame); err != nil {
+			return nil, errors.Join(err, in.Abort())
 		}
-		if err := in.Log.Commit(in.Log.Position()); err != nil {
-			return errors.Join(err, in.Abort())
+		if err := in.Append(msg.frame); err != nil {
+			return nil, errors.Join(err, in.Abort())
 		}
 	}
-	return in.Finish()
+	if err := in.Stage(); err != nil {
+		return nil, errors.Join(err, in.Abort())
+	}
+	return in, nil
+}
+
+// saveOwn saves what this node has and its primary does not, before the primary's data takes its place: all of it, where the logs have no past
+// in common or could not be cut back to it. Without posts there is nothing to save. A disk that has no room for it ends the copy: the data stays.
+func (s *session) saveOwn(primary *persist.Lineage) error {
+	store := s.node.host.Store()
+	mine, end := store.Lineage(), store.Log().Position()
+	_, known := primary.Common(end, &mine, end)
+	saved := ownData{mine.Current().ReplID, end}
+	items, err := store.Len()
+	if err != nil || known && !s.full || items == 0 || s.saved == saved {
+		return err
+	}
+	s.node.logger.Warn("this node's data is not in the primary's history: it is saved before the primary's takes its place", "primary", s.primary.String(),
+		"items", items, "offset", end)
+	began := time.Now()
+	path, removed, err := store.SaveDiverged(s.ctx)
+	if err != nil {
+		return fmt.Errorf("this node's own data could not be saved and is kept, nothing is copied: %w", err)
+	}
+	s.saved = saved // not again when the link is cut
+	s.node.logger.Warn("this node's own data was saved", "saved_to", path, "items", items, "took", time.Since(began).Round(time.Millisecond),
+		"restore", "counterctl restore "+path+" --out DIR", "older_ones_removed", removed)
+	s.node.noteCut(persist.CutTail{To: end, Items: items, File: path})
+	return nil
 }

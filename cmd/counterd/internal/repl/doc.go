@@ -21,7 +21,10 @@
 //
 // After FULLRESYNC the replica asks for each file it does not have yet by REPLCONF fetch <tier> <name>, which is answered by a
 // bulk string, and then for the stream by PSYNC ? <offset>. The snapshot is the newest that exists: none is made. It is kept until the connection ends. A
-// replica that was cut off comes again and asks for what is missing.
+// replica that was cut off comes again and asks for what is missing. It answers from its own data until all has come, saves of that what the
+// primary has not, and changes over in one step (copy.go).
+//
+// Who says REPLCONF rdb-only 1 and no port, as redis-cli --rdb does, is no replica: SYNC and PSYNC are answered by an archive (package persist).
 //
 // The stream is a sequence of messages that begin with one byte:
 //
@@ -30,6 +33,12 @@
 //	G  asks for an acknowledgement now
 //
 // The replica sends REPLCONF ACK <applied> FACK <durable> each 100 ms and when it is asked.
+//
+// # Trust
+//
+// What a primary sends is checked before anything is changed by it, as a bad disk or a bad program may send it: a frame by its checksum, its place and its
+// records (counter.FrameChecker), a snapshot by its manifest and by each file, whole. What fails leaves the replica with the data it has; it
+// tries again, and counterd_link_error in INFO says why.
 //
 // # Memory
 //

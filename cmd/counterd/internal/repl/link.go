@@ -24,7 +24,10 @@ type Link struct {
 	cancel  context.CancelFunc
 	done    chan struct{}
 
-	full bool // ask for a full copy; the run goroutine's
+	// The run goroutine's.
+	full    bool            // ask for a full copy
+	checked map[string]bool // files of a snapshot that were found whole
+	saved   ownData         // what saveOwn saved
 
 	mu        sync.Mutex // guards the rest
 	state     LinkState
@@ -35,6 +38,12 @@ type Link struct {
 
 	lastIO atomic.Int64  // unix ns
 	end    atomic.Uint64 // of the primary's log, as it last said
+}
+
+// ownData names the data of a node that takes no changes.
+type ownData struct {
+	history persist.ReplID
+	offset  uint64
 }
 
 // LinkState is how far a link is, in the words of ROLE.
@@ -123,6 +132,8 @@ type session struct {
 	wmu  sync.Mutex // guards writes to conn
 }
 
+func newReader(conn net.Conn) *bufio.Reader { return bufio.NewReaderSize(conn, 256<<10) }
+
 // once is one connection, from its beginning to its end.
 func (l *Link) once() error {
 	l.set(LinkConnecting)
@@ -134,7 +145,7 @@ func (l *Link) once() error {
 	defer conn.Close()
 	unhook := context.AfterFunc(l.ctx, func() { conn.Close() })
 	defer unhook()
-	s := &session{Link: l, conn: conn, r: bufio.NewReaderSize(conn, 256<<10)}
+	s := &session{Link: l, conn: conn, r: newReader(conn)}
 	return s.run()
 }
 
@@ -260,7 +271,7 @@ func (s *session) cut(at uint64) error {
 	}
 	log.Warn("this log and the primary's differ: cutting back to where they agree", "offset", at, "end", end)
 	var tail persist.CutTail
-	err := s.node.host.Reopen(func(dir string) (err error) {
+	err := s.reopen(func(dir string) (err error) {
 		before := past.Cut(at)
 		before.Replica = true
 		tail, err = persist.Cut(s.node.fs, dir, at, before)
@@ -270,11 +281,20 @@ func (s *session) cut(at uint64) error {
 		s.full = true
 		err = nil
 	}
+	if err != nil {
+		return err
+	}
 	log.Warn("changes that only this node had were taken back", "from", tail.From, "to", tail.To, "frames", tail.Frames, "sets", tail.Sets,
 		"deletes", tail.Deletes, "flushes", tail.Flushes, "schema_changes", tail.Schemas, "first", time.UnixMilli(tail.FirstMS), "last", time.UnixMilli(tail.LastMS),
 		"saved_to", tail.File, "full_copy_needed", s.full)
 	s.node.noteCut(tail)
-	return err
+	return nil
+}
+
+// reopen is the host's, and cuts off the replicas that this node feeds: they know of the store before.
+func (s *session) reopen(change func(dir string) error) error {
+	defer s.node.peers.DisconnectAll()
+	return s.node.host.Reopen(change)
 }
 
 // stream applies frames until the connection ends. The log ends where the stream begins.
@@ -356,7 +376,7 @@ func (s *session) applyFailed(err error) error {
 		return err
 	}
 	s.node.logger.Error("a frame could not be applied: the store is opened again", "error", err)
-	return errors.Join(err, s.node.host.Reopen(func(string) error { return nil }))
+	return errors.Join(err, s.reopen(func(string) error { return nil }))
 }
 
 // ack tells the primary how far this node is.

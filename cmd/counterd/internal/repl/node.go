@@ -88,6 +88,9 @@ func (n *Node) Follow(primary Address) error {
 	if err := n.unlink(); err != nil {
 		return err
 	}
+	if err := n.remember(primary); err != nil {
+		return err
+	}
 	if err := n.host.Store().Yield(); err != nil {
 		return err
 	}
@@ -114,13 +117,17 @@ func (n *Node) Lead() error {
 	}
 	store := n.host.Store()
 	if store.Replica() {
+		began := time.Now()
+		if err := n.forget(); err != nil {
+			return err
+		}
 		at, err := store.Lead()
 		if err != nil {
 			return err
 		}
 		n.peers.DisconnectAll()
 		past := store.Lineage()
-		n.logger.Info("primary", "offset", at, "replid", past.Current().ReplID.String())
+		n.logger.Info("primary", "offset", at, "replid", past.Current().ReplID.String(), "took", time.Since(began).Round(time.Millisecond))
 	}
 	n.host.RoleChanged()
 	return nil
@@ -192,6 +199,21 @@ func (n *Node) Cuts() (times int, last persist.CutTail) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.cuts, n.lastCut
+}
+
+// CutFiles is how many files in the data directory hold changes that were taken back: they stay until somebody has looked at them.
+func (n *Node) CutFiles() int {
+	names, err := n.fs.List(n.host.Store().Path())
+	if !n.host.Store().Durable() || err != nil {
+		return 0
+	}
+	files := 0
+	for _, name := range names {
+		if persist.IsDiverged(name) {
+			files++
+		}
+	}
+	return files
 }
 
 // Connected tells whether the node may feed replicas: a primary, or a replica whose log is the primary's.

@@ -1,6 +1,7 @@
 package repl
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -31,7 +32,9 @@ type Peer struct {
 
 	pin    *counter.Pin    // the snapshot or log that is being sent
 	reader *persist.Reader // of the stream
-	log    *persist.Log
+	log    *persist.Log    // that the answer to PSYNC was about
+	store  *counter.Store
+	told   []byte // lineage, as the replica was told
 
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the feeder has ended; nil: it was not started
@@ -78,9 +81,12 @@ func (p *Peer) Configure(name string, value []byte) error {
 			return errors.New("REPLCONF ip-address provided by replica instance is invalid")
 		}
 		p.ip = string(value)
-	case "rdb-filter-only": // of redis-cli --replica
-	case "rdb-only":
-		p.snapshotOnly = true
+	case "rdb-filter-only": // empty: of redis-cli --replica; functions: of redis-cli --functions-rdb
+		if len(value) > 0 {
+			return fmt.Errorf("this is counterd: its snapshot has no part %.128q that could be sent alone, as there are no functions. redis-cli --rdb sends all of it", value)
+		}
+	case "rdb-only": // of redis-cli --rdb
+		p.snapshotOnly = string(value) == "1"
 	case "capa": // of Redis; what counts is the version
 	case "version":
 		p.counterd = string(value) == "counterd"
@@ -96,9 +102,9 @@ func (p *Peer) Configure(name string, value []byte) error {
 	return nil
 }
 
-// Refusal tells why a replica is not served; empty: it is.
+// Refusal tells why a replica is not served; empty: it is. Who wants an archive only is none.
 func (p *Peer) Refusal() string {
-	if !p.counterd {
+	if !p.counterd && (!p.snapshotOnly || p.port != 0) {
 		return "ERR this is counterd: a Redis server cannot replicate from it, as the stream is not of Redis commands. " +
 			"Use counterd as replica, or redis-cli --scan and counterctl dump to copy data"
 	}
@@ -119,8 +125,13 @@ func (p *Peer) Sync(store *counter.Store, replID, offset string) (reply []byte, 
 	mine := store.Lineage()
 	at, perr := strconv.ParseUint(offset, 10, 64)
 	if p.pin != nil && replID == "?" && perr == nil { // behind FULLRESYNC
+		if p.log != log {
+			return nil, false, errors.New("ERR the snapshot that was announced is no more: send PSYNC on a new connection")
+		}
 		return p.proceed(log, &mine, at)
 	}
+	p.follow() // what an answer before was about
+	p.store, p.log = store, log
 	if replID != "?" && perr == nil {
 		common, ok := mine.Common(log.Written(), &p.lineage, at)
 		switch first := log.Stats().First; {
@@ -169,11 +180,10 @@ func (p *Peer) proceed(log *persist.Log, mine *persist.Lineage, at uint64) (repl
 	if p.reader, err = log.NewReader(at); err != nil {
 		return nil, false, err
 	}
-	p.log = log
 	p.sent.Store(p.reader.Pos())
-	past := mine.AppendText(nil)
-	reply = fmt.Appendf(nil, "+CONTINUE %s %d %d\r\n", mine.Current().ReplID, p.reader.Pos(), len(past))
-	return append(append(reply, past...), "\r\n"...), true, nil
+	p.told = mine.AppendText(nil)
+	reply = fmt.Appendf(nil, "+CONTINUE %s %d %d\r\n", mine.Current().ReplID, p.reader.Pos(), len(p.told))
+	return append(append(reply, p.told...), "\r\n"...), true, nil
 }
 
 // Fetch opens a file of the snapshot that FULLRESYNC announced.
@@ -202,6 +212,9 @@ func (p *Peer) Feed() {
 	p.online.Store(true)
 	p.acked.Store(time.Now().UnixNano())
 	p.peers.add(p)
+	if now := p.store.Lineage(); !bytes.Equal(now.AppendText(nil), p.told) {
+		p.conn.Close() // it changed before DisconnectAll could see this peer: the replica must learn of it
+	}
 	go p.feed(ctx)
 }
 

@@ -66,6 +66,7 @@ type client struct {
 	created time.Time
 	info    clientInfo  // what CLIENT LIST shows; has its own lock
 	dirty   atomic.Bool // a watched key changed; set by others
+	blocked atomic.Bool // the connection waits in a command
 	trusted atomic.Bool // a copy of authed for others
 
 	// In seconds of Server.clock, for the janitor; 0 = not so.
@@ -208,6 +209,8 @@ func (c *client) command(args [][]byte) {
 	}
 	cmd, ok := c.check(cmd, args)
 	switch {
+	case c.waits:
+		c.held = args
 	case !ok:
 		c.multi.failed = c.multi.active
 	case c.multi.active && cmd.flags&now == 0:
@@ -248,6 +251,10 @@ func (c *client) execute(cmd *command, args [][]byte) {
 	if cmd.plan != nil {
 		c.plan(cmd, args)
 		c.flush()
+		return
+	}
+	if cmd.flags&blocking != 0 && !c.multi.executing && c.send() != nil {
+		c.closed = true
 		return
 	}
 	began := time.Now()
@@ -347,7 +354,7 @@ func (c *client) account(took time.Duration) {
 	c.runs = c.runs[:0]
 }
 
-// check finds the subcommand and refuses what must not be executed; then the error has been appended.
+// check finds the subcommand and refuses what must not be executed; then the error has been appended. In a loop it may find that the command has to wait.
 func (c *client) check(cmd *command, args [][]byte) (*command, bool) {
 	if cmd == nil {
 		if equalFold(args[0], "POST") || equalFold(args[0], "HOST:") {
@@ -395,12 +402,39 @@ func (c *client) check(cmd *command, args [][]byte) (*command, bool) {
 		c.fail(cmd, errLoading)
 		return nil, false
 	}
-	if !c.srv.lets(cmd) {
-		if text := c.srv.refusal(cmd); text != "" {
-			c.fail(cmd, text)
-			return nil, false
-		}
+	g := c.srv.guard.Load()
+	if g == 0 {
+		return c.checkMulti(cmd)
 	}
+	f := c.flagsOf(cmd)
+	if text := refusal(g, f); text != "" {
+		if cmd.is("exec") && c.multi.active {
+			c.multi = transaction{}
+			c.srv.watches.remove(c)
+			text = "EXECABORT Transaction discarded because of: " + text
+		}
+		c.fail(cmd, text)
+		return nil, false
+	}
+	if !c.heldBack(g, f) {
+		return c.checkMulti(cmd)
+	}
+	if c.inLoop() {
+		c.waits = true
+		return nil, false
+	}
+	c.pause(f)
+	if c.closed {
+		return nil, false
+	}
+	if c.loading || c.store != c.srv.current.Load() {
+		c.begin()
+	}
+	return c.check(cmd, args) // what was allowed before may not be now
+}
+
+// checkMulti is the last check.
+func (c *client) checkMulti(cmd *command) (*command, bool) {
 	if c.multi.active && cmd.flags&nomulti != 0 {
 		c.fail(cmd, "ERR Command not allowed inside a transaction")
 		return nil, false

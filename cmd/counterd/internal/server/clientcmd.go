@@ -30,8 +30,8 @@ func clientCommand() *command {
 		sub("no-touch", 3, 0, "7.2.0", "ON | OFF", "Notes the wish not to count as an access. Accesses are not counted.", runClientNoTouch),
 		sub("reply", 3, nomulti, "3.2.0", "ON | OFF | SKIP", "Turns replies off and on, or leaves out the next one.", runClientReply),
 		sub("unblock", -3, admin, "5.0.0", "client-id [TIMEOUT | ERROR]", "Returns 0: no command blocks its connection.", runClientUnblock),
-		sub("pause", -3, admin, "3.0.0", "timeout [WRITE | ALL]", "Answers an error: connections cannot be paused.", refuse("ERR CLIENT PAUSE is not supported: connections cannot be paused")),
-		sub("unpause", 2, admin, "6.2.0", "", "Answers OK: no connection is paused.", runOK),
+		sub("pause", -3, admin, "3.0.0", "timeout [WRITE | ALL]", "Makes commands that change something, or all, of all connections wait for a time in milliseconds.", runClientPause),
+		sub("unpause", 2, admin, "6.2.0", "", "Ends CLIENT PAUSE.", runClientUnpause),
 	)
 }
 
@@ -215,9 +215,9 @@ func (c *client) speak() {
 // skipped executes a command whose reply CLIENT REPLY SKIP leaves out. Not in a loop: what came before and what it does itself is committed.
 func (c *client) skipped(args [][]byte) {
 	c.catchUp()
+	_ = c.send() // so that a command that blocks has nothing to send; an error is the next send's too
 	c.silence.skip = false
-	size := len(c.out)
 	c.command(args)
 	c.catchUp()
-	c.out = c.out[:size]
+	c.out = c.out[:0]
 }

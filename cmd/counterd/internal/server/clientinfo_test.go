@@ -71,7 +71,12 @@ func TestClientReplies(t *testing.T) {
 		{"CLIENT UNBLOCK 1 x", "-ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"},
 		{"CLIENT UNBLOCK 1 error", ":0"},
 		{"CLIENT UNPAUSE", "+OK"},
-		{"CLIENT PAUSE 100", "-ERR CLIENT PAUSE is not supported: connections cannot be paused"},
+		{"CLIENT PAUSE x", "-ERR timeout is not an integer or out of range"},
+		{"CLIENT PAUSE -1", "-ERR timeout is negative"},
+		{"CLIENT PAUSE 10 foo", "-ERR CLIENT PAUSE mode must be WRITE or ALL"},
+		{"CLIENT PAUSE 10 all x", "-ERR unknown subcommand or wrong number of arguments for 'PAUSE'. Try CLIENT HELP."},
+		{"CLIENT PAUSE 0", "+OK"},
+		{"INCR 1.cntcm", ":1"},
 	} {
 		wireDial(t, s, 2).want(c.command, c.want)
 	}

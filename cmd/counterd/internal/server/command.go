@@ -48,6 +48,7 @@ const (
 	noscript // no sense in scripts
 	nomulti  // not in MULTI
 	now      // executed at once in MULTI, not queued
+	blocking // may wait for long; see client.block
 )
 
 // flagNames in the order in which Redis lists them.

@@ -31,6 +31,7 @@ type Config struct {
 	AppendFsync    string // always, everysec or no
 	AOFRetain      uint64 // bytes of log kept beyond what recovery needs
 	MaxMemory      uint64 // bytes that posts may take in memory, 0 = no limit; what is above goes to cold files
+	OutputLimits   OutputLimits
 	ConfigFile     string // path, empty = none
 	Replication
 	AOFRewriteMin uint64 // bytes of log growth at which a snapshot is made, 0 = never
@@ -42,7 +43,7 @@ func DefaultConfig() Config {
 		Bind: []string{"127.0.0.1"}, Port: 6379, UnixSocketPerm: 0o700, Dir: "counterd-data", ProtectedMode: true, MaxClients: 10000,
 		TCPKeepalive: 300, LogLevel: "notice", SlowlogSlower: 10000, SlowlogMaxLen: 128,
 		AppendOnly: true, AppendFsync: "everysec", AOFRewriteMin: 64 << 20, AOFRetain: 256 << 20,
-		Replication: defaultReplication(),
+		Replication: defaultReplication(), OutputLimits: defaultOutputLimits(),
 	}
 }
 
@@ -129,6 +130,7 @@ func yesNo(b bool) string {
 // parameters are all that CONFIG knows, sorted by name. Tools ask for some that have one possible answer here: databases, save,
 // appendonly and the like.
 var parameters = []parameter{
+	{name: "client-output-buffer-limit", get: func(c *Config) string { return c.OutputLimits.String() }, set: func(c *Config, v string) error { return c.OutputLimits.Set(v) }},
 	{name: "aof-retain", get: func(c *Config) string { return strconv.FormatUint(c.AOFRetain, 10) }},
 	{name: "appendfsync", get: func(c *Config) string { return c.AppendFsync }, set: func(c *Config, v string) error { c.AppendFsync = v; return nil }},
 	{name: "appendonly", get: func(c *Config) string { return yesNo(c.AppendOnly) }},

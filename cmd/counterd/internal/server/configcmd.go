@@ -69,6 +69,7 @@ func runConfigSet(c *client, args [][]byte) {
 		return
 	}
 	c.srv.configured()
+	c.srv.RoleChanged() // min-replicas-to-write, replica-serve-stale-data
 	for i := 0; i < len(pairs); i += 2 {
 		c.srv.log.Info("configuration changed", "parameter", strings.ToLower(pairs[i]), "client", c.id)
 	}

@@ -91,7 +91,7 @@ func rewriteConfig(text string, c *Config) string {
 	done := make(map[string]bool)
 	var out strings.Builder
 	write := func(p *parameter) {
-		words := p.name == "bind" || p.name == "replicaof"
+		words := p.name == "bind" || p.name == "replicaof" || p.name == "client-output-buffer-limit"
 		out.WriteString(p.name + " " + quoteConfig(p.get(c), words) + "\n")
 	}
 	for line := range strings.Lines(text) {

@@ -148,7 +148,7 @@ func runHello(c *client, args [][]byte) {
 	c.bulk("mode")
 	c.bulk("standalone")
 	c.bulk("role")
-	if c.store.Replica() {
+	if c.srv.replica() {
 		c.bulk("replica")
 	} else {
 		c.bulk("master")

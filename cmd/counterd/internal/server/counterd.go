@@ -152,6 +152,7 @@ func blockLine(i counter.BlockInfo) string {
 }
 
 // runDemote and runPromote: COUNTER.DEMOTE and COUNTER.PROMOTE counter mid change the tier of the block that holds a mid, by hand.
+// Where items are kept is each node's own: replicas do it too.
 func runDemote(c *client, args [][]byte)  { c.changeTier(args, c.srv.store().Demote) }
 func runPromote(c *client, args [][]byte) { c.changeTier(args, c.srv.store().Promote) }
 

@@ -1,45 +1,94 @@
 package server
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/schema"
 )
 
-// runDigest: COUNTER.DIGEST [counter [lo hi]], one line a counter: nodes with the same items print the same.
+// endMid is behind all mids.
+const endMid = uint64(1) << 63
+
+// digestRequest are the arguments of COUNTER.DIGEST.
+type digestRequest struct {
+	counter string // empty: all
+	lo, hi  uint64
+	parts   int // 0: one line for the whole range
+}
+
+// parseDigest reads [counter [lo hi] [PARTS n]]. text is the error.
+func parseDigest(args [][]byte) (r digestRequest, text string) {
+	r.hi = endMid
+	if len(args) == 0 {
+		return r, ""
+	}
+	r.counter, args = string(args[0]), args[1:]
+	if n := len(args); n >= 2 && equalFold(args[n-2], "PARTS") {
+		parts, ok := number(args[n-1])
+		if !ok || parts < 1 || parts > counter.MaxDigestParts {
+			return r, fmt.Sprintf("ERR PARTS: want 1..%d", counter.MaxDigestParts)
+		}
+		r.parts, args = int(parts), args[:n-2]
+	}
+	switch len(args) {
+	case 0:
+		return r, ""
+	case 2:
+		var ok, ok2 bool
+		r.lo, ok = schema.ParseMid(args[0])
+		if r.hi, ok2 = schema.ParseMid(args[1]); string(args[1]) == fmt.Sprint(endMid) {
+			r.hi, ok2 = endMid, true
+		}
+		if !ok || !ok2 || r.lo > r.hi {
+			return r, fmt.Sprintf("ERR want a range of mids: lo, and hi behind it, at most %d", endMid)
+		}
+		return r, ""
+	}
+	return r, errSyntax
+}
+
+// runDigest: COUNTER.DIGEST [counter [lo hi] [PARTS n]], one line a counter: nodes with the same items print the same. With PARTS one line for each
+// of n equal parts of the range that has items.
 func runDigest(c *client, args [][]byte) {
-	lo, hi := uint64(0), uint64(1)<<63
-	if len(args) != 1 && len(args) != 2 && len(args) != 4 {
-		c.error(errSyntax)
+	r, text := parseDigest(args[1:])
+	if text != "" {
+		c.error(text)
 		return
 	}
-	if len(args) == 4 {
-		var ok, ok2 bool
-		lo, ok = schema.ParseMid(args[2])
-		hi, ok2 = schema.ParseMid(args[3])
-		if !ok || !ok2 {
-			c.error("ERR want a range of mids: lo, and hi behind it")
-			return
+	digests, names := c.srv.store().Digests, []string{r.counter}
+	if c.multi.executing {
+		digests = c.batch.Digests
+	}
+	var err error
+	if r.counter == "" {
+		names = names[:0]
+		for _, def := range c.srv.store().Schema().Counters() {
+			names = append(names, def.Name)
 		}
 	}
 	var lines []string
-	err := c.withStore(false, func(b *counter.Batch) error {
-		for _, def := range b.Schema().Counters() {
-			if len(args) > 1 && def.Name != string(args[1]) {
-				continue
+	for _, name := range names {
+		var sums []counter.Digest
+		if sums, err = digests(name, r.lo, r.hi, max(1, r.parts)); err != nil {
+			if errors.Is(err, counter.ErrNoKey) {
+				err = errors.New(strings.TrimPrefix(errNoCounter([]byte(name)), "ERR "))
 			}
-			d, err := b.Digest(def.Name, lo, hi)
-			if err != nil {
-				return err
+			break
+		}
+		if r.parts == 0 {
+			lines = append(lines, "counter="+name+" "+sums[0].String())
+			continue
+		}
+		for i, d := range sums {
+			if d.Items > 0 {
+				from, to := counter.DigestPart(r.lo, r.hi, r.parts, i)
+				lines = append(lines, fmt.Sprintf("counter=%s lo=%d hi=%d %s", name, from, to, d))
 			}
-			lines = append(lines, "counter="+def.Name+" "+d.String())
 		}
-		if len(args) > 1 && len(lines) == 0 {
-			return fmt.Errorf("no counter '%s' (see SCHEMA)", printable(args[1], 128))
-		}
-		return nil
-	})
+	}
 	if err != nil {
 		c.storeError(err)
 		return

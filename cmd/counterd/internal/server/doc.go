@@ -22,6 +22,7 @@
 //	a batch on cold files                                             Batch.Cold
 //	a commit that needs the disk                                      Ack.Waits: appendfsync always, and a disk that fell behind
 //	replies that the connection does not take                         client.send
+//	a pause                                                           client.pause
 //
 // Subscribers and replicas stay in their loop: what they are sent is written by goroutines of their own (outbox.go, repl.Peer). What a loop does wait
 // for: short locks, the store's gate while somebody has it exclusively, and write() of the log.
@@ -38,13 +39,16 @@
 //	keys.go strings.go hash.go     commands on items: plan functions
 //	reply.go                       replies owed for operations
 //	counterd.go scan.go            counterd's own commands; SCAN, DBSIZE, FLUSHALL
-//	replication.go failover.go     REPLICAOF, PSYNC, WAIT, ROLE; FAILOVER. What they do is package repl's
-//	sentinel.go                    what a restarted primary waits for
+//	replication.go failover.go     REPLICAOF, PSYNC, ROLE; FAILOVER. What they do is package repl's
+//	wait.go pause.go               commands that block: WAIT, WAITAOF; what waits for FAILOVER or CLIENT PAUSE
+//	role.go                        which role a node starts in
+//	sentinel.go                    what a node hears from Sentinel, and when a primary waits for its word
 //	configfile.go                  --config, CONFIG REWRITE
 //	replicationconfig.go           settings of replication
 //	digest.go                      COUNTER.DIGEST
 //	multi.go watch.go              transactions
-//	pubsub.go outbox.go            SUBSCRIBE, PUBLISH; what is sent to a subscriber
+//	pubsub.go                      SUBSCRIBE, PUBLISH
+//	outbox.go outputlimit.go       what is sent to a subscriber, and how much it may leave unread
 //	confined.go                    what a subscriber or a replica may send
 //	connection.go                  PING, HELLO, AUTH, ...
 //	clientinfo.go clientcmd.go     what others see of a connection; CLIENT
@@ -58,5 +62,6 @@
 // # Lock order
 //
 // Server.mu, watches.mu, clientInfo.mu, slowlog's, sampler's and stats' are leaves: no other lock is taken while one is held, except that
-// watches.mu is taken with the store's gate held. So are a loop's and a socket's.
+// watches.mu is taken with the store's gate held. So are a loop's and a socket's. Server.guardMu is held around looks at the configuration, at pauses
+// and at package repl's state.
 package server

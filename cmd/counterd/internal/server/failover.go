@@ -3,26 +3,40 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/repl"
+	"github.com/counterd/counterd/counter"
 )
 
-// handover is FAILOVER at work: the primary stops to take changes, a replica catches up to its last byte and is told to lead, and this
-// node follows it. Until the replica was told to lead it can be taken back.
+// handover is FAILOVER at work. Its phases are those of Redis:
+//
+//	waiting-for-sync      changes wait (see pause) until a replica has all there are; ABORT and TIMEOUT let them go on as if nothing was
+//	failover-in-progress  this node takes no changes any more, and the replica is told to lead. ABORT makes this node the primary again,
+//	                      though the replica may have become one
+//
+// Then this node follows the replica, and changes that waited are refused as a replica's. What was acknowledged before is in the log up to where
+// this node stopped, and the replica is told only when it has the log up to there, unless FORCE says otherwise.
 type handover struct {
 	mu     sync.Mutex
 	phase  string // empty: none
 	cancel context.CancelFunc
 }
 
+const (
+	phaseNone    = "no-failover"
+	phaseWaiting = "waiting-for-sync"
+	phaseTelling = "failover-in-progress"
+)
+
 func (h *handover) state() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.phase == "" {
-		return "no-failover"
+		return phaseNone
 	}
 	return h.phase
 }
@@ -40,15 +54,15 @@ func (h *handover) begin(cancel context.CancelFunc) bool {
 	if h.phase != "" {
 		return false
 	}
-	h.phase, h.cancel = "waiting-for-sync", cancel
+	h.phase, h.cancel = phaseWaiting, cancel
 	return true
 }
 
-// abort ends a handover that waits; false if there is none.
+// abort ends a handover; false if there is none.
 func (h *handover) abort() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.phase != "waiting-for-sync" {
+	if h.phase == "" {
 		return false
 	}
 	h.cancel()
@@ -62,144 +76,230 @@ type failoverPlan struct {
 	timeout time.Duration // 0: none
 }
 
-// runFailover: FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds].
+const errFailingOver = "ERR FAILOVER already in progress."
+
+// runFailover: FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]. It answers when changes wait; INFO tells how it goes on.
 func runFailover(c *client, args [][]byte) {
-	var plan failoverPlan
-	abort := false
-	for i := 1; i < len(args); i++ {
-		switch left := len(args) - i - 1; {
-		case equalFold(args[i], "ABORT"):
-			abort = true
-		case equalFold(args[i], "FORCE"):
-			plan.force = true
-		case equalFold(args[i], "TIMEOUT") && left >= 1 && plan.timeout == 0:
-			n, ok := number(args[i+1])
-			if !ok || n <= 0 || n > 1<<40 {
-				c.error("ERR FAILOVER timeout must be greater than 0")
-				return
-			}
-			plan.timeout = time.Duration(n) * time.Millisecond
-			i++
-		case equalFold(args[i], "TO") && left >= 2:
-			port, ok := number(args[i+2])
-			if !ok || port < 1 || port > 65535 {
-				c.error(errNotInteger)
-				return
-			}
-			plan.to = repl.Address{Host: string(args[i+1]), Port: int(port)}
-			i += 2
-		default:
-			c.error(errSyntax)
-			return
-		}
-	}
 	s := c.srv
-	peers := s.node.Peers().Infos()
-	switch {
-	case abort && len(args) > 2:
-		c.error(errSyntax)
-	case abort:
+	if len(args) == 2 && equalFold(args[1], "ABORT") {
 		if !s.handover.abort() {
 			c.error("ERR No failover in progress.")
 			return
 		}
 		c.ok()
-	case s.handover.state() != "no-failover":
-		c.error("ERR FAILOVER already in progress.")
-	case s.store().Replica():
-		c.error("ERR FAILOVER is not valid when server is a replica.")
-	case len(peers) == 0:
-		c.error("ERR FAILOVER requires connected replicas.")
-	case plan.force && (plan.to == repl.Address{} || plan.timeout == 0):
-		c.error("ERR FAILOVER with force option requires both a timeout and target HOST and IP.")
-	case plan.to != repl.Address{} && !knows(peers, plan.to):
-		c.error("ERR FAILOVER target HOST and PORT is not a replica.")
-	default:
-		ctx, cancel := context.WithCancel(context.Background())
-		if plan.timeout > 0 {
-			ctx, cancel = context.WithTimeout(context.Background(), plan.timeout)
+		return
+	}
+	plan, text := parseFailover(args[1:])
+	if text == "" {
+		text = s.refuseFailover(&plan)
+	}
+	if text != "" {
+		c.error(text)
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	if !s.handover.begin(cancel) {
+		cancel()
+		c.error(errFailingOver)
+		return
+	}
+	s.pauses.begin(pausedByFailover, guardPauseWrite, 0)
+	s.RoleChanged()
+	s.done.Add(1)
+	go func() {
+		defer s.done.Done()
+		defer cancel()
+		defer s.endWithServer(cancel)()
+		if err := s.handOver(ctx, plan); err != nil {
+			s.log.Error("FAILOVER was not carried out", "error", err)
 		}
-		if !s.handover.begin(cancel) {
-			cancel()
-			c.error("ERR FAILOVER already in progress.")
-			return
-		}
-		s.done.Add(1)
-		go func() {
-			defer s.done.Done()
-			defer s.handover.set("")
-			defer cancel()
-			stop := make(chan struct{})
-			defer close(stop)
-			go func() {
-				select {
-				case <-s.quit:
-					cancel()
-				case <-stop:
-				}
-			}()
-			if err := s.handOver(ctx, plan); err != nil {
-				s.log.Error("failover ended", "error", err)
+		s.handover.set("")
+		s.pauses.end(pausedByFailover)
+		s.RoleChanged()
+	}()
+	c.ok()
+}
+
+// parseFailover reads the arguments behind the name. text is the error.
+func parseFailover(args [][]byte) (plan failoverPlan, text string) {
+	for i := 0; i < len(args); i++ {
+		switch left := len(args) - i - 1; {
+		case equalFold(args[i], "TIMEOUT") && left >= 1 && plan.timeout == 0:
+			n, ok := number(args[i+1])
+			if !ok {
+				return plan, errNotInteger
 			}
-		}()
-		c.ok()
-	}
-}
-
-func knows(peers []repl.PeerInfo, a repl.Address) bool {
-	for _, p := range peers {
-		if p.Online && p.IP == a.Host && p.Port == a.Port {
-			return true
+			if n <= 0 {
+				return plan, "ERR FAILOVER timeout must be greater than 0"
+			}
+			plan.timeout = time.Duration(min(n, maxTimeout)) * time.Millisecond
+			i++
+		case equalFold(args[i], "TO") && left >= 2 && plan.to == repl.Address{}:
+			port, ok := number(args[i+2])
+			if !ok {
+				return plan, errNotInteger
+			}
+			plan.to = repl.Address{Host: string(args[i+1]), Port: int(port)}
+			i += 2
+		case equalFold(args[i], "FORCE") && !plan.force:
+			plan.force = true
+		default:
+			return plan, errSyntax
 		}
 	}
-	return false
+	return plan, ""
 }
 
-// handOver does it.
+// refuseFailover tells why a plan cannot be carried out; empty: it can.
+func (s *Server) refuseFailover(plan *failoverPlan) string {
+	peers := s.node.Peers().Infos()
+	switch {
+	case s.handover.state() != phaseNone:
+		return errFailingOver
+	case s.store().Replica():
+		return "ERR FAILOVER is not valid when server is a replica."
+	case len(peers) == 0:
+		return "ERR FAILOVER requires connected replicas."
+	case plan.force && (plan.to == repl.Address{} || plan.timeout == 0):
+		return "ERR FAILOVER with force option requires both a timeout and target HOST and IP."
+	case plan.to == repl.Address{}:
+		return ""
+	}
+	for _, p := range peers {
+		if p.IP == plan.to.Host && p.Port == plan.to.Port {
+			if !p.Online {
+				return "ERR FAILOVER target replica is not online."
+			}
+			return ""
+		}
+	}
+	return "ERR FAILOVER target HOST and PORT is not a replica."
+}
+
+// endWithServer calls cancel when the server ends, until the function it returns is called.
+func (s *Server) endWithServer(cancel func()) (stop func()) {
+	stopped := make(chan struct{})
+	go func() {
+		select {
+		case <-s.quit:
+			cancel()
+		case <-stopped:
+		}
+	}()
+	return func() { close(stopped) }
+}
+
+// handOver does it. ctx ends by ABORT, or with the server.
 func (s *Server) handOver(ctx context.Context, plan failoverPlan) error {
 	store := s.store()
+	wait := ctx
+	if plan.timeout > 0 {
+		var cancel context.CancelFunc
+		wait, cancel = context.WithTimeout(ctx, plan.timeout)
+		defer cancel()
+	}
+	target, ok := s.caughtUp(wait, plan.to)
+	if !ok && (!plan.force || ctx.Err() != nil) {
+		return errors.New("no replica caught up in time, or FAILOVER ABORT: changes go on here")
+	}
+	if !ok {
+		target = plan.to
+	}
+	s.handover.set(phaseTelling)
 	if err := store.Yield(); err != nil { // from here on nothing is added to the log
 		return err
 	}
 	s.RoleChanged()
-	end := store.Log().Position()
-	var target repl.Address
-	s.node.Peers().Wait(ctx, func() bool {
-		for _, p := range s.node.Peers().Infos() {
+	// Changes that were under way when the pause began may have come behind what the replica had.
+	if _, ok := s.caughtUp(wait, target); !ok && (!plan.force || ctx.Err() != nil) {
+		return s.leadAgain(errors.New("the replica is gone, or FAILOVER ABORT"))
+	}
+	s.log.Info("handing the role of the primary over", "to", target.String(), "offset", store.Log().Position())
+	told := false
+	for {
+		sent, err := repl.Promote(ctx, target, s.replicationSettings())
+		if err == nil {
+			break
+		}
+		told = told || sent
+		if !told { // nothing has happened
+			return s.leadAgain(err)
+		}
+		select {
+		case <-s.quit: // at the next start it refuses changes until it is told its role
+			return err
+		case <-ctx.Done():
+			s.log.Warn("FAILOVER ABORT after the replica was told to lead: there may be two primaries", "replica", target.String())
+			return s.leadAgain(err)
+		case <-time.After(promoteRetry):
+		}
+	}
+	s.config.setReplicaOf(target)
+	return s.node.Follow(target)
+}
+
+// promoteRetry is the pause between attempts to learn whether a replica leads that was told to.
+const promoteRetry = 100 * time.Millisecond
+
+// caughtUp waits for a replica, any or the one at an address, that has the whole log.
+func (s *Server) caughtUp(ctx context.Context, to repl.Address) (who repl.Address, ok bool) {
+	log, peers := s.store().Log(), s.node.Peers()
+	peers.Wait(ctx, func() bool {
+		end := log.Position()
+		for _, p := range peers.Infos() {
 			a := repl.Address{Host: p.IP, Port: p.Port}
-			if p.Online && p.Applied >= end && (plan.to == repl.Address{} || plan.to == a) {
-				target = a
+			if p.Online && p.Applied >= end && (to == repl.Address{} || to == a) {
+				who, ok = a, true
 				return true
 			}
 		}
 		return false
 	})
-	if target == (repl.Address{}) && plan.force {
-		target = plan.to
+	return who, ok
+}
+
+// leadAgain takes the role back. It returns err, and why it could not.
+func (s *Server) leadAgain(err error) error {
+	_, lerr := s.store().Lead()
+	s.node.Peers().DisconnectAll()
+	s.RoleChanged()
+	return errors.Join(fmt.Errorf("this is the primary again: %w", err), lerr)
+}
+
+const (
+	// aliveWithin is how fresh the primary's last word must be for it to be asked: it speaks each second.
+	aliveWithin = 1500 * time.Millisecond
+	// handOverWithin is what a primary that is asked to hand over may take. Sentinel looks after a second whether its replica leads, and then each second.
+	handOverWithin = time.Second
+)
+
+// leadForSentinel makes this node the primary as Sentinel wants it. Sentinel tells only the replica. Where the primary lives (SENTINEL FAILOVER, or
+// Sentinel was wrong about it) it would go on to take changes until it hears of it, a second or two, and the other replica would
+// go on to acknowledge them: 568 increments that WAIT 1 had acknowledged were lost in a trial. So the primary is asked to hand over, as by FAILOVER, which
+// loses nothing; and if it does not, the node leads as it is.
+func (s *Server) leadForSentinel() error {
+	info, ok := s.node.Link()
+	if !ok || info.State != repl.LinkConnected || info.LastIO < 0 || info.LastIO > aliveWithin {
+		return s.node.Lead()
 	}
-	if target == (repl.Address{}) || ctx.Err() != nil && !plan.force {
-		_, err := store.Lead()
-		s.node.Peers().DisconnectAll()
-		s.RoleChanged()
-		return errors.Join(errors.New("no replica caught up in time, or FAILOVER ABORT: this is the primary again"), err)
+	if err := repl.AskFailover(info.Primary, s.replicationSettings(), handOverWithin); err != nil {
+		s.log.Warn("the primary does not hand over: what it takes from now on is lost", "primary", info.Primary.String(), "error", err)
+		return s.node.Lead()
 	}
-	s.handover.set("failover-in-progress")
-	s.log.Info("handing the role of the primary over", "to", target.String(), "offset", end)
-	var err error
-	for range 10 {
-		var sent bool
-		if sent, err = repl.Promote(target, s.replicationSettings()); err == nil {
-			break
+	for deadline := time.Now().Add(handOverWithin + handOverWithin/2); s.store().Replica() && time.Now().Before(deadline); {
+		select {
+		case <-s.quit:
+			return counter.ErrClosed
+		case <-time.After(5 * time.Millisecond):
 		}
-		if !sent { // it does not know of this: nothing has happened
-			_, lerr := store.Lead()
-			s.node.Peers().DisconnectAll()
-			s.RoleChanged()
-			return errors.Join(err, lerr)
-		}
 	}
-	s.config.setReplicaOf(target)
-	return errors.Join(err, s.node.Follow(target))
+	return s.node.Lead()
+}
+
+// fromSentinel tells whether the connection is one of Sentinel's, by the name that it gives it.
+func (c *client) fromSentinel() bool {
+	name, _, _ := c.info.names()
+	return strings.HasPrefix(name, "sentinel-")
 }
 
 // lines of a configuration file that name the primary, under all names.

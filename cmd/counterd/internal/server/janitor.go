@@ -20,6 +20,7 @@ func (s *Server) janitor() {
 	defer s.done.Done()
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
+	var memory releaser
 	for {
 		select {
 		case <-s.quit:
@@ -29,6 +30,7 @@ func (s *Server) janitor() {
 		now := int64(time.Since(s.started)/time.Second) + 1
 		s.clock.Store(now)
 		s.sample()
+		memory.look(s.sampled()[0])
 		s.RoleChanged() // lags grow with time
 		idle := int64(s.config.get().Timeout)
 		s.mu.Lock()
@@ -53,11 +55,11 @@ func (c *client) overdue(now, idle int64) string {
 	switch {
 	case since(c.writingSince.Load()) > writeTimeout:
 		return "replies not read"
-	case since(c.partialSince.Load()) > partialTimeout:
+	case since(c.partialSince.Load()) > partialTimeout && !c.blocked.Load():
 		return "command not finished"
-	case c.writingSince.Load() != 0:
+	case c.writingSince.Load() != 0, c.blocked.Load():
 		return ""
-	case idle > 0 && c.peer.Load() == nil && now-c.lastRead.Load() > idle:
+	case idle > 0 && c.peer.Load() == nil && c.subs.count() == 0 && now-c.lastRead.Load() > idle:
 		return "idle"
 	case !c.trusted.Load() && time.Since(c.created) > authTimeout*time.Second:
 		return "not authenticated"

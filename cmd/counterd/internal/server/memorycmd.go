@@ -56,6 +56,6 @@ func runMemoryStats(c *client, _ [][]byte) {
 func runMemoryDoctor(c *client, _ [][]byte) {
 	m := c.srv.memory()
 	n := c.blockTotals()
-	c.out = resp.AppendVerbatim(c.out, c.proto, "txt", fmt.Sprintf("%d items in %d blocks take %s, %.2f bytes an item; %d values are too large for the hint of "+
+	c.out = resp.AppendVerbatim(c.out, c.proto, "txt", fmt.Sprintf("%d items in %d blocks take %s, %.2f bytes an item; %d values are too large for the bits of "+
 		"their column. The Go heap takes %s. The system counts %s resident.\n", n.items, n.blocks, human(n.bytes), n.perItem(), n.overflows, human(m.heap), human(m.rss)))
 }

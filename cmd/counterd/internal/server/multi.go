@@ -106,12 +106,18 @@ func runWatch(c *client, args [][]byte) {
 		c.error("ERR WATCH inside MULTI is not allowed")
 		return
 	}
-	sch := c.srv.store().Schema()
+	store := c.srv.store()
+	sch := store.Schema()
 	for _, a := range args[1:] {
-		if k, ok := sch.ParseKey(a); ok && !c.srv.watches.add(c, k) {
+		if k, ok := sch.ParseKey(a); !ok {
+			c.srv.watches.addUnknown(c)
+		} else if !c.srv.watches.add(c, k) {
 			c.error("ERR too many keys are watched")
 			return
 		}
+	}
+	if c.loading || c.srv.store() != store || store.Schema() != sch { // what the keys mean was not known, or has changed meanwhile
+		c.dirty.Store(true)
 	}
 	c.ok()
 }

@@ -4,25 +4,31 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"time"
 )
 
-// maxPending is what a subscriber may leave unread, in bytes: redis.conf's hard limit of client-output-buffer-limit for
-// pubsub. Whoever passes it is closed, as its messages would take the memory that counters need.
-const maxPending = 32 << 20
+// What a subscriber leaves unread takes the memory that counters need, so there are limits: client-output-buffer-limit for each, and maxUnread for
+// all together. Beyond that, whoever is about to leave more than smallUnread unread is closed: 10,000 subscribers cannot hold more than 900 MiB.
+const (
+	maxUnread   = 256 << 20
+	smallUnread = 64 << 10
+	// writeChunk is what is handed to the kernel at a time: what a slow reader has taken no longer counts.
+	writeChunk = 64 << 10
+)
 
 // errSlowSubscriber closes a subscriber that does not read.
-var errSlowSubscriber = errors.New("subscriber passed its output limit of 32 MiB")
+var errSlowSubscriber = errors.New("subscriber passed client-output-buffer-limit")
 
 // outbox carries what is sent to a subscriber: its own replies and the messages that others publish, in one order. A connection
 // gets one with its first subscription and keeps it. A goroutine of its own writes, so that a publisher never waits for a reader.
-//
-// Invariant: len(pending) <= maxPending.
 type outbox struct {
 	c       *client
 	mu      sync.Mutex // guards the rest
 	ready   sync.Cond
 	pending []byte
-	closed  bool // nothing more will be pushed
+	writing int       // bytes that run is writing
+	over    time.Time // since when more than the soft limit is unread; zero: it is not
+	closed  bool      // nothing more will be pushed
 	err     error
 	done    chan struct{}
 }
@@ -36,26 +42,47 @@ func newOutbox(c *client) *outbox {
 
 // push appends bytes to be sent. It never waits.
 func (b *outbox) push(p []byte) error {
+	s := b.c.srv
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.err == nil && len(b.pending)+len(p) > maxPending {
-		b.err = errSlowSubscriber
-		b.c.srv.log.Warn("closing connection", "client", b.c.id, "reason", b.err)
-		b.c.conn.Close()
-	}
 	if b.err != nil {
 		return b.err
 	}
+	if unread := len(b.pending) + b.writing + len(p); b.exceeds(unread) || unread > smallUnread && s.pubsub.unread.Load() > maxUnread {
+		b.err = errSlowSubscriber
+		s.stats.slowSubscribers.Add(1)
+		s.log.Warn("closing connection", "client", b.c.id, "reason", b.err, "unread", unread)
+		b.c.conn.Close()
+		b.ready.Signal()
+		return b.err
+	}
+	s.pubsub.unread.Add(int64(len(p)))
 	b.pending = append(b.pending, p...)
 	b.ready.Signal()
 	return nil
+}
+
+// exceeds tells whether the limit closes a subscriber with so much unread. REQUIRES mu.
+func (b *outbox) exceeds(unread int) bool {
+	limit := b.c.srv.pubsub.limit.Load()
+	if limit.Hard > 0 && uint64(unread) > limit.Hard {
+		return true
+	}
+	if limit.Soft == 0 || uint64(unread) <= limit.Soft {
+		b.over = time.Time{}
+		return false
+	}
+	if b.over.IsZero() {
+		b.over = time.Now()
+	}
+	return time.Since(b.over) > time.Duration(limit.Seconds)*time.Second
 }
 
 // size is how much is not sent yet.
 func (b *outbox) size() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.pending)
+	return len(b.pending) + b.writing
 }
 
 // run writes until close.
@@ -69,30 +96,61 @@ func (b *outbox) run() {
 			b.ready.Wait()
 		}
 		if b.err != nil || len(b.pending) == 0 {
+			b.c.srv.pubsub.unread.Add(-int64(len(b.pending)))
+			b.pending = nil
 			return
 		}
 		out, b.pending = b.pending, out[:0]
-		b.mu.Unlock()
-		c := b.c
-		c.writingSince.Store(c.srv.clock.Load())
-		n, err := c.conn.Write(out)
-		c.writingSince.Store(0)
-		c.srv.stats.outBytes.Add(int64(n))
+		b.writing = len(out)
+		for rest := out; len(rest) > 0 && b.err == nil; {
+			n := min(len(rest), writeChunk)
+			b.mu.Unlock()
+			err := b.write(rest[:n])
+			b.mu.Lock()
+			rest = rest[n:]
+			b.took(n)
+			if err != nil {
+				b.took(len(rest))
+				b.fail(err)
+			}
+		}
+		b.took(b.writing)
 		if cap(out) > retainOut {
 			out = nil
-		}
-		b.mu.Lock()
-		if err != nil && b.err == nil {
-			b.err = err
-			if !errors.Is(err, net.ErrClosed) {
-				c.conn.Close()
-			}
 		}
 	}
 }
 
-// close sends what is pending and ends the goroutine.
+// took notes that n bytes of what run writes are unread no more. REQUIRES mu.
+func (b *outbox) took(n int) {
+	n = min(n, b.writing)
+	b.writing -= n
+	b.c.srv.pubsub.unread.Add(-int64(n))
+	if limit := b.c.srv.pubsub.limit.Load(); uint64(len(b.pending)+b.writing) <= limit.Soft {
+		b.over = time.Time{}
+	}
+}
+
+// fail ends the connection. REQUIRES mu.
+func (b *outbox) fail(err error) {
+	if b.err == nil {
+		b.err = err
+		if !errors.Is(err, net.ErrClosed) {
+			b.c.conn.Close()
+		}
+	}
+}
+
+// write hands bytes to the kernel. A subscriber may take its time, as long as the limits allow.
+func (b *outbox) write(p []byte) error {
+	n, err := b.c.conn.Write(p)
+	b.c.srv.stats.outBytes.Add(int64(n))
+	return err
+}
+
+// close sends what is pending and ends the goroutine. Who does not read then is not waited for.
 func (b *outbox) close() {
+	_ = b.c.conn.SetWriteDeadline(time.Now().Add(writeTimeout * time.Second))
 	b.mu.Lock()
 	b.closed = true
 	b.ready.Signal()

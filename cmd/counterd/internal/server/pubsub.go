@@ -19,6 +19,9 @@ type pubsub struct {
 	mu       sync.RWMutex // guards the rest, and subscriptions of all clients; an outbox's lock is taken inside
 	channels map[string]map[*client]struct{}
 	patterns map[string]map[*client]struct{}
+
+	limit  atomic.Pointer[OutputLimit] // of subscribers
+	unread atomic.Int64                // bytes that all of them have not read
 }
 
 // subscriptions are those of one connection.

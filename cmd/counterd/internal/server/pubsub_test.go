@@ -1,9 +1,8 @@
 package server
 
 import (
-	"bytes"
 	"context"
-	"net"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -79,26 +78,107 @@ func TestPubsub(t *testing.T) {
 	t.Error("subscriptions of closed connections stay")
 }
 
-// TestSlowSubscriber: who does not read is closed, and nobody waits for it.
+// limitOutput sets client-output-buffer-limit and checks the answer.
+func limitOutput(c *wireClient, value, want string) {
+	c.t.Helper()
+	if _, err := fmt.Fprintf(c.conn, "CONFIG SET client-output-buffer-limit %q\r\n", value); err != nil {
+		c.t.Fatal(err)
+	}
+	if got := c.read().String(); got != want {
+		c.t.Errorf("%q: got %s, want %s", value, got, want)
+	}
+}
+
+// TestOutputLimitConfig reads and writes client-output-buffer-limit as Redis does.
+func TestOutputLimitConfig(t *testing.T) {
+	s := wireServe(t, nil)
+	c := wireDial(t, s, 2)
+	const name, failed = "client-output-buffer-limit", "-ERR CONFIG SET failed (possibly related to argument 'client-output-buffer-limit') - "
+	is := func(want string) {
+		t.Helper()
+		c.want("CONFIG GET "+name, `["`+name+`" "`+want+`"]`)
+	}
+	is("normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60")
+	limitOutput(c, "pubsub 1mb 256kb 2 replica 0 0 0", "+OK")
+	is("normal 0 0 0 slave 0 0 0 pubsub 1048576 262144 2")
+	for value, text := range map[string]string{
+		"":                          "Wrong number of arguments in buffer limit configuration.",
+		"pubsub 1 2":                "Wrong number of arguments in buffer limit configuration.",
+		"normal 1 1 1 master 1 2 3": "Invalid client class specified in buffer limit configuration.",
+		"pubsub x 1 1":              "Error in hard, soft or soft_seconds setting in buffer limit configuration.",
+		"pubsub 1 1 -1":             "Error in hard, soft or soft_seconds setting in buffer limit configuration.",
+	} {
+		limitOutput(c, value, failed+text)
+	}
+	is("normal 0 0 0 slave 0 0 0 pubsub 1048576 262144 2")
+}
+
+// TestSlowSubscriber: who does not read is closed at the hard limit, and at the soft one when its time is over, and counted. Nobody waits for it, it
+// takes no more memory than its limit, and who reads again in time stays.
 func TestSlowSubscriber(t *testing.T) {
 	s := wireServe(t, nil)
-	sub, pub := wireDial(t, s, 2), wireDial(t, s, 2)
-	sub.want("SUBSCRIBE a", `["subscribe" "a" :1]`)
-	if unix, ok := sub.conn.(*net.UnixConn); ok {
-		_ = unix.SetReadBuffer(4096)
+	pub := wireDial(t, s, 2)
+	message := strings.Repeat("x", 16<<10)
+	subscribe := func() *wireClient {
+		sub := wireDial(t, s, 2)
+		sub.want("SUBSCRIBE a", `["subscribe" "a" :1]`)
+		return sub
 	}
-	message := string(bytes.Repeat([]byte{'x'}, 1<<19))
-	for sent := 0; ; sent++ {
-		if pub.do("PUBLISH a "+message).n == 0 {
-			break
+	closed := func() int64 { return s.stats.slowSubscribers.Load() }
+	unread := s.pubsub.unread.Load
+
+	limitOutput(pub, "pubsub 1mb 0 0", "+OK")
+	subscribe()
+	for sent := 0; closed() == 0; sent++ {
+		pub.do("PUBLISH a " + message)
+		if n := unread(); n > 1<<20 {
+			t.Fatalf("%d bytes are unread, the limit is 1 MiB", n)
 		}
-		if sent > 2*maxPending/len(message) {
+		if sent > 1000 {
 			t.Fatal("a subscriber that does not read is kept")
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	until(t, "it is gone", func() bool { return pub.do("PUBSUB NUMSUB a").String() == `["a" :0]` && unread() == 0 })
+
+	// Soft: above 64 KiB unread for more than 1 s. The one that reads all meanwhile stays.
+	limitOutput(pub, "pubsub 8mb 64kb 1", "+OK")
+	subscribe()
+	reader := subscribe()
+	began, sent := time.Now(), 0
+	for ; unread() < 512<<10; sent++ {
+		pub.do("PUBLISH a " + message)
+	}
+	for range sent {
+		reader.read()
+	}
+	until(t, "closed by the soft limit", func() bool {
+		pub.do("PUBLISH a x")
+		reader.read()
+		return closed() == 2
+	})
+	if took := time.Since(began); took < time.Second {
+		t.Errorf("the soft limit of 1 s closed after %v", took)
+	}
+	until(t, "one is left", func() bool { return pub.do("PUBSUB NUMSUB a").String() == `["a" :1]` })
+	pub.want("PUBLISH a last", ":1")
+	for reader.read().list[2].text != "last" {
+	}
+	if text := pub.do("INFO stats").text; !strings.Contains(text, "\r\nclient_output_buffer_limit_disconnections:2\r\n") {
+		t.Error(text)
+	}
+
+	// A server that ends does not wait for one that does not read for ever.
+	subscribe()
+	for unread() < 512<<10 {
+		pub.do("PUBLISH a " + message)
+		reader.read()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	if err := s.Shutdown(ctx); err != nil {
+	if err := s.Shutdown(ctx); err != nil && err != context.DeadlineExceeded {
 		t.Fatal(err)
+	}
+	if n := unread(); n != 0 {
+		t.Errorf("%d bytes of nobody are unread", n)
 	}
 }

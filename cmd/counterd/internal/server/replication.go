@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,10 +16,13 @@ import (
 
 // Bits of Server.guard: why commands are refused.
 const (
-	guardReplica = 1 << iota // changes come from the primary only
-	guardStale               // a replica without its primary, and replica-serve-stale-data is no
-	guardAwait               // a primary before, watched by Sentinel, that was not told yet whether it still is
-	guardFew                 // fewer replicas follow than min-replicas-to-write
+	guardReplica    = 1 << iota // changes come from the primary only
+	guardStale                  // a replica without its primary, and replica-serve-stale-data is no
+	guardAwait                  // a primary that waits for Sentinel's word: see Server.awaiting
+	guardDeposed                // a primary that heard that Sentinel named another
+	guardFew                    // fewer replicas follow than min-replicas-to-write
+	guardPauseWrite             // changes wait
+	guardPauseAll               // everything waits
 )
 
 const (
@@ -32,18 +34,20 @@ const (
 // lets tells whether a command may pass the guard: one load on the way of every command.
 func (s *Server) lets(cmd *command) bool {
 	g := s.guard.Load()
-	return g == 0 || g&guardStale == 0 && cmd.flags&write == 0
+	return g == 0 || g&(guardStale|guardPauseAll) == 0 && cmd.flags&write == 0
 }
 
-// refusal tells why not; empty: it may.
-func (s *Server) refusal(cmd *command) string {
-	switch g := s.guard.Load(); {
-	case g&guardStale != 0 && cmd.flags&stale == 0:
-		return errMasterDown
-	case cmd.flags&write == 0:
-		return ""
-	case g&guardReplica != 0:
+// refusal tells why a command with such flags may not; empty: it may.
+func refusal(g uint32, f flag) string {
+	switch {
+	case f&write != 0 && g&guardReplica != 0:
 		return errReadOnly
+	case g&guardStale != 0 && f&stale == 0:
+		return errMasterDown
+	case f&write == 0:
+		return ""
+	case g&guardDeposed != 0:
+		return errDeposed
 	case g&guardAwait != 0:
 		return errAwait
 	case g&guardFew != 0:
@@ -57,6 +61,8 @@ func (s *Server) Store() *counter.Store { return s.store() }
 
 // RoleChanged brings the guard up to date.
 func (s *Server) RoleChanged() {
+	s.guardMu.Lock()
+	defer s.guardMu.Unlock()
 	c := s.config.get()
 	g := uint32(0)
 	if s.store().Replica() {
@@ -64,12 +70,14 @@ func (s *Server) RoleChanged() {
 		if info, ok := s.node.Link(); !c.ServeStale && (!ok || info.State != repl.LinkConnected) {
 			g |= guardStale
 		}
-	} else if s.awaiting.Load() {
+	} else if a := s.awaiting.Load(); a == awaitStarted {
 		g |= guardAwait
+	} else if a == awaitDeposed {
+		g |= guardDeposed
 	} else if c.MinReplicas > 0 && c.MinReplicasMaxLag > 0 && s.node.Peers().Good(time.Duration(c.MinReplicasMaxLag)*time.Second) < c.MinReplicas {
 		g |= guardFew
 	}
-	s.guard.Store(g)
+	s.guard.Store(g | s.pauses.bits())
 }
 
 // Reopen closes the store, lets change work on its directory and opens it again; LOADING is answered meanwhile. If it cannot be opened the
@@ -83,6 +91,7 @@ func (s *Server) Reopen(change func(dir string) error) error {
 		return err
 	}
 	dir := s.store().Path()
+	s.wasReplica.Store(s.store().Replica())
 	s.progress.begin()
 	old := s.current.Swap(empty)
 	err = old.Close() // waits for open batches
@@ -95,7 +104,9 @@ func (s *Server) Reopen(change func(dir string) error) error {
 		s.terminated.Do(func() { go s.Terminate() })
 		return errors.Join(err, oerr)
 	}
+	store.Observe(s.watches.replicated)
 	s.current.Store(store)
+	s.watches.touchAll() // it may be other data
 	s.configured()
 	s.progress.end()
 	_ = empty.Close() // nothing was ever done with it
@@ -103,32 +114,12 @@ func (s *Server) Reopen(change func(dir string) error) error {
 	return err
 }
 
-// startRole takes the role of the configuration, when the store has come.
-func (s *Server) startRole() {
-	a, err := parsePrimary(s.config.get().ReplicaOf)
-	switch {
-	case err != nil || a == repl.Address{}:
-		if watched, err := s.store().Monitored(); (watched || err != nil) && !s.store().Replica() {
-			s.awaiting.Store(true)
-			s.log.Warn("this node was watched by Sentinel when it ended: it refuses changes until Sentinel names it the primary, or REPLICAOF", "error", err)
-		}
-		if s.store().Replica() {
-			s.log.Warn("this node was a replica when it ended and was not told whose it is now: it refuses changes until REPLICAOF NO ONE, or REPLICAOF host port")
-		}
-	default:
-		if err := s.node.Follow(a); err != nil {
-			s.log.Error("cannot be a replica", "error", err)
-		}
-	}
-	s.RoleChanged()
-}
-
 func replicationCommands() []*command {
 	row := func(name string, arity int, flags flag, since, syntax, summary string, run func(*client, [][]byte)) *command {
 		return &command{name: name, arity: arity, flags: flags, group: "server", since: since, complexity: "O(1)", syntax: syntax, summary: summary, run: run}
 	}
 	wait := func(name string, arity int, since, syntax, summary string, run func(*client, [][]byte)) *command {
-		cmd := row(name, arity, noscript, since, syntax, summary, run)
+		cmd := row(name, arity, noscript|blocking, since, syntax, summary, run)
 		cmd.group = "generic"
 		return cmd
 	}
@@ -136,7 +127,7 @@ func replicationCommands() []*command {
 		row("role", 1, noscript|loading|stale|fast, "2.8.12", "", "Returns the role, and what belongs to it.", runRole),
 		row("replicaof", 3, admin|noscript|stale, "5.0.0", "host port", "Makes this a replica of another server, or by NO ONE a primary.", runReplicaOf),
 		row("slaveof", 3, admin|noscript|stale, "1.0.0", "host port", "The same as REPLICAOF.", runReplicaOf),
-		row("replconf", -1, admin|noscript|loading|stale, "3.0.0", "", "What replicas say to their primary.", runReplconf),
+		row("replconf", -1, admin|noscript|loading|stale|nomulti, "3.0.0", "", "What replicas say to their primary.", runReplconf),
 		row("psync", -3, admin|noscript|nomulti, "2.8.0", "replicationid offset", "Asks for the stream, as a replica.", runPsync),
 		row("sync", 1, admin|noscript|nomulti, "1.0.0", "", "Sends all changes from now on as commands, for people: what redis-cli --replica prints.", runSync),
 		row("failover", -1, admin|noscript|stale, "6.2.0", "[TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]", "Hands the role of the primary to a replica.", runFailover),
@@ -145,20 +136,24 @@ func replicationCommands() []*command {
 	}
 }
 
-// runSync: SYNC. A Redis that wants to be a replica is refused: it would drop its data for a snapshot that is none.
+// runSync: SYNC: an archive for redis-cli --rdb, the changes from now on for redis-cli --replica. A Redis that wants to be a replica is refused: it
+// would drop its data for what it cannot read.
 func runSync(c *client, _ [][]byte) {
 	p := c.peer.Load()
 	if p == nil {
 		p = c.srv.node.Peers().NewPeer(&c.conn)
 		c.peer.Store(p)
 	}
-	text := p.WatchRefusal()
+	text := p.SyncRefusal()
 	switch {
 	case text != "":
 	case !c.srv.store().Durable():
-		text = errMemoryOnly + ": there is no log to show"
+		text = errMemoryOnly + ": there is nothing to send"
 	case c.subs.box != nil || c.silence.off:
 		text = "ERR SYNC needs a connection of its own"
+	case p.SnapshotOnly():
+		c.sendArchive(false)
+		return
 	}
 	if text != "" {
 		c.error(text)
@@ -177,6 +172,11 @@ func runSync(c *client, _ [][]byte) {
 
 // runReplicaOf: REPLICAOF host port | NO ONE. In a transaction, where the store is held, the change is made right behind it.
 func runReplicaOf(c *client, args [][]byte) {
+	s := c.srv
+	if s.handover.state() != phaseNone {
+		c.error("ERR REPLICAOF not allowed while failing over.")
+		return
+	}
 	var primary repl.Address
 	if !equalFold(args[1], "NO") || !equalFold(args[2], "ONE") {
 		port, ok := number(args[2])
@@ -190,29 +190,36 @@ func runReplicaOf(c *client, args [][]byte) {
 		}
 		primary = repl.Address{Host: string(args[1]), Port: int(port)}
 	}
-	s := c.srv
 	if !s.store().Durable() && primary != (repl.Address{}) {
 		c.error(errMemoryOnly + ": a replica needs a log")
 		return
 	}
-	change := func() error {
-		if primary == (repl.Address{}) {
-			return s.node.Lead()
+	elected := c.multi.executing && c.fromSentinel()
+	change := func() (err error) {
+		switch {
+		case primary != repl.Address{}:
+			err = s.node.Follow(primary)
+		case elected:
+			err = s.leadForSentinel()
+		default:
+			err = s.node.Lead()
 		}
-		return s.node.Follow(primary)
+		if err == nil { // not before: until it is a replica, a primary that waits takes no changes
+			s.awaiting.Store(awaitNothing)
+		}
+		s.RoleChanged()
+		return err
 	}
 	if info, ok := s.node.Link(); ok && info.Primary == primary {
 		c.out = append(c.out, "+OK Already connected to specified master\r\n"...)
 		return
 	}
 	s.config.setReplicaOf(primary)
-	s.awaiting.Store(false)
 	if c.multi.executing {
 		go func() {
 			if err := change(); err != nil {
 				s.log.Error("the role was not changed", "error", err)
 			}
-			s.RoleChanged()
 		}()
 		c.ok()
 		return
@@ -309,12 +316,16 @@ func runPsync(c *client, args [][]byte) {
 		c.error(text)
 		return
 	}
-	if err := c.srv.node.Connected(); err != nil {
-		c.error(err.Error())
-		return
-	}
 	if c.subs.box != nil || c.silence.off {
 		c.error("ERR PSYNC needs a connection of its own")
+		return
+	}
+	if p.SnapshotOnly() {
+		c.sendArchive(true)
+		return
+	}
+	if err := c.srv.node.Connected(); err != nil {
+		c.error(err.Error())
 		return
 	}
 	reply, stream, err := p.Sync(c.srv.store(), string(args[1]), string(args[2]))
@@ -335,131 +346,13 @@ func runPsync(c *client, args [][]byte) {
 	c.srv.RoleChanged()
 }
 
-// waitTimeout reads a time in milliseconds, 0 for ever; text is the error.
-func waitTimeout(b []byte) (d time.Duration, text string) {
-	n, ok := number(b)
-	switch {
-	case !ok:
-		return 0, "ERR timeout is not an integer or out of range"
-	case n < 0:
-		return 0, "ERR timeout is negative"
-	}
-	n = min(n, int64(1<<62/time.Millisecond))
-	return time.Duration(n) * time.Millisecond, ""
-}
-
-// await waits until enough says so, the time is over, or the server ends. In a transaction it does not wait.
-func (c *client) await(d time.Duration, enough func() bool) {
-	if enough() || c.multi.executing {
-		return
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	if d > 0 {
-		ctx, cancel = context.WithTimeout(ctx, d)
-		defer cancel()
-	}
-	stop := make(chan struct{})
-	defer close(stop)
-	go func() {
-		select {
-		case <-c.srv.quit:
-			cancel()
-		case <-stop:
-		}
-	}()
-	c.srv.node.Peers().Wait(ctx, enough)
-}
-
-// runWait: WAIT numreplicas timeout. What was written so far by anybody is waited for: it is one log.
-func runWait(c *client, args [][]byte) {
-	n, ok := number(args[1])
-	if !ok {
-		c.error(errNotInteger)
-		return
-	}
-	d, text := waitTimeout(args[2])
-	if text != "" {
-		c.error(text)
-		return
-	}
-	if c.srv.store().Replica() {
-		c.error("ERR WAIT cannot be used with replica instances. Please also note that writes to replicas are just local and are not propagated.")
-		return
-	}
-	log := c.srv.store().Log()
-	if log == nil {
-		c.integer(0)
-		return
-	}
-	offset, have := log.Position(), 0
-	if err := log.Commit(offset); err != nil {
-		c.storeError(err)
-		return
-	}
-	c.await(d, func() bool {
-		have, _ = c.srv.node.Peers().Count(offset)
-		return have >= int(n)
-	})
-	c.integer(int64(have))
-}
-
-// runWaitAOF: WAITAOF numlocal numreplicas timeout.
-func runWaitAOF(c *client, args [][]byte) {
-	local, ok := number(args[1])
-	n, ok2 := number(args[2])
-	d, text := waitTimeout(args[3])
-	log := c.srv.store().Log()
-	switch {
-	case !ok || local < 0 || local > 1:
-		c.error("ERR value is out of range, value must between 0 and 1")
-		return
-	case !ok2:
-		c.error(errNotInteger)
-		return
-	case text != "":
-		c.error(text)
-		return
-	case c.srv.store().Replica():
-		c.error("ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas are just local and are not propagated.")
-		return
-	case local > 0 && log == nil:
-		c.error("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.")
-		return
-	}
-	here, there := 0, 0
-	if log != nil {
-		offset := log.Position()
-		if local > 0 && !c.multi.executing {
-			if err := log.Sync(); err != nil {
-				c.storeError(err)
-				return
-			}
-		} else if err := log.Commit(offset); err != nil {
-			c.storeError(err)
-			return
-		}
-		c.await(d, func() bool {
-			here = 0
-			if log.Durable() >= offset {
-				here = 1
-			}
-			_, there = c.srv.node.Peers().Count(offset)
-			return here >= int(local) && there >= int(n)
-		})
-	}
-	c.array(2)
-	c.integer(int64(here))
-	c.integer(int64(there))
-}
-
 func runRole(c *client, _ [][]byte) {
 	store := c.srv.store()
 	offset := uint64(0)
 	if log := store.Log(); log != nil {
 		offset = log.Written()
 	}
-	if !store.Replica() {
+	if !c.srv.replica() {
 		var online []repl.PeerInfo
 		for _, i := range c.srv.node.Peers().Infos() {
 			if i.Online {
@@ -495,7 +388,7 @@ func infoReplication(c *client, t *infoText) {
 	s := c.srv
 	store, config := s.store(), s.config.get()
 	stats := store.LogStats()
-	if !store.Replica() {
+	if !s.replica() {
 		t.field("role", "master")
 	} else {
 		t.field("role", "slave")
@@ -536,8 +429,9 @@ func infoReplication(c *client, t *infoText) {
 	}
 	cuts, last := s.node.Cuts()
 	t.field("counterd_diverged_cuts", cuts)
+	t.field("counterd_diverged_files", s.node.CutFiles())
 	if cuts > 0 {
-		t.field("counterd_diverged_last", fmt.Sprintf("from=%d,to=%d,sets=%d,deletes=%d,file=%s", last.From, last.To, last.Sets, last.Deletes, last.File))
+		t.field("counterd_diverged_last", fmt.Sprintf("from=%d,to=%d,sets=%d,deletes=%d,items=%d,file=%s", last.From, last.To, last.Sets, last.Deletes, last.Items, last.File))
 	}
 }
 

@@ -12,12 +12,12 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/vfs"
 )
 
 var seedFlag = stdflag.Int64("seed", 0, "replay the random tests from this seed (0: a new one, printed)")
@@ -208,6 +208,10 @@ func TestReplication(t *testing.T) {
 	// A replica of the replica, by a full copy of a snapshot and the log behind it.
 	w.want("SAVE", "+OK")
 	w.want("COUNTER.DEMOTE weibo 3", "+OK")
+	same(t, a, b)
+	r.want("COUNTER.DEMOTE weibo 3", "+OK") // tiers are each node's own
+	r.want("GET 3.cntrn", `"1"`)
+	r.want("COUNTER.PROMOTE weibo 3", "+OK")
 	w.want("SAVE", "+OK")
 	w.want("FLUSHALL", "+OK")
 	w.want("INCR 900.cntrn", ":1")
@@ -264,10 +268,28 @@ func TestFullCopy(t *testing.T) {
 	b.start("")
 	b.dial().want("SET 77777.cntcm 1", "+OK") // its own, which goes
 	b.dial().want("SAVE", "+OK")
+	b.dial().want("INCR 77777.cntcm", ":2")
 	b.dial().want("REPLICAOF 127.0.0.1 "+strconv.Itoa(a.port), "+OK")
 	same(t, a, b)
 	b.dial().want("GET 77777.cntcm", "nil")
 	b.dial().want("GET 4.cntcm", `"13"`)
+	saved, _ := filepath.Glob(filepath.Join(b.dir, "diverged-*"))
+	if last := b.info("counterd_diverged_last"); len(saved) != 1 || !strings.HasSuffix(last, ",items=1,file="+saved[0]) || b.info("counterd_diverged_cuts") != "1" {
+		t.Fatalf("saved %v, counterd_diverged_last:%s", saved, last)
+	}
+	archive, err := persist.OpenArchive(vfs.OS(), saved[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer archive.Close()
+	own, err := counter.Open(saved[0], counter.Options{FS: vfs.NewView(archive, nil), Manual: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	if n, found, err := own.Get("77777.cntcm"); n != 2 || !found || err != nil {
+		t.Errorf("the saved data has %d, %t, %v, want 2", n, found, err)
+	}
 	if n := a.info("sync_full"); n != "1" {
 		t.Errorf("%s full copies, want 1", n)
 	}
@@ -355,13 +377,114 @@ func TestStranger(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
-	rdb := a.dial() // redis-cli --rdb
-	rdb.want("REPLCONF rdb-only 1", "+OK")
-	if v := rdb.do("SYNC"); v.kind != '-' {
-		t.Errorf("SYNC of --rdb: %s", v)
+	functions := a.dial() // redis-cli --functions-rdb
+	functions.want("REPLCONF rdb-only 1", "+OK")
+	if v := functions.do("REPLCONF rdb-filter-only functions"); v.kind != '-' || !strings.Contains(v.text, "no functions") {
+		t.Errorf("functions: %s", v)
+	}
+	c.want("REPLCONF rdb-only 1", "+OK") // it has a port: a Redis still
+	for _, command := range []string{"SYNC", "PSYNC ? -1"} {
+		if v := c.do(command); v.kind != '-' || !strings.Contains(v.text, "Redis server cannot replicate") {
+			t.Errorf("%s of a Redis: %s", command, v)
+		}
 	}
 	if v := a.dial().do("PSYNC ? -1"); v.kind != '-' {
 		t.Errorf("PSYNC without a word: %s", v)
+	}
+}
+
+// TestDownload: SYNC and PSYNC of redis-cli --rdb are answered by an archive that opens as what the node holds, of a primary and of a
+// replica.
+func TestDownload(t *testing.T) {
+	a, b := newReplNode(t), newReplNode(t)
+	a.start("")
+	w := a.dial()
+	for i := range 300 {
+		w.want(fmt.Sprintf("SET %d.cntcm %d", i, i), "+OK")
+	}
+	b.start(a.addr())
+	same(t, a, b)
+	w.want("SAVE", "+OK")
+	w.want("COUNTER.DEMOTE weibo 2", "+OK")
+	w.want("INCR 3.cntcm", ":4")
+	w.want("SAVE", "+OK")
+	w.want("SET 5.cntcm 99", "+OK")
+	same(t, a, b)
+	for i, node := range []*replNode{a, b} {
+		for j, command := range []string{"SYNC", "PSYNC ? -1"} {
+			c := node.dial()
+			c.want("REPLCONF capa eof", "+OK")
+			c.want("REPLCONF rdb-only 1", "+OK")
+			c.send(command)
+			if j == 1 {
+				if line, err := c.r.ReadString('\n'); err != nil || !strings.HasPrefix(line, "+FULLRESYNC "+a.info("master_replid")+" ") {
+					t.Fatalf("%s: %q %v", command, line, err)
+				}
+			}
+			line, err := c.r.ReadString('\n')
+			n, perr := strconv.Atoi(strings.Trim(line, "$\r\n"))
+			if err != nil || perr != nil || n <= 0 {
+				t.Fatalf("%s: %q %v", command, line, err)
+			}
+			content := make([]byte, n)
+			if _, err := io.ReadFull(c.r, content); err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join(t.TempDir(), "dump")
+			if err := os.WriteFile(path, content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			archive, err := persist.OpenArchive(vfs.OS(), path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := archive.Verify(nil); err != nil {
+				t.Error(err)
+			}
+			opts := node.opts
+			opts.FS, opts.Manual = vfs.NewView(archive, nil), true
+			store, err := counter.Open(path, opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if store.Replica() != (i == 1) || store.Log().Written() != a.srv.Store().Log().Written() {
+				t.Errorf("node %d: replica %t, offset %d", i, store.Replica(), store.Log().Written())
+			}
+			batch := store.NewBatch()
+			if err := batch.Begin(); err != nil {
+				t.Fatal(err)
+			}
+			d, err := batch.Digest("weibo", 0, 1<<63)
+			batch.End()
+			if got, want := fmt.Sprintf("digest=%016x", d.Sum), w.do("COUNTER.DIGEST").String(); err != nil || !strings.Contains(want, got) {
+				t.Errorf("node %d, %s: %s %v, want %s", i, command, got, err, want)
+			}
+			if err := store.Close(); err != nil {
+				t.Error(err)
+			}
+			if err := archive.Close(); err != nil {
+				t.Error(err)
+			}
+			c.want("PING", "+PONG") // the connection is as it was
+		}
+	}
+	// A file of the snapshot is gone: the connection ends, and what came is not taken for the whole.
+	images, err := filepath.Glob(filepath.Join(a.dir, "rdb", "*.hot"))
+	if err != nil || len(images) == 0 {
+		t.Fatal(images, err)
+	}
+	for _, path := range images {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := a.dial()
+	c.want("REPLCONF rdb-only 1", "+OK")
+	c.send("SYNC")
+	line, _ := c.r.ReadString('\n')
+	n, _ := strconv.ParseInt(strings.Trim(line, "$\r\n"), 10, 64)
+	if got, err := io.Copy(io.Discard, c.r); err != nil || got >= n {
+		t.Errorf("%d bytes of %d, %v", got, n, err)
 	}
 }
 
@@ -386,6 +509,43 @@ func TestAwaiting(t *testing.T) {
 	a.start("")
 	a.dial().want("REPLICAOF NO ONE", "+OK")
 	a.dial().want("SET 1.cntcm 4", "+OK")
+}
+
+// TestDeposed: a primary that Sentinel named refuses changes from when it hears of a primary of a later epoch until it is told its role.
+func TestDeposed(t *testing.T) {
+	a := newReplNode(t).start("")
+	hello := func(name string, port, epoch int) {
+		t.Helper()
+		a.dial().want(fmt.Sprintf("PUBLISH __sentinel__:hello 127.0.0.1,26379,0123,%d,%s,127.0.0.1,%d,%d", epoch, name, port, epoch), ":0")
+	}
+	n := 0
+	takes := func(reply string) {
+		t.Helper()
+		n++
+		a.dial().want(fmt.Sprintf("SET 1.cntcm %d", n), reply)
+	}
+	other := a.port + 1
+	hello("mymaster", other, 7) // never named: it is a primary by somebody's hand
+	takes("+OK")
+	hello("mymaster", a.port, 6) // what a Sentinel says that has not heard of epoch 7 yet
+	hello("mymaster", other, 8)
+	takes("+OK")
+	hello("mymaster", a.port, 9)
+	hello("mymaster", other, 8)
+	hello("mymaster", other, 9)
+	hello("another", other, 10)
+	takes("+OK")
+	hello("mymaster", other, 10)
+	takes("-" + errDeposed)
+	a.dial().want("GET 1.cntcm", `"3"`)
+	hello("mymaster", a.port, 9)
+	takes("-" + errDeposed)
+	hello("mymaster", a.port, 11)
+	takes("+OK")
+	hello("mymaster", other, 12)
+	takes("-" + errDeposed)
+	a.dial().want("REPLICAOF NO ONE", "+OK")
+	takes("+OK")
 }
 
 // TestConfigFile: CONFIG REWRITE keeps what a person wrote and persists what changed, the role too.
@@ -424,59 +584,5 @@ func TestConfigFile(t *testing.T) {
 	c.want("CONFIG REWRITE", "+OK")
 	if again, _ := os.ReadFile(path); string(again) != string(got) {
 		t.Errorf("a second rewrite changed the file:\n%s", again)
-	}
-}
-
-// TestFailoverLosesNothing hands the role over under load, both ways, and takes it back once: every increment that was answered is there.
-func TestFailoverLosesNothing(t *testing.T) {
-	a, b := newReplNode(t), newReplNode(t)
-	a.start("")
-	b.start(a.addr())
-	same(t, a, b)
-	a.dial().want("FAILOVER TO 127.0.0.1 1", "-ERR FAILOVER target HOST and PORT is not a replica.")
-	b.dial().want("FAILOVER", "-ERR FAILOVER is not valid when server is a replica.")
-	var answered atomic.Int64
-	stop := make(chan struct{})
-	var writers sync.WaitGroup
-	for _, n := range []*replNode{a, b} {
-		c := n.dial()
-		writers.Add(1)
-		go func() {
-			defer writers.Done()
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				c.send("INCR 1.cntcm")
-				v, err := wireRead(c.r, 2)
-				switch {
-				case err != nil:
-					t.Error(err)
-					return
-				case v.kind == ':':
-					answered.Add(1)
-				case !strings.HasPrefix(v.text, "READONLY "):
-					t.Errorf("INCR: %s", v)
-					return
-				}
-			}
-		}()
-	}
-	for range 3 {
-		time.Sleep(50 * time.Millisecond)
-		a.dial().want("FAILOVER", "+OK")
-		until(t, "b leads", func() bool { return !b.srv.Store().Replica() && a.info("master_link_status") == "up" })
-		a, b = b, a
-	}
-	close(stop)
-	writers.Wait()
-	same(t, a, b)
-	if got := a.dial().do("GET 1.cntcm").text; got != strconv.FormatInt(answered.Load(), 10) {
-		t.Errorf("got %s, want the %d that were answered", got, answered.Load())
-	}
-	if n, m := a.info("counterd_diverged_cuts"), b.info("counterd_diverged_cuts"); n != "0" || m != "0" {
-		t.Errorf("%s and %s cuts", n, m)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // What a node learns from Sentinel without being spoken to. Each Sentinel publishes, on every node it watches and each 2 s, who it is and who
@@ -11,12 +12,47 @@ import (
 //
 //	__sentinel__:hello  ip,port,runid,epoch,name,primary's ip,primary's port,primary's epoch
 //
-// A plain server that was killed as primary takes changes again as soon as it is back, until Sentinel makes it a replica: 10.5 s in a trial,
-// and all of them are lost. So a node that Sentinel watched refuses changes after a restart until one names it.
+// A plain server that was killed as primary takes changes again as soon as it is back, until Sentinel makes it a replica: 10 s in trials, as long as
+// after a stop of the process, a partition, or SENTINEL FAILOVER; and all of them are lost. So a node that Sentinel watched refuses changes after a
+// restart until one names it, and a primary that was named refuses them as soon as it hears that another was named behind it, in a later epoch.
 
 const helloChannel = "__sentinel__:hello"
 
-const errAwait = "READONLY this node was watched by Sentinel when it ended and waits to hear whether it is still the primary. REPLICAOF NO ONE makes it so"
+const (
+	errAwait   = "READONLY this node was watched by Sentinel when it ended and waits to hear whether it is still the primary. REPLICAOF NO ONE makes it so"
+	errDeposed = "READONLY Sentinel has named another node the primary, and this one waits to be told whose replica it is. REPLICAOF NO ONE makes it a primary"
+)
+
+// sentinelView is the newest word of Sentinel about who is the primary. An epoch has one primary, which most Sentinels agreed on.
+type sentinelView struct {
+	mu    sync.Mutex // guards the rest
+	name  string     // of the group of nodes
+	epoch uint64
+	here  bool // this node
+}
+
+// hear takes a word. known is false if it is older than what was heard before; deposed is set if this node was the primary in an earlier epoch
+// and another is now.
+func (v *sentinelView) hear(name string, epoch uint64, here bool) (known, deposed bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if name != v.name && v.here && !here { // of a group that this node does not lead
+		return false, false
+	}
+	if name == v.name && (epoch < v.epoch || epoch == v.epoch && v.here) {
+		return here && epoch == v.epoch, false
+	}
+	deposed = name == v.name && v.here && !here
+	v.name, v.epoch, v.here = name, epoch, here
+	return true, deposed
+}
+
+// Values of Server.awaiting: why a primary refuses changes.
+const (
+	awaitNothing = iota
+	awaitStarted // watched by Sentinel before, and not named since it started
+	awaitDeposed // named before, and another was named since
+)
 
 // heardSentinel takes a hello that was published on this connection.
 func (c *client) heardSentinel(hello string) {
@@ -31,10 +67,19 @@ func (c *client) heardSentinel(hello string) {
 			s.log.Error("it cannot be noted that Sentinel watches this node", "error", err)
 		}
 	}
-	if s.awaiting.Load() && c.isHere(fields[5], fields[6]) {
-		s.awaiting.Store(false)
+	epoch, err := strconv.ParseUint(fields[7], 10, 64)
+	if err != nil {
+		return
+	}
+	here := c.isHere(fields[5], fields[6])
+	switch known, deposed := s.view.hear(fields[4], epoch, here); {
+	case deposed && s.store().Durable() && !s.store().Replica():
+		s.awaiting.Store(awaitDeposed)
 		s.RoleChanged()
-		s.log.Info("Sentinel names this node the primary: changes are taken")
+		s.log.Warn("Sentinel names another node the primary: changes are refused until this one is told its role", "primary", net.JoinHostPort(fields[5], fields[6]), "epoch", epoch)
+	case known && here && s.awaiting.Swap(awaitNothing) != awaitNothing:
+		s.RoleChanged()
+		s.log.Info("Sentinel names this node the primary: changes are taken", "epoch", epoch)
 	}
 }
 

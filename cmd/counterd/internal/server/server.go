@@ -36,9 +36,15 @@ type Server struct {
 	pubsub   pubsub
 	node     *repl.Node
 	handover handover
-	awaiting atomic.Bool   // a restarted primary that Sentinel has not confirmed
-	watched  atomic.Bool   // the store knows that Sentinel watches
-	guard    atomic.Uint32 // why commands are refused now: bits guard...
+	awaiting atomic.Uint32 // whether a primary waits for Sentinel's word: await...
+	view     sentinelView
+	// wasReplica is the role to show while a store is being opened.
+	wasReplica atomic.Bool
+	watched    atomic.Bool   // the store knows that Sentinel watches
+	guard      atomic.Uint32 // why commands are refused or wait now: bits guard...
+	guardMu    sync.Mutex    // held while the guard is brought up to date
+	pauses     pauses
+	blocked    atomic.Int64 // connections that wait in a command
 	// Open opens the store of the data directory: set it before Listen to let the server be a replica.
 	Open func() (*counter.Store, error)
 
@@ -86,6 +92,8 @@ func New(config Config, log *slog.Logger, level *slog.LevelVar) (*Server, error)
 		return nil, err
 	}
 	s.current.Store(empty)
+	primary, _ := parsePrimary(config.ReplicaOf) // Validate has looked at it
+	s.wasReplica.Store(primary != repl.Address{})
 	s.progress.begin()
 	s.configured()
 	return s, nil
@@ -96,6 +104,7 @@ func (s *Server) store() *counter.Store { return s.current.Load() }
 
 // Serve ends the time of loading: store is what clients talk to from now on.
 func (s *Server) Serve(store *counter.Store) {
+	store.Observe(s.watches.replicated)
 	empty := s.current.Swap(store)
 	s.configured()
 	s.progress.end()
@@ -108,6 +117,7 @@ func (s *Server) configured() {
 	c := s.config.get()
 	s.level.Set(logLevels[c.LogLevel])
 	s.slow.configure(c.SlowlogSlower, c.SlowlogMaxLen)
+	s.pubsub.limit.Store(&c.OutputLimits[outputPubsub])
 	if p, err := counter.ParseSyncPolicy(c.AppendFsync); err == nil {
 		s.store().SetAppendFsync(p)
 		s.store().SetMaxMemory(int64(c.MaxMemory))

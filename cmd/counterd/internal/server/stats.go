@@ -14,6 +14,7 @@ type stats struct {
 	errorReplies          atomic.Int64
 	protocolErrors        atomic.Int64
 	panics                atomic.Int64
+	slowSubscribers       atomic.Int64 // closed by client-output-buffer-limit
 	errorsMu              sync.Mutex
 	errors                map[string]int64 // by the first word of the text
 }
@@ -40,7 +41,7 @@ func (s *stats) errorReply(reply []byte) {
 
 // reset is CONFIG RESETSTAT.
 func (s *stats) reset() {
-	for _, n := range []*atomic.Int64{&s.connections, &s.rejected, &s.hits, &s.misses, &s.inBytes, &s.outBytes, &s.errorReplies, &s.protocolErrors, &s.panics} {
+	for _, n := range []*atomic.Int64{&s.connections, &s.rejected, &s.hits, &s.misses, &s.inBytes, &s.outBytes, &s.errorReplies, &s.protocolErrors, &s.panics, &s.slowSubscribers} {
 		n.Store(0)
 	}
 	s.errorsMu.Lock()

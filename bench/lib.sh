@@ -1,0 +1,76 @@
+# What the scripts here share: servers of their own on free ports of 127.0.0.1, in a directory that goes with them.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+me=$(basename "$0" .sh)
+fail() { echo "$me: $*" >&2; exit 1; }
+# BIN is where the programs are, COUNTERD_BIN another counterd to measure. WARMUP goes before each workload, not counted.
+BIN=${BIN:-bin} WARMUP=${WARMUP:-1s}
+COUNTERD_BIN=${COUNTERD_BIN:-$BIN/counterd}
+[ -x "$COUNTERD_BIN" ] && [ -x "$BIN/counterbench" ] || fail "$COUNTERD_BIN and $BIN/counterbench are not there: make build"
+dir=$(mktemp -d "${TMPDIR:-/tmp}/counterd-bench.XXXXXX")
+pids=()
+cleanup() {
+	for p in "${pids[@]}"; do kill "$p" 2>/dev/null || true; done
+	wait 2>/dev/null || true
+	rm -rf "$dir"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+# answers PORT: a server there has loaded its data; while it loads it answers -LOADING.
+answers() {
+	local reply=
+	{ exec 9<>"/dev/tcp/127.0.0.1/$1"; } 2>/dev/null || return 1
+	printf 'PING\r\n' >&9
+	IFS= read -r -t 1 reply <&9 || true
+	exec 9>&- 9<&-
+	[[ $reply == +PONG* ]]
+}
+
+# freeport sets port to one at which nothing answers.
+next=$((20000 + RANDOM % 10000))
+freeport() {
+	while (exec 9<>"/dev/tcp/127.0.0.1/$next") 2>/dev/null; do next=$((next + 1)); done
+	port=$next
+	next=$((next + 1))
+}
+
+# start NAME COMMAND... starts a server, to which --port and --dir are given, and waits for it; port is its port and pid its process.
+# CPUS, where set, are the processors it runs on from its start: a program that counts them then counts these.
+start() {
+	local name=$1 pin=()
+	shift
+	freeport
+	mkdir -p "$dir/$name"
+	if [ -n "${CPUS:-}" ] && command -v taskset >/dev/null; then pin=(taskset -c "$CPUS"); fi
+	"${pin[@]}" "$@" --port "$port" --dir "$dir/$name" >"$dir/$name.log" 2>&1 &
+	pid=$!
+	pids+=("$pid")
+	for _ in $(seq 300); do
+		if answers "$port"; then return; fi
+		kill -0 "$pid" 2>/dev/null || fail "$1 ended: $(tail -n 3 "$dir/$name.log")"
+		sleep 0.1
+	done
+	fail "$1 does not answer on port $port: $(tail -n 3 "$dir/$name.log")"
+}
+
+# start_counterd NAME FLAGS...; the log is synced each second unless the flags say otherwise.
+start_counterd() { local name=$1; shift; start "$name" "$COUNTERD_BIN" --loglevel warning --maxclients 12000 "$@"; }
+
+# start_peer NAME: the program PEER_BIN, redis-server where it is not set, with the same durability.
+start_peer() {
+	local bin=${PEER_BIN:-redis-server}
+	command -v "$bin" >/dev/null || fail "$bin is not there: install redis-server, or name another program (PEER_BIN=valkey-server)"
+	start "$1" "$bin" --bind 127.0.0.1 --appendonly yes --appendfsync everysec --save '' --maxclients 12000 --loglevel warning
+}
+
+# info PORT SECTION prints that section of a server's INFO.
+info() {
+	exec 8<>"/dev/tcp/127.0.0.1/$1"
+	printf 'INFO %s\r\nQUIT\r\n' "$2" >&8
+	timeout 10 cat <&8 | tr -d '\r' | grep : || true
+	exec 8>&- 8<&-
+}
+
+# memory PID prints the resident MiB of a process.
+memory() { awk '/^VmRSS/ {printf "%.0f MiB", $2 / 1024}' "/proc/$1/status"; }

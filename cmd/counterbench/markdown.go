@@ -1,0 +1,34 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/pflag"
+
+	"github.com/counterd/counterd/bench/report"
+)
+
+var markdownCommand = command{
+	Name:    "markdown",
+	Args:    "FILE.json...",
+	Summary: "measurements as Markdown tables",
+	Details: `Writes what counterbench run --json wrote to the files as tables for a README: the server's processor time for an
+operation by workload and depth, as the ratio of A to B with its spread and both figures; latencies of runs with --rate;
+memory. Figures whose slices lie more than 20 % from their median are marked with (!).`,
+	Setup: func(*pflag.FlagSet) action {
+		return func(_ context.Context, out output, args []string) error {
+			if len(args) == 0 {
+				return misuse("takes one file or more that counterbench run --json wrote")
+			}
+			var reports []*report.Report
+			for _, path := range args {
+				r, err := report.Read(path)
+				if err != nil {
+					return err
+				}
+				reports = append(reports, r)
+			}
+			return report.Markdown(out.Stdout, reports)
+		}
+	},
+}

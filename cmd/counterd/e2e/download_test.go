@@ -1,0 +1,129 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestDownload downloads a server's data by redis-cli --rdb, restores the file and starts a server from it: when it is idle, and while the
+// server is written to.
+func TestDownload(t *testing.T) {
+	cli, ok := tool(t, "redis-cli")
+	if !ok {
+		return
+	}
+	r, _ := random(t)
+	s := start(t)
+	c := s.dial(t)
+	runScript(t, c, toolsScript)
+	scribble(t, c, r, 1500)
+	c.want("+OK\r\n", "SAVE")
+	scribble(t, c, r, 300)
+	c.want("+OK\r\n", "SAVE")
+	scribble(t, c, r, 300)
+	download := func(name string, flags ...string) (file, said string, err error) {
+		file = filepath.Join(t.TempDir(), name)
+		out, err := exec.Command(cli, append([]string{"-p", strconv.Itoa(s.port), "--rdb", file}, flags...)...).CombinedOutput()
+		return file, string(out), err
+	}
+	file, said, err := download("idle")
+	if err != nil || !strings.Contains(said, "Transfer finished with success") {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	wantCtl(t, 0, []string{"check", file}, "nothing is damaged")
+	wantCtl(t, 0, []string{"dump", "--only", "manifests,log", file}, "manifest MANIFEST-", "counter wide")
+	out := filepath.Join(t.TempDir(), "restored")
+	wantCtl(t, 0, []string{"restore", file, "--out", out}, "restored the state at offset")
+	wantCtl(t, 0, []string{"check", out}, "nothing is damaged")
+	other := startIn(t, out)
+	oc := other.dial(t)
+	for _, name := range toolsCounters {
+		if got, want := oc.do("COUNTER.DIGEST", name).raw, c.do("COUNTER.DIGEST", name).raw; got != want {
+			t.Errorf("digest of %s: %q, want %q", name, got, want)
+		}
+	}
+	sameContents(t, "downloaded", contents(t, other, toolsCounters...), contents(t, s, toolsCounters...))
+	other.stop()
+
+	// While it is written to: the state of one moment, not before the download began.
+	c.want("+OK\r\n", "SET", "77.cntcm", "0")
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		w := s.dial(t)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				w.do("INCR", "77.cntcm")
+			}
+		}
+	}()
+	eventually(t, 30*time.Second, "some increments", func() bool { return infoNumber(t, c, "stats", "total_commands_processed") > 3000 })
+	before := counterValue(t, c, "77.cntcm")
+	file, said, err = download("busy")
+	after := counterValue(t, c, "77.cntcm")
+	close(stop)
+	<-done
+	if err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	out = filepath.Join(t.TempDir(), "busy")
+	wantCtl(t, 0, []string{"restore", "--out", out, file}, "restored the state at offset")
+	other = startIn(t, out)
+	if got := counterValue(t, other.dial(t), "77.cntcm"); got < before || got > after {
+		t.Errorf("restored %d, want %d to %d", got, before, after)
+	}
+	other.stop()
+
+	// A file that is cut or damaged, or a moment outside it, makes nothing.
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refuse := func(content []byte, words ...string) {
+		t.Helper()
+		if err := os.WriteFile(file, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out := filepath.Join(t.TempDir(), "none")
+		wantCtl(t, 1, []string{"check", file}, words...)
+		wantCtl(t, 1, []string{"restore", file, "--out", out}, words...)
+		if _, err := os.Stat(out); err == nil {
+			t.Error("restored from a damaged file")
+		}
+	}
+	refuse(whole[:len(whole)-1], "corrupt file", "busy at byte", "as the header says", "unexpected EOF")
+	damaged := append([]byte(nil), whole...)
+	damaged[len(damaged)/2] ^= 4
+	refuse(damaged, "corrupt file", "busy at byte")
+	refuse([]byte("REDIS0010..."), "magic", "REDIS001")
+	if err := os.WriteFile(file, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wantCtl(t, 1, []string{"restore", file, "--to", "99999999999", "--out", out + "-2"}, "cannot be reached")
+	wantCtl(t, 2, []string{"restore", s.dir, "--out", out + "-2"}, "want --to")
+	wantCtl(t, 2, []string{"repair", file}, "never changed")
+
+	if out, err := exec.Command(cli, "-p", strconv.Itoa(s.port), "--functions-rdb", file+"-f").CombinedOutput(); err == nil || !strings.Contains(string(out), "no functions") {
+		t.Errorf("--functions-rdb: %v\n%s", err, out)
+	}
+}
+
+// counterValue reads a number.
+func counterValue(t testing.TB, c *conn, key string) int64 {
+	t.Helper()
+	raw := c.do("GET", key).raw
+	lines := strings.Split(raw, "\r\n")
+	n, err := strconv.ParseInt(lines[min(1, len(lines)-1)], 10, 64)
+	if err != nil {
+		t.Fatalf("GET %s: %q", key, raw)
+	}
+	return n
+}

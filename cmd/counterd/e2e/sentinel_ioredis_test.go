@@ -1,0 +1,93 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestSentinelIoredis lets ioredis's Sentinel client go through a failover: it goes on at the new primary, where all is that WAIT 1 acknowledged.
+// node has to find ioredis: NODE_PATH=.../node_modules.
+func TestSentinelIoredis(t *testing.T) {
+	if _, ok := tool(t, "redis-sentinel"); !ok {
+		return
+	}
+	node, err := exec.LookPath("node")
+	if err != nil {
+		leftOut(t, "ioredis: node is not installed (apt-get install nodejs)")
+		return
+	}
+	if out, err := exec.Command(node, "-e", "require.resolve('ioredis')").CombinedOutput(); err != nil {
+		why, _, _ := strings.Cut(string(out[strings.Index(string(out), "Error:")+1:]), "\n")
+		leftOut(t, fmt.Sprintf("node does not find ioredis (npm install ioredis, and NODE_PATH=.../node_modules): %s", why))
+		return
+	}
+	t.Parallel() // it waits most of the time
+	g := newGroup(t, "counterd", counterdPath, 0, false, *downAfterFlag)
+	eventually(t, time.Minute, "the group is at rest", func() bool { return g.settled() == g.nodes[0] })
+
+	out := new(logBuffer)
+	said := new(logBuffer)
+	script := exec.Command(node, filepath.Join("testdata", "ioredis_sentinel.js"), strings.Join(g.sentinels, ","))
+	script.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	script.Stdout, script.Stderr = out, said
+	script.Env = os.Environ()
+	stdin, err := script.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := script.Start(); err != nil {
+		t.Fatal(err)
+	}
+	exited := make(chan error, 1)
+	go func() { exited <- script.Wait() }()
+	t.Cleanup(func() {
+		_ = script.Process.Kill()
+		if t.Failed() {
+			t.Logf("ioredis: %s\n%s", said, out.from(max(0, out.size()-4000)))
+		}
+	})
+	safe := func(from int) int { return strings.Count("\n"+out.from(from), "\nsafe ") }
+	eventually(t, time.Minute, "ioredis writes", func() bool { return safe(0) >= 100 })
+	g.nodes[0].kill()
+	killed := out.size()
+	began := time.Now()
+	eventually(t, 2*time.Minute, "ioredis goes on", func() bool { return safe(killed) >= 100 })
+	t.Logf("ioredis wrote 100 times again %v after the kill", time.Since(began).Round(time.Millisecond))
+	g.nodes[0].start()
+	var leader *member
+	eventually(t, 2*time.Minute, "the old primary follows", func() bool { leader = g.settled(); return leader != nil && leader != g.nodes[0] })
+	if err := stdin.Close(); err != nil {
+		t.Error(err)
+	}
+	select {
+	case err := <-exited:
+		if err != nil {
+			t.Errorf("the script: %v\n%s", err, said)
+		}
+	case <-time.After(ioTimeout):
+		t.Fatal("the script does not end")
+	}
+
+	counts := make(map[string]int)
+	c := leader.dial(t)
+	for line := range strings.Lines(out.from(0)) {
+		word, mid, _ := strings.Cut(strings.TrimSpace(line), " ")
+		mid, _, _ = strings.Cut(mid, " ")
+		counts[word]++
+		switch v := c.do("GET", mid+".n"); {
+		case v.raw != "$1\r\n1\r\n" && v.raw != "$-1\r\n":
+			t.Errorf("post %s: %q, want 1 or nothing", mid, v.raw)
+		case v.null && word == "safe":
+			t.Errorf("post %s: WAIT 1 acknowledged it and it is gone", mid)
+		case !v.null && word == "refused":
+			t.Errorf("%s: and it is there", strings.TrimSpace(line))
+		}
+	}
+	t.Logf("increments: %v", counts)
+}

@@ -1,0 +1,306 @@
+package repl
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"log/slog"
+	"net"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// testHost is a server without connections: a store on a simulated disk.
+type testHost struct {
+	t     testing.TB
+	sim   *vfs.Sim
+	store atomic.Pointer[counter.Store]
+	opens int
+}
+
+func (h *testHost) open() *counter.Store {
+	h.t.Helper()
+	s, err := counter.Open("data", counter.Options{FS: h.sim, Manual: true, BlockItems: 16, SnapshotGrowth: -1, HashSeed: 1})
+	if err != nil {
+		h.t.Fatalf("the store cannot be opened any more: %v", err)
+	}
+	h.store.Store(s)
+	h.opens++
+	return s
+}
+
+func (h *testHost) Store() *counter.Store { return h.store.Load() }
+func (h *testHost) RoleChanged()          {}
+
+func (h *testHost) Reopen(change func(dir string) error) error {
+	old := h.store.Load()
+	err := old.Close()
+	if err == nil {
+		err = change("data")
+	}
+	h.open()
+	return err
+}
+
+// commit makes what was done part of the log.
+func (h *testHost) commit() uint64 {
+	h.t.Helper()
+	log := h.Store().Log()
+	at := log.Position()
+	if err := log.Commit(at); err != nil {
+		h.t.Fatal(err)
+	}
+	return at
+}
+
+// digest tells what a store holds.
+func digest(t testing.TB, s *counter.Store) string {
+	t.Helper()
+	b := s.NewBatch()
+	if err := b.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	defer b.End()
+	text := b.Schema().String()
+	for _, def := range b.Schema().Counters() {
+		d, err := b.Digest(def.Name, 0, 1<<63)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text += fmt.Sprintf("%s %v;", def.Name, d)
+	}
+	return text
+}
+
+func newTestNode(h *testHost) *Node {
+	n := NewNode(h, func() Settings { return Settings{Port: 1, Timeout: time.Second} }, slog.New(slog.DiscardHandler))
+	n.fs = h.sim
+	return n
+}
+
+// scripted is a connection on which everything that the other side will ever say is there from the beginning.
+type scripted struct {
+	net.Conn // nil: what is not defined here is not called
+	in       io.Reader
+	closed   atomic.Bool
+}
+
+func (c *scripted) Read(p []byte) (int, error) {
+	if c.closed.Load() {
+		return 0, net.ErrClosed
+	}
+	return c.in.Read(p)
+}
+func (c *scripted) Write(p []byte) (int, error)      { return len(p), nil }
+func (c *scripted) Close() error                     { c.closed.Store(true); return nil }
+func (c *scripted) SetDeadline(time.Time) error      { return nil }
+func (c *scripted) SetReadDeadline(time.Time) error  { return nil }
+func (c *scripted) SetWriteDeadline(time.Time) error { return nil }
+func (c *scripted) RemoteAddr() net.Addr             { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
+
+const hello = "+PONG\r\n+OK\r\n+OK\r\n+OK\r\n" // to PING and three times REPLCONF
+
+// world is a primary with snapshots and a log, and a replica that has the beginning of it.
+type world struct {
+	primary *testHost
+	replica *vfs.Sim // its disk, to be forked
+	ends    []uint64 // of frames
+	states  map[uint64]string
+	behind  uint64 // where the replica's log ends
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	w := &world{primary: &testHost{t: t, sim: vfs.NewSim()}, states: map[uint64]string{}}
+	b := &testHost{t: t, sim: vfs.NewSim()}
+	a := w.primary.open()
+	b.open()
+	w.states[0] = digest(t, b.Store())
+	note := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		end := w.primary.commit()
+		w.ends, w.states[end] = append(w.ends, end), digest(t, a)
+	}
+	note(a.AlterScript("add counter w\nadd column w n hint=8 max=30 suffix=n\nadd column w m hint=4 max=32 suffix=m"))
+	for i := range 200 { // enough for a block that is full
+		if err := a.Set(fmt.Sprintf("%d.m", 10*i), 7); err != nil {
+			t.Fatal(err)
+		}
+	}
+	note(nil)
+	for i := range 80 {
+		note(a.Set(fmt.Sprintf("%d.n", i), uint64(i*1000)))
+		switch i {
+		case 40, 50:
+			if err := a.Demote("w", 3); i == 40 && err != nil {
+				t.Fatal(err)
+			}
+			note(a.Set("3.n", uint64(i)))
+			if err := a.Snapshot(); err != nil { // a hot, a cold and an overlay's file
+				t.Fatal(err)
+			}
+		case 45:
+			note(a.Set("3.n", 9))
+		case 60:
+			if _, err := b.Store().Follow(a.Lineage()); err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range frames(t, a, 0) {
+				if _, err := b.Store().Replicate(f); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.behind = b.commit()
+			if err := errors.Join(b.Store().Snapshot(), b.Store().Log().Sync(), b.Store().Close()); err != nil {
+				t.Fatal(err)
+			}
+			w.replica = b.sim.Kill()
+		case 65:
+			note(a.AlterScript("add column w o hint=4 max=9 default=3 suffix=o"))
+		case 70:
+			batch := a.NewBatch()
+			err := batch.BeginExclusive()
+			if err == nil {
+				err = batch.Clear()
+				batch.End()
+			}
+			note(err)
+		}
+	}
+	return w
+}
+
+// frames reads a log from an offset on.
+func frames(t testing.TB, s *counter.Store, from uint64) (all [][]byte) {
+	t.Helper()
+	r, err := s.Log().NewReader(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for {
+		f, err := r.TryNext()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f == nil {
+			return all
+		}
+		all = append(all, bytes.Clone(f.Raw))
+	}
+}
+
+// stream is what the primary sends from an offset on.
+func (w *world) stream(t testing.TB, from uint64) (out []byte) {
+	out = appendPing(out, w.primary.Store().Log().Written())
+	for _, f := range frames(t, w.primary.Store(), from) {
+		out = append(append(out, msgFrame), f...)
+	}
+	return append(out, msgGetAck)
+}
+
+// goesOn is what the primary says to the replica that asks for the log.
+func (w *world) goesOn(t testing.TB) []byte {
+	t.Helper()
+	var ps Peers
+	p := ps.NewPeer(&scripted{})
+	defer p.Close()
+	past := w.primary.Store().Lineage()
+	if err := p.Configure("history", past.AppendText(nil)); err != nil {
+		t.Fatal(err)
+	}
+	reply, _, err := p.Sync(w.primary.Store(), past.Current().ReplID.String(), strconv.FormatUint(w.behind, 10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(reply, w.stream(t, w.behind)...)
+}
+
+// copied is what the primary says to one that asks for a full copy.
+func (w *world) copied(t testing.TB) []byte {
+	t.Helper()
+	var ps Peers
+	p := ps.NewPeer(&scripted{})
+	defer p.Close()
+	out, _, err := p.Sync(w.primary.Store(), "?", "-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := p.pin.Manifest
+	err = m.Blocks(func(_ *persist.CounterFiles, b *persist.BlockFile) error {
+		file, err := vfs.ReadFile(w.primary.sim, b.Path("data"), 1<<30)
+		out = fmt.Appendf(out, "$%d\r\n%s\r\n", len(file), file)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply, _, err := p.Sync(w.primary.Store(), "?", strconv.FormatUint(m.Replay, 10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out = append(out, reply...)
+	return append(out, w.stream(t, p.reader.Pos())...)
+}
+
+// hears runs one connection of the replica to a primary that says what is given, and returns the replica and why the connection ended.
+func (w *world) hears(t testing.TB, said []byte, full bool) (*testHost, error) {
+	t.Helper()
+	h := &testHost{t: t, sim: w.replica.Kill()}
+	h.open()
+	l := &Link{node: newTestNode(h), ctx: t.Context(), full: full, downSince: time.Now()}
+	s := &session{Link: l, conn: &scripted{in: bytes.NewReader(said)}}
+	s.r = newReader(s.conn)
+	err := s.run()
+	return h, err
+}
+
+// sound checks that a replica holds a state that the primary had at the offset where its log ends, and that a restart brings the same back.
+func (w *world) sound(t testing.TB, h *testHost) (at uint64) {
+	t.Helper()
+	at = h.Store().Log().Position()
+	want, ok := w.states[at]
+	if got := digest(t, h.Store()); !ok || got != want {
+		t.Fatalf("at %d: got %s, want %s", at, got, want)
+	}
+	h.again()
+	if got := digest(t, h.Store()); h.Store().Log().Position() != at || got != want {
+		t.Fatalf("at %d, after a restart %d: got %s, want %s", at, h.Store().Log().Position(), got, want)
+	}
+	if err := h.Store().Close(); err != nil {
+		t.Fatal(err)
+	}
+	return at
+}
+
+// again restarts a host.
+func (h *testHost) again() {
+	h.t.Helper()
+	h.commit()
+	if err := h.Store().Close(); err != nil {
+		h.t.Fatal(err)
+	}
+	h.open()
+}
+
+// sealed is the frame of some records, with everything right but perhaps them.
+func sealed(start uint64, records []byte) []byte {
+	raw := make([]byte, persist.FrameHeaderLen, persist.FrameHeaderLen+len(records))
+	binary.LittleEndian.PutUint32(raw[4:], uint32(len(records)))
+	binary.LittleEndian.PutUint64(raw[8:], start)
+	raw = append(raw, records...)
+	binary.LittleEndian.PutUint32(raw, crc32.Checksum(raw[4:], crc32.MakeTable(crc32.Castagnoli)))
+	return raw
+}

@@ -1,0 +1,290 @@
+package repl
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// places is at how many bytes of what a primary says something happens.
+func places() int {
+	if testing.Short() {
+		return 8
+	}
+	return 150
+}
+
+// TestSession lets a replica hear a primary in all three ways, whole and cut off at any byte.
+func TestSession(t *testing.T) {
+	w := newWorld(t)
+	end := w.ends[len(w.ends)-1]
+	for _, c := range []struct {
+		name string
+		said []byte
+		full bool
+		want uint64
+	}{
+		{"goes on", w.goesOn(t), false, end},
+		{"full copy", w.copied(t), true, end},
+		{"diverged", fmt.Appendf(nil, "-DIVERGED %d\r\n", w.ends[3]), false, w.ends[3]},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h, err := w.hears(t, append([]byte(hello), c.said...), c.full)
+			if err != nil && !errors.Is(err, io.EOF) {
+				t.Fatal(err)
+			}
+			if at := w.sound(t, h); at != c.want {
+				t.Errorf("the log ends at %d, want %d", at, c.want)
+			}
+			for n := 0; n < len(c.said); n += 1 + len(c.said)/places() {
+				h, err := w.hears(t, append([]byte(hello), c.said[:n]...), c.full)
+				if err == nil {
+					t.Fatalf("cut at byte %d: no error", n)
+				}
+				if at := w.sound(t, h); at != w.behind && c.name == "diverged" || at == 0 {
+					t.Fatalf("cut at byte %d: the log ends at %d, want %d", n, at, w.behind)
+				}
+			}
+		})
+	}
+}
+
+// TestBadFrames sends frames with right checksums and records that cannot be applied: nothing is changed by them, now and after a restart.
+func TestBadFrames(t *testing.T) {
+	w := newWorld(t)
+	reply := w.goesOn(t)
+	reply = reply[:bytes.Index(reply, []byte("crc32c "))+len("crc32c ")+8+3] // without the stream
+	good := persist.AppendSet(nil, 1, 1, 3, 77)
+	for name, records := range map[string][]byte{
+		"unknown kind":     {99},
+		"cut short":        good[:len(good)-1],
+		"mid of 2^63":      persist.AppendSet(nil, 1, 1, 1<<63, 1),
+		"delete of 2^63":   persist.AppendDelete(nil, 1, 1<<63),
+		"value too large":  persist.AppendSet(nil, 1, 1, 3, 1<<30),
+		"item too large":   persist.AppendSetItem(nil, 1, 3, []persist.ColumnValue{{Column: 1, Value: 1}, {Column: 2, Value: 1 << 40}}),
+		"no schema":        persist.AppendSchema(nil, "schema format=1\nadd nonsense\n"),
+		"behind good ones": append(persist.AppendFlush(bytes.Clone(good)), 99),
+	} {
+		said := append(append([]byte(hello), reply...), msgFrame)
+		h, err := w.hears(t, append(said, sealed(w.behind, records)...), false)
+		if !errors.Is(err, persist.ErrCorrupt) {
+			t.Errorf("%s: got %v, want ErrCorrupt", name, err)
+		}
+		if at := w.sound(t, h); at != w.behind {
+			t.Errorf("%s: the log ends at %d, want %d", name, at, w.behind)
+		}
+		if h.opens != 2 {
+			t.Errorf("%s: the store was opened %d times", name, h.opens-1)
+		}
+	}
+}
+
+// TestBadSnapshot sends snapshots with one byte changed in a file: the replica keeps what it has.
+func TestBadSnapshot(t *testing.T) {
+	w := newWorld(t)
+	said := w.copied(t)
+	at := bytes.Index(said, []byte("\r\n$")) + 1 // the first file's head
+	files := said[at:bytes.Index(said, []byte("\r\n+CONTINUE"))]
+	for i := 12; i < len(files); i += 1 + len(files)/places() {
+		bad := append([]byte(hello), said...)
+		bad[len(hello)+at+i] ^= 4
+		h, err := w.hears(t, bad, true)
+		if err == nil {
+			t.Fatalf("byte %d changed: no error", i)
+		}
+		if got := w.sound(t, h); got != w.behind {
+			t.Fatalf("byte %d changed: the log ends at %d, want %d as before: %v", i, got, w.behind, err)
+		}
+	}
+}
+
+// TestFailedCut answers an offset within a frame: nothing is cut, and it does not count.
+func TestFailedCut(t *testing.T) {
+	w := newWorld(t)
+	h := &testHost{t: t, sim: w.replica.Kill()}
+	h.open()
+	n := newTestNode(h)
+	s := &session{Link: &Link{node: n}, conn: &scripted{in: strings.NewReader(hello + "-DIVERGED " + strconv.FormatUint(w.ends[3]+5, 10) + "\r\n")}}
+	s.r = newReader(s.conn)
+	if err := s.run(); err == nil {
+		t.Error("no error")
+	}
+	if times, _ := n.Cuts(); times != 0 {
+		t.Errorf("%d cuts counted", times)
+	}
+	if at := w.sound(t, h); at != w.behind {
+		t.Errorf("the log ends at %d, want %d", at, w.behind)
+	}
+}
+
+// TestPinsEnd asks for snapshots again and again on one connection: when it is closed the log is kept for nobody.
+func TestPinsEnd(t *testing.T) {
+	h := &testHost{t: t, sim: vfs.NewSim()}
+	s := h.open()
+	if err := s.AlterScript("add counter w\nadd column w n hint=8 max=32 suffix=n"); err != nil {
+		t.Fatal(err)
+	}
+	work := func() {
+		for i := range 100 {
+			if err := s.Set(fmt.Sprintf("%d.n", i), 5); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Snapshot(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	work()
+	var ps Peers
+	p := ps.NewPeer(&scripted{})
+	for range 3 {
+		if _, _, err := p.Sync(s, "?", "-1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	needed := p.pin.Manifest.Replay
+	p.Close()
+	for range 4 {
+		if _, err := s.Lead(); err != nil { // a new history begins a new segment: there is something to drop
+			t.Fatal(err)
+		}
+		work()
+	}
+	if first := s.Log().Stats().First; first <= needed {
+		t.Errorf("the log still begins at %d, the snapshot needed it from %d", first, needed)
+	}
+}
+
+// TestLateFeed lets the past of the log change between the answer to PSYNC and the stream: the replica is cut off, to learn of it.
+func TestLateFeed(t *testing.T) {
+	w := newWorld(t)
+	a := w.primary.Store()
+	ps := newTestNode(w.primary).Peers()
+	conn := &scripted{}
+	p := ps.NewPeer(conn)
+	past := a.Lineage()
+	if err := p.Configure("history", past.AppendText(nil)); err != nil {
+		t.Fatal(err)
+	}
+	if _, stream, err := p.Sync(a, past.Current().ReplID.String(), strconv.FormatUint(w.behind, 10)); err != nil || !stream {
+		t.Fatal(stream, err)
+	}
+	if err := a.Yield(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Lead(); err != nil {
+		t.Fatal(err)
+	}
+	ps.DisconnectAll()
+	p.Feed()
+	if !conn.closed.Load() {
+		t.Error("the connection goes on with a past that is no more")
+	}
+	p.Close()
+}
+
+// TestSnapshotOfAnotherStore replaces the store between the announcement of a snapshot and the stream.
+func TestSnapshotOfAnotherStore(t *testing.T) {
+	w := newWorld(t)
+	p := newTestNode(w.primary).Peers().NewPeer(&scripted{})
+	defer p.Close()
+	if _, _, err := p.Sync(w.primary.Store(), "?", "-1"); err != nil {
+		t.Fatal(err)
+	}
+	replay := strconv.FormatUint(p.pin.Manifest.Replay, 10)
+	w.primary.again()
+	if reply, stream, err := p.Sync(w.primary.Store(), "?", replay); err == nil {
+		t.Errorf("answered %q, %v", reply, stream)
+	}
+}
+
+// TestNamesStayShort copies a snapshot from node to node: names are bounded, and different.
+func TestNamesStayShort(t *testing.T) {
+	m := &persist.Manifest{Counters: []persist.CounterFiles{{Blocks: []persist.BlockFile{{Tier: persist.TierCold, Name: "1-5.cold"}, {Tier: persist.TierCold, Name: "2-5.cold"}}}}}
+	for i := range 100 {
+		before := []string{m.Counters[0].Blocks[0].Name, m.Counters[0].Blocks[1].Name}
+		theirs, ours := rename(m, fmt.Sprintf("%08x", i)+strings.Repeat("0", 32))
+		if theirs[0] != before[0] || theirs[1] != before[1] || ours[0] == ours[1] || len(ours[0]) > maxName || !strings.HasSuffix(ours[1], ".cold") {
+			t.Fatalf("copy %d: %q become %q", i, theirs, ours)
+		}
+	}
+}
+
+// FuzzPrimary lets a replica hear anything in the place of a primary. It must end with an error, hold a state that the true primary had at the offset where its
+// log ends, now and after a restart, and have taken no memory that what came does not vouch for.
+func FuzzPrimary(f *testing.F) {
+	w := newWorld(f)
+	f.Add(uint8(4), w.goesOn(f))
+	f.Add(uint8(20), w.copied(f))
+	f.Add(uint8(4), fmt.Appendf(nil, "-DIVERGED %d\r\n", w.ends[3]))
+	f.Add(uint8(4), []byte("-DIVERGED 18446744073709551615\r\n"))
+	f.Add(uint8(4), []byte("-LOADING it is\r\n"))
+	f.Add(uint8(0), []byte("-NOAUTH Authentication required.\r\n\n\n\n"))
+	f.Add(uint8(4), []byte("+FULLRESYNC x 18446744073709551615 99999999999 99999999999\r\n"))
+	huge := sealed(w.behind, nil)
+	huge[7] = 0xff
+	f.Add(uint8(4), append(append(w.goesOn(f)[:600], msgFrame), huge...))
+	f.Fuzz(func(t *testing.T, how uint8, said []byte) {
+		answers := strings.SplitAfter(hello, "\n")
+		said = append([]byte(strings.Join(answers[:how%5], "")), said...)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		h, _ := w.hears(t, said, how&16 != 0)
+		runtime.ReadMemStats(&after)
+		if took, most := after.TotalAlloc-before.TotalAlloc, uint64(48<<20+64*len(said)); took > most {
+			t.Errorf("%d bytes heard made the replica take %d bytes of memory", len(said), took)
+		}
+		w.sound(t, h)
+	})
+}
+
+// FuzzFrame sends any records in a frame that is right otherwise: they are applied all or not at all, and what was applied comes back after a restart.
+func FuzzFrame(f *testing.F) {
+	w := newWorld(f)
+	reply := w.goesOn(f)
+	reply = reply[:bytes.Index(reply, []byte("crc32c "))+len("crc32c ")+8+3]
+	for _, frame := range frames(f, w.primary.Store(), w.behind) {
+		f.Add(frame[persist.FrameHeaderLen:])
+	}
+	f.Add(persist.AppendSet(persist.AppendFlush(persist.AppendDelete(nil, 1, 3)), 1, 1, 1<<63-1, 1<<30-1))
+	f.Add(persist.AppendSetItem(nil, 1, 5, []persist.ColumnValue{{Column: 1, Value: 1}, {Column: 2, Value: 1 << 20}, {Column: 9, Value: 1 << 63}}))
+	f.Add(persist.AppendSlot(persist.AppendProducer(nil, "me", 1, 2), 77))
+	f.Add(persist.AppendSchema(nil, "schema format=1\nnext counter id=2\n"))
+	f.Fuzz(func(t *testing.T, records []byte) {
+		if len(records) > 1<<20 {
+			return
+		}
+		frame := sealed(w.behind, records)
+		said := append(append([]byte(hello), reply...), msgFrame)
+		h, err := w.hears(t, append(said, frame...), false)
+		refused := errors.Is(err, persist.ErrCorrupt)
+		if h.opens != 1 {
+			t.Fatalf("the store had to be opened again: %v", err)
+		}
+		at := h.Store().Log().Position()
+		if want := w.behind + uint64(len(frame)); refused && at != w.behind || !refused && at != want {
+			t.Fatalf("%v: the log ends at %d, want %d or %d", err, at, w.behind, want)
+		}
+		now := digest(t, h.Store())
+		if refused && now != w.states[w.behind] {
+			t.Fatalf("refused, and %s became %s", w.states[w.behind], now)
+		}
+		h.again()
+		if again := digest(t, h.Store()); again != now || h.Store().Log().Position() != at {
+			t.Fatalf("a restart made %s of %s", again, now)
+		}
+		if err := h.Store().Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+var _ Host = (*testHost)(nil)

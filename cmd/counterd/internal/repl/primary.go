@@ -1,0 +1,61 @@
+package repl
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"strconv"
+
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// A replica keeps its primary's address in its directory, so that it goes on to follow after a restart whether or not a configuration file
+// holds it: Sentinel repairs a replica without a primary only after failover-timeout, 3 minutes, and answers are stale until then. The file counts
+// while the log is a replica's. It is written before the node takes changes of a new primary, and removed before the node leads.
+
+// primaryName is the file: "port host", as a host may hold spaces.
+const primaryName = "PRIMARY"
+
+func (n *Node) primaryPath() string { return filepath.Join(n.host.Store().Path(), primaryName) }
+
+// remember notes the primary, durably.
+func (n *Node) remember(a Address) error {
+	return vfs.WriteFileAtomic(n.fs, n.primaryPath(), []byte(strconv.Itoa(a.Port)+" "+a.Host+"\n"))
+}
+
+// forget removes the note.
+func (n *Node) forget() error {
+	path := n.primaryPath()
+	if _, err := n.fs.Stat(path); isNotExist(err) {
+		return nil
+	}
+	if err := n.fs.Remove(path); err != nil {
+		return err
+	}
+	return n.fs.SyncDir(filepath.Dir(path))
+}
+
+// Remembered is the primary that a replica followed when it ended; the zero value if there is none. A primary forgets by this whom it followed once.
+func (n *Node) Remembered() (Address, error) {
+	store := n.host.Store()
+	if !store.Durable() {
+		return Address{}, nil
+	}
+	if !store.Replica() {
+		return Address{}, n.forget()
+	}
+	path := n.primaryPath()
+	data, err := vfs.ReadFile(n.fs, path, 1<<10)
+	if isNotExist(err) {
+		return Address{}, nil
+	}
+	if err != nil {
+		return Address{}, err
+	}
+	digits, host, _ := bytes.Cut(bytes.TrimSuffix(data, []byte("\n")), []byte(" "))
+	port, err := strconv.Atoi(string(digits))
+	if err != nil || port < 0 || port > 65535 || len(host) == 0 {
+		return Address{}, fmt.Errorf("%s: got %q, want a port and a host", path, data)
+	}
+	return Address{Host: string(host), Port: port}, nil
+}

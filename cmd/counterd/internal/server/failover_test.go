@@ -1,0 +1,275 @@
+package server
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// untilBlocked waits until n connections wait in a command.
+func untilBlocked(t *testing.T, s *Server, n int64) {
+	t.Helper()
+	until(t, fmt.Sprintf("%d connections wait", n), func() bool { return s.blocked.Load() == n })
+}
+
+func TestPause(t *testing.T) {
+	s := wireServe(t, nil)
+	control, a, b := wireDial(t, s, 2), wireDial(t, s, 2), wireDial(t, s, 2)
+	a.want("SET 1.cntcm 1", "+OK")
+
+	// Changes wait, queued ones too; everything else goes on. What was answered before is sent.
+	control.want("CLIENT PAUSE 600000 WRITE", "+OK")
+	control.want("CLIENT PAUSE 1 WRITE", "+OK") // not shorter
+	_, _ = io.WriteString(a.conn, "GET 1.cntcm\r\nINCR 1.cntcm\r\nGET 1.cntcm\r\n")
+	if v := a.read().String(); v != `"1"` {
+		t.Errorf("before the pause: %s", v)
+	}
+	b.want("MULTI", "+OK")
+	b.want("GET 1.cntcm", "+QUEUED")
+	b.send("INCR 1.cntcm")
+	untilBlocked(t, s, 2)
+	control.want("GET 1.cntcm", `"1"`)
+	control.want("PUBLISH x y", ":0")
+	if line := control.do("CLIENT LIST").text; strings.Count(line, "bU db=0") != 2 || strings.Count(line, " cmd=incr") != 2 {
+		t.Errorf("CLIENT LIST:\n%s", line)
+	}
+	control.want("CLIENT UNPAUSE", "+OK")
+	for _, want := range []string{":2", `"2"`} {
+		if v := a.read().String(); v != want {
+			t.Errorf("after the pause: got %s, want %s", v, want)
+		}
+	}
+	if v := b.read().String(); v != "+QUEUED" {
+		t.Errorf("queued: %s", v)
+	}
+	// EXEC of changes waits, of reads it does not.
+	control.want("CLIENT PAUSE 600000 WRITE", "+OK")
+	b.send("EXEC")
+	a.want("MULTI", "+OK")
+	a.want("GET 1.cntcm", "+QUEUED")
+	a.want("EXEC", `["2"]`)
+	untilBlocked(t, s, 1)
+	control.want("CLIENT UNPAUSE", "+OK")
+	if v := b.read().String(); v != `["2" :3]` {
+		t.Errorf("EXEC: %s", v)
+	}
+
+	// ALL holds back everything, CLIENT UNPAUSE too, until the time is over.
+	began := time.Now()
+	control.want("CLIENT PAUSE 200 ALL", "+OK")
+	control.want("CLIENT UNPAUSE", "+OK")
+	a.want("GET 1.cntcm", `"3"`)
+	if took := time.Since(began); took < 190*time.Millisecond {
+		t.Errorf("the pause of 200 ms took %v", took)
+	}
+	control.want("CLIENT PAUSE 100 WRITE", "+OK")
+	a.want("INCR 1.cntcm", ":4")
+	until(t, "the guard is open", func() bool { return s.guard.Load() == 0 })
+	untilBlocked(t, s, 0)
+
+	// CLIENT REPLY SKIP of a command that waits leaves out that reply only.
+	control.want("CLIENT PAUSE 50 WRITE", "+OK")
+	_, _ = io.WriteString(a.conn, "GET 1.cntcm\r\nCLIENT REPLY SKIP\r\nINCR 1.cntcm\r\nGET 1.cntcm\r\n")
+	for _, want := range []string{`"4"`, `"5"`} {
+		if v := a.read().String(); v != want {
+			t.Errorf("CLIENT REPLY SKIP: got %s, want %s", v, want)
+		}
+	}
+
+	// A server that ends does not wait for a pause, and does not execute what waited.
+	control.want("CLIENT PAUSE 600000 WRITE", "+OK")
+	a.send("INCR 1.cntcm")
+	untilBlocked(t, s, 1)
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := wireRead(a.r, 2); err == nil {
+		t.Error("a change that waited was answered by a server that ends")
+	}
+}
+
+// deafReplica follows a node's log and acknowledges nothing. It announces port.
+func deafReplica(t *testing.T, a *replNode, port int) *wireClient {
+	t.Helper()
+	c := a.dial()
+	c.want(fmt.Sprintf("REPLCONF listening-port %d ip-address 127.0.0.1", port), "+OK")
+	c.want("REPLCONF version counterd capa counterd1", "+OK")
+	c.send("PSYNC ? -1")
+	blobs := func(kind string, n int) uint64 {
+		line, err := c.r.ReadString('\n')
+		f := strings.Fields(line)
+		if err != nil || f[0] != kind {
+			t.Fatalf("PSYNC: %q %v", line, err)
+		}
+		for _, size := range f[3 : 3+n] {
+			k, _ := strconv.Atoi(size)
+			if _, err := c.r.Discard(k + 2); err != nil {
+				t.Fatal(err)
+			}
+		}
+		offset, _ := strconv.ParseUint(f[2], 10, 64)
+		return offset
+	}
+	at := blobs("+FULLRESYNC", 2)
+	c.send(fmt.Sprintf("PSYNC ? %d", at))
+	blobs("+CONTINUE", 1)
+	until(t, "it is online", func() bool {
+		return strings.Contains(a.dial().do("INFO replication").text, fmt.Sprintf("port=%d,state=online", port))
+	})
+	return c
+}
+
+// TestFailoverThatIsNot: timeouts, ABORT in both phases and targets that cannot be told. Changes wait meanwhile and then go on.
+func TestFailoverThatIsNot(t *testing.T) {
+	a := newReplNode(t).start("")
+	w, writer := a.dial(), a.dial()
+	w.want("FAILOVER", "-ERR FAILOVER requires connected replicas.")
+	w.want("FAILOVER ABORT", "-ERR No failover in progress.")
+	nobody, err := net.Listen("tcp", "127.0.0.1:0") // takes connections once it is asked to
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nobody.Close()
+	port := nobody.Addr().(*net.TCPAddr).Port
+	to := fmt.Sprintf("TO 127.0.0.1 %d", port)
+	w.want("SET 1.cntcm 1", "+OK")
+	deafReplica(t, a, port)
+	term := len(a.srv.Store().Lineage().Terms)
+	w.want("FAILOVER TO 127.0.0.1 1", "-ERR FAILOVER target HOST and PORT is not a replica.")
+	w.want("FAILOVER "+to+" FORCE", "-ERR FAILOVER with force option requires both a timeout and target HOST and IP.")
+
+	// TIMEOUT.
+	w.want("FAILOVER "+to+" TIMEOUT 200", "+OK")
+	writer.want("INCR 1.cntcm", ":2")
+	until(t, "no failover", func() bool { return a.info("master_failover_state") == phaseNone })
+
+	// ABORT while waiting.
+	w.want("FAILOVER", "+OK")
+	if phase := a.info("master_failover_state"); phase != phaseWaiting {
+		t.Errorf("master_failover_state:%s", phase)
+	}
+	w.want("FAILOVER", "-ERR FAILOVER already in progress.")
+	w.want("REPLICAOF NO ONE", "-ERR REPLICAOF not allowed while failing over.")
+	writer.send("INCR 1.cntcm")
+	untilBlocked(t, a.srv, 1)
+	if role := a.info("role"); role != "master" {
+		t.Errorf("role:%s", role)
+	}
+	w.want("GET 1.cntcm", `"2"`)
+	w.want("FAILOVER ABORT", "+OK")
+	if v := writer.read().String(); v != ":3" {
+		t.Errorf("after ABORT: %s", v)
+	}
+	if n := len(a.srv.Store().Lineage().Terms); n != term {
+		t.Errorf("an aborted failover began %d new histories", n-term)
+	}
+
+	// FORCE to a target that hears and never answers, then ABORT: this is the primary again.
+	until(t, "no failover", func() bool { return a.info("master_failover_state") == phaseNone })
+	w.want("FAILOVER "+to+" FORCE TIMEOUT 50", "+OK")
+	conn, err := nobody.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || line != "*3\r\n" {
+		t.Fatalf("the target was told %q %v", line, err)
+	}
+	if phase := a.info("master_failover_state"); phase != phaseTelling {
+		t.Errorf("master_failover_state:%s", phase)
+	}
+	w.want("INCR 1.cntcm", "-READONLY You can't write against a read only replica.")
+	w.want("FAILOVER ABORT", "+OK")
+	until(t, "this is the primary again", func() bool { return w.do("INCR 1.cntcm").String() == ":4" })
+	until(t, "no failover", func() bool { return a.info("master_failover_state") == phaseNone })
+
+	// FORCE to a target that is not there.
+	deafReplica(t, a, port)
+	nobody.Close()
+	w.want("FAILOVER "+to+" FORCE TIMEOUT 50", "+OK")
+	until(t, "no failover", func() bool { return a.info("master_failover_state") == phaseNone })
+	w.want("INCR 1.cntcm", ":5")
+}
+
+// TestFailoverLosesNothing hands the role over under load, to and fro: every increment that was answered is there, once, and connections that stay get
+// READONLY at the node that is no primary any more and nothing else.
+func TestFailoverLosesNothing(t *testing.T) {
+	a, b := newReplNode(t), newReplNode(t)
+	a.start("")
+	b.start(a.addr())
+	same(t, a, b)
+	b.dial().want("FAILOVER", "-ERR FAILOVER is not valid when server is a replica.")
+	waiting := a.dial()
+	waiting.send("WAIT 2 0")
+	untilBlocked(t, a.srv, 1)
+	var answered atomic.Int64
+	stop := make(chan struct{})
+	var writers sync.WaitGroup
+	for i, n := range []*replNode{a, b, a, b} {
+		c := n.dial()
+		writers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				change := "INCR 1.cntcm"
+				if i > 1 { // a transaction, which is refused as a whole
+					c.want("MULTI", "+OK")
+					switch v := c.do(change); {
+					case v.String() == "+QUEUED":
+					case strings.HasPrefix(v.text, "READONLY "):
+						c.want("DISCARD", "+OK")
+						continue
+					default:
+						t.Errorf("queueing: %s", v)
+						return
+					}
+					change = "EXEC"
+				}
+				switch v := c.do(change); {
+				case v.kind == ':', v.kind == '*' && len(v.list) == 1 && v.list[0].kind == ':':
+					answered.Add(1)
+				case v.kind == '*' && strings.HasPrefix(v.list[0].text, "READONLY "), strings.HasPrefix(v.text, "READONLY "),
+					strings.HasPrefix(v.text, "EXECABORT Transaction discarded because of: READONLY "):
+				default:
+					t.Errorf("%s: %s", change, v)
+					return
+				}
+			}
+		})
+	}
+	for i := range 6 {
+		before := answered.Load()
+		until(t, "changes are taken", func() bool { return answered.Load() > before+20 })
+		a.dial().want("FAILOVER", "+OK")
+		until(t, "b leads", func() bool { return !b.srv.Store().Replica() && a.info("master_link_status") == "up" })
+		until(t, "no failover", func() bool { return a.info("master_failover_state") == phaseNone })
+		if i == 0 {
+			if v := waiting.read().String(); !strings.HasPrefix(v, "-UNBLOCKED ") {
+				t.Errorf("WAIT at a node that became a replica: %s", v)
+			}
+			if _, err := wireRead(waiting.r, 2); err == nil {
+				t.Error("the connection of that WAIT is open")
+			}
+		}
+		a, b = b, a
+	}
+	close(stop)
+	writers.Wait()
+	same(t, a, b)
+	if got := a.dial().do("GET 1.cntcm").text; got != strconv.FormatInt(answered.Load(), 10) {
+		t.Errorf("got %s, want the %d that were answered", got, answered.Load())
+	}
+	if n, m := a.info("counterd_diverged_cuts"), b.info("counterd_diverged_cuts"); n != "0" || m != "0" {
+		t.Errorf("%s and %s cuts", n, m)
+	}
+}

@@ -1,0 +1,44 @@
+package server
+
+import "github.com/counterd/counterd/cmd/counterd/internal/repl"
+
+// replica tells whether this node is one, also while a store is being opened: what Sentinel, clients and people are told.
+func (s *Server) replica() bool {
+	if s.progress.active.Load() {
+		return s.wasReplica.Load()
+	}
+	return s.store().Replica()
+}
+
+// startRole takes the role of the configuration, when the store has come; without one, the role that the node had when it ended.
+func (s *Server) startRole() {
+	a, err := parsePrimary(s.config.get().ReplicaOf)
+	if err != nil || a == (repl.Address{}) {
+		a = s.lastRole()
+	}
+	if a != (repl.Address{}) {
+		if err := s.node.Follow(a); err != nil {
+			s.log.Error("cannot be a replica", "error", err)
+		}
+	}
+	s.RoleChanged()
+}
+
+// lastRole returns the primary that the node followed when it ended; zero: it was one, or was not told whose replica it is.
+func (s *Server) lastRole() repl.Address {
+	a, err := s.node.Remembered()
+	if err != nil {
+		s.log.Error("whom this node followed cannot be read", "error", err)
+	}
+	switch watched, err := s.store().Monitored(); {
+	case a != repl.Address{}:
+		s.log.Info("this node was a replica when it ended and goes on to be one; REPLICAOF changes that", "primary", a.String())
+		s.config.setReplicaOf(a)
+	case s.store().Replica():
+		s.log.Warn("this node was a replica when it ended and was not told whose it is now: it refuses changes until REPLICAOF NO ONE, or REPLICAOF host port")
+	case watched || err != nil:
+		s.awaiting.Store(awaitStarted)
+		s.log.Warn("this node was watched by Sentinel when it ended: it refuses changes until Sentinel names it the primary, or REPLICAOF", "error", err)
+	}
+	return a
+}

@@ -1,0 +1,137 @@
+package server
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestRoleKept: a node without replicaof in its configuration has the role after a restart that it had before.
+func TestRoleKept(t *testing.T) {
+	a := newReplNode(t).start("")
+	b := newReplNode(t).start("")
+	note := filepath.Join(b.dir, "PRIMARY")
+	follows := func() bool {
+		return b.info("role") == "slave" && b.info("master_port") == strconv.Itoa(a.port) && b.info("master_link_status") == "up"
+	}
+	restart := func() {
+		t.Helper()
+		b.stop()
+		b.start("")
+	}
+	b.dial().want("REPLICAOF "+a.addr(), "+OK")
+	until(t, "the replica follows", follows)
+	restart()
+	b.dial().want("SET 1.cntcm 1", "-"+errReadOnly)
+	b.dial().want("CONFIG GET replicaof", `["replicaof" "`+a.addr()+`"]`)
+	until(t, "the replica follows again", follows)
+	a.dial().want("SET 1.cntcm 2", "+OK")
+	until(t, "it has a change", func() bool { return b.dial().do("GET 1.cntcm").text == "2" })
+
+	b.dial().want("REPLICAOF NO ONE", "+OK")
+	if _, err := os.Stat(note); !os.IsNotExist(err) {
+		t.Errorf("a primary still has the address of the one it followed: %v", err)
+	}
+	restart()
+	b.dial().want("SET 1.cntcm 3", "+OK")
+
+	// A FAILOVER that a crash broke off leaves a replica that does not know whose; an old note must not count then.
+	if err := os.WriteFile(note, []byte(strconv.Itoa(a.port)+" 127.0.0.1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	restart()
+	b.dial().want("SET 1.cntcm 4", "+OK")
+	if err := b.srv.Store().Yield(); err != nil {
+		t.Fatal(err)
+	}
+	restart()
+	b.dial().want("SET 1.cntcm 5", "-"+errReadOnly)
+	b.dial().want("GET 1.cntcm", `"4"`)
+	if host, status := b.info("master_host"), b.info("master_link_status"); host != "" || status != "down" {
+		t.Errorf("it follows %q, its link is %s", host, status)
+	}
+	for _, text := range []string{"", "x y\n", "70000 h\n", "6379\n", "-1 h\n"} {
+		if err := os.WriteFile(note, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		restart()
+		b.dial().want("SET 1.cntcm 5", "-"+errReadOnly)
+		if host := b.info("master_host"); host != "" {
+			t.Errorf("%q: it follows %q", text, host)
+		}
+	}
+	b.dial().want("REPLICAOF "+a.addr(), "+OK")
+	until(t, "the replica follows when it is told to", follows)
+}
+
+// TestRoleWhileOpening: a replica that cuts its log back, or has copied its primary's data, is a replica meanwhile. Sentinel would take it for promoted
+// otherwise.
+func TestRoleWhileOpening(t *testing.T) {
+	a := newReplNode(t).start("")
+	b := newReplNode(t).start("")
+	b.dial().want("REPLICAOF "+a.addr(), "+OK")
+	until(t, "the replica follows", func() bool { return b.info("master_link_status") == "up" })
+	asked := false
+	err := b.srv.Reopen(func(string) error {
+		asked = true
+		c := b.dial()
+		c.want("PING", "-"+errLoading)
+		c.want("SET 1.cntcm 1", "-"+errLoading)
+		if got := b.info("role"); got != "slave" {
+			t.Errorf("INFO: role is %s", got)
+		}
+		if got := b.info("master_port"); got != strconv.Itoa(a.port) {
+			t.Errorf("INFO: master_port is %q", got)
+		}
+		if got := c.do("ROLE").String(); !strings.HasPrefix(got, `["slave" `) {
+			t.Errorf("ROLE: %s", got)
+		}
+		return nil
+	})
+	if err != nil || !asked {
+		t.Fatal(err)
+	}
+	b.dial().want("SET 1.cntcm 1", "-"+errReadOnly)
+}
+
+// TestElected: a replica that Sentinel promotes takes the role over from a primary that lives; one that a person splits off leaves it alone.
+func TestElected(t *testing.T) {
+	a := newReplNode(t).start("")
+	b := newReplNode(t).start("")
+	until(t, "the replica follows", func() bool {
+		b.dial().do("REPLICAOF " + a.addr())
+		return b.info("master_link_status") == "up"
+	})
+	b.dial().want("REPLICAOF NO ONE", "+OK")
+	a.dial().want("SET 1.cntcm 1", "+OK")
+	b.dial().want("SET 1.cntcm 2", "+OK")
+
+	b.dial().want("REPLICAOF "+a.addr(), "+OK")
+	until(t, "the replica follows again", func() bool {
+		return b.info("master_link_status") == "up" && b.dial().do("GET 1.cntcm").text == "1"
+	})
+	elect := func(n *replNode) {
+		t.Helper()
+		c := n.dial()
+		c.want("CLIENT SETNAME sentinel-01234567-cmd", "+OK")
+		c.want("MULTI", "+OK")
+		c.want("SLAVEOF NO ONE", "+QUEUED")
+		c.want("EXEC", "[+OK]")
+	}
+	elect(b)
+	until(t, "the roles are exchanged", func() bool {
+		return b.info("role") == "master" && a.info("role") == "slave" && a.info("master_port") == strconv.Itoa(b.port) && a.info("master_link_status") == "up"
+	})
+	a.dial().want("SET 1.cntcm 3", "-"+errReadOnly)
+	b.dial().want("SET 1.cntcm 4", "+OK")
+	if cuts := a.info("counterd_diverged_cuts"); cuts != "0" {
+		t.Errorf("the old primary took changes back: %s", a.info("counterd_diverged_last"))
+	}
+
+	until(t, "the replica has it", func() bool { return a.dial().do("GET 1.cntcm").text == "4" })
+	b.stop()
+	elect(a)
+	until(t, "a replica leads without its primary", func() bool { return a.dial().do("SET 1.cntcm 5").text == "OK" })
+}

@@ -1,0 +1,147 @@
+package server
+
+import (
+	"context"
+	"time"
+)
+
+// WAIT and WAITAOF: until when a client knows that what it wrote survives this node. What anybody wrote so far is waited for: it is one log.
+
+// maxTimeout is the longest time in milliseconds that is told from for ever: 146 years.
+const maxTimeout = int64(1 << 62 / time.Millisecond)
+
+// waitTimeout reads a time in milliseconds, 0 for ever; text is the error.
+func waitTimeout(b []byte) (d time.Duration, text string) {
+	n, ok := number(b)
+	switch {
+	case !ok:
+		return 0, "ERR timeout is not an integer or out of range"
+	case n < 0:
+		return 0, "ERR timeout is negative"
+	}
+	return time.Duration(min(n, maxTimeout)) * time.Millisecond, ""
+}
+
+// await waits until enough says so, the time is over, the server ends, or the node is no primary any more. In a transaction it does not wait.
+func (c *client) await(d time.Duration, enough func() bool) {
+	if enough() || c.multi.executing {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if d > 0 {
+		ctx, cancel = context.WithTimeout(ctx, d)
+		defer cancel()
+	}
+	defer c.srv.endWithServer(cancel)()
+	c.block(func() {
+		c.srv.node.Peers().Wait(ctx, func() bool { return enough() || c.srv.store().Replica() })
+	})
+}
+
+// demoted answers a command that waited when the node became a replica: who acknowledges what is not known here any more.
+func (c *client) demoted() bool {
+	if !c.srv.store().Replica() {
+		return false
+	}
+	c.error("UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)")
+	c.closed = true
+	return true
+}
+
+// runWait: WAIT numreplicas timeout.
+func runWait(c *client, args [][]byte) {
+	if c.srv.store().Replica() {
+		c.error("ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is configured to be writable " +
+			"(which is not the default) writes to replicas are just local and are not propagated.")
+		return
+	}
+	n, ok := number(args[1])
+	if !ok {
+		c.error(errNotInteger)
+		return
+	}
+	d, text := waitTimeout(args[2])
+	if text != "" {
+		c.error(text)
+		return
+	}
+	log := c.srv.store().Log()
+	if log == nil {
+		c.integer(0)
+		return
+	}
+	offset, have := log.Position(), 0
+	if !c.multi.executing { // what EXEC changes is written behind it
+		if err := log.Commit(offset); err != nil {
+			c.storeError(err)
+			return
+		}
+	}
+	c.await(d, func() bool {
+		have, _ = c.srv.node.Peers().Count(offset)
+		return int64(have) >= n
+	})
+	if int64(have) < n && c.demoted() {
+		return
+	}
+	c.integer(int64(have))
+}
+
+// runWaitAOF: WAITAOF numlocal numreplicas timeout.
+func runWaitAOF(c *client, args [][]byte) {
+	local, ok := number(args[1])
+	n, ok2 := number(args[2])
+	d, text := waitTimeout(args[3])
+	log := c.srv.store().Log()
+	switch {
+	case !ok:
+		c.error(errNotInteger)
+		return
+	case local < 0 || local > 1:
+		c.error("ERR value is out of range, value must between 0 and 1")
+		return
+	case !ok2 || n < 0:
+		c.error("ERR value is out of range, must be positive")
+		return
+	case text != "":
+		c.error(text)
+		return
+	case c.srv.store().Replica():
+		c.error("ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas are just local and are not propagated.")
+		return
+	case local > 0 && log == nil:
+		c.error("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.")
+		return
+	}
+	here, there := 0, 0
+	if log != nil {
+		offset := log.Position()
+		err := error(nil)
+		switch {
+		case c.multi.executing: // as above
+		case local > 0:
+			err = log.Sync()
+		default:
+			err = log.Commit(offset)
+		}
+		if err != nil {
+			c.storeError(err)
+			return
+		}
+		c.await(d, func() bool {
+			here = 0
+			if log.Durable() >= offset {
+				here = 1
+			}
+			_, there = c.srv.node.Peers().Count(offset)
+			return here >= int(local) && int64(there) >= n
+		})
+		if int64(there) < n && c.demoted() {
+			return
+		}
+	}
+	c.array(2)
+	c.integer(int64(here))
+	c.integer(int64(there))
+}

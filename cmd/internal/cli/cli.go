@@ -1,0 +1,130 @@
+// Package cli is the frame of counterd's tools: commands with flags, help, and exit status.
+//
+//	counterctl                       what there is
+//	counterctl restore --help        one command in full
+//	counterctl restore DIR --to ...  run it
+//
+// Exit status: 0 for success, 1 for a failure, 2 for a command line that is not understood. The first Ctrl-C or SIGTERM ends the
+// command's context, so that it ends in order; a second one ends the process.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/pflag"
+)
+
+// Tool is a program of several commands.
+type Tool struct {
+	Name     string
+	Summary  string // one sentence
+	Commands []Command
+
+	// Hint, if set, says more behind an error that alone leaves a reader at a loss; it may return "".
+	Hint func(err error) string
+}
+
+// Command is one of a tool's commands.
+type Command struct {
+	Name    string
+	Args    string // what it takes beside flags; may be empty
+	Summary string
+	Details string
+	// Setup declares the flags and returns what runs when they are parsed.
+	Setup func(flags *pflag.FlagSet) Action
+}
+
+// Action is what a command does with the arguments beside the flags.
+type Action func(ctx context.Context, out Output, args []string) error
+
+// Output is where a command writes.
+type Output struct{ Stdout, Stderr io.Writer }
+
+// ErrReported ends a command with status 1 after it has said all itself.
+var ErrReported = errors.New("reported")
+
+// usageError is a command line that cannot be run.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string { return e.text }
+
+// Misuse returns the error, status 2, of a command line that cannot be run.
+func Misuse(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
+
+// Main runs the tool with the process's arguments and ends the process.
+func (t *Tool) Main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	os.Exit(t.Run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// Run runs the tool and returns its exit status.
+func (t *Tool) Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if len(args) == 0 || args[0] == "-h" || args[0] == "--help" || args[0] == "help" {
+		t.usage(stdout)
+		return 0
+	}
+	for i := range t.Commands {
+		if c := &t.Commands[i]; c.Name == args[0] {
+			return t.run(ctx, c, args[1:], Output{stdout, stderr})
+		}
+	}
+	fmt.Fprintf(stderr, "%s: no command is called %q\n\n", t.Name, args[0])
+	t.usage(stderr)
+	return 2
+}
+
+func (t *Tool) usage(w io.Writer) {
+	fmt.Fprintf(w, "%s %s\n\n", t.Name, t.Summary)
+	var names, args int
+	for _, c := range t.Commands {
+		names, args = max(names, len(c.Name)), max(args, len(c.Args))
+	}
+	for _, c := range t.Commands {
+		fmt.Fprintf(w, "  %s %-*s %-*s  %s\n", t.Name, names, c.Name, args, c.Args, c.Summary)
+	}
+	fmt.Fprintf(w, "\n%s COMMAND --help says more.\n", t.Name)
+}
+
+func (t *Tool) run(ctx context.Context, c *Command, args []string, out Output) int {
+	flags := pflag.NewFlagSet(c.Name, pflag.ContinueOnError)
+	flags.SortFlags = false
+	flags.Usage = func() {}
+	flags.SetOutput(out.Stderr)
+	action := c.Setup(flags)
+	fail := func(status int, err error, more string) int {
+		fmt.Fprintf(out.Stderr, "%s %s: %v%s\n", t.Name, c.Name, err, more)
+		return status
+	}
+	if err := flags.Parse(args); errors.Is(err, pflag.ErrHelp) {
+		fmt.Fprintf(out.Stdout, "usage: %s\n\n%s\n", strings.Join(strings.Fields(t.Name+" "+c.Name+" "+c.Args+" [flags]"), " "), c.Details)
+		if flags.HasFlags() {
+			fmt.Fprintf(out.Stdout, "\nflags:\n%s", flags.FlagUsages())
+		}
+		return 0
+	} else if err != nil {
+		return fail(2, err, " (--help lists the flags)")
+	}
+	err := action(ctx, out, flags.Args())
+	var wrong *usageError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &wrong):
+		return fail(2, err, " (--help says more)")
+	case errors.Is(err, ErrReported):
+		return 1
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		return fail(1, errors.New("interrupted"), "")
+	case t.Hint != nil:
+		return fail(1, err, t.Hint(err))
+	}
+	return fail(1, err, "")
+}

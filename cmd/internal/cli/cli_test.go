@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+func TestRun(t *testing.T) {
+	tool := Tool{Name: "maker", Summary: "makes things.", Hint: func(err error) string {
+		if strings.Contains(err.Error(), "wood") {
+			return " (buy some)"
+		}
+		return ""
+	}, Commands: []Command{
+		{Name: "chair", Args: "WOOD", Summary: "make a chair", Details: "Of wood.", Setup: func(flags *pflag.FlagSet) Action {
+			legs := flags.Int("legs", 4, "how many")
+			return func(ctx context.Context, out Output, args []string) error {
+				switch {
+				case len(args) != 1:
+					return Misuse("want WOOD")
+				case args[0] == "none":
+					return errors.New("no wood")
+				case args[0] == "said":
+					return ErrReported
+				case args[0] == "stop":
+					return fmt.Errorf("sawing: %w", context.Canceled)
+				}
+				fmt.Fprintf(out.Stdout, "%s with %d legs\n", args[0], *legs)
+				return nil
+			}
+		}},
+		{Name: "table", Summary: "make a table", Setup: func(*pflag.FlagSet) Action { return nil }},
+	}}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, c := range []struct {
+		args           string
+		ctx            context.Context
+		status         int
+		stdout, stderr string
+	}{
+		{"", t.Context(), 0, "maker makes things.\n\n  maker chair WOOD  make a chair\n  maker table       make a table\n\nmaker COMMAND --help says more.\n", ""},
+		{"chair oak --legs 3", t.Context(), 0, "oak with 3 legs\n", ""},
+		{"chair --help", t.Context(), 0, "usage: maker chair WOOD [flags]\n\nOf wood.\n\nflags:\n      --legs int   how many (default 4)\n", ""},
+		{"table --help", t.Context(), 0, "usage: maker table [flags]\n\n\n", ""},
+		{"chair", t.Context(), 2, "", "maker chair: want WOOD (--help says more)\n"},
+		{"chair oak --arms 2", t.Context(), 2, "", "maker chair: unknown flag: --arms (--help lists the flags)\n"},
+		{"chair none", t.Context(), 1, "", "maker chair: no wood (buy some)\n"},
+		{"chair said", t.Context(), 1, "", ""},
+		{"chair stop", ended, 1, "", "maker chair: interrupted\n"},
+		{"chair stop", t.Context(), 1, "", "maker chair: sawing: context canceled\n"},
+	} {
+		var stdout, stderr bytes.Buffer
+		status := tool.Run(c.ctx, strings.Fields(c.args), &stdout, &stderr)
+		if status != c.status || stdout.String() != c.stdout || stderr.String() != c.stderr {
+			t.Errorf("%q: status %d, %q, %q, want %d, %q, %q", c.args, status, &stdout, &stderr, c.status, c.stdout, c.stderr)
+		}
+	}
+	var stderr bytes.Buffer
+	if status := tool.Run(t.Context(), []string{"bed"}, nil, &stderr); status != 2 || !strings.HasPrefix(stderr.String(), "maker: no command is called \"bed\"\n\nmaker makes") {
+		t.Errorf("bed: %d, %q", status, &stderr)
+	}
+}

@@ -1,0 +1,66 @@
+package counter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/counterd/counterd/persist"
+)
+
+// Archive is the store's state, about to be written as one file (persist.ArchiveWriter): the newest snapshot's files and the log from
+// there to where it ended when the archive was made. No snapshot is made for it, and nobody waits. What it needs is kept on disk until it is closed. NOT safe for
+// concurrent use.
+type Archive struct {
+	pin *Pin
+	w   *persist.ArchiveWriter
+}
+
+// Archive prepares an archive. It must be closed. Where data is in memory only the error is ErrInMemory.
+func (s *Store) Archive() (*Archive, error) {
+	if s.log == nil {
+		return nil, ErrInMemory
+	}
+	pin, err := s.PinSnapshot()
+	if err != nil {
+		return nil, err
+	}
+	if first := s.log.Stats().First; pin.Manifest == nil && first != 0 {
+		pin.Release()
+		return nil, fmt.Errorf("there is no snapshot and the log begins at %d: one must be made first: %w", first, persist.ErrGone)
+	}
+	w, err := persist.NewArchiveWriter(s.dir.Path(), s.log, pin.Manifest, s.Lineage())
+	if err != nil {
+		pin.Release()
+		return nil, err
+	}
+	return &Archive{pin, w}, nil
+}
+
+// Size returns the archive's size in bytes.
+func (a *Archive) Size() int64 { return a.w.Size() }
+
+// End returns the log offset that the state is of.
+func (a *Archive) End() uint64 { return a.w.End() }
+
+// WriteTo writes the archive, once. Errors as persist.ArchiveWriter.WriteTo.
+func (a *Archive) WriteTo(w io.Writer) (int64, error) { return a.w.WriteTo(w) }
+
+// Close lets files and log go.
+func (a *Archive) Close() error {
+	err := a.w.Close()
+	a.pin.Release()
+	return err
+}
+
+// SaveDiverged saves the store's data in its directory, as an archive, where it stays when another primary's data takes its place: see
+// persist.SaveDiverged. No change may be made meanwhile that is to be in it: the store is a replica.
+func (s *Store) SaveDiverged(ctx context.Context) (path string, removed []string, err error) {
+	a, err := s.Archive()
+	if err != nil {
+		return "", nil, err
+	}
+	path, removed, err = persist.SaveDiverged(ctx, s.opts.FS, s.dir.Path(), a.w)
+	return path, removed, errors.Join(err, a.Close())
+}

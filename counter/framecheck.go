@@ -1,0 +1,168 @@
+package counter
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/vfs"
+	"github.com/counterd/counterd/schema"
+)
+
+// What comes from a primary is checked before anything is changed by it: a frame that was appended and cannot be applied would be in the log for
+// good, and a snapshot that cannot be opened would have cost the replica the data it had.
+
+// FrameChecker tells whether the frames of a log can be applied, one after the other. NOT safe for concurrent use.
+type FrameChecker struct {
+	schema *schema.Schema // in force behind the last frame
+	rec    persist.Record
+}
+
+// NewFrameChecker returns one for the frames behind a snapshot; nil: from the log's beginning. The snapshot has passed CheckManifest.
+func NewFrameChecker(m *persist.Manifest) (*FrameChecker, error) {
+	if m == nil {
+		return &FrameChecker{schema: schema.Empty()}, nil
+	}
+	s, err := manifestSchema(m)
+	return &FrameChecker{schema: s}, err
+}
+
+func manifestSchema(m *persist.Manifest) (*schema.Schema, error) {
+	if len(m.Counters) == 0 && len(m.Schema) == 0 {
+		return schema.Empty(), nil
+	}
+	return readSchema([]byte(strings.Join(m.Schema, "\n") + "\n"))
+}
+
+// readSchema reads a schema that could be put in force.
+func readSchema(text []byte) (*schema.Schema, error) {
+	s, err := schema.ParseDurable(text)
+	if err != nil {
+		return nil, err
+	}
+	for _, def := range s.Counters() {
+		if _, err := overlayLayout(def); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// Check verifies the records of a frame: each can be read, mids are below 2^63, and values fit the columns that the schema knows there. The error matches
+// persist.ErrCorrupt. The frame's checksum is the log's to check.
+func (c *FrameChecker) Check(raw []byte) error {
+	if len(raw) < persist.FrameHeaderLen {
+		return fmt.Errorf("frame of %d bytes, want %d at least: %w", len(raw), persist.FrameHeaderLen, persist.ErrCorrupt)
+	}
+	now := c.schema
+	for src := raw[persist.FrameHeaderLen:]; len(src) > 0; {
+		n, err := persist.DecodeRecord(src, &c.rec)
+		if err == nil {
+			now, err = checkRecord(now, &c.rec)
+		}
+		if err != nil {
+			return fmt.Errorf("frame, byte %d: %w", len(raw)-len(src), err)
+		}
+		src = src[n:]
+	}
+	c.schema = now
+	return nil
+}
+
+// checkRecord returns the schema behind a record.
+func checkRecord(s *schema.Schema, rec *persist.Record) (*schema.Schema, error) {
+	switch rec.Kind {
+	case persist.KindSchema:
+		next, err := readSchema(rec.Text)
+		if err != nil {
+			return nil, errors.Join(persist.ErrCorrupt, err)
+		}
+		return next, nil
+	case persist.KindSet, persist.KindSetItem, persist.KindDelete:
+	default:
+		return s, nil
+	}
+	if rec.Mid >= hot.EndMid {
+		return nil, fmt.Errorf("%s: mid %d, want less than 2^63: %w", rec.Kind, rec.Mid, persist.ErrCorrupt)
+	}
+	def := s.CounterByID(rec.Counter)
+	if def == nil || rec.Kind == persist.KindDelete {
+		return s, nil // a counter that was dropped: passed over
+	}
+	if rec.Kind == persist.KindSet {
+		return s, checkValue(def, rec.Column, rec.Value)
+	}
+	for _, c := range rec.Columns {
+		if err := checkValue(def, c.Column, c.Value); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func checkValue(def *schema.Counter, column uint16, value uint64) error {
+	if i := def.Index(column); i >= 0 && value > def.Columns[i].Limit() {
+		return fmt.Errorf("set: value %d of %s.%s, want at most %d: %w", value, def.Name, def.Columns[i].Name, def.Columns[i].Limit(), persist.ErrCorrupt)
+	}
+	return nil
+}
+
+// CheckManifest verifies that a snapshot could be opened as far as its manifest tells: that the schema can be read, and that the blocks of each counter
+// cover all mids. The error matches persist.ErrCorrupt.
+func CheckManifest(m *persist.Manifest) error {
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("manifest of generation %d: %w: "+format, append([]any{m.Generation, persist.ErrCorrupt}, args...)...)
+	}
+	s, err := manifestSchema(m)
+	if err != nil {
+		return bad("%w", err)
+	}
+	names := map[string]bool{}
+	for i := range m.Counters {
+		c := &m.Counters[i]
+		if s.CounterByID(c.ID) == nil && len(c.Blocks) > 0 {
+			return bad("blocks of counter %d, which the schema does not have", c.ID)
+		}
+		end, tiers := uint64(0), map[uint64]persist.Tier{}
+		for _, b := range c.Blocks {
+			if names[string(b.Tier)+b.Name] {
+				return bad("file %q stands twice", b.Name)
+			}
+			names[string(b.Tier)+b.Name] = true
+			if b.Tier == persist.TierOverlay {
+				continue
+			}
+			if b.Lo != end || tiers[b.Block] != "" {
+				return bad("counter %s: block %d from %d on, want another from %d on", c.Name, b.Block, b.Lo, end)
+			}
+			end, tiers[b.Block] = b.Hi, b.Tier
+		}
+		if len(c.Blocks) > 0 && end != hot.EndMid {
+			return bad("counter %s: blocks up to %d, want up to 2^63", c.Name, end)
+		}
+		for _, b := range c.Blocks {
+			if b.Tier == persist.TierOverlay {
+				if tiers[b.Block] != persist.TierCold {
+					return bad("counter %s: an overlay of block %d, want one of a cold block, and one of each", c.Name, b.Block)
+				}
+				tiers[b.Block] = persist.TierOverlay
+			}
+		}
+	}
+	return nil
+}
+
+// CheckBlockFile reads the file of a block that a manifest names, whole, and tells whether it is what the manifest says and can be opened.
+func CheckBlockFile(fsys vfs.FS, dir string, c *persist.CounterFiles, b *persist.BlockFile) error {
+	err := persist.CheckBlock(fsys, dir, c, b, persist.CheckOptions{Cold: ColdVerifier(fsys)})
+	if err != nil || b.Tier == persist.TierCold {
+		return err
+	}
+	_, tab, err := readTable(fsys, b.Path(dir))
+	if err == nil && (tab.Lo() != b.Lo || tab.Hi() != b.Hi) {
+		err = fmt.Errorf("%s: %w: range [%d,%d), want [%d,%d)", b.Path(dir), hot.ErrBadImage, tab.Lo(), tab.Hi(), b.Lo, b.Hi)
+	}
+	return err
+}

@@ -1,0 +1,402 @@
+package counter
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// pair is a primary and its replica, which random operations are played on. Every state that the primary acknowledged is known by its log offset, so
+// that at any time each node must hold exactly the state of its own offset.
+type pair struct {
+	rng      *rand.Rand
+	nodes    [2]*pairNode
+	lead     int // which is the primary
+	added    int // columns
+	cuts     int // tails taken back
+	links    int
+	restarts int
+}
+
+// pairNode is one of the two, over its restarts.
+type pairNode struct {
+	sim    *vfs.Sim
+	opts   Options
+	s      *Store
+	states map[uint64]pairState // by log offset, those that the node's log has
+}
+
+type pairState struct {
+	m      model
+	schema string
+}
+
+// clone copies a model: the one of a state must not change.
+func (m model) clone() model {
+	c := model{}
+	for name, items := range m {
+		c[name] = map[uint64]map[string]uint64{}
+		for mid, row := range items {
+			c[name][mid] = maps.Clone(row)
+		}
+	}
+	return c
+}
+
+const pairSchemaScript = `add counter a
+add column a v hint=3 max=20 suffix=v
+add column a w hint=64 max=64 default=9 suffix=w
+add counter b
+add column b x hint=1 max=1 suffix=x`
+
+func newPair(t *testing.T, rng *rand.Rand) *pair {
+	t.Helper()
+	p := &pair{rng: rng}
+	for i := range p.nodes {
+		n := &pairNode{sim: vfs.NewSim(), states: map[uint64]pairState{0: {model{}, ""}}}
+		n.opts = Options{BlockItems: 16 + rng.IntN(40), HashSeed: 1 + rng.Uint64(), RetainBytes: 1 << 30, Manual: true, AppendFsync: []SyncPolicy{SyncAlways, SyncEverySec}[rng.IntN(2)]}
+		p.nodes[i] = n
+		n.open(t)
+	}
+	a := p.nodes[0]
+	if err := a.s.AlterScript(pairSchemaScript); err != nil {
+		t.Fatal(err)
+	}
+	a.acknowledge(t, model{"a": {}, "b": {}})
+	for p.nodes[1].s.Log().Position() == 0 {
+		p.link(t)
+	}
+	for _, n := range p.nodes { // so that they have a past in common, whatever fails
+		if err := n.s.Log().Sync(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return p
+}
+
+func (n *pairNode) open(t *testing.T) {
+	t.Helper()
+	n.opts.FS = n.sim
+	s, err := Open("data", n.opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.s = s
+}
+
+// acknowledge commits what was done and notes the state.
+func (n *pairNode) acknowledge(t *testing.T, m model) {
+	t.Helper()
+	at := n.s.Log().Position()
+	if err := n.s.Log().Commit(at); err != nil {
+		t.Fatal(err)
+	}
+	n.states[at] = pairState{m.clone(), n.s.Schema().String()}
+}
+
+// state is what the node must hold.
+func (n *pairNode) state(t *testing.T) pairState {
+	t.Helper()
+	st, ok := n.states[n.s.Log().Position()]
+	if !ok {
+		t.Fatalf("the log ends at %d, where no change ended", n.s.Log().Position())
+	}
+	return st
+}
+
+// forget drops the states behind an offset.
+func (n *pairNode) forget(end uint64) {
+	maps.DeleteFunc(n.states, func(at uint64, _ pairState) bool { return at > end })
+}
+
+func (n *pairNode) check(t *testing.T) {
+	t.Helper()
+	st := n.state(t)
+	if got := n.s.Schema().String(); got != st.schema {
+		t.Fatalf("at %d: got schema %q, want %q", n.s.Log().Position(), got, st.schema)
+	}
+	checkStore(t, n.s, st.m)
+}
+
+// step does one thing to one of the two, or to what is between them.
+func (p *pair) step(t *testing.T) {
+	t.Helper()
+	primary, any := p.nodes[p.lead], p.nodes[p.rng.IntN(2)]
+	switch k := p.rng.IntN(100); {
+	case k < 5:
+		m := primary.state(t).m.clone()
+		playSchema(t, p.rng, primary.s, m, &p.added)
+		primary.acknowledge(t, m)
+	case k < 15:
+		playTiers(t, p.rng, any.s, p.mid())
+	case k < 20:
+		if err := any.s.Snapshot(); err != nil {
+			t.Fatal(err)
+		}
+	case k < 25:
+		any.s.Log().Tick()
+	case k < 45:
+		p.link(t)
+	case k < 51:
+		p.restart(t, any)
+	case k < 53:
+		p.swap(t)
+	default:
+		p.write(t, primary)
+	}
+	any.check(t)
+}
+
+func (p *pair) mid() uint64 {
+	if p.rng.IntN(6) == 0 {
+		return p.rng.Uint64() >> 1
+	}
+	return p.rng.Uint64N(120)
+}
+
+// write does some operations in one commit: one frame, or two where a piece of the log's memory ends.
+func (p *pair) write(t *testing.T, n *pairNode) {
+	t.Helper()
+	m := n.state(t).m.clone()
+	b := n.s.NewBatch()
+	for range 1 + p.rng.IntN(8) {
+		if err := b.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		b.Reset()
+		b.Add(randomOp(p.rng, b, p.mid))
+		b.Run()
+		checkOp(t, b, b.Op(0), m)
+		b.End()
+		n.states[n.s.Log().Position()] = pairState{m.clone(), n.s.Schema().String()}
+	}
+	n.acknowledge(t, m)
+}
+
+// restart closes a node, kills it, or lets its power fail: only then it may lack what it wrote.
+func (p *pair) restart(t *testing.T, n *pairNode) {
+	t.Helper()
+	p.restarts++
+	before, replica := n.s.Log().Written(), n.s.Replica()
+	durable := n.s.Log().Durable()
+	least := before
+	switch p.rng.IntN(3) {
+	case 0:
+		if err := n.s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	case 1:
+		left := n.sim.Kill()
+		_ = n.s.Close()
+		n.sim = left
+	default:
+		left := n.sim.Crash(p.rng.Uint64(), []int{0, 50, 100}[p.rng.IntN(3)])
+		_ = n.s.Close()
+		n.sim, least = left, durable
+	}
+	n.open(t)
+	end := n.s.Log().Position()
+	if end < least {
+		t.Fatalf("the log ends at %d, want %d at least", end, least)
+	}
+	if n.s.Replica() != replica {
+		t.Fatalf("replica %v became %v in a restart", replica, n.s.Replica())
+	}
+	n.forget(end)
+	n.check(t)
+}
+
+// swap makes the replica the primary, after it got everything or not; the old primary may go on for a while before it learns of it.
+func (p *pair) swap(t *testing.T) {
+	t.Helper()
+	old, next := p.nodes[p.lead], p.nodes[1-p.lead]
+	if p.rng.IntN(2) == 0 { // as FAILOVER does it
+		for old.s.Log().Position() != next.s.Log().Position() || p.common(t) != next.s.Log().Position() {
+			p.link(t)
+		}
+		if err := old.s.Yield(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := next.s.Lead(); err != nil {
+		t.Fatal(err)
+	}
+	if !old.s.Replica() {
+		for range p.rng.IntN(4) {
+			p.write(t, old)
+		}
+		if err := old.s.Yield(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.lead = 1 - p.lead
+}
+
+// common is the offset up to which both logs agree, as the primary finds it.
+func (p *pair) common(t *testing.T) uint64 {
+	t.Helper()
+	primary, replica := p.nodes[p.lead].s, p.nodes[1-p.lead].s
+	mine, its := primary.Lineage(), replica.Lineage()
+	common, ok := mine.Common(primary.Log().Written(), &its, replica.Log().Position())
+	if !ok && replica.Log().Position() != 0 {
+		t.Fatalf("no common past, and the replica's log ends at %d", replica.Log().Position())
+	}
+	return common
+}
+
+// link is one connection of the replica to the primary, cut at a random byte.
+func (p *pair) link(t *testing.T) {
+	t.Helper()
+	p.links++
+	primary, replica := p.nodes[p.lead], p.nodes[1-p.lead]
+	if err := replica.s.Log().Commit(replica.s.Log().Position()); err != nil { // a cut before had left it unwritten
+		t.Fatal(err)
+	}
+	if common := p.common(t); common < replica.s.Log().Position() {
+		p.cut(t, replica, common)
+	}
+	if _, err := replica.s.Follow(primary.s.Lineage()); err != nil {
+		t.Fatal(err)
+	}
+	stream := logBytes(t, primary.s, replica.s.Log().Position())
+	if p.rng.IntN(3) > 0 {
+		stream = stream[:p.rng.IntN(len(stream)+1)]
+	}
+	for len(stream) > 0 {
+		at := replica.s.Log().Position()
+		n := len(stream)
+		if n >= persist.FrameHeaderLen {
+			n = persist.FrameHeaderLen + int(uint32(stream[4])|uint32(stream[5])<<8|uint32(stream[6])<<16|uint32(stream[7])<<24)
+		}
+		if bad := bytes.Clone(stream[:min(n, len(stream))]); p.rng.IntN(4) == 0 || n > len(stream) || len(stream) < persist.FrameHeaderLen {
+			if n <= len(stream) {
+				bad[p.rng.IntN(len(bad))] ^= 1 << p.rng.IntN(8)
+			}
+			if _, err := replica.s.Replicate(bad); !errors.Is(err, persist.ErrCorrupt) || replica.s.Log().Position() != at {
+				t.Fatalf("a bad frame at %d: %v, the log ends at %d", at, err, replica.s.Log().Position())
+			}
+			replica.check(t)
+		}
+		if n > len(stream) || len(stream) < persist.FrameHeaderLen {
+			break
+		}
+		end, err := replica.s.Replicate(stream[:n])
+		if err != nil {
+			t.Fatal(err)
+		}
+		st, ok := primary.states[end]
+		if !ok {
+			t.Fatalf("a frame ends at %d, where no change ended", end)
+		}
+		replica.states[end] = st
+		if p.rng.IntN(3) == 0 {
+			if err := replica.s.Log().Commit(end); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if p.rng.IntN(4) == 0 {
+			replica.check(t)
+		}
+		stream = stream[n:]
+	}
+	replica.check(t)
+}
+
+// logBytes reads a log from an offset to its end.
+func logBytes(t *testing.T, s *Store, from uint64) (all []byte) {
+	t.Helper()
+	r, err := s.Log().NewReader(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if r.Pos() != from {
+		t.Fatalf("the frame at %d begins at %d", from, r.Pos())
+	}
+	for {
+		f, err := r.TryNext()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f == nil {
+			return all
+		}
+		all = append(all, f.Raw...)
+	}
+}
+
+// cut takes back what the replica has and the primary has not: exactly that is saved.
+func (p *pair) cut(t *testing.T, n *pairNode, at uint64) {
+	t.Helper()
+	p.cuts++
+	end := n.s.Log().Position()
+	lost := logBytes(t, n.s, at)
+	past := n.s.Lineage()
+	if err := n.s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	before := past.Cut(at)
+	before.Replica = true
+	tail, err := persist.Cut(n.sim, "data", at, before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved, err := vfs.ReadFile(n.sim, tail.File, 1<<30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tail.From != at || tail.To != end || !bytes.Equal(saved[64:], lost) {
+		t.Fatalf("cut from %d to %d: the tail saved is %+v with %d bytes, want %d", at, end, tail, len(saved)-64, len(lost))
+	}
+	n.open(t)
+	if got := n.s.Log().Position(); got != at {
+		t.Fatalf("cut at %d: the log ends at %d", at, got)
+	}
+	n.forget(at)
+	n.check(t)
+}
+
+// TestReplicaModel plays random operations, schema changes and FLUSHALL on a primary whose replica follows over a link that is cut at random bytes, while
+// both make snapshots, demote and promote at times of their own, end in every way, and change roles.
+func TestReplicaModel(t *testing.T) {
+	newRand(t)
+	runs, steps := 12, 300
+	if testing.Short() {
+		runs = 3
+	}
+	if *long {
+		runs = 1000
+	}
+	var total pair
+	for run := range runs {
+		runSeed := *seed + uint64(run)
+		t.Run(fmt.Sprintf("seed=%d", runSeed), func(t *testing.T) {
+			p := newPair(t, rand.New(rand.NewPCG(runSeed, 8)))
+			for range steps {
+				p.step(t)
+			}
+			for range 2 { // the second has nothing to cut the first for
+				for p.nodes[0].s.Log().Position() != p.nodes[1].s.Log().Position() {
+					p.link(t)
+				}
+				p.link(t)
+			}
+			if x, y := digestOf(t, p.nodes[0].s), digestOf(t, p.nodes[1].s); x != y {
+				t.Errorf("digests %s and %s", x, y)
+			}
+			for _, n := range p.nodes {
+				if err := n.s.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+			total.cuts, total.links, total.restarts = total.cuts+p.cuts, total.links+p.links, total.restarts+p.restarts
+		})
+	}
+	t.Logf("%d links, %d restarts, %d tails taken back", total.links, total.restarts, total.cuts)
+}

@@ -1,0 +1,109 @@
+package counter
+
+import (
+	"time"
+
+	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/schema"
+)
+
+// Widths. The open block packs columns as wide as their hints. Every other block has widths of its own, chosen when it is made from the
+// values it holds then (hot.Demand): real posts have 75-98 % zeros, so 3-5 bits a column, with 1-3 % of values in the overflow table, take the
+// least memory where the hints say 16.
+//
+// A block is sealed young, and its counters will grow: 79 % of increments come within a day of the post. So
+//
+//   - no column gets fewer than youngBits then: a block of zeros would need to be re-packed as soon as it is read for the first time
+//   - when more values overflow than room was made for (a quarter more than at first, and one in 128 items), widths are chosen again (widen).
+//     The room grows with each time, so a block is re-packed some 5 times in its life, each a few ms of its own writers only
+//   - an hour after that the widths are chosen once more, with settledBits as the least, and taken if they save a sixteenth (settle). This also
+//     narrows blocks read from images of before blocks had widths of their own
+//
+// Widths are a node's own affair: the log and replicas do not know of them; images carry them.
+const (
+	youngBits   = 4
+	settledBits = 2
+	// settleGain is the part of a block's memory that settling must save, or a snapshot would write blocks again for nothing.
+	settleGain = 16
+	// settleLoad leaves 3 % for ids that come hours late.
+	settleLoad = 0.945
+	// settleAfter is how long a block is left alone after its widths were chosen.
+	settleAfter = time.Hour
+	// settleTick is how often all blocks are asked for their turn: 20 ns each.
+	settleTick = time.Minute
+)
+
+// plan is a block to be made of the items of another.
+type plan struct {
+	lo, hi  uint64
+	items   int // with mids in [lo, hi), or as many as there shall be room for if that is more
+	load    float64
+	layout  *schema.Layout
+	above   int // values that will be in the overflow table
+	settled bool
+}
+
+// config is the table for plan, scale times as large as planned.
+func (p *plan) config(scale float64) hot.Config {
+	items := int(scale * float64(max(p.items, int(smallestBlock*p.load))))
+	c := hot.Config{Lo: p.lo, Hi: p.hi, Buckets: hot.BucketsFor(items, p.load), Layout: p.layout}
+	if p.hi != hot.EndMid {
+		c.Overflow = hot.OverflowRoom(p.above, c.Buckets)
+	}
+	return c
+}
+
+// plan makes that for the items of b with mids in [lo, hi), with room for at least items. REQUIRES b.mu held.
+func (ks *keyspace) plan(b *block, lo, hi uint64, items int, load float64) plan {
+	if hi == hot.EndMid {
+		return plan{lo: lo, hi: hi, items: items, load: load, layout: ks.layout}
+	}
+	d := hot.NewDemand(ks.def.Columns)
+	b.tab.Survey(d, lo, hi)
+	return ks.planFor(d, lo, hi, items, load, youngBits)
+}
+
+// planFor is plan for items that were counted.
+func (ks *keyspace) planFor(d *hot.Demand, lo, hi uint64, items int, load float64, least uint8) plan {
+	p := plan{lo: lo, hi: hi, items: max(items, d.Items), load: load, layout: ks.layout}
+	widths, above := d.Choose(int(float64(p.items)/load), least)
+	if l, err := schema.NewLayoutWidths(ks.def.Columns, widths); err == nil { // always: widths are within 1 and max
+		p.layout, p.above = l, above
+	}
+	return p
+}
+
+// widen is called when b's overflow table has left its memory. It returns the block that is locked then: a new one in the place of b, or b,
+// if there is no memory: it goes on serving, and it is tried again when twice as many values overflow. REQUIRES b.mu held.
+func (ks *keyspace) widen(b *block, mid uint64) *block {
+	if b.cold != nil || b.open() || b.tab.Overflows() <= b.tolerated {
+		return b
+	}
+	next, err := ks.repack(b, mid)
+	if err != nil {
+		b.tolerated = 2 * b.tab.Overflows()
+	}
+	return next
+}
+
+// settle chooses the widths of b again, for counters that hardly grow any more. It returns the block that is locked then. REQUIRES b.mu held.
+func (ks *keyspace) settle(b *block) (*block, error) {
+	b.settled = true
+	if b.cold != nil || b.open() {
+		return b, nil
+	}
+	d := hot.NewDemand(ks.def.Columns)
+	b.tab.Survey(d, b.lo, b.hi)
+	p := ks.planFor(d, b.lo, b.hi, 0, settleLoad, settledBits)
+	c := p.config(1)
+	if was := b.tab.Bytes(); c.Bytes() > was-was/settleGain {
+		return b, nil
+	}
+	p.settled = true
+	return ks.replace(b, b.lo, p)
+}
+
+// settles tells whether it is time for settle. REQUIRES b.mu held.
+func (b *block) settles(now time.Time) bool {
+	return !b.settled && b.cold == nil && !b.open() && now.Sub(b.packed) >= settleAfter
+}

@@ -1,0 +1,226 @@
+package counter
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// playWidths chooses the widths of a random block again: as for one that has come to rest, or as for a young one.
+func playWidths(t testing.TB, rng *rand.Rand, s *Store, mid uint64) {
+	t.Helper()
+	ks := s.spaces[s.Schema().Counters()[rng.IntN(2)].ID]
+	b := ks.lockFor(ks.dir.Load().find(mid), mid)
+	var err error
+	if rng.IntN(2) == 0 {
+		b, err = ks.settle(b)
+	} else {
+		b, err = ks.repack(b, mid)
+	}
+	b.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sealedWidths returns the widths of the first counter's hot sealed blocks, and fails where one has more values in its overflow table than
+// it has room for.
+func sealedWidths(t testing.TB, s *Store) (all [][]uint8) {
+	t.Helper()
+	b := s.NewBatch()
+	if err := b.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	defer b.End()
+	first := b.Schema().Counters()[0]
+	ks := s.spaces[first.ID]
+	b.Blocks(func(i BlockInfo) bool {
+		if i.Counter != first || i.Open || i.Tier != TierHot {
+			return true
+		}
+		var widths []uint8
+		for _, f := range i.Layout.Fields {
+			widths = append(widths, f.Width)
+		}
+		all = append(all, widths)
+		blk := ks.lockFor(ks.dir.Load().find(i.Lo), i.Lo)
+		defer blk.mu.Unlock()
+		if blk.tab.Crowded() {
+			t.Errorf("block [%d,%d): %d of %d items overflow: got no re-packing", i.Lo, i.Hi, i.Overflows, i.Items)
+		}
+		return true
+	})
+	return all
+}
+
+// TestWidths follows blocks through their life: sealed with counters at 0, growing, each column at its own pace, then at rest.
+func TestWidths(t *testing.T) {
+	s := open(t, Options{BlockItems: 256}, seedScript)
+	const items = 2000
+	values := map[string]uint64{}
+	set := func(key string, v uint64) {
+		t.Helper()
+		if err := s.Set(key, v); err != nil {
+			t.Fatal(err)
+		}
+		values[key] = v
+	}
+	check := func(when string, low, high []uint8) {
+		t.Helper()
+		for key, want := range values {
+			if got, found, err := s.Get(key); got != want || !found || err != nil {
+				t.Fatalf("%s: %s: got %d, %v, %v, want %d", when, key, got, found, err, want)
+			}
+		}
+		all := sealedWidths(t, s)
+		if len(all) < items/512 {
+			t.Fatalf("%s: got %d sealed blocks", when, len(all))
+		}
+		for _, w := range all {
+			for c := range w {
+				if w[c] < low[c] || w[c] > high[c] {
+					t.Fatalf("%s: got widths %v, want %v to %v", when, w, low, high)
+				}
+			}
+		}
+	}
+	key := func(i int, suffix string) string { return fmt.Sprintf("%d.%s", 1000+7*i, suffix) }
+	for i := range items {
+		set(key(i, "cntcm"), 0)
+	}
+	check("sealed", []uint8{youngBits, youngBits, youngBits}, []uint8{youngBits, youngBits, youngBits})
+	young := s.Memory()
+
+	for range 40 { // every post gets 40 comments, one in 8 a repost of many
+		for i := range items {
+			k := key(i, "cntcm")
+			got, err := s.Incr(k, 1)
+			if values[k]++; got != values[k] || err != nil {
+				t.Fatalf("Incr %s: got %d, %v, want %d", k, got, err, values[k])
+			}
+		}
+	}
+	for i := 0; i < items; i += 8 {
+		set(key(i, "cntrn"), 1<<32-1)
+	}
+	check("grown", []uint8{6, youngBits, youngBits}, []uint8{7, 16, youngBits})
+	grown := s.Memory()
+	if grown <= young {
+		t.Errorf("memory: got %d bytes with values of up to 40, %d with zeros", grown, young)
+	}
+
+	for i := range items {
+		if i%300 != 0 {
+			set(key(i, "cntcm"), 1)
+			set(key(i, "cntrn"), 0)
+		}
+	}
+	ks := s.spaces[s.Schema().Counter("weibo").ID]
+	for _, b := range ks.dir.Load().blocks {
+		b = ks.lockFor(b, b.lo)
+		if b.settles(b.packed.Add(settleAfter-1)) || !b.open() && !b.settles(b.packed.Add(settleAfter)) {
+			t.Errorf("settles: not after %v", settleAfter)
+		}
+		edits, err := b.edits, error(nil)
+		if b, err = ks.settle(b); err != nil {
+			t.Fatal(err)
+		}
+		if b.settles(time.Now().Add(2 * settleAfter)) {
+			t.Error("got a settled block that settles again")
+		}
+		if !b.open() && b.edits == edits {
+			t.Error("a copy that a scan sorted would be taken for one of the new block")
+		}
+		b.mu.Unlock()
+	}
+	check("settled", []uint8{settledBits, settledBits, settledBits}, []uint8{settledBits, 2, settledBits})
+	if m := s.Memory(); m >= young {
+		t.Errorf("memory: got %d bytes settled, want below %d", m, young)
+	}
+}
+
+// TestWidthsDurable: images carry the widths, and the log behind them is replayed into such blocks, exactly.
+func TestWidthsDurable(t *testing.T) {
+	fs := vfs.NewSim()
+	s := openDir(t, "data", Options{BlockItems: 128, FS: fs, Manual: true}, seedScript)
+	m := model{"weibo": {}}
+	rng := newRand(t)
+	for i := range 1000 {
+		mid := uint64(5000 + 3*i)
+		m["weibo"][mid] = map[string]uint64{"comment": 0, "repost": uint64(rng.IntN(9)), "attitude": 0}
+		if err := s.Set(fmt.Sprintf("%d.cntrn", mid), m["weibo"][mid]["repost"]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	want := sealedWidths(t, s)
+	reopen := func() {
+		t.Helper()
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s = openDir(t, "data", Options{BlockItems: 128, FS: fs, Manual: true}, seedScript)
+		checkStore(t, s, m)
+	}
+	reopen()
+	if got := sealedWidths(t, s); !slices.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("widths after recovery: got %v, want %v", got, want)
+	}
+	for mid, row := range m["weibo"] { // most blocks are widened
+		row["attitude"] = rng.Uint64N(1 << (1 + rng.IntN(32)))
+		if err := s.Set(fmt.Sprintf("%d.cntan", mid), row["attitude"]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want = sealedWidths(t, s)
+	reopen()
+	if got := sealedWidths(t, s); len(got) == 0 || got[0][2] < 8 {
+		t.Errorf("widths after replay: got %v, were %v", got, want)
+	}
+	if err := s.AlterScript("add column weibo views hint=16 max=40 default=300 suffix=cntvw\ndrop column weibo repost"); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range m["weibo"] {
+		row["views"] = 300
+		delete(row, "repost")
+	}
+	checkStore(t, s, m)
+}
+
+// TestWidenTolerated: a block that could not be re-packed goes on serving, exactly, with its overflow table on the heap, until the time comes to
+// try again.
+func TestWidenTolerated(t *testing.T) {
+	s := open(t, Options{BlockItems: 4096}, seedScript)
+	key := func(i int) string { return fmt.Sprintf("%d.cntcm", 1000+7*i) }
+	for i := range 9000 {
+		if err := s.Set(key(i), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ks := s.spaces[s.Schema().Counter("weibo").ID]
+	b := ks.dir.Load().blocks[0]
+	items := b.tab.Len()
+	b.tolerated = items / 2 // as after a failure
+	for i := range items {
+		if v, err := s.Incr(key(i), 100); v != 100 || err != nil {
+			t.Fatalf("Incr: got %d, %v", v, err)
+		}
+		if dead := ks.dir.Load().blocks[0] != b; dead != (i+1 > items/2) {
+			t.Fatalf("after %d of %d values outgrew their width: got re-packed %v, want it above %d", i+1, items, dead, items/2)
+		}
+	}
+	for i := range items {
+		if v, err := s.Incr(key(i), -5); v != 95 || err != nil {
+			t.Fatalf("Incr: got %d, %v", v, err)
+		}
+	}
+	if all := sealedWidths(t, s); all[0][0] != 7 {
+		t.Errorf("got widths %v, want 7 bits for values of 100", all[0])
+	}
+}

@@ -1,0 +1,274 @@
+package persist
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math"
+	"path/filepath"
+
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// An archive is one file with a snapshot and the log behind it: parts, each of them a file of a data directory.
+//
+//	+--------+--------+--------+- ... -+--------+
+//	| header | part 0 | part 1 |  ...  |  last  |
+//	+--------+--------+--------+- ... -+--------+
+//
+//	header
+//	 0        8         10      12       16               24       28
+//	+--------+---------+-------+--------+----------------+--------+
+//	| magic  | version | zeros | parts  | size           | crc32c |
+//	+--------+---------+-------+--------+----------------+--------+
+//	          u16       u16     u32      u64              u32
+//
+//	part
+//	 0                8        10      12       16
+//	+----------------+--------+-------+--------+------+---------+--------+
+//	| length         | n      | zeros | crc32c | name | content | crc32c |
+//	+----------------+--------+-------+--------+------+---------+--------+
+//	 u64              u16      u16     u32      n      length    u32
+//
+// Little-endian. size is the archive's, in bytes, so that one cut short is told from a whole one. The header's crc32c
+// covers the 24 bytes before it; a part's first one its 12 bytes and the name, its second one the content.
+//
+// The name is a path below the data directory, with slashes: HISTORY; MANIFEST-<n>, of the one snapshot, unless the
+// log goes back to offset 0; the block files that it names, as they are; log/<start>.aof, segments made for the archive
+// without a gap from the offset to replay from to the log's end. No name comes twice. So an archive is read as a data
+// directory that never changes: see Archive.
+const (
+	archiveMagic      = "CTRDARC\n"
+	archiveVersion    = 1
+	archiveHeaderLen  = 28
+	archivePartLen    = 16
+	archiveSumLen     = 4
+	maxArchiveName    = 512
+	archiveCopyBuffer = 256 << 10
+)
+
+// appendArchiveHeader appends the header of an archive.
+func appendArchiveHeader(dst []byte, parts int, size uint64) []byte {
+	n := len(dst)
+	dst = append(dst, archiveMagic...)
+	dst = binary.LittleEndian.AppendUint16(dst, archiveVersion)
+	dst = binary.LittleEndian.AppendUint16(dst, 0)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(parts))
+	dst = binary.LittleEndian.AppendUint64(dst, size)
+	return binary.LittleEndian.AppendUint32(dst, crc32c(dst[n:]))
+}
+
+// appendArchivePart appends what stands before a part's content.
+func appendArchivePart(dst []byte, name string, length uint64) []byte {
+	n := len(dst)
+	dst = binary.LittleEndian.AppendUint64(dst, length)
+	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(name)))
+	dst = binary.LittleEndian.AppendUint16(dst, 0)
+	sum := crc32.Update(crc32c(dst[n:]), castagnoli, []byte(name))
+	return append(binary.LittleEndian.AppendUint32(dst, sum), name...)
+}
+
+// ArchiveWriter writes the state of an open log's directory as an archive. Its size is known before the first byte is
+// written, and it takes memory for one frame and one buffer. Nobody may remove the files and the log while it is at
+// work. NOT safe for concurrent use; must be closed.
+type ArchiveWriter struct {
+	fsys    vfs.FS
+	dir     string
+	history History
+	parts   []outPart
+	size    uint64
+	end     uint64
+
+	reader *Reader
+	out    io.Writer
+	done   int64
+	crc    uint32 // of the part so far
+	chain  uint32 // checksum of the last frame
+	buf    []byte
+}
+
+// outPart is a part to be written: one of text, a file and a stretch of the log.
+type outPart struct {
+	name   string
+	length uint64
+	text   []byte
+	file   string // path
+	log    bool
+	start  uint64 // of a stretch of the log; it ends at end
+	end    uint64
+}
+
+// NewArchiveWriter prepares an archive of a snapshot and the log from there to what is written now. m is nil where there
+// is no snapshot and the log goes back to offset 0. The log must hold m.Replay: otherwise ErrGone.
+func NewArchiveWriter(dir string, log *Log, m *Manifest, lineage Lineage) (*ArchiveWriter, error) {
+	w := &ArchiveWriter{fsys: log.opts.FS, dir: dir, history: lineage.Current()}
+	from := uint64(0)
+	plain := Lineage{Replica: lineage.Replica, Terms: lineage.Terms} // what was begun and not finished is the directory's own
+	w.add(outPart{name: historyName, text: plain.AppendText(nil)})
+	if m != nil {
+		from = m.Replay
+		w.add(outPart{name: ManifestName(m.Generation), text: m.appendText(nil)})
+		seen := map[string]bool{}
+		err := m.Blocks(func(_ *CounterFiles, b *BlockFile) error {
+			path := b.Path(dir)
+			name, err := filepath.Rel(dir, path)
+			if err != nil {
+				return err
+			}
+			if !seen[name] {
+				seen[name] = true
+				w.add(outPart{name: filepath.ToSlash(name), length: b.Bytes, file: path})
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	w.end = log.Written()
+	if m != nil && w.end < m.Offset {
+		return nil, fmt.Errorf("archive: the log ends at %d, the snapshot is of %d: %w", w.end, m.Offset, ErrGap)
+	}
+	var err error
+	if w.reader, err = log.NewReader(from); err != nil {
+		return nil, err
+	}
+	// In pieces as the log has them on disk now. They begin with a frame whatever becomes of the files.
+	at := w.reader.Pos()
+	log.mu.Lock()
+	for _, s := range log.segs {
+		if at < s.start && s.start < w.end {
+			w.addLog(at, s.start)
+			at = s.start
+		}
+	}
+	log.mu.Unlock()
+	w.addLog(at, w.end)
+	w.size += archiveHeaderLen
+	if w.size > math.MaxInt64 || len(w.parts) > math.MaxUint32 {
+		return nil, errors.Join(fmt.Errorf("archive of %d bytes in %d files: %w", w.size, len(w.parts), ErrTooLarge), w.Close())
+	}
+	return w, nil
+}
+
+func (w *ArchiveWriter) add(p outPart) {
+	if p.text != nil {
+		p.length = uint64(len(p.text))
+	}
+	w.parts = append(w.parts, p)
+	w.size += archivePartLen + uint64(len(p.name)) + p.length + archiveSumLen
+}
+
+func (w *ArchiveWriter) addLog(start, end uint64) {
+	w.add(outPart{name: logDirName + "/" + SegmentName(start), length: segmentHeaderLen + end - start, log: true, start: start, end: end})
+}
+
+// Size returns how many bytes WriteTo writes.
+func (w *ArchiveWriter) Size() int64 { return int64(w.size) }
+
+// End returns the log offset that the archive's state is of.
+func (w *ArchiveWriter) End() uint64 { return w.end }
+
+// WriteTo writes the archive, once. A block file that is not as the snapshot says, or a damaged log, gives a
+// *CorruptError; what was written until then is no archive.
+func (w *ArchiveWriter) WriteTo(out io.Writer) (int64, error) {
+	w.out, w.done = out, 0
+	w.buf = make([]byte, archiveCopyBuffer)
+	if err := w.write(appendArchiveHeader(nil, len(w.parts), w.size)); err != nil {
+		return w.done, err
+	}
+	for i := range w.parts {
+		p := &w.parts[i]
+		if err := w.write(appendArchivePart(w.buf[:0], p.name, p.length)); err != nil {
+			return w.done, err
+		}
+		began := w.done
+		w.crc = 0
+		if err := w.content(p); err != nil {
+			return w.done, err
+		}
+		if n := uint64(w.done - began); n != p.length {
+			return w.done, &CorruptError{Dir: w.dir, File: filepath.Join(w.dir, p.name), Want: fmt.Sprintf("%d bytes", p.length), Got: fmt.Sprint(n)}
+		}
+		if err := w.write(binary.LittleEndian.AppendUint32(w.buf[:0], w.crc)); err != nil {
+			return w.done, err
+		}
+	}
+	return w.done, nil
+}
+
+// write writes bytes and counts them.
+func (w *ArchiveWriter) write(b []byte) error {
+	w.crc = crc32.Update(w.crc, castagnoli, b)
+	n, err := w.out.Write(b)
+	w.done += int64(n)
+	return err
+}
+
+func (w *ArchiveWriter) content(p *outPart) error {
+	switch {
+	case p.log:
+		return w.segment(p)
+	case p.file != "":
+		return w.copyFile(p)
+	}
+	return w.write(p.text)
+}
+
+// copyFile copies a block file: not a byte more than was announced.
+func (w *ArchiveWriter) copyFile(p *outPart) (err error) {
+	file, err := w.fsys.Open(p.file)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	for off := uint64(0); off < p.length; {
+		b, err := readAtMost(file, w.buf[:min(uint64(len(w.buf)), p.length-off)], int64(off))
+		if err != nil {
+			return err
+		}
+		if len(b) == 0 {
+			return nil // too short: WriteTo tells
+		}
+		if err := w.write(b); err != nil {
+			return err
+		}
+		off += uint64(len(b))
+	}
+	return nil
+}
+
+// segment writes a stretch of the log as a segment file.
+func (w *ArchiveWriter) segment(p *outPart) error {
+	if p.length > math.MaxUint32 {
+		return fmt.Errorf("log segment of %d bytes: %w", p.length, ErrTooLarge)
+	}
+	h := segmentHeader{history: w.history, start: p.start, durable: p.end, chain: w.chain, size: uint32(p.length)}
+	if err := w.write(h.appendTo(w.buf[:0])); err != nil {
+		return err
+	}
+	for w.reader.Pos() < p.end {
+		f, err := w.reader.TryNext()
+		if err != nil {
+			return err
+		}
+		if f == nil {
+			return nil // WriteTo tells
+		}
+		w.chain = f.CRC
+		if err := w.write(f.Raw); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close closes the log's reader.
+func (w *ArchiveWriter) Close() error {
+	if w.reader == nil {
+		return nil
+	}
+	return w.reader.Close()
+}

@@ -1,0 +1,347 @@
+package persist
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// Archive is an open archive, seen as a data directory of the archive's own path: Check, Restore and the engine, through a
+// vfs.View, read it as they read any other. It is never written to. All methods may be called concurrently.
+type Archive struct {
+	file  vfs.File
+	path  string
+	size  int64
+	parts map[string]archivePart // by path: a/b for part b of archive a
+	order []string
+	end   uint64
+
+	mapOnce sync.Once
+	data    []byte // the whole file; nil: it was not mapped
+	unmap   func() error
+	mapErr  error
+}
+
+var _ vfs.FS = (*Archive)(nil)
+
+// archivePart is where a part's content lies.
+type archivePart struct {
+	off, length int64
+}
+
+// IsArchive reports whether a file begins as an archive does. A directory is none.
+func IsArchive(fsys vfs.FS, name string) (bool, error) {
+	info, err := fsys.Stat(name)
+	if err != nil || info.IsDir() {
+		return false, err
+	}
+	file, err := fsys.Open(name)
+	if err != nil {
+		return false, err
+	}
+	b, err := readAtMost(file, make([]byte, len(archiveMagic)), 0)
+	return string(b) == archiveMagic, errors.Join(err, file.Close())
+}
+
+// OpenArchive opens an archive and reads what its parts are; Verify reads the rest. A file that is damaged, cut short or no
+// archive gives a *CorruptError, which also matches io.ErrUnexpectedEOF where bytes are missing, one of a newer version ErrNewerFormat. It takes
+// memory for parts that are there, whatever the header says.
+func OpenArchive(fsys vfs.FS, name string) (*Archive, error) {
+	file, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	a := &Archive{file: file, path: filepath.Clean(name), parts: map[string]archivePart{}}
+	if err := a.load(); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return a, nil
+}
+
+func (a *Archive) corrupt(off int64, want, got string) error {
+	return &CorruptError{File: a.path, Offset: off, Want: want, Got: got}
+}
+
+// read reads bytes that must be there.
+func (a *Archive) read(b []byte, off int64, what string) error {
+	got, err := readAtMost(a.file, b, off)
+	if err == nil && len(got) < len(b) {
+		err = &CorruptError{File: a.path, Offset: off, Want: fmt.Sprintf("%s of %d bytes", what, len(b)), Got: fmt.Sprintf("%d", len(got)), Err: io.ErrUnexpectedEOF}
+	}
+	return err
+}
+
+func (a *Archive) load() (err error) {
+	if a.size, err = a.file.Size(); err != nil {
+		return err
+	}
+	head := make([]byte, archiveHeaderLen)
+	if err := a.read(head[:min(a.size, archiveHeaderLen)], 0, "header"); err != nil {
+		return err
+	}
+	if got := head[:len(archiveMagic)]; string(got) != archiveMagic {
+		return a.corrupt(0, fmt.Sprintf("magic %q of an archive", archiveMagic), fmt.Sprintf("%q", got))
+	}
+	if err := a.read(head, 0, "header"); err != nil {
+		return err
+	}
+	if want, got := binary.LittleEndian.Uint32(head[24:]), crc32c(head[:24]); want != got {
+		return a.corrupt(24, fmt.Sprintf("header crc32c %08x", want), fmt.Sprintf("%08x", got))
+	}
+	// A newer version keeps magic, version and a crc32c in the last 4 of its first 28 bytes.
+	if v := binary.LittleEndian.Uint16(head[8:]); v != archiveVersion || head[10]|head[11] != 0 {
+		return newerFormat(a.path, uint32(v), archiveVersion)
+	}
+	parts := binary.LittleEndian.Uint32(head[12:])
+	switch size := binary.LittleEndian.Uint64(head[16:]); {
+	case size > uint64(a.size):
+		return &CorruptError{File: a.path, Offset: a.size, Want: fmt.Sprintf("%d bytes as the header says", size), Got: fmt.Sprint(a.size), Err: io.ErrUnexpectedEOF}
+	case size < uint64(a.size):
+		return a.corrupt(int64(size), "the end of the archive", fmt.Sprintf("%d more bytes", a.size-int64(size)))
+	}
+	at := int64(archiveHeaderLen)
+	for range parts {
+		if at, err = a.loadPart(at); err != nil {
+			return err
+		}
+	}
+	if at != a.size {
+		return a.corrupt(at, fmt.Sprintf("the end behind %d parts", parts), fmt.Sprintf("%d more bytes", a.size-at))
+	}
+	return a.checkLog()
+}
+
+// loadPart reads what stands before a part's content and returns where the next part is.
+func (a *Archive) loadPart(at int64) (next int64, err error) {
+	var head [archivePartLen]byte
+	if err := a.read(head[:], at, "part header"); err != nil {
+		return 0, err
+	}
+	length, n := binary.LittleEndian.Uint64(head[:]), int64(binary.LittleEndian.Uint16(head[8:]))
+	if n == 0 || n > maxArchiveName || head[10]|head[11] != 0 {
+		return 0, a.corrupt(at+8, fmt.Sprintf("a name of 1 to %d bytes, and zeros", maxArchiveName), fmt.Sprintf("% x", head[8:12]))
+	}
+	name := make([]byte, n)
+	if err := a.read(name, at+archivePartLen, "part name"); err != nil {
+		return 0, err
+	}
+	if want, got := binary.LittleEndian.Uint32(head[12:]), crc32.Update(crc32c(head[:12]), castagnoli, name); want != got {
+		return 0, a.corrupt(at+12, fmt.Sprintf("part crc32c %08x", want), fmt.Sprintf("%08x", got))
+	}
+	if !isArchiveName(string(name)) {
+		return 0, a.corrupt(at+archivePartLen, "the name of a file of a data directory", fmt.Sprintf("%q", name))
+	}
+	off := at + archivePartLen + n
+	if room := a.size - off - archiveSumLen; room < 0 || length > uint64(room) {
+		return 0, a.corrupt(at, fmt.Sprintf("at most %d bytes for %s", max(room, 0), name), fmt.Sprint(length))
+	}
+	full := filepath.Join(a.path, filepath.FromSlash(string(name)))
+	if _, twice := a.parts[full]; twice {
+		return 0, a.corrupt(at+archivePartLen, "each file once", fmt.Sprintf("%q again", name))
+	}
+	a.parts[full] = archivePart{off, int64(length)}
+	a.order = append(a.order, full)
+	return off + int64(length) + archiveSumLen, nil
+}
+
+// isArchiveName reports whether a part may have a name.
+func isArchiveName(name string) bool {
+	dir, base := path.Split(name)
+	switch dir {
+	case "":
+		_, manifest := parseManifestName(base)
+		return manifest || base == historyName
+	case logDirName + "/":
+		_, ok := parseSegmentName(base)
+		return ok
+	case imageDirName + "/":
+		return strings.HasSuffix(base, imageSuffix) && isBaseName(base)
+	case coldDirName + "/":
+		return strings.HasSuffix(base, coldSuffix) && isBaseName(base)
+	}
+	return false
+}
+
+// checkLog finds the log's end: its segments must follow each other without a gap.
+func (a *Archive) checkLog() error {
+	segs, err := listSegments(a, a.path)
+	if err != nil {
+		return err
+	}
+	if len(segs) == 0 {
+		return a.corrupt(a.size, "a log", "none")
+	}
+	for i, s := range segs {
+		p := a.parts[s.path]
+		if i > 0 && s.start != a.end || p.length < segmentHeaderLen {
+			return a.corrupt(p.off, fmt.Sprintf("a segment that starts at %d", a.end), fmt.Sprintf("one at %d of %d bytes", s.start, p.length))
+		}
+		a.end = s.start + uint64(p.length) - segmentHeaderLen
+	}
+	return nil
+}
+
+// End returns the log offset that the archive's state is of.
+func (a *Archive) End() uint64 { return a.end }
+
+// Path returns the path of the archive, which is that of the directory it shows.
+func (a *Archive) Path() string { return a.path }
+
+// Verify compares every part with its checksum: a *CorruptError names the first that differs. progress, if not nil, is
+// told the bytes done and in all.
+func (a *Archive) Verify(progress func(done, total uint64)) error {
+	buf := make([]byte, archiveCopyBuffer)
+	for _, name := range a.order {
+		p := a.parts[name]
+		sum := uint32(0)
+		for at := int64(0); at < p.length; {
+			b := buf[:min(int64(len(buf)), p.length-at)]
+			if err := a.read(b, p.off+at, "content"); err != nil {
+				return err
+			}
+			sum = crc32.Update(sum, castagnoli, b)
+			at += int64(len(b))
+			if progress != nil {
+				progress(uint64(p.off+at), uint64(a.size))
+			}
+		}
+		if err := a.read(buf[:archiveSumLen], p.off+p.length, "content crc32c"); err != nil {
+			return err
+		}
+		if want := binary.LittleEndian.Uint32(buf); want != sum {
+			rel := strings.TrimPrefix(name, a.path)
+			return a.corrupt(p.off, fmt.Sprintf("crc32c %08x of %d bytes of %s", want, p.length, rel), fmt.Sprintf("%08x", sum))
+		}
+	}
+	return nil
+}
+
+// Close closes the file. What was opened or mapped of it cannot be read any more.
+func (a *Archive) Close() error {
+	var err error
+	if a.data != nil {
+		err = a.unmap()
+	}
+	return errors.Join(err, a.file.Close())
+}
+
+// Open implements vfs.FS.
+func (a *Archive) Open(name string) (vfs.File, error) {
+	p, ok := a.parts[filepath.Clean(name)]
+	if !ok {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return &archiveFile{SectionReader: io.NewSectionReader(a.file, p.off, p.length), archive: a, part: p, name: name}, nil
+}
+
+// List implements vfs.FS.
+func (a *Archive) List(dir string) ([]string, error) {
+	dir = filepath.Clean(dir)
+	var names []string
+	for _, name := range a.order {
+		if filepath.Dir(name) == dir {
+			names = append(names, filepath.Base(name))
+		}
+	}
+	if len(names) == 0 && !a.isDir(dir) {
+		return nil, &fs.PathError{Op: "list", Path: dir, Err: fs.ErrNotExist}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// isDir reports whether a path is one of the directories of a data directory.
+func (a *Archive) isDir(name string) bool {
+	return name == a.path || name == LogDir(a.path) || name == ImageDir(a.path) || name == ColdDir(a.path)
+}
+
+// Stat implements vfs.FS.
+func (a *Archive) Stat(name string) (fs.FileInfo, error) {
+	name = filepath.Clean(name)
+	if a.isDir(name) {
+		return archiveInfo{name: name, mode: fs.ModeDir | 0o550}, nil
+	}
+	p, ok := a.parts[name]
+	if !ok {
+		return nil, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrNotExist}
+	}
+	return archiveInfo{name: name, size: p.length, mode: 0o440}, nil
+}
+
+func readOnly(op, name string) error { return &fs.PathError{Op: op, Path: name, Err: syscall.EROFS} }
+
+// Create implements vfs.FS: nothing in an archive is ever changed.
+func (a *Archive) Create(name string) (vfs.File, error) { return nil, readOnly("create", name) }
+
+// OpenRW implements vfs.FS.
+func (a *Archive) OpenRW(name string) (vfs.File, error) { return nil, readOnly("open", name) }
+
+// Remove implements vfs.FS.
+func (a *Archive) Remove(name string) error { return readOnly("remove", name) }
+
+// Rename implements vfs.FS.
+func (a *Archive) Rename(oldname, _ string) error { return readOnly("rename", oldname) }
+
+// MkdirAll implements vfs.FS.
+func (a *Archive) MkdirAll(dir string) error { return readOnly("mkdir", dir) }
+
+// SyncDir implements vfs.FS.
+func (a *Archive) SyncDir(dir string) error { return readOnly("sync", dir) }
+
+// Lock implements vfs.FS.
+func (a *Archive) Lock(name string) (io.Closer, error) { return nil, readOnly("lock", name) }
+
+// archiveInfo describes a part or a directory.
+type archiveInfo struct {
+	name string
+	size int64
+	mode fs.FileMode
+}
+
+func (i archiveInfo) Name() string       { return filepath.Base(i.name) }
+func (i archiveInfo) Size() int64        { return i.size }
+func (i archiveInfo) Mode() fs.FileMode  { return i.mode }
+func (i archiveInfo) ModTime() time.Time { return time.Time{} }
+func (i archiveInfo) IsDir() bool        { return i.mode.IsDir() }
+func (i archiveInfo) Sys() any           { return nil }
+
+// archiveFile is an open part. It reads the archive's file: closing it does nothing.
+type archiveFile struct {
+	*io.SectionReader
+	archive *Archive
+	part    archivePart
+	name    string
+}
+
+func (f *archiveFile) Name() string                           { return f.name }
+func (f *archiveFile) Size() (int64, error)                   { return f.part.length, nil }
+func (f *archiveFile) Close() error                           { return nil }
+func (f *archiveFile) WriteAt(_ []byte, _ int64) (int, error) { return 0, readOnly("write", f.name) }
+func (f *archiveFile) Sync() error                            { return readOnly("sync", f.name) }
+func (f *archiveFile) Truncate(int64) error                   { return readOnly("truncate", f.name) }
+func (f *archiveFile) Preallocate(int64) error                { return readOnly("preallocate", f.name) }
+
+// Map implements vfs.File. The archive is mapped once, as a whole: a store with thousands of cold files opens here too.
+func (f *archiveFile) Map(size int64) ([]byte, func() error, error) {
+	if size > f.part.length {
+		return nil, nil, io.ErrUnexpectedEOF
+	}
+	a := f.archive
+	a.mapOnce.Do(func() { a.data, a.unmap, a.mapErr = a.file.Map(a.size) })
+	if a.mapErr != nil {
+		return nil, nil, a.mapErr
+	}
+	return a.data[f.part.off : f.part.off+size : f.part.off+size], func() error { return nil }, nil
+}

@@ -1,0 +1,288 @@
+package persist
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// What a node held and its primary does not is saved in the data directory before it goes, and nothing but an operator, or the rule of
+// keepDiverged, removes it:
+//
+//	diverged-<epoch>-<offset>.aof   frames cut from the log's end (Cut): a segment without padding, whose header has the
+//	                                end as durable offset and 64, its own length, as capacity
+//	diverged-<n>.archive            a whole data set, where the logs have no past in common (SaveDiverged)
+//
+// Both get their names when they are whole and durable, so anything wrong with one is damage.
+
+// keepDiverged data sets are kept: the oldest goes when a newer one is durable. A node that is sent from one stranger to the next must not
+// fill its disk with copies of data that it copied itself, and the one that an operator wants back is the last but one at worst.
+const keepDiverged = 2
+
+// Diverged is a file with what a node held and its primary does not.
+type Diverged struct {
+	Path    string
+	Archive bool   // a whole data set; otherwise frames
+	Offset  uint64 // log offset where the frames begin
+	number  uint64 // of an archive
+}
+
+// ListDiverged returns the files of a data directory: tails by name, archives the oldest first.
+func ListDiverged(fsys vfs.FS, dir string) (tails, archives []Diverged, err error) {
+	names, err := listDir(fsys, dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, name := range names {
+		path := filepath.Join(dir, name)
+		if at, ok := parseDivergedTail(name); ok {
+			tails = append(tails, Diverged{Path: path, Offset: at})
+		}
+		if n, ok := parseDivergedArchive(name); ok {
+			archives = append(archives, Diverged{Path: path, Archive: true, number: n})
+		}
+	}
+	slices.SortFunc(archives, func(a, b Diverged) int { return cmp.Compare(a.number, b.number) })
+	return tails, archives, nil
+}
+
+// SaveDiverged saves the data set of a directory in it, as an archive, durably, and then removes the oldest of more than keepDiverged, which it
+// returns. An error, that of ctx for one, leaves nothing behind.
+func SaveDiverged(ctx context.Context, fsys vfs.FS, dir string, w *ArchiveWriter) (path string, removed []string, err error) {
+	_, archives, err := ListDiverged(fsys, dir)
+	if err != nil {
+		return "", nil, err
+	}
+	n := uint64(1)
+	if len(archives) > 0 {
+		n = archives[len(archives)-1].number + 1
+	}
+	path = filepath.Join(dir, divergedArchiveName(n))
+	temp := path + tempSuffix
+	if err := removeIfThere(fsys, temp); err != nil {
+		return "", nil, err
+	}
+	file, err := fsys.Create(temp)
+	if err != nil {
+		return "", nil, err
+	}
+	if _, err = w.WriteTo(&contextWriter{ctx, io.NewOffsetWriter(file, 0)}); err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = fsys.Rename(temp, path)
+	}
+	if err != nil {
+		return "", nil, errors.Join(err, removeIfThere(fsys, temp))
+	}
+	if err := fsys.SyncDir(dir); err != nil {
+		return "", nil, err
+	}
+	for len(archives) >= keepDiverged {
+		if err := removeIfThere(fsys, archives[0].Path); err != nil {
+			return path, removed, err
+		}
+		removed = append(removed, archives[0].Path)
+		archives = archives[1:]
+	}
+	return path, removed, nil
+}
+
+// contextWriter writes until ctx ends.
+type contextWriter struct {
+	ctx context.Context
+	w   io.Writer
+}
+
+func (w *contextWriter) Write(b []byte) (int, error) {
+	if err := w.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return w.w.Write(b)
+}
+
+// WalkDiverged reads the frames of a tail that was cut from a log, as WalkLog reads a log. Damage gives a *CorruptError after everything
+// before it was told.
+func WalkDiverged(fsys vfs.FS, d Diverged, v LogVisitor) (result LogWalk, err error) {
+	result = LogWalk{First: d.Offset, End: d.Offset, Segments: 1}
+	file, err := fsys.Open(d.Path)
+	if err != nil {
+		return result, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	seg := segment{d.Offset, d.Path}
+	h, fault, err := readSegmentHeader(file, &seg)
+	if err != nil {
+		return result, err
+	}
+	bad := func(at uint64, off int64, fault *frameFault) error {
+		return &CorruptError{File: d.Path, Offset: off, LogOffset: at, Want: fault.want, Got: fault.got}
+	}
+	if fault != nil {
+		return result, bad(0, 0, fault)
+	}
+	result.History = h.history
+	end := h.durable
+	size, err := file.Size()
+	if err != nil {
+		return result, err
+	}
+	info := SegmentInfo{Path: d.Path, Start: d.Offset, End: d.Offset + uint64(max(size-segmentHeaderLen, 0))}
+	if v.Segment != nil {
+		if err := v.Segment(SegmentHeader{info, h.history, h.durable, h.chain}); err != nil {
+			return result, ignoreEOF(err)
+		}
+	}
+	var s scanner
+	s.reset(file, seg, d.Offset, info.End)
+	var f Frame
+	var rec Record
+	for {
+		fault, err := s.next(&f)
+		switch {
+		case err == io.EOF && result.End != end:
+			return result, bad(result.End, size, &frameFault{want: fmt.Sprintf("frames up to log offset %d", end), got: "the file's end"})
+		case err == io.EOF:
+			return result, nil
+		case err != nil:
+			return result, err
+		case fault != nil:
+			return result, bad(s.pos, seg.offset(s.pos), fault)
+		}
+		if v.Frame != nil {
+			err = v.Frame(info, &f)
+		}
+		if err == nil {
+			err = f.Records(&rec, 0, func(pos uint64, rec *Record) error {
+				result.Records++
+				if v.Record == nil {
+					return nil
+				}
+				return v.Record(&f, pos, rec)
+			})
+		}
+		if err != nil {
+			return result, ignoreEOF(badRecord(err, filepath.Dir(d.Path), seg, &f))
+		}
+		result.Frames++
+		result.End, result.TimeMS = f.End(), f.TimeMS
+	}
+}
+
+// ignoreEOF makes the error by which a visitor ends a walk none.
+func ignoreEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// verifyDiverged verifies the checksums of one file.
+func verifyDiverged(fsys vfs.FS, d Diverged) (err error) {
+	if !d.Archive {
+		_, err := WalkDiverged(fsys, d, LogVisitor{})
+		return err
+	}
+	a, err := OpenArchive(fsys, d.Path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+	return a.Verify(nil)
+}
+
+// checkDiverged verifies the files with what a node held and its primary does not. They are the only copy: damage is loss.
+func (c *checker) checkDiverged() error {
+	tails, archives, err := ListDiverged(c.fsys, c.dir)
+	if err != nil {
+		return err
+	}
+	for _, d := range append(tails, archives...) {
+		c.report.Diverged++
+		info, err := c.fsys.Stat(d.Path)
+		if err != nil {
+			return err
+		}
+		c.report.DivergedBytes += uint64(info.Size())
+		err = verifyDiverged(c.fsys, d)
+		switch {
+		case errors.Is(err, ErrCorrupt), errors.Is(err, ErrNewerFormat):
+			c.add(d.Path, true, err)
+		case err != nil:
+			return err
+		default:
+			c.add(d.Path, false, fmt.Errorf("%w, %d bytes", ErrDiverged, info.Size()))
+		}
+	}
+	return nil
+}
+
+// mendDiverged cuts tails at the first damage and sets aside what cannot be read at all.
+func (r *repair) mendDiverged() error {
+	tails, archives, err := ListDiverged(r.fsys, r.dir)
+	if err != nil {
+		return err
+	}
+	for _, d := range tails {
+		walked, err := WalkDiverged(r.fsys, d, LogVisitor{})
+		var bad *CorruptError
+		if !errors.As(err, &bad) {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		r.sayf("%v", bad)
+		if walked.Frames == 0 {
+			err = r.setAside(d.Path)
+		} else if err = r.copyAside(d.Path); err == nil {
+			err = r.cutDiverged(d, walked)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, d := range archives {
+		err := verifyDiverged(r.fsys, d)
+		if !errors.Is(err, ErrCorrupt) {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		r.sayf("%v", err)
+		if err := r.setAside(d.Path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cutDiverged ends a tail behind the frames that were read.
+func (r *repair) cutDiverged(d Diverged, walked LogWalk) (err error) {
+	file, err := r.fsys.OpenRW(d.Path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	seg := segment{d.Offset, d.Path}
+	h, _, err := readSegmentHeader(file, &seg)
+	if err != nil {
+		return err
+	}
+	if err := file.Truncate(seg.offset(walked.End)); err != nil {
+		return err
+	}
+	h.durable = walked.End
+	if _, err := file.WriteAt(h.appendTo(nil), 0); err != nil {
+		return err
+	}
+	r.sayf("%s ends at log offset %d now, with %d frames", d.Path, walked.End, walked.Frames)
+	return file.Sync()
+}

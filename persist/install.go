@@ -1,0 +1,231 @@
+package persist
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// Install puts a primary's snapshot and log in the place of what a data directory holds. A crash leaves the one or the other:
+//
+//  1. Beside what is there, which may be open and served meanwhile: the block files, before this; the log up to the
+//     snapshot's offset as log/<start>.aof.new; the manifest as MANIFEST-<n>.new. Stage makes all of it durable.
+//  2. Finish writes HISTORY with "install clear": from here on the new content counts.
+//  3. Old manifests and segments are removed, durably.
+//  4. HISTORY says "install name".
+//  5. What is staged gets its names, durably.
+//  6. HISTORY is the primary's, and nothing more is to be done.
+//
+// After a crash Settle removes what is staged where HISTORY does not speak of it, and goes on with 3 or 5 where it does.
+// NOT safe for concurrent use.
+type Install struct {
+	fsys     vfs.FS
+	dir      string
+	lineage  Lineage
+	manifest *Manifest // nil: the log alone, from offset 0
+	log      logCopy
+}
+
+// BeginInstall prepares a log that begins at start, where the first frame to come starts. m becomes the snapshot; nil if there is none and start is
+// 0. What an earlier installation staged is removed. At most one may be at work.
+func BeginInstall(fsys vfs.FS, dir string, start uint64, lineage Lineage, m *Manifest) (*Install, error) {
+	if err := removeStaged(fsys, dir); err != nil {
+		return nil, err
+	}
+	lineage.Replica = true
+	return &Install{fsys: fsys, dir: dir, lineage: lineage, manifest: m,
+		log: logCopy{fsys: fsys, dir: dir, suffix: stagedSuffix, history: lineage.Current(), at: start}}, nil
+}
+
+// Position returns the log offset where the next frame must start.
+func (in *Install) Position() uint64 { return in.log.at }
+
+// Append takes a frame of the primary, header included. One that is not whole or not the next gives an error that
+// matches ErrCorrupt.
+func (in *Install) Append(raw []byte) error {
+	var f Frame
+	fault := decodeFrame(raw, in.log.at, &f)
+	if fault == nil && len(f.Raw) != len(raw) {
+		fault = &frameFault{want: fmt.Sprintf("%d bytes", len(f.Raw)), got: fmt.Sprint(len(raw))}
+	}
+	if fault != nil {
+		return fmt.Errorf("frame for log offset %d: want %s, got %s: %w", in.log.at, fault.want, fault.got, ErrCorrupt)
+	}
+	return in.log.frame(f.Start, raw)
+}
+
+// Stage makes what has come durable. The log must have reached the snapshot's offset: otherwise ErrGap.
+func (in *Install) Stage() error {
+	if m := in.manifest; m != nil && in.log.at < m.Offset {
+		return fmt.Errorf("install: the log ends at %d, the snapshot is of %d: %w", in.log.at, m.Offset, ErrGap)
+	}
+	if err := in.log.finish(); err != nil {
+		return err
+	}
+	for _, dir := range []string{LogDir(in.dir), ImageDir(in.dir), ColdDir(in.dir)} {
+		if err := in.fsys.SyncDir(dir); err != nil {
+			return err
+		}
+	}
+	if m := in.manifest; m != nil {
+		return vfs.WriteFileAtomic(in.fsys, filepath.Join(in.dir, ManifestName(m.Generation)+stagedSuffix), m.appendText(nil))
+	}
+	return nil
+}
+
+// Finish makes what Stage made durable the directory's content. Nobody may have the directory open (vfs.ErrLocked). An error may leave
+// it unfinished, as a crash does: Settle goes on.
+func (in *Install) Finish() (err error) {
+	lock, err := in.fsys.Lock(filepath.Join(in.dir, lockName))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	l := in.lineage
+	l.install = installClear
+	if err := WriteLineage(in.fsys, in.dir, &l); err != nil {
+		return err
+	}
+	return finishInstall(in.fsys, in.dir, &l)
+}
+
+// Abort gives up before Finish: what was there stays.
+func (in *Install) Abort() error {
+	var err error
+	if in.log.file != nil {
+		err = in.log.file.Close()
+	}
+	return errors.Join(err, removeStaged(in.fsys, in.dir))
+}
+
+// finishInstall goes on with an installation that a lineage announces. It may be done again after a crash at any point.
+func finishInstall(fsys vfs.FS, dir string, l *Lineage) error {
+	if l.install == installClear {
+		if err := wipe(fsys, dir); err != nil {
+			return err
+		}
+		l.install = installName
+		if err := WriteLineage(fsys, dir, l); err != nil {
+			return err
+		}
+	}
+	staged, err := listStaged(fsys, dir)
+	if err != nil {
+		return err
+	}
+	for _, path := range staged {
+		if err := fsys.Rename(path, strings.TrimSuffix(path, stagedSuffix)); err != nil {
+			return err
+		}
+	}
+	for _, sub := range []string{LogDir(dir), dir} {
+		if err := fsys.SyncDir(sub); err != nil {
+			return err
+		}
+	}
+	l.install = installNone
+	return WriteLineage(fsys, dir, l)
+}
+
+// listStaged returns the paths of what an installation staged.
+func listStaged(fsys vfs.FS, dir string) (paths []string, err error) {
+	for _, sub := range []string{LogDir(dir), dir} {
+		names, err := listDir(fsys, sub)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			if isStaged(name) {
+				paths = append(paths, filepath.Join(sub, name))
+			}
+		}
+	}
+	return paths, nil
+}
+
+// removeStaged removes what an installation staged that never came to count.
+func removeStaged(fsys vfs.FS, dir string) error {
+	staged, err := listStaged(fsys, dir)
+	for _, path := range staged {
+		err = errors.Join(err, removeIfThere(fsys, path))
+	}
+	return err
+}
+
+// wipe removes manifests and log, durably. Images and cold files stay: those that are named by nobody go when the store is opened.
+func wipe(fsys vfs.FS, dir string) error {
+	generations, err := listManifests(fsys, dir)
+	if err != nil {
+		return err
+	}
+	for _, g := range generations {
+		if err := removeIfThere(fsys, filepath.Join(dir, ManifestName(g))); err != nil {
+			return err
+		}
+	}
+	if err := fsys.SyncDir(dir); err != nil {
+		return err
+	}
+	segs, err := listSegments(fsys, dir)
+	if err != nil {
+		return err
+	}
+	for _, s := range segs {
+		if err := removeIfThere(fsys, s.path); err != nil {
+			return err
+		}
+	}
+	return fsys.SyncDir(LogDir(dir))
+}
+
+// Settle finishes a cut or an installation that a crash broke off, and clears away one that never came to count. It is to be called before
+// OpenDir.
+func Settle(fsys vfs.FS, dir string) (err error) {
+	l, err := ReadLineage(fsys, dir)
+	if err != nil {
+		return err
+	}
+	staged, err := listStaged(fsys, dir)
+	if err != nil || !l.cut && l.install == installNone && len(staged) == 0 {
+		return err
+	}
+	lock, err := fsys.Lock(filepath.Join(dir, lockName))
+	if err != nil {
+		return fmt.Errorf("data directory %s: %w", dir, err)
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	if l, err = ReadLineage(fsys, dir); err != nil { // again: whoever had the lock may have settled it
+		return err
+	}
+	return settle(fsys, dir, &l)
+}
+
+// settle is Settle in a directory that is locked.
+func settle(fsys vfs.FS, dir string, l *Lineage) error {
+	if _, err := vfs.RemoveTemps(fsys, LogDir(dir)); err != nil && !isNotExist(err) {
+		return err
+	}
+	switch {
+	case l.install != installNone:
+		return finishInstall(fsys, dir, l)
+	case l.cut:
+		if err := removeStaged(fsys, dir); err != nil {
+			return err
+		}
+		return finishCut(fsys, dir, l)
+	}
+	return removeStaged(fsys, dir)
+}
+
+// settledView returns a view of a directory as the next start will settle it, or the file system itself where nothing was begun.
+func settledView(fsys vfs.FS, dir string, l *Lineage) (vfs.FS, error) {
+	if !l.cut && l.install == installNone {
+		return fsys, nil
+	}
+	view := vfs.NewView(fsys, nil)
+	settled := *l
+	return view, settle(view, dir, &settled)
+}
