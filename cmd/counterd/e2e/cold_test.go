@@ -70,13 +70,13 @@ func (p coldPosts) verify(t testing.TB, s *server, skip map[int]bool) {
 // startCold starts a server that holds far more posts than its memory is for, with most of them in cold files.
 func startCold(t testing.TB, n int) (s *server, p coldPosts) {
 	t.Helper()
-	s = start(t, "--maxmemory", "10mb")
+	s = start(t, "--maxmemory", "16mb")
 	c := s.dial(t)
 	seedSchema(t, c)
 	p = coldPosts{n}
 	p.load(t, s)
 	within := func() bool {
-		return infoNumber(t, c, "tiers", "cold_items") >= int64(n)-2_200_000 && infoNumber(t, c, "tiers", "hot_bytes") <= 14<<20 // an open block beside
+		return infoNumber(t, c, "tiers", "cold_items") >= int64(n)-2_900_000 && infoNumber(t, c, "tiers", "hot_bytes") <= 20<<20 // an open block beside
 	}
 	for range 1000 {
 		if within() {
@@ -104,7 +104,7 @@ func demoteAll(t testing.TB, c *conn, p coldPosts) {
 // coldItems is how many posts the large test loads.
 func coldItems() int { return max(scaled(3_000_000), 300_000) }
 
-// TestColdServes loads three million posts into 10 MiB and does all that is done to posts to those that are in files.
+// TestColdServes loads three million posts into 16 MiB and does all that is done to posts to those that are in files.
 func TestColdServes(t *testing.T) {
 	s, p := startCold(t, coldItems())
 	c := s.dial(t)
@@ -154,7 +154,7 @@ func TestColdServes(t *testing.T) {
 	dir := s.dir
 	s.stop()
 	wantCtl(t, 0, []string{"check", dir}, "nothing is damaged")
-	s = startIn(t, dir, "--maxmemory", "10mb")
+	s = startIn(t, dir, "--maxmemory", "16mb")
 	p.verify(t, s, changed.skip)
 	changed.verify(t, s)
 	again := p.change(t, s)
@@ -162,7 +162,7 @@ func TestColdServes(t *testing.T) {
 		changed.skip[i] = true
 	}
 	s.kill()
-	s = startIn(t, dir, "--maxmemory", "10mb")
+	s = startIn(t, dir, "--maxmemory", "16mb")
 	p.verify(t, s, changed.skip)
 	again.verify(t, s)
 	s.stop()
