@@ -118,15 +118,24 @@ func TestColdServes(t *testing.T) {
 	changed := p.change(t, s)
 	p.verify(t, s, changed.skip)
 	changed.verify(t, s)
-	if v := infoNumber(t, c, "tiers", "overlay_items"); v == 0 {
+	tiers := func(field string) int64 { return infoNumber(t, c, "tiers", field) }
+	if tiers("overlay_items") == 0 && tiers("rewrites") == 0 && tiers("promotions") == 0 { // it may have merged them, or brought their ranges back
 		t.Error("changes of cold posts left no overlay")
 	}
 
 	// A range goes back to memory and to a file again; nobody may see a difference.
 	mid := strconv.FormatUint(p.mid(50_000), 10)
-	c.want("+OK\r\n", "COUNTER.PROMOTE", "weibo", mid)
+	move := func(command, counted string) {
+		if v := c.do(command, "weibo", mid); v.raw != "+OK\r\n" && !strings.HasPrefix(v.raw, "-ERR counter: no such block") { // the server may do it on its own before
+			t.Errorf("%s answered %q", command, v.raw)
+		}
+		if tiers(counted) == 0 {
+			t.Errorf("after %s INFO says %s:0", command, counted)
+		}
+	}
+	move("COUNTER.PROMOTE", "promotions")
 	p.verify(t, s, changed.skip)
-	c.want("+OK\r\n", "COUNTER.DEMOTE", "weibo", mid)
+	move("COUNTER.DEMOTE", "demotions")
 	changed.verify(t, s)
 	blocks := c.do("COUNTER.BLOCKS", "weibo")
 	if !strings.Contains(blocks.raw, "cold") || !strings.Contains(blocks.raw, "hot") {
