@@ -90,6 +90,19 @@ func (c *client) panicked(p any) {
 	c.srv.log.Error("panic in a connection", "client", c.id, "panic", p, "stack", string(debug.Stack()))
 }
 
+// lastReplies is how long a connection is kept for replies that a client is slow to take when the server ends.
+const lastReplies = time.Second
+
+// ending tells whether Shutdown has begun.
+func (s *Server) ending() bool {
+	select {
+	case <-s.quit:
+		return true
+	default:
+		return false
+	}
+}
+
 // end closes the connection, when everything that is to be answered was sent.
 func (c *client) end(err error) {
 	defer c.srv.done.Done()
@@ -99,6 +112,9 @@ func (c *client) end(err error) {
 	c.unsubscribeAll()
 	if c.subs.box != nil {
 		c.subs.box.close()
+	}
+	if c.srv.ending() {
+		c.conn.settle(lastReplies)
 	}
 	c.conn.free()
 	c.srv.remove(c)

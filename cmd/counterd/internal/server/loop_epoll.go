@@ -227,7 +227,7 @@ func (l *loop) end(c *client, err error) {
 	l.clients[c.conn.fd] = nil
 	l.mu.Unlock()
 	_ = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_DEL, c.conn.fd, nil) // a copy of the descriptor would keep it in
-	if c.subs.box != nil || c.peer.Load() != nil {
+	if c.subs.box != nil || c.peer.Load() != nil || l.srv.ending() {
 		go c.end(err)
 	} else {
 		c.end(err)

@@ -81,3 +81,6 @@ func (s *socket) descriptor() int {
 	_ = s.raw.Control(func(n uintptr) { fd = int(n) }) // its only error is that the socket is closed
 	return fd
 }
+
+// settle would wait until the other side has what was written: not known here.
+func (s *socket) settle(time.Duration) {}
