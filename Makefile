@@ -20,7 +20,7 @@ help:
 	@echo 'make bench-scaling what a second processor gives'
 	@echo 'make bench-large   100 M posts beside 1 M, and 1,000 M with most on disk; LARGE= SMALL= HUGE= MAXMEMORY='
 	@echo 'make fuzz       every fuzz target for FUZZTIME=$(FUZZTIME)'
-	@echo 'make crash      2 M crash points on the simulated file system, 200 rounds of kill -9, 200 cut links (half an hour)'
+	@echo 'make crash      3 M crash points on the simulated file system, 200 rounds of kill -9, 200 cut links (an hour and more)'
 	@echo 'make failover   50 failovers by Sentinel: kill, stop, partition, beside redis-server (40 minutes; as root, or without partitions)'
 	@echo 'make build      bin/counterd, bin/counterbench'
 
