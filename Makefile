@@ -22,7 +22,7 @@ help:
 	@echo 'make fuzz       every fuzz target for FUZZTIME=$(FUZZTIME)'
 	@echo 'make crash      3 M crash points on the simulated file system, 200 rounds of kill -9, 200 cut links (an hour and more)'
 	@echo 'make failover   50 failovers by Sentinel: kill, stop, partition, beside redis-server (40 minutes; as root, or without partitions)'
-	@echo 'make build      bin/counterd, bin/counterbench'
+	@echo 'make build      bin/counterd, bin/counterctl, bin/counterbench'
 
 build:
 	@mkdir -p bin
