@@ -12,6 +12,7 @@
 LARGE=${LARGE:-100000000} SMALL=${SMALL:-1000000} HUGE=${HUGE:-1000000000} MAXMEMORY=${MAXMEMORY:-6gb}
 DURATION=${DURATION:-20s} SLICES=${SLICES:-7} DEPTH=${DEPTH:-64} OUT=${OUT:-$dir/out} SERVER_CPU=${SERVER_CPU-0} CLIENT_CPU=${CLIENT_CPU-1}
 mkdir -p "$OUT"
+CPUS=${CPUS-$SERVER_CPU} # from the start: see peers.sh
 pin=()
 [ -z "$SERVER_CPU" ] || pin+=(--pin-server "$SERVER_CPU")
 [ -z "$CLIENT_CPU" ] || pin+=(--pin-client "$CLIENT_CPU")

@@ -18,6 +18,8 @@ SERVER_CPU=${SERVER_CPU-0} CLIENT_CPU=${CLIENT_CPU-1} OUT=${OUT:-$dir/out} PEER_
 [ $# -le 1 ] || fail "takes one peer, HOST:PORT[,MODEL], not $#"
 if [ -n "$CLIENT_CPU" ] && [ "$(nproc)" -lt 2 ]; then fail "one processor is too few for a server and its load: SERVER_CPU= CLIENT_CPU= does without pinning"; fi
 mkdir -p "$OUT"
+# Pinned from their start: a server that finds two processors and is put on one later serves it with two threads.
+[ $# = 1 ] || CPUS=${CPUS-$SERVER_CPU}
 
 if [ $# = 1 ]; then
 	peer=$1
