@@ -86,16 +86,8 @@ func (s *Store) rewrite(ks *keyspace, mid uint64) error {
 		copied()
 		return fmt.Errorf("%w: %d is in the last block, which stays in memory", ErrNoBlock, mid)
 	}
-	r := &rewriting{s: s, ks: ks, old: b, id: s.blockIDs.Add(1)}
-	r.meta = coldstore.Meta{Counter: ks.def.ID, Lo: b.lo, Hi: b.hi, Offset: s.log.Position()}
-	for i := range ks.def.Columns {
-		c := &ks.def.Columns[i]
-		r.meta.Columns = append(r.meta.Columns, coldstore.Column{ID: c.ID, Max: c.Max, Default: c.Default})
-	}
-	var image []byte
-	if b.tab.Len() > 0 {
-		image = b.tab.AppendImage(nil)
-	}
+	r, image := ks.rewritingOf(b, b.lo)
+	r.s, r.id, r.meta.Counter, r.meta.Offset = s, s.blockIDs.Add(1), ks.def.ID, s.log.Position()
 	b.moved = make(map[uint64]struct{})
 	b.mu.Unlock()
 	copied()
@@ -388,14 +380,19 @@ func (ks *keyspace) heat(b *block) (*block, error) {
 
 // coldRows calls f with the rows of a cold block as they are now, in order of mid; those of the file from mid from on. REQUIRES b.mu held.
 func (ks *keyspace) coldRows(b *block, from uint64, f func(mid uint64, row []uint64) error) error {
-	r := &rewriting{ks: ks, old: b, meta: coldstore.Meta{Lo: from, Hi: b.hi}}
+	r, image := ks.rewritingOf(b, from)
+	return r.rows(image, f)
+}
+
+// rewritingOf returns a rewriting of b's rows from mid from on, with the image of what b has in memory; nil: nothing. REQUIRES b.mu held.
+func (ks *keyspace) rewritingOf(b *block, from uint64) (r *rewriting, image []byte) {
+	r = &rewriting{ks: ks, old: b, meta: coldstore.Meta{Lo: from, Hi: b.hi}}
 	for i := range ks.def.Columns {
 		c := &ks.def.Columns[i]
 		r.meta.Columns = append(r.meta.Columns, coldstore.Column{ID: c.ID, Max: c.Max, Default: c.Default})
 	}
-	var image []byte
 	if b.tab.Len() > 0 {
 		image = b.tab.AppendImage(nil)
 	}
-	return r.rows(image, f)
+	return r, image
 }

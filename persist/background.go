@@ -88,8 +88,8 @@ func (l *Log) prepareNext() {
 	if err == nil {
 		l.next = s
 	} else {
-		// Also when healing, which ran meanwhile, had no use for it: while spaceErr is set changes may be refused, and then nothing
-		// but this asks again.
+		// Also when a rotation, which made its own meanwhile, no longer asks: while spaceErr is set changes may be refused, and then
+		// nothing but this asks again.
 		l.wantNext = true
 		if l.spaceErr == nil {
 			l.opts.Logger.Warn("cannot prepare the next log segment", "error", err, "bytes", size)

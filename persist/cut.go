@@ -150,20 +150,10 @@ func saveTail(fsys vfs.FS, dir string, at uint64, h History) (tail CutTail, chai
 // finishCut does the cut that a lineage announces. It may be done again after a crash at any point.
 func finishCut(fsys vfs.FS, dir string, l *Lineage) error {
 	at := l.cutAt
-	generations, err := listManifests(fsys, dir)
-	if err != nil {
-		return err
-	}
-	for _, g := range generations {
-		name := filepath.Join(dir, ManifestName(g))
-		if m, err := ReadManifest(fsys, name); err == nil && m.Offset <= at {
-			continue
-		}
-		if err := removeIfThere(fsys, name); err != nil {
-			return err
-		}
-	}
-	if err := fsys.SyncDir(dir); err != nil {
+	if err := removeManifests(fsys, dir, func(path string) bool {
+		m, err := ReadManifest(fsys, path)
+		return err == nil && m.Offset <= at
+	}); err != nil {
 		return err
 	}
 	segs, err := listSegments(fsys, dir)

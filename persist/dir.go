@@ -101,6 +101,24 @@ func readManifests(fsys vfs.FS, path string) (good []*Manifest, bad []error, new
 	return good, bad, newest, nil
 }
 
+// removeManifests removes, durably, those that keep does not want.
+func removeManifests(fsys vfs.FS, dir string, keep func(path string) bool) error {
+	generations, err := listManifests(fsys, dir)
+	if err != nil {
+		return err
+	}
+	for _, g := range generations {
+		path := filepath.Join(dir, ManifestName(g))
+		if keep(path) {
+			continue
+		}
+		if err := removeIfThere(fsys, path); err != nil {
+			return err
+		}
+	}
+	return fsys.SyncDir(dir)
+}
+
 // listManifests returns the generations that have a file, newest first.
 func listManifests(fsys vfs.FS, path string) ([]uint64, error) {
 	names, err := listDir(fsys, path)

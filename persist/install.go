@@ -157,16 +157,7 @@ func removeStaged(fsys vfs.FS, dir string) error {
 
 // wipe removes manifests and log, durably. Images and cold files stay: those that are named by nobody go when the store is opened.
 func wipe(fsys vfs.FS, dir string) error {
-	generations, err := listManifests(fsys, dir)
-	if err != nil {
-		return err
-	}
-	for _, g := range generations {
-		if err := removeIfThere(fsys, filepath.Join(dir, ManifestName(g))); err != nil {
-			return err
-		}
-	}
-	if err := fsys.SyncDir(dir); err != nil {
+	if err := removeManifests(fsys, dir, func(string) bool { return false }); err != nil {
 		return err
 	}
 	segs, err := listSegments(fsys, dir)

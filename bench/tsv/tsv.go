@@ -120,9 +120,6 @@ func (r *Reader) Close() error {
 // Columns returns the names of the values that Read returns, in order.
 func (r *Reader) Columns() []string { return r.values }
 
-// Line returns the number of the line last read, from 1.
-func (r *Reader) Line() int { return r.line }
-
 // Read reads the next post and puts its values, in the order of Columns, in row, which has room for them.
 // At the end of the file the error is io.EOF; for a line that does not hold what it should, it is an *Error.
 func (r *Reader) Read(row []uint64) (id uint64, err error) {

@@ -521,6 +521,14 @@ func (c *client) integer(n int64) { c.out = redcon.AppendInt(c.out, n) }
 // array appends the head of an array.
 func (c *client) array(n int) { c.out = redcon.AppendArray(c.out, n) }
 
+// bulks appends an array of bulk strings.
+func (c *client) bulks(list []string) {
+	c.array(len(list))
+	for _, s := range list {
+		c.bulk(s)
+	}
+}
+
 // withStore calls f with an open batch: the transaction's while EXEC runs, else one opened for the call.
 // f must not use c.plan.
 func (c *client) withStore(exclusive bool, f func(b *counter.Batch) error) error {

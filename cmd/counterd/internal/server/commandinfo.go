@@ -245,10 +245,7 @@ func (c *client) names(keep func(*command) bool) {
 			list = append(list, cmd.name)
 		}
 	})
-	c.array(len(list))
-	for _, name := range list {
-		c.bulk(name)
-	}
+	c.bulks(list)
 }
 
 // keys finds the keys in a whole command; text is the error.
@@ -315,10 +312,7 @@ func aclCommand() *command {
 func runACLCat(c *client, args [][]byte) {
 	switch len(args) {
 	case 2:
-		c.array(len(categoryNames))
-		for _, name := range categoryNames {
-			c.bulk(name)
-		}
+		c.bulks(categoryNames)
 	case 3:
 		category := strings.ToLower(string(args[2]))
 		if !slices.Contains(categoryNames, category) {

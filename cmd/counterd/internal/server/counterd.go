@@ -98,10 +98,7 @@ func runSchema(c *client, _ [][]byte) {
 		return
 	}
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	c.array(len(lines))
-	for _, l := range lines {
-		c.bulk(l)
-	}
+	c.bulks(lines)
 }
 
 // runBlocks: COUNTER.BLOCKS [counter], one line a block.
@@ -126,10 +123,7 @@ func runBlocks(c *client, args [][]byte) {
 		c.storeError(err)
 		return
 	}
-	c.array(len(lines))
-	for _, l := range lines {
-		c.bulk(l)
-	}
+	c.bulks(lines)
 }
 
 // blockLine describes a block for people, and for scripts as key=value.

@@ -93,8 +93,5 @@ func runDigest(c *client, args [][]byte) {
 		c.storeError(err)
 		return
 	}
-	c.array(len(lines))
-	for _, l := range lines {
-		c.bulk(l)
-	}
+	c.bulks(lines)
 }

@@ -257,10 +257,7 @@ func runPubsubChannels(c *client, args [][]byte) {
 	}
 	p.mu.RUnlock()
 	slices.Sort(names)
-	c.array(len(names))
-	for _, name := range names {
-		c.bulk(name)
-	}
+	c.bulks(names)
 }
 
 func runPubsubNumSub(c *client, args [][]byte) {
