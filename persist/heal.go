@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -60,11 +61,7 @@ func (l *Log) heal() {
 	l.retired, l.active = nil, nil
 	h := segmentHeader{history: l.history, start: from, durable: to, chain: l.durableChain}
 	pieces := l.tail.slices(nil, from, to)
-	keep := 0
-	for keep < len(l.segs) && l.segs[keep].start < from {
-		keep++
-	}
-	later := l.segs[keep:]
+	later := slices.Clone(l.segs[l.segmentsBelow(from):])
 	l.mu.Unlock()
 	for _, s := range old {
 		if s != nil {
@@ -84,6 +81,7 @@ func (l *Log) heal() {
 		l.nextHeal = l.opts.Now().Add(l.healDelay)
 		l.healDelay = min(2*l.healDelay, maxHealDelay)
 	} else {
+		keep := l.segmentsBelow(from) // counted anew: DropBefore may have taken one off the list, or put one back
 		l.segs = append(l.segs[:keep:keep], s.segment)
 		l.active = s
 		l.chain = lastChain(pieces, h.chain)
@@ -101,6 +99,15 @@ func (l *Log) heal() {
 	l.writeDone.Broadcast()
 	l.syncDone.Broadcast()
 	l.announce()
+}
+
+// segmentsBelow returns how many segments start below an offset. REQUIRES: mu.
+func (l *Log) segmentsBelow(offset uint64) int {
+	n := 0
+	for n < len(l.segs) && l.segs[n].start < offset {
+		n++
+	}
+	return n
 }
 
 // rewrite does the four steps. On an error nothing counts.
