@@ -20,7 +20,7 @@ func TestCrashTransaction(t *testing.T) {
 		acknowledged := uint64(0)
 		s, err := Open("data", Options{FS: sim, Manual: true, HashSeed: 1})
 		if err == nil {
-			err = s.AlterScript("add counter n\nadd column n v hint=8 max=63")
+			err = s.AlterScript("add counter n\nadd column n v hint=8 max=63 suffix=")
 		}
 		for value := uint64(1); err == nil && value <= 5; value++ {
 			b := s.NewBatch()

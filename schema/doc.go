@@ -48,6 +48,9 @@
 //
 //   - 1 <= hint <= max <= 64. hint must be given, max is hint when left out.
 //   - default is 0 when left out, below 2^max and at most 2^63-1.
+//   - suffix is the column's name when left out; "suffix=" is the empty one. A
+//     column that is there with the empty suffix keeps it when its line, without
+//     a suffix, is said again: that is what the line meant once.
 //   - A suffix that is not empty belongs to one column of the whole server; an
 //     empty one to at most one column of each counter.
 //   - The primary key is hint=64 max=64, has no default and no suffix, and

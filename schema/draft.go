@@ -173,12 +173,13 @@ func (d *draft) addColumn(st Statement) error {
 	}
 	if st.Suffix != "" {
 		if o, taken := d.suffixes[st.Suffix]; taken {
-			return fail(ErrClash, st.Suffix, "suffix %s belongs to column %s of counter %s", st.Suffix, o.column, o.counter)
+			return fail(ErrClash, st.Suffix, "suffix %s belongs to column %s of counter %s: give column %s of counter %s a suffix of its own, suffix=NAME",
+				st.Suffix, o.column, o.counter, st.Column, st.Counter)
 		}
 	} else {
 		for k := range c.Columns {
 			if c.Columns[k].Suffix == "" {
-				return fail(ErrClash, st.Column, "column %s needs a suffix: column %s of counter %s has none already", st.Column, c.Columns[k].Name, st.Counter)
+				return fail(ErrClash, st.Column, "column %s needs a suffix: column %s of counter %s has the empty one already", st.Column, c.Columns[k].Name, st.Counter)
 			}
 		}
 	}
@@ -213,7 +214,9 @@ func sameColumn(have *Column, st Statement) error {
 	note("hint", strconv.Itoa(int(have.Hint)), strconv.Itoa(int(st.Hint)))
 	note("max", strconv.Itoa(int(have.Max)), strconv.Itoa(int(st.Max)))
 	note("default", strconv.FormatUint(have.Default, 10), strconv.FormatUint(st.Default, 10))
-	note("suffix", have.Suffix, st.Suffix)
+	if !st.SuffixUnsaid || have.Suffix != "" {
+		note("suffix", have.Suffix, st.Suffix)
+	}
 	if diff == nil {
 		return nil
 	}

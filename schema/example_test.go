@@ -35,5 +35,5 @@ func Example() {
 	// add column weibo attitude hint=8 max=32 default=0 suffix=cntan
 	// true weibo attitude 19089006004
 	// 19089006004.cntan
-	// column comment of counter weibo is defined differently: max have 32 want 16, suffix have cntcm want ""
+	// column comment of counter weibo is defined differently: max have 32 want 16, suffix have cntcm want comment
 }

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"errors"
 	"math/big"
 	"math/rand/v2"
 	"regexp"
@@ -102,10 +103,45 @@ func TestParseKey(t *testing.T) {
 	}
 }
 
+// A column is reached by its name unless a suffix says otherwise. One that was made with the empty suffix keeps it through every form
+// of its text, and the line that once made it goes on fitting.
+func TestSuffixByDefault(t *testing.T) {
+	const line = "add counter a\nadd column a likes hint=4\n"
+	s := parse(t, line)
+	a := s.Counter("a")
+	for key, col := range map[string]int{"5.likes": 0, "a:5.likes": 0, "5": WholeItem, "a:5": WholeItem} {
+		if k, ok := s.ParseKey([]byte(key)); !ok || k != (Key{a, col, 5}) {
+			t.Errorf("%s: got %+v, %v", key, k, ok)
+		}
+	}
+	old, err := ParseDurable([]byte("schema format=1\nadd counter a id=1\nadd column a likes hint=4 max=4 default=0 suffix= id=1\n" +
+		"next column a id=2\nnext counter id=2\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range map[string]*Schema{
+		"as it was": old, "its line again": parseOnto(t, line, old), "from its text": parse(t, old.String()),
+		"another column": parseOnto(t, "add column a n hint=4", old),
+	} {
+		if k, ok := s.ParseKey([]byte("a:5")); !ok || k != (Key{s.Counter("a"), 0, 5}) {
+			t.Errorf("%s: a:5 is %+v, %v: want column likes", name, k, ok)
+		}
+		if _, ok := s.ParseKey([]byte("5.likes")); ok {
+			t.Errorf("%s: 5.likes is a key", name)
+		}
+	}
+	if parseOnto(t, line, old) != old {
+		t.Error("the line that made the schema changed it")
+	}
+	if _, err := old.Apply(statement(t, "add column a likes hint=4 suffix=likes")); !errors.Is(err, ErrSchemaMismatch) {
+		t.Errorf("another suffix that is said: got %v", err)
+	}
+}
+
 // The empty suffix in the first counter makes MID a number, and ParseItem still
 // reaches the item.
 func TestPlainColumn(t *testing.T) {
-	s := parse(t, "add counter a\nadd counter b\nadd column a x hint=4 suffix=x\nadd column a n hint=4\nadd column b m hint=4\n")
+	s := parse(t, "add counter a\nadd counter b\nadd column a x hint=4 suffix=x\nadd column a n hint=4 suffix=\nadd column b m hint=4 suffix=\n")
 	a, b := s.Counter("a"), s.Counter("b")
 	if a.Plain != 1 || b.Plain != 0 {
 		t.Fatalf("the plain columns are %d and %d", a.Plain, b.Plain)

@@ -94,7 +94,7 @@ add column weibo attitude hint=8 max=32 default=0 suffix=cntan
 // counters, a drop that leaves a gap, a key for a counter to come.
 const richScript = seedScript + `
 add counter reads
-add column reads n hint=12 max=40 default=7       # no suffix: reads:MID is a number
+add column reads n hint=12 max=40 default=7 suffix=       # the empty suffix: reads:MID is a number
 add counter wide
 add column wide big hint=64 max=64 default=9223372036854775807 suffix=big
 add column wide gone hint=3 max=3 suffix=gone

@@ -29,6 +29,10 @@ type Statement struct {
 	Default    uint64
 	Suffix     string
 	PrimaryKey bool
+
+	// SuffixUnsaid: the text gave no suffix, so Suffix is the column's name. Such a statement also fits a column that is there
+	// with the empty suffix: that is what the same line meant once.
+	SuffixUnsaid bool
 }
 
 // ParseStatement reads the words of one statement: those of a command, or of a
@@ -151,6 +155,9 @@ func parseAttributes[W ~string | ~[]byte](st *Statement, words []W) error {
 	}
 	if seen&max == 0 {
 		st.Max = st.Hint
+	}
+	if seen&suffix == 0 {
+		st.Suffix, st.SuffixUnsaid = st.Column, true
 	}
 	return nil
 }

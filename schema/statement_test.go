@@ -17,14 +17,14 @@ func TestParseStatement(t *testing.T) {
 		"ADD Counter Weibo_2":           {Op: AddCounter, Counter: "Weibo_2"},
 		"drop counter _":                {Op: DropCounter, Counter: "_"},
 		"Drop COLUMN c n":               {Op: DropColumn, Counter: "c", Column: "n"},
-		"add column c n hint=8":         column(func(st *Statement) {}),
+		"add column c n hint=8":         column(func(st *Statement) { st.Suffix, st.SuffixUnsaid = "n", true }),
 		"add column c n HINT=8 Suffix=": column(func(st *Statement) {}),
-		"add column c n max=9 hint=8":   column(func(st *Statement) { st.Max = 9 }),
+		"add column c n max=9 hint=8":   column(func(st *Statement) { st.Max, st.Suffix, st.SuffixUnsaid = 9, "n", true }),
 		"add column c n hint=008 suffix=8a_Z default=255": column(func(st *Statement) {
 			st.Suffix, st.Default = "8a_Z", 255
 		}),
 		"add column c n default=9223372036854775807 hint=8 max=63": column(func(st *Statement) {
-			st.Default, st.Max = MaxValue, 63
+			st.Default, st.Max, st.Suffix, st.SuffixUnsaid = MaxValue, 63, "n", true
 		}),
 		"add column c n primarykey":                      keyStatement("c", "n"),
 		"add column c n PrimaryKey max=64 hint=64":       keyStatement("c", "n"),
@@ -39,6 +39,7 @@ func TestParseStatement(t *testing.T) {
 		for _, w := range strings.Fields(got.String()) {
 			words = append(words, []byte(w))
 		}
+		want.SuffixUnsaid = false // what is printed says all
 		if again, err := ParseStatement(words); err != nil || again != want {
 			t.Errorf("%s: prints as %s, which reads as %+v, %v", line, got, again, err)
 		}

@@ -51,7 +51,7 @@
 //
 // The same sequence of requests goes to counterd and to redis-server. Every reply must be equal byte for
 // byte, or be named in the table of differences_test.go with its reason. Two counters make the semantics
-// coincide: n has a single column without suffix, so that n:123 is a plain number as a Redis string
+// coincide: n has a single column with the empty suffix, so that n:123 is a plain number as a Redis string
 // holding digits is; h has three columns that the sequences always set together, so that h:123 is what
 // a Redis hash with three fields is. A sequence that fails is cut down to the few requests that
 // still make the difference, and printed with its seed.

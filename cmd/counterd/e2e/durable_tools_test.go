@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// toolsScript makes counters of all sorts: with and without suffixes, narrow and wide, with defaults.
+// toolsScript makes counters of all sorts: with suffixes and with empty ones, narrow and wide, with defaults.
 const toolsScript = schemaScript + plainScript + `add counter wide
-add column wide a hint=64 max=64 default=7
+add column wide a hint=64 max=64 default=7 suffix=
 add column wide b hint=1 max=1 suffix=flag
 `
 

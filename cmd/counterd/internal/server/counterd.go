@@ -47,7 +47,7 @@ func planCounterMIncrBy(c *client, args [][]byte) {
 		k, ok := c.key(args[i])
 		text := ""
 		if !ok {
-			text = errNoKey(args[i])
+			text = errNoKey(c.batch.Schema(), args[i], false)
 		} else if whole(k) {
 			text = errWrongType
 		}

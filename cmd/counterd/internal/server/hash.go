@@ -32,7 +32,7 @@ func (c *client) item(key []byte, absent func(*client, *owed)) (k schema.Key, ok
 			}
 		}, c.op(counter.OpExists, k, 0), 0)
 	case absent == nil:
-		c.oweError(errNoKey(key))
+		c.oweError(errNoKey(c.batch.Schema(), key, true))
 	default:
 		c.owe(absent, 0, 0)
 	}

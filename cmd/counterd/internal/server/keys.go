@@ -13,9 +13,17 @@ const (
 )
 
 // errNoKey is the answer to a write to a key that the schema does not know. Reads answer as if it were absent, since clients probe with
-// keys of their own.
-func errNoKey(key []byte) string {
-	return "ERR no counter for key '" + printable(key, 128) + "': want MID.suffix, MID, NAME:MID or NAME:MID.suffix (see SCHEMA)"
+// keys of their own. It shows a key that there is, with the words of the one that is not: a
+// number's or, for commands on items, an item's.
+func errNoKey(s *schema.Schema, key []byte, item bool) string {
+	text := "ERR no counter for key '" + printable(key, 128) + "': want MID.suffix, MID, NAME:MID or NAME:MID.suffix"
+	if like, ok := s.Suggest(key); ok {
+		if item {
+			like.Col = schema.WholeItem
+		}
+		text += ", as in " + string(s.AppendKey(nil, like.Counter, like.Col, like.Mid))
+	}
+	return text + " (see SCHEMA)"
 }
 
 // number parses an integer as Redis does: no sign but '-', no leading zeros, no spaces, within 64 bits.

@@ -370,7 +370,7 @@ func TestStranger(t *testing.T) {
 	w.want("INCR 4.cntcm", ":1")
 	w.want("DEL 4", ":1")
 	w.want("FLUSHALL", "+OK")
-	w.want("ADD COLUMN weibo x hint=8 max=32", "+OK")
+	w.want("ADD COLUMN weibo x hint=8 max=32 suffix=", "+OK")
 	w.want("HSET 4 x 6", ":1")
 	for _, want := range []string{`["PING"]`, `["SET" "4.cntcm" "1"]`, `["DEL" "4"]`, `["FLUSHALL"]`, `["SCHEMA" `, `["HSET" "4" "x" "6"]`} {
 		if got := cli.read().String(); !strings.HasPrefix(got, want) {

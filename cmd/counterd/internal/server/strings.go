@@ -63,7 +63,7 @@ func planAddition(c *client, key []byte, n int64) {
 	k, ok := c.key(key)
 	switch {
 	case !ok:
-		c.oweError(errNoKey(key))
+		c.oweError(errNoKey(c.batch.Schema(), key, false))
 	case whole(k):
 		c.oweError(errWrongType)
 	default:
@@ -130,7 +130,7 @@ func (c *client) planStore(key, val []byte, cond counter.Cond) int {
 	k, ok := c.key(key)
 	switch {
 	case !ok:
-		c.oweError(errNoKey(key))
+		c.oweError(errNoKey(c.batch.Schema(), key, false))
 		return -1
 	case whole(k):
 		c.oweError(errWrongType)
