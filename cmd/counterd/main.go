@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -82,7 +83,8 @@ func run(args []string) error {
 		fmt.Println("counterd", server.ServerVersion)
 		return nil
 	}
-	if err := readConfig(fs, &config); err != nil {
+	passed, err := readConfig(fs, &config)
+	if err != nil {
 		return err
 	}
 	if err := config.Validate(); err != nil {
@@ -90,6 +92,9 @@ func run(args []string) error {
 	}
 	level := new(slog.LevelVar)
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	if len(passed) > 0 {
+		log.Info("settings of Redis that have no meaning here are passed over", "file", config.ConfigFile, "settings", strings.Join(passed, " "))
+	}
 
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/server"
+)
+
+// read reads a configuration file with that text, or that file of testdata.
+func read(t *testing.T, text string) (c server.Config, passed []string, err error) {
+	t.Helper()
+	c = server.DefaultConfig()
+	c.ConfigFile = filepath.Join(t.TempDir(), "counterd.conf")
+	if err := os.WriteFile(c.ConfigFile, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fs, _ := flags(&c)
+	passed, err = readConfig(fs, &c)
+	return c, passed, err
+}
+
+// TestRedisConf: the files that Debian and older versions of Redis come with start a server, and what they say that means something here
+// is taken from them.
+func TestRedisConf(t *testing.T) {
+	for _, name := range []string{"redis-7.0-debian.conf", "redis-5.0.conf"} {
+		text, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, passed, err := read(t, string(text))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if err := c.Validate(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if c.TCPKeepalive != 300 || c.Dir != "/var/lib/redis" || c.AppendOnly || !slices.Contains(c.Bind, "127.0.0.1") || c.OutputLimits[2].Hard != 32<<20 {
+			t.Errorf("%s: got %+v", name, c)
+		}
+		if !slices.Contains(passed, "tcp-backlog") || !slices.Contains(passed, "activerehashing") || slices.Contains(passed, "port") {
+			t.Errorf("%s: passed over %q", name, passed)
+		}
+	}
+}
+
+// TestConfigSaysAllAtOnce: one start shows all lines that keep a server from starting, and none of Redis's that a server may lack.
+func TestConfigSaysAllAtOnce(t *testing.T) {
+	_, _, err := read(t, `port 6379
+hz 10
+save 900 1
+save 300 10
+maxmemory-policy allkeys-lru
+rename-command FLUSHALL ""
+user default off
+include /etc/other.conf
+appendfsync always
+notify-keyspace-events Ex
+cluster-enabled yes
+tls-port 6380
+maxclients many
+config x
+replica-read-only no
+`)
+	if err == nil {
+		t.Fatal("the file was taken")
+	}
+	text := err.Error()
+	for _, want := range []string{
+		`line 5: maxmemory-policy: got "allkeys-lru", and here it is always "noeviction"`, `line 6: unknown setting "rename-command"`, `line 7: unknown setting "user"`,
+		`line 8: unknown setting "include"`, `line 10: notify-keyspace-events: got "Ex"`, `line 11: cluster-enabled: got "yes"`, `line 12: tls-port: got "6380"`,
+		`line 13: maxclients: `, `line 14: unknown setting "config"`, `line 15: replica-read-only: got "no"`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in:\n%s", want, text)
+		}
+	}
+	if got := strings.Count(text, "line "); got != 10 {
+		t.Errorf("%d lines are named, want 10:\n%s", got, text)
+	}
+	_, passed, err := read(t, "hz 10\nsave 900 1\nsave 300 10\nmaxmemory-policy noeviction\nslave-read-only yes\nnotify-keyspace-events \"\"\n")
+	if want := []string{"hz", "save", "maxmemory-policy", "slave-read-only", "notify-keyspace-events"}; err != nil || !slices.Equal(passed, want) {
+		t.Errorf("passed over %q, %v; want %q", passed, err, want)
+	}
+}
+
+// A setting that counterd has is never passed over as Redis's.
+func TestForeignSettingsAreNotOurs(t *testing.T) {
+	c := server.DefaultConfig()
+	fs, _ := flags(&c)
+	for name := range foreign {
+		if fs.Lookup(name) != nil {
+			t.Errorf("%s is a flag, and in the list of what is not here", name)
+		}
+	}
+}
