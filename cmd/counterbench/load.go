@@ -14,9 +14,10 @@ import (
 
 var loadCommand = command{
 	Name:    "load",
-	Args:    "FILE",
+	Args:    "FILE|-",
 	Summary: "load a file of posts into a running server",
 	Details: `FILE has a post a line: its id and its counters, whole numbers separated by tabs. It may be gzipped.
+- is standard input. A pipe is copied to a temporary file first (in $TMPDIR).
 The columns are named by its first line (with or without a leading #) or by --columns; the server's
 counter must have columns of these names. The whole file is checked before its first row is sent.
 
@@ -41,7 +42,11 @@ counter must have columns of these names. The whole file is checked before its f
 			if *clients < 1 || *clients > 1000 {
 				return misuse("--clients: %d is not 1..1000", *clients)
 			}
-			file := postFile{name: args[0], open: openPath(args[0]), opts: tsv.Options{Columns: *columns, ID: *id}}
+			file, done, err := newPostFile(ctx, args[0], tsv.Options{Columns: *columns, ID: *id})
+			if err != nil {
+				return err
+			}
+			defer done()
 			plan, err := planLoad(ctx, target, *counter, file)
 			if err != nil {
 				return err

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/counterd/counterd/bench"
 	"github.com/counterd/counterd/bench/benchtest"
@@ -62,6 +66,65 @@ func TestLoad(t *testing.T) {
 		if got := ask(t, s, "COUNTER.MGET weibo 1000 1007 5999"); got != "0\n0\n0\n14\n7\n0\n9998\n4999\n0" {
 			t.Errorf("the server has %q", got)
 		}
+	}
+}
+
+// TestLoadPipe: what can be read only once is loaded too, and checked to its end before anything is sent.
+func TestLoadPipe(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	feed := func(t *testing.T, text string) (r *os.File) {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			defer w.Close()
+			_, _ = io.WriteString(w, text)
+		}()
+		return r
+	}
+	rows := "# mid\trepost\n" + strings.Repeat("1\t2\n", 100_000)
+	for _, way := range []string{"-", "fifo"} {
+		s := weibo(t)
+		load := func(text string) (status int, out, errs string) {
+			r := feed(t, text)
+			defer r.Close()
+			if way == "-" {
+				defer func(old *os.File) { os.Stdin = old }(os.Stdin)
+				os.Stdin = r
+				return tool(t, "load", "-", "--server", s.Addr)
+			}
+			return tool(t, "load", fmt.Sprintf("/dev/fd/%d", r.Fd()), "--server", s.Addr)
+		}
+		if status, out, errs := load(rows + "5\tx\n"); status != 1 || !strings.Contains(errs, `:100002: column 2 "repost": "x" is not a whole number`) {
+			t.Errorf("%s: status %d\n%s%s", way, status, out, errs)
+		}
+		if got := ask(t, s, "DBSIZE"); got != "0" {
+			t.Errorf("%s: %s posts were sent of a file with a bad line", way, got)
+		}
+		if status, out, errs := load(rows + "1000\t7\n"); status != 0 || !strings.HasPrefix(out, "loaded 100,001 rows of ") {
+			t.Errorf("%s: status %d\n%s%s", way, status, out, errs)
+		}
+		if got := ask(t, s, "GET 1000.cntrn"); got != "7" {
+			t.Errorf("%s: the server has %q", way, got)
+		}
+	}
+	if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) > 0 {
+		t.Errorf("left in the temporary directory: %v, %v", left, err)
+	}
+}
+
+// TestLoadPipeInterrupted: a pipe that nobody writes to holds up no signal.
+func TestLoadPipeInterrupted(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(10*time.Millisecond, cancel)
+	if _, err := copyUntil(ctx, io.Discard, r); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
 	}
 }
 
