@@ -119,7 +119,6 @@ func CheckManifest(m *persist.Manifest) error {
 	if err != nil {
 		return bad("%w", err)
 	}
-	names := map[string]bool{}
 	for i := range m.Counters {
 		c := &m.Counters[i]
 		if s.CounterByID(c.ID) == nil && len(c.Blocks) > 0 {
@@ -127,10 +126,6 @@ func CheckManifest(m *persist.Manifest) error {
 		}
 		end, tiers := uint64(0), map[uint64]persist.Tier{}
 		for _, b := range c.Blocks {
-			if names[string(b.Tier)+b.Name] {
-				return bad("file %q stands twice", b.Name)
-			}
-			names[string(b.Tier)+b.Name] = true
 			if b.Tier == persist.TierOverlay {
 				continue
 			}

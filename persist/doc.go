@@ -24,6 +24,7 @@
 //	dir/log/<20-digit start offset>.aof segments
 //	dir/rdb/<block>-<offset>.hot        images of hot blocks and of overlays
 //	dir/cold/<block>-<offset>.cold      cold files; written by package coldstore, named by manifests
+//	dir/{rdb,cold}/copy-<link>-<n>.*    the same, copied from a primary; link is a random number of that connection
 //	*.new                               a file of an installation (install.go): named or removed at start
 //	*.tmp                               a file that never got its name: removed at start
 //	*.broken-<n>                        what a repair set aside

@@ -47,6 +47,20 @@ func ImageName(block, offset uint64) string {
 // ColdName returns the base name of the cold file of a block that stands at a log offset.
 func ColdName(block, offset uint64) string { return fmt.Sprintf("%d-%d%s", block, offset, coldSuffix) }
 
+// CopyName returns the base name of the n-th block file that a link to a primary copies. link is of letters and digits.
+func CopyName(tier Tier, link string, n int) string {
+	return fmt.Sprintf("copy-%s-%d%s", link, n, tier.suffix())
+}
+
+// maxBlockName bounds the base name of a block file: a file system takes 255 bytes, some of them for suffixes of temporary files.
+const maxBlockName = 200
+
+// isBlockName reports whether a manifest may give a block of a tier a name: it stays in its directory, and only files of blocks end so. Any other could
+// be that of a file which a start removes.
+func isBlockName(tier Tier, name string) bool {
+	return isBaseName(name) && len(name) <= maxBlockName && strings.HasSuffix(name, tier.suffix())
+}
+
 // ManifestName returns the base name of a manifest.
 func ManifestName(generation uint64) string {
 	return manifestPrefix + strconv.FormatUint(generation, 10)

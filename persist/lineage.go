@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/counterd/counterd/persist/vfs"
@@ -145,8 +146,17 @@ func (l *Lineage) AppendText(dst []byte) []byte {
 	return fmt.Appendf(dst, "%s%08x\n", manifestEnd, crc32c(dst[n:]))
 }
 
-// ParseLineage is the inverse of AppendText. name is for errors: a *CorruptError, or ErrNewerFormat.
+// ParseLineage reads the past of a log that another node tells. What that node has begun is not for this one to finish: a text that speaks of
+// a cut or an installation gives a *CorruptError, and would empty the directory at its next start. name is for errors, which are as ReadLineage's.
 func ParseLineage(name string, text []byte) (l Lineage, err error) {
+	if l, err = parseLineage(name, text); err == nil && (l.cut || l.install != installNone) {
+		return Lineage{}, &CorruptError{File: name, Want: "a history and nothing that was begun", Got: strconv.Quote(clip(string(text)))}
+	}
+	return l, err
+}
+
+// parseLineage is the inverse of AppendText. name is for errors: a *CorruptError, or ErrNewerFormat.
+func parseLineage(name string, text []byte) (l Lineage, err error) {
 	corrupt := func(want, got string) error {
 		return &CorruptError{File: name, Want: want, Got: fmt.Sprintf("%q", clip(got))}
 	}
@@ -195,8 +205,8 @@ func ParseLineage(name string, text []byte) (l Lineage, err error) {
 			if t.ReplID, err = ParseReplID(id); err != nil {
 				return l, corrupt("a replication id", line)
 			}
-			if k := len(l.Terms); k > 0 && l.Terms[k-1].Start > t.Start || k >= maxTerms {
-				return l, corrupt("at most 256 terms, by start", line)
+			if k := len(l.Terms); k > 0 && l.Terms[k-1].Start > t.Start || k >= maxTerms || t.Start > maxCount {
+				return l, corrupt("at most 256 terms, by start, which is at most 2^62", line)
 			}
 			l.Terms = append(l.Terms, t)
 			n -= 2
@@ -224,7 +234,7 @@ func ReadLineage(fsys vfs.FS, dir string) (Lineage, error) {
 	if err != nil {
 		return Lineage{}, err
 	}
-	l, err := ParseLineage(name, text)
+	l, err := parseLineage(name, text)
 	return l, withDir(err, dir)
 }
 

@@ -53,7 +53,10 @@ func FuzzLineage(f *testing.F) {
 	f.Add(l.AppendText(nil))
 	f.Add([]byte("counterd history 2\nend crc32c 00000000\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		l, err := ParseLineage("x", text)
+		l, err := parseLineage("x", text)
+		if told, terr := ParseLineage("x", text); terr == nil && (err != nil || told.cut || told.install != installNone) {
+			t.Errorf("%q is taken from another node: %+v", text, told)
+		}
 		if err == nil && !bytes.Equal(l.AppendText(nil), text) {
 			t.Errorf("%q reads as %+v", text, l)
 		}

@@ -17,6 +17,14 @@ const (
 	TierOverlay Tier = "overlay" // image of the overlay of a cold block, in rdb/
 )
 
+// suffix is how the names of its files end.
+func (t Tier) suffix() string {
+	if t == TierCold {
+		return coldSuffix
+	}
+	return imageSuffix
+}
+
 // BlockFile is a block as a manifest lists it.
 type BlockFile struct {
 	Tier   Tier
@@ -76,6 +84,9 @@ func (m *Manifest) Blocks(fn func(c *CounterFiles, b *BlockFile) error) error {
 	return nil
 }
 
+// maxCount bounds generations, block ids and log offsets: at a billion a second they last for a century.
+const maxCount = 1 << 62
+
 // Validate reports every rule the manifest breaks.
 func (m *Manifest) Validate() error {
 	var errs []error
@@ -85,11 +96,16 @@ func (m *Manifest) Validate() error {
 		}
 	}
 	wrong(m.Generation == 0, "generation: want at least 1, got 0")
+	// What a directory counts on from here must have room to: a number that wraps is given twice.
+	wrong(m.Generation > maxCount, "generation %d, want at most %d", m.Generation, uint64(maxCount))
+	wrong(m.NextBlock > maxCount, "next block %d, want at most %d", m.NextBlock, uint64(maxCount))
+	wrong(m.Offset > maxCount, "offset %d, want at most %d", m.Offset, uint64(maxCount))
 	wrong(m.Replay > m.Offset, "replay %d is behind offset %d", m.Replay, m.Offset)
 	wrong(m.TimeMS < 0, "time %d is before 1970", m.TimeMS)
 	for _, line := range m.Schema {
 		wrong(len(line) > MaxSchemaText, "schema statement of %d bytes, at most %d", len(line), MaxSchemaText)
 	}
+	files := map[string]bool{}
 	for _, c := range m.Counters {
 		wrong(c.ID >= m.NextCounter, "counter %d, but the next id is %d", c.ID, m.NextCounter)
 		end := map[bool]uint64{} // of the last range, overlays apart
@@ -104,7 +120,10 @@ func (m *Manifest) Validate() error {
 			wrong(b.Lo < end[overlay], "block %d: range starts at %d, the one before ends at %d", b.Block, b.Lo, end[overlay])
 			wrong(b.Block >= m.NextBlock, "block %d, but the next id is %d", b.Block, m.NextBlock)
 			wrong(b.Offset < m.Replay || b.Offset > m.Offset, "block %d: offset %d is not in [%d, %d]", b.Block, b.Offset, m.Replay, m.Offset)
-			wrong(!isBaseName(b.Name), "block %d: %q is no base name", b.Block, b.Name)
+			wrong(!isBlockName(b.Tier, b.Name), "block %d: %q is no name of a file of tier %s", b.Block, b.Name, b.Tier)
+			path := b.Path("")
+			wrong(files[path], "block %d: file %q stands twice", b.Block, path)
+			files[path] = true
 			end[overlay] = b.Hi
 		}
 	}

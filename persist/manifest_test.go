@@ -74,6 +74,16 @@ func TestManifestRefused(t *testing.T) {
 		{"offset 9000 items", "offset 9001 items", ErrCorrupt},
 		{"\nhot", "\nlukewarm", ErrCorrupt},
 		{"5-9000.hot", "../5-9000.hot", ErrCorrupt},
+		{"5-9000.hot", "5-9000.hot.tmp", ErrCorrupt}, // removed at a start
+		{"5-9000.hot", "5-9000.hot.new", ErrCorrupt},
+		{"5-9000.hot", "5-9000.cold", ErrCorrupt},
+		{"2-8000.cold", "2-8000.hot", ErrCorrupt},
+		{"5-9000.hot", "hot", ErrCorrupt},
+		{"5-9000.hot", strings.Repeat("5", 200) + ".hot", ErrCorrupt},
+		{"5-9000.hot", "2-8500.hot", ErrCorrupt},                        // an image and an overlay lie in one directory
+		{"generation 3", "generation 18446744073709551615", ErrCorrupt}, // there is none behind it
+		{"next-block 9", "next-block 18446744073709551615", ErrCorrupt},
+		{"offset 9000 replay", "offset 18446744073709551615 replay", ErrCorrupt},
 		{"crc 00000002", "crc 2", ErrCorrupt},
 		{"\ntime", "\n\ntime", ErrCorrupt},
 		{`schema "add`, `schema add`, ErrCorrupt},

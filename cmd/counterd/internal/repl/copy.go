@@ -1,7 +1,6 @@
 package repl
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -16,7 +15,7 @@ import (
 
 // copy takes a full copy of the primary:
 //
-//  1. the block files, under names of their own, beside what the store has: it goes on to answer
+//  1. the block files, under names that no other file has (fetched.go), beside what the store has: it goes on to answer
 //  2. what only this node has is saved as an archive, if it has anything
 //  3. the log from the snapshot's replay offset, beside the store's
 //  4. at the snapshot's offset the store is closed (LOADING), manifest and log take the place of its own in one step that a crash does not split,
@@ -41,15 +40,13 @@ func (s *session) copy(a answer) error {
 	if err := counter.CheckManifest(m); err != nil {
 		return err
 	}
-	theirs, names := rename(m, a.replID)
 	store := s.node.host.Store()
-	pin := store.PinNames(names)
-	defer pin.Release()
+	files := s.fetched.rename(s.node.fs, store, m)
 	began := time.Now()
-	if err := s.files(m, theirs, store.Path()); err != nil {
+	if err := s.files(m, files, store.Path()); err != nil {
 		return err
 	}
-	s.node.logger.Info("the primary's snapshot has been copied", "primary", s.primary.String(), "generation", m.Generation, "files", len(names), "took", time.Since(began).Round(time.Millisecond))
+	s.node.logger.Info("the primary's snapshot has been copied", "primary", s.primary.String(), "generation", m.Generation, "files", len(files), "took", time.Since(began).Round(time.Millisecond))
 
 	if err := s.saveOwn(&lineage); err != nil {
 		return err
@@ -75,59 +72,36 @@ func (s *session) copy(a answer) error {
 	if err := s.reopen(func(string) error { return in.Finish() }); err != nil {
 		return err
 	}
-	s.checked = nil
+	s.fetched.installed()
 	s.node.logger.Info("serves the primary's data", "primary", s.primary.String(), "offset", s.node.host.Store().Log().Position(), "took", time.Since(began).Round(time.Millisecond))
 	return s.stream()
 }
 
-// rename gives the files of a manifest names that this node's own cannot have: ids of blocks are each node's. It returns the names that the primary
-// knows them by, and those that they have here, in the order of Blocks.
-func rename(m *persist.Manifest, replID string) (theirs, ours []string) {
-	prefix := replID[:8] + "-"
-	_ = m.Blocks(func(_ *persist.CounterFiles, b *persist.BlockFile) error { // fn returns nil
-		theirs = append(theirs, b.Name)
-		name := prefix + b.Name
-		if len(name) > maxName { // a file that went from node to node again and again
-			name = fmt.Sprintf("%s%x%s", prefix, sha256.Sum256([]byte(b.Name)), filepath.Ext(b.Name)[:min(len(filepath.Ext(b.Name)), 8)])
-		}
-		b.Name = name
-		ours = append(ours, name)
-		return nil
-	})
-	return theirs, ours
-}
-
-// maxName bounds the name of a copied file: a file system takes 255 bytes, some of them for suffixes of temporary files.
-const maxName = 128
-
-// files copies what is missing, and checks each file before anything of this node's own is given up for it. theirs are the files' names at the primary.
-func (s *session) files(m *persist.Manifest, theirs []string, dir string) error {
+// files copies what is missing, and checks each file before anything of this node's own is given up for it.
+func (s *session) files(m *persist.Manifest, files []*fetchedFile, dir string) error {
 	total := int64(0)
 	_ = m.Blocks(func(_ *persist.CounterFiles, b *persist.BlockFile) error { total += int64(b.Bytes); return nil })
 	s.mu.Lock()
 	s.copied, s.total = 0, total
 	s.mu.Unlock()
-	if s.checked == nil {
-		s.checked = make(map[string]bool)
-	}
 	buf := make([]byte, 256<<10)
 	i := -1
 	return m.Blocks(func(c *persist.CounterFiles, b *persist.BlockFile) error {
 		i++
-		path := b.Path(dir)
-		if info, err := s.node.fs.Stat(path); err == nil && info.Size() == int64(b.Bytes) {
+		path, file := b.Path(dir), files[i]
+		if info, err := s.node.fs.Stat(path); err == nil && file.whole && info.Size() == int64(b.Bytes) {
 			s.progress(int64(b.Bytes))
-		} else if err := s.fetch(path, string(b.Tier), theirs[i], b, buf); err != nil {
-			return err
-		}
-		if s.checked[path] {
 			return nil
 		}
+		file.whole = false // it is gone, as the store was opened again for one: what comes now is another
+		if err := s.fetch(path, string(b.Tier), file.theirs, b, buf); err != nil {
+			return err
+		}
 		if err := counter.CheckBlockFile(s.node.fs, dir, c, b); err != nil {
-			err = fmt.Errorf("%w: file %s is not what the manifest says: %w", ErrProtocol, theirs[i], err)
+			err = fmt.Errorf("%w: file %s is not what the manifest says: %w", ErrProtocol, file.theirs, err)
 			return errors.Join(err, s.node.fs.Remove(path))
 		}
-		s.checked[path] = true
+		file.whole = true
 		return nil
 	})
 }

@@ -23,13 +23,14 @@ import (
 type testHost struct {
 	t     testing.TB
 	sim   *vfs.Sim
+	seed  uint64 // of hashes; 0: 1
 	store atomic.Pointer[counter.Store]
 	opens int
 }
 
 func (h *testHost) open() *counter.Store {
 	h.t.Helper()
-	s, err := counter.Open("data", counter.Options{FS: h.sim, Manual: true, BlockItems: 16, SnapshotGrowth: -1, HashSeed: 1})
+	s, err := counter.Open("data", counter.Options{FS: h.sim, Manual: true, BlockItems: 16, SnapshotGrowth: -1, HashSeed: max(h.seed, 1)})
 	if err != nil {
 		h.t.Fatalf("the store cannot be opened any more: %v", err)
 	}
@@ -203,9 +204,11 @@ func frames(t testing.TB, s *counter.Store, from uint64) (all [][]byte) {
 }
 
 // stream is what the primary sends from an offset on.
-func (w *world) stream(t testing.TB, from uint64) (out []byte) {
-	out = appendPing(out, w.primary.Store().Log().Written())
-	for _, f := range frames(t, w.primary.Store(), from) {
+func (w *world) stream(t testing.TB, from uint64) []byte { return w.primary.stream(t, from) }
+
+func (h *testHost) stream(t testing.TB, from uint64) (out []byte) {
+	out = appendPing(out, h.Store().Log().Written())
+	for _, f := range frames(t, h.Store(), from) {
 		out = append(append(out, msgFrame), f...)
 	}
 	return append(out, msgGetAck)
@@ -229,30 +232,33 @@ func (w *world) goesOn(t testing.TB) []byte {
 }
 
 // copied is what the primary says to one that asks for a full copy.
-func (w *world) copied(t testing.TB) []byte {
+func (w *world) copied(t testing.TB) []byte { return w.primary.copied(t) }
+
+// copied is what a node says to one that asks it for a full copy.
+func (h *testHost) copied(t testing.TB) []byte {
 	t.Helper()
 	var ps Peers
 	p := ps.NewPeer(&scripted{})
 	defer p.Close()
-	out, _, err := p.Sync(w.primary.Store(), "?", "-1")
+	out, _, err := p.Sync(h.Store(), "?", "-1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := p.pin.Manifest
 	err = m.Blocks(func(_ *persist.CounterFiles, b *persist.BlockFile) error {
-		file, err := vfs.ReadFile(w.primary.sim, b.Path("data"), 1<<30)
+		file, err := vfs.ReadFile(h.sim, b.Path("data"), 1<<30)
 		out = fmt.Appendf(out, "$%d\r\n%s\r\n", len(file), file)
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	reply, _, err := p.Sync(w.primary.Store(), "?", strconv.FormatUint(m.Replay, 10))
+	reply, _, err := p.Sync(h.Store(), "?", strconv.FormatUint(m.Replay, 10))
 	if err != nil {
 		t.Fatal(err)
 	}
 	out = append(out, reply...)
-	return append(out, w.stream(t, p.reader.Pos())...)
+	return append(out, h.stream(t, p.reader.Pos())...)
 }
 
 // hears runs one connection of the replica to a primary that says what is given, and returns the replica and why the connection ended.
@@ -260,11 +266,18 @@ func (w *world) hears(t testing.TB, said []byte, full bool) (*testHost, error) {
 	t.Helper()
 	h := &testHost{t: t, sim: w.replica.Kill()}
 	h.open()
-	l := &Link{node: newTestNode(h), ctx: t.Context(), full: full, downSince: time.Now()}
+	return h, newTestLink(t, h, full).hears(said)
+}
+
+func newTestLink(t testing.TB, h *testHost, full bool) *Link {
+	return &Link{node: newTestNode(h), ctx: t.Context(), full: full, downSince: time.Now()}
+}
+
+// hears runs one connection to a primary that says what is given, and returns why it ended.
+func (l *Link) hears(said []byte) error {
 	s := &session{Link: l, conn: &scripted{in: bytes.NewReader(said)}}
 	s.r = newReader(s.conn)
-	err := s.run()
-	return h, err
+	return s.run()
 }
 
 // sound checks that a replica holds a state that the primary had at the offset where its log ends, and that a restart brings the same back.

@@ -25,9 +25,9 @@ type Link struct {
 	done    chan struct{}
 
 	// The run goroutine's.
-	full    bool            // ask for a full copy
-	checked map[string]bool // files of a snapshot that were found whole
-	saved   ownData         // what saveOwn saved
+	full    bool    // ask for a full copy
+	fetched fetched // of a snapshot
+	saved   ownData // what saveOwn saved
 
 	mu        sync.Mutex // guards the rest
 	state     LinkState
@@ -94,6 +94,7 @@ func (l *Link) set(s LinkState) {
 // run connects until it is stopped.
 func (l *Link) run() {
 	defer close(l.done)
+	defer func() { l.fetched.discard(l.node.fs, l.node.host.Store().Path()) }()
 	retry := firstRetry
 	for l.ctx.Err() == nil {
 		err := l.once()
@@ -255,7 +256,7 @@ func (s *session) lineage(a answer) (persist.Lineage, error) {
 		return persist.Lineage{}, err
 	}
 	l, err := persist.ParseLineage("the primary's history", text)
-	if err == nil && l.Current().ReplID.String() != a.replID {
+	if err == nil && (len(l.Terms) == 0 || l.Current().ReplID.String() != a.replID) {
 		err = fmt.Errorf("%w: answer of %s, history of %s", ErrProtocol, a.replID, l.Current().ReplID)
 	}
 	return l, err

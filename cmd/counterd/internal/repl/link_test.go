@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"runtime"
 	"strconv"
@@ -83,6 +84,38 @@ func TestBadFrames(t *testing.T) {
 		}
 		if h.opens != 2 {
 			t.Errorf("%s: the store was opened %d times", name, h.opens-1)
+		}
+	}
+}
+
+// TestBadHistory answers with a past that speaks of what only this node may begin, in words that would empty its directory at the next start, or of offsets that no log
+// has: nothing is taken of it.
+func TestBadHistory(t *testing.T) {
+	w := newWorld(t)
+	past := w.primary.Store().Lineage()
+	id := past.Current().ReplID
+	for _, lines := range []string{
+		"install clear\nterm %s epoch 1 start 0\n",
+		"install name\nterm %s epoch 1 start 0\n",
+		"cut 0 chain 00000000\nterm %s epoch 1 start 0\n",
+		"term %s epoch 1 start 18446744073709551615\n",
+		"",
+	} {
+		text := "counterd history 1\nreplica false\n" + lines
+		replID := id.String()
+		if lines == "" {
+			replID = strings.Repeat("0", 40)
+		} else {
+			text = fmt.Sprintf(text, id)
+		}
+		text += fmt.Sprintf("end crc32c %08x\n", crc32.Checksum([]byte(text), crc32.MakeTable(crc32.Castagnoli)))
+		said := fmt.Appendf([]byte(hello), "+CONTINUE %s %d %d\r\n%s\r\n", replID, w.behind, len(text), text)
+		h, err := w.hears(t, said, false)
+		if !errors.Is(err, persist.ErrCorrupt) && !errors.Is(err, ErrProtocol) {
+			t.Errorf("%q: %v, want it refused", lines, err)
+		}
+		if at := w.sound(t, h); at != w.behind {
+			t.Errorf("%q: the log ends at %d, want %d", lines, at, w.behind)
 		}
 	}
 }
@@ -203,18 +236,6 @@ func TestSnapshotOfAnotherStore(t *testing.T) {
 	w.primary.again()
 	if reply, stream, err := p.Sync(w.primary.Store(), "?", replay); err == nil {
 		t.Errorf("answered %q, %v", reply, stream)
-	}
-}
-
-// TestNamesStayShort copies a snapshot from node to node: names are bounded, and different.
-func TestNamesStayShort(t *testing.T) {
-	m := &persist.Manifest{Counters: []persist.CounterFiles{{Blocks: []persist.BlockFile{{Tier: persist.TierCold, Name: "1-5.cold"}, {Tier: persist.TierCold, Name: "2-5.cold"}}}}}
-	for i := range 100 {
-		before := []string{m.Counters[0].Blocks[0].Name, m.Counters[0].Blocks[1].Name}
-		theirs, ours := rename(m, fmt.Sprintf("%08x", i)+strings.Repeat("0", 32))
-		if theirs[0] != before[0] || theirs[1] != before[1] || ours[0] == ours[1] || len(ours[0]) > maxName || !strings.HasSuffix(ours[1], ".cold") {
-			t.Fatalf("copy %d: %q become %q", i, theirs, ours)
-		}
 	}
 }
 

@@ -1,0 +1,91 @@
+package repl
+
+import (
+	"crypto/rand"
+
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// fetched are the files of a primary's snapshot that a link copies. NOT safe for concurrent use.
+//
+// Each has a name here that no other file can have: of a random number that each link draws for itself, and a count. Nothing that the primary says
+// goes into it, its names least of all: two primaries, and this node's own snapshots, which may hold files of an earlier copy, may have one name for
+// different files, and what a manifest here names must never be written to nor removed.
+//
+// A link that was cut off comes again, and what it has whole is not asked for again. So the files are pinned from before they are made until they are
+// installed. Another snapshot, and the link's end, remove what is of no more use.
+type fetched struct {
+	link  string // random
+	made  int
+	files map[wanted]*fetchedFile
+	pin   *counter.Pin
+}
+
+// wanted is what a primary's manifest says of a file, all that counter.CheckBlockFile compares it with: one that was found whole is whole
+// for whoever says the same. The block's Offset, which may rise while the file stays, is 0.
+type wanted struct {
+	counter uint32
+	block   persist.BlockFile
+}
+
+// fetchedFile is one of them.
+type fetchedFile struct {
+	theirs string // its name at the primary
+	ours   string // and here
+	whole  bool   // it was read, and is what the manifest says
+}
+
+// rename gives the files of a manifest their names here, and pins them in the store. It returns them in the order of Blocks, and
+// removes what was copied of another snapshot.
+func (f *fetched) rename(fsys vfs.FS, store *counter.Store, m *persist.Manifest) (files []*fetchedFile) {
+	if f.link == "" {
+		f.link = rand.Text()
+	}
+	now := make(map[wanted]*fetchedFile)
+	var names []string
+	_ = m.Blocks(func(c *persist.CounterFiles, b *persist.BlockFile) error { // fn returns nil
+		w := wanted{c.ID, *b}
+		w.block.Offset = 0
+		file := f.files[w]
+		if file == nil {
+			f.made++
+			file = &fetchedFile{theirs: b.Name, ours: persist.CopyName(b.Tier, f.link, f.made)}
+		}
+		delete(f.files, w)
+		now[w], b.Name = file, file.ours
+		files, names = append(files, file), append(names, file.ours)
+		return nil
+	})
+	f.remove(fsys, store.Path())
+	before := f.pin
+	f.files, f.pin = now, store.PinNames(names)
+	if before != nil {
+		before.Release() // not earlier: a snapshot between the two would take the files that stay for orphans
+	}
+	return files
+}
+
+// remove removes the files there are.
+func (f *fetched) remove(fsys vfs.FS, dir string) {
+	for w, file := range f.files {
+		w.block.Name = file.ours
+		_ = fsys.Remove(w.block.Path(dir)) // it may never have come; one that stays goes with the next snapshot, as no manifest names it
+	}
+}
+
+// installed tells that the files are the store's now.
+func (f *fetched) installed() {
+	f.files = nil
+	if f.pin != nil {
+		f.pin.Release()
+		f.pin = nil
+	}
+}
+
+// discard removes what was copied for nothing.
+func (f *fetched) discard(fsys vfs.FS, dir string) {
+	f.remove(fsys, dir)
+	f.installed()
+}
