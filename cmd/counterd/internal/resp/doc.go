@@ -95,5 +95,9 @@
 // The Append functions of reply.go write the types that differ between RESP2 and
 // RESP3, in the form Redis 7.0 gives them in either, and numbers as bulk strings
 // without an intermediate. Replies that are the same in both (integers, bulk
-// strings, arrays, simple strings) are left to redcon's Append functions.
+// strings, arrays, simple strings) are written by redcon's Append functions.
+//
+// A connection's replies are a [Replies], which calls them: it knows the version
+// of the protocol, and has its memory to itself. The event loop's connections
+// write in one [Arena], whose regions cannot overlap.
 package resp

@@ -61,7 +61,7 @@ func container(name, group, since, summary string, sub ...*command) *command {
 func runHelp(c *client, args [][]byte) {
 	cmd := c.srv.commands.find(args[0])
 	c.array(2*len(cmd.sub) + 1)
-	line := func(s string) { c.out = append(append(append(c.out, '+'), s...), "\r\n"...) }
+	line := func(s string) { c.out.Status(s) }
 	line(strings.ToUpper(cmd.name) + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")
 	for _, s := range cmd.sub {
 		line(strings.TrimSpace(strings.ToUpper(s.name[len(cmd.name)+1:]) + " " + s.syntax))
@@ -149,9 +149,9 @@ func planObject(reply func(*client, *owed)) func(*client, [][]byte) {
 			replyNull(c, o)
 			return
 		}
-		size := len(c.out)
-		if reply(c, o); c.out[size] == '-' {
-			c.srv.stats.errorReply(c.out[size:])
+		size := c.out.Len()
+		if reply(c, o); c.out.From(size)[0] == '-' {
+			c.srv.stats.errorReply(c.out.From(size))
 		}
 	}
 	return func(c *client, args [][]byte) {

@@ -2,7 +2,6 @@ package server
 
 import (
 	"fmt"
-	"strconv"
 	"time"
 )
 
@@ -19,9 +18,9 @@ func (c *client) sendArchive(psync bool) {
 	defer a.Close() // only read
 	if psync {
 		past := store.Lineage()
-		c.out = fmt.Appendf(c.out, "+FULLRESYNC %s %d\r\n", past.Current().ReplID, a.End())
+		c.out.Status(fmt.Sprintf("FULLRESYNC %s %d", past.Current().ReplID, a.End()))
 	}
-	c.out = append(strconv.AppendInt(append(c.out, '$'), a.Size(), 10), "\r\n"...)
+	c.out.BulkHead(a.Size())
 	if c.send() != nil {
 		c.closed = true
 		return

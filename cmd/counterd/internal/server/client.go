@@ -7,8 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tidwall/redcon"
-
 	"github.com/counterd/counterd/cmd/counterd/internal/repl"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 	"github.com/counterd/counterd/counter"
@@ -20,8 +18,8 @@ type client struct {
 	srv  *Server
 	conn socket
 	rd   *resp.Reader
-	work *scratch // nil while the connection waits, and then so are out, batch, owed and runs
-	out  []byte   // replies not yet sent
+	work *scratch     // nil while the connection waits, and then so are batch, owed and runs, and out has no memory
+	out  resp.Replies // not yet sent
 
 	// Commands that are operations on items are not executed one by one: they are planned, and run together.
 	store   *counter.Store // that batch is of
@@ -30,7 +28,6 @@ type client struct {
 	owed    []owed // replies to give, in order, once the batch has run
 	runs    []run  // commands planned, for the statistics
 
-	proto  int // RESP version, 2 or 3
 	authed bool
 	closed bool // close after what is in out has been sent; execute nothing more
 	multi  transaction
@@ -42,7 +39,7 @@ type client struct {
 	confined  confinement // only some commands are allowed
 	subs      subscriptions
 	peer      atomic.Pointer[repl.Peer] // of a replica, from its first REPLCONF; nil: it is none
-	pushProto atomic.Int32              // a copy of proto for publishers
+	pushProto atomic.Int32              // a copy of the protocol of out for publishers
 
 	silence          silence // CLIENT REPLY
 	noEvict, noTouch bool    // CLIENT NO-EVICT, NO-TOUCH
@@ -112,7 +109,7 @@ func (c *client) process() error {
 			if !c.catchUp() {
 				return errWaits
 			}
-			c.out = resp.AppendError(c.out, "ERR "+err.Error())
+			c.out.Error("ERR " + err.Error())
 			c.closed = true
 			break
 		}
@@ -131,7 +128,7 @@ func (c *client) process() error {
 		if c.waits {
 			return errWaits
 		}
-		if len(c.out) >= maxOut {
+		if c.out.Len() >= maxOut {
 			if err := c.sendAll(); err != nil {
 				return err
 			}
@@ -177,7 +174,7 @@ func (c *client) settle() {
 		return
 	}
 	if err := c.ack.Commit(); err != nil {
-		c.out = c.out[:c.unsure]
+		c.out.Cut(c.unsure)
 		for range c.unsureN {
 			c.storeError(err)
 		}
@@ -234,7 +231,7 @@ func (c *client) plan(cmd *command, args [][]byte) {
 	if !c.batch.Opened() {
 		c.batch.Reset()
 		if err := c.batch.Begin(); err != nil {
-			c.out = resp.AppendError(c.out, "ERR "+err.Error())
+			c.out.Error("ERR " + err.Error())
 			return
 		}
 	}
@@ -258,13 +255,13 @@ func (c *client) execute(cmd *command, args [][]byte) {
 		return
 	}
 	began := time.Now()
-	size := len(c.out)
+	size := c.out.Len()
 	c.executed = cmd
 	cmd.run(c, args)
 	took := time.Since(began)
 	cmd.account(1, took)
-	if len(c.out) > size && c.out[size] == '-' {
-		c.failed(cmd, c.out[size:])
+	if reply := c.out.From(size); len(reply) > 0 && reply[0] == '-' {
+		c.failed(cmd, reply)
 	}
 	c.srv.slow.note(c, cmd, args, took)
 }
@@ -285,7 +282,7 @@ func (c *client) flush() {
 		c.batch.End()
 		if c.batch.Defer(&c.ack); c.ack.Pending() {
 			if c.unsureN == 0 {
-				c.unsure = len(c.out)
+				c.unsure = c.out.Len()
 			}
 			for _, r := range c.runs {
 				c.unsureN += r.n
@@ -315,9 +312,9 @@ func (c *client) flush() {
 
 // storeError answers why the store refused something.
 func (c *client) storeError(err error) {
-	size := len(c.out)
+	size := c.out.Len()
 	c.error(storeErrorText(err))
-	c.srv.stats.errorReply(c.out[size:])
+	c.srv.stats.errorReply(c.out.From(size))
 }
 
 // storeErrorText begins with the word that tells clients what to do: MISCONF and OOM are given before any change, UNCERTAIN after one.
@@ -446,12 +443,12 @@ const errNoAuth = "NOAUTH Authentication required."
 
 // fail appends an error reply for a command that was refused before it ran.
 func (c *client) fail(cmd *command, text string) {
-	size := len(c.out)
-	c.out = resp.AppendError(c.out, text)
+	size := c.out.Len()
+	c.out.Error(text)
 	if cmd != nil {
 		cmd.rejected.Add(1)
 	}
-	c.srv.stats.errorReply(c.out[size:])
+	c.srv.stats.errorReply(c.out.From(size))
 }
 
 // failed counts an error reply of a command that ran.
@@ -474,21 +471,21 @@ func (c *client) oweError(text string) {
 // send writes out to the connection.
 func (c *client) send() error {
 	c.hush()
-	if len(c.out) == 0 {
+	if c.out.Len() == 0 {
 		return nil
 	}
 	if c.subs.box != nil { // others write too
-		err := c.subs.box.push(c.out)
-		c.out = c.out[:0]
+		err := c.subs.box.push(c.out.From(0))
+		c.out.Cut(0)
 		return err
 	}
 	if c.inLoop() {
-		n, err := c.conn.offer(c.out)
+		n, err := c.conn.offer(c.out.From(0))
 		c.srv.stats.outBytes.Add(int64(n))
-		c.out = c.out[n:]
-		if err == nil && len(c.out) > 0 {
+		c.out.Sent(n)
+		if err == nil && c.out.Len() > 0 {
 			if c.silence.off {
-				c.silence.from = len(c.out)
+				c.silence.from = c.out.Len()
 			}
 			c.waits = true
 			return errWaits
@@ -496,30 +493,29 @@ func (c *client) send() error {
 		return err
 	}
 	c.writingSince.Store(c.srv.clock.Load())
-	n, err := c.conn.Write(c.out)
+	n, err := c.conn.Write(c.out.From(0))
 	c.writingSince.Store(0)
 	c.srv.stats.outBytes.Add(int64(n))
-	if cap(c.out) > retainOut {
-		c.out = nil
+	if c.out.Cut(0); c.out.Cap() > retainOut {
+		c.out.Drop()
 	}
-	c.out = c.out[:0]
 	return err
 }
 
 // ok appends +OK.
-func (c *client) ok() { c.out = append(c.out, "+OK\r\n"...) }
+func (c *client) ok() { c.out.Status("OK") }
 
 // error appends the error reply of a command that runs at once.
-func (c *client) error(text string) { c.out = resp.AppendError(c.out, text) }
+func (c *client) error(text string) { c.out.Error(text) }
 
 // bulk appends a bulk string.
-func (c *client) bulk(s string) { c.out = redcon.AppendBulkString(c.out, s) }
+func (c *client) bulk(s string) { c.out.BulkString(s) }
 
 // integer appends an integer.
-func (c *client) integer(n int64) { c.out = redcon.AppendInt(c.out, n) }
+func (c *client) integer(n int64) { c.out.Int(n) }
 
 // array appends the head of an array.
-func (c *client) array(n int) { c.out = redcon.AppendArray(c.out, n) }
+func (c *client) array(n int) { c.out.Array(n) }
 
 // bulks appends an array of bulk strings.
 func (c *client) bulks(list []string) {

@@ -2,8 +2,6 @@ package server
 
 import (
 	"strings"
-
-	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 )
 
 // CLIENT. What counterd has not (client side caching, announcements of maintenance) is an unknown subcommand, as in a Redis
@@ -67,12 +65,12 @@ func runClientList(c *client, args [][]byte) {
 			b.WriteByte('\n')
 		}
 	}
-	c.out = resp.AppendVerbatim(c.out, c.proto, "txt", b.String())
+	c.out.Text(b.String())
 }
 
 func runClientInfo(c *client, args [][]byte) {
 	c.publish(sizeOf(args))
-	c.out = resp.AppendVerbatim(c.out, c.proto, "txt", c.line()+"\n")
+	c.out.Text(c.line() + "\n")
 }
 
 func sizeOf(args [][]byte) (n int) {
@@ -88,7 +86,7 @@ func runClientGetName(c *client, _ [][]byte) {
 	if name, _, _ := c.info.names(); name != "" {
 		c.bulk(name)
 	} else {
-		c.out = resp.AppendNull(c.out, c.proto)
+		c.out.Null()
 	}
 }
 
@@ -189,7 +187,7 @@ func runClientReply(c *client, args [][]byte) {
 		c.ok()
 	case equalFold(args[2], "OFF"):
 		if !s.off {
-			s.off, s.from = true, len(c.out)
+			s.off, s.from = true, c.out.Len()
 		}
 	case equalFold(args[2], "SKIP"):
 		s.skip = !s.off
@@ -201,7 +199,7 @@ func runClientReply(c *client, args [][]byte) {
 // hush drops from out what CLIENT REPLY OFF keeps from the client.
 func (c *client) hush() {
 	if c.silence.off {
-		c.out = c.out[:c.silence.from]
+		c.out.Cut(c.silence.from)
 		c.silence.from = 0
 	}
 }
@@ -219,5 +217,5 @@ func (c *client) skipped(args [][]byte) {
 	c.silence.skip = false
 	c.command(args)
 	c.catchUp()
-	c.out = c.out[:0]
+	c.out.Cut(0)
 }

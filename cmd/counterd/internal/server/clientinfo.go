@@ -80,7 +80,7 @@ func (c *client) publish(argsMem int) {
 		cmd = c.executed
 	}
 	s := clientState{
-		cmd: cmd, proto: c.proto, multi: -1, queryBuf: c.rd.Buffered(), queryGap: c.room, argsMem: argsMem, outLen: len(c.out) + c.subs.unsent(), outSize: cap(c.out) + c.subs.unsent(),
+		cmd: cmd, proto: c.out.Protocol(), multi: -1, queryBuf: c.rd.Buffered(), queryGap: c.room, argsMem: argsMem, outLen: c.out.Len() + c.subs.unsent(), outSize: c.out.Cap() + c.subs.unsent(),
 		noEvict: c.noEvict, noTouch: c.noTouch,
 	}
 	if c.multi.active {

@@ -1,8 +1,6 @@
 package server
 
-import (
-	"github.com/counterd/counterd/cmd/counterd/internal/resp"
-)
+import ()
 
 // runCommandDocs: COMMAND DOCS [name ...]. Names that are unknown are left out.
 func runCommandDocs(c *client, args [][]byte) {
@@ -20,7 +18,7 @@ func runCommandDocs(c *client, args [][]byte) {
 
 // docs appends a map from the names of commands to what people want to know of them.
 func (c *client) docs(list []*command) {
-	c.out = resp.AppendMap(c.out, c.proto, len(list))
+	c.out.Map(len(list))
 	for _, cmd := range list {
 		c.bulk(cmd.name)
 		c.doc(cmd)
@@ -39,7 +37,7 @@ func (c *client) doc(cmd *command) {
 	if len(cmd.sub) > 0 {
 		pairs++
 	}
-	c.out = resp.AppendMap(c.out, c.proto, pairs)
+	c.out.Map(pairs)
 	c.pair("summary", cmd.summary)
 	c.pair("since", cmd.since)
 	c.pair("group", cmd.group)
@@ -82,7 +80,7 @@ func (c *client) argument(a *argument) {
 			pairs++
 		}
 	}
-	c.out = resp.AppendMap(c.out, c.proto, pairs)
+	c.out.Map(pairs)
 	c.pair("name", a.name)
 	c.pair("type", a.kind)
 	if a.kind == "key" {

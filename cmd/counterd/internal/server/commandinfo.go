@@ -3,10 +3,6 @@ package server
 import (
 	"slices"
 	"strings"
-
-	"github.com/tidwall/redcon"
-
-	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 )
 
 // COMMAND: the table as clients read it. go-redis and redis-py in cluster mode find keys by it and refuse commands that are
@@ -133,9 +129,9 @@ func (cmd *command) keyFlags() []string {
 
 // statusSet appends words as simple strings: redis-cli 7.0 aborts on bulk strings there.
 func (c *client) statusSet(words []string) {
-	c.out = resp.AppendSet(c.out, c.proto, len(words))
+	c.out.Set(len(words))
 	for _, w := range words {
-		c.out = redcon.AppendString(c.out, w)
+		c.out.Status(w)
 	}
 }
 
@@ -149,7 +145,7 @@ func (c *client) describe(cmd *command) {
 	c.integer(int64(cmd.last))
 	c.integer(int64(cmd.step))
 	c.statusSet(cmd.categories())
-	c.out = resp.AppendSet(c.out, c.proto, 0) // tips
+	c.out.Set(0) // tips
 	c.keySpec(cmd)
 	c.array(len(cmd.sub))
 	for _, s := range cmd.sub {
@@ -160,24 +156,24 @@ func (c *client) describe(cmd *command) {
 // keySpec appends where the keys are, in the form of Redis 7: where to begin, and how to go on from there.
 func (c *client) keySpec(cmd *command) {
 	if cmd.first == 0 {
-		c.out = resp.AppendSet(c.out, c.proto, 0)
+		c.out.Set(0)
 		return
 	}
 	last := cmd.last
 	if last > 0 {
 		last -= cmd.first // relative to the first
 	}
-	c.out = resp.AppendSet(c.out, c.proto, 1)
-	c.out = resp.AppendMap(c.out, c.proto, 3)
+	c.out.Set(1)
+	c.out.Map(3)
 	c.bulk("flags")
 	c.statusSet(cmd.keyFlags())
 	part := func(name, kind string, fields ...any) {
 		c.bulk(name)
-		c.out = resp.AppendMap(c.out, c.proto, 2)
+		c.out.Map(2)
 		c.bulk("type")
 		c.bulk(kind)
 		c.bulk("spec")
-		c.out = resp.AppendMap(c.out, c.proto, len(fields)/2)
+		c.out.Map(len(fields) / 2)
 		for i := 0; i < len(fields); i += 2 {
 			c.bulk(fields[i].(string))
 			c.integer(int64(fields[i+1].(int)))
@@ -209,7 +205,7 @@ func runCommandInfo(c *client, args [][]byte) {
 		if cmd := c.srv.commands.lookup(name); cmd != nil {
 			c.describe(cmd)
 		} else {
-			c.out = resp.AppendNull(c.out, c.proto)
+			c.out.Null()
 		}
 	}
 }
@@ -280,7 +276,7 @@ func runCommandGetKeys(c *client, args [][]byte) {
 	}
 	c.array(len(keys))
 	for _, k := range keys {
-		c.out = redcon.AppendBulk(c.out, k)
+		c.out.Bulk(k)
 	}
 }
 
@@ -293,7 +289,7 @@ func runCommandGetKeysAndFlags(c *client, args [][]byte) {
 	c.array(len(keys))
 	for _, k := range keys {
 		c.array(2)
-		c.out = redcon.AppendBulk(c.out, k)
+		c.out.Bulk(k)
 		c.statusSet(cmd.keyFlags())
 	}
 }

@@ -2,8 +2,6 @@ package server
 
 import (
 	"strings"
-
-	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 )
 
 func configCommand() *command {
@@ -37,7 +35,7 @@ func runConfigGet(c *client, args [][]byte) {
 			break
 		}
 	}
-	c.out = resp.AppendMap(c.out, c.proto, len(found))
+	c.out.Map(len(found))
 	for _, f := range found {
 		c.bulk(f[0])
 		c.bulk(f[1])

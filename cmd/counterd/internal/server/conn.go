@@ -17,7 +17,7 @@ const readSize = 4 << 10
 // newClient takes conn over.
 func (s *Server) newClient(conn net.Conn, config Config) (*client, error) {
 	c := &client{
-		srv: s, proto: 2, authed: config.RequirePass == "",
+		srv: s, authed: config.RequirePass == "",
 		id: s.lastID.Add(1), created: time.Now(),
 	}
 	if tcp, ok := conn.(*net.TCPConn); ok && config.TCPKeepalive > 0 {

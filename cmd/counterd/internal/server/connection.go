@@ -5,8 +5,6 @@ import (
 	"crypto/subtle"
 	"strings"
 
-	"github.com/tidwall/redcon"
-
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 )
 
@@ -36,7 +34,7 @@ func runPing(c *client, args [][]byte) {
 		c.array(2) // as a message, for that is what a subscriber reads
 		c.bulk("pong")
 		if len(args) == 2 {
-			c.out = redcon.AppendBulk(c.out, args[1])
+			c.out.Bulk(args[1])
 		} else {
 			c.bulk("")
 		}
@@ -44,15 +42,15 @@ func runPing(c *client, args [][]byte) {
 	}
 	switch len(args) {
 	case 1:
-		c.out = append(c.out, "+PONG\r\n"...)
+		c.out.Status("PONG")
 	case 2:
-		c.out = redcon.AppendBulk(c.out, args[1])
+		c.out.Bulk(args[1])
 	default:
 		c.error("ERR wrong number of arguments for 'ping' command")
 	}
 }
 
-func runEcho(c *client, args [][]byte) { c.out = redcon.AppendBulk(c.out, args[1]) }
+func runEcho(c *client, args [][]byte) { c.out.Bulk(args[1]) }
 
 func runQuit(c *client, _ [][]byte) {
 	c.ok()
@@ -63,13 +61,13 @@ func runReset(c *client, _ [][]byte) {
 	c.multi = transaction{}
 	c.srv.watches.remove(c)
 	c.unsubscribeAll()
-	c.proto = 2
+	c.out.SetProtocol(2)
 	c.pushProto.Store(2)
 	c.info.reset()
 	c.speak()
 	c.noEvict, c.noTouch = false, false
 	c.deauthenticate()
-	c.out = append(c.out, "+RESET\r\n"...)
+	c.out.Status("RESET")
 }
 
 func runSelect(c *client, args [][]byte) {
@@ -93,7 +91,7 @@ const ServerVersion = "0.1.0"
 
 // runHello: HELLO [protover [AUTH username password] [SETNAME clientname]].
 func runHello(c *client, args [][]byte) {
-	proto := c.proto
+	proto := c.out.Protocol()
 	if len(args) > 1 {
 		n, ok := number(args[1])
 		if !ok {
@@ -133,10 +131,10 @@ func runHello(c *client, args [][]byte) {
 		c.error(errBadName)
 		return
 	}
-	c.proto = proto
+	c.out.SetProtocol(proto)
 	c.pushProto.Store(int32(proto))
 	c.listening()
-	c.out = resp.AppendMap(c.out, proto, 7)
+	c.out.Map(7)
 	c.bulk("server")
 	c.bulk("redis")
 	c.bulk("version")

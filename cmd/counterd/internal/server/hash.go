@@ -3,8 +3,6 @@ package server
 import (
 	"math/bits"
 
-	"github.com/tidwall/redcon"
-
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/schema"
@@ -39,7 +37,7 @@ func (c *client) item(key []byte, absent func(*client, *owed)) (k schema.Key, ok
 	return k, false
 }
 
-func replyEmptyMap(c *client, _ *owed)   { c.out = resp.AppendMap(c.out, c.proto, 0) }
+func replyEmptyMap(c *client, _ *owed)   { c.out.Map(0) }
 func replyEmptyArray(c *client, _ *owed) { c.array(0) }
 
 // errNoField is the answer to a write to a field that the counter has no column for.
@@ -64,7 +62,7 @@ func planHMGet(c *client, args [][]byte) {
 	k, ok := c.item(args[1], func(c *client, _ *owed) {
 		c.array(n)
 		for range n {
-			c.out = resp.AppendNull(c.out, c.proto)
+			c.out.Null()
 		}
 	})
 	if !ok {
@@ -88,9 +86,9 @@ func replyField(c *client, o *owed) {
 		return
 	}
 	if row := c.batch.Row(op); row != nil {
-		c.out = resp.AppendBulkUint(c.out, row[o.n])
+		c.out.BulkUint(row[o.n])
 	} else {
-		c.out = resp.AppendNull(c.out, c.proto)
+		c.out.Null()
 	}
 }
 
@@ -106,10 +104,10 @@ func replyHGetAll(c *client, o *owed) {
 		return
 	}
 	row := c.batch.Row(op)
-	c.out = resp.AppendMap(c.out, c.proto, len(row))
+	c.out.Map(len(row))
 	for i, v := range row {
 		c.bulk(op.Counter.Columns[i].Name)
-		c.out = resp.AppendBulkUint(c.out, v)
+		c.out.BulkUint(v)
 	}
 }
 
@@ -148,7 +146,7 @@ func replyHVals(c *client, o *owed) {
 	row := c.batch.Row(op)
 	c.array(len(row))
 	for _, v := range row {
-		c.out = resp.AppendBulkUint(c.out, v)
+		c.out.BulkUint(v)
 	}
 }
 
@@ -320,18 +318,18 @@ func planHScan(c *client, args [][]byte) {
 		if op == nil {
 			return
 		}
-		var fields []byte
+		var fields resp.Replies
 		n := 0
 		for i, v := range c.batch.Row(op) {
 			if name := op.Counter.Columns[i].Name; match == "" || matchGlob(match, name) {
-				fields = redcon.AppendBulkString(fields, name)
-				fields = resp.AppendBulkUint(fields, v)
+				fields.BulkString(name)
+				fields.BulkUint(v)
 				n += 2
 			}
 		}
 		c.array(2)
 		c.bulk("0")
 		c.array(n)
-		c.out = append(c.out, fields...)
+		c.out.Raw(fields.From(0))
 	}, c.op(counter.OpRead, k, 0), 0)
 }

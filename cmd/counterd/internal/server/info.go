@@ -10,7 +10,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 	"github.com/counterd/counterd/counter"
 )
 
@@ -78,7 +77,7 @@ func runInfo(c *client, args [][]byte) {
 		t.WriteString("# " + s.title + "\r\n")
 		s.write(c, &t)
 	}
-	c.out = resp.AppendVerbatim(c.out, c.proto, "txt", t.String())
+	c.out.Text(t.String())
 }
 
 func infoServer(c *client, t *infoText) {

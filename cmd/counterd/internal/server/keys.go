@@ -112,11 +112,11 @@ func replyType(c *client, o *owed) {
 	switch {
 	case c.refused(op):
 	case !op.Found:
-		c.out = append(c.out, "+none\r\n"...)
+		c.out.Status("none")
 	case op.Column < 0:
-		c.out = append(c.out, "+hash\r\n"...)
+		c.out.Status("hash")
 	default:
-		c.out = append(c.out, "+string\r\n"...)
+		c.out.Status("string")
 	}
 }
 

@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
-
-	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 )
 
 // timeBuckets is the number of buckets of a histogram: the last one's bound is 2^24 us, 16.8 seconds.
@@ -98,10 +96,10 @@ func runLatencyHistogram(c *client, args [][]byte) {
 			cmd.each(add)
 		}
 	}
-	c.out = resp.AppendMap(c.out, c.proto, len(called))
+	c.out.Map(len(called))
 	for _, cmd := range called {
 		c.bulk(cmd.name)
-		c.out = resp.AppendMap(c.out, c.proto, 2)
+		c.out.Map(2)
 		c.bulk("calls")
 		c.integer(cmd.calls.Load())
 		c.bulk("histogram_usec")
@@ -112,7 +110,7 @@ func runLatencyHistogram(c *client, args [][]byte) {
 				kinds++
 			}
 		}
-		c.out = resp.AppendMap(c.out, c.proto, kinds)
+		c.out.Map(kinds)
 		sum := int64(0) // the counts are cumulative
 		for i, n := range counts {
 			if n > 0 {
@@ -148,5 +146,5 @@ func runLatencyDoctor(c *client, _ [][]byte) {
 			strconv.FormatInt(most.nanos.Load()/1000, 10) + " us in all. The longest execution was of '" + longest.name +
 			"', at most " + strconv.FormatInt(longest.times.percentile(1), 10) + " us. See LATENCY HISTOGRAM and SLOWLOG GET.\n"
 	}
-	c.out = resp.AppendVerbatim(c.out, c.proto, "txt", text)
+	c.out.Text(text)
 }

@@ -11,6 +11,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 )
 
 // loop serves connections in rounds: it asks epoll which are ready, lets each have a turn, commits what they changed by one write of the log, and
@@ -37,12 +39,12 @@ type loop struct {
 
 	// The goroutine's.
 	events   [maxEvents]unix.EpollEvent
-	n        int       // of events, not yet served
-	ready    []*client // to have a turn in this round
-	again    []*client // in the next one, whatever epoll says
-	answered []*client // had their turn: replies to commit and send
-	out      []byte    // replies, one client's behind the other's
-	unsent   int       // bytes of all replies of answered, those too large for out included
+	n        int         // of events, not yet served
+	ready    []*client   // to have a turn in this round
+	again    []*client   // in the next one, whatever epoll says
+	answered []*client   // had their turn: replies to commit and send
+	out      *resp.Arena // of the replies of answered, and of who has its turn
+	unsent   int         // bytes of all replies of answered, those too large for out included
 }
 
 const (
@@ -64,7 +66,7 @@ func newLoop(s *Server) (*loop, error) {
 	if err := unix.SetNonblock(fd, true); err != nil { // what makes the runtime watch it
 		return nil, os.NewSyscallError("fcntl", err)
 	}
-	l := &loop{srv: s, epoll: fd, file: os.NewFile(uintptr(fd), "epoll"), stopped: make(chan struct{}), out: make([]byte, 0, roundOut)}
+	l := &loop{srv: s, epoll: fd, file: os.NewFile(uintptr(fd), "epoll"), stopped: make(chan struct{}), out: resp.NewArena(roundOut)}
 	if l.raw, err = l.file.SyscallConn(); err != nil {
 		return nil, err
 	}
@@ -155,8 +157,7 @@ func (l *loop) round() {
 // turn reads what has arrived at c, as much as one buffer takes, and executes it. Replies that wait for a commit stay in c.out.
 func (l *loop) turn(c *client) {
 	defer l.recovered(c)
-	free := l.out[len(l.out):]
-	c.out = free
+	l.out.Lend(&c.out)
 	room := c.space()
 	n, err := c.conn.receive(room)
 	if err != nil {
@@ -166,6 +167,7 @@ func (l *loop) turn(c *client) {
 	if n == 0 {
 		c.hup = false // it was about data that was read
 		c.rest()
+		c.out.Drop()
 		return
 	}
 	if n == len(room) || c.hup {
@@ -180,10 +182,7 @@ func (l *loop) turn(c *client) {
 		l.deliver(c)
 		return
 	}
-	if cap(c.out) == cap(free) { // else it was moved to a larger place
-		l.out = l.out[:len(l.out)+len(c.out)]
-	}
-	l.unsent += len(c.out)
+	l.unsent += c.out.Len()
 	c.answering = true
 	l.answered = append(l.answered, c)
 }
@@ -194,7 +193,7 @@ func (l *loop) answer() {
 		l.deliver(c)
 	}
 	clear(l.answered)
-	l.answered, l.out, l.unsent = l.answered[:0], l.out[:0], 0
+	l.answered, l.unsent = l.answered[:0], 0
 }
 
 func (l *loop) deliver(c *client) {
@@ -204,7 +203,7 @@ func (l *loop) deliver(c *client) {
 		l.part(c, err)
 		return
 	}
-	c.out = nil
+	c.out.Drop()
 	c.publish(0)
 }
 
@@ -214,7 +213,7 @@ func (l *loop) part(c *client, err error) {
 		l.end(c, err)
 		return
 	}
-	c.out = append([]byte(nil), c.out...)
+	c.out.Own()
 	c.waits = false
 	c.where.Store(away)
 	go l.goOn(c)
@@ -223,6 +222,7 @@ func (l *loop) part(c *client, err error) {
 // end ends c, in the background if there is something to be waited for.
 func (l *loop) end(c *client, err error) {
 	c.where.Store(ended)
+	c.out.Drop()
 	l.mu.Lock()
 	l.clients[c.conn.fd] = nil
 	l.mu.Unlock()
@@ -256,7 +256,7 @@ func (l *loop) goOn(c *client) {
 	c.processed()
 	c.publish(0)
 	c.rest()
-	c.out = nil
+	c.out.Drop()
 	if c.subs.box == nil && c.peer.Load() == nil { // nobody else writes
 		c.conn.forgetWaiter()
 	}

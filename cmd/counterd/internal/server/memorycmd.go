@@ -3,8 +3,6 @@ package server
 import (
 	"fmt"
 	"runtime/debug"
-
-	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 )
 
 func memoryCommand() *command {
@@ -21,7 +19,7 @@ func memoryCommand() *command {
 			c.ok()
 		}),
 		sub("malloc-stats", "O(1)", "Answers that there are none.", func(c *client, _ [][]byte) {
-			c.out = resp.AppendVerbatim(c.out, c.proto, "txt", "Stats not supported for the current allocator")
+			c.out.Text("Stats not supported for the current allocator")
 		}),
 	)
 }
@@ -41,14 +39,14 @@ func runMemoryStats(c *client, _ [][]byte) {
 		{"peak.percentage", percent(m.used, m.peak)}, {"fragmentation", float64(m.rss) / float64(max(1, m.used))},
 		{"fragmentation.bytes", m.rss - m.used},
 	}
-	c.out = resp.AppendMap(c.out, c.proto, len(fields))
+	c.out.Map(len(fields))
 	for _, f := range fields {
 		c.bulk(f.name)
 		switch v := f.value.(type) {
 		case int64:
 			c.integer(v)
 		case float64:
-			c.out = resp.AppendDouble(c.out, c.proto, v)
+			c.out.Double(v)
 		}
 	}
 }
@@ -56,6 +54,6 @@ func runMemoryStats(c *client, _ [][]byte) {
 func runMemoryDoctor(c *client, _ [][]byte) {
 	m := c.srv.memory()
 	n := c.blockTotals()
-	c.out = resp.AppendVerbatim(c.out, c.proto, "txt", fmt.Sprintf("%d items in %d blocks take %s, %.2f bytes an item; %d values are too large for the bits of "+
+	c.out.Text(fmt.Sprintf("%d items in %d blocks take %s, %.2f bytes an item; %d values are too large for the bits of "+
 		"their column. The Go heap takes %s. The system counts %s resident.\n", n.items, n.blocks, human(n.bytes), n.perItem(), n.overflows, human(m.heap), human(m.rss)))
 }

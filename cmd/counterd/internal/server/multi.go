@@ -2,8 +2,6 @@ package server
 
 import (
 	"slices"
-
-	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 )
 
 // transaction is the state of MULTI on one connection.
@@ -39,7 +37,7 @@ func (t *transaction) queue(c *client, cmd *command, args [][]byte) {
 		copied[i] = slices.Clone(a)
 	}
 	t.queued = append(t.queued, queuedCommand{cmd, copied})
-	c.out = append(c.out, "+QUEUED\r\n"...)
+	c.out.Status("QUEUED")
 }
 
 func runMulti(c *client, _ [][]byte) {
@@ -83,12 +81,12 @@ func runExec(c *client, _ [][]byte) {
 	c.srv.watches.remove(c)
 	if dirty {
 		c.batch.End()
-		c.out = resp.AppendNullArray(c.out, c.proto)
+		c.out.NullArray()
 		return
 	}
 	c.batch.Reset()
 	c.multi.executing = true
-	size := len(c.out)
+	size := c.out.Len()
 	c.array(len(t.queued))
 	for _, q := range t.queued {
 		c.execute(q.cmd, q.args)
@@ -96,7 +94,7 @@ func runExec(c *client, _ [][]byte) {
 	c.multi.executing = false
 	c.batch.End()
 	if err := c.batch.Commit(); err != nil {
-		c.out = c.out[:size]
+		c.out.Cut(size)
 		c.storeError(err)
 	}
 }

@@ -65,7 +65,7 @@ func background(started, busy string) func(*client, [][]byte) {
 			c.error(busy)
 		default:
 			go func() { _ = store.Snapshot() }() // the store's Close waits for it
-			c.out = append(append(append(c.out, '+'), started...), "\r\n"...)
+			c.out.Status(started)
 		}
 	}
 }

@@ -151,26 +151,27 @@ func drop(table map[string]map[*client]struct{}, name string, c *client) {
 
 // confirm answers one name. REQUIRES pubsub.mu, so that the confirmation stands before the channel's messages.
 func (c *client) confirm(word string, name []byte) {
-	var reply []byte
-	reply = resp.AppendPush(reply, c.proto, 3)
-	reply = redcon.AppendBulkString(reply, word)
+	var reply resp.Replies
+	reply.SetProtocol(c.out.Protocol())
+	reply.Push(3)
+	reply.BulkString(word)
 	if name == nil {
-		reply = resp.AppendNull(reply, c.proto)
+		reply.Null()
 	} else {
-		reply = redcon.AppendBulk(reply, name)
+		reply.Bulk(name)
 	}
-	reply = redcon.AppendInt(reply, int64(c.subs.count()))
+	reply.Int(int64(c.subs.count()))
 	if c.subs.box == nil {
-		c.out = append(c.out, reply...)
+		c.out.Raw(reply.From(0))
 		return
 	}
-	_ = c.subs.box.push(reply)
+	_ = c.subs.box.push(reply.From(0))
 }
 
 // listening notes whether the connection may only send what RESP2 allows a subscriber.
 func (c *client) listening() {
 	c.confined = c.confined &^ confinedSubscriber
-	if c.subs.count() > 0 && c.proto == 2 {
+	if c.subs.count() > 0 && c.out.Protocol() == 2 {
 		c.confined |= confinedSubscriber
 	}
 }
@@ -264,9 +265,9 @@ func runPubsubNumSub(c *client, args [][]byte) {
 	p := &c.srv.pubsub
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	c.out = resp.AppendMap(c.out, 2, len(args)-2)
+	c.out.Array(2 * (len(args) - 2))
 	for _, name := range args[2:] {
-		c.out = redcon.AppendBulk(c.out, name)
+		c.out.Bulk(name)
 		c.integer(int64(len(p.channels[string(name)])))
 	}
 }

@@ -211,7 +211,7 @@ func runReplicaOf(c *client, args [][]byte) {
 		return err
 	}
 	if info, ok := s.node.Link(); ok && info.Primary == primary {
-		c.out = append(c.out, "+OK Already connected to specified master\r\n"...)
+		c.out.Status("OK Already connected to specified master")
 		return
 	}
 	s.config.setReplicaOf(primary)
@@ -286,7 +286,7 @@ func (c *client) sendFile(p *repl.Peer, tier, name string) {
 		return
 	}
 	defer file.Close() // only read
-	c.out = append(strconv.AppendInt(append(c.out, '$'), size, 10), "\r\n"...)
+	c.out.BulkHead(size)
 	if c.send() != nil {
 		c.closed = true
 		return
@@ -302,7 +302,7 @@ func (c *client) sendFile(p *repl.Peer, tier, name string) {
 			return
 		}
 	}
-	c.out = append(c.out, "\r\n"...)
+	c.out.Raw([]byte("\r\n"))
 }
 
 // runPsync: PSYNC replid offset.
@@ -333,7 +333,7 @@ func runPsync(c *client, args [][]byte) {
 		c.error(err.Error())
 		return
 	}
-	c.out = append(c.out, reply...)
+	c.out.Raw([]byte(reply))
 	if !stream {
 		return
 	}

@@ -3,23 +3,20 @@ package server
 import (
 	"errors"
 
-	"github.com/tidwall/redcon"
-
-	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 	"github.com/counterd/counterd/counter"
 )
 
 // Replies that are owed for operations of the batch. o.op is the first operation, o.n what the comment says.
 
 func replyError(c *client, o *owed) {
-	size := len(c.out)
-	c.out = resp.AppendError(c.out, o.text)
-	c.srv.stats.errorReply(c.out[size:])
+	size := c.out.Len()
+	c.out.Error(o.text)
+	c.srv.stats.errorReply(c.out.From(size))
 }
 
-func replyStatus(c *client, o *owed) { c.out = redcon.AppendString(c.out, o.text) }
+func replyStatus(c *client, o *owed) { c.out.Status(o.text) }
 
-func replyNull(c *client, _ *owed) { c.out = resp.AppendNull(c.out, c.proto) }
+func replyNull(c *client, _ *owed) { c.out.Null() }
 
 // replyNumber answers n itself.
 func replyNumber(c *client, o *owed) { c.integer(int64(o.n)) }
@@ -36,9 +33,9 @@ func replyGet(c *client, o *owed) {
 	case op.Err != nil:
 		c.opError(op)
 	case op.Found:
-		c.out = resp.AppendBulkUint(c.out, op.Value)
+		c.out.BulkUint(op.Value)
 	default:
-		c.out = resp.AppendNull(c.out, c.proto)
+		c.out.Null()
 	}
 }
 
@@ -47,9 +44,9 @@ func replyWrongType(c *client, o *owed) {
 	if op := c.batch.Op(int(o.op)); c.refused(op) {
 		return
 	} else if op.Found {
-		c.out = resp.AppendError(c.out, errWrongType)
+		c.out.Error(errWrongType)
 	} else {
-		c.out = resp.AppendNull(c.out, c.proto)
+		c.out.Null()
 	}
 }
 
@@ -85,13 +82,13 @@ func (c *client) opError(op *counter.Op) {
 		c.storeError(op.Err)
 		return
 	}
-	size := len(c.out)
+	size := c.out.Len()
 	if op.Kind == counter.OpAdd {
 		c.error(errOverflow)
 	} else {
 		c.error(errNotInteger)
 	}
-	c.srv.stats.errorReply(c.out[size:])
+	c.srv.stats.errorReply(c.out.From(size))
 }
 
 // firstError answers the first refusal among n operations; false if there is none.
@@ -136,7 +133,7 @@ func replyRows(c *client, o *owed) {
 		}
 		row := c.batch.Row(op)
 		if row == nil {
-			c.out = resp.AppendNullArray(c.out, c.proto)
+			c.out.NullArray()
 			continue
 		}
 		c.array(len(row))

@@ -10,7 +10,7 @@ import (
 // share a few that stay in the processor's cache: a loop's all use the same, 19 KB for a pipeline of 64.
 type scratch struct {
 	input resp.Memory
-	out   []byte // of a client that is away; in a loop replies are in the loop's
+	out   resp.Region // of a client that is away; in a loop replies are in the loop's
 	owed  []owed
 	runs  []run
 	batch *counter.Batch
@@ -31,7 +31,7 @@ func (c *client) space() []byte {
 		c.rd.Attach(&w.input)
 		c.owed, c.runs = w.owed, w.runs
 		if !c.inLoop() {
-			c.out = w.out
+			c.out.Take(&w.out)
 		}
 		if w.store == c.store {
 			c.batch = w.batch
@@ -51,7 +51,7 @@ func (c *client) rest() {
 	w.owed, w.runs, w.batch, w.store = c.owed, c.runs, c.batch, c.store
 	c.owed, c.runs, c.batch, c.work = nil, nil, nil, nil
 	if c.where.Load() == away {
-		w.out, c.out = c.out[:0], nil
+		c.out.Give(&w.out)
 	}
 	if w.input.Size() == inputSize {
 		c.srv.scratches.Put(w)

@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tidwall/redcon"
-
 	"github.com/counterd/counterd/schema"
 )
 
@@ -208,7 +206,7 @@ func runSlowlogGet(c *client, args [][]byte) {
 		c.integer(e.took.Microseconds())
 		c.array(len(e.args))
 		for _, a := range e.args {
-			c.out = redcon.AppendBulkString(c.out, a)
+			c.out.BulkString(a)
 		}
 		c.bulk(e.addr)
 		c.bulk(e.name)

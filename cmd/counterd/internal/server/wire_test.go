@@ -144,13 +144,13 @@ const wireSchema = "add counter weibo\nadd column weibo mid hint=64 max=64 prima
 	"add column weibo repost hint=16 max=32 suffix=cntrn\n"
 
 // wireServe starts a server with an empty store in memory on a unix socket.
-func wireServe(t *testing.T, change func(*Config)) *Server {
+func wireServe(t testing.TB, change func(*Config)) *Server {
 	t.Helper()
 	return wireServeStore(t, "", counter.Options{}, change)
 }
 
 // wireServeStore starts a server with a new store in dir.
-func wireServeStore(t *testing.T, dir string, options counter.Options, change func(*Config)) *Server {
+func wireServeStore(t testing.TB, dir string, options counter.Options, change func(*Config)) *Server {
 	t.Helper()
 	store, err := counter.Open(dir, options)
 	if err != nil {
@@ -187,14 +187,14 @@ func wireServeStore(t *testing.T, dir string, options counter.Options, change fu
 
 // wireClient is a connection to a server under test.
 type wireClient struct {
-	t     *testing.T
+	t     testing.TB
 	conn  net.Conn
 	r     *bufio.Reader
 	proto int
 }
 
 // wireDial connects and chooses the protocol.
-func wireDial(t *testing.T, s *Server, proto int) *wireClient {
+func wireDial(t testing.TB, s *Server, proto int) *wireClient {
 	t.Helper()
 	conn, err := net.Dial("unix", s.config.get().UnixSocket)
 	if err != nil {

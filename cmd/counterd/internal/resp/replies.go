@@ -1,0 +1,127 @@
+package resp
+
+import "github.com/tidwall/redcon"
+
+// Replies are the replies of one connection that are not sent yet, in the order of its commands, in the version of the protocol that it speaks.
+// They are written in memory that nobody else writes in, whatever is appended and cut off: in some of their own, or in a region of an [Arena], of
+// which only the last one given out can grow. No slice with room behind its end ever leaves this type. The zero value is ready and speaks RESP2.
+type Replies struct {
+	b     []byte
+	home  *Arena // whose region b is, or was until it became too small; nil: none
+	three bool   // RESP3
+}
+
+// Region is memory that Replies were written in and others can be. The zero value is one of no size.
+type Region struct{ b []byte }
+
+// Protocol is the version that the connection speaks, 2 or 3.
+func (r *Replies) Protocol() int {
+	if r.three {
+		return 3
+	}
+	return 2
+}
+
+// SetProtocol chooses the version of replies to come: 3 is RESP3, everything else RESP2.
+func (r *Replies) SetProtocol(proto int) { r.three = proto == 3 }
+
+// Len is the number of bytes.
+func (r *Replies) Len() int { return len(r.b) }
+
+// Cap is the number of bytes of the memory they are in.
+func (r *Replies) Cap() int { return cap(r.b) }
+
+// From returns the bytes from n on, none if there are not so many, to be looked at until the next call of another method.
+func (r *Replies) From(n int) []byte { return r.b[min(n, len(r.b)):len(r.b):len(r.b)] }
+
+// Cut drops the bytes from n on.
+func (r *Replies) Cut(n int) { r.b = r.b[:n] }
+
+// Sent drops the first n bytes. What is left, as the connection took no more, moves to memory of its own.
+func (r *Replies) Sent(n int) {
+	if n == len(r.b) {
+		r.b = r.b[:0]
+		return
+	}
+	rest := append([]byte(nil), r.b[n:]...)
+	r.Drop()
+	r.b = rest
+}
+
+// Own moves what is in a region of an Arena to memory of its own, so that the Arena does not matter any more.
+func (r *Replies) Own() {
+	if r.home != nil {
+		r.Sent(0)
+	}
+}
+
+// Drop drops all bytes and the memory.
+func (r *Replies) Drop() {
+	if r.home != nil {
+		r.home.back(r)
+	}
+	r.b = nil
+}
+
+// Take drops all bytes and goes on in the memory of m, which has none then.
+func (r *Replies) Take(m *Region) {
+	r.Drop()
+	r.b, m.b = m.b[:0], nil
+}
+
+// Give drops all bytes and gives the memory to m, unless it is an Arena's.
+func (r *Replies) Give(m *Region) {
+	m.b = nil
+	if r.home == nil {
+		m.b = r.b[:0]
+	}
+	r.Drop()
+}
+
+// Raw appends bytes that are in the form of the protocol already.
+func (r *Replies) Raw(p []byte) { r.b = append(r.b, p...) }
+
+// Status appends a simple string; line ends in it become spaces.
+func (r *Replies) Status(s string) { r.b = redcon.AppendString(r.b, s) }
+
+// Error appends an error: see AppendError.
+func (r *Replies) Error(msg string) { r.b = AppendError(r.b, msg) }
+
+// Int appends an integer.
+func (r *Replies) Int(n int64) { r.b = redcon.AppendInt(r.b, n) }
+
+// Bulk appends a bulk string.
+func (r *Replies) Bulk(p []byte) { r.b = redcon.AppendBulk(r.b, p) }
+
+// BulkString appends a bulk string.
+func (r *Replies) BulkString(s string) { r.b = redcon.AppendBulkString(r.b, s) }
+
+// BulkUint appends v in decimal as a bulk string.
+func (r *Replies) BulkUint(v uint64) { r.b = AppendBulkUint(r.b, v) }
+
+// BulkHead appends the head of a bulk string of n bytes, which follow by another way, and their line end too.
+func (r *Replies) BulkHead(n int64) { r.b = appendHead(r.b, '$', int(n)) }
+
+// Array appends the head of an array of n replies.
+func (r *Replies) Array(n int) { r.b = redcon.AppendArray(r.b, n) }
+
+// Map appends the head of a map of n pairs.
+func (r *Replies) Map(n int) { r.b = AppendMap(r.b, r.Protocol(), n) }
+
+// Set appends the head of a set of n replies.
+func (r *Replies) Set(n int) { r.b = AppendSet(r.b, r.Protocol(), n) }
+
+// Push appends the head of a message of n replies.
+func (r *Replies) Push(n int) { r.b = AppendPush(r.b, r.Protocol(), n) }
+
+// Null appends the null that stands where a string could be.
+func (r *Replies) Null() { r.b = AppendNull(r.b, r.Protocol()) }
+
+// NullArray appends the null that stands where an array could be.
+func (r *Replies) NullArray() { r.b = AppendNullArray(r.b, r.Protocol()) }
+
+// Double appends a number: see AppendDouble.
+func (r *Replies) Double(v float64) { r.b = AppendDouble(r.b, r.Protocol(), v) }
+
+// Text appends text meant for people: see AppendVerbatim.
+func (r *Replies) Text(s string) { r.b = AppendVerbatim(r.b, r.Protocol(), "txt", s) }
