@@ -22,7 +22,7 @@ type CutTail struct {
 }
 
 // Cut ends the log of a data directory at an offset, a frame's end, because a primary has other bytes from there on. What is cut is
-// saved to the file diverged-<epoch>-<offset>.aof of the directory first. Manifests of snapshots made behind the offset are removed: recovery
+// saved to a file diverged-<epoch>-<offset>.aof of the directory first, beside those of earlier cuts. Manifests of snapshots made behind the offset are removed: recovery
 // starts from an older one. lineage is what the log's past is from now on.
 //
 // An offset that no snapshot and log reach back to gives ErrGone, and only the file was made: a full copy is needed. Nobody may have the
@@ -71,8 +71,7 @@ func saveTail(fsys vfs.FS, dir string, at uint64, h History) (tail CutTail, chai
 	tail = CutTail{From: at, To: at}
 	var file vfs.File
 	var used int64
-	path := filepath.Join(dir, divergedTailName(h.Epoch, at))
-	temp := path + tempSuffix
+	temp := filepath.Join(dir, divergedTailName(h.Epoch, at, 1)+tempSuffix)
 	v := LogVisitor{
 		Segment: func(s SegmentHeader) error {
 			if s.Start <= at {
@@ -96,7 +95,7 @@ func saveTail(fsys vfs.FS, dir string, at uint64, h History) (tail CutTail, chai
 				if file, err = fsys.Create(temp); err != nil {
 					return err
 				}
-				used, tail.File, tail.FirstMS = segmentHeaderLen, path, f.TimeMS
+				used, tail.FirstMS = segmentHeaderLen, f.TimeMS
 			}
 			if _, err := file.WriteAt(f.Raw, used); err != nil {
 				return err
@@ -138,10 +137,7 @@ func saveTail(fsys vfs.FS, dir string, at uint64, h History) (tail CutTail, chai
 			err = file.Sync()
 		}
 		if err = errors.Join(err, file.Close()); err == nil {
-			err = fsys.Rename(temp, path)
-		}
-		if err == nil {
-			err = fsys.SyncDir(dir)
+			tail.File, err = keepTail(fsys, dir, temp, h.Epoch, at)
 		}
 	}
 	return tail, chain, err

@@ -1,6 +1,7 @@
 package persist
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -15,9 +16,9 @@ import (
 // What a node held and its primary does not is saved in the data directory before it goes, and nothing but an operator, or the rule of
 // keepDiverged, removes it:
 //
-//	diverged-<epoch>-<offset>.aof   frames cut from the log's end (Cut): a segment without padding, whose header has the
-//	                                end as durable offset and 64, its own length, as capacity
-//	diverged-<n>.archive            a whole data set, where the logs have no past in common (SaveDiverged)
+//	diverged-<epoch>-<offset>[-<n>].aof   frames cut from the log's end (Cut): a segment without padding, whose header has the
+//	                                      end as durable offset and 64, its own length, as capacity; the n-th at that offset
+//	diverged-<n>.archive                  a whole data set, where the logs have no past in common (SaveDiverged)
 //
 // Both get their names when they are whole and durable, so anything wrong with one is damage.
 
@@ -105,6 +106,61 @@ func (w *contextWriter) Write(b []byte) (int, error) {
 		return 0, err
 	}
 	return w.w.Write(b)
+}
+
+// keepTail gives a tail that was saved under a temporary name, durably, its name: one that is free, as what was cut before at the same offset is another. But a
+// crash may have broken off the cut that saved the same tail: that one is left as it is.
+func keepTail(fsys vfs.FS, dir, temp string, epoch uint32, at uint64) (path string, err error) {
+	for n := 1; ; n++ {
+		path = filepath.Join(dir, divergedTailName(epoch, at, n))
+		same, err := sameContent(fsys, path, temp)
+		switch {
+		case isNotExist(err):
+			if err := fsys.Rename(temp, path); err != nil {
+				return "", err
+			}
+			return path, fsys.SyncDir(dir)
+		case err != nil:
+			return "", err
+		case same:
+			if err := fsys.Remove(temp); err != nil {
+				return "", err
+			}
+			return path, fsys.SyncDir(dir) // the crash may have been before that
+		}
+	}
+}
+
+// sameContent tells whether two files hold the same bytes.
+func sameContent(fsys vfs.FS, a, b string) (same bool, err error) {
+	var files [2]vfs.File
+	var sizes [2]int64
+	for i, path := range []string{a, b} {
+		file, err := fsys.Open(path)
+		if err != nil {
+			return false, err
+		}
+		defer file.Close() // only read
+		files[i] = file
+		if sizes[i], err = file.Size(); err != nil {
+			return false, err
+		}
+	}
+	if sizes[0] != sizes[1] {
+		return false, nil
+	}
+	x, y := make([]byte, resyncWindow), make([]byte, resyncWindow)
+	for off := int64(0); off < sizes[0]; off += resyncWindow {
+		p, err := readAtMost(files[0], x, off)
+		if err != nil {
+			return false, err
+		}
+		q, err := readAtMost(files[1], y, off)
+		if err != nil || !bytes.Equal(p, q) {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // WalkDiverged reads the frames of a tail that was cut from a log, as WalkLog reads a log. Damage gives a *CorruptError after everything

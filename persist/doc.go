@@ -19,7 +19,7 @@
 //	dir/LOCK                            held while the directory is open (dir.go)
 //	dir/MANIFEST-<n>                    text; the two newest generations are kept (manifest_text.go)
 //	dir/HISTORY                         whose log this is, and since when (lineage.go)
-//	dir/diverged-<epoch>-<offset>.aof   what was cut from the log as a primary had other bytes (cut.go)
+//	dir/diverged-<epoch>-<offset>.aof   what was cut from the log as a primary had other bytes (cut.go); -<n> is added to the n-th at one offset
 //	dir/diverged-<n>.archive            all that was here before the data of a primary without a common past (diverged.go)
 //	dir/log/<20-digit start offset>.aof segments
 //	dir/rdb/<block>-<offset>.hot        images of hot blocks and of overlays

@@ -86,18 +86,23 @@ func parseManifestName(name string) (generation uint64, ok bool) {
 	return generation, err == nil && ManifestName(generation) == name
 }
 
-// divergedTailName returns the base name of a tail that was cut from the log at an offset.
-func divergedTailName(epoch uint32, at uint64) string {
-	return fmt.Sprintf("%s%d-%d%s", divergedPrefix, epoch, at, segmentSuffix)
+// divergedTailName returns the base name of the n-th tail, from 1 on, that was cut from the log at an offset.
+func divergedTailName(epoch uint32, at uint64, n int) string {
+	again := ""
+	if n > 1 {
+		again = "-" + strconv.Itoa(n)
+	}
+	return fmt.Sprintf("%s%d-%d%s%s", divergedPrefix, epoch, at, again, segmentSuffix)
 }
 
 // parseDivergedTail is the inverse of divergedTailName.
 func parseDivergedTail(name string) (at uint64, ok bool) {
 	var epoch uint32
-	if n, _ := fmt.Sscanf(name, divergedPrefix+"%d-%d"+segmentSuffix, &epoch, &at); n != 2 {
+	n := 1
+	if k, _ := fmt.Sscanf(name, divergedPrefix+"%d-%d-%d", &epoch, &at, &n); k < 2 {
 		return 0, false
 	}
-	return at, divergedTailName(epoch, at) == name
+	return at, divergedTailName(epoch, at, n) == name
 }
 
 // divergedArchiveName returns the base name of the n-th data set that was saved as a primary has another.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/counterd/counterd/persist/vfs"
@@ -129,6 +130,73 @@ func testCut(t *testing.T, restarted bool) {
 					t.Errorf("a cut of %d operations only", crash)
 				}
 				break
+			}
+		}
+	}
+}
+
+// TestCutAgain cuts a log at the same offset again and again, with other frames behind it each time, and crashes at every operation of the last cut: every tail that was
+// cut is there, in a file of its own, and only once, whichever cut was broken off and done again.
+func TestCutAgain(t *testing.T) {
+	disk := newFS(t)
+	lineage := Lineage{Replica: true, Terms: []Term{{testHistory.ReplID, testHistory.Epoch, 0}}}
+	opts := LogOptions{FS: disk, Dir: testDir, Create: true, Manual: true, History: testHistory, FirstSegmentBytes: minSegment, SegmentBytes: minSegment}
+	log, _, err := OpenLog(opts, 0, discard)
+	must(t, err)
+	at := log.AppendSet(1, 2, 3, 4)
+	must(t, log.Commit(at))
+	must(t, log.Close())
+	must(t, WriteLineage(disk, testDir, &lineage))
+	grow := func(value uint64) {
+		t.Helper()
+		opts.FS = disk
+		log, _, err := OpenLog(opts, 0, discard)
+		must(t, err)
+		must(t, log.Commit(log.AppendSet(1, 2, 3, value)))
+		must(t, log.Close())
+	}
+	// saved returns the values in the tails there are.
+	saved := func(disk vfs.FS) (values []uint64) {
+		t.Helper()
+		tails, _, err := ListDiverged(disk, testDir)
+		must(t, err)
+		for _, d := range tails {
+			if d.Offset != at {
+				t.Errorf("%s: offset %d, want %d", d.Path, d.Offset, at)
+			}
+			_, err := WalkDiverged(disk, d, LogVisitor{Record: func(_ *Frame, _ uint64, rec *Record) error {
+				values = append(values, rec.Value)
+				return nil
+			}})
+			must(t, err)
+		}
+		slices.Sort(values)
+		return values
+	}
+	for value := uint64(1); value <= 3; value++ {
+		grow(value)
+		before := disk.Kill()
+		tail, err := Cut(disk, testDir, at, lineage)
+		must(t, err)
+		want := []uint64{1, 2, 3}[:value]
+		if got := saved(disk); !slices.Equal(got, want) || tail.File == "" {
+			t.Fatalf("saved %v in %q, want %v", got, tail.File, want)
+		}
+		for n := 0; ; n++ {
+			s := before.Kill()
+			s.CrashAt(s.Ops() + n)
+			_, _ = Cut(s, testDir, at, lineage)
+			if !s.Crashed() {
+				break
+			}
+			for _, left := range []*vfs.Sim{s.Kill(), s.Crash(uint64(n), 0), s.Crash(uint64(n), 50), s.Crash(uint64(n), 100)} {
+				must(t, Settle(left, testDir))
+				if _, err := Cut(left, testDir, at, lineage); err != nil {
+					t.Fatalf("cut %d, crash at operation %d: %v", value, n, err)
+				}
+				if got := saved(left); !slices.Equal(got, want) {
+					t.Fatalf("cut %d, crash at operation %d, and again: saved %v, want %v", value, n, got, want)
+				}
 			}
 		}
 	}
