@@ -154,6 +154,9 @@ func Broken(name string, meta Meta, items uint64, err error) *File {
 	return f
 }
 
+// Err is why the file cannot be used, as Broken was told; nil for one that was opened.
+func (f *File) Err() error { return f.broken }
+
 // Release gives back the memory that reads through the mapping have made the kernel count as this process's. The
 // pages stay in the kernel's cache. It takes 10 us, and the next reads some page faults.
 func (f *File) Release() error {

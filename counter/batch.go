@@ -250,7 +250,7 @@ func (b *Batch) apply(blk *block, op *Op) *block {
 		}
 	} else {
 		var err error
-		if p, err = blk.find(op.Mid); err != nil {
+		if p, err = ks.find(blk, op.Mid); err != nil && !op.blind() {
 			op.Err = err
 			b.s.tiers.readErrors.Add(1)
 			return blk
@@ -292,8 +292,9 @@ func (b *Batch) apply(blk *block, op *Op) *block {
 func (b *Batch) change(blk *block, op *Op, p place) *block {
 	ks, col := op.ks, &op.ks.def.Columns[op.Column]
 	old := col.Default
-	if op.Found {
+	if op.Found && (p.readable() || !op.blind()) {
 		if old, op.Err = ks.value(blk, op.Mid, p, int(op.Column)); op.Err != nil {
+			b.s.tiers.readErrors.Add(1)
 			return blk
 		}
 	}
@@ -329,6 +330,12 @@ func (b *Batch) change(blk *block, op *Op, p place) *block {
 		op.Err = ErrMaxMemory
 		return blk
 	}
+	if !p.readable() {
+		if op.Err = ks.setPartial(blk, op.Mid, col.ID, value); op.Err == nil {
+			b.changed(blk, op, value)
+		}
+		return blk
+	}
 	var slot hot.Slot
 	if blk, slot, op.Err = ks.ensure(blk, op.Mid, p); op.Err != nil {
 		return blk
@@ -344,16 +351,21 @@ func (b *Batch) change(blk *block, op *Op, p place) *block {
 	if f >= 0 {
 		blk.tab.Set(slot, f, value)
 	}
-	blk.note(op.Mid)
-	if b.s.log != nil && !b.silent {
-		b.pos = b.s.log.AppendSet(op.Counter.ID, col.ID, op.Mid, value)
-		blk.logged = b.pos
-	}
-	op.Done = true
+	b.changed(blk, op, value)
 	if blk.tab.Crowded() {
 		blk = ks.widen(blk, op.Mid)
 	}
 	return blk
+}
+
+// changed notes and logs that op gave its column a value.
+func (b *Batch) changed(blk *block, op *Op, value uint64) {
+	blk.note(op.Mid)
+	if b.s.log != nil && !b.silent {
+		b.pos = b.s.log.AppendSet(op.Counter.ID, op.ks.def.Columns[op.Column].ID, op.Mid, value)
+		blk.logged = b.pos
+	}
+	op.Done = true
 }
 
 // insert makes the item mid, which is absent, in blk or in what takes its place.

@@ -18,7 +18,8 @@ import (
 //	rowFresh   the row is not in the file
 //	rowGone    the row is in the file, but was deleted; its columns mean nothing
 //
-// Reads look into the overlay first. A write to a row that is only in the file copies it into the overlay.
+// Reads look into the overlay first. A write to a row that is only in the file copies it into the overlay. Where the file's page cannot be
+// read, what is changed is kept as a partial row (partial.go).
 type coldRange struct {
 	file  *coldstore.File
 	entry persist.BlockFile // as a manifest names it
@@ -26,6 +27,8 @@ type coldRange struct {
 	// Guarded by the block's lock; counts of overlay rows by state.
 	fresh, gone int
 	one         [1]int // room for a list of one column
+
+	partial map[uint64]partialRow // by mid; none of them is in the overlay. nil, but for a damaged file
 }
 
 const (
@@ -37,15 +40,16 @@ const (
 	rowGone   = 2
 )
 
-// ErrCold: a page of a cold file is damaged or cannot be read. The other items are served.
+// ErrCold: a page of a cold file is damaged or cannot be read, and what was asked for was not set since. The other items are served.
 var ErrCold = errors.New("counter: cold file cannot be read")
 
-// items is the number of items of a block. REQUIRES b.mu held.
+// items is the number of items of a block. Of a damaged file it is off by the rows that were set, or deleted, without knowing whether the file
+// has them. REQUIRES b.mu held.
 func (b *block) items() int {
 	if b.cold == nil {
 		return b.tab.Len()
 	}
-	return int(b.cold.file.Stat().Items) + b.cold.fresh - b.cold.gone
+	return max(0, int(b.cold.file.Stat().Items)+b.cold.fresh-b.cold.gone)
 }
 
 // closeFile lets the file of a dead block go. It is removed when no manifest names it.
@@ -68,15 +72,22 @@ const (
 	inTable           // in the table
 	inFile            // in the file only
 	goneInTable       // deleted: the overlay says so
+	inPart            // a partial row
+	lost              // nobody knows: the page cannot be read
 )
 
-func (p place) found() bool { return p.where == inTable || p.where == inFile }
+// found tells whether the item exists. One that cannot be read is taken to.
+func (p place) found() bool { return p.where != absent && p.where != goneInTable }
+
+// readable tells whether all that was there before is known.
+func (p place) readable() bool { return p.where != inPart && p.where != lost }
 
 // noColumns asks a file for the existence of a row only.
 var noColumns = []int{}
 
-// find looks an item up. REQUIRES b.mu held, as all below.
-func (b *block) find(mid uint64) (place, error) {
+// find looks an item up. The error comes with the place lost. A partial row whose page can be read again becomes a whole one. REQUIRES b.mu held, as
+// all below.
+func (ks *keyspace) find(b *block, mid uint64) (place, error) {
 	if b.cold == nil {
 		if slot, ok := b.tab.Find(mid); ok {
 			return place{inTable, slot}, nil
@@ -91,19 +102,26 @@ func (b *block) find(mid uint64) (place, error) {
 			return place{inTable, slot}, nil
 		}
 	}
+	p := place{}
 	ok, err := b.cold.file.Get(mid, noColumns, nil)
-	if err != nil {
-		return place{}, fmt.Errorf("%w: %w", ErrCold, err)
-	}
 	if ok {
-		return place{where: inFile}, nil
+		p.where = inFile
 	}
-	return place{}, nil
+	_, partly := b.cold.partial[mid]
+	switch {
+	case partly && err != nil:
+		return place{where: inPart}, nil
+	case err != nil:
+		return place{where: lost}, fmt.Errorf("%w: %w", ErrCold, err)
+	case partly:
+		return ks.fold(b, mid, p)
+	}
+	return p, nil
 }
 
 // has tells whether an item exists in b.
 func (ks *keyspace) has(b *block, mid uint64) (bool, error) {
-	p, err := b.find(mid)
+	p, err := ks.find(b, mid)
 	return p.found(), err
 }
 
@@ -136,11 +154,16 @@ func (ks *keyspace) value(b *block, mid uint64, p place, c int) (uint64, error) 
 		}
 		return col.Default, nil
 	}
+	if p.where == inPart {
+		if v, ok := b.cold.known(mid, col); ok {
+			return v, nil
+		}
+	}
 	pos, ok := b.cold.file.Meta().Column(col.ID)
-	if !ok {
+	if !ok && b.cold.file.Err() == nil {
 		return col.Default, nil
 	}
-	var v [1]uint64
+	v := [1]uint64{col.Default} // of a partial row that the file turns out not to have
 	cols := [1]int{pos}
 	if _, err := b.cold.file.Get(mid, cols[:], v[:]); err != nil {
 		return 0, fmt.Errorf("%w: %w", ErrCold, err)
@@ -156,6 +179,17 @@ func (ks *keyspace) appendRow(dst []uint64, b *block, mid uint64, p place) ([]ui
 		}
 		for c := range ks.def.Columns {
 			v, _ := ks.value(b, mid, p, c)
+			dst = append(dst, v)
+		}
+		return dst, nil
+	}
+	if p.where == inPart {
+		at := len(dst)
+		for c := range ks.def.Columns {
+			v, err := ks.value(b, mid, p, c)
+			if err != nil {
+				return dst[:at], err
+			}
 			dst = append(dst, v)
 		}
 		return dst, nil
@@ -181,6 +215,11 @@ func (ks *keyspace) readCold(rows []uint64, b *block, op *Op) ([]uint64, error) 
 			var err error
 			op.Value, err = ks.value(b, op.Mid, p, int(op.Column))
 			return rows, err
+		}
+	}
+	if len(b.cold.partial) > 0 {
+		if _, ok := b.cold.partial[op.Mid]; ok {
+			return ks.readPartial(rows, b, op)
 		}
 	}
 	file := b.cold.file
@@ -312,11 +351,12 @@ func (ks *keyspace) remove(b *block, mid uint64, p place) error {
 		b.tab.Delete(p.slot)
 		return nil
 	}
-	if p.where == inFile {
+	if p.where != inTable {
 		slot, err := ks.insertOverlay(b, mid)
 		if err != nil {
 			return err
 		}
+		ks.putPartial(b, mid, nil)
 		p = place{inTable, slot}
 	} else if b.tab.Get(p.slot, 0) == rowFresh {
 		b.cold.fresh--
@@ -384,41 +424,42 @@ func (ks *keyspace) remakeOverlay(b *block, items int) error {
 	}
 }
 
-// appendMids appends the mids of all items, in no order. Those on pages that cannot be read are left out.
-func (b *block) appendMids(dst []uint64) []uint64 {
+// appendMids appends the mids of all items, in no order, and returns the ranges of the pages that cannot be read: of those it knows only what was
+// changed since.
+func (b *block) appendMids(dst []uint64) (mids []uint64, lost []persist.MidRange) {
 	if b.cold == nil {
-		return b.tab.AppendMids(dst, 0)
+		return b.tab.AppendMids(dst, 0), nil
 	}
-	for from := b.lo; from < b.hi; {
-		bad := from // a mid of the page that cannot be read
-		err := b.cold.file.Iterate(from, func(mid uint64, _ []uint64) bool {
-			bad = mid + 1
-			if b.tab.Len() > 0 {
-				if _, ok := b.tab.Find(mid); ok {
-					return true // the overlay knows better
-				}
+	lost, _ = coldRows(b.cold.file, func(mid uint64, _ []uint64) error { // fn returns nil
+		if b.tab.Len() > 0 {
+			if _, ok := b.tab.Find(mid); ok {
+				return nil // the overlay knows better
 			}
-			dst = append(dst, mid)
-			return true
-		})
-		if err == nil {
-			break
 		}
-		_, from = b.cold.file.PageRange(bad)
+		if _, ok := b.cold.partial[mid]; !ok {
+			dst = append(dst, mid)
+		}
+		return nil
+	})
+	for mid := range b.cold.partial {
+		dst = append(dst, mid)
 	}
 	if b.tab.Len() == 0 {
-		return dst
+		return dst, lost
 	}
 	for _, mid := range b.tab.AppendMids(nil, 0) {
 		if slot, _ := b.tab.Find(mid); b.tab.Get(slot, 0) != rowGone {
 			dst = append(dst, mid)
 		}
 	}
-	return dst
+	return dst, lost
 }
 
 // countOverlay counts the rows of an overlay that was read back, by state.
 func (b *block) countOverlay() error {
+	if b.span.Data == nil {
+		return nil // there are partial rows only
+	}
 	l := b.tab.Layout()
 	if len(l.Fields) == 0 || l.Fields[0].ID != stateColumn {
 		return fmt.Errorf("%w: an overlay image without row states", hot.ErrBadImage)

@@ -155,8 +155,8 @@ func CheckBlockFile(fsys vfs.FS, dir string, c *persist.CounterFiles, b *persist
 	if err != nil || b.Tier == persist.TierCold {
 		return err
 	}
-	_, tab, err := readTable(fsys, b.Path(dir))
-	if err == nil && (tab.Lo() != b.Lo || tab.Hi() != b.Hi) {
+	_, tab, _, err := readTable(fsys, b.Path(dir))
+	if err == nil && tab != nil && (tab.Lo() != b.Lo || tab.Hi() != b.Hi) {
 		err = fmt.Errorf("%s: %w: range [%d,%d), want [%d,%d)", b.Path(dir), hot.ErrBadImage, tab.Lo(), tab.Hi(), b.Lo, b.Hi)
 	}
 	return err

@@ -24,25 +24,34 @@ type RowState uint8
 
 // States of rows. Rows of other files are RowPlain.
 const (
-	RowPlain  RowState = iota
-	RowShadow          // in the cold file too: these are its values now
-	RowFresh           // not in the cold file
-	RowGone            // in the cold file, but deleted: the columns mean nothing
+	RowPlain   RowState = iota
+	RowShadow           // in the cold file too: these are its values now
+	RowFresh            // not in the cold file
+	RowGone             // in the cold file, but deleted: the columns mean nothing
+	RowPartial          // on a page of the cold file that cannot be read; the columns are those that were set since
 )
 
 func (s RowState) String() string {
-	return [...]string{RowPlain: "", RowShadow: "changed", RowFresh: "new", RowGone: "deleted"}[s]
+	return [...]string{RowPlain: "", RowShadow: "changed", RowFresh: "new", RowGone: "deleted", RowPartial: "partly known"}[s]
 }
 
-// ImageRows verifies an image of a hot block or of an overlay and calls fn for each row, in order of mid.
+// ImageRows verifies an image of a hot block or of an overlay and calls fn for each row, in order of mid, partial rows first.
 func ImageRows(fsys vfs.FS, path string, fn func(FileRow) error) error {
-	img, tab, err := readTable(fsys, path)
+	img, tab, partial, err := readTable(fsys, path)
 	if err != nil {
 		return err
 	}
+	for _, mid := range (&coldRange{partial: partial}).partialMids() {
+		if err := fn(FileRow{Mid: mid, Columns: partial[mid], State: RowPartial}); err != nil {
+			return err
+		}
+	}
+	if tab == nil {
+		return nil
+	}
 	layout := tab.Layout()
 	state := -1
-	if img.Kind == overlayImage {
+	if img.Kind != 0 {
 		if state = layout.Index(stateColumn); state < 0 {
 			return fmt.Errorf("%s: %w: an overlay image without row states", path, hot.ErrBadImage)
 		}
@@ -65,26 +74,49 @@ func ImageRows(fsys vfs.FS, path string, fn func(FileRow) error) error {
 	return nil
 }
 
-// readTable reads an image into a table of its own memory.
-func readTable(fsys vfs.FS, path string) (info persist.ImageInfo, tab *hot.Table, err error) {
+// readTable reads an image into a table of its own memory; tab is nil if there are partial rows only.
+func readTable(fsys vfs.FS, path string) (info persist.ImageInfo, tab *hot.Table, partial map[uint64]partialRow, err error) {
 	img, err := persist.OpenImage(fsys, path)
 	if err != nil {
-		return info, nil, err
+		return info, nil, nil, err
 	}
 	defer func() { err = errors.Join(err, img.Close()) }()
+	info = img.ImageInfo
+	if err := knownKind(path, info.Kind); err != nil {
+		return info, nil, nil, err
+	}
 	buf := make([]byte, img.Length()) // the file's size vouches for it
 	if err := img.ReadInto(buf); err != nil {
-		return info, nil, err
+		return info, nil, nil, err
+	}
+	if info.Kind == partialImage {
+		if buf, partial, err = decodePartial(buf, info.Lo, info.Hi); err != nil {
+			return info, nil, nil, fmt.Errorf("%s: %w", path, err)
+		}
+		if len(buf) == 0 {
+			return info, nil, partial, nil
+		}
 	}
 	decoded, err := hot.DecodeImage(buf)
+	if errors.Is(err, hot.ErrNewerImage) {
+		err = fmt.Errorf("%w: %w", persist.ErrNewerFormat, err)
+	}
 	if err != nil {
-		return info, nil, fmt.Errorf("%s: %w", path, err)
+		return info, nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
 	t, err := decoded.Table(make([]byte, decoded.Config.Bytes()))
 	if err != nil {
-		return info, nil, fmt.Errorf("%s: %w", path, err)
+		return info, nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return img.ImageInfo, &t, nil
+	return info, &t, partial, nil
+}
+
+// knownKind refuses an image of a kind that this program does not know.
+func knownKind(path string, kind uint32) error {
+	if kind > partialImage {
+		return fmt.Errorf("%s: image of kind %d, this program knows up to %d: %w", path, kind, partialImage, persist.ErrNewerFormat)
+	}
+	return nil
 }
 
 // sortedRows returns all rows of a table in order of mid.

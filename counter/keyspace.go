@@ -21,6 +21,8 @@ type keyspace struct {
 	blockItems int            // a block is sealed or split at this many
 	ids        *atomic.Uint64 // last block id given
 
+	partialBytes *atomic.Int64 // memory of partial rows, the store's
+
 	def    *schema.Counter // guarded by Store.gate
 	layout *schema.Layout  // for blocks made from now on; guarded by Store.gate
 	over   *schema.Layout  // the same for overlays of cold blocks: a column of row states before the others
@@ -30,7 +32,8 @@ type keyspace struct {
 }
 
 func (s *Store) newKeyspace(def *schema.Counter) (*keyspace, error) {
-	ks := &keyspace{id: def.ID, counterName: def.Name, arena: &s.arena, seed: s.opts.HashSeed, blockItems: s.opts.BlockItems, ids: &s.blockIDs}
+	ks := &keyspace{id: def.ID, counterName: def.Name, arena: &s.arena, seed: s.opts.HashSeed, blockItems: s.opts.BlockItems, ids: &s.blockIDs,
+		partialBytes: &s.tiers.partialBytes}
 	if err := ks.define(def); err != nil {
 		return nil, err
 	}
@@ -73,6 +76,7 @@ func (ks *keyspace) free() {
 		b.mu.Lock()
 		b.dead = true
 		ks.arena.Free(b.span)
+		ks.dropPartial(b)
 		b.closeFile()
 		b.mu.Unlock()
 	}

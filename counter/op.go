@@ -36,15 +36,21 @@ type Op struct {
 	Counter *schema.Counter
 	Mid     uint64
 	Arg     uint64 // OpSet: the value; OpAdd: an int64
+	Before  bool   // OpSet: Value is wanted. Without it a column can be set although what is there cannot be read, and Value is 0 then
 
 	Value uint64 // see Kind; 0 where the item is absent
-	Found bool   // the item existed before
+	Found bool   // the item existed before; one that cannot be read is taken to
 	Done  bool   // a change was made
-	Err   error  // ErrOutOfRange, ErrNoMemory; nothing was changed then
+	Err   error  // ErrOutOfRange, ErrNoMemory, ErrCold, ...; nothing was changed then
 
 	ks    *keyspace
 	block *block
 	home  hot.Home        // in block, if that is hot
 	row   int32           // OpRead: where its values start in Batch.rows
 	at    coldstore.Place // of Mid in the file of block; means nothing where that is hot
+}
+
+// blind tells whether the operation needs nothing of what was there: its effect is the same whatever that was.
+func (op *Op) blind() bool {
+	return op.Kind == OpSet && op.Cond == Always && !op.Before || op.Kind == OpDelete
 }

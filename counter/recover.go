@@ -236,7 +236,24 @@ func (s *Store) loadTable(b *block, f *persist.BlockFile, buf []byte) ([]byte, e
 	if err := img.ReadInto(buf); err != nil {
 		return buf, err
 	}
-	h, err := hot.DecodeImage(buf)
+	payload := buf
+	if err := knownKind(path, img.Kind); err != nil {
+		return buf, err
+	}
+	if img.Kind == partialImage && b.cold != nil {
+		var rows map[uint64]partialRow
+		if payload, rows, err = decodePartial(buf, f.Lo, f.Hi); err != nil {
+			return buf, s.badFile(path, "an image of an overlay with partial rows", err.Error(), err)
+		}
+		b.cold.partial = rows
+		if len(payload) == 0 {
+			return buf, nil
+		}
+	}
+	h, err := hot.DecodeImage(payload)
+	if errors.Is(err, hot.ErrNewerImage) {
+		return buf, fmt.Errorf("%s: %w: %w", path, persist.ErrNewerFormat, err)
+	}
 	if err == nil && (h.Config.Lo != f.Lo || h.Config.Hi != f.Hi) {
 		err = fmt.Errorf("range [%d,%d)", h.Config.Lo, h.Config.Hi)
 	}
@@ -271,6 +288,7 @@ func (s *Store) adopt(c *persist.CounterFiles, blocks []*block) error {
 		end = b.hi
 		d.los, d.blocks = append(d.los, b.lo), append(d.blocks, b)
 		ks.recognize(b)
+		ks.countPartial(b)
 	}
 	if end != hot.EndMid {
 		return &persist.CorruptError{File: s.dir.Path(), Dir: s.dir.Path(), Want: fmt.Sprintf("blocks of counter %s up to 2^63 in the manifest", c.Name), Got: fmt.Sprintf("up to %d", end)}

@@ -145,6 +145,7 @@ func (ks *keyspace) swap(old *block, mid uint64, news ...*block) *block {
 	ks.dir.Store(ks.dir.Load().replace(old.lo, news...))
 	ks.dirMu.Unlock()
 	old.dead = true
+	ks.dropPartial(old)
 	old.mu.Unlock()
 	ks.arena.Free(old.span)
 	return mine

@@ -86,6 +86,11 @@ func (s *Store) rewrite(ks *keyspace, mid uint64) error {
 		copied()
 		return fmt.Errorf("%w: %d is in the last block, which stays in memory", ErrNoBlock, mid)
 	}
+	if err := ks.foldAll(b); err != nil {
+		b.mu.Unlock()
+		copied()
+		return err
+	}
 	r, image := ks.rewritingOf(b, b.lo)
 	r.s, r.id, r.meta.Counter, r.meta.Offset = s, s.blockIDs.Add(1), ks.def.ID, s.log.Position()
 	b.moved = make(map[uint64]struct{})
@@ -263,11 +268,11 @@ func (r *rewriting) install() error {
 // carry puts what changed in old while its file was written into the overlay of fresh, which nobody can find yet. REQUIRES old.mu held.
 func (ks *keyspace) carry(old, fresh *block) error {
 	for mid := range old.moved {
-		from, err := old.find(mid)
+		from, err := ks.find(old, mid)
 		if err != nil {
 			return err
 		}
-		to, err := fresh.find(mid)
+		to, err := ks.find(fresh, mid)
 		if err != nil {
 			return err
 		}
@@ -276,6 +281,12 @@ func (ks *keyspace) carry(old, fresh *block) error {
 				if err := ks.remove(fresh, mid, to); err != nil {
 					return err
 				}
+			}
+			continue
+		}
+		if from.where == inPart { // its page went bad after it was copied
+			if err := ks.complete(fresh, mid, to, old.cold.partial[mid]); err != nil {
+				return err
 			}
 			continue
 		}
@@ -380,6 +391,9 @@ func (ks *keyspace) heat(b *block) (*block, error) {
 
 // coldRows calls f with the rows of a cold block as they are now, in order of mid; those of the file from mid from on. REQUIRES b.mu held.
 func (ks *keyspace) coldRows(b *block, from uint64, f func(mid uint64, row []uint64) error) error {
+	if err := ks.foldAll(b); err != nil {
+		return err
+	}
 	r, image := ks.rewritingOf(b, from)
 	return r.rows(image, f)
 }

@@ -29,7 +29,7 @@ func Salvager(fsys vfs.FS, dir string) func(m *persist.Manifest, c *persist.Coun
 			}
 		}
 		if overlay != nil {
-			if _, s.overlay, err = readTable(fsys, overlay.Path(dir)); err != nil {
+			if _, s.overlay, _, err = readTable(fsys, overlay.Path(dir)); err != nil {
 				return nil, err
 			}
 			s.addColumns(s.overlay.Layout())

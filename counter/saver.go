@@ -263,6 +263,7 @@ func (w *snapshot) counter(files *persist.CounterFiles) error {
 		}
 		b := ks.lockFor(ks.dir.Load().find(lo), lo)
 		h := persist.ImageHeader{Counter: files.ID, Block: b.id, Lo: b.lo, Hi: b.hi, Items: uint64(b.tab.Len())}
+		appendImage := b.tab.AppendImage
 		h.Offset = s.log.Position()
 		tier, image := persist.TierHot, true
 		if b.cold != nil {
@@ -270,11 +271,15 @@ func (w *snapshot) counter(files *persist.CounterFiles) error {
 			entry.Offset = h.Offset
 			files.Blocks = append(files.Blocks, entry)
 			tier, image, h.Kind = persist.TierOverlay, b.tab.Len() > 0, overlayImage
+			if n := len(b.cold.partial); n > 0 {
+				h.Items += uint64(n)
+				image, h.Kind, appendImage = true, partialImage, b.appendPartial
+			}
 		}
 		saved := b.saved
 		write := image && (b.dirty || saved == nil)
 		if write {
-			w.buf = b.tab.AppendImage(w.buf[:0])
+			w.buf = appendImage(w.buf[:0])
 			b.dirty = false
 		}
 		b.mu.Unlock()
@@ -298,8 +303,11 @@ func (w *snapshot) counter(files *persist.CounterFiles) error {
 	}
 }
 
-// overlayImage is the kind of images of overlays; hot blocks' is 0.
-const overlayImage = 1
+// Kinds of images; hot blocks' is 0.
+const (
+	overlayImage = 1 // of an overlay
+	partialImage = 2 // of an overlay and partial rows: see appendPartial
+)
 
 // image writes w.buf as the image of b.
 func (w *snapshot) image(b *block, tier persist.Tier, h persist.ImageHeader) (*persist.BlockFile, error) {

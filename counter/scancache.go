@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/persist"
 )
 
 // scanCache keeps the sorted mids of the blocks that scans are in: sorting a block for each call would cost
@@ -40,7 +41,8 @@ type sortedBlock struct {
 	edits  uint64 // the block's when it was made
 	lo, hi uint64
 	mids   []uint64
-	number uint64 // rises with each copy made
+	lost   []persist.MidRange // whose items cannot be listed, in order
+	number uint64             // rises with each copy made
 }
 
 // mids returns sorted mids of ks from cursor on, count of them where there are so many, the end of the range that
@@ -86,7 +88,7 @@ func (c *scanCache) sorted(ks *keyspace, from uint64) *sortedBlock {
 	c.made++
 	s := &sortedBlock{block: b, edits: edits, lo: b.lo, hi: b.hi, number: c.made}
 	c.mu.Unlock()
-	s.mids = b.appendMids(make([]uint64, 0, b.items()))
+	s.mids, s.lost = b.appendMids(make([]uint64, 0, b.items()))
 	b.mu.Unlock()
 	slices.Sort(s.mids)
 	return s

@@ -33,12 +33,13 @@ type tiers struct {
 	mu   sync.Mutex
 	live map[string]bool // names of cold files in use or about to be: not orphans
 
-	one         sync.Mutex // held while a block changes its tier
-	retryAt     time.Time  // after a failure
-	pause       time.Duration
-	broken      atomic.Int64 // files that could not be opened at the start
-	scrubs      atomic.Int64
-	scrubErrors atomic.Int64
+	one          sync.Mutex // held while a block changes its tier
+	retryAt      time.Time  // after a failure
+	pause        time.Duration
+	broken       atomic.Int64 // files that could not be opened at the start
+	partialBytes atomic.Int64 // memory of partial rows
+	scrubs       atomic.Int64
+	scrubErrors  atomic.Int64
 
 	quit     chan struct{}
 	done     chan struct{}
@@ -95,8 +96,10 @@ func (t *tiers) stop() {
 	<-t.scrubbed
 }
 
-// memory is what counts against MaxMemory: blocks, overlays and the cache of pages.
-func (s *Store) memory() int64 { return s.arena.Used() + s.tiers.cache.Stats().Bytes }
+// memory is what counts against MaxMemory: blocks, overlays, partial rows and the cache of pages.
+func (s *Store) memory() int64 {
+	return s.arena.Used() + s.tiers.cache.Stats().Bytes + s.tiers.partialBytes.Load()
+}
 
 // SetMaxMemory changes the limit, in bytes; 0 is none. It takes effect in the background.
 func (s *Store) SetMaxMemory(n int64) {

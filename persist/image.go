@@ -24,10 +24,12 @@ import (
 // Little-endian. The header's crc32c covers the 76 bytes before it, the last one header, table, file size and end
 // magic: it identifies the content. Chunk checksums stand in a table so that the payload is one piece, read straight
 // to where it will live. Items with lo <= mid < hi are in the block; offset is the log offset it stands at.
+//
+// Kinds 0 and 1 are of version 1, so that programs that know no more can read them; kinds from 2 on are of version 2.
 const (
 	imageMagic     = "CTRDIMG\n"
 	imageEndMagic  = "CTRDEND\n"
-	imageVersion   = 1
+	imageVersion   = 2
 	imageHeaderLen = 80
 	imageFooterLen = 20
 	imageChunkLen  = 1 << 20 // one read and one checksum; fits the second-level cache
@@ -131,7 +133,11 @@ func (w *imageWriter) write(h ImageHeader, parts [][]byte) {
 func appendImageHeader(dst []byte, h *ImageHeader, length uint64) []byte {
 	n := len(dst)
 	dst = append(dst, imageMagic...)
-	dst = binary.LittleEndian.AppendUint32(dst, imageVersion)
+	version := uint32(1)
+	if h.Kind > 1 {
+		version = imageVersion
+	}
+	dst = binary.LittleEndian.AppendUint32(dst, version)
 	dst = binary.LittleEndian.AppendUint32(dst, h.Kind)
 	dst = binary.LittleEndian.AppendUint32(dst, h.Counter)
 	dst = binary.LittleEndian.AppendUint32(dst, imageChunkLen)

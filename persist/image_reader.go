@@ -53,7 +53,7 @@ func (img *Image) open() error {
 	if want, got := binary.LittleEndian.Uint32(b[76:]), crc32c(b[:76]); want != got {
 		return img.corrupt(76, fmt.Sprintf("header crc32c %08x", want), fmt.Sprintf("%08x", got))
 	}
-	if v := binary.LittleEndian.Uint32(b[8:]); v != imageVersion {
+	if v := binary.LittleEndian.Uint32(b[8:]); v < 1 || v > imageVersion {
 		return newerFormat(img.path, v, imageVersion)
 	}
 	if binary.LittleEndian.Uint32(b[72:]) != 0 {

@@ -74,10 +74,12 @@ func readImage(t testing.TB, b []byte) (ImageInfo, []byte, error) {
 }
 
 // imageBytes returns the bytes of an image file.
-func imageBytes(t testing.TB, n int) []byte {
+func imageBytes(t testing.TB, n int) []byte { return imageBytesOf(t, sampleImage, n) }
+
+func imageBytesOf(t testing.TB, h ImageHeader, n int) []byte {
 	fsys := newFS(t)
 	must(t, fsys.MkdirAll(ImageDir(testDir)))
-	info, err := WriteImage(fsys, testDir, sampleImage, sampleParts(n)...)
+	info, err := WriteImage(fsys, testDir, h, sampleParts(n)...)
 	must(t, err)
 	b, err := vfs.ReadFile(fsys, filepath.Join(ImageDir(testDir), info.Name), 1<<30)
 	must(t, err)
@@ -86,6 +88,9 @@ func imageBytes(t testing.TB, n int) []byte {
 
 func TestImageGolden(t *testing.T) {
 	golden(t, "v1.hot", imageBytes(t, 200))
+	h := sampleImage
+	h.Kind = 2
+	golden(t, "v2.hot", imageBytesOf(t, h, 200))
 }
 
 func TestImageDamage(t *testing.T) {
@@ -95,7 +100,7 @@ func TestImageDamage(t *testing.T) {
 		return err
 	})
 	newer := bytes.Clone(whole)
-	newer[8] = 2
+	newer[8] = imageVersion + 1
 	le.PutUint32(newer[76:], crc32c(newer[:76]))
 	if _, _, err := readImage(t, newer); !errors.Is(err, ErrNewerFormat) {
 		t.Error("want ErrNewerFormat, got", err)

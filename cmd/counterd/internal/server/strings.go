@@ -119,6 +119,7 @@ func planSet(c *client, args [][]byte) {
 	switch {
 	case i < 0:
 	case get:
+		c.batch.Op(i).Before = true
 		c.owe(replyGet, i, 0)
 	default:
 		c.owe(replySet, i, 1)
@@ -179,6 +180,7 @@ func replySetNX(c *client, o *owed) {
 
 func planGetSet(c *client, args [][]byte) {
 	if i := c.planStore(args[1], args[2], counter.Always); i >= 0 {
+		c.batch.Op(i).Before = true
 		c.owe(replyGet, i, 1)
 	}
 }

@@ -1,0 +1,265 @@
+package counter
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/schema"
+)
+
+// A page of a cold file that cannot be read takes its rows with it, but not what was set since: that comes from the log at the start, from a
+// primary, or from a client that puts a value back. A row that is changed while its page cannot be read, and is not in the overlay, is a partial
+// row: the columns that were set, each with its value; the others are what the file says, which nobody knows. So
+//
+//   - a column that was set is served, and counted on; the others answer ErrCold. Nothing is ever guessed;
+//   - a row whose columns are all set is whole, and so is one that was deleted: it goes to the overlay and needs the file no more;
+//   - when the page can be read again, as the disk is well or the file was put back, the row is completed from it and goes to the overlay;
+//   - it is listed by SCAN, and in every snapshot (appendPartial).
+//
+// A block with partial rows is neither merged nor promoted, and has no digest, until all its pages can be read.
+//
+// Invariant: no mid is both in coldRange.partial and in the overlay.
+type partialRow []persist.ColumnValue // by column, each once, rising ids
+
+// partialRowBytes is about what a partial row takes in memory beside its columns, and columnValueBytes what each of those does.
+const (
+	partialRowBytes  = 96
+	columnValueBytes = 16
+)
+
+// known returns the value of a column of mid, which is a partial row, if it was set.
+func (c *coldRange) known(mid uint64, col *schema.Column) (uint64, bool) {
+	for _, v := range c.partial[mid] {
+		if v.Column == col.ID {
+			return v.Value, true
+		}
+	}
+	return 0, false
+}
+
+// readPartial is readCold of a mid with a partial row.
+func (ks *keyspace) readPartial(rows []uint64, b *block, op *Op) ([]uint64, error) {
+	p, err := ks.find(b, op.Mid)
+	if op.Found = p.found(); err != nil || !op.Found {
+		return rows, err
+	}
+	if op.Kind == OpRead {
+		return ks.appendRow(rows, b, op.Mid, p)
+	}
+	op.Value, err = ks.value(b, op.Mid, p, int(op.Column))
+	return rows, err
+}
+
+// setPartial gives a column of mid, whose page cannot be read, a value.
+func (ks *keyspace) setPartial(b *block, mid uint64, column uint16, value uint64) error {
+	old, there := b.cold.partial[mid]
+	row := slices.Clone(old) // the old one stays as it is should the overlay have no room
+	i, found := slices.BinarySearchFunc(row, column, func(v persist.ColumnValue, id uint16) int { return int(v.Column) - int(id) })
+	if found {
+		row[i].Value = value
+	} else {
+		row = slices.Insert(row, i, persist.ColumnValue{Column: column, Value: value})
+	}
+	if !there {
+		b.edits++
+	}
+	if ks.whole(b, row) {
+		return ks.complete(b, mid, place{where: lost}, row)
+	}
+	ks.putPartial(b, mid, row)
+	return nil
+}
+
+// putPartial keeps a row. A nil row is forgotten.
+func (ks *keyspace) putPartial(b *block, mid uint64, row partialRow) {
+	size := func(row partialRow) int64 {
+		if row == nil {
+			return 0
+		}
+		return partialRowBytes + int64(len(row))*columnValueBytes
+	}
+	ks.partialBytes.Add(size(row) - size(b.cold.partial[mid]))
+	switch {
+	case row == nil:
+		delete(b.cold.partial, mid)
+	case b.cold.partial == nil:
+		b.cold.partial = map[uint64]partialRow{mid: row}
+	default:
+		b.cold.partial[mid] = row
+	}
+}
+
+// countPartial counts the memory of partial rows that were read back.
+func (ks *keyspace) countPartial(b *block) {
+	if b.cold == nil {
+		return
+	}
+	rows := b.cold.partial
+	b.cold.partial = nil
+	for mid, row := range rows {
+		ks.putPartial(b, mid, row)
+	}
+}
+
+// dropPartial forgets all partial rows of a block that is no more.
+func (ks *keyspace) dropPartial(b *block) {
+	if b.cold != nil {
+		for mid := range b.cold.partial {
+			ks.putPartial(b, mid, nil)
+		}
+	}
+}
+
+// whole tells whether a row has every column that the file could have.
+func (ks *keyspace) whole(b *block, row partialRow) bool {
+	for i := range ks.def.Columns {
+		id := ks.def.Columns[i].ID
+		if _, ok := b.cold.file.Meta().Column(id); !ok && b.cold.file.Err() == nil {
+			continue // it was made after the file
+		}
+		if !slices.ContainsFunc(row, func(v persist.ColumnValue) bool { return v.Column == id }) {
+			return false
+		}
+	}
+	return true
+}
+
+// complete puts the columns of a row on top of what is at p, in the overlay; lost: of nothing, as the row is whole.
+func (ks *keyspace) complete(b *block, mid uint64, p place, row partialRow) error {
+	var slot hot.Slot
+	var err error
+	if p.where == lost {
+		if b.span.Data != nil && b.shape != ks.over {
+			if err := ks.repackOverlay(b); err != nil {
+				return err
+			}
+		}
+		slot, err = ks.insertOverlay(b, mid) // a shadow: nobody knows whether the file has it, and a deletion must leave a trace
+	} else {
+		_, slot, err = ks.ensure(b, mid, p)
+	}
+	if err != nil {
+		return err
+	}
+	for _, v := range row {
+		if f := b.tab.Layout().Index(v.Column); f >= 0 { // or the column was dropped
+			b.tab.Set(slot, f, v.Value)
+		}
+	}
+	ks.putPartial(b, mid, nil)
+	b.dirty = true
+	return nil
+}
+
+// fold makes a partial row whole: what the file has of it, which is at p, can be read again.
+func (ks *keyspace) fold(b *block, mid uint64, p place) (place, error) {
+	if err := ks.complete(b, mid, p, b.cold.partial[mid]); err != nil {
+		return place{where: lost}, err
+	}
+	slot, _ := b.tab.Find(mid)
+	return place{inTable, slot}, nil
+}
+
+// foldAll makes all partial rows whole, or says why that cannot be.
+func (ks *keyspace) foldAll(b *block) error {
+	if b.cold == nil {
+		return nil
+	}
+	for mid := range b.cold.partial {
+		if _, err := ks.find(b, mid); err != nil {
+			return err
+		}
+		if _, still := b.cold.partial[mid]; still {
+			_, err := b.cold.file.Get(mid, noColumns, nil)
+			return fmt.Errorf("%w: mid %d, of which only some columns are known: %w", ErrCold, mid, err)
+		}
+	}
+	return nil
+}
+
+// A partial image is the image of an overlay with partial rows:
+//
+//	 0          8                 8+n
+//	+----------+-----------------+----------+---------+------------+--------+-----------+-- --+
+//	| n u64    | overlay's image | rows u64 | mid u64 | columns u8 | id u16 | value u64 | ... |
+//	|          | n bytes, or none|          |         |            |        |           |     |
+//	+----------+-----------------+----------+---------+------------+--------+-----------+-- --+
+//
+// Little-endian. Mids rise, and within a row ids do. n is 0 if the overlay has no rows.
+
+// appendPartial appends the image of b's overlay and its partial rows. REQUIRES b.mu held.
+func (b *block) appendPartial(dst []byte) []byte {
+	le := binary.LittleEndian
+	at := len(dst)
+	dst = append(dst, make([]byte, 8)...)
+	if b.tab.Len() > 0 {
+		dst = b.tab.AppendImage(dst)
+	}
+	le.PutUint64(dst[at:], uint64(len(dst)-at-8))
+	dst = le.AppendUint64(dst, uint64(len(b.cold.partial)))
+	for _, mid := range b.cold.partialMids() {
+		row := b.cold.partial[mid]
+		dst = append(le.AppendUint64(dst, mid), byte(len(row)))
+		for _, v := range row {
+			dst = le.AppendUint64(le.AppendUint16(dst, v.Column), v.Value)
+		}
+	}
+	return dst
+}
+
+// partialMids returns the mids of partial rows in order.
+func (c *coldRange) partialMids() []uint64 {
+	mids := make([]uint64, 0, len(c.partial))
+	for mid := range c.partial {
+		mids = append(mids, mid)
+	}
+	slices.Sort(mids)
+	return mids
+}
+
+// decodePartial splits a partial image into the overlay's image, which refers to b and may be empty, and the rows of mids in [lo, hi). The error
+// matches hot.ErrBadImage.
+func decodePartial(b []byte, lo, hi uint64) (overlay []byte, rows map[uint64]partialRow, err error) {
+	le := binary.LittleEndian
+	bad := func(what string, got uint64) error {
+		return fmt.Errorf("%w: partial rows: %s %d with %d bytes left", hot.ErrBadImage, what, got, len(b))
+	}
+	if len(b) < 8 || le.Uint64(b) > uint64(len(b)-8) {
+		return nil, nil, bad("an overlay's image of bytes", uint64(len(b)))
+	}
+	overlay, b = b[8:8+le.Uint64(b)], b[8+le.Uint64(b):]
+	if len(b) < 8 || le.Uint64(b) > uint64(len(b)/9) {
+		return nil, nil, bad("rows", uint64(len(b)))
+	}
+	n := le.Uint64(b)
+	b = b[8:]
+	rows = make(map[uint64]partialRow, n)
+	next := lo
+	for range n {
+		if len(b) < 9 || len(b)-9 < 10*int(b[8]) {
+			return nil, nil, bad("a row behind mid", next)
+		}
+		mid, columns := le.Uint64(b), int(b[8])
+		if mid < next || mid >= hi || columns > schema.MaxColumns {
+			return nil, nil, bad("mid", mid)
+		}
+		b = b[9:]
+		row := make(partialRow, columns)
+		for i := range row {
+			row[i] = persist.ColumnValue{Column: le.Uint16(b), Value: le.Uint64(b[2:])}
+			if i > 0 && row[i].Column <= row[i-1].Column {
+				return nil, nil, bad("column", uint64(row[i].Column))
+			}
+			b = b[10:]
+		}
+		rows[mid] = row
+		next = mid + 1
+	}
+	if len(b) > 0 {
+		return nil, nil, bad("rows", n)
+	}
+	return overlay, rows, nil
+}
