@@ -30,6 +30,7 @@
 // behind them (recover.go). Above MaxMemory the coldest blocks become cold: their rows go to a file and changes of them to an overlay
 // (cold.go), or, where the file is damaged, to partial rows (partial.go); they are written, merged and brought back in the background (rewrite.go, tiers.go). A replica appends its primary's frames and applies
 // them (replica.go).
+// What the next snapshot would write is kept free on the disk: it is the way out of a full one (space.go).
 //
 // # Batches
 //

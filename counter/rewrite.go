@@ -129,6 +129,13 @@ func (r *rewriting) write(image []byte) (stats coldstore.Stats, err error) {
 	r.name = persist.ColdName(r.id, r.meta.Offset)
 	r.path = filepath.Join(persist.ColdDir(s.dir.Path()), r.name)
 	temp := r.path + vfs.TempSuffix
+	size := int64(len(image)) // a bound: rows are smaller in a file
+	if r.old.cold != nil {
+		size += r.old.cold.file.Stat().Bytes
+	}
+	if err = s.spaceFor("a cold file", size, false); err != nil {
+		return stats, err
+	}
 	w, err := coldstore.Create(s.opts.FS, temp, r.meta)
 	if err != nil {
 		return stats, err

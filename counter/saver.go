@@ -29,6 +29,7 @@ type saver struct {
 	running  atomic.Bool
 	state    sync.Mutex // guards stats
 	stats    SaveStats
+	pause    time.Duration // after a failure, doubling up to maxPause
 	quit     chan struct{}
 	done     chan struct{}
 	stopOnce sync.Once
@@ -94,7 +95,10 @@ func (v *saver) stop() {
 	defer v.mu.Unlock()
 }
 
-// run makes a snapshot whenever the log has grown enough.
+// maxPause is the longest time between two attempts to make a snapshot: each may write as much as the last one before it fails.
+const maxPause = time.Minute
+
+// run looks each second.
 func (v *saver) run(s *Store) {
 	defer close(v.done)
 	tick := time.NewTicker(time.Second)
@@ -105,23 +109,31 @@ func (v *saver) run(s *Store) {
 			return
 		case <-tick.C:
 		}
-		if v.due(s) {
-			_ = s.Snapshot() // told by the logger and by Saves
-		}
+		v.look(s)
 	}
 }
 
-// due: the log to replay is larger than SnapshotGrowth, and than the last snapshot.
-func (v *saver) due(s *Store) bool {
+// look watches the room on disk, drops log that is not to be retained any more, and makes a snapshot when it is time.
+func (v *saver) look(s *Store) {
+	disk := s.space.look(s)
+	_ = s.log.DropBefore(s.dropBefore()) // a snapshot tells
+	if v.due(s, disk.Low) {
+		_ = s.Snapshot() // told by the logger and by Saves
+	}
+}
+
+// due: the log to replay is larger than SnapshotGrowth, and than the last snapshot; or the disk is low, and a snapshot frees a lot.
+func (v *saver) due(s *Store, low bool) bool {
 	if s.opts.SnapshotGrowth < 0 {
 		return false
 	}
 	v.state.Lock()
-	defer v.state.Unlock()
-	if v.stats.LastErr != nil && time.Since(v.stats.LastStarted) < time.Minute {
+	stats, pause := v.stats, v.pause
+	v.state.Unlock()
+	if stats.LastErr != nil && time.Since(stats.LastStarted) < pause {
 		return false // the disk's trouble is not made better by trying each second
 	}
-	return s.log.Written()-v.stats.Replay > max(uint64(s.opts.SnapshotGrowth), v.stats.Bytes)
+	return s.log.Written()-stats.Replay > max(uint64(s.opts.SnapshotGrowth), stats.Bytes) || low && s.space.worthwhile(s)
 }
 
 // Saves tells about snapshots. The zero value where data is in memory only.
@@ -151,17 +163,25 @@ func (s *Store) Snapshot() error {
 	defer v.running.Store(false)
 	began := time.Now()
 	w := &snapshot{s: s}
-	err := w.make()
+	err := s.spaceFor("a snapshot", s.snapshotBytes(), true)
+	if err == nil {
+		err = w.make()
+	}
+	if err != nil {
+		w.undo()
+	}
 	v.state.Lock()
 	defer v.state.Unlock()
 	v.stats.LastStarted, v.stats.LastTook, v.stats.LastErr = began, time.Since(began), err
 	v.stats.LastImages, v.stats.LastBytes = w.images, w.bytes
 	if err != nil {
 		v.stats.Failed++
+		v.pause = min(max(2*v.pause, time.Second), maxPause)
 		s.opts.Logger.Error("snapshot failed", "error", err)
 		return err
 	}
 	v.stats.Saves++
+	v.pause = 0
 	v.stats.LastTime = began
 	v.note(w.manifest)
 	s.opts.Logger.Info("snapshot made", "generation", w.manifest.Generation, "blocks", v.stats.Blocks, "images_written", w.images,
@@ -174,8 +194,35 @@ type snapshot struct {
 	s        *Store
 	manifest *persist.Manifest
 	buf      []byte
+	wrote    []wroteImage
 	images   int
 	bytes    uint64
+}
+
+// wroteImage is an image that no manifest names yet.
+type wroteImage struct {
+	b    *block
+	file *persist.BlockFile
+}
+
+// undo removes the images of a snapshot that failed. The next one could use only those of blocks that do not change meanwhile, and each attempt
+// would leave the others: a disk that is almost full would fill up with them.
+func (w *snapshot) undo() {
+	s := w.s
+	if w.manifest != nil && w.manifest.Generation > 0 { // it may be in force though an error came back
+		name := filepath.Join(s.dir.Path(), persist.ManifestName(w.manifest.Generation))
+		if _, err := s.opts.FS.Stat(name); !isNotExist(err) {
+			return
+		}
+	}
+	for _, i := range w.wrote {
+		i.b.mu.Lock()
+		if i.b.saved == i.file {
+			i.b.saved, i.b.dirty = nil, true
+		}
+		i.b.mu.Unlock()
+		_ = s.opts.FS.Remove(i.file.Path(s.dir.Path())) // an orphan, removed with the next ones
+	}
 }
 
 func (w *snapshot) make() error {
@@ -226,11 +273,11 @@ func (w *snapshot) make() error {
 // dropBefore is the offset below which no log is needed: by the two newest snapshots, and by RetainBytes.
 func (s *Store) dropBefore() uint64 {
 	before := s.dir.ReplayFrom()
-	if end := s.log.Written(); s.opts.RetainBytes > 0 {
-		if end < s.opts.RetainBytes {
+	if end, retain := s.log.Written(), s.retain.Load(); retain > 0 {
+		if end < retain {
 			return 0
 		}
-		before = min(before, end-s.opts.RetainBytes)
+		before = min(before, end-retain)
 	}
 	s.repl.mu.Lock()
 	defer s.repl.mu.Unlock()
@@ -320,8 +367,10 @@ func (w *snapshot) image(b *block, tier persist.Tier, h persist.ImageHeader) (*p
 	}
 	w.images++
 	w.bytes += info.Bytes
-	b.saved = &persist.BlockFile{Tier: tier, Block: h.Block, Lo: h.Lo, Hi: h.Hi, Items: h.Items, Bytes: info.Bytes, CRC: info.CRC, Name: info.Name}
-	return b.saved, nil
+	saved := &persist.BlockFile{Tier: tier, Block: h.Block, Lo: h.Lo, Hi: h.Hi, Items: h.Items, Bytes: info.Bytes, CRC: info.CRC, Name: info.Name}
+	b.saved = saved
+	w.wrote = append(w.wrote, wroteImage{b, saved})
+	return saved, nil
 }
 
 // removeOrphans removes the files that no manifest names, but for cold files that a block has been written to since.

@@ -39,9 +39,11 @@ type Store struct {
 	tiers    tiers
 
 	// nil where data is in memory only. The log is also nil while it is replayed.
-	dir   *persist.Dir
-	log   *persist.Log
-	saver *saver
+	dir    *persist.Dir
+	log    *persist.Log
+	saver  *saver
+	space  spaceWatch
+	retain atomic.Uint64 // Options.RetainBytes as it is now
 
 	lenient bool // recovery goes on without cold files that cannot be used
 }
@@ -56,6 +58,7 @@ func Open(dir string, opts Options) (*Store, error) {
 	}
 	s := &Store{opts: opts}
 	s.schema.Store(schema.Empty())
+	s.retain.Store(opts.RetainBytes)
 	s.tiers.init(opts.MaxMemory)
 	if dir != "" {
 		if err := s.recover(dir); err != nil {

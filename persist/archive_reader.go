@@ -300,6 +300,9 @@ func (a *Archive) MkdirAll(dir string) error { return readOnly("mkdir", dir) }
 // SyncDir implements vfs.FS.
 func (a *Archive) SyncDir(dir string) error { return readOnly("sync", dir) }
 
+// Space implements vfs.FS: there is none.
+func (a *Archive) Space(string) (vfs.Space, error) { return vfs.Space{}, nil }
+
 // Lock implements vfs.FS.
 func (a *Archive) Lock(name string) (io.Closer, error) { return nil, readOnly("lock", name) }
 

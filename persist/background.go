@@ -3,7 +3,9 @@ package persist
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io/fs"
+	"syscall"
 	"time"
 
 	"github.com/counterd/counterd/persist/vfs"
@@ -82,7 +84,11 @@ func (l *Log) prepareNext() {
 	if !want {
 		return
 	}
-	s, err := l.createSynced(size)
+	var s *openSegment
+	size, err := l.fitting(size)
+	if err == nil {
+		s, err = l.createFitting(size)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err == nil {
@@ -97,6 +103,44 @@ func (l *Log) prepareNext() {
 	}
 	l.spaceErr = err
 	l.judgeSpace()
+}
+
+// NoRoomError says that the next segment would take what is kept free. It matches syscall.ENOSPC.
+type NoRoomError struct {
+	Free, Reserve, Want int64 // bytes
+}
+
+func (e *NoRoomError) Error() string {
+	return fmt.Sprintf("%v: %d bytes are free, want %d and %d that are kept for a snapshot", syscall.ENOSPC, e.Free, e.Want, e.Reserve)
+}
+
+// Unwrap makes vfs.IsNoSpace true.
+func (e *NoRoomError) Unwrap() error { return syscall.ENOSPC }
+
+// fitting returns how large the next segment is to be: size, or half of the room beyond the reserve if that is less, so that others find room
+// too, but never less than the first one of a process.
+func (l *Log) fitting(size int64) (int64, error) {
+	space, err := l.opts.FS.Space(LogDir(l.opts.Dir))
+	if err != nil {
+		return size, nil // making it will tell
+	}
+	least, reserve := l.opts.FirstSegmentBytes, l.reserve.Load()
+	room := space.Free - reserve
+	if room < least {
+		return size, &NoRoomError{Free: space.Free, Reserve: reserve, Want: least}
+	}
+	return min(size, max(room/2, least)), nil
+}
+
+// createFitting is createSynced for as much of size as the disk gives. A quota does not show in the free space.
+func (l *Log) createFitting(size int64) (*openSegment, error) {
+	for {
+		s, err := l.createSynced(size)
+		if err == nil || !vfs.IsNoSpace(err) || size <= l.opts.FirstSegmentBytes {
+			return s, err
+		}
+		size = max(size/2, l.opts.FirstSegmentBytes)
+	}
 }
 
 // Close makes everything durable and ends the log. If the disk fails it returns the error: then bytes that Commit

@@ -182,7 +182,7 @@ func (l *Log) rotateTo(at uint64) error {
 	l.mu.Unlock()
 	if s == nil { // not prepared in time
 		var err error
-		if s, err = l.createSynced(size); err != nil {
+		if s, err = l.createFitting(size); err != nil { // from the reserve if need be: Ready let these bytes in
 			return err
 		}
 	}

@@ -55,6 +55,7 @@ type Log struct {
 	next     *openSegment   // prepared, still under a temporary name
 	wantNext bool           // next is to be prepared
 	spaceErr error          // why preparing failed last
+	reserve  atomic.Int64   // see Reserve
 	chain    uint32         // crc32c of the last frame given to write(); the writer's alone
 
 	writtenChain, durableChain uint32 // crc32c of the frames that end at written and at durable
@@ -237,6 +238,10 @@ func (l *Log) SetPolicy(p SyncPolicy) {
 	l.mu.Unlock()
 	l.wake(l.kick)
 }
+
+// Reserve sets how many bytes of the disk the log leaves free when it prepares its next segment: what is needed to get out of a
+// full disk, above all for a snapshot, after which log can be dropped. Default 0.
+func (l *Log) Reserve(bytes int64) { l.reserve.Store(bytes) }
 
 // History returns the history that new frames belong to.
 func (l *Log) History() History {

@@ -57,6 +57,75 @@ func TestFullDisk(t *testing.T) {
 	must(t, l.Close())
 }
 
+// fill appends until the log takes no more, with its background at work.
+func fill(t *testing.T, l *Log) {
+	t.Helper()
+	for n := 0; l.Ready() == nil; n++ {
+		if n > 100_000 {
+			t.Fatal("a full disk was never noticed")
+		}
+		must(t, l.Commit(l.AppendSet(1, 1, uint64(n), 1))) // never fails: what Ready lets in fits
+		l.Tick()
+	}
+}
+
+// TestSmallRoom: where a segment of full size does not fit a smaller one does. What Reserve keeps free is left alone, and the log takes changes
+// again when there is room beyond it.
+func TestSmallRoom(t *testing.T) {
+	const least, largest, disk, reserve = 4 << 10, 64 << 10, 300 << 10, 50 << 10
+	c := newClock()
+	fsys := newFS(t)
+	fsys.SetCapacity(disk)
+	opts := smallLog(fsys, c)
+	opts.FirstSegmentBytes, opts.SegmentBytes = least, largest
+	l, _, err := OpenLog(opts, 0, discard)
+	must(t, err)
+	l.Reserve(reserve)
+	free := func() int64 {
+		space, err := fsys.Space(testDir)
+		must(t, err)
+		return space.Free
+	}
+	fill(t, l)
+	if f := free(); f < reserve || f >= reserve+least {
+		t.Errorf("%d bytes are left free, want %d and less than a segment", f, reserve)
+	}
+	err = l.Ready()
+	if noRoom := (*NoRoomError)(nil); !errors.As(err, &noRoom) || !vfs.IsNoSpace(err) || !errors.Is(err, ErrNotReady) {
+		t.Errorf("got %v", err)
+	}
+	l.Reserve(reserve - 20<<10) // 20 KiB of room: less than the 64 that the next segment would have
+	l.Tick()
+	must(t, l.Ready())
+	fill(t, l)
+	if f := free(); f < reserve-20<<10 || f >= reserve-20<<10+least {
+		t.Errorf("%d bytes are left free", f)
+	}
+	must(t, l.DropBefore(l.Position()))
+	l.Tick()
+	must(t, l.Ready())
+	must(t, l.Close())
+}
+
+// TestQuota: the disk says that there is room and refuses to give it, as with a quota. The log asks for less.
+func TestQuota(t *testing.T) {
+	l, faulty, _ := openFaulty(t, func(o *LogOptions) { o.FirstSegmentBytes, o.SegmentBytes = 4<<10, 64<<10 })
+	for range 3 {
+		fill := l.Position() + 8<<10
+		for l.Position() < fill {
+			must(t, l.Commit(l.AppendSet(1, 1, 1, 1)))
+			l.Tick()
+		}
+		faulty.Clear()
+		faulty.Inject(vfs.Rule{Ops: vfs.OpPreallocate, Err: syscall.EDQUOT}, vfs.Rule{Ops: vfs.OpPreallocate, Skip: 1, Err: syscall.EDQUOT})
+	}
+	if s := l.Stats(); faulty.Fired() < 2 || s.Trouble != nil || s.Rewrites != 0 {
+		t.Errorf("%d refused, %+v", faulty.Fired(), s)
+	}
+	must(t, l.Ready())
+	must(t, l.Close())
+}
+
 // TestSlowDisk: under everysec changes are refused once the oldest unsynced byte is 2 s old.
 func TestSlowDisk(t *testing.T) {
 	l, _, c := openFaulty(t, func(*LogOptions) {})

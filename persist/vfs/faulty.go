@@ -193,6 +193,9 @@ func (f *Faulty) SyncDir(dir string) error {
 	return f.inner.SyncDir(dir)
 }
 
+// Space implements FS. It does not fail.
+func (f *Faulty) Space(dir string) (Space, error) { return f.inner.Space(dir) }
+
 // Lock implements FS.
 func (f *Faulty) Lock(name string) (io.Closer, error) {
 	if err := f.fail(OpLock, name); err != nil {

@@ -93,6 +93,18 @@ func (osFS) SyncDir(dir string) error {
 	return errors.Join(err, f.Close())
 }
 
+func (osFS) Space(dir string) (Space, error) {
+	var st unix.Statfs_t
+	if err := retryEINTR(func() error { return unix.Statfs(dir, &st) }); err != nil {
+		return Space{Free: MaxSpace}, pathError("statfs", dir, err)
+	}
+	unit := blockUnit(&st)
+	if st.Blocks == 0 || unit <= 0 { // some network and virtual file systems do not say
+		return Space{Free: MaxSpace}, nil
+	}
+	return Space{Free: int64(st.Bavail) * unit, Total: int64(st.Blocks) * unit}, nil
+}
+
 // Lock uses flock: unlike fcntl locks it is bound to the open file, so a second Lock in this process fails too and
 // closing an unrelated descriptor of the file does not drop it. Only another file system client (NFS before
 // Linux 2.6.12) does not see it.

@@ -15,6 +15,14 @@ func fdatasync(_ *os.File, fd int) error {
 	}
 }
 
+// blockUnit is what the numbers of blocks count, in bytes. On some network file systems Bsize is the best size of a transfer.
+func blockUnit(st *unix.Statfs_t) int64 {
+	if st.Frsize > 0 {
+		return st.Frsize
+	}
+	return st.Bsize
+}
+
 // fallocate reserves the blocks of the first size bytes and extends the file to size.
 func fallocate(fd int, size int64) error {
 	for {

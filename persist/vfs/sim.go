@@ -37,6 +37,7 @@ type Sim struct {
 	crashAt      int // the operation to crash at, -1 for none
 	crashPercent int // how much of operation crashAt is done
 	crashed      bool
+	capacity     int64 // bytes that all files may take together, 0: no limit
 
 	trace   trace
 	misuse  []string
@@ -69,6 +70,29 @@ func (s *Sim) TornCrashAt(n, percent int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.crashAt, s.crashPercent = n, percent
+}
+
+// SetCapacity bounds the bytes that all files take together: what would pass it fails with ENOSPC and changes nothing. 0 is no limit.
+// It is not carried over by Crash and Kill. A file that has no name any more takes nothing.
+func (s *Sim) SetCapacity(n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.capacity = n
+}
+
+// Space implements FS.
+func (s *Sim) Space(dir string) (Space, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, err := s.lookupDir(OpStat, dir); err != nil || s.capacity == 0 {
+		return Space{Free: MaxSpace}, err
+	}
+	return Space{Free: max(0, s.capacity-s.root.bytes()), Total: s.capacity}, nil
+}
+
+// full reports whether a file cannot grow by n bytes. REQUIRES: mu is held.
+func (s *Sim) full(n int64) bool {
+	return s.capacity > 0 && n > 0 && s.root.bytes()+n > s.capacity
 }
 
 // Crashed reports whether the crash point was reached.
@@ -244,7 +268,7 @@ func (s *Sim) Stat(name string) (fs.FileInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	info := simInfo{name: path.Base(name), mode: fileMode}
+	info := simInfo{name: path.Base(name), mode: fileMode, ino: n.ino}
 	if n.isDir() {
 		info.mode = dirMode | fs.ModeDir
 	} else {

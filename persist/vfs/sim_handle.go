@@ -167,6 +167,8 @@ func (h *simHandle) WriteAt(p []byte, off int64) (int, error) {
 		return 0, nil
 	case off > maxSimFile-int64(len(p)):
 		err = syscall.EFBIG
+	case h.sim.full(off + int64(len(p)) - h.node.file.size):
+		err = syscall.ENOSPC
 	}
 	if err != nil {
 		return 0, h.ioError("write", off, len(p), 0, err)
@@ -203,6 +205,9 @@ func (h *simHandle) mutate(kind Op, size int64, do func(c *fileContent)) error {
 	}
 	if err := h.use(kind); err != nil {
 		return err
+	}
+	if kind&(OpTruncate|OpPreallocate) != 0 && h.sim.full(size-h.node.file.size) {
+		return pathError(kind.String(), h.name, syscall.ENOSPC)
 	}
 	return h.sim.mutate(op{kind: kind, name: h.name, len: size}, func() { do(h.node.file) })
 }

@@ -26,6 +26,17 @@ func newDir(ino uint64) *node { return &node{ino: ino, entries: make(map[string]
 
 func (n *node) isDir() bool { return n.file == nil }
 
+// bytes is what the files in the tree take.
+func (n *node) bytes() (sum int64) {
+	if !n.isDir() {
+		return n.file.size
+	}
+	for _, child := range n.entries {
+		sum += child.bytes()
+	}
+	return sum
+}
+
 // entryKind is the kind of an entryChange.
 type entryKind uint8
 
@@ -88,6 +99,7 @@ type simInfo struct {
 	name string
 	size int64
 	mode fs.FileMode
+	ino  uint64
 }
 
 func (i simInfo) Name() string       { return i.name }

@@ -78,6 +78,9 @@ type FS interface {
 	// SyncDir makes the entries of a directory durable.
 	SyncDir(dir string) error
 
+	// Space returns how much room the file system of a directory has. Where that is not known, Free is MaxSpace.
+	Space(dir string) (Space, error)
+
 	// Lock takes an exclusive advisory lock on the named file, creating it if needed, and holds it until the
 	// returned Closer is closed or the process ends. A lock held elsewhere, in this process too, gives
 	// ErrLocked at once. The file must never be removed: a second process would then lock another file.

@@ -131,7 +131,10 @@ func yesNo(b bool) string {
 // appendonly and the like.
 var parameters = []parameter{
 	{name: "client-output-buffer-limit", get: func(c *Config) string { return c.OutputLimits.String() }, set: func(c *Config, v string) error { return c.OutputLimits.Set(v) }},
-	{name: "aof-retain", get: func(c *Config) string { return strconv.FormatUint(c.AOFRetain, 10) }},
+	{name: "aof-retain", get: func(c *Config) string { return strconv.FormatUint(c.AOFRetain, 10) }, set: func(c *Config, v string) (err error) {
+		c.AOFRetain, err = ParseBytes(v)
+		return err
+	}},
 	{name: "appendfsync", get: func(c *Config) string { return c.AppendFsync }, set: func(c *Config, v string) error { c.AppendFsync = v; return nil }},
 	{name: "appendonly", get: func(c *Config) string { return yesNo(c.AppendOnly) }},
 	{name: "auto-aof-rewrite-min-size", get: func(c *Config) string { return strconv.FormatUint(c.AOFRewriteMin, 10) }},

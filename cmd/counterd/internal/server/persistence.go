@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/persist/vfs"
 )
 
 // SAVE and its kin, and what INFO tells of data on disk. Redis has two ways to keep data and counterd one: a log that
@@ -133,6 +134,15 @@ func infoPersistence(c *client, t *infoText) {
 	t.field("snapshot_bytes", saves.Bytes)
 	t.field("snapshot_replay_from", saves.Replay)
 	t.field("snapshots_failed", saves.Failed)
+	disk := store.Disk()
+	if disk.Free == vfs.MaxSpace {
+		disk.Free = 0
+	}
+	t.field("disk_total_bytes", disk.Total)
+	t.field("disk_free_bytes", disk.Free)
+	t.field("disk_reserve_bytes", disk.Reserve)
+	t.field("disk_low", flag(disk.Low))
+	t.field("disk_log_segments_dropped", disk.Dropped)
 }
 
 // infoLoading tells whether the server still reads its data: clients wait for "loading:0".

@@ -121,6 +121,7 @@ func (s *Server) configured() {
 	if p, err := counter.ParseSyncPolicy(c.AppendFsync); err == nil {
 		s.store().SetAppendFsync(p)
 		s.store().SetMaxMemory(int64(c.MaxMemory))
+		s.store().SetRetain(c.AOFRetain)
 	}
 }
 

@@ -1,0 +1,161 @@
+package counter
+
+import (
+	"fmt"
+	"sync"
+	"syscall"
+
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// A full disk has one way out that is ours: a snapshot, after which log can be dropped. So as much of the disk is reserved as the next
+// snapshot would write, and neither the log nor demoted ranges take of it: changes are refused, with MISCONF, while the way out still
+// fits. Before that, when little is left beyond the reserve:
+//
+//  1. it is logged, and INFO shows disk_low
+//  2. log that only RetainBytes keeps is dropped, oldest first, as far as is needed
+//  3. snapshots are made early, where the log that they free is worth it
+//
+// Each second the saver looks (spaceWatch.look).
+
+// DiskStats tells about the room on the data directory's file system, in bytes.
+type DiskStats struct {
+	Free    int64 // vfs.MaxSpace: not known
+	Total   int64 // 0: not known
+	Reserve int64 // what is kept free for a snapshot
+	Low     bool  // little is left beyond the reserve
+	Dropped int   // log segments dropped early for that
+}
+
+// spaceWatch has what the last look found.
+type spaceWatch struct {
+	mu    sync.Mutex // guards stats
+	stats DiskStats
+}
+
+const (
+	// fixedReserve is what is reserved beside images: a segment for what was let in, manifest, history.
+	fixedReserve = 4 << 20
+	// reserveMost bounds the reserve by a share of the disk: a disk that small cannot promise a snapshot, and is used nevertheless.
+	reserveMost = 4
+	// The disk is low when a sixteenth of it, within bounds, is not left beyond the reserve. 128 MiB are two segments: 10 s at full load.
+	lowShare          = 16
+	leastLow, mostLow = 4 << 20, 128 << 20
+	// plenty is so much beyond all memory that nobody has to count what a snapshot would write.
+	plenty = 512 << 20
+)
+
+// Disk tells about the room on disk. The zero value where data is in memory only.
+func (s *Store) Disk() DiskStats {
+	s.space.mu.Lock()
+	defer s.space.mu.Unlock()
+	return s.space.stats
+}
+
+// SetRetain changes Options.RetainBytes, from the next look at the log on.
+func (s *Store) SetRetain(bytes uint64) { s.retain.Store(bytes) }
+
+// snapshotBytes is what the images of a snapshot made now would take.
+func (s *Store) snapshotBytes() (sum int64) {
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	for _, ks := range s.spaces {
+		if ks == nil || s.closed {
+			continue
+		}
+		for _, b := range ks.dir.Load().blocks {
+			b.mu.Lock()
+			if (b.cold == nil || b.tab.Len() > 0) && (b.dirty || b.saved == nil) {
+				sum += int64(b.tab.Bytes())
+			}
+			b.mu.Unlock()
+		}
+	}
+	return sum
+}
+
+// look asks the disk how full it is, sets the reserve, and drops log that is only retained while little is left.
+func (w *spaceWatch) look(s *Store) DiskStats {
+	space, err := s.opts.FS.Space(s.dir.Path())
+	if err != nil {
+		space = vfs.Space{Free: vfs.MaxSpace}
+	}
+	need := s.arena.Used()
+	if space.Free < 2*need+plenty {
+		need = s.snapshotBytes()
+	}
+	st := DiskStats{Free: space.Free, Total: space.Total, Reserve: need + need/16 + fixedReserve}
+	margin := int64(leastLow)
+	if space.Total > 0 {
+		st.Reserve = min(st.Reserve, space.Total/reserveMost)
+		margin = min(max(space.Total/lowShare, leastLow), mostLow)
+	}
+	s.log.Reserve(st.Reserve)
+
+	w.mu.Lock()
+	was := w.stats
+	w.mu.Unlock()
+	if was.Low {
+		margin += margin / 4 // or it would be low and not low in turns
+	}
+	st.Dropped = was.Dropped
+	if st.Low = st.Free-st.Reserve < margin; st.Low {
+		if !was.Low {
+			s.opts.Logger.Warn("the disk is almost full: changes are refused when nothing is left but the reserve for a snapshot", "free", st.Free, "reserve", st.Reserve)
+		}
+		w.dropRetained(s, &st, margin)
+	} else if was.Low {
+		s.opts.Logger.Info("the disk has room again", "free", st.Free, "reserve", st.Reserve)
+	}
+	w.mu.Lock()
+	w.stats = st
+	w.mu.Unlock()
+	return st
+}
+
+// dropRetained drops segments that only RetainBytes keeps, oldest first, until enough is free.
+func (w *spaceWatch) dropRetained(s *Store, st *DiskStats, margin int64) {
+	for limit := s.neededFrom(); st.Free-st.Reserve < margin; {
+		segs := s.log.Segments()
+		if len(segs) < 2 || segs[0].End > limit {
+			return
+		}
+		err := s.log.DropBefore(segs[0].End)
+		if now := s.log.Segments(); err != nil || now[0].Start == segs[0].Start {
+			return // told by the snapshot that tries again
+		}
+		st.Dropped++
+		s.opts.Logger.Warn("a log segment kept for aof-retain was dropped, as the disk is almost full", "segment", segs[0].Path, "free", st.Free)
+		st.Free += int64(segs[0].End - segs[0].Start) // the next look will see whether it is so
+	}
+}
+
+// worthwhile tells whether a snapshot now frees a lot more log than it writes. The segment that is written to stays.
+func (w *spaceWatch) worthwhile(s *Store) bool {
+	freed := int64(s.log.Written() - min(s.dir.ReplayFrom(), s.log.Written()))
+	return freed > 2*s.snapshotBytes()+fixedReserve
+}
+
+// spaceFor returns an error if the disk has no room for n bytes more; beyond the reserve, if the reserve is not for them.
+func (s *Store) spaceFor(what string, n int64, reserved bool) error {
+	space, err := s.opts.FS.Space(s.dir.Path())
+	if err != nil || space.Free == vfs.MaxSpace {
+		return nil // writing will tell
+	}
+	free := space.Free
+	if !reserved {
+		free -= s.Disk().Reserve
+	}
+	if free < n {
+		return fmt.Errorf("counter: %s takes %d bytes, and %d are free: %w", what, n, max(0, free), syscall.ENOSPC)
+	}
+	return nil
+}
+
+// neededFrom is the offset below which no log is needed by recovery or by a replica that copies.
+func (s *Store) neededFrom() uint64 {
+	s.repl.mu.Lock()
+	defer s.repl.mu.Unlock()
+	_, from := s.repl.pinned()
+	return min(s.dir.ReplayFrom(), from)
+}

@@ -1,0 +1,231 @@
+package counter
+
+import (
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// load makes n changes of a hundred thousand posts, in batches, with what the background does in a second after each; it stops when changes are
+// refused.
+func load(t *testing.T, s *Store, rng *rand.Rand, n int) (refused error) {
+	t.Helper()
+	for done := 0; done < n; {
+		b := s.NewBatch()
+		if err := b.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		def := b.Schema().Counters()[0]
+		for range 2000 {
+			b.Add(Op{Kind: OpAdd, Counter: def, Mid: rng.Uint64N(100_000), Arg: 1})
+		}
+		b.Run()
+		for i := range b.Len() {
+			if op := b.Op(i); op.Err != nil {
+				refused = op.Err
+			} else {
+				done++
+			}
+		}
+		b.End()
+		if err := b.Commit(); err != nil {
+			t.Fatalf("what was let in did not fit: %v", err)
+		}
+		s.log.Tick()
+		s.saver.look(s)
+		if refused != nil {
+			return refused
+		}
+	}
+	return nil
+}
+
+func names(t *testing.T, fsys vfs.FS, dir string) []string {
+	t.Helper()
+	list, err := fsys.List(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// TestSmallDisk: a server whose log would fill the disk twice over never refuses a change: log that is only retained is dropped, snapshots are made
+// early, and segments are made as large as there is room.
+func TestSmallDisk(t *testing.T) {
+	const disk = 16 << 20
+	sim := vfs.NewSim()
+	sim.SetCapacity(disk)
+	rng := rand.New(rand.NewPCG(1, 1))
+	opts := Options{FS: sim, Manual: true, RetainBytes: 1 << 30, BlockItems: 4096, HashSeed: 1}
+	s := openDir(t, "data", opts, "add counter a\nadd column a n hint=8 max=63 suffix=n")
+	for s.log.Position() < 2*disk {
+		if err := load(t, s, rng, 100_000); err != nil {
+			t.Fatal("refused:", err)
+		}
+	}
+	if st := s.Disk(); st.Dropped == 0 || st.Total != disk {
+		t.Errorf("%+v", st)
+	}
+	if saves := s.Saves(); saves.Saves < 2 || saves.Failed > 0 {
+		t.Errorf("%+v", saves)
+	}
+	want := dump(t, s)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	opts.FS = sim.Crash(1, 0)
+	s = openDir(t, "data", opts, "")
+	if got := dump(t, s); !maps.Equal(got, want) {
+		t.Error("the state differs after a crash")
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestReserve: without snapshots the log fills the disk, but for what a snapshot takes: then changes are refused, reads go on, and two snapshots made
+// by hand are the way out.
+func TestReserve(t *testing.T) {
+	sim := vfs.NewSim()
+	sim.SetCapacity(20 << 20)
+	rng := rand.New(rand.NewPCG(1, 1))
+	opts := Options{FS: sim, Manual: true, BlockItems: 4096, HashSeed: 1, SnapshotGrowth: -1}
+	s := openDir(t, "data", opts, "add counter a\nadd column a n hint=8 max=63 suffix=n")
+	if err := load(t, s, rng, 1<<30); !errors.Is(err, ErrNotReady) || !vfs.IsNoSpace(err) {
+		t.Fatal("got", err)
+	}
+	if st := s.Disk(); !st.Low || st.Free < st.Reserve || st.Free > st.Reserve+2<<20 {
+		t.Errorf("%+v", st)
+	}
+	dump(t, s)
+	for range 2 {
+		if err := s.Snapshot(); err != nil {
+			t.Fatal("the way out does not fit:", err)
+		}
+	}
+	s.saver.look(s)
+	s.log.Tick()
+	if err := load(t, s, rng, 10_000); err != nil {
+		t.Error("refused though there is room:", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFailedSnapshots: snapshots that fail leave nothing behind, however often they are tried while posts change, and the next one that does not
+// fail is whole.
+func TestFailedSnapshots(t *testing.T) {
+	sim := vfs.NewSim()
+	faulty := vfs.NewFaulty(sim)
+	opts := Options{FS: faulty, Manual: true, BlockItems: 1024, HashSeed: 1}
+	s := openDir(t, "data", opts, "add counter a\nadd column a n hint=8 max=63 suffix=n")
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range 2 {
+		if err := load(t, s, rng, 50_000); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Snapshot(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := len(names(t, sim, persist.ImageDir("data")))
+	for i, glob := range []string{"*.hot.tmp", "*.hot.tmp", "*.hot.tmp", "MANIFEST*"} {
+		if err := load(t, s, rng, 20_000); err != nil {
+			t.Fatal(err)
+		}
+		faulty.Clear()
+		faulty.Inject(vfs.Rule{Ops: vfs.OpCreate, Glob: glob, Skip: 5 * i % 15, Every: 1, Err: syscall.ENOSPC})
+		if err := s.Snapshot(); !vfs.IsNoSpace(err) {
+			t.Fatalf("%s: got %v", glob, err)
+		}
+		if n := len(names(t, sim, persist.ImageDir("data"))); n != before {
+			t.Errorf("%s: %d image files after a failed snapshot, %d before", glob, n, before)
+		}
+	}
+	faulty.Clear()
+	if err := s.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	want := dump(t, s)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openDir(t, "data", opts, "")
+	if got := dump(t, s); !maps.Equal(got, want) {
+		t.Error("the state differs after a restart")
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSnapshotPause: a snapshot that failed is tried again after a second, then after longer and longer; one that was made ends that.
+func TestSnapshotPause(t *testing.T) {
+	faulty := vfs.NewFaulty(vfs.NewSim())
+	s := openDir(t, "data", Options{FS: faulty, Manual: true, SnapshotGrowth: 1 << 20, HashSeed: 1}, "add counter a\nadd column a n hint=8 max=63 suffix=n")
+	faulty.Inject(vfs.Rule{Ops: vfs.OpCreate, Glob: "*.hot.tmp", Every: 1, Err: syscall.ENOSPC})
+	rng := rand.New(rand.NewPCG(1, 1))
+	if err := load(t, s, rng, 200_000); err != nil {
+		t.Fatal(err)
+	}
+	pauses := []time.Duration{s.saver.pause}
+	for range 7 {
+		if s.saver.look(s); s.saver.due(s, false) {
+			t.Fatal("no pause after a failure")
+		}
+		s.saver.stats.LastStarted = time.Now().Add(-2 * maxPause)
+		s.saver.look(s)
+		pauses = append(pauses, s.saver.pause)
+	}
+	if pauses[0] != time.Second || pauses[1] != 2*time.Second || pauses[7] != maxPause {
+		t.Error("pauses:", pauses)
+	}
+	faulty.Clear()
+	s.saver.stats.LastStarted = time.Now().Add(-2 * maxPause)
+	if s.saver.look(s); s.saver.pause != 0 || s.Saves().LastErr != nil {
+		t.Errorf("pause %v, %+v", s.saver.pause, s.Saves())
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDemoteKeepsReserve: a range is not written to a file out of what is reserved for a snapshot.
+func TestDemoteKeepsReserve(t *testing.T) {
+	sim := vfs.NewSim()
+	sim.SetCapacity(64 << 20)
+	s := openDir(t, "data", Options{FS: sim, Manual: true, BlockItems: 4096, HashSeed: 1}, "add counter a\nadd column a n hint=8 max=63 suffix=n")
+	if err := load(t, s, rand.New(rand.NewPCG(1, 1)), 100_000); err != nil {
+		t.Fatal(err)
+	}
+	space, _ := sim.Space("/")
+	ballast, err := sim.Create("ballast")
+	if err == nil {
+		err = ballast.Preallocate(space.Free - s.Disk().Reserve)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.Demote("a", 0)
+	if !vfs.IsNoSpace(err) || !strings.Contains(err.Error(), "cold file") {
+		t.Errorf("got %v", err)
+	}
+	if err := sim.Remove(filepath.Join("/", "ballast")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Demote("a", 0); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(s.Close(), ballast.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
