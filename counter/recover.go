@@ -3,13 +3,16 @@ package counter
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/counterd/counterd/coldstore"
+	"github.com/counterd/counterd/counter/internal/arena"
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/schema"
@@ -53,6 +56,7 @@ func (s *Store) loadSnapshot() (from uint64, err error) {
 	for _, s.lenient = range []bool{false, true} {
 		for i, m := range manifests {
 			if err = s.loadManifest(m); err == nil {
+				s.dir.Reject(manifests[:i])
 				return m.Replay, nil
 			}
 			var corrupt *persist.CorruptError
@@ -180,8 +184,8 @@ func (s *Store) loadBlock(f, overlay *persist.BlockFile, buf []byte) (*block, []
 			err = errors.Join(err, file.Close())
 		}
 	}
-	if err != nil && (!s.lenient || errors.Is(err, persist.ErrNewerFormat)) { // a newer program's file is not lost: it must be left alone
-		if isNotExist(err) || errors.Is(err, coldstore.ErrCorrupt) {
+	if err != nil && (!s.lenient || !lostFile(err)) {
+		if lostFile(err) && !errors.Is(err, persist.ErrCorrupt) {
 			err = s.badFile(path, "a cold file as the manifest names it", err.Error(), err)
 		}
 		return nil, buf, err
@@ -209,6 +213,18 @@ func (s *Store) loadBlock(f, overlay *persist.BlockFile, buf []byte) (*block, []
 	return b, buf, nil
 }
 
+// lostFile tells whether an error means that a file's content is gone or cannot be had from the disk: then others take its place, or its posts answer
+// errors. A newer program's file is not lost, and must be left alone; permissions, and descriptors and memory that have run out, are for the operator to
+// set right before anything is given up.
+func lostFile(err error) bool {
+	for _, other := range []error{persist.ErrNewerFormat, fs.ErrPermission, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, arena.ErrNoMemory} {
+		if errors.Is(err, other) {
+			return false
+		}
+	}
+	return true
+}
+
 // badFile says that a file is not what the manifest says.
 func (s *Store) badFile(path, want, got string, err error) error {
 	return &persist.CorruptError{File: path, Dir: s.dir.Path(), Want: want, Got: got, Err: err}
@@ -219,8 +235,8 @@ func (s *Store) loadTable(b *block, f *persist.BlockFile, buf []byte) ([]byte, e
 	path := f.Path(s.dir.Path())
 	img, err := persist.OpenImage(s.opts.FS, path)
 	if err != nil {
-		if isNotExist(err) {
-			err = s.badFile(path, "an image named by the manifest", "no such file", err)
+		if lostFile(err) && !errors.Is(err, persist.ErrCorrupt) {
+			err = s.badFile(path, "an image named by the manifest", err.Error(), err)
 		}
 		return buf, err
 	}
@@ -234,6 +250,9 @@ func (s *Store) loadTable(b *block, f *persist.BlockFile, buf []byte) ([]byte, e
 	}
 	buf = buf[:img.Length()]
 	if err := img.ReadInto(buf); err != nil {
+		if lostFile(err) && !errors.Is(err, persist.ErrCorrupt) {
+			err = s.badFile(path, "an image that can be read", err.Error(), err)
+		}
 		return buf, err
 	}
 	payload := buf

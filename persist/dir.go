@@ -23,6 +23,7 @@ type Dir struct {
 
 	mu        sync.Mutex  // guards the rest
 	manifests []*Manifest // the good ones, newest first, at most keepManifests
+	rejected  []*Manifest // whose files are bad; kept, with what they name, until the next snapshot
 	newest    uint64      // the highest generation ever seen here, bad ones included
 	bad       []error     // a *CorruptError for each manifest that could not be used
 }
@@ -163,6 +164,15 @@ func (d *Dir) Manifests() []*Manifest {
 	return slices.Clone(d.manifests)
 }
 
+// Reject takes manifests whose files turned out bad out of those that Manifests returns and that count: the next snapshot keeps the good ones. What
+// they name stays until then, for whoever wants to look at it.
+func (d *Dir) Reject(bad []*Manifest) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.rejected = append(d.rejected, bad...)
+	d.manifests = slices.DeleteFunc(d.manifests, func(m *Manifest) bool { return slices.Contains(bad, m) })
+}
+
 // Bad returns a *CorruptError for each manifest found damaged by OpenDir, for the log and INFO.
 func (d *Dir) Bad() []error { return d.bad }
 
@@ -171,7 +181,7 @@ func (d *Dir) KnownDurable() uint64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var offset uint64
-	for _, m := range d.manifests {
+	for _, m := range slices.Concat(d.manifests, d.rejected) {
 		offset = max(offset, m.Offset)
 	}
 	return offset
@@ -214,6 +224,7 @@ func (d *Dir) WriteManifest(m *Manifest) error {
 	}
 	d.manifests = append([]*Manifest{m}, d.manifests...)
 	d.manifests = d.manifests[:min(len(d.manifests), keepManifests)]
+	d.rejected = nil
 	generations, err := listManifests(d.fsys, d.path)
 	if err != nil {
 		return err
@@ -233,7 +244,7 @@ func (d *Dir) WriteManifest(m *Manifest) error {
 func (d *Dir) Orphans() ([]string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return findOrphans(d.fsys, d.path, d.manifests)
+	return findOrphans(d.fsys, d.path, slices.Concat(d.manifests, d.rejected))
 }
 
 func findOrphans(fsys vfs.FS, dir string, manifests []*Manifest) (orphans []string, err error) {

@@ -1,0 +1,200 @@
+package counter
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+
+	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// newestImage returns the path of the image that stands furthest in the log.
+func newestImage(t *testing.T, dir string) string {
+	t.Helper()
+	images, _ := filepath.Glob(filepath.Join(dir, "rdb", "*.hot"))
+	if len(images) == 0 {
+		t.Fatal("no images")
+	}
+	return slices.MaxFunc(images, func(a, b string) int {
+		return cmp.Compare(fmt.Sprintf("%60s", filepath.Base(a)), fmt.Sprintf("%60s", filepath.Base(b)))
+	})
+}
+
+// TestFallback: a snapshot that turned out bad at the start is no longer one: replicas and archives are given the good one, which the next
+// snapshot keeps, so that the newest may be damaged again and again.
+func TestFallback(t *testing.T) {
+	dir := t.TempDir()
+	s := openDir(t, dir, Options{Manual: true}, seedScript)
+	defer func() { s.Close() }()
+	snapshot := func(v uint64) {
+		t.Helper()
+		if err := s.Set("5.cntrn", v); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Snapshot(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	snapshot(1)
+	snapshot(2)
+	snapshot(3)
+	for round := uint64(4); round < 8; round++ {
+		newest := s.Manifests()[0].Generation
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		path := newestImage(t, dir)
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		flip(t, path, info.Size()/2)
+		if s, err = Open(dir, Options{Manual: true}); err != nil {
+			t.Fatalf("round %d: %v", round, err)
+		}
+		if v, _, err := s.Get("5.cntrn"); v != round-1 || err != nil {
+			t.Fatalf("round %d: got %d, %v", round, v, err)
+		}
+		if _, err := os.Stat(path); err != nil {
+			t.Errorf("round %d: the bad image was removed before there is a better one: %v", round, err)
+		}
+		p, err := s.PinSnapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Manifest.Generation == newest {
+			t.Errorf("round %d: the bad snapshot %d is handed out", round, newest)
+		}
+		err = p.Manifest.Blocks(func(c *persist.CounterFiles, b *persist.BlockFile) error { return CheckBlockFile(vfs.OS(), dir, c, b) })
+		if err != nil {
+			t.Errorf("round %d: what is handed out: %v", round, err)
+		}
+		p.Release()
+		snapshot(round)
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("round %d: the bad image is still there: %v", round, err)
+		}
+		for _, m := range s.Manifests() {
+			if m.Generation == newest {
+				t.Errorf("round %d: the bad snapshot %d was kept", round, newest)
+			}
+		}
+	}
+}
+
+// TestUnreadableFiles: a disk that cannot read a file at the start is treated as if that were damaged: an image makes the snapshot before count, a cold
+// file takes its own posts only. What an operator can set right refuses the start.
+func TestUnreadableFiles(t *testing.T) {
+	dir, s, mids, _ := coldDir(t, 100_000)
+	key := func(i int) string { return fmt.Sprintf("%d.cntrn", mids[i]) }
+	young := len(mids) - 1
+	if err := s.Set(key(young), 77); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	image := filepath.Base(newestImage(t, dir))
+	for _, c := range []struct {
+		what   string
+		rule   vfs.Rule
+		opens  bool
+		errors bool // of cold posts
+	}{
+		{"cold file, open", vfs.Rule{Ops: vfs.OpOpen, Glob: "*.cold", Every: 1, Err: syscall.EIO}, true, true},
+		{"cold file, read", vfs.Rule{Ops: vfs.OpRead, Glob: "*.cold", Every: 1, Err: syscall.EIO}, true, true},
+		{"cold file, map", vfs.Rule{Ops: vfs.OpMap, Glob: "*.cold", Every: 1, Err: syscall.EIO}, true, true},
+		{"image, open", vfs.Rule{Ops: vfs.OpOpen, Glob: image, Every: 1, Err: syscall.EIO}, true, false},
+		{"image, read", vfs.Rule{Ops: vfs.OpRead, Glob: image, Every: 1, Err: syscall.EIO}, true, false},
+		{"cold file, descriptors", vfs.Rule{Ops: vfs.OpOpen, Glob: "*.cold", Every: 1, Err: syscall.EMFILE}, false, false},
+		{"cold file, permission", vfs.Rule{Ops: vfs.OpOpen, Glob: "*.cold", Every: 1, Err: syscall.EACCES}, false, false},
+		{"cold file, memory", vfs.Rule{Ops: vfs.OpMap, Glob: "*.cold", Every: 1, Err: syscall.ENOMEM}, false, false},
+		{"image, descriptors", vfs.Rule{Ops: vfs.OpOpen, Glob: image, Every: 1, Err: syscall.EMFILE}, false, false},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			faulty := vfs.NewFaulty(vfs.OS())
+			faulty.Inject(c.rule)
+			s, err := Open(dir, Options{FS: faulty, Manual: true})
+			if !c.opens {
+				if !errors.Is(err, c.rule.Err) || errors.Is(err, persist.ErrCorrupt) {
+					t.Errorf("got %v, want %v alone", err, c.rule.Err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			if v, _, err := s.Get(key(young)); v != 77 || err != nil {
+				t.Errorf("a post in memory: got %d, %v", v, err)
+			}
+			if _, _, err := s.Get(key(0)); errors.Is(err, ErrCold) != c.errors || err != nil && !c.errors {
+				t.Errorf("a cold post: got %v", err)
+			}
+		})
+	}
+}
+
+// TestNewerImage: an image whose table is of a later version is not damaged: the start is refused, and no older snapshot takes its place.
+func TestNewerImage(t *testing.T) {
+	dir := t.TempDir()
+	s := openDir(t, dir, Options{Manual: true}, seedScript)
+	for v := range uint64(2) {
+		if err := s.Set("5.cntrn", v); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Snapshot(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := s.Manifests()[0]
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b := &m.Counters[0].Blocks[0]
+	img, err := persist.OpenImage(vfs.OS(), b.Path(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload := make([]byte, img.Length())
+	if err := errors.Join(img.ReadInto(payload), img.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		what    string
+		kind    uint32
+		version byte
+	}{{"table", 0, 9}, {"kind", 9, 1}} {
+		payload[0] = c.version
+		h := img.ImageHeader
+		h.Kind = c.kind
+		info, err := persist.WriteImage(vfs.OS(), dir, h, payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.CRC = info.CRC
+		if err := os.WriteFile(filepath.Join(dir, persist.ManifestName(m.Generation)), m.Text(), 0o640); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := Open(dir, Options{Manual: true}); !errors.Is(err, persist.ErrNewerFormat) || errors.Is(err, persist.ErrCorrupt) || errors.Is(err, hot.ErrBadImage) {
+			t.Errorf("%s: got %v, want ErrNewerFormat", c.what, err)
+			if err == nil {
+				s.Close()
+			}
+		}
+		if err := ImageRows(vfs.OS(), b.Path(dir), func(FileRow) error { return nil }); !errors.Is(err, persist.ErrNewerFormat) {
+			t.Errorf("%s: rows: got %v, want ErrNewerFormat", c.what, err)
+		}
+	}
+}
