@@ -162,15 +162,17 @@ func (c *checker) checkLog(replay, known uint64, fresh bool) error {
 		}
 		from = min(from, seg.start)
 	}
-	for {
+	// The second walk is the one of a server's start. Where headers are damaged it may begin before needed, as the start does: what it meets
+	// stops that.
+	for last := false; ; {
 		c.report.Log, err = WalkLog(c.fsys, c.dir, from, known, visitor)
 		var corrupt *CorruptError
 		switch {
 		case errors.As(err, &corrupt):
-			fatal := corrupt.LogOffset >= needed
+			fatal := last || corrupt.LogOffset >= needed
 			c.add(corrupt.File, fatal, err)
 			if !fatal {
-				from = replay
+				from, last = replay, true
 				continue
 			}
 		case errors.Is(err, ErrNewerFormat):

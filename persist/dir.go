@@ -87,9 +87,6 @@ func readManifests(fsys vfs.FS, path string) (good []*Manifest, bad []error, new
 		newest = max(newest, g)
 		name := filepath.Join(path, ManifestName(g))
 		m, err := ReadManifest(fsys, name)
-		if err == nil && m.Generation != g {
-			err = &CorruptError{File: name, Want: fmt.Sprintf("generation %d as in the name", g), Got: fmt.Sprintf("%d", m.Generation)}
-		}
 		switch {
 		case err == nil:
 			good = append(good, m)

@@ -3,6 +3,7 @@ package persist
 import (
 	"bytes"
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -230,8 +231,21 @@ func (p *manifestParser) tier() Tier {
 	return ""
 }
 
-// ReadManifest reads a manifest file. Damage gives a *CorruptError, a newer version ErrNewerFormat.
+// ReadManifest reads a manifest file. Damage, and a generation that is not the one of its name, give a *CorruptError, a newer version
+// ErrNewerFormat.
 func ReadManifest(fsys vfs.FS, path string) (*Manifest, error) {
+	m, err := readAnyManifest(fsys, path)
+	if err != nil {
+		return nil, err
+	}
+	if g, named := parseManifestName(filepath.Base(path)); named && m.Generation != g {
+		return nil, &CorruptError{File: path, Want: fmt.Sprintf("generation %d as in the name", g), Got: fmt.Sprintf("%d", m.Generation)}
+	}
+	return m, nil
+}
+
+// readAnyManifest is ReadManifest whatever the file's name.
+func readAnyManifest(fsys vfs.FS, path string) (*Manifest, error) {
 	text, err := vfs.ReadFile(fsys, path, maxManifest)
 	if err != nil {
 		return nil, err

@@ -1,11 +1,13 @@
 package persist
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -15,6 +17,7 @@ var ErrUnrepairable = errors.New("nothing to start from: no good snapshot and no
 
 // Repair makes a damaged data directory one that opens, and loses what is damaged and, of the log, all behind it:
 //
+//  0. If no manifest is good and some are whole but under another's name, they get names.
 //  1. Manifests that are damaged, or name a damaged image, are set aside, as long as an older one or a log from offset 0
 //     is left to start from.
 //  2. Damage in the log before the offset to replay from: the log is made to begin behind it.
@@ -45,6 +48,9 @@ func Repair(fsys vfs.FS, dir string, opts RepairOptions) (err error) {
 		return err
 	}
 	if err := r.mendLineage(); err != nil {
+		return err
+	}
+	if err := r.nameManifests(); err != nil {
 		return err
 	}
 	if err := r.chooseManifest(); err != nil {
@@ -114,6 +120,51 @@ func (r *repair) replay() uint64 {
 		return 0
 	}
 	return r.base.Replay
+}
+
+// nameManifests gives manifests that are whole but bear another's name, as after a copy by hand that swapped two, names of their own. It
+// leaves them alone where a good one is there: that one is what a server starts from. The newest is written first, as a crash
+// in between leaves the older ones out.
+func (r *repair) nameManifests() error {
+	good, _, newest, err := readManifests(r.fsys, r.dir)
+	if err != nil || len(good) > 0 {
+		return err
+	}
+	generations, err := listManifests(r.fsys, r.dir)
+	if err != nil {
+		return err
+	}
+	type misnamed struct {
+		path string
+		m    *Manifest
+	}
+	var found []misnamed
+	for _, g := range generations {
+		path := filepath.Join(r.dir, ManifestName(g))
+		m, err := readAnyManifest(r.fsys, path)
+		if errors.Is(err, ErrCorrupt) {
+			continue
+		} else if err != nil {
+			return err
+		}
+		found = append(found, misnamed{path, m})
+	}
+	slices.SortFunc(found, func(a, b misnamed) int { return cmp.Compare(b.m.Generation, a.m.Generation) })
+	for i, f := range found {
+		was := f.m.Generation
+		f.m.Generation = newest + uint64(len(found)-i)
+		name := filepath.Join(r.dir, ManifestName(f.m.Generation))
+		if err := vfs.WriteFileAtomic(r.fsys, name, f.m.appendText(nil)); err != nil {
+			return err
+		}
+		r.sayf("%s holds generation %d: wrote it as %s", f.path, was, name)
+	}
+	for _, f := range found {
+		if err := r.setAside(f.path); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // chooseManifest finds the newest manifest with good files and sets newer ones aside. Damaged cold files leave it as

@@ -177,6 +177,110 @@ func findBroken(t *testing.T, disk vfs.FS) (found []string) {
 	return found
 }
 
+// TestRepairManifests: both manifests damaged with a log from its beginning, or whole under wrong names: nothing is lost, also if the
+// repair crashes anywhere and is run again.
+func TestRepairManifests(t *testing.T) {
+	model, clean, opts := sampleDir(t)
+	first, second := filepath.Join(testDir, ManifestName(1)), filepath.Join(testDir, ManifestName(2))
+	swap := func(disk *vfs.Sim) {
+		must(t, disk.Rename(first, first+"x"))
+		must(t, disk.Rename(second, first))
+		must(t, disk.Rename(first+"x", second))
+		must(t, disk.SyncDir(testDir))
+	}
+	for name, harm := range map[string]func(disk *vfs.Sim){
+		"both damaged": func(disk *vfs.Sim) { damage(t, disk, first, 70); damage(t, disk, second, 70) },
+		"swapped":      swap,
+		"swapped, and the log's beginning gone": func(disk *vfs.Sim) {
+			swap(disk)
+			m, err := readAnyManifest(disk, first)
+			must(t, err)
+			segs, err := listSegments(disk, testDir)
+			must(t, err)
+			for i := 0; i+1 < len(segs) && segs[i+1].start <= m.Replay; i++ { // the newer one needs no more
+				must(t, disk.Remove(segs[i].path))
+			}
+			must(t, disk.SyncDir(LogDir(testDir)))
+		},
+		"moved": func(disk *vfs.Sim) {
+			must(t, disk.Remove(first))
+			must(t, disk.Rename(second, filepath.Join(testDir, ManifestName(9))))
+			must(t, disk.SyncDir(testDir))
+		},
+	} {
+		base := clean.Kill()
+		harm(base)
+		for n, crashed := 0, true; crashed; n++ {
+			disk := base.Kill()
+			disk.CrashAt(n)
+			err := Repair(disk, testDir, RepairOptions{})
+			if crashed = disk.Crashed(); !crashed {
+				must(t, err)
+			}
+			disk = disk.Crash(uint64(n), 50)
+			what := fmt.Sprintf("%s, crash at operation %d", name, n)
+			var said []string
+			if err := Repair(disk, testDir, RepairOptions{Say: func(s string) { said = append(said, s) }}); err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+			r, err := Check(disk, testDir, CheckOptions{})
+			must(t, err)
+			if !r.OK() || r.Log.End != model.pos[len(model.pos)-1] || name != "both damaged" && r.Manifests == 0 {
+				t.Fatalf("%s: %+v\n%s", what, r, strings.Join(said, "\n"))
+			}
+			reopen(t, disk, opts, &model, what)
+		}
+	}
+}
+
+// TestCheckEnds: a log whose last headers are damaged, one to all of them, is reported, not walked for ever.
+func TestCheckEnds(t *testing.T) {
+	_, clean, _ := sampleDir(t)
+	segs, err := listSegments(clean, testDir)
+	must(t, err)
+	for from := range segs {
+		for to := from + 1; to <= len(segs); to++ {
+			disk := clean.Kill()
+			for _, seg := range segs[from:to] {
+				damage(t, disk, seg.path, 9)
+			}
+			r, err := Check(disk, testDir, CheckOptions{})
+			must(t, err)
+			_, _, err = openLikeServer(disk)
+			if r.OK() != (err == nil) {
+				t.Errorf("headers %d to %d of %d damaged: Check finds %+v, a start says %v", from, to-1, len(segs), r.Problems, err)
+			}
+			if err := Repair(disk, testDir, RepairOptions{}); err != nil {
+				t.Fatalf("headers %d to %d of %d damaged: repair: %v", from, to-1, len(segs), err)
+			}
+			if r, err := Check(disk, testDir, CheckOptions{}); err != nil || !r.OK() {
+				t.Errorf("headers %d to %d of %d damaged: after repair: %+v %v", from, to-1, len(segs), r, err)
+			}
+		}
+	}
+}
+
+// openLikeServer opens the log as a server does, and closes it.
+func openLikeServer(disk *vfs.Sim) (uint64, Recovery, error) {
+	disk = disk.Kill()
+	d, err := OpenDir(disk, testDir)
+	if err != nil {
+		return 0, Recovery{}, err
+	}
+	defer d.Close()
+	var from uint64
+	if ms := d.Manifests(); len(ms) > 0 {
+		from = ms[0].Replay
+	}
+	opts := smallLog(disk, newClock())
+	opts.KnownDurable, opts.Create, opts.History = d.KnownDurable(), false, History{}
+	l, rec, err := OpenLog(opts, from, discard)
+	if err == nil {
+		err = l.Close()
+	}
+	return from, rec, err
+}
+
 func TestRepairRefuses(t *testing.T) {
 	_, disk, _ := sampleDir(t)
 	d, err := OpenDir(disk, testDir)

@@ -26,9 +26,10 @@ type dataDir struct {
 }
 
 // openDataDir finds out whether a server has the directory open and makes a view of it as it is now. A file must be an archive.
-func openDataDir(path string) (*dataDir, error) {
+// When ctx ends so does reading it.
+func openDataDir(ctx context.Context, path string) (*dataDir, error) {
 	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
-		return openArchive(path)
+		return openArchive(ctx, path)
 	}
 	abs, err := absDataDir(path)
 	if err != nil {
@@ -46,17 +47,17 @@ func openDataDir(path string) (*dataDir, error) {
 			d.note = fmt.Sprintf("cannot tell whether a server has the directory open: %v", err)
 		}
 	}
-	d.fs = persist.NewView(vfs.OS(), abs)
+	d.fs = persist.NewView(vfs.Interruptible(ctx, vfs.OS()), abs)
 	return d, nil
 }
 
 // openArchive opens what redis-cli --rdb downloaded, or a replica saved, as the directory that it shows.
-func openArchive(path string) (*dataDir, error) {
+func openArchive(ctx context.Context, path string) (*dataDir, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
 	}
-	a, err := persist.OpenArchive(vfs.OS(), abs)
+	a, err := persist.OpenArchive(vfs.Interruptible(ctx, vfs.OS()), abs)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +111,7 @@ const attempts = 5
 // times is no accident.
 func withDataDir(ctx context.Context, path string, stderr io.Writer, fn func(d *dataDir) error) error {
 	for n := 1; ; n++ {
-		d, err := openDataDir(path)
+		d, err := openDataDir(ctx, path)
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -108,6 +110,17 @@ func TestTool(t *testing.T) {
 	}
 	if out, text, status := ctl(t, "repair", dir); status != 0 || !strings.Contains(out, "nothing to repair") {
 		t.Errorf("repair: %d, %s%s", status, out, text)
+	}
+	for _, args := range []string{"check", "dump", "dump --rows", "dump --commands", "repair", "restore --to " + offset + " --out " + dir + "/../cut"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel() // a signal, before anything was read
+		var out, text bytes.Buffer
+		if status := program.Run(ctx, append(strings.Fields(args), dir), &out, &text); status != 1 || !strings.Contains(text.String(), "interrupted") {
+			t.Errorf("%s, interrupted: %d, %s%s", args, status, &out, &text)
+		}
+	}
+	if left, err := filepath.Glob(dir + "/../cut*"); err != nil || len(left) > 0 {
+		t.Errorf("an interrupted restore left %q, %v", left, err)
 	}
 	to := dir + "/../restored"
 	if out, text, status := ctl(t, "restore", dir, "--to", offset, "--out", to); status != 0 || !strings.Contains(out, "restored the state at offset "+offset) {

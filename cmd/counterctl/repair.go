@@ -30,13 +30,13 @@ repair leaves it alone unless --lose-cold is given.
 Exit status 0: a server starts now. 1: it does not, or some mids cannot be read.`,
 	Setup: func(flags *pflag.FlagSet) action {
 		lose := flags.Bool("lose-cold", false, "save what can be read of damaged cold files to new ones, and give up the rest")
-		return one(func(_ context.Context, out output, dir string) error {
-			return repair(out.Stdout, dir, *lose)
+		return one(func(ctx context.Context, out output, dir string) error {
+			return repair(ctx, out.Stdout, dir, *lose)
 		})
 	},
 }
 
-func repair(w io.Writer, dir string, lose bool) error {
+func repair(ctx context.Context, w io.Writer, dir string, lose bool) error {
 	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
 		return misuse("%s is a file: an archive is never changed. counterctl check %s names what is wrong with it, counterctl restore makes a directory of it", dir, dir)
 	}
@@ -45,7 +45,7 @@ func repair(w io.Writer, dir string, lose bool) error {
 		return err
 	}
 	steps := 0
-	fsys := vfs.OS()
+	fsys := vfs.Interruptible(ctx, vfs.OS())
 	opts := persist.RepairOptions{
 		Say: func(s string) {
 			steps++

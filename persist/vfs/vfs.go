@@ -2,7 +2,8 @@
 //
 // Three implementations stand behind it: OS (the real one), Sim (in memory, knows exactly which bytes and
 // which directory entries a power failure may take back, and can crash at any operation) and Faulty (wraps
-// another FS and makes chosen operations fail). View, for tools, shows another FS and keeps changes in memory.
+// another FS and makes chosen operations fail). For tools, View shows another FS and keeps changes in memory, and Interruptible ends
+// reading with a context.
 // Storage code takes an FS and never calls package os for files of the data directory, so that every crash and every
 // error can be rehearsed.
 //
