@@ -3,13 +3,13 @@ package counter
 import (
 	"errors"
 	"fmt"
-	"math/bits"
 
 	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/schema"
 )
 
 // Digest is a sum over items that does not depend on how they are stored: nodes with the same items have the same digest, whatever their
-// blocks and tiers. Two that differ are found by comparing halves of the range.
+// blocks and tiers, and whatever columns they once had. Two that differ are found by comparing halves of the range.
 type Digest struct {
 	Items uint64
 	Sum   uint64
@@ -75,6 +75,23 @@ type digesting struct {
 	lo, hi, width uint64
 	sums          []Digest
 	row           []uint64
+	def           *schema.Counter // of names
+	names         []uint64        // hashes of the columns' names. Their ids and order tell what was dropped and when, which is no difference of items
+}
+
+// nameHashes are the hashes of a counter's columns' names: FNV-1a, mixed.
+func (d *digesting) nameHashes(def *schema.Counter) {
+	if d.def == def {
+		return
+	}
+	d.def, d.names = def, d.names[:0]
+	for i := range def.Columns {
+		h := uint64(14695981039346656037)
+		for _, c := range []byte(def.Columns[i].Name) {
+			h = (h ^ uint64(c)) * 1099511628211
+		}
+		d.names = append(d.names, mix(h))
+	}
 }
 
 // block adds the items of the block that holds at, from there on, and returns where the next one begins.
@@ -83,17 +100,19 @@ func (d *digesting) block(b *Batch, counterName string, at uint64) (next uint64,
 	if def == nil {
 		return 0, fmt.Errorf("%w: %q", ErrNoKey, counterName)
 	}
+	d.nameHashes(def)
 	ks := b.s.spaces[def.ID]
 	blk := ks.lockFor(ks.dir.Load().find(at), at)
 	defer blk.mu.Unlock()
 	add := func(mid uint64, row []uint64) {
 		h := mix(mid)
+		total := h
 		for c, v := range row {
-			h = mix(h ^ v ^ bits.RotateLeft64(uint64(def.Columns[c].ID), 48))
+			total += mix(h ^ v ^ d.names[c])
 		}
 		sum := &d.sums[(mid-d.lo)/d.width]
 		sum.Items++
-		sum.Sum += h
+		sum.Sum += total
 	}
 	if blk.cold == nil { // in any order: it is a sum
 		blk.tab.Each(func(mid uint64, slot hot.Slot) {

@@ -55,9 +55,14 @@ type diff struct {
 	out   output
 	limit int
 	found int
+	equal int // posts one after the other whose digests differ and whose values do not
 }
 
 var errLimit = errors.New("--limit is reached")
+
+// equalMax is how many posts in a row may have differed for a moment only. Nodes that add up digests in different ways differ in
+// all of them, and each costs 8 round trips.
+const equalMax = 1000
 
 func (d *diff) run(ctx context.Context) error {
 	schemas, err := d.both("SCHEMA")
@@ -149,6 +154,10 @@ func (d *diff) post(ctx context.Context, counter string, mid uint64) error {
 			return err
 		}
 		if strings.Join(rows[0], " ") == strings.Join(rows[1], " ") {
+			if d.equal++; d.equal == equalMax {
+				return fmt.Errorf("%d posts in a row have digests that differ and values that do not, up to %s %d: many posts change now (see --help), or the nodes are of different versions",
+					equalMax, counter, mid)
+			}
 			return nil
 		}
 		select {
@@ -157,6 +166,7 @@ func (d *diff) post(ctx context.Context, counter string, mid uint64) error {
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
+	d.equal = 0
 	fmt.Fprintf(d.out.Stdout, "%s %d: %s on %s, %s on %s\n", counter, mid, values(rows[0]), d.nodes[0].addr, values(rows[1]), d.nodes[1].addr)
 	if d.found++; d.found == d.limit {
 		return errLimit
