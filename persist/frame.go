@@ -1,6 +1,7 @@
 package persist
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -135,16 +136,14 @@ func decodeFrame(b []byte, at uint64, f *Frame) *frameFault {
 
 // allZero reports whether b holds only zeros.
 func allZero(b []byte) bool {
-	for len(b) >= 8 {
-		if binary.LittleEndian.Uint64(b) != 0 {
-			return false
-		}
-		b = b[8:]
+	return len(b) == 0 || b[0] == 0 && bytes.Equal(b[1:], b[:len(b)-1])
+}
+
+// trimZeros returns b without the zeros at its end. A segment is mostly those when it is opened after a crash, so it takes them off a KiB at a time.
+func trimZeros(b []byte) []byte {
+	const stride = 1 << 10
+	for len(b) > stride && allZero(b[len(b)-stride:]) {
+		b = b[:len(b)-stride]
 	}
-	for _, c := range b {
-		if c != 0 {
-			return false
-		}
-	}
-	return true
+	return bytes.TrimRight(b, "\x00")
 }

@@ -109,18 +109,12 @@ func searchRemains(file vfs.File, seg segment, size int64, pos uint64) (r remain
 		if last || step <= 0 {
 			step = len(b)
 		}
-		if allZero(b) {
-			off += int64(step)
-			continue
-		}
-		for i := len(b) - 1; i >= 0; i-- {
-			if b[i] != 0 {
-				r.bytes = at + uint64(i) + 1 - pos
-				break
-			}
+		written := uint64(len(trimZeros(b)))
+		if written > 0 {
+			r.bytes = at + written - pos
 		}
 		i := 0
-		for i < step && i+16 <= len(b) {
+		for i < min(step, int(written)) && i+16 <= len(b) {
 			if binary.LittleEndian.Uint64(b[i+8:]) != at+uint64(i) {
 				i++
 				continue
