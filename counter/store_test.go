@@ -476,7 +476,11 @@ func TestSchemaOnManyItems(t *testing.T) {
 		}
 	}
 	check("at once")
+	end := time.Now().Add(3 * time.Minute)
 	for old := 1; old > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d blocks were not re-packed", old)
+		}
 		old = 0
 		b := s.NewBatch()
 		if err := b.Begin(); err != nil {

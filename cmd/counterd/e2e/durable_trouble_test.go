@@ -13,6 +13,7 @@ import (
 // TestDurableErrors makes system calls of the running server fail. Writes must be refused, or be answered as uncertain, reads
 // must go on, all must be well soon after the disk is, without a restart, and nothing acknowledged may be lost then by a kill.
 func TestDurableErrors(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	for _, c := range []struct{ policy, calls, fault string }{
 		{"always", "fdatasync", "error=EIO"},
 		{"always", "pwrite64", "error=ENOSPC"},

@@ -133,6 +133,7 @@ func (p *twoPairs) blocked(n int) {
 
 // TestRolesAsRedis compares what the commands of replication, and refusals that a role brings, answer with redis-server.
 func TestRolesAsRedis(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	p, ok := newTwoPairs(t)
 	if !ok {
 		return
@@ -242,6 +243,7 @@ func TestRolesAsRedis(t *testing.T) {
 
 // TestFailoverAsRedis compares a whole failover with redis-server's: what answers, waits, is refused and goes on, and when.
 func TestFailoverAsRedis(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	p, ok := newTwoPairs(t)
 	if !ok {
 		return

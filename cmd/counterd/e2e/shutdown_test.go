@@ -110,6 +110,7 @@ func TestShutdownDrains(t *testing.T) {
 
 // TestShutdownDespite stops a server while clients neither read nor finish what they send: it must not wait for them.
 func TestShutdownDespite(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	s := start(t)
 	c := s.dial(t)
 	seedSchema(t, c)

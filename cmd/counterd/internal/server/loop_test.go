@@ -82,7 +82,7 @@ func TestSyncStopsNobody(t *testing.T) {
 		if b, err := c.r.ReadByte(); err == nil {
 			t.Fatalf("answered by %q before the sync", b)
 		}
-		_ = c.conn.SetReadDeadline(time.Now().Add(30 * time.Second))
+		_ = c.conn.SetReadDeadline(time.Now().Add(patience))
 	}
 	open()
 	for _, c := range changing {
@@ -199,7 +199,11 @@ func TestEndless(t *testing.T) {
 		}()
 		go func() { _, _ = io.Copy(io.Discard, c.conn) }()
 	}
-	for range 50 {
+	rounds := 50
+	if testing.Short() { // under the race detector a flood of 1,000 commands takes tens of ms
+		rounds = 5
+	}
+	for range rounds {
 		for _, c := range all[len(endless):] {
 			c.want("INCR 2.cntrn", fmt.Sprintf(":%d", c.do("INCR 2.cntrn").n+1))
 		}

@@ -99,7 +99,7 @@ func FuzzStranger(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+		_ = conn.SetDeadline(time.Now().Add(patience))
 		_, werr := conn.Write(request) // the primary may have closed the connection before it took all
 		if err := conn.(*net.UnixConn).CloseWrite(); err != nil && werr == nil {
 			t.Fatal(err)

@@ -100,7 +100,7 @@ func (n *replNode) dial() *wireClient {
 		n.t.Fatal(err)
 	}
 	n.t.Cleanup(func() { conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(60 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(patience))
 	return &wireClient{t: n.t, conn: conn, r: bufio.NewReader(conn), proto: 2}
 }
 
@@ -119,9 +119,9 @@ func (n *replNode) info(field string) string {
 // until waits for a condition.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within 20 s: %s", what)
+			t.Fatalf("not within %v: %s", patience, what)
 		}
 	}
 }
