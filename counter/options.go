@@ -35,8 +35,8 @@ type Options struct {
 	// AppendFsync is when the log is made durable. Default: every second.
 	AppendFsync SyncPolicy
 
-	// RetainBytes is how much log is kept even where recovery does not need it: for replicas and for restore to
-	// a moment. Default: none.
+	// RetainBytes is how much log is kept even where recovery does not need it: for replicas that come back. A
+	// restore to a moment starts from a snapshot, so it reaches no further for that. Default: none.
 	RetainBytes uint64
 
 	// SnapshotGrowth is how many bytes the log grows until a snapshot is made by itself: at least 1 MiB, default 64 MiB, and never less

@@ -34,6 +34,7 @@ func (t Target) before(timeMS int64) bool { return t.Time.IsZero() || timeMS <= 
 type Window struct {
 	From, To     uint64 // log offsets
 	FromMS, ToMS int64  // when they were reached, ms since 1970
+	LogFrom      uint64 // where the log that is left begins; between there and From no snapshot is left to start from
 }
 
 // WindowError says what can be restored in place of what was asked for. It matches ErrUnreachable.
@@ -50,7 +51,11 @@ func (e *WindowError) Error() string {
 	}
 	if w := e.Window; w != nil {
 		at := func(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z07:00") }
-		return fmt.Sprintf("%s; what can be reached is offset %d (%s) to %d (%s)", s, w.From, at(w.FromMS), w.To, at(w.ToMS))
+		s = fmt.Sprintf("%s; what can be reached is offset %d (%s) to %d (%s)", s, w.From, at(w.FromMS), w.To, at(w.ToMS))
+		if w.LogFrom < w.From {
+			s += fmt.Sprintf("; the log goes back to offset %d, but the oldest snapshot that is kept stands at %d", w.LogFrom, w.From)
+		}
+		return s
 	}
 	return s + "; nothing can"
 }
@@ -375,6 +380,11 @@ func (r *restore) window() (*Window, error) {
 		return nil, err
 	}
 	w.To, w.ToMS = walked.End, walked.TimeMS
+	if segs, err := listSegments(r.fsys, r.dir); err != nil {
+		return nil, err
+	} else if len(segs) > 0 {
+		w.LogFrom = segs[0].start
+	}
 	if w.To < w.From {
 		return nil, nil
 	}

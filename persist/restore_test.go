@@ -2,10 +2,12 @@ package persist
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -161,6 +163,10 @@ func TestRestoreRefused(t *testing.T) {
 		}
 	}
 	refused("gone", disk, Target{Offset: oldest.Offset - 1}, end)
+	_, err = Restore(disk, testDir, newFS(t), "/data/out", Target{Offset: oldest.Offset - 1}, RestoreOptions{})
+	if want := fmt.Sprintf("the oldest snapshot that is kept stands at %d", oldest.Offset); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want it to say %q", err, want)
+	}
 	refused("ahead", disk, Target{Offset: end + 1}, end)
 	for _, at := range []uint64{oldest.Offset, manifests[0].Offset, end} {
 		if _, err := Restore(disk, testDir, newFS(t), "/data/out", Target{Offset: at}, RestoreOptions{}); err != nil {

@@ -31,8 +31,9 @@ An offset is met to the record: the state has every change that ends at or befor
 change of one item, so a transaction or a pipeline may be in by half. A time is met to the frame, which is what
 the server wrote at one time, all of it: the state has every frame up to that time.
 
-How far back it goes is decided by counterd --aof-retain. What is out of reach is refused, and the reachable offsets
-and times are named.`,
+It reaches back to the older of the two snapshots that DIR keeps, and to the very beginning while the log begins there. What is out of
+reach is refused, and the reachable offsets and times are named. counterd --aof-retain keeps log beyond that for replicas; to go further
+back, download archives now and then: restore reaches every moment between the snapshot in one and its end.`,
 	Setup: func(flags *pflag.FlagSet) action {
 		to := flags.String("to", "", "the moment: OFFSET, TIME or @SECONDS; of a FILE by default its end")
 		outDir := flags.String("out", "", "the new data directory; it must not exist")

@@ -40,7 +40,7 @@ func flags(c *server.Config) (fs *pflag.FlagSet, version *bool) {
 	fs.Var((*yesNoFlag)(&c.AppendOnly), "appendonly", "keep data on disk; no: in memory only")
 	fs.StringVar(&c.AppendFsync, "appendfsync", c.AppendFsync, "when the log is synced: always (before each reply), everysec or no")
 	fs.Var((*bytesFlag)(&c.MaxMemory), "maxmemory", "what posts may take in memory, e.g. 4gb; the oldest above it go to files. 0 for no limit")
-	fs.Var((*bytesFlag)(&c.AOFRetain), "aof-retain", "log kept beyond what recovery needs, e.g. 10gb: for replicas and restore to a moment")
+	fs.Var((*bytesFlag)(&c.AOFRetain), "aof-retain", "log kept beyond what recovery needs, e.g. 10gb: for replicas that come back")
 	fs.Var((*bytesFlag)(&c.AOFRewriteMin), "auto-aof-rewrite-min-size", "log growth at which a snapshot is made by itself, 0 for never")
 	fs.StringVar(&c.RequirePass, "requirepass", c.RequirePass, "password that clients must give")
 	fs.Var((*yesNoFlag)(&c.ProtectedMode), "protected-mode", "without a password, serve this machine only")
