@@ -30,7 +30,10 @@ func dump(t testing.TB, s *Store) map[string]string {
 	out := map[string]string{"schema": b.Schema().String()}
 	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
 		var items []ScanItem
-		items, cursor = b.Scan(nil, cursor, 100)
+		var err error
+		if items, cursor, err = b.Scan(nil, cursor, 100); err != nil {
+			t.Fatal(err)
+		}
 		b.Reset()
 		for _, it := range items {
 			b.Add(Op{Kind: OpRead, Counter: it.Counter, Mid: it.Mid})

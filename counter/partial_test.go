@@ -130,7 +130,52 @@ func (m *partialModel) check(when string) (errs int) {
 			}
 		}
 	}
+	m.list(when)
 	return errs
+}
+
+// list scans: each item is listed once, or in a range that the scan says it cannot list.
+func (m *partialModel) list(when string) {
+	m.t.Helper()
+	b := m.s.NewBatch()
+	if err := b.Begin(); err != nil {
+		m.t.Fatal(err)
+	}
+	defer b.End()
+	listed := map[uint64]bool{}
+	var lost []LostRange
+	count := 1 + m.r.IntN(5000)
+	for cursor, first, calls := uint64(0), true, 0; first || cursor != 0; first, calls = false, calls+1 {
+		if calls > 200_000 {
+			m.t.Fatalf("%s: the scan does not end", when)
+		}
+		var items []ScanItem
+		var err error
+		before := cursor
+		items, cursor, err = b.Scan(nil, before, count)
+		var gone *LostError
+		if errors.As(err, &gone) {
+			if len(items) > 0 || gone.Resume&^toldCursor != before {
+				m.t.Fatalf("%s: from %d: %d items and %v", when, before, len(items), err)
+			}
+			lost, cursor = append(lost, gone.Lost...), gone.Resume
+		} else if err != nil {
+			m.t.Fatal(err)
+		}
+		for _, it := range items {
+			if listed[it.Mid] {
+				m.t.Fatalf("%s: %d is listed twice", when, it.Mid)
+			}
+			listed[it.Mid] = true
+		}
+	}
+	for _, mid := range m.mids {
+		_, there := m.truth[mid]
+		hidden := !m.whole[mid] && m.since[mid] == [3]bool{} && slices.ContainsFunc(lost, func(r LostRange) bool { return r.Lo <= mid && mid < r.Hi })
+		if listed[mid] != there && !(there && hidden) {
+			m.t.Fatalf("%s: %d is listed: %v, is there: %v (lost: %v)", when, mid, listed[mid], there, lost)
+		}
+	}
 }
 
 // TestPartialRows damages the cold file under a store, in one way after the other, with changes of its rows in the log behind the snapshot, and

@@ -1,7 +1,11 @@
 package counter
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -11,16 +15,43 @@ type ScanItem struct {
 	Mid     uint64
 }
 
+// LostError is what Scan returns where it comes to items that cannot be listed, as a cold file is damaged. It matches ErrCold.
+type LostError struct {
+	Lost   []LostRange
+	Resume uint64 // the cursor to go on with: items in these ranges that were set since are listed, and what is behind
+}
+
+// LostRange is a range of mids of a counter that cannot be listed.
+type LostRange struct {
+	Counter *schema.Counter
+	persist.MidRange
+}
+
+func (e *LostError) Error() string {
+	ranges := make([]string, len(e.Lost))
+	for i, r := range e.Lost {
+		ranges[i] = fmt.Sprintf("%s from %d to %d", r.Counter.Name, r.Lo, r.Hi-1)
+	}
+	return fmt.Sprintf("%v: what is there of %s cannot be listed; a SCAN with cursor %d goes on, with those of them that were set since",
+		ErrCold, strings.Join(ranges, ", "), e.Resume)
+}
+
+// Is makes errors.Is(err, ErrCold) true.
+func (e *LostError) Is(target error) bool { return target == ErrCold }
+
+// toldCursor is set in a cursor of a scan that goes on behind a LostError, as long as it is in the ranges that the error named.
+const toldCursor = hot.EndMid
+
 // Scan appends about count items with mids from cursor on, in the order of their mids and, for equal mids, of the
 // counters in the schema. It returns the cursor to go on with, 0 when there is no more; 0 starts as well.
 //
 // An item that is there from the first call to the last is returned exactly once; one that comes or goes meanwhile may
 // be. The cursor is the next mid to look at, so it stays good for ever and any number of scans run side by side.
+// Nothing is left out in silence: before a range that cannot be listed the scan stops, and the call that begins there returns a *LostError.
 // REQUIRES the batch to be open.
-func (b *Batch) Scan(dst []ScanItem, cursor uint64, count int) ([]ScanItem, uint64) {
-	if cursor >= hot.EndMid {
-		return dst, 0
-	}
+func (b *Batch) Scan(dst []ScanItem, cursor uint64, count int) ([]ScanItem, uint64, error) {
+	told := cursor >= toldCursor
+	cursor &^= toldCursor
 	count = max(1, count)
 	type part struct {
 		def    *schema.Counter
@@ -36,6 +67,27 @@ func (b *Batch) Scan(dst []ScanItem, cursor uint64, count int) ([]ScanItem, uint
 		parts = append(parts, part{def, ks, mids, copies})
 		upto = min(upto, end)
 	}
+	var lost, skipped []LostRange
+	stop := hot.EndMid // where the next range that cannot be listed begins
+	for _, p := range parts {
+		for _, c := range p.copies {
+			for _, r := range c.lost {
+				switch {
+				case r.Hi <= cursor:
+				case r.Lo > cursor:
+					stop = min(stop, r.Lo)
+				case told:
+					skipped = append(skipped, LostRange{p.def, r})
+				default:
+					lost = append(lost, LostRange{p.def, r})
+				}
+			}
+		}
+	}
+	if len(lost) > 0 {
+		return dst, 0, &LostError{lost, cursor | toldCursor}
+	}
+	upto = min(upto, stop)
 	next := uint64(0)
 	for taken := 0; ; taken++ {
 		first := upto
@@ -66,5 +118,10 @@ func (b *Batch) Scan(dst []ScanItem, cursor uint64, count int) ([]ScanItem, uint
 			b.s.scans.expect(parts[i].ks, next, parts[i].copies)
 		}
 	}
-	return dst, next
+	for _, r := range skipped {
+		if next != stop && next != 0 && next < r.Hi {
+			return dst, next | toldCursor, nil
+		}
+	}
+	return dst, next, nil
 }

@@ -78,7 +78,7 @@ func checkStore(t *testing.T, s *Store, m model) {
 	})
 	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
 		var items []ScanItem
-		items, cursor = b.Scan(nil, cursor, 7)
+		items, cursor, _ = b.Scan(nil, cursor, 7)
 		for _, it := range items {
 			got = append(got, key{it.Counter.Name, it.Mid})
 		}
@@ -412,7 +412,7 @@ func TestConcurrent(t *testing.T) {
 					return
 				}
 				var items []ScanItem
-				items, cursor = b.Scan(nil, cursor, 10)
+				items, cursor, _ = b.Scan(nil, cursor, 10)
 				b.End()
 				for _, it := range items {
 					seen[it.Mid]++
@@ -436,7 +436,7 @@ func TestConcurrent(t *testing.T) {
 	defer b.End()
 	total := uint64(0)
 	c := b.Schema().Counter("a")
-	items, _ := b.Scan(nil, 0, 1<<20)
+	items, _, _ := b.Scan(nil, 0, 1<<20)
 	col, _ := c.Field([]byte("v"))
 	for _, it := range items {
 		b.Add(Op{Kind: OpGet, Counter: c, Column: int16(col), Mid: it.Mid})

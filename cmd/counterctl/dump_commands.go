@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/persist"
 )
@@ -70,12 +71,19 @@ func (d *dumper) printStore(store *counter.Store) error {
 	var items []counter.ScanItem
 	args := make([]string, 0, 16)
 	cursor, first := d.mids.Lo, true
-	for first || cursor != 0 && cursor < d.mids.Hi {
+	for first || cursor != 0 && cursor&coldstore.MaxMid < d.mids.Hi { // behind what cannot be listed it has one bit more
 		first = false
 		if err := d.ctx.Err(); err != nil {
 			return err
 		}
-		items, cursor = b.Scan(items[:0], cursor, itemsAtOnce)
+		var err error
+		if items, cursor, err = b.Scan(items[:0], cursor, itemsAtOnce); err != nil {
+			var lost *counter.LostError
+			if !errors.As(err, &lost) {
+				return err
+			}
+			cursor = lost.Resume // noteLost told of it
+		}
 		b.Reset()
 		for _, it := range items {
 			b.Add(counter.Op{Kind: counter.OpRead, Counter: it.Counter, Mid: it.Mid})

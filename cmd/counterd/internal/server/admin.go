@@ -145,7 +145,11 @@ func objectCommand() *command {
 // planObject answers null for keys that are absent and reply for the others.
 func planObject(reply func(*client, *owed)) func(*client, [][]byte) {
 	found := func(c *client, o *owed) {
-		if !c.batch.Op(int(o.op)).Found {
+		op := c.result(o)
+		if op == nil {
+			return
+		}
+		if !op.Found {
 			replyNull(c, o)
 			return
 		}

@@ -23,7 +23,9 @@ func (c *client) item(key []byte, absent func(*client, *owed)) (k schema.Key, ok
 		c.oweError(errWrongType)
 	case ok:
 		c.owe(func(c *client, o *owed) {
-			if c.batch.Op(int(o.op)).Found {
+			if op := c.result(o); op == nil {
+				return
+			} else if op.Found {
 				c.error(errWrongType)
 			} else {
 				absent(c, o)

@@ -54,7 +54,8 @@ func parseCursor(b []byte) (uint64, bool) {
 // runScan: SCAN cursor [MATCH pattern] [COUNT count] [TYPE type].
 //
 // Without TYPE and MATCH it lists the keys of items: MID, or NAME:MID for other counters than the first. TYPE string, or a
-// pattern with a dot in it, lists the keys of their numbers instead: MID.suffix.
+// pattern with a dot in it, lists the keys of their numbers instead: MID.suffix. Where keys cannot be listed, as a page of a cold file cannot be
+// read, the answer is an error that names them and the cursor to go on with.
 func runScan(c *client, args [][]byte) {
 	cursor, ok := parseCursor(args[1])
 	if !ok {
@@ -69,10 +70,10 @@ func runScan(c *client, args [][]byte) {
 	numbers := o.kind == "string" || o.kind == "" && strings.Contains(string(o.match), ".")
 	var items []counter.ScanItem
 	var sch *schema.Schema
-	err := c.withStore(false, func(b *counter.Batch) error {
+	err := c.withStore(false, func(b *counter.Batch) (err error) {
 		sch = b.Schema()
-		items, cursor = b.Scan(nil, cursor, o.count)
-		return nil
+		items, cursor, err = b.Scan(nil, cursor, o.count)
+		return err
 	})
 	if err != nil {
 		c.storeError(err)

@@ -1,0 +1,79 @@
+package e2e
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestColdUnreadable damages a page of the cold file of a counter whose items are plain numbers: every command on its keys answers IOERR, none of them nil or
+// none; SCAN lists all others and says which it cannot list and how to go on; what is set or deleted is served again.
+func TestColdUnreadable(t *testing.T) {
+	s := start(t)
+	c := s.dial(t)
+	runScript(t, c, "add counter plain\nadd column plain n hint=8 max=32 suffix=")
+	const posts = 100_000
+	mid := func(i int) uint64 { return 1_000_000 + uint64(i)*4000 }
+	bulkParallel(t, s, 2, posts, func(dst []byte, i int) []byte {
+		dst = append(dst, "*3\r\n$3\r\nSET\r\n"...)
+		dst = appendBulk(dst, "plain:", mid(i), true, "")
+		return appendBulk(dst, "", uint64(i), true, "")
+	}, wantReply("+OK"))
+	c.want("+OK\r\n", "COUNTER.DEMOTE", "plain", strconv.FormatUint(mid(0), 10))
+	patch(t, files(t, s.dir, "cold", "*.cold")[0], 5*4096+100, func(b []byte) { b[0] ^= 0x10 }, 1)
+
+	var lost []int
+	for i := range posts {
+		switch v := c.do("GET", fmt.Sprintf("plain:%d", mid(i))); {
+		case v.kind == '-' && strings.HasPrefix(v.text, "IOERR "):
+			lost = append(lost, i)
+		case v.text != strconv.Itoa(i):
+			t.Fatalf("post %d answered %q", i, v.raw)
+		}
+	}
+	if len(lost) < 10 || len(lost) > 4000 {
+		t.Fatalf("%d posts cannot be read, want those of one page", len(lost))
+	}
+	key := func(i int) string { return fmt.Sprintf("plain:%d", mid(lost[i])) }
+	for _, command := range []string{"GET K", "STRLEN K", "EXISTS K", "TYPE K", "TTL K", "OBJECT ENCODING K", "OBJECT REFCOUNT K", "INCR K", "DECRBY K 2", "GETSET K 4", "SET K 4 GET",
+		"SET K 4 NX", "SET K 4 XX", "SETNX K 4", "HGET K n", "HMGET K n", "HGETALL K", "HKEYS K", "HVALS K", "HLEN K", "HEXISTS K n", "HSTRLEN K n", "HSCAN K 0", "HDEL K n", "DUMP K", "COPY K plain:5"} {
+		v := c.do(strings.Fields(strings.ReplaceAll(command, "K", key(0)))...)
+		if !strings.HasPrefix(v.raw, "-IOERR ") && !strings.HasPrefix(v.raw, "*1\r\n-IOERR ") && !strings.HasPrefix(v.text, "ERR unknown command") {
+			t.Errorf("%s answered %q", command, v.raw)
+		}
+	}
+	if v := c.do("MGET", key(0), key(1), "plain:1000000"); v.elems[0].kind != '-' || v.elems[1].kind != '-' || v.elems[2].text != "0" {
+		t.Errorf("MGET answered %q", v.raw)
+	}
+	c.want("+OK\r\n", "SET", key(3), "12")
+	c.want(":13\r\n", "INCR", key(3))
+	c.want(":1\r\n", "DEL", key(4))
+	c.want("$-1\r\n", "GET", key(4))
+	c.want(":0\r\n", "EXISTS", key(4))
+
+	listed, told, errors := map[string]bool{}, "", 0
+	for cursor, first := "0", true; first || cursor != "0"; first = false {
+		v := c.do("SCAN", cursor, "COUNT", "1000")
+		if v.kind == '-' {
+			told = v.text
+			errors++
+			_, rest, _ := strings.Cut(v.text, "cursor ")
+			cursor, _, _ = strings.Cut(rest, " ")
+			continue
+		}
+		cursor = v.elems[0].text
+		for _, e := range v.elems[1].elems {
+			if listed[e.text] {
+				t.Fatalf("SCAN returned %s twice", e.text)
+			}
+			listed[e.text] = true
+		}
+	}
+	if want := fmt.Sprintf("plain from %d to ", mid(lost[0])); errors != 1 || !strings.HasPrefix(told, "IOERR ") || !strings.Contains(told, want) {
+		t.Errorf("SCAN: %d errors, the last %q, want one of %q", errors, told, want)
+	}
+	if want := posts - len(lost) + 1; len(listed) != want || !listed[strings.TrimPrefix(key(3), "plain:")] && !listed[key(3)] {
+		t.Errorf("SCAN listed %d, want %d with the one that was set", len(listed), want)
+	}
+}
