@@ -144,7 +144,7 @@ func (s *Store) become(next func(end uint64) persist.Lineage) error {
 	return nil
 }
 
-// Replicate appends a primary's frame, header included, and applies its records. It returns the log offset behind it; the log's Commit makes it
+// Replicate appends a primary's frame, header included, and applies its records, those of a frame that is one change with all readers kept out. It returns the log offset behind it; the log's Commit makes it
 // one to acknowledge. A frame that is not the next one, or whose records cannot be applied, gives an error that matches persist.ErrCorrupt, and nothing
 // was changed. After any other error memory may lack what the log has: the store must be opened again.
 func (s *Store) Replicate(raw []byte) (end uint64, err error) {
@@ -175,7 +175,13 @@ func (s *Store) Replicate(raw []byte) (end uint64, err error) {
 		s.repl.replayer = r
 	}
 	r.observer = s.repl.observer
-	if err := r.b.Begin(); err != nil {
+	// What was one change to the primary's readers is one to the readers here. Other frames keep nobody out: what they hold was never promised to be seen together.
+	whole := persist.FrameWhole(raw)
+	begin := r.b.Begin
+	if whole {
+		begin = r.b.BeginExclusive
+	}
+	if err := begin(); err != nil {
 		return end, err
 	}
 	defer r.b.End()
@@ -186,9 +192,11 @@ func (s *Store) Replicate(raw []byte) (end uint64, err error) {
 			return r.apply(pos, rec)
 		}
 		err := r.flush()
-		r.b.End()
-		if err == nil {
-			err = r.b.BeginExclusive()
+		if !whole {
+			r.b.End()
+			if err == nil {
+				err = r.b.BeginExclusive()
+			}
 		}
 		if err != nil {
 			return err
@@ -198,6 +206,9 @@ func (s *Store) Replicate(raw []byte) (end uint64, err error) {
 		}
 		if r.observer != nil {
 			r.observer(nil)
+		}
+		if whole {
+			return nil
 		}
 		r.b.End()
 		return r.b.Begin()

@@ -10,10 +10,15 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// BenchmarkReplicate is a replica's work for an increment of one of 100,000 posts, in frames of one increment, as one client makes them, and of 100, as load does.
+// BenchmarkReplicate is a replica's work for an increment of one of 100,000 posts, in frames of one increment, as one client makes them, and of 100, as load does,
+// and of 10 in a transaction.
 func BenchmarkReplicate(b *testing.B) {
-	for _, per := range []int{1, 100} {
-		b.Run(fmt.Sprintf("frame=%d", per), func(b *testing.B) {
+	for _, c := range []struct {
+		per   int
+		whole bool
+	}{{1, false}, {100, false}, {10, false}, {10, true}} {
+		per := c.per
+		b.Run(fmt.Sprintf("frame=%d/whole=%v", per, c.whole), func(b *testing.B) {
 			const items = 100_000
 			rng := rand.New(rand.NewPCG(1, 2))
 			open := func() *Store {
@@ -38,7 +43,11 @@ func BenchmarkReplicate(b *testing.B) {
 			batch := primary.NewBatch()
 			next := func(n int) {
 				for n > 0 {
-					if err := batch.Begin(); err != nil {
+					begin := batch.Begin
+					if c.whole {
+						begin = batch.BeginExclusive
+					}
+					if err := begin(); err != nil {
 						b.Fatal(err)
 					}
 					batch.Reset()

@@ -272,7 +272,7 @@ func (p *pair) link(t *testing.T) {
 		at := replica.s.Log().Position()
 		n := len(stream)
 		if n >= persist.FrameHeaderLen {
-			n = persist.FrameHeaderLen + int(uint32(stream[4])|uint32(stream[5])<<8|uint32(stream[6])<<16|uint32(stream[7])<<24)
+			n = persist.FrameHeaderLen + int(persist.FramePayloadLen(stream))
 		}
 		if bad := bytes.Clone(stream[:min(n, len(stream))]); p.rng.IntN(4) == 0 || n > len(stream) || len(stream) < persist.FrameHeaderLen {
 			if n <= len(stream) {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -52,7 +53,17 @@ func putArchive(t testing.TB, content []byte) (*Archive, error) {
 
 func TestArchiveGolden(t *testing.T) {
 	b, _ := sampleArchive(t, true)
-	golden(t, "v1.archive", b)
+	golden(t, "v1-log2.archive", b) // with segments of version 2
+	old, err := os.ReadFile("testdata/v1.archive")
+	must(t, err)
+	a, err := putArchive(t, old)
+	must(t, err)
+	must(t, a.Verify(nil))
+	report, err := Check(vfs.NewView(a, nil), a.Path(), CheckOptions{})
+	must(t, errors.Join(err, a.Close()))
+	if !report.OK() || len(report.Problems) > 0 {
+		t.Errorf("of segments of version 1: %+v", report.Problems)
+	}
 }
 
 // TestArchive reads an archive as the directory that it was made of: nothing is wrong with it, and what is restored has the same records.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 
@@ -63,16 +64,40 @@ func sampleLog(t testing.TB) (m model, disk *vfs.Sim, opts LogOptions) {
 	return m, disk, opts
 }
 
+// TestLogGolden compares segments with those of this version, and reads those of the versions before: the same log, but for the frame that is one change.
 func TestLogGolden(t *testing.T) {
-	_, disk, opts := sampleLog(t)
+	m, disk, opts := sampleLog(t)
 	segs, err := listSegments(disk, testDir)
 	must(t, err)
+	old := newFS(t)
+	must(t, old.MkdirAll(LogDir(testDir)))
 	for i, s := range segs {
 		b, err := vfs.ReadFile(disk, s.path, 1<<20)
 		must(t, err)
-		golden(t, fmt.Sprintf("v1-segment%d.aof", i), b)
+		golden(t, fmt.Sprintf("v2-segment%d.aof", i), b)
+		b, err = os.ReadFile(fmt.Sprintf("testdata/v1-segment%d.aof", i))
+		must(t, err)
+		must(t, vfs.WriteFileAtomic(old, s.path, b))
 	}
-	_ = opts
+	opts.FS = old
+	l, rec := m.checkReplay(t, opts, 0, m.pos[len(m.pos)-1])
+	if rec.Torn != nil {
+		t.Errorf("version 1: %v", rec.Torn)
+	}
+	must(t, l.Close())
+
+	l, _, err = OpenLog(smallLog(newFS(t), newClock()), 0, discard)
+	must(t, err)
+	l.AppendSet(1, 2, 3, 4)
+	l.Hold()
+	l.AppendSet(1, 2, 5, 6)
+	l.AppendDelete(1, 7)
+	l.Release()
+	l.AppendSet(1, 2, 3, 5)
+	must(t, l.Close())
+	b, err := vfs.ReadFile(l.opts.FS, l.segs[0].path, 1<<20)
+	must(t, err)
+	golden(t, "v2-whole.aof", b)
 }
 
 // TestLogDamage flips every bit of every segment, and cuts at every length: what is replayed is always a true prefix,
@@ -206,7 +231,7 @@ func TestLogNewerFormat(t *testing.T) {
 	h := make([]byte, segmentHeaderLen)
 	_, err = f.ReadAt(h, 0)
 	must(t, err)
-	h[8] = 2 // version
+	h[8] = segmentVersion + 1
 	le.PutUint32(h[60:], crc32c(h[:60]))
 	_, err = f.WriteAt(h, 0)
 	must(t, err)
@@ -377,7 +402,7 @@ func TestRecordRoundTrip(t *testing.T) {
 // fuzzSeedFrame is a valid frame at offset 0.
 func fuzzSeedFrame() []byte {
 	b := AppendSet(make([]byte, FrameHeaderLen), 1, 2, 3, 4)
-	putFrameHeader(b, 0, 0, 1, 1)
+	putFrameHeader(b, false, 0, 0, 1, 1)
 	return b
 }
 
@@ -387,7 +412,7 @@ func FuzzFrame(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		b = bytes.Clone(b)
 		if len(b) >= FrameHeaderLen { // let the fuzzer past the checksum
-			n := min(FrameHeaderLen+int(le.Uint32(b[4:])), len(b))
+			n := min(FrameHeaderLen+int(FramePayloadLen(b)), len(b))
 			le.PutUint32(b, crc32c(b[4:n]))
 		}
 		var frame Frame

@@ -20,7 +20,8 @@ func crc32c(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 //	+--------+--------+----------------+----------------+----------------+--------+-----------+
 //	  u32      u32      u64              u64              i64              u32      length bytes
 //
-// Little-endian. crc32c covers everything behind it. length counts the records' bytes. start is the log offset of the
+// Little-endian. crc32c covers everything behind it. length counts the records' bytes; its highest bit says that they are one
+// change (since version 2 of the segment): whoever reads data while the log is applied must see all of it or none. start is the log offset of the
 // frame's first byte. durable is the offset up to which the log was durable on the node that made the frame: a frame
 // damaged before that offset is corruption, not a torn tail. time is wall time in ms since 1970: for people and
 // restore to a time, never for decisions. epoch is the term of the primary that made the frame.
@@ -34,12 +35,16 @@ const (
 	// MaxFramePayload is the most bytes of records in a frame: it bounds what a length field can make a reader allocate. Writers stay below it: a frame
 	// ends with its chunk (chunkLen), or holds one Append of at most MaxAppend bytes.
 	MaxFramePayload = 4 << 20
+
+	// wholeFlag is the bit of length that makes a frame one change.
+	wholeFlag = 1 << 31
 )
 
 // FrameHeader is the decoded header of a frame.
 type FrameHeader struct {
 	CRC     uint32
 	Length  uint32 // bytes of records
+	Whole   bool   // they are one change, of MULTI/EXEC for one
 	Start   uint64 // log offset of the frame
 	Durable uint64 // durable offset of the maker when it made the frame
 	TimeMS  int64  // wall time, ms since 1970
@@ -78,8 +83,12 @@ func (f *Frame) Records(rec *Record, after uint64, fn func(pos uint64, rec *Reco
 }
 
 // putFrameHeader writes the header of the frame raw, whose records are in place, and seals it with its checksum.
-func putFrameHeader(raw []byte, start, durable uint64, timeMS int64, epoch uint32) {
-	binary.LittleEndian.PutUint32(raw[4:], uint32(len(raw)-FrameHeaderLen))
+func putFrameHeader(raw []byte, whole bool, start, durable uint64, timeMS int64, epoch uint32) {
+	length := uint32(len(raw) - FrameHeaderLen)
+	if whole {
+		length |= wholeFlag
+	}
+	binary.LittleEndian.PutUint32(raw[4:], length)
 	binary.LittleEndian.PutUint64(raw[8:], start)
 	binary.LittleEndian.PutUint64(raw[16:], durable)
 	binary.LittleEndian.PutUint64(raw[24:], uint64(timeMS))
@@ -88,7 +97,14 @@ func putFrameHeader(raw []byte, start, durable uint64, timeMS int64, epoch uint3
 }
 
 // rawFrameLen returns the whole length of the frame at the start of b. REQUIRES: a frame this process made or checked.
-func rawFrameLen(b []byte) int { return FrameHeaderLen + int(binary.LittleEndian.Uint32(b[4:])) }
+func rawFrameLen(b []byte) int { return FrameHeaderLen + int(FramePayloadLen(b)) }
+
+// FramePayloadLen returns how many bytes of records the frame header at the start of b announces: anything up to 2^31, as nothing is checked. REQUIRES: a header's
+// bytes.
+func FramePayloadLen(b []byte) uint32 { return binary.LittleEndian.Uint32(b[4:]) &^ wholeFlag }
+
+// FrameWhole tells whether the frame header at the start of b says that its records are one change. REQUIRES: a header's bytes.
+func FrameWhole(b []byte) bool { return binary.LittleEndian.Uint32(b[4:])&wholeFlag != 0 }
 
 // rawFrameCRC returns the checksum of the frame at the start of b.
 func rawFrameCRC(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }
@@ -108,7 +124,8 @@ func decodeFrame(b []byte, at uint64, f *Frame) *frameFault {
 	}
 	f.FrameHeader = FrameHeader{
 		CRC:     binary.LittleEndian.Uint32(b),
-		Length:  binary.LittleEndian.Uint32(b[4:]),
+		Length:  FramePayloadLen(b),
+		Whole:   FrameWhole(b),
 		Start:   binary.LittleEndian.Uint64(b[8:]),
 		Durable: binary.LittleEndian.Uint64(b[16:]),
 		TimeMS:  int64(binary.LittleEndian.Uint64(b[24:])),

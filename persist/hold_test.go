@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestHold: what is appended between Hold and Release is one frame with what was not written before, whatever others wait for meanwhile and however
-// large it gets; above MaxFramePayload it is several frames.
+// TestHold: what is appended between Hold and Release is one frame and nothing else is in it, whatever others wait for meanwhile and however
+// large it gets; above MaxFramePayload it is several frames. It says that it is one change, and the frames around it do not.
 func TestHold(t *testing.T) {
 	for _, size := range []int{3, 3 << 10, 300 << 10, MaxFramePayload - 100, 2*MaxFramePayload + 100} {
 		c := newClock()
@@ -32,28 +32,35 @@ func TestHold(t *testing.T) {
 				time.Sleep(time.Millisecond)
 			}
 		}
-		if now := l.Written(); now != written && size < MaxFramePayload {
-			t.Errorf("%d bytes: held, and written up to %d, before %d", size, now, written)
+		if now := l.Written(); now > before && size < MaxFramePayload {
+			t.Errorf("%d bytes: held, and written up to %d, before %d", size, now, before)
 		}
 		l.Release()
+		l.AppendSet(1, 1, 3, 3)
+		records++
 		must(t, <-done)
 		must(t, <-done)
 		must(t, l.Sync())
 		r, err := l.NewReader(written)
 		must(t, err)
-		frames, got := 0, 0
+		frames, got, whole := 0, 0, uint64(0)
 		for {
 			f, err := r.TryNext()
 			must(t, err)
 			if f == nil {
 				break
 			}
-			frames++
+			if frames++; f.Whole {
+				whole += f.End() - f.Start
+			}
+			if plain := f.Start < before || f.Start >= pos; f.Whole == plain {
+				t.Errorf("%d bytes: frame %d to %d, one change: %t; held from %d to %d", size, f.Start, f.End(), f.Whole, before, pos)
+			}
 			var rec Record
 			must(t, f.Records(&rec, 0, func(uint64, *Record) error { got++; return nil }))
 		}
-		if want := 1 + size/MaxFramePayload; frames != want || got != records {
-			t.Errorf("%d bytes: %d records in %d frames, want %d in %d", size, got, frames, records, want)
+		if want := 3 + size/MaxFramePayload; frames != want || got != records || whole != pos-before {
+			t.Errorf("%d bytes: %d records in %d frames, want %d in %d; %d of %d bytes in whole ones", size, got, frames, records, want, whole, pos-before)
 		}
 		must(t, r.Close())
 		must(t, l.Close())

@@ -166,19 +166,19 @@ func (l *Log) Append(records []byte) (pos uint64, err error) {
 	return c.end(), nil
 }
 
-// Hold keeps what is appended until Release in one frame, together with what was not written yet: after a crash all of it is there or none. Only what is
-// larger than MaxFramePayload is more than one frame. Whoever waits for it in Commit or Sync waits for Release: the holder must not. REQUIRES: one
+// Hold keeps what is appended until Release in one frame of its own: after a crash all of it is there or none, and who applies it elsewhere is told that it is one
+// change. Only what is larger than MaxFramePayload is more than one frame. Whoever waits for it in Commit or Sync waits for Release: the holder must not. REQUIRES: one
 // holder at a time, and no AppendFrame.
 func (l *Log) Hold() {
 	l.mu.Lock()
-	l.tail.held = true
+	l.tail.hold()
 	l.mu.Unlock()
 }
 
 // Release ends Hold.
 func (l *Log) Release() {
 	l.mu.Lock()
-	l.tail.held = false
+	l.tail.letGo()
 	l.writeDone.Broadcast()
 	l.mu.Unlock()
 }

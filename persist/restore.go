@@ -333,8 +333,11 @@ func (r *restore) copyLog(stands uint64) (History, error) {
 }
 
 // cutFrame returns a frame with the records of f that end at or before an offset; nil if there are none. A prefix stays
-// with its record.
+// with its record, and of what is one change nothing is left: nobody ever saw a part of it.
 func cutFrame(f *Frame, at uint64) ([]byte, error) {
+	if f.Whole {
+		return nil, nil
+	}
 	end := f.Start
 	var rec Record
 	err := f.Records(&rec, 0, func(pos uint64, rec *Record) error {
@@ -353,7 +356,7 @@ func cutFrame(f *Frame, at uint64) ([]byte, error) {
 		return nil, nil
 	}
 	raw := append([]byte(nil), f.Raw[:end-f.Start]...)
-	putFrameHeader(raw, f.Start, f.Durable, f.TimeMS, f.Epoch)
+	putFrameHeader(raw, false, f.Start, f.Durable, f.TimeMS, f.Epoch)
 	return raw, nil
 }
 

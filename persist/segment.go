@@ -61,7 +61,7 @@ type History struct {
 // may be lost in a power failure, but then the prepared one is there. So any other header is corruption too.
 const (
 	segmentMagic     = "CTRDLOG\n"
-	segmentVersion   = 1
+	segmentVersion   = 2 // 1: the same without frames that are one change
 	segmentHeaderLen = 64
 	segmentFlagRepl  = 1
 	preparedStart    = math.MaxUint64
@@ -115,7 +115,7 @@ func decodeSegmentHeader(b []byte, name string, start uint64) (h segmentHeader, 
 	}
 	// Only a whole header may claim a version: a damaged one must not pass for a newer one. A newer version
 	// keeps magic, version and a crc32c in the last 4 of its first 64 bytes.
-	if v := binary.LittleEndian.Uint16(b[8:]); v != segmentVersion {
+	if v := binary.LittleEndian.Uint16(b[8:]); v == 0 || v > segmentVersion {
 		return h, nil, newerFormat(name, uint32(v), segmentVersion)
 	}
 	flags := binary.LittleEndian.Uint16(b[10:])

@@ -29,7 +29,7 @@ func (c *chunk) end() uint64 { return c.start + uint64(len(c.buf)) }
 //
 // Invariants: durable <= sealed <= position. Sealed frames are final: header and checksum are in place, and the bytes
 // are read without the lock. The open frame, if there is one, is in the last chunk, behind sealed. No frame
-// crosses a chunk's end. While held is set the open frame stays open, and is moved to a larger chunk when it grows.
+// crosses a chunk's end. While held is set the open frame stays open, and is moved to a larger chunk when it grows; it holds nothing from before.
 type tail struct {
 	chunks  []*chunk // consecutive, oldest first, never empty
 	free    [][]byte // of chunkLen, for reuse
@@ -104,6 +104,17 @@ func (t *tail) stretch(n int) *chunk {
 	return larger
 }
 
+// hold keeps what is appended from now on in a frame of its own, until it is let go.
+func (t *tail) hold() {
+	t.sealOpen()
+	t.held = true
+}
+
+func (t *tail) letGo() {
+	t.sealOpen()
+	t.held = false
+}
+
 // seal closes the open frame, if there is one and it is not held.
 func (t *tail) seal() {
 	if !t.held {
@@ -117,7 +128,7 @@ func (t *tail) sealOpen() {
 		return
 	}
 	raw := c.buf[t.sealed-c.start:]
-	putFrameHeader(raw, t.sealed, t.durable, t.now().UnixMilli(), t.epoch)
+	putFrameHeader(raw, t.held, t.sealed, t.durable, t.now().UnixMilli(), t.epoch)
 	t.sealed = c.end()
 }
 

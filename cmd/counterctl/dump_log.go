@@ -87,8 +87,12 @@ func (d *dumper) printFrame(_ persist.SegmentInfo, f *persist.Frame) error {
 		return io.EOF
 	}
 	if d.frames && !d.early(f) && (!d.from.Time.IsZero() || f.End() > d.from.Offset) {
-		d.printf("frame offset %d to %d time %s records %d bytes epoch %d durable %d crc %08x\n", f.Start, f.End(), clockText(f.TimeMS), f.Length,
-			f.Epoch, f.Durable, f.CRC)
+		whole := ""
+		if f.Whole {
+			whole = " one-change"
+		}
+		d.printf("frame offset %d to %d time %s records %d bytes epoch %d durable %d crc %08x%s\n", f.Start, f.End(), clockText(f.TimeMS), f.Length,
+			f.Epoch, f.Durable, f.CRC, whole)
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ the end of FILE.
 ` + momentHelp + `
 
 An offset is met to the record: the state has every change that ends at or before it, and no other. A record is one
-change of one item, so a transaction or a pipeline may be in by half. A time is met to the frame, which is what
+change of one item, so a pipeline may be in by half; a transaction is in when it ends at or before it. A time is met to the frame, which is what
 the server wrote at one time, all of it: the state has every frame up to that time.
 
 It reaches back to the older of the two snapshots that DIR keeps, and to the very beginning while the log begins there. What is out of

@@ -24,7 +24,7 @@ func loseTail(t testing.TB, r *rand.Rand, dir string, least, end uint64) (log []
 	claim := uint64(0)
 	for at := uint64(0); at < end; { // durable is at byte 16 of a frame, the length of its records at byte 4
 		claim = max(claim, littleEndian(log[at+16:], 8))
-		at += persist.FrameHeaderLen + littleEndian(log[at+4:], 4)
+		at += persist.FrameHeaderLen + uint64(persist.FramePayloadLen(log[at:]))
 	}
 	paths := segments(t, dir)
 	last := paths[len(paths)-1]
@@ -163,7 +163,7 @@ func TestReplicaLostTail(t *testing.T) {
 			}
 			count := map[persist.Kind]uint64{}
 			for rest := saved[64:]; len(rest) > 0; frames++ {
-				size := persist.FrameHeaderLen + littleEndian(rest[4:], 4)
+				size := persist.FrameHeaderLen + int(persist.FramePayloadLen(rest))
 				f := persist.Frame{Raw: rest[:size], Payload: rest[persist.FrameHeaderLen:size]}
 				var rec persist.Record
 				if err := f.Records(&rec, 0, func(_ uint64, rec *persist.Record) error {

@@ -308,6 +308,14 @@ func (h *testHost) again() {
 	h.open()
 }
 
+// sealedWhole is the same as one change.
+func sealedWhole(start uint64, records []byte) []byte {
+	raw := sealed(start, records)
+	raw[7] |= 0x80
+	binary.LittleEndian.PutUint32(raw, crc32.Checksum(raw[4:], crc32.MakeTable(crc32.Castagnoli)))
+	return raw
+}
+
 // sealed is the frame of some records, with everything right but perhaps them.
 func sealed(start uint64, records []byte) []byte {
 	raw := make([]byte, persist.FrameHeaderLen, persist.FrameHeaderLen+len(records))

@@ -74,17 +74,33 @@ func TestBadFrames(t *testing.T) {
 		"no schema":        persist.AppendSchema(nil, "schema format=1\nadd nonsense\n"),
 		"behind good ones": append(persist.AppendFlush(bytes.Clone(good)), 99),
 	} {
-		said := append(append([]byte(hello), reply...), msgFrame)
-		h, err := w.hears(t, append(said, sealed(w.behind, records)...), false)
-		if !errors.Is(err, persist.ErrCorrupt) {
-			t.Errorf("%s: got %v, want ErrCorrupt", name, err)
+		for _, frame := range [][]byte{sealed(w.behind, records), sealedWhole(w.behind, records)} {
+			said := append(append([]byte(hello), reply...), msgFrame)
+			h, err := w.hears(t, append(said, frame...), false)
+			if !errors.Is(err, persist.ErrCorrupt) {
+				t.Errorf("%s: got %v, want ErrCorrupt", name, err)
+			}
+			if at := w.sound(t, h); at != w.behind {
+				t.Errorf("%s: the log ends at %d, want %d", name, at, w.behind)
+			}
+			if h.opens != 2 {
+				t.Errorf("%s: the store was opened %d times", name, h.opens-1)
+			}
 		}
-		if at := w.sound(t, h); at != w.behind {
-			t.Errorf("%s: the log ends at %d, want %d", name, at, w.behind)
-		}
-		if h.opens != 2 {
-			t.Errorf("%s: the store was opened %d times", name, h.opens-1)
-		}
+	}
+	// One that is one change, with a FLUSHALL and a schema in it, is applied.
+	text := w.primary.Store().Schema().AppendText(nil)
+	records := persist.AppendSet(persist.AppendSchema(persist.AppendFlush(bytes.Clone(good)), string(text)), 1, 1, 5, 78)
+	said := append(append([]byte(hello), reply...), msgFrame)
+	h, err := w.hears(t, append(said, sealedWhole(w.behind, records)...), false)
+	if !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	if _, found, err := h.Store().Get("3.n"); found || err != nil {
+		t.Errorf("3.n is there behind FLUSHALL: %v", err)
+	}
+	if v, _, err := h.Store().Get("5.n"); v != 78 || err != nil {
+		t.Errorf("5.n is %d, %v", v, err)
 	}
 }
 

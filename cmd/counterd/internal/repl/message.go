@@ -62,7 +62,7 @@ func (mr *messageReader) next(m *message) error {
 		if err != nil {
 			return err
 		}
-		n := uint64(binary.LittleEndian.Uint32(head[4:]))
+		n := persist.FramePayloadLen(head)
 		if n > persist.MaxFramePayload {
 			return fmt.Errorf("%w: frame of %d bytes, at most %d", ErrProtocol, n, persist.MaxFramePayload)
 		}

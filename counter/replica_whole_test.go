@@ -1,0 +1,119 @@
+package counter
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// TestReplicateWhole ships transactions that give many items one value, with changes of one item between them, to a replica whose readers read all of them at
+// once: they never see a part of one, not while it is applied, nor after the replica lost power at any frame, or was promoted. The changes between keep nobody out.
+func TestReplicateWhole(t *testing.T) {
+	const items = 3000
+	disk := vfs.NewSim()
+	open := func(fs vfs.FS) *Store {
+		s, err := Open("data", Options{FS: fs, Manual: true, SnapshotGrowth: -1, HashSeed: 1})
+		must(t, err)
+		return s
+	}
+	a, b := open(vfs.NewSim()), open(disk)
+	_, err := b.Follow(a.Lineage())
+	must(t, err)
+	must(t, a.AlterScript("add counter n\nadd column n v hint=8 max=63\nadd counter single\nadd column single w hint=8 max=63"))
+	transaction := func(s *Store, value uint64) {
+		t.Helper()
+		tx := s.NewBatch()
+		must(t, tx.BeginExclusive())
+		def := tx.Schema().Counter("n")
+		for i := range items {
+			tx.Add(Op{Kind: OpSet, Counter: def, Mid: uint64(i) << 20, Arg: value})
+			if i%100 == 0 { // as the commands of a transaction do
+				tx.Run()
+				tx.Reset()
+			}
+		}
+		tx.Run()
+		tx.End()
+		must(t, tx.Commit())
+	}
+	// look reads all items in one batch.
+	look := func(s *Store) error {
+		r := s.NewBatch()
+		if err := r.Begin(); err != nil {
+			return err
+		}
+		defer r.End()
+		def := r.Schema().Counter("n")
+		if def == nil {
+			return nil
+		}
+		for i := range items {
+			r.Add(Op{Kind: OpGet, Counter: def, Mid: uint64(i) << 20})
+		}
+		r.Run()
+		for i := range items {
+			if x, y := r.Op(0), r.Op(i); x.Value != y.Value || x.Found != y.Found {
+				return fmt.Errorf("item 0 is %d, item %d is %d", x.Value, i, y.Value)
+			}
+		}
+		return nil
+	}
+	transaction(a, 1)
+	ship(t, a, b)
+	var alone, together int // runs of the replica's batch
+	b.Observe(func(batch *Batch) {
+		switch {
+		case batch == nil || batch.Len() == 0:
+		case batch.Exclusive():
+			together++
+		default:
+			alone++
+			if batch.Len() > 1 {
+				t.Errorf("a run of %d changes with others let in", batch.Len())
+			}
+		}
+	})
+	var readers sync.WaitGroup
+	stop := make(chan struct{})
+	seen := make(chan error, 2)
+	for range 2 {
+		readers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if err := look(b); err != nil {
+					seen <- err
+					return
+				}
+			}
+		})
+	}
+	for value := uint64(2); value <= 12; value++ {
+		transaction(a, value)
+		ship(t, a, b)
+		must(t, a.Set("7.w", value))
+		ship(t, a, b)
+		left := open(disk.Crash(value, int(value)*10%101))
+		must(t, errors.Join(look(left), left.Close()))
+	}
+	close(stop)
+	readers.Wait()
+	select {
+	case err := <-seen:
+		t.Error(err)
+	default:
+	}
+	if alone != 11 || together < 11*items/replayBatch {
+		t.Errorf("%d runs with others let in, want 11; %d with all kept out", alone, together)
+	}
+	_, err = b.Lead()
+	must(t, err)
+	transaction(b, 99)
+	must(t, errors.Join(look(b), a.Close(), b.Close()))
+}
