@@ -281,7 +281,7 @@ func TestFaultEveryOperation(t *testing.T) {
 			p.s = s
 			if err := s.AlterScript(playSchemaScript); err != nil {
 				faulty.Clear()
-				s.log.Tick()
+				heal(t, s, n)
 				if err := s.AlterScript(playSchemaScript); err != nil {
 					t.Fatalf("operation %d: the disk is well again, but %v", n, err)
 				}
@@ -300,6 +300,7 @@ func TestFaultEveryOperation(t *testing.T) {
 				}
 				_ = p.batch(t)
 				s.log.Tick()
+				s.saver.look(s)
 			}
 			fired := faulty.Fired()
 			faulty.Clear()
@@ -332,6 +333,7 @@ func TestFaultEveryOperation(t *testing.T) {
 func heal(t testing.TB, s *Store, n int) {
 	t.Helper()
 	for range 100 {
+		s.saver.look(s)
 		if s.log.Ready() == nil {
 			return
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/counterd/counterd/counter/internal/arena"
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/vfs"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -325,7 +326,7 @@ func (s *Store) replay(from uint64) error {
 		return err
 	}
 	log, rec, err := persist.OpenLog(persist.LogOptions{
-		FS: s.opts.FS, Dir: s.dir.Path(), Create: len(s.dir.Manifests()) == 0, KnownDurable: s.dir.KnownDurable(),
+		FS: s.opts.FS, Dir: s.dir.Path(), Create: len(s.dir.Manifests()) == 0, Unwritable: true, KnownDurable: s.dir.KnownDurable(),
 		Policy: s.opts.AppendFsync, Manual: s.opts.Manual, Logger: s.opts.Logger,
 		Progress: func(done, total uint64) { s.opts.Progress("log", done, total) },
 	}, from, r.apply)
@@ -346,7 +347,10 @@ func (s *Store) replay(from uint64) error {
 		return err
 	}
 	s.saver.recovered(s, rec)
-	return s.removeOrphans()
+	if err := s.removeOrphans(); err != nil && !vfs.IsTrouble(err) { // else the next snapshot does it
+		return err
+	}
+	return nil
 }
 
 // replayer applies log records, many at once like everything else.

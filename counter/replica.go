@@ -26,6 +26,7 @@ type replication struct {
 	// applying is held for writing from the append of a frame to the end of its application, and for reading while a block and its offset are
 	// copied for an image. Outermost of all locks.
 	applying sync.RWMutex
+	starting bool         // the start could not write: guarded by gate, written under it held exclusively
 	replayer *replayer    // guarded by applying
 	observer func(*Batch) // guarded by applying; may be nil
 	checker  FrameChecker // guarded by applying
@@ -62,18 +63,70 @@ func (s *Store) recoverLineage(l persist.Lineage, found persist.History, end uin
 	if len(l.Terms) == 0 && found.ReplID != (persist.ReplID{}) {
 		l.Terms = []persist.Term{{ReplID: found.ReplID, Epoch: found.Epoch}}
 	}
-	if l.Replica {
-		l = l.Cut(end + 1)
-		l.Replica = true
-	} else {
-		l = l.Begin(end)
+	s.repl.lineage = l
+	s.replica.Store(l.Replica)
+	err := s.beginTerm(startOf(l, end))
+	if err != nil && vfs.IsTrouble(err) {
+		s.opts.Logger.Error("the disk takes no writes: posts can be read, changes are refused until it is well", "error", err)
+		s.log.Refuse(err)
+		s.repl.starting = true
+		return nil
+	}
+	return err
+}
+
+// startOf is the past of a log that ends at end from the start of a process on.
+func startOf(l persist.Lineage, end uint64) persist.Lineage {
+	if !l.Replica {
+		return l.Begin(end)
+	}
+	l = l.Cut(end + 1)
+	l.Replica = true
+	return l
+}
+
+// beginTerm puts a past in force, durably. REQUIRES: nobody changes anything meanwhile.
+func (s *Store) beginTerm(l persist.Lineage) error {
+	if err := s.dir.Sync(); err != nil {
+		return err
+	}
+	if err := s.log.Sync(); err != nil {
+		return err
 	}
 	if err := persist.WriteLineage(s.opts.FS, s.dir.Path(), &l); err != nil {
 		return err
 	}
+	if err := s.log.SetHistory(l.Current()); err != nil {
+		return err
+	}
+	s.repl.mu.Lock()
 	s.repl.lineage = l
+	s.repl.mu.Unlock()
 	s.replica.Store(l.Replica)
-	return s.log.SetHistory(l.Current())
+	if s.repl.starting {
+		s.repl.starting = false
+		s.log.Refuse(nil)
+	}
+	return nil
+}
+
+// finishStart does what the start could not do, as the disk took no writes.
+func (s *Store) finishStart() {
+	s.gate.RLock()
+	starting := s.repl.starting
+	s.gate.RUnlock()
+	if !starting {
+		return
+	}
+	err := s.become(func(end uint64) persist.Lineage {
+		if !s.repl.starting {
+			return s.Lineage() // another change of role was first
+		}
+		return startOf(s.Lineage(), end)
+	})
+	if err == nil {
+		s.opts.Logger.Info("the disk takes writes: the start is finished")
+	}
 }
 
 // Follow makes the store a replica whose log is of the given past: it agrees with the primary's up to the log's end, or the store has no log
@@ -127,21 +180,10 @@ func (s *Store) become(next func(end uint64) persist.Lineage) error {
 	if s.closed {
 		return ErrClosed
 	}
-	if err := s.log.Sync(); err != nil {
+	if err := s.log.Sync(); err != nil { // before next, which may count on the log's end
 		return err
 	}
-	l := next(s.log.Position())
-	if err := persist.WriteLineage(s.opts.FS, s.dir.Path(), &l); err != nil {
-		return err
-	}
-	if err := s.log.SetHistory(l.Current()); err != nil {
-		return err
-	}
-	s.repl.mu.Lock()
-	s.repl.lineage = l
-	s.repl.mu.Unlock()
-	s.replica.Store(l.Replica)
-	return nil
+	return s.beginTerm(next(s.log.Position()))
 }
 
 // Replicate appends a primary's frame, header included, and applies its records, those of a frame that is one change with all readers kept out. It returns the log offset behind it; the log's Commit makes it

@@ -24,6 +24,7 @@ type Dir struct {
 	mu        sync.Mutex  // guards the rest
 	manifests []*Manifest // the good ones, newest first, at most keepManifests
 	rejected  []*Manifest // whose files are bad; kept, with what they name, until the next snapshot
+	synced    bool        // Sync has succeeded
 	newest    uint64      // the highest generation ever seen here, bad ones included
 	bad       []error     // a *CorruptError for each manifest that could not be used
 }
@@ -36,10 +37,6 @@ func OpenDir(fsys vfs.FS, path string) (*Dir, error) {
 		if err := fsys.MkdirAll(path); err != nil {
 			return nil, err
 		}
-	}
-	// Also for a directory that is there: it may have been made by a process that ended before this.
-	if err := fsys.SyncDir(filepath.Dir(path)); err != nil {
-		return nil, err
 	}
 	lock, err := fsys.Lock(filepath.Join(path, lockName))
 	if err != nil {
@@ -58,9 +55,7 @@ func (d *Dir) open() error {
 			return err
 		}
 	}
-	if err := d.fsys.SyncDir(d.path); err != nil {
-		return err
-	}
+	synced := d.Sync()
 	good, bad, newest, err := readManifests(d.fsys, d.path)
 	if err != nil {
 		return err
@@ -68,12 +63,32 @@ func (d *Dir) open() error {
 	if len(good) == 0 && len(bad) > 0 {
 		return withDir(bad[0], d.path)
 	}
+	if synced != nil && (len(good) == 0 || !vfs.IsTrouble(synced)) {
+		return synced
+	}
 	d.manifests, d.bad, d.newest = good[:min(len(good), keepManifests)], bad, newest
 	for _, dir := range []string{d.path, ImageDir(d.path), ColdDir(d.path)} { // the log's are OpenLog's
-		if _, err := vfs.RemoveTemps(d.fsys, dir); err != nil {
+		if _, err := vfs.RemoveTemps(d.fsys, dir); err != nil && !vfs.IsTrouble(err) { // else they stay until a start on a disk that is well
 			return err
 		}
 	}
+	return nil
+}
+
+// Sync makes the directory itself durable, and its subdirectories: it may have been made by a process that ended before it could. OpenDir does it, and
+// passes over a failure where there is a snapshot to serve: no change may be acknowledged before it succeeds.
+func (d *Dir) Sync() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.synced {
+		return nil
+	}
+	for _, dir := range []string{filepath.Dir(d.path), d.path} {
+		if err := d.fsys.SyncDir(dir); err != nil {
+			return err
+		}
+	}
+	d.synced = true
 	return nil
 }
 

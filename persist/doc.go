@@ -68,7 +68,8 @@
 //     broken chain, a last segment shorter than it was made, a log that ends before an image.
 //  7. The bytes from the highest claim to X are copied into a new segment, synced, and only then is there a log to append
 //     to: the process before may have met a failed sync, after which the kernel shows bytes that the disk does not
-//     have. The torn tail is thereby cut, and no file of an earlier process is ever appended to.
+//     have. The torn tail is thereby cut, and no file of an earlier process is ever appended to. Where the disk takes no
+//     writes the log opens in trouble, as after a failed write in service, and heals later (LogOptions.Unwritable).
 //  8. RemoveOrphans removes block files that no manifest names.
 //
 // # Locks

@@ -168,14 +168,12 @@ func createLog(opts LogOptions, at uint64) (*Log, error) {
 // process that wrote it may have died before a sync, or after a failed one. So the bytes from the claim to the end
 // are copied into a new segment, by the steps of heal.go, and no segment of an earlier process is ever appended to.
 func (l *Log) takeOver(w *walk, segs []segment) error {
-	if _, err := vfs.RemoveTemps(l.opts.FS, LogDir(l.opts.Dir)); err != nil {
+	if _, err := vfs.RemoveTemps(l.opts.FS, LogDir(l.opts.Dir)); err != nil && !l.goesOn(err) {
 		return err
 	}
 	from, to := w.claim, w.end
-	keep := 0
-	for keep < len(segs) && segs[keep].start < from {
-		keep++
-	}
+	l.segs = segs
+	keep := l.segmentsBelow(from)
 	h := segmentHeader{history: w.header.history, start: from, durable: to}
 	pieces, chain, err := w.collect(from)
 	if err != nil {
@@ -184,6 +182,10 @@ func (l *Log) takeOver(w *walk, segs []segment) error {
 	h.chain = chain
 	l.rotate = l.history != h.history
 	s, err := l.rewrite(h, pieces, segs[keep:])
+	if err != nil && !l.rotate && l.goesOn(err) {
+		l.waitForDisk(err, from, pieces, chain)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -198,6 +200,20 @@ func (l *Log) takeOver(w *walk, segs []segment) error {
 	l.chain = lastChain(pieces, chain)
 	l.writtenChain, l.durableChain = l.chain, l.chain
 	return nil
+}
+
+// goesOn tells whether an error at the start is trouble of the disk that the owner lives with.
+func (l *Log) goesOn(err error) bool { return l.opts.Unwritable && vfs.IsTrouble(err) }
+
+// waitForDisk leaves a recovered log in trouble, as if it had met the error in service: the bytes from the claim on, which are not known to be
+// durable, are in memory as well, and the background tries to write them to a segment of this process (heal.go).
+func (l *Log) waitForDisk(err error, from uint64, pieces [][]byte, chain uint32) {
+	l.tail.resume(from, pieces)
+	l.durable.Store(from)
+	l.durableChain, l.writtenChain = chain, lastChain(pieces, chain)
+	l.chain = l.writtenChain
+	l.trouble, l.healDelay = err, firstHealDelay
+	l.refuse(reasonTrouble, err)
 }
 
 // collect reads the frames from an offset to the end of the walk into memory: what one interval of syncs

@@ -56,6 +56,10 @@ type LogOptions struct {
 	// Create allows to start a new log at the offset asked for when there is no segment at all.
 	Create bool
 
+	// Unwritable lets a log that is there be opened on a disk that takes no writes (full, read-only, failing): it can be read, Ready tells why
+	// changes are refused, and it comes into service when the disk is well. Without it OpenLog fails.
+	Unwritable bool
+
 	// KnownDurable is an offset that was durable for sure, as the newest image stands at it. A log that ends
 	// before it is corrupt: its offsets would be given out a second time.
 	KnownDurable uint64

@@ -9,6 +9,7 @@ type reason int
 
 const (
 	reasonClosed  reason = iota
+	reasonOwner          // the owner says so: Refuse
 	reasonTrouble        // a write or sync failed and the bytes could not be put elsewhere yet
 	reasonSpace          // no room for a next segment and little left in this one
 	reasonFull           // MaxUnsynced reached
@@ -41,6 +42,13 @@ func (l *Log) Ready() error {
 	return nil
 }
 
+// Refuse makes Ready refuse changes for a reason of the owner's, until it is called with nil.
+func (l *Log) Refuse(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refuse(reasonOwner, err)
+}
+
 // refuse sets (err != nil) or clears one reason. REQUIRES: mu.
 func (l *Log) refuse(why reason, err error) {
 	if err == nil && l.refusals[why] == nil {
@@ -59,7 +67,7 @@ func (l *Log) refuse(why reason, err error) {
 			text = "the log cannot be written: " + err.Error()
 		case reasonSpace:
 			text = "the next log segment cannot be made: " + err.Error()
-		case reasonFull, reasonSlow:
+		case reasonOwner, reasonFull, reasonSlow:
 			text = err.Error()
 		}
 		if was := l.refusal.Load(); was == nil || was.Reason != text {

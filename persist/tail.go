@@ -46,6 +46,15 @@ func (t *tail) init(pos uint64, epoch uint32, now func() time.Time) {
 	t.chunks = append(t.chunks, &chunk{start: pos})
 }
 
+// resume empties the tail, sets it to an offset, and appends pieces of whole frames that are not durable.
+func (t *tail) resume(pos uint64, pieces [][]byte) {
+	t.init(pos, t.epoch, t.now)
+	for _, p := range pieces {
+		t.chunks = append(t.chunks, &chunk{start: t.sealed, buf: p})
+		t.sealed += uint64(len(p))
+	}
+}
+
 func (t *tail) last() *chunk { return t.chunks[len(t.chunks)-1] }
 
 // position returns the offset behind the last byte appended.

@@ -42,6 +42,13 @@ func IsNoSpace(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
+// IsTrouble reports whether err is the system's refusal to do something: the disk is full, read-only, failing, or not allowed. It may
+// go away by itself.
+func IsTrouble(err error) bool {
+	var errno syscall.Errno
+	return errors.As(err, &errno) && errno != syscall.ENOENT && errno != syscall.EEXIST
+}
+
 // pathError is the error of an operation on a name.
 func pathError(op, name string, err error) error {
 	return &fs.PathError{Op: op, Path: name, Err: err}

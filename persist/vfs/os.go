@@ -110,6 +110,9 @@ func (osFS) Space(dir string) (Space, error) {
 // Linux 2.6.12) does not see it.
 func (osFS) Lock(name string) (io.Closer, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, fileMode)
+	if errors.Is(err, syscall.EROFS) { // a lock needs no right to write
+		f, err = os.Open(name)
+	}
 	if err != nil {
 		return nil, err
 	}

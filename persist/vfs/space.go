@@ -1,11 +1,9 @@
 package vfs
 
 import (
-	"errors"
 	"io/fs"
 	"math"
 	"os"
-	"syscall"
 )
 
 // MaxSpace is the Free of a file system without a limit, or with one that is not known.
@@ -26,9 +24,4 @@ func SameFile(a, b fs.FileInfo) bool {
 		return ok && x.ino == y.ino
 	}
 	return os.SameFile(a, b)
-}
-
-// IsReadOnly reports whether err says that the file system, or the file, may only be read.
-func IsReadOnly(err error) bool {
-	return errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission)
 }
