@@ -187,7 +187,8 @@ func (s *Store) become(next func(end uint64) persist.Lineage) error {
 }
 
 // Replicate appends a primary's frame, header included, and applies its records, those of a frame that is one change with all readers kept out. It returns the log offset behind it; the log's Commit makes it
-// one to acknowledge. A frame that is not the next one, or whose records cannot be applied, gives an error that matches persist.ErrCorrupt, and nothing
+// one to acknowledge. While the log takes no changes, as the disk fails or is full, the error is its Ready's, a *persist.NotReadyError, and nothing was changed: the
+// same frame may be given again when Ready is nil. A frame that is not the next one, or whose records cannot be applied, gives an error that matches persist.ErrCorrupt, and nothing
 // was changed. After any other error memory may lack what the log has: the store must be opened again.
 func (s *Store) Replicate(raw []byte) (end uint64, err error) {
 	s.repl.applying.Lock()
@@ -200,6 +201,11 @@ func (s *Store) Replicate(raw []byte) (end uint64, err error) {
 	if !s.replica.Load() {
 		s.gate.RUnlock()
 		return 0, fmt.Errorf("counter: a frame for a store that is a primary: %w", persist.ErrNotReady)
+	}
+	// As before a change of a client: what the disk does not take stays in memory, and a primary sends as much as it likes.
+	if err := s.log.Ready(); err != nil {
+		s.gate.RUnlock()
+		return 0, err
 	}
 	at := s.log.Position()
 	s.repl.checker.schema = s.schema.Load()

@@ -23,6 +23,7 @@ import (
 type testHost struct {
 	t     testing.TB
 	sim   *vfs.Sim
+	fs    vfs.FS // to the same through something; nil: sim itself
 	seed  uint64 // of hashes; 0: 1
 	store atomic.Pointer[counter.Store]
 	opens int
@@ -30,13 +31,20 @@ type testHost struct {
 
 func (h *testHost) open() *counter.Store {
 	h.t.Helper()
-	s, err := counter.Open("data", counter.Options{FS: h.sim, Manual: true, BlockItems: 16, SnapshotGrowth: -1, HashSeed: max(h.seed, 1)})
+	s, err := counter.Open("data", counter.Options{FS: h.disk(), Manual: true, BlockItems: 16, SnapshotGrowth: -1, HashSeed: max(h.seed, 1)})
 	if err != nil {
 		h.t.Fatalf("the store cannot be opened any more: %v", err)
 	}
 	h.store.Store(s)
 	h.opens++
 	return s
+}
+
+func (h *testHost) disk() vfs.FS {
+	if h.fs != nil {
+		return h.fs
+	}
+	return h.sim
 }
 
 func (h *testHost) Store() *counter.Store { return h.store.Load() }
@@ -84,7 +92,7 @@ func digest(t testing.TB, s *counter.Store) string {
 
 func newTestNode(h *testHost) *Node {
 	n := NewNode(h, func() Settings { return Settings{Port: 1, Timeout: time.Second} }, slog.New(slog.DiscardHandler))
-	n.fs = h.sim
+	n.fs = h.disk()
 	return n
 }
 

@@ -36,6 +36,8 @@ type Link struct {
 	total     int64
 	lastErr   string
 
+	stalled atomic.Bool // this node's log takes no changes: nothing is read, nothing acknowledged
+
 	lastIO atomic.Int64  // unix ns
 	end    atomic.Uint64 // of the primary's log, as it last said
 }
@@ -315,7 +317,8 @@ func (s *session) stream() error {
 				return
 			case <-tick.C:
 			}
-			if s.ack() != nil {
+			// One that cannot take changes must not count as a good replica: min-replicas-to-write asks when it was last heard.
+			if !s.stalled.Load() && s.ack() != nil {
 				return
 			}
 		}
@@ -333,7 +336,7 @@ func (s *session) stream() error {
 	for {
 		if s.r.Buffered() == 0 {
 			if pos != 0 {
-				if err := store.Log().Commit(pos); err != nil {
+				if err := s.commit(store.Log(), pos); err != nil {
 					return err
 				}
 				pos = 0
@@ -348,25 +351,76 @@ func (s *session) stream() error {
 		case msgPing:
 			s.end.Store(m.end)
 		case msgGetAck:
-			if err := store.Log().Commit(store.Log().Position()); err != nil {
+			if err := s.commit(store.Log(), store.Log().Position()); err != nil {
 				return err
 			}
 			if err := s.ack(); err != nil {
 				return err
 			}
 		case msgFrame:
+			if err := s.ready(store.Log()); err != nil {
+				return err
+			}
 			end, err := store.Replicate(m.frame)
 			if err != nil {
 				return s.applyFailed(err)
 			}
 			if pos = end; end-store.Log().Written() > 1<<20 { // a burst: give it to the file now and then
-				if err := store.Log().Commit(pos); err != nil {
+				if err := s.commit(store.Log(), pos); err != nil {
 					return err
 				}
 			}
 			if s.end.Load() < end {
 				s.end.Store(end)
 			}
+		}
+	}
+}
+
+// readyEvery is how often a log that takes no changes is asked whether it does again. It tries its disk each 50 ms to 2 s.
+const readyEvery = 50 * time.Millisecond
+
+// ready returns when the log takes changes. Nothing is read from the primary meanwhile, which keeps what it has on its disk: so a disk here that fails or is full costs
+// no memory, here or there. When the primary gives the connection up, another goes on from where this one was.
+func (s *session) ready(log *persist.Log) error {
+	err := log.Ready()
+	if err == nil {
+		return nil
+	}
+	s.stalled.Store(true)
+	defer s.stalled.Store(false)
+	began := time.Now()
+	text := "nothing is taken from the primary until this node's log takes changes: " + err.Error()
+	s.mu.Lock()
+	s.lastErr = text
+	s.mu.Unlock()
+	s.node.logger.Error("the replica stands still: its log takes no changes", "primary", s.primary.String(), "error", err)
+	for ; err != nil; err = log.Ready() {
+		if errors.Is(err, persist.ErrClosed) {
+			return err
+		}
+		select {
+		case <-s.ctx.Done():
+			return s.ctx.Err()
+		case <-time.After(readyEvery):
+		}
+	}
+	s.mu.Lock()
+	s.lastErr = ""
+	s.mu.Unlock()
+	s.node.logger.Info("the replica goes on", "primary", s.primary.String(), "stood_still", time.Since(began).Round(time.Millisecond))
+	return nil
+}
+
+// commit is the log's Commit. What fails to be written stays in the log's memory, and is written when the disk is well.
+func (s *session) commit(log *persist.Log, pos uint64) error {
+	for {
+		err := log.Commit(pos)
+		if !errors.Is(err, persist.ErrNotReady) {
+			return err
+		}
+		if err := s.ready(log); err != nil {
+			return err
 		}
 	}
 }
