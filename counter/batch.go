@@ -1,6 +1,8 @@
 package counter
 
 import (
+	"fmt"
+
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/schema"
@@ -368,9 +370,9 @@ func (b *Batch) changed(blk *block, op *Op, value uint64) {
 	op.Done = true
 }
 
-// insert makes the item mid, which is absent, in blk or in what takes its place.
+// insert makes the item mid, which is absent, in blk or in what takes its place. It returns the block that is locked then, in any case.
 func (ks *keyspace) insert(blk *block, mid uint64) (*block, hot.Slot, error) {
-	for {
+	for try := 0; ; try++ {
 		slot, err := blk.tab.AddAt(blk.tab.Home(mid))
 		if err == nil {
 			blk.edits++
@@ -378,6 +380,9 @@ func (ks *keyspace) insert(blk *block, mid uint64) (*block, hot.Slot, error) {
 				blk.arrived(mid)
 			}
 			return blk, slot, nil
+		}
+		if try == roomTries {
+			return blk, 0, fmt.Errorf("counter: no place for %d among %d items in %d slots, after room was made %d times: %w", mid, blk.tab.Len(), blk.tab.Slots(), try, err)
 		}
 		if blk, err = ks.makeRoom(blk, mid); err != nil {
 			return blk, 0, err

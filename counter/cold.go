@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/counterd/counterd/coldstore"
+	"github.com/counterd/counterd/counter/internal/arena"
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/schema"
@@ -378,10 +379,13 @@ func (ks *keyspace) insertOverlay(b *block, mid uint64) (hot.Slot, error) {
 			return 0, err
 		}
 	}
-	for {
+	for try := 0; ; try++ {
 		slot, err := b.tab.AddAt(b.tab.Home(mid))
 		if err == nil {
 			return slot, nil
+		}
+		if try == roomTries {
+			return 0, fmt.Errorf("counter: no place for %d among %d items in %d slots of an overlay, after room was made %d times: %w", mid, b.tab.Len(), b.tab.Slots(), try, err)
 		}
 		if err := ks.growOverlay(b); err != nil {
 			return 0, err
@@ -390,7 +394,9 @@ func (ks *keyspace) insertOverlay(b *block, mid uint64) (hot.Slot, error) {
 }
 
 // growOverlay makes b's overlay twice as large. It is done in place: overlays are small, and nobody looks at one without the lock.
-func (ks *keyspace) growOverlay(b *block) error { return ks.remakeOverlay(b, 2*b.tab.Len()+4) }
+func (ks *keyspace) growOverlay(b *block) error {
+	return ks.remakeOverlay(b, roomier(&b.tab, 2*b.tab.Len()+4))
+}
 
 // repackOverlay gives b's overlay the counter's present columns.
 func (ks *keyspace) repackOverlay(b *block) error {
@@ -400,11 +406,13 @@ func (ks *keyspace) repackOverlay(b *block) error {
 	return ks.remakeOverlay(b, b.tab.Len()+4)
 }
 
+// remakeOverlay makes b's overlay anew, with room for so many items. On error it stays as it was.
 func (ks *keyspace) remakeOverlay(b *block, items int) error {
-	for buckets := hot.BucketsFor(items, growLoad); ; buckets = hot.BucketsFor(buckets*8, 0.8) {
-		c := hot.Config{Lo: b.lo, Hi: b.hi, Buckets: buckets, Layout: ks.over, Seed: ks.seed}
-		span, err := ks.arena.Alloc(c.Bytes(), false)
-		if err != nil {
+	var err error
+	for try := range tableTries {
+		c := hot.Config{Lo: b.lo, Hi: b.hi, Buckets: hot.BucketsFor(int(tableScale(try)*float64(items)), growLoad), Layout: ks.over, Seed: ks.tableSeed(), Probes: ks.probes}
+		var span arena.Span
+		if span, err = ks.arena.Alloc(c.Bytes(), false); err != nil {
 			return err
 		}
 		t := hot.New(c, span.Data)
@@ -418,10 +426,11 @@ func (ks *keyspace) remakeOverlay(b *block, items int) error {
 			return nil
 		}
 		ks.arena.Free(span)
-		if buckets >= hot.MaxBuckets/2 || !errors.Is(err, hot.ErrFull) {
-			return fmt.Errorf("counter: overlay of [%d,%d) with %d items does not fit %d buckets: %w", b.lo, b.hi, items, buckets, err)
+		if !errors.Is(err, hot.ErrFull) {
+			return err
 		}
 	}
+	return fmt.Errorf("counter: overlay of [%d,%d) for %d items: none of %d tables holds them: %w", b.lo, b.hi, items, tableTries, err)
 }
 
 // appendMids appends the mids of all items, in no order, and returns the ranges of the pages that cannot be read: of those it knows only what was

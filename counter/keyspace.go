@@ -17,7 +17,9 @@ type keyspace struct {
 	hotFrom     atomic.Uint64 // blocks below are cold: where to begin to look for one to demote
 
 	arena      *arena.Arena
-	seed       uint64         // of the tables' hashes
+	seed       uint64         // of the tables' seeds: see tableSeed
+	tables     atomic.Uint64  // seeds given
+	probes     uint           // hot.Config.Probes
 	blockItems int            // a block is sealed or split at this many
 	ids        *atomic.Uint64 // last block id given
 
@@ -32,7 +34,7 @@ type keyspace struct {
 }
 
 func (s *Store) newKeyspace(def *schema.Counter) (*keyspace, error) {
-	ks := &keyspace{id: def.ID, counterName: def.Name, arena: &s.arena, seed: s.opts.HashSeed, blockItems: s.opts.BlockItems, ids: &s.blockIDs,
+	ks := &keyspace{id: def.ID, counterName: def.Name, arena: &s.arena, seed: s.opts.HashSeed, probes: s.opts.probes, blockItems: s.opts.BlockItems, ids: &s.blockIDs,
 		partialBytes: &s.tiers.partialBytes}
 	if err := ks.define(def); err != nil {
 		return nil, err

@@ -54,6 +54,9 @@ type Options struct {
 
 	// Manual starts no background work for the log and snapshots: for tests that replay from a seed.
 	Manual bool
+
+	// probes is hot.Config.Probes: tests have tables that are full early.
+	probes uint
 }
 
 func (o Options) withDefaults() (Options, error) {

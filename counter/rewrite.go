@@ -367,33 +367,24 @@ func (ks *keyspace) heat(b *block) (*block, error) {
 	}); err != nil {
 		return nil, fmt.Errorf("counter: promoting [%d,%d): %w", b.lo, b.hi, err)
 	}
-	p := ks.planFor(d, b.lo, b.hi, 0, growLoad, youngBits)
-	for scale := 1.0; ; scale *= 1.25 {
-		c := p.config(scale)
-		back, err := ks.newBlock(c)
-		if err != nil {
-			return nil, err
-		}
-		back.from, back.used = b.from, b.used
-		rest := flat
+	news, err := ks.rebuild(b, func(tabs []*hot.Table) error {
+		tab, rest := tabs[0], flat
 		for _, mid := range mids {
-			var slot hot.Slot
-			if slot, err = back.tab.AddAt(back.tab.Home(mid)); err != nil {
-				break
+			slot, err := tab.AddAt(tab.Home(mid))
+			if err != nil {
+				return err
 			}
 			for c := range ks.def.Columns {
-				back.tab.Set(slot, c, rest[c])
+				tab.Set(slot, c, rest[c])
 			}
 			rest = rest[len(ks.def.Columns):]
 		}
-		if err == nil {
-			return back, nil
-		}
-		ks.arena.Free(back.span)
-		if c.Buckets >= hot.MaxBuckets/2 {
-			return nil, fmt.Errorf("counter: promoting [%d,%d): %w", b.lo, b.hi, err)
-		}
+		return nil
+	}, ks.planFor(d, b.lo, b.hi, 0, growLoad, youngBits))
+	if err != nil {
+		return nil, fmt.Errorf("counter: promoting [%d,%d): %w", b.lo, b.hi, err)
 	}
+	return news[0], nil
 }
 
 // coldRows calls f with the rows of a cold block as they are now, in order of mid; those of the file from mid from on. REQUIRES b.mu held.

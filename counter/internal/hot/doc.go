@@ -21,9 +21,9 @@
 //	     |         |        | bit first, no padding        |
 //	     +---------+--------+------------------------------+
 //
-//	lane  15           5 4       0        item  0        r          r+Off(c)      W
+//	lane  15           5 4       0        item  0        R          R+Off(c)      W
 //	     +--------------+---------+            +--------+----------+-------------+
-//	     | quotient     | probe+1 |            | rest of| ...      | column c    |
+//	     | twisted quot.| probe+1 |            | rest of| ...      | column c    |
 //	     | low 11 bits  | 0=empty |            | quot.  |          | Width bits  |
 //	     +--------------+---------+            +--------+----------+-------------+
 //
@@ -32,15 +32,40 @@
 //
 // # Quotienting
 //
-// Let x = mid-lo, q = x/m and r = x mod m. The first bucket of the key is
+// Let x = mid-lo, q = x/m and r = x mod m. Two rounds of a Feistel network make of these the quotient that is stored,
+// of k bits, and the first bucket of the key:
 //
-//	start = (r + f(q)) mod m,   0 <= f(q) < m,
+//	twisted = (q + t(r)) mod 2^k        0 <= t(r) < 2^k, k = 11 or as many bits as the largest q has
+//	start   = (r + f(twisted)) mod m    0 <= f(twisted) < m
 //
-// one round of a Feistel network: for a fixed q it is a bijection of r, so (start, q) gives r = (start - f(q)) mod m
-// and x = q*m + r exactly. Only q is stored: about 12+3 bits for ids with a mean gap of 4000, instead of 64. As f is a
-// seeded hash, ids that are equal modulo m (or chosen by somebody to collide) spread over the buckets all the same;
-// ids that are dense spread better than random ones, as each q fills every bucket once.
-// The domain is not rounded to a power of two, as a permutation of bits would need: that saves half a bit an item.
+// For a fixed r the first is a bijection of q, for a fixed twisted quotient the second is one of r, so (start,
+// twisted) gives r = (start - f(twisted)) mod m, then q = (twisted - t(r)) mod 2^k, and x = q*m + r exactly. Only the
+// twisted quotient is stored: about 12+3 bits for ids with a mean gap of 4000, instead of 64. A quotient takes whole
+// bits in any case, so the first round costs no memory. The domain is not rounded to a power of two, as a permutation
+// of bits would need: that saves half a bit an item.
+//
+// # Spread
+//
+// t and f are hashes with a secret seed, another for each table. Nobody can choose ids that meet in a bucket, nor may
+// a rule do so that ids come by, like every tenth number. Let n ids, whichever they are, be in a table, and call those
+// with the same twisted quotient a row. Ids of a row differ in r, so each bucket is the start of one of them at most,
+// and f moves each row by itself. The load of a bucket, the number of ids that start there, is therefore a sum of
+// independent choices with mean n/m and no larger variance. That much holds with f alone.
+//
+// What f alone does not give is that buckets are independent of each other: the loads of two buckets at a distance d
+// vary together as far as rows hold pairs of ids whose r differ by d, as both are hit or missed at once. Without the
+// first round a row of every tenth number holds nothing but such pairs, for d = 10, 20, ... Every tenth bucket is full
+// at once, a row whose step is a multiple of 10 looks at no other, and tables were full at a load of 0.49. With it two
+// ids of different r are in one row with a probability of 2^-k. An id has n/m others, about, at a given d, so the
+// loads of two buckets correlate by n/m/2^k, 0.4 % at most.
+//
+// The weakest t that would do in theory, r times a secret odd number (multiply-shift), is not enough: of 50,000 tables
+// of evenly spaced ids 12 were full below 0.87, the worst of twice as many at 0.70. With the hash that f has, none of
+// 100,000 was below 0.88, and tables of whatever rule get as full as those of random ids: TestSpread, for all strides
+// to 4096, snowflakes, every width of a key, and 10,000 secrets. It costs 1.4 ns.
+//
+// A table may still be full early, by ill luck: one in a thousand at a load of 0.90. The engine makes another then,
+// with another seed, and bounds how often. Two such misfortunes have nothing to do with each other.
 //
 // # Probing
 //

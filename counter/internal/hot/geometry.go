@@ -16,6 +16,9 @@ const (
 	// EndMid is the exclusive end of the id space: mids are 0..EndMid-1.
 	EndMid = uint64(1) << 63
 
+	// twistInput makes what is hashed for the twist another number than a quotient. It is part of the image format, as hash is.
+	twistInput = 0x2545f4914f6cdd1d
+
 	// MaxBuckets bounds a table to 8 Mi slots, so that a slot number takes 23 bits.
 	MaxBuckets = 1 << 20
 )
@@ -26,17 +29,26 @@ type geometry struct {
 	m      uint64 // buckets, prime (or 1)
 	inv    uint64 // (2^64-1)/m, to divide by multiplication
 	seed   uint64
-	probes uint // min(MaxProbes, m)
-	rest   uint // quotient bits that the lane does not hold
+	mask   uint64 // as many ones as a quotient is stored in
+	twists uint64 // mask, or 0 for the permutation of one round
+	shift  uint   // 64 less the bits of mask
+	probes uint   // min(MaxProbes, m), or fewer
+	rest   uint   // quotient bits that the lane does not hold
 }
 
-func newGeometry(lo, hi, m, seed uint64) geometry {
-	g := geometry{lo: lo, hi: hi, m: m, inv: ^uint64(0) / m, seed: seed, probes: MaxProbes}
-	if m < MaxProbes {
-		g.probes = uint(m)
+func newGeometry(c *Config) geometry {
+	m := uint64(c.Buckets)
+	g := geometry{lo: c.Lo, hi: c.Hi, m: m, inv: ^uint64(0) / m, seed: c.Seed, probes: min(MaxProbes, uint(m))}
+	if c.Probes > 0 {
+		g.probes = min(g.probes, c.Probes)
 	}
-	if q := uint(bits.Len64((hi - 1 - lo) / m)); q > quoBits {
+	if q := uint(bits.Len64((c.Hi - 1 - c.Lo) / m)); q > quoBits {
 		g.rest = q - quoBits
+	}
+	g.shift = 64 - quoBits - g.rest
+	g.mask = ^uint64(0) >> g.shift
+	if !c.OneRound {
+		g.twists = g.mask
 	}
 	return g
 }
@@ -52,7 +64,10 @@ func (g *geometry) divmod(x uint64) (q, r uint64) {
 	return q, r
 }
 
-// hash mixes a quotient; its high bits decide f(q), another multiple's high bits the step.
+// twist is t(r) of the package comment; 0 with one round.
+func (g *geometry) twist(r uint64) uint64 { return g.hash(r^twistInput) >> (g.shift & 63) & g.twists }
+
+// hash mixes a twisted quotient; its high bits decide f(q), another multiple's high bits the step.
 func (g *geometry) hash(q uint64) uint64 {
 	h := (q ^ g.seed) * 0x9e3779b97f4a7c15
 	h ^= h >> 32
@@ -74,9 +89,10 @@ func (g *geometry) step(h uint64) uint64 {
 	return s + 1
 }
 
-// place returns the first bucket, the quotient and its hash for mid in [lo, hi).
+// place returns the first bucket, the twisted quotient and its hash for mid in [lo, hi).
 func (g *geometry) place(mid uint64) (bucket, q, h uint64) {
 	q, r := g.divmod(mid - g.lo)
+	q = (q + g.twist(r)) & g.mask
 	h = g.hash(q)
 	bucket = r + g.offset(h)
 	if bucket >= g.m {
@@ -85,7 +101,7 @@ func (g *geometry) place(mid uint64) (bucket, q, h uint64) {
 	return bucket, q, h
 }
 
-// Home is the first bucket of a key and its quotient. Together they are the key, so a table that is given them need not divide again.
+// Home is the first bucket of a key and its twisted quotient. Together they are the key, so a table that is given them need not divide again.
 type Home struct {
 	quotient uint64
 	bucket   uint32
@@ -106,11 +122,11 @@ func (g *geometry) back(bucket, n uint64) uint64 {
 	return bucket - n
 }
 
-// unplace returns the mid whose quotient q was found at its probe-th bucket: the inverse of place and probing.
+// unplace returns the mid whose twisted quotient q was found at its probe-th bucket: the inverse of place and probing.
 func (g *geometry) unplace(bucket, q uint64, probe uint) uint64 {
 	h := g.hash(q)
 	r := g.back(bucket, g.offset(h)+uint64(probe)*g.step(h))
-	return g.lo + q*g.m + r
+	return g.lo + ((q-g.twist(r))&g.mask)*g.m + r
 }
 
 // primeAtLeast returns the smallest prime >= n, by trial division: a table is made once for thousands of inserts.

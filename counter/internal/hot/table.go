@@ -21,7 +21,14 @@ type Config struct {
 	Lo, Hi  uint64         // range of mids, Lo < Hi <= EndMid
 	Buckets int            // see BucketsFor
 	Layout  *schema.Layout // packing of an item
-	Seed    uint64         // of the hash; any value
+	Seed    uint64         // of the permutation; any value
+
+	// OneRound takes the permutation of images of version 1, which spreads evenly spaced mids badly: for tables read from those.
+	OneRound bool
+
+	// Probes is how many buckets a key may look at, when that shall be fewer than MaxProbes: tests make tables with it that are full
+	// early. An image does not keep it.
+	Probes uint
 
 	// Overflow is how many values that do not fit their column's width find place in the table's memory. 0: none, and they are on the Go heap.
 	Overflow int
@@ -80,7 +87,7 @@ func (c Config) Bytes() int {
 }
 
 func (c *Config) bucketBytes() int {
-	g := newGeometry(c.Lo, c.Hi, uint64(c.Buckets), c.Seed)
+	g := newGeometry(c)
 	return c.Buckets * (headerBytes + int(g.rest) + c.Layout.Bits)
 }
 
@@ -99,14 +106,14 @@ func New(c Config, mem []byte) Table {
 	if len(mem) < c.Bytes() {
 		panic(fmt.Sprintf("hot: got %d bytes of memory, want %d", len(mem), c.Bytes()))
 	}
+	if primeAtLeast(uint64(c.Buckets)) != uint64(c.Buckets) {
+		panic(fmt.Sprintf("hot: %d buckets: not a prime", c.Buckets))
+	}
 	t := Table{
-		geometry: newGeometry(c.Lo, c.Hi, primeAtLeast(uint64(c.Buckets)), c.Seed),
+		geometry: newGeometry(&c),
 		base:     unsafe.Pointer(&mem[0]),
 		layout:   c.Layout,
 		data:     mem,
-	}
-	if t.m != uint64(c.Buckets) {
-		panic(fmt.Sprintf("hot: %d buckets: not a prime", c.Buckets))
 	}
 	t.width = t.rest + uint(c.Layout.Bits)
 	t.stride = uintptr(headerBytes + t.width)

@@ -161,15 +161,17 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// TestDegenerateHash takes keys that all start at one bucket, as a hash gone bad or tampered ids would: x = q*m + r with
-// r = -f(q). The table must stay right, and refuse in bounded time.
+// TestDegenerateHash takes keys that all start at one bucket, as a hash gone bad or tampered ids would. The table must stay right, and
+// refuse in bounded time.
 func TestDegenerateHash(t *testing.T) {
 	rng := newRand(t)
 	l := layout(t, 16, 32)
 	tab := newTable(Config{Lo: 1000, Hi: EndMid, Buckets: 101, Layout: l, Seed: rng.Uint64()})
 	var keys []uint64
-	for q := range uint64(600) {
-		keys = append(keys, tab.unplace(7, q, 0))
+	for q := uint64(0); len(keys) < 600; q++ {
+		if k := tab.unplace(7, q, 0); k >= tab.lo && k < tab.hi {
+			keys = append(keys, k)
+		}
 	}
 	for _, k := range keys {
 		if b, _, _ := tab.place(k); b != 7 {
@@ -220,33 +222,43 @@ func TestDeleteLeavesNoTrail(t *testing.T) {
 // TestProof checks what the package comment claims of every (bucket, quotient, probe): the sequence visits all buckets once, and
 // the key comes back from each.
 func TestProof(t *testing.T) {
-	for _, m := range []uint64{1, 2, 3, 5, 7, 31, 37, 101, 1009} {
-		g := newGeometry(12345, EndMid, m, 99)
+	configs := func(f func(c Config)) {
+		for _, m := range []int{1, 2, 3, 5, 7, 31, 37, 101, 1009} {
+			for _, end := range []uint64{EndMid, 12345 + 300*uint64(m), 12345 + 3000*uint64(m) - 1} {
+				for _, oneRound := range []bool{false, true} {
+					f(Config{Lo: 12345, Hi: end, Buckets: m, Seed: 99, OneRound: oneRound})
+				}
+			}
+		}
+	}
+	configs(func(c Config) {
+		m := uint64(c.Buckets)
+		g := newGeometry(&c)
 		for q := uint64(0); q < 300; q++ {
 			for _, r := range []uint64{0, m / 2, m - 1} {
 				mid := g.lo + q*m + r
-				b, gotQ, h := g.place(mid)
-				if gotQ != q {
-					t.Fatalf("m %d: place(%d): got quotient %d, want %d", m, mid, gotQ, q)
+				b, twisted, h := g.place(mid)
+				if want := q + g.twist(r); twisted != want&g.mask || c.OneRound && twisted != q {
+					t.Fatalf("%+v: place(%d): got quotient %d, want %d", c, mid, twisted, want&g.mask)
 				}
 				seen := make([]bool, m)
 				for i := range m {
 					if seen[b] {
-						t.Fatalf("m %d, quotient %d: bucket %d twice", m, q, b)
+						t.Fatalf("%+v, quotient %d: bucket %d twice", c, twisted, b)
 					}
 					seen[b] = true
-					if back := g.unplace(b, q, uint(i)); back != mid {
-						t.Fatalf("m %d: unplace(%d,%d,%d): got %d, want %d", m, b, q, i, back, mid)
+					if back := g.unplace(b, twisted, uint(i)); back != mid {
+						t.Fatalf("%+v: unplace(%d,%d,%d): got %d, want %d", c, b, twisted, i, back, mid)
 					}
 					b = (b + g.step(h)) % m
 				}
 			}
 		}
-	}
+	})
 	rng := newRand(t)
 	for range 100000 {
 		m := primeAtLeast(1 + rng.Uint64N(1<<20))
-		g := newGeometry(0, EndMid, m, 0)
+		g := newGeometry(&Config{Hi: EndMid, Buckets: int(m)})
 		x := rng.Uint64() >> rng.IntN(64)
 		if q, r := g.divmod(x); q != x/m || r != x%m {
 			t.Fatalf("divmod(%d) by %d: got %d, %d", x, m, q, r)
