@@ -67,6 +67,13 @@ func checkReport(t *testing.T, r *report.Report, config Config) {
 	if len(r.Servers) != len(config.Targets) || len(r.Phases) != len(config.Workloads) {
 		t.Fatalf("%d servers and %d phases, want %d and %d", len(r.Servers), len(r.Phases), len(config.Targets), len(config.Workloads))
 	}
+	for _, phase := range r.Phases {
+		for _, result := range phase.Results {
+			if result.Absent > 0 {
+				t.Errorf("%s: %d of %d posts read were not there", phase.Workload, result.Absent, result.Posts)
+			}
+		}
+	}
 	for _, server := range r.Servers {
 		v := server.Verified
 		if v == nil || v.Wrong != 0 || v.Posts < config.Posts || v.Counters != 3*v.Posts {

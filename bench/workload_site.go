@@ -3,8 +3,9 @@ package bench
 // siteWorkload is what the users of a site ask for: pages of posts, now and then an increment of a post on the page just read,
 // and a new post.
 //
-// New posts are dealt out: client c of n adds the posts first+c, first+c+n, ..., one every so many operations. As all clients
-// come about as far, a client's own latest post but one tells it which posts are there, and what is young.
+// New posts are dealt out: client c of n adds the posts first+c, first+c+n, ..., one every so many operations. How far the others have come a
+// client cannot know, so it reads and increments what was loaded and what it added itself, the newest of which are its youngest. So
+// nothing is asked for that is not there, which one server may answer faster than a post, and another not.
 type siteWorkload struct {
 	workload
 	picker *Picker // nil: pages of old posts, all alike
@@ -16,30 +17,28 @@ type siteWorkload struct {
 const oldPart = 0.9
 
 func (w *siteWorkload) Stream(client, clients int) Stream {
-	return &siteStream{w: w, random: newRNG(w.seed, uint64(client)), page: make([]int, w.Page),
-		known: w.first, next: w.first + client, step: clients}
+	return &siteStream{w: w, random: newRNG(w.seed, uint64(client)), page: make([]int, w.Page), first: w.first + client, step: clients}
 }
 
 type siteStream struct {
 	w      *siteWorkload
 	random rng
 	page   []int
-	known  int // posts that are there, about
-	next   int // the post this client adds next
-	step   int
-	count  int // operations since the last new post
+	first  int // the first post this client adds
+	step   int // to its next one
+	added  int // posts it has added
+	count  int // operations since the last of them
 }
 
 func (s *siteStream) Next(op *Op) bool {
 	if s.count++; s.count == s.w.every {
-		op.Kind, op.Post = OpRow, s.next
-		s.known = max(s.w.first, s.next-s.step+1)
-		s.next += s.step
+		op.Kind, op.Post = OpRow, s.first+s.added*s.step
+		s.added++
 		s.count = 0
 		return true
 	}
 	if s.random.float() < s.w.incr {
-		op.Kind, op.Post = OpIncr, s.own(s.pick())
+		op.Kind, op.Post = OpIncr, s.pick()
 		op.Col = int(s.random.below(uint64(s.w.Data.Columns)))
 		return true
 	}
@@ -50,25 +49,14 @@ func (s *siteStream) Next(op *Op) bool {
 	return true
 }
 
-// own returns a post near i that this client may add to: one that was there before, or that it added itself. Another
-// client's post may not be there yet, and would be set to zero after the increment.
-func (s *siteStream) own(i int) int {
-	if i < s.w.first {
-		return i
-	}
-	i = s.next - s.step*((s.next-i+s.step-1)/s.step)
-	if i == s.next {
-		i -= s.step
-	}
-	if i < s.w.first {
-		return s.w.first - 1
-	}
-	return i
-}
-
+// pick chooses a post that is there.
 func (s *siteStream) pick() int {
 	if s.w.picker == nil {
 		return int(s.random.below(uint64(float64(s.w.Data.Loaded)*oldPart) + 1))
 	}
-	return s.w.picker.pick(&s.random, s.known)
+	i := s.w.picker.pick(&s.random, s.w.Data.Loaded+s.added)
+	if own := i - s.w.Data.Loaded; own >= 0 {
+		return s.first + own*s.step
+	}
+	return i
 }
