@@ -27,7 +27,9 @@ func TestArenaKeepsApart(t *testing.T) {
 			r.Drop()
 			want[i] = nil
 		case 4:
-			r.Own()
+			if r.Own(); r.home != nil || a.open == r {
+				t.Fatalf("step %d: Replies that own their memory, %d bytes, have a region", step, r.Len())
+			}
 		case 5:
 			n := rng.IntN(r.Len() + 1)
 			r.Cut(n)

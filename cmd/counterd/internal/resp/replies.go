@@ -43,6 +43,11 @@ func (r *Replies) Sent(n int) {
 		r.b = r.b[:0]
 		return
 	}
+	r.move(n)
+}
+
+// move moves the bytes from n on to memory of their own and drops the others.
+func (r *Replies) move(n int) {
 	rest := append([]byte(nil), r.b[n:]...)
 	r.Drop()
 	r.b = rest
@@ -51,7 +56,7 @@ func (r *Replies) Sent(n int) {
 // Own moves what is in a region of an Arena to memory of its own, so that the Arena does not matter any more.
 func (r *Replies) Own() {
 	if r.home != nil {
-		r.Sent(0)
+		r.move(0)
 	}
 }
 

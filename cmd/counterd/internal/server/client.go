@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"strings"
 	"sync/atomic"
@@ -61,10 +62,11 @@ type client struct {
 
 	id      int64
 	created time.Time
-	info    clientInfo  // what CLIENT LIST shows; has its own lock
-	dirty   atomic.Bool // a watched key changed; set by others
-	blocked atomic.Bool // the connection waits in a command
-	trusted atomic.Bool // a copy of authed for others
+	info    clientInfo                              // what CLIENT LIST shows; has its own lock
+	dirty   atomic.Bool                             // a watched key changed; set by others
+	blocked atomic.Bool                             // the connection waits in a command
+	unblock atomic.Pointer[context.CancelCauseFunc] // ends the wait of WAIT and WAITAOF; nil: it is in neither
+	trusted atomic.Bool                             // a copy of authed for others
 
 	// In seconds of Server.clock, for the janitor; 0 = not so.
 	lastRead, partialSince, writingSince atomic.Int64
@@ -96,6 +98,10 @@ const (
 // process executes every complete command that has been read. In a loop it may stop with errWaits: called again elsewhere, it goes on.
 func (c *client) process() error {
 	for !c.closed {
+		if !c.inLoop() && c.conn.closed() { // what it sent behind that must not be executed, as the client cannot know
+			c.closed = true
+			break
+		}
 		args := c.held
 		var err error
 		if c.held = nil; args == nil {

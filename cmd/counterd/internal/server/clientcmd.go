@@ -27,7 +27,7 @@ func clientCommand() *command {
 		sub("no-evict", 3, admin, "7.0.0", "ON | OFF", "Notes the wish to be kept. Connections are never closed for want of memory.", runClientNoEvict),
 		sub("no-touch", 3, 0, "7.2.0", "ON | OFF", "Notes the wish not to count as an access. Accesses are not counted.", runClientNoTouch),
 		sub("reply", 3, nomulti, "3.2.0", "ON | OFF | SKIP", "Turns replies off and on, or leaves out the next one.", runClientReply),
-		sub("unblock", -3, admin, "5.0.0", "client-id [TIMEOUT | ERROR]", "Returns 0: no command blocks its connection.", runClientUnblock),
+		sub("unblock", -3, admin, "5.0.0", "client-id [TIMEOUT | ERROR]", "Ends the wait of another connection's WAIT or WAITAOF, as if its time were over or by an error.", runClientUnblock),
 		sub("pause", -3, admin, "3.0.0", "timeout [WRITE | ALL]", "Makes commands that change something, or all, of all connections wait for a time in milliseconds.", runClientPause),
 		sub("unpause", 2, admin, "6.2.0", "", "Ends CLIENT PAUSE.", runClientUnpause),
 	)
@@ -165,11 +165,23 @@ func runClientUnblock(c *client, args [][]byte) {
 		c.error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
 		return
 	}
-	if _, ok := number(args[2]); !ok {
+	id, ok := number(args[2])
+	if !ok {
 		c.error(errNotInteger)
 		return
 	}
-	c.integer(0)
+	cause := errTimeUp
+	if len(args) == 4 && equalFold(args[3], "ERROR") {
+		cause = errUnblocked
+	}
+	c.srv.mu.Lock()
+	other := c.srv.clients[id]
+	c.srv.mu.Unlock()
+	if other == nil || !other.interrupt(cause) {
+		c.integer(0)
+		return
+	}
+	c.integer(1)
 }
 
 // silence is the state of CLIENT REPLY.

@@ -24,6 +24,9 @@
 //	replies that the connection does not take                         client.send
 //	a pause                                                           client.pause
 //
+// Who waits in a command (WAIT, a pause) is told when its connection ends: the loop hears of it, and socket.watch says so. Then nothing more that it
+// sent is executed, for its client may have tried elsewhere by then.
+//
 // Subscribers and replicas stay in their loop: what they are sent is written by goroutines of their own (outbox.go, repl.Peer). What a loop does wait
 // for: short locks, the store's gate while somebody has it exclusively, and write() of the log.
 //

@@ -133,6 +133,9 @@ func (l *loop) round() {
 		}
 		if e.Events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
 			c.hup = true
+			if !c.inLoop() {
+				c.conn.look()
+			}
 		}
 		l.ready = append(l.ready, c)
 	}

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"time"
 )
@@ -125,7 +127,7 @@ func (c *client) heldBack(bits uint32, f flag) bool {
 // pause waits while a pause holds back commands with such flags. It is a place where commands block: see block.
 func (c *client) pause(f flag) {
 	s := c.srv
-	c.block(func() {
+	c.block(context.Background(), func(ctx context.Context) {
 		for {
 			bits, news, next := s.pauses.look()
 			if !c.heldBack(bits, f) {
@@ -138,7 +140,7 @@ func (c *client) pause(f flag) {
 			select {
 			case <-news:
 			case <-timer.C:
-			case <-s.quit: // nobody will end it, and the command was not executed
+			case <-ctx.Done(): // the command was not executed, and will not be
 				c.closed = true
 			}
 			timer.Stop()
@@ -150,8 +152,17 @@ func (c *client) pause(f flag) {
 	})
 }
 
-// block runs wait, which returns when the command may go on, or the server ends. What was answered before it is sent first.
-func (c *client) block(wait func()) {
+// Why a wait ended early: causes of its context.
+var (
+	errConnectionEnded = errors.New("the connection has ended")
+	errServerEnds      = errors.New("the server ends")
+	errUnblocked       = errors.New("unblocked by CLIENT UNBLOCK")
+	errTimeUp          = errors.New("unblocked by CLIENT UNBLOCK as if its time were over")
+)
+
+// block runs wait, which returns when the command may go on, or ctx ends: with the connection, with the server, or by cancel. A connection that has
+// ended meanwhile executes nothing more: whoever sent what it held has long tried elsewhere. What was answered before it is sent first.
+func (c *client) block(ctx context.Context, wait func(ctx context.Context)) {
 	if c.send() != nil {
 		c.closed = true
 		return
@@ -164,7 +175,25 @@ func (c *client) block(wait func()) {
 		c.blocked.Store(false)
 		c.lastRead.Store(c.srv.clock.Load()) // it was not idle
 	}()
-	wait()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	gone, stop := c.conn.watch()
+	defer stop()
+	go func() {
+		select {
+		case <-gone:
+			cancel(errConnectionEnded)
+		case <-c.srv.quit:
+			cancel(errServerEnds)
+		case <-ctx.Done():
+		}
+	}()
+	wait(ctx)
+	select {
+	case <-gone:
+		c.closed = true
+	default:
+	}
 }
 
 const errPauseMode = "ERR CLIENT PAUSE mode must be WRITE or ALL"

@@ -23,11 +23,14 @@ import (
 type socket struct {
 	local, remote net.Addr
 	ended         atomic.Bool // nothing more is to be read
+	killed        atomic.Bool // Close was called
 
-	mu       sync.Mutex // guards the rest, fd against being freed
-	fd       int        // -1: freed
-	patient  net.Conn   // for writes that wait; nil until there was one
-	deadline time.Time  // of patient's
+	mu       sync.Mutex    // guards the rest, fd against being freed
+	fd       int           // -1: freed
+	patient  net.Conn      // for writes that wait; nil until there was one
+	deadline time.Time     // of patient's
+	gone     chan struct{} // closed when the connection has ended; nil: nobody has asked
+	over     bool          // it is closed
 }
 
 // open takes conn over: the runtime forgets it.
@@ -128,8 +131,43 @@ func (s *socket) waiter() (net.Conn, error) {
 
 // Close ends the connection: reads and writes fail from now on. Anybody may call it.
 func (s *socket) Close() error {
+	s.killed.Store(true)
 	s.ended.Store(true)
 	return s.shutdown(unix.SHUT_RDWR)
+}
+
+// closed tells whether Close was called.
+func (s *socket) closed() bool { return s.killed.Load() }
+
+// watch returns a channel that is closed when the connection has ended: the other side will send nothing more, or Close was called. The owner calls it
+// when it waits for something else, and stop afterwards. Here the loop hears of the end and calls look.
+func (s *socket) watch() (gone <-chan struct{}, stop func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone == nil {
+		s.gone = make(chan struct{})
+	}
+	s.check()
+	return s.gone, func() {}
+}
+
+// look tells who watches if the connection has ended. An event alone does not say so: it may have been about the one that had the descriptor before.
+func (s *socket) look() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.check()
+}
+
+// check is look with mu held.
+func (s *socket) check() {
+	if s.gone == nil || s.over || s.fd < 0 {
+		return
+	}
+	p := []unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLRDHUP}}
+	if _, err := unix.Poll(p, 0); err == nil && p[0].Revents&(unix.POLLRDHUP|unix.POLLHUP|unix.POLLERR) != 0 {
+		s.over = true
+		close(s.gone)
+	}
 }
 
 // finish lets nothing more be read.
@@ -145,7 +183,9 @@ func (s *socket) shutdown(how int) error {
 	if s.fd < 0 {
 		return net.ErrClosed
 	}
-	return os.NewSyscallError("shutdown", unix.Shutdown(s.fd, how))
+	err := unix.Shutdown(s.fd, how)
+	s.check()
+	return os.NewSyscallError("shutdown", err)
 }
 
 // settle waits until the other side has what was written, at most for a time. Closing a connection that holds input nobody read resets it, and

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -14,7 +15,8 @@ import (
 // connection that waits holds no buffer.
 type socket struct {
 	net.Conn
-	raw syscall.RawConn
+	raw    syscall.RawConn
+	killed atomic.Bool // Close was called
 
 	// Of the fill under way.
 	space func() []byte // memory to read into
@@ -64,6 +66,47 @@ func (s *socket) tryRead(fd uintptr) bool {
 			return true
 		}
 	}
+}
+
+// Close ends the connection: reads and writes fail from now on. Anybody may call it.
+func (s *socket) Close() error {
+	s.killed.Store(true)
+	return s.Conn.Close()
+}
+
+// closed tells whether Close was called.
+func (s *socket) closed() bool { return s.killed.Load() }
+
+// watchEvery is how often watch looks.
+const watchEvery = 50 * time.Millisecond
+
+// watch returns a channel that is closed when the connection has ended: the other side will send nothing more, or Close was called. The owner calls it
+// when it waits for something else, and stop afterwards. The end is not seen here while something that was sent before it is not read.
+func (s *socket) watch() (gone <-chan struct{}, stop func()) {
+	ended, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		tick := time.NewTicker(watchEvery)
+		defer tick.Stop()
+		for !s.atEnd() {
+			select {
+			case <-tick.C:
+			case <-stopped:
+				return
+			}
+		}
+		close(ended)
+	}()
+	return ended, func() { close(stopped) }
+}
+
+// atEnd tells whether a read would find the end.
+func (s *socket) atEnd() (end bool) {
+	var b [1]byte
+	err := s.raw.Control(func(fd uintptr) {
+		n, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		end = n == 0 && err == nil || err != nil && err != syscall.EAGAIN && err != syscall.EINTR
+	})
+	return end || err != nil // the only error is that it is closed
 }
 
 // offer writes all.

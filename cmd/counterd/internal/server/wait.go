@@ -22,21 +22,40 @@ func waitTimeout(b []byte) (d time.Duration, text string) {
 	return time.Duration(min(n, maxTimeout)) * time.Millisecond, ""
 }
 
-// await waits until enough says so, the time is over, the server ends, or the node is no primary any more. In a transaction it does not wait.
-func (c *client) await(d time.Duration, enough func() bool) {
+// await waits until enough says so, the time is over, the connection or the server ends, or the node is no primary any more. In a transaction it
+// does not wait. It returns false when the command was answered: by the error of CLIENT UNBLOCK.
+func (c *client) await(d time.Duration, enough func() bool) bool {
 	if enough() || c.multi.executing {
-		return
+		return true
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	timed := context.Context(ctx)
 	if d > 0 {
-		ctx, cancel = context.WithTimeout(ctx, d)
-		defer cancel()
+		var stop func()
+		timed, stop = context.WithTimeout(ctx, d)
+		defer stop()
 	}
-	defer c.srv.endWithServer(cancel)()
-	c.block(func() {
+	c.unblock.Store(&cancel)
+	defer c.unblock.Store(nil)
+	c.block(timed, func(ctx context.Context) {
 		c.srv.node.Peers().Wait(ctx, func() bool { return enough() || c.srv.store().Replica() })
 	})
+	if context.Cause(ctx) == errUnblocked {
+		c.error("UNBLOCKED client unblocked via CLIENT UNBLOCK")
+		return false
+	}
+	return true
+}
+
+// interrupt ends the wait of c as CLIENT UNBLOCK does; false if it does not wait, or another one has ended it.
+func (c *client) interrupt(cause error) bool {
+	cancel := c.unblock.Load()
+	if cancel == nil || !c.unblock.CompareAndSwap(cancel, nil) {
+		return false
+	}
+	(*cancel)(cause)
+	return true
 }
 
 // demoted answers a command that waited when the node became a replica: who acknowledges what is not known here any more.
@@ -78,10 +97,12 @@ func runWait(c *client, args [][]byte) {
 			return
 		}
 	}
-	c.await(d, func() bool {
+	if !c.await(d, func() bool {
 		have, _ = c.srv.node.Peers().Count(offset)
 		return int64(have) >= n
-	})
+	}) {
+		return
+	}
 	if int64(have) < n && c.demoted() {
 		return
 	}
@@ -129,14 +150,16 @@ func runWaitAOF(c *client, args [][]byte) {
 			c.storeError(err)
 			return
 		}
-		c.await(d, func() bool {
+		if !c.await(d, func() bool {
 			here = 0
 			if log.Durable() >= offset {
 				here = 1
 			}
 			_, there = c.srv.node.Peers().Count(offset)
 			return here >= int(local) && int64(there) >= n
-		})
+		}) {
+			return
+		}
 		if int64(there) < n && c.demoted() {
 			return
 		}
