@@ -326,7 +326,7 @@ func (s *Store) replay(from uint64) error {
 		return err
 	}
 	log, rec, err := persist.OpenLog(persist.LogOptions{
-		FS: s.opts.FS, Dir: s.dir.Path(), Create: len(s.dir.Manifests()) == 0, Unwritable: true, KnownDurable: s.dir.KnownDurable(),
+		FS: s.opts.FS, Dir: s.dir.Path(), Create: len(s.dir.Manifests()) == 0, Unwritable: true, Guard: s.dir.Held, KnownDurable: s.dir.KnownDurable(),
 		Policy: s.opts.AppendFsync, Manual: s.opts.Manual, Logger: s.opts.Logger,
 		Progress: func(done, total uint64) { s.opts.Progress("log", done, total) },
 	}, from, r.apply)

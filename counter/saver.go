@@ -376,6 +376,9 @@ func (w *snapshot) image(b *block, tier persist.Tier, h persist.ImageHeader) (*p
 
 // removeOrphans removes the files that no manifest names, but for cold files that a block has been written to since.
 func (s *Store) removeOrphans() error {
+	if err := s.dir.Held(); err != nil {
+		return err
+	}
 	s.repl.mu.Lock() // what is about to be pinned is a manifest's, and so no orphan
 	orphans, err := s.dir.Orphans()
 	pinned, _ := s.repl.pinned()

@@ -136,8 +136,11 @@ func (w *spaceWatch) worthwhile(s *Store) bool {
 	return freed > 2*s.snapshotBytes()+fixedReserve
 }
 
-// spaceFor returns an error if the disk has no room for n bytes more; beyond the reserve, if the reserve is not for them.
+// spaceFor returns an error if the directory is not ours any more, or the disk has no room for n bytes more; beyond the reserve, if the reserve is not for them.
 func (s *Store) spaceFor(what string, n int64, reserved bool) error {
+	if err := s.dir.Held(); err != nil {
+		return err
+	}
 	space, err := s.opts.FS.Space(s.dir.Path())
 	if err != nil || space.Free == vfs.MaxSpace {
 		return nil // writing will tell

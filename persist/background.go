@@ -21,6 +21,7 @@ func (l *Log) syncLoop() {
 		case <-l.stop:
 			return
 		case <-ticker.C:
+			l.watchNames()
 			l.tick(true)
 		case <-l.kick:
 			l.tick(false)
@@ -44,6 +45,7 @@ func (l *Log) prepareLoop() {
 // Tick does what the background does each SyncEvery. REQUIRES: LogOptions.Manual.
 func (l *Log) Tick() {
 	l.prepareNext()
+	l.watchNames()
 	l.tick(true)
 }
 

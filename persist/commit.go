@@ -198,6 +198,7 @@ func (l *Log) rotateTo(at uint64) error {
 		l.discard(s, temp)
 		return err
 	}
+	s.name = nameOf(l.opts.FS, s.path)
 	l.mu.Lock()
 	l.retired = append(l.retired, l.active)
 	l.active = s

@@ -3,7 +3,6 @@ package persist
 import (
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,7 +18,7 @@ const keepManifests = 2
 type Dir struct {
 	fsys vfs.FS
 	path string
-	lock io.Closer
+	lock *dirLock
 
 	mu        sync.Mutex  // guards the rest
 	manifests []*Manifest // the good ones, newest first, at most keepManifests
@@ -38,9 +37,9 @@ func OpenDir(fsys vfs.FS, path string) (*Dir, error) {
 			return nil, err
 		}
 	}
-	lock, err := fsys.Lock(filepath.Join(path, lockName))
+	lock, err := takeLock(fsys, path)
 	if err != nil {
-		return nil, fmt.Errorf("data directory %s: %w", path, err)
+		return nil, err
 	}
 	d := &Dir{fsys: fsys, path: path, lock: lock}
 	if err := d.open(); err != nil {
@@ -162,6 +161,9 @@ func withDir(err error, dir string) error {
 	return err
 }
 
+// Held returns nil while the directory is this process's, else a *GoneError: it, or its LOCK, was removed, moved or replaced.
+func (d *Dir) Held() error { return d.lock.check() }
+
 // FS returns the file system.
 func (d *Dir) FS() vfs.FS { return d.fsys }
 
@@ -215,6 +217,9 @@ func (d *Dir) ReplayFrom() uint64 {
 // the newest two good ones. On an error before that removal the old manifests are what counts. m is kept: it
 // must not be changed afterwards.
 func (d *Dir) WriteManifest(m *Manifest) error {
+	if err := d.Held(); err != nil {
+		return err
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	m.Generation = d.newest + 1

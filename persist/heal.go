@@ -140,6 +140,7 @@ func (l *Log) rewrite(h segmentHeader, pieces [][]byte, later []segment) (s *ope
 			}
 		}
 	}
+	s.name = nameOf(l.opts.FS, s.path)
 	if err != nil {
 		// The file keeps its name: what it replaced is gone, and its bytes are right.
 		return nil, errors.Join(err, s.file.Close())

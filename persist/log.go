@@ -80,6 +80,7 @@ type Log struct {
 type openSegment struct {
 	segment
 	file     vfs.File
+	name     named // once it has one
 	capacity int64 // preallocated bytes
 	used     int64 // bytes from the file's start up to the last frame's end; the writer's
 }

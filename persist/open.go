@@ -280,6 +280,9 @@ func listDir(fsys vfs.FS, dir string) ([]string, error) {
 
 // createTemp makes a preallocated segment file under a temporary name.
 func (l *Log) createTemp(size int64) (*openSegment, error) {
+	if err := l.guard(); err != nil {
+		return nil, err
+	}
 	path := filepath.Join(LogDir(l.opts.Dir), fmt.Sprintf("segment-%d%s", l.tempNo.Add(1), tempSuffix))
 	file, err := l.opts.FS.Create(path)
 	if err != nil {

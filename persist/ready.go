@@ -9,6 +9,7 @@ type reason int
 
 const (
 	reasonClosed  reason = iota
+	reasonGone           // the directory is not there any more
 	reasonOwner          // the owner says so: Refuse
 	reasonTrouble        // a write or sync failed and the bytes could not be put elsewhere yet
 	reasonSpace          // no room for a next segment and little left in this one
@@ -67,6 +68,8 @@ func (l *Log) refuse(why reason, err error) {
 			text = "the log cannot be written: " + err.Error()
 		case reasonSpace:
 			text = "the next log segment cannot be made: " + err.Error()
+		case reasonGone:
+			text = "the data directory is not the one that was opened: " + err.Error()
 		case reasonOwner, reasonFull, reasonSlow:
 			text = err.Error()
 		}

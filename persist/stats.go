@@ -72,6 +72,7 @@ func (l *Log) DropBefore(offset uint64) error {
 		// The next segment must have a durable byte, so that its header is durable: it alone tells the history then.
 		drop := len(l.segs) > 1 && l.segs[1].start <= offset && l.segs[1].start < l.durable.Load() && !l.closed && !l.healing
 		first := l.segs[0]
+		drop = drop && l.refusals[reasonGone] == nil
 		if drop {
 			l.segs = l.segs[1:]
 			l.layout.Add(1)

@@ -133,6 +133,54 @@ func TestDurableDiskFull(t *testing.T) {
 	wantCtl(t, 0, []string{"check", dir}, "nothing is damaged")
 }
 
+// TestDurableDirectoryGone takes the data directory away from the running server: it notices, refuses changes and goes on with reads. Put back, it
+// serves on and has lost nothing; the same with LOCK alone. Deleted, it refuses for good: what was acknowledged into nothing would be lost.
+func TestDurableDirectoryGone(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	dir := filepath.Join(t.TempDir(), "data")
+	away := dir + ".away"
+	s := startIn(t, dir, "--appendfsync", "always")
+	c := s.dial(t)
+	seedSchema(t, c)
+	c.want("+OK\r\n", "SET", "77.cntcm", "5")
+	refused := func(what string) {
+		t.Helper()
+		waitUntil(t, what+": changes are refused", func() bool {
+			v := c.do("INCR", "78.cntcm")
+			return v.kind == '-' && strings.HasPrefix(v.text, "MISCONF ") && strings.Contains(v.text, dir)
+		})
+		c.want(bulkOf("5"), "GET", "77.cntcm")
+		if v := c.do("SAVE"); v.kind != '-' {
+			t.Errorf("%s: SAVE answered %q", what, v.raw)
+		}
+	}
+	if err := os.Rename(dir, away); err != nil {
+		t.Fatal(err)
+	}
+	refused("moved away")
+	if err := os.Rename(away, dir); err != nil {
+		t.Fatal(err)
+	}
+	waitUntil(t, "writes go on", func() bool { return c.do("INCR", "79.cntcm").kind == ':' })
+	c.want("+OK\r\n", "SAVE")
+	if err := os.Remove(filepath.Join(dir, "LOCK")); err != nil {
+		t.Fatal(err)
+	}
+	waitUntil(t, "LOCK is back", func() bool { _, err := os.Stat(filepath.Join(dir, "LOCK")); return err == nil })
+	waitUntil(t, "writes go on", func() bool { return c.do("INCR", "79.cntcm").kind == ':' })
+	c.want("+OK\r\n", "SET", "80.cntcm", "6")
+	s.kill()
+	s = startIn(t, dir, "--appendfsync", "always")
+	c = s.dial(t)
+	c.want(bulkOf("5"), "GET", "77.cntcm")
+	c.want(bulkOf("6"), "GET", "80.cntcm")
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	refused("deleted")
+	s.kill()
+}
+
 // fill writes a file until the disk is full.
 func fill(t testing.TB, path string) {
 	t.Helper()
