@@ -199,7 +199,7 @@ func ColdVerifier(fsys vfs.FS) func(path string, c *persist.CounterFiles, b *per
 		}
 		file, err := openCold(fsys, path, nil)
 		switch {
-		case isNotExist(err), errors.Is(err, coldstore.ErrCorrupt), errors.Is(err, coldstore.ErrUnreadable):
+		case err != nil && lostFile(err):
 			return unusable(err)
 		case err != nil:
 			return err

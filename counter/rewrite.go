@@ -65,9 +65,12 @@ type rewriting struct {
 	path string
 	name string
 	meta coldstore.Meta
+	lose bool // rows that cannot be read are left out
 }
 
-func (s *Store) rewrite(ks *keyspace, mid uint64) error {
+func (s *Store) rewrite(ks *keyspace, mid uint64) error { return s.rewriteAs(ks, mid, false) }
+
+func (s *Store) rewriteAs(ks *keyspace, mid uint64, lose bool) error {
 	s.tiers.one.Lock()
 	defer s.tiers.one.Unlock()
 	s.repl.applying.RLock() // the copy and its offset belong together
@@ -92,7 +95,7 @@ func (s *Store) rewrite(ks *keyspace, mid uint64) error {
 		return err
 	}
 	r, image := ks.rewritingOf(b, b.lo)
-	r.s, r.id, r.meta.Counter, r.meta.Offset = s, s.blockIDs.Add(1), ks.def.ID, s.log.Position()
+	r.s, r.id, r.meta.Counter, r.meta.Offset, r.lose = s, s.blockIDs.Add(1), ks.def.ID, s.log.Position(), lose
 	b.moved = make(map[uint64]struct{})
 	b.mu.Unlock()
 	copied()
@@ -204,7 +207,11 @@ func (r *rewriting) rows(image []byte, add func(mid uint64, vals []uint64) error
 			}
 		}
 		var inner error
-		err := cold.file.Iterate(r.meta.Lo, func(mid uint64, row []uint64) bool {
+		iterate := (*coldstore.File).Iterate
+		if r.lose {
+			iterate = iterateReadable
+		}
+		err := iterate(cold.file, r.meta.Lo, func(mid uint64, row []uint64) bool {
 			for len(sorted) > 0 && sorted[0].mid < mid && inner == nil {
 				inner = fromTable(sorted[0])
 				sorted = sorted[1:]

@@ -315,7 +315,7 @@ func TestNewerColdFile(t *testing.T) {
 	if err != nil || report.OK() || !errors.Is(report.Problems[0].Err, persist.ErrNewerFormat) {
 		t.Errorf("check: %v %+v", err, report)
 	}
-	if err := persist.Repair(vfs.OS(), dir, persist.RepairOptions{Cold: cold, Salvage: Salvager(vfs.OS(), dir)}); !errors.Is(err, persist.ErrNewerFormat) {
+	if err := persist.Repair(vfs.OS(), dir, persist.RepairOptions{Cold: cold}); !errors.Is(err, persist.ErrNewerFormat) {
 		t.Errorf("repair: %v", err)
 	}
 	if now, err := os.ReadFile(files[0]); err != nil || !bytes.Equal(now, b) {

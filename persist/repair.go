@@ -23,10 +23,9 @@ var ErrUnrepairable = errors.New("nothing to start from: no good snapshot and no
 //  2. Damage in the log before the offset to replay from: the log is made to begin behind it.
 //  3. Other damage in the log: it is cut there, and goes on under a new replication id, as its offsets are given out a
 //     second time.
-//  4. Cold files that cannot be opened: an older manifest without them is taken if the log goes back so far, which loses
-//     nothing. Else the rest is repaired, and then opts.Salvage saves what can be read, if it is given; without it the
-//     error is a *ColdFault, which names the mids. Rows of a damaged page are left to the server, which answers errors
-//     for them.
+//  4. Damaged cold files: an older manifest without them, or none, is taken if the log goes back so far and is whole, which
+//     loses nothing. Else the rest is repaired; what is left is for the server, which answers errors for the mids of a damaged
+//     page, or of a file that cannot be opened. For the latter the error is a *ColdFault, which names the mids.
 //  5. If the log was cut below offsets of the snapshot, a manifest is written in which everything stands at the cut:
 //     the images are newer than that, and what is logged from now on is newer than the images. A primary's log then has
 //     no past that others know: its replicas take a full copy.
@@ -69,7 +68,7 @@ func Repair(fsys vfs.FS, dir string, opts RepairOptions) (err error) {
 			if err := r.mendDiverged(); err != nil {
 				return err
 			}
-			return r.mendCold()
+			return r.tellCold()
 		}
 		if int64(corrupt.LogOffset) <= last {
 			return fmt.Errorf("repair made no progress: %w", err)
@@ -87,11 +86,6 @@ type RepairOptions struct {
 
 	// Cold opens and verifies a cold file, as in CheckOptions.
 	Cold func(path string, c *CounterFiles, b *BlockFile) error
-
-	// Salvage writes what can be read of a damaged cold file and of its overlay, which may be nil, into a new cold file of
-	// the block id given, durable but for the directory's entry, and returns what a manifest says of it. What cannot be
-	// read is lost. nil: nothing is given up.
-	Salvage func(m *Manifest, c *CounterFiles, cold, overlay *BlockFile, id uint64) (*BlockFile, error)
 }
 
 type repair struct {
@@ -178,8 +172,16 @@ func (r *repair) chooseManifest() error {
 	if err != nil {
 		return err
 	}
-	var broken, coldBroken []string // coldBroken: those newer than the best so far, and it
-	var second *Manifest            // the newest with good images
+	// The newest manifest with good images is the choice, but for damaged cold files: then one that has none, and a whole log from there on, is better;
+	// then one whose cold files can all be opened.
+	type choice struct {
+		m      *Manifest
+		faults []*ColdFault
+		newer  []string // manifests to set aside for it
+	}
+	var newest, usable, clean *choice
+	var seen []string
+	var known uint64 // the log went so far once
 	for _, g := range generations {
 		r.newest = max(r.newest, g)
 		name := filepath.Join(r.dir, ManifestName(g))
@@ -189,43 +191,61 @@ func (r *repair) chooseManifest() error {
 				return err
 			}
 			r.sayf("%s cannot be used: %v", name, err)
-			if second == nil {
-				broken = append(broken, name)
-			}
-			coldBroken = append(coldBroken, name)
+			seen = append(seen, name)
 			continue
 		}
-		if !anyUnusable(faults) && (second == nil || len(segs) > 0 && segs[0].start <= m.Replay) {
-			r.base, r.faults = m, faults
-			if second != nil {
-				r.sayf("%s and the log since hold everything that %s does", name, ManifestName(second.Generation))
-				broken = coldBroken
-			}
+		c := &choice{m, faults, slices.Clone(seen)}
+		seen = append(seen, name)
+		known = max(known, m.Offset)
+		if newest != nil && !r.logHolds(m, known) {
+			continue
+		}
+		if newest == nil {
+			newest = c
+		}
+		if usable == nil && !anyUnusable(faults) {
+			usable = c
+		}
+		if len(faults) == 0 {
+			clean = c
 			break
 		}
-		if second == nil {
-			second, r.faults = m, faults
-		}
-		coldBroken = append(coldBroken, name)
 	}
-	if r.base == nil {
-		fromStart := len(segs) > 0 && segs[0].start == 0
-		switch {
-		case second == nil && !fromStart:
-			return ErrUnrepairable
-		case second != nil && fromStart && r.walkLog() == nil:
-			r.sayf("the log from its beginning holds everything")
-			broken, r.faults = coldBroken, nil
-		default:
-			r.base = second
-		}
+	var best *choice
+	switch {
+	case clean != nil:
+		best = clean
+	case (newest == nil || len(newest.faults) > 0) && r.logHolds(nil, known):
+		r.sayf("the log from its beginning holds everything")
+		best = &choice{newer: seen}
+	case usable != nil:
+		best = usable
+	case newest != nil:
+		best = newest
+	case len(segs) > 0 && segs[0].start == 0: // it will be cut where it is damaged
+		best = &choice{newer: seen}
+	default:
+		return ErrUnrepairable
 	}
-	for _, name := range broken {
+	if newest != nil && best.m != nil && best.m != newest.m {
+		r.sayf("%s and the log since hold everything that %s does", filepath.Join(r.dir, ManifestName(best.m.Generation)), ManifestName(newest.m.Generation))
+	}
+	r.base, r.faults = best.m, best.faults
+	for _, name := range best.newer {
 		if err := r.setAside(name); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// logHolds tells whether the log is undamaged from a manifest's replay offset on, or from its beginning for nil, and reaches an offset.
+func (r *repair) logHolds(m *Manifest, offset uint64) bool {
+	before := r.base
+	r.base = m
+	err := r.walkLog()
+	r.base = before
+	return err == nil && r.walk.end >= offset
 }
 
 // tryManifest reads a manifest and verifies its files. err is damage of the manifest or of an image.
@@ -438,16 +458,20 @@ func (r *repair) brokenName(path string) (string, error) {
 }
 
 // setAside renames a file, durably.
-func (r *repair) setAside(path string) error {
+func (r *repair) setAside(path string) error { return SetAside(r.fsys, path, r.opts.Say) }
+
+// SetAside renames a file of a data directory, durably, to a name that nothing but a person looks at. say, which may be nil, is told.
+func SetAside(fsys vfs.FS, path string, say func(string)) error {
+	r := repair{fsys: fsys, opts: RepairOptions{Say: say}}
 	name, err := r.brokenName(path)
 	if err != nil {
 		return err
 	}
-	if err := r.fsys.Rename(path, name); err != nil {
+	if err := fsys.Rename(path, name); err != nil {
 		return err
 	}
 	r.sayf("set %s aside as %s", path, filepath.Base(name))
-	return r.fsys.SyncDir(filepath.Dir(path))
+	return fsys.SyncDir(filepath.Dir(path))
 }
 
 // copyAside copies a file, durably.

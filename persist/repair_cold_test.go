@@ -78,21 +78,6 @@ func TestRepairColdMissing(t *testing.T) {
 	if !errors.As(err, &fault) || !fault.Unusable || !slices.Equal(fault.Lost, []MidRange{{200, 300}}) || !strings.Contains(err.Error(), "[200, 300)") {
 		t.Errorf("repair without leave to give anything up: %v", err)
 	}
-	must(t, Repair(disk, testDir, RepairOptions{Salvage: func(m *Manifest, c *CounterFiles, cold, overlay *BlockFile, id uint64) (*BlockFile, error) {
-		entry := *cold
-		entry.Block, entry.Name, entry.Items, entry.Bytes = id, ColdName(id, cold.Offset), 0, 4
-		f, err := disk.Create(entry.Path(testDir))
-		must(t, err)
-		_, err = f.WriteAt([]byte("none"), 0)
-		return &entry, errors.Join(err, f.Sync(), f.Close())
-	}}))
-	report, err = Check(disk, testDir, CheckOptions{})
-	must(t, err)
-	if !report.OK() || report.Manifests != 1 || report.ColdFiles != 1 {
-		t.Errorf("after the repair: %+v", report)
-	}
-	must(t, Repair(disk, testDir, RepairOptions{Say: func(s string) { t.Error("second repair:", s) }}))
-
 	// With the whole log there nothing is lost: the manifests go, the log stays.
 	disk = coldSample(t, false)
 	must(t, disk.Remove(ColdDir(testDir)+"/"+ColdName(3, 1)))

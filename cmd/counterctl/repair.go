@@ -22,10 +22,10 @@ var repairCommand = command{
 Nothing is deleted: what is cut or replaced stays beside, with .broken-N behind its name. A server must not have the
 directory open.
 
-Cold files hold what is nowhere else. If one is missing or cannot be opened, and no older snapshot and log hold its
-posts, repair names the range of mids and stops: put the file back from a backup, or give its posts up with --lose-cold.
-A file with a damaged page does not keep a server from starting: it answers errors for the mids of that page, and
-repair leaves it alone unless --lose-cold is given.
+Cold files hold what is often nowhere else. If one is damaged, an older snapshot without it, or none, is taken where the log
+since is still there, and nothing is lost. Else it is left: a server starts and answers errors for the mids of a damaged
+page, or of a file that is missing or cannot be opened, but for what was set since. Put the file back from a backup, take the
+data of a replica, or give these posts up with --lose-cold, which names them: they are absent then, and replicas take a full copy.
 
 Exit status 0: a server starts now. 1: it does not, or some mids cannot be read.`,
 	Setup: func(flags *pflag.FlagSet) action {
@@ -53,11 +53,11 @@ func repair(ctx context.Context, w io.Writer, dir string, lose bool) error {
 		},
 		Cold: counter.ColdVerifier(fsys),
 	}
-	if lose {
-		opts.Salvage = counter.Salvager(fsys, path)
-	}
 	err = persist.Repair(fsys, path, opts)
 	var fault *persist.ColdFault
+	if lose && (err == nil || errors.As(err, &fault)) {
+		err = counter.LoseCold(fsys, path, opts.Say)
+	}
 	switch {
 	case errors.Is(err, vfs.ErrLocked):
 		return fmt.Errorf("a server has %s open: stop it first", dir)

@@ -1,0 +1,199 @@
+package counter
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// damagedDir makes a directory with a damaged cold file and changes of its rows in the log behind the snapshots; with all of the log, or only what the snapshots need.
+func damagedDir(t *testing.T, how string, wholeLog bool) (dir string, m *partialModel) {
+	t.Helper()
+	t.Logf("-seed %d", *seed)
+	dir, s, mids, cold := coldDir(t, 100_000)
+	m = &partialModel{t: t, s: s, mids: mids[:20_000], truth: map[uint64][3]uint64{}, since: map[uint64][3]bool{}, whole: map[uint64]bool{}, r: rand.New(rand.NewPCG(*seed, 2))}
+	for _, mid := range m.mids {
+		row := [3]uint64{}
+		for c := range row {
+			row[c], _, _ = s.Get(m.key(mid, c))
+		}
+		m.truth[mid] = row
+	}
+	reopen := func() {
+		t.Helper()
+		if err := m.s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if m.s, err = Open(dir, Options{Manual: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !wholeLog {
+		reopen() // a new segment
+		for v := range uint64(2) {
+			if err := m.s.Set("1.cntrn", v); err != nil {
+				t.Fatal(err)
+			}
+			if err := m.s.Snapshot(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if first := m.s.Log().Stats().First; first == 0 {
+			t.Fatal("the whole log is still there")
+		}
+	}
+	for range 2000 {
+		m.change(m.mids[m.r.IntN(len(m.mids))])
+	}
+	if how == "missing" {
+		if err := os.Remove(cold); err != nil {
+			t.Fatal(err)
+		}
+	} else {
+		flip(t, cold, 10_000)
+		flip(t, cold, 30_000)
+	}
+	reopen()
+	if m.check("opened") == 0 {
+		t.Fatal("nothing is damaged")
+	}
+	for range 1000 {
+		m.change(m.mids[m.r.IntN(len(m.mids))])
+	}
+	return dir, m
+}
+
+// TestRepairFromLog: where the log reaches back far enough, repair brings every post of a damaged cold file back.
+func TestRepairFromLog(t *testing.T) {
+	for _, how := range []string{"pages", "missing"} {
+		t.Run(how, func(t *testing.T) {
+			dir, m := damagedDir(t, how, true)
+			if err := m.s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if err := persist.Repair(vfs.OS(), dir, persist.RepairOptions{Cold: ColdVerifier(vfs.OS()), Say: func(s string) { t.Log(s) }}); err != nil {
+				t.Fatal(err)
+			}
+			var err error
+			if m.s, err = Open(dir, Options{Manual: true}); err != nil {
+				t.Fatal(err)
+			}
+			defer m.s.Close()
+			if n := m.check("repaired"); n > 0 {
+				t.Errorf("%d values cannot be read although the log has them", n)
+			}
+		})
+	}
+}
+
+// TestLoseCold: what is given up is absent and named, everything else is the truth, and no number is made up. The log that was there before, replayed at
+// every start, changes nothing of that; nor can a node that has the posts go on with this one's log.
+func TestLoseCold(t *testing.T) {
+	for _, how := range []string{"pages", "missing"} {
+		t.Run(how, func(t *testing.T) {
+			dir, m := damagedDir(t, how, false)
+			before, end := m.s.Lineage(), m.s.Log().Position()
+			lost := map[uint64]bool{}
+			partial := map[uint64]bool{}
+			for _, mid := range m.mids {
+				errs := 0
+				for c := range 3 {
+					if _, _, err := m.s.Get(m.key(mid, c)); errors.Is(err, ErrCold) {
+						errs++
+					}
+				}
+				lost[mid], partial[mid] = errs > 0, errs == 1 || errs == 2
+			}
+			young := m.s.mustAlter(t, "add column weibo quote hint=8 max=32 suffix=cntqt", m)
+			if err := m.s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			err := persist.Repair(vfs.OS(), dir, persist.RepairOptions{Cold: ColdVerifier(vfs.OS())})
+			var fault *persist.ColdFault
+			if err != nil && !errors.As(err, &fault) {
+				t.Fatal(err)
+			}
+			var told strings.Builder
+			if err := LoseCold(vfs.OS(), dir, func(s string) { fmt.Fprintln(&told, s) }); err != nil {
+				t.Fatal(err)
+			}
+			report, err := persist.Check(vfs.OS(), dir, persist.CheckOptions{Cold: ColdVerifier(vfs.OS())})
+			if err != nil || !report.OK() {
+				t.Errorf("check: %v, %+v", err, report.Problems)
+			}
+			if broken, _ := filepath.Glob(filepath.Join(dir, "cold", "*.broken-*")); how == "pages" && len(broken) != 1 {
+				t.Errorf("set aside: %v, want the damaged file", broken)
+			}
+			for round := range 3 {
+				if m.s, err = Open(dir, Options{Manual: true}); err != nil {
+					t.Fatal(err)
+				}
+				for _, mid := range m.mids {
+					row, there := m.truth[mid]
+					for c := range 3 {
+						v, found, err := m.s.Get(m.key(mid, c))
+						if lost[mid] && found || !lost[mid] && (found != there || v != row[c]) || err != nil {
+							t.Fatalf("round %d: %s: got %d, %v, %v, want %d, %v (given up: %v)", round, m.key(mid, c), v, found, err, row[c], there, lost[mid])
+						}
+					}
+					if partial[mid] && !strings.Contains(told.String(), fmt.Sprintf("weibo:%d,", mid)) {
+						t.Errorf("%d was given up without a word:\n%s", mid, told.String())
+					}
+				}
+				for mid, want := range young {
+					if v, _, err := m.s.Get(fmt.Sprintf("%d.cntqt", mid)); v != want || err != nil {
+						t.Fatalf("round %d: %d.cntqt: got %d, %v, want %d", round, mid, v, err, want)
+					}
+				}
+				now := m.s.Lineage()
+				if at, ok := now.Common(m.s.Log().Position(), &before, end); ok {
+					t.Errorf("a node of the old history may go on at %d", at)
+				}
+				if round == 1 {
+					if err := m.s.Snapshot(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := m.s.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := LoseCold(vfs.OS(), dir, func(s string) { t.Error("second run:", s) }); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// mustAlter adds a column and sets it for items that are whole. It returns its values.
+func (s *Store) mustAlter(t *testing.T, script string, m *partialModel) map[uint64]uint64 {
+	t.Helper()
+	if err := s.AlterScript(script); err != nil {
+		t.Fatal(err)
+	}
+	values := map[uint64]uint64{}
+	for i := 0; i < len(m.mids); i += 7 {
+		mid := m.mids[i]
+		readable := true
+		for c := range 3 {
+			_, found, err := s.Get(m.key(mid, c))
+			readable = readable && found && err == nil
+		}
+		if !readable {
+			continue
+		}
+		values[mid] = uint64(i) + 1
+		if err := s.Set(fmt.Sprintf("%d.cntqt", mid), values[mid]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return values
+}
