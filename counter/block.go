@@ -41,6 +41,7 @@ type block struct {
 	packed    time.Time // when its widths were chosen
 	settled   bool      // and chosen again since (widths.go)
 	tolerated int       // no re-packing before more values overflow
+	rest      rest      // from changes of tier
 
 	// While a background goroutine writes the block to a file: the mids changed since it took its copy; else nil.
 	moved map[uint64]struct{}

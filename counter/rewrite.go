@@ -232,8 +232,11 @@ func (r *rewriting) rows(image []byte, add func(mid uint64, vals []uint64) error
 			inner = add(mid, vals)
 			return inner == nil
 		})
-		if err = errors.Join(inner, err); err != nil {
-			return err
+		if inner != nil {
+			return inner
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrCold, err)
 		}
 	}
 	for _, row := range sorted {

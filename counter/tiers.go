@@ -33,9 +33,8 @@ type tiers struct {
 	mu   sync.Mutex
 	live map[string]bool // names of cold files in use or about to be: not orphans
 
-	one          sync.Mutex // held while a block changes its tier
-	retryAt      time.Time  // after a failure
-	pause        time.Duration
+	one          sync.Mutex   // held while a block changes its tier
+	rest         rest         // of all blocks, after a failure that others may have too; of the tiers' goroutine
 	broken       atomic.Int64 // files that could not be opened at the start
 	partialBytes atomic.Int64 // memory of partial rows
 	scrubs       atomic.Int64
@@ -148,7 +147,7 @@ func (t *tiers) target() int64 {
 // merges the largest overlay. After an error it rests, for longer and longer.
 func (t *tiers) shrink(s *Store) (more bool) {
 	defer t.judge(s)
-	if t.limit.Load() == 0 || s.memory() <= t.target() || time.Now().Before(t.retryAt) {
+	if t.limit.Load() == 0 || s.memory() <= t.target() || !t.rest.over() {
 		return false
 	}
 	ks, lo, ok := t.victim(s)
@@ -160,17 +159,49 @@ func (t *tiers) shrink(s *Store) (more bool) {
 	return t.succeeded(s, ks, lo, s.rewrite(ks, lo))
 }
 
-// succeeded notes how a change of tier went. A block that was split, cleared or dropped meanwhile is no failure.
-func (t *tiers) succeeded(s *Store, ks *keyspace, lo uint64, err error) bool {
+// rest is how long something is left alone after it failed: twice as long after each failure.
+type rest struct {
+	until time.Time
+	pause time.Duration
+}
+
+func (r *rest) over() bool { return !time.Now().Before(r.until) }
+
+func (r *rest) failed(longest time.Duration) {
+	r.pause = min(max(2*r.pause, time.Second), longest)
+	r.until = time.Now().Add(r.pause)
+}
+
+const (
+	// longestRest is of all blocks: what fails all of them, a full disk, is soon mended or the store is full.
+	longestRest = 30 * time.Second
+	// longestBlockRest is of a block: a damaged page stays damaged, and it is read again to find that out.
+	longestBlockRest = 10 * time.Minute
+)
+
+// succeeded notes how a change of tier went, and answers whether there may be more to do. A block that failed rests, so that the next one has its turn.
+// All others rest too unless it was its own file that could not be read. A block that was split, cleared or dropped meanwhile is no failure.
+func (t *tiers) succeeded(s *Store, ks *keyspace, lo uint64, err error) (more bool) {
 	if err == nil || errors.Is(err, ErrNoBlock) {
-		t.pause = 0
+		t.rest = rest{}
 		return err == nil
 	}
 	t.failed.Add(1)
-	t.pause = min(max(2*t.pause, time.Second), 30*time.Second)
-	t.retryAt = time.Now().Add(t.pause)
-	s.opts.Logger.Error("a range could not be written to a cold file", "counter", ks.counterName, "lo", lo, "error", err, "retry_in", t.pause)
-	return false
+	own := errors.Is(err, ErrCold)
+	if !own {
+		t.rest.failed(longestRest)
+	}
+	retry := t.rest.pause
+	s.gate.RLock()
+	if s.serves(ks) {
+		b := ks.lockFor(ks.dir.Load().find(lo), lo)
+		b.rest.failed(longestBlockRest)
+		retry = max(retry, b.rest.pause)
+		b.mu.Unlock()
+	}
+	s.gate.RUnlock()
+	s.opts.Logger.Error("a range could not change its tier", "counter", ks.counterName, "lo", lo, "error", err, "retry_in", retry)
+	return own
 }
 
 // largestOverlay chooses the cold block whose overlay takes the most memory, if that is worth a rewrite.
@@ -190,9 +221,9 @@ func (t *tiers) largestOverlay(s *Store) (best *keyspace, lo uint64, ok bool) {
 				continue
 			}
 			b.mu.Lock()
-			size := len(b.span.Data)
+			size, rested := len(b.span.Data), b.rest.over()
 			b.mu.Unlock()
-			if size > most {
+			if size > most && rested {
 				best, lo, ok, most = ks, b.lo, true, size
 			}
 		}
@@ -242,9 +273,9 @@ func (t *tiers) victim(s *Store) (best *keyspace, lo uint64, ok bool) {
 				break
 			}
 			b.mu.Lock()
-			used, dead := b.used, b.dead
+			used, skip := b.used, b.dead || !b.rest.over()
 			b.mu.Unlock()
-			if dead {
+			if skip {
 				continue
 			}
 			if age := now - used; age > oldest {
@@ -278,7 +309,7 @@ func (t *tiers) look(s *Store) {
 		if c.promote {
 			change = s.promote
 		}
-		if err := change(c.ks, c.lo); err != nil && !t.succeeded(s, c.ks, c.lo, err) && !errors.Is(err, ErrNoBlock) {
+		if err := change(c.ks, c.lo); !t.succeeded(s, c.ks, c.lo, err) && !errors.Is(err, ErrNoBlock) {
 			return
 		}
 		if time.Since(began) > time.Second {
@@ -294,7 +325,7 @@ func (t *tiers) candidates(s *Store) (found []candidate) {
 	s.gate.RUnlock()
 	limit := t.limit.Load()
 	roomy := limit == 0 || s.memory() < limit*7/8
-	rest := time.Now().Before(t.retryAt)
+	rested := t.rest.over()
 	for _, ks := range spaces {
 		if ks == nil {
 			continue
@@ -306,7 +337,7 @@ func (t *tiers) candidates(s *Store) (found []candidate) {
 			b.mu.Lock()
 			rows, overlay, work := b.items(), b.tab.Len(), int(b.work)
 			b.work -= (b.work + 1) / 2
-			dead := b.dead
+			dead, rested := b.dead, rested && b.rest.over()
 			b.mu.Unlock()
 			switch {
 			case dead || work == 0 && overlay == 0:
@@ -317,7 +348,7 @@ func (t *tiers) candidates(s *Store) (found []candidate) {
 				_ = b.cold.file.Release()
 			}
 			switch {
-			case rest:
+			case !rested:
 			case roomy && work > max(rows/promoteShare, overlayLeftAlone):
 				found = append(found, candidate{ks, b.lo, true})
 			case overlay > max(rows/mergeShare, overlayLeftAlone):

@@ -416,3 +416,103 @@ func TestEmptiedOverlayAfterSchemaChange(t *testing.T) {
 		}
 	}
 }
+
+// TestDamagedColdBlockRests: a cold block whose file cannot be read is due to be merged, and fails each time. Other blocks are demoted and
+// merged meanwhile, at once, and memory comes down.
+func TestDamagedColdBlockRests(t *testing.T) {
+	dir := t.TempDir()
+	s := openDir(t, dir, Options{Manual: true, BlockItems: 8 << 10}, seedScript)
+	mids := fill(t, s, 100_000, 3)
+	blocks := func() []*block { return weiboSpace(s).dir.Load().blocks }
+	sealed := blocks()[:len(blocks())-1]
+	bad, good := sealed[0].lo, sealed[1].lo
+	for _, lo := range []uint64{bad, good} {
+		if err := s.Demote("weibo", lo); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flip(t, weiboSpace(s).dir.Load().find(bad).cold.file.Name(), 5_000)
+	unreadable := 0
+	for _, mid := range mids {
+		if mid >= sealed[2].lo {
+			break
+		}
+		if err := s.Set(fmt.Sprintf("%d.cntrn", mid), 9); errors.Is(err, ErrCold) {
+			unreadable++
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.SetMaxMemory(1 << 10) // far below what is used
+	failed := func() int64 { return s.tiers.failed.Load() }
+	s.tiers.look(s)
+	if failed() != 1 || s.tiers.rewrites.Load() != 1 {
+		t.Fatalf("%d failures and %d merges, want one of each: the overlays of one good and one bad block have grown", failed(), s.tiers.rewrites.Load())
+	}
+	s.tiers.look(s)
+	if failed() != 1 && time.Now().Before(weiboSpace(s).dir.Load().find(bad).rest.until) {
+		t.Error("the bad block was tried again at once")
+	}
+	for range 100 {
+		if !s.tiers.shrink(s) {
+			break
+		}
+	}
+	for _, b := range blocks() {
+		if b.cold == nil && !b.open() {
+			t.Errorf("block [%d,%d) is still hot", b.lo, b.hi)
+		}
+	}
+	// The rest grows, and ends with a success: what the file has can be read again.
+	b := weiboSpace(s).dir.Load().find(bad)
+	for range 3 {
+		b.rest.until = time.Time{}
+		s.tiers.look(s)
+	}
+	if b.rest.pause < 4*time.Second {
+		t.Errorf("the bad block rests %v after 4 failures", b.rest.pause)
+	}
+	flip(t, b.cold.file.Name(), 5_000)
+	b.rest.until = time.Time{}
+	if s.tiers.look(s); weiboSpace(s).dir.Load().find(bad) == b {
+		t.Error("the block was not merged though its file can be read again")
+	}
+	if _, _, err := s.Get(fmt.Sprintf("%d.cntrn", mids[0])); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFullDiskRestsAll: a failure that is not a block's own makes all rest, but not for longer because of that block.
+func TestFullDiskRestsAll(t *testing.T) {
+	faulty := vfs.NewFaulty(vfs.NewSim())
+	s := openDir(t, "data", Options{FS: faulty, Manual: true, BlockItems: 64}, "add counter a\nadd column a v hint=8 max=32 suffix=v")
+	for i := range 400 {
+		if err := s.Set(fmt.Sprintf("%d.v", i), uint64(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.SetMaxMemory(1)
+	faulty.FailNth(0, errNoSpace)
+	if s.tiers.shrink(s) || s.tiers.failed.Load() != 1 || s.tiers.rest.over() {
+		t.Fatalf("%d failures, rest until %v: want one, and a rest", s.tiers.failed.Load(), s.tiers.rest.until)
+	}
+	faulty.Clear()
+	s.tiers.rest.until = time.Time{}
+	for range 100 {
+		if !s.tiers.shrink(s) {
+			break
+		}
+	}
+	if s.tiers.rest.pause != 0 {
+		t.Errorf("all rest %v after a success", s.tiers.rest.pause)
+	}
+	hotSealed := 0
+	for _, b := range s.spaces[s.Schema().Counter("a").ID].dir.Load().blocks {
+		if b.cold == nil && !b.open() {
+			hotSealed++
+		}
+	}
+	if hotSealed > 1 {
+		t.Errorf("%d sealed blocks are hot, want at most the one that failed and rests", hotSealed)
+	}
+}
