@@ -10,13 +10,16 @@ import (
 // The charts compute where things are drawn, in SVG units; the template draws them. They are 480 units wide, so that on a narrow
 // window, where they shrink to 330 pixels, their text of 13 units still has 9 pixels.
 
-// barChart is a bar a server, all on one scale from zero.
+// barChart is a bar a server, all on one scale from zero, each with its figure above it. One server has none: there is nothing to
+// compare.
 //
 //	+---------------------------------------+
-//	| A ################|-|###   1,234,567  |    |-|: from the lowest slice to the highest
-//	| B ########|--|#        654,321        |
-//	|   |         |         |         |     |
-//	|   0      500,000  1,000,000           |
+//	| A 1,234,567                           |
+//	| ################|-|###                |    |-|: from the lowest slice to the highest
+//	| B 654,321                             |
+//	| ########|--|#                         |
+//	| |         |         |         |       |
+//	| 0      500,000  1,000,000             |
 //	+---------------------------------------+
 type barChart struct {
 	Width, Height int
@@ -34,20 +37,19 @@ type bar struct {
 
 	Y, X, Length float64
 	Low, High    float64 // x of the whisker's ends; the same where there is none
-	TextX        float64
 }
 
 const (
 	chartWidth = 480
-	barX       = 24  // where bars begin
-	barEnd     = 390 // where the longest may end
-	barStep    = 30
+	barX       = 8   // where bars begin
+	barEnd     = 450 // where the longest may end; half of the last tick's text is right of it
+	barStep    = 46
 	barTicks   = 5 // at most
 )
 
-// newBarChart returns the chart of bars, nil where there are none.
+// newBarChart returns the chart of bars, nil where there is nothing to compare.
 func newBarChart(about string, bars []bar, format func(float64) string) *barChart {
-	if len(bars) == 0 {
+	if len(bars) < 2 {
 		return nil
 	}
 	longest := 0.0
@@ -66,7 +68,6 @@ func newBarChart(about string, bars []bar, format func(float64) string) *barChar
 		b.X, b.Y = barX, float64(i*barStep)+4
 		b.Length = round(x(b.Spread.Median) - barX)
 		b.Low, b.High = x(b.Spread.Low), x(b.Spread.High)
-		b.TextX = max(barX+b.Length, b.High) + 8
 		b.About = fmt.Sprintf("%s: %s", b.Label, b.Text)
 		if b.Low != b.High {
 			b.About += fmt.Sprintf(", slices from %s to %s", format(b.Spread.Low), format(b.Spread.High))

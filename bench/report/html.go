@@ -24,22 +24,26 @@ type page struct {
 	Wide     float64
 	AnyWide  bool
 	Servers  []pageServer
+	Sizing   *sizing
 	Summary  []pageRow
 	Memory   *barChart // bytes a post
 	Resident *barChart // of the whole process, at the end of the last workload
 	Last     string    // that workload
 	Phases   []pagePhase
 	Notes    []string
+	Least    string // posts to load for a figure of memory that holds for more
 	Table    string
 }
 
 type pageServer struct {
 	Label, Name string
 	Server
-	Verdict string // of the check of all counters
-	Wrong   bool
-	PerPost string
-	Hundred string // what a hundred million posts would take
+	Verdict  string // of the check of all counters
+	Wrong    bool
+	PerPost  string
+	Loaded   string // how many posts that is from
+	Resident string // of the whole process, at the end of the last workload
+	Hundred  string // what a hundred million posts would take; empty where too few were loaded to tell
 }
 
 // pageRow is a line of the summary: a server in a workload, or the ratio of two.
@@ -64,6 +68,13 @@ type pagePhase struct {
 	Throughput *barChart
 	CPU        *barChart
 	Latency    *curveChart
+	Figures    []namedFigure // of one server, in place of bars
+}
+
+// namedFigure is a figure that stands alone.
+type namedFigure struct {
+	Name string
+	pageFigure
 }
 
 // HTML writes the report as one page that needs nothing beside itself.
@@ -85,6 +96,9 @@ func (r *Report) HTML(w io.Writer) error {
 	if n := len(r.Phases); n > 0 {
 		var resident []bar
 		for i, result := range r.Phases[n-1].Results {
+			p.Servers[i].Resident = Bytes(float64(result.RSS))
+		}
+		for i, result := range r.Phases[n-1].Results {
 			resident = append(resident, bar{Label: r.label(i), Spread: Spread{Median: float64(result.RSS) / (1 << 20)}})
 		}
 		p.Last, p.Resident = r.Phases[n-1].Workload, newBarChart("resident MiB of the whole server", resident, Significant)
@@ -93,7 +107,7 @@ func (r *Report) HTML(w io.Writer) error {
 	if err := r.Table(&text); err != nil {
 		return err
 	}
-	p.Table, p.Notes = text.String(), r.troubles()
+	p.Table, p.Notes, p.Sizing, p.Least = text.String(), r.troubles(), r.newSizing(), Int(leastSized)
 	return pageTemplate.Execute(w, p)
 }
 
@@ -107,7 +121,10 @@ func (r *Report) pageServer(i int) pageServer {
 		}
 	}
 	if m := server.Memory; m != nil && m.Bytes > 0 {
-		s.PerPost, s.Hundred = Significant(m.PerPost()), Bytes(m.PerPost()*100e6)
+		s.PerPost, s.Loaded = Significant(m.PerPost()), Int(m.Posts)
+		if m.Posts >= leastSized && !m.Flushed {
+			s.Hundred = Bytes(m.PerPost() * 100e6)
+		}
 	}
 	return s
 }
@@ -164,6 +181,10 @@ func (r *Report) pagePhase(phase Phase) pagePhase {
 	}
 	shown.Throughput = newBarChart(phase.Workload+": operations per second", throughput, Rate)
 	shown.CPU = newBarChart(phase.Workload+": server's processor time for an operation in microseconds", cpu, Significant)
+	if len(phase.Results) == 1 {
+		row := r.pageRows(phase)[0]
+		shown.Figures = []namedFigure{{"operations per second", row.Throughput}, {"us of server CPU an operation", row.CPU}}
+	}
 	shown.Latency = newCurveChart(phase.Workload+": latency by percentile", curves)
 	return shown
 }

@@ -61,7 +61,7 @@ func TestIdleTable(t *testing.T) {
 func TestBarChart(t *testing.T) {
 	for longest, want := range map[float64]string{0: "0", 937_000: "0 200 k 400 k 600 k 800 k", 1: "0 0.5 1", 9.71: "0 2 4 6 8", 0.0123: "0 0.005 0.01",
 		49: "0 10 20 30 40", 3e9: "0 1 G 2 G 3 G"} {
-		chart := newBarChart("x", []bar{{Label: "A", Spread: Spread{longest, longest / 2, longest}}}, Significant)
+		chart := newBarChart("x", []bar{{Label: "A", Spread: Spread{longest, longest / 2, longest}}, {Label: "B"}}, Significant)
 		var ticks []string
 		for _, tick := range chart.Ticks {
 			ticks = append(ticks, tick.Text)

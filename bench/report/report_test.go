@@ -143,7 +143,7 @@ func TestHTML(t *testing.T) {
 	}
 	golden(t, "report.html", out.Bytes())
 	page := out.String()
-	for _, outside := range []string{"src=", "href=", "url(", "@import", "<script"} {
+	for _, outside := range []string{"src=", "href=", "url(", "@import", "<script "} {
 		if strings.Contains(page, outside) {
 			t.Errorf("the page has %q: it must need nothing beside itself", outside)
 		}
@@ -162,6 +162,57 @@ func TestHTML(t *testing.T) {
 				t.Fatalf("a drawing is not well-formed: %v\n%s", err, svg)
 			}
 		}
+	}
+}
+
+// alone returns the example with its first server only.
+func alone() *Report {
+	r := example(1)
+	r.Servers = r.Servers[:1]
+	for i := range r.Phases {
+		r.Phases[i].Results = r.Phases[i].Results[:1]
+	}
+	return r
+}
+
+// TestHTMLAlone: one server has figures and curves, and no bars, which would compare it with nothing.
+func TestHTMLAlone(t *testing.T) {
+	var out bytes.Buffer
+	if err := alone().HTML(&out); err != nil {
+		t.Fatal(err)
+	}
+	page := out.String()
+	if strings.Contains(page, "<rect") || strings.Count(page, "<svg") != 2 || !strings.Contains(page, "<b>1,020,000</b> operations per second") {
+		t.Errorf("the page of one server:\n%s", page)
+	}
+}
+
+// TestSizing: the page says how many machines a load takes. Memory counts where enough posts were loaded to tell what more would take.
+func TestSizing(t *testing.T) {
+	r := example(1)
+	s := r.newSizing()
+	if s.Workload != "timeline" || s.Memory || s.Servers[0].Machines != "1" || s.Servers[1].Machines != "7" || s.Servers[1].Limit != "processors" {
+		t.Errorf("of 1,000,000 posts: %+v", s) // 52.3 us: 1e6 / (19,120 * 16 / 2) = 6.5
+	}
+	var out bytes.Buffer
+	if err := r.HTML(&out); err != nil || strings.Contains(out.String(), "for 100 million") {
+		t.Errorf("%v: 1,000,000 posts tell what 100 million take:\n%s", err, out.String())
+	}
+	for i := range r.Servers {
+		r.Servers[i].Memory = &Memory{Bytes: int64(55_000_000 + i*2_285_000_000), Posts: 10_000_000}
+	}
+	s = r.newSizing() // 234 GB of 51.5 a machine
+	if !s.Memory || s.Servers[0].Machines != "1" || s.Servers[1].Machines != "7" || s.Servers[1].PerPost != 234 {
+		t.Errorf("of 10,000,000 posts: %+v", s)
+	}
+	s.Servers[1].size(demand{Ops: 1000, Posts: 1e11, CPUs: 16, GiB: 64})
+	if s.Servers[1].Machines != "455" || s.Servers[1].Limit != "memory" {
+		t.Errorf("of 1e11 posts: %+v", s.Servers[1])
+	}
+	r.Phases = r.Phases[:1]
+	r.Phases[0].Rate = 1000
+	if s := r.newSizing(); s != nil {
+		t.Errorf("at a given rate: %+v", s)
 	}
 }
 
