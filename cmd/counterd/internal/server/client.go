@@ -381,28 +381,22 @@ func (c *client) check(cmd *command, args [][]byte) (*command, bool) {
 		}
 		cmd = sub
 	}
-	if !cmd.arityOK(len(args)) && cmd.is("exec") {
-		c.multi = transaction{}
-		c.srv.watches.remove(c)
-		c.fail(cmd, "EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command")
-		return nil, false
-	}
 	if !cmd.arityOK(len(args)) || cmd.run == nil && cmd.plan == nil {
-		c.fail(cmd, "ERR wrong number of arguments for '"+cmd.name+"' command")
+		c.refuse(cmd, "ERR wrong number of arguments for '"+cmd.name+"' command")
 		return nil, false
 	}
 	if !c.authed && cmd.flags&noauth == 0 {
-		c.fail(cmd, errNoAuth)
+		c.refuse(cmd, errNoAuth)
 		return nil, false
 	}
 	if c.confined != 0 {
 		if text := c.confinedText(cmd); text != "" {
-			c.fail(cmd, text)
+			c.refuse(cmd, text)
 			return nil, false
 		}
 	}
 	if c.loading && cmd.flags&loading == 0 {
-		c.fail(cmd, errLoading)
+		c.refuse(cmd, errLoading)
 		return nil, false
 	}
 	g := c.srv.guard.Load()
@@ -411,12 +405,7 @@ func (c *client) check(cmd *command, args [][]byte) (*command, bool) {
 	}
 	f := c.flagsOf(cmd)
 	if text := refusal(g, f); text != "" {
-		if cmd.is("exec") && c.multi.active {
-			c.multi = transaction{}
-			c.srv.watches.remove(c)
-			text = "EXECABORT Transaction discarded because of: " + text
-		}
-		c.fail(cmd, text)
+		c.refuse(cmd, text)
 		return nil, false
 	}
 	if !c.heldBack(g, f) {
@@ -446,6 +435,16 @@ func (c *client) checkMulti(cmd *command) (*command, bool) {
 }
 
 const errNoAuth = "NOAUTH Authentication required."
+
+// refuse is fail for a command that is there. A refused EXEC ends its transaction.
+func (c *client) refuse(cmd *command, text string) {
+	if cmd.is("exec") {
+		c.multi = transaction{}
+		c.srv.watches.remove(c)
+		text = "EXECABORT Transaction discarded because of: " + strings.TrimPrefix(text, "ERR ")
+	}
+	c.fail(cmd, text)
+}
 
 // fail appends an error reply for a command that was refused before it ran.
 func (c *client) fail(cmd *command, text string) {
@@ -480,6 +479,13 @@ func (c *client) send() error {
 	if c.out.Len() == 0 {
 		return nil
 	}
+	err := c.transmit()
+	c.silence.from = c.out.Len()
+	return err
+}
+
+// transmit is send with something to be sent.
+func (c *client) transmit() error {
 	if c.subs.box != nil { // others write too
 		err := c.subs.box.push(c.out.From(0))
 		c.out.Cut(0)
@@ -490,9 +496,6 @@ func (c *client) send() error {
 		c.srv.stats.outBytes.Add(int64(n))
 		c.out.Sent(n)
 		if err == nil && c.out.Len() > 0 {
-			if c.silence.off {
-				c.silence.from = c.out.Len()
-			}
 			c.waits = true
 			return errWaits
 		}

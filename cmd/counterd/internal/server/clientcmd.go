@@ -186,9 +186,10 @@ func runClientUnblock(c *client, args [][]byte) {
 
 // silence is the state of CLIENT REPLY.
 type silence struct {
-	off  bool // replies are made, counted, and not sent
-	from int  // with off: what is in out from here on is not to be sent
-	skip bool // the next command's reply is left out
+	off      bool // replies are made, counted, and not sent
+	skip     bool // the next command's reply is left out
+	skipping bool // that is the one being executed
+	from     int  // with off or skipping: what is in out from here on is not to be sent; never behind its end
 }
 
 // runClientReply: CLIENT REPLY ON | OFF | SKIP. Only ON is answered.
@@ -198,9 +199,10 @@ func runClientReply(c *client, args [][]byte) {
 		c.speak()
 		c.ok()
 	case equalFold(args[2], "OFF"):
-		if !s.off {
-			s.off, s.from = true, c.out.Len()
+		if !s.silent() {
+			s.from = c.out.Len()
 		}
+		s.off = true
 	case equalFold(args[2], "SKIP"):
 		s.skip = !s.off
 	default:
@@ -208,26 +210,35 @@ func runClientReply(c *client, args [][]byte) {
 	}
 }
 
-// hush drops from out what CLIENT REPLY OFF keeps from the client.
+func (s *silence) silent() bool { return s.off || s.skipping }
+
+// hush drops from out what CLIENT REPLY keeps from the client.
 func (c *client) hush() {
-	if c.silence.off {
+	if c.silence.silent() {
 		c.out.Cut(c.silence.from)
-		c.silence.from = 0
 	}
 }
 
-// speak ends CLIENT REPLY OFF.
+// say appends what is sent whatever CLIENT REPLY says: pushes, which are no replies.
+func (c *client) say(push []byte) {
+	c.hush()
+	c.out.Raw(push)
+	c.silence.from = c.out.Len()
+}
+
+// speak ends CLIENT REPLY OFF and SKIP.
 func (c *client) speak() {
 	c.hush()
 	c.silence = silence{}
 }
 
-// skipped executes a command whose reply CLIENT REPLY SKIP leaves out. Not in a loop: what came before and what it does itself is committed.
+// skipped executes a command whose reply CLIENT REPLY SKIP leaves out, unless it is CLIENT REPLY ON. Not in a loop: what came before and what it
+// does itself is committed.
 func (c *client) skipped(args [][]byte) {
 	c.catchUp()
-	_ = c.send() // so that a command that blocks has nothing to send; an error is the next send's too
-	c.silence.skip = false
+	c.silence = silence{skipping: true, from: c.out.Len()}
 	c.command(args)
 	c.catchUp()
-	c.out.Cut(0)
+	c.hush()
+	c.silence.skipping = false
 }

@@ -64,7 +64,9 @@ func runReset(c *client, _ [][]byte) {
 	c.out.SetProtocol(2)
 	c.pushProto.Store(2)
 	c.info.reset()
-	c.speak()
+	if !c.silence.skipping {
+		c.speak()
+	}
 	c.noEvict, c.noTouch = false, false
 	c.deauthenticate()
 	c.out.Status("RESET")

@@ -72,6 +72,9 @@ func runExec(c *client, _ [][]byte) {
 		c.error("EXECABORT Transaction discarded because of previous errors.")
 		return
 	}
+	if c.subs.box != nil {
+		_ = c.send() // before a message to itself: see runPublish
+	}
 	if err := c.batch.BeginExclusive(); err != nil {
 		c.storeError(err)
 		return

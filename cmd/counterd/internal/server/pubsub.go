@@ -162,7 +162,7 @@ func (c *client) confirm(word string, name []byte) {
 	}
 	reply.Int(int64(c.subs.count()))
 	if c.subs.box == nil {
-		c.out.Raw(reply.From(0))
+		c.say(reply.From(0))
 		return
 	}
 	_ = c.subs.box.push(reply.From(0))
@@ -237,6 +237,9 @@ func (s *Server) publish(channel string, message []byte) (receivers int) {
 }
 
 func runPublish(c *client, args [][]byte) {
+	if c.subs.box != nil && !c.multi.executing {
+		_ = c.send() // before a message to itself; an error is the next send's too
+	}
 	if string(args[1]) == helloChannel {
 		c.heardSentinel(string(args[2]))
 	}

@@ -182,3 +182,32 @@ func TestSlowSubscriber(t *testing.T) {
 		t.Errorf("%d bytes of nobody are unread", n)
 	}
 }
+
+// TestOwnMessage: a connection that speaks RESP3 may publish to itself, and reads the message behind the replies to what it sent before.
+func TestOwnMessage(t *testing.T) {
+	s := wireServe(t, nil)
+	c := wireDial(t, s, 3)
+	c.want("SUBSCRIBE a", `>"subscribe" "a" :1<`)
+	if _, err := c.conn.Write([]byte("PING\r\nGET 1.cntrn\r\nPUBLISH a x\r\nINCR 1.cntrn\r\nMULTI\r\nPUBLISH a y\r\nEXEC\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"+PONG", "nil", `>"message" "a" "x"<`, ":1", ":1", "+OK", "+QUEUED", `>"message" "a" "y"<`, "[:1]"} {
+		if got := c.read().String(); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+// TestExecRefused: EXEC that is refused before it ran says so by EXECABORT, whatever the reason, and ends the transaction.
+func TestExecRefused(t *testing.T) {
+	s := wireServe(t, func(c *Config) { c.RequirePass = "secret" })
+	c := wireDial(t, s, 2)
+	c.want("EXEC", "-EXECABORT Transaction discarded because of: NOAUTH Authentication required.")
+	c.want("AUTH secret", "+OK")
+	c.want("SUBSCRIBE a", `["subscribe" "a" :1]`)
+	c.want("EXEC", "-EXECABORT Transaction discarded because of: Can't execute 'exec': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")
+	c.want("UNSUBSCRIBE a", `["unsubscribe" "a" :0]`)
+	c.want("MULTI", "+OK")
+	c.want("EXEC 1", "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command")
+	c.want("EXEC", "-ERR EXEC without MULTI")
+}
