@@ -53,9 +53,11 @@ func (b *block) items() int {
 	return max(0, int(b.cold.file.Stat().Items)+b.cold.fresh-b.cold.gone)
 }
 
-// closeFile lets the file of a dead block go. It is removed when no manifest names it.
-func (b *block) closeFile() {
+// retire lets the file of a block go that is no more, cold or not: nobody reads it, and the next snapshot that leaves it unnamed in both manifests
+// removes it.
+func (t *tiers) retire(b *block) {
 	if b.cold != nil {
+		t.drop(b.cold.entry.Name)
 		_ = b.cold.file.Close() // read only: nothing can be lost
 	}
 }

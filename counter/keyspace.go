@@ -23,7 +23,7 @@ type keyspace struct {
 	blockItems int            // a block is sealed or split at this many
 	ids        *atomic.Uint64 // last block id given
 
-	partialBytes *atomic.Int64 // memory of partial rows, the store's
+	tiers *tiers // the store's
 
 	def    *schema.Counter // guarded by Store.gate
 	layout *schema.Layout  // for blocks made from now on; guarded by Store.gate
@@ -35,7 +35,7 @@ type keyspace struct {
 
 func (s *Store) newKeyspace(def *schema.Counter) (*keyspace, error) {
 	ks := &keyspace{id: def.ID, counterName: def.Name, arena: &s.arena, seed: s.opts.HashSeed, probes: s.opts.probes, blockItems: s.opts.BlockItems, ids: &s.blockIDs,
-		partialBytes: &s.tiers.partialBytes}
+		tiers: &s.tiers}
 	if err := ks.define(def); err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (ks *keyspace) free() {
 		b.dead = true
 		ks.arena.Free(b.span)
 		ks.dropPartial(b)
-		b.closeFile()
+		ks.tiers.retire(b)
 		b.mu.Unlock()
 	}
 }

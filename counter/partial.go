@@ -81,7 +81,7 @@ func (ks *keyspace) putPartial(b *block, mid uint64, row partialRow) {
 		}
 		return partialRowBytes + int64(len(row))*columnValueBytes
 	}
-	ks.partialBytes.Add(size(row) - size(b.cold.partial[mid]))
+	ks.tiers.partialBytes.Add(size(row) - size(b.cold.partial[mid]))
 	switch {
 	case row == nil:
 		delete(b.cold.partial, mid)

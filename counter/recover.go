@@ -158,7 +158,7 @@ func (s *Store) loadImages(m *persist.Manifest) error {
 			for _, b := range blocks[i] {
 				if b != nil {
 					s.arena.Free(b.span)
-					b.closeFile()
+					s.tiers.retire(b)
 				}
 			}
 		}
@@ -209,7 +209,8 @@ func (s *Store) loadBlock(f, overlay *persist.BlockFile, buf []byte) (*block, []
 		err = b.countOverlay()
 	}
 	if err != nil {
-		return nil, buf, errors.Join(err, file.Close())
+		s.tiers.retire(b)
+		return nil, buf, err
 	}
 	return b, buf, nil
 }

@@ -107,6 +107,9 @@ func (s *Store) rewriteAs(ks *keyspace, mid uint64, lose bool) error {
 	if err != nil {
 		b.mu.Lock()
 		b.moved = nil
+		if b.dead { // so its file is closed, which is no failure
+			err = fmt.Errorf("%w: it was cleared, dropped or split meanwhile", ErrNoBlock)
+		}
 		b.mu.Unlock()
 		return err
 	}
@@ -264,7 +267,7 @@ func (r *rewriting) install() error {
 	old.mu.Lock()
 	if old.dead || s.closed { // split, cleared or dropped meanwhile
 		old.mu.Unlock()
-		return r.discard(file)
+		return errors.Join(ErrNoBlock, r.discard(file))
 	}
 	fresh.used = old.used
 	if err := ks.carry(old, fresh); err != nil {
@@ -272,13 +275,9 @@ func (r *rewriting) install() error {
 		old.mu.Unlock()
 		return errors.Join(err, r.discard(file))
 	}
-	replaced := old.cold
 	fresh = ks.swap(old, r.meta.Lo, fresh)
 	fresh.mu.Unlock()
-	if replaced != nil {
-		s.tiers.drop(replaced.entry.Name) // removed when no manifest names it any more
-		_ = replaced.file.Close()
-	}
+	s.tiers.retire(old)
 	return nil
 }
 
@@ -351,11 +350,9 @@ func (s *Store) promote(ks *keyspace, mid uint64) error {
 		b.mu.Unlock()
 		return err
 	}
-	cold := b.cold
 	back = ks.swap(b, b.lo, back)
 	back.mu.Unlock()
-	s.tiers.drop(cold.entry.Name)
-	_ = cold.file.Close()
+	s.tiers.retire(b)
 	ks.hotFrom.Store(min(ks.hotFrom.Load(), b.lo))
 	s.tiers.promotions.Add(1)
 	return nil

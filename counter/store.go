@@ -94,7 +94,7 @@ func (s *Store) release() error {
 	for _, ks := range s.spaces {
 		if ks != nil {
 			for _, b := range ks.dir.Load().blocks {
-				b.closeFile()
+				s.tiers.retire(b)
 			}
 		}
 	}

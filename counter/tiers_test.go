@@ -516,3 +516,96 @@ func TestFullDiskRestsAll(t *testing.T) {
 		t.Errorf("%d sealed blocks are hot, want at most the one that failed and rests", hotSealed)
 	}
 }
+
+// hookFS calls hook before it creates a file.
+type hookFS struct {
+	vfs.FS
+	hook func(name string)
+}
+
+func (h *hookFS) Create(name string) (vfs.File, error) {
+	if h.hook != nil {
+		h.hook(name)
+	}
+	return h.FS.Create(name)
+}
+
+func clearAll(t *testing.T, s *Store) {
+	t.Helper()
+	b := s.NewBatch()
+	if err := b.BeginExclusive(); err != nil {
+		t.Fatal(err)
+	}
+	err := b.Clear()
+	b.End()
+	if err := errors.Join(err, b.Commit()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestUnusedColdFilesGo: a cold file that no block uses any more, whatever became of its block, is removed as soon as two snapshots do
+// not name it.
+func TestUnusedColdFilesGo(t *testing.T) {
+	ends := map[string]func(t *testing.T, s *Store, fs *hookFS){
+		"flushed": func(t *testing.T, s *Store, _ *hookFS) { clearAll(t, s) },
+		"dropped": func(t *testing.T, s *Store, _ *hookFS) {
+			if err := s.AlterScript("drop counter a"); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"promoted": func(t *testing.T, s *Store, _ *hookFS) {
+			for _, mid := range []uint64{0, 100} {
+				if err := s.Promote("a", mid); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+		"flushed while they are merged": func(t *testing.T, s *Store, fs *hookFS) {
+			if err := s.Set("3.v", 5); err != nil {
+				t.Fatal(err)
+			}
+			fs.hook = func(string) {
+				fs.hook = nil
+				clearAll(t, s)
+			}
+			if err := s.Demote("a", 3); !errors.Is(err, ErrNoBlock) {
+				t.Errorf("merging a block that was cleared meanwhile: got %v, want %v", err, ErrNoBlock)
+			}
+		},
+	}
+	for name, end := range ends {
+		t.Run(name, func(t *testing.T) {
+			fs := &hookFS{FS: vfs.NewSim()}
+			s := openDir(t, "data", Options{FS: fs, Manual: true, BlockItems: 64}, "add counter a\nadd column a v hint=8 max=32 suffix=v\nadd counter b\nadd column b w hint=8 max=32 suffix=w")
+			for i := range 400 {
+				if err := s.Set(fmt.Sprintf("%d.v", i), uint64(i)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, mid := range []uint64{0, 100} {
+				if err := s.Demote("a", mid); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := s.Snapshot(); err != nil {
+				t.Fatal(err)
+			}
+			end(t, s, fs)
+			for i := range 2 {
+				if err := s.Set("7.w", uint64(i)); err != nil {
+					t.Fatal(err)
+				}
+				if err := s.Snapshot(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			files, err := fs.List(persist.ColdDir("data"))
+			if err != nil || len(files) > 0 {
+				t.Errorf("got files %v, %v, want none", files, err)
+			}
+			if s.tiers.failed.Load() > 0 {
+				t.Errorf("%d failures", s.tiers.failed.Load())
+			}
+		})
+	}
+}
