@@ -2,27 +2,33 @@ package counter
 
 import "github.com/counterd/counterd/persist"
 
-// Ack is what stands between changes and their acknowledgement: their records in the log, see Batch.Commit. The zero value is settled, so is
-// one after Commit. An Ack is not safe for concurrent use.
+// Ack is what stands between operations and their replies: the log up to the changes that were made, and up to those that were seen, see
+// Batch.Commit. The zero value is settled, so is one after Commit. An Ack is not safe for concurrent use.
 type Ack struct {
-	log *persist.Log
-	pos uint64
+	log  *persist.Log // nil: settled
+	pos  uint64
+	seen uint64
 }
 
 // Pending tells whether there is something to commit.
-func (a *Ack) Pending() bool { return a.pos > 0 }
+func (a *Ack) Pending() bool { return a.log != nil }
 
 // Waits tells whether Commit waits for more than a write(): for a sync, or for a disk that fell behind.
-func (a *Ack) Waits() bool { return a.pos > 0 && a.log.Waits(a.pos) }
+func (a *Ack) Waits() bool { return a.log != nil && a.log.Waits(a.pos, a.seen) }
 
 // Commit is Batch.Commit for what was deferred to a.
 func (a *Ack) Commit() error {
-	if a.pos == 0 {
+	if a.log == nil {
 		return nil
 	}
-	pos := a.pos
-	a.pos = 0
-	if err := a.log.Commit(pos); err != nil {
+	log, pos, seen := a.log, a.pos, a.seen
+	*a = Ack{}
+	err := log.Commit(pos)
+	if err == nil {
+		pos = seen
+		err = log.Show(seen)
+	}
+	if err != nil {
 		return &UncertainError{Offset: pos, Err: err}
 	}
 	return nil

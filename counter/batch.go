@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/counterd/counterd/counter/internal/hot"
-	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -30,6 +29,8 @@ type Batch struct {
 	cold    []int32 // operations on cold blocks, of the first located
 	located int     // operations whose blocks were found
 	pos     uint64  // log offset behind the last change, for Commit
+	seen    uint64  // the same of what was looked at: see show
+	applied uint64  // of a silent batch: log offset behind the frame whose changes it makes; 0 while the log is replayed
 }
 
 // NewBatch returns an empty batch.
@@ -43,6 +44,7 @@ func (b *Batch) Begin() error {
 		return ErrClosed
 	}
 	b.open = true
+	b.show(b.s.altered)
 	return nil
 }
 
@@ -56,6 +58,7 @@ func (b *Batch) BeginExclusive() error {
 		return ErrClosed
 	}
 	b.open, b.exclusive = true, true
+	b.show(b.s.altered)
 	if b.s.log != nil && !b.silent {
 		b.s.log.Hold()
 	}
@@ -141,7 +144,6 @@ func (b *Batch) Run() {
 		b.refused = b.s.takesChanges()
 	}
 	b.full, b.now = b.s.tiers.full.Load() && !b.silent, b.s.tiers.clock.Load()
-	always := b.s.log != nil && !b.silent && b.s.log.Policy() == persist.SyncAlways
 	if b.located != len(b.ops) {
 		b.locate()
 	}
@@ -155,8 +157,8 @@ func (b *Batch) Run() {
 			cur = op.ks.lockFor(op.block, op.Mid)
 		}
 		cur = b.apply(cur, op)
-		if always && op.Err == nil {
-			b.pos = max(b.pos, cur.logged) // what was read must not be taken back by a crash either
+		if op.Err == nil || op.Err == ErrOutOfRange { // which tells of the value too
+			b.show(cur.logged)
 		}
 	}
 	if cur != nil {
@@ -164,19 +166,17 @@ func (b *Batch) Run() {
 	}
 }
 
-// Commit returns when the changes of all Runs since the last Commit may be acknowledged: their records were written to the log and, under
-// appendfsync always, they and everything that was read are durable. It waits for the disk: call it after End. The error is an
+// show notes that what the log has below pos is in the batch's results: another's change may be seen before its record is written, and
+// must not be told before. A block knows the record of its last change only, so a reader waits for that, though it read another item.
+func (b *Batch) show(pos uint64) { b.seen = max(b.seen, pos) }
+
+// Commit returns when the changes of all Runs since the last Commit may be acknowledged, and what was read may be told: their records were
+// written to the log and, under appendfsync always, are durable. It waits for the disk: call it after End. The error is an
 // *UncertainError: the changes were made, but a crash may take them back.
 func (b *Batch) Commit() error {
-	if b.pos == 0 || b.s.log == nil {
-		return nil
-	}
-	pos := b.pos
-	b.pos = 0
-	if err := b.s.log.Commit(pos); err != nil {
-		return &UncertainError{Offset: pos, Err: err}
-	}
-	return nil
+	var a Ack
+	b.Defer(&a)
+	return a.Commit()
 }
 
 // Cold tells whether Run has to read cold files, which may wait for the disk. REQUIRES the batch to be open. It does what Run begins with, so
@@ -189,10 +189,10 @@ func (b *Batch) Cold() bool {
 // Defer adds to a what Commit would wait for: one Commit of a then stands for those of all batches deferred to it. REQUIRES the batch to be
 // ended, and a to be settled or of the same store.
 func (b *Batch) Defer(a *Ack) {
-	if b.pos > 0 && b.s.log != nil {
-		a.log, a.pos = b.s.log, max(a.pos, b.pos)
+	if log := b.s.log; log != nil && (b.pos > 0 || b.seen > log.Visible()) {
+		a.log, a.pos, a.seen = log, max(a.pos, b.pos), max(a.seen, b.seen)
 	}
-	b.pos = 0
+	b.pos, b.seen = 0, 0
 }
 
 // locate finds the blocks of all operations, prefetches their buckets, and asks for the pages of cold ones.
@@ -281,7 +281,10 @@ func (b *Batch) apply(blk *block, op *Op) *block {
 			return blk
 		}
 		blk.note(op.Mid)
-		if b.s.log != nil && !b.silent {
+		switch {
+		case b.silent:
+			blk.logged = max(blk.logged, b.applied)
+		case b.s.log != nil:
 			b.pos = b.s.log.AppendDelete(op.Counter.ID, op.Mid)
 			blk.logged = b.pos
 		}
@@ -363,7 +366,10 @@ func (b *Batch) change(blk *block, op *Op, p place) *block {
 // changed notes and logs that op gave its column a value.
 func (b *Batch) changed(blk *block, op *Op, value uint64) {
 	blk.note(op.Mid)
-	if b.s.log != nil && !b.silent {
+	switch {
+	case b.silent:
+		blk.logged = max(blk.logged, b.applied)
+	case b.s.log != nil:
 		b.pos = b.s.log.AppendSet(op.Counter.ID, op.ks.def.Columns[op.Column].ID, op.Mid, value)
 		blk.logged = b.pos
 	}

@@ -129,9 +129,10 @@ func (ks *keyspace) has(b *block, mid uint64) (bool, error) {
 }
 
 // exists tells whether an item exists; one that cannot be read is taken to.
-func (ks *keyspace) exists(mid uint64) bool {
+func (ks *keyspace) exists(batch *Batch, mid uint64) bool {
 	b := ks.lockFor(ks.dir.Load().find(mid), mid)
 	defer b.mu.Unlock()
+	batch.show(b.logged)
 	found, err := ks.has(b, mid)
 	return found || err != nil
 }

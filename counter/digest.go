@@ -52,7 +52,7 @@ func (b *Batch) Digests(counterName string, lo, hi uint64, parts int) ([]Digest,
 	return sums.sums, nil
 }
 
-// Digests is Batch.Digests block after block, each of them under its lock and with nobody waiting for more than one: while there are changes the
+// Digests is Batch.Digests and Commit, block after block, each of them under its lock and with nobody waiting for more than one: while there are changes the
 // sums are of no one moment.
 func (s *Store) Digests(counterName string, lo, hi uint64, parts int) ([]Digest, error) {
 	sums := digesting{lo: lo, hi: hi, width: partWidth(lo, hi, parts), sums: make([]Digest, parts)}
@@ -67,7 +67,7 @@ func (s *Store) Digests(counterName string, lo, hi uint64, parts int) ([]Digest,
 			return nil, err
 		}
 	}
-	return sums.sums, nil
+	return sums.sums, b.Commit()
 }
 
 // digesting is one on the way.
@@ -104,6 +104,7 @@ func (d *digesting) block(b *Batch, counterName string, at uint64) (next uint64,
 	ks := b.s.spaces[def.ID]
 	blk := ks.lockFor(ks.dir.Load().find(at), at)
 	defer blk.mu.Unlock()
+	b.show(blk.logged)
 	add := func(mid uint64, row []uint64) {
 		h := mix(mid)
 		total := h

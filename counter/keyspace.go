@@ -84,12 +84,13 @@ func (ks *keyspace) free() {
 	}
 }
 
-// len is the number of items. Blocks are counted one after the other, each under its lock.
-func (ks *keyspace) len() int {
+// len is the number of items, for b to tell. Blocks are counted one after the other, each under its lock.
+func (ks *keyspace) len(batch *Batch) int {
 	n := 0
 	for _, b := range ks.dir.Load().blocks {
 		b = ks.lockFor(b, b.lo)
 		n += b.items()
+		batch.show(b.logged)
 		b.mu.Unlock()
 	}
 	return n

@@ -222,7 +222,7 @@ func (s *Store) Replicate(raw []byte) (end uint64, err error) {
 		r.b.silent = true
 		s.repl.replayer = r
 	}
-	r.observer = s.repl.observer
+	r.observer, r.b.applied = s.repl.observer, end
 	// What was one change to the primary's readers is one to the readers here. Other frames keep nobody out: what they hold was never promised to be seen together.
 	whole := persist.FrameWhole(raw)
 	begin := r.b.Begin
@@ -252,6 +252,7 @@ func (s *Store) Replicate(raw []byte) (end uint64, err error) {
 		if err = r.apply(pos, rec); err != nil {
 			return err
 		}
+		s.altered = end
 		if r.observer != nil {
 			r.observer(nil)
 		}

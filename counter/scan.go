@@ -65,6 +65,9 @@ func (b *Batch) Scan(dst []ScanItem, cursor uint64, count int) ([]ScanItem, uint
 		ks := b.s.spaces[def.ID]
 		mids, end, copies := b.s.scans.mids(ks, cursor, count)
 		parts = append(parts, part{def, ks, mids, copies})
+		for _, c := range copies {
+			b.show(c.logged)
+		}
 		upto = min(upto, end)
 	}
 	var lost, skipped []LostRange
@@ -108,7 +111,7 @@ func (b *Batch) Scan(dst []ScanItem, cursor uint64, count int) ([]ScanItem, uint
 				continue
 			}
 			p.mids = p.mids[1:]
-			if p.ks.exists(first) {
+			if p.ks.exists(b, first) {
 				dst = append(dst, ScanItem{p.def, first})
 			}
 		}

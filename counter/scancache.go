@@ -39,6 +39,7 @@ const maxScanPositions = 16
 type sortedBlock struct {
 	block  *block
 	edits  uint64 // the block's when it was made
+	logged uint64
 	lo, hi uint64
 	mids   []uint64
 	lost   []persist.MidRange // whose items cannot be listed, in order
@@ -86,7 +87,7 @@ func (c *scanCache) sorted(ks *keyspace, from uint64) *sortedBlock {
 		}
 	}
 	c.made++
-	s := &sortedBlock{block: b, edits: edits, lo: b.lo, hi: b.hi, number: c.made}
+	s := &sortedBlock{block: b, edits: edits, logged: b.logged, lo: b.lo, hi: b.hi, number: c.made}
 	c.mu.Unlock()
 	s.mids, s.lost = b.appendMids(make([]uint64, 0, b.items()))
 	b.mu.Unlock()

@@ -44,6 +44,7 @@ func (b *Batch) BlockOf(c *schema.Counter, mid uint64) (info BlockInfo, found bo
 	ks := b.s.spaces[c.ID]
 	blk := ks.lockFor(ks.dir.Load().find(mid), mid)
 	defer blk.mu.Unlock()
+	b.show(blk.logged)
 	found, _ = ks.has(blk, mid)
 	return ks.info(blk), found
 }

@@ -29,6 +29,8 @@ type Store struct {
 	closed bool                          // guarded by gate
 	schema atomic.Pointer[schema.Schema] // written under gate held exclusively
 	spaces []*keyspace                   // by counter id, nil where dropped; guarded by gate
+	// altered is the log offset behind the last change of everything: by FLUSHALL, or of the schema. Guarded by gate.
+	altered uint64
 
 	replica atomic.Bool // written under gate held exclusively
 	repl    replication
@@ -151,9 +153,12 @@ func (b *Batch) setSchema(next *schema.Schema) error {
 	if err := s.setSchema(next); err != nil {
 		return err
 	}
-	var err error
-	b.pos, err = s.log.AppendSchema(text)
-	return err
+	pos, err := s.log.AppendSchema(text)
+	if err != nil {
+		return err
+	}
+	b.pos, s.altered = pos, pos
+	return nil
 }
 
 // setSchema puts next in force. REQUIRES gate held exclusively.
@@ -212,11 +217,7 @@ func (b *Batch) Clear() error {
 	}
 	if s.log != nil {
 		b.pos = s.log.AppendFlush()
-		for _, ks := range s.spaces {
-			if ks != nil {
-				ks.dir.Load().blocks[0].logged = b.pos // that there is nothing is a change too
-			}
-		}
+		s.altered = b.pos // that there is nothing is a change too
 	}
 	return nil
 }
@@ -226,7 +227,7 @@ func (b *Batch) Items() int {
 	n := 0
 	for _, ks := range b.s.spaces {
 		if ks != nil {
-			n += ks.len()
+			n += ks.len(b)
 		}
 	}
 	return n
@@ -247,6 +248,7 @@ func (s *Store) Len() (uint64, error) {
 	if err := b.Begin(); err != nil {
 		return 0, err
 	}
-	defer b.End()
-	return uint64(b.Items()), nil
+	n := b.Items()
+	b.End()
+	return uint64(n), b.Commit()
 }

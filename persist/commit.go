@@ -1,6 +1,7 @@
 package persist
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"runtime"
@@ -12,20 +13,35 @@ import (
 //
 // An error means that the bytes are not safe yet: they stay in memory and are written when the disk is well, but a
 // crash before that loses them. The change was made; it must not be acknowledged, nor reported as not made.
-func (l *Log) Commit(pos uint64) error {
-	if l.reached(pos) {
+func (l *Log) Commit(pos uint64) error { return l.reach(pos, (*Log).reached) }
+
+// Show returns nil when what the bytes below pos made may be shown: a crash does not take it back, which is a kill of the process, and under
+// SyncAlways a power failure too. It does what Commit does, but that it does not wait for a disk that fell behind, as who reads adds nothing.
+//
+// Errors as Commit, under SyncAlways. Otherwise what is in memory is shown although the disk takes nothing: until it is well, a kill may take it back.
+func (l *Log) Show(pos uint64) error {
+	err := l.reach(pos, (*Log).shown)
+	if l.Policy() != SyncAlways && errors.Is(err, ErrNotReady) {
+		return nil
+	}
+	return err
+}
+
+// reach returns when done(pos), and writes and syncs for it.
+func (l *Log) reach(pos uint64, done func(*Log, uint64) bool) error {
+	if done(l, pos) {
 		return nil
 	}
 	// Others that are ready to run may append too, and share the write: with 50 connections of one command each, 1.6 us a command less.
 	// Nobody else ready: 0.1 us lost.
 	runtime.Gosched()
-	if l.reached(pos) {
+	if done(l, pos) {
 		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	pos = min(pos, l.tail.position())
-	for !l.reached(pos) {
+	for !done(l, pos) {
 		switch {
 		case l.closed:
 			return fmt.Errorf("log: %w", ErrClosed)
@@ -48,17 +64,28 @@ func (l *Log) Commit(pos uint64) error {
 	return nil
 }
 
-// Waits reports whether Commit(pos) would wait for a sync or for healing, not only for a write().
-func (l *Log) Waits(pos uint64) bool {
-	if l.reached(pos) {
+// Waits reports whether Commit(pos) or Show(shown) would wait for a sync or for healing, not only for a write().
+func (l *Log) Waits(pos, shown uint64) bool {
+	if l.reached(pos) && l.shown(shown) {
 		return false
 	}
-	if l.Policy() == SyncAlways || l.behind.Load() {
+	if l.Policy() == SyncAlways || l.behind.Load() && !l.reached(pos) {
 		return true
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.healing
+}
+
+// shown reports whether Show(pos) has nothing to do.
+func (l *Log) shown(pos uint64) bool { return l.Visible() >= pos }
+
+// Visible returns the offset up to which others may see what the log holds: behind it Show waits.
+func (l *Log) Visible() uint64 {
+	if l.Policy() == SyncAlways {
+		return l.durable.Load()
+	}
+	return l.written.Load()
 }
 
 // reached reports whether Commit(pos) has nothing to do. A writer that outruns the disk by half of MaxUnsynced waits
@@ -246,6 +273,9 @@ func (l *Log) syncOnce() {
 func (l *Log) becameDurable(pos uint64, chain uint32, asOf time.Time) {
 	l.durable.Store(pos)
 	l.durableChain = chain
+	if l.Policy() == SyncAlways {
+		l.announce()
+	}
 	l.tail.release(pos)
 	if l.tail.position() == pos {
 		l.since = time.Time{}
@@ -283,7 +313,7 @@ func (l *Log) syncFiles(retired []*openSegment, active *openSegment, dirDirty bo
 	return nil
 }
 
-// announce wakes readers that wait for written to grow. REQUIRES: mu.
+// announce wakes readers that wait for more. REQUIRES: mu.
 func (l *Log) announce() {
 	if l.changed != nil {
 		close(l.changed)

@@ -44,7 +44,7 @@
 //  1. Ready before the change: it is refused while nothing has happened yet.
 //  2. Append under the block's lock: the log's order is the order of effects.
 //  3. write() before the reply, in every policy (Commit): a kill -9 loses nothing acknowledged. Under SyncAlways also
-//     the sync.
+//     the sync. The same before others are told of the change (Show), and before replicas get it (NewFollower).
 //  4. Segments become durable in log order, so durable bytes are a prefix; a frame tells how long the prefix was.
 //  5. The log is synced past an image before a manifest names it (Sync, then WriteManifest); files and their directory
 //     are synced before the manifest is; an old manifest goes before the files that only it names.

@@ -64,7 +64,7 @@ type Log struct {
 	nextHeal  time.Time
 	healDelay time.Duration
 	pieces    [][]byte      // the writer's, reused
-	changed   chan struct{} // closed when written grows or the log closes; nil: nobody waits
+	changed   chan struct{} // closed when written or Visible grows or the log closes; nil: nobody waits
 	stats     Stats
 
 	tempNo  atomic.Uint64 // for names of temporary files
@@ -236,6 +236,7 @@ func (l *Log) SetPolicy(p SyncPolicy) {
 	l.policy.Store(int32(p))
 	l.judgeAge()
 	l.syncDone.Broadcast()
+	l.announce() // Visible may have grown
 	l.mu.Unlock()
 	l.wake(l.kick)
 }

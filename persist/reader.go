@@ -10,10 +10,11 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// Reader reads the frames of a log that may be appended to meanwhile, up to what is written. It is for replicas, dumps
+// Reader reads the frames of a log that may be appended to meanwhile, up to what is written, or visible. It is for replicas, dumps
 // and restores. NOT safe for concurrent use; must be closed.
 type Reader struct {
 	log     *Log
+	end     func(*Log) uint64 // where it stops for now: (*Log).Written or (*Log).Visible
 	scanner scanner
 	layout  uint64 // Log.layout when segEnd was asked
 	segEnd  uint64 // log offset where the scanner's segment ends, MaxUint64: not known yet
@@ -27,7 +28,7 @@ func (l *Log) NewReader(from uint64) (*Reader, error) {
 	if w := l.Written(); from > w {
 		return nil, fmt.Errorf("log offset %d, the log ends at %d: %w", from, w, ErrAhead)
 	}
-	r := &Reader{log: l}
+	r := &Reader{log: l, end: (*Log).Written}
 	if err := r.open(from, false); err != nil {
 		return nil, err
 	}
@@ -46,10 +47,20 @@ func (l *Log) NewReader(from uint64) (*Reader, error) {
 	return r, nil
 }
 
+// NewFollower is NewReader for who shows the frames to others, a replica: it reads up to Visible, as a replica must not have
+// what a crash of its primary takes back. The first frame may be behind that.
+func (l *Log) NewFollower(from uint64) (*Reader, error) {
+	r, err := l.NewReader(from)
+	if err == nil {
+		r.end = (*Log).Visible
+	}
+	return r, err
+}
+
 // Pos returns the log offset of the next frame.
 func (r *Reader) Pos() uint64 { return r.scanner.pos }
 
-// TryNext returns the next frame, or nil when all that is written was read. The frame is valid until the next call.
+// TryNext returns the next frame, or nil when all that there is was read. The frame is valid until the next call.
 func (r *Reader) TryNext() (*Frame, error) {
 	fault, err := r.step()
 	if err == io.EOF {
@@ -68,7 +79,7 @@ func (r *Reader) Next(ctx context.Context) (*Frame, error) {
 		if f != nil || err != nil {
 			return f, err
 		}
-		if err := r.log.waitWritten(ctx, r.scanner.pos); err != nil {
+		if err := r.wait(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -84,11 +95,11 @@ func (r *Reader) Close() error {
 	return err
 }
 
-// step decodes the next frame below Written, whatever segment it is in.
+// step decodes the next frame below end, whatever segment it is in.
 func (r *Reader) step() (*frameFault, error) {
 	for retried := false; ; {
-		written := r.log.written.Load() // before layout: written passes a change only after it is seen there
-		if r.scanner.pos >= written {
+		end := r.end(r.log) // before layout: written passes a change only after it is seen there
+		if r.scanner.pos >= end {
 			return nil, io.EOF
 		}
 		if layout := r.log.layout.Load(); layout != r.layout || r.scanner.pos >= r.segEnd {
@@ -96,7 +107,7 @@ func (r *Reader) step() (*frameFault, error) {
 				return nil, err
 			}
 		}
-		r.scanner.limit = min(written, r.segEnd)
+		r.scanner.limit = min(end, r.segEnd)
 		fault, err := r.scanner.next(&r.frame)
 		if fault == nil && err != io.EOF {
 			return nil, err
@@ -164,10 +175,11 @@ func (r *Reader) failure(fault *frameFault, err error) error {
 		Want: fault.want, Got: fault.got}
 }
 
-// waitWritten returns when written is above pos, ctx is done or the log is closed.
-func (l *Log) waitWritten(ctx context.Context, pos uint64) error {
+// wait returns when there is more, ctx is done or the log is closed.
+func (r *Reader) wait(ctx context.Context) error {
+	l := r.log
 	l.mu.Lock()
-	for l.written.Load() <= pos {
+	for r.end(l) <= r.scanner.pos {
 		if l.closed {
 			l.mu.Unlock()
 			return fmt.Errorf("log: %w", ErrClosed)

@@ -22,7 +22,7 @@ import (
 // Feed's rules hold: it reads the log's files, and the connection is read for acknowledgements.
 func (p *Peer) Watch(store *counter.Store) error {
 	log := store.Log()
-	reader, err := log.NewReader(log.Written())
+	reader, err := log.NewFollower(log.Visible())
 	if err != nil {
 		return err
 	}

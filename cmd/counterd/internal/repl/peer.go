@@ -177,7 +177,7 @@ func (p *Peer) Sync(store *counter.Store, replID, offset string) (reply []byte, 
 
 // proceed opens the log at an offset and answers CONTINUE.
 func (p *Peer) proceed(log *persist.Log, mine *persist.Lineage, at uint64) (reply []byte, stream bool, err error) {
-	if p.reader, err = log.NewReader(at); err != nil {
+	if p.reader, err = log.NewFollower(at); err != nil {
 		return nil, false, err
 	}
 	p.sent.Store(p.reader.Pos())

@@ -286,14 +286,11 @@ func (c *client) flush() {
 	c.srv.watches.touch(c.batch)
 	if !c.multi.executing {
 		c.batch.End()
-		if c.batch.Defer(&c.ack); c.ack.Pending() {
-			if c.unsureN == 0 {
-				c.unsure = c.out.Len()
-			}
-			for _, r := range c.runs {
-				c.unsureN += r.n
-			}
+		n := int64(0)
+		for i := range c.runs {
+			n += c.runs[i].n
 		}
+		c.answered(n)
 	}
 	hits := int64(0)
 	for i := range c.batch.Len() {
@@ -314,6 +311,18 @@ func (c *client) flush() {
 	c.srv.stats.misses.Add(int64(c.batch.Len()) - hits)
 	c.account(time.Since(began))
 	c.batch.Reset()
+}
+
+// answered leaves the commit of the batch, which has ended, to settle: the replies of n commands, which come next in out, wait for it.
+func (c *client) answered(n int64) {
+	c.batch.Defer(&c.ack)
+	if !c.ack.Pending() {
+		return
+	}
+	if c.unsureN == 0 {
+		c.unsure = c.out.Len()
+	}
+	c.unsureN += n
 }
 
 // storeError answers why the store refused something.
@@ -534,8 +543,8 @@ func (c *client) bulks(list []string) {
 	}
 }
 
-// withStore calls f with an open batch: the transaction's while EXEC runs, else one opened for the call.
-// f must not use c.plan.
+// withStore calls f with an open batch: the transaction's while EXEC runs, else one opened for the call. The command's reply comes behind it, and
+// waits for the log as those of planned commands do. f must not use c.plan.
 func (c *client) withStore(exclusive bool, f func(b *counter.Batch) error) error {
 	if c.batch.Opened() {
 		return f(c.batch)
@@ -554,7 +563,24 @@ func (c *client) withStore(exclusive bool, f func(b *counter.Batch) error) error
 	if err != nil {
 		return err
 	}
-	return c.batch.Commit()
+	if exclusive {
+		return c.batch.Commit()
+	}
+	c.answered(1)
+	return nil
+}
+
+// figures calls f with an open batch, to count what INFO tells about the store. They do not wait for the log: INFO has to answer while the disk does not.
+func (c *client) figures(f func(b *counter.Batch)) {
+	b := c.batch
+	if !b.Opened() {
+		b = c.store.NewBatch()
+		if b.Begin() != nil { // a closed store has none
+			return
+		}
+		defer b.End()
+	}
+	f(b)
 }
 
 // unknownCommand is Redis's text, with at most 128 bytes of the name and of the arguments.

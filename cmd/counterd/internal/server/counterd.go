@@ -92,7 +92,11 @@ func runAlter(c *client, args [][]byte) {
 
 // runSchema: SCHEMA prints the script that would make the schema again, one bulk string a line.
 func runSchema(c *client, _ [][]byte) {
-	text := c.srv.store().Schema().String()
+	var text string
+	if err := c.withStore(false, func(b *counter.Batch) error { text = b.Schema().String(); return nil }); err != nil {
+		c.storeError(err)
+		return
+	}
 	if text == "" {
 		c.array(0)
 		return

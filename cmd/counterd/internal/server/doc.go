@@ -8,7 +8,7 @@
 // the client's counter.Batch and notes which reply is owed. When no complete command is left, or 256 operations are
 // waiting, client.flush runs them together: all blocks are found and all cache lines asked for before the first is used,
 // a block is locked once for neighbouring operations on it. All other commands (command.run) are executed at once, after what was planned
-// before them, so replies come in order. Replies of a turn without changes are sent at once. When all had their turn, one write of the log commits the
+// before them, so replies come in order. Replies of a turn that changed nothing, and saw no change that is not in the log yet, are sent at once. When all had their turn, one write of the log commits the
 // changes of the round, and then those are acknowledged (client.settle, client.send). The replies of a round lie in one resp.Arena.
 //
 // Between the first planned command and the flush the batch is open: the schema stands still. Nothing blocks in between.

@@ -246,9 +246,7 @@ func infoLatencyStats(c *client, t *infoText) {
 // infoTiers tells where posts are: in memory, or in cold files with their changes in overlays.
 func infoTiers(c *client, t *infoText) {
 	var st counter.TierStats
-	if err := c.withStore(false, func(b *counter.Batch) error { st = b.Tiers(); return nil }); err != nil {
-		return
-	}
+	c.figures(func(b *counter.Batch) { st = b.Tiers() })
 	t.field("hot_items", st.HotItems)
 	t.field("hot_blocks", st.HotBlocks)
 	t.field("hot_bytes", st.HotBytes)
@@ -284,7 +282,7 @@ func infoTiers(c *client, t *infoText) {
 
 func infoKeyspace(c *client, t *infoText) {
 	items := 0
-	_ = c.withStore(false, func(b *counter.Batch) error { items = b.Items(); return nil }) // a closed store has none
+	c.figures(func(b *counter.Batch) { items = b.Items() })
 	if items > 0 {
 		t.field("db0", fmt.Sprintf("keys=%d,expires=0,avg_ttl=0", items))
 	}
@@ -297,7 +295,7 @@ type blockTotals struct {
 }
 
 func (c *client) blockTotals() (n blockTotals) {
-	_ = c.withStore(false, func(b *counter.Batch) error { // a closed store has none
+	c.figures(func(b *counter.Batch) {
 		for _, def := range b.Schema().Counters() {
 			n.counters++
 			n.columns += len(def.Columns)
@@ -309,7 +307,6 @@ func (c *client) blockTotals() (n blockTotals) {
 			n.bytes += int64(i.Bytes)
 			return true
 		})
-		return nil
 	})
 	return n
 }

@@ -234,3 +234,45 @@ func TestHalfClose(t *testing.T) {
 	}
 	until(t, "all connections forgotten", func() bool { return len(s.connected()) == 0 })
 }
+
+// TestNothingShownBeforeSync holds that under appendfsync always nobody is told of a change that is not on the disk yet, in whatever words; and that who asks
+// for something else is answered, and INFO.
+func TestNothingShownBeforeSync(t *testing.T) {
+	g := gatedFS{vfs.OS(), new(atomic.Int64), new(atomic.Pointer[chan struct{}])}
+	s := wireServeStore(t, t.TempDir(), counter.Options{FS: g, SnapshotGrowth: -1}, func(c *Config) { c.AppendFsync = "always" })
+	writer, other := wireDial(t, s, 2), wireDial(t, s, 2)
+	shows := map[string]string{"GET 2.cntrn": `"7"`, "EXISTS 2": ":1", "COUNTER.MGET weibo 2": "[[:0 :7]]", "DBSIZE": ":1", "SCAN 0": `["0" ["2"]]`,
+		"COUNTER.DIGEST": "", "SETNX 2.cntrn 8": ":0", "MEMORY USAGE 2": ""}
+	gate := make(chan struct{})
+	g.gate.Store(&gate)
+	open := sync.OnceFunc(func() { g.gate.Store(nil); close(gate) })
+	t.Cleanup(open)
+	writer.send("SET 2.cntrn 7")
+	until(t, "a sync under way", func() bool { return g.waiting.Load() > 0 })
+	waiting := make(map[*wireClient]string)
+	for command, reply := range shows {
+		c := wireDial(t, s, 2)
+		c.send(command)
+		waiting[c] = reply
+	}
+	for _, c := range clients(t, s) { // each loop has had its turn
+		c.want("PING", "+PONG")
+		c.want("PING", "+PONG")
+	}
+	if got := other.do("INFO").text; !strings.Contains(got, "db0:keys=1") {
+		t.Errorf("INFO says %q", got)
+	}
+	for c := range waiting {
+		_ = c.conn.SetReadDeadline(time.Now().Add(time.Millisecond))
+		if b, err := c.r.ReadByte(); err == nil {
+			t.Errorf("%s: answered by %q before the sync", waiting[c], b)
+		}
+		_ = c.conn.SetReadDeadline(time.Now().Add(patience))
+	}
+	open()
+	for c, want := range waiting {
+		if got := c.read().String(); want != "" && got != want || got[0] == '-' {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
