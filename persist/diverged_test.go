@@ -62,3 +62,38 @@ func TestSaveDivergedFails(t *testing.T) {
 		}
 	}
 }
+
+// TestSaveDivergedCrash lets the power fail at every operation of a save, and behind the last: every archive that has a name is whole, none is taken away
+// before the new one is safe, and what was reported as saved is there.
+func TestSaveDivergedCrash(t *testing.T) {
+	seed := newSeed(t)
+	_, disk, _ := sampleDir(t)
+	for range keepDiverged {
+		_, err := saveSample(t.Context(), t, disk, disk)
+		must(t, err)
+	}
+	base := disk.Crash(seed, 0) // they are safe
+	for n, crashed := 0, true; crashed; n++ {
+		sim := base.Crash(seed, 0)
+		sim.CrashAt(n)
+		saved, err := saveSample(t.Context(), t, disk, sim)
+		if crashed = sim.Crashed(); !crashed {
+			must(t, err)
+		}
+		for _, keep := range []int{0, 30, 70, 100} {
+			left := sim.Crash(seed+uint64(n), keep)
+			_, archives, err := ListDiverged(left, testDir)
+			must(t, err)
+			found := saved == ""
+			for _, d := range archives {
+				if err := verifyDiverged(left, d); err != nil {
+					t.Fatalf("-seed=%d: crash at %d, keep %d: %v", seed, n, keep, err)
+				}
+				found = found || d.Path == saved
+			}
+			if len(archives) < keepDiverged || !found {
+				t.Fatalf("-seed=%d: crash at %d, keep %d: saved %q, and there are %v", seed, n, keep, saved, archives)
+			}
+		}
+	}
+}

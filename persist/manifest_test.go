@@ -203,8 +203,8 @@ func damage(t testing.TB, fsys vfs.FS, path string, off int64) {
 	must(t, f.Close())
 }
 
-// TestManifestCrash crashes a series of snapshots at every operation: a manifest that is there is whole, so is all
-// it names, and the last one acknowledged or a newer one is there.
+// TestManifestCrash crashes a series of snapshots at every operation: a manifest that is there, an old one that was about to be removed too, is whole, so
+// is all it names, and the last one acknowledged or a newer one is there.
 func TestManifestCrash(t *testing.T) {
 	seed := newSeed(t)
 	for n := 0; ; n++ {
@@ -212,13 +212,22 @@ func TestManifestCrash(t *testing.T) {
 		must(t, fsys.MkdirAll(testDir))
 		must(t, fsys.SyncDir("/"))
 		fsys.CrashAt(fsys.Ops() + n)
-		acked, err := snapshots(fsys, 3)
+		acked, err := snapshots(fsys, 5)
 		if !fsys.Crashed() {
 			must(t, err)
 			return
 		}
 		for _, keep := range []int{0, 30, 70, 100} {
 			disk := fsys.Crash(seed, keep)
+			there, _, _, err := readManifests(disk, testDir)
+			if err != nil && !isNotExist(err) {
+				t.Fatal(err)
+			}
+			for _, m := range there {
+				must(t, m.Blocks(func(c *CounterFiles, b *BlockFile) error {
+					return CheckBlock(disk, testDir, c, b, CheckOptions{})
+				}))
+			}
 			d, err := OpenDir(disk, testDir)
 			if err != nil {
 				t.Fatalf("seed %d, crash at %d, keep %d: %v", seed, n, keep, err)
@@ -226,9 +235,6 @@ func TestManifestCrash(t *testing.T) {
 			var newest uint64
 			for _, m := range d.Manifests() {
 				newest = max(newest, m.Generation)
-				must(t, m.Blocks(func(c *CounterFiles, b *BlockFile) error {
-					return CheckBlock(disk, testDir, c, b, CheckOptions{})
-				}))
 			}
 			if newest < acked || len(d.Bad()) > 0 {
 				t.Fatalf("seed %d, crash at %d, keep %d: newest %d, acknowledged %d, bad %v", seed, n, keep, newest, acked, d.Bad())
