@@ -99,22 +99,31 @@ func TestWaitStopsNobody(t *testing.T) {
 	waiting := all[:len(all)/2]
 	for _, c := range waiting {
 		c.send("INCR 1.cntrn")
-		c.send("WAIT 1 300")
+		c.send("CLIENT ID")
+		c.send("WAIT 1 0") // nobody but UNBLOCK ends it
 		c.send("PING")
 	}
-	began := time.Now()
-	for _, c := range all[len(waiting):] {
+	untilBlocked(t, s, int64(len(waiting)))
+	for _, c := range all[len(waiting):] { // of every loop
 		c.want("PING", "+PONG")
+		c.want("GET 1.cntrn", fmt.Sprintf("%q", fmt.Sprint(len(waiting))))
 	}
-	t.Log("others answered after", time.Since(began))
-	for _, c := range waiting {
+	ids := make([]int64, len(waiting))
+	for i, c := range waiting {
 		c.send("PING")
 		c.send("ECHO last")
-	}
-	for _, c := range waiting {
 		if v := c.read(); v.kind != ':' {
 			t.Fatalf("got %v for INCR", v)
 		}
+		ids[i] = c.read().n
+	}
+	if n := s.blocked.Load(); n != int64(len(waiting)) {
+		t.Errorf("%d of %d still wait", n, len(waiting))
+	}
+	for _, id := range ids {
+		all[len(all)-1].want(fmt.Sprintf("CLIENT UNBLOCK %d", id), ":1")
+	}
+	for _, c := range waiting {
 		for _, want := range []string{":0", "+PONG", "+PONG", `"last"`} {
 			if got := c.read().String(); got != want {
 				t.Errorf("got %s, want %s", got, want)
