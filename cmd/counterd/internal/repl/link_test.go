@@ -325,3 +325,35 @@ func FuzzFrame(f *testing.F) {
 }
 
 var _ Host = (*testHost)(nil)
+
+// TestFedPeer lets a replica that is being fed send what belongs before the stream: it is refused, and the log's pin is the feeder's alone (for the race detector).
+func TestFedPeer(t *testing.T) {
+	w := newWorld(t)
+	a := w.primary.Store()
+	ps := newTestNode(w.primary).Peers()
+	for range 20 {
+		p := ps.NewPeer(&scripted{})
+		past := a.Lineage()
+		if err := p.Configure("history", past.AppendText(nil)); err != nil {
+			t.Fatal(err)
+		}
+		at := strconv.FormatUint(w.behind, 10)
+		if _, stream, err := p.Sync(a, past.Current().ReplID.String(), at); err != nil || !stream {
+			t.Fatal(stream, err)
+		}
+		p.Feed()
+		for p.sent.Load() < w.ends[len(w.ends)-1] {
+			if err := p.Configure("capa", []byte("counterd1")); err == nil {
+				t.Error("an option was taken")
+			}
+			if _, _, err := p.Fetch("hot", "1-5.hot"); err == nil {
+				t.Error("a file was opened")
+			}
+			if _, _, err := p.Sync(a, "?", "-1"); err == nil {
+				t.Error("a second PSYNC was answered")
+			}
+			_ = p.Info()
+		}
+		p.Close()
+	}
+}

@@ -1,6 +1,7 @@
 package repl
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -145,15 +146,29 @@ func (n *Node) unlink() error {
 	return nil
 }
 
-// Close ends the link and all feeders' connections.
-func (n *Node) Close() {
+// Close ends the link and all feeders' connections. A link that opens the store, or waits for a disk that hangs, ends when it has done so: ctx ends the waiting for
+// it, and its error is returned. What the link goes on with then is what a crash may break off.
+func (n *Node) Close(ctx context.Context) error {
 	n.mu.Lock()
 	n.closed = true
+	if n.link != nil {
+		n.link.cancel()
+	}
 	n.mu.Unlock()
-	n.change.Lock()
-	defer n.change.Unlock()
-	_ = n.unlink()
 	n.peers.DisconnectAll()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		n.change.Lock()
+		defer n.change.Unlock()
+		_ = n.unlink()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 func (n *Node) noteCut(tail persist.CutTail) {

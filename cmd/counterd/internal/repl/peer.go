@@ -30,6 +30,7 @@ type Peer struct {
 	snapshotOnly bool // of redis-cli --rdb
 	lineage      persist.Lineage
 
+	// The feeder's once there is one (fed), before the goroutine's that reads the connection.
 	pin    *counter.Pin    // the snapshot or log that is being sent
 	reader *persist.Reader // of the stream
 	log    *persist.Log    // that the answer to PSYNC was about
@@ -66,7 +67,7 @@ func (ps *Peers) NewPeer(conn net.Conn) *Peer {
 
 // Configure takes one pair of REPLCONF. The error is for the replica.
 func (p *Peer) Configure(name string, value []byte) error {
-	if p.pin != nil || p.reader != nil { // others read these fields by now
+	if p.fed() || p.pin != nil || p.reader != nil { // others read these fields by now
 		return errors.New("REPLCONF options come before PSYNC")
 	}
 	switch strings.ToLower(name) {
@@ -102,6 +103,9 @@ func (p *Peer) Configure(name string, value []byte) error {
 	return nil
 }
 
+// fed tells whether there is a feeder.
+func (p *Peer) fed() bool { return p.done != nil }
+
 // Refusal tells why a replica is not served; empty: it is. Who wants an archive only is none.
 func (p *Peer) Refusal() string {
 	if !p.counterd && (!p.snapshotOnly || p.port != 0) {
@@ -121,6 +125,9 @@ func (p *Peer) Sync(store *counter.Store, replID, offset string) (reply []byte, 
 	log := store.Log()
 	if log == nil {
 		return nil, false, errors.New("ERR data is kept in memory only (appendonly no): there is no log to replicate")
+	}
+	if p.fed() {
+		return nil, false, errors.New("ERR the log is streamed on this connection already")
 	}
 	mine := store.Lineage()
 	at, perr := strconv.ParseUint(offset, 10, 64)
@@ -188,7 +195,7 @@ func (p *Peer) proceed(log *persist.Log, mine *persist.Lineage, at uint64) (repl
 
 // Fetch opens a file of the snapshot that FULLRESYNC announced.
 func (p *Peer) Fetch(tier, name string) (file *os.File, size int64, err error) {
-	if p.pin == nil {
+	if p.fed() || p.pin == nil {
 		return nil, 0, errors.New("ERR no snapshot was announced: send PSYNC before")
 	}
 	path, ok := p.pin.Path(persist.Tier(tier), name)

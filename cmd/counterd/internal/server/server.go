@@ -314,7 +314,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		}
 	})
 	s.closeListeners()
-	s.node.Close()
+	_ = s.node.Close(ctx) // its error is that of ctx, which ends the waiting below too
 	ended := make(chan struct{})
 	go func() {
 		s.done.Wait()
