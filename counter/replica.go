@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
@@ -26,7 +27,8 @@ type replication struct {
 	// applying is held for writing from the append of a frame to the end of its application, and for reading while a block and its offset are
 	// copied for an image. Outermost of all locks.
 	applying sync.RWMutex
-	starting bool         // the start could not write: guarded by gate, written under it held exclusively
+	starting bool         // the start could not write: written under applying and gate, read under one of them
+	changing atomic.Bool  // the past is being changed: changes are refused; set under gate held exclusively
 	replayer *replayer    // guarded by applying
 	observer func(*Batch) // guarded by applying; may be nil
 	checker  FrameChecker // guarded by applying
@@ -65,7 +67,11 @@ func (s *Store) recoverLineage(l persist.Lineage, found persist.History, end uin
 	}
 	s.repl.lineage = l
 	s.replica.Store(l.Replica)
-	err := s.beginTerm(startOf(l, end))
+	l = startOf(l, end)
+	err := s.writePast(l)
+	if err == nil {
+		s.putPast(l)
+	}
 	if err != nil && vfs.IsTrouble(err) {
 		s.opts.Logger.Error("the disk takes no writes: posts can be read, changes are refused until it is well", "error", err)
 		s.log.Refuse(err)
@@ -85,8 +91,8 @@ func startOf(l persist.Lineage, end uint64) persist.Lineage {
 	return l
 }
 
-// beginTerm puts a past in force, durably. REQUIRES: nobody changes anything meanwhile.
-func (s *Store) beginTerm(l persist.Lineage) error {
+// writePast makes the log durable, and l its past from its end on. REQUIRES: nobody changes anything meanwhile.
+func (s *Store) writePast(l persist.Lineage) error {
 	if err := s.dir.Sync(); err != nil {
 		return err
 	}
@@ -96,9 +102,11 @@ func (s *Store) beginTerm(l persist.Lineage) error {
 	if err := persist.WriteLineage(s.opts.FS, s.dir.Path(), &l); err != nil {
 		return err
 	}
-	if err := s.log.SetHistory(l.Current()); err != nil {
-		return err
-	}
+	return s.log.SetHistory(l.Current())
+}
+
+// putPast puts a past in force that is durable. REQUIRES: gate held exclusively.
+func (s *Store) putPast(l persist.Lineage) {
 	s.repl.mu.Lock()
 	s.repl.lineage = l
 	s.repl.mu.Unlock()
@@ -107,7 +115,6 @@ func (s *Store) beginTerm(l persist.Lineage) error {
 		s.repl.starting = false
 		s.log.Refuse(nil)
 	}
-	return nil
 }
 
 // finishStart does what the start could not do, as the disk took no writes.
@@ -171,19 +178,37 @@ func (s *Store) Lead() (at uint64, err error) {
 	return at, err
 }
 
-// become puts a new past in force, with nobody changing anything meanwhile: the log is made durable first.
+// become puts a new past in force, with nobody changing anything meanwhile: the log is made durable first. Changes are refused while the disk is
+// waited for, and reads go on: the gate is held for a moment before and behind it.
 func (s *Store) become(next func(end uint64) persist.Lineage) error {
-	s.repl.applying.Lock()
+	s.repl.applying.Lock() // no frame of a primary comes, and Close waits
 	defer s.repl.applying.Unlock()
+	if err := s.refuseChanges(); err != nil {
+		return err
+	}
+	defer s.repl.changing.Store(false)
+	if err := s.log.Sync(); err != nil { // before next, which may count on the log's end
+		return err
+	}
+	l := next(s.log.Position())
+	if err := s.writePast(l); err != nil {
+		return err
+	}
+	s.gate.Lock()
+	defer s.gate.Unlock()
+	s.putPast(l)
+	return nil
+}
+
+// refuseChanges returns when no change is at work and none will be made until changing is false again.
+func (s *Store) refuseChanges() error {
 	s.gate.Lock()
 	defer s.gate.Unlock()
 	if s.closed {
 		return ErrClosed
 	}
-	if err := s.log.Sync(); err != nil { // before next, which may count on the log's end
-		return err
-	}
-	return s.beginTerm(next(s.log.Position()))
+	s.repl.changing.Store(true)
+	return nil
 }
 
 // Replicate appends a primary's frame, header included, and applies its records, those of a frame that is one change with all readers kept out. It returns the log offset behind it; the log's Commit makes it

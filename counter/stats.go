@@ -99,7 +99,7 @@ func (s *Store) Ready() error {
 
 // takesChanges tells why no change may be made, or nil. REQUIRES: there is a log.
 func (s *Store) takesChanges() error {
-	if s.replica.Load() {
+	if s.replica.Load() || s.repl.changing.Load() {
 		return ErrReplica
 	}
 	return s.log.Ready()

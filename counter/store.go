@@ -16,7 +16,7 @@ import (
 //
 // Lock order, outermost first:
 //
-//	repl.applying   a frame of the primary, or a block being copied for an image
+//	repl.applying   a frame of the primary, a change of role, or a block being copied for an image
 //	Store.gate      shared by every batch; exclusive for changes of the schema, for MULTI/EXEC and FLUSHALL
 //	block.mu        one at a time, but for a new block that nobody can find yet
 //	keyspace.dirMu  to replace the directory
@@ -75,13 +75,15 @@ func Open(dir string, opts Options) (*Store, error) {
 
 // Close waits for running batches, makes the log durable and frees all memory. Later calls answer ErrClosed.
 func (s *Store) Close() error {
+	s.repl.applying.Lock() // a change of the log's past is not left by half
 	s.gate.Lock()
-	if s.closed {
-		s.gate.Unlock()
-		return ErrClosed
-	}
+	was := s.closed
 	s.closed = true
 	s.gate.Unlock()
+	s.repl.applying.Unlock()
+	if was {
+		return ErrClosed
+	}
 	s.tiers.stop()
 	s.repacker.stop()
 	if s.saver != nil {
