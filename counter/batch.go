@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -31,6 +32,15 @@ type Batch struct {
 	pos     uint64  // log offset behind the last change, for Commit
 	seen    uint64  // the same of what was looked at: see show
 	applied uint64  // of a silent batch: log offset behind the frame whose changes it makes; 0 while the log is replayed
+
+	// See group.
+	groups  []group
+	held    []*block              // locked
+	order   []int32               // operations by counter and mid
+	made    []int32               // operations whose rows were absent and were made
+	lost    int                   // operations on pages that cannot be read
+	records []byte                // of the log
+	columns []persist.ColumnValue // of one of them
 }
 
 // NewBatch returns an empty batch.
@@ -135,10 +145,13 @@ func (b *Batch) Reset() {
 	if cap(b.rows) > 4*retainedOps {
 		b.rows = nil
 	}
-	b.ops, b.rows, b.located = b.ops[:0], b.rows[:0], 0
+	if cap(b.order) > retainedOps {
+		b.held, b.order, b.made, b.records = nil, nil, nil, nil
+	}
+	b.ops, b.rows, b.groups, b.located = b.ops[:0], b.rows[:0], b.groups[:0], 0
 }
 
-// Run executes the operations added since Reset, in order as far as they touch the same item. REQUIRES the batch to be open.
+// Run executes the operations added since Reset, in order as far as they touch the same item, groups as one. REQUIRES the batch to be open.
 func (b *Batch) Run() {
 	if b.refused = nil; b.s.log != nil && !b.silent {
 		b.refused = b.s.takesChanges()
@@ -147,8 +160,19 @@ func (b *Batch) Run() {
 	if b.located != len(b.ops) {
 		b.locate()
 	}
+	at := 0
+	for _, g := range b.groups {
+		b.runEach(at, g.from)
+		b.runGroup(g)
+		at = g.to
+	}
+	b.runEach(at, len(b.ops))
+}
+
+// runEach executes the operations with numbers from from on, below to, each on its own.
+func (b *Batch) runEach(from, to int) {
 	var cur *block
-	for i := range b.ops {
+	for i := from; i < to; i++ {
 		op := &b.ops[i]
 		if op.block != cur {
 			if cur != nil {

@@ -47,6 +47,8 @@ type block struct {
 	moved map[uint64]struct{}
 	saved *persist.BlockFile // its newest image; nil: none
 	ascent
+
+	holder *Batch // runs a group, and has what takes the block's place locked too; nil: none
 }
 
 // ascent tells whether new mids come in (nearly) rising order. It is kept for the open-ended last block only: there it

@@ -396,6 +396,14 @@ func (ks *keyspace) insertOverlay(b *block, mid uint64) (hot.Slot, error) {
 	}
 }
 
+// reserveOverlay makes room for rows in b's overlay, which has the counter's present columns then.
+func (ks *keyspace) reserveOverlay(b *block, rows int) error {
+	if n := b.tab.Len() + rows; b.span.Data == nil || b.shape != ks.over || float64(n) > growLoad*float64(b.tab.Slots()) {
+		return ks.remakeOverlay(b, 2*n+4)
+	}
+	return nil
+}
+
 // growOverlay makes b's overlay twice as large. It is done in place: overlays are small, and nobody looks at one without the lock.
 func (ks *keyspace) growOverlay(b *block) error {
 	return ks.remakeOverlay(b, roomier(&b.tab, 2*b.tab.Len()+4))

@@ -9,7 +9,7 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// TestReplicateWhole ships transactions that give many items one value, with changes of one item between them, to a replica whose readers read all of them at
+// TestReplicateWhole ships transactions and groups that give many items one value, with changes of one item between them, to a replica whose readers read all of them at
 // once: they never see a part of one, not while it is applied, nor after the replica lost power at any frame, or was promoted. The changes between keep nobody out.
 func TestReplicateWhole(t *testing.T) {
 	const items = 3000
@@ -26,14 +26,22 @@ func TestReplicateWhole(t *testing.T) {
 	transaction := func(s *Store, value uint64) {
 		t.Helper()
 		tx := s.NewBatch()
-		must(t, tx.BeginExclusive())
+		grouped := value%2 == 0 // the same as a group, which keeps nobody out of the primary
+		if grouped {
+			must(t, tx.Begin())
+		} else {
+			must(t, tx.BeginExclusive())
+		}
 		def := tx.Schema().Counter("n")
 		for i := range items {
 			tx.Add(Op{Kind: OpSet, Counter: def, Mid: uint64(i) << 20, Arg: value})
-			if i%100 == 0 { // as the commands of a transaction do
+			if i%100 == 0 && !grouped { // as the commands of a transaction do
 				tx.Run()
 				tx.Reset()
 			}
+		}
+		if grouped {
+			tx.Group(0)
 		}
 		tx.Run()
 		tx.End()

@@ -160,7 +160,7 @@ func (ks *keyspace) replace(b *block, mid uint64, plans ...plan) (*block, error)
 }
 
 // swap puts news in the place of old in the directory and returns the one for mid, locked. REQUIRES old.mu held; it is
-// unlocked. The new block is locked before anybody can find it.
+// unlocked. The new block is locked before anybody can find it, and all are where old is one of a group's.
 func (ks *keyspace) swap(old *block, mid uint64, news ...*block) *block {
 	var mine *block
 	for _, b := range news {
@@ -169,7 +169,14 @@ func (ks *keyspace) swap(old *block, mid uint64, news ...*block) *block {
 			mine = b
 		}
 	}
-	mine.mu.Lock()
+	if old.holder == nil {
+		mine.mu.Lock()
+	} else {
+		for _, b := range news {
+			b.mu.Lock()
+		}
+		old.holder.replaced(old, news)
+	}
 	ks.dirMu.Lock()
 	ks.dir.Store(ks.dir.Load().replace(old.lo, news...))
 	ks.dirMu.Unlock()

@@ -18,7 +18,7 @@ import (
 //
 //	repl.applying   a frame of the primary, a change of role, or a block being copied for an image
 //	Store.gate      shared by every batch; exclusive for changes of the schema, for MULTI/EXEC and FLUSHALL
-//	block.mu        one at a time, but for a new block that nobody can find yet
+//	block.mu        one at a time, but for a new block that nobody can find yet, and for a group's: in order of counter and mid
 //	keyspace.dirMu  to replace the directory
 //	arena's         inside it
 type Store struct {
@@ -48,6 +48,8 @@ type Store struct {
 	retain atomic.Uint64 // Options.RetainBytes as it is now
 
 	lenient bool // recovery goes on without cold files that cannot be used
+
+	groups atomic.Uint64 // of changes, made so far: see group
 }
 
 // Open opens the store in a directory, which is made if it is not there, and returns when all that was acknowledged is back in memory.

@@ -212,9 +212,29 @@ func playBatch(t *testing.T, rng *rand.Rand, s *Store, m model, mid func() uint6
 	for range n {
 		b.Add(randomOp(rng, b, mid))
 	}
+	var groups []group
+	for range rng.IntN(3) {
+		groups = append(groups, addGroup(rng, b, mid))
+		b.Add(randomOp(rng, b, mid))
+	}
+	full := len(groups) > 0 && rng.IntN(4) == 0
+	if full {
+		s.tiers.full.Store(true) // no rows are made: of these batches only the groups are compared
+		defer s.tiers.full.Store(false)
+		b.ops, b.groups, groups = b.ops[groups[0].from:groups[0].to], b.groups[:0], []group{{0, groups[0].to - groups[0].from}}
+		b.Group(0)
+	}
 	b.Run()
-	for i := range n {
-		checkOp(t, b, b.Op(i), m)
+	at := 0
+	for _, g := range groups {
+		for ; at < g.from; at++ {
+			checkOp(t, b, b.Op(at), m)
+		}
+		checkGroup(t, b, g, full, m)
+		at = g.to
+	}
+	for ; at < b.Len(); at++ {
+		checkOp(t, b, b.Op(at), m)
 	}
 }
 

@@ -98,7 +98,7 @@ func NewReplID() (id ReplID) {
 // log is not closed.
 func (l *Log) AppendSet(counter uint32, column uint16, mid, value uint64) (pos uint64) {
 	l.mu.Lock()
-	c := l.tail.room(maxSetLen)
+	c := l.tail.room(MaxSetLen)
 	c.buf = AppendSet(c.buf, counter, column, mid, value)
 	pos = c.end()
 	l.mu.Unlock()
@@ -161,6 +161,22 @@ func (l *Log) Append(records []byte) (pos uint64, err error) {
 	defer l.mu.Unlock()
 	if len(records) == 0 {
 		return l.tail.position(), nil
+	}
+	c := l.tail.room(len(records))
+	c.buf = append(c.buf, records...)
+	return c.end(), nil
+}
+
+// AppendWhole is Append for records that are one change, as if between Hold and Release.
+func (l *Log) AppendWhole(records []byte) (pos uint64, err error) {
+	if len(records) > MaxAppend {
+		return 0, fmt.Errorf("records of %d bytes, at most %d: %w", len(records), MaxAppend, ErrTooLarge)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.tail.held { // else they are a part of something larger
+		l.tail.hold()
+		defer l.tail.letGo()
 	}
 	c := l.tail.room(len(records))
 	c.buf = append(c.buf, records...)

@@ -38,7 +38,7 @@ func BenchmarkAppend(b *testing.B) {
 		b.ReportAllocs()
 		i := 0
 		for b.Loop() {
-			if len(buf) > chunkLen-maxSetLen {
+			if len(buf) > chunkLen-MaxSetLen {
 				buf = buf[:0]
 			}
 			buf = AppendSet(buf, 1, 2, benchMid+uint64(i)*4000, 1000)

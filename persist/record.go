@@ -42,11 +42,11 @@ func (k Kind) String() string {
 
 // Limits of a record, checked before memory is taken.
 const (
-	MaxColumns    = 1024    // columns in one KindSetItem
-	MaxSchemaText = 1 << 16 // bytes of one schema statement
-	MaxProducerID = 32      // bytes of a producer id
-	MaxAppend     = 1 << 20 // bytes of the records of one Append call: they stay in one frame
-	maxSetLen     = 1 + 5 + 3 + 10 + 10
+	MaxColumns    = 1024                // columns in one KindSetItem
+	MaxSchemaText = 1 << 16             // bytes of one schema statement
+	MaxProducerID = 32                  // bytes of a producer id
+	MaxAppend     = 2 << 20             // bytes of the records of one Append call: they stay in one frame
+	MaxSetLen     = 1 + 5 + 3 + 10 + 10 // bytes of a KindSet
 	maxDeleteLen  = 1 + 5 + 10
 	maxColumnLen  = 3 + 10
 )

@@ -339,7 +339,7 @@ func TestTooLarge(t *testing.T) {
 	}
 	// The largest allowed, in one frame and larger than a segment.
 	var records []byte
-	for len(records) < MaxAppend-maxSetLen {
+	for len(records) < MaxAppend-MaxSetLen {
 		records = AppendSet(records, 1, 2, 3, 4)
 	}
 	pos, err := l.Append(records)

@@ -28,6 +28,7 @@ func planCounterMGet(c *client, args [][]byte) {
 		op := c.batch.Next()
 		op.Kind, op.Counter, op.Mid, op.Column = counter.OpRead, def, mid, -1
 	}
+	c.batch.Group(first)
 	c.owe(replyRows, first, c.batch.Len()-first)
 }
 

@@ -197,7 +197,7 @@ func planHStrlen(c *client, args [][]byte) {
 func planHSet(c *client, args [][]byte)  { c.planHashSet(args, "hset", replyHSet) }
 func planHMSet(c *client, args [][]byte) { c.planHashSet(args, "hmset", replyOK) }
 
-// planHashSet checks all fields and values before the first change.
+// planHashSet makes all changes or none: fields and values are checked here, the rest by the group.
 func (c *client) planHashSet(args [][]byte, name string, reply func(*client, *owed)) {
 	if len(args)%2 != 0 {
 		c.oweError("ERR wrong number of arguments for '" + name + "' command")
@@ -223,6 +223,7 @@ func (c *client) planHashSet(args [][]byte, name string, reply func(*client, *ow
 		}
 		c.op(counter.OpSet, k, v)
 	}
+	c.batch.Group(first)
 	c.owe(reply, first, c.batch.Len()-first)
 }
 
@@ -292,6 +293,7 @@ func planHDel(c *client, args [][]byte) {
 			c.op(counter.OpReset, k, 0)
 		}
 	}
+	c.batch.Group(first)
 	c.owe(replyFoundCount, first, c.batch.Len()-first)
 }
 

@@ -85,6 +85,7 @@ func planDel(c *client, args [][]byte) {
 			c.op(counter.OpReset, k, 0)
 		}
 	}
+	c.batch.Group(first)
 	c.owe(replyFoundCount, first, c.batch.Len()-first)
 }
 
@@ -95,6 +96,7 @@ func planExists(c *client, args [][]byte) {
 			c.op(counter.OpExists, k, 0)
 		}
 	}
+	c.batch.Group(first)
 	c.owe(replyFoundCount, first, c.batch.Len()-first)
 }
 

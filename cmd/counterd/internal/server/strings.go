@@ -23,6 +23,7 @@ func planGet(c *client, args [][]byte) {
 // planMGet answers null for whole items, as Redis does for keys that are not strings.
 func planMGet(c *client, args [][]byte) {
 	c.owe(replyArray, 0, len(args)-1)
+	first := c.batch.Len()
 	for _, a := range args[1:] {
 		if k, ok := c.key(a); ok && !whole(k) {
 			c.owe(replyGet, c.op(counter.OpGet, k, 0), 0)
@@ -30,6 +31,7 @@ func planMGet(c *client, args [][]byte) {
 			c.owe(replyNull, 0, 0)
 		}
 	}
+	c.batch.Group(first)
 }
 
 func planStrlen(c *client, args [][]byte) {
@@ -195,7 +197,8 @@ func planGetDel(c *client, args [][]byte) {
 		c.owe(replyWrongType, c.op(counter.OpExists, k, 0), 0)
 	case removes(k):
 		i := c.op(counter.OpGet, k, 0)
-		c.op(counter.OpDelete, k, 0) // neighbours on one item run under one lock
+		c.op(counter.OpDelete, k, 0)
+		c.batch.Group(i)
 		c.owe(func(c *client, o *owed) {
 			if removed := c.batch.Op(int(o.op) + 1); removed.Err != nil {
 				c.opError(removed)
@@ -208,7 +211,7 @@ func planGetDel(c *client, args [][]byte) {
 	}
 }
 
-// planMSet checks all keys and values before the first change.
+// planMSet makes all changes or none: keys and values are checked here, the rest by the group.
 func planMSet(c *client, args [][]byte) {
 	if len(args)%2 == 0 {
 		c.oweError("ERR wrong number of arguments for 'mset' command")
@@ -229,6 +232,7 @@ func planMSet(c *client, args [][]byte) {
 			return
 		}
 	}
+	c.batch.Group(first)
 	c.owe(replyOK, first, c.batch.Len()-first)
 }
 
