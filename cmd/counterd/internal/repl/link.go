@@ -203,7 +203,7 @@ func (s *session) run() error {
 			return err
 		}
 	}
-	if _, err := s.ask("REPLCONF", "version", "counterd", "capa", "counterd1"); err != nil {
+	if _, err := s.ask("REPLCONF", "version", "counterd", "capa", "counterd1", "process", s.node.process); err != nil {
 		return err
 	}
 	store := s.node.host.Store()

@@ -54,6 +54,7 @@ type Node struct {
 	logger   *slog.Logger
 	fs       vfs.FS
 	peers    Peers
+	process  string // random: by this a primary knows that two connections are of one replica
 
 	change sync.Mutex // held while the role changes; outermost
 
@@ -67,7 +68,7 @@ type Node struct {
 
 // NewNode makes a node of a host whose store is being served.
 func NewNode(host Host, settings func() Settings, log *slog.Logger) *Node {
-	n := &Node{host: host, settings: settings, logger: log, fs: vfs.OS()}
+	n := &Node{host: host, settings: settings, logger: log, fs: vfs.OS(), process: persist.NewReplID().String()}
 	n.peers.logger = log
 	n.peers.timeout = func() time.Duration { return settings().Timeout }
 	return n

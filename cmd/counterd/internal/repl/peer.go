@@ -26,6 +26,7 @@ type Peer struct {
 	// Of REPLCONF, before PSYNC.
 	port         int
 	ip           string
+	process      string // of the replica: its Node.process; empty: it did not say
 	counterd     bool
 	snapshotOnly bool // of redis-cli --rdb
 	lineage      persist.Lineage
@@ -88,6 +89,11 @@ func (p *Peer) Configure(name string, value []byte) error {
 		}
 	case "rdb-only": // of redis-cli --rdb
 		p.snapshotOnly = string(value) == "1"
+	case "process":
+		if len(value) > 128 {
+			return errors.New("REPLCONF process is longer than 128 bytes")
+		}
+		p.process = string(value)
 	case "capa": // of Redis; what counts is the version
 	case "version":
 		p.counterd = string(value) == "counterd"
@@ -219,6 +225,7 @@ func (p *Peer) Feed() {
 	p.online.Store(true)
 	p.acked.Store(time.Now().UnixNano())
 	p.peers.add(p)
+	p.peers.replace(p)
 	if now := p.store.Lineage(); !bytes.Equal(now.AppendText(nil), p.told) {
 		p.conn.Close() // it changed before DisconnectAll could see this peer: the replica must learn of it
 	}
@@ -410,27 +417,36 @@ func (ps *Peers) Infos() []PeerInfo {
 	return infos
 }
 
-// Count returns how many replicas have the log up to an offset, in memory and on disk.
-func (ps *Peers) Count(offset uint64) (applied, durable int) {
-	for _, p := range ps.All() {
-		if p.online.Load() && p.applied.Load() >= offset {
-			applied++
-		}
-		if p.online.Load() && p.durable.Load() >= offset {
-			durable++
+// replace closes the connections that p's replica had before: one that was cut on its side only stays here until repl-timeout.
+func (ps *Peers) replace(p *Peer) {
+	for _, other := range ps.All() {
+		if other != p && other.online.Load() && other.process == p.process && p.process != "" {
+			other.online.Store(false) // it counts no more, though closing it takes a moment
+			other.conn.Close()
 		}
 	}
-	return applied, durable
+}
+
+// count returns how many replicas are such. One that came back as another process, as its machine was switched off and on, may still have a
+// connection of the one before: what has one address is one replica.
+func (ps *Peers) count(such func(i *PeerInfo) bool) int {
+	seen := make(map[Address]struct{})
+	for _, i := range ps.Infos() {
+		if i.Online && such(&i) {
+			seen[Address{i.IP, i.Port}] = struct{}{}
+		}
+	}
+	return len(seen)
+}
+
+// Count returns how many replicas have the log up to an offset, in memory and on disk.
+func (ps *Peers) Count(offset uint64) (applied, durable int) {
+	return ps.count(func(i *PeerInfo) bool { return i.Applied >= offset }), ps.count(func(i *PeerInfo) bool { return i.Durable >= offset })
 }
 
 // Good returns how many replicas acknowledged within a time.
-func (ps *Peers) Good(within time.Duration) (n int) {
-	for _, p := range ps.All() {
-		if i := p.Info(); i.Online && i.Lag <= within {
-			n++
-		}
-	}
-	return n
+func (ps *Peers) Good(within time.Duration) int {
+	return ps.count(func(i *PeerInfo) bool { return i.Lag <= within })
 }
 
 // Wait returns when enough says so, which is asked after every acknowledgement, or ctx ends.

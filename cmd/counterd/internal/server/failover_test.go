@@ -98,9 +98,15 @@ func TestPause(t *testing.T) {
 // deafReplica follows a node's log and acknowledges nothing. It announces port.
 func deafReplica(t *testing.T, a *replNode, port int) *wireClient {
 	t.Helper()
+	return deafReplicaAs(t, a, port, fmt.Sprint(port))
+}
+
+// deafReplicaAs is one of a process.
+func deafReplicaAs(t *testing.T, a *replNode, port int, process string) *wireClient {
+	t.Helper()
 	c := a.dial()
 	c.want(fmt.Sprintf("REPLCONF listening-port %d ip-address 127.0.0.1", port), "+OK")
-	c.want("REPLCONF version counterd capa counterd1", "+OK")
+	c.want("REPLCONF version counterd capa counterd1 process "+process, "+OK")
 	c.send("PSYNC ? -1")
 	blobs := func(kind string, n int) uint64 {
 		line, err := c.r.ReadString('\n')
@@ -272,4 +278,44 @@ func TestFailoverLosesNothing(t *testing.T) {
 	if n, m := a.info("counterd_diverged_cuts"), b.info("counterd_diverged_cuts"); n != "0" || m != "0" {
 		t.Errorf("%s and %s cuts", n, m)
 	}
+}
+
+// TestReplicaCountsOnce: a connection of a replica that was cut on its side only is no second replica, for WAIT, WAITAOF and min-replicas; and it is closed
+// as soon as the replica comes again, if it is the same process.
+func TestReplicaCountsOnce(t *testing.T) {
+	a := newReplNode(t).start("")
+	w := a.dial()
+	w.want("SET 1.cntcm 1", "+OK")
+	w.want("WAITAOF 1 0 0", "[:1 :0]")
+	end := a.srv.Store().Log().Position()
+	follows := func(port int, process string) *wireClient {
+		c := deafReplicaAs(t, a, port, process)
+		c.send(fmt.Sprintf("REPLCONF ACK %d FACK %d", end, end))
+		return c
+	}
+	counts := func(n int) {
+		t.Helper()
+		until(t, fmt.Sprintf("%d replicas", n), func() bool { return w.do(fmt.Sprintf("WAIT %d 1", n)).n == int64(n) })
+		w.want(fmt.Sprintf("WAIT %d 1", n+1), fmt.Sprintf(":%d", n))
+		w.want(fmt.Sprintf("WAITAOF 0 %d 1", n+1), fmt.Sprintf("[:1 :%d]", n))
+		w.want("CONFIG SET min-replicas-to-write 1", "+OK")
+		if got := a.info("min_slaves_good_slaves"); got != fmt.Sprint(n) {
+			t.Errorf("%s good replicas, want %d", got, n)
+		}
+		w.want("CONFIG SET min-replicas-to-write 0", "+OK")
+	}
+	follows(1001, "one")
+	counts(1)
+	follows(1001, "another") // the old one's machine was switched off
+	counts(1)
+	second := follows(1002, "two")
+	counts(2)
+	follows(1002, "two")
+	counts(2)
+	for {
+		if _, err := second.r.ReadByte(); err != nil { // pings before
+			break
+		}
+	}
+	until(t, "the old connection is forgotten", func() bool { return a.info("connected_slaves") == "3" })
 }
