@@ -492,7 +492,7 @@ func TestFullDiskRestsAll(t *testing.T) {
 		}
 	}
 	s.SetMaxMemory(1)
-	faulty.FailNth(0, errNoSpace)
+	faulty.Inject(vfs.Rule{Ops: vfs.OpCreate, Every: 1, Err: errNoSpace})
 	if s.tiers.shrink(s) || s.tiers.failed.Load() != 1 || s.tiers.rest.over() {
 		t.Fatalf("%d failures, rest until %v: want one, and a rest", s.tiers.failed.Load(), s.tiers.rest.until)
 	}
