@@ -241,6 +241,7 @@ func (w *snapshot) make() error {
 		return ErrClosed
 	}
 	m.Replay = s.log.Position()
+	m.Offset = m.Replay
 	sch := s.schema.Load()
 	s.gate.RUnlock()
 	s.repl.applying.RUnlock()
@@ -253,7 +254,6 @@ func (w *snapshot) make() error {
 		m.Counters = append(m.Counters, files)
 		m.NextCounter = max(m.NextCounter, def.ID+1)
 	}
-	m.Offset = m.Replay
 	_ = m.Blocks(func(_ *persist.CounterFiles, b *persist.BlockFile) error { // fn returns nil
 		m.Offset = max(m.Offset, b.Offset)
 		return nil
@@ -287,7 +287,8 @@ func (s *Store) dropBefore() uint64 {
 }
 
 // counter lists, and where needed writes, the blocks of one counter. A FLUSHALL meanwhile makes it begin anew; of a counter that is dropped
-// nothing is listed: the log tells.
+// nothing is listed: the log tells. The snapshot stands behind the drop then, as it stands behind every block's offset: replay that ends
+// before would find the counter, without its posts.
 func (w *snapshot) counter(files *persist.CounterFiles) error {
 	s := w.s
 	var ks *keyspace
@@ -301,6 +302,7 @@ func (w *snapshot) counter(files *persist.CounterFiles) error {
 		}
 		now := s.spaces[files.ID]
 		if now == nil {
+			w.manifest.Offset = max(w.manifest.Offset, s.log.Position())
 			s.gate.RUnlock()
 			s.repl.applying.RUnlock()
 			files.Blocks = nil
