@@ -26,6 +26,7 @@ type Batch struct {
 	silent  bool    // a primary's changes: they are in the log already, and are made in any case
 	refused error   // why changes are refused, as the log cannot take them; asked once a Run
 	full    bool    // no new rows: maxmemory is passed and the tiers cannot keep up; asked once a Run
+	failing bool    // what is not durable must not be shown and the disk takes nothing; asked once a Run
 	now     int64   // Store.clock, asked once a Run
 	cold    []int32 // operations on cold blocks, of the first located
 	located int     // operations whose blocks were found
@@ -157,6 +158,7 @@ func (b *Batch) Run() {
 		b.refused = b.s.takesChanges()
 	}
 	b.full, b.now = b.s.tiers.full.Load() && !b.silent, b.s.tiers.clock.Load()
+	b.failing = b.s.log != nil && !b.silent && b.s.log.Failing() && b.s.log.Policy() == persist.SyncAlways
 	if b.located != len(b.ops) {
 		b.locate()
 	}
@@ -181,7 +183,13 @@ func (b *Batch) runEach(from, to int) {
 			cur = op.ks.lockFor(op.block, op.Mid)
 		}
 		cur = b.apply(cur, op)
-		if op.Err == nil || op.Err == ErrOutOfRange { // which tells of the value too
+		switch {
+		case op.Err != nil && op.Err != ErrOutOfRange: // which tells of the value too
+		case b.failing && !op.Done:
+			if err := b.s.doubts(op, cur); err != nil {
+				op.Err = err
+			}
+		default:
 			b.show(cur.logged)
 		}
 	}
@@ -193,6 +201,18 @@ func (b *Batch) runEach(from, to int) {
 // show notes that what the log has below pos is in the batch's results: another's change may be seen before its record is written, and
 // must not be told before. A block knows the record of its last change only, so a reader waits for that, though it read another item.
 func (b *Batch) show(pos uint64) { b.seen = max(b.seen, pos) }
+
+// doubts returns nil if no crash takes back what op has read in blk, while the disk takes nothing. The block may have changes that are not safe: those
+// of other items do not matter.
+func (s *Store) doubts(op *Op, blk *block) error {
+	below := max(blk.logged, s.replayed)
+	if s.log.Doubts(op.Counter.ID, op.Mid, below) {
+		if err := s.log.Ready(); err != nil { // else the disk is well again, just now
+			return &UncertainError{Offset: below, Err: err}
+		}
+	}
+	return nil
+}
 
 // Commit returns when the changes of all Runs since the last Commit may be acknowledged, and what was read may be told: their records were
 // written to the log and, under appendfsync always, are durable. It waits for the disk: call it after End. The error is an

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
@@ -332,7 +333,7 @@ func TestFaultEveryOperation(t *testing.T) {
 // heal lets the log try again until it takes writes.
 func heal(t testing.TB, s *Store, n int) {
 	t.Helper()
-	for range 100 {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) { // attempts have pauses between them
 		s.saver.look(s)
 		if s.log.Ready() == nil {
 			return

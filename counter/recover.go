@@ -340,7 +340,7 @@ func (s *Store) replay(from uint64) error {
 		}
 		return err
 	}
-	s.log = log
+	s.log, s.replayed = log, rec.End
 	if rec.Torn != nil {
 		s.opts.Logger.Warn("the log's torn tail was cut: it was never acknowledged as durable", "detail", rec.Torn.Error())
 	}

@@ -16,7 +16,7 @@ import (
 func TestStartUnwritable(t *testing.T) {
 	for _, errno := range []error{syscall.ENOSPC, syscall.EROFS, syscall.EIO} {
 		sim := vfs.NewSim()
-		opts := Options{FS: sim, Manual: true, BlockItems: 1024, HashSeed: 1, AppendFsync: SyncAlways}
+		opts := Options{FS: sim, Manual: true, BlockItems: 1024, HashSeed: 1}
 		s := openDir(t, "data", opts, "add counter a\nadd column a n hint=8 max=63 suffix=n")
 		rng := rand.New(rand.NewPCG(1, 1))
 		for range 3 {
@@ -27,7 +27,7 @@ func TestStartUnwritable(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := load(t, s, rng, 1); err != nil {
+		if err := errors.Join(load(t, s, rng, 1), s.log.Sync()); err != nil {
 			t.Fatal(err)
 		}
 		want, terms := dump(t, s), len(s.Lineage().Terms)
@@ -68,6 +68,9 @@ func TestStartUnwritable(t *testing.T) {
 		}
 		check("the disk is well", s)
 		if _, err := s.Incr("5.n", 1); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.log.Sync(); err != nil {
 			t.Fatal(err)
 		}
 		want = dump(t, s)

@@ -41,11 +41,12 @@ type Store struct {
 	tiers    tiers
 
 	// nil where data is in memory only. The log is also nil while it is replayed.
-	dir    *persist.Dir
-	log    *persist.Log
-	saver  *saver
-	space  spaceWatch
-	retain atomic.Uint64 // Options.RetainBytes as it is now
+	dir      *persist.Dir
+	log      *persist.Log
+	saver    *saver
+	space    spaceWatch
+	replayed uint64        // log offset up to which the start replayed
+	retain   atomic.Uint64 // Options.RetainBytes as it is now
 
 	lenient bool // recovery goes on without cold files that cannot be used
 

@@ -62,8 +62,11 @@ func (d *Dir) open() error {
 	if len(good) == 0 && len(bad) > 0 {
 		return withDir(bad[0], d.path)
 	}
-	if synced != nil && (len(good) == 0 || !vfs.IsTrouble(synced)) {
-		return synced
+	if synced != nil {
+		segs, err := listSegments(d.fsys, d.path)
+		if err != nil || len(good)+len(segs) == 0 || !vfs.IsTrouble(synced) {
+			return errors.Join(synced, err)
+		}
 	}
 	d.manifests, d.bad, d.newest = good[:min(len(good), keepManifests)], bad, newest
 	for _, dir := range []string{d.path, ImageDir(d.path), ColdDir(d.path)} { // the log's are OpenLog's
@@ -75,7 +78,7 @@ func (d *Dir) open() error {
 }
 
 // Sync makes the directory itself durable, and its subdirectories: it may have been made by a process that ended before it could. OpenDir does it, and
-// passes over a failure where there is a snapshot to serve: no change may be acknowledged before it succeeds.
+// passes over a failure where there is something to serve: no change may be acknowledged before it succeeds.
 func (d *Dir) Sync() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

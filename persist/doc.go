@@ -79,7 +79,7 @@
 //
 // # Reading order
 //
-// record.go, frame.go, segment.go (formats); tail.go, log.go, commit.go, ready.go, heal.go, background.go (writing);
+// record.go, frame.go, segment.go (formats); tail.go, log.go, commit.go, ready.go, heal.go, doubt.go, background.go (writing);
 // scan.go, walk.go, open.go, reader.go, walklog.go (reading); image.go, manifest.go, dir.go (snapshots); held.go (whose directory it is); view.go,
 // check.go, coldfault.go, repair.go, repair_cold.go, restore.go, restore_copy.go (tools); archive.go,
 // archive_reader.go (copies in one file); lineage.go, cut.go, install.go, diverged.go

@@ -74,6 +74,7 @@ func (l *Log) heal() {
 	if err != nil {
 		l.stats.FailedRewrites++
 		l.trouble = fmt.Errorf("%w (writing the bytes again: %w)", cause(l.trouble), err)
+		l.failing.Store(true)
 		l.refuse(reasonTrouble, l.trouble)
 		if !l.opts.Manual {
 			time.AfterFunc(l.healDelay, func() { l.wake(l.kick) })
@@ -87,7 +88,8 @@ func (l *Log) heal() {
 		l.chain = lastChain(pieces, h.chain)
 		l.writtenChain = l.chain
 		l.dirDirty, l.rotate = false, false // wantNext stays: a next segment that could not be made must be asked for again
-		l.trouble = nil
+		l.trouble, l.doubt = nil, nil
+		l.failing.Store(false)
 		l.layout.Add(1)
 		l.written.Store(to)
 		l.refuse(reasonTrouble, nil)

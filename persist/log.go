@@ -29,6 +29,7 @@ type Log struct {
 	policy  atomic.Int32
 	written atomic.Uint64 // all bytes below were given to write()
 	durable atomic.Uint64 // all bytes below survive a power failure; <= written
+	failing atomic.Bool   // trouble is set, and writing the bytes elsewhere failed
 	behind  atomic.Bool   // more than half of MaxUnsynced is not durable
 	layout  atomic.Uint64 // changes when the list of segments does, before written passes the change
 
@@ -41,7 +42,8 @@ type Log struct {
 	writing   bool
 	syncing   bool
 	healing   bool
-	trouble   error // the disk failed and healing did too; nil in service
+	trouble   error  // the disk failed and healing did too; nil in service
+	doubt     *doubt // what Doubts found out; nil: not asked since the last healing
 	closing   bool
 	closed    bool // no role is taken any more
 	refusals  [reasons]error

@@ -1,0 +1,76 @@
+package persist
+
+import (
+	"syscall"
+	"testing"
+
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// TestDoubts: while the disk takes nothing, the items whose changes a crash takes back are in doubt, and no others; none are when it is well, nor at a start
+// on such a disk whose log was durable.
+func TestDoubts(t *testing.T) {
+	l, faulty, c := openFaulty(t, func(o *LogOptions) { o.Policy, o.SegmentBytes = SyncAlways, 64<<10 })
+	for mid := range uint64(100) {
+		l.AppendSet(1, 1, mid, 1)
+	}
+	must(t, l.Commit(l.Position()))
+	in := map[uint64]bool{}
+	check := func(when string, failing, all bool) {
+		t.Helper()
+		if l.Failing() != failing {
+			t.Errorf("%s: failing %v", when, l.Failing())
+		}
+		for mid := range uint64(110) {
+			if got := l.Doubts(1, mid, l.Position()); got != (in[mid] || all) {
+				t.Errorf("%s: item %d in doubt: %v", when, mid, got)
+			}
+			if l.Doubts(2, mid, l.Position()) != all || l.Doubts(1, mid, l.Durable()) {
+				t.Errorf("%s: another counter's item, or an old one, is in doubt", when)
+			}
+		}
+	}
+	check("well", false, false)
+	faulty.Inject(vfs.Rule{Ops: vfs.OpMutating, Every: 1, Err: syscall.EIO})
+	l.AppendSet(1, 1, 3, 2)
+	l.AppendDelete(1, 4)
+	if l.Commit(l.Position()) == nil {
+		t.Fatal("committed")
+	}
+	in[3], in[4] = true, true
+	check("failing", true, false)
+	_, err := l.AppendItem(1, 105, []ColumnValue{{1, 1}, {2, 2}}) // was let in before the trouble
+	must(t, err)
+	in[105] = true
+	check("one more", true, false)
+	for range 3 { // attempts that fail
+		c.now = c.now.Add(maxHealDelay)
+		l.Tick()
+	}
+	check("still failing", true, false)
+	l.AppendFlush()
+	check("a flush", true, true)
+	faulty.Clear()
+	c.now = c.now.Add(maxHealDelay)
+	l.Tick()
+	clear(in)
+	check("well again", false, false)
+	must(t, l.Close())
+}
+
+// TestManyDoubts: a tail that changes very many items puts all in doubt.
+func TestManyDoubts(t *testing.T) {
+	l, faulty, _ := openFaulty(t, func(o *LogOptions) { o.Policy, o.SegmentBytes = SyncAlways, 64<<20 })
+	for mid := range uint64(maxDoubted + 1) {
+		l.AppendSet(1, 1, mid, 1)
+	}
+	faulty.Inject(vfs.Rule{Ops: vfs.OpMutating, Every: 1, Err: syscall.EIO})
+	if l.Commit(l.Position()) == nil {
+		t.Fatal("committed")
+	}
+	if !l.Doubts(1, 1<<40, l.Position()) {
+		t.Error("not in doubt")
+	}
+	faulty.Clear()
+	must(t, l.Close())
+}
