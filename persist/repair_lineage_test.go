@@ -76,6 +76,7 @@ func TestRepairDiverged(t *testing.T) {
 				} else {
 					damage(t, disk, path, int64(i))
 				}
+				disk = disk.Crash(0, 100) // the damage is on the disk
 				r, err := Check(disk, testDir, CheckOptions{})
 				must(t, err)
 				if r.OK() {
@@ -106,6 +107,7 @@ func TestRepairDiverged(t *testing.T) {
 						t.Fatalf("%s: %v\n%s", what, err, strings.Join(said, "\n"))
 					}
 				}
+				checkDurable(t, disk, what)
 				must(t, Repair(disk, testDir, RepairOptions{Say: func(s string) { t.Fatalf("%s: second repair: %s", what, s) }}))
 				if leaks := disk.Leaks(); len(leaks) > 0 {
 					t.Fatal("open files:", leaks)

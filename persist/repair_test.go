@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -96,6 +97,7 @@ func TestRepair(t *testing.T) {
 			} else {
 				damage(t, disk, path, int64(off))
 			}
+			disk = disk.Crash(0, 100) // the damage is on the disk
 			what := fmt.Sprintf("%s byte %d", path, off)
 			r, err := Check(disk, testDir, CheckOptions{})
 			must(t, err)
@@ -115,6 +117,7 @@ func TestRepair(t *testing.T) {
 			if again, err := Check(disk, testDir, CheckOptions{}); err != nil || !again.OK() {
 				t.Fatalf("%s: after repair: %v %+v\n%s", what, err, again, strings.Join(said, "\n"))
 			}
+			checkDurable(t, disk, what)
 			reopen(t, disk, opts, &model, what)
 			must(t, Repair(disk, testDir, RepairOptions{Say: func(s string) { t.Errorf("%s: second repair: %s", what, s) }}))
 			if leaks := disk.Leaks(); len(leaks) > 0 {
@@ -122,6 +125,19 @@ func TestRepair(t *testing.T) {
 			}
 		}
 	}
+}
+
+// checkDurable checks that a power failure takes nothing back of what a repair did and kept.
+func checkDurable(t *testing.T, disk *vfs.Sim, what string) {
+	t.Helper()
+	left := disk.Crash(0, 0)
+	if want, got := findBroken(t, disk), findBroken(t, left); !slices.Equal(want, got) {
+		t.Fatalf("%s: kept %v, after a power failure %v", what, want, got)
+	}
+	if r, err := Check(left, testDir, CheckOptions{}); err != nil || !r.OK() {
+		t.Fatalf("%s: repaired, but after a power failure: %v %+v", what, err, r)
+	}
+	must(t, Repair(left, testDir, RepairOptions{Say: func(s string) { t.Fatalf("%s: a repair after a power failure: %s", what, s) }}))
 }
 
 // reopen opens a repaired directory as the engine does, and checks that what it replays are true records and that new
