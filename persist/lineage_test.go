@@ -197,6 +197,9 @@ func TestCutAgain(t *testing.T) {
 				if got := saved(left); !slices.Equal(got, want) {
 					t.Fatalf("cut %d, crash at operation %d, and again: saved %v, want %v", value, n, got, want)
 				}
+				if got := saved(left.Crash(uint64(n), 0)); !slices.Equal(got, want) {
+					t.Fatalf("cut %d, crash at operation %d, again, and a power failure: saved %v, want %v", value, n, got, want)
+				}
 			}
 		}
 	}
