@@ -27,9 +27,6 @@ func (t Target) String() string {
 	return t.Time.UTC().Format("2006-01-02T15:04:05.000Z07:00")
 }
 
-// before reports whether a frame made at some time is part of the state at the target's time.
-func (t Target) before(timeMS int64) bool { return t.Time.IsZero() || timeMS <= t.Time.UnixMilli() }
-
 // Window is the stretch of the log whose every state can be restored.
 type Window struct {
 	From, To     uint64 // log offsets
@@ -88,8 +85,9 @@ type RestoreOptions struct {
 //
 //  1. the newest snapshot that stands at or before the target and whose log reaches it; its files are copied and verified
 //  2. the log from where that snapshot replays to the target. For an offset it is cut behind the last record that ends at
-//     or before it: a record is one change of one item, so of what a transaction or a pipeline wrote a part may be in. For a
-//     time it is cut before the first frame made later: a frame is what one group commit wrote, and has one time.
+//     or before it: a record is one change of one item, so of what a transaction or a pipeline wrote a part may be in. A time
+//     stands for the end of the last frame made at or before it: a frame is what one group commit wrote, and has one time. So a
+//     clock that was set back, and showed a time twice, stands for the second time; Say is told where the first was.
 //  3. the manifest. Log and manifest get a new replication id, as the offsets behind the target are given out a second
 //     time.
 //  4. HISTORY, which says how far the log is that of dir: a replica of dir that follows a server of out is cut back to
@@ -114,7 +112,16 @@ func Restore(fsys vfs.FS, dir string, to vfs.FS, out string, target Target, opts
 	if err != nil {
 		return nil, err
 	}
-	var why error
+	why := r.moment(bases)
+	if why != nil && !errors.Is(why, errNoBase) && !errors.Is(why, ErrCorrupt) {
+		return nil, why
+	}
+	if why != nil {
+		bases = nil
+	}
+	if errors.Is(why, errNoBase) {
+		why = nil
+	}
 	for _, base := range bases {
 		err := r.run(base)
 		if err == nil {
@@ -149,7 +156,7 @@ type restore struct {
 	dir    string
 	to     vfs.FS
 	out    string
-	target Target
+	target Target // an offset once moment was called
 	opts   RestoreOptions
 	result Restored
 
@@ -193,6 +200,45 @@ func (r *restore) bases() ([]*Manifest, error) {
 	return bases, nil
 }
 
+// moment turns a target that is a time into the offset it stands for: see Restore. errNoBase: the log has nothing of that time.
+func (r *restore) moment(bases []*Manifest) error {
+	if r.target.Time.IsZero() || len(bases) == 0 {
+		return nil
+	}
+	ms := r.target.Time.UnixMilli()
+	begin, later := ^uint64(0), ^uint64(0) // starts of the first frame, and of the first that was made later
+	at, found, passed, again := uint64(0), false, false, false
+	walked, err := WalkLog(r.fsys, r.dir, 0, 0, LogVisitor{Frame: func(_ SegmentInfo, f *Frame) error {
+		begin = min(begin, f.Start)
+		if f.TimeMS > ms {
+			passed, later = true, min(later, f.Start)
+			return nil
+		}
+		again = again || passed
+		at, found, passed = f.End(), true, false
+		return nil
+	}})
+	if err != nil && !(passed && errors.Is(err, ErrCorrupt)) { // behind the damage the log may go on before the moment
+		return err
+	}
+	if !found { // a snapshot may stand there, and the log up to it be gone
+		for _, base := range bases {
+			if base != nil && base.TimeMS <= ms && base.Offset <= min(begin, walked.End) {
+				at, found = base.Offset, true
+				break
+			}
+		}
+	}
+	if !found {
+		return errNoBase
+	}
+	if again {
+		r.sayf("the clock was set back: %s comes more than once in the log, and the last is taken, offset %d; the first is offset %d", r.target, at, later)
+	}
+	r.target = Target{Offset: at}
+	return nil
+}
+
 // run restores from one base.
 func (r *restore) run(base *Manifest) error {
 	r.result = Restored{History: NewReplID()}
@@ -200,7 +246,7 @@ func (r *restore) run(base *Manifest) error {
 	if base != nil {
 		r.result.Snapshot, r.result.Replay, stands = base.Generation, base.Replay, base.Offset
 	}
-	if base != nil && (r.target.Time.IsZero() && stands > r.target.Offset || !r.target.before(base.TimeMS)) {
+	if stands > r.target.Offset {
 		return errNoBase
 	}
 	for _, sub := range []string{LogDir(r.out), ImageDir(r.out), ColdDir(r.out)} {
@@ -285,13 +331,13 @@ func (r *restore) copyLog(stands uint64) (History, error) {
 				last = f.TimeMS
 				return nil
 			}
-			if !r.target.before(f.TimeMS) || r.target.Time.IsZero() && f.Start >= r.target.Offset {
+			if f.Start >= r.target.Offset {
 				ended = true
 				return io.EOF
 			}
 			raw := f.Raw
 			r.common = f.Start
-			if r.target.Time.IsZero() && f.End() > r.target.Offset {
+			if f.End() > r.target.Offset {
 				var err error
 				if raw, err = cutFrame(f, r.target.Offset); err != nil {
 					return err
@@ -315,13 +361,10 @@ func (r *restore) copyLog(stands uint64) (History, error) {
 		},
 	})
 	var corrupt *CorruptError
-	if errors.As(err, &corrupt) && !ended && corrupt.LogOffset >= reached && r.target.Time.IsZero() && corrupt.LogOffset >= r.target.Offset {
+	if errors.As(err, &corrupt) && !ended && corrupt.LogOffset >= reached && corrupt.LogOffset >= r.target.Offset {
 		err = nil // the damage lies behind
 	}
-	if err == nil && !r.target.Time.IsZero() && (!r.target.before(last) || last == 0 && from == 0) {
-		err = errNoBase // it stands behind the moment, or the moment lies before the log's first frame
-	}
-	if err == nil && (reached < stands || r.target.Time.IsZero() && !ended && walked.End < r.target.Offset) {
+	if err == nil && (reached < stands || !ended && walked.End < r.target.Offset) {
 		err = errNoBase
 	}
 	r.result.Offset, r.result.TimeMS = reached, last

@@ -216,3 +216,59 @@ func TestRestoreRefused(t *testing.T) {
 		t.Errorf("left %q, %v", names, err)
 	}
 }
+
+// TestRestoreClockSetBack: a time stands for the last frame made at or before it, whatever the clock did and whichever snapshot is there to start from.
+func TestRestoreClockSetBack(t *testing.T) {
+	for _, snapshots := range [][]int{nil, {8}, {8, 16}, {12, 23}, {3, 30}} {
+		disk := newFS(t)
+		clock := newClock()
+		d, err := OpenDir(disk, testDir)
+		must(t, err)
+		l, _, err := OpenLog(smallLog(disk, clock), 0, discard)
+		must(t, err)
+		var m model
+		for i := range 32 {
+			switch i {
+			case 10: // set back behind some frames
+				clock.now = clock.now.Add(-5 * time.Second)
+			case 20: // far ahead, in error
+				clock.now = clock.now.Add(1000 * time.Hour)
+			case 22:
+				clock.now = clock.now.Add(-1000 * time.Hour)
+			}
+			clock.now = clock.now.Add(time.Second)
+			must(t, l.Commit(m.appendSome(t, l, i)))
+			if slices.Contains(snapshots, i) {
+				must(t, l.Sync())
+				must(t, d.WriteManifest(&Manifest{History: l.History(), Replay: l.Position(), Offset: l.Position(), TimeMS: clock.now.UnixMilli(), NextBlock: 1, Schema: []string{"counterd schema 1"}}))
+			}
+		}
+		must(t, errors.Join(l.Close(), d.Close()))
+		_, _, ends, times := logRecords(t, disk, testDir, 0)
+		for ms := times[0]; ms < times[0]+40_000; ms += 250 {
+			want, first, later, again := -1, -1, false, false
+			for i := range times {
+				if times[i] <= ms {
+					want, again = i, again || later
+				} else {
+					later = true
+				}
+				if !later {
+					first = i
+				}
+			}
+			var said []string
+			got, err := Restore(disk, testDir, newFS(t), "/data/out", Target{Time: time.UnixMilli(ms)}, RestoreOptions{Say: func(s string) { said = append(said, s) }})
+			if err != nil {
+				t.Fatalf("snapshots at %d, %d ms: %v", snapshots, ms-times[0], err)
+			}
+			if got.Offset != ends[want] {
+				t.Errorf("snapshots at %d, %d ms: offset %d, want %d", snapshots, ms-times[0], got.Offset, ends[want])
+			}
+			told := strings.Join(said, "\n")
+			if strings.Contains(told, "set back") != again || again && !strings.Contains(told, fmt.Sprintf("the first is offset %d", ends[first])) {
+				t.Errorf("%d ms: told %q, the first is at %d", ms-times[0], told, ends[first])
+			}
+		}
+	}
+}

@@ -29,7 +29,8 @@ the end of FILE.
 
 An offset is met to the record: the state has every change that ends at or before it, and no other. A record is one
 change of one item, so a pipeline may be in by half; a transaction is in when it ends at or before it. A time is met to the frame, which is what
-the server wrote at one time, all of it: the state has every frame up to that time.
+the server wrote at one time, all of it: the state ends behind the last frame of that time or before it. Where the clock was set back and showed a
+time twice that is the second time, and the offset of the first is named.
 
 It reaches back to the older of the two snapshots that DIR keeps, and to the very beginning while the log begins there. What is out of
 reach is refused, and the reachable offsets and times are named. counterd --aof-retain keeps log beyond that for replicas; to go further
