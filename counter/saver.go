@@ -359,6 +359,29 @@ const (
 	partialImage = 2 // of an overlay and partial rows: see appendPartial
 )
 
+// Remake has images of that name, which turned out damaged, written anew from memory, by a snapshot that it starts beside all other work.
+func (s *Store) Remake(name string) {
+	if s.saver == nil {
+		return
+	}
+	s.gate.RLock()
+	for _, ks := range s.spaces {
+		if ks == nil {
+			continue
+		}
+		for _, b := range ks.dir.Load().blocks {
+			b.mu.Lock()
+			if b.saved != nil && b.saved.Name == name {
+				b.dirty = true
+			}
+			b.mu.Unlock()
+		}
+	}
+	s.gate.RUnlock()
+	s.opts.Logger.Error("an image is damaged: it is written anew", "file", name)
+	go func() { _ = s.Snapshot() }() // told by the logger
+}
+
 // image writes w.buf as the image of b.
 func (w *snapshot) image(b *block, tier persist.Tier, h persist.ImageHeader) (*persist.BlockFile, error) {
 	info, err := persist.WriteImage(w.s.opts.FS, w.s.dir.Path(), h, w.buf)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/counterd/counterd/counter"
@@ -94,16 +95,41 @@ func (s *session) files(m *persist.Manifest, files []*fetchedFile, dir string) e
 			return nil
 		}
 		file.whole = false // it is gone, as the store was opened again for one: what comes now is another
-		if err := s.fetch(path, string(b.Tier), file.theirs, b, buf); err != nil {
+		if err := s.fetchWhole(c, b, path, file, buf); err != nil {
 			return err
-		}
-		if err := counter.CheckBlockFile(s.node.fs, dir, c, b); err != nil {
-			err = fmt.Errorf("%w: file %s is not what the manifest says: %w", ErrProtocol, file.theirs, err)
-			return errors.Join(err, s.node.fs.Remove(path))
 		}
 		file.whole = true
 		return nil
 	})
+}
+
+// fetchWhole copies one file and checks it. A cold file that is damaged is asked for once more; if it is damaged then too, or the primary says that it is
+// lost, it is so there, and is taken as it is: its posts answer errors here as they do there, and everything else is served.
+func (s *session) fetchWhole(c *persist.CounterFiles, b *persist.BlockFile, path string, file *fetchedFile, buf []byte) error {
+	for again := false; ; again = true {
+		err := s.fetch(path, string(b.Tier), file.theirs, b, buf)
+		var reply *ReplyError
+		lost := errors.As(err, &reply) && strings.HasPrefix(reply.Text, lostReply)
+		if err != nil && !lost {
+			return err
+		}
+		if err == nil {
+			if err = counter.CheckBlockFile(s.node.fs, s.node.host.Store().Path(), c, b); err == nil {
+				return nil
+			}
+		}
+		var fault *persist.ColdFault
+		switch {
+		case b.Tier == persist.TierCold && (lost || errors.As(err, &fault) && again):
+			s.node.logger.Warn("a cold file of the primary is damaged, and so is its copy: posts that cannot be read there answer errors here", "primary", s.primary.String(),
+				"file", file.theirs, "counter", c.Name, "lo", b.Lo, "hi", b.Hi, "error", err)
+			return nil
+		case fault != nil:
+		default:
+			err = fmt.Errorf("%w: file %s is not what the manifest says: %w", ErrProtocol, file.theirs, err)
+			return errors.Join(err, s.node.fs.Remove(path))
+		}
+	}
 }
 
 func (s *session) progress(n int64) {

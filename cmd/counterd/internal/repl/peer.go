@@ -5,16 +5,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/vfs"
 )
 
 // Peer is a replica as the node that feeds it sees it: one connection. Its exported methods but Ack, Info and Close are for the goroutine that
@@ -199,7 +202,11 @@ func (p *Peer) proceed(log *persist.Log, mine *persist.Lineage, at uint64) (repl
 	return append(append(reply, p.told...), "\r\n"...), true, nil
 }
 
-// Fetch opens a file of the snapshot that FULLRESYNC announced.
+// lostReply begins the error that answers a fetch of a cold file that this node does not have any more.
+const lostReply = "LOST "
+
+// Fetch opens a file of the snapshot that FULLRESYNC announced. An image is verified before: memory still has what a damaged one had, so it is written anew.
+// A cold file is given as it is, and one that is missing or cannot be opened is LOST: it must not keep replicas from all else.
 func (p *Peer) Fetch(tier, name string) (file *os.File, size int64, err error) {
 	if p.fed() || p.pin == nil {
 		return nil, 0, errors.New("ERR no snapshot was announced: send PSYNC before")
@@ -208,14 +215,43 @@ func (p *Peer) Fetch(tier, name string) (file *os.File, size int64, err error) {
 	if !ok {
 		return nil, 0, fmt.Errorf("ERR the snapshot has no file %.100q", name)
 	}
+	cold := persist.Tier(tier) == persist.TierCold
+	want, err := p.verified(persist.Tier(tier), name)
+	if err != nil {
+		p.store.Remake(name)
+		return nil, 0, fmt.Errorf("ERR an image is damaged and is written anew, ask for the next snapshot: %w", err)
+	}
 	if file, err = os.Open(path); err != nil {
+		if cold && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EIO)) {
+			return nil, 0, fmt.Errorf(lostReply+"%w", err)
+		}
 		return nil, 0, fmt.Errorf("ERR %w", err)
 	}
 	info, err := file.Stat()
+	if err == nil && cold && uint64(info.Size()) != want {
+		err = fmt.Errorf(lostReply+"%s has %d bytes, want %d", path, info.Size(), want)
+	}
 	if err != nil {
 		return nil, 0, errors.Join(err, file.Close())
 	}
 	return file, info.Size(), nil
+}
+
+// verified checks an image of the announced snapshot, and returns the size of a file.
+func (p *Peer) verified(tier persist.Tier, name string) (size uint64, err error) {
+	if p.pin.Manifest == nil {
+		return 0, nil
+	}
+	err = p.pin.Manifest.Blocks(func(c *persist.CounterFiles, b *persist.BlockFile) error {
+		if b.Tier != tier || b.Name != name {
+			return nil
+		}
+		if size = b.Bytes; tier == persist.TierCold {
+			return nil
+		}
+		return persist.CheckBlock(vfs.OS(), p.store.Path(), c, b, persist.CheckOptions{})
+	})
+	return size, err
 }
 
 // Feed starts to stream, behind the bytes that were sent last. Whoever reads the connection goes on to do so for acknowledgements.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/repl"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/persist"
 )
 
 // The server as the host of a repl.Node, and the commands of replication. What they do is package repl's.
@@ -278,7 +280,8 @@ func runReplconf(c *client, args [][]byte) {
 	c.ok()
 }
 
-// sendFile answers REPLCONF fetch: straight from the file to the connection.
+// sendFile answers REPLCONF fetch: straight from the file to the connection. Zeros stand for what the disk cannot read of a cold file: no checksum fits them,
+// so the replica knows those posts for lost, as this node does, and gets all others.
 func (c *client) sendFile(p *repl.Peer, tier, name string) {
 	file, size, err := p.Fetch(tier, name)
 	if err != nil {
@@ -296,13 +299,31 @@ func (c *client) sendFile(p *repl.Peer, tier, name string) {
 		n, err := io.Copy(&c.conn, io.LimitReader(file, min(left, 4<<20)))
 		c.writingSince.Store(0)
 		c.srv.stats.outBytes.Add(n)
-		if left -= n; err != nil || n == 0 {
+		left -= n
+		if err != nil && left > 0 && persist.Tier(tier) == persist.TierCold && unreadable(file, size-left) {
+			hole := min(left, holeSize-(size-left)%holeSize)
+			n, err = io.Copy(&c.conn, bytes.NewReader(make([]byte, hole)))
+			if left -= n; err == nil {
+				_, err = file.Seek(size-left, io.SeekStart)
+			}
+		}
+		if err != nil || n == 0 {
 			c.closed = true
 			c.conn.Close() // half a file was announced as a whole one
 			return
 		}
 	}
 	c.out.Raw([]byte("\r\n"))
+}
+
+// holeSize is what is left out where a disk cannot read: its smallest unit, and the smallest page of a cold file.
+const holeSize = 4096
+
+// unreadable tells whether the disk cannot read a file at an offset.
+func unreadable(file io.ReaderAt, at int64) bool {
+	var b [1]byte
+	_, err := file.ReadAt(b[:], at)
+	return err != nil && err != io.EOF
 }
 
 // runPsync: PSYNC replid offset.
