@@ -61,9 +61,10 @@ func (b *Batch) Scan(dst []ScanItem, cursor uint64, count int) ([]ScanItem, uint
 	}
 	var parts []part
 	upto := hot.EndMid // all mids below are in parts
+	ahead := max(leastScanAhead, scanAhead/max(1, len(b.Schema().Counters())))
 	for _, def := range b.Schema().Counters() {
 		ks := b.s.spaces[def.ID]
-		mids, end, copies := b.s.scans.mids(ks, cursor, count)
+		mids, end, copies := b.s.scans.mids(ks, cursor, count, ahead)
 		parts = append(parts, part{def, ks, mids, copies})
 		for _, c := range copies {
 			b.show(c.logged)
@@ -117,9 +118,11 @@ func (b *Batch) Scan(dst []ScanItem, cursor uint64, count int) ([]ScanItem, uint
 		}
 	}
 	if next != 0 {
-		for i := range parts {
-			b.s.scans.expect(parts[i].ks, next, parts[i].copies)
+		used := make(map[*keyspace][]*sortedBlock, len(parts))
+		for _, p := range parts {
+			used[p.ks] = p.copies
 		}
+		b.s.scans.expect(next, used, ahead)
 	}
 	for _, r := range skipped {
 		if next != stop && next != 0 && next < r.Hi {

@@ -13,49 +13,55 @@ import (
 //
 // A copy may be older than the block's last change. It is good for a call of a scan if the block has not changed since it
 // was made, or if it was good for an earlier call of the same scan: either way it holds everything that has been there
-// throughout. A scan is known by its cursor only, so the copies that a call used are kept by the cursor it returned.
-// Two scans may come to the same cursor; the newer copy is kept then, which is good for both: it was made after the other
+// throughout. A scan is known by its cursor only, so the copies that a call used, one of each counter, are kept by the cursor it returned.
+// Two scans may come to the same cursor; the newer copies are kept then, which are good for both: each was made after the other
 // one, and what was there throughout either scan was there when it was made, or the block did not change in between.
 //
-// When an entry falls out, an older copy must not take its place under the same cursor: barred remembers how new the copies were
-// that fell out, and none that is not newer is kept again.
+// When an entry falls out, older copies must not take its place under the same cursor: gone remembers how new the copies were that fell
+// out, and none that is not newer is kept there again. barred is the same for all cursors that gone does not remember any more.
 type scanCache struct {
 	mu     sync.Mutex
-	at     map[scanPosition]*sortedBlock
-	order  []scanPosition // keys of at, oldest first
-	made   uint64         // copies made so far
+	at     map[uint64]scanCopies // by cursor
+	order  []uint64              // keys of at, oldest first
+	made   uint64                // copies made so far
+	gone   map[uint64]uint64     // cursor to number, for the cursors of past
+	past   []uint64              // oldest first
 	barred uint64
 }
 
-type scanPosition struct {
-	ks     *keyspace
-	cursor uint64
-}
+// scanCopies are the copies that a call which returned some cursor goes on with.
+type scanCopies map[*keyspace]*sortedBlock
 
-// maxScanPositions bounds the cache: a copy takes 8 bytes an item of one block, 0.5 MB.
-const maxScanPositions = 16
+const (
+	// maxScanPositions bounds the cache: the copies of a cursor take 0.5 MB together, or 8 KB a counter.
+	maxScanPositions = 16
+	scanAhead        = 64 << 10 // mids of all counters
+	leastScanAhead   = 1 << 10  // mids of one
+	// maxScanGone is how many calls a scan goes on with a copy of a block that changes all the time: 4096 take 0.2 MB.
+	maxScanGone = 4 << 10
+)
 
-// sortedBlock is a sorted copy of the mids of a block. It never changes.
+// sortedBlock is a sorted copy of the mids of a block, or of so many from the first asked for on. It never changes.
 type sortedBlock struct {
 	block  *block
 	edits  uint64 // the block's when it was made
 	logged uint64
-	lo, hi uint64
+	lo, hi uint64 // what it covers
 	mids   []uint64
 	lost   []persist.MidRange // whose items cannot be listed, in order
 	number uint64             // rises with each copy made
 }
 
 // mids returns sorted mids of ks from cursor on, count of them where there are so many, the end of the range that
-// they cover completely, and the copies they came from.
-func (c *scanCache) mids(ks *keyspace, cursor uint64, count int) (mids []uint64, end uint64, used []*sortedBlock) {
+// they cover completely, and the copies they came from. A copy is made of ahead mids.
+func (c *scanCache) mids(ks *keyspace, cursor uint64, count, ahead int) (mids []uint64, end uint64, used []*sortedBlock) {
 	for end = cursor; len(mids) < count && end < hot.EndMid; {
 		var s *sortedBlock
 		if end == cursor {
 			s = c.continued(ks, cursor)
 		}
 		if s == nil {
-			s = c.sorted(ks, end)
+			s = c.sorted(ks, end, max(ahead, count))
 		}
 		used = append(used, s)
 		i, _ := slices.BinarySearch(s.mids, end)
@@ -71,16 +77,16 @@ func (c *scanCache) mids(ks *keyspace, cursor uint64, count int) (mids []uint64,
 func (c *scanCache) continued(ks *keyspace, cursor uint64) *sortedBlock {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.at[scanPosition{ks, cursor}]
+	return c.at[cursor][ks]
 }
 
-// sorted returns a copy of the block that holds from, as the block is now.
-func (c *scanCache) sorted(ks *keyspace, from uint64) *sortedBlock {
+// sorted returns a copy of the block that holds from, as the block is now: from there on, of ahead mids where there are more.
+func (c *scanCache) sorted(ks *keyspace, from uint64, ahead int) *sortedBlock {
 	b := ks.lockFor(ks.dir.Load().find(from), from)
 	edits := b.edits
 	c.mu.Lock()
-	for _, s := range c.at {
-		if s.block == b && s.edits == edits {
+	for _, copies := range c.at {
+		if s := copies[ks]; s != nil && s.block == b && s.edits == edits && s.lo <= from && from < s.hi {
 			c.mu.Unlock()
 			b.mu.Unlock()
 			return s
@@ -92,37 +98,72 @@ func (c *scanCache) sorted(ks *keyspace, from uint64) *sortedBlock {
 	s.mids, s.lost = b.appendMids(make([]uint64, 0, b.items()))
 	b.mu.Unlock()
 	slices.Sort(s.mids)
+	s.cut(from, ahead)
 	return s
 }
 
-// expect keeps the copy that the scan which got cursor next will go on with: one of those it used, if next lies in them.
-func (c *scanCache) expect(ks *keyspace, next uint64, used []*sortedBlock) {
-	i := slices.IndexFunc(used, func(s *sortedBlock) bool { return s.lo <= next && next < s.hi })
-	var s *sortedBlock
-	if i >= 0 {
-		s = used[i]
-	} else {
-		s = c.sorted(ks, next)
+// cut takes away what lies before from, and behind so many mids, unless that is little.
+func (s *sortedBlock) cut(from uint64, ahead int) {
+	i, _ := slices.BinarySearch(s.mids, from)
+	if len(s.mids)-i <= 2*ahead {
+		return
+	}
+	s.mids = slices.Clone(s.mids[i : i+ahead])
+	s.lo, s.hi = from, s.mids[ahead-1]+1
+	s.lost = slices.DeleteFunc(s.lost, func(r persist.MidRange) bool { return r.Hi <= s.lo || r.Lo >= s.hi })
+}
+
+// expect keeps the copies that the scan which got cursor next will go on with: of each counter one of those it used, if next lies in them.
+func (c *scanCache) expect(next uint64, used map[*keyspace][]*sortedBlock, ahead int) {
+	copies := make(scanCopies, len(used))
+	for ks, all := range used {
+		if i := slices.IndexFunc(all, func(s *sortedBlock) bool { return s.lo <= next && next < s.hi }); i >= 0 {
+			copies[ks] = all[i]
+		} else {
+			copies[ks] = c.sorted(ks, next, ahead)
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p := scanPosition{ks, next}
-	old := c.at[p]
-	switch {
-	case old == nil && s.number <= c.barred:
-		return
-	case old == nil:
+	kept := c.at[next]
+	if kept == nil {
+		kept = make(scanCopies, len(copies))
 		if c.at == nil {
-			c.at = make(map[scanPosition]*sortedBlock)
+			c.at = make(map[uint64]scanCopies)
 		}
-		c.order = append(c.order, p)
-	case old.number >= s.number:
-		return
+		c.at[next] = kept
+		c.order = append(c.order, next)
 	}
-	c.at[p] = s
+	newer := max(c.barred, c.gone[next])
+	for ks, s := range copies {
+		if old := kept[ks]; old == nil && s.number > newer || old != nil && s.number > old.number {
+			kept[ks] = s
+		}
+	}
 	if len(c.order) > maxScanPositions {
-		c.barred = max(c.barred, c.at[c.order[0]].number)
-		delete(c.at, c.order[0])
-		c.order = slices.Delete(c.order, 0, 1)
+		c.evict()
+	}
+}
+
+// evict removes the oldest entry. REQUIRES c.mu held.
+func (c *scanCache) evict() {
+	cursor := c.order[0]
+	newest, again := c.gone[cursor]
+	if !again {
+		c.past = append(c.past, cursor)
+	}
+	for _, s := range c.at[cursor] {
+		newest = max(newest, s.number)
+	}
+	if c.gone == nil {
+		c.gone = make(map[uint64]uint64)
+	}
+	c.gone[cursor] = newest
+	delete(c.at, cursor)
+	c.order = slices.Delete(c.order, 0, 1)
+	if len(c.past) > maxScanGone {
+		c.barred = max(c.barred, c.gone[c.past[0]])
+		delete(c.gone, c.past[0])
+		c.past = slices.Delete(c.past, 0, 1)
 	}
 }
