@@ -17,6 +17,10 @@ func TestSentinelPlanned(t *testing.T) {
 	l := g.startWriters(4)
 	eventually(t, time.Minute, "clients write", func() bool { return l.size() > 200 })
 
+	// Clients that the new name concerns, and who notice nothing of it: they send nothing, or the node still answers them, by READONLY.
+	idle, subscriber := g.nodes[0].dial(t), g.nodes[0].dial(t)
+	subscriber.do("SUBSCRIBE", "news")
+
 	began := time.Now()
 	if got := ask(g.sentinels[0], "SENTINEL", "FAILOVER", "mymaster"); got != "+OK\r\n" {
 		t.Fatalf("SENTINEL FAILOVER: %q", got)
@@ -26,6 +30,8 @@ func TestSentinelPlanned(t *testing.T) {
 	var leader *member
 	eventually(t, time.Minute, "Sentinel names the new primary", func() bool { leader = g.named(); return leader != nil && leader != g.nodes[0] })
 	t.Logf("named by Sentinel after %v", time.Since(began).Round(time.Millisecond))
+	idle.wantEOF() // to ask Sentinel for the new primary
+	subscriber.wantEOF()
 	size := l.size()
 	eventually(t, time.Minute, "the clients go on", func() bool { return l.size() > size+200 })
 	eventually(t, 2*time.Minute, "the group is at rest", func() bool { return g.settled() == leader })

@@ -32,6 +32,7 @@
 //	F  a frame of the log, 36 bytes of header and what it says follows
 //	P  8 bytes, little-endian: where the primary's log ends; each second
 //	G  asks for an acknowledgement now
+//	M  a message of PUBLISH for the replica's subscribers (publish.go)
 //
 // The replica sends REPLCONF ACK <applied> FACK <durable> each 100 ms and when it is asked.
 //

@@ -350,6 +350,8 @@ func (s *session) stream() error {
 		switch m.kind {
 		case msgPing:
 			s.end.Store(m.end)
+		case msgPublish:
+			s.node.host.Publish(m.channel, m.text)
 		case msgGetAck:
 			if err := s.commit(store.Log(), store.Log().Position()); err != nil {
 				return err

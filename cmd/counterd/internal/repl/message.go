@@ -17,9 +17,10 @@ var ErrProtocol = errors.New("replication protocol error")
 
 // Kinds of messages of the stream.
 const (
-	msgFrame  = 'F'
-	msgPing   = 'P'
-	msgGetAck = 'G'
+	msgFrame   = 'F'
+	msgPing    = 'P'
+	msgGetAck  = 'G'
+	msgPublish = 'M'
 )
 
 // appendPing appends a P message.
@@ -32,6 +33,9 @@ type message struct {
 	kind  byte
 	frame []byte // with its header; the length is checked, the checksum is not
 	end   uint64 // of msgPing
+
+	channel string // of msgPublish, and the next
+	text    []byte
 }
 
 // messageReader reads the stream. It takes memory for one frame at most.
@@ -50,6 +54,9 @@ func (mr *messageReader) next(m *message) error {
 	switch kind {
 	case msgGetAck:
 		return nil
+	case msgPublish:
+		m.channel, m.text, err = readPublish(mr.r)
+		return err
 	case msgPing:
 		var b [8]byte
 		if _, err := io.ReadFull(mr.r, b[:]); err != nil {
@@ -119,13 +126,9 @@ func readBlob(r *bufio.Reader, n, limit int) ([]byte, error) {
 	if n < 0 || n > limit {
 		return nil, fmt.Errorf("%w: %d bytes, want at most %d", ErrProtocol, n, limit)
 	}
-	var all []byte
-	for len(all) < n { // in steps: memory grows with what arrives, not with what is announced
-		step := min(n-len(all), 1<<20)
-		all = append(all, make([]byte, step)...)
-		if _, err := io.ReadFull(r, all[len(all)-step:]); err != nil {
-			return nil, err
-		}
+	all, err := readSteps(r, n)
+	if err != nil {
+		return nil, err
 	}
 	var end [2]byte
 	if _, err := io.ReadFull(r, end[:]); err != nil {
@@ -133,6 +136,18 @@ func readBlob(r *bufio.Reader, n, limit int) ([]byte, error) {
 	}
 	if string(end[:]) != "\r\n" {
 		return nil, fmt.Errorf("%w: CRLF is missing behind %d bytes", ErrProtocol, n)
+	}
+	return all, nil
+}
+
+// readSteps reads n bytes in steps: memory grows with what arrives, not with what is announced.
+func readSteps(r *bufio.Reader, n int) (all []byte, err error) {
+	for len(all) < n {
+		step := min(n-len(all), 1<<20)
+		all = append(all, make([]byte, step)...)
+		if _, err := io.ReadFull(r, all[len(all)-step:]); err != nil {
+			return nil, err
+		}
 	}
 	return all, nil
 }

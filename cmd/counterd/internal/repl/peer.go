@@ -49,6 +49,7 @@ type Peer struct {
 	sent             atomic.Uint64
 	acked            atomic.Int64 // when, unix ns
 	wantAck          atomic.Bool
+	published        published
 	kick             atomic.Pointer[context.CancelFunc]
 }
 
@@ -261,6 +262,7 @@ func (p *Peer) Feed() {
 	p.online.Store(true)
 	p.acked.Store(time.Now().UnixNano())
 	p.peers.add(p)
+	p.peers.online.Add(1)
 	p.peers.replace(p)
 	if now := p.store.Lineage(); !bytes.Equal(now.AppendText(nil), p.told) {
 		p.conn.Close() // it changed before DisconnectAll could see this peer: the replica must learn of it
@@ -279,6 +281,7 @@ const (
 func (p *Peer) feed(ctx context.Context) {
 	defer close(p.done)
 	defer p.conn.Close()
+	defer p.peers.online.Add(-1)
 	out := make([]byte, 0, sendBuffer)
 	send := func() error {
 		if len(out) == 0 {
@@ -295,6 +298,7 @@ func (p *Peer) feed(ctx context.Context) {
 	}
 	nextPing := time.Now()
 	for ctx.Err() == nil {
+		out = p.published.take(out, p.reader.Pos())
 		f, err := p.reader.TryNext()
 		if err == nil && f != nil {
 			out = append(append(out, msgFrame), f.Raw...)
@@ -322,7 +326,7 @@ func (p *Peer) feed(ctx context.Context) {
 		}
 		wait, cancel := context.WithDeadline(ctx, nextPing)
 		p.kick.Store(&cancel)
-		if !p.wantAck.Load() {
+		if !p.wantAck.Load() && !p.published.due(p.reader.Pos()) {
 			f, err = p.reader.Next(wait)
 		}
 		cancel()
@@ -346,6 +350,11 @@ func (p *Peer) follow() {
 // getAck asks for an acknowledgement.
 func (p *Peer) getAck() {
 	p.wantAck.Store(true)
+	p.wake()
+}
+
+// wake has the feeder look what there is to send beside the log.
+func (p *Peer) wake() {
 	if cancel := p.kick.Load(); cancel != nil {
 		(*cancel)()
 	}
@@ -395,6 +404,8 @@ type Peers struct {
 	timeout func() time.Duration
 
 	Full, PartialOK, PartialErr atomic.Int64 // as INFO's sync_full, ...
+
+	online atomic.Int32 // replicas that are being fed
 
 	mu   sync.Mutex // guards the rest
 	list []*Peer

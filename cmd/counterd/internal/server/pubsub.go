@@ -243,7 +243,23 @@ func runPublish(c *client, args [][]byte) {
 	if string(args[1]) == helloChannel {
 		c.heardSentinel(string(args[2]))
 	}
-	c.integer(int64(c.srv.publish(string(args[1]), args[2])))
+	channel := string(args[1])
+	c.integer(int64(c.srv.publish(channel, args[2])))
+	if log := c.srv.store().Log(); log != nil && !c.srv.store().Replica() {
+		after := log.Visible() // what this connection changed before was committed
+		if c.multi.executing {
+			after = log.Position()
+		}
+		c.srv.node.Peers().Publish(after, channel, args[2])
+	}
+}
+
+// Publish takes a message of the primary: see repl.Host.
+func (s *Server) Publish(channel string, message []byte) {
+	s.publish(channel, message)
+	if log := s.store().Log(); log != nil {
+		s.node.Peers().Publish(log.Position(), channel, message)
+	}
 }
 
 func runPubsubChannels(c *client, args [][]byte) {

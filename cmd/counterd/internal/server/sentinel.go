@@ -29,6 +29,9 @@ type sentinelView struct {
 	name  string     // of the group of nodes
 	epoch uint64
 	here  bool // this node
+
+	// After this node was the primary and another was named: the Sentinels, by their run ids, that have said so; nil: it was not.
+	said map[string]bool
 }
 
 // hear takes a word. known is false if it is older than what was heard before; deposed is set if this node was the primary in an earlier epoch
@@ -43,8 +46,40 @@ func (v *sentinelView) hear(name string, epoch uint64, here bool) (known, depose
 		return here && epoch == v.epoch, false
 	}
 	deposed = name == v.name && v.here && !here
+	if deposed {
+		v.said = make(map[string]bool)
+	} else if here {
+		v.said = nil
+	}
 	v.name, v.epoch, v.here = name, epoch, here
 	return true, deposed
+}
+
+// moved tells, once for each Sentinel, that it names another primary now than this node, which was it before. A node that hands its role over knows
+// so first, and closes nothing: a client that asked Sentinel then would be sent back here. Sentinel itself closes connections only of a node that it has to make a
+// replica. Each Sentinel counts, as clients may ask any.
+func (v *sentinelView) moved(sentinel, name string, epoch uint64, here bool) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.said == nil || here || name != v.name || epoch != v.epoch || v.said[sentinel] || len(v.said) >= maxSentinels {
+		return false
+	}
+	v.said[sentinel] = true
+	return true
+}
+
+// maxSentinels bounds sentinelView.said.
+const maxSentinels = 64
+
+// sendAway closes the connections of clients, as CLIENT KILL does by TYPE normal and pubsub; not Sentinel's, and not but. It returns how many.
+func (s *Server) sendAway(but *client) (n int) {
+	for _, k := range s.connected() {
+		if kind := k.kind(); k != but && (kind == "normal" || kind == "pubsub") && !k.fromSentinel() {
+			k.conn.Close()
+			n++
+		}
+	}
+	return n
 }
 
 // Values of Server.awaiting: why a primary refuses changes.
@@ -62,16 +97,25 @@ func (c *client) heardSentinel(hello string) {
 		return
 	}
 	if s.store().Durable() && !s.watched.Swap(true) {
-		if err := s.store().SetMonitored(); err != nil {
-			s.watched.Store(false)
-			s.log.Error("it cannot be noted that Sentinel watches this node", "error", err)
-		}
+		s.done.Add(1)
+		go func() { // it waits for the disk, which a loop must not
+			defer s.done.Done()
+			if err := s.store().SetMonitored(); err != nil {
+				s.watched.Store(false)
+				s.log.Error("it cannot be noted that Sentinel watches this node", "error", err)
+			}
+		}()
 	}
 	epoch, err := strconv.ParseUint(fields[7], 10, 64)
 	if err != nil {
 		return
 	}
 	here := c.isHere(fields[5], fields[6])
+	defer func() {
+		if s.view.moved(fields[2], fields[4], epoch, here) {
+			s.log.Info("closing the connections of clients, which are to ask Sentinel for the new primary", "closed", s.sendAway(c))
+		}
+	}()
 	switch known, deposed := s.view.hear(fields[4], epoch, here); {
 	case deposed && s.store().Durable() && !s.store().Replica():
 		s.awaiting.Store(awaitDeposed)
