@@ -42,6 +42,9 @@ func readSchema(text []byte) (*schema.Schema, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkIDs(s); err != nil {
+		return nil, err
+	}
 	for _, def := range s.Counters() {
 		if _, err := overlayLayout(def); err != nil {
 			return nil, err
@@ -76,6 +79,9 @@ func checkRecord(s *schema.Schema, rec *persist.Record) (*schema.Schema, error) 
 	switch rec.Kind {
 	case persist.KindSchema:
 		next, err := readSchema(rec.Text)
+		if err == nil {
+			err = checkSame(s, next)
+		}
 		if err != nil {
 			return nil, errors.Join(persist.ErrCorrupt, err)
 		}
@@ -100,6 +106,22 @@ func checkRecord(s *schema.Schema, rec *persist.Record) (*schema.Schema, error) 
 		}
 	}
 	return s, nil
+}
+
+// checkSame refuses a schema in which a column is another than before: columns are made and dropped, and an id is never used again. Values that are there would not fit.
+func checkSame(before, next *schema.Schema) error {
+	for _, def := range next.Counters() {
+		was := before.CounterByID(def.ID)
+		if was == nil {
+			continue
+		}
+		for _, c := range def.Columns {
+			if i := was.Index(c.ID); i >= 0 && c != was.Columns[i] {
+				return fmt.Errorf("schema: column %d of %s is %+v, want %+v as before", c.ID, def.Name, c, was.Columns[i])
+			}
+		}
+	}
+	return nil
 }
 
 func checkValue(def *schema.Counter, column uint16, value uint64) error {

@@ -166,8 +166,25 @@ func (b *Batch) setSchema(next *schema.Schema) error {
 	return nil
 }
 
+// maxCounterID bounds the ids of counters, which are never used again: spaces takes 8 bytes for each up to the highest, and a schema that a primary or a file
+// brings may claim any. A counter that is dropped and made again each minute reaches it in two years.
+const maxCounterID = 1 << 20
+
+// checkIDs refuses a schema whose counters' ids are too high.
+func checkIDs(s *schema.Schema) error {
+	for _, def := range s.Counters() {
+		if def.ID > maxCounterID {
+			return fmt.Errorf("counter: %s would be counter %d of this data set, those dropped included, and there may be %d: dump the data into a new one", def.Name, def.ID, maxCounterID)
+		}
+	}
+	return nil
+}
+
 // setSchema puts next in force. REQUIRES gate held exclusively.
 func (s *Store) setSchema(next *schema.Schema) error {
+	if err := checkIDs(next); err != nil {
+		return err
+	}
 	changed := false
 	for _, def := range next.Counters() {
 		for int(def.ID) >= len(s.spaces) {

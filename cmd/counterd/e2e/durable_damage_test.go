@@ -182,7 +182,7 @@ func TestDurableNewerFormat(t *testing.T) {
 			paths := segments(t, dir)
 			path := paths[len(paths)-1]
 			patch(t, path, 0, func(b []byte) {
-				le.PutUint16(b[8:], 3)
+				le.PutUint16(b[8:], 99)
 				le.PutUint32(b[60:], crc32.Checksum(b[:60], castagnoli))
 			}, 64)
 			return path
@@ -190,7 +190,7 @@ func TestDurableNewerFormat(t *testing.T) {
 		{"image", func(t testing.TB, dir string) string {
 			path := files(t, dir, "rdb", "*.hot")[0]
 			patch(t, path, 0, func(b []byte) {
-				le.PutUint32(b[8:], 2)
+				le.PutUint32(b[8:], 99)
 				le.PutUint32(b[76:], crc32.Checksum(b[:76], castagnoli))
 			}, 80)
 			return path

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -232,10 +233,10 @@ func (s *session) stage(dir string, start uint64, lineage persist.Lineage, m *pe
 func (s *session) saveOwn(primary *persist.Lineage) error {
 	store := s.node.host.Store()
 	mine, end := store.Lineage(), store.Log().Position()
-	_, known := primary.Common(end, &mine, end)
+	at, known := primary.Common(math.MaxUint64, &mine, end) // the primary's log ends at end or behind it: otherwise it has asked for a cut
 	saved := ownData{mine.Current().ReplID, end}
 	items, err := store.Len()
-	if err != nil || known && !s.full || items == 0 || s.saved == saved {
+	if err != nil || known && at >= end || items == 0 || s.saved == saved {
 		return err
 	}
 	s.node.logger.Warn("this node's data is not in the primary's history: it is saved before the primary's takes its place", "primary", s.primary.String(),

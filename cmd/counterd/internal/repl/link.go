@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"strconv"
 	"sync"
@@ -239,6 +240,10 @@ func (s *session) run() error {
 	}
 	if a.offset != store.Log().Position() {
 		return fmt.Errorf("%w: the stream begins at %d, the log ends at %d", ErrProtocol, a.offset, store.Log().Position())
+	}
+	// It has compared the two pasts, as this node does now: one that takes a stranger for a relative must not mix their logs.
+	if at, known := lineage.Common(math.MaxUint64, &past, a.offset); a.offset > 0 && (!known || at < a.offset) {
+		return fmt.Errorf("%w: the stream begins at %d, the pasts of the two logs agree up to %d", ErrProtocol, a.offset, at)
 	}
 	changed, err := store.Follow(lineage)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"io"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -64,6 +65,11 @@ func TestBadFrames(t *testing.T) {
 	reply := w.goesOn(t)
 	reply = reply[:bytes.Index(reply, []byte("crc32c "))+len("crc32c ")+8+3] // without the stream
 	good := persist.AppendSet(nil, 1, 1, 3, 77)
+	schema := func(oldnew ...string) []byte { // the schema that is in force where the replica's log ends, with something replaced
+		text := "schema format=1\nadd counter w id=1\nadd column w n hint=8 max=30 default=0 suffix=n id=1\n" +
+			"add column w m hint=4 max=32 default=0 suffix=m id=2\nnext column w id=3\nnext counter id=2\n"
+		return persist.AppendSchema(nil, strings.NewReplacer(oldnew...).Replace(text))
+	}
 	for name, records := range map[string][]byte{
 		"unknown kind":     {99},
 		"cut short":        good[:len(good)-1],
@@ -71,6 +77,9 @@ func TestBadFrames(t *testing.T) {
 		"delete of 2^63":   persist.AppendDelete(nil, 1, 1<<63),
 		"value too large":  persist.AppendSet(nil, 1, 1, 3, 1<<30),
 		"item too large":   persist.AppendSetItem(nil, 1, 3, []persist.ColumnValue{{Column: 1, Value: 1}, {Column: 2, Value: 1 << 40}}),
+		"counter 2^32-1":   schema("counter w id=1", "counter w id=4294967295", "next counter id=2", "next counter id=4294967296"),
+		"narrower column":  schema("max=30", "max=8"),
+		"other default":    schema("max=30 default=0", "max=30 default=5"),
 		"no schema":        persist.AppendSchema(nil, "schema format=1\nadd nonsense\n"),
 		"behind good ones": append(persist.AppendFlush(bytes.Clone(good)), 99),
 	} {
@@ -132,6 +141,40 @@ func TestBadHistory(t *testing.T) {
 		}
 		if at := w.sound(t, h); at != w.behind {
 			t.Errorf("%q: the log ends at %d, want %d", lines, at, w.behind)
+		}
+	}
+}
+
+// TestStranger lets a primary whose past is another go on with the replica's log, or give it a full copy as if nothing were lost by that: the one is refused, and what the
+// replica has is saved before the other.
+func TestStranger(t *testing.T) {
+	w := newWorld(t)
+	mine := w.primary.Store().Lineage()
+	for _, past := range []persist.Lineage{
+		{Terms: []persist.Term{{ReplID: persist.ReplID{9}, Epoch: 1}}},
+		{Terms: append(slices.Clone(mine.Terms), persist.Term{ReplID: persist.ReplID{9}, Epoch: 9, Start: w.ends[3]})}, // agrees up to there
+	} {
+		text, id := past.AppendText(nil), past.Current().ReplID
+		said := fmt.Appendf([]byte(hello), "+CONTINUE %s %d %d\r\n%s\r\n", id, w.behind, len(text), text)
+		h, err := w.hears(t, append(said, w.stream(t, w.behind)...), false)
+		if !errors.Is(err, ErrProtocol) {
+			t.Errorf("%+v: %v, want it refused", past, err)
+		}
+		if at := w.sound(t, h); at != w.behind {
+			t.Errorf("the log ends at %d, want %d", at, w.behind)
+		}
+		copied := w.copied(t)
+		own := mine.AppendText(nil)
+		copied = bytes.ReplaceAll(copied, fmt.Appendf(nil, " %d\r\n", len(own)), fmt.Appendf(nil, " %d\r\n", len(text)))
+		copied = bytes.ReplaceAll(bytes.ReplaceAll(copied, own, text), []byte("+CONTINUE "+mine.Current().ReplID.String()), []byte("+CONTINUE "+id.String()))
+		copied = bytes.ReplaceAll(copied, []byte("+FULLRESYNC "+mine.Current().ReplID.String()), []byte("+FULLRESYNC "+id.String()))
+		h, err = w.hears(t, append([]byte(hello), copied...), false)
+		if !errors.Is(err, io.EOF) {
+			t.Fatal(err)
+		}
+		_, archives, err := persist.ListDiverged(h.sim, "data")
+		if err != nil || len(archives) != 1 {
+			t.Errorf("%+v: saved %v, %v", past, archives, err)
 		}
 	}
 }
