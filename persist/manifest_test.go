@@ -200,7 +200,7 @@ func damage(t testing.TB, fsys vfs.FS, path string, off int64) {
 	b[0] ^= 1
 	_, err = f.WriteAt(b, off)
 	must(t, err)
-	must(t, f.Close())
+	must(t, errors.Join(f.Sync(), f.Close())) // no crash takes it back
 }
 
 // TestManifestCrash crashes a series of snapshots at every operation: a manifest that is there, an old one that was about to be removed too, is whole, so

@@ -2,6 +2,7 @@ package persist
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strconv"
@@ -247,6 +248,9 @@ func ReadManifest(fsys vfs.FS, path string) (*Manifest, error) {
 // readAnyManifest is ReadManifest whatever the file's name.
 func readAnyManifest(fsys vfs.FS, path string) (*Manifest, error) {
 	text, err := vfs.ReadFile(fsys, path, maxManifest)
+	if errors.Is(err, vfs.ErrTooLarge) {
+		return nil, &CorruptError{File: path, Want: fmt.Sprintf("at most %d bytes", maxManifest), Got: "more", Err: err}
+	}
 	if err != nil {
 		return nil, err
 	}

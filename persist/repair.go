@@ -33,6 +33,8 @@ var ErrUnrepairable = errors.New("nothing to start from: no good snapshot and no
 //     broke off is finished first.
 //  7. Of what was cut from the log before (diverged-*) the whole frames are kept.
 //
+// Where the log is cut, block files that only manifests set aside named are set aside too, as the next start removes what nobody names.
+//
 // Nothing is deleted: a file is renamed, or copied before it is cut, to its name with ".broken-<n>" added. opts.Say is
 // told each step. A second run finds nothing to do. The directory must not be open; a server holding it gives
 // vfs.ErrLocked.
@@ -60,6 +62,10 @@ func Repair(fsys vfs.FS, dir string, opts RepairOptions) (err error) {
 		var corrupt *CorruptError
 		if !errors.As(err, &corrupt) {
 			if err != nil {
+				return err
+			}
+			// Left by a repair that was broken off: they claim a longer log than there is, and a server believes them.
+			if err := r.dropManifests(func(m *Manifest) bool { return m != nil && m.Offset > r.walk.end }); err != nil {
 				return err
 			}
 			if err := r.restoreLineage(); err != nil {
@@ -94,6 +100,7 @@ type repair struct {
 	opts RepairOptions
 
 	base   *Manifest // to start from; nil: the log alone
+	known  uint64    // the log went so far once, as manifests say
 	newest uint64    // highest generation seen
 	walk   walk      // of the last walkLog
 
@@ -192,6 +199,9 @@ func (r *repair) chooseManifest() error {
 			}
 			r.sayf("%s cannot be used: %v", name, err)
 			seen = append(seen, name)
+			if m, err := ReadManifest(r.fsys, name); err == nil {
+				known = max(known, m.Offset)
+			}
 			continue
 		}
 		c := &choice{m, faults, slices.Clone(seen)}
@@ -230,7 +240,7 @@ func (r *repair) chooseManifest() error {
 	if newest != nil && best.m != nil && best.m != newest.m {
 		r.sayf("%s and the log since hold everything that %s does", filepath.Join(r.dir, ManifestName(best.m.Generation)), ManifestName(newest.m.Generation))
 	}
-	r.base, r.faults = best.m, best.faults
+	r.base, r.faults, r.known = best.m, best.faults, known
 	for _, name := range best.newer {
 		if err := r.setAside(name); err != nil {
 			return err
@@ -374,28 +384,64 @@ func (r *repair) cut(at uint64) error {
 	}
 	r.replica = r.replica || h.history.Replica
 	h.history.ReplID, h.history.Replica = NewReplID(), false
+	if err := r.keepOrphans(); err != nil {
+		return err
+	}
+	if r.base == nil && r.known > at {
+		r.sayf("LOST: no snapshot can be used, so all that was changed behind offset %d of %d is gone from this directory; what snapshots held of it is in the files set aside", at, r.known)
+	}
 	r.sayf("the log ends at offset %d now and goes on as history %s", at, h.history.ReplID)
-	for i := len(segs) - 1; i >= 0; i-- {
-		seg := segs[i]
+	// The new segment comes first, in the place of one that starts there. From then on the log has its new history, so that no offset is given
+	// out twice under the old one, and what is behind it tells a repair that comes after a crash to cut here again.
+	gap := r.walk.end < at // then nothing of the log before can be used
+	var cut *segment       // holds at
+	for i := len(segs) - 1; i >= 0 && err == nil; i-- {
 		switch reaches := i+1 == len(segs) || segs[i+1].start > at; {
-		case seg.start >= at || r.walk.end < at:
-			err = r.setAside(seg.path) // with a gap before at nothing of the log can be used
-		case reaches:
-			err = r.copyAside(seg.path)
-			if err == nil {
-				err = endAt(r.fsys, &seg, at)
-			}
+		case gap:
+			err = r.setAside(segs[i].path)
+		case segs[i].start == at:
+			err = r.copyAside(segs[i].path)
+		case reaches && segs[i].start < at:
+			cut = &segs[i]
+			err = r.copyAside(cut.path)
 		}
-		if err != nil {
+	}
+	if err != nil {
+		return err
+	}
+	if err := r.newSegment(h, nil); err != nil {
+		return err
+	}
+	for i := len(segs) - 1; i >= 0 && segs[i].start > at && !gap; i-- {
+		if err := r.setAside(segs[i].path); err != nil {
+			return err
+		}
+	}
+	if cut != nil {
+		if err := endAt(r.fsys, cut, at); err != nil {
 			return err
 		}
 	}
 	if r.base != nil && r.base.Offset > at {
-		if err := r.writeClipped(at, h.history); err != nil {
-			return err
+		return r.writeClipped(at, h.history)
+	}
+	return nil
+}
+
+// keepOrphans sets aside the block files that no manifest names any more. The next start would remove them, and with the log about to be cut
+// they may hold what is nowhere else.
+func (r *repair) keepOrphans() error {
+	good, _, _, err := readManifests(r.fsys, r.dir)
+	if err != nil {
+		return err
+	}
+	orphans, err := findOrphans(r.fsys, r.dir, good)
+	for _, path := range orphans {
+		if err == nil {
+			err = r.setAside(path)
 		}
 	}
-	return r.newSegment(h, nil)
+	return err
 }
 
 // writeClipped writes a manifest in which nothing stands behind an offset and sets the others aside.
@@ -412,20 +458,23 @@ func (r *repair) writeClipped(at uint64, history History) error {
 		}
 		m.Counters = append(m.Counters, c)
 	}
+	// HISTORY first: that the manifest stands behind the log's end is what tells a later repair to come here again.
+	if err := r.forgetPast(history); err != nil {
+		return err
+	}
 	name := filepath.Join(r.dir, ManifestName(m.Generation))
 	if err := vfs.WriteFileAtomic(r.fsys, name, m.appendText(nil)); err != nil {
 		return err
 	}
 	r.sayf("wrote %s: the snapshot counts as of offset %d", name, at)
-	generations, err := listManifests(r.fsys, r.dir)
-	for _, g := range generations {
-		if g != m.Generation && err == nil {
-			err = r.setAside(filepath.Join(r.dir, ManifestName(g)))
-		}
-	}
 	r.base, r.newest = &m, m.Generation
-	if err != nil || r.noLineage {
-		return err
+	return r.dropManifests(func(other *Manifest) bool { return other == nil || other.Generation != m.Generation })
+}
+
+// forgetPast makes a primary's log one without a past that others know.
+func (r *repair) forgetPast(history History) error {
+	if r.noLineage {
+		return nil
 	}
 	l, err := ReadLineage(r.fsys, r.dir)
 	if err != nil || l.Replica || len(l.Terms) == 0 { // a replica's log is given the same bytes again
@@ -433,6 +482,25 @@ func (r *repair) writeClipped(at uint64, history History) error {
 	}
 	r.sayf("the state is newer than the log: replicas will need a full copy")
 	return WriteLineage(r.fsys, r.dir, &Lineage{Terms: []Term{{ReplID: history.ReplID, Epoch: history.Epoch}}})
+}
+
+// dropManifests sets aside the manifests that drop chooses; nil is one that is damaged.
+func (r *repair) dropManifests(drop func(*Manifest) bool) error {
+	generations, err := listManifests(r.fsys, r.dir)
+	for _, g := range generations {
+		if err != nil {
+			return err
+		}
+		name := filepath.Join(r.dir, ManifestName(g))
+		m, readErr := ReadManifest(r.fsys, name)
+		if readErr != nil && !errors.Is(readErr, ErrCorrupt) {
+			return readErr
+		}
+		if drop(m) {
+			err = r.setAside(name)
+		}
+	}
+	return err
 }
 
 // newSegment makes a segment file, durably.

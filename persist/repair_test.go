@@ -3,6 +3,7 @@ package persist
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -73,6 +74,7 @@ func TestCheckClean(t *testing.T) {
 // that opens, keeps what it cut, and finds nothing to do a second time.
 func TestRepair(t *testing.T) {
 	model, clean, opts := sampleDir(t)
+	rng := rand.New(rand.NewPCG(newSeed(t), 1))
 	var files []string
 	for _, sub := range []string{"", logDirName, imageDirName} {
 		names, err := clean.List(filepath.Join(testDir, sub))
@@ -105,6 +107,20 @@ func TestRepair(t *testing.T) {
 				t.Fatalf("%s: Check found nothing", what)
 			}
 			var said []string
+			for at := range 2 { // a repair that crashes somewhere is finished by the next
+				torn := disk.Kill()
+				torn.CrashAt(at + 2*rng.IntN(12))
+				_ = Repair(torn, testDir, RepairOptions{})
+				torn = torn.Crash(rng.Uint64(), 50)
+				what := fmt.Sprintf("%s, repair crashed", what)
+				if err := Repair(torn, testDir, RepairOptions{}); err != nil {
+					t.Fatalf("%s: %v", what, err)
+				}
+				if again, err := Check(torn, testDir, CheckOptions{}); err != nil || !again.OK() {
+					t.Fatalf("%s: after repair: %v %+v", what, err, again)
+				}
+				reopen(t, torn, opts, &model, what)
+			}
 			if err := Repair(disk, testDir, RepairOptions{Say: func(s string) { said = append(said, s) }}); err != nil {
 				t.Fatalf("%s: repair: %v\n%s", what, err, strings.Join(said, "\n"))
 			}
@@ -246,6 +262,68 @@ func TestRepairManifests(t *testing.T) {
 			}
 			reopen(t, disk, opts, &model, what)
 		}
+	}
+}
+
+// TestRepairKeepsImages: where neither a snapshot nor the log's beginning can be used, what repair leaves is nearly empty. It says so, and
+// the good images stay, also past the next start, which removes files that no manifest names.
+func TestRepairKeepsImages(t *testing.T) {
+	_, disk, opts := sampleDir(t)
+	var images int
+	for g := range uint64(2) {
+		m, err := ReadManifest(disk, filepath.Join(testDir, ManifestName(g+1)))
+		must(t, err)
+		for _, b := range m.Counters[0].Blocks {
+			if b.Block == 1 {
+				damage(t, disk, b.Path(testDir), 20)
+			}
+		}
+	}
+	names, err := disk.List(ImageDir(testDir))
+	must(t, err)
+	images = len(names)
+	segs, err := listSegments(disk, testDir)
+	must(t, err)
+	damage(t, disk, segs[0].path, 9)
+	for n, crashed := 0, true; crashed; n++ {
+		disk := disk.Kill()
+		disk.CrashAt(n)
+		_ = Repair(disk, testDir, RepairOptions{})
+		crashed = disk.Crashed()
+		disk = disk.Crash(uint64(n), 50)
+		var said []string
+		must(t, Repair(disk, testDir, RepairOptions{Say: func(s string) { said = append(said, s) }}))
+		if text := strings.Join(said, "\n"); n == 0 && !strings.Contains(text, "LOST: ") {
+			t.Errorf("repair does not say what is lost:\n%s", text)
+		}
+		d, err := OpenDir(disk, testDir)
+		must(t, err)
+		_, err = d.RemoveOrphans()
+		must(t, errors.Join(err, d.Close()))
+		if names, err := disk.List(ImageDir(testDir)); err != nil || len(names) != images {
+			t.Fatalf("crash at %d: of %d images %q are left, %v", n, images, names, err)
+		}
+		opts.FS, opts.History = disk, History{}
+		l, _, err := OpenLog(opts, 0, discard)
+		must(t, err)
+		must(t, l.Close())
+	}
+}
+
+// TestManifestTooLarge: a file that is too large for a manifest is a damaged one, beside which others count.
+func TestManifestTooLarge(t *testing.T) {
+	_, disk, _ := sampleDir(t)
+	path := filepath.Join(testDir, ManifestName(2))
+	f, err := disk.OpenRW(path)
+	must(t, err)
+	must(t, errors.Join(f.Truncate(maxManifest+1), f.Close()))
+	good, bad, err := ReadManifests(disk, testDir)
+	if err != nil || len(good) != 1 || len(bad) != 1 || !errors.Is(bad[0], ErrCorrupt) {
+		t.Errorf("got %d good ones, %v, %v", len(good), bad, err)
+	}
+	must(t, Repair(disk, testDir, RepairOptions{}))
+	if r, err := Check(disk, testDir, CheckOptions{}); err != nil || !r.OK() {
+		t.Errorf("after repair: %+v, %v", r, err)
 	}
 }
 

@@ -129,6 +129,7 @@ type dumper struct {
 	note  func(format string, args ...any) // tells what is wrong, beside what is printed
 	names names
 	bad   bool // something was wrong
+	fresh bool // there is no manifest: without a log, too, no server was ever started here
 }
 
 // dump prints a directory. In one that is in use, printing begins anew only while nothing was printed yet.
@@ -165,6 +166,7 @@ func (d *dumper) run() error {
 	for _, err := range bad {
 		d.note("%v", err)
 	}
+	d.fresh = len(good)+len(bad) == 0
 	d.names.learnAll(good)
 	if d.commands {
 		return d.printCommands(good)

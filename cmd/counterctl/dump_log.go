@@ -28,6 +28,8 @@ func (d *dumper) printLog() error {
 		Record: d.printRecord,
 	})
 	switch {
+	case errors.Is(err, persist.ErrGap) && walked.Segments == 0 && d.fresh:
+		return nil
 	case errors.Is(err, persist.ErrCorrupt) || errors.Is(err, persist.ErrNewerFormat):
 		d.note("%v", err)
 		return nil

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -39,6 +40,19 @@ func TestParseMoment(t *testing.T) {
 	for _, text := range []string{"", "-1", "@", "@x", "@-1", "@1e300", "yesterday", "2026-01-02", "18446744073709551616"} {
 		if got, err := parseMoment(text); err == nil {
 			t.Errorf("%q: got %v, want an error", text, got)
+		}
+	}
+}
+
+// TestFresh: a directory in which no server wrote anything is an empty one, not a damaged one.
+func TestFresh(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "LOCK"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"check", "dump", "dump --rows", "dump --commands"} {
+		if out, text, status := ctl(t, append(strings.Fields(command), dir)...); status != 0 {
+			t.Errorf("%s: %d, %s%s", command, status, out, text)
 		}
 	}
 }
