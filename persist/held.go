@@ -39,7 +39,7 @@ type named struct {
 // nameOf notes the file that has a name now.
 func nameOf(fsys vfs.FS, path string) named {
 	info, err := fsys.Stat(path)
-	if err != nil {
+	if err != nil || !vfs.SameFile(info, info) { // an archive, whose files have no identity
 		return named{}
 	}
 	return named{path, info}

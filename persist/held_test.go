@@ -2,6 +2,7 @@ package persist
 
 import (
 	"errors"
+	"io/fs"
 	"path/filepath"
 	"testing"
 
@@ -116,6 +117,29 @@ func TestGone(t *testing.T) {
 			}
 		})
 	}
+}
+
+// strangeFS has files without an identity, as an archive has.
+type strangeFS struct{ vfs.FS }
+
+type strangeInfo struct{ fs.FileInfo }
+
+func (s strangeFS) Stat(name string) (fs.FileInfo, error) {
+	info, err := s.FS.Stat(name)
+	return strangeInfo{info}, err
+}
+
+// TestHeldWithoutIdentity: where nobody can tell whether a file is the same, it is.
+func TestHeldWithoutIdentity(t *testing.T) {
+	fsys := strangeFS{newFS(t)}
+	d, err := OpenDir(fsys, testDir)
+	must(t, err)
+	opts := smallLog(fsys, newClock())
+	opts.Guard = d.Held
+	l, _, err := OpenLog(opts, 0, discard)
+	must(t, err)
+	l.Tick()
+	must(t, errors.Join(l.Ready(), d.Held(), l.Close(), d.Close()))
 }
 
 // TestHeldThroughRotations: the log's own changes of segments are not taken for somebody else's.
