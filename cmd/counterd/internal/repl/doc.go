@@ -36,6 +36,11 @@
 //
 // The replica sends REPLCONF ACK <applied> FACK <durable> each 100 ms and when it is asked.
 //
+// # Roles on disk
+//
+// A replica's directory names its primary (primary.go), that of a node that is giving its role up to whom (handover.go): so a kill at any moment of a handover
+// leaves nodes that find out by themselves who leads.
+//
 // # Trust
 //
 // What a primary sends is checked before anything is changed by it, as a bad disk or a bad program may send it: a frame by its checksum, its place and its

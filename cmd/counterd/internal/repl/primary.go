@@ -16,16 +16,22 @@ import (
 // primaryName is the file: "port host", as a host may hold spaces.
 const primaryName = "PRIMARY"
 
-func (n *Node) primaryPath() string { return filepath.Join(n.host.Store().Path(), primaryName) }
-
 // remember notes the primary, durably.
-func (n *Node) remember(a Address) error {
-	return vfs.WriteFileAtomic(n.fs, n.primaryPath(), []byte(strconv.Itoa(a.Port)+" "+a.Host+"\n"))
-}
+func (n *Node) remember(a Address) error { return n.note(primaryName, a) }
 
 // forget removes the note.
-func (n *Node) forget() error {
-	path := n.primaryPath()
+func (n *Node) forget() error { return n.unnote(primaryName) }
+
+func (n *Node) notePath(name string) string { return filepath.Join(n.host.Store().Path(), name) }
+
+// note writes an address into a file, durably.
+func (n *Node) note(name string, a Address) error {
+	return vfs.WriteFileAtomic(n.fs, n.notePath(name), []byte(strconv.Itoa(a.Port)+" "+a.Host+"\n"))
+}
+
+// unnote removes such a file, if it is there.
+func (n *Node) unnote(name string) error {
+	path := n.notePath(name)
 	if _, err := n.fs.Stat(path); isNotExist(err) {
 		return nil
 	}
@@ -44,7 +50,12 @@ func (n *Node) Remembered() (Address, error) {
 	if !store.Replica() {
 		return Address{}, n.forget()
 	}
-	path := n.primaryPath()
+	return n.noted(primaryName)
+}
+
+// noted reads a note; the zero value if there is none.
+func (n *Node) noted(name string) (Address, error) {
+	path := n.notePath(name)
 	data, err := vfs.ReadFile(n.fs, path, 1<<10)
 	if isNotExist(err) {
 		return Address{}, nil

@@ -43,6 +43,7 @@
 //	reply.go                       replies owed for operations
 //	counterd.go scan.go            counterd's own commands; SCAN, DBSIZE, FLUSHALL
 //	replication.go failover.go     REPLICAOF, PSYNC, ROLE; FAILOVER. What they do is package repl's
+//	handover.go                    a FAILOVER that the end of the process cut off
 //	wait.go pause.go               commands that block: WAIT, WAITAOF; what waits for FAILOVER or CLIENT PAUSE
 //	role.go                        which role a node starts in
 //	sentinel.go                    what a node hears from Sentinel, and when a primary waits for its word

@@ -206,8 +206,11 @@ func (s *Server) handOver(ctx context.Context, plan failoverPlan) error {
 		target = plan.to
 	}
 	s.handover.set(phaseTelling)
-	if err := store.Yield(); err != nil { // from here on nothing is added to the log
+	if err := s.node.NoteHandover(target); err != nil {
 		return err
+	}
+	if err := store.Yield(); err != nil { // from here on nothing is added to the log
+		return errors.Join(err, s.node.ForgetHandover())
 	}
 	s.RoleChanged()
 	// Changes that were under way when the pause began may have come behind what the replica had.
@@ -221,10 +224,14 @@ func (s *Server) handOver(ctx context.Context, plan failoverPlan) error {
 		if err == nil {
 			break
 		}
-		told = told || sent
-		if !told { // nothing has happened
+		if !told && !sent { // nothing has happened
 			return s.leadAgain(err)
 		}
+		if !told {
+			s.log.Warn("the replica was told to lead and does not answer: this node asks until it does; FAILOVER ABORT makes this the primary again",
+				"replica", target.String(), "error", err)
+		}
+		told = true
 		select {
 		case <-s.quit: // at the next start it refuses changes until it is told its role
 			return err
@@ -235,7 +242,10 @@ func (s *Server) handOver(ctx context.Context, plan failoverPlan) error {
 		}
 	}
 	s.config.setReplicaOf(target)
-	return s.node.Follow(target)
+	if err := s.node.Follow(target); err != nil {
+		return err
+	}
+	return s.node.ForgetHandover()
 }
 
 // promoteRetry is the pause between attempts to learn whether a replica leads that was told to.
@@ -261,6 +271,9 @@ func (s *Server) caughtUp(ctx context.Context, to repl.Address) (who repl.Addres
 // leadAgain takes the role back. It returns err, and why it could not.
 func (s *Server) leadAgain(err error) error {
 	_, lerr := s.store().Lead()
+	if lerr == nil {
+		lerr = s.node.ForgetHandover()
+	}
 	s.node.Peers().DisconnectAll()
 	s.RoleChanged()
 	return errors.Join(fmt.Errorf("this is the primary again: %w", err), lerr)

@@ -208,6 +208,7 @@ func runReplicaOf(c *client, args [][]byte) {
 		}
 		if err == nil { // not before: until it is a replica, a primary that waits takes no changes
 			s.awaiting.Store(awaitNothing)
+			err = s.node.ForgetHandover()
 		}
 		s.RoleChanged()
 		return err

@@ -15,11 +15,23 @@ func (s *Server) startRole() {
 	a, err := parsePrimary(s.config.get().ReplicaOf)
 	if err != nil || a == (repl.Address{}) {
 		a = s.lastRole()
+	} else if err := s.node.ForgetHandover(); err != nil {
+		s.log.Error("the note of a handover cannot be removed", "error", err)
 	}
 	if a != (repl.Address{}) {
 		if err := s.node.Follow(a); err != nil {
 			s.log.Error("cannot be a replica", "error", err)
 		}
+	}
+	if to, err := s.node.Handover(); err != nil {
+		s.log.Error("to whom this node was handing its role over cannot be read", "error", err)
+	} else if to != (repl.Address{}) {
+		s.mu.Lock()
+		if !s.stopping {
+			s.done.Add(1)
+			go s.resumeHandover(to)
+		}
+		s.mu.Unlock()
 	}
 	s.RoleChanged()
 }
@@ -29,6 +41,10 @@ func (s *Server) lastRole() repl.Address {
 	a, err := s.node.Remembered()
 	if err != nil {
 		s.log.Error("whom this node followed cannot be read", "error", err)
+	}
+	if to, _ := s.node.Handover(); to != (repl.Address{}) { // an error is told of when it is gone on with
+		s.config.setReplicaOf(to)
+		return to
 	}
 	switch watched, err := s.store().Monitored(); {
 	case a != repl.Address{}:

@@ -1,0 +1,102 @@
+package server
+
+import (
+	"context"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/repl"
+)
+
+// A handover that the end of the process cut off is gone on with after the start. The node has no role then but to follow the replica that it was handing
+// over to, and that one may lead, or follow this node: then nobody leads.
+
+const (
+	// resumeEvery is the pause between looks at the other node.
+	resumeEvery = 200 * time.Millisecond
+	// resumeAsk is what a look may take.
+	resumeAsk = 5 * time.Second
+)
+
+// resumeHandover goes on with a handover until there is a primary, or this node is told its role.
+func (s *Server) resumeHandover(to repl.Address) {
+	defer s.done.Done()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	defer s.endWithServer(cancel)()
+	s.log.Warn("this node was handing its role over when it ended, and goes on with that", "to", to.String())
+	for told := false; ctx.Err() == nil; {
+		if noted, err := s.node.Handover(); err != nil || noted != to { // told its role meanwhile
+			return
+		}
+		done, err := s.resumeStep(ctx, to)
+		if err != nil && !told && ctx.Err() == nil {
+			told = true
+			s.log.Warn("no changes are taken here until the node answers that this one was handing its role over to; REPLICAOF NO ONE makes this the primary",
+				"to", to.String(), "error", err)
+		}
+		if done {
+			if err := s.node.ForgetHandover(); err != nil {
+				s.log.Error("the note of a handover cannot be removed", "error", err)
+			}
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(resumeEvery):
+		}
+	}
+}
+
+// resumeStep looks where the handover stands and does what is next.
+func (s *Server) resumeStep(ctx context.Context, to repl.Address) (done bool, err error) {
+	role, err := repl.AskRole(ctx, to, s.replicationSettings(), resumeAsk)
+	if err != nil {
+		return false, err
+	}
+	link, _ := s.node.Link()
+	switch {
+	case role.Primary:
+		return link.Primary == to && link.State == repl.LinkConnected, nil
+	case role.State == repl.LinkConnected: // to another, as this node feeds nobody
+		s.log.Info("the node that this one was handing its role over to follows another", "primary", role.Of.String())
+		s.config.setReplicaOf(role.Of)
+		return true, s.node.Follow(role.Of)
+	case !s.isMe(role.Of):
+		return false, nil // whose primary is gone: somebody will tell both
+	case role.Offset >= s.store().Log().Position():
+		// It may have been told to lead, and do so at any moment: to tell it again makes no second primary, to lead here would.
+		_, err := repl.Promote(ctx, to, s.replicationSettings())
+		return false, err
+	}
+	// It has not all changes yet, so it was not told.
+	s.log.Info("the replica has not all changes: this node leads again", "replica", to.String())
+	if watched, err := s.store().Monitored(); watched || err != nil {
+		s.awaiting.Store(awaitStarted) // as after any start
+	}
+	s.config.setReplicaOf(repl.Address{})
+	err = s.node.Lead()
+	s.RoleChanged()
+	return err == nil, err
+}
+
+// isMe tells whether an address is this node's, as another names it.
+func (s *Server) isMe(a repl.Address) bool {
+	c := s.config.get()
+	if a.Port != c.Port && (c.AnnouncePort == 0 || a.Port != c.AnnouncePort) {
+		return false
+	}
+	if a.Host == c.AnnounceIP && a.Host != "" {
+		return true
+	}
+	hosts, err := net.LookupHost(a.Host)
+	if err != nil {
+		return false
+	}
+	own, err := net.InterfaceAddrs()
+	return err == nil && slices.ContainsFunc(own, func(addr net.Addr) bool {
+		ip, _, err := net.ParseCIDR(addr.String())
+		return err == nil && slices.ContainsFunc(hosts, func(h string) bool { return ip.Equal(net.ParseIP(h)) || net.ParseIP(h).IsLoopback() })
+	})
+}
