@@ -67,6 +67,30 @@ func (t *Tool) Main() {
 
 // Run runs the tool and returns its exit status.
 func (t *Tool) Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	out := &checkedWriter{w: stdout}
+	status := t.dispatch(ctx, args, out, stderr)
+	if out.err != nil && status == 0 { // half of a report must not pass for all of it
+		fmt.Fprintf(stderr, "%s: %v\n", t.Name, out.err)
+		return 1
+	}
+	return status
+}
+
+// checkedWriter remembers the first error, which those who print do not ask for.
+type checkedWriter struct {
+	w   io.Writer
+	err error
+}
+
+func (c *checkedWriter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	if err != nil && c.err == nil {
+		c.err = err
+	}
+	return n, err
+}
+
+func (t *Tool) dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) == 0 || args[0] == "-h" || args[0] == "--help" || args[0] == "help" {
 		t.usage(stdout)
 		return 0

@@ -62,8 +62,18 @@ func TestRun(t *testing.T) {
 			t.Errorf("%q: status %d, %q, %q, want %d, %q, %q", c.args, status, &stdout, &stderr, c.status, c.stdout, c.stderr)
 		}
 	}
+	for _, args := range []string{"chair oak", "chair --help", ""} { // a full disk
+		var stderr bytes.Buffer
+		if status := tool.Run(t.Context(), strings.Fields(args), fullWriter{}, &stderr); status != 1 || stderr.String() != "maker: no room\n" {
+			t.Errorf("%q on a full disk: status %d, %q", args, status, &stderr)
+		}
+	}
 	var stderr bytes.Buffer
 	if status := tool.Run(t.Context(), []string{"bed"}, nil, &stderr); status != 2 || !strings.HasPrefix(stderr.String(), "maker: no command is called \"bed\"\n\nmaker makes") {
 		t.Errorf("bed: %d, %q", status, &stderr)
 	}
 }
+
+type fullWriter struct{}
+
+func (fullWriter) Write([]byte) (int, error) { return 0, errors.New("no room") }
