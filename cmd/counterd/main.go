@@ -45,6 +45,7 @@ func flags(c *server.Config) (fs *pflag.FlagSet, version *bool) {
 	fs.StringVar(&c.RequirePass, "requirepass", c.RequirePass, "password that clients must give")
 	fs.Var((*yesNoFlag)(&c.ProtectedMode), "protected-mode", "without a password, serve this machine only")
 	fs.IntVar(&c.MaxClients, "maxclients", c.MaxClients, "connections at most")
+	fs.Var(&c.MaxMemoryClients, "maxmemory-clients", "what all connections may hold in buffers together, e.g. 64mb or 5% of maxmemory; above it the largest are closed. 0 for no limit")
 	fs.Var(&c.OutputLimits, "client-output-buffer-limit", "what subscribers may leave unread, e.g. \"pubsub 32mb 8mb 60\": at once, and for so many seconds")
 	fs.IntVar(&c.Timeout, "timeout", c.Timeout, "seconds until an idle connection is closed, 0 for never")
 	fs.IntVar(&c.TCPKeepalive, "tcp-keepalive", c.TCPKeepalive, "seconds between keepalive probes, 0 for none")

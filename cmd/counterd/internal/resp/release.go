@@ -14,6 +14,9 @@ func NewMemory(size int) Memory { return Memory{buf: make([]byte, max(size, MinB
 // Size is the number of bytes of the buffer.
 func (m *Memory) Size() int { return len(m.buf) }
 
+// Held is the number of bytes of the Reader's memory.
+func (r *Reader) Held() int { return len(r.buf) + 8*cap(r.spans) + 24*cap(r.args) }
+
 // Shrink gives memory back that a large command took: a buffer above MaxRetained
 // is dropped, or exchanged for one of MaxRetained when half of that holds what is
 // buffered. It does nothing to a Reader of ordinary size, so it may be called

@@ -68,8 +68,11 @@ type client struct {
 	unblock atomic.Pointer[context.CancelCauseFunc] // ends the wait of WAIT and WAITAOF; nil: it is in neither
 	trusted atomic.Bool                             // a copy of authed for others
 
+	holds atomic.Int64 // bytes, as charge noted
+
 	// In seconds of Server.clock, for the janitor; 0 = not so.
 	lastRead, partialSince, writingSince atomic.Int64
+	delivered                            int64 // of its socket at the janitor's last look
 }
 
 // owed is a reply that waits for the batch to run.
@@ -115,7 +118,8 @@ func (c *client) process() error {
 			if !c.catchUp() {
 				return errWaits
 			}
-			c.out.Error("ERR " + err.Error())
+			c.srv.stats.protocolErrors.Add(1)
+			c.fail(nil, "ERR "+err.Error())
 			c.closed = true
 			break
 		}
@@ -510,6 +514,7 @@ func (c *client) transmit() error {
 		}
 		return err
 	}
+	c.publish(0)
 	c.writingSince.Store(c.srv.clock.Load())
 	n, err := c.conn.Write(c.out.From(0))
 	c.writingSince.Store(0)

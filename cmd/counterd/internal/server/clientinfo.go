@@ -80,7 +80,7 @@ func (c *client) publish(argsMem int) {
 		cmd = c.executed
 	}
 	s := clientState{
-		cmd: cmd, proto: c.out.Protocol(), multi: -1, queryBuf: c.rd.Buffered(), queryGap: c.room, argsMem: argsMem, outLen: c.out.Len() + c.subs.unsent(), outSize: c.out.Cap() + c.subs.unsent(),
+		cmd: cmd, proto: c.out.Protocol(), multi: -1, queryBuf: c.rd.Buffered(), queryGap: c.room, argsMem: argsMem, outLen: c.out.Len(), outSize: c.out.Cap(),
 		noEvict: c.noEvict, noTouch: c.noTouch,
 	}
 	if c.multi.active {
@@ -89,6 +89,7 @@ func (c *client) publish(argsMem int) {
 	c.info.mu.Lock()
 	c.info.state = s
 	c.info.mu.Unlock()
+	c.charge(c.holding())
 }
 
 // connected returns all connections by id.
@@ -148,6 +149,12 @@ func (c *client) line() string {
 	if s.cmd != nil {
 		cmd = s.cmd.name
 	}
+	unread := c.subs.unsent() // now, for others make it grow
+	s.outLen, s.outSize = s.outLen+unread, s.outSize+unread
+	omem := 0
+	if s.outLen > 0 {
+		omem = s.outSize
+	}
 	events := "r"
 	if c.writingSince.Load() != 0 {
 		events = "rw"
@@ -156,8 +163,8 @@ func (c *client) line() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "id=%d addr=%s laddr=%s fd=%d name=%s age=%d idle=%d flags=%s db=0 sub=%d psub=%d ssub=0 multi=%d",
 		c.id, c.addr(), c.laddr(), c.conn.descriptor(), name, int64(time.Since(c.created)/time.Second), idle, c.flags(s), c.subs.nChannels.Load(), c.subs.nPatterns.Load(), s.multi)
-	fmt.Fprintf(&b, " qbuf=%d qbuf-free=%d argv-mem=%d multi-mem=%d rbs=%d rbp=%d obl=%d oll=0 omem=0 tot-mem=%d",
-		s.queryBuf, s.queryGap, s.argsMem, s.multiMem, s.outSize, s.outSize, s.outLen, s.memory())
+	fmt.Fprintf(&b, " qbuf=%d qbuf-free=%d argv-mem=%d multi-mem=%d rbs=%d rbp=%d obl=%d oll=0 omem=%d tot-mem=%d",
+		s.queryBuf, s.queryGap, s.argsMem, s.multiMem, s.outSize, s.outSize, s.outLen, omem, s.memory())
 	fmt.Fprintf(&b, " events=%s cmd=%s user=default redir=-1 resp=%d lib-name=%s lib-ver=%s", events, cmd, s.proto, lib, ver)
 	return b.String()
 }

@@ -13,26 +13,27 @@ import (
 
 // Config is how a server is set up. Names and meanings are redis.conf's where they mean the same.
 type Config struct {
-	Bind           []string // addresses to listen on
-	Port           int      // 0 = no TCP
-	UnixSocket     string   // path, empty = none
-	UnixSocketPerm uint32
-	Dir            string
-	SchemaFile     string
-	RequirePass    string
-	ProtectedMode  bool // without a password, serve the loopback interface only
-	MaxClients     int
-	Timeout        int // seconds until an idle client is closed, 0 = never
-	TCPKeepalive   int // seconds, 0 = off
-	LogLevel       string
-	SlowlogSlower  int64 // microseconds, -1 = off
-	SlowlogMaxLen  int
-	AppendOnly     bool   // data is kept on disk
-	AppendFsync    string // always, everysec or no
-	AOFRetain      uint64 // bytes of log kept beyond what recovery needs
-	MaxMemory      uint64 // bytes that posts may take in memory, 0 = no limit; what is above goes to cold files
-	OutputLimits   OutputLimits
-	ConfigFile     string // path, empty = none
+	Bind             []string // addresses to listen on
+	Port             int      // 0 = no TCP
+	UnixSocket       string   // path, empty = none
+	UnixSocketPerm   uint32
+	Dir              string
+	SchemaFile       string
+	RequirePass      string
+	ProtectedMode    bool // without a password, serve the loopback interface only
+	MaxClients       int
+	MaxMemoryClients ClientsLimit // what connections may hold together
+	Timeout          int          // seconds until an idle client is closed, 0 = never
+	TCPKeepalive     int          // seconds, 0 = off
+	LogLevel         string
+	SlowlogSlower    int64 // microseconds, -1 = off
+	SlowlogMaxLen    int
+	AppendOnly       bool   // data is kept on disk
+	AppendFsync      string // always, everysec or no
+	AOFRetain        uint64 // bytes of log kept beyond what recovery needs
+	MaxMemory        uint64 // bytes that posts may take in memory, 0 = no limit; what is above goes to cold files
+	OutputLimits     OutputLimits
+	ConfigFile       string // path, empty = none
 	Replication
 	AOFRewriteMin uint64 // bytes of log growth at which a snapshot is made, 0 = never
 }
@@ -44,6 +45,7 @@ func DefaultConfig() Config {
 		TCPKeepalive: 300, LogLevel: "notice", SlowlogSlower: 10000, SlowlogMaxLen: 128,
 		AppendOnly: true, AppendFsync: "everysec", AOFRewriteMin: 64 << 20, AOFRetain: 256 << 20,
 		Replication: defaultReplication(), OutputLimits: defaultOutputLimits(),
+		MaxMemoryClients: ClientsLimit{Bytes: defaultClientsLimit},
 	}
 }
 
@@ -147,6 +149,7 @@ var parameters = []parameter{
 		c.MaxMemory, err = ParseBytes(v)
 		return err
 	}},
+	{name: "maxmemory-clients", get: func(c *Config) string { return c.MaxMemoryClients.String() }, set: func(c *Config, v string) error { return c.MaxMemoryClients.Set(v) }},
 	{name: "maxmemory-policy", get: func(*Config) string { return "noeviction" }},
 	intParameter("port", func(c *Config) *int { return &c.Port }, false),
 	{name: "protected-mode", get: func(c *Config) string { return yesNo(c.ProtectedMode) }, set: func(c *Config, v string) error {

@@ -119,6 +119,7 @@ func (c *client) end(err error) {
 	c.conn.free()
 	c.srv.remove(c)
 	c.rest()
+	c.charge(0)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, os.ErrDeadlineExceeded) {
 		c.srv.log.Debug("connection ended", "client", c.id, "error", err)
 	}

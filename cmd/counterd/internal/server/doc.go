@@ -35,7 +35,7 @@
 // # Files
 //
 //	server.go conn.go janitor.go   listeners, connections, time limits
-//	loop_*.go socket_*.go          whose turn it is; reading and writing without waiting; by epoll, or portable
+//	loop_*.go socket_*.go sending.go  whose turn it is; reading and writing without waiting; by epoll, or portable
 //	scratch.go                     the memory that connections share
 //	client.go                      a connection's protocol state; plan, flush, execute
 //	command.go table.go            the command table
@@ -53,6 +53,7 @@
 //	multi.go watch.go              transactions
 //	pubsub.go                      SUBSCRIBE, PUBLISH
 //	outbox.go outputlimit.go       what is sent to a subscriber, and how much it may leave unread
+//	clientmemory.go                what all connections hold together, and who is closed for it
 //	confined.go                    what a subscriber or a replica may send
 //	connection.go                  PING, HELLO, AUTH, ...
 //	clientinfo.go clientcmd.go     what others see of a connection; CLIENT
@@ -65,7 +66,7 @@
 //
 // # Lock order
 //
-// Server.mu, watches.mu, clientInfo.mu, slowlog's, sampler's and stats' are leaves: no other lock is taken while one is held, except that
+// Under Server.mu a connection's clientInfo.mu and its socket's are taken. Server.mu otherwise, watches.mu, clientInfo.mu, slowlog's, sampler's and stats' are leaves: no other lock is taken while one is held, except that
 // watches.mu is taken with the store's gate held. So are a loop's and a socket's. Server.guardMu is held around looks at the configuration, at pauses
 // and at package repl's state.
 package server

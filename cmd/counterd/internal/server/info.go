@@ -149,22 +149,12 @@ func infoMemory(c *client, t *infoText) {
 	t.field("mem_not_counted_for_evict", 0)
 	t.field("mem_replication_backlog", 0)
 	t.field("mem_clients_slaves", 0)
-	t.field("mem_clients_normal", c.srv.clientMemory())
+	t.field("mem_clients_normal", c.srv.memoryHeld.held.Load())
 	t.field("mem_clients_pubsub", c.srv.pubsub.unread.Load())
 	t.field("mem_aof_buffer", 0)
 	t.field("mem_allocator", "go+mmap")
 	t.field("active_defrag_running", 0)
 	t.field("lazyfree_pending_objects", 0)
-}
-
-// clientMemory is what the buffers of all connections hold.
-func (s *Server) clientMemory() (n int64) {
-	for _, c := range s.connected() {
-		c.info.mu.Lock()
-		n += int64(c.info.state.memory())
-		c.info.mu.Unlock()
-	}
-	return n
 }
 
 func infoStats(c *client, t *infoText) {
@@ -183,7 +173,7 @@ func infoStats(c *client, t *infoText) {
 	t.field("sync_partial_err", c.srv.node.Peers().PartialErr.Load())
 	t.field("expired_keys", 0)
 	t.field("evicted_keys", 0)
-	t.field("evicted_clients", 0)
+	t.field("evicted_clients", s.evictedClients.Load())
 	t.field("client_output_buffer_limit_disconnections", s.slowSubscribers.Load())
 	t.field("keyspace_hits", s.hits.Load())
 	t.field("keyspace_misses", s.misses.Load())

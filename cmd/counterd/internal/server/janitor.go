@@ -8,8 +8,10 @@ const (
 	// partialTimeout is how long a command may take to arrive once it has begun: somebody who sends a byte a second
 	// holds a connection, not more, and not for long.
 	partialTimeout = 30
-	// writeTimeout is how long a client may leave its replies unread. Until then the connection waits and reads no more from
-	// it, so what it costs is bounded by maxOut and one batch's replies.
+	// minArrival is the bytes a second at which a command may take longer: 16 MiB over a line of 60 KB/s need four minutes.
+	minArrival = 1 << 10
+	// writeTimeout is how long a client may take nothing of its replies. Meanwhile the connection waits and reads no more from
+	// it. However slowly one reads, it is left in peace: what such connections hold together is bounded by maxmemory-clients.
 	writeTimeout = 30
 	// authTimeout is how long a connection may stay without its password.
 	authTimeout = 60
@@ -25,6 +27,9 @@ func (s *Server) janitor() {
 		select {
 		case <-s.quit:
 			return
+		case <-s.memoryHeld.over:
+			s.evictClients()
+			continue
 		case <-tick.C:
 		}
 		now := int64(time.Since(s.started)/time.Second) + 1
@@ -32,6 +37,7 @@ func (s *Server) janitor() {
 		s.sample()
 		memory.look(s.sampled()[0])
 		s.RoleChanged() // lags grow with time
+		s.evictClients()
 		idle := int64(s.config.get().Timeout)
 		s.mu.Lock()
 		for _, c := range s.clients {
@@ -44,7 +50,7 @@ func (s *Server) janitor() {
 	}
 }
 
-// overdue tells why a connection's time is up, or nothing.
+// overdue tells why a connection's time is up, or nothing. REQUIRES Server.mu.
 func (c *client) overdue(now, idle int64) string {
 	since := func(t int64) int64 {
 		if t == 0 {
@@ -52,10 +58,16 @@ func (c *client) overdue(now, idle int64) string {
 		}
 		return now - t
 	}
+	if began := c.writingSince.Load(); began != 0 {
+		before := c.delivered
+		if c.delivered = c.conn.delivered(); c.delivered > before {
+			c.writingSince.CompareAndSwap(began, now) // it may have ended just now
+		}
+	}
 	switch {
 	case since(c.writingSince.Load()) > writeTimeout:
 		return "replies not read"
-	case since(c.partialSince.Load()) > partialTimeout && !c.blocked.Load():
+	case since(c.partialSince.Load()) > partialTimeout+c.arrived()/minArrival && !c.blocked.Load():
 		return "command not finished"
 	case c.writingSince.Load() != 0, c.blocked.Load():
 		return ""
@@ -65,4 +77,11 @@ func (c *client) overdue(now, idle int64) string {
 		return "not authenticated"
 	}
 	return ""
+}
+
+// arrived is how many bytes there are of a command that is not complete.
+func (c *client) arrived() int64 {
+	c.info.mu.Lock()
+	defer c.info.mu.Unlock()
+	return int64(c.info.state.queryBuf)
 }

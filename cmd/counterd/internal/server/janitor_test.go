@@ -1,6 +1,10 @@
 package server
 
-import "testing"
+import (
+	"io"
+	"strings"
+	"testing"
+)
 
 // TestPartialBegins sends without an end and always stops within a command: the time that a command may take to arrive counts from its own
 // beginning, not from that of the first which was cut.
@@ -29,4 +33,67 @@ func TestPartialBegins(t *testing.T) {
 		t.Fatal(got)
 	}
 	until(t, "no half command", func() bool { return server.partialSince.Load() == 0 })
+}
+
+// TestProgressCounts: a connection is closed when it takes nothing of its replies for the whole time, not when it takes its time.
+func TestProgressCounts(t *testing.T) {
+	s := wireServe(t, nil)
+	c := wireDial(t, s, 2)
+	c.want("PING", "+PONG")
+	server := s.connected()[0]
+	const size = 60_000
+	go func() {
+		_, _ = io.WriteString(c.conn, strings.Repeat("ECHO "+strings.Repeat("x", size)+"\r\n", 50))
+	}()
+	// look is the janitor's, as if so many seconds had gone by since it last saw progress.
+	look := func(seconds int64) string {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return server.overdue(server.writingSince.Load()+seconds, 0)
+	}
+	until(t, "a reply that does not fit, and nothing on its way", func() bool { return server.writingSince.Load() != 0 && look(writeTimeout+1) != "" })
+	left := 50
+	read := func() {
+		if got := c.read(); len(got.text) != size {
+			t.Fatalf("got %d bytes", len(got.text))
+		}
+		left--
+	}
+	until(t, "progress", func() bool { // the janitor may see some of it first
+		read()
+		return look(writeTimeout+1) == ""
+	})
+	until(t, "none again", func() bool { return server.writingSince.Load() == 0 || look(writeTimeout+1) == "replies not read" })
+	for left > 0 {
+		read()
+	}
+	c.want("PING", "+PONG")
+}
+
+// TestArrivalCounts: a command may take as long as its bytes keep coming.
+func TestArrivalCounts(t *testing.T) {
+	s := wireServe(t, nil)
+	c := wireDial(t, s, 2)
+	c.want("PING", "+PONG")
+	server := s.connected()[0]
+	look := func(seconds int64) string {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return server.overdue(server.partialSince.Load()+seconds, 0)
+	}
+	if _, err := io.WriteString(c.conn, "*2\r\n$4\r\nECHO\r\n$500000\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the beginning of a command", func() bool { return server.partialSince.Load() != 0 })
+	if got := look(partialTimeout + 1); got != "command not finished" {
+		t.Errorf("got %q for one that does not go on", got)
+	}
+	const arrived = 100 * minArrival
+	if _, err := io.WriteString(c.conn, strings.Repeat("x", arrived)); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "more time for what arrives", func() bool { return look(partialTimeout+100) == "" })
+	if got := look(partialTimeout + 102); got != "command not finished" {
+		t.Errorf("got %q for one that does not go on any more", got)
+	}
 }

@@ -257,9 +257,9 @@ func (l *loop) goOn(c *client) {
 		return
 	}
 	c.processed()
-	c.publish(0)
 	c.rest()
 	c.out.Drop()
+	c.publish(0)
 	if c.subs.box == nil && c.peer.Load() == nil { // nobody else writes
 		c.conn.forgetWaiter()
 	}

@@ -34,7 +34,7 @@ func runMemoryStats(c *client, _ [][]byte) {
 		value any
 	}{
 		{"peak.allocated", m.peak}, {"total.allocated", m.used}, {"replication.backlog", int64(0)}, {"clients.slaves", int64(0)},
-		{"clients.normal", c.srv.clientMemory()}, {"aof.buffer", int64(0)}, {"overhead.total", m.heap}, {"keys.count", int64(n.items)},
+		{"clients.normal", c.srv.memoryHeld.held.Load()}, {"aof.buffer", int64(0)}, {"overhead.total", m.heap}, {"keys.count", int64(n.items)},
 		{"keys.bytes-per-key", int64(n.perItem() + 0.5)}, {"dataset.bytes", m.blocks}, {"dataset.percentage", percent(m.blocks, m.used)},
 		{"peak.percentage", percent(m.used, m.peak)}, {"fragmentation", float64(m.rss) / float64(max(1, m.used))},
 		{"fragmentation.bytes", m.rss - m.used},

@@ -56,7 +56,7 @@ func (b *outbox) push(p []byte) error {
 		b.ready.Signal()
 		return b.err
 	}
-	s.pubsub.unread.Add(int64(len(p)))
+	b.account(len(p))
 	b.pending = append(b.pending, p...)
 	b.ready.Signal()
 	return nil
@@ -78,11 +78,10 @@ func (b *outbox) exceeds(unread int) bool {
 	return time.Since(b.over) > time.Duration(limit.Seconds)*time.Second
 }
 
-// size is how much is not sent yet.
-func (b *outbox) size() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return len(b.pending) + b.writing
+// account counts bytes that are unread, or no more.
+func (b *outbox) account(n int) {
+	b.c.srv.pubsub.unread.Add(int64(n))
+	b.c.subs.unread.Add(int64(n))
 }
 
 // run writes until close.
@@ -96,7 +95,7 @@ func (b *outbox) run() {
 			b.ready.Wait()
 		}
 		if b.err != nil || len(b.pending) == 0 {
-			b.c.srv.pubsub.unread.Add(-int64(len(b.pending)))
+			b.account(-len(b.pending))
 			b.pending = nil
 			return
 		}
@@ -125,7 +124,7 @@ func (b *outbox) run() {
 func (b *outbox) took(n int) {
 	n = min(n, b.writing)
 	b.writing -= n
-	b.c.srv.pubsub.unread.Add(-int64(n))
+	b.account(-n)
 	if limit := b.c.srv.pubsub.limit.Load(); uint64(len(b.pending)+b.writing) <= limit.Soft {
 		b.over = time.Time{}
 	}

@@ -30,10 +30,14 @@ type subscriptions struct {
 	channels, patterns map[string]struct{}
 	nChannels          atomic.Int32 // for CLIENT LIST
 	nPatterns          atomic.Int32
+	unread             atomic.Int64 // bytes in box
 }
 
 // maxSubscriptions bounds what one connection may hold: each name takes about 200 bytes, in two maps.
 const maxSubscriptions = 64 << 10
+
+// subscriptionSize is what one is taken to hold, in bytes.
+const subscriptionSize = 200
 
 func (s *subscriptions) count() int { return int(s.nChannels.Load() + s.nPatterns.Load()) }
 
@@ -307,8 +311,5 @@ func (p *pubsub) numChannels() int {
 
 // unsent is what the outbox holds.
 func (s *subscriptions) unsent() int {
-	if s.box == nil {
-		return 0
-	}
-	return s.box.size()
+	return int(s.unread.Load())
 }

@@ -52,6 +52,7 @@ func (c *client) rest() {
 	c.owed, c.runs, c.batch, c.work = nil, nil, nil, nil
 	if c.where.Load() == away {
 		c.out.Give(&w.out)
+		c.charge(c.holding())
 	}
 	if w.input.Size() == inputSize {
 		c.srv.scratches.Put(w)

@@ -23,21 +23,22 @@ import (
 
 // Server is the RESP front end of a store. Make one with New, start it with Listen, end it with Shutdown.
 type Server struct {
-	current  atomic.Pointer[counter.Store]
-	progress loadProgress
-	config   liveConfig
-	level    *slog.LevelVar
-	log      *slog.Logger
-	commands *commands
-	stats    stats
-	slow     slowlog
-	sampler  sampler
-	watches  watches
-	pubsub   pubsub
-	node     *repl.Node
-	handover handover
-	awaiting atomic.Uint32 // whether a primary waits for Sentinel's word: await...
-	view     sentinelView
+	current    atomic.Pointer[counter.Store]
+	progress   loadProgress
+	config     liveConfig
+	level      *slog.LevelVar
+	log        *slog.Logger
+	commands   *commands
+	stats      stats
+	slow       slowlog
+	sampler    sampler
+	watches    watches
+	pubsub     pubsub
+	memoryHeld clientMemory
+	node       *repl.Node
+	handover   handover
+	awaiting   atomic.Uint32 // whether a primary waits for Sentinel's word: await...
+	view       sentinelView
 	// wasReplica is the role to show while a store is being opened.
 	wasReplica atomic.Bool
 	watched    atomic.Bool   // the store knows that Sentinel watches
@@ -86,6 +87,7 @@ func New(config Config, log *slog.Logger, level *slog.LevelVar) (*Server, error)
 		runID: hex.EncodeToString(id[:]), started: time.Now(), quit: make(chan struct{}), clients: make(map[int64]*client), Terminate: func() {},
 	}
 	s.clock.Store(1)
+	s.memoryHeld.over = make(chan struct{}, 1)
 	s.node = repl.NewNode(s, s.replicationSettings, log)
 	empty, err := counter.Open("", counter.Options{}) // so that there is a store at any time; nobody gets to see it
 	if err != nil {
@@ -118,6 +120,7 @@ func (s *Server) configured() {
 	s.level.Set(logLevels[c.LogLevel])
 	s.slow.configure(c.SlowlogSlower, c.SlowlogMaxLen)
 	s.pubsub.limit.Store(&c.OutputLimits[outputPubsub])
+	s.memoryHeld.limit.Store(c.MaxMemoryClients.bytes(c.MaxMemory))
 	if p, err := counter.ParseSyncPolicy(c.AppendFsync); err == nil {
 		s.store().SetAppendFsync(p)
 		s.store().SetMaxMemory(int64(c.MaxMemory))

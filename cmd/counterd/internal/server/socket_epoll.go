@@ -22,8 +22,9 @@ import (
 // but Close, which lets the owner's next read end.
 type socket struct {
 	local, remote net.Addr
-	ended         atomic.Bool // nothing more is to be read
-	killed        atomic.Bool // Close was called
+	ended         atomic.Bool  // nothing more is to be read
+	killed        atomic.Bool  // Close was called
+	sent          atomic.Int64 // bytes that Write gave to the kernel
 
 	mu       sync.Mutex    // guards the rest, fd against being freed
 	fd       int           // -1: freed
@@ -94,6 +95,7 @@ func (s *socket) offer(b []byte) (int, error) {
 // Write writes all of b, and waits where it must.
 func (s *socket) Write(b []byte) (int, error) {
 	n, err := s.offer(b)
+	s.sent.Add(int64(n))
 	if err != nil || n == len(b) {
 		return n, err
 	}
@@ -101,8 +103,22 @@ func (s *socket) Write(b []byte) (int, error) {
 	if err != nil {
 		return n, err
 	}
-	m, err := conn.Write(b[n:])
+	raw, err := conn.(syscall.Conn).SyscallConn()
+	if err != nil {
+		return n, err
+	}
+	m, err := writeAll(raw, b[n:], &s.sent)
 	return n + m, err
+}
+
+// delivered grows when the other side takes something of a Write under way; it says nothing else.
+func (s *socket) delivered() int64 {
+	sent := s.sent.Load()
+	unread, err := unix.IoctlGetInt(s.descriptor(), unix.SIOCOUTQ)
+	if err != nil {
+		unread = 0
+	}
+	return sent - int64(unread)
 }
 
 // waiter returns the net.Conn of the connection.

@@ -16,7 +16,8 @@ import (
 type socket struct {
 	net.Conn
 	raw    syscall.RawConn
-	killed atomic.Bool // Close was called
+	killed atomic.Bool  // Close was called
+	sent   atomic.Int64 // bytes that the kernel has taken
 
 	// Of the fill under way.
 	space func() []byte // memory to read into
@@ -108,6 +109,12 @@ func (s *socket) atEnd() (end bool) {
 	})
 	return end || err != nil // the only error is that it is closed
 }
+
+// Write writes all of b, and waits where it must.
+func (s *socket) Write(b []byte) (int, error) { return writeAll(s.raw, b, &s.sent) }
+
+// delivered grows when the other side takes something of a Write under way; it says nothing else.
+func (s *socket) delivered() int64 { return s.sent.Load() }
 
 // offer writes all.
 func (s *socket) offer(b []byte) (int, error) { return s.Write(b) }

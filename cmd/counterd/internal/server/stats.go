@@ -15,6 +15,7 @@ type stats struct {
 	protocolErrors        atomic.Int64
 	panics                atomic.Int64
 	slowSubscribers       atomic.Int64 // closed by client-output-buffer-limit
+	evictedClients        atomic.Int64 // closed by maxmemory-clients
 	errorsMu              sync.Mutex
 	errors                map[string]int64 // by the first word of the text
 }
@@ -41,7 +42,8 @@ func (s *stats) errorReply(reply []byte) {
 
 // reset is CONFIG RESETSTAT.
 func (s *stats) reset() {
-	for _, n := range []*atomic.Int64{&s.connections, &s.rejected, &s.hits, &s.misses, &s.inBytes, &s.outBytes, &s.errorReplies, &s.protocolErrors, &s.panics, &s.slowSubscribers} {
+	for _, n := range []*atomic.Int64{&s.connections, &s.rejected, &s.hits, &s.misses, &s.inBytes, &s.outBytes, &s.errorReplies, &s.protocolErrors, &s.panics, &s.slowSubscribers,
+		&s.evictedClients} {
 		n.Store(0)
 	}
 	s.errorsMu.Lock()
