@@ -10,7 +10,8 @@ import (
 )
 
 // Archive is the store's state, about to be written as one file (persist.ArchiveWriter): the newest snapshot's files and the log from
-// there to where it ended when the archive was made. No snapshot is made for it, and nobody waits. What it needs is kept on disk until it is closed. NOT safe for
+// there to where it ended when the archive was made. No snapshot is made for it, and nobody waits. Images are verified before. A damaged cold file goes in as it is, with
+// zeros for what cannot be read: no checksum fits them, so those posts are known for lost wherever the archive is opened. What it needs is kept on disk until it is closed. NOT safe for
 // concurrent use.
 type Archive struct {
 	pin *Pin
@@ -29,6 +30,12 @@ func (s *Store) Archive() (*Archive, error) {
 	if first := s.log.Stats().First; pin.Manifest == nil && first != 0 {
 		pin.Release()
 		return nil, fmt.Errorf("there is no snapshot and the log begins at %d: one must be made first: %w", first, persist.ErrGone)
+	}
+	if pin.Manifest != nil {
+		if err := s.VerifyImages(pin.Manifest); err != nil {
+			pin.Release()
+			return nil, fmt.Errorf("images of the snapshot are damaged and are written anew, try again: %w", err)
+		}
 	}
 	w, err := persist.NewArchiveWriter(s.dir.Path(), s.log, pin.Manifest, s.Lineage())
 	if err != nil {

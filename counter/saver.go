@@ -359,11 +359,27 @@ const (
 	partialImage = 2 // of an overlay and partial rows: see appendPartial
 )
 
-// Remake has images of that name, which turned out damaged, written anew from memory, by a snapshot that it starts beside all other work.
-func (s *Store) Remake(name string) {
-	if s.saver == nil {
-		return
+// VerifyImages reads all images that a manifest of the store names, and returns what is wrong with them. Those that are damaged are written anew from memory,
+// by a snapshot that it starts beside all other work.
+func (s *Store) VerifyImages(m *persist.Manifest) error {
+	bad := make(map[string]bool)
+	var errs []error
+	_ = m.Blocks(func(c *persist.CounterFiles, b *persist.BlockFile) error { // fn returns nil
+		if b.Tier != persist.TierCold {
+			if err := persist.CheckBlock(s.opts.FS, s.dir.Path(), c, b, persist.CheckOptions{}); err != nil {
+				errs, bad[b.Name] = append(errs, err), true
+			}
+		}
+		return nil
+	})
+	if len(bad) > 0 {
+		s.remake(bad)
 	}
+	return errors.Join(errs...)
+}
+
+// remake has images written anew.
+func (s *Store) remake(names map[string]bool) {
 	s.gate.RLock()
 	for _, ks := range s.spaces {
 		if ks == nil {
@@ -371,14 +387,16 @@ func (s *Store) Remake(name string) {
 		}
 		for _, b := range ks.dir.Load().blocks {
 			b.mu.Lock()
-			if b.saved != nil && b.saved.Name == name {
+			if b.saved != nil && names[b.saved.Name] {
 				b.dirty = true
 			}
 			b.mu.Unlock()
 		}
 	}
 	s.gate.RUnlock()
-	s.opts.Logger.Error("an image is damaged: it is written anew", "file", name)
+	for name := range names {
+		s.opts.Logger.Error("an image is damaged: it is written anew", "file", name)
+	}
 	go func() { _ = s.Snapshot() }() // told by the logger
 }
 

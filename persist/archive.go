@@ -95,6 +95,7 @@ type outPart struct {
 	length uint64
 	text   []byte
 	file   string // path
+	cold   bool   // of a cold file: what cannot be read of it is zeros
 	log    bool
 	start  uint64 // of a stretch of the log; it ends at end
 	end    uint64
@@ -119,7 +120,7 @@ func NewArchiveWriter(dir string, log *Log, m *Manifest, lineage Lineage) (*Arch
 			}
 			if !seen[name] {
 				seen[name] = true
-				w.add(outPart{name: filepath.ToSlash(name), length: b.Bytes, file: path})
+				w.add(outPart{name: filepath.ToSlash(name), length: b.Bytes, file: path, cold: b.Tier == TierCold})
 			}
 			return nil
 		})
@@ -220,12 +221,26 @@ func (w *ArchiveWriter) content(p *outPart) error {
 // copyFile copies a block file: not a byte more than was announced.
 func (w *ArchiveWriter) copyFile(p *outPart) (err error) {
 	file, err := w.fsys.Open(p.file)
-	if err != nil {
+	if err != nil && !p.cold {
 		return err
+	}
+	if err != nil {
+		return w.zeros(p.length)
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	for off := uint64(0); off < p.length; {
 		b, err := readAtMost(file, w.buf[:min(uint64(len(w.buf)), p.length-off)], int64(off))
+		if p.cold && (err != nil || len(b) == 0) {
+			// Again, in the units in which a disk fails.
+			unit := min(p.length-off, holeSize-off%holeSize)
+			if b, err = readAtMost(file, w.buf[:unit], int64(off)); err != nil || len(b) == 0 {
+				if err := w.zeros(unit); err != nil {
+					return err
+				}
+				off += unit
+				continue
+			}
+		}
 		if err != nil {
 			return err
 		}
@@ -236,6 +251,22 @@ func (w *ArchiveWriter) copyFile(p *outPart) (err error) {
 			return err
 		}
 		off += uint64(len(b))
+	}
+	return nil
+}
+
+// holeSize is what is left out where a disk cannot read.
+const holeSize = 4096
+
+// zeros writes n of them.
+func (w *ArchiveWriter) zeros(n uint64) error {
+	clear(w.buf)
+	for n > 0 {
+		b := w.buf[:min(uint64(len(w.buf)), n)]
+		if err := w.write(b); err != nil {
+			return err
+		}
+		n -= uint64(len(b))
 	}
 	return nil
 }

@@ -320,6 +320,12 @@ func (i archiveInfo) ModTime() time.Time { return time.Time{} }
 func (i archiveInfo) IsDir() bool        { return i.mode.IsDir() }
 func (i archiveInfo) Sys() any           { return nil }
 
+// SameFile implements what vfs.SameFile asks for: nothing in an archive ever changes its name.
+func (i archiveInfo) SameFile(o fs.FileInfo) bool {
+	other, ok := o.(archiveInfo)
+	return ok && i.name == other.name
+}
+
 // archiveFile is an open part. It reads the archive's file: closing it does nothing.
 type archiveFile struct {
 	*io.SectionReader

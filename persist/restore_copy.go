@@ -73,7 +73,8 @@ func (w *logCopy) finish() (err error) {
 	return err
 }
 
-// copyBlocks copies the files of a manifest and verifies the copies.
+// copyBlocks copies the files of a manifest and verifies the copies. Damaged cold files are copied as they are: a server answers errors for their mids, and
+// serves all others.
 func (r *restore) copyBlocks(m *Manifest) error {
 	copied := map[string]bool{}
 	var done, total uint64
@@ -88,6 +89,10 @@ func (r *restore) copyBlocks(m *Manifest) error {
 			copied[name] = true
 		}
 		if err := r.copyBlock(b); err != nil {
+			if isNotExist(err) && b.Tier == TierCold {
+				r.sayf("left out: %v", unusableCold(r.dir, c, b, err))
+				return nil
+			}
 			if isNotExist(err) {
 				err = &CorruptError{File: b.Path(r.dir), Want: "a file as " + ManifestName(m.Generation) + " names it", Got: "none", Err: err}
 			}
@@ -95,7 +100,7 @@ func (r *restore) copyBlocks(m *Manifest) error {
 		}
 		if err := CheckBlock(r.to, r.out, c, b, CheckOptions{Cold: r.opts.Cold}); err != nil {
 			var fault *ColdFault
-			if !errors.As(err, &fault) || fault.Unusable {
+			if !errors.As(err, &fault) {
 				return fmt.Errorf("copy of %s: %w", b.Path(r.dir), err)
 			}
 			r.sayf("copied as it is: %v", err)

@@ -23,5 +23,8 @@ func SameFile(a, b fs.FileInfo) bool {
 		y, ok := b.(simInfo)
 		return ok && x.ino == y.ino
 	}
+	if x, ok := a.(interface{ SameFile(fs.FileInfo) bool }); ok { // of a file system that is none of the system's
+		return x.SameFile(b)
+	}
 	return os.SameFile(a, b)
 }

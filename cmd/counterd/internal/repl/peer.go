@@ -219,7 +219,7 @@ func (p *Peer) Fetch(tier, name string) (file *os.File, size int64, err error) {
 	cold := persist.Tier(tier) == persist.TierCold
 	want, err := p.verified(persist.Tier(tier), name)
 	if err != nil {
-		p.store.Remake(name)
+		_ = p.store.VerifyImages(p.pin.Manifest) // it may not be the only one
 		return nil, 0, fmt.Errorf("ERR an image is damaged and is written anew, ask for the next snapshot: %w", err)
 	}
 	if file, err = os.Open(path); err != nil {
