@@ -99,11 +99,11 @@ func (p *player) step(t testing.TB) error {
 // tier demotes, merges or promotes a block; nobody may see any difference.
 func (p *player) tier(t testing.TB) error {
 	mid := p.rng.Uint64N(60)
-	change := p.s.Demote
+	change, counters := p.s.Demote, p.s.Schema().Counters()
 	if p.rng.IntN(3) == 0 {
 		change = p.s.Promote
 	}
-	if err := change("a", mid); err != nil && !errors.Is(err, ErrNoBlock) {
+	if err := change(counters[p.rng.IntN(len(counters))].Name, mid); err != nil && !errors.Is(err, ErrNoBlock) {
 		return err
 	}
 	if got, want := dump(t, p.s), p.states[len(p.states)-1]; !maps.Equal(got, want) {
@@ -115,7 +115,11 @@ func (p *player) tier(t testing.TB) error {
 func (p *player) alter(t testing.TB) error {
 	def := p.s.Schema().Counter("a")
 	script := ""
-	if len(def.Columns) > 2 && p.rng.IntN(2) == 0 {
+	if p.rng.IntN(4) == 0 {
+		if script = "drop counter b"; p.s.Schema().Counter("b") == nil {
+			script = "add counter b\nadd column b z hint=2 max=30 suffix=z"
+		}
+	} else if len(def.Columns) > 2 && p.rng.IntN(2) == 0 {
 		script = "drop column a " + def.Columns[1].Name
 	} else {
 		p.added++
@@ -154,6 +158,9 @@ func (p *player) batch(t testing.TB) error {
 		}
 		b.Reset()
 		def := b.Schema().Counter("a")
+		if other := b.Schema().Counter("b"); other != nil && p.rng.IntN(3) == 0 {
+			def = other
+		}
 		op := Op{Kind: []OpKind{OpSet, OpAdd, OpAdd, OpReset, OpDelete}[p.rng.IntN(5)], Counter: def, Mid: p.rng.Uint64N(60),
 			Column: int16(p.rng.IntN(len(def.Columns))), Arg: p.rng.Uint64N(30)}
 		if p.rng.IntN(5) == 0 {
@@ -454,3 +461,83 @@ func TestBadSnapshot(t *testing.T) {
 }
 
 var errIO, errNoSpace error = syscall.EIO, syscall.ENOSPC
+
+// TestRestoreEverywhere plays, notes the state at every step, and restores to each of them, from directories with whatever snapshots, cold
+// files, dropped columns and counters, and clears came before and after. Every offset between can be restored too.
+func TestRestoreEverywhere(t *testing.T) {
+	newRand(t)
+	runs := 12
+	if testing.Short() {
+		runs = 3
+	}
+	if *long {
+		runs = 500
+	}
+	reached, refused := 0, 0
+	for run := range runs {
+		seed := *seed + uint64(run)
+		sim := vfs.NewSim()
+		p, err := newPlayer(t, seed, sim)
+		if err != nil {
+			t.Fatal(err)
+		}
+		type moment struct {
+			at   uint64
+			want map[string]string
+		}
+		moments := []moment{{p.s.log.Position(), p.states[0]}}
+		restore := func(target uint64) map[string]string {
+			t.Helper()
+			out := vfs.NewSim()
+			done, err := persist.Restore(sim, "data", out, "out", persist.Target{Offset: target}, persist.RestoreOptions{Cold: ColdVerifier(out)})
+			var window *persist.WindowError
+			if errors.As(err, &window) && window.Window != nil && target < window.Window.From {
+				refused++
+				return nil
+			}
+			if err != nil || done.Offset > target {
+				t.Fatalf("-seed=%d: restore to %d of %d: %+v, %v", seed, target, p.s.log.Position(), done, err)
+			}
+			if r, err := persist.Check(out, "out", persist.CheckOptions{Cold: ColdVerifier(out)}); err != nil || !r.OK() {
+				t.Fatalf("-seed=%d: restored to %d: %+v, %v", seed, target, r, err)
+			}
+			opts := p.opts
+			opts.FS = out
+			s, err := Open("out", opts)
+			if err != nil {
+				t.Fatalf("-seed=%d: restored to %d: %v", seed, target, err)
+			}
+			defer s.Close()
+			reached++
+			return dump(t, s)
+		}
+		for i := range 60 {
+			if err := p.step(t); err != nil {
+				t.Fatal(err)
+			}
+			if at := p.s.log.Position(); at != moments[len(moments)-1].at {
+				moments = append(moments, moment{at, p.states[0]})
+			}
+			if i%20 != 19 {
+				continue
+			}
+			if err := p.s.log.Sync(); err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range moments {
+				if got := restore(m.at); got != nil && !maps.Equal(got, m.want) {
+					t.Fatalf("-seed=%d, step %d: restored to %d: got %v, want %v", seed, i, m.at, got, m.want)
+				}
+			}
+			for range 5 {
+				restore(p.rng.Uint64N(p.s.log.Position() + 1))
+			}
+		}
+		if err := p.s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if reached < 20*runs {
+		t.Errorf("%d targets were reached and %d refused", reached, refused)
+	}
+}
