@@ -19,19 +19,15 @@ const WholeItem = -1
 // if b is none of them, or names a counter or suffix that does not exist. It
 // allocates nothing and keeps nothing of b.
 func (s *Schema) ParseKey(b []byte) (k Key, ok bool) {
-	c, b, ok := s.cutName(b)
+	c, mid, b, ok := s.parseName(b)
 	if !ok {
 		return Key{}, false
 	}
-	mid, n := parseMid(b)
-	if n == 0 {
-		return Key{}, false
-	}
-	if n < len(b) {
-		if b[n] != '.' {
+	if len(b) > 0 {
+		if b[0] != '.' {
 			return Key{}, false
 		}
-		a := s.suffixes.find(b, len(b)-n-1)
+		a := s.suffixes.find(b, len(b)-1)
 		if a.counter == nil || c != nil && a.counter != c {
 			return Key{}, false
 		}
@@ -49,18 +45,33 @@ func (s *Schema) ParseKey(b []byte) (k Key, ok bool) {
 // where a column with the empty suffix makes ParseKey read it as a number. That
 // is how the commands on whole items reach those. It allocates nothing.
 func (s *Schema) ParseItem(b []byte) (c *Counter, mid uint64, ok bool) {
-	c, b, ok = s.cutName(b)
-	if !ok {
-		return nil, 0, false
-	}
-	mid, n := parseMid(b)
-	if n == 0 || n < len(b) {
+	c, mid, b, ok = s.parseName(b)
+	if !ok || len(b) > 0 {
 		return nil, 0, false
 	}
 	if c == nil {
 		c = s.first
 	}
 	return c, mid, c != nil
+}
+
+// parseName reads MID or NAME:MID, in braces or not, or NAME:{MID}, and returns what
+// is behind it. Without a name it answers no counter.
+func (s *Schema) parseName(b []byte) (c *Counter, mid uint64, rest []byte, ok bool) {
+	if len(b) > 1 && b[0] == '{' && b[1] > '9' {
+		end := bytes.IndexByte(b, '}')
+		if end < 0 {
+			return nil, 0, nil, false
+		}
+		c, in, ok := s.cutName(b[1:end])
+		mid, n := parseDigits(in)
+		return c, mid, b[end+1:], ok && n > 0 && n == len(in)
+	}
+	if c, b, ok = s.cutName(b); !ok {
+		return nil, 0, nil, false
+	}
+	mid, n := parseMid(b)
+	return c, mid, b[n:], n > 0
 }
 
 // cutName cuts "NAME:" off b. Without one it answers no counter; ok is false for

@@ -417,6 +417,242 @@ var cases = []struct{ name, script string }{
 		MULTI
 		CLIENT REPLY ON
 		EXEC`},
+	{"conditional writes to whole items", `
+		SETNX h:1 5
+		SET h:1 5 NX
+		SET h:1 5 XX
+		SET h:1 abc XX
+		HSET h:1 a 1 b 2 c 3
+		SETNX h:1 5
+		SETNX h:1 abc
+		SET h:1 5 NX
+		SET h:1 5 XX
+		SET h:1 5 NX GET
+		SET h:1 5 XX GET
+		HGETALL h:1`},
+	{"edges of numbers", `
+		INCRBY n:1 9223372036854775807
+		INCRBY n:1 9223372036854775808
+		INCRBY n:1 -9223372036854775808
+		INCRBY n:1 -9223372036854775809
+		INCRBY n:1 18446744073709551616
+		DECRBY n:1 -9223372036854775808
+		DECRBY n:1 -9223372036854775809
+		DECRBY n:1 9223372036854775808
+		DECRBY n:1 9223372036854775807
+		DECRBY n:1 -9223372036854775807
+		INCRBY n:1 -1
+		INCRBY n:1 0
+		INCRBY n:1 -0
+		INCRBY n:1 00
+		INCRBY n:1 +5
+		INCRBY n:1 "5 "
+		INCRBY n:1 " 5"
+		INCRBY n:1 "5\n"
+		INCRBY n:1 "5\x00"
+		INCRBY n:1 -
+		INCRBY n:1 --5
+		INCRBY n:1 1_000
+		INCRBY n:1 0b1
+		INCRBY n:1 5.0
+		INCRBY n:1 inf
+		DECRBY n:1 +5
+		DECRBY n:1 05
+		DECRBY n:1 ""
+		DECRBY n:1 abc
+		DECRBY n:2 -5
+		GET n:1
+		GET n:2
+		SET n:3 -0
+		SET n:3 +5
+		SET n:3 05
+		SET n:3 "5 "
+		SET n:3 18446744073709551615
+		GET n:3
+		HSET h:1 a 0 b 0 c 0
+		HINCRBY h:1 a 9223372036854775807
+		HINCRBY h:1 a 1
+		HINCRBY h:1 a 9223372036854775808
+		HINCRBY h:1 b -9223372036854775809
+		HINCRBY h:1 b +1
+		HINCRBY h:1 b 01
+		HINCRBY h:1 b ""
+		HINCRBY h:1 b " 1"
+		HINCRBY h:1 a -9223372036854775807
+		HGETALL h:1
+		INCRBY h:1 abc
+		DECRBY h:1 -9223372036854775808
+		HINCRBY n:1 a abc
+		STRLEN n:1
+		HSTRLEN h:1 a
+		HSTRLEN h:1 nofield
+		HSTRLEN h:2 a
+		HSTRLEN n:1 a`},
+	{"cursors", `
+		HSET h:1 a 1 b 2 c 3
+		SET n:1 5
+		HSCAN h:1 0 COUNT
+		HSCAN h:1 0 COUNT 0
+		HSCAN h:1 0 COUNT -1
+		HSCAN h:1 0 COUNT abc
+		HSCAN h:1 0 COUNT 1 COUNT 2
+		HSCAN h:1 0 MATCH ""
+		HSCAN h:1 0 MATCH
+		HSCAN h:1 0 MATCH a MATCH b
+		HSCAN h:1 0 TYPE string
+		HSCAN h:1 0 NOVALUES
+		HSCAN h:1 -1
+		HSCAN h:1 abc
+		HSCAN h:1 " 0"
+		HSCAN h:1 +0
+		HSCAN h:1 00
+		HSCAN h:1 0x0
+		HSCAN h:1 ""
+		HSCAN h:1 18446744073709551615
+		HSCAN h:1 18446744073709551616
+		HSCAN n:1 0
+		HSCAN n:1 abc
+		HSCAN h:9 abc
+		HSCAN h:9 0 COUNT 0
+		HSCAN foo 0
+		HSCAN h:1 0 MATCH [a-b] COUNT 100
+		SCAN 0 COUNT 0
+		SCAN 0 COUNT -1
+		SCAN 0 COUNT 9223372036854775808
+		SCAN 0 MATCH ""
+		SCAN 0 MATCH "" COUNT 1000
+		SCAN 0 MATCH nothing* COUNT 1000
+		SCAN 0 TYPE
+		SCAN 0 TYPE nosuch COUNT 1000
+		SCAN 0 TYPE list COUNT 1000
+		SCAN 0 TYPE LIST COUNT 1000
+		SCAN 0 TYPE zset COUNT 1000
+		SCAN " 0"
+		SCAN 0x0
+		SCAN abc
+		SCAN ""
+		SCAN 18446744073709551616`},
+	{"several keys", `
+		SET n:1 5
+		HSET h:1 a 1 b 2 c 3
+		MGET n:1 h:1 n:1 foo n:2 h:2
+		EXISTS n:1 n:1 n:1 h:1 foo n:2
+		TOUCH n:1 n:1 h:1
+		MSET n:1 1 n:2 2 n:1 3
+		MGET n:1 n:2
+		MSET n:1 4 n:2
+		MSET n:1 4 n:2 2 n:3
+		MGET n:1 n:2 n:3
+		DEL n:1 h:1 n:1 foo
+		UNLINK n:2 n:2 h:1
+		EXISTS n:1 n:2 h:1
+		HMGET h:1 a
+		HMGET h:1 a a
+		HSET h:1 a 1 a 2 b 2 c 3
+		HDEL h:9 a
+		HDEL h:9 a b a
+		HMSET h:2 a 1 b 2 c 3
+		HMSET h:2 a
+		HMSET h:2 a 1 b
+		HSETNX h:2 a 5
+		HSETNX h:2 a abc
+		HSETNX n:1 a 5
+		SET n:1 1
+		HSETNX n:1 a 5
+		HMSET n:1 a 5
+		HSET n:1 a 5
+		OBJECT ENCODING n:1
+		OBJECT REFCOUNT n:99
+		OBJECT ENCODING h:9
+		TYPE n:1
+		TYPE h:1
+		GETDEL n:1
+		GETSET n:1 7
+		GETSET n:1 8
+		SET n:1 9 GET
+		SET n:2 9 GET
+		SET n:3 9 GET NX
+		SET n:3 10 GET NX
+		SET n:4 10 GET XX
+		GET n:4`},
+	{"watches and what changes nothing", `
+		WATCH n:1
+		1> DEL n:1
+		MULTI
+		EXEC
+		SET n:1 5
+		WATCH n:1
+		1> SETNX n:1 6
+		MULTI
+		EXEC
+		WATCH n:1
+		1> SET n:1 6 NX
+		MULTI
+		EXEC
+		WATCH n:1
+		1> INCRBY n:1 abc
+		MULTI
+		EXEC
+		WATCH n:1
+		1> DECRBY n:1 9223372036854775807
+		1> HSET n:1 a 1
+		MULTI
+		EXEC
+		WATCH n:1
+		1> SET n:1 5
+		MULTI
+		EXEC
+		WATCH n:1 n:1
+		1> MGET n:1 n:2
+		MULTI
+		PING
+		EXEC
+		WATCH n:2
+		1> GETDEL n:2
+		MULTI
+		PING
+		EXEC
+		WATCH n:2
+		1> GETSET n:2 1
+		MULTI
+		PING
+		EXEC
+		WATCH h:1
+		1> HDEL h:1 a
+		MULTI
+		PING
+		EXEC
+		WATCH h:1
+		1> HSET h:1 a 1 b 2 c 3
+		MULTI
+		PING
+		EXEC
+		WATCH h:1
+		1> HSETNX h:1 a 5
+		MULTI
+		PING
+		EXEC
+		WATCH h:1
+		1> HINCRBY h:1 a 0
+		MULTI
+		PING
+		EXEC
+		WATCH n:1
+		1> MSET n:9 1 n:1 1
+		MULTI
+		PING
+		EXEC
+		WATCH n:7
+		1> EXISTS n:7
+		MULTI
+		PING
+		EXEC
+		MULTI
+		WATCH n:1
+		EXEC
+		WATCH
+		UNWATCH
+		EXEC`},
 	{"unknown commands", `
 		nosuch
 		nosuch a b c

@@ -8,6 +8,7 @@ import (
 	"math"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -205,6 +206,10 @@ func (s *session) run() error {
 		}
 	}
 	if _, err := s.ask("REPLCONF", "version", "counterd", "capa", "counterd1", "process", s.node.process); err != nil {
+		var refused *ReplyError
+		if errors.As(err, &refused) && strings.Contains(refused.Text, "Unrecognized REPLCONF option") {
+			err = fmt.Errorf("the primary is no counterd, maybe a Redis, and its data cannot be followed: %w", err)
+		}
 		return err
 	}
 	store := s.node.host.Store()

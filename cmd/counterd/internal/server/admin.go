@@ -31,7 +31,7 @@ func serverCommands() []*command {
 		commandCommand(), clientCommand(), configCommand(), slowlogCommand(), latencyCommand(), memoryCommand(), objectCommand(), aclCommand(),
 		server("info", -1, loading|stale, "1.0.0", "[section [section ...]]", "Describes the server and its totals.", runInfo),
 		server("time", 1, loading|stale|fast, "2.6.0", "", "Returns the time as unix seconds and microseconds.", runTime),
-		server("shutdown", -1, admins|nomulti, "1.0.0", "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]", "Ends the server when everything it has read is answered.", runShutdown),
+		server("shutdown", -1, admins|nomulti|allowBusy, "1.0.0", "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]", "Ends the server when everything it has read is answered.", runShutdown),
 		container("module", "server", "4.0.0", "There are no modules.",
 			server("module|list", 2, admin|noscript, "4.0.0", "", "Returns an empty list.", runEmptyList)),
 		container("function", "scripting", "7.0.0", "There are no functions.",
@@ -153,10 +153,7 @@ func planObject(reply func(*client, *owed)) func(*client, [][]byte) {
 			replyNull(c, o)
 			return
 		}
-		size := c.out.Len()
-		if reply(c, o); c.out.From(size)[0] == '-' {
-			c.srv.stats.errorReply(c.out.From(size))
-		}
+		reply(c, o)
 	}
 	return func(c *client, args [][]byte) {
 		if k, ok := c.key(args[2]); ok {

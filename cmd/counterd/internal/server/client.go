@@ -65,6 +65,7 @@ type client struct {
 	info    clientInfo                              // what CLIENT LIST shows; has its own lock
 	dirty   atomic.Bool                             // a watched key changed; set by others
 	blocked atomic.Bool                             // the connection waits in a command
+	waited  time.Duration                           // that the command being executed was blocked: no work of the server's
 	unblock atomic.Pointer[context.CancelCauseFunc] // ends the wait of WAIT and WAITAOF; nil: it is in neither
 	trusted atomic.Bool                             // a copy of authed for others
 
@@ -85,8 +86,9 @@ type owed struct {
 
 // run counts neighbouring commands of one kind in a batch.
 type run struct {
-	cmd *command
-	n   int64
+	cmd  *command
+	n    int64
+	owed int // number of their first reply
 }
 
 const (
@@ -186,7 +188,9 @@ func (c *client) settle() {
 	if err := c.ack.Commit(); err != nil {
 		c.out.Cut(c.unsure)
 		for range c.unsureN {
+			size := c.out.Len()
 			c.storeError(err)
+			c.srv.stats.errorReply(c.out.From(size))
 		}
 	}
 	c.unsureN = 0
@@ -248,7 +252,7 @@ func (c *client) plan(cmd *command, args [][]byte) {
 	if n := len(c.runs); n > 0 && c.runs[n-1].cmd == cmd {
 		c.runs[n-1].n++
 	} else {
-		c.runs = append(c.runs, run{cmd, 1})
+		c.runs = append(c.runs, run{cmd, 1, len(c.owed)})
 	}
 	cmd.plan(c, args)
 }
@@ -266,14 +270,16 @@ func (c *client) execute(cmd *command, args [][]byte) {
 	}
 	began := time.Now()
 	size := c.out.Len()
-	c.executed = cmd
+	c.executed, c.waited = cmd, 0
 	cmd.run(c, args)
-	took := time.Since(began)
+	took := time.Since(began) - c.waited
 	cmd.account(1, took)
 	if reply := c.out.From(size); len(reply) > 0 && reply[0] == '-' {
 		c.failed(cmd, reply)
 	}
-	c.srv.slow.note(c, cmd, args, took)
+	if cmd.flags&skipSlowlog == 0 {
+		c.srv.slow.note(c, cmd, args, took)
+	}
 }
 
 // flush runs the batch and appends the replies that are owed. They may be sent when settle has committed the changes.
@@ -304,7 +310,11 @@ func (c *client) flush() {
 	}
 	for i := range c.owed {
 		o := &c.owed[i]
+		size := c.out.Len()
 		o.reply(c, o)
+		if reply := c.out.From(size); len(reply) > 0 && reply[0] == '-' {
+			c.failed(c.runOf(i), reply)
+		}
 	}
 	clear(c.owed)
 	c.owed = c.owed[:0]
@@ -315,6 +325,15 @@ func (c *client) flush() {
 	c.srv.stats.misses.Add(int64(c.batch.Len()) - hits)
 	c.account(time.Since(began))
 	c.batch.Reset()
+}
+
+// runOf is the command that reply i is owed for.
+func (c *client) runOf(i int) *command {
+	r := len(c.runs) - 1
+	for c.runs[r].owed > i {
+		r--
+	}
+	return c.runs[r].cmd
 }
 
 // answered leaves the commit of the batch, which has ended, to settle: the replies of n commands, which come next in out, wait for it.
@@ -330,11 +349,7 @@ func (c *client) answered(n int64) {
 }
 
 // storeError answers why the store refused something.
-func (c *client) storeError(err error) {
-	size := c.out.Len()
-	c.error(storeErrorText(err))
-	c.srv.stats.errorReply(c.out.From(size))
-}
+func (c *client) storeError(err error) { c.error(storeErrorText(err)) }
 
 // storeErrorText begins with the word that tells clients what to do: MISCONF and OOM are given before any change, UNCERTAIN after one.
 func storeErrorText(err error) string {
@@ -389,7 +404,7 @@ func (c *client) check(cmd *command, args [][]byte) (*command, bool) {
 				c.fail(cmd, errNoAuth)
 				return nil, false
 			}
-			c.fail(cmd, "ERR unknown subcommand '"+printable(args[1], 128)+"'. Try "+strings.ToUpper(cmd.name)+" HELP.")
+			c.fail(nil, "ERR unknown subcommand '"+printable(args[1], 128)+"'. Try "+strings.ToUpper(cmd.name)+" HELP.")
 			return nil, false
 		}
 		cmd = sub
@@ -482,7 +497,6 @@ func (c *client) owe(reply func(*client, *owed), op, n int) {
 
 // oweError notes an error reply for the command that is being planned.
 func (c *client) oweError(text string) {
-	c.runs[len(c.runs)-1].cmd.failed.Add(1)
 	c.owed = append(c.owed, owed{reply: replyError, text: text})
 }
 

@@ -34,7 +34,7 @@ type command struct {
 }
 
 // flag are the command flags of Redis that mean something here.
-type flag uint16
+type flag uint32
 
 const (
 	write    flag = 1 << iota // may change data
@@ -49,6 +49,12 @@ const (
 	nomulti  // not in MULTI
 	now      // executed at once in MULTI, not queued
 	blocking // may wait for long; see client.block
+	skipSlowlog
+	denyoom // may take memory
+
+	// Of what does not exist here: said for those who compare.
+	allowBusy      // while a script is running
+	noAsyncLoading // not while a replica serves old data beside the new
 )
 
 // flagNames in the order in which Redis lists them.
@@ -56,8 +62,9 @@ var flagNames = []struct {
 	flag flag
 	name string
 }{
-	{write, "write"}, {readonly, "readonly"}, {admin, "admin"}, {pubsubFlag, "pubsub"}, {noscript, "noscript"}, {loading, "loading"},
-	{stale, "stale"}, {fast, "fast"}, {noauth, "no_auth"}, {nomulti, "no_multi"},
+	{write, "write"}, {readonly, "readonly"}, {denyoom, "denyoom"}, {admin, "admin"}, {pubsubFlag, "pubsub"}, {noscript, "noscript"}, {loading, "loading"},
+	{stale, "stale"}, {skipSlowlog, "skip_slowlog"}, {fast, "fast"}, {noauth, "no_auth"}, {noAsyncLoading, "no_async_loading"}, {nomulti, "no_multi"},
+	{allowBusy, "allow_busy"},
 }
 
 // is reports whether the command is the one called name.

@@ -81,21 +81,24 @@ var groupCategory = map[string]string{
 func (cmd *command) in(category string) bool {
 	container := cmd.sub != nil && cmd.run == nil // its subcommands belong somewhere
 	keyspace := cmd.is("dbsize") || cmd.is("flushall") || cmd.is("flushdb")
+	connection := cmd.is("wait") || cmd.is("readonly") || cmd.is("readwrite") || cmd.is("asking") || strings.HasPrefix(cmd.name, "command")
 	switch category {
 	case "read":
 		return cmd.flags&readonly != 0
 	case "write":
 		return cmd.flags&write != 0
 	case "admin":
-		return cmd.flags&admin != 0
+		return cmd.flags&admin != 0 || cmd.is("lastsave") || cmd.is("role")
 	case "dangerous":
-		return cmd.flags&admin != 0 || cmd.is("flushall") || cmd.is("flushdb") || cmd.is("info") || cmd.is("role")
+		return cmd.in("admin") || cmd.is("flushall") || cmd.is("flushdb") || cmd.is("info")
 	case "fast":
 		return cmd.flags&fast != 0
 	case "slow":
 		return cmd.flags&fast == 0
 	case "keyspace":
-		return keyspace || groupCategory[cmd.group] == category && !container
+		return keyspace || groupCategory[cmd.group] == category && !container && !connection
+	case "connection":
+		return connection || groupCategory[cmd.group] == category && !container
 	}
 	return groupCategory[cmd.group] == category && !container
 }
@@ -112,19 +115,81 @@ func (cmd *command) categories() []string {
 
 // keyFlags says what the command does to its keys, in the words of Redis's key specifications.
 func (cmd *command) keyFlags() []string {
-	switch {
-	case cmd.is("del") || cmd.is("unlink"):
+	switch cmd.name {
+	case "del", "unlink":
 		return []string{"RM", "delete"}
-	case cmd.is("mset") || cmd.is("setnx"):
+	case "mset":
 		return []string{"OW", "update"}
-	case cmd.is("getdel"):
+	case "setnx":
+		return []string{"OW", "insert"}
+	case "hset", "hmset", "expire", "pexpire", "expireat", "pexpireat", "persist":
+		return []string{"RW", "update"}
+	case "hsetnx":
+		return []string{"RW", "insert"}
+	case "hdel":
+		return []string{"RW", "delete"}
+	case "getdel":
 		return []string{"RW", "access", "delete"}
+	case "set":
+		return []string{"RW", "access", "update", "variable_flags"}
+	case "strlen", "hexists", "hlen", "hstrlen", "exists", "touch", "type":
+		return []string{"RO"}
+	}
+	switch {
 	case cmd.flags&write != 0:
 		return []string{"RW", "access", "update"}
-	case cmd.plan != nil && cmd.flags&readonly != 0 && (cmd.group == "string" || cmd.group == "hash"):
+	case cmd.plan != nil && cmd.flags&readonly != 0 && !strings.HasPrefix(cmd.name, "object"):
 		return []string{"RO", "access"}
 	}
 	return []string{"RO"}
+}
+
+// keyFlagsOf is keyFlags for a whole command: what SET does to its key depends on GET.
+func (cmd *command) keyFlagsOf(args [][]byte) []string {
+	if !cmd.is("set") {
+		return cmd.keyFlags()
+	}
+	for _, a := range args[3:] {
+		if equalFold(a, "GET") {
+			return []string{"RW", "access", "update"}
+		}
+	}
+	return []string{"OW", "update"}
+}
+
+// tips tell programs between clients and a number of nodes how to pass a command on.
+func (cmd *command) tips() []string {
+	switch cmd.name {
+	case "mget":
+		return []string{"request_policy:multi_shard"}
+	case "mset":
+		return []string{"request_policy:multi_shard", "response_policy:all_succeeded"}
+	case "del", "unlink", "exists", "touch":
+		return []string{"request_policy:multi_shard", "response_policy:agg_sum"}
+	case "hgetall", "hkeys", "hvals", "command", "command|info", "command|docs", "command|list", "module|list", "function|list":
+		return []string{"nondeterministic_output_order"}
+	case "hscan", "ttl", "pttl", "lastsave", "client|list", "client|info", "object|encoding", "object|refcount", "object|idletime", "object|freq", "time":
+		return []string{"nondeterministic_output"}
+	case "scan":
+		return []string{"nondeterministic_output", "request_policy:special"}
+	case "dbsize":
+		return []string{"request_policy:all_shards", "response_policy:agg_sum"}
+	case "wait":
+		return []string{"request_policy:all_shards", "response_policy:agg_min"}
+	case "flushall", "flushdb", "ping", "memory|purge", "function|flush":
+		return []string{"request_policy:all_shards", "response_policy:all_succeeded"}
+	case "config|set", "slowlog|reset", "latency|reset":
+		return []string{"request_policy:all_nodes", "response_policy:all_succeeded"}
+	case "slowlog|get":
+		return []string{"request_policy:all_nodes", "nondeterministic_output"}
+	case "slowlog|len":
+		return []string{"request_policy:all_nodes", "response_policy:agg_sum", "nondeterministic_output"}
+	case "latency|histogram", "latency|latest", "latency|history", "latency|graph", "latency|doctor":
+		return []string{"nondeterministic_output", "request_policy:all_nodes", "response_policy:special"}
+	case "memory|stats", "memory|doctor", "memory|malloc-stats", "info":
+		return []string{"nondeterministic_output", "request_policy:all_shards", "response_policy:special"}
+	}
+	return nil
 }
 
 // statusSet appends words as simple strings: redis-cli 7.0 aborts on bulk strings there.
@@ -145,7 +210,11 @@ func (c *client) describe(cmd *command) {
 	c.integer(int64(cmd.last))
 	c.integer(int64(cmd.step))
 	c.statusSet(cmd.categories())
-	c.out.Set(0) // tips
+	tips := cmd.tips()
+	c.out.Set(len(tips))
+	for _, tip := range tips {
+		c.bulk(tip)
+	}
 	c.keySpec(cmd)
 	c.array(len(cmd.sub))
 	for _, s := range cmd.sub {
@@ -164,7 +233,13 @@ func (c *client) keySpec(cmd *command) {
 		last -= cmd.first // relative to the first
 	}
 	c.out.Set(1)
-	c.out.Map(3)
+	if cmd.is("set") {
+		c.out.Map(4)
+		c.bulk("notes")
+		c.bulk("RW and ACCESS due to the optional `GET` argument")
+	} else {
+		c.out.Map(3)
+	}
 	c.bulk("flags")
 	c.statusSet(cmd.keyFlags())
 	part := func(name, kind string, fields ...any) {
@@ -290,7 +365,7 @@ func runCommandGetKeysAndFlags(c *client, args [][]byte) {
 	for _, k := range keys {
 		c.array(2)
 		c.out.Bulk(k)
-		c.statusSet(cmd.keyFlags())
+		c.statusSet(cmd.keyFlagsOf(args[2:]))
 	}
 }
 

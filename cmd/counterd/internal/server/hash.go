@@ -303,29 +303,33 @@ func planHScan(c *client, args [][]byte) {
 		c.oweError("ERR invalid cursor")
 		return
 	}
-	o, text := parseScan(args[3:], false)
-	if text != "" {
-		c.oweError(text)
-		return
-	}
-	match := string(o.match)
-	k, ok := c.item(args[1], func(c *client, _ *owed) {
+	empty := func(c *client, _ *owed) {
 		c.array(2)
 		c.bulk("0")
 		c.array(0)
-	})
+	}
+	o, text := parseScan(args[3:], false)
+	match := o.match
+	k, ok := c.item(args[1], empty)
 	if !ok {
 		return
 	}
 	c.owe(func(c *client, o *owed) {
 		op := c.result(o)
-		if op == nil {
+		switch {
+		case op == nil:
+			return
+		case !op.Found: // Redis does not look at the options then
+			empty(c, o)
+			return
+		case text != "":
+			c.error(text)
 			return
 		}
 		var fields resp.Replies
 		n := 0
 		for i, v := range c.batch.Row(op) {
-			if name := op.Counter.Columns[i].Name; match == "" || matchGlob(match, name) {
+			if name := op.Counter.Columns[i].Name; matchGlob(match, name) {
 				fields.BulkString(name)
 				fields.BulkUint(v)
 				n += 2

@@ -170,7 +170,9 @@ func (c *client) block(ctx context.Context, wait func(ctx context.Context)) {
 	c.publish(0)
 	c.blocked.Store(true)
 	c.srv.blocked.Add(1)
+	began := time.Now()
 	defer func() {
+		c.waited += time.Since(began)
 		c.srv.blocked.Add(-1)
 		c.blocked.Store(false)
 		c.lastRead.Store(c.srv.clock.Load()) // it was not idle

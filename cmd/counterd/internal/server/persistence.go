@@ -24,10 +24,10 @@ func persistenceCommands() []*command {
 	lastSave.complexity = "O(1)"
 	return []*command{
 		lastSave,
-		row("save", 1, admin|noscript|nomulti, "", "Makes a snapshot, beside the work of other connections, and answers when it is made.", runSave),
-		row("bgsave", -1, admin|noscript, "[SCHEDULE]", "Starts to make a snapshot.",
+		row("save", 1, admin|noscript|noAsyncLoading|nomulti, "", "Makes a snapshot, beside the work of other connections, and answers when it is made.", runSave),
+		row("bgsave", -1, admin|noscript|noAsyncLoading, "[SCHEDULE]", "Starts to make a snapshot.",
 			background("Background saving started", "ERR Background save already in progress")),
-		row("bgrewriteaof", 1, admin|noscript, "", "Starts to make a snapshot, which shortens the log.",
+		row("bgrewriteaof", 1, admin|noscript|noAsyncLoading, "", "Starts to make a snapshot, which shortens the log.",
 			background("Background append only file rewriting started", "ERR Background append only file rewriting already in progress")),
 	}
 }

@@ -127,11 +127,11 @@ func replicationCommands() []*command {
 	}
 	return []*command{
 		row("role", 1, noscript|loading|stale|fast, "2.8.12", "", "Returns the role, and what belongs to it.", runRole),
-		row("replicaof", 3, admin|noscript|stale, "5.0.0", "host port", "Makes this a replica of another server, or by NO ONE a primary.", runReplicaOf),
-		row("slaveof", 3, admin|noscript|stale, "1.0.0", "host port", "The same as REPLICAOF.", runReplicaOf),
-		row("replconf", -1, admin|noscript|loading|stale|nomulti, "3.0.0", "", "What replicas say to their primary.", runReplconf),
-		row("psync", -3, admin|noscript|nomulti, "2.8.0", "replicationid offset", "Asks for the stream, as a replica.", runPsync),
-		row("sync", 1, admin|noscript|nomulti, "1.0.0", "", "Sends all changes from now on as commands, for people: what redis-cli --replica prints.", runSync),
+		row("replicaof", 3, admin|noscript|noAsyncLoading|stale, "5.0.0", "host port", "Makes this a replica of another server, or by NO ONE a primary.", runReplicaOf),
+		row("slaveof", 3, admin|noscript|noAsyncLoading|stale, "1.0.0", "host port", "The same as REPLICAOF.", runReplicaOf),
+		row("replconf", -1, admin|noscript|allowBusy|loading|stale|nomulti, "3.0.0", "", "What replicas say to their primary.", runReplconf),
+		row("psync", -3, admin|noscript|noAsyncLoading|nomulti, "2.8.0", "replicationid offset", "Asks for the stream, as a replica.", runPsync),
+		row("sync", 1, admin|noscript|noAsyncLoading|nomulti, "1.0.0", "", "Sends all changes from now on as commands, for people: what redis-cli --replica prints.", runSync),
 		row("failover", -1, admin|noscript|stale, "6.2.0", "[TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]", "Hands the role of the primary to a replica.", runFailover),
 		wait("wait", 3, "3.0.0", "numreplicas timeout", "Waits until replicas have what was written so far, and returns how many.", runWait),
 		wait("waitaof", 4, "7.2.0", "numlocal numreplicas timeout", "Waits until what was written so far is safe on disks, and returns on how many.", runWaitAOF),

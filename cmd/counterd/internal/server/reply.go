@@ -8,11 +8,7 @@ import (
 
 // Replies that are owed for operations of the batch. o.op is the first operation, o.n what the comment says.
 
-func replyError(c *client, o *owed) {
-	size := c.out.Len()
-	c.out.Error(o.text)
-	c.srv.stats.errorReply(c.out.From(size))
-}
+func replyError(c *client, o *owed) { c.out.Error(o.text) }
 
 func replyStatus(c *client, o *owed) { c.out.Status(o.text) }
 
@@ -82,13 +78,11 @@ func (c *client) opError(op *counter.Op) {
 		c.storeError(op.Err)
 		return
 	}
-	size := c.out.Len()
 	if op.Kind == counter.OpAdd {
 		c.error(errOverflow)
 	} else {
 		c.error(errNotInteger)
 	}
-	c.srv.stats.errorReply(c.out.From(size))
 }
 
 // firstError answers the first refusal among n operations; false if there is none.

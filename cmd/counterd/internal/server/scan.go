@@ -10,14 +10,14 @@ import (
 
 // scanOptions are those of SCAN and HSCAN.
 type scanOptions struct {
-	match []byte
+	match string
 	count int
 	kind  string // TYPE, lower case
 }
 
 // parseScan reads options; text is the error.
 func parseScan(args [][]byte, types bool) (o scanOptions, text string) {
-	o.count = 10
+	o.count, o.match = 10, "*"
 	for i := 0; i < len(args); i += 2 {
 		if i+1 == len(args) {
 			return o, errSyntax
@@ -33,7 +33,7 @@ func parseScan(args [][]byte, types bool) (o scanOptions, text string) {
 			}
 			o.count = int(min(n, maxScanCount))
 		case equalFold(args[i], "MATCH"):
-			o.match = args[i+1]
+			o.match = string(args[i+1])
 		case equalFold(args[i], "TYPE") && types:
 			o.kind = strings.ToLower(string(args[i+1]))
 		default:
@@ -46,8 +46,13 @@ func parseScan(args [][]byte, types bool) (o scanOptions, text string) {
 // maxScanCount bounds what one SCAN looks at, and so its reply and the time it takes: COUNT is a hint.
 const maxScanCount = 10_000
 
+// parseCursor reads a cursor as strtoul does, and so Redis, but for the sign -: a cursor is a mid.
 func parseCursor(b []byte) (uint64, bool) {
-	v, err := strconv.ParseUint(string(b), 10, 64)
+	text := strings.TrimPrefix(string(b), "+")
+	if text == "" {
+		return 0, len(b) == 0
+	}
+	v, err := strconv.ParseUint(text, 10, 64)
 	return v, err == nil
 }
 
@@ -67,7 +72,7 @@ func runScan(c *client, args [][]byte) {
 		c.error(text)
 		return
 	}
-	numbers := o.kind == "string" || o.kind == "" && strings.Contains(string(o.match), ".")
+	numbers := o.kind == "string" || o.kind == "" && strings.Contains(o.match, ".")
 	var items []counter.ScanItem
 	var sch *schema.Schema
 	err := c.withStore(false, func(b *counter.Batch) (err error) {
@@ -81,7 +86,7 @@ func runScan(c *client, args [][]byte) {
 	}
 	var keys [][]byte
 	add := func(key []byte) {
-		if len(o.match) == 0 || matchGlob(string(o.match), string(key)) {
+		if matchGlob(o.match, string(key)) {
 			keys = append(keys, key)
 		}
 	}

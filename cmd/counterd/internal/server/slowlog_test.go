@@ -142,7 +142,7 @@ func TestAccountingAllocatesNothing(t *testing.T) {
 	get := s.commands.find([]byte("get"))
 	args := [][]byte{[]byte("get"), []byte("1")}
 	if n := testing.AllocsPerRun(100, func() {
-		c.runs = append(c.runs[:0], run{get, 3})
+		c.runs = append(c.runs[:0], run{get, 3, 0})
 		c.account(time.Microsecond)
 		s.slow.note(c, get, args, time.Microsecond)
 	}); n != 0 {

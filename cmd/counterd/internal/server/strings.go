@@ -117,6 +117,9 @@ func planSet(c *client, args [][]byte) {
 			return
 		}
 	}
+	if !get && c.planStoreWhole(args[1], cond, replyNull) {
+		return
+	}
 	i := c.planStore(args[1], args[2], cond)
 	switch {
 	case i < 0:
@@ -126,6 +129,26 @@ func planSet(c *client, args [][]byte) {
 	default:
 		c.owe(replySet, i, 1)
 	}
+}
+
+// planStoreWhole answers a conditional write of a number to a key that names a whole item: unmet where the condition is not met, whatever the key
+// holds, else WRONGTYPE. It is false for all other writes.
+func (c *client) planStoreWhole(key []byte, cond counter.Cond, unmet func(*client, *owed)) bool {
+	k, ok := c.key(key)
+	if cond == counter.Always || !ok || !whole(k) {
+		return false
+	}
+	c.owe(func(c *client, o *owed) {
+		op := c.result(o)
+		switch {
+		case op == nil:
+		case op.Found == (cond == counter.IfPresent):
+			c.error(errWrongType)
+		default:
+			unmet(c, o)
+		}
+	}, c.op(counter.OpExists, k, 0), 0)
+	return true
 }
 
 // planStore adds an OpSet, or owes the reason why not and returns -1.
@@ -163,6 +186,9 @@ func replySet(c *client, o *owed) {
 }
 
 func planSetNX(c *client, args [][]byte) {
+	if c.planStoreWhole(args[1], counter.IfAbsent, replyZero) {
+		return
+	}
 	if i := c.planStore(args[1], args[2], counter.IfAbsent); i >= 0 {
 		c.owe(replySetNX, i, 1)
 	}

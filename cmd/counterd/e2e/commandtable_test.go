@@ -1,0 +1,173 @@
+package e2e
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// tableDifferences are what COMMAND says differently on purpose: command and field, and why.
+var tableDifferences = map[string]string{
+	"subscribe flags":    "a subscriber's messages between the replies of a transaction could not be told from them",
+	"unsubscribe flags":  "as above",
+	"psubscribe flags":   "as above",
+	"punsubscribe flags": "as above",
+	"client|reply flags": "a transaction whose replies are partly left out could not be read by anyone",
+	"replconf flags":     "a replica queues nothing",
+	"pubsub|help cats":   "it is one of the commands of publish and subscribe as its like",
+	"cluster flags":      "that there is no cluster is known while data is loaded",
+	"asking flags":       "as above",
+}
+
+// TestCommandTableAsRedis compares all that COMMAND says of the commands that both servers have: arity, flags, keys, categories, tips and key
+// specifications, of subcommands too.
+func TestCommandTableAsRedis(t *testing.T) {
+	redis, ok := startRedis(t)
+	if !ok {
+		return
+	}
+	fields := []string{"name", "arity", "flags", "first", "last", "step", "cats", "tips", "keys"}
+	var read func(entries []value, into map[string][]value)
+	read = func(entries []value, into map[string][]value) {
+		for _, e := range entries {
+			into[e.elems[0].text] = e.elems
+			read(e.elems[9].elems, into)
+		}
+	}
+	table := func(s *server) map[string][]value {
+		all := map[string][]value{}
+		read(s.dial(t).do("COMMAND").elems, all)
+		return all
+	}
+	theirs, ours := table(redis), table(start(t))
+	used := map[string]bool{}
+	shared := 0
+	for name, our := range ours {
+		their := theirs[name]
+		if their == nil {
+			continue
+		}
+		shared++
+		for i, field := range fields {
+			a, b := their[i].raw, our[i].raw
+			if field == "flags" || field == "cats" || field == "tips" { // sets
+				a, b = sorted(their[i]), sorted(our[i])
+			}
+			if a == b {
+				continue
+			}
+			if tableDifferences[name+" "+field] == "" {
+				t.Errorf("%s, %s:\n got %q\nwant %q", name, field, b, a)
+			}
+			used[name+" "+field] = true
+		}
+	}
+	for d := range tableDifferences {
+		if !used[d] {
+			t.Errorf("%s does not differ any more", d)
+		}
+	}
+	if shared < 100 {
+		t.Errorf("got %d commands that both have", shared)
+	}
+}
+
+// sorted are the raw elements of a set in order.
+func sorted(v value) string {
+	var raw []string
+	for _, e := range v.elems {
+		raw = append(raw, e.raw)
+	}
+	slices.Sort(raw)
+	return strings.Join(raw, "")
+}
+
+// TestErrorStatistics compares how many errors of which kind, and failed and rejected calls of which command, both servers counted behind a
+// script of errors that are known when a command is read, when it has run, in pipelines and in transactions.
+func TestErrorStatistics(t *testing.T) {
+	redis, ok := startRedis(t)
+	if !ok {
+		return
+	}
+	ours := start(t)
+	runScript(t, ours.dial(t), schemaScript+plainScript)
+	stats := func(s *server) string {
+		c := s.dial(t)
+		for _, line := range []string{"HSET h:1 a 1 b 2 c 3", "SET n:1 9223372036854775807", "CONFIG RESETSTAT"} {
+			c.do(strings.Fields(line)...)
+		}
+		var batch []byte
+		n := 0
+		script := []string{"GET h:1", "INCR n:1", "INCRBY n:1 5", "INCRBY n:1 x", "GET h:1", "STRLEN h:1", "GETSET h:1 5", "SET h:1 5 GET", "HINCRBY h:1 a 9223372036854775807", "HINCRBY h:1 a x",
+			"DECRBY n:1 -9223372036854775808", "GETDEL h:1", "INCR h:1", "MSET n:1", "MSET n:1 1 n:2", "GET", "NOSUCH", "EXEC", "MULTI", "INCR h:1", "GET h:1", "GET", "EXEC", "MULTI",
+			"INCR h:1", "GET n:1", "EXEC", "OBJECT FREQ n:1", "SET n:1 5 XX NX", "SCAN x", "SCAN 0 COUNT 0", "CONFIG SET nosuch 1", "CLIENT NOSUCH", "SELECT 1x", "HSCAN h:1 x", "GET n:1"}
+		for _, line := range script {
+			batch = appendRequest(batch, strings.Fields(line)...)
+			n++
+		}
+		c.write(string(batch))
+		for range n {
+			c.reply()
+		}
+		var lines []string
+		for _, section := range []string{"errorstats", "commandstats"} {
+			for line := range strings.Lines(c.do("INFO", section).text) {
+				line = strings.TrimSpace(line)
+				name, rest, _ := strings.Cut(line, ":")
+				switch _, counts, failed := strings.Cut(rest, ",rejected_calls="); {
+				case strings.HasPrefix(name, "errorstat_"):
+					lines = append(lines, line)
+				case failed && counts != "0,failed_calls=0":
+					lines = append(lines, name+" rejected,failed="+counts)
+				}
+			}
+		}
+		slices.Sort(lines)
+		return strings.Join(lines, "\n")
+	}
+	if a, b := stats(redis), stats(ours); a != b {
+		t.Errorf("got\n%s\nwant\n%s", b, a)
+	}
+}
+
+// TestWaitIsNoWork: the time that WAIT waits is in no statistics of work, and its limits of the slow log are those of EXEC.
+func TestWaitIsNoWork(t *testing.T) {
+	redis, ok := startRedis(t)
+	if !ok {
+		return
+	}
+	for _, s := range []*server{redis, start(t)} {
+		c := s.dial(t)
+		c.do("CONFIG", "SET", "slowlog-log-slower-than", "90000")
+		c.do("CONFIG", "RESETSTAT")
+		c.want(":0\r\n", "WAIT", "1", "100")
+		if v := c.do("SLOWLOG", "GET"); len(v.elems) != 0 {
+			t.Errorf("%s: got %q in the slow log, want nothing", s.name, v.raw)
+		}
+		c.do("CONFIG", "SET", "slowlog-log-slower-than", "0")
+		c.do("SLOWLOG", "RESET")
+		c.do("MULTI")
+		c.do("PING")
+		c.do("EXEC")
+		if v := c.do("SLOWLOG", "GET"); strings.Contains(strings.ToLower(v.raw), "$4\r\nexec\r\n") {
+			t.Errorf("%s: got %q in the slow log, want no EXEC", s.name, v.raw)
+		}
+	}
+}
+
+// TestReplicaOfRedis: a replica that is pointed at a Redis says what is wrong.
+func TestReplicaOfRedis(t *testing.T) {
+	redis, ok := startRedis(t)
+	if !ok {
+		return
+	}
+	c := start(t).dial(t)
+	c.want("+OK\r\n", "REPLICAOF", "127.0.0.1", strconv.Itoa(redis.port))
+	for end := time.Now().Add(2 * time.Minute); !strings.Contains(c.do("INFO", "replication").text, "the primary is no counterd, maybe a Redis"); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal(c.do("INFO", "replication").text)
+		}
+	}
+}
