@@ -56,7 +56,7 @@ func (l *Log) tick(due bool) {
 	if l.trouble != nil && !l.healing && !l.opts.Now().Before(l.nextHeal) {
 		l.heal()
 	}
-	much := l.tail.position()-l.tail.durable > syncAtBytes || l.behind.Load()
+	much := l.tail.position()-l.tail.durable > syncAtBytes || l.behind.Load() || l.late()
 	if much || due && l.Policy() != SyncNo {
 		_ = l.syncTo(l.tail.position()) // an error is kept in trouble and told by Ready
 	}

@@ -63,6 +63,7 @@ type Log struct {
 	writtenChain, durableChain uint32 // crc32c of the frames that end at written and at durable
 
 	since     time.Time // not zero: no byte that is not durable is older
+	doubted   uint64    // number of the sync that was found to be late once: see judgeAge
 	nextHeal  time.Time
 	healDelay time.Duration
 	pieces    [][]byte      // the writer's, reused

@@ -2,6 +2,7 @@ package persist
 
 import (
 	"fmt"
+	"time"
 )
 
 // reason is why the log refuses changes. Several may hold at once; the first in this order is told.
@@ -85,6 +86,9 @@ func (l *Log) refuse(why reason, err error) {
 	l.opts.Logger.Info("log takes writes again")
 }
 
+// secondLook is the time that a sync has which is found to be late.
+const secondLook = 100 * time.Millisecond
+
 // judgeAge sets or clears reasonSlow and arms the timer that looks again. REQUIRES: mu.
 func (l *Log) judgeAge() {
 	if l.since.IsZero() || l.Policy() != SyncEverySec {
@@ -94,6 +98,14 @@ func (l *Log) judgeAge() {
 	age := l.opts.Now().Sub(l.since)
 	if age >= l.opts.MaxUnsyncedAge {
 		if l.refusals[reasonSlow] == nil {
+			if sync := l.stats.Syncs + 1; !l.opts.Manual && l.doubted != sync {
+				// The disk is slow if it does not end this sync now that it is looked at. A process that was stopped for a while, or its
+				// machine, has bytes as old before it could ask the disk, and finds the answer waiting.
+				l.doubted = sync
+				l.wake(l.kick)
+				l.watch.Reset(secondLook)
+				return
+			}
 			l.refuse(reasonSlow, fmt.Errorf("the disk is slow: appended bytes are not durable after %v", age.Round(1e6)))
 		}
 		return
@@ -102,6 +114,11 @@ func (l *Log) judgeAge() {
 	if l.watch != nil {
 		l.watch.Reset(l.opts.MaxUnsyncedAge - age)
 	}
+}
+
+// late tells whether a byte waits for its sync for longer than MaxUnsyncedAge. REQUIRES: mu.
+func (l *Log) late() bool {
+	return !l.since.IsZero() && l.Policy() == SyncEverySec && l.opts.Now().Sub(l.since) >= l.opts.MaxUnsyncedAge
 }
 
 // judgeSize sets or clears what depends on how much is not durable. REQUIRES: mu.
