@@ -3,6 +3,7 @@ package counter
 import (
 	"errors"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -120,4 +121,76 @@ func TestBecomeLetsReadersIn(t *testing.T) {
 		t.Errorf("after a restart: replica %t, %d, %v", s.Replica(), v, err)
 	}
 	must(t, s.Close())
+}
+
+// TestBecomeFails lets each operation of the disk fail once while a replica is promoted, a primary demoted, and a replica told of another past. Where that fails the role stays
+// what it was, and what is written behind it is read so by the next start, too.
+func TestBecomeFails(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		replica bool // before
+		change  func(s *Store) error
+	}{
+		{"lead", true, func(s *Store) error { _, err := s.Lead(); return err }},
+		{"yield", false, (*Store).Yield},
+		{"follow", true, func(s *Store) error {
+			past := s.Lineage()
+			_, err := s.Follow(past.Begin(s.log.Position()))
+			return err
+		}},
+	} {
+		for skip := 0; ; skip++ {
+			sim := vfs.NewSim()
+			disk := vfs.NewFaulty(sim)
+			opts := Options{FS: disk, Manual: true, SnapshotGrowth: -1, HashSeed: 1}
+			a, err := Open("data", Options{FS: vfs.NewSim(), Manual: true, SnapshotGrowth: -1, HashSeed: 1})
+			must(t, err)
+			must(t, a.AlterScript("add counter w\nadd column w n hint=8 max=63 suffix=n"))
+			s, err := Open("data", opts)
+			must(t, err)
+			if c.replica {
+				_, err := s.Follow(a.Lineage())
+				must(t, err)
+				ship(t, a, s)
+			} else {
+				must(t, s.AlterScript("add counter w\nadd column w n hint=8 max=63 suffix=n"))
+			}
+			disk.Inject(vfs.Rule{Ops: vfs.OpMutating, Skip: skip, Err: syscall.EIO})
+			err = c.change(s)
+			fired := disk.Fired()
+			disk.Clear()
+			if err == nil {
+				must(t, errors.Join(s.Close(), a.Close()))
+				if fired > 0 { // the log could do without
+					continue
+				}
+				if skip < 5 {
+					t.Errorf("%s: %d operations only", c.name, skip)
+				}
+				break
+			}
+			if s.Replica() != c.replica {
+				t.Fatalf("%s, operation %d: %v, and the role has changed", c.name, skip, err)
+			}
+			past := s.Lineage()
+			s.saver.look(s) // as each second
+			if c.replica {
+				must(t, a.Set("7.n", 77))
+				ship(t, a, s)
+			} else {
+				must(t, s.Set("7.n", 77))
+			}
+			opts.FS = sim.Kill()
+			again, err := Open("data", opts)
+			must(t, err)
+			now := again.Lineage()
+			v, _, err := again.Get("7.n")
+			common, _ := now.Common(again.log.Position(), &past, again.log.Position())
+			if again.Replica() != c.replica || v != 77 || err != nil || common != s.log.Position() {
+				t.Fatalf("%s, operation %d, after a restart: replica %t, want %t; 7.n is %d, %v; the past agrees up to %d of %d", c.name, skip, again.Replica(), c.replica, v, err,
+					common, s.log.Position())
+			}
+			must(t, errors.Join(again.Close(), s.Close(), a.Close()))
+		}
+	}
 }

@@ -22,12 +22,21 @@ import (
 // ErrReplica: the store follows a primary and takes no changes of its own. Nothing was changed.
 var ErrReplica = errors.New("counter: the store is a replica: only its primary's changes are taken")
 
+// owed is what could not be written of the log's past. Until it is, the log refuses: no change and no frame may follow a past that the next start reads otherwise.
+type owed uint8
+
+const (
+	owedNothing owed = iota
+	owedStart        // the start could not begin its term
+	owedPast         // a change of role failed, and may have written its past or not: that in force must be written again
+)
+
 // replication is the part of a Store that this file is about.
 type replication struct {
 	// applying is held for writing from the append of a frame to the end of its application, and for reading while a block and its offset are
 	// copied for an image. Outermost of all locks.
 	applying sync.RWMutex
-	starting bool         // the start could not write: written under applying and gate, read under one of them
+	owed     owed         // what the disk lacks: written under applying and gate, read under one of them
 	changing atomic.Bool  // the past is being changed: changes are refused; set under gate held exclusively
 	replayer *replayer    // guarded by applying
 	observer func(*Batch) // guarded by applying; may be nil
@@ -74,8 +83,7 @@ func (s *Store) recoverLineage(l persist.Lineage, found persist.History, end uin
 	}
 	if err != nil && vfs.IsTrouble(err) {
 		s.opts.Logger.Error("the disk takes no writes: posts can be read, changes are refused until it is well", "error", err)
-		s.log.Refuse(err)
-		s.repl.starting = true
+		s.owe(owedStart, err)
 		return nil
 	}
 	return err
@@ -111,28 +119,36 @@ func (s *Store) putPast(l persist.Lineage) {
 	s.repl.lineage = l
 	s.repl.mu.Unlock()
 	s.replica.Store(l.Replica)
-	if s.repl.starting {
-		s.repl.starting = false
+	if s.repl.owed != owedNothing {
+		s.repl.owed = owedNothing
 		s.log.Refuse(nil)
 	}
 }
 
-// finishStart does what the start could not do, as the disk took no writes.
-func (s *Store) finishStart() {
+// owe notes what could not be written, and why. REQUIRES: gate held exclusively.
+func (s *Store) owe(what owed, err error) {
+	if s.repl.owed == owedNothing {
+		s.repl.owed = what
+	}
+	s.log.Refuse(err)
+}
+
+// payOwed writes what could not be written before, as the disk took no writes.
+func (s *Store) payOwed() {
 	s.gate.RLock()
-	starting := s.repl.starting
+	owes := s.repl.owed
 	s.gate.RUnlock()
-	if !starting {
+	if owes == owedNothing {
 		return
 	}
 	err := s.become(func(end uint64) persist.Lineage {
-		if !s.repl.starting {
-			return s.Lineage() // another change of role was first
+		if s.repl.owed != owedStart { // or another change of role was first
+			return s.Lineage()
 		}
 		return startOf(s.Lineage(), end)
 	})
 	if err == nil {
-		s.opts.Logger.Info("the disk takes writes: the start is finished")
+		s.opts.Logger.Info("the disk takes writes: whose log it is has been written down")
 	}
 }
 
@@ -145,7 +161,7 @@ func (s *Store) Follow(l persist.Lineage) (changed bool, err error) {
 	}
 	l.Replica = true
 	if now := s.Lineage(); bytes.Equal(now.AppendText(nil), l.AppendText(nil)) {
-		return false, nil
+		return false, nil // if it is owed, frames are refused until it is written
 	}
 	return true, s.become(func(uint64) persist.Lineage { return l })
 }
@@ -191,11 +207,13 @@ func (s *Store) become(next func(end uint64) persist.Lineage) error {
 		return err
 	}
 	l := next(s.log.Position())
-	if err := s.writePast(l); err != nil {
-		return err
-	}
+	err := s.writePast(l)
 	s.gate.Lock()
 	defer s.gate.Unlock()
+	if err != nil {
+		s.owe(owedPast, fmt.Errorf("whose log it is could not be written down: %w", err))
+		return err
+	}
 	s.putPast(l)
 	return nil
 }

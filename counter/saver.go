@@ -115,7 +115,7 @@ func (v *saver) run(s *Store) {
 
 // look watches the room on disk, drops log that is not to be retained any more, and makes a snapshot when it is time.
 func (v *saver) look(s *Store) {
-	s.finishStart()
+	s.payOwed()
 	disk := s.space.look(s)
 	_ = s.log.DropBefore(s.dropBefore()) // a snapshot tells
 	if v.due(s, disk.Low) {
