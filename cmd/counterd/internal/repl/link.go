@@ -27,9 +27,10 @@ type Link struct {
 	done    chan struct{}
 
 	// The run goroutine's.
-	full    bool    // ask for a full copy
-	fetched fetched // of a snapshot
-	saved   ownData // what saveOwn saved
+	full    bool          // ask for a full copy
+	fetched fetched       // of a snapshot
+	saved   ownData       // what saveOwn saved
+	rest    time.Duration // before the next connection, as the store was closed and opened again for nothing; 0: it was not
 
 	mu        sync.Mutex // guards the rest
 	state     LinkState
@@ -64,6 +65,8 @@ const (
 const (
 	firstRetry  = 50 * time.Millisecond
 	maxRetry    = time.Second
+	firstRest   = time.Second
+	maxRest     = time.Minute
 	dialTimeout = 5 * time.Second
 	ackEvery    = 100 * time.Millisecond
 )
@@ -123,7 +126,7 @@ func (l *Link) run() {
 		}
 		select {
 		case <-l.ctx.Done():
-		case <-time.After(retry):
+		case <-time.After(max(retry, l.rest)):
 		}
 		retry = min(2*retry, maxRetry)
 	}
@@ -305,9 +308,17 @@ func (s *session) cut(at uint64) error {
 }
 
 // reopen is the host's, and cuts off the replicas that this node feeds: they know of the store before.
+//
+// One that fails, as a full disk makes it, is tried again after a second, then two and so on up to a minute: each costs the readers a start of the store.
 func (s *session) reopen(change func(dir string) error) error {
 	defer s.node.peers.DisconnectAll()
-	return s.node.host.Reopen(change)
+	err := s.node.host.Reopen(change)
+	if err == nil || errors.Is(err, persist.ErrGone) { // that one asks for a full copy at once
+		s.rest = 0
+	} else {
+		s.rest = min(max(2*s.rest, firstRest), maxRest)
+	}
+	return err
 }
 
 // stream applies frames until the connection ends. The log ends where the stream begins.

@@ -89,24 +89,17 @@ func (n *Node) Follow(primary Address) error {
 	if same {
 		return nil
 	}
-	if err := n.unlink(); err != nil {
-		return err
-	}
+	before := n.unlink()
 	if err := n.remember(primary); err != nil {
-		return err
+		return n.goBack(before, err)
 	}
 	if err := n.host.Store().Yield(); err != nil {
-		return err
+		return err // it was a primary, and had no link
 	}
 	n.peers.DisconnectAll()
-	n.mu.Lock()
-	if n.closed {
-		n.mu.Unlock()
-		return counter.ErrClosed
+	if err := n.relink(primary); err != nil {
+		return err
 	}
-	n.wanted = primary
-	n.link = newLink(n, primary)
-	n.mu.Unlock()
 	n.logger.Info("replica", "primary", primary.String())
 	n.host.RoleChanged()
 	return nil
@@ -116,18 +109,16 @@ func (n *Node) Follow(primary Address) error {
 func (n *Node) Lead() error {
 	n.change.Lock()
 	defer n.change.Unlock()
-	if err := n.unlink(); err != nil {
-		return err
-	}
+	before := n.unlink()
 	store := n.host.Store()
 	if store.Replica() {
 		began := time.Now()
-		if err := n.forget(); err != nil {
-			return err
+		at, err := uint64(0), n.forget()
+		if err == nil {
+			at, err = store.Lead()
 		}
-		at, err := store.Lead()
 		if err != nil {
-			return err
+			return n.goBack(before, err)
 		}
 		n.peers.DisconnectAll()
 		past := store.Lineage()
@@ -137,15 +128,36 @@ func (n *Node) Lead() error {
 	return nil
 }
 
-// unlink ends the link, if there is one.
-func (n *Node) unlink() error {
+// unlink ends the link, if there is one, and tells to whom it was.
+func (n *Node) unlink() (primary Address) {
 	n.mu.Lock()
 	link := n.link
+	primary = n.wanted
 	n.link, n.wanted = nil, Address{}
 	n.mu.Unlock()
 	if link != nil {
 		link.stop()
 	}
+	return primary
+}
+
+// goBack follows whom the node followed before, as its role could not be changed: who asked for that may ask another node.
+func (n *Node) goBack(before Address, err error) error {
+	if before == (Address{}) {
+		return err
+	}
+	return errors.Join(err, n.remember(before), n.relink(before))
+}
+
+// relink begins a link.
+func (n *Node) relink(primary Address) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return counter.ErrClosed
+	}
+	n.wanted = primary
+	n.link = newLink(n, primary)
 	return nil
 }
 
@@ -164,7 +176,7 @@ func (n *Node) Close(ctx context.Context) error {
 		defer close(done)
 		n.change.Lock()
 		defer n.change.Unlock()
-		_ = n.unlink()
+		n.unlink()
 	}()
 	select {
 	case <-done:

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/counterd/counterd/persist/vfs"
 )
 
 // slowHost does not come back from Reopen until it is let go.
@@ -49,6 +52,70 @@ func TestCloseWaitsNoLonger(t *testing.T) {
 		t.Error("a node that was closed follows")
 	}
 	if at := w.sound(t, h.testHost); at != w.ends[3] {
+		t.Errorf("the log ends at %d, want %d", at, w.ends[3])
+	}
+}
+
+// TestRoleFails lets each operation of the disk fail from one on, while a replica is told to lead, or to follow another: it goes on to follow whom it followed, now and after a restart.
+func TestRoleFails(t *testing.T) {
+	w := newWorld(t)
+	first, second := Address{"127.0.0.1", 1}, Address{"127.0.0.1", 2} // nobody is there
+	for name, change := range map[string]func(n *Node) error{
+		"lead":   (*Node).Lead,
+		"follow": func(n *Node) error { return n.Follow(second) },
+	} {
+		for skip := 0; ; skip++ {
+			faulty := vfs.NewFaulty(w.replica.Kill())
+			h := &testHost{t: t, fs: faulty}
+			h.open()
+			n := newTestNode(h)
+			if err := n.Follow(first); err != nil {
+				t.Fatal(err)
+			}
+			faulty.Inject(vfs.Rule{Ops: vfs.OpMutating, Skip: skip, Err: syscall.ENOSPC})
+			err := change(n)
+			fired := faulty.Fired()
+			faulty.Clear()
+			if err != nil {
+				if info, ok := n.Link(); !ok || info.Primary != first || !h.Store().Replica() {
+					t.Errorf("%s, operation %d: %v, and the link is to %v", name, skip, err, info.Primary)
+				}
+				if a, err := n.Remembered(); a != first || err != nil {
+					t.Errorf("%s, operation %d: remembers %v, %v", name, skip, a, err)
+				}
+			}
+			if err := errors.Join(n.Close(t.Context()), h.Store().Close()); err != nil {
+				t.Error(err)
+			}
+			if fired == 0 {
+				if err != nil || skip < 3 {
+					t.Errorf("%s: %d operations, %v", name, skip, err)
+				}
+				break
+			}
+		}
+	}
+}
+
+// TestFailedReopenRests lets cuts fail: the link rests longer and longer before it closes the store again, and no more when one has been done.
+func TestFailedReopenRests(t *testing.T) {
+	w := newWorld(t)
+	faulty := vfs.NewFaulty(w.replica.Kill())
+	h := &testHost{t: t, fs: faulty}
+	h.open()
+	l := newTestLink(t, h, false)
+	said := fmt.Appendf([]byte(hello), "-DIVERGED %d\r\n", w.ends[3])
+	for want := firstRest; want < 3*maxRest; want *= 2 {
+		faulty.Inject(vfs.Rule{Ops: vfs.OpCreate, Glob: "*diverged-*", Err: syscall.ENOSPC})
+		if err := l.hears(said); !errors.Is(err, syscall.ENOSPC) || l.rest != min(want, maxRest) {
+			t.Fatalf("%v, rests %v, want %v", err, l.rest, min(want, maxRest))
+		}
+		faulty.Clear()
+	}
+	if err := l.hears(said); err != nil || l.rest != 0 {
+		t.Errorf("%v, rests %v", err, l.rest)
+	}
+	if at := w.sound(t, h); at != w.ends[3] {
 		t.Errorf("the log ends at %d, want %d", at, w.ends[3])
 	}
 }
