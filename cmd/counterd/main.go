@@ -31,7 +31,7 @@ func main() {
 func flags(c *server.Config) (fs *pflag.FlagSet, version *bool) {
 	fs = pflag.NewFlagSet("counterd", pflag.ContinueOnError)
 	fs.SortFlags = false
-	fs.StringSliceVar(&c.Bind, "bind", c.Bind, "addresses to listen on, separated by commas; * is all, a leading - lets a missing one pass")
+	fs.StringSliceVar(&c.Bind, "bind", c.Bind, "addresses to listen on, separated by commas; * or 0.0.0.0 is all of IPv4, ::* or :: all of IPv6, a leading - lets a missing one pass")
 	fs.IntVar(&c.Port, "port", c.Port, "TCP port, 0 for none")
 	fs.StringVar(&c.UnixSocket, "unixsocket", c.UnixSocket, "path of a unix socket to listen on too")
 	fs.Var((*octalFlag)(&c.UnixSocketPerm), "unixsocketperm", "its permissions")
@@ -99,6 +99,16 @@ func run(args []string) error {
 
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+
+	// A terminal that goes away does not end the server, and nothing is read again: CONFIG SET changes what can be changed.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	go func() {
+		for range hangups {
+			log.Warn("SIGHUP is ignored: settings are changed by CONFIG SET, and read from the file at the start alone")
+		}
+	}()
 
 	srv, err := server.New(config, log, level)
 	if err != nil {

@@ -2,8 +2,10 @@ package e2e
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -140,4 +142,20 @@ func TestShutdownCommand(t *testing.T) {
 	}
 	s.signalled = true // by the command
 	s.stop()
+}
+
+// TestHangup: the terminal that a server was started from may go away.
+func TestHangup(t *testing.T) {
+	s := start(t)
+	c := s.dial(t)
+	c.want("+PONG\r\n", "PING")
+	if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(ioTimeout); !strings.Contains(s.log.String(), "SIGHUP is ignored"); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("no word of it in the log")
+		}
+	}
+	c.want("+PONG\r\n", "PING")
 }

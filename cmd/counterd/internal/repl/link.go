@@ -185,12 +185,8 @@ func (s *session) tell(words ...string) error {
 func (s *session) run() error {
 	c := s.node.settings()
 	if c.MasterAuth != "" {
-		words := []string{"AUTH", c.MasterAuth}
-		if c.MasterUser != "" {
-			words = []string{"AUTH", c.MasterUser, c.MasterAuth}
-		}
-		if _, err := s.ask(words...); err != nil {
-			return err
+		if _, err := s.ask(c.authWords()...); err != nil {
+			return c.hide(err)
 		}
 	}
 	if _, err := s.ask("PING"); err != nil {

@@ -19,16 +19,12 @@ func dialNode(ctx context.Context, a Address, c Settings, timeout time.Duration)
 	_ = conn.SetDeadline(time.Now().Add(timeout))
 	r := bufio.NewReader(conn)
 	if c.MasterAuth != "" {
-		words := []string{"AUTH", c.MasterAuth}
-		if c.MasterUser != "" {
-			words = []string{"AUTH", c.MasterUser, c.MasterAuth}
-		}
-		if _, err = conn.Write(appendCommand(nil, words...)); err == nil {
+		if _, err = conn.Write(appendCommand(nil, c.authWords()...)); err == nil {
 			_, err = readLine(r)
 		}
 		if err != nil {
 			conn.Close()
-			return nil, nil, err
+			return nil, nil, c.hide(err)
 		}
 	}
 	return conn, r, nil

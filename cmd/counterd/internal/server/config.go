@@ -105,6 +105,8 @@ type parameter struct {
 	name string
 	get  func(*Config) string
 	set  func(*Config, string) error // nil: fixed at start
+	// secret values are shown by CONFIG GET alone.
+	secret bool
 }
 
 func intParameter(name string, field func(*Config) *int, settable bool) parameter {
@@ -159,7 +161,7 @@ var parameters = []parameter{
 		c.ProtectedMode = v == "yes"
 		return nil
 	}},
-	{name: "requirepass", get: func(c *Config) string { return c.RequirePass }, set: func(c *Config, v string) error { c.RequirePass = v; return nil }},
+	{name: "requirepass", get: func(c *Config) string { return c.RequirePass }, set: func(c *Config, v string) error { c.RequirePass = v; return nil }, secret: true},
 	{name: "save", get: func(*Config) string { return "" }},
 	{name: "schema", get: func(c *Config) string { return c.SchemaFile }},
 	{name: "slowlog-log-slower-than", get: func(c *Config) string { return strconv.FormatInt(c.SlowlogSlower, 10) }, set: func(c *Config, v string) (err error) {

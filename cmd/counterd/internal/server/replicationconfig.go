@@ -81,12 +81,18 @@ func textParameter(name string, field func(*Config) *string) parameter {
 	return parameter{name: name, get: func(c *Config) string { return *field(c) }, set: func(c *Config, v string) error { *field(c) = v; return nil }}
 }
 
+func secretParameter(name string, field func(*Config) *string) parameter {
+	p := textParameter(name, field)
+	p.secret = true
+	return p
+}
+
 // replicationParameters are what CONFIG knows about replication, the old names with slave too.
 func replicationParameters() []parameter {
 	list := []parameter{
 		{name: "replicaof", get: func(c *Config) string { return c.ReplicaOf }},
-		textParameter("masterauth", func(c *Config) *string { return &c.MasterAuth }),
-		textParameter("masteruser", func(c *Config) *string { return &c.MasterUser }),
+		secretParameter("masterauth", func(c *Config) *string { return &c.MasterAuth }),
+		secretParameter("masteruser", func(c *Config) *string { return &c.MasterUser }),
 		intParameter("replica-priority", func(c *Config) *int { return &c.ReplicaPriority }, true),
 		textParameter("replica-announce-ip", func(c *Config) *string { return &c.AnnounceIP }),
 		intParameter("replica-announce-port", func(c *Config) *int { return &c.AnnouncePort }, true),

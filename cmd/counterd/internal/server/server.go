@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"runtime"
 	"strconv"
@@ -139,10 +140,8 @@ func (s *Server) Listen() error {
 		if optional {
 			addr = addr[1:]
 		}
-		if addr == "*" {
-			addr = ""
-		}
-		l, err := net.Listen("tcp", net.JoinHostPort(addr, strconv.Itoa(c.Port)))
+		network, addr := family(addr)
+		l, err := net.Listen(network, net.JoinHostPort(addr, strconv.Itoa(c.Port)))
 		if err != nil {
 			if optional && !errors.Is(err, syscall.EADDRINUSE) {
 				continue
@@ -181,6 +180,24 @@ func (s *Server) Listen() error {
 		go s.accept(l)
 	}
 	return nil
+}
+
+// family tells which kind of addresses one of --bind is of, as Redis does: 0.0.0.0 is all of IPv4 and nothing of IPv6, which a firewall may not know.
+func family(bind string) (network, addr string) {
+	switch {
+	case bind == "*":
+		return "tcp4", "0.0.0.0"
+	case bind == "::*":
+		return "tcp6", "::"
+	}
+	ip, err := netip.ParseAddr(bind)
+	switch {
+	case err != nil: // a name
+		return "tcp", bind
+	case ip.Is4():
+		return "tcp4", bind
+	}
+	return "tcp6", bind
 }
 
 // listenUnix takes over a socket file that nobody answers on.

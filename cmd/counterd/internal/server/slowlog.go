@@ -116,7 +116,11 @@ func secret(cmd *command, args [][]byte, i int) bool {
 	case "hello":
 		return i >= 2 && equalFold(args[i-1], "AUTH") || i >= 3 && equalFold(args[i-2], "AUTH")
 	case "config|set":
-		return i >= 3 && i%2 == 1 && equalFold(args[i-1], "REQUIREPASS")
+		if i < 3 || i%2 == 0 {
+			return false
+		}
+		p := findParameter(string(args[i-1]))
+		return p == nil || p.secret // a name that is misspelt may have been meant for one
 	}
 	return false
 }

@@ -33,6 +33,8 @@ func TestSlowlog(t *testing.T) {
 	c.do("HELLO 2 AUTH user secret SETNAME me")
 	c.do("CONFIG SET maxclients 100 requirepass secret")
 	c.do("CONFIG SET requirepass " + "secret")
+	c.do("CONFIG SET masterauth secret timeout 7 MASTERUSER secret")
+	c.do("CONFIG SET timeout 7 requirepas secret")
 	c.do("MULTI")
 	c.do("INCR 1.cntrn")
 	c.do("EXEC")
@@ -41,6 +43,8 @@ func TestSlowlog(t *testing.T) {
 	want := []string{
 		`"incr" "1.cntrn"`,
 		`"MULTI"`,
+		`"CONFIG" "SET" "timeout" "7" "requirepas" "(redacted)"`,
+		`"CONFIG" "SET" "masterauth" "(redacted)" "timeout" "7" "MASTERUSER" "(redacted)"`,
 		`"CONFIG" "SET" "requirepass" "(redacted)"`,
 		`"CONFIG" "SET" "maxclients" "100" "requirepass" "(redacted)"`,
 		`"HELLO" "2" "AUTH" "(redacted)" "(redacted)" "SETNAME" "me"`,
