@@ -186,9 +186,7 @@ func (b *Batch) runEach(from, to int) {
 		switch {
 		case op.Err != nil && op.Err != ErrOutOfRange: // which tells of the value too
 		case b.failing && !op.Done:
-			if err := b.s.doubts(op, cur); err != nil {
-				op.Err = err
-			}
+			b.showSafe(cur, op)
 		default:
 			b.show(cur.logged)
 		}
@@ -202,16 +200,18 @@ func (b *Batch) runEach(from, to int) {
 // must not be told before. A block knows the record of its last change only, so a reader waits for that, though it read another item.
 func (b *Batch) show(pos uint64) { b.seen = max(b.seen, pos) }
 
-// doubts returns nil if no crash takes back what op has read in blk, while the disk takes nothing. The block may have changes that are not safe: those
-// of other items do not matter.
-func (s *Store) doubts(op *Op, blk *block) error {
-	below := max(blk.logged, s.replayed)
-	if s.log.Doubts(op.Counter.ID, op.Mid, below) {
-		if err := s.log.Ready(); err != nil { // else the disk is well again, just now
-			return &UncertainError{Offset: below, Err: err}
-		}
+// showSafe is show for what op has read in blk, while the disk takes nothing. The block may have changes that are not safe: those of other items do not
+// matter. An item that has some itself is waited for while there is hope, else it cannot be told.
+func (b *Batch) showSafe(blk *block, op *Op) {
+	log, below := b.s.log, max(blk.logged, b.s.replayed)
+	if !log.Doubts(op.Counter.ID, op.Mid, below) {
+		return
 	}
-	return nil
+	if err := log.Ready(); log.Failed() && err != nil {
+		op.Err = &UncertainError{Offset: below, Err: err}
+		return
+	}
+	b.show(below)
 }
 
 // Commit returns when the changes of all Runs since the last Commit may be acknowledged, and what was read may be told: their records were

@@ -2,6 +2,8 @@ package counter
 
 import (
 	"errors"
+	"fmt"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -68,6 +70,63 @@ func TestReadsOfFailingDisk(t *testing.T) {
 	heal(t, s, 0)
 	if v, _, err := s.Get("2.n"); err != nil || v != 9 {
 		t.Errorf("2.n is %d, %v", v, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// holdFS stops in Create until it is let go.
+type holdFS struct {
+	vfs.FS
+	hold atomic.Pointer[chan struct{}]
+	held chan struct{}
+}
+
+func (h *holdFS) Create(name string) (vfs.File, error) {
+	if hold := h.hold.Load(); hold != nil {
+		h.held <- struct{}{}
+		<-*hold
+	}
+	return h.FS.Create(name)
+}
+
+// TestReadsWhileHealing: while the bytes that could not be written are being put elsewhere, who reads another item does not wait for it, and who reads one of
+// those waits and gets it.
+func TestReadsWhileHealing(t *testing.T) {
+	faulty := vfs.NewFaulty(vfs.NewSim())
+	disk := &holdFS{FS: faulty, held: make(chan struct{})}
+	s := openDir(t, "data", Options{FS: disk, Manual: true, HashSeed: 1, AppendFsync: SyncAlways}, "add counter a\nadd column a n hint=8 max=63 suffix=n")
+	for _, key := range []string{"1.n", "2.n"} {
+		if err := s.Set(key, 7); err != nil {
+			t.Fatal(err)
+		}
+	}
+	letGo := make(chan struct{})
+	disk.hold.Store(&letGo)
+	faulty.Inject(vfs.Rule{Ops: vfs.OpSync, Err: syscall.EIO})
+	done := make(chan error, 2)
+	go func() {
+		_, err := s.Incr("2.n", 1)
+		done <- err
+	}()
+	<-disk.held // the sync has failed, and a new segment is being made
+	if v, _, err := s.Get("1.n"); err != nil || v != 7 {
+		t.Errorf("another item: %d, %v", v, err)
+	}
+	go func() {
+		v, _, err := s.Get("2.n")
+		if err == nil && v != 8 {
+			err = fmt.Errorf("got %d", v)
+		}
+		done <- err
+	}()
+	disk.hold.Store(nil)
+	close(letGo)
+	for range 2 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

@@ -264,7 +264,7 @@ func TestCrash(t *testing.T) {
 	t.Logf("%d crash points", points)
 }
 
-// TestFaultEveryOperation lets every single operation of the file system fail, one a run, with several errors. The store may refuse, but must
+// TestFaultEveryOperation lets every single operation of the file system fail, one a run or two close together, with several errors. The store may refuse, but must
 // neither panic nor lose nor invent anything, reads go on, and once the disk is well writes are taken again without a restart.
 func TestFaultEveryOperation(t *testing.T) {
 	newRand(t)
@@ -279,6 +279,9 @@ func TestFaultEveryOperation(t *testing.T) {
 			p := &player{rng: rand.New(rand.NewPCG(*seed, 9)), sim: sim, states: []map[string]string{{"schema": ""}}}
 			opts := Options{BlockItems: 16, HashSeed: 7, AppendFsync: SyncAlways, Manual: true, FS: faulty}
 			faulty.FailNth(n, kind)
+			if kind == errNoSpace { // and one more, while the first is being mended
+				faulty.FailNth(n+1+n%7, errIO)
+			}
 			s, err := Open("data", opts)
 			if err != nil {
 				faulty.Clear()

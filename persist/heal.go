@@ -37,6 +37,9 @@ func (l *Log) fail(err error) {
 	if l.trouble == nil {
 		l.trouble = err
 	}
+	if l.failing.Load() == diskWell {
+		l.failing.Store(diskFails)
+	}
 	l.refuse(reasonTrouble, l.trouble)
 	if !l.healing {
 		l.healDelay = firstHealDelay
@@ -74,7 +77,7 @@ func (l *Log) heal() {
 	if err != nil {
 		l.stats.FailedRewrites++
 		l.trouble = fmt.Errorf("%w (writing the bytes again: %w)", cause(l.trouble), err)
-		l.failing.Store(true)
+		l.failing.Store(diskFailed)
 		l.refuse(reasonTrouble, l.trouble)
 		if !l.opts.Manual {
 			time.AfterFunc(l.healDelay, func() { l.wake(l.kick) })
@@ -89,7 +92,7 @@ func (l *Log) heal() {
 		l.writtenChain = l.chain
 		l.dirDirty, l.rotate = false, false // wantNext stays: a next segment that could not be made must be asked for again
 		l.trouble, l.doubt = nil, nil
-		l.failing.Store(false)
+		l.failing.Store(diskWell)
 		l.layout.Add(1)
 		l.written.Store(to)
 		l.refuse(reasonTrouble, nil)

@@ -29,7 +29,7 @@ type Log struct {
 	policy  atomic.Int32
 	written atomic.Uint64 // all bytes below were given to write()
 	durable atomic.Uint64 // all bytes below survive a power failure; <= written
-	failing atomic.Bool   // trouble is set, and writing the bytes elsewhere failed
+	failing atomic.Int32  // diskWell, diskFails or diskFailed
 	behind  atomic.Bool   // more than half of MaxUnsynced is not durable
 	layout  atomic.Uint64 // changes when the list of segments does, before written passes the change
 

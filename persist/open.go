@@ -213,7 +213,7 @@ func (l *Log) waitForDisk(err error, from uint64, pieces [][]byte, chain uint32)
 	l.durableChain, l.writtenChain = chain, lastChain(pieces, chain)
 	l.chain = l.writtenChain
 	l.trouble, l.healDelay = err, firstHealDelay
-	l.failing.Store(true)
+	l.failing.Store(diskFailed)
 	l.refuse(reasonTrouble, err)
 }
 

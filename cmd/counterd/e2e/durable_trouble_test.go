@@ -20,6 +20,8 @@ func TestDurableErrors(t *testing.T) {
 		{"everysec", "fdatasync", "error=EIO"},
 		{"everysec", "pwrite64", "error=EIO"},
 		{"everysec", "pwrite64,fallocate,fdatasync", "error=ENOSPC"},
+		{"always", "pwrite64,fallocate,fdatasync,fsync,rename,renameat,unlinkat,ftruncate", "error=EROFS"},
+		{"no", "pwrite64", "retval=0"},                // nothing is written, and no error told
 		{"always", "fdatasync", "error=EIO:when=3+5"}, // now and then only: it may heal unnoticed
 	} {
 		t.Run(strings.ReplaceAll(c.policy+" "+c.calls+" "+c.fault, ",", "+"), func(t *testing.T) {
