@@ -86,7 +86,7 @@ func (l *Log) refuse(why reason, err error) {
 	l.opts.Logger.Info("log takes writes again")
 }
 
-// secondLook is the time that a sync has which is found to be late.
+// secondLook is the time that a sync has which is found to be late, while the process ran all the time.
 const secondLook = 100 * time.Millisecond
 
 // judgeAge sets or clears reasonSlow and arms the timer that looks again. REQUIRES: mu.
@@ -103,7 +103,11 @@ func (l *Log) judgeAge() {
 				// machine, has bytes as old before it could ask the disk, and finds the answer waiting.
 				l.doubted = sync
 				l.wake(l.kick)
-				l.watch.Reset(secondLook)
+				look := secondLook
+				if age > l.opts.MaxUnsyncedAge*5/4 { // the timer would have looked before, had it run
+					look = l.opts.MaxUnsyncedAge / 2
+				}
+				l.watch.Reset(look)
 				return
 			}
 			l.refuse(reasonSlow, fmt.Errorf("the disk is slow: appended bytes are not durable after %v", age.Round(1e6)))
