@@ -18,9 +18,12 @@ import (
 //
 // Each second the saver looks (spaceWatch.look).
 
+// FreeUnknown is the Free of DiskStats where it is not known.
+const FreeUnknown = vfs.MaxSpace
+
 // DiskStats tells about the room on the data directory's file system, in bytes.
 type DiskStats struct {
-	Free    int64 // vfs.MaxSpace: not known
+	Free    int64 // FreeUnknown: the file system does not tell
 	Total   int64 // 0: not known
 	Reserve int64 // what is kept free for a snapshot
 	Low     bool  // little is left beyond the reserve

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/counter"
-	"github.com/counterd/counterd/persist/vfs"
 )
 
 // SAVE and its kin, and what INFO tells of data on disk. Redis has two ways to keep data and counterd one: a log that
@@ -135,7 +134,7 @@ func infoPersistence(c *client, t *infoText) {
 	t.field("snapshot_replay_from", saves.Replay)
 	t.field("snapshots_failed", saves.Failed)
 	disk := store.Disk()
-	if disk.Free == vfs.MaxSpace {
+	if disk.Free == counter.FreeUnknown {
 		disk.Free = 0
 	}
 	t.field("disk_total_bytes", disk.Total)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/repl"
 	"github.com/counterd/counterd/counter"
-	"github.com/counterd/counterd/persist"
 )
 
 // The server as the host of a repl.Node, and the commands of replication. What they do is package repl's.
@@ -301,7 +300,7 @@ func (c *client) sendFile(p *repl.Peer, tier, name string) {
 		c.writingSince.Store(0)
 		c.srv.stats.outBytes.Add(n)
 		left -= n
-		if err != nil && left > 0 && persist.Tier(tier) == persist.TierCold && unreadable(file, size-left) {
+		if err != nil && left > 0 && tier == counter.TierCold && unreadable(file, size-left) {
 			hole := min(left, holeSize-(size-left)%holeSize)
 			n, err = io.Copy(&c.conn, bytes.NewReader(make([]byte, hole)))
 			if left -= n; err == nil {
