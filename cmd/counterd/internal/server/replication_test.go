@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -304,6 +305,98 @@ func TestFullCopy(t *testing.T) {
 }
 
 // TestDivergence: two primaries after a partition. What one of them took alone is cut, saved and counted.
+// TestReplicaTransactions runs transactions of some hundred changes on a primary, while connections to a replica, and to a replica of that, read the first and the last key
+// of each in all ways that read both at once: they are never apart. Then the replica leads, and its replica's readers see the same.
+func TestReplicaTransactions(t *testing.T) {
+	a, b, c := newReplNode(t), newReplNode(t), newReplNode(t)
+	a.start("")
+	b.start(a.addr())
+	same(t, a, b)
+	c.start(b.addr())
+	same(t, a, b, c)
+	const first, last = 5, 900000000000
+	transaction := func(w *wireClient, n int) {
+		t.Helper()
+		w.send("MULTI")
+		w.send(fmt.Sprintf("INCR %d.cntcm", first))
+		for i := range n {
+			w.send(fmt.Sprintf("INCR %d.cntcm", 1000*(i+1)))
+		}
+		w.send(fmt.Sprintf("INCR %d.cntcm", last))
+		w.send("EXEC")
+		for range n + 3 {
+			w.read()
+		}
+		if r := w.read(); len(r.list) != n+2 {
+			t.Fatalf("EXEC: %s", r)
+		}
+	}
+	var readers sync.WaitGroup
+	stop := make(chan struct{})
+	apart := make(chan string, 10)
+	// read looks until stop, and tells what differs.
+	read := func(values func() (string, string)) {
+		readers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if x, y := values(); x != y {
+					apart <- fmt.Sprintf("%s and %s", x, y)
+					return
+				}
+			}
+		})
+	}
+	for _, n := range []*replNode{b, c} {
+		mget, items, exec := n.dial(), n.dial(), n.dial()
+		read(func() (string, string) {
+			v := mget.do(fmt.Sprintf("MGET %d.cntcm %d.cntcm", first, last))
+			if len(v.list) != 2 {
+				return v.String(), "two values"
+			}
+			return v.list[0].String(), v.list[1].String()
+		})
+		read(func() (string, string) {
+			v := items.do(fmt.Sprintf("COUNTER.MGET weibo %d %d", first, last))
+			if len(v.list) != 2 {
+				return v.String(), "two items"
+			}
+			return v.list[0].String(), v.list[1].String()
+		})
+		read(func() (string, string) {
+			exec.do("MULTI")
+			exec.do(fmt.Sprintf("GET %d.cntcm", first))
+			exec.do(fmt.Sprintf("GET %d.cntcm", last))
+			v := exec.do("EXEC")
+			if len(v.list) != 2 {
+				return v.String(), "two values"
+			}
+			return v.list[0].String(), v.list[1].String()
+		})
+	}
+	w := a.dial()
+	for range 60 {
+		transaction(w, 600)
+	}
+	same(t, a, b, c)
+	b.dial().want("REPLICAOF NO ONE", "+OK")
+	w = b.dial()
+	for range 20 {
+		transaction(w, 600)
+	}
+	same(t, b, c)
+	close(stop)
+	readers.Wait()
+	select {
+	case text := <-apart:
+		t.Errorf("half a transaction: %s", text)
+	default:
+	}
+}
+
 func TestDivergence(t *testing.T) {
 	a, b := newReplNode(t), newReplNode(t)
 	a.start("")
