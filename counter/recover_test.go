@@ -10,6 +10,7 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/persist"
@@ -196,5 +197,63 @@ func TestNewerImage(t *testing.T) {
 		if err := ImageRows(vfs.OS(), b.Path(dir), func(FileRow) error { return nil }); !errors.Is(err, persist.ErrNewerFormat) {
 			t.Errorf("%s: rows: got %v, want ErrNewerFormat", c.what, err)
 		}
+	}
+}
+
+// TestScrubImages: images that rot while the store runs are found and written anew, of whichever snapshot, before a start needs them.
+func TestScrubImages(t *testing.T) {
+	dir := t.TempDir()
+	s := openDir(t, dir, Options{Manual: true}, seedScript)
+	for v := range uint64(3) {
+		if err := s.Set("5.cntrn", v); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Snapshot(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	images, _ := filepath.Glob(filepath.Join(dir, "rdb", "*.hot"))
+	newest := newestImage(t, dir)
+	for _, path := range images {
+		if path != newest { // the start does not read it
+			flip(t, path, 100)
+		}
+	}
+	s, err := Open(dir, Options{SnapshotGrowth: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { s.Close() }()
+	healed := func(what string) {
+		t.Helper()
+		for end := time.Now().Add(3 * time.Minute); ; time.Sleep(time.Millisecond) {
+			kept := s.Manifests()
+			var errs []error
+			for _, m := range kept {
+				errs = append(errs, m.Blocks(func(c *persist.CounterFiles, b *persist.BlockFile) error { return CheckBlockFile(vfs.OS(), dir, c, b) }))
+			}
+			err := errors.Join(errs...)
+			if err == nil && len(kept) == 2 && !s.Saves().Running {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%s: %d snapshots, %v", what, len(kept), err)
+			}
+		}
+	}
+	healed("the older one")
+	s.tiers.stop() // the next round is in an hour
+	flip(t, newestImage(t, dir), 100)
+	for _, m := range s.Manifests() {
+		if err := s.verifyImages(m, nil); err != nil && !errors.Is(err, persist.ErrCorrupt) {
+			t.Fatal(err)
+		}
+	}
+	healed("the newest one")
+	if v, _, err := s.Get("5.cntrn"); v != 2 || err != nil {
+		t.Errorf("got %d, %v", v, err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -361,21 +362,32 @@ const (
 
 // VerifyImages reads all images that a manifest of the store names, and returns what is wrong with them. Those that are damaged are written anew from memory,
 // by a snapshot that it starts beside all other work.
-func (s *Store) VerifyImages(m *persist.Manifest) error {
+func (s *Store) VerifyImages(m *persist.Manifest) error { return s.verifyImages(m, nil) }
+
+// verifyImages calls pace, if not nil, behind each image with its size; an error of pace ends it and is returned.
+func (s *Store) verifyImages(m *persist.Manifest, pace func(bytes int) error) error {
 	bad := make(map[string]bool)
 	var errs []error
-	_ = m.Blocks(func(c *persist.CounterFiles, b *persist.BlockFile) error { // fn returns nil
-		if b.Tier != persist.TierCold {
-			if err := persist.CheckBlock(s.opts.FS, s.dir.Path(), c, b, persist.CheckOptions{}); err != nil {
-				errs, bad[b.Name] = append(errs, err), true
-			}
+	stopped := m.Blocks(func(c *persist.CounterFiles, b *persist.BlockFile) error {
+		if b.Tier == persist.TierCold {
+			return nil
 		}
-		return nil
+		if err := persist.CheckBlock(s.opts.FS, s.dir.Path(), c, b, persist.CheckOptions{}); err != nil {
+			errs, bad[b.Name] = append(errs, err), true
+		}
+		if pace == nil {
+			return nil
+		}
+		return pace(int(b.Bytes))
 	})
-	if len(bad) > 0 {
+	kept := s.dir.Manifests()
+	if len(bad) > 0 && slices.Contains(kept, m) { // else it has gone meanwhile, and with it its files
+		if len(kept) > 1 {
+			s.dir.Reject([]*persist.Manifest{m}) // the other one is what counts until there is a new one, and is kept then
+		}
 		s.remake(bad)
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, stopped)...)
 }
 
 // remake has images written anew.

@@ -8,7 +8,7 @@ import (
 )
 
 // Cold files lie unread for years: a scrubber reads them again and again, slowly, so that a disk that loses bits is noticed while a replica or
-// a backup still has them.
+// a backup still has them. And images are not read before the next start: a damaged one is written anew while memory has what it had.
 const (
 	// scrubRate is in bytes a second: 20 GB, 10^10 posts, in 40 minutes.
 	scrubRate = 8 << 20
@@ -22,9 +22,17 @@ var errStopped = errors.New("counter: stopped")
 // scrub runs until the tiers stop.
 func (t *tiers) scrub(s *Store) {
 	defer close(t.scrubbed)
+	pace := func(n int) error { return t.wait(time.Duration(n) * time.Second / scrubRate) }
 	for {
+		for _, m := range s.Manifests() {
+			if err := s.verifyImages(m, pace); errors.Is(err, errStopped) {
+				return
+			} else if err != nil {
+				t.scrubErrors.Add(1)
+			}
+		}
 		for _, f := range t.files(s) {
-			err := f.Verify(func(n int) error { return t.wait(time.Duration(n) * time.Second / scrubRate) })
+			err := f.Verify(pace)
 			switch {
 			case err == nil:
 				t.scrubs.Add(1)
