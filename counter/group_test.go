@@ -158,6 +158,7 @@ func TestGroupRefused(t *testing.T) {
 		full bool
 		err  error
 	}{
+		"set, no memory":       {true, Op{Kind: OpSet, Counter: weibo, Mid: end, Arg: 1}, false, ErrNoMemory},
 		"set, damaged page":    {true, Op{Kind: OpSet, Counter: weibo, Mid: bad, Arg: 1, Before: true}, false, ErrCold},
 		"delete, damaged page": {false, Op{Kind: OpGet, Counter: weibo, Mid: bad}, false, ErrCold},
 		"reset, damaged page":  {false, Op{Kind: OpReset, Counter: weibo, Mid: bad}, false, ErrCold},
@@ -169,11 +170,21 @@ func TestGroupRefused(t *testing.T) {
 			if err := b.Begin(); err != nil {
 				t.Fatal(err)
 			}
-			for _, op := range append(fresh(c.set), c.last) {
+			for _, op := range fresh(c.set) {
 				b.Add(op)
 			}
+			for i := range uint64(9000) {
+				if c.err == ErrNoMemory { // a block that no other case has made larger
+					b.Add(Op{Kind: OpSet, Counter: weibo, Mid: mids[20_000] + i, Arg: i})
+				}
+			}
+			b.Add(c.last)
 			b.Group(0)
 			s.tiers.full.Store(c.full)
+			if c.err == ErrNoMemory {
+				s.arena.SetLimit(s.arena.Used() + 16<<10) // some blocks can grow, others not
+				defer s.arena.SetLimit(0)
+			}
 			b.Run()
 			s.tiers.full.Store(false)
 			b.End()
@@ -458,4 +469,40 @@ func TestCrashGroup(t *testing.T) {
 		}
 	}
 	t.Logf("%d crash points", points)
+}
+
+// TestNoMemoryChangesNothing: where there is no memory for the first block of every counter, a change of the schema and FLUSHALL change none of them.
+func TestNoMemoryChangesNothing(t *testing.T) {
+	s := open(t, Options{}, "add counter a\nadd column a v hint=8 max=32\nadd counter b\nadd column b w hint=8 max=32\nadd counter c\nadd column c x hint=8 max=32")
+	for _, key := range []string{"a:1.v", "b:1.w", "c:1.x"} {
+		must(t, s.Set(key, 7))
+	}
+	text, used := s.Schema().String(), s.arena.Used()
+	block := used / 3
+	for room := int64(0); room < 3*block; room += block / 2 {
+		s.arena.SetLimit(used + room)
+		err := s.AlterScript("add counter d\nadd column d vd hint=8 max=32\nadd counter e\nadd column e ve hint=8 max=32\nadd counter f\nadd column f vf hint=8 max=32\nadd column a va hint=8 max=32")
+		b := s.NewBatch()
+		must(t, b.BeginExclusive())
+		cleared := b.Clear()
+		b.End()
+		s.arena.SetLimit(0)
+		if !errors.Is(err, ErrNoMemory) || !errors.Is(cleared, ErrNoMemory) {
+			t.Fatalf("with %d bytes: got %v for the schema, %v for FLUSHALL, want no memory", room, err, cleared)
+		}
+		if got := s.Schema().String(); got != text {
+			t.Errorf("with %d bytes: got the schema\n%s", room, got)
+		}
+		if n, err := s.Len(); n != 3 || err != nil {
+			t.Errorf("with %d bytes: got %d items, %v, want 3", room, n, err)
+		}
+		if got := s.arena.Used(); got != used {
+			t.Errorf("with %d bytes: %d bytes are used, want %d", room, got, used)
+		}
+		for id, ks := range s.spaces {
+			if ks != nil && s.Schema().CounterByID(uint32(id)) == nil {
+				t.Errorf("with %d bytes: a keyspace of counter %d, which does not exist", room, id)
+			}
+		}
+	}
 }

@@ -47,6 +47,22 @@ func (s *Store) newKeyspace(def *schema.Counter) (*keyspace, error) {
 	return ks, nil
 }
 
+// newKeyspaces makes an empty keyspace for each of several counters, or none.
+func (s *Store) newKeyspaces(defs []*schema.Counter) ([]*keyspace, error) {
+	made := make([]*keyspace, 0, len(defs))
+	for _, def := range defs {
+		ks, err := s.newKeyspace(def)
+		if err != nil {
+			for _, ks := range made {
+				ks.free()
+			}
+			return nil, err
+		}
+		made = append(made, ks)
+	}
+	return made, nil
+}
+
 // serves tells whether ks is in use: it was not cleared or dropped. REQUIRES Store.gate held; a keyspace that is not served must not
 // be searched, as all its blocks are dead.
 func (s *Store) serves(ks *keyspace) bool {

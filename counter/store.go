@@ -185,20 +185,28 @@ func (s *Store) setSchema(next *schema.Schema) error {
 	if err := checkIDs(next); err != nil {
 		return err
 	}
-	changed := false
+	// Everything that can fail comes before the first change.
+	var added []*schema.Counter
 	for _, def := range next.Counters() {
-		for int(def.ID) >= len(s.spaces) {
+		if int(def.ID) >= len(s.spaces) || s.spaces[def.ID] == nil {
+			added = append(added, def)
+		} else if _, err := overlayLayout(def); err != nil {
+			return err
+		}
+	}
+	fresh, err := s.newKeyspaces(added)
+	if err != nil {
+		return err
+	}
+	for _, ks := range fresh {
+		for int(ks.id) >= len(s.spaces) {
 			s.spaces = append(s.spaces, nil)
 		}
+		s.spaces[ks.id] = ks
+	}
+	changed := false
+	for _, def := range next.Counters() {
 		ks := s.spaces[def.ID]
-		if ks == nil {
-			ks, err := s.newKeyspace(def)
-			if err != nil {
-				return err
-			}
-			s.spaces[def.ID] = ks
-			continue
-		}
 		before := ks.layout
 		if err := ks.define(def); err != nil {
 			return err
@@ -226,16 +234,19 @@ func (b *Batch) Clear() error {
 			return err
 		}
 	}
-	for id, ks := range s.spaces {
-		if ks == nil {
-			continue
+	var defs []*schema.Counter
+	for _, ks := range s.spaces {
+		if ks != nil {
+			defs = append(defs, ks.def)
 		}
-		fresh, err := s.newKeyspace(ks.def)
-		if err != nil {
-			return err
-		}
-		ks.free()
-		s.spaces[id] = fresh
+	}
+	fresh, err := s.newKeyspaces(defs)
+	if err != nil {
+		return err
+	}
+	for _, ks := range fresh {
+		s.spaces[ks.id].free()
+		s.spaces[ks.id] = ks
 	}
 	if s.log != nil {
 		b.pos = s.log.AppendFlush()

@@ -37,7 +37,11 @@ type Arena struct {
 	used   int64
 
 	small atomic.Int64 // bytes in small spans
+	limit atomic.Int64 // see SetLimit
 }
+
+// SetLimit makes Alloc answer ErrNoMemory where more than n bytes would be in use; 0: no limit. For tests of what has no memory.
+func (a *Arena) SetLimit(n int64) { a.limit.Store(n) }
 
 // Span is a piece of zeroed memory.
 type Span struct {
@@ -73,6 +77,9 @@ const smallSpan = pageSize / 2
 
 // Alloc returns at least n bytes, rounded up to whole pages unless it is small. passing says that the span will be freed soon.
 func (a *Arena) Alloc(n int, passing bool) (Span, error) {
+	if limit := a.limit.Load(); limit > 0 && a.Used()+int64(n) > limit {
+		return Span{}, fmt.Errorf("%w: %d bytes, and at most %d may be used", ErrNoMemory, n, limit)
+	}
 	if n <= smallSpan {
 		a.small.Add(int64(n))
 		return Span{Data: make([]byte, n)}, nil
