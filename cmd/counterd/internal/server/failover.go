@@ -24,6 +24,9 @@ type handover struct {
 	mu     sync.Mutex
 	phase  string // empty: none
 	cancel context.CancelFunc
+	stuck  bool          // the replica was told to lead and does not answer
+	ceded  bool          // REPLICAOF has ended it: this node does not lead again by itself
+	ended  chan struct{} // closed when it has ended
 }
 
 const (
@@ -54,8 +57,50 @@ func (h *handover) begin(cancel context.CancelFunc) bool {
 	if h.phase != "" {
 		return false
 	}
-	h.phase, h.cancel = phaseWaiting, cancel
+	h.phase, h.cancel, h.stuck, h.ceded, h.ended = phaseWaiting, cancel, false, false, make(chan struct{})
 	return true
+}
+
+// end notes that the handover has ended.
+func (h *handover) end() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.phase = ""
+	close(h.ended)
+}
+
+// isStuck tells whether the replica was told to lead and does not answer, nor may ever.
+func (h *handover) isStuck() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.phase != "" && h.stuck
+}
+
+// cede ends a handover that is stuck, as somebody says who leads, and waits for its end. Else the replica would be told to lead as soon as it
+// is back, beside the one that took its place.
+func (h *handover) cede() {
+	h.mu.Lock()
+	if h.phase == "" || !h.stuck {
+		h.mu.Unlock()
+		return
+	}
+	h.ceded = true
+	h.cancel()
+	ended := h.ended
+	h.mu.Unlock()
+	<-ended
+}
+
+func (h *handover) setStuck() {
+	h.mu.Lock()
+	h.stuck = true
+	h.mu.Unlock()
+}
+
+func (h *handover) wasCeded() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.ceded
 }
 
 // abort ends a handover; false if there is none.
@@ -113,7 +158,7 @@ func runFailover(c *client, args [][]byte) {
 		if err := s.handOver(ctx, plan); err != nil {
 			s.log.Error("FAILOVER was not carried out", "error", err)
 		}
-		s.handover.set("")
+		s.handover.end()
 		s.pauses.end(pausedByFailover)
 		s.RoleChanged()
 	}()
@@ -228,14 +273,18 @@ func (s *Server) handOver(ctx context.Context, plan failoverPlan) error {
 			return s.leadAgain(err)
 		}
 		if !told {
-			s.log.Warn("the replica was told to lead and does not answer: this node asks until it does; FAILOVER ABORT makes this the primary again",
+			s.log.Warn("the replica was told to lead and does not answer: this node asks until it does; FAILOVER ABORT makes this the primary again, REPLICAOF a replica of another",
 				"replica", target.String(), "error", err)
 		}
 		told = true
+		s.handover.setStuck()
 		select {
 		case <-s.quit: // at the next start it refuses changes until it is told its role
 			return err
 		case <-ctx.Done():
+			if s.handover.wasCeded() {
+				return fmt.Errorf("REPLICAOF ended it: %w", err)
+			}
 			s.log.Warn("FAILOVER ABORT after the replica was told to lead: there may be two primaries", "replica", target.String())
 			return s.leadAgain(err)
 		case <-time.After(promoteRetry):

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net"
 	"slices"
 	"time"
@@ -65,6 +66,8 @@ func (s *Server) resumeStep(ctx context.Context, to repl.Address) (done bool, er
 		return true, s.node.Follow(role.Of)
 	case !s.isMe(role.Of):
 		return false, nil // whose primary is gone: somebody will tell both
+	case role.Offset >= s.store().Log().Position() && s.leftToSentinel():
+		return false, errors.New("Sentinel watched this node: it is to say who leads")
 	case role.Offset >= s.store().Log().Position():
 		// It may have been told to lead, and do so at any moment: to tell it again makes no second primary, to lead here would.
 		_, err := repl.Promote(ctx, to, s.replicationSettings())
@@ -72,13 +75,19 @@ func (s *Server) resumeStep(ctx context.Context, to repl.Address) (done bool, er
 	}
 	// It has not all changes yet, so it was not told.
 	s.log.Info("the replica has not all changes: this node leads again", "replica", to.String())
-	if watched, err := s.store().Monitored(); watched || err != nil {
+	if s.leftToSentinel() {
 		s.awaiting.Store(awaitStarted) // as after any start
 	}
 	s.config.setReplicaOf(repl.Address{})
 	err = s.node.Lead()
 	s.RoleChanged()
 	return err == nil, err
+}
+
+// leftToSentinel tells whether Sentinel watches: it may have named a third node meanwhile.
+func (s *Server) leftToSentinel() bool {
+	watched, err := s.store().Monitored()
+	return watched || err != nil
 }
 
 // isMe tells whether an address is this node's, as another names it.

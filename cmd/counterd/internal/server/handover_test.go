@@ -1,6 +1,10 @@
 package server
 
 import (
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/repl"
@@ -98,4 +102,82 @@ func TestHandoverToNobody(t *testing.T) {
 		a.start("")
 		a.dial().want("SET 1.cntcm 3", "+OK")
 	}
+}
+
+// TestFailoverCeded: a replica that was told to lead and has gone leaves a node that does what it is told, and tells the replica to lead no more.
+func TestFailoverCeded(t *testing.T) {
+	a := newReplNode(t).start("")
+	c := newReplNode(t).start(a.addr())
+	a.dial().want("SET 1.cntcm 1", "+OK")
+	until(t, "the replica follows", func() bool { return a.dial().do("WAIT 1 100").n == 1 })
+	nobody, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nobody.Close()
+	var told atomic.Int64
+	go func() {
+		for {
+			conn, err := nobody.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = conn.Read(make([]byte, 100))
+			told.Add(1)
+			conn.Close()
+		}
+	}()
+	port := nobody.Addr().(*net.TCPAddr).Port
+	deafReplica(t, a, port)
+	for _, command := range []string{"REPLICAOF " + c.addr(), "REPLICAOF NO ONE"} {
+		before := told.Load()
+		a.dial().want(fmt.Sprintf("FAILOVER TO 127.0.0.1 %d FORCE TIMEOUT 50", port), "+OK")
+		until(t, "the replica was told", func() bool { return told.Load() > before+1 && a.srv.handover.isStuck() })
+		if command != "REPLICAOF NO ONE" {
+			c.dial().want("REPLICAOF NO ONE", "+OK") // as Sentinel does
+		}
+		a.dial().want(command, "+OK")
+		if a.info("master_failover_state") != phaseNone {
+			t.Error("the failover goes on")
+		}
+		last := told.Load()
+		if command == "REPLICAOF NO ONE" {
+			a.dial().want("INCR 1.cntcm", ":3")
+			break
+		}
+		until(t, "it follows", func() bool { return a.info("master_link_status") == "up" })
+		c.dial().want("INCR 1.cntcm", ":2")
+		same(t, c, a)
+		if told.Load() != last {
+			t.Error("the replica was told again")
+		}
+		a.dial().want("REPLICAOF NO ONE", "+OK")
+		deafReplica(t, a, port)
+	}
+}
+
+// TestHandoverWatched: where Sentinel watches, it says who leads after a kill: it may have named a third node.
+func TestHandoverWatched(t *testing.T) {
+	a := newReplNode(t).start("")
+	b := newReplNode(t).start(a.addr())
+	a.dial().want("SET 1.cntcm 1", "+OK")
+	until(t, "the replica follows", func() bool { return a.dial().do("WAIT 1 100").n == 1 })
+	if err := a.srv.Store().SetMonitored(); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.srv.node.NoteHandover(b.address()); err != nil {
+		t.Fatal(err)
+	}
+	yield(a)
+	a.stop()
+	a.start("")
+	until(t, "it knows what it would do", func() bool {
+		_, err := a.srv.resumeStep(t.Context(), b.address())
+		return err != nil && strings.Contains(err.Error(), "Sentinel")
+	})
+	if role := b.info("role"); role != "slave" {
+		t.Errorf("the replica is %s", role)
+	}
+	b.dial().want("REPLICAOF NO ONE", "+OK") // Sentinel's word
+	until(t, "it follows", func() bool { return a.info("master_link_status") == "up" })
 }

@@ -174,7 +174,7 @@ func runSync(c *client, _ [][]byte) {
 // runReplicaOf: REPLICAOF host port | NO ONE. In a transaction, where the store is held, the change is made right behind it.
 func runReplicaOf(c *client, args [][]byte) {
 	s := c.srv
-	if s.handover.state() != phaseNone {
+	if s.handover.state() != phaseNone && !s.handover.isStuck() {
 		c.error("ERR REPLICAOF not allowed while failing over.")
 		return
 	}
@@ -197,6 +197,7 @@ func runReplicaOf(c *client, args [][]byte) {
 	}
 	elected := c.multi.executing && c.fromSentinel()
 	change := func() (err error) {
+		s.handover.cede()
 		switch {
 		case primary != repl.Address{}:
 			err = s.node.Follow(primary)
