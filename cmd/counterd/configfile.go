@@ -23,11 +23,11 @@ func readConfig(fs *pflag.FlagSet, c *server.Config) (passed []string, err error
 		return nil, err
 	}
 	c.ConfigFile = path
+	var wrong []error
 	settings, err := server.ReadConfigFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("--config %s: %w", path, err)
+		wrong = append(wrong, err)
 	}
-	var wrong []error
 	for _, s := range settings {
 		over, err := setting(fs, s)
 		if err != nil {

@@ -65,6 +65,7 @@ tls-port 6380
 maxclients many
 config x
 replica-read-only no
+requirepass "open
 `)
 	if err == nil {
 		t.Fatal("the file was taken")
@@ -73,14 +74,14 @@ replica-read-only no
 	for _, want := range []string{
 		`line 5: maxmemory-policy: got "allkeys-lru", and here it is always "noeviction"`, `line 6: unknown setting "rename-command"`, `line 7: unknown setting "user"`,
 		`line 8: unknown setting "include"`, `line 10: notify-keyspace-events: got "Ex"`, `line 11: cluster-enabled: got "yes"`, `line 12: tls-port: got "6380"`,
-		`line 13: maxclients: `, `line 14: unknown setting "config"`, `line 15: replica-read-only: got "no"`,
+		`line 13: maxclients: `, `line 14: unknown setting "config"`, `line 15: replica-read-only: got "no"`, `line 16: a quote is not closed`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in:\n%s", want, text)
 		}
 	}
-	if got := strings.Count(text, "line "); got != 10 {
-		t.Errorf("%d lines are named, want 10:\n%s", got, text)
+	if got := strings.Count(text, "line "); got != 11 {
+		t.Errorf("%d lines are named, want 11:\n%s", got, text)
 	}
 	_, passed, err := read(t, "hz 10\nsave 900 1\nsave 300 10\nmaxmemory-policy noeviction\nslave-read-only yes\nnotify-keyspace-events \"\"\n")
 	if want := []string{"hz", "save", "maxmemory-policy", "slave-read-only", "notify-keyspace-events"}; err != nil || !slices.Equal(passed, want) {

@@ -20,7 +20,7 @@ type Setting struct {
 	Line  int
 }
 
-// ReadConfigFile reads the settings of a file. It does not know which names there are.
+// ReadConfigFile reads the settings of a file. It does not know which names there are. With an error about lines come the settings of the others.
 func ReadConfigFile(path string) ([]Setting, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -30,18 +30,19 @@ func ReadConfigFile(path string) ([]Setting, error) {
 }
 
 func parseConfig(text string) (settings []Setting, err error) {
+	var errs []error
 	scanner := bufio.NewScanner(strings.NewReader(text))
 	for n := 1; scanner.Scan(); n++ {
 		words, err := splitConfigLine(scanner.Text())
 		if err != nil {
-			return nil, fmt.Errorf("line %d: %w", n, err)
+			errs = append(errs, fmt.Errorf("line %d: %w", n, err))
 		}
-		if len(words) == 0 {
+		if err != nil || len(words) == 0 {
 			continue
 		}
 		settings = append(settings, Setting{strings.ToLower(words[0]), strings.Join(words[1:], " "), n})
 	}
-	return settings, scanner.Err()
+	return settings, errors.Join(append(errs, scanner.Err())...)
 }
 
 // splitConfigLine splits a line into words. A comment has none.
