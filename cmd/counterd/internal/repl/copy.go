@@ -42,6 +42,8 @@ func (s *session) copy(a answer) error {
 	if err := counter.CheckManifest(m); err != nil {
 		return err
 	}
+	alive := s.each(copyAlive, func() error { return s.tell("REPLCONF", "ACK", "0", "FACK", "0") })
+	defer func() { alive() }()
 	store := s.node.host.Store()
 	files := s.fetched.rename(s.node.fs, store, m)
 	began := time.Now()
@@ -53,6 +55,8 @@ func (s *session) copy(a answer) error {
 	if err := s.saveOwn(&lineage); err != nil {
 		return err
 	}
+	alive() // behind PSYNC acknowledgements count
+	alive = func() {}
 	line, err := s.ask("PSYNC", "?", strconv.FormatUint(m.Replay, 10))
 	if err != nil {
 		return err

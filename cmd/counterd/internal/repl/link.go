@@ -69,6 +69,7 @@ const (
 	maxRest     = time.Minute
 	dialTimeout = 5 * time.Second
 	ackEvery    = 100 * time.Millisecond
+	copyAlive   = time.Second // between two signs of life while a snapshot is copied
 )
 
 func newLink(n *Node, primary Address) *Link {
@@ -321,27 +322,12 @@ func (s *session) reopen(change func(dir string) error) error {
 func (s *session) stream() error {
 	s.full = false
 	s.set(LinkConnected)
-	stop := make(chan struct{})
-	var acks sync.WaitGroup
-	acks.Add(1)
-	go func() {
-		defer acks.Done()
-		tick := time.NewTicker(ackEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-stop:
-				return
-			case <-tick.C:
-			}
-			// One that cannot take changes must not count as a good replica: min-replicas-to-write asks when it was last heard.
-			if !s.stalled.Load() && s.ack() != nil {
-				return
-			}
+	defer s.each(ackEvery, func() error {
+		if s.stalled.Load() { // one that cannot take changes must not count as a good replica: min-replicas-to-write asks when it was last heard
+			return nil
 		}
-	}()
-	defer acks.Wait()
-	defer close(stop)
+		return s.ack()
+	})()
 	defer s.conn.Close() // ends a write of the other goroutine
 	if err := s.ack(); err != nil {
 		return err
@@ -393,6 +379,30 @@ func (s *session) stream() error {
 				s.end.Store(end)
 			}
 		}
+	}
+}
+
+// each calls say again and again until it fails or stop is called, which waits for it.
+func (s *session) each(interval time.Duration, say func() error) (stop func()) {
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(interval)
+		defer tick.Stop()
+		for {
+			select {
+			case <-quit:
+				return
+			case <-tick.C:
+			}
+			if say() != nil {
+				return
+			}
+		}
+	}()
+	return func() {
+		close(quit)
+		<-done
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
@@ -398,5 +399,39 @@ func TestFedPeer(t *testing.T) {
 			_ = p.Info()
 		}
 		p.Close()
+	}
+}
+
+// TestLostCopy announces a snapshot to a replica that is not heard of again: it is lost after the time of a silent link, unless it says that it lives; in the stream it is not
+// this that ends it.
+func TestLostCopy(t *testing.T) {
+	w := newWorld(t)
+	n := newTestNode(w.primary)
+	timeout := 2 * time.Hour
+	n.peers.timeout = func() time.Duration { return timeout }
+	p := n.Peers().NewPeer(&scripted{})
+	defer p.Close()
+	long := func() { p.acked.Store(time.Now().Add(-3 * time.Hour).UnixNano()) }
+	if long(); p.Lost() {
+		t.Error("lost before it was told of a snapshot")
+	}
+	if _, _, err := p.Sync(w.primary.Store(), "?", "-1"); err != nil || p.Lost() {
+		t.Errorf("%v, lost %t at once", err, p.Lost())
+	}
+	if long(); !p.Lost() {
+		t.Error("kept for ever")
+	}
+	if p.Ack(0, 0); p.Lost() {
+		t.Error("lost, and it said that it lives")
+	}
+	long()
+	if p.Heard(); p.Lost() {
+		t.Error("lost, and it takes a file")
+	}
+	if _, stream, err := p.Sync(w.primary.Store(), "?", strconv.FormatUint(p.pin.Manifest.Replay, 10)); err != nil || !stream {
+		t.Fatal(err)
+	}
+	if long(); p.Lost() {
+		t.Error("lost in the stream")
 	}
 }

@@ -45,6 +45,7 @@ type Peer struct {
 	done   chan struct{} // closed when the feeder has ended; nil: it was not started
 
 	online           atomic.Bool
+	copying          atomic.Bool // between FULLRESYNC and the stream
 	applied, durable atomic.Uint64
 	sent             atomic.Uint64
 	acked            atomic.Int64 // when, unix ns
@@ -184,6 +185,8 @@ func (p *Peer) Sync(store *counter.Store, replID, offset string) (reply []byte, 
 		m = &persist.Manifest{Generation: 1, History: mine.Current()}
 	}
 	p.peers.Full.Add(1)
+	p.copying.Store(true)
+	p.Heard()
 	text, past := m.Text(), mine.AppendText(nil)
 	reply = fmt.Appendf(nil, "+FULLRESYNC %s %d %d %d\r\n", mine.Current().ReplID, m.Replay, len(text), len(past))
 	reply = append(append(reply, text...), "\r\n"...)
@@ -198,6 +201,7 @@ func (p *Peer) proceed(log *persist.Log, mine *persist.Lineage, at uint64) (repl
 		return nil, false, err
 	}
 	p.sent.Store(p.reader.Pos())
+	p.copying.Store(false)
 	p.told = mine.AppendText(nil)
 	reply = fmt.Appendf(nil, "+CONTINUE %s %d %d\r\n", mine.Current().ReplID, p.reader.Pos(), len(p.told))
 	return append(append(reply, p.told...), "\r\n"...), true, nil
@@ -366,6 +370,15 @@ func (p *Peer) Ack(applied, durable uint64) {
 	p.durable.Store(durable)
 	p.acked.Store(time.Now().UnixNano())
 	p.peers.changed()
+}
+
+// Heard notes a sign of life: bytes of a file were taken.
+func (p *Peer) Heard() { p.acked.Store(time.Now().UnixNano()) }
+
+// Lost tells whether a replica in the middle of a full copy was not heard of for the time of a silent link. The snapshot and all log behind it are kept for as long as it is
+// connected, so one that hangs would fill this node's disk.
+func (p *Peer) Lost() bool {
+	return p.copying.Load() && time.Since(time.Unix(0, p.acked.Load())) > p.peers.timeout()
 }
 
 // address is for logs.

@@ -73,6 +73,8 @@ func (c *client) overdue(now, idle int64) string {
 		return ""
 	case idle > 0 && c.peer.Load() == nil && c.subs.count() == 0 && now-c.lastRead.Load() > idle:
 		return "idle"
+	case c.peer.Load() != nil && c.peer.Load().Lost():
+		return "a replica is silent in a full copy"
 	case !c.trusted.Load() && time.Since(c.created) > authTimeout*time.Second:
 		return "not authenticated"
 	}

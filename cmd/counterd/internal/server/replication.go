@@ -298,6 +298,7 @@ func (c *client) sendFile(p *repl.Peer, tier, name string) {
 	for left := size; left > 0; {
 		c.writingSince.Store(c.srv.clock.Load())
 		n, err := io.Copy(&c.conn, io.LimitReader(file, min(left, 4<<20)))
+		p.Heard() // it cannot be heard of otherwise: this goroutine reads what it says
 		c.writingSince.Store(0)
 		c.srv.stats.outBytes.Add(n)
 		left -= n
