@@ -119,6 +119,12 @@ func (v *saver) look(s *Store) {
 	s.payOwed()
 	disk := s.space.look(s)
 	_ = s.log.DropBefore(s.dropBefore()) // a snapshot tells
+	if disk.Low && s.opts.SnapshotGrowth >= 0 && v.mu.TryLock() {
+		if err := s.space.makeRoom(s); err != nil {
+			s.opts.Logger.Error("no room could be made on the disk", "error", err)
+		}
+		v.mu.Unlock()
+	}
 	if v.due(s, disk.Low) {
 		_ = s.Snapshot() // told by the logger and by Saves
 	}

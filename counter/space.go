@@ -1,10 +1,13 @@
 package counter
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"syscall"
+	"time"
 
+	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -15,6 +18,8 @@ import (
 //  1. it is logged, and INFO shows disk_low
 //  2. log that only RetainBytes keeps is dropped, oldest first, as far as is needed
 //  3. snapshots are made early, where the log that they free is worth it
+//  4. where the next snapshot does not fit any more, the newest one is read and verified, and then what only the older one needs is given up,
+//     or, of a first snapshot, the log before it
 //
 // Each second the saver looks (spaceWatch.look).
 
@@ -34,6 +39,8 @@ type DiskStats struct {
 type spaceWatch struct {
 	mu    sync.Mutex // guards stats
 	stats DiskStats
+
+	verified time.Time // when makeRoom last read a snapshot; guarded by saver.mu
 }
 
 const (
@@ -137,6 +144,42 @@ func (w *spaceWatch) dropRetained(s *Store, st *DiskStats, margin int64) {
 func (w *spaceWatch) worthwhile(s *Store) bool {
 	freed := int64(s.log.Written() - min(s.dir.ReplayFrom(), s.log.Written()))
 	return freed > 2*s.snapshotBytes()+fixedReserve
+}
+
+// makeRoom gives up what is kept in case that the newest snapshot is bad, if the next one does not fit otherwise. It reads the newest first.
+func (w *spaceWatch) makeRoom(s *Store) error {
+	manifests := s.dir.Manifests()
+	if len(manifests) == 0 || time.Since(w.verified) < maxPause || s.spaceFor("a snapshot", s.snapshotBytes(), true) == nil {
+		return nil
+	}
+	m := manifests[0]
+	if len(manifests) == 1 && s.log.Segments()[0].End > m.Replay {
+		return nil // there is nothing to give up
+	}
+	w.verified = time.Now()
+	cold := ColdVerifier(s.opts.FS)
+	if err := m.Blocks(func(c *persist.CounterFiles, b *persist.BlockFile) error {
+		path := b.Path(s.dir.Path())
+		if b.Tier == persist.TierCold {
+			return cold(path, c, b)
+		}
+		img, err := persist.OpenImage(s.opts.FS, path)
+		if err != nil {
+			return err
+		}
+		err = img.Verify()
+		if err == nil && img.CRC != b.CRC {
+			err = s.badFile(path, fmt.Sprintf("checksum %08x, as in the manifest", b.CRC), fmt.Sprintf("%08x", img.CRC), nil)
+		}
+		return errors.Join(err, img.Close())
+	}); err != nil {
+		return fmt.Errorf("the newest snapshot is not good: %w", err)
+	}
+	if err := s.dir.KeepOnly(m); err != nil {
+		return err
+	}
+	s.opts.Logger.Warn("the disk is almost full: the snapshot before the newest, and the log that only it needs, are given up for the next", "kept", m.Generation)
+	return errors.Join(s.removeOrphans(), s.log.DropBefore(s.neededFrom()))
 }
 
 // spaceFor returns an error if the directory is not ours any more, or the disk has no room for n bytes more; beyond the reserve, if the reserve is not for them.

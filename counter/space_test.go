@@ -229,3 +229,66 @@ func TestDemoteKeepsReserve(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestMakeRoom: where the next snapshot does not fit, the one before the newest is given up, and the log before it, but only after the newest was read and
+// found good.
+func TestMakeRoom(t *testing.T) {
+	for _, snapshots := range []int{1, 2} {
+		for _, damaged := range []bool{false, true} {
+			sim := vfs.NewSim()
+			opts := Options{FS: sim, Manual: true, BlockItems: 4096, HashSeed: 1}
+			s := openDir(t, "data", opts, "add counter a\nadd column a n hint=8 max=63 suffix=n")
+			rng := rand.New(rand.NewPCG(1, 1))
+			for range snapshots {
+				if err := errors.Join(load(t, s, rng, 400_000), s.Demote("a", 0), s.Snapshot()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := load(t, s, rng, 100_000); err != nil {
+				t.Fatal(err)
+			}
+			newest := s.dir.Manifests()[0]
+			if damaged {
+				var path string
+				_ = newest.Blocks(func(_ *persist.CounterFiles, b *persist.BlockFile) error {
+					path = b.Path("data")
+					return nil
+				})
+				f, err := sim.OpenRW(path)
+				if err == nil {
+					_, err = f.WriteAt([]byte("damage"), 200)
+				}
+				if err = errors.Join(err, f.Close()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			sim.SetCapacity(1 << 40)
+			space, _ := sim.Space("/")
+			sim.SetCapacity(1<<40 - space.Free + s.snapshotBytes()/2)
+			first := s.log.Stats().First
+			s.saver.look(s)
+			if gaveUp := len(s.dir.Manifests()) < snapshots || s.log.Stats().First > first; gaveUp == damaged {
+				t.Fatalf("%d snapshots, damaged %v: %d left, log from %d", snapshots, damaged, len(s.dir.Manifests()), s.log.Stats().First)
+			}
+			if !damaged {
+				want := dump(t, s)
+				opts.FS = sim.Kill()
+				again := openDir(t, "data", opts, "")
+				if !maps.Equal(dump(t, again), want) {
+					t.Errorf("%d snapshots: the state differs after a kill", snapshots)
+				}
+				again.Close()
+			}
+			if err := s.Snapshot(); (err == nil) == damaged {
+				t.Errorf("%d snapshots, damaged %v: SAVE: %v", snapshots, damaged, err)
+			}
+			if !damaged && s.dir.ReplayFrom() != newest.Replay {
+				t.Errorf("replay from %d, want %d", s.dir.ReplayFrom(), newest.Replay)
+			}
+			sim.SetCapacity(0)
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}

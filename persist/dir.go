@@ -23,6 +23,7 @@ type Dir struct {
 	mu        sync.Mutex  // guards the rest
 	manifests []*Manifest // the good ones, newest first, at most keepManifests
 	rejected  []*Manifest // whose files are bad; kept, with what they name, until the next snapshot
+	alone     bool        // KeepOnly gave up the others
 	synced    bool        // Sync has succeeded
 	newest    uint64      // the highest generation ever seen here, bad ones included
 	bad       []error     // a *CorruptError for each manifest that could not be used
@@ -205,14 +206,33 @@ func (d *Dir) KnownDurable() uint64 {
 }
 
 // ReplayFrom returns the lowest log offset that a manifest kept replays from: older segments are needed by none. It is
-// 0 as long as fewer than two manifests are kept, so that the log alone can still rebuild everything.
+// 0 as long as fewer than two manifests are kept, so that the log alone can still rebuild everything; but see KeepOnly.
 func (d *Dir) ReplayFrom() uint64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.manifests) < keepManifests {
+	if len(d.manifests) < keepManifests && !d.alone {
 		return 0
 	}
 	return d.manifests[len(d.manifests)-1].Replay
+}
+
+// KeepOnly gives up all snapshots but m, the newest, durably: on a full disk their files, and the log that only they need, make room for the next.
+// The caller has verified what m names; it removes orphans and log afterwards. ReplayFrom is m's then. If m is not the newest any more nothing is done.
+func (d *Dir) KeepOnly(m *Manifest) error {
+	if err := d.Held(); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.manifests) == 0 || d.manifests[0] != m {
+		return nil
+	}
+	name := filepath.Join(d.path, ManifestName(m.Generation))
+	if err := removeManifests(d.fsys, d.path, func(path string) bool { return path == name }); err != nil {
+		return err
+	}
+	d.manifests, d.rejected, d.alone = d.manifests[:1:1], nil, true
+	return nil
 }
 
 // WriteManifest makes a snapshot durable: the files it names must be written and synced, and the log must be synced up
@@ -244,7 +264,7 @@ func (d *Dir) WriteManifest(m *Manifest) error {
 	}
 	d.manifests = append([]*Manifest{m}, d.manifests...)
 	d.manifests = d.manifests[:min(len(d.manifests), keepManifests)]
-	d.rejected = nil
+	d.rejected, d.alone = nil, false
 	generations, err := listManifests(d.fsys, d.path)
 	if err != nil {
 		return err
