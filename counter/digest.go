@@ -135,7 +135,7 @@ func (d *digesting) block(b *Batch, counterName string, at uint64) (next uint64,
 		return nil
 	})
 	if err != nil && !errors.Is(err, errEnough) {
-		return 0, fmt.Errorf("%w: %w", ErrCold, err)
+		return 0, err // ErrCold, if the file is damaged
 	}
 	return blk.hi, nil
 }
