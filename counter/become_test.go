@@ -95,7 +95,7 @@ func TestBecomeLetsReadersIn(t *testing.T) {
 			if err != nil {
 				t.Errorf("%s: %v", c.name, err)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(3 * time.Minute):
 			t.Errorf("%s: readers wait for the disk", c.name)
 		}
 		letGo()

@@ -201,7 +201,7 @@ func TestDurableNewerFormat(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			text = bytes.Replace(text, []byte("manifest 1\n"), []byte("manifest 2\n"), 1)
+			text = bytes.Replace(text, []byte("manifest 1\n"), []byte("manifest 99\n"), 1)
 			text = text[:bytes.LastIndex(text, []byte("end crc32c "))]
 			text = fmt.Appendf(text, "end crc32c %08x\n", crc32.Checksum(text, castagnoli))
 			if err := os.WriteFile(path, text, 0o640); err != nil {
@@ -217,7 +217,7 @@ func TestDurableNewerFormat(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			refused(t, dir, filepath.Base(path), "version 2", "newer file format")
+			refused(t, dir, filepath.Base(path), "version 99", "newer file format")
 			if _, status := counterctl(t, "check", dir); status != 1 {
 				t.Errorf("counterctl check: exit status %d, want 1", status)
 			}

@@ -17,9 +17,9 @@ import (
 // waitFor waits for a condition.
 func waitFor(t testing.TB, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); !is(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited a minute for: %s", what)
+			t.Fatalf("waited three minutes for: %s", what)
 		}
 	}
 }
