@@ -89,10 +89,13 @@ func (t *tiers) start(s *Store) {
 	go t.scrub(s)
 }
 
+// stop waits until nothing is under way. REQUIRES Store.closed.
 func (t *tiers) stop() {
 	t.stopOnce.Do(func() { close(t.quit) })
 	<-t.done
 	<-t.scrubbed
+	t.one.Lock() // a change of tier that somebody else asked for: its file's name may be the next store's, which opens the same directory
+	defer t.one.Unlock()
 }
 
 // memory is what counts against MaxMemory: blocks, overlays, partial rows and the cache of pages.

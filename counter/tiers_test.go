@@ -609,3 +609,60 @@ func TestUnusedColdFilesGo(t *testing.T) {
 		})
 	}
 }
+
+// TestCloseWaitsForTiers: a change of tier that was asked for by hand goes on while the store closes. It must have ended when Close returns: another
+// store in the same directory gives its files the same names.
+func TestCloseWaitsForTiers(t *testing.T) {
+	for name, change := range map[string]func(s *Store) error{
+		"demote": func(s *Store) error { return s.Demote("a", 3) },
+		"merge":  func(s *Store) error { return s.Demote("a", 100) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			fs := &hookFS{FS: vfs.NewSim()}
+			opts := Options{FS: fs, Manual: true, BlockItems: 64}
+			s := openDir(t, "data", opts, "add counter a\nadd column a v hint=8 max=32 suffix=v")
+			for i := range 400 {
+				if err := s.Set(fmt.Sprintf("%d.v", i), uint64(i)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := s.Demote("a", 100); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Set("100.v", 7); err != nil {
+				t.Fatal(err)
+			}
+			var closed chan error
+			fs.hook = func(string) {
+				fs.hook = nil
+				closed = make(chan error, 1)
+				go func() { closed <- s.Close() }()
+				for _, err := s.Len(); !errors.Is(err, ErrClosed); _, err = s.Len() {
+					time.Sleep(time.Millisecond)
+				}
+				select {
+				case err := <-closed:
+					closed <- err
+					t.Error("the store is closed while a block is being written to a file")
+				case <-time.After(50 * time.Millisecond): // long enough to see it as a rule, if it were so
+				}
+			}
+			if err := change(s); !errors.Is(err, ErrNoBlock) && !errors.Is(err, ErrClosed) {
+				t.Errorf("got %v, want %v or %v", err, ErrNoBlock, ErrClosed)
+			}
+			if err := <-closed; err != nil {
+				t.Fatal(err)
+			}
+			again, err := Open("data", opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer again.Close()
+			for i := range 400 {
+				if v, _, err := again.Get(fmt.Sprintf("%d.v", i)); err != nil || v != uint64(i) && !(i == 100 && v == 7) {
+					t.Errorf("%d: got %d, %v", i, v, err)
+				}
+			}
+		})
+	}
+}
