@@ -385,18 +385,20 @@ func (b *Batch) change(blk *block, op *Op, p place) *block {
 		}
 		return blk
 	}
+	// The column comes before the row: without memory for it there must be no row either.
+	if blk.span.Data != nil && value != col.Default && ks.field(blk, int(op.Column)) < 0 { // the default is what a block without the column answers anyway
+		if blk, op.Err = ks.repack(blk, op.Mid); op.Err != nil {
+			return blk
+		}
+		if p, op.Err = ks.find(blk, op.Mid); op.Err != nil {
+			return blk
+		}
+	}
 	var slot hot.Slot
 	if blk, slot, op.Err = ks.ensure(blk, op.Mid, p); op.Err != nil {
 		return blk
 	}
 	f := ks.field(blk, int(op.Column))
-	if f < 0 && value != col.Default { // the default is what a block without the column answers anyway
-		if blk, op.Err = ks.repack(blk, op.Mid); op.Err != nil {
-			return blk
-		}
-		slot, _ = blk.tab.Find(op.Mid)
-		f = ks.field(blk, int(op.Column))
-	}
 	if f >= 0 {
 		blk.tab.Set(slot, f, value)
 	}

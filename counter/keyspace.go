@@ -71,15 +71,15 @@ func (s *Store) serves(ks *keyspace) bool {
 
 // define puts a definition of the counter in force. REQUIRES Store.gate held exclusively.
 func (ks *keyspace) define(def *schema.Counter) error {
-	ks.def = def
 	if ks.layout != nil && ks.layout.Equal(def.Layout) {
+		ks.def = def
 		return nil
 	}
 	over, err := overlayLayout(def)
 	if err != nil {
 		return err
 	}
-	ks.layout, ks.over = def.Layout, over
+	ks.def, ks.layout, ks.over = def, def.Layout, over
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -438,22 +439,7 @@ func (r *replayer) flush() error {
 
 // clearBefore empties every block whose image does not contain the FLUSHALL at pos yet.
 func (s *Store) clearBefore(pos uint64) error {
-	for id, ks := range s.spaces {
-		if ks == nil {
-			continue
-		}
-		kept := false
-		for _, b := range ks.dir.Load().blocks {
-			kept = kept || b.from >= pos
-		}
-		if !kept {
-			fresh, err := s.newKeyspace(ks.def)
-			if err != nil {
-				return err
-			}
-			ks.free()
-			s.spaces[id] = fresh
-		}
-	}
-	return nil
+	return s.renew(func(ks *keyspace) bool {
+		return !slices.ContainsFunc(ks.dir.Load().blocks, func(b *block) bool { return b.from >= pos })
+	})
 }

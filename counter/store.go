@@ -209,7 +209,7 @@ func (s *Store) setSchema(next *schema.Schema) error {
 		ks := s.spaces[def.ID]
 		before := ks.layout
 		if err := ks.define(def); err != nil {
-			return err
+			return err // never: it was tried above
 		}
 		changed = changed || ks.layout != before
 	}
@@ -226,17 +226,11 @@ func (s *Store) setSchema(next *schema.Schema) error {
 	return nil
 }
 
-// Clear removes all items of all counters; the schema stays. REQUIRES BeginExclusive.
-func (b *Batch) Clear() error {
-	s := b.s
-	if s.log != nil {
-		if err := s.takesChanges(); err != nil {
-			return err
-		}
-	}
+// renew puts empty keyspaces in the place of those chosen, or changes nothing. REQUIRES gate held exclusively.
+func (s *Store) renew(chosen func(*keyspace) bool) error {
 	var defs []*schema.Counter
 	for _, ks := range s.spaces {
-		if ks != nil {
+		if ks != nil && chosen(ks) {
 			defs = append(defs, ks.def)
 		}
 	}
@@ -247,6 +241,20 @@ func (b *Batch) Clear() error {
 	for _, ks := range fresh {
 		s.spaces[ks.id].free()
 		s.spaces[ks.id] = ks
+	}
+	return nil
+}
+
+// Clear removes all items of all counters, or none on an error; the schema stays. REQUIRES BeginExclusive.
+func (b *Batch) Clear() error {
+	s := b.s
+	if s.log != nil {
+		if err := s.takesChanges(); err != nil {
+			return err
+		}
+	}
+	if err := s.renew(func(*keyspace) bool { return true }); err != nil {
+		return err
 	}
 	if s.log != nil {
 		b.pos = s.log.AppendFlush()
