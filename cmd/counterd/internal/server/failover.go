@@ -259,7 +259,10 @@ func (s *Server) handOver(ctx context.Context, plan failoverPlan) error {
 	}
 	s.RoleChanged()
 	// Changes that were under way when the pause began may have come behind what the replica had.
-	if _, ok := s.caughtUp(wait, target); !ok && (!plan.force || ctx.Err() != nil) {
+	last, cancel := context.WithTimeout(wait, yieldedWithin)
+	_, ok = s.caughtUp(last, target)
+	cancel()
+	if !ok && (!plan.force || ctx.Err() != nil) {
 		return s.leadAgain(errors.New("the replica is gone, or FAILOVER ABORT"))
 	}
 	s.log.Info("handing the role of the primary over", "to", target.String(), "offset", store.Log().Position())
@@ -296,6 +299,9 @@ func (s *Server) handOver(ctx context.Context, plan failoverPlan) error {
 	}
 	return s.node.ForgetHandover()
 }
+
+// yieldedWithin is how long a replica that had all changes may take for the last ones, while nobody takes any. It may come again meanwhile.
+const yieldedWithin = 10 * time.Second
 
 // promoteRetry is the pause between attempts to learn whether a replica leads that was told to.
 const promoteRetry = 100 * time.Millisecond

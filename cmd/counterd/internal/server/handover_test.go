@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"strings"
@@ -180,4 +181,27 @@ func TestHandoverWatched(t *testing.T) {
 	}
 	b.dial().want("REPLICAOF NO ONE", "+OK") // Sentinel's word
 	until(t, "it follows", func() bool { return a.info("master_link_status") == "up" })
+}
+
+// TestHandoverFeeds: a node that gave its role up goes on to feed the replica that is to lead: that one may have lost its link before it had all changes, and
+// both would wait for the other.
+func TestHandoverFeeds(t *testing.T) {
+	a := newReplNode(t).start("")
+	b := newReplNode(t).start(a.addr())
+	until(t, "the replica follows", func() bool { return b.info("master_link_status") == "up" })
+	b.stop()
+	a.dial().want("SET 1.cntcm 1", "+OK")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if !a.srv.handover.begin(cancel) {
+		t.Fatal("there is a handover")
+	}
+	a.srv.handover.set(phaseTelling)
+	yield(a)
+	b.start("")
+	if who, ok := a.srv.caughtUp(ctx, b.address()); !ok || who != b.address() {
+		t.Errorf("got %v, %v", who, ok)
+	}
+	same(t, a, b)
+	a.srv.handover.end()
 }
