@@ -167,9 +167,10 @@ func (c *client) mayWait(cmd *command) bool {
 	return cmd != nil && cmd.plan == nil && cmd.flags&fast == 0 && (!c.multi.active || cmd.flags&now != 0)
 }
 
-// sendAll commits what the replies in out tell, and sends them.
+// sendAll runs what was planned, commits what the replies tell, and sends them. Nothing is left planned: sending may take as long as the client likes,
+// and an open batch would keep everybody from the store who wants it to himself.
 func (c *client) sendAll() error {
-	if c.settle(); c.waits {
+	if !c.catchUp() {
 		return errWaits
 	}
 	return c.send()

@@ -106,6 +106,12 @@ func (s *Server) ending() bool {
 // end closes the connection, when everything that is to be answered was sent.
 func (c *client) end(err error) {
 	defer c.srv.done.Done()
+	if len(c.owed) > 0 { // planned and not run: nobody will, nor write in that memory again
+		if c.batch.Opened() {
+			c.batch.End()
+		}
+		c.work = nil
+	}
 	if p := c.peer.Load(); p != nil {
 		p.Close()
 	}

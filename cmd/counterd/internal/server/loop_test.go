@@ -285,3 +285,28 @@ func TestNothingShownBeforeSync(t *testing.T) {
 		}
 	}
 }
+
+// TestUnreadRepliesStopNobody has a connection send a change behind a reply that it does not read, and then end: neither may keep the store from
+// others that want it to themselves.
+func TestUnreadRepliesStopNobody(t *testing.T) {
+	s := wireServe(t, nil)
+	other, slow := wireDial(t, s, 2), wireDial(t, s, 2)
+	slow.want("PING", "+PONG")
+	server := s.connected()[1]
+	text := strings.Repeat("x", 1_000_000)
+	go func() {
+		_, _ = fmt.Fprintf(slow.conn, "*2\r\n$4\r\nECHO\r\n$%d\r\n%s\r\nINCR 1.cntrn\r\nGET 1.cntrn\r\n", len(text), text)
+	}()
+	until(t, "a reply that does not fit", func() bool { return server.writingSince.Load() != 0 })
+	exec := func() {
+		other.want("MULTI", "+OK")
+		other.want("INCR 2.cntrn", "+QUEUED")
+		if v := other.do("EXEC"); v.kind != '*' {
+			t.Errorf("got %v", v)
+		}
+	}
+	exec()
+	slow.conn.Close()
+	until(t, "the connection forgotten", func() bool { return len(s.connected()) == 1 })
+	exec()
+}
