@@ -97,6 +97,31 @@ func TestRoleFails(t *testing.T) {
 	}
 }
 
+// TestFollowOnFullDisk starts a replica on a disk that takes no bytes: it follows whom it followed, as nothing is to be written for that.
+func TestFollowOnFullDisk(t *testing.T) {
+	w := newWorld(t)
+	faulty := vfs.NewFaulty(w.replica.Kill())
+	h := &testHost{t: t, fs: faulty}
+	h.open()
+	first := Address{"127.0.0.1", 1} // nobody is there
+	n := newTestNode(h)
+	if err := errors.Join(n.Follow(first), n.Close(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	faulty.Inject(vfs.Rule{Ops: vfs.OpCreate | vfs.OpWrite, Every: 1, Err: syscall.ENOSPC})
+	n = newTestNode(h)
+	primary, err := n.Remembered()
+	if err == nil {
+		err = n.Follow(primary)
+	}
+	if info, ok := n.Link(); err != nil || !ok || info.Primary != first {
+		t.Errorf("%v, follows %v, want %v", err, info.Primary, first)
+	}
+	if err := n.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestFailedReopenRests lets cuts fail: the link rests longer and longer before it closes the store again, and no more when one has been done.
 func TestFailedReopenRests(t *testing.T) {
 	w := newWorld(t)

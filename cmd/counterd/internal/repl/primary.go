@@ -16,8 +16,15 @@ import (
 // primaryName is the file: "port host", as a host may hold spaces.
 const primaryName = "PRIMARY"
 
-// remember notes the primary, durably.
-func (n *Node) remember(a Address) error { return n.note(primaryName, a) }
+// remember notes the primary, durably. What is noted already is not written again: a replica that starts on a full disk goes on to follow.
+func (n *Node) remember(a Address) error {
+	if store := n.host.Store(); store.Replica() {
+		if noted, err := n.noted(primaryName); err == nil && noted == a {
+			return n.fs.SyncDir(store.Path()) // who wrote it may not have come so far
+		}
+	}
+	return n.note(primaryName, a)
+}
 
 // forget removes the note.
 func (n *Node) forget() error { return n.unnote(primaryName) }
