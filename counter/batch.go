@@ -434,12 +434,18 @@ func (ks *keyspace) insert(blk *block, mid uint64) (*block, hot.Slot, error) {
 			return blk, slot, nil
 		}
 		if try == roomTries {
-			return blk, 0, fmt.Errorf("counter: no place for %d among %d items in %d slots, after room was made %d times: %w", mid, blk.tab.Len(), blk.tab.Slots(), try, err)
+			return blk, 0, noPlace(mid, &blk.tab, try, err)
 		}
 		if blk, err = ks.makeRoom(blk, mid); err != nil {
 			return blk, 0, err
 		}
 	}
+}
+
+// noPlace is the error of an item that no table had a place for, however often room was made.
+func noPlace(mid uint64, tab *hot.Table, times int, err error) error {
+	return fmt.Errorf("counter: no place for %d among %d items in %d slots, after room was made %d times: %w",
+		mid, tab.Len(), tab.Slots(), times, err)
 }
 
 // add returns v + n, and whether it is in [0, limit]. limit is at most 2^63-1.

@@ -388,7 +388,7 @@ func (ks *keyspace) insertOverlay(b *block, mid uint64) (hot.Slot, error) {
 			return slot, nil
 		}
 		if try == roomTries {
-			return 0, fmt.Errorf("counter: no place for %d among %d items in %d slots of an overlay, after room was made %d times: %w", mid, b.tab.Len(), b.tab.Slots(), try, err)
+			return 0, noPlace(mid, &b.tab, try, err)
 		}
 		if err := ks.growOverlay(b); err != nil {
 			return 0, err
@@ -421,7 +421,8 @@ func (ks *keyspace) repackOverlay(b *block) error {
 func (ks *keyspace) remakeOverlay(b *block, items int) error {
 	var err error
 	for try := range tableTries {
-		c := hot.Config{Lo: b.lo, Hi: b.hi, Buckets: hot.BucketsFor(int(tableScale(try)*float64(items)), growLoad), Layout: ks.over, Seed: ks.tableSeed(), Probes: ks.probes}
+		buckets := hot.BucketsFor(int(tableScale(try)*float64(items)), growLoad)
+		c := hot.Config{Lo: b.lo, Hi: b.hi, Buckets: buckets, Layout: ks.over, Seed: ks.tableSeed(), Probes: ks.probes}
 		var span arena.Span
 		if span, err = ks.arena.Alloc(c.Bytes(), false); err != nil {
 			return err

@@ -98,8 +98,8 @@ func roomier(tab *hot.Table, want int) int {
 }
 
 // makeRoom is called when b has no place for mid. It puts a larger block, or two, in the place of b and returns the
-// one for mid, which may have no place for it either: insert counts how often it asks. REQUIRES b.mu held; b is unlocked then and the result is locked. On error b stays as it was, locked,
-// and is returned.
+// one for mid, which may have no place for it either: insert counts how often it asks. REQUIRES b.mu held; b is
+// unlocked then and the result is locked. On error b stays as it was, locked, and is returned.
 func (ks *keyspace) makeRoom(b *block, mid uint64) (*block, error) {
 	if b.cold != nil {
 		return b, ks.growOverlay(b)
