@@ -67,7 +67,7 @@ func (s *Server) resumeStep(ctx context.Context, to repl.Address) (done bool, er
 	case !s.isMe(role.Of):
 		return false, nil // whose primary is gone: somebody will tell both
 	case role.Offset >= s.store().Log().Position() && s.leftToSentinel():
-		return false, errors.New("Sentinel watched this node: it is to say who leads")
+		return false, errors.New("this node was watched by Sentinel, which is to say who leads")
 	case role.Offset >= s.store().Log().Position():
 		// It may have been told to lead, and do so at any moment: to tell it again makes no second primary, to lead here would.
 		_, err := repl.Promote(ctx, to, s.replicationSettings())
