@@ -194,3 +194,27 @@ func TestBecomeFails(t *testing.T) {
 		}
 	}
 }
+
+// TestBecomeDurable: a role that was taken stands behind a log that no power failure makes shorter, in every policy.
+func TestBecomeDurable(t *testing.T) {
+	for name, change := range map[string]func(s *Store) error{
+		"yield":  (*Store).Yield,
+		"follow": func(s *Store) error { l := s.Lineage(); _, err := s.Follow(l.Begin(s.log.Position())); return err },
+		"lead":   func(s *Store) error { _, err := s.Lead(); return err },
+	} {
+		sim := vfs.NewSim()
+		opts := Options{FS: sim, Manual: true, SnapshotGrowth: -1, HashSeed: 1, AppendFsync: SyncNo}
+		s, err := Open("data", opts)
+		must(t, err)
+		must(t, s.AlterScript("add counter w\nadd column w n hint=8 max=63 suffix=n"))
+		must(t, s.Set("7.n", 77))
+		must(t, change(s))
+		opts.FS = sim.Crash(1, 0)
+		again, err := Open("data", opts)
+		must(t, err)
+		if v, found, err := again.Get("7.n"); v != 77 || !found || err != nil || again.log.Position() < s.log.Position() {
+			t.Errorf("%s: after a power failure 7.n is %d, %t, %v, and the log ends at %d of %d", name, v, found, err, again.log.Position(), s.log.Position())
+		}
+		must(t, errors.Join(again.Close(), s.Close()))
+	}
+}
