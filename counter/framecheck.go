@@ -173,7 +173,7 @@ func CheckManifest(m *persist.Manifest) error {
 
 // CheckBlockFile reads the file of a block that a manifest names, whole, and tells whether it is what the manifest says and can be opened.
 func CheckBlockFile(fsys vfs.FS, dir string, c *persist.CounterFiles, b *persist.BlockFile) error {
-	err := persist.CheckBlock(fsys, dir, c, b, persist.CheckOptions{Cold: ColdVerifier(fsys)})
+	err := persist.CheckBlock(fsys, dir, c, b, ColdVerifier(fsys))
 	if err != nil || b.Tier == persist.TierCold {
 		return err
 	}

@@ -80,7 +80,7 @@ func coldFaults(fsys vfs.FS, dir string) (faults []*persist.ColdFault, err error
 	if len(good) == 0 {
 		return nil, errors.Join(bad...)
 	}
-	verify := persist.CheckOptions{Cold: ColdVerifier(fsys)}
+	verify := ColdVerifier(fsys)
 	err = good[0].Blocks(func(c *persist.CounterFiles, b *persist.BlockFile) error {
 		if b.Tier != persist.TierCold {
 			return nil

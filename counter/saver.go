@@ -378,7 +378,7 @@ func (s *Store) verifyImages(m *persist.Manifest, pace func(bytes int) error) er
 		if b.Tier == persist.TierCold {
 			return nil
 		}
-		if err := persist.CheckBlock(s.opts.FS, s.dir.Path(), c, b, persist.CheckOptions{}); err != nil {
+		if err := persist.CheckBlock(s.opts.FS, s.dir.Path(), c, b, nil); err != nil {
 			errs, bad[b.Name] = append(errs, err), true
 		}
 		if pace == nil {

@@ -164,7 +164,7 @@ func isArchiveName(name string) bool {
 		_, manifest := parseManifestName(base)
 		return manifest || base == historyName
 	case logDirName + "/":
-		_, ok := parseSegmentName(base)
+		_, ok := ParseSegmentName(base)
 		return ok
 	case imageDirName + "/":
 		return strings.HasSuffix(base, imageSuffix) && isBaseName(base)

@@ -3,6 +3,7 @@ package persist
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 
 	"github.com/counterd/counterd/persist/vfs"
@@ -52,9 +53,8 @@ func (r *Report) OK() bool {
 
 // CheckOptions are the options of Check.
 type CheckOptions struct {
-	// Cold verifies a cold file, whose content this package does not know: a *ColdFault for damage. nil: only the
-	// size is verified.
-	Cold func(path string, c *CounterFiles, b *BlockFile) error
+	// Cold verifies cold files. nil: only their sizes are verified.
+	Cold ColdCheck
 
 	// Progress, if set, is told the bytes read so far of those that are to be read, an upper bound.
 	Progress func(done, total uint64)
@@ -68,7 +68,7 @@ func Check(fsys vfs.FS, dir string, opts CheckOptions) (*Report, error) {
 		return nil, err
 	}
 	fsys = c.fsys
-	good, bad, _, err := readManifests(fsys, dir)
+	good, bad, err := ReadManifests(fsys, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func Check(fsys vfs.FS, dir string, opts CheckOptions) (*Report, error) {
 	usable := false
 	for i, m := range good {
 		known = max(known, m.Offset)
-		if i >= keepManifests {
+		if i >= KeepManifests {
 			continue
 		}
 		whole, err := c.checkBlocks(m)
@@ -108,7 +108,7 @@ func Check(fsys vfs.FS, dir string, opts CheckOptions) (*Report, error) {
 	if err := c.checkDiverged(); err != nil {
 		return nil, err
 	}
-	orphans, err := findOrphans(fsys, dir, good)
+	orphans, err := FindOrphans(fsys, dir, good)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func Check(fsys vfs.FS, dir string, opts CheckOptions) (*Report, error) {
 // checkLineage reads whose log it is. A server does not start from a bad HISTORY: it could take itself for a primary. What a crash broke off
 // is looked at as the next start leaves it.
 func (c *checker) checkLineage() error {
-	path := filepath.Join(c.dir, historyName)
+	path := LineagePath(c.dir)
 	l, err := ReadLineage(c.fsys, c.dir)
 	switch c.report.Lineage = l; {
 	case errors.Is(err, ErrCorrupt), errors.Is(err, ErrNewerFormat):
@@ -129,10 +129,8 @@ func (c *checker) checkLineage() error {
 		return nil
 	case err != nil:
 		return err
-	case l.install != installNone:
-		c.add(path, false, fmt.Errorf("taking over a primary's data: %w", ErrBegun))
-	case l.cut:
-		c.add(path, false, fmt.Errorf("cutting the log at offset %d: %w", l.cutAt, ErrBegun))
+	case l.Begun() != "":
+		c.add(path, false, fmt.Errorf("%s: %w", l.Begun(), ErrBegun))
 	}
 	c.fsys, err = settledView(c.fsys, c.dir, &l)
 	return err
@@ -140,7 +138,7 @@ func (c *checker) checkLineage() error {
 
 // checkLog verifies all segments. Those before the offset to replay from are kept for replicas and restores only.
 func (c *checker) checkLog(replay, known uint64, fresh bool) error {
-	segs, err := listSegments(c.fsys, c.dir)
+	segs, err := Segments(c.fsys, c.dir)
 	if err != nil {
 		return err
 	}
@@ -157,10 +155,10 @@ func (c *checker) checkLog(replay, known uint64, fresh bool) error {
 	needed := uint64(0) // where the segment with replay starts
 	from := replay
 	for _, seg := range segs {
-		if seg.start <= replay {
-			needed = seg.start
+		if seg.Start <= replay {
+			needed = seg.Start
 		}
-		from = min(from, seg.start)
+		from = min(from, seg.Start)
 	}
 	// The second walk is the one of a server's start. Where headers are damaged it may begin before needed, as the start does: what it meets
 	// stops that.
@@ -200,7 +198,7 @@ type checker struct {
 // measure adds up what is going to be read.
 func (c *checker) measure(manifests []*Manifest) error {
 	sizes := map[string]uint64{}
-	for _, m := range manifests[:min(len(manifests), keepManifests)] {
+	for _, m := range manifests[:min(len(manifests), KeepManifests)] {
 		_ = m.Blocks(func(_ *CounterFiles, b *BlockFile) error { // fn returns nil
 			sizes[b.Name] = b.Bytes
 			return nil
@@ -209,16 +207,16 @@ func (c *checker) measure(manifests []*Manifest) error {
 	for _, n := range sizes {
 		c.total += n
 	}
-	segs, err := listSegments(c.fsys, c.dir)
+	segs, err := Segments(c.fsys, c.dir)
 	if err != nil || len(segs) == 0 {
 		return err
 	}
 	last := segs[len(segs)-1]
-	info, err := c.fsys.Stat(last.path)
+	info, err := c.fsys.Stat(last.Path)
 	if err != nil {
 		return err
 	}
-	c.total += last.start - segs[0].start + uint64(info.Size())
+	c.total += last.Start - segs[0].Start + uint64(info.Size())
 	return nil
 }
 
@@ -243,9 +241,9 @@ func (c *checker) checkBlocks(m *Manifest) (whole bool, err error) {
 		path := b.Path(c.dir)
 		err, seen := c.seen[path]
 		if !seen {
-			err = CheckBlock(c.fsys, c.dir, counter, b, c.opts)
+			err = CheckBlock(c.fsys, c.dir, counter, b, c.opts.Cold)
 			c.progress(b.Bytes)
-			if err != nil && !errors.Is(err, ErrCorrupt) && !isNotExist(err) && !errors.Is(err, ErrNewerFormat) {
+			if err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrNewerFormat) {
 				return err
 			}
 			c.seen[path] = err
@@ -268,62 +266,46 @@ func (c *checker) checkBlocks(m *Manifest) (whole bool, err error) {
 	return whole, err
 }
 
-// CheckBlock verifies a block's file against its manifest entry and its own checksums.
-func CheckBlock(fsys vfs.FS, dir string, counter *CounterFiles, b *BlockFile, opts CheckOptions) error {
-	path := b.Path(dir)
-	mismatch := func(what string, want, got uint64) error {
-		if want == got {
-			return nil
-		}
-		return &CorruptError{File: path, Want: fmt.Sprintf("%s %d as in the manifest", what, want), Got: fmt.Sprintf("%d", got)}
-	}
-	if b.Tier == TierCold {
-		info, err := fsys.Stat(path)
-		switch {
-		case isNotExist(err):
-			return unusableCold(dir, counter, b, err)
-		case err != nil:
-			return err
-		case uint64(info.Size()) != b.Bytes:
-			return unusableCold(dir, counter, b, mismatch("size", b.Bytes, uint64(info.Size())))
-		case opts.Cold == nil:
-			return nil
-		}
-		return opts.Cold(path, counter, b)
-	}
-	img, err := OpenImage(fsys, path)
-	if err != nil {
-		return err
-	}
-	err = errors.Join(
-		mismatch("counter", uint64(counter.ID), uint64(img.Counter)),
-		mismatch("block", b.Block, img.Block),
-		mismatch("first mid", b.Lo, img.Lo),
-		mismatch("last mid", b.Hi, img.Hi),
-		mismatch("items", b.Items, img.Items),
-		mismatch("size", b.Bytes, img.Bytes),
-		mismatch("crc32c", uint64(b.CRC), uint64(img.CRC)),
-	)
-	if err == nil {
-		err = img.Verify()
-	}
-	return errors.Join(err, img.Close())
-}
-
 // listLeftovers notes files of crashes and repairs.
 func (c *checker) listLeftovers() error {
 	for _, dir := range []string{c.dir, LogDir(c.dir), ImageDir(c.dir), ColdDir(c.dir)} {
-		names, err := listDir(c.fsys, dir)
-		if err != nil {
+		names, err := c.fsys.List(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		for _, name := range names {
 			switch {
-			case isTemp(name), isStaged(name):
+			case IsUnfinished(name):
 				c.add(filepath.Join(dir, name), false, ErrUnfinished)
-			case isBroken(name):
+			case IsAside(name):
 				c.add(filepath.Join(dir, name), false, ErrSetAside)
 			}
+		}
+	}
+	return nil
+}
+
+// checkDiverged verifies the files with what a node held and its primary does not. They are the only copy: damage is loss.
+func (c *checker) checkDiverged() error {
+	tails, archives, err := ListDiverged(c.fsys, c.dir)
+	if err != nil {
+		return err
+	}
+	for _, d := range append(tails, archives...) {
+		c.report.Diverged++
+		info, err := c.fsys.Stat(d.Path)
+		if err != nil {
+			return err
+		}
+		c.report.DivergedBytes += uint64(info.Size())
+		err = d.Verify(c.fsys)
+		switch {
+		case errors.Is(err, ErrCorrupt), errors.Is(err, ErrNewerFormat):
+			c.add(d.Path, true, err)
+		case err != nil:
+			return err
+		default:
+			c.add(d.Path, false, fmt.Errorf("%w, %d bytes", ErrDiverged, info.Size()))
 		}
 	}
 	return nil

@@ -44,7 +44,7 @@ func (e *ColdFault) Is(target error) bool { return target == ErrCorrupt }
 // Unwrap returns the fault.
 func (e *ColdFault) Unwrap() error { return e.Err }
 
-// unusableCold is the fault of a cold file that cannot be opened.
-func unusableCold(dir string, c *CounterFiles, b *BlockFile, err error) *ColdFault {
+// UnusableCold is the fault of a cold file that cannot be opened.
+func UnusableCold(dir string, c *CounterFiles, b *BlockFile, err error) *ColdFault {
 	return &ColdFault{Path: b.Path(dir), Counter: c.Name, Block: *b, Lost: []MidRange{{b.Lo, b.Hi}}, Unusable: true, Err: err}
 }

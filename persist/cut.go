@@ -28,7 +28,7 @@ type CutTail struct {
 // An offset that no snapshot and log reach back to gives ErrGone, and only the file was made: a full copy is needed. Nobody may have the
 // directory open (vfs.ErrLocked). A crash leaves a cut that Settle finishes.
 func Cut(fsys vfs.FS, dir string, at uint64, lineage Lineage) (tail CutTail, err error) {
-	lock, err := fsys.Lock(filepath.Join(dir, lockName))
+	lock, err := LockDir(fsys, dir)
 	if err != nil {
 		return tail, err
 	}
@@ -175,29 +175,4 @@ func finishCut(fsys vfs.FS, dir string, l *Lineage) error {
 	}
 	l.cut, l.cutAt, l.chain = false, 0, 0
 	return WriteLineage(fsys, dir, l)
-}
-
-// endAt makes an offset inside a segment its end. The header of a segment that was begun by a restart says that bytes behind its start are durable
-// (takeOver): it must not say so of what is cut, or the log would count as damaged.
-func endAt(fsys vfs.FS, seg *segment, at uint64) (err error) {
-	file, err := fsys.OpenRW(seg.path)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	h, fault, err := readSegmentHeader(file, seg)
-	if err == nil && fault == nil && h.durable > at {
-		h.durable = at
-		if _, err = file.WriteAt(h.appendTo(nil), 0); err == nil {
-			err = file.Sync()
-		}
-	}
-	if err != nil {
-		return err
-	}
-	size, err := file.Size()
-	if err == nil && size > seg.offset(at) {
-		err = file.Truncate(seg.offset(at))
-	}
-	return err
 }

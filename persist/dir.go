@@ -11,8 +11,8 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// keepManifests is how many generations are kept, with all that they name: a bad one falls back to the one before.
-const keepManifests = 2
+// KeepManifests is how many generations are kept, with all that they name: a bad one falls back to the one before.
+const KeepManifests = 2
 
 // Dir is an open data directory: this process holds its lock. All methods may be called concurrently.
 type Dir struct {
@@ -21,7 +21,7 @@ type Dir struct {
 	lock *dirLock
 
 	mu        sync.Mutex  // guards the rest
-	manifests []*Manifest // the good ones, newest first, at most keepManifests
+	manifests []*Manifest // the good ones, newest first, at most KeepManifests
 	rejected  []*Manifest // whose files are bad; kept, with what they name, until the next snapshot
 	alone     bool        // KeepOnly gave up the others
 	synced    bool        // Sync has succeeded
@@ -69,7 +69,7 @@ func (d *Dir) open() error {
 			return errors.Join(synced, err)
 		}
 	}
-	d.manifests, d.bad, d.newest = good[:min(len(good), keepManifests)], bad, newest
+	d.manifests, d.bad, d.newest = good[:min(len(good), KeepManifests)], bad, newest
 	for _, dir := range []string{d.path, ImageDir(d.path), ColdDir(d.path)} { // the log's are OpenLog's
 		if _, err := vfs.RemoveTemps(d.fsys, dir); err != nil && !vfs.IsTrouble(err) { // else they stay until a start on a disk that is well
 			return err
@@ -97,7 +97,7 @@ func (d *Dir) Sync() error {
 
 // readManifests reads all manifests of a data directory, newest first.
 func readManifests(fsys vfs.FS, path string) (good []*Manifest, bad []error, newest uint64, err error) {
-	generations, err := listManifests(fsys, path)
+	generations, err := Generations(fsys, path)
 	if err != nil {
 		return nil, nil, 0, err
 	}
@@ -119,7 +119,7 @@ func readManifests(fsys vfs.FS, path string) (good []*Manifest, bad []error, new
 
 // removeManifests removes, durably, those that keep does not want.
 func removeManifests(fsys vfs.FS, dir string, keep func(path string) bool) error {
-	generations, err := listManifests(fsys, dir)
+	generations, err := Generations(fsys, dir)
 	if err != nil {
 		return err
 	}
@@ -135,8 +135,8 @@ func removeManifests(fsys vfs.FS, dir string, keep func(path string) bool) error
 	return fsys.SyncDir(dir)
 }
 
-// listManifests returns the generations that have a file, newest first.
-func listManifests(fsys vfs.FS, path string) ([]uint64, error) {
+// Generations returns the generations of the manifests of a data directory, newest first. It reads none of them.
+func Generations(fsys vfs.FS, path string) ([]uint64, error) {
 	names, err := listDir(fsys, path)
 	if err != nil {
 		return nil, err
@@ -210,7 +210,7 @@ func (d *Dir) KnownDurable() uint64 {
 func (d *Dir) ReplayFrom() uint64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.manifests) < keepManifests && !d.alone {
+	if len(d.manifests) < KeepManifests && !d.alone {
 		return 0
 	}
 	return d.manifests[len(d.manifests)-1].Replay
@@ -263,9 +263,9 @@ func (d *Dir) WriteManifest(m *Manifest) error {
 		return err
 	}
 	d.manifests = append([]*Manifest{m}, d.manifests...)
-	d.manifests = d.manifests[:min(len(d.manifests), keepManifests)]
+	d.manifests = d.manifests[:min(len(d.manifests), KeepManifests)]
 	d.rejected, d.alone = nil, false
-	generations, err := listManifests(d.fsys, d.path)
+	generations, err := Generations(d.fsys, d.path)
 	if err != nil {
 		return err
 	}
@@ -284,10 +284,11 @@ func (d *Dir) WriteManifest(m *Manifest) error {
 func (d *Dir) Orphans() ([]string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return findOrphans(d.fsys, d.path, slices.Concat(d.manifests, d.rejected))
+	return FindOrphans(d.fsys, d.path, slices.Concat(d.manifests, d.rejected))
 }
 
-func findOrphans(fsys vfs.FS, dir string, manifests []*Manifest) (orphans []string, err error) {
+// FindOrphans returns the paths of block files of a data directory that none of some manifests names.
+func FindOrphans(fsys vfs.FS, dir string, manifests []*Manifest) (orphans []string, err error) {
 	named := map[string]bool{}
 	for _, m := range manifests {
 		_ = m.Blocks(func(_ *CounterFiles, b *BlockFile) error { // fn returns nil

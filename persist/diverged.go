@@ -239,8 +239,8 @@ func ignoreEOF(err error) error {
 	return err
 }
 
-// verifyDiverged verifies the checksums of one file.
-func verifyDiverged(fsys vfs.FS, d Diverged) (err error) {
+// Verify verifies the checksums of the file. Damage gives a *CorruptError.
+func (d Diverged) Verify(fsys vfs.FS) (err error) {
 	if !d.Archive {
 		_, err := WalkDiverged(fsys, d, LogVisitor{})
 		return err
@@ -253,76 +253,9 @@ func verifyDiverged(fsys vfs.FS, d Diverged) (err error) {
 	return a.Verify(nil)
 }
 
-// checkDiverged verifies the files with what a node held and its primary does not. They are the only copy: damage is loss.
-func (c *checker) checkDiverged() error {
-	tails, archives, err := ListDiverged(c.fsys, c.dir)
-	if err != nil {
-		return err
-	}
-	for _, d := range append(tails, archives...) {
-		c.report.Diverged++
-		info, err := c.fsys.Stat(d.Path)
-		if err != nil {
-			return err
-		}
-		c.report.DivergedBytes += uint64(info.Size())
-		err = verifyDiverged(c.fsys, d)
-		switch {
-		case errors.Is(err, ErrCorrupt), errors.Is(err, ErrNewerFormat):
-			c.add(d.Path, true, err)
-		case err != nil:
-			return err
-		default:
-			c.add(d.Path, false, fmt.Errorf("%w, %d bytes", ErrDiverged, info.Size()))
-		}
-	}
-	return nil
-}
-
-// mendDiverged cuts tails at the first damage and sets aside what cannot be read at all.
-func (r *repair) mendDiverged() error {
-	tails, archives, err := ListDiverged(r.fsys, r.dir)
-	if err != nil {
-		return err
-	}
-	for _, d := range tails {
-		walked, err := WalkDiverged(r.fsys, d, LogVisitor{})
-		var bad *CorruptError
-		if !errors.As(err, &bad) {
-			if err != nil {
-				return err
-			}
-			continue
-		}
-		r.sayf("%v", bad)
-		if walked.Frames == 0 {
-			err = r.setAside(d.Path)
-		} else if err = r.copyAside(d.Path); err == nil {
-			err = r.cutDiverged(d, walked)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	for _, d := range archives {
-		err := verifyDiverged(r.fsys, d)
-		if !errors.Is(err, ErrCorrupt) {
-			if err != nil {
-				return err
-			}
-			continue
-		}
-		r.sayf("%v", err)
-		if err := r.setAside(d.Path); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// cutDiverged ends a tail behind the frames that were read.
-func (r *repair) cutDiverged(d Diverged, walked LogWalk) (err error) {
-	file, err := r.fsys.OpenRW(d.Path)
+// End makes a tail end behind the frame that ends at a log offset, durably.
+func (d Diverged) End(fsys vfs.FS, at uint64) (err error) {
+	file, err := fsys.OpenRW(d.Path)
 	if err != nil {
 		return err
 	}
@@ -332,13 +265,12 @@ func (r *repair) cutDiverged(d Diverged, walked LogWalk) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := file.Truncate(seg.offset(walked.End)); err != nil {
+	if err := file.Truncate(seg.offset(at)); err != nil {
 		return err
 	}
-	h.durable = walked.End
+	h.durable = at
 	if _, err := file.WriteAt(h.appendTo(nil), 0); err != nil {
 		return err
 	}
-	r.sayf("%s ends at log offset %d now, with %d frames", d.Path, walked.End, walked.Frames)
 	return file.Sync()
 }

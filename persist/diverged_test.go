@@ -56,7 +56,7 @@ func TestSaveDivergedFails(t *testing.T) {
 			t.Fatalf("operation %d: %v, %v are left of %v", k, err, after, before)
 		}
 		for _, d := range after {
-			if err := verifyDiverged(base, d); err != nil {
+			if err := d.Verify(base); err != nil {
 				t.Fatalf("operation %d: %v", k, err)
 			}
 		}
@@ -86,7 +86,7 @@ func TestSaveDivergedCrash(t *testing.T) {
 			must(t, err)
 			found := saved == ""
 			for _, d := range archives {
-				if err := verifyDiverged(left, d); err != nil {
+				if err := d.Verify(left); err != nil {
 					t.Fatalf("-seed=%d: crash at %d, keep %d: %v", seed, n, keep, err)
 				}
 				found = found || d.Path == saved

@@ -17,9 +17,9 @@ const (
 	segmentSuffix  = ".aof"
 	imageSuffix    = ".hot"
 	coldSuffix     = ".cold"
-	tempSuffix     = ".tmp" // a file that never got its name: removed at start
-	stagedSuffix   = ".new" // a file of an installation (install.go): gets its name, or is removed, at start
-	brokenInfix    = ".broken-"
+	tempSuffix     = ".tmp"     // a file that never got its name: removed at start
+	stagedSuffix   = ".new"     // a file of an installation (install.go): gets its name, or is removed, at start
+	asideInfix     = ".broken-" // a file that a tool took out (aside.go)
 	divergedPrefix = "diverged-"
 	archiveSuffix  = ".archive"
 	offsetDigits   = 20 // of 2^64-1
@@ -66,8 +66,8 @@ func ManifestName(generation uint64) string {
 	return manifestPrefix + strconv.FormatUint(generation, 10)
 }
 
-// parseSegmentName is the inverse of SegmentName.
-func parseSegmentName(name string) (start uint64, ok bool) {
+// ParseSegmentName is the inverse of SegmentName.
+func ParseSegmentName(name string) (start uint64, ok bool) {
 	digits, ok := strings.CutSuffix(name, segmentSuffix)
 	if !ok || len(digits) != offsetDigits {
 		return 0, false
@@ -118,19 +118,16 @@ func parseDivergedArchive(name string) (n uint64, ok bool) {
 	return n, divergedArchiveName(n) == name
 }
 
-// isTemp reports whether a file never got its name.
-func isTemp(name string) bool { return strings.HasSuffix(name, tempSuffix) }
+// IsUnfinished reports whether a file of a data directory never got its name, in a write or in an installation.
+func IsUnfinished(name string) bool { return strings.HasSuffix(name, tempSuffix) || isStaged(name) }
 
 // isStaged reports whether a file belongs to an installation: a segment or a manifest that has not got its name yet.
 func isStaged(name string) bool {
 	name, staged := strings.CutSuffix(name, stagedSuffix)
-	_, segment := parseSegmentName(name)
+	_, segment := ParseSegmentName(name)
 	_, manifest := parseManifestName(name)
 	return staged && (segment || manifest)
 }
-
-// isBroken reports whether a file was set aside by a repair.
-func isBroken(name string) bool { return strings.Contains(name, brokenInfix) }
 
 // IsDiverged tells whether a name in a data directory is of a file that keeps changes which a primary has not: a tail or an archive.
 func IsDiverged(name string) bool {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"io"
 )
 
 // castagnoli is CRC32C, which amd64 and arm64 compute in hardware.
@@ -80,6 +81,40 @@ func (f *Frame) Records(rec *Record, after uint64, fn func(pos uint64, rec *Reco
 		}
 	}
 	return nil
+}
+
+// Verify decodes all records. One that cannot be decoded gives a *CorruptError with the frame's place in the segment; dir is the data directory.
+func (f *Frame) Verify(dir string, seg SegmentInfo) error {
+	var rec Record
+	return badRecord(f.Records(&rec, 0, func(uint64, *Record) error { return nil }), dir, *seg.segment(), f)
+}
+
+// Cut returns a frame, header included, of the records that end at or before a log offset; nil if there are none. A prefix stays with its
+// record, and of what is one change nothing is left: nobody ever saw a part of it.
+func (f *Frame) Cut(at uint64) ([]byte, error) {
+	if f.Whole {
+		return nil, nil
+	}
+	end := f.Start
+	var rec Record
+	err := f.Records(&rec, 0, func(pos uint64, rec *Record) error {
+		if pos > at {
+			return io.EOF
+		}
+		if rec.Kind != KindProducer && rec.Kind != KindSlot {
+			end = pos
+		}
+		return nil
+	})
+	if err != nil && err != io.EOF {
+		return nil, err
+	}
+	if end == f.Start {
+		return nil, nil
+	}
+	raw := append([]byte(nil), f.Raw[:end-f.Start]...)
+	putFrameHeader(raw, false, f.Start, f.Durable, f.TimeMS, f.Epoch)
+	return raw, nil
 }
 
 // putFrameHeader writes the header of the frame raw, whose records are in place, and seals it with its checksum.

@@ -72,6 +72,11 @@ type dirLock struct {
 	file   named
 }
 
+// LockDir takes the lock of a data directory that is not open, until it is closed. vfs.ErrLocked: another process has it, or an open Dir.
+func LockDir(fsys vfs.FS, dir string) (io.Closer, error) {
+	return fsys.Lock(filepath.Join(dir, lockName))
+}
+
 func takeLock(fsys vfs.FS, path string) (*dirLock, error) {
 	l := &dirLock{fsys: fsys, path: path}
 	if err := l.take(); err != nil {

@@ -26,7 +26,7 @@ type Install struct {
 	dir      string
 	lineage  Lineage
 	manifest *Manifest // nil: the log alone, from offset 0
-	log      logCopy
+	log      LogCopy
 }
 
 // BeginInstall prepares a log that begins at start, where the first frame to come starts. m becomes the snapshot; nil if there is none and start is
@@ -37,7 +37,7 @@ func BeginInstall(fsys vfs.FS, dir string, start uint64, lineage Lineage, m *Man
 	}
 	lineage.Replica = true
 	return &Install{fsys: fsys, dir: dir, lineage: lineage, manifest: m,
-		log: logCopy{fsys: fsys, dir: dir, suffix: stagedSuffix, history: lineage.Current(), at: start}}, nil
+		log: LogCopy{fsys: fsys, dir: dir, suffix: stagedSuffix, History: lineage.Current(), at: start}}, nil
 }
 
 // Position returns the log offset where the next frame must start.
@@ -54,7 +54,7 @@ func (in *Install) Append(raw []byte) error {
 	if fault != nil {
 		return fmt.Errorf("frame for log offset %d: want %s, got %s: %w", in.log.at, fault.want, fault.got, ErrCorrupt)
 	}
-	return in.log.frame(f.Start, raw)
+	return in.log.Append(f.Start, raw)
 }
 
 // Stage makes what has come durable. The log must have reached the snapshot's offset: otherwise ErrGap.
@@ -62,7 +62,7 @@ func (in *Install) Stage() error {
 	if m := in.manifest; m != nil && in.log.at < m.Offset {
 		return fmt.Errorf("install: the log ends at %d, the snapshot is of %d: %w", in.log.at, m.Offset, ErrGap)
 	}
-	if err := in.log.finish(); err != nil {
+	if err := in.log.Finish(); err != nil {
 		return err
 	}
 	for _, dir := range []string{LogDir(in.dir), ImageDir(in.dir), ColdDir(in.dir)} {
@@ -79,7 +79,7 @@ func (in *Install) Stage() error {
 // Finish makes what Stage made durable the directory's content. Nobody may have the directory open (vfs.ErrLocked). An error may leave
 // it unfinished, as a crash does: Settle goes on.
 func (in *Install) Finish() (err error) {
-	lock, err := in.fsys.Lock(filepath.Join(in.dir, lockName))
+	lock, err := LockDir(in.fsys, in.dir)
 	if err != nil {
 		return err
 	}
@@ -180,10 +180,10 @@ func Settle(fsys vfs.FS, dir string) (err error) {
 		return err
 	}
 	staged, err := listStaged(fsys, dir)
-	if err != nil || !l.cut && l.install == installNone && len(staged) == 0 {
+	if err != nil || l.Begun() == "" && len(staged) == 0 {
 		return err
 	}
-	lock, err := fsys.Lock(filepath.Join(dir, lockName))
+	lock, err := LockDir(fsys, dir)
 	if err != nil {
 		return fmt.Errorf("data directory %s: %w", dir, err)
 	}
@@ -191,11 +191,11 @@ func Settle(fsys vfs.FS, dir string) (err error) {
 	if l, err = ReadLineage(fsys, dir); err != nil { // again: whoever had the lock may have settled it
 		return err
 	}
-	return settle(fsys, dir, &l)
+	return SettleLocked(fsys, dir, &l)
 }
 
-// settle is Settle in a directory that is locked.
-func settle(fsys vfs.FS, dir string, l *Lineage) error {
+// SettleLocked is Settle for a caller that has the directory's lock (LockDir) and has read its lineage.
+func SettleLocked(fsys vfs.FS, dir string, l *Lineage) error {
 	if _, err := vfs.RemoveTemps(fsys, LogDir(dir)); err != nil && !isNotExist(err) {
 		return err
 	}
@@ -209,14 +209,4 @@ func settle(fsys vfs.FS, dir string, l *Lineage) error {
 		return finishCut(fsys, dir, l)
 	}
 	return removeStaged(fsys, dir)
-}
-
-// settledView returns a view of a directory as the next start will settle it, or the file system itself where nothing was begun.
-func settledView(fsys vfs.FS, dir string, l *Lineage) (vfs.FS, error) {
-	if !l.cut && l.install == installNone {
-		return fsys, nil
-	}
-	view := vfs.NewView(fsys, nil)
-	settled := *l
-	return view, settle(view, dir, &settled)
 }

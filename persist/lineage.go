@@ -76,11 +76,27 @@ func (l *Lineage) Begin(at uint64) Lineage {
 		epoch = l.Terms[n-1].Epoch + 1
 	}
 	next.Replica = false
-	next.Terms = append(next.Terms, Term{NewReplID(), epoch, at})
-	if n := len(next.Terms); n > maxTerms {
-		next.Terms = next.Terms[n-maxTerms:]
-	}
+	next.Add(Term{NewReplID(), epoch, at})
 	return next
+}
+
+// Add makes t, which starts where the last term does or behind it, the last one. Of too many the oldest goes.
+func (l *Lineage) Add(t Term) {
+	l.Terms = append(l.Terms, t)
+	if n := len(l.Terms); n > maxTerms {
+		l.Terms = l.Terms[n-maxTerms:]
+	}
+}
+
+// Begun says what was begun in the directory and must be finished before its log is opened (Settle); "" if nothing was.
+func (l *Lineage) Begun() string {
+	switch {
+	case l.install != installNone:
+		return "taking over a primary's data"
+	case l.cut:
+		return fmt.Sprintf("cutting the log at offset %d", l.cutAt)
+	}
+	return ""
 }
 
 // Cut returns the lineage of the log's bytes below an offset. A term that begins there goes too.
@@ -149,7 +165,7 @@ func (l *Lineage) AppendText(dst []byte) []byte {
 // ParseLineage reads the past of a log that another node tells. What that node has begun is not for this one to finish: a text that speaks of
 // a cut or an installation gives a *CorruptError, and would empty the directory at its next start. name is for errors, which are as ReadLineage's.
 func ParseLineage(name string, text []byte) (l Lineage, err error) {
-	if l, err = parseLineage(name, text); err == nil && (l.cut || l.install != installNone) {
+	if l, err = parseLineage(name, text); err == nil && l.Begun() != "" {
 		return Lineage{}, &CorruptError{File: name, Want: "a history and nothing that was begun", Got: strconv.Quote(clip(string(text)))}
 	}
 	return l, err
@@ -221,9 +237,12 @@ func parseLineage(name string, text []byte) (l Lineage, err error) {
 	return l, nil
 }
 
+// LineagePath returns the path of the file HISTORY.
+func LineagePath(dir string) string { return filepath.Join(dir, historyName) }
+
 // ReadLineage reads the lineage of a data directory; none gives one without terms.
 func ReadLineage(fsys vfs.FS, dir string) (Lineage, error) {
-	name := filepath.Join(dir, historyName)
+	name := LineagePath(dir)
 	text, err := vfs.ReadFile(fsys, name, MaxLineageText)
 	if isNotExist(err) {
 		return Lineage{}, nil
@@ -240,5 +259,5 @@ func ReadLineage(fsys vfs.FS, dir string) (Lineage, error) {
 
 // WriteLineage makes l the lineage of a data directory, durably.
 func WriteLineage(fsys vfs.FS, dir string, l *Lineage) error {
-	return vfs.WriteFileAtomic(fsys, filepath.Join(dir, historyName), l.AppendText(nil))
+	return vfs.WriteFileAtomic(fsys, LineagePath(dir), l.AppendText(nil))
 }

@@ -135,7 +135,7 @@ func TestDir(t *testing.T) {
 		must(t, d.WriteManifest(m))
 	}
 	generations := func() []uint64 {
-		g, err := listManifests(fsys, testDir)
+		g, err := Generations(fsys, testDir)
 		must(t, err)
 		return g
 	}
@@ -225,7 +225,7 @@ func TestManifestCrash(t *testing.T) {
 			}
 			for _, m := range there {
 				must(t, m.Blocks(func(c *CounterFiles, b *BlockFile) error {
-					return CheckBlock(disk, testDir, c, b, CheckOptions{})
+					return CheckBlock(disk, testDir, c, b, nil)
 				}))
 			}
 			d, err := OpenDir(disk, testDir)

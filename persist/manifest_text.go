@@ -235,7 +235,7 @@ func (p *manifestParser) tier() Tier {
 // ReadManifest reads a manifest file. Damage, and a generation that is not the one of its name, give a *CorruptError, a newer version
 // ErrNewerFormat.
 func ReadManifest(fsys vfs.FS, path string) (*Manifest, error) {
-	m, err := readAnyManifest(fsys, path)
+	m, err := ReadAnyManifest(fsys, path)
 	if err != nil {
 		return nil, err
 	}
@@ -245,8 +245,13 @@ func ReadManifest(fsys vfs.FS, path string) (*Manifest, error) {
 	return m, nil
 }
 
-// readAnyManifest is ReadManifest whatever the file's name.
-func readAnyManifest(fsys vfs.FS, path string) (*Manifest, error) {
+// WriteManifest writes a manifest to the file of its generation, durably. The directory must not be open: see Dir.WriteManifest.
+func WriteManifest(fsys vfs.FS, dir string, m *Manifest) error {
+	return vfs.WriteFileAtomic(fsys, filepath.Join(dir, ManifestName(m.Generation)), m.appendText(nil))
+}
+
+// ReadAnyManifest is ReadManifest whatever the file's name.
+func ReadAnyManifest(fsys vfs.FS, path string) (*Manifest, error) {
 	text, err := vfs.ReadFile(fsys, path, maxManifest)
 	if errors.Is(err, vfs.ErrTooLarge) {
 		return nil, &CorruptError{File: path, Want: fmt.Sprintf("at most %d bytes", maxManifest), Got: "more", Err: err}

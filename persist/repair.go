@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -39,13 +38,13 @@ var ErrUnrepairable = errors.New("nothing to start from: no good snapshot and no
 // told each step. A second run finds nothing to do. The directory must not be open; a server holding it gives
 // vfs.ErrLocked.
 func Repair(fsys vfs.FS, dir string, opts RepairOptions) (err error) {
-	lock, err := fsys.Lock(filepath.Join(dir, lockName))
+	lock, err := LockDir(fsys, dir)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
 	r := repair{fsys: fsys, dir: dir, opts: opts}
-	if _, err := vfs.RemoveTemps(fsys, LogDir(dir)); err != nil && !isNotExist(err) {
+	if _, err := vfs.RemoveTemps(fsys, LogDir(dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if err := r.mendLineage(); err != nil {
@@ -65,7 +64,7 @@ func Repair(fsys vfs.FS, dir string, opts RepairOptions) (err error) {
 				return err
 			}
 			// Left by a repair that was broken off: they claim a longer log than there is, and a server believes them.
-			if err := r.dropManifests(func(m *Manifest) bool { return m != nil && m.Offset > r.walk.end }); err != nil {
+			if err := r.dropManifests(func(m *Manifest) bool { return m != nil && m.Offset > r.walked.End }); err != nil {
 				return err
 			}
 			if err := r.restoreLineage(); err != nil {
@@ -90,8 +89,7 @@ func Repair(fsys vfs.FS, dir string, opts RepairOptions) (err error) {
 type RepairOptions struct {
 	Say func(string) // told each step; nil: nobody is
 
-	// Cold opens and verifies a cold file, as in CheckOptions.
-	Cold func(path string, c *CounterFiles, b *BlockFile) error
+	Cold ColdCheck // opens and verifies cold files, as in CheckOptions
 }
 
 type repair struct {
@@ -102,7 +100,7 @@ type repair struct {
 	base   *Manifest // to start from; nil: the log alone
 	known  uint64    // the log went so far once, as manifests say
 	newest uint64    // highest generation seen
-	walk   walk      // of the last walkLog
+	walked LogWalk   // of the last walkLog
 
 	faults []*ColdFault // of base
 
@@ -127,14 +125,15 @@ func (r *repair) replay() uint64 {
 // leaves them alone where a good one is there: that one is what a server starts from. The newest is written first, as a crash
 // in between leaves the older ones out.
 func (r *repair) nameManifests() error {
-	good, _, newest, err := readManifests(r.fsys, r.dir)
+	good, _, err := ReadManifests(r.fsys, r.dir)
 	if err != nil || len(good) > 0 {
 		return err
 	}
-	generations, err := listManifests(r.fsys, r.dir)
-	if err != nil {
+	generations, err := Generations(r.fsys, r.dir)
+	if err != nil || len(generations) == 0 {
 		return err
 	}
+	newest := generations[0]
 	type misnamed struct {
 		path string
 		m    *Manifest
@@ -142,7 +141,7 @@ func (r *repair) nameManifests() error {
 	var found []misnamed
 	for _, g := range generations {
 		path := filepath.Join(r.dir, ManifestName(g))
-		m, err := readAnyManifest(r.fsys, path)
+		m, err := ReadAnyManifest(r.fsys, path)
 		if errors.Is(err, ErrCorrupt) {
 			continue
 		} else if err != nil {
@@ -154,11 +153,10 @@ func (r *repair) nameManifests() error {
 	for i, f := range found {
 		was := f.m.Generation
 		f.m.Generation = newest + uint64(len(found)-i)
-		name := filepath.Join(r.dir, ManifestName(f.m.Generation))
-		if err := vfs.WriteFileAtomic(r.fsys, name, f.m.appendText(nil)); err != nil {
+		if err := WriteManifest(r.fsys, r.dir, f.m); err != nil {
 			return err
 		}
-		r.sayf("%s holds generation %d: wrote it as %s", f.path, was, name)
+		r.sayf("%s holds generation %d: wrote it as %s", f.path, was, filepath.Join(r.dir, ManifestName(f.m.Generation)))
 	}
 	for _, f := range found {
 		if err := r.setAside(f.path); err != nil {
@@ -171,11 +169,11 @@ func (r *repair) nameManifests() error {
 // chooseManifest finds the newest manifest with good files and sets newer ones aside. Damaged cold files leave it as
 // the choice for want of a better one.
 func (r *repair) chooseManifest() error {
-	generations, err := listManifests(r.fsys, r.dir)
+	generations, err := Generations(r.fsys, r.dir)
 	if err != nil {
 		return err
 	}
-	segs, err := listSegments(r.fsys, r.dir)
+	segs, err := Segments(r.fsys, r.dir)
 	if err != nil {
 		return err
 	}
@@ -194,7 +192,7 @@ func (r *repair) chooseManifest() error {
 		name := filepath.Join(r.dir, ManifestName(g))
 		m, faults, err := r.tryManifest(name)
 		if err != nil {
-			if !errors.Is(err, ErrCorrupt) && !isNotExist(err) {
+			if !errors.Is(err, ErrCorrupt) && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
 			r.sayf("%s cannot be used: %v", name, err)
@@ -232,7 +230,7 @@ func (r *repair) chooseManifest() error {
 		best = usable
 	case newest != nil:
 		best = newest
-	case len(segs) > 0 && segs[0].start == 0: // it will be cut where it is damaged
+	case len(segs) > 0 && segs[0].Start == 0: // it will be cut where it is damaged
 		best = &choice{newer: seen}
 	default:
 		return ErrUnrepairable
@@ -255,7 +253,7 @@ func (r *repair) logHolds(m *Manifest, offset uint64) bool {
 	r.base = m
 	err := r.walkLog()
 	r.base = before
-	return err == nil && r.walk.end >= offset
+	return err == nil && r.walked.End >= offset
 }
 
 // tryManifest reads a manifest and verifies its files. err is damage of the manifest or of an image.
@@ -265,7 +263,7 @@ func (r *repair) tryManifest(name string) (m *Manifest, faults []*ColdFault, err
 		return nil, nil, err
 	}
 	err = m.Blocks(func(c *CounterFiles, b *BlockFile) error {
-		err := CheckBlock(r.fsys, r.dir, c, b, CheckOptions{Cold: r.opts.Cold})
+		err := CheckBlock(r.fsys, r.dir, c, b, r.opts.Cold)
 		var fault *ColdFault
 		if errors.As(err, &fault) {
 			faults = append(faults, fault)
@@ -280,30 +278,22 @@ func (r *repair) tryManifest(name string) (m *Manifest, faults []*ColdFault, err
 func (r *repair) walkLog() error {
 	from := r.replay()
 	missing := &CorruptError{Dir: r.dir, File: LogDir(r.dir), LogOffset: from, Want: "a segment with the offset to replay from", Got: "none", Err: ErrGap}
-	segs, err := listSegments(r.fsys, r.dir)
+	segs, err := Segments(r.fsys, r.dir)
 	if err != nil {
 		return err
 	}
-	first := len(segs) - 1
-	for first > 0 && segs[first].start > from {
-		first--
-	}
-	if first < 0 || segs[first].start > from {
-		r.walk = walk{segs: segs, end: from}
+	if len(segs) == 0 || segs[0].Start > from {
+		r.walked = LogWalk{End: from}
 		return missing
 	}
-	if first, err = wholeFrom(r.fsys, segs, first); err != nil {
-		return err
-	}
-	r.walk = walk{fsys: r.fsys, dir: r.dir, segs: segs[first:], knownDurable: from}
+	known := from
 	if r.base != nil {
-		r.walk.knownDurable = max(from, r.base.Offset)
+		known = max(from, r.base.Offset)
 	}
-	var rec Record
-	r.walk.frame = func(seg segment, f *Frame) error {
-		return badRecord(f.Records(&rec, from, func(uint64, *Record) error { return nil }), r.dir, seg, f)
-	}
-	return r.walk.run()
+	r.walked, err = WalkLog(r.fsys, r.dir, from, known, LogVisitor{
+		Frame: func(seg SegmentInfo, f *Frame) error { return f.Verify(r.dir, seg) },
+	})
+	return err
 }
 
 // mend repairs one damage of the log.
@@ -321,109 +311,84 @@ func (r *repair) mend(bad *CorruptError) error {
 // beginBehind makes the log begin with the first whole frame behind damage that nobody replays. It returns false if
 // there is none at or before the offset to replay from.
 func (r *repair) beginBehind(bad *CorruptError) (bool, error) {
+	segs, err := Segments(r.fsys, r.dir)
+	if err != nil {
+		return false, err
+	}
 	i := 0
-	for i+1 < len(r.walk.segs) && r.walk.segs[i+1].start <= bad.LogOffset {
+	for i+1 < len(segs) && segs[i+1].Start <= bad.LogOffset {
 		i++
 	}
-	seg := r.walk.segs[i]
-	file, err := r.fsys.Open(seg.path)
-	if err != nil {
+	start, frames, found, err := FramesBehind(r.fsys, segs[i], bad.LogOffset+1, r.replay())
+	if err != nil || !found {
 		return false, err
 	}
-	defer file.Close() // only read
-	size, err := file.Size()
-	if err != nil {
+	h := SegmentHeader{SegmentInfo: SegmentInfo{Start: start}, History: r.walked.History, Durable: start}
+	if h.History == (History{}) && r.base != nil {
+		h.History = r.base.History
+	}
+	r.sayf("the log begins at offset %d now, behind the damage; replay from %d needs no more", start, r.replay())
+	if err := NewSegment(r.fsys, r.dir, h, frames); err != nil {
 		return false, err
 	}
-	rest, err := searchRemains(file, seg, size, bad.LogOffset+1)
-	if err != nil || rest.frames == 0 || rest.first > r.replay() {
-		return false, err
-	}
-	limit := seg.start + uint64(size-segmentHeaderLen)
-	if i+1 < len(r.walk.segs) {
-		limit = min(limit, r.walk.segs[i+1].start)
-	}
-	var s scanner
-	s.reset(file, seg, rest.first, limit)
-	var pieces [][]byte
-	var f Frame
-	for {
-		fault, err := s.next(&f)
-		if fault != nil || err == io.EOF {
-			break
-		}
-		if err != nil {
-			return false, err
-		}
-		pieces = append(pieces, append([]byte(nil), f.Raw...))
-	}
-	h := segmentHeader{history: r.walk.header.history, start: rest.first, durable: rest.first}
-	if h.history == (History{}) && r.base != nil {
-		h.history = r.base.History
-	}
-	r.sayf("the log begins at offset %d now, behind the damage; replay from %d needs no more", rest.first, r.replay())
-	if err := r.newSegment(h, pieces); err != nil {
-		return false, err
-	}
-	segs, err := listSegments(r.fsys, r.dir)
-	for i := 0; err == nil && i < len(segs) && segs[i].start < rest.first; i++ {
-		err = r.setAside(segs[i].path)
+	for i := 0; err == nil && i < len(segs) && segs[i].Start < start; i++ {
+		err = r.setAside(segs[i].Path)
 	}
 	return true, err
 }
 
 // cut ends the log at an offset: at most the end of the last walk, but for a log that was missing.
 func (r *repair) cut(at uint64) error {
-	segs, err := listSegments(r.fsys, r.dir)
+	segs, err := Segments(r.fsys, r.dir)
 	if err != nil {
 		return err
 	}
-	h := segmentHeader{history: r.walk.header.history, start: at, durable: at, chain: r.walk.crc}
+	h := SegmentHeader{SegmentInfo: SegmentInfo{Start: at}, History: r.walked.History, Durable: at, Chain: r.walked.Chain}
 	if r.base != nil {
-		h.history.Epoch = max(h.history.Epoch, r.base.History.Epoch)
+		h.History.Epoch = max(h.History.Epoch, r.base.History.Epoch)
 	}
-	r.replica = r.replica || h.history.Replica
-	h.history.ReplID, h.history.Replica = NewReplID(), false
+	r.replica = r.replica || h.History.Replica
+	h.History.ReplID, h.History.Replica = NewReplID(), false
 	if err := r.keepOrphans(); err != nil {
 		return err
 	}
 	if r.base == nil && r.known > at {
 		r.sayf("LOST: no snapshot can be used, so all that was changed behind offset %d of %d is gone from this directory; what snapshots held of it is in the files set aside", at, r.known)
 	}
-	r.sayf("the log ends at offset %d now and goes on as history %s", at, h.history.ReplID)
+	r.sayf("the log ends at offset %d now and goes on as history %s", at, h.History.ReplID)
 	// The new segment comes first, in the place of one that starts there. From then on the log has its new history, so that no offset is given
 	// out twice under the old one, and what is behind it tells a repair that comes after a crash to cut here again.
-	gap := r.walk.end < at // then nothing of the log before can be used
-	var cut *segment       // holds at
+	gap := r.walked.End < at // then nothing of the log before can be used
+	var cut *SegmentInfo     // holds at
 	for i := len(segs) - 1; i >= 0 && err == nil; i-- {
-		switch reaches := i+1 == len(segs) || segs[i+1].start > at; {
+		switch reaches := i+1 == len(segs) || segs[i+1].Start > at; {
 		case gap:
-			err = r.setAside(segs[i].path)
-		case segs[i].start == at:
-			err = r.copyAside(segs[i].path)
-		case reaches && segs[i].start < at:
+			err = r.setAside(segs[i].Path)
+		case segs[i].Start == at:
+			err = r.copyAside(segs[i].Path)
+		case reaches && segs[i].Start < at:
 			cut = &segs[i]
-			err = r.copyAside(cut.path)
+			err = r.copyAside(cut.Path)
 		}
 	}
 	if err != nil {
 		return err
 	}
-	if err := r.newSegment(h, nil); err != nil {
+	if err := NewSegment(r.fsys, r.dir, h, nil); err != nil {
 		return err
 	}
-	for i := len(segs) - 1; i >= 0 && segs[i].start > at && !gap; i-- {
-		if err := r.setAside(segs[i].path); err != nil {
+	for i := len(segs) - 1; i >= 0 && segs[i].Start > at && !gap; i-- {
+		if err := r.setAside(segs[i].Path); err != nil {
 			return err
 		}
 	}
 	if cut != nil {
-		if err := endAt(r.fsys, cut, at); err != nil {
+		if err := EndSegment(r.fsys, *cut, at); err != nil {
 			return err
 		}
 	}
 	if r.base != nil && r.base.Offset > at {
-		return r.writeClipped(at, h.history)
+		return r.writeClipped(at, h.History)
 	}
 	return nil
 }
@@ -431,11 +396,11 @@ func (r *repair) cut(at uint64) error {
 // keepOrphans sets aside the block files that no manifest names any more. The next start would remove them, and with the log about to be cut
 // they may hold what is nowhere else.
 func (r *repair) keepOrphans() error {
-	good, _, _, err := readManifests(r.fsys, r.dir)
+	good, _, err := ReadManifests(r.fsys, r.dir)
 	if err != nil {
 		return err
 	}
-	orphans, err := findOrphans(r.fsys, r.dir, good)
+	orphans, err := FindOrphans(r.fsys, r.dir, good)
 	for _, path := range orphans {
 		if err == nil {
 			err = r.setAside(path)
@@ -462,11 +427,10 @@ func (r *repair) writeClipped(at uint64, history History) error {
 	if err := r.forgetPast(history); err != nil {
 		return err
 	}
-	name := filepath.Join(r.dir, ManifestName(m.Generation))
-	if err := vfs.WriteFileAtomic(r.fsys, name, m.appendText(nil)); err != nil {
+	if err := WriteManifest(r.fsys, r.dir, &m); err != nil {
 		return err
 	}
-	r.sayf("wrote %s: the snapshot counts as of offset %d", name, at)
+	r.sayf("wrote %s: the snapshot counts as of offset %d", filepath.Join(r.dir, ManifestName(m.Generation)), at)
 	r.base, r.newest = &m, m.Generation
 	return r.dropManifests(func(other *Manifest) bool { return other == nil || other.Generation != m.Generation })
 }
@@ -486,7 +450,7 @@ func (r *repair) forgetPast(history History) error {
 
 // dropManifests sets aside the manifests that drop chooses; nil is one that is damaged.
 func (r *repair) dropManifests(drop func(*Manifest) bool) error {
-	generations, err := listManifests(r.fsys, r.dir)
+	generations, err := Generations(r.fsys, r.dir)
 	for _, g := range generations {
 		if err != nil {
 			return err
@@ -503,64 +467,8 @@ func (r *repair) dropManifests(drop func(*Manifest) bool) error {
 	return err
 }
 
-// newSegment makes a segment file, durably.
-func (r *repair) newSegment(h segmentHeader, pieces [][]byte) error {
-	l := newLog(LogOptions{FS: r.fsys, Dir: r.dir, FirstSegmentBytes: minSegment}, h.start)
-	s, err := l.rewrite(h, pieces, nil)
-	if err != nil {
-		return err
-	}
-	return s.file.Close()
-}
-
-// brokenName returns a free name for a file that is set aside.
-func (r *repair) brokenName(path string) (string, error) {
-	for n := 1; ; n++ {
-		name := fmt.Sprintf("%s%s%d", path, brokenInfix, n)
-		if _, err := r.fsys.Stat(name); errors.Is(err, fs.ErrNotExist) {
-			return name, nil
-		} else if err != nil {
-			return "", err
-		}
-	}
-}
-
 // setAside renames a file, durably.
 func (r *repair) setAside(path string) error { return SetAside(r.fsys, path, r.opts.Say) }
 
-// SetAside renames a file of a data directory, durably, to a name that nothing but a person looks at. say, which may be nil, is told.
-func SetAside(fsys vfs.FS, path string, say func(string)) error {
-	r := repair{fsys: fsys, opts: RepairOptions{Say: say}}
-	name, err := r.brokenName(path)
-	if err != nil {
-		return err
-	}
-	if err := fsys.Rename(path, name); err != nil {
-		return err
-	}
-	r.sayf("set %s aside as %s", path, filepath.Base(name))
-	return fsys.SyncDir(filepath.Dir(path))
-}
-
-// copyAside copies a file, durably.
-func (r *repair) copyAside(path string) (err error) {
-	name, err := r.brokenName(path)
-	if err != nil {
-		return err
-	}
-	from, err := r.fsys.Open(path)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, from.Close()) }()
-	to, err := r.fsys.Create(name)
-	if err != nil {
-		return err
-	}
-	err = copyContent(from, to)
-	if err = errors.Join(err, to.Close()); err != nil {
-		return err
-	}
-	r.sayf("copied %s to %s before cutting it", path, filepath.Base(name))
-	return r.fsys.SyncDir(filepath.Dir(path))
-}
+// copyAside copies a file that is about to be cut, durably.
+func (r *repair) copyAside(path string) error { return CopyAside(r.fsys, path, r.opts.Say) }

@@ -1,9 +1,6 @@
 package persist
 
-import (
-	"errors"
-	"path/filepath"
-)
+import "errors"
 
 // mendLineage finishes what HISTORY says was begun, or sets it aside where it is damaged.
 func (r *repair) mendLineage() error {
@@ -12,12 +9,12 @@ func (r *repair) mendLineage() error {
 	case errors.Is(err, ErrCorrupt):
 		r.sayf("%v", err)
 		r.noLineage = true
-		return r.setAside(filepath.Join(r.dir, historyName))
+		return r.setAside(LineagePath(r.dir))
 	case err != nil:
 		return err
-	case l.cut || l.install != installNone:
+	case l.Begun() != "":
 		r.sayf("finishing what a crash broke off: see HISTORY")
-		return settle(r.fsys, r.dir, &l)
+		return SettleLocked(r.fsys, r.dir, &l)
 	}
 	return nil
 }
@@ -25,7 +22,7 @@ func (r *repair) mendLineage() error {
 // restoreLineage makes HISTORY anew from the log's last segment. A log under one id is one log from its beginning, so others who know the id
 // agree with it; of those who know an older one only nobody can tell.
 func (r *repair) restoreLineage() error {
-	h := r.walk.header.history
+	h := r.walked.History
 	if !r.noLineage || h.ReplID == (ReplID{}) {
 		return nil
 	}
@@ -33,6 +30,50 @@ func (r *repair) restoreLineage() error {
 	if h.Replica = h.Replica || r.replica; h.Replica {
 		role = "a replica's"
 	}
-	r.sayf("wrote %s: the log is %s, of history %s", filepath.Join(r.dir, historyName), role, h.ReplID)
+	r.sayf("wrote %s: the log is %s, of history %s", LineagePath(r.dir), role, h.ReplID)
 	return WriteLineage(r.fsys, r.dir, &Lineage{Replica: h.Replica, Terms: []Term{{ReplID: h.ReplID, Epoch: h.Epoch}}})
+}
+
+// mendDiverged cuts tails at the first damage and sets aside what cannot be read at all.
+func (r *repair) mendDiverged() error {
+	tails, archives, err := ListDiverged(r.fsys, r.dir)
+	if err != nil {
+		return err
+	}
+	for _, d := range tails {
+		walked, err := WalkDiverged(r.fsys, d, LogVisitor{})
+		var bad *CorruptError
+		if !errors.As(err, &bad) {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		r.sayf("%v", bad)
+		if walked.Frames == 0 {
+			err = r.setAside(d.Path)
+		} else if err = r.copyAside(d.Path); err == nil {
+			err = d.End(r.fsys, walked.End)
+			if err == nil {
+				r.sayf("%s ends at log offset %d now, with %d frames", d.Path, walked.End, walked.Frames)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, d := range archives {
+		err := d.Verify(r.fsys)
+		if !errors.Is(err, ErrCorrupt) {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		r.sayf("%v", err)
+		if err := r.setAside(d.Path); err != nil {
+			return err
+		}
+	}
+	return nil
 }

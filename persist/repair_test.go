@@ -201,7 +201,7 @@ func findBroken(t *testing.T, disk vfs.FS) (found []string) {
 		names, err := disk.List(filepath.Join(testDir, sub))
 		must(t, err)
 		for _, name := range names {
-			if isBroken(name) {
+			if IsAside(name) {
 				found = append(found, name)
 			}
 		}
@@ -225,7 +225,7 @@ func TestRepairManifests(t *testing.T) {
 		"swapped":      swap,
 		"swapped, and the log's beginning gone": func(disk *vfs.Sim) {
 			swap(disk)
-			m, err := readAnyManifest(disk, first)
+			m, err := ReadAnyManifest(disk, first)
 			must(t, err)
 			segs, err := listSegments(disk, testDir)
 			must(t, err)
@@ -386,7 +386,7 @@ func TestRepairRefuses(t *testing.T) {
 	segs, err := listSegments(disk, testDir)
 	must(t, err)
 	must(t, disk.Remove(segs[0].path))
-	generations, err := listManifests(disk, testDir)
+	generations, err := Generations(disk, testDir)
 	must(t, err)
 	for _, g := range generations {
 		damage(t, disk, filepath.Join(testDir, ManifestName(g)), 30)

@@ -76,9 +76,9 @@ type Restored struct {
 
 // RestoreOptions are the options of Restore.
 type RestoreOptions struct {
-	Cold     func(path string, c *CounterFiles, b *BlockFile) error // as in CheckOptions; asked for the copies
-	Say      func(string)                                           // told each step; nil: nobody is
-	Progress func(done, total uint64)                               // bytes, of a copy of block files
+	Cold     ColdCheck                // as in CheckOptions; asked for the copies
+	Say      func(string)             // told each step; nil: nobody is
+	Progress func(done, total uint64) // bytes, of a copy of block files
 }
 
 // Restore makes a new data directory out, which must not exist, with the state that dir had at a target:
@@ -98,7 +98,7 @@ type RestoreOptions struct {
 func Restore(fsys vfs.FS, dir string, to vfs.FS, out string, target Target, opts RestoreOptions) (*Restored, error) {
 	if _, err := to.Stat(out); err == nil {
 		return nil, &fs.PathError{Op: "restore", Path: out, Err: fs.ErrExist}
-	} else if !isNotExist(err) {
+	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	r := &restore{fsys: fsys, dir: dir, to: to, out: out + ".unfinished", target: target, opts: opts}
@@ -180,21 +180,21 @@ func baseName(m *Manifest) string {
 
 // bases returns the manifests whose log is there, newest first, and at last nil if the log's beginning is.
 func (r *restore) bases() ([]*Manifest, error) {
-	good, _, _, err := readManifests(r.fsys, r.dir)
+	good, _, err := ReadManifests(r.fsys, r.dir)
 	if err != nil {
 		return nil, err
 	}
-	segs, err := listSegments(r.fsys, r.dir)
+	segs, err := Segments(r.fsys, r.dir)
 	if err != nil || len(segs) == 0 {
 		return nil, err
 	}
 	var bases []*Manifest
 	for _, m := range good {
-		if segs[0].start <= m.Replay {
+		if segs[0].Start <= m.Replay {
 			bases = append(bases, m)
 		}
 	}
-	if segs[0].start == 0 {
+	if segs[0].Start == 0 {
 		bases = append(bases, nil)
 	}
 	return bases, nil
@@ -273,7 +273,7 @@ func (r *restore) run(base *Manifest) error {
 	if err := r.syncDirs(); err != nil {
 		return err
 	}
-	return vfs.WriteFileAtomic(r.to, filepath.Join(r.out, ManifestName(m.Generation)), m.appendText(nil))
+	return WriteManifest(r.to, r.out, &m)
 }
 
 // readLineage reads whose log it is. Without a good HISTORY the copy shares its past with nobody.
@@ -299,9 +299,8 @@ func (r *restore) writeLineage(h History) error {
 		t.Start = 0
 	} else {
 		t.Epoch = max(t.Epoch, l.Terms[n-1].Epoch+1)
-		l.Terms = l.Terms[max(0, n+1-maxTerms):]
 	}
-	l.Terms = append(l.Terms, t)
+	l.Add(t)
 	return WriteLineage(r.to, r.out, &l)
 }
 
@@ -315,15 +314,14 @@ func (r *restore) syncDirs() error {
 
 // copyLog writes the log from the replay offset to the target. stands is the offset that it must reach at least.
 func (r *restore) copyLog(stands uint64) (History, error) {
-	w := &logCopy{fsys: r.to, dir: r.out, at: r.result.Replay}
 	from := r.result.Replay
-	w.history.ReplID = r.result.History
+	w := NewLogCopy(r.to, r.out, from, History{ReplID: r.result.History})
 	reached, ended := from, false
 	r.common = from
 	var last int64 // time of the last frame up to reached
 	walked, err := WalkLog(r.fsys, r.dir, max(from, 1)-1, 0, LogVisitor{
 		Segment: func(h SegmentHeader) error {
-			w.history.Epoch = max(w.history.Epoch, h.History.Epoch)
+			w.History.Epoch = max(w.History.Epoch, h.History.Epoch)
 			return nil
 		},
 		Frame: func(_ SegmentInfo, f *Frame) error {
@@ -339,7 +337,7 @@ func (r *restore) copyLog(stands uint64) (History, error) {
 			r.common = f.Start
 			if f.End() > r.target.Offset {
 				var err error
-				if raw, err = cutFrame(f, r.target.Offset); err != nil {
+				if raw, err = f.Cut(r.target.Offset); err != nil {
 					return err
 				}
 				ended = true
@@ -347,10 +345,10 @@ func (r *restore) copyLog(stands uint64) (History, error) {
 			if raw == nil {
 				return io.EOF
 			}
-			if err := w.frame(f.Start, raw); err != nil {
+			if err := w.Append(f.Start, raw); err != nil {
 				return err
 			}
-			reached, last = w.at, f.TimeMS
+			reached, last = w.End(), f.TimeMS
 			if len(raw) == len(f.Raw) {
 				r.common = reached
 			}
@@ -368,39 +366,11 @@ func (r *restore) copyLog(stands uint64) (History, error) {
 		err = errNoBase
 	}
 	r.result.Offset, r.result.TimeMS = reached, last
-	if err = errors.Join(err, w.finish()); err != nil {
+	if err = errors.Join(err, w.Finish()); err != nil {
 		return History{}, err
 	}
-	r.result.Bytes += w.bytes
-	return w.history, nil
-}
-
-// cutFrame returns a frame with the records of f that end at or before an offset; nil if there are none. A prefix stays
-// with its record, and of what is one change nothing is left: nobody ever saw a part of it.
-func cutFrame(f *Frame, at uint64) ([]byte, error) {
-	if f.Whole {
-		return nil, nil
-	}
-	end := f.Start
-	var rec Record
-	err := f.Records(&rec, 0, func(pos uint64, rec *Record) error {
-		if pos > at {
-			return io.EOF
-		}
-		if rec.Kind != KindProducer && rec.Kind != KindSlot {
-			end = pos
-		}
-		return nil
-	})
-	if err != nil && err != io.EOF {
-		return nil, err
-	}
-	if end == f.Start {
-		return nil, nil
-	}
-	raw := append([]byte(nil), f.Raw[:end-f.Start]...)
-	putFrameHeader(raw, false, f.Start, f.Durable, f.TimeMS, f.Epoch)
-	return raw, nil
+	r.result.Bytes += w.Bytes()
+	return w.History, nil
 }
 
 // window finds what can be restored: from the oldest base to the end of the log.
@@ -426,10 +396,10 @@ func (r *restore) window() (*Window, error) {
 		return nil, err
 	}
 	w.To, w.ToMS = walked.End, walked.TimeMS
-	if segs, err := listSegments(r.fsys, r.dir); err != nil {
+	if segs, err := Segments(r.fsys, r.dir); err != nil {
 		return nil, err
 	} else if len(segs) > 0 {
-		w.LogFrom = segs[0].start
+		w.LogFrom = segs[0].Start
 	}
 	if w.To < w.From {
 		return nil, nil
@@ -440,16 +410,16 @@ func (r *restore) window() (*Window, error) {
 // clear removes what was made of the new directory.
 func (r *restore) clear() error {
 	for _, dir := range []string{LogDir(r.out), ImageDir(r.out), ColdDir(r.out), r.out} {
-		names, err := listDir(r.to, dir)
-		if err != nil {
+		names, err := r.to.List(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		for _, name := range names {
-			if err := removeIfThere(r.to, filepath.Join(dir, name)); err != nil {
+			if err := r.to.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
 		}
-		if err := removeIfThere(r.to, dir); err != nil {
+		if err := r.to.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}

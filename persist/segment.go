@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"path/filepath"
 
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -146,21 +145,6 @@ type segment struct {
 
 // offset returns where the log offset pos is in the file.
 func (s *segment) offset(pos uint64) int64 { return segmentHeaderLen + int64(pos-s.start) }
-
-// listSegments returns the segments in dir/log by start offset. A missing directory gives none.
-func listSegments(fsys vfs.FS, dir string) ([]segment, error) {
-	names, err := listDir(fsys, LogDir(dir))
-	if err != nil {
-		return nil, err
-	}
-	var segs []segment
-	for _, name := range names { // sorted, and the names have one length
-		if start, ok := parseSegmentName(name); ok {
-			segs = append(segs, segment{start, filepath.Join(LogDir(dir), name)})
-		}
-	}
-	return segs, nil
-}
 
 // readAtMost fills b from off and returns what the file has of it.
 func readAtMost(f vfs.File, b []byte, off int64) ([]byte, error) {

@@ -16,12 +16,22 @@ func NewView(fsys vfs.FS, dir string) *vfs.View {
 			return nil
 		}
 		for i := len(names) - 1; i >= 0; i-- { // sorted by offset: the last one is written to
-			if _, ok := parseSegmentName(names[i]); ok {
+			if _, ok := ParseSegmentName(names[i]); ok {
 				return names[i : i+1]
 			}
 		}
 		return nil
 	})
+}
+
+// settledView returns a view of a directory as the next start will settle it, or the file system itself where nothing was begun.
+func settledView(fsys vfs.FS, dir string, l *Lineage) (vfs.FS, error) {
+	if l.Begun() == "" {
+		return fsys, nil
+	}
+	view := vfs.NewView(fsys, nil)
+	settled := *l
+	return view, SettleLocked(view, dir, &settled)
 }
 
 // ReadManifests returns the good manifests of a data directory, newest first, and a *CorruptError for each other one.

@@ -30,6 +30,7 @@ type LogWalk struct {
 	Frames     uint64
 	Records    uint64 // given to Record
 	TimeMS     int64  // of the last frame
+	Chain      uint32 // checksum of the last frame
 	History    History
 	Torn       *TornTail // how the log ends, if not cleanly; nothing was cut
 }
@@ -84,7 +85,7 @@ func WalkLog(fsys vfs.FS, dir string, from, knownDurable uint64, v LogVisitor) (
 	}
 	err = w.run()
 	result.End, result.Frames, result.TimeMS, result.Torn = w.end, w.frames, w.timeMS, w.torn
-	result.History = w.header.history
+	result.Chain, result.History = w.crc, w.header.history
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}

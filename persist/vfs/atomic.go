@@ -54,6 +54,24 @@ func writeNew(fsys FS, name string, data []byte) error {
 	return err
 }
 
+// CopyContent copies a file's bytes to one that is new, and syncs it.
+func CopyContent(to, from File) error {
+	buf := make([]byte, 1<<20)
+	for off := int64(0); ; {
+		n, err := from.ReadAt(buf, off)
+		if err != nil && err != io.EOF {
+			return err
+		}
+		if n == 0 {
+			return to.Sync()
+		}
+		if _, err := to.WriteAt(buf[:n], off); err != nil {
+			return err
+		}
+		off += int64(n)
+	}
+}
+
 // RemoveTemps removes the files in dir that end in TempSuffix and returns how many there were. It does not
 // sync dir: what comes back after a crash is removed the next time.
 func RemoveTemps(fsys FS, dir string) (int, error) {

@@ -254,7 +254,7 @@ func (p *Peer) verified(tier persist.Tier, name string) (size uint64, err error)
 		if size = b.Bytes; tier == persist.TierCold {
 			return nil
 		}
-		return persist.CheckBlock(vfs.OS(), p.store.Path(), c, b, persist.CheckOptions{})
+		return persist.CheckBlock(vfs.OS(), p.store.Path(), c, b, nil)
 	})
 	return size, err
 }
