@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/counterd/counterd/bench/wire"
+	"github.com/counterd/counterd/internal/wire"
 )
 
 // Mode is how a client sends.

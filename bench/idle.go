@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/bench/report"
-	"github.com/counterd/counterd/bench/wire"
+	"github.com/counterd/counterd/internal/wire"
 )
 
 // IdleConfig says how many connections to open and let be.
@@ -169,7 +169,7 @@ func dialIdle(target Target, beside *wire.Conn, i int) (*wire.Conn, error) {
 		}
 		opts.Local = &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(1+i/perAddress))}
 	}
-	c, err := wire.Dial(target.Addr, opts)
+	c, err := wire.Dial(context.Background(), target.Addr, opts)
 	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
 		return nil, fmt.Errorf("%w: raise the limit (ulimit -n)", err)
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/counterd/counterd/bench/wire"
+	"github.com/counterd/counterd/internal/wire"
 )
 
 // Absent is what a page holds for the counters of a post that the server does not know.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/counterd/counterd/bench/wire"
+	"github.com/counterd/counterd/internal/wire"
 )
 
 // bucketSpan is how many mids share a hash: at the mean gap of generated posts, 100 posts. Redis keeps a hash of up to 128

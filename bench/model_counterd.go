@@ -3,7 +3,7 @@ package bench
 import (
 	"fmt"
 
-	"github.com/counterd/counterd/bench/wire"
+	"github.com/counterd/counterd/internal/wire"
 )
 
 // counterdModel is counterd's own: an item a post, all of whose columns one command reads.

@@ -1,6 +1,6 @@
 package bench
 
-import "github.com/counterd/counterd/bench/wire"
+import "github.com/counterd/counterd/internal/wire"
 
 // hashModel keeps a hash a post, with a field a counter. Redis has no command that reads several hashes, so a page is
 // a pipeline of one HMGET a post.

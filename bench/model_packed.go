@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"github.com/counterd/counterd/bench/wire"
+	"github.com/counterd/counterd/internal/wire"
 )
 
 // packedModel keeps a string a post, of 4 bytes a counter, big-endian as BITFIELD has them. Reading a page is one MGET

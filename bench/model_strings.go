@@ -3,7 +3,7 @@ package bench
 import (
 	"fmt"
 
-	"github.com/counterd/counterd/bench/wire"
+	"github.com/counterd/counterd/internal/wire"
 )
 
 // stringsModel keeps each counter under a key of its own, MID.suffix, as people do who use plain Redis.

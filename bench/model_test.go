@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/counterd/counterd/bench/benchtest"
-	"github.com/counterd/counterd/bench/wire"
+	"github.com/counterd/counterd/internal/wire"
 )
 
 // startKind starts a server of that kind, with the schema of generated posts, and returns a connection and the model.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/counterd/counterd/bench/wire"
+	"github.com/counterd/counterd/internal/wire"
 )
 
 // Usage is what a server has taken of its machine so far.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/counterd/counterd/bench/benchtest"
 	"github.com/counterd/counterd/bench/report"
-	"github.com/counterd/counterd/bench/wire"
+	"github.com/counterd/counterd/internal/wire"
 	"go.uber.org/goleak"
 )
 

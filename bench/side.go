@@ -11,7 +11,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/counterd/counterd/bench/report"
-	"github.com/counterd/counterd/bench/wire"
+	"github.com/counterd/counterd/internal/wire"
 )
 
 // forever is the length of a slice that ends when its streams do.
@@ -161,7 +161,7 @@ func (s *side) begin(ctx context.Context, w Workload, config *Config) error {
 			return ctx.Err()
 		}
 		// 64 bytes an operation, more for pages: what does not fit makes the buffers grow, once.
-		conn, err := wire.Dial(s.target.Addr, wire.Options{Password: s.target.Password, Buffer: min(max(64*config.Depth, 4096), wire.StartSize)})
+		conn, err := wire.Dial(context.Background(), s.target.Addr, wire.Options{Password: s.target.Password, Buffer: min(max(64*config.Depth, 4096), wire.StartSize)})
 		if err != nil {
 			return fmt.Errorf("client %d of %d: %w", i+1, config.Clients, err)
 		}

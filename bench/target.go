@@ -1,13 +1,14 @@
 package bench
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"time"
 
-	"github.com/counterd/counterd/bench/wire"
+	"github.com/counterd/counterd/internal/wire"
 )
 
 // Target is a server to drive, and the data model to drive it with.
@@ -36,7 +37,7 @@ func ParseTarget(s string) (Target, error) {
 
 // Dial connects.
 func (t Target) Dial() (*wire.Conn, error) {
-	return wire.Dial(t.Addr, wire.Options{Password: t.Password})
+	return wire.Dial(context.Background(), t.Addr, wire.Options{Password: t.Password})
 }
 
 // answerWithin is the time for the first questions. Where something else than such a server listens, an answer may never come.
@@ -45,7 +46,7 @@ var answerWithin = 10 * time.Second // changed by tests only
 // ask connects, and calls questions, whose answers must come within answerWithin. The connection is open unless there is an error, which
 // names the server.
 func (t Target) ask(questions func(*wire.Conn) error) (*wire.Conn, error) {
-	conn, err := wire.Dial(t.Addr, wire.Options{Password: t.Password, Answer: answerWithin})
+	conn, err := wire.Dial(context.Background(), t.Addr, wire.Options{Password: t.Password, Answer: answerWithin})
 	if err == nil {
 		if err = questions(conn); err != nil {
 			conn.Close()

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/bench/benchtest"
-	"github.com/counterd/counterd/bench/wire"
+	"github.com/counterd/counterd/internal/wire"
 )
 
 // TestPeerErrors checks that a peer that cannot be measured is named, with what is wrong, before anything is sent to the other.
@@ -19,7 +19,7 @@ func TestPeerErrors(t *testing.T) {
 	locked := benchtest.Start(t, false)
 	locked.Before = func(string) error { return errors.New("NOAUTH Authentication required.") }
 	full := benchtest.Start(t, false)
-	c, err := wire.Dial(full.Addr, wire.Options{})
+	c, err := wire.Dial(t.Context(), full.Addr, wire.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

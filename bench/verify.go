@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/counterd/counterd/bench/report"
-	"github.com/counterd/counterd/bench/wire"
+	"github.com/counterd/counterd/internal/wire"
 )
 
 const (

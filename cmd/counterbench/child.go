@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/bench"
-	"github.com/counterd/counterd/bench/wire"
+	"github.com/counterd/counterd/internal/wire"
 )
 
 const (
@@ -86,7 +86,7 @@ func (c *child) waitReady(ctx context.Context) error {
 			return context.Cause(ctx)
 		case <-time.After(20 * time.Millisecond):
 		}
-		conn, err := wire.Dial(c.addr, wire.Options{Timeout: time.Second})
+		conn, err := wire.Dial(ctx, c.addr, wire.Options{Timeout: time.Second})
 		if err != nil {
 			continue
 		}

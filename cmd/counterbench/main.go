@@ -18,8 +18,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/counterd/counterd/bench/wire"
 	"github.com/counterd/counterd/cmd/internal/cli"
+	"github.com/counterd/counterd/internal/wire"
 )
 
 type (

@@ -15,7 +15,8 @@ import (
 const module = "github.com/counterd/counterd"
 
 // topLevel is all that may stand at the root, dot-files and build output aside.
-var topLevel = []string{"CHANGELOG.md", "LICENSE", "Makefile", "README.md", "bench", "bin", "cmd", "coldstore", "counter", "go.mod", "go.sum", "persist", "schema"}
+var topLevel = []string{"CHANGELOG.md", "LICENSE", "Makefile", "README.md", "bench", "bin", "cmd", "coldstore", "counter", "go.mod", "go.sum",
+	"internal", "persist", "schema"}
 
 // allowed names, for each package (and those below it, unless they have a line of their own), the packages of the module it may import.
 // Imports run one way: server, repl -> counter -> hot, coldstore, persist -> schema, vfs.
@@ -27,13 +28,14 @@ var allowed = map[string][]string{
 	"counter/internal/hot":         {"schema"},
 	"counter/internal/arena":       {},
 	"counter":                      {"counter/internal", "coldstore", "persist", "persist/vfs", "schema"},
-	"bench":                        {"bench", "schema"},
+	"internal/wire":                {},
+	"bench":                        {"bench", "internal/wire", "schema"},
 	"cmd/internal/cli":             {},
-	"cmd/counterbench":             {"cmd/internal/cli", "bench", "schema"},
-	"cmd/counterctl":               {"cmd/internal/cli", "counter", "coldstore", "persist", "persist/vfs", "schema"},
+	"cmd/counterbench":             {"cmd/internal/cli", "bench", "internal/wire", "schema"},
+	"cmd/counterctl":               {"cmd/internal/cli", "counter", "coldstore", "internal/wire", "persist", "persist/vfs", "schema"},
 	"cmd/counterd/internal/resp":   {},
 	"cmd/counterd/internal/server": {"cmd/counterd/internal", "counter", "schema"},
-	"cmd/counterd/internal/repl":   {"cmd/counterd/internal", "counter", "persist", "persist/vfs", "schema"},
+	"cmd/counterd/internal/repl":   {"cmd/counterd/internal", "counter", "internal/wire", "persist", "persist/vfs", "schema"},
 	"cmd/counterd":                 {"cmd/counterd/internal", "counter", "schema"},
 }
 

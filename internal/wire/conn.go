@@ -1,7 +1,7 @@
 package wire
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"net"
 	"strings"
@@ -15,10 +15,12 @@ type Conn struct {
 	Reader
 	Out  []byte // commands not yet sent, appended by the caller
 	sock net.Conn
+	stop func() bool // takes back that the end of a context closes sock; nil where none does
 }
 
 // Options say how to connect.
 type Options struct {
+	User     string        // sent by AUTH before the password where not empty
 	Password string        // sent by AUTH where not empty
 	Timeout  time.Duration // of connecting; zero means 5 s
 	Buffer   int           // bytes for commands, and for replies; zero means StartSize
@@ -26,8 +28,9 @@ type Options struct {
 	Local    net.Addr      // to connect from; nil: the system chooses
 }
 
-// Dial connects to "host:port", or to a unix socket where addr has a slash.
-func Dial(addr string, opts Options) (*Conn, error) {
+// Dial connects to "host:port", or to a unix socket where addr has a slash. When ctx ends, so does the connection: while it
+// is made and ever after.
+func Dial(ctx context.Context, addr string, opts Options) (*Conn, error) {
 	network := "tcp"
 	if strings.Contains(addr, "/") {
 		network = "unix"
@@ -36,7 +39,7 @@ func Dial(addr string, opts Options) (*Conn, error) {
 		opts.Timeout = 5 * time.Second
 	}
 	dialer := net.Dialer{Timeout: opts.Timeout, LocalAddr: opts.Local}
-	sock, err := dialer.Dial(network, addr)
+	sock, err := dialer.DialContext(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}
@@ -44,6 +47,7 @@ func Dial(addr string, opts Options) (*Conn, error) {
 		opts.Buffer = StartSize
 	}
 	c := NewConn(sock, opts.Buffer)
+	c.stop = context.AfterFunc(ctx, func() { sock.Close() })
 	if opts.Answer > 0 {
 		if err := c.SetDeadline(time.Now().Add(opts.Answer)); err != nil {
 			c.Close()
@@ -51,7 +55,7 @@ func Dial(addr string, opts Options) (*Conn, error) {
 		}
 	}
 	if opts.Password != "" {
-		if _, err := c.Do("AUTH", opts.Password); err != nil {
+		if err := c.authenticate(opts.User, opts.Password); err != nil {
 			c.Close()
 			return nil, err
 		}
@@ -77,15 +81,14 @@ func (c *Conn) Send(b []byte) error {
 	return err
 }
 
-// Do sends one command and waits for its reply.
+// Do sends one command and waits for its reply. An error reply has the command's name in front.
 func (c *Conn) Do(args ...string) (Value, error) {
 	c.Out = AppendCommand(c.Out, args...)
 	if err := c.Flush(); err != nil {
 		return Value{}, err
 	}
 	v, err := c.ReadValue()
-	var failed *ServerError
-	if errors.As(err, &failed) {
+	if failed, ok := err.(*ServerError); ok {
 		return Value{}, fmt.Errorf("%s: %w", strings.ToUpper(args[0]), failed)
 	}
 	return v, err
@@ -94,8 +97,19 @@ func (c *Conn) Do(args ...string) (Value, error) {
 // SetDeadline makes calls that take longer than until then fail; the zero time lifts it. Safe for concurrent use.
 func (c *Conn) SetDeadline(t time.Time) error { return c.sock.SetDeadline(t) }
 
+// SetReadDeadline is SetDeadline for calls that receive.
+func (c *Conn) SetReadDeadline(t time.Time) error { return c.sock.SetReadDeadline(t) }
+
+// SetWriteDeadline is SetDeadline for calls that send.
+func (c *Conn) SetWriteDeadline(t time.Time) error { return c.sock.SetWriteDeadline(t) }
+
 // Close closes the socket; calls that wait on it fail. Safe for concurrent use.
-func (c *Conn) Close() error { return c.sock.Close() }
+func (c *Conn) Close() error {
+	if c.stop != nil {
+		c.stop()
+	}
+	return c.sock.Close()
+}
 
 // SameHost tells whether the server runs on this machine, as far as the addresses tell.
 func (c *Conn) SameHost() bool {
@@ -109,3 +123,6 @@ func (c *Conn) SameHost() bool {
 
 // RemoteAddr returns the server's address.
 func (c *Conn) RemoteAddr() string { return c.sock.RemoteAddr().String() }
+
+// LocalAddr returns the address that the connection comes from.
+func (c *Conn) LocalAddr() string { return c.sock.LocalAddr().String() }

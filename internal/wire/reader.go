@@ -12,11 +12,13 @@ import (
 const (
 	MaxBulk  = 16 << 20 // bytes in a bulk string
 	MaxLine  = 64 << 10 // bytes in a line: a status, an error, a number
-	MaxArray = 1 << 20  // elements of an array
+	MaxArray = 1 << 20  // elements of an array, and values of a reply in all its arrays together
 	MaxDepth = 8        // arrays within arrays
+	MaxText  = 64 << 20 // bytes of all strings of a reply
 )
 
-// StartSize is what a Reader's buffer starts with unless told otherwise: the replies to a pipeline of 64 pages of 20 posts fit.
+// StartSize is what a Reader's buffer starts with unless told otherwise: the replies to a pipeline of 64 pages of 20 posts
+// fit.
 const StartSize = 64 << 10
 
 // ErrProtocol is wrapped by the error for bytes that are not the reply that was due.

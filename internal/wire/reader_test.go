@@ -28,7 +28,7 @@ func TestReadValue(t *testing.T) {
 		"_\r\n":                             {Null: true},
 		"*0\r\n":                            {Array: []Value{}},
 		"*2\r\n:1\r\n*1\r\n$1\r\nx\r\n":     {Array: []Value{{IsInt: true, Int: 1}, {Array: []Value{{Str: "x"}}}}},
-		"*2\r\n-ERR inside\r\n:1\r\n":       {Array: []Value{{Str: "ERR inside"}, {IsInt: true, Int: 1}}},
+		"*2\r\n-ERR inside\r\n:1\r\n":       {Array: []Value{{IsErr: true, Str: "ERR inside"}, {IsInt: true, Int: 1}}},
 		"%1\r\n+a\r\n:1\r\n":                {Array: []Value{{Str: "a"}, {IsInt: true, Int: 1}}},
 		"=7\r\ntxt:abc\r\n":                 {Str: "abc"},
 		"$70000\r\n" + long(70000) + "\r\n": {Str: long(70000)},
@@ -146,6 +146,20 @@ func TestLimits(t *testing.T) {
 	deep := NewReader(strings.NewReader(strings.Repeat("*1\r\n", 100000)), StartSize)
 	if _, err := deep.ReadValue(); !errors.Is(err, ErrProtocol) {
 		t.Errorf("deep arrays: %v", err)
+	}
+	wide := NewReader(strings.NewReader("*2\r\n"+strings.Repeat("*1048575\r\n", 2)), StartSize)
+	if _, err := wide.ReadValue(); !errors.Is(err, ErrProtocol) {
+		t.Errorf("more values than a reply may have: %v", err)
+	}
+	body := fmt.Sprintf("$%d\r\n%s\r\n", MaxBulk, long(MaxBulk))
+	large := io.MultiReader(strings.NewReader("*5\r\n"), strings.NewReader(body), strings.NewReader(body), strings.NewReader(body),
+		strings.NewReader(body), strings.NewReader("$1\r\n"))
+	if _, err := NewReader(large, StartSize).ReadValue(); !errors.Is(err, ErrProtocol) {
+		t.Errorf("more text than a reply may have: %v", err)
+	}
+	r = NewReader(strings.NewReader(strings.Repeat("*1\r\n", MaxDepth)+":7\r\n"), StartSize)
+	if v, err := r.ReadValue(); err != nil || v.Text() != "7" {
+		t.Errorf("the deepest arrays: %v, %v", v, err)
 	}
 }
 
