@@ -23,7 +23,7 @@ func (s *Store) Archive() (*Archive, error) {
 	if s.log == nil {
 		return nil, ErrInMemory
 	}
-	pin, err := s.PinSnapshot()
+	pin, err := s.repl.PinSnapshot()
 	if err != nil {
 		return nil, err
 	}
@@ -32,12 +32,12 @@ func (s *Store) Archive() (*Archive, error) {
 		return nil, fmt.Errorf("there is no snapshot and the log begins at %d: one must be made first: %w", first, persist.ErrGone)
 	}
 	if pin.Manifest != nil {
-		if err := s.VerifyImages(pin.Manifest); err != nil {
+		if err := pin.VerifyImages(); err != nil {
 			pin.Release()
 			return nil, fmt.Errorf("images of the snapshot are damaged and are written anew, try again: %w", err)
 		}
 	}
-	w, err := persist.NewArchiveWriter(s.dir.Path(), s.log, pin.Manifest, s.Lineage())
+	w, err := persist.NewArchiveWriter(s.dir.Path(), s.log, pin.Manifest, s.repl.Lineage())
 	if err != nil {
 		pin.Release()
 		return nil, err
@@ -63,11 +63,11 @@ func (a *Archive) Close() error {
 
 // SaveDiverged saves the store's data in its directory, as an archive, where it stays when another primary's data takes its place: see
 // persist.SaveDiverged. No change may be made meanwhile that is to be in it: the store is a replica.
-func (s *Store) SaveDiverged(ctx context.Context) (path string, removed []string, err error) {
-	a, err := s.Archive()
+func (r *Replication) SaveDiverged(ctx context.Context) (path string, removed []string, err error) {
+	a, err := r.s.Archive()
 	if err != nil {
 		return "", nil, err
 	}
-	path, removed, err = persist.SaveDiverged(ctx, s.opts.FS, s.dir.Path(), a.w)
+	path, removed, err = persist.SaveDiverged(ctx, r.s.opts.FS, r.s.dir.Path(), a.w)
 	return path, removed, errors.Join(err, a.Close())
 }

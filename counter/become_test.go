@@ -63,17 +63,17 @@ func TestBecomeLetsReadersIn(t *testing.T) {
 	s, err := Open("data", Options{FS: disk, Manual: true, SnapshotGrowth: -1, HashSeed: 1})
 	must(t, err)
 	must(t, s.AlterScript("add counter w\nadd column w n hint=8 max=63 suffix=n"))
-	other := s.Lineage()
+	other := s.repl.Lineage()
 	must(t, s.Set("5.n", 55))
 	for _, c := range []struct {
 		name    string
 		change  func() error
 		replica bool
 	}{
-		{"yield", s.Yield, true},
-		{"follow", func() error { _, err := s.Follow(other.Begin(s.log.Position())); return err }, true},
-		{"lead", func() error { _, err := s.Lead(); return err }, false},
-		{"lead again", func() error { _, err := s.Lead(); return err }, false},
+		{"yield", s.repl.Yield, true},
+		{"follow", func() error { _, err := s.repl.Follow(other.Begin(s.log.Position())); return err }, true},
+		{"lead", func() error { _, err := s.repl.Lead(); return err }, false},
+		{"lead again", func() error { _, err := s.repl.Lead(); return err }, false},
 	} {
 		letGo := disk.hold()
 		done := make(chan error, 1)
@@ -110,7 +110,7 @@ func TestBecomeLetsReadersIn(t *testing.T) {
 
 	letGo := disk.hold()
 	yielded, closed := make(chan error, 1), make(chan error, 1)
-	go func() { yielded <- s.Yield() }()
+	go func() { yielded <- s.repl.Yield() }()
 	<-disk.waiting
 	go func() { closed <- s.Close() }()
 	letGo()
@@ -131,11 +131,11 @@ func TestBecomeFails(t *testing.T) {
 		replica bool // before
 		change  func(s *Store) error
 	}{
-		{"lead", true, func(s *Store) error { _, err := s.Lead(); return err }},
-		{"yield", false, (*Store).Yield},
+		{"lead", true, func(s *Store) error { _, err := s.repl.Lead(); return err }},
+		{"yield", false, func(s *Store) error { return s.repl.Yield() }},
 		{"follow", true, func(s *Store) error {
-			past := s.Lineage()
-			_, err := s.Follow(past.Begin(s.log.Position()))
+			past := s.repl.Lineage()
+			_, err := s.repl.Follow(past.Begin(s.log.Position()))
 			return err
 		}},
 	} {
@@ -149,7 +149,7 @@ func TestBecomeFails(t *testing.T) {
 			s, err := Open("data", opts)
 			must(t, err)
 			if c.replica {
-				_, err := s.Follow(a.Lineage())
+				_, err := s.repl.Follow(a.repl.Lineage())
 				must(t, err)
 				ship(t, a, s)
 			} else {
@@ -172,7 +172,7 @@ func TestBecomeFails(t *testing.T) {
 			if s.Replica() != c.replica {
 				t.Fatalf("%s, operation %d: %v, and the role has changed", c.name, skip, err)
 			}
-			past := s.Lineage()
+			past := s.repl.Lineage()
 			s.saver.look(s) // as each second
 			if c.replica {
 				must(t, a.Set("7.n", 77))
@@ -183,7 +183,7 @@ func TestBecomeFails(t *testing.T) {
 			opts.FS = sim.Kill()
 			again, err := Open("data", opts)
 			must(t, err)
-			now := again.Lineage()
+			now := again.repl.Lineage()
 			v, _, err := again.Get("7.n")
 			common, _ := now.Common(again.log.Position(), &past, again.log.Position())
 			if again.Replica() != c.replica || v != 77 || err != nil || common != s.log.Position() {
@@ -198,9 +198,13 @@ func TestBecomeFails(t *testing.T) {
 // TestBecomeDurable: a role that was taken stands behind a log that no power failure makes shorter, in every policy.
 func TestBecomeDurable(t *testing.T) {
 	for name, change := range map[string]func(s *Store) error{
-		"yield":  (*Store).Yield,
-		"follow": func(s *Store) error { l := s.Lineage(); _, err := s.Follow(l.Begin(s.log.Position())); return err },
-		"lead":   func(s *Store) error { _, err := s.Lead(); return err },
+		"yield": func(s *Store) error { return s.repl.Yield() },
+		"follow": func(s *Store) error {
+			l := s.repl.Lineage()
+			_, err := s.repl.Follow(l.Begin(s.log.Position()))
+			return err
+		},
+		"lead": func(s *Store) error { _, err := s.repl.Lead(); return err },
 	} {
 		sim := vfs.NewSim()
 		opts := Options{FS: sim, Manual: true, SnapshotGrowth: -1, HashSeed: 1, AppendFsync: SyncNo}

@@ -29,7 +29,7 @@
 // Batch.Commit before it is acknowledged, or told to a reader: a block knows how far the log must be for that. Snapshots copy one block at a time (saver.go); recovery reads images and replays the log
 // behind them (recover.go). Above MaxMemory the coldest blocks become cold: their rows go to a file and changes of them to an overlay
 // (cold.go), or, where the file is damaged, to partial rows (partial.go); they are written, merged and brought back in the background (rewrite.go, tiers.go). A replica appends its primary's frames and applies
-// them (replica.go).
+// them (replicate.go).
 // What the next snapshot would write is kept free on the disk: it is the way out of a full one (space.go).
 //
 // # Batches
@@ -41,7 +41,9 @@
 //
 // # Replication
 //
-// A store follows a primary (Follow, Replicate) or leads (Lead): replica.go. Its Lineage tells how far its log and another agree.
+// A store follows a primary or leads. What that takes stands behind Store.Replication: the role, the log and its lineage, which tells how far
+// it and another log agree (role.go), the frames of a primary (replicate.go), files that stay while they are copied (pin.go). Who embeds a
+// store needs none of it.
 //
 // # Locks
 //

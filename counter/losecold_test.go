@@ -46,7 +46,7 @@ func damagedDir(t *testing.T, how string, wholeLog bool) (dir string, m *partial
 				t.Fatal(err)
 			}
 		}
-		if first := m.s.Log().Stats().First; first == 0 {
+		if first := m.s.log.Stats().First; first == 0 {
 			t.Fatal("the whole log is still there")
 		}
 	}
@@ -100,7 +100,7 @@ func TestLoseCold(t *testing.T) {
 	for _, how := range []string{"pages", "missing"} {
 		t.Run(how, func(t *testing.T) {
 			dir, m := damagedDir(t, how, false)
-			before, end := m.s.Lineage(), m.s.Log().Position()
+			before, end := m.s.repl.Lineage(), m.s.log.Position()
 			lost := map[uint64]bool{}
 			partial := map[uint64]bool{}
 			for _, mid := range m.mids {
@@ -153,8 +153,8 @@ func TestLoseCold(t *testing.T) {
 						t.Fatalf("round %d: %d.cntqt: got %d, %v, want %d", round, mid, v, err, want)
 					}
 				}
-				now := m.s.Lineage()
-				if at, ok := now.Common(m.s.Log().Position(), &before, end); ok {
+				now := m.s.repl.Lineage()
+				if at, ok := now.Common(m.s.log.Position(), &before, end); ok {
 					t.Errorf("a node of the old history may go on at %d", at)
 				}
 				if round == 1 {

@@ -333,15 +333,15 @@ func TestPartialRowsReplica(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { replica.Close() }()
-	if _, err := replica.Follow(primary.Lineage()); err != nil {
+	if _, err := replica.repl.Follow(primary.repl.Lineage()); err != nil {
 		t.Fatal(err)
 	}
 	follow := func() {
 		t.Helper()
-		if err := primary.Log().Sync(); err != nil {
+		if err := primary.log.Sync(); err != nil {
 			t.Fatal(err)
 		}
-		r, err := primary.Log().NewReader(replica.Log().Position())
+		r, err := primary.log.NewReader(replica.log.Position())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -354,7 +354,7 @@ func TestPartialRowsReplica(t *testing.T) {
 			if f == nil {
 				return
 			}
-			if _, err := replica.Replicate(f.Raw); err != nil {
+			if _, err := replica.repl.Replicate(f.Raw); err != nil {
 				t.Fatalf("the replica does not take a frame: %v", err)
 			}
 		}
@@ -414,7 +414,7 @@ func TestPartialRowsReplica(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := replica.Lead(); err != nil {
+	if _, err := replica.repl.Lead(); err != nil {
 		t.Fatal(err)
 	}
 	check("as primary")

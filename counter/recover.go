@@ -345,7 +345,7 @@ func (s *Store) replay(from uint64) error {
 	if rec.Torn != nil {
 		s.opts.Logger.Warn("the log's torn tail was cut: it was never acknowledged as durable", "detail", rec.Torn.Error())
 	}
-	if err := s.recoverLineage(lineage, rec.History, rec.End); err != nil {
+	if err := s.repl.recover(lineage, rec.History, rec.End); err != nil {
 		return err
 	}
 	s.saver.recovered(s, rec)

@@ -48,7 +48,7 @@ func TestFallback(t *testing.T) {
 	snapshot(2)
 	snapshot(3)
 	for round := uint64(4); round < 8; round++ {
-		newest := s.Manifests()[0].Generation
+		newest := s.repl.Manifests()[0].Generation
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +67,7 @@ func TestFallback(t *testing.T) {
 		if _, err := os.Stat(path); err != nil {
 			t.Errorf("round %d: the bad image was removed before there is a better one: %v", round, err)
 		}
-		p, err := s.PinSnapshot()
+		p, err := s.repl.PinSnapshot()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +83,7 @@ func TestFallback(t *testing.T) {
 		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("round %d: the bad image is still there: %v", round, err)
 		}
-		for _, m := range s.Manifests() {
+		for _, m := range s.repl.Manifests() {
 			if m.Generation == newest {
 				t.Errorf("round %d: the bad snapshot %d was kept", round, newest)
 			}
@@ -159,7 +159,7 @@ func TestNewerImage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	m := s.Manifests()[0]
+	m := s.repl.Manifests()[0]
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +230,7 @@ func TestScrubImages(t *testing.T) {
 	healed := func(what string) {
 		t.Helper()
 		for end := time.Now().Add(3 * time.Minute); ; time.Sleep(time.Millisecond) {
-			kept := s.Manifests()
+			kept := s.repl.Manifests()
 			var errs []error
 			for _, m := range kept {
 				errs = append(errs, m.Blocks(func(c *persist.CounterFiles, b *persist.BlockFile) error { return CheckBlockFile(vfs.OS(), dir, c, b) }))
@@ -247,7 +247,7 @@ func TestScrubImages(t *testing.T) {
 	healed("the older one")
 	s.tiers.stop() // the next round is in an hour
 	flip(t, newestImage(t, dir), 100)
-	for _, m := range s.Manifests() {
+	for _, m := range s.repl.Manifests() {
 		if err := s.verifyImages(m, nil); err != nil && !errors.Is(err, persist.ErrCorrupt) {
 			t.Fatal(err)
 		}

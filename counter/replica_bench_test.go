@@ -37,7 +37,7 @@ func BenchmarkReplicate(b *testing.B) {
 			if err := primary.AlterScript("add counter a\nadd column a v hint=16 max=32 suffix=v"); err != nil {
 				b.Fatal(err)
 			}
-			if _, err := replica.Follow(primary.Lineage()); err != nil {
+			if _, err := replica.repl.Follow(primary.repl.Lineage()); err != nil {
 				b.Fatal(err)
 			}
 			batch := primary.NewBatch()
@@ -62,7 +62,7 @@ func BenchmarkReplicate(b *testing.B) {
 					n -= per
 				}
 			}
-			feed, err := primary.Log().NewReader(0)
+			feed, err := primary.log.NewReader(0)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -76,12 +76,12 @@ func BenchmarkReplicate(b *testing.B) {
 					}
 					frames = append(frames, bytes.Clone(f.Raw))
 				}
-				if err := errors.Join(primary.Log().Sync(), replica.Log().Sync()); err != nil {
+				if err := errors.Join(primary.log.Sync(), replica.log.Sync()); err != nil {
 					b.Fatal(err)
 				}
 				b.StartTimer()
 				for _, raw := range frames {
-					if _, err := replica.Replicate(raw); err != nil {
+					if _, err := replica.repl.Replicate(raw); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -69,11 +69,11 @@ func newPair(t *testing.T, rng *rand.Rand) *pair {
 		t.Fatal(err)
 	}
 	a.acknowledge(t, model{"a": {}, "b": {}})
-	for p.nodes[1].s.Log().Position() == 0 {
+	for p.nodes[1].s.log.Position() == 0 {
 		p.link(t)
 	}
 	for _, n := range p.nodes { // so that they have a past in common, whatever fails
-		if err := n.s.Log().Sync(); err != nil {
+		if err := n.s.log.Sync(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -93,8 +93,8 @@ func (n *pairNode) open(t *testing.T) {
 // acknowledge commits what was done and notes the state.
 func (n *pairNode) acknowledge(t *testing.T, m model) {
 	t.Helper()
-	at := n.s.Log().Position()
-	if err := n.s.Log().Commit(at); err != nil {
+	at := n.s.log.Position()
+	if err := n.s.log.Commit(at); err != nil {
 		t.Fatal(err)
 	}
 	n.states[at] = pairState{m.clone(), n.s.Schema().String()}
@@ -103,9 +103,9 @@ func (n *pairNode) acknowledge(t *testing.T, m model) {
 // state is what the node must hold.
 func (n *pairNode) state(t *testing.T) pairState {
 	t.Helper()
-	st, ok := n.states[n.s.Log().Position()]
+	st, ok := n.states[n.s.log.Position()]
 	if !ok {
-		t.Fatalf("the log ends at %d, where no change ended", n.s.Log().Position())
+		t.Fatalf("the log ends at %d, where no change ended", n.s.log.Position())
 	}
 	return st
 }
@@ -119,7 +119,7 @@ func (n *pairNode) check(t *testing.T) {
 	t.Helper()
 	st := n.state(t)
 	if got := n.s.Schema().String(); got != st.schema {
-		t.Fatalf("at %d: got schema %q, want %q", n.s.Log().Position(), got, st.schema)
+		t.Fatalf("at %d: got schema %q, want %q", n.s.log.Position(), got, st.schema)
 	}
 	checkStore(t, n.s, st.m)
 }
@@ -140,7 +140,7 @@ func (p *pair) step(t *testing.T) {
 			t.Fatal(err)
 		}
 	case k < 25:
-		any.s.Log().Tick()
+		any.s.log.Tick()
 	case k < 45:
 		p.link(t)
 	case k < 51:
@@ -174,7 +174,7 @@ func (p *pair) write(t *testing.T, n *pairNode) {
 		b.Run()
 		checkOp(t, b, b.Op(0), m)
 		b.End()
-		n.states[n.s.Log().Position()] = pairState{m.clone(), n.s.Schema().String()}
+		n.states[n.s.log.Position()] = pairState{m.clone(), n.s.Schema().String()}
 	}
 	n.acknowledge(t, m)
 }
@@ -183,8 +183,8 @@ func (p *pair) write(t *testing.T, n *pairNode) {
 func (p *pair) restart(t *testing.T, n *pairNode) {
 	t.Helper()
 	p.restarts++
-	before, replica := n.s.Log().Written(), n.s.Replica()
-	durable := n.s.Log().Durable()
+	before, replica := n.s.log.Written(), n.s.Replica()
+	durable := n.s.log.Durable()
 	least := before
 	switch p.rng.IntN(3) {
 	case 0:
@@ -201,7 +201,7 @@ func (p *pair) restart(t *testing.T, n *pairNode) {
 		n.sim, least = left, durable
 	}
 	n.open(t)
-	end := n.s.Log().Position()
+	end := n.s.log.Position()
 	if end < least {
 		t.Fatalf("the log ends at %d, want %d at least", end, least)
 	}
@@ -217,21 +217,21 @@ func (p *pair) swap(t *testing.T) {
 	t.Helper()
 	old, next := p.nodes[p.lead], p.nodes[1-p.lead]
 	if p.rng.IntN(2) == 0 { // as FAILOVER does it
-		for old.s.Log().Position() != next.s.Log().Position() || p.common(t) != next.s.Log().Position() {
+		for old.s.log.Position() != next.s.log.Position() || p.common(t) != next.s.log.Position() {
 			p.link(t)
 		}
-		if err := old.s.Yield(); err != nil {
+		if err := old.s.repl.Yield(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := next.s.Lead(); err != nil {
+	if _, err := next.s.repl.Lead(); err != nil {
 		t.Fatal(err)
 	}
 	if !old.s.Replica() {
 		for range p.rng.IntN(4) {
 			p.write(t, old)
 		}
-		if err := old.s.Yield(); err != nil {
+		if err := old.s.repl.Yield(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -242,10 +242,10 @@ func (p *pair) swap(t *testing.T) {
 func (p *pair) common(t *testing.T) uint64 {
 	t.Helper()
 	primary, replica := p.nodes[p.lead].s, p.nodes[1-p.lead].s
-	mine, its := primary.Lineage(), replica.Lineage()
-	common, ok := mine.Common(primary.Log().Written(), &its, replica.Log().Position())
-	if !ok && replica.Log().Position() != 0 {
-		t.Fatalf("no common past, and the replica's log ends at %d", replica.Log().Position())
+	mine, its := primary.repl.Lineage(), replica.repl.Lineage()
+	common, ok := mine.Common(primary.log.Written(), &its, replica.log.Position())
+	if !ok && replica.log.Position() != 0 {
+		t.Fatalf("no common past, and the replica's log ends at %d", replica.log.Position())
 	}
 	return common
 }
@@ -255,21 +255,21 @@ func (p *pair) link(t *testing.T) {
 	t.Helper()
 	p.links++
 	primary, replica := p.nodes[p.lead], p.nodes[1-p.lead]
-	if err := replica.s.Log().Commit(replica.s.Log().Position()); err != nil { // a cut before had left it unwritten
+	if err := replica.s.log.Commit(replica.s.log.Position()); err != nil { // a cut before had left it unwritten
 		t.Fatal(err)
 	}
-	if common := p.common(t); common < replica.s.Log().Position() {
+	if common := p.common(t); common < replica.s.log.Position() {
 		p.cut(t, replica, common)
 	}
-	if _, err := replica.s.Follow(primary.s.Lineage()); err != nil {
+	if _, err := replica.s.repl.Follow(primary.s.repl.Lineage()); err != nil {
 		t.Fatal(err)
 	}
-	stream := logBytes(t, primary.s, replica.s.Log().Position())
+	stream := logBytes(t, primary.s, replica.s.log.Position())
 	if p.rng.IntN(3) > 0 {
 		stream = stream[:p.rng.IntN(len(stream)+1)]
 	}
 	for len(stream) > 0 {
-		at := replica.s.Log().Position()
+		at := replica.s.log.Position()
 		n := len(stream)
 		if n >= persist.FrameHeaderLen {
 			n = persist.FrameHeaderLen + int(persist.FramePayloadLen(stream))
@@ -278,15 +278,15 @@ func (p *pair) link(t *testing.T) {
 			if n <= len(stream) {
 				bad[p.rng.IntN(len(bad))] ^= 1 << p.rng.IntN(8)
 			}
-			if _, err := replica.s.Replicate(bad); !errors.Is(err, persist.ErrCorrupt) || replica.s.Log().Position() != at {
-				t.Fatalf("a bad frame at %d: %v, the log ends at %d", at, err, replica.s.Log().Position())
+			if _, err := replica.s.repl.Replicate(bad); !errors.Is(err, persist.ErrCorrupt) || replica.s.log.Position() != at {
+				t.Fatalf("a bad frame at %d: %v, the log ends at %d", at, err, replica.s.log.Position())
 			}
 			replica.check(t)
 		}
 		if n > len(stream) || len(stream) < persist.FrameHeaderLen {
 			break
 		}
-		end, err := replica.s.Replicate(stream[:n])
+		end, err := replica.s.repl.Replicate(stream[:n])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -296,7 +296,7 @@ func (p *pair) link(t *testing.T) {
 		}
 		replica.states[end] = st
 		if p.rng.IntN(3) == 0 {
-			if err := replica.s.Log().Commit(end); err != nil {
+			if err := replica.s.log.Commit(end); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -311,7 +311,7 @@ func (p *pair) link(t *testing.T) {
 // logBytes reads a log from an offset to its end.
 func logBytes(t *testing.T, s *Store, from uint64) (all []byte) {
 	t.Helper()
-	r, err := s.Log().NewReader(from)
+	r, err := s.log.NewReader(from)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -335,9 +335,9 @@ func logBytes(t *testing.T, s *Store, from uint64) (all []byte) {
 func (p *pair) cut(t *testing.T, n *pairNode, at uint64) {
 	t.Helper()
 	p.cuts++
-	end := n.s.Log().Position()
+	end := n.s.log.Position()
 	lost := logBytes(t, n.s, at)
-	past := n.s.Lineage()
+	past := n.s.repl.Lineage()
 	if err := n.s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -355,7 +355,7 @@ func (p *pair) cut(t *testing.T, n *pairNode, at uint64) {
 		t.Fatalf("cut from %d to %d: the tail saved is %+v with %d bytes, want %d", at, end, tail, len(saved)-64, len(lost))
 	}
 	n.open(t)
-	if got := n.s.Log().Position(); got != at {
+	if got := n.s.log.Position(); got != at {
 		t.Fatalf("cut at %d: the log ends at %d", at, got)
 	}
 	n.forget(at)
@@ -382,7 +382,7 @@ func TestReplicaModel(t *testing.T) {
 				p.step(t)
 			}
 			for range 2 { // the second has nothing to cut the first for
-				for p.nodes[0].s.Log().Position() != p.nodes[1].s.Log().Position() {
+				for p.nodes[0].s.log.Position() != p.nodes[1].s.log.Position() {
 					p.link(t)
 				}
 				p.link(t)

@@ -13,10 +13,10 @@ import (
 // ship applies all frames of a's log that b lacks, as a link does.
 func ship(t *testing.T, a, b *Store) {
 	t.Helper()
-	if err := a.Log().Commit(a.Log().Position()); err != nil {
+	if err := a.log.Commit(a.log.Position()); err != nil {
 		t.Fatal(err)
 	}
-	r, err := a.Log().NewReader(b.Log().Position())
+	r, err := a.log.NewReader(b.log.Position())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,11 +29,11 @@ func ship(t *testing.T, a, b *Store) {
 		if f == nil {
 			break
 		}
-		end, err := b.Replicate(f.Raw)
+		end, err := b.repl.Replicate(f.Raw)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := b.Log().Commit(end); err != nil {
+		if err := b.log.Commit(end); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -74,7 +74,7 @@ func TestReplicate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.Follow(a.Lineage()); err != nil {
+		if _, err := b.repl.Follow(a.repl.Lineage()); err != nil {
 			t.Fatal(err)
 		}
 		if err := a.AlterScript("add counter w\nadd column w n hint=8 max=63 suffix=n\nadd column w m hint=4 max=32 suffix=m"); err != nil {
@@ -129,8 +129,8 @@ func TestReplicate(t *testing.T) {
 				if !b.Replica() {
 					t.Fatal("a replica came back as primary")
 				}
-				if len(b.Lineage().Terms) == 0 {
-					if _, err := b.Follow(a.Lineage()); err != nil {
+				if len(b.repl.Lineage().Terms) == 0 {
+					if _, err := b.repl.Follow(a.repl.Lineage()); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -141,26 +141,26 @@ func TestReplicate(t *testing.T) {
 			t.Fatalf("seed %d: %s and %s", seed, x, y)
 		}
 		// Promoted, it goes on from there under a new history, and the old primary follows.
-		at, err := b.Lead()
+		at, err := b.repl.Lead()
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := b.Set("5.n", 77); err != nil {
 			t.Fatal(err)
 		}
-		past := b.Lineage()
-		mine := a.Lineage()
-		if common, ok := past.Common(b.Log().Written(), &mine, a.Log().Position()); !ok || common != at {
+		past := b.repl.Lineage()
+		mine := a.repl.Lineage()
+		if common, ok := past.Common(b.log.Written(), &mine, a.log.Position()); !ok || common != at {
 			t.Fatalf("agree up to %d %t, want %d", common, ok, at)
 		}
-		if _, err := a.Follow(past); err != nil {
+		if _, err := a.repl.Follow(past); err != nil {
 			t.Fatal(err)
 		}
 		ship(t, b, a)
 		if x, y := digestOf(t, a), digestOf(t, b); x != y {
 			t.Fatalf("seed %d after promotion: %s and %s", seed, x, y)
 		}
-		if _, err := b.Replicate(make([]byte, persist.FrameHeaderLen)); err == nil {
+		if _, err := b.repl.Replicate(make([]byte, persist.FrameHeaderLen)); err == nil {
 			t.Fatal("a primary took a frame")
 		}
 		if err := errors.Join(a.Close(), b.Close()); err != nil {

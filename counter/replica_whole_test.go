@@ -20,7 +20,7 @@ func TestReplicateWhole(t *testing.T) {
 		return s
 	}
 	a, b := open(vfs.NewSim()), open(disk)
-	_, err := b.Follow(a.Lineage())
+	_, err := b.repl.Follow(a.repl.Lineage())
 	must(t, err)
 	must(t, a.AlterScript("add counter n\nadd column n v hint=8 max=63\nadd counter single\nadd column single w hint=8 max=63"))
 	transaction := func(s *Store, value uint64) {
@@ -72,7 +72,7 @@ func TestReplicateWhole(t *testing.T) {
 	transaction(a, 1)
 	ship(t, a, b)
 	var alone, together int // runs of the replica's batch
-	b.Observe(func(batch *Batch) {
+	b.repl.Observe(func(batch *Batch) {
 		switch {
 		case batch == nil || batch.Len() == 0:
 		case batch.Exclusive():
@@ -120,7 +120,7 @@ func TestReplicateWhole(t *testing.T) {
 	if alone != 11 || together < 11*items/replayBatch {
 		t.Errorf("%d runs with others let in, want 11; %d with all kept out", alone, together)
 	}
-	_, err = b.Lead()
+	_, err = b.repl.Lead()
 	must(t, err)
 	transaction(b, 99)
 	must(t, errors.Join(look(b), a.Close(), b.Close()))

@@ -116,7 +116,7 @@ func (v *saver) run(s *Store) {
 
 // look watches the room on disk, drops log that is not to be retained any more, and makes a snapshot when it is time.
 func (v *saver) look(s *Store) {
-	s.payOwed()
+	s.repl.payOwed()
 	disk := s.space.look(s)
 	_ = s.log.DropBefore(s.dropBefore()) // a snapshot tells
 	if disk.Low && s.opts.SnapshotGrowth >= 0 && v.mu.TryLock() {
@@ -237,7 +237,7 @@ func (w *snapshot) make() error {
 	s := w.s
 	m := &persist.Manifest{History: s.log.History(), TimeMS: time.Now().UnixMilli()}
 	w.manifest = m
-	if past := s.Lineage(); len(past.Terms) > 1 {
+	if past := s.repl.Lineage(); len(past.Terms) > 1 {
 		m.OldReplID, m.OldEnd, _ = past.Before()
 	}
 	s.repl.applying.RLock()
@@ -287,10 +287,7 @@ func (s *Store) dropBefore() uint64 {
 		}
 		before = min(before, end-retain)
 	}
-	s.repl.mu.Lock()
-	defer s.repl.mu.Unlock()
-	_, from := s.repl.pinned()
-	return min(before, from)
+	return min(before, s.repl.pins.from())
 }
 
 // counter lists, and where needed writes, the blocks of one counter. A FLUSHALL meanwhile makes it begin anew; of a counter that is dropped
@@ -366,11 +363,9 @@ const (
 	partialImage = 2 // of an overlay and partial rows: see appendPartial
 )
 
-// VerifyImages reads all images that a manifest of the store names, and returns what is wrong with them. Those that are damaged are written anew from memory,
-// by a snapshot that it starts beside all other work.
-func (s *Store) VerifyImages(m *persist.Manifest) error { return s.verifyImages(m, nil) }
-
-// verifyImages calls pace, if not nil, behind each image with its size; an error of pace ends it and is returned.
+// verifyImages reads all images that a manifest of the store names, and returns what is wrong with them. Those that are damaged are written
+// anew from memory, by a snapshot that it starts beside all other work. It calls pace, if not nil, behind each image with its size; an error
+// of pace ends it and is returned.
 func (s *Store) verifyImages(m *persist.Manifest, pace func(bytes int) error) error {
 	bad := make(map[string]bool)
 	var errs []error
@@ -440,10 +435,10 @@ func (s *Store) removeOrphans() error {
 	if err := s.dir.Held(); err != nil {
 		return err
 	}
-	s.repl.mu.Lock() // what is about to be pinned is a manifest's, and so no orphan
+	s.repl.pins.mu.Lock() // what is about to be pinned is a manifest's, and so no orphan
 	orphans, err := s.dir.Orphans()
-	pinned, _ := s.repl.pinned()
-	s.repl.mu.Unlock()
+	pinned := s.repl.pins.names()
+	s.repl.pins.mu.Unlock()
 	if err != nil {
 		return err
 	}

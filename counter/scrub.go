@@ -24,7 +24,7 @@ func (t *tiers) scrub(s *Store) {
 	defer close(t.scrubbed)
 	pace := func(n int) error { return t.wait(time.Duration(n) * time.Second / scrubRate) }
 	for {
-		for _, m := range s.Manifests() {
+		for _, m := range s.dir.Manifests() {
 			if err := s.verifyImages(m, pace); errors.Is(err, errStopped) {
 				return
 			} else if err != nil {

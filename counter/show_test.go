@@ -138,7 +138,7 @@ func TestShowReplica(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { b.Close() })
-			if _, err := b.Follow(a.Lineage()); err != nil {
+			if _, err := b.repl.Follow(a.repl.Lineage()); err != nil {
 				t.Fatal(err)
 			}
 			ship(t, a, b)
@@ -166,7 +166,7 @@ func TestShowReplica(t *testing.T) {
 				if end := f.Start + uint64(len(f.Raw)); end > a.log.Visible() {
 					t.Errorf("%v: a follower gets what ends at %d, a crash goes back to %d", policy, end, a.log.Visible())
 				}
-				if _, err := b.Replicate(f.Raw); err != nil {
+				if _, err := b.repl.Replicate(f.Raw); err != nil {
 					t.Fatal(err)
 				}
 			}

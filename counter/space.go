@@ -203,8 +203,5 @@ func (s *Store) spaceFor(what string, n int64, reserved bool) error {
 
 // neededFrom is the offset below which no log is needed by recovery or by a replica that copies.
 func (s *Store) neededFrom() uint64 {
-	s.repl.mu.Lock()
-	defer s.repl.mu.Unlock()
-	_, from := s.repl.pinned()
-	return min(s.dir.ReplayFrom(), from)
+	return min(s.dir.ReplayFrom(), s.repl.pins.from())
 }

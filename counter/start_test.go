@@ -34,7 +34,7 @@ func TestStartUnwritable(t *testing.T) {
 		if err := errors.Join(load(t, s, rng, 1), s.log.Sync()); err != nil {
 			t.Fatal(err)
 		}
-		want, terms := dump(t, s), len(s.Lineage().Terms)
+		want, terms := dump(t, s), len(s.repl.Lineage().Terms)
 
 		disk := sim.Crash(1, 0)
 		faulty := vfs.NewFaulty(disk)
@@ -67,7 +67,7 @@ func TestStartUnwritable(t *testing.T) {
 		}
 		faulty.Clear()
 		heal(t, s, 0)
-		if got := len(s.Lineage().Terms); got != terms+1 {
+		if got := len(s.repl.Lineage().Terms); got != terms+1 {
 			t.Errorf("%d terms, want %d", got, terms+1)
 		}
 		check("the disk is well", s)

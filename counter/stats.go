@@ -104,3 +104,18 @@ func (s *Store) takesChanges() error {
 	}
 	return s.log.Ready()
 }
+
+// Path is the data directory; empty where data is in memory only.
+func (s *Store) Path() string {
+	if s.dir == nil {
+		return ""
+	}
+	return s.dir.Path()
+}
+
+// Tick does once what the log's background work does now and then. It is for stores with Options.Manual.
+func (s *Store) Tick() {
+	if s.log != nil {
+		s.log.Tick()
+	}
+}

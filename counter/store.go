@@ -33,7 +33,7 @@ type Store struct {
 	altered uint64
 
 	replica atomic.Bool // written under gate held exclusively
-	repl    replication
+	repl    Replication
 
 	scans    scanCache
 	repacker repacker
@@ -62,6 +62,7 @@ func Open(dir string, opts Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{opts: opts}
+	s.repl.s = s
 	s.schema.Store(schema.Empty())
 	s.retain.Store(opts.RetainBytes)
 	s.tiers.init(opts.MaxMemory)
@@ -78,7 +79,7 @@ func Open(dir string, opts Options) (*Store, error) {
 
 // Close waits for running batches, makes the log durable and frees all memory. Later calls answer ErrClosed.
 func (s *Store) Close() error {
-	s.repl.applying.Lock() // a change of the log's past is not left by half
+	s.repl.applying.Lock() // a change of the log's lineage is not left by half
 	s.gate.Lock()
 	was := s.closed
 	s.closed = true

@@ -21,12 +21,12 @@ import (
 //
 // Feed's rules hold: it reads the log's files, and the connection is read for acknowledgements.
 func (p *Peer) Watch(store *counter.Store) error {
-	log := store.Log()
+	log := store.Replication()
 	reader, err := log.NewFollower(log.Visible())
 	if err != nil {
 		return err
 	}
-	p.reader, p.log = reader, log
+	p.reader = reader
 	ctx, cancel := context.WithCancel(context.Background())
 	p.cancel, p.done = cancel, make(chan struct{})
 	p.peers.add(p)

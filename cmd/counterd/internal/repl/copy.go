@@ -79,7 +79,7 @@ func (s *session) copy(a answer) error {
 		return err
 	}
 	s.fetched.installed()
-	s.node.logger.Info("serves the primary's data", "primary", s.primary.String(), "offset", s.node.host.Store().Log().Position(), "took", time.Since(began).Round(time.Millisecond))
+	s.node.logger.Info("serves the primary's data", "primary", s.primary.String(), "offset", s.node.host.Store().Replication().Position(), "took", time.Since(began).Round(time.Millisecond))
 	return s.stream()
 }
 
@@ -236,7 +236,7 @@ func (s *session) stage(dir string, start uint64, lineage persist.Lineage, m *pe
 // in common or could not be cut back to it. Without posts there is nothing to save. A disk that has no room for it ends the copy: the data stays.
 func (s *session) saveOwn(primary *persist.Lineage) error {
 	store := s.node.host.Store()
-	mine, end := store.Lineage(), store.Log().Position()
+	mine, end := store.Replication().Lineage(), store.Replication().Position()
 	at, known := primary.Common(math.MaxUint64, &mine, end) // the primary's log ends at end or behind it: otherwise it has asked for a cut
 	saved := ownData{mine.Current().ReplID, end}
 	items, err := store.Len()
@@ -246,7 +246,7 @@ func (s *session) saveOwn(primary *persist.Lineage) error {
 	s.node.logger.Warn("this node's data is not in the primary's history: it is saved before the primary's takes its place", "primary", s.primary.String(),
 		"items", items, "offset", end)
 	began := time.Now()
-	path, removed, err := store.SaveDiverged(s.ctx)
+	path, removed, err := store.Replication().SaveDiverged(s.ctx)
 	if err != nil {
 		return fmt.Errorf("this node's own data could not be saved and is kept, nothing is copied: %w", err)
 	}

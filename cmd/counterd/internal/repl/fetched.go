@@ -60,7 +60,7 @@ func (f *fetched) rename(fsys vfs.FS, store *counter.Store, m *persist.Manifest)
 	})
 	f.remove(fsys, store.Path())
 	before := f.pin
-	f.files, f.pin = now, store.PinNames(names)
+	f.files, f.pin = now, store.Replication().PinNames(names)
 	if before != nil {
 		before.Release() // not earlier: a snapshot between the two would take the files that stay for orphans
 	}

@@ -29,11 +29,11 @@ func twins(t testing.TB) (a, b *testHost) {
 		}
 	}
 	a.commit()
-	if _, err := b.open().Follow(s.Lineage()); err != nil {
+	if _, err := b.open().Replication().Follow(s.Replication().Lineage()); err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range frames(t, s, 0) {
-		if _, err := b.Store().Replicate(f); err != nil {
+		if _, err := b.Store().Replication().Replicate(f); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -43,7 +43,7 @@ func twins(t testing.TB) (a, b *testHost) {
 			t.Fatal(err)
 		}
 	}
-	x, y := a.Store().Manifests()[0].Counters[0].Blocks[0], b.Store().Manifests()[0].Counters[0].Blocks[0]
+	x, y := a.Store().Replication().Manifests()[0].Counters[0].Blocks[0], b.Store().Replication().Manifests()[0].Counters[0].Blocks[0]
 	if x.Name != y.Name || x.Bytes != y.Bytes || x.CRC == y.CRC {
 		t.Fatalf("%+v and %+v, want different files of one name and size", x, y)
 	}
@@ -59,7 +59,7 @@ func TestCopyBesideOwnFiles(t *testing.T) {
 	if err := newTestLink(t, c, true).hears(append([]byte(hello), b.copied(t)...)); !errors.Is(err, io.EOF) {
 		t.Fatal(err)
 	}
-	if _, err := c.Store().Lead(); err != nil {
+	if _, err := c.Store().Replication().Lead(); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Store().Set("99.n", 99); err != nil {

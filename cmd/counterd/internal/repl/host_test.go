@@ -64,7 +64,7 @@ func (h *testHost) Reopen(change func(dir string) error) error {
 // commit makes what was done part of the log.
 func (h *testHost) commit() uint64 {
 	h.t.Helper()
-	log := h.Store().Log()
+	log := h.Store().Replication()
 	at := log.Position()
 	if err := log.Commit(at); err != nil {
 		h.t.Fatal(err)
@@ -164,16 +164,16 @@ func newWorld(t testing.TB) *world {
 		case 45:
 			note(a.Set("3.n", 9))
 		case 60:
-			if _, err := b.Store().Follow(a.Lineage()); err != nil {
+			if _, err := b.Store().Replication().Follow(a.Replication().Lineage()); err != nil {
 				t.Fatal(err)
 			}
 			for _, f := range frames(t, a, 0) {
-				if _, err := b.Store().Replicate(f); err != nil {
+				if _, err := b.Store().Replication().Replicate(f); err != nil {
 					t.Fatal(err)
 				}
 			}
 			w.behind = b.commit()
-			if err := errors.Join(b.Store().Snapshot(), b.Store().Log().Sync(), b.Store().Close()); err != nil {
+			if err := errors.Join(b.Store().Snapshot(), b.Store().Replication().Sync(), b.Store().Close()); err != nil {
 				t.Fatal(err)
 			}
 			w.replica = b.sim.Kill()
@@ -195,7 +195,7 @@ func newWorld(t testing.TB) *world {
 // frames reads a log from an offset on.
 func frames(t testing.TB, s *counter.Store, from uint64) (all [][]byte) {
 	t.Helper()
-	r, err := s.Log().NewReader(from)
+	r, err := s.Replication().NewReader(from)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +216,7 @@ func frames(t testing.TB, s *counter.Store, from uint64) (all [][]byte) {
 func (w *world) stream(t testing.TB, from uint64) []byte { return w.primary.stream(t, from) }
 
 func (h *testHost) stream(t testing.TB, from uint64) (out []byte) {
-	out = appendPing(out, h.Store().Log().Written())
+	out = appendPing(out, h.Store().Replication().Written())
 	for _, f := range frames(t, h.Store(), from) {
 		out = append(append(out, msgFrame), f...)
 	}
@@ -229,7 +229,7 @@ func (w *world) goesOn(t testing.TB) []byte {
 	var ps Peers
 	p := ps.NewPeer(&scripted{})
 	defer p.Close()
-	past := w.primary.Store().Lineage()
+	past := w.primary.Store().Replication().Lineage()
 	if err := p.Configure("history", past.AppendText(nil)); err != nil {
 		t.Fatal(err)
 	}
@@ -292,14 +292,14 @@ func (l *Link) hears(said []byte) error {
 // sound checks that a replica holds a state that the primary had at the offset where its log ends, and that a restart brings the same back.
 func (w *world) sound(t testing.TB, h *testHost) (at uint64) {
 	t.Helper()
-	at = h.Store().Log().Position()
+	at = h.Store().Replication().Position()
 	want, ok := w.states[at]
 	if got := digest(t, h.Store()); !ok || got != want {
 		t.Fatalf("at %d: got %s, want %s", at, got, want)
 	}
 	h.again()
-	if got := digest(t, h.Store()); h.Store().Log().Position() != at || got != want {
-		t.Fatalf("at %d, after a restart %d: got %s, want %s", at, h.Store().Log().Position(), got, want)
+	if got := digest(t, h.Store()); h.Store().Replication().Position() != at || got != want {
+		t.Fatalf("at %d, after a restart %d: got %s, want %s", at, h.Store().Replication().Position(), got, want)
 	}
 	if err := h.Store().Close(); err != nil {
 		t.Fatal(err)

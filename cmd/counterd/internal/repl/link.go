@@ -213,12 +213,12 @@ func (s *session) run() error {
 		return err
 	}
 	store := s.node.host.Store()
-	past := store.Lineage()
+	past := store.Replication().Lineage()
 	if _, err := s.ask("REPLCONF", "history", string(past.AppendText(nil))); err != nil {
 		return err
 	}
 	id, offset := "?", "-1"
-	if end := store.Log().Position(); !s.full {
+	if end := store.Replication().Position(); !s.full {
 		id, offset = past.Current().ReplID.String(), strconv.FormatUint(end, 10)
 	}
 	line, err := s.ask("PSYNC", id, offset)
@@ -243,14 +243,14 @@ func (s *session) run() error {
 	if err != nil {
 		return err
 	}
-	if a.offset != store.Log().Position() {
-		return fmt.Errorf("%w: the stream begins at %d, the log ends at %d", ErrProtocol, a.offset, store.Log().Position())
+	if a.offset != store.Replication().Position() {
+		return fmt.Errorf("%w: the stream begins at %d, the log ends at %d", ErrProtocol, a.offset, store.Replication().Position())
 	}
 	// It has compared the two pasts, as this node does now: one that takes a stranger for a relative must not mix their logs.
 	if at, known := lineage.Common(math.MaxUint64, &past, a.offset); a.offset > 0 && (!known || at < a.offset) {
 		return fmt.Errorf("%w: the stream begins at %d, the pasts of the two logs agree up to %d", ErrProtocol, a.offset, at)
 	}
-	changed, err := store.Follow(lineage)
+	changed, err := store.Replication().Follow(lineage)
 	if err != nil {
 		return err
 	}
@@ -277,8 +277,8 @@ func (s *session) lineage(a answer) (persist.Lineage, error) {
 // cut takes back what this node's log has and the primary's has not.
 func (s *session) cut(at uint64) error {
 	log := s.node.logger
-	past := s.node.host.Store().Lineage()
-	end := s.node.host.Store().Log().Position()
+	past := s.node.host.Store().Replication().Lineage()
+	end := s.node.host.Store().Replication().Position()
 	if at >= end {
 		return fmt.Errorf("%w: a cut at %d of a log that ends at %d", ErrProtocol, at, end)
 	}
@@ -339,7 +339,7 @@ func (s *session) stream() error {
 	for {
 		if s.r.Buffered() == 0 {
 			if pos != 0 {
-				if err := s.commit(store.Log(), pos); err != nil {
+				if err := s.commit(store, pos); err != nil {
 					return err
 				}
 				pos = 0
@@ -356,22 +356,22 @@ func (s *session) stream() error {
 		case msgPublish:
 			s.node.host.Publish(m.channel, m.text)
 		case msgGetAck:
-			if err := s.commit(store.Log(), store.Log().Position()); err != nil {
+			if err := s.commit(store, store.Replication().Position()); err != nil {
 				return err
 			}
 			if err := s.ack(); err != nil {
 				return err
 			}
 		case msgFrame:
-			if err := s.ready(store.Log()); err != nil {
+			if err := s.ready(store); err != nil {
 				return err
 			}
-			end, err := store.Replicate(m.frame)
+			end, err := store.Replication().Replicate(m.frame)
 			if err != nil {
 				return s.applyFailed(err)
 			}
-			if pos = end; end-store.Log().Written() > 1<<20 { // a burst: give it to the file now and then
-				if err := s.commit(store.Log(), pos); err != nil {
+			if pos = end; end-store.Replication().Written() > 1<<20 { // a burst: give it to the file now and then
+				if err := s.commit(store, pos); err != nil {
 					return err
 				}
 			}
@@ -411,8 +411,8 @@ const readyEvery = 50 * time.Millisecond
 
 // ready returns when the log takes changes. Nothing is read from the primary meanwhile, which keeps what it has on its disk: so a disk here that fails or is full costs
 // no memory, here or there. When the primary gives the connection up, another goes on from where this one was.
-func (s *session) ready(log *persist.Log) error {
-	err := log.Ready()
+func (s *session) ready(store *counter.Store) error {
+	err := store.Ready()
 	if err == nil {
 		return nil
 	}
@@ -424,7 +424,7 @@ func (s *session) ready(log *persist.Log) error {
 	s.lastErr = text
 	s.mu.Unlock()
 	s.node.logger.Error("the replica stands still: its log takes no changes", "primary", s.primary.String(), "error", err)
-	for ; err != nil; err = log.Ready() {
+	for ; err != nil; err = store.Ready() {
 		if errors.Is(err, persist.ErrClosed) {
 			return err
 		}
@@ -442,13 +442,13 @@ func (s *session) ready(log *persist.Log) error {
 }
 
 // commit is the log's Commit. What fails to be written stays in the log's memory, and is written when the disk is well.
-func (s *session) commit(log *persist.Log, pos uint64) error {
+func (s *session) commit(store *counter.Store, pos uint64) error {
 	for {
-		err := log.Commit(pos)
+		err := store.Replication().Commit(pos)
 		if !errors.Is(err, persist.ErrNotReady) {
 			return err
 		}
-		if err := s.ready(log); err != nil {
+		if err := s.ready(store); err != nil {
 			return err
 		}
 	}
@@ -465,10 +465,11 @@ func (s *session) applyFailed(err error) error {
 
 // ack tells the primary how far this node is.
 func (s *session) ack() error {
-	log := s.node.host.Store().Log()
-	if log == nil { // being opened
+	store := s.node.host.Store()
+	if !store.Durable() { // being opened
 		return nil
 	}
+	log := store.Replication()
 	return s.tell("REPLCONF", "ACK", strconv.FormatUint(log.Written(), 10), "FACK", strconv.FormatUint(log.Durable(), 10))
 }
 

@@ -118,7 +118,7 @@ func TestBadFrames(t *testing.T) {
 // has: nothing is taken of it.
 func TestBadHistory(t *testing.T) {
 	w := newWorld(t)
-	past := w.primary.Store().Lineage()
+	past := w.primary.Store().Replication().Lineage()
 	id := past.Current().ReplID
 	for _, lines := range []string{
 		"install clear\nterm %s epoch 1 start 0\n",
@@ -150,7 +150,7 @@ func TestBadHistory(t *testing.T) {
 // replica has is saved before the other.
 func TestStranger(t *testing.T) {
 	w := newWorld(t)
-	mine := w.primary.Store().Lineage()
+	mine := w.primary.Store().Replication().Lineage()
 	for _, past := range []persist.Lineage{
 		{Terms: []persist.Term{{ReplID: persist.ReplID{9}, Epoch: 1}}},
 		{Terms: append(slices.Clone(mine.Terms), persist.Term{ReplID: persist.ReplID{9}, Epoch: 9, Start: w.ends[3]})}, // agrees up to there
@@ -246,12 +246,12 @@ func TestPinsEnd(t *testing.T) {
 	needed := p.pin.Manifest.Replay
 	p.Close()
 	for range 4 {
-		if _, err := s.Lead(); err != nil { // a new history begins a new segment: there is something to drop
+		if _, err := s.Replication().Lead(); err != nil { // a new history begins a new segment: there is something to drop
 			t.Fatal(err)
 		}
 		work()
 	}
-	if first := s.Log().Stats().First; first <= needed {
+	if first := s.Replication().First(); first <= needed {
 		t.Errorf("the log still begins at %d, the snapshot needed it from %d", first, needed)
 	}
 }
@@ -263,17 +263,17 @@ func TestLateFeed(t *testing.T) {
 	ps := newTestNode(w.primary).Peers()
 	conn := &scripted{}
 	p := ps.NewPeer(conn)
-	past := a.Lineage()
+	past := a.Replication().Lineage()
 	if err := p.Configure("history", past.AppendText(nil)); err != nil {
 		t.Fatal(err)
 	}
 	if _, stream, err := p.Sync(a, past.Current().ReplID.String(), strconv.FormatUint(w.behind, 10)); err != nil || !stream {
 		t.Fatal(stream, err)
 	}
-	if err := a.Yield(); err != nil {
+	if err := a.Replication().Yield(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.Lead(); err != nil {
+	if _, err := a.Replication().Lead(); err != nil {
 		t.Fatal(err)
 	}
 	ps.DisconnectAll()
@@ -350,7 +350,7 @@ func FuzzFrame(f *testing.F) {
 		if h.opens != 1 {
 			t.Fatalf("the store had to be opened again: %v", err)
 		}
-		at := h.Store().Log().Position()
+		at := h.Store().Replication().Position()
 		if want := w.behind + uint64(len(frame)); refused && at != w.behind || !refused && at != want {
 			t.Fatalf("%v: the log ends at %d, want %d or %d", err, at, w.behind, want)
 		}
@@ -359,7 +359,7 @@ func FuzzFrame(f *testing.F) {
 			t.Fatalf("refused, and %s became %s", w.states[w.behind], now)
 		}
 		h.again()
-		if again := digest(t, h.Store()); again != now || h.Store().Log().Position() != at {
+		if again := digest(t, h.Store()); again != now || h.Store().Replication().Position() != at {
 			t.Fatalf("a restart made %s of %s", again, now)
 		}
 		if err := h.Store().Close(); err != nil {
@@ -377,7 +377,7 @@ func TestFedPeer(t *testing.T) {
 	ps := newTestNode(w.primary).Peers()
 	for range 20 {
 		p := ps.NewPeer(&scripted{})
-		past := a.Lineage()
+		past := a.Replication().Lineage()
 		if err := p.Configure("history", past.AppendText(nil)); err != nil {
 			t.Fatal(err)
 		}

@@ -93,7 +93,7 @@ func (n *Node) Follow(primary Address) error {
 	if err := n.remember(primary); err != nil {
 		return n.goBack(before, err)
 	}
-	if err := n.host.Store().Yield(); err != nil {
+	if err := n.host.Store().Replication().Yield(); err != nil {
 		return err // it was a primary, and had no link
 	}
 	n.peers.DisconnectAll()
@@ -115,13 +115,13 @@ func (n *Node) Lead() error {
 		began := time.Now()
 		at, err := uint64(0), n.forget()
 		if err == nil {
-			at, err = store.Lead()
+			at, err = store.Replication().Lead()
 		}
 		if err != nil {
 			return n.goBack(before, err)
 		}
 		n.peers.DisconnectAll()
-		past := store.Lineage()
+		past := store.Replication().Lineage()
 		n.logger.Info("primary", "offset", at, "replid", past.Current().ReplID.String(), "took", time.Since(began).Round(time.Millisecond))
 	}
 	n.host.RoleChanged()

@@ -37,9 +37,8 @@ type Peer struct {
 	// The feeder's once there is one (fed), before the goroutine's that reads the connection.
 	pin    *counter.Pin    // the snapshot or log that is being sent
 	reader *persist.Reader // of the stream
-	log    *persist.Log    // that the answer to PSYNC was about
-	store  *counter.Store
-	told   []byte // lineage, as the replica was told
+	store  *counter.Store  // that the answer to PSYNC was about
+	told   []byte          // lineage, as the replica was told
 
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the feeder has ended; nil: it was not started
@@ -133,34 +132,34 @@ func (e *divergedError) Error() string { return "DIVERGED " + strconv.FormatUint
 
 // Sync decides on a PSYNC. reply is to be sent to the replica; when stream is set Feed is to be called behind it. An error is to be answered.
 func (p *Peer) Sync(store *counter.Store, replID, offset string) (reply []byte, stream bool, err error) {
-	log := store.Log()
-	if log == nil {
+	if !store.Durable() {
 		return nil, false, errors.New("ERR data is kept in memory only (appendonly no): there is no log to replicate")
 	}
 	if p.fed() {
 		return nil, false, errors.New("ERR the log is streamed on this connection already")
 	}
-	mine := store.Lineage()
+	log := store.Replication()
+	mine := log.Lineage()
 	at, perr := strconv.ParseUint(offset, 10, 64)
 	if p.pin != nil && replID == "?" && perr == nil { // behind FULLRESYNC
-		if p.log != log {
+		if p.store != store {
 			return nil, false, errors.New("ERR the snapshot that was announced is no more: send PSYNC on a new connection")
 		}
 		return p.proceed(log, &mine, at)
 	}
 	p.follow() // what an answer before was about
-	p.store, p.log = store, log
+	p.store = store
 	if replID != "?" && perr == nil {
 		common, ok := mine.Common(log.Written(), &p.lineage, at)
-		switch first := log.Stats().First; {
+		switch first := log.First(); {
 		case !ok:
-			if at == 0 && first == 0 && len(store.Manifests()) == 0 {
+			if at == 0 && first == 0 && len(log.Manifests()) == 0 {
 				return p.proceed(log, &mine, 0)
 			}
 		case common < at:
 			return nil, false, &divergedError{common}
 		case common >= first:
-			p.pin = store.PinLog(at)
+			p.pin = log.PinLog(at)
 			reply, stream, err = p.proceed(log, &mine, at)
 			if err == nil {
 				p.peers.PartialOK.Add(1)
@@ -174,12 +173,12 @@ func (p *Peer) Sync(store *counter.Store, replID, offset string) (reply []byte, 
 		}
 		p.peers.PartialErr.Add(1)
 	}
-	if p.pin, err = store.PinSnapshot(); err != nil {
+	if p.pin, err = log.PinSnapshot(); err != nil {
 		return nil, false, err
 	}
 	m := p.pin.Manifest
 	if m == nil {
-		if first := log.Stats().First; first != 0 {
+		if first := log.First(); first != 0 {
 			return nil, false, fmt.Errorf("ERR there is no snapshot and the log begins at %d: send BGSAVE to this node", first)
 		}
 		m = &persist.Manifest{Generation: 1, History: mine.Current()}
@@ -196,7 +195,7 @@ func (p *Peer) Sync(store *counter.Store, replID, offset string) (reply []byte, 
 }
 
 // proceed opens the log at an offset and answers CONTINUE.
-func (p *Peer) proceed(log *persist.Log, mine *persist.Lineage, at uint64) (reply []byte, stream bool, err error) {
+func (p *Peer) proceed(log *counter.Replication, mine *persist.Lineage, at uint64) (reply []byte, stream bool, err error) {
 	if p.reader, err = log.NewFollower(at); err != nil {
 		return nil, false, err
 	}
@@ -223,7 +222,7 @@ func (p *Peer) Fetch(tier, name string) (file *os.File, size int64, err error) {
 	cold := persist.Tier(tier) == persist.TierCold
 	want, err := p.verified(persist.Tier(tier), name)
 	if err != nil {
-		_ = p.store.VerifyImages(p.pin.Manifest) // it may not be the only one
+		_ = p.pin.VerifyImages() // it may not be the only one
 		return nil, 0, fmt.Errorf("ERR an image is damaged and is written anew, ask for the next snapshot: %w", err)
 	}
 	if file, err = os.Open(path); err != nil {
@@ -268,7 +267,7 @@ func (p *Peer) Feed() {
 	p.peers.add(p)
 	p.peers.online.Add(1)
 	p.peers.replace(p)
-	if now := p.store.Lineage(); !bytes.Equal(now.AppendText(nil), p.told) {
+	if now := p.store.Replication().Lineage(); !bytes.Equal(now.AppendText(nil), p.told) {
 		p.conn.Close() // it changed before DisconnectAll could see this peer: the replica must learn of it
 	}
 	go p.feed(ctx)
@@ -322,7 +321,7 @@ func (p *Peer) feed(ctx context.Context) {
 			out = append(out, msgGetAck)
 		}
 		if now := time.Now(); !now.Before(nextPing) {
-			out = appendPing(out, p.log.Written())
+			out = appendPing(out, p.store.Replication().Written())
 			nextPing = now.Add(pingEvery)
 		}
 		if send() != nil {

@@ -72,17 +72,18 @@ func TestDiskFails(t *testing.T) {
 			_ = h.Store().Close()
 			continue
 		}
-		log := h.Store().Log()
+		store := h.Store()
+		log := store.Replication()
 		read, at := in.read.Load(), log.Position()
 		waitFor(t, "a reason", func() bool { info, _ := l.node.Link(); return strings.Contains(info.Error, "no space left") })
 		if got := log.Position() - log.Durable(); got > uint64(read) {
 			t.Errorf("operation %d: %d bytes are held, of %d read", skip, got, read)
 		}
-		if err := log.Ready(); err == nil {
+		if err := store.Ready(); err == nil {
 			t.Errorf("operation %d: stands still, and the log takes changes", skip)
 		}
 		for _, f := range frames(t, w.primary.Store(), at) { // if there are more
-			if _, err := h.Store().Replicate(f); !errors.Is(err, persist.ErrNotReady) {
+			if _, err := h.Store().Replication().Replicate(f); !errors.Is(err, persist.ErrNotReady) {
 				t.Errorf("operation %d: a frame was taken: %v", skip, err)
 			}
 		}
@@ -90,7 +91,7 @@ func TestDiskFails(t *testing.T) {
 			t.Errorf("operation %d: reads on", skip)
 		}
 		faulty.Clear()
-		waitFor(t, "the end of the stream", func() bool { log.Tick(); return len(done) > 0 })
+		waitFor(t, "the end of the stream", func() bool { store.Tick(); return len(done) > 0 })
 		if err := <-done; !errors.Is(err, io.EOF) {
 			t.Fatalf("operation %d: %v", skip, err)
 		}

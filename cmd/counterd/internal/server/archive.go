@@ -17,7 +17,7 @@ func (c *client) sendArchive(psync bool) {
 	}
 	defer a.Close() // only read
 	if psync {
-		past := store.Lineage()
+		past := store.Replication().Lineage()
 		c.out.Status(fmt.Sprintf("FULLRESYNC %s %d", past.Current().ReplID, a.End()))
 	}
 	c.out.BulkHead(a.Size())

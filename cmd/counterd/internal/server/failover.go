@@ -254,7 +254,7 @@ func (s *Server) handOver(ctx context.Context, plan failoverPlan) error {
 	if err := s.node.NoteHandover(target); err != nil {
 		return err
 	}
-	if err := store.Yield(); err != nil { // from here on nothing is added to the log
+	if err := store.Replication().Yield(); err != nil { // from here on nothing is added to the log
 		return errors.Join(err, s.node.ForgetHandover())
 	}
 	s.RoleChanged()
@@ -265,7 +265,7 @@ func (s *Server) handOver(ctx context.Context, plan failoverPlan) error {
 	if !ok && (!plan.force || ctx.Err() != nil) {
 		return s.leadAgain(errors.New("the replica is gone, or FAILOVER ABORT"))
 	}
-	s.log.Info("handing the role of the primary over", "to", target.String(), "offset", store.Log().Position())
+	s.log.Info("handing the role of the primary over", "to", target.String(), "offset", store.Replication().Position())
 	told := false
 	for {
 		sent, err := repl.Promote(ctx, target, s.replicationSettings())
@@ -308,7 +308,7 @@ const promoteRetry = 100 * time.Millisecond
 
 // caughtUp waits for a replica, any or the one at an address, that has the whole log.
 func (s *Server) caughtUp(ctx context.Context, to repl.Address) (who repl.Address, ok bool) {
-	log, peers := s.store().Log(), s.node.Peers()
+	log, peers := s.store().Replication(), s.node.Peers()
 	peers.Wait(ctx, func() bool {
 		end := log.Position()
 		for _, p := range peers.Infos() {
@@ -325,7 +325,7 @@ func (s *Server) caughtUp(ctx context.Context, to repl.Address) (who repl.Addres
 
 // leadAgain takes the role back. It returns err, and why it could not.
 func (s *Server) leadAgain(err error) error {
-	_, lerr := s.store().Lead()
+	_, lerr := s.store().Replication().Lead()
 	if lerr == nil {
 		lerr = s.node.ForgetHandover()
 	}

@@ -147,7 +147,7 @@ func TestFailoverThatIsNot(t *testing.T) {
 	to := fmt.Sprintf("TO 127.0.0.1 %d", port)
 	w.want("SET 1.cntcm 1", "+OK")
 	deafReplica(t, a, port)
-	term := len(a.srv.Store().Lineage().Terms)
+	term := len(a.srv.Store().Replication().Lineage().Terms)
 	w.want("FAILOVER TO 127.0.0.1 1", "-ERR FAILOVER target HOST and PORT is not a replica.")
 	w.want("FAILOVER "+to+" FORCE", "-ERR FAILOVER with force option requires both a timeout and target HOST and IP.")
 
@@ -173,7 +173,7 @@ func TestFailoverThatIsNot(t *testing.T) {
 	if v := writer.read().String(); v != ":3" {
 		t.Errorf("after ABORT: %s", v)
 	}
-	if n := len(a.srv.Store().Lineage().Terms); n != term {
+	if n := len(a.srv.Store().Replication().Lineage().Terms); n != term {
 		t.Errorf("an aborted failover began %d new histories", n-term)
 	}
 
@@ -287,7 +287,7 @@ func TestReplicaCountsOnce(t *testing.T) {
 	w := a.dial()
 	w.want("SET 1.cntcm 1", "+OK")
 	w.want("WAITAOF 1 0 0", "[:1 :0]")
-	end := a.srv.Store().Log().Position()
+	end := a.srv.Store().Replication().Position()
 	follows := func(port int, process string) *wireClient {
 		c := deafReplicaAs(t, a, port, process)
 		c.send(fmt.Sprintf("REPLCONF ACK %d FACK %d", end, end))

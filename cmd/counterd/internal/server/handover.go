@@ -66,9 +66,9 @@ func (s *Server) resumeStep(ctx context.Context, to repl.Address) (done bool, er
 		return true, s.node.Follow(role.Of)
 	case !s.isMe(role.Of):
 		return false, nil // whose primary is gone: somebody will tell both
-	case role.Offset >= s.store().Log().Position() && s.leftToSentinel():
+	case role.Offset >= s.store().Replication().Position() && s.leftToSentinel():
 		return false, errors.New("this node was watched by Sentinel, which is to say who leads")
-	case role.Offset >= s.store().Log().Position():
+	case role.Offset >= s.store().Replication().Position():
 		// It may have been told to lead, and do so at any moment: to tell it again makes no second primary, to lead here would.
 		_, err := repl.Promote(ctx, to, s.replicationSettings())
 		return false, err
@@ -86,7 +86,7 @@ func (s *Server) resumeStep(ctx context.Context, to repl.Address) (done bool, er
 
 // leftToSentinel tells whether Sentinel watches: it may have named a third node meanwhile.
 func (s *Server) leftToSentinel() bool {
-	watched, err := s.store().Monitored()
+	watched, err := s.store().Replication().Monitored()
 	return watched || err != nil
 }
 

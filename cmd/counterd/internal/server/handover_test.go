@@ -76,7 +76,7 @@ func (n *replNode) address() repl.Address { return repl.Address{Host: "127.0.0.1
 
 // yield makes a node give its role up, as FAILOVER does.
 func yield(n *replNode) {
-	if err := n.srv.Store().Yield(); err != nil {
+	if err := n.srv.Store().Replication().Yield(); err != nil {
 		n.t.Fatal(err)
 	}
 }
@@ -163,7 +163,7 @@ func TestHandoverWatched(t *testing.T) {
 	b := newReplNode(t).start(a.addr())
 	a.dial().want("SET 1.cntcm 1", "+OK")
 	until(t, "the replica follows", func() bool { return a.dial().do("WAIT 1 100").n == 1 })
-	if err := a.srv.Store().SetMonitored(); err != nil {
+	if err := a.srv.Store().Replication().SetMonitored(); err != nil {
 		t.Fatal(err)
 	}
 	if err := a.srv.node.NoteHandover(b.address()); err != nil {

@@ -25,7 +25,7 @@ func TestPublishToReplicas(t *testing.T) {
 	}
 	for i := range 50 {
 		w.want("INCR 1.cntcm", fmt.Sprintf(":%d", i+1))
-		end := a.srv.Store().Log().Position()
+		end := a.srv.Store().Replication().Position()
 		if i%2 == 0 {
 			w.want(fmt.Sprintf("PUBLISH news %d", i), ":2")
 		} else {
@@ -34,7 +34,7 @@ func TestPublishToReplicas(t *testing.T) {
 			w.want(fmt.Sprintf("PUBLISH news %d", i), "+QUEUED")
 			w.want("EXEC", fmt.Sprintf("[:%d :2]", i+1))
 		}
-		if i%2 == 0 && a.srv.Store().Log().Position() != end {
+		if i%2 == 0 && a.srv.Store().Replication().Position() != end {
 			t.Fatal("PUBLISH changed the log")
 		}
 		for j, s := range subscribers {

@@ -249,7 +249,8 @@ func runPublish(c *client, args [][]byte) {
 	}
 	channel := string(args[1])
 	c.integer(int64(c.srv.publish(channel, args[2])))
-	if log := c.srv.store().Log(); log != nil && !c.srv.store().Replica() {
+	if store := c.srv.store(); store.Durable() && !store.Replica() {
+		log := store.Replication()
 		after := log.Visible() // what this connection changed before was committed
 		if c.multi.executing {
 			after = log.Position()
@@ -261,8 +262,8 @@ func runPublish(c *client, args [][]byte) {
 // Publish takes a message of the primary: see repl.Host.
 func (s *Server) Publish(channel string, message []byte) {
 	s.publish(channel, message)
-	if log := s.store().Log(); log != nil {
-		s.node.Peers().Publish(log.Position(), channel, message)
+	if store := s.store(); store.Durable() {
+		s.node.Peers().Publish(store.Replication().Position(), channel, message)
 	}
 }
 

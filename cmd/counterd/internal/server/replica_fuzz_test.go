@@ -16,16 +16,16 @@ import (
 
 // strangerWords stand in a script for what only the primary knows.
 func strangerWords(s *counter.Store) *strings.Replacer {
-	past := s.Lineage()
+	past := s.Replication().Lineage()
 	name := ""
-	for _, m := range s.Manifests() {
+	for _, m := range s.Replication().Manifests() {
 		for _, c := range m.Counters {
 			for _, b := range c.Blocks {
 				name = b.Name
 			}
 		}
 	}
-	return strings.NewReplacer("<past>", string(past.AppendText(nil)), "<id>", past.Current().ReplID.String(), "<end>", fmt.Sprint(s.Log().Written()), "<file>", name)
+	return strings.NewReplacer("<past>", string(past.AppendText(nil)), "<id>", past.Current().ReplID.String(), "<end>", fmt.Sprint(s.Replication().Written()), "<file>", name)
 }
 
 // FuzzStranger lets a stranger say anything to a primary that a replica might: a line is a command, a blank parts its words. The primary must not panic, must
@@ -63,7 +63,7 @@ func FuzzStranger(f *testing.F) {
 		_ = s.Shutdown(ctx)
 		_ = store.Close()
 	})
-	end := store.Log().Position()
+	end := store.Replication().Position()
 
 	hello := "REPLCONF listening-port 6380\nREPLCONF ip-address 10.0.0.1\nREPLCONF version counterd capa counterd1\nREPLCONF history <past>\n"
 	f.Add(hello + "PSYNC <id> <end>\nREPLCONF ACK <end> FACK <end>\nPING\nINFO replication")
@@ -116,7 +116,7 @@ func FuzzStranger(f *testing.F) {
 				t.Fatalf("%s is %d, %v, %v", key, v, found, err)
 			}
 		}
-		if at := store.Log().Position(); at != end {
+		if at := store.Replication().Position(); at != end {
 			t.Fatalf("the log ends at %d, it did at %d", at, end)
 		}
 	})

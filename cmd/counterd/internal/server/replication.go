@@ -105,7 +105,7 @@ func (s *Server) Reopen(change func(dir string) error) error {
 		s.terminated.Do(func() { go s.Terminate() })
 		return errors.Join(err, oerr)
 	}
-	store.Observe(s.watches.replicated)
+	store.Replication().Observe(s.watches.replicated)
 	s.current.Store(store)
 	s.watches.touchAll() // it may be other data
 	s.configured()
@@ -372,10 +372,7 @@ func runPsync(c *client, args [][]byte) {
 
 func runRole(c *client, _ [][]byte) {
 	store := c.srv.store()
-	offset := uint64(0)
-	if log := store.Log(); log != nil {
-		offset = log.Written()
-	}
+	offset := store.Replication().Written()
 	if !c.srv.replica() {
 		var online []repl.PeerInfo
 		for _, i := range c.srv.node.Peers().Infos() {
@@ -430,7 +427,7 @@ func infoReplication(c *client, t *infoText) {
 		}
 		t.field("slave"+strconv.Itoa(i), fmt.Sprintf("ip=%s,port=%d,state=%s,offset=%d,lag=%d", p.IP, p.Port, state, p.Applied, lag))
 	}
-	past := store.Lineage()
+	past := store.Replication().Lineage()
 	id, second, end := s.runID, strings.Repeat("0", 40), int64(-1)
 	if len(past.Terms) > 0 {
 		id = past.Current().ReplID.String()

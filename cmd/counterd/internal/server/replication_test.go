@@ -133,7 +133,7 @@ func same(t *testing.T, nodes ...*replNode) {
 	first := nodes[0]
 	for _, n := range nodes[1:] {
 		until(t, fmt.Sprintf("node %d at the end of node %d's log", n.port, first.port), func() bool {
-			return n.srv.Store().Replica() && n.info("master_link_status") == "up" && n.srv.Store().Log().Written() == first.srv.Store().Log().Position()
+			return n.srv.Store().Replica() && n.info("master_link_status") == "up" && n.srv.Store().Replication().Written() == first.srv.Store().Replication().Position()
 		})
 		if a, b := first.dial().do("COUNTER.DIGEST").String(), n.dial().do("COUNTER.DIGEST").String(); a != b {
 			t.Errorf("digests %s and %s", a, b)
@@ -145,8 +145,8 @@ func same(t *testing.T, nodes ...*replNode) {
 // sameLog compares the frames of two logs where both have them.
 func sameLog(t *testing.T, a, b *replNode) {
 	t.Helper()
-	la, lb := a.srv.Store().Log(), b.srv.Store().Log()
-	from := max(la.Stats().First, lb.Stats().First)
+	la, lb := a.srv.Store().Replication(), b.srv.Store().Replication()
+	from := max(la.First(), lb.First())
 	ra, err := la.NewReader(from)
 	if err != nil {
 		t.Fatal(err)
@@ -540,8 +540,8 @@ func TestDownload(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if store.Replica() != (i == 1) || store.Log().Written() != a.srv.Store().Log().Written() {
-				t.Errorf("node %d: replica %t, offset %d", i, store.Replica(), store.Log().Written())
+			if store.Replica() != (i == 1) || store.Replication().Written() != a.srv.Store().Replication().Written() {
+				t.Errorf("node %d: replica %t, offset %d", i, store.Replica(), store.Replication().Written())
 			}
 			batch := store.NewBatch()
 			if err := batch.Begin(); err != nil {

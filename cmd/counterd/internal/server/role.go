@@ -46,7 +46,7 @@ func (s *Server) lastRole() repl.Address {
 		s.config.setReplicaOf(to)
 		return to
 	}
-	switch watched, err := s.store().Monitored(); {
+	switch watched, err := s.store().Replication().Monitored(); {
 	case a != repl.Address{}:
 		s.log.Info("this node was a replica when it ended and goes on to be one; REPLICAOF changes that", "primary", a.String())
 		s.config.setReplicaOf(a)

@@ -43,7 +43,7 @@ func TestRoleKept(t *testing.T) {
 	}
 	restart()
 	b.dial().want("SET 1.cntcm 4", "+OK")
-	if err := b.srv.Store().Yield(); err != nil {
+	if err := b.srv.Store().Replication().Yield(); err != nil {
 		t.Fatal(err)
 	}
 	restart()

@@ -100,7 +100,7 @@ func (c *client) heardSentinel(hello string) {
 		s.done.Add(1)
 		go func() { // it waits for the disk, which a loop must not
 			defer s.done.Done()
-			if err := s.store().SetMonitored(); err != nil {
+			if err := s.store().Replication().SetMonitored(); err != nil {
 				s.watched.Store(false)
 				s.log.Error("it cannot be noted that Sentinel watches this node", "error", err)
 			}

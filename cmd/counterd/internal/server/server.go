@@ -107,7 +107,7 @@ func (s *Server) store() *counter.Store { return s.current.Load() }
 
 // Serve ends the time of loading: store is what clients talk to from now on.
 func (s *Server) Serve(store *counter.Store) {
-	store.Observe(s.watches.replicated)
+	store.Replication().Observe(s.watches.replicated)
 	empty := s.current.Swap(store)
 	s.configured()
 	s.progress.end()

@@ -85,11 +85,12 @@ func runWait(c *client, args [][]byte) {
 		c.error(text)
 		return
 	}
-	log := c.srv.store().Log()
-	if log == nil {
+	store := c.srv.store()
+	if !store.Durable() {
 		c.integer(0)
 		return
 	}
+	log := store.Replication()
 	offset, have := log.Position(), 0
 	if !c.multi.executing { // what EXEC changes is written behind it
 		if err := log.Commit(offset); err != nil {
@@ -114,7 +115,8 @@ func runWaitAOF(c *client, args [][]byte) {
 	local, ok := number(args[1])
 	n, ok2 := number(args[2])
 	d, text := waitTimeout(args[3])
-	log := c.srv.store().Log()
+	store := c.srv.store()
+	log := store.Replication()
 	switch {
 	case !ok:
 		c.error(errNotInteger)
@@ -128,15 +130,15 @@ func runWaitAOF(c *client, args [][]byte) {
 	case text != "":
 		c.error(text)
 		return
-	case c.srv.store().Replica():
+	case store.Replica():
 		c.error("ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas are just local and are not propagated.")
 		return
-	case local > 0 && log == nil:
+	case local > 0 && !store.Durable():
 		c.error("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.")
 		return
 	}
 	here, there := 0, 0
-	if log != nil {
+	if store.Durable() {
 		offset := log.Position()
 		err := error(nil)
 		switch {

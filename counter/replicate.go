@@ -1,0 +1,112 @@
+package counter
+
+import (
+	"fmt"
+
+	"github.com/counterd/counterd/persist"
+)
+
+// Replicate appends a primary's frame, header included, and applies its records; those of a frame that is one change with all readers kept
+// out. It returns the log offset behind the frame; Commit makes it one to acknowledge.
+//
+// While the log takes no changes, as the disk fails or is full, the error is Store.Ready's, a *persist.NotReadyError, and nothing was
+// changed: the same frame may be given again when Ready is nil. A frame that is not the next one, or whose records cannot be applied, gives
+// an error that matches persist.ErrCorrupt, and nothing was changed. After any other error memory may lack what the log has: the store must
+// be opened again.
+func (r *Replication) Replicate(raw []byte) (end uint64, err error) {
+	r.applying.Lock()
+	defer r.applying.Unlock()
+	start, end, err := r.append(raw)
+	if err != nil {
+		return 0, err
+	}
+	return end, r.apply(start, end, raw)
+}
+
+// append checks a frame and gives it to the log. REQUIRES applying held.
+func (r *Replication) append(raw []byte) (start, end uint64, err error) {
+	s := r.s
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	if s.closed {
+		return 0, 0, ErrClosed
+	}
+	if !s.replica.Load() {
+		return 0, 0, fmt.Errorf("counter: a frame for a store that is a primary: %w", persist.ErrNotReady)
+	}
+	// As before a change of a client: what the disk does not take stays in memory, and a primary sends as much as it likes.
+	if err := s.log.Ready(); err != nil {
+		return 0, 0, err
+	}
+	start = s.log.Position()
+	r.checker.schema = s.schema.Load()
+	if err = r.checker.Check(raw); err != nil {
+		return 0, 0, err
+	}
+	end, err = s.log.AppendFrame(raw)
+	return start, end, err
+}
+
+// apply makes the changes of a frame that was appended. REQUIRES applying held.
+func (r *Replication) apply(start, end uint64, raw []byte) error {
+	p := r.replayer
+	if p == nil {
+		p = &replayer{s: r.s, b: r.s.NewBatch()}
+		p.b.silent = true
+		r.replayer = p
+	}
+	p.observer, p.b.applied = r.observer, end
+	// What was one change to the primary's readers is one to the readers here. Other frames keep nobody out: what they hold was never
+	// promised to be seen together.
+	whole := persist.FrameWhole(raw)
+	begin := p.b.Begin
+	if whole {
+		begin = p.b.BeginExclusive
+	}
+	if err := begin(); err != nil {
+		return err
+	}
+	defer p.b.End()
+	var rec persist.Record
+	f := persist.Frame{FrameHeader: persist.FrameHeader{Start: start}, Raw: raw, Payload: raw[persist.FrameHeaderLen:]}
+	err := f.Records(&rec, start, func(pos uint64, rec *persist.Record) error {
+		if rec.Kind != persist.KindFlush && rec.Kind != persist.KindSchema {
+			return p.apply(pos, rec)
+		}
+		err := p.flush()
+		if !whole {
+			p.b.End()
+			if err == nil {
+				err = p.b.BeginExclusive()
+			}
+		}
+		if err != nil {
+			return err
+		}
+		if err = p.apply(pos, rec); err != nil {
+			return err
+		}
+		r.s.altered = end
+		if p.observer != nil {
+			p.observer(nil)
+		}
+		if whole {
+			return nil
+		}
+		p.b.End()
+		return p.b.Begin()
+	})
+	if err != nil {
+		return err
+	}
+	return p.flush()
+}
+
+// Observe has f called after changes of the primary were applied, while the batch that made them is open; nil stands for a change of
+// everything, by FLUSHALL or of the schema. f must not call the store. It is for what depends on items: WATCH. Open again, the store has no
+// observer.
+func (r *Replication) Observe(f func(*Batch)) {
+	r.applying.Lock()
+	r.observer = f
+	r.applying.Unlock()
+}

@@ -1,0 +1,128 @@
+package counter
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/counterd/counterd/persist"
+)
+
+// Replication is a store's side of replication: its role and the lineage of its log (role.go), how far that log goes and its frames, the
+// frames of a primary (replicate.go), and files that stay while they are copied (pin.go). Who embeds a store does not need it.
+//
+// A replica's log holds the primary's frames byte for byte. A frame is appended, and then its records are applied. The two are one step
+// for whoever copies a block, so an image at an offset holds all records below it. What a crash leaves appended but not applied is
+// replayed, and values are absolute, so nothing counts twice.
+//
+// Where data is in memory only there is no log: offsets are 0, nothing has to be waited for, and what needs a log answers ErrInMemory.
+// All methods are safe for concurrent use.
+type Replication struct {
+	s *Store
+
+	// applying is held for writing from the append of a frame to the end of its application, and for reading while a block and its offset
+	// are copied for an image. Outermost of all locks.
+	applying sync.RWMutex
+	owed     owed         // what the disk lacks: written under applying and Store.gate, read under one of them
+	changing atomic.Bool  // a change of role is under way: changes are refused; set under Store.gate held exclusively
+	replayer *replayer    // guarded by applying
+	observer func(*Batch) // guarded by applying; may be nil
+	checker  FrameChecker // guarded by applying
+
+	mu      sync.Mutex // guards lineage; innermost
+	lineage persist.Lineage
+
+	pins pins
+}
+
+// Replication is the store's side of replication.
+func (s *Store) Replication() *Replication { return &s.repl }
+
+// Replica tells whether the store follows a primary: it takes no changes but that one's.
+func (s *Store) Replica() bool { return s.replica.Load() }
+
+// Lineage is the lineage of the store's log. The zero value where data is in memory only.
+func (r *Replication) Lineage() persist.Lineage {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lineage
+}
+
+// Position is the log offset behind the last change, written or not.
+func (r *Replication) Position() uint64 {
+	if r.s.log == nil {
+		return 0
+	}
+	return r.s.log.Position()
+}
+
+// Written is the log offset up to which a kill of the process takes nothing back.
+func (r *Replication) Written() uint64 {
+	if r.s.log == nil {
+		return 0
+	}
+	return r.s.log.Written()
+}
+
+// Durable is the log offset up to which a power failure takes nothing back.
+func (r *Replication) Durable() uint64 {
+	if r.s.log == nil {
+		return 0
+	}
+	return r.s.log.Durable()
+}
+
+// Visible is the log offset up to which others may see what the log holds: see persist.Log.Visible.
+func (r *Replication) Visible() uint64 {
+	if r.s.log == nil {
+		return 0
+	}
+	return r.s.log.Visible()
+}
+
+// First is the log offset from which on the log is kept.
+func (r *Replication) First() uint64 {
+	if r.s.log == nil {
+		return 0
+	}
+	return r.s.log.Stats().First
+}
+
+// Commit returns when the log below an offset may be acknowledged. Errors as persist.Log.Commit.
+func (r *Replication) Commit(pos uint64) error {
+	if r.s.log == nil {
+		return nil
+	}
+	return r.s.log.Commit(pos)
+}
+
+// Sync makes the whole log durable, whatever the policy. Errors as Commit.
+func (r *Replication) Sync() error {
+	if r.s.log == nil {
+		return nil
+	}
+	return r.s.log.Sync()
+}
+
+// NewReader returns a reader of the log's frames from an offset on, up to Written: see persist.Log.NewReader.
+func (r *Replication) NewReader(from uint64) (*persist.Reader, error) {
+	if r.s.log == nil {
+		return nil, ErrInMemory
+	}
+	return r.s.log.NewReader(from)
+}
+
+// NewFollower returns a reader of the log's frames from an offset on, up to Visible: see persist.Log.NewFollower.
+func (r *Replication) NewFollower(from uint64) (*persist.Reader, error) {
+	if r.s.log == nil {
+		return nil, ErrInMemory
+	}
+	return r.s.log.NewFollower(from)
+}
+
+// Manifests returns the snapshots kept, newest first.
+func (r *Replication) Manifests() []*persist.Manifest {
+	if r.s.dir == nil {
+		return nil
+	}
+	return r.s.dir.Manifests()
+}

@@ -1,0 +1,214 @@
+package counter
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// The role of a store, primary or replica, and the lineage of its log change together (become): a lineage is a list of terms, each begun by
+// a primary at a log offset. Who leads begins a term; who follows takes its primary's lineage over.
+
+// ErrReplica: the store follows a primary and takes no changes of its own. Nothing was changed.
+var ErrReplica = errors.New("counter: the store is a replica: only its primary's changes are taken")
+
+// owed is what of the lineage could not be written. Until it is, the log refuses: no change and no frame may follow a lineage that the next
+// start reads otherwise.
+type owed uint8
+
+const (
+	owedNothing owed = iota
+	owedStart        // the start could not begin its term
+	owedLineage      // a change of role failed, and may have written its lineage or not: that in force must be written again
+)
+
+// recover reads whose log this is, after it was replayed up to end. A primary begins a new term: others may hold bytes behind end
+// that a crash took from this disk.
+func (r *Replication) recover(l persist.Lineage, found persist.History, end uint64) error {
+	if len(l.Terms) == 0 && found.ReplID != (persist.ReplID{}) {
+		l.Terms = []persist.Term{{ReplID: found.ReplID, Epoch: found.Epoch}}
+	}
+	r.lineage = l
+	r.s.replica.Store(l.Replica)
+	l = startOf(l, end)
+	err := r.writeLineage(l)
+	if err == nil {
+		r.putLineage(l)
+	}
+	if err != nil && vfs.IsTrouble(err) {
+		r.s.opts.Logger.Error("the disk takes no writes: posts can be read, changes are refused until it is well", "error", err)
+		r.owe(owedStart, err)
+		return nil
+	}
+	return err
+}
+
+// startOf is the lineage of a log that ends at end, from the start of a process on.
+func startOf(l persist.Lineage, end uint64) persist.Lineage {
+	if !l.Replica {
+		return l.Begin(end)
+	}
+	l = l.Cut(end + 1)
+	l.Replica = true
+	return l
+}
+
+// writeLineage makes the log durable, and l its lineage from its end on. REQUIRES: nobody changes anything meanwhile.
+func (r *Replication) writeLineage(l persist.Lineage) error {
+	s := r.s
+	if err := s.dir.Sync(); err != nil {
+		return err
+	}
+	if err := s.log.Sync(); err != nil {
+		return err
+	}
+	if err := persist.WriteLineage(s.opts.FS, s.dir.Path(), &l); err != nil {
+		return err
+	}
+	return s.log.SetHistory(l.Current())
+}
+
+// putLineage puts a lineage in force that is durable. REQUIRES: Store.gate held exclusively.
+func (r *Replication) putLineage(l persist.Lineage) {
+	r.mu.Lock()
+	r.lineage = l
+	r.mu.Unlock()
+	r.s.replica.Store(l.Replica)
+	if r.owed != owedNothing {
+		r.owed = owedNothing
+		r.s.log.Refuse(nil)
+	}
+}
+
+// owe remembers what could not be written, and why. REQUIRES: Store.gate held exclusively.
+func (r *Replication) owe(what owed, err error) {
+	if r.owed == owedNothing {
+		r.owed = what
+	}
+	r.s.log.Refuse(err)
+}
+
+// payOwed writes what could not be written before, as the disk took no writes.
+func (r *Replication) payOwed() {
+	r.s.gate.RLock()
+	owes := r.owed
+	r.s.gate.RUnlock()
+	if owes == owedNothing {
+		return
+	}
+	err := r.become(func(end uint64) persist.Lineage {
+		if r.owed != owedStart { // or another change of role was first
+			return r.Lineage()
+		}
+		return startOf(r.Lineage(), end)
+	})
+	if err == nil {
+		r.s.opts.Logger.Info("the disk takes writes: whose log it is has been written down")
+	}
+}
+
+// Follow makes the store a replica whose log has the given lineage: it agrees with the primary's up to the log's end, or the store has no
+// log entry yet. From then on changes answer ErrReplica and Replicate is the only way to write. It tells whether the lineage is another
+// than before.
+func (r *Replication) Follow(l persist.Lineage) (changed bool, err error) {
+	if r.s.log == nil {
+		return false, ErrInMemory
+	}
+	l.Replica = true
+	if now := r.Lineage(); bytes.Equal(now.AppendText(nil), l.AppendText(nil)) {
+		return false, nil // if it is owed, frames are refused until it is written
+	}
+	return true, r.become(func(uint64) persist.Lineage { return l })
+}
+
+// Yield makes a primary a replica that has not found its primary yet: its lineage stays what it is.
+func (r *Replication) Yield() error {
+	if r.s.log == nil {
+		return ErrInMemory
+	}
+	if r.s.Replica() {
+		return nil
+	}
+	return r.become(func(uint64) persist.Lineage {
+		l := r.Lineage()
+		l.Replica = true
+		return l
+	})
+}
+
+// Lead makes the store a primary: a new term begins at the log's end. It returns that offset.
+func (r *Replication) Lead() (at uint64, err error) {
+	if r.s.log == nil {
+		return 0, ErrInMemory
+	}
+	err = r.become(func(end uint64) persist.Lineage {
+		at = end
+		l := r.Lineage()
+		return l.Begin(end)
+	})
+	return at, err
+}
+
+// become puts a new lineage in force, with nobody changing anything meanwhile: the log is made durable first. Changes are refused while the
+// disk is waited for, and reads go on: the gate is held for a moment before and behind it.
+func (r *Replication) become(next func(end uint64) persist.Lineage) error {
+	r.applying.Lock() // no frame of a primary comes, and Close waits
+	defer r.applying.Unlock()
+	if err := r.refuseChanges(); err != nil {
+		return err
+	}
+	defer r.changing.Store(false)
+	if err := r.s.log.Sync(); err != nil { // before next, which may count on the log's end
+		return err
+	}
+	l := next(r.s.log.Position())
+	err := r.writeLineage(l)
+	r.s.gate.Lock()
+	defer r.s.gate.Unlock()
+	if err != nil {
+		r.owe(owedLineage, fmt.Errorf("whose log it is could not be written down: %w", err))
+		return err
+	}
+	r.putLineage(l)
+	return nil
+}
+
+// refuseChanges returns when no change is at work and none will be made until changing is false again.
+func (r *Replication) refuseChanges() error {
+	r.s.gate.Lock()
+	defer r.s.gate.Unlock()
+	if r.s.closed {
+		return ErrClosed
+	}
+	r.changing.Store(true)
+	return nil
+}
+
+// monitoredName is a file of the data directory whose presence alone counts.
+const monitoredName = "MONITORED"
+
+// Monitored tells whether SetMonitored was ever called on the store's directory.
+func (r *Replication) Monitored() (bool, error) {
+	if r.s.dir == nil {
+		return false, nil
+	}
+	_, err := r.s.opts.FS.Stat(filepath.Join(r.s.dir.Path(), monitoredName))
+	if isNotExist(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// SetMonitored writes down, durably, that something outside decides which node is the primary: after a restart the store's owner is to wait
+// for its word.
+func (r *Replication) SetMonitored() error {
+	if r.s.dir == nil {
+		return nil
+	}
+	path := filepath.Join(r.s.dir.Path(), monitoredName)
+	return vfs.WriteFileAtomic(r.s.opts.FS, path, []byte("A Sentinel watched this node.\n"))
+}
