@@ -34,6 +34,7 @@ var allowed = map[string][]string{
 	"cmd/counterbench":             {"cmd/internal/cli", "bench", "internal/wire", "schema"},
 	"cmd/counterctl":               {"cmd/internal/cli", "counter", "coldstore", "internal/wire", "persist", "persist/vfs", "schema"},
 	"cmd/counterd/internal/resp":   {},
+	"cmd/counterd/internal/config": {"counter"},
 	"cmd/counterd/internal/server": {"cmd/counterd/internal", "counter", "schema"},
 	"cmd/counterd/internal/repl":   {"cmd/counterd/internal", "counter", "internal/wire", "persist", "persist/vfs", "schema"},
 	"cmd/counterd":                 {"cmd/counterd/internal", "counter", "schema"},

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/counter"
 )
 
@@ -47,7 +48,7 @@ func (c *chaosClient) connect() {
 		return c.s.clients[c.id] == nil
 	})
 	for deadline := time.Now().Add(3 * time.Minute); ; {
-		conn, err := net.Dial("unix", c.s.config.get().UnixSocket)
+		conn, err := net.Dial("unix", c.s.config.Get().UnixSocket)
 		if err != nil {
 			c.t.Error(err)
 			return
@@ -215,7 +216,7 @@ func TestChaos(t *testing.T) {
 	working.Go(func() { // slow subscribers and whoever publishes to them
 		rng := rand.New(rand.NewPCG(seed, 1000))
 		for left.Load() > 0 {
-			conn, err := net.Dial("unix", s.config.get().UnixSocket)
+			conn, err := net.Dial("unix", s.config.Get().UnixSocket)
 			if err != nil {
 				t.Error(err)
 				return
@@ -242,7 +243,7 @@ func TestChaos(t *testing.T) {
 				case 3:
 					s.memoryHeld.limit.Store(int64(rng.IntN(4 << 20)))
 					s.evictClients()
-					s.memoryHeld.limit.Store(defaultClientsLimit)
+					s.memoryHeld.limit.Store(config.DefaultClientsLimit)
 				default:
 					_ = k.line()
 				}

@@ -114,7 +114,7 @@ func TestClientList(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{"id": "1", "name": "first", "lib-name": "go", "resp": "3", "flags": "xU", "cmd": "ping", "user": "default", "redir": "-1",
-		"addr": s.config.get().UnixSocket + ":0"} {
+		"addr": s.config.Get().UnixSocket + ":0"} {
 		if first[name] != want {
 			t.Errorf("%s is %s, want %s", name, first[name], want)
 		}
@@ -137,13 +137,13 @@ func TestClientKill(t *testing.T) {
 	c.want(fmt.Sprintf("CLIENT KILL ID %d", ids(c)), ":0") // SKIPME is yes by default
 	c.want(fmt.Sprintf("CLIENT KILL ID %d ADDR 1.2.3.4:5", ids(b)), ":0")
 	c.want("CLIENT KILL TYPE replica SKIPME no", ":0")
-	c.want("CLIENT KILL USER default LADDR "+s.config.get().UnixSocket+":0", ":1")
+	c.want("CLIENT KILL USER default LADDR "+s.config.Get().UnixSocket+":0", ":1")
 	b.ended()
 	c.want(fmt.Sprintf("CLIENT KILL ID %d SKIPME no", ids(c)), ":1") // answered before it takes effect
 	c.ended()
 
 	d := wireDial(t, s, 2)
-	d.want("CLIENT KILL "+s.config.get().UnixSocket+":0", "+OK") // the old form may kill oneself
+	d.want("CLIENT KILL "+s.config.Get().UnixSocket+":0", "+OK") // the old form may kill oneself
 	d.ended()
 }
 

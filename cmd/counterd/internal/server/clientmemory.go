@@ -2,69 +2,21 @@ package server
 
 import (
 	"cmp"
-	"errors"
 	"slices"
-	"strconv"
-	"strings"
 	"sync/atomic"
 )
 
-// clientMemory is what all connections hold together: beginnings of commands, replies that are not read, queues of MULTI, messages that are not
-// read. Each may hold what its own limits allow, but 300 that do not read the values of 65,000 keys would hold 600 MiB, which counters need. Above
-// maxmemory-clients, those that hold most are closed, as in Redis, but for replicas and for CLIENT NO-EVICT.
+// clientMemory is what all connections hold together: beginnings of commands, replies that are not read, queues of
+// MULTI, messages that are not read. Each may hold what its own limits allow, but 300 that do not read the values of
+// 65,000 keys would hold 600 MiB, which counters need. Above maxmemory-clients, those that hold most are closed, as in
+// Redis, but for replicas and for CLIENT NO-EVICT.
 //
-// A connection says what it holds when it goes to rest or has to wait (client.publish), so an idle one costs a comparison. The janitor closes.
+// A connection says what it holds when it goes to rest or has to wait (client.publish), so an idle one costs a
+// comparison. The janitor closes.
 type clientMemory struct {
 	limit atomic.Int64  // in bytes; 0: none
 	held  atomic.Int64  // by all, but for the messages in outboxes: those are pubsub.unread
 	over  chan struct{} // tells the janitor that more is held than may be
-}
-
-// ClientsLimit is redis.conf's maxmemory-clients: what all connections may hold together, in bytes or as a part of maxmemory ("5%"). Zero is no
-// limit, and so is a part of a maxmemory of zero.
-type ClientsLimit struct {
-	Bytes   uint64
-	Percent int // of maxmemory; 0: Bytes counts
-}
-
-// defaultClientsLimit is half of what 10,000 subscribers could hold, and room for 16 connections that send commands of 16 MiB.
-const defaultClientsLimit = 256 << 20
-
-// String is the form of CONFIG GET.
-func (l *ClientsLimit) String() string {
-	if l.Percent > 0 {
-		return strconv.Itoa(l.Percent) + "%"
-	}
-	return strconv.FormatUint(l.Bytes, 10)
-}
-
-// Type is for the help of flags.
-func (l *ClientsLimit) Type() string { return "bytes|percent%" }
-
-// Set reads bytes, as 1048576 or 64mb, or a percentage.
-func (l *ClientsLimit) Set(text string) error {
-	if digits, ok := strings.CutSuffix(text, "%"); ok {
-		n, err := strconv.Atoi(digits)
-		if err != nil || n < 0 || n > 100 {
-			return errors.New("argument must be a percentage between 0% and 100%, or a number of bytes")
-		}
-		*l = ClientsLimit{Percent: n}
-		return nil
-	}
-	n, err := ParseBytes(text)
-	if err != nil {
-		return errors.New("argument must be a percentage between 0% and 100%, or a number of bytes")
-	}
-	*l = ClientsLimit{Bytes: n}
-	return nil
-}
-
-// bytes is the limit in force; 0: none.
-func (l *ClientsLimit) bytes(maxMemory uint64) int64 {
-	if l.Percent > 0 {
-		return int64(maxMemory / 100 * uint64(l.Percent))
-	}
-	return int64(l.Bytes)
 }
 
 // holding is what c holds. Only who owns c may call it.

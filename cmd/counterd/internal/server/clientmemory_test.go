@@ -6,13 +6,15 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/config"
 )
 
 // TestMaxMemoryClients has connections that do not read what they asked for, and some that hold as much in other ways: the largest are closed, and the
 // others, small or with CLIENT NO-EVICT, are not.
 func TestMaxMemoryClients(t *testing.T) {
 	const limit = 8 << 20
-	s := wireServe(t, func(c *Config) { c.MaxMemoryClients = ClientsLimit{Bytes: limit} })
+	s := wireServe(t, func(c *config.Config) { c.MaxMemoryClients = config.ClientsLimit{Bytes: limit} })
 	admin := wireDial(t, s, 2)
 	admin.want("CONFIG GET maxmemory-clients", fmt.Sprintf(`["maxmemory-clients" "%d"]`, limit))
 	small := make([]*wireClient, 100)

@@ -1,8 +1,6 @@
 package server
 
-import (
-	"strings"
-)
+import "strings"
 
 func configCommand() *command {
 	const flags = admin | noscript | loading | stale
@@ -20,21 +18,19 @@ func configCommand() *command {
 
 // runConfigGet: CONFIG GET pattern [pattern ...]. A name that was asked for in capitals is answered so, as in Redis.
 func runConfigGet(c *client, args [][]byte) {
-	config := c.srv.config.get()
+	conf := c.srv.config.Get()
 	var found [][2]string
-	for i := range parameters {
-		p := &parameters[i]
+	conf.Each(func(name, value string) {
 		for _, pattern := range args[2:] {
-			name := p.name
 			if strings.EqualFold(name, string(pattern)) {
 				name = string(pattern)
 			} else if !matchGlob(strings.ToLower(string(pattern)), name) {
 				continue
 			}
-			found = append(found, [2]string{name, p.get(&config)})
+			found = append(found, [2]string{name, value})
 			break
 		}
-	}
+	})
 	c.out.Map(len(found))
 	for _, f := range found {
 		c.bulk(f[0])
@@ -62,7 +58,7 @@ func runConfigSet(c *client, args [][]byte) {
 		}
 		names[name] = true
 	}
-	if err := c.srv.config.set(pairs); err != nil {
+	if err := c.srv.config.Set(pairs); err != nil {
 		c.error("ERR " + err.Error())
 		return
 	}
@@ -77,5 +73,19 @@ func runConfigSet(c *client, args [][]byte) {
 func runConfigResetStat(c *client, _ [][]byte) {
 	c.srv.stats.reset()
 	c.srv.commands.each((*command).resetStats)
+	c.ok()
+}
+
+func runConfigRewrite(c *client, _ [][]byte) {
+	conf := c.srv.config.Get()
+	if conf.ConfigFile == "" {
+		c.error("ERR The server is running without a config file")
+		return
+	}
+	if err := conf.Rewrite(); err != nil {
+		c.srv.log.Error("CONFIG REWRITE failed", "file", conf.ConfigFile, "error", err)
+		c.error("ERR Rewriting config file: " + err.Error())
+		return
+	}
 	c.ok()
 }

@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 )
 
@@ -15,14 +16,14 @@ import (
 const readSize = 4 << 10
 
 // newClient takes conn over.
-func (s *Server) newClient(conn net.Conn, config Config) (*client, error) {
+func (s *Server) newClient(conn net.Conn, conf config.Config) (*client, error) {
 	c := &client{
-		srv: s, authed: config.RequirePass == "",
+		srv: s, authed: conf.RequirePass == "",
 		id: s.lastID.Add(1), created: time.Now(),
 	}
-	if tcp, ok := conn.(*net.TCPConn); ok && config.TCPKeepalive > 0 {
-		_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: time.Duration(config.TCPKeepalive) * time.Second,
-			Interval: time.Duration(config.TCPKeepalive) * time.Second / 3, Count: 3})
+	if tcp, ok := conn.(*net.TCPConn); ok && conf.TCPKeepalive > 0 {
+		_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: time.Duration(conf.TCPKeepalive) * time.Second,
+			Interval: time.Duration(conf.TCPKeepalive) * time.Second / 3, Count: 3})
 	}
 	if err := c.conn.open(conn); err != nil {
 		return nil, err
@@ -79,8 +80,8 @@ func (c *client) processed() {
 	}
 }
 
-// panicked logs and counts a panic, which closes this connection alone, unless it came with a lock of the store held: then the process must
-// not go on with data it cannot trust.
+// panicked logs and counts a panic, which closes this connection alone, unless it came with a lock of the store held:
+// then the process must not go on with data it cannot trust.
 func (c *client) panicked(p any) {
 	if c.batch != nil && c.batch.Opened() {
 		panic(p)

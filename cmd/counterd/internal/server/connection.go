@@ -171,7 +171,7 @@ func runAuth(c *client, args [][]byte) {
 		return
 	case len(args) == 3:
 		user = args[1]
-	case c.srv.config.get().RequirePass == "":
+	case c.srv.config.Get().RequirePass == "":
 		c.error("ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?")
 		return
 	}
@@ -184,7 +184,7 @@ func runAuth(c *client, args [][]byte) {
 
 // authenticate checks the password in constant time. The one user is default; without a password any is right, as in Redis.
 func (c *client) authenticate(user, pass []byte) bool {
-	want := c.srv.config.get().RequirePass
+	want := c.srv.config.Get().RequirePass
 	w, p := sha256.Sum256([]byte(want)), sha256.Sum256(pass)
 	if !strings.EqualFold(string(user), "default") || want != "" && subtle.ConstantTimeCompare(w[:], p[:]) != 1 {
 		return false
@@ -197,7 +197,7 @@ func (c *client) authenticate(user, pass []byte) bool {
 
 // deauthenticate brings the connection back to what it was when it came.
 func (c *client) deauthenticate() {
-	if c.srv.config.get().RequirePass == "" {
+	if c.srv.config.Get().RequirePass == "" {
 		return
 	}
 	c.authed = false

@@ -2,21 +2,25 @@
 //
 // # The way of a command
 //
-// Connections are dealt to one event loop a processor (loop_epoll.go). A loop serves rounds: it asks epoll who has sent something, and gives each of
-// those connections a turn. The turn reads what has arrived, one buffer at most, into a resp.Reader, and hands every complete command to
-// client.command (client.go). Commands on items are not executed one by one: each is planned (command.plan), which adds operations to
-// the client's counter.Batch and notes which reply is owed. When no complete command is left, or 256 operations are
-// waiting, client.flush runs them together: all blocks are found and all cache lines asked for before the first is used,
-// a block is locked once for neighbouring operations on it. All other commands (command.run) are executed at once, after what was planned
-// before them, so replies come in order. Replies of a turn that changed nothing, and saw no change that is not in the log yet, are sent at once. When all had their turn, one write of the log commits the
-// changes of the round, and then those are acknowledged (client.settle, client.send). The replies of a round lie in one resp.Arena.
+// Connections are dealt to one event loop a processor (loop_epoll.go). A loop serves rounds: it asks epoll who has sent
+// something, and gives each of those connections a turn. The turn reads what has arrived, one buffer at most, into a
+// resp.Reader, and hands every complete command to client.command (client.go). Commands on items are not executed one
+// by one: each is planned (command.plan), which adds operations to the client's counter.Batch and notes which reply is
+// owed. When no complete command is left, or 256 operations are waiting, client.flush runs them together: all blocks
+// are found and all cache lines asked for before the first is used, a block is locked once for neighbouring operations
+// on it. All other commands (command.run) are executed at once, after what was planned before them, so replies come in
+// order. Replies of a turn that changed nothing, and saw no change that is not in the log yet, are sent at once. When
+// all had their turn, one write of the log commits the changes of the round, and then those are acknowledged
+// (client.settle, client.send). The replies of a round lie in one resp.Arena.
 //
-// Between the first planned command and the flush the batch is open: the schema stands still. Nothing blocks in between.
+// Between the first planned command and the flush the batch is open: the schema stands still. Nothing blocks in
+// between.
 //
 // # What waits
 //
-// Nothing in a loop waits, for it would stop all connections of the loop. A connection that cannot go on without leaves the loop (errWaits): a
-// goroutine of its own continues with the same code, where all may wait, and brings it back when everything it had read is answered. These are:
+// Nothing in a loop waits, for it would stop all connections of the loop. A connection that cannot go on without leaves
+// the loop (errWaits): a goroutine of its own continues with the same code, where all may wait, and brings it back when
+// everything it had read is answered. These are:
 //
 //	a command that is not planned and that Redis does not call fast   EXEC, WAIT, PSYNC, FLUSHALL, INFO, ...
 //	a batch on cold files                                             Batch.Cold
@@ -24,13 +28,15 @@
 //	replies that the connection does not take                         client.send
 //	a pause                                                           client.pause
 //
-// Who waits in a command (WAIT, a pause) is told when its connection ends: the loop hears of it, and socket.watch says so. Then nothing more that it
-// sent is executed, for its client may have tried elsewhere by then.
+// Who waits in a command (WAIT, a pause) is told when its connection ends: the loop hears of it, and socket.watch says
+// so. Then nothing more that it sent is executed, for its client may have tried elsewhere by then.
 //
-// Subscribers and replicas stay in their loop: what they are sent is written by goroutines of their own (outbox.go, repl.Peer). What a loop does wait
-// for: short locks, the store's gate while somebody has it exclusively, and write() of the log.
+// Subscribers and replicas stay in their loop: what they are sent is written by goroutines of their own (outbox.go,
+// repl.Peer). What a loop does wait for: short locks, the store's gate while somebody has it exclusively, and write()
+// of the log.
 //
-// Systems without epoll have a goroutine a connection, which is a client that is always away (loop_portable.go; go test -tags noepoll).
+// Systems without epoll have a goroutine a connection, which is a client that is always away (loop_portable.go; go test
+// -tags noepoll).
 //
 // # Files
 //
@@ -47,8 +53,6 @@
 //	wait.go pause.go               commands that block: WAIT, WAITAOF; what waits for FAILOVER or CLIENT PAUSE
 //	role.go                        which role a node starts in
 //	sentinel.go                    what a node hears from Sentinel, and when a primary waits for its word
-//	configfile.go                  --config, CONFIG REWRITE
-//	replicationconfig.go           settings of replication
 //	digest.go                      COUNTER.DIGEST
 //	multi.go watch.go              transactions
 //	pubsub.go                      SUBSCRIBE, PUBLISH
@@ -58,7 +62,7 @@
 //	connection.go                  PING, HELLO, AUTH, ...
 //	clientinfo.go clientcmd.go     what others see of a connection; CLIENT
 //	commandinfo.go commanddoc.go   COMMAND; COMMAND DOCS, with the arguments that syntax.go reads
-//	config.go configcmd.go         the configuration; CONFIG
+//	configcmd.go                   CONFIG. The configuration is package config's
 //	info.go sampler.go             INFO; rates and memory
 //	slowlog.go latency.go          SLOWLOG; LATENCY, and the time that commands take
 //	persistence.go memorycmd.go    SAVE and its kin; MEMORY
@@ -66,7 +70,8 @@
 //
 // # Lock order
 //
-// Under Server.mu a connection's clientInfo.mu and its socket's are taken. Server.mu otherwise, watches.mu, clientInfo.mu, slowlog's, sampler's and stats' are leaves: no other lock is taken while one is held, except that
-// watches.mu is taken with the store's gate held. So are a loop's and a socket's. Server.guardMu is held around looks at the configuration, at pauses
-// and at package repl's state.
+// Under Server.mu a connection's clientInfo.mu and its socket's are taken. Server.mu otherwise, watches.mu,
+// clientInfo.mu, slowlog's, sampler's and stats' are leaves: no other lock is taken while one is held, except that
+// watches.mu is taken with the store's gate held. So are a loop's and a socket's. Server.guardMu is held around looks
+// at the configuration, at pauses and at package repl's state.
 package server

@@ -293,7 +293,7 @@ func (s *Server) handOver(ctx context.Context, plan failoverPlan) error {
 		case <-time.After(promoteRetry):
 		}
 	}
-	s.config.setReplicaOf(target)
+	s.setReplicaOf(target)
 	if err := s.node.Follow(target); err != nil {
 		return err
 	}
@@ -368,9 +368,4 @@ func (s *Server) leadForSentinel() error {
 func (c *client) fromSentinel() bool {
 	name, _, _ := c.info.names()
 	return strings.HasPrefix(name, "sentinel-")
-}
-
-// lines of a configuration file that name the primary, under all names.
-func isRoleLine(name string) bool {
-	return strings.EqualFold(name, "replicaof") || strings.EqualFold(name, "slaveof")
 }

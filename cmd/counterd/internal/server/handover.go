@@ -62,7 +62,7 @@ func (s *Server) resumeStep(ctx context.Context, to repl.Address) (done bool, er
 		return link.Primary == to && link.State == repl.LinkConnected, nil
 	case role.State == repl.LinkConnected: // to another, as this node feeds nobody
 		s.log.Info("the node that this one was handing its role over to follows another", "primary", role.Of.String())
-		s.config.setReplicaOf(role.Of)
+		s.setReplicaOf(role.Of)
 		return true, s.node.Follow(role.Of)
 	case !s.isMe(role.Of):
 		return false, nil // whose primary is gone: somebody will tell both
@@ -78,7 +78,7 @@ func (s *Server) resumeStep(ctx context.Context, to repl.Address) (done bool, er
 	if s.leftToSentinel() {
 		s.awaiting.Store(awaitStarted) // as after any start
 	}
-	s.config.setReplicaOf(repl.Address{})
+	s.setReplicaOf(repl.Address{})
 	err = s.node.Lead()
 	s.RoleChanged()
 	return err == nil, err
@@ -92,7 +92,7 @@ func (s *Server) leftToSentinel() bool {
 
 // isMe tells whether an address is this node's, as another names it.
 func (s *Server) isMe(a repl.Address) bool {
-	c := s.config.get()
+	c := s.config.Get()
 	if a.Port != c.Port && (c.AnnouncePort == 0 || a.Port != c.AnnouncePort) {
 		return false
 	}

@@ -82,7 +82,7 @@ func runInfo(c *client, args [][]byte) {
 
 func infoServer(c *client, t *infoText) {
 	s := c.srv
-	config := s.config.get()
+	conf := s.config.Get()
 	executable, _ := os.Executable() // empty if unknown
 	up := int64(time.Since(s.started) / time.Second)
 	t.field("redis_version", Version)
@@ -98,14 +98,14 @@ func infoServer(c *client, t *infoText) {
 	t.field("process_id", os.Getpid())
 	t.field("process_supervised", "no")
 	t.field("run_id", s.runID)
-	t.field("tcp_port", config.Port)
+	t.field("tcp_port", conf.Port)
 	t.field("server_time_usec", time.Now().UnixMicro())
 	t.field("uptime_in_seconds", up)
 	t.field("uptime_in_days", up/86400)
 	t.field("hz", 1)
 	t.field("configured_hz", 1)
 	t.field("executable", executable)
-	t.field("config_file", config.ConfigFile)
+	t.field("config_file", conf.ConfigFile)
 	t.field("io_threads_active", 0)
 }
 
@@ -121,7 +121,7 @@ func infoClients(c *client, t *infoText) {
 	}
 	t.field("connected_clients", len(list))
 	t.field("cluster_connections", 0)
-	t.field("maxclients", c.srv.config.get().MaxClients)
+	t.field("maxclients", c.srv.config.Get().MaxClients)
 	t.field("client_recent_max_input_buffer", input)
 	t.field("client_recent_max_output_buffer", output)
 	t.field("blocked_clients", c.srv.blocked.Load())
@@ -142,7 +142,7 @@ func infoMemory(c *client, t *infoText) {
 	if total := totalMemory(); total > 0 {
 		t.bytes("total_system_memory", total)
 	}
-	t.bytes("maxmemory", int64(c.srv.config.get().MaxMemory))
+	t.bytes("maxmemory", int64(c.srv.config.Get().MaxMemory))
 	t.field("maxmemory_policy", "noeviction")
 	t.field("mem_fragmentation_ratio", fmt.Sprintf("%.2f", float64(m.rss)/float64(max(1, m.used))))
 	t.field("mem_fragmentation_bytes", m.rss-m.used)

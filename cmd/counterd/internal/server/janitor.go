@@ -38,7 +38,7 @@ func (s *Server) janitor() {
 		memory.look(s.sampled()[0])
 		s.RoleChanged() // lags grow with time
 		s.evictClients()
-		idle := int64(s.config.get().Timeout)
+		idle := int64(s.config.Get().Timeout)
 		s.mu.Lock()
 		for _, c := range s.clients {
 			if reason := c.overdue(now, idle); reason != "" {

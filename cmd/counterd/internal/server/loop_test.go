@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -58,7 +59,7 @@ func clients(t *testing.T, s *Server) []*wireClient {
 // TestSyncStopsNobody holds that under appendfsync always a change waits for the disk, and nobody else for it.
 func TestSyncStopsNobody(t *testing.T) {
 	g := gatedFS{vfs.OS(), new(atomic.Int64), new(atomic.Pointer[chan struct{}])}
-	s := wireServeStore(t, t.TempDir(), counter.Options{FS: g, SnapshotGrowth: -1}, func(c *Config) { c.AppendFsync = "always" })
+	s := wireServeStore(t, t.TempDir(), counter.Options{FS: g, SnapshotGrowth: -1}, func(c *config.Config) { c.AppendFsync = "always" })
 	all := clients(t, s)
 	for _, command := range []string{"ADD COUNTER other", "ADD COLUMN other mid hint=64 max=64 primarykey", "ADD COLUMN other n hint=8 max=32 suffix=o", "SET 1.o 7"} {
 		all[0].want(command, "+OK")
@@ -248,7 +249,7 @@ func TestHalfClose(t *testing.T) {
 // for something else is answered, and INFO.
 func TestNothingShownBeforeSync(t *testing.T) {
 	g := gatedFS{vfs.OS(), new(atomic.Int64), new(atomic.Pointer[chan struct{}])}
-	s := wireServeStore(t, t.TempDir(), counter.Options{FS: g, SnapshotGrowth: -1}, func(c *Config) { c.AppendFsync = "always" })
+	s := wireServeStore(t, t.TempDir(), counter.Options{FS: g, SnapshotGrowth: -1}, func(c *config.Config) { c.AppendFsync = "always" })
 	writer, other := wireDial(t, s, 2), wireDial(t, s, 2)
 	shows := map[string]string{"GET 2.cntrn": `"7"`, "EXISTS 2": ":1", "COUNTER.MGET weibo 2": "[[:0 :7]]", "DBSIZE": ":1", "SCAN 0": `["0" ["2"]]`,
 		"COUNTER.DIGEST": "", "SETNX 2.cntrn 8": ":0", "MEMORY USAGE 2": ""}

@@ -96,7 +96,7 @@ func infoPersistence(c *client, t *infoText) {
 	}
 	durability := "none"
 	if store.Durable() {
-		durability = "appendfsync " + c.srv.config.get().AppendFsync
+		durability = "appendfsync " + c.srv.config.Get().AppendFsync
 	}
 	t.field("durability", durability)
 	t.field("rdb_bgsave_in_progress", flag(saves.Running))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidwall/redcon"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 )
 
@@ -20,8 +21,8 @@ type pubsub struct {
 	channels map[string]map[*client]struct{}
 	patterns map[string]map[*client]struct{}
 
-	limit  atomic.Pointer[OutputLimit] // of subscribers
-	unread atomic.Int64                // bytes that all of them have not read
+	limit  atomic.Pointer[config.OutputLimit] // of subscribers
+	unread atomic.Int64                       // bytes that all of them have not read
 }
 
 // subscriptions are those of one connection.

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/config"
 )
 
 func TestPubsub(t *testing.T) {
@@ -200,7 +202,7 @@ func TestOwnMessage(t *testing.T) {
 
 // TestExecRefused: EXEC that is refused before it ran says so by EXECABORT, whatever the reason, and ends the transaction.
 func TestExecRefused(t *testing.T) {
-	s := wireServe(t, func(c *Config) { c.RequirePass = "secret" })
+	s := wireServe(t, func(c *config.Config) { c.RequirePass = "secret" })
 	c := wireDial(t, s, 2)
 	c.want("EXEC", "-EXECABORT Transaction discarded because of: NOAUTH Authentication required.")
 	c.want("AUTH secret", "+OK")

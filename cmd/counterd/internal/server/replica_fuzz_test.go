@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/counter"
 )
 
@@ -31,13 +32,13 @@ func strangerWords(s *counter.Store) *strings.Replacer {
 // FuzzStranger lets a stranger say anything to a primary that a replica might: a line is a command, a blank parts its words. The primary must not panic, must
 // answer others as before, change nothing, and forget the stranger when it goes.
 func FuzzStranger(f *testing.F) {
-	config := DefaultConfig()
-	config.Port, config.UnixSocket, config.Dir = 0, filepath.Join(f.TempDir(), "s"), f.TempDir()
-	s, err := New(config, slog.New(slog.DiscardHandler), new(slog.LevelVar))
+	conf := config.Default()
+	conf.Port, conf.UnixSocket, conf.Dir = 0, filepath.Join(f.TempDir(), "s"), f.TempDir()
+	s, err := New(conf, slog.New(slog.DiscardHandler), new(slog.LevelVar))
 	if err != nil {
 		f.Fatal(err)
 	}
-	store, err := counter.Open(config.Dir, counter.Options{SnapshotGrowth: -1})
+	store, err := counter.Open(conf.Dir, counter.Options{SnapshotGrowth: -1})
 	if err == nil {
 		err = store.AlterScript(wireSchema)
 	}
@@ -94,7 +95,7 @@ func FuzzStranger(f *testing.F) {
 				request = fmt.Appendf(request, "$%d\r\n%s\r\n", len(a), a)
 			}
 		}
-		conn, err := net.Dial("unix", config.UnixSocket)
+		conn, err := net.Dial("unix", conf.UnixSocket)
 		if err != nil {
 			t.Fatal(err)
 		}

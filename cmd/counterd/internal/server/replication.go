@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/repl"
 	"github.com/counterd/counterd/counter"
 )
@@ -64,7 +65,7 @@ func (s *Server) Store() *counter.Store { return s.store() }
 func (s *Server) RoleChanged() {
 	s.guardMu.Lock()
 	defer s.guardMu.Unlock()
-	c := s.config.get()
+	c := s.config.Get()
 	g := uint32(0)
 	if s.store().Replica() {
 		g |= guardReplica
@@ -217,7 +218,7 @@ func runReplicaOf(c *client, args [][]byte) {
 		c.out.Status("OK Already connected to specified master")
 		return
 	}
-	s.config.setReplicaOf(primary)
+	s.setReplicaOf(primary)
 	if c.multi.executing {
 		go func() {
 			if err := change(); err != nil {
@@ -407,18 +408,18 @@ func runRole(c *client, _ [][]byte) {
 // infoReplication has role first: Sentinel reads the lines in order.
 func infoReplication(c *client, t *infoText) {
 	s := c.srv
-	store, config := s.store(), s.config.get()
+	store, conf := s.store(), s.config.Get()
 	stats := store.LogStats()
 	if !s.replica() {
 		t.field("role", "master")
 	} else {
 		t.field("role", "slave")
-		infoLink(c, t, config, stats.Written)
+		infoLink(c, t, conf, stats.Written)
 	}
 	infos := s.node.Peers().Infos()
 	t.field("connected_slaves", len(infos))
-	if config.MinReplicas > 0 && config.MinReplicasMaxLag > 0 {
-		t.field("min_slaves_good_slaves", s.node.Peers().Good(time.Duration(config.MinReplicasMaxLag)*time.Second))
+	if conf.MinReplicas > 0 && conf.MinReplicasMaxLag > 0 {
+		t.field("min_slaves_good_slaves", s.node.Peers().Good(time.Duration(conf.MinReplicasMaxLag)*time.Second))
 	}
 	for i, p := range infos {
 		state, lag := "send_bulk", int64(0)
@@ -456,7 +457,7 @@ func infoReplication(c *client, t *infoText) {
 	}
 }
 
-func infoLink(c *client, t *infoText, config Config, written uint64) {
+func infoLink(c *client, t *infoText, conf config.Config, written uint64) {
 	info, ok := c.srv.node.Link()
 	status := "down"
 	if ok && info.State == repl.LinkConnected {
@@ -486,10 +487,10 @@ func infoLink(c *client, t *infoText, config Config, written uint64) {
 	if status == "down" {
 		t.field("master_link_down_since_seconds", int64(info.DownFor/time.Second))
 	}
-	t.field("slave_priority", config.ReplicaPriority)
+	t.field("slave_priority", conf.ReplicaPriority)
 	t.field("slave_read_only", 1)
 	announced := 0
-	if config.Announced {
+	if conf.Announced {
 		announced = 1
 	}
 	t.field("replica_announced", announced)

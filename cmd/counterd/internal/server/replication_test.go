@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
@@ -48,13 +49,13 @@ func newReplNode(t *testing.T) *replNode {
 // start starts it; primary is "" or "host port".
 func (n *replNode) start(primary string) *replNode {
 	n.t.Helper()
-	config := DefaultConfig()
-	config.Port, config.Dir, config.ReplicaOf = n.port, n.dir, primary
+	conf := config.Default()
+	conf.Port, conf.Dir, conf.ReplicaOf = n.port, n.dir, primary
 	logger := slog.New(slog.DiscardHandler)
 	if os.Getenv("REPL_LOG") != "" {
 		logger = slog.New(slog.NewTextHandler(os.Stderr, nil)).With("port", n.port)
 	}
-	s, err := New(config, logger, new(slog.LevelVar))
+	s, err := New(conf, logger, new(slog.LevelVar))
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -662,7 +663,7 @@ func TestConfigFile(t *testing.T) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := wireServe(t, func(c *Config) {
+	s := wireServe(t, func(c *config.Config) {
 		c.ConfigFile, c.UnixSocketPerm = path, 0o700
 	})
 	c := wireDial(t, s, 2)
@@ -672,7 +673,7 @@ func TestConfigFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	settings, err := parseConfig(string(got))
+	settings, err := config.Parse(string(got))
 	if err != nil {
 		t.Fatal(err)
 	}

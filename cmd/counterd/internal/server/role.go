@@ -1,8 +1,15 @@
 package server
 
-import "github.com/counterd/counterd/cmd/counterd/internal/repl"
+import (
+	"strconv"
+	"time"
 
-// replica tells whether this node is one, also while a store is being opened: what Sentinel, clients and people are told.
+	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/cmd/counterd/internal/repl"
+)
+
+// replica tells whether this node is one, also while a store is being opened: what Sentinel, clients and people are
+// told.
 func (s *Server) replica() bool {
 	if s.progress.active.Load() {
 		return s.wasReplica.Load()
@@ -10,9 +17,10 @@ func (s *Server) replica() bool {
 	return s.store().Replica()
 }
 
-// startRole takes the role of the configuration, when the store has come; without one, the role that the node had when it ended.
+// startRole takes the role of the configuration, when the store has come; without one, the role that the node had when
+// it ended.
 func (s *Server) startRole() {
-	a, err := parsePrimary(s.config.get().ReplicaOf)
+	a, err := primaryOf(s.config.Get())
 	if err != nil || a == (repl.Address{}) {
 		a = s.lastRole()
 	} else if err := s.node.ForgetHandover(); err != nil {
@@ -36,20 +44,21 @@ func (s *Server) startRole() {
 	s.RoleChanged()
 }
 
-// lastRole returns the primary that the node followed when it ended; zero: it was one, or was not told whose replica it is.
+// lastRole returns the primary that the node followed when it ended; zero: it was one, or was not told whose replica it
+// is.
 func (s *Server) lastRole() repl.Address {
 	a, err := s.node.Remembered()
 	if err != nil {
 		s.log.Error("whom this node followed cannot be read", "error", err)
 	}
 	if to, _ := s.node.Handover(); to != (repl.Address{}) { // an error is told of when it is gone on with
-		s.config.setReplicaOf(to)
+		s.setReplicaOf(to)
 		return to
 	}
 	switch watched, err := s.store().Replication().Monitored(); {
 	case a != repl.Address{}:
 		s.log.Info("this node was a replica when it ended and goes on to be one; REPLICAOF changes that", "primary", a.String())
-		s.config.setReplicaOf(a)
+		s.setReplicaOf(a)
 	case s.store().Replica():
 		s.log.Warn("this node was a replica when it ended and was not told whose it is now: it refuses changes until REPLICAOF NO ONE, or REPLICAOF host port")
 	case watched || err != nil:
@@ -57,4 +66,26 @@ func (s *Server) lastRole() repl.Address {
 		s.log.Warn("this node was watched by Sentinel when it ended: it refuses changes until Sentinel names it the primary, or REPLICAOF", "error", err)
 	}
 	return a
+}
+
+// primaryOf is the primary that the configuration names; zero: it names none.
+func primaryOf(conf config.Config) (repl.Address, error) {
+	host, port, err := config.ParsePrimary(conf.ReplicaOf)
+	return repl.Address{Host: host, Port: port}, err
+}
+
+// setReplicaOf notes the primary, for CONFIG GET and REWRITE.
+func (s *Server) setReplicaOf(a repl.Address) {
+	text := ""
+	if a != (repl.Address{}) {
+		text = a.Host + " " + strconv.Itoa(a.Port)
+	}
+	s.config.SetReplicaOf(text)
+}
+
+// replicationSettings are what the node wants to know.
+func (s *Server) replicationSettings() repl.Settings {
+	c := s.config.Get()
+	return repl.Settings{MasterAuth: c.MasterAuth, MasterUser: c.MasterUser, Port: c.Port, AnnounceIP: c.AnnounceIP, AnnouncePort: c.AnnouncePort,
+		Timeout: time.Duration(c.ReplTimeout) * time.Second}
 }

@@ -129,12 +129,12 @@ func (c *client) heardSentinel(hello string) {
 
 // isHere tells whether an address is this node's: as the connection reached it, or as it is announced.
 func (c *client) isHere(host, port string) bool {
-	config := c.srv.config.get()
-	own := config.Port
-	if config.AnnouncePort != 0 {
-		own = config.AnnouncePort
+	conf := c.srv.config.Get()
+	own := conf.Port
+	if conf.AnnouncePort != 0 {
+		own = conf.AnnouncePort
 	}
-	if host == config.AnnounceIP && host != "" {
+	if host == conf.AnnounceIP && host != "" {
 		return port == strconv.Itoa(own)
 	}
 	here, reached, err := net.SplitHostPort(c.conn.LocalAddr().String())

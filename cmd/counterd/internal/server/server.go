@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/repl"
 	"github.com/counterd/counterd/counter"
 )
@@ -26,7 +27,7 @@ import (
 type Server struct {
 	current    atomic.Pointer[counter.Store]
 	progress   loadProgress
-	config     liveConfig
+	config     *config.Live
 	level      *slog.LevelVar
 	log        *slog.Logger
 	commands   *commands
@@ -70,21 +71,16 @@ type Server struct {
 	terminated sync.Once
 }
 
-// logLevels maps redis.conf's levels.
-var logLevels = map[string]slog.Level{
-	"debug": slog.LevelDebug, "verbose": slog.LevelInfo, "notice": slog.LevelInfo, "warning": slog.LevelWarn,
-}
-
-// New makes a server. Until Serve gives it a store, it answers LOADING. The logger's level should be level, which CONFIG SET
-// loglevel changes.
-func New(config Config, log *slog.Logger, level *slog.LevelVar) (*Server, error) {
-	if err := config.Validate(); err != nil {
+// New makes a server. Until Serve gives it a store, it answers LOADING. The logger's level should be level, which
+// CONFIG SET loglevel changes.
+func New(conf config.Config, log *slog.Logger, level *slog.LevelVar) (*Server, error) {
+	if err := conf.Validate(); err != nil {
 		return nil, err
 	}
 	var id [20]byte
 	_, _ = rand.Read(id[:]) // never fails
 	s := &Server{
-		config: liveConfig{c: config}, log: log, level: level, commands: newCommands(),
+		config: config.NewLive(conf), log: log, level: level, commands: newCommands(),
 		runID: hex.EncodeToString(id[:]), started: time.Now(), quit: make(chan struct{}), clients: make(map[int64]*client), Terminate: func() {},
 	}
 	s.clock.Store(1)
@@ -95,7 +91,7 @@ func New(config Config, log *slog.Logger, level *slog.LevelVar) (*Server, error)
 		return nil, err
 	}
 	s.current.Store(empty)
-	primary, _ := parsePrimary(config.ReplicaOf) // Validate has looked at it
+	primary, _ := primaryOf(conf) // Validate has looked at it
 	s.wasReplica.Store(primary != repl.Address{})
 	s.progress.begin()
 	s.configured()
@@ -117,11 +113,11 @@ func (s *Server) Serve(store *counter.Store) {
 
 // configured carries the configuration to where it is used on the way.
 func (s *Server) configured() {
-	c := s.config.get()
-	s.level.Set(logLevels[c.LogLevel])
+	c := s.config.Get()
+	s.level.Set(c.Level())
 	s.slow.configure(c.SlowlogSlower, c.SlowlogMaxLen)
-	s.pubsub.limit.Store(&c.OutputLimits[outputPubsub])
-	s.memoryHeld.limit.Store(c.MaxMemoryClients.bytes(c.MaxMemory))
+	s.pubsub.limit.Store(&c.OutputLimits[config.Pubsub])
+	s.memoryHeld.limit.Store(c.MaxMemoryClients.Of(c.MaxMemory))
 	if p, err := counter.ParseSyncPolicy(c.AppendFsync); err == nil {
 		s.store().SetAppendFsync(p)
 		s.store().SetMaxMemory(int64(c.MaxMemory))
@@ -131,7 +127,7 @@ func (s *Server) configured() {
 
 // Listen opens all listeners and serves them in the background. On error none is left open.
 func (s *Server) Listen() error {
-	c := s.config.get()
+	c := s.config.Get()
 	for _, addr := range c.Bind {
 		if c.Port == 0 {
 			break
@@ -182,7 +178,8 @@ func (s *Server) Listen() error {
 	return nil
 }
 
-// family tells which kind of addresses one of --bind is of, as Redis does: 0.0.0.0 is all of IPv4 and nothing of IPv6, which a firewall may not know.
+// family tells which kind of addresses one of --bind is of, as Redis does: 0.0.0.0 is all of IPv4 and nothing of IPv6,
+// which a firewall may not know.
 func family(bind string) (network, addr string) {
 	switch {
 	case bind == "*":
@@ -256,9 +253,9 @@ func (s *Server) accept(l net.Listener) {
 
 // admit starts a connection, or refuses it in the words that clients know.
 func (s *Server) admit(conn net.Conn) {
-	config := s.config.get()
+	conf := s.config.Get()
 	refusal := ""
-	if config.ProtectedMode && config.RequirePass == "" && !fromHere(conn) {
+	if conf.ProtectedMode && conf.RequirePass == "" && !fromHere(conn) {
 		refusal = deniedText
 	}
 	s.mu.Lock()
@@ -267,7 +264,7 @@ func (s *Server) admit(conn net.Conn) {
 		s.mu.Unlock()
 		conn.Close()
 		return
-	case len(s.clients) >= config.MaxClients:
+	case len(s.clients) >= conf.MaxClients:
 		refusal = "-ERR max number of clients reached\r\n"
 	}
 	if refusal != "" {
@@ -278,7 +275,7 @@ func (s *Server) admit(conn net.Conn) {
 		conn.Close()
 		return
 	}
-	c, err := s.newClient(conn, config)
+	c, err := s.newClient(conn, conf)
 	if err != nil { // too many open files
 		s.mu.Unlock()
 		s.stats.rejected.Add(1)

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -116,17 +117,13 @@ func secret(cmd *command, args [][]byte, i int) bool {
 	case "hello":
 		return i >= 2 && equalFold(args[i-1], "AUTH") || i >= 3 && equalFold(args[i-2], "AUTH")
 	case "config|set":
-		if i < 3 || i%2 == 0 {
-			return false
-		}
-		p := findParameter(string(args[i-1]))
-		return p == nil || p.secret // a name that is misspelt may have been meant for one
+		return i >= 3 && i%2 == 1 && config.Secret(string(args[i-1]))
 	}
 	return false
 }
 
-// noteBatch keeps a batch that took long: a single command with the keys of its operations, several as the first command's name and
-// how many there were of each kind. REQUIRES the batch not reset.
+// noteBatch keeps a batch that took long: a single command with the keys of its operations, several as the first
+// command's name and how many there were of each kind. REQUIRES the batch not reset.
 func (s *slowlog) noteBatch(c *client, runs []run, total int64, took time.Duration) {
 	if int64(took) < s.slower.Load() {
 		return

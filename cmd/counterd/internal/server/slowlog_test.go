@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/config"
 )
 
 // slowArgs are the arguments of the entries of SLOWLOG GET, the newest first.
@@ -59,7 +61,7 @@ func TestSlowlog(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", g, w)
 	}
 	for i, e := range v.list {
-		if i > 0 && e.list[0].n != v.list[i-1].list[0].n-1 || e.list[4].text != s.config.get().UnixSocket+":0" || e.list[5].text != "me" {
+		if i > 0 && e.list[0].n != v.list[i-1].list[0].n-1 || e.list[4].text != s.config.Get().UnixSocket+":0" || e.list[5].text != "me" {
 			t.Errorf("entry %v", e)
 		}
 	}
@@ -81,7 +83,7 @@ func TestSlowlog(t *testing.T) {
 
 // TestSlowlogBatch sends commands together: they make one entry.
 func TestSlowlogBatch(t *testing.T) {
-	s := wireServe(t, func(c *Config) { c.SlowlogSlower = 0 })
+	s := wireServe(t, func(c *config.Config) { c.SlowlogSlower = 0 })
 	c := wireDial(t, s, 2)
 	if _, err := c.conn.Write([]byte(strings.Repeat("GET 1.cntrn\r\nINCR 1.cntrn\r\nINCR 2.cntrn\r\n", 20))); err != nil {
 		t.Fatal(err)

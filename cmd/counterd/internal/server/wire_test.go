@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/counter"
 )
 
@@ -144,13 +145,13 @@ const wireSchema = "add counter weibo\nadd column weibo mid hint=64 max=64 prima
 	"add column weibo repost hint=16 max=32 suffix=cntrn\n"
 
 // wireServe starts a server with an empty store in memory on a unix socket.
-func wireServe(t testing.TB, change func(*Config)) *Server {
+func wireServe(t testing.TB, change func(*config.Config)) *Server {
 	t.Helper()
 	return wireServeStore(t, "", counter.Options{}, change)
 }
 
 // wireServeStore starts a server with a new store in dir.
-func wireServeStore(t testing.TB, dir string, options counter.Options, change func(*Config)) *Server {
+func wireServeStore(t testing.TB, dir string, options counter.Options, change func(*config.Config)) *Server {
 	t.Helper()
 	store, err := counter.Open(dir, options)
 	if err != nil {
@@ -159,12 +160,12 @@ func wireServeStore(t testing.TB, dir string, options counter.Options, change fu
 	if err := store.AlterScript(wireSchema); err != nil {
 		t.Fatal(err)
 	}
-	config := DefaultConfig()
-	config.Port, config.UnixSocket = 0, filepath.Join(t.TempDir(), "s")
+	conf := config.Default()
+	conf.Port, conf.UnixSocket = 0, filepath.Join(t.TempDir(), "s")
 	if change != nil {
-		change(&config)
+		change(&conf)
 	}
-	s, err := New(config, slog.New(slog.DiscardHandler), new(slog.LevelVar))
+	s, err := New(conf, slog.New(slog.DiscardHandler), new(slog.LevelVar))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +201,7 @@ const patience = 3 * time.Minute
 // wireDial connects and chooses the protocol.
 func wireDial(t testing.TB, s *Server, proto int) *wireClient {
 	t.Helper()
-	conn, err := net.Dial("unix", s.config.get().UnixSocket)
+	conn, err := net.Dial("unix", s.config.Get().UnixSocket)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package server
+package config
 
 import (
 	"errors"
@@ -7,28 +7,31 @@ import (
 	"strings"
 )
 
-// OutputLimits are redis.conf's client-output-buffer-limit: what a connection of each class may leave unread before it is closed. Only
-// subscribers' counts: other connections wait with their replies unread and read no more commands meanwhile, and replicas are sent the
-// log's files. The others are kept for tools that read and write them. The text is "class hard soft seconds", once or more, sizes in bytes or as 32mb.
+// OutputLimits are redis.conf's client-output-buffer-limit: what a connection of each class may leave unread before it
+// is closed. Only subscribers' counts: other connections wait with their replies unread and read no more commands
+// meanwhile, and replicas are sent the log's files. The others are kept for tools that read and write them. The text is
+// "class hard soft seconds", once or more, sizes in bytes or as 32mb.
 type OutputLimits [3]OutputLimit
 
-// OutputLimit closes a connection at once when more than Hard bytes are unread, or when more than Soft are for longer than Seconds. 0 is no limit.
+// OutputLimit closes a connection at once when more than Hard bytes are unread, or when more than Soft are for longer
+// than Seconds. 0 is no limit.
 type OutputLimit struct {
 	Hard, Soft uint64
 	Seconds    int
 }
 
+// Classes of connections, as numbers of an OutputLimits.
 const (
-	outputNormal = iota
-	outputReplica
-	outputPubsub
+	Normal = iota
+	Replica
+	Pubsub
 )
 
 // outputClasses are the names as CONFIG GET has them; Set takes replica too.
-var outputClasses = [...]string{outputNormal: "normal", outputReplica: "slave", outputPubsub: "pubsub"}
+var outputClasses = [...]string{Normal: "normal", Replica: "slave", Pubsub: "pubsub"}
 
 func defaultOutputLimits() OutputLimits {
-	return OutputLimits{outputReplica: {256 << 20, 64 << 20, 60}, outputPubsub: {32 << 20, 8 << 20, 60}}
+	return OutputLimits{Replica: {256 << 20, 64 << 20, 60}, Pubsub: {32 << 20, 8 << 20, 60}}
 }
 
 // String is the form of CONFIG GET.
@@ -47,24 +50,24 @@ func (l *OutputLimits) Type() string { return "class hard soft seconds" }
 func (l *OutputLimits) Set(text string) error {
 	words := strings.Fields(text)
 	if len(words) == 0 || len(words)%4 != 0 {
-		return configError("Wrong number of arguments in buffer limit configuration.")
+		return setError("Wrong number of arguments in buffer limit configuration.")
 	}
 	next := *l
 	for ; len(words) > 0; words = words[4:] {
 		class := -1
 		for i, name := range outputClasses {
-			if strings.EqualFold(words[0], name) || i == outputReplica && strings.EqualFold(words[0], "replica") {
+			if strings.EqualFold(words[0], name) || i == Replica && strings.EqualFold(words[0], "replica") {
 				class = i
 			}
 		}
 		if class < 0 {
-			return configError("Invalid client class specified in buffer limit configuration.")
+			return setError("Invalid client class specified in buffer limit configuration.")
 		}
 		hard, err := ParseBytes(words[1])
 		soft, err2 := ParseBytes(words[2])
 		seconds, err3 := strconv.ParseUint(words[3], 10, 31)
 		if errors.Join(err, err2, err3) != nil {
-			return configError("Error in hard, soft or soft_seconds setting in buffer limit configuration.")
+			return setError("Error in hard, soft or soft_seconds setting in buffer limit configuration.")
 		}
 		next[class] = OutputLimit{hard, soft, int(seconds)}
 	}

@@ -1,21 +1,34 @@
-package main
+package config
 
 import (
 	"fmt"
 	"strconv"
 	"strings"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/server"
+	"github.com/spf13/pflag"
 )
+
+// Flags binds the command line to c, which has the defaults. Who asked for the version gets nothing else.
+func Flags(c *Config) (fs *pflag.FlagSet, version *bool) {
+	fs = pflag.NewFlagSet("counterd", pflag.ContinueOnError)
+	fs.SortFlags = false
+	for i := range settings {
+		if s := &settings[i]; s.flag != nil {
+			s.flag(fs, c, s.name, s.usage)
+		}
+	}
+	fs.StringVar(&c.ConfigFile, "config", c.ConfigFile, "file of settings in redis.conf's syntax; the command line wins. CONFIG REWRITE writes it")
+	return fs, fs.Bool("version", false, "print the version and end")
+}
 
 // bytesFlag is a number of bytes, with Redis's suffixes.
 type bytesFlag uint64
 
-func (b *bytesFlag) String() string { return server.FormatBytes(uint64(*b)) }
+func (b *bytesFlag) String() string { return FormatBytes(uint64(*b)) }
 func (b *bytesFlag) Type() string   { return "bytes" }
 
 func (b *bytesFlag) Set(s string) error {
-	n, err := server.ParseBytes(s)
+	n, err := ParseBytes(s)
 	*b = bytesFlag(n)
 	return err
 }

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"os"
@@ -6,25 +6,23 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/counterd/counterd/cmd/counterd/internal/server"
 )
 
 // read reads a configuration file with that text, or that file of testdata.
-func read(t *testing.T, text string) (c server.Config, passed []string, err error) {
+func read(t *testing.T, text string) (c Config, passed []string, err error) {
 	t.Helper()
-	c = server.DefaultConfig()
+	c = Default()
 	c.ConfigFile = filepath.Join(t.TempDir(), "counterd.conf")
 	if err := os.WriteFile(c.ConfigFile, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	fs, _ := flags(&c)
-	passed, err = readConfig(fs, &c)
+	fs, _ := Flags(&c)
+	passed, err = Load(fs, &c)
 	return c, passed, err
 }
 
-// TestRedisConf: the files that Debian and older versions of Redis come with start a server, and what they say that means something here
-// is taken from them.
+// TestRedisConf: the files that Debian and older versions of Redis come with start a server, and what they say that
+// means something here is taken from them.
 func TestRedisConf(t *testing.T) {
 	for _, name := range []string{"redis-7.0-debian.conf", "redis-5.0.conf"} {
 		text, err := os.ReadFile(filepath.Join("testdata", name))
@@ -48,7 +46,8 @@ func TestRedisConf(t *testing.T) {
 	}
 }
 
-// TestConfigSaysAllAtOnce: one start shows all lines that keep a server from starting, and none of Redis's that a server may lack.
+// TestConfigSaysAllAtOnce: one start shows all lines that keep a server from starting, and none of Redis's that a
+// server may lack.
 func TestConfigSaysAllAtOnce(t *testing.T) {
 	_, _, err := read(t, `port 6379
 hz 10
@@ -91,8 +90,8 @@ requirepass "open
 
 // A setting that counterd has is never passed over as Redis's.
 func TestForeignSettingsAreNotOurs(t *testing.T) {
-	c := server.DefaultConfig()
-	fs, _ := flags(&c)
+	c := Default()
+	fs, _ := Flags(&c)
 	for name := range foreign {
 		if fs.Lookup(name) != nil {
 			t.Errorf("%s is a flag, and in the list of what is not here", name)

@@ -1,17 +1,16 @@
-package main
+package config
 
 import (
 	"slices"
 	"strings"
 )
 
-// foreign are settings of redis.conf that counterd has not and can start without: what they tune is not here, or is always so. nil
-// lets every value pass, a list only those that say what is so anyway. A setting that others rely on, such as rename-command,
-// user, include or tls-port, is in no list: a server that passed it over would not be the one that was asked for.
+// foreign are settings of redis.conf that counterd has not and can start without: what they tune is not here, or is
+// always so. nil lets every value pass, a list only those that say what is so anyway. A setting that others rely on,
+// such as rename-command, user, include or tls-port, is in no list: a server that passed it over would not be the one
+// that was asked for.
 var foreign = map[string][]string{
 	// what is always so
-	"replica-read-only":      {"yes"},
-	"maxmemory-policy":       {"noeviction"},
 	"cluster-enabled":        {"no"},
 	"notify-keyspace-events": {""},
 	"aof-load-truncated":     {"yes"},
@@ -20,7 +19,6 @@ var foreign = map[string][]string{
 	"dbfilename":             nil,
 	"tls-port":               {"0"},
 	"activedefrag":           {"no"},
-	"databases":              nil,
 }
 
 func init() {
@@ -31,7 +29,7 @@ func init() {
 		server-cpulist bio-cpulist aof-rewrite-cpulist bgsave-cpulist ignore-warnings shutdown-timeout shutdown-on-sigint shutdown-on-sigterm
 		tcp-backlog socket-mark-id bind-source-addr io-threads io-threads-do-reads hz dynamic-hz
 		enable-protected-configs enable-debug-command enable-module-command acllog-max-len tracking-table-max-keys
-		save stop-writes-on-bgsave-error rdbcompression rdbchecksum rdb-del-sync-files rdb-save-incremental-fsync sanitize-dump-payload
+		stop-writes-on-bgsave-error rdbcompression rdbchecksum rdb-del-sync-files rdb-save-incremental-fsync sanitize-dump-payload
 		no-appendfsync-on-rewrite auto-aof-rewrite-percentage aof-rewrite-incremental-fsync aof-use-rdb-preamble aof-timestamp-enabled
 		repl-diskless-sync repl-diskless-sync-delay repl-diskless-sync-max-replicas repl-diskless-sync-period repl-diskless-load repl-disable-tcp-nodelay
 		repl-backlog-size repl-backlog-ttl repl-ping-replica-period repl-ping-slave-period replica-ignore-maxmemory replica-ignore-disk-write-errors
@@ -51,5 +49,10 @@ func init() {
 // passedOver tells whether a setting that counterd has not may be passed over, and otherwise which values may.
 func passedOver(name, value string) (ok bool, values []string) {
 	values, known := foreign[name]
+	if p := find(name); p != nil && p.flag == nil { // a constant
+		if known = true; !p.lax {
+			values = []string{p.get(nil)}
+		}
+	}
 	return known && (values == nil || slices.Contains(values, strings.ToLower(value))), values
 }

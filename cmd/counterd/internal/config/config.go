@@ -1,0 +1,107 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/counterd/counterd/counter"
+)
+
+// Config is how a node is set up. Names and meanings are redis.conf's where they mean the same.
+type Config struct {
+	Bind             []string // addresses to listen on
+	Port             int      // 0 = no TCP
+	UnixSocket       string   // path, empty = none
+	UnixSocketPerm   uint32
+	Dir              string
+	SchemaFile       string
+	RequirePass      string
+	ProtectedMode    bool // without a password, serve the loopback interface only
+	MaxClients       int
+	MaxMemoryClients ClientsLimit // what connections may hold together
+	Timeout          int          // seconds until an idle client is closed, 0 = never
+	TCPKeepalive     int          // seconds, 0 = off
+	LogLevel         string
+	SlowlogSlower    int64 // microseconds, -1 = off
+	SlowlogMaxLen    int
+	AppendOnly       bool   // data is kept on disk
+	AppendFsync      string // always, everysec or no
+	AOFRetain        uint64 // bytes of log kept beyond what recovery needs
+	MaxMemory        uint64 // bytes that posts may take in memory, 0 = no limit; what is above goes to cold files
+	OutputLimits     OutputLimits
+	ConfigFile       string // path, empty = none
+	Replication
+	AOFRewriteMin uint64 // bytes of log growth at which a snapshot is made, 0 = never
+}
+
+// Default is the configuration without flags.
+func Default() Config {
+	return Config{
+		Bind: []string{"127.0.0.1"}, Port: 6379, UnixSocketPerm: 0o700, Dir: "counterd-data", ProtectedMode: true, MaxClients: 10000,
+		TCPKeepalive: 300, LogLevel: "notice", SlowlogSlower: 10000, SlowlogMaxLen: 128,
+		AppendOnly: true, AppendFsync: "everysec", AOFRewriteMin: 64 << 20, AOFRetain: 256 << 20,
+		Replication: defaultReplication(), OutputLimits: defaultOutputLimits(),
+		MaxMemoryClients: ClientsLimit{Bytes: DefaultClientsLimit},
+	}
+}
+
+// levels maps redis.conf's levels.
+var levels = map[string]slog.Level{
+	"debug": slog.LevelDebug, "verbose": slog.LevelInfo, "notice": slog.LevelInfo, "warning": slog.LevelWarn,
+}
+
+// Level is what is logged at least.
+func (c *Config) Level() slog.Level { return levels[c.LogLevel] }
+
+// Validate reports everything that is wrong.
+func (c *Config) Validate() error {
+	var errs []error
+	check := func(name string, got, least, most int64) {
+		if got < least || got > most {
+			errs = append(errs, fmt.Errorf("%s: got %d, want %d..%d", name, got, least, most))
+		}
+	}
+	check("port", int64(c.Port), 0, 65535)
+	check("maxclients", int64(c.MaxClients), 1, 1<<20)
+	check("timeout", int64(c.Timeout), 0, 1<<31-1)
+	check("tcp-keepalive", int64(c.TCPKeepalive), 0, 1<<31-1)
+	check("slowlog-log-slower-than", c.SlowlogSlower, -1, 1<<62)
+	check("slowlog-max-len", int64(c.SlowlogMaxLen), 0, 1<<20)
+	if _, ok := levels[c.LogLevel]; !ok {
+		errs = append(errs, fmt.Errorf("loglevel: got %q, want debug, verbose, notice or warning", c.LogLevel))
+	}
+	c.Replication.validate(check, &errs)
+	if c.ReplicaOf != "" && !c.AppendOnly {
+		errs = append(errs, errors.New("replicaof: a replica needs a log: want appendonly yes"))
+	}
+	if _, err := c.StoreOptions(); err != nil {
+		errs = append(errs, err)
+	}
+	if c.Port == 0 && c.UnixSocket == "" {
+		errs = append(errs, errors.New("port is 0 and there is no unixsocket: nobody could connect"))
+	}
+	return errors.Join(errs...)
+}
+
+// StoreOptions are the options of the store that follow from the configuration.
+func (c *Config) StoreOptions() (o counter.Options, err error) {
+	if o.AppendFsync, err = counter.ParseSyncPolicy(c.AppendFsync); err != nil {
+		return o, err
+	}
+	o.RetainBytes = c.AOFRetain
+	if c.MaxMemory > 1<<50 || c.MaxMemory > 0 && (c.MaxMemory < counter.MinMaxMemory || !c.AppendOnly) {
+		return o, fmt.Errorf("maxmemory: got %d, want 0 or %d..%d, and appendonly yes: what does not fit goes to files",
+			c.MaxMemory, counter.MinMaxMemory, uint64(1)<<50)
+	}
+	o.MaxMemory = int64(c.MaxMemory)
+	switch {
+	case c.AOFRewriteMin == 0:
+		o.SnapshotGrowth = -1
+	case c.AOFRewriteMin < 1<<20 || c.AOFRewriteMin > 1<<50:
+		return o, fmt.Errorf("auto-aof-rewrite-min-size: got %d, want 0 or %d..%d", c.AOFRewriteMin, 1<<20, 1<<50)
+	default:
+		o.SnapshotGrowth = int64(c.AOFRewriteMin)
+	}
+	return o, nil
+}

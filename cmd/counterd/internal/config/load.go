@@ -1,0 +1,73 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// Load sets from the file of --config what the command line, as fs has it, does not. It returns the settings that are
+// Redis's alone and were passed over. Everything that is wrong with the file is in one error, a line each.
+func Load(fs *pflag.FlagSet, c *Config) (passed []string, err error) {
+	if c.ConfigFile == "" {
+		return nil, nil
+	}
+	path, err := filepath.Abs(c.ConfigFile)
+	if err != nil {
+		return nil, err
+	}
+	c.ConfigFile = path
+	var wrong []error
+	data, err := os.ReadFile(path)
+	if err != nil {
+		wrong = append(wrong, err)
+	}
+	lines, err := Parse(string(data))
+	if err != nil {
+		wrong = append(wrong, err)
+	}
+	for _, l := range lines {
+		over, err := apply(fs, l)
+		if err != nil {
+			wrong = append(wrong, fmt.Errorf("line %d: %w", l.Number, err))
+		} else if over && !slices.Contains(passed, l.Name) {
+			passed = append(passed, l.Name)
+		}
+	}
+	if wrong != nil {
+		return nil, fmt.Errorf("--config %s: %w", path, errors.Join(wrong...))
+	}
+	return passed, nil
+}
+
+// apply sets what one line of the file says, or tells that it is passed over.
+func apply(fs *pflag.FlagSet, l Line) (over bool, err error) {
+	name := modern(l.Name)
+	flag := fs.Lookup(name)
+	if flag == nil || name == "config" || name == "version" {
+		over, values := passedOver(name, l.Value)
+		switch {
+		case over:
+			return true, nil
+		case values != nil:
+			return false, fmt.Errorf("%s: got %q, and here it is always %q", l.Name, l.Value, values[0])
+		}
+		return false, fmt.Errorf("unknown setting %q", l.Name)
+	}
+	if flag.Changed {
+		return false, nil
+	}
+	value := l.Value
+	if name == "bind" {
+		value = strings.Join(strings.Fields(value), ",")
+	}
+	if err := flag.Value.Set(value); err != nil {
+		return false, fmt.Errorf("%s: %w", l.Name, err)
+	}
+	return false, nil
+}

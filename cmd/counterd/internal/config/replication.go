@@ -1,0 +1,64 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+)
+
+// Replication is the part of the configuration about primaries and replicas.
+type Replication struct {
+	ReplicaOf         string // "host port" of the primary, empty = this is one
+	MasterAuth        string // password for the primary
+	MasterUser        string
+	ReplicaPriority   int    // Sentinel prefers lower; 0 = never a primary
+	AnnounceIP        string // that the primary and Sentinel are told
+	AnnouncePort      int    // 0 = port
+	Announced         bool   // Sentinel tells clients of this replica
+	ServeStale        bool   // a replica without its primary answers reads
+	MinReplicas       int    // that must follow for changes to be taken
+	MinReplicasMaxLag int    // seconds
+	ReplTimeout       int    // seconds of silence until a link is cut
+}
+
+func defaultReplication() Replication {
+	return Replication{ReplicaPriority: 100, Announced: true, ServeStale: true, MinReplicasMaxLag: 10, ReplTimeout: 60}
+}
+
+func (r *Replication) validate(check func(name string, got, least, most int64), errs *[]error) {
+	check("replica-priority", int64(r.ReplicaPriority), 0, 1<<31-1)
+	check("replica-announce-port", int64(r.AnnouncePort), 0, 65535)
+	check("min-replicas-to-write", int64(r.MinReplicas), 0, 1<<20)
+	check("min-replicas-max-lag", int64(r.MinReplicasMaxLag), 0, 1<<31-1)
+	check("repl-timeout", int64(r.ReplTimeout), 1, 1<<31-1)
+	if _, _, err := ParsePrimary(r.ReplicaOf); err != nil {
+		*errs = append(*errs, err)
+	}
+	if r.AnnounceIP != "" && strings.ContainsAny(r.AnnounceIP, " \r\n,=") {
+		*errs = append(*errs, fmt.Errorf("replica-announce-ip: got %q, want an address or a host's name", r.AnnounceIP))
+	}
+}
+
+// ParsePrimary reads "host port", "host:port", or nothing: then, and for "no one", host is empty.
+func ParsePrimary(s string) (host string, port int, err error) {
+	fields := strings.Fields(s)
+	switch len(fields) {
+	case 0:
+		return "", 0, nil
+	case 1:
+		host, port, err := net.SplitHostPort(s)
+		if err != nil {
+			return "", 0, fmt.Errorf("replicaof: got %q, want host and port", s)
+		}
+		fields = []string{host, port}
+	}
+	if len(fields) == 2 && strings.EqualFold(fields[0], "no") && strings.EqualFold(fields[1], "one") {
+		return "", 0, nil
+	}
+	port, err = strconv.Atoi(fields[1])
+	if len(fields) != 2 || err != nil || port < 1 || port > 65535 {
+		return "", 0, fmt.Errorf("replicaof: got %q, want host and port", s)
+	}
+	return fields[0], port, nil
+}

@@ -1,0 +1,149 @@
+package config
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// setting is one row: everything there is to know of a setting.
+type setting struct {
+	name  string
+	usage string // of the flag; empty: there is none
+	kind
+	live   bool // CONFIG SET may change it; the others are fixed at the start
+	secret bool // only CONFIG GET shows it
+	words  bool // of several words, which stand in a file without quotes
+	role   bool // names the primary: a file has the line only where there is one
+	once   bool // only a person writes it in a file
+	lax    bool // a file may say what it wants: of a constant that has no meaning here
+}
+
+// settings are all, in the order in which --help shows them.
+var settings = []setting{
+	{name: "bind", kind: list(func(c *Config) *[]string { return &c.Bind }), words: true,
+		usage: "addresses to listen on, separated by commas; * or 0.0.0.0 is all of IPv4, ::* or :: all of IPv6, a leading - lets a missing one pass"},
+	{name: "port", kind: integer(func(c *Config) *int { return &c.Port }),
+		usage: "TCP port, 0 for none"},
+	{name: "unixsocket", kind: text(func(c *Config) *string { return &c.UnixSocket }),
+		usage: "path of a unix socket to listen on too"},
+	{name: "unixsocketperm", kind: permissions(func(c *Config) *uint32 { return &c.UnixSocketPerm }),
+		usage: "its permissions"},
+	{name: "schema", kind: text(func(c *Config) *string { return &c.SchemaFile }), once: true,
+		usage: "schema script to run at start"},
+	{name: "dir", kind: text(func(c *Config) *string { return &c.Dir }),
+		usage: "data directory; it is made if it is not there"},
+	{name: "appendonly", kind: yesNo(func(c *Config) *bool { return &c.AppendOnly }),
+		usage: "keep data on disk; no: in memory only"},
+	{name: "appendfsync", kind: text(func(c *Config) *string { return &c.AppendFsync }), live: true,
+		usage: "when the log is synced: always (before each reply), everysec or no"},
+	{name: "maxmemory", kind: bytes(func(c *Config) *uint64 { return &c.MaxMemory }), live: true,
+		usage: "what posts may take in memory, e.g. 4gb; the oldest above it go to files. 0 for no limit"},
+	{name: "aof-retain", kind: bytes(func(c *Config) *uint64 { return &c.AOFRetain }), live: true,
+		usage: "log kept beyond what recovery needs, e.g. 10gb: for replicas that come back"},
+	{name: "auto-aof-rewrite-min-size", kind: bytes(func(c *Config) *uint64 { return &c.AOFRewriteMin }),
+		usage: "log growth at which a snapshot is made by itself, 0 for never"},
+	{name: "requirepass", kind: text(func(c *Config) *string { return &c.RequirePass }), live: true, secret: true,
+		usage: "password that clients must give"},
+	{name: "protected-mode", kind: yesNo(func(c *Config) *bool { return &c.ProtectedMode }), live: true,
+		usage: "without a password, serve this machine only"},
+	{name: "maxclients", kind: integer(func(c *Config) *int { return &c.MaxClients }), live: true,
+		usage: "connections at most"},
+	{name: "maxmemory-clients", kind: syntax(func(c *Config) pflag.Value { return &c.MaxMemoryClients }), live: true,
+		usage: "what all connections may hold in buffers together, e.g. 64mb or 5% of maxmemory; above it the largest are closed. 0 for no limit"},
+	{name: "client-output-buffer-limit", kind: syntax(func(c *Config) pflag.Value { return &c.OutputLimits }), live: true, words: true,
+		usage: "what subscribers may leave unread, e.g. \"pubsub 32mb 8mb 60\": at once, and for so many seconds"},
+	{name: "timeout", kind: integer(func(c *Config) *int { return &c.Timeout }), live: true,
+		usage: "seconds until an idle connection is closed, 0 for never"},
+	{name: "tcp-keepalive", kind: integer(func(c *Config) *int { return &c.TCPKeepalive }), live: true,
+		usage: "seconds between keepalive probes, 0 for none"},
+	{name: "loglevel", kind: text(func(c *Config) *string { return &c.LogLevel }), live: true,
+		usage: "debug, verbose, notice or warning"},
+	{name: "slowlog-log-slower-than", kind: integer64(func(c *Config) *int64 { return &c.SlowlogSlower }), live: true,
+		usage: "microseconds above which a command enters SLOWLOG, -1 for none"},
+	{name: "slowlog-max-len", kind: integer(func(c *Config) *int { return &c.SlowlogMaxLen }), live: true,
+		usage: "entries that SLOWLOG keeps"},
+	{name: "replicaof", kind: text(func(c *Config) *string { return &c.ReplicaOf }), words: true, role: true,
+		usage: "primary to follow, \"host port\"; empty: this is a primary"},
+	{name: "masterauth", kind: text(func(c *Config) *string { return &c.MasterAuth }), live: true, secret: true,
+		usage: "password for the primary"},
+	{name: "masteruser", kind: text(func(c *Config) *string { return &c.MasterUser }), live: true, secret: true,
+		usage: "user name for the primary"},
+	{name: "replica-priority", kind: integer(func(c *Config) *int { return &c.ReplicaPriority }), live: true,
+		usage: "Sentinel makes the replica with the lowest a primary; 0 is never"},
+	{name: "replica-announce-ip", kind: text(func(c *Config) *string { return &c.AnnounceIP }), live: true,
+		usage: "address that others are told to reach this replica at"},
+	{name: "replica-announce-port", kind: integer(func(c *Config) *int { return &c.AnnouncePort }), live: true,
+		usage: "port for that, 0 for --port"},
+	{name: "replica-announced", kind: yesNo(func(c *Config) *bool { return &c.Announced }), live: true,
+		usage: "whether Sentinel tells clients of this replica"},
+	{name: "replica-serve-stale-data", kind: yesNo(func(c *Config) *bool { return &c.ServeStale }), live: true,
+		usage: "whether a replica answers reads while it has no link to its primary"},
+	{name: "min-replicas-to-write", kind: integer(func(c *Config) *int { return &c.MinReplicas }), live: true,
+		usage: "replicas that must follow for changes to be taken"},
+	{name: "min-replicas-max-lag", kind: integer(func(c *Config) *int { return &c.MinReplicasMaxLag }), live: true,
+		usage: "seconds since its last word after which a replica does not count"},
+	{name: "repl-timeout", kind: integer(func(c *Config) *int { return &c.ReplTimeout }), live: true,
+		usage: "seconds of silence after which a replication link is cut"},
+
+	// What has one possible value here. Tools ask for it.
+	{name: "databases", kind: constant("1"), lax: true},
+	{name: "maxmemory-policy", kind: constant("noeviction")},
+	{name: "replica-read-only", kind: constant("yes")},
+	{name: "save", kind: constant(""), lax: true},
+}
+
+// parameter is a setting under one of its names.
+type parameter struct {
+	name string // with "slave" too
+	*setting
+}
+
+// parameters are all that CONFIG knows, sorted by name.
+var parameters = allParameters()
+
+func allParameters() []parameter {
+	var all []parameter
+	for i := range settings {
+		s := &settings[i]
+		if s.get == nil {
+			continue
+		}
+		all = append(all, parameter{s.name, s})
+		if old := strings.NewReplacer("replicas", "slaves", "replica", "slave").Replace(s.name); old != s.name {
+			all = append(all, parameter{old, s})
+		}
+	}
+	slices.SortFunc(all, func(a, b parameter) int { return strings.Compare(a.name, b.name) })
+	return all
+}
+
+// modern gives a setting's present name.
+func modern(name string) string {
+	return strings.NewReplacer("slaves", "replicas", "slave", "replica").Replace(name)
+}
+
+// find returns what CONFIG knows by a name in any case, nil if nothing.
+func find(name string) *parameter {
+	for i := range parameters {
+		if strings.EqualFold(parameters[i].name, name) {
+			return &parameters[i]
+		}
+	}
+	return nil
+}
+
+// Each calls f with what CONFIG GET answers, sorted by name.
+func (c *Config) Each(f func(name, value string)) {
+	for _, p := range parameters {
+		f(p.name, p.get(c))
+	}
+}
+
+// Secret tells whether the value given to a setting must not be shown. A name that is misspelt may have been meant for
+// one of these.
+func Secret(name string) bool {
+	p := find(name)
+	return p == nil || p.secret
+}
