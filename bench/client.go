@@ -18,8 +18,8 @@ const (
 	Async Mode = "async"
 )
 
-// client is one connection that plays a Stream. Between its runs nothing is in flight. It belongs to one goroutine, but for
-// an open run, which has two: there the fields belong to the sender or to the receiver, as marked.
+// client is one connection that plays a Stream. Between its runs nothing is in flight. It belongs to one goroutine, but
+// for an open run, which has two: there the fields belong to the sender or to the receiver, as marked.
 type client struct {
 	conn  *wire.Conn
 	model Model

@@ -28,8 +28,8 @@ type IdleConfig struct {
 const MaxIdle = 250 * perAddress
 
 const (
-	// perAddress is how many connections are made from one of the machine's own addresses to one port: Linux gives out 28,232
-	// ports a pair of addresses.
+	// perAddress is how many connections are made from one of the machine's own addresses to one port: Linux gives out
+	// 28,232 ports a pair of addresses.
 	perAddress = 25_000
 
 	// spareFiles are those a process has open beside the connections.
@@ -47,9 +47,9 @@ func (e *FilesError) Error() string {
 	return fmt.Sprintf("%d open files are allowed to this process and %d are needed: raise the limit (ulimit -Hn), or open fewer connections", e.Limit, e.Want)
 }
 
-// Idle opens connections to each server, has each answer one PING, and reports by how much the server's resident memory grows.
-// The kernel's memory for sockets is not in it. A server that had as many connections before has kept memory of theirs and
-// grows less: start it anew for a true figure.
+// Idle opens connections to each server, has each answer one PING, and reports by how much the server's resident memory
+// grows. The kernel's memory for sockets is not in it. A server that had as many connections before has kept memory of
+// theirs and grows less: start it anew for a true figure.
 func Idle(ctx context.Context, config IdleConfig) (*report.Idle, error) {
 	if n := len(config.Targets); n != 1 && n != 2 {
 		return nil, fmt.Errorf("%d servers, want one or two", n)
@@ -157,8 +157,8 @@ func idleError(addr string, err error, i, of int) error {
 	return fmt.Errorf("%s: connection %d of %d: %w%s", addr, i+1, of, err, hint)
 }
 
-// dialIdle makes connection number i. A port of one of the machine's own addresses serves one connection to a server; so more of
-// them than an address has ports come from several: 127.0.0.1, 127.0.0.2, and so on.
+// dialIdle makes connection number i. A port of one of the machine's own addresses serves one connection to a server;
+// so more of them than an address has ports come from several: 127.0.0.1, 127.0.0.2, and so on.
 func dialIdle(target Target, beside *wire.Conn, i int) (*wire.Conn, error) {
 	// The smallest buffers: 10,000 connections are to take less of the generator than of the server.
 	opts := wire.Options{Password: target.Password, Buffer: 1}
@@ -176,8 +176,8 @@ func dialIdle(target Target, beside *wire.Conn, i int) (*wire.Conn, error) {
 	return c, err
 }
 
-// settle waits until the server's memory rests, for as long as most, and returns it, with the processors that the server kept busy
-// meanwhile.
+// settle waits until the server's memory rests, for as long as most, and returns it, with the processors that the
+// server kept busy meanwhile.
 func settle(ctx context.Context, meter *Meter, most time.Duration) (rss int64, busy float64, err error) {
 	first, err := meter.Usage()
 	if err != nil {

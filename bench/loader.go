@@ -17,8 +17,8 @@ const (
 	loadWindow = 4   // writes under way on a connection
 )
 
-// Loader sends rows to a server, every row one command, with up to 2,048 in flight on a connection. Rows of one mid keep
-// their order; with one client all rows do, which packs increasing ids densest.
+// Loader sends rows to a server, every row one command, with up to 2,048 in flight on a connection. Rows of one mid
+// keep their order; with one client all rows do, which packs increasing ids densest.
 type Loader struct {
 	Target  Target
 	Model   Model
@@ -40,9 +40,9 @@ type LoadResult struct {
 // PerSecond returns the rows accepted per second.
 func (r LoadResult) PerSecond() float64 { return float64(r.Rows) / max(r.Elapsed.Seconds(), 1e-9) }
 
-// Load sends all rows that next returns until its error is io.EOF, and waits for their replies. next puts a row's values
-// in row. The error is that of next, of the context or of the network; what was sent before stays with the server. A row that the
-// server refuses is no error of Load, but counted.
+// Load sends all rows that next returns until its error is io.EOF, and waits for their replies. next puts a row's
+// values in row. The error is that of next, of the context or of the network; what was sent before stays with the
+// server. A row that the server refuses is no error of Load, but counted.
 func (l *Loader) Load(ctx context.Context, next func(row []uint64) (mid uint64, err error)) (LoadResult, error) {
 	start := time.Now()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -136,7 +136,8 @@ type loadChunk struct {
 	mids     []uint64
 }
 
-// loadStream is a connection with the chunks that travel around it: free, filled by the feeder, sent, answered, free again.
+// loadStream is a connection with the chunks that travel around it: free, filled by the feeder, sent, answered, free
+// again.
 type loadStream struct {
 	conn     *wire.Conn
 	model    Model

@@ -95,8 +95,8 @@ type Meter struct {
 	conn *wire.Conn
 }
 
-// NewMeter returns a Meter of the server behind conn, which it uses from then on. pid is the server's process; 0: the one
-// that INFO names, provided that it is to be seen from here.
+// NewMeter returns a Meter of the server behind conn, which it uses from then on. pid is the server's process; 0: the
+// one that INFO names, provided that it is to be seen from here.
 func NewMeter(c *wire.Conn, pid int) (*Meter, error) {
 	m := &Meter{pid: pid, conn: c}
 	if pid != 0 {
@@ -117,8 +117,8 @@ func NewMeter(c *wire.Conn, pid int) (*Meter, error) {
 // PID returns the server's process, 0 when it is not on this machine.
 func (m *Meter) PID() int { return m.pid }
 
-// process returns the process that INFO names if it is to be seen from here. In a container it has another number outside,
-// which may be that of a stranger: so its resident size must be about what INFO says.
+// process returns the process that INFO names if it is to be seen from here. In a container it has another number
+// outside, which may be that of a stranger: so its resident size must be about what INFO says.
 func (i Info) process() int {
 	pid, err1 := i.Int("process_id")
 	said, err2 := i.usage()

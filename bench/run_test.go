@@ -307,8 +307,8 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestCoordinatedOmission stalls the server once for a quarter of a second. A closed run sees one slow answer a client; an
-// open one sees all that users would have waited for.
+// TestCoordinatedOmission stalls the server once for a quarter of a second. A closed run sees one slow answer a client;
+// an open one sees all that users would have waited for.
 func TestCoordinatedOmission(t *testing.T) {
 	const stall, rate, clients = 250 * time.Millisecond, 2000, 4
 	slow := func(rate float64) (slow, all int64) {

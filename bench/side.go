@@ -186,7 +186,8 @@ func (s *side) setRate(perSecond float64) {
 	}
 }
 
-// most returns the operations per second that the server answers when it is asked as fast as it can: the median of some turns.
+// most returns the operations per second that the server answers when it is asked as fast as it can: the median of some
+// turns.
 func (s *side) most(ctx context.Context, turn time.Duration) (float64, error) {
 	var rates []float64
 	for range calibrationTurns {

@@ -40,11 +40,12 @@ func (t Target) Dial() (*wire.Conn, error) {
 	return wire.Dial(context.Background(), t.Addr, wire.Options{Password: t.Password})
 }
 
-// answerWithin is the time for the first questions. Where something else than such a server listens, an answer may never come.
+// answerWithin is the time for the first questions. Where something else than such a server listens, an answer may
+// never come.
 var answerWithin = 10 * time.Second // changed by tests only
 
-// ask connects, and calls questions, whose answers must come within answerWithin. The connection is open unless there is an error, which
-// names the server.
+// ask connects, and calls questions, whose answers must come within answerWithin. The connection is open unless there
+// is an error, which names the server.
 func (t Target) ask(questions func(*wire.Conn) error) (*wire.Conn, error) {
 	conn, err := wire.Dial(context.Background(), t.Addr, wire.Options{Password: t.Password, Answer: answerWithin})
 	if err == nil {
@@ -61,8 +62,8 @@ func (t Target) ask(questions func(*wire.Conn) error) (*wire.Conn, error) {
 	return conn, conn.SetDeadline(time.Time{})
 }
 
-// Identify asks the server for its counters. That tells counterd, which knows SCHEMA, from others; the target returned has
-// its Kind set, to RedisStrings for others unless it was set before. A server of another kind has no schemas.
+// Identify asks the server for its counters. That tells counterd, which knows SCHEMA, from others; the target returned
+// has its Kind set, to RedisStrings for others unless it was set before. A server of another kind has no schemas.
 func (t Target) Identify(c *wire.Conn) (Target, []Schema, error) {
 	if t.Kind != "" && t.Kind != Counterd {
 		return t, nil, nil

@@ -14,7 +14,8 @@ import (
 	"github.com/counterd/counterd/internal/wire"
 )
 
-// TestPeerErrors checks that a peer that cannot be measured is named, with what is wrong, before anything is sent to the other.
+// TestPeerErrors checks that a peer that cannot be measured is named, with what is wrong, before anything is sent to
+// the other.
 func TestPeerErrors(t *testing.T) {
 	locked := benchtest.Start(t, false)
 	locked.Before = func(string) error { return errors.New("NOAUTH Authentication required.") }

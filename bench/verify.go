@@ -15,8 +15,8 @@ const (
 	verifyExamples = 5
 )
 
-// verify reads every counter of every post and compares it with what was sent. What that was is not remembered but drawn
-// again: each client's stream, as far as the client came, less what was refused.
+// verify reads every counter of every post and compares it with what was sent. What that was is not remembered but
+// drawn again: each client's stream, as far as the client came, less what was refused.
 func (s *side) verify(ctx context.Context, columns int) (*report.Verified, error) {
 	// The connection for questions may have been closed since, as idle.
 	conn, err := s.target.Dial()

@@ -18,8 +18,8 @@ const module = "github.com/counterd/counterd"
 var topLevel = []string{"CHANGELOG.md", "LICENSE", "Makefile", "README.md", "bench", "bin", "cmd", "coldstore", "counter", "go.mod", "go.sum",
 	"internal", "persist", "schema"}
 
-// allowed names, for each package (and those below it, unless they have a line of their own), the packages of the module it may import.
-// Imports run one way: server, repl -> counter -> hot, coldstore, persist -> schema, vfs.
+// allowed names, for each package (and those below it, unless they have a line of their own), the packages of the
+// module it may import. Imports run one way: server, repl -> counter -> hot, coldstore, persist -> schema, vfs.
 var allowed = map[string][]string{
 	"schema":                       {},
 	"persist/vfs":                  {},

@@ -28,8 +28,8 @@ type Options struct {
 	Local    net.Addr      // to connect from; nil: the system chooses
 }
 
-// Dial connects to "host:port", or to a unix socket where addr has a slash. When ctx ends, so does the connection: while it
-// is made and ever after.
+// Dial connects to "host:port", or to a unix socket where addr has a slash. When ctx ends, so does the connection:
+// while it is made and ever after.
 func Dial(ctx context.Context, addr string, opts Options) (*Conn, error) {
 	network := "tcp"
 	if strings.Contains(addr, "/") {

@@ -35,8 +35,8 @@ func (r *Reader) ReadByte() (byte, error) {
 	return c, nil
 }
 
-// Peek returns the next n bytes and leaves them where they are. They take a buffer of n bytes: n must be the caller's own,
-// not the server's word.
+// Peek returns the next n bytes and leaves them where they are. They take a buffer of n bytes: n must be the caller's
+// own, not the server's word.
 func (r *Reader) Peek(n int) ([]byte, error) {
 	for r.end-r.pos < n {
 		if err := r.fill(); err != nil {
@@ -46,8 +46,9 @@ func (r *Reader) Peek(n int) ([]byte, error) {
 	return r.buf[r.pos : r.pos+n], nil
 }
 
-// ReadLine consumes the line that a reply starts with, and returns it with its type, without its end. An error reply becomes
-// a *ServerError. Empty lines before it are passed over: with them a Redis keeps a replica alive that waits for its answer.
+// ReadLine consumes the line that a reply starts with, and returns it with its type, without its end. An error reply
+// becomes a *ServerError. Empty lines before it are passed over: with them a Redis keeps a replica alive that waits for
+// its answer.
 func (r *Reader) ReadLine() (string, error) {
 	for {
 		b, err := r.Peek(1)

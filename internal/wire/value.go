@@ -76,8 +76,8 @@ func (r *Reader) ReadValue() (Value, error) {
 	}
 }
 
-// element consumes a reply that is no array, or the head of one, of which size elements follow; else size is -1. A string
-// may have text bytes.
+// element consumes a reply that is no array, or the head of one, of which size elements follow; else size is -1. A
+// string may have text bytes.
 func (r *Reader) element(text int) (v Value, size int, err error) {
 	kind, rest, err := r.header()
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// TestPasswordIsNotLogged asks a server for its role that knows no AUTH and answers with what it was sent, as Redis does. Errors are logged.
+// TestPasswordIsNotLogged asks a server for its role that knows no AUTH and answers with what it was sent, as Redis
+// does. Errors are logged.
 func TestPasswordIsNotLogged(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -31,7 +32,7 @@ func TestPasswordIsNotLogged(t *testing.T) {
 	}()
 	host, text, _ := net.SplitHostPort(l.Addr().String())
 	port, _ := strconv.Atoi(text)
-	_, _, err = dialNode(context.Background(), Address{Host: host, Port: port}, Settings{MasterUser: "admin", MasterAuth: "geheim"}, time.Minute)
+	_, err = dialNode(context.Background(), Address{Host: host, Port: port}, Settings{MasterUser: "admin", MasterAuth: "geheim"}, time.Minute)
 	if err == nil || strings.Contains(err.Error(), "geheim") || strings.Contains(err.Error(), "'admin'") || !strings.Contains(err.Error(), "unknown command 'AUTH'") {
 		t.Errorf("got %v", err)
 	}

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/wire"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/schema"
 )
 
-// Watch sends the changes of a store as Redis commands, from now on: what redis-cli --replica prints. The answer to SYNC announces a snapshot of 0
-// bytes. It is for people: a Redis that follows is refused before.
+// Watch sends the changes of a store as Redis commands, from now on: what redis-cli --replica prints. The answer to
+// SYNC announces a snapshot of 0 bytes. It is for people: a Redis that follows is refused before.
 //
 //	a column      SET <key> <value>, HSET <key of the item> <column> <value> where the column has no suffix
 //	an item       DEL <key of the item>
@@ -37,18 +38,20 @@ func (p *Peer) Watch(store *counter.Store) error {
 func (p *Peer) watch(ctx context.Context, s *schema.Schema) {
 	defer close(p.done)
 	defer p.conn.Close()
-	// A snapshot of no bytes that ends where its mark, 40 bytes of the sender's choice, appears: redis-cli takes a length of 0 for this form.
+	// A snapshot of no bytes that ends where its mark, 40 bytes of the sender's choice, appears: redis-cli takes a
+	// length of 0 for this form.
 	mark := strings.Repeat("=", 40)
 	out := []byte("$EOF:" + mark + "\r\n" + mark)
 	if _, err := p.conn.Write(out); err != nil {
 		return
 	}
-	// redis-cli sees the mark only where a read ends, answers it by REPLCONF ACK, and takes the first command for the answer to that.
+	// redis-cli sees the mark only where a read ends, answers it by REPLCONF ACK, and takes the first command for the
+	// answer to that.
 	began := p.acked.Load()
 	for deadline := time.Now().Add(pingEvery); p.acked.Load() == began && time.Now().Before(deadline) && ctx.Err() == nil; {
 		time.Sleep(10 * time.Millisecond)
 	}
-	out = appendCommand(out[:0], "PING")
+	out = wire.AppendCommand(out[:0], "PING")
 	var rec persist.Record
 	for nextPing := time.Now().Add(10 * pingEvery); ctx.Err() == nil; {
 		if len(out) > 0 {
@@ -66,7 +69,7 @@ func (p *Peer) watch(ctx context.Context, s *schema.Schema) {
 				p.peers.logger.Debug("the log is shown no more", "error", err)
 				return
 			}
-			out = appendCommand(out, "PING")
+			out = wire.AppendCommand(out, "PING")
 			nextPing = time.Now().Add(10 * pingEvery)
 			continue
 		}
@@ -76,7 +79,7 @@ func (p *Peer) watch(ctx context.Context, s *schema.Schema) {
 				if err == nil {
 					s = next
 				}
-				out = appendCommand(out, "SCHEMA", s.String())
+				out = wire.AppendCommand(out, "SCHEMA", s.String())
 				return nil
 			}
 			out = appendChange(out, s, rec)
@@ -92,7 +95,7 @@ func (p *Peer) watch(ctx context.Context, s *schema.Schema) {
 // appendChange appends the command that makes the same change. What the schema does not know any more is left out.
 func appendChange(dst []byte, s *schema.Schema, rec *persist.Record) []byte {
 	if rec.Kind == persist.KindFlush {
-		return appendCommand(dst, "FLUSHALL")
+		return wire.AppendCommand(dst, "FLUSHALL")
 	}
 	def := s.CounterByID(rec.Counter)
 	if def == nil {
@@ -105,10 +108,10 @@ func appendChange(dst []byte, s *schema.Schema, rec *persist.Record) []byte {
 		}
 		value := strconv.FormatUint(v, 10)
 		if def.Columns[c].Suffix == "" {
-			dst = appendCommand(dst, "HSET", string(s.AppendKey(nil, def, -1, rec.Mid)), def.Columns[c].Name, value)
+			dst = wire.AppendCommand(dst, "HSET", string(s.AppendKey(nil, def, -1, rec.Mid)), def.Columns[c].Name, value)
 			return
 		}
-		dst = appendCommand(dst, "SET", string(s.AppendKey(nil, def, c, rec.Mid)), value)
+		dst = wire.AppendCommand(dst, "SET", string(s.AppendKey(nil, def, c, rec.Mid)), value)
 	}
 	switch rec.Kind {
 	case persist.KindSet:
@@ -118,7 +121,7 @@ func appendChange(dst []byte, s *schema.Schema, rec *persist.Record) []byte {
 			set(c.Column, c.Value)
 		}
 	case persist.KindDelete:
-		dst = appendCommand(dst, "DEL", string(s.AppendKey(nil, def, -1, rec.Mid)))
+		dst = wire.AppendCommand(dst, "DEL", string(s.AppendKey(nil, def, -1, rec.Mid)))
 	}
 	return dst
 }

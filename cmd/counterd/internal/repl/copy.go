@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/wire"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -20,14 +21,14 @@ import (
 //  1. the block files, under names that no other file has (fetched.go), beside what the store has: it goes on to answer
 //  2. what only this node has is saved as an archive, if it has anything
 //  3. the log from the snapshot's replay offset, beside the store's
-//  4. at the snapshot's offset the store is closed (LOADING), manifest and log take the place of its own in one step that a crash does not split,
-//     it is opened again, and the stream goes on
+//  4. at the snapshot's offset the store is closed (LOADING), manifest and log take the place of its own in one step
+//     that a crash does not split, it is opened again, and the stream goes on
 //
 // A file that is there already, whole, from a copy that was broken off is not asked for again.
 func (s *session) copy(a answer) error {
 	s.set(LinkSync)
 	s.deadline()
-	text, err := readBlob(s.r, a.first, persist.MaxManifest)
+	text, err := readBlob(s.conn, a.first, persist.MaxManifest)
 	if err != nil {
 		return err
 	}
@@ -108,12 +109,13 @@ func (s *session) files(m *persist.Manifest, files []*fetchedFile, dir string) e
 	})
 }
 
-// fetchWhole copies one file and checks it. A cold file that is damaged is asked for once more; if it is damaged then too, or the primary says that it is
-// lost, it is so there, and is taken as it is: its posts answer errors here as they do there, and everything else is served.
+// fetchWhole copies one file and checks it. A cold file that is damaged is asked for once more; if it is damaged then
+// too, or the primary says that it is lost, it is so there, and is taken as it is: its posts answer errors here as they
+// do there, and everything else is served.
 func (s *session) fetchWhole(c *persist.CounterFiles, b *persist.BlockFile, path string, file *fetchedFile, buf []byte) error {
 	for again := false; ; again = true {
 		err := s.fetch(path, string(b.Tier), file.theirs, b, buf)
-		var reply *ReplyError
+		var reply *wire.ServerError
 		lost := errors.As(err, &reply) && strings.HasPrefix(reply.Text, lostReply)
 		if err != nil && !lost {
 			return err
@@ -171,7 +173,7 @@ func (s *session) fetch(path, tier, name string, b *persist.BlockFile, buf []byt
 	for at := int64(0); at < n && err == nil; {
 		s.deadline()
 		part := buf[:min(int64(len(buf)), n-at)]
-		if _, err = io.ReadFull(s.r, part); err == nil {
+		if _, err = io.ReadFull(s.conn, part); err == nil {
 			_, err = file.WriteAt(part, at)
 			at += int64(len(part))
 			s.progress(int64(len(part)))
@@ -188,13 +190,14 @@ func (s *session) fetch(path, tier, name string, b *persist.BlockFile, buf []byt
 		return err
 	}
 	var end [2]byte
-	if _, err := io.ReadFull(s.r, end[:]); err != nil || string(end[:]) != "\r\n" {
+	if _, err := io.ReadFull(s.conn, end[:]); err != nil || string(end[:]) != "\r\n" {
 		return fmt.Errorf("%w: CRLF is missing behind file %s", errors.Join(ErrProtocol, err), name)
 	}
 	return nil
 }
 
-// stage takes the log up to the snapshot's offset and makes it and the snapshot ready to become the directory's content.
+// stage takes the log up to the snapshot's offset and makes it and the snapshot ready to become the directory's
+// content.
 func (s *session) stage(dir string, start uint64, lineage persist.Lineage, m *persist.Manifest) (*persist.Install, error) {
 	snapshot := m
 	if m.Offset == 0 && len(m.Counters) == 0 && len(m.Schema) == 0 {
@@ -208,7 +211,7 @@ func (s *session) stage(dir string, start uint64, lineage persist.Lineage, m *pe
 	if err != nil {
 		return nil, err
 	}
-	mr := messageReader{r: s.r}
+	mr := messageReader{r: &s.conn.Reader}
 	var msg message
 	for in.Position() < m.Offset {
 		_ = s.conn.SetReadDeadline(time.Now().Add(s.node.settings().Timeout))
@@ -232,8 +235,9 @@ func (s *session) stage(dir string, start uint64, lineage persist.Lineage, m *pe
 	return in, nil
 }
 
-// saveOwn saves what this node has and its primary does not, before the primary's data takes its place: all of it, where the logs have no past
-// in common or could not be cut back to it. Without posts there is nothing to save. A disk that has no room for it ends the copy: the data stays.
+// saveOwn saves what this node has and its primary does not, before the primary's data takes its place: all of it,
+// where the logs have no past in common or could not be cut back to it. Without posts there is nothing to save. A disk
+// that has no room for it ends the copy: the data stays.
 func (s *session) saveOwn(primary *persist.Lineage) error {
 	store := s.node.host.Store()
 	mine, end := store.Replication().Lineage(), store.Replication().Position()

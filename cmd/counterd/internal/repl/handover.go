@@ -1,15 +1,17 @@
 package repl
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/counterd/counterd/internal/wire"
 )
 
-// A primary that hands its role over notes to whom before it gives it up, so that its end at any moment leaves a node that knows how to go on. The file counts
-// while the log is a replica's, and is removed when the link to the new primary is up, or the node leads again, or is told another role.
+// A primary that hands its role over notes to whom before it gives it up, so that its end at any moment leaves a node
+// that knows how to go on. The file counts while the log is a replica's, and is removed when the link to the new
+// primary is up, or the node leads again, or is told another role.
 
 // handoverName is the file: as primaryName.
 const handoverName = "HANDOVER"
@@ -42,57 +44,43 @@ type Role struct {
 
 // AskRole asks a node for its role. One that is loading gives an error: it does not know yet what it will be.
 func AskRole(ctx context.Context, a Address, c Settings, within time.Duration) (role Role, err error) {
-	conn, r, err := dialNode(ctx, a, c, within)
+	conn, err := dialNode(ctx, a, c, within)
 	if err != nil {
 		return role, err
 	}
 	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	if _, err := conn.Write(appendCommand(appendCommand(nil, "PING"), "ROLE")); err != nil {
+	conn.Out = wire.AppendCommand(wire.AppendCommand(conn.Out, "PING"), "ROLE")
+	if err := conn.Flush(); err != nil {
 		return role, err
 	}
-	if _, err := readLine(r); err != nil {
+	if _, err := conn.ReadValue(); err != nil { // to PING: an error while it is loading
 		return role, err
 	}
-	return readRole(r)
+	reply, err := conn.ReadValue()
+	if err != nil {
+		return role, err
+	}
+	return parseRole(reply)
 }
 
-// readRole reads a reply to ROLE: of a replica, or the beginning of a primary's.
-func readRole(r *bufio.Reader) (role Role, err error) {
-	if _, err := readLine(r); err != nil { // *3 or *5
-		return role, err
-	}
+// parseRole reads a reply to ROLE.
+func parseRole(reply wire.Value) (role Role, err error) {
 	var words [5]string
-	for i := range words {
-		if words[i], err = readWord(r); err != nil {
-			return role, err
-		}
-		if i == 1 && words[0] == "master" {
-			role.Primary = true
-			role.Offset, err = strconv.ParseUint(words[1], 10, 64)
-			return role, err
-		}
+	n := min(len(reply.Array), len(words))
+	for i, v := range reply.Array[:n] {
+		words[i] = v.Text()
 	}
-	if words[0] != "slave" {
-		return role, fmt.Errorf("%w: %q answers ROLE", ErrProtocol, words[0])
+	switch {
+	case n >= 2 && words[0] == "master":
+		role.Primary = true
+		role.Offset, err = strconv.ParseUint(words[1], 10, 64)
+		return role, err
+	case n < len(words) || words[0] != "slave":
+		return role, fmt.Errorf("%w: %.100q answers ROLE", ErrProtocol, reply.Text())
 	}
 	role.Of.Host, role.State = words[1], LinkState(words[3])
 	if role.Of.Port, err = strconv.Atoi(words[2]); err == nil {
 		role.Offset, err = strconv.ParseUint(words[4], 10, 64)
 	}
 	return role, err
-}
-
-// readWord reads a bulk string or an integer.
-func readWord(r *bufio.Reader) (string, error) {
-	line, err := readLine(r)
-	if err != nil || line[0] == ':' {
-		return line[min(1, len(line)):], err
-	}
-	n, err := strconv.Atoi(line[1:])
-	if line[0] != '$' || err != nil {
-		return "", fmt.Errorf("%w: %q, want a bulk string or an integer", ErrProtocol, line)
-	}
-	word, err := readBlob(r, n, maxLine)
-	return string(word), err
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/wire"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -270,7 +271,8 @@ func (h *testHost) copied(t testing.TB) []byte {
 	return append(out, h.stream(t, p.reader.Pos())...)
 }
 
-// hears runs one connection of the replica to a primary that says what is given, and returns the replica and why the connection ended.
+// hears runs one connection of the replica to a primary that says what is given, and returns the replica and why the
+// connection ended.
 func (w *world) hears(t testing.TB, said []byte, full bool) (*testHost, error) {
 	t.Helper()
 	h := &testHost{t: t, sim: w.replica.Kill()}
@@ -284,12 +286,12 @@ func newTestLink(t testing.TB, h *testHost, full bool) *Link {
 
 // hears runs one connection to a primary that says what is given, and returns why it ended.
 func (l *Link) hears(said []byte) error {
-	s := &session{Link: l, conn: &scripted{in: bytes.NewReader(said)}}
-	s.r = newReader(s.conn)
+	s := &session{Link: l, conn: wire.NewConn(&scripted{in: bytes.NewReader(said)}, linkBuffer)}
 	return s.run()
 }
 
-// sound checks that a replica holds a state that the primary had at the offset where its log ends, and that a restart brings the same back.
+// sound checks that a replica holds a state that the primary had at the offset where its log ends, and that a restart
+// brings the same back.
 func (w *world) sound(t testing.TB, h *testHost) (at uint64) {
 	t.Helper()
 	at = h.Store().Replication().Position()

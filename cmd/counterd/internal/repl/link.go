@@ -1,12 +1,10 @@
 package repl
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"math"
-	"net"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,11 +12,12 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/wire"
 	"github.com/counterd/counterd/persist"
 )
 
-// Link is a replica's connection to its primary: it connects, agrees on an offset, and applies what comes, again and again until it
-// is stopped.
+// Link is a replica's connection to its primary: it connects, agrees on an offset, and applies what comes, again and
+// again until it is stopped.
 type Link struct {
 	node    *Node
 	primary Address
@@ -136,25 +135,23 @@ func (l *Link) run() {
 // session is one connection to the primary.
 type session struct {
 	*Link
-	conn net.Conn
-	r    *bufio.Reader
+	conn *wire.Conn
 	wmu  sync.Mutex // guards writes to conn
 }
 
-func newReader(conn net.Conn) *bufio.Reader { return bufio.NewReaderSize(conn, 256<<10) }
+// linkBuffer is how many bytes are read from the primary at a time.
+const linkBuffer = 256 << 10
 
 // once is one connection, from its beginning to its end.
 func (l *Link) once() error {
 	l.set(LinkConnecting)
-	d := net.Dialer{Timeout: dialTimeout}
-	conn, err := d.DialContext(l.ctx, "tcp", l.primary.String())
+	c := l.node.settings()
+	conn, err := c.dial(l.ctx, l.primary, wire.Options{Timeout: dialTimeout, Answer: c.Timeout, Buffer: linkBuffer})
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	unhook := context.AfterFunc(l.ctx, func() { conn.Close() })
-	defer unhook()
-	s := &session{Link: l, conn: conn, r: newReader(conn)}
+	s := &session{Link: l, conn: conn}
 	return s.run()
 }
 
@@ -167,7 +164,7 @@ func (s *session) ask(words ...string) (string, error) {
 		return "", err
 	}
 	s.deadline()
-	line, err := readLine(s.r)
+	line, err := s.conn.ReadLine()
 	if err != nil {
 		err = fmt.Errorf("%s: %w", words[0], err)
 	}
@@ -179,17 +176,11 @@ func (s *session) tell(words ...string) error {
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
 	_ = s.conn.SetWriteDeadline(time.Now().Add(s.node.settings().Timeout))
-	_, err := s.conn.Write(appendCommand(nil, words...))
-	return err
+	return s.conn.Send(wire.AppendCommand(nil, words...))
 }
 
 func (s *session) run() error {
 	c := s.node.settings()
-	if c.MasterAuth != "" {
-		if _, err := s.ask(c.authWords()...); err != nil {
-			return c.hide(err)
-		}
-	}
 	if _, err := s.ask("PING"); err != nil {
 		return err
 	}
@@ -206,7 +197,7 @@ func (s *session) run() error {
 		}
 	}
 	if _, err := s.ask("REPLCONF", "version", "counterd", "capa", "counterd1", "process", s.node.process); err != nil {
-		var refused *ReplyError
+		var refused *wire.ServerError
 		if errors.As(err, &refused) && strings.Contains(refused.Text, "Unrecognized REPLCONF option") {
 			err = fmt.Errorf("the primary is no counterd, maybe a Redis, and its data cannot be followed: %w", err)
 		}
@@ -222,7 +213,7 @@ func (s *session) run() error {
 		id, offset = past.Current().ReplID.String(), strconv.FormatUint(end, 10)
 	}
 	line, err := s.ask("PSYNC", id, offset)
-	var refused *ReplyError
+	var refused *wire.ServerError
 	if errors.As(err, &refused) {
 		var at uint64
 		if n, _ := fmt.Sscanf(refused.Text, "DIVERGED %d", &at); n == 1 {
@@ -246,7 +237,8 @@ func (s *session) run() error {
 	if a.offset != store.Replication().Position() {
 		return fmt.Errorf("%w: the stream begins at %d, the log ends at %d", ErrProtocol, a.offset, store.Replication().Position())
 	}
-	// It has compared the two pasts, as this node does now: one that takes a stranger for a relative must not mix their logs.
+	// It has compared the two pasts, as this node does now: one that takes a stranger for a relative must not mix their
+	// logs.
 	if at, known := lineage.Common(math.MaxUint64, &past, a.offset); a.offset > 0 && (!known || at < a.offset) {
 		return fmt.Errorf("%w: the stream begins at %d, the pasts of the two logs agree up to %d", ErrProtocol, a.offset, at)
 	}
@@ -263,7 +255,7 @@ func (s *session) run() error {
 
 // lineage reads the past that stands behind an answer.
 func (s *session) lineage(a answer) (persist.Lineage, error) {
-	text, err := readBlob(s.r, a.lineage, persist.MaxLineageText)
+	text, err := readBlob(s.conn, a.lineage, persist.MaxLineageText)
 	if err != nil {
 		return persist.Lineage{}, err
 	}
@@ -306,7 +298,8 @@ func (s *session) cut(at uint64) error {
 
 // reopen is the host's, and cuts off the replicas that this node feeds: they know of the store before.
 //
-// One that fails, as a full disk makes it, is tried again after a second, then two and so on up to a minute: each costs the readers a start of the store.
+// One that fails, as a full disk makes it, is tried again after a second, then two and so on up to a minute: each costs
+// the readers a start of the store.
 func (s *session) reopen(change func(dir string) error) error {
 	defer s.node.peers.DisconnectAll()
 	err := s.node.host.Reopen(change)
@@ -332,12 +325,12 @@ func (s *session) stream() error {
 	if err := s.ack(); err != nil {
 		return err
 	}
-	mr := messageReader{r: s.r}
+	mr := messageReader{r: &s.conn.Reader}
 	store := s.node.host.Store()
 	var m message
 	var pos uint64
 	for {
-		if s.r.Buffered() == 0 {
+		if s.conn.Buffered() == 0 {
 			if pos != 0 {
 				if err := s.commit(store, pos); err != nil {
 					return err
@@ -406,11 +399,13 @@ func (s *session) each(interval time.Duration, say func() error) (stop func()) {
 	}
 }
 
-// readyEvery is how often a log that takes no changes is asked whether it does again. It tries its disk each 50 ms to 2 s.
+// readyEvery is how often a log that takes no changes is asked whether it does again. It tries its disk each 50 ms to
+// 2 s.
 const readyEvery = 50 * time.Millisecond
 
-// ready returns when the log takes changes. Nothing is read from the primary meanwhile, which keeps what it has on its disk: so a disk here that fails or is full costs
-// no memory, here or there. When the primary gives the connection up, another goes on from where this one was.
+// ready returns when the log takes changes. Nothing is read from the primary meanwhile, which keeps what it has on its
+// disk: so a disk here that fails or is full costs no memory, here or there. When the primary gives the connection up,
+// another goes on from where this one was.
 func (s *session) ready(store *counter.Store) error {
 	err := store.Ready()
 	if err == nil {
@@ -476,7 +471,7 @@ func (s *session) ack() error {
 // readBulk reads the head of a bulk string.
 func (s *session) readBulk() (int64, error) {
 	s.deadline()
-	line, err := readLine(s.r)
+	line, err := s.conn.ReadLine()
 	if err != nil {
 		return 0, err
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/internal/wire"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -60,7 +61,8 @@ func TestSession(t *testing.T) {
 	}
 }
 
-// TestBadFrames sends frames with right checksums and records that cannot be applied: nothing is changed by them, now and after a restart.
+// TestBadFrames sends frames with right checksums and records that cannot be applied: nothing is changed by them, now
+// and after a restart.
 func TestBadFrames(t *testing.T) {
 	w := newWorld(t)
 	reply := w.goesOn(t)
@@ -114,8 +116,8 @@ func TestBadFrames(t *testing.T) {
 	}
 }
 
-// TestBadHistory answers with a past that speaks of what only this node may begin, in words that would empty its directory at the next start, or of offsets that no log
-// has: nothing is taken of it.
+// TestBadHistory answers with a past that speaks of what only this node may begin, in words that would empty its
+// directory at the next start, or of offsets that no log has: nothing is taken of it.
 func TestBadHistory(t *testing.T) {
 	w := newWorld(t)
 	past := w.primary.Store().Replication().Lineage()
@@ -146,8 +148,8 @@ func TestBadHistory(t *testing.T) {
 	}
 }
 
-// TestStranger lets a primary whose past is another go on with the replica's log, or give it a full copy as if nothing were lost by that: the one is refused, and what the
-// replica has is saved before the other.
+// TestStranger lets a primary whose past is another go on with the replica's log, or give it a full copy as if nothing
+// were lost by that: the one is refused, and what the replica has is saved before the other.
 func TestStranger(t *testing.T) {
 	w := newWorld(t)
 	mine := w.primary.Store().Replication().Lineage()
@@ -205,8 +207,7 @@ func TestFailedCut(t *testing.T) {
 	h := &testHost{t: t, sim: w.replica.Kill()}
 	h.open()
 	n := newTestNode(h)
-	s := &session{Link: &Link{node: n}, conn: &scripted{in: strings.NewReader(hello + "-DIVERGED " + strconv.FormatUint(w.ends[3]+5, 10) + "\r\n")}}
-	s.r = newReader(s.conn)
+	s := &session{Link: &Link{node: n}, conn: wire.NewConn(&scripted{in: strings.NewReader(hello + "-DIVERGED " + strconv.FormatUint(w.ends[3]+5, 10) + "\r\n")}, linkBuffer)}
 	if err := s.run(); err == nil {
 		t.Error("no error")
 	}
@@ -256,7 +257,8 @@ func TestPinsEnd(t *testing.T) {
 	}
 }
 
-// TestLateFeed lets the past of the log change between the answer to PSYNC and the stream: the replica is cut off, to learn of it.
+// TestLateFeed lets the past of the log change between the answer to PSYNC and the stream: the replica is cut off, to
+// learn of it.
 func TestLateFeed(t *testing.T) {
 	w := newWorld(t)
 	a := w.primary.Store()
@@ -299,8 +301,9 @@ func TestSnapshotOfAnotherStore(t *testing.T) {
 	}
 }
 
-// FuzzPrimary lets a replica hear anything in the place of a primary. It must end with an error, hold a state that the true primary had at the offset where its
-// log ends, now and after a restart, and have taken no memory that what came does not vouch for.
+// FuzzPrimary lets a replica hear anything in the place of a primary. It must end with an error, hold a state that the
+// true primary had at the offset where its log ends, now and after a restart, and have taken no memory that what came
+// does not vouch for.
 func FuzzPrimary(f *testing.F) {
 	w := newWorld(f)
 	f.Add(uint8(4), w.goesOn(f))
@@ -327,7 +330,8 @@ func FuzzPrimary(f *testing.F) {
 	})
 }
 
-// FuzzFrame sends any records in a frame that is right otherwise: they are applied all or not at all, and what was applied comes back after a restart.
+// FuzzFrame sends any records in a frame that is right otherwise: they are applied all or not at all, and what was
+// applied comes back after a restart.
 func FuzzFrame(f *testing.F) {
 	w := newWorld(f)
 	reply := w.goesOn(f)
@@ -370,7 +374,8 @@ func FuzzFrame(f *testing.F) {
 
 var _ Host = (*testHost)(nil)
 
-// TestFedPeer lets a replica that is being fed send what belongs before the stream: it is refused, and the log's pin is the feeder's alone (for the race detector).
+// TestFedPeer lets a replica that is being fed send what belongs before the stream: it is refused, and the log's pin is
+// the feeder's alone (for the race detector).
 func TestFedPeer(t *testing.T) {
 	w := newWorld(t)
 	a := w.primary.Store()
@@ -402,8 +407,8 @@ func TestFedPeer(t *testing.T) {
 	}
 }
 
-// TestLostCopy announces a snapshot to a replica that is not heard of again: it is lost after the time of a silent link, unless it says that it lives; in the stream it is not
-// this that ends it.
+// TestLostCopy announces a snapshot to a replica that is not heard of again: it is lost after the time of a silent
+// link, unless it says that it lives; in the stream it is not this that ends it.
 func TestLostCopy(t *testing.T) {
 	w := newWorld(t)
 	n := newTestNode(w.primary)

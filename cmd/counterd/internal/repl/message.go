@@ -1,7 +1,6 @@
 package repl
 
 import (
-	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/counterd/counterd/internal/wire"
 	"github.com/counterd/counterd/persist"
 )
 
@@ -40,7 +40,7 @@ type message struct {
 
 // messageReader reads the stream. It takes memory for one frame at most.
 type messageReader struct {
-	r   *bufio.Reader
+	r   *wire.Reader
 	buf []byte
 }
 
@@ -84,45 +84,8 @@ func (mr *messageReader) next(m *message) error {
 	return fmt.Errorf("%w: message of kind %q", ErrProtocol, kind)
 }
 
-// maxLine bounds a line of the handshake.
-const maxLine = 1 << 10
-
-// readLine reads a reply's line, without its CRLF. An error reply is a *ReplyError. Redis keeps a waiting replica
-// alive with empty lines: they are passed over.
-func readLine(r *bufio.Reader) (string, error) {
-	for {
-		var line []byte
-		for {
-			b, err := r.ReadByte()
-			if err != nil {
-				return "", err
-			}
-			if b == '\n' {
-				break
-			}
-			if len(line) >= maxLine {
-				return "", fmt.Errorf("%w: a line of more than %d bytes", ErrProtocol, maxLine)
-			}
-			line = append(line, b)
-		}
-		text := strings.TrimSuffix(string(line), "\r")
-		switch {
-		case text == "":
-			continue
-		case text[0] == '-':
-			return "", &ReplyError{text[1:]}
-		}
-		return text, nil
-	}
-}
-
-// ReplyError is an error reply of a primary.
-type ReplyError struct{ Text string }
-
-func (e *ReplyError) Error() string { return "the primary answered: " + e.Text }
-
 // readBlob reads n bytes and CRLF.
-func readBlob(r *bufio.Reader, n, limit int) ([]byte, error) {
+func readBlob(r io.Reader, n, limit int) ([]byte, error) {
 	if n < 0 || n > limit {
 		return nil, fmt.Errorf("%w: %d bytes, want at most %d", ErrProtocol, n, limit)
 	}
@@ -141,7 +104,7 @@ func readBlob(r *bufio.Reader, n, limit int) ([]byte, error) {
 }
 
 // readSteps reads n bytes in steps: memory grows with what arrives, not with what is announced.
-func readSteps(r *bufio.Reader, n int) (all []byte, err error) {
+func readSteps(r io.Reader, n int) (all []byte, err error) {
 	for len(all) < n {
 		step := min(n-len(all), 1<<20)
 		all = append(all, make([]byte, step)...)
@@ -187,13 +150,4 @@ func parseAnswer(line string) (a answer, err error) {
 		return a, bad
 	}
 	return a, nil
-}
-
-// appendCommand appends a command as a RESP array.
-func appendCommand(dst []byte, words ...string) []byte {
-	dst = fmt.Appendf(dst, "*%d\r\n", len(words))
-	for _, w := range words {
-		dst = fmt.Appendf(dst, "$%d\r\n%s\r\n", len(w), w)
-	}
-	return dst
 }

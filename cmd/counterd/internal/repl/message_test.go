@@ -1,7 +1,6 @@
 package repl
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/binary"
 	"errors"
@@ -11,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/internal/wire"
 	"github.com/counterd/counterd/persist"
 )
 
@@ -24,7 +24,7 @@ func FuzzStream(f *testing.F) {
 	binary.LittleEndian.PutUint32(huge[4:], 1<<31)
 	f.Add(append([]byte{msgFrame}, huge...))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		mr := messageReader{r: bufio.NewReader(bytes.NewReader(in))}
+		mr := messageReader{r: wire.NewReader(bytes.NewReader(in), wire.StartSize)}
 		var m message
 		total := 0
 		for {
@@ -58,12 +58,12 @@ func FuzzAnswer(f *testing.F) {
 	f.Add([]byte("+CONTINUE x 5 99999999999\r\n"))
 	f.Add([]byte("+FULLRESYNC x 5 -1 9\r\n"))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		r := bufio.NewReader(bytes.NewReader(in))
-		line, err := readLine(r)
+		r := wire.NewReader(bytes.NewReader(in), wire.StartSize)
+		line, err := r.ReadLine()
 		if err != nil {
 			return
 		}
-		if len(line) > maxLine+1 {
+		if len(line) > wire.MaxLine+1 {
 			t.Errorf("a line of %d bytes", len(line))
 		}
 		a, err := parseAnswer(line)

@@ -1,61 +1,51 @@
 package repl
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"net"
 	"strconv"
 	"time"
+
+	"github.com/counterd/counterd/internal/wire"
 )
 
-// dialNode connects to another node and gives it the password. ctx may end the dialling, timeout bounds everything.
-func dialNode(ctx context.Context, a Address, c Settings, timeout time.Duration) (net.Conn, *bufio.Reader, error) {
-	d := net.Dialer{Timeout: timeout}
-	conn, err := d.DialContext(ctx, "tcp", a.String())
-	if err != nil {
-		return nil, nil, err
-	}
-	_ = conn.SetDeadline(time.Now().Add(timeout))
-	r := bufio.NewReader(conn)
-	if c.MasterAuth != "" {
-		if _, err = conn.Write(appendCommand(nil, c.authWords()...)); err == nil {
-			_, err = readLine(r)
-		}
-		if err != nil {
-			conn.Close()
-			return nil, nil, c.hide(err)
-		}
-	}
-	return conn, r, nil
+// dial connects to another node and gives it the password. When ctx ends so does the connection.
+func (c Settings) dial(ctx context.Context, a Address, o wire.Options) (*wire.Conn, error) {
+	o.User, o.Password = c.MasterUser, c.MasterAuth
+	return wire.Dial(ctx, a.String(), o)
 }
 
-// Promote tells a replica to lead. On an error sent is whether it may have heard of it and not refused: then only its role tells what has happened.
-// When ctx ends so does the connection.
+// dialNode connects to another node to ask it something, which timeout bounds.
+func dialNode(ctx context.Context, a Address, c Settings, timeout time.Duration) (*wire.Conn, error) {
+	return c.dial(ctx, a, wire.Options{Timeout: timeout, Answer: timeout, Buffer: askBuffer})
+}
+
+// askBuffer is how many bytes are read of an answer at a time.
+const askBuffer = 4 << 10
+
+// Promote tells a replica to lead. On an error sent is whether it may have heard of it and not refused: then only its
+// role tells what has happened. When ctx ends so does the connection.
 func Promote(ctx context.Context, replica Address, c Settings) (sent bool, err error) {
-	conn, r, err := dialNode(ctx, replica, c, dialTimeout)
+	conn, err := dialNode(ctx, replica, c, dialTimeout)
 	if err != nil {
 		return false, err
 	}
 	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	if _, err := conn.Write(appendCommand(nil, "REPLICAOF", "NO", "ONE")); err != nil {
-		return true, err
-	}
-	_, err = readLine(r)
-	var refused *ReplyError
+	_, err = conn.Do("REPLICAOF", "NO", "ONE")
+	var refused *wire.ServerError
 	return !errors.As(err, &refused), err
 }
 
-// AskFailover asks a primary to hand its role to this node, one of its replicas, within a time. It returns when the primary has begun to:
-// it then tells this node to lead, or stays what it is.
+// AskFailover asks a primary to hand its role to this node, one of its replicas, within a time. It returns when the
+// primary has begun to: it then tells this node to lead, or stays what it is.
 func AskFailover(primary Address, c Settings, within time.Duration) error {
-	conn, r, err := dialNode(context.Background(), primary, c, within)
+	conn, err := dialNode(context.Background(), primary, c, within)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	host, _, err := net.SplitHostPort(conn.LocalAddr().String())
+	host, _, err := net.SplitHostPort(conn.LocalAddr())
 	if err != nil {
 		return err
 	}
@@ -66,9 +56,6 @@ func AskFailover(primary Address, c Settings, within time.Duration) error {
 	if c.AnnounceIP != "" {
 		host = c.AnnounceIP
 	}
-	if _, err := conn.Write(appendCommand(nil, "FAILOVER", "TO", host, strconv.Itoa(port), "TIMEOUT", strconv.FormatInt(within.Milliseconds(), 10))); err != nil {
-		return err
-	}
-	_, err = readLine(r)
+	_, err = conn.Do("FAILOVER", "TO", host, strconv.Itoa(port), "TIMEOUT", strconv.FormatInt(within.Milliseconds(), 10))
 	return err
 }

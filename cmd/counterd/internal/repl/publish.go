@@ -1,7 +1,6 @@
 package repl
 
 import (
-	"bufio"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -9,12 +8,14 @@ import (
 	"sync/atomic"
 )
 
-// Messages of PUBLISH go to the subscribers of replicas too. They are messages of the stream and not of the log: they change no offset, are kept
-// nowhere, and are lost where a link is down. What was changed before a message was published is sent before it.
+// Messages of PUBLISH go to the subscribers of replicas too. They are messages of the stream and not of the log: they
+// change no offset, are kept nowhere, and are lost where a link is down. What was changed before a message was
+// published is sent before it.
 //
 //	M  8 bytes, little-endian: 4 of the channel's length, 4 of the message's; channel, message
 
-// maxUnsent bounds what waits for a replica that reads slowly, and so each message too: those beyond are lost to its subscribers.
+// maxUnsent bounds what waits for a replica that reads slowly, and so each message too: those beyond are lost to its
+// subscribers.
 const maxUnsent = 16 << 20
 
 // published is what waits to be sent to a replica.
@@ -103,7 +104,7 @@ func (q *published) due(sent uint64) bool {
 }
 
 // readPublish reads what follows the kind of a message of PUBLISH.
-func readPublish(r *bufio.Reader) (channel string, message []byte, err error) {
+func readPublish(r io.Reader) (channel string, message []byte, err error) {
 	var head [8]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return "", nil, err

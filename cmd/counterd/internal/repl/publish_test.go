@@ -1,16 +1,18 @@
 package repl
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/binary"
 	"errors"
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/counterd/counterd/internal/wire"
 )
 
-// TestPublished: messages come back as they were, in order, behind the log that they were published behind; what a slow replica has no room for is lost.
+// TestPublished: messages come back as they were, in order, behind the log that they were published behind; what a slow
+// replica has no room for is lost.
 func TestPublished(t *testing.T) {
 	var q published
 	one, two := encodePublish("a", []byte("first")), encodePublish("", nil)
@@ -19,7 +21,7 @@ func TestPublished(t *testing.T) {
 	if out := q.take(nil, 9); len(out) > 0 || q.due(9) || !q.due(10) {
 		t.Error("a message before its changes")
 	}
-	mr := messageReader{r: bufio.NewReader(bytes.NewReader(q.take(q.take(nil, 10), 30)))}
+	mr := messageReader{r: wire.NewReader(bytes.NewReader(q.take(q.take(nil, 10), 30)), 512)}
 	var m message
 	for _, want := range [][2]string{{"a", "first"}, {"", ""}} {
 		if err := mr.next(&m); err != nil || m.kind != msgPublish || m.channel != want[0] || string(m.text) != want[1] {
@@ -47,7 +49,7 @@ func TestPublishedTooLarge(t *testing.T) {
 	for _, lengths := range [][2]uint32{{1 << 31, 1 << 31}, {0, maxUnsent + 1}, {maxUnsent, 1}} {
 		head := binary.LittleEndian.AppendUint32([]byte{msgPublish}, lengths[0])
 		head = binary.LittleEndian.AppendUint32(head, lengths[1])
-		mr := messageReader{r: bufio.NewReader(io.MultiReader(bytes.NewReader(head), strings.NewReader("xxxx")))}
+		mr := messageReader{r: wire.NewReader(io.MultiReader(bytes.NewReader(head), strings.NewReader("xxxx")), 512)}
 		var m message
 		if err := mr.next(&m); !errors.Is(err, ErrProtocol) {
 			t.Errorf("%v: got %v", lengths, err)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/internal/wire"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -36,8 +37,9 @@ func (c *countedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestDiskFails lets the disk of a replica fail, at each operation of the stream from the first on: the replica stops to read, says why and acknowledges nothing, holds no more than what
-// it had read, and goes on from there on the same connection when the disk is well.
+// TestDiskFails lets the disk of a replica fail, at each operation of the stream from the first on: the replica stops
+// to read, says why and acknowledges nothing, holds no more than what it had read, and goes on from there on the same
+// connection when the disk is well.
 func TestDiskFails(t *testing.T) {
 	w := newWorld(t)
 	said := append([]byte(hello), w.goesOn(t)...)
@@ -50,8 +52,7 @@ func TestDiskFails(t *testing.T) {
 		l := newTestLink(t, h, false)
 		l.node.link = l
 		in := &countedReader{r: bytes.NewReader(said)}
-		s := &session{Link: l, conn: &scripted{in: in}}
-		s.r = newReader(s.conn)
+		s := &session{Link: l, conn: wire.NewConn(&scripted{in: in}, linkBuffer)}
 		done := make(chan error, 1)
 		go func() { done <- s.run() }()
 		waitFor(t, "the link to stand still, or to end", func() bool { return l.stalled.Load() || len(done) > 0 })
