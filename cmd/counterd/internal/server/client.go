@@ -202,7 +202,10 @@ func (c *client) command(args [][]byte) {
 	cmd := c.last
 	if cmd == nil || !bytes.Equal(args[0], c.lastName) {
 		cmd = c.srv.commands.find(args[0])
-		c.lastName, c.last = append(c.lastName[:0], args[0]...), cmd
+		c.last = cmd
+		if cmd != nil { // or the name of none, up to 1 MiB, would stay
+			c.lastName = append(c.lastName[:0], args[0]...)
+		}
 	}
 	if c.loading || c.store != c.srv.current.Load() {
 		if !c.catchUp() {

@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"io"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -58,6 +59,95 @@ func TestMaxMemoryClients(t *testing.T) {
 	until(t, "nothing is held", func() bool { return s.memoryHeld.held.Load() < 1<<20 })
 	if n := infoField(t, admin, "evicted_clients"); n != fmt.Sprint(evicted()) {
 		t.Errorf("evicted_clients:%s, want %d", n, evicted())
+	}
+}
+
+// sendArgs sends one command of any bytes and returns the reply.
+func (c *wireClient) sendArgs(args ...string) string {
+	c.t.Helper()
+	text := fmt.Sprintf("*%d\r\n", len(args))
+	for _, a := range args {
+		text += fmt.Sprintf("$%d\r\n%s\r\n", len(a), a)
+	}
+	if _, err := io.WriteString(c.conn, text); err != nil {
+		c.t.Fatal(err)
+	}
+	return c.read().String()
+}
+
+// TestUnknownNamesAreForgotten: the name of a command that is none may be as long as an argument, and is not kept.
+func TestUnknownNamesAreForgotten(t *testing.T) {
+	s := wireServe(t, nil)
+	heap := func() int {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int(m.HeapAlloc)
+	}
+	const n = 48
+	name := strings.Repeat("x", 1<<20)
+	before := heap()
+	for range n {
+		c := wireDial(t, s, 2)
+		if got := c.sendArgs(name); !strings.HasPrefix(got, "-ERR unknown command 'xxx") {
+			t.Fatalf("got %.100s", got)
+		}
+		c.want("PING", "+PONG")
+	}
+	if grown := heap() - before; grown > n<<20/2 {
+		t.Errorf("%d connections at rest hold %d bytes", n, grown)
+	}
+}
+
+// TestSubscriptionsAreHeld: long names of channels count as what a connection holds, and have a limit.
+func TestSubscriptionsAreHeld(t *testing.T) {
+	s := wireServe(t, nil)
+	c := wireDial(t, s, 3)
+	name := strings.Repeat("x", 1<<20-100)
+	last := ""
+	for i := 0; !strings.HasPrefix(last, "-ERR too many subscriptions"); i++ {
+		if i > maxSubscriptionBytes>>20 {
+			t.Fatalf("%d subscriptions of 1 MiB: %.100s", i, last)
+		}
+		last = c.sendArgs("SUBSCRIBE", fmt.Sprint(i)+name)
+	}
+	held := func() int64 { return s.memoryHeld.held.Load() }
+	until(t, "the names count", func() bool { return held() > maxSubscriptionBytes/2 && held() < 2*maxSubscriptionBytes })
+	for _, word := range []string{"UNSUBSCRIBE", "PSUBSCRIBE", "PUNSUBSCRIBE", "PSUBSCRIBE"} {
+		if got := c.sendArgs(word, "0"+name); got[0] != '>' {
+			t.Fatalf("%s: %.100s", word, got)
+		}
+	}
+	c.want("RESET", "+RESET")
+	until(t, "nothing is held", func() bool { return held() < 1<<20 })
+}
+
+// TestLongTransaction: a transaction whose replies pass their limit is executed in whole, but they are not kept, and the connection is closed.
+func TestLongTransaction(t *testing.T) {
+	s := wireServe(t, nil)
+	c, other := wireDial(t, s, 2), wireDial(t, s, 2)
+	other.want("ADD COUNTER wide", "+OK")
+	for i := range 32 {
+		other.want(fmt.Sprintf("ADD COLUMN wide c%d hint=1 max=63 default=9223372036854775807", i), "+OK")
+	}
+	other.want("INCRBY wide:1.c0 -1", ":9223372036854775806")
+	const n = 20_000 // 20,000 times 32 columns of 22 bytes: 14 MB
+	read := "COUNTER.MGET wide" + strings.Repeat(" 1", n)
+	c.want("MULTI", "+OK")
+	c.want("INCR 1.cntrn", "+QUEUED")
+	for range maxExecReplies/(n*32*22) + 1 {
+		c.want(read, "+QUEUED")
+	}
+	c.want("INCR 1.cntrn", "+QUEUED")
+	c.send("EXEC")
+	c.ended()
+	other.want("GET 1.cntrn", `"2"`)
+	c = wireDial(t, s, 2)
+	c.want("MULTI", "+OK")
+	c.want(read, "+QUEUED")
+	c.send("EXEC")
+	if got := c.read(); len(got.list) != 1 || len(got.list[0].list) != n {
+		t.Errorf("got %.100s", got)
 	}
 }
 

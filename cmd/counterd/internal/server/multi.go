@@ -18,11 +18,18 @@ type queuedCommand struct {
 	args [][]byte
 }
 
-// maxQueueBytes bounds what a MULTI may hold in memory before EXEC.
-const maxQueueBytes = 16 << 20
+const (
+	// maxQueueBytes bounds what a MULTI may hold in memory before EXEC.
+	maxQueueBytes = 16 << 20
+	// queuedSize is what a command takes beside its arguments.
+	queuedSize = 40
+	// maxExecReplies bounds the replies of a transaction: 20,000 times COMMAND, 480 KB to send, is answered by 900 MB.
+	maxExecReplies = 64 << 20
+)
 
 // queue copies a command for EXEC.
 func (t *transaction) queue(c *client, cmd *command, args [][]byte) {
+	t.bytes += queuedSize
 	for _, a := range args {
 		t.bytes += len(a) + 24
 	}
@@ -89,14 +96,23 @@ func runExec(c *client, _ [][]byte) {
 	}
 	c.batch.Reset()
 	c.multi.executing = true
-	size := c.out.Len()
+	size, tooLong := c.out.Len(), false
 	c.array(len(t.queued))
 	for _, q := range t.queued {
 		c.execute(q.cmd, q.args)
+		if tooLong = tooLong || c.out.Len()-size > maxExecReplies; tooLong { // it is executed in whole all the same
+			c.out.Cut(size)
+		}
 	}
 	c.multi.executing = false
 	c.batch.End()
-	if err := c.batch.Commit(); err != nil {
+	err := c.batch.Commit()
+	if tooLong { // an error reply would say that nothing was changed
+		c.srv.log.Warn("closing connection", "client", c.id, "reason", "replies of a transaction passed their limit", "limit", maxExecReplies)
+		c.closed = true
+		return
+	}
+	if err != nil {
 		c.out.Cut(size)
 		c.storeError(err)
 	}

@@ -31,14 +31,18 @@ type subscriptions struct {
 	channels, patterns map[string]struct{}
 	nChannels          atomic.Int32 // for CLIENT LIST
 	nPatterns          atomic.Int32
+	bytes              atomic.Int64 // that the subscriptions take
 	unread             atomic.Int64 // bytes in box
 }
 
-// maxSubscriptions bounds what one connection may hold: each name takes about 200 bytes, in two maps.
-const maxSubscriptions = 64 << 10
+// What one connection may subscribe to.
+const (
+	maxSubscriptions     = 64 << 10
+	maxSubscriptionBytes = 32 << 20
 
-// subscriptionSize is what one is taken to hold, in bytes.
-const subscriptionSize = 200
+	// subscriptionSize is what one is taken to hold beside its name, in bytes: its places in two maps.
+	subscriptionSize = 200
+)
 
 func (s *subscriptions) count() int { return int(s.nChannels.Load() + s.nPatterns.Load()) }
 
@@ -100,7 +104,8 @@ func (c *client) subscribe(kind *kindOfSubscription, names [][]byte) {
 	table, mine, n := kind.of(p, s)
 	for _, name := range names {
 		if _, ok := mine[string(name)]; !ok {
-			if s.count() >= maxSubscriptions {
+			size := int64(len(name) + subscriptionSize)
+			if s.count() >= maxSubscriptions || s.bytes.Load()+size > maxSubscriptionBytes {
 				c.error("ERR too many subscriptions")
 				return
 			}
@@ -111,6 +116,7 @@ func (c *client) subscribe(kind *kindOfSubscription, names [][]byte) {
 			}
 			table[key][c] = struct{}{}
 			n.Add(1)
+			s.bytes.Add(size)
 		}
 		c.confirm(kind.subscribe, name)
 	}
@@ -140,6 +146,7 @@ func (c *client) unsubscribe(kind *kindOfSubscription, names [][]byte) {
 			drop(table, string(name), c)
 			delete(mine, string(name))
 			n.Add(-1)
+			s.bytes.Add(-int64(len(name) + subscriptionSize))
 		}
 		c.confirm(kind.unsubscribe, name)
 	}
@@ -199,6 +206,7 @@ func (c *client) unsubscribeAll() {
 	clear(s.patterns)
 	s.nChannels.Store(0)
 	s.nPatterns.Store(0)
+	s.bytes.Store(0)
 	p.mu.Unlock()
 	c.listening()
 }
