@@ -1,105 +1,64 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
-	"net"
 	"strconv"
 	"time"
+
+	"github.com/counterd/counterd/internal/wire"
 )
 
 // node is a connection to a running counterd.
 type node struct {
 	addr string
-	conn net.Conn
-	r    *bufio.Reader
-	stop func() bool
+	conn *wire.Conn
 }
 
-const (
-	nodeTimeout = 10 * time.Minute // a digest of 100 million posts takes 20 s; a node may be busy
-	maxStrings  = 1 << 20          // of an answer, and the length of one
-)
+// nodeTimeout is for an answer: a digest of 100 million posts takes 20 s, and a node may be busy.
+const nodeTimeout = 10 * time.Minute
 
 // dialNode connects. When ctx ends so does the connection.
 func dialNode(ctx context.Context, addr, password string) (*node, error) {
-	d := net.Dialer{Timeout: 10 * time.Second}
-	conn, err := d.DialContext(ctx, "tcp", addr)
+	conn, err := wire.Dial(ctx, addr, wire.Options{Password: password, Timeout: 10 * time.Second, Answer: nodeTimeout})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", addr, err)
 	}
-	n := &node{addr: addr, conn: conn, r: bufio.NewReader(conn), stop: context.AfterFunc(ctx, func() { conn.Close() })}
-	if password != "" {
-		if _, err := n.do("AUTH", password); err != nil {
-			n.close()
-			return nil, err
-		}
-	}
-	return n, nil
+	return &node{addr, conn}, nil
 }
 
-func (n *node) close() {
-	n.stop()
-	n.conn.Close()
-}
+func (n *node) close() { n.conn.Close() }
 
-// do sends a command and returns the strings and numbers of its answer, those of nested arrays too; a null is none.
+// do sends a command and returns the strings and numbers of its answer, those of nested arrays too; a null is none. An
+// error among them is the command's.
 func (n *node) do(args ...string) ([]string, error) {
-	request := fmt.Appendf(nil, "*%d\r\n", len(args))
-	for _, a := range args {
-		request = fmt.Appendf(request, "$%d\r\n%s\r\n", len(a), a)
-	}
 	_ = n.conn.SetDeadline(time.Now().Add(nodeTimeout))
-	var answer []string
-	_, err := n.conn.Write(request)
+	answer, err := n.conn.Do(args...)
+	var words []string
 	if err == nil {
-		answer, err = n.read(nil, 0)
+		words, err = appendWords(nil, answer)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s: %w", n.addr, args[0], err)
 	}
-	return answer, nil
+	return words, nil
 }
 
-// read appends what a reply holds.
-func (n *node) read(dst []string, depth int) ([]string, error) {
-	line, err := n.r.ReadSlice('\n')
-	if err != nil {
-		return nil, err
+// appendWords appends what a reply holds.
+func appendWords(dst []string, v wire.Value) (_ []string, err error) {
+	switch {
+	case v.Null:
+	case v.IsErr:
+		return nil, &wire.ServerError{Text: v.Str}
+	case v.IsInt:
+		dst = append(dst, strconv.FormatInt(v.Int, 10))
+	case v.Array == nil:
+		dst = append(dst, v.Str)
 	}
-	if len(line) < 3 || line[len(line)-2] != '\r' {
-		return nil, fmt.Errorf("%q is no reply", line)
-	}
-	kind, text := line[0], string(line[1:len(line)-2])
-	switch kind {
-	case '+', ':':
-		return append(dst, text), nil
-	case '-':
-		return nil, fmt.Errorf("%s", text)
-	}
-	size, err := strconv.Atoi(text)
-	if err != nil || size < -1 || size > maxStrings || kind != '$' && kind != '*' || depth > 4 {
-		return nil, fmt.Errorf("%q is no reply that is expected", line)
-	}
-	if kind == '*' {
-		for range size {
-			if dst, err = n.read(dst, depth+1); err != nil {
-				return nil, err
-			}
-			if len(dst) > maxStrings {
-				return nil, fmt.Errorf("the reply has more than %d parts", maxStrings)
-			}
+	for _, element := range v.Array { // at most wire.MaxDepth within one another
+		if dst, err = appendWords(dst, element); err != nil {
+			return nil, err
 		}
-		return dst, nil
 	}
-	if size < 0 {
-		return dst, nil
-	}
-	body := make([]byte, size+2)
-	if _, err := io.ReadFull(n.r, body); err != nil {
-		return nil, err
-	}
-	return append(dst, string(body[:size])), nil
+	return dst, nil
 }
