@@ -171,6 +171,16 @@ func (s *session) ask(words ...string) (string, error) {
 	return line, err
 }
 
+// option says what a primary of an earlier version may not know: replicas are upgraded first. One that refuses it goes without.
+func (s *session) option(name, value string) error {
+	_, err := s.ask("REPLCONF", name, value)
+	var refused *wire.ServerError
+	if errors.As(err, &refused) && strings.Contains(refused.Text, "unrecognized REPLCONF option") {
+		return nil
+	}
+	return err
+}
+
 // tell sends a command.
 func (s *session) tell(words ...string) error {
 	s.wmu.Lock()
@@ -196,11 +206,14 @@ func (s *session) run() error {
 			return err
 		}
 	}
-	if _, err := s.ask("REPLCONF", "version", "counterd", "capa", "counterd1", "process", s.node.process); err != nil {
+	if _, err := s.ask("REPLCONF", "version", "counterd", "capa", "counterd1"); err != nil {
 		var refused *wire.ServerError
 		if errors.As(err, &refused) && strings.Contains(refused.Text, "Unrecognized REPLCONF option") {
 			err = fmt.Errorf("the primary is no counterd, maybe a Redis, and its data cannot be followed: %w", err)
 		}
+		return err
+	}
+	if err := s.option("process", s.node.process); err != nil {
 		return err
 	}
 	store := s.node.host.Store()

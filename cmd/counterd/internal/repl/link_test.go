@@ -61,6 +61,21 @@ func TestSession(t *testing.T) {
 	}
 }
 
+// TestOlderPrimary lets a replica hear a primary of a version that knows no option of its own but the version: replicas
+// are upgraded first.
+func TestOlderPrimary(t *testing.T) {
+	w := newWorld(t)
+	end := w.ends[len(w.ends)-1]
+	hello := "+PONG\r\n+OK\r\n+OK\r\n-ERR unrecognized REPLCONF option: \"process\"\r\n+OK\r\n"
+	h, err := w.hears(t, append([]byte(hello), w.goesOn(t)...), false)
+	if err != nil && !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	if at := w.sound(t, h); at != end {
+		t.Errorf("the log ends at %d, want %d", at, end)
+	}
+}
+
 // TestBadFrames sends frames with right checksums and records that cannot be applied: nothing is changed by them, now
 // and after a restart.
 func TestBadFrames(t *testing.T) {
