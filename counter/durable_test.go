@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -492,8 +493,8 @@ func TestRestoreEverywhere(t *testing.T) {
 		restore := func(target uint64) map[string]string {
 			t.Helper()
 			out := vfs.NewSim()
-			done, err := persist.Restore(sim, "data", out, "out", persist.Target{Offset: target}, persist.RestoreOptions{Cold: ColdVerifier(out)})
-			var window *persist.WindowError
+			done, err := datadir.Restore(sim, "data", out, "out", datadir.Target{Offset: target}, datadir.RestoreOptions{Cold: ColdVerifier(out)})
+			var window *datadir.WindowError
 			if errors.As(err, &window) && window.Window != nil && target < window.Window.From {
 				refused++
 				return nil
@@ -501,7 +502,7 @@ func TestRestoreEverywhere(t *testing.T) {
 			if err != nil || done.Offset > target {
 				t.Fatalf("-seed=%d: restore to %d of %d: %+v, %v", seed, target, p.s.log.Position(), done, err)
 			}
-			if r, err := persist.Check(out, "out", persist.CheckOptions{Cold: ColdVerifier(out)}); err != nil || !r.OK() {
+			if r, err := datadir.Check(out, "out", datadir.CheckOptions{Cold: ColdVerifier(out)}); err != nil || !r.OK() {
 				t.Fatalf("-seed=%d: restored to %d: %+v, %v", seed, target, r, err)
 			}
 			opts := p.opts

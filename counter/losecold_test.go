@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -79,7 +80,7 @@ func TestRepairFromLog(t *testing.T) {
 			if err := m.s.Close(); err != nil {
 				t.Fatal(err)
 			}
-			if err := persist.Repair(vfs.OS(), dir, persist.RepairOptions{Cold: ColdVerifier(vfs.OS()), Say: func(s string) { t.Log(s) }}); err != nil {
+			if err := datadir.Repair(vfs.OS(), dir, datadir.RepairOptions{Cold: ColdVerifier(vfs.OS()), Say: func(s string) { t.Log(s) }}); err != nil {
 				t.Fatal(err)
 			}
 			var err error
@@ -116,7 +117,7 @@ func TestLoseCold(t *testing.T) {
 			if err := m.s.Close(); err != nil {
 				t.Fatal(err)
 			}
-			err := persist.Repair(vfs.OS(), dir, persist.RepairOptions{Cold: ColdVerifier(vfs.OS())})
+			err := datadir.Repair(vfs.OS(), dir, datadir.RepairOptions{Cold: ColdVerifier(vfs.OS())})
 			var fault *persist.ColdFault
 			if err != nil && !errors.As(err, &fault) {
 				t.Fatal(err)
@@ -125,7 +126,7 @@ func TestLoseCold(t *testing.T) {
 			if err := LoseCold(vfs.OS(), dir, func(s string) { fmt.Fprintln(&told, s) }); err != nil {
 				t.Fatal(err)
 			}
-			report, err := persist.Check(vfs.OS(), dir, persist.CheckOptions{Cold: ColdVerifier(vfs.OS())})
+			report, err := datadir.Check(vfs.OS(), dir, datadir.CheckOptions{Cold: ColdVerifier(vfs.OS())})
 			if err != nil || !report.OK() {
 				t.Errorf("check: %v, %+v", err, report.Problems)
 			}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/persist/vfs"
 	"github.com/counterd/counterd/schema"
 )
@@ -70,7 +70,7 @@ func TestDropDuringSnapshot(t *testing.T) {
 				}
 				for _, target := range []uint64{before, behind} {
 					out := vfs.NewSim()
-					if _, err := persist.Restore(fs.FS, "data", out, "out", persist.Target{Offset: target}, persist.RestoreOptions{}); err != nil {
+					if _, err := datadir.Restore(fs.FS, "data", out, "out", datadir.Target{Offset: target}, datadir.RestoreOptions{}); err != nil {
 						t.Fatalf("%s: restore to %d, %d is just before: %v", what, target, before, err)
 					}
 					o, err := Open("out", Options{FS: out, Manual: true})

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -316,11 +317,11 @@ func TestNewerColdFile(t *testing.T) {
 		}
 	}
 	cold := ColdVerifier(vfs.OS())
-	report, err := persist.Check(vfs.OS(), dir, persist.CheckOptions{Cold: cold})
+	report, err := datadir.Check(vfs.OS(), dir, datadir.CheckOptions{Cold: cold})
 	if err != nil || report.OK() || !errors.Is(report.Problems[0].Err, persist.ErrNewerFormat) {
 		t.Errorf("check: %v %+v", err, report)
 	}
-	if err := persist.Repair(vfs.OS(), dir, persist.RepairOptions{Cold: cold}); !errors.Is(err, persist.ErrNewerFormat) {
+	if err := datadir.Repair(vfs.OS(), dir, datadir.RepairOptions{Cold: cold}); !errors.Is(err, persist.ErrNewerFormat) {
 		t.Errorf("repair: %v", err)
 	}
 	if now, err := os.ReadFile(files[0]); err != nil || !bytes.Equal(now, b) {

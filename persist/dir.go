@@ -95,6 +95,12 @@ func (d *Dir) Sync() error {
 	return nil
 }
 
+// ReadManifests returns the good manifests of a data directory, newest first, and a *CorruptError for each other one.
+func ReadManifests(fsys vfs.FS, dir string) (good []*Manifest, bad []error, err error) {
+	good, bad, _, err = readManifests(fsys, dir)
+	return good, bad, err
+}
+
 // readManifests reads all manifests of a data directory, newest first.
 func readManifests(fsys vfs.FS, path string) (good []*Manifest, bad []error, newest uint64, err error) {
 	generations, err := Generations(fsys, path)

@@ -1,5 +1,6 @@
-// Package persist keeps what the store acknowledged: the log, the images of blocks, the manifest that makes them a
-// snapshot, and the tools that check and repair them. It takes and gives bytes; what a payload means is the engine's.
+// Package persist keeps what the store acknowledged: the log, the images of blocks and the manifest that makes them a
+// snapshot. It takes and gives bytes; what a payload means is the engine's. Tools that check, repair and restore a directory
+// stand above it, in package datadir, and have no way to its files but what is exported here.
 //
 // # Words
 //
@@ -80,8 +81,7 @@
 // # Reading order
 //
 // record.go, frame.go, segment.go (formats); tail.go, log.go, commit.go, ready.go, heal.go, doubt.go, background.go (writing);
-// scan.go, walk.go, open.go, reader.go, walklog.go (reading); image.go, manifest.go, dir.go (snapshots); held.go (whose directory it is); view.go,
-// check.go, coldfault.go, repair.go, repair_cold.go, restore.go, restore_copy.go (tools); archive.go,
-// archive_reader.go (copies in one file); lineage.go, cut.go, install.go, diverged.go
-// (replication); repair_lineage.go.
+// segments.go, scan.go, walk.go, open.go, reader.go, walklog.go, logcopy.go (reading and copying); image.go, checkblock.go, coldfault.go, manifest.go,
+// dir.go (snapshots); held.go (whose directory it is); archive.go, archive_reader.go (copies in one file); lineage.go, cut.go, install.go,
+// diverged.go (replication); aside.go (what tools took out).
 package persist

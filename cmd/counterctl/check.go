@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/persist"
 )
 
@@ -25,7 +26,7 @@ Exit status 0: nothing is damaged. 1: something is; a server does not start, or 
 	Setup: func(flags *pflag.FlagSet) action {
 		quiet := flags.BoolP("quiet", "q", false, "print problems only")
 		return one(func(ctx context.Context, out output, dir string) error {
-			var report *persist.Report
+			var report *datadir.Report
 			var inUse bool
 			err := withDataDir(ctx, dir, out.Stderr, func(d *dataDir) (err error) {
 				inUse = d.inUse
@@ -59,11 +60,11 @@ Exit status 0: nothing is damaged. 1: something is; a server does not start, or 
 }
 
 // check checks a directory and shows how far it is.
-func check(ctx context.Context, d *dataDir, stderr io.Writer) (*persist.Report, error) {
+func check(ctx context.Context, d *dataDir, stderr io.Writer) (*datadir.Report, error) {
 	show, finish := newProgress(stderr, "checking")
 	defer finish()
 	cold := counter.ColdVerifier(d.fs)
-	return persist.Check(d.fs, d.path, persist.CheckOptions{
+	return datadir.Check(d.fs, d.path, datadir.CheckOptions{
 		Progress: show,
 		Cold: func(path string, c *persist.CounterFiles, b *persist.BlockFile) error {
 			if err := ctx.Err(); err != nil {
@@ -74,7 +75,7 @@ func check(ctx context.Context, d *dataDir, stderr io.Writer) (*persist.Report, 
 	})
 }
 
-func printReport(w io.Writer, r *persist.Report, remedy string, inUse, quiet bool) {
+func printReport(w io.Writer, r *datadir.Report, remedy string, inUse, quiet bool) {
 	line := func(what, format string, args ...any) {
 		if !quiet {
 			fmt.Fprintf(w, "%-11s %s\n", what, fmt.Sprintf(format, args...))
@@ -110,7 +111,7 @@ func printReport(w io.Writer, r *persist.Report, remedy string, inUse, quiet boo
 		case p.Fatal:
 			bad++
 			fmt.Fprintf(w, "%-11s %v\n", "PROBLEM", problemText(p))
-		case inUse && (errors.Is(p.Err, persist.ErrOrphan) || errors.Is(p.Err, persist.ErrUnfinished) || errors.Is(p.Err, persist.ErrTornTail)):
+		case inUse && (errors.Is(p.Err, datadir.ErrOrphan) || errors.Is(p.Err, datadir.ErrUnfinished) || errors.Is(p.Err, persist.ErrTornTail)):
 			// a server at work has such files, and is writing behind the last frame
 		default:
 			line("note", "%v", problemText(p))
@@ -124,7 +125,7 @@ func printReport(w io.Writer, r *persist.Report, remedy string, inUse, quiet boo
 }
 
 // problemText names the file where the error does not.
-func problemText(p persist.Problem) string {
+func problemText(p datadir.Problem) string {
 	if errors.Is(p.Err, persist.ErrCorrupt) || errors.Is(p.Err, persist.ErrTornTail) || errors.Is(p.Err, persist.ErrNewerFormat) {
 		return p.Err.Error()
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -47,7 +48,7 @@ func openDataDir(ctx context.Context, path string) (*dataDir, error) {
 			d.note = fmt.Sprintf("cannot tell whether a server has the directory open: %v", err)
 		}
 	}
-	d.fs = persist.NewView(vfs.Interruptible(ctx, vfs.OS()), abs)
+	d.fs = datadir.NewView(vfs.Interruptible(ctx, vfs.OS()), abs)
 	return d, nil
 }
 

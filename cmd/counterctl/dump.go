@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/schema"
 )
@@ -60,7 +61,7 @@ type dumpOptions struct {
 	commands, resp, rows, frames bool
 
 	only     []string
-	from, to persist.Target // zero offsets: all
+	from, to datadir.Target // zero offsets: all
 	counter  string         // "": all
 	mids     persist.MidRange
 	filtered bool // by counter or mid

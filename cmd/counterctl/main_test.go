@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/counter"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/counter/datadir"
 )
 
 // ctl runs the tool.
@@ -22,7 +22,7 @@ func ctl(t testing.TB, args ...string) (stdout, stderr string, status int) {
 }
 
 func TestParseMoment(t *testing.T) {
-	for text, want := range map[string]persist.Target{
+	for text, want := range map[string]datadir.Target{
 		"0":                             {},
 		"18446744073709551615":          {Offset: 1<<64 - 1},
 		"@0":                            {Time: time.UnixMilli(0)},

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/counter/datadir"
 )
 
 // momentHelp explains what parseMoment reads.
@@ -14,22 +14,22 @@ const momentHelp = `A moment is a log offset (digits), a time (RFC 3339: 2026-01
 or unix seconds behind an @ (@1767366245, @1767366245.5).`
 
 // parseMoment reads a log offset or a time.
-func parseMoment(s string) (persist.Target, error) {
+func parseMoment(s string) (datadir.Target, error) {
 	if unix, ok := strings.CutPrefix(s, "@"); ok {
 		seconds, err := strconv.ParseFloat(unix, 64)
 		if err != nil || seconds < 0 || seconds > 1<<40 {
-			return persist.Target{}, misuse("%q: want unix seconds behind the @", s)
+			return datadir.Target{}, misuse("%q: want unix seconds behind the @", s)
 		}
-		return persist.Target{Time: time.UnixMilli(int64(math.Round(seconds * 1000)))}, nil
+		return datadir.Target{Time: time.UnixMilli(int64(math.Round(seconds * 1000)))}, nil
 	}
 	if offset, err := strconv.ParseUint(s, 10, 64); err == nil {
-		return persist.Target{Offset: offset}, nil
+		return datadir.Target{Offset: offset}, nil
 	}
 	at, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil {
-		return persist.Target{}, misuse("%q is neither a log offset, nor a time as 2026-01-02T15:04:05Z, nor unix seconds as @1767366245", s)
+		return datadir.Target{}, misuse("%q is neither a log offset, nor a time as 2026-01-02T15:04:05Z, nor unix seconds as @1767366245", s)
 	}
-	return persist.Target{Time: at}, nil
+	return datadir.Target{Time: at}, nil
 }
 
 // clockText writes ms since 1970 as RFC 3339, in UTC: it can be given back as a moment.

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -46,14 +47,14 @@ func repair(ctx context.Context, w io.Writer, dir string, lose bool) error {
 	}
 	steps := 0
 	fsys := vfs.Interruptible(ctx, vfs.OS())
-	opts := persist.RepairOptions{
+	opts := datadir.RepairOptions{
 		Say: func(s string) {
 			steps++
 			fmt.Fprintln(w, s)
 		},
 		Cold: counter.ColdVerifier(fsys),
 	}
-	err = persist.Repair(fsys, path, opts)
+	err = datadir.Repair(fsys, path, opts)
 	var fault *persist.ColdFault
 	if lose && (err == nil || errors.As(err, &fault)) {
 		err = counter.LoseCold(fsys, path, opts.Say)
@@ -66,7 +67,7 @@ func repair(ctx context.Context, w io.Writer, dir string, lose bool) error {
 	case err != nil:
 		return err
 	}
-	report, err := persist.Check(fsys, path, persist.CheckOptions{Cold: opts.Cold})
+	report, err := datadir.Check(fsys, path, datadir.CheckOptions{Cold: opts.Cold})
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -42,7 +43,7 @@ back, download archives now and then: restore reaches every moment between the s
 			if *outDir == "" {
 				return misuse("want --out, the directory to make")
 			}
-			var target *persist.Target
+			var target *datadir.Target
 			if *to != "" {
 				moment, err := parseMoment(*to)
 				if err != nil {
@@ -56,19 +57,19 @@ back, download archives now and then: restore reaches every moment between the s
 }
 
 // restore restores to a moment, or, where it is nil, to the end of an archive.
-func restore(ctx context.Context, out output, dir, to string, target *persist.Target) error {
+func restore(ctx context.Context, out output, dir, to string, target *datadir.Target) error {
 	to, err := filepath.Abs(to)
 	if err != nil {
 		return err
 	}
-	var done *persist.Restored
+	var done *datadir.Restored
 	err = withDataDir(ctx, dir, out.Stderr, func(d *dataDir) (err error) {
 		if err := d.verify(out.Stderr); err != nil {
 			return err
 		}
 		moment := target
 		if moment == nil && d.archive != nil {
-			moment = &persist.Target{Offset: d.archive.End()}
+			moment = &datadir.Target{Offset: d.archive.End()}
 		}
 		if moment == nil {
 			return misuse("want --to, the moment to restore: %s is a directory", dir)
@@ -76,7 +77,7 @@ func restore(ctx context.Context, out output, dir, to string, target *persist.Ta
 		show, finish := newProgress(out.Stderr, "copying")
 		defer finish()
 		cold := counter.ColdVerifier(vfs.OS())
-		done, err = persist.Restore(d.fs, d.path, vfs.OS(), to, *moment, persist.RestoreOptions{
+		done, err = datadir.Restore(d.fs, d.path, vfs.OS(), to, *moment, datadir.RestoreOptions{
 			Progress: show,
 			Say:      func(s string) { fmt.Fprintln(out.Stderr, s) },
 			Cold: func(path string, c *persist.CounterFiles, b *persist.BlockFile) error {

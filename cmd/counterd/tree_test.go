@@ -19,7 +19,8 @@ var topLevel = []string{"CHANGELOG.md", "LICENSE", "Makefile", "README.md", "ben
 	"internal", "persist", "schema"}
 
 // allowed names, for each package (and those below it, unless they have a line of their own), the packages of the
-// module it may import. Imports run one way: server, repl -> counter -> hot, coldstore, persist -> schema, vfs.
+// module it may import. Imports run one way: server, repl -> counter -> hot, coldstore, persist -> schema, vfs;
+// and counterctl -> datadir, counter -> persist.
 var allowed = map[string][]string{
 	"schema":                       {},
 	"persist/vfs":                  {},
@@ -27,6 +28,7 @@ var allowed = map[string][]string{
 	"coldstore":                    {"coldstore", "persist/vfs", "schema"},
 	"counter/internal/hot":         {"schema"},
 	"counter/internal/arena":       {},
+	"counter/datadir":              {"persist", "persist/vfs"},
 	"counter":                      {"counter/internal", "coldstore", "persist", "persist/vfs", "schema"},
 	"internal/wire":                {},
 	"bench":                        {"bench", "internal/wire", "schema"},
@@ -38,6 +40,11 @@ var allowed = map[string][]string{
 	"cmd/counterd/internal/server": {"cmd/counterd/internal", "counter", "schema"},
 	"cmd/counterd/internal/repl":   {"cmd/counterd/internal", "counter", "internal/wire", "persist", "persist/vfs", "schema"},
 	"cmd/counterd":                 {"cmd/counterd/internal", "counter", "schema"},
+}
+
+// importers names, for some packages, the only ones that may import them: a server starts none of the tools that mend its data.
+var importers = map[string][]string{
+	"counter/datadir": {"cmd/counterctl"},
 }
 
 // pure packages must not know files, the network or the clock.
@@ -98,6 +105,9 @@ func TestImports(t *testing.T) {
 			inner, ours := strings.CutPrefix(imp, module+"/")
 			if ours && !slices.ContainsFunc(allowed[rule], func(a string) bool { return inner == a || strings.HasPrefix(inner, a+"/") }) {
 				t.Errorf("%s imports %s, want only %v", name, inner, allowed[rule])
+			}
+			if who, few := importers[inner]; ours && few && !slices.Contains(who, name) {
+				t.Errorf("%s imports %s, which is for %v only", name, inner, who)
 			}
 		}
 	}

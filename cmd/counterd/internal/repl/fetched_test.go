@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -78,7 +78,7 @@ func TestCopyBesideOwnFiles(t *testing.T) {
 			continue
 		}
 		left := h.sim.Kill()
-		report, err := persist.Check(left, "data", persist.CheckOptions{})
+		report, err := datadir.Check(left, "data", datadir.CheckOptions{})
 		if err != nil || !report.OK() {
 			t.Fatalf("cut at byte %d: %v, %v", n, err, report.Problems)
 		}

@@ -1,4 +1,4 @@
-package persist
+package datadir
 
 import (
 	"errors"
@@ -9,45 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
 )
-
-// sampleDir makes a directory with a log of several segments and two snapshots, each with one image of each of two
-// blocks. The image payload is the offset it stands at, as text.
-func sampleDir(t testing.TB) (m model, disk *vfs.Sim, opts LogOptions) {
-	disk = newFS(t)
-	d, err := OpenDir(disk, testDir)
-	must(t, err)
-	opts = smallLog(disk, newClock())
-	l, _, err := OpenLog(opts, 0, discard)
-	must(t, err)
-	for i := range 120 {
-		must(t, l.Commit(m.appendSome(t, l, i)))
-		if i%10 == 9 {
-			l.Tick()
-		}
-		if i == 60 || i == 90 {
-			must(t, l.Sync())
-			offset := l.Durable()
-			manifest := &Manifest{History: testHistory, Offset: offset, Replay: m.pos[i-20], NextCounter: 2, NextBlock: 3,
-				Counters: []CounterFiles{{ID: 1, Name: "weibo"}}}
-			for b := range uint64(2) {
-				h := ImageHeader{Counter: 1, Block: b + 1, Lo: 100 * b, Hi: 100*b + 100, Offset: offset, Items: 1}
-				if b == 0 {
-					h.Offset = manifest.Replay
-				}
-				info, err := WriteImage(disk, testDir, h, fmt.Append(nil, h.Offset))
-				must(t, err)
-				manifest.Counters[0].Blocks = append(manifest.Counters[0].Blocks, BlockFile{Tier: TierHot, Block: h.Block, Lo: h.Lo, Hi: h.Hi,
-					Offset: h.Offset, Items: 1, Bytes: info.Bytes, CRC: info.CRC, Name: info.Name})
-			}
-			must(t, d.WriteManifest(manifest))
-		}
-	}
-	must(t, l.Close())
-	must(t, d.Close())
-	return m, disk, opts
-}
 
 func TestCheckClean(t *testing.T) {
 	_, disk, _ := sampleDir(t)
@@ -76,12 +40,12 @@ func TestRepair(t *testing.T) {
 	model, clean, opts := sampleDir(t)
 	rng := rand.New(rand.NewPCG(newSeed(t), 1))
 	var files []string
-	for _, sub := range []string{"", logDirName, imageDirName} {
+	for _, sub := range []string{"", "log", "rdb"} {
 		names, err := clean.List(filepath.Join(testDir, sub))
 		must(t, err)
 		for _, name := range names {
 			path := filepath.Join(testDir, sub, name)
-			if info, err := clean.Stat(path); err == nil && !info.IsDir() && name != lockName {
+			if info, err := clean.Stat(path); err == nil && !info.IsDir() && name != "LOCK" {
 				files = append(files, path)
 			}
 		}
@@ -158,12 +122,12 @@ func checkDurable(t *testing.T, disk *vfs.Sim, what string) {
 
 // reopen opens a repaired directory as the engine does, and checks that what it replays are true records and that new
 // ones are found again.
-func reopen(t *testing.T, disk *vfs.Sim, opts LogOptions, m *model, what string) {
+func reopen(t *testing.T, disk *vfs.Sim, opts persist.LogOptions, m *model, what string) {
 	t.Helper()
-	d, err := OpenDir(disk, testDir)
+	d, err := persist.OpenDir(disk, testDir)
 	must(t, err)
 	defer d.Close()
-	opts.FS, opts.KnownDurable, opts.Create, opts.History = disk, d.KnownDurable(), false, History{}
+	opts.FS, opts.KnownDurable, opts.Create, opts.History = disk, d.KnownDurable(), false, persist.History{}
 	var from uint64
 	if ms := d.Manifests(); len(ms) > 0 {
 		from = ms[0].Replay
@@ -172,7 +136,7 @@ func reopen(t *testing.T, disk *vfs.Sim, opts LogOptions, m *model, what string)
 	for i, pos := range m.pos {
 		want[pos] = m.text[i]
 	}
-	l, rec, err := OpenLog(opts, from, func(pos uint64, r *Record) error {
+	l, rec, err := persist.OpenLog(opts, from, func(pos uint64, r *persist.Record) error {
 		if want[pos] != recordText(r) {
 			return fmt.Errorf("at %d: got %s, want %s", pos, recordText(r), want[pos])
 		}
@@ -185,7 +149,7 @@ func reopen(t *testing.T, disk *vfs.Sim, opts LogOptions, m *model, what string)
 	must(t, l.Commit(pos))
 	must(t, l.Close())
 	found := false
-	l, _, err = OpenLog(opts, rec.End, func(_ uint64, r *Record) error {
+	l, _, err = persist.OpenLog(opts, rec.End, func(_ uint64, r *persist.Record) error {
 		found = found || r.Counter == 9
 		return nil
 	})
@@ -197,11 +161,11 @@ func reopen(t *testing.T, disk *vfs.Sim, opts LogOptions, m *model, what string)
 }
 
 func findBroken(t *testing.T, disk vfs.FS) (found []string) {
-	for _, sub := range []string{"", logDirName, imageDirName} {
+	for _, sub := range []string{"", "log", "rdb"} {
 		names, err := disk.List(filepath.Join(testDir, sub))
 		must(t, err)
 		for _, name := range names {
-			if IsAside(name) {
+			if persist.IsAside(name) {
 				found = append(found, name)
 			}
 		}
@@ -213,7 +177,7 @@ func findBroken(t *testing.T, disk vfs.FS) (found []string) {
 // repair crashes anywhere and is run again.
 func TestRepairManifests(t *testing.T) {
 	model, clean, opts := sampleDir(t)
-	first, second := filepath.Join(testDir, ManifestName(1)), filepath.Join(testDir, ManifestName(2))
+	first, second := filepath.Join(testDir, persist.ManifestName(1)), filepath.Join(testDir, persist.ManifestName(2))
 	swap := func(disk *vfs.Sim) {
 		must(t, disk.Rename(first, first+"x"))
 		must(t, disk.Rename(second, first))
@@ -225,18 +189,18 @@ func TestRepairManifests(t *testing.T) {
 		"swapped":      swap,
 		"swapped, and the log's beginning gone": func(disk *vfs.Sim) {
 			swap(disk)
-			m, err := ReadAnyManifest(disk, first)
+			m, err := persist.ReadAnyManifest(disk, first)
 			must(t, err)
-			segs, err := listSegments(disk, testDir)
+			segs, err := persist.Segments(disk, testDir)
 			must(t, err)
-			for i := 0; i+1 < len(segs) && segs[i+1].start <= m.Replay; i++ { // the newer one needs no more
-				must(t, disk.Remove(segs[i].path))
+			for i := 0; i+1 < len(segs) && segs[i+1].Start <= m.Replay; i++ { // the newer one needs no more
+				must(t, disk.Remove(segs[i].Path))
 			}
-			must(t, disk.SyncDir(LogDir(testDir)))
+			must(t, disk.SyncDir(persist.LogDir(testDir)))
 		},
 		"moved": func(disk *vfs.Sim) {
 			must(t, disk.Remove(first))
-			must(t, disk.Rename(second, filepath.Join(testDir, ManifestName(9))))
+			must(t, disk.Rename(second, filepath.Join(testDir, persist.ManifestName(9))))
 			must(t, disk.SyncDir(testDir))
 		},
 	} {
@@ -271,7 +235,7 @@ func TestRepairKeepsImages(t *testing.T) {
 	_, disk, opts := sampleDir(t)
 	var images int
 	for g := range uint64(2) {
-		m, err := ReadManifest(disk, filepath.Join(testDir, ManifestName(g+1)))
+		m, err := persist.ReadManifest(disk, filepath.Join(testDir, persist.ManifestName(g+1)))
 		must(t, err)
 		for _, b := range m.Counters[0].Blocks {
 			if b.Block == 1 {
@@ -279,12 +243,12 @@ func TestRepairKeepsImages(t *testing.T) {
 			}
 		}
 	}
-	names, err := disk.List(ImageDir(testDir))
+	names, err := disk.List(persist.ImageDir(testDir))
 	must(t, err)
 	images = len(names)
-	segs, err := listSegments(disk, testDir)
+	segs, err := persist.Segments(disk, testDir)
 	must(t, err)
-	damage(t, disk, segs[0].path, 9)
+	damage(t, disk, segs[0].Path, 9)
 	for n, crashed := 0, true; crashed; n++ {
 		disk := disk.Kill()
 		disk.CrashAt(n)
@@ -296,15 +260,15 @@ func TestRepairKeepsImages(t *testing.T) {
 		if text := strings.Join(said, "\n"); n == 0 && !strings.Contains(text, "LOST: ") {
 			t.Errorf("repair does not say what is lost:\n%s", text)
 		}
-		d, err := OpenDir(disk, testDir)
+		d, err := persist.OpenDir(disk, testDir)
 		must(t, err)
 		_, err = d.RemoveOrphans()
 		must(t, errors.Join(err, d.Close()))
-		if names, err := disk.List(ImageDir(testDir)); err != nil || len(names) != images {
+		if names, err := disk.List(persist.ImageDir(testDir)); err != nil || len(names) != images {
 			t.Fatalf("crash at %d: of %d images %q are left, %v", n, images, names, err)
 		}
-		opts.FS, opts.History = disk, History{}
-		l, _, err := OpenLog(opts, 0, discard)
+		opts.FS, opts.History = disk, persist.History{}
+		l, _, err := persist.OpenLog(opts, 0, discard)
 		must(t, err)
 		must(t, l.Close())
 	}
@@ -313,12 +277,12 @@ func TestRepairKeepsImages(t *testing.T) {
 // TestManifestTooLarge: a file that is too large for a manifest is a damaged one, beside which others count.
 func TestManifestTooLarge(t *testing.T) {
 	_, disk, _ := sampleDir(t)
-	path := filepath.Join(testDir, ManifestName(2))
+	path := filepath.Join(testDir, persist.ManifestName(2))
 	f, err := disk.OpenRW(path)
 	must(t, err)
-	must(t, errors.Join(f.Truncate(maxManifest+1), f.Close()))
-	good, bad, err := ReadManifests(disk, testDir)
-	if err != nil || len(good) != 1 || len(bad) != 1 || !errors.Is(bad[0], ErrCorrupt) {
+	must(t, errors.Join(f.Truncate(persist.MaxManifest+1), f.Close()))
+	good, bad, err := persist.ReadManifests(disk, testDir)
+	if err != nil || len(good) != 1 || len(bad) != 1 || !errors.Is(bad[0], persist.ErrCorrupt) {
 		t.Errorf("got %d good ones, %v, %v", len(good), bad, err)
 	}
 	must(t, Repair(disk, testDir, RepairOptions{}))
@@ -330,13 +294,13 @@ func TestManifestTooLarge(t *testing.T) {
 // TestCheckEnds: a log whose last headers are damaged, one to all of them, is reported, not walked for ever.
 func TestCheckEnds(t *testing.T) {
 	_, clean, _ := sampleDir(t)
-	segs, err := listSegments(clean, testDir)
+	segs, err := persist.Segments(clean, testDir)
 	must(t, err)
 	for from := range segs {
 		for to := from + 1; to <= len(segs); to++ {
 			disk := clean.Kill()
 			for _, seg := range segs[from:to] {
-				damage(t, disk, seg.path, 9)
+				damage(t, disk, seg.Path, 9)
 			}
 			r, err := Check(disk, testDir, CheckOptions{})
 			must(t, err)
@@ -355,11 +319,11 @@ func TestCheckEnds(t *testing.T) {
 }
 
 // openLikeServer opens the log as a server does, and closes it.
-func openLikeServer(disk *vfs.Sim) (uint64, Recovery, error) {
+func openLikeServer(disk *vfs.Sim) (uint64, persist.Recovery, error) {
 	disk = disk.Kill()
-	d, err := OpenDir(disk, testDir)
+	d, err := persist.OpenDir(disk, testDir)
 	if err != nil {
-		return 0, Recovery{}, err
+		return 0, persist.Recovery{}, err
 	}
 	defer d.Close()
 	var from uint64
@@ -367,8 +331,8 @@ func openLikeServer(disk *vfs.Sim) (uint64, Recovery, error) {
 		from = ms[0].Replay
 	}
 	opts := smallLog(disk, newClock())
-	opts.KnownDurable, opts.Create, opts.History = d.KnownDurable(), false, History{}
-	l, rec, err := OpenLog(opts, from, discard)
+	opts.KnownDurable, opts.Create, opts.History = d.KnownDurable(), false, persist.History{}
+	l, rec, err := persist.OpenLog(opts, from, discard)
 	if err == nil {
 		err = l.Close()
 	}
@@ -377,19 +341,19 @@ func openLikeServer(disk *vfs.Sim) (uint64, Recovery, error) {
 
 func TestRepairRefuses(t *testing.T) {
 	_, disk, _ := sampleDir(t)
-	d, err := OpenDir(disk, testDir)
+	d, err := persist.OpenDir(disk, testDir)
 	must(t, err)
 	if err := Repair(disk, testDir, RepairOptions{}); !errors.Is(err, vfs.ErrLocked) {
 		t.Error("open directory: got", err)
 	}
 	must(t, d.Close())
-	segs, err := listSegments(disk, testDir)
+	segs, err := persist.Segments(disk, testDir)
 	must(t, err)
-	must(t, disk.Remove(segs[0].path))
-	generations, err := Generations(disk, testDir)
+	must(t, disk.Remove(segs[0].Path))
+	generations, err := persist.Generations(disk, testDir)
 	must(t, err)
 	for _, g := range generations {
-		damage(t, disk, filepath.Join(testDir, ManifestName(g)), 30)
+		damage(t, disk, filepath.Join(testDir, persist.ManifestName(g)), 30)
 	}
 	if err := Repair(disk, testDir, RepairOptions{}); !errors.Is(err, ErrUnrepairable) {
 		t.Error("nothing to start from: got", err)

@@ -1,8 +1,9 @@
-package persist
+package datadir
 
 import (
 	"path/filepath"
 
+	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -12,11 +13,11 @@ import (
 // A server that goes on may remove files after they were listed: fs.ErrNotExist then means to begin again.
 func NewView(fsys vfs.FS, dir string) *vfs.View {
 	return vfs.NewView(fsys, func(listed string, names []string) []string {
-		if listed != filepath.Clean(LogDir(dir)) {
+		if listed != filepath.Clean(persist.LogDir(dir)) {
 			return nil
 		}
 		for i := len(names) - 1; i >= 0; i-- { // sorted by offset: the last one is written to
-			if _, ok := ParseSegmentName(names[i]); ok {
+			if _, ok := persist.ParseSegmentName(names[i]); ok {
 				return names[i : i+1]
 			}
 		}
@@ -25,17 +26,11 @@ func NewView(fsys vfs.FS, dir string) *vfs.View {
 }
 
 // settledView returns a view of a directory as the next start will settle it, or the file system itself where nothing was begun.
-func settledView(fsys vfs.FS, dir string, l *Lineage) (vfs.FS, error) {
+func settledView(fsys vfs.FS, dir string, l *persist.Lineage) (vfs.FS, error) {
 	if l.Begun() == "" {
 		return fsys, nil
 	}
 	view := vfs.NewView(fsys, nil)
 	settled := *l
-	return view, SettleLocked(view, dir, &settled)
-}
-
-// ReadManifests returns the good manifests of a data directory, newest first, and a *CorruptError for each other one.
-func ReadManifests(fsys vfs.FS, dir string) (good []*Manifest, bad []error, err error) {
-	good, bad, _, err = readManifests(fsys, dir)
-	return good, bad, err
+	return view, persist.SettleLocked(view, dir, &settled)
 }

@@ -1,4 +1,4 @@
-package persist
+package datadir
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -33,9 +34,9 @@ type Report struct {
 	ImageBytes uint64
 	ColdFiles  int
 	ColdBytes  uint64
-	Log        LogWalk
-	Lineage    Lineage // no term: there is no HISTORY, or a bad one
-	Diverged   int     // files with what the node held and its primary did not, verified
+	Log        persist.LogWalk
+	Lineage    persist.Lineage // no term: there is no HISTORY, or a bad one
+	Diverged   int             // files with what the node held and its primary did not, verified
 
 	DivergedBytes uint64
 	Problems      []Problem
@@ -54,7 +55,7 @@ func (r *Report) OK() bool {
 // CheckOptions are the options of Check.
 type CheckOptions struct {
 	// Cold verifies cold files. nil: only their sizes are verified.
-	Cold ColdCheck
+	Cold persist.ColdCheck
 
 	// Progress, if set, is told the bytes read so far of those that are to be read, an upper bound.
 	Progress func(done, total uint64)
@@ -68,7 +69,7 @@ func Check(fsys vfs.FS, dir string, opts CheckOptions) (*Report, error) {
 		return nil, err
 	}
 	fsys = c.fsys
-	good, bad, err := ReadManifests(fsys, dir)
+	good, bad, err := persist.ReadManifests(fsys, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +78,7 @@ func Check(fsys vfs.FS, dir string, opts CheckOptions) (*Report, error) {
 		return nil, err
 	}
 	for _, err := range bad {
-		var corrupt *CorruptError
+		var corrupt *persist.CorruptError
 		errors.As(err, &corrupt)
 		c.add(corrupt.File, false, err)
 	}
@@ -85,7 +86,7 @@ func Check(fsys vfs.FS, dir string, opts CheckOptions) (*Report, error) {
 	usable := false
 	for i, m := range good {
 		known = max(known, m.Offset)
-		if i >= KeepManifests {
+		if i >= persist.KeepManifests {
 			continue
 		}
 		whole, err := c.checkBlocks(m)
@@ -97,7 +98,7 @@ func Check(fsys vfs.FS, dir string, opts CheckOptions) (*Report, error) {
 		}
 	}
 	if len(good)+len(bad) > 0 && !usable {
-		c.add(dir, true, &CorruptError{Dir: dir, File: dir, Want: "a manifest whose images are good", Got: "none"})
+		c.add(dir, true, &persist.CorruptError{Dir: dir, File: dir, Want: "a manifest whose images are good", Got: "none"})
 	}
 	if err := c.checkLog(replay, known, len(good)+len(bad) == 0); err != nil {
 		return nil, err
@@ -108,7 +109,7 @@ func Check(fsys vfs.FS, dir string, opts CheckOptions) (*Report, error) {
 	if err := c.checkDiverged(); err != nil {
 		return nil, err
 	}
-	orphans, err := FindOrphans(fsys, dir, good)
+	orphans, err := persist.FindOrphans(fsys, dir, good)
 	if err != nil {
 		return nil, err
 	}
@@ -121,10 +122,10 @@ func Check(fsys vfs.FS, dir string, opts CheckOptions) (*Report, error) {
 // checkLineage reads whose log it is. A server does not start from a bad HISTORY: it could take itself for a primary. What a crash broke off
 // is looked at as the next start leaves it.
 func (c *checker) checkLineage() error {
-	path := LineagePath(c.dir)
-	l, err := ReadLineage(c.fsys, c.dir)
+	path := persist.LineagePath(c.dir)
+	l, err := persist.ReadLineage(c.fsys, c.dir)
 	switch c.report.Lineage = l; {
-	case errors.Is(err, ErrCorrupt), errors.Is(err, ErrNewerFormat):
+	case errors.Is(err, persist.ErrCorrupt), errors.Is(err, persist.ErrNewerFormat):
 		c.add(path, true, err)
 		return nil
 	case err != nil:
@@ -138,19 +139,19 @@ func (c *checker) checkLineage() error {
 
 // checkLog verifies all segments. Those before the offset to replay from are kept for replicas and restores only.
 func (c *checker) checkLog(replay, known uint64, fresh bool) error {
-	segs, err := Segments(c.fsys, c.dir)
+	segs, err := persist.Segments(c.fsys, c.dir)
 	if err != nil {
 		return err
 	}
 	if len(segs) == 0 && fresh {
 		return nil // a server was never started here
 	}
-	visitor := LogVisitor{
-		Frame: func(_ SegmentInfo, f *Frame) error {
+	visitor := persist.LogVisitor{
+		Frame: func(_ persist.SegmentInfo, f *persist.Frame) error {
 			c.progress(uint64(len(f.Raw)))
 			return nil
 		},
-		Record: func(*Frame, uint64, *Record) error { return nil },
+		Record: func(*persist.Frame, uint64, *persist.Record) error { return nil },
 	}
 	needed := uint64(0) // where the segment with replay starts
 	from := replay
@@ -163,8 +164,8 @@ func (c *checker) checkLog(replay, known uint64, fresh bool) error {
 	// The second walk is the one of a server's start. Where headers are damaged it may begin before needed, as the start does: what it meets
 	// stops that.
 	for last := false; ; {
-		c.report.Log, err = WalkLog(c.fsys, c.dir, from, known, visitor)
-		var corrupt *CorruptError
+		c.report.Log, err = persist.WalkLog(c.fsys, c.dir, from, known, visitor)
+		var corrupt *persist.CorruptError
 		switch {
 		case errors.As(err, &corrupt):
 			fatal := last || corrupt.LogOffset >= needed
@@ -173,12 +174,12 @@ func (c *checker) checkLog(replay, known uint64, fresh bool) error {
 				from, last = replay, true
 				continue
 			}
-		case errors.Is(err, ErrNewerFormat):
-			c.add(LogDir(c.dir), true, err)
+		case errors.Is(err, persist.ErrNewerFormat):
+			c.add(persist.LogDir(c.dir), true, err)
 		case err != nil:
 			return err
 		case c.report.Log.First > replay:
-			c.add(LogDir(c.dir), true, &CorruptError{Dir: c.dir, File: LogDir(c.dir), LogOffset: replay, Err: ErrGap,
+			c.add(persist.LogDir(c.dir), true, &persist.CorruptError{Dir: c.dir, File: persist.LogDir(c.dir), LogOffset: replay, Err: persist.ErrGap,
 				Want: fmt.Sprintf("log from offset %d", replay), Got: fmt.Sprintf("%d", c.report.Log.First)})
 		}
 		return nil
@@ -196,10 +197,10 @@ type checker struct {
 }
 
 // measure adds up what is going to be read.
-func (c *checker) measure(manifests []*Manifest) error {
+func (c *checker) measure(manifests []*persist.Manifest) error {
 	sizes := map[string]uint64{}
-	for _, m := range manifests[:min(len(manifests), KeepManifests)] {
-		_ = m.Blocks(func(_ *CounterFiles, b *BlockFile) error { // fn returns nil
+	for _, m := range manifests[:min(len(manifests), persist.KeepManifests)] {
+		_ = m.Blocks(func(_ *persist.CounterFiles, b *persist.BlockFile) error { // fn returns nil
 			sizes[b.Name] = b.Bytes
 			return nil
 		})
@@ -207,7 +208,7 @@ func (c *checker) measure(manifests []*Manifest) error {
 	for _, n := range sizes {
 		c.total += n
 	}
-	segs, err := Segments(c.fsys, c.dir)
+	segs, err := persist.Segments(c.fsys, c.dir)
 	if err != nil || len(segs) == 0 {
 		return err
 	}
@@ -235,19 +236,19 @@ func (c *checker) add(path string, fatal bool, err error) {
 // checkBlocks verifies each file of a manifest, once. whole: a server can start from it. Damage of an image, or of a cold
 // file so that it cannot be opened, makes it start from another manifest; other damage of a cold file loses keys of
 // that file.
-func (c *checker) checkBlocks(m *Manifest) (whole bool, err error) {
+func (c *checker) checkBlocks(m *persist.Manifest) (whole bool, err error) {
 	whole = true
-	err = m.Blocks(func(counter *CounterFiles, b *BlockFile) error {
+	err = m.Blocks(func(counter *persist.CounterFiles, b *persist.BlockFile) error {
 		path := b.Path(c.dir)
 		err, seen := c.seen[path]
 		if !seen {
-			err = CheckBlock(c.fsys, c.dir, counter, b, c.opts.Cold)
+			err = persist.CheckBlock(c.fsys, c.dir, counter, b, c.opts.Cold)
 			c.progress(b.Bytes)
-			if err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrNewerFormat) {
+			if err != nil && !errors.Is(err, persist.ErrCorrupt) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, persist.ErrNewerFormat) {
 				return err
 			}
 			c.seen[path] = err
-			if b.Tier == TierCold {
+			if b.Tier == persist.TierCold {
 				c.report.ColdFiles++
 				c.report.ColdBytes += b.Bytes
 			} else {
@@ -256,10 +257,10 @@ func (c *checker) checkBlocks(m *Manifest) (whole bool, err error) {
 			}
 		}
 		if err != nil {
-			var fault *ColdFault
+			var fault *persist.ColdFault
 			lost := errors.As(err, &fault) && !fault.Unusable
 			whole = whole && lost
-			c.add(path, lost, fmt.Errorf("%s, counter %s, block %d: %w", ManifestName(m.Generation), counter.Name, b.Block, err))
+			c.add(path, lost, fmt.Errorf("%s, counter %s, block %d: %w", persist.ManifestName(m.Generation), counter.Name, b.Block, err))
 		}
 		return nil
 	})
@@ -268,16 +269,16 @@ func (c *checker) checkBlocks(m *Manifest) (whole bool, err error) {
 
 // listLeftovers notes files of crashes and repairs.
 func (c *checker) listLeftovers() error {
-	for _, dir := range []string{c.dir, LogDir(c.dir), ImageDir(c.dir), ColdDir(c.dir)} {
+	for _, dir := range []string{c.dir, persist.LogDir(c.dir), persist.ImageDir(c.dir), persist.ColdDir(c.dir)} {
 		names, err := c.fsys.List(dir)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		for _, name := range names {
 			switch {
-			case IsUnfinished(name):
+			case persist.IsUnfinished(name):
 				c.add(filepath.Join(dir, name), false, ErrUnfinished)
-			case IsAside(name):
+			case persist.IsAside(name):
 				c.add(filepath.Join(dir, name), false, ErrSetAside)
 			}
 		}
@@ -287,7 +288,7 @@ func (c *checker) listLeftovers() error {
 
 // checkDiverged verifies the files with what a node held and its primary does not. They are the only copy: damage is loss.
 func (c *checker) checkDiverged() error {
-	tails, archives, err := ListDiverged(c.fsys, c.dir)
+	tails, archives, err := persist.ListDiverged(c.fsys, c.dir)
 	if err != nil {
 		return err
 	}
@@ -300,7 +301,7 @@ func (c *checker) checkDiverged() error {
 		c.report.DivergedBytes += uint64(info.Size())
 		err = d.Verify(c.fsys)
 		switch {
-		case errors.Is(err, ErrCorrupt), errors.Is(err, ErrNewerFormat):
+		case errors.Is(err, persist.ErrCorrupt), errors.Is(err, persist.ErrNewerFormat):
 			c.add(d.Path, true, err)
 		case err != nil:
 			return err

@@ -1,13 +1,15 @@
-package persist
+package datadir
 
 import (
 	"errors"
 	"slices"
+
+	"github.com/counterd/counterd/persist"
 )
 
 // anyUnusable reports whether one of the faults is of a file that cannot be opened.
-func anyUnusable(faults []*ColdFault) bool {
-	return slices.ContainsFunc(faults, func(f *ColdFault) bool { return f.Unusable })
+func anyUnusable(faults []*persist.ColdFault) bool {
+	return slices.ContainsFunc(faults, func(f *persist.ColdFault) bool { return f.Unusable })
 }
 
 // tellCold says what is damaged of the cold files of the manifest that everything starts from. All else is repaired by then.

@@ -1,4 +1,4 @@
-package persist
+package datadir
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -38,13 +39,13 @@ var ErrUnrepairable = errors.New("nothing to start from: no good snapshot and no
 // told each step. A second run finds nothing to do. The directory must not be open; a server holding it gives
 // vfs.ErrLocked.
 func Repair(fsys vfs.FS, dir string, opts RepairOptions) (err error) {
-	lock, err := LockDir(fsys, dir)
+	lock, err := persist.LockDir(fsys, dir)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
 	r := repair{fsys: fsys, dir: dir, opts: opts}
-	if _, err := vfs.RemoveTemps(fsys, LogDir(dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if _, err := vfs.RemoveTemps(fsys, persist.LogDir(dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if err := r.mendLineage(); err != nil {
@@ -58,13 +59,13 @@ func Repair(fsys vfs.FS, dir string, opts RepairOptions) (err error) {
 	}
 	for last := int64(-1); ; {
 		err := r.walkLog()
-		var corrupt *CorruptError
+		var corrupt *persist.CorruptError
 		if !errors.As(err, &corrupt) {
 			if err != nil {
 				return err
 			}
 			// Left by a repair that was broken off: they claim a longer log than there is, and a server believes them.
-			if err := r.dropManifests(func(m *Manifest) bool { return m != nil && m.Offset > r.walked.End }); err != nil {
+			if err := r.dropManifests(func(m *persist.Manifest) bool { return m != nil && m.Offset > r.walked.End }); err != nil {
 				return err
 			}
 			if err := r.restoreLineage(); err != nil {
@@ -89,7 +90,7 @@ func Repair(fsys vfs.FS, dir string, opts RepairOptions) (err error) {
 type RepairOptions struct {
 	Say func(string) // told each step; nil: nobody is
 
-	Cold ColdCheck // opens and verifies cold files, as in CheckOptions
+	Cold persist.ColdCheck // opens and verifies cold files, as in CheckOptions
 }
 
 type repair struct {
@@ -97,12 +98,12 @@ type repair struct {
 	dir  string
 	opts RepairOptions
 
-	base   *Manifest // to start from; nil: the log alone
-	known  uint64    // the log went so far once, as manifests say
-	newest uint64    // highest generation seen
-	walked LogWalk   // of the last walkLog
+	base   *persist.Manifest // to start from; nil: the log alone
+	known  uint64            // the log went so far once, as manifests say
+	newest uint64            // highest generation seen
+	walked persist.LogWalk   // of the last walkLog
 
-	faults []*ColdFault // of base
+	faults []*persist.ColdFault // of base
 
 	noLineage bool // it was damaged
 	replica   bool // the log was a replica's before it was cut
@@ -125,24 +126,24 @@ func (r *repair) replay() uint64 {
 // leaves them alone where a good one is there: that one is what a server starts from. The newest is written first, as a crash
 // in between leaves the older ones out.
 func (r *repair) nameManifests() error {
-	good, _, err := ReadManifests(r.fsys, r.dir)
+	good, _, err := persist.ReadManifests(r.fsys, r.dir)
 	if err != nil || len(good) > 0 {
 		return err
 	}
-	generations, err := Generations(r.fsys, r.dir)
+	generations, err := persist.Generations(r.fsys, r.dir)
 	if err != nil || len(generations) == 0 {
 		return err
 	}
 	newest := generations[0]
 	type misnamed struct {
 		path string
-		m    *Manifest
+		m    *persist.Manifest
 	}
 	var found []misnamed
 	for _, g := range generations {
-		path := filepath.Join(r.dir, ManifestName(g))
-		m, err := ReadAnyManifest(r.fsys, path)
-		if errors.Is(err, ErrCorrupt) {
+		path := filepath.Join(r.dir, persist.ManifestName(g))
+		m, err := persist.ReadAnyManifest(r.fsys, path)
+		if errors.Is(err, persist.ErrCorrupt) {
 			continue
 		} else if err != nil {
 			return err
@@ -153,10 +154,10 @@ func (r *repair) nameManifests() error {
 	for i, f := range found {
 		was := f.m.Generation
 		f.m.Generation = newest + uint64(len(found)-i)
-		if err := WriteManifest(r.fsys, r.dir, f.m); err != nil {
+		if err := persist.WriteManifest(r.fsys, r.dir, f.m); err != nil {
 			return err
 		}
-		r.sayf("%s holds generation %d: wrote it as %s", f.path, was, filepath.Join(r.dir, ManifestName(f.m.Generation)))
+		r.sayf("%s holds generation %d: wrote it as %s", f.path, was, filepath.Join(r.dir, persist.ManifestName(f.m.Generation)))
 	}
 	for _, f := range found {
 		if err := r.setAside(f.path); err != nil {
@@ -169,19 +170,19 @@ func (r *repair) nameManifests() error {
 // chooseManifest finds the newest manifest with good files and sets newer ones aside. Damaged cold files leave it as
 // the choice for want of a better one.
 func (r *repair) chooseManifest() error {
-	generations, err := Generations(r.fsys, r.dir)
+	generations, err := persist.Generations(r.fsys, r.dir)
 	if err != nil {
 		return err
 	}
-	segs, err := Segments(r.fsys, r.dir)
+	segs, err := persist.Segments(r.fsys, r.dir)
 	if err != nil {
 		return err
 	}
 	// The newest manifest with good images is the choice, but for damaged cold files: then one that has none, and a whole log from there on, is better;
 	// then one whose cold files can all be opened.
 	type choice struct {
-		m      *Manifest
-		faults []*ColdFault
+		m      *persist.Manifest
+		faults []*persist.ColdFault
 		newer  []string // manifests to set aside for it
 	}
 	var newest, usable, clean *choice
@@ -189,15 +190,15 @@ func (r *repair) chooseManifest() error {
 	var known uint64 // the log went so far once
 	for _, g := range generations {
 		r.newest = max(r.newest, g)
-		name := filepath.Join(r.dir, ManifestName(g))
+		name := filepath.Join(r.dir, persist.ManifestName(g))
 		m, faults, err := r.tryManifest(name)
 		if err != nil {
-			if !errors.Is(err, ErrCorrupt) && !errors.Is(err, fs.ErrNotExist) {
+			if !errors.Is(err, persist.ErrCorrupt) && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
 			r.sayf("%s cannot be used: %v", name, err)
 			seen = append(seen, name)
-			if m, err := ReadManifest(r.fsys, name); err == nil {
+			if m, err := persist.ReadManifest(r.fsys, name); err == nil {
 				known = max(known, m.Offset)
 			}
 			continue
@@ -236,7 +237,7 @@ func (r *repair) chooseManifest() error {
 		return ErrUnrepairable
 	}
 	if newest != nil && best.m != nil && best.m != newest.m {
-		r.sayf("%s and the log since hold everything that %s does", filepath.Join(r.dir, ManifestName(best.m.Generation)), ManifestName(newest.m.Generation))
+		r.sayf("%s and the log since hold everything that %s does", filepath.Join(r.dir, persist.ManifestName(best.m.Generation)), persist.ManifestName(newest.m.Generation))
 	}
 	r.base, r.faults, r.known = best.m, best.faults, known
 	for _, name := range best.newer {
@@ -248,7 +249,7 @@ func (r *repair) chooseManifest() error {
 }
 
 // logHolds tells whether the log is undamaged from a manifest's replay offset on, or from its beginning for nil, and reaches an offset.
-func (r *repair) logHolds(m *Manifest, offset uint64) bool {
+func (r *repair) logHolds(m *persist.Manifest, offset uint64) bool {
 	before := r.base
 	r.base = m
 	err := r.walkLog()
@@ -257,14 +258,14 @@ func (r *repair) logHolds(m *Manifest, offset uint64) bool {
 }
 
 // tryManifest reads a manifest and verifies its files. err is damage of the manifest or of an image.
-func (r *repair) tryManifest(name string) (m *Manifest, faults []*ColdFault, err error) {
-	m, err = ReadManifest(r.fsys, name)
+func (r *repair) tryManifest(name string) (m *persist.Manifest, faults []*persist.ColdFault, err error) {
+	m, err = persist.ReadManifest(r.fsys, name)
 	if err != nil {
 		return nil, nil, err
 	}
-	err = m.Blocks(func(c *CounterFiles, b *BlockFile) error {
-		err := CheckBlock(r.fsys, r.dir, c, b, r.opts.Cold)
-		var fault *ColdFault
+	err = m.Blocks(func(c *persist.CounterFiles, b *persist.BlockFile) error {
+		err := persist.CheckBlock(r.fsys, r.dir, c, b, r.opts.Cold)
+		var fault *persist.ColdFault
 		if errors.As(err, &fault) {
 			faults = append(faults, fault)
 			return nil
@@ -277,27 +278,27 @@ func (r *repair) tryManifest(name string) (m *Manifest, faults []*ColdFault, err
 // walkLog walks the log from where a server would. A log that does not hold that offset is corrupt there.
 func (r *repair) walkLog() error {
 	from := r.replay()
-	missing := &CorruptError{Dir: r.dir, File: LogDir(r.dir), LogOffset: from, Want: "a segment with the offset to replay from", Got: "none", Err: ErrGap}
-	segs, err := Segments(r.fsys, r.dir)
+	missing := &persist.CorruptError{Dir: r.dir, File: persist.LogDir(r.dir), LogOffset: from, Want: "a segment with the offset to replay from", Got: "none", Err: persist.ErrGap}
+	segs, err := persist.Segments(r.fsys, r.dir)
 	if err != nil {
 		return err
 	}
 	if len(segs) == 0 || segs[0].Start > from {
-		r.walked = LogWalk{End: from}
+		r.walked = persist.LogWalk{End: from}
 		return missing
 	}
 	known := from
 	if r.base != nil {
 		known = max(from, r.base.Offset)
 	}
-	r.walked, err = WalkLog(r.fsys, r.dir, from, known, LogVisitor{
-		Frame: func(seg SegmentInfo, f *Frame) error { return f.Verify(r.dir, seg) },
+	r.walked, err = persist.WalkLog(r.fsys, r.dir, from, known, persist.LogVisitor{
+		Frame: func(seg persist.SegmentInfo, f *persist.Frame) error { return f.Verify(r.dir, seg) },
 	})
 	return err
 }
 
 // mend repairs one damage of the log.
-func (r *repair) mend(bad *CorruptError) error {
+func (r *repair) mend(bad *persist.CorruptError) error {
 	r.sayf("%v", bad)
 	if bad.LogOffset < r.replay() {
 		done, err := r.beginBehind(bad)
@@ -310,8 +311,8 @@ func (r *repair) mend(bad *CorruptError) error {
 
 // beginBehind makes the log begin with the first whole frame behind damage that nobody replays. It returns false if
 // there is none at or before the offset to replay from.
-func (r *repair) beginBehind(bad *CorruptError) (bool, error) {
-	segs, err := Segments(r.fsys, r.dir)
+func (r *repair) beginBehind(bad *persist.CorruptError) (bool, error) {
+	segs, err := persist.Segments(r.fsys, r.dir)
 	if err != nil {
 		return false, err
 	}
@@ -319,16 +320,16 @@ func (r *repair) beginBehind(bad *CorruptError) (bool, error) {
 	for i+1 < len(segs) && segs[i+1].Start <= bad.LogOffset {
 		i++
 	}
-	start, frames, found, err := FramesBehind(r.fsys, segs[i], bad.LogOffset+1, r.replay())
+	start, frames, found, err := persist.FramesBehind(r.fsys, segs[i], bad.LogOffset+1, r.replay())
 	if err != nil || !found {
 		return false, err
 	}
-	h := SegmentHeader{SegmentInfo: SegmentInfo{Start: start}, History: r.walked.History, Durable: start}
-	if h.History == (History{}) && r.base != nil {
+	h := persist.SegmentHeader{SegmentInfo: persist.SegmentInfo{Start: start}, History: r.walked.History, Durable: start}
+	if h.History == (persist.History{}) && r.base != nil {
 		h.History = r.base.History
 	}
 	r.sayf("the log begins at offset %d now, behind the damage; replay from %d needs no more", start, r.replay())
-	if err := NewSegment(r.fsys, r.dir, h, frames); err != nil {
+	if err := persist.NewSegment(r.fsys, r.dir, h, frames); err != nil {
 		return false, err
 	}
 	for i := 0; err == nil && i < len(segs) && segs[i].Start < start; i++ {
@@ -339,16 +340,16 @@ func (r *repair) beginBehind(bad *CorruptError) (bool, error) {
 
 // cut ends the log at an offset: at most the end of the last walk, but for a log that was missing.
 func (r *repair) cut(at uint64) error {
-	segs, err := Segments(r.fsys, r.dir)
+	segs, err := persist.Segments(r.fsys, r.dir)
 	if err != nil {
 		return err
 	}
-	h := SegmentHeader{SegmentInfo: SegmentInfo{Start: at}, History: r.walked.History, Durable: at, Chain: r.walked.Chain}
+	h := persist.SegmentHeader{SegmentInfo: persist.SegmentInfo{Start: at}, History: r.walked.History, Durable: at, Chain: r.walked.Chain}
 	if r.base != nil {
 		h.History.Epoch = max(h.History.Epoch, r.base.History.Epoch)
 	}
 	r.replica = r.replica || h.History.Replica
-	h.History.ReplID, h.History.Replica = NewReplID(), false
+	h.History.ReplID, h.History.Replica = persist.NewReplID(), false
 	if err := r.keepOrphans(); err != nil {
 		return err
 	}
@@ -358,8 +359,8 @@ func (r *repair) cut(at uint64) error {
 	r.sayf("the log ends at offset %d now and goes on as history %s", at, h.History.ReplID)
 	// The new segment comes first, in the place of one that starts there. From then on the log has its new history, so that no offset is given
 	// out twice under the old one, and what is behind it tells a repair that comes after a crash to cut here again.
-	gap := r.walked.End < at // then nothing of the log before can be used
-	var cut *SegmentInfo     // holds at
+	gap := r.walked.End < at     // then nothing of the log before can be used
+	var cut *persist.SegmentInfo // holds at
 	for i := len(segs) - 1; i >= 0 && err == nil; i-- {
 		switch reaches := i+1 == len(segs) || segs[i+1].Start > at; {
 		case gap:
@@ -374,7 +375,7 @@ func (r *repair) cut(at uint64) error {
 	if err != nil {
 		return err
 	}
-	if err := NewSegment(r.fsys, r.dir, h, nil); err != nil {
+	if err := persist.NewSegment(r.fsys, r.dir, h, nil); err != nil {
 		return err
 	}
 	for i := len(segs) - 1; i >= 0 && segs[i].Start > at && !gap; i-- {
@@ -383,7 +384,7 @@ func (r *repair) cut(at uint64) error {
 		}
 	}
 	if cut != nil {
-		if err := EndSegment(r.fsys, *cut, at); err != nil {
+		if err := persist.EndSegment(r.fsys, *cut, at); err != nil {
 			return err
 		}
 	}
@@ -396,11 +397,11 @@ func (r *repair) cut(at uint64) error {
 // keepOrphans sets aside the block files that no manifest names any more. The next start would remove them, and with the log about to be cut
 // they may hold what is nowhere else.
 func (r *repair) keepOrphans() error {
-	good, _, err := ReadManifests(r.fsys, r.dir)
+	good, _, err := persist.ReadManifests(r.fsys, r.dir)
 	if err != nil {
 		return err
 	}
-	orphans, err := FindOrphans(r.fsys, r.dir, good)
+	orphans, err := persist.FindOrphans(r.fsys, r.dir, good)
 	for _, path := range orphans {
 		if err == nil {
 			err = r.setAside(path)
@@ -410,14 +411,14 @@ func (r *repair) keepOrphans() error {
 }
 
 // writeClipped writes a manifest in which nothing stands behind an offset and sets the others aside.
-func (r *repair) writeClipped(at uint64, history History) error {
+func (r *repair) writeClipped(at uint64, history persist.History) error {
 	m := *r.base
 	m.Generation = r.newest + 1
-	m.History, m.OldReplID, m.OldEnd = history, ReplID{}, 0
+	m.History, m.OldReplID, m.OldEnd = history, persist.ReplID{}, 0
 	m.Offset, m.Replay = at, min(m.Replay, at)
 	m.Counters = nil
 	for _, c := range r.base.Counters {
-		c.Blocks = append([]BlockFile(nil), c.Blocks...)
+		c.Blocks = append([]persist.BlockFile(nil), c.Blocks...)
 		for i := range c.Blocks {
 			c.Blocks[i].Offset = min(c.Blocks[i].Offset, at)
 		}
@@ -427,37 +428,37 @@ func (r *repair) writeClipped(at uint64, history History) error {
 	if err := r.forgetPast(history); err != nil {
 		return err
 	}
-	if err := WriteManifest(r.fsys, r.dir, &m); err != nil {
+	if err := persist.WriteManifest(r.fsys, r.dir, &m); err != nil {
 		return err
 	}
-	r.sayf("wrote %s: the snapshot counts as of offset %d", filepath.Join(r.dir, ManifestName(m.Generation)), at)
+	r.sayf("wrote %s: the snapshot counts as of offset %d", filepath.Join(r.dir, persist.ManifestName(m.Generation)), at)
 	r.base, r.newest = &m, m.Generation
-	return r.dropManifests(func(other *Manifest) bool { return other == nil || other.Generation != m.Generation })
+	return r.dropManifests(func(other *persist.Manifest) bool { return other == nil || other.Generation != m.Generation })
 }
 
 // forgetPast makes a primary's log one without a past that others know.
-func (r *repair) forgetPast(history History) error {
+func (r *repair) forgetPast(history persist.History) error {
 	if r.noLineage {
 		return nil
 	}
-	l, err := ReadLineage(r.fsys, r.dir)
+	l, err := persist.ReadLineage(r.fsys, r.dir)
 	if err != nil || l.Replica || len(l.Terms) == 0 { // a replica's log is given the same bytes again
 		return err
 	}
 	r.sayf("the state is newer than the log: replicas will need a full copy")
-	return WriteLineage(r.fsys, r.dir, &Lineage{Terms: []Term{{ReplID: history.ReplID, Epoch: history.Epoch}}})
+	return persist.WriteLineage(r.fsys, r.dir, &persist.Lineage{Terms: []persist.Term{{ReplID: history.ReplID, Epoch: history.Epoch}}})
 }
 
 // dropManifests sets aside the manifests that drop chooses; nil is one that is damaged.
-func (r *repair) dropManifests(drop func(*Manifest) bool) error {
-	generations, err := Generations(r.fsys, r.dir)
+func (r *repair) dropManifests(drop func(*persist.Manifest) bool) error {
+	generations, err := persist.Generations(r.fsys, r.dir)
 	for _, g := range generations {
 		if err != nil {
 			return err
 		}
-		name := filepath.Join(r.dir, ManifestName(g))
-		m, readErr := ReadManifest(r.fsys, name)
-		if readErr != nil && !errors.Is(readErr, ErrCorrupt) {
+		name := filepath.Join(r.dir, persist.ManifestName(g))
+		m, readErr := persist.ReadManifest(r.fsys, name)
+		if readErr != nil && !errors.Is(readErr, persist.ErrCorrupt) {
 			return readErr
 		}
 		if drop(m) {
@@ -468,7 +469,7 @@ func (r *repair) dropManifests(drop func(*Manifest) bool) error {
 }
 
 // setAside renames a file, durably.
-func (r *repair) setAside(path string) error { return SetAside(r.fsys, path, r.opts.Say) }
+func (r *repair) setAside(path string) error { return persist.SetAside(r.fsys, path, r.opts.Say) }
 
 // copyAside copies a file that is about to be cut, durably.
-func (r *repair) copyAside(path string) error { return CopyAside(r.fsys, path, r.opts.Say) }
+func (r *repair) copyAside(path string) error { return persist.CopyAside(r.fsys, path, r.opts.Say) }

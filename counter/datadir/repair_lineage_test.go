@@ -1,37 +1,43 @@
-package persist
+package datadir
 
 import (
 	"bytes"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
 // divergedDir makes the sample with a HISTORY, a tail of its log and an archive of all of it saved beside.
-func divergedDir(t *testing.T) (disk *vfs.Sim, lineage Lineage) {
+func divergedDir(t *testing.T) (disk *vfs.Sim, lineage persist.Lineage) {
 	t.Helper()
 	_, disk, opts := sampleDir(t)
-	lineage = Lineage{Replica: true, Terms: []Term{{ReplID{5}, 6, 0}, {testHistory.ReplID, testHistory.Epoch, 300}}}
-	must(t, WriteLineage(disk, testDir, &lineage))
+	lineage = persist.Lineage{Replica: true, Terms: []persist.Term{{ReplID: persist.ReplID{5}, Epoch: 6}, {ReplID: testHistory.ReplID, Epoch: testHistory.Epoch, Start: 300}}}
+	must(t, persist.WriteLineage(disk, testDir, &lineage))
 	_, _, ends, _ := logRecords(t, disk, testDir, 0)
-	tail, _, err := saveTail(disk, testDir, ends[len(ends)-20], testHistory)
+	cut := disk.Kill() // a tail of its log is cut from a copy
+	tail, err := persist.Cut(cut, testDir, ends[len(ends)-20], persist.Lineage{Terms: []persist.Term{{ReplID: testHistory.ReplID, Epoch: testHistory.Epoch}}})
 	must(t, err)
 	if tail.Frames != 19 {
 		t.Fatalf("saved %+v", tail)
 	}
-	d, err := OpenDir(disk, testDir)
+	saved, err := vfs.ReadFile(cut, tail.File, 1<<20)
+	must(t, err)
+	must(t, vfs.WriteFileAtomic(disk, tail.File, saved))
+	d, err := persist.OpenDir(disk, testDir)
 	must(t, err)
 	m := d.Manifests()[0]
-	l, _, err := OpenLog(opts, m.Replay, discard)
+	l, _, err := persist.OpenLog(opts, m.Replay, discard)
 	must(t, err)
 	for n := 1; n <= keepDiverged+2; n++ {
-		w, err := NewArchiveWriter(testDir, l, m, lineage)
+		w, err := persist.NewArchiveWriter(testDir, l, m, lineage)
 		must(t, err)
-		path, removed, err := SaveDiverged(t.Context(), disk, testDir, w)
+		path, removed, err := persist.SaveDiverged(t.Context(), disk, testDir, w)
 		must(t, errors.Join(err, w.Close()))
 		if path != filepath.Join(testDir, fmt.Sprintf("diverged-%d.archive", n)) || (len(removed) > 0) != (n > keepDiverged) {
 			t.Fatalf("saved %s, removed %v", path, removed)
@@ -60,9 +66,9 @@ func TestCheckDiverged(t *testing.T) {
 // what is whole is kept.
 func TestRepairDiverged(t *testing.T) {
 	clean, lineage := divergedDir(t)
-	tails, archives, err := ListDiverged(clean, testDir)
+	tails, archives, err := persist.ListDiverged(clean, testDir)
 	must(t, err)
-	history := filepath.Join(testDir, historyName)
+	history := persist.LineagePath(testDir)
 	for _, path := range []string{history, tails[0].Path, archives[1].Path} {
 		whole, err := vfs.ReadFile(clean, path, 1<<20)
 		must(t, err)
@@ -117,6 +123,59 @@ func TestRepairDiverged(t *testing.T) {
 	}
 }
 
+// installed makes a data directory of the sample, and the frames and the manifest of a primary whose log overlaps with it.
+func installed(t *testing.T) (disk *vfs.Sim, frames [][]byte, from uint64, m *persist.Manifest, lineage persist.Lineage) {
+	t.Helper()
+	_, primary, opts := sampleDir(t)
+	good, _, err := persist.ReadManifests(primary, testDir)
+	must(t, err)
+	m = good[0]
+	m.History = persist.History{ReplID: persist.ReplID{8}, Epoch: 3}
+	_, err = persist.WalkLog(primary, testDir, m.Replay, 0, persist.LogVisitor{Frame: func(_ persist.SegmentInfo, f *persist.Frame) error {
+		if f.End() > m.Replay && (f.Start < m.Offset) {
+			if len(frames) == 0 {
+				from = f.Start
+			}
+			frames = append(frames, slices.Clone(f.Raw))
+		}
+		return nil
+	}})
+	must(t, err)
+	_, disk, opts = sampleDir(t) // with images of the same names, as if they had been copied before
+	opts.Create = false
+	l, _, err := persist.OpenLog(opts, 0, discard)
+	must(t, err)
+	l.AppendSet(1, 1, 4242, 42) // what only this node has
+	must(t, l.Sync())
+	must(t, l.Close())
+	old := persist.Lineage{Replica: true, Terms: []persist.Term{{ReplID: testHistory.ReplID, Epoch: testHistory.Epoch}}}
+	must(t, persist.WriteLineage(disk, testDir, &old))
+	return disk, frames, from, m, persist.Lineage{Terms: []persist.Term{{ReplID: persist.ReplID{8}, Epoch: 3}}}
+}
+
+// opens starts from a directory as a server does, and checks it.
+func opens(t *testing.T, disk vfs.FS) error {
+	t.Helper()
+	if err := persist.Settle(disk, testDir); err != nil {
+		return err
+	}
+	d, err := persist.OpenDir(disk, testDir)
+	if err != nil {
+		return err
+	}
+	m := d.Manifests()
+	log, _, err := persist.OpenLog(persist.LogOptions{FS: disk, Dir: testDir, Manual: true, FirstSegmentBytes: minSegment, SegmentBytes: minSegment, KnownDurable: d.KnownDurable()},
+		m[0].Replay, discard)
+	if err != nil {
+		return errors.Join(err, d.Close())
+	}
+	report, err := Check(disk, testDir, CheckOptions{})
+	if err == nil && !report.OK() {
+		err = fmt.Errorf("check: %v", report.Problems)
+	}
+	return errors.Join(err, log.Close(), d.Close())
+}
+
 // TestCheckBegun: what a crash broke off is a note, and checked, repaired and restored as the next start leaves it.
 func TestCheckBegun(t *testing.T) {
 	base, frames, from, m, lineage := installed(t)
@@ -124,7 +183,7 @@ func TestCheckBegun(t *testing.T) {
 	for n := 0; ; n++ {
 		s := base.Kill()
 		s.CrashAt(s.Ops() + n)
-		in, err := BeginInstall(s, testDir, from, lineage, m)
+		in, err := persist.BeginInstall(s, testDir, from, lineage, m)
 		for _, raw := range frames {
 			if err == nil {
 				err = in.Append(raw)
@@ -153,7 +212,7 @@ func TestCheckBegun(t *testing.T) {
 			t.Fatalf("operation %d: restore: %v", n, err)
 		}
 		must(t, Repair(disk, testDir, RepairOptions{}))
-		if _, err := contentOf(t, disk); err != nil {
+		if err := opens(t, disk); err != nil {
 			t.Fatalf("operation %d: %v", n, err)
 		}
 		if err == nil {
@@ -167,12 +226,12 @@ func TestCheckBegun(t *testing.T) {
 
 // TestRestoreHistory: what is restored says how far its log is the one it was made of.
 func TestRestoreHistory(t *testing.T) {
-	_, disk, _ := sampleLog(t) // of several records a frame
-	lineage := Lineage{Replica: true, Terms: []Term{{ReplID{5}, 6, 0}, {testHistory.ReplID, testHistory.Epoch, 300}}}
-	must(t, WriteLineage(disk, testDir, &lineage))
+	disk := sampleLog(t)
+	lineage := persist.Lineage{Replica: true, Terms: []persist.Term{{ReplID: persist.ReplID{5}, Epoch: 6}, {ReplID: testHistory.ReplID, Epoch: testHistory.Epoch, Start: 300}}}
+	must(t, persist.WriteLineage(disk, testDir, &lineage))
 	records, positions, ends, _ := logRecords(t, disk, testDir, 0)
 	log := func(fsys vfs.FS, dir string, from uint64) (frames []byte) {
-		_, err := WalkLog(fsys, dir, from, 0, LogVisitor{Frame: func(_ SegmentInfo, f *Frame) error {
+		_, err := persist.WalkLog(fsys, dir, from, 0, persist.LogVisitor{Frame: func(_ persist.SegmentInfo, f *persist.Frame) error {
 			if f.Start >= from {
 				frames = append(frames, f.Raw...)
 			}
@@ -189,7 +248,7 @@ func TestRestoreHistory(t *testing.T) {
 		out := newFS(t)
 		done, err := Restore(disk, testDir, out, "/data/out", Target{Offset: at}, RestoreOptions{})
 		must(t, err)
-		l, err := ReadLineage(out, "/data/out")
+		l, err := persist.ReadLineage(out, "/data/out")
 		must(t, err)
 		common, ok := l.Common(done.Offset, &lineage, end)
 		if !ok && at < ends[0] {
@@ -201,7 +260,7 @@ func TestRestoreHistory(t *testing.T) {
 		if common < at {
 			inside++
 		}
-		walked, err := WalkLog(out, "/data/out", done.Replay, 0, LogVisitor{})
+		walked, err := persist.WalkLog(out, "/data/out", done.Replay, 0, persist.LogVisitor{})
 		must(t, err)
 		if copied := log(out, "/data/out", walked.First); !bytes.Equal(copied[:common-walked.First], source[walked.First:common]) {
 			t.Fatalf("offset %d: the logs are said to agree up to %d, and do not", at, common)

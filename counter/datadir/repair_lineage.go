@@ -1,20 +1,24 @@
-package persist
+package datadir
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/counterd/counterd/persist"
+)
 
 // mendLineage finishes what HISTORY says was begun, or sets it aside where it is damaged.
 func (r *repair) mendLineage() error {
-	l, err := ReadLineage(r.fsys, r.dir)
+	l, err := persist.ReadLineage(r.fsys, r.dir)
 	switch {
-	case errors.Is(err, ErrCorrupt):
+	case errors.Is(err, persist.ErrCorrupt):
 		r.sayf("%v", err)
 		r.noLineage = true
-		return r.setAside(LineagePath(r.dir))
+		return r.setAside(persist.LineagePath(r.dir))
 	case err != nil:
 		return err
 	case l.Begun() != "":
 		r.sayf("finishing what a crash broke off: see HISTORY")
-		return SettleLocked(r.fsys, r.dir, &l)
+		return persist.SettleLocked(r.fsys, r.dir, &l)
 	}
 	return nil
 }
@@ -23,26 +27,26 @@ func (r *repair) mendLineage() error {
 // agree with it; of those who know an older one only nobody can tell.
 func (r *repair) restoreLineage() error {
 	h := r.walked.History
-	if !r.noLineage || h.ReplID == (ReplID{}) {
+	if !r.noLineage || h.ReplID == (persist.ReplID{}) {
 		return nil
 	}
 	role := "a primary's"
 	if h.Replica = h.Replica || r.replica; h.Replica {
 		role = "a replica's"
 	}
-	r.sayf("wrote %s: the log is %s, of history %s", LineagePath(r.dir), role, h.ReplID)
-	return WriteLineage(r.fsys, r.dir, &Lineage{Replica: h.Replica, Terms: []Term{{ReplID: h.ReplID, Epoch: h.Epoch}}})
+	r.sayf("wrote %s: the log is %s, of history %s", persist.LineagePath(r.dir), role, h.ReplID)
+	return persist.WriteLineage(r.fsys, r.dir, &persist.Lineage{Replica: h.Replica, Terms: []persist.Term{{ReplID: h.ReplID, Epoch: h.Epoch}}})
 }
 
 // mendDiverged cuts tails at the first damage and sets aside what cannot be read at all.
 func (r *repair) mendDiverged() error {
-	tails, archives, err := ListDiverged(r.fsys, r.dir)
+	tails, archives, err := persist.ListDiverged(r.fsys, r.dir)
 	if err != nil {
 		return err
 	}
 	for _, d := range tails {
-		walked, err := WalkDiverged(r.fsys, d, LogVisitor{})
-		var bad *CorruptError
+		walked, err := persist.WalkDiverged(r.fsys, d, persist.LogVisitor{})
+		var bad *persist.CorruptError
 		if !errors.As(err, &bad) {
 			if err != nil {
 				return err
@@ -64,7 +68,7 @@ func (r *repair) mendDiverged() error {
 	}
 	for _, d := range archives {
 		err := d.Verify(r.fsys)
-		if !errors.Is(err, ErrCorrupt) {
+		if !errors.Is(err, persist.ErrCorrupt) {
 			if err != nil {
 				return err
 			}

@@ -1,4 +1,4 @@
-package persist
+package datadir
 
 import (
 	"errors"
@@ -11,33 +11,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
 )
-
-// logRecords returns every record of a log behind an offset, as text with its position, and the positions of frame ends with
-// their times.
-func logRecords(t testing.TB, fsys vfs.FS, dir string, from uint64) (records []string, positions, ends []uint64, times []int64) {
-	t.Helper()
-	_, err := WalkLog(fsys, dir, from, 0, LogVisitor{
-		Frame: func(_ SegmentInfo, f *Frame) error {
-			ends, times = append(ends, f.End()), append(times, f.TimeMS)
-			return nil
-		},
-		Record: func(_ *Frame, pos uint64, rec *Record) error {
-			positions = append(positions, pos)
-			records = append(records, recordText(rec))
-			return nil
-		},
-	})
-	must(t, err)
-	return records, positions, ends, times
-}
 
 // TestRestoreOffsets restores to every offset of a log with snapshots: the directory opens, its log is the log up to the last record
 // that ends there, record for record, and a check of it finds nothing.
 func TestRestoreOffsets(t *testing.T) {
 	_, disk, _ := sampleDir(t)
-	manifests, _, err := ReadManifests(disk, testDir)
+	manifests, _, err := persist.ReadManifests(disk, testDir)
 	must(t, err)
 	records, positions, ends, _ := logRecords(t, disk, testDir, 0)
 	end := ends[len(ends)-1]
@@ -66,7 +48,7 @@ func TestRestoreOffsets(t *testing.T) {
 		if got.Offset != reached {
 			t.Fatalf("offset %d: restored to %d, want %d", at, got.Offset, reached)
 		}
-		var want *Manifest
+		var want *persist.Manifest
 		for _, m := range slices.Backward(manifests) {
 			if m.Offset <= at {
 				want = m
@@ -88,9 +70,9 @@ func TestRestoreOffsets(t *testing.T) {
 		if len(report.Problems) > 0 {
 			t.Fatalf("offset %d: %v", at, report.Problems)
 		}
-		d, err := OpenDir(to, "/data/out")
+		d, err := persist.OpenDir(to, "/data/out")
 		must(t, err)
-		l, rec, err := OpenLog(LogOptions{FS: to, Dir: "/data/out", Manual: true, KnownDurable: d.KnownDurable()}, got.Replay, discard)
+		l, rec, err := persist.OpenLog(persist.LogOptions{FS: to, Dir: "/data/out", Manual: true, KnownDurable: d.KnownDurable()}, got.Replay, discard)
 		if err != nil {
 			t.Fatalf("offset %d: open: %v", at, err)
 		}
@@ -109,7 +91,7 @@ func TestRestoreTimes(t *testing.T) {
 	disk := newFS(t)
 	clock := newClock()
 	opts := smallLog(disk, clock)
-	l, _, err := OpenLog(opts, 0, discard)
+	l, _, err := persist.OpenLog(opts, 0, discard)
 	must(t, err)
 	var m model
 	for i := range 40 {
@@ -141,10 +123,10 @@ func TestRestoreTimes(t *testing.T) {
 // TestRestoreRefused asks for what is gone, or not there yet, or damaged: the answer names what can be reached, and nothing is left.
 func TestRestoreRefused(t *testing.T) {
 	_, disk, opts := sampleDir(t)
-	d, err := OpenDir(disk, testDir)
+	d, err := persist.OpenDir(disk, testDir)
 	must(t, err)
 	manifests := d.Manifests()
-	l, _, err := OpenLog(opts, manifests[0].Replay, discard)
+	l, _, err := persist.OpenLog(opts, manifests[0].Replay, discard)
 	must(t, err)
 	must(t, l.DropBefore(manifests[1].Replay))
 	end := l.Written()
@@ -178,21 +160,21 @@ func TestRestoreRefused(t *testing.T) {
 	_, _, ends, _ := logRecords(t, disk, testDir, 0)
 	i := slices.IndexFunc(ends, func(e uint64) bool { return e > manifests[0].Offset }) + 2
 	bad := disk.Kill()
-	segs, err := listSegments(bad, testDir)
+	segs, err := persist.Segments(bad, testDir)
 	must(t, err)
 	seg := segs[len(segs)-1]
 	for _, s := range segs {
-		if s.start <= ends[i] {
+		if s.Start <= ends[i] {
 			seg = s
 		}
 	}
-	f, err := bad.OpenRW(seg.path)
+	f, err := bad.OpenRW(seg.Path)
 	must(t, err)
 	b := make([]byte, 1)
-	if _, err := f.ReadAt(b, seg.offset(ends[i])+40); err != nil && err != io.EOF {
+	if _, err := f.ReadAt(b, seg.FileOffset(ends[i])+40); err != nil && err != io.EOF {
 		t.Fatal(err)
 	}
-	_, err = f.WriteAt([]byte{b[0] ^ 1}, seg.offset(ends[i])+40)
+	_, err = f.WriteAt([]byte{b[0] ^ 1}, seg.FileOffset(ends[i])+40)
 	must(t, errors.Join(err, f.Sync(), f.Close()))
 	refused("behind damage", bad, Target{Offset: ends[i] + 50}, ends[i])
 	if got, err := Restore(bad, testDir, newFS(t), "/data/out", Target{Offset: ends[i]}, RestoreOptions{}); err != nil || got.Offset != ends[i] {
@@ -222,9 +204,9 @@ func TestRestoreClockSetBack(t *testing.T) {
 	for _, snapshots := range [][]int{nil, {8}, {8, 16}, {12, 23}, {3, 30}} {
 		disk := newFS(t)
 		clock := newClock()
-		d, err := OpenDir(disk, testDir)
+		d, err := persist.OpenDir(disk, testDir)
 		must(t, err)
-		l, _, err := OpenLog(smallLog(disk, clock), 0, discard)
+		l, _, err := persist.OpenLog(smallLog(disk, clock), 0, discard)
 		must(t, err)
 		var m model
 		for i := range 32 {
@@ -240,7 +222,7 @@ func TestRestoreClockSetBack(t *testing.T) {
 			must(t, l.Commit(m.appendSome(t, l, i)))
 			if slices.Contains(snapshots, i) {
 				must(t, l.Sync())
-				must(t, d.WriteManifest(&Manifest{History: l.History(), Replay: l.Position(), Offset: l.Position(), TimeMS: clock.now.UnixMilli(), NextBlock: 1, Schema: []string{"counterd schema 1"}}))
+				must(t, d.WriteManifest(&persist.Manifest{History: l.History(), Replay: l.Position(), Offset: l.Position(), TimeMS: clock.now.UnixMilli(), NextBlock: 1, Schema: []string{"counterd schema 1"}}))
 			}
 		}
 		must(t, errors.Join(l.Close(), d.Close()))

@@ -1,0 +1,173 @@
+package datadir
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"os"
+	"testing"
+
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// Lengths of an archive's pieces, as persist/archive.go draws them.
+const (
+	archiveHeaderLen = 28
+	archivePartLen   = 16
+	archiveSumLen    = 4
+)
+
+func crc32c(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
+
+// sampleArchive archives the directory of sampleDir, which is returned too.
+func sampleArchive(t testing.TB, withSnapshot bool) (archive []byte, disk *vfs.Sim) {
+	t.Helper()
+	_, disk, opts := sampleDir(t)
+	d, err := persist.OpenDir(disk, testDir)
+	must(t, err)
+	m := d.Manifests()[0]
+	from := m.Replay
+	if !withSnapshot {
+		m, from = nil, 0
+	}
+	l, _, err := persist.OpenLog(opts, from, discard)
+	must(t, err)
+	lineage := persist.Lineage{Terms: []persist.Term{{ReplID: persist.ReplID{4}, Epoch: 6}, {ReplID: testHistory.ReplID, Epoch: testHistory.Epoch, Start: 700}}}
+	w, err := persist.NewArchiveWriter(testDir, l, m, lineage)
+	must(t, err)
+	var out bytes.Buffer
+	n, err := w.WriteTo(&out)
+	must(t, err)
+	if n != w.Size() || n != int64(out.Len()) || w.End() != l.Written() {
+		t.Fatalf("%d bytes written, %d announced, to offset %d of %d", n, w.Size(), w.End(), l.Written())
+	}
+	must(t, w.Close())
+	must(t, l.Close())
+	must(t, d.Close())
+	return out.Bytes(), disk
+}
+
+// putArchive opens an archive that lies on a file system of its own.
+func putArchive(t testing.TB, content []byte) (*persist.Archive, error) {
+	t.Helper()
+	disk := newFS(t)
+	file, err := disk.Create("/data/a.archive")
+	must(t, err)
+	_, err = file.WriteAt(content, 0)
+	must(t, errors.Join(err, file.Close()))
+	return persist.OpenArchive(disk, "/data/a.archive")
+}
+
+// TestArchiveVersion1 checks an archive with segments of version 1.
+func TestArchiveVersion1(t *testing.T) {
+	old, err := os.ReadFile("../../persist/testdata/v1.archive")
+	must(t, err)
+	a, err := putArchive(t, old)
+	must(t, err)
+	report, err := Check(vfs.NewView(a, nil), a.Path(), CheckOptions{})
+	must(t, errors.Join(err, a.Close()))
+	if !report.OK() || len(report.Problems) > 0 {
+		t.Errorf("%+v", report.Problems)
+	}
+}
+
+// TestArchive reads an archive as the directory that it was made of: nothing is wrong with it, and what is restored has the same records.
+func TestArchive(t *testing.T) {
+	for _, withSnapshot := range []bool{true, false} {
+		b, disk := sampleArchive(t, withSnapshot)
+		a, err := putArchive(t, b)
+		must(t, err)
+		must(t, a.Verify(nil))
+		before, _, ends, _ := logRecords(t, disk, testDir, 0)
+		end := ends[len(ends)-1]
+		if a.End() != end {
+			t.Errorf("ends at %d, want %d", a.End(), end)
+		}
+		view := vfs.NewView(a, nil)
+		report, err := Check(view, a.Path(), CheckOptions{})
+		must(t, err)
+		if !report.OK() || len(report.Problems) > 0 || report.Log.End != end || withSnapshot && report.Images != 2 {
+			t.Errorf("check: %+v", report)
+		}
+		l, err := persist.ReadLineage(view, a.Path())
+		must(t, err)
+		if l.Begun() != "" || len(l.Terms) != 2 || l.Current() != testHistory {
+			t.Errorf("history %+v", l)
+		}
+		out := newFS(t)
+		done, err := Restore(view, a.Path(), out, "/data/out", Target{Offset: a.End()}, RestoreOptions{})
+		must(t, err)
+		if done.Offset != end || withSnapshot != (done.Snapshot == 2) {
+			t.Errorf("restored %+v", done)
+		}
+		after, _, _, _ := logRecords(t, out, "/data/out", done.Replay)
+		if tail := before[len(before)-len(after):]; len(after) == 0 || !withSnapshot && len(after) != len(before) {
+			t.Errorf("%d records of %d", len(after), len(before))
+		} else {
+			for i := range after {
+				if after[i] != tail[i] {
+					t.Fatalf("record %d: %s, want %s", i, after[i], tail[i])
+				}
+			}
+		}
+		if _, err := a.Create("/data/a.archive/x"); err == nil {
+			t.Error("an archive was written to")
+		}
+		must(t, a.Close())
+	}
+}
+
+// resealArchive puts right checksums into what is nearly an archive, so that a fuzzer gets behind them.
+func resealArchive(b []byte) {
+	le := binary.LittleEndian
+	if len(b) < archiveHeaderLen {
+		return
+	}
+	le.PutUint64(b[16:], uint64(len(b)))
+	le.PutUint32(b[24:], crc32c(b[:24]))
+	for at := archiveHeaderLen; at+archivePartLen <= len(b); {
+		length, n := le.Uint64(b[at:]), int(le.Uint16(b[at+8:]))
+		name := at + archivePartLen
+		if len(b)-name < n+archiveSumLen || length > uint64(len(b)-name-n-archiveSumLen) {
+			return
+		}
+		le.PutUint32(b[at+12:], crc32c(append(bytes.Clone(b[at:at+12]), b[name:name+n]...)))
+		end := name + n + int(length)
+		le.PutUint32(b[end:], crc32c(b[name+n:end]))
+		at = end + archiveSumLen
+	}
+}
+
+func FuzzArchive(f *testing.F) {
+	for _, withSnapshot := range []bool{true, false} {
+		b, _ := sampleArchive(f, withSnapshot)
+		f.Add(b, true)
+		f.Add(b[:len(b)/2], false)
+	}
+	many, _ := sampleArchive(f, false)
+	many = many[:archiveHeaderLen]
+	binary.LittleEndian.PutUint32(many[12:], 1<<32-1) // parts
+	resealArchive(many)
+	f.Add(many, false)
+	f.Fuzz(func(t *testing.T, b []byte, reseal bool) {
+		if b = bytes.Clone(b); reseal {
+			resealArchive(b)
+		}
+		a, err := putArchive(t, b)
+		if err != nil {
+			if !errors.Is(err, persist.ErrCorrupt) && !errors.Is(err, persist.ErrNewerFormat) {
+				t.Errorf("error of no kind: %v", err)
+			}
+			return
+		}
+		defer a.Close()
+		if err := a.Verify(nil); err != nil {
+			return
+		}
+		if _, err := Check(vfs.NewView(a, nil), a.Path(), CheckOptions{}); err != nil && !errors.Is(err, persist.ErrNewerFormat) {
+			t.Error(err)
+		}
+	})
+}
