@@ -56,7 +56,10 @@ func (ks *keyspace) readPartial(rows []uint64, b *block, op *Op) ([]uint64, erro
 // setPartial gives a column of mid, whose page cannot be read, a value.
 func (ks *keyspace) setPartial(b *block, mid uint64, column uint16, value uint64) error {
 	old, there := b.cold.partial[mid]
-	row := slices.Clone(old) // the old one stays as it is should the overlay have no room
+	row := slices.Clone(old)                                        // the old one stays as it is should the overlay have no room
+	row = slices.DeleteFunc(row, func(v persist.ColumnValue) bool { // of columns that were dropped: so none has too many
+		return !slices.ContainsFunc(ks.def.Columns, func(c schema.Column) bool { return c.ID == v.Column })
+	})
 	i, found := slices.BinarySearchFunc(row, column, func(v persist.ColumnValue, id uint16) int { return int(v.Column) - int(id) })
 	if found {
 		row[i].Value = value

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/schema"
 )
 
 // coldDir makes a directory with posts of which the older ones are in a cold file, and two snapshots, and returns its path, the mids, and the
@@ -284,6 +285,53 @@ func TestPartialRows(t *testing.T) {
 				t.Errorf("%d bytes of partial rows are left", n)
 			}
 		})
+	}
+}
+
+// TestPartialDroppedColumns sets more columns of a partial row than a counter may have, each dropped before the next is
+// made: what was dropped is not kept, and the snapshot can be read.
+func TestPartialDroppedColumns(t *testing.T) {
+	dir, s, mids, cold := coldDir(t, 100_000)
+	flip(t, cold, 10_000)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openDir(t, dir, Options{Manual: true}, "")
+	mid := uint64(0)
+	for _, m := range mids {
+		if _, _, err := s.Get(fmt.Sprintf("%d.cntcm", m)); err != nil {
+			mid = m
+			break
+		}
+	}
+	if mid == 0 {
+		t.Fatal("no page is damaged")
+	}
+	for i := range schema.MaxColumns + 10 {
+		if err := s.AlterScript(fmt.Sprintf("add column weibo n%d hint=8 max=32", i)); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Set(fmt.Sprintf("%d.n%d", mid, i), uint64(i)); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.AlterScript(fmt.Sprintf("drop column weibo n%d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Set(fmt.Sprintf("%d.cntcm", mid), 77); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := s.Snapshot(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openDir(t, dir, Options{Manual: true}, "")
+	if v, _, err := s.Get(fmt.Sprintf("%d.cntcm", mid)); v != 77 || err != nil {
+		t.Fatalf("got %d, %v", v, err)
 	}
 }
 
