@@ -1,8 +1,6 @@
 package counter
 
 import (
-	"fmt"
-
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/schema"
@@ -289,10 +287,10 @@ func (b *Batch) apply(blk *block, op *Op) *block {
 		}
 		return blk
 	}
-	var p place
+	var p location
 	if blk.cold == nil && blk == op.block {
 		if slot, ok := blk.tab.FindAt(op.home); ok {
-			p = place{inTable, slot}
+			p = location{inTable, slot}
 		}
 	} else {
 		var err error
@@ -338,7 +336,7 @@ func (b *Batch) apply(blk *block, op *Op) *block {
 }
 
 // change is apply for operations that give a column a new value: OpSet, OpAdd, and OpReset of an item that is there.
-func (b *Batch) change(blk *block, op *Op, p place) *block {
+func (b *Batch) change(blk *block, op *Op, p location) *block {
 	ks, col := op.ks, &op.ks.def.Columns[op.Column]
 	old := col.Default
 	if op.Found && (p.readable() || !op.blind()) {
@@ -420,32 +418,6 @@ func (b *Batch) changed(blk *block, op *Op, value uint64) {
 		blk.logged = b.pos
 	}
 	op.Done = true
-}
-
-// insert makes the item mid, which is absent, in blk or in what takes its place. It returns the block that is locked then, in any case.
-func (ks *keyspace) insert(blk *block, mid uint64) (*block, hot.Slot, error) {
-	for try := 0; ; try++ {
-		slot, err := blk.tab.AddAt(blk.tab.Home(mid))
-		if err == nil {
-			blk.edits++
-			if blk.open() {
-				blk.arrived(mid)
-			}
-			return blk, slot, nil
-		}
-		if try == roomTries {
-			return blk, 0, noPlace(mid, &blk.tab, try, err)
-		}
-		if blk, err = ks.makeRoom(blk, mid); err != nil {
-			return blk, 0, err
-		}
-	}
-}
-
-// noPlace is the error of an item that no table had a place for, however often room was made.
-func noPlace(mid uint64, tab *hot.Table, times int, err error) error {
-	return fmt.Errorf("counter: no place for %d among %d items in %d slots, after room was made %d times: %w",
-		mid, tab.Len(), tab.Slots(), times, err)
 }
 
 // add returns v + n, and whether it is in [0, limit]. limit is at most 2^63-1.

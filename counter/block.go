@@ -13,7 +13,7 @@ import (
 // block is a mid range of a counter and the table that holds its items.
 //
 // A block is hot, and all its items are in the table, or cold (cold is not nil): then its items are in a file, and the table
-// is the overlay that holds what was changed since the file was written (cold.go). It is one or the other for life.
+// is the overlay that holds what was changed since the file was written (overlay.go). It is one or the other for life.
 //
 // The range and the geometry of a hot block's table never change: to grow, seal, split or re-pack, a new block takes the
 // place of the old one in the directory, while the old one's lock is held, and the old one is marked dead. Whoever
@@ -30,7 +30,7 @@ type block struct {
 	from uint64     // changes logged up to this offset are in it: where its image stood, when it was read back
 
 	// Guarded by mu.
-	shape  *schema.Layout // the counter's (keyspace.layout or over) whose columns the table has, though maybe with other widths; else nil, or one of the past
+	shape  *schema.Layout // the counter's (columns.layout or over) whose columns the table has, though maybe with other widths; else nil, or one of the past
 	dead   bool
 	edits  uint64 // inserts and deletes so far: a sorted copy of the mids is good while it stays
 	dirty  bool   // changed since saved
@@ -75,14 +75,19 @@ func (a *ascent) rising() bool { return a.tops*64 >= a.arrivals }
 // open says whether the block is the last of its counter: it has no upper end, so its keys are stored wide.
 func (b *block) open() bool { return b.hi == hot.EndMid }
 
-// lockFor locks the block that holds mid, b if it still does.
-func (ks *keyspace) lockFor(b *block, mid uint64) *block {
-	for {
-		b.mu.Lock()
-		if !b.dead {
-			return b
-		}
-		b.mu.Unlock()
-		b = ks.dir.Load().find(mid)
+// items is the number of items of a block. Of a damaged file it is off by the rows that were set, or deleted, without knowing whether the file
+// has them. REQUIRES b.mu held.
+func (b *block) items() int {
+	if b.cold == nil {
+		return b.tab.Len()
+	}
+	return max(0, int(b.cold.file.Stat().Items)+b.cold.fresh-b.cold.gone)
+}
+
+// note remembers for the goroutine that is writing the block to a file that mid changed.
+func (b *block) note(mid uint64) {
+	b.dirty = true
+	if b.moved != nil {
+		b.moved[mid] = struct{}{}
 	}
 }

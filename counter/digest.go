@@ -102,7 +102,7 @@ func (d *digesting) block(b *Batch, counterName string, at uint64) (next uint64,
 	}
 	d.nameHashes(def)
 	ks := b.s.spaces[def.ID]
-	blk := ks.lockFor(ks.dir.Load().find(at), at)
+	blk := ks.lock(at)
 	defer blk.mu.Unlock()
 	b.show(blk.logged)
 	add := func(mid uint64, row []uint64) {
@@ -118,7 +118,7 @@ func (d *digesting) block(b *Batch, counterName string, at uint64) (next uint64,
 	if blk.cold == nil { // in any order: it is a sum
 		blk.tab.Each(func(mid uint64, slot hot.Slot) {
 			if mid >= at && mid < d.hi && err == nil {
-				if d.row, err = ks.appendRow(d.row[:0], blk, mid, place{inTable, slot}); err == nil {
+				if d.row, err = ks.appendRow(d.row[:0], blk, mid, location{inTable, slot}); err == nil {
 					add(mid, d.row)
 				}
 			}

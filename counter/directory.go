@@ -1,6 +1,10 @@
 package counter
 
-import "slices"
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+)
 
 // directory is the ordered, disjoint and gapless list of blocks of a counter: together they cover [0, hot.EndMid).
 // It is immutable; a change of the list makes a new one.
@@ -45,4 +49,33 @@ func (d *directory) replace(lo uint64, news ...*block) *directory {
 		los:    slices.Concat(d.los[:i], los, d.los[i+1:]),
 		blocks: slices.Concat(d.blocks[:i], news, d.blocks[i+1:]),
 	}
+}
+
+// ranges is the directory of a counter as it is now, through which its blocks are found and locked.
+type ranges struct {
+	dirMu sync.Mutex // taken to replace dir, after a block's lock
+	dir   atomic.Pointer[directory]
+}
+
+// lock locks the block that holds mid.
+func (r *ranges) lock(mid uint64) *block { return r.lockFor(r.dir.Load().find(mid), mid) }
+
+// lockFor is lock for who has found a block before: b, which may have been replaced since.
+func (r *ranges) lockFor(b *block, mid uint64) *block {
+	for {
+		b.mu.Lock()
+		if !b.dead {
+			return b
+		}
+		b.mu.Unlock()
+		b = r.dir.Load().find(mid)
+	}
+}
+
+// put puts news, in order, in the place of old. REQUIRES old.mu held.
+func (r *ranges) put(old *block, news []*block) {
+	r.dirMu.Lock()
+	r.dir.Store(r.dir.Load().replace(old.lo, news...))
+	r.dirMu.Unlock()
+	old.dead = true
 }

@@ -70,7 +70,7 @@ func (ks *keyspace) setPartial(b *block, mid uint64, column uint16, value uint64
 		b.edits++
 	}
 	if ks.whole(b, row) {
-		return ks.complete(b, mid, place{where: lost}, row)
+		return ks.complete(b, mid, location{where: lost}, row)
 	}
 	ks.putPartial(b, mid, row)
 	return nil
@@ -117,9 +117,9 @@ func (ks *keyspace) dropPartial(b *block) {
 }
 
 // whole tells whether a row has every column that the file could have.
-func (ks *keyspace) whole(b *block, row partialRow) bool {
-	for i := range ks.def.Columns {
-		id := ks.def.Columns[i].ID
+func (cs *columns) whole(b *block, row partialRow) bool {
+	for i := range cs.def.Columns {
+		id := cs.def.Columns[i].ID
 		if _, ok := b.cold.file.Meta().Column(id); !ok && b.cold.file.Err() == nil {
 			continue // it was made after the file
 		}
@@ -131,7 +131,7 @@ func (ks *keyspace) whole(b *block, row partialRow) bool {
 }
 
 // complete puts the columns of a row on top of what is at p, in the overlay; lost: of nothing, as the row is whole.
-func (ks *keyspace) complete(b *block, mid uint64, p place, row partialRow) error {
+func (ks *keyspace) complete(b *block, mid uint64, p location, row partialRow) error {
 	var slot hot.Slot
 	var err error
 	if p.where == lost {
@@ -158,12 +158,12 @@ func (ks *keyspace) complete(b *block, mid uint64, p place, row partialRow) erro
 }
 
 // fold makes a partial row whole: what the file has of it, which is at p, can be read again.
-func (ks *keyspace) fold(b *block, mid uint64, p place) (place, error) {
+func (ks *keyspace) fold(b *block, mid uint64, p location) (location, error) {
 	if err := ks.complete(b, mid, p, b.cold.partial[mid]); err != nil {
-		return place{where: lost}, err
+		return location{where: lost}, err
 	}
 	slot, _ := b.tab.Find(mid)
-	return place{inTable, slot}, nil
+	return location{inTable, slot}, nil
 }
 
 // foldAll makes all partial rows whole, or says why that cannot be.

@@ -69,7 +69,7 @@ func (r *repacker) keyspace(s *Store, id int) bool {
 			return true
 		}
 		began := time.Now()
-		b := ks.lockFor(ks.dir.Load().find(lo), lo)
+		b := ks.lock(lo)
 		ks.recognize(b)
 		// Out of memory: the block keeps its old layout, which is answered correctly all the same.
 		worked := true

@@ -83,7 +83,7 @@ func (s *Store) rewriteAs(ks *keyspace, mid uint64, lose bool) error {
 		copied()
 		return fmt.Errorf("%w: the counter was cleared or dropped", ErrNoBlock)
 	}
-	b := ks.lockFor(ks.dir.Load().find(mid), mid)
+	b := ks.lock(mid)
 	if b.open() || len(ks.def.Columns) == 0 || b.dead {
 		b.mu.Unlock()
 		copied()
@@ -300,7 +300,7 @@ func (ks *keyspace) carry(old, fresh *block) error {
 			}
 			continue
 		}
-		if from.where == inPart { // its page went bad after it was copied
+		if from.where == inPartial { // its page went bad after it was copied
 			if err := ks.complete(fresh, mid, to, old.cold.partial[mid]); err != nil {
 				return err
 			}
@@ -340,7 +340,7 @@ func (s *Store) promote(ks *keyspace, mid uint64) error {
 	if !s.serves(ks) {
 		return fmt.Errorf("%w: the counter was cleared or dropped", ErrNoBlock)
 	}
-	b := ks.lockFor(ks.dir.Load().find(mid), mid)
+	b := ks.lock(mid)
 	if b.cold == nil || b.dead {
 		b.mu.Unlock()
 		return fmt.Errorf("%w: %d is not in a cold block", ErrNoBlock, mid)

@@ -315,7 +315,7 @@ func (w *snapshot) counter(files *persist.CounterFiles) error {
 		if now != ks {
 			ks, lo, files.Blocks = now, 0, nil
 		}
-		b := ks.lockFor(ks.dir.Load().find(lo), lo)
+		b := ks.lock(lo)
 		h := persist.ImageHeader{Counter: files.ID, Block: b.id, Lo: b.lo, Hi: b.hi, Items: uint64(b.tab.Len())}
 		appendImage := b.tab.AppendImage
 		h.Offset = s.log.Position()

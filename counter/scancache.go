@@ -82,7 +82,7 @@ func (c *scanCache) continued(ks *keyspace, cursor uint64) *sortedBlock {
 
 // sorted returns a copy of the block that holds from, as the block is now: from there on, of ahead mids where there are more.
 func (c *scanCache) sorted(ks *keyspace, from uint64, ahead int) *sortedBlock {
-	b := ks.lockFor(ks.dir.Load().find(from), from)
+	b := ks.lock(from)
 	edits := b.edits
 	c.mu.Lock()
 	for _, copies := range c.at {

@@ -28,7 +28,7 @@ func (b *Batch) Blocks(f func(BlockInfo) bool) {
 	for _, def := range b.Schema().Counters() {
 		ks := b.s.spaces[def.ID]
 		for lo, last := uint64(0), false; !last; {
-			blk := ks.lockFor(ks.dir.Load().find(lo), lo)
+			blk := ks.lock(lo)
 			info := ks.info(blk)
 			lo, last = blk.hi, blk.open()
 			blk.mu.Unlock()
@@ -42,7 +42,7 @@ func (b *Batch) Blocks(f func(BlockInfo) bool) {
 // BlockOf describes the block that holds, or would hold, an item. REQUIRES the batch to be open.
 func (b *Batch) BlockOf(c *schema.Counter, mid uint64) (info BlockInfo, found bool) {
 	ks := b.s.spaces[c.ID]
-	blk := ks.lockFor(ks.dir.Load().find(mid), mid)
+	blk := ks.lock(mid)
 	defer blk.mu.Unlock()
 	b.show(blk.logged)
 	found, _ = ks.has(blk, mid)

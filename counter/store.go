@@ -19,7 +19,7 @@ import (
 //	repl.applying   a frame of the primary, a change of role, or a block being copied for an image
 //	Store.gate      shared by every batch; exclusive for changes of the schema, for MULTI/EXEC and FLUSHALL
 //	block.mu        one at a time, but for a new block that nobody can find yet, and for a group's: in order of counter and mid
-//	keyspace.dirMu  to replace the directory
+//	ranges.dirMu    to replace the directory
 //	arena's         inside it
 type Store struct {
 	opts  Options

@@ -108,7 +108,7 @@ func checkStore(t *testing.T, s *Store, m model) {
 		}
 		end := uint64(0)
 		for end != hot.EndMid {
-			blk := ks.lockFor(ks.dir.Load().find(end), end) // the repacker may be at work
+			blk := ks.lock(end) // the repacker may be at work
 			err := blk.tab.Check()
 			lo, hi := blk.lo, blk.hi
 			blk.mu.Unlock()

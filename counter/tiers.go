@@ -197,7 +197,7 @@ func (t *tiers) succeeded(s *Store, ks *keyspace, lo uint64, err error) (more bo
 	retry := t.rest.pause
 	s.gate.RLock()
 	if s.serves(ks) {
-		b := ks.lockFor(ks.dir.Load().find(lo), lo)
+		b := ks.lock(lo)
 		b.rest.failed(longestBlockRest)
 		retry = max(retry, b.rest.pause)
 		b.mu.Unlock()
@@ -398,7 +398,7 @@ func (b *Batch) Tiers() TierStats {
 			continue
 		}
 		for lo := uint64(0); lo < hot.EndMid; {
-			blk := ks.lockFor(ks.dir.Load().find(lo), lo)
+			blk := ks.lock(lo)
 			if blk.cold == nil {
 				st.HotBlocks++
 				st.HotItems += int64(blk.tab.Len())

@@ -39,7 +39,8 @@ type plan struct {
 	items   int // with mids in [lo, hi), or as many as there shall be room for if that is more
 	load    float64
 	layout  *schema.Layout
-	above   int // values that will be in the overflow table
+	shape   *schema.Layout // the counter's, whose columns layout has
+	above   int            // values that will be in the overflow table
 	settled bool
 }
 
@@ -54,20 +55,20 @@ func (p *plan) config(scale float64) hot.Config {
 }
 
 // plan makes that for the items of b with mids in [lo, hi), with room for at least items. REQUIRES b.mu held.
-func (ks *keyspace) plan(b *block, lo, hi uint64, items int, load float64) plan {
+func (cs *columns) plan(b *block, lo, hi uint64, items int, load float64) plan {
 	if hi == hot.EndMid {
-		return plan{lo: lo, hi: hi, items: items, load: load, layout: ks.layout}
+		return plan{lo: lo, hi: hi, items: items, load: load, layout: cs.layout, shape: cs.layout}
 	}
-	d := hot.NewDemand(ks.def.Columns)
+	d := hot.NewDemand(cs.def.Columns)
 	b.tab.Survey(d, lo, hi)
-	return ks.planFor(d, lo, hi, items, load, youngBits)
+	return cs.planFor(d, lo, hi, items, load, youngBits)
 }
 
 // planFor is plan for items that were counted.
-func (ks *keyspace) planFor(d *hot.Demand, lo, hi uint64, items int, load float64, least uint8) plan {
-	p := plan{lo: lo, hi: hi, items: max(items, d.Items), load: load, layout: ks.layout}
+func (cs *columns) planFor(d *hot.Demand, lo, hi uint64, items int, load float64, least uint8) plan {
+	p := plan{lo: lo, hi: hi, items: max(items, d.Items), load: load, layout: cs.layout, shape: cs.layout}
 	widths, above := d.Choose(int(float64(p.items)/load), least)
-	if l, err := schema.NewLayoutWidths(ks.def.Columns, widths); err == nil { // always: widths are within 1 and max
+	if l, err := schema.NewLayoutWidths(cs.def.Columns, widths); err == nil { // always: widths are within 1 and max
 		p.layout, p.above = l, above
 	}
 	return p

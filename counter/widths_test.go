@@ -14,7 +14,7 @@ import (
 func playWidths(t testing.TB, rng *rand.Rand, s *Store, mid uint64) {
 	t.Helper()
 	ks := s.spaces[s.Schema().Counters()[rng.IntN(2)].ID]
-	b := ks.lockFor(ks.dir.Load().find(mid), mid)
+	b := ks.lock(mid)
 	var err error
 	if rng.IntN(2) == 0 {
 		b, err = ks.settle(b)
@@ -47,7 +47,7 @@ func sealedWidths(t testing.TB, s *Store) (all [][]uint8) {
 			widths = append(widths, f.Width)
 		}
 		all = append(all, widths)
-		blk := ks.lockFor(ks.dir.Load().find(i.Lo), i.Lo)
+		blk := ks.lock(i.Lo)
 		defer blk.mu.Unlock()
 		if blk.tab.Crowded() {
 			t.Errorf("block [%d,%d): %d of %d items overflow: got no re-packing", i.Lo, i.Hi, i.Overflows, i.Items)

@@ -1,0 +1,101 @@
+package counter
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/counterd/counterd/counter/internal/arena"
+	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/schema"
+)
+
+// builder makes blocks: what all blocks of a counter are made with.
+type builder struct {
+	arena      *arena.Arena   // the store's
+	seed       uint64         // of the tables' seeds: see tableSeed
+	tables     atomic.Uint64  // seeds given
+	probes     uint           // hot.Config.Probes
+	blockItems int            // a block is sealed or split at this many
+	ids        *atomic.Uint64 // last block id given, of the store
+}
+
+const (
+	// tableTries is how many tables are made, each a bit larger and with a seed of its own, until one holds the items it is for. One in a
+	// hundred does not at sealLoad, every second at settleLoad; that 8 of them do not, the last more than twice as large, does not happen.
+	tableTries = 8
+	// roomTries is how often room is made for one item. The first time is nearly always enough: the table was full as a whole.
+	roomTries = 8
+)
+
+// tableScale is how much larger than planned a table is at a try (from 0): 1, 1.01, 1.03, 1.07 ... 2.27. Another seed alone is help enough in
+// most cases, and memory is what blocks are packed for.
+func tableScale(try int) float64 { return 1 + 0.01*float64(int(1)<<try-1) }
+
+// tableSeed returns a seed for a table. No two are the same, so a table that takes the place of one that was full too early has nothing in
+// common with it, whatever its size: without that it would be full for the same items again.
+func (m *builder) tableSeed() uint64 { // splitmix64
+	x := m.seed + m.tables.Add(1)*0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// newBlock makes an empty block as c says, with a permutation of its own. shape is the layout whose columns c's has.
+func (m *builder) newBlock(c hot.Config, shape *schema.Layout) (*block, error) {
+	c.Seed, c.Probes = m.tableSeed(), m.probes
+	span, err := m.arena.Alloc(c.Bytes(), c.Hi == hot.EndMid)
+	if err != nil {
+		return nil, err
+	}
+	return &block{lo: c.Lo, hi: c.Hi, tab: hot.New(c, span.Data), span: span, shape: shape, id: m.ids.Add(1), dirty: true, packed: time.Now()}, nil
+}
+
+// rebuild makes new blocks in the place of old, as plans say, and has fill put the items into their tables. It tries again while one
+// of them is full.
+func (m *builder) rebuild(old *block, fill func(tabs []*hot.Table) error, plans ...plan) ([]*block, error) {
+	var err error
+	for try := range tableTries {
+		var news []*block
+		if news, err = m.try(old, tableScale(try), fill, plans); !errors.Is(err, hot.ErrFull) {
+			return news, err
+		}
+	}
+	return nil, fmt.Errorf("counter: block [%d,%d) with %d items: none of %d tables holds them: %w",
+		old.lo, old.hi, old.items(), tableTries, err)
+}
+
+// try is one try of rebuild.
+func (m *builder) try(old *block, scale float64, fill func([]*hot.Table) error, plans []plan) ([]*block, error) {
+	news := make([]*block, 0, len(plans))
+	tabs := make([]*hot.Table, 0, len(plans))
+	var err error
+	for i := range plans {
+		var b *block
+		if b, err = m.newBlock(plans[i].config(scale), plans[i].shape); err != nil {
+			break
+		}
+		b.from, b.used, b.work, b.settled = old.from, old.used, old.work, plans[i].settled
+		news, tabs = append(news, b), append(tabs, &b.tab)
+	}
+	if err == nil {
+		if err = fill(tabs); err == nil {
+			return news, nil
+		}
+	}
+	for _, b := range news {
+		m.arena.Free(b.span)
+	}
+	return nil, err
+}
+
+// roomier is how many items a table is made for in the place of tab, which was full: want of them, and in any case more than tab was made
+// for, as it may have been full early. Not so if it was full at a quarter: no size helps against ids that meet in one bucket, another seed
+// does.
+func roomier(tab *hot.Table, want int) int {
+	if tab.Len()*4 < tab.Slots() {
+		return want
+	}
+	return max(want, int(growLoad*17/16*float64(tab.Slots())))
+}
