@@ -108,6 +108,83 @@ func (w *contextWriter) Write(b []byte) (int, error) {
 	return w.w.Write(b)
 }
 
+// saveTail copies the frames from an offset on to a file and counts what they hold. It returns the checksum of the frame before.
+func saveTail(fsys vfs.FS, dir string, at uint64, h History) (tail CutTail, chain uint32, err error) {
+	tail = CutTail{From: at, To: at}
+	var file vfs.File
+	var used int64
+	temp := filepath.Join(dir, divergedTailName(h.Epoch, at, 1)+tempSuffix)
+	v := LogVisitor{
+		Segment: func(s SegmentHeader) error {
+			if s.Start <= at {
+				chain = s.Chain
+			}
+			return nil
+		},
+		Frame: func(_ SegmentInfo, f *Frame) error {
+			if f.End() <= at {
+				chain = f.CRC
+				return nil
+			}
+			if f.Start < at {
+				return fmt.Errorf("cut the log at %d: want the end of a frame, got a place in one of %d to %d", at, f.Start, f.End())
+			}
+			if file == nil {
+				if err := removeIfThere(fsys, temp); err != nil {
+					return err
+				}
+				var err error
+				if file, err = fsys.Create(temp); err != nil {
+					return err
+				}
+				used, tail.FirstMS = segmentHeaderLen, f.TimeMS
+			}
+			if _, err := file.WriteAt(f.Raw, used); err != nil {
+				return err
+			}
+			used += int64(len(f.Raw))
+			tail.Frames++
+			tail.To, tail.LastMS = f.End(), f.TimeMS
+			return nil
+		},
+		Record: func(f *Frame, _ uint64, rec *Record) error {
+			if f.Start < at {
+				return nil
+			}
+			switch rec.Kind {
+			case KindSet:
+				tail.Sets++
+			case KindSetItem:
+				tail.Sets += uint64(len(rec.Columns))
+			case KindDelete:
+				tail.Deletes++
+			case KindFlush:
+				tail.Flushes++
+			case KindSchema:
+				tail.Schemas++
+			}
+			return nil
+		},
+	}
+	_, err = WalkLog(fsys, dir, at, 0, v)
+	if errors.Is(err, ErrCorrupt) && tail.To > at {
+		err = nil // damage behind what was saved: it goes with the tail
+	}
+	if file != nil {
+		if err == nil {
+			head := segmentHeader{history: h, start: at, durable: tail.To, chain: chain, size: segmentHeaderLen}
+			_, err = file.WriteAt(head.appendTo(nil), 0)
+		}
+		if err == nil {
+			err = file.Sync()
+		}
+		if err = errors.Join(err, file.Close()); err == nil {
+			tail.File, err = keepTail(fsys, dir, temp, h.Epoch, at)
+		}
+	}
+	return tail, chain, err
+}
+
 // keepTail gives a tail that was saved under a temporary name, durably, its name: one that is free, as what was cut before at the same offset is another. But a
 // crash may have broken off the cut that saved the same tail: that one is left as it is.
 func keepTail(fsys vfs.FS, dir, temp string, epoch uint32, at uint64) (path string, err error) {

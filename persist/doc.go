@@ -17,18 +17,30 @@
 //
 // # Files
 //
-//	dir/LOCK                            held while the directory is open (dir.go)
-//	dir/MANIFEST-<n>                    text; the two newest generations are kept (manifest_text.go)
-//	dir/HISTORY                         whose log this is, and since when (lineage.go)
-//	dir/diverged-<epoch>-<offset>.aof   what was cut from the log as a primary had other bytes (cut.go); -<n> is added to the n-th at one offset
-//	dir/diverged-<n>.archive            all that was here before the data of a primary without a common past (diverged.go)
-//	dir/log/<20-digit start offset>.aof segments
-//	dir/rdb/<block>-<offset>.hot        images of hot blocks and of overlays
-//	dir/cold/<block>-<offset>.cold      cold files; written by package coldstore, named by manifests
-//	dir/{rdb,cold}/copy-<link>-<n>.*    the same, copied from a primary; link is a random number of that connection
-//	*.new                               a file of an installation (install.go): named or removed at start
-//	*.tmp                               a file that never got its name: removed at start
-//	*.broken-<n>                        what a repair set aside
+// Each file of a data directory has one file of the code that names it, writes it and reads it:
+//
+//	file of the directory                         what it is                                    owner
+//	LOCK                                          held while the directory is open              lock.go
+//	MANIFEST-<n>                                  text; the two newest generations are kept     manifest_text.go
+//	HISTORY                                       whose log this is, and since when             lineage.go
+//	log/<20-digit start offset>.aof               a segment: its bytes                          segment.go
+//	                                              segments: listed, ended, dropped              segments.go
+//	log/segment-<n>.tmp                           the next segment, before it has its name      prepare.go
+//	rdb/<block>-<offset>.hot                      image of a hot block or of an overlay         image.go
+//	cold/<block>-<offset>.cold                    cold file                                     package coldstore
+//	{rdb,cold}/copy-<link>-<n>.*                  the same, copied from a primary by package    filenames.go
+//	                                              repl; link is a random number of a connection
+//	diverged-<epoch>-<offset>[-<n>].aof           what was cut from the log as a primary had    diverged.go
+//	                                              other bytes; the n-th at one offset
+//	diverged-<n>.archive                          all that was here before the data of a        diverged.go
+//	                                              primary without a common past
+//	MANIFEST-<n>.new, log/<start offset>.aof.new  a file of an installation: gets its name,     install.go
+//	                                              or is removed, at start
+//	*.tmp                                         a file that never got its name: removed       vfs/atomic.go
+//	                                              at start
+//	*.broken-<n>                                  what a tool took out                          aside.go
+//
+// An archive (archive.go) is a file outside of the directory. The names themselves stand in filenames.go: they are part of the format.
 //
 // Every file says magic, version and checksums. A version that is not known gives ErrNewerFormat and the file is left
 // alone. Files of each version are in testdata for ever.
@@ -75,13 +87,17 @@
 //
 // # Locks
 //
-// Block lock of the engine, then Log.mu; Log.dropMu, then Log.mu. Dir.mu alone. No file is touched under Log.mu: the
+// Block lock of the engine, then Log.mu; Log.dropMu, then Log.mu. Dir.mu and dirLock.mu alone. No file is touched under Log.mu: the
 // roles of writer and syncer are taken under it and worked without it (log.go).
 //
 // # Reading order
 //
-// record.go, frame.go, segment.go (formats); tail.go, log.go, commit.go, ready.go, heal.go, doubt.go, background.go (writing);
-// segments.go, scan.go, walk.go, open.go, reader.go, walklog.go, logcopy.go (reading and copying); image.go, checkblock.go, coldfault.go, manifest.go,
-// dir.go (snapshots); held.go (whose directory it is); archive.go, archive_reader.go (copies in one file); lineage.go, cut.go, install.go,
-// diverged.go (replication); aside.go (what tools took out).
+//   - formats: record.go, frame.go, segment.go, manifest.go, manifest_text.go, lineage.go, image.go, filenames.go
+//   - writing: tail.go, log.go, commit.go, ready.go, heal.go, doubt.go, prepare.go, background.go, stats.go
+//   - reading: scan.go, walk.go, open.go, reader.go
+//   - snapshots: dir.go, lock.go, image_reader.go, checkblock.go, coldfault.go
+//   - replication: cut.go, diverged.go, install.go, logcopy.go
+//   - copies in one file: archive.go, archive_reader.go
+//   - for tools: walklog.go, segments.go, aside.go
+//   - errors.go, options.go, files.go
 package persist

@@ -1,6 +1,7 @@
 package persist
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -159,4 +160,28 @@ func cause(err error) error {
 		return multi.Unwrap()[0]
 	}
 	return err
+}
+
+// writeAll writes pieces one behind the other from the start of the file.
+func writeAll(s *openSegment, pieces [][]byte) error {
+	var off int64
+	for _, p := range pieces {
+		if _, err := s.file.WriteAt(p, off); err != nil {
+			return err
+		}
+		off += int64(len(p))
+	}
+	s.used = off
+	return nil
+}
+
+// lastChain returns the checksum of the last frame in pieces, or chain if there is none.
+func lastChain(pieces [][]byte, chain uint32) uint32 {
+	for _, p := range pieces {
+		for len(p) > 0 {
+			chain = binary.LittleEndian.Uint32(p)
+			p = p[rawFrameLen(p):]
+		}
+	}
+	return chain
 }

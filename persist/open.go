@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"time"
 
 	"github.com/counterd/counterd/persist/vfs"
@@ -268,54 +267,4 @@ func (l *Log) start() {
 	l.loops.Add(2)
 	go l.syncLoop()
 	go l.prepareLoop()
-}
-
-// listDir lists a directory that may be missing.
-func listDir(fsys vfs.FS, dir string) ([]string, error) {
-	names, err := fsys.List(dir)
-	if isNotExist(err) {
-		return nil, nil
-	}
-	return names, err
-}
-
-// createTemp makes a preallocated segment file under a temporary name.
-func (l *Log) createTemp(size int64) (*openSegment, error) {
-	if err := l.guard(); err != nil {
-		return nil, err
-	}
-	path := filepath.Join(LogDir(l.opts.Dir), fmt.Sprintf("segment-%d%s", l.tempNo.Add(1), tempSuffix))
-	file, err := l.opts.FS.Create(path)
-	if err != nil {
-		return nil, err
-	}
-	s := &openSegment{segment: segment{path: path}, file: file, capacity: size, used: segmentHeaderLen}
-	if err := file.Preallocate(size); err != nil {
-		l.discard(s, path)
-		return nil, err
-	}
-	return s, nil
-}
-
-// createSynced is createTemp for a file that gets its name before it is synced again: with a prepared header.
-func (l *Log) createSynced(size int64) (*openSegment, error) {
-	s, err := l.createTemp(size)
-	if err != nil {
-		return nil, err
-	}
-	h := segmentHeader{start: preparedStart, size: uint32(size)}
-	if _, err = s.file.WriteAt(h.appendTo(nil), 0); err == nil {
-		err = s.file.Sync()
-	}
-	if err != nil {
-		l.discard(s, s.path)
-		return nil, err
-	}
-	return s, nil
-}
-
-// discard gives up a segment file that never got its name. What cannot be removed now is removed at the next start.
-func (l *Log) discard(s *openSegment, temp string) {
-	_ = s.file.Close()
-	_ = l.opts.FS.Remove(temp)
 }

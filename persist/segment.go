@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"math"
 
 	"github.com/counterd/counterd/persist/vfs"
@@ -145,15 +144,6 @@ type segment struct {
 
 // offset returns where the log offset pos is in the file.
 func (s *segment) offset(pos uint64) int64 { return segmentHeaderLen + int64(pos-s.start) }
-
-// readAtMost fills b from off and returns what the file has of it.
-func readAtMost(f vfs.File, b []byte, off int64) ([]byte, error) {
-	n, err := f.ReadAt(b, off)
-	if err != nil && err != io.EOF {
-		return nil, err
-	}
-	return b[:n], nil
-}
 
 // readSegmentHeader reads the header of an open segment file.
 func readSegmentHeader(f vfs.File, s *segment) (h segmentHeader, fault *frameFault, err error) {

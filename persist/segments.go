@@ -15,9 +15,6 @@ type SegmentInfo struct {
 	Start, End uint64 // log offsets; of the last one End is how far it is written, or 0 where that is not known
 }
 
-// FileOffset returns where the log offset pos is in the file.
-func (s SegmentInfo) FileOffset(pos uint64) int64 { return s.segment().offset(pos) }
-
 func (s SegmentInfo) segment() *segment { return &segment{s.Start, s.Path} }
 
 // Segments returns the segment files of a data directory, oldest first. A missing directory gives none.

@@ -285,29 +285,3 @@ func (c *checker) listLeftovers() error {
 	}
 	return nil
 }
-
-// checkDiverged verifies the files with what a node held and its primary does not. They are the only copy: damage is loss.
-func (c *checker) checkDiverged() error {
-	tails, archives, err := persist.ListDiverged(c.fsys, c.dir)
-	if err != nil {
-		return err
-	}
-	for _, d := range append(tails, archives...) {
-		c.report.Diverged++
-		info, err := c.fsys.Stat(d.Path)
-		if err != nil {
-			return err
-		}
-		c.report.DivergedBytes += uint64(info.Size())
-		err = d.Verify(c.fsys)
-		switch {
-		case errors.Is(err, persist.ErrCorrupt), errors.Is(err, persist.ErrNewerFormat):
-			c.add(d.Path, true, err)
-		case err != nil:
-			return err
-		default:
-			c.add(d.Path, false, fmt.Errorf("%w, %d bytes", ErrDiverged, info.Size()))
-		}
-	}
-	return nil
-}

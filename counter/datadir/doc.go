@@ -20,5 +20,5 @@
 //
 // # Reading order
 //
-// check.go, view.go; repair.go, repair_cold.go, repair_lineage.go; restore.go, restore_copy.go.
+// view.go; check.go; repair.go, repair_cold.go, repair_lineage.go, diverged.go; restore.go, restore_copy.go.
 package datadir

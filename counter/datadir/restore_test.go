@@ -170,11 +170,11 @@ func TestRestoreRefused(t *testing.T) {
 	}
 	f, err := bad.OpenRW(seg.Path)
 	must(t, err)
-	b := make([]byte, 1)
-	if _, err := f.ReadAt(b, seg.FileOffset(ends[i])+40); err != nil && err != io.EOF {
+	b, off := make([]byte, 1), segmentHeaderLen+int64(ends[i]-seg.Start)+40
+	if _, err := f.ReadAt(b, off); err != nil && err != io.EOF {
 		t.Fatal(err)
 	}
-	_, err = f.WriteAt([]byte{b[0] ^ 1}, seg.FileOffset(ends[i])+40)
+	_, err = f.WriteAt([]byte{b[0] ^ 1}, off)
 	must(t, errors.Join(err, f.Sync(), f.Close()))
 	refused("behind damage", bad, Target{Offset: ends[i] + 50}, ends[i])
 	if got, err := Restore(bad, testDir, newFS(t), "/data/out", Target{Offset: ends[i]}, RestoreOptions{}); err != nil || got.Offset != ends[i] {

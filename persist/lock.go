@@ -130,7 +130,7 @@ func (l *dirLock) Close() error {
 	return errors.Join(errs...)
 }
 
-// watchNames refuses changes while the directory or the last segment is not what its name says, see held.go.
+// watchNames refuses changes while the directory or the last segment is not what its name says: see above.
 func (l *Log) watchNames() {
 	err := l.guard()
 	l.mu.Lock()

@@ -1,0 +1,78 @@
+package datadir
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/counterd/counterd/persist"
+)
+
+// checkDiverged verifies the files with what a node held and its primary does not. They are the only copy: damage is loss.
+func (c *checker) checkDiverged() error {
+	tails, archives, err := persist.ListDiverged(c.fsys, c.dir)
+	if err != nil {
+		return err
+	}
+	for _, d := range append(tails, archives...) {
+		c.report.Diverged++
+		info, err := c.fsys.Stat(d.Path)
+		if err != nil {
+			return err
+		}
+		c.report.DivergedBytes += uint64(info.Size())
+		err = d.Verify(c.fsys)
+		switch {
+		case errors.Is(err, persist.ErrCorrupt), errors.Is(err, persist.ErrNewerFormat):
+			c.add(d.Path, true, err)
+		case err != nil:
+			return err
+		default:
+			c.add(d.Path, false, fmt.Errorf("%w, %d bytes", ErrDiverged, info.Size()))
+		}
+	}
+	return nil
+}
+
+// mendDiverged cuts tails at the first damage and sets aside what cannot be read at all.
+func (r *repair) mendDiverged() error {
+	tails, archives, err := persist.ListDiverged(r.fsys, r.dir)
+	if err != nil {
+		return err
+	}
+	for _, d := range tails {
+		walked, err := persist.WalkDiverged(r.fsys, d, persist.LogVisitor{})
+		var bad *persist.CorruptError
+		if !errors.As(err, &bad) {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		r.sayf("%v", bad)
+		if walked.Frames == 0 {
+			err = r.setAside(d.Path)
+		} else if err = r.copyAside(d.Path); err == nil {
+			err = d.End(r.fsys, walked.End)
+			if err == nil {
+				r.sayf("%s ends at log offset %d now, with %d frames", d.Path, walked.End, walked.Frames)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, d := range archives {
+		err := d.Verify(r.fsys)
+		if !errors.Is(err, persist.ErrCorrupt) {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		r.sayf("%v", err)
+		if err := r.setAside(d.Path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
