@@ -12,15 +12,17 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/cutproxy"
 )
 
-// chain is a primary, a replica, and a replica of the replica, each behind a cutter for the next:
+// chain is a primary, a replica, and a replica of the replica, each behind a proxy that cuts for the next:
 //
 //	nodes[0] <- links[0] <- nodes[1] <- links[1] <- nodes[2]
 type chain struct {
 	t     testing.TB
 	nodes [3]*chainNode
-	links [2]*cutter
+	links [2]*cutproxy.Proxy
 }
 
 // chainNode is a node over all its restarts.
@@ -55,8 +57,8 @@ func startChain(t testing.TB, r *rand.Rand, posts int, args ...string) *chain {
 		ch.nodes[i].args = append([]string{"--repl-timeout", "3"}, args...)
 	}
 	for i := range ch.links {
-		ch.links[i] = newCutter(t, ch.nodes[i].port, r.Uint64())
-		ch.nodes[i+1].args = append(ch.nodes[i+1].args, "--replicaof", ch.links[i].address())
+		ch.links[i] = cutproxy.New(t, ch.nodes[i].port, r.Uint64(), true)
+		ch.nodes[i+1].args = append(ch.nodes[i+1].args, "--replicaof", ch.links[i].Address())
 	}
 	ch.start(0)
 	c := ch.nodes[0].dial(t)
@@ -104,7 +106,7 @@ func (n *chainNode) said(text string) (count int) {
 func (ch *chain) equal() {
 	ch.t.Helper()
 	for _, l := range ch.links {
-		l.smoothly(true)
+		l.Smoothly(true)
 	}
 	var digests [3]string
 	for i, n := range ch.nodes {
@@ -120,8 +122,8 @@ func (ch *chain) equal() {
 	}
 }
 
-// stop ends all nodes and compares their logs, byte by byte, from the oldest offset that two of them have. It returns how many bytes
-// were compared.
+// stop ends all nodes and compares their logs, byte by byte, from the oldest offset that two of them have. It returns
+// how many bytes were compared.
 func (ch *chain) stop() (compared int) {
 	ch.t.Helper()
 	end, err := strconv.ParseUint(replicationField(ch.nodes[0].server, "master_repl_offset"), 10, 64)
@@ -212,15 +214,15 @@ func (ch *chain) disturb(r *rand.Rand, posts int, stop <-chan struct{}) {
 	}
 }
 
-// TestReplicaCuts cuts the links of a primary, its replica and that one's replica at random bytes, and restarts all three by kill -9 and SIGTERM, while
-// several connections write. When it is over all nodes hold what was acknowledged, each increment once, in logs of the same bytes; and nothing was
-// ever copied anew.
+// TestReplicaCuts cuts the links of a primary, its replica and that one's replica at random bytes, and restarts all
+// three by kill -9 and SIGTERM, while several connections write. When it is over all nodes hold what was acknowledged,
+// each increment once, in logs of the same bytes; and nothing was ever copied anew.
 func TestReplicaCuts(t *testing.T) {
 	cutAndRestart(t, int64(scaled(20)), scaled(5), "4gb")
 }
 
-// TestReplicaCutsCopies is TestReplicaCuts where the log is kept for snapshots only: a replica that was away may find it gone and take a full copy, under
-// cuts, load, snapshots and demotions.
+// TestReplicaCutsCopies is TestReplicaCuts where the log is kept for snapshots only: a replica that was away may find
+// it gone and take a full copy, under cuts, load, snapshots and demotions.
 func TestReplicaCutsCopies(t *testing.T) {
 	cutAndRestart(t, int64(scaled(10)), scaled(4), "0")
 }
@@ -233,9 +235,9 @@ func cutAndRestart(t *testing.T, cuts int64, restarts int, retain string) {
 	full := [3]int{0, 1, 1} // copies that each node took, of what was there before it came
 	for _, l := range ch.links {
 		if retain == "0" {
-			l.span = 22 // else no copy would ever come to its end
+			l.SetSpan(22) // else no copy would ever come to its end
 		}
-		l.smoothly(false)
+		l.Smoothly(false)
 	}
 	stop := make(chan struct{})
 	var load sync.WaitGroup
@@ -260,7 +262,7 @@ func cutAndRestart(t *testing.T, cuts int64, restarts int, retain string) {
 			return t.Failed()
 		}
 	}
-	total := func() int64 { return ch.links[0].total() + ch.links[1].total() }
+	total := func() int64 { return ch.links[0].Total() + ch.links[1].Total() }
 	killed, done := 0, 0
 	for (done < restarts || total() < cuts) && !broken() {
 		if done == restarts || total()*int64(restarts) < int64(done)*cuts {
@@ -332,10 +334,10 @@ func cutAndRestart(t *testing.T, cuts int64, restarts int, retain string) {
 	for _, n := range ch.nodes {
 		wantCtl(t, 0, []string{"check", n.dir}, "nothing is damaged")
 	}
-	var ways [cutWays]int64
+	var ways [cutproxy.Ways]int64
 	for _, l := range ch.links {
-		for i := range ways {
-			ways[i] += l.cuts[i].Load()
+		for i, cuts := range l.Cuts() {
+			ways[i] += cuts
 		}
 	}
 	t.Logf("%d cuts (closed, reset, one way, silent: %v), %d restarts (%d by kill -9), %d increments acknowledged over %d connections, %d posts, %d wrong on 3 nodes, %d times gone on, %d full copies, %d bytes of log compared, %v",

@@ -13,8 +13,8 @@ import (
 	"github.com/counterd/counterd/persist"
 )
 
-// loseTail makes the log of a node that is down what a power failure leaves of it: from a random byte on, behind least and behind all that was durable,
-// there are zeros. It returns the log before.
+// loseTail makes the log of a node that is down what a power failure leaves of it: from a random byte on, behind least
+// and behind all that was durable, there are zeros. It returns the log before.
 func loseTail(t testing.TB, r *rand.Rand, dir string, least, end uint64) (log []byte) {
 	t.Helper()
 	first, log := readLog(t, dir, end)
@@ -54,8 +54,8 @@ func littleEndian(b []byte, n int) (v uint64) {
 	return v
 }
 
-// TestReplicaLostTail lets a primary's machine lose the end of its log, which its replica and that one's replica have. When it is back, and has taken other
-// changes meanwhile or not, they take back exactly what it lost, and save it.
+// TestReplicaLostTail lets a primary's machine lose the end of its log, which its replica and that one's replica have.
+// When it is back, and has taken other changes meanwhile or not, they take back exactly what it lost, and save it.
 func TestReplicaLostTail(t *testing.T) {
 	r, _ := random(t)
 	ch := startChain(t, r, 0, "--appendfsync", "no")
@@ -103,7 +103,7 @@ func TestReplicaLostTail(t *testing.T) {
 				ch.await(i)
 			}
 		}
-		ch.links[0].refuse(true)
+		ch.links[0].Refuse(true)
 		ch.nodes[0].kill()
 		log := loseTail(t, r, ch.nodes[0].dir, kept, ends[0])
 		ch.start(0)
@@ -126,7 +126,7 @@ func TestReplicaLostTail(t *testing.T) {
 			}
 			c.close()
 		}
-		ch.links[0].refuse(false)
+		ch.links[0].Refuse(false)
 		ch.equal()
 		for i, n := range ch.nodes {
 			if wrong := w.compare(t, n.server); wrong > 0 {
