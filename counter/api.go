@@ -1,5 +1,8 @@
 package counter
 
+// What a program that embeds a store needs first: Open, Get, Set, Incr, MGet, Scan, Alter, AlterScript, Snapshot, Close. Each call is a
+// batch of its own, acknowledged when it returns; many at once go into a Batch.
+
 import (
 	"errors"
 	"fmt"
@@ -55,6 +58,79 @@ func (s *Store) Set(key string, value uint64) error {
 func (s *Store) Incr(key string, n int64) (value uint64, err error) {
 	op, err := s.do(key, Op{Kind: OpAdd, Arg: uint64(n)})
 	return op.Value, err
+}
+
+// Value is what MGet reads of a key.
+type Value struct {
+	N     uint64 // 0 where there is no item
+	Found bool   // the item exists
+}
+
+// MGet returns the values of several keys as they were at one moment: no change made as one, as by a group, is seen in part. The error is
+// ErrNoKey where one of them names no column, ErrCold where one of them cannot be read, or ErrClosed.
+func (s *Store) MGet(keys ...string) ([]Value, error) {
+	b := s.NewBatch()
+	if err := b.Begin(); err != nil {
+		return nil, err
+	}
+	defer b.End()
+	for _, key := range keys {
+		k, ok := b.Schema().ParseKey([]byte(key))
+		if !ok || k.Col < 0 {
+			return nil, fmt.Errorf("%w: %q", ErrNoKey, key)
+		}
+		b.Add(Op{Kind: OpGet, Counter: k.Counter, Column: int16(k.Col), Mid: k.Mid})
+	}
+	b.Group(0)
+	b.Run()
+	b.End()
+	if err := b.Commit(); err != nil {
+		return nil, err
+	}
+	values := make([]Value, len(keys))
+	for i := range values {
+		op := b.Op(i)
+		if op.Err != nil {
+			return nil, fmt.Errorf("%s: %w", keys[i], op.Err)
+		}
+		values[i] = Value{op.Value, op.Found}
+	}
+	return values, nil
+}
+
+// Scan returns about count items from a cursor on, and the cursor to go on with: 0 starts, and 0 is returned at the end. See Batch.Scan
+// for what it promises, and for its errors.
+func (s *Store) Scan(cursor uint64, count int) (items []ScanItem, next uint64, err error) {
+	b := s.NewBatch()
+	if err := b.Begin(); err != nil {
+		return nil, 0, err
+	}
+	items, next, err = b.Scan(nil, cursor, count)
+	b.End()
+	return items, next, errors.Join(err, b.Commit())
+}
+
+// Len is the number of items of all counters.
+func (s *Store) Len() (uint64, error) {
+	b := s.NewBatch()
+	if err := b.Begin(); err != nil {
+		return 0, err
+	}
+	n := b.Items()
+	b.End()
+	return uint64(n), b.Commit()
+}
+
+// Alter changes the schema by one statement. A statement that changes nothing is no error. Data is not touched: a new
+// column answers its default at once, and blocks are re-packed in the background, one at a time.
+func (s *Store) Alter(st schema.Statement) error {
+	b := s.NewBatch()
+	if err := b.BeginExclusive(); err != nil {
+		return err
+	}
+	err := b.Alter(st)
+	b.End()
+	return errors.Join(err, b.Commit())
 }
 
 // AlterScript applies a schema script, all of it or nothing. See schema.ParseScript.

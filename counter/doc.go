@@ -4,6 +4,13 @@
 //	s, err := counter.Open("dir", counter.Options{}) // "" for memory only
 //	err = s.AlterScript("add counter weibo\nadd column weibo repost hint=16 max=32 suffix=cntrn")
 //	n, err := s.Incr("19089006004.cntrn", 1)
+//	values, err := s.MGet("19089006004.cntrn", "7.cntrn")
+//	items, next, err := s.Scan(0, 100)
+//	err = s.Snapshot() // or leave it to the store
+//	err = s.Close()
+//
+// Many operations at once go into a Batch. The rest is for who runs a server: Batch's exclusive mode and Ack, tiers, numbers, and what
+// replication needs, behind Store.Replication.
 //
 // # Structure
 //

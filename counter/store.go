@@ -118,18 +118,6 @@ func (s *Store) release() error {
 // Schema returns the schema in force. It may have changed when the caller looks at it: see Batch for one that stands still.
 func (s *Store) Schema() *schema.Schema { return s.schema.Load() }
 
-// Alter changes the schema by one statement. A statement that changes nothing is no error. Data is not touched: a new
-// column answers its default at once, and blocks are re-packed in the background, one at a time.
-func (s *Store) Alter(st schema.Statement) error {
-	b := s.NewBatch()
-	if err := b.BeginExclusive(); err != nil {
-		return err
-	}
-	err := b.Alter(st)
-	b.End()
-	return errors.Join(err, b.Commit())
-}
-
 // Alter is Store.Alter inside a batch. REQUIRES BeginExclusive.
 func (b *Batch) Alter(st schema.Statement) error {
 	s := b.s
@@ -282,15 +270,4 @@ func (b *Batch) AlterScript(script string) error {
 		return err
 	}
 	return b.setSchema(next)
-}
-
-// Len is the number of items of all counters.
-func (s *Store) Len() (uint64, error) {
-	b := s.NewBatch()
-	if err := b.Begin(); err != nil {
-		return 0, err
-	}
-	n := b.Items()
-	b.End()
-	return uint64(n), b.Commit()
 }
