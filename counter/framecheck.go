@@ -11,8 +11,9 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// What comes from a primary is checked before anything is changed by it: a frame that was appended and cannot be applied would be in the log for
-// good, and a snapshot that cannot be opened would have cost the replica the data it had.
+// What comes from a primary is checked before anything is changed by it: a frame that was appended and cannot be
+// applied would be in the log for good, and a snapshot that cannot be opened would have cost the replica the data it
+// had.
 
 // FrameChecker tells whether the frames of a log can be applied, one after the other. NOT safe for concurrent use.
 type FrameChecker struct {
@@ -20,7 +21,8 @@ type FrameChecker struct {
 	rec    persist.Record
 }
 
-// NewFrameChecker returns one for the frames behind a snapshot; nil: from the log's beginning. The snapshot has passed CheckManifest.
+// NewFrameChecker returns one for the frames behind a snapshot; nil: from the log's beginning. The snapshot has passed
+// CheckManifest.
 func NewFrameChecker(m *persist.Manifest) (*FrameChecker, error) {
 	if m == nil {
 		return &FrameChecker{schema: schema.Empty()}, nil
@@ -53,8 +55,8 @@ func readSchema(text []byte) (*schema.Schema, error) {
 	return s, nil
 }
 
-// Check verifies the records of a frame: each can be read, mids are below 2^63, and values fit the columns that the schema knows there. The error matches
-// persist.ErrCorrupt. The frame's checksum is the log's to check.
+// Check verifies the records of a frame: each can be read, mids are below 2^63, and values fit the columns that the
+// schema knows there. The error matches persist.ErrCorrupt. The frame's checksum is the log's to check.
 func (c *FrameChecker) Check(raw []byte) error {
 	if len(raw) < persist.FrameHeaderLen {
 		return fmt.Errorf("frame of %d bytes, want %d at least: %w", len(raw), persist.FrameHeaderLen, persist.ErrCorrupt)
@@ -108,7 +110,8 @@ func checkRecord(s *schema.Schema, rec *persist.Record) (*schema.Schema, error) 
 	return s, nil
 }
 
-// checkSame refuses a schema in which a column is another than before: columns are made and dropped, and an id is never used again. Values that are there would not fit.
+// checkSame refuses a schema in which a column is another than before: columns are made and dropped, and an id is never
+// used again. Values that are there would not fit.
 func checkSame(before, next *schema.Schema) error {
 	for _, def := range next.Counters() {
 		was := before.CounterByID(def.ID)
@@ -131,8 +134,8 @@ func checkValue(def *schema.Counter, column uint16, value uint64) error {
 	return nil
 }
 
-// CheckManifest verifies that a snapshot could be opened as far as its manifest tells: that the schema can be read, and that the blocks of each counter
-// cover all mids. The error matches persist.ErrCorrupt.
+// CheckManifest verifies that a snapshot could be opened as far as its manifest tells: that the schema can be read, and
+// that the blocks of each counter cover all mids. The error matches persist.ErrCorrupt.
 func CheckManifest(m *persist.Manifest) error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("manifest of generation %d: %w: "+format, append([]any{m.Generation, persist.ErrCorrupt}, args...)...)
@@ -171,7 +174,8 @@ func CheckManifest(m *persist.Manifest) error {
 	return nil
 }
 
-// CheckBlockFile reads the file of a block that a manifest names, whole, and tells whether it is what the manifest says and can be opened.
+// CheckBlockFile reads the file of a block that a manifest names, whole, and tells whether it is what the manifest says
+// and can be opened.
 func CheckBlockFile(fsys vfs.FS, dir string, c *persist.CounterFiles, b *persist.BlockFile) error {
 	err := persist.CheckBlock(fsys, dir, c, b, ColdVerifier(fsys))
 	if err != nil || b.Tier == persist.TierCold {

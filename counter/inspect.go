@@ -35,7 +35,8 @@ func (s RowState) String() string {
 	return [...]string{RowPlain: "", RowShadow: "changed", RowFresh: "new", RowGone: "deleted", RowPartial: "partly known"}[s]
 }
 
-// ImageRows verifies an image of a hot block or of an overlay and calls fn for each row, in order of mid, partial rows first.
+// ImageRows verifies an image of a hot block or of an overlay and calls fn for each row, in order of mid, partial rows
+// first.
 func ImageRows(fsys vfs.FS, path string, fn func(FileRow) error) error {
 	img, tab, partial, err := readTable(fsys, path)
 	if err != nil {
@@ -136,8 +137,8 @@ func openCold(fsys vfs.FS, path string, cache *coldstore.Cache) (*coldstore.File
 	return file, err
 }
 
-// ColdRows calls fn for each row of a cold file that can be read, in order of mid, and returns the ranges of mids that cannot.
-// An error is one of fn, or of a file that cannot be opened.
+// ColdRows calls fn for each row of a cold file that can be read, in order of mid, and returns the ranges of mids that
+// cannot. An error is one of fn, or of a file that cannot be opened.
 func ColdRows(fsys vfs.FS, path string, fn func(FileRow) error) (lost []persist.MidRange, err error) {
 	file, err := openCold(fsys, path, nil)
 	if err != nil {
@@ -188,8 +189,8 @@ func coldRows(file *coldstore.File, fn func(mid uint64, vals []uint64) error) (l
 	return lost, nil
 }
 
-// ColdVerifier returns a function that verifies a cold file, page by page, against itself and its entry in a manifest. What is wrong
-// comes as a *persist.ColdFault.
+// ColdVerifier returns a function that verifies a cold file, page by page, against itself and its entry in a manifest.
+// What is wrong comes as a *persist.ColdFault.
 func ColdVerifier(fsys vfs.FS) func(path string, c *persist.CounterFiles, b *persist.BlockFile) error {
 	return func(path string, c *persist.CounterFiles, b *persist.BlockFile) (err error) {
 		fault := &persist.ColdFault{Path: path, Counter: c.Name, Block: *b}

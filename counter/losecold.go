@@ -15,14 +15,14 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// LoseCold gives up what cannot be read of the cold files of a data directory that opens and that nobody has open. say, which may be nil, is told what is lost and
-// what was done.
+// LoseCold gives up what cannot be read of the cold files of a data directory that opens and that nobody has open. say,
+// which may be nil, is told what is lost and what was done.
 //
-//  1. the directory is given a past that no other node has in common: replicas take a full copy, and so does this node if it is one. What is
-//     given up stands in no log, so they would go on with other posts than this node
+//  1. the directory is given a past that no other node has in common: replicas take a full copy, and so does this node
+//     if it is one. What is given up stands in no log, so they would go on with other posts than this node
 //  2. it is opened as a server does, with all of the log, so that what was changed since is known
-//  3. of each damaged cold block the rows that can be read, and those of its overlay, go to a new cold file. Partial rows are given up: they would
-//     need values that nobody knows
+//  3. of each damaged cold block the rows that can be read, and those of its overlay, go to a new cold file. Partial
+//     rows are given up: they would need values that nobody knows
 //  4. a snapshot names the new files; the other manifests and the damaged files are set aside
 //
 // A crash on the way leaves a directory that opens, and a second run goes on.
@@ -96,7 +96,8 @@ func coldFaults(fsys vfs.FS, dir string) (faults []*persist.ColdFault, err error
 	return faults, err
 }
 
-// loseCold opens the store, writes what is left of damaged cold blocks to new files and makes a snapshot. It returns the files that are no longer needed.
+// loseCold opens the store, writes what is left of damaged cold blocks to new files and makes a snapshot. It returns
+// the files that are no longer needed.
 func loseCold(fsys vfs.FS, dir string, faults []*persist.ColdFault, say func(string)) (replaced []string, err error) {
 	s, err := Open(dir, Options{FS: fsys, Manual: true, SnapshotGrowth: -1, RetainBytes: math.MaxUint64, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {

@@ -22,12 +22,15 @@ import (
 
 // recover brings the store back from its directory:
 //
-//  1. lock the directory; read the manifests, newest first
-//  2. read the images that the newest one names, several at once, straight into blocks; if one is bad, forget it all and
-//     take the manifest before, whose log is kept
-//  3. put the schema of the manifest's replay offset in force
-//  4. replay the log from there: each record is applied to the block that holds its mid unless the block's image stands
-//     behind it already; schema changes take place where they happened
+//  1. finish a cut of the log or an installation that a crash broke off
+//  2. lock the directory; read the manifests, newest first
+//  3. put the schema of the newest manifest's replay offset in force; read the images that it names, several at once,
+//     straight into blocks, and open its cold files
+//  4. if one of those files is bad, forget it all and take the manifest before, whose log is kept. If no manifest is
+//     whole, take them in turn again, and pass over cold files that cannot be opened: their posts answer errors
+//  5. replay the log, from its beginning if there is no manifest: each record is applied to the block that holds its mid
+//     unless the block's image stands behind it already; schema changes take place where they happened
+//  6. go on with the lineage of the log; remove block files that no manifest names
 //
 // Values in records are those after the change, so nothing can count twice.
 func (s *Store) recover(path string) error {
@@ -53,8 +56,8 @@ func (s *Store) recover(path string) error {
 // loadSnapshot reads the newest good snapshot and returns the log offset to go on from.
 func (s *Store) loadSnapshot() (from uint64, err error) {
 	manifests := s.dir.Manifests()
-	// A cold file that cannot be used makes the snapshot before count, where its posts may still be in memory's images and the log. Only when
-	// no snapshot is whole is the newest one used without the file.
+	// A cold file that cannot be used makes the snapshot before count, where its posts may still be in memory's images and
+	// the log. Only when no snapshot is whole is the newest one used without the file.
 	for _, s.lenient = range []bool{false, true} {
 		for i, m := range manifests {
 			if err = s.loadManifest(m); err == nil {
@@ -167,8 +170,8 @@ func (s *Store) loadImages(m *persist.Manifest) error {
 	return err
 }
 
-// loadBlock reads a hot block's image, or opens a cold block's file and reads its overlay's image if there is one. buf is reused from
-// block to block.
+// loadBlock reads a hot block's image, or opens a cold block's file and reads its overlay's image if there is one. buf
+// is reused from block to block.
 func (s *Store) loadBlock(f, overlay *persist.BlockFile, buf []byte) (*block, []byte, error) {
 	b := &block{lo: f.Lo, hi: f.Hi, id: f.Block, from: f.Offset}
 	if f.Tier == persist.TierHot {
@@ -193,7 +196,8 @@ func (s *Store) loadBlock(f, overlay *persist.BlockFile, buf []byte) (*block, []
 		return nil, buf, err
 	}
 	if err != nil {
-		// The posts of this range answer an error, all others are served: a lost file of old posts must not take the new ones down.
+		// The posts of this range answer an error, all others are served: a lost file of old posts must not take the new ones
+		// down.
 		s.opts.Logger.Error("a cold file cannot be used: the posts of its range cannot be read", "file", path, "lo", f.Lo, "hi", f.Hi, "items", f.Items,
 			"error", err, "repair", persist.RepairCommand(s.dir.Path()))
 		s.tiers.broken.Add(1)
@@ -216,9 +220,9 @@ func (s *Store) loadBlock(f, overlay *persist.BlockFile, buf []byte) (*block, []
 	return b, buf, nil
 }
 
-// lostFile tells whether an error means that a file's content is gone or cannot be had from the disk: then others take its place, or its posts answer
-// errors. A newer program's file is not lost, and must be left alone; permissions, and descriptors and memory that have run out, are for the operator to
-// set right before anything is given up.
+// lostFile tells whether an error means that a file's content is gone or cannot be had from the disk: then others take
+// its place, or its posts answer errors. A newer program's file is not lost, and must be left alone; permissions, and
+// descriptors and memory that have run out, are for the operator to set right before anything is given up.
 func lostFile(err error) bool {
 	for _, other := range []error{persist.ErrNewerFormat, fs.ErrPermission, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, arena.ErrNoMemory} {
 		if errors.Is(err, other) {
@@ -244,7 +248,8 @@ func (s *Store) loadTable(b *block, f *persist.BlockFile, buf []byte) ([]byte, e
 		return buf, err
 	}
 	defer img.Close()
-	if img.Lo != f.Lo || img.Hi != f.Hi || img.Items != f.Items || img.CRC != f.CRC { // its own offset may be higher: a repair that cuts the log lowers what it counts as
+	// Its own offset may be higher: a repair that cuts the log lowers what it counts as.
+	if img.Lo != f.Lo || img.Hi != f.Hi || img.Items != f.Items || img.CRC != f.CRC {
 		return buf, s.badFile(path, fmt.Sprintf("range [%d,%d) with %d items, checksum %08x, as in the manifest", f.Lo, f.Hi, f.Items, f.CRC),
 			fmt.Sprintf("[%d,%d), %d, %08x", img.Lo, img.Hi, img.Items, img.CRC), nil)
 	}

@@ -16,9 +16,9 @@ import (
 
 func isNotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
-// saver makes snapshots, one at a time, without a fork and without a global stop: each block is copied under its own lock, at its own
-// moment, with the log offset it stands at then; only blocks that changed since their last image are copied and written. Memory
-// grows by one block's image.
+// saver makes snapshots, one at a time, without a fork and without a global stop: each block is copied under its own
+// lock, at its own moment, with the log offset it stands at then; only blocks that changed since their last image are
+// copied and written. Memory grows by one block's image.
 //
 //  1. note the log's position P and the schema, with no change of the schema in between: replay will start at P
 //  2. block after block: an image, or, if it did not change, the old image counted as standing at the present offset
@@ -96,7 +96,8 @@ func (v *saver) stop() {
 	defer v.mu.Unlock()
 }
 
-// maxPause is the longest time between two attempts to make a snapshot: each may write as much as the last one before it fails.
+// maxPause is the longest time between two attempts to make a snapshot: each may write as much as the last one before
+// it fails.
 const maxPause = time.Minute
 
 // run looks each second.
@@ -130,7 +131,8 @@ func (v *saver) look(s *Store) {
 	}
 }
 
-// due: the log to replay is larger than SnapshotGrowth, and than the last snapshot; or the disk is low, and a snapshot frees a lot.
+// due: the log to replay is larger than SnapshotGrowth, and than the last snapshot; or the disk is low, and a snapshot
+// frees a lot.
 func (v *saver) due(s *Store, low bool) bool {
 	if s.opts.SnapshotGrowth < 0 {
 		return false
@@ -156,8 +158,8 @@ func (s *Store) Saves() SaveStats {
 	return stats
 }
 
-// Snapshot makes a snapshot now, beside all other work. The error is ErrBusy while another is being made, ErrInMemory, ErrClosed, or what the
-// disk said; the last snapshot counts then.
+// Snapshot makes a snapshot now, beside all other work. The error is ErrBusy while another is being made, ErrInMemory,
+// ErrClosed, or what the disk said; the last snapshot counts then.
 func (s *Store) Snapshot() error {
 	v := s.saver
 	if v == nil {
@@ -213,8 +215,8 @@ type wroteImage struct {
 	file *persist.BlockFile
 }
 
-// undo removes the images of a snapshot that failed. The next one could use only those of blocks that do not change meanwhile, and each attempt
-// would leave the others: a disk that is almost full would fill up with them.
+// undo removes the images of a snapshot that failed. The next one could use only those of blocks that do not change
+// meanwhile, and each attempt would leave the others: a disk that is almost full would fill up with them.
 func (w *snapshot) undo() {
 	s := w.s
 	if w.manifest != nil && w.manifest.Generation > 0 { // it may be in force though an error came back
@@ -290,9 +292,9 @@ func (s *Store) dropBefore() uint64 {
 	return min(before, s.repl.pins.from())
 }
 
-// counter lists, and where needed writes, the blocks of one counter. A FLUSHALL meanwhile makes it begin anew; of a counter that is dropped
-// nothing is listed: the log tells. The snapshot stands behind the drop then, as it stands behind every block's offset: replay that ends
-// before would find the counter, without its posts.
+// counter lists, and where needed writes, the blocks of one counter. A FLUSHALL meanwhile makes it begin anew; of a
+// counter that is dropped nothing is listed: the log tells. The snapshot stands behind the drop then, as it stands
+// behind every block's offset: replay that ends before would find the counter, without its posts.
 func (w *snapshot) counter(files *persist.CounterFiles) error {
 	s := w.s
 	var ks *keyspace
@@ -363,9 +365,9 @@ const (
 	partialImage = 2 // of an overlay and partial rows: see appendPartial
 )
 
-// verifyImages reads all images that a manifest of the store names, and returns what is wrong with them. Those that are damaged are written
-// anew from memory, by a snapshot that it starts beside all other work. It calls pace, if not nil, behind each image with its size; an error
-// of pace ends it and is returned.
+// verifyImages reads all images that a manifest of the store names, and returns what is wrong with them. Those that are
+// damaged are written anew from memory, by a snapshot that it starts beside all other work. It calls pace, if not nil,
+// behind each image with its size; an error of pace ends it and is returned.
 func (s *Store) verifyImages(m *persist.Manifest, pace func(bytes int) error) error {
 	bad := make(map[string]bool)
 	var errs []error

@@ -101,12 +101,13 @@ type outPart struct {
 	end    uint64
 }
 
-// NewArchiveWriter prepares an archive of a snapshot and the log from there to what is written now. m is nil where there
-// is no snapshot and the log goes back to offset 0. The log must hold m.Replay: otherwise ErrGone.
+// NewArchiveWriter prepares an archive of a snapshot and the log from there to what is written now. m is nil where
+// there is no snapshot and the log goes back to offset 0. The log must hold m.Replay: otherwise ErrGone.
 func NewArchiveWriter(dir string, log *Log, m *Manifest, lineage Lineage) (*ArchiveWriter, error) {
 	w := &ArchiveWriter{fsys: log.opts.FS, dir: dir, history: lineage.Current()}
 	from := uint64(0)
-	plain := Lineage{Replica: lineage.Replica, Terms: lineage.Terms} // what was begun and not finished is the directory's own
+	// What was begun and not finished is the directory's own.
+	plain := Lineage{Replica: lineage.Replica, Terms: lineage.Terms}
 	w.add(outPart{name: historyName, text: plain.AppendText(nil)})
 	if m != nil {
 		from = m.Replay

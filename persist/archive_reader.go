@@ -18,8 +18,8 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// Archive is an open archive, seen as a data directory of the archive's own path: Check, Restore and the engine, through a
-// vfs.View, read it as they read any other. It is never written to. All methods may be called concurrently.
+// Archive is an open archive, seen as a data directory of the archive's own path: Check, Restore and the engine,
+// through a vfs.View, read it as they read any other. It is never written to. All methods may be called concurrently.
 type Archive struct {
 	file  vfs.File
 	path  string
@@ -55,9 +55,9 @@ func IsArchive(fsys vfs.FS, name string) (bool, error) {
 	return string(b) == archiveMagic, errors.Join(err, file.Close())
 }
 
-// OpenArchive opens an archive and reads what its parts are; Verify reads the rest. A file that is damaged, cut short or no
-// archive gives a *CorruptError, which also matches io.ErrUnexpectedEOF where bytes are missing, one of a newer version ErrNewerFormat. It takes
-// memory for parts that are there, whatever the header says.
+// OpenArchive opens an archive and reads what its parts are; Verify reads the rest. A file that is damaged, cut short
+// or no archive gives a *CorruptError, which also matches io.ErrUnexpectedEOF where bytes are missing, one of a newer
+// version ErrNewerFormat. It takes memory for parts that are there, whatever the header says.
 func OpenArchive(fsys vfs.FS, name string) (*Archive, error) {
 	file, err := fsys.Open(name)
 	if err != nil {

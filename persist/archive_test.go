@@ -62,7 +62,8 @@ func TestArchiveGolden(t *testing.T) {
 	must(t, a.Close())
 }
 
-// TestArchive reads an archive as the directory that it was made of: nothing is wrong with it, and it has the same records.
+// TestArchive reads an archive as the directory that it was made of: nothing is wrong with it, and it has the same
+// records.
 func TestArchive(t *testing.T) {
 	for _, withSnapshot := range []bool{true, false} {
 		b, disk := sampleArchive(t, withSnapshot)

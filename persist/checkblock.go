@@ -7,11 +7,12 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// ColdCheck verifies a cold file, whose content this package does not know, against its manifest entry. Damage gives a *ColdFault.
+// ColdCheck verifies a cold file, whose content this package does not know, against its manifest entry. Damage gives a
+// *ColdFault.
 type ColdCheck func(path string, c *CounterFiles, b *BlockFile) error
 
-// CheckBlock verifies a block's file against its manifest entry and its own checksums. cold is asked for cold files; nil: of them only the size
-// is verified.
+// CheckBlock verifies a block's file against its manifest entry and its own checksums. cold is asked for cold files;
+// nil: of them only the size is verified.
 func CheckBlock(fsys vfs.FS, dir string, counter *CounterFiles, b *BlockFile, cold ColdCheck) error {
 	path := b.Path(dir)
 	mismatch := func(what string, want, got uint64) error {

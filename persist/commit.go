@@ -15,10 +15,12 @@ import (
 // crash before that loses them. The change was made; it must not be acknowledged, nor reported as not made.
 func (l *Log) Commit(pos uint64) error { return l.reach(pos, (*Log).reached) }
 
-// Show returns nil when what the bytes below pos made may be shown: a crash does not take it back, which is a kill of the process, and under
-// SyncAlways a power failure too. It does what Commit does, but that it does not wait for a disk that fell behind, as who reads adds nothing.
+// Show returns nil when what the bytes below pos made may be shown: a crash does not take it back, which is a kill of
+// the process, and under SyncAlways a power failure too. It does what Commit does, but that it does not wait for a disk
+// that fell behind, as who reads adds nothing.
 //
-// Errors as Commit, under SyncAlways. Otherwise what is in memory is shown although the disk takes nothing: until it is well, a kill may take it back.
+// Errors as Commit, under SyncAlways. Otherwise what is in memory is shown although the disk takes nothing: until it is
+// well, a kill may take it back.
 func (l *Log) Show(pos uint64) error {
 	err := l.reach(pos, (*Log).shown)
 	if l.Policy() != SyncAlways && errors.Is(err, ErrNotReady) {
@@ -32,8 +34,8 @@ func (l *Log) reach(pos uint64, done func(*Log, uint64) bool) error {
 	if done(l, pos) {
 		return nil
 	}
-	// Others that are ready to run may append too, and share the write: with 50 connections of one command each, 1.6 us a command less.
-	// Nobody else ready: 0.1 us lost.
+	// Others that are ready to run may append too, and share the write: with 50 connections of one command each, 1.6 us a
+	// command less. Nobody else ready: 0.1 us lost.
 	runtime.Gosched()
 	if done(l, pos) {
 		return nil

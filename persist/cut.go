@@ -17,15 +17,17 @@ type CutTail struct {
 	Items         uint64 // of a whole data set that was saved, not a tail
 	FirstMS       int64  // wall time of the first frame, 0: none
 	LastMS        int64  // of the last
-	File          string // where the frames were saved, "" if there was none; a segment with its header. An archive of a whole data set
+	// File is where the frames were saved: a segment with its header, or an archive of a whole data set. "": nothing was cut.
+	File string
 }
 
-// Cut ends the log of a data directory at an offset, a frame's end, because a primary has other bytes from there on. What is cut is
-// saved to a file diverged-<epoch>-<offset>.aof of the directory first, beside those of earlier cuts. Manifests of snapshots made behind the offset are removed: recovery
-// starts from an older one. lineage is what the log's past is from now on.
+// Cut ends the log of a data directory at an offset, a frame's end, because a primary has other bytes from there on.
+// What is cut is saved to a file diverged-<epoch>-<offset>.aof of the directory first, beside those of earlier cuts.
+// Manifests of snapshots made behind the offset are removed: recovery starts from an older one. lineage is what the
+// log's past is from now on.
 //
-// An offset that no snapshot and log reach back to gives ErrGone, and only the file was made: a full copy is needed. Nobody may have the
-// directory open (vfs.ErrLocked). A crash leaves a cut that Settle finishes.
+// An offset that no snapshot and log reach back to gives ErrGone, and only the file was made: a full copy is needed.
+// Nobody may have the directory open (vfs.ErrLocked). A crash leaves a cut that Settle finishes.
 func Cut(fsys vfs.FS, dir string, at uint64, lineage Lineage) (tail CutTail, err error) {
 	lock, err := LockDir(fsys, dir)
 	if err != nil {

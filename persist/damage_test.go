@@ -64,7 +64,8 @@ func sampleLog(t testing.TB) (m model, disk *vfs.Sim, opts LogOptions) {
 	return m, disk, opts
 }
 
-// TestLogGolden compares segments with those of this version, and reads those of the versions before: the same log, but for the frame that is one change.
+// TestLogGolden compares segments with those of this version, and reads those of the versions before: the same log, but
+// for the frame that is one change.
 func TestLogGolden(t *testing.T) {
 	m, disk, opts := sampleLog(t)
 	segs, err := listSegments(disk, testDir)

@@ -71,15 +71,17 @@ func (d *Dir) open() error {
 	}
 	d.manifests, d.bad, d.newest = good[:min(len(good), KeepManifests)], bad, newest
 	for _, dir := range []string{d.path, ImageDir(d.path), ColdDir(d.path)} { // the log's are OpenLog's
-		if _, err := vfs.RemoveTemps(d.fsys, dir); err != nil && !vfs.IsTrouble(err) { // else they stay until a start on a disk that is well
+		// On a disk in trouble they stay until a start on one that is well.
+		if _, err := vfs.RemoveTemps(d.fsys, dir); err != nil && !vfs.IsTrouble(err) {
 			return err
 		}
 	}
 	return nil
 }
 
-// Sync makes the directory itself durable, and its subdirectories: it may have been made by a process that ended before it could. OpenDir does it, and
-// passes over a failure where there is something to serve: no change may be acknowledged before it succeeds.
+// Sync makes the directory itself durable, and its subdirectories: it may have been made by a process that ended before
+// it could. OpenDir does it, and passes over a failure where there is something to serve: no change may be acknowledged
+// before it succeeds.
 func (d *Dir) Sync() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -171,7 +173,8 @@ func withDir(err error, dir string) error {
 	return err
 }
 
-// Held returns nil while the directory is this process's, else a *GoneError: it, or its LOCK, was removed, moved or replaced.
+// Held returns nil while the directory is this process's, else a *GoneError: it, or its LOCK, was removed, moved or
+// replaced.
 func (d *Dir) Held() error { return d.lock.check() }
 
 // FS returns the file system.
@@ -188,8 +191,8 @@ func (d *Dir) Manifests() []*Manifest {
 	return slices.Clone(d.manifests)
 }
 
-// Reject takes manifests whose files turned out bad out of those that Manifests returns and that count: the next snapshot keeps the good ones. What
-// they name stays until then, for whoever wants to look at it.
+// Reject takes manifests whose files turned out bad out of those that Manifests returns and that count: the next
+// snapshot keeps the good ones. What they name stays until then, for whoever wants to look at it.
 func (d *Dir) Reject(bad []*Manifest) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -222,8 +225,9 @@ func (d *Dir) ReplayFrom() uint64 {
 	return d.manifests[len(d.manifests)-1].Replay
 }
 
-// KeepOnly gives up all snapshots but m, the newest, durably: on a full disk their files, and the log that only they need, make room for the next.
-// The caller has verified what m names; it removes orphans and log afterwards. ReplayFrom is m's then. If m is not the newest any more nothing is done.
+// KeepOnly gives up all snapshots but m, the newest, durably: on a full disk their files, and the log that only they
+// need, make room for the next. The caller has verified what m names; it removes orphans and log afterwards. ReplayFrom
+// is m's then. If m is not the newest any more nothing is done.
 func (d *Dir) KeepOnly(m *Manifest) error {
 	if err := d.Held(); err != nil {
 		return err

@@ -13,17 +13,19 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// What a node held and its primary does not is saved in the data directory before it goes, and nothing but an operator, or the rule of
-// keepDiverged, removes it:
+// What a node held and its primary does not is saved in the data directory before it goes, and nothing but an operator,
+// or the rule of keepDiverged, removes it:
 //
-//	diverged-<epoch>-<offset>[-<n>].aof   frames cut from the log's end (Cut): a segment without padding, whose header has the
-//	                                      end as durable offset and 64, its own length, as capacity; the n-th at that offset
+//	diverged-<epoch>-<offset>[-<n>].aof   frames cut from the log's end (Cut): a segment without padding, whose
+//	                                      header has the end as durable offset and 64, its own length, as
+//	                                      capacity; the n-th at that offset
 //	diverged-<n>.archive                  a whole data set, where the logs have no past in common (SaveDiverged)
 //
 // Both get their names when they are whole and durable, so anything wrong with one is damage.
 
-// keepDiverged data sets are kept: the oldest goes when a newer one is durable. A node that is sent from one stranger to the next must not
-// fill its disk with copies of data that it copied itself, and the one that an operator wants back is the last but one at worst.
+// keepDiverged data sets are kept: the oldest goes when a newer one is durable. A node that is sent from one stranger
+// to the next must not fill its disk with copies of data that it copied itself, and the one that an operator wants back
+// is the last but one at worst.
 const keepDiverged = 2
 
 // Diverged is a file with what a node held and its primary does not.
@@ -53,8 +55,8 @@ func ListDiverged(fsys vfs.FS, dir string) (tails, archives []Diverged, err erro
 	return tails, archives, nil
 }
 
-// SaveDiverged saves the data set of a directory in it, as an archive, durably, and then removes the oldest of more than keepDiverged, which it
-// returns. An error, that of ctx for one, leaves nothing behind.
+// SaveDiverged saves the data set of a directory in it, as an archive, durably, and then removes the oldest of more
+// than keepDiverged, which it returns. An error, that of ctx for one, leaves nothing behind.
 func SaveDiverged(ctx context.Context, fsys vfs.FS, dir string, w *ArchiveWriter) (path string, removed []string, err error) {
 	_, archives, err := ListDiverged(fsys, dir)
 	if err != nil {
@@ -108,7 +110,8 @@ func (w *contextWriter) Write(b []byte) (int, error) {
 	return w.w.Write(b)
 }
 
-// saveTail copies the frames from an offset on to a file and counts what they hold. It returns the checksum of the frame before.
+// saveTail copies the frames from an offset on to a file and counts what they hold. It returns the checksum of the
+// frame before.
 func saveTail(fsys vfs.FS, dir string, at uint64, h History) (tail CutTail, chain uint32, err error) {
 	tail = CutTail{From: at, To: at}
 	var file vfs.File
@@ -185,8 +188,9 @@ func saveTail(fsys vfs.FS, dir string, at uint64, h History) (tail CutTail, chai
 	return tail, chain, err
 }
 
-// keepTail gives a tail that was saved under a temporary name, durably, its name: one that is free, as what was cut before at the same offset is another. But a
-// crash may have broken off the cut that saved the same tail: that one is left as it is.
+// keepTail gives a tail that was saved under a temporary name, durably, its name: one that is free, as what was cut
+// before at the same offset is another. But a crash may have broken off the cut that saved the same tail: that one is
+// left as it is.
 func keepTail(fsys vfs.FS, dir, temp string, epoch uint32, at uint64) (path string, err error) {
 	for n := 1; ; n++ {
 		path = filepath.Join(dir, divergedTailName(epoch, at, n))
@@ -240,8 +244,8 @@ func sameContent(fsys vfs.FS, a, b string) (same bool, err error) {
 	return true, nil
 }
 
-// WalkDiverged reads the frames of a tail that was cut from a log, as WalkLog reads a log. Damage gives a *CorruptError after everything
-// before it was told.
+// WalkDiverged reads the frames of a tail that was cut from a log, as WalkLog reads a log. Damage gives a *CorruptError
+// after everything before it was told.
 func WalkDiverged(fsys vfs.FS, d Diverged, v LogVisitor) (result LogWalk, err error) {
 	result = LogWalk{First: d.Offset, End: d.Offset, Segments: 1}
 	file, err := fsys.Open(d.Path)

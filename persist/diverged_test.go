@@ -25,7 +25,8 @@ func saveSample(ctx context.Context, t *testing.T, disk, through vfs.FS) (string
 	return path, err
 }
 
-// TestSaveDivergedFails: a disk that fails at any operation, or the end of the wish, leaves no file behind and takes none away.
+// TestSaveDivergedFails: a disk that fails at any operation, or the end of the wish, leaves no file behind and takes
+// none away.
 func TestSaveDivergedFails(t *testing.T) {
 	_, disk, _ := sampleDir(t)
 	for range keepDiverged {
@@ -63,8 +64,8 @@ func TestSaveDivergedFails(t *testing.T) {
 	}
 }
 
-// TestSaveDivergedCrash lets the power fail at every operation of a save, and behind the last: every archive that has a name is whole, none is taken away
-// before the new one is safe, and what was reported as saved is there.
+// TestSaveDivergedCrash lets the power fail at every operation of a save, and behind the last: every archive that has a
+// name is whole, none is taken away before the new one is safe, and what was reported as saved is there.
 func TestSaveDivergedCrash(t *testing.T) {
 	seed := newSeed(t)
 	_, disk, _ := sampleDir(t)

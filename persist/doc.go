@@ -1,6 +1,6 @@
 // Package persist keeps what the store acknowledged: the log, the images of blocks and the manifest that makes them a
-// snapshot. It takes and gives bytes; what a payload means is the engine's. Tools that check, repair and restore a directory
-// stand above it, in package datadir, and have no way to its files but what is exported here.
+// snapshot. It takes and gives bytes; what a payload means is the engine's. Tools that check, repair and restore a
+// directory stand above it, in package datadir, and have no way to its files but what is exported here.
 //
 // # Words
 //
@@ -40,7 +40,8 @@
 //	                                              at start
 //	*.broken-<n>                                  what a tool took out                          aside.go
 //
-// An archive (archive.go) is a file outside of the directory. The names themselves stand in filenames.go: they are part of the format.
+// An archive (archive.go) is a file outside of the directory. The names themselves stand in filenames.go: they are part
+// of the format.
 //
 // Every file says magic, version and checksums. A version that is not known gives ErrNewerFormat and the file is left
 // alone. Files of each version are in testdata for ever.
@@ -48,9 +49,9 @@
 // # The offset rule
 //
 // An offset counts the bytes of frames since the log began, frame headers included, segment headers and padding not. It
-// is never reset and never given out twice within one history (ReplID). So a frame has the same offset wherever segments
-// are cut, and the log of a replica is the same bytes at the same offsets. The byte at offset x is at 64 + x - start in
-// the segment that starts at start. Offsets inside a frame are used too: an image stands behind one record.
+// is never reset and never given out twice within one history (ReplID). So a frame has the same offset wherever
+// segments are cut, and the log of a replica is the same bytes at the same offsets. The byte at offset x is at 64 + x -
+// start in the segment that starts at start. Offsets inside a frame are used too: an image stands behind one record.
 //
 // # Order rules
 //
@@ -71,24 +72,25 @@
 //  1. OpenDir takes LOCK and reads the manifests, newest first. One that is damaged is reported and passed over; if its
 //     images are, the engine takes the next of Manifests. A newer format, or damage without a good one left: refuse.
 //  2. The engine reads the images, in parallel, each straight into its memory (Image.ReadInto).
-//  3. OpenLog walks the log from the segment that holds the manifest's Replay offset and hands out every record that ends
-//     behind it. The engine applies a record to a block if it ends behind the offset the block stands at.
+//  3. OpenLog walks the log from the segment that holds the manifest's Replay offset and hands out every record that
+//     ends behind it. The engine applies a record to a block if it ends behind the offset the block stands at.
 //  4. A segment ends where the next one starts. Its header's chain is the checksum of the frame before.
 //  5. The first place X without a valid frame is a torn tail if nothing says that bytes behind X were durable: no valid
 //     frame and no header behind X with a higher claim, no image that stands behind X. Frames in a replica's segments
 //     carry the primary's claims and are not asked. Zeros up to the end of the last segment are no damage at all.
 //  6. Everything else is a *CorruptError: refuse, change nothing, print the repair command. So is a missing segment, a
 //     broken chain, a last segment shorter than it was made, a log that ends before an image.
-//  7. The bytes from the highest claim to X are copied into a new segment, synced, and only then is there a log to append
-//     to: the process before may have met a failed sync, after which the kernel shows bytes that the disk does not
-//     have. The torn tail is thereby cut, and no file of an earlier process is ever appended to. Where the disk takes no
-//     writes the log opens in trouble, as after a failed write in service, and heals later (LogOptions.Unwritable).
+//  7. The bytes from the highest claim to X are copied into a new segment, synced, and only then is there a log to
+//     append to: the process before may have met a failed sync, after which the kernel shows bytes that the disk does
+//     not have. The torn tail is thereby cut, and no file of an earlier process is ever appended to. Where the disk
+//     takes no writes the log opens in trouble, as after a failed write in service, and heals later
+//     (LogOptions.Unwritable).
 //  8. RemoveOrphans removes block files that no manifest names.
 //
 // # Locks
 //
-// Block lock of the engine, then Log.mu; Log.dropMu, then Log.mu. Dir.mu and dirLock.mu alone. No file is touched under Log.mu: the
-// roles of writer and syncer are taken under it and worked without it (log.go).
+// Block lock of the engine, then Log.mu; Log.dropMu, then Log.mu. Dir.mu and dirLock.mu alone. No file is touched under
+// Log.mu: the roles of writer and syncer are taken under it and worked without it (log.go).
 //
 // # Reading order
 //

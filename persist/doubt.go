@@ -1,8 +1,8 @@
 package persist
 
-// While the disk takes nothing, what was changed last is in memory only, and a crash takes it back. Under SyncAlways it must not be shown; all else can be.
-// The log knows which items these are: their records are in its tail. Changes are refused then, so they are few and become no more: what was on its way
-// when the disk began to fail.
+// While the disk takes nothing, what was changed last is in memory only, and a crash takes it back. Under SyncAlways it
+// must not be shown; all else can be. The log knows which items these are: their records are in its tail. Changes are
+// refused then, so they are few and become no more: what was on its way when the disk began to fail.
 
 // itemKey names an item.
 type itemKey struct {
@@ -27,14 +27,15 @@ const (
 	diskFailed // that failed too: it is tried again and again
 )
 
-// Failing tells whether the disk takes nothing: a write or sync failed, and the bytes are not elsewhere yet. One atomic load.
+// Failing tells whether the disk takes nothing: a write or sync failed, and the bytes are not elsewhere yet. One atomic
+// load.
 func (l *Log) Failing() bool { return l.failing.Load() != diskWell }
 
 // Failed tells whether it is Failing and the bytes could not be put elsewhere either: it may last.
 func (l *Log) Failed() bool { return l.failing.Load() == diskFailed }
 
-// Doubts tells whether the bytes that are not durable change an item. below is a log offset that all changes of the item seen end at or
-// before. It is meant for a log that is Failing: it takes the log's lock.
+// Doubts tells whether the bytes that are not durable change an item. below is a log offset that all changes of the
+// item seen end at or before. It is meant for a log that is Failing: it takes the log's lock.
 func (l *Log) Doubts(counter uint32, mid uint64, below uint64) bool {
 	if below <= l.durable.Load() {
 		return false

@@ -7,8 +7,8 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// TestDoubts: while the disk takes nothing, the items whose changes a crash takes back are in doubt, and no others; none are when it is well, nor at a start
-// on such a disk whose log was durable.
+// TestDoubts: while the disk takes nothing, the items whose changes a crash takes back are in doubt, and no others;
+// none are when it is well, nor at a start on such a disk whose log was durable.
 func TestDoubts(t *testing.T) {
 	l, faulty, c := openFaulty(t, func(o *LogOptions) { o.Policy, o.SegmentBytes = SyncAlways, 64<<10 })
 	for mid := range uint64(100) {

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestDropCrash lets the power fail at every operation of a removal of old segments, and behind it: what is left has no gap.
+// TestDropCrash lets the power fail at every operation of a removal of old segments, and behind it: what is left has no
+// gap.
 func TestDropCrash(t *testing.T) {
 	seed := newSeed(t)
 	for n, crashed := 0, true; crashed; n++ {

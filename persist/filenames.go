@@ -52,11 +52,12 @@ func CopyName(tier Tier, link string, n int) string {
 	return fmt.Sprintf("copy-%s-%d%s", link, n, tier.suffix())
 }
 
-// maxBlockName bounds the base name of a block file: a file system takes 255 bytes, some of them for suffixes of temporary files.
+// maxBlockName bounds the base name of a block file: a file system takes 255 bytes, some of them for suffixes of
+// temporary files.
 const maxBlockName = 200
 
-// isBlockName reports whether a manifest may give a block of a tier a name: it stays in its directory, and only files of blocks end so. Any other could
-// be that of a file which a start removes.
+// isBlockName reports whether a manifest may give a block of a tier a name: it stays in its directory, and only files
+// of blocks end so. Any other could be that of a file which a start removes.
 func isBlockName(tier Tier, name string) bool {
 	return isBaseName(name) && len(name) <= maxBlockName && strings.HasSuffix(name, tier.suffix())
 }
@@ -129,7 +130,8 @@ func isStaged(name string) bool {
 	return staged && (segment || manifest)
 }
 
-// IsDiverged tells whether a name in a data directory is of a file that keeps changes which a primary has not: a tail or an archive.
+// IsDiverged tells whether a name in a data directory is of a file that keeps changes which a primary has not: a tail
+// or an archive.
 func IsDiverged(name string) bool {
 	_, tail := parseDivergedTail(name)
 	_, archive := parseDivergedArchive(name)

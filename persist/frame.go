@@ -21,11 +21,12 @@ func crc32c(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 //	+--------+--------+----------------+----------------+----------------+--------+-----------+
 //	  u32      u32      u64              u64              i64              u32      length bytes
 //
-// Little-endian. crc32c covers everything behind it. length counts the records' bytes; its highest bit says that they are one
-// change (since version 2 of the segment): whoever reads data while the log is applied must see all of it or none. start is the log offset of the
-// frame's first byte. durable is the offset up to which the log was durable on the node that made the frame: a frame
-// damaged before that offset is corruption, not a torn tail. time is wall time in ms since 1970: for people and
-// restore to a time, never for decisions. epoch is the term of the primary that made the frame.
+// Little-endian. crc32c covers everything behind it. length counts the records' bytes; its highest bit says that they
+// are one change (since version 2 of the segment): whoever reads data while the log is applied must see all of it or
+// none. start is the log offset of the frame's first byte. durable is the offset up to which the log was durable on the
+// node that made the frame: a frame damaged before that offset is corruption, not a torn tail. time is wall time in ms
+// since 1970: for people and restore to a time, never for decisions. epoch is the term of the primary that made the
+// frame.
 //
 // 36 zero bytes are no frame (crc32c of 32 zero bytes is not 0), so that the zero tail of a preallocated segment is
 // told from a frame.
@@ -33,8 +34,8 @@ const (
 	// FrameHeaderLen is the size of a frame's header.
 	FrameHeaderLen = 36
 
-	// MaxFramePayload is the most bytes of records in a frame: it bounds what a length field can make a reader allocate. Writers stay below it: a frame
-	// ends with its chunk (chunkLen), or holds one Append of at most MaxAppend bytes.
+	// MaxFramePayload is the most bytes of records in a frame: it bounds what a length field can make a reader allocate.
+	// Writers stay below it: a frame ends with its chunk (chunkLen), or holds one Append of at most MaxAppend bytes.
 	MaxFramePayload = 4 << 20
 
 	// wholeFlag is the bit of length that makes a frame one change.
@@ -83,14 +84,15 @@ func (f *Frame) Records(rec *Record, after uint64, fn func(pos uint64, rec *Reco
 	return nil
 }
 
-// Verify decodes all records. One that cannot be decoded gives a *CorruptError with the frame's place in the segment; dir is the data directory.
+// Verify decodes all records. One that cannot be decoded gives a *CorruptError with the frame's place in the segment;
+// dir is the data directory.
 func (f *Frame) Verify(dir string, seg SegmentInfo) error {
 	var rec Record
 	return badRecord(f.Records(&rec, 0, func(uint64, *Record) error { return nil }), dir, *seg.segment(), f)
 }
 
-// Cut returns a frame, header included, of the records that end at or before a log offset; nil if there are none. A prefix stays with its
-// record, and of what is one change nothing is left: nobody ever saw a part of it.
+// Cut returns a frame, header included, of the records that end at or before a log offset; nil if there are none. A
+// prefix stays with its record, and of what is one change nothing is left: nobody ever saw a part of it.
 func (f *Frame) Cut(at uint64) ([]byte, error) {
 	if f.Whole {
 		return nil, nil
@@ -134,11 +136,12 @@ func putFrameHeader(raw []byte, whole bool, start, durable uint64, timeMS int64,
 // rawFrameLen returns the whole length of the frame at the start of b. REQUIRES: a frame this process made or checked.
 func rawFrameLen(b []byte) int { return FrameHeaderLen + int(FramePayloadLen(b)) }
 
-// FramePayloadLen returns how many bytes of records the frame header at the start of b announces: anything up to 2^31, as nothing is checked. REQUIRES: a header's
-// bytes.
+// FramePayloadLen returns how many bytes of records the frame header at the start of b announces: anything up to 2^31,
+// as nothing is checked. REQUIRES: a header's bytes.
 func FramePayloadLen(b []byte) uint32 { return binary.LittleEndian.Uint32(b[4:]) &^ wholeFlag }
 
-// FrameWhole tells whether the frame header at the start of b says that its records are one change. REQUIRES: a header's bytes.
+// FrameWhole tells whether the frame header at the start of b says that its records are one change. REQUIRES: a
+// header's bytes.
 func FrameWhole(b []byte) bool { return binary.LittleEndian.Uint32(b[4:])&wholeFlag != 0 }
 
 // rawFrameCRC returns the checksum of the frame at the start of b.
@@ -191,7 +194,8 @@ func allZero(b []byte) bool {
 	return len(b) == 0 || b[0] == 0 && bytes.Equal(b[1:], b[:len(b)-1])
 }
 
-// trimZeros returns b without the zeros at its end. A segment is mostly those when it is opened after a crash, so it takes them off a KiB at a time.
+// trimZeros returns b without the zeros at its end. A segment is mostly those when it is opened after a crash, so it
+// takes them off a KiB at a time.
 func trimZeros(b []byte) []byte {
 	const stride = 1 << 10
 	for len(b) > stride && allZero(b[len(b)-stride:]) {

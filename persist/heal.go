@@ -24,8 +24,8 @@ import (
 // ends where the next one starts. The part of the failed segment behind the durable offset is thereby cut.
 //
 // The first attempt is made at once by who met the error, while the others wait: if it succeeds, nobody notices. If
-// it fails, Ready and Commit return the error, and the background tries again after 50 ms, 100 ms ... 2 s until the disk
-// is well.
+// it fails, Ready and Commit return the error, and the background tries again after 50 ms, 100 ms ... 2 s until the
+// disk is well.
 
 const (
 	firstHealDelay = 50 * time.Millisecond

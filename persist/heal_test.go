@@ -33,8 +33,9 @@ func (h *hookFS) Create(name string) (vfs.File, error) {
 	return h.FS.Create(name)
 }
 
-// TestDropDuringHeal: a removal of old segments and the writing of lost bytes to a new segment change the list of segments at the same time, and the
-// removal ends, well or not, in the middle of the other. The list is what is on disk.
+// TestDropDuringHeal: a removal of old segments and the writing of lost bytes to a new segment change the list of
+// segments at the same time, and the removal ends, well or not, in the middle of the other. The list is what is on
+// disk.
 func TestDropDuringHeal(t *testing.T) {
 	for _, removal := range []error{nil, syscall.EIO} {
 		disk := newFS(t)

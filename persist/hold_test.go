@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// TestHold: what is appended between Hold and Release is one frame and nothing else is in it, whatever others wait for meanwhile and however
-// large it gets; above MaxFramePayload it is several frames. It says that it is one change, and the frames around it do not.
+// TestHold: what is appended between Hold and Release is one frame and nothing else is in it, whatever others wait for
+// meanwhile and however large it gets; above MaxFramePayload it is several frames. It says that it is one change, and
+// the frames around it do not.
 func TestHold(t *testing.T) {
 	for _, size := range []int{3, 3 << 10, 300 << 10, MaxFramePayload - 100, 2*MaxFramePayload + 100} {
 		c := newClock()

@@ -9,7 +9,8 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// Install puts a primary's snapshot and log in the place of what a data directory holds. A crash leaves the one or the other:
+// Install puts a primary's snapshot and log in the place of what a data directory holds. A crash leaves the one or the
+// other:
 //
 //  1. Beside what is there, which may be open and served meanwhile: the block files, before this; the log up to the
 //     snapshot's offset as log/<start>.aof.new; the manifest as MANIFEST-<n>.new. Stage makes all of it durable.
@@ -19,8 +20,8 @@ import (
 //  5. What is staged gets its names, durably.
 //  6. HISTORY is the primary's, and nothing more is to be done.
 //
-// After a crash Settle removes what is staged where HISTORY does not speak of it, and goes on with 3 or 5 where it does.
-// NOT safe for concurrent use.
+// After a crash Settle removes what is staged where HISTORY does not speak of it, and goes on with 3 or 5 where it
+// does. NOT safe for concurrent use.
 type Install struct {
 	fsys     vfs.FS
 	dir      string
@@ -29,7 +30,8 @@ type Install struct {
 	log      LogCopy
 }
 
-// BeginInstall prepares a log that begins at start, where the first frame to come starts. m becomes the snapshot; nil if there is none and start is
+// BeginInstall prepares a log that begins at start, where the first frame to come starts. m becomes the snapshot; nil
+// if there is none and start is
 // 0. What an earlier installation staged is removed. At most one may be at work.
 func BeginInstall(fsys vfs.FS, dir string, start uint64, lineage Lineage, m *Manifest) (*Install, error) {
 	if err := removeStaged(fsys, dir); err != nil {
@@ -76,8 +78,8 @@ func (in *Install) Stage() error {
 	return nil
 }
 
-// Finish makes what Stage made durable the directory's content. Nobody may have the directory open (vfs.ErrLocked). An error may leave
-// it unfinished, as a crash does: Settle goes on.
+// Finish makes what Stage made durable the directory's content. Nobody may have the directory open (vfs.ErrLocked). An
+// error may leave it unfinished, as a crash does: Settle goes on.
 func (in *Install) Finish() (err error) {
 	lock, err := LockDir(in.fsys, in.dir)
 	if err != nil {
@@ -155,7 +157,8 @@ func removeStaged(fsys vfs.FS, dir string) error {
 	return err
 }
 
-// wipe removes manifests and log, durably. Images and cold files stay: those that are named by nobody go when the store is opened.
+// wipe removes manifests and log, durably. Images and cold files stay: those that are named by nobody go when the store
+// is opened.
 func wipe(fsys vfs.FS, dir string) error {
 	if err := removeManifests(fsys, dir, func(string) bool { return false }); err != nil {
 		return err
@@ -172,8 +175,8 @@ func wipe(fsys vfs.FS, dir string) error {
 	return fsys.SyncDir(LogDir(dir))
 }
 
-// Settle finishes a cut or an installation that a crash broke off, and clears away one that never came to count. It is to be called before
-// OpenDir.
+// Settle finishes a cut or an installation that a crash broke off, and clears away one that never came to count. It is
+// to be called before OpenDir.
 func Settle(fsys vfs.FS, dir string) (err error) {
 	l, err := ReadLineage(fsys, dir)
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// installed makes a data directory of the sample, and the frames and the manifest of a primary whose log overlaps with it.
+// installed makes a data directory of the sample, and the frames and the manifest of a primary whose log overlaps with
+// it.
 func installed(t *testing.T) (disk *vfs.Sim, frames [][]byte, from uint64, m *Manifest, lineage Lineage) {
 	t.Helper()
 	_, primary, opts := sampleDir(t)
@@ -71,8 +72,8 @@ func contentOf(t *testing.T, disk vfs.FS) (string, error) {
 	return text, errors.Join(log.Close(), d.Close())
 }
 
-// TestInstallCrash installs a primary's data and crashes at every operation, with and without a power failure: the directory holds what it
-// held or the primary's, and which of the two is decided by one operation.
+// TestInstallCrash installs a primary's data and crashes at every operation, with and without a power failure: the
+// directory holds what it held or the primary's, and which of the two is decided by one operation.
 func TestInstallCrash(t *testing.T) {
 	base, frames, from, m, lineage := installed(t)
 	old, err := contentOf(t, base.Kill())

@@ -32,8 +32,8 @@ func (f gatedFile) Sync() error {
 	return f.File.Sync()
 }
 
-// TestLateIsNotSlow: a process that was stopped finds bytes that are not durable after seconds, and is not the disk's fault: no change is
-// refused. A disk that does not end a sync is slow.
+// TestLateIsNotSlow: a process that was stopped finds bytes that are not durable after seconds, and is not the disk's
+// fault: no change is refused. A disk that does not end a sync is slow.
 func TestLateIsNotSlow(t *testing.T) {
 	var now atomic.Int64
 	gate := new(atomic.Pointer[chan struct{}])

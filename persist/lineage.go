@@ -12,18 +12,21 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// Term is one history of a log's past: ReplID names its bytes from Start to the start of the next term, or to the log's end.
+// Term is one history of a log's past: ReplID names its bytes from Start to the start of the next term, or to the log's
+// end.
 type Term struct {
 	ReplID ReplID
 	Epoch  uint32
 	Start  uint64
 }
 
-// Lineage is the past of a log: its terms, oldest first, the last one being what is appended now. Two logs hold the same
-// bytes at the same offsets as far as they share terms, so two nodes find by their lineages alone how far they agree.
+// Lineage is the past of a log: its terms, oldest first, the last one being what is appended now. Two logs hold the
+// same bytes at the same offsets as far as they share terms, so two nodes find by their lineages alone how far they
+// agree.
 //
-// Invariants: starts do not fall; an id stands once. A node begins a term when it is promoted, and at each start as a primary: a crash
-// may have taken back bytes that a replica has, and their offsets must not be given to others under one name.
+// Invariants: starts do not fall; an id stands once. A node begins a term when it is promoted, and at each start as a
+// primary: a crash may have taken back bytes that a replica has, and their offsets must not be given to others under
+// one name.
 type Lineage struct {
 	Replica bool // the frames come from a primary
 	Terms   []Term
@@ -134,7 +137,8 @@ func (l *Lineage) Common(lEnd uint64, o *Lineage, oEnd uint64) (offset uint64, o
 //	counterd history 1
 //	replica <true|false>
 //	cut <offset> chain <8 hex digits>              while a cut is not finished
-//	install <clear|name>                           while an installation is not: what there was goes, what comes gets its names
+//	install <clear|name>                           while an installation is not: what there was goes,
+//	                                               what comes gets its names
 //	term <40 hex digits> epoch <n> start <offset>  any number, at most 256
 //	end crc32c <8 hex digits>
 const (
@@ -162,8 +166,9 @@ func (l *Lineage) AppendText(dst []byte) []byte {
 	return fmt.Appendf(dst, "%s%08x\n", manifestEnd, crc32c(dst[n:]))
 }
 
-// ParseLineage reads the past of a log that another node tells. What that node has begun is not for this one to finish: a text that speaks of
-// a cut or an installation gives a *CorruptError, and would empty the directory at its next start. name is for errors, which are as ReadLineage's.
+// ParseLineage reads the past of a log that another node tells. What that node has begun is not for this one to finish:
+// a text that speaks of a cut or an installation gives a *CorruptError, and would empty the directory at its next
+// start. name is for errors, which are as ReadLineage's.
 func ParseLineage(name string, text []byte) (l Lineage, err error) {
 	if l, err = parseLineage(name, text); err == nil && l.Begun() != "" {
 		return Lineage{}, &CorruptError{File: name, Want: "a history and nothing that was begun", Got: strconv.Quote(clip(string(text)))}

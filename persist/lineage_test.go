@@ -64,8 +64,8 @@ func FuzzLineage(f *testing.F) {
 	})
 }
 
-// TestCut cuts a log, with crashes in the middle: it opens again with the frames before, and the tail is saved. So too where the cut falls into what a restart
-// wrote again, in a segment that claims to be durable up to its end.
+// TestCut cuts a log, with crashes in the middle: it opens again with the frames before, and the tail is saved. So too
+// where the cut falls into what a restart wrote again, in a segment that claims to be durable up to its end.
 func TestCut(t *testing.T) {
 	for _, restarted := range []bool{false, true} {
 		t.Run(fmt.Sprintf("restarted=%v", restarted), func(t *testing.T) { testCut(t, restarted) })
@@ -135,8 +135,9 @@ func testCut(t *testing.T, restarted bool) {
 	}
 }
 
-// TestCutAgain cuts a log at the same offset again and again, with other frames behind it each time, and crashes at every operation of the last cut: every tail that was
-// cut is there, in a file of its own, and only once, whichever cut was broken off and done again.
+// TestCutAgain cuts a log at the same offset again and again, with other frames behind it each time, and crashes at
+// every operation of the last cut: every tail that was cut is there, in a file of its own, and only once, whichever cut
+// was broken off and done again.
 func TestCutAgain(t *testing.T) {
 	disk := newFS(t)
 	lineage := Lineage{Replica: true, Terms: []Term{{testHistory.ReplID, testHistory.Epoch, 0}}}
@@ -205,7 +206,8 @@ func TestCutAgain(t *testing.T) {
 	}
 }
 
-// TestCutBelowLog asks for a cut below the oldest offset that is kept: all of the log is saved, and nothing else is changed.
+// TestCutBelowLog asks for a cut below the oldest offset that is kept: all of the log is saved, and nothing else is
+// changed.
 func TestCutBelowLog(t *testing.T) {
 	sim := vfs.NewSim()
 	history := History{ReplID: ReplID{7}, Epoch: 1}

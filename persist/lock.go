@@ -11,13 +11,14 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// A file that has lost its name is written to and synced without an error, and gone with the process. So a data directory that is deleted, moved away or
-// put in another's place while it is open would go unnoticed, and everything acknowledged from then on would be lost. Each second the log asks
-// whether the names of LOCK and of its last segment still lead to the files that are open, and refuses changes while they do not. Nor is anything made or
-// removed in a directory whose LOCK is not ours: it may be another process's by now.
+// A file that has lost its name is written to and synced without an error, and gone with the process. So a data
+// directory that is deleted, moved away or put in another's place while it is open would go unnoticed, and everything
+// acknowledged from then on would be lost. Each second the log asks whether the names of LOCK and of its last segment
+// still lead to the files that are open, and refuses changes while they do not. Nor is anything made or removed in a
+// directory whose LOCK is not ours: it may be another process's by now.
 //
-// Service resumes when the files are back under their names: the directory was moved back. A LOCK that was removed, alone, is made and taken again; service
-// resumes if nobody has changed the log meanwhile.
+// Service resumes when the files are back under their names: the directory was moved back. A LOCK that was removed,
+// alone, is made and taken again; service resumes if nobody has changed the log meanwhile.
 
 // GoneError says that a file that is in use has lost its name. It matches ErrNotReady.
 type GoneError struct {
@@ -72,7 +73,8 @@ type dirLock struct {
 	file   named
 }
 
-// LockDir takes the lock of a data directory that is not open, until it is closed. vfs.ErrLocked: another process has it, or an open Dir.
+// LockDir takes the lock of a data directory that is not open, until it is closed. vfs.ErrLocked: another process has
+// it, or an open Dir.
 func LockDir(fsys vfs.FS, dir string) (io.Closer, error) {
 	return fsys.Lock(filepath.Join(dir, lockName))
 }
@@ -96,7 +98,8 @@ func (l *dirLock) take() error {
 	return nil
 }
 
-// check returns nil while the directory is this process's. When only LOCK is missing it is taken again, and there with the next check.
+// check returns nil while the directory is this process's. When only LOCK is missing it is taken again, and there with
+// the next check.
 func (l *dirLock) check() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -158,7 +161,8 @@ func (l *Log) guard() error {
 	return l.opts.Guard()
 }
 
-// unchanged returns nil if the last segment on disk is the log's: a process that opened the directory meanwhile has made one of its own.
+// unchanged returns nil if the last segment on disk is the log's: a process that opened the directory meanwhile has
+// made one of its own.
 func (l *Log) unchanged() error {
 	listed, err := listSegments(l.opts.FS, l.opts.Dir)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// TestGone: a data directory, a LOCK or a segment that loses its name while it is in use is noticed with the next tick, and changes are refused. They
-// are taken again when that is safe.
+// TestGone: a data directory, a LOCK or a segment that loses its name while it is in use is noticed with the next tick,
+// and changes are refused. They are taken again when that is safe.
 func TestGone(t *testing.T) {
 	lock, segment := filepath.Join(testDir, lockName), filepath.Join(LogDir(testDir), SegmentName(0))
 	remove := func(name string) func(*testing.T, vfs.FS) {

@@ -186,9 +186,10 @@ func (l *Log) AppendWhole(records []byte) (pos uint64, err error) {
 	return c.end(), nil
 }
 
-// Hold keeps what is appended until Release in one frame of its own: after a crash all of it is there or none, and who applies it elsewhere is told that it is one
-// change. Only what is larger than MaxFramePayload is more than one frame. Whoever waits for it in Commit or Sync waits for Release: the holder must not. REQUIRES: one
-// holder at a time, and no AppendFrame.
+// Hold keeps what is appended until Release in one frame of its own: after a crash all of it is there or none, and who
+// applies it elsewhere is told that it is one change. Only what is larger than MaxFramePayload is more than one frame.
+// Whoever waits for it in Commit or Sync waits for Release: the holder must not. REQUIRES: one holder at a time, and no
+// AppendFrame.
 func (l *Log) Hold() {
 	l.mu.Lock()
 	l.tail.hold()
@@ -260,8 +261,8 @@ func (l *Log) SetPolicy(p SyncPolicy) {
 	l.wake(l.kick)
 }
 
-// Reserve sets how many bytes of the disk the log leaves free when it prepares its next segment: what is needed to get out of a
-// full disk, above all for a snapshot, after which log can be dropped. Default 0.
+// Reserve sets how many bytes of the disk the log leaves free when it prepares its next segment: what is needed to get
+// out of a full disk, above all for a snapshot, after which log can be dropped. Default 0.
 func (l *Log) Reserve(bytes int64) { l.reserve.Store(bytes) }
 
 // History returns the history that new frames belong to.

@@ -7,7 +7,8 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// LogCopy writes frames, in order, into segments of a directory that has no log yet, or beside its log. NOT safe for concurrent use.
+// LogCopy writes frames, in order, into segments of a directory that has no log yet, or beside its log. NOT safe for
+// concurrent use.
 type LogCopy struct {
 	History History // of the segments that are finished from now on
 
@@ -24,7 +25,8 @@ type LogCopy struct {
 	off  int64
 }
 
-// NewLogCopy returns a copy that makes its first segment in dir/log when a frame comes, or with Finish, for the log offset at.
+// NewLogCopy returns a copy that makes its first segment in dir/log when a frame comes, or with Finish, for the log
+// offset at.
 func NewLogCopy(fsys vfs.FS, dir string, at uint64, h History) *LogCopy {
 	return &LogCopy{History: h, fsys: fsys, dir: dir, at: at}
 }

@@ -30,8 +30,8 @@ type BlockFile struct {
 	Tier   Tier
 	Block  uint64 // id
 	Lo, Hi uint64 // range of mids, Hi exclusive; ranges of hot and cold blocks of a counter are disjoint and ascend
-	// Offset is the log offset it counts as standing at. The file's own, where it was written, is lower where the block did
-	// not change since, and may be higher after a repair cut the log.
+	// Offset is the log offset it counts as standing at. The file's own, where it was written, is lower where the block
+	// did not change since, and may be higher after a repair cut the log.
 	Offset uint64
 	Items  uint64
 	Bytes  uint64 // file size

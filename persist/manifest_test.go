@@ -203,8 +203,8 @@ func damage(t testing.TB, fsys vfs.FS, path string, off int64) {
 	must(t, errors.Join(f.Sync(), f.Close())) // no crash takes it back
 }
 
-// TestManifestCrash crashes a series of snapshots at every operation: a manifest that is there, an old one that was about to be removed too, is whole, so
-// is all it names, and the last one acknowledged or a newer one is there.
+// TestManifestCrash crashes a series of snapshots at every operation: a manifest that is there, an old one that was
+// about to be removed too, is whole, so is all it names, and the last one acknowledged or a newer one is there.
 func TestManifestCrash(t *testing.T) {
 	seed := newSeed(t)
 	for n := 0; ; n++ {

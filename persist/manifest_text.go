@@ -232,8 +232,8 @@ func (p *manifestParser) tier() Tier {
 	return ""
 }
 
-// ReadManifest reads a manifest file. Damage, and a generation that is not the one of its name, give a *CorruptError, a newer version
-// ErrNewerFormat.
+// ReadManifest reads a manifest file. Damage, and a generation that is not the one of its name, give a *CorruptError, a
+// newer version ErrNewerFormat.
 func ReadManifest(fsys vfs.FS, path string) (*Manifest, error) {
 	m, err := ReadAnyManifest(fsys, path)
 	if err != nil {
@@ -245,7 +245,8 @@ func ReadManifest(fsys vfs.FS, path string) (*Manifest, error) {
 	return m, nil
 }
 
-// WriteManifest writes a manifest to the file of its generation, durably. The directory must not be open: see Dir.WriteManifest.
+// WriteManifest writes a manifest to the file of its generation, durably. The directory must not be open: see
+// Dir.WriteManifest.
 func WriteManifest(fsys vfs.FS, dir string, m *Manifest) error {
 	return vfs.WriteFileAtomic(fsys, filepath.Join(dir, ManifestName(m.Generation)), m.appendText(nil))
 }

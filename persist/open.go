@@ -26,8 +26,8 @@ type Recovery struct {
 // The caller holds the directory's lock.
 //
 // A torn tail is cut and reported. Damage of bytes that were durable gives a *CorruptError, a file of a newer version
-// ErrNewerFormat, and nothing is changed. No segment at all gives ErrGap inside a CorruptError unless opts.Create is set. An
-// error of apply is returned as it is.
+// ErrNewerFormat, and nothing is changed. No segment at all gives ErrGap inside a CorruptError unless opts.Create is
+// set. An error of apply is returned as it is.
 func OpenLog(opts LogOptions, from uint64, apply func(pos uint64, rec *Record) error) (*Log, Recovery, error) {
 	opts.ensureDefaults()
 	rec := Recovery{From: from, End: from, History: opts.History}
@@ -204,8 +204,9 @@ func (l *Log) takeOver(w *walk, segs []segment) error {
 // goesOn tells whether an error at the start is trouble of the disk that the owner lives with.
 func (l *Log) goesOn(err error) bool { return l.opts.Unwritable && vfs.IsTrouble(err) }
 
-// waitForDisk leaves a recovered log in trouble, as if it had met the error in service: the bytes from the claim on, which are not known to be
-// durable, are in memory as well, and the background tries to write them to a segment of this process (heal.go).
+// waitForDisk leaves a recovered log in trouble, as if it had met the error in service: the bytes from the claim on,
+// which are not known to be durable, are in memory as well, and the background tries to write them to a segment of this
+// process (heal.go).
 func (l *Log) waitForDisk(err error, from uint64, pieces [][]byte, chain uint32) {
 	l.tail.resume(from, pieces)
 	l.durable.Store(from)

@@ -56,8 +56,9 @@ type LogOptions struct {
 	// Create allows to start a new log at the offset asked for when there is no segment at all.
 	Create bool
 
-	// Unwritable lets a log that is there be opened on a disk that takes no writes (full, read-only, failing): it can be read, Ready tells why
-	// changes are refused, and it comes into service when the disk is well. Without it OpenLog fails.
+	// Unwritable lets a log that is there be opened on a disk that takes no writes (full, read-only, failing): it can be
+	// read, Ready tells why changes are refused, and it comes into service when the disk is well. Without it OpenLog
+	// fails.
 	Unwritable bool
 
 	// KnownDurable is an offset that was durable for sure, as the newest image stands at it. A log that ends
@@ -101,8 +102,9 @@ const (
 	defaultSyncEvery      = time.Second
 	defaultMaxUnsyncedAge = 2 * time.Second
 
-	// syncAtBytes makes the background sync start early: it bounds memory and what one sync has to write. With 16 MiB a server that
-	// loads 280,000 posts grew by 16 MiB, with 4 MiB it grows by 12; 2 MiB would save 3 more and sync ten times a second and more.
+	// syncAtBytes makes the background sync start early: it bounds memory and what one sync has to write. With 16 MiB a
+	// server that loads 280,000 posts grew by 16 MiB, with 4 MiB it grows by 12; 2 MiB would save 3 more and sync ten
+	// times a second and more.
 	syncAtBytes = 4 << 20
 
 	// minSegment holds a header and a frame or two; for tests.

@@ -48,8 +48,8 @@ func (l *Log) prepareNext() {
 	if err == nil {
 		l.next = s
 	} else {
-		// Also when a rotation, which made its own meanwhile, no longer asks: while spaceErr is set changes may be refused, and then
-		// nothing but this asks again.
+		// Also when a rotation, which made its own meanwhile, no longer asks: while spaceErr is set changes may be refused,
+		// and then nothing but this asks again.
 		l.wantNext = true
 		if l.spaceErr == nil {
 			l.opts.Logger.Warn("cannot prepare the next log segment", "error", err, "bytes", size)
@@ -71,8 +71,8 @@ func (e *NoRoomError) Error() string {
 // Unwrap makes vfs.IsNoSpace true.
 func (e *NoRoomError) Unwrap() error { return syscall.ENOSPC }
 
-// fitting returns how large the next segment is to be: size, or half of the room beyond the reserve if that is less, so that others find room
-// too, but never less than the first one of a process.
+// fitting returns how large the next segment is to be: size, or half of the room beyond the reserve if that is less, so
+// that others find room too, but never less than the first one of a process.
 func (l *Log) fitting(size int64) (int64, error) {
 	space, err := l.opts.FS.Space(LogDir(l.opts.Dir))
 	if err != nil {

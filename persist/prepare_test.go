@@ -35,8 +35,8 @@ func (f *failSyncFile) Sync() error {
 	return syscall.EIO
 }
 
-// TestPrepareFailsBesideHealing: the disk fails while the next segment is prepared, and a rotation, which forgets that one was wanted, is done
-// first. The failed preparation must still be tried again, or changes are refused for ever.
+// TestPrepareFailsBesideHealing: the disk fails while the next segment is prepared, and a rotation, which forgets that
+// one was wanted, is done first. The failed preparation must still be tried again, or changes are refused for ever.
 func TestPrepareFailsBesideHealing(t *testing.T) {
 	fs := &failSync{FS: vfs.NewSim()}
 	l, _, err := OpenLog(LogOptions{FS: fs, Dir: "data", Create: true, Manual: true, FirstSegmentBytes: 4096, SegmentBytes: 4096}, 0, nil)
@@ -65,8 +65,9 @@ func TestPrepareFailsBesideHealing(t *testing.T) {
 	}
 }
 
-// TestPrepareFailsBeforeHealing: the disk fails, first for the next segment, then for the active one, and is well before healing. The healed
-// segment is full, so changes are refused until there is a next one: it must be tried again although no write asks for it.
+// TestPrepareFailsBeforeHealing: the disk fails, first for the next segment, then for the active one, and is well
+// before healing. The healed segment is full, so changes are refused until there is a next one: it must be tried again
+// although no write asks for it.
 func TestPrepareFailsBeforeHealing(t *testing.T) {
 	fs := &failSync{FS: vfs.NewSim()}
 	l, _, err := OpenLog(LogOptions{FS: fs, Dir: "data", Create: true, Manual: true, FirstSegmentBytes: 4096, SegmentBytes: 4096}, 0, nil)

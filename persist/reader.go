@@ -10,8 +10,8 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// Reader reads the frames of a log that may be appended to meanwhile, up to what is written, or visible. It is for replicas, dumps
-// and restores. NOT safe for concurrent use; must be closed.
+// Reader reads the frames of a log that may be appended to meanwhile, up to what is written, or visible. It is for
+// replicas, dumps and restores. NOT safe for concurrent use; must be closed.
 type Reader struct {
 	log     *Log
 	end     func(*Log) uint64 // where it stops for now: (*Log).Written or (*Log).Visible
@@ -47,8 +47,8 @@ func (l *Log) NewReader(from uint64) (*Reader, error) {
 	return r, nil
 }
 
-// NewFollower is NewReader for who shows the frames to others, a replica: it reads up to Visible, as a replica must not have
-// what a crash of its primary takes back. The first frame may be behind that.
+// NewFollower is NewReader for who shows the frames to others, a replica: it reads up to Visible, as a replica must not
+// have what a crash of its primary takes back. The first frame may be behind that.
 func (l *Log) NewFollower(from uint64) (*Reader, error) {
 	r, err := l.NewReader(from)
 	if err == nil {

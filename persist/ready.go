@@ -99,8 +99,8 @@ func (l *Log) judgeAge() {
 	if age >= l.opts.MaxUnsyncedAge {
 		if l.refusals[reasonSlow] == nil {
 			if sync := l.stats.Syncs + 1; !l.opts.Manual && l.doubted != sync {
-				// The disk is slow if it does not end this sync now that it is looked at. A process that was stopped for a while, or its
-				// machine, has bytes as old before it could ask the disk, and finds the answer waiting.
+				// The disk is slow if it does not end this sync now that it is looked at. A process that was stopped for a while,
+				// or its machine, has bytes as old before it could ask the disk, and finds the answer waiting.
 				l.doubted = sync
 				l.wake(l.kick)
 				look := secondLook

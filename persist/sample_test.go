@@ -45,8 +45,8 @@ func sampleDir(t testing.TB) (m model, disk *vfs.Sim, opts LogOptions) {
 	return m, disk, opts
 }
 
-// logRecords returns every record of a log behind an offset, as text with its position, and the positions of frame ends with
-// their times.
+// logRecords returns every record of a log behind an offset, as text with its position, and the positions of frame ends
+// with their times.
 func logRecords(t testing.TB, fsys vfs.FS, dir string, from uint64) (records []string, positions, ends []uint64, times []int64) {
 	t.Helper()
 	_, err := WalkLog(fsys, dir, from, 0, LogVisitor{

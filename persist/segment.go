@@ -55,8 +55,8 @@ type History struct {
 //
 // A segment has its capacity, durably, before it gets its name, and is cut to what it holds only when the next one has
 // its name durably. So a last segment that is shorter was cut by something else: that is corruption. A prepared segment
-// has, also durably, a header with start 2^64-1. The right one replaces it, in one sector, when the file gets its name; it
-// may be lost in a power failure, but then the prepared one is there. So any other header is corruption too.
+// has, also durably, a header with start 2^64-1. The right one replaces it, in one sector, when the file gets its name;
+// it may be lost in a power failure, but then the prepared one is there. So any other header is corruption too.
 const (
 	segmentMagic     = "CTRDLOG\n"
 	segmentVersion   = 2 // 1: the same without frames that are one change

@@ -94,8 +94,8 @@ func (l *Log) DropBefore(offset uint64) error {
 	}
 }
 
-// NewSegment makes the segment file of h.Start, durably, in the place of one that is there: of a header and frames, which stand one behind
-// the other. The log must not be open.
+// NewSegment makes the segment file of h.Start, durably, in the place of one that is there: of a header and frames,
+// which stand one behind the other. The log must not be open.
 func NewSegment(fsys vfs.FS, dir string, h SegmentHeader, frames [][]byte) error {
 	l := newLog(LogOptions{FS: fsys, Dir: dir, FirstSegmentBytes: minSegment}, h.Start)
 	s, err := l.rewrite(segmentHeader{history: h.History, start: h.Start, durable: h.Durable, chain: h.Chain}, frames, nil)
@@ -108,8 +108,8 @@ func NewSegment(fsys vfs.FS, dir string, h SegmentHeader, frames [][]byte) error
 // EndSegment makes a log offset inside a segment file its end. The log must not be open.
 func EndSegment(fsys vfs.FS, seg SegmentInfo, at uint64) error { return endAt(fsys, seg.segment(), at) }
 
-// endAt makes an offset inside a segment its end. The header of a segment that was begun by a restart says that bytes behind its start are durable
-// (takeOver): it must not say so of what is cut, or the log would count as damaged.
+// endAt makes an offset inside a segment its end. The header of a segment that was begun by a restart says that bytes
+// behind its start are durable (takeOver): it must not say so of what is cut, or the log would count as damaged.
 func endAt(fsys vfs.FS, seg *segment, at uint64) (err error) {
 	file, err := fsys.OpenRW(seg.path)
 	if err != nil {
@@ -133,8 +133,9 @@ func endAt(fsys vfs.FS, seg *segment, at uint64) (err error) {
 	return err
 }
 
-// FramesBehind looks in a segment file for the first whole frame that starts at a log offset or behind it, wherever damage ends. It returns
-// where it starts, and the frames from there to the next damage. found is false if it starts behind last, or if there is none.
+// FramesBehind looks in a segment file for the first whole frame that starts at a log offset or behind it, wherever
+// damage ends. It returns where it starts, and the frames from there to the next damage. found is false if it starts
+// behind last, or if there is none.
 func FramesBehind(fsys vfs.FS, seg SegmentInfo, at, last uint64) (start uint64, frames [][]byte, found bool, err error) {
 	file, err := fsys.Open(seg.Path)
 	if err != nil {

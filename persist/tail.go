@@ -29,7 +29,8 @@ func (c *chunk) end() uint64 { return c.start + uint64(len(c.buf)) }
 //
 // Invariants: durable <= sealed <= position. Sealed frames are final: header and checksum are in place, and the bytes
 // are read without the lock. The open frame, if there is one, is in the last chunk, behind sealed. No frame
-// crosses a chunk's end. While held is set the open frame stays open, and is moved to a larger chunk when it grows; it holds nothing from before.
+// crosses a chunk's end. While held is set the open frame stays open, and is moved to a larger chunk when it grows; it
+// holds nothing from before.
 type tail struct {
 	chunks  []*chunk // consecutive, oldest first, never empty
 	free    [][]byte // of chunkLen, for reuse

@@ -22,8 +22,8 @@ func openFaulty(t *testing.T, change func(*LogOptions)) (*Log, *vfs.Faulty, *clo
 	return l, faulty, c
 }
 
-// TestFullDisk: the next segment cannot be preallocated. Changes are refused while what was let in still fits, and taken
-// again when there is space.
+// TestFullDisk: the next segment cannot be preallocated. Changes are refused while what was let in still fits, and
+// taken again when there is space.
 func TestFullDisk(t *testing.T) {
 	l, faulty, c := openFaulty(t, func(o *LogOptions) { o.FirstSegmentBytes, o.SegmentBytes = 8<<10, 8<<10 })
 	faulty.Inject(vfs.Rule{Ops: vfs.OpPreallocate, Every: 1, Err: syscall.ENOSPC})
@@ -69,8 +69,8 @@ func fill(t *testing.T, l *Log) {
 	}
 }
 
-// TestSmallRoom: where a segment of full size does not fit a smaller one does. What Reserve keeps free is left alone, and the log takes changes
-// again when there is room beyond it.
+// TestSmallRoom: where a segment of full size does not fit a smaller one does. What Reserve keeps free is left alone,
+// and the log takes changes again when there is room beyond it.
 func TestSmallRoom(t *testing.T) {
 	const least, largest, disk, reserve = 4 << 10, 64 << 10, 300 << 10, 50 << 10
 	c := newClock()
@@ -237,7 +237,8 @@ func TestTrouble(t *testing.T) {
 	must(t, l.Close())
 }
 
-// TestTroubleConcurrent runs appenders and a reader against a disk that fails now and then, with the background at work.
+// TestTroubleConcurrent runs appenders and a reader against a disk that fails now and then, with the background at
+// work.
 func TestTroubleConcurrent(t *testing.T) {
 	for _, policy := range []SyncPolicy{SyncAlways, SyncEverySec} {
 		t.Run(policy.String(), func(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// TestOpenUnwritable: a log opens on a disk that takes no writes, hands out every record, can be read, and refuses changes until the disk is well. What was
-// not durable is then, whatever a power failure does at once.
+// TestOpenUnwritable: a log opens on a disk that takes no writes, hands out every record, can be read, and refuses
+// changes until the disk is well. What was not durable is then, whatever a power failure does at once.
 func TestOpenUnwritable(t *testing.T) {
 	for _, errno := range []error{syscall.ENOSPC, syscall.EROFS, syscall.EIO} {
 		for _, unsynced := range []bool{false, true} {

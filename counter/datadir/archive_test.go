@@ -73,7 +73,8 @@ func TestArchiveVersion1(t *testing.T) {
 	}
 }
 
-// TestArchive reads an archive as the directory that it was made of: nothing is wrong with it, and what is restored has the same records.
+// TestArchive reads an archive as the directory that it was made of: nothing is wrong with it, and what is restored has
+// the same records.
 func TestArchive(t *testing.T) {
 	for _, withSnapshot := range []bool{true, false} {
 		b, disk := sampleArchive(t, withSnapshot)

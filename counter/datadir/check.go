@@ -61,8 +61,9 @@ type CheckOptions struct {
 	Progress func(done, total uint64)
 }
 
-// Check verifies every checksum and cross-reference of a data directory that no server has open, and changes nothing. Of one
-// that a server has open, check a NewView. An error is one of reading; what is wrong with the data is in the report.
+// Check verifies every checksum and cross-reference of a data directory that no server has open, and changes nothing.
+// Of one that a server has open, check a NewView. An error is one of reading; what is wrong with the data is in the
+// report.
 func Check(fsys vfs.FS, dir string, opts CheckOptions) (*Report, error) {
 	c := checker{fsys: fsys, dir: dir, opts: opts, seen: map[string]error{}}
 	if err := c.checkLineage(); err != nil {
@@ -119,8 +120,8 @@ func Check(fsys vfs.FS, dir string, opts CheckOptions) (*Report, error) {
 	return &c.report, c.listLeftovers()
 }
 
-// checkLineage reads whose log it is. A server does not start from a bad HISTORY: it could take itself for a primary. What a crash broke off
-// is looked at as the next start leaves it.
+// checkLineage reads whose log it is. A server does not start from a bad HISTORY: it could take itself for a primary.
+// What a crash broke off is looked at as the next start leaves it.
 func (c *checker) checkLineage() error {
 	path := persist.LineagePath(c.dir)
 	l, err := persist.ReadLineage(c.fsys, c.dir)
@@ -161,8 +162,8 @@ func (c *checker) checkLog(replay, known uint64, fresh bool) error {
 		}
 		from = min(from, seg.Start)
 	}
-	// The second walk is the one of a server's start. Where headers are damaged it may begin before needed, as the start does: what it meets
-	// stops that.
+	// The second walk is the one of a server's start. Where headers are damaged it may begin before needed, as the start
+	// does: what it meets stops that.
 	for last := false; ; {
 		c.report.Log, err = persist.WalkLog(c.fsys, c.dir, from, known, visitor)
 		var corrupt *persist.CorruptError
@@ -233,9 +234,9 @@ func (c *checker) add(path string, fatal bool, err error) {
 	c.report.Problems = append(c.report.Problems, Problem{path, fatal, err})
 }
 
-// checkBlocks verifies each file of a manifest, once. whole: a server can start from it. Damage of an image, or of a cold
-// file so that it cannot be opened, makes it start from another manifest; other damage of a cold file loses keys of
-// that file.
+// checkBlocks verifies each file of a manifest, once. whole: a server can start from it. Damage of an image, or of a
+// cold file so that it cannot be opened, makes it start from another manifest; other damage of a cold file loses keys
+// of that file.
 func (c *checker) checkBlocks(m *persist.Manifest) (whole bool, err error) {
 	whole = true
 	err = m.Blocks(func(counter *persist.CounterFiles, b *persist.BlockFile) error {

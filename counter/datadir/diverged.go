@@ -7,7 +7,8 @@ import (
 	"github.com/counterd/counterd/persist"
 )
 
-// checkDiverged verifies the files with what a node held and its primary does not. They are the only copy: damage is loss.
+// checkDiverged verifies the files with what a node held and its primary does not. They are the only copy: damage is
+// loss.
 func (c *checker) checkDiverged() error {
 	tails, archives, err := persist.ListDiverged(c.fsys, c.dir)
 	if err != nil {

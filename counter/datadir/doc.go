@@ -1,5 +1,5 @@
-// Package datadir checks, repairs and restores the data directory of a store. It is for tools: an operator starts them, no server does. The
-// engine never calls it, and it opens no store.
+// Package datadir checks, repairs and restores the data directory of a store. It is for tools: an operator starts them,
+// no server does. The engine never calls it, and it opens no store.
 //
 //	Check    reads everything, changes nothing, and reports what is wrong and where
 //	Repair   makes a damaged directory one that a server starts from, and deletes nothing on the way
@@ -7,16 +7,18 @@
 //
 // # Whose directory
 //
-// Repair takes the directory's lock. Check and Restore only read, also a directory that a server has open: they are given a
-// NewView of it then, which shows the log as it was when it was first listed. A persist.Archive, seen through a vfs.View, is read as any
-// other directory.
+// Repair takes the directory's lock. Check and Restore only read, also a directory that a server has open: they are
+// given a NewView of it then, which shows the log as it was when it was first listed. A persist.Archive, seen through a
+// vfs.View, is read as any other directory.
 //
-// What a crash broke off, a cut of the log or the taking over of a primary's data, is read as the next start will leave it, and Repair finishes it.
+// What a crash broke off, a cut of the log or the taking over of a primary's data, is read as the next start will leave
+// it, and Repair finishes it.
 //
 // # What it knows
 //
-// The formats and names of files are persist's, which writes them: this package walks the log, lists segments, reads manifests and
-// makes segments through persist alone. What a payload means is the engine's: a persist.ColdCheck, counter.ColdVerifier, is asked about cold files.
+// The formats and names of files are persist's, which writes them: this package walks the log, lists segments, reads
+// manifests and makes segments through persist alone. What a payload means is the engine's: a persist.ColdCheck,
+// counter.ColdVerifier, is asked about cold files.
 //
 // # Reading order
 //

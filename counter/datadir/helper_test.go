@@ -180,8 +180,8 @@ func sampleLog(t testing.TB) *vfs.Sim {
 	return disk
 }
 
-// logRecords returns every record of a log behind an offset, as text with its position, and the positions of frame ends with
-// their times.
+// logRecords returns every record of a log behind an offset, as text with its position, and the positions of frame ends
+// with their times.
 func logRecords(t testing.TB, fsys vfs.FS, dir string, from uint64) (records []string, positions, ends []uint64, times []int64) {
 	t.Helper()
 	_, err := persist.WalkLog(fsys, dir, from, 0, persist.LogVisitor{

@@ -18,14 +18,15 @@ var ErrUnrepairable = errors.New("nothing to start from: no good snapshot and no
 // Repair makes a damaged data directory one that opens, and loses what is damaged and, of the log, all behind it:
 //
 //  0. If no manifest is good and some are whole but under another's name, they get names.
-//  1. Manifests that are damaged, or name a damaged image, are set aside, as long as an older one or a log from offset 0
-//     is left to start from.
+//  1. Manifests that are damaged, or name a damaged image, are set aside, as long as an older one or a log from offset
+//     0 is left to start from.
 //  2. Damage in the log before the offset to replay from: the log is made to begin behind it.
 //  3. Other damage in the log: it is cut there, and goes on under a new replication id, as its offsets are given out a
 //     second time.
-//  4. Damaged cold files: an older manifest without them, or none, is taken if the log goes back so far and is whole, which
-//     loses nothing. Else the rest is repaired; what is left is for the server, which answers errors for the mids of a damaged
-//     page, or of a file that cannot be opened. For the latter the error is a *ColdFault, which names the mids.
+//  4. Damaged cold files: an older manifest without them, or none, is taken if the log goes back so far and is whole,
+//     which loses nothing. Else the rest is repaired; what is left is for the server, which answers errors for the mids
+//     of a damaged page, or of a file that cannot be opened. For the latter the error is a *ColdFault, which names the
+//     mids.
 //  5. If the log was cut below offsets of the snapshot, a manifest is written in which everything stands at the cut:
 //     the images are newer than that, and what is logged from now on is newer than the images. A primary's log then has
 //     no past that others know: its replicas take a full copy.
@@ -33,7 +34,8 @@ var ErrUnrepairable = errors.New("nothing to start from: no good snapshot and no
 //     broke off is finished first.
 //  7. Of what was cut from the log before (diverged-*) the whole frames are kept.
 //
-// Where the log is cut, block files that only manifests set aside named are set aside too, as the next start removes what nobody names.
+// Where the log is cut, block files that only manifests set aside named are set aside too, as the next start removes
+// what nobody names.
 //
 // Nothing is deleted: a file is renamed, or copied before it is cut, to its name with ".broken-<n>" added. opts.Say is
 // told each step. A second run finds nothing to do. The directory must not be open; a server holding it gives
@@ -122,9 +124,9 @@ func (r *repair) replay() uint64 {
 	return r.base.Replay
 }
 
-// nameManifests gives manifests that are whole but bear another's name, as after a copy by hand that swapped two, names of their own. It
-// leaves them alone where a good one is there: that one is what a server starts from. The newest is written first, as a crash
-// in between leaves the older ones out.
+// nameManifests gives manifests that are whole but bear another's name, as after a copy by hand that swapped two, names
+// of their own. It leaves them alone where a good one is there: that one is what a server starts from. The newest is
+// written first, as a crash in between leaves the older ones out.
 func (r *repair) nameManifests() error {
 	good, _, err := persist.ReadManifests(r.fsys, r.dir)
 	if err != nil || len(good) > 0 {
@@ -178,8 +180,8 @@ func (r *repair) chooseManifest() error {
 	if err != nil {
 		return err
 	}
-	// The newest manifest with good images is the choice, but for damaged cold files: then one that has none, and a whole log from there on, is better;
-	// then one whose cold files can all be opened.
+	// The newest manifest with good images is the choice, but for damaged cold files: then one that has none, and a whole
+	// log from there on, is better; then one whose cold files can all be opened.
 	type choice struct {
 		m      *persist.Manifest
 		faults []*persist.ColdFault
@@ -248,7 +250,8 @@ func (r *repair) chooseManifest() error {
 	return nil
 }
 
-// logHolds tells whether the log is undamaged from a manifest's replay offset on, or from its beginning for nil, and reaches an offset.
+// logHolds tells whether the log is undamaged from a manifest's replay offset on, or from its beginning for nil, and
+// reaches an offset.
 func (r *repair) logHolds(m *persist.Manifest, offset uint64) bool {
 	before := r.base
 	r.base = m
@@ -357,8 +360,9 @@ func (r *repair) cut(at uint64) error {
 		r.sayf("LOST: no snapshot can be used, so all that was changed behind offset %d of %d is gone from this directory; what snapshots held of it is in the files set aside", at, r.known)
 	}
 	r.sayf("the log ends at offset %d now and goes on as history %s", at, h.History.ReplID)
-	// The new segment comes first, in the place of one that starts there. From then on the log has its new history, so that no offset is given
-	// out twice under the old one, and what is behind it tells a repair that comes after a crash to cut here again.
+	// The new segment comes first, in the place of one that starts there. From then on the log has its new history, so
+	// that no offset is given out twice under the old one, and what is behind it tells a repair that comes after a crash
+	// to cut here again.
 	gap := r.walked.End < at     // then nothing of the log before can be used
 	var cut *persist.SegmentInfo // holds at
 	for i := len(segs) - 1; i >= 0 && err == nil; i-- {
@@ -394,8 +398,8 @@ func (r *repair) cut(at uint64) error {
 	return nil
 }
 
-// keepOrphans sets aside the block files that no manifest names any more. The next start would remove them, and with the log about to be cut
-// they may hold what is nowhere else.
+// keepOrphans sets aside the block files that no manifest names any more. The next start would remove them, and with
+// the log about to be cut they may hold what is nowhere else.
 func (r *repair) keepOrphans() error {
 	good, _, err := persist.ReadManifests(r.fsys, r.dir)
 	if err != nil {

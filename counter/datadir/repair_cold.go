@@ -12,7 +12,8 @@ func anyUnusable(faults []*persist.ColdFault) bool {
 	return slices.ContainsFunc(faults, func(f *persist.ColdFault) bool { return f.Unusable })
 }
 
-// tellCold says what is damaged of the cold files of the manifest that everything starts from. All else is repaired by then.
+// tellCold says what is damaged of the cold files of the manifest that everything starts from. All else is repaired by
+// then.
 func (r *repair) tellCold() error {
 	var errs []error
 	for _, f := range r.faults {

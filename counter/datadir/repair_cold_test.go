@@ -10,8 +10,8 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// coldSample is sampleDir with a third block in each manifest, a cold file of eight bytes. The older one names a file of its own
-// if own is set, else both name the same.
+// coldSample is sampleDir with a third block in each manifest, a cold file of eight bytes. The older one names a file
+// of its own if own is set, else both name the same.
 func coldSample(t testing.TB, own bool) *vfs.Sim {
 	t.Helper()
 	_, disk, _ := sampleDir(t)

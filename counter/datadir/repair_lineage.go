@@ -23,8 +23,8 @@ func (r *repair) mendLineage() error {
 	return nil
 }
 
-// restoreLineage makes HISTORY anew from the log's last segment. A log under one id is one log from its beginning, so others who know the id
-// agree with it; of those who know an older one only nobody can tell.
+// restoreLineage makes HISTORY anew from the log's last segment. A log under one id is one log from its beginning, so
+// others who know the id agree with it; of those who know an older one only nobody can tell.
 func (r *repair) restoreLineage() error {
 	h := r.walked.History
 	if !r.noLineage || h.ReplID == (persist.ReplID{}) {

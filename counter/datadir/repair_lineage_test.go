@@ -62,8 +62,8 @@ func TestCheckDiverged(t *testing.T) {
 	must(t, Repair(disk, testDir, RepairOptions{Say: func(s string) { t.Error("repair of what is whole:", s) }}))
 }
 
-// TestRepairDiverged damages HISTORY, a saved tail and a saved archive, at each byte and length: it is found, nothing is thrown away, and
-// what is whole is kept.
+// TestRepairDiverged damages HISTORY, a saved tail and a saved archive, at each byte and length: it is found, nothing
+// is thrown away, and what is whole is kept.
 func TestRepairDiverged(t *testing.T) {
 	clean, lineage := divergedDir(t)
 	tails, archives, err := persist.ListDiverged(clean, testDir)
@@ -123,7 +123,8 @@ func TestRepairDiverged(t *testing.T) {
 	}
 }
 
-// installed makes a data directory of the sample, and the frames and the manifest of a primary whose log overlaps with it.
+// installed makes a data directory of the sample, and the frames and the manifest of a primary whose log overlaps with
+// it.
 func installed(t *testing.T) (disk *vfs.Sim, frames [][]byte, from uint64, m *persist.Manifest, lineage persist.Lineage) {
 	t.Helper()
 	_, primary, opts := sampleDir(t)

@@ -173,8 +173,8 @@ func findBroken(t *testing.T, disk vfs.FS) (found []string) {
 	return found
 }
 
-// TestRepairManifests: both manifests damaged with a log from its beginning, or whole under wrong names: nothing is lost, also if the
-// repair crashes anywhere and is run again.
+// TestRepairManifests: both manifests damaged with a log from its beginning, or whole under wrong names: nothing is
+// lost, also if the repair crashes anywhere and is run again.
 func TestRepairManifests(t *testing.T) {
 	model, clean, opts := sampleDir(t)
 	first, second := filepath.Join(testDir, persist.ManifestName(1)), filepath.Join(testDir, persist.ManifestName(2))
@@ -229,8 +229,8 @@ func TestRepairManifests(t *testing.T) {
 	}
 }
 
-// TestRepairKeepsImages: where neither a snapshot nor the log's beginning can be used, what repair leaves is nearly empty. It says so, and
-// the good images stay, also past the next start, which removes files that no manifest names.
+// TestRepairKeepsImages: where neither a snapshot nor the log's beginning can be used, what repair leaves is nearly
+// empty. It says so, and the good images stay, also past the next start, which removes files that no manifest names.
 func TestRepairKeepsImages(t *testing.T) {
 	_, disk, opts := sampleDir(t)
 	var images int

@@ -84,18 +84,20 @@ type RestoreOptions struct {
 
 // Restore makes a new data directory out, which must not exist, with the state that dir had at a target:
 //
-//  1. the newest snapshot that stands at or before the target and whose log reaches it; its files are copied and verified
-//  2. the log from where that snapshot replays to the target. For an offset it is cut behind the last record that ends at
-//     or before it: a record is one change of one item, so of what a transaction or a pipeline wrote a part may be in. A time
-//     stands for the end of the last frame made at or before it: a frame is what one group commit wrote, and has one time. So a
-//     clock that was set back, and showed a time twice, stands for the second time; Say is told where the first was.
+//  1. the newest snapshot that stands at or before the target and whose log reaches it; its files are copied and
+//     verified
+//  2. the log from where that snapshot replays to the target. For an offset it is cut behind the last record that ends
+//     at or before it: a record is one change of one item, so of what a transaction or a pipeline wrote a part may be
+//     in. A time stands for the end of the last frame made at or before it: a frame is what one group commit wrote, and
+//     has one time. So a clock that was set back, and showed a time twice, stands for the second time; Say is told
+//     where the first was.
 //  3. the manifest. Log and manifest get a new replication id, as the offsets behind the target are given out a second
 //     time.
 //  4. HISTORY, which says how far the log is that of dir: a replica of dir that follows a server of out is cut back to
 //     there, and needs no full copy.
 //
-// The directory gets its name when it is complete. dir is only read; of one in use, give a NewView. An offset or time of
-// which the log is gone, or that lies behind the log's end, gives a *WindowError.
+// The directory gets its name when it is complete. dir is only read; of one in use, give a NewView. An offset or time
+// of which the log is gone, or that lies behind the log's end, gives a *WindowError.
 func Restore(fsys vfs.FS, dir string, to vfs.FS, out string, target Target, opts RestoreOptions) (*Restored, error) {
 	if _, err := to.Stat(out); err == nil {
 		return nil, &fs.PathError{Op: "restore", Path: out, Err: fs.ErrExist}
@@ -201,7 +203,8 @@ func (r *restore) bases() ([]*persist.Manifest, error) {
 	return bases, nil
 }
 
-// moment turns a target that is a time into the offset it stands for: see Restore. errNoBase: the log has nothing of that time.
+// moment turns a target that is a time into the offset it stands for: see Restore. errNoBase: the log has nothing of
+// that time.
 func (r *restore) moment(bases []*persist.Manifest) error {
 	if r.target.Time.IsZero() || len(bases) == 0 {
 		return nil
@@ -219,7 +222,8 @@ func (r *restore) moment(bases []*persist.Manifest) error {
 		at, found, passed = f.End(), true, false
 		return nil
 	}})
-	if err != nil && !(passed && errors.Is(err, persist.ErrCorrupt)) { // behind the damage the log may go on before the moment
+	// Behind damage the log may go on before the moment.
+	if err != nil && !(passed && errors.Is(err, persist.ErrCorrupt)) {
 		return err
 	}
 	if !found { // a snapshot may stand there, and the log up to it be gone

@@ -9,8 +9,8 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// copyBlocks copies the files of a manifest and verifies the copies. Damaged cold files are copied as they are: a server answers errors for their mids, and
-// serves all others.
+// copyBlocks copies the files of a manifest and verifies the copies. Damaged cold files are copied as they are: a
+// server answers errors for their mids, and serves all others.
 func (r *restore) copyBlocks(m *persist.Manifest) error {
 	copied := map[string]bool{}
 	var done, total uint64

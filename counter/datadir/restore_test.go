@@ -15,8 +15,8 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// TestRestoreOffsets restores to every offset of a log with snapshots: the directory opens, its log is the log up to the last record
-// that ends there, record for record, and a check of it finds nothing.
+// TestRestoreOffsets restores to every offset of a log with snapshots: the directory opens, its log is the log up to
+// the last record that ends there, record for record, and a check of it finds nothing.
 func TestRestoreOffsets(t *testing.T) {
 	_, disk, _ := sampleDir(t)
 	manifests, _, err := persist.ReadManifests(disk, testDir)
@@ -120,7 +120,8 @@ func TestRestoreTimes(t *testing.T) {
 	}
 }
 
-// TestRestoreRefused asks for what is gone, or not there yet, or damaged: the answer names what can be reached, and nothing is left.
+// TestRestoreRefused asks for what is gone, or not there yet, or damaged: the answer names what can be reached, and
+// nothing is left.
 func TestRestoreRefused(t *testing.T) {
 	_, disk, opts := sampleDir(t)
 	d, err := persist.OpenDir(disk, testDir)
@@ -199,7 +200,8 @@ func TestRestoreRefused(t *testing.T) {
 	}
 }
 
-// TestRestoreClockSetBack: a time stands for the last frame made at or before it, whatever the clock did and whichever snapshot is there to start from.
+// TestRestoreClockSetBack: a time stands for the last frame made at or before it, whatever the clock did and whichever
+// snapshot is there to start from.
 func TestRestoreClockSetBack(t *testing.T) {
 	for _, snapshots := range [][]int{nil, {8}, {8, 16}, {12, 23}, {3, 30}} {
 		disk := newFS(t)

@@ -25,7 +25,8 @@ func NewView(fsys vfs.FS, dir string) *vfs.View {
 	})
 }
 
-// settledView returns a view of a directory as the next start will settle it, or the file system itself where nothing was begun.
+// settledView returns a view of a directory as the next start will settle it, or the file system itself where nothing
+// was begun.
 func settledView(fsys vfs.FS, dir string, l *persist.Lineage) (vfs.FS, error) {
 	if l.Begun() == "" {
 		return fsys, nil
