@@ -37,6 +37,8 @@ var allowed = map[string][]string{
 	"cmd/counterctl":               {"cmd/internal/cli", "counter", "coldstore", "internal/wire", "persist", "persist/vfs", "schema"},
 	"cmd/counterd/internal/resp":   {},
 	"cmd/counterd/internal/config": {"counter"},
+	"cmd/counterd/internal/glob":   {},
+	"cmd/counterd/internal/items":  {"cmd/counterd/internal/resp", "cmd/counterd/internal/glob", "counter", "schema"},
 	"cmd/counterd/internal/server": {"cmd/counterd/internal", "counter", "schema"},
 	"cmd/counterd/internal/repl":   {"cmd/counterd/internal", "counter", "internal/wire", "persist", "persist/vfs", "schema"},
 	"cmd/counterd":                 {"cmd/counterd/internal", "counter", "schema"},
@@ -52,12 +54,14 @@ var importers = map[string][]string{
 
 // pure packages must not know files, the network or the clock.
 var pure = map[string][]string{
-	"schema":                     {"os", "net", "time", "syscall"},
-	"counter/internal/hot":       {"os", "net", "time", "syscall", "sync"},
-	"cmd/counterd/internal/resp": {"os", "net", "time", "syscall"},
-	"counter":                    {"net"},
-	"persist":                    {"net"},
-	"coldstore":                  {"net"},
+	"schema":                      {"os", "net", "time", "syscall"},
+	"counter/internal/hot":        {"os", "net", "time", "syscall", "sync"},
+	"cmd/counterd/internal/resp":  {"os", "net", "time", "syscall"},
+	"cmd/counterd/internal/glob":  {"os", "net", "time", "syscall"},
+	"cmd/counterd/internal/items": {"os", "net", "time", "syscall", "sync"},
+	"counter":                     {"net"},
+	"persist":                     {"net"},
+	"coldstore":                   {"net"},
 }
 
 type listed struct {

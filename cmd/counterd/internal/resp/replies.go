@@ -130,3 +130,11 @@ func (r *Replies) Double(v float64) { r.b = AppendDouble(r.b, r.Protocol(), v) }
 
 // Text appends text meant for people: see AppendVerbatim.
 func (r *Replies) Text(s string) { r.b = AppendVerbatim(r.b, r.Protocol(), "txt", s) }
+
+// BulkStrings appends an array of bulk strings.
+func (r *Replies) BulkStrings(list []string) {
+	r.Array(len(list))
+	for _, s := range list {
+		r.BulkString(s)
+	}
+}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 	"github.com/counterd/counterd/counter"
 )
 
@@ -44,9 +46,9 @@ func serverCommands() []*command {
 		&command{name: "persist", arity: 2, flags: write | fast, first: 1, last: 1, step: 1, group: "generic", since: "2.2.0", complexity: "O(1)", syntax: "key",
 			summary: "Returns 0: counters do not expire.", run: runZero},
 		&command{name: "expiretime", arity: 2, flags: readonly | fast, first: 1, last: 1, step: 1, group: "generic", since: "7.0.0", complexity: "O(1)", syntax: "key",
-			summary: "Returns -1 for a key that exists, as counters do not expire, else -2.", plan: planTTL},
+			summary: "Returns -1 for a key that exists, as counters do not expire, else -2.", plan: items.TTL},
 		&command{name: "pexpiretime", arity: 2, flags: readonly | fast, first: 1, last: 1, step: 1, group: "generic", since: "7.0.0", complexity: "O(1)", syntax: "key",
-			summary: "The same as EXPIRETIME.", plan: planTTL},
+			summary: "The same as EXPIRETIME.", plan: items.TTL},
 	)
 }
 
@@ -60,8 +62,8 @@ func container(name, group, since, summary string, sub ...*command) *command {
 // runHelp answers HELP of any container, in the layout of Redis: a line for the use, indented ones for the meaning.
 func runHelp(c *client, args [][]byte) {
 	cmd := c.srv.commands.find(args[0])
-	c.array(2*len(cmd.sub) + 1)
-	line := func(s string) { c.out.Status(s) }
+	c.Out.Array(2*len(cmd.sub) + 1)
+	line := func(s string) { c.Out.Status(s) }
 	line(strings.ToUpper(cmd.name) + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")
 	for _, s := range cmd.sub {
 		line(strings.TrimSpace(strings.ToUpper(s.name[len(cmd.name)+1:]) + " " + s.syntax))
@@ -71,20 +73,20 @@ func runHelp(c *client, args [][]byte) {
 
 // refuse makes a command that answers an error.
 func refuse(text string) func(*client, [][]byte) {
-	return func(c *client, _ [][]byte) { c.error(text) }
+	return func(c *client, _ [][]byte) { c.Out.Error(text) }
 }
 
-func runOK(c *client, _ [][]byte) { c.ok() }
+func runOK(c *client, _ [][]byte) { c.Out.Status("OK") }
 
-func runZero(c *client, _ [][]byte) { c.integer(0) }
+func runZero(c *client, _ [][]byte) { c.Out.Int(0) }
 
-func runEmptyList(c *client, _ [][]byte) { c.array(0) }
+func runEmptyList(c *client, _ [][]byte) { c.Out.Array(0) }
 
 func runTime(c *client, _ [][]byte) {
 	now := time.Now()
-	c.array(2)
-	c.bulk(strconv.FormatInt(now.Unix(), 10))
-	c.bulk(strconv.Itoa(now.Nanosecond() / 1000))
+	c.Out.Array(2)
+	c.Out.BulkString(strconv.FormatInt(now.Unix(), 10))
+	c.Out.BulkString(strconv.Itoa(now.Nanosecond() / 1000))
 }
 
 // runShutdown: SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]. There is no answer but the end of the connection. The log is made durable in any
@@ -93,30 +95,30 @@ func runShutdown(c *client, args [][]byte) {
 	save, nosave, abort := false, false, false
 	for _, a := range args[1:] {
 		switch {
-		case equalFold(a, "SAVE"):
+		case resp.EqualFold(a, "SAVE"):
 			save = true
-		case equalFold(a, "NOSAVE"):
+		case resp.EqualFold(a, "NOSAVE"):
 			nosave = true
-		case equalFold(a, "ABORT"):
+		case resp.EqualFold(a, "ABORT"):
 			abort = true
-		case equalFold(a, "NOW"), equalFold(a, "FORCE"): // there are neither replicas nor saves to wait for
+		case resp.EqualFold(a, "NOW"), resp.EqualFold(a, "FORCE"): // there are neither replicas nor saves to wait for
 		default:
-			c.error(errSyntax)
+			c.Out.Error(items.ErrSyntax)
 			return
 		}
 	}
 	switch {
 	case save && nosave, abort && len(args) > 2:
-		c.error(errSyntax)
+		c.Out.Error(items.ErrSyntax)
 	case abort:
-		c.error("ERR No shutdown in progress.")
+		c.Out.Error("ERR No shutdown in progress.")
 	case save && !c.srv.store().Durable():
-		c.error(errMemoryOnly)
+		c.Out.Error(errMemoryOnly)
 	default:
 		if save {
 			if err := c.srv.store().Snapshot(); err != nil && !errors.Is(err, counter.ErrBusy) {
 				c.srv.log.Error("not shut down, as SHUTDOWN SAVE could not save", "client", c.id, "error", err)
-				c.error("ERR Errors trying to SHUTDOWN. Check logs.")
+				c.Out.Error("ERR Errors trying to SHUTDOWN. Check logs.")
 				return
 			}
 		}
@@ -127,47 +129,14 @@ func runShutdown(c *client, args [][]byte) {
 }
 
 func objectCommand() *command {
-	sub := func(name, since, summary string, plan func(*client, [][]byte)) *command {
+	sub := func(name, since, summary string, plan func(*items.Call, [][]byte)) *command {
 		return &command{name: "object|" + name, arity: 3, flags: readonly, first: 2, last: 2, step: 1, group: "generic", since: since, complexity: "O(1)",
 			syntax: "key", summary: summary, plan: plan}
 	}
 	return container("object", "generic", "2.2.3", "Tells how keys are stored.",
-		sub("encoding", "2.2.3", "Returns int for a number and listpack for an item: both are packed bits in truth.", planObject(replyEncoding)),
-		sub("refcount", "2.2.3", "Returns 1.", planObject(func(c *client, _ *owed) { c.integer(1) })),
-		sub("idletime", "2.2.3", "Answers an error: accesses are not recorded.", planObject(func(c *client, _ *owed) { c.error("ERR idle times are not tracked") })),
-		sub("freq", "4.0.0", "Answers an error: accesses are not counted.", planObject(func(c *client, _ *owed) {
-			c.error("ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies " +
-				"at runtime LRU and LFU data will take some time to adjust.")
-		})),
+		sub("encoding", "2.2.3", "Returns int for a number and listpack for an item: both are packed bits in truth.", items.ObjectEncoding),
+		sub("refcount", "2.2.3", "Returns 1.", items.ObjectRefCount),
+		sub("idletime", "2.2.3", "Answers an error: accesses are not recorded.", items.ObjectIdleTime),
+		sub("freq", "4.0.0", "Answers an error: accesses are not counted.", items.ObjectFreq),
 	)
-}
-
-// planObject answers null for keys that are absent and reply for the others.
-func planObject(reply func(*client, *owed)) func(*client, [][]byte) {
-	found := func(c *client, o *owed) {
-		op := c.result(o)
-		if op == nil {
-			return
-		}
-		if !op.Found {
-			replyNull(c, o)
-			return
-		}
-		reply(c, o)
-	}
-	return func(c *client, args [][]byte) {
-		if k, ok := c.key(args[2]); ok {
-			c.owe(found, c.op(counter.OpExists, k, 0), 0)
-		} else {
-			c.owe(replyNull, 0, 0)
-		}
-	}
-}
-
-func replyEncoding(c *client, o *owed) {
-	if c.batch.Op(int(o.op)).Column < 0 {
-		c.bulk("listpack")
-		return
-	}
-	c.bulk("int")
 }

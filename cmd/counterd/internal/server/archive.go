@@ -12,15 +12,15 @@ func (c *client) sendArchive(psync bool) {
 	store := c.srv.store()
 	a, err := store.Archive()
 	if err != nil {
-		c.storeError(err)
+		c.StoreError(err)
 		return
 	}
 	defer a.Close() // only read
 	if psync {
 		past := store.Replication().Lineage()
-		c.out.Status(fmt.Sprintf("FULLRESYNC %s %d", past.Current().ReplID, a.End()))
+		c.Out.Status(fmt.Sprintf("FULLRESYNC %s %d", past.Current().ReplID, a.End()))
 	}
-	c.out.BulkHead(a.Size())
+	c.Out.BulkHead(a.Size())
 	if c.send() != nil {
 		c.closed = true
 		return

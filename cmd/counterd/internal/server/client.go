@@ -3,11 +3,11 @@ package server
 import (
 	"bytes"
 	"context"
-	"errors"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/repl"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 	"github.com/counterd/counterd/counter"
@@ -19,18 +19,17 @@ type client struct {
 	srv  *Server
 	conn socket
 	rd   *resp.Reader
-	work *scratch     // nil while the connection waits, and then so are batch, owed and runs, and out has no memory
-	out  resp.Replies // not yet sent
+	work *scratch // nil while the connection waits, and then so are Batch, Owed and runs, and Out has no memory
 
-	// Commands that are operations on items are not executed one by one: they are planned, and run together.
-	store   *counter.Store // that batch is of
+	// Commands that are operations on items are not executed one by one: they are planned, and run together. Out is
+	// what has not been sent yet.
+	items.Call
+	store   *counter.Store // that Batch is of
 	loading bool           // store is a placeholder
-	batch   *counter.Batch
-	owed    []owed // replies to give, in order, once the batch has run
-	runs    []run  // commands planned, for the statistics
+	runs    []run          // commands planned, for the statistics
 
 	authed bool
-	closed bool // close after what is in out has been sent; execute nothing more
+	closed bool // close after what is in Out has been sent; execute nothing more
 	multi  transaction
 
 	lastName []byte // name of the last command, as sent
@@ -40,7 +39,7 @@ type client struct {
 	confined  confinement // only some commands are allowed
 	subs      subscriptions
 	peer      atomic.Pointer[repl.Peer] // of a replica, from its first REPLCONF; nil: it is none
-	pushProto atomic.Int32              // a copy of the protocol of out for publishers
+	pushProto atomic.Int32              // a copy of the protocol of Out for publishers
 
 	silence          silence // CLIENT REPLY
 	noEvict, noTouch bool    // CLIENT NO-EVICT, NO-TOUCH
@@ -55,7 +54,7 @@ type client struct {
 	waits     bool         // what comes next may wait, which it must not in the loop
 	held      [][]byte     // the command that does
 
-	// From unsure on out has replies of unsureN commands whose changes are not committed yet: ack is.
+	// From unsure on Out has replies of unsureN commands whose changes are not committed yet: ack is.
 	ack     counter.Ack
 	unsure  int
 	unsureN int64
@@ -76,14 +75,6 @@ type client struct {
 	delivered                            int64 // of its socket at the janitor's last look
 }
 
-// owed is a reply that waits for the batch to run.
-type owed struct {
-	reply func(c *client, o *owed)
-	op    int32  // number of the first operation in the batch
-	n     int32  // how many, or another number for reply
-	text  string // of an error or status
-}
-
 // run counts neighbouring commands of one kind in a batch.
 type run struct {
 	cmd  *command
@@ -92,7 +83,8 @@ type run struct {
 }
 
 const (
-	// maxBatch operations are run at once. More gains nothing: 12-24 loads in flight hide all of a cache miss, and others wait.
+	// maxBatch operations are run at once. More gains nothing: 12-24 loads in flight hide all of a cache miss, and
+	// others wait.
 	maxBatch = 256
 	// maxOut is when replies are sent although more commands are waiting.
 	maxOut = 64 << 10
@@ -100,7 +92,8 @@ const (
 	retainOut = 16 << 10
 )
 
-// process executes every complete command that has been read. In a loop it may stop with errWaits: called again elsewhere, it goes on.
+// process executes every complete command that has been read. In a loop it may stop with errWaits: called again
+// elsewhere, it goes on.
 func (c *client) process() error {
 	for !c.closed {
 		if !c.inLoop() && c.conn.closed() { // what it sent behind that must not be executed, as the client cannot know
@@ -134,13 +127,13 @@ func (c *client) process() error {
 		} else {
 			c.command(args)
 		}
-		if c.batch.Len() >= maxBatch || len(c.owed) >= 4*maxBatch {
+		if c.Batch.Len() >= maxBatch || len(c.Owed) >= 4*maxBatch {
 			c.flush()
 		}
 		if c.waits {
 			return errWaits
 		}
-		if c.out.Len() >= maxOut {
+		if c.Out.Len() >= maxOut {
 			if err := c.sendAll(); err != nil {
 				return err
 			}
@@ -161,14 +154,14 @@ func (c *client) catchUp() bool {
 	return !c.waits
 }
 
-// mayWait tells whether a command that is not planned may take a while or wait for something: all do that Redis does not call fast, unless they
-// are only queued.
+// mayWait tells whether a command that is not planned may take a while or wait for something: all do that Redis does
+// not call fast, unless they are only queued.
 func (c *client) mayWait(cmd *command) bool {
 	return cmd != nil && cmd.plan == nil && cmd.flags&fast == 0 && (!c.multi.active || cmd.flags&now != 0)
 }
 
-// sendAll runs what was planned, commits what the replies tell, and sends them. Nothing is left planned: sending may take as long as the client likes,
-// and an open batch would keep everybody from the store who wants it to himself.
+// sendAll runs what was planned, commits what the replies tell, and sends them. Nothing is left planned: sending may
+// take as long as the client likes, and an open batch would keep everybody from the store who wants it to himself.
 func (c *client) sendAll() error {
 	if !c.catchUp() {
 		return errWaits
@@ -176,8 +169,8 @@ func (c *client) sendAll() error {
 	return c.send()
 }
 
-// settle commits what was changed. Where that fails, every command of the batches is answered by an error instead: changes were made, but are
-// not safe on disk.
+// settle commits what was changed. Where that fails, every command of the batches is answered by an error instead:
+// changes were made, but are not safe on disk.
 func (c *client) settle() {
 	if !c.ack.Pending() {
 		return
@@ -187,11 +180,11 @@ func (c *client) settle() {
 		return
 	}
 	if err := c.ack.Commit(); err != nil {
-		c.out.Cut(c.unsure)
+		c.Out.Cut(c.unsure)
 		for range c.unsureN {
-			size := c.out.Len()
-			c.storeError(err)
-			c.srv.stats.errorReply(c.out.From(size))
+			size := c.Out.Len()
+			c.StoreError(err)
+			c.srv.stats.errorReply(c.Out.From(size))
 		}
 	}
 	c.unsureN = 0
@@ -235,30 +228,31 @@ func (c *client) command(args [][]byte) {
 	}
 }
 
-// begin makes the connection's batch for the store being served: when it comes, and when loading has ended. Everything before was committed.
+// begin makes the connection's batch for the store being served: when it comes, and when loading has ended. Everything
+// before was committed.
 func (c *client) begin() {
 	c.loading = c.srv.progress.active.Load() // before the store: it is there when this is false
 	c.store = c.srv.current.Load()
 	if c.work != nil {
-		c.batch = c.store.NewBatch()
+		c.Batch = c.store.NewBatch()
 	}
 }
 
 // plan adds the operations of cmd to the batch.
 func (c *client) plan(cmd *command, args [][]byte) {
-	if !c.batch.Opened() {
-		c.batch.Reset()
-		if err := c.batch.Begin(); err != nil {
-			c.out.Error("ERR " + err.Error())
+	if !c.Batch.Opened() {
+		c.Batch.Reset()
+		if err := c.Batch.Begin(); err != nil {
+			c.Out.Error("ERR " + err.Error())
 			return
 		}
 	}
 	if n := len(c.runs); n > 0 && c.runs[n-1].cmd == cmd {
 		c.runs[n-1].n++
 	} else {
-		c.runs = append(c.runs, run{cmd, 1, len(c.owed)})
+		c.runs = append(c.runs, run{cmd, 1, len(c.Owed)})
 	}
-	cmd.plan(c, args)
+	cmd.plan(&c.Call, args)
 }
 
 // execute runs a command that was checked. Everything before it has been answered.
@@ -273,12 +267,12 @@ func (c *client) execute(cmd *command, args [][]byte) {
 		return
 	}
 	began := time.Now()
-	size := c.out.Len()
+	size := c.Out.Len()
 	c.executed, c.waited = cmd, 0
 	cmd.run(c, args)
 	took := time.Since(began) - c.waited
 	cmd.account(1, took)
-	if reply := c.out.From(size); len(reply) > 0 && reply[0] == '-' {
+	if reply := c.Out.From(size); len(reply) > 0 && reply[0] == '-' {
 		c.failed(cmd, reply)
 	}
 	if cmd.flags&skipSlowlog == 0 {
@@ -288,18 +282,18 @@ func (c *client) execute(cmd *command, args [][]byte) {
 
 // flush runs the batch and appends the replies that are owed. They may be sent when settle has committed the changes.
 func (c *client) flush() {
-	if len(c.owed) == 0 {
+	if len(c.Owed) == 0 {
 		return
 	}
-	if c.inLoop() && c.batch.Opened() && c.batch.Cold() { // a batch of errors only is not open
+	if c.inLoop() && c.Batch.Opened() && c.Batch.Cold() { // a batch of errors only is not open
 		c.waits = true
 		return
 	}
 	began := time.Now()
-	c.batch.Run()
-	c.srv.watches.touch(c.batch)
+	c.Batch.Run()
+	c.srv.watches.touch(c.Batch)
 	if !c.multi.executing {
-		c.batch.End()
+		c.Batch.End()
 		n := int64(0)
 		for i := range c.runs {
 			n += c.runs[i].n
@@ -307,28 +301,27 @@ func (c *client) flush() {
 		c.answered(n)
 	}
 	hits := int64(0)
-	for i := range c.batch.Len() {
-		if c.batch.Op(i).Found {
+	for i := range c.Batch.Len() {
+		if c.Batch.Op(i).Found {
 			hits++
 		}
 	}
-	for i := range c.owed {
-		o := &c.owed[i]
-		size := c.out.Len()
-		o.reply(c, o)
-		if reply := c.out.From(size); len(reply) > 0 && reply[0] == '-' {
+	for i := range c.Owed {
+		size := c.Out.Len()
+		c.Answer(i)
+		if reply := c.Out.From(size); len(reply) > 0 && reply[0] == '-' {
 			c.failed(c.runOf(i), reply)
 		}
 	}
-	clear(c.owed)
-	c.owed = c.owed[:0]
-	if cap(c.owed) > 8*maxBatch {
-		c.owed = nil
+	clear(c.Owed)
+	c.Owed = c.Owed[:0]
+	if cap(c.Owed) > 8*maxBatch {
+		c.Owed = nil
 	}
 	c.srv.stats.hits.Add(hits)
-	c.srv.stats.misses.Add(int64(c.batch.Len()) - hits)
+	c.srv.stats.misses.Add(int64(c.Batch.Len()) - hits)
 	c.account(time.Since(began))
-	c.batch.Reset()
+	c.Batch.Reset()
 }
 
 // runOf is the command that reply i is owed for.
@@ -340,37 +333,17 @@ func (c *client) runOf(i int) *command {
 	return c.runs[r].cmd
 }
 
-// answered leaves the commit of the batch, which has ended, to settle: the replies of n commands, which come next in out, wait for it.
+// answered leaves the commit of the batch, which has ended, to settle: the replies of n commands, which come next in
+// out, wait for it.
 func (c *client) answered(n int64) {
-	c.batch.Defer(&c.ack)
+	c.Batch.Defer(&c.ack)
 	if !c.ack.Pending() {
 		return
 	}
 	if c.unsureN == 0 {
-		c.unsure = c.out.Len()
+		c.unsure = c.Out.Len()
 	}
 	c.unsureN += n
-}
-
-// storeError answers why the store refused something.
-func (c *client) storeError(err error) { c.error(storeErrorText(err)) }
-
-// storeErrorText begins with the word that tells clients what to do: MISCONF and OOM are given before any change, UNCERTAIN after one.
-func storeErrorText(err error) string {
-	var uncertain *counter.UncertainError
-	switch {
-	case errors.Is(err, counter.ErrReplica):
-		return errReadOnly
-	case errors.As(err, &uncertain):
-		return "UNCERTAIN " + err.Error()
-	case errors.Is(err, counter.ErrNotReady):
-		return "MISCONF Errors writing to the AOF file: " + err.Error()
-	case errors.Is(err, counter.ErrCold):
-		return "IOERR " + err.Error()
-	case errors.Is(err, counter.ErrNoMemory), errors.Is(err, counter.ErrMaxMemory):
-		return "OOM command not allowed: " + err.Error()
-	}
-	return "ERR " + err.Error()
 }
 
 // account spreads the time of a batch over its commands. One by one they are too short to be timed.
@@ -389,10 +362,11 @@ func (c *client) account(took time.Duration) {
 	c.runs = c.runs[:0]
 }
 
-// check finds the subcommand and refuses what must not be executed; then the error has been appended. In a loop it may find that the command has to wait.
+// check finds the subcommand and refuses what must not be executed; then the error has been appended. In a loop it may
+// find that the command has to wait.
 func (c *client) check(cmd *command, args [][]byte) (*command, bool) {
 	if cmd == nil {
-		if equalFold(args[0], "POST") || equalFold(args[0], "HOST:") {
+		if resp.EqualFold(args[0], "POST") || resp.EqualFold(args[0], "HOST:") {
 			// A web page that makes a browser talk to this port: nothing after its headers must be executed.
 			c.srv.log.Warn("HTTP request refused, connection closed", "client", c.id)
 			c.closed = true
@@ -408,7 +382,7 @@ func (c *client) check(cmd *command, args [][]byte) (*command, bool) {
 				c.fail(cmd, errNoAuth)
 				return nil, false
 			}
-			c.fail(nil, "ERR unknown subcommand '"+printable(args[1], 128)+"'. Try "+strings.ToUpper(cmd.name)+" HELP.")
+			c.fail(nil, "ERR unknown subcommand '"+resp.Printable(args[1], 128)+"'. Try "+strings.ToUpper(cmd.name)+" HELP.")
 			return nil, false
 		}
 		cmd = sub
@@ -480,12 +454,12 @@ func (c *client) refuse(cmd *command, text string) {
 
 // fail appends an error reply for a command that was refused before it ran.
 func (c *client) fail(cmd *command, text string) {
-	size := c.out.Len()
-	c.out.Error(text)
+	size := c.Out.Len()
+	c.Out.Error(text)
 	if cmd != nil {
 		cmd.rejected.Add(1)
 	}
-	c.srv.stats.errorReply(c.out.From(size))
+	c.srv.stats.errorReply(c.Out.From(size))
 }
 
 // failed counts an error reply of a command that ran.
@@ -494,39 +468,29 @@ func (c *client) failed(cmd *command, reply []byte) {
 	c.srv.stats.errorReply(reply)
 }
 
-// owe notes a reply to be given when the batch has run.
-func (c *client) owe(reply func(*client, *owed), op, n int) {
-	c.owed = append(c.owed, owed{reply: reply, op: int32(op), n: int32(n)})
-}
-
-// oweError notes an error reply for the command that is being planned.
-func (c *client) oweError(text string) {
-	c.owed = append(c.owed, owed{reply: replyError, text: text})
-}
-
 // send writes out to the connection.
 func (c *client) send() error {
 	c.hush()
-	if c.out.Len() == 0 {
+	if c.Out.Len() == 0 {
 		return nil
 	}
 	err := c.transmit()
-	c.silence.from = c.out.Len()
+	c.silence.from = c.Out.Len()
 	return err
 }
 
 // transmit is send with something to be sent.
 func (c *client) transmit() error {
 	if c.subs.box != nil { // others write too
-		err := c.subs.box.push(c.out.From(0))
-		c.out.Cut(0)
+		err := c.subs.box.push(c.Out.From(0))
+		c.Out.Cut(0)
 		return err
 	}
 	if c.inLoop() {
-		n, err := c.conn.offer(c.out.From(0))
+		n, err := c.conn.offer(c.Out.From(0))
 		c.srv.stats.outBytes.Add(int64(n))
-		c.out.Sent(n)
-		if err == nil && c.out.Len() > 0 {
+		c.Out.Sent(n)
+		if err == nil && c.Out.Len() > 0 {
 			c.waits = true
 			return errWaits
 		}
@@ -534,68 +498,46 @@ func (c *client) transmit() error {
 	}
 	c.publish(0)
 	c.writingSince.Store(c.srv.clock.Load())
-	n, err := c.conn.Write(c.out.From(0))
+	n, err := c.conn.Write(c.Out.From(0))
 	c.writingSince.Store(0)
 	c.srv.stats.outBytes.Add(int64(n))
-	if c.out.Cut(0); c.out.Cap() > retainOut {
-		c.out.Drop()
+	if c.Out.Cut(0); c.Out.Cap() > retainOut {
+		c.Out.Drop()
 	}
 	return err
 }
 
-// ok appends +OK.
-func (c *client) ok() { c.out.Status("OK") }
-
-// error appends the error reply of a command that runs at once.
-func (c *client) error(text string) { c.out.Error(text) }
-
-// bulk appends a bulk string.
-func (c *client) bulk(s string) { c.out.BulkString(s) }
-
-// integer appends an integer.
-func (c *client) integer(n int64) { c.out.Int(n) }
-
-// array appends the head of an array.
-func (c *client) array(n int) { c.out.Array(n) }
-
-// bulks appends an array of bulk strings.
-func (c *client) bulks(list []string) {
-	c.array(len(list))
-	for _, s := range list {
-		c.bulk(s)
-	}
-}
-
-// withStore calls f with an open batch: the transaction's while EXEC runs, else one opened for the call. The command's reply comes behind it, and
-// waits for the log as those of planned commands do. f must not use c.plan.
+// withStore calls f with an open batch: the transaction's while EXEC runs, else one opened for the call. The command's
+// reply comes behind it, and waits for the log as those of planned commands do. f must not use c.plan.
 func (c *client) withStore(exclusive bool, f func(b *counter.Batch) error) error {
-	if c.batch.Opened() {
-		return f(c.batch)
+	if c.Batch.Opened() {
+		return f(c.Batch)
 	}
 	var err error
 	if exclusive {
-		err = c.batch.BeginExclusive()
+		err = c.Batch.BeginExclusive()
 	} else {
-		err = c.batch.Begin()
+		err = c.Batch.Begin()
 	}
 	if err != nil {
 		return err
 	}
-	err = f(c.batch)
-	c.batch.End()
+	err = f(c.Batch)
+	c.Batch.End()
 	if err != nil {
 		return err
 	}
 	if exclusive {
-		return c.batch.Commit()
+		return c.Batch.Commit()
 	}
 	c.answered(1)
 	return nil
 }
 
-// figures calls f with an open batch, to count what INFO tells about the store. They do not wait for the log: INFO has to answer while the disk does not.
+// figures calls f with an open batch, to count what INFO tells about the store. They do not wait for the log: INFO has
+// to answer while the disk does not.
 func (c *client) figures(f func(b *counter.Batch)) {
-	b := c.batch
+	b := c.Batch
 	if !b.Opened() {
 		b = c.store.NewBatch()
 		if b.Begin() != nil { // a closed store has none
@@ -609,24 +551,15 @@ func (c *client) figures(f func(b *counter.Batch)) {
 // unknownCommand is Redis's text, with at most 128 bytes of the name and of the arguments.
 func unknownCommand(args [][]byte) string {
 	var b strings.Builder
-	b.WriteString("ERR unknown command '" + printable(args[0], 128) + "', with args beginning with: ")
+	b.WriteString("ERR unknown command '" + resp.Printable(args[0], 128) + "', with args beginning with: ")
 	n := 0
 	for _, a := range args[1:] {
 		if n >= 128 {
 			break
 		}
-		part := printable(a, 128-n)
+		part := resp.Printable(a, 128-n)
 		n += len(part) + 3
 		b.WriteString("'" + part + "' ")
 	}
 	return b.String()
-}
-
-// printable cuts b to n bytes; it ends at a NUL, as C strings do.
-func printable(b []byte, n int) string {
-	b = b[:min(len(b), n)]
-	if i := bytes.IndexByte(b, 0); i >= 0 {
-		b = b[:i]
-	}
-	return string(b)
 }

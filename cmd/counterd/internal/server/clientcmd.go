@@ -2,6 +2,9 @@ package server
 
 import (
 	"strings"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 )
 
 // CLIENT. What counterd has not (client side caching, announcements of maintenance) is an unknown subcommand, as in a Redis
@@ -23,7 +26,7 @@ func clientCommand() *command {
 		sub("getname", 2, 0, "2.6.9", "", "Returns the name of this connection.", runClientGetName),
 		sub("setname", 3, 0, "2.6.9", "connection-name", "Names this connection.", runClientSetName),
 		sub("setinfo", 4, 0, "7.2.0", "LIB-NAME libname | LIB-VER libver", "Tells the name or version of the client library.", runClientSetInfo),
-		sub("getredir", 2, 0, "6.0.0", "", "Returns -1: there is no client side caching.", func(c *client, _ [][]byte) { c.integer(-1) }),
+		sub("getredir", 2, 0, "6.0.0", "", "Returns -1: there is no client side caching.", func(c *client, _ [][]byte) { c.Out.Int(-1) }),
 		sub("no-evict", 3, admin, "7.0.0", "ON | OFF", "Notes the wish to be kept. Connections are never closed for want of memory.", runClientNoEvict),
 		sub("no-touch", 3, 0, "7.2.0", "ON | OFF", "Notes the wish not to count as an access. Accesses are not counted.", runClientNoTouch),
 		sub("reply", 3, nomulti, "3.2.0", "ON | OFF | SKIP", "Turns replies off and on, or leaves out the next one.", runClientReply),
@@ -38,23 +41,23 @@ func runClientList(c *client, args [][]byte) {
 	var f clientFilter
 	switch options := args[2:]; {
 	case len(options) == 0:
-	case equalFold(options[0], "TYPE") && len(options) == 2:
+	case resp.EqualFold(options[0], "TYPE") && len(options) == 2:
 		if text := f.setKind(options[1]); text != "" {
-			c.error(text)
+			c.Out.Error(text)
 			return
 		}
-	case equalFold(options[0], "ID") && len(options) > 1:
+	case resp.EqualFold(options[0], "ID") && len(options) > 1:
 		f.ids = make(map[int64]bool)
 		for _, a := range options[1:] {
-			id, ok := number(a)
+			id, ok := resp.Number(a)
 			if !ok {
-				c.error("ERR Invalid client ID")
+				c.Out.Error("ERR Invalid client ID")
 				return
 			}
 			f.ids[id] = true
 		}
 	default:
-		c.error(errSyntax)
+		c.Out.Error(items.ErrSyntax)
 		return
 	}
 	c.publish(sizeOf(args))
@@ -65,12 +68,12 @@ func runClientList(c *client, args [][]byte) {
 			b.WriteByte('\n')
 		}
 	}
-	c.out.Text(b.String())
+	c.Out.Text(b.String())
 }
 
 func runClientInfo(c *client, args [][]byte) {
 	c.publish(sizeOf(args))
-	c.out.Text(c.line() + "\n")
+	c.Out.Text(c.line() + "\n")
 }
 
 func sizeOf(args [][]byte) (n int) {
@@ -80,43 +83,43 @@ func sizeOf(args [][]byte) (n int) {
 	return n
 }
 
-func runClientID(c *client, _ [][]byte) { c.integer(c.id) }
+func runClientID(c *client, _ [][]byte) { c.Out.Int(c.id) }
 
 func runClientGetName(c *client, _ [][]byte) {
 	if name, _, _ := c.info.names(); name != "" {
-		c.bulk(name)
+		c.Out.BulkString(name)
 	} else {
-		c.out.Null()
+		c.Out.Null()
 	}
 }
 
 func runClientSetName(c *client, args [][]byte) {
 	if !c.info.setName(args[2]) {
-		c.error(errBadName)
+		c.Out.Error(errBadName)
 		return
 	}
-	c.ok()
+	c.Out.Status("OK")
 }
 
 func runClientSetInfo(c *client, args [][]byte) {
 	i := &c.info
 	field := &i.lib
 	switch {
-	case equalFold(args[2], "LIB-NAME"):
-	case equalFold(args[2], "LIB-VER"):
+	case resp.EqualFold(args[2], "LIB-NAME"):
+	case resp.EqualFold(args[2], "LIB-VER"):
 		field = &i.ver
 	default:
-		c.error("ERR Unrecognized option '" + printable(args[2], 128) + "'")
+		c.Out.Error("ERR Unrecognized option '" + resp.Printable(args[2], 128) + "'")
 		return
 	}
 	if !printableWord(args[3]) {
-		c.error("ERR " + printable(args[2], 128) + " cannot contain spaces, newlines or special characters.")
+		c.Out.Error("ERR " + resp.Printable(args[2], 128) + " cannot contain spaces, newlines or special characters.")
 		return
 	}
 	i.mu.Lock()
 	*field = string(args[3])
 	i.mu.Unlock()
-	c.ok()
+	c.Out.Status("OK")
 }
 
 // runClientKill: CLIENT KILL addr answers OK or an error; with filters it answers the number of connections.
@@ -124,32 +127,32 @@ func runClientKill(c *client, args [][]byte) {
 	if len(args) == 3 {
 		f := clientFilter{addr: string(args[2])}
 		if f.addr == "" || c.kill(&f) == 0 {
-			c.error("ERR No such client")
+			c.Out.Error("ERR No such client")
 			return
 		}
-		c.ok()
+		c.Out.Status("OK")
 		return
 	}
 	f, text := parseKill(c, args[2:])
 	if text != "" {
-		c.error(text)
+		c.Out.Error(text)
 		return
 	}
-	c.integer(int64(c.kill(&f)))
+	c.Out.Int(int64(c.kill(&f)))
 }
 
 // onOff reads ON or OFF into v.
 func (c *client) onOff(arg []byte, v *bool) {
 	switch {
-	case equalFold(arg, "ON"):
+	case resp.EqualFold(arg, "ON"):
 		*v = true
-	case equalFold(arg, "OFF"):
+	case resp.EqualFold(arg, "OFF"):
 		*v = false
 	default:
-		c.error(errSyntax)
+		c.Out.Error(items.ErrSyntax)
 		return
 	}
-	c.ok()
+	c.Out.Status("OK")
 }
 
 func runClientNoEvict(c *client, args [][]byte) { c.onOff(args[2], &c.noEvict) }
@@ -159,29 +162,29 @@ func runClientNoTouch(c *client, args [][]byte) { c.onOff(args[2], &c.noTouch) }
 func runClientUnblock(c *client, args [][]byte) {
 	switch {
 	case len(args) > 4:
-		c.error("ERR wrong number of arguments for 'client|unblock' command")
+		c.Out.Error("ERR wrong number of arguments for 'client|unblock' command")
 		return
-	case len(args) == 4 && !equalFold(args[3], "TIMEOUT") && !equalFold(args[3], "ERROR"):
-		c.error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
+	case len(args) == 4 && !resp.EqualFold(args[3], "TIMEOUT") && !resp.EqualFold(args[3], "ERROR"):
+		c.Out.Error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
 		return
 	}
-	id, ok := number(args[2])
+	id, ok := resp.Number(args[2])
 	if !ok {
-		c.error(errNotInteger)
+		c.Out.Error(items.ErrNotInteger)
 		return
 	}
 	cause := errTimeUp
-	if len(args) == 4 && equalFold(args[3], "ERROR") {
+	if len(args) == 4 && resp.EqualFold(args[3], "ERROR") {
 		cause = errUnblocked
 	}
 	c.srv.mu.Lock()
 	other := c.srv.clients[id]
 	c.srv.mu.Unlock()
 	if other == nil || !other.interrupt(cause) {
-		c.integer(0)
+		c.Out.Int(0)
 		return
 	}
-	c.integer(1)
+	c.Out.Int(1)
 }
 
 // silence is the state of CLIENT REPLY.
@@ -195,18 +198,18 @@ type silence struct {
 // runClientReply: CLIENT REPLY ON | OFF | SKIP. Only ON is answered.
 func runClientReply(c *client, args [][]byte) {
 	switch s := &c.silence; {
-	case equalFold(args[2], "ON"):
+	case resp.EqualFold(args[2], "ON"):
 		c.speak()
-		c.ok()
-	case equalFold(args[2], "OFF"):
+		c.Out.Status("OK")
+	case resp.EqualFold(args[2], "OFF"):
 		if !s.silent() {
-			s.from = c.out.Len()
+			s.from = c.Out.Len()
 		}
 		s.off = true
-	case equalFold(args[2], "SKIP"):
+	case resp.EqualFold(args[2], "SKIP"):
 		s.skip = !s.off
 	default:
-		c.error(errSyntax)
+		c.Out.Error(items.ErrSyntax)
 	}
 }
 
@@ -215,15 +218,15 @@ func (s *silence) silent() bool { return s.off || s.skipping }
 // hush drops from out what CLIENT REPLY keeps from the client.
 func (c *client) hush() {
 	if c.silence.silent() {
-		c.out.Cut(c.silence.from)
+		c.Out.Cut(c.silence.from)
 	}
 }
 
 // say appends what is sent whatever CLIENT REPLY says: pushes, which are no replies.
 func (c *client) say(push []byte) {
 	c.hush()
-	c.out.Raw(push)
-	c.silence.from = c.out.Len()
+	c.Out.Raw(push)
+	c.silence.from = c.Out.Len()
 }
 
 // speak ends CLIENT REPLY OFF and SKIP.
@@ -236,7 +239,7 @@ func (c *client) speak() {
 // does itself is committed.
 func (c *client) skipped(args [][]byte) {
 	c.catchUp()
-	c.silence = silence{skipping: true, from: c.out.Len()}
+	c.silence = silence{skipping: true, from: c.Out.Len()}
 	c.command(args)
 	c.catchUp()
 	c.hush()

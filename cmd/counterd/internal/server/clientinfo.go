@@ -9,6 +9,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 )
 
 // clientInfo is what others may know of a connection. Its goroutine publishes the state once a read, not once a command.
@@ -80,7 +83,7 @@ func (c *client) publish(argsMem int) {
 		cmd = c.executed
 	}
 	s := clientState{
-		cmd: cmd, proto: c.out.Protocol(), multi: -1, queryBuf: c.rd.Buffered(), queryGap: c.room, argsMem: argsMem, outLen: c.out.Len(), outSize: c.out.Cap(),
+		cmd: cmd, proto: c.Out.Protocol(), multi: -1, queryBuf: c.rd.Buffered(), queryGap: c.room, argsMem: argsMem, outLen: c.Out.Len(), outSize: c.Out.Cap(),
 		noEvict: c.noEvict, noTouch: c.noTouch,
 	}
 	if c.multi.active {
@@ -217,7 +220,7 @@ func (f *clientFilter) setKind(b []byte) (text string) {
 	case "slave":
 		f.kind = "replica"
 	default:
-		return "ERR Unknown client type '" + printable(b, 128) + "'"
+		return "ERR Unknown client type '" + resp.Printable(b, 128) + "'"
 	}
 	return ""
 }
@@ -226,32 +229,32 @@ func (f *clientFilter) setKind(b []byte) (text string) {
 func parseKill(c *client, args [][]byte) (f clientFilter, text string) {
 	f.except = c
 	if len(args)%2 != 0 {
-		return f, errSyntax
+		return f, items.ErrSyntax
 	}
 	for i := 0; i < len(args) && text == ""; i += 2 {
 		v := args[i+1]
 		switch {
-		case equalFold(args[i], "ID"):
-			id, ok := number(v)
+		case resp.EqualFold(args[i], "ID"):
+			id, ok := resp.Number(v)
 			if !ok || id < 1 {
 				return f, "ERR client-id should be greater than 0"
 			}
 			f.ids = map[int64]bool{id: true}
-		case equalFold(args[i], "TYPE"):
+		case resp.EqualFold(args[i], "TYPE"):
 			text = f.setKind(v)
-		case equalFold(args[i], "ADDR"):
+		case resp.EqualFold(args[i], "ADDR"):
 			f.addr = string(v)
-		case equalFold(args[i], "LADDR"):
+		case resp.EqualFold(args[i], "LADDR"):
 			f.laddr = string(v)
-		case equalFold(args[i], "USER"):
+		case resp.EqualFold(args[i], "USER"):
 			if string(v) != "default" {
-				return f, "ERR No such user '" + printable(v, 128) + "'"
+				return f, "ERR No such user '" + resp.Printable(v, 128) + "'"
 			}
-		case equalFold(args[i], "SKIPME") && equalFold(v, "YES"):
+		case resp.EqualFold(args[i], "SKIPME") && resp.EqualFold(v, "YES"):
 			f.except = c
-		case equalFold(args[i], "SKIPME") && equalFold(v, "NO"):
+		case resp.EqualFold(args[i], "SKIPME") && resp.EqualFold(v, "NO"):
 			f.except = nil
-		case equalFold(args[i], "MAXAGE"):
+		case resp.EqualFold(args[i], "MAXAGE"):
 			age, err := strconv.ParseInt(string(v), 10, 64)
 			if err != nil {
 				return f, "ERR maxage is not an integer or out of range"
@@ -261,7 +264,7 @@ func parseKill(c *client, args [][]byte) (f clientFilter, text string) {
 			}
 			f.maxAge = age
 		default:
-			return f, errSyntax
+			return f, items.ErrSyntax
 		}
 	}
 	return f, text

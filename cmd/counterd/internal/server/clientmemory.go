@@ -21,7 +21,7 @@ type clientMemory struct {
 
 // holding is what c holds. Only who owns c may call it.
 func (c *client) holding() int64 {
-	return int64(c.rd.Held() + c.out.Cap() + c.multi.bytes + int(c.subs.bytes.Load()))
+	return int64(c.rd.Held() + c.Out.Cap() + c.multi.bytes + int(c.subs.bytes.Load()))
 }
 
 // charge notes what c holds now. Only who owns c may call it.

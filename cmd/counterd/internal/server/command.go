@@ -3,10 +3,12 @@ package server
 import (
 	"strings"
 	"sync/atomic"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/items"
 )
 
-// command is one row of the command table: everything the server knows of a command. COMMAND, COMMAND DOCS, arity checks, key
-// extraction and the statistics of INFO all come from here.
+// command is one row of the command table: everything the server knows of a command. COMMAND, COMMAND DOCS, arity
+// checks, key extraction and the statistics of INFO all come from here.
 type command struct {
 	name       string // lower case; a subcommand's is "config|get"
 	arity      int    // number of arguments with the name; -n means at least n
@@ -22,9 +24,9 @@ type command struct {
 
 	// Exactly one of plan, run and sub is set, but for COMMAND, which can do without its subcommands.
 	//
-	// plan adds operations to the client's batch and says what is to be replied when they have run. It must not touch
-	// c.out: replies of commands before it are not there yet. args are gone afterwards.
-	plan func(c *client, args [][]byte)
+	// plan adds operations to the call's batch and says what is to be replied when they have run. args are gone
+	// afterwards.
+	plan func(c *items.Call, args [][]byte)
 	// run does it all at once; all commands before it have been answered.
 	run func(c *client, args [][]byte)
 	sub []*command

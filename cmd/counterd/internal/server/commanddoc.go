@@ -1,7 +1,5 @@
 package server
 
-import ()
-
 // runCommandDocs: COMMAND DOCS [name ...]. Names that are unknown are left out.
 func runCommandDocs(c *client, args [][]byte) {
 	list := c.srv.commands.list
@@ -18,9 +16,9 @@ func runCommandDocs(c *client, args [][]byte) {
 
 // docs appends a map from the names of commands to what people want to know of them.
 func (c *client) docs(list []*command) {
-	c.out.Map(len(list))
+	c.Out.Map(len(list))
 	for _, cmd := range list {
-		c.bulk(cmd.name)
+		c.Out.BulkString(cmd.name)
 		c.doc(cmd)
 	}
 }
@@ -37,7 +35,7 @@ func (c *client) doc(cmd *command) {
 	if len(cmd.sub) > 0 {
 		pairs++
 	}
-	c.out.Map(pairs)
+	c.Out.Map(pairs)
 	c.pair("summary", cmd.summary)
 	c.pair("since", cmd.since)
 	c.pair("group", cmd.group)
@@ -46,21 +44,21 @@ func (c *client) doc(cmd *command) {
 		c.arguments(arguments)
 	}
 	if len(cmd.sub) > 0 {
-		c.bulk("subcommands")
+		c.Out.BulkString("subcommands")
 		c.docs(cmd.sub)
 	}
 }
 
 // pair appends a key and a value of a map.
 func (c *client) pair(name, value string) {
-	c.bulk(name)
-	c.bulk(value)
+	c.Out.BulkString(name)
+	c.Out.BulkString(value)
 }
 
 // arguments appends the pair "arguments" of a command, or of an argument that has some.
 func (c *client) arguments(list []argument) {
-	c.bulk("arguments")
-	c.array(len(list))
+	c.Out.BulkString("arguments")
+	c.Out.Array(len(list))
 	for i := range list {
 		c.argument(&list[i])
 	}
@@ -80,18 +78,18 @@ func (c *client) argument(a *argument) {
 			pairs++
 		}
 	}
-	c.out.Map(pairs)
+	c.Out.Map(pairs)
 	c.pair("name", a.name)
 	c.pair("type", a.kind)
 	if a.kind == "key" {
-		c.bulk("key_spec_index")
-		c.integer(0)
+		c.Out.BulkString("key_spec_index")
+		c.Out.Int(0)
 	}
 	if a.token != "" {
 		c.pair("token", a.token)
 	}
 	if len(flags) > 0 {
-		c.bulk("flags")
+		c.Out.BulkString("flags")
 		c.statusSet(flags)
 	}
 	if len(a.args) > 0 {

@@ -3,10 +3,14 @@ package server
 import (
 	"slices"
 	"strings"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/glob"
+	"github.com/counterd/counterd/cmd/counterd/internal/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 )
 
-// COMMAND: the table as clients read it. go-redis and redis-py in cluster mode find keys by it and refuse commands that are
-// not listed; redis-cli makes its help from COMMAND DOCS (commanddoc.go).
+// COMMAND: the table as clients read it. go-redis and redis-py in cluster mode find keys by it and refuse commands that
+// are not listed; redis-cli makes its help from COMMAND DOCS (commanddoc.go).
 
 func commandCommand() *command {
 	const flags = loading | stale
@@ -150,7 +154,7 @@ func (cmd *command) keyFlagsOf(args [][]byte) []string {
 		return cmd.keyFlags()
 	}
 	for _, a := range args[3:] {
-		if equalFold(a, "GET") {
+		if resp.EqualFold(a, "GET") {
 			return []string{"RW", "access", "update"}
 		}
 	}
@@ -194,29 +198,29 @@ func (cmd *command) tips() []string {
 
 // statusSet appends words as simple strings: redis-cli 7.0 aborts on bulk strings there.
 func (c *client) statusSet(words []string) {
-	c.out.Set(len(words))
+	c.Out.Set(len(words))
 	for _, w := range words {
-		c.out.Status(w)
+		c.Out.Status(w)
 	}
 }
 
 // describe appends the entry of COMMAND INFO: ten elements, as clients of the cluster kind want it.
 func (c *client) describe(cmd *command) {
-	c.array(10)
-	c.bulk(cmd.name)
-	c.integer(int64(cmd.arity))
+	c.Out.Array(10)
+	c.Out.BulkString(cmd.name)
+	c.Out.Int(int64(cmd.arity))
 	c.statusSet(cmd.flagList())
-	c.integer(int64(cmd.first))
-	c.integer(int64(cmd.last))
-	c.integer(int64(cmd.step))
+	c.Out.Int(int64(cmd.first))
+	c.Out.Int(int64(cmd.last))
+	c.Out.Int(int64(cmd.step))
 	c.statusSet(cmd.categories())
 	tips := cmd.tips()
-	c.out.Set(len(tips))
+	c.Out.Set(len(tips))
 	for _, tip := range tips {
-		c.bulk(tip)
+		c.Out.BulkString(tip)
 	}
 	c.keySpec(cmd)
-	c.array(len(cmd.sub))
+	c.Out.Array(len(cmd.sub))
 	for _, s := range cmd.sub {
 		c.describe(s)
 	}
@@ -225,33 +229,33 @@ func (c *client) describe(cmd *command) {
 // keySpec appends where the keys are, in the form of Redis 7: where to begin, and how to go on from there.
 func (c *client) keySpec(cmd *command) {
 	if cmd.first == 0 {
-		c.out.Set(0)
+		c.Out.Set(0)
 		return
 	}
 	last := cmd.last
 	if last > 0 {
 		last -= cmd.first // relative to the first
 	}
-	c.out.Set(1)
+	c.Out.Set(1)
 	if cmd.is("set") {
-		c.out.Map(4)
-		c.bulk("notes")
-		c.bulk("RW and ACCESS due to the optional `GET` argument")
+		c.Out.Map(4)
+		c.Out.BulkString("notes")
+		c.Out.BulkString("RW and ACCESS due to the optional `GET` argument")
 	} else {
-		c.out.Map(3)
+		c.Out.Map(3)
 	}
-	c.bulk("flags")
+	c.Out.BulkString("flags")
 	c.statusSet(cmd.keyFlags())
 	part := func(name, kind string, fields ...any) {
-		c.bulk(name)
-		c.out.Map(2)
-		c.bulk("type")
-		c.bulk(kind)
-		c.bulk("spec")
-		c.out.Map(len(fields) / 2)
+		c.Out.BulkString(name)
+		c.Out.Map(2)
+		c.Out.BulkString("type")
+		c.Out.BulkString(kind)
+		c.Out.BulkString("spec")
+		c.Out.Map(len(fields) / 2)
 		for i := 0; i < len(fields); i += 2 {
-			c.bulk(fields[i].(string))
-			c.integer(int64(fields[i+1].(int)))
+			c.Out.BulkString(fields[i].(string))
+			c.Out.Int(int64(fields[i+1].(int)))
 		}
 	}
 	part("begin_search", "index", "index", cmd.first)
@@ -261,13 +265,13 @@ func (c *client) keySpec(cmd *command) {
 // runCommand: COMMAND without a subcommand.
 func runCommand(c *client, _ [][]byte) {
 	list := c.srv.commands.list
-	c.array(len(list))
+	c.Out.Array(len(list))
 	for _, cmd := range list {
 		c.describe(cmd)
 	}
 }
 
-func runCommandCount(c *client, _ [][]byte) { c.integer(int64(len(c.srv.commands.list))) }
+func runCommandCount(c *client, _ [][]byte) { c.Out.Int(int64(len(c.srv.commands.list))) }
 
 // runCommandInfo: COMMAND INFO [name ...]; null for a name that is unknown.
 func runCommandInfo(c *client, args [][]byte) {
@@ -275,12 +279,12 @@ func runCommandInfo(c *client, args [][]byte) {
 		runCommand(c, nil)
 		return
 	}
-	c.array(len(args) - 2)
+	c.Out.Array(len(args) - 2)
 	for _, name := range args[2:] {
 		if cmd := c.srv.commands.lookup(name); cmd != nil {
 			c.describe(cmd)
 		} else {
-			c.out.Null()
+			c.Out.Null()
 		}
 	}
 }
@@ -290,19 +294,19 @@ func runCommandList(c *client, args [][]byte) {
 	keep := func(*command) bool { return true }
 	switch {
 	case len(args) == 2:
-	case len(args) != 5 || !equalFold(args[2], "FILTERBY"):
-		c.error(errSyntax)
+	case len(args) != 5 || !resp.EqualFold(args[2], "FILTERBY"):
+		c.Out.Error(items.ErrSyntax)
 		return
-	case equalFold(args[3], "MODULE"):
+	case resp.EqualFold(args[3], "MODULE"):
 		keep = func(*command) bool { return false }
-	case equalFold(args[3], "ACLCAT"):
+	case resp.EqualFold(args[3], "ACLCAT"):
 		category := strings.ToLower(string(args[4]))
 		keep = func(cmd *command) bool { return slices.Contains(categoryNames, category) && cmd.in(category) }
-	case equalFold(args[3], "PATTERN"):
+	case resp.EqualFold(args[3], "PATTERN"):
 		pattern := strings.ToLower(string(args[4]))
-		keep = func(cmd *command) bool { return matchGlob(pattern, cmd.name) }
+		keep = func(cmd *command) bool { return glob.Match(pattern, cmd.name) }
 	default:
-		c.error(errSyntax)
+		c.Out.Error(items.ErrSyntax)
 		return
 	}
 	c.names(keep)
@@ -316,7 +320,7 @@ func (c *client) names(keep func(*command) bool) {
 			list = append(list, cmd.name)
 		}
 	})
-	c.bulks(list)
+	c.Out.BulkStrings(list)
 }
 
 // keys finds the keys in a whole command; text is the error.
@@ -346,25 +350,25 @@ func (t *commands) keys(args [][]byte) (cmd *command, keys [][]byte, text string
 func runCommandGetKeys(c *client, args [][]byte) {
 	_, keys, text := c.srv.commands.keys(args[2:])
 	if text != "" {
-		c.error(text)
+		c.Out.Error(text)
 		return
 	}
-	c.array(len(keys))
+	c.Out.Array(len(keys))
 	for _, k := range keys {
-		c.out.Bulk(k)
+		c.Out.Bulk(k)
 	}
 }
 
 func runCommandGetKeysAndFlags(c *client, args [][]byte) {
 	cmd, keys, text := c.srv.commands.keys(args[2:])
 	if text != "" {
-		c.error(text)
+		c.Out.Error(text)
 		return
 	}
-	c.array(len(keys))
+	c.Out.Array(len(keys))
 	for _, k := range keys {
-		c.array(2)
-		c.out.Bulk(k)
+		c.Out.Array(2)
+		c.Out.Bulk(k)
 		c.statusSet(cmd.keyFlagsOf(args[2:]))
 	}
 }
@@ -374,7 +378,7 @@ func runCommandGetKeysAndFlags(c *client, args [][]byte) {
 func aclCommand() *command {
 	return container("acl", "server", "6.0.0", "There is one user, who may do everything.",
 		&command{name: "acl|whoami", arity: 2, flags: noscript | loading | stale, group: "server", since: "6.0.0", complexity: "O(1)",
-			summary: "Returns default.", run: func(c *client, _ [][]byte) { c.bulk("default") }},
+			summary: "Returns default.", run: func(c *client, _ [][]byte) { c.Out.BulkString("default") }},
 		&command{name: "acl|cat", arity: -2, flags: noscript | loading | stale, group: "server", since: "6.0.0", complexity: "O(number of commands)", syntax: "[category]",
 			summary: "Returns the categories of commands, or the commands of one.", run: runACLCat},
 	)
@@ -383,15 +387,15 @@ func aclCommand() *command {
 func runACLCat(c *client, args [][]byte) {
 	switch len(args) {
 	case 2:
-		c.bulks(categoryNames)
+		c.Out.BulkStrings(categoryNames)
 	case 3:
 		category := strings.ToLower(string(args[2]))
 		if !slices.Contains(categoryNames, category) {
-			c.error("ERR Unknown category '" + printable(args[2], 128) + "'")
+			c.Out.Error("ERR Unknown category '" + resp.Printable(args[2], 128) + "'")
 			return
 		}
 		c.names(func(cmd *command) bool { return cmd.in(category) })
 	default:
-		c.error("ERR unknown subcommand or wrong number of arguments for 'CAT'. Try ACL HELP.")
+		c.Out.Error("ERR unknown subcommand or wrong number of arguments for 'CAT'. Try ACL HELP.")
 	}
 }

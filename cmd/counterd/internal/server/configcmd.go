@@ -1,6 +1,12 @@
 package server
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/glob"
+	"github.com/counterd/counterd/cmd/counterd/internal/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
+)
 
 func configCommand() *command {
 	const flags = admin | noscript | loading | stale
@@ -24,24 +30,24 @@ func runConfigGet(c *client, args [][]byte) {
 		for _, pattern := range args[2:] {
 			if strings.EqualFold(name, string(pattern)) {
 				name = string(pattern)
-			} else if !matchGlob(strings.ToLower(string(pattern)), name) {
+			} else if !glob.Match(strings.ToLower(string(pattern)), name) {
 				continue
 			}
 			found = append(found, [2]string{name, value})
 			break
 		}
 	})
-	c.out.Map(len(found))
+	c.Out.Map(len(found))
 	for _, f := range found {
-		c.bulk(f[0])
-		c.bulk(f[1])
+		c.Out.BulkString(f[0])
+		c.Out.BulkString(f[1])
 	}
 }
 
 // runConfigSet: CONFIG SET parameter value [parameter value ...].
 func runConfigSet(c *client, args [][]byte) {
 	if len(args)%2 != 0 {
-		c.error(errSyntax)
+		c.Out.Error(items.ErrSyntax)
 		return
 	}
 	pairs := make([]string, 0, len(args)-2)
@@ -53,13 +59,13 @@ func runConfigSet(c *client, args [][]byte) {
 		}
 		name := strings.ToLower(string(a))
 		if names[name] {
-			c.error("ERR CONFIG SET failed (possibly related to argument '" + printable(a, 128) + "') - duplicate parameter")
+			c.Out.Error("ERR CONFIG SET failed (possibly related to argument '" + resp.Printable(a, 128) + "') - duplicate parameter")
 			return
 		}
 		names[name] = true
 	}
 	if err := c.srv.config.Set(pairs); err != nil {
-		c.error("ERR " + err.Error())
+		c.Out.Error("ERR " + err.Error())
 		return
 	}
 	c.srv.configured()
@@ -67,25 +73,25 @@ func runConfigSet(c *client, args [][]byte) {
 	for i := 0; i < len(pairs); i += 2 {
 		c.srv.log.Info("configuration changed", "parameter", strings.ToLower(pairs[i]), "client", c.id)
 	}
-	c.ok()
+	c.Out.Status("OK")
 }
 
 func runConfigResetStat(c *client, _ [][]byte) {
 	c.srv.stats.reset()
 	c.srv.commands.each((*command).resetStats)
-	c.ok()
+	c.Out.Status("OK")
 }
 
 func runConfigRewrite(c *client, _ [][]byte) {
 	conf := c.srv.config.Get()
 	if conf.ConfigFile == "" {
-		c.error("ERR The server is running without a config file")
+		c.Out.Error("ERR The server is running without a config file")
 		return
 	}
 	if err := conf.Rewrite(); err != nil {
 		c.srv.log.Error("CONFIG REWRITE failed", "file", conf.ConfigFile, "error", err)
-		c.error("ERR Rewriting config file: " + err.Error())
+		c.Out.Error("ERR Rewriting config file: " + err.Error())
 		return
 	}
-	c.ok()
+	c.Out.Status("OK")
 }

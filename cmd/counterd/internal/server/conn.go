@@ -53,7 +53,7 @@ var errWaits = errors.New("the connection has to wait")
 
 func (c *client) inLoop() bool { return c.where.Load() == inLoop }
 
-// received executes the n bytes that were read. Their replies are in c.out when it returns, unless it fails.
+// received executes the n bytes that were read. Their replies are in c.Out when it returns, unless it fails.
 func (c *client) received(n, free int) error {
 	c.read, c.room = n, free
 	c.rd.Filled(n)
@@ -83,7 +83,7 @@ func (c *client) processed() {
 // panicked logs and counts a panic, which closes this connection alone, unless it came with a lock of the store held:
 // then the process must not go on with data it cannot trust.
 func (c *client) panicked(p any) {
-	if c.batch != nil && c.batch.Opened() {
+	if c.Batch != nil && c.Batch.Opened() {
 		panic(p)
 	}
 	c.work = nil // whatever state it is in
@@ -107,9 +107,9 @@ func (s *Server) ending() bool {
 // end closes the connection, when everything that is to be answered was sent.
 func (c *client) end(err error) {
 	defer c.srv.done.Done()
-	if len(c.owed) > 0 { // planned and not run: nobody will, nor write in that memory again
-		if c.batch.Opened() {
-			c.batch.End()
+	if len(c.Owed) > 0 { // planned and not run: nobody will, nor write in that memory again
+		if c.Batch.Opened() {
+			c.Batch.End()
 		}
 		c.work = nil
 	}

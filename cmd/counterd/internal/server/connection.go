@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"strings"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 )
 
@@ -31,29 +32,29 @@ func connectionCommands() []*command {
 
 func runPing(c *client, args [][]byte) {
 	if c.confined&confinedSubscriber != 0 && len(args) <= 2 {
-		c.array(2) // as a message, for that is what a subscriber reads
-		c.bulk("pong")
+		c.Out.Array(2) // as a message, for that is what a subscriber reads
+		c.Out.BulkString("pong")
 		if len(args) == 2 {
-			c.out.Bulk(args[1])
+			c.Out.Bulk(args[1])
 		} else {
-			c.bulk("")
+			c.Out.BulkString("")
 		}
 		return
 	}
 	switch len(args) {
 	case 1:
-		c.out.Status("PONG")
+		c.Out.Status("PONG")
 	case 2:
-		c.out.Bulk(args[1])
+		c.Out.Bulk(args[1])
 	default:
-		c.error("ERR wrong number of arguments for 'ping' command")
+		c.Out.Error("ERR wrong number of arguments for 'ping' command")
 	}
 }
 
-func runEcho(c *client, args [][]byte) { c.out.Bulk(args[1]) }
+func runEcho(c *client, args [][]byte) { c.Out.Bulk(args[1]) }
 
 func runQuit(c *client, _ [][]byte) {
-	c.ok()
+	c.Out.Status("OK")
 	c.closed = true
 }
 
@@ -61,7 +62,7 @@ func runReset(c *client, _ [][]byte) {
 	c.multi = transaction{}
 	c.srv.watches.remove(c)
 	c.unsubscribeAll()
-	c.out.SetProtocol(2)
+	c.Out.SetProtocol(2)
 	c.pushProto.Store(2)
 	c.info.reset()
 	if !c.silence.skipping {
@@ -69,18 +70,18 @@ func runReset(c *client, _ [][]byte) {
 	}
 	c.noEvict, c.noTouch = false, false
 	c.deauthenticate()
-	c.out.Status("RESET")
+	c.Out.Status("RESET")
 }
 
 func runSelect(c *client, args [][]byte) {
-	n, ok := number(args[1])
+	n, ok := resp.Number(args[1])
 	switch {
 	case !ok:
-		c.error(errNotInteger)
+		c.Out.Error(items.ErrNotInteger)
 	case n != 0:
-		c.error("ERR DB index is out of range")
+		c.Out.Error("ERR DB index is out of range")
 	default:
-		c.ok()
+		c.Out.Status("OK")
 	}
 }
 
@@ -93,15 +94,15 @@ const ServerVersion = "0.1.0"
 
 // runHello: HELLO [protover [AUTH username password] [SETNAME clientname]].
 func runHello(c *client, args [][]byte) {
-	proto := c.out.Protocol()
+	proto := c.Out.Protocol()
 	if len(args) > 1 {
-		n, ok := number(args[1])
+		n, ok := resp.Number(args[1])
 		if !ok {
-			c.error("ERR Protocol version is not an integer or out of range")
+			c.Out.Error("ERR Protocol version is not an integer or out of range")
 			return
 		}
 		if n != 2 && n != 3 {
-			c.error("NOPROTO unsupported protocol version")
+			c.Out.Error("NOPROTO unsupported protocol version")
 			return
 		}
 		proto = int(n)
@@ -109,52 +110,52 @@ func runHello(c *client, args [][]byte) {
 	var user, pass, name []byte
 	for i := 2; i < len(args); i++ {
 		switch left := len(args) - i - 1; {
-		case equalFold(args[i], "AUTH") && left >= 2:
+		case resp.EqualFold(args[i], "AUTH") && left >= 2:
 			user, pass = args[i+1], args[i+2]
 			i += 2
-		case equalFold(args[i], "SETNAME") && left >= 1:
+		case resp.EqualFold(args[i], "SETNAME") && left >= 1:
 			name = args[i+1]
 			i++
 		default:
-			c.error("ERR Syntax error in HELLO option '" + printable(args[i], 128) + "'")
+			c.Out.Error("ERR Syntax error in HELLO option '" + resp.Printable(args[i], 128) + "'")
 			return
 		}
 	}
 	if user != nil && !c.authenticate(user, pass) {
-		c.error(errWrongPass)
+		c.Out.Error(errWrongPass)
 		return
 	}
 	if !c.authed {
-		c.error("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option " +
+		c.Out.Error("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option " +
 			"can be used to authenticate the client and select the RESP protocol version at the same time")
 		return
 	}
 	if name != nil && !c.info.setName(name) {
-		c.error(errBadName)
+		c.Out.Error(errBadName)
 		return
 	}
-	c.out.SetProtocol(proto)
+	c.Out.SetProtocol(proto)
 	c.pushProto.Store(int32(proto))
 	c.listening()
-	c.out.Map(7)
-	c.bulk("server")
-	c.bulk("redis")
-	c.bulk("version")
-	c.bulk(Version)
-	c.bulk("proto")
-	c.integer(int64(proto))
-	c.bulk("id")
-	c.integer(c.id)
-	c.bulk("mode")
-	c.bulk("standalone")
-	c.bulk("role")
+	c.Out.Map(7)
+	c.Out.BulkString("server")
+	c.Out.BulkString("redis")
+	c.Out.BulkString("version")
+	c.Out.BulkString(Version)
+	c.Out.BulkString("proto")
+	c.Out.Int(int64(proto))
+	c.Out.BulkString("id")
+	c.Out.Int(c.id)
+	c.Out.BulkString("mode")
+	c.Out.BulkString("standalone")
+	c.Out.BulkString("role")
 	if c.srv.replica() {
-		c.bulk("replica")
+		c.Out.BulkString("replica")
 	} else {
-		c.bulk("master")
+		c.Out.BulkString("master")
 	}
-	c.bulk("modules")
-	c.array(0)
+	c.Out.BulkString("modules")
+	c.Out.Array(0)
 }
 
 const (
@@ -167,19 +168,19 @@ func runAuth(c *client, args [][]byte) {
 	user, pass := []byte("default"), args[len(args)-1]
 	switch {
 	case len(args) > 3:
-		c.error(errSyntax)
+		c.Out.Error(items.ErrSyntax)
 		return
 	case len(args) == 3:
 		user = args[1]
 	case c.srv.config.Get().RequirePass == "":
-		c.error("ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?")
+		c.Out.Error("ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?")
 		return
 	}
 	if !c.authenticate(user, pass) {
-		c.error(errWrongPass)
+		c.Out.Error(errWrongPass)
 		return
 	}
-	c.ok()
+	c.Out.Status("OK")
 }
 
 // authenticate checks the password in constant time. The one user is default; without a password any is right, as in Redis.

@@ -4,71 +4,13 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/schema"
 )
 
-// counterd's own commands: the schema, and counters by the page.
-
-// planCounterMGet: COUNTER.MGET counter mid [mid ...], the timeline's read.
-func planCounterMGet(c *client, args [][]byte) {
-	def := c.batch.Schema().CounterNamed(args[1])
-	if def == nil {
-		c.oweError(errNoCounter(args[1]))
-		return
-	}
-	first := c.batch.Len()
-	for _, a := range args[2:] {
-		mid, ok := schema.ParseMid(a)
-		if !ok {
-			c.batch.Truncate(first)
-			c.oweError(errNoMid(a))
-			return
-		}
-		op := c.batch.Next()
-		op.Kind, op.Counter, op.Mid, op.Column = counter.OpRead, def, mid, -1
-	}
-	c.batch.Group(first)
-	c.owe(replyRows, first, c.batch.Len()-first)
-}
-
-func errNoCounter(name []byte) string {
-	return "ERR no counter '" + printable(name, 128) + "' (see SCHEMA)"
-}
-
-// planCounterMIncrBy: COUNTER.MINCRBY key n [key n ...]. All keys and numbers are checked first; an addition that would leave
-// its column's range is answered by an error in its place, and the others are made.
-func planCounterMIncrBy(c *client, args [][]byte) {
-	if len(args)%2 == 0 {
-		c.oweError("ERR wrong number of arguments for 'counter.mincrby' command")
-		return
-	}
-	first := c.batch.Len()
-	for i := 1; i < len(args); i += 2 {
-		k, ok := c.key(args[i])
-		text := ""
-		if !ok {
-			text = errNoKey(c.batch.Schema(), args[i], false)
-		} else if whole(k) {
-			text = errWrongType
-		}
-		n, ok := number(args[i+1])
-		if text == "" && !ok {
-			text = errNotInteger
-		}
-		if text != "" {
-			c.batch.Truncate(first)
-			c.oweError(text)
-			return
-		}
-		c.op(counter.OpAdd, k, uint64(n))
-	}
-	n := c.batch.Len() - first
-	c.owe(replyArray, 0, n)
-	for i := range n {
-		c.owe(replyAdd, first+i, 1)
-	}
-}
+// counterd's own commands that are not planned: the schema, blocks and tiers.
 
 // runAlter: ADD COUNTER, ADD COLUMN, DROP COUNTER, DROP COLUMN.
 func runAlter(c *client, args [][]byte) {
@@ -85,25 +27,25 @@ func runAlter(c *client, args [][]byte) {
 		})
 	}
 	if err != nil {
-		c.storeError(err)
+		c.StoreError(err)
 		return
 	}
-	c.ok()
+	c.Out.Status("OK")
 }
 
 // runSchema: SCHEMA prints the script that would make the schema again, one bulk string a line.
 func runSchema(c *client, _ [][]byte) {
 	var text string
 	if err := c.withStore(false, func(b *counter.Batch) error { text = b.Schema().String(); return nil }); err != nil {
-		c.storeError(err)
+		c.StoreError(err)
 		return
 	}
 	if text == "" {
-		c.array(0)
+		c.Out.Array(0)
 		return
 	}
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	c.bulks(lines)
+	c.Out.BulkStrings(lines)
 }
 
 // runBlocks: COUNTER.BLOCKS [counter], one line a block.
@@ -113,7 +55,7 @@ func runBlocks(c *client, args [][]byte) {
 		var only *schema.Counter
 		if len(args) > 1 {
 			if only = b.Schema().CounterNamed(args[1]); only == nil {
-				return fmt.Errorf("no counter '%s' (see SCHEMA)", printable(args[1], 128))
+				return fmt.Errorf("no counter '%s' (see SCHEMA)", resp.Printable(args[1], 128))
 			}
 		}
 		b.Blocks(func(i counter.BlockInfo) bool {
@@ -125,10 +67,10 @@ func runBlocks(c *client, args [][]byte) {
 		return nil
 	})
 	if err != nil {
-		c.storeError(err)
+		c.StoreError(err)
 		return
 	}
-	c.bulks(lines)
+	c.Out.BulkStrings(lines)
 }
 
 // blockLine describes a block for people, and for scripts as key=value.
@@ -150,29 +92,26 @@ func blockLine(i counter.BlockInfo) string {
 		float64(i.Bytes)/float64(max(1, i.Items)), layout)
 }
 
-// runDemote and runPromote: COUNTER.DEMOTE and COUNTER.PROMOTE counter mid change the tier of the block that holds a mid, by hand.
-// Where items are kept is each node's own: replicas do it too.
+// runDemote and runPromote: COUNTER.DEMOTE and COUNTER.PROMOTE counter mid change the tier of the block that holds a
+// mid, by hand. Where items are kept is each node's own: replicas do it too.
 func runDemote(c *client, args [][]byte)  { c.changeTier(args, c.srv.store().Demote) }
 func runPromote(c *client, args [][]byte) { c.changeTier(args, c.srv.store().Promote) }
 
 func (c *client) changeTier(args [][]byte, change func(counterName string, mid uint64) error) {
 	mid, ok := schema.ParseMid(args[2])
 	if !ok {
-		c.error(errNoMid(args[2]))
+		c.Out.Error(items.ErrNoMid(args[2]))
 		return
 	}
 	if err := change(string(args[1]), mid); err != nil {
-		c.storeError(err)
+		c.StoreError(err)
 		return
 	}
-	c.ok()
+	c.Out.Status("OK")
 }
 
-func errNoMid(b []byte) string {
-	return "ERR '" + printable(b, 128) + "' is not a mid: want 0..9223372036854775807"
-}
-
-// runMemoryUsage: MEMORY USAGE key [SAMPLES n] answers the item's share of its block, in bytes, at least 1; null where absent.
+// runMemoryUsage: MEMORY USAGE key [SAMPLES n] answers the item's share of its block, in bytes, at least 1; null where
+// absent.
 func runMemoryUsage(c *client, args [][]byte) {
 	var bytes int64
 	err := c.withStore(false, func(b *counter.Batch) error {
@@ -191,10 +130,10 @@ func runMemoryUsage(c *client, args [][]byte) {
 	})
 	switch {
 	case err != nil:
-		c.storeError(err)
+		c.StoreError(err)
 	case bytes == 0:
-		replyNull(c, nil)
+		c.Out.Null()
 	default:
-		c.integer(bytes)
+		c.Out.Int(bytes)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/schema"
 )
@@ -26,8 +28,8 @@ func parseDigest(args [][]byte) (r digestRequest, text string) {
 		return r, ""
 	}
 	r.counter, args = string(args[0]), args[1:]
-	if n := len(args); n >= 2 && equalFold(args[n-2], "PARTS") {
-		parts, ok := number(args[n-1])
+	if n := len(args); n >= 2 && resp.EqualFold(args[n-2], "PARTS") {
+		parts, ok := resp.Number(args[n-1])
 		if !ok || parts < 1 || parts > counter.MaxDigestParts {
 			return r, fmt.Sprintf("ERR PARTS: want 1..%d", counter.MaxDigestParts)
 		}
@@ -47,7 +49,7 @@ func parseDigest(args [][]byte) (r digestRequest, text string) {
 		}
 		return r, ""
 	}
-	return r, errSyntax
+	return r, items.ErrSyntax
 }
 
 // runDigest: COUNTER.DIGEST [counter [lo hi] [PARTS n]], one line a counter: nodes with the same items print the same. With PARTS one line for each
@@ -55,12 +57,12 @@ func parseDigest(args [][]byte) (r digestRequest, text string) {
 func runDigest(c *client, args [][]byte) {
 	r, text := parseDigest(args[1:])
 	if text != "" {
-		c.error(text)
+		c.Out.Error(text)
 		return
 	}
 	digests, names := c.srv.store().Digests, []string{r.counter}
 	if c.multi.executing {
-		digests = c.batch.Digests
+		digests = c.Batch.Digests
 	}
 	var err error
 	if r.counter == "" {
@@ -74,7 +76,7 @@ func runDigest(c *client, args [][]byte) {
 		var sums []counter.Digest
 		if sums, err = digests(name, r.lo, r.hi, max(1, r.parts)); err != nil {
 			if errors.Is(err, counter.ErrNoKey) {
-				err = errors.New(strings.TrimPrefix(errNoCounter([]byte(name)), "ERR "))
+				err = errors.New(strings.TrimPrefix(items.ErrNoCounter([]byte(name)), "ERR "))
 			}
 			break
 		}
@@ -90,8 +92,8 @@ func runDigest(c *client, args [][]byte) {
 		}
 	}
 	if err != nil {
-		c.storeError(err)
+		c.StoreError(err)
 		return
 	}
-	c.bulks(lines)
+	c.Out.BulkStrings(lines)
 }

@@ -5,13 +5,14 @@
 // Connections are dealt to one event loop a processor (loop_epoll.go). A loop serves rounds: it asks epoll who has sent
 // something, and gives each of those connections a turn. The turn reads what has arrived, one buffer at most, into a
 // resp.Reader, and hands every complete command to client.command (client.go). Commands on items are not executed one
-// by one: each is planned (command.plan), which adds operations to the client's counter.Batch and notes which reply is
-// owed. When no complete command is left, or 256 operations are waiting, client.flush runs them together: all blocks
-// are found and all cache lines asked for before the first is used, a block is locked once for neighbouring operations
-// on it. All other commands (command.run) are executed at once, after what was planned before them, so replies come in
-// order. Replies of a turn that changed nothing, and saw no change that is not in the log yet, are sent at once. When
-// all had their turn, one write of the log commits the changes of the round, and then those are acknowledged
-// (client.settle, client.send). The replies of a round lie in one resp.Arena.
+// by one: each is planned by package items, which sees an items.Call of the connection and not the connection: it adds
+// operations to the call's counter.Batch and notes which reply is owed. When no complete command is left, or 256
+// operations are waiting, client.flush runs them together: all blocks are found and all cache lines asked for before
+// the first is used, a block is locked once for neighbouring operations on it. All other commands (command.run) are
+// executed at once, after what was planned before them, so replies come in order. Replies of a turn that changed
+// nothing, and saw no change that is not in the log yet, are sent at once. When all had their turn, one write of the
+// log commits the changes of the round, and then those are acknowledged (client.settle, client.send). The replies of a
+// round lie in one resp.Arena.
 //
 // Between the first planned command and the flush the batch is open: the schema stands still. Nothing blocks in
 // between.
@@ -45,9 +46,7 @@
 //	scratch.go                     the memory that connections share
 //	client.go                      a connection's protocol state; plan, flush, execute
 //	command.go table.go            the command table
-//	keys.go strings.go hash.go     commands on items: plan functions
-//	reply.go                       replies owed for operations
-//	counterd.go scan.go            counterd's own commands; SCAN, DBSIZE, FLUSHALL
+//	counterd.go scan.go            the schema, blocks and tiers; SCAN, DBSIZE, FLUSHALL
 //	replication.go failover.go     REPLICAOF, PSYNC, ROLE; FAILOVER. What they do is package repl's
 //	handover.go                    a FAILOVER that the end of the process cut off
 //	wait.go pause.go               commands that block: WAIT, WAITAOF; what waits for FAILOVER or CLIENT PAUSE
@@ -56,7 +55,7 @@
 //	digest.go                      COUNTER.DIGEST
 //	multi.go watch.go              transactions
 //	pubsub.go                      SUBSCRIBE, PUBLISH
-//	outbox.go outputlimit.go       what is sent to a subscriber, and how much it may leave unread
+//	outbox.go                      what is sent to a subscriber
 //	clientmemory.go                what all connections hold together, and who is closed for it
 //	confined.go                    what a subscriber or a replica may send
 //	connection.go                  PING, HELLO, AUTH, ...
@@ -66,7 +65,7 @@
 //	info.go sampler.go             INFO; rates and memory
 //	slowlog.go latency.go          SLOWLOG; LATENCY, and the time that commands take
 //	persistence.go memorycmd.go    SAVE and its kin; MEMORY
-//	admin.go                       SHUTDOWN, OBJECT, and what has one possible answer here
+//	admin.go                       SHUTDOWN, and what has one possible answer here
 //
 // # Lock order
 //

@@ -8,7 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/repl"
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 	"github.com/counterd/counterd/counter"
 )
 
@@ -126,12 +128,12 @@ const errFailingOver = "ERR FAILOVER already in progress."
 // runFailover: FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]. It answers when changes wait; INFO tells how it goes on.
 func runFailover(c *client, args [][]byte) {
 	s := c.srv
-	if len(args) == 2 && equalFold(args[1], "ABORT") {
+	if len(args) == 2 && resp.EqualFold(args[1], "ABORT") {
 		if !s.handover.abort() {
-			c.error("ERR No failover in progress.")
+			c.Out.Error("ERR No failover in progress.")
 			return
 		}
-		c.ok()
+		c.Out.Status("OK")
 		return
 	}
 	plan, text := parseFailover(args[1:])
@@ -139,13 +141,13 @@ func runFailover(c *client, args [][]byte) {
 		text = s.refuseFailover(&plan)
 	}
 	if text != "" {
-		c.error(text)
+		c.Out.Error(text)
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	if !s.handover.begin(cancel) {
 		cancel()
-		c.error(errFailingOver)
+		c.Out.Error(errFailingOver)
 		return
 	}
 	s.pauses.begin(pausedByFailover, guardPauseWrite, 0)
@@ -162,34 +164,34 @@ func runFailover(c *client, args [][]byte) {
 		s.pauses.end(pausedByFailover)
 		s.RoleChanged()
 	}()
-	c.ok()
+	c.Out.Status("OK")
 }
 
 // parseFailover reads the arguments behind the name. text is the error.
 func parseFailover(args [][]byte) (plan failoverPlan, text string) {
 	for i := 0; i < len(args); i++ {
 		switch left := len(args) - i - 1; {
-		case equalFold(args[i], "TIMEOUT") && left >= 1 && plan.timeout == 0:
-			n, ok := number(args[i+1])
+		case resp.EqualFold(args[i], "TIMEOUT") && left >= 1 && plan.timeout == 0:
+			n, ok := resp.Number(args[i+1])
 			if !ok {
-				return plan, errNotInteger
+				return plan, items.ErrNotInteger
 			}
 			if n <= 0 {
 				return plan, "ERR FAILOVER timeout must be greater than 0"
 			}
 			plan.timeout = time.Duration(min(n, maxTimeout)) * time.Millisecond
 			i++
-		case equalFold(args[i], "TO") && left >= 2 && plan.to == repl.Address{}:
-			port, ok := number(args[i+2])
+		case resp.EqualFold(args[i], "TO") && left >= 2 && plan.to == repl.Address{}:
+			port, ok := resp.Number(args[i+2])
 			if !ok {
-				return plan, errNotInteger
+				return plan, items.ErrNotInteger
 			}
 			plan.to = repl.Address{Host: string(args[i+1]), Port: int(port)}
 			i += 2
-		case equalFold(args[i], "FORCE") && !plan.force:
+		case resp.EqualFold(args[i], "FORCE") && !plan.force:
 			plan.force = true
 		default:
-			return plan, errSyntax
+			return plan, items.ErrSyntax
 		}
 	}
 	return plan, ""

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/repl"
 )
 
@@ -93,7 +94,7 @@ func TestHandoverToNobody(t *testing.T) {
 		yield(a)
 		a.stop()
 		a.start("")
-		a.dial().want("SET 1.cntcm 2", "-"+errReadOnly)
+		a.dial().want("SET 1.cntcm 2", "-"+items.ErrReadOnly)
 		if host := a.info("master_host"); host != "127.0.0.1" {
 			t.Errorf("master_host:%s", host)
 		}

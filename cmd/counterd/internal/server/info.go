@@ -77,7 +77,7 @@ func runInfo(c *client, args [][]byte) {
 		t.WriteString("# " + s.title + "\r\n")
 		s.write(c, &t)
 	}
-	c.out.Text(t.String())
+	c.Out.Text(t.String())
 }
 
 func infoServer(c *client, t *infoText) {

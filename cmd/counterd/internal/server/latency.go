@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 )
 
 // timeBuckets is the number of buckets of a histogram: the last one's bound is 2^24 us, 16.8 seconds.
@@ -96,13 +98,13 @@ func runLatencyHistogram(c *client, args [][]byte) {
 			cmd.each(add)
 		}
 	}
-	c.out.Map(len(called))
+	c.Out.Map(len(called))
 	for _, cmd := range called {
-		c.bulk(cmd.name)
-		c.out.Map(2)
-		c.bulk("calls")
-		c.integer(cmd.calls.Load())
-		c.bulk("histogram_usec")
+		c.Out.BulkString(cmd.name)
+		c.Out.Map(2)
+		c.Out.BulkString("calls")
+		c.Out.Int(cmd.calls.Load())
+		c.Out.BulkString("histogram_usec")
 		var counts [timeBuckets]int64
 		kinds := 0
 		for i := range counts {
@@ -110,20 +112,20 @@ func runLatencyHistogram(c *client, args [][]byte) {
 				kinds++
 			}
 		}
-		c.out.Map(kinds)
+		c.Out.Map(kinds)
 		sum := int64(0) // the counts are cumulative
 		for i, n := range counts {
 			if n > 0 {
 				sum += n
-				c.integer(bound(i))
-				c.integer(sum)
+				c.Out.Int(bound(i))
+				c.Out.Int(sum)
 			}
 		}
 	}
 }
 
 func runLatencyGraph(c *client, args [][]byte) {
-	c.error("ERR No samples available for event '" + printable(args[2], 128) + "'")
+	c.Out.Error("ERR No samples available for event '" + resp.Printable(args[2], 128) + "'")
 }
 
 // runLatencyDoctor names the command with the largest share of time, and the one with the longest executions.
@@ -146,5 +148,5 @@ func runLatencyDoctor(c *client, _ [][]byte) {
 			strconv.FormatInt(most.nanos.Load()/1000, 10) + " us in all. The longest execution was of '" + longest.name +
 			"', at most " + strconv.FormatInt(longest.times.percentile(1), 10) + " us. See LATENCY HISTOGRAM and SLOWLOG GET.\n"
 	}
-	c.out.Text(text)
+	c.Out.Text(text)
 }

@@ -157,10 +157,10 @@ func (l *loop) round() {
 	clear(l.again[len(l.again):cap(l.again)])
 }
 
-// turn reads what has arrived at c, as much as one buffer takes, and executes it. Replies that wait for a commit stay in c.out.
+// turn reads what has arrived at c, as much as one buffer takes, and executes it. Replies that wait for a commit stay in c.Out.
 func (l *loop) turn(c *client) {
 	defer l.recovered(c)
-	l.out.Lend(&c.out)
+	l.out.Lend(&c.Out)
 	room := c.space()
 	n, err := c.conn.receive(room)
 	if err != nil {
@@ -170,7 +170,7 @@ func (l *loop) turn(c *client) {
 	if n == 0 {
 		c.hup = false // it was about data that was read
 		c.rest()
-		c.out.Drop()
+		c.Out.Drop()
 		return
 	}
 	if n == len(room) || c.hup {
@@ -185,7 +185,7 @@ func (l *loop) turn(c *client) {
 		l.deliver(c)
 		return
 	}
-	l.unsent += c.out.Len()
+	l.unsent += c.Out.Len()
 	c.answering = true
 	l.answered = append(l.answered, c)
 }
@@ -206,7 +206,7 @@ func (l *loop) deliver(c *client) {
 		l.part(c, err)
 		return
 	}
-	c.out.Drop()
+	c.Out.Drop()
 	c.publish(0)
 }
 
@@ -216,7 +216,7 @@ func (l *loop) part(c *client, err error) {
 		l.end(c, err)
 		return
 	}
-	c.out.Own()
+	c.Out.Own()
 	c.waits = false
 	c.where.Store(away)
 	go l.goOn(c)
@@ -225,7 +225,7 @@ func (l *loop) part(c *client, err error) {
 // end ends c, in the background if there is something to be waited for.
 func (l *loop) end(c *client, err error) {
 	c.where.Store(ended)
-	c.out.Drop()
+	c.Out.Drop()
 	l.mu.Lock()
 	l.clients[c.conn.fd] = nil
 	l.mu.Unlock()
@@ -258,7 +258,7 @@ func (l *loop) goOn(c *client) {
 	}
 	c.processed()
 	c.rest()
-	c.out.Drop()
+	c.Out.Drop()
 	c.publish(0)
 	if c.subs.box == nil && c.peer.Load() == nil { // nobody else writes
 		c.conn.forgetWaiter()

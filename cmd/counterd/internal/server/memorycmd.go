@@ -16,10 +16,10 @@ func memoryCommand() *command {
 		sub("doctor", "O(number of blocks)", "Says what memory is used for, in words.", runMemoryDoctor),
 		sub("purge", "Depends on the size of the Go heap", "Gives free memory of the Go heap back to the system.", func(c *client, _ [][]byte) {
 			debug.FreeOSMemory()
-			c.ok()
+			c.Out.Status("OK")
 		}),
 		sub("malloc-stats", "O(1)", "Answers that there are none.", func(c *client, _ [][]byte) {
-			c.out.Text("Stats not supported for the current allocator")
+			c.Out.Text("Stats not supported for the current allocator")
 		}),
 	)
 }
@@ -39,14 +39,14 @@ func runMemoryStats(c *client, _ [][]byte) {
 		{"peak.percentage", percent(m.used, m.peak)}, {"fragmentation", float64(m.rss) / float64(max(1, m.used))},
 		{"fragmentation.bytes", m.rss - m.used},
 	}
-	c.out.Map(len(fields))
+	c.Out.Map(len(fields))
 	for _, f := range fields {
-		c.bulk(f.name)
+		c.Out.BulkString(f.name)
 		switch v := f.value.(type) {
 		case int64:
-			c.integer(v)
+			c.Out.Int(v)
 		case float64:
-			c.out.Double(v)
+			c.Out.Double(v)
 		}
 	}
 }
@@ -54,6 +54,6 @@ func runMemoryStats(c *client, _ [][]byte) {
 func runMemoryDoctor(c *client, _ [][]byte) {
 	m := c.srv.memory()
 	n := c.blockTotals()
-	c.out.Text(fmt.Sprintf("%d items in %d blocks take %s, %.2f bytes an item; %d values are too large for the bits of "+
+	c.Out.Text(fmt.Sprintf("%d items in %d blocks take %s, %.2f bytes an item; %d values are too large for the bits of "+
 		"their column. The Go heap takes %s. The system counts %s resident.\n", n.items, n.blocks, human(n.bytes), n.perItem(), n.overflows, human(m.heap), human(m.rss)))
 }

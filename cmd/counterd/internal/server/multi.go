@@ -44,83 +44,83 @@ func (t *transaction) queue(c *client, cmd *command, args [][]byte) {
 		copied[i] = slices.Clone(a)
 	}
 	t.queued = append(t.queued, queuedCommand{cmd, copied})
-	c.out.Status("QUEUED")
+	c.Out.Status("QUEUED")
 }
 
 func runMulti(c *client, _ [][]byte) {
 	if c.multi.active {
-		c.error("ERR MULTI calls can not be nested")
+		c.Out.Error("ERR MULTI calls can not be nested")
 		return
 	}
 	c.multi.active = true
-	c.ok()
+	c.Out.Status("OK")
 }
 
 func runDiscard(c *client, _ [][]byte) {
 	if !c.multi.active {
-		c.error("ERR DISCARD without MULTI")
+		c.Out.Error("ERR DISCARD without MULTI")
 		return
 	}
 	c.multi = transaction{}
 	c.srv.watches.remove(c)
-	c.ok()
+	c.Out.Status("OK")
 }
 
 // runExec executes the queue with everybody else kept out, so that it is seen as one change.
 func runExec(c *client, _ [][]byte) {
 	if !c.multi.active {
-		c.error("ERR EXEC without MULTI")
+		c.Out.Error("ERR EXEC without MULTI")
 		return
 	}
 	t := c.multi
 	c.multi = transaction{}
 	if t.failed {
 		c.srv.watches.remove(c)
-		c.error("EXECABORT Transaction discarded because of previous errors.")
+		c.Out.Error("EXECABORT Transaction discarded because of previous errors.")
 		return
 	}
 	if c.subs.box != nil {
 		_ = c.send() // before a message to itself: see runPublish
 	}
-	if err := c.batch.BeginExclusive(); err != nil {
-		c.storeError(err)
+	if err := c.Batch.BeginExclusive(); err != nil {
+		c.StoreError(err)
 		return
 	}
 	// With the store held, nobody can change a watched key any more.
 	dirty := c.dirty.Load()
 	c.srv.watches.remove(c)
 	if dirty {
-		c.batch.End()
-		c.out.NullArray()
+		c.Batch.End()
+		c.Out.NullArray()
 		return
 	}
-	c.batch.Reset()
+	c.Batch.Reset()
 	c.multi.executing = true
-	size, tooLong := c.out.Len(), false
-	c.array(len(t.queued))
+	size, tooLong := c.Out.Len(), false
+	c.Out.Array(len(t.queued))
 	for _, q := range t.queued {
 		c.execute(q.cmd, q.args)
-		if tooLong = tooLong || c.out.Len()-size > maxExecReplies; tooLong { // it is executed in whole all the same
-			c.out.Cut(size)
+		if tooLong = tooLong || c.Out.Len()-size > maxExecReplies; tooLong { // it is executed in whole all the same
+			c.Out.Cut(size)
 		}
 	}
 	c.multi.executing = false
-	c.batch.End()
-	err := c.batch.Commit()
+	c.Batch.End()
+	err := c.Batch.Commit()
 	if tooLong { // an error reply would say that nothing was changed
 		c.srv.log.Warn("closing connection", "client", c.id, "reason", "replies of a transaction passed their limit", "limit", maxExecReplies)
 		c.closed = true
 		return
 	}
 	if err != nil {
-		c.out.Cut(size)
-		c.storeError(err)
+		c.Out.Cut(size)
+		c.StoreError(err)
 	}
 }
 
 func runWatch(c *client, args [][]byte) {
 	if c.multi.active {
-		c.error("ERR WATCH inside MULTI is not allowed")
+		c.Out.Error("ERR WATCH inside MULTI is not allowed")
 		return
 	}
 	store := c.srv.store()
@@ -129,17 +129,17 @@ func runWatch(c *client, args [][]byte) {
 		if k, ok := sch.ParseKey(a); !ok {
 			c.srv.watches.addUnknown(c)
 		} else if !c.srv.watches.add(c, k) {
-			c.error("ERR too many keys are watched")
+			c.Out.Error("ERR too many keys are watched")
 			return
 		}
 	}
 	if c.loading || c.srv.store() != store || store.Schema() != sch { // what the keys mean was not known, or has changed meanwhile
 		c.dirty.Store(true)
 	}
-	c.ok()
+	c.Out.Status("OK")
 }
 
 func runUnwatch(c *client, _ [][]byte) {
 	c.srv.watches.remove(c)
-	c.ok()
+	c.Out.Status("OK")
 }

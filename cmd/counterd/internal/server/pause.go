@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 )
 
 // Pauses hold commands back: their connections wait, and the commands run, or are refused, when the pause is over. CLIENT PAUSE begins one
@@ -205,31 +207,31 @@ func runClientPause(c *client, args [][]byte) {
 	bits := uint32(guardPauseAll)
 	if len(args) == 4 {
 		switch {
-		case equalFold(args[3], "WRITE"):
+		case resp.EqualFold(args[3], "WRITE"):
 			bits = guardPauseWrite
-		case !equalFold(args[3], "ALL"):
-			c.error(errPauseMode)
+		case !resp.EqualFold(args[3], "ALL"):
+			c.Out.Error(errPauseMode)
 			return
 		}
 	}
 	if len(args) > 4 {
-		c.error("ERR unknown subcommand or wrong number of arguments for '" + printable(args[1], 128) + "'. Try CLIENT HELP.")
+		c.Out.Error("ERR unknown subcommand or wrong number of arguments for '" + resp.Printable(args[1], 128) + "'. Try CLIENT HELP.")
 		return
 	}
 	d, text := waitTimeout(args[2])
 	if text != "" {
-		c.error(text)
+		c.Out.Error(text)
 		return
 	}
 	if d > 0 {
 		c.srv.pauses.begin(pausedByCommand, bits, d)
 		c.srv.RoleChanged()
 	}
-	c.ok()
+	c.Out.Status("OK")
 }
 
 func runClientUnpause(c *client, _ [][]byte) {
 	c.srv.pauses.end(pausedByCommand)
 	c.srv.RoleChanged()
-	c.ok()
+	c.Out.Status("OK")
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 	"github.com/counterd/counterd/counter"
 )
 
@@ -19,7 +21,7 @@ func persistenceCommands() []*command {
 			syntax: syntax, summary: summary, run: run}
 	}
 	lastSave := row("lastsave", 1, loading|stale|fast, "", "Returns when the last snapshot was made, or else the server started, in unix seconds.",
-		func(c *client, _ [][]byte) { c.integer(c.srv.lastSave()) })
+		func(c *client, _ [][]byte) { c.Out.Int(c.srv.lastSave()) })
 	lastSave.complexity = "O(1)"
 	return []*command{
 		lastSave,
@@ -42,13 +44,13 @@ func (s *Server) lastSave() int64 {
 func runSave(c *client, _ [][]byte) {
 	switch err := c.srv.store().Snapshot(); {
 	case err == nil:
-		c.ok()
+		c.Out.Status("OK")
 	case errors.Is(err, counter.ErrInMemory):
-		c.error(errMemoryOnly)
+		c.Out.Error(errMemoryOnly)
 	case errors.Is(err, counter.ErrBusy):
-		c.error("ERR Background save already in progress")
+		c.Out.Error("ERR Background save already in progress")
 	default:
-		c.error(storeErrorText(err))
+		c.Out.Error(items.ErrorText(err))
 	}
 }
 
@@ -57,15 +59,15 @@ func background(started, busy string) func(*client, [][]byte) {
 	return func(c *client, args [][]byte) {
 		store := c.srv.store()
 		switch {
-		case len(args) > 2 || len(args) == 2 && !equalFold(args[1], "SCHEDULE"):
-			c.error(errSyntax)
+		case len(args) > 2 || len(args) == 2 && !resp.EqualFold(args[1], "SCHEDULE"):
+			c.Out.Error(items.ErrSyntax)
 		case !store.Durable():
-			c.error(errMemoryOnly)
+			c.Out.Error(errMemoryOnly)
 		case store.Saves().Running:
-			c.error(busy)
+			c.Out.Error(busy)
 		default:
 			go func() { _ = store.Snapshot() }() // the store's Close waits for it
-			c.out.Status(started)
+			c.Out.Status(started)
 		}
 	}
 }

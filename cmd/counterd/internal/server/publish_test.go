@@ -3,6 +3,8 @@ package server
 import (
 	"fmt"
 	"testing"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/items"
 )
 
 // TestPublishToReplicas: what is published on a primary reaches subscribers of its replicas and of theirs, behind the changes that were made before it, and
@@ -79,7 +81,7 @@ func TestSentAway(t *testing.T) {
 	until(t, "the role is handed over", func() bool {
 		return a.info("role") == "slave" && b.info("role") == "master" && a.info("master_link_status") == "up"
 	})
-	plain.want("SET 1.cntcm 1", "-"+errReadOnly) // Sentinel would still send it here
+	plain.want("SET 1.cntcm 1", "-"+items.ErrReadOnly) // Sentinel would still send it here
 	says("one", b.port, 2)
 	plain.ended()
 	subscriber.ended()

@@ -8,6 +8,8 @@ import (
 	"github.com/tidwall/redcon"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/cmd/counterd/internal/glob"
+	"github.com/counterd/counterd/cmd/counterd/internal/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 )
 
@@ -106,7 +108,7 @@ func (c *client) subscribe(kind *kindOfSubscription, names [][]byte) {
 		if _, ok := mine[string(name)]; !ok {
 			size := int64(len(name) + subscriptionSize)
 			if s.count() >= maxSubscriptions || s.bytes.Load()+size > maxSubscriptionBytes {
-				c.error("ERR too many subscriptions")
+				c.Out.Error("ERR too many subscriptions")
 				return
 			}
 			key := string(name)
@@ -164,7 +166,7 @@ func drop(table map[string]map[*client]struct{}, name string, c *client) {
 // confirm answers one name. REQUIRES pubsub.mu, so that the confirmation stands before the channel's messages.
 func (c *client) confirm(word string, name []byte) {
 	var reply resp.Replies
-	reply.SetProtocol(c.out.Protocol())
+	reply.SetProtocol(c.Out.Protocol())
 	reply.Push(3)
 	reply.BulkString(word)
 	if name == nil {
@@ -183,7 +185,7 @@ func (c *client) confirm(word string, name []byte) {
 // listening notes whether the connection may only send what RESP2 allows a subscriber.
 func (c *client) listening() {
 	c.confined = c.confined &^ confinedSubscriber
-	if c.subs.count() > 0 && c.out.Protocol() == 2 {
+	if c.subs.count() > 0 && c.Out.Protocol() == 2 {
 		c.confined |= confinedSubscriber
 	}
 }
@@ -229,7 +231,7 @@ func (s *Server) publish(channel string, message []byte) (receivers int) {
 		receivers++
 	}
 	for pattern, clients := range p.patterns {
-		if !matchGlob(pattern, channel) {
+		if !glob.Match(pattern, channel) {
 			continue
 		}
 		forms = [4][]byte{}
@@ -257,7 +259,7 @@ func runPublish(c *client, args [][]byte) {
 		c.heardSentinel(string(args[2]))
 	}
 	channel := string(args[1])
-	c.integer(int64(c.srv.publish(channel, args[2])))
+	c.Out.Int(int64(c.srv.publish(channel, args[2])))
 	if store := c.srv.store(); store.Durable() && !store.Replica() {
 		log := store.Replication()
 		after := log.Visible() // what this connection changed before was committed
@@ -278,34 +280,34 @@ func (s *Server) Publish(channel string, message []byte) {
 
 func runPubsubChannels(c *client, args [][]byte) {
 	if len(args) > 3 {
-		c.error(errSyntax)
+		c.Out.Error(items.ErrSyntax)
 		return
 	}
 	p := &c.srv.pubsub
 	p.mu.RLock()
 	var names []string
 	for name := range p.channels {
-		if len(args) < 3 || matchGlob(string(args[2]), name) {
+		if len(args) < 3 || glob.Match(string(args[2]), name) {
 			names = append(names, name)
 		}
 	}
 	p.mu.RUnlock()
 	slices.Sort(names)
-	c.bulks(names)
+	c.Out.BulkStrings(names)
 }
 
 func runPubsubNumSub(c *client, args [][]byte) {
 	p := &c.srv.pubsub
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	c.out.Array(2 * (len(args) - 2))
+	c.Out.Array(2 * (len(args) - 2))
 	for _, name := range args[2:] {
-		c.out.Bulk(name)
-		c.integer(int64(len(p.channels[string(name)])))
+		c.Out.Bulk(name)
+		c.Out.Int(int64(len(p.channels[string(name)])))
 	}
 }
 
-func runPubsubNumPat(c *client, _ [][]byte) { c.integer(int64(c.srv.pubsub.numPatterns())) }
+func runPubsubNumPat(c *client, _ [][]byte) { c.Out.Int(int64(c.srv.pubsub.numPatterns())) }
 
 func (p *pubsub) numPatterns() int {
 	p.mu.RLock()

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/cmd/counterd/internal/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/repl"
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 	"github.com/counterd/counterd/counter"
 )
 
@@ -28,7 +30,6 @@ const (
 )
 
 const (
-	errReadOnly   = "READONLY You can't write against a read only replica."
 	errMasterDown = "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."
 	errFew        = "NOREPLICAS Not enough good replicas to write."
 )
@@ -43,7 +44,7 @@ func (s *Server) lets(cmd *command) bool {
 func refusal(g uint32, f flag) string {
 	switch {
 	case f&write != 0 && g&guardReplica != 0:
-		return errReadOnly
+		return items.ErrReadOnly
 	case g&guardStale != 0 && f&stale == 0:
 		return errMasterDown
 	case f&write == 0:
@@ -158,7 +159,7 @@ func runSync(c *client, _ [][]byte) {
 		return
 	}
 	if text != "" {
-		c.error(text)
+		c.Out.Error(text)
 		return
 	}
 	if c.send() != nil {
@@ -167,7 +168,7 @@ func runSync(c *client, _ [][]byte) {
 	}
 	c.confined |= confinedReplica
 	if err := p.Watch(c.srv.store()); err != nil {
-		c.storeError(err)
+		c.StoreError(err)
 		c.closed = true
 	}
 }
@@ -176,24 +177,24 @@ func runSync(c *client, _ [][]byte) {
 func runReplicaOf(c *client, args [][]byte) {
 	s := c.srv
 	if s.handover.state() != phaseNone && !s.handover.isStuck() {
-		c.error("ERR REPLICAOF not allowed while failing over.")
+		c.Out.Error("ERR REPLICAOF not allowed while failing over.")
 		return
 	}
 	var primary repl.Address
-	if !equalFold(args[1], "NO") || !equalFold(args[2], "ONE") {
-		port, ok := number(args[2])
+	if !resp.EqualFold(args[1], "NO") || !resp.EqualFold(args[2], "ONE") {
+		port, ok := resp.Number(args[2])
 		if !ok || port < 0 || port > 65535 {
-			c.error("ERR Invalid master port")
+			c.Out.Error("ERR Invalid master port")
 			return
 		}
 		if len(args[1]) > 255 {
-			c.error("ERR Invalid master host")
+			c.Out.Error("ERR Invalid master host")
 			return
 		}
 		primary = repl.Address{Host: string(args[1]), Port: int(port)}
 	}
 	if !s.store().Durable() && primary != (repl.Address{}) {
-		c.error(errMemoryOnly + ": a replica needs a log")
+		c.Out.Error(errMemoryOnly + ": a replica needs a log")
 		return
 	}
 	elected := c.multi.executing && c.fromSentinel()
@@ -215,7 +216,7 @@ func runReplicaOf(c *client, args [][]byte) {
 		return err
 	}
 	if info, ok := s.node.Link(); ok && info.Primary == primary {
-		c.out.Status("OK Already connected to specified master")
+		c.Out.Status("OK Already connected to specified master")
 		return
 	}
 	s.setReplicaOf(primary)
@@ -225,26 +226,26 @@ func runReplicaOf(c *client, args [][]byte) {
 				s.log.Error("the role was not changed", "error", err)
 			}
 		}()
-		c.ok()
+		c.Out.Status("OK")
 		return
 	}
 	if err := change(); err != nil {
-		c.storeError(err)
+		c.StoreError(err)
 		return
 	}
-	c.ok()
+	c.Out.Status("OK")
 }
 
 // runReplconf: REPLCONF name value ..., and ACK and GETACK, which are not answered.
 func runReplconf(c *client, args [][]byte) {
 	p := c.peer.Load()
-	if len(args) >= 3 && equalFold(args[1], "ACK") {
+	if len(args) >= 3 && resp.EqualFold(args[1], "ACK") {
 		if p == nil {
 			return
 		}
 		applied, err := strconv.ParseUint(string(args[2]), 10, 64)
 		durable := uint64(0)
-		if err == nil && len(args) == 5 && equalFold(args[3], "FACK") {
+		if err == nil && len(args) == 5 && resp.EqualFold(args[3], "FACK") {
 			durable, err = strconv.ParseUint(string(args[4]), 10, 64)
 		}
 		if err != nil {
@@ -254,32 +255,32 @@ func runReplconf(c *client, args [][]byte) {
 		p.Ack(applied, durable)
 		return
 	}
-	if len(args) == 3 && equalFold(args[1], "GETACK") {
+	if len(args) == 3 && resp.EqualFold(args[1], "GETACK") {
 		return
 	}
 	if p == nil {
 		if c.loading {
-			c.error(errLoading)
+			c.Out.Error(errLoading)
 			return
 		}
 		p = c.srv.node.Peers().NewPeer(&c.conn)
 		c.peer.Store(p)
 	}
-	if len(args) == 4 && equalFold(args[1], "FETCH") {
+	if len(args) == 4 && resp.EqualFold(args[1], "FETCH") {
 		c.sendFile(p, string(args[2]), string(args[3]))
 		return
 	}
 	if len(args)%2 == 0 {
-		c.error(errSyntax)
+		c.Out.Error(items.ErrSyntax)
 		return
 	}
 	for i := 1; i < len(args); i += 2 {
 		if err := p.Configure(string(args[i]), args[i+1]); err != nil {
-			c.error("ERR " + err.Error())
+			c.Out.Error("ERR " + err.Error())
 			return
 		}
 	}
-	c.ok()
+	c.Out.Status("OK")
 }
 
 // sendFile answers REPLCONF fetch: straight from the file to the connection. Zeros stand for what the disk cannot read of a cold file: no checksum fits them,
@@ -287,11 +288,11 @@ func runReplconf(c *client, args [][]byte) {
 func (c *client) sendFile(p *repl.Peer, tier, name string) {
 	file, size, err := p.Fetch(tier, name)
 	if err != nil {
-		c.error(err.Error())
+		c.Out.Error(err.Error())
 		return
 	}
 	defer file.Close() // only read
-	c.out.BulkHead(size)
+	c.Out.BulkHead(size)
 	if c.send() != nil {
 		c.closed = true
 		return
@@ -316,7 +317,7 @@ func (c *client) sendFile(p *repl.Peer, tier, name string) {
 			return
 		}
 	}
-	c.out.Raw([]byte("\r\n"))
+	c.Out.Raw([]byte("\r\n"))
 }
 
 // holeSize is what is left out where a disk cannot read: its smallest unit, and the smallest page of a cold file.
@@ -337,11 +338,11 @@ func runPsync(c *client, args [][]byte) {
 		c.peer.Store(p)
 	}
 	if text := p.Refusal(); text != "" {
-		c.error(text)
+		c.Out.Error(text)
 		return
 	}
 	if c.subs.box != nil || c.silence.off {
-		c.error("ERR PSYNC needs a connection of its own")
+		c.Out.Error("ERR PSYNC needs a connection of its own")
 		return
 	}
 	if p.SnapshotOnly() {
@@ -350,15 +351,15 @@ func runPsync(c *client, args [][]byte) {
 	}
 	// One that is handing its role over has the newest log there is: the replica that is to lead may have lost its link before it had all.
 	if err := c.srv.node.Connected(); err != nil && c.srv.handover.state() != phaseTelling {
-		c.error(err.Error())
+		c.Out.Error(err.Error())
 		return
 	}
 	reply, stream, err := p.Sync(c.srv.store(), string(args[1]), string(args[2]))
 	if err != nil {
-		c.error(err.Error())
+		c.Out.Error(err.Error())
 		return
 	}
-	c.out.Raw([]byte(reply))
+	c.Out.Raw([]byte(reply))
 	if !stream {
 		return
 	}
@@ -381,15 +382,15 @@ func runRole(c *client, _ [][]byte) {
 				online = append(online, i)
 			}
 		}
-		c.array(3)
-		c.bulk("master")
-		c.integer(int64(offset))
-		c.array(len(online))
+		c.Out.Array(3)
+		c.Out.BulkString("master")
+		c.Out.Int(int64(offset))
+		c.Out.Array(len(online))
 		for _, i := range online {
-			c.array(3)
-			c.bulk(i.IP)
-			c.bulk(strconv.Itoa(i.Port))
-			c.bulk(strconv.FormatUint(i.Applied, 10))
+			c.Out.Array(3)
+			c.Out.BulkString(i.IP)
+			c.Out.BulkString(strconv.Itoa(i.Port))
+			c.Out.BulkString(strconv.FormatUint(i.Applied, 10))
 		}
 		return
 	}
@@ -397,12 +398,12 @@ func runRole(c *client, _ [][]byte) {
 	if !ok {
 		info.State = repl.LinkConnect
 	}
-	c.array(5)
-	c.bulk("slave")
-	c.bulk(info.Primary.Host)
-	c.integer(int64(info.Primary.Port))
-	c.bulk(string(info.State))
-	c.integer(int64(offset))
+	c.Out.Array(5)
+	c.Out.BulkString("slave")
+	c.Out.BulkString(info.Primary.Host)
+	c.Out.Int(int64(info.Primary.Port))
+	c.Out.BulkString(string(info.State))
+	c.Out.Int(int64(offset))
 }
 
 // infoReplication has role first: Sentinel reads the lines in order.

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/items"
 )
 
 // TestRoleKept: a node without replicaof in its configuration has the role after a restart that it had before.
@@ -24,7 +26,7 @@ func TestRoleKept(t *testing.T) {
 	b.dial().want("REPLICAOF "+a.addr(), "+OK")
 	until(t, "the replica follows", follows)
 	restart()
-	b.dial().want("SET 1.cntcm 1", "-"+errReadOnly)
+	b.dial().want("SET 1.cntcm 1", "-"+items.ErrReadOnly)
 	b.dial().want("CONFIG GET replicaof", `["replicaof" "`+a.addr()+`"]`)
 	until(t, "the replica follows again", follows)
 	a.dial().want("SET 1.cntcm 2", "+OK")
@@ -47,7 +49,7 @@ func TestRoleKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	restart()
-	b.dial().want("SET 1.cntcm 5", "-"+errReadOnly)
+	b.dial().want("SET 1.cntcm 5", "-"+items.ErrReadOnly)
 	b.dial().want("GET 1.cntcm", `"4"`)
 	if host, status := b.info("master_host"), b.info("master_link_status"); host != "" || status != "down" {
 		t.Errorf("it follows %q, its link is %s", host, status)
@@ -57,7 +59,7 @@ func TestRoleKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		restart()
-		b.dial().want("SET 1.cntcm 5", "-"+errReadOnly)
+		b.dial().want("SET 1.cntcm 5", "-"+items.ErrReadOnly)
 		if host := b.info("master_host"); host != "" {
 			t.Errorf("%q: it follows %q", text, host)
 		}
@@ -93,7 +95,7 @@ func TestRoleWhileOpening(t *testing.T) {
 	if err != nil || !asked {
 		t.Fatal(err)
 	}
-	b.dial().want("SET 1.cntcm 1", "-"+errReadOnly)
+	b.dial().want("SET 1.cntcm 1", "-"+items.ErrReadOnly)
 }
 
 // TestElected: a replica that Sentinel promotes takes the role over from a primary that lives; one that a person splits off leaves it alone.
@@ -124,7 +126,7 @@ func TestElected(t *testing.T) {
 	until(t, "the roles are exchanged", func() bool {
 		return b.info("role") == "master" && a.info("role") == "slave" && a.info("master_port") == strconv.Itoa(b.port) && a.info("master_link_status") == "up"
 	})
-	a.dial().want("SET 1.cntcm 3", "-"+errReadOnly)
+	a.dial().want("SET 1.cntcm 3", "-"+items.ErrReadOnly)
 	b.dial().want("SET 1.cntcm 4", "+OK")
 	if cuts := a.info("counterd_diverged_cuts"); cuts != "0" {
 		t.Errorf("the old primary took changes back: %s", a.info("counterd_diverged_last"))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -115,7 +116,7 @@ func secret(cmd *command, args [][]byte, i int) bool {
 	case "auth":
 		return i > 0
 	case "hello":
-		return i >= 2 && equalFold(args[i-1], "AUTH") || i >= 3 && equalFold(args[i-2], "AUTH")
+		return i >= 2 && resp.EqualFold(args[i-1], "AUTH") || i >= 3 && resp.EqualFold(args[i-2], "AUTH")
 	case "config|set":
 		return i >= 3 && i%2 == 1 && config.Secret(string(args[i-1]))
 	}
@@ -131,10 +132,10 @@ func (s *slowlog) noteBatch(c *client, runs []run, total int64, took time.Durati
 	args := []string{runs[0].cmd.name}
 	if total == 1 {
 		sch := c.srv.store().Schema()
-		for i := range c.batch.Len() {
-			op := c.batch.Op(i)
-			if i == maxSlowArgs-2 && c.batch.Len() > i+1 {
-				args = append(args, fmt.Sprintf("... (%d more arguments)", c.batch.Len()-i))
+		for i := range c.Batch.Len() {
+			op := c.Batch.Op(i)
+			if i == maxSlowArgs-2 && c.Batch.Len() > i+1 {
+				args = append(args, fmt.Sprintf("... (%d more arguments)", c.Batch.Len()-i))
 				break
 			}
 			col := int(op.Column)
@@ -182,13 +183,13 @@ func slowlogCommand() *command {
 func runSlowlogGet(c *client, args [][]byte) {
 	n := int64(10)
 	if len(args) > 3 {
-		c.error("ERR wrong number of arguments for 'slowlog|get' command")
+		c.Out.Error("ERR wrong number of arguments for 'slowlog|get' command")
 		return
 	}
 	if len(args) == 3 {
 		var ok bool
-		if n, ok = number(args[2]); !ok || n < -1 {
-			c.error("ERR count should be greater than or equal to -1")
+		if n, ok = resp.Number(args[2]); !ok || n < -1 {
+			c.Out.Error("ERR count should be greater than or equal to -1")
 			return
 		}
 		if n < 0 {
@@ -199,18 +200,18 @@ func runSlowlogGet(c *client, args [][]byte) {
 	s.mu.Lock()
 	list := s.newest(int(min(n, math.MaxInt32)))
 	s.mu.Unlock()
-	c.array(len(list))
+	c.Out.Array(len(list))
 	for _, e := range list {
-		c.array(6)
-		c.integer(e.id)
-		c.integer(e.at.Unix())
-		c.integer(e.took.Microseconds())
-		c.array(len(e.args))
+		c.Out.Array(6)
+		c.Out.Int(e.id)
+		c.Out.Int(e.at.Unix())
+		c.Out.Int(e.took.Microseconds())
+		c.Out.Array(len(e.args))
 		for _, a := range e.args {
-			c.out.BulkString(a)
+			c.Out.BulkString(a)
 		}
-		c.bulk(e.addr)
-		c.bulk(e.name)
+		c.Out.BulkString(e.addr)
+		c.Out.BulkString(e.name)
 	}
 }
 
@@ -219,7 +220,7 @@ func runSlowlogLen(c *client, _ [][]byte) {
 	s.mu.Lock()
 	n := len(s.ring)
 	s.mu.Unlock()
-	c.integer(int64(n))
+	c.Out.Int(int64(n))
 }
 
 func runSlowlogReset(c *client, _ [][]byte) {
@@ -227,5 +228,5 @@ func runSlowlogReset(c *client, _ [][]byte) {
 	s.mu.Lock()
 	s.ring, s.oldest = nil, 0
 	s.mu.Unlock()
-	c.ok()
+	c.Out.Status("OK")
 }

@@ -3,6 +3,9 @@ package server
 import (
 	"context"
 	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 )
 
 // WAIT and WAITAOF: until when a client knows that what it wrote survives this node. What anybody wrote so far is waited for: it is one log.
@@ -12,7 +15,7 @@ const maxTimeout = int64(1 << 62 / time.Millisecond)
 
 // waitTimeout reads a time in milliseconds, 0 for ever; text is the error.
 func waitTimeout(b []byte) (d time.Duration, text string) {
-	n, ok := number(b)
+	n, ok := resp.Number(b)
 	switch {
 	case !ok:
 		return 0, "ERR timeout is not an integer or out of range"
@@ -42,7 +45,7 @@ func (c *client) await(d time.Duration, enough func() bool) bool {
 		c.srv.node.Peers().Wait(ctx, func() bool { return enough() || c.srv.store().Replica() })
 	})
 	if context.Cause(ctx) == errUnblocked {
-		c.error("UNBLOCKED client unblocked via CLIENT UNBLOCK")
+		c.Out.Error("UNBLOCKED client unblocked via CLIENT UNBLOCK")
 		return false
 	}
 	return true
@@ -63,7 +66,7 @@ func (c *client) demoted() bool {
 	if !c.srv.store().Replica() {
 		return false
 	}
-	c.error("UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)")
+	c.Out.Error("UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)")
 	c.closed = true
 	return true
 }
@@ -71,30 +74,30 @@ func (c *client) demoted() bool {
 // runWait: WAIT numreplicas timeout.
 func runWait(c *client, args [][]byte) {
 	if c.srv.store().Replica() {
-		c.error("ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is configured to be writable " +
+		c.Out.Error("ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is configured to be writable " +
 			"(which is not the default) writes to replicas are just local and are not propagated.")
 		return
 	}
-	n, ok := number(args[1])
+	n, ok := resp.Number(args[1])
 	if !ok {
-		c.error(errNotInteger)
+		c.Out.Error(items.ErrNotInteger)
 		return
 	}
 	d, text := waitTimeout(args[2])
 	if text != "" {
-		c.error(text)
+		c.Out.Error(text)
 		return
 	}
 	store := c.srv.store()
 	if !store.Durable() {
-		c.integer(0)
+		c.Out.Int(0)
 		return
 	}
 	log := store.Replication()
 	offset, have := log.Position(), 0
 	if !c.multi.executing { // what EXEC changes is written behind it
 		if err := log.Commit(offset); err != nil {
-			c.storeError(err)
+			c.StoreError(err)
 			return
 		}
 	}
@@ -107,34 +110,34 @@ func runWait(c *client, args [][]byte) {
 	if int64(have) < n && c.demoted() {
 		return
 	}
-	c.integer(int64(have))
+	c.Out.Int(int64(have))
 }
 
 // runWaitAOF: WAITAOF numlocal numreplicas timeout.
 func runWaitAOF(c *client, args [][]byte) {
-	local, ok := number(args[1])
-	n, ok2 := number(args[2])
+	local, ok := resp.Number(args[1])
+	n, ok2 := resp.Number(args[2])
 	d, text := waitTimeout(args[3])
 	store := c.srv.store()
 	log := store.Replication()
 	switch {
 	case !ok:
-		c.error(errNotInteger)
+		c.Out.Error(items.ErrNotInteger)
 		return
 	case local < 0 || local > 1:
-		c.error("ERR value is out of range, value must between 0 and 1")
+		c.Out.Error("ERR value is out of range, value must between 0 and 1")
 		return
 	case !ok2 || n < 0:
-		c.error("ERR value is out of range, must be positive")
+		c.Out.Error("ERR value is out of range, must be positive")
 		return
 	case text != "":
-		c.error(text)
+		c.Out.Error(text)
 		return
 	case store.Replica():
-		c.error("ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas are just local and are not propagated.")
+		c.Out.Error("ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas are just local and are not propagated.")
 		return
 	case local > 0 && !store.Durable():
-		c.error("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.")
+		c.Out.Error("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.")
 		return
 	}
 	here, there := 0, 0
@@ -149,7 +152,7 @@ func runWaitAOF(c *client, args [][]byte) {
 			err = log.Commit(offset)
 		}
 		if err != nil {
-			c.storeError(err)
+			c.StoreError(err)
 			return
 		}
 		if !c.await(d, func() bool {
@@ -166,7 +169,7 @@ func runWaitAOF(c *client, args [][]byte) {
 			return
 		}
 	}
-	c.array(2)
-	c.integer(int64(here))
-	c.integer(int64(there))
+	c.Out.Array(2)
+	c.Out.Int(int64(here))
+	c.Out.Int(int64(there))
 }

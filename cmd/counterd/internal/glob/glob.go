@@ -1,8 +1,9 @@
-package server
+// Package glob matches names as Redis does.
+package glob
 
-// matchGlob is Redis's glob matching (util.c, stringmatchlen): * ? [abc] [^a-z] and \ to escape. Unlike the original it
+// Match is Redis's glob matching (util.c, stringmatchlen): * ? [abc] [^a-z] and \ to escape. Unlike the original it
 // does not backtrack into earlier stars, so its time is at most len(pattern)*len(s) (CVE-2022-36021).
-func matchGlob(pattern, s string) bool {
+func Match(pattern, s string) bool {
 	p, i := 0, 0
 	star, mark := -1, 0
 	for i < len(s) {

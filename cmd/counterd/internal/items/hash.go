@@ -1,53 +1,55 @@
-package server
+package items
 
 import (
 	"math/bits"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/glob"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/schema"
 )
 
-// Hash commands: a whole item is a hash, its columns the fields, by name or by suffix. An item has all its columns from the start, so
-// HSET never adds a field to an item that is there.
+// Hash commands: a whole item is a hash, its columns the fields, by name or by suffix. An item has all its columns from
+// the start, so HSET never adds a field to an item that is there.
 
-// item parses a key that must name a whole item. Where it does not, the answer is owed: absent for a key that nobody knows (an
-// error if absent is nil, for writes), WRONGTYPE for a single column.
-func (c *client) item(key []byte, absent func(*client, *owed)) (k schema.Key, ok bool) {
-	if def, mid, ok := c.batch.Schema().ParseItem(key); ok {
+// item parses a key that must name a whole item. Where it does not, the answer is owed: absent for a key that nobody
+// knows (an error if absent is nil, for writes), WRONGTYPE for a single column.
+func (c *Call) item(key []byte, absent func(*Call, *Owed)) (k schema.Key, ok bool) {
+	if def, mid, ok := c.Batch.Schema().ParseItem(key); ok {
 		return schema.Key{Counter: def, Col: -1, Mid: mid}, true
 	}
 	k, ok = c.key(key)
 	switch {
 	case ok && absent == nil:
-		c.oweError(errWrongType)
+		c.oweError(ErrWrongType)
 	case ok:
-		c.owe(func(c *client, o *owed) {
+		c.owe(func(c *Call, o *Owed) {
 			if op := c.result(o); op == nil {
 				return
 			} else if op.Found {
-				c.error(errWrongType)
+				c.Out.Error(ErrWrongType)
 			} else {
 				absent(c, o)
 			}
 		}, c.op(counter.OpExists, k, 0), 0)
 	case absent == nil:
-		c.oweError(errNoKey(c.batch.Schema(), key, true))
+		c.oweError(errNoKey(c.Batch.Schema(), key, true))
 	default:
 		c.owe(absent, 0, 0)
 	}
 	return k, false
 }
 
-func replyEmptyMap(c *client, _ *owed)   { c.out.Map(0) }
-func replyEmptyArray(c *client, _ *owed) { c.array(0) }
+func replyEmptyMap(c *Call, _ *Owed)   { c.Out.Map(0) }
+func replyEmptyArray(c *Call, _ *Owed) { c.Out.Array(0) }
 
 // errNoField is the answer to a write to a field that the counter has no column for.
 func errNoField(def *schema.Counter, field []byte) string {
-	return "ERR no column '" + printable(field, 128) + "' in counter '" + def.Name + "' (see SCHEMA)"
+	return "ERR no column '" + resp.Printable(field, 128) + "' in counter '" + def.Name + "' (see SCHEMA)"
 }
 
-func planHGet(c *client, args [][]byte) {
+// HGet is HGET key field.
+func HGet(c *Call, args [][]byte) {
 	k, ok := c.item(args[1], replyNull)
 	if !ok {
 		return
@@ -59,12 +61,13 @@ func planHGet(c *client, args [][]byte) {
 	c.owe(replyGet, c.op(counter.OpGet, k, 0), 0)
 }
 
-func planHMGet(c *client, args [][]byte) {
+// HMGet is HMGET key field [field ...].
+func HMGet(c *Call, args [][]byte) {
 	n := len(args) - 2
-	k, ok := c.item(args[1], func(c *client, _ *owed) {
-		c.array(n)
+	k, ok := c.item(args[1], func(c *Call, _ *Owed) {
+		c.Out.Array(n)
 		for range n {
-			c.out.Null()
+			c.Out.Null()
 		}
 	})
 	if !ok {
@@ -82,96 +85,101 @@ func planHMGet(c *client, args [][]byte) {
 }
 
 // replyField answers column n of a row.
-func replyField(c *client, o *owed) {
+func replyField(c *Call, o *Owed) {
 	op := c.result(o)
 	if op == nil {
 		return
 	}
-	if row := c.batch.Row(op); row != nil {
-		c.out.BulkUint(row[o.n])
+	if row := c.Batch.Row(op); row != nil {
+		c.Out.BulkUint(row[o.n])
 	} else {
-		c.out.Null()
+		c.Out.Null()
 	}
 }
 
-func planHGetAll(c *client, args [][]byte) {
+// HGetAll is HGETALL key.
+func HGetAll(c *Call, args [][]byte) {
 	if k, ok := c.item(args[1], replyEmptyMap); ok {
 		c.owe(replyHGetAll, c.op(counter.OpRead, k, 0), 0)
 	}
 }
 
-func replyHGetAll(c *client, o *owed) {
+func replyHGetAll(c *Call, o *Owed) {
 	op := c.result(o)
 	if op == nil {
 		return
 	}
-	row := c.batch.Row(op)
-	c.out.Map(len(row))
+	row := c.Batch.Row(op)
+	c.Out.Map(len(row))
 	for i, v := range row {
-		c.bulk(op.Counter.Columns[i].Name)
-		c.out.BulkUint(v)
+		c.Out.BulkString(op.Counter.Columns[i].Name)
+		c.Out.BulkUint(v)
 	}
 }
 
-func planHKeys(c *client, args [][]byte) {
+// HKeys is HKEYS key.
+func HKeys(c *Call, args [][]byte) {
 	if k, ok := c.item(args[1], replyEmptyArray); ok {
 		c.owe(replyHKeys, c.op(counter.OpExists, k, 0), 0)
 	}
 }
 
-func replyHKeys(c *client, o *owed) {
+func replyHKeys(c *Call, o *Owed) {
 	op := c.result(o)
 	if op == nil {
 		return
 	}
 	if !op.Found {
-		c.array(0)
+		c.Out.Array(0)
 		return
 	}
-	c.array(len(op.Counter.Columns))
+	c.Out.Array(len(op.Counter.Columns))
 	for i := range op.Counter.Columns {
-		c.bulk(op.Counter.Columns[i].Name)
+		c.Out.BulkString(op.Counter.Columns[i].Name)
 	}
 }
 
-func planHVals(c *client, args [][]byte) {
+// HVals is HVALS key.
+func HVals(c *Call, args [][]byte) {
 	if k, ok := c.item(args[1], replyEmptyArray); ok {
 		c.owe(replyHVals, c.op(counter.OpRead, k, 0), 0)
 	}
 }
 
-func replyHVals(c *client, o *owed) {
+func replyHVals(c *Call, o *Owed) {
 	op := c.result(o)
 	if op == nil {
 		return
 	}
-	row := c.batch.Row(op)
-	c.array(len(row))
+	row := c.Batch.Row(op)
+	c.Out.Array(len(row))
 	for _, v := range row {
-		c.out.BulkUint(v)
+		c.Out.BulkUint(v)
 	}
 }
 
-func replyZero(c *client, _ *owed) { c.integer(0) }
+func replyZero(c *Call, _ *Owed) { c.Out.Int(0) }
 
-func planHLen(c *client, args [][]byte) {
+// HLen is HLEN key.
+func HLen(c *Call, args [][]byte) {
 	if k, ok := c.item(args[1], replyZero); ok {
 		c.owe(replyFoundN, c.op(counter.OpExists, k, 0), len(k.Counter.Columns))
 	}
 }
 
 // replyFoundN answers n where the item exists, else 0.
-func replyFoundN(c *client, o *owed) {
-	if op := c.batch.Op(int(o.op)); c.refused(op) {
+func replyFoundN(c *Call, o *Owed) {
+	if op := c.Batch.Op(int(o.op)); c.refused(op) {
 		return
 	} else if op.Found {
-		c.integer(int64(o.n))
+		c.Out.Int(int64(o.n))
 	} else {
-		c.integer(0)
+		c.Out.Int(0)
 	}
 }
 
-func planHExists(c *client, args [][]byte) {
+// HExists is HEXISTS key field.
+func HExists(c *Call, args [][]byte) {
 	if k, ok := c.item(args[1], replyZero); ok {
 		n := 0
 		if _, ok := k.Counter.Field(args[2]); ok {
@@ -181,8 +189,8 @@ func planHExists(c *client, args [][]byte) {
 	}
 }
 
-// planHStrlen answers the number of digits.
-func planHStrlen(c *client, args [][]byte) {
+// HStrlen answers the number of digits.
+func HStrlen(c *Call, args [][]byte) {
 	k, ok := c.item(args[1], replyZero)
 	if !ok {
 		return
@@ -194,11 +202,14 @@ func planHStrlen(c *client, args [][]byte) {
 	c.owe(replyStrlen, c.op(counter.OpGet, k, 0), 0)
 }
 
-func planHSet(c *client, args [][]byte)  { c.planHashSet(args, "hset", replyHSet) }
-func planHMSet(c *client, args [][]byte) { c.planHashSet(args, "hmset", replyOK) }
+// HSet is HSET key field value [field value ...].
+func HSet(c *Call, args [][]byte) { c.setFields(args, "hset", replyHSet) }
 
-// planHashSet makes all changes or none: fields and values are checked here, the rest by the group.
-func (c *client) planHashSet(args [][]byte, name string, reply func(*client, *owed)) {
+// HMSet is HMSET key field value [field value ...].
+func HMSet(c *Call, args [][]byte) { c.setFields(args, "hmset", replyOK) }
+
+// setFields makes all changes or none: fields and values are checked here, the rest by the group.
+func (c *Call) setFields(args [][]byte, name string, reply func(*Call, *Owed)) {
 	if len(args)%2 != 0 {
 		c.oweError("ERR wrong number of arguments for '" + name + "' command")
 		return
@@ -207,43 +218,44 @@ func (c *client) planHashSet(args [][]byte, name string, reply func(*client, *ow
 	if !ok {
 		return
 	}
-	first := c.batch.Len()
+	first := c.Batch.Len()
 	for i := 2; i < len(args); i += 2 {
 		text := ""
 		var v uint64
 		if k.Col, ok = k.Counter.Field(args[i]); !ok {
 			text = errNoField(k.Counter, args[i])
 		} else if v, ok = value(args[i+1]); !ok || v > k.Counter.Columns[k.Col].Limit() {
-			text = errNotInteger
+			text = ErrNotInteger
 		}
 		if text != "" {
-			c.batch.Truncate(first)
+			c.Batch.Truncate(first)
 			c.oweError(text)
 			return
 		}
 		c.op(counter.OpSet, k, v)
 	}
-	c.batch.Group(first)
-	c.owe(reply, first, c.batch.Len()-first)
+	c.Batch.Group(first)
+	c.owe(reply, first, c.Batch.Len()-first)
 }
 
 // replyHSet answers how many fields are new: all that were named, each once, if the item is; else none.
-func replyHSet(c *client, o *owed) {
+func replyHSet(c *Call, o *Owed) {
 	if c.firstError(o) {
 		return
 	}
-	if c.batch.Op(int(o.op)).Found {
-		c.integer(0)
+	if c.Batch.Op(int(o.op)).Found {
+		c.Out.Int(0)
 		return
 	}
 	var fields uint64 // a counter has at most 64 columns
 	for i := range int(o.n) {
-		fields |= 1 << c.batch.Op(int(o.op)+i).Column
+		fields |= 1 << c.Batch.Op(int(o.op)+i).Column
 	}
-	c.integer(int64(bits.OnesCount64(fields)))
+	c.Out.Int(int64(bits.OnesCount64(fields)))
 }
 
-func planHSetNX(c *client, args [][]byte) {
+// HSetNX is HSETNX key field value.
+func HSetNX(c *Call, args [][]byte) {
 	k, ok := c.item(args[1], nil)
 	if !ok {
 		return
@@ -254,18 +266,19 @@ func planHSetNX(c *client, args [][]byte) {
 	}
 	v, ok := value(args[3])
 	if !ok {
-		c.oweError(errNotInteger)
+		c.oweError(ErrNotInteger)
 		return
 	}
 	i := c.op(counter.OpSet, k, v)
-	c.batch.Op(i).Cond = counter.IfAbsent
+	c.Batch.Op(i).Cond = counter.IfAbsent
 	c.owe(replySetNX, i, 1)
 }
 
-func planHIncrBy(c *client, args [][]byte) {
-	n, ok := number(args[3])
+// HIncrBy is HINCRBY key field increment.
+func HIncrBy(c *Call, args [][]byte) {
+	n, ok := resp.Number(args[3])
 	if !ok {
-		c.oweError(errNotInteger)
+		c.oweError(ErrNotInteger)
 		return
 	}
 	k, ok := c.item(args[1], nil)
@@ -279,13 +292,13 @@ func planHIncrBy(c *client, args [][]byte) {
 	c.owe(replyAdd, c.op(counter.OpAdd, k, uint64(n)), 1)
 }
 
-// planHDel resets columns; it answers how many of the fields exist.
-func planHDel(c *client, args [][]byte) {
+// HDel resets columns; it answers how many of the fields exist.
+func HDel(c *Call, args [][]byte) {
 	k, ok := c.item(args[1], replyZero)
 	if !ok {
 		return
 	}
-	first := c.batch.Len()
+	first := c.Batch.Len()
 	var seen uint64
 	for _, f := range args[2:] {
 		if k.Col, ok = k.Counter.Field(f); ok && seen&(1<<k.Col) == 0 {
@@ -293,28 +306,28 @@ func planHDel(c *client, args [][]byte) {
 			c.op(counter.OpReset, k, 0)
 		}
 	}
-	c.batch.Group(first)
-	c.owe(replyFoundCount, first, c.batch.Len()-first)
+	c.Batch.Group(first)
+	c.owe(replyFoundCount, first, c.Batch.Len()-first)
 }
 
-// planHScan answers the whole item at once, as Redis does for small hashes. MATCH and COUNT are read; MATCH filters.
-func planHScan(c *client, args [][]byte) {
-	if _, ok := parseCursor(args[2]); !ok {
+// HScan answers the whole item at once, as Redis does for small hashes. MATCH and COUNT are read; MATCH filters.
+func HScan(c *Call, args [][]byte) {
+	if _, ok := ParseCursor(args[2]); !ok {
 		c.oweError("ERR invalid cursor")
 		return
 	}
-	empty := func(c *client, _ *owed) {
-		c.array(2)
-		c.bulk("0")
-		c.array(0)
+	empty := func(c *Call, _ *Owed) {
+		c.Out.Array(2)
+		c.Out.BulkString("0")
+		c.Out.Array(0)
 	}
-	o, text := parseScan(args[3:], false)
-	match := o.match
+	o, text := ParseScan(args[3:], false)
+	match := o.Match
 	k, ok := c.item(args[1], empty)
 	if !ok {
 		return
 	}
-	c.owe(func(c *client, o *owed) {
+	c.owe(func(c *Call, o *Owed) {
 		op := c.result(o)
 		switch {
 		case op == nil:
@@ -323,21 +336,21 @@ func planHScan(c *client, args [][]byte) {
 			empty(c, o)
 			return
 		case text != "":
-			c.error(text)
+			c.Out.Error(text)
 			return
 		}
 		var fields resp.Replies
 		n := 0
-		for i, v := range c.batch.Row(op) {
-			if name := op.Counter.Columns[i].Name; matchGlob(match, name) {
+		for i, v := range c.Batch.Row(op) {
+			if name := op.Counter.Columns[i].Name; glob.Match(match, name) {
 				fields.BulkString(name)
 				fields.BulkUint(v)
 				n += 2
 			}
 		}
-		c.array(2)
-		c.bulk("0")
-		c.array(n)
-		c.out.Raw(fields.From(0))
+		c.Out.Array(2)
+		c.Out.BulkString("0")
+		c.Out.Array(n)
+		c.Out.Raw(fields.From(0))
 	}, c.op(counter.OpRead, k, 0), 0)
 }

@@ -1,0 +1,62 @@
+package items
+
+import (
+	"errors"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
+	"github.com/counterd/counterd/counter"
+)
+
+// Call is what the handlers of commands on items see of a connection: a batch to add operations to, and the replies.
+// The connection runs the batch between the two; see Owed.
+type Call struct {
+	Batch *counter.Batch // open while a command is planned
+	Out   resp.Replies   // not to be touched while a command is planned: replies of commands before it are not there yet
+	Owed  []Owed         // replies to give, in order, once the batch has run
+}
+
+// Owed is a reply that waits for the batch to run.
+type Owed struct {
+	reply func(c *Call, o *Owed)
+	op    int32  // number of the first operation in the batch
+	n     int32  // how many, or another number for reply
+	text  string // of an error or status
+}
+
+// Answer appends reply i of those that are owed. REQUIRES the batch run.
+func (c *Call) Answer(i int) {
+	o := &c.Owed[i]
+	o.reply(c, o)
+}
+
+// owe notes a reply to be given when the batch has run.
+func (c *Call) owe(reply func(*Call, *Owed), op, n int) {
+	c.Owed = append(c.Owed, Owed{reply: reply, op: int32(op), n: int32(n)})
+}
+
+// oweError notes an error reply for the command that is being planned.
+func (c *Call) oweError(text string) {
+	c.Owed = append(c.Owed, Owed{reply: replyError, text: text})
+}
+
+// StoreError answers why the store refused something.
+func (c *Call) StoreError(err error) { c.Out.Error(ErrorText(err)) }
+
+// ErrorText begins with the word that tells clients what to do: MISCONF and OOM are given before any change, UNCERTAIN
+// after one.
+func ErrorText(err error) string {
+	var uncertain *counter.UncertainError
+	switch {
+	case errors.Is(err, counter.ErrReplica):
+		return ErrReadOnly
+	case errors.As(err, &uncertain):
+		return "UNCERTAIN " + err.Error()
+	case errors.Is(err, counter.ErrNotReady):
+		return "MISCONF Errors writing to the AOF file: " + err.Error()
+	case errors.Is(err, counter.ErrCold):
+		return "IOERR " + err.Error()
+	case errors.Is(err, counter.ErrNoMemory), errors.Is(err, counter.ErrMaxMemory):
+		return "OOM command not allowed: " + err.Error()
+	}
+	return "ERR " + err.Error()
+}
