@@ -15,17 +15,18 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// LoseCold gives up what cannot be read of the cold files of a data directory that opens and that nobody has open. say,
-// which may be nil, is told what is lost and what was done.
+// LoseCold gives up what cannot be read of the cold files of a data directory, and the ranges of images that no
+// snapshot has a good one of. Nobody may have the directory open, and it must open but for the image of a last block.
+// say, which may be nil, is told what is lost and what was done.
 //
 //  1. the directory is given a past that no other node has in common: replicas take a full copy, and so does this node
 //     if it is one. What is given up stands in no log, so they would go on with other posts than this node
 //  2. it is opened as a server does, with all of the log, so that what was changed since is known
 //  3. of each damaged cold block the rows that can be read, and those of its overlay, go to a new cold file. Partial
-//     rows are given up: they would need values that nobody knows
+//     rows are given up: they would need values that nobody knows. A last block becomes a hot one again
 //  4. a snapshot names the new files; the other manifests and the damaged files are set aside
 //
-// A crash on the way leaves a directory that opens, and a second run goes on.
+// A crash on the way leaves a directory that opens if it did before, and a second run goes on.
 func LoseCold(fsys vfs.FS, dir string, say func(string)) error {
 	if say == nil {
 		say = func(string) {}
@@ -71,7 +72,7 @@ func LoseCold(fsys vfs.FS, dir string, say func(string)) error {
 	return nil
 }
 
-// coldFaults verifies the cold files of the newest snapshot.
+// coldFaults verifies the files of the newest snapshot.
 func coldFaults(fsys vfs.FS, dir string) (faults []*persist.ColdFault, err error) {
 	good, bad, err := persist.ReadManifests(fsys, dir)
 	if err != nil {
@@ -80,26 +81,13 @@ func coldFaults(fsys vfs.FS, dir string) (faults []*persist.ColdFault, err error
 	if len(good) == 0 {
 		return nil, errors.Join(bad...)
 	}
-	verify := ColdVerifier(fsys)
-	err = good[0].Blocks(func(c *persist.CounterFiles, b *persist.BlockFile) error {
-		if b.Tier != persist.TierCold {
-			return nil
-		}
-		err := persist.CheckBlock(fsys, dir, c, b, verify)
-		var fault *persist.ColdFault
-		if errors.As(err, &fault) {
-			faults = append(faults, fault)
-			return nil
-		}
-		return err
-	})
-	return faults, err
+	return good[0].Faults(fsys, dir, ColdVerifier(fsys))
 }
 
 // loseCold opens the store, writes what is left of damaged cold blocks to new files and makes a snapshot. It returns
 // the files that are no longer needed.
 func loseCold(fsys vfs.FS, dir string, faults []*persist.ColdFault, say func(string)) (replaced []string, err error) {
-	s, err := Open(dir, Options{FS: fsys, Manual: true, SnapshotGrowth: -1, RetainBytes: math.MaxUint64, Logger: slog.New(slog.DiscardHandler)})
+	s, err := Open(dir, Options{FS: fsys, Manual: true, giveUp: true, SnapshotGrowth: -1, RetainBytes: math.MaxUint64, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, err
 	}
@@ -126,10 +114,17 @@ func loseCold(fsys vfs.FS, dir string, faults []*persist.ColdFault, say func(str
 			}
 			old := b.cold.file.Stat().Items
 			ks.losePartial(b, say)
+			replaced = append(append(replaced, path), b.cold.entry.Remains(dir)...)
+			if b.open() {
+				if err := s.promoteAs(ks, b.lo, true); err != nil {
+					return nil, fmt.Errorf("saving what is known of %s: %w", path, err)
+				}
+				say(fmt.Sprintf("saved %d items, of which all is known since the image that had %d", ks.dir.Load().find(b.lo).items(), old))
+				continue
+			}
 			if err := s.rewriteAs(ks, b.lo, true); err != nil {
 				return nil, fmt.Errorf("saving what is left of %s: %w", path, err)
 			}
-			replaced = append(replaced, path)
 			now := ks.dir.Load().find(b.lo).cold
 			say(fmt.Sprintf("saved %d of the file's %d items, and changes since it was written: %d items in %s", readable, old, now.file.Stat().Items, now.entry.Path(dir)))
 		}

@@ -55,6 +55,9 @@ type Options struct {
 	// Manual starts no background work for the log and snapshots: for tests that replay from a seed.
 	Manual bool
 
+	// giveUp opens the store without the image of a last block, too: it is about to be given up.
+	giveUp bool
+
 	// probes is hot.Config.Probes: tests have tables that are full early.
 	probes uint
 }

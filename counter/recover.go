@@ -56,19 +56,27 @@ func (s *Store) recover(path string) error {
 // loadSnapshot reads the newest good snapshot and returns the log offset to go on from.
 func (s *Store) loadSnapshot() (from uint64, err error) {
 	manifests := s.dir.Manifests()
-	// A cold file that cannot be used makes the snapshot before count, where its posts may still be in memory's images and
-	// the log. Only when no snapshot is whole is the newest one used without the file.
-	for _, s.lenient = range []bool{false, true} {
-		for i, m := range manifests {
+	// A file that cannot be used makes the snapshot before count, where its posts may still be in memory's images and the
+	// log. Only when no snapshot is whole is one used without the file.
+	for _, s.lenient = range []leniency{nothingLost, coldLost, imagesLost} {
+		tries := manifests
+		if s.lenient == imagesLost {
+			var best error
+			if tries, best = s.fewestLost(manifests); best != nil {
+				return 0, errors.Join(err, best)
+			}
+		}
+		for _, m := range tries {
+			older := len(manifests) - 1 - slices.Index(manifests, m)
 			if err = s.loadManifest(m); err == nil {
-				s.dir.Reject(manifests[:i])
+				s.dir.Reject(manifests[:len(manifests)-1-older])
 				return m.Replay, nil
 			}
 			var corrupt *persist.CorruptError
 			if errors.As(err, &corrupt) {
 				corrupt.Dir = s.dir.Path() // so that it prints the repair command
 			}
-			s.opts.Logger.Error("bad snapshot", "generation", m.Generation, "error", err, "older_ones", len(manifests)-i-1)
+			s.opts.Logger.Error("bad snapshot", "generation", m.Generation, "error", err, "older_ones", older)
 			s.dropAll()
 			if !errors.Is(err, persist.ErrCorrupt) && !errors.Is(err, hot.ErrBadImage) {
 				return 0, err
@@ -86,6 +94,7 @@ func (s *Store) dropAll() {
 		}
 	}
 	s.spaces = nil
+	s.tiers.broken.Store(0)
 	s.schema.Store(schema.Empty())
 }
 
@@ -178,6 +187,9 @@ func (s *Store) loadBlock(f, overlay *persist.BlockFile, buf []byte) (*block, []
 		saved := *f
 		b.saved = &saved
 		buf, err := s.loadTable(b, f, buf)
+		if err != nil && s.mayLose(f, err) {
+			b, err = s.lostRange(f, nil, err), nil
+		}
 		return b, buf, err
 	}
 	path := f.Path(s.dir.Path())
@@ -189,7 +201,7 @@ func (s *Store) loadBlock(f, overlay *persist.BlockFile, buf []byte) (*block, []
 			err = errors.Join(err, file.Close())
 		}
 	}
-	if err != nil && (!s.lenient || !lostFile(err)) {
+	if err != nil && (s.lenient == nothingLost || !lostFile(err)) {
 		if lostFile(err) && !errors.Is(err, persist.ErrCorrupt) {
 			err = s.badFile(path, "a cold file as the manifest names it", err.Error(), err)
 		}
@@ -214,7 +226,11 @@ func (s *Store) loadBlock(f, overlay *persist.BlockFile, buf []byte) (*block, []
 		err = b.countOverlay()
 	}
 	if err != nil {
+		s.arena.Free(b.span)
 		s.tiers.retire(b)
+		if s.mayLose(overlay, err) {
+			return s.lostRange(f, overlay, err), buf, nil
+		}
 		return nil, buf, err
 	}
 	return b, buf, nil
@@ -292,6 +308,7 @@ func (s *Store) loadTable(b *block, f *persist.BlockFile, buf []byte) ([]byte, e
 	}
 	if b.tab, err = h.Table(b.span.Data); err != nil {
 		s.arena.Free(b.span)
+		b.span = arena.Span{}
 		return buf, s.badFile(path, "a block image", err.Error(), err)
 	}
 	return buf, nil

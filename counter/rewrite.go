@@ -332,7 +332,9 @@ func (r *rewriting) discard(file *coldstore.File) error {
 }
 
 // promote makes a cold block hot. Its readers and writers wait meanwhile: some ms for 64 Ki rows in the page cache.
-func (s *Store) promote(ks *keyspace, mid uint64) error {
+func (s *Store) promote(ks *keyspace, mid uint64) error { return s.promoteAs(ks, mid, false) }
+
+func (s *Store) promoteAs(ks *keyspace, mid uint64, lose bool) error {
 	s.tiers.one.Lock()
 	defer s.tiers.one.Unlock()
 	s.gate.RLock()
@@ -345,7 +347,7 @@ func (s *Store) promote(ks *keyspace, mid uint64) error {
 		b.mu.Unlock()
 		return fmt.Errorf("%w: %d is not in a cold block", ErrNoBlock, mid)
 	}
-	back, err := ks.heat(b)
+	back, err := ks.heat(b, lose)
 	if err != nil {
 		b.mu.Unlock()
 		return err
@@ -358,13 +360,13 @@ func (s *Store) promote(ks *keyspace, mid uint64) error {
 	return nil
 }
 
-// heat makes a hot block of a cold one. REQUIRES b.mu held.
-func (ks *keyspace) heat(b *block) (*block, error) {
+// heat makes a hot block of a cold one; lose: of the rows that can be read. REQUIRES b.mu held.
+func (ks *keyspace) heat(b *block, lose bool) (*block, error) {
 	// All rows first: the widths follow from them, and the table may have to be made twice.
 	mids := make([]uint64, 0, b.items())
 	flat := make([]uint64, 0, b.items()*len(ks.def.Columns))
 	d := hot.NewDemand(ks.def.Columns)
-	if err := ks.coldRows(b, b.lo, func(mid uint64, vals []uint64) error {
+	if err := ks.coldRowsAs(b, b.lo, lose, func(mid uint64, vals []uint64) error {
 		d.Items++
 		for c, v := range vals {
 			d.Add(c, v)
@@ -396,10 +398,16 @@ func (ks *keyspace) heat(b *block) (*block, error) {
 
 // coldRows calls f with the rows of a cold block as they are now, in order of mid; those of the file from mid from on. REQUIRES b.mu held.
 func (ks *keyspace) coldRows(b *block, from uint64, f func(mid uint64, row []uint64) error) error {
+	return ks.coldRowsAs(b, from, false, f)
+}
+
+// coldRowsAs is coldRows; lose: of the rows that can be read.
+func (ks *keyspace) coldRowsAs(b *block, from uint64, lose bool, f func(mid uint64, row []uint64) error) error {
 	if err := ks.foldAll(b); err != nil {
 		return err
 	}
 	r, image := ks.rewritingOf(b, from)
+	r.lose = lose
 	return r.rows(image, f)
 }
 

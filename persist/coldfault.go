@@ -10,7 +10,7 @@ type MidRange struct{ Lo, Hi uint64 }
 
 func (r MidRange) String() string { return fmt.Sprintf("[%d, %d)", r.Lo, r.Hi) }
 
-// ColdFault says what is wrong with a cold file, and for which mids. It matches ErrCorrupt.
+// ColdFault says what is wrong with a cold file, or with an image that no snapshot has a good one for, and for which mids. It matches ErrCorrupt.
 type ColdFault struct {
 	Path     string
 	Counter  string
@@ -34,8 +34,12 @@ func (e *ColdFault) Error() string {
 	if e.Unusable {
 		what = "missing or cannot be opened"
 	}
-	return fmt.Sprintf("cold file %s (counter %s, %d items) is %s; mids that cannot be read: %s: %v",
-		e.Path, e.Counter, e.Block.Items, what, strings.Join(ranges, ", "), e.Err)
+	file := "cold file"
+	if e.Block.Tier != TierCold {
+		file = "image"
+	}
+	return fmt.Sprintf("%s %s (counter %s, %d items) is %s; mids that cannot be read: %s: %v",
+		file, e.Path, e.Counter, e.Block.Items, what, strings.Join(ranges, ", "), e.Err)
 }
 
 // Is makes errors.Is(err, ErrCorrupt) true.
@@ -44,7 +48,7 @@ func (e *ColdFault) Is(target error) bool { return target == ErrCorrupt }
 // Unwrap returns the fault.
 func (e *ColdFault) Unwrap() error { return e.Err }
 
-// UnusableCold is the fault of a cold file that cannot be opened.
+// UnusableCold is the fault of a cold file that cannot be opened, or of an image.
 func UnusableCold(dir string, c *CounterFiles, b *BlockFile, err error) *ColdFault {
 	return &ColdFault{Path: b.Path(dir), Counter: c.Name, Block: *b, Lost: []MidRange{{b.Lo, b.Hi}}, Unusable: true, Err: err}
 }

@@ -303,6 +303,9 @@ func FindOrphans(fsys vfs.FS, dir string, manifests []*Manifest) (orphans []stri
 	for _, m := range manifests {
 		_ = m.Blocks(func(_ *CounterFiles, b *BlockFile) error { // fn returns nil
 			named[b.Path(dir)] = true
+			for _, path := range b.Remains(dir) {
+				named[path] = true
+			}
 			return nil
 		})
 	}

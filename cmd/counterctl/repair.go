@@ -26,11 +26,13 @@ directory open.
 Cold files hold what is often nowhere else. If one is damaged, an older snapshot without it, or none, is taken where the log
 since is still there, and nothing is lost. Else it is left: a server starts and answers errors for the mids of a damaged
 page, or of a file that is missing or cannot be opened, but for what was set since. Put the file back from a backup, take the
-data of a replica, or give these posts up with --lose-cold, which names them: they are absent then, and replicas take a full copy.
+data of a replica, or give these posts up with --lose-unreadable, which names them: they are absent then, and replicas take a full copy.
+The same goes for an image that no snapshot has a good one for, where the log does not go back to its beginning; but without the
+image of the last range, that of the newest posts, a server does not start.
 
 Exit status 0: a server starts now. 1: it does not, or some mids cannot be read.`,
 	Setup: func(flags *pflag.FlagSet) action {
-		lose := flags.Bool("lose-cold", false, "save what can be read of damaged cold files to new ones, and give up the rest")
+		lose := flags.Bool("lose-unreadable", false, "save what can be read of damaged cold files and images, and give up the rest")
 		return one(func(ctx context.Context, out output, dir string) error {
 			return repair(ctx, out.Stdout, dir, *lose)
 		})
@@ -63,7 +65,7 @@ func repair(ctx context.Context, w io.Writer, dir string, lose bool) error {
 	case errors.Is(err, vfs.ErrLocked):
 		return fmt.Errorf("a server has %s open: stop it first", dir)
 	case errors.As(err, &fault):
-		return fmt.Errorf("%w\nput the files back, or run: counterctl repair --lose-cold %s", err, dir)
+		return fmt.Errorf("%w\nput the files back, or run: counterctl repair --lose-unreadable %s", err, dir)
 	case err != nil:
 		return err
 	}

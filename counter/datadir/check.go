@@ -245,7 +245,7 @@ func (c *checker) checkBlocks(m *persist.Manifest) (whole bool, err error) {
 		if !seen {
 			err = persist.CheckBlock(c.fsys, c.dir, counter, b, c.opts.Cold)
 			c.progress(b.Bytes)
-			if err != nil && !errors.Is(err, persist.ErrCorrupt) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, persist.ErrNewerFormat) {
+			if err != nil && !persist.Unreadable(err) && !errors.Is(err, persist.ErrNewerFormat) {
 				return err
 			}
 			c.seen[path] = err

@@ -26,7 +26,8 @@ var ErrUnrepairable = errors.New("nothing to start from: no good snapshot and no
 //  4. Damaged cold files: an older manifest without them, or none, is taken if the log goes back so far and is whole,
 //     which loses nothing. Else the rest is repaired; what is left is for the server, which answers errors for the mids
 //     of a damaged page, or of a file that cannot be opened. For the latter the error is a *ColdFault, which names the
-//     mids.
+//     mids. So it is where no snapshot has a good image of a block, and the log does not go back to 0: the snapshot by
+//     which the fewest items are lost is taken.
 //  5. If the log was cut below offsets of the snapshot, a manifest is written in which everything stands at the cut:
 //     the images are newer than that, and what is logged from now on is newer than the images. A primary's log then has
 //     no past that others know: its replicas take a full copy.
@@ -188,6 +189,7 @@ func (r *repair) chooseManifest() error {
 		newer  []string // manifests to set aside for it
 	}
 	var newest, usable, clean *choice
+	var holed *choice // with damaged images: the one by which the fewest items are lost
 	var seen []string
 	var known uint64 // the log went so far once
 	for _, g := range generations {
@@ -195,14 +197,17 @@ func (r *repair) chooseManifest() error {
 		name := filepath.Join(r.dir, persist.ManifestName(g))
 		m, faults, err := r.tryManifest(name)
 		if err != nil {
-			if !errors.Is(err, persist.ErrCorrupt) && !errors.Is(err, fs.ErrNotExist) {
+			if !persist.Unreadable(err) {
 				return err
 			}
 			r.sayf("%s cannot be used: %v", name, err)
-			seen = append(seen, name)
-			if m, err := persist.ReadManifest(r.fsys, name); err == nil {
+			if m != nil {
 				known = max(known, m.Offset)
+				if holed == nil || persist.FewestLost(faults, holed.faults) < 0 {
+					holed = &choice{m, faults, slices.Clone(seen)}
+				}
 			}
+			seen = append(seen, name)
 			continue
 		}
 		c := &choice{m, faults, slices.Clone(seen)}
@@ -235,6 +240,8 @@ func (r *repair) chooseManifest() error {
 		best = newest
 	case len(segs) > 0 && segs[0].Start == 0: // it will be cut where it is damaged
 		best = &choice{newer: seen}
+	case holed != nil:
+		best = holed
 	default:
 		return ErrUnrepairable
 	}
@@ -260,21 +267,18 @@ func (r *repair) logHolds(m *persist.Manifest, offset uint64) bool {
 	return err == nil && r.walked.End >= offset
 }
 
-// tryManifest reads a manifest and verifies its files. err is damage of the manifest or of an image.
+// tryManifest reads a manifest and verifies its files. err is damage of the manifest, or, with the manifest, of images; faults are those of all files.
 func (r *repair) tryManifest(name string) (m *persist.Manifest, faults []*persist.ColdFault, err error) {
 	m, err = persist.ReadManifest(r.fsys, name)
 	if err != nil {
 		return nil, nil, err
 	}
-	err = m.Blocks(func(c *persist.CounterFiles, b *persist.BlockFile) error {
-		err := persist.CheckBlock(r.fsys, r.dir, c, b, r.opts.Cold)
-		var fault *persist.ColdFault
-		if errors.As(err, &fault) {
-			faults = append(faults, fault)
-			return nil
+	faults, err = m.Faults(r.fsys, r.dir, r.opts.Cold)
+	for _, f := range faults {
+		if f.Block.Tier != persist.TierCold {
+			err = errors.Join(err, f)
 		}
-		return err
-	})
+	}
 	return m, faults, err
 }
 

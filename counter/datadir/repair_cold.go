@@ -2,6 +2,7 @@ package datadir
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/counterd/counterd/persist"
@@ -17,9 +18,12 @@ func anyUnusable(faults []*persist.ColdFault) bool {
 func (r *repair) tellCold() error {
 	var errs []error
 	for _, f := range r.faults {
-		if f.Unusable {
+		switch {
+		case f.Block.Tier != persist.TierCold && f.Block.Hi == 1<<63:
+			errs = append(errs, fmt.Errorf("%w. These are the newest: a server does not start without them", f))
+		case f.Unusable:
 			errs = append(errs, f)
-		} else {
+		default:
 			r.sayf("left as it is, the server answers errors for these mids: %v", f)
 		}
 	}

@@ -259,7 +259,7 @@ func coldDir(t testing.TB) (dir string, p coldPosts, changed coldChanges) {
 }
 
 // TestColdDamagedPage damages one page of a cold file. Its posts answer IOERR, which is counted, all others are served; check names
-// the mids, dump goes on around them, and repair --lose-cold saves the rest.
+// the mids, dump goes on around them, and repair --lose-unreadable saves the rest.
 func TestColdDamagedPage(t *testing.T) {
 	dir, p, changed := coldDir(t)
 	file := files(t, dir, "cold", "*.cold")[1]
@@ -307,9 +307,9 @@ func TestColdDamagedPage(t *testing.T) {
 	c.want("+PONG\r\n", "PING")
 	s.stop()
 
-	// The default keeps hands off; with --lose-cold the rest is saved.
+	// The default keeps hands off; with --lose-unreadable the rest is saved.
 	wantCtl(t, 1, []string{"repair", dir}, "mids that cannot be read: [")
-	wantCtl(t, 0, []string{"repair", "--lose-cold", dir}, "saved", "a server starts")
+	wantCtl(t, 0, []string{"repair", "--lose-unreadable", dir}, "saved", "a server starts")
 	if len(files(t, dir, "cold", "*.broken-*")) == 0 {
 		t.Error("repair kept nothing of the damaged file")
 	}
@@ -327,7 +327,7 @@ func TestColdDamagedPage(t *testing.T) {
 }
 
 // TestColdMissingFile takes a cold file away, or its end. repair names the range of mids and gives nothing up by itself; put back, all is
-// well; with --lose-cold the server starts without these posts, but with what was changed since.
+// well; with --lose-unreadable the server starts without these posts, but with what was changed since.
 func TestColdMissingFile(t *testing.T) {
 	for _, how := range []string{"missing", "truncated"} {
 		t.Run(how, func(t *testing.T) {
@@ -350,7 +350,7 @@ func TestColdMissingFile(t *testing.T) {
 				t.Fatal(err)
 			}
 			wantCtl(t, 1, []string{"check", dir}, "PROBLEM", filepath.Base(file), "mids that cannot be read: [")
-			wantCtl(t, 1, []string{"repair", dir}, filepath.Base(file), "mids that cannot be read: [", "--lose-cold")
+			wantCtl(t, 1, []string{"repair", dir}, filepath.Base(file), "mids that cannot be read: [", "--lose-unreadable")
 
 			back := copyTree(t, dir)
 			if err := os.WriteFile(filepath.Join(back, "cold", filepath.Base(file)), data, 0o640); err != nil {
@@ -362,7 +362,7 @@ func TestColdMissingFile(t *testing.T) {
 			changed.verify(t, s)
 			s.stop()
 
-			wantCtl(t, 0, []string{"repair", "--lose-cold", dir}, "saved", "a server starts")
+			wantCtl(t, 0, []string{"repair", "--lose-unreadable", dir}, "saved", "a server starts")
 			wantCtl(t, 0, []string{"check", dir}, "nothing is damaged")
 			s = startIn(t, dir)
 			c := s.dial(t)

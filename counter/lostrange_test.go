@@ -1,0 +1,397 @@
+package counter
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/counterd/counterd/counter/datadir"
+	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// lostDir makes a directory with several blocks of which the two snapshots share the images, without the log before
+// them, and changes behind them. The model is of the posts of one block: which chooses it among the entries of the
+// manifest. others are all other posts.
+func lostDir(t *testing.T, which func(*persist.BlockFile) bool, prepare func(*Store, []uint64)) (dir string, m *partialModel, others *partialModel, file persist.BlockFile) {
+	t.Helper()
+	t.Logf("-seed %d", *seed)
+	dir = t.TempDir()
+	opts := Options{Manual: true, BlockItems: 2000}
+	s := openDir(t, dir, opts, seedScript)
+	mids := fill(t, s, 15_000, 3)
+	if prepare != nil {
+		prepare(s, mids)
+	}
+	if err := s.Close(); err != nil { // so that the log goes on in a new segment
+		t.Fatal(err)
+	}
+	s, err := Open(dir, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for v := range uint64(2) {
+		if err := s.Set("1.cntrn", v); err != nil { // the first block's image is not shared
+			t.Fatal(err)
+		}
+		if err := s.Snapshot(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if first := s.log.Stats().First; first == 0 {
+		t.Fatal("the whole log is still there")
+	}
+	found := false
+	_ = s.dir.Manifests()[0].Blocks(func(_ *persist.CounterFiles, b *persist.BlockFile) error {
+		if !found && which(b) {
+			file, found = *b, true
+		}
+		return nil
+	})
+	if !found {
+		t.Fatal("no such block")
+	}
+	model := func() *partialModel {
+		return &partialModel{t: t, s: s, truth: map[uint64][3]uint64{}, since: map[uint64][3]bool{}, whole: map[uint64]bool{}, r: rand.New(rand.NewPCG(*seed, 2))}
+	}
+	m, others = model(), model()
+	for _, mid := range mids {
+		of := others
+		if file.Lo <= mid && mid < file.Hi {
+			of = m
+		} else {
+			of.whole[mid] = true
+		}
+		of.mids = append(of.mids, mid)
+		row := [3]uint64{}
+		for c := range row {
+			row[c], _, _ = s.Get(m.key(mid, c))
+		}
+		of.truth[mid] = row
+	}
+	for range 600 {
+		m.change(m.mids[m.r.IntN(len(m.mids))])
+		others.change(others.mids[m.r.IntN(len(others.mids))])
+	}
+	return dir, m, others, file
+}
+
+func sealedImage(b *persist.BlockFile) bool {
+	return b.Tier == persist.TierHot && b.Lo > 0 && b.Hi != hot.EndMid
+}
+
+// reopen closes the models' store and opens the directory again.
+func reopen(t *testing.T, dir string, fsys vfs.FS, models ...*partialModel) {
+	t.Helper()
+	if err := models[0].s.Close(); err != nil && !errors.Is(err, ErrClosed) {
+		t.Fatal(err)
+	}
+	s, err := Open(dir, Options{Manual: true, BlockItems: 2000, FS: fsys})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	for _, m := range models {
+		m.s = s
+	}
+}
+
+// TestLostImage: an image that cannot be used, and that both snapshots share, takes its own range and nothing else;
+// what was set since is known, through snapshots, restarts and more damage; and nothing is final before the next
+// snapshot.
+func TestLostImage(t *testing.T) {
+	for _, how := range []string{"missing", "flipped", "short", "open", "read"} {
+		t.Run(how, func(t *testing.T) {
+			dir, m, others, file := lostDir(t, sealedImage, nil)
+			path := file.Path(dir)
+			good, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			faulty := vfs.NewFaulty(vfs.OS())
+			var fsys vfs.FS = faulty
+			switch how {
+			case "missing":
+				err = os.Remove(path)
+			case "flipped":
+				flip(t, path, file2(t, path)/2)
+			case "short":
+				err = os.Truncate(path, int64(len(good)/3))
+			case "open":
+				faulty.Inject(vfs.Rule{Ops: vfs.OpOpen, Glob: filepath.Base(path), Every: 1, Err: syscall.EIO})
+			case "read":
+				faulty.Inject(vfs.Rule{Ops: vfs.OpRead, Glob: filepath.Base(path), Every: 1, Err: syscall.EIO})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			items, err := m.s.Len()
+			if err != nil {
+				t.Fatal(err)
+			}
+			reopen(t, dir, fsys, m, others)
+			if m.check("opened") == 0 || others.check("opened, other ranges") != 0 {
+				t.Error("want errors of the lost range and of no other")
+			}
+			if now, err := m.s.Len(); err != nil || now < items*9/10 || now > items*11/10 {
+				t.Errorf("%d items, want about %d", now, items)
+			}
+			if st := tierStats(t, m.s); st.Broken != 1 {
+				t.Errorf("%d files are told to be unusable, want 1", st.Broken)
+			}
+			for range 300 {
+				m.change(m.mids[m.r.IntN(len(m.mids))])
+				others.change(others.mids[m.r.IntN(len(others.mids))])
+			}
+			// A start that can read it again has everything.
+			back := copyDir(t, dir)
+			if err := os.WriteFile(file.Path(back), good, 0o640); err != nil {
+				t.Fatal(err)
+			}
+			healed := *m
+			healed.s = openCopy(t, back)
+			if n := healed.check("put back"); n != 0 {
+				t.Errorf("%d values cannot be read though the image is there again", n)
+			}
+			for round := range 3 {
+				if err := m.s.Snapshot(); err != nil {
+					t.Fatal(err)
+				}
+				reopen(t, dir, fsys, m, others)
+				if m.check("snapshot") == 0 || others.check("snapshot, other ranges") != 0 {
+					t.Fatalf("round %d: want errors of the lost range and of no other", round)
+				}
+				for range 100 {
+					m.change(m.mids[m.r.IntN(len(m.mids))])
+				}
+			}
+			if _, err := os.Stat(path); how != "missing" && err != nil {
+				t.Errorf("the image was not kept for who may want to look at it: %v", err)
+			}
+			// The rest can be given up.
+			if err := m.s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			giveUp(t, dir, file)
+			reopen(t, dir, vfs.OS(), m, others)
+			if others.check("given up, other ranges") != 0 {
+				t.Error("errors of other ranges")
+			}
+			absentOrTrue(t, m, "given up")
+			report, err := datadir.Check(vfs.OS(), dir, datadir.CheckOptions{Cold: ColdVerifier(vfs.OS())})
+			if err != nil || !report.OK() {
+				t.Errorf("check: %v, %+v", err, report.Problems)
+			}
+		})
+	}
+}
+
+func file2(t *testing.T, path string) int64 {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
+}
+
+func tierStats(t *testing.T, s *Store) TierStats {
+	t.Helper()
+	b := s.NewBatch()
+	if err := b.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	defer b.End()
+	return b.Tiers()
+}
+
+func copyDir(t *testing.T, dir string) string {
+	t.Helper()
+	to := t.TempDir()
+	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+func openCopy(t *testing.T, dir string) *Store {
+	t.Helper()
+	s, err := Open(dir, Options{Manual: true, BlockItems: 2000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// giveUp repairs with explicit leave, which names the range and sets files aside; a second run finds nothing.
+func giveUp(t *testing.T, dir string, file persist.BlockFile) {
+	t.Helper()
+	var told strings.Builder
+	say := func(s string) { fmt.Fprintln(&told, s) }
+	err := datadir.Repair(vfs.OS(), dir, datadir.RepairOptions{Cold: ColdVerifier(vfs.OS()), Say: say})
+	var fault *persist.ColdFault
+	if !errors.As(err, &fault) || fault.Lost[0] != (persist.MidRange{Lo: file.Lo, Hi: file.Hi}) {
+		t.Fatalf("repair: got %v, want the range of %s", err, file.Name)
+	}
+	if err := LoseCold(vfs.OS(), dir, say); err != nil {
+		t.Fatalf("%v\n%s", err, told.String())
+	}
+	if !strings.Contains(told.String(), fmt.Sprintf("[%d, %d)", file.Lo, file.Hi)) {
+		t.Errorf("the range [%d, %d) is not named:\n%s", file.Lo, file.Hi, told.String())
+	}
+	if err := LoseCold(vfs.OS(), dir, func(s string) { t.Error("second run:", s) }); err != nil {
+		t.Error(err)
+	}
+}
+
+// absentOrTrue checks that each post of a range that was given up is absent, or right where all of it was set since.
+func absentOrTrue(t *testing.T, m *partialModel, when string) {
+	t.Helper()
+	for _, mid := range m.mids {
+		row, there := m.truth[mid]
+		for c := range 3 {
+			v, found, err := m.s.Get(m.key(mid, c))
+			if want := there && m.whole[mid]; err != nil || found != want || found && v != row[c] {
+				t.Fatalf("%s: %s: got %d, %v, %v, want %d, %v", when, m.key(mid, c), v, found, err, row[c], want)
+			}
+		}
+	}
+}
+
+// TestLostLastImage: without the image of the last block the start is refused, as no post of it and no new one could be
+// served; with leave the range is given up, and new posts are counted.
+func TestLostLastImage(t *testing.T) {
+	dir, m, others, file := lostDir(t, func(b *persist.BlockFile) bool { return b.Hi == hot.EndMid }, nil)
+	if err := m.s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	flip(t, file.Path(dir), 200)
+	_, err := Open(dir, Options{Manual: true})
+	var corrupt *persist.CorruptError
+	if !errors.As(err, &corrupt) || !strings.Contains(err.Error(), file.Name) || !strings.Contains(err.Error(), "counterctl repair") {
+		t.Fatalf("got %v, want a *CorruptError that names %s and the command", err, file.Name)
+	}
+	giveUp(t, dir, file)
+	if m.s, err = Open(dir, Options{Manual: true, BlockItems: 2000}); err != nil {
+		t.Fatal(err)
+	}
+	others.s = m.s
+	for round := range 2 {
+		absentOrTrue(t, m, "given up")
+		if others.check("other ranges") != 0 {
+			t.Error("errors of other ranges")
+		}
+		if v, err := m.s.Incr(fmt.Sprintf("%d.cntrn", m.mids[len(m.mids)-1]+77), 1); v != uint64(round)+1 || err != nil {
+			t.Errorf("a new post: got %d, %v", v, err)
+		}
+		reopen(t, dir, vfs.OS(), m, others)
+	}
+}
+
+// TestLostOverlayImage: without the image of an overlay nobody knows which rows of the cold file are of the past: none
+// is shown.
+func TestLostOverlayImage(t *testing.T) {
+	dir, m, others, file := lostDir(t, func(b *persist.BlockFile) bool { return b.Tier == persist.TierOverlay }, func(s *Store, mids []uint64) {
+		if err := s.Demote("weibo", mids[5000]); err != nil {
+			t.Fatal(err)
+		}
+		for _, mid := range mids[4900:5100] {
+			if err := s.Set(fmt.Sprintf("%d.cntcm", mid), 12345); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Snapshot(); err != nil {
+			t.Fatal(err)
+		}
+	})
+	flip(t, file.Path(dir), file2(t, file.Path(dir))/2)
+	for round := range 3 {
+		reopen(t, dir, vfs.OS(), m, others)
+		if n := m.check("opened"); n < len(m.mids) || others.check("opened, other ranges") != 0 {
+			t.Errorf("round %d: %d values of %d posts are errors, want most, and of no other range", round, n, len(m.mids))
+		}
+		if err := m.s.Snapshot(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if cold, _ := filepath.Glob(filepath.Join(dir, "cold", "*.cold")); len(cold) != 1 {
+		t.Errorf("cold files %v, want the one below the overlay kept", cold)
+	}
+	if err := m.s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	giveUp(t, dir, file)
+	reopen(t, dir, vfs.OS(), m, others)
+	absentOrTrue(t, m, "given up")
+}
+
+// TestLostImageWholeLog: where the log holds everything the start is refused, and a repair loses nothing.
+func TestLostImageWholeLog(t *testing.T) {
+	dir := t.TempDir()
+	s := openDir(t, dir, Options{Manual: true, BlockItems: 2000, RetainBytes: 1 << 40}, seedScript)
+	fill(t, s, 10_000, 3)
+	for range 2 {
+		if err := s.Snapshot(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := dump(t, s)
+	block := s.dir.Manifests()[0].Counters[0].Blocks[1]
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	flip(t, block.Path(dir), 200)
+	if _, err := Open(dir, Options{Manual: true}); !errors.Is(err, persist.ErrCorrupt) {
+		t.Fatalf("got %v, want a refusal", err)
+	}
+	if err := datadir.Repair(vfs.OS(), dir, datadir.RepairOptions{Cold: ColdVerifier(vfs.OS())}); err != nil {
+		t.Fatal(err)
+	}
+	if got := dump(t, openCopy(t, dir)); len(got) != len(want) {
+		t.Errorf("%d items, want %d", len(got), len(want))
+	}
+}
+
+// TestLostImageFewest: of two snapshots that both miss an image the one is taken by which less is lost.
+func TestLostImageFewest(t *testing.T) {
+	dir, m, others, file := lostDir(t, sealedImage, nil)
+	if err := m.s.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	var other persist.BlockFile // written anew by the newest snapshot
+	_ = m.s.dir.Manifests()[0].Blocks(func(_ *persist.CounterFiles, b *persist.BlockFile) error {
+		if sealedImage(b) && b.Lo >= file.Hi {
+			other = *b
+		}
+		return nil
+	})
+	older := m.s.dir.Manifests()[1]
+	_ = older.Blocks(func(_ *persist.CounterFiles, b *persist.BlockFile) error {
+		if b.Name == other.Name {
+			t.Fatal("the newest snapshot wrote no image")
+		}
+		return nil
+	})
+	flip(t, other.Path(dir), 300)
+	for _, m := range m.s.dir.Manifests() { // the first one is bad in both
+		_ = m.Blocks(func(_ *persist.CounterFiles, b *persist.BlockFile) error {
+			if b.Lo < file.Hi && file.Lo < b.Hi {
+				if err := os.Remove(b.Path(dir)); err != nil && !os.IsNotExist(err) {
+					t.Fatal(err)
+				}
+			}
+			return nil
+		})
+	}
+	reopen(t, dir, vfs.OS(), m, others)
+	if n, others := m.check("opened"), others.check("opened, other ranges"); n == 0 || others != 0 {
+		t.Errorf("%d errors of the range that is bad in both snapshots, %d of others", n, others)
+	}
+}
