@@ -7,7 +7,6 @@ import (
 
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/persist"
-	"github.com/counterd/counterd/persist/vfs"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -172,18 +171,4 @@ func CheckManifest(m *persist.Manifest) error {
 		}
 	}
 	return nil
-}
-
-// CheckBlockFile reads the file of a block that a manifest names, whole, and tells whether it is what the manifest says
-// and can be opened.
-func CheckBlockFile(fsys vfs.FS, dir string, c *persist.CounterFiles, b *persist.BlockFile) error {
-	err := persist.CheckBlock(fsys, dir, c, b, ColdVerifier(fsys))
-	if err != nil || b.Tier == persist.TierCold {
-		return err
-	}
-	_, tab, _, err := readTable(fsys, b.Path(dir))
-	if err == nil && tab != nil && (tab.Lo() != b.Lo || tab.Hi() != b.Hi) {
-		err = fmt.Errorf("%s: %w: range [%d,%d), want [%d,%d)", b.Path(dir), hot.ErrBadImage, tab.Lo(), tab.Hi(), b.Lo, b.Hi)
-	}
-	return err
 }

@@ -1,0 +1,147 @@
+package counter
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/counterd/counterd/coldstore"
+	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// The file of one block, read and verified on its own: recovery and the tiers open cold files, a replica verifies what
+// it copied, and counterctl shows rows (inspect.go).
+
+// readTable reads an image into a table of its own memory; tab is nil if there are partial rows only.
+func readTable(fsys vfs.FS, path string) (info persist.ImageInfo, tab *hot.Table, partial map[uint64]partialRow, err error) {
+	img, err := persist.OpenImage(fsys, path)
+	if err != nil {
+		return info, nil, nil, err
+	}
+	defer func() { err = errors.Join(err, img.Close()) }()
+	info = img.ImageInfo
+	if err := knownKind(path, info.Kind); err != nil {
+		return info, nil, nil, err
+	}
+	buf := make([]byte, img.Length()) // the file's size vouches for it
+	if err := img.ReadInto(buf); err != nil {
+		return info, nil, nil, err
+	}
+	if info.Kind == partialImage {
+		if buf, partial, err = decodePartial(buf, info.Lo, info.Hi); err != nil {
+			return info, nil, nil, fmt.Errorf("%s: %w", path, err)
+		}
+		if len(buf) == 0 {
+			return info, nil, partial, nil
+		}
+	}
+	decoded, err := hot.DecodeImage(buf)
+	if errors.Is(err, hot.ErrNewerImage) {
+		err = fmt.Errorf("%w: %w", persist.ErrNewerFormat, err)
+	}
+	if err != nil {
+		return info, nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	t, err := decoded.Table(make([]byte, decoded.Config.Bytes()))
+	if err != nil {
+		return info, nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return info, &t, partial, nil
+}
+
+// knownKind refuses an image of a kind that this program does not know.
+func knownKind(path string, kind uint32) error {
+	if kind > partialImage {
+		return fmt.Errorf("%s: image of kind %d, this program knows up to %d: %w", path, kind, partialImage, persist.ErrNewerFormat)
+	}
+	return nil
+}
+
+// openCold opens a cold file; one of a newer version gives persist.ErrNewerFormat, as every other file does.
+func openCold(fsys vfs.FS, path string, cache *coldstore.Cache) (*coldstore.File, error) {
+	file, err := coldstore.Open(fsys, path, cache)
+	if errors.Is(err, coldstore.ErrNewerFormat) {
+		err = fmt.Errorf("%w: %w", persist.ErrNewerFormat, err)
+	}
+	return file, err
+}
+
+// coldRows calls fn for each row that can be read and returns the ranges of pages that cannot be.
+func coldRows(file *coldstore.File, fn func(mid uint64, vals []uint64) error) (lost []persist.MidRange, err error) {
+	meta := file.Meta()
+	for from := meta.Lo; from < meta.Hi; {
+		last, some := from, false
+		var inner error
+		err := file.Iterate(from, func(mid uint64, vals []uint64) bool {
+			last, some = mid, true
+			inner = fn(mid, vals)
+			return inner == nil
+		})
+		if inner != nil {
+			return lost, inner
+		}
+		if err == nil {
+			break
+		}
+		// The page of the last row was read, so the next one is bad; without a row it is the first.
+		lo, hi := file.PageRange(last)
+		if some {
+			from = hi
+			continue
+		}
+		if n := len(lost); n > 0 && lost[n-1].Hi == lo {
+			lost[n-1].Hi = hi
+		} else {
+			lost = append(lost, persist.MidRange{Lo: lo, Hi: hi})
+		}
+		from = hi
+	}
+	return lost, nil
+}
+
+// ColdVerifier returns a function that verifies a cold file, page by page, against itself and its entry in a manifest.
+// What is wrong comes as a *persist.ColdFault.
+func ColdVerifier(fsys vfs.FS) func(path string, c *persist.CounterFiles, b *persist.BlockFile) error {
+	return func(path string, c *persist.CounterFiles, b *persist.BlockFile) (err error) {
+		fault := &persist.ColdFault{Path: path, Counter: c.Name, Block: *b}
+		unusable := func(err error) error {
+			fault.Unusable, fault.Err, fault.Lost = true, err, []persist.MidRange{{Lo: b.Lo, Hi: b.Hi}}
+			return fault
+		}
+		file, err := openCold(fsys, path, nil)
+		switch {
+		case err != nil && lostFile(err):
+			return unusable(err)
+		case err != nil:
+			return err
+		}
+		defer func() { err = errors.Join(err, file.Close()) }()
+		m := file.Meta()
+		if m.Counter != c.ID || m.Lo != b.Lo || m.Hi != b.Hi || file.Stat().Items != b.Items || file.Checksum() != b.CRC {
+			return unusable(fmt.Errorf("got counter %d, range [%d, %d), %d items, checksum %08x, want %d, [%d, %d), %d, %08x as in the manifest",
+				m.Counter, m.Lo, m.Hi, file.Stat().Items, file.Checksum(), c.ID, b.Lo, b.Hi, b.Items, b.CRC))
+		}
+		if fault.Err = file.Verify(nil); fault.Err == nil {
+			return nil
+		}
+		if fault.Lost, err = coldRows(file, func(uint64, []uint64) error { return nil }); err != nil {
+			return err
+		}
+		return fault
+	}
+}
+
+// CheckBlockFile reads the file of a block that a manifest names, whole, and tells whether it is what the manifest says
+// and can be opened.
+func CheckBlockFile(fsys vfs.FS, dir string, c *persist.CounterFiles, b *persist.BlockFile) error {
+	err := persist.CheckBlock(fsys, dir, c, b, ColdVerifier(fsys))
+	if err != nil || b.Tier == persist.TierCold {
+		return err
+	}
+	_, tab, _, err := readTable(fsys, b.Path(dir))
+	if err == nil && tab != nil && (tab.Lo() != b.Lo || tab.Hi() != b.Hi) {
+		err = fmt.Errorf("%s: %w: range [%d,%d), want [%d,%d)", b.Path(dir), hot.ErrBadImage, tab.Lo(), tab.Hi(), b.Lo, b.Hi)
+	}
+	return err
+}
