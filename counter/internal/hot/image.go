@@ -147,6 +147,7 @@ func (im *Image) Table(mem []byte) (Table, error) {
 	if t.n != im.items {
 		return t, fmt.Errorf("%w: got %d used lanes, want %d", ErrBadImage, t.n, im.items)
 	}
+	t.over.reserve(len(im.entries) / 16)
 	limit := uint64(t.Slots()) * uint64(len(t.columns))
 	for e := im.entries; len(e) > 0; e = e[16:] {
 		k, v := binary.LittleEndian.Uint64(e), binary.LittleEndian.Uint64(e[8:])

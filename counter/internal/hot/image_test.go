@@ -36,6 +36,48 @@ func goldenTable(t testing.TB, oneRound bool) *Table {
 	return tab
 }
 
+// TestImageOfManyOverflows: the entries of an image come in the order of their places, so the table that takes them must not grow meanwhile, which would put
+// them all into its first part, one behind the other.
+func TestImageOfManyOverflows(t *testing.T) {
+	l, err := schema.NewLayout([]schema.Column{{ID: 1, Hint: 1, Max: 32}, {ID: 2, Hint: 1, Max: 63}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 5000
+	for _, hi := range []uint64{EndMid, 1 << 40} {
+		tab := newTable(Config{Hi: hi, Buckets: BucketsFor(n, 0.8), Layout: l, Seed: 42})
+		for i := range uint64(n) {
+			s, _, err := tab.Insert(i * 7919)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tab.Set(s, 0, i+100)
+			tab.Set(s, 1, i<<40+100)
+		}
+		image := tab.AppendImage(nil)
+		im, err := DecodeImage(image)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mem := make([]byte, im.Config.Bytes())
+		if allocs := testing.AllocsPerRun(5, func() {
+			clear(mem)
+			got, err := im.Table(mem)
+			if err != nil || got.Overflows() != 2*n {
+				t.Fatalf("%d overflow entries, %v, want %d", got.Overflows(), err, 2*n)
+			}
+		}); allocs > 5 {
+			t.Errorf("up to %d: %v allocations: the table of overflow entries grew while they were put into it", hi, allocs)
+		}
+		got := loadImage(t, image)
+		for i := range uint64(n) {
+			if s, ok := got.Find(i * 7919); !ok || got.Get(s, 0) != i+100 || got.Get(s, 1) != i<<40+100 {
+				t.Fatalf("item %d is another", i)
+			}
+		}
+	}
+}
+
 // TestImageGolden: the images of both versions are what they were, and a table that was read from one is saved as the same again.
 func TestImageGolden(t *testing.T) {
 	for version, file := range []string{1: "block.v1.hot", 2: "block.v2.hot"} {
