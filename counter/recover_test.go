@@ -10,6 +10,7 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/counterd/counterd/counter/internal/hot"
@@ -256,4 +257,53 @@ func TestScrubImages(t *testing.T) {
 	if v, _, err := s.Get("5.cntrn"); v != 2 || err != nil {
 		t.Errorf("got %d, %v", v, err)
 	}
+}
+
+// TestScrubDuringSnapshot: images found damaged while a snapshot is made, which may name them too, or before one that
+// fails, are written anew by a later one.
+func TestScrubDuringSnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sim := vfs.NewSim()
+		faulty := vfs.NewFaulty(sim)
+		s := openDir(t, "data", Options{FS: faulty, Manual: true, SnapshotGrowth: -1}, seedScript)
+		if err := s.Set("5.cntrn", 7); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := s.Snapshot(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for what, hinder := range map[string]func() (release func()){
+			"another is made": func() func() {
+				s.saver.mu.Lock()
+				return s.saver.mu.Unlock
+			},
+			"it fails": func() func() {
+				faulty.Inject(vfs.Rule{Ops: vfs.OpCreate, Err: syscall.EIO})
+				return func() { faulty.Clear(); time.Sleep(maxPause) }
+			},
+		} {
+			m := s.repl.Manifests()[0]
+			good := func(m *persist.Manifest) error {
+				return m.Blocks(func(c *persist.CounterFiles, b *persist.BlockFile) error { return CheckBlockFile(sim, "data", c, b) })
+			}
+			_ = m.Blocks(func(_ *persist.CounterFiles, b *persist.BlockFile) error {
+				return sim.Remove(b.Path("data"))
+			})
+			release := hinder()
+			if err := s.verifyImages(m, nil); err == nil {
+				t.Fatal("no error")
+			}
+			synctest.Wait()
+			if good(s.repl.Manifests()[0]) == nil {
+				t.Fatalf("%s: the damaged images are not in force any more", what)
+			}
+			release()
+			s.saver.look(s)
+			if err := good(s.repl.Manifests()[0]); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+	})
 }

@@ -28,8 +28,10 @@ type saver struct {
 	mu sync.Mutex // held while a snapshot is made
 
 	running  atomic.Bool
-	state    sync.Mutex // guards stats
+	asked    atomic.Uint64 // how often images were to be written anew
+	state    sync.Mutex    // guards stats, pause and answered
 	stats    SaveStats
+	answered uint64        // asked, as it was when the last snapshot that succeeded began
 	pause    time.Duration // after a failure, doubling up to maxPause
 	quit     chan struct{}
 	done     chan struct{}
@@ -131,17 +133,17 @@ func (v *saver) look(s *Store) {
 	}
 }
 
-// due: the log to replay is larger than SnapshotGrowth, and than the last snapshot; or the disk is low, and a snapshot
+// due: images are damaged; or the log to replay is larger than SnapshotGrowth, and than the last snapshot; or the disk is low, and a snapshot
 // frees a lot.
 func (v *saver) due(s *Store, low bool) bool {
-	if s.opts.SnapshotGrowth < 0 {
-		return false
-	}
 	v.state.Lock()
-	stats, pause := v.stats, v.pause
+	stats, pause, asked := v.stats, v.pause, v.asked.Load() != v.answered
 	v.state.Unlock()
 	if stats.LastErr != nil && time.Since(stats.LastStarted) < pause {
 		return false // the disk's trouble is not made better by trying each second
+	}
+	if asked || s.opts.SnapshotGrowth < 0 {
+		return asked
 	}
 	return s.log.Written()-stats.Replay > max(uint64(s.opts.SnapshotGrowth), stats.Bytes) || low && s.space.worthwhile(s)
 }
@@ -171,7 +173,7 @@ func (s *Store) Snapshot() error {
 	defer v.mu.Unlock()
 	v.running.Store(true)
 	defer v.running.Store(false)
-	began := time.Now()
+	began, asked := time.Now(), v.asked.Load()
 	w := &snapshot{s: s}
 	err := s.spaceFor("a snapshot", s.snapshotBytes(), true)
 	if err == nil {
@@ -191,7 +193,7 @@ func (s *Store) Snapshot() error {
 		return err
 	}
 	v.stats.Saves++
-	v.pause = 0
+	v.pause, v.answered = 0, asked
 	v.stats.LastTime = began
 	v.note(w.manifest)
 	s.opts.Logger.Info("snapshot made", "generation", w.manifest.Generation, "blocks", v.stats.Blocks, "images_written", w.images,
@@ -412,6 +414,7 @@ func (s *Store) remake(names map[string]bool) {
 	for name := range names {
 		s.opts.Logger.Error("an image is damaged: it is written anew", "file", name)
 	}
+	s.saver.asked.Add(1)             // behind the marks: one that is being made may have passed these blocks, and one may fail
 	go func() { _ = s.Snapshot() }() // told by the logger
 }
 
