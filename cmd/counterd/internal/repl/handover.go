@@ -2,6 +2,7 @@ package repl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -10,28 +11,46 @@ import (
 )
 
 // A primary that hands its role over notes to whom before it gives it up, so that its end at any moment leaves a node
-// that knows how to go on. The file counts while the log is a replica's, and is removed when the link to the new
-// primary is up, or the node leads again, or is told another role.
+// that knows how to go on. The file counts while the log is a replica's of that node or of none, and is removed when
+// the link to the new primary is up, or the node leads again, or is told another role. A second line, forced, says that
+// the replica may be told to lead though it lacks changes: the node must not lead again because it does.
 
 // handoverName is the file: as primaryName.
 const handoverName = "HANDOVER"
 
-// NoteHandover notes, durably, to whom the role is about to be handed.
-func (n *Node) NoteHandover(a Address) error { return n.note(handoverName, a) }
+// forcedLine is the second line of the file.
+const forcedLine = "forced"
+
+// NoteHandover notes, durably, to whom the role is about to be handed, and whether by force.
+func (n *Node) NoteHandover(a Address, forced bool) error {
+	if forced {
+		return n.note(handoverName, a, forcedLine)
+	}
+	// Whom this node followed before it led says nothing about this.
+	return errors.Join(n.forget(), n.note(handoverName, a))
+}
 
 // ForgetHandover removes the note.
 func (n *Node) ForgetHandover() error { return n.unnote(handoverName) }
 
-// Handover is to whom the role was being handed when the node ended; the zero value if to nobody.
-func (n *Node) Handover() (Address, error) {
+// Handover is to whom the role was being handed when the node ended, and whether by force; the zero value if to nobody.
+func (n *Node) Handover() (to Address, forced bool, err error) {
 	store := n.host.Store()
 	if !store.Durable() {
-		return Address{}, nil
+		return Address{}, false, nil
 	}
 	if !store.Replica() {
-		return Address{}, n.ForgetHandover()
+		return Address{}, false, n.ForgetHandover()
 	}
-	return n.noted(handoverName)
+	to, more, err := n.noted(handoverName)
+	if err != nil || to == (Address{}) {
+		return to, false, err
+	}
+	primary, _, err := n.noted(primaryName)
+	if err == nil && primary != (Address{}) && primary != to { // it was told its role since
+		return Address{}, false, n.ForgetHandover()
+	}
+	return to, more == forcedLine, nil
 }
 
 // Role is what another node says it is.

@@ -19,7 +19,7 @@ const primaryName = "PRIMARY"
 // remember notes the primary, durably. What is noted already is not written again: a replica that starts on a full disk goes on to follow.
 func (n *Node) remember(a Address) error {
 	if store := n.host.Store(); store.Replica() {
-		if noted, err := n.noted(primaryName); err == nil && noted == a {
+		if noted, _, err := n.noted(primaryName); err == nil && noted == a {
 			return n.fs.SyncDir(store.Path()) // who wrote it may not have come so far
 		}
 	}
@@ -31,9 +31,13 @@ func (n *Node) forget() error { return n.unnote(primaryName) }
 
 func (n *Node) notePath(name string) string { return filepath.Join(n.host.Store().Path(), name) }
 
-// note writes an address into a file, durably.
-func (n *Node) note(name string, a Address) error {
-	return vfs.WriteFileAtomic(n.fs, n.notePath(name), []byte(strconv.Itoa(a.Port)+" "+a.Host+"\n"))
+// note writes an address into a file, and more lines, durably.
+func (n *Node) note(name string, a Address, more ...string) error {
+	text := strconv.Itoa(a.Port) + " " + a.Host + "\n"
+	for _, line := range more {
+		text += line + "\n"
+	}
+	return vfs.WriteFileAtomic(n.fs, n.notePath(name), []byte(text))
 }
 
 // unnote removes such a file, if it is there.
@@ -57,23 +61,25 @@ func (n *Node) Remembered() (Address, error) {
 	if !store.Replica() {
 		return Address{}, n.forget()
 	}
-	return n.noted(primaryName)
+	a, _, err := n.noted(primaryName)
+	return a, err
 }
 
-// noted reads a note; the zero value if there is none.
-func (n *Node) noted(name string) (Address, error) {
+// noted reads a note, and the lines behind the address; the zero value if there is none.
+func (n *Node) noted(name string) (a Address, more string, err error) {
 	path := n.notePath(name)
 	data, err := vfs.ReadFile(n.fs, path, 1<<10)
 	if isNotExist(err) {
-		return Address{}, nil
+		return Address{}, "", nil
 	}
 	if err != nil {
-		return Address{}, err
+		return Address{}, "", err
 	}
-	digits, host, _ := bytes.Cut(bytes.TrimSuffix(data, []byte("\n")), []byte(" "))
+	line, rest, _ := bytes.Cut(data, []byte("\n"))
+	digits, host, _ := bytes.Cut(line, []byte(" "))
 	port, err := strconv.Atoi(string(digits))
 	if err != nil || port < 0 || port > 65535 || len(host) == 0 {
-		return Address{}, fmt.Errorf("%s: got %q, want a port and a host", path, data)
+		return Address{}, "", fmt.Errorf("%s: got %q, want a port and a host", path, data)
 	}
-	return Address{Host: string(host), Port: port}, nil
+	return Address{Host: string(host), Port: port}, string(bytes.TrimSuffix(rest, []byte("\n"))), nil
 }

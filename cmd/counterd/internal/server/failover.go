@@ -28,6 +28,7 @@ type handover struct {
 	cancel context.CancelFunc
 	stuck  bool          // the replica was told to lead and does not answer
 	ceded  bool          // REPLICAOF has ended it: this node does not lead again by itself
+	again  bool          // it goes on after a start: see resumeHandover
 	ended  chan struct{} // closed when it has ended
 }
 
@@ -59,8 +60,28 @@ func (h *handover) begin(cancel context.CancelFunc) bool {
 	if h.phase != "" {
 		return false
 	}
-	h.phase, h.cancel, h.stuck, h.ceded, h.ended = phaseWaiting, cancel, false, false, make(chan struct{})
+	h.phase, h.cancel, h.ended = phaseWaiting, cancel, make(chan struct{})
+	h.stuck, h.ceded, h.again = false, false, false
 	return true
+}
+
+// resume is begin for one that the end of the process cut off. REPLICAOF ends it at any time.
+func (h *handover) resume(cancel context.CancelFunc) bool {
+	if !h.begin(cancel) {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.phase, h.stuck, h.again = phaseTelling, true, true
+	return true
+}
+
+// feeds tells whether this node, which gave its role up, has the newest log there is: the replica that is to lead may
+// have lost its link before it had all.
+func (h *handover) feeds() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.phase == phaseTelling && !h.again
 }
 
 // end notes that the handover has ended.
@@ -253,7 +274,7 @@ func (s *Server) handOver(ctx context.Context, plan failoverPlan) error {
 		target = plan.to
 	}
 	s.handover.set(phaseTelling)
-	if err := s.node.NoteHandover(target); err != nil {
+	if err := s.node.NoteHandover(target, false); err != nil {
 		return err
 	}
 	if err := store.Replication().Yield(); err != nil { // from here on nothing is added to the log
@@ -267,10 +288,22 @@ func (s *Server) handOver(ctx context.Context, plan failoverPlan) error {
 	if !ok && (!plan.force || ctx.Err() != nil) {
 		return s.leadAgain(errors.New("the replica is gone, or FAILOVER ABORT"))
 	}
+	if !ok {
+		if err := s.node.NoteHandover(target, true); err != nil {
+			return s.leadAgain(err)
+		}
+	}
 	s.log.Info("handing the role of the primary over", "to", target.String(), "offset", store.Replication().Position())
-	told := false
+	leader, told := target, false
 	for {
-		sent, err := repl.Promote(ctx, target, s.replicationSettings())
+		var sent bool
+		var err error
+		if told {
+			leader, err = s.leaderBy(ctx, target)
+		}
+		if err == nil && leader == target {
+			sent, err = repl.Promote(ctx, target, s.replicationSettings())
+		}
 		if err == nil {
 			break
 		}
@@ -295,11 +328,31 @@ func (s *Server) handOver(ctx context.Context, plan failoverPlan) error {
 		case <-time.After(promoteRetry):
 		}
 	}
-	s.setReplicaOf(target)
-	if err := s.node.Follow(target); err != nil {
+	s.setReplicaOf(leader)
+	if err := s.node.Follow(leader); err != nil {
 		return err
 	}
 	return s.node.ForgetHandover()
+}
+
+// leaderBy asks a replica that was told to lead and did not answer who leads: itself, as far as nobody has made it a
+// replica of a third node since.
+func (s *Server) leaderBy(ctx context.Context, replica repl.Address) (repl.Address, error) {
+	role, err := repl.AskRole(ctx, replica, s.replicationSettings(), resumeAsk)
+	if err != nil || role.Primary || s.isMe(role.Of) {
+		return replica, err
+	}
+	for _, p := range s.node.Peers().Infos() {
+		if p.Online && p.IP == replica.Host && p.Port == replica.Port { // it knows this node by another name
+			return replica, nil
+		}
+	}
+	if role.State != repl.LinkConnected {
+		return replica, fmt.Errorf("it follows %s, and that one is not there", role.Of)
+	}
+	s.log.Warn("the replica that was told to lead follows another, as this node does now",
+		"replica", replica.String(), "primary", role.Of.String())
+	return role.Of, nil
 }
 
 // yieldedWithin is how long a replica that had all changes may take for the last ones, while nobody takes any. It may come again meanwhile.

@@ -20,18 +20,16 @@ const (
 	resumeAsk = 5 * time.Second
 )
 
-// resumeHandover goes on with a handover until there is a primary, or this node is told its role.
-func (s *Server) resumeHandover(to repl.Address) {
+// resumeHandover goes on with a handover until there is a primary, or this node is told its role: FAILOVER ABORT makes
+// it the primary. ctx ends then, or with the server.
+func (s *Server) resumeHandover(ctx context.Context, cancel func(), to repl.Address, forced bool) {
 	defer s.done.Done()
-	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	defer s.endWithServer(cancel)()
+	defer s.handover.end()
 	s.log.Warn("this node was handing its role over when it ended, and goes on with that", "to", to.String())
 	for told := false; ctx.Err() == nil; {
-		if noted, err := s.node.Handover(); err != nil || noted != to { // told its role meanwhile
-			return
-		}
-		done, err := s.resumeStep(ctx, to)
+		done, err := s.resumeStep(ctx, to, forced)
 		if err != nil && !told && ctx.Err() == nil {
 			told = true
 			s.log.Warn("no changes are taken here until the node answers that this one was handing its role over to; REPLICAOF NO ONE makes this the primary",
@@ -48,14 +46,46 @@ func (s *Server) resumeHandover(to repl.Address) {
 		case <-time.After(resumeEvery):
 		}
 	}
+	select {
+	case <-s.quit: // the next start goes on
+		return
+	default:
+	}
+	if s.handover.wasCeded() {
+		return
+	}
+	s.log.Warn("FAILOVER ABORT: this node leads again, and the other one may lead too", "to", to.String())
+	err := s.resumeLead()
+	if err == nil {
+		s.awaiting.Store(awaitNothing)
+		s.RoleChanged()
+		err = s.node.ForgetHandover()
+	}
+	if err != nil {
+		s.log.Error("FAILOVER ABORT was not carried out", "error", err)
+	}
+}
+
+// resumeLead makes this node the primary that it was.
+func (s *Server) resumeLead() error {
+	err := s.node.Lead()
+	if err == nil {
+		s.setReplicaOf(repl.Address{})
+	}
+	s.RoleChanged()
+	return err
 }
 
 // resumeStep looks where the handover stands and does what is next.
-func (s *Server) resumeStep(ctx context.Context, to repl.Address) (done bool, err error) {
+func (s *Server) resumeStep(ctx context.Context, to repl.Address, forced bool) (done bool, err error) {
 	role, err := repl.AskRole(ctx, to, s.replicationSettings(), resumeAsk)
+	if err == nil {
+		err = ctx.Err() // this node was told its role meanwhile
+	}
 	if err != nil {
 		return false, err
 	}
+	mayLead := forced || role.Offset >= s.store().Replication().Position()
 	link, _ := s.node.Link()
 	switch {
 	case role.Primary:
@@ -66,9 +96,9 @@ func (s *Server) resumeStep(ctx context.Context, to repl.Address) (done bool, er
 		return true, s.node.Follow(role.Of)
 	case !s.isMe(role.Of):
 		return false, nil // whose primary is gone: somebody will tell both
-	case role.Offset >= s.store().Replication().Position() && s.leftToSentinel():
+	case mayLead && s.leftToSentinel():
 		return false, errors.New("this node was watched by Sentinel, which is to say who leads")
-	case role.Offset >= s.store().Replication().Position():
+	case mayLead:
 		// It may have been told to lead, and do so at any moment: to tell it again makes no second primary, to lead here would.
 		_, err := repl.Promote(ctx, to, s.replicationSettings())
 		return false, err
@@ -78,9 +108,7 @@ func (s *Server) resumeStep(ctx context.Context, to repl.Address) (done bool, er
 	if s.leftToSentinel() {
 		s.awaiting.Store(awaitStarted) // as after any start
 	}
-	s.setReplicaOf(repl.Address{})
-	err = s.node.Lead()
-	s.RoleChanged()
+	err = s.resumeLead()
 	return err == nil, err
 }
 

@@ -4,9 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/repl"
@@ -50,7 +53,7 @@ func TestHandoverCutOff(t *testing.T) {
 			b.stop() // its role is that of its directory from here on
 			b.start("")
 			until(t, "the replica follows", func() bool { return a.dial().do("WAIT 1 100").n == 1 })
-			if err := a.srv.node.NoteHandover(b.address()); err != nil {
+			if err := a.srv.node.NoteHandover(b.address(), false); err != nil {
 				t.Fatal(err)
 			}
 			c.until(a, b)
@@ -63,7 +66,7 @@ func TestHandoverCutOff(t *testing.T) {
 			})
 			leader.dial().want("INCR 1.cntcm", ":2")
 			same(t, leader, other)
-			until(t, "the note is gone", func() bool { to, err := a.srv.node.Handover(); return err == nil && to == (repl.Address{}) })
+			until(t, "the note is gone", func() bool { to, _, err := a.srv.node.Handover(); return err == nil && to == (repl.Address{}) })
 			for _, n := range nodes {
 				if cuts := n.info("counterd_diverged_cuts"); cuts != "0" {
 					t.Errorf("changes were taken back %s times", cuts)
@@ -88,7 +91,7 @@ func TestHandoverToNobody(t *testing.T) {
 	a.dial().want("SET 1.cntcm 1", "+OK")
 	gone := newReplNode(t)
 	for range 2 {
-		if err := a.srv.node.NoteHandover(gone.address()); err != nil {
+		if err := a.srv.node.NoteHandover(gone.address(), false); err != nil {
 			t.Fatal(err)
 		}
 		yield(a)
@@ -167,14 +170,14 @@ func TestHandoverWatched(t *testing.T) {
 	if err := a.srv.Store().Replication().SetMonitored(); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.srv.node.NoteHandover(b.address()); err != nil {
+	if err := a.srv.node.NoteHandover(b.address(), false); err != nil {
 		t.Fatal(err)
 	}
 	yield(a)
 	a.stop()
 	a.start("")
 	until(t, "it knows what it would do", func() bool {
-		_, err := a.srv.resumeStep(t.Context(), b.address())
+		_, err := a.srv.resumeStep(t.Context(), b.address(), false)
 		return err != nil && strings.Contains(err.Error(), "Sentinel")
 	})
 	if role := b.info("role"); role != "slave" {
@@ -205,4 +208,199 @@ func TestHandoverFeeds(t *testing.T) {
 	}
 	same(t, a, b)
 	a.srv.handover.end()
+}
+
+// toldNobody listens where a replica would, and takes orders that it never answers. told counts those to lead; roles, if it is not nil, answers ROLE.
+type toldNobody struct {
+	net.Listener
+	told  atomic.Int64
+	roles chan string
+}
+
+// listenAs listens on a port of this host; 0 takes a free one.
+func listenAs(t *testing.T, port int) *toldNobody {
+	t.Helper()
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &toldNobody{Listener: l, roles: make(chan string)}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go n.serve(conn)
+		}
+	}()
+	return n
+}
+
+func (n *toldNobody) port() int { return n.Addr().(*net.TCPAddr).Port }
+
+func (n *toldNobody) serve(conn net.Conn) {
+	defer conn.Close()
+	var got []byte
+	buf := make([]byte, 200)
+	for {
+		k, err := conn.Read(buf)
+		if got = append(got, buf[:k]...); err != nil {
+			return
+		}
+		switch text := string(got); {
+		case strings.Contains(text, "REPLICAOF"):
+			n.told.Add(1)
+			return
+		case strings.Contains(text, "ROLE"):
+			_, _ = conn.Write([]byte("+PONG\r\n" + <-n.roles))
+			return
+		}
+	}
+}
+
+// follower is a replica's answer to ROLE.
+func follower(of int, state repl.LinkState, offset uint64) string {
+	return fmt.Sprintf("*5\r\n$5\r\nslave\r\n$9\r\n127.0.0.1\r\n:%d\r\n$%d\r\n%s\r\n:%d\r\n", of, len(state), state, offset)
+}
+
+// TestHandoverForced: a replica that was told to lead by force, though it lacks changes, may do so at any moment: a node that comes back does not lead beside it.
+func TestHandoverForced(t *testing.T) {
+	a := newReplNode(t).start("")
+	b := newReplNode(t).start(a.addr())
+	a.dial().want("SET 1.cntcm 1", "+OK")
+	until(t, "the replica follows", func() bool { return a.dial().do("WAIT 1 100").n == 1 })
+	b.stop()
+	a.dial().want("SET 2.cntcm 2", "+OK")
+	held := listenAs(t, b.port)
+	deafReplica(t, a, b.port)
+	a.dial().want(fmt.Sprintf("FAILOVER TO 127.0.0.1 %d FORCE TIMEOUT 50", b.port), "+OK")
+	until(t, "the replica was told", func() bool { return held.told.Load() > 0 && a.srv.handover.isStuck() })
+	a.stop()
+	held.Close()
+	b.start("")
+	a.start("")
+	until(t, "the replica leads and the other follows", func() bool {
+		return b.info("role") == "master" && a.info("role") == "slave" && a.info("master_link_status") == "up"
+	})
+	b.dial().want("INCR 1.cntcm", ":2")
+	b.dial().want("GET 2.cntcm", "nil")
+	same(t, b, a)
+	if cuts := a.info("counterd_diverged_cuts"); cuts != "1" {
+		t.Errorf("changes were taken back %s times, want once", cuts)
+	}
+}
+
+// TestHandoverOverruled: what somebody says while a node looks how to go on with a handover holds: the node that it was handing over to is told nothing any more.
+func TestHandoverOverruled(t *testing.T) {
+	for _, command := range []string{"REPLICAOF NO ONE", "FAILOVER ABORT", "REPLICAOF 127.0.0.1 1"} {
+		a := newReplNode(t).start("")
+		a.dial().want("SET 1.cntcm 1", "+OK")
+		other := listenAs(t, 0)
+		if err := a.srv.node.NoteHandover(repl.Address{Host: "127.0.0.1", Port: other.port()}, false); err != nil {
+			t.Fatal(err)
+		}
+		yield(a)
+		a.stop()
+		a.start("")
+		other.roles <- follower(a.port, repl.LinkConnect, 0) // it lacks changes: the node leads again
+		until(t, "it leads", func() bool { return a.info("role") == "master" && a.info("master_failover_state") == phaseNone })
+		if err := a.srv.node.NoteHandover(repl.Address{Host: "127.0.0.1", Port: other.port()}, false); err != nil {
+			t.Fatal(err)
+		}
+		yield(a)
+		a.stop()
+		a.start("")
+		if state := a.info("master_failover_state"); state != phaseTelling {
+			t.Errorf("master_failover_state:%s, want %s", state, phaseTelling)
+		}
+		a.dial().want("FAILOVER", "-"+errFailingOver)
+		asked := a.srv
+		go func() { // the answer comes when it is too late
+			for asked.handover.state() != phaseNone {
+				time.Sleep(time.Millisecond)
+			}
+			other.roles <- follower(a.port, repl.LinkConnect, 1<<40)
+		}()
+		a.dial().want(command, "+OK")
+		until(t, "the handover has ended", func() bool { return a.info("master_failover_state") == phaseNone })
+		want := "master"
+		if strings.HasPrefix(command, "REPLICAOF 127") {
+			want = "slave"
+		}
+		if role := a.info("role"); role != want {
+			t.Errorf("%s: the node is a %s, want %s", command, role, want)
+		}
+		if to, _, err := a.srv.node.Handover(); err != nil || to != (repl.Address{}) {
+			t.Errorf("%s: a handover to %v is noted, %v", command, to, err)
+		}
+		a.stop()
+		if n := other.told.Load(); n != 0 {
+			t.Errorf("%s: the other node was told to lead %d times", command, n)
+		}
+	}
+}
+
+// TestFailoverTakenElsewhere: a replica that was told to lead and did not answer comes back as the replica of a third node, which leads by then. It is not told again, and
+// the old primary follows that node.
+func TestFailoverTakenElsewhere(t *testing.T) {
+	a := newReplNode(t).start("")
+	c := newReplNode(t).start(a.addr())
+	a.dial().want("SET 1.cntcm 1", "+OK")
+	until(t, "the replica follows", func() bool { return a.dial().do("WAIT 1 100").n == 1 })
+	b := listenAs(t, 0)
+	deaf := deafReplica(t, a, b.port())
+	a.dial().want(fmt.Sprintf("FAILOVER TO 127.0.0.1 %d FORCE TIMEOUT 50", b.port()), "+OK")
+	until(t, "the replica was told", func() bool { return b.told.Load() == 1 })
+	c.dial().want("REPLICAOF NO ONE", "+OK")
+	deaf.conn.Close()
+	until(t, "the replica's link is down", func() bool { return a.info("connected_slaves") == "0" })
+	b.roles <- follower(c.port, repl.LinkConnect, 1<<40)
+	b.roles <- follower(c.port, repl.LinkConnected, 1<<40)
+	until(t, "it follows the third node", func() bool {
+		return a.info("role") == "slave" && a.info("master_port") == fmt.Sprint(c.port) && a.info("master_link_status") == "up"
+	})
+	c.dial().want("INCR 1.cntcm", ":2")
+	same(t, c, a)
+	if n := b.told.Load(); n != 1 {
+		t.Errorf("the replica was told to lead %d times", n)
+	}
+}
+
+// TestHandoverNotes: a node that was told its role since does not go on with a handover, whatever a crash left of the note; one whose configuration names the
+// node that it was handing over to does.
+func TestHandoverNotes(t *testing.T) {
+	a := newReplNode(t).start("")
+	b := newReplNode(t).start(a.addr())
+	c := newReplNode(t)
+	until(t, "the replica follows", func() bool { return a.dial().do("WAIT 1 100").n == 1 })
+	note := func() {
+		t.Helper()
+		if err := a.srv.node.NoteHandover(b.address(), false); err != nil {
+			t.Fatal(err)
+		}
+		yield(a)
+	}
+	note()
+	a.dial().want("REPLICAOF "+c.addr(), "+OK")
+	if err := os.WriteFile(filepath.Join(a.dir, "HANDOVER"), fmt.Appendf(nil, "%d 127.0.0.1\n", b.port), 0o600); err != nil { // as if it had ended before it was removed
+		t.Fatal(err)
+	}
+	a.stop()
+	a.start("")
+	if to, _, err := a.srv.node.Handover(); err != nil || to != (repl.Address{}) {
+		t.Errorf("a handover to %v is noted, %v", to, err)
+	}
+	if port := a.info("master_port"); port != fmt.Sprint(c.port) {
+		t.Errorf("it follows %s, want %d", port, c.port)
+	}
+	a.dial().want("REPLICAOF NO ONE", "+OK")
+	until(t, "the replica follows", func() bool { return a.dial().do("WAIT 1 100").n == 1 })
+	note()
+	a.stop()
+	a.start(b.addr()) // as its configuration was when b led
+	until(t, "one leads and the other follows", func() bool {
+		return b.info("role") == "master" && a.info("role") == "slave" && a.info("master_link_status") == "up"
+	})
 }

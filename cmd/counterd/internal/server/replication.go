@@ -215,7 +215,7 @@ func runReplicaOf(c *client, args [][]byte) {
 		s.RoleChanged()
 		return err
 	}
-	if info, ok := s.node.Link(); ok && info.Primary == primary {
+	if info, ok := s.node.Link(); ok && info.Primary == primary && s.handover.state() == phaseNone {
 		c.Out.Status("OK Already connected to specified master")
 		return
 	}
@@ -349,8 +349,7 @@ func runPsync(c *client, args [][]byte) {
 		c.sendArchive(true)
 		return
 	}
-	// One that is handing its role over has the newest log there is: the replica that is to lead may have lost its link before it had all.
-	if err := c.srv.node.Connected(); err != nil && c.srv.handover.state() != phaseTelling {
+	if err := c.srv.node.Connected(); err != nil && !c.srv.handover.feeds() {
 		c.Out.Error(err.Error())
 		return
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"strconv"
 	"time"
 
@@ -23,21 +24,23 @@ func (s *Server) startRole() {
 	a, err := primaryOf(s.config.Get())
 	if err != nil || a == (repl.Address{}) {
 		a = s.lastRole()
-	} else if err := s.node.ForgetHandover(); err != nil {
-		s.log.Error("the note of a handover cannot be removed", "error", err)
 	}
 	if a != (repl.Address{}) {
 		if err := s.node.Follow(a); err != nil {
 			s.log.Error("cannot be a replica", "error", err)
 		}
 	}
-	if to, err := s.node.Handover(); err != nil {
+	to, forced, err := s.node.Handover() // after Follow: the configuration may name another primary
+	if err != nil {
 		s.log.Error("to whom this node was handing its role over cannot be read", "error", err)
 	} else if to != (repl.Address{}) {
+		ctx, cancel := context.WithCancel(context.Background())
 		s.mu.Lock()
-		if !s.stopping {
+		if !s.stopping && s.handover.resume(cancel) {
 			s.done.Add(1)
-			go s.resumeHandover(to)
+			go s.resumeHandover(ctx, cancel, to, forced)
+		} else {
+			cancel()
 		}
 		s.mu.Unlock()
 	}
@@ -51,7 +54,7 @@ func (s *Server) lastRole() repl.Address {
 	if err != nil {
 		s.log.Error("whom this node followed cannot be read", "error", err)
 	}
-	if to, _ := s.node.Handover(); to != (repl.Address{}) { // an error is told of when it is gone on with
+	if to, _, _ := s.node.Handover(); to != (repl.Address{}) { // an error is told of when it is gone on with
 		s.setReplicaOf(to)
 		return to
 	}
