@@ -64,6 +64,7 @@ type Log struct {
 
 	since     time.Time // not zero: no byte that is not durable is older
 	doubted   uint64    // number of the sync that was found to be late once: see judgeAge
+	judgeAt   time.Time // when the disk is slow if that sync has not ended
 	nextHeal  time.Time
 	healDelay time.Duration
 	pieces    [][]byte      // the writer's, reused

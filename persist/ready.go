@@ -98,16 +98,19 @@ func (l *Log) judgeAge() {
 	age := l.opts.Now().Sub(l.since)
 	if age >= l.opts.MaxUnsyncedAge {
 		if l.refusals[reasonSlow] == nil {
+			now := l.opts.Now()
 			if sync := l.stats.Syncs + 1; !l.opts.Manual && l.doubted != sync {
 				// The disk is slow if it does not end this sync now that it is looked at. A process that was stopped for a while,
 				// or its machine, has bytes as old before it could ask the disk, and finds the answer waiting.
-				l.doubted = sync
-				l.wake(l.kick)
 				look := secondLook
 				if age > l.opts.MaxUnsyncedAge*5/4 { // the timer would have looked before, had it run
 					look = l.opts.MaxUnsyncedAge / 2
 				}
-				l.watch.Reset(look)
+				l.doubted, l.judgeAt = sync, now.Add(look)
+				l.wake(l.kick)
+			}
+			if now.Before(l.judgeAt) { // however often it is looked at until then: a sync that ends does so too
+				l.watch.Reset(l.judgeAt.Sub(now))
 				return
 			}
 			l.refuse(reasonSlow, fmt.Errorf("the disk is slow: appended bytes are not durable after %v", age.Round(1e6)))
