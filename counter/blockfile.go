@@ -67,39 +67,6 @@ func openCold(fsys vfs.FS, path string, cache *coldstore.Cache) (*coldstore.File
 	return file, err
 }
 
-// coldRows calls fn for each row that can be read and returns the ranges of pages that cannot be.
-func coldRows(file *coldstore.File, fn func(mid uint64, vals []uint64) error) (lost []persist.MidRange, err error) {
-	meta := file.Meta()
-	for from := meta.Lo; from < meta.Hi; {
-		last, some := from, false
-		var inner error
-		err := file.Iterate(from, func(mid uint64, vals []uint64) bool {
-			last, some = mid, true
-			inner = fn(mid, vals)
-			return inner == nil
-		})
-		if inner != nil {
-			return lost, inner
-		}
-		if err == nil {
-			break
-		}
-		// The page of the last row was read, so the next one is bad; without a row it is the first.
-		lo, hi := file.PageRange(last)
-		if some {
-			from = hi
-			continue
-		}
-		if n := len(lost); n > 0 && lost[n-1].Hi == lo {
-			lost[n-1].Hi = hi
-		} else {
-			lost = append(lost, persist.MidRange{Lo: lo, Hi: hi})
-		}
-		from = hi
-	}
-	return lost, nil
-}
-
 // ColdVerifier returns a function that verifies a cold file, page by page, against itself and its entry in a manifest.
 // What is wrong comes as a *persist.ColdFault.
 func ColdVerifier(fsys vfs.FS) func(path string, c *persist.CounterFiles, b *persist.BlockFile) error {
@@ -125,7 +92,7 @@ func ColdVerifier(fsys vfs.FS) func(path string, c *persist.CounterFiles, b *per
 		if fault.Err = file.Verify(nil); fault.Err == nil {
 			return nil
 		}
-		if fault.Lost, err = coldRows(file, func(uint64, []uint64) error { return nil }); err != nil {
+		if fault.Lost, err = readableRows(file, func(uint64, []uint64) error { return nil }); err != nil {
 			return err
 		}
 		return fault

@@ -125,13 +125,11 @@ func (d *digesting) block(b *Batch, counterName string, at uint64) (next uint64,
 		})
 		return blk.hi, err
 	}
-	err = ks.coldRows(blk, at, func(mid uint64, row []uint64) error {
+	err = ks.coldRows(blk, at, nil, func(mid uint64, row []uint64) error {
 		if mid >= d.hi {
 			return errEnough
 		}
-		if mid >= at {
-			add(mid, row)
-		}
+		add(mid, row)
 		return nil
 	})
 	if err != nil && !errors.Is(err, errEnough) {

@@ -1,10 +1,8 @@
 package counter
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/persist"
@@ -76,14 +74,6 @@ func ImageRows(fsys vfs.FS, path string, fn func(FileRow) error) error {
 	return nil
 }
 
-// sortedRows returns all rows of a table in order of mid.
-func sortedRows(tab *hot.Table) []tableRow {
-	rows := make([]tableRow, 0, tab.Len())
-	tab.Each(func(mid uint64, slot hot.Slot) { rows = append(rows, tableRow{mid, slot}) })
-	slices.SortFunc(rows, func(a, b tableRow) int { return cmp.Compare(a.mid, b.mid) })
-	return rows
-}
-
 // ColdRows calls fn for each row of a cold file that can be read, in order of mid, and returns the ranges of mids that
 // cannot. An error is one of fn, or of a file that cannot be opened.
 func ColdRows(fsys vfs.FS, path string, fn func(FileRow) error) (lost []persist.MidRange, err error) {
@@ -94,7 +84,7 @@ func ColdRows(fsys vfs.FS, path string, fn func(FileRow) error) (lost []persist.
 	defer func() { err = errors.Join(err, file.Close()) }()
 	columns := file.Meta().Columns
 	var row FileRow
-	return coldRows(file, func(mid uint64, vals []uint64) error {
+	return readableRows(file, func(mid uint64, vals []uint64) error {
 		row.Mid, row.Columns = mid, row.Columns[:0]
 		for i, v := range vals {
 			row.Columns = append(row.Columns, persist.ColumnValue{Column: columns[i].ID, Value: v})

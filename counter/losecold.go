@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -101,7 +100,7 @@ func loseCold(fsys vfs.FS, dir string, faults []*persist.ColdFault, say func(str
 				continue
 			}
 			readable := uint64(0)
-			lost, err := coldRows(b.cold.file, func(uint64, []uint64) error {
+			lost, err := readableRows(b.cold.file, func(uint64, []uint64) error {
 				readable++
 				return nil
 			})
@@ -148,18 +147,4 @@ func (ks *keyspace) losePartial(b *block, say func(string)) {
 		say(fmt.Sprintf("given up: %s:%d, of which only %s is known", ks.counterName, mid, strings.Join(known, ", ")))
 		ks.putPartial(b, mid, nil)
 	}
-}
-
-// iterateReadable is File.Iterate that passes over pages that cannot be read.
-func iterateReadable(file *coldstore.File, _ uint64, fn func(mid uint64, vals []uint64) bool) error {
-	_, err := coldRows(file, func(mid uint64, vals []uint64) error {
-		if !fn(mid, vals) {
-			return errEnough
-		}
-		return nil
-	})
-	if errors.Is(err, errEnough) {
-		err = nil
-	}
-	return err
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 
 	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter/internal/hot"
@@ -94,8 +93,12 @@ func (s *Store) rewriteAs(ks *keyspace, mid uint64, lose bool) error {
 		copied()
 		return err
 	}
-	r, image := ks.rewritingOf(b, b.lo)
-	r.s, r.id, r.meta.Counter, r.meta.Offset, r.lose = s, s.blockIDs.Add(1), ks.def.ID, s.log.Position(), lose
+	r := &rewriting{s: s, ks: ks, old: b, id: s.blockIDs.Add(1), lose: lose}
+	r.meta = coldstore.Meta{Counter: ks.def.ID, Offset: s.log.Position(), Lo: b.lo, Hi: b.hi, Columns: ks.fileColumns()}
+	var image []byte
+	if b.tab.Len() > 0 {
+		image = b.tab.AppendImage(nil)
+	}
 	b.moved = make(map[uint64]struct{})
 	b.mu.Unlock()
 	copied()
@@ -121,12 +124,6 @@ func (s *Store) rewriteAs(ks *keyspace, mid uint64, lose bool) error {
 	}
 	s.tiers.written.Add(stats.Bytes)
 	return nil
-}
-
-// row is a row of the copied table.
-type tableRow struct {
-	mid  uint64
-	slot hot.Slot
 }
 
 // write makes the file.
@@ -165,10 +162,9 @@ func (r *rewriting) write(image []byte) (stats coldstore.Stats, err error) {
 	return stats, err
 }
 
-// rows calls add for all rows of the copy and the old file, in order of mid, with the columns of the new file.
+// rows calls add for the rows of the copy, merged with those of the old file, in order of mid and with the columns of the new file.
 func (r *rewriting) rows(image []byte, add func(mid uint64, vals []uint64) error) error {
 	var tab hot.Table
-	var sorted []tableRow
 	if image != nil {
 		im, err := hot.DecodeImage(image)
 		if err != nil {
@@ -177,77 +173,12 @@ func (r *rewriting) rows(image []byte, add func(mid uint64, vals []uint64) error
 		if tab, err = im.Table(make([]byte, im.Config.Bytes())); err != nil {
 			return err
 		}
-		tab.Each(func(mid uint64, slot hot.Slot) { sorted = append(sorted, tableRow{mid, slot}) })
-		slices.SortFunc(sorted, func(a, b tableRow) int {
-			if a.mid < b.mid {
-				return -1
-			}
-			return 1
-		})
 	}
-	vals := make([]uint64, len(r.meta.Columns))
-	cold := r.old.cold
-	fromTable := func(row tableRow) error {
-		if cold != nil && tab.Get(row.slot, 0) == rowGone {
-			return nil
-		}
-		for i, c := range r.meta.Columns {
-			if f := tab.Layout().Index(c.ID); f >= 0 {
-				vals[i] = tab.Get(row.slot, f)
-			} else {
-				vals[i] = c.Default
-			}
-		}
-		return add(row.mid, vals)
+	rows := merged{table: &tab, columns: r.meta.Columns, lost: leaveOut(r.lose)}
+	if r.old.cold != nil {
+		rows.file = r.old.cold.file
 	}
-	if cold != nil {
-		old := cold.file.Meta()
-		where := make([]int, len(r.meta.Columns))
-		for i, c := range r.meta.Columns {
-			var ok bool
-			if where[i], ok = old.Column(c.ID); !ok {
-				where[i] = -1
-			}
-		}
-		var inner error
-		iterate := (*coldstore.File).Iterate
-		if r.lose {
-			iterate = iterateReadable
-		}
-		err := iterate(cold.file, r.meta.Lo, func(mid uint64, row []uint64) bool {
-			for len(sorted) > 0 && sorted[0].mid < mid && inner == nil {
-				inner = fromTable(sorted[0])
-				sorted = sorted[1:]
-			}
-			if inner != nil {
-				return false
-			}
-			if len(sorted) > 0 && sorted[0].mid == mid {
-				inner = fromTable(sorted[0])
-				sorted = sorted[1:]
-				return inner == nil
-			}
-			for i, at := range where {
-				if vals[i] = r.meta.Columns[i].Default; at >= 0 {
-					vals[i] = row[at]
-				}
-			}
-			inner = add(mid, vals)
-			return inner == nil
-		})
-		if inner != nil {
-			return inner
-		}
-		if err != nil {
-			return fmt.Errorf("%w: %w", ErrCold, err)
-		}
-	}
-	for _, row := range sorted {
-		if err := fromTable(row); err != nil {
-			return err
-		}
-	}
-	return nil
+	return rows.each(r.meta.Lo, add)
 }
 
 // install puts a cold block with the new file in the place of the old block.
@@ -366,7 +297,7 @@ func (ks *keyspace) heat(b *block, lose bool) (*block, error) {
 	mids := make([]uint64, 0, b.items())
 	flat := make([]uint64, 0, b.items()*len(ks.def.Columns))
 	d := hot.NewDemand(ks.def.Columns)
-	if err := ks.coldRowsAs(b, b.lo, lose, func(mid uint64, vals []uint64) error {
+	if err := ks.coldRows(b, b.lo, leaveOut(lose), func(mid uint64, vals []uint64) error {
 		d.Items++
 		for c, v := range vals {
 			d.Add(c, v)
@@ -394,32 +325,4 @@ func (ks *keyspace) heat(b *block, lose bool) (*block, error) {
 		return nil, fmt.Errorf("counter: promoting [%d,%d): %w", b.lo, b.hi, err)
 	}
 	return news[0], nil
-}
-
-// coldRows calls f with the rows of a cold block as they are now, in order of mid; those of the file from mid from on. REQUIRES b.mu held.
-func (ks *keyspace) coldRows(b *block, from uint64, f func(mid uint64, row []uint64) error) error {
-	return ks.coldRowsAs(b, from, false, f)
-}
-
-// coldRowsAs is coldRows; lose: of the rows that can be read.
-func (ks *keyspace) coldRowsAs(b *block, from uint64, lose bool, f func(mid uint64, row []uint64) error) error {
-	if err := ks.foldAll(b); err != nil {
-		return err
-	}
-	r, image := ks.rewritingOf(b, from)
-	r.lose = lose
-	return r.rows(image, f)
-}
-
-// rewritingOf returns a rewriting of b's rows from mid from on, with the image of what b has in memory; nil: nothing. REQUIRES b.mu held.
-func (ks *keyspace) rewritingOf(b *block, from uint64) (r *rewriting, image []byte) {
-	r = &rewriting{ks: ks, old: b, meta: coldstore.Meta{Lo: from, Hi: b.hi}}
-	for i := range ks.def.Columns {
-		c := &ks.def.Columns[i]
-		r.meta.Columns = append(r.meta.Columns, coldstore.Column{ID: c.ID, Max: c.Max, Default: c.Default})
-	}
-	if b.tab.Len() > 0 {
-		image = b.tab.AppendImage(nil)
-	}
-	return r, image
 }
