@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -14,78 +13,15 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// LoseCold gives up what cannot be read of the cold files of a data directory, and the ranges of images that no
-// snapshot has a good one of. Nobody may have the directory open, and it must open but for the image of a last block.
-// say, which may be nil, is told what is lost and what was done.
+// Salvage opens the store of a data directory as a server does, with all of the log, so that what was changed since is
+// known, and also where the image of a last block cannot be used. Of each cold block that is damaged, faults says which
+// and it finds others, the rows that can be read, and those of its overlay, go to a new cold file. Partial rows are
+// given up: they would need values that nobody knows. A last block becomes a hot one again. A snapshot names the new
+// files.
 //
-//  1. the directory is given a past that no other node has in common: replicas take a full copy, and so does this node
-//     if it is one. What is given up stands in no log, so they would go on with other posts than this node
-//  2. it is opened as a server does, with all of the log, so that what was changed since is known
-//  3. of each damaged cold block the rows that can be read, and those of its overlay, go to a new cold file. Partial
-//     rows are given up: they would need values that nobody knows. A last block becomes a hot one again
-//  4. a snapshot names the new files; the other manifests and the damaged files are set aside
-//
-// A crash on the way leaves a directory that opens if it did before, and a second run goes on.
-func LoseCold(fsys vfs.FS, dir string, say func(string)) error {
-	if say == nil {
-		say = func(string) {}
-	}
-	faults, err := coldFaults(fsys, dir)
-	if err != nil || len(faults) == 0 {
-		return err
-	}
-	for _, f := range faults {
-		say(f.Error())
-	}
-	lineage, err := persist.ReadLineage(fsys, dir)
-	if err != nil {
-		return err
-	}
-	epoch := uint32(1)
-	if n := len(lineage.Terms); n > 0 {
-		epoch = lineage.Terms[n-1].Epoch + 1
-	}
-	alone := persist.Lineage{Replica: lineage.Replica, Terms: []persist.Term{{ReplID: persist.NewReplID(), Epoch: epoch}}}
-	if err := persist.WriteLineage(fsys, dir, &alone); err != nil {
-		return err
-	}
-	say("what is given up stands in no log: this node and its replicas will need a full copy of their primary")
-	replaced, err := loseCold(fsys, dir, faults, say)
-	if err != nil {
-		return err
-	}
-	good, bad, err := persist.ReadManifests(fsys, dir)
-	if err != nil || len(good) == 0 {
-		return errors.Join(append(bad, err)...)
-	}
-	for _, m := range good[1:] {
-		if err := persist.SetAside(fsys, filepath.Join(dir, persist.ManifestName(m.Generation)), say); err != nil {
-			return err
-		}
-	}
-	for _, path := range replaced {
-		if err := persist.SetAside(fsys, path, say); err != nil && !isNotExist(err) {
-			return err
-		}
-	}
-	return nil
-}
-
-// coldFaults verifies the files of the newest snapshot.
-func coldFaults(fsys vfs.FS, dir string) (faults []*persist.ColdFault, err error) {
-	good, bad, err := persist.ReadManifests(fsys, dir)
-	if err != nil {
-		return nil, err
-	}
-	if len(good) == 0 {
-		return nil, errors.Join(bad...)
-	}
-	return good[0].Faults(fsys, dir, ColdVerifier(fsys))
-}
-
-// loseCold opens the store, writes what is left of damaged cold blocks to new files and makes a snapshot. It returns
-// the files that are no longer needed.
-func loseCold(fsys vfs.FS, dir string, faults []*persist.ColdFault, say func(string)) (replaced []string, err error) {
+// It returns the paths of the files that are no longer needed. say is told what is lost and what was done. It is for
+// datadir.LoseUnreadable, which first sees to it that no other node goes on with this one's log.
+func Salvage(fsys vfs.FS, dir string, faults []*persist.ColdFault, say func(string)) (replaced []string, err error) {
 	s, err := Open(dir, Options{FS: fsys, Manual: true, giveUp: true, SnapshotGrowth: -1, RetainBytes: math.MaxUint64, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, err

@@ -240,13 +240,13 @@ func giveUp(t *testing.T, dir string, file persist.BlockFile) {
 	if !errors.As(err, &fault) || fault.Lost[0] != (persist.MidRange{Lo: file.Lo, Hi: file.Hi}) {
 		t.Fatalf("repair: got %v, want the range of %s", err, file.Name)
 	}
-	if err := LoseCold(vfs.OS(), dir, say); err != nil {
+	if err := loseUnreadable(dir, say); err != nil {
 		t.Fatalf("%v\n%s", err, told.String())
 	}
 	if !strings.Contains(told.String(), fmt.Sprintf("[%d, %d)", file.Lo, file.Hi)) {
 		t.Errorf("the range [%d, %d) is not named:\n%s", file.Lo, file.Hi, told.String())
 	}
-	if err := LoseCold(vfs.OS(), dir, func(s string) { t.Error("second run:", s) }); err != nil {
+	if err := loseUnreadable(dir, func(s string) { t.Error("second run:", s) }); err != nil {
 		t.Error(err)
 	}
 }

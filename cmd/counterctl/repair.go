@@ -59,7 +59,7 @@ func repair(ctx context.Context, w io.Writer, dir string, lose bool) error {
 	err = datadir.Repair(fsys, path, opts)
 	var fault *persist.ColdFault
 	if lose && (err == nil || errors.As(err, &fault)) {
-		err = counter.LoseCold(fsys, path, opts.Say)
+		err = datadir.LoseUnreadable(fsys, path, datadir.LoseOptions{Say: opts.Say, Cold: opts.Cold, Salvage: counter.Salvage})
 	}
 	switch {
 	case errors.Is(err, vfs.ErrLocked):

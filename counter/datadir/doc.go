@@ -1,9 +1,10 @@
 // Package datadir checks, repairs and restores the data directory of a store. It is for tools: an operator starts them,
-// no server does. The engine never calls it, and it opens no store.
+// no server does. The engine never calls it.
 //
-//	Check    reads everything, changes nothing, and reports what is wrong and where
-//	Repair   makes a damaged directory one that a server starts from, and deletes nothing on the way
-//	Restore  makes a new directory with the state that another one had at a log offset or a time
+//	Check           reads everything, changes nothing, and reports what is wrong and where
+//	Repair          makes a damaged directory one that a server starts from, and deletes nothing on the way
+//	Restore         makes a new directory with the state that another one had at a log offset or a time
+//	LoseUnreadable  gives up what Repair found nowhere, at the operator's word
 //
 // # Whose directory
 //
@@ -18,9 +19,9 @@
 //
 // The formats and names of files are persist's, which writes them: this package walks the log, lists segments, reads
 // manifests and makes segments through persist alone. What a payload means is the engine's: a persist.ColdCheck,
-// counter.ColdVerifier, is asked about cold files.
+// counter.ColdVerifier, is asked about cold files, and counter.Salvage writes what can be read of a damaged block.
 //
 // # Reading order
 //
-// view.go; check.go; repair.go, repair_cold.go, repair_lineage.go, diverged.go; restore.go, restore_copy.go.
+// view.go; check.go; repair.go, repair_cold.go, repair_lineage.go, diverged.go; lose.go; restore.go, restore_copy.go.
 package datadir
