@@ -120,7 +120,7 @@ func TestLostImage(t *testing.T) {
 			case "missing":
 				err = os.Remove(path)
 			case "flipped":
-				flip(t, path, file2(t, path)/2)
+				flip(t, path, fileSize(t, path)/2)
 			case "short":
 				err = os.Truncate(path, int64(len(good)/3))
 			case "open":
@@ -192,7 +192,7 @@ func TestLostImage(t *testing.T) {
 	}
 }
 
-func file2(t *testing.T, path string) int64 {
+func fileSize(t *testing.T, path string) int64 {
 	t.Helper()
 	info, err := os.Stat(path)
 	if err != nil {
@@ -311,7 +311,7 @@ func TestLostOverlayImage(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	flip(t, file.Path(dir), file2(t, file.Path(dir))/2)
+	flip(t, file.Path(dir), fileSize(t, file.Path(dir))/2)
 	for round := range 3 {
 		reopen(t, dir, vfs.OS(), m, others)
 		if n := m.check("opened"); n < len(m.mids) || others.check("opened, other ranges") != 0 {

@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestLostImage damages an image that both snapshots share. The server starts, its range answers IOERR until it is set,
@@ -73,6 +75,34 @@ func TestLostImage(t *testing.T) {
 		}
 		if v := c.do("SCAN", strconv.FormatUint(lo, 10)); v.kind != '-' || !strings.Contains(v.text, fmt.Sprintf("from %d to %d", lo, hi-1)) {
 			t.Errorf("round %d: SCAN answered %q", round, v.raw)
+		}
+		unreadable := func(s *server, get string) {
+			t.Helper()
+			if v := s.dial(t).do("GET", get); v.kind != '-' || !strings.HasPrefix(v.text, "IOERR ") {
+				t.Errorf("round %d: %s answers GET %s with %q", round, s.name, get, v.raw)
+			}
+		}
+		if round < 2 { // before a snapshot of this state, and with one
+			replica := start(t, "--replicaof", "127.0.0.1 "+strconv.Itoa(s.port))
+			eventually(t, 3*time.Minute, "a full copy", func() bool { return replicationField(replica, "master_link_status") == "up" })
+			c.do("SET", key+".cntan", "9")
+			c.want(":1\r\n", "WAIT", "1", "0")
+			replica.dial(t).want(bulkOf("9"), "GET", key+".cntan")
+			p.verify(t, replica, skip)
+			unreadable(replica, next+".cntcm")
+			replica.stop()
+		}
+		if cli, ok := tool(t, "redis-cli"); ok && round == 1 {
+			file, out := filepath.Join(t.TempDir(), "download"), filepath.Join(t.TempDir(), "restored")
+			if said, err := exec.Command(cli, "-p", strconv.Itoa(s.port), "--rdb", file).CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, said)
+			}
+			counterctl(t, "restore", file, "--out", out)
+			restored := startIn(t, out)
+			restored.dial(t).want(bulkOf("9"), "GET", key+".cntan")
+			p.verify(t, restored, skip)
+			unreadable(restored, next+".cntcm")
+			restored.stop()
 		}
 		c.do("SET", key+".cntrn", "77")
 		c.want(":78\r\n", "INCR", key+".cntrn")

@@ -283,8 +283,7 @@ func runReplconf(c *client, args [][]byte) {
 	c.Out.Status("OK")
 }
 
-// sendFile answers REPLCONF fetch: straight from the file to the connection. Zeros stand for what the disk cannot read of a cold file: no checksum fits them,
-// so the replica knows those posts for lost, as this node does, and gets all others.
+// sendFile answers REPLCONF fetch: straight from the file to the connection.
 func (c *client) sendFile(p *repl.Peer, tier, name string) {
 	file, size, err := p.Fetch(tier, name)
 	if err != nil {
@@ -297,27 +296,50 @@ func (c *client) sendFile(p *repl.Peer, tier, name string) {
 		c.closed = true
 		return
 	}
-	for left := size; left > 0; {
+	err = copyFile(file, size, tier == counter.TierCold, func(part io.Reader) (int64, error) {
 		c.writingSince.Store(c.srv.clock.Load())
-		n, err := io.Copy(&c.conn, io.LimitReader(file, min(left, 4<<20)))
+		n, err := io.Copy(&c.conn, part)
 		p.Heard() // it cannot be heard of otherwise: this goroutine reads what it says
 		c.writingSince.Store(0)
 		c.srv.stats.outBytes.Add(n)
+		return n, err
+	})
+	if err != nil {
+		c.closed = true
+		c.conn.Close() // half a file was announced as a whole one
+		return
+	}
+	c.Out.Raw([]byte("\r\n"))
+}
+
+// copyFile gives size bytes of a file to put, piece by piece. holes: zeros stand for what the disk cannot read, in the
+// units in which a disk fails; no checksum of a cold file fits them, so the replica knows those posts for lost, as this
+// node does, and gets all others.
+func copyFile(file readable, size int64, holes bool, put func(part io.Reader) (int64, error)) error {
+	for left := size; left > 0; {
+		n, err := put(io.LimitReader(file, min(left, 4<<20)))
 		left -= n
-		if err != nil && left > 0 && tier == counter.TierCold && unreadable(file, size-left) {
+		if err != nil && left > 0 && holes && unreadable(file, size-left) {
 			hole := min(left, holeSize-(size-left)%holeSize)
-			n, err = io.Copy(&c.conn, bytes.NewReader(make([]byte, hole)))
+			n, err = put(bytes.NewReader(make([]byte, hole)))
 			if left -= n; err == nil {
 				_, err = file.Seek(size-left, io.SeekStart)
 			}
 		}
-		if err != nil || n == 0 {
-			c.closed = true
-			c.conn.Close() // half a file was announced as a whole one
-			return
+		if err == nil && n == 0 {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return err
 		}
 	}
-	c.Out.Raw([]byte("\r\n"))
+	return nil
+}
+
+// readable is what copyFile needs of a file.
+type readable interface {
+	io.ReadSeeker
+	io.ReaderAt
 }
 
 // holeSize is what is left out where a disk cannot read: its smallest unit, and the smallest page of a cold file.
