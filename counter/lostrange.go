@@ -17,8 +17,8 @@ import (
 // Until the next snapshot nothing is final: a start that can read the image has it all. The start is refused
 //
 //   - where the log begins at 0: a repair then brings everything back from it
-//   - where the last block is concerned: all new posts are in its range, and nobody knows up to where there were any. A node that takes none is
-//     of no use, and one that is down has a replica take its place
+//   - where the last block is concerned: all new posts are in its range, and nobody knows up to where there were any. A
+//     node that takes none is of no use, and one that is down has a replica take its place
 //   - for what an operator can set right (lostFile)
 type leniency uint8
 

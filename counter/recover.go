@@ -27,9 +27,10 @@ import (
 //  3. put the schema of the newest manifest's replay offset in force; read the images that it names, several at once,
 //     straight into blocks, and open its cold files
 //  4. if one of those files is bad, forget it all and take the manifest before, whose log is kept. If no manifest is
-//     whole, take them in turn again, and pass over cold files that cannot be opened: their posts answer errors
-//  5. replay the log, from its beginning if there is no manifest: each record is applied to the block that holds its mid
-//     unless the block's image stands behind it already; schema changes take place where they happened
+//     whole, take them in turn again, and pass over cold files that cannot be opened, then over images that cannot be
+//     used: the posts of their ranges answer errors (lostrange.go)
+//  5. replay the log, from its beginning if there is no manifest: each record is applied to the block that holds its
+//     mid unless the block's image stands behind it already; schema changes take place where they happened
 //  6. go on with the lineage of the log; remove block files that no manifest names
 //
 // Values in records are those after the change, so nothing can count twice.

@@ -10,7 +10,8 @@ type MidRange struct{ Lo, Hi uint64 }
 
 func (r MidRange) String() string { return fmt.Sprintf("[%d, %d)", r.Lo, r.Hi) }
 
-// ColdFault says what is wrong with a cold file, or with an image that no snapshot has a good one for, and for which mids. It matches ErrCorrupt.
+// ColdFault says what is wrong with a cold file, or with an image that no snapshot has a good one for, and for which
+// mids. It matches ErrCorrupt.
 type ColdFault struct {
 	Path     string
 	Counter  string

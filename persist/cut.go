@@ -17,7 +17,8 @@ type CutTail struct {
 	Items         uint64 // of a whole data set that was saved, not a tail
 	FirstMS       int64  // wall time of the first frame, 0: none
 	LastMS        int64  // of the last
-	// File is where the frames were saved: a segment with its header, or an archive of a whole data set. "": nothing was cut.
+	// File is where the frames were saved: a segment with its header, or an archive of a whole data set. "": nothing was
+	// cut.
 	File string
 }
 

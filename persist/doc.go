@@ -28,7 +28,7 @@
 //	log/segment-<n>.tmp                           the next segment, before it has its name      prepare.go
 //	rdb/<block>-<offset>.hot                      image of a hot block or of an overlay         image.go
 //	cold/<block>-<offset>.cold                    cold file                                     package coldstore
-//	cold/lost+<files>.cold                        never there: in a manifest it stands for a      lost.go
+//	cold/lost+<files>.cold                        never there: in a manifest it stands for a    lost.go
 //	                                              range whose image cannot be used
 //	{rdb,cold}/copy-<link>-<n>.*                  the same, copied from a primary by package    filenames.go
 //	                                              repl; link is a random number of a connection
@@ -72,8 +72,8 @@
 // # Recovery
 //
 //  1. OpenDir takes LOCK and reads the manifests, newest first. One that is damaged is reported and passed over; if its
-//     images are, the engine takes the next of Manifests. A newer format, or damage without a good one left: refuse; but
-//     what the engine can do without, it may.
+//     images are, the engine takes the next of Manifests. A newer format, or damage without a good one left: refuse;
+//     but what the engine can do without, it may.
 //  2. The engine reads the images, in parallel, each straight into its memory (Image.ReadInto).
 //  3. OpenLog walks the log from the segment that holds the manifest's Replay offset and hands out every record that
 //     ends behind it. The engine applies a record to a block if it ends behind the offset the block stands at.

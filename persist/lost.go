@@ -14,7 +14,8 @@ import (
 // stay where they are for as long as a manifest names the range:
 //
 //	lost+71-90210.hot.cold                     the image of a hot block
-//	lost+71-90210.cold+71-95000.hot.cold       the image of an overlay, and the cold file below, which alone is of the past
+//	lost+71-90210.cold+71-95000.hot.cold       the image of an overlay, and the cold file below, which alone is
+//	                                           of the past
 const lostPrefix = "lost+"
 
 // LostName returns the base name of the cold file in the place of files that cannot be used.

@@ -267,7 +267,8 @@ func (r *repair) logHolds(m *persist.Manifest, offset uint64) bool {
 	return err == nil && r.walked.End >= offset
 }
 
-// tryManifest reads a manifest and verifies its files. err is damage of the manifest, or, with the manifest, of images; faults are those of all files.
+// tryManifest reads a manifest and verifies its files. err is damage of the manifest, or, with the manifest, of images;
+// faults are those of all files.
 func (r *repair) tryManifest(name string) (m *persist.Manifest, faults []*persist.ColdFault, err error) {
 	m, err = persist.ReadManifest(r.fsys, name)
 	if err != nil {
