@@ -27,12 +27,14 @@ type Peer struct {
 	conn  net.Conn
 
 	// Of REPLCONF, before PSYNC.
-	port         int
-	ip           string
-	process      string // of the replica: its Node.process; empty: it did not say
-	counterd     bool
-	snapshotOnly bool // of redis-cli --rdb
-	lineage      persist.Lineage
+	port     int
+	ip       string
+	process  string // of the replica: its Node.process; empty: it did not say
+	counterd bool
+	// It takes messages of PUBLISH: a replica of an older build does not know them and would drop the link.
+	takesMessages bool
+	snapshotOnly  bool // of redis-cli --rdb
+	lineage       persist.Lineage
 
 	// The feeder's once there is one (fed), before the goroutine's that reads the connection.
 	pin    *counter.Pin    // the snapshot or log that is being sent
@@ -98,7 +100,8 @@ func (p *Peer) Configure(name string, value []byte) error {
 			return errors.New("REPLCONF process is longer than 128 bytes")
 		}
 		p.process = string(value)
-	case "capa": // of Redis; what counts is the version
+	case "capa": // of Redis, where what counts is the version; and of what was added to the stream
+		p.takesMessages = p.takesMessages || string(value) == capaPublish
 	case "version":
 		p.counterd = string(value) == "counterd"
 	case "history":

@@ -14,6 +14,9 @@ import (
 //
 //	M  8 bytes, little-endian: 4 of the channel's length, 4 of the message's; channel, message
 
+// capaPublish is how a replica says that it takes them.
+const capaPublish = "publish"
+
 // maxUnsent bounds what waits for a replica that reads slowly, and so each message too: those beyond are lost to its
 // subscribers.
 const maxUnsent = 16 << 20
@@ -46,7 +49,7 @@ func (ps *Peers) Publish(after uint64, channel string, message []byte) {
 	}
 	var raw []byte
 	for _, p := range ps.All() {
-		if !p.online.Load() {
+		if !p.online.Load() || !p.takesMessages {
 			continue
 		}
 		if raw == nil {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
+	"github.com/counterd/counterd/persist"
 )
 
 // TestPublishToReplicas: what is published on a primary reaches subscribers of its replicas and of theirs, behind the changes that were made before it, and
@@ -97,5 +98,40 @@ func TestSentAway(t *testing.T) {
 	reader.want("PING", "+PONG")
 	if a.info("master_link_status") != "up" {
 		t.Error("the link was cut")
+	}
+}
+
+// TestPublishToOlderReplica: a replica that did not say that it takes messages of PUBLISH, as it is of a build that does not know
+// them and would drop the link, is sent the log alone.
+func TestPublishToOlderReplica(t *testing.T) {
+	a := newReplNode(t).start("")
+	old := deafReplica(t, a, 1)
+	a.dial().want("PUBLISH news x", ":0")
+	a.dial().want("SET 7.cntcm 1", "+OK")
+	for {
+		kind, err := old.r.ReadByte()
+		if err != nil {
+			t.Fatal(err)
+		}
+		size := 0
+		switch kind {
+		case 'P':
+			size = 8
+		case 'F':
+			head, err := old.r.Peek(persist.FrameHeaderLen)
+			if err != nil {
+				t.Fatal(err)
+			}
+			size = persist.FrameHeaderLen + int(persist.FramePayloadLen(head))
+		case 'G':
+		default:
+			t.Fatalf("a message of kind %q", kind)
+		}
+		if _, err := old.r.Discard(size); err != nil {
+			t.Fatal(err)
+		}
+		if kind == 'F' {
+			return // what was published stands before it
+		}
 	}
 }
