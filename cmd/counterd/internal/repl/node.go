@@ -113,12 +113,13 @@ func (n *Node) Lead() error {
 	store := n.host.Store()
 	if store.Replica() {
 		began := time.Now()
-		at, err := uint64(0), n.forget()
-		if err == nil {
-			at, err = store.Replication().Lead()
-		}
+		at, err := store.Replication().Lead()
 		if err != nil {
 			return n.goBack(before, err)
+		}
+		// Not before: a process that ends in between would come back as a replica of nobody.
+		if err := n.forget(); err != nil {
+			n.logger.Warn("the note of whom this node followed cannot be removed, and does not count", "error", err)
 		}
 		n.peers.DisconnectAll()
 		past := store.Replication().Lineage()

@@ -97,6 +97,43 @@ func TestRoleFails(t *testing.T) {
 	}
 }
 
+// TestKilledWhileItLeads ends a replica at each operation of the disk while it is told to lead, by kill -9 and by a power failure. It comes back as a primary, or follows
+// whom it followed: one that knew neither would wait for somebody to tell it, and a primary that was handing its role over to it would too.
+func TestKilledWhileItLeads(t *testing.T) {
+	w := newWorld(t)
+	first := Address{"127.0.0.1", 1} // nobody is there
+	for op, ended := 0, false; !ended; op++ {
+		for seed := range uint64(4) {
+			sim := w.replica.Kill()
+			h := &testHost{t: t, sim: sim}
+			h.open()
+			n := newTestNode(h)
+			if err := n.Follow(first); err != nil {
+				t.Fatal(err)
+			}
+			sim.CrashAt(sim.Ops() + op)
+			err := n.Lead()
+			_ = errors.Join(n.Close(t.Context()), h.Store().Close()) // it has crashed
+			if ended = !sim.Crashed(); ended && (err != nil || op < 4) {
+				t.Fatalf("%d operations, %v", op, err)
+			}
+			after := sim.Kill()
+			if seed > 0 {
+				after = sim.Crash(seed, 50)
+			}
+			h = &testHost{t: t, sim: after}
+			h.open()
+			n = newTestNode(h)
+			if a, rerr := n.Remembered(); rerr != nil || h.Store().Replica() != (a == first) || err == nil && h.Store().Replica() {
+				t.Errorf("operation %d, seed %d: a replica: %v, of %v, %v (Lead: %v)", op, seed, h.Store().Replica(), a, rerr, err)
+			}
+			if err := errors.Join(n.Close(t.Context()), h.Store().Close()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
 // TestFollowOnFullDisk starts a replica on a disk that takes no bytes: it follows whom it followed, as nothing is to be written for that.
 func TestFollowOnFullDisk(t *testing.T) {
 	w := newWorld(t)

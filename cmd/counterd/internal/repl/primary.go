@@ -11,7 +11,7 @@ import (
 
 // A replica keeps its primary's address in its directory, so that it goes on to follow after a restart whether or not a configuration file
 // holds it: Sentinel repairs a replica without a primary only after failover-timeout, 3 minutes, and answers are stale until then. The file counts
-// while the log is a replica's. It is written before the node takes changes of a new primary, and removed before the node leads.
+// while the log is a replica's. It is written before the node takes changes of a new primary, and removed when the log is a primary's.
 
 // primaryName is the file: "port host", as a host may hold spaces.
 const primaryName = "PRIMARY"

@@ -94,7 +94,7 @@ func (s *Server) resumeStep(ctx context.Context, to repl.Address, forced bool) (
 		s.log.Info("the node that this one was handing its role over to follows another", "primary", role.Of.String())
 		s.setReplicaOf(role.Of)
 		return true, s.node.Follow(role.Of)
-	case !s.isMe(role.Of):
+	case role.Of != repl.Address{} && !s.isMe(role.Of):
 		return false, nil // whose primary is gone: somebody will tell both
 	case mayLead && s.leftToSentinel():
 		return false, errors.New("this node was watched by Sentinel, which is to say who leads")

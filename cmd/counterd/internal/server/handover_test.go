@@ -36,6 +36,14 @@ func TestHandoverCutOff(t *testing.T) {
 			b.dial().want("REPLICAOF NO ONE", "+OK")
 			a.dial().want("REPLICAOF "+b.addr(), "+OK")
 		}, 1},
+		{"yielded, and the replica knows no primary", func(a, b *replNode) {
+			yield(a)
+			b.stop()
+			if err := os.Remove(filepath.Join(b.dir, "PRIMARY")); err != nil {
+				t.Fatal(err)
+			}
+			b.start("")
+		}, 1},
 		{"yielded, and the replica was behind", func(a, b *replNode) {
 			b.stop()
 			a.dial().want("SET 2.cntcm 2", "+OK")
