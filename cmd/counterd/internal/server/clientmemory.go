@@ -19,6 +19,9 @@ type clientMemory struct {
 	over  chan struct{} // tells the janitor that more is held than may be
 }
 
+// replicaHolds is more than a replica holds, in bytes: what it says is short, and what it is sent comes from files. Any client can say that it is one.
+const replicaHolds = 64 << 10
+
 // holding is what c holds. Only who owns c may call it.
 func (c *client) holding() int64 {
 	return int64(c.rd.Held() + c.Out.Cap() + c.multi.bytes + int(c.subs.bytes.Load()))
@@ -54,10 +57,10 @@ func (s *Server) evictClients() {
 	var list []holder
 	total := int64(0)
 	for _, c := range s.connected() {
-		if c.conn.closed() || c.peer.Load() != nil { // gives back what it holds; sends the log's files
+		h := holder{c, c.holds.Load() + c.subs.unread.Load()}
+		if c.conn.closed() || c.peer.Load() != nil && h.bytes <= replicaHolds { // gives back what it holds; sends the log's files
 			continue
 		}
-		h := holder{c, c.holds.Load() + c.subs.unread.Load()}
 		total += h.bytes
 		c.info.mu.Lock()
 		keep := c.info.state.noEvict

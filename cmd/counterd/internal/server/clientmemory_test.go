@@ -35,6 +35,7 @@ func TestMaxMemoryClients(t *testing.T) {
 		"replies not read": strings.Repeat(echo, 3),
 		"half a command":   part,
 		"MULTI":            "MULTI\r\n" + echo,
+		"REPLCONF":         "REPLCONF listening-port 1\r\n" + part,
 	} {
 		before := evicted()
 		all := make([]*wireClient, 40)

@@ -61,6 +61,18 @@ func TestPause(t *testing.T) {
 		t.Errorf("EXEC: %s", v)
 	}
 
+	// To say REPLCONF does not make a client's changes pass.
+	control.want("CLIENT PAUSE 600000 WRITE", "+OK")
+	b.want("REPLCONF listening-port 1", "+OK")
+	b.want("GET 1.cntcm", `"3"`)
+	b.send("DECR 1.cntcm")
+	untilBlocked(t, s, 1)
+	control.want("CLIENT UNPAUSE", "+OK")
+	if v := b.read().String(); v != ":2" {
+		t.Errorf("after the pause: %s", v)
+	}
+	b.want("INCR 1.cntcm", ":3")
+
 	// ALL holds back everything, CLIENT UNPAUSE too, until the time is over.
 	began := time.Now()
 	control.want("CLIENT PAUSE 200 ALL", "+OK")

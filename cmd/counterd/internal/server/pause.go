@@ -118,9 +118,9 @@ func (c *client) flagsOf(cmd *command) flag {
 	return f
 }
 
-// heldBack tells whether a pause makes a command of this connection wait.
+// heldBack tells whether a pause makes a command of this connection wait. Replicas must go on, and change nothing: whoever only says that it is one waits.
 func (c *client) heldBack(bits uint32, f flag) bool {
-	if c.peer.Load() != nil {
+	if c.peer.Load() != nil && f&write == 0 {
 		return false
 	}
 	return bits&guardPauseAll != 0 || bits&guardPauseWrite != 0 && f&write != 0
