@@ -133,8 +133,8 @@ func (v *saver) look(s *Store) {
 	}
 }
 
-// due: images are damaged; or the log to replay is larger than SnapshotGrowth, and than the last snapshot; or the disk is low, and a snapshot
-// frees a lot.
+// due: images are damaged; or the log to replay is larger than SnapshotGrowth, and than the last snapshot; or the disk is
+// low, and a snapshot frees a lot.
 func (v *saver) due(s *Store, low bool) bool {
 	v.state.Lock()
 	stats, pause, asked := v.stats, v.pause, v.asked.Load() != v.answered

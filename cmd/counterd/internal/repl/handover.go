@@ -2,7 +2,6 @@ package repl
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -23,11 +22,13 @@ const forcedLine = "forced"
 
 // NoteHandover notes, durably, to whom the role is about to be handed, and whether by force.
 func (n *Node) NoteHandover(a Address, forced bool) error {
+	if err := n.forget(); err != nil { // whom this node followed before it led says nothing about this
+		return err
+	}
 	if forced {
 		return n.note(handoverName, a, forcedLine)
 	}
-	// Whom this node followed before it led says nothing about this.
-	return errors.Join(n.forget(), n.note(handoverName, a))
+	return n.note(handoverName, a)
 }
 
 // ForgetHandover removes the note.

@@ -181,3 +181,26 @@ func TestFailedReopenRests(t *testing.T) {
 		t.Errorf("the log ends at %d, want %d", at, w.ends[3])
 	}
 }
+
+// TestStaleNote gives a role up, of a node that could not remove the note of whom it followed before it led: after the
+// end of the process the note of the handover counts.
+func TestStaleNote(t *testing.T) {
+	w := newWorld(t)
+	before, to := Address{"127.0.0.1", 1}, Address{"127.0.0.1", 2}
+	for _, forced := range []bool{false, true} {
+		h := &testHost{t: t, sim: w.primary.sim.Kill()}
+		h.open()
+		n := newTestNode(h)
+		if err := errors.Join(n.note(primaryName, before), n.NoteHandover(to, forced), h.Store().Replication().Yield(), h.Store().Close()); err != nil {
+			t.Fatal(err)
+		}
+		h = &testHost{t: t, sim: h.sim.Kill()}
+		s := h.open()
+		if a, f, err := newTestNode(h).Handover(); a != to || f != forced || err != nil {
+			t.Errorf("got %v, %v, %v, want %v, %v", a, f, err, to, forced)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
