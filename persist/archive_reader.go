@@ -41,20 +41,6 @@ type archivePart struct {
 	off, length int64
 }
 
-// IsArchive reports whether a file begins as an archive does. A directory is none.
-func IsArchive(fsys vfs.FS, name string) (bool, error) {
-	info, err := fsys.Stat(name)
-	if err != nil || info.IsDir() {
-		return false, err
-	}
-	file, err := fsys.Open(name)
-	if err != nil {
-		return false, err
-	}
-	b, err := readAtMost(file, make([]byte, len(archiveMagic)), 0)
-	return string(b) == archiveMagic, errors.Join(err, file.Close())
-}
-
 // OpenArchive opens an archive and reads what its parts are; Verify reads the rest. A file that is damaged, cut short
 // or no archive gives a *CorruptError, which also matches io.ErrUnexpectedEOF where bytes are missing, one of a newer
 // version ErrNewerFormat. It takes memory for parts that are there, whatever the header says.

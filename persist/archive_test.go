@@ -181,12 +181,6 @@ func TestArchiveRefused(t *testing.T) {
 	if _, err := putArchive(t, many); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("four billion parts: %v", err)
 	}
-	if ok, err := IsArchive(vfs.OS(), filepath.Join("testdata", "v1.archive")); !ok || err != nil {
-		t.Errorf("is an archive: %t, %v", ok, err)
-	}
-	if ok, err := IsArchive(vfs.OS(), "testdata"); ok || err != nil {
-		t.Errorf("is an archive: %t, %v", ok, err)
-	}
 }
 
 // TestArchiveSource: a block file that is not as the snapshot says ends the writing.

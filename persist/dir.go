@@ -324,17 +324,5 @@ func FindOrphans(fsys vfs.FS, dir string, manifests []*Manifest) (orphans []stri
 	return orphans, nil
 }
 
-// RemoveOrphans removes the files that Orphans returns. Call it before the engine writes block files.
-func (d *Dir) RemoveOrphans() (removed []string, err error) {
-	orphans, err := d.Orphans()
-	for _, path := range orphans {
-		if err := removeIfThere(d.fsys, path); err != nil {
-			return removed, err
-		}
-		removed = append(removed, path)
-	}
-	return removed, err
-}
-
 // Close releases the lock.
 func (d *Dir) Close() error { return d.lock.Close() }

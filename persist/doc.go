@@ -88,7 +88,7 @@
 //     not have. The torn tail is thereby cut, and no file of an earlier process is ever appended to. Where the disk
 //     takes no writes the log opens in trouble, as after a failed write in service, and heals later
 //     (LogOptions.Unwritable).
-//  8. RemoveOrphans removes block files that no manifest names.
+//  8. The engine removes block files that no manifest names (Dir.Orphans).
 //
 // # Locks
 //

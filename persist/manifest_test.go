@@ -153,7 +153,7 @@ func TestDir(t *testing.T) {
 	if len(orphans) != 9 {
 		t.Errorf("%d orphans: %v", len(orphans), orphans)
 	}
-	removed, err := d.RemoveOrphans()
+	removed, err := removeOrphans(d)
 	must(t, err)
 	if len(removed) != 9 {
 		t.Errorf("removed %v", removed)
@@ -239,7 +239,7 @@ func TestManifestCrash(t *testing.T) {
 			if newest < acked || len(d.Bad()) > 0 {
 				t.Fatalf("seed %d, crash at %d, keep %d: newest %d, acknowledged %d, bad %v", seed, n, keep, newest, acked, d.Bad())
 			}
-			_, err = d.RemoveOrphans()
+			_, err = removeOrphans(d)
 			must(t, err)
 			must(t, d.Close())
 		}
@@ -268,7 +268,7 @@ func snapshots(fsys vfs.FS, n int) (acked uint64, err error) {
 			return acked, err
 		}
 		acked = m.Generation
-		if _, err := d.RemoveOrphans(); err != nil {
+		if _, err := removeOrphans(d); err != nil {
 			return acked, err
 		}
 	}

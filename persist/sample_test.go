@@ -80,3 +80,15 @@ func verifyDir(fsys vfs.FS, dir string) error {
 	_, err = WalkLog(fsys, dir, 0, known, LogVisitor{Record: func(*Frame, uint64, *Record) error { return nil }})
 	return err
 }
+
+// removeOrphans removes the files that Orphans returns, as the engine does at a start.
+func removeOrphans(d *Dir) (removed []string, err error) {
+	orphans, err := d.Orphans()
+	for _, path := range orphans {
+		if err := removeIfThere(d.fsys, path); err != nil {
+			return removed, err
+		}
+		removed = append(removed, path)
+	}
+	return removed, err
+}
