@@ -50,6 +50,7 @@ var importers = map[string][]string{
 	"counter/datadir":                {"cmd/counterctl"},
 	"bench/benchtest":                {},
 	"cmd/counterd/internal/cutproxy": {},
+	"cmd/counterd/internal/resptest": {},
 }
 
 // pure packages must not know files, the network or the clock.

@@ -29,7 +29,7 @@ func TestBenchmark(t *testing.T) {
 			if sum < int64(n) || sum > int64(n)+50*16 {
 				t.Errorf("the counters sum up to %d, want %d and at most a pipeline of each of 50 clients more", sum, n)
 			}
-			if size, err := s.dial(t).do("DBSIZE").int(); err != nil || size != int64(items) {
+			if size, err := s.dial(t).do("DBSIZE").Int(); err != nil || size != int64(items) {
 				t.Errorf("DBSIZE answers %d, %v; SCAN found %d items", size, err, items)
 			}
 		})
@@ -60,17 +60,17 @@ func sumAll(t testing.TB, s *server, suffix string) (items int, sum int64) {
 	c := s.dial(t)
 	for cursor := "0"; ; {
 		v := c.do("SCAN", cursor, "COUNT", "1000")
-		if len(v.elems) != 2 {
-			t.Fatalf("SCAN answered %.200q", v.raw)
+		if len(v.List) != 2 {
+			t.Fatalf("SCAN answered %.200q", v.Raw)
 		}
-		if keys := v.elems[1].elems; len(keys) > 0 {
+		if keys := v.List[1].List; len(keys) > 0 {
 			args := make([]string, 1, len(keys)+1)
 			args[0] = "MGET"
 			for _, k := range keys {
-				args = append(args, k.text+"."+suffix)
+				args = append(args, k.Text+"."+suffix)
 			}
-			for i, e := range c.do(args...).elems {
-				n, err := e.int()
+			for i, e := range c.do(args...).List {
+				n, err := e.Int()
 				if err != nil {
 					t.Fatalf("%s: %v", args[i+1], err)
 				}
@@ -78,7 +78,7 @@ func sumAll(t testing.TB, s *server, suffix string) (items int, sum int64) {
 			}
 			items += len(keys)
 		}
-		if cursor = v.elems[0].text; cursor == "0" {
+		if cursor = v.List[0].Text; cursor == "0" {
 			return items, sum
 		}
 	}

@@ -76,7 +76,7 @@ func readShort(br *bufio.Reader, dst []byte) ([]byte, error) {
 	if line[0] != '$' || line[1] == '-' {
 		return append(dst, line[:len(line)-2]...), nil
 	}
-	n, err := replyLength(string(line[1 : len(line)-2]))
+	n, err := strconv.Atoi(string(line[1 : len(line)-2]))
 	if err != nil {
 		return dst, err
 	}

@@ -85,7 +85,7 @@ func startCold(t testing.TB, n int) (s *server, p coldPosts) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if !within() {
-		t.Fatalf("memory is not within maxmemory:\n%s\n%s", c.do("INFO", "tiers").text, c.do("INFO", "memory").text)
+		t.Fatalf("memory is not within maxmemory:\n%s\n%s", c.do("INFO", "tiers").Text, c.do("INFO", "memory").Text)
 	}
 	return s, p
 }
@@ -126,8 +126,8 @@ func TestColdServes(t *testing.T) {
 	// A range goes back to memory and to a file again; nobody may see a difference.
 	mid := strconv.FormatUint(p.mid(50_000), 10)
 	move := func(command, counted string) {
-		if v := c.do(command, "weibo", mid); v.raw != "+OK\r\n" && !strings.HasPrefix(v.raw, "-ERR counter: no such block") { // the server may do it on its own before
-			t.Errorf("%s answered %q", command, v.raw)
+		if v := c.do(command, "weibo", mid); v.Raw != "+OK\r\n" && !strings.HasPrefix(v.Raw, "-ERR counter: no such block") { // the server may do it on its own before
+			t.Errorf("%s answered %q", command, v.Raw)
 		}
 		if tiers(counted) == 0 {
 			t.Errorf("after %s INFO says %s:0", command, counted)
@@ -138,23 +138,23 @@ func TestColdServes(t *testing.T) {
 	move("COUNTER.DEMOTE", "demotions")
 	changed.verify(t, s)
 	blocks := c.do("COUNTER.BLOCKS", "weibo")
-	if !strings.Contains(blocks.raw, "cold") || !strings.Contains(blocks.raw, "hot") {
-		t.Errorf("COUNTER.BLOCKS answered %.500q", blocks.raw)
+	if !strings.Contains(blocks.Raw, "cold") || !strings.Contains(blocks.Raw, "hot") {
+		t.Errorf("COUNTER.BLOCKS answered %.500q", blocks.Raw)
 	}
 
 	// SCAN returns each post once.
 	seen := make(map[string]bool, p.n)
 	for cursor, first := "0", true; first || cursor != "0"; first = false {
 		v := c.do("SCAN", cursor, "COUNT", "10000")
-		cursor = v.elems[0].text
-		for _, e := range v.elems[1].elems {
-			if seen[e.text] {
-				t.Fatalf("SCAN returned %s twice", e.text)
+		cursor = v.List[0].Text
+		for _, e := range v.List[1].List {
+			if seen[e.Text] {
+				t.Fatalf("SCAN returned %s twice", e.Text)
 			}
-			seen[e.text] = true
+			seen[e.Text] = true
 		}
 	}
-	if n, err := c.do("DBSIZE").int(); err != nil || int(n) != len(seen) {
+	if n, err := c.do("DBSIZE").Int(); err != nil || int(n) != len(seen) {
 		t.Errorf("SCAN returned %d items, DBSIZE is %d, %v", len(seen), n, err)
 	}
 
@@ -192,7 +192,7 @@ func (p coldPosts) change(t testing.TB, s *server) coldChanges {
 	ch := coldChanges{skip: map[int]bool{}, want: map[string]string{}}
 	for i := 7; i < p.n; i += p.n / 300 {
 		key := strconv.FormatUint(p.mid(i), 10)
-		comment, err := c.do("GET", key+".cntcm").int()
+		comment, err := c.do("GET", key+".cntcm").Int()
 		if err != nil {
 			comment = 0 // deleted by an earlier change
 		}
@@ -210,8 +210,8 @@ func (p coldPosts) change(t testing.TB, s *server) coldChanges {
 			ch.want[key+".cntcm"], ch.want[key+".cntan"] = "$-1\r\n", "$-1\r\n"
 		case 3: // a new post in a cold range
 			fresh := strconv.FormatUint(p.mid(i)+5, 10)
-			if v := c.do("INCRBY", fresh+".cntan", "3"); v.kind != ':' {
-				t.Errorf("a new post in a cold range answered %q", v.raw)
+			if v := c.do("INCRBY", fresh+".cntan", "3"); v.Kind != ':' {
+				t.Errorf("a new post in a cold range answered %q", v.Raw)
 			}
 			c.want("+OK\r\n", "SET", fresh+".cntan", "300")
 			ch.want[fresh+".cntan"], ch.want[fresh+".cntcm"] = bulkOf("300"), bulkOf("0")
@@ -292,8 +292,8 @@ func TestColdDamagedPage(t *testing.T) {
 	}
 	key := strconv.FormatUint(p.mid(first), 10)
 	for _, args := range [][]string{{"INCR", key + ".cntcm"}, {"EXISTS", key}, {"HGETALL", "weibo:" + key}} {
-		if v := c.do(args...); v.kind != '-' || !strings.HasPrefix(v.text, "IOERR ") {
-			t.Errorf("%s of a post of the damaged page answered %q", args[0], v.raw)
+		if v := c.do(args...); v.Kind != '-' || !strings.HasPrefix(v.Text, "IOERR ") {
+			t.Errorf("%s of a post of the damaged page answered %q", args[0], v.Raw)
 		}
 	}
 	skip := map[int]bool{}
@@ -372,12 +372,12 @@ func TestColdMissingFile(t *testing.T) {
 				comment, _, _ := p.values(i)
 				switch v := c.do("GET", strconv.FormatUint(p.mid(i), 10)+".cntcm"); {
 				case changed.skip[i]:
-				case v.null:
+				case v.Null:
 					gone++
-				case v.text == strconv.FormatUint(comment, 10):
+				case v.Text == strconv.FormatUint(comment, 10):
 					there++
 				default:
-					t.Fatalf("post %d answered %q", i, v.raw)
+					t.Fatalf("post %d answered %q", i, v.Raw)
 				}
 			}
 			if gone == 0 || there < gone {

@@ -26,10 +26,10 @@ func TestColdUnreadable(t *testing.T) {
 	var lost []int
 	for i := range posts {
 		switch v := c.do("GET", fmt.Sprintf("plain:%d", mid(i))); {
-		case v.kind == '-' && strings.HasPrefix(v.text, "IOERR "):
+		case v.Kind == '-' && strings.HasPrefix(v.Text, "IOERR "):
 			lost = append(lost, i)
-		case v.text != strconv.Itoa(i):
-			t.Fatalf("post %d answered %q", i, v.raw)
+		case v.Text != strconv.Itoa(i):
+			t.Fatalf("post %d answered %q", i, v.Raw)
 		}
 	}
 	if len(lost) < 10 || len(lost) > 4000 {
@@ -39,12 +39,12 @@ func TestColdUnreadable(t *testing.T) {
 	for _, command := range []string{"GET K", "STRLEN K", "EXISTS K", "TYPE K", "TTL K", "OBJECT ENCODING K", "OBJECT REFCOUNT K", "INCR K", "DECRBY K 2", "GETSET K 4", "SET K 4 GET",
 		"SET K 4 NX", "SET K 4 XX", "SETNX K 4", "HGET K n", "HMGET K n", "HGETALL K", "HKEYS K", "HVALS K", "HLEN K", "HEXISTS K n", "HSTRLEN K n", "HSCAN K 0", "HDEL K n", "DUMP K", "COPY K plain:5"} {
 		v := c.do(strings.Fields(strings.ReplaceAll(command, "K", key(0)))...)
-		if !strings.HasPrefix(v.raw, "-IOERR ") && !strings.HasPrefix(v.raw, "*1\r\n-IOERR ") && !strings.HasPrefix(v.text, "ERR unknown command") {
-			t.Errorf("%s answered %q", command, v.raw)
+		if !strings.HasPrefix(v.Raw, "-IOERR ") && !strings.HasPrefix(v.Raw, "*1\r\n-IOERR ") && !strings.HasPrefix(v.Text, "ERR unknown command") {
+			t.Errorf("%s answered %q", command, v.Raw)
 		}
 	}
-	if v := c.do("MGET", key(0), key(1), "plain:1000000"); v.elems[0].kind != '-' || v.elems[1].kind != '-' || v.elems[2].text != "0" {
-		t.Errorf("MGET answered %q", v.raw)
+	if v := c.do("MGET", key(0), key(1), "plain:1000000"); v.List[0].Kind != '-' || v.List[1].Kind != '-' || v.List[2].Text != "0" {
+		t.Errorf("MGET answered %q", v.Raw)
 	}
 	c.want("+OK\r\n", "SET", key(3), "12")
 	c.want(":13\r\n", "INCR", key(3))
@@ -55,19 +55,19 @@ func TestColdUnreadable(t *testing.T) {
 	listed, told, errors := map[string]bool{}, "", 0
 	for cursor, first := "0", true; first || cursor != "0"; first = false {
 		v := c.do("SCAN", cursor, "COUNT", "1000")
-		if v.kind == '-' {
-			told = v.text
+		if v.Kind == '-' {
+			told = v.Text
 			errors++
-			_, rest, _ := strings.Cut(v.text, "cursor ")
+			_, rest, _ := strings.Cut(v.Text, "cursor ")
 			cursor, _, _ = strings.Cut(rest, " ")
 			continue
 		}
-		cursor = v.elems[0].text
-		for _, e := range v.elems[1].elems {
-			if listed[e.text] {
-				t.Fatalf("SCAN returned %s twice", e.text)
+		cursor = v.List[0].Text
+		for _, e := range v.List[1].List {
+			if listed[e.Text] {
+				t.Fatalf("SCAN returned %s twice", e.Text)
 			}
-			listed[e.text] = true
+			listed[e.Text] = true
 		}
 	}
 	if want := fmt.Sprintf("plain from %d to ", mid(lost[0])); errors != 1 || !strings.HasPrefix(told, "IOERR ") || !strings.Contains(told, want) {

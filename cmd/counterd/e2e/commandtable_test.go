@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
 )
 
 // tableDifferences are what COMMAND says differently on purpose: command and field, and why.
@@ -29,16 +31,16 @@ func TestCommandTableAsRedis(t *testing.T) {
 		return
 	}
 	fields := []string{"name", "arity", "flags", "first", "last", "step", "cats", "tips", "keys"}
-	var read func(entries []value, into map[string][]value)
-	read = func(entries []value, into map[string][]value) {
+	var read func(entries []resptest.Value, into map[string][]resptest.Value)
+	read = func(entries []resptest.Value, into map[string][]resptest.Value) {
 		for _, e := range entries {
-			into[e.elems[0].text] = e.elems
-			read(e.elems[9].elems, into)
+			into[e.List[0].Text] = e.List
+			read(e.List[9].List, into)
 		}
 	}
-	table := func(s *server) map[string][]value {
-		all := map[string][]value{}
-		read(s.dial(t).do("COMMAND").elems, all)
+	table := func(s *server) map[string][]resptest.Value {
+		all := map[string][]resptest.Value{}
+		read(s.dial(t).do("COMMAND").List, all)
 		return all
 	}
 	theirs, ours := table(redis), table(start(t))
@@ -51,7 +53,7 @@ func TestCommandTableAsRedis(t *testing.T) {
 		}
 		shared++
 		for i, field := range fields {
-			a, b := their[i].raw, our[i].raw
+			a, b := their[i].Raw, our[i].Raw
 			if field == "flags" || field == "cats" || field == "tips" { // sets
 				a, b = sorted(their[i]), sorted(our[i])
 			}
@@ -75,10 +77,10 @@ func TestCommandTableAsRedis(t *testing.T) {
 }
 
 // sorted are the raw elements of a set in order.
-func sorted(v value) string {
+func sorted(v resptest.Value) string {
 	var raw []string
-	for _, e := range v.elems {
-		raw = append(raw, e.raw)
+	for _, e := range v.List {
+		raw = append(raw, e.Raw)
 	}
 	slices.Sort(raw)
 	return strings.Join(raw, "")
@@ -104,7 +106,7 @@ func TestErrorStatistics(t *testing.T) {
 			"DECRBY n:1 -9223372036854775808", "GETDEL h:1", "INCR h:1", "MSET n:1", "MSET n:1 1 n:2", "GET", "NOSUCH", "EXEC", "MULTI", "INCR h:1", "GET h:1", "GET", "EXEC", "MULTI",
 			"INCR h:1", "GET n:1", "EXEC", "OBJECT FREQ n:1", "SET n:1 5 XX NX", "SCAN x", "SCAN 0 COUNT 0", "CONFIG SET nosuch 1", "CLIENT NOSUCH", "SELECT 1x", "HSCAN h:1 x", "GET n:1"}
 		for _, line := range script {
-			batch = appendRequest(batch, strings.Fields(line)...)
+			batch = resptest.Append(batch, strings.Fields(line)...)
 			n++
 		}
 		c.write(string(batch))
@@ -113,7 +115,7 @@ func TestErrorStatistics(t *testing.T) {
 		}
 		var lines []string
 		for _, section := range []string{"errorstats", "commandstats"} {
-			for line := range strings.Lines(c.do("INFO", section).text) {
+			for line := range strings.Lines(c.do("INFO", section).Text) {
 				line = strings.TrimSpace(line)
 				name, rest, _ := strings.Cut(line, ":")
 				switch _, counts, failed := strings.Cut(rest, ",rejected_calls="); {
@@ -143,16 +145,16 @@ func TestWaitIsNoWork(t *testing.T) {
 		c.do("CONFIG", "SET", "slowlog-log-slower-than", "90000")
 		c.do("CONFIG", "RESETSTAT")
 		c.want(":0\r\n", "WAIT", "1", "100")
-		if v := c.do("SLOWLOG", "GET"); len(v.elems) != 0 {
-			t.Errorf("%s: got %q in the slow log, want nothing", s.name, v.raw)
+		if v := c.do("SLOWLOG", "GET"); len(v.List) != 0 {
+			t.Errorf("%s: got %q in the slow log, want nothing", s.name, v.Raw)
 		}
 		c.do("CONFIG", "SET", "slowlog-log-slower-than", "0")
 		c.do("SLOWLOG", "RESET")
 		c.do("MULTI")
 		c.do("PING")
 		c.do("EXEC")
-		if v := c.do("SLOWLOG", "GET"); strings.Contains(strings.ToLower(v.raw), "$4\r\nexec\r\n") {
-			t.Errorf("%s: got %q in the slow log, want no EXEC", s.name, v.raw)
+		if v := c.do("SLOWLOG", "GET"); strings.Contains(strings.ToLower(v.Raw), "$4\r\nexec\r\n") {
+			t.Errorf("%s: got %q in the slow log, want no EXEC", s.name, v.Raw)
 		}
 	}
 }
@@ -165,9 +167,9 @@ func TestReplicaOfRedis(t *testing.T) {
 	}
 	c := start(t).dial(t)
 	c.want("+OK\r\n", "REPLICAOF", "127.0.0.1", strconv.Itoa(redis.port))
-	for end := time.Now().Add(2 * time.Minute); !strings.Contains(c.do("INFO", "replication").text, "the primary is no counterd, maybe a Redis"); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); !strings.Contains(c.do("INFO", "replication").Text, "the primary is no counterd, maybe a Redis"); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal(c.do("INFO", "replication").text)
+			t.Fatal(c.do("INFO", "replication").Text)
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
 )
 
 // clients is how many connections a sequence uses, so that WATCH has something to see.
@@ -127,7 +129,7 @@ func (d *differ) batch(seq []unit, lo, hi int) *mismatch {
 			if u.inline {
 				out = append(out, quoteArgs(args)+"\r\n"...)
 			} else {
-				out = appendRequest(out, args...)
+				out = resptest.Append(out, args...)
 			}
 		}
 	}
@@ -137,13 +139,13 @@ func (d *differ) batch(seq []unit, lo, hi int) *mismatch {
 		for _, args := range seq[i].reqs {
 			m := &mismatch{at: i, client: seq[i].client, args: args}
 			r := c.redis.reply()
-			m.redis = r.raw
+			m.redis = r.Raw
 			o, err := c.ours.tryReply()
 			if err != nil {
-				m.ours = fmt.Sprintf("%q and then: %v", o.raw, err)
+				m.ours = fmt.Sprintf("%q and then: %v", o.Raw, err)
 				return m
 			}
-			m.ours = o.raw
+			m.ours = o.Raw
 			if !d.accept(c, args, r, o) {
 				return m
 			}
@@ -167,16 +169,16 @@ func (d *differ) writeChopped(c *conn, p []byte) {
 }
 
 // accept says whether two replies are equal or differ as intended, and follows the connection's state.
-func (d *differ) accept(c *differClient, args []string, r, o value) bool {
+func (d *differ) accept(c *differClient, args []string, r, o resptest.Value) bool {
 	name := strings.ToLower(args[0])
 	queued := c.queued
 	wasMulti := c.multi
 	switch {
-	case name == "multi" && r.raw == "+OK\r\n":
+	case name == "multi" && r.Raw == "+OK\r\n":
 		c.multi, c.queued = true, nil
-	case len(args) == 1 && (name == "exec" || name == "discard" || name == "reset") || strings.HasPrefix(r.raw, "-EXECABORT"):
+	case len(args) == 1 && (name == "exec" || name == "discard" || name == "reset") || strings.HasPrefix(r.Raw, "-EXECABORT"):
 		c.multi, c.queued = false, nil
-	case c.multi && r.raw == "+QUEUED\r\n":
+	case c.multi && r.Raw == "+QUEUED\r\n":
 		c.queued = append(c.queued, args)
 	}
 	if name == "exec" && wasMulti && len(args) == 1 {
@@ -184,30 +186,30 @@ func (d *differ) accept(c *differClient, args []string, r, o value) bool {
 		c.uncertain = false
 		return d.acceptExec(queued, uncertain, r, o)
 	}
-	if (name == "discard" || name == "unwatch") && r.raw == "+OK\r\n" {
+	if (name == "discard" || name == "unwatch") && r.Raw == "+OK\r\n" {
 		c.uncertain = false
 	}
-	if r.raw == "+QUEUED\r\n" && wasMulti {
-		if o.raw != r.raw && intended(args, r.raw, o.raw) != nil {
+	if r.Raw == "+QUEUED\r\n" && wasMulti {
+		if o.Raw != r.Raw && intended(args, r.Raw, o.Raw) != nil {
 			c.uncertain = true
 			return true
 		}
-		return o.raw == r.raw
+		return o.Raw == r.Raw
 	}
-	return d.acceptReply(args, r.raw, o.raw)
+	return d.acceptReply(args, r.Raw, o.Raw)
 }
 
 // acceptExec compares the replies of a transaction one by one.
-func (d *differ) acceptExec(queued [][]string, uncertain bool, r, o value) bool {
-	if uncertain && (r.null != o.null || r.kind != '-' && strings.HasPrefix(o.raw, "-EXECABORT")) {
+func (d *differ) acceptExec(queued [][]string, uncertain bool, r, o resptest.Value) bool {
+	if uncertain && (r.Null != o.Null || r.Kind != '-' && strings.HasPrefix(o.Raw, "-EXECABORT")) {
 		d.apart = true
 		return true
 	}
-	if r.null || o.null || r.kind != '*' || o.kind != '*' || len(r.elems) != len(queued) || len(o.elems) != len(queued) {
-		return r.raw == o.raw
+	if r.Null || o.Null || r.Kind != '*' || o.Kind != '*' || len(r.List) != len(queued) || len(o.List) != len(queued) {
+		return r.Raw == o.Raw
 	}
 	for i, args := range queued {
-		if !d.acceptReply(args, r.elems[i].raw, o.elems[i].raw) {
+		if !d.acceptReply(args, r.List[i].Raw, o.List[i].Raw) {
 			return false
 		}
 	}
@@ -267,8 +269,8 @@ func (d *differ) resync() {
 	}
 	for k := range d.tainted {
 		for _, c := range d.control {
-			if v := c.do("DEL", k); v.kind != ':' {
-				d.t.Fatalf("DEL %s answered %q", k, v.raw)
+			if v := c.do("DEL", k); v.Kind != ':' {
+				d.t.Fatalf("DEL %s answered %q", k, v.Raw)
 			}
 		}
 	}
@@ -286,13 +288,13 @@ func (d *differ) compareAll(at int) *mismatch {
 	for i, c := range d.control {
 		for cursor := "0"; ; {
 			v := c.do("SCAN", cursor, "COUNT", "7")
-			if len(v.elems) != 2 {
-				d.t.Fatalf("SCAN answered %q", v.raw)
+			if len(v.List) != 2 {
+				d.t.Fatalf("SCAN answered %q", v.Raw)
 			}
-			for _, e := range v.elems[1].elems {
-				keys[i] = append(keys[i], e.text)
+			for _, e := range v.List[1].List {
+				keys[i] = append(keys[i], e.Text)
 			}
-			if cursor = v.elems[0].text; cursor == "0" {
+			if cursor = v.List[0].Text; cursor == "0" {
 				break
 			}
 		}
@@ -307,7 +309,7 @@ func (d *differ) compareAll(at int) *mismatch {
 		final = append(final, []string{map[bool]string{true: "HGETALL", false: "GET"}[strings.HasPrefix(k, "h:")], k})
 	}
 	for _, args := range final {
-		r, o := d.control[0].do(args...).raw, d.control[1].do(args...).raw
+		r, o := d.control[0].do(args...).Raw, d.control[1].do(args...).Raw
 		if r != o {
 			return &mismatch{at, 0, args, r, o}
 		}

@@ -43,7 +43,7 @@ func TestDownload(t *testing.T) {
 	other := startIn(t, out)
 	oc := other.dial(t)
 	for _, name := range toolsCounters {
-		if got, want := oc.do("COUNTER.DIGEST", name).raw, c.do("COUNTER.DIGEST", name).raw; got != want {
+		if got, want := oc.do("COUNTER.DIGEST", name).Raw, c.do("COUNTER.DIGEST", name).Raw; got != want {
 			t.Errorf("digest of %s: %q, want %q", name, got, want)
 		}
 	}
@@ -119,7 +119,7 @@ func TestDownload(t *testing.T) {
 // counterValue reads a number.
 func counterValue(t testing.TB, c *conn, key string) int64 {
 	t.Helper()
-	raw := c.do("GET", key).raw
+	raw := c.do("GET", key).Raw
 	lines := strings.Split(raw, "\r\n")
 	n, err := strconv.ParseInt(lines[min(1, len(lines)-1)], 10, 64)
 	if err != nil {

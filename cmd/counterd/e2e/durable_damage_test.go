@@ -259,10 +259,10 @@ func TestDurableLoading(t *testing.T) {
 			if err1 != nil || err2 != nil || err3 != nil {
 				t.Fatalf("while loading: %v, %v, %v", err1, err2, err3)
 			}
-			seen[strings.SplitN(ping.text, " ", 2)[0]]++
-			if strings.Contains(info.text, "loading:1\r\n") {
+			seen[strings.SplitN(ping.Text, " ", 2)[0]]++
+			if strings.Contains(info.Text, "loading:1\r\n") {
 				seen["loading:1"]++
-				_, after, _ := strings.Cut(info.text, "loading_loaded_perc:")
+				_, after, _ := strings.Cut(info.Text, "loading_loaded_perc:")
 				now, err := strconv.ParseFloat(strings.SplitN(after, "\r", 2)[0], 64)
 				if err != nil || now < percent || now > 100 {
 					t.Fatalf("loading_loaded_perc %q after %v", after, percent)
@@ -270,12 +270,12 @@ func TestDurableLoading(t *testing.T) {
 				percent = now
 			}
 			switch {
-			case get.kind == '-' && strings.HasPrefix(get.text, "LOADING "):
+			case get.Kind == '-' && strings.HasPrefix(get.Text, "LOADING "):
 				seen["GET refused"]++
-			case get.raw == bulkOf("1"):
+			case get.Raw == bulkOf("1"):
 				ready = true
 			default:
-				t.Fatalf("GET while loading answered %q", get.raw)
+				t.Fatalf("GET while loading answered %q", get.Raw)
 			}
 		}
 		c.close()

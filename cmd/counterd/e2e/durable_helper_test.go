@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
 )
 
 // buildCounterctl builds the tool once, beside the server under test.
@@ -110,7 +112,7 @@ func refused(t testing.TB, dir string, words ...string) {
 // infoValue returns a field of INFO, "" if it is not there.
 func infoValue(t testing.TB, c *conn, section, field string) string {
 	t.Helper()
-	_, after, found := strings.Cut("\n"+c.do("INFO", section).text, "\n"+field+":")
+	_, after, found := strings.Cut("\n"+c.do("INFO", section).Text, "\n"+field+":")
 	if !found {
 		return ""
 	}
@@ -142,8 +144,8 @@ func waitUntil(t testing.TB, what string, holds func() bool) {
 func saveInBackground(t testing.TB, c *conn) {
 	t.Helper()
 	saves := infoNumber(t, c, "persistence", "rdb_saves")
-	if v := c.do("BGSAVE"); v.kind != '+' {
-		t.Fatalf("BGSAVE answered %q", v.raw)
+	if v := c.do("BGSAVE"); v.Kind != '+' {
+		t.Fatalf("BGSAVE answered %q", v.Raw)
 	}
 	waitUntil(t, "a snapshot is made", func() bool {
 		return infoNumber(t, c, "persistence", "rdb_saves") > saves && infoValue(t, c, "persistence", "rdb_bgsave_in_progress") == "0"
@@ -258,24 +260,24 @@ func contents(t testing.TB, s *server, counters ...string) map[string]string {
 	all := map[string]string{}
 	for cursor, first := "0", true; first || cursor != "0"; first = false {
 		v := c.do("SCAN", cursor, "COUNT", "1000")
-		if len(v.elems) != 2 {
-			t.Fatalf("SCAN answered %q", v.raw)
+		if len(v.List) != 2 {
+			t.Fatalf("SCAN answered %q", v.Raw)
 		}
-		cursor = v.elems[0].text
+		cursor = v.List[0].Text
 		var request []byte
 		var asked []string
-		for _, e := range v.elems[1].elems {
-			mid := e.text[strings.IndexByte(e.text, ':')+1:]
+		for _, e := range v.List[1].List {
+			mid := e.Text[strings.IndexByte(e.Text, ':')+1:]
 			for _, name := range counters {
-				if strings.HasPrefix(e.text, name+":") || name == counters[0] && !strings.Contains(e.text, ":") {
+				if strings.HasPrefix(e.Text, name+":") || name == counters[0] && !strings.Contains(e.Text, ":") {
 					asked = append(asked, name+":"+mid)
-					request = appendRequest(request, "HGETALL", name+":"+mid)
+					request = resptest.Append(request, "HGETALL", name+":"+mid)
 				}
 			}
 		}
 		c.write(string(request))
 		for _, key := range asked {
-			all[key] = c.reply().raw
+			all[key] = c.reply().Raw
 		}
 	}
 	return all

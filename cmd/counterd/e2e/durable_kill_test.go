@@ -30,8 +30,8 @@ func TestDurableKill(t *testing.T) {
 		time.Sleep(randomPause(r, 20*time.Millisecond, 200*time.Millisecond))
 		if round%2 == 0 {
 			c := s.dial(t)
-			if v := c.do("BGSAVE"); v.kind != '+' && v.text != "ERR Background save already in progress" {
-				t.Errorf("BGSAVE answered %q", v.raw)
+			if v := c.do("BGSAVE"); v.Kind != '+' && v.Text != "ERR Background save already in progress" {
+				t.Errorf("BGSAVE answered %q", v.Raw)
 			}
 			time.Sleep(randomPause(r, 0, 50*time.Millisecond))
 		}

@@ -60,7 +60,7 @@ func TestDurableDumpCommands(t *testing.T) {
 	c.want("+OK\r\n", "ADD", "COLUMN", "weibo", "later", "hint=4", "max=20", "default=9", "suffix=cntla")
 	scribble(t, c, r, 500)
 	want := contents(t, s, toolsCounters...)
-	schema := c.do("SCHEMA").raw
+	schema := c.do("SCHEMA").Raw
 	dir := s.dir
 	rebuild := func(what string, flags ...string) {
 		out, status := counterctl(t, append(append([]string{"dump", "--commands"}, flags...), dir)...)
@@ -78,7 +78,7 @@ func TestDurableDumpCommands(t *testing.T) {
 			t.Fatalf("%s: redis-cli --pipe: %v\n%s", what, err, said)
 		}
 		sameContents(t, what, contents(t, other, toolsCounters...), want)
-		if got := other.dial(t).do("SCHEMA").raw; got != schema {
+		if got := other.dial(t).do("SCHEMA").Raw; got != schema {
 			t.Errorf("%s: schema %q, want %q", what, got, schema)
 		}
 		other.stop()
@@ -252,7 +252,7 @@ func TestDiff(t *testing.T) {
 	}
 
 	replica := start(t, "--replicaof", "127.0.0.1 "+strconv.Itoa(nodes[0].port))
-	eventually(t, 20*time.Second, "the replica has everything", func() bool { return conns[0].do("WAIT", "1", "1000").raw == ":1\r\n" })
+	eventually(t, 20*time.Second, "the replica has everything", func() bool { return conns[0].do("WAIT", "1", "1000").Raw == ":1\r\n" })
 	stop, done := make(chan struct{}), make(chan error, 1)
 	go func() {
 		w, err := dialTimeout("tcp", nodes[0].addr, time.Second)

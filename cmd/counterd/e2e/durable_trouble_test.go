@@ -42,7 +42,7 @@ func TestDurableErrors(t *testing.T) {
 			if !strings.Contains(c.fault, "when") {
 				waitUntil(t, "writes are refused", func() bool {
 					v := control.do("INCR", "78.cntcm")
-					return v.kind == '-' && (strings.HasPrefix(v.text, "MISCONF ") || c.policy == "always" && strings.HasPrefix(v.text, "UNCERTAIN "))
+					return v.Kind == '-' && (strings.HasPrefix(v.Text, "MISCONF ") || c.policy == "always" && strings.HasPrefix(v.Text, "UNCERTAIN "))
 				})
 				for range 20 {
 					// Under always nobody may be shown what a crash could take back. This one it could not.
@@ -51,12 +51,12 @@ func TestDurableErrors(t *testing.T) {
 				waitUntil(t, "aof_last_write_status is err", func() bool {
 					return infoValue(t, control, "persistence", "aof_last_write_status") == "err"
 				})
-				if v := control.do("SAVE"); v.kind != '-' {
-					t.Errorf("SAVE answered %q on a disk that fails", v.raw)
+				if v := control.do("SAVE"); v.Kind != '-' {
+					t.Errorf("SAVE answered %q on a disk that fails", v.Raw)
 				}
 			}
 			in.end()
-			waitUntil(t, "writes go on", func() bool { return control.do("INCR", "79.cntcm").kind == ':' })
+			waitUntil(t, "writes go on", func() bool { return control.do("INCR", "79.cntcm").Kind == ':' })
 			waitUntil(t, "aof_last_write_status is ok", func() bool { return infoValue(t, control, "persistence", "aof_last_write_status") == "ok" })
 			for i := range 50 {
 				control.want("+OK\r\n", "SET", strconv.Itoa(80+i)+".cntcm", "1")
@@ -104,7 +104,7 @@ func TestDurableDiskFull(t *testing.T) {
 		fill(t, ballast)
 		waitUntil(t, "writes are refused", func() bool {
 			v := control.do("SET", "78.cntcm", "1")
-			return v.kind == '-' && (strings.HasPrefix(v.text, "MISCONF ") || policy == "always" && strings.HasPrefix(v.text, "UNCERTAIN "))
+			return v.Kind == '-' && (strings.HasPrefix(v.Text, "MISCONF ") || policy == "always" && strings.HasPrefix(v.Text, "UNCERTAIN "))
 		})
 		for range 20 {
 			control.want(bulkOf(strconv.Itoa(cycle)), "GET", "77.cntcm")
@@ -118,8 +118,8 @@ func TestDurableDiskFull(t *testing.T) {
 			control = s.dial(t)
 			waitUntil(t, "the start ends", func() bool { return infoValue(t, control, "persistence", "loading") == "0" })
 			control.want(bulkOf(strconv.Itoa(cycle)), "GET", "77.cntcm")
-			if v := control.do("SET", "78.cntcm", "1"); v.kind != '-' || !strings.HasPrefix(v.text, "MISCONF ") {
-				t.Errorf("SET answered %q after a start on a full disk", v.raw)
+			if v := control.do("SET", "78.cntcm", "1"); v.Kind != '-' || !strings.HasPrefix(v.Text, "MISCONF ") {
+				t.Errorf("SET answered %q after a start on a full disk", v.Raw)
 			}
 			wait = func() {}
 			if err := os.Remove(ballast + "2"); err != nil {
@@ -129,7 +129,7 @@ func TestDurableDiskFull(t *testing.T) {
 		if err := os.Remove(ballast); err != nil {
 			t.Fatal(err)
 		}
-		waitUntil(t, "writes go on", func() bool { return control.do("INCR", "79.cntcm").kind == ':' })
+		waitUntil(t, "writes go on", func() bool { return control.do("INCR", "79.cntcm").Kind == ':' })
 		control.want("+OK\r\n", "SET", "80.cntcm", strconv.Itoa(cycle))
 		s.kill()
 		wait()
@@ -160,11 +160,11 @@ func TestDurableDirectoryGone(t *testing.T) {
 		t.Helper()
 		waitUntil(t, what+": changes are refused", func() bool {
 			v := c.do("INCR", "78.cntcm")
-			return v.kind == '-' && strings.HasPrefix(v.text, "MISCONF ") && strings.Contains(v.text, dir)
+			return v.Kind == '-' && strings.HasPrefix(v.Text, "MISCONF ") && strings.Contains(v.Text, dir)
 		})
 		c.want(bulkOf("5"), "GET", "77.cntcm")
-		if v := c.do("SAVE"); v.kind != '-' {
-			t.Errorf("%s: SAVE answered %q", what, v.raw)
+		if v := c.do("SAVE"); v.Kind != '-' {
+			t.Errorf("%s: SAVE answered %q", what, v.Raw)
 		}
 	}
 	if err := os.Rename(dir, away); err != nil {
@@ -174,13 +174,13 @@ func TestDurableDirectoryGone(t *testing.T) {
 	if err := os.Rename(away, dir); err != nil {
 		t.Fatal(err)
 	}
-	waitUntil(t, "writes go on", func() bool { return c.do("INCR", "79.cntcm").kind == ':' })
+	waitUntil(t, "writes go on", func() bool { return c.do("INCR", "79.cntcm").Kind == ':' })
 	c.want("+OK\r\n", "SAVE")
 	if err := os.Remove(filepath.Join(dir, "LOCK")); err != nil {
 		t.Fatal(err)
 	}
 	waitUntil(t, "LOCK is back", func() bool { _, err := os.Stat(filepath.Join(dir, "LOCK")); return err == nil })
-	waitUntil(t, "writes go on", func() bool { return c.do("INCR", "79.cntcm").kind == ':' })
+	waitUntil(t, "writes go on", func() bool { return c.do("INCR", "79.cntcm").Kind == ':' })
 	c.want("+OK\r\n", "SET", "80.cntcm", "6")
 	s.kill()
 	s = startIn(t, dir, "--appendfsync", "always")

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
 )
 
 // writers put load on a server that is going to be killed, and know what it must hold afterwards:
@@ -73,7 +75,7 @@ func (w *writers) run(c *conn, l *writerLoad, id int, mid int64, r *rand.Rand, t
 			switch n := r.IntN(10); {
 			case n < 2:
 				mid += 1 + r.Int64N(5)
-				request = appendRequest(request, "SET", strconv.FormatInt(mid, 10)+".cntrn", postValue(mid))
+				request = resptest.Append(request, "SET", strconv.FormatInt(mid, 10)+".cntrn", postValue(mid))
 				keys, posts = append(keys, ""), append(posts, mid)
 			case n < 6:
 				keys = append(keys, "1000"+strconv.Itoa(r.IntN(w.shared))+".cntcm")
@@ -81,26 +83,26 @@ func (w *writers) run(c *conn, l *writerLoad, id int, mid int64, r *rand.Rand, t
 				keys = append(keys, strconv.Itoa(20000+id*w.private+r.IntN(w.private))+".cntan")
 			}
 			if key := keys[len(keys)-1]; key != "" {
-				request = appendRequest(request, "INCR", key)
+				request = resptest.Append(request, "INCR", key)
 				l.sent[key]++
 			}
 		}
 		err := c.tryWrite(request)
 		for _, key := range keys {
-			var v value
+			var v resptest.Value
 			if err == nil {
 				v, err = c.tryReply()
 			}
 			var done bool
-			switch word, _, _ := strings.Cut(v.text, " "); {
+			switch word, _, _ := strings.Cut(v.Text, " "); {
 			case err != nil:
-			case v.kind == '-':
+			case v.Kind == '-':
 				known := false
 				for _, w := range tolerate {
 					known = known || word == w
 				}
 				if !known {
-					l.err = fmt.Errorf("%q answered %q", key, v.raw)
+					l.err = fmt.Errorf("%q answered %q", key, v.Raw)
 					return
 				}
 				l.refused++
@@ -149,7 +151,7 @@ func (w *writers) verify(t testing.TB, s *server) (acked int64) {
 		acked += int64(len(l.posts))
 	}
 	for key := range most {
-		got, err := c.do("GET", key).int()
+		got, err := c.do("GET", key).Int()
 		if err != nil {
 			got = 0 // never written
 		}
@@ -165,15 +167,15 @@ func (w *writers) verify(t testing.TB, s *server) (acked int64) {
 			for _, mid := range part {
 				args = append(args, strconv.FormatInt(mid, 10)+".cntrn")
 			}
-			for k, v := range c.do(args...).elems {
-				if v.null || v.text != postValue(part[k]) {
-					t.Errorf("post %d is %q, want %s, which was acknowledged", part[k], v.raw, postValue(part[k]))
+			for k, v := range c.do(args...).List {
+				if v.Null || v.Text != postValue(part[k]) {
+					t.Errorf("post %d is %q, want %s, which was acknowledged", part[k], v.Raw, postValue(part[k]))
 				}
 			}
 		}
 		for _, mid := range l.doubt {
-			if v := c.do("GET", strconv.FormatInt(mid, 10)+".cntrn"); !v.null && v.text != postValue(mid) {
-				t.Errorf("post %d is %q, want %s or nothing", mid, v.raw, postValue(mid))
+			if v := c.do("GET", strconv.FormatInt(mid, 10)+".cntrn"); !v.Null && v.Text != postValue(mid) {
+				t.Errorf("post %d is %q, want %s or nothing", mid, v.Raw, postValue(mid))
 			}
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
 )
 
 // TestExactIncrements has eight connections add to shared and to private keys, in pipelines of many lengths.
@@ -113,8 +115,8 @@ func TestExactTransfers(t *testing.T) {
 			t.Errorf("connection %d: %v", id, err)
 		}
 	}
-	a, errA := c.do("GET", "1.cntcm").int()
-	b, errB := c.do("GET", "2.cntcm").int()
+	a, errA := c.do("GET", "1.cntcm").Int()
+	b, errB := c.do("GET", "2.cntcm").Int()
 	if errA != nil || errB != nil || a+b != 2*start {
 		t.Errorf("the keys hold %d and %d (%v, %v), want a sum of %d", a, b, errA, errB, 2*start)
 	}
@@ -130,34 +132,34 @@ func transfer(c *conn, rounds int, sum int64) error {
 		if err != nil {
 			return err
 		}
-		if len(v.elems) != 2 {
-			return fmt.Errorf("MGET answered %q", v.raw)
+		if len(v.List) != 2 {
+			return fmt.Errorf("MGET answered %q", v.Raw)
 		}
-		a, _ := v.elems[0].int()
-		b, _ := v.elems[1].int()
+		a, _ := v.List[0].Int()
+		b, _ := v.List[1].Int()
 		if a+b != sum {
 			return fmt.Errorf("MGET saw %d and %d, want a sum of %d", a, b, sum)
 		}
-		req := appendRequest(nil, "MULTI")
-		req = appendRequest(req, "SET", "1.cntcm", strconv.FormatInt(a-1, 10))
-		req = appendRequest(req, "SET", "2.cntcm", strconv.FormatInt(b+1, 10))
-		req = appendRequest(req, "EXEC")
+		req := resptest.Append(nil, "MULTI")
+		req = resptest.Append(req, "SET", "1.cntcm", strconv.FormatInt(a-1, 10))
+		req = resptest.Append(req, "SET", "2.cntcm", strconv.FormatInt(b+1, 10))
+		req = resptest.Append(req, "EXEC")
 		if err := c.tryWrite(req); err != nil {
 			return err
 		}
 		for range 3 {
-			if v, err = c.tryReply(); err != nil || v.kind != '+' {
-				return fmt.Errorf("MULTI or a queued SET answered %q, %v", v.raw, err)
+			if v, err = c.tryReply(); err != nil || v.Kind != '+' {
+				return fmt.Errorf("MULTI or a queued SET answered %q, %v", v.Raw, err)
 			}
 		}
 		if v, err = c.tryReply(); err != nil {
 			return err
 		}
 		switch {
-		case v.raw == "*2\r\n+OK\r\n+OK\r\n":
+		case v.Raw == "*2\r\n+OK\r\n+OK\r\n":
 			done++
-		case !v.null:
-			return fmt.Errorf("EXEC answered %q", v.raw)
+		case !v.Null:
+			return fmt.Errorf("EXEC answered %q", v.Raw)
 		}
 	}
 	return nil

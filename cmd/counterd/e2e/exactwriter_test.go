@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
 )
 
 // weiboPost is one post of the example schema: comment, repost, attitude. nil: there is none.
@@ -53,7 +55,7 @@ func key(mid int64, column int) string { return strconv.FormatInt(mid, 10) + wei
 
 func (w *exactWriter) incr() exactOp {
 	mid, c, by := w.own(), w.rng.IntN(3), 1+w.rng.Int64N(3)
-	return exactOp{request: appendRequest(nil, "INCRBY", key(mid, c), strconv.FormatInt(by, 10)), replies: 1, mids: []int64{mid}, incrs: 1,
+	return exactOp{request: resptest.Append(nil, "INCRBY", key(mid, c), strconv.FormatInt(by, 10)), replies: 1, mids: []int64{mid}, incrs: 1,
 		does: func(posts map[int64]weiboPost) string {
 			p := change(posts, mid)
 			p[c] += by
@@ -77,11 +79,11 @@ func (w *exactWriter) op() exactOp {
 		return w.incr()
 	case n < 72:
 		mid, c, v := w.own(), w.rng.IntN(3), w.rng.Int64N(1<<w.rng.IntN(31))
-		return exactOp{request: appendRequest(nil, "SET", key(mid, c), strconv.FormatInt(v, 10)), replies: 1, mids: []int64{mid},
+		return exactOp{request: resptest.Append(nil, "SET", key(mid, c), strconv.FormatInt(v, 10)), replies: 1, mids: []int64{mid},
 			does: func(posts map[int64]weiboPost) string { change(posts, mid)[c] = v; return "+OK\r\n" }}
 	case n < 77:
 		mid := w.own()
-		return exactOp{request: appendRequest(nil, "DEL", "weibo:"+strconv.FormatInt(mid, 10)), replies: 1, mids: []int64{mid},
+		return exactOp{request: resptest.Append(nil, "DEL", "weibo:"+strconv.FormatInt(mid, 10)), replies: 1, mids: []int64{mid},
 			does: func(posts map[int64]weiboPost) string {
 				there := posts[mid] != nil
 				delete(posts, mid)
@@ -94,10 +96,10 @@ func (w *exactWriter) op() exactOp {
 		w.next += 1 + w.rng.Int64N(5000)
 		mid, v := w.next, [3]int64{w.rng.Int64N(100), w.rng.Int64N(1 << 20), w.rng.Int64N(1 << 30)}
 		text := func(i int) string { return strconv.FormatInt(v[i], 10) }
-		return exactOp{request: appendRequest(nil, "HSET", "weibo:"+strconv.FormatInt(mid, 10), "comment", text(0), "repost", text(1), "attitude", text(2)),
+		return exactOp{request: resptest.Append(nil, "HSET", "weibo:"+strconv.FormatInt(mid, 10), "comment", text(0), "repost", text(1), "attitude", text(2)),
 			replies: 1, mids: []int64{mid}, does: func(posts map[int64]weiboPost) string { *change(posts, mid) = v; return ":3\r\n" }}
 	}
-	op := exactOp{request: appendRequest(nil, "MULTI"), replies: 1}
+	op := exactOp{request: resptest.Append(nil, "MULTI"), replies: 1}
 	var parts []exactOp
 	for range 1 + w.rng.IntN(5) {
 		p := w.incr()
@@ -105,7 +107,7 @@ func (w *exactWriter) op() exactOp {
 		op.request = append(op.request, p.request...)
 		op.mids, op.incrs, op.replies = append(op.mids, p.mids...), op.incrs+1, op.replies+1
 	}
-	op.request = appendRequest(op.request, "EXEC")
+	op.request = resptest.Append(op.request, "EXEC")
 	op.replies++
 	op.does = func(posts map[int64]weiboPost) string {
 		reply := fmt.Sprintf("*%d\r\n", len(parts))
@@ -216,7 +218,7 @@ func (w *exactWriter) pipeline(c *conn) (ok bool, err error) {
 		return false, nil
 	}
 	for len(w.open) > 0 {
-		var v value
+		var v resptest.Value
 		for range w.open[0].replies {
 			if v, err = c.tryReply(); err != nil {
 				return false, nil
@@ -224,8 +226,8 @@ func (w *exactWriter) pipeline(c *conn) (ok bool, err error) {
 		}
 		op := w.open[0]
 		w.open = w.open[1:]
-		if want := w.answered(op); v.raw != want {
-			return false, fmt.Errorf("%q answered %q, want %q", op.request, v.raw, want)
+		if want := w.answered(op); v.Raw != want {
+			return false, fmt.Errorf("%q answered %q, want %q", op.request, v.Raw, want)
 		}
 	}
 	return true, nil
@@ -237,15 +239,15 @@ func readPost(c *conn, mid int64) (weiboPost, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(v.elems) != 3 {
-		return nil, fmt.Errorf("MGET answered %q", v.raw)
+	if len(v.List) != 3 {
+		return nil, fmt.Errorf("MGET answered %q", v.Raw)
 	}
-	if v.elems[0].null {
+	if v.List[0].Null {
 		return nil, nil
 	}
 	p := new([3]int64)
-	for i, e := range v.elems {
-		if p[i], err = e.int(); err != nil {
+	for i, e := range v.List {
+		if p[i], err = e.Int(); err != nil {
 			return nil, err
 		}
 	}
@@ -282,8 +284,8 @@ func (w *exactWriter) compare(t testing.TB, s *server) (wrong int) {
 				}
 			}
 			got := ""
-			for _, e := range v.elems[3*k : 3*k+3] {
-				got += e.raw
+			for _, e := range v.List[3*k : 3*k+3] {
+				got += e.Raw
 			}
 			if got != want {
 				if wrong++; wrong <= 3 {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
 )
 
 // twoPairs are a primary and its replica of each kind, spoken to alike.
@@ -64,14 +66,14 @@ func (c *phone) send(line string) {
 				words[j] = strconv.Itoa(c.p.nodes[i][1].port)
 			}
 		}
-		one.write(string(appendRequest(nil, words...)))
+		one.write(string(resptest.Append(nil, words...)))
 	}
 }
 
 // read reads a reply from both, which must be equal, and returns it.
 func (c *phone) read(line string) string {
 	c.p.t.Helper()
-	redis, ours := c.conns[0].reply().raw, c.conns[1].reply().raw
+	redis, ours := c.conns[0].reply().Raw, c.conns[1].reply().Raw
 	if redis != ours {
 		c.p.t.Errorf("%s\n redis %q\n ours  %q", line, redis, ours)
 	}
@@ -95,7 +97,7 @@ func (c *phone) all(script string) {
 			continue
 		}
 		c.send(line)
-		if redis, ours := c.conns[0].reply().raw, c.conns[1].reply().raw; redis[0] != ours[0] {
+		if redis, ours := c.conns[0].reply().Raw, c.conns[1].reply().Raw; redis[0] != ours[0] {
 			c.p.t.Errorf("%s\n redis %q\n ours  %q", line, redis, ours)
 		}
 	}
@@ -125,7 +127,7 @@ func (p *twoPairs) blocked(n int) {
 	for _, pair := range p.nodes {
 		c := pair[0].dial(p.t)
 		eventually(p.t, 20*time.Second, "connections wait", func() bool {
-			return strings.Contains(c.do("INFO", "clients").raw, "blocked_clients:"+strconv.Itoa(n)+"\r\n")
+			return strings.Contains(c.do("INFO", "clients").Raw, "blocked_clients:"+strconv.Itoa(n)+"\r\n")
 		})
 		c.close()
 	}
@@ -289,7 +291,7 @@ func TestFailoverAsRedis(t *testing.T) {
 	control.do("GET n:1")
 	// A WAIT may have been answered before the role went, or is ended with its connection.
 	for _, c := range waiting.conns {
-		if v := c.reply().raw; v != ":1\r\n" && !strings.HasPrefix(v, "-UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)") {
+		if v := c.reply().Raw; v != ":1\r\n" && !strings.HasPrefix(v, "-UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)") {
 			t.Errorf("WAIT: %q", v)
 		}
 	}
@@ -363,7 +365,7 @@ func TestFailoverUnderLoad(t *testing.T) {
 	wg.Wait()
 	last, other := nodes[rounds%2], nodes[1-rounds%2]
 	c := last.dial(t)
-	eventually(t, 20*time.Second, "the other node has everything", func() bool { return c.do("WAIT", "1", "1000").raw == ":1\r\n" })
+	eventually(t, 20*time.Second, "the other node has everything", func() bool { return c.do("WAIT", "1", "1000").Raw == ":1\r\n" })
 	total := int64(0)
 	for w := range writers {
 		total += counts[w].Load()
@@ -376,7 +378,7 @@ func TestFailoverUnderLoad(t *testing.T) {
 			c.want(fmt.Sprintf("$%d\r\n%s\r\n", len(want), want), "GET", key)
 		}
 	}
-	if x, y := c.do("COUNTER.DIGEST").raw, other.dial(t).do("COUNTER.DIGEST").raw; x != y {
+	if x, y := c.do("COUNTER.DIGEST").Raw, other.dial(t).do("COUNTER.DIGEST").Raw; x != y {
 		t.Errorf("digests %q and %q", x, y)
 	}
 	for _, n := range nodes {

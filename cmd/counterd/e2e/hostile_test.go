@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
 )
 
 // maxGrowth is how much more memory than before a hostile client may make the server hold: reliability asks
@@ -92,8 +94,8 @@ func bystand(c *conn, key string, served *atomic.Int64, stop <-chan struct{}) er
 		if err != nil {
 			return err
 		}
-		if want := fmt.Sprintf(":%d\r\n", served.Add(1)); v.raw != want {
-			return fmt.Errorf("INCR answered %q, want %q", v.raw, want)
+		if want := fmt.Sprintf(":%d\r\n", served.Add(1)); v.Raw != want {
+			return fmt.Errorf("INCR answered %q, want %q", v.Raw, want)
 		}
 	}
 }
@@ -129,8 +131,8 @@ func wantRefused(t *testing.T, c *conn, text string) {
 	if err != nil && isClosed(err) {
 		return
 	}
-	if err != nil || v.kind != '-' || !strings.Contains(v.text, text) {
-		t.Errorf("got %.100q, %v, want an error that says %q", v.raw, err, text)
+	if err != nil || v.Kind != '-' || !strings.Contains(v.Text, text) {
+		t.Errorf("got %.100q, %v, want an error that says %q", v.Raw, err, text)
 	}
 	c.wantEOF()
 }
@@ -177,8 +179,8 @@ func TestHostilePackets(t *testing.T) {
 		// What stands before a bad packet is answered, what stands behind it is not executed.
 		c := s.dial(t)
 		c.write("INCR 7.cntcm\r\n*1\r\n$-7\r\nINCR 7.cntcm\r\n")
-		if v := c.reply(); v.raw != ":1\r\n" {
-			t.Errorf("before the bad packet: %q", v.raw)
+		if v := c.reply(); v.Raw != ":1\r\n" {
+			t.Errorf("before the bad packet: %q", v.Raw)
 		}
 		wantRefused(t, c, "Protocol error")
 		s.dial(t).want(bulkOf("1"), "GET", "7.cntcm")
@@ -202,13 +204,13 @@ func TestHostileDrip(t *testing.T) {
 	attack(t, nil, func(t *testing.T, s *server) {
 		c := s.dial(t)
 		text := strings.Repeat("y", n)
-		for _, b := range []byte(string(appendRequest(nil, "ECHO", text))) {
+		for _, b := range []byte(string(resptest.Append(nil, "ECHO", text))) {
 			if err := c.tryWrite([]byte{b}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if v := c.reply(); v.raw != bulkOf(text) {
-			t.Errorf("got %.60q..., want the %d bytes sent", v.raw, n)
+		if v := c.reply(); v.Raw != bulkOf(text) {
+			t.Errorf("got %.60q..., want the %d bytes sent", v.Raw, n)
 		}
 	})
 }
@@ -273,7 +275,7 @@ func TestHostileQueues(t *testing.T) {
 func TestHostileSlowloris(t *testing.T) {
 	attack(t, nil, func(t *testing.T, s *server) {
 		const conns, seconds = 200, 3
-		request := appendRequest(nil, "SET", "5.cntcm", "1")
+		request := resptest.Append(nil, "SET", "5.cntcm", "1")
 		all := make([]*conn, conns)
 		for i := range all {
 			all[i] = s.dial(t)
@@ -290,8 +292,8 @@ func TestHostileSlowloris(t *testing.T) {
 			if err := c.tryWrite(request[seconds:]); err != nil {
 				t.Fatalf("connection %d: %v", i, err)
 			}
-			if v := c.reply(); v.raw != "+OK\r\n" {
-				t.Fatalf("connection %d: got %q", i, v.raw)
+			if v := c.reply(); v.Raw != "+OK\r\n" {
+				t.Fatalf("connection %d: got %q", i, v.Raw)
 			}
 			c.close()
 		}
@@ -305,9 +307,9 @@ func TestHostileUnread(t *testing.T) {
 		name, request string
 		count         int
 	}{
-		{"a million GET", string(appendRequest(nil, "GET", "19089006004.cntcm")), 1_000_000},
-		{"HGETALL", string(appendRequest(nil, "HGETALL", "19089006004")), 1_000_000},
-		{"ECHO of 1 MiB", string(appendRequest(nil, "ECHO", strings.Repeat("z", 1<<20))), 300},
+		{"a million GET", string(resptest.Append(nil, "GET", "19089006004.cntcm")), 1_000_000},
+		{"HGETALL", string(resptest.Append(nil, "HGETALL", "19089006004")), 1_000_000},
+		{"ECHO of 1 MiB", string(resptest.Append(nil, "ECHO", strings.Repeat("z", 1<<20))), 300},
 	} {
 		t.Run(u.name, func(t *testing.T) {
 			attack(t, nil, func(t *testing.T, s *server) {
@@ -333,14 +335,14 @@ func TestHostileMaxclients(t *testing.T) {
 		_ = c.tryWrite([]byte("PING\r\n"))
 		v, err := c.tryReply()
 		switch {
-		case err == nil && v.raw == "+PONG\r\n":
+		case err == nil && v.Raw == "+PONG\r\n":
 			open = append(open, c)
-		case err == nil && v.raw == "-ERR max number of clients reached\r\n":
+		case err == nil && v.Raw == "-ERR max number of clients reached\r\n":
 			refused++
 			c.wantEOF()
 			c.close()
 		default:
-			t.Fatalf("got %q, %v", v.raw, err)
+			t.Fatalf("got %q, %v", v.Raw, err)
 		}
 	}
 	// The connection that waited for the server's start may not have been counted off yet.
@@ -354,7 +356,7 @@ func TestHostileMaxclients(t *testing.T) {
 		c.close()
 	}
 	for deadline := time.Now().Add(ioTimeout); ; time.Sleep(10 * time.Millisecond) {
-		if v, err := s.dial(t).tryDo("PING"); err == nil && v.raw == "+PONG\r\n" {
+		if v, err := s.dial(t).tryDo("PING"); err == nil && v.Raw == "+PONG\r\n" {
 			break
 		}
 		if time.Now().After(deadline) {
@@ -384,8 +386,8 @@ func TestHostileUnauthenticated(t *testing.T) {
 	s := start(t, "--requirepass", "secret")
 	c := s.dial(t)
 	c.want("-NOAUTH Authentication required.\r\n", "GET", "1.cntcm")
-	if v := c.do("AUTH", "wrong"); !strings.HasPrefix(v.raw, "-WRONGPASS ") {
-		t.Errorf("a wrong password: %q", v.raw)
+	if v := c.do("AUTH", "wrong"); !strings.HasPrefix(v.Raw, "-WRONGPASS ") {
+		t.Errorf("a wrong password: %q", v.Raw)
 	}
 	c.write("*2\r\n$4\r\nECHO\r\n$20000\r\n")
 	wantRefused(t, c, "unauthenticated bulk length")
@@ -397,7 +399,7 @@ func TestHostileUnauthenticated(t *testing.T) {
 	long := strings.Repeat("x", 20_000)
 	c.want(bulkOf(long), "ECHO", long)
 	c = s.dial(t)
-	if v := c.do("HELLO", "3", "AUTH", "default", "secret"); v.kind != '%' {
-		t.Errorf("HELLO with AUTH: %q", v.raw)
+	if v := c.do("HELLO", "3", "AUTH", "default", "secret"); v.Kind != '%' {
+		t.Errorf("HELLO with AUTH: %q", v.Raw)
 	}
 }

@@ -80,8 +80,8 @@ func load(c *conn, seed uint64, n int, hits []atomic.Int32, stop <-chan struct{}
 			if err != nil {
 				return err
 			}
-			if v.kind != ':' {
-				return fmt.Errorf("INCR during a schema change answered %q", v.raw)
+			if v.Kind != ':' {
+				return fmt.Errorf("INCR during a schema change answered %q", v.Raw)
 			}
 			if i < batch {
 				hits[chosen[i]].Add(1)
@@ -123,19 +123,19 @@ func TestSchemaChangesUnderLoad(t *testing.T) {
 		sample(".cntex", func(int) string { return bulkOf(def) })
 		for range 200 {
 			mid := strconv.FormatUint(midOf(r.IntN(n)), 10)
-			if v, err := c.do("INCRBY", mid+".cntex", "1000").int(); err != nil || v < 1000 {
+			if v, err := c.do("INCRBY", mid+".cntex", "1000").Int(); err != nil || v < 1000 {
 				t.Fatalf("INCRBY of a new column: %d, %v", v, err)
 			}
 		}
 		sample(".cntcm", index)
 		mid := strconv.FormatUint(midOf(n/2), 10)
-		if v := c.do("COUNTER.MGET", "weibo", mid); len(v.elems) != 1 || len(v.elems[0].elems) != 4 {
-			t.Errorf("COUNTER.MGET with a fourth column answered %q", v.raw)
+		if v := c.do("COUNTER.MGET", "weibo", mid); len(v.List) != 1 || len(v.List[0].List) != 4 {
+			t.Errorf("COUNTER.MGET with a fourth column answered %q", v.Raw)
 		}
 		runScript(t, c, "drop column weibo extra")
 		c.want("$-1\r\n", "GET", mid+".cntex")
-		if v := c.do("COUNTER.MGET", "weibo", mid); len(v.elems) != 1 || len(v.elems[0].elems) != 3 {
-			t.Errorf("COUNTER.MGET without the fourth column answered %q", v.raw)
+		if v := c.do("COUNTER.MGET", "weibo", mid); len(v.List) != 1 || len(v.List[0].List) != 3 {
+			t.Errorf("COUNTER.MGET without the fourth column answered %q", v.Raw)
 		}
 		sample(".cntcm", index)
 	}

@@ -66,20 +66,20 @@ func TestLostImage(t *testing.T) {
 		c = s.dial(t)
 		p.verify(t, s, skip)
 		for _, args := range [][]string{{"INCR", next + ".cntcm"}, {"GET", next + ".cntcm"}, {"HGETALL", "weibo:" + next}, {"GET", key + ".cntcm"}} {
-			if v := c.do(args...); v.kind != '-' || !strings.HasPrefix(v.text, "IOERR ") {
-				t.Errorf("round %d: %s %s answered %q", round, args[0], args[1], v.raw)
+			if v := c.do(args...); v.Kind != '-' || !strings.HasPrefix(v.Text, "IOERR ") {
+				t.Errorf("round %d: %s %s answered %q", round, args[0], args[1], v.Raw)
 			}
 		}
 		if n := infoNumber(t, c, "tiers", "cold_files_unusable"); n != 1 {
 			t.Errorf("round %d: cold_files_unusable is %d, want 1", round, n)
 		}
-		if v := c.do("SCAN", strconv.FormatUint(lo, 10)); v.kind != '-' || !strings.Contains(v.text, fmt.Sprintf("from %d to %d", lo, hi-1)) {
-			t.Errorf("round %d: SCAN answered %q", round, v.raw)
+		if v := c.do("SCAN", strconv.FormatUint(lo, 10)); v.Kind != '-' || !strings.Contains(v.Text, fmt.Sprintf("from %d to %d", lo, hi-1)) {
+			t.Errorf("round %d: SCAN answered %q", round, v.Raw)
 		}
 		unreadable := func(s *server, get string) {
 			t.Helper()
-			if v := s.dial(t).do("GET", get); v.kind != '-' || !strings.HasPrefix(v.text, "IOERR ") {
-				t.Errorf("round %d: %s answers GET %s with %q", round, s.name, get, v.raw)
+			if v := s.dial(t).do("GET", get); v.Kind != '-' || !strings.HasPrefix(v.Text, "IOERR ") {
+				t.Errorf("round %d: %s answers GET %s with %q", round, s.name, get, v.Raw)
 			}
 		}
 		if round < 2 { // before a snapshot of this state, and with one

@@ -114,7 +114,7 @@ func (s *server) awaitPing() bool {
 		}
 		v, err := c.tryDo("PING")
 		c.close()
-		if err == nil && (v.raw == "+PONG\r\n" || strings.HasPrefix(v.raw, "-NOAUTH ")) {
+		if err == nil && (v.Raw == "+PONG\r\n" || strings.HasPrefix(v.Raw, "-NOAUTH ")) {
 			return true
 		}
 	}

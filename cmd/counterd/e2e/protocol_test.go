@@ -52,7 +52,7 @@ func TestProtocol(t *testing.T) {
 		if redis != ours && intended([]string{input}, redis, ours) == nil {
 			t.Errorf("input %.200q\nredis    %.200q\ncounterd %.200q", input, redis, ours)
 		}
-		if r, o := d.control[0].do("GET", "n:1").raw, d.control[1].do("GET", "n:1").raw; r != o {
+		if r, o := d.control[0].do("GET", "n:1").Raw, d.control[1].do("GET", "n:1").Raw; r != o {
 			t.Errorf("input %.200q leaves n:1\nredis    %q\ncounterd %q", input, r, o)
 		}
 	}

@@ -87,7 +87,7 @@ func TestSchemaDifference(t *testing.T) {
 	s := start(t)
 	c := s.dial(t)
 	seedSchema(t, c)
-	before := c.do("SCHEMA").raw
+	before := c.do("SCHEMA").Raw
 	for _, line := range []struct{ script, names string }{
 		{"add column weibo comment hint=8 max=32 default=0 suffix=cntcm", "hint"},
 		{"add column weibo comment hint=16 max=33 default=0 suffix=cntcm", "max"},
@@ -101,11 +101,11 @@ func TestSchemaDifference(t *testing.T) {
 		{"add column weibo fourth hint=8 max=8 suffix=a-b", "suffix"},
 	} {
 		v := c.do(strings.Fields(line.script)...)
-		if v.kind != '-' || !strings.Contains(v.text, line.names) {
-			t.Errorf("%s\n got %q, want an error that names %s", line.script, v.raw, line.names)
+		if v.Kind != '-' || !strings.Contains(v.Text, line.names) {
+			t.Errorf("%s\n got %q, want an error that names %s", line.script, v.Raw, line.names)
 		}
 	}
-	if after := c.do("SCHEMA").raw; after != before {
+	if after := c.do("SCHEMA").Raw; after != before {
 		t.Errorf("refused definitions changed the schema\n got %q\nwant %q", after, before)
 	}
 }

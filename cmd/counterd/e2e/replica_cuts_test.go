@@ -114,7 +114,7 @@ func (ch *chain) equal() {
 			ch.await(i)
 		}
 		c := n.dial(ch.t)
-		digests[i] = c.do("COUNTER.DIGEST").raw
+		digests[i] = c.do("COUNTER.DIGEST").Raw
 		c.close()
 		if digests[i] != digests[0] {
 			ch.t.Errorf("node %d has digest %q, the primary %q", i, digests[i], digests[0])

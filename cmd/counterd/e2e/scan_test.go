@@ -38,13 +38,13 @@ func TestScanWhileChanging(t *testing.T) {
 		last, first := uint64(0), true
 		for cursor := "0"; ; {
 			v := c.do("SCAN", cursor, "COUNT", count)
-			if len(v.elems) != 2 {
-				t.Fatalf("SCAN answered %.200q", v.raw)
+			if len(v.List) != 2 {
+				t.Fatalf("SCAN answered %.200q", v.Raw)
 			}
-			for _, e := range v.elems[1].elems {
-				mid, err := strconv.ParseUint(e.text, 10, 64)
+			for _, e := range v.List[1].List {
+				mid, err := strconv.ParseUint(e.Text, 10, 64)
 				if err != nil {
-					t.Fatalf("SCAN returned key %q", e.text)
+					t.Fatalf("SCAN returned key %q", e.Text)
 				}
 				if !first && mid <= last {
 					t.Fatalf("SCAN returned %d after %d", mid, last)
@@ -57,7 +57,7 @@ func TestScanWhileChanging(t *testing.T) {
 					lasting[mid] = round + 1
 				}
 			}
-			if cursor = v.elems[0].text; cursor == "0" {
+			if cursor = v.List[0].Text; cursor == "0" {
 				break
 			}
 		}
@@ -164,16 +164,16 @@ func TestScanOptions(t *testing.T) {
 		got := keySet{}
 		for calls := 0; ; calls++ {
 			v := c.do(args...)
-			if len(v.elems) != 2 || calls > 2*len(items)+10 {
-				t.Fatalf("SCAN %s: call %d answered %.200q", scan.options, calls, v.raw)
+			if len(v.List) != 2 || calls > 2*len(items)+10 {
+				t.Fatalf("SCAN %s: call %d answered %.200q", scan.options, calls, v.Raw)
 			}
-			for _, e := range v.elems[1].elems {
-				if got[e.text] {
-					t.Errorf("SCAN %s returned %s twice", scan.options, e.text)
+			for _, e := range v.List[1].List {
+				if got[e.Text] {
+					t.Errorf("SCAN %s returned %s twice", scan.options, e.Text)
 				}
-				got[e.text] = true
+				got[e.Text] = true
 			}
-			if args[1] = v.elems[0].text; args[1] == "0" {
+			if args[1] = v.List[0].Text; args[1] == "0" {
 				break
 			}
 		}

@@ -35,8 +35,8 @@ add column h c hint=1 max=63 suffix=hc
 func runScript(t testing.TB, c *conn, script string) {
 	t.Helper()
 	for line := range strings.Lines(script) {
-		if v := c.do(strings.Fields(line)...); v.raw != "+OK\r\n" {
-			t.Fatalf("%s: got %q, want OK", strings.TrimSpace(line), v.raw)
+		if v := c.do(strings.Fields(line)...); v.Raw != "+OK\r\n" {
+			t.Fatalf("%s: got %q, want OK", strings.TrimSpace(line), v.Raw)
 		}
 	}
 }

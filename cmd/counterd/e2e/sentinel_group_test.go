@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
 )
 
 // downAfter is Sentinel's down-after-milliseconds in the tests that take nodes down.
@@ -326,14 +328,14 @@ func ask(addr string, args ...string) string {
 	}
 	defer c.close()
 	_ = c.nc.SetDeadline(time.Now().Add(3 * time.Second))
-	if _, err := c.nc.Write(appendRequest(nil, args...)); err != nil {
+	if _, err := c.nc.Write(resptest.Append(nil, args...)); err != nil {
 		return ""
 	}
-	v, err := readValue(c.br)
+	v, err := resptest.Read(c.br, resptest.Any)
 	if err != nil {
 		return ""
 	}
-	return v.raw
+	return v.Raw
 }
 
 // reportedAt returns when the Sentinels first logged an event behind the given places of their logs.

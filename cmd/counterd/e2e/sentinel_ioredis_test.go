@@ -81,11 +81,11 @@ func TestSentinelIoredis(t *testing.T) {
 		mid, _, _ = strings.Cut(mid, " ")
 		counts[word]++
 		switch v := c.do("GET", mid+".n"); {
-		case v.raw != "$1\r\n1\r\n" && v.raw != "$-1\r\n":
-			t.Errorf("post %s: %q, want 1 or nothing", mid, v.raw)
-		case v.null && word == "safe":
+		case v.Raw != "$1\r\n1\r\n" && v.Raw != "$-1\r\n":
+			t.Errorf("post %s: %q, want 1 or nothing", mid, v.Raw)
+		case v.Null && word == "safe":
 			t.Errorf("post %s: WAIT 1 acknowledged it and it is gone", mid)
-		case !v.null && word == "refused":
+		case !v.Null && word == "refused":
 			t.Errorf("%s: and it is there", strings.TrimSpace(line))
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
 )
 
 // A journal is what the clients of a group were told. Each increment is of a post of its own, so what became of it can be seen.
@@ -68,7 +70,7 @@ func (j *journal) check(t testing.TB, m *member, from, to int) (sum tally) {
 		end := min(at+1000, to)
 		var request []byte
 		for mid := at; mid < end; mid++ {
-			request = appendRequest(request, "GET", strconv.Itoa(mid)+".n")
+			request = resptest.Append(request, "GET", strconv.Itoa(mid)+".n")
 		}
 		if err := c.tryWrite(request); err != nil {
 			t.Error(err)
@@ -80,9 +82,9 @@ func (j *journal) check(t testing.TB, m *member, from, to int) (sum tally) {
 				t.Error(err)
 				return sum
 			}
-			there := v.raw == "$1\r\n1\r\n"
-			if !there && v.raw != "$-1\r\n" {
-				t.Errorf("post %d: %q, want 1 or nothing", mid, v.raw)
+			there := v.Raw == "$1\r\n1\r\n"
+			if !there && v.Raw != "$-1\r\n" {
+				t.Errorf("post %d: %q, want 1 or nothing", mid, v.Raw)
 			}
 			j.mu.Lock()
 			f := j.fate[mid]
@@ -226,11 +228,11 @@ func (l *sentinelClients) startLoner(addr string) *loner {
 			case err != nil:
 				c.close()
 				c = nil
-			case v.raw == ":1\r\n":
+			case v.Raw == ":1\r\n":
 				l.note(mid, fateAlone)
 				n.acked.Add(1)
 				n.last = time.Now()
-			case len(v.raw) > 1 && refuses(v.raw[1:]):
+			case len(v.Raw) > 1 && refuses(v.Raw[1:]):
 				l.note(mid, fateRefused)
 				n.refused.Add(1)
 			}

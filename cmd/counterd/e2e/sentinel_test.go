@@ -85,7 +85,7 @@ func replicationField(s *server, name string) string {
 	if err != nil {
 		return ""
 	}
-	for line := range strings.SplitSeq(v.raw, "\r\n") {
+	for line := range strings.SplitSeq(v.Raw, "\r\n") {
 		if rest, ok := strings.CutPrefix(line, name+":"); ok {
 			return rest
 		}
@@ -178,8 +178,8 @@ func TestSentinel(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer lone.close()
-	if v, err := lone.tryDo("INCR", "1.n"); err != nil || !strings.HasPrefix(v.raw, "-READONLY ") {
-		t.Errorf("an old primary that returns answers INCR by %q %v, want READONLY", v.raw, err)
+	if v, err := lone.tryDo("INCR", "1.n"); err != nil || !strings.HasPrefix(v.Raw, "-READONLY ") {
+		t.Errorf("an old primary that returns answers INCR by %q %v, want READONLY", v.Raw, err)
 	}
 	eventually(t, 60*time.Second, "the old primary is a replica of the new one", func() bool {
 		return replicationField(old, "role") == "slave" && replicationField(old, "master_port") == strconv.Itoa(leader.port) && replicationField(old, "master_link_status") == "up"
@@ -200,7 +200,7 @@ func TestSentinel(t *testing.T) {
 		}
 		defer c.close()
 		v, _ := c.tryDo("COUNTER.DIGEST")
-		return v.raw
+		return v.Raw
 	}
 	eventually(t, 10*time.Second, "all nodes have the same items", func() bool {
 		return digest(leader) == digest(other) && digest(leader) == digest(old)
@@ -216,8 +216,8 @@ func TestWatchReplica(t *testing.T) {
 	s := start(t)
 	c := s.dial(t)
 	for _, command := range []string{"ADD COUNTER weibo", "ADD COLUMN weibo n hint=8 max=32 suffix=n"} {
-		if v, err := c.tryDo(strings.Fields(command)...); err != nil || v.raw != "+OK\r\n" {
-			t.Fatalf("%s: %q %v", command, v.raw, err)
+		if v, err := c.tryDo(strings.Fields(command)...); err != nil || v.Raw != "+OK\r\n" {
+			t.Fatalf("%s: %q %v", command, v.Raw, err)
 		}
 	}
 	out := new(logBuffer)
@@ -233,8 +233,8 @@ func TestWatchReplica(t *testing.T) {
 	}()
 	eventually(t, 10*time.Second, "redis-cli is connected", func() bool { return strings.Contains(out.String(), "SYNC done") })
 	eventually(t, 10*time.Second, "its REPLCONF ACK", func() bool { return strings.Contains(out.String(), "ACK") })
-	if v, err := c.tryDo("INCRBY", "7.n", "41"); err != nil || v.raw != ":41\r\n" {
-		t.Fatalf("%q %v", v.raw, err)
+	if v, err := c.tryDo("INCRBY", "7.n", "41"); err != nil || v.Raw != ":41\r\n" {
+		t.Fatalf("%q %v", v.Raw, err)
 	}
 	eventually(t, 10*time.Second, "redis-cli prints the change", func() bool { return strings.Contains(out.String(), `"SET","7.n","41"`) })
 }

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
 )
 
 // TestShutdownAnswers stops a server under load. Whatever a connection had sent in one piece is answered as a whole or not
@@ -61,16 +63,16 @@ func untilStopped(c *conn, id, batch int, answered *atomic.Int64) error {
 		for i := range batch {
 			v, err := c.tryReply()
 			switch {
-			case err == nil && v.raw == fmt.Sprintf(":%d\r\n", n+1):
+			case err == nil && v.Raw == fmt.Sprintf(":%d\r\n", n+1):
 				n++
 				answered.Add(1)
 			case err == nil:
-				return fmt.Errorf("increment %d answered %q", n+1, v.raw)
-			case i == 0 && len(v.raw) == 0 && isClosed(err):
+				return fmt.Errorf("increment %d answered %q", n+1, v.Raw)
+			case i == 0 && len(v.Raw) == 0 && isClosed(err):
 				// A batch that reached the socket after the server's last read is lost; the kernel may say so by a reset.
 				return nil
 			default:
-				return fmt.Errorf("after %d of a batch of %d: %q, %w", i, batch, v.raw, err)
+				return fmt.Errorf("after %d of a batch of %d: %q, %w", i, batch, v.Raw, err)
 			}
 		}
 	}
@@ -92,13 +94,13 @@ func TestShutdownDrains(t *testing.T) {
 	for {
 		v, err := c.tryReply()
 		if err != nil {
-			if len(v.raw) > 0 || !isClosed(err) {
-				t.Errorf("after %d replies: %q, %v", got, v.raw, err)
+			if len(v.Raw) > 0 || !isClosed(err) {
+				t.Errorf("after %d replies: %q, %v", got, v.Raw, err)
 			}
 			break
 		}
-		if got++; v.raw != fmt.Sprintf(":%d\r\n", got) {
-			t.Fatalf("reply %d is %q", got, v.raw)
+		if got++; v.Raw != fmt.Sprintf(":%d\r\n", got) {
+			t.Fatalf("reply %d is %q", got, v.Raw)
 		}
 		if got == 1000 {
 			s.terminate()
@@ -119,7 +121,7 @@ func TestShutdownDespite(t *testing.T) {
 	half := s.dial(t)
 	half.write("*2\r\n$3\r\nGET\r\n$100\r\nabc")
 	deaf := s.dial(t)
-	large := appendRequest(nil, "ECHO", string(make([]byte, 1<<20)))
+	large := resptest.Append(nil, "ECHO", string(make([]byte, 1<<20)))
 	for range 50 {
 		_ = deaf.nc.SetWriteDeadline(time.Now().Add(200 * time.Millisecond))
 		if _, err := deaf.nc.Write(large); err != nil {
@@ -138,7 +140,7 @@ func TestShutdownCommand(t *testing.T) {
 	c := s.dial(t)
 	c.write("SHUTDOWN NOSAVE\r\n")
 	if v, err := c.tryReply(); !isClosed(err) {
-		t.Fatalf("SHUTDOWN answered %q, %v, want the connection closed", v.raw, err)
+		t.Fatalf("SHUTDOWN answered %q, %v, want the connection closed", v.Raw, err)
 	}
 	s.signalled = true // by the command
 	s.stop()

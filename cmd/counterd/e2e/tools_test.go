@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
 )
 
 // handshakes are what clients and tools send when they connect, as recorded from them, and what each must be answered:
@@ -124,8 +126,8 @@ func TestHandshakes(t *testing.T) {
 			c := s.dial(t)
 			for line := range strings.Lines(strings.TrimSpace(h.script)) {
 				request, want, _ := strings.Cut(strings.TrimSpace(line), " => ")
-				if v := c.do(strings.Fields(request)...); !regexp.MustCompile(want).MatchString(v.raw) {
-					t.Errorf("%s\n got %.300q\nwant %s", request, v.raw, want)
+				if v := c.do(strings.Fields(request)...); !regexp.MustCompile(want).MatchString(v.Raw) {
+					t.Errorf("%s\n got %.300q\nwant %s", request, v.Raw, want)
 				}
 			}
 		})
@@ -152,7 +154,7 @@ func TestInfo(t *testing.T) {
 	c := s.dial(t)
 	seedSchema(t, c)
 	c.want(":1\r\n", "INCR", "1.cntcm")
-	all := c.do("INFO", "EVERYTHING").text
+	all := c.do("INFO", "EVERYTHING").Text
 	if strings.Contains(strings.ReplaceAll(all, "\r\n", ""), "\n") {
 		t.Error("INFO has lines that do not end in CR LF")
 	}
@@ -169,7 +171,7 @@ func TestInfo(t *testing.T) {
 			}
 		}
 		// Asked for alone a section comes alone, whatever the case of its name.
-		alone := c.do("INFO", strings.ToLower(section)).text
+		alone := c.do("INFO", strings.ToLower(section)).Text
 		if !strings.HasPrefix(alone, "# "+section+"\r\n") || strings.Count(alone, "# ") != 1 {
 			t.Errorf("INFO %s answered %.100q", strings.ToLower(section), alone)
 		}
@@ -180,8 +182,8 @@ func TestInfo(t *testing.T) {
 			t.Errorf("INFO does not match %s", want)
 		}
 	}
-	if v := c.do("INFO", "nosuch"); v.kind != '$' || v.text != "" {
-		t.Errorf("INFO of an unknown section answered %.100q", v.raw)
+	if v := c.do("INFO", "nosuch"); v.Kind != '$' || v.Text != "" {
+		t.Errorf("INFO of an unknown section answered %.100q", v.Raw)
 	}
 }
 
@@ -198,69 +200,69 @@ func TestCommandTable(t *testing.T) {
 		c.do("HELLO", resp)
 		table := c.do("COMMAND")
 		var names []string
-		for _, e := range table.elems {
-			if len(e.elems) != 10 || e.elems[0].kind != '$' || e.elems[1].kind != ':' || e.elems[3].kind != ':' || e.elems[4].kind != ':' || e.elems[5].kind != ':' {
-				t.Fatalf("RESP%s: an entry of COMMAND is %q", resp, e.raw)
+		for _, e := range table.List {
+			if len(e.List) != 10 || e.List[0].Kind != '$' || e.List[1].Kind != ':' || e.List[3].Kind != ':' || e.List[4].Kind != ':' || e.List[5].Kind != ':' {
+				t.Fatalf("RESP%s: an entry of COMMAND is %q", resp, e.Raw)
 			}
-			for _, flag := range e.elems[2].elems {
-				if flag.kind != '+' {
-					t.Errorf("%s: flag %q, want simple strings", e.elems[0].text, flag.raw)
+			for _, flag := range e.List[2].List {
+				if flag.Kind != '+' {
+					t.Errorf("%s: flag %q, want simple strings", e.List[0].Text, flag.Raw)
 				}
 			}
-			if e.elems[0].text != strings.ToLower(e.elems[0].text) {
-				t.Errorf("name %s is not in lower case", e.elems[0].text)
+			if e.List[0].Text != strings.ToLower(e.List[0].Text) {
+				t.Errorf("name %s is not in lower case", e.List[0].Text)
 			}
-			names = append(names, e.elems[0].text)
+			names = append(names, e.List[0].Text)
 		}
 		for name := range strings.FieldsSeq(mustCommands) {
 			if !slices.Contains(names, name) {
 				t.Errorf("RESP%s: COMMAND does not list %s", resp, name)
 			}
 		}
-		if n, err := c.do("COMMAND", "COUNT").int(); err != nil || int(n) != len(names) {
+		if n, err := c.do("COMMAND", "COUNT").Int(); err != nil || int(n) != len(names) {
 			t.Errorf("COMMAND COUNT is %d, %v; COMMAND lists %d", n, err, len(names))
 		}
 		docs := c.do("COMMAND", "DOCS")
-		if docs.kind != map[string]byte{"2": '*', "3": '%'}[resp] || len(docs.elems) != 2*len(names) {
-			t.Errorf("RESP%s: COMMAND DOCS has type %c and %d elements, want two for each of %d commands", resp, docs.kind, len(docs.elems), len(names))
+		if docs.Kind != map[string]byte{"2": '*', "3": '%'}[resp] || len(docs.List) != 2*len(names) {
+			t.Errorf("RESP%s: COMMAND DOCS has type %c and %d elements, want two for each of %d commands", resp, docs.Kind, len(docs.List), len(names))
 		}
-		for i := 0; i+1 < len(docs.elems); i += 2 {
-			checkDocs(t, docs.elems[i].text, docs.elems[i+1])
+		for i := 0; i+1 < len(docs.List); i += 2 {
+			checkDocs(t, docs.List[i].Text, docs.List[i+1])
 		}
-		if one := c.do("COMMAND", "DOCS", "GET", "nosuch"); len(one.elems) != 2 || one.elems[0].text != "get" {
-			t.Errorf("COMMAND DOCS GET nosuch answered %.200q", one.raw)
+		if one := c.do("COMMAND", "DOCS", "GET", "nosuch"); len(one.List) != 2 || one.List[0].Text != "get" {
+			t.Errorf("COMMAND DOCS GET nosuch answered %.200q", one.Raw)
 		}
 		info := c.do("COMMAND", "INFO", "GET", "nosuch")
-		if len(info.elems) != 2 || len(info.elems[0].elems) != 10 || !info.elems[1].null {
-			t.Errorf("COMMAND INFO GET nosuch answered %.200q", info.raw)
+		if len(info.List) != 2 || len(info.List[0].List) != 10 || !info.List[1].Null {
+			t.Errorf("COMMAND INFO GET nosuch answered %.200q", info.Raw)
 		}
 	}
 }
 
 // checkDocs checks one entry of COMMAND DOCS: what is text must be bulk strings, flags must be simple strings, or redis-cli aborts.
-func checkDocs(t *testing.T, name string, doc value) {
+func checkDocs(t *testing.T, name string, doc resptest.Value) {
 	t.Helper()
 	summary := false
-	for i := 0; i+1 < len(doc.elems); i += 2 {
-		key, v := doc.elems[i], doc.elems[i+1]
-		if key.kind != '$' {
-			t.Errorf("COMMAND DOCS %s: key %q is no bulk string", name, key.raw)
+	for i := 0; i+1 < len(doc.List); i += 2 {
+		key, v := doc.List[i], doc.List[i+1]
+		if key.Kind != '$' {
+			t.Errorf("COMMAND DOCS %s: key %q is no bulk string", name, key.Raw)
 		}
-		switch key.text {
+		switch key.Text {
 		case "summary":
-			summary = v.kind == '$' && v.text != ""
+			summary = v.Kind == '$' && v.Text != ""
 		case "since", "group", "name", "type", "token":
-			if v.kind != '$' {
-				t.Errorf("COMMAND DOCS %s: %s is %q, want a bulk string", name, key.text, v.raw)
+			if v.Kind != '$' {
+				t.Errorf("COMMAND DOCS %s: %s is %q, want a bulk string", name, key.Text, v.Raw)
 			}
 		case "flags":
-			for _, flag := range v.elems {
-				if flag.kind != '+' {
-					t.Errorf("COMMAND DOCS %s: flag %q, want a simple string", name, flag.raw)
+			for _, flag := range v.List {
+				if flag.Kind != '+' {
+					t.Errorf("COMMAND DOCS %s: flag %q, want a simple string", name, flag.Raw)
 				}
 			}
 		case "arguments":
-			for _, argument := range v.elems {
+			for _, argument := range v.List {
 				checkArgument(t, name, argument)
 			}
 		}
@@ -270,23 +272,23 @@ func checkDocs(t *testing.T, name string, doc value) {
 	}
 }
 
-func checkArgument(t *testing.T, name string, argument value) {
+func checkArgument(t *testing.T, name string, argument resptest.Value) {
 	t.Helper()
-	for i := 0; i+1 < len(argument.elems); i += 2 {
-		key, v := argument.elems[i], argument.elems[i+1]
-		switch key.text {
+	for i := 0; i+1 < len(argument.List); i += 2 {
+		key, v := argument.List[i], argument.List[i+1]
+		switch key.Text {
 		case "name", "type", "token", "summary", "since", "display_text", "value":
-			if v.kind != '$' {
-				t.Errorf("COMMAND DOCS %s: argument's %s is %q, want a bulk string", name, key.text, v.raw)
+			if v.Kind != '$' {
+				t.Errorf("COMMAND DOCS %s: argument's %s is %q, want a bulk string", name, key.Text, v.Raw)
 			}
 		case "flags":
-			for _, flag := range v.elems {
-				if flag.kind != '+' {
-					t.Errorf("COMMAND DOCS %s: argument's flag %q, want a simple string", name, flag.raw)
+			for _, flag := range v.List {
+				if flag.Kind != '+' {
+					t.Errorf("COMMAND DOCS %s: argument's flag %q, want a simple string", name, flag.Raw)
 				}
 			}
 		case "arguments":
-			for _, a := range v.elems {
+			for _, a := range v.List {
 				checkArgument(t, name, a)
 			}
 		}
@@ -303,18 +305,18 @@ func TestHello(t *testing.T) {
 	}{{"2", '*'}, {"3", '%'}, {"2", '*'}} {
 		v := c.do("HELLO", want.proto)
 		var keys []string
-		for i := 0; i+1 < len(v.elems); i += 2 {
-			if v.elems[i].kind != '$' {
-				t.Errorf("key %q is no bulk string", v.elems[i].raw)
+		for i := 0; i+1 < len(v.List); i += 2 {
+			if v.List[i].Kind != '$' {
+				t.Errorf("key %q is no bulk string", v.List[i].Raw)
 			}
-			keys = append(keys, v.elems[i].text)
+			keys = append(keys, v.List[i].Text)
 		}
-		if order := strings.Join(keys, " "); v.kind != want.kind || order != "server version proto id mode role modules" {
-			t.Fatalf("HELLO %s answered %q", want.proto, v.raw)
+		if order := strings.Join(keys, " "); v.Kind != want.kind || order != "server version proto id mode role modules" {
+			t.Fatalf("HELLO %s answered %q", want.proto, v.Raw)
 		}
-		if v.elems[1].raw != bulkOf("redis") || v.elems[3].kind != '$' || v.elems[5].raw != ":"+want.proto+"\r\n" || v.elems[7].kind != ':' ||
-			v.elems[9].raw != bulkOf("standalone") || v.elems[11].raw != bulkOf("master") || v.elems[13].raw != "*0\r\n" {
-			t.Errorf("HELLO %s answered %q", want.proto, v.raw)
+		if v.List[1].Raw != bulkOf("redis") || v.List[3].Kind != '$' || v.List[5].Raw != ":"+want.proto+"\r\n" || v.List[7].Kind != ':' ||
+			v.List[9].Raw != bulkOf("standalone") || v.List[11].Raw != bulkOf("master") || v.List[13].Raw != "*0\r\n" {
+			t.Errorf("HELLO %s answered %q", want.proto, v.Raw)
 		}
 	}
 }

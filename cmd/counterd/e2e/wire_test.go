@@ -3,13 +3,13 @@ package e2e
 import (
 	"bufio"
 	"errors"
-	"fmt"
-	"io"
 	"net"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
 )
 
 // ioTimeout bounds every single read and write of a test: a server that stops answering fails the test
@@ -22,15 +22,6 @@ type conn struct {
 	nc net.Conn
 	br *bufio.Reader
 	t  testing.TB
-}
-
-// value is one reply: its exact bytes and what they mean.
-type value struct {
-	raw   string  // the bytes as received
-	kind  byte    // RESP type byte
-	text  string  // line or bulk contents
-	elems []value // of * % ~ > (keys and values of a map alternate)
-	null  bool    // $-1, *-1 or _
 }
 
 func dialTimeout(network, addr string, d time.Duration) (*conn, error) {
@@ -70,21 +61,6 @@ func dialAddr(t testing.TB, network, addr string) *conn {
 
 func (c *conn) close() { c.nc.Close() }
 
-// appendRequest appends a request as an array of bulk strings.
-func appendRequest(dst []byte, args ...string) []byte {
-	dst = append(dst, '*')
-	dst = strconv.AppendInt(dst, int64(len(args)), 10)
-	dst = append(dst, '\r', '\n')
-	for _, a := range args {
-		dst = append(dst, '$')
-		dst = strconv.AppendInt(dst, int64(len(a)), 10)
-		dst = append(dst, '\r', '\n')
-		dst = append(dst, a...)
-		dst = append(dst, '\r', '\n')
-	}
-	return dst
-}
-
 func (c *conn) tryWrite(p []byte) error {
 	if err := c.nc.SetWriteDeadline(time.Now().Add(ioTimeout)); err != nil {
 		return err
@@ -93,19 +69,19 @@ func (c *conn) tryWrite(p []byte) error {
 	return err
 }
 
-func (c *conn) tryDo(args ...string) (value, error) {
-	if err := c.tryWrite(appendRequest(nil, args...)); err != nil {
-		return value{}, err
+func (c *conn) tryDo(args ...string) (resptest.Value, error) {
+	if err := c.tryWrite(resptest.Append(nil, args...)); err != nil {
+		return resptest.Value{}, err
 	}
 	return c.tryReply()
 }
 
 // tryReply reads one reply.
-func (c *conn) tryReply() (value, error) {
+func (c *conn) tryReply() (resptest.Value, error) {
 	if err := c.nc.SetReadDeadline(time.Now().Add(ioTimeout)); err != nil {
-		return value{}, err
+		return resptest.Value{}, err
 	}
-	return readValue(c.br)
+	return resptest.Read(c.br, resptest.Any)
 }
 
 // write sends bytes as they are.
@@ -117,7 +93,7 @@ func (c *conn) write(s string) {
 }
 
 // do sends a request and returns its reply.
-func (c *conn) do(args ...string) value {
+func (c *conn) do(args ...string) resptest.Value {
 	c.t.Helper()
 	v, err := c.tryDo(args...)
 	if err != nil {
@@ -127,7 +103,7 @@ func (c *conn) do(args ...string) value {
 }
 
 // reply reads one reply.
-func (c *conn) reply() value {
+func (c *conn) reply() resptest.Value {
 	c.t.Helper()
 	v, err := c.tryReply()
 	if err != nil {
@@ -139,8 +115,8 @@ func (c *conn) reply() value {
 // want sends a request and checks the exact bytes of its reply.
 func (c *conn) want(raw string, args ...string) {
 	c.t.Helper()
-	if v := c.do(args...); v.raw != raw {
-		c.t.Errorf("%s\n got %q\nwant %q", quoteArgs(args), v.raw, raw)
+	if v := c.do(args...); v.Raw != raw {
+		c.t.Errorf("%s\n got %q\nwant %q", quoteArgs(args), v.Raw, raw)
 	}
 }
 
@@ -148,7 +124,7 @@ func (c *conn) want(raw string, args ...string) {
 func (c *conn) wantEOF() {
 	c.t.Helper()
 	if v, err := c.tryReply(); !isClosed(err) {
-		c.t.Errorf("got reply %q, error %v, want the connection closed", v.raw, err)
+		c.t.Errorf("got reply %q, error %v, want the connection closed", v.Raw, err)
 	}
 }
 
@@ -181,85 +157,4 @@ func isPrintable(s string) bool {
 		}
 	}
 	return true
-}
-
-// readValue reads one RESP2 or RESP3 reply.
-func readValue(br *bufio.Reader) (value, error) {
-	line, err := br.ReadString('\n')
-	if err != nil {
-		if len(line) > 0 && err == io.EOF {
-			err = io.ErrUnexpectedEOF
-		}
-		return value{raw: line}, err
-	}
-	v := value{raw: line, kind: line[0]}
-	if len(line) < 3 || line[len(line)-2] != '\r' {
-		return v, fmt.Errorf("reply line %q does not end in CR LF", line)
-	}
-	v.text = line[1 : len(line)-2]
-	switch v.kind {
-	case '+', '-', ':', '#', ',', '(':
-		return v, nil
-	case '_':
-		v.null = true
-		return v, nil
-	case '$', '=', '!':
-		n, err := replyLength(v.text)
-		if err != nil || n < 0 {
-			v.null = err == nil
-			return v, err
-		}
-		body := make([]byte, n+2)
-		if _, err := io.ReadFull(br, body); err != nil {
-			return v, io.ErrUnexpectedEOF
-		}
-		v.raw += string(body)
-		if string(body[n:]) != "\r\n" {
-			return v, fmt.Errorf("bulk reply %q does not end in CR LF", v.raw)
-		}
-		v.text = string(body[:n])
-		return v, nil
-	case '*', '%', '~', '>':
-		n, err := replyLength(v.text)
-		if err != nil || n < 0 {
-			v.null = err == nil
-			return v, err
-		}
-		if v.kind == '%' {
-			n *= 2
-		}
-		var raw strings.Builder
-		raw.WriteString(v.raw)
-		for range n {
-			e, err := readValue(br)
-			if err != nil {
-				if err == io.EOF {
-					err = io.ErrUnexpectedEOF
-				}
-				return v, err
-			}
-			raw.WriteString(e.raw)
-			v.elems = append(v.elems, e)
-		}
-		v.raw = raw.String()
-		return v, nil
-	}
-	return v, fmt.Errorf("reply line %q begins with no RESP type", line)
-}
-
-// replyLength parses the length of a reply; a reply above 64 Mi bytes or elements is a defect, not a test's data.
-func replyLength(s string) (int, error) {
-	n, err := strconv.Atoi(s)
-	if err != nil || n < -1 || n > 64<<20 {
-		return 0, fmt.Errorf("reply length %q", s)
-	}
-	return n, nil
-}
-
-// int returns an integer reply's value, or that of a bulk string of digits.
-func (v value) int() (int64, error) {
-	if v.kind != ':' && v.kind != '$' || v.null {
-		return 0, fmt.Errorf("got reply %q, want an integer", v.raw)
-	}
-	return strconv.ParseInt(v.text, 10, 64)
 }

@@ -98,14 +98,14 @@ func TestAdminReplies(t *testing.T) {
 		}
 	}
 	c := wireDial(t, s, 2)
-	if n := c.do("LASTSAVE").n; n != s.started.Unix() {
+	if n := c.do("LASTSAVE").N; n != s.started.Unix() {
 		t.Errorf("LASTSAVE is %d, want the start", n)
 	}
 	now := c.do("TIME")
-	if sec, err := strconv.ParseInt(now.list[0].text, 10, 64); err != nil || len(now.list) != 2 || time.Since(time.Unix(sec, 0)).Abs() > time.Minute {
+	if sec, err := strconv.ParseInt(now.List[0].Text, 10, 64); err != nil || len(now.List) != 2 || time.Since(time.Unix(sec, 0)).Abs() > time.Minute {
 		t.Errorf("TIME is %v", now)
 	}
-	if n := c.do("MEMORY USAGE 1").n; n < 1 {
+	if n := c.do("MEMORY USAGE 1").N; n < 1 {
 		t.Errorf("MEMORY USAGE is %d", n)
 	}
 }
@@ -121,11 +121,11 @@ func TestHelp(t *testing.T) {
 			continue
 		}
 		v := c.do(cmd.name + " help")
-		if len(v.list) != 1+2*len(cmd.sub) || !strings.HasPrefix(v.list[0].text, strings.ToUpper(cmd.name)+" <subcommand>") {
+		if len(v.List) != 1+2*len(cmd.sub) || !strings.HasPrefix(v.List[0].Text, strings.ToUpper(cmd.name)+" <subcommand>") {
 			t.Errorf("%s HELP: %v", cmd.name, v)
 		}
-		for i, line := range v.list {
-			if line.kind != '+' || i > 0 && strings.HasPrefix(line.text, "    ") != (i%2 == 0) {
+		for i, line := range v.List {
+			if line.Kind != '+' || i > 0 && strings.HasPrefix(line.Text, "    ") != (i%2 == 0) {
 				t.Errorf("%s HELP, line %d: %v", cmd.name, i, line)
 			}
 		}
@@ -157,7 +157,7 @@ func TestShutdownCommand(t *testing.T) {
 		if _, err := c.conn.Write([]byte("INCR 1.cntrn\r\nSHUTDOWN NOSAVE\r\nINCR 1.cntrn\r\n")); err != nil {
 			t.Fatal(err)
 		}
-		if v := c.read(); v.kind != ':' {
+		if v := c.read(); v.Kind != ':' {
 			t.Errorf("got %v", v)
 		}
 		c.ended()

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
 	"github.com/counterd/counterd/counter"
 )
 
@@ -66,7 +67,7 @@ func (c *chaosClient) connect() {
 					return
 				}
 				if _, err := io.WriteString(conn, "HELLO 3\r\n"); err == nil {
-					if _, err := wireRead(c.r, 3); err == nil {
+					if _, err := resptest.Read(c.r, 3); err == nil {
 						c.proto = 3
 						return
 					}

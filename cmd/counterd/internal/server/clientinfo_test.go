@@ -98,17 +98,17 @@ func TestClientList(t *testing.T) {
 	a.want("PING", "+QUEUED")
 	b.want("CLIENT NO-EVICT on", "+OK")
 
-	info := clientLine(t, strings.TrimSuffix(b.do("CLIENT INFO").text, "\n"))
+	info := clientLine(t, strings.TrimSuffix(b.do("CLIENT INFO").Text, "\n"))
 	if info["cmd"] != "client|info" || info["resp"] != "2" || info["flags"] != "Ue" || info["multi"] != "-1" || info["argv-mem"] != "10" {
 		t.Errorf("CLIENT INFO: %v", info)
 	}
-	if v := wireDial(t, s, 3).do("CLIENT INFO"); v.kind != '=' {
+	if v := wireDial(t, s, 3).do("CLIENT INFO"); v.Kind != '=' {
 		t.Errorf("RESP3 CLIENT INFO: %v", v)
 	}
 	// What a shows was published after it had answered: wait for that.
 	var first map[string]string
 	for {
-		lines := strings.Split(strings.TrimSuffix(b.do("CLIENT LIST TYPE normal").text, "\n"), "\n")
+		lines := strings.Split(strings.TrimSuffix(b.do("CLIENT LIST TYPE normal").Text, "\n"), "\n")
 		if first = clientLine(t, lines[0]); first["multi"] == "1" {
 			break
 		}
@@ -122,14 +122,14 @@ func TestClientList(t *testing.T) {
 	if fd, err := strconv.Atoi(first["fd"]); err != nil || fd < 3 {
 		t.Errorf("fd is %s", first["fd"])
 	}
-	if got := b.do("CLIENT LIST ID 1 7777").text; strings.Count(got, "\n") != 1 {
+	if got := b.do("CLIENT LIST ID 1 7777").Text; strings.Count(got, "\n") != 1 {
 		t.Errorf("CLIENT LIST ID: %q", got)
 	}
 }
 
 func TestClientKill(t *testing.T) {
 	s := wireServe(t, nil)
-	ids := func(c *wireClient) int64 { return c.do("CLIENT ID").n }
+	ids := func(c *wireClient) int64 { return c.do("CLIENT ID").N }
 	a, b, c := wireDial(t, s, 2), wireDial(t, s, 2), wireDial(t, s, 2)
 	ids(b)
 	c.want(fmt.Sprintf("CLIENT KILL ID %d", ids(a)), ":1")
@@ -180,7 +180,7 @@ func TestClientReply(t *testing.T) {
 			}
 			conn.send("ECHO end")
 			var got []string
-			for v := conn.read(); v.text != "end"; v = conn.read() {
+			for v := conn.read(); v.Text != "end"; v = conn.read() {
 				got = append(got, v.String())
 			}
 			if g := strings.Join(got, " "); g != c.want {
@@ -203,7 +203,7 @@ func TestReplyOffIsBounded(t *testing.T) {
 	if v := c.read(); v.String() != "+OK" {
 		t.Fatalf("got %v", v)
 	}
-	info := clientLine(t, strings.TrimSuffix(c.do("CLIENT INFO").text, "\n"))
+	info := clientLine(t, strings.TrimSuffix(c.do("CLIENT INFO").Text, "\n"))
 	if n, err := strconv.Atoi(info["rbs"]); err != nil || n > 4*maxOut {
 		t.Errorf("rbs=%s", info["rbs"])
 	}
@@ -228,7 +228,7 @@ func TestClientRace(t *testing.T) {
 	watcher := wireDial(t, s, 2)
 	group.Go(func() {
 		for i := range 50 {
-			for line := range strings.Lines(watcher.do("CLIENT LIST").text) {
+			for line := range strings.Lines(watcher.do("CLIENT LIST").Text) {
 				clientLine(t, strings.TrimSuffix(line, "\n"))
 			}
 			watcher.do("INFO everything")

@@ -147,7 +147,7 @@ func TestLongTransaction(t *testing.T) {
 	c.want("MULTI", "+OK")
 	c.want(read, "+QUEUED")
 	c.send("EXEC")
-	if got := c.read(); len(got.list) != 1 || len(got.list[0].list) != n {
+	if got := c.read(); len(got.List) != 1 || len(got.List[0].List) != n {
 		t.Errorf("got %.100s", got)
 	}
 }
@@ -184,12 +184,12 @@ func TestMaxMemoryClientsSet(t *testing.T) {
 func TestClientListShowsMemory(t *testing.T) {
 	s := wireServe(t, nil)
 	admin, slow := wireDial(t, s, 2), wireDial(t, s, 2)
-	id := slow.do("CLIENT ID").n
+	id := slow.do("CLIENT ID").N
 	go func() {
 		_, _ = io.WriteString(slow.conn, strings.Repeat("ECHO "+strings.Repeat("x", 60_000)+"\r\n", 30))
 	}()
 	until(t, "unread bytes in CLIENT LIST", func() bool {
-		f := clientLine(t, strings.TrimSuffix(admin.do(fmt.Sprintf("CLIENT LIST ID %d", id)).text, "\n"))
+		f := clientLine(t, strings.TrimSuffix(admin.do(fmt.Sprintf("CLIENT LIST ID %d", id)).Text, "\n"))
 		obl, _ := strconv.Atoi(f["obl"])
 		omem, _ := strconv.Atoi(f["omem"])
 		total, _ := strconv.Atoi(f["tot-mem"])
@@ -215,6 +215,6 @@ func TestProtocolErrorsAreCounted(t *testing.T) {
 
 func infoField(t *testing.T, c *wireClient, name string) string {
 	t.Helper()
-	fields, _ := infoFields(t, c.do("INFO everything").text)
+	fields, _ := infoFields(t, c.do("INFO everything").Text)
 	return fields[name]
 }

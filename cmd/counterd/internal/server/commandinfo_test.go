@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
 )
 
 // TestCommandEntries checks each entry of COMMAND: ten elements, and key specifications that say the same as the old fields.
@@ -15,66 +17,66 @@ func TestCommandEntries(t *testing.T) {
 		if proto == 3 {
 			set = '~'
 		}
-		statuses := func(v wireValue, prefix string) {
+		statuses := func(v resptest.Value, prefix string) {
 			t.Helper()
-			if v.kind != set {
+			if v.Kind != set {
 				t.Fatalf("%v is no set", v)
 			}
-			for _, f := range v.list {
-				if f.kind != '+' || !strings.HasPrefix(f.text, prefix) {
+			for _, f := range v.List {
+				if f.Kind != '+' || !strings.HasPrefix(f.Text, prefix) {
 					t.Fatalf("%v in %v, want simple strings", f, v)
 				}
 			}
 		}
-		var entry func(v wireValue)
-		entry = func(v wireValue) {
-			if len(v.list) != 10 {
-				t.Fatalf("%v has %d elements, want 10", v, len(v.list))
+		var entry func(v resptest.Value)
+		entry = func(v resptest.Value) {
+			if len(v.List) != 10 {
+				t.Fatalf("%v has %d elements, want 10", v, len(v.List))
 			}
-			l := v.list
+			l := v.List
 			statuses(l[2], "")
 			statuses(l[6], "@")
 			for _, i := range []int{1, 3, 4, 5} {
-				if l[i].kind != ':' {
+				if l[i].Kind != ':' {
 					t.Fatalf("element %d is %v", i, l[i])
 				}
 			}
-			if l[0].kind != '$' || l[7].kind != set || l[8].kind != set || l[9].kind != '*' {
+			if l[0].Kind != '$' || l[7].Kind != set || l[8].Kind != set || l[9].Kind != '*' {
 				t.Fatalf("wrong kinds in %v", v)
 			}
-			if (l[3].n > 0) != (len(l[8].list) == 1) {
+			if (l[3].N > 0) != (len(l[8].List) == 1) {
 				t.Fatalf("key specification of %v", v)
 			}
-			for _, spec := range l[8].list {
-				statuses(spec.get(t, "flags"), "")
-				find := spec.get(t, "find_keys").get(t, "spec")
-				last := find.get(t, "lastkey").n
+			for _, spec := range l[8].List {
+				statuses(spec.Get(t, "flags"), "")
+				find := spec.Get(t, "find_keys").Get(t, "spec")
+				last := find.Get(t, "lastkey").N
 				if last >= 0 {
-					last += l[3].n
+					last += l[3].N
 				}
-				if spec.get(t, "begin_search").get(t, "spec").get(t, "index").n != l[3].n || last != l[4].n || find.get(t, "keystep").n != l[5].n {
+				if spec.Get(t, "begin_search").Get(t, "spec").Get(t, "index").N != l[3].N || last != l[4].N || find.Get(t, "keystep").N != l[5].N {
 					t.Fatalf("key specification %v of %v", spec, v)
 				}
 			}
-			for _, sub := range l[9].list {
-				if !strings.HasPrefix(sub.list[0].text, l[0].text+"|") {
-					t.Fatalf("%v in %v", sub.list[0], l[0])
+			for _, sub := range l[9].List {
+				if !strings.HasPrefix(sub.List[0].Text, l[0].Text+"|") {
+					t.Fatalf("%v in %v", sub.List[0], l[0])
 				}
 				entry(sub)
 			}
 		}
 		all := c.do("COMMAND")
-		for _, v := range all.list {
+		for _, v := range all.List {
 			entry(v)
 		}
-		if n := c.do("COMMAND COUNT").n; n != int64(len(all.list)) || n != int64(len(s.commands.list)) {
-			t.Errorf("COMMAND COUNT is %d, COMMAND has %d", n, len(all.list))
+		if n := c.do("COMMAND COUNT").N; n != int64(len(all.List)) || n != int64(len(s.commands.list)) {
+			t.Errorf("COMMAND COUNT is %d, COMMAND has %d", n, len(all.List))
 		}
-		if got := c.do("COMMAND INFO"); len(got.list) != len(all.list) {
-			t.Errorf("COMMAND INFO has %d", len(got.list))
+		if got := c.do("COMMAND INFO"); len(got.List) != len(all.List) {
+			t.Errorf("COMMAND INFO has %d", len(got.List))
 		}
 		info := c.do("COMMAND INFO get nosuch Config|Get config|nosuch")
-		if len(info.list) != 4 || info.list[0].list[0].text != "get" || !info.list[1].null || info.list[2].list[0].text != "config|get" || !info.list[3].null {
+		if len(info.List) != 4 || info.List[0].List[0].Text != "get" || !info.List[1].Null || info.List[2].List[0].Text != "config|get" || !info.List[3].Null {
 			t.Errorf("COMMAND INFO: %v", info)
 		}
 		c.want("COMMAND LIST FILTERBY PATTERN *client|get*", `["client|getname" "client|getredir"]`)
@@ -100,7 +102,7 @@ func TestCommandEntries(t *testing.T) {
 	wireDial(t, s, 3).want("COMMAND GETKEYSANDFLAGS del a b", `[["a" {+RM +delete}] ["b" {+RM +delete}]]`)
 	list := c.do("COMMAND LIST")
 	for _, name := range []string{"add", "drop", "schema", "counter.mget", "counter.mincrby", "client|kill"} {
-		if !slices.ContainsFunc(list.list, func(v wireValue) bool { return v.text == name }) {
+		if !slices.ContainsFunc(list.List, func(v resptest.Value) bool { return v.Text == name }) {
 			t.Errorf("COMMAND LIST lacks %s", name)
 		}
 	}
@@ -111,66 +113,66 @@ func TestCommandDocs(t *testing.T) {
 	s := wireServe(t, nil)
 	for _, proto := range []int{2, 3} {
 		c := wireDial(t, s, proto)
-		var argument func(v wireValue)
-		argument = func(v wireValue) {
-			for i := 0; i < len(v.list); i += 2 {
-				key, value := v.list[i], v.list[i+1]
-				switch key.text {
+		var argument func(v resptest.Value)
+		argument = func(v resptest.Value) {
+			for i := 0; i < len(v.List); i += 2 {
+				key, value := v.List[i], v.List[i+1]
+				switch key.Text {
 				case "name", "type", "token":
-					if value.kind != '$' || value.text == "" {
-						t.Fatalf("%s is %v in %v", key.text, value, v)
+					if value.Kind != '$' || value.Text == "" {
+						t.Fatalf("%s is %v in %v", key.Text, value, v)
 					}
 				case "key_spec_index":
-					if value.kind != ':' {
+					if value.Kind != ':' {
 						t.Fatalf("%v in %v", value, v)
 					}
 				case "flags":
-					for _, f := range value.list {
-						if f.kind != '+' || f.text != "optional" && f.text != "multiple" {
+					for _, f := range value.List {
+						if f.Kind != '+' || f.Text != "optional" && f.Text != "multiple" {
 							t.Fatalf("flag %v in %v", f, v)
 						}
 					}
 				case "arguments":
-					for _, a := range value.list {
+					for _, a := range value.List {
 						argument(a)
 					}
 				default:
 					t.Fatalf("%s in %v", key, v)
 				}
 			}
-			switch kind := v.get(t, "type").text; kind {
+			switch kind := v.Get(t, "type").Text; kind {
 			case "key", "string", "integer", "pattern", "unix-time":
 			case "pure-token":
-				v.get(t, "token")
+				v.Get(t, "token")
 			case "oneof", "block":
-				v.get(t, "arguments")
+				v.Get(t, "arguments")
 			default:
 				t.Fatalf("type %s in %v", kind, v)
 			}
 		}
-		var docs func(v wireValue) int
-		docs = func(v wireValue) (n int) {
-			if want := map[int]byte{2: '*', 3: '%'}[proto]; v.kind != want || len(v.list)%2 != 0 {
+		var docs func(v resptest.Value) int
+		docs = func(v resptest.Value) (n int) {
+			if want := map[int]byte{2: '*', 3: '%'}[proto]; v.Kind != want || len(v.List)%2 != 0 {
 				t.Fatalf("%v is no map", v)
 			}
-			for i := 0; i < len(v.list); i += 2 {
+			for i := 0; i < len(v.List); i += 2 {
 				n++
-				doc := v.list[i+1]
+				doc := v.List[i+1]
 				for _, key := range []string{"summary", "since", "group", "complexity"} {
-					if value := doc.get(t, key); value.kind != '$' || value.text == "" {
-						t.Fatalf("%s of %v is %v", key, v.list[i], value)
+					if value := doc.Get(t, key); value.Kind != '$' || value.Text == "" {
+						t.Fatalf("%s of %v is %v", key, v.List[i], value)
 					}
 				}
-				for j := 8; j < len(doc.list); j += 2 {
-					switch doc.list[j].text {
+				for j := 8; j < len(doc.List); j += 2 {
+					switch doc.List[j].Text {
 					case "arguments":
-						for _, a := range doc.list[j+1].list {
+						for _, a := range doc.List[j+1].List {
 							argument(a)
 						}
 					case "subcommands":
-						n += docs(doc.list[j+1])
+						n += docs(doc.List[j+1])
 					default:
-						t.Fatalf("%v in %v", doc.list[j], doc)
+						t.Fatalf("%v in %v", doc.List[j], doc)
 					}
 				}
 			}

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
 )
 
 // untilBlocked waits until n connections wait in a command.
@@ -37,7 +39,7 @@ func TestPause(t *testing.T) {
 	untilBlocked(t, s, 2)
 	control.want("GET 1.cntcm", `"1"`)
 	control.want("PUBLISH x y", ":0")
-	if line := control.do("CLIENT LIST").text; strings.Count(line, "bU db=0") != 2 || strings.Count(line, " cmd=incr") != 2 {
+	if line := control.do("CLIENT LIST").Text; strings.Count(line, "bU db=0") != 2 || strings.Count(line, " cmd=incr") != 2 {
 		t.Errorf("CLIENT LIST:\n%s", line)
 	}
 	control.want("CLIENT UNPAUSE", "+OK")
@@ -102,7 +104,7 @@ func TestPause(t *testing.T) {
 	if err := s.Shutdown(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if _, err := wireRead(a.r, 2); err == nil {
+	if _, err := resptest.Read(a.r, 2); err == nil {
 		t.Error("a change that waited was answered by a server that ends")
 	}
 }
@@ -139,7 +141,7 @@ func deafReplicaAs(t *testing.T, a *replNode, port int, process string) *wireCli
 	c.send(fmt.Sprintf("PSYNC ? %d", at))
 	blobs("+CONTINUE", 1)
 	until(t, "it is online", func() bool {
-		return strings.Contains(a.dial().do("INFO replication").text, fmt.Sprintf("port=%d,state=online", port))
+		return strings.Contains(a.dial().do("INFO replication").Text, fmt.Sprintf("port=%d,state=online", port))
 	})
 	return c
 }
@@ -244,7 +246,7 @@ func TestFailoverLosesNothing(t *testing.T) {
 					c.want("MULTI", "+OK")
 					switch v := c.do(change); {
 					case v.String() == "+QUEUED":
-					case strings.HasPrefix(v.text, "READONLY "):
+					case strings.HasPrefix(v.Text, "READONLY "):
 						c.want("DISCARD", "+OK")
 						continue
 					default:
@@ -254,10 +256,10 @@ func TestFailoverLosesNothing(t *testing.T) {
 					change = "EXEC"
 				}
 				switch v := c.do(change); {
-				case v.kind == ':', v.kind == '*' && len(v.list) == 1 && v.list[0].kind == ':':
+				case v.Kind == ':', v.Kind == '*' && len(v.List) == 1 && v.List[0].Kind == ':':
 					answered.Add(1)
-				case v.kind == '*' && strings.HasPrefix(v.list[0].text, "READONLY "), strings.HasPrefix(v.text, "READONLY "),
-					strings.HasPrefix(v.text, "EXECABORT Transaction discarded because of: READONLY "):
+				case v.Kind == '*' && strings.HasPrefix(v.List[0].Text, "READONLY "), strings.HasPrefix(v.Text, "READONLY "),
+					strings.HasPrefix(v.Text, "EXECABORT Transaction discarded because of: READONLY "):
 				default:
 					t.Errorf("%s: %s", change, v)
 					return
@@ -275,7 +277,7 @@ func TestFailoverLosesNothing(t *testing.T) {
 			if v := waiting.read().String(); !strings.HasPrefix(v, "-UNBLOCKED ") {
 				t.Errorf("WAIT at a node that became a replica: %s", v)
 			}
-			if _, err := wireRead(waiting.r, 2); err == nil {
+			if _, err := resptest.Read(waiting.r, 2); err == nil {
 				t.Error("the connection of that WAIT is open")
 			}
 		}
@@ -284,7 +286,7 @@ func TestFailoverLosesNothing(t *testing.T) {
 	close(stop)
 	writers.Wait()
 	same(t, a, b)
-	if got := a.dial().do("GET 1.cntcm").text; got != strconv.FormatInt(answered.Load(), 10) {
+	if got := a.dial().do("GET 1.cntcm").Text; got != strconv.FormatInt(answered.Load(), 10) {
 		t.Errorf("got %s, want the %d that were answered", got, answered.Load())
 	}
 	if n, m := a.info("counterd_diverged_cuts"), b.info("counterd_diverged_cuts"); n != "0" || m != "0" {
@@ -307,7 +309,7 @@ func TestReplicaCountsOnce(t *testing.T) {
 	}
 	counts := func(n int) {
 		t.Helper()
-		until(t, fmt.Sprintf("%d replicas", n), func() bool { return w.do(fmt.Sprintf("WAIT %d 1", n)).n == int64(n) })
+		until(t, fmt.Sprintf("%d replicas", n), func() bool { return w.do(fmt.Sprintf("WAIT %d 1", n)).N == int64(n) })
 		w.want(fmt.Sprintf("WAIT %d 1", n+1), fmt.Sprintf(":%d", n))
 		w.want(fmt.Sprintf("WAITAOF 0 %d 1", n+1), fmt.Sprintf("[:1 :%d]", n))
 		w.want("CONFIG SET min-replicas-to-write 1", "+OK")

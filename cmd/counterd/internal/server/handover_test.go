@@ -56,11 +56,11 @@ func TestHandoverCutOff(t *testing.T) {
 			b := newReplNode(t).start(a.addr())
 			a.dial().want("SET 1.cntcm 1", "+OK")
 			until(t, "the replica follows", func() bool {
-				return a.dial().do("WAIT 1 100").n == 1 && b.info("master_link_status") == "up"
+				return a.dial().do("WAIT 1 100").N == 1 && b.info("master_link_status") == "up"
 			})
 			b.stop() // its role is that of its directory from here on
 			b.start("")
-			until(t, "the replica follows", func() bool { return a.dial().do("WAIT 1 100").n == 1 })
+			until(t, "the replica follows", func() bool { return a.dial().do("WAIT 1 100").N == 1 })
 			if err := a.srv.node.NoteHandover(b.address(), false); err != nil {
 				t.Fatal(err)
 			}
@@ -122,7 +122,7 @@ func TestFailoverCeded(t *testing.T) {
 	a := newReplNode(t).start("")
 	c := newReplNode(t).start(a.addr())
 	a.dial().want("SET 1.cntcm 1", "+OK")
-	until(t, "the replica follows", func() bool { return a.dial().do("WAIT 1 100").n == 1 })
+	until(t, "the replica follows", func() bool { return a.dial().do("WAIT 1 100").N == 1 })
 	nobody, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -174,7 +174,7 @@ func TestHandoverWatched(t *testing.T) {
 	a := newReplNode(t).start("")
 	b := newReplNode(t).start(a.addr())
 	a.dial().want("SET 1.cntcm 1", "+OK")
-	until(t, "the replica follows", func() bool { return a.dial().do("WAIT 1 100").n == 1 })
+	until(t, "the replica follows", func() bool { return a.dial().do("WAIT 1 100").N == 1 })
 	if err := a.srv.Store().Replication().SetMonitored(); err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +278,7 @@ func TestHandoverForced(t *testing.T) {
 	a := newReplNode(t).start("")
 	b := newReplNode(t).start(a.addr())
 	a.dial().want("SET 1.cntcm 1", "+OK")
-	until(t, "the replica follows", func() bool { return a.dial().do("WAIT 1 100").n == 1 })
+	until(t, "the replica follows", func() bool { return a.dial().do("WAIT 1 100").N == 1 })
 	b.stop()
 	a.dial().want("SET 2.cntcm 2", "+OK")
 	held := listenAs(t, b.port)
@@ -356,7 +356,7 @@ func TestFailoverTakenElsewhere(t *testing.T) {
 	a := newReplNode(t).start("")
 	c := newReplNode(t).start(a.addr())
 	a.dial().want("SET 1.cntcm 1", "+OK")
-	until(t, "the replica follows", func() bool { return a.dial().do("WAIT 1 100").n == 1 })
+	until(t, "the replica follows", func() bool { return a.dial().do("WAIT 1 100").N == 1 })
 	b := listenAs(t, 0)
 	deaf := deafReplica(t, a, b.port())
 	a.dial().want(fmt.Sprintf("FAILOVER TO 127.0.0.1 %d FORCE TIMEOUT 50", b.port()), "+OK")
@@ -382,7 +382,7 @@ func TestHandoverNotes(t *testing.T) {
 	a := newReplNode(t).start("")
 	b := newReplNode(t).start(a.addr())
 	c := newReplNode(t)
-	until(t, "the replica follows", func() bool { return a.dial().do("WAIT 1 100").n == 1 })
+	until(t, "the replica follows", func() bool { return a.dial().do("WAIT 1 100").N == 1 })
 	note := func() {
 		t.Helper()
 		if err := a.srv.node.NoteHandover(b.address(), false); err != nil {
@@ -404,7 +404,7 @@ func TestHandoverNotes(t *testing.T) {
 		t.Errorf("it follows %s, want %d", port, c.port)
 	}
 	a.dial().want("REPLICAOF NO ONE", "+OK")
-	until(t, "the replica follows", func() bool { return a.dial().do("WAIT 1 100").n == 1 })
+	until(t, "the replica follows", func() bool { return a.dial().do("WAIT 1 100").N == 1 })
 	note()
 	a.stop()
 	a.start(b.addr()) // as its configuration was when b led

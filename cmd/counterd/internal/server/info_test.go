@@ -47,17 +47,17 @@ func TestInfoSections(t *testing.T) {
 		" commandstats default": strings.Replace(standard, "Errorstats", "Commandstats Errorstats", 1),
 	} {
 		v := c.do("INFO" + args)
-		if _, got := infoFields(t, v.text); strings.Join(got, " ") != want {
+		if _, got := infoFields(t, v.Text); strings.Join(got, " ") != want {
 			t.Errorf("INFO%s: sections %v, want %s", args, got, want)
 		}
 	}
-	if v := wireDial(t, s, 3).do("INFO server"); v.kind != '=' {
+	if v := wireDial(t, s, 3).do("INFO server"); v.Kind != '=' {
 		t.Errorf("RESP3: %v", v)
 	}
 	c.want("MULTI", "+OK")
 	c.want("INFO", "+QUEUED")
 	c.want("MEMORY STATS", "+QUEUED")
-	infoFields(t, c.do("EXEC").list[0].text)
+	infoFields(t, c.do("EXEC").List[0].Text)
 }
 
 func TestInfoFields(t *testing.T) {
@@ -71,7 +71,7 @@ func TestInfoFields(t *testing.T) {
 	c.do("NOSUCH")
 	c.do("SET 1.cntrn abc")
 	c.do("CONFIG FOO")
-	text := c.do("INFO everything").text
+	text := c.do("INFO everything").Text
 	f, _ := infoFields(t, text)
 	for name, want := range map[string]string{
 		"redis_version": Version, "counterd_version": ServerVersion, "redis_mode": "standalone", "run_id": s.runID, "tcp_port": "0",
@@ -124,7 +124,7 @@ func TestInfoFields(t *testing.T) {
 		}
 	}
 	c.want("CONFIG RESETSTAT", "+OK")
-	f, _ = infoFields(t, c.do("INFO everything").text)
+	f, _ = infoFields(t, c.do("INFO everything").Text)
 	if f["cmdstat_incr"] != "" || f["keyspace_hits"] != "0" || f["errorstat_ERR"] != "" || f["total_commands_processed"] != "1" {
 		t.Errorf("after RESETSTAT: %v", f)
 	}
@@ -177,16 +177,16 @@ func TestPersistenceCommands(t *testing.T) {
 	c := wireDial(t, s, 2)
 	c.want("SET 1.cntrn 5", "+OK")
 	c.want("SAVE", "+OK")
-	f, _ := infoFields(t, c.do("INFO persistence").text)
+	f, _ := infoFields(t, c.do("INFO persistence").Text)
 	if f["rdb_saves"] != "1" || f["aof_enabled"] != "1" || f["durability"] != "appendfsync everysec" || f["rdb_last_bgsave_status"] != "ok" || f["snapshot_blocks"] != "1" {
 		t.Errorf("%v", f)
 	}
-	if n := c.do("LASTSAVE").n; n < s.started.Unix() {
+	if n := c.do("LASTSAVE").N; n < s.started.Unix() {
 		t.Errorf("LASTSAVE %d is before the start", n)
 	}
 	c.want("BGSAVE", "+Background saving started")
 	for f["rdb_saves"] != "2" {
-		f, _ = infoFields(t, c.do("INFO persistence").text)
+		f, _ = infoFields(t, c.do("INFO persistence").Text)
 	}
 	c.want("MULTI", "+OK")
 	c.want("SAVE", "-ERR Command not allowed inside a transaction")

@@ -54,8 +54,8 @@ func TestProgressCounts(t *testing.T) {
 	until(t, "a reply that does not fit, and nothing on its way", func() bool { return server.writingSince.Load() != 0 && look(writeTimeout+1) != "" })
 	left := 50
 	read := func() {
-		if got := c.read(); len(got.text) != size {
-			t.Fatalf("got %d bytes", len(got.text))
+		if got := c.read(); len(got.Text) != size {
+			t.Fatalf("got %d bytes", len(got.Text))
 		}
 		left--
 	}

@@ -11,11 +11,11 @@ func TestLoadingEnds(t *testing.T) {
 	s := wireServe(t, nil)
 	s.progress.begin()
 	c := wireDial(t, s, 2)
-	if got := c.do("GET 1.none"); !strings.HasPrefix(got.text, "LOADING ") {
+	if got := c.do("GET 1.none"); !strings.HasPrefix(got.Text, "LOADING ") {
 		t.Errorf("while loading: got %+v, want LOADING", got)
 	}
 	s.progress.end()
-	if got := c.do("GET 1.none"); strings.HasPrefix(got.text, "LOADING ") {
+	if got := c.do("GET 1.none"); strings.HasPrefix(got.Text, "LOADING ") {
 		t.Errorf("after loading: got %+v", got)
 	}
 }

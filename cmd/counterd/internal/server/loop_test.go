@@ -113,10 +113,10 @@ func TestWaitStopsNobody(t *testing.T) {
 	for i, c := range waiting {
 		c.send("PING")
 		c.send("ECHO last")
-		if v := c.read(); v.kind != ':' {
+		if v := c.read(); v.Kind != ':' {
 			t.Fatalf("got %v for INCR", v)
 		}
-		ids[i] = c.read().n
+		ids[i] = c.read().N
 	}
 	if n := s.blocked.Load(); n != int64(len(waiting)) {
 		t.Errorf("%d of %d still wait", n, len(waiting))
@@ -170,15 +170,15 @@ func TestSlowReader(t *testing.T) {
 	for _, c := range slow {
 		last := int64(0)
 		for i := range rounds {
-			if got, want := c.read().text, fmt.Sprint(i)+text; got != want {
+			if got, want := c.read().Text, fmt.Sprint(i)+text; got != want {
 				t.Fatalf("round %d: got %.40q", i, got)
 			}
-			if n := c.read().n; n <= last {
+			if n := c.read().N; n <= last {
 				t.Fatalf("round %d: INCR gave %d behind %d", i, n, last)
 			} else {
 				last = n
 			}
-			if info := c.read().text; !strings.HasPrefix(info, "# Server") {
+			if info := c.read().Text; !strings.HasPrefix(info, "# Server") {
 				t.Fatalf("round %d: got %.40q for INFO", i, info)
 			}
 			if got := c.read().String(); got != "nil" {
@@ -215,7 +215,7 @@ func TestEndless(t *testing.T) {
 	}
 	for range rounds {
 		for _, c := range all[len(endless):] {
-			c.want("INCR 2.cntrn", fmt.Sprintf(":%d", c.do("INCR 2.cntrn").n+1))
+			c.want("INCR 2.cntrn", fmt.Sprintf(":%d", c.do("INCR 2.cntrn").N+1))
 		}
 	}
 	for _, c := range endless {
@@ -236,7 +236,7 @@ func TestHalfClose(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range n {
-			if v := c.read(); v.kind != ':' {
+			if v := c.read(); v.Kind != ':' {
 				t.Fatalf("got %v", v)
 			}
 		}
@@ -269,7 +269,7 @@ func TestNothingShownBeforeSync(t *testing.T) {
 		c.want("PING", "+PONG")
 		c.want("PING", "+PONG")
 	}
-	if got := other.do("INFO").text; !strings.Contains(got, "db0:keys=1") {
+	if got := other.do("INFO").Text; !strings.Contains(got, "db0:keys=1") {
 		t.Errorf("INFO says %q", got)
 	}
 	for c := range waiting {
@@ -302,7 +302,7 @@ func TestUnreadRepliesStopNobody(t *testing.T) {
 	exec := func() {
 		other.want("MULTI", "+OK")
 		other.want("INCR 2.cntrn", "+QUEUED")
-		if v := other.do("EXEC"); v.kind != '*' {
+		if v := other.do("EXEC"); v.Kind != '*' {
 			t.Errorf("got %v", v)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
 	"github.com/counterd/counterd/counter"
 )
 
@@ -62,12 +63,12 @@ func TestRefusedChangesNothing(t *testing.T) {
 		"MSET %[1]d.v 5 %[3]d.v 5 %[1]d.w 99999999999", "HSET p:%[1]d v 5 w 99999999999", "HMSET p:%[3]d v 5 w 99999999999",
 	} {
 		line = fmt.Sprintf(line, hot, bad, fresh)
-		if got := c.do(line); got.kind != '-' {
+		if got := c.do(line); got.Kind != '-' {
 			t.Errorf("%s: got %s, want an error", line, got)
 		}
 		c.want("MULTI", "+OK")
 		c.do(line)
-		if got := c.do("EXEC"); len(got.list) != 1 || got.list[0].kind != '-' {
+		if got := c.do("EXEC"); len(got.List) != 1 || got.List[0].Kind != '-' {
 			t.Errorf("%s in a transaction: got %s, want an error", line, got)
 		}
 		c.want(fmt.Sprintf("HGETALL p:%d", hot), want)
@@ -120,17 +121,17 @@ func TestManyKeysOneChange(t *testing.T) {
 			for !done.Load() {
 				for _, line := range []string{"MGET" + numbers, "COUNTER.MGET m" + mids, "HGETALL m:7", "EXISTS" + posts} {
 					v := conn.do(line)
-					if v.kind == ':' && v.n != 0 && v.n != keys {
-						t.Errorf("EXISTS: got %d, want none or %d", v.n, keys)
+					if v.Kind == ':' && v.N != 0 && v.N != keys {
+						t.Errorf("EXISTS: got %d, want none or %d", v.N, keys)
 					}
-					list := v.list
+					list := v.List
 					for j := range list {
-						if len(list[j].list) == 2 && list[j].list[0].String() != list[j].list[1].String() {
+						if len(list[j].List) == 2 && list[j].List[0].String() != list[j].List[1].String() {
 							t.Errorf("%.20s: got %s", line, v)
 						}
 					}
 					if line == "HGETALL m:7" && len(list) == 4 {
-						list = []wireValue{list[1], list[3]}
+						list = []resptest.Value{list[1], list[3]}
 					}
 					for j := range list {
 						if list[j].String() != list[0].String() {

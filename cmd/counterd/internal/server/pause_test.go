@@ -35,7 +35,7 @@ func TestDeadConnectionsChangeNothing(t *testing.T) {
 			for how, end := range ends {
 				t.Run(fmt.Sprintf("pause=%s/%s/%s", pause, name, how), func(t *testing.T) {
 					c := wireDial(t, s, 2)
-					id := c.do("CLIENT ID").n
+					id := c.do("CLIENT ID").N
 					if pause != "" {
 						admin.want("CLIENT PAUSE 600000 "+pause, "+OK")
 					}
@@ -95,7 +95,7 @@ func TestClientUnblock(t *testing.T) {
 		{"WAITAOF 0 1 0", "error", "-UNBLOCKED client unblocked via CLIENT UNBLOCK"},
 	} {
 		c := wireDial(t, s, 2)
-		unblock := strings.TrimSpace(fmt.Sprintf("CLIENT UNBLOCK %d %s", c.do("CLIENT ID").n, tt.reason))
+		unblock := strings.TrimSpace(fmt.Sprintf("CLIENT UNBLOCK %d %s", c.do("CLIENT ID").N, tt.reason))
 		admin.want(unblock, ":0")
 		c.send(tt.command)
 		untilBlocked(t, s, 1)
@@ -103,10 +103,10 @@ func TestClientUnblock(t *testing.T) {
 		if got := c.read().String(); got != tt.want {
 			t.Errorf("%s, unblocked by %s: got %s, want %s", tt.command, tt.reason, got, tt.want)
 		}
-		c.want("INCR 6.cntrn", fmt.Sprintf(":%d", admin.do("INCR 6.cntrn").n+1))
+		c.want("INCR 6.cntrn", fmt.Sprintf(":%d", admin.do("INCR 6.cntrn").N+1))
 	}
 	c := wireDial(t, s, 2)
-	id := c.do("CLIENT ID").n
+	id := c.do("CLIENT ID").N
 	admin.want("CLIENT PAUSE 600000 WRITE", "+OK")
 	c.send("INCR 6.cntrn")
 	untilBlocked(t, s, 1)

@@ -17,7 +17,7 @@ func TestPublishToReplicas(t *testing.T) {
 	w := a.dial()
 	w.want("SET 1.cntcm 0", "+OK")
 	until(t, "the replicas follow", func() bool {
-		return c.info("master_link_status") == "up" && b.info("master_link_status") == "up" && c.dial().do("GET 1.cntcm").text == "0"
+		return c.info("master_link_status") == "up" && b.info("master_link_status") == "up" && c.dial().do("GET 1.cntcm").Text == "0"
 	})
 	nodes := []*replNode{a, b, c}
 	subscribers := make([]*wireClient, 3)
@@ -53,7 +53,7 @@ func TestPublishToReplicas(t *testing.T) {
 	b.dial().want("PUBLISH news here", ":2")
 	w.want("PUBLISH news last", ":2")
 	for i, want := range []string{"last", "here", "last"} {
-		if got := subscribers[i].read().list[2].text; got != want {
+		if got := subscribers[i].read().List[2].Text; got != want {
 			t.Errorf("node %d: got %s, want %s", i, got, want)
 		}
 	}

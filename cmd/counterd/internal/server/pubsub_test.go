@@ -41,7 +41,7 @@ func TestPubsub(t *testing.T) {
 		pub.want("PUBSUB CHANNELS b*", `["b"]`)
 		pub.want("PUBSUB NUMSUB a x", `["a" :1 "x" :0]`)
 		pub.want("PUBSUB NUMPAT", ":1")
-		if line := pub.do("CLIENT LIST TYPE pubsub").text; !strings.Contains(line, " flags=PU db=0 sub=2 psub=1 ") {
+		if line := pub.do("CLIENT LIST TYPE pubsub").Text; !strings.Contains(line, " flags=PU db=0 sub=2 psub=1 ") {
 			t.Errorf("CLIENT LIST TYPE pubsub: %q", line)
 		}
 		if proto == 2 {
@@ -163,9 +163,9 @@ func TestSlowSubscriber(t *testing.T) {
 	}
 	until(t, "one is left", func() bool { return pub.do("PUBSUB NUMSUB a").String() == `["a" :1]` })
 	pub.want("PUBLISH a last", ":1")
-	for reader.read().list[2].text != "last" {
+	for reader.read().List[2].Text != "last" {
 	}
-	if text := pub.do("INFO stats").text; !strings.Contains(text, "\r\nclient_output_buffer_limit_disconnections:2\r\n") {
+	if text := pub.do("INFO stats").Text; !strings.Contains(text, "\r\nclient_output_buffer_limit_disconnections:2\r\n") {
 		t.Error(text)
 	}
 

@@ -21,7 +21,7 @@ func TestReplicaTiers(t *testing.T) {
 				return
 			default:
 			}
-			if v := w.do(fmt.Sprintf("INCR %d.cntcm", i*7919%2000)); v.kind != ':' {
+			if v := w.do(fmt.Sprintf("INCR %d.cntcm", i*7919%2000)); v.Kind != ':' {
 				t.Errorf("INCR: %s", v)
 				return
 			}
@@ -42,7 +42,7 @@ func TestReplicaTiers(t *testing.T) {
 		}
 		t.Errorf("%s: %s", command, v)
 	}
-	until(t, "blocks", func() bool { return r.do("DBSIZE").n > 1500 })
+	until(t, "blocks", func() bool { return r.do("DBSIZE").N > 1500 })
 	for i := range 9 {
 		mid := i * 137 % 1000
 		do(fmt.Sprintf("COUNTER.DEMOTE weibo %d", mid), "+OK", "-ERR counter: no such block")

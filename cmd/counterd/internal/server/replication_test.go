@@ -110,7 +110,7 @@ func (n *replNode) info(field string) string {
 	n.t.Helper()
 	c := n.dial()
 	defer c.conn.Close()
-	for line := range strings.SplitSeq(c.do("INFO all").text, "\r\n") {
+	for line := range strings.SplitSeq(c.do("INFO all").Text, "\r\n") {
 		if name, value, ok := strings.Cut(line, ":"); ok && name == field {
 			return value
 		}
@@ -328,7 +328,7 @@ func TestReplicaTransactions(t *testing.T) {
 		for range n + 3 {
 			w.read()
 		}
-		if r := w.read(); len(r.list) != n+2 {
+		if r := w.read(); len(r.List) != n+2 {
 			t.Fatalf("EXEC: %s", r)
 		}
 	}
@@ -355,27 +355,27 @@ func TestReplicaTransactions(t *testing.T) {
 		mget, items, exec := n.dial(), n.dial(), n.dial()
 		read(func() (string, string) {
 			v := mget.do(fmt.Sprintf("MGET %d.cntcm %d.cntcm", first, last))
-			if len(v.list) != 2 {
+			if len(v.List) != 2 {
 				return v.String(), "two values"
 			}
-			return v.list[0].String(), v.list[1].String()
+			return v.List[0].String(), v.List[1].String()
 		})
 		read(func() (string, string) {
 			v := items.do(fmt.Sprintf("COUNTER.MGET weibo %d %d", first, last))
-			if len(v.list) != 2 {
+			if len(v.List) != 2 {
 				return v.String(), "two items"
 			}
-			return v.list[0].String(), v.list[1].String()
+			return v.List[0].String(), v.List[1].String()
 		})
 		read(func() (string, string) {
 			exec.do("MULTI")
 			exec.do(fmt.Sprintf("GET %d.cntcm", first))
 			exec.do(fmt.Sprintf("GET %d.cntcm", last))
 			v := exec.do("EXEC")
-			if len(v.list) != 2 {
+			if len(v.List) != 2 {
 				return v.String(), "two values"
 			}
-			return v.list[0].String(), v.list[1].String()
+			return v.List[0].String(), v.List[1].String()
 		})
 	}
 	w := a.dial()
@@ -436,7 +436,7 @@ func TestMinReplicas(t *testing.T) {
 	})
 	w.want("GET 1.cntrn", w.do("GET 1.cntrn").String())
 	b.start(a.addr())
-	until(t, "taken", func() bool { return w.do("INCR 1.cntcm").kind == ':' })
+	until(t, "taken", func() bool { return w.do("INCR 1.cntcm").Kind == ':' })
 	same(t, a, b)
 }
 
@@ -446,10 +446,10 @@ func TestStranger(t *testing.T) {
 	c := a.dial()
 	c.want("REPLCONF listening-port 6380", "+OK")
 	c.want("REPLCONF capa eof capa psync2", "+OK")
-	if v := c.do("PSYNC ? -1"); v.kind != '-' || !strings.Contains(v.text, "Redis server cannot replicate") {
+	if v := c.do("PSYNC ? -1"); v.Kind != '-' || !strings.Contains(v.Text, "Redis server cannot replicate") {
 		t.Errorf("PSYNC of a Redis: %s", v)
 	}
-	if v := c.do("SYNC"); v.kind != '-' {
+	if v := c.do("SYNC"); v.Kind != '-' {
 		t.Errorf("SYNC: %s", v)
 	}
 	cli := a.dial() // redis-cli --replica
@@ -473,16 +473,16 @@ func TestStranger(t *testing.T) {
 	}
 	functions := a.dial() // redis-cli --functions-rdb
 	functions.want("REPLCONF rdb-only 1", "+OK")
-	if v := functions.do("REPLCONF rdb-filter-only functions"); v.kind != '-' || !strings.Contains(v.text, "no functions") {
+	if v := functions.do("REPLCONF rdb-filter-only functions"); v.Kind != '-' || !strings.Contains(v.Text, "no functions") {
 		t.Errorf("functions: %s", v)
 	}
 	c.want("REPLCONF rdb-only 1", "+OK") // it has a port: a Redis still
 	for _, command := range []string{"SYNC", "PSYNC ? -1"} {
-		if v := c.do(command); v.kind != '-' || !strings.Contains(v.text, "Redis server cannot replicate") {
+		if v := c.do(command); v.Kind != '-' || !strings.Contains(v.Text, "Redis server cannot replicate") {
 			t.Errorf("%s of a Redis: %s", command, v)
 		}
 	}
-	if v := a.dial().do("PSYNC ? -1"); v.kind != '-' {
+	if v := a.dial().do("PSYNC ? -1"); v.Kind != '-' {
 		t.Errorf("PSYNC without a word: %s", v)
 	}
 }

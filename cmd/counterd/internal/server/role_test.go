@@ -30,7 +30,7 @@ func TestRoleKept(t *testing.T) {
 	b.dial().want("CONFIG GET replicaof", `["replicaof" "`+a.addr()+`"]`)
 	until(t, "the replica follows again", follows)
 	a.dial().want("SET 1.cntcm 2", "+OK")
-	until(t, "it has a change", func() bool { return b.dial().do("GET 1.cntcm").text == "2" })
+	until(t, "it has a change", func() bool { return b.dial().do("GET 1.cntcm").Text == "2" })
 
 	b.dial().want("REPLICAOF NO ONE", "+OK")
 	if _, err := os.Stat(note); !os.IsNotExist(err) {
@@ -112,7 +112,7 @@ func TestElected(t *testing.T) {
 
 	b.dial().want("REPLICAOF "+a.addr(), "+OK")
 	until(t, "the replica follows again", func() bool {
-		return b.info("master_link_status") == "up" && b.dial().do("GET 1.cntcm").text == "1"
+		return b.info("master_link_status") == "up" && b.dial().do("GET 1.cntcm").Text == "1"
 	})
 	elect := func(n *replNode) {
 		t.Helper()
@@ -132,8 +132,8 @@ func TestElected(t *testing.T) {
 		t.Errorf("the old primary took changes back: %s", a.info("counterd_diverged_last"))
 	}
 
-	until(t, "the replica has it", func() bool { return a.dial().do("GET 1.cntcm").text == "4" })
+	until(t, "the replica has it", func() bool { return a.dial().do("GET 1.cntcm").Text == "4" })
 	b.stop()
 	elect(a)
-	until(t, "a replica leads without its primary", func() bool { return a.dial().do("SET 1.cntcm 5").text == "OK" })
+	until(t, "a replica leads without its primary", func() bool { return a.dial().do("SET 1.cntcm 5").Text == "OK" })
 }

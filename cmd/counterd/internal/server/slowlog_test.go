@@ -7,16 +7,17 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
 )
 
 // slowArgs are the arguments of the entries of SLOWLOG GET, the newest first.
-func slowArgs(t *testing.T, v wireValue) (list []string) {
+func slowArgs(t *testing.T, v resptest.Value) (list []string) {
 	t.Helper()
-	for _, e := range v.list {
-		if len(e.list) != 6 || e.list[0].kind != ':' || e.list[1].kind != ':' || e.list[2].kind != ':' || e.list[3].kind != '*' || e.list[4].kind != '$' || e.list[5].kind != '$' {
+	for _, e := range v.List {
+		if len(e.List) != 6 || e.List[0].Kind != ':' || e.List[1].Kind != ':' || e.List[2].Kind != ':' || e.List[3].Kind != '*' || e.List[4].Kind != '$' || e.List[5].Kind != '$' {
 			t.Fatalf("entry %v", e)
 		}
-		list = append(list, strings.Trim(e.list[3].String(), "[]"))
+		list = append(list, strings.Trim(e.List[3].String(), "[]"))
 	}
 	return list
 }
@@ -60,15 +61,15 @@ func TestSlowlog(t *testing.T) {
 	if g, w := strings.Join(got, "\n"), strings.Join(want, "\n"); g != w {
 		t.Errorf("got\n%s\nwant\n%s", g, w)
 	}
-	for i, e := range v.list {
-		if i > 0 && e.list[0].n != v.list[i-1].list[0].n-1 || e.list[4].text != s.config.Get().UnixSocket+":0" || e.list[5].text != "me" {
+	for i, e := range v.List {
+		if i > 0 && e.List[0].N != v.List[i-1].List[0].N-1 || e.List[4].Text != s.config.Get().UnixSocket+":0" || e.List[5].Text != "me" {
 			t.Errorf("entry %v", e)
 		}
 	}
-	if n := len(c.do("SLOWLOG GET").list); n != 10 {
+	if n := len(c.do("SLOWLOG GET").List); n != 10 {
 		t.Errorf("SLOWLOG GET has %d, want 10", n)
 	}
-	if n := len(c.do("SLOWLOG GET 2").list); n != 2 {
+	if n := len(c.do("SLOWLOG GET 2").List); n != 2 {
 		t.Errorf("SLOWLOG GET 2 has %d", n)
 	}
 	c.want("CONFIG SET slowlog-max-len 3 slowlog-log-slower-than -1", "+OK")
@@ -95,7 +96,7 @@ func TestSlowlogBatch(t *testing.T) {
 	if len(got) != 1 || got[0] != `"get" "(batch of 60: incr x40, get x20)"` {
 		t.Errorf("got %v", got)
 	}
-	if n := c.do("LATENCY HISTOGRAM incr get").list[1].get(t, "calls").n; n != 40 {
+	if n := c.do("LATENCY HISTOGRAM incr get").List[1].Get(t, "calls").N; n != 40 {
 		t.Errorf("%d calls of incr, want 40", n)
 	}
 }
@@ -191,7 +192,7 @@ func TestLatencyHistogram(t *testing.T) {
 	if v := wireDial(t, s, 2).do("LATENCY HISTOGRAM client"); v.String() != "[]" {
 		t.Errorf("CLIENT was not called: %v", v)
 	}
-	if v := wireDial(t, s, 2).do("LATENCY DOCTOR"); v.kind != '$' || !strings.Contains(v.text, "'") {
+	if v := wireDial(t, s, 2).do("LATENCY DOCTOR"); v.Kind != '$' || !strings.Contains(v.Text, "'") {
 		t.Errorf("LATENCY DOCTOR: %v", v)
 	}
 }

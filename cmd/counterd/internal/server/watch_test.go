@@ -22,7 +22,7 @@ func TestWatchOnReplica(t *testing.T) {
 		t.Helper()
 		r.want("WATCH "+watched, "+OK")
 		for _, change := range changes {
-			if v := w.do(change); v.kind == '-' {
+			if v := w.do(change); v.Kind == '-' {
 				t.Fatalf("%s: %s", change, v)
 			}
 		}
