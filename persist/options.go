@@ -76,7 +76,8 @@ type LogOptions struct {
 	MaxUnsynced int64
 
 	// SyncEvery is the interval of SyncEverySec, default 1 s. MaxUnsyncedAge is the age of the oldest
-	// byte not durable from which on Ready refuses under SyncEverySec, default 2 s.
+	// byte not durable from which on Ready refuses under SyncEverySec, default 2 s. The sync under way has 100 ms more to
+	// end, and half of the age where nobody looked in time, as the process stood still.
 	SyncEvery, MaxUnsyncedAge time.Duration
 
 	// Now is the clock, default time.Now. Wall time goes into frames; ages use its monotonic reading.
