@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// TestSentinelIoredis lets ioredis's Sentinel client go through a failover: it goes on at the new primary, where all is that WAIT 1 acknowledged.
+// TestSentinelIoredis lets ioredis's Sentinel client go through failovers, after kill -9 and planned: it goes on at the new
+// primary, where all is that WAIT 1 acknowledged, and a subscriber hears what is published there.
 // node has to find ioredis: NODE_PATH=.../node_modules.
 func TestSentinelIoredis(t *testing.T) {
 	if _, ok := tool(t, "redis-sentinel"); !ok {
@@ -62,6 +63,32 @@ func TestSentinelIoredis(t *testing.T) {
 	g.nodes[0].start()
 	var leader *member
 	eventually(t, 2*time.Minute, "the old primary follows", func() bool { leader = g.settled(); return leader != nil && leader != g.nodes[0] })
+	heard := func() { // what a client does that publishes: Sentinel names it the primary
+		t.Helper()
+		from := out.size()
+		eventually(t, time.Minute, "the subscriber hears the primary", func() bool {
+			if m := g.named(); m != nil {
+				ask(m.direct, "PUBLISH", "news", fmt.Sprintf("of-%d", m.number))
+				return strings.Contains(out.from(from), fmt.Sprintf("heard of-%d\n", m.number))
+			}
+			return false
+		})
+	}
+	heard()
+	for range 2 { // there and back
+		planned := out.size()
+		if got := ask(g.sentinels[0], "SENTINEL", "FAILOVER", "mymaster"); got != "+OK\r\n" {
+			t.Fatalf("SENTINEL FAILOVER: %q", got)
+		}
+		began, old := time.Now(), leader
+		eventually(t, time.Minute, "Sentinel names another", func() bool { m := g.named(); return m != nil && m != old })
+		named := out.size()
+		eventually(t, time.Minute, "ioredis goes on", func() bool { return safe(named) >= 100 })
+		refused := strings.Count("\n"+out.from(planned), "\nrefused ")
+		t.Logf("ioredis wrote 100 times again %v after SENTINEL FAILOVER, refused %d times", time.Since(began).Round(time.Millisecond), refused)
+		eventually(t, 2*time.Minute, "the group is at rest", func() bool { leader = g.settled(); return leader != nil && leader != old })
+		heard()
+	}
 	if err := stdin.Close(); err != nil {
 		t.Error(err)
 	}
@@ -78,6 +105,9 @@ func TestSentinelIoredis(t *testing.T) {
 	c := leader.dial(t)
 	for line := range strings.Lines(out.from(0)) {
 		word, mid, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if word == "heard" {
+			continue
+		}
 		mid, _, _ = strings.Cut(mid, " ")
 		counts[word]++
 		switch v := c.do("GET", mid+".n"); {

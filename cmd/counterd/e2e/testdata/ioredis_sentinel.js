@@ -1,12 +1,13 @@
 // node ioredis_sentinel.js HOST:PORT,HOST:PORT,...
 //
 // Increments one post after the other through ioredis's Sentinel client, and asks WAIT for one replica, until its input ends. It prints a line
-// for each: "safe MID" (acknowledged, by a replica too), "alone MID", "refused MID text" (an error reply), "unknown MID text" (no reply).
+// for each: "safe MID" (acknowledged, by a replica too), "alone MID", "refused MID text" (an error reply), "unknown MID text" (no reply). A second client
+// subscribes to news, and "heard TEXT" is what it is told.
 'use strict';
 
 const Redis = require('ioredis');
 
-const redis = new Redis({
+const options = {
   name: 'mymaster',
   sentinels: process.argv[2].split(',').map((address) => {
     const at = address.lastIndexOf(':');
@@ -14,8 +15,12 @@ const redis = new Redis({
   }),
   autoResendUnfulfilledCommands: false, // an increment that is sent again counts twice
   commandTimeout: 2000,
-});
-redis.on('error', () => {}); // what matters is what becomes of the commands
+};
+const redis = new Redis(options);
+const subscriber = new Redis(options);
+for (const client of [redis, subscriber]) client.on('error', () => {}); // what matters is what becomes of the commands
+subscriber.subscribe('news').catch(() => {}); // it does so again on each connection
+subscriber.on('message', (channel, text) => console.log(`heard ${text}`));
 
 let ended = false;
 process.stdin.on('end', () => { ended = true; });
@@ -39,6 +44,7 @@ async function main() {
     await pause(word === 'safe' ? 5 : 50);
   }
   redis.disconnect();
+  subscriber.disconnect();
 }
 
 main();
