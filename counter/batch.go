@@ -34,7 +34,7 @@ type Batch struct {
 
 	// See group.
 	groups  []group
-	held    []*block              // locked
+	locked  []*block              // by the group that runs
 	order   []int32               // operations by counter and mid
 	made    []int32               // operations whose rows were absent and were made
 	lost    int                   // operations on pages that cannot be read
@@ -145,7 +145,7 @@ func (b *Batch) Reset() {
 		b.rows = nil
 	}
 	if cap(b.order) > retainedOps {
-		b.held, b.order, b.made, b.records = nil, nil, nil, nil
+		b.locked, b.order, b.made, b.records = nil, nil, nil, nil
 	}
 	b.ops, b.rows, b.groups, b.located = b.ops[:0], b.rows[:0], b.groups[:0], 0
 }
@@ -194,7 +194,7 @@ func (b *Batch) runEach(from, to int) {
 	}
 }
 
-// show notes that what the log has below pos is in the batch's results: another's change may be seen before its record is written, and
+// show remembers that what the log has below pos is in the batch's results: another's change may be seen before its record is written, and
 // must not be told before. A block knows the record of its last change only, so a reader waits for that, though it read another item.
 func (b *Batch) show(pos uint64) { b.seen = max(b.seen, pos) }
 
@@ -229,7 +229,7 @@ func (b *Batch) Cold() bool {
 }
 
 // Defer adds to a what Commit would wait for: one Commit of a then stands for those of all batches deferred to it. REQUIRES the batch to be
-// ended, and a to be settled or of the same store.
+// ended, and a to have nothing pending or to be of the same store.
 func (b *Batch) Defer(a *Ack) {
 	if log := b.s.log; log != nil && (b.pos > 0 || b.seen > log.Visible()) {
 		a.log, a.pos, a.seen = log, max(a.pos, b.pos), max(a.seen, b.seen)
@@ -322,7 +322,7 @@ func (b *Batch) apply(blk *block, op *Op) *block {
 		if op.Err = ks.remove(blk, op.Mid, p); op.Err != nil {
 			return blk
 		}
-		blk.note(op.Mid)
+		blk.mark(op.Mid)
 		switch {
 		case b.silent:
 			blk.logged = max(blk.logged, b.applied)
@@ -407,9 +407,9 @@ func (b *Batch) change(blk *block, op *Op, p location) *block {
 	return blk
 }
 
-// changed notes and logs that op gave its column a value.
+// changed logs that op gave its column a value.
 func (b *Batch) changed(blk *block, op *Op, value uint64) {
-	blk.note(op.Mid)
+	blk.mark(op.Mid)
 	switch {
 	case b.silent:
 		blk.logged = max(blk.logged, b.applied)

@@ -173,7 +173,7 @@ func TestBecomeFails(t *testing.T) {
 				t.Fatalf("%s, operation %d: %v, and the role has changed", c.name, skip, err)
 			}
 			past := s.repl.Lineage()
-			s.saver.look(s) // as each second
+			s.snapshots.look(s) // as each second
 			if c.replica {
 				must(t, a.Set("7.n", 77))
 				ship(t, a, s)

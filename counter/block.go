@@ -33,7 +33,7 @@ type block struct {
 	shape  *schema.Layout // the counter's (columns.layout or over) whose columns the table has, though maybe with other widths; else nil, or one of the past
 	dead   bool
 	edits  uint64 // inserts and deletes so far: a sorted copy of the mids is good while it stays
-	dirty  bool   // changed since saved
+	dirty  bool   // changed since its image was made
 	logged uint64 // log offset behind its last change
 	used   int64  // Store.clock when it was last used
 	work   uint32 // operations since the tiers were looked over
@@ -41,11 +41,11 @@ type block struct {
 	packed    time.Time // when its widths were chosen
 	settled   bool      // and chosen again since (widths.go)
 	tolerated int       // no re-packing before more values overflow
-	rest      rest      // from changes of tier
+	backoff   backoff   // of changes of tier, after one failed
 
 	// While a background goroutine writes the block to a file: the mids changed since it took its copy; else nil.
 	moved map[uint64]struct{}
-	saved *persist.BlockFile // its newest image; nil: none
+	image *persist.BlockFile // its newest; nil: none
 	ascent
 
 	holder *Batch // runs a group, and has what takes the block's place locked too; nil: none
@@ -84,8 +84,8 @@ func (b *block) items() int {
 	return max(0, int(b.cold.file.Stat().Items)+b.cold.fresh-b.cold.gone)
 }
 
-// note remembers for the goroutine that is writing the block to a file that mid changed.
-func (b *block) note(mid uint64) {
+// mark marks the block as changed, and remembers for the goroutine that is writing the block to a file that mid changed.
+func (b *block) mark(mid uint64) {
 	b.dirty = true
 	if b.moved != nil {
 		b.moved[mid] = struct{}{}

@@ -33,7 +33,7 @@
 // # Disk
 //
 // Every change is logged, as the value after it, while its block's lock is held (batch.go), and handed to the kernel, or made durable, by
-// Batch.Commit before it is acknowledged, or told to a reader: a block knows how far the log must be for that. Snapshots copy one block at a time (saver.go); recovery reads images and replays the log
+// Batch.Commit before it is acknowledged, or told to a reader: a block knows how far the log must be for that. Snapshots copy one block at a time (snapshot.go); recovery reads images and replays the log
 // behind them (recover.go). Above MaxMemory the coldest blocks become cold: their rows go to a file and changes of them to an overlay
 // (overlay.go), or, where the file is damaged, to partial rows (partial.go), as where a block's image is (lostrange.go); they are written, merged and brought back in the background (rewrite.go, tiers.go). A replica appends its primary's frames and applies
 // them (replicate.go).

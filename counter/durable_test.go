@@ -79,7 +79,7 @@ func (p *player) step(t testing.TB) error {
 	case n < 5:
 		return p.s.Snapshot()
 	case n < 6:
-		p.s.saver.look(p.s) // whatever it finds, nothing acknowledged depends on it
+		p.s.snapshots.look(p.s) // whatever it finds, nothing acknowledged depends on it
 		return nil
 	case n < 8:
 		if err := p.s.Close(); err != nil {
@@ -312,7 +312,7 @@ func TestFaultEveryOperation(t *testing.T) {
 				}
 				_ = p.batch(t)
 				s.log.Tick()
-				s.saver.look(s)
+				s.snapshots.look(s)
 			}
 			fired := faulty.Fired()
 			faulty.Clear()
@@ -345,7 +345,7 @@ func TestFaultEveryOperation(t *testing.T) {
 func heal(t testing.TB, s *Store, n int) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) { // attempts have pauses between them
-		s.saver.look(s)
+		s.snapshots.look(s)
 		if s.log.Ready() == nil {
 			return
 		}
@@ -377,11 +377,11 @@ func TestRestart(t *testing.T) {
 			}
 		}
 		if snapshot {
-			images := s.Saves().LastImages
+			images := s.Snapshots().LastImages
 			if err := s.Snapshot(); err != nil {
 				t.Fatal(err)
 			}
-			if got := s.Saves().LastImages; got >= images || got == 0 {
+			if got := s.Snapshots().LastImages; got >= images || got == 0 {
 				t.Errorf("the second snapshot wrote %d images, want some, but fewer than the first's %d", got, images)
 			}
 		}
@@ -399,7 +399,7 @@ func TestRestart(t *testing.T) {
 			t.Errorf("snapshot %v: got %d items after the restart, want %d", snapshot, len(got), len(want))
 		}
 		if snapshot {
-			if n := s.Saves().Replayed; n != 0 {
+			if n := s.Snapshots().Replayed; n != 0 {
 				t.Errorf("got %d records replayed behind a snapshot, want 0", n)
 			}
 		}

@@ -2,8 +2,8 @@ package counter
 
 import (
 	"errors"
-
 	"fmt"
+	"io/fs"
 
 	"github.com/counterd/counterd/counter/internal/arena"
 	"github.com/counterd/counterd/persist"
@@ -48,3 +48,5 @@ func (e *UncertainError) Error() string {
 }
 
 func (e *UncertainError) Unwrap() error { return e.Err }
+
+func isNotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }

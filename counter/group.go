@@ -8,7 +8,7 @@ import (
 	"github.com/counterd/counterd/persist"
 )
 
-// A group is a run of operations that stand or fall together: what one command does to several keys or columns.
+// A group is a sequence of operations that stand or fall together: what one command does to several keys or columns.
 //
 //   - One of them refused, for whatever reason, and none is made: no page that cannot be read and no lack of memory leaves half of them.
 //   - The log has them in one frame: a crash keeps all or none, a replica gets all or none.
@@ -56,13 +56,13 @@ func (b *Batch) runReads(g group) {
 		return
 	}
 	b.rows = b.rows[:rows]
-	b.hold(g)
+	b.lock(g)
 	for i := g.from; i < g.to; i++ {
 		op := &b.ops[i]
 		op.forget()
 		b.apply(op.ks.dir.Load().find(op.Mid), op)
 	}
-	b.release()
+	b.unlock()
 }
 
 func (b *Batch) runChanges(g group) {
@@ -74,8 +74,8 @@ func (b *Batch) runChanges(g group) {
 	if !b.warm(g) {
 		return
 	}
-	b.hold(g)
-	defer b.release()
+	b.lock(g)
+	defer b.unlock()
 	b.made, b.lost = b.made[:0], 0
 	for i := g.from; i < g.to; i++ {
 		op := &b.ops[i]
@@ -129,8 +129,8 @@ func (b *Batch) warm(g group) bool {
 	return true
 }
 
-// hold locks the blocks of a group, in order of counter and mid: groups that share some cannot wait for each other.
-func (b *Batch) hold(g group) {
+// lock locks the blocks of a group, in order of counter and mid: groups that share some cannot wait for each other.
+func (b *Batch) lock(g group) {
 	b.order = b.order[:0]
 	for i := g.from; i < g.to; i++ {
 		b.order = append(b.order, int32(i))
@@ -148,28 +148,28 @@ func (b *Batch) hold(g group) {
 		}
 		ks, last = op.ks, op.ks.lockFor(op.block, op.Mid)
 		last.holder = b
-		b.held = append(b.held, last)
+		b.locked = append(b.locked, last)
 	}
 }
 
-// release unlocks what hold locked, or what took its place.
-func (b *Batch) release() {
-	for i, blk := range b.held {
+// unlock unlocks what lock locked, or what took its place.
+func (b *Batch) unlock() {
+	for i, blk := range b.locked {
 		b.show(blk.logged)
-		blk.holder, b.held[i] = nil, nil
+		blk.holder, b.locked[i] = nil, nil
 		blk.mu.Unlock()
 	}
-	b.held = b.held[:0]
+	b.locked = b.locked[:0]
 }
 
-// replaced notes that news, which are locked, took the place of old, which b holds.
+// replaced has news, which are locked, take the place of old, which b has locked.
 func (b *Batch) replaced(old *block, news []*block) {
 	for _, blk := range news {
 		blk.holder = b
 	}
 	old.holder = nil
-	i := slices.Index(b.held, old)
-	b.held = slices.Replace(b.held, i, i+1, news...)
+	i := slices.Index(b.locked, old)
+	b.locked = slices.Replace(b.locked, i, i+1, news...)
 }
 
 // prepare does everything of operation i that can fail, so that apply cannot. It notes whether the item was there.
@@ -276,7 +276,7 @@ func (b *Batch) logGroup(g group) {
 	default:
 		b.pos, _ = b.s.log.AppendWhole(b.records)
 	}
-	for _, blk := range b.held {
+	for _, blk := range b.locked {
 		blk.logged = b.pos
 	}
 }

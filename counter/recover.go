@@ -50,7 +50,7 @@ func (s *Store) recover(path string) error {
 	if err != nil {
 		return err
 	}
-	s.saver = newSaver()
+	s.snapshots = newSnapshotter()
 	return s.replay(from)
 }
 
@@ -186,7 +186,7 @@ func (s *Store) loadBlock(f, overlay *persist.BlockFile, buf []byte) (*block, []
 	b := &block{lo: f.Lo, hi: f.Hi, id: f.Block, from: f.Offset}
 	if f.Tier == persist.TierHot {
 		saved := *f
-		b.saved = &saved
+		b.image = &saved
 		buf, err := s.loadTable(b, f, buf)
 		if err != nil && s.mayLose(f, err) {
 			b, err = s.lostRange(f, nil, err), nil
@@ -222,7 +222,7 @@ func (s *Store) loadBlock(f, overlay *persist.BlockFile, buf []byte) (*block, []
 		return b, buf, nil
 	}
 	saved := *overlay
-	b.saved = &saved
+	b.image = &saved
 	if buf, err = s.loadTable(b, overlay, buf); err == nil {
 		err = b.countOverlay()
 	}
@@ -371,7 +371,7 @@ func (s *Store) replay(from uint64) error {
 	if err := s.repl.recover(lineage, rec.History, rec.End); err != nil {
 		return err
 	}
-	s.saver.recovered(s, rec)
+	s.snapshots.recovered(s, rec)
 	if err := s.removeOrphans(); err != nil && !vfs.IsTrouble(err) { // else the next snapshot does it
 		return err
 	}

@@ -237,7 +237,7 @@ func TestScrubImages(t *testing.T) {
 				errs = append(errs, m.Blocks(func(c *persist.CounterFiles, b *persist.BlockFile) error { return CheckBlockFile(vfs.OS(), dir, c, b) }))
 			}
 			err := errors.Join(errs...)
-			if err == nil && len(kept) == 2 && !s.Saves().Running {
+			if err == nil && len(kept) == 2 && !s.Snapshots().Running {
 				return
 			}
 			if time.Now().After(end) {
@@ -276,8 +276,8 @@ func TestScrubDuringSnapshot(t *testing.T) {
 		}
 		for what, hinder := range map[string]func() (release func()){
 			"another is made": func() func() {
-				s.saver.mu.Lock()
-				return s.saver.mu.Unlock
+				s.snapshots.mu.Lock()
+				return s.snapshots.mu.Unlock
 			},
 			"it fails": func() func() {
 				faulty.Inject(vfs.Rule{Ops: vfs.OpCreate, Err: syscall.EIO})
@@ -300,7 +300,7 @@ func TestScrubDuringSnapshot(t *testing.T) {
 				t.Fatalf("%s: the damaged images are not in force any more", what)
 			}
 			release()
-			s.saver.look(s)
+			s.snapshots.look(s)
 			if err := good(s.repl.Manifests()[0]); err != nil {
 				t.Errorf("%s: %v", what, err)
 			}

@@ -7,7 +7,7 @@ import (
 
 // repacker brings blocks to their counter's present columns after a change of the schema, and chooses widths again (widths.go), one block at a
 // time, in the background.
-// It keeps the gate only for the moment of one block, and rests after each as long as that took, so it takes half a core at most and
+// It keeps the gate only for the moment of one block, and pauses after each for as long as that took, so it takes half a core at most and
 // never two blocks at once from their writers.
 type repacker struct {
 	wakeup chan struct{}
@@ -88,14 +88,14 @@ func (r *repacker) keyspace(s *Store, id int) bool {
 			return true
 		}
 		lo = hi
-		rest := time.Duration(0)
+		pause := time.Duration(0)
 		if worked {
-			rest = time.Since(began)
+			pause = time.Since(began)
 		}
 		select {
 		case <-r.quit:
 			return false
-		case <-time.After(rest):
+		case <-time.After(pause):
 		}
 	}
 }

@@ -308,16 +308,16 @@ func (ks *keyspace) heat(b *block, lose bool) (*block, error) {
 		return nil, fmt.Errorf("counter: promoting [%d,%d): %w", b.lo, b.hi, err)
 	}
 	news, err := ks.rebuild(b, func(tabs []*hot.Table) error {
-		tab, rest := tabs[0], flat
+		tab, row := tabs[0], flat
 		for _, mid := range mids {
 			slot, err := tab.AddAt(tab.Home(mid))
 			if err != nil {
 				return err
 			}
 			for c := range ks.def.Columns {
-				tab.Set(slot, c, rest[c])
+				tab.Set(slot, c, row[c])
 			}
-			rest = rest[len(ks.def.Columns):]
+			row = row[len(ks.def.Columns):]
 		}
 		return nil
 	}, ks.planFor(d, b.lo, b.hi, 0, growLoad, youngBits))

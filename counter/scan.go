@@ -53,19 +53,19 @@ func (b *Batch) Scan(dst []ScanItem, cursor uint64, count int) ([]ScanItem, uint
 	told := cursor >= toldCursor
 	cursor &^= toldCursor
 	count = max(1, count)
-	type part struct {
+	type source struct {
 		def    *schema.Counter
 		ks     *keyspace
 		mids   []uint64
 		copies []*sortedBlock // that mids came from
 	}
-	var parts []part
-	upto := hot.EndMid // all mids below are in parts
+	var sources []source
+	upto := hot.EndMid // all mids below are in sources
 	ahead := max(leastScanAhead, scanAhead/max(1, len(b.Schema().Counters())))
 	for _, def := range b.Schema().Counters() {
 		ks := b.s.spaces[def.ID]
 		mids, end, copies := b.s.scans.mids(ks, cursor, count, ahead)
-		parts = append(parts, part{def, ks, mids, copies})
+		sources = append(sources, source{def, ks, mids, copies})
 		for _, c := range copies {
 			b.show(c.logged)
 		}
@@ -73,7 +73,7 @@ func (b *Batch) Scan(dst []ScanItem, cursor uint64, count int) ([]ScanItem, uint
 	}
 	var lost, skipped []LostRange
 	stop := hot.EndMid // where the next range that cannot be listed begins
-	for _, p := range parts {
+	for _, p := range sources {
 		for _, c := range p.copies {
 			for _, r := range c.lost {
 				switch {
@@ -95,8 +95,8 @@ func (b *Batch) Scan(dst []ScanItem, cursor uint64, count int) ([]ScanItem, uint
 	next := uint64(0)
 	for taken := 0; ; taken++ {
 		first := upto
-		for i := range parts {
-			if m := parts[i].mids; len(m) > 0 {
+		for i := range sources {
+			if m := sources[i].mids; len(m) > 0 {
 				first = min(first, m[0])
 			}
 		}
@@ -106,8 +106,8 @@ func (b *Batch) Scan(dst []ScanItem, cursor uint64, count int) ([]ScanItem, uint
 			}
 			break
 		}
-		for i := range parts {
-			p := &parts[i]
+		for i := range sources {
+			p := &sources[i]
 			if len(p.mids) == 0 || p.mids[0] != first {
 				continue
 			}
@@ -118,8 +118,8 @@ func (b *Batch) Scan(dst []ScanItem, cursor uint64, count int) ([]ScanItem, uint
 		}
 	}
 	if next != 0 {
-		used := make(map[*keyspace][]*sortedBlock, len(parts))
-		for _, p := range parts {
+		used := make(map[*keyspace][]*sortedBlock, len(sources))
+		for _, p := range sources {
 			used[p.ks] = p.copies
 		}
 		b.s.scans.expect(next, used, ahead)

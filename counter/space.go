@@ -21,7 +21,7 @@ import (
 //  4. where the next snapshot does not fit any more, the newest one is read and verified, and then what only the older one needs is given up,
 //     or, of a first snapshot, the log before it
 //
-// Each second the saver looks (spaceWatch.look).
+// Each second the snapshotter looks (spaceWatch.look).
 
 // FreeUnknown is the Free of DiskStats where it is not known.
 const FreeUnknown = vfs.MaxSpace
@@ -40,7 +40,7 @@ type spaceWatch struct {
 	mu    sync.Mutex // guards stats
 	stats DiskStats
 
-	verified time.Time // when makeRoom last read a snapshot; guarded by saver.mu
+	verified time.Time // when makeRoom last read a snapshot; guarded by snapshotter.mu
 }
 
 const (
@@ -75,7 +75,7 @@ func (s *Store) snapshotBytes() (sum int64) {
 		}
 		for _, b := range ks.dir.Load().blocks {
 			b.mu.Lock()
-			if (b.cold == nil || b.tab.Len() > 0) && (b.dirty || b.saved == nil) {
+			if (b.cold == nil || b.tab.Len() > 0) && (b.dirty || b.image == nil) {
 				sum += int64(b.tab.Bytes())
 			}
 			b.mu.Unlock()
@@ -199,9 +199,4 @@ func (s *Store) spaceFor(what string, n int64, reserved bool) error {
 		return fmt.Errorf("counter: %s takes %d bytes, and %d are free: %w", what, n, max(0, free), syscall.ENOSPC)
 	}
 	return nil
-}
-
-// neededFrom is the offset below which no log is needed by recovery or by a replica that copies.
-func (s *Store) neededFrom() uint64 {
-	return min(s.dir.ReplayFrom(), s.repl.pins.from())
 }

@@ -41,7 +41,7 @@ func load(t *testing.T, s *Store, rng *rand.Rand, n int) (refused error) {
 			t.Fatalf("what was let in did not fit: %v", err)
 		}
 		s.log.Tick()
-		s.saver.look(s)
+		s.snapshots.look(s)
 		if refused != nil {
 			return refused
 		}
@@ -78,7 +78,7 @@ func TestSmallDisk(t *testing.T) {
 	if st := s.Disk(); st.Dropped == 0 || st.Total != disk {
 		t.Errorf("%+v", st)
 	}
-	if saves := s.Saves(); saves.Saves < 2 || saves.Failed > 0 {
+	if saves := s.Snapshots(); saves.Made < 2 || saves.Failed > 0 {
 		t.Errorf("%+v", saves)
 	}
 	want := dump(t, s)
@@ -115,7 +115,7 @@ func TestReserve(t *testing.T) {
 			t.Fatal("the way out does not fit:", err)
 		}
 	}
-	s.saver.look(s)
+	s.snapshots.look(s)
 	s.log.Tick()
 	if err := load(t, s, rng, 10_000); err != nil {
 		t.Error("refused though there is room:", err)
@@ -183,22 +183,22 @@ func testSnapshotPause(t *testing.T) {
 	if err := load(t, s, rng, 200_000); err != nil {
 		t.Fatal(err)
 	}
-	pauses := []time.Duration{s.saver.pause}
+	pauses := []time.Duration{s.snapshots.pause}
 	for range 7 {
-		if s.saver.look(s); s.saver.due(s, false) {
+		if s.snapshots.look(s); s.snapshots.due(s, false) {
 			t.Fatal("no pause after a failure")
 		}
-		s.saver.stats.LastStarted = time.Now().Add(-2 * maxPause)
-		s.saver.look(s)
-		pauses = append(pauses, s.saver.pause)
+		s.snapshots.stats.LastStarted = time.Now().Add(-2 * maxPause)
+		s.snapshots.look(s)
+		pauses = append(pauses, s.snapshots.pause)
 	}
 	if pauses[0] != time.Second || pauses[1] != 2*time.Second || pauses[7] != maxPause {
 		t.Error("pauses:", pauses)
 	}
 	faulty.Clear()
-	s.saver.stats.LastStarted = time.Now().Add(-2 * maxPause)
-	if s.saver.look(s); s.saver.pause != 0 || s.Saves().LastErr != nil {
-		t.Errorf("pause %v, %+v", s.saver.pause, s.Saves())
+	s.snapshots.stats.LastStarted = time.Now().Add(-2 * maxPause)
+	if s.snapshots.look(s); s.snapshots.pause != 0 || s.Snapshots().LastErr != nil {
+		t.Errorf("pause %v, %+v", s.snapshots.pause, s.Snapshots())
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -275,7 +275,7 @@ func TestMakeRoom(t *testing.T) {
 			space, _ := sim.Space("/")
 			sim.SetCapacity(1<<40 - space.Free + s.snapshotBytes()/2)
 			first := s.log.Stats().First
-			s.saver.look(s)
+			s.snapshots.look(s)
 			if gaveUp := len(s.dir.Manifests()) < snapshots || s.log.Stats().First > first; gaveUp == damaged {
 				t.Fatalf("%d snapshots, damaged %v: %d left, log from %d", snapshots, damaged, len(s.dir.Manifests()), s.log.Stats().First)
 			}

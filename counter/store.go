@@ -41,12 +41,12 @@ type Store struct {
 	tiers    tiers
 
 	// nil where data is in memory only. The log is also nil while it is replayed.
-	dir      *persist.Dir
-	log      *persist.Log
-	saver    *saver
-	space    spaceWatch
-	replayed uint64        // log offset up to which the start replayed
-	retain   atomic.Uint64 // Options.RetainBytes as it is now
+	dir       *persist.Dir
+	log       *persist.Log
+	snapshots *snapshotter
+	space     spaceWatch
+	replayed  uint64        // log offset up to which the start replayed
+	retain    atomic.Uint64 // Options.RetainBytes as it is now
 
 	lenient leniency // recovery's
 
@@ -70,7 +70,7 @@ func Open(dir string, opts Options) (*Store, error) {
 		if err := s.recover(dir); err != nil {
 			return nil, errors.Join(err, s.release())
 		}
-		s.saver.start(s)
+		s.snapshots.start(s)
 	}
 	s.tiers.start(s)
 	s.repacker.start(s)
@@ -90,8 +90,8 @@ func (s *Store) Close() error {
 	}
 	s.tiers.stop()
 	s.repacker.stop()
-	if s.saver != nil {
-		s.saver.stop()
+	if s.snapshots != nil {
+		s.snapshots.stop()
 	}
 	return s.release()
 }

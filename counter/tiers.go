@@ -34,7 +34,7 @@ type tiers struct {
 	live map[string]bool // names of cold files in use or about to be: not orphans
 
 	one          sync.Mutex   // held while a block changes its tier
-	rest         rest         // of all blocks, after a failure that others may have too; of the tiers' goroutine
+	backoff      backoff      // of all blocks, after a failure that others may have too; of the tiers' goroutine
 	broken       atomic.Int64 // files that could not be opened at the start
 	partialBytes atomic.Int64 // memory of partial rows
 	scrubs       atomic.Int64
@@ -147,10 +147,10 @@ func (t *tiers) target() int64 {
 }
 
 // shrink writes the coldest range to a file if memory is above the target, and answers whether there may be more to do. When no range is left, it
-// merges the largest overlay. After an error it rests, for longer and longer.
+// merges the largest overlay. After an error it waits, for longer and longer.
 func (t *tiers) shrink(s *Store) (more bool) {
 	defer t.judge(s)
-	if t.limit.Load() == 0 || s.memory() <= t.target() || !t.rest.over() {
+	if t.limit.Load() == 0 || s.memory() <= t.target() || !t.backoff.over() {
 		return false
 	}
 	ks, lo, ok := t.victim(s)
@@ -162,44 +162,44 @@ func (t *tiers) shrink(s *Store) (more bool) {
 	return t.succeeded(s, ks, lo, s.rewrite(ks, lo))
 }
 
-// rest is how long something is left alone after it failed: twice as long after each failure.
-type rest struct {
+// backoff is how long something is left alone after it failed: twice as long after each failure.
+type backoff struct {
 	until time.Time
 	pause time.Duration
 }
 
-func (r *rest) over() bool { return !time.Now().Before(r.until) }
+func (r *backoff) over() bool { return !time.Now().Before(r.until) }
 
-func (r *rest) failed(longest time.Duration) {
+func (r *backoff) failed(longest time.Duration) {
 	r.pause = min(max(2*r.pause, time.Second), longest)
 	r.until = time.Now().Add(r.pause)
 }
 
 const (
-	// longestRest is of all blocks: what fails all of them, a full disk, is soon mended or the store is full.
-	longestRest = 30 * time.Second
-	// longestBlockRest is of a block: a damaged page stays damaged, and it is read again to find that out.
-	longestBlockRest = 10 * time.Minute
+	// longestBackoff is of all blocks: what fails all of them, a full disk, is soon mended or the store is full.
+	longestBackoff = 30 * time.Second
+	// longestBlockBackoff is of a block: a damaged page stays damaged, and it is read again to find that out.
+	longestBlockBackoff = 10 * time.Minute
 )
 
-// succeeded notes how a change of tier went, and answers whether there may be more to do. A block that failed rests, so that the next one has its turn.
-// All others rest too unless it was its own file that could not be read. A block that was split, cleared or dropped meanwhile is no failure.
+// succeeded takes down how a change of tier went, and answers whether there may be more to do. A block that failed is left alone for a while,
+// so that the next one has its turn. So are all others unless it was its own file that could not be read. A block that was split, cleared or dropped meanwhile is no failure.
 func (t *tiers) succeeded(s *Store, ks *keyspace, lo uint64, err error) (more bool) {
 	if err == nil || errors.Is(err, ErrNoBlock) {
-		t.rest = rest{}
+		t.backoff = backoff{}
 		return err == nil
 	}
 	t.failed.Add(1)
 	own := errors.Is(err, ErrCold)
 	if !own {
-		t.rest.failed(longestRest)
+		t.backoff.failed(longestBackoff)
 	}
-	retry := t.rest.pause
+	retry := t.backoff.pause
 	s.gate.RLock()
 	if s.serves(ks) {
 		b := ks.lock(lo)
-		b.rest.failed(longestBlockRest)
-		retry = max(retry, b.rest.pause)
+		b.backoff.failed(longestBlockBackoff)
+		retry = max(retry, b.backoff.pause)
 		b.mu.Unlock()
 	}
 	s.gate.RUnlock()
@@ -224,9 +224,9 @@ func (t *tiers) largestOverlay(s *Store) (best *keyspace, lo uint64, ok bool) {
 				continue
 			}
 			b.mu.Lock()
-			size, rested := len(b.span.Data), b.rest.over()
+			size, ready := len(b.span.Data), b.backoff.over()
 			b.mu.Unlock()
-			if size > most && rested {
+			if size > most && ready {
 				best, lo, ok, most = ks, b.lo, true, size
 			}
 		}
@@ -276,7 +276,7 @@ func (t *tiers) victim(s *Store) (best *keyspace, lo uint64, ok bool) {
 				break
 			}
 			b.mu.Lock()
-			used, skip := b.used, b.dead || !b.rest.over()
+			used, skip := b.used, b.dead || !b.backoff.over()
 			b.mu.Unlock()
 			if skip {
 				continue
@@ -328,7 +328,7 @@ func (t *tiers) candidates(s *Store) (found []candidate) {
 	s.gate.RUnlock()
 	limit := t.limit.Load()
 	roomy := limit == 0 || s.memory() < limit*7/8
-	rested := t.rest.over()
+	ready := t.backoff.over()
 	for _, ks := range spaces {
 		if ks == nil {
 			continue
@@ -340,7 +340,7 @@ func (t *tiers) candidates(s *Store) (found []candidate) {
 			b.mu.Lock()
 			rows, overlay, work := b.items(), b.tab.Len(), int(b.work)
 			b.work -= (b.work + 1) / 2
-			dead, rested := b.dead, rested && b.rest.over()
+			dead, ready := b.dead, ready && b.backoff.over()
 			b.mu.Unlock()
 			switch {
 			case dead || work == 0 && overlay == 0:
@@ -351,7 +351,7 @@ func (t *tiers) candidates(s *Store) (found []candidate) {
 				_ = b.cold.file.Release()
 			}
 			switch {
-			case !rested:
+			case !ready:
 			case roomy && work > max(rows/promoteShare, overlayLeftAlone):
 				found = append(found, candidate{ks, b.lo, true})
 			case overlay > max(rows/mergeShare, overlayLeftAlone):

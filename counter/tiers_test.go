@@ -456,7 +456,7 @@ func TestDamagedColdBlockRests(t *testing.T) {
 		t.Fatalf("%d failures and %d merges, want one of each: the overlays of one good and one bad block have grown", failed(), s.tiers.rewrites.Load())
 	}
 	s.tiers.look(s)
-	if failed() != 1 && time.Now().Before(weiboSpace(s).dir.Load().find(bad).rest.until) {
+	if failed() != 1 && time.Now().Before(weiboSpace(s).dir.Load().find(bad).backoff.until) {
 		t.Error("the bad block was tried again at once")
 	}
 	for range 100 {
@@ -472,14 +472,14 @@ func TestDamagedColdBlockRests(t *testing.T) {
 	// The rest grows, and ends with a success: what the file has can be read again.
 	b := weiboSpace(s).dir.Load().find(bad)
 	for range 3 {
-		b.rest.until = time.Time{}
+		b.backoff.until = time.Time{}
 		s.tiers.look(s)
 	}
-	if b.rest.pause < 4*time.Second {
-		t.Errorf("the bad block rests %v after 4 failures", b.rest.pause)
+	if b.backoff.pause < 4*time.Second {
+		t.Errorf("the bad block rests %v after 4 failures", b.backoff.pause)
 	}
 	flip(t, b.cold.file.Name(), 5_000)
-	b.rest.until = time.Time{}
+	b.backoff.until = time.Time{}
 	if s.tiers.look(s); weiboSpace(s).dir.Load().find(bad) == b {
 		t.Error("the block was not merged though its file can be read again")
 	}
@@ -499,18 +499,18 @@ func TestFullDiskRestsAll(t *testing.T) {
 	}
 	s.SetMaxMemory(1)
 	faulty.Inject(vfs.Rule{Ops: vfs.OpCreate, Every: 1, Err: errNoSpace})
-	if s.tiers.shrink(s) || s.tiers.failed.Load() != 1 || s.tiers.rest.over() {
-		t.Fatalf("%d failures, rest until %v: want one, and a rest", s.tiers.failed.Load(), s.tiers.rest.until)
+	if s.tiers.shrink(s) || s.tiers.failed.Load() != 1 || s.tiers.backoff.over() {
+		t.Fatalf("%d failures, rest until %v: want one, and a rest", s.tiers.failed.Load(), s.tiers.backoff.until)
 	}
 	faulty.Clear()
-	s.tiers.rest.until = time.Time{}
+	s.tiers.backoff.until = time.Time{}
 	for range 100 {
 		if !s.tiers.shrink(s) {
 			break
 		}
 	}
-	if s.tiers.rest.pause != 0 {
-		t.Errorf("all rest %v after a success", s.tiers.rest.pause)
+	if s.tiers.backoff.pause != 0 {
+		t.Errorf("all rest %v after a success", s.tiers.backoff.pause)
 	}
 	hotSealed := 0
 	for _, b := range s.spaces[s.Schema().Counter("a").ID].dir.Load().blocks {

@@ -35,7 +35,7 @@ func persistenceCommands() []*command {
 
 // lastSave is when the newest snapshot was made, in unix seconds, as LASTSAVE has it.
 func (s *Server) lastSave() int64 {
-	if last := s.store().Saves().LastTime; !last.IsZero() {
+	if last := s.store().Snapshots().LastTime; !last.IsZero() {
 		return last.Unix()
 	}
 	return s.started.Unix()
@@ -63,7 +63,7 @@ func background(started, busy string) func(*client, [][]byte) {
 			c.Out.Error(items.ErrSyntax)
 		case !store.Durable():
 			c.Out.Error(errMemoryOnly)
-		case store.Saves().Running:
+		case store.Snapshots().Running:
 			c.Out.Error(busy)
 		default:
 			go func() { _ = store.Snapshot() }() // the store's Close waits for it
@@ -76,7 +76,7 @@ func background(started, busy string) func(*client, [][]byte) {
 func infoPersistence(c *client, t *infoText) {
 	infoLoading(c, t)
 	store := c.srv.store()
-	saves, log := store.Saves(), store.LogStats()
+	saves, log := store.Snapshots(), store.LogStats()
 	flag := func(b bool) int {
 		if b {
 			return 1
@@ -106,7 +106,7 @@ func infoPersistence(c *client, t *infoText) {
 	t.field("rdb_last_bgsave_status", status(saves.LastErr))
 	t.field("rdb_last_bgsave_time_sec", last)
 	t.field("rdb_current_bgsave_time_sec", current)
-	t.field("rdb_saves", saves.Saves)
+	t.field("rdb_saves", saves.Made)
 	t.field("aof_enabled", flag(store.Durable()))
 	t.field("aof_rewrite_in_progress", flag(saves.Running))
 	t.field("aof_rewrite_scheduled", 0)

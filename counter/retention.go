@@ -1,0 +1,48 @@
+package counter
+
+import (
+	"path/filepath"
+)
+
+// What stays on disk: files that a kept snapshot names, or a block in use, or a pin; and the log from the lowest offset on that recovery, a pin
+// or RetainBytes asks for. The snapshotter and spaceWatch remove all else by these rules.
+
+// dropBefore is the offset below which no log is needed: by the two newest snapshots, and by RetainBytes.
+func (s *Store) dropBefore() uint64 {
+	before := s.dir.ReplayFrom()
+	if end, retain := s.log.Written(), s.retain.Load(); retain > 0 {
+		if end < retain {
+			return 0
+		}
+		before = min(before, end-retain)
+	}
+	return min(before, s.repl.pins.from())
+}
+
+// neededFrom is the offset below which no log is needed by recovery or by a replica that copies.
+func (s *Store) neededFrom() uint64 {
+	return min(s.dir.ReplayFrom(), s.repl.pins.from())
+}
+
+// removeOrphans removes the files that no manifest names, but for cold files that a block has been written to since.
+func (s *Store) removeOrphans() error {
+	if err := s.dir.Held(); err != nil {
+		return err
+	}
+	s.repl.pins.mu.Lock() // what is about to be pinned is a manifest's, and so no orphan
+	orphans, err := s.dir.Orphans()
+	pinned := s.repl.pins.names()
+	s.repl.pins.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	for _, path := range orphans {
+		if _, ok := pinned[filepath.Base(path)]; ok || s.tiers.keeps(filepath.Base(path)) {
+			continue
+		}
+		if err := s.opts.FS.Remove(path); err != nil && !isNotExist(err) {
+			return err
+		}
+	}
+	return nil
+}

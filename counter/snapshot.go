@@ -1,0 +1,181 @@
+package counter
+
+import (
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/persist"
+)
+
+// snapshot is one being made.
+type snapshot struct {
+	s        *Store
+	manifest *persist.Manifest
+	buf      []byte
+	wrote    []wroteImage
+	images   int
+	bytes    uint64
+}
+
+// wroteImage is an image that no manifest names yet.
+type wroteImage struct {
+	b    *block
+	file *persist.BlockFile
+}
+
+func (w *snapshot) make() error {
+	s := w.s
+	m := &persist.Manifest{History: s.log.History(), TimeMS: time.Now().UnixMilli()}
+	w.manifest = m
+	if past := s.repl.Lineage(); len(past.Terms) > 1 {
+		m.OldReplID, m.OldEnd, _ = past.Before()
+	}
+	s.repl.applying.RLock()
+	s.gate.RLock()
+	if s.closed {
+		s.gate.RUnlock()
+		s.repl.applying.RUnlock()
+		return ErrClosed
+	}
+	m.Replay = s.log.Position()
+	m.Offset = m.Replay
+	sch := s.schema.Load()
+	s.gate.RUnlock()
+	s.repl.applying.RUnlock()
+	m.Schema = strings.Split(strings.TrimSuffix(string(sch.AppendText(nil)), "\n"), "\n")
+	for _, def := range sch.Counters() {
+		files := persist.CounterFiles{ID: def.ID, Name: def.Name}
+		if err := w.counter(&files); err != nil {
+			return err
+		}
+		m.Counters = append(m.Counters, files)
+		m.NextCounter = max(m.NextCounter, def.ID+1)
+	}
+	_ = m.Blocks(func(_ *persist.CounterFiles, b *persist.BlockFile) error { // fn returns nil
+		m.Offset = max(m.Offset, b.Offset)
+		return nil
+	})
+	m.NextBlock = s.blockIDs.Load() + 1
+	if err := s.log.Sync(); err != nil {
+		return err
+	}
+	if err := s.dir.WriteManifest(m); err != nil {
+		return err
+	}
+	if err := s.removeOrphans(); err != nil {
+		return err
+	}
+	return s.log.DropBefore(s.dropBefore())
+}
+
+// counter lists, and where needed writes, the blocks of one counter. A FLUSHALL meanwhile makes it begin anew; of a
+// counter that is dropped nothing is listed: the log tells. The snapshot stands behind the drop then, as it stands
+// behind every block's offset: replay that ends before would find the counter, without its posts.
+func (w *snapshot) counter(files *persist.CounterFiles) error {
+	s := w.s
+	var ks *keyspace
+	for lo := uint64(0); ; {
+		s.repl.applying.RLock()
+		s.gate.RLock()
+		if s.closed {
+			s.gate.RUnlock()
+			s.repl.applying.RUnlock()
+			return ErrClosed
+		}
+		now := s.spaces[files.ID]
+		if now == nil {
+			w.manifest.Offset = max(w.manifest.Offset, s.log.Position())
+			s.gate.RUnlock()
+			s.repl.applying.RUnlock()
+			files.Blocks = nil
+			return nil
+		}
+		if now != ks {
+			ks, lo, files.Blocks = now, 0, nil
+		}
+		b := ks.lock(lo)
+		h := persist.ImageHeader{Counter: files.ID, Block: b.id, Lo: b.lo, Hi: b.hi, Items: uint64(b.tab.Len())}
+		appendImage := b.tab.AppendImage
+		h.Offset = s.log.Position()
+		tier, image := persist.TierHot, true
+		if b.cold != nil {
+			entry := b.cold.entry
+			entry.Offset = h.Offset
+			files.Blocks = append(files.Blocks, entry)
+			tier, image, h.Kind = persist.TierOverlay, b.tab.Len() > 0, overlayImage
+			if n := len(b.cold.partial); n > 0 {
+				h.Items += uint64(n)
+				image, h.Kind, appendImage = true, partialImage, b.appendPartial
+			}
+		}
+		saved := b.image
+		write := image && (b.dirty || saved == nil)
+		if write {
+			w.buf = appendImage(w.buf[:0])
+			b.dirty = false
+		}
+		b.mu.Unlock()
+		s.gate.RUnlock()
+		s.repl.applying.RUnlock()
+		if write {
+			var err error
+			if saved, err = w.image(b, tier, h); err != nil {
+				return err
+			}
+		}
+		if image {
+			entry := *saved
+			entry.Offset = h.Offset
+			files.Blocks = append(files.Blocks, entry)
+		}
+		if h.Hi == hot.EndMid {
+			return nil
+		}
+		lo = h.Hi
+	}
+}
+
+// Kinds of images; hot blocks' is 0.
+const (
+	overlayImage = 1 // of an overlay
+	partialImage = 2 // of an overlay and partial rows: see appendPartial
+)
+
+// image writes w.buf as the image of b.
+func (w *snapshot) image(b *block, tier persist.Tier, h persist.ImageHeader) (*persist.BlockFile, error) {
+	info, err := persist.WriteImage(w.s.opts.FS, w.s.dir.Path(), h, w.buf)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err != nil {
+		b.dirty = true
+		return nil, err
+	}
+	w.images++
+	w.bytes += info.Bytes
+	saved := &persist.BlockFile{Tier: tier, Block: h.Block, Lo: h.Lo, Hi: h.Hi, Items: h.Items, Bytes: info.Bytes, CRC: info.CRC, Name: info.Name}
+	b.image = saved
+	w.wrote = append(w.wrote, wroteImage{b, saved})
+	return saved, nil
+}
+
+// undo removes the images of a snapshot that failed. The next one could use only those of blocks that do not change
+// meanwhile, and each attempt would leave the others: a disk that is almost full would fill up with them.
+func (w *snapshot) undo() {
+	s := w.s
+	if w.manifest != nil && w.manifest.Generation > 0 { // it may be in force though an error came back
+		name := filepath.Join(s.dir.Path(), persist.ManifestName(w.manifest.Generation))
+		if _, err := s.opts.FS.Stat(name); !isNotExist(err) {
+			return
+		}
+	}
+	for _, i := range w.wrote {
+		i.b.mu.Lock()
+		if i.b.image == i.file {
+			i.b.image, i.b.dirty = nil, true
+		}
+		i.b.mu.Unlock()
+		_ = s.opts.FS.Remove(i.file.Path(s.dir.Path())) // an orphan, removed with the next ones
+	}
+}

@@ -1,0 +1,194 @@
+package counter
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/counterd/counterd/persist"
+)
+
+// snapshotter makes snapshots, one at a time, without a fork and without a global stop: each block is copied under its own
+// lock, at its own moment, with the log offset it stands at then; only blocks that changed since their last image are
+// copied and written. Memory grows by one block's image.
+//
+//  1. note the log's position P and the schema, with no change of the schema in between: replay will start at P
+//  2. block after block: an image, or, if it did not change, the old image counted as standing at the present offset
+//  3. sync the log past every image, then write the manifest, which makes the snapshot durable as one
+//  4. remove images that neither of the two newest manifests names, and log that none of them needs
+type snapshotter struct {
+	mu sync.Mutex // held while a snapshot is made
+
+	running  atomic.Bool
+	asked    atomic.Uint64 // how often images were to be written anew
+	state    sync.Mutex    // guards stats, pause and answered
+	stats    SnapshotStats
+	answered uint64        // asked, as it was when the last snapshot that succeeded began
+	pause    time.Duration // after a failure, doubling up to maxPause
+	quit     chan struct{}
+	done     chan struct{}
+	stopOnce sync.Once
+}
+
+// SnapshotStats tells about snapshots.
+type SnapshotStats struct {
+	Running       bool
+	Generation    uint64    // of the newest snapshot; 0: none
+	LastTime      time.Time // when it was made
+	LastStarted   time.Time
+	LastTook      time.Duration
+	LastErr       error  // of the last attempt
+	LastImages    int    // images written by it
+	LastBytes     uint64 // bytes written by it
+	Blocks        int    // blocks it names
+	Bytes         uint64 // bytes of all images it names
+	Replay        uint64 // log offset from which recovery replays
+	Made, Failed  int    // since the start
+	RecoveredTorn string // what was cut from the log at the start
+	RecoveredAt   time.Duration
+	Replayed      uint64 // records
+}
+
+func newSnapshotter() *snapshotter {
+	return &snapshotter{quit: make(chan struct{}), done: make(chan struct{})}
+}
+
+// recovered takes down where the store stands after the start.
+func (v *snapshotter) recovered(s *Store, rec persist.Recovery) {
+	v.stats.Replayed = rec.Records
+	if rec.Torn != nil {
+		v.stats.RecoveredTorn = rec.Torn.Error()
+	}
+	if m := s.dir.Manifests(); len(m) > 0 {
+		v.count(m[0])
+		v.stats.LastTime = time.UnixMilli(m[0].TimeMS)
+	}
+}
+
+// count takes over what INFO tells of a manifest.
+func (v *snapshotter) count(m *persist.Manifest) {
+	v.stats.Generation, v.stats.Replay, v.stats.Blocks, v.stats.Bytes = m.Generation, m.Replay, 0, 0
+	_ = m.Blocks(func(_ *persist.CounterFiles, b *persist.BlockFile) error { // fn returns nil
+		v.stats.Blocks++
+		v.stats.Bytes += b.Bytes
+		return nil
+	})
+}
+
+func (v *snapshotter) start(s *Store) {
+	if s.opts.Manual {
+		close(v.done)
+		return
+	}
+	go v.run(s)
+}
+
+func (v *snapshotter) stop() {
+	v.stopOnce.Do(func() { close(v.quit) })
+	<-v.done
+	v.mu.Lock() // a Snapshot that somebody else started
+	defer v.mu.Unlock()
+}
+
+// maxPause is the longest time between two attempts to make a snapshot: each may write as much as the last one before
+// it fails.
+const maxPause = time.Minute
+
+// run looks each second.
+func (v *snapshotter) run(s *Store) {
+	defer close(v.done)
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-v.quit:
+			return
+		case <-tick.C:
+		}
+		v.look(s)
+	}
+}
+
+// look watches the room on disk, drops log that is not to be retained any more, and makes a snapshot when it is time.
+func (v *snapshotter) look(s *Store) {
+	s.repl.payOwed()
+	disk := s.space.look(s)
+	_ = s.log.DropBefore(s.dropBefore()) // a snapshot tells
+	if disk.Low && s.opts.SnapshotGrowth >= 0 && v.mu.TryLock() {
+		if err := s.space.makeRoom(s); err != nil {
+			s.opts.Logger.Error("no room could be made on the disk", "error", err)
+		}
+		v.mu.Unlock()
+	}
+	if v.due(s, disk.Low) {
+		_ = s.Snapshot() // told by the logger and by Snapshots
+	}
+}
+
+// due: images are damaged; or the log to replay is larger than SnapshotGrowth, and than the last snapshot; or the disk is
+// low, and a snapshot frees a lot.
+func (v *snapshotter) due(s *Store, low bool) bool {
+	v.state.Lock()
+	stats, pause, asked := v.stats, v.pause, v.asked.Load() != v.answered
+	v.state.Unlock()
+	if stats.LastErr != nil && time.Since(stats.LastStarted) < pause {
+		return false // the disk's trouble is not made better by trying each second
+	}
+	if asked || s.opts.SnapshotGrowth < 0 {
+		return asked
+	}
+	return s.log.Written()-stats.Replay > max(uint64(s.opts.SnapshotGrowth), stats.Bytes) || low && s.space.worthwhile(s)
+}
+
+// Snapshots tells about snapshots. The zero value where data is in memory only.
+func (s *Store) Snapshots() SnapshotStats {
+	if s.snapshots == nil {
+		return SnapshotStats{}
+	}
+	s.snapshots.state.Lock()
+	defer s.snapshots.state.Unlock()
+	stats := s.snapshots.stats
+	stats.Running = s.snapshots.running.Load()
+	return stats
+}
+
+// Snapshot makes a snapshot now, beside all other work. The error is ErrBusy while another is being made, ErrInMemory,
+// ErrClosed, or what the disk said; the last snapshot counts then.
+func (s *Store) Snapshot() error {
+	v := s.snapshots
+	if v == nil {
+		return ErrInMemory
+	}
+	if !v.mu.TryLock() {
+		return ErrBusy
+	}
+	defer v.mu.Unlock()
+	v.running.Store(true)
+	defer v.running.Store(false)
+	began, asked := time.Now(), v.asked.Load()
+	w := &snapshot{s: s}
+	err := s.spaceFor("a snapshot", s.snapshotBytes(), true)
+	if err == nil {
+		err = w.make()
+	}
+	if err != nil {
+		w.undo()
+	}
+	v.state.Lock()
+	defer v.state.Unlock()
+	v.stats.LastStarted, v.stats.LastTook, v.stats.LastErr = began, time.Since(began), err
+	v.stats.LastImages, v.stats.LastBytes = w.images, w.bytes
+	if err != nil {
+		v.stats.Failed++
+		v.pause = min(max(2*v.pause, time.Second), maxPause)
+		s.opts.Logger.Error("snapshot failed", "error", err)
+		return err
+	}
+	v.stats.Made++
+	v.pause, v.answered = 0, asked
+	v.stats.LastTime = began
+	v.count(w.manifest)
+	s.opts.Logger.Info("snapshot made", "generation", w.manifest.Generation, "blocks", v.stats.Blocks, "images_written", w.images,
+		"bytes_written", w.bytes, "replay_from", w.manifest.Replay, "took", time.Since(began).Round(time.Millisecond))
+	return nil
+}

@@ -1,0 +1,59 @@
+package counter
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/counterd/counterd/persist"
+)
+
+// verifyImages reads all images that a manifest of the store names, and returns what is wrong with them. Those that are
+// damaged are written anew from memory, by a snapshot that it starts beside all other work. It calls pace, if not nil,
+// behind each image with its size; an error of pace ends it and is returned.
+func (s *Store) verifyImages(m *persist.Manifest, pace func(bytes int) error) error {
+	bad := make(map[string]bool)
+	var errs []error
+	stopped := m.Blocks(func(c *persist.CounterFiles, b *persist.BlockFile) error {
+		if b.Tier == persist.TierCold {
+			return nil
+		}
+		if err := persist.CheckBlock(s.opts.FS, s.dir.Path(), c, b, nil); err != nil {
+			errs, bad[b.Name] = append(errs, err), true
+		}
+		if pace == nil {
+			return nil
+		}
+		return pace(int(b.Bytes))
+	})
+	kept := s.dir.Manifests()
+	if len(bad) > 0 && slices.Contains(kept, m) { // else it has gone meanwhile, and with it its files
+		if len(kept) > 1 {
+			s.dir.Reject([]*persist.Manifest{m}) // the other one is what counts until there is a new one, and is kept then
+		}
+		s.remake(bad)
+	}
+	return errors.Join(append(errs, stopped)...)
+}
+
+// remake has images written anew.
+func (s *Store) remake(names map[string]bool) {
+	s.gate.RLock()
+	for _, ks := range s.spaces {
+		if ks == nil {
+			continue
+		}
+		for _, b := range ks.dir.Load().blocks {
+			b.mu.Lock()
+			if b.image != nil && names[b.image.Name] {
+				b.dirty = true
+			}
+			b.mu.Unlock()
+		}
+	}
+	s.gate.RUnlock()
+	for name := range names {
+		s.opts.Logger.Error("an image is damaged: it is written anew", "file", name)
+	}
+	s.snapshots.asked.Add(1)         // behind the marks: one that is being made may have passed these blocks, and one may fail
+	go func() { _ = s.Snapshot() }() // told by the logger
+}
