@@ -22,26 +22,27 @@ var topLevel = []string{"CHANGELOG.md", "LICENSE", "Makefile", "README.md", "ben
 // module it may import. Imports run one way: server, repl -> counter -> hot, coldstore, persist -> schema, vfs;
 // and counterctl -> datadir, counter -> persist.
 var allowed = map[string][]string{
-	"schema":                       {},
-	"persist/vfs":                  {},
-	"persist":                      {"persist", "persist/vfs", "schema"},
-	"coldstore":                    {"coldstore", "persist/vfs", "schema"},
-	"counter/internal/hot":         {"schema"},
-	"counter/internal/arena":       {},
-	"counter/datadir":              {"persist", "persist/vfs"},
-	"counter":                      {"counter/internal", "coldstore", "persist", "persist/vfs", "schema"},
-	"internal/wire":                {},
-	"bench":                        {"bench", "internal/wire", "schema"},
-	"cmd/internal/cli":             {},
-	"cmd/counterbench":             {"cmd/internal/cli", "bench", "internal/wire", "schema"},
-	"cmd/counterctl":               {"cmd/internal/cli", "counter", "coldstore", "internal/wire", "persist", "persist/vfs", "schema"},
-	"cmd/counterd/internal/resp":   {},
-	"cmd/counterd/internal/config": {"counter"},
-	"cmd/counterd/internal/glob":   {},
-	"cmd/counterd/internal/items":  {"cmd/counterd/internal/resp", "cmd/counterd/internal/glob", "counter", "schema"},
-	"cmd/counterd/internal/server": {"cmd/counterd/internal", "counter", "schema"},
-	"cmd/counterd/internal/repl":   {"cmd/counterd/internal", "counter", "internal/wire", "persist", "persist/vfs", "schema"},
-	"cmd/counterd":                 {"cmd/counterd/internal", "counter", "schema"},
+	"schema":                        {},
+	"persist/vfs":                   {},
+	"persist":                       {"persist", "persist/vfs", "schema"},
+	"coldstore":                     {"coldstore", "persist/vfs", "schema"},
+	"counter/internal/hot":          {"schema"},
+	"counter/internal/arena":        {},
+	"counter/datadir":               {"persist", "persist/vfs"},
+	"counter":                       {"counter/internal", "coldstore", "persist", "persist/vfs", "schema"},
+	"internal/wire":                 {},
+	"bench":                         {"bench", "internal/wire", "schema"},
+	"cmd/internal/cli":              {},
+	"cmd/counterbench":              {"cmd/internal/cli", "bench", "internal/wire", "schema"},
+	"cmd/counterctl":                {"cmd/internal/cli", "counter", "coldstore", "internal/wire", "persist", "persist/vfs", "schema"},
+	"cmd/counterd/internal/resp":    {},
+	"cmd/counterd/internal/config":  {"counter"},
+	"cmd/counterd/internal/glob":    {},
+	"cmd/counterd/internal/command": {"cmd/counterd/internal/items", "cmd/counterd/internal/resp", "cmd/counterd/internal/glob"},
+	"cmd/counterd/internal/items":   {"cmd/counterd/internal/resp", "cmd/counterd/internal/glob", "counter", "schema"},
+	"cmd/counterd/internal/server":  {"cmd/counterd/internal", "counter", "schema"},
+	"cmd/counterd/internal/repl":    {"cmd/counterd/internal", "counter", "internal/wire", "persist", "persist/vfs", "schema"},
+	"cmd/counterd":                  {"cmd/counterd/internal", "counter", "schema"},
 }
 
 // importers names, for some packages, the only ones that may import them: a server starts none of the tools that mend
@@ -55,14 +56,15 @@ var importers = map[string][]string{
 
 // pure packages must not know files, the network or the clock.
 var pure = map[string][]string{
-	"schema":                      {"os", "net", "time", "syscall"},
-	"counter/internal/hot":        {"os", "net", "time", "syscall", "sync"},
-	"cmd/counterd/internal/resp":  {"os", "net", "time", "syscall"},
-	"cmd/counterd/internal/glob":  {"os", "net", "time", "syscall"},
-	"cmd/counterd/internal/items": {"os", "net", "time", "syscall", "sync"},
-	"counter":                     {"net"},
-	"persist":                     {"net"},
-	"coldstore":                   {"net"},
+	"schema":                        {"os", "net", "time", "syscall"},
+	"counter/internal/hot":          {"os", "net", "time", "syscall", "sync"},
+	"cmd/counterd/internal/resp":    {"os", "net", "time", "syscall"},
+	"cmd/counterd/internal/glob":    {"os", "net", "time", "syscall"},
+	"cmd/counterd/internal/command": {"os", "net", "syscall", "sync"},
+	"cmd/counterd/internal/items":   {"os", "net", "time", "syscall", "sync"},
+	"counter":                       {"net"},
+	"persist":                       {"net"},
+	"coldstore":                     {"net"},
 }
 
 type listed struct {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 	"github.com/counterd/counterd/counter"
@@ -13,61 +14,61 @@ import (
 
 // Commands about the server as a whole, and those of Redis that have one possible answer here.
 
-func serverCommands() []*command {
-	const admins = admin | noscript | loading | stale
-	server := func(name string, arity int, flags flag, since, syntax, summary string, run func(*client, [][]byte)) *command {
-		return &command{name: name, arity: arity, flags: flags, group: "server", since: since, complexity: "O(1)", syntax: syntax, summary: summary, run: run}
+func serverCommands() []*row {
+	const admins = command.Admin | command.NoScript | command.Loading | command.Stale
+	server := func(name string, arity int, flags command.Flags, since, syntax, summary string, run func(*client, [][]byte)) *row {
+		return &row{Name: name, Arity: arity, Flags: flags, Group: "server", Since: since, Complexity: "O(1)", Syntax: syntax, Summary: summary, Run: run}
 	}
-	cluster := func(name string, arity int, flags flag, syntax string) *command {
-		return &command{name: name, arity: arity, flags: flags, group: "cluster", since: "3.0.0", complexity: "O(1)", syntax: syntax,
-			summary: "Answers an error: this is not a cluster.", run: refuse("ERR This instance has cluster support disabled")}
+	cluster := func(name string, arity int, flags command.Flags, syntax string) *row {
+		return &row{Name: name, Arity: arity, Flags: flags, Group: "cluster", Since: "3.0.0", Complexity: "O(1)", Syntax: syntax,
+			Summary: "Answers an error: this is not a cluster.", Run: refuse("ERR This instance has cluster support disabled")}
 	}
-	expire := func(name, since, syntax string) *command {
-		return &command{name: name, arity: -3, flags: write | fast, first: 1, last: 1, step: 1, group: "generic", since: since, complexity: "O(1)",
-			syntax: syntax + " [NX | XX | GT | LT]", summary: "Answers an error: counters do not expire.", run: refuse("ERR counters do not expire")}
+	expire := func(name, since, syntax string) *row {
+		return &row{Name: name, Arity: -3, Flags: command.Write | command.Fast, First: 1, Last: 1, Step: 1, Group: "generic", Since: since, Complexity: "O(1)",
+			Syntax: syntax + " [NX | XX | GT | LT]", Summary: "Answers an error: counters do not expire.", Run: refuse("ERR counters do not expire")}
 	}
-	function := func(name string, flags flag, syntax, summary string, run func(*client, [][]byte)) *command {
-		return &command{name: "function|" + name, arity: -2, flags: flags, group: "scripting", since: "7.0.0", complexity: "O(1)", syntax: syntax, summary: summary, run: run}
+	function := func(name string, flags command.Flags, syntax, summary string, run func(*client, [][]byte)) *row {
+		return &row{Name: "function|" + name, Arity: -2, Flags: flags, Group: "scripting", Since: "7.0.0", Complexity: "O(1)", Syntax: syntax, Summary: summary, Run: run}
 	}
 	return append(append(persistenceCommands(), replicationCommands()...),
 		commandCommand(), clientCommand(), configCommand(), slowlogCommand(), latencyCommand(), memoryCommand(), objectCommand(), aclCommand(),
-		server("info", -1, loading|stale, "1.0.0", "[section [section ...]]", "Describes the server and its totals.", runInfo),
-		server("time", 1, loading|stale|fast, "2.6.0", "", "Returns the time as unix seconds and microseconds.", runTime),
-		server("shutdown", -1, admins|nomulti|allowBusy, "1.0.0", "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]", "Ends the server when everything it has read is answered.", runShutdown),
+		server("info", -1, command.Loading|command.Stale, "1.0.0", "[section [section ...]]", "Describes the server and its totals.", runInfo),
+		server("time", 1, command.Loading|command.Stale|command.Fast, "2.6.0", "", "Returns the time as unix seconds and microseconds.", runTime),
+		server("shutdown", -1, admins|command.NoMulti|command.AllowBusy, "1.0.0", "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]", "Ends the server when everything it has read is answered.", runShutdown),
 		container("module", "server", "4.0.0", "There are no modules.",
-			server("module|list", 2, admin|noscript, "4.0.0", "", "Returns an empty list.", runEmptyList)),
+			server("module|list", 2, command.Admin|command.NoScript, "4.0.0", "", "Returns an empty list.", runEmptyList)),
 		container("function", "scripting", "7.0.0", "There are no functions.",
-			function("list", noscript, "[LIBRARYNAME pattern] [WITHCODE]", "Returns an empty list.", runEmptyList),
-			function("flush", write|noscript, "[ASYNC | SYNC]", "Answers OK.", runOK)),
-		cluster("cluster", -2, loading|stale, "subcommand [argument [argument ...]]"), cluster("readonly", 1, loading|stale|fast, ""),
-		cluster("readwrite", 1, loading|stale|fast, ""), cluster("asking", 1, loading|stale|fast, ""),
+			function("list", command.NoScript, "[LIBRARYNAME pattern] [WITHCODE]", "Returns an empty list.", runEmptyList),
+			function("flush", command.Write|command.NoScript, "[ASYNC | SYNC]", "Answers OK.", runOK)),
+		cluster("cluster", -2, command.Loading|command.Stale, "subcommand [argument [argument ...]]"), cluster("readonly", 1, command.Loading|command.Stale|command.Fast, ""),
+		cluster("readwrite", 1, command.Loading|command.Stale|command.Fast, ""), cluster("asking", 1, command.Loading|command.Stale|command.Fast, ""),
 		expire("expire", "1.0.0", "key seconds"), expire("pexpire", "2.6.0", "key milliseconds"),
 		expire("expireat", "1.2.0", "key unix-time-seconds"), expire("pexpireat", "2.6.0", "key unix-time-milliseconds"),
-		&command{name: "persist", arity: 2, flags: write | fast, first: 1, last: 1, step: 1, group: "generic", since: "2.2.0", complexity: "O(1)", syntax: "key",
-			summary: "Returns 0: counters do not expire.", run: runZero},
-		&command{name: "expiretime", arity: 2, flags: readonly | fast, first: 1, last: 1, step: 1, group: "generic", since: "7.0.0", complexity: "O(1)", syntax: "key",
-			summary: "Returns -1 for a key that exists, as counters do not expire, else -2.", plan: items.TTL},
-		&command{name: "pexpiretime", arity: 2, flags: readonly | fast, first: 1, last: 1, step: 1, group: "generic", since: "7.0.0", complexity: "O(1)", syntax: "key",
-			summary: "The same as EXPIRETIME.", plan: items.TTL},
+		&row{Name: "persist", Arity: 2, Flags: command.Write | command.Fast, First: 1, Last: 1, Step: 1, Group: "generic", Since: "2.2.0", Complexity: "O(1)", Syntax: "key",
+			Summary: "Returns 0: counters do not expire.", Run: runZero},
+		&row{Name: "expiretime", Arity: 2, Flags: command.ReadOnly | command.Fast, First: 1, Last: 1, Step: 1, Group: "generic", Since: "7.0.0", Complexity: "O(1)", Syntax: "key",
+			Summary: "Returns -1 for a key that exists, as counters do not expire, else -2.", Plan: items.TTL},
+		&row{Name: "pexpiretime", Arity: 2, Flags: command.ReadOnly | command.Fast, First: 1, Last: 1, Step: 1, Group: "generic", Since: "7.0.0", Complexity: "O(1)", Syntax: "key",
+			Summary: "The same as EXPIRETIME.", Plan: items.TTL},
 	)
 }
 
 // container is a command that only has subcommands. It gets HELP.
-func container(name, group, since, summary string, sub ...*command) *command {
-	help := &command{name: name + "|help", arity: 2, flags: loading | stale, group: group, since: since, complexity: "O(1)",
-		summary: "Lists the subcommands.", run: runHelp}
-	return &command{name: name, arity: -2, group: group, since: since, complexity: "Depends on subcommand.", summary: summary, sub: append(sub, help)}
+func container(name, group, since, summary string, sub ...*row) *row {
+	help := &row{Name: name + "|help", Arity: 2, Flags: command.Loading | command.Stale, Group: group, Since: since, Complexity: "O(1)",
+		Summary: "Lists the subcommands.", Run: runHelp}
+	return &row{Name: name, Arity: -2, Group: group, Since: since, Complexity: "Depends on subcommand.", Summary: summary, Sub: append(sub, help)}
 }
 
 // runHelp answers HELP of any container, in the layout of Redis: a line for the use, indented ones for the meaning.
 func runHelp(c *client, args [][]byte) {
-	cmd := c.srv.commands.find(args[0])
-	c.Out.Array(2*len(cmd.sub) + 1)
+	cmd := c.srv.commands.Find(args[0])
+	c.Out.Array(2*len(cmd.Sub) + 1)
 	line := func(s string) { c.Out.Status(s) }
-	line(strings.ToUpper(cmd.name) + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")
-	for _, s := range cmd.sub {
-		line(strings.TrimSpace(strings.ToUpper(s.name[len(cmd.name)+1:]) + " " + s.syntax))
-		line("    " + s.summary)
+	line(strings.ToUpper(cmd.Name) + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")
+	for _, s := range cmd.Sub {
+		line(strings.TrimSpace(strings.ToUpper(s.Name[len(cmd.Name)+1:]) + " " + s.Syntax))
+		line("    " + s.Summary)
 	}
 }
 
@@ -128,10 +129,10 @@ func runShutdown(c *client, args [][]byte) {
 	}
 }
 
-func objectCommand() *command {
-	sub := func(name, since, summary string, plan func(*items.Call, [][]byte)) *command {
-		return &command{name: "object|" + name, arity: 3, flags: readonly, first: 2, last: 2, step: 1, group: "generic", since: since, complexity: "O(1)",
-			syntax: "key", summary: summary, plan: plan}
+func objectCommand() *row {
+	sub := func(name, since, summary string, plan func(*items.Call, [][]byte)) *row {
+		return &row{Name: "object|" + name, Arity: 3, Flags: command.ReadOnly, First: 2, Last: 2, Step: 1, Group: "generic", Since: since, Complexity: "O(1)",
+			Syntax: "key", Summary: summary, Plan: plan}
 	}
 	return container("object", "generic", "2.2.3", "Tells how keys are stored.",
 		sub("encoding", "2.2.3", "Returns int for a number and listpack for an item: both are packed bits in truth.", items.ObjectEncoding),

@@ -116,17 +116,17 @@ const errMemoryReply = "-ERR data is kept in memory only (appendonly no)"
 func TestHelp(t *testing.T) {
 	s := wireServe(t, nil)
 	c := wireDial(t, s, 3)
-	for _, cmd := range s.commands.list {
-		if cmd.sub == nil {
+	for _, cmd := range s.commands.List {
+		if cmd.Sub == nil {
 			continue
 		}
-		v := c.do(cmd.name + " help")
-		if len(v.List) != 1+2*len(cmd.sub) || !strings.HasPrefix(v.List[0].Text, strings.ToUpper(cmd.name)+" <subcommand>") {
-			t.Errorf("%s HELP: %v", cmd.name, v)
+		v := c.do(cmd.Name + " help")
+		if len(v.List) != 1+2*len(cmd.Sub) || !strings.HasPrefix(v.List[0].Text, strings.ToUpper(cmd.Name)+" <subcommand>") {
+			t.Errorf("%s HELP: %v", cmd.Name, v)
 		}
 		for i, line := range v.List {
 			if line.Kind != '+' || i > 0 && strings.HasPrefix(line.Text, "    ") != (i%2 == 0) {
-				t.Errorf("%s HELP, line %d: %v", cmd.name, i, line)
+				t.Errorf("%s HELP, line %d: %v", cmd.Name, i, line)
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/repl"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
@@ -33,8 +34,8 @@ type client struct {
 	multi  transaction
 
 	lastName []byte // name of the last command, as sent
-	last     *command
-	executed *command // the last one that was not planned: a subcommand, where last is its container
+	last     *row
+	executed *row // the last one that was not planned: a subcommand, where last is its container
 
 	confined  confinement // only some commands are allowed
 	subs      subscriptions
@@ -77,7 +78,7 @@ type client struct {
 
 // run counts neighbouring commands of one kind in a batch.
 type run struct {
-	cmd  *command
+	cmd  *row
 	n    int64
 	owed int // number of their first reply
 }
@@ -156,8 +157,8 @@ func (c *client) catchUp() bool {
 
 // mayWait tells whether a command that is not planned may take a while or wait for something: all do that Redis does
 // not call fast, unless they are only queued.
-func (c *client) mayWait(cmd *command) bool {
-	return cmd != nil && cmd.plan == nil && cmd.flags&fast == 0 && (!c.multi.active || cmd.flags&now != 0)
+func (c *client) mayWait(cmd *row) bool {
+	return cmd != nil && cmd.Plan == nil && cmd.Flags&command.Fast == 0 && (!c.multi.active || cmd.Flags&command.Now != 0)
 }
 
 // sendAll runs what was planned, commits what the replies tell, and sends them. Nothing is left planned: sending may
@@ -194,7 +195,7 @@ func (c *client) settle() {
 func (c *client) command(args [][]byte) {
 	cmd := c.last
 	if cmd == nil || !bytes.Equal(args[0], c.lastName) {
-		cmd = c.srv.commands.find(args[0])
+		cmd = c.srv.commands.Find(args[0])
 		c.last = cmd
 		if cmd != nil { // or the name of none, up to 1 MiB, would stay
 			c.lastName = append(c.lastName[:0], args[0]...)
@@ -207,7 +208,7 @@ func (c *client) command(args [][]byte) {
 		}
 		c.begin()
 	}
-	if cmd != nil && cmd.plan != nil && cmd.arityOK(len(args)) && c.authed && !c.multi.active && !c.loading && c.confined == 0 && c.srv.lets(cmd) {
+	if cmd != nil && cmd.Plan != nil && cmd.ArityOK(len(args)) && c.authed && !c.multi.active && !c.loading && c.confined == 0 && c.srv.lets(cmd) {
 		c.plan(cmd, args)
 		return
 	}
@@ -221,7 +222,7 @@ func (c *client) command(args [][]byte) {
 		c.held = args
 	case !ok:
 		c.multi.failed = c.multi.active
-	case c.multi.active && cmd.flags&now == 0:
+	case c.multi.active && cmd.Flags&command.Now == 0:
 		c.multi.queue(c, cmd, args)
 	default:
 		c.execute(cmd, args)
@@ -239,7 +240,7 @@ func (c *client) begin() {
 }
 
 // plan adds the operations of cmd to the batch.
-func (c *client) plan(cmd *command, args [][]byte) {
+func (c *client) plan(cmd *row, args [][]byte) {
 	if !c.Batch.Opened() {
 		c.Batch.Reset()
 		if err := c.Batch.Begin(); err != nil {
@@ -252,30 +253,30 @@ func (c *client) plan(cmd *command, args [][]byte) {
 	} else {
 		c.runs = append(c.runs, run{cmd, 1, len(c.Owed)})
 	}
-	cmd.plan(&c.Call, args)
+	cmd.Plan(&c.Call, args)
 }
 
 // execute runs a command that was checked. Everything before it has been answered.
-func (c *client) execute(cmd *command, args [][]byte) {
-	if cmd.plan != nil {
+func (c *client) execute(cmd *row, args [][]byte) {
+	if cmd.Plan != nil {
 		c.plan(cmd, args)
 		c.flush()
 		return
 	}
-	if cmd.flags&blocking != 0 && !c.multi.executing && c.send() != nil {
+	if cmd.Flags&command.Blocking != 0 && !c.multi.executing && c.send() != nil {
 		c.closed = true
 		return
 	}
 	began := time.Now()
 	size := c.Out.Len()
 	c.executed, c.waited = cmd, 0
-	cmd.run(c, args)
+	cmd.Run(c, args)
 	took := time.Since(began) - c.waited
-	cmd.account(1, took)
+	cmd.Account(1, took)
 	if reply := c.Out.From(size); len(reply) > 0 && reply[0] == '-' {
 		c.failed(cmd, reply)
 	}
-	if cmd.flags&skipSlowlog == 0 {
+	if cmd.Flags&command.SkipSlowlog == 0 {
 		c.srv.slow.note(c, cmd, args, took)
 	}
 }
@@ -325,7 +326,7 @@ func (c *client) flush() {
 }
 
 // runOf is the command that reply i is owed for.
-func (c *client) runOf(i int) *command {
+func (c *client) runOf(i int) *row {
 	r := len(c.runs) - 1
 	for c.runs[r].owed > i {
 		r--
@@ -353,7 +354,7 @@ func (c *client) account(took time.Duration) {
 		total += r.n
 	}
 	for _, r := range c.runs {
-		r.cmd.account(r.n, took*time.Duration(r.n)/time.Duration(total))
+		r.cmd.Account(r.n, took*time.Duration(r.n)/time.Duration(total))
 	}
 	if len(c.runs) > 0 {
 		c.srv.slow.noteBatch(c, c.runs, total, took)
@@ -364,7 +365,7 @@ func (c *client) account(took time.Duration) {
 
 // check finds the subcommand and refuses what must not be executed; then the error has been appended. In a loop it may
 // find that the command has to wait.
-func (c *client) check(cmd *command, args [][]byte) (*command, bool) {
+func (c *client) check(cmd *row, args [][]byte) (*row, bool) {
 	if cmd == nil {
 		if resp.EqualFold(args[0], "POST") || resp.EqualFold(args[0], "HOST:") {
 			// A web page that makes a browser talk to this port: nothing after its headers must be executed.
@@ -375,23 +376,23 @@ func (c *client) check(cmd *command, args [][]byte) (*command, bool) {
 		c.fail(nil, unknownCommand(args))
 		return nil, false
 	}
-	if cmd.sub != nil && len(args) > 1 {
-		sub := cmd.subcommand(args[1])
+	if cmd.Sub != nil && len(args) > 1 {
+		sub := cmd.Subcommand(args[1])
 		if sub == nil {
 			if !c.authed {
 				c.fail(cmd, errNoAuth)
 				return nil, false
 			}
-			c.fail(nil, "ERR unknown subcommand '"+resp.Printable(args[1], 128)+"'. Try "+strings.ToUpper(cmd.name)+" HELP.")
+			c.fail(nil, "ERR unknown subcommand '"+resp.Printable(args[1], 128)+"'. Try "+strings.ToUpper(cmd.Name)+" HELP.")
 			return nil, false
 		}
 		cmd = sub
 	}
-	if !cmd.arityOK(len(args)) || cmd.run == nil && cmd.plan == nil {
-		c.refuse(cmd, "ERR wrong number of arguments for '"+cmd.name+"' command")
+	if !cmd.ArityOK(len(args)) || cmd.Run == nil && cmd.Plan == nil {
+		c.refuse(cmd, "ERR wrong number of arguments for '"+cmd.Name+"' command")
 		return nil, false
 	}
-	if !c.authed && cmd.flags&noauth == 0 {
+	if !c.authed && cmd.Flags&command.NoAuth == 0 {
 		c.refuse(cmd, errNoAuth)
 		return nil, false
 	}
@@ -401,7 +402,7 @@ func (c *client) check(cmd *command, args [][]byte) (*command, bool) {
 			return nil, false
 		}
 	}
-	if c.loading && cmd.flags&loading == 0 {
+	if c.loading && cmd.Flags&command.Loading == 0 {
 		c.refuse(cmd, errLoading)
 		return nil, false
 	}
@@ -432,8 +433,8 @@ func (c *client) check(cmd *command, args [][]byte) (*command, bool) {
 }
 
 // checkMulti is the last check.
-func (c *client) checkMulti(cmd *command) (*command, bool) {
-	if c.multi.active && cmd.flags&nomulti != 0 {
+func (c *client) checkMulti(cmd *row) (*row, bool) {
+	if c.multi.active && cmd.Flags&command.NoMulti != 0 {
 		c.fail(cmd, "ERR Command not allowed inside a transaction")
 		return nil, false
 	}
@@ -443,8 +444,8 @@ func (c *client) checkMulti(cmd *command) (*command, bool) {
 const errNoAuth = "NOAUTH Authentication required."
 
 // refuse is fail for a command that is there. A refused EXEC ends its transaction.
-func (c *client) refuse(cmd *command, text string) {
-	if cmd.is("exec") {
+func (c *client) refuse(cmd *row, text string) {
+	if cmd.Is("exec") {
 		c.multi = transaction{}
 		c.srv.watches.remove(c)
 		text = "EXECABORT Transaction discarded because of: " + strings.TrimPrefix(text, "ERR ")
@@ -453,18 +454,18 @@ func (c *client) refuse(cmd *command, text string) {
 }
 
 // fail appends an error reply for a command that was refused before it ran.
-func (c *client) fail(cmd *command, text string) {
+func (c *client) fail(cmd *row, text string) {
 	size := c.Out.Len()
 	c.Out.Error(text)
 	if cmd != nil {
-		cmd.rejected.Add(1)
+		cmd.Rejected.Add(1)
 	}
 	c.srv.stats.errorReply(c.Out.From(size))
 }
 
 // failed counts an error reply of a command that ran.
-func (c *client) failed(cmd *command, reply []byte) {
-	cmd.failed.Add(1)
+func (c *client) failed(cmd *row, reply []byte) {
+	cmd.Failed.Add(1)
 	c.srv.stats.errorReply(reply)
 }
 

@@ -3,6 +3,7 @@ package server
 import (
 	"strings"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 )
@@ -10,16 +11,16 @@ import (
 // CLIENT. What counterd has not (client side caching, announcements of maintenance) is an unknown subcommand, as in a Redis
 // that has it not: clients then go on without.
 
-func clientCommand() *command {
-	const flags = noscript | loading | stale
-	sub := func(name string, arity int, extra flag, since, syntax, summary string, run func(*client, [][]byte)) *command {
-		return &command{name: "client|" + name, arity: arity, flags: flags | extra, group: "connection", since: since, complexity: "O(1)",
-			syntax: syntax, summary: summary, run: run}
+func clientCommand() *row {
+	const flags = command.NoScript | command.Loading | command.Stale
+	sub := func(name string, arity int, extra command.Flags, since, syntax, summary string, run func(*client, [][]byte)) *row {
+		return &row{Name: "client|" + name, Arity: arity, Flags: flags | extra, Group: "connection", Since: since, Complexity: "O(1)",
+			Syntax: syntax, Summary: summary, Run: run}
 	}
-	list := sub("list", -2, admin, "2.4.0", "[TYPE type] [ID client-id [client-id ...]]", "Describes all connections, one a line.", runClientList)
-	kill := sub("kill", -3, admin, "2.4.0", "old-address | [ID client-id] [TYPE type] [ADDR address] [LADDR address] [USER username] [SKIPME yes-or-no] [MAXAGE maxage]",
+	list := sub("list", -2, command.Admin, "2.4.0", "[TYPE type] [ID client-id [client-id ...]]", "Describes all connections, one a line.", runClientList)
+	kill := sub("kill", -3, command.Admin, "2.4.0", "old-address | [ID client-id] [TYPE type] [ADDR address] [LADDR address] [USER username] [SKIPME yes-or-no] [MAXAGE maxage]",
 		"Closes connections.", runClientKill)
-	list.complexity, kill.complexity = "O(N)", "O(N)"
+	list.Complexity, kill.Complexity = "O(N)", "O(N)"
 	return container("client", "connection", "2.4.0", "Shows and changes connections.", list, kill,
 		sub("info", 2, 0, "6.2.0", "", "Describes this connection, as CLIENT LIST does.", runClientInfo),
 		sub("id", 2, 0, "5.0.0", "", "Returns the number of this connection.", runClientID),
@@ -27,12 +28,12 @@ func clientCommand() *command {
 		sub("setname", 3, 0, "2.6.9", "connection-name", "Names this connection.", runClientSetName),
 		sub("setinfo", 4, 0, "7.2.0", "LIB-NAME libname | LIB-VER libver", "Tells the name or version of the client library.", runClientSetInfo),
 		sub("getredir", 2, 0, "6.0.0", "", "Returns -1: there is no client side caching.", func(c *client, _ [][]byte) { c.Out.Int(-1) }),
-		sub("no-evict", 3, admin, "7.0.0", "ON | OFF", "Notes the wish to be kept. Connections are never closed for want of memory.", runClientNoEvict),
+		sub("no-evict", 3, command.Admin, "7.0.0", "ON | OFF", "Notes the wish to be kept. Connections are never closed for want of memory.", runClientNoEvict),
 		sub("no-touch", 3, 0, "7.2.0", "ON | OFF", "Notes the wish not to count as an access. Accesses are not counted.", runClientNoTouch),
-		sub("reply", 3, nomulti, "3.2.0", "ON | OFF | SKIP", "Turns replies off and on, or leaves out the next one.", runClientReply),
-		sub("unblock", -3, admin, "5.0.0", "client-id [TIMEOUT | ERROR]", "Ends the wait of another connection's WAIT or WAITAOF, as if its time were over or by an error.", runClientUnblock),
-		sub("pause", -3, admin, "3.0.0", "timeout [WRITE | ALL]", "Makes commands that change something, or all, of all connections wait for a time in milliseconds.", runClientPause),
-		sub("unpause", 2, admin, "6.2.0", "", "Ends CLIENT PAUSE.", runClientUnpause),
+		sub("reply", 3, command.NoMulti, "3.2.0", "ON | OFF | SKIP", "Turns replies off and on, or leaves out the next one.", runClientReply),
+		sub("unblock", -3, command.Admin, "5.0.0", "client-id [TIMEOUT | ERROR]", "Ends the wait of another connection's WAIT or WAITAOF, as if its time were over or by an error.", runClientUnblock),
+		sub("pause", -3, command.Admin, "3.0.0", "timeout [WRITE | ALL]", "Makes commands that change something, or all, of all connections wait for a time in milliseconds.", runClientPause),
+		sub("unpause", 2, command.Admin, "6.2.0", "", "Ends CLIENT PAUSE.", runClientUnpause),
 	)
 }
 

@@ -25,7 +25,7 @@ type clientInfo struct {
 
 // clientState is how a connection was when it had last answered what it had read.
 type clientState struct {
-	cmd      *command // the last one, nil before the first
+	cmd      *row // the last one, nil before the first
 	proto    int
 	multi    int // commands queued, -1 outside of MULTI
 	multiMem int // bytes of them
@@ -79,7 +79,7 @@ func (i *clientInfo) reset() {
 // that is being executed.
 func (c *client) publish(argsMem int) {
 	cmd := c.last
-	if cmd != nil && cmd.sub != nil && c.executed != nil && strings.HasPrefix(c.executed.name, cmd.name+"|") {
+	if cmd != nil && cmd.Sub != nil && c.executed != nil && strings.HasPrefix(c.executed.Name, cmd.Name+"|") {
 		cmd = c.executed
 	}
 	s := clientState{
@@ -150,7 +150,7 @@ func (c *client) line() string {
 	}
 	cmd := "NULL"
 	if s.cmd != nil {
-		cmd = s.cmd.name
+		cmd = s.cmd.Name
 	}
 	unread := c.subs.unsent() // now, for others make it grow
 	s.outLen, s.outSize = s.outLen+unread, s.outSize+unread

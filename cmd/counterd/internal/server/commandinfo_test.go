@@ -69,7 +69,7 @@ func TestCommandEntries(t *testing.T) {
 		for _, v := range all.List {
 			entry(v)
 		}
-		if n := c.do("COMMAND COUNT").N; n != int64(len(all.List)) || n != int64(len(s.commands.list)) {
+		if n := c.do("COMMAND COUNT").N; n != int64(len(all.List)) || n != int64(len(s.commands.List)) {
 			t.Errorf("COMMAND COUNT is %d, COMMAND has %d", n, len(all.List))
 		}
 		if got := c.do("COMMAND INFO"); len(got.List) != len(all.List) {
@@ -179,7 +179,7 @@ func TestCommandDocs(t *testing.T) {
 			return n
 		}
 		want := 0
-		s.commands.each(func(*command) { want++ })
+		s.commands.Each(func(*row) { want++ })
 		if got := docs(c.do("COMMAND DOCS")); got != want {
 			t.Errorf("COMMAND DOCS has %d, want %d", got, want)
 		}

@@ -3,22 +3,23 @@ package server
 import (
 	"strings"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/glob"
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 )
 
-func configCommand() *command {
-	const flags = admin | noscript | loading | stale
+func configCommand() *row {
+	const flags = command.Admin | command.NoScript | command.Loading | command.Stale
 	return container("config", "server", "2.0.0", "Reads and changes the configuration.",
-		&command{name: "config|get", arity: -3, flags: flags, group: "server", since: "2.0.0", complexity: "O(N)", syntax: "pattern [pattern ...]",
-			summary: "Returns the parameters whose names match.", run: runConfigGet},
-		&command{name: "config|set", arity: -4, flags: flags, group: "server", since: "2.0.0", complexity: "O(N)", syntax: "parameter value [parameter value ...]",
-			summary: "Changes parameters, all of them or none, until the server ends.", run: runConfigSet},
-		&command{name: "config|resetstat", arity: 2, flags: flags, group: "server", since: "2.0.0", complexity: "O(number of commands)",
-			summary: "Sets the totals that INFO reports to 0.", run: runConfigResetStat},
-		&command{name: "config|rewrite", arity: 2, flags: flags, group: "server", since: "2.8.0", complexity: "O(1)",
-			summary: "Writes what was changed, the role too, to the file of --config.", run: runConfigRewrite},
+		&row{Name: "config|get", Arity: -3, Flags: flags, Group: "server", Since: "2.0.0", Complexity: "O(N)", Syntax: "pattern [pattern ...]",
+			Summary: "Returns the parameters whose names match.", Run: runConfigGet},
+		&row{Name: "config|set", Arity: -4, Flags: flags, Group: "server", Since: "2.0.0", Complexity: "O(N)", Syntax: "parameter value [parameter value ...]",
+			Summary: "Changes parameters, all of them or none, until the server ends.", Run: runConfigSet},
+		&row{Name: "config|resetstat", Arity: 2, Flags: flags, Group: "server", Since: "2.0.0", Complexity: "O(number of commands)",
+			Summary: "Sets the totals that INFO reports to 0.", Run: runConfigResetStat},
+		&row{Name: "config|rewrite", Arity: 2, Flags: flags, Group: "server", Since: "2.8.0", Complexity: "O(1)",
+			Summary: "Writes what was changed, the role too, to the file of --config.", Run: runConfigRewrite},
 	)
 }
 
@@ -78,7 +79,7 @@ func runConfigSet(c *client, args [][]byte) {
 
 func runConfigResetStat(c *client, _ [][]byte) {
 	c.srv.stats.reset()
-	c.srv.commands.each((*command).resetStats)
+	c.srv.commands.Each((*row).ResetStats)
 	c.Out.Status("OK")
 }
 

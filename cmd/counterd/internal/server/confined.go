@@ -11,17 +11,17 @@ const (
 )
 
 // confinedText refuses what a confined connection must not send; empty: it may.
-func (c *client) confinedText(cmd *command) string {
+func (c *client) confinedText(cmd *row) string {
 	switch {
 	case c.confined&confinedReplica != 0:
-		if !cmd.is("replconf") && !cmd.is("ping") && !cmd.is("quit") {
+		if !cmd.Is("replconf") && !cmd.Is("ping") && !cmd.Is("quit") {
 			return "ERR this connection carries the log to a replica: only REPLCONF is allowed"
 		}
 	case c.confined&confinedSubscriber != 0:
-		switch cmd.name {
+		switch cmd.Name {
 		case "subscribe", "unsubscribe", "psubscribe", "punsubscribe", "ping", "quit", "reset":
 		default:
-			return "ERR Can't execute '" + strings.ReplaceAll(cmd.name, "|", " ") + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
+			return "ERR Can't execute '" + strings.ReplaceAll(cmd.Name, "|", " ") + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
 		}
 	}
 	return ""

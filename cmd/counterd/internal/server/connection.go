@@ -5,28 +5,29 @@ import (
 	"crypto/subtle"
 	"strings"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 )
 
 // Commands about the connection itself.
 
-func connectionCommands() []*command {
-	return []*command{
-		{name: "ping", arity: -1, flags: fast, group: "connection", since: "1.0.0", complexity: "O(1)",
-			summary: "Answers PONG, or the message.", syntax: "[message]", run: runPing},
-		{name: "echo", arity: 2, flags: fast | loading | stale, group: "connection", since: "1.0.0", complexity: "O(1)",
-			summary: "Answers the message.", syntax: "message", run: runEcho},
-		{name: "quit", arity: -1, flags: noscript | loading | stale | fast | noauth | now | allowBusy, group: "connection", since: "1.0.0", complexity: "O(1)",
-			summary: "Closes the connection.", run: runQuit},
-		{name: "reset", arity: 1, flags: noscript | loading | stale | fast | noauth | now | allowBusy, group: "connection", since: "6.2.0", complexity: "O(1)",
-			summary: "Brings the connection to the state of a new one.", run: runReset},
-		{name: "select", arity: 2, flags: loading | stale | fast, group: "connection", since: "1.0.0", complexity: "O(1)",
-			summary: "Takes 0: there is one database.", syntax: "index", run: runSelect},
-		{name: "hello", arity: -1, flags: noscript | loading | stale | fast | noauth | allowBusy, group: "connection", since: "6.0.0", complexity: "O(1)",
-			summary: "Chooses the version of the protocol, and may authenticate.", syntax: "[protover [AUTH username password] [SETNAME clientname]]", run: runHello},
-		{name: "auth", arity: -2, flags: noscript | loading | stale | fast | noauth | allowBusy, group: "connection", since: "1.0.0", complexity: "O(1)",
-			summary: "Authenticates the connection.", syntax: "[username] password", run: runAuth},
+func connectionCommands() []*row {
+	return []*row{
+		{Name: "ping", Arity: -1, Flags: command.Fast, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
+			Summary: "Answers PONG, or the message.", Syntax: "[message]", Run: runPing},
+		{Name: "echo", Arity: 2, Flags: command.Fast | command.Loading | command.Stale, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
+			Summary: "Answers the message.", Syntax: "message", Run: runEcho},
+		{Name: "quit", Arity: -1, Flags: command.NoScript | command.Loading | command.Stale | command.Fast | command.NoAuth | command.Now | command.AllowBusy, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
+			Summary: "Closes the connection.", Run: runQuit},
+		{Name: "reset", Arity: 1, Flags: command.NoScript | command.Loading | command.Stale | command.Fast | command.NoAuth | command.Now | command.AllowBusy, Group: "connection", Since: "6.2.0", Complexity: "O(1)",
+			Summary: "Brings the connection to the state of a new one.", Run: runReset},
+		{Name: "select", Arity: 2, Flags: command.Loading | command.Stale | command.Fast, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
+			Summary: "Takes 0: there is one database.", Syntax: "index", Run: runSelect},
+		{Name: "hello", Arity: -1, Flags: command.NoScript | command.Loading | command.Stale | command.Fast | command.NoAuth | command.AllowBusy, Group: "connection", Since: "6.0.0", Complexity: "O(1)",
+			Summary: "Chooses the version of the protocol, and may authenticate.", Syntax: "[protover [AUTH username password] [SETNAME clientname]]", Run: runHello},
+		{Name: "auth", Arity: -2, Flags: command.NoScript | command.Loading | command.Stale | command.Fast | command.NoAuth | command.AllowBusy, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
+			Summary: "Authenticates the connection.", Syntax: "[username] password", Run: runAuth},
 	}
 }
 

@@ -8,7 +8,7 @@
 // by one: each is planned by package items, which sees an items.Call of the connection and not the connection: it adds
 // operations to the call's counter.Batch and notes which reply is owed. When no complete command is left, or 256
 // operations are waiting, client.flush runs them together: all blocks are found and all cache lines asked for before
-// the first is used, a block is locked once for neighbouring operations on it. All other commands (command.run) are
+// the first is used, a block is locked once for neighbouring operations on it. All other commands (Row.Run) are
 // executed at once, after what was planned before them, so replies come in order. Replies of a turn that changed
 // nothing, and saw no change that is not in the log yet, are sent at once. When all had their turn, one write of the
 // log commits the changes of the round, and then those are acknowledged (client.settle, client.send). The replies of a
@@ -45,7 +45,7 @@
 //	loop_*.go socket_*.go sending.go  whose turn it is; reading and writing without waiting; by epoll, or portable
 //	scratch.go                     the memory that connections share
 //	client.go                      a connection's protocol state; plan, flush, execute
-//	command.go table.go            the command table
+//	table.go commandcmd.go         the rows of the command table, which is package command's; COMMAND, ACL
 //	counterd.go scan.go            the schema, blocks and tiers; SCAN, DBSIZE, FLUSHALL
 //	replication.go failover.go     REPLICAOF, PSYNC, ROLE; FAILOVER. What they do is package repl's
 //	handover.go                    a FAILOVER that the end of the process cut off
@@ -60,10 +60,9 @@
 //	confined.go                    what a subscriber or a replica may send
 //	connection.go                  PING, HELLO, AUTH, ...
 //	clientinfo.go clientcmd.go     what others see of a connection; CLIENT
-//	commandinfo.go commanddoc.go   COMMAND; COMMAND DOCS, with the arguments that syntax.go reads
 //	configcmd.go                   CONFIG. The configuration is package config's
 //	info.go sampler.go             INFO; rates and memory
-//	slowlog.go latency.go          SLOWLOG; LATENCY, and the time that commands take
+//	slowlog.go latency.go          SLOWLOG; LATENCY
 //	persistence.go memorycmd.go    SAVE and its kin; MEMORY
 //	admin.go                       SHUTDOWN, and what has one possible answer here
 //

@@ -161,7 +161,7 @@ func infoStats(c *client, t *infoText) {
 	s := &c.srv.stats
 	rate := c.srv.sampled()
 	t.field("total_connections_received", s.connections.Load())
-	t.field("total_commands_processed", c.srv.commands.calls())
+	t.field("total_commands_processed", c.srv.commands.Calls())
 	t.field("instantaneous_ops_per_sec", int64(rate[0]+0.5))
 	t.field("total_net_input_bytes", s.inBytes.Load())
 	t.field("total_net_output_bytes", s.outBytes.Load())
@@ -198,13 +198,13 @@ func infoCPU(_ *client, t *infoText) {
 }
 
 func infoCommandStats(c *client, t *infoText) {
-	c.srv.commands.each(func(cmd *command) {
-		calls, usec, rejected, failed := cmd.calls.Load(), cmd.nanos.Load()/1000, cmd.rejected.Load(), cmd.failed.Load()
+	c.srv.commands.Each(func(cmd *row) {
+		calls, usec, rejected, failed := cmd.Calls.Load(), cmd.Nanos.Load()/1000, cmd.Rejected.Load(), cmd.Failed.Load()
 		if calls+rejected+failed == 0 {
 			return
 		}
-		t.field("cmdstat_"+cmd.name, fmt.Sprintf("calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=%d,failed_calls=%d",
-			calls, usec, float64(cmd.nanos.Load())/1000/float64(max(1, calls)), rejected, failed))
+		t.field("cmdstat_"+cmd.Name, fmt.Sprintf("calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=%d,failed_calls=%d",
+			calls, usec, float64(cmd.Nanos.Load())/1000/float64(max(1, calls)), rejected, failed))
 	})
 }
 
@@ -225,10 +225,10 @@ func infoErrorStats(c *client, t *infoText) {
 
 // infoLatencyStats gives bounds of the percentiles: the next power of two microseconds.
 func infoLatencyStats(c *client, t *infoText) {
-	c.srv.commands.each(func(cmd *command) {
-		if cmd.calls.Load() > 0 {
-			t.field("latency_percentiles_usec_"+cmd.name, fmt.Sprintf("p50=%d,p99=%d,p99.9=%d",
-				cmd.times.percentile(0.5), cmd.times.percentile(0.99), cmd.times.percentile(0.999)))
+	c.srv.commands.Each(func(cmd *row) {
+		if cmd.Calls.Load() > 0 {
+			t.field("latency_percentiles_usec_"+cmd.Name, fmt.Sprintf("p50=%d,p99=%d,p99.9=%d",
+				cmd.Times.Percentile(0.5), cmd.Times.Percentile(0.99), cmd.Times.Percentile(0.999)))
 		}
 	})
 }

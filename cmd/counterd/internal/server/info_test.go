@@ -136,12 +136,12 @@ func TestSampler(t *testing.T) {
 	s.sampler.mu.Lock()
 	s.sampler.at = s.sampler.at.Add(-10 * time.Second)
 	s.sampler.mu.Unlock()
-	s.commands.find([]byte("get")).account(1000, time.Millisecond)
+	s.commands.Find([]byte("get")).Account(1000, time.Millisecond)
 	s.sample()
 	if ops := s.sampled()[0]; ops < 1 || ops > 100 { // 1000 in 10 seconds, unless this machine stood still
 		t.Errorf("%v operations a second, want 100", ops)
 	}
-	s.commands.each((*command).resetStats)
+	s.commands.Each((*row).ResetStats)
 	s.sample()
 	if ops := s.sampled()[0]; ops != 0 {
 		t.Errorf("%v operations a second after RESETSTAT", ops)

@@ -3,15 +3,17 @@ package server
 import (
 	"fmt"
 	"runtime/debug"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/command"
 )
 
-func memoryCommand() *command {
-	sub := func(name string, complexity, summary string, run func(*client, [][]byte)) *command {
-		return &command{name: "memory|" + name, arity: 2, group: "server", since: "4.0.0", complexity: complexity, summary: summary, run: run}
+func memoryCommand() *row {
+	sub := func(name string, complexity, summary string, run func(*client, [][]byte)) *row {
+		return &row{Name: "memory|" + name, Arity: 2, Group: "server", Since: "4.0.0", Complexity: complexity, Summary: summary, Run: run}
 	}
 	return container("memory", "server", "4.0.0", "Tells what memory is used for.",
-		&command{name: "memory|usage", arity: -3, flags: readonly, first: 2, last: 2, step: 1, group: "server", since: "4.0.0", complexity: "O(1)",
-			syntax: "key [SAMPLES count]", summary: "Returns an item's share of its block in bytes, at least 1.", run: runMemoryUsage},
+		&row{Name: "memory|usage", Arity: -3, Flags: command.ReadOnly, First: 2, Last: 2, Step: 1, Group: "server", Since: "4.0.0", Complexity: "O(1)",
+			Syntax: "key [SAMPLES count]", Summary: "Returns an item's share of its block in bytes, at least 1.", Run: runMemoryUsage},
 		sub("stats", "O(number of blocks)", "Returns what memory is used for, in bytes.", runMemoryStats),
 		sub("doctor", "O(number of blocks)", "Says what memory is used for, in words.", runMemoryDoctor),
 		sub("purge", "Depends on the size of the Go heap", "Gives free memory of the Go heap back to the system.", func(c *client, _ [][]byte) {

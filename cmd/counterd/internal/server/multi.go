@@ -14,7 +14,7 @@ type transaction struct {
 }
 
 type queuedCommand struct {
-	cmd  *command
+	cmd  *row
 	args [][]byte
 }
 
@@ -28,7 +28,7 @@ const (
 )
 
 // queue copies a command for EXEC.
-func (t *transaction) queue(c *client, cmd *command, args [][]byte) {
+func (t *transaction) queue(c *client, cmd *row, args [][]byte) {
 	t.bytes += queuedSize
 	for _, a := range args {
 		t.bytes += len(a) + 24

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 )
 
@@ -105,29 +106,30 @@ func (p *pauses) look() (bits uint32, news <-chan struct{}, next time.Duration) 
 }
 
 // flagsOf are a command's flags; EXEC has those of what it executes.
-func (c *client) flagsOf(cmd *command) flag {
-	if !cmd.is("exec") {
-		return cmd.flags
+func (c *client) flagsOf(cmd *row) command.Flags {
+	if !cmd.Is("exec") {
+		return cmd.Flags
 	}
-	f := cmd.flags
+	f := cmd.Flags
 	for i := range c.multi.queued {
-		q := c.multi.queued[i].cmd.flags
-		f |= q & write
-		f &= q | ^(loading | stale)
+		q := c.multi.queued[i].cmd.Flags
+		f |= q & command.Write
+		f &= q | ^(command.Loading | command.Stale)
 	}
 	return f
 }
 
-// heldBack tells whether a pause makes a command of this connection wait. Replicas must go on, and change nothing: whoever only says that it is one waits.
-func (c *client) heldBack(bits uint32, f flag) bool {
-	if c.peer.Load() != nil && f&write == 0 {
+// heldBack tells whether a pause makes a command of this connection wait. Replicas must go on, and change nothing: whoever
+// only says that it is one waits.
+func (c *client) heldBack(bits uint32, f command.Flags) bool {
+	if c.peer.Load() != nil && f&command.Write == 0 {
 		return false
 	}
-	return bits&guardPauseAll != 0 || bits&guardPauseWrite != 0 && f&write != 0
+	return bits&guardPauseAll != 0 || bits&guardPauseWrite != 0 && f&command.Write != 0
 }
 
 // pause waits while a pause holds back commands with such flags. It is a place where commands block: see block.
-func (c *client) pause(f flag) {
+func (c *client) pause(f command.Flags) {
 	s := c.srv
 	c.block(context.Background(), func(ctx context.Context) {
 		for {

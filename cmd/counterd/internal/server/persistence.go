@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 	"github.com/counterd/counterd/counter"
@@ -15,20 +16,20 @@ import (
 
 const errMemoryOnly = "ERR data is kept in memory only (appendonly no)"
 
-func persistenceCommands() []*command {
-	row := func(name string, arity int, flags flag, syntax, summary string, run func(*client, [][]byte)) *command {
-		return &command{name: name, arity: arity, flags: flags, group: "server", since: "1.0.0", complexity: "O(size of the changed blocks)",
-			syntax: syntax, summary: summary, run: run}
+func persistenceCommands() []*row {
+	entry := func(name string, arity int, flags command.Flags, syntax, summary string, run func(*client, [][]byte)) *row {
+		return &row{Name: name, Arity: arity, Flags: flags, Group: "server", Since: "1.0.0", Complexity: "O(size of the changed blocks)",
+			Syntax: syntax, Summary: summary, Run: run}
 	}
-	lastSave := row("lastsave", 1, loading|stale|fast, "", "Returns when the last snapshot was made, or else the server started, in unix seconds.",
+	lastSave := entry("lastsave", 1, command.Loading|command.Stale|command.Fast, "", "Returns when the last snapshot was made, or else the server started, in unix seconds.",
 		func(c *client, _ [][]byte) { c.Out.Int(c.srv.lastSave()) })
-	lastSave.complexity = "O(1)"
-	return []*command{
+	lastSave.Complexity = "O(1)"
+	return []*row{
 		lastSave,
-		row("save", 1, admin|noscript|noAsyncLoading|nomulti, "", "Makes a snapshot, beside the work of other connections, and answers when it is made.", runSave),
-		row("bgsave", -1, admin|noscript|noAsyncLoading, "[SCHEDULE]", "Starts to make a snapshot.",
+		entry("save", 1, command.Admin|command.NoScript|command.NoAsyncLoading|command.NoMulti, "", "Makes a snapshot, beside the work of other connections, and answers when it is made.", runSave),
+		entry("bgsave", -1, command.Admin|command.NoScript|command.NoAsyncLoading, "[SCHEDULE]", "Starts to make a snapshot.",
 			background("Background saving started", "ERR Background save already in progress")),
-		row("bgrewriteaof", 1, admin|noscript|noAsyncLoading, "", "Starts to make a snapshot, which shortens the log.",
+		entry("bgrewriteaof", 1, command.Admin|command.NoScript|command.NoAsyncLoading, "", "Starts to make a snapshot, which shortens the log.",
 			background("Background append only file rewriting started", "ERR Background append only file rewriting already in progress")),
 	}
 }

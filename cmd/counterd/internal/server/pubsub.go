@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidwall/redcon"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/glob"
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
@@ -67,25 +68,25 @@ func (k *kindOfSubscription) of(p *pubsub, s *subscriptions) (map[string]map[*cl
 	return p.channels, s.channels, &s.nChannels
 }
 
-func pubsubCommands() []*command {
-	const flags = pubsubFlag | noscript | loading | stale
-	row := func(name string, arity int, extra flag, since, complexity, syntax, summary string, run func(*client, [][]byte)) *command {
-		return &command{name: name, arity: arity, flags: flags&^noscript | extra, group: "pubsub", since: since, complexity: complexity, syntax: syntax, summary: summary, run: run}
+func pubsubCommands() []*row {
+	const flags = command.PubSub | command.NoScript | command.Loading | command.Stale
+	entry := func(name string, arity int, extra command.Flags, since, complexity, syntax, summary string, run func(*client, [][]byte)) *row {
+		return &row{Name: name, Arity: arity, Flags: flags&^command.NoScript | extra, Group: "pubsub", Since: since, Complexity: complexity, Syntax: syntax, Summary: summary, Run: run}
 	}
-	return []*command{
-		row("subscribe", -2, noscript|nomulti, "2.0.0", "O(N)", "channel [channel ...]", "Subscribes to channels.",
+	return []*row{
+		entry("subscribe", -2, command.NoScript|command.NoMulti, "2.0.0", "O(N)", "channel [channel ...]", "Subscribes to channels.",
 			func(c *client, args [][]byte) { c.subscribe(&byChannel, args[1:]) }),
-		row("unsubscribe", -1, noscript|nomulti, "2.0.0", "O(N)", "[channel [channel ...]]", "Ends subscriptions to channels, or all of them.",
+		entry("unsubscribe", -1, command.NoScript|command.NoMulti, "2.0.0", "O(N)", "[channel [channel ...]]", "Ends subscriptions to channels, or all of them.",
 			func(c *client, args [][]byte) { c.unsubscribe(&byChannel, args[1:]) }),
-		row("psubscribe", -2, noscript|nomulti, "2.0.0", "O(N)", "pattern [pattern ...]", "Subscribes to all channels that match.",
+		entry("psubscribe", -2, command.NoScript|command.NoMulti, "2.0.0", "O(N)", "pattern [pattern ...]", "Subscribes to all channels that match.",
 			func(c *client, args [][]byte) { c.subscribe(&byPattern, args[1:]) }),
-		row("punsubscribe", -1, noscript|nomulti, "2.0.0", "O(N)", "[pattern [pattern ...]]", "Ends subscriptions to patterns, or all of them.",
+		entry("punsubscribe", -1, command.NoScript|command.NoMulti, "2.0.0", "O(N)", "[pattern [pattern ...]]", "Ends subscriptions to patterns, or all of them.",
 			func(c *client, args [][]byte) { c.unsubscribe(&byPattern, args[1:]) }),
-		row("publish", 3, fast, "2.0.0", "O(N+M)", "channel message", "Sends a message to the subscribers of a channel and returns how many there are.", runPublish),
+		entry("publish", 3, command.Fast, "2.0.0", "O(N+M)", "channel message", "Sends a message to the subscribers of a channel and returns how many there are.", runPublish),
 		container("pubsub", "pubsub", "2.8.0", "Shows subscriptions.",
-			row("pubsub|channels", -2, 0, "2.8.0", "O(N)", "[pattern]", "Returns the channels with subscribers.", runPubsubChannels),
-			row("pubsub|numsub", -2, 0, "2.8.0", "O(N)", "[channel [channel ...]]", "Returns the number of subscribers of channels.", runPubsubNumSub),
-			row("pubsub|numpat", 2, 0, "2.8.0", "O(1)", "", "Returns the number of patterns that are subscribed to.", runPubsubNumPat)),
+			entry("pubsub|channels", -2, 0, "2.8.0", "O(N)", "[pattern]", "Returns the channels with subscribers.", runPubsubChannels),
+			entry("pubsub|numsub", -2, 0, "2.8.0", "O(N)", "[channel [channel ...]]", "Returns the number of subscribers of channels.", runPubsubNumSub),
+			entry("pubsub|numpat", 2, 0, "2.8.0", "O(1)", "", "Returns the number of patterns that are subscribed to.", runPubsubNumPat)),
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/repl"
@@ -35,19 +36,19 @@ const (
 )
 
 // lets tells whether a command may pass the guard: one load on the way of every command.
-func (s *Server) lets(cmd *command) bool {
+func (s *Server) lets(cmd *row) bool {
 	g := s.guard.Load()
-	return g == 0 || g&(guardStale|guardPauseAll) == 0 && cmd.flags&write == 0
+	return g == 0 || g&(guardStale|guardPauseAll) == 0 && cmd.Flags&command.Write == 0
 }
 
 // refusal tells why a command with such flags may not; empty: it may.
-func refusal(g uint32, f flag) string {
+func refusal(g uint32, f command.Flags) string {
 	switch {
-	case f&write != 0 && g&guardReplica != 0:
+	case f&command.Write != 0 && g&guardReplica != 0:
 		return items.ErrReadOnly
-	case g&guardStale != 0 && f&stale == 0:
+	case g&guardStale != 0 && f&command.Stale == 0:
 		return errMasterDown
-	case f&write == 0:
+	case f&command.Write == 0:
 		return ""
 	case g&guardDeposed != 0:
 		return errDeposed
@@ -117,23 +118,23 @@ func (s *Server) Reopen(change func(dir string) error) error {
 	return err
 }
 
-func replicationCommands() []*command {
-	row := func(name string, arity int, flags flag, since, syntax, summary string, run func(*client, [][]byte)) *command {
-		return &command{name: name, arity: arity, flags: flags, group: "server", since: since, complexity: "O(1)", syntax: syntax, summary: summary, run: run}
+func replicationCommands() []*row {
+	entry := func(name string, arity int, flags command.Flags, since, syntax, summary string, run func(*client, [][]byte)) *row {
+		return &row{Name: name, Arity: arity, Flags: flags, Group: "server", Since: since, Complexity: "O(1)", Syntax: syntax, Summary: summary, Run: run}
 	}
-	wait := func(name string, arity int, since, syntax, summary string, run func(*client, [][]byte)) *command {
-		cmd := row(name, arity, noscript|blocking, since, syntax, summary, run)
-		cmd.group = "generic"
+	wait := func(name string, arity int, since, syntax, summary string, run func(*client, [][]byte)) *row {
+		cmd := entry(name, arity, command.NoScript|command.Blocking, since, syntax, summary, run)
+		cmd.Group = "generic"
 		return cmd
 	}
-	return []*command{
-		row("role", 1, noscript|loading|stale|fast, "2.8.12", "", "Returns the role, and what belongs to it.", runRole),
-		row("replicaof", 3, admin|noscript|noAsyncLoading|stale, "5.0.0", "host port", "Makes this a replica of another server, or by NO ONE a primary.", runReplicaOf),
-		row("slaveof", 3, admin|noscript|noAsyncLoading|stale, "1.0.0", "host port", "The same as REPLICAOF.", runReplicaOf),
-		row("replconf", -1, admin|noscript|allowBusy|loading|stale|nomulti, "3.0.0", "", "What replicas say to their primary.", runReplconf),
-		row("psync", -3, admin|noscript|noAsyncLoading|nomulti, "2.8.0", "replicationid offset", "Asks for the stream, as a replica.", runPsync),
-		row("sync", 1, admin|noscript|noAsyncLoading|nomulti, "1.0.0", "", "Sends all changes from now on as commands, for people: what redis-cli --replica prints.", runSync),
-		row("failover", -1, admin|noscript|stale, "6.2.0", "[TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]", "Hands the role of the primary to a replica.", runFailover),
+	return []*row{
+		entry("role", 1, command.NoScript|command.Loading|command.Stale|command.Fast, "2.8.12", "", "Returns the role, and what belongs to it.", runRole),
+		entry("replicaof", 3, command.Admin|command.NoScript|command.NoAsyncLoading|command.Stale, "5.0.0", "host port", "Makes this a replica of another server, or by NO ONE a primary.", runReplicaOf),
+		entry("slaveof", 3, command.Admin|command.NoScript|command.NoAsyncLoading|command.Stale, "1.0.0", "host port", "The same as REPLICAOF.", runReplicaOf),
+		entry("replconf", -1, command.Admin|command.NoScript|command.AllowBusy|command.Loading|command.Stale|command.NoMulti, "3.0.0", "", "What replicas say to their primary.", runReplconf),
+		entry("psync", -3, command.Admin|command.NoScript|command.NoAsyncLoading|command.NoMulti, "2.8.0", "replicationid offset", "Asks for the stream, as a replica.", runPsync),
+		entry("sync", 1, command.Admin|command.NoScript|command.NoAsyncLoading|command.NoMulti, "1.0.0", "", "Sends all changes from now on as commands, for people: what redis-cli --replica prints.", runSync),
+		entry("failover", -1, command.Admin|command.NoScript|command.Stale, "6.2.0", "[TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]", "Hands the role of the primary to a replica.", runFailover),
 		wait("wait", 3, "3.0.0", "numreplicas timeout", "Waits until replicas have what was written so far, and returns how many.", runWait),
 		wait("waitaof", 4, "7.2.0", "numlocal numreplicas timeout", "Waits until what was written so far is safe on disks, and returns on how many.", runWaitAOF),
 	}

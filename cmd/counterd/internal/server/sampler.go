@@ -21,7 +21,7 @@ type sampler struct {
 // sample is called about once a second.
 func (s *Server) sample() {
 	now := time.Now()
-	totals := [3]int64{s.commands.calls(), s.stats.inBytes.Load(), s.stats.outBytes.Load()}
+	totals := [3]int64{s.commands.Calls(), s.stats.inBytes.Load(), s.stats.outBytes.Load()}
 	used := s.memory().used
 	m := &s.sampler
 	m.mu.Lock()

@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/repl"
 	"github.com/counterd/counterd/counter"
@@ -80,7 +81,7 @@ func New(conf config.Config, log *slog.Logger, level *slog.LevelVar) (*Server, e
 	var id [20]byte
 	_, _ = rand.Read(id[:]) // never fails
 	s := &Server{
-		config: config.NewLive(conf), log: log, level: level, commands: newCommands(),
+		config: config.NewLive(conf), log: log, level: level, commands: command.NewTable(table()),
 		runID: hex.EncodeToString(id[:]), started: time.Now(), quit: make(chan struct{}), clients: make(map[int64]*client), Terminate: func() {},
 	}
 	s.clock.Store(1)

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 	"github.com/counterd/counterd/schema"
@@ -88,8 +89,8 @@ func (s *slowlog) add(c *client, took time.Duration, args []string) {
 }
 
 // note keeps a command that was executed by itself, if it took long. EXEC is left to the commands in it.
-func (s *slowlog) note(c *client, cmd *command, args [][]byte, took time.Duration) {
-	if int64(took) < s.slower.Load() || cmd.is("exec") {
+func (s *slowlog) note(c *client, cmd *row, args [][]byte, took time.Duration) {
+	if int64(took) < s.slower.Load() || cmd.Is("exec") {
 		return
 	}
 	kept := make([]string, 0, min(len(args), maxSlowArgs))
@@ -111,8 +112,8 @@ func (s *slowlog) note(c *client, cmd *command, args [][]byte, took time.Duratio
 }
 
 // secret tells whether argument i could be a password.
-func secret(cmd *command, args [][]byte, i int) bool {
-	switch cmd.name {
+func secret(cmd *row, args [][]byte, i int) bool {
+	switch cmd.Name {
 	case "auth":
 		return i > 0
 	case "hello":
@@ -129,7 +130,7 @@ func (s *slowlog) noteBatch(c *client, runs []run, total int64, took time.Durati
 	if int64(took) < s.slower.Load() {
 		return
 	}
-	args := []string{runs[0].cmd.name}
+	args := []string{runs[0].cmd.Name}
 	if total == 1 {
 		sch := c.srv.store().Schema()
 		for i := range c.Batch.Len() {
@@ -163,19 +164,19 @@ func batchText(runs []run, total int64) string {
 	slices.SortStableFunc(kinds, func(a, b run) int { return int(b.n - a.n) })
 	parts := make([]string, len(kinds))
 	for i, k := range kinds {
-		parts[i] = k.cmd.name + " x" + strconv.FormatInt(k.n, 10)
+		parts[i] = k.cmd.Name + " x" + strconv.FormatInt(k.n, 10)
 	}
 	return fmt.Sprintf("(batch of %d: %s)", total, strings.Join(parts, ", "))
 }
 
-func slowlogCommand() *command {
+func slowlogCommand() *row {
 	return container("slowlog", "server", "2.2.12", "Shows which commands took long.",
-		&command{name: "slowlog|get", arity: -2, flags: admin | loading | stale, group: "server", since: "2.2.12", complexity: "O(N)", syntax: "[count]",
-			summary: "Returns the newest entries, 10 unless told, -1 for all. Commands that ran together in a pipeline are one entry.", run: runSlowlogGet},
-		&command{name: "slowlog|len", arity: 2, flags: admin | loading | stale, group: "server", since: "2.2.12", complexity: "O(1)",
-			summary: "Returns the number of entries.", run: runSlowlogLen},
-		&command{name: "slowlog|reset", arity: 2, flags: admin | loading | stale, group: "server", since: "2.2.12", complexity: "O(N)",
-			summary: "Forgets all entries.", run: runSlowlogReset},
+		&row{Name: "slowlog|get", Arity: -2, Flags: command.Admin | command.Loading | command.Stale, Group: "server", Since: "2.2.12", Complexity: "O(N)", Syntax: "[count]",
+			Summary: "Returns the newest entries, 10 unless told, -1 for all. Commands that ran together in a pipeline are one entry.", Run: runSlowlogGet},
+		&row{Name: "slowlog|len", Arity: 2, Flags: command.Admin | command.Loading | command.Stale, Group: "server", Since: "2.2.12", Complexity: "O(1)",
+			Summary: "Returns the number of entries.", Run: runSlowlogLen},
+		&row{Name: "slowlog|reset", Arity: 2, Flags: command.Admin | command.Loading | command.Stale, Group: "server", Since: "2.2.12", Complexity: "O(N)",
+			Summary: "Forgets all entries.", Run: runSlowlogReset},
 	)
 }
 

@@ -1,10 +1,15 @@
 package server
 
-import "github.com/counterd/counterd/cmd/counterd/internal/items"
+import (
+	"github.com/counterd/counterd/cmd/counterd/internal/items"
 
-// table lists all commands. Each row is whole: what COMMAND, COMMAND DOCS and INFO say of a command stands here and nowhere else.
-func table() []*command {
-	var all []*command
+	"github.com/counterd/counterd/cmd/counterd/internal/command"
+)
+
+// table lists all commands. Each row is whole: what COMMAND, COMMAND DOCS and INFO say of a command stands here and
+// nowhere else.
+func table() []*row {
+	var all []*row
 	all = append(all, stringCommands()...)
 	all = append(all, hashCommands()...)
 	all = append(all, keyCommands()...)
@@ -16,132 +21,132 @@ func table() []*command {
 	return all
 }
 
-func stringCommands() []*command {
-	return []*command{
-		{name: "get", arity: 2, flags: readonly | fast, first: 1, last: 1, step: 1, group: "string", since: "1.0.0", complexity: "O(1)",
-			summary: "Returns the value of a counter.", syntax: "key", plan: items.Get},
-		{name: "mget", arity: -2, flags: readonly | fast, first: 1, last: -1, step: 1, group: "string", since: "1.0.0", complexity: "O(N)",
-			summary: "Returns the values of several counters.", syntax: "key [key ...]", plan: items.MGet},
-		{name: "set", arity: -3, flags: write | denyoom, first: 1, last: 1, step: 1, group: "string", since: "1.0.0", complexity: "O(1)",
-			summary: "Sets a counter to a whole number.", syntax: "key value [NX | XX] [GET] [KEEPTTL]", plan: items.Set},
-		{name: "mset", arity: -3, flags: write | denyoom, first: 1, last: -1, step: 2, group: "string", since: "1.0.1", complexity: "O(N)",
-			summary: "Sets several counters. Nothing is set if a key or value is wrong.", syntax: "key value [key value ...]", plan: items.MSet},
-		{name: "setnx", arity: 3, flags: write | fast | denyoom, first: 1, last: 1, step: 1, group: "string", since: "1.0.0", complexity: "O(1)",
-			summary: "Sets a counter if its item does not exist.", syntax: "key value", plan: items.SetNX},
-		{name: "getset", arity: 3, flags: write | fast | denyoom, first: 1, last: 1, step: 1, group: "string", since: "1.0.0", complexity: "O(1)",
-			summary: "Sets a counter and returns the value before.", syntax: "key value", plan: items.GetSet},
-		{name: "getdel", arity: 2, flags: write | fast, first: 1, last: 1, step: 1, group: "string", since: "6.2.0", complexity: "O(1)",
-			summary: "Returns the value of a counter and resets it to its default.", syntax: "key", plan: items.GetDel},
-		{name: "incr", arity: 2, flags: write | fast | denyoom, first: 1, last: 1, step: 1, group: "string", since: "1.0.0", complexity: "O(1)",
-			summary: "Adds one to a counter.", syntax: "key", plan: items.Incr},
-		{name: "incrby", arity: 3, flags: write | fast | denyoom, first: 1, last: 1, step: 1, group: "string", since: "1.0.0", complexity: "O(1)",
-			summary: "Adds a number to a counter.", syntax: "key increment", plan: items.IncrBy},
-		{name: "decr", arity: 2, flags: write | fast | denyoom, first: 1, last: 1, step: 1, group: "string", since: "1.0.0", complexity: "O(1)",
-			summary: "Takes one from a counter. It cannot fall below 0.", syntax: "key", plan: items.Decr},
-		{name: "decrby", arity: 3, flags: write | fast | denyoom, first: 1, last: 1, step: 1, group: "string", since: "1.0.0", complexity: "O(1)",
-			summary: "Takes a number from a counter. It cannot fall below 0.", syntax: "key decrement", plan: items.DecrBy},
-		{name: "strlen", arity: 2, flags: readonly | fast, first: 1, last: 1, step: 1, group: "string", since: "2.2.0", complexity: "O(1)",
-			summary: "Returns the number of digits of a counter.", syntax: "key", plan: items.Strlen},
+func stringCommands() []*row {
+	return []*row{
+		{Name: "get", Arity: 2, Flags: command.ReadOnly | command.Fast, First: 1, Last: 1, Step: 1, Group: "string", Since: "1.0.0", Complexity: "O(1)",
+			Summary: "Returns the value of a counter.", Syntax: "key", Plan: items.Get},
+		{Name: "mget", Arity: -2, Flags: command.ReadOnly | command.Fast, First: 1, Last: -1, Step: 1, Group: "string", Since: "1.0.0", Complexity: "O(N)",
+			Summary: "Returns the values of several counters.", Syntax: "key [key ...]", Plan: items.MGet},
+		{Name: "set", Arity: -3, Flags: command.Write | command.DenyOOM, First: 1, Last: 1, Step: 1, Group: "string", Since: "1.0.0", Complexity: "O(1)",
+			Summary: "Sets a counter to a whole number.", Syntax: "key value [NX | XX] [GET] [KEEPTTL]", Plan: items.Set},
+		{Name: "mset", Arity: -3, Flags: command.Write | command.DenyOOM, First: 1, Last: -1, Step: 2, Group: "string", Since: "1.0.1", Complexity: "O(N)",
+			Summary: "Sets several counters. Nothing is set if a key or value is wrong.", Syntax: "key value [key value ...]", Plan: items.MSet},
+		{Name: "setnx", Arity: 3, Flags: command.Write | command.Fast | command.DenyOOM, First: 1, Last: 1, Step: 1, Group: "string", Since: "1.0.0", Complexity: "O(1)",
+			Summary: "Sets a counter if its item does not exist.", Syntax: "key value", Plan: items.SetNX},
+		{Name: "getset", Arity: 3, Flags: command.Write | command.Fast | command.DenyOOM, First: 1, Last: 1, Step: 1, Group: "string", Since: "1.0.0", Complexity: "O(1)",
+			Summary: "Sets a counter and returns the value before.", Syntax: "key value", Plan: items.GetSet},
+		{Name: "getdel", Arity: 2, Flags: command.Write | command.Fast, First: 1, Last: 1, Step: 1, Group: "string", Since: "6.2.0", Complexity: "O(1)",
+			Summary: "Returns the value of a counter and resets it to its default.", Syntax: "key", Plan: items.GetDel},
+		{Name: "incr", Arity: 2, Flags: command.Write | command.Fast | command.DenyOOM, First: 1, Last: 1, Step: 1, Group: "string", Since: "1.0.0", Complexity: "O(1)",
+			Summary: "Adds one to a counter.", Syntax: "key", Plan: items.Incr},
+		{Name: "incrby", Arity: 3, Flags: command.Write | command.Fast | command.DenyOOM, First: 1, Last: 1, Step: 1, Group: "string", Since: "1.0.0", Complexity: "O(1)",
+			Summary: "Adds a number to a counter.", Syntax: "key increment", Plan: items.IncrBy},
+		{Name: "decr", Arity: 2, Flags: command.Write | command.Fast | command.DenyOOM, First: 1, Last: 1, Step: 1, Group: "string", Since: "1.0.0", Complexity: "O(1)",
+			Summary: "Takes one from a counter. It cannot fall below 0.", Syntax: "key", Plan: items.Decr},
+		{Name: "decrby", Arity: 3, Flags: command.Write | command.Fast | command.DenyOOM, First: 1, Last: 1, Step: 1, Group: "string", Since: "1.0.0", Complexity: "O(1)",
+			Summary: "Takes a number from a counter. It cannot fall below 0.", Syntax: "key decrement", Plan: items.DecrBy},
+		{Name: "strlen", Arity: 2, Flags: command.ReadOnly | command.Fast, First: 1, Last: 1, Step: 1, Group: "string", Since: "2.2.0", Complexity: "O(1)",
+			Summary: "Returns the number of digits of a counter.", Syntax: "key", Plan: items.Strlen},
 	}
 }
 
-func hashCommands() []*command {
-	return []*command{
-		{name: "hget", arity: 3, flags: readonly | fast, first: 1, last: 1, step: 1, group: "hash", since: "2.0.0", complexity: "O(1)",
-			summary: "Returns one column of an item.", syntax: "key field", plan: items.HGet},
-		{name: "hmget", arity: -3, flags: readonly | fast, first: 1, last: 1, step: 1, group: "hash", since: "2.0.0", complexity: "O(N)",
-			summary: "Returns several columns of an item.", syntax: "key field [field ...]", plan: items.HMGet},
-		{name: "hgetall", arity: 2, flags: readonly, first: 1, last: 1, step: 1, group: "hash", since: "2.0.0", complexity: "O(N)",
-			summary: "Returns all columns of an item with their names.", syntax: "key", plan: items.HGetAll},
-		{name: "hset", arity: -4, flags: write | fast | denyoom, first: 1, last: 1, step: 1, group: "hash", since: "2.0.0", complexity: "O(N)",
-			summary: "Sets columns of an item. Nothing is set if a field or value is wrong.", syntax: "key field value [field value ...]", plan: items.HSet},
-		{name: "hmset", arity: -4, flags: write | fast | denyoom, first: 1, last: 1, step: 1, group: "hash", since: "2.0.0", complexity: "O(N)",
-			summary: "Sets columns of an item.", syntax: "key field value [field value ...]", plan: items.HMSet},
-		{name: "hsetnx", arity: 4, flags: write | fast | denyoom, first: 1, last: 1, step: 1, group: "hash", since: "2.0.0", complexity: "O(1)",
-			summary: "Sets a column if the item does not exist.", syntax: "key field value", plan: items.HSetNX},
-		{name: "hincrby", arity: 4, flags: write | fast | denyoom, first: 1, last: 1, step: 1, group: "hash", since: "2.0.0", complexity: "O(1)",
-			summary: "Adds a number to a column of an item.", syntax: "key field increment", plan: items.HIncrBy},
-		{name: "hexists", arity: 3, flags: readonly | fast, first: 1, last: 1, step: 1, group: "hash", since: "2.0.0", complexity: "O(1)",
-			summary: "Tells whether an item exists and has a column.", syntax: "key field", plan: items.HExists},
-		{name: "hlen", arity: 2, flags: readonly | fast, first: 1, last: 1, step: 1, group: "hash", since: "2.0.0", complexity: "O(1)",
-			summary: "Returns the number of columns of an item.", syntax: "key", plan: items.HLen},
-		{name: "hstrlen", arity: 3, flags: readonly | fast, first: 1, last: 1, step: 1, group: "hash", since: "3.2.0", complexity: "O(1)",
-			summary: "Returns the number of digits of a column.", syntax: "key field", plan: items.HStrlen},
-		{name: "hkeys", arity: 2, flags: readonly, first: 1, last: 1, step: 1, group: "hash", since: "2.0.0", complexity: "O(N)",
-			summary: "Returns the names of the columns of an item.", syntax: "key", plan: items.HKeys},
-		{name: "hvals", arity: 2, flags: readonly, first: 1, last: 1, step: 1, group: "hash", since: "2.0.0", complexity: "O(N)",
-			summary: "Returns the values of the columns of an item.", syntax: "key", plan: items.HVals},
-		{name: "hdel", arity: -3, flags: write | fast, first: 1, last: 1, step: 1, group: "hash", since: "2.0.0", complexity: "O(N)",
-			summary: "Resets columns of an item to their defaults.", syntax: "key field [field ...]", plan: items.HDel},
-		{name: "hscan", arity: -3, flags: readonly, first: 1, last: 1, step: 1, group: "hash", since: "2.8.0", complexity: "O(N)",
-			summary: "Returns all columns of an item with their values, in one go.", syntax: "key cursor [MATCH pattern] [COUNT count]", plan: items.HScan},
+func hashCommands() []*row {
+	return []*row{
+		{Name: "hget", Arity: 3, Flags: command.ReadOnly | command.Fast, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.0.0", Complexity: "O(1)",
+			Summary: "Returns one column of an item.", Syntax: "key field", Plan: items.HGet},
+		{Name: "hmget", Arity: -3, Flags: command.ReadOnly | command.Fast, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.0.0", Complexity: "O(N)",
+			Summary: "Returns several columns of an item.", Syntax: "key field [field ...]", Plan: items.HMGet},
+		{Name: "hgetall", Arity: 2, Flags: command.ReadOnly, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.0.0", Complexity: "O(N)",
+			Summary: "Returns all columns of an item with their names.", Syntax: "key", Plan: items.HGetAll},
+		{Name: "hset", Arity: -4, Flags: command.Write | command.Fast | command.DenyOOM, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.0.0", Complexity: "O(N)",
+			Summary: "Sets columns of an item. Nothing is set if a field or value is wrong.", Syntax: "key field value [field value ...]", Plan: items.HSet},
+		{Name: "hmset", Arity: -4, Flags: command.Write | command.Fast | command.DenyOOM, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.0.0", Complexity: "O(N)",
+			Summary: "Sets columns of an item.", Syntax: "key field value [field value ...]", Plan: items.HMSet},
+		{Name: "hsetnx", Arity: 4, Flags: command.Write | command.Fast | command.DenyOOM, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.0.0", Complexity: "O(1)",
+			Summary: "Sets a column if the item does not exist.", Syntax: "key field value", Plan: items.HSetNX},
+		{Name: "hincrby", Arity: 4, Flags: command.Write | command.Fast | command.DenyOOM, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.0.0", Complexity: "O(1)",
+			Summary: "Adds a number to a column of an item.", Syntax: "key field increment", Plan: items.HIncrBy},
+		{Name: "hexists", Arity: 3, Flags: command.ReadOnly | command.Fast, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.0.0", Complexity: "O(1)",
+			Summary: "Tells whether an item exists and has a column.", Syntax: "key field", Plan: items.HExists},
+		{Name: "hlen", Arity: 2, Flags: command.ReadOnly | command.Fast, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.0.0", Complexity: "O(1)",
+			Summary: "Returns the number of columns of an item.", Syntax: "key", Plan: items.HLen},
+		{Name: "hstrlen", Arity: 3, Flags: command.ReadOnly | command.Fast, First: 1, Last: 1, Step: 1, Group: "hash", Since: "3.2.0", Complexity: "O(1)",
+			Summary: "Returns the number of digits of a column.", Syntax: "key field", Plan: items.HStrlen},
+		{Name: "hkeys", Arity: 2, Flags: command.ReadOnly, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.0.0", Complexity: "O(N)",
+			Summary: "Returns the names of the columns of an item.", Syntax: "key", Plan: items.HKeys},
+		{Name: "hvals", Arity: 2, Flags: command.ReadOnly, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.0.0", Complexity: "O(N)",
+			Summary: "Returns the values of the columns of an item.", Syntax: "key", Plan: items.HVals},
+		{Name: "hdel", Arity: -3, Flags: command.Write | command.Fast, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.0.0", Complexity: "O(N)",
+			Summary: "Resets columns of an item to their defaults.", Syntax: "key field [field ...]", Plan: items.HDel},
+		{Name: "hscan", Arity: -3, Flags: command.ReadOnly, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.8.0", Complexity: "O(N)",
+			Summary: "Returns all columns of an item with their values, in one go.", Syntax: "key cursor [MATCH pattern] [COUNT count]", Plan: items.HScan},
 	}
 }
 
-func keyCommands() []*command {
-	return []*command{
-		{name: "del", arity: -2, flags: write, first: 1, last: -1, step: 1, group: "generic", since: "1.0.0", complexity: "O(N)",
-			summary: "Removes items, or resets single counters to their defaults.", syntax: "key [key ...]", plan: items.Del},
-		{name: "unlink", arity: -2, flags: write | fast, first: 1, last: -1, step: 1, group: "generic", since: "4.0.0", complexity: "O(N)",
-			summary: "The same as DEL.", syntax: "key [key ...]", plan: items.Del},
-		{name: "exists", arity: -2, flags: readonly | fast, first: 1, last: -1, step: 1, group: "generic", since: "1.0.0", complexity: "O(N)",
-			summary: "Counts the keys whose item exists.", syntax: "key [key ...]", plan: items.Exists},
-		{name: "touch", arity: -2, flags: readonly | fast, first: 1, last: -1, step: 1, group: "generic", since: "3.2.1", complexity: "O(N)",
-			summary: "The same as EXISTS.", syntax: "key [key ...]", plan: items.Exists},
-		{name: "type", arity: 2, flags: readonly | fast, first: 1, last: 1, step: 1, group: "generic", since: "1.0.0", complexity: "O(1)",
-			summary: "Returns hash for an item, string for one of its numbers, none for what does not exist.", syntax: "key", plan: items.Type},
-		{name: "ttl", arity: 2, flags: readonly | fast, first: 1, last: 1, step: 1, group: "generic", since: "1.0.0", complexity: "O(1)",
-			summary: "Returns -1 for a key that exists, as counters do not expire, else -2.", syntax: "key", plan: items.TTL},
-		{name: "pttl", arity: 2, flags: readonly | fast, first: 1, last: 1, step: 1, group: "generic", since: "2.6.0", complexity: "O(1)",
-			summary: "The same as TTL.", syntax: "key", plan: items.TTL},
-		{name: "scan", arity: -2, flags: readonly, group: "generic", since: "2.8.0", complexity: "O(1) a call, O(N) in all",
-			summary: "Walks over the keys of items, or of their numbers (TYPE string, or a pattern with a dot), in order of mid.",
-			syntax:  "cursor [MATCH pattern] [COUNT count] [TYPE type]", run: runScan},
-		{name: "dbsize", arity: 1, flags: readonly | fast, group: "server", since: "1.0.0", complexity: "O(number of blocks)",
-			summary: "Returns the number of items.", run: runDBSize},
-		{name: "flushall", arity: -1, flags: write, group: "server", since: "1.0.0", complexity: "O(number of blocks)",
-			summary: "Removes all items; the schema stays.", syntax: "[ASYNC | SYNC]", run: runFlush},
-		{name: "flushdb", arity: -1, flags: write, group: "server", since: "1.0.0", complexity: "O(number of blocks)",
-			summary: "The same as FLUSHALL.", syntax: "[ASYNC | SYNC]", run: runFlush},
+func keyCommands() []*row {
+	return []*row{
+		{Name: "del", Arity: -2, Flags: command.Write, First: 1, Last: -1, Step: 1, Group: "generic", Since: "1.0.0", Complexity: "O(N)",
+			Summary: "Removes items, or resets single counters to their defaults.", Syntax: "key [key ...]", Plan: items.Del},
+		{Name: "unlink", Arity: -2, Flags: command.Write | command.Fast, First: 1, Last: -1, Step: 1, Group: "generic", Since: "4.0.0", Complexity: "O(N)",
+			Summary: "The same as DEL.", Syntax: "key [key ...]", Plan: items.Del},
+		{Name: "exists", Arity: -2, Flags: command.ReadOnly | command.Fast, First: 1, Last: -1, Step: 1, Group: "generic", Since: "1.0.0", Complexity: "O(N)",
+			Summary: "Counts the keys whose item exists.", Syntax: "key [key ...]", Plan: items.Exists},
+		{Name: "touch", Arity: -2, Flags: command.ReadOnly | command.Fast, First: 1, Last: -1, Step: 1, Group: "generic", Since: "3.2.1", Complexity: "O(N)",
+			Summary: "The same as EXISTS.", Syntax: "key [key ...]", Plan: items.Exists},
+		{Name: "type", Arity: 2, Flags: command.ReadOnly | command.Fast, First: 1, Last: 1, Step: 1, Group: "generic", Since: "1.0.0", Complexity: "O(1)",
+			Summary: "Returns hash for an item, string for one of its numbers, none for what does not exist.", Syntax: "key", Plan: items.Type},
+		{Name: "ttl", Arity: 2, Flags: command.ReadOnly | command.Fast, First: 1, Last: 1, Step: 1, Group: "generic", Since: "1.0.0", Complexity: "O(1)",
+			Summary: "Returns -1 for a key that exists, as counters do not expire, else -2.", Syntax: "key", Plan: items.TTL},
+		{Name: "pttl", Arity: 2, Flags: command.ReadOnly | command.Fast, First: 1, Last: 1, Step: 1, Group: "generic", Since: "2.6.0", Complexity: "O(1)",
+			Summary: "The same as TTL.", Syntax: "key", Plan: items.TTL},
+		{Name: "scan", Arity: -2, Flags: command.ReadOnly, Group: "generic", Since: "2.8.0", Complexity: "O(1) a call, O(N) in all",
+			Summary: "Walks over the keys of items, or of their numbers (TYPE string, or a pattern with a dot), in order of mid.",
+			Syntax:  "cursor [MATCH pattern] [COUNT count] [TYPE type]", Run: runScan},
+		{Name: "dbsize", Arity: 1, Flags: command.ReadOnly | command.Fast, Group: "server", Since: "1.0.0", Complexity: "O(number of blocks)",
+			Summary: "Returns the number of items.", Run: runDBSize},
+		{Name: "flushall", Arity: -1, Flags: command.Write, Group: "server", Since: "1.0.0", Complexity: "O(number of blocks)",
+			Summary: "Removes all items; the schema stays.", Syntax: "[ASYNC | SYNC]", Run: runFlush},
+		{Name: "flushdb", Arity: -1, Flags: command.Write, Group: "server", Since: "1.0.0", Complexity: "O(number of blocks)",
+			Summary: "The same as FLUSHALL.", Syntax: "[ASYNC | SYNC]", Run: runFlush},
 	}
 }
 
-func counterCommands() []*command {
-	return []*command{
-		{name: "counter.mget", arity: -3, flags: readonly | fast, group: "counterd", since: "0.1.0", complexity: "O(N)",
-			summary: "Returns all columns of several items: the read of a timeline page.", syntax: "counter mid [mid ...]", plan: items.CounterMGet},
-		{name: "counter.mincrby", arity: -3, flags: write | fast, first: 1, last: -1, step: 2, group: "counterd", since: "0.1.0", complexity: "O(N)",
-			summary: "Adds to several counters and returns their new values.", syntax: "key increment [key increment ...]", plan: items.CounterMIncrBy},
-		{name: "counter.blocks", arity: -1, flags: readonly | admin, group: "counterd", since: "0.1.0", complexity: "O(number of blocks)",
-			summary: "Describes the blocks that hold the items, one line each.", syntax: "[counter]", run: runBlocks},
-		{name: "counter.digest", arity: -1, flags: readonly | admin, group: "counterd", since: "0.1.0", complexity: "O(number of items)",
-			summary: "Returns a sum over all items, or those in a range of mids, or in each of its parts: nodes with the same items have the same.",
-			syntax:  "[counter [lo hi] [PARTS parts]]", run: runDigest},
-		{name: "counter.demote", arity: 3, flags: admin | nomulti, group: "counterd", since: "0.1.0", complexity: "O(N) of the block's items",
-			summary: "Writes the block that holds a mid to a cold file, or merges what changed since into a new one.", syntax: "counter mid", run: runDemote},
-		{name: "counter.promote", arity: 3, flags: admin | nomulti, group: "counterd", since: "0.1.0", complexity: "O(N) of the block's items",
-			summary: "Brings the cold block that holds a mid back to memory.", syntax: "counter mid", run: runPromote},
-		{name: "add", arity: -3, flags: write | admin, group: "counterd", since: "0.1.0", complexity: "O(1)",
-			summary: "Adds a counter, or a column to a counter.",
-			syntax:  "COUNTER counter | COLUMN counter name hint=bits [max=bits] [default=value] [suffix=suffix] [primarykey]", run: runAlter},
-		{name: "drop", arity: -3, flags: write | admin, group: "counterd", since: "0.1.0", complexity: "O(1)",
-			summary: "Drops a counter with all its items, or a column of a counter.", syntax: "COUNTER counter | COLUMN counter name", run: runAlter},
-		{name: "schema", arity: 1, flags: readonly | fast, group: "counterd", since: "0.1.0", complexity: "O(N)",
-			summary: "Prints the script that makes the schema.", run: runSchema},
+func counterCommands() []*row {
+	return []*row{
+		{Name: "counter.mget", Arity: -3, Flags: command.ReadOnly | command.Fast, Group: "counterd", Since: "0.1.0", Complexity: "O(N)",
+			Summary: "Returns all columns of several items: the read of a timeline page.", Syntax: "counter mid [mid ...]", Plan: items.CounterMGet},
+		{Name: "counter.mincrby", Arity: -3, Flags: command.Write | command.Fast, First: 1, Last: -1, Step: 2, Group: "counterd", Since: "0.1.0", Complexity: "O(N)",
+			Summary: "Adds to several counters and returns their new values.", Syntax: "key increment [key increment ...]", Plan: items.CounterMIncrBy},
+		{Name: "counter.blocks", Arity: -1, Flags: command.ReadOnly | command.Admin, Group: "counterd", Since: "0.1.0", Complexity: "O(number of blocks)",
+			Summary: "Describes the blocks that hold the items, one line each.", Syntax: "[counter]", Run: runBlocks},
+		{Name: "counter.digest", Arity: -1, Flags: command.ReadOnly | command.Admin, Group: "counterd", Since: "0.1.0", Complexity: "O(number of items)",
+			Summary: "Returns a sum over all items, or those in a range of mids, or in each of its parts: nodes with the same items have the same.",
+			Syntax:  "[counter [lo hi] [PARTS parts]]", Run: runDigest},
+		{Name: "counter.demote", Arity: 3, Flags: command.Admin | command.NoMulti, Group: "counterd", Since: "0.1.0", Complexity: "O(N) of the block's items",
+			Summary: "Writes the block that holds a mid to a cold file, or merges what changed since into a new one.", Syntax: "counter mid", Run: runDemote},
+		{Name: "counter.promote", Arity: 3, Flags: command.Admin | command.NoMulti, Group: "counterd", Since: "0.1.0", Complexity: "O(N) of the block's items",
+			Summary: "Brings the cold block that holds a mid back to memory.", Syntax: "counter mid", Run: runPromote},
+		{Name: "add", Arity: -3, Flags: command.Write | command.Admin, Group: "counterd", Since: "0.1.0", Complexity: "O(1)",
+			Summary: "Adds a counter, or a column to a counter.",
+			Syntax:  "COUNTER counter | COLUMN counter name hint=bits [max=bits] [default=value] [suffix=suffix] [primarykey]", Run: runAlter},
+		{Name: "drop", Arity: -3, Flags: command.Write | command.Admin, Group: "counterd", Since: "0.1.0", Complexity: "O(1)",
+			Summary: "Drops a counter with all its items, or a column of a counter.", Syntax: "COUNTER counter | COLUMN counter name", Run: runAlter},
+		{Name: "schema", Arity: 1, Flags: command.ReadOnly | command.Fast, Group: "counterd", Since: "0.1.0", Complexity: "O(N)",
+			Summary: "Prints the script that makes the schema.", Run: runSchema},
 	}
 }
 
-func transactionCommands() []*command {
-	return []*command{
-		{name: "multi", arity: 1, flags: noscript | loading | stale | fast | now | allowBusy, group: "transactions", since: "1.2.0", complexity: "O(1)",
-			summary: "Starts to queue commands for EXEC.", run: runMulti},
-		{name: "exec", arity: 1, flags: noscript | loading | stale | now | skipSlowlog, group: "transactions", since: "1.2.0", complexity: "Depends on commands in the transaction",
-			summary: "Executes the queued commands as one change.", run: runExec},
-		{name: "discard", arity: 1, flags: noscript | loading | stale | fast | now | allowBusy, group: "transactions", since: "2.0.0", complexity: "O(N)",
-			summary: "Forgets the queued commands.", run: runDiscard},
-		{name: "watch", arity: -2, flags: noscript | loading | stale | fast | now | allowBusy, first: 1, last: -1, step: 1, group: "transactions", since: "2.2.0", complexity: "O(N)",
-			summary: "Lets the next EXEC fail if one of the keys changes before.", syntax: "key [key ...]", run: runWatch},
-		{name: "unwatch", arity: 1, flags: noscript | loading | stale | fast | allowBusy, group: "transactions", since: "2.2.0", complexity: "O(1)",
-			summary: "Forgets the watched keys.", run: runUnwatch},
+func transactionCommands() []*row {
+	return []*row{
+		{Name: "multi", Arity: 1, Flags: command.NoScript | command.Loading | command.Stale | command.Fast | command.Now | command.AllowBusy, Group: "transactions", Since: "1.2.0", Complexity: "O(1)",
+			Summary: "Starts to queue commands for EXEC.", Run: runMulti},
+		{Name: "exec", Arity: 1, Flags: command.NoScript | command.Loading | command.Stale | command.Now | command.SkipSlowlog, Group: "transactions", Since: "1.2.0", Complexity: "Depends on commands in the transaction",
+			Summary: "Executes the queued commands as one change.", Run: runExec},
+		{Name: "discard", Arity: 1, Flags: command.NoScript | command.Loading | command.Stale | command.Fast | command.Now | command.AllowBusy, Group: "transactions", Since: "2.0.0", Complexity: "O(N)",
+			Summary: "Forgets the queued commands.", Run: runDiscard},
+		{Name: "watch", Arity: -2, Flags: command.NoScript | command.Loading | command.Stale | command.Fast | command.Now | command.AllowBusy, First: 1, Last: -1, Step: 1, Group: "transactions", Since: "2.2.0", Complexity: "O(N)",
+			Summary: "Lets the next EXEC fail if one of the keys changes before.", Syntax: "key [key ...]", Run: runWatch},
+		{Name: "unwatch", Arity: 1, Flags: command.NoScript | command.Loading | command.Stale | command.Fast | command.AllowBusy, Group: "transactions", Since: "2.2.0", Complexity: "O(1)",
+			Summary: "Forgets the watched keys.", Run: runUnwatch},
 	}
 }

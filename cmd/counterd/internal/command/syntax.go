@@ -1,4 +1,4 @@
-package server
+package command
 
 import (
 	"fmt"
@@ -6,28 +6,28 @@ import (
 	"strings"
 )
 
-// argument is one argument of a command as COMMAND DOCS describes it.
-type argument struct {
-	name     string
-	kind     string // key, string, integer, pattern, unix-time; pure-token, oneof, block
-	token    string // word that stands before it, or for it
-	optional bool
-	multiple bool
-	args     []argument // of oneof and block
+// Argument is one argument of a command as COMMAND DOCS describes it.
+type Argument struct {
+	Name     string
+	Kind     string // key, string, integer, pattern, unix-time; pure-token, oneof, block
+	Token    string // word that stands before it, or for it
+	Optional bool
+	Multiple bool
+	Args     []Argument // of oneof and block
 }
 
-// parseSyntax reads the syntax of a row of the command table.
+// ParseSyntax reads the syntax of a row of the command table.
 //
 //	arguments   = alternative { "|" alternative }
 //	alternative = { TOKEN | word | "[" arguments [ "..." ] "]" }
 //
-// Words in capitals are tokens, and belong to the words that follow them up to the next token or bracket. A group that repeats the words
-// before it and ends in "..." says that these can be given again: "key value [key value ...]".
-func parseSyntax(syntax string) ([]argument, error) {
+// Words in capitals are tokens, and belong to the words that follow them up to the next token or bracket. A group that
+// repeats the words before it and ends in "..." says that these can be given again: "key value [key value ...]".
+func ParseSyntax(syntax string) ([]Argument, error) {
 	p := syntaxParser{words: strings.Fields(strings.NewReplacer("[", " [ ", "]", " ] ").Replace(syntax))}
 	args, err := p.arguments()
 	if err == nil && len(p.words) > 0 {
-		err = fmt.Errorf("server: syntax %q: %q closes nothing", syntax, p.words[0])
+		err = fmt.Errorf("command: syntax %q: %q closes nothing", syntax, p.words[0])
 	}
 	return args, err
 }
@@ -42,8 +42,8 @@ func (p *syntaxParser) peek() string {
 }
 
 // arguments reads up to the end or a closing bracket. Alternatives make one argument.
-func (p *syntaxParser) arguments() ([]argument, error) {
-	var choices []argument
+func (p *syntaxParser) arguments() ([]Argument, error) {
+	var choices []Argument
 	for {
 		args, err := p.alternative()
 		if err != nil {
@@ -54,7 +54,7 @@ func (p *syntaxParser) arguments() ([]argument, error) {
 				return args, nil
 			}
 			choices = append(choices, group(args))
-			return []argument{{name: groupName(choices, "choice"), kind: "oneof", args: choices}}, nil
+			return []Argument{{Name: groupName(choices, "choice"), Kind: "oneof", Args: choices}}, nil
 		}
 		p.words = p.words[1:]
 		choices = append(choices, group(args))
@@ -62,8 +62,8 @@ func (p *syntaxParser) arguments() ([]argument, error) {
 }
 
 // alternative reads one sequence of arguments.
-func (p *syntaxParser) alternative() ([]argument, error) {
-	var args []argument
+func (p *syntaxParser) alternative() ([]Argument, error) {
+	var args []Argument
 	for {
 		switch w := p.peek(); {
 		case w == "" || w == "]" || w == "|" || w == "...":
@@ -79,7 +79,7 @@ func (p *syntaxParser) alternative() ([]argument, error) {
 				p.words = p.words[1:]
 			}
 			if p.peek() != "]" {
-				return nil, fmt.Errorf("server: got %q, want a closing bracket", p.peek())
+				return nil, fmt.Errorf("command: got %q, want a closing bracket", p.peek())
 			}
 			p.words = p.words[1:]
 			args = addGroup(args, inner, again)
@@ -88,59 +88,59 @@ func (p *syntaxParser) alternative() ([]argument, error) {
 			args = append(args, p.token(w))
 		default:
 			p.words = p.words[1:]
-			args = append(args, argument{name: w, kind: kindOf(w)})
+			args = append(args, Argument{Name: w, Kind: kindOf(w)})
 		}
 	}
 }
 
 // token reads the words that belong to a token: none make it an argument of its own, several a block.
-func (p *syntaxParser) token(token string) argument {
-	var words []argument
+func (p *syntaxParser) token(token string) Argument {
+	var words []Argument
 	for isWord(p.peek()) {
-		words = append(words, argument{name: p.words[0], kind: kindOf(p.words[0])})
+		words = append(words, Argument{Name: p.words[0], Kind: kindOf(p.words[0])})
 		p.words = p.words[1:]
 	}
 	if len(words) == 0 {
-		return argument{name: strings.ToLower(token), kind: "pure-token", token: token}
+		return Argument{Name: strings.ToLower(token), Kind: "pure-token", Token: token}
 	}
 	a := group(words)
-	a.token = token
+	a.Token = token
 	return a
 }
 
 // addGroup adds what stood in brackets to the arguments before it.
-func addGroup(args, inner []argument, again bool) []argument {
+func addGroup(args, inner []Argument, again bool) []Argument {
 	if n := len(args) - len(inner); again && n >= 0 && joinNames(args[n:]) == joinNames(inner) {
 		repeated := group(slices.Clone(args[n:]))
-		repeated.multiple = true
+		repeated.Multiple = true
 		return append(args[:n], repeated)
 	}
 	g := group(inner)
-	g.optional = true
-	g.multiple = g.multiple || again
+	g.Optional = true
+	g.Multiple = g.Multiple || again
 	return append(args, g)
 }
 
 // group makes one argument of several.
-func group(args []argument) argument {
+func group(args []Argument) Argument {
 	if len(args) == 1 {
 		return args[0]
 	}
-	return argument{name: groupName(args, "arguments"), kind: "block", args: args}
+	return Argument{Name: groupName(args, "arguments"), Kind: "block", Args: args}
 }
 
 // groupName is like key_value, and otherwise where that would be long.
-func groupName(args []argument, otherwise string) string {
+func groupName(args []Argument, otherwise string) string {
 	if len(args) > 3 {
 		return otherwise
 	}
 	return joinNames(args)
 }
 
-func joinNames(args []argument) string {
+func joinNames(args []Argument) string {
 	names := make([]string, len(args))
 	for i, a := range args {
-		names[i] = a.name
+		names[i] = a.Name
 	}
 	return strings.Join(names, "_")
 }

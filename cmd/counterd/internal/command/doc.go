@@ -1,0 +1,31 @@
+// Package command is the table of commands: what a command is called, takes, may do and says of itself. It does not
+// know how connections work.
+//
+// # One row a command
+//
+// A row is whole: arity, flags and keys, by which a command is checked; the handler; summary and syntax, which COMMAND
+// DOCS tells; and how often it was called and how long that took. Everything else is made from the row, so that no
+// other list names a command which is not there:
+//
+//	Table.Find, Row.Subcommand     the way of every command
+//	Row.Plan or Row.Run            its handler: of a command on items, which sees an items.Call; of any other
+//	COMMAND, INFO, LIST, GETKEYS   ReplyAll, ReplyInfo, ...: for programs
+//	COMMAND DOCS                   ReplyDocs, with the arguments that ParseSyntax reads from Row.Syntax
+//	ACL CAT, LATENCY               ReplyCategories, ReplyHistogram, ReplyDoctor
+//	INFO commandstats              Row.Calls and what stands beside it
+//
+// Commands that are not planned see the connection, whose type C the table does not know. The rows themselves stand
+// with the handlers: package server's table.go and the files it names.
+//
+// # Cost
+//
+// A command looks its row up when its name is another than that of the one before. A batch adds to the statistics of a
+// row once for all neighbours of one kind: three atomic additions.
+//
+// # Files
+//
+//	row.go table.go                a command; all commands
+//	said.go info.go                what COMMAND says beside the row, by rule; its replies
+//	syntax.go docs.go              arguments; COMMAND DOCS
+//	times.go                       how long commands take; LATENCY
+package command

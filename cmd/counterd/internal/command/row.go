@@ -1,0 +1,93 @@
+package command
+
+import (
+	"strings"
+	"sync/atomic"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/items"
+)
+
+// Row is one row of the command table: everything that is known of a command. COMMAND, COMMAND DOCS, arity checks, key
+// extraction and the statistics of INFO all come from here. C is the connection that commands which are not planned
+// see.
+type Row[C any] struct {
+	Name       string // lower case; a subcommand's is "config|get"
+	Arity      int    // number of arguments with the name; -n means at least n
+	Flags      Flags
+	First      int    // position of the first key, 0 = no keys
+	Last       int    // of the last, -1 = the last argument
+	Step       int    // from key to key
+	Group      string // as COMMAND DOCS has it
+	Since      string // version of Redis the command came with, or of counterd for its own
+	Summary    string
+	Complexity string
+	Syntax     string // arguments as the documentation prints them: parsed into the "arguments" of COMMAND DOCS
+
+	// Exactly one of Plan, Run and Sub is set, but for COMMAND, which can do without its subcommands.
+	//
+	// Plan adds operations to the call's batch and says what is to be replied when they have run. args are gone
+	// afterwards.
+	Plan func(c *items.Call, args [][]byte)
+	// Run does it all at once; all commands before it have been answered.
+	Run func(c C, args [][]byte)
+	Sub []*Row[C]
+
+	// Executions, the nanoseconds they took together, those refused before they ran, and those answered by an error.
+	Calls, Nanos, Rejected, Failed atomic.Int64
+	Times                          Histogram
+}
+
+// Flags are the command flags of Redis that mean something here.
+type Flags uint32
+
+const (
+	Write    Flags = 1 << iota // may change data
+	ReadOnly                   // reads data
+	Fast                       // O(1) or O(log n)
+	Admin
+	PubSub
+	NoAuth   // allowed before AUTH
+	Loading  // allowed while data is loaded
+	Stale    // allowed on a replica without its primary
+	NoScript // no sense in scripts
+	NoMulti  // not in MULTI
+	Now      // executed at once in MULTI, not queued
+	Blocking // may wait for long, as WAIT does
+	SkipSlowlog
+	DenyOOM // may take memory
+
+	// Of what does not exist here: said for those who compare.
+	AllowBusy      // while a script is running
+	NoAsyncLoading // not while a replica serves old data beside the new
+)
+
+// flagNames in the order in which Redis lists them.
+var flagNames = []struct {
+	flag Flags
+	name string
+}{
+	{Write, "write"}, {ReadOnly, "readonly"}, {DenyOOM, "denyoom"}, {Admin, "admin"}, {PubSub, "pubsub"}, {NoScript, "noscript"}, {Loading, "loading"},
+	{Stale, "stale"}, {SkipSlowlog, "skip_slowlog"}, {Fast, "fast"}, {NoAuth, "no_auth"}, {NoAsyncLoading, "no_async_loading"}, {NoMulti, "no_multi"},
+	{AllowBusy, "allow_busy"},
+}
+
+// Is reports whether the command is the one called name.
+func (cmd *Row[C]) Is(name string) bool { return cmd.Name == name }
+
+// ArityOK tells whether n arguments, the name included, are right.
+func (cmd *Row[C]) ArityOK(n int) bool {
+	if cmd.Arity >= 0 {
+		return n == cmd.Arity
+	}
+	return n >= -cmd.Arity
+}
+
+// Subcommand finds a subcommand by its own name, in any case.
+func (cmd *Row[C]) Subcommand(name []byte) *Row[C] {
+	for _, s := range cmd.Sub {
+		if strings.EqualFold(s.Name[len(cmd.Name)+1:], string(name)) {
+			return s
+		}
+	}
+	return nil
+}

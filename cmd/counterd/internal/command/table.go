@@ -1,0 +1,91 @@
+package command
+
+import "strings"
+
+// Table is all commands by name. It is built once and then only read, but for the statistics of its rows.
+type Table[C any] struct {
+	List   []*Row[C] // in the order in which COMMAND lists them
+	byName map[string]*Row[C]
+}
+
+// NewTable makes a table of rows, which count the calls of one server.
+func NewTable[C any](list []*Row[C]) *Table[C] {
+	t := &Table[C]{List: list, byName: make(map[string]*Row[C])}
+	for _, cmd := range t.List {
+		t.byName[cmd.Name] = cmd
+	}
+	return t
+}
+
+// MaxName is longer than any command's name.
+const MaxName = 32
+
+// Find looks a command up in any case, without allocating.
+func (t *Table[C]) Find(name []byte) *Row[C] {
+	if len(name) > MaxName {
+		return nil
+	}
+	var lower [MaxName]byte
+	for i, ch := range name {
+		if 'A' <= ch && ch <= 'Z' {
+			ch |= 0x20
+		}
+		lower[i] = ch
+	}
+	return t.byName[string(lower[:len(name)])]
+}
+
+// Each calls f for all commands, subcommands behind their container.
+func (t *Table[C]) Each(f func(*Row[C])) {
+	for _, cmd := range t.List {
+		cmd.Each(f)
+	}
+}
+
+// Each calls f for the command and then its subcommands.
+func (cmd *Row[C]) Each(f func(*Row[C])) {
+	f(cmd)
+	for _, s := range cmd.Sub {
+		f(s)
+	}
+}
+
+// Lookup finds a command, or a subcommand by "config|get", in any case.
+func (t *Table[C]) Lookup(name []byte) *Row[C] {
+	first, second, found := strings.Cut(string(name), "|")
+	cmd := t.Find([]byte(first))
+	if cmd != nil && found {
+		return cmd.Subcommand([]byte(second))
+	}
+	return cmd
+}
+
+// Calls is how many commands were executed.
+func (t *Table[C]) Calls() (n int64) {
+	t.Each(func(cmd *Row[C]) { n += cmd.Calls.Load() })
+	return n
+}
+
+// keys finds the keys in a whole command; text is the error.
+func (t *Table[C]) keys(args [][]byte) (cmd *Row[C], keys [][]byte, text string) {
+	cmd = t.Find(args[0])
+	if cmd != nil && cmd.Sub != nil && len(args) > 1 {
+		cmd = cmd.Subcommand(args[1])
+	}
+	switch {
+	case cmd == nil:
+		return nil, nil, "ERR Invalid command specified"
+	case cmd.First == 0:
+		return nil, nil, "ERR The command has no key arguments"
+	case !cmd.ArityOK(len(args)):
+		return nil, nil, "ERR Invalid number of arguments specified for command"
+	}
+	last := cmd.Last
+	if last < 0 {
+		last += len(args)
+	}
+	for i := cmd.First; i <= last; i += cmd.Step {
+		keys = append(keys, args[i])
+	}
+	return cmd, keys, ""
+}

@@ -1,0 +1,49 @@
+package server
+
+import (
+	"github.com/counterd/counterd/cmd/counterd/internal/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
+)
+
+type (
+	// row is one row of the command table. Commands that are not planned see the connection.
+	row = command.Row[*client]
+	// commands is the command table of one server.
+	commands = command.Table[*client]
+)
+
+// ofTable is a handler of what the table answers by itself.
+func ofTable(reply func(t *commands, out *resp.Replies, args [][]byte)) func(*client, [][]byte) {
+	return func(c *client, args [][]byte) { reply(c.srv.commands, &c.Out, args) }
+}
+
+func commandCommand() *row {
+	const flags = command.Loading | command.Stale
+	cmd := container("command", "server", "2.8.13", "Describes commands.",
+		&row{Name: "command|count", Arity: 2, Flags: flags, Group: "server", Since: "2.8.13", Complexity: "O(1)",
+			Summary: "Returns the number of commands.", Run: ofTable((*commands).ReplyCount)},
+		&row{Name: "command|info", Arity: -2, Flags: flags, Group: "server", Since: "2.8.13", Complexity: "O(N)", Syntax: "[command-name [command-name ...]]",
+			Summary: "Describes some commands, or all, for programs.", Run: ofTable((*commands).ReplyInfo)},
+		&row{Name: "command|docs", Arity: -2, Flags: flags, Group: "server", Since: "7.0.0", Complexity: "O(N)", Syntax: "[command-name [command-name ...]]",
+			Summary: "Describes some commands, or all, for people.", Run: ofTable((*commands).ReplyDocs)},
+		&row{Name: "command|list", Arity: -2, Flags: flags, Group: "server", Since: "7.0.0", Complexity: "O(number of commands)",
+			Syntax: "[FILTERBY MODULE module-name | FILTERBY ACLCAT category | FILTERBY PATTERN pattern]", Summary: "Returns the names of commands.", Run: ofTable((*commands).ReplyList)},
+		&row{Name: "command|getkeys", Arity: -4, Flags: flags, Group: "server", Since: "2.8.13", Complexity: "O(N)", Syntax: "command argument [argument ...]",
+			Summary: "Returns the keys in a whole command.", Run: ofTable((*commands).ReplyKeys)},
+		&row{Name: "command|getkeysandflags", Arity: -4, Flags: flags, Group: "server", Since: "7.0.0", Complexity: "O(N)", Syntax: "command argument [argument ...]",
+			Summary: "Returns the keys in a whole command, and what it does to them.", Run: ofTable((*commands).ReplyKeysAndFlags)},
+	)
+	cmd.Arity, cmd.Flags, cmd.Run = -1, flags, ofTable((*commands).ReplyAll)
+	return cmd
+}
+
+// ACL: there is one user, default, who may do everything.
+
+func aclCommand() *row {
+	return container("acl", "server", "6.0.0", "There is one user, who may do everything.",
+		&row{Name: "acl|whoami", Arity: 2, Flags: command.NoScript | command.Loading | command.Stale, Group: "server", Since: "6.0.0", Complexity: "O(1)",
+			Summary: "Returns default.", Run: func(c *client, _ [][]byte) { c.Out.BulkString("default") }},
+		&row{Name: "acl|cat", Arity: -2, Flags: command.NoScript | command.Loading | command.Stale, Group: "server", Since: "6.0.0", Complexity: "O(number of commands)", Syntax: "[category]",
+			Summary: "Returns the categories of commands, or the commands of one.", Run: ofTable((*commands).ReplyCategories)},
+	)
+}
