@@ -119,6 +119,7 @@ func TestUnreadableFiles(t *testing.T) {
 		{"cold file, map", vfs.Rule{Ops: vfs.OpMap, Glob: "*.cold", Every: 1, Err: syscall.EIO}, true, true},
 		{"image, open", vfs.Rule{Ops: vfs.OpOpen, Glob: image, Every: 1, Err: syscall.EIO}, true, false},
 		{"image, read", vfs.Rule{Ops: vfs.OpRead, Glob: image, Every: 1, Err: syscall.EIO}, true, false},
+		{"image, rows", vfs.Rule{Ops: vfs.OpRead, Glob: image, Skip: 2, Every: 1, Err: syscall.EIO}, true, false}, // behind header and footer
 		{"cold file, descriptors", vfs.Rule{Ops: vfs.OpOpen, Glob: "*.cold", Every: 1, Err: syscall.EMFILE}, false, false},
 		{"cold file, permission", vfs.Rule{Ops: vfs.OpOpen, Glob: "*.cold", Every: 1, Err: syscall.EACCES}, false, false},
 		{"cold file, memory", vfs.Rule{Ops: vfs.OpMap, Glob: "*.cold", Every: 1, Err: syscall.ENOMEM}, false, false},

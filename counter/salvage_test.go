@@ -205,3 +205,97 @@ func (s *Store) mustAlter(t *testing.T, script string, m *partialModel) map[uint
 	}
 	return values
 }
+
+// TestLoseUnreadableAltered: a column that is added while the snapshot is made, at every file of it, whose schema therefore does not know
+// it, keeps its values when damaged pages are given up; those of the pages that can be read, and of the overlay.
+func TestLoseUnreadableAltered(t *testing.T) {
+	for at, more := 0, true; more; at++ {
+		dir, s, mids, cold := coldDir(t, 80_000)
+		if err := s.Close(); err != nil { // so that the log goes on in a new segment
+			t.Fatal(err)
+		}
+		fs := &hookFS{FS: vfs.OS()}
+		s, err := Open(dir, Options{FS: fs, Manual: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		set := func(suffix string, step int) {
+			t.Helper()
+			for i := 0; i < len(mids); i += step {
+				if err := s.Set(fmt.Sprintf("%d.%s", mids[i], suffix), uint64(i)+7); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		files := 0
+		for round := range 2 {
+			set("cntrn", 300+round)
+			fs.hook = func(string) {
+				if files++; files == at+1 {
+					fs.hook = nil
+					if err := s.AlterScript("add column weibo quote hint=8 max=32 suffix=cntqt"); err != nil {
+						t.Fatal(err)
+					}
+					set("cntqt", 200)
+				}
+			}
+			if err := s.Snapshot(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		fs.hook = nil
+		if more = files > at; !more { // the snapshots make fewer files
+			s.Close()
+			if at < 4 {
+				t.Errorf("two snapshots made %d files, want at least 4", files)
+			}
+			break
+		}
+		if first := s.log.Stats().First; first == 0 {
+			t.Fatal("the whole log is still there")
+		}
+		set("cntqt", 350)
+		suffixes := append([]string{"cntqt"}, seedSuffixes...)
+		truth := map[string]uint64{}
+		for i := 0; i < len(mids); i += 50 {
+			for _, suffix := range suffixes {
+				key := fmt.Sprintf("%d.%s", mids[i], suffix)
+				if truth[key], _, err = s.Get(key); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		flip(t, cold, 10_000)
+		flip(t, cold, 30_000)
+		if err := datadir.Repair(vfs.OS(), dir, datadir.RepairOptions{Cold: ColdVerifier(vfs.OS())}); err != nil {
+			t.Fatal(err)
+		}
+		if err := loseUnreadable(dir, nil); err != nil {
+			t.Fatal(err)
+		}
+		for round := range 2 {
+			if s, err = Open(dir, Options{Manual: true}); err != nil {
+				t.Fatal(err)
+			}
+			lost := 0
+			for key, want := range truth {
+				v, found, err := s.Get(key)
+				switch {
+				case err != nil || found && v != want:
+					t.Fatalf("added at file %d, round %d: %s: got %d, %v, %v, want %d", at, round, key, v, found, err, want)
+				case !found:
+					lost++
+				}
+			}
+			if lost == 0 || lost > len(truth)/4 {
+				t.Errorf("added at file %d: %d of %d values are given up, want those of two pages", at, lost, len(truth))
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
