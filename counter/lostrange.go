@@ -1,11 +1,15 @@
 package counter
 
 import (
+	"errors"
+	"fmt"
+	"path/filepath"
 	"slices"
 
 	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/vfs"
 )
 
 // A block's image that cannot be used, and of which no snapshot has another, as both have one file for a block that did
@@ -14,7 +18,8 @@ import (
 // set from now on, is kept as partial rows; all else answers ErrCold. That of an overlay takes the cold file's rows
 // with it, as nobody knows which of them are of the past.
 //
-// Until the next snapshot nothing is final: a start that can read the image has it all. The start is refused
+// The image stays where it is as long as a manifest names the range. A start that can read it, as the disk is well or the
+// file was put back, makes a cold file of it (regain), which completes the partial rows. The start is refused
 //
 //   - where the log begins at 0: a repair then brings everything back from it
 //   - where the last block is concerned: all new posts are in its range, and nobody knows up to where there were any. A
@@ -47,6 +52,63 @@ func (s *Store) lostRange(f, overlay *persist.BlockFile, err error) *block {
 	s.tiers.keep(entry.Name)
 	file := coldstore.Broken(bad.Path(s.dir.Path()), coldstore.Meta{Lo: f.Lo, Hi: f.Hi}, f.Items, err)
 	return &block{lo: f.Lo, hi: f.Hi, id: f.Block, from: f.Offset, cold: &coldRange{file: file, entry: entry}}
+}
+
+// regain makes a cold file of the image that the entry of a lost range stands for. The error says why that cannot be done.
+func (s *Store) regain(f *persist.BlockFile) (file *coldstore.File, entry *persist.BlockFile, err error) {
+	image := f.Remains(s.dir.Path())[0]
+	info, tab, _, err := readTable(s.opts.FS, image)
+	if err != nil {
+		return nil, nil, err
+	}
+	if tab == nil || info.Kind != 0 || info.Block != f.Block || info.Lo != f.Lo || info.Hi != f.Hi || info.Items != f.Items || info.CRC != f.CRC {
+		return nil, nil, s.badFile(image, fmt.Sprintf("block %d, range [%d,%d) with %d items, checksum %08x, as in the manifest", f.Block, f.Lo, f.Hi, f.Items, f.CRC),
+			fmt.Sprintf("%d, [%d,%d), %d, %08x", info.Block, info.Lo, info.Hi, info.Items, info.CRC), nil)
+	}
+	meta := coldstore.Meta{Counter: info.Counter, Offset: f.Offset, Lo: f.Lo, Hi: f.Hi}
+	fields := tab.Layout().Fields
+	for i := range fields {
+		meta.Columns = append(meta.Columns, coldstore.Column{ID: fields[i].ID, Max: fields[i].Max, Default: fields[i].Default})
+	}
+	path := filepath.Join(persist.ColdDir(s.dir.Path()), persist.ColdName(f.Block, f.Offset))
+	if err := writeTable(s.opts.FS, path, meta, tab); err != nil {
+		return nil, nil, err
+	}
+	if file, err = openCold(s.opts.FS, path, s.tiers.cache); err != nil {
+		return nil, nil, err
+	}
+	s.opts.Logger.Warn("an image can be read again: the posts of its range are there", "file", image, "lo", f.Lo, "hi", f.Hi, "items", f.Items, "as", path)
+	back := *f
+	back.Name, back.Items, back.Bytes, back.CRC = filepath.Base(path), file.Stat().Items, uint64(file.Stat().Bytes), file.Checksum()
+	return file, &back, nil
+}
+
+// writeTable writes a table's rows to a cold file, durably.
+func writeTable(fsys vfs.FS, path string, meta coldstore.Meta, tab *hot.Table) error {
+	temp := path + vfs.TempSuffix
+	w, err := coldstore.Create(fsys, temp, meta)
+	if err != nil {
+		return err
+	}
+	vals := make([]uint64, 0, len(meta.Columns))
+	for _, row := range sortedRows(tab) {
+		if vals = tab.AppendRow(vals[:0], row.slot); err == nil {
+			err = w.Add(row.mid, vals)
+		}
+	}
+	if err == nil {
+		_, err = w.Finish()
+	} else {
+		err = errors.Join(err, w.Abort())
+	}
+	if err == nil {
+		err = fsys.Rename(temp, path)
+	}
+	if err != nil {
+		_ = fsys.Remove(temp) // leftovers go at the next start
+		return err
+	}
+	return fsys.SyncDir(filepath.Dir(path))
 }
 
 // fewestLost returns manifests in the order in which they are to be tried without what cannot be read of them. There

@@ -3,6 +3,7 @@ package counter
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -103,8 +104,7 @@ func reopen(t *testing.T, dir string, fsys vfs.FS, models ...*partialModel) {
 }
 
 // TestLostImage: an image that cannot be used, and that both snapshots share, takes its own range and nothing else;
-// what was set since is known, through snapshots, restarts and more damage; and nothing is final before the next
-// snapshot.
+// what was set since is known, through snapshots, restarts and more damage; and a start that can read it again has all.
 func TestLostImage(t *testing.T) {
 	for _, how := range []string{"missing", "flipped", "short", "open", "read"} {
 		t.Run(how, func(t *testing.T) {
@@ -149,16 +149,40 @@ func TestLostImage(t *testing.T) {
 				m.change(m.mids[m.r.IntN(len(m.mids))])
 				others.change(others.mids[m.r.IntN(len(others.mids))])
 			}
-			// A start that can read it again has everything.
-			back := copyDir(t, dir)
-			if err := os.WriteFile(file.Path(back), good, 0o640); err != nil {
-				t.Fatal(err)
+			// A start that can read it again has everything, whatever snapshots were made meanwhile.
+			putBack := func(when string) {
+				t.Helper()
+				back := copyDir(t, dir)
+				if err := os.WriteFile(file.Path(back), good, 0o640); err != nil {
+					t.Fatal(err)
+				}
+				healed := *m
+				healed.truth, healed.since, healed.whole = maps.Clone(m.truth), maps.Clone(m.since), maps.Clone(m.whole)
+				healed.s = openCopy(t, back)
+				for range 3 {
+					if n := healed.check(when); n != 0 {
+						t.Fatalf("%s: %d values cannot be read though the image is there again", when, n)
+					}
+					if st := tierStats(t, healed.s); st.Broken != 0 {
+						t.Errorf("%s: %d files are told to be unusable", when, st.Broken)
+					}
+					for range 100 {
+						healed.change(healed.mids[healed.r.IntN(len(healed.mids))])
+					}
+					if err := healed.s.Snapshot(); err != nil {
+						t.Fatal(err)
+					}
+					reopen(t, back, vfs.OS(), &healed)
+				}
+				report, err := datadir.Check(vfs.OS(), back, datadir.CheckOptions{Cold: ColdVerifier(vfs.OS())})
+				if err != nil || len(report.Problems) > 0 {
+					t.Errorf("%s: check: %v, %+v", when, err, report.Problems)
+				}
+				if err := healed.s.Close(); err != nil {
+					t.Fatal(err)
+				}
 			}
-			healed := *m
-			healed.s = openCopy(t, back)
-			if n := healed.check("put back"); n != 0 {
-				t.Errorf("%d values cannot be read though the image is there again", n)
-			}
+			putBack("put back")
 			for round := range 3 {
 				if err := m.s.Snapshot(); err != nil {
 					t.Fatal(err)
@@ -170,6 +194,7 @@ func TestLostImage(t *testing.T) {
 				for range 100 {
 					m.change(m.mids[m.r.IntN(len(m.mids))])
 				}
+				putBack(fmt.Sprintf("put back behind %d snapshots", round+1))
 			}
 			if _, err := os.Stat(path); how != "missing" && err != nil {
 				t.Errorf("the image was not kept for who may want to look at it: %v", err)
@@ -178,12 +203,19 @@ func TestLostImage(t *testing.T) {
 			if err := m.s.Close(); err != nil {
 				t.Fatal(err)
 			}
-			giveUp(t, dir, file)
+			if how == "open" {
+				fsys = vfs.OS() // the disk is well again
+			}
+			giveUp(t, fsys, dir, file)
 			reopen(t, dir, vfs.OS(), m, others)
 			if others.check("given up, other ranges") != 0 {
 				t.Error("errors of other ranges")
 			}
-			absentOrTrue(t, m, "given up")
+			if how != "open" {
+				absentOrTrue(t, m, "given up")
+			} else if n := m.check("given up"); n != 0 {
+				t.Errorf("%d values cannot be read although the image can", n)
+			}
 			report, err := datadir.Check(vfs.OS(), dir, datadir.CheckOptions{Cold: ColdVerifier(vfs.OS())})
 			if err != nil || !report.OK() {
 				t.Errorf("check: %v, %+v", err, report.Problems)
@@ -231,22 +263,25 @@ func openCopy(t *testing.T, dir string) *Store {
 }
 
 // giveUp repairs with explicit leave, which names the range and sets files aside; a second run finds nothing.
-func giveUp(t *testing.T, dir string, file persist.BlockFile) {
+func giveUp(t *testing.T, fsys vfs.FS, dir string, file persist.BlockFile) {
 	t.Helper()
 	var told strings.Builder
 	say := func(s string) { fmt.Fprintln(&told, s) }
-	err := datadir.Repair(vfs.OS(), dir, datadir.RepairOptions{Cold: ColdVerifier(vfs.OS()), Say: say})
+	err := datadir.Repair(fsys, dir, datadir.RepairOptions{Cold: ColdVerifier(fsys), Say: say})
 	var fault *persist.ColdFault
 	if !errors.As(err, &fault) || fault.Lost[0] != (persist.MidRange{Lo: file.Lo, Hi: file.Hi}) {
 		t.Fatalf("repair: got %v, want the range of %s", err, file.Name)
 	}
-	if err := loseUnreadable(dir, say); err != nil {
+	lose := func(say func(string)) error {
+		return datadir.LoseUnreadable(fsys, dir, datadir.LoseOptions{Say: say, Cold: ColdVerifier(fsys), Salvage: Salvage})
+	}
+	if err := lose(say); err != nil {
 		t.Fatalf("%v\n%s", err, told.String())
 	}
 	if !strings.Contains(told.String(), fmt.Sprintf("[%d, %d)", file.Lo, file.Hi)) {
 		t.Errorf("the range [%d, %d) is not named:\n%s", file.Lo, file.Hi, told.String())
 	}
-	if err := loseUnreadable(dir, func(s string) { t.Error("second run:", s) }); err != nil {
+	if err := lose(func(s string) { t.Error("second run:", s) }); err != nil {
 		t.Error(err)
 	}
 }
@@ -278,7 +313,7 @@ func TestLostLastImage(t *testing.T) {
 	if !errors.As(err, &corrupt) || !strings.Contains(err.Error(), file.Name) || !strings.Contains(err.Error(), "counterctl repair") {
 		t.Fatalf("got %v, want a *CorruptError that names %s and the command", err, file.Name)
 	}
-	giveUp(t, dir, file)
+	giveUp(t, vfs.OS(), dir, file)
 	if m.s, err = Open(dir, Options{Manual: true, BlockItems: 2000}); err != nil {
 		t.Fatal(err)
 	}
@@ -327,7 +362,7 @@ func TestLostOverlayImage(t *testing.T) {
 	if err := m.s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	giveUp(t, dir, file)
+	giveUp(t, vfs.OS(), dir, file)
 	reopen(t, dir, vfs.OS(), m, others)
 	absentOrTrue(t, m, "given up")
 }

@@ -202,6 +202,12 @@ func (s *Store) loadBlock(f, overlay *persist.BlockFile, buf []byte) (*block, []
 			err = errors.Join(err, file.Close())
 		}
 	}
+	if isNotExist(err) && len(f.Remains(s.dir.Path())) == 1 {
+		back, entry, why := s.regain(f)
+		if err = errors.Join(err, why); why == nil {
+			f, file, err = entry, back, nil
+		}
+	}
 	if err != nil && (s.lenient == nothingLost || !lostFile(err)) {
 		if lostFile(err) && !errors.Is(err, persist.ErrCorrupt) {
 			err = s.badFile(path, "a cold file as the manifest names it", err.Error(), err)

@@ -52,7 +52,7 @@ func (s *Store) remake(names map[string]bool) {
 	}
 	s.gate.RUnlock()
 	for name := range names {
-		s.opts.Logger.Error("an image is damaged: it is written anew", "file", name)
+		s.opts.Logger.Error("an image is damaged: a snapshot is made that does without it", "file", name)
 	}
 	s.snapshots.asked.Add(1)         // behind the marks: one that is being made may have passed these blocks, and one may fail
 	go func() { _ = s.Snapshot() }() // told by the logger
