@@ -2,8 +2,9 @@ package counter
 
 import "github.com/counterd/counterd/persist"
 
-// Ack is what stands between operations and their replies: the log up to the changes that were made, and up to those that were seen, see
-// Batch.Commit. The zero value has nothing pending, nor has one after Commit. An Ack is not safe for concurrent use.
+// Ack is what stands between operations and their replies: the log up to the changes that were made, and up to those
+// that were seen, see Batch.Commit. The zero value has nothing pending, nor has one after Commit. An Ack is not safe
+// for concurrent use.
 type Ack struct {
 	log  *persist.Log // nil: nothing is pending
 	pos  uint64

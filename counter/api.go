@@ -1,7 +1,7 @@
 package counter
 
-// What a program that embeds a store needs first: Open, Get, Set, Incr, MGet, Scan, Alter, AlterScript, Snapshot, Close. Each call is a
-// batch of its own, acknowledged when it returns; many at once go into a Batch.
+// What a program that embeds a store needs first: Open, Get, Set, Incr, MGet, Scan, Alter, AlterScript, Snapshot,
+// Close. Each call is a batch of its own, acknowledged when it returns; many at once go into a Batch.
 
 import (
 	"errors"
@@ -66,8 +66,9 @@ type Value struct {
 	Found bool   // the item exists
 }
 
-// MGet returns the values of several keys as they were at one moment: no change made as one, as by a group, is seen in part. The error is
-// ErrNoKey where one of them names no column, ErrCold where one of them cannot be read, or ErrClosed.
+// MGet returns the values of several keys as they were at one moment: no change made as one, as by a group, is seen in
+// part. The error is ErrNoKey where one of them names no column, ErrCold where one of them cannot be read, or
+// ErrClosed.
 func (s *Store) MGet(keys ...string) ([]Value, error) {
 	b := s.NewBatch()
 	if err := b.Begin(); err != nil {
@@ -98,8 +99,8 @@ func (s *Store) MGet(keys ...string) ([]Value, error) {
 	return values, nil
 }
 
-// Scan returns about count items from a cursor on, and the cursor to go on with: 0 starts, and 0 is returned at the end. See Batch.Scan
-// for what it promises, and for its errors.
+// Scan returns about count items from a cursor on, and the cursor to go on with: 0 starts, and 0 is returned at the
+// end. See Batch.Scan for what it promises, and for its errors.
 func (s *Store) Scan(cursor uint64, count int) (items []ScanItem, next uint64, err error) {
 	b := s.NewBatch()
 	if err := b.Begin(); err != nil {

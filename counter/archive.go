@@ -9,10 +9,11 @@ import (
 	"github.com/counterd/counterd/persist"
 )
 
-// Archive is the store's state, about to be written as one file (persist.ArchiveWriter): the newest snapshot's files and the log from
-// there to where it ended when the archive was made. No snapshot is made for it, and nobody waits. Images are verified before. A damaged cold file goes in as it is, with
-// zeros for what cannot be read: no checksum fits them, so those posts are known for lost wherever the archive is opened. What it needs is kept on disk until it is closed. NOT safe for
-// concurrent use.
+// Archive is the store's state, about to be written as one file (persist.ArchiveWriter): the newest snapshot's files
+// and the log from there to where it ended when the archive was made. No snapshot is made for it, and nobody waits.
+// Images are verified before. A damaged cold file goes in as it is, with zeros for what cannot be read: no checksum
+// fits them, so those posts are known for lost wherever the archive is opened. What it needs is kept on disk until it
+// is closed. NOT safe for concurrent use.
 type Archive struct {
 	pin *Pin
 	w   *persist.ArchiveWriter
@@ -61,8 +62,8 @@ func (a *Archive) Close() error {
 	return err
 }
 
-// SaveDiverged saves the store's data in its directory, as an archive, where it stays when another primary's data takes its place: see
-// persist.SaveDiverged. No change may be made meanwhile that is to be in it: the store is a replica.
+// SaveDiverged saves the store's data in its directory, as an archive, where it stays when another primary's data takes
+// its place: see persist.SaveDiverged. No change may be made meanwhile that is to be in it: the store is a replica.
 func (r *Replication) SaveDiverged(ctx context.Context) (path string, removed []string, err error) {
 	a, err := r.s.Archive()
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// TestArchiveOfDamaged: an archive is made whatever has become of cold files: their posts are lost in it, no others. Of a damaged image there is none until it
-// is written anew, by itself.
+// TestArchiveOfDamaged: an archive is made whatever has become of cold files: their posts are lost in it, no others. Of
+// a damaged image there is none until it is written anew, by itself.
 func TestArchiveOfDamaged(t *testing.T) {
 	for _, how := range []string{"page", "header", "end", "missing", "image", "page EIO", "last page EIO", "image EIO"} {
 		t.Run(how, func(t *testing.T) {
@@ -117,7 +117,8 @@ func TestArchiveOfDamaged(t *testing.T) {
 	}
 }
 
-// badSectors is a file system whose disk cannot read a range of one file. Reads that begin before it are short, as the kernel's are.
+// badSectors is a file system whose disk cannot read a range of one file. Reads that begin before it are short, as the
+// kernel's are.
 type badSectors struct {
 	vfs.FS
 	mu     sync.Mutex

@@ -30,7 +30,8 @@ type Batch struct {
 	located int     // operations whose blocks were found
 	pos     uint64  // log offset behind the last change, for Commit
 	seen    uint64  // the same of what was looked at: see show
-	applied uint64  // of a silent batch: log offset behind the frame whose changes it makes; 0 while the log is replayed
+	// Of a silent batch: log offset behind the frame whose changes it makes; 0 while the log is replayed.
+	applied uint64
 
 	// See group.
 	groups  []group
@@ -57,9 +58,9 @@ func (b *Batch) Begin() error {
 	return nil
 }
 
-// BeginExclusive opens the batch and keeps all others out until End: what is run meanwhile is seen by others
-// as one change, and is one frame of the log, of which a crash keeps all or nothing (up to 4 MiB of records, 200,000 changes). Until
-// End nothing may wait for the log.
+// BeginExclusive opens the batch and keeps all others out until End: what is run meanwhile is seen by others as one
+// change, and is one frame of the log, of which a crash keeps all or nothing (up to 4 MiB of records, 200,000 changes).
+// Until End nothing may wait for the log.
 func (b *Batch) BeginExclusive() error {
 	b.s.gate.Lock()
 	if b.s.closed {
@@ -150,7 +151,8 @@ func (b *Batch) Reset() {
 	b.ops, b.rows, b.groups, b.located = b.ops[:0], b.rows[:0], b.groups[:0], 0
 }
 
-// Run executes the operations added since Reset, in order as far as they touch the same item, groups as one. REQUIRES the batch to be open.
+// Run executes the operations added since Reset, in order as far as they touch the same item, groups as one. REQUIRES
+// the batch to be open.
 func (b *Batch) Run() {
 	if b.refused = nil; b.s.log != nil && !b.silent {
 		b.refused = b.s.takesChanges()
@@ -194,12 +196,14 @@ func (b *Batch) runEach(from, to int) {
 	}
 }
 
-// show remembers that what the log has below pos is in the batch's results: another's change may be seen before its record is written, and
-// must not be told before. A block knows the record of its last change only, so a reader waits for that, though it read another item.
+// show remembers that what the log has below pos is in the batch's results: another's change may be seen before its
+// record is written, and must not be told before. A block knows the record of its last change only, so a reader waits
+// for that, though it read another item.
 func (b *Batch) show(pos uint64) { b.seen = max(b.seen, pos) }
 
-// showSafe is show for what op has read in blk, while the disk takes nothing. The block may have changes that are not safe: those of other items do not
-// matter. An item that has some itself is waited for while there is hope, else it cannot be told.
+// showSafe is show for what op has read in blk, while the disk takes nothing. The block may have changes that are not
+// safe: those of other items do not matter. An item that has some itself is waited for while there is hope, else it
+// cannot be told.
 func (b *Batch) showSafe(blk *block, op *Op) {
 	log, below := b.s.log, max(blk.logged, b.s.replayed)
 	if !log.Doubts(op.Counter.ID, op.Mid, below) {
@@ -212,24 +216,24 @@ func (b *Batch) showSafe(blk *block, op *Op) {
 	b.show(below)
 }
 
-// Commit returns when the changes of all Runs since the last Commit may be acknowledged, and what was read may be told: their records were
-// written to the log and, under appendfsync always, are durable. It waits for the disk: call it after End. The error is an
-// *UncertainError: the changes were made, but a crash may take them back.
+// Commit returns when the changes of all Runs since the last Commit may be acknowledged, and what was read may be told:
+// their records were written to the log and, under appendfsync always, are durable. It waits for the disk: call it
+// after End. The error is an *UncertainError: the changes were made, but a crash may take them back.
 func (b *Batch) Commit() error {
 	var a Ack
 	b.Defer(&a)
 	return a.Commit()
 }
 
-// Cold tells whether Run has to read cold files, which may wait for the disk. REQUIRES the batch to be open. It does what Run begins with, so
-// asking costs nothing.
+// Cold tells whether Run has to read cold files, which may wait for the disk. REQUIRES the batch to be open. It does
+// what Run begins with, so asking costs nothing.
 func (b *Batch) Cold() bool {
 	b.locate()
 	return len(b.cold) > 0
 }
 
-// Defer adds to a what Commit would wait for: one Commit of a then stands for those of all batches deferred to it. REQUIRES the batch to be
-// ended, and a to have nothing pending or to be of the same store.
+// Defer adds to a what Commit would wait for: one Commit of a then stands for those of all batches deferred to it.
+// REQUIRES the batch to be ended, and a to have nothing pending or to be of the same store.
 func (b *Batch) Defer(a *Ack) {
 	if log := b.s.log; log != nil && (b.pos > 0 || b.seen > log.Visible()) {
 		a.log, a.pos, a.seen = log, max(a.pos, b.pos), max(a.seen, b.seen)
@@ -384,7 +388,8 @@ func (b *Batch) change(blk *block, op *Op, p location) *block {
 		return blk
 	}
 	// The column comes before the row: without memory for it there must be no row either.
-	if blk.span.Data != nil && value != col.Default && ks.field(blk, int(op.Column)) < 0 { // the default is what a block without the column answers anyway
+	// The default is what a block without the column answers anyway.
+	if blk.span.Data != nil && value != col.Default && ks.field(blk, int(op.Column)) < 0 {
 		if blk, op.Err = ks.repack(blk, op.Mid); op.Err != nil {
 			return blk
 		}

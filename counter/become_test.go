@@ -56,8 +56,8 @@ func (f *heldFile) Sync() error {
 	return f.File.Sync()
 }
 
-// TestBecomeLetsReadersIn changes the role on a disk that hangs: what was there is read meanwhile, changes are refused, and the store is not closed before the role is
-// what it is to be.
+// TestBecomeLetsReadersIn changes the role on a disk that hangs: what was there is read meanwhile, changes are refused,
+// and the store is not closed before the role is what it is to be.
 func TestBecomeLetsReadersIn(t *testing.T) {
 	disk := &heldFS{FS: vfs.NewSim(), waiting: make(chan struct{}, 100)}
 	s, err := Open("data", Options{FS: disk, Manual: true, SnapshotGrowth: -1, HashSeed: 1})
@@ -123,8 +123,9 @@ func TestBecomeLetsReadersIn(t *testing.T) {
 	must(t, s.Close())
 }
 
-// TestBecomeFails lets each operation of the disk fail once while a replica is promoted, a primary demoted, and a replica told of another past. Where that fails the role stays
-// what it was, and what is written behind it is read so by the next start, too.
+// TestBecomeFails lets each operation of the disk fail once while a replica is promoted, a primary demoted, and a
+// replica told of another past. Where that fails the role stays what it was, and what is written behind it is read so
+// by the next start, too.
 func TestBecomeFails(t *testing.T) {
 	for _, c := range []struct {
 		name    string

@@ -38,7 +38,8 @@ func (s *stream) next() uint64 {
 	return s.mid
 }
 
-// row draws repost, comment and attitude as real posts have them: 80-95 % zeros, 0.1-0.6 % above 8 bits, 0.02 % above 16.
+// row draws repost, comment and attitude as real posts have them: 80-95 % zeros, 0.1-0.6 % above 8 bits, 0.02 % above
+// 16.
 func (s *stream) row() [3]uint64 {
 	var r [3]uint64
 	for i, zero := range [3]float64{0.90, 0.85, 0.80} {

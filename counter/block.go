@@ -12,25 +12,28 @@ import (
 
 // block is a mid range of a counter and the table that holds its items.
 //
-// A block is hot, and all its items are in the table, or cold (cold is not nil): then its items are in a file, and the table
-// is the overlay that holds what was changed since the file was written (overlay.go). It is one or the other for life.
+// A block is hot, and all its items are in the table, or cold (cold is not nil): then its items are in a file, and the
+// table is the overlay that holds what was changed since the file was written (overlay.go). It is one or the other for
+// life.
 //
-// The range and the geometry of a hot block's table never change: to grow, seal, split or re-pack, a new block takes the
-// place of the old one in the directory, while the old one's lock is held, and the old one is marked dead. Whoever
-// finds a dead block under the lock asks the directory again. So range, layout and place of the buckets may be read, and
-// buckets prefetched, without the lock.
+// The range and the geometry of a hot block's table never change: to grow, seal, split or re-pack, a new block takes
+// the place of the old one in the directory, while the old one's lock is held, and the old one is marked dead. Whoever
+// finds a dead block under the lock asks the directory again. So range, layout and place of the buckets may be read,
+// and buckets prefetched, without the lock.
 type block struct {
-	mu   sync.Mutex
-	lo   uint64 // range of mids, hi exclusive
-	hi   uint64
-	tab  hot.Table // of a cold block: empty (span too) until something was changed; guarded by mu, and it grows in place
+	mu sync.Mutex
+	lo uint64 // range of mids, hi exclusive
+	hi uint64
+	// Of a cold block: empty (span too) until something was changed; guarded by mu, and it grows in place.
+	tab  hot.Table
 	span arena.Span
 	id   uint64     // never used twice: names the image
 	cold *coldRange // nil for a hot block
 	from uint64     // changes logged up to this offset are in it: where its image stood, when it was read back
 
 	// Guarded by mu.
-	shape  *schema.Layout // the counter's (columns.layout or over) whose columns the table has, though maybe with other widths; else nil, or one of the past
+	// The counter's (columns.layout or over) whose columns the table has, though maybe with other widths; else nil, or one of the past.
+	shape  *schema.Layout
 	dead   bool
 	edits  uint64 // inserts and deletes so far: a sorted copy of the mids is good while it stays
 	dirty  bool   // changed since its image was made
@@ -75,8 +78,8 @@ func (a *ascent) rising() bool { return a.tops*64 >= a.arrivals }
 // open says whether the block is the last of its counter: it has no upper end, so its keys are stored wide.
 func (b *block) open() bool { return b.hi == hot.EndMid }
 
-// items is the number of items of a block. Of a damaged file it is off by the rows that were set, or deleted, without knowing whether the file
-// has them. REQUIRES b.mu held.
+// items is the number of items of a block. Of a damaged file it is off by the rows that were set, or deleted, without
+// knowing whether the file has them. REQUIRES b.mu held.
 func (b *block) items() int {
 	if b.cold == nil {
 		return b.tab.Len()
@@ -84,7 +87,8 @@ func (b *block) items() int {
 	return max(0, int(b.cold.file.Stat().Items)+b.cold.fresh-b.cold.gone)
 }
 
-// mark marks the block as changed, and remembers for the goroutine that is writing the block to a file that mid changed.
+// mark marks the block as changed, and remembers for the goroutine that is writing the block to a file that mid
+// changed.
 func (b *block) mark(mid uint64) {
 	b.dirty = true
 	if b.moved != nil {

@@ -22,19 +22,21 @@ type builder struct {
 }
 
 const (
-	// tableTries is how many tables are made, each a bit larger and with a seed of its own, until one holds the items it is for. One in a
-	// hundred does not at sealLoad, every second at settleLoad; that 8 of them do not, the last more than twice as large, does not happen.
+	// tableTries is how many tables are made, each a bit larger and with a seed of its own, until one holds the items
+	// it is for. One in a hundred does not at sealLoad, every second at settleLoad; that 8 of them do not, the last
+	// more than twice as large, does not happen.
 	tableTries = 8
-	// roomTries is how often room is made for one item. The first time is nearly always enough: the table was full as a whole.
+	// roomTries is how often room is made for one item. The first time is nearly always enough: the table was full as a
+	// whole.
 	roomTries = 8
 )
 
-// tableScale is how much larger than planned a table is at a try (from 0): 1, 1.01, 1.03, 1.07 ... 2.27. Another seed alone is help enough in
-// most cases, and memory is what blocks are packed for.
+// tableScale is how much larger than planned a table is at a try (from 0): 1, 1.01, 1.03, 1.07 ... 2.27. Another seed
+// alone is help enough in most cases, and memory is what blocks are packed for.
 func tableScale(try int) float64 { return 1 + 0.01*float64(int(1)<<try-1) }
 
-// tableSeed returns a seed for a table. No two are the same, so a table that takes the place of one that was full too early has nothing in
-// common with it, whatever its size: without that it would be full for the same items again.
+// tableSeed returns a seed for a table. No two are the same, so a table that takes the place of one that was full too
+// early has nothing in common with it, whatever its size: without that it would be full for the same items again.
 func (m *builder) tableSeed() uint64 { // splitmix64
 	x := m.seed + m.tables.Add(1)*0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -52,8 +54,8 @@ func (m *builder) newBlock(c hot.Config, shape *schema.Layout) (*block, error) {
 	return &block{lo: c.Lo, hi: c.Hi, tab: hot.New(c, span.Data), span: span, shape: shape, id: m.ids.Add(1), dirty: true, packed: time.Now()}, nil
 }
 
-// rebuild makes new blocks in the place of old, as plans say, and has fill put the items into their tables. It tries again while one
-// of them is full.
+// rebuild makes new blocks in the place of old, as plans say, and has fill put the items into their tables. It tries
+// again while one of them is full.
 func (m *builder) rebuild(old *block, fill func(tabs []*hot.Table) error, plans ...plan) ([]*block, error) {
 	var err error
 	for try := range tableTries {
@@ -90,9 +92,9 @@ func (m *builder) try(old *block, scale float64, fill func([]*hot.Table) error, 
 	return nil, err
 }
 
-// roomier is how many items a table is made for in the place of tab, which was full: want of them, and in any case more than tab was made
-// for, as it may have been full early. Not so if it was full at a quarter: no size helps against ids that meet in one bucket, another seed
-// does.
+// roomier is how many items a table is made for in the place of tab, which was full: want of them, and in any case more
+// than tab was made for, as it may have been full early. Not so if it was full at a quarter: no size helps against ids
+// that meet in one bucket, another seed does.
 func roomier(tab *hot.Table, want int) int {
 	if tab.Len()*4 < tab.Slots() {
 		return want

@@ -14,8 +14,8 @@ import (
 //	rowFresh   the row is not in the file
 //	rowGone    the row is in the file, but was deleted; its columns mean nothing
 //
-// Reads look into the overlay first. A write to a row that is only in the file copies it into the overlay. Where the file's page cannot be
-// read, what is changed is kept as a partial row (partial.go).
+// Reads look into the overlay first. A write to a row that is only in the file copies it into the overlay. Where the
+// file's page cannot be read, what is changed is kept as a partial row (partial.go).
 type coldRange struct {
 	file  *coldstore.File
 	entry persist.BlockFile // as a manifest names it
@@ -27,11 +27,12 @@ type coldRange struct {
 	partial map[uint64]partialRow // by mid; none of them is in the overlay. nil, but for a damaged file
 }
 
-// ErrCold: a page of a cold file is damaged or cannot be read, and what was asked for was not set since. The other items are served.
+// ErrCold: a page of a cold file is damaged or cannot be read, and what was asked for was not set since. The other
+// items are served.
 var ErrCold = errors.New("counter: cold file cannot be read")
 
-// retire lets the file of a block go that is no more, cold or not: nobody reads it, and the next snapshot that leaves it unnamed in both manifests
-// removes it.
+// retire lets the file of a block go that is no more, cold or not: nobody reads it, and the next snapshot that leaves
+// it unnamed in both manifests removes it.
 func (t *tiers) retire(b *block) {
 	if b.cold != nil {
 		t.drop(b.cold.entry.Name)

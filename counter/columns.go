@@ -5,10 +5,11 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// columns are those of a counter as the schema says now, and what they are in blocks that were made when it said something else. Guarded by
-// Store.gate.
+// columns are those of a counter as the schema says now, and what they are in blocks that were made when it said
+// something else. Guarded by Store.gate.
 //
-// A block keeps the columns it was made with. One that it lacks answers its default there, one that was dropped is passed over.
+// A block keeps the columns it was made with. One that it lacks answers its default there, one that was dropped is
+// passed over.
 type columns struct {
 	def    *schema.Counter
 	layout *schema.Layout // of hot blocks made from now on
@@ -29,7 +30,8 @@ func (cs *columns) define(def *schema.Counter) error {
 	return nil
 }
 
-// field returns the index of column c of the counter in the layout of b's table, or -1 where that was made before the column was.
+// field returns the index of column c of the counter in the layout of b's table, or -1 where that was made before the
+// column was.
 func (cs *columns) field(b *block, c int) int {
 	switch b.shape {
 	case cs.layout:
@@ -41,8 +43,8 @@ func (cs *columns) field(b *block, c int) int {
 	}
 }
 
-// recognize remembers that b's table has the counter's columns, if it does, so that field need not look them up. REQUIRES b.mu held, or b not
-// found by anybody yet.
+// recognize remembers that b's table has the counter's columns, if it does, so that field need not look them up.
+// REQUIRES b.mu held, or b not found by anybody yet.
 func (cs *columns) recognize(b *block) {
 	want := cs.layout
 	if b.cold != nil {

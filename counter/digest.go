@@ -8,8 +8,9 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// Digest is a sum over items that does not depend on how they are stored: nodes with the same items have the same digest, whatever their
-// blocks and tiers, and whatever columns they once had. Two that differ are found by comparing halves of the range.
+// Digest is a sum over items that does not depend on how they are stored: nodes with the same items have the same
+// digest, whatever their blocks and tiers, and whatever columns they once had. Two that differ are found by comparing
+// halves of the range.
 type Digest struct {
 	Items uint64
 	Sum   uint64
@@ -29,8 +30,8 @@ func (b *Batch) Digest(counterName string, lo, hi uint64) (Digest, error) {
 	return parts[0], nil
 }
 
-// DigestPart returns the bounds of part i of a range that is cut into equal parts, the last ones shorter or empty. They depend on the range only, so
-// that nodes whose blocks have other bounds cut alike.
+// DigestPart returns the bounds of part i of a range that is cut into equal parts, the last ones shorter or empty. They
+// depend on the range only, so that nodes whose blocks have other bounds cut alike.
 func DigestPart(lo, hi uint64, parts, i int) (from, to uint64) {
 	width := partWidth(lo, hi, parts)
 	from = lo + min(width*uint64(i), hi-lo)
@@ -39,8 +40,9 @@ func DigestPart(lo, hi uint64, parts, i int) (from, to uint64) {
 
 func partWidth(lo, hi uint64, parts int) uint64 { return max(1, (hi-lo+uint64(parts)-1)/uint64(parts)) }
 
-// Digests is Digest of each of 1..MaxDigestParts parts of the range, read in one go. See DigestPart for their bounds. REQUIRES lo <= hi <= 2^63, and the
-// batch to be open: what needs it exclusively, and then everybody, waits until all is read.
+// Digests is Digest of each of 1..MaxDigestParts parts of the range, read in one go. See DigestPart for their bounds.
+// REQUIRES lo <= hi <= 2^63, and the batch to be open: what needs it exclusively, and then everybody, waits until all
+// is read.
 func (b *Batch) Digests(counterName string, lo, hi uint64, parts int) ([]Digest, error) {
 	sums := digesting{lo: lo, hi: hi, width: partWidth(lo, hi, parts), sums: make([]Digest, parts)}
 	for at := lo; at < hi; {
@@ -52,8 +54,8 @@ func (b *Batch) Digests(counterName string, lo, hi uint64, parts int) ([]Digest,
 	return sums.sums, nil
 }
 
-// Digests is Batch.Digests and Commit, block after block, each of them under its lock and with nobody waiting for more than one: while there are changes the
-// sums are of no one moment.
+// Digests is Batch.Digests and Commit, block after block, each of them under its lock and with nobody waiting for more
+// than one: while there are changes the sums are of no one moment.
 func (s *Store) Digests(counterName string, lo, hi uint64, parts int) ([]Digest, error) {
 	sums := digesting{lo: lo, hi: hi, width: partWidth(lo, hi, parts), sums: make([]Digest, parts)}
 	b := s.NewBatch()
@@ -76,7 +78,8 @@ type digesting struct {
 	sums          []Digest
 	row           []uint64
 	def           *schema.Counter // of names
-	names         []uint64        // hashes of the columns' names. Their ids and order tell what was dropped and when, which is no difference of items
+	// Hashes of the columns' names. Their ids and order tell what was dropped and when, which is no difference of items.
+	names []uint64
 }
 
 // nameHashes are the hashes of a counter's columns' names: FNV-1a, mixed.

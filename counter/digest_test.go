@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestDigestParts: stores with the same items and other blocks and tiers have the same sums in all parts of all ranges; one that differs in one
-// column of one item is told apart by that part alone, down to the item.
+// TestDigestParts: stores with the same items and other blocks and tiers have the same sums in all parts of all ranges;
+// one that differs in one column of one item is told apart by that part alone, down to the item.
 func TestDigestParts(t *testing.T) {
 	t.Logf("-seed=%d", *seed)
 	rng := rand.New(rand.NewPCG(*seed, 5))
@@ -104,8 +104,8 @@ func TestDigestParts(t *testing.T) {
 	}
 }
 
-// TestDigestKnowsNoIDs: items that are equal have equal sums, whatever was dropped before and in which order the columns came; values that change
-// places, within an item or between two, do not.
+// TestDigestKnowsNoIDs: items that are equal have equal sums, whatever was dropped before and in which order the
+// columns came; values that change places, within an item or between two, do not.
 func TestDigestKnowsNoIDs(t *testing.T) {
 	open := func(script string, commands ...string) Digest {
 		s, err := Open("", Options{Manual: true})

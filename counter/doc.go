@@ -1,5 +1,5 @@
-// Package counter is the engine of counterd and its Go API: counters of posts, at 5 bytes a post in memory and about 2 in files,
-// kept on disk by a log and snapshots.
+// Package counter is the engine of counterd and its Go API: counters of posts, at 5 bytes a post in memory and about 2
+// in files, kept on disk by a log and snapshots.
 //
 //	s, err := counter.Open("dir", counter.Options{}) // "" for memory only
 //	err = s.AlterScript("add counter weibo\nadd column weibo repost hint=16 max=32 suffix=cntrn")
@@ -9,51 +9,73 @@
 //	err = s.Snapshot() // or leave it to the store
 //	err = s.Close()
 //
-// Many operations at once go into a Batch. The rest is for who runs a server: Batch's exclusive mode and Ack, tiers, numbers, and what
-// replication needs, behind Store.Replication.
+// Many operations at once go into a Batch. The rest is for who runs a server: Batch's exclusive mode and Ack, tiers,
+// numbers, and what replication needs, behind Store.Replication.
+//
+// # Words
+//
+//	item        one mid of one counter, with all its columns; what users call a post
+//	row         an item's columns as a table or a file has them
+//	keyspace    all items of one counter
+//	block       a range of mids of a counter and what holds its items: hot, in memory, or cold, in a file
+//	directory   the list of a counter's blocks, by range
+//	overlay     what was changed in a cold block since its file was written
+//	location    where an item is in its block: in the table, in the file, in a partial row
+//	image       a block's table, or its overlay, as a file
+//	snapshot    images and cold files that belong together, with the log offset they stand at; its manifest names them,
+//	            and generations count the manifests
+//	rewrite     a block's rows to a new cold file, be it a hot block's or a cold one's with its overlay
+//	settle      choosing a block's widths again, when its counters hardly grow any more
+//	pin         what keeps files and log while they are copied
+//	lineage     whose log this is: the terms of the primaries that wrote it, each from an offset on
 //
 // # Structure
 //
-// A Store has a schema (package schema) and, for each counter, a keyspace: a directory of blocks, each holding a range of
-// mids in one table (package hot). Ids grow with time, so new items go to the last block, which is open-ended; once it
-// holds BlockItems it is sealed: its items but for the newest 1/64 are packed densely into a block with a known range, and a
-// new open block goes on. A sealed block keeps 5 % headroom for late ids; when that is used up it is enlarged or, at one and
-// a half times BlockItems, split at its median. Where ids do not rise, the open block is split at its median as well.
+// A Store has a schema (package schema) and, for each counter, a keyspace: a directory of blocks, each holding a range
+// of mids in one table (package hot). Ids grow with time, so new items go to the last block, which is open-ended; once
+// it holds BlockItems it is sealed: its items but for the newest 1/64 are packed densely into a block with a known
+// range, and a new open block goes on. A sealed block keeps 5 % headroom for late ids; when that is used up it is
+// enlarged or, at one and a half times BlockItems, split at its median. Where ids do not rise, the open block is split
+// at its median as well.
 //
 //	directory   [0 ....... 7001 ....... 9313 ..................... 2^63)
 //	             sealed     sealed       open: wide keys, re-encoded when it is sealed
 //	             4+4+3 bits 4+5+4        16+16+8 bits, as the hints say
 //
-// A sealed block packs its columns in as many bits as its values make worth while, and is re-packed when they have outgrown those (widths.go).
+// A sealed block packs its columns in as many bits as its values make worth while, and is re-packed when they have
+// outgrown those (widths.go).
 //
 // All of these replace one block by one or two new ones (reshape.go), while that block's lock is held and nothing else
-// is. So is a change of the columns: blocks keep the layout they were made with and answer the default for a column they lack,
-// until they are re-packed in the background, or by the first write to such a column.
+// is. So is a change of the columns: blocks keep the layout they were made with and answer the default for a column
+// they lack, until they are re-packed in the background, or by the first write to such a column.
 //
 // # Disk
 //
-// Every change is logged, as the value after it, while its block's lock is held (batch.go), and handed to the kernel, or made durable, by
-// Batch.Commit before it is acknowledged, or told to a reader: a block knows how far the log must be for that. Snapshots copy one block at a time (snapshot.go); recovery reads images and replays the log
-// behind them (recover.go). Above MaxMemory the coldest blocks become cold: their rows go to a file and changes of them to an overlay
-// (overlay.go), or, where the file is damaged, to partial rows (partial.go), as where a block's image is (lostrange.go); they are written, merged and brought back in the background (rewrite.go, tiers.go). A replica appends its primary's frames and applies
-// them (replicate.go).
-// What the next snapshot would write is kept free on the disk: it is the way out of a full one (space.go).
+// Every change is logged, as the value after it, while its block's lock is held (batch.go), and handed to the kernel,
+// or made durable, by Batch.Commit before it is acknowledged, or told to a reader: a block knows how far the log must
+// be for that. Snapshots copy one block at a time (snapshot.go); recovery reads images and replays the log behind them
+// (recover.go). Above MaxMemory the coldest blocks become cold: their rows go to a file and changes of them to an
+// overlay (overlay.go), or, where the file is damaged, to partial rows (partial.go), as where a block's image is
+// (lostrange.go); they are written, merged and brought back in the background (rewrite.go, tiers.go). What reads
+// whole blocks sees file, overlay and partial rows as one (rows.go). A replica appends its primary's frames and applies
+// them (replicate.go). What the next snapshot would write is kept free on the disk: it is the way out of a full one
+// (space.go). What no snapshot, block or pin needs is removed (retention.go).
 //
 // # Batches
 //
 // Everything runs in a Batch (batch.go): many operations, whose blocks are found and whose cache lines are asked for
 // before the first is used. Operations on one item keep their order; neighbours on one block run under one lock.
-// Operations that are one change, as an MSET's, or one look at several items, are a group (group.go): it is made whole or refused whole, is one frame
-// of the log, and no other group sees a part of it.
+// Operations that are one change, as an MSET's, or one look at several items, are a group (group.go): it is made whole
+// or refused whole, is one frame of the log, and no other group sees a part of it.
 //
 // # Replication
 //
-// A store follows a primary or leads. What that takes stands behind Store.Replication: the role, the log and its lineage, which tells how far
-// it and another log agree (role.go), the frames of a primary (replicate.go), files that stay while they are copied (pin.go). Who embeds a
-// store needs none of it.
+// A store follows a primary or leads. What that takes stands behind Store.Replication: the role, the log and its
+// lineage, which tells how far it and another log agree (role.go), the frames of a primary (replicate.go), files that
+// stay while they are copied (pin.go). Who embeds a store needs none of it.
 //
 // # Locks
 //
-// See Store for the order. Readers and writers lock one block at a time, for 50-100 ns an operation; whatever takes long
-// (sealing: some ms) stops that block only.
+// See Store for the order. Readers and writers lock one block at a time, for 50-100 ns an operation; whatever takes
+// long (sealing: some ms) stops that block only.
 package counter

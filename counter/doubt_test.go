@@ -10,8 +10,9 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// TestReadsOfFailingDisk: with appendfsync always and a disk that takes nothing, everything can be read but the items whose changes a crash would take
-// back, also those in the same block; after a start on such a disk too. A crash then takes back nothing that was shown.
+// TestReadsOfFailingDisk: with appendfsync always and a disk that takes nothing, everything can be read but the items
+// whose changes a crash would take back, also those in the same block; after a start on such a disk too. A crash then
+// takes back nothing that was shown.
 func TestReadsOfFailingDisk(t *testing.T) {
 	sim := vfs.NewSim()
 	faulty := vfs.NewFaulty(sim)
@@ -91,8 +92,8 @@ func (h *holdFS) Create(name string) (vfs.File, error) {
 	return h.FS.Create(name)
 }
 
-// TestReadsWhileHealing: while the bytes that could not be written are being put elsewhere, who reads another item does not wait for it, and who reads one of
-// those waits and gets it.
+// TestReadsWhileHealing: while the bytes that could not be written are being put elsewhere, who reads another item does
+// not wait for it, and who reads one of those waits and gets it.
 func TestReadsWhileHealing(t *testing.T) {
 	faulty := vfs.NewFaulty(vfs.NewSim())
 	disk := &holdFS{FS: faulty, held: make(chan struct{})}

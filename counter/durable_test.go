@@ -52,8 +52,8 @@ func dump(t testing.TB, s *Store) map[string]string {
 	return out
 }
 
-// player does random things to a durable store and knows every state that it may be in after a crash: the one acknowledged
-// last, and those that the operations not acknowledged yet lead to, one by one.
+// player does random things to a durable store and knows every state that it may be in after a crash: the one
+// acknowledged last, and those that the operations not acknowledged yet lead to, one by one.
 type player struct {
 	rng    *rand.Rand
 	sim    *vfs.Sim
@@ -218,8 +218,8 @@ func (p *player) check(t testing.TB, left *vfs.Sim, what string) {
 	t.Fatalf("%s: got %v\nwant one of %d states, the acknowledged one being %v\nthe last %v", what, got, len(p.states), p.states[0], p.states[len(p.states)-1])
 }
 
-// TestCrash runs random work and lets the power fail after every operation of the file system; what is recovered must be the
-// acknowledged state or one that a prefix of what was under way leads to. And again with kill -9.
+// TestCrash runs random work and lets the power fail after every operation of the file system; what is recovered must
+// be the acknowledged state or one that a prefix of what was under way leads to. And again with kill -9.
 func TestCrash(t *testing.T) {
 	newRand(t)
 	runs, points := 12, 0
@@ -265,8 +265,9 @@ func TestCrash(t *testing.T) {
 	t.Logf("%d crash points", points)
 }
 
-// TestFaultEveryOperation lets every single operation of the file system fail, one a run or two close together, with several errors. The store may refuse, but must
-// neither panic nor lose nor invent anything, reads go on, and once the disk is well writes are taken again without a restart.
+// TestFaultEveryOperation lets every single operation of the file system fail, one a run or two close together, with
+// several errors. The store may refuse, but must neither panic nor lose nor invent anything, reads go on, and once the
+// disk is well writes are taken again without a restart.
 func TestFaultEveryOperation(t *testing.T) {
 	newRand(t)
 	kinds := []error{errIO, errNoSpace}
@@ -409,8 +410,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestBadSnapshot damages the newest snapshot's files: the one before is used, with the log behind it, and nothing is missing. When both are
-// bad, the start is refused by name.
+// TestBadSnapshot damages the newest snapshot's files: the one before is used, with the log behind it, and nothing is
+// missing. When both are bad, the start is refused by name.
 func TestBadSnapshot(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Open(dir, Options{})
@@ -466,8 +467,9 @@ func TestBadSnapshot(t *testing.T) {
 
 var errIO, errNoSpace error = syscall.EIO, syscall.ENOSPC
 
-// TestRestoreEverywhere plays, notes the state at every step, and restores to each of them, from directories with whatever snapshots, cold
-// files, dropped columns and counters, and clears came before and after. Every offset between can be restored too.
+// TestRestoreEverywhere plays, notes the state at every step, and restores to each of them, from directories with
+// whatever snapshots, cold files, dropped columns and counters, and clears came before and after. Every offset between
+// can be restored too.
 func TestRestoreEverywhere(t *testing.T) {
 	newRand(t)
 	runs := 12

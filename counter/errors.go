@@ -22,11 +22,12 @@ var (
 	// ErrNoMemory: the system gives no more memory. Nothing was changed.
 	ErrNoMemory = arena.ErrNoMemory
 
-	// ErrMaxMemory: maxmemory is passed by more than the headroom, as ranges cannot be written to disk fast enough, or not at all.
-	// Nothing was changed.
+	// ErrMaxMemory: maxmemory is passed by more than the headroom, as ranges cannot be written to disk fast enough, or
+	// not at all. Nothing was changed.
 	ErrMaxMemory = errors.New("counter: used memory > maxmemory and cold ranges cannot be written to disk fast enough")
 
-	// ErrNotReady: the log takes no changes, as the disk is full, slow or broken. Nothing was changed. It ends by itself when the disk is well.
+	// ErrNotReady: the log takes no changes, as the disk is full, slow or broken. Nothing was changed. It ends by
+	// itself when the disk is well.
 	ErrNotReady = persist.ErrNotReady
 
 	// ErrBusy: a snapshot is being made already.
@@ -36,8 +37,8 @@ var (
 	ErrInMemory = errors.New("counter: data is kept in memory only: there is no directory")
 )
 
-// UncertainError says that changes were made, but are not safe on disk yet: they will be as soon as the disk is well; a crash before
-// that takes them back.
+// UncertainError says that changes were made, but are not safe on disk yet: they will be as soon as the disk is well; a
+// crash before that takes them back.
 type UncertainError struct {
 	Offset uint64 // in the log, behind the changes
 	Err    error

@@ -10,16 +10,19 @@ import (
 
 // A group is a sequence of operations that stand or fall together: what one command does to several keys or columns.
 //
-//   - One of them refused, for whatever reason, and none is made: no page that cannot be read and no lack of memory leaves half of them.
+//   - One of them refused, for whatever reason, and none is made: no page that cannot be read and no lack of memory
+//     leaves half of them.
 //   - The log has them in one frame: a crash keeps all or none, a replica gets all or none.
 //   - Nobody sees a part of them.
 //
-// A group of changes holds the locks of all its blocks at a time. What can fail is done first (prepare), then nothing fails any more. Rows
-// that were absent are made with their columns at the defaults, and are removed again where a later operation is refused.
+// A group of changes holds the locks of all its blocks at a time. What can fail is done first (prepare), then nothing
+// fails any more. Rows that were absent are made with their columns at the defaults, and are removed again where a
+// later operation is refused.
 //
-// A group of reads takes one lock after the other, as reads do, and looks at Store.groups before and after. That counts the groups of
-// changes, each while it holds its locks: one that was seen in part was counted between. Then all is read once more under all locks. So
-// reads that meet no such change pay two loads for it, and operations that are in no group nothing.
+// A group of reads takes one lock after the other, as reads do, and looks at Store.groups before and after. That counts
+// the groups of changes, each while it holds its locks: one that was seen in part was counted between. Then all is read
+// once more under all locks. So reads that meet no such change pay two loads for it, and operations that are in no
+// group nothing.
 //
 // Changes that are in no group may fall between the reads of a group.
 type group struct{ from, to int } // numbers of operations
@@ -27,8 +30,9 @@ type group struct{ from, to int } // numbers of operations
 // MaxGroup is the largest number of operations in a group: their records fit in one frame of the log.
 const MaxGroup = persist.MaxAppend / persist.MaxSetLen
 
-// Group makes all operations from number first on a group. REQUIRES: those are OpSets without a condition; or OpResets and OpDeletes, beside
-// reads of the same items; or reads only. No later than their Run, and in order: groups do not overlap.
+// Group makes all operations from number first on a group. REQUIRES: those are OpSets without a condition; or OpResets
+// and OpDeletes, beside reads of the same items; or reads only. No later than their Run, and in order: groups do not
+// overlap.
 func (b *Batch) Group(first int) {
 	if len(b.ops)-first > 1 { // one alone is a group anyway
 		b.groups = append(b.groups, group{first, len(b.ops)})
@@ -104,8 +108,8 @@ func (b *Batch) runChanges(g group) {
 	}
 }
 
-// warm reads what a group of changes needs of cold files, one block at a time: it must not wait for the disk with all its locks held. It answers
-// false where something cannot be read, which that operation's Err says.
+// warm reads what a group of changes needs of cold files, one block at a time: it must not wait for the disk with all
+// its locks held. It answers false where something cannot be read, which that operation's Err says.
 func (b *Batch) warm(g group) bool {
 	for _, i := range b.cold {
 		if int(i) < g.from || int(i) >= g.to {

@@ -13,8 +13,8 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// addGroup adds a group of random operations to b: changes that set, changes that remove, or reads. One in eight columns of the first kind gets a
-// value out of its range.
+// addGroup adds a group of random operations to b: changes that set, changes that remove, or reads. One in eight
+// columns of the first kind gets a value out of its range.
 func addGroup(rng *rand.Rand, b *Batch, mid func() uint64) group {
 	from, kind := b.Len(), rng.IntN(3)
 	for range 1 + rng.IntN(12) {
@@ -67,9 +67,9 @@ func checkGroup(t *testing.T, b *Batch, g group, full bool, m model) {
 	}
 }
 
-// TestGroupRefused: the last operation of a group cannot be done, as its page is damaged, there is no room for new rows, or its value is out of
-// range. None of the operations before it is done, which make rows in several blocks and in an overlay, and split blocks; nothing of it is
-// in the log.
+// TestGroupRefused: the last operation of a group cannot be done, as its page is damaged, there is no room for new
+// rows, or its value is out of range. None of the operations before it is done, which make rows in several blocks and
+// in an overlay, and split blocks; nothing of it is in the log.
 func TestGroupRefused(t *testing.T) {
 	dir := t.TempDir()
 	opts := Options{BlockItems: 8192, SnapshotGrowth: -1}
@@ -220,8 +220,8 @@ func TestGroupRefused(t *testing.T) {
 	}
 }
 
-// TestGroupAtomic: groups give many items one value each, and remove them all, while others read them in groups, and blocks split, are
-// demoted, merged and promoted: nobody sees a part.
+// TestGroupAtomic: groups give many items one value each, and remove them all, while others read them in groups, and
+// blocks split, are demoted, merged and promoted: nobody sees a part.
 func TestGroupAtomic(t *testing.T) {
 	rng := newRand(t)
 	opts := Options{BlockItems: 16, FS: vfs.NewSim(), Manual: true}
@@ -386,8 +386,9 @@ func TestGroupOrder(t *testing.T) {
 	readers.Wait()
 }
 
-// TestCrashGroup lets the power fail after every operation of the file system while groups give many items one value, and others commit what there is
-// of the log between them: what is recovered is never a part of a group, and never a part of an item's columns.
+// TestCrashGroup lets the power fail after every operation of the file system while groups give many items one value,
+// and others commit what there is of the log between them: what is recovered is never a part of a group, and never a
+// part of an item's columns.
 func TestCrashGroup(t *testing.T) {
 	const items = 600
 	points := 0
@@ -471,7 +472,8 @@ func TestCrashGroup(t *testing.T) {
 	t.Logf("%d crash points", points)
 }
 
-// TestNoMemoryChangesNothing: where there is no memory for the first block of every counter, a change of the schema and FLUSHALL change none of them.
+// TestNoMemoryChangesNothing: where there is no memory for the first block of every counter, a change of the schema and
+// FLUSHALL change none of them.
 func TestNoMemoryChangesNothing(t *testing.T) {
 	s := open(t, Options{}, "add counter a\nadd column a v hint=8 max=32\nadd counter b\nadd column b w hint=8 max=32\nadd counter c\nadd column c x hint=8 max=32")
 	for _, key := range []string{"a:1.v", "b:1.w", "c:1.x"} {

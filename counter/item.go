@@ -32,8 +32,8 @@ func (p location) found() bool { return p.where != absent && p.where != goneInTa
 // readable tells whether all that was there before is known.
 func (p location) readable() bool { return p.where != inPartial && p.where != lost }
 
-// find looks an item up. The error comes with the place lost. A partial row whose page can be read again becomes a whole one. REQUIRES b.mu held, as
-// all below.
+// find looks an item up. The error comes with the place lost. A partial row whose page can be read again becomes a
+// whole one. REQUIRES b.mu held, as all below.
 func (ks *keyspace) find(b *block, mid uint64) (location, error) {
 	if b.cold == nil {
 		if slot, ok := b.tab.Find(mid); ok {
@@ -137,7 +137,8 @@ func (cs *columns) appendRow(dst []uint64, b *block, mid uint64, p location) ([]
 	return cs.appendFileRow(dst, b.cold.file.Meta(), vals[:]), nil
 }
 
-// readCold is OpGet and OpRead on a cold block: one look into the overlay, and one into the file at most. A row is appended to rows.
+// readCold is OpGet and OpRead on a cold block: one look into the overlay, and one into the file at most. A row is
+// appended to rows.
 func (ks *keyspace) readCold(rows []uint64, b *block, op *Op) ([]uint64, error) {
 	if b.tab.Len() > 0 {
 		if slot, ok := b.tab.Find(op.Mid); ok {
@@ -194,8 +195,8 @@ func (ks *keyspace) readCold(rows []uint64, b *block, op *Op) ([]uint64, error) 
 	return rows, nil
 }
 
-// ensure returns the slot of mid in the table, where a change can be made: it makes the item if it is absent, and copies its row from the
-// file if it is there only. p is where find found it.
+// ensure returns the slot of mid in the table, where a change can be made: it makes the item if it is absent, and
+// copies its row from the file if it is there only. p is where find found it.
 func (ks *keyspace) ensure(b *block, mid uint64, p location) (*block, hot.Slot, error) {
 	switch {
 	case p.where == inTable:
@@ -244,7 +245,8 @@ func (ks *keyspace) ensure(b *block, mid uint64, p location) (*block, hot.Slot, 
 	return b, slot, nil
 }
 
-// insert makes the item mid, which is absent, in blk or in what takes its place. It returns the block that is locked then, in any case.
+// insert makes the item mid, which is absent, in blk or in what takes its place. It returns the block that is locked
+// then, in any case.
 func (ks *keyspace) insert(blk *block, mid uint64) (*block, hot.Slot, error) {
 	for try := 0; ; try++ {
 		slot, err := blk.tab.AddAt(blk.tab.Home(mid))

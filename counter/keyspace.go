@@ -13,11 +13,11 @@ import (
 //	ranges    the directory: which block holds a mid                           directory.go
 //	builder   memory, seeds and sizes of new blocks                            builder.go
 //
-// What it adds is access to items, whatever the tier of their block (item.go, overlay.go, partial.go), and the change of blocks into others
-// (reshape.go, widths.go, rewrite.go).
+// What it adds is access to items, whatever the tier of their block (item.go, overlay.go, partial.go), and the change
+// of blocks into others (reshape.go, widths.go, rewrite.go).
 //
-// It has one directory; one by hash slot of the mid would spread a hot head block over cores and make slots movable between nodes, and would
-// be chosen here.
+// It has one directory; one by hash slot of the mid would spread a hot head block over cores and make slots movable
+// between nodes, and would be chosen here.
 type keyspace struct {
 	id          uint32 // the counter's
 	counterName string
@@ -61,8 +61,8 @@ func (s *Store) newKeyspaces(defs []*schema.Counter) ([]*keyspace, error) {
 	return made, nil
 }
 
-// serves tells whether ks is in use: it was not cleared or dropped. REQUIRES Store.gate held; a keyspace that is not served must not
-// be searched, as all its blocks are dead.
+// serves tells whether ks is in use: it was not cleared or dropped. REQUIRES Store.gate held; a keyspace that is not
+// served must not be searched, as all its blocks are dead.
 func (s *Store) serves(ks *keyspace) bool {
 	return !s.closed && int(ks.id) < len(s.spaces) && s.spaces[ks.id] == ks
 }

@@ -11,8 +11,9 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// TestOutOfMemory lets the arena run out of memory in the middle of random work, on hot and cold blocks, of every kind of change: one operation, a group,
-// a schema change, a FLUSHALL, a change of tier. What is refused has changed nothing, in memory and on disk, and keeps no memory.
+// TestOutOfMemory lets the arena run out of memory in the middle of random work, on hot and cold blocks, of every kind
+// of change: one operation, a group, a schema change, a FLUSHALL, a change of tier. What is refused has changed
+// nothing, in memory and on disk, and keeps no memory.
 func TestOutOfMemory(t *testing.T) {
 	rng := newRand(t)
 	runs := 10
@@ -117,8 +118,9 @@ func TestOutOfMemory(t *testing.T) {
 	}
 }
 
-// TestNewColumnWithoutMemory sets a column that the block of an absent post does not have yet, without memory to give it one: there must be no post then,
-// not one with defaults, which the log would not know of. In one batch that keeps the repacker out.
+// TestNewColumnWithoutMemory sets a column that the block of an absent post does not have yet, without memory to give
+// it one: there must be no post then, not one with defaults, which the log would not know of. In one batch that keeps
+// the repacker out.
 func TestNewColumnWithoutMemory(t *testing.T) {
 	for _, tier := range []string{TierHot, TierCold} {
 		t.Run(tier, func(t *testing.T) {
@@ -171,7 +173,8 @@ func TestNewColumnWithoutMemory(t *testing.T) {
 	}
 }
 
-// checkUsed verifies all tables, and that the memory in use is that of the blocks. The repacker may be between the two for a moment.
+// checkUsed verifies all tables, and that the memory in use is that of the blocks. The repacker may be between the two
+// for a moment.
 func checkUsed(t *testing.T, s *Store, what string) {
 	t.Helper()
 	var used int64

@@ -36,7 +36,8 @@ type Op struct {
 	Counter *schema.Counter
 	Mid     uint64
 	Arg     uint64 // OpSet: the value; OpAdd: an int64
-	Before  bool   // OpSet: Value is wanted. Without it a column can be set although what is there cannot be read, and Value is 0 then
+	// OpSet: Value is wanted. Without it a column can be set although what is there cannot be read, and Value is 0 then.
+	Before bool
 
 	Value uint64 // see Kind; 0 where the item is absent
 	Found bool   // the item existed before; one that cannot be read is taken to

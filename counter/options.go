@@ -28,8 +28,8 @@ type Options struct {
 	// HashSeed makes the places of items unforeseeable for whoever chooses mids. Default: random.
 	HashSeed uint64
 
-	// MaxMemory bounds what blocks, overlays and decoded pages take together, in bytes: above it the coldest ranges are written
-	// to files, from which they go on being served. 0: no limit. At least 8 MiB.
+	// MaxMemory bounds what blocks, overlays and decoded pages take together, in bytes: above it the coldest ranges are
+	// written to files, from which they go on being served. 0: no limit. At least 8 MiB.
 	MaxMemory int64
 
 	// AppendFsync is when the log is made durable. Default: every second.
@@ -39,8 +39,8 @@ type Options struct {
 	// restore to a moment starts from a snapshot, so it reaches no further for that. Default: none.
 	RetainBytes uint64
 
-	// SnapshotGrowth is how many bytes the log grows until a snapshot is made by itself: at least 1 MiB, default 64 MiB, and never less
-	// than the snapshot's size; negative: never.
+	// SnapshotGrowth is how many bytes the log grows until a snapshot is made by itself: at least 1 MiB, default 64
+	// MiB, and never less than the snapshot's size; negative: never.
 	SnapshotGrowth int64
 
 	// FS is the file system, by default the real one.

@@ -47,7 +47,8 @@ func (ks *keyspace) reserveOverlay(b *block, rows int) error {
 	return nil
 }
 
-// growOverlay makes b's overlay twice as large. It is done in place: overlays are small, and nobody looks at one without the lock.
+// growOverlay makes b's overlay twice as large. It is done in place: overlays are small, and nobody looks at one
+// without the lock.
 func (ks *keyspace) growOverlay(b *block) error {
 	return ks.remakeOverlay(b, roomier(&b.tab, 2*b.tab.Len()+4))
 }

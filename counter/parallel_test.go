@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// BenchmarkParallel runs batches of 64 on all processors at once: with -cpu 1,2 it tells what a second one gives, and how long
-// goroutines waited for locks meanwhile (wait-ns/op).
+// BenchmarkParallel runs batches of 64 on all processors at once: with -cpu 1,2 it tells what a second one gives, and
+// how long goroutines waited for locks meanwhile (wait-ns/op).
 func BenchmarkParallel(b *testing.B) {
 	const depth = 64
 	s := benchStore(b, Options{})

@@ -10,13 +10,16 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// A page of a cold file that cannot be read takes its rows with it, but not what was set since: that comes from the log at the start, from a
-// primary, or from a client that puts a value back. A row that is changed while its page cannot be read, and is not in the overlay, is a partial
-// row: the columns that were set, each with its value; the others are what the file says, which nobody knows. So
+// A page of a cold file that cannot be read takes its rows with it, but not what was set since: that comes from the log
+// at the start, from a primary, or from a client that puts a value back. A row that is changed while its page cannot be
+// read, and is not in the overlay, is a partial row: the columns that were set, each with its value; the others are
+// what the file says, which nobody knows. So
 //
 //   - a column that was set is served, and counted on; the others answer ErrCold. Nothing is ever guessed;
-//   - a row whose columns are all set is whole, and so is one that was deleted: it goes to the overlay and needs the file no more;
-//   - when the page can be read again, as the disk is well or the file was put back, the row is completed from it and goes to the overlay;
+//   - a row whose columns are all set is whole, and so is one that was deleted: it goes to the overlay and needs the
+//     file no more;
+//   - when the page can be read again, as the disk is well or the file was put back, the row is completed from it and
+//     goes to the overlay;
 //   - it is listed by SCAN, and in every snapshot (appendPartial).
 //
 // A block with partial rows is neither merged nor promoted, and has no digest, until all its pages can be read.
@@ -24,7 +27,8 @@ import (
 // Invariant: no mid is both in coldRange.partial and in the overlay.
 type partialRow []persist.ColumnValue // by column, each once, rising ids
 
-// partialRowBytes is about what a partial row takes in memory beside its columns, and columnValueBytes what each of those does.
+// partialRowBytes is about what a partial row takes in memory beside its columns, and columnValueBytes what each of
+// those does.
 const (
 	partialRowBytes  = 96
 	columnValueBytes = 16
@@ -56,8 +60,10 @@ func (ks *keyspace) readPartial(rows []uint64, b *block, op *Op) ([]uint64, erro
 // setPartial gives a column of mid, whose page cannot be read, a value.
 func (ks *keyspace) setPartial(b *block, mid uint64, column uint16, value uint64) error {
 	old, there := b.cold.partial[mid]
-	row := slices.Clone(old)                                        // the old one stays as it is should the overlay have no room
-	row = slices.DeleteFunc(row, func(v persist.ColumnValue) bool { // of columns that were dropped: so none has too many
+	// The old one stays as it is should the overlay have no room.
+	row := slices.Clone(old)
+	// Of columns that were dropped: so none has too many.
+	row = slices.DeleteFunc(row, func(v persist.ColumnValue) bool {
 		return !slices.ContainsFunc(ks.def.Columns, func(c schema.Column) bool { return c.ID == v.Column })
 	})
 	i, found := slices.BinarySearchFunc(row, column, func(v persist.ColumnValue, id uint16) int { return int(v.Column) - int(id) })
@@ -140,7 +146,8 @@ func (ks *keyspace) complete(b *block, mid uint64, p location, row partialRow) e
 				return err
 			}
 		}
-		slot, err = ks.insertOverlay(b, mid) // a shadow: nobody knows whether the file has it, and a deletion must leave a trace
+		// A shadow: nobody knows whether the file has it, and a deletion must leave a trace.
+		slot, err = ks.insertOverlay(b, mid)
 	} else {
 		_, slot, err = ks.ensure(b, mid, p)
 	}
@@ -223,8 +230,8 @@ func (c *coldRange) partialMids() []uint64 {
 	return mids
 }
 
-// decodePartial splits a partial image into the overlay's image, which refers to b and may be empty, and the rows of mids in [lo, hi). The error
-// matches hot.ErrBadImage.
+// decodePartial splits a partial image into the overlay's image, which refers to b and may be empty, and the rows of
+// mids in [lo, hi). The error matches hot.ErrBadImage.
 func decodePartial(b []byte, lo, hi uint64) (overlay []byte, rows map[uint64]partialRow, err error) {
 	le := binary.LittleEndian
 	bad := func(what string, got uint64) error {

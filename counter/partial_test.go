@@ -15,8 +15,8 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// coldDir makes a directory with posts of which the older ones are in a cold file, and two snapshots, and returns its path, the mids, and the
-// name of the cold file.
+// coldDir makes a directory with posts of which the older ones are in a cold file, and two snapshots, and returns its
+// path, the mids, and the name of the cold file.
 func coldDir(t *testing.T, n int) (dir string, s *Store, mids []uint64, cold string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -72,7 +72,8 @@ func (m *partialModel) key(mid uint64, c int) string {
 	return fmt.Sprintf("%d.%s", mid, seedSuffixes[c])
 }
 
-// change sets, adds or deletes at random. What needs a value that cannot be read must answer ErrCold and change nothing.
+// change sets, adds or deletes at random. What needs a value that cannot be read must answer ErrCold and change
+// nothing.
 func (m *partialModel) change(mid uint64) {
 	m.t.Helper()
 	c := m.r.IntN(3)
@@ -179,9 +180,9 @@ func (m *partialModel) list(when string) {
 	}
 }
 
-// TestPartialRows damages the cold file under a store, in one way after the other, with changes of its rows in the log behind the snapshot, and
-// changes them further, live, behind restarts and snapshots: every answer is the truth or ErrCold, and the truth alone for what was set
-// since. With the file whole again nothing is missing.
+// TestPartialRows damages the cold file under a store, in one way after the other, with changes of its rows in the log
+// behind the snapshot, and changes them further, live, behind restarts and snapshots: every answer is the truth or
+// ErrCold, and the truth alone for what was set since. With the file whole again nothing is missing.
 func TestPartialRows(t *testing.T) {
 	for _, how := range []string{"page", "two pages", "missing", "empty", "header"} {
 		t.Run(how, func(t *testing.T) {
@@ -370,7 +371,8 @@ func TestPartialImage(t *testing.T) {
 	}
 }
 
-// TestPartialRowsReplica: a replica whose cold file goes bad while it runs takes its primary's frames, serves what they say, and starts again.
+// TestPartialRowsReplica: a replica whose cold file goes bad while it runs takes its primary's frames, serves what they
+// say, and starts again.
 func TestPartialRowsReplica(t *testing.T) {
 	primary := openDir(t, t.TempDir(), Options{Manual: true}, seedScript)
 	defer primary.Close()

@@ -17,7 +17,8 @@ type Pin struct {
 
 // pins are those not released yet.
 type pins struct {
-	mu  sync.Mutex // innermost; held too while it is found out which files are orphans, as pinning a manifest is to come before or behind
+	// Innermost; held too while it is found out which files are orphans, as pinning a manifest is to come before or behind.
+	mu  sync.Mutex
 	all map[*Pin]struct{}
 }
 
@@ -70,8 +71,8 @@ func (p *Pin) Path(tier persist.Tier, name string) (path string, ok bool) {
 	return b.Path(p.s.dir.Path()), true
 }
 
-// VerifyImages reads all images of the pinned snapshot, and returns what is wrong with them. Those that are damaged are written anew from
-// memory, by a snapshot that it starts beside all other work.
+// VerifyImages reads all images of the pinned snapshot, and returns what is wrong with them. Those that are damaged are
+// written anew from memory, by a snapshot that it starts beside all other work.
 func (p *Pin) VerifyImages() error {
 	if p.Manifest == nil {
 		return nil

@@ -57,8 +57,8 @@ func (s *Store) recover(path string) error {
 // loadSnapshot reads the newest good snapshot and returns the log offset to go on from.
 func (s *Store) loadSnapshot() (from uint64, err error) {
 	manifests := s.dir.Manifests()
-	// A file that cannot be used makes the snapshot before count, where its posts may still be in memory's images and the
-	// log. Only when no snapshot is whole is one used without the file.
+	// A file that cannot be used makes the snapshot before count, where its posts may still be in memory's images and
+	// the log. Only when no snapshot is whole is one used without the file.
 	for _, s.lenient = range []leniency{nothingLost, coldLost, imagesLost} {
 		tries := manifests
 		if s.lenient == imagesLost {
@@ -215,8 +215,8 @@ func (s *Store) loadBlock(f, overlay *persist.BlockFile, buf []byte) (*block, []
 		return nil, buf, err
 	}
 	if err != nil {
-		// The posts of this range answer an error, all others are served: a lost file of old posts must not take the new ones
-		// down.
+		// The posts of this range answer an error, all others are served: a lost file of old posts must not take the
+		// new ones down.
 		s.opts.Logger.Error("a cold file cannot be used: the posts of its range cannot be read", "file", path, "lo", f.Lo, "hi", f.Hi, "items", f.Items,
 			"error", err, "repair", persist.RepairCommand(s.dir.Path()))
 		s.tiers.broken.Add(1)

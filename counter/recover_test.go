@@ -30,8 +30,8 @@ func newestImage(t *testing.T, dir string) string {
 	})
 }
 
-// TestFallback: a snapshot that turned out bad at the start is no longer one: replicas and archives are given the good one, which the next
-// snapshot keeps, so that the newest may be damaged again and again.
+// TestFallback: a snapshot that turned out bad at the start is no longer one: replicas and archives are given the good
+// one, which the next snapshot keeps, so that the newest may be damaged again and again.
 func TestFallback(t *testing.T) {
 	dir := t.TempDir()
 	s := openDir(t, dir, Options{Manual: true}, seedScript)
@@ -92,8 +92,8 @@ func TestFallback(t *testing.T) {
 	}
 }
 
-// TestUnreadableFiles: a disk that cannot read a file at the start is treated as if that were damaged: an image makes the snapshot before count, a cold
-// file takes its own posts only. What an operator can set right refuses the start.
+// TestUnreadableFiles: a disk that cannot read a file at the start is treated as if that were damaged: an image makes
+// the snapshot before count, a cold file takes its own posts only. What an operator can set right refuses the start.
 func TestUnreadableFiles(t *testing.T) {
 	dir, s, mids, _ := coldDir(t, 100_000)
 	key := func(i int) string { return fmt.Sprintf("%d.cntrn", mids[i]) }
@@ -149,7 +149,8 @@ func TestUnreadableFiles(t *testing.T) {
 	}
 }
 
-// TestNewerImage: an image whose table is of a later version is not damaged: the start is refused, and no older snapshot takes its place.
+// TestNewerImage: an image whose table is of a later version is not damaged: the start is refused, and no older
+// snapshot takes its place.
 func TestNewerImage(t *testing.T) {
 	dir := t.TempDir()
 	s := openDir(t, dir, Options{Manual: true}, seedScript)
@@ -202,7 +203,8 @@ func TestNewerImage(t *testing.T) {
 	}
 }
 
-// TestScrubImages: images that rot while the store runs are found and written anew, of whichever snapshot, before a start needs them.
+// TestScrubImages: images that rot while the store runs are found and written anew, of whichever snapshot, before a
+// start needs them.
 func TestScrubImages(t *testing.T) {
 	dir := t.TempDir()
 	s := openDir(t, dir, Options{Manual: true}, seedScript)

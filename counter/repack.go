@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// repacker brings blocks to their counter's present columns after a change of the schema, and chooses widths again (widths.go), one block at a
-// time, in the background.
-// It keeps the gate only for the moment of one block, and pauses after each for as long as that took, so it takes half a core at most and
-// never two blocks at once from their writers.
+// repacker brings blocks to their counter's present columns after a change of the schema, and chooses widths again
+// (widths.go), one block at a time, in the background. It keeps the gate only for the moment of one block, and pauses
+// after each for as long as that took, so it takes half a core at most and never two blocks at once from their writers.
 type repacker struct {
 	wakeup chan struct{}
 	quit   chan struct{}
@@ -55,7 +54,8 @@ func (r *repacker) run(s *Store) {
 	}
 }
 
-// keyspace re-packs the blocks of one counter. It answers false when there is no counter of that id or above, or on stop.
+// keyspace re-packs the blocks of one counter. It answers false when there is no counter of that id or above, or on
+// stop.
 func (r *repacker) keyspace(s *Store, id int) bool {
 	for lo := uint64(0); ; {
 		s.gate.RLock()

@@ -10,8 +10,8 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// BenchmarkReplicate is a replica's work for an increment of one of 100,000 posts, in frames of one increment, as one client makes them, and of 100, as load does,
-// and of 10 in a transaction.
+// BenchmarkReplicate is a replica's work for an increment of one of 100,000 posts, in frames of one increment, as one
+// client makes them, and of 100, as load does, and of 10 in a transaction.
 func BenchmarkReplicate(b *testing.B) {
 	for _, c := range []struct {
 		per   int

@@ -12,8 +12,8 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// pair is a primary and its replica, which random operations are played on. Every state that the primary acknowledged is known by its log offset, so
-// that at any time each node must hold exactly the state of its own offset.
+// pair is a primary and its replica, which random operations are played on. Every state that the primary acknowledged
+// is known by its log offset, so that at any time each node must hold exactly the state of its own offset.
 type pair struct {
 	rng      *rand.Rand
 	nodes    [2]*pairNode
@@ -212,7 +212,8 @@ func (p *pair) restart(t *testing.T, n *pairNode) {
 	n.check(t)
 }
 
-// swap makes the replica the primary, after it got everything or not; the old primary may go on for a while before it learns of it.
+// swap makes the replica the primary, after it got everything or not; the old primary may go on for a while before it
+// learns of it.
 func (p *pair) swap(t *testing.T) {
 	t.Helper()
 	old, next := p.nodes[p.lead], p.nodes[1-p.lead]
@@ -362,8 +363,9 @@ func (p *pair) cut(t *testing.T, n *pairNode, at uint64) {
 	n.check(t)
 }
 
-// TestReplicaModel plays random operations, schema changes and FLUSHALL on a primary whose replica follows over a link that is cut at random bytes, while
-// both make snapshots, demote and promote at times of their own, end in every way, and change roles.
+// TestReplicaModel plays random operations, schema changes and FLUSHALL on a primary whose replica follows over a link
+// that is cut at random bytes, while both make snapshots, demote and promote at times of their own, end in every way,
+// and change roles.
 func TestReplicaModel(t *testing.T) {
 	newRand(t)
 	runs, steps := 12, 300

@@ -57,8 +57,8 @@ func digestOf(t *testing.T, s *Store) string {
 	return text
 }
 
-// TestReplicate runs random changes, of the schema too, on a store and ships its log to another, which makes snapshots, demotes ranges and loses power
-// at its own times: at each look both hold the same.
+// TestReplicate runs random changes, of the schema too, on a store and ships its log to another, which makes snapshots,
+// demotes ranges and loses power at its own times: at each look both hold the same.
 func TestReplicate(t *testing.T) {
 	for seed := range uint64(3) {
 		rng := rand.New(rand.NewPCG(seed, 3))

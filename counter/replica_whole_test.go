@@ -9,8 +9,9 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// TestReplicateWhole ships transactions and groups that give many items one value, with changes of one item between them, to a replica whose readers read all of them at
-// once: they never see a part of one, not while it is applied, nor after the replica lost power at any frame, or was promoted. The changes between keep nobody out.
+// TestReplicateWhole ships transactions and groups that give many items one value, with changes of one item between
+// them, to a replica whose readers read all of them at once: they never see a part of one, not while it is applied, nor
+// after the replica lost power at any frame, or was promoted. The changes between keep nobody out.
 func TestReplicateWhole(t *testing.T) {
 	const items = 3000
 	disk := vfs.NewSim()

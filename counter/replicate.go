@@ -6,13 +6,13 @@ import (
 	"github.com/counterd/counterd/persist"
 )
 
-// Replicate appends a primary's frame, header included, and applies its records; those of a frame that is one change with all readers kept
-// out. It returns the log offset behind the frame; Commit makes it one to acknowledge.
+// Replicate appends a primary's frame, header included, and applies its records; those of a frame that is one change
+// with all readers kept out. It returns the log offset behind the frame; Commit makes it one to acknowledge.
 //
-// While the log takes no changes, as the disk fails or is full, the error is Store.Ready's, a *persist.NotReadyError, and nothing was
-// changed: the same frame may be given again when Ready is nil. A frame that is not the next one, or whose records cannot be applied, gives
-// an error that matches persist.ErrCorrupt, and nothing was changed. After any other error memory may lack what the log has: the store must
-// be opened again.
+// While the log takes no changes, as the disk fails or is full, the error is Store.Ready's, a *persist.NotReadyError,
+// and nothing was changed: the same frame may be given again when Ready is nil. A frame that is not the next one, or
+// whose records cannot be applied, gives an error that matches persist.ErrCorrupt, and nothing was changed. After any
+// other error memory may lack what the log has: the store must be opened again.
 func (r *Replication) Replicate(raw []byte) (end uint64, err error) {
 	r.applying.Lock()
 	defer r.applying.Unlock()
@@ -34,7 +34,8 @@ func (r *Replication) append(raw []byte) (start, end uint64, err error) {
 	if !s.replica.Load() {
 		return 0, 0, fmt.Errorf("counter: a frame for a store that is a primary: %w", persist.ErrNotReady)
 	}
-	// As before a change of a client: what the disk does not take stays in memory, and a primary sends as much as it likes.
+	// As before a change of a client: what the disk does not take stays in memory, and a primary sends as much as it
+	// likes.
 	if err := s.log.Ready(); err != nil {
 		return 0, 0, err
 	}
@@ -56,8 +57,8 @@ func (r *Replication) apply(start, end uint64, raw []byte) error {
 		r.replayer = p
 	}
 	p.observer, p.b.applied = r.observer, end
-	// What was one change to the primary's readers is one to the readers here. Other frames keep nobody out: what they hold was never
-	// promised to be seen together.
+	// What was one change to the primary's readers is one to the readers here. Other frames keep nobody out: what they
+	// hold was never promised to be seen together.
 	whole := persist.FrameWhole(raw)
 	begin := p.b.Begin
 	if whole {
@@ -102,9 +103,9 @@ func (r *Replication) apply(start, end uint64, raw []byte) error {
 	return p.flush()
 }
 
-// Observe has f called after changes of the primary were applied, while the batch that made them is open; nil stands for a change of
-// everything, by FLUSHALL or of the schema. f must not call the store. It is for what depends on items: WATCH. Open again, the store has no
-// observer.
+// Observe has f called after changes of the primary were applied, while the batch that made them is open; nil stands
+// for a change of everything, by FLUSHALL or of the schema. f must not call the store. It is for what depends on items:
+// WATCH. Open again, the store has no observer.
 func (r *Replication) Observe(f func(*Batch)) {
 	r.applying.Lock()
 	r.observer = f

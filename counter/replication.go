@@ -7,20 +7,21 @@ import (
 	"github.com/counterd/counterd/persist"
 )
 
-// Replication is a store's side of replication: its role and the lineage of its log (role.go), how far that log goes and its frames, the
-// frames of a primary (replicate.go), and files that stay while they are copied (pin.go). Who embeds a store does not need it.
+// Replication is a store's side of replication: its role and the lineage of its log (role.go), how far that log goes
+// and its frames, the frames of a primary (replicate.go), and files that stay while they are copied (pin.go). Who
+// embeds a store does not need it.
 //
-// A replica's log holds the primary's frames byte for byte. A frame is appended, and then its records are applied. The two are one step
-// for whoever copies a block, so an image at an offset holds all records below it. What a crash leaves appended but not applied is
-// replayed, and values are absolute, so nothing counts twice.
+// A replica's log holds the primary's frames byte for byte. A frame is appended, and then its records are applied. The
+// two are one step for whoever copies a block, so an image at an offset holds all records below it. What a crash leaves
+// appended but not applied is replayed, and values are absolute, so nothing counts twice.
 //
-// Where data is in memory only there is no log: offsets are 0, nothing has to be waited for, and what needs a log answers ErrInMemory.
-// All methods are safe for concurrent use.
+// Where data is in memory only there is no log: offsets are 0, nothing has to be waited for, and what needs a log
+// answers ErrInMemory. All methods are safe for concurrent use.
 type Replication struct {
 	s *Store
 
-	// applying is held for writing from the append of a frame to the end of its application, and for reading while a block and its offset
-	// are copied for an image. Outermost of all locks.
+	// applying is held for writing from the append of a frame to the end of its application, and for reading while a
+	// block and its offset are copied for an image. Outermost of all locks.
 	applying sync.RWMutex
 	owed     owed         // what the disk lacks: written under applying and Store.gate, read under one of them
 	changing atomic.Bool  // a change of role is under way: changes are refused; set under Store.gate held exclusively

@@ -11,8 +11,8 @@ const (
 	sealLoad = 0.925
 	// growLoad is the load of a table made because the last one was full.
 	growLoad = 0.86
-	// headShare of the newest items stays in the open block when it is sealed, so that ids late by milliseconds do not land in
-	// the sealed one.
+	// headShare of the newest items stays in the open block when it is sealed, so that ids late by milliseconds do not
+	// land in the sealed one.
 	headShare = 1.0 / 64
 	// smallestBlock is the number of slots of a counter's first block.
 	smallestBlock = 64
@@ -54,7 +54,8 @@ func (ks *keyspace) makeRoom(b *block, mid uint64) (*block, error) {
 	return ks.replace(b, mid, low, ks.plan(b, cut, b.hi, above, growLoad))
 }
 
-// repack gives b the counter's present columns, and widths for the values it holds now. REQUIRES and returns as makeRoom.
+// repack gives b the counter's present columns, and widths for the values it holds now. REQUIRES and returns as
+// makeRoom.
 func (ks *keyspace) repack(b *block, mid uint64) (*block, error) {
 	if b.cold != nil {
 		return b, ks.repackOverlay(b)
@@ -66,7 +67,8 @@ func (ks *keyspace) repack(b *block, mid uint64) (*block, error) {
 	return ks.replace(b, mid, ks.plan(b, b.lo, b.hi, b.tab.Len(), load))
 }
 
-// replace makes the blocks of plans, which cover b's range in order, and puts them in the place of b. REQUIRES and returns as makeRoom.
+// replace makes the blocks of plans, which cover b's range in order, and puts them in the place of b. REQUIRES and
+// returns as makeRoom.
 func (ks *keyspace) replace(b *block, mid uint64, plans ...plan) (*block, error) {
 	news, err := ks.rebuild(b, func(tabs []*hot.Table) error { return b.tab.CopyTo(tabs...) }, plans...)
 	if err != nil {

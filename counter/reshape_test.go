@@ -11,8 +11,8 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// within fails the test if f does not return: an operation that goes round in circles under its block's lock stops nothing but
-// itself, and the test would end with the whole package's time.
+// within fails the test if f does not return: an operation that goes round in circles under its block's lock stops
+// nothing but itself, and the test would end with the whole package's time.
 func within(t *testing.T, what string, f func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -51,8 +51,8 @@ func incrAll(t *testing.T, s *Store, n int, mid func(k uint64) uint64) (refused 
 	return refused, err
 }
 
-// TestEvenlySpaced inserts ids that come by a rule, as auto-increments of several masters and snowflakes do. It must end, which it did not for one
-// secret in ten, and take no more memory than any other ids.
+// TestEvenlySpaced inserts ids that come by a rule, as auto-increments of several masters and snowflakes do. It must
+// end, which it did not for one secret in ten, and take no more memory than any other ids.
 func TestEvenlySpaced(t *testing.T) {
 	rng := newRand(t)
 	rules := map[string]func(k uint64) uint64{}
@@ -91,8 +91,9 @@ func TestEvenlySpaced(t *testing.T) {
 	}
 }
 
-// TestNoTableHolds: when every table is full too early, whatever its size and seed, a change is refused, after a bounded number of tries, and
-// the store goes on with all it has. Tables that look at one bucket only cannot be filled to more than a quarter.
+// TestNoTableHolds: when every table is full too early, whatever its size and seed, a change is refused, after a
+// bounded number of tries, and the store goes on with all it has. Tables that look at one bucket only cannot be filled
+// to more than a quarter.
 func TestNoTableHolds(t *testing.T) {
 	rng := newRand(t)
 	s := openDir(t, "data", Options{FS: vfs.NewSim(), Manual: true, HashSeed: rng.Uint64(), probes: 1}, seedScript)
@@ -152,8 +153,8 @@ func TestOverlayFullEarly(t *testing.T) {
 	}
 }
 
-// TestOneRoundImages starts with images of version 1 as they were written for evenly spaced ids: they are read, served, and their blocks get
-// the present permutation with the first change that makes them anew.
+// TestOneRoundImages starts with images of version 1 as they were written for evenly spaced ids: they are read, served,
+// and their blocks get the present permutation with the first change that makes them anew.
 func TestOneRoundImages(t *testing.T) {
 	rng := newRand(t)
 	opts := Options{FS: vfs.NewSim(), Manual: true, BlockItems: 4096}

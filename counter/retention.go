@@ -4,8 +4,8 @@ import (
 	"path/filepath"
 )
 
-// What stays on disk: files that a kept snapshot names, or a block in use, or a pin; and the log from the lowest offset on that recovery, a pin
-// or RetainBytes asks for. The snapshotter and spaceWatch remove all else by these rules.
+// What stays on disk: files that a kept snapshot names, or a block in use, or a pin; and the log from the lowest offset
+// on that recovery, a pin or RetainBytes asks for. The snapshotter and spaceWatch remove all else by these rules.
 
 // dropBefore is the offset below which no log is needed: by the two newest snapshots, and by RetainBytes.
 func (s *Store) dropBefore() uint64 {

@@ -14,8 +14,8 @@ import (
 // ErrNoBlock: there is no block of that kind to change the tier of.
 var ErrNoBlock = errors.New("counter: no such block")
 
-// Demote writes the block that holds mid to a cold file; of a cold block, merges the overlay into a new file. The last block stays
-// hot: ErrNoBlock.
+// Demote writes the block that holds mid to a cold file; of a cold block, merges the overlay into a new file. The last
+// block stays hot: ErrNoBlock.
 func (s *Store) Demote(counterName string, mid uint64) error {
 	ks, err := s.keyspaceFor(counterName)
 	if err != nil {
@@ -52,10 +52,13 @@ func (s *Store) keyspaceFor(name string) (*keyspace, error) {
 // rewriting is a block on its way to a new file:
 //
 //  1. under the block's lock, copy its table (0.1 ms for 64 Ki items) and begin to note which mids change
-//  2. without it, write the rows of the copy, merged with those of the old file if there is one, in order; sync; give the file its name
-//  3. under the lock, put the rows that changed meanwhile into the overlay of a new cold block, and that in the place of the old
+//  2. without it, write the rows of the copy, merged with those of the old file if there is one, in order; sync; give
+//     the file its name
+//  3. under the lock, put the rows that changed meanwhile into the overlay of a new cold block, and that in the place
+//     of the old
 //
-// Until a manifest names the new file the old image, or file, and the log hold everything: a crash at any moment loses nothing.
+// Until a manifest names the new file the old image, or file, and the log hold everything: a crash at any moment loses
+// nothing.
 type rewriting struct {
 	s    *Store
 	ks   *keyspace
@@ -162,7 +165,8 @@ func (r *rewriting) write(image []byte) (stats coldstore.Stats, err error) {
 	return stats, err
 }
 
-// rows calls add for the rows of the copy, merged with those of the old file, in order of mid and with the columns of the new file.
+// rows calls add for the rows of the copy, merged with those of the old file, in order of mid and with the columns of
+// the new file.
 func (r *rewriting) rows(image []byte, add func(mid uint64, vals []uint64) error) error {
 	var tab hot.Table
 	if image != nil {
@@ -212,7 +216,8 @@ func (r *rewriting) install() error {
 	return nil
 }
 
-// carry puts what changed in old while its file was written into the overlay of fresh, which nobody can find yet. REQUIRES old.mu held.
+// carry puts what changed in old while its file was written into the overlay of fresh, which nobody can find yet.
+// REQUIRES old.mu held.
 func (ks *keyspace) carry(old, fresh *block) error {
 	for mid := range old.moved {
 		from, err := ks.find(old, mid)

@@ -10,24 +10,26 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// The role of a store, primary or replica, and the lineage of its log change together (become): a lineage is a list of terms, each begun by
-// a primary at a log offset. Who leads begins a term; who follows takes its primary's lineage over.
+// The role of a store, primary or replica, and the lineage of its log change together (become): a lineage is a list of
+// terms, each begun by a primary at a log offset. Who leads begins a term; who follows takes its primary's lineage
+// over.
 
 // ErrReplica: the store follows a primary and takes no changes of its own. Nothing was changed.
 var ErrReplica = errors.New("counter: the store is a replica: only its primary's changes are taken")
 
-// owed is what of the lineage could not be written. Until it is, the log refuses: no change and no frame may follow a lineage that the next
-// start reads otherwise.
+// owed is what of the lineage could not be written. Until it is, the log refuses: no change and no frame may follow a
+// lineage that the next start reads otherwise.
 type owed uint8
 
 const (
 	owedNothing owed = iota
 	owedStart        // the start could not begin its term
-	owedLineage      // a change of role failed, and may have written its lineage or not: that in force must be written again
+	// A change of role failed, and may have written its lineage or not: that in force must be written again.
+	owedLineage
 )
 
-// recover reads whose log this is, after it was replayed up to end. A primary begins a new term: others may hold bytes behind end
-// that a crash took from this disk.
+// recover reads whose log this is, after it was replayed up to end. A primary begins a new term: others may hold bytes
+// behind end that a crash took from this disk.
 func (r *Replication) recover(l persist.Lineage, found persist.History, end uint64) error {
 	if len(l.Terms) == 0 && found.ReplID != (persist.ReplID{}) {
 		l.Terms = []persist.Term{{ReplID: found.ReplID, Epoch: found.Epoch}}
@@ -111,9 +113,9 @@ func (r *Replication) payOwed() {
 	}
 }
 
-// Follow makes the store a replica whose log has the given lineage: it agrees with the primary's up to the log's end, or the store has no
-// log entry yet. From then on changes answer ErrReplica and Replicate is the only way to write. It tells whether the lineage is another
-// than before.
+// Follow makes the store a replica whose log has the given lineage: it agrees with the primary's up to the log's end,
+// or the store has no log entry yet. From then on changes answer ErrReplica and Replicate is the only way to write. It
+// tells whether the lineage is another than before.
 func (r *Replication) Follow(l persist.Lineage) (changed bool, err error) {
 	if r.s.log == nil {
 		return false, ErrInMemory
@@ -153,8 +155,8 @@ func (r *Replication) Lead() (at uint64, err error) {
 	return at, err
 }
 
-// become puts a new lineage in force, with nobody changing anything meanwhile: the log is made durable first. Changes are refused while the
-// disk is waited for, and reads go on: the gate is held for a moment before and behind it.
+// become puts a new lineage in force, with nobody changing anything meanwhile: the log is made durable first. Changes
+// are refused while the disk is waited for, and reads go on: the gate is held for a moment before and behind it.
 func (r *Replication) become(next func(end uint64) persist.Lineage) error {
 	r.applying.Lock() // no frame of a primary comes, and Close waits
 	defer r.applying.Unlock()
@@ -203,8 +205,8 @@ func (r *Replication) Monitored() (bool, error) {
 	return err == nil, err
 }
 
-// SetMonitored writes down, durably, that something outside decides which node is the primary: after a restart the store's owner is to wait
-// for its word.
+// SetMonitored writes down, durably, that something outside decides which node is the primary: after a restart the
+// store's owner is to wait for its word.
 func (r *Replication) SetMonitored() error {
 	if r.s.dir == nil {
 		return nil

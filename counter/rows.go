@@ -10,8 +10,8 @@ import (
 	"github.com/counterd/counterd/persist"
 )
 
-// merged is the rows of a block as they are now, in order of mid. Those of a cold block's file come with the overlay and the partial rows in
-// front of them:
+// merged is the rows of a block as they are now, in order of mid. Those of a cold block's file come with the overlay
+// and the partial rows in front of them:
 //
 //	mid             3   5   7   9   11
 //	file            a   b  (page that cannot be read)
@@ -29,7 +29,8 @@ type merged struct {
 	lost    func(persist.MidRange) // as for fileRows
 }
 
-// each calls fn for the rows from mid from on. vals are valid during the call, and nil for a partial row. Errors as fileRows.
+// each calls fn for the rows from mid from on. vals are valid during the call, and nil for a partial row. Errors as
+// fileRows.
 func (m *merged) each(from uint64, fn func(mid uint64, vals []uint64) error) error {
 	front := sortedRows(m.table)
 	if len(m.partial) > 0 {
@@ -97,8 +98,9 @@ func (m *merged) each(from uint64, fn func(mid uint64, vals []uint64) error) err
 	return nil
 }
 
-// fileRows calls fn for the rows of a cold file from mid from on, in order. It passes over pages that cannot be read, and tells lost of their
-// ranges; where lost is nil, the first of them ends it with an error that matches ErrCold. Other errors are fn's.
+// fileRows calls fn for the rows of a cold file from mid from on, in order. It passes over pages that cannot be read,
+// and tells lost of their ranges; where lost is nil, the first of them ends it with an error that matches ErrCold.
+// Other errors are fn's.
 func fileRows(file *coldstore.File, from uint64, lost func(persist.MidRange), fn func(mid uint64, vals []uint64) error) error {
 	for from < file.Meta().Hi {
 		last, some := from, false
@@ -144,7 +146,8 @@ func (l *lostRanges) add(r persist.MidRange) {
 	*l = append(*l, r)
 }
 
-// readableRows calls fn for each row of a file that can be read and returns the ranges of pages that cannot be. The error is one of fn.
+// readableRows calls fn for each row of a file that can be read and returns the ranges of pages that cannot be. The
+// error is one of fn.
 func readableRows(file *coldstore.File, fn func(mid uint64, vals []uint64) error) (lost []persist.MidRange, err error) {
 	var ranges lostRanges
 	err = fileRows(file, file.Meta().Lo, ranges.add, fn)
@@ -170,8 +173,8 @@ func sortedRows(tab *hot.Table) []tableRow {
 	return rows
 }
 
-// coldRows calls fn for the rows of a cold block from mid from on, in order of mid, with the counter's present columns. Partial rows are made
-// whole before, or it fails. lost as for fileRows. REQUIRES b.mu held.
+// coldRows calls fn for the rows of a cold block from mid from on, in order of mid, with the counter's present columns.
+// Partial rows are made whole before, or it fails. lost as for fileRows. REQUIRES b.mu held.
 func (ks *keyspace) coldRows(b *block, from uint64, lost func(persist.MidRange), fn func(mid uint64, row []uint64) error) error {
 	if err := ks.foldAll(b); err != nil {
 		return err
@@ -180,8 +183,8 @@ func (ks *keyspace) coldRows(b *block, from uint64, lost func(persist.MidRange),
 	return rows.each(from, fn)
 }
 
-// appendMids appends the mids of all items, those of a hot block in no order, and returns the ranges of the pages that cannot be read: of
-// those it knows only what was changed since. REQUIRES b.mu held.
+// appendMids appends the mids of all items, those of a hot block in no order, and returns the ranges of the pages that
+// cannot be read: of those it knows only what was changed since. REQUIRES b.mu held.
 func (b *block) appendMids(dst []uint64) (mids []uint64, lost []persist.MidRange) {
 	if b.cold == nil {
 		return b.tab.AppendMids(dst, 0), nil

@@ -15,7 +15,8 @@ type ScanItem struct {
 	Mid     uint64
 }
 
-// LostError is what Scan returns where it comes to items that cannot be listed, as a cold file is damaged. It matches ErrCold.
+// LostError is what Scan returns where it comes to items that cannot be listed, as a cold file is damaged. It matches
+// ErrCold.
 type LostError struct {
 	Lost   []LostRange
 	Resume uint64 // the cursor to go on with: items in these ranges that were set since are listed, and what is behind
@@ -39,7 +40,8 @@ func (e *LostError) Error() string {
 // Is makes errors.Is(err, ErrCold) true.
 func (e *LostError) Is(target error) bool { return target == ErrCold }
 
-// toldCursor is set in a cursor of a scan that goes on behind a LostError, as long as it is in the ranges that the error named.
+// toldCursor is set in a cursor of a scan that goes on behind a LostError, as long as it is in the ranges that the
+// error named.
 const toldCursor = hot.EndMid
 
 // Scan appends about count items with mids from cursor on, in the order of their mids and, for equal mids, of the
@@ -47,8 +49,8 @@ const toldCursor = hot.EndMid
 //
 // An item that is there from the first call to the last is returned exactly once; one that comes or goes meanwhile may
 // be. The cursor is the next mid to look at, so it stays good for ever and any number of scans run side by side.
-// Nothing is left out in silence: before a range that cannot be listed the scan stops, and the call that begins there returns a *LostError.
-// REQUIRES the batch to be open.
+// Nothing is left out in silence: before a range that cannot be listed the scan stops, and the call that begins there
+// returns a *LostError. REQUIRES the batch to be open.
 func (b *Batch) Scan(dst []ScanItem, cursor uint64, count int) ([]ScanItem, uint64, error) {
 	told := cursor >= toldCursor
 	cursor &^= toldCursor

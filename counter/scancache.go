@@ -11,14 +11,16 @@ import (
 // scanCache keeps the sorted mids of the blocks that scans are in: sorting a block for each call would cost
 // milliseconds for ten keys.
 //
-// A copy may be older than the block's last change. It is good for a call of a scan if the block has not changed since it
-// was made, or if it was good for an earlier call of the same scan: either way it holds everything that has been there
-// throughout. A scan is known by its cursor only, so the copies that a call used, one of each counter, are kept by the cursor it returned.
-// Two scans may come to the same cursor; the newer copies are kept then, which are good for both: each was made after the other
-// one, and what was there throughout either scan was there when it was made, or the block did not change in between.
+// A copy may be older than the block's last change. It is good for a call of a scan if the block has not changed since
+// it was made, or if it was good for an earlier call of the same scan: either way it holds everything that has been
+// there throughout. A scan is known by its cursor only, so the copies that a call used, one of each counter, are kept
+// by the cursor it returned. Two scans may come to the same cursor; the newer copies are kept then, which are good for
+// both: each was made after the other one, and what was there throughout either scan was there when it was made, or the
+// block did not change in between.
 //
-// When an entry falls out, older copies must not take its place under the same cursor: gone remembers how new the copies were that fell
-// out, and none that is not newer is kept there again. barred is the same for all cursors that gone does not remember any more.
+// When an entry falls out, older copies must not take its place under the same cursor: gone remembers how new the
+// copies were that fell out, and none that is not newer is kept there again. barred is the same for all cursors that
+// gone does not remember any more.
 type scanCache struct {
 	mu     sync.Mutex
 	at     map[uint64]scanCopies // by cursor
@@ -80,7 +82,8 @@ func (c *scanCache) continued(ks *keyspace, cursor uint64) *sortedBlock {
 	return c.at[cursor][ks]
 }
 
-// sorted returns a copy of the block that holds from, as the block is now: from there on, of ahead mids where there are more.
+// sorted returns a copy of the block that holds from, as the block is now: from there on, of ahead mids where there are
+// more.
 func (c *scanCache) sorted(ks *keyspace, from uint64, ahead int) *sortedBlock {
 	b := ks.lock(from)
 	edits := b.edits
@@ -113,7 +116,8 @@ func (s *sortedBlock) cut(from uint64, ahead int) {
 	s.lost = slices.DeleteFunc(s.lost, func(r persist.MidRange) bool { return r.Hi <= s.lo || r.Lo >= s.hi })
 }
 
-// expect keeps the copies that the scan which got cursor next will go on with: of each counter one of those it used, if next lies in them.
+// expect keeps the copies that the scan which got cursor next will go on with: of each counter one of those it used, if
+// next lies in them.
 func (c *scanCache) expect(next uint64, used map[*keyspace][]*sortedBlock, ahead int) {
 	copies := make(scanCopies, len(used))
 	for ks, all := range used {

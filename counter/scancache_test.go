@@ -36,8 +36,9 @@ func scanAll(t *testing.T, s *Store, count int, each func(call int)) map[string]
 	return met
 }
 
-// TestScanManyCounters: a scan sorts blocks when it comes to them, not with each call, however many counters there are; and finds what was there
-// throughout once, though items come and go meanwhile. Blocks are larger than a copy of so many counters.
+// TestScanManyCounters: a scan sorts blocks when it comes to them, not with each call, however many counters there are;
+// and finds what was there throughout once, though items come and go meanwhile. Blocks are larger than a copy of so
+// many counters.
 func TestScanManyCounters(t *testing.T) {
 	rng := newRand(t)
 	const counters, items = 64, 3000
@@ -87,7 +88,8 @@ func TestScanManyCounters(t *testing.T) {
 				t.Errorf("count %d: %s was not met", count, key)
 			}
 		}
-		// One for each counter and some more for the first three, in a few calls on the way from one copy to the next: 67 to 96.
+		// One for each counter and some more for the first three, in a few calls on the way from one copy to the next:
+		// 67 to 96.
 		if n := int(s.scans.made - made); n > 3*counters {
 			t.Errorf("count %d: %d copies of blocks were made by %d calls", count, n, calls)
 		}

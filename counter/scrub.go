@@ -7,8 +7,9 @@ import (
 	"github.com/counterd/counterd/coldstore"
 )
 
-// Cold files lie unread for years: a scrubber reads them again and again, slowly, so that a disk that loses bits is noticed while a replica or
-// a backup still has them. And images are not read before the next start: a damaged one is written anew while memory has what it had.
+// Cold files lie unread for years: a scrubber reads them again and again, slowly, so that a disk that loses bits is
+// noticed while a replica or a backup still has them. And images are not read before the next start: a damaged one is
+// written anew while memory has what it had.
 const (
 	// scrubRate is in bytes a second: 20 GB, 10^10 posts, in 40 minutes.
 	scrubRate = 8 << 20

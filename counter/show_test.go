@@ -90,8 +90,8 @@ func runOne(b *Batch, kind OpKind) error {
 	})
 }
 
-// TestShow: what one sees of another's change is not told before the log holds it: in its file, where a kill of the process does not take it back, and
-// under appendfsync always on the disk.
+// TestShow: what one sees of another's change is not told before the log holds it: in its file, where a kill of the
+// process does not take it back, and under appendfsync always on the disk.
 func TestShow(t *testing.T) {
 	changes := map[string]func(b *Batch){
 		"set": func(b *Batch) {
@@ -125,7 +125,8 @@ func TestShow(t *testing.T) {
 	}
 }
 
-// TestShowReplica: a replica's readers wait for the replica's own log, and its primary's followers see what a crash of that does not take back.
+// TestShowReplica: a replica's readers wait for the replica's own log, and its primary's followers see what a crash of
+// that does not take back.
 func TestShowReplica(t *testing.T) {
 	for _, policy := range []SyncPolicy{SyncAlways, SyncEverySec} {
 		for name, show := range shows {
@@ -194,7 +195,8 @@ func recovers(t *testing.T, s *Store) {
 	}
 }
 
-// TestFollowerWaits: under appendfsync always a follower gets a frame when it is durable, and is woken then, or when the policy changes.
+// TestFollowerWaits: under appendfsync always a follower gets a frame when it is durable, and is woken then, or when
+// the policy changes.
 func TestFollowerWaits(t *testing.T) {
 	s, faulty := openShow(t, SyncAlways)
 	r, err := s.log.NewFollower(s.log.Position())

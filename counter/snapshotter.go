@@ -8,9 +8,9 @@ import (
 	"github.com/counterd/counterd/persist"
 )
 
-// snapshotter makes snapshots, one at a time, without a fork and without a global stop: each block is copied under its own
-// lock, at its own moment, with the log offset it stands at then; only blocks that changed since their last image are
-// copied and written. Memory grows by one block's image.
+// snapshotter makes snapshots, one at a time, without a fork and without a global stop: each block is copied under its
+// own lock, at its own moment, with the log offset it stands at then; only blocks that changed since their last image
+// are copied and written. Memory grows by one block's image.
 //
 //  1. note the log's position P and the schema, with no change of the schema in between: replay will start at P
 //  2. block after block: an image, or, if it did not change, the old image counted as standing at the present offset
@@ -125,8 +125,8 @@ func (v *snapshotter) look(s *Store) {
 	}
 }
 
-// due: images are damaged; or the log to replay is larger than SnapshotGrowth, and than the last snapshot; or the disk is
-// low, and a snapshot frees a lot.
+// due: images are damaged; or the log to replay is larger than SnapshotGrowth, and than the last snapshot; or the disk
+// is low, and a snapshot frees a lot.
 func (v *snapshotter) due(s *Store, low bool) bool {
 	v.state.Lock()
 	stats, pause, asked := v.stats, v.pause, v.asked.Load() != v.answered

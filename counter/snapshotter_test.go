@@ -11,8 +11,8 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// TestDropDuringSnapshot drops a counter, or clears all, at every file that a snapshot makes. What is restored to just before must hold all
-// posts, whichever snapshots there are, and just behind the drop the others only.
+// TestDropDuringSnapshot drops a counter, or clears all, at every file that a snapshot makes. What is restored to just
+// before must hold all posts, whichever snapshots there are, and just behind the drop the others only.
 func TestDropDuringSnapshot(t *testing.T) {
 	const script = "add counter a\nadd column a n hint=8 max=32 suffix=an\nadd counter b\nadd column b n hint=8 max=32 suffix=bn\nadd counter c\nadd column c n hint=8 max=32 suffix=cn\n"
 	drop := func(counter string) func(t *testing.T, s *Store) {

@@ -11,15 +11,15 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// A full disk has one way out that is ours: a snapshot, after which log can be dropped. So as much of the disk is reserved as the next
-// snapshot would write, and neither the log nor demoted ranges take of it: changes are refused, with MISCONF, while the way out still
-// fits. Before that, when little is left beyond the reserve:
+// A full disk has one way out that is ours: a snapshot, after which log can be dropped. So as much of the disk is
+// reserved as the next snapshot would write, and neither the log nor demoted ranges take of it: changes are refused,
+// with MISCONF, while the way out still fits. Before that, when little is left beyond the reserve:
 //
 //  1. it is logged, and INFO shows disk_low
 //  2. log that only RetainBytes keeps is dropped, oldest first, as far as is needed
 //  3. snapshots are made early, where the log that they free is worth it
-//  4. where the next snapshot does not fit any more, the newest one is read and verified, and then what only the older one needs is given up,
-//     or, of a first snapshot, the log before it
+//  4. where the next snapshot does not fit any more, the newest one is read and verified, and then what only the older
+//     one needs is given up, or, of a first snapshot, the log before it
 //
 // Each second the snapshotter looks (spaceWatch.look).
 
@@ -46,9 +46,11 @@ type spaceWatch struct {
 const (
 	// fixedReserve is what is reserved beside images: a segment for what was let in, manifest, history.
 	fixedReserve = 4 << 20
-	// reserveMost bounds the reserve by a share of the disk: a disk that small cannot promise a snapshot, and is used nevertheless.
+	// reserveMost bounds the reserve by a share of the disk: a disk that small cannot promise a snapshot, and is used
+	// nevertheless.
 	reserveMost = 4
-	// The disk is low when a sixteenth of it, within bounds, is not left beyond the reserve. 128 MiB are two segments: 10 s at full load.
+	// The disk is low when a sixteenth of it, within bounds, is not left beyond the reserve. 128 MiB are two segments:
+	// 10 s at full load.
 	lowShare          = 16
 	leastLow, mostLow = 4 << 20, 128 << 20
 	// plenty is so much beyond all memory that nobody has to count what a snapshot would write.
@@ -146,7 +148,8 @@ func (w *spaceWatch) worthwhile(s *Store) bool {
 	return freed > 2*s.snapshotBytes()+fixedReserve
 }
 
-// makeRoom gives up what is kept in case that the newest snapshot is bad, if the next one does not fit otherwise. It reads the newest first.
+// makeRoom gives up what is kept in case that the newest snapshot is bad, if the next one does not fit otherwise. It
+// reads the newest first.
 func (w *spaceWatch) makeRoom(s *Store) error {
 	manifests := s.dir.Manifests()
 	if len(manifests) == 0 || time.Since(w.verified) < maxPause || s.spaceFor("a snapshot", s.snapshotBytes(), true) == nil {
@@ -182,7 +185,8 @@ func (w *spaceWatch) makeRoom(s *Store) error {
 	return errors.Join(s.removeOrphans(), s.log.DropBefore(s.neededFrom()))
 }
 
-// spaceFor returns an error if the directory is not ours any more, or the disk has no room for n bytes more; beyond the reserve, if the reserve is not for them.
+// spaceFor returns an error if the directory is not ours any more, or the disk has no room for n bytes more; beyond the
+// reserve, if the reserve is not for them.
 func (s *Store) spaceFor(what string, n int64, reserved bool) error {
 	if err := s.dir.Held(); err != nil {
 		return err

@@ -15,8 +15,8 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// load makes n changes of a hundred thousand posts, in batches, with what the background does in a second after each; it stops when changes are
-// refused.
+// load makes n changes of a hundred thousand posts, in batches, with what the background does in a second after each;
+// it stops when changes are refused.
 func load(t *testing.T, s *Store, rng *rand.Rand, n int) (refused error) {
 	t.Helper()
 	for done := 0; done < n; {
@@ -58,8 +58,8 @@ func names(t *testing.T, fsys vfs.FS, dir string) []string {
 	return list
 }
 
-// TestSmallDisk: a server whose log would fill the disk twice over never refuses a change: log that is only retained is dropped, snapshots are made
-// early, and segments are made as large as there is room.
+// TestSmallDisk: a server whose log would fill the disk twice over never refuses a change: log that is only retained is
+// dropped, snapshots are made early, and segments are made as large as there is room.
 func TestSmallDisk(t *testing.T) {
 	disk, most := int64(16<<20), uint64(32<<20)
 	if testing.Short() { // under the race detector: nothing here is concurrent
@@ -95,8 +95,8 @@ func TestSmallDisk(t *testing.T) {
 	}
 }
 
-// TestReserve: without snapshots the log fills the disk, but for what a snapshot takes: then changes are refused, reads go on, and two snapshots made
-// by hand are the way out.
+// TestReserve: without snapshots the log fills the disk, but for what a snapshot takes: then changes are refused, reads
+// go on, and two snapshots made by hand are the way out.
 func TestReserve(t *testing.T) {
 	sim := vfs.NewSim()
 	sim.SetCapacity(20 << 20)
@@ -125,8 +125,8 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// TestFailedSnapshots: snapshots that fail leave nothing behind, however often they are tried while posts change, and the next one that does not
-// fail is whole.
+// TestFailedSnapshots: snapshots that fail leave nothing behind, however often they are tried while posts change, and
+// the next one that does not fail is whole.
 func TestFailedSnapshots(t *testing.T) {
 	sim := vfs.NewSim()
 	faulty := vfs.NewFaulty(sim)
@@ -172,7 +172,8 @@ func TestFailedSnapshots(t *testing.T) {
 	}
 }
 
-// TestSnapshotPause: a snapshot that failed is tried again after a second, then after longer and longer; one that was made ends that.
+// TestSnapshotPause: a snapshot that failed is tried again after a second, then after longer and longer; one that was
+// made ends that.
 func TestSnapshotPause(t *testing.T) { synctest.Test(t, testSnapshotPause) } // a second is one however busy the machine is
 
 func testSnapshotPause(t *testing.T) {
@@ -236,8 +237,8 @@ func TestDemoteKeepsReserve(t *testing.T) {
 	}
 }
 
-// TestMakeRoom: where the next snapshot does not fit, the one before the newest is given up, and the log before it, but only after the newest was read and
-// found good.
+// TestMakeRoom: where the next snapshot does not fit, the one before the newest is given up, and the log before it, but
+// only after the newest was read and found good.
 func TestMakeRoom(t *testing.T) {
 	for _, snapshots := range []int{1, 2} {
 		for _, damaged := range []bool{false, true} {

@@ -10,9 +10,9 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// TestStartUnwritable: a store opens on a disk that is full, read-only or failing; everything in it can be read, and changes are refused with the cause.
-// When the disk is well the start is finished by itself: a new term, and changes are taken. A power failure at any of these moments loses
-// nothing.
+// TestStartUnwritable: a store opens on a disk that is full, read-only or failing; everything in it can be read, and
+// changes are refused with the cause. When the disk is well the start is finished by itself: a new term, and changes
+// are taken. A power failure at any of these moments loses nothing.
 func TestStartUnwritable(t *testing.T) {
 	errnos := []error{syscall.ENOSPC, syscall.EROFS, syscall.EIO}
 	if testing.Short() {

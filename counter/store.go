@@ -18,7 +18,7 @@ import (
 //
 //	repl.applying   a frame of the primary, a change of role, or a block being copied for an image
 //	Store.gate      shared by every batch; exclusive for changes of the schema, for MULTI/EXEC and FLUSHALL
-//	block.mu        one at a time, but for a new block that nobody can find yet, and for a group's: in order of counter and mid
+//	block.mu        one at a time, but for a new block that nobody can find yet, and a group's: in order of counter and mid
 //	ranges.dirMu    to replace the directory
 //	arena's         inside it
 type Store struct {
@@ -53,9 +53,9 @@ type Store struct {
 	groups atomic.Uint64 // of changes, made so far: see group
 }
 
-// Open opens the store in a directory, which is made if it is not there, and returns when all that was acknowledged is back in memory.
-// An empty dir keeps data in memory only. The error is of package persist: ErrLocked, ErrNewerFormat, or a *CorruptError that names
-// file and offset and the repair command.
+// Open opens the store in a directory, which is made if it is not there, and returns when all that was acknowledged is
+// back in memory. An empty dir keeps data in memory only. The error is of package persist: ErrLocked, ErrNewerFormat,
+// or a *CorruptError that names file and offset and the repair command.
 func Open(dir string, opts Options) (*Store, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
@@ -115,7 +115,8 @@ func (s *Store) release() error {
 	return errors.Join(append(errs, s.arena.Close())...)
 }
 
-// Schema returns the schema in force. It may have changed when the caller looks at it: see Batch for one that stands still.
+// Schema returns the schema in force. It may have changed when the caller looks at it: see Batch for one that stands
+// still.
 func (s *Store) Schema() *schema.Schema { return s.schema.Load() }
 
 // Alter is Store.Alter inside a batch. REQUIRES BeginExclusive.
@@ -155,8 +156,9 @@ func (b *Batch) setSchema(next *schema.Schema) error {
 	return nil
 }
 
-// maxCounterID bounds the ids of counters, which are never used again: spaces takes 8 bytes for each up to the highest, and a schema that a primary or a file
-// brings may claim any. A counter that is dropped and made again each minute reaches it in two years.
+// maxCounterID bounds the ids of counters, which are never used again: spaces takes 8 bytes for each up to the highest,
+// and a schema that a primary or a file brings may claim any. A counter that is dropped and made again each minute
+// reaches it in two years.
 const maxCounterID = 1 << 20
 
 // checkIDs refuses a schema whose counters' ids are too high.

@@ -129,8 +129,8 @@ func checkStore(t *testing.T, s *Store, m model) {
 	}
 }
 
-// TestModel plays random operations on a store of tiny blocks against a map, with mids in every order, among them 0 and 2^63-1, and the
-// schema changing all the time.
+// TestModel plays random operations on a store of tiny blocks against a map, with mids in every order, among them 0 and
+// 2^63-1, and the schema changing all the time.
 func TestModel(t *testing.T) {
 	rng := newRand(t)
 	orders := map[string]func(i int) uint64{
@@ -315,8 +315,8 @@ func checkOp(t *testing.T, b *Batch, op *Op, m model) {
 	case OpRead:
 		got := b.Row(op)
 		for i, c := range op.Counter.Columns {
-			// Later operations of the batch may have changed the model's row already, so rows are compared in checkStore; here
-			// only that there is one.
+			// Later operations of the batch may have changed the model's row already, so rows are compared in
+			// checkStore; here only that there is one.
 			if found && (got == nil || got[i] > c.Limit()) || !found && got != nil {
 				t.Fatalf("%+v: got row %v", op, got)
 			}
@@ -370,8 +370,8 @@ func playSchema(t *testing.T, rng *rand.Rand, s *Store, m model, added *int) {
 	}
 }
 
-// TestConcurrent increments from many goroutines, with tiny blocks that split all the time, while columns come and go and scans run.
-// Sums must be exact, scans must see everything that was there throughout.
+// TestConcurrent increments from many goroutines, with tiny blocks that split all the time, while columns come and go
+// and scans run. Sums must be exact, scans must see everything that was there throughout.
 func TestConcurrent(t *testing.T) {
 	rng := newRand(t)
 	s := open(t, Options{BlockItems: 100}, "add counter a\nadd column a v hint=2 max=40 suffix=v")
@@ -473,8 +473,8 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-// TestSchemaOnManyItems: old items answer the default at once and other columns keep their values, before the blocks are re-packed
-// and after.
+// TestSchemaOnManyItems: old items answer the default at once and other columns keep their values, before the blocks
+// are re-packed and after.
 func TestSchemaOnManyItems(t *testing.T) {
 	s := open(t, Options{BlockItems: 1000}, seedScript)
 	mids := fill(t, s, 50_000, 5)

@@ -11,9 +11,9 @@ import (
 	"github.com/counterd/counterd/counter/internal/hot"
 )
 
-// tiers keeps memory within MaxMemory: the coldest ranges are written to files, overlays that have grown are merged into new
-// files, and cold ranges that are used a lot come back. One goroutine does it, a block at a time; writers of other
-// blocks never wait, those of that block for some milliseconds.
+// tiers keeps memory within MaxMemory: the coldest ranges are written to files, overlays that have grown are merged
+// into new files, and cold ranges that are used a lot come back. One goroutine does it, a block at a time; writers of
+// other blocks never wait, those of that block for some milliseconds.
 type tiers struct {
 	limit atomic.Int64 // MaxMemory, 0: none
 	cache *coldstore.Cache
@@ -28,7 +28,8 @@ type tiers struct {
 	failed     atomic.Int64
 	refused    atomic.Int64 // times that full began
 	written    atomic.Int64 // bytes of cold files written
-	fresh      atomic.Int64 // rows in them that were hot or new, as bytes of the same files: what would have been written without rewrites
+	// Rows in them that were hot or new, as bytes of the same files: what would have been written without rewrites.
+	fresh atomic.Int64
 
 	mu   sync.Mutex
 	live map[string]bool // names of cold files in use or about to be: not orphans
@@ -49,7 +50,8 @@ type tiers struct {
 const (
 	// idleSeconds is how long a range must not have been used to be taken before those above it.
 	idleSeconds = 10
-	// headroom is how far memory may pass MaxMemory before changes that need new rows are refused: what half a second of inserts takes.
+	// headroom is how far memory may pass MaxMemory before changes that need new rows are refused: what half a second
+	// of inserts takes.
 	headroom = 48 << 20
 	// mergeShare: an overlay of more than a sixteenth of the file's rows is merged.
 	mergeShare = 16
@@ -94,7 +96,8 @@ func (t *tiers) stop() {
 	t.stopOnce.Do(func() { close(t.quit) })
 	<-t.done
 	<-t.scrubbed
-	t.one.Lock() // a change of tier that somebody else asked for: its file's name may be the next store's, which opens the same directory
+	// A change of tier that somebody else asked for: its file's name may be the next store's, which opens the same directory.
+	t.one.Lock()
 	defer t.one.Unlock()
 }
 
@@ -139,15 +142,15 @@ func (t *tiers) run(s *Store) {
 	}
 }
 
-// target is what memory is brought down to: MaxMemory less what demoting itself takes (a copy of a block, its rows in order, the garbage
-// collector's slack).
+// target is what memory is brought down to: MaxMemory less what demoting itself takes (a copy of a block, its rows in
+// order, the garbage collector's slack).
 func (t *tiers) target() int64 {
 	limit := t.limit.Load()
 	return limit - min(limit/reserveShare, maxReserve)
 }
 
-// shrink writes the coldest range to a file if memory is above the target, and answers whether there may be more to do. When no range is left, it
-// merges the largest overlay. After an error it waits, for longer and longer.
+// shrink writes the coldest range to a file if memory is above the target, and answers whether there may be more to do.
+// When no range is left, it merges the largest overlay. After an error it waits, for longer and longer.
 func (t *tiers) shrink(s *Store) (more bool) {
 	defer t.judge(s)
 	if t.limit.Load() == 0 || s.memory() <= t.target() || !t.backoff.over() {
@@ -182,8 +185,9 @@ const (
 	longestBlockBackoff = 10 * time.Minute
 )
 
-// succeeded takes down how a change of tier went, and answers whether there may be more to do. A block that failed is left alone for a while,
-// so that the next one has its turn. So are all others unless it was its own file that could not be read. A block that was split, cleared or dropped meanwhile is no failure.
+// succeeded takes down how a change of tier went, and answers whether there may be more to do. A block that failed is
+// left alone for a while, so that the next one has its turn. So are all others unless it was its own file that could
+// not be read. A block that was split, cleared or dropped meanwhile is no failure.
 func (t *tiers) succeeded(s *Store, ks *keyspace, lo uint64, err error) (more bool) {
 	if err == nil || errors.Is(err, ErrNoBlock) {
 		t.backoff = backoff{}
@@ -245,8 +249,8 @@ func (t *tiers) judge(s *Store) {
 	t.full.Store(full)
 }
 
-// victim chooses the lowest range that was not used for a while, or else the one used longest ago. Ids grow with time, so low ranges are
-// old posts.
+// victim chooses the lowest range that was not used for a while, or else the one used longest ago. Ids grow with time,
+// so low ranges are old posts.
 func (t *tiers) victim(s *Store) (best *keyspace, lo uint64, ok bool) {
 	t.one.Lock() // or a promotion might lower hotFrom under our hands
 	defer t.one.Unlock()
@@ -299,7 +303,8 @@ type candidate struct {
 	promote bool
 }
 
-// look gives mapped pages back, merges overlays that have grown and brings back ranges that are used a lot, for about a second at most.
+// look gives mapped pages back, merges overlays that have grown and brings back ranges that are used a lot, for about a
+// second at most.
 func (t *tiers) look(s *Store) {
 	began := time.Now()
 	for _, c := range t.candidates(s) {

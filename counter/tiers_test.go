@@ -20,8 +20,8 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// TestConcurrentTiers increments from several goroutines while blocks are demoted, merged and promoted under their hands. Sums must be
-// exact, in memory and after a crash.
+// TestConcurrentTiers increments from several goroutines while blocks are demoted, merged and promoted under their
+// hands. Sums must be exact, in memory and after a crash.
 func TestConcurrentTiers(t *testing.T) {
 	newRand(t)
 	sim := vfs.NewSim()
@@ -146,8 +146,8 @@ func TestConcurrentTiers(t *testing.T) {
 	check(again, "after a kill")
 }
 
-// TestMaxMemory loads several times more than MaxMemory on the real file system: memory stays within it, values are exact, before and after a
-// restart.
+// TestMaxMemory loads several times more than MaxMemory on the real file system: memory stays within it, values are
+// exact, before and after a restart.
 func TestMaxMemory(t *testing.T) {
 	n := 2_400_000
 	if testing.Short() {
@@ -226,7 +226,8 @@ func TestMaxMemory(t *testing.T) {
 	verify("restarted")
 }
 
-// TestDamagedColdFile flips a byte of a page: the keys of that page answer ErrCold, all others are served, and the store goes on.
+// TestDamagedColdFile flips a byte of a page: the keys of that page answer ErrCold, all others are served, and the
+// store goes on.
 func TestDamagedColdFile(t *testing.T) {
 	dir := t.TempDir()
 	s := openDir(t, dir, Options{}, seedScript)
@@ -329,8 +330,8 @@ func TestNewerColdFile(t *testing.T) {
 	}
 }
 
-// TestMissingColdFile removes a file that all snapshots name: its range answers ErrCold, everything else is served, and a snapshot later
-// still names it, so that putting it back brings the posts back.
+// TestMissingColdFile removes a file that all snapshots name: its range answers ErrCold, everything else is served, and
+// a snapshot later still names it, so that putting it back brings the posts back.
 func TestMissingColdFile(t *testing.T) {
 	dir := t.TempDir()
 	s := openDir(t, dir, Options{}, seedScript)
@@ -384,8 +385,8 @@ func TestMissingColdFile(t *testing.T) {
 	}
 }
 
-// TestEmptiedOverlayAfterSchemaChange: an overlay whose rows are all gone again still has the columns it was made with. The next row copied into it
-// must find the present ones.
+// TestEmptiedOverlayAfterSchemaChange: an overlay whose rows are all gone again still has the columns it was made with.
+// The next row copied into it must find the present ones.
 func TestEmptiedOverlayAfterSchemaChange(t *testing.T) {
 	opts := Options{BlockItems: 16, FS: vfs.NewSim(), Manual: true}
 	s := openDir(t, "data", opts, "add counter a\nadd column a v hint=8 max=20 suffix=v\nadd column a w hint=8 max=20 suffix=w")
@@ -423,8 +424,8 @@ func TestEmptiedOverlayAfterSchemaChange(t *testing.T) {
 	}
 }
 
-// TestDamagedColdBlockRests: a cold block whose file cannot be read is due to be merged, and fails each time. Other blocks are demoted and
-// merged meanwhile, at once, and memory comes down.
+// TestDamagedColdBlockRests: a cold block whose file cannot be read is due to be merged, and fails each time. Other
+// blocks are demoted and merged meanwhile, at once, and memory comes down.
 func TestDamagedColdBlockRests(t *testing.T) {
 	dir := t.TempDir()
 	s := openDir(t, dir, Options{Manual: true, BlockItems: 8 << 10}, seedScript)
@@ -549,8 +550,8 @@ func clearAll(t *testing.T, s *Store) {
 	}
 }
 
-// TestUnusedColdFilesGo: a cold file that no block uses any more, whatever became of its block, is removed as soon as two snapshots do
-// not name it.
+// TestUnusedColdFilesGo: a cold file that no block uses any more, whatever became of its block, is removed as soon as
+// two snapshots do not name it.
 func TestUnusedColdFilesGo(t *testing.T) {
 	ends := map[string]func(t *testing.T, s *Store, fs *hookFS){
 		"flushed": func(t *testing.T, s *Store, _ *hookFS) { clearAll(t, s) },
@@ -616,8 +617,8 @@ func TestUnusedColdFilesGo(t *testing.T) {
 	}
 }
 
-// TestCloseWaitsForTiers: a change of tier that was asked for by hand goes on while the store closes. It must have ended when Close returns: another
-// store in the same directory gives its files the same names.
+// TestCloseWaitsForTiers: a change of tier that was asked for by hand goes on while the store closes. It must have
+// ended when Close returns: another store in the same directory gives its files the same names.
 func TestCloseWaitsForTiers(t *testing.T) {
 	for name, change := range map[string]func(s *Store) error{
 		"demote": func(s *Store) error { return s.Demote("a", 3) },

@@ -9,8 +9,9 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// TestCrashTransaction lets the power fail after every operation of the file system while transactions give many items one value, in many Runs each,
-// and others commit what there is of the log between them: what is recovered is never a part of a transaction.
+// TestCrashTransaction lets the power fail after every operation of the file system while transactions give many items
+// one value, in many Runs each, and others commit what there is of the log between them: what is recovered is never a
+// part of a transaction.
 func TestCrashTransaction(t *testing.T) {
 	points, crashed := 0, true
 	for at := 0; crashed; at++ {
@@ -23,8 +24,8 @@ func TestCrashTransaction(t *testing.T) {
 	t.Logf("%d crash points", points)
 }
 
-// crashTransaction is one run, with a power failure at operation at of the file system, if there are so many. It runs in a bubble of synctest,
-// so that it can tell when all others have written what they may.
+// crashTransaction is one run, with a power failure at operation at of the file system, if there are so many. It runs
+// in a bubble of synctest, so that it can tell when all others have written what they may.
 func crashTransaction(t *testing.T, at int) (points int, crashed bool) {
 	const items, runs = 600, 6
 	sim := vfs.NewSim()

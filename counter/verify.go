@@ -28,7 +28,8 @@ func (s *Store) verifyImages(m *persist.Manifest, pace func(bytes int) error) er
 	kept := s.dir.Manifests()
 	if len(bad) > 0 && slices.Contains(kept, m) { // else it has gone meanwhile, and with it its files
 		if len(kept) > 1 {
-			s.dir.Reject([]*persist.Manifest{m}) // the other one is what counts until there is a new one, and is kept then
+			// The other one is what counts until there is a new one, and is kept then.
+			s.dir.Reject([]*persist.Manifest{m})
 		}
 		s.remake(bad)
 	}
@@ -54,6 +55,7 @@ func (s *Store) remake(names map[string]bool) {
 	for name := range names {
 		s.opts.Logger.Error("an image is damaged: a snapshot is made that does without it", "file", name)
 	}
-	s.snapshots.asked.Add(1)         // behind the marks: one that is being made may have passed these blocks, and one may fail
+	// Behind the marks: one that is being made may have passed these blocks, and one may fail.
+	s.snapshots.asked.Add(1)
 	go func() { _ = s.Snapshot() }() // told by the logger
 }

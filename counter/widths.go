@@ -7,23 +7,26 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// Widths. The open block packs columns as wide as their hints. Every other block has widths of its own, chosen when it is made from the
-// values it holds then (hot.Demand): real posts have 75-98 % zeros, so 3-5 bits a column, with 1-3 % of values in the overflow table, take the
-// least memory where the hints say 16.
+// Widths. The open block packs columns as wide as their hints. Every other block has widths of its own, chosen when it
+// is made from the values it holds then (hot.Demand): real posts have 75-98 % zeros, so 3-5 bits a column, with 1-3 %
+// of values in the overflow table, take the least memory where the hints say 16.
 //
 // A block is sealed young, and its counters will grow: 79 % of increments come within a day of the post. So
 //
-//   - no column gets fewer than youngBits then: a block of zeros would need to be re-packed as soon as it is read for the first time
-//   - when more values overflow than room was made for (a quarter more than at first, and one in 128 items), widths are chosen again (widen).
-//     The room grows with each time, so a block is re-packed some 5 times in its life, each a few ms of its own writers only
-//   - an hour after that the widths are chosen once more, with settledBits as the least, and taken if they save a sixteenth (settle). This also
-//     narrows blocks read from images of before blocks had widths of their own
+//   - no column gets fewer than youngBits then: a block of zeros would need to be re-packed as soon as it is read for
+//     the first time
+//   - when more values overflow than room was made for (a quarter more than at first, and one in 128 items), widths are
+//     chosen again (widen). The room grows with each time, so a block is re-packed some 5 times in its life, each a few
+//     ms of its own writers only
+//   - an hour after that the widths are chosen once more, with settledBits as the least, and taken if they save a
+//     sixteenth (settle). This also narrows blocks read from images of before blocks had widths of their own
 //
 // Widths are a node's own affair: the log and replicas do not know of them; images carry them.
 const (
 	youngBits   = 4
 	settledBits = 2
-	// settleGain is the part of a block's memory that settling must save, or a snapshot would write blocks again for nothing.
+	// settleGain is the part of a block's memory that settling must save, or a snapshot would write blocks again for
+	// nothing.
 	settleGain = 16
 	// settleLoad leaves 3 % for ids that come hours late.
 	settleLoad = 0.945
@@ -74,8 +77,9 @@ func (cs *columns) planFor(d *hot.Demand, lo, hi uint64, items int, load float64
 	return p
 }
 
-// widen is called when b's overflow table has left its memory. It returns the block that is locked then: a new one in the place of b, or b,
-// if there is no memory: it goes on serving, and it is tried again when twice as many values overflow. REQUIRES b.mu held.
+// widen is called when b's overflow table has left its memory. It returns the block that is locked then: a new one in
+// the place of b, or b, if there is no memory: it goes on serving, and it is tried again when twice as many values
+// overflow. REQUIRES b.mu held.
 func (ks *keyspace) widen(b *block, mid uint64) *block {
 	if b.cold != nil || b.open() || b.tab.Overflows() <= b.tolerated {
 		return b
@@ -87,7 +91,8 @@ func (ks *keyspace) widen(b *block, mid uint64) *block {
 	return next
 }
 
-// settle chooses the widths of b again, for counters that hardly grow any more. It returns the block that is locked then. REQUIRES b.mu held.
+// settle chooses the widths of b again, for counters that hardly grow any more. It returns the block that is locked
+// then. REQUIRES b.mu held.
 func (ks *keyspace) settle(b *block) (*block, error) {
 	b.settled = true
 	if b.cold != nil || b.open() {

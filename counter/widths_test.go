@@ -27,8 +27,8 @@ func playWidths(t testing.TB, rng *rand.Rand, s *Store, mid uint64) {
 	}
 }
 
-// sealedWidths returns the widths of the first counter's hot sealed blocks, and fails where one has more values in its overflow table than
-// it has room for.
+// sealedWidths returns the widths of the first counter's hot sealed blocks, and fails where one has more values in its
+// overflow table than it has room for.
 func sealedWidths(t testing.TB, s *Store) (all [][]uint8) {
 	t.Helper()
 	b := s.NewBatch()
@@ -57,7 +57,8 @@ func sealedWidths(t testing.TB, s *Store) (all [][]uint8) {
 	return all
 }
 
-// TestWidths follows blocks through their life: sealed with counters at 0, growing, each column at its own pace, then at rest.
+// TestWidths follows blocks through their life: sealed with counters at 0, growing, each column at its own pace, then
+// at rest.
 func TestWidths(t *testing.T) {
 	s := open(t, Options{BlockItems: 256}, seedScript)
 	const items = 2000
@@ -193,8 +194,8 @@ func TestWidthsDurable(t *testing.T) {
 	checkStore(t, s, m)
 }
 
-// TestWidenTolerated: a block that could not be re-packed goes on serving, exactly, with its overflow table on the heap, until the time comes to
-// try again.
+// TestWidenTolerated: a block that could not be re-packed goes on serving, exactly, with its overflow table on the
+// heap, until the time comes to try again.
 func TestWidenTolerated(t *testing.T) {
 	s := open(t, Options{BlockItems: 4096}, seedScript)
 	key := func(i int) string { return fmt.Sprintf("%d.cntcm", 1000+7*i) }
