@@ -10,7 +10,7 @@ import (
 // LogCopy writes frames, in order, into segments of a directory that has no log yet, or beside its log. NOT safe for
 // concurrent use.
 type LogCopy struct {
-	History History // of the segments that are finished from now on
+	History History // of the segments that are begun from now on
 
 	fsys   vfs.FS
 	dir    string
