@@ -232,7 +232,9 @@ func (r *repair) chooseManifest() error {
 	case clean != nil:
 		best = clean
 	case (newest == nil || len(newest.faults) > 0) && r.logHolds(nil, known):
-		r.sayf("the log from its beginning holds everything")
+		if len(seen) > 0 {
+			r.sayf("the log from its beginning holds everything")
+		}
 		best = &choice{newer: seen}
 	case usable != nil:
 		best = usable

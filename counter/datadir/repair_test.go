@@ -173,6 +173,12 @@ func findBroken(t *testing.T, disk vfs.FS) (found []string) {
 	return found
 }
 
+// TestRepairNothing: a whole log without a snapshot needs no repair, and no word.
+func TestRepairNothing(t *testing.T) {
+	disk := sampleLog(t)
+	must(t, Repair(disk, testDir, RepairOptions{Say: func(s string) { t.Error("repair of what is whole:", s) }}))
+}
+
 // TestRepairManifests: both manifests damaged with a log from its beginning, or whole under wrong names: nothing is
 // lost, also if the repair crashes anywhere and is run again.
 func TestRepairManifests(t *testing.T) {
