@@ -38,6 +38,10 @@
 //	                                              primary without a common past
 //	MANIFEST-<n>.new, log/<start offset>.aof.new  a file of an installation: gets its name,     install.go
 //	                                              or is removed, at start
+//	PRIMARY, HANDOVER                             notes of a replica: whom it follows, to whom  package repl
+//	                                              it was handing its role over. No tool and no
+//	                                              copy takes them along
+//	MONITORED                                     note that Sentinel watches the node           counter/role.go
 //	*.tmp                                         a file that never got its name: removed       vfs/atomic.go
 //	                                              at start
 //	*.broken-<n>                                  what a tool took out                          aside.go
@@ -45,7 +49,7 @@
 // An archive (archive.go) is a file outside of the directory. The names themselves stand in filenames.go: they are part
 // of the format.
 //
-// Every file says magic, version and checksums. A version that is not known gives ErrNewerFormat and the file is left
+// Every file but the notes says magic, version and checksums. A version that is not known gives ErrNewerFormat and the file is left
 // alone. Files of each version are in testdata for ever.
 //
 // # The offset rule
