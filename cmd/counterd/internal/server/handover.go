@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"slices"
 	"time"
@@ -95,7 +96,7 @@ func (s *Server) resumeStep(ctx context.Context, to repl.Address, forced bool) (
 		s.setReplicaOf(role.Of)
 		return true, s.node.Follow(role.Of)
 	case role.Of != repl.Address{} && !s.isMe(role.Of):
-		return false, nil // whose primary is gone: somebody will tell both
+		return false, fmt.Errorf("it follows %s, and that one is not there", role.Of) // somebody will tell both
 	case mayLead && s.leftToSentinel():
 		return false, errors.New("this node was watched by Sentinel, which is to say who leads")
 	case mayLead:

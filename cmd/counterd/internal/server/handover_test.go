@@ -117,6 +117,21 @@ func TestHandoverToNobody(t *testing.T) {
 	}
 }
 
+// TestHandoverAstray: the node that the role was being handed to follows a third one that is not there, or this one by a name that it does not know for its own. The log
+// says so, as somebody has to.
+func TestHandoverAstray(t *testing.T) {
+	a := newReplNode(t).start("")
+	other := listenAs(t, 0)
+	go func() { other.roles <- follower(1, repl.LinkConnect, 1<<40) }()
+	done, err := a.srv.resumeStep(t.Context(), repl.Address{Host: "127.0.0.1", Port: other.port()}, false)
+	if done || err == nil || !strings.Contains(err.Error(), "it follows 127.0.0.1:1") {
+		t.Errorf("%v, %v; want that it follows another", done, err)
+	}
+	if n := other.told.Load(); n != 0 {
+		t.Errorf("it was told to lead %d times", n)
+	}
+}
+
 // TestFailoverCeded: a replica that was told to lead and has gone leaves a node that does what it is told, and tells the replica to lead no more.
 func TestFailoverCeded(t *testing.T) {
 	a := newReplNode(t).start("")
