@@ -29,6 +29,7 @@ type handover struct {
 	stuck  bool          // the replica was told to lead and does not answer
 	ceded  bool          // REPLICAOF has ended it: this node does not lead again by itself
 	again  bool          // it goes on after a start: see resumeHandover
+	to     repl.Address  // the replica that is to lead; zero while it waits for one
 	ended  chan struct{} // closed when it has ended
 }
 
@@ -47,10 +48,18 @@ func (h *handover) state() string {
 	return h.phase
 }
 
-func (h *handover) set(phase string) {
+// tells notes that a replica is to be told to lead.
+func (h *handover) tells(to repl.Address) {
 	h.mu.Lock()
-	h.phase = phase
+	h.phase, h.to = phaseTelling, to
 	h.mu.Unlock()
+}
+
+// target is the replica that is to lead; zero if there is none.
+func (h *handover) target() repl.Address {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.to
 }
 
 // begin claims the handover; false if there is one already.
@@ -88,7 +97,7 @@ func (h *handover) feeds() bool {
 func (h *handover) end() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.phase = ""
+	h.phase, h.to = "", repl.Address{}
 	close(h.ended)
 }
 
@@ -273,7 +282,7 @@ func (s *Server) handOver(ctx context.Context, plan failoverPlan) error {
 	if !ok {
 		target = plan.to
 	}
-	s.handover.set(phaseTelling)
+	s.handover.tells(target)
 	if err := s.node.NoteHandover(target, false); err != nil {
 		return err
 	}

@@ -223,7 +223,7 @@ func TestHandoverFeeds(t *testing.T) {
 	if !a.srv.handover.begin(cancel) {
 		t.Fatal("there is a handover")
 	}
-	a.srv.handover.set(phaseTelling)
+	a.srv.handover.tells(repl.Address{})
 	yield(a)
 	b.start("")
 	if who, ok := a.srv.caughtUp(ctx, b.address()); !ok || who != b.address() {
@@ -363,6 +363,39 @@ func TestHandoverOverruled(t *testing.T) {
 			t.Errorf("%s: the other node was told to lead %d times", command, n)
 		}
 	}
+}
+
+// TestHandoverOnward: a node that goes on with a handover finds the other one, which has led since, in the middle of a
+// handover to a third: it is not told to lead, as the third may do so at any moment.
+func TestHandoverOnward(t *testing.T) {
+	a := newReplNode(t).start("")
+	b := newReplNode(t).start(a.addr())
+	a.dial().want("SET 1.cntcm 1", "+OK")
+	until(t, "the replica follows", func() bool { return a.dial().do("WAIT 1 100").N == 1 })
+	if err := a.srv.node.NoteHandover(b.address(), false); err != nil {
+		t.Fatal(err)
+	}
+	yield(a)
+	a.stop()
+	b.dial().want("REPLICAOF NO ONE", "+OK")
+	c := listenAs(t, 0)
+	deafReplica(t, b, c.port())
+	b.dial().want(fmt.Sprintf("FAILOVER TO 127.0.0.1 %d FORCE TIMEOUT 50", c.port()), "+OK")
+	until(t, "the third was told", func() bool { return c.told.Load() > 0 && b.srv.handover.isStuck() })
+	a.start("")
+	until(t, "it was asked for its role", func() bool {
+		calls := 0
+		_, stats, _ := strings.Cut(b.dial().do("INFO commandstats").String(), "cmdstat_role:calls=")
+		_, _ = fmt.Sscanf(stats, "%d", &calls)
+		return calls >= 3 || b.info("role") == "master"
+	})
+	if role, state := b.info("role"), b.info("master_failover_state"); role != "slave" || state != phaseTelling {
+		t.Errorf("role:%s, master_failover_state:%s, want a replica that is handing its role over", role, state)
+	}
+	b.dial().want("FAILOVER ABORT", "+OK")
+	until(t, "one leads and the other follows", func() bool {
+		return b.info("role") == "master" && a.info("role") == "slave" && a.info("master_link_status") == "up"
+	})
 }
 
 // TestFailoverTakenElsewhere: a replica that was told to lead and did not answer comes back as the replica of a third node, which leads by then. It is not told again, and

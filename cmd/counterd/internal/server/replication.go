@@ -417,8 +417,8 @@ func runRole(c *client, _ [][]byte) {
 		return
 	}
 	info, ok := c.srv.node.Link()
-	if !ok {
-		info.State = repl.LinkConnect
+	if !ok { // of nobody, or of the one that it is handing its role over to: who asks must not take it for a node to be told to lead
+		info.State, info.Primary = repl.LinkConnect, c.srv.handover.target()
 	}
 	c.Out.Array(5)
 	c.Out.BulkString("slave")
