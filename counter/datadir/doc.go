@@ -23,5 +23,6 @@
 //
 // # Reading order
 //
-// view.go; check.go; repair.go, repair_cold.go, repair_lineage.go, diverged.go; lose.go; restore.go, restore_copy.go.
+// view.go; check.go; repair.go, repair_manifests.go, repair_cold.go, repair_lineage.go, diverged.go; lose.go;
+// restore.go, restore_copy.go.
 package datadir
