@@ -265,7 +265,7 @@ func (s *Server) admit(conn net.Conn) {
 		s.mu.Unlock()
 		conn.Close()
 		return
-	case len(s.clients) >= conf.MaxClients:
+	case len(s.clients) >= conf.MaxClients, lastDescriptor(conn):
 		refusal = "-ERR max number of clients reached\r\n"
 	}
 	if refusal != "" {
