@@ -35,12 +35,12 @@ const (
 )
 
 // mayLose tells whether the range of an image goes on without it. err is why it cannot be used.
-func (s *Store) mayLose(f *persist.BlockFile, err error) bool {
+func (s *recovery) mayLose(f *persist.BlockFile, err error) bool {
 	return s.lenient == imagesLost && lostFile(err) && (f.Hi != hot.EndMid || s.opts.giveUp)
 }
 
 // lostRange makes the block of a range whose image cannot be used: f's, or that of the overlay above f.
-func (s *Store) lostRange(f, overlay *persist.BlockFile, err error) *block {
+func (s *recovery) lostRange(f, overlay *persist.BlockFile, err error) *block {
 	entry, names, bad := *f, []string{f.Name}, f
 	if overlay != nil {
 		names, bad = append(names, overlay.Name), overlay
@@ -55,7 +55,7 @@ func (s *Store) lostRange(f, overlay *persist.BlockFile, err error) *block {
 }
 
 // regain makes a cold file of the image that the entry of a lost range stands for. The error says why that cannot be done.
-func (s *Store) regain(f *persist.BlockFile) (file *coldstore.File, entry *persist.BlockFile, err error) {
+func (s *recovery) regain(f *persist.BlockFile) (file *coldstore.File, entry *persist.BlockFile, err error) {
 	image := f.Remains(s.dir.Path())[0]
 	info, tab, _, err := readTable(s.opts.FS, image)
 	if err != nil {
@@ -113,7 +113,7 @@ func writeTable(fsys vfs.FS, path string, meta coldstore.Meta, tab *hot.Table) e
 
 // fewestLost returns manifests in the order in which they are to be tried without what cannot be read of them. There
 // are none where a repair loses nothing.
-func (s *Store) fewestLost(manifests []*persist.Manifest) ([]*persist.Manifest, error) {
+func (s *recovery) fewestLost(manifests []*persist.Manifest) ([]*persist.Manifest, error) {
 	if segs, err := persist.Segments(s.opts.FS, s.dir.Path()); err != nil || len(segs) == 0 || segs[0].Start == 0 {
 		return nil, err
 	}

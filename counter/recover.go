@@ -34,7 +34,15 @@ import (
 //  6. go on with the lineage of the log; remove block files that no manifest names
 //
 // Values in records are those after the change, so nothing can count twice.
-func (s *Store) recover(path string) error {
+func (s *Store) recover(path string) error { return (&recovery{Store: s}).run(path) }
+
+// recovery is a store on the way back from its directory, and how much it may go on without.
+type recovery struct {
+	*Store
+	lenient leniency // of the round that is under way
+}
+
+func (s *recovery) run(path string) error {
 	if err := persist.Settle(s.opts.FS, path); err != nil {
 		return err
 	}
@@ -55,7 +63,7 @@ func (s *Store) recover(path string) error {
 }
 
 // loadSnapshot reads the newest good snapshot and returns the log offset to go on from.
-func (s *Store) loadSnapshot() (from uint64, err error) {
+func (s *recovery) loadSnapshot() (from uint64, err error) {
 	manifests := s.dir.Manifests()
 	// A file that cannot be used makes the snapshot before count, where its posts may still be in memory's images and
 	// the log. Only when no snapshot is whole is one used without the file.
@@ -88,7 +96,7 @@ func (s *Store) loadSnapshot() (from uint64, err error) {
 }
 
 // dropAll forgets what a bad snapshot brought.
-func (s *Store) dropAll() {
+func (s *recovery) dropAll() {
 	for _, ks := range s.spaces {
 		if ks != nil {
 			ks.free()
@@ -99,7 +107,7 @@ func (s *Store) dropAll() {
 	s.schema.Store(schema.Empty())
 }
 
-func (s *Store) loadManifest(m *persist.Manifest) error {
+func (s *recovery) loadManifest(m *persist.Manifest) error {
 	sch, err := schema.ParseDurable([]byte(strings.Join(m.Schema, "\n") + "\n"))
 	if err != nil {
 		return &persist.CorruptError{File: filepath.Join(s.dir.Path(), persist.ManifestName(m.Generation)), Dir: s.dir.Path(), Want: "a schema", Got: err.Error(), Err: err}
@@ -112,7 +120,7 @@ func (s *Store) loadManifest(m *persist.Manifest) error {
 }
 
 // loadImages reads all images of a manifest and puts the blocks into the directories.
-func (s *Store) loadImages(m *persist.Manifest) error {
+func (s *recovery) loadImages(m *persist.Manifest) error {
 	type job struct {
 		file, overlay *persist.BlockFile
 		into          **block
@@ -182,7 +190,7 @@ func (s *Store) loadImages(m *persist.Manifest) error {
 
 // loadBlock reads a hot block's image, or opens a cold block's file and reads its overlay's image if there is one. buf
 // is reused from block to block.
-func (s *Store) loadBlock(f, overlay *persist.BlockFile, buf []byte) (*block, []byte, error) {
+func (s *recovery) loadBlock(f, overlay *persist.BlockFile, buf []byte) (*block, []byte, error) {
 	b := &block{lo: f.Lo, hi: f.Hi, id: f.Block, from: f.Offset}
 	if f.Tier == persist.TierHot {
 		saved := *f
@@ -261,7 +269,7 @@ func (s *Store) badFile(path, want, got string, err error) error {
 }
 
 // loadTable reads an image into b's table.
-func (s *Store) loadTable(b *block, f *persist.BlockFile, buf []byte) ([]byte, error) {
+func (s *recovery) loadTable(b *block, f *persist.BlockFile, buf []byte) ([]byte, error) {
 	path := f.Path(s.dir.Path())
 	img, err := persist.OpenImage(s.opts.FS, path)
 	if err != nil {
@@ -322,7 +330,7 @@ func (s *Store) loadTable(b *block, f *persist.BlockFile, buf []byte) ([]byte, e
 }
 
 // adopt puts blocks, in order, in the place of a counter's empty first block.
-func (s *Store) adopt(c *persist.CounterFiles, blocks []*block) error {
+func (s *recovery) adopt(c *persist.CounterFiles, blocks []*block) error {
 	if len(blocks) == 0 {
 		return nil // made or cleared while the snapshot was: the log tells
 	}
@@ -350,8 +358,8 @@ func (s *Store) adopt(c *persist.CounterFiles, blocks []*block) error {
 }
 
 // replay opens the log and applies it from an offset on.
-func (s *Store) replay(from uint64) error {
-	r := &replayer{s: s, b: s.NewBatch()}
+func (s *recovery) replay(from uint64) error {
+	r := &replayer{s: s.Store, b: s.NewBatch()}
 	lineage, err := persist.ReadLineage(s.opts.FS, s.dir.Path())
 	if err != nil {
 		return err
@@ -377,98 +385,9 @@ func (s *Store) replay(from uint64) error {
 	if err := s.repl.recover(lineage, rec.History, rec.End); err != nil {
 		return err
 	}
-	s.snapshots.recovered(s, rec)
+	s.snapshots.recovered(s.Store, rec)
 	if err := s.removeOrphans(); err != nil && !vfs.IsTrouble(err) { // else the next snapshot does it
 		return err
 	}
 	return nil
-}
-
-// replayer applies log records, many at once like everything else.
-type replayer struct {
-	s        *Store
-	b        *Batch
-	observer func(*Batch) // nil: nobody asked
-}
-
-// replayBatch is how many operations are run together: enough to hide cache misses.
-const replayBatch = 256
-
-func (r *replayer) apply(pos uint64, rec *persist.Record) error {
-	switch rec.Kind {
-	case persist.KindSet:
-		r.set(pos, rec.Counter, rec.Mid, rec.Column, rec.Value)
-	case persist.KindSetItem:
-		for _, c := range rec.Columns {
-			r.set(pos, rec.Counter, rec.Mid, c.Column, c.Value)
-		}
-	case persist.KindDelete:
-		if def := r.wanted(pos, rec.Counter, rec.Mid); def != nil {
-			r.add(Op{Kind: OpDelete, Counter: def, Mid: rec.Mid})
-		}
-	case persist.KindFlush:
-		if err := r.flush(); err != nil {
-			return err
-		}
-		return r.s.clearBefore(pos)
-	case persist.KindSchema:
-		if err := r.flush(); err != nil {
-			return err
-		}
-		next, err := schema.ParseDurable(rec.Text)
-		if err != nil {
-			return &persist.CorruptError{File: persist.LogDir(r.s.dir.Path()), LogOffset: pos, Want: "a schema", Got: err.Error(), Err: err}
-		}
-		return r.s.setSchema(next)
-	}
-	if r.b.Len() >= replayBatch {
-		return r.flush()
-	}
-	return nil
-}
-
-// wanted returns the counter if it is there and the block that holds mid does not contain the change yet.
-func (r *replayer) wanted(pos uint64, id uint32, mid uint64) *schema.Counter {
-	if int(id) >= len(r.s.spaces) || r.s.spaces[id] == nil {
-		return nil
-	}
-	ks := r.s.spaces[id]
-	if ks.dir.Load().find(mid).from >= pos {
-		return nil
-	}
-	return ks.def
-}
-
-func (r *replayer) set(pos uint64, id uint32, mid uint64, column uint16, v uint64) {
-	def := r.wanted(pos, id, mid)
-	if def == nil {
-		return
-	}
-	if c := def.Index(column); c >= 0 {
-		r.add(Op{Kind: OpSet, Counter: def, Mid: mid, Column: int16(c), Arg: v})
-	}
-}
-
-func (r *replayer) add(op Op) { r.b.Add(op) }
-
-// flush runs what was collected.
-func (r *replayer) flush() error {
-	r.b.Run()
-	for i := range r.b.Len() {
-		if op := r.b.Op(i); op.Err != nil {
-			return fmt.Errorf("counter: replaying mid %d of %s: %w", op.Mid, op.Counter.Name, op.Err)
-		}
-	}
-	if r.observer != nil {
-		r.observer(r.b)
-	}
-	r.b.Reset()
-	return nil
-}
-
-// clearBefore empties every block whose image does not contain the FLUSHALL at pos yet.
-func (s *Store) clearBefore(pos uint64) error {
-	return s.renew(func(ks *keyspace) bool {
-		return !slices.ContainsFunc(ks.dir.Load().blocks, func(b *block) bool { return b.from >= pos })
-	})
 }

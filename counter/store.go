@@ -48,8 +48,6 @@ type Store struct {
 	replayed  uint64        // log offset up to which the start replayed
 	retain    atomic.Uint64 // Options.RetainBytes as it is now
 
-	lenient leniency // recovery's
-
 	groups atomic.Uint64 // of changes, made so far: see group
 }
 

@@ -1,0 +1,98 @@
+package counter
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/schema"
+)
+
+// replayer applies log records, many at once like everything else.
+type replayer struct {
+	s        *Store
+	b        *Batch
+	observer func(*Batch) // nil: nobody asked
+}
+
+// replayBatch is how many operations are run together: enough to hide cache misses.
+const replayBatch = 256
+
+func (r *replayer) apply(pos uint64, rec *persist.Record) error {
+	switch rec.Kind {
+	case persist.KindSet:
+		r.set(pos, rec.Counter, rec.Mid, rec.Column, rec.Value)
+	case persist.KindSetItem:
+		for _, c := range rec.Columns {
+			r.set(pos, rec.Counter, rec.Mid, c.Column, c.Value)
+		}
+	case persist.KindDelete:
+		if def := r.wanted(pos, rec.Counter, rec.Mid); def != nil {
+			r.add(Op{Kind: OpDelete, Counter: def, Mid: rec.Mid})
+		}
+	case persist.KindFlush:
+		if err := r.flush(); err != nil {
+			return err
+		}
+		return r.s.clearBefore(pos)
+	case persist.KindSchema:
+		if err := r.flush(); err != nil {
+			return err
+		}
+		next, err := schema.ParseDurable(rec.Text)
+		if err != nil {
+			return &persist.CorruptError{File: persist.LogDir(r.s.dir.Path()), LogOffset: pos, Want: "a schema", Got: err.Error(), Err: err}
+		}
+		return r.s.setSchema(next)
+	}
+	if r.b.Len() >= replayBatch {
+		return r.flush()
+	}
+	return nil
+}
+
+// wanted returns the counter if it is there and the block that holds mid does not contain the change yet.
+func (r *replayer) wanted(pos uint64, id uint32, mid uint64) *schema.Counter {
+	if int(id) >= len(r.s.spaces) || r.s.spaces[id] == nil {
+		return nil
+	}
+	ks := r.s.spaces[id]
+	if ks.dir.Load().find(mid).from >= pos {
+		return nil
+	}
+	return ks.def
+}
+
+func (r *replayer) set(pos uint64, id uint32, mid uint64, column uint16, v uint64) {
+	def := r.wanted(pos, id, mid)
+	if def == nil {
+		return
+	}
+	if c := def.Index(column); c >= 0 {
+		r.add(Op{Kind: OpSet, Counter: def, Mid: mid, Column: int16(c), Arg: v})
+	}
+}
+
+func (r *replayer) add(op Op) { r.b.Add(op) }
+
+// flush runs what was collected.
+func (r *replayer) flush() error {
+	r.b.Run()
+	for i := range r.b.Len() {
+		if op := r.b.Op(i); op.Err != nil {
+			return fmt.Errorf("counter: replaying mid %d of %s: %w", op.Mid, op.Counter.Name, op.Err)
+		}
+	}
+	if r.observer != nil {
+		r.observer(r.b)
+	}
+	r.b.Reset()
+	return nil
+}
+
+// clearBefore empties every block whose image does not contain the FLUSHALL at pos yet.
+func (s *Store) clearBefore(pos uint64) error {
+	return s.renew(func(ks *keyspace) bool {
+		return !slices.ContainsFunc(ks.dir.Load().blocks, func(b *block) bool { return b.from >= pos })
+	})
+}
