@@ -38,6 +38,8 @@ var allowed = map[string][]string{
 	"cmd/counterd/internal/resp":    {},
 	"cmd/counterd/internal/config":  {"counter"},
 	"cmd/counterd/internal/glob":    {},
+	"cmd/counterd/internal/slowlog": {},
+	"cmd/counterd/internal/watch":   {"counter", "schema"},
 	"cmd/counterd/internal/command": {"cmd/counterd/internal/items", "cmd/counterd/internal/resp", "cmd/counterd/internal/glob"},
 	"cmd/counterd/internal/items":   {"cmd/counterd/internal/resp", "cmd/counterd/internal/glob", "counter", "schema"},
 	"cmd/counterd/internal/server":  {"cmd/counterd/internal", "counter", "schema"},

@@ -11,6 +11,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/repl"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
+	"github.com/counterd/counterd/cmd/counterd/internal/watch"
 	"github.com/counterd/counterd/counter"
 )
 
@@ -63,7 +64,7 @@ type client struct {
 	id      int64
 	created time.Time
 	info    clientInfo                              // what CLIENT LIST shows; has its own lock
-	dirty   atomic.Bool                             // a watched key changed; set by others
+	watch   watch.Mark                              // a watched key changed; set by others
 	blocked atomic.Bool                             // the connection waits in a command
 	waited  time.Duration                           // that the command being executed was blocked: no work of the server's
 	unblock atomic.Pointer[context.CancelCauseFunc] // ends the wait of WAIT and WAITAOF; nil: it is in neither
@@ -277,7 +278,7 @@ func (c *client) execute(cmd *row, args [][]byte) {
 		c.failed(cmd, reply)
 	}
 	if cmd.Flags&command.SkipSlowlog == 0 {
-		c.srv.slow.note(c, cmd, args, took)
+		c.noteSlow(cmd, args, took)
 	}
 }
 
@@ -292,7 +293,7 @@ func (c *client) flush() {
 	}
 	began := time.Now()
 	c.Batch.Run()
-	c.srv.watches.touch(c.Batch)
+	c.srv.watches.Touch(c.Batch)
 	if !c.multi.executing {
 		c.Batch.End()
 		n := int64(0)
@@ -357,7 +358,7 @@ func (c *client) account(took time.Duration) {
 		r.cmd.Account(r.n, took*time.Duration(r.n)/time.Duration(total))
 	}
 	if len(c.runs) > 0 {
-		c.srv.slow.noteBatch(c, c.runs, total, took)
+		c.noteSlowBatch(c.runs, total, took)
 	}
 	clear(c.runs)
 	c.runs = c.runs[:0]
@@ -447,7 +448,7 @@ const errNoAuth = "NOAUTH Authentication required."
 func (c *client) refuse(cmd *row, text string) {
 	if cmd.Is("exec") {
 		c.multi = transaction{}
-		c.srv.watches.remove(c)
+		c.srv.watches.Remove(&c.watch)
 		text = "EXECABORT Transaction discarded because of: " + strings.TrimPrefix(text, "ERR ")
 	}
 	c.fail(cmd, text)

@@ -61,7 +61,7 @@ func runQuit(c *client, _ [][]byte) {
 
 func runReset(c *client, _ [][]byte) {
 	c.multi = transaction{}
-	c.srv.watches.remove(c)
+	c.srv.watches.Remove(&c.watch)
 	c.unsubscribeAll()
 	c.Out.SetProtocol(2)
 	c.pushProto.Store(2)

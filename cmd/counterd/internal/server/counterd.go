@@ -20,7 +20,7 @@ func runAlter(c *client, args [][]byte) {
 			before := b.Schema()
 			err := b.Alter(st)
 			if b.Schema() != before {
-				c.srv.watches.touchAll()
+				c.srv.watches.TouchAll()
 				c.srv.log.Info("schema changed", "statement", st.String(), "client", c.id)
 			}
 			return err

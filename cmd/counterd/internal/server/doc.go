@@ -53,7 +53,7 @@
 //	role.go                        which role a node starts in
 //	sentinel.go                    what a node hears from Sentinel, and when a primary waits for its word
 //	digest.go                      COUNTER.DIGEST
-//	multi.go watch.go              transactions
+//	multi.go                       transactions; package watch knows what is watched
 //	pubsub.go                      SUBSCRIBE, PUBLISH
 //	outbox.go                      what is sent to a subscriber
 //	clientmemory.go                what all connections hold together, and who is closed for it
@@ -62,7 +62,7 @@
 //	clientinfo.go clientcmd.go     what others see of a connection; CLIENT
 //	configcmd.go                   CONFIG. The configuration is package config's
 //	info.go sampler.go             INFO; rates and memory
-//	slowlog.go latency.go          SLOWLOG; LATENCY
+//	slowlogcmd.go latency.go       SLOWLOG, which package slowlog keeps; LATENCY
 //	persistence.go memorycmd.go    SAVE and its kin; MEMORY
 //	admin.go                       SHUTDOWN, and what has one possible answer here
 //

@@ -62,7 +62,7 @@ func runDiscard(c *client, _ [][]byte) {
 		return
 	}
 	c.multi = transaction{}
-	c.srv.watches.remove(c)
+	c.srv.watches.Remove(&c.watch)
 	c.Out.Status("OK")
 }
 
@@ -75,7 +75,7 @@ func runExec(c *client, _ [][]byte) {
 	t := c.multi
 	c.multi = transaction{}
 	if t.failed {
-		c.srv.watches.remove(c)
+		c.srv.watches.Remove(&c.watch)
 		c.Out.Error("EXECABORT Transaction discarded because of previous errors.")
 		return
 	}
@@ -87,8 +87,8 @@ func runExec(c *client, _ [][]byte) {
 		return
 	}
 	// With the store held, nobody can change a watched key any more.
-	dirty := c.dirty.Load()
-	c.srv.watches.remove(c)
+	dirty := c.watch.Dirty()
+	c.srv.watches.Remove(&c.watch)
 	if dirty {
 		c.Batch.End()
 		c.Out.NullArray()
@@ -127,19 +127,19 @@ func runWatch(c *client, args [][]byte) {
 	sch := store.Schema()
 	for _, a := range args[1:] {
 		if k, ok := sch.ParseKey(a); !ok {
-			c.srv.watches.addUnknown(c)
-		} else if !c.srv.watches.add(c, k) {
+			c.srv.watches.AddUnknown(&c.watch)
+		} else if !c.srv.watches.Add(&c.watch, k) {
 			c.Out.Error("ERR too many keys are watched")
 			return
 		}
 	}
 	if c.loading || c.srv.store() != store || store.Schema() != sch { // what the keys mean was not known, or has changed meanwhile
-		c.dirty.Store(true)
+		c.watch.Spoil()
 	}
 	c.Out.Status("OK")
 }
 
 func runUnwatch(c *client, _ [][]byte) {
-	c.srv.watches.remove(c)
+	c.srv.watches.Remove(&c.watch)
 	c.Out.Status("OK")
 }

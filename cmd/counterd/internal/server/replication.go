@@ -108,9 +108,9 @@ func (s *Server) Reopen(change func(dir string) error) error {
 		s.terminated.Do(func() { go s.Terminate() })
 		return errors.Join(err, oerr)
 	}
-	store.Replication().Observe(s.watches.replicated)
+	store.Replication().Observe(s.watches.Replicated)
 	s.current.Store(store)
-	s.watches.touchAll() // it may be other data
+	s.watches.TouchAll() // it may be other data
 	s.configured()
 	s.progress.end()
 	_ = empty.Close() // nothing was ever done with it

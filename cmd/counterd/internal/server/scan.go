@@ -81,7 +81,7 @@ func runFlush(c *client, args [][]byte) {
 		return
 	}
 	err := c.withStore(true, func(b *counter.Batch) error {
-		c.srv.watches.touchAll()
+		c.srv.watches.TouchAll()
 		return b.Clear()
 	})
 	if err != nil {

@@ -21,6 +21,8 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/repl"
+	"github.com/counterd/counterd/cmd/counterd/internal/slowlog"
+	"github.com/counterd/counterd/cmd/counterd/internal/watch"
 	"github.com/counterd/counterd/counter"
 )
 
@@ -33,9 +35,9 @@ type Server struct {
 	log        *slog.Logger
 	commands   *commands
 	stats      stats
-	slow       slowlog
+	slow       slowlog.Log
 	sampler    sampler
-	watches    watches
+	watches    watch.Table
 	pubsub     pubsub
 	memoryHeld clientMemory
 	node       *repl.Node
@@ -104,7 +106,7 @@ func (s *Server) store() *counter.Store { return s.current.Load() }
 
 // Serve ends the time of loading: store is what clients talk to from now on.
 func (s *Server) Serve(store *counter.Store) {
-	store.Replication().Observe(s.watches.replicated)
+	store.Replication().Observe(s.watches.Replicated)
 	empty := s.current.Swap(store)
 	s.configured()
 	s.progress.end()
@@ -116,7 +118,7 @@ func (s *Server) Serve(store *counter.Store) {
 func (s *Server) configured() {
 	c := s.config.Get()
 	s.level.Set(c.Level())
-	s.slow.configure(c.SlowlogSlower, c.SlowlogMaxLen)
+	s.slow.Configure(c.SlowlogSlower, c.SlowlogMaxLen)
 	s.pubsub.limit.Store(&c.OutputLimits[config.Pubsub])
 	s.memoryHeld.limit.Store(c.MaxMemoryClients.Of(c.MaxMemory))
 	if p, err := counter.ParseSyncPolicy(c.AppendFsync); err == nil {
@@ -304,7 +306,7 @@ func fromHere(conn net.Conn) bool {
 
 // remove forgets a connection that has ended.
 func (s *Server) remove(c *client) {
-	s.watches.remove(c)
+	s.watches.Remove(&c.watch)
 	s.mu.Lock()
 	delete(s.clients, c.id)
 	s.mu.Unlock()

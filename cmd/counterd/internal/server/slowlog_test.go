@@ -101,47 +101,6 @@ func TestSlowlogBatch(t *testing.T) {
 	}
 }
 
-// TestSlowlogRing compares the ring with a list.
-func TestSlowlogRing(t *testing.T) {
-	s := wireServe(t, nil)
-	wireDial(t, s, 2).want("PING", "+PONG")
-	c := s.connected()[0]
-	var log slowlog
-	log.configure(0, 4)
-	var model []string
-	check := func() {
-		t.Helper()
-		for _, n := range []int{0, 1, 3, 100} {
-			got := log.newest(n)
-			if len(got) != min(n, len(model)) {
-				t.Fatalf("newest(%d) has %d of %d", n, len(got), len(model))
-			}
-			for i, e := range got {
-				if e.args[0] != model[len(model)-1-i] {
-					t.Fatalf("newest(%d): entry %d is %s, want %s", n, i, e.args[0], model[len(model)-1-i])
-				}
-			}
-		}
-	}
-	next := 0
-	for _, step := range []struct{ add, length int }{{3, 4}, {1, 4}, {6, 4}, {3, 2}, {5, 2}, {2, 7}, {9, 7}, {2, 0}, {3, 5}} {
-		log.configure(0, step.length)
-		model = model[max(0, len(model)-step.length):]
-		check()
-		for range step.add {
-			next++
-			name := fmt.Sprint(next)
-			log.note(c, &row{Name: "x"}, [][]byte{[]byte(name)}, time.Second)
-			model = append(model, name)
-			model = model[max(0, len(model)-step.length):]
-			check()
-		}
-	}
-	if int(log.last) != next {
-		t.Errorf("last number is %d, want %d", log.last, next)
-	}
-}
-
 // TestAccountingAllocatesNothing: what every batch and command pays while nothing is slow.
 func TestAccountingAllocatesNothing(t *testing.T) {
 	s := wireServe(t, nil)
@@ -151,7 +110,7 @@ func TestAccountingAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() {
 		c.runs = append(c.runs[:0], run{get, 3, 0})
 		c.account(time.Microsecond)
-		s.slow.note(c, get, args, time.Microsecond)
+		c.noteSlow(get, args, time.Microsecond)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/watch"
 	"github.com/counterd/counterd/counter"
 )
 
@@ -45,11 +46,9 @@ func TestWatchOnReplica(t *testing.T) {
 	exec("500.cntcm", []string{"ADD COLUMN weibo like hint=8 max=32 suffix=cntlk"}, fails)
 	exec("no.such", []string{"SET 1.cntcm 1"}, passes)
 	exec("1.cntxx", []string{"ADD COLUMN weibo xx hint=8 max=32 suffix=cntxx", "SET 1.cntxx 1"}, fails)
-	b.srv.watches.mu.Lock()
-	if w := &b.srv.watches; w.n.Load() != 0 || len(w.by) != 0 || len(w.of) != 0 {
-		t.Errorf("%d connections watch %d items still", w.n.Load(), len(w.by))
+	if connections, items := b.srv.watches.Len(); connections != 0 || items != 0 {
+		t.Errorf("%d connections watch %d items still", connections, items)
 	}
-	b.srv.watches.mu.Unlock()
 
 	// A full copy is other data.
 	c := newReplNode(t).start("")
@@ -101,13 +100,13 @@ func BenchmarkTouch(b *testing.B) {
 	batch.Run()
 	for _, watchers := range []int{0, 100} {
 		b.Run(fmt.Sprint("watchers=", watchers), func(b *testing.B) {
-			var w watches
+			var w watch.Table
 			for i := range watchers {
 				k, _ := batch.Schema().ParseKey(fmt.Appendf(nil, "%d.cntcm", 1000+i))
-				w.add(new(client), k)
+				w.Add(new(watch.Mark), k)
 			}
 			for b.Loop() {
-				w.replicated(batch)
+				w.Replicated(batch)
 			}
 		})
 	}

@@ -1,0 +1,151 @@
+// Package watch knows which connections WATCH which items, and marks them when one changes.
+package watch
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/schema"
+)
+
+// Table is all that is watched. The zero Table is ready, and may be used by several goroutines at once. Writers, and a
+// primary's stream, look at it only while there is any: one atomic load a batch otherwise.
+//
+// A write marks the watchers after it was applied and before its batch ends; EXEC looks at its mark with the store held
+// exclusively. So no write between WATCH and EXEC is missed. One that was applied before WATCH but marks after it
+// aborts the transaction needlessly, which is allowed.
+type Table struct {
+	n  atomic.Int64                 // connections that watch: len(of)
+	mu sync.Mutex                   // guards the rest
+	by map[itemKey]map[*Mark]uint64 // the bits of the columns watched
+	of map[*Mark][]itemKey
+}
+
+// Mark is that of one connection: whether something that it watches has changed. It may be looked at at any time.
+type Mark struct{ dirty atomic.Bool }
+
+// Dirty tells whether something has changed.
+func (m *Mark) Dirty() bool { return m.dirty.Load() }
+
+// Spoil marks a connection itself.
+func (m *Mark) Spoil() { m.dirty.Store(true) }
+
+type itemKey struct {
+	counter uint32
+	mid     uint64
+}
+
+// Add answers false when too much is watched already: a watch takes 300 bytes.
+func (w *Table) Add(m *Mark, k schema.Key) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.join(m)
+	if len(w.of[m]) >= maxWatched || len(w.by) >= maxWatchedInAll {
+		return false
+	}
+	columns := ^uint64(0)
+	if k.Col >= 0 {
+		columns = 1 << k.Col
+	}
+	key := itemKey{k.Counter.ID, k.Mid}
+	if w.by[key] == nil {
+		w.by[key] = make(map[*Mark]uint64)
+	}
+	if w.by[key][m] == 0 {
+		w.of[m] = append(w.of[m], key)
+	}
+	w.by[key][m] |= columns
+	return true
+}
+
+// AddUnknown has m watch a key that names nothing: a change of the schema may give it a meaning.
+func (w *Table) AddUnknown(m *Mark) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.join(m)
+}
+
+// join makes m one of those that watch. REQUIRES mu.
+func (w *Table) join(m *Mark) {
+	if w.by == nil {
+		w.by = make(map[itemKey]map[*Mark]uint64)
+		w.of = make(map[*Mark][]itemKey)
+	}
+	if _, ok := w.of[m]; !ok {
+		w.of[m] = nil
+		w.n.Add(1)
+	}
+}
+
+const (
+	maxWatched      = 4 << 10   // items by one connection
+	maxWatchedInAll = 128 << 10 // items by all: 40 MB
+)
+
+// Remove ends all of m's watching and takes back its mark.
+func (w *Table) Remove(m *Mark) {
+	defer m.dirty.Store(false)
+	if w.n.Load() == 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, key := range w.of[m] {
+		if delete(w.by[key], m); len(w.by[key]) == 0 {
+			delete(w.by, key)
+		}
+	}
+	if _, ok := w.of[m]; ok {
+		delete(w.of, m)
+		w.n.Add(-1)
+	}
+}
+
+// Touch marks the watchers of what b changed. REQUIRES b run and not ended.
+func (w *Table) Touch(b *counter.Batch) {
+	if w.n.Load() == 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range b.Len() {
+		op := b.Op(i)
+		if !op.Done {
+			continue
+		}
+		for m, columns := range w.by[itemKey{op.Counter.ID, op.Mid}] {
+			if op.Kind == counter.OpDelete || op.Column < 0 || !op.Found || columns&(1<<op.Column) != 0 {
+				m.dirty.Store(true)
+			}
+		}
+	}
+}
+
+// Replicated marks the watchers of what a primary changed, as counter.Store.Observe tells it.
+func (w *Table) Replicated(b *counter.Batch) {
+	if b == nil {
+		w.TouchAll()
+	} else {
+		w.Touch(b)
+	}
+}
+
+// TouchAll marks everybody: FLUSHALL, changes of the schema, other data.
+func (w *Table) TouchAll() {
+	if w.n.Load() == 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for m := range w.of {
+		m.dirty.Store(true)
+	}
+}
+
+// Len is how many connections watch, and how many items.
+func (w *Table) Len() (connections, items int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.of), len(w.by)
+}
