@@ -42,7 +42,10 @@ func (s *recovery) mayLose(f *persist.BlockFile, err error) bool {
 // lostRange makes the block of a range whose image cannot be used: f's, or that of the overlay above f.
 func (s *recovery) lostRange(f, overlay *persist.BlockFile, err error) *block {
 	entry, names, bad := *f, []string{f.Name}, f
-	if overlay != nil {
+	if first := f.Remains(s.dir.Path()); len(first) > 0 { // lost again: the name must not grow
+		names[0] = filepath.Base(first[0])
+	}
+	if overlay != nil { // then what stands first is of the past, and not to be regained
 		names, bad = append(names, overlay.Name), overlay
 	}
 	entry.Tier, entry.Name = persist.TierCold, persist.LostName(names...)

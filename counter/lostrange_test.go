@@ -430,3 +430,95 @@ func TestLostImageFewest(t *testing.T) {
 		t.Errorf("%d errors of the range that is bad in both snapshots, %d of others", n, others)
 	}
 }
+
+// TestLostTwice: the image of what is known of a lost range is lost as well, again and again. All that it had is an error then; the
+// first image, put back, is of the past, and none of its values is shown.
+func TestLostTwice(t *testing.T) {
+	dir, m, others, file := lostDir(t, sealedImage, nil)
+	good, err := os.ReadFile(file.Path(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(file.Path(dir)); err != nil {
+		t.Fatal(err)
+	}
+	trueOrError := func(when string) (errs int) {
+		t.Helper()
+		for _, mid := range m.mids {
+			row, there := m.truth[mid]
+			for c := range 3 {
+				v, found, err := m.s.Get(m.key(mid, c))
+				switch {
+				case errors.Is(err, ErrCold):
+					errs++
+				case err != nil || found != there || v != row[c]:
+					t.Fatalf("%s: %s: got %d, %v, %v, want %d, %v or ErrCold", when, m.key(mid, c), v, found, err, row[c], there)
+				}
+			}
+		}
+		return errs
+	}
+	for round := range 6 {
+		reopen(t, dir, vfs.OS(), m, others)
+		if errs := trueOrError("opened"); errs < len(m.mids) || others.check("opened, other ranges") != 0 {
+			t.Fatalf("round %d: %d values of %d posts are errors", round, errs, len(m.mids))
+		}
+		for v := range uint64(2) {
+			for range 20 {
+				mid := m.mids[m.r.IntN(len(m.mids))]
+				row, there := m.truth[mid]
+				if !there {
+					continue
+				}
+				row[0] = m.r.Uint64N(1000)
+				if err := m.s.Set(m.key(mid, 0), row[0]); err != nil {
+					t.Fatal(err)
+				}
+				m.truth[mid] = row
+			}
+			if err := m.s.Set("1.cntrn", v); err != nil {
+				t.Fatal(err)
+			}
+			if err := m.s.Snapshot(); err != nil {
+				t.Fatalf("round %d: %v", round, err)
+			}
+		}
+		_ = m.s.dir.Manifests()[0].Blocks(func(_ *persist.CounterFiles, b *persist.BlockFile) error {
+			if b.Block == file.Block && b.Tier == persist.TierCold {
+				if files := b.Remains(dir); len(files) != min(2, 1+round) || files[0] != file.Path(dir) || len(b.Name) > 50 {
+					t.Errorf("round %d: %s stands for %v, want the first image, and the last overlay's", round, b.Name, files)
+				}
+			}
+			return nil
+		})
+		if err := m.s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		images, _ := filepath.Glob(filepath.Join(dir, "rdb", fmt.Sprintf("%d-*.hot", file.Block)))
+		for _, path := range images {
+			if path != file.Path(dir) {
+				flip(t, path, fileSize(t, path)/2)
+			}
+		}
+		if err := os.WriteFile(file.Path(dir), good, 0o640); err != nil {
+			t.Fatal(err)
+		}
+	}
+	giveUp(t, vfs.OS(), dir, file)
+	reopen(t, dir, vfs.OS(), m, others)
+	if errs := trueOrAbsent(m); errs != nil || others.check("given up, other ranges") != 0 {
+		t.Error(errs)
+	}
+}
+
+// trueOrAbsent says which post of a range that was given up is neither absent nor what it was.
+func trueOrAbsent(m *partialModel) error {
+	for _, mid := range m.mids {
+		for c := range 3 {
+			if v, found, err := m.s.Get(m.key(mid, c)); err != nil || found && v != m.truth[mid][c] {
+				return fmt.Errorf("%s: got %d, %v, want %d", m.key(mid, c), v, err, m.truth[mid][c])
+			}
+		}
+	}
+	return nil
+}

@@ -201,6 +201,7 @@ func (s *recovery) loadBlock(f, overlay *persist.BlockFile, buf []byte) (*block,
 		}
 		return b, buf, err
 	}
+	named := f
 	path := f.Path(s.dir.Path())
 	file, err := openCold(s.opts.FS, path, s.tiers.cache)
 	if err == nil {
@@ -244,7 +245,7 @@ func (s *recovery) loadBlock(f, overlay *persist.BlockFile, buf []byte) (*block,
 		s.arena.Free(b.span)
 		s.tiers.retire(b)
 		if s.mayLose(overlay, err) {
-			return s.lostRange(f, overlay, err), buf, nil
+			return s.lostRange(named, overlay, err), buf, nil
 		}
 		return nil, buf, err
 	}
