@@ -136,13 +136,20 @@ func (h *handover) wasCeded() bool {
 }
 
 // abort ends a handover; false if there is none.
-func (h *handover) abort() bool {
+//
+// It returns when it has ended, unless the store is held by the caller, who would wait for itself.
+func (h *handover) abort(held bool) bool {
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	if h.phase == "" {
+		h.mu.Unlock()
 		return false
 	}
 	h.cancel()
+	ended := h.ended
+	h.mu.Unlock()
+	if !held {
+		<-ended
+	}
 	return true
 }
 
@@ -159,7 +166,7 @@ const errFailingOver = "ERR FAILOVER already in progress."
 func runFailover(c *client, args [][]byte) {
 	s := c.srv
 	if len(args) == 2 && resp.EqualFold(args[1], "ABORT") {
-		if !s.handover.abort() {
+		if !s.handover.abort(c.multi.executing) {
 			c.Out.Error("ERR No failover in progress.")
 			return
 		}
@@ -190,8 +197,8 @@ func runFailover(c *client, args [][]byte) {
 		if err := s.handOver(ctx, plan); err != nil {
 			s.log.Error("FAILOVER was not carried out", "error", err)
 		}
-		s.handover.end()
 		s.pauses.end(pausedByFailover)
+		s.handover.end() // not before: the next failover has a pause of its own
 		s.RoleChanged()
 	}()
 	c.Out.Status("OK")

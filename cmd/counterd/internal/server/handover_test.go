@@ -117,6 +117,23 @@ func TestHandoverToNobody(t *testing.T) {
 	}
 }
 
+// TestFailoverAborted: when ABORT is answered there is no failover: a second one is told so, and the next failover may begin.
+func TestFailoverAborted(t *testing.T) {
+	a := newReplNode(t).start("")
+	a.dial().want("SET 1.cntcm 1", "+OK")
+	deafReplica(t, a, 1)
+	c := a.dial()
+	for range 200 {
+		c.want("FAILOVER", "+OK")
+		c.want("FAILOVER ABORT", "+OK")
+		c.want("FAILOVER ABORT", "-ERR No failover in progress.")
+	}
+	c.want("MULTI", "+OK") // nothing can end while a transaction holds the store
+	c.want("FAILOVER ABORT", "+QUEUED")
+	c.want("EXEC", "[-ERR No failover in progress.]")
+	c.want("INCR 1.cntcm", ":2")
+}
+
 // TestHandoverAstray: the node that the role was being handed to follows a third one that is not there, or this one by a name that it does not know for its own. The log
 // says so, as somebody has to.
 func TestHandoverAstray(t *testing.T) {
