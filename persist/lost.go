@@ -16,6 +16,8 @@ import (
 //	lost+71-90210.hot.cold                     the image of a hot block
 //	lost+71-90210.cold+71-95000.hot.cold       the image of an overlay, and the cold file below, which alone is
 //	                                           of the past
+//	lost+71-90210.hot+71-95000.hot.cold        the image of what was known of a lost range: the first file is of
+//	                                           the past now
 const lostPrefix = "lost+"
 
 // LostName returns the base name of the cold file in the place of files that cannot be used.
