@@ -90,8 +90,8 @@ func runTime(c *client, _ [][]byte) {
 	c.Out.BulkString(strconv.Itoa(now.Nanosecond() / 1000))
 }
 
-// runShutdown: SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]. There is no answer but the end of the connection. The log is made durable in any
-// case; SAVE makes a snapshot before, so that the next start is quick.
+// runShutdown: SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]. There is no answer but the end of the connection. The
+// log is made durable in any case; SAVE makes a snapshot before, so that the next start is quick.
 func runShutdown(c *client, args [][]byte) {
 	save, nosave, abort := false, false, false
 	for _, a := range args[1:] {

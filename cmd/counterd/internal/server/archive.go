@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// sendArchive answers SYNC, or PSYNC behind a line of its own, of redis-cli --rdb: an archive of the data as a bulk string without its CRLF,
-// straight from the files. Nobody else waits. A file that turns out to be damaged ends the connection: the client knows how many bytes it
-// lacks.
+// sendArchive answers SYNC, or PSYNC behind a line of its own, of redis-cli --rdb: an archive of the data as a bulk
+// string without its CRLF, straight from the files. Nobody else waits. A file that turns out to be damaged ends the
+// connection: the client knows how many bytes it lacks.
 func (c *client) sendArchive(psync bool) {
 	store := c.srv.store()
 	a, err := store.Archive()
@@ -36,7 +36,8 @@ func (c *client) sendArchive(psync bool) {
 	c.srv.log.Info("a snapshot was downloaded", "offset", a.End(), "bytes", n, "took", time.Since(began).Round(time.Millisecond))
 }
 
-// pacedWriter writes to a client's connection, past its buffer. A write of one piece may take as long as that of a reply.
+// pacedWriter writes to a client's connection, past its buffer. A write of one piece may take as long as that of a
+// reply.
 type pacedWriter struct{ c *client }
 
 func (w pacedWriter) Write(b []byte) (int, error) {

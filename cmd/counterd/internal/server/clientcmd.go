@@ -8,8 +8,8 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 )
 
-// CLIENT. What counterd has not (client side caching, announcements of maintenance) is an unknown subcommand, as in a Redis
-// that has it not: clients then go on without.
+// CLIENT. What counterd has not (client side caching, announcements of maintenance) is an unknown subcommand, as in a
+// Redis that has it not: clients then go on without.
 
 func clientCommand() *row {
 	const flags = command.NoScript | command.Loading | command.Stale
@@ -236,8 +236,8 @@ func (c *client) speak() {
 	c.silence = silence{}
 }
 
-// skipped executes a command whose reply CLIENT REPLY SKIP leaves out, unless it is CLIENT REPLY ON. Not in a loop: what came before and what it
-// does itself is committed.
+// skipped executes a command whose reply CLIENT REPLY SKIP leaves out, unless it is CLIENT REPLY ON. Not in a loop:
+// what came before and what it does itself is committed.
 func (c *client) skipped(args [][]byte) {
 	c.catchUp()
 	c.silence = silence{skipping: true, from: c.Out.Len()}

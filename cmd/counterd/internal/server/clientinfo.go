@@ -14,7 +14,8 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 )
 
-// clientInfo is what others may know of a connection. Its goroutine publishes the state once a read, not once a command.
+// clientInfo is what others may know of a connection. Its goroutine publishes the state once a read, not once a
+// command.
 type clientInfo struct {
 	mu    sync.Mutex
 	name  string
@@ -75,8 +76,8 @@ func (i *clientInfo) reset() {
 	i.mu.Unlock()
 }
 
-// publish tells others how the connection is. Only its goroutine may call it. argsMem is the size of the arguments of the command
-// that is being executed.
+// publish tells others how the connection is. Only its goroutine may call it. argsMem is the size of the arguments of
+// the command that is being executed.
 func (c *client) publish(argsMem int) {
 	cmd := c.last
 	if cmd != nil && cmd.Sub != nil && c.executed != nil && strings.HasPrefix(c.executed.Name, cmd.Name+"|") {

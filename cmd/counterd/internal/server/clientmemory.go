@@ -19,7 +19,8 @@ type clientMemory struct {
 	over  chan struct{} // tells the janitor that more is held than may be
 }
 
-// replicaHolds is more than a replica holds, in bytes: what it says is short, and what it is sent comes from files. Any client can say that it is one.
+// replicaHolds is more than a replica holds, in bytes: what it says is short, and what it is sent comes from files. Any
+// client can say that it is one.
 const replicaHolds = 64 << 10
 
 // holding is what c holds. Only who owns c may call it.

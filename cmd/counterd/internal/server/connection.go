@@ -86,8 +86,8 @@ func runSelect(c *client, args [][]byte) {
 	}
 }
 
-// Version is what INFO and HELLO report as the version of Redis whose commands and replies are followed: clients choose what they
-// send by it. counterd's own is ServerVersion.
+// Version is what INFO and HELLO report as the version of Redis whose commands and replies are followed: clients choose
+// what they send by it. counterd's own is ServerVersion.
 const Version = "7.0.15"
 
 // ServerVersion is counterd's own version.
@@ -184,7 +184,8 @@ func runAuth(c *client, args [][]byte) {
 	c.Out.Status("OK")
 }
 
-// authenticate checks the password in constant time. The one user is default; without a password any is right, as in Redis.
+// authenticate checks the password in constant time. The one user is default; without a password any is right, as in
+// Redis.
 func (c *client) authenticate(user, pass []byte) bool {
 	want := c.srv.config.Get().RequirePass
 	w, p := sha256.Sum256([]byte(want)), sha256.Sum256(pass)

@@ -52,8 +52,8 @@ func parseDigest(args [][]byte) (r digestRequest, text string) {
 	return r, items.ErrSyntax
 }
 
-// runDigest: COUNTER.DIGEST [counter [lo hi] [PARTS n]], one line a counter: nodes with the same items print the same. With PARTS one line for each
-// of n equal parts of the range that has items.
+// runDigest: COUNTER.DIGEST [counter [lo hi] [PARTS n]], one line a counter: nodes with the same items print the same.
+// With PARTS one line for each of n equal parts of the range that has items.
 func runDigest(c *client, args [][]byte) {
 	r, text := parseDigest(args[1:])
 	if text != "" {

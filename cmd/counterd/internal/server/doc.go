@@ -1,4 +1,18 @@
-// Package server is the Redis front end of a counter store: listeners, connections, the command table and its handlers.
+// Package server is the Redis front end of a counter store: listeners, connections, and the handlers of what needs one.
+//
+// # Rooms
+//
+// What can be said without a connection stands in packages of their own, which do not know this one:
+//
+//	resp             bytes to commands, values to bytes
+//	items            commands on items: arguments to operations, and results to replies
+//	command          the table of commands, and what COMMAND says of it
+//	config           settings
+//	repl             how nodes follow each other; this package is its repl.Host
+//	watch, slowlog   what WATCH watches, what SLOWLOG shows
+//	glob             patterns
+//
+// An INCR crosses each border once: read by resp, found in command, planned by items, run by counter.
 //
 // # The way of a command
 //

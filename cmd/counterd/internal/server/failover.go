@@ -20,8 +20,9 @@ import (
 //	failover-in-progress  this node takes no changes any more, and the replica is told to lead. ABORT makes this node the primary again,
 //	                      though the replica may have become one
 //
-// Then this node follows the replica, and changes that waited are refused as a replica's. What was acknowledged before is in the log up to where
-// this node stopped, and the replica is told only when it has the log up to there, unless FORCE says otherwise.
+// Then this node follows the replica, and changes that waited are refused as a replica's. What was acknowledged before
+// is in the log up to where this node stopped, and the replica is told only when it has the log up to there, unless
+// FORCE says otherwise.
 type handover struct {
 	mu     sync.Mutex
 	phase  string // empty: none
@@ -108,8 +109,8 @@ func (h *handover) isStuck() bool {
 	return h.phase != "" && h.stuck
 }
 
-// cede ends a handover that is stuck, as somebody says who leads, and waits for its end. Else the replica would be told to lead as soon as it
-// is back, beside the one that took its place.
+// cede ends a handover that is stuck, as somebody says who leads, and waits for its end. Else the replica would be told
+// to lead as soon as it is back, beside the one that took its place.
 func (h *handover) cede() {
 	h.mu.Lock()
 	if h.phase == "" || !h.stuck {
@@ -162,7 +163,8 @@ type failoverPlan struct {
 
 const errFailingOver = "ERR FAILOVER already in progress."
 
-// runFailover: FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]. It answers when changes wait; INFO tells how it goes on.
+// runFailover: FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT milliseconds]. It answers when changes wait; INFO tells
+// how it goes on.
 func runFailover(c *client, args [][]byte) {
 	s := c.srv
 	if len(args) == 2 && resp.EqualFold(args[1], "ABORT") {
@@ -371,7 +373,8 @@ func (s *Server) leaderBy(ctx context.Context, replica repl.Address) (repl.Addre
 	return role.Of, nil
 }
 
-// yieldedWithin is how long a replica that had all changes may take for the last ones, while nobody takes any. It may come again meanwhile.
+// yieldedWithin is how long a replica that had all changes may take for the last ones, while nobody takes any. It may
+// come again meanwhile.
 const yieldedWithin = 10 * time.Second
 
 // promoteRetry is the pause between attempts to learn whether a replica leads that was told to.
@@ -408,14 +411,16 @@ func (s *Server) leadAgain(err error) error {
 const (
 	// aliveWithin is how fresh the primary's last word must be for it to be asked: it speaks each second.
 	aliveWithin = 1500 * time.Millisecond
-	// handOverWithin is what a primary that is asked to hand over may take. Sentinel looks after a second whether its replica leads, and then each second.
+	// handOverWithin is what a primary that is asked to hand over may take. Sentinel looks after a second whether its
+	// replica leads, and then each second.
 	handOverWithin = time.Second
 )
 
-// leadForSentinel makes this node the primary as Sentinel wants it. Sentinel tells only the replica. Where the primary lives (SENTINEL FAILOVER, or
-// Sentinel was wrong about it) it would go on to take changes until it hears of it, a second or two, and the other replica would
-// go on to acknowledge them: 568 increments that WAIT 1 had acknowledged were lost in a trial. So the primary is asked to hand over, as by FAILOVER, which
-// loses nothing; and if it does not, the node leads as it is.
+// leadForSentinel makes this node the primary as Sentinel wants it. Sentinel tells only the replica. Where the primary
+// lives (SENTINEL FAILOVER, or Sentinel was wrong about it) it would go on to take changes until it hears of it, a
+// second or two, and the other replica would go on to acknowledge them: 568 increments that WAIT 1 had acknowledged
+// were lost in a trial. So the primary is asked to hand over, as by FAILOVER, which loses nothing; and if it does not,
+// the node leads as it is.
 func (s *Server) leadForSentinel() error {
 	info, ok := s.node.Link()
 	if !ok || info.State != repl.LinkConnected || info.LastIO < 0 || info.LastIO > aliveWithin {

@@ -11,8 +11,8 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/repl"
 )
 
-// A handover that the end of the process cut off is gone on with after the start. The node has no role then but to follow the replica that it was handing
-// over to, and that one may lead, or follow this node: then nobody leads.
+// A handover that the end of the process cut off is gone on with after the start. The node has no role then but to
+// follow the replica that it was handing over to, and that one may lead, or follow this node: then nobody leads.
 
 const (
 	// resumeEvery is the pause between looks at the other node.
@@ -100,7 +100,8 @@ func (s *Server) resumeStep(ctx context.Context, to repl.Address, forced bool) (
 	case mayLead && s.leftToSentinel():
 		return false, errors.New("this node was watched by Sentinel, which is to say who leads")
 	case mayLead:
-		// It may have been told to lead, and do so at any moment: to tell it again makes no second primary, to lead here would.
+		// It may have been told to lead, and do so at any moment: to tell it again makes no second primary, to lead
+		// here would.
 		_, err := repl.Promote(ctx, to, s.replicationSettings())
 		return false, err
 	}

@@ -8,10 +8,12 @@ const (
 	// partialTimeout is how long a command may take to arrive once it has begun: somebody who sends a byte a second
 	// holds a connection, not more, and not for long.
 	partialTimeout = 30
-	// minArrival is the bytes a second at which a command may take longer: 16 MiB over a line of 60 KB/s need four minutes.
+	// minArrival is the bytes a second at which a command may take longer: 16 MiB over a line of 60 KB/s need four
+	// minutes.
 	minArrival = 1 << 10
-	// writeTimeout is how long a client may take nothing of its replies. Meanwhile the connection waits and reads no more from
-	// it. However slowly one reads, it is left in peace: what such connections hold together is bounded by maxmemory-clients.
+	// writeTimeout is how long a client may take nothing of its replies. Meanwhile the connection waits and reads no
+	// more from it. However slowly one reads, it is left in peace: what such connections hold together is bounded by
+	// maxmemory-clients.
 	writeTimeout = 30
 	// authTimeout is how long a connection may stay without its password.
 	authTimeout = 60

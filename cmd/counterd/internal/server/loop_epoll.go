@@ -15,18 +15,21 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 )
 
-// loop serves connections in rounds: it asks epoll which are ready, lets each have a turn, commits what they changed by one write of the log, and
-// sends the replies that waited for it. With 50 connections of one command each that takes 8 to 16 % less processor time than a goroutine for
-// each, which pays for a switch to it, for a read that finds nothing, and for the scheduler's notice of each system call.
+// loop serves connections in rounds: it asks epoll which are ready, lets each have a turn, commits what they changed by
+// one write of the log, and sends the replies that waited for it. With 50 connections of one command each that takes 8
+// to 16 % less processor time than a goroutine for each, which pays for a switch to it, for a read that finds nothing,
+// and for the scheduler's notice of each system call.
 //
-// Nothing in a loop waits. A client that must wait leaves it (leave) for a goroutine of its own, which goes on with it and brings it back.
+// Nothing in a loop waits. A client that must wait leaves it (leave) for a goroutine of its own, which goes on with it
+// and brings it back.
 //
-// Events are edge-triggered, so that a connection is asked for once and the loop and the goroutine need not agree on who hears of it: a loop ignores
-// what is not in it, and coming back asks epoll for the state anew. A read that does not fill its room has taken everything.
-// But for the end of the stream, which may hide behind data: then hup was told with it.
+// Events are edge-triggered, so that a connection is asked for once and the loop and the goroutine need not agree on
+// who hears of it: a loop ignores what is not in it, and coming back asks epoll for the state anew. A read that does
+// not fill its room has taken everything. But for the end of the stream, which may hide behind data: then hup was told
+// with it.
 //
-// The runtime watches epoll's own descriptor, so a loop without work is an idle goroutine. To wait in epoll_wait would take
-// its processor along, and others would stand still until the runtime notices.
+// The runtime watches epoll's own descriptor, so a loop without work is an idle goroutine. To wait in epoll_wait would
+// take its processor along, and others would stand still until the runtime notices.
 type loop struct {
 	srv     *Server
 	epoll   int
@@ -50,7 +53,8 @@ type loop struct {
 const (
 	// maxEvents is how many connections have a turn in a round: the changes of the first wait for those of the last.
 	maxEvents = 128
-	// roundOut is the size of out: the replies of 50 connections, 64 deep, are half of it and stay in the processor's cache.
+	// roundOut is the size of out: the replies of 50 connections, 64 deep, are half of it and stay in the processor's
+	// cache.
 	roundOut = 64 << 10
 	// roundRest is left in it at least when a turn begins.
 	roundRest = 8 << 10
@@ -157,7 +161,8 @@ func (l *loop) round() {
 	clear(l.again[len(l.again):cap(l.again)])
 }
 
-// turn reads what has arrived at c, as much as one buffer takes, and executes it. Replies that wait for a commit stay in c.Out.
+// turn reads what has arrived at c, as much as one buffer takes, and executes it. Replies that wait for a commit stay
+// in c.Out.
 func (l *loop) turn(c *client) {
 	defer l.recovered(c)
 	l.out.Lend(&c.Out)

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// What a subscriber leaves unread takes the memory that counters need, so there are limits: client-output-buffer-limit for each, and maxUnread for
-// all together. Beyond that, whoever is about to leave more than smallUnread unread is closed: 10,000 subscribers cannot hold more than 900 MiB.
+// What a subscriber leaves unread takes the memory that counters need, so there are limits: client-output-buffer-limit
+// for each, and maxUnread for all together. Beyond that, whoever is about to leave more than smallUnread unread is
+// closed: 10,000 subscribers cannot hold more than 900 MiB.
 const (
 	maxUnread   = 256 << 20
 	smallUnread = 64 << 10
@@ -19,8 +20,9 @@ const (
 // errSlowSubscriber closes a subscriber that does not read.
 var errSlowSubscriber = errors.New("subscriber passed client-output-buffer-limit")
 
-// outbox carries what is sent to a subscriber: its own replies and the messages that others publish, in one order. A connection
-// gets one with its first subscription and keeps it. A goroutine of its own writes, so that a publisher never waits for a reader.
+// outbox carries what is sent to a subscriber: its own replies and the messages that others publish, in one order. A
+// connection gets one with its first subscription and keeps it. A goroutine of its own writes, so that a publisher
+// never waits for a reader.
 type outbox struct {
 	c       *client
 	mu      sync.Mutex // guards the rest

@@ -10,8 +10,9 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 )
 
-// Pauses hold commands back: their connections wait, and the commands run, or are refused, when the pause is over. CLIENT PAUSE begins one
-// for a time, FAILOVER one for as long as it takes. What was planned before is not held back; a replica's connection never is.
+// Pauses hold commands back: their connections wait, and the commands run, or are refused, when the pause is over.
+// CLIENT PAUSE begins one for a time, FAILOVER one for as long as it takes. What was planned before is not held back; a
+// replica's connection never is.
 
 // Who began a pause. Each has one at most; they last independently of each other.
 const (
@@ -20,7 +21,8 @@ const (
 	pausers
 )
 
-// pauses are those in force. Their bits are also in Server.guard, which every command looks at: whoever changes pauses calls RoleChanged.
+// pauses are those in force. Their bits are also in Server.guard, which every command looks at: whoever changes pauses
+// calls RoleChanged.
 type pauses struct {
 	mu   sync.Mutex // guards the rest
 	by   [pausers]pause
@@ -37,7 +39,8 @@ func (p *pause) active(now time.Time) bool {
 	return p.bits != 0 && (p.until.IsZero() || now.Before(p.until))
 }
 
-// begin pauses for a time, or for good if that is 0. One that its pauser has begun before gets neither weaker nor shorter, as in Redis.
+// begin pauses for a time, or for good if that is 0. One that its pauser has begun before gets neither weaker nor
+// shorter, as in Redis.
 func (p *pauses) begin(by int, bits uint32, d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -119,8 +122,8 @@ func (c *client) flagsOf(cmd *row) command.Flags {
 	return f
 }
 
-// heldBack tells whether a pause makes a command of this connection wait. Replicas must go on, and change nothing: whoever
-// only says that it is one waits.
+// heldBack tells whether a pause makes a command of this connection wait. Replicas must go on, and change nothing:
+// whoever only says that it is one waits.
 func (c *client) heldBack(bits uint32, f command.Flags) bool {
 	if c.peer.Load() != nil && f&command.Write == 0 {
 		return false
@@ -164,8 +167,9 @@ var (
 	errTimeUp          = errors.New("unblocked by CLIENT UNBLOCK as if its time were over")
 )
 
-// block runs wait, which returns when the command may go on, or ctx ends: with the connection, with the server, or by cancel. A connection that has
-// ended meanwhile executes nothing more: whoever sent what it held has long tried elsewhere. What was answered before it is sent first.
+// block runs wait, which returns when the command may go on, or ctx ends: with the connection, with the server, or by
+// cancel. A connection that has ended meanwhile executes nothing more: whoever sent what it held has long tried
+// elsewhere. What was answered before it is sent first.
 func (c *client) block(ctx context.Context, wait func(ctx context.Context)) {
 	if c.send() != nil {
 		c.closed = true

@@ -14,9 +14,9 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 )
 
-// Publish and subscribe. Messages reach who is subscribed at that moment and are kept nowhere; Sentinel finds its fellows by them.
-// A message is pushed to the outbox of every subscriber under pubsub.mu, and so are the answers to SUBSCRIBE and UNSUBSCRIBE: a subscriber
-// sees the confirmation before the first message and no message after the last.
+// Publish and subscribe. Messages reach who is subscribed at that moment and are kept nowhere; Sentinel finds its
+// fellows by them. A message is pushed to the outbox of every subscriber under pubsub.mu, and so are the answers to
+// SUBSCRIBE and UNSUBSCRIBE: a subscriber sees the confirmation before the first message and no message after the last.
 
 // pubsub are the subscriptions of all connections.
 type pubsub struct {

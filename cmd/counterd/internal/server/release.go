@@ -5,9 +5,9 @@ import (
 	"runtime/metrics"
 )
 
-// releaser gives the Go heap's unused memory back to the system when a time of load has ended. The runtime does that over minutes and
-// only while it allocates, and a server at rest does not: after 280,000 posts loaded in 0.3 s it held 8 MiB of log buffers, three
-// times what the posts take. Used by the janitor alone.
+// releaser gives the Go heap's unused memory back to the system when a time of load has ended. The runtime does that
+// over minutes and only while it allocates, and a server at rest does not: after 280,000 posts loaded in 0.3 s it held
+// 8 MiB of log buffers, three times what the posts take. Used by the janitor alone.
 type releaser struct {
 	kept  uint64 // heap held when it was last given back
 	quiet int    // looks in a row without load

@@ -84,8 +84,8 @@ func (s *Server) RoleChanged() {
 	s.guard.Store(g | s.pauses.bits())
 }
 
-// Reopen closes the store, lets change work on its directory and opens it again; LOADING is answered meanwhile. If it cannot be opened the
-// server ends: there is nothing to serve.
+// Reopen closes the store, lets change work on its directory and opens it again; LOADING is answered meanwhile. If it
+// cannot be opened the server ends: there is nothing to serve.
 func (s *Server) Reopen(change func(dir string) error) error {
 	if s.Open == nil {
 		return errors.New("this server cannot open a store")
@@ -140,8 +140,8 @@ func replicationCommands() []*row {
 	}
 }
 
-// runSync: SYNC: an archive for redis-cli --rdb, the changes from now on for redis-cli --replica. A Redis that wants to be a replica is refused: it
-// would drop its data for what it cannot read.
+// runSync: SYNC: an archive for redis-cli --rdb, the changes from now on for redis-cli --replica. A Redis that wants to
+// be a replica is refused: it would drop its data for what it cannot read.
 func runSync(c *client, _ [][]byte) {
 	p := c.peer.Load()
 	if p == nil {
@@ -174,7 +174,8 @@ func runSync(c *client, _ [][]byte) {
 	}
 }
 
-// runReplicaOf: REPLICAOF host port | NO ONE. In a transaction, where the store is held, the change is made right behind it.
+// runReplicaOf: REPLICAOF host port | NO ONE. In a transaction, where the store is held, the change is made right
+// behind it.
 func runReplicaOf(c *client, args [][]byte) {
 	s := c.srv
 	if s.handover.state() != phaseNone && !s.handover.isStuck() {

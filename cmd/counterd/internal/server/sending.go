@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// writeAll writes all of b and waits where it must. Meanwhile sent counts what the kernel has taken, so that others see how it goes on: a client that
-// reads slowly is none that does not read.
+// writeAll writes all of b and waits where it must. Meanwhile sent counts what the kernel has taken, so that others see
+// how it goes on: a client that reads slowly is none that does not read.
 func writeAll(conn syscall.RawConn, b []byte, sent *atomic.Int64) (int, error) {
 	n := 0
 	var failed error

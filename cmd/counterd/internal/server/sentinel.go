@@ -7,14 +7,15 @@ import (
 	"sync"
 )
 
-// What a node learns from Sentinel without being spoken to. Each Sentinel publishes, on every node it watches and each 2 s, who it is and who
-// the primary is:
+// What a node learns from Sentinel without being spoken to. Each Sentinel publishes, on every node it watches and each
+// 2 s, who it is and who the primary is:
 //
 //	__sentinel__:hello  ip,port,runid,epoch,name,primary's ip,primary's port,primary's epoch
 //
-// A plain server that was killed as primary takes changes again as soon as it is back, until Sentinel makes it a replica: 10 s in trials, as long as
-// after a stop of the process, a partition, or SENTINEL FAILOVER; and all of them are lost. So a node that Sentinel watched refuses changes after a
-// restart until one names it, and a primary that was named refuses them as soon as it hears that another was named behind it, in a later epoch.
+// A plain server that was killed as primary takes changes again as soon as it is back, until Sentinel makes it a
+// replica: 10 s in trials, as long as after a stop of the process, a partition, or SENTINEL FAILOVER; and all of them
+// are lost. So a node that Sentinel watched refuses changes after a restart until one names it, and a primary that was
+// named refuses them as soon as it hears that another was named behind it, in a later epoch.
 
 const helloChannel = "__sentinel__:hello"
 
@@ -23,19 +24,21 @@ const (
 	errDeposed = "READONLY Sentinel has named another node the primary, and this one waits to be told whose replica it is. REPLICAOF NO ONE makes it a primary"
 )
 
-// sentinelView is the newest word of Sentinel about who is the primary. An epoch has one primary, which most Sentinels agreed on.
+// sentinelView is the newest word of Sentinel about who is the primary. An epoch has one primary, which most Sentinels
+// agreed on.
 type sentinelView struct {
 	mu    sync.Mutex // guards the rest
 	name  string     // of the group of nodes
 	epoch uint64
 	here  bool // this node
 
-	// After this node was the primary and another was named: the Sentinels, by their run ids, that have said so; nil: it was not.
+	// After this node was the primary and another was named: the Sentinels, by their run ids, that have said so; nil:
+	// it was not.
 	said map[string]bool
 }
 
-// hear takes a word. known is false if it is older than what was heard before; deposed is set if this node was the primary in an earlier epoch
-// and another is now.
+// hear takes a word. known is false if it is older than what was heard before; deposed is set if this node was the
+// primary in an earlier epoch and another is now.
 func (v *sentinelView) hear(name string, epoch uint64, here bool) (known, deposed bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -55,9 +58,10 @@ func (v *sentinelView) hear(name string, epoch uint64, here bool) (known, depose
 	return true, deposed
 }
 
-// moved tells, once for each Sentinel, that it names another primary now than this node, which was it before. A node that hands its role over knows
-// so first, and closes nothing: a client that asked Sentinel then would be sent back here. Sentinel itself closes connections only of a node that it has to make a
-// replica. Each Sentinel counts, as clients may ask any.
+// moved tells, once for each Sentinel, that it names another primary now than this node, which was it before. A node
+// that hands its role over knows so first, and closes nothing: a client that asked Sentinel then would be sent back
+// here. Sentinel itself closes connections only of a node that it has to make a replica. Each Sentinel counts, as
+// clients may ask any.
 func (v *sentinelView) moved(sentinel, name string, epoch uint64, here bool) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -71,7 +75,8 @@ func (v *sentinelView) moved(sentinel, name string, epoch uint64, here bool) boo
 // maxSentinels bounds sentinelView.said.
 const maxSentinels = 64
 
-// sendAway closes the connections of clients, as CLIENT KILL does by TYPE normal and pubsub; not Sentinel's, and not but. It returns how many.
+// sendAway closes the connections of clients, as CLIENT KILL does by TYPE normal and pubsub; not Sentinel's, and not
+// but. It returns how many.
 func (s *Server) sendAway(but *client) (n int) {
 	for _, k := range s.connected() {
 		if kind := k.kind(); k != but && (kind == "normal" || kind == "pubsub") && !k.fromSentinel() {

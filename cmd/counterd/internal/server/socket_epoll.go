@@ -15,11 +15,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socket is a connection whose readiness a loop watches, not the runtime of Go: its descriptor is read and written without waiting, by system
-// calls that the scheduler does not see. For writers that must wait it makes a net.Conn of the same connection.
+// socket is a connection whose readiness a loop watches, not the runtime of Go: its descriptor is read and written
+// without waiting, by system calls that the scheduler does not see. For writers that must wait it makes a net.Conn of
+// the same connection.
 //
-// One goroutine at a time owns the connection. It alone reads, and it alone frees the descriptor, when nobody writes any more; others can
-// but Close, which lets the owner's next read end.
+// One goroutine at a time owns the connection. It alone reads, and it alone frees the descriptor, when nobody writes
+// any more; others can but Close, which lets the owner's next read end.
 type socket struct {
 	local, remote net.Addr
 	ended         atomic.Bool  // nothing more is to be read
@@ -155,8 +156,9 @@ func (s *socket) Close() error {
 // closed tells whether Close was called.
 func (s *socket) closed() bool { return s.killed.Load() }
 
-// watch returns a channel that is closed when the connection has ended: the other side will send nothing more, or Close was called. The owner calls it
-// when it waits for something else, and stop afterwards. Here the loop hears of the end and calls look.
+// watch returns a channel that is closed when the connection has ended: the other side will send nothing more, or Close
+// was called. The owner calls it when it waits for something else, and stop afterwards. Here the loop hears of the end
+// and calls look.
 func (s *socket) watch() (gone <-chan struct{}, stop func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,7 +169,8 @@ func (s *socket) watch() (gone <-chan struct{}, stop func()) {
 	return s.gone, func() {}
 }
 
-// look tells who watches if the connection has ended. An event alone does not say so: it may have been about the one that had the descriptor before.
+// look tells who watches if the connection has ended. An event alone does not say so: it may have been about the one
+// that had the descriptor before.
 func (s *socket) look() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,8 +207,8 @@ func (s *socket) shutdown(how int) error {
 	return os.NewSyscallError("shutdown", err)
 }
 
-// settle waits until the other side has what was written, at most for a time. Closing a connection that holds input nobody read resets it, and
-// a reset takes what is still on its way.
+// settle waits until the other side has what was written, at most for a time. Closing a connection that holds input
+// nobody read resets it, and a reset takes what is still on its way.
 func (s *socket) settle(most time.Duration) {
 	for end := time.Now().Add(most); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if n, err := unix.IoctlGetInt(s.descriptor(), unix.SIOCOUTQ); err != nil || n == 0 {

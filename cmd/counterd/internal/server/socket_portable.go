@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// socket reads and writes a connection as net.Conn does, but asks for memory to read into when there is something to read, so that a
-// connection that waits holds no buffer.
+// socket reads and writes a connection as net.Conn does, but asks for memory to read into when there is something to
+// read, so that a connection that waits holds no buffer.
 type socket struct {
 	net.Conn
 	raw    syscall.RawConn
@@ -36,8 +36,9 @@ func (s *socket) open(conn net.Conn) (err error) {
 	return err
 }
 
-// receive waits until something has arrived and reads it into the memory that space gives; it returns how much that is, and how much
-// it left free. space is asked before each read; idle is called when the memory is not needed as nothing has arrived.
+// receive waits until something has arrived and reads it into the memory that space gives; it returns how much that is,
+// and how much it left free. space is asked before each read; idle is called when the memory is not needed as nothing
+// has arrived.
 func (s *socket) receive(space func() []byte, idle func()) (n, free int, err error) {
 	s.space, s.idle, s.n, s.err = space, idle, 0, nil
 	if err := s.raw.Read(s.fill); err != nil {
@@ -81,8 +82,9 @@ func (s *socket) closed() bool { return s.killed.Load() }
 // watchEvery is how often watch looks.
 const watchEvery = 50 * time.Millisecond
 
-// watch returns a channel that is closed when the connection has ended: the other side will send nothing more, or Close was called. The owner calls it
-// when it waits for something else, and stop afterwards. The end is not seen here while something that was sent before it is not read.
+// watch returns a channel that is closed when the connection has ended: the other side will send nothing more, or Close
+// was called. The owner calls it when it waits for something else, and stop afterwards. The end is not seen here while
+// something that was sent before it is not read.
 func (s *socket) watch() (gone <-chan struct{}, stop func()) {
 	ended, stopped := make(chan struct{}), make(chan struct{})
 	go func() {

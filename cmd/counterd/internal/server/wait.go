@@ -8,7 +8,8 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 )
 
-// WAIT and WAITAOF: until when a client knows that what it wrote survives this node. What anybody wrote so far is waited for: it is one log.
+// WAIT and WAITAOF: until when a client knows that what it wrote survives this node. What anybody wrote so far is
+// waited for: it is one log.
 
 // maxTimeout is the longest time in milliseconds that is told from for ever: 146 years.
 const maxTimeout = int64(1 << 62 / time.Millisecond)
@@ -25,8 +26,9 @@ func waitTimeout(b []byte) (d time.Duration, text string) {
 	return time.Duration(min(n, maxTimeout)) * time.Millisecond, ""
 }
 
-// await waits until enough says so, the time is over, the connection or the server ends, or the node is no primary any more. In a transaction it
-// does not wait. It returns false when the command was answered: by the error of CLIENT UNBLOCK.
+// await waits until enough says so, the time is over, the connection or the server ends, or the node is no primary any
+// more. In a transaction it does not wait. It returns false when the command was answered: by the error of CLIENT
+// UNBLOCK.
 func (c *client) await(d time.Duration, enough func() bool) bool {
 	if enough() || c.multi.executing {
 		return true
@@ -61,7 +63,8 @@ func (c *client) interrupt(cause error) bool {
 	return true
 }
 
-// demoted answers a command that waited when the node became a replica: who acknowledges what is not known here any more.
+// demoted answers a command that waited when the node became a replica: who acknowledges what is not known here any
+// more.
 func (c *client) demoted() bool {
 	if !c.srv.store().Replica() {
 		return false
