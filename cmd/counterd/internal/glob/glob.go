@@ -1,6 +1,10 @@
 // Package glob matches names as Redis does.
 package glob
 
+// MaxPattern is the longest pattern, in bytes, that commands should take from a client: what it is matched with is as long at most, so that a match
+// takes a millisecond. A pattern and a channel of 1 MiB each would take an hour.
+const MaxPattern = 1 << 10
+
 // Match is Redis's glob matching (util.c, stringmatchlen): * ? [abc] [^a-z] and \ to escape. Unlike the original it
 // does not backtrack into earlier stars, so its time is at most len(pattern)*len(s) (CVE-2022-36021).
 func Match(pattern, s string) bool {

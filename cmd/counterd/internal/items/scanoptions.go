@@ -1,9 +1,11 @@
 package items
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/glob"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 )
 
@@ -32,6 +34,9 @@ func ParseScan(args [][]byte, types bool) (o ScanOptions, text string) {
 			}
 			o.Count = int(min(n, maxScanCount))
 		case resp.EqualFold(args[i], "MATCH"):
+			if len(args[i+1]) > glob.MaxPattern {
+				return o, errLongPattern
+			}
 			o.Match = string(args[i+1])
 		case resp.EqualFold(args[i], "TYPE") && types:
 			o.Type = strings.ToLower(string(args[i+1]))
@@ -41,6 +46,8 @@ func ParseScan(args [][]byte, types bool) (o ScanOptions, text string) {
 	}
 	return o, ""
 }
+
+var errLongPattern = fmt.Sprintf("ERR a pattern has at most %d bytes", glob.MaxPattern)
 
 // maxScanCount bounds what one SCAN looks at, and so its reply and the time it takes: COUNT is a hint.
 const maxScanCount = 10_000

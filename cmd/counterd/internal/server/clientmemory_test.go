@@ -104,11 +104,11 @@ func TestUnknownNamesAreForgotten(t *testing.T) {
 func TestSubscriptionsAreHeld(t *testing.T) {
 	s := wireServe(t, nil)
 	c := wireDial(t, s, 3)
-	name := strings.Repeat("x", 1<<20-100)
+	name := strings.Repeat("x", maxChannel-10)
 	last := ""
 	for i := 0; !strings.HasPrefix(last, "-ERR too many subscriptions"); i++ {
-		if i > maxSubscriptionBytes>>20 {
-			t.Fatalf("%d subscriptions of 1 MiB: %.100s", i, last)
+		if i > maxSubscriptionBytes/maxChannel {
+			t.Fatalf("%d subscriptions of 1 KiB: %.100s", i, last)
 		}
 		last = c.sendArgs("SUBSCRIBE", fmt.Sprint(i)+name)
 	}

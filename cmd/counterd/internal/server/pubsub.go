@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -42,6 +43,9 @@ type subscriptions struct {
 const (
 	maxSubscriptions     = 64 << 10
 	maxSubscriptionBytes = 32 << 20
+
+	// maxChannel is the longest name of a channel: all patterns are matched with it while others wait.
+	maxChannel = glob.MaxPattern
 
 	// subscriptionSize is what one is taken to hold beside its name, in bytes: its places in two maps.
 	subscriptionSize = 200
@@ -92,6 +96,11 @@ func pubsubCommands() []*row {
 
 // subscribe and unsubscribe answer each name by a push of its own.
 func (c *client) subscribe(kind *kindOfSubscription, names [][]byte) {
+	for _, name := range names {
+		if c.longName(name) {
+			return
+		}
+	}
 	s := &c.subs
 	if s.box == nil {
 		s.box = newOutbox(c)
@@ -124,6 +133,15 @@ func (c *client) subscribe(kind *kindOfSubscription, names [][]byte) {
 		c.confirm(kind.subscribe, name)
 	}
 	c.listening()
+}
+
+// longName refuses the name of a channel, or a pattern, that is too long.
+func (c *client) longName(name []byte) bool {
+	if len(name) <= maxChannel {
+		return false
+	}
+	c.Out.Error(fmt.Sprintf("ERR names of channels and patterns have at most %d bytes, got %d", maxChannel, len(name)))
+	return true
 }
 
 func (c *client) unsubscribe(kind *kindOfSubscription, names [][]byte) {
@@ -253,6 +271,9 @@ func (s *Server) publish(channel string, message []byte) (receivers int) {
 }
 
 func runPublish(c *client, args [][]byte) {
+	if c.longName(args[1]) {
+		return
+	}
 	if c.subs.box != nil && !c.multi.executing {
 		_ = c.send() // before a message to itself; an error is the next send's too
 	}
@@ -282,6 +303,9 @@ func (s *Server) Publish(channel string, message []byte) {
 func runPubsubChannels(c *client, args [][]byte) {
 	if len(args) > 3 {
 		c.Out.Error(items.ErrSyntax)
+		return
+	}
+	if len(args) == 3 && c.longName(args[2]) {
 		return
 	}
 	p := &c.srv.pubsub

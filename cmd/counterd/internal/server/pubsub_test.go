@@ -71,6 +71,12 @@ func TestPubsub(t *testing.T) {
 		pub.want("CLIENT KILL TYPE pubsub", ":1")
 		sub.ended()
 	}
+	long := strings.Repeat("a", maxChannel+1) // a pattern takes as long as it is, times the name
+	refused := fmt.Sprintf("-ERR names of channels and patterns have at most %d bytes, got %d", maxChannel, len(long))
+	for _, command := range []string{"SUBSCRIBE a ?", "PSUBSCRIBE ?", "PUBSUB CHANNELS ?", "PUBLISH ? x"} {
+		pub.want(strings.Replace(command, "?", long, 1), refused)
+	}
+	pub.want("SCAN 0 MATCH "+long, fmt.Sprintf("-ERR a pattern has at most %d bytes", maxChannel))
 	for range 100 { // the killed ones are gone soon
 		if pub.do("PUBSUB CHANNELS").String() == "[]" {
 			return
