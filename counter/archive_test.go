@@ -18,7 +18,7 @@ import (
 // TestArchiveOfDamaged: an archive is made whatever has become of cold files: their posts are lost in it, no others. Of
 // a damaged image there is none until it is written anew, by itself.
 func TestArchiveOfDamaged(t *testing.T) {
-	for _, how := range []string{"page", "header", "end", "missing", "image", "page EIO", "last page EIO", "image EIO"} {
+	for _, how := range kinds("page", "header", "end", "missing", "image", "page EIO", "last page EIO", "image EIO") {
 		t.Run(how, func(t *testing.T) {
 			dir, s, mids, cold := coldDir(t, 100_000)
 			if err := s.Close(); err != nil {

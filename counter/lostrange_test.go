@@ -106,7 +106,7 @@ func reopen(t *testing.T, dir string, fsys vfs.FS, models ...*partialModel) {
 // TestLostImage: an image that cannot be used, and that both snapshots share, takes its own range and nothing else;
 // what was set since is known, through snapshots, restarts and more damage; and a start that can read it again has all.
 func TestLostImage(t *testing.T) {
-	for _, how := range []string{"missing", "flipped", "short", "open", "read"} {
+	for _, how := range kinds("missing", "flipped", "short", "open", "read") {
 		t.Run(how, func(t *testing.T) {
 			dir, m, others, file := lostDir(t, sealedImage, nil)
 			path := file.Path(dir)

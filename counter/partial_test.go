@@ -180,11 +180,20 @@ func (m *partialModel) list(when string) {
 	}
 }
 
+// kinds are the kinds of damage that a test tries: all of them, or the first alone in the short runs under the race
+// detector, as nothing is concurrent in these tests.
+func kinds(all ...string) []string {
+	if testing.Short() {
+		return all[:1]
+	}
+	return all
+}
+
 // TestPartialRows damages the cold file under a store, in one way after the other, with changes of its rows in the log
 // behind the snapshot, and changes them further, live, behind restarts and snapshots: every answer is the truth or
 // ErrCold, and the truth alone for what was set since. With the file whole again nothing is missing.
 func TestPartialRows(t *testing.T) {
-	for _, how := range []string{"page", "two pages", "missing", "empty", "header"} {
+	for _, how := range kinds("page", "two pages", "missing", "empty", "header") {
 		t.Run(how, func(t *testing.T) {
 			t.Logf("-seed %d", *seed)
 			dir, s, mids, cold := coldDir(t, 100_000)

@@ -75,7 +75,7 @@ func damagedDir(t *testing.T, how string, wholeLog bool) (dir string, m *partial
 
 // TestRepairFromLog: where the log reaches back far enough, repair brings every post of a damaged cold file back.
 func TestRepairFromLog(t *testing.T) {
-	for _, how := range []string{"pages", "missing"} {
+	for _, how := range kinds("pages", "missing") {
 		t.Run(how, func(t *testing.T) {
 			dir, m := damagedDir(t, how, true)
 			if err := m.s.Close(); err != nil {
@@ -105,7 +105,7 @@ func loseUnreadable(dir string, say func(string)) error {
 // log that was there before, replayed at every start, changes nothing of that; nor can a node that has the posts go on
 // with this one's log.
 func TestLoseUnreadable(t *testing.T) {
-	for _, how := range []string{"pages", "missing"} {
+	for _, how := range kinds("pages", "missing") {
 		t.Run(how, func(t *testing.T) {
 			dir, m := damagedDir(t, how, false)
 			before, end := m.s.repl.Lineage(), m.s.log.Position()
@@ -209,7 +209,11 @@ func (s *Store) mustAlter(t *testing.T, script string, m *partialModel) map[uint
 // TestLoseUnreadableAltered: a column that is added while the snapshot is made, at every file of it, whose schema therefore does not know
 // it, keeps its values when damaged pages are given up; those of the pages that can be read, and of the overlay.
 func TestLoseUnreadableAltered(t *testing.T) {
-	for at, more := 0, true; more; at++ {
+	stride := 1
+	if testing.Short() {
+		stride = 4
+	}
+	for at, more := 0, true; more; at += stride {
 		dir, s, mids, cold := coldDir(t, 80_000)
 		if err := s.Close(); err != nil { // so that the log goes on in a new segment
 			t.Fatal(err)
