@@ -56,6 +56,9 @@ func TestOutOfMemory(t *testing.T) {
 					}
 					what, err = "flush", b.Clear()
 					b.End()
+					if err := b.Commit(); err != nil { // else a kill may take it back
+						t.Fatal(err)
+					}
 				}
 			default:
 				b := s.NewBatch()
