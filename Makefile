@@ -11,7 +11,7 @@ FUZZTIME ?= 20s
 help:
 	@echo 'make run        build counterd and start it with the example schema on 127.0.0.1:$(PORT) (PORT=...)'
 	@echo 'make demo       load a real sample into a counterd of its own, read timeline pages, print what came out'
-	@echo 'make test       all tests that must pass: unit, race, end to end (at most 6 minutes on 2 cores)'
+	@echo 'make test       all tests that must pass: unit, race, end to end (6 to 7 minutes on 2 cores)'
 	@echo 'make unit       the tests without the race detector and without other programs; PKG=./counter/... for some'
 	@echo 'make lint       gofmt, go vet, staticcheck, go mod tidy'
 	@echo 'make bench      the benchmarks beside the code; PKG=./counter BENCH=Get ITEMS=10000000'

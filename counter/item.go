@@ -9,7 +9,7 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// place says where an item of a block is.
+// location says where an item of a block is.
 type location struct {
 	where where
 	slot  hot.Slot // in the table, for inTable and goneInTable
