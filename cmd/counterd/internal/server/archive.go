@@ -44,6 +44,6 @@ func (w pacedWriter) Write(b []byte) (int, error) {
 	w.c.writingSince.Store(w.c.srv.clock.Load())
 	n, err := w.c.conn.Write(b)
 	w.c.writingSince.Store(0)
-	w.c.srv.stats.outBytes.Add(int64(n))
+	w.c.srv.stats.OutBytes.Add(int64(n))
 	return n, err
 }

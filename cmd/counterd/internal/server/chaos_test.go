@@ -259,7 +259,7 @@ func TestChaos(t *testing.T) {
 	until(t, "nothing held", func() bool {
 		return s.memoryHeld.held.Load() == 0 && s.pubsub.unread.Load() == 0 && s.blocked.Load() == 0
 	})
-	if n := s.stats.panics.Load(); n != 0 {
+	if n := s.stats.Panics.Load(); n != 0 {
 		t.Errorf("%d panics", n)
 	}
 }

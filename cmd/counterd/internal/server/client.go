@@ -115,7 +115,7 @@ func (c *client) process() error {
 			if !c.catchUp() {
 				return errWaits
 			}
-			c.srv.stats.protocolErrors.Add(1)
+			c.srv.stats.ProtocolErrors.Add(1)
 			c.fail(nil, "ERR "+err.Error())
 			c.closed = true
 			break
@@ -186,7 +186,7 @@ func (c *client) settle() {
 		for range c.unsureN {
 			size := c.Out.Len()
 			c.StoreError(err)
-			c.srv.stats.errorReply(c.Out.From(size))
+			c.srv.stats.ErrorReply(c.Out.From(size))
 		}
 	}
 	c.unsureN = 0
@@ -320,8 +320,8 @@ func (c *client) flush() {
 	if cap(c.Owed) > 8*maxBatch {
 		c.Owed = nil
 	}
-	c.srv.stats.hits.Add(hits)
-	c.srv.stats.misses.Add(int64(c.Batch.Len()) - hits)
+	c.srv.stats.Hits.Add(hits)
+	c.srv.stats.Misses.Add(int64(c.Batch.Len()) - hits)
 	c.account(time.Since(began))
 	c.Batch.Reset()
 }
@@ -461,13 +461,13 @@ func (c *client) fail(cmd *row, text string) {
 	if cmd != nil {
 		cmd.Rejected.Add(1)
 	}
-	c.srv.stats.errorReply(c.Out.From(size))
+	c.srv.stats.ErrorReply(c.Out.From(size))
 }
 
 // failed counts an error reply of a command that ran.
 func (c *client) failed(cmd *row, reply []byte) {
 	cmd.Failed.Add(1)
-	c.srv.stats.errorReply(reply)
+	c.srv.stats.ErrorReply(reply)
 }
 
 // send writes out to the connection.
@@ -490,7 +490,7 @@ func (c *client) transmit() error {
 	}
 	if c.inLoop() {
 		n, err := c.conn.offer(c.Out.From(0))
-		c.srv.stats.outBytes.Add(int64(n))
+		c.srv.stats.OutBytes.Add(int64(n))
 		c.Out.Sent(n)
 		if err == nil && c.Out.Len() > 0 {
 			c.waits = true
@@ -502,7 +502,7 @@ func (c *client) transmit() error {
 	c.writingSince.Store(c.srv.clock.Load())
 	n, err := c.conn.Write(c.Out.From(0))
 	c.writingSince.Store(0)
-	c.srv.stats.outBytes.Add(int64(n))
+	c.srv.stats.OutBytes.Add(int64(n))
 	if c.Out.Cut(0); c.Out.Cap() > retainOut {
 		c.Out.Drop()
 	}

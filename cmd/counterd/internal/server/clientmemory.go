@@ -79,6 +79,6 @@ func (s *Server) evictClients() {
 	if n == 0 {
 		return
 	}
-	s.stats.evictedClients.Add(int64(n))
+	s.stats.EvictedClients.Add(int64(n))
 	s.log.Warn("closing connections", "reason", "maxmemory-clients", "number", n, "first", list[0].c.id, "held", total, "freed", freed, "limit", limit)
 }

@@ -28,7 +28,7 @@ func TestMaxMemoryClients(t *testing.T) {
 	part := "*3\r\n$4\r\nMGET\r\n$1000000\r\n" + strings.Repeat("x", 900_000)
 	send := func(c *wireClient, text string) { _, _ = io.WriteString(c.conn, text) } // it may be closed by now
 	send(kept, part)
-	evicted := func() int64 { return s.stats.evictedClients.Load() }
+	evicted := func() int64 { return s.stats.EvictedClients.Load() }
 	const size = 1<<20 - 100
 	echo := fmt.Sprintf("*2\r\n$4\r\nECHO\r\n$%d\r\n%s\r\n", size, strings.Repeat("x", size))
 	for name, big := range map[string]string{
@@ -171,7 +171,7 @@ func TestMaxMemoryClientsSet(t *testing.T) {
 	}
 	admin.want("CONFIG GET maxmemory-clients", `["maxmemory-clients" "67108864"]`)
 	s.evictClients()
-	if n := s.stats.evictedClients.Load(); n != 0 {
+	if n := s.stats.EvictedClients.Load(); n != 0 {
 		t.Fatalf("%d closed", n)
 	}
 	admin.want("CONFIG SET maxmemory-clients 512kb", "+OK")

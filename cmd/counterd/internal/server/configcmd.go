@@ -78,7 +78,7 @@ func runConfigSet(c *client, args [][]byte) {
 }
 
 func runConfigResetStat(c *client, _ [][]byte) {
-	c.srv.stats.reset()
+	c.srv.stats.Reset()
 	c.srv.commands.Each((*row).ResetStats)
 	c.Out.Status("OK")
 }

@@ -57,7 +57,7 @@ func (c *client) inLoop() bool { return c.where.Load() == inLoop }
 func (c *client) received(n, free int) error {
 	c.read, c.room = n, free
 	c.rd.Filled(n)
-	c.srv.stats.inBytes.Add(int64(n))
+	c.srv.stats.InBytes.Add(int64(n))
 	c.lastRead.Store(c.srv.clock.Load())
 	if err := c.process(); err != nil {
 		return err
@@ -87,7 +87,7 @@ func (c *client) panicked(p any) {
 		panic(p)
 	}
 	c.work = nil // whatever state it is in
-	c.srv.stats.panics.Add(1)
+	c.srv.stats.Panics.Add(1)
 	c.srv.log.Error("panic in a connection", "client", c.id, "panic", p, "stack", string(debug.Stack()))
 }
 

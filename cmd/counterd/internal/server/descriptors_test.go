@@ -72,7 +72,7 @@ func TestConnectionsLeaveDescriptors(t *testing.T) {
 		defer f.Close()
 	}
 	first.want("PING", "+PONG")
-	if n := s.stats.rejected.Load(); n != 1 {
+	if n := s.stats.Rejected.Load(); n != 1 {
 		t.Errorf("%d connections are counted as refused", n)
 	}
 	last.conn.Close()

@@ -10,6 +10,7 @@
 //	config           settings
 //	repl             how nodes follow each other; this package is its repl.Host
 //	watch, slowlog   what WATCH watches, what SLOWLOG shows
+//	stats            what is counted and measured: totals, rates, memory
 //	glob             patterns
 //
 // An INCR crosses each border once: read by resp, found in command, planned by items, run by counter.
@@ -75,7 +76,7 @@
 //	connection.go                  PING, HELLO, AUTH, ...
 //	clientinfo.go clientcmd.go     what others see of a connection; CLIENT
 //	configcmd.go                   CONFIG. The configuration is package config's
-//	info.go sampler.go             INFO; rates and memory
+//	info.go                        INFO. What it counts and measures is package stats's
 //	slowlogcmd.go latency.go       SLOWLOG, which package slowlog keeps; LATENCY
 //	persistence.go memorycmd.go    SAVE and its kin; MEMORY
 //	admin.go                       SHUTDOWN, and what has one possible answer here
@@ -83,7 +84,7 @@
 // # Lock order
 //
 // Under Server.mu a connection's clientInfo.mu and its socket's are taken. Server.mu otherwise, watches.mu,
-// clientInfo.mu, slowlog's, sampler's and stats' are leaves: no other lock is taken while one is held, except that
+// clientInfo.mu and the locks of slowlog and stats are leaves: no other lock is taken while one is held, except that
 // watches.mu is taken with the store's gate held. So are a loop's and a socket's. Server.guardMu is held around looks
 // at the configuration, at pauses and at package repl's state.
 package server

@@ -4,12 +4,11 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/stats"
 	"github.com/counterd/counterd/counter"
 )
 
@@ -132,20 +131,20 @@ func infoClients(c *client, t *infoText) {
 func infoMemory(c *client, t *infoText) {
 	m := c.srv.memory()
 	percent := func(part, whole int64) string { return fmt.Sprintf("%.2f%%", 100*float64(part)/float64(max(1, whole))) }
-	t.bytes("used_memory", m.used)
-	t.bytes("used_memory_rss", m.rss)
-	t.bytes("used_memory_peak", m.peak)
-	t.field("used_memory_peak_perc", percent(m.used, m.peak))
-	t.field("used_memory_overhead", m.heap)
-	t.field("used_memory_dataset", m.blocks)
-	t.field("used_memory_dataset_perc", percent(m.blocks, m.used))
-	if total := totalMemory(); total > 0 {
+	t.bytes("used_memory", m.Used)
+	t.bytes("used_memory_rss", m.RSS)
+	t.bytes("used_memory_peak", m.Peak)
+	t.field("used_memory_peak_perc", percent(m.Used, m.Peak))
+	t.field("used_memory_overhead", m.Heap)
+	t.field("used_memory_dataset", m.Items)
+	t.field("used_memory_dataset_perc", percent(m.Items, m.Used))
+	if total := stats.SystemMemory(); total > 0 {
 		t.bytes("total_system_memory", total)
 	}
 	t.bytes("maxmemory", int64(c.srv.config.Get().MaxMemory))
 	t.field("maxmemory_policy", "noeviction")
-	t.field("mem_fragmentation_ratio", fmt.Sprintf("%.2f", float64(m.rss)/float64(max(1, m.used))))
-	t.field("mem_fragmentation_bytes", m.rss-m.used)
+	t.field("mem_fragmentation_ratio", fmt.Sprintf("%.2f", float64(m.RSS)/float64(max(1, m.Used))))
+	t.field("mem_fragmentation_bytes", m.RSS-m.Used)
 	t.field("mem_not_counted_for_evict", 0)
 	t.field("mem_replication_backlog", 0)
 	t.field("mem_clients_slaves", 0)
@@ -159,42 +158,38 @@ func infoMemory(c *client, t *infoText) {
 
 func infoStats(c *client, t *infoText) {
 	s := &c.srv.stats
-	rate := c.srv.sampled()
-	t.field("total_connections_received", s.connections.Load())
+	rate := c.srv.sampler.Rates()
+	t.field("total_connections_received", s.Connections.Load())
 	t.field("total_commands_processed", c.srv.commands.Calls())
-	t.field("instantaneous_ops_per_sec", int64(rate[0]+0.5))
-	t.field("total_net_input_bytes", s.inBytes.Load())
-	t.field("total_net_output_bytes", s.outBytes.Load())
-	t.field("instantaneous_input_kbps", fmt.Sprintf("%.2f", rate[1]/1024))
-	t.field("instantaneous_output_kbps", fmt.Sprintf("%.2f", rate[2]/1024))
-	t.field("rejected_connections", s.rejected.Load())
+	t.field("instantaneous_ops_per_sec", int64(rate.Commands+0.5))
+	t.field("total_net_input_bytes", s.InBytes.Load())
+	t.field("total_net_output_bytes", s.OutBytes.Load())
+	t.field("instantaneous_input_kbps", fmt.Sprintf("%.2f", rate.InBytes/1024))
+	t.field("instantaneous_output_kbps", fmt.Sprintf("%.2f", rate.OutBytes/1024))
+	t.field("rejected_connections", s.Rejected.Load())
 	t.field("sync_full", c.srv.node.Peers().Full.Load())
 	t.field("sync_partial_ok", c.srv.node.Peers().PartialOK.Load())
 	t.field("sync_partial_err", c.srv.node.Peers().PartialErr.Load())
 	t.field("expired_keys", 0)
 	t.field("evicted_keys", 0)
-	t.field("evicted_clients", s.evictedClients.Load())
-	t.field("client_output_buffer_limit_disconnections", s.slowSubscribers.Load())
-	t.field("keyspace_hits", s.hits.Load())
-	t.field("keyspace_misses", s.misses.Load())
+	t.field("evicted_clients", s.EvictedClients.Load())
+	t.field("client_output_buffer_limit_disconnections", s.SlowSubscribers.Load())
+	t.field("keyspace_hits", s.Hits.Load())
+	t.field("keyspace_misses", s.Misses.Load())
 	t.field("pubsub_channels", c.srv.pubsub.numChannels())
 	t.field("pubsub_patterns", c.srv.pubsub.numPatterns())
 	t.field("latest_fork_usec", 0)
 	t.field("total_forks", 0)
-	t.field("total_error_replies", s.errorReplies.Load())
-	t.field("protocol_errors", s.protocolErrors.Load())
+	t.field("total_error_replies", s.ErrorReplies.Load())
+	t.field("protocol_errors", s.ProtocolErrors.Load())
 }
 
 func infoCPU(_ *client, t *infoText) {
-	for _, who := range []struct {
-		kind   int
-		suffix string
-	}{{syscall.RUSAGE_SELF, ""}, {syscall.RUSAGE_CHILDREN, "_children"}} {
-		var u syscall.Rusage
-		_ = syscall.Getrusage(who.kind, &u) // cannot fail with these arguments
-		t.field("used_cpu_sys"+who.suffix, fmt.Sprintf("%.6f", time.Duration(u.Stime.Nano()).Seconds()))
-		t.field("used_cpu_user"+who.suffix, fmt.Sprintf("%.6f", time.Duration(u.Utime.Nano()).Seconds()))
-	}
+	self, children := stats.UsedCPU()
+	t.field("used_cpu_sys", fmt.Sprintf("%.6f", self.System.Seconds()))
+	t.field("used_cpu_user", fmt.Sprintf("%.6f", self.User.Seconds()))
+	t.field("used_cpu_sys_children", fmt.Sprintf("%.6f", children.System.Seconds()))
+	t.field("used_cpu_user_children", fmt.Sprintf("%.6f", children.User.Seconds()))
 }
 
 func infoCommandStats(c *client, t *infoText) {
@@ -209,17 +204,9 @@ func infoCommandStats(c *client, t *infoText) {
 }
 
 func infoErrorStats(c *client, t *infoText) {
-	s := &c.srv.stats
-	s.errorsMu.Lock()
-	defer s.errorsMu.Unlock()
-	words := make([]string, 0, len(s.errors))
-	for w := range s.errors {
-		words = append(words, w)
-	}
-	slices.Sort(words)
 	safe := strings.NewReplacer(":", "_", "#", "_", "\r", "_", "\n", "_", "=", "_")
-	for _, w := range words {
-		t.field("errorstat_"+safe.Replace(w), fmt.Sprintf("count=%d", s.errors[w]))
+	for _, e := range c.srv.stats.Errors() {
+		t.field("errorstat_"+safe.Replace(e.Word), fmt.Sprintf("count=%d", e.N))
 	}
 }
 
@@ -318,5 +305,5 @@ func infoCounterd(c *client, t *infoText) {
 	t.field("block_bytes", n.bytes)
 	t.field("bytes_per_item", fmt.Sprintf("%.2f", n.perItem()))
 	t.field("overflow_values", n.overflows)
-	t.field("panics_total", c.srv.stats.panics.Load())
+	t.field("panics_total", c.srv.stats.Panics.Load())
 }

@@ -37,7 +37,7 @@ func (s *Server) janitor() {
 		now := int64(time.Since(s.started)/time.Second) + 1
 		s.clock.Store(now)
 		s.sample()
-		memory.look(s.sampled()[0])
+		memory.look(s.sampler.Rates().Commands)
 		s.RoleChanged() // lags grow with time
 		s.evictClients()
 		idle := int64(s.config.Get().Timeout)
@@ -50,6 +50,12 @@ func (s *Server) janitor() {
 		}
 		s.mu.Unlock()
 	}
+}
+
+// sample lets the sampler look at the totals and at the memory used.
+func (s *Server) sample() {
+	s.sampler.Sample(time.Now(), s.commands.Calls(), &s.stats)
+	s.memory()
 }
 
 // overdue tells why a connection's time is up, or nothing. REQUIRES Server.mu.

@@ -59,9 +59,9 @@ func TestRoundKeepsRepliesApart(t *testing.T) {
 	if err := hold.BeginExclusive(); err != nil {
 		t.Fatal(err)
 	}
-	before := s.stats.inBytes.Load()
+	before := s.stats.InBytes.Load()
 	first.send("GET 2.cntrn") // the loop waits for the store with it, and the next two become one round
-	until(t, "the loop at work", func() bool { return s.stats.inBytes.Load() > before })
+	until(t, "the loop at work", func() bool { return s.stats.InBytes.Load() > before })
 	a.send("INCR 3.cntrn")
 	if _, err := io.WriteString(b.conn, "PING\r\nINCR 4.cntrn\r\n"); err != nil {
 		t.Fatal(err)

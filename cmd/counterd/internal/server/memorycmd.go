@@ -5,6 +5,7 @@ import (
 	"runtime/debug"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/stats"
 )
 
 func memoryCommand() *row {
@@ -26,6 +27,9 @@ func memoryCommand() *row {
 	)
 }
 
+// memory measures what the process takes.
+func (s *Server) memory() stats.Memory { return s.sampler.Memory(s.store().Memory()) }
+
 // runMemoryStats answers the fields of Redis that mean something here.
 func runMemoryStats(c *client, _ [][]byte) {
 	m := c.srv.memory()
@@ -35,11 +39,11 @@ func runMemoryStats(c *client, _ [][]byte) {
 		name  string
 		value any
 	}{
-		{"peak.allocated", m.peak}, {"total.allocated", m.used}, {"replication.backlog", int64(0)}, {"clients.slaves", int64(0)},
-		{"clients.normal", c.srv.memoryHeld.held.Load()}, {"aof.buffer", int64(0)}, {"overhead.total", m.heap}, {"keys.count", int64(n.items)},
-		{"keys.bytes-per-key", int64(n.perItem() + 0.5)}, {"dataset.bytes", m.blocks}, {"dataset.percentage", percent(m.blocks, m.used)},
-		{"peak.percentage", percent(m.used, m.peak)}, {"fragmentation", float64(m.rss) / float64(max(1, m.used))},
-		{"fragmentation.bytes", m.rss - m.used},
+		{"peak.allocated", m.Peak}, {"total.allocated", m.Used}, {"replication.backlog", int64(0)}, {"clients.slaves", int64(0)},
+		{"clients.normal", c.srv.memoryHeld.held.Load()}, {"aof.buffer", int64(0)}, {"overhead.total", m.Heap}, {"keys.count", int64(n.items)},
+		{"keys.bytes-per-key", int64(n.perItem() + 0.5)}, {"dataset.bytes", m.Items}, {"dataset.percentage", percent(m.Items, m.Used)},
+		{"peak.percentage", percent(m.Used, m.Peak)}, {"fragmentation", float64(m.RSS) / float64(max(1, m.Used))},
+		{"fragmentation.bytes", m.RSS - m.Used},
 	}
 	c.Out.Map(len(fields))
 	for _, f := range fields {
@@ -57,5 +61,5 @@ func runMemoryDoctor(c *client, _ [][]byte) {
 	m := c.srv.memory()
 	n := c.blockTotals()
 	c.Out.Text(fmt.Sprintf("%d items in %d blocks take %s, %.2f bytes an item; %d values are too large for the bits of "+
-		"their column. The Go heap takes %s. The system counts %s resident.\n", n.items, n.blocks, human(n.bytes), n.perItem(), n.overflows, human(m.heap), human(m.rss)))
+		"their column. The Go heap takes %s. The system counts %s resident.\n", n.items, n.blocks, human(n.bytes), n.perItem(), n.overflows, human(m.Heap), human(m.RSS)))
 }

@@ -52,7 +52,7 @@ func (b *outbox) push(p []byte) error {
 	}
 	if unread := len(b.pending) + b.writing + len(p); b.exceeds(unread) || unread > smallUnread && s.pubsub.unread.Load() > maxUnread {
 		b.err = errSlowSubscriber
-		s.stats.slowSubscribers.Add(1)
+		s.stats.SlowSubscribers.Add(1)
 		s.log.Warn("closing connection", "client", b.c.id, "reason", b.err, "unread", unread)
 		b.c.conn.Close()
 		b.ready.Signal()
@@ -145,7 +145,7 @@ func (b *outbox) fail(err error) {
 // write hands bytes to the kernel. A subscriber may take its time, as long as the limits allow.
 func (b *outbox) write(p []byte) error {
 	n, err := b.c.conn.Write(p)
-	b.c.srv.stats.outBytes.Add(int64(n))
+	b.c.srv.stats.OutBytes.Add(int64(n))
 	return err
 }
 

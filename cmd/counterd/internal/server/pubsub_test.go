@@ -132,7 +132,7 @@ func TestSlowSubscriber(t *testing.T) {
 		sub.want("SUBSCRIBE a", `["subscribe" "a" :1]`)
 		return sub
 	}
-	closed := func() int64 { return s.stats.slowSubscribers.Load() }
+	closed := func() int64 { return s.stats.SlowSubscribers.Load() }
 	unread := s.pubsub.unread.Load
 
 	limitOutput(pub, "pubsub 1mb 0 0", "+OK")

@@ -109,7 +109,7 @@ func FuzzStranger(f *testing.F) {
 			t.Fatalf("%d bytes answered, and then %v", n, err)
 		}
 		until(t, "the stranger is forgotten", func() bool { return len(s.node.Peers().Infos()) == 0 })
-		if n := s.stats.panics.Load(); n != 0 {
+		if n := s.stats.Panics.Load(); n != 0 {
 			t.Fatalf("%d panics", n)
 		}
 		for key, want := range map[string]uint64{"1.cntcm": 7, "2.cntcm": 8} {

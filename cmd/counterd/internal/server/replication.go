@@ -303,7 +303,7 @@ func (c *client) sendFile(p *repl.Peer, tier, name string) {
 		n, err := io.Copy(&c.conn, part)
 		p.Heard() // it cannot be heard of otherwise: this goroutine reads what it says
 		c.writingSince.Store(0)
-		c.srv.stats.outBytes.Add(n)
+		c.srv.stats.OutBytes.Add(n)
 		return n, err
 	})
 	if err != nil {

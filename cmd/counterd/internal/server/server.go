@@ -22,6 +22,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/repl"
 	"github.com/counterd/counterd/cmd/counterd/internal/slowlog"
+	"github.com/counterd/counterd/cmd/counterd/internal/stats"
 	"github.com/counterd/counterd/cmd/counterd/internal/watch"
 	"github.com/counterd/counterd/counter"
 )
@@ -34,9 +35,9 @@ type Server struct {
 	level      *slog.LevelVar
 	log        *slog.Logger
 	commands   *commands
-	stats      stats
+	stats      stats.Totals
 	slow       slowlog.Log
-	sampler    sampler
+	sampler    stats.Sampler
 	watches    watch.Table
 	pubsub     pubsub
 	memoryHeld clientMemory
@@ -272,7 +273,7 @@ func (s *Server) admit(conn net.Conn) {
 	}
 	if refusal != "" {
 		s.mu.Unlock()
-		s.stats.rejected.Add(1)
+		s.stats.Rejected.Add(1)
 		_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
 		_, _ = conn.Write([]byte(refusal))
 		conn.Close()
@@ -281,7 +282,7 @@ func (s *Server) admit(conn net.Conn) {
 	c, err := s.newClient(conn, conf)
 	if err != nil { // too many open files
 		s.mu.Unlock()
-		s.stats.rejected.Add(1)
+		s.stats.Rejected.Add(1)
 		s.log.Warn("connection refused", "error", err)
 		conn.Close()
 		return
@@ -289,7 +290,7 @@ func (s *Server) admit(conn net.Conn) {
 	s.clients[c.id] = c
 	s.done.Add(1)
 	s.mu.Unlock()
-	s.stats.connections.Add(1)
+	s.stats.Connections.Add(1)
 	if err := c.loop.add(c); err != nil {
 		c.loop.end(c, err)
 	}
