@@ -36,6 +36,7 @@ var allowed = map[string][]string{
 	"cmd/counterbench":              {"cmd/internal/cli", "bench", "internal/wire", "schema"},
 	"cmd/counterctl":                {"cmd/internal/cli", "counter", "coldstore", "internal/wire", "persist", "persist/vfs", "schema"},
 	"cmd/counterd/internal/resp":    {},
+	"cmd/counterd/internal/pubsub":  {"cmd/counterd/internal/glob", "cmd/counterd/internal/resp"},
 	"cmd/counterd/internal/config":  {"counter"},
 	"cmd/counterd/internal/glob":    {},
 	"cmd/counterd/internal/slowlog": {},

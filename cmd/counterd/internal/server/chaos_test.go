@@ -257,7 +257,7 @@ func TestChaos(t *testing.T) {
 	working.Wait()
 	until(t, "all connections forgotten", func() bool { return len(s.connected()) == 0 })
 	until(t, "nothing held", func() bool {
-		return s.memoryHeld.held.Load() == 0 && s.pubsub.unread.Load() == 0 && s.blocked.Load() == 0
+		return s.memoryHeld.held.Load() == 0 && s.pubsub.Unread() == 0 && s.blocked.Load() == 0
 	})
 	if n := s.stats.Panics.Load(); n != 0 {
 		t.Errorf("%d panics", n)

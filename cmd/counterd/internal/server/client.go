@@ -9,6 +9,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/pubsub"
 	"github.com/counterd/counterd/cmd/counterd/internal/repl"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 	"github.com/counterd/counterd/cmd/counterd/internal/watch"
@@ -38,10 +39,9 @@ type client struct {
 	last     *row
 	executed *row // the last one that was not planned: a subcommand, where last is its container
 
-	confined  confinement // only some commands are allowed
-	subs      subscriptions
-	peer      atomic.Pointer[repl.Peer] // of a replica, from its first REPLCONF; nil: it is none
-	pushProto atomic.Int32              // a copy of the protocol of Out for publishers
+	confined confinement // only some commands are allowed
+	subs     pubsub.Subscriber
+	peer     atomic.Pointer[repl.Peer] // of a replica, from its first REPLCONF; nil: it is none
 
 	silence          silence // CLIENT REPLY
 	noEvict, noTouch bool    // CLIENT NO-EVICT, NO-TOUCH
@@ -483,8 +483,8 @@ func (c *client) send() error {
 
 // transmit is send with something to be sent.
 func (c *client) transmit() error {
-	if c.subs.box != nil { // others write too
-		err := c.subs.box.push(c.Out.From(0))
+	if c.subs.Started() { // others write too
+		err := c.subs.Push(c.Out.From(0))
 		c.Out.Cut(0)
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/pubsub"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 )
 
@@ -113,7 +114,7 @@ func (c *client) kind() string {
 	if c.peer.Load() != nil {
 		return "replica"
 	}
-	if c.subs.count() > 0 {
+	if c.subs.Count() > 0 {
 		return "pubsub"
 	}
 	return "normal"
@@ -153,7 +154,7 @@ func (c *client) line() string {
 	if s.cmd != nil {
 		cmd = s.cmd.Name
 	}
-	unread := c.subs.unsent() // now, for others make it grow
+	unread := c.subs.Unread() // now, for others make it grow
 	s.outLen, s.outSize = s.outLen+unread, s.outSize+unread
 	omem := 0
 	if s.outLen > 0 {
@@ -166,7 +167,7 @@ func (c *client) line() string {
 	idle := max(0, c.srv.clock.Load()-c.lastRead.Load())
 	var b strings.Builder
 	fmt.Fprintf(&b, "id=%d addr=%s laddr=%s fd=%d name=%s age=%d idle=%d flags=%s db=0 sub=%d psub=%d ssub=0 multi=%d",
-		c.id, c.addr(), c.laddr(), c.conn.descriptor(), name, int64(time.Since(c.created)/time.Second), idle, c.flags(s), c.subs.nChannels.Load(), c.subs.nPatterns.Load(), s.multi)
+		c.id, c.addr(), c.laddr(), c.conn.descriptor(), name, int64(time.Since(c.created)/time.Second), idle, c.flags(s), c.subs.CountOf(pubsub.Channel), c.subs.CountOf(pubsub.Pattern), s.multi)
 	fmt.Fprintf(&b, " qbuf=%d qbuf-free=%d argv-mem=%d multi-mem=%d rbs=%d rbp=%d obl=%d oll=0 omem=%d tot-mem=%d",
 		s.queryBuf, s.queryGap, s.argsMem, s.multiMem, s.outSize, s.outSize, s.outLen, omem, s.memory())
 	fmt.Fprintf(&b, " events=%s cmd=%s user=default redir=-1 resp=%d lib-name=%s lib-ver=%s", events, cmd, s.proto, lib, ver)
@@ -184,7 +185,7 @@ func (c *client) flags(s clientState) string {
 	for _, f := range []struct {
 		set    bool
 		letter byte
-	}{{c.peer.Load() != nil, 'S'}, {c.subs.count() > 0, 'P'}, {s.multi >= 0, 'x'}, {c.blocked.Load(), 'b'}, {c.watch.Dirty(), 'd'}, {c.local(), 'U'}, {s.noEvict, 'e'}, {s.noTouch, 'T'}} {
+	}{{c.peer.Load() != nil, 'S'}, {c.subs.Count() > 0, 'P'}, {s.multi >= 0, 'x'}, {c.blocked.Load(), 'b'}, {c.watch.Dirty(), 'd'}, {c.local(), 'U'}, {s.noEvict, 'e'}, {s.noTouch, 'T'}} {
 		if f.set {
 			flags = append(flags, f.letter)
 		}

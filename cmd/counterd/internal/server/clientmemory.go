@@ -15,7 +15,7 @@ import (
 // comparison. The janitor closes.
 type clientMemory struct {
 	limit atomic.Int64  // in bytes; 0: none
-	held  atomic.Int64  // by all, but for the messages in outboxes: those are pubsub.unread
+	held  atomic.Int64  // by all, but for the messages in outboxes: those are pubsub.Unread
 	over  chan struct{} // tells the janitor that more is held than may be
 }
 
@@ -25,7 +25,7 @@ const replicaHolds = 64 << 10
 
 // holding is what c holds. Only who owns c may call it.
 func (c *client) holding() int64 {
-	return int64(c.rd.Held() + c.Out.Cap() + c.multi.bytes + int(c.subs.bytes.Load()))
+	return int64(c.rd.Held() + c.Out.Cap() + c.multi.bytes + c.subs.Bytes())
 }
 
 // charge notes what c holds now. Only who owns c may call it.
@@ -37,7 +37,7 @@ func (c *client) charge(n int64) {
 	c.holds.Store(n)
 	m := &c.srv.memoryHeld
 	held := m.held.Add(n - old)
-	if limit := m.limit.Load(); n > old && limit > 0 && held+c.srv.pubsub.unread.Load() > limit {
+	if limit := m.limit.Load(); n > old && limit > 0 && held+c.srv.pubsub.Unread() > limit {
 		select {
 		case m.over <- struct{}{}:
 		default: // the janitor will look anyway
@@ -48,7 +48,7 @@ func (c *client) charge(n int64) {
 // evictClients closes those that hold most, until what the others hold is within the limit.
 func (s *Server) evictClients() {
 	limit := s.memoryHeld.limit.Load()
-	if limit == 0 || s.memoryHeld.held.Load()+s.pubsub.unread.Load() <= limit {
+	if limit == 0 || s.memoryHeld.held.Load()+s.pubsub.Unread() <= limit {
 		return
 	}
 	type holder struct {
@@ -58,7 +58,7 @@ func (s *Server) evictClients() {
 	var list []holder
 	total := int64(0)
 	for _, c := range s.connected() {
-		h := holder{c, c.holds.Load() + c.subs.unread.Load()}
+		h := holder{c, c.holds.Load() + int64(c.subs.Unread())}
 		if c.conn.closed() || c.peer.Load() != nil && h.bytes <= replicaHolds { // gives back what it holds; sends the log's files
 			continue
 		}

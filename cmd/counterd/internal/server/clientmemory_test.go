@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/cmd/counterd/internal/pubsub"
 )
 
 // TestMaxMemoryClients has connections that do not read what they asked for, and some that hold as much in other ways: the largest are closed, and the
@@ -104,16 +105,17 @@ func TestUnknownNamesAreForgotten(t *testing.T) {
 func TestSubscriptionsAreHeld(t *testing.T) {
 	s := wireServe(t, nil)
 	c := wireDial(t, s, 3)
-	name := strings.Repeat("x", maxChannel-10)
+	name := strings.Repeat("x", pubsub.MaxName-10)
+	const most = 32 << 20 // bytes of names
 	last := ""
 	for i := 0; !strings.HasPrefix(last, "-ERR too many subscriptions"); i++ {
-		if i > maxSubscriptionBytes/maxChannel {
+		if i > most/pubsub.MaxName {
 			t.Fatalf("%d subscriptions of 1 KiB: %.100s", i, last)
 		}
 		last = c.sendArgs("SUBSCRIBE", fmt.Sprint(i)+name)
 	}
 	held := func() int64 { return s.memoryHeld.held.Load() }
-	until(t, "the names count", func() bool { return held() > maxSubscriptionBytes/2 && held() < 2*maxSubscriptionBytes })
+	until(t, "the names count", func() bool { return held() > most/2 && held() < 2*most })
 	for _, word := range []string{"UNSUBSCRIBE", "PSUBSCRIBE", "PUNSUBSCRIBE", "PSUBSCRIBE"} {
 		if got := c.sendArgs(word, "0"+name); got[0] != '>' {
 			t.Fatalf("%s: %.100s", word, got)

@@ -30,7 +30,7 @@ func (s *Server) newClient(conn net.Conn, conf config.Config) (*client, error) {
 	}
 	c.loop = s.loops[int(c.id)%len(s.loops)]
 	c.begin()
-	c.pushProto.Store(2)
+	c.subs.SetProtocol(2)
 	c.trusted.Store(c.authed)
 	c.lastRead.Store(s.clock.Load())
 	limits := resp.DefaultLimits()
@@ -117,9 +117,7 @@ func (c *client) end(err error) {
 		p.Close()
 	}
 	c.unsubscribeAll()
-	if c.subs.box != nil {
-		c.subs.box.close()
-	}
+	c.subs.Close(writeTimeout * time.Second)
 	if c.srv.ending() {
 		c.conn.settle(lastReplies)
 	}

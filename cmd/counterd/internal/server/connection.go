@@ -64,7 +64,7 @@ func runReset(c *client, _ [][]byte) {
 	c.srv.watches.Remove(&c.watch)
 	c.unsubscribeAll()
 	c.Out.SetProtocol(2)
-	c.pushProto.Store(2)
+	c.subs.SetProtocol(2)
 	c.info.reset()
 	if !c.silence.skipping {
 		c.speak()
@@ -136,7 +136,7 @@ func runHello(c *client, args [][]byte) {
 		return
 	}
 	c.Out.SetProtocol(proto)
-	c.pushProto.Store(int32(proto))
+	c.subs.SetProtocol(proto)
 	c.listening()
 	c.Out.Map(7)
 	c.Out.BulkString("server")

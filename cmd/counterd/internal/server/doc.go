@@ -11,6 +11,7 @@
 //	repl             how nodes follow each other; this package is its repl.Host
 //	watch, slowlog   what WATCH watches, what SLOWLOG shows
 //	stats            what is counted and measured: totals, rates, memory
+//	pubsub           who is subscribed to what, and what it has not read yet
 //	glob             patterns
 //
 // An INCR crosses each border once: read by resp, found in command, planned by items, run by counter.
@@ -47,9 +48,9 @@
 // Who waits in a command (WAIT, a pause) is told when its connection ends: the loop hears of it, and socket.watch says
 // so. Then nothing more that it sent is executed, for its client may have tried elsewhere by then.
 //
-// Subscribers and replicas stay in their loop: what they are sent is written by goroutines of their own (outbox.go,
-// repl.Peer). What a loop does wait for: short locks, the store's gate while somebody has it exclusively, and write()
-// of the log.
+// Subscribers and replicas stay in their loop: what they are sent is written by goroutines of their own (package
+// pubsub, repl.Peer). What a loop does wait for: short locks, the store's gate while somebody has it exclusively, and
+// write() of the log.
 //
 // Systems without epoll have a goroutine a connection, which is a client that is always away (loop_portable.go; go test
 // -tags noepoll).
@@ -69,8 +70,7 @@
 //	sentinel.go                    what a node hears from Sentinel, and when a primary waits for its word
 //	digest.go                      COUNTER.DIGEST
 //	multi.go                       transactions; package watch knows what is watched
-//	pubsub.go                      SUBSCRIBE, PUBLISH
-//	outbox.go                      what is sent to a subscriber
+//	pubsubcmd.go                   SUBSCRIBE, PUBLISH
 //	clientmemory.go                what all connections hold together, and who is closed for it
 //	confined.go                    what a subscriber or a replica may send
 //	connection.go                  PING, HELLO, AUTH, ...
@@ -83,8 +83,8 @@
 //
 // # Lock order
 //
-// Under Server.mu a connection's clientInfo.mu and its socket's are taken. Server.mu otherwise, watches.mu,
-// clientInfo.mu and the locks of slowlog and stats are leaves: no other lock is taken while one is held, except that
-// watches.mu is taken with the store's gate held. So are a loop's and a socket's. Server.guardMu is held around looks
-// at the configuration, at pauses and at package repl's state.
+// Under Server.mu a connection's clientInfo.mu and its socket's are taken, and a socket's under package pubsub's.
+// Server.mu otherwise, watches.mu, clientInfo.mu and the locks of slowlog and stats are leaves: no other lock is taken
+// while one is held, except that watches.mu is taken with the store's gate held. So are a loop's and a socket's.
+// Server.guardMu is held around looks at the configuration, at pauses and at package repl's state.
 package server

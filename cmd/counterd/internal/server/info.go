@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/pubsub"
 	"github.com/counterd/counterd/cmd/counterd/internal/stats"
 	"github.com/counterd/counterd/counter"
 )
@@ -149,7 +150,7 @@ func infoMemory(c *client, t *infoText) {
 	t.field("mem_replication_backlog", 0)
 	t.field("mem_clients_slaves", 0)
 	t.field("mem_clients_normal", c.srv.memoryHeld.held.Load())
-	t.field("mem_clients_pubsub", c.srv.pubsub.unread.Load())
+	t.field("mem_clients_pubsub", c.srv.pubsub.Unread())
 	t.field("mem_aof_buffer", 0)
 	t.field("mem_allocator", "go+mmap")
 	t.field("active_defrag_running", 0)
@@ -176,8 +177,8 @@ func infoStats(c *client, t *infoText) {
 	t.field("client_output_buffer_limit_disconnections", s.SlowSubscribers.Load())
 	t.field("keyspace_hits", s.Hits.Load())
 	t.field("keyspace_misses", s.Misses.Load())
-	t.field("pubsub_channels", c.srv.pubsub.numChannels())
-	t.field("pubsub_patterns", c.srv.pubsub.numPatterns())
+	t.field("pubsub_channels", c.srv.pubsub.Len(pubsub.Channel))
+	t.field("pubsub_patterns", c.srv.pubsub.Len(pubsub.Pattern))
 	t.field("latest_fork_usec", 0)
 	t.field("total_forks", 0)
 	t.field("total_error_replies", s.ErrorReplies.Load())

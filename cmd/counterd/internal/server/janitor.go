@@ -79,7 +79,7 @@ func (c *client) overdue(now, idle int64) string {
 		return "command not finished"
 	case c.writingSince.Load() != 0, c.blocked.Load():
 		return ""
-	case idle > 0 && c.peer.Load() == nil && c.subs.count() == 0 && now-c.lastRead.Load() > idle:
+	case idle > 0 && c.peer.Load() == nil && c.subs.Count() == 0 && now-c.lastRead.Load() > idle:
 		return "idle"
 	case c.peer.Load() != nil && c.peer.Load().Lost():
 		return "a replica is silent in a full copy"

@@ -235,7 +235,7 @@ func (l *loop) end(c *client, err error) {
 	l.clients[c.conn.fd] = nil
 	l.mu.Unlock()
 	_ = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_DEL, c.conn.fd, nil) // a copy of the descriptor would keep it in
-	if c.subs.box != nil || c.peer.Load() != nil || l.srv.ending() {
+	if c.subs.Started() || c.peer.Load() != nil || l.srv.ending() {
 		go c.end(err)
 	} else {
 		c.end(err)
@@ -265,7 +265,7 @@ func (l *loop) goOn(c *client) {
 	c.rest()
 	c.Out.Drop()
 	c.publish(0)
-	if c.subs.box == nil && c.peer.Load() == nil { // nobody else writes
+	if !c.subs.Started() && c.peer.Load() == nil { // nobody else writes
 		c.conn.forgetWaiter()
 	}
 	fd := c.conn.fd

@@ -79,7 +79,7 @@ func runExec(c *client, _ [][]byte) {
 		c.Out.Error("EXECABORT Transaction discarded because of previous errors.")
 		return
 	}
-	if c.subs.box != nil {
+	if c.subs.Started() {
 		_ = c.send() // before a message to itself: see runPublish
 	}
 	if err := c.Batch.BeginExclusive(); err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/cmd/counterd/internal/pubsub"
 )
 
 func TestPubsub(t *testing.T) {
@@ -71,12 +72,12 @@ func TestPubsub(t *testing.T) {
 		pub.want("CLIENT KILL TYPE pubsub", ":1")
 		sub.ended()
 	}
-	long := strings.Repeat("a", maxChannel+1) // a pattern takes as long as it is, times the name
-	refused := fmt.Sprintf("-ERR names of channels and patterns have at most %d bytes, got %d", maxChannel, len(long))
+	long := strings.Repeat("a", pubsub.MaxName+1) // a pattern takes as long as it is, times the name
+	refused := fmt.Sprintf("-ERR names of channels and patterns have at most %d bytes, got %d", pubsub.MaxName, len(long))
 	for _, command := range []string{"SUBSCRIBE a ?", "PSUBSCRIBE ?", "PUBSUB CHANNELS ?", "PUBLISH ? x"} {
 		pub.want(strings.Replace(command, "?", long, 1), refused)
 	}
-	pub.want("SCAN 0 MATCH "+long, fmt.Sprintf("-ERR a pattern has at most %d bytes", maxChannel))
+	pub.want("SCAN 0 MATCH "+long, fmt.Sprintf("-ERR a pattern has at most %d bytes", pubsub.MaxName))
 	for range 100 { // the killed ones are gone soon
 		if pub.do("PUBSUB CHANNELS").String() == "[]" {
 			return
@@ -133,7 +134,7 @@ func TestSlowSubscriber(t *testing.T) {
 		return sub
 	}
 	closed := func() int64 { return s.stats.SlowSubscribers.Load() }
-	unread := s.pubsub.unread.Load
+	unread := s.pubsub.Unread
 
 	limitOutput(pub, "pubsub 1mb 0 0", "+OK")
 	subscribe()

@@ -153,7 +153,7 @@ func runSync(c *client, _ [][]byte) {
 	case text != "":
 	case !c.srv.store().Durable():
 		text = errMemoryOnly + ": there is nothing to send"
-	case c.subs.box != nil || c.silence.off:
+	case c.subs.Started() || c.silence.off:
 		text = "ERR SYNC needs a connection of its own"
 	case p.SnapshotOnly():
 		c.sendArchive(false)
@@ -365,7 +365,7 @@ func runPsync(c *client, args [][]byte) {
 		c.Out.Error(text)
 		return
 	}
-	if c.subs.box != nil || c.silence.off {
+	if c.subs.Started() || c.silence.off {
 		c.Out.Error("ERR PSYNC needs a connection of its own")
 		return
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/cmd/counterd/internal/pubsub"
 	"github.com/counterd/counterd/cmd/counterd/internal/repl"
 	"github.com/counterd/counterd/cmd/counterd/internal/slowlog"
 	"github.com/counterd/counterd/cmd/counterd/internal/stats"
@@ -39,7 +40,7 @@ type Server struct {
 	slow       slowlog.Log
 	sampler    stats.Sampler
 	watches    watch.Table
-	pubsub     pubsub
+	pubsub     pubsub.Registry
 	memoryHeld clientMemory
 	node       *repl.Node
 	handover   handover
@@ -120,7 +121,7 @@ func (s *Server) configured() {
 	c := s.config.Get()
 	s.level.Set(c.Level())
 	s.slow.Configure(c.SlowlogSlower, c.SlowlogMaxLen)
-	s.pubsub.limit.Store(&c.OutputLimits[config.Pubsub])
+	s.pubsub.SetLimit(pubsub.Limit(c.OutputLimits[config.Pubsub]))
 	s.memoryHeld.limit.Store(c.MaxMemoryClients.Of(c.MaxMemory))
 	if p, err := counter.ParseSyncPolicy(c.AppendFsync); err == nil {
 		s.store().SetAppendFsync(p)

@@ -1,4 +1,4 @@
-package server
+package pubsub
 
 import (
 	"errors"
@@ -15,16 +15,39 @@ const (
 	smallUnread = 64 << 10
 	// writeChunk is what is handed to the kernel at a time: what a slow reader has taken no longer counts.
 	writeChunk = 64 << 10
+	// retain is the largest buffer that an outbox with nothing to send keeps.
+	retain = 16 << 10
 )
 
-// errSlowSubscriber closes a subscriber that does not read.
-var errSlowSubscriber = errors.New("subscriber passed client-output-buffer-limit")
+// Limit closes a subscriber at once when more than Hard bytes are unread, or when more than Soft are for longer than
+// Seconds. 0 is no limit.
+type Limit struct {
+	Hard, Soft uint64
+	Seconds    int
+}
+
+// Conn is the connection of a subscriber.
+type Conn interface {
+	// Write hands bytes to the kernel and waits until it has taken all. One goroutine calls it.
+	Write(p []byte) (int, error)
+	// SetWriteDeadline ends a Write then, also one that is under way.
+	SetWriteDeadline(t time.Time) error
+	// Close ends the connection, and a Write. It must not wait, nor call this package.
+	Close() error
+	// Slow tells that the subscriber leaves too much unread: Close comes next. It must not wait, nor call this package.
+	Slow(unread int, reason error)
+}
+
+// errSlow closes a subscriber that does not read.
+var errSlow = errors.New("subscriber passed client-output-buffer-limit")
 
 // outbox carries what is sent to a subscriber: its own replies and the messages that others publish, in one order. A
 // connection gets one with its first subscription and keeps it. A goroutine of its own writes, so that a publisher
 // never waits for a reader.
 type outbox struct {
-	c       *client
+	r       *Registry
+	s       *Subscriber
+	conn    Conn
 	mu      sync.Mutex // guards the rest
 	ready   sync.Cond
 	pending []byte
@@ -35,8 +58,8 @@ type outbox struct {
 	done    chan struct{}
 }
 
-func newOutbox(c *client) *outbox {
-	b := &outbox{c: c, done: make(chan struct{})}
+func newOutbox(r *Registry, s *Subscriber, conn Conn) *outbox {
+	b := &outbox{r: r, s: s, conn: conn, done: make(chan struct{})}
 	b.ready.L = &b.mu
 	go b.run()
 	return b
@@ -44,17 +67,15 @@ func newOutbox(c *client) *outbox {
 
 // push appends bytes to be sent. It never waits.
 func (b *outbox) push(p []byte) error {
-	s := b.c.srv
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.err != nil {
 		return b.err
 	}
-	if unread := len(b.pending) + b.writing + len(p); b.exceeds(unread) || unread > smallUnread && s.pubsub.unread.Load() > maxUnread {
-		b.err = errSlowSubscriber
-		s.stats.SlowSubscribers.Add(1)
-		s.log.Warn("closing connection", "client", b.c.id, "reason", b.err, "unread", unread)
-		b.c.conn.Close()
+	if unread := len(b.pending) + b.writing + len(p); b.exceeds(unread) || unread > smallUnread && b.r.Unread() > maxUnread {
+		b.err = errSlow
+		b.conn.Slow(unread, b.err)
+		b.conn.Close()
 		b.ready.Signal()
 		return b.err
 	}
@@ -66,7 +87,7 @@ func (b *outbox) push(p []byte) error {
 
 // exceeds tells whether the limit closes a subscriber with so much unread. REQUIRES mu.
 func (b *outbox) exceeds(unread int) bool {
-	limit := b.c.srv.pubsub.limit.Load()
+	limit := b.limit()
 	if limit.Hard > 0 && uint64(unread) > limit.Hard {
 		return true
 	}
@@ -80,10 +101,18 @@ func (b *outbox) exceeds(unread int) bool {
 	return time.Since(b.over) > time.Duration(limit.Seconds)*time.Second
 }
 
+// limit is the one set last.
+func (b *outbox) limit() Limit {
+	if l := b.r.limit.Load(); l != nil {
+		return *l
+	}
+	return Limit{}
+}
+
 // account counts bytes that are unread, or no more.
 func (b *outbox) account(n int) {
-	b.c.srv.pubsub.unread.Add(int64(n))
-	b.c.subs.unread.Add(int64(n))
+	b.r.unread.Add(int64(n))
+	b.s.unread.Add(int64(n))
 }
 
 // run writes until close.
@@ -106,7 +135,7 @@ func (b *outbox) run() {
 		for rest := out; len(rest) > 0 && b.err == nil; {
 			n := min(len(rest), writeChunk)
 			b.mu.Unlock()
-			err := b.write(rest[:n])
+			_, err := b.conn.Write(rest[:n]) // a subscriber may take its time, as long as the limits allow
 			b.mu.Lock()
 			rest = rest[n:]
 			b.took(n)
@@ -116,7 +145,7 @@ func (b *outbox) run() {
 			}
 		}
 		b.took(b.writing)
-		if cap(out) > retainOut {
+		if cap(out) > retain {
 			out = nil
 		}
 	}
@@ -127,7 +156,7 @@ func (b *outbox) took(n int) {
 	n = min(n, b.writing)
 	b.writing -= n
 	b.account(-n)
-	if limit := b.c.srv.pubsub.limit.Load(); uint64(len(b.pending)+b.writing) <= limit.Soft {
+	if limit := b.limit(); uint64(len(b.pending)+b.writing) <= limit.Soft {
 		b.over = time.Time{}
 	}
 }
@@ -137,21 +166,14 @@ func (b *outbox) fail(err error) {
 	if b.err == nil {
 		b.err = err
 		if !errors.Is(err, net.ErrClosed) {
-			b.c.conn.Close()
+			b.conn.Close()
 		}
 	}
 }
 
-// write hands bytes to the kernel. A subscriber may take its time, as long as the limits allow.
-func (b *outbox) write(p []byte) error {
-	n, err := b.c.conn.Write(p)
-	b.c.srv.stats.OutBytes.Add(int64(n))
-	return err
-}
-
-// close sends what is pending and ends the goroutine. Who does not read then is not waited for.
-func (b *outbox) close() {
-	_ = b.c.conn.SetWriteDeadline(time.Now().Add(writeTimeout * time.Second))
+// close sends what is pending and ends the goroutine. Who takes nothing is waited for as long as most.
+func (b *outbox) close(most time.Duration) {
+	_ = b.conn.SetWriteDeadline(time.Now().Add(most))
 	b.mu.Lock()
 	b.closed = true
 	b.ready.Signal()

@@ -1,0 +1,234 @@
+// Package pubsub carries messages from publishers to subscribers. Messages reach who is subscribed at that moment and
+// are kept nowhere; Sentinel finds its fellows by them.
+//
+//	Registry     who is subscribed to what; Publish
+//	Subscriber   the part of one connection: what it is subscribed to
+//	outbox       what a subscriber has not read yet, and the goroutine that writes it
+//
+// A message is pushed to the outbox of every subscriber under Registry.mu, and so are the answers to SUBSCRIBE and
+// UNSUBSCRIBE: a subscriber sees the confirmation before the first message and no message after the last. Nobody waits
+// for a reader: who leaves too much unread is closed.
+//
+// Lock order: Registry.mu, then an outbox's. Under an outbox's the connection is closed.
+package pubsub
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tidwall/redcon"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/glob"
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
+)
+
+const (
+	// MaxName is the longest name of a channel, in bytes: all patterns are matched with it while others wait. Patterns
+	// have the same limit. Callers refuse longer ones.
+	MaxName = glob.MaxPattern
+
+	// What one connection may subscribe to.
+	maxSubscriptions     = 64 << 10
+	maxSubscriptionBytes = 32 << 20
+
+	// subscriptionSize is what one is taken to hold beside its name, in bytes: its places in two maps.
+	subscriptionSize = 200
+)
+
+// ErrTooMany refuses a subscription beyond what one connection may have.
+var ErrTooMany = errors.New("too many subscriptions")
+
+// Kind is what one subscribes to: a channel, or all whose names match a pattern.
+type Kind uint8
+
+// The kinds.
+const (
+	Channel Kind = iota
+	Pattern
+)
+
+// words are those of the confirmations.
+func (k Kind) words() (subscribe, unsubscribe string) {
+	if k == Pattern {
+		return "psubscribe", "punsubscribe"
+	}
+	return "subscribe", "unsubscribe"
+}
+
+// table is who is subscribed, by name. No entry is empty.
+type table map[string]map[*Subscriber]struct{}
+
+// Registry are the subscriptions of all connections. The zero Registry is ready, and may be used by several goroutines
+// at once.
+type Registry struct {
+	mu     sync.RWMutex // guards tables, and the names of all subscribers; an outbox's lock is taken inside
+	tables [2]table     // by Kind
+
+	limit  atomic.Pointer[Limit] // nil: none
+	unread atomic.Int64          // bytes that all of them have not read
+}
+
+// SetLimit changes what each subscriber may leave unread, from its next message on.
+func (r *Registry) SetLimit(l Limit) { r.limit.Store(&l) }
+
+// Unread is how many bytes all subscribers together have not read.
+func (r *Registry) Unread() int64 { return r.unread.Load() }
+
+// Subscribe adds subscriptions and confirms each by a push of its own. Start must have been called. At ErrTooMany those
+// before were made. Only s's own goroutine may call it.
+func (r *Registry) Subscribe(s *Subscriber, kind Kind, names [][]byte) error {
+	word, _ := kind.words()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.tables[kind] == nil {
+		r.tables[kind] = make(table)
+	}
+	t, mine := r.tables[kind], s.names[kind]
+	for _, name := range names {
+		if _, ok := mine[string(name)]; !ok {
+			size := int64(len(name) + subscriptionSize)
+			if s.Count() >= maxSubscriptions || s.bytes.Load()+size > maxSubscriptionBytes {
+				return ErrTooMany
+			}
+			key := string(name)
+			mine[key] = struct{}{}
+			if t[key] == nil {
+				t[key] = make(map[*Subscriber]struct{})
+			}
+			t[key][s] = struct{}{}
+			s.counts[kind].Add(1)
+			s.bytes.Add(size)
+		}
+		_ = s.box.push(s.confirmation(word, name)) // an error closes the subscriber
+	}
+	return nil
+}
+
+// Unsubscribe ends subscriptions, all of the kind if no name is given, and confirms each by a push of its own. What a
+// subscriber that has not started is to be answered is returned. Only s's own goroutine may call it.
+func (r *Registry) Unsubscribe(s *Subscriber, kind Kind, names [][]byte) (answer []byte) {
+	_, word := kind.words()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	mine := s.names[kind]
+	if len(names) == 0 {
+		for _, name := range slices.Sorted(maps.Keys(mine)) {
+			names = append(names, []byte(name))
+		}
+		if len(names) == 0 {
+			names = [][]byte{nil} // answered by a null in the place of the name
+		}
+	}
+	for _, name := range names {
+		if _, ok := mine[string(name)]; ok {
+			r.drop(kind, string(name), s)
+			delete(mine, string(name))
+			s.counts[kind].Add(-1)
+			s.bytes.Add(-int64(len(name) + subscriptionSize))
+		}
+		if b := s.confirmation(word, name); s.box != nil {
+			_ = s.box.push(b)
+		} else {
+			answer = append(answer, b...)
+		}
+	}
+	return answer
+}
+
+// drop takes a subscriber from a table. REQUIRES mu.
+func (r *Registry) drop(kind Kind, name string, s *Subscriber) {
+	t := r.tables[kind]
+	delete(t[name], s)
+	if len(t[name]) == 0 {
+		delete(t, name)
+	}
+}
+
+// UnsubscribeAll ends all subscriptions without a word. Only s's own goroutine may call it.
+func (r *Registry) UnsubscribeAll(s *Subscriber) {
+	if s.box == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for kind := range s.names {
+		for name := range s.names[kind] {
+			r.drop(Kind(kind), name, s)
+		}
+		clear(s.names[kind])
+		s.counts[kind].Store(0)
+	}
+	s.bytes.Store(0)
+}
+
+// Publish sends a message and returns how many got it.
+func (r *Registry) Publish(channel string, message []byte) (receivers int) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	var forms [4][]byte // by RESP version
+	for s := range r.tables[Channel][channel] {
+		proto := s.proto.Load()
+		if forms[proto] == nil {
+			b := resp.AppendPush(nil, int(proto), 3)
+			b = redcon.AppendBulkString(b, "message")
+			b = redcon.AppendBulkString(b, channel)
+			forms[proto] = redcon.AppendBulk(b, message)
+		}
+		_ = s.box.push(forms[proto]) // an error closes the subscriber
+		receivers++
+	}
+	for pattern, subscribers := range r.tables[Pattern] {
+		if !glob.Match(pattern, channel) {
+			continue
+		}
+		forms = [4][]byte{}
+		for s := range subscribers {
+			proto := s.proto.Load()
+			if forms[proto] == nil {
+				b := resp.AppendPush(nil, int(proto), 4)
+				b = redcon.AppendBulkString(b, "pmessage")
+				b = redcon.AppendBulkString(b, pattern)
+				b = redcon.AppendBulkString(b, channel)
+				forms[proto] = redcon.AppendBulk(b, message)
+			}
+			_ = s.box.push(forms[proto])
+			receivers++
+		}
+	}
+	return receivers
+}
+
+// Channels returns the names of the channels with subscribers, in order; those that match tells of, unless it is nil.
+func (r *Registry) Channels(match func(name string) bool) []string {
+	r.mu.RLock()
+	var names []string
+	for name := range r.tables[Channel] {
+		if match == nil || match(name) {
+			names = append(names, name)
+		}
+	}
+	r.mu.RUnlock()
+	slices.Sort(names)
+	return names
+}
+
+// Subscribers returns how many each of the channels has.
+func (r *Registry) Subscribers(channels [][]byte) []int {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	counts := make([]int, len(channels))
+	for i, name := range channels {
+		counts[i] = len(r.tables[Channel][string(name)])
+	}
+	return counts
+}
+
+// Len returns how many channels, or patterns, have subscribers.
+func (r *Registry) Len(kind Kind) int {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return len(r.tables[kind])
+}

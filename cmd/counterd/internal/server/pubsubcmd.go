@@ -1,0 +1,156 @@
+package server
+
+import (
+	"fmt"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/glob"
+	"github.com/counterd/counterd/cmd/counterd/internal/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/pubsub"
+)
+
+// Publish and subscribe. Who is subscribed, and what is on its way to them, is package pubsub's.
+
+// subscriberConn is what an outbox sees of a connection.
+type subscriberConn struct {
+	*socket
+	c *client
+}
+
+func (s subscriberConn) Write(p []byte) (int, error) {
+	n, err := s.socket.Write(p)
+	s.c.srv.stats.OutBytes.Add(int64(n))
+	return n, err
+}
+
+func (s subscriberConn) Slow(unread int, reason error) {
+	s.c.srv.stats.SlowSubscribers.Add(1)
+	s.c.srv.log.Warn("closing connection", "client", s.c.id, "reason", reason, "unread", unread)
+}
+
+func pubsubCommands() []*row {
+	const flags = command.PubSub | command.NoScript | command.Loading | command.Stale
+	entry := func(name string, arity int, extra command.Flags, since, complexity, syntax, summary string, run func(*client, [][]byte)) *row {
+		return &row{Name: name, Arity: arity, Flags: flags&^command.NoScript | extra, Group: "pubsub", Since: since, Complexity: complexity, Syntax: syntax, Summary: summary, Run: run}
+	}
+	return []*row{
+		entry("subscribe", -2, command.NoScript|command.NoMulti, "2.0.0", "O(N)", "channel [channel ...]", "Subscribes to channels.",
+			func(c *client, args [][]byte) { c.subscribe(pubsub.Channel, args[1:]) }),
+		entry("unsubscribe", -1, command.NoScript|command.NoMulti, "2.0.0", "O(N)", "[channel [channel ...]]", "Ends subscriptions to channels, or all of them.",
+			func(c *client, args [][]byte) { c.unsubscribe(pubsub.Channel, args[1:]) }),
+		entry("psubscribe", -2, command.NoScript|command.NoMulti, "2.0.0", "O(N)", "pattern [pattern ...]", "Subscribes to all channels that match.",
+			func(c *client, args [][]byte) { c.subscribe(pubsub.Pattern, args[1:]) }),
+		entry("punsubscribe", -1, command.NoScript|command.NoMulti, "2.0.0", "O(N)", "[pattern [pattern ...]]", "Ends subscriptions to patterns, or all of them.",
+			func(c *client, args [][]byte) { c.unsubscribe(pubsub.Pattern, args[1:]) }),
+		entry("publish", 3, command.Fast, "2.0.0", "O(N+M)", "channel message", "Sends a message to the subscribers of a channel and returns how many there are.", runPublish),
+		container("pubsub", "pubsub", "2.8.0", "Shows subscriptions.",
+			entry("pubsub|channels", -2, 0, "2.8.0", "O(N)", "[pattern]", "Returns the channels with subscribers.", runPubsubChannels),
+			entry("pubsub|numsub", -2, 0, "2.8.0", "O(N)", "[channel [channel ...]]", "Returns the number of subscribers of channels.", runPubsubNumSub),
+			entry("pubsub|numpat", 2, 0, "2.8.0", "O(1)", "", "Returns the number of patterns that are subscribed to.", runPubsubNumPat)),
+	}
+}
+
+// subscribe and unsubscribe answer each name by a push of its own.
+func (c *client) subscribe(kind pubsub.Kind, names [][]byte) {
+	for _, name := range names {
+		if c.longName(name) {
+			return
+		}
+	}
+	c.subs.Start(&c.srv.pubsub, subscriberConn{&c.conn, c})
+	_ = c.send() // what was answered before; an error ends the connection at the next read
+	if err := c.srv.pubsub.Subscribe(&c.subs, kind, names); err != nil {
+		c.Out.Error("ERR " + err.Error())
+	}
+	c.listening()
+}
+
+// longName refuses the name of a channel, or a pattern, that is too long.
+func (c *client) longName(name []byte) bool {
+	if len(name) <= pubsub.MaxName {
+		return false
+	}
+	c.Out.Error(fmt.Sprintf("ERR names of channels and patterns have at most %d bytes, got %d", pubsub.MaxName, len(name)))
+	return true
+}
+
+func (c *client) unsubscribe(kind pubsub.Kind, names [][]byte) {
+	if c.subs.Started() {
+		_ = c.send()
+	}
+	if answer := c.srv.pubsub.Unsubscribe(&c.subs, kind, names); len(answer) > 0 {
+		c.say(answer)
+	}
+	c.listening()
+}
+
+// listening notes whether the connection may only send what RESP2 allows a subscriber.
+func (c *client) listening() {
+	c.confined = c.confined &^ confinedSubscriber
+	if c.subs.Count() > 0 && c.Out.Protocol() == 2 {
+		c.confined |= confinedSubscriber
+	}
+}
+
+// unsubscribeAll ends all subscriptions without a word.
+func (c *client) unsubscribeAll() {
+	c.srv.pubsub.UnsubscribeAll(&c.subs)
+	c.listening()
+}
+
+func runPublish(c *client, args [][]byte) {
+	if c.longName(args[1]) {
+		return
+	}
+	if c.subs.Started() && !c.multi.executing {
+		_ = c.send() // before a message to itself; an error is the next send's too
+	}
+	if string(args[1]) == helloChannel {
+		c.heardSentinel(string(args[2]))
+	}
+	channel := string(args[1])
+	c.Out.Int(int64(c.srv.pubsub.Publish(channel, args[2])))
+	if store := c.srv.store(); store.Durable() && !store.Replica() {
+		log := store.Replication()
+		after := log.Visible() // what this connection changed before was committed
+		if c.multi.executing {
+			after = log.Position()
+		}
+		c.srv.node.Peers().Publish(after, channel, args[2])
+	}
+}
+
+// Publish takes a message of the primary: see repl.Host.
+func (s *Server) Publish(channel string, message []byte) {
+	s.pubsub.Publish(channel, message)
+	if store := s.store(); store.Durable() {
+		s.node.Peers().Publish(store.Replication().Position(), channel, message)
+	}
+}
+
+func runPubsubChannels(c *client, args [][]byte) {
+	if len(args) > 3 {
+		c.Out.Error(items.ErrSyntax)
+		return
+	}
+	if len(args) < 3 {
+		c.Out.BulkStrings(c.srv.pubsub.Channels(nil))
+		return
+	}
+	if c.longName(args[2]) {
+		return
+	}
+	pattern := string(args[2])
+	c.Out.BulkStrings(c.srv.pubsub.Channels(func(name string) bool { return glob.Match(pattern, name) }))
+}
+
+func runPubsubNumSub(c *client, args [][]byte) {
+	names := args[2:]
+	c.Out.Array(2 * len(names))
+	for i, n := range c.srv.pubsub.Subscribers(names) {
+		c.Out.Bulk(names[i])
+		c.Out.Int(int64(n))
+	}
+}
+
+func runPubsubNumPat(c *client, _ [][]byte) { c.Out.Int(int64(c.srv.pubsub.Len(pubsub.Pattern))) }
