@@ -154,11 +154,7 @@ func (b *Batch) Reset() {
 // Run executes the operations added since Reset, in order as far as they touch the same item, groups as one. REQUIRES
 // the batch to be open.
 func (b *Batch) Run() {
-	if b.refused = nil; b.s.log != nil && !b.silent {
-		b.refused = b.s.takesChanges()
-	}
-	b.full, b.now = b.s.tiers.full.Load() && !b.silent, b.s.tiers.clock.Load()
-	b.failing = b.s.log != nil && !b.silent && b.s.log.Failing() && b.s.log.Policy() == persist.SyncAlways
+	b.ask()
 	if b.located != len(b.ops) {
 		b.locate()
 	}
@@ -169,6 +165,15 @@ func (b *Batch) Run() {
 		at = g.to
 	}
 	b.runEach(at, len(b.ops))
+}
+
+// ask finds out, once for many operations, whether changes are refused, and what time it is.
+func (b *Batch) ask() {
+	if b.refused = nil; b.s.log != nil && !b.silent {
+		b.refused = b.s.takesChanges()
+	}
+	b.full, b.now = b.s.tiers.full.Load() && !b.silent, b.s.tiers.clock.Load()
+	b.failing = b.s.log != nil && !b.silent && b.s.log.Failing() && b.s.log.Policy() == persist.SyncAlways
 }
 
 // runEach executes the operations with numbers from from on, below to, each on its own.

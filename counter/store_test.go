@@ -178,6 +178,14 @@ add column b x hint=1 max=1 suffix=x`)
 						mids = append(mids, next(i))
 						return mids[len(mids)-1]
 					})
+					if i%10 == 0 {
+						playQuery(t, rng, s, m, func() uint64 {
+							if len(mids) > 0 && rng.IntN(8) > 0 {
+								return mids[rng.IntN(len(mids))]
+							}
+							return next(rng.IntN(i + 1))
+						})
+					}
 					if i%300 == 0 {
 						checkStore(t, s, m)
 					}

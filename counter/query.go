@@ -1,0 +1,209 @@
+package counter
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/schema"
+)
+
+// Compare is how a condition compares a column with its value.
+type Compare uint8
+
+const (
+	Equal Compare = iota
+	NotEqual
+	Less
+	LessEqual
+	Greater
+	GreaterEqual
+)
+
+// Condition is one on a column: column Op Value.
+type Condition struct {
+	Column int16 // index in Query.Counter.Columns
+	Op     Compare
+	Value  uint64
+}
+
+// Query says which items of a counter are meant: those with mids in the range, and the list if there is one, that meet
+// all conditions. A column that an item never set, or that was made after the item, has its default.
+//
+// A query may be older than the schema in force: its columns are found again by their ids. Where one of them, or the
+// counter, was dropped, a step returns ErrNoKey.
+type Query struct {
+	Counter  *schema.Counter
+	From, To uint64      // mids, both inclusive; From above To: nothing
+	Mids     []uint64    // not nil: only these, in any order
+	NotMids  []uint64    // none of these
+	Where    []Condition // all must hold
+	Desc     bool        // from To down to From
+	Limit    int         // rows at most, or items changed; 0: all
+	Offset   int         // rows passed over first
+	Columns  []int16     // of the rows, indexes in Counter.Columns; nil: all of them
+}
+
+// MaxQueryList bounds Mids, NotMids and Where together with what a sorted copy takes: 16 MiB.
+const MaxQueryList = 1 << 20
+
+// QueryError says what is wrong with a query. Nothing was done.
+type QueryError struct{ What string }
+
+func (e *QueryError) Error() string { return "counter: query: " + e.What }
+
+// RangeError says that a step came to items that cannot be read, as a cold file is damaged: what lies before them, in
+// the order of the query, was given. It matches ErrCold.
+type RangeError struct {
+	Counter *schema.Counter
+	persist.MidRange
+	Err error
+}
+
+func (e *RangeError) Error() string {
+	return fmt.Sprintf("%v: %s from %d to %d: %v", ErrCold, e.Counter.Name, e.Lo, e.Hi-1, e.Err)
+}
+
+func (e *RangeError) Unwrap() error { return e.Err }
+
+// Is makes errors.Is(err, ErrCold) true.
+func (e *RangeError) Is(target error) bool { return target == ErrCold }
+
+// GoOn has the query begin at mid, which Find.Next returned.
+func (q *Query) GoOn(mid uint64) {
+	if q.Desc {
+		q.To = mid
+	} else {
+		q.From = mid
+	}
+}
+
+// check returns a *QueryError for what no query can be.
+func (q *Query) check() error {
+	switch {
+	case q.Counter == nil:
+		return &QueryError{"no counter"}
+	case q.Limit < 0 || q.Offset < 0:
+		return &QueryError{fmt.Sprintf("limit %d, offset %d: want 0 or more", q.Limit, q.Offset)}
+	case len(q.Mids) > MaxQueryList || len(q.NotMids) > MaxQueryList || len(q.Where) > MaxQueryList:
+		return &QueryError{fmt.Sprintf("a list of more than %d", MaxQueryList)}
+	}
+	for _, c := range q.Columns {
+		if err := q.checkColumn(c); err != nil {
+			return err
+		}
+	}
+	for _, c := range q.Where {
+		if err := q.checkColumn(c.Column); err != nil {
+			return err
+		}
+		if c.Op > GreaterEqual {
+			return &QueryError{fmt.Sprintf("comparison %d", c.Op)}
+		}
+	}
+	return nil
+}
+
+func (q *Query) checkColumn(c int16) error {
+	if c < 0 || int(c) >= len(q.Counter.Columns) {
+		return &QueryError{fmt.Sprintf("column %d of %s, which has %d", c, q.Counter.Name, len(q.Counter.Columns))}
+	}
+	return nil
+}
+
+// span is what the conditions on a column leave: the values from lo to hi but for those of not. Conditions in this form
+// are one comparison a value, and tell of a page's least and largest value whether it can have a match.
+type span struct {
+	column int // index in Query.Counter.Columns
+	lo, hi uint64
+	not    []uint64
+}
+
+// holds tells whether a value meets the conditions.
+func (s *span) holds(v uint64) bool { return v-s.lo <= s.hi-s.lo && !slices.Contains(s.not, v) }
+
+// spans returns the conditions by column, and whether any value can meet them.
+func (q *Query) spans() (spans []span, any bool) {
+	for _, c := range q.Where {
+		i := slices.IndexFunc(spans, func(s span) bool { return s.column == int(c.Column) })
+		if i < 0 {
+			i = len(spans)
+			spans = append(spans, span{column: int(c.Column), hi: math.MaxUint64})
+		}
+		if s := &spans[i]; !s.add(c.Op, c.Value) {
+			return nil, false
+		}
+	}
+	return spans, true
+}
+
+// add narrows s by one more condition, and tells whether something is left.
+func (s *span) add(op Compare, v uint64) bool {
+	switch op {
+	case Equal:
+		s.lo, s.hi = max(s.lo, v), min(s.hi, v)
+	case NotEqual:
+		s.not = append(s.not, v)
+	case Less:
+		if v == 0 {
+			return false
+		}
+		s.hi = min(s.hi, v-1)
+	case LessEqual:
+		s.hi = min(s.hi, v)
+	case Greater:
+		if v == math.MaxUint64 {
+			return false
+		}
+		s.lo = max(s.lo, v+1)
+	case GreaterEqual:
+		s.lo = max(s.lo, v)
+	}
+	// The ends move over values that are left out, so that the span says least and largest exactly.
+	for slices.Contains(s.not, s.lo) && s.lo < s.hi {
+		s.lo++
+	}
+	for slices.Contains(s.not, s.hi) && s.hi > s.lo {
+		s.hi--
+	}
+	return s.lo < s.hi || s.lo == s.hi && !slices.Contains(s.not, s.lo)
+}
+
+// Rows are items that were found: mids and values of the columns asked for, in the order of the query.
+type Rows struct {
+	width int      // 1 + columns
+	flat  []uint64 // mid and values of each
+}
+
+// Len is how many there are.
+func (r *Rows) Len() int {
+	if r.width == 0 {
+		return 0
+	}
+	return len(r.flat) / r.width
+}
+
+// At returns row i. values is valid as long as the rows are.
+func (r *Rows) At(i int) (mid uint64, values []uint64) {
+	row := r.flat[i*r.width : (i+1)*r.width : (i+1)*r.width]
+	return row[0], row[1:]
+}
+
+func (r *Rows) clear() { r.flat = r.flat[:0] }
+
+// reverse turns the order of the rows from number from on.
+func (r *Rows) reverse(from int) {
+	for i, j := from, r.Len()-1; i < j; i, j = i+1, j-1 {
+		a, b := r.flat[i*r.width:(i+1)*r.width], r.flat[j*r.width:(j+1)*r.width]
+		for k := range a {
+			a[k], b[k] = b[k], a[k]
+		}
+	}
+}
+
+// drop removes n of the first rows.
+func (r *Rows) drop(n int) { r.flat = r.flat[:copy(r.flat, r.flat[n*r.width:])] }
+
+// cut leaves the first n rows.
+func (r *Rows) cut(n int) { r.flat = r.flat[:n*r.width] }

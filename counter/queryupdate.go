@@ -1,0 +1,310 @@
+package counter
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/persist"
+)
+
+// Change is what an Update does to each item: OpSet, OpAdd and OpReset to a column, OpDelete to the item.
+type Change struct {
+	Kind   OpKind
+	Column int16
+	Arg    uint64 // OpSet: the value; OpAdd: an int64
+}
+
+// Returning says what rows an Update returns.
+type Returning uint8
+
+const (
+	ReturnNothing Returning = iota
+	ReturnOld               // the items as they were
+	ReturnNew               // the items as they are
+)
+
+// Update changes the items of a query. The conditions are checked, the changes of an item made and logged, in one
+// record, while its block is locked: each item is changed as a whole or not at all, and only while it meets the query.
+// Items are changed one after the other. Not safe for concurrent use.
+type Update struct {
+	search  search
+	changes []Change
+	ret     Returning
+	rows    Rows
+	mids    []uint64
+	changed int
+	unfit   int
+
+	pending []uint64 // found and not looked at again yet
+	places  []int    // columns of changes in the schema in force
+	row     []uint64
+	values  []persist.ColumnValue
+}
+
+// NewUpdate prepares one. Query.Limit counts the items changed, Offset means nothing. The error is a *QueryError, or
+// ErrOutOfRange for an OpSet of what its column cannot hold.
+func NewUpdate(q Query, changes []Change, ret Returning) (*Update, error) {
+	u := &Update{changes: slices.Clone(changes), ret: ret}
+	q.Offset = 0
+	columns := q.Columns
+	if err := u.search.init(q, columns); err != nil {
+		return nil, err
+	}
+	u.rows.width = u.search.rows.width
+	if len(changes) == 0 {
+		return nil, &QueryError{"no change"}
+	}
+	seen := make(map[int16]bool)
+	for _, c := range changes {
+		if c.Kind == OpDelete {
+			if len(changes) > 1 || ret == ReturnNew {
+				return nil, &QueryError{"a deletion goes with no other change, and leaves nothing to return"}
+			}
+			continue
+		}
+		if err := q.checkColumn(c.Column); err != nil {
+			return nil, err
+		}
+		if c.Kind != OpSet && c.Kind != OpAdd && c.Kind != OpReset {
+			return nil, &QueryError{fmt.Sprintf("operation %d is no change", c.Kind)}
+		}
+		if seen[c.Column] {
+			return nil, &QueryError{fmt.Sprintf("column %s is changed twice", q.Counter.Columns[c.Column].Name)}
+		}
+		seen[c.Column] = true
+		if c.Kind == OpSet && c.Arg > q.Counter.Columns[c.Column].Limit() {
+			return nil, ErrOutOfRange
+		}
+	}
+	if ret > ReturnNew {
+		return nil, &QueryError{fmt.Sprintf("returning %d", ret)}
+	}
+	return u, nil
+}
+
+// Step is Find.Step, and changes what it finds. After an error items that were changed before stay so: see Changed. Other
+// errors are ErrNotReady, ErrMaxMemory and ErrNoMemory. REQUIRES b to be open; and b.Commit, or Defer, before it is
+// told.
+func (u *Update) Step(b *Batch) (done bool, err error) {
+	u.rows.clear()
+	u.mids = u.mids[:0]
+	s := &u.search
+	b.ask()
+	if len(u.pending) == 0 {
+		if u.full() {
+			return true, nil
+		}
+		limit := stepRows
+		if s.q.Limit > 0 {
+			limit = min(limit, s.q.Limit-u.changed)
+		}
+		if err := s.step(b, limit); err != nil {
+			return false, err
+		}
+		for i := range s.rows.Len() {
+			mid, _ := s.rows.At(i)
+			u.pending = append(u.pending, mid)
+		}
+	} else if err := s.bind(b); err != nil {
+		return false, err
+	}
+	if err := u.bind(); err != nil {
+		return false, err
+	}
+	n := 0
+	for began := time.Now(); n < len(u.pending) && !u.full(); n++ {
+		if n&63 == 63 && time.Since(began) > stepTime {
+			break
+		}
+		if err = u.item(b, u.pending[n]); err != nil {
+			break
+		}
+	}
+	u.pending = u.pending[:copy(u.pending, u.pending[n:])]
+	if err != nil && len(u.mids) > 0 { // those first: the next step comes here again
+		err = nil
+	}
+	return err == nil && (u.full() || s.over && len(u.pending) == 0), err
+}
+
+// full tells whether as many items were changed as shall be.
+func (u *Update) full() bool { return u.search.q.Limit > 0 && u.changed >= u.search.q.Limit }
+
+// bind finds the columns of the changes in the schema in force. REQUIRES search.bind.
+func (u *Update) bind() error {
+	def, q := u.search.ks.def, &u.search.q
+	u.places = u.places[:0]
+	for _, c := range u.changes {
+		if c.Kind == OpDelete {
+			continue
+		}
+		i := def.Index(q.Counter.Columns[c.Column].ID)
+		if i < 0 {
+			return fmt.Errorf("%w: column %s of %s was dropped", ErrNoKey, q.Counter.Columns[c.Column].Name, q.Counter.Name)
+		}
+		u.places = append(u.places, i)
+	}
+	return nil
+}
+
+// item changes one item if it still meets the query.
+func (u *Update) item(b *Batch, mid uint64) error {
+	s := &u.search
+	ks := s.ks
+	blk := ks.lock(mid)
+	defer func() { blk.mu.Unlock() }()
+	b.show(blk.logged)
+	p, err := ks.find(blk, mid)
+	if err != nil {
+		return s.damage(mid, mid+1, err)
+	}
+	if !p.found() {
+		return nil
+	}
+	s.rows.clear()
+	if err := s.item(blk, mid, p); err != nil {
+		return s.damage(mid, mid+1, err)
+	}
+	if s.rows.Len() == 0 {
+		return nil
+	}
+	if u.row, err = ks.appendRow(u.row[:0], blk, mid, p); err != nil {
+		return s.damage(mid, mid+1, err)
+	}
+	if b.refused != nil {
+		return b.refused
+	}
+	blk.used = b.now
+	blk.work++
+	if u.changes[0].Kind == OpDelete {
+		if err := ks.remove(blk, mid, p); err != nil {
+			return err
+		}
+		blk.mark(mid)
+		if b.s.log != nil {
+			b.pos = b.s.log.AppendDelete(ks.def.ID, mid)
+			blk.logged = b.pos
+		}
+	} else {
+		if !u.compute() {
+			u.unfit++
+			return nil
+		}
+		if b.full && p.where != inTable {
+			return ErrMaxMemory
+		}
+		if !p.readable() { // all columns that there are now happen to be known
+			return s.damage(mid, mid+1, errDamaged)
+		}
+		if blk, err = b.setColumns(ks, blk, mid, p, u.places, u.values); err != nil {
+			return err
+		}
+	}
+	u.changed++
+	u.mids = append(u.mids, mid)
+	switch u.ret {
+	case ReturnOld:
+		u.rows.flat = append(u.rows.flat, s.rows.flat...)
+	case ReturnNew:
+		for i, c := range u.places {
+			u.row[c] = u.values[i].Value
+		}
+		u.rows.flat = append(u.rows.flat, mid)
+		for _, c := range s.wanted {
+			u.rows.flat = append(u.rows.flat, u.row[c])
+		}
+	}
+	return nil
+}
+
+// compute makes values of the changes and the row, and tells whether all of them fit their columns.
+func (u *Update) compute() bool {
+	def := u.search.ks.def
+	u.values = u.values[:0]
+	for i, c := range u.changes {
+		col := &def.Columns[u.places[i]]
+		v := c.Arg
+		switch c.Kind {
+		case OpReset:
+			v = col.Default
+		case OpAdd:
+			var ok bool
+			if v, ok = add(u.row[u.places[i]], int64(c.Arg), col.Limit()); !ok {
+				return false
+			}
+		}
+		u.values = append(u.values, persist.ColumnValue{Column: col.ID, Value: v})
+	}
+	return true
+}
+
+// Rows are those of the items that the last step changed, if they shall be returned.
+func (u *Update) Rows() *Rows { return &u.rows }
+
+// Mids are those of the items that the last step changed.
+func (u *Update) Mids() []uint64 { return u.mids }
+
+// Changed is how many items were changed so far.
+func (u *Update) Changed() int { return u.changed }
+
+// Unfit is how many items meet the query and stay as they are, as a value would leave its column.
+func (u *Update) Unfit() int { return u.unfit }
+
+// Update is NewUpdate and all its steps. fn, if not nil, gets the rows that shall be returned. changed counts the items
+// that were changed, also after an error.
+func (s *Store) Update(q Query, changes []Change, ret Returning, fn func(mid uint64, values []uint64)) (changed int, err error) {
+	u, err := NewUpdate(q, changes, ret)
+	if err != nil {
+		return 0, err
+	}
+	err = s.steps(u.Step, func() bool {
+		for i := range u.rows.Len() {
+			if fn != nil {
+				fn(u.rows.At(i))
+			}
+		}
+		return true
+	})
+	return u.changed, err
+}
+
+// setColumns gives columns of the item at p, which was found and can be read, their values, and logs that as one
+// record. It returns the block that is locked afterwards. On an error nothing was changed.
+func (b *Batch) setColumns(ks *keyspace, blk *block, mid uint64, p location, places []int, values []persist.ColumnValue) (*block, error) {
+	var err error
+	for i, c := range places {
+		// As for a change of one column: the default is what a block without it answers anyway.
+		if blk.span.Data != nil && values[i].Value != ks.def.Columns[c].Default && ks.field(blk, c) < 0 {
+			if blk, err = ks.repack(blk, mid); err != nil {
+				return blk, err
+			}
+			if p, err = ks.find(blk, mid); err != nil {
+				return blk, err
+			}
+		}
+	}
+	var slot hot.Slot
+	if blk, slot, err = ks.ensure(blk, mid, p); err != nil {
+		return blk, err
+	}
+	for i, c := range places {
+		if f := ks.field(blk, c); f >= 0 {
+			blk.tab.Set(slot, f, values[i].Value)
+		}
+	}
+	blk.mark(mid)
+	if b.s.log != nil {
+		if len(values) == 1 {
+			b.pos = b.s.log.AppendSet(ks.def.ID, values[0].Column, mid, values[0].Value)
+		} else if b.pos, err = b.s.log.AppendItem(ks.def.ID, mid, values); err != nil {
+			panic("counter: BUG: a record that the log does not take: " + err.Error())
+		}
+		blk.logged = b.pos
+	}
+	if blk.tab.Crowded() {
+		blk = ks.widen(blk, mid)
+	}
+	return blk, nil
+}
