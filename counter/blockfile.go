@@ -68,10 +68,10 @@ func openCold(fsys vfs.FS, path string, cache *coldstore.Cache) (*coldstore.File
 }
 
 // ColdVerifier returns a function that verifies a cold file, page by page, against itself and its entry in a manifest.
-// What is wrong comes as a *persist.ColdFault.
+// What is wrong comes as a *persist.BlockFault.
 func ColdVerifier(fsys vfs.FS) func(path string, c *persist.CounterFiles, b *persist.BlockFile) error {
 	return func(path string, c *persist.CounterFiles, b *persist.BlockFile) (err error) {
-		fault := &persist.ColdFault{Path: path, Counter: c.Name, Block: *b}
+		fault := &persist.BlockFault{Path: path, Counter: c.Name, Block: *b}
 		unusable := func(err error) error {
 			fault.Unusable, fault.Err, fault.Lost = true, err, []persist.MidRange{{Lo: b.Lo, Hi: b.Hi}}
 			return fault

@@ -120,7 +120,7 @@ func (s *recovery) fewestLost(manifests []*persist.Manifest) ([]*persist.Manifes
 	if segs, err := persist.Segments(s.opts.FS, s.dir.Path()); err != nil || len(segs) == 0 || segs[0].Start == 0 {
 		return nil, err
 	}
-	faults := make(map[*persist.Manifest][]*persist.ColdFault, len(manifests))
+	faults := make(map[*persist.Manifest][]*persist.BlockFault, len(manifests))
 	for _, m := range manifests {
 		var err error
 		if faults[m], err = m.Faults(s.opts.FS, s.dir.Path(), nil); err != nil {

@@ -268,7 +268,7 @@ func giveUp(t *testing.T, fsys vfs.FS, dir string, file persist.BlockFile) {
 	var told strings.Builder
 	say := func(s string) { fmt.Fprintln(&told, s) }
 	err := datadir.Repair(fsys, dir, datadir.RepairOptions{Cold: ColdVerifier(fsys), Say: say})
-	var fault *persist.ColdFault
+	var fault *persist.BlockFault
 	if !errors.As(err, &fault) || fault.Lost[0] != (persist.MidRange{Lo: file.Lo, Hi: file.Hi}) {
 		t.Fatalf("repair: got %v, want the range of %s", err, file.Name)
 	}

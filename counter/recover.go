@@ -43,7 +43,7 @@ type recovery struct {
 }
 
 func (s *recovery) run(path string) error {
-	if err := persist.Settle(s.opts.FS, path); err != nil {
+	if err := persist.FinishBegun(s.opts.FS, path); err != nil {
 		return err
 	}
 	dir, err := persist.OpenDir(s.opts.FS, path)
@@ -366,7 +366,7 @@ func (s *recovery) replay(from uint64) error {
 		return err
 	}
 	log, rec, err := persist.OpenLog(persist.LogOptions{
-		FS: s.opts.FS, Dir: s.dir.Path(), Create: len(s.dir.Manifests()) == 0, Unwritable: true, Guard: s.dir.Held, KnownDurable: s.dir.KnownDurable(),
+		FS: s.opts.FS, Dir: s.dir.Path(), Create: len(s.dir.Manifests()) == 0, Unwritable: true, Guard: s.dir.CheckLock, KnownDurable: s.dir.KnownDurable(),
 		Policy: s.opts.AppendFsync, Manual: s.opts.Manual, Logger: s.opts.Logger,
 		Progress: func(done, total uint64) { s.opts.Progress("log", done, total) },
 	}, from, r.apply)

@@ -26,7 +26,7 @@ func (s *Store) neededFrom() uint64 {
 
 // removeOrphans removes the files that no manifest names, but for cold files that a block has been written to since.
 func (s *Store) removeOrphans() error {
-	if err := s.dir.Held(); err != nil {
+	if err := s.dir.CheckLock(); err != nil {
 		return err
 	}
 	s.repl.pins.mu.Lock() // what is about to be pinned is a manifest's, and so no orphan

@@ -21,7 +21,7 @@ import (
 //
 // It returns the paths of the files that are no longer needed. say is told what is lost and what was done. It is for
 // datadir.LoseUnreadable, which first sees to it that no other node goes on with this one's log.
-func Salvage(fsys vfs.FS, dir string, faults []*persist.ColdFault, say func(string)) (replaced []string, err error) {
+func Salvage(fsys vfs.FS, dir string, faults []*persist.BlockFault, say func(string)) (replaced []string, err error) {
 	s, err := Open(dir, Options{FS: fsys, Manual: true, giveUp: true, SnapshotGrowth: -1, RetainBytes: math.MaxUint64, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func Salvage(fsys vfs.FS, dir string, faults []*persist.ColdFault, say func(stri
 				return nil, err
 			}
 			path := b.cold.entry.Path(dir)
-			if len(lost) == 0 && !slices.ContainsFunc(faults, func(f *persist.ColdFault) bool { return f.Path == path }) {
+			if len(lost) == 0 && !slices.ContainsFunc(faults, func(f *persist.BlockFault) bool { return f.Path == path }) {
 				continue
 			}
 			old := b.cold.file.Stat().Items

@@ -125,7 +125,7 @@ func TestLoseUnreadable(t *testing.T) {
 				t.Fatal(err)
 			}
 			err := datadir.Repair(vfs.OS(), dir, datadir.RepairOptions{Cold: ColdVerifier(vfs.OS())})
-			var fault *persist.ColdFault
+			var fault *persist.BlockFault
 			if err != nil && !errors.As(err, &fault) {
 				t.Fatal(err)
 			}

@@ -188,7 +188,7 @@ func (w *spaceWatch) makeRoom(s *Store) error {
 // spaceFor returns an error if the directory is not ours any more, or the disk has no room for n bytes more; beyond the
 // reserve, if the reserve is not for them.
 func (s *Store) spaceFor(what string, n int64, reserved bool) error {
-	if err := s.dir.Held(); err != nil {
+	if err := s.dir.CheckLock(); err != nil {
 		return err
 	}
 	space, err := s.opts.FS.Space(s.dir.Path())

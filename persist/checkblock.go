@@ -8,7 +8,7 @@ import (
 )
 
 // ColdCheck verifies a cold file, whose content this package does not know, against its manifest entry. Damage gives a
-// *ColdFault.
+// *BlockFault.
 type ColdCheck func(path string, c *CounterFiles, b *BlockFile) error
 
 // CheckBlock verifies a block's file against its manifest entry and its own checksums. cold is asked for cold files;
@@ -25,11 +25,11 @@ func CheckBlock(fsys vfs.FS, dir string, counter *CounterFiles, b *BlockFile, co
 		info, err := fsys.Stat(path)
 		switch {
 		case isNotExist(err):
-			return UnusableCold(dir, counter, b, err)
+			return UnusableBlock(dir, counter, b, err)
 		case err != nil:
 			return err
 		case uint64(info.Size()) != b.Bytes:
-			return UnusableCold(dir, counter, b, mismatch("size", b.Bytes, uint64(info.Size())))
+			return UnusableBlock(dir, counter, b, mismatch("size", b.Bytes, uint64(info.Size())))
 		case cold == nil:
 			return nil
 		}

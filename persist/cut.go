@@ -28,7 +28,7 @@ type CutTail struct {
 // log's past is from now on.
 //
 // An offset that no snapshot and log reach back to gives ErrGone, and only the file was made: a full copy is needed.
-// Nobody may have the directory open (vfs.ErrLocked). A crash leaves a cut that Settle finishes.
+// Nobody may have the directory open (vfs.ErrLocked). A crash leaves a cut that FinishBegun finishes.
 func Cut(fsys vfs.FS, dir string, at uint64, lineage Lineage) (tail CutTail, err error) {
 	lock, err := LockDir(fsys, dir)
 	if err != nil {
@@ -47,7 +47,7 @@ func Cut(fsys vfs.FS, dir string, at uint64, lineage Lineage) (tail CutTail, err
 	if err != nil {
 		return tail, err
 	}
-	good, _, _, err := readManifests(fsys, dir)
+	good, _, _, err := listManifests(fsys, dir)
 	if err != nil {
 		return tail, err
 	}

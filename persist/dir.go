@@ -56,7 +56,7 @@ func (d *Dir) open() error {
 		}
 	}
 	synced := d.Sync()
-	good, bad, newest, err := readManifests(d.fsys, d.path)
+	good, bad, newest, err := listManifests(d.fsys, d.path)
 	if err != nil {
 		return err
 	}
@@ -99,12 +99,12 @@ func (d *Dir) Sync() error {
 
 // ReadManifests returns the good manifests of a data directory, newest first, and a *CorruptError for each other one.
 func ReadManifests(fsys vfs.FS, dir string) (good []*Manifest, bad []error, err error) {
-	good, bad, _, err = readManifests(fsys, dir)
+	good, bad, _, err = listManifests(fsys, dir)
 	return good, bad, err
 }
 
-// readManifests reads all manifests of a data directory, newest first.
-func readManifests(fsys vfs.FS, path string) (good []*Manifest, bad []error, newest uint64, err error) {
+// listManifests reads all manifests of a data directory, newest first.
+func listManifests(fsys vfs.FS, path string) (good []*Manifest, bad []error, newest uint64, err error) {
 	generations, err := Generations(fsys, path)
 	if err != nil {
 		return nil, nil, 0, err
@@ -173,9 +173,9 @@ func withDir(err error, dir string) error {
 	return err
 }
 
-// Held returns nil while the directory is this process's, else a *GoneError: it, or its LOCK, was removed, moved or
-// replaced.
-func (d *Dir) Held() error { return d.lock.check() }
+// CheckLock returns nil while the directory is this process's, else a *GoneError: it, or its LOCK, was removed, moved
+// or replaced.
+func (d *Dir) CheckLock() error { return d.lock.check() }
 
 // FS returns the file system.
 func (d *Dir) FS() vfs.FS { return d.fsys }
@@ -229,7 +229,7 @@ func (d *Dir) ReplayFrom() uint64 {
 // need, make room for the next. The caller has verified what m names; it removes orphans and log afterwards. ReplayFrom
 // is m's then. If m is not the newest any more nothing is done.
 func (d *Dir) KeepOnly(m *Manifest) error {
-	if err := d.Held(); err != nil {
+	if err := d.CheckLock(); err != nil {
 		return err
 	}
 	d.mu.Lock()
@@ -250,7 +250,7 @@ func (d *Dir) KeepOnly(m *Manifest) error {
 // the newest two good ones. On an error before that removal the old manifests are what counts. m is kept: it
 // must not be changed afterwards.
 func (d *Dir) WriteManifest(m *Manifest) error {
-	if err := d.Held(); err != nil {
+	if err := d.CheckLock(); err != nil {
 		return err
 	}
 	d.mu.Lock()

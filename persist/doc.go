@@ -104,7 +104,7 @@
 //   - formats: record.go, frame.go, segment.go, manifest.go, manifest_text.go, lineage.go, image.go, filenames.go
 //   - writing: tail.go, log.go, commit.go, ready.go, heal.go, doubt.go, prepare.go, background.go, stats.go
 //   - reading: scan.go, walk.go, open.go, reader.go
-//   - snapshots: dir.go, lock.go, image_reader.go, checkblock.go, coldfault.go, lost.go
+//   - snapshots: dir.go, lock.go, image_reader.go, checkblock.go, blockfault.go, lost.go
 //   - replication: cut.go, diverged.go, install.go, logcopy.go
 //   - copies in one file: archive.go, archive_reader.go
 //   - for tools: walklog.go, segments.go, aside.go

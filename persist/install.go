@@ -20,7 +20,7 @@ import (
 //  5. What is staged gets its names, durably.
 //  6. HISTORY is the primary's, and nothing more is to be done.
 //
-// After a crash Settle removes what is staged where HISTORY does not speak of it, and goes on with 3 or 5 where it
+// After a crash FinishBegun removes what is staged where HISTORY does not speak of it, and goes on with 3 or 5 where it
 // does. NOT safe for concurrent use.
 type Install struct {
 	fsys     vfs.FS
@@ -79,7 +79,7 @@ func (in *Install) Stage() error {
 }
 
 // Finish makes what Stage made durable the directory's content. Nobody may have the directory open (vfs.ErrLocked). An
-// error may leave it unfinished, as a crash does: Settle goes on.
+// error may leave it unfinished, as a crash does: FinishBegun goes on.
 func (in *Install) Finish() (err error) {
 	lock, err := LockDir(in.fsys, in.dir)
 	if err != nil {
@@ -175,9 +175,9 @@ func wipe(fsys vfs.FS, dir string) error {
 	return fsys.SyncDir(LogDir(dir))
 }
 
-// Settle finishes a cut or an installation that a crash broke off, and clears away one that never came to count. It is
-// to be called before OpenDir.
-func Settle(fsys vfs.FS, dir string) (err error) {
+// FinishBegun finishes a cut or an installation that a crash broke off, and clears away one that never came to count.
+// It is to be called before OpenDir.
+func FinishBegun(fsys vfs.FS, dir string) (err error) {
 	l, err := ReadLineage(fsys, dir)
 	if err != nil {
 		return err
@@ -191,14 +191,14 @@ func Settle(fsys vfs.FS, dir string) (err error) {
 		return fmt.Errorf("data directory %s: %w", dir, err)
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	if l, err = ReadLineage(fsys, dir); err != nil { // again: whoever had the lock may have settled it
+	if l, err = ReadLineage(fsys, dir); err != nil { // again: whoever had the lock may have finished it
 		return err
 	}
-	return SettleLocked(fsys, dir, &l)
+	return FinishBegunLocked(fsys, dir, &l)
 }
 
-// SettleLocked is Settle for a caller that has the directory's lock (LockDir) and has read its lineage.
-func SettleLocked(fsys vfs.FS, dir string, l *Lineage) error {
+// FinishBegunLocked is FinishBegun for a caller that has the directory's lock (LockDir) and has read its lineage.
+func FinishBegunLocked(fsys vfs.FS, dir string, l *Lineage) error {
 	if _, err := vfs.RemoveTemps(fsys, LogDir(dir)); err != nil && !isNotExist(err) {
 		return err
 	}

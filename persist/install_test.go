@@ -43,7 +43,7 @@ func installed(t *testing.T) (disk *vfs.Sim, frames [][]byte, from uint64, m *Ma
 // contentOf tells which of the two a directory holds, by opening it.
 func contentOf(t *testing.T, disk vfs.FS) (string, error) {
 	t.Helper()
-	if err := Settle(disk, testDir); err != nil {
+	if err := FinishBegun(disk, testDir); err != nil {
 		return "", err
 	}
 	staged, err := listStaged(disk, testDir)
@@ -130,7 +130,7 @@ func TestInstallCrash(t *testing.T) {
 			for k := 0; ; k++ {
 				twice := disk.Kill()
 				twice.CrashAt(twice.Ops() + k)
-				if err := Settle(twice, testDir); err != nil && !twice.Crashed() {
+				if err := FinishBegun(twice, testDir); err != nil && !twice.Crashed() {
 					t.Fatalf("power failure at operation %d, %d %% kept: %v", n, keep, err)
 				}
 				crashed := twice.Crashed()

@@ -91,7 +91,8 @@ func (l *Lineage) Add(t Term) {
 	}
 }
 
-// Begun says what was begun in the directory and must be finished before its log is opened (Settle); "" if nothing was.
+// Begun says what was begun in the directory and must be finished before its log is opened (FinishBegun); "" if nothing
+// was.
 func (l *Lineage) Begun() string {
 	switch {
 	case l.install != installNone:

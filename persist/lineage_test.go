@@ -113,7 +113,7 @@ func testCut(t *testing.T, restarted bool) {
 				left = append(left, sim.Crash(uint64(crash), keep))
 			}
 			for i, after := range left {
-				must(t, Settle(after, "d"))
+				must(t, FinishBegun(after, "d"))
 				opts.FS, opts.History = after, History{}
 				records := uint64(0)
 				log, rec, err := OpenLog(opts, 0, func(uint64, *Record) error { records++; return nil })
@@ -191,7 +191,7 @@ func TestCutAgain(t *testing.T) {
 				break
 			}
 			for _, left := range []*vfs.Sim{s.Kill(), s.Crash(uint64(n), 0), s.Crash(uint64(n), 50), s.Crash(uint64(n), 100)} {
-				must(t, Settle(left, testDir))
+				must(t, FinishBegun(left, testDir))
 				if _, err := Cut(left, testDir, at, lineage); err != nil {
 					t.Fatalf("cut %d, crash at operation %d: %v", value, n, err)
 				}

@@ -66,7 +66,7 @@ func TestGone(t *testing.T) {
 			d, err := OpenDir(fsys, testDir)
 			must(t, err)
 			opts := smallLog(fsys, newClock())
-			opts.Policy, opts.Guard, opts.SegmentBytes = SyncAlways, d.Held, 1<<20
+			opts.Policy, opts.Guard, opts.SegmentBytes = SyncAlways, d.CheckLock, 1<<20
 			l, _, err := OpenLog(opts, 0, discard)
 			must(t, err)
 			must(t, l.Commit(l.AppendSet(1, 1, 1, 1)))
@@ -135,11 +135,11 @@ func TestHeldWithoutIdentity(t *testing.T) {
 	d, err := OpenDir(fsys, testDir)
 	must(t, err)
 	opts := smallLog(fsys, newClock())
-	opts.Guard = d.Held
+	opts.Guard = d.CheckLock
 	l, _, err := OpenLog(opts, 0, discard)
 	must(t, err)
 	l.Tick()
-	must(t, errors.Join(l.Ready(), d.Held(), l.Close(), d.Close()))
+	must(t, errors.Join(l.Ready(), d.CheckLock(), l.Close(), d.Close()))
 }
 
 // TestHeldThroughRotations: the log's own changes of segments are not taken for somebody else's.

@@ -48,20 +48,20 @@ func Unreadable(err error) bool {
 // Faults reads all files of a manifest and returns what is wrong with them: of images as well, which take their range
 // with them; that of an overlay those of the cold file below too, which alone is of the past. Another error says that
 // they could not all be read.
-func (m *Manifest) Faults(fsys vfs.FS, dir string, cold ColdCheck) (faults []*ColdFault, err error) {
+func (m *Manifest) Faults(fsys vfs.FS, dir string, cold ColdCheck) (faults []*BlockFault, err error) {
 	below := map[uint64]uint64{} // items of cold files, by block
 	err = m.Blocks(func(c *CounterFiles, b *BlockFile) error {
 		if b.Tier == TierCold {
 			below[b.Block] = b.Items
 		}
 		err := CheckBlock(fsys, dir, c, b, cold)
-		var fault *ColdFault
+		var fault *BlockFault
 		switch {
 		case err == nil:
 		case errors.As(err, &fault):
 			faults = append(faults, fault)
 		case Unreadable(err):
-			fault = UnusableCold(dir, c, b, err)
+			fault = UnusableBlock(dir, c, b, err)
 			if b.Tier == TierOverlay {
 				fault.Block.Items += below[b.Block]
 			}
@@ -75,8 +75,8 @@ func (m *Manifest) Faults(fsys vfs.FS, dir string, cold ColdCheck) (faults []*Co
 }
 
 // FewestLost compares what is wrong with two snapshots: negative if a loses fewer items.
-func FewestLost(a, b []*ColdFault) int {
-	items := func(faults []*ColdFault) (n uint64) {
+func FewestLost(a, b []*BlockFault) int {
+	items := func(faults []*BlockFault) (n uint64) {
 		for _, f := range faults {
 			if f.Unusable {
 				n += f.Block.Items

@@ -219,7 +219,7 @@ func TestManifestCrash(t *testing.T) {
 		}
 		for _, keep := range []int{0, 30, 70, 100} {
 			disk := fsys.Crash(seed, keep)
-			there, _, _, err := readManifests(disk, testDir)
+			there, _, _, err := listManifests(disk, testDir)
 			if err != nil && !isNotExist(err) {
 				t.Fatal(err)
 			}

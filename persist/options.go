@@ -83,7 +83,7 @@ type LogOptions struct {
 	// Now is the clock, default time.Now. Wall time goes into frames; ages use its monotonic reading.
 	Now func() time.Time
 
-	// Guard, if set, returns an error while the directory is not this process's any more: Dir.Held.
+	// Guard, if set, returns an error while the directory is not this process's any more: Dir.CheckLock.
 	Guard func() error
 
 	// Manual starts no goroutine and no timer: the owner calls Tick. For tests that replay from a seed.

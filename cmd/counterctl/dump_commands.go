@@ -36,7 +36,7 @@ func (d *dumper) noteLost(m *persist.Manifest) error {
 			return nil
 		}
 		err := verify(b.Path(d.path), c, b)
-		var fault *persist.ColdFault
+		var fault *persist.BlockFault
 		if errors.As(err, &fault) && !fault.Unusable { // else opening will tell
 			d.note("left out: %v", err)
 			return nil

@@ -87,7 +87,7 @@ func (d *dumper) printRows(c *persist.CounterFiles, b *persist.BlockFile) error 
 		return counter.ImageRows(d.fs, path, row)
 	}
 	if err := counter.ColdVerifier(d.fs)(path, c, b); err != nil {
-		var fault *persist.ColdFault
+		var fault *persist.BlockFault
 		if !errors.As(err, &fault) || fault.Unusable {
 			return err
 		}

@@ -57,7 +57,7 @@ func repair(ctx context.Context, w io.Writer, dir string, lose bool) error {
 		Cold: counter.ColdVerifier(fsys),
 	}
 	err = datadir.Repair(fsys, path, opts)
-	var fault *persist.ColdFault
+	var fault *persist.BlockFault
 	if lose && (err == nil || errors.As(err, &fault)) {
 		err = datadir.LoseUnreadable(fsys, path, datadir.LoseOptions{Say: opts.Say, Cold: opts.Cold, Salvage: counter.Salvage})
 	}

@@ -134,7 +134,7 @@ func (c *checker) checkLineage() error {
 	case l.Begun() != "":
 		c.add(path, false, fmt.Errorf("%s: %w", l.Begun(), ErrBegun))
 	}
-	c.fsys, err = settledView(c.fsys, c.dir, &l)
+	c.fsys, err = finishedView(c.fsys, c.dir, &l)
 	return err
 }
 
@@ -258,7 +258,7 @@ func (c *checker) checkBlocks(m *persist.Manifest) (whole bool, err error) {
 			}
 		}
 		if err != nil {
-			var fault *persist.ColdFault
+			var fault *persist.BlockFault
 			lost := errors.As(err, &fault) && !fault.Unusable
 			whole = whole && lost
 			c.add(path, lost, fmt.Errorf("%s, counter %s, block %d: %w", persist.ManifestName(m.Generation), counter.Name, b.Block, err))

@@ -16,7 +16,7 @@ type LoseOptions struct {
 
 	// Salvage writes what can be read of damaged files to new ones, makes a snapshot that names those, and returns the
 	// paths of the files that are no longer needed: counter.Salvage.
-	Salvage func(fsys vfs.FS, dir string, faults []*persist.ColdFault, say func(string)) (replaced []string, err error)
+	Salvage func(fsys vfs.FS, dir string, faults []*persist.BlockFault, say func(string)) (replaced []string, err error)
 }
 
 // LoseUnreadable gives up what cannot be read of the cold files of a data directory, and the ranges of images that no
@@ -77,7 +77,7 @@ func LoseUnreadable(fsys vfs.FS, dir string, opts LoseOptions) error {
 }
 
 // unreadable verifies the files of the newest snapshot.
-func unreadable(fsys vfs.FS, dir string, cold persist.ColdCheck) (faults []*persist.ColdFault, err error) {
+func unreadable(fsys vfs.FS, dir string, cold persist.ColdCheck) (faults []*persist.BlockFault, err error) {
 	good, bad, err := persist.ReadManifests(fsys, dir)
 	if err != nil {
 		return nil, err

@@ -23,7 +23,7 @@ var ErrUnrepairable = errors.New("nothing to start from: no good snapshot and no
 //     second time.
 //  4. Damaged cold files: an older manifest without them, or none, is taken if the log goes back so far and is whole,
 //     which loses nothing. Else the rest is repaired; what is left is for the server, which answers errors for the mids
-//     of a damaged page, or of a file that cannot be opened. For the latter the error is a *ColdFault, which names the
+//     of a damaged page, or of a file that cannot be opened. For the latter the error is a *BlockFault, which names the
 //     mids. So it is where no snapshot has a good image of a block, and the log does not go back to 0: the snapshot by
 //     which the fewest items are lost is taken.
 //  5. If the log was cut below offsets of the snapshot, a manifest is written in which everything stands at the cut:
@@ -104,7 +104,7 @@ type repair struct {
 	newest uint64            // highest generation seen
 	walked persist.LogWalk   // of the last walkLog
 
-	faults []*persist.ColdFault // of base
+	faults []*persist.BlockFault // of base
 
 	noLineage bool // it was damaged
 	replica   bool // the log was a replica's before it was cut

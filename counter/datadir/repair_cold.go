@@ -9,8 +9,8 @@ import (
 )
 
 // anyUnusable reports whether one of the faults is of a file that cannot be opened.
-func anyUnusable(faults []*persist.ColdFault) bool {
-	return slices.ContainsFunc(faults, func(f *persist.ColdFault) bool { return f.Unusable })
+func anyUnusable(faults []*persist.BlockFault) bool {
+	return slices.ContainsFunc(faults, func(f *persist.BlockFault) bool { return f.Unusable })
 }
 
 // tellCold says what is damaged of the cold files of the manifest that everything starts from. All else is repaired by

@@ -75,7 +75,7 @@ func TestRepairColdMissing(t *testing.T) {
 		t.Error("check finds nothing wrong")
 	}
 	err = Repair(disk, testDir, RepairOptions{})
-	var fault *persist.ColdFault
+	var fault *persist.BlockFault
 	if !errors.As(err, &fault) || !fault.Unusable || !slices.Equal(fault.Lost, []persist.MidRange{{Lo: 200, Hi: 300}}) || !strings.Contains(err.Error(), "[200, 300)") {
 		t.Errorf("repair without leave to give anything up: %v", err)
 	}

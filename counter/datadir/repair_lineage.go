@@ -18,7 +18,7 @@ func (r *repair) mendLineage() error {
 		return err
 	case l.Begun() != "":
 		r.sayf("finishing what a crash broke off: see HISTORY")
-		return persist.SettleLocked(r.fsys, r.dir, &l)
+		return persist.FinishBegunLocked(r.fsys, r.dir, &l)
 	}
 	return nil
 }

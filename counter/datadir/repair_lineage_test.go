@@ -157,7 +157,7 @@ func installed(t *testing.T) (disk *vfs.Sim, frames [][]byte, from uint64, m *pe
 // opens starts from a directory as a server does, and checks it.
 func opens(t *testing.T, disk vfs.FS) error {
 	t.Helper()
-	if err := persist.Settle(disk, testDir); err != nil {
+	if err := persist.FinishBegun(disk, testDir); err != nil {
 		return err
 	}
 	d, err := persist.OpenDir(disk, testDir)

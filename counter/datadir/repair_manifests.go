@@ -69,7 +69,7 @@ func (r *repair) chooseManifest() error {
 	// log from there on, is better; then one whose cold files can all be opened.
 	type choice struct {
 		m      *persist.Manifest
-		faults []*persist.ColdFault
+		faults []*persist.BlockFault
 		newer  []string // manifests to set aside for it
 	}
 	var newest, usable, clean *choice
@@ -155,7 +155,7 @@ func (r *repair) logHolds(m *persist.Manifest, offset uint64) bool {
 
 // tryManifest reads a manifest and verifies its files. err is damage of the manifest, or, with the manifest, of images;
 // faults are those of all files.
-func (r *repair) tryManifest(name string) (m *persist.Manifest, faults []*persist.ColdFault, err error) {
+func (r *repair) tryManifest(name string) (m *persist.Manifest, faults []*persist.BlockFault, err error) {
 	m, err = persist.ReadManifest(r.fsys, name)
 	if err != nil {
 		return nil, nil, err

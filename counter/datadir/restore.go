@@ -290,7 +290,7 @@ func (r *restore) readLineage() (err error) {
 		return nil
 	}
 	if err == nil {
-		r.fsys, err = settledView(r.fsys, r.dir, &r.past)
+		r.fsys, err = finishedView(r.fsys, r.dir, &r.past)
 	}
 	return err
 }

@@ -26,7 +26,7 @@ func (r *restore) copyBlocks(m *persist.Manifest) error {
 		}
 		if err := r.copyBlock(b); err != nil {
 			if errors.Is(err, fs.ErrNotExist) && b.Tier == persist.TierCold {
-				r.sayf("left out: %v", persist.UnusableCold(r.dir, c, b, err))
+				r.sayf("left out: %v", persist.UnusableBlock(r.dir, c, b, err))
 				return nil
 			}
 			if errors.Is(err, fs.ErrNotExist) {
@@ -35,7 +35,7 @@ func (r *restore) copyBlocks(m *persist.Manifest) error {
 			return err
 		}
 		if err := persist.CheckBlock(r.to, r.out, c, b, r.opts.Cold); err != nil {
-			var fault *persist.ColdFault
+			var fault *persist.BlockFault
 			if !errors.As(err, &fault) {
 				return fmt.Errorf("copy of %s: %w", b.Path(r.dir), err)
 			}

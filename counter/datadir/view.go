@@ -25,13 +25,13 @@ func NewView(fsys vfs.FS, dir string) *vfs.View {
 	})
 }
 
-// settledView returns a view of a directory as the next start will settle it, or the file system itself where nothing
+// finishedView returns a view of a directory as the next start will leave it, or the file system itself where nothing
 // was begun.
-func settledView(fsys vfs.FS, dir string, l *persist.Lineage) (vfs.FS, error) {
+func finishedView(fsys vfs.FS, dir string, l *persist.Lineage) (vfs.FS, error) {
 	if l.Begun() == "" {
 		return fsys, nil
 	}
 	view := vfs.NewView(fsys, nil)
-	settled := *l
-	return view, persist.SettleLocked(view, dir, &settled)
+	finished := *l
+	return view, persist.FinishBegunLocked(view, dir, &finished)
 }

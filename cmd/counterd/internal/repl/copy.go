@@ -125,7 +125,7 @@ func (s *session) fetchWhole(c *persist.CounterFiles, b *persist.BlockFile, path
 				return nil
 			}
 		}
-		var fault *persist.ColdFault
+		var fault *persist.BlockFault
 		switch {
 		case b.Tier == persist.TierCold && (lost || errors.As(err, &fault) && again):
 			s.node.logger.Warn("a cold file of the primary is damaged, and so is its copy: posts that cannot be read there answer errors here", "primary", s.primary.String(),

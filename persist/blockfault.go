@@ -10,9 +10,9 @@ type MidRange struct{ Lo, Hi uint64 }
 
 func (r MidRange) String() string { return fmt.Sprintf("[%d, %d)", r.Lo, r.Hi) }
 
-// ColdFault says what is wrong with a cold file, or with an image that no snapshot has a good one for, and for which
+// BlockFault says what is wrong with a cold file, or with an image that no snapshot has a good one for, and for which
 // mids. It matches ErrCorrupt.
-type ColdFault struct {
+type BlockFault struct {
 	Path     string
 	Counter  string
 	Block    BlockFile
@@ -22,7 +22,7 @@ type ColdFault struct {
 }
 
 // Error names the file, the mids and the fault.
-func (e *ColdFault) Error() string {
+func (e *BlockFault) Error() string {
 	ranges := make([]string, 0, 4)
 	for i, r := range e.Lost {
 		if i == 3 && len(e.Lost) > 4 {
@@ -44,12 +44,12 @@ func (e *ColdFault) Error() string {
 }
 
 // Is makes errors.Is(err, ErrCorrupt) true.
-func (e *ColdFault) Is(target error) bool { return target == ErrCorrupt }
+func (e *BlockFault) Is(target error) bool { return target == ErrCorrupt }
 
 // Unwrap returns the fault.
-func (e *ColdFault) Unwrap() error { return e.Err }
+func (e *BlockFault) Unwrap() error { return e.Err }
 
-// UnusableCold is the fault of a cold file that cannot be opened, or of an image.
-func UnusableCold(dir string, c *CounterFiles, b *BlockFile, err error) *ColdFault {
-	return &ColdFault{Path: b.Path(dir), Counter: c.Name, Block: *b, Lost: []MidRange{{b.Lo, b.Hi}}, Unusable: true, Err: err}
+// UnusableBlock is the fault of a cold file that cannot be opened, or of an image.
+func UnusableBlock(dir string, c *CounterFiles, b *BlockFile, err error) *BlockFault {
+	return &BlockFault{Path: b.Path(dir), Counter: c.Name, Block: *b, Lost: []MidRange{{b.Lo, b.Hi}}, Unusable: true, Err: err}
 }
