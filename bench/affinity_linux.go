@@ -8,8 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Pin makes all threads of a process run on the given processors only. Threads that the process starts later inherit that from
-// the one that starts them. The function returned undoes it; threads that ended meanwhile do not matter to it.
+// Pin makes all threads of a process run on the given processors only. Threads that the process starts later inherit
+// that from the one that starts them. The function returned undoes it; threads that ended meanwhile do not matter to
+// it.
 func Pin(pid int, cpus []int) (undo func() error, err error) {
 	var want, had unix.CPUSet
 	for _, cpu := range cpus {
@@ -24,7 +25,8 @@ func Pin(pid int, cpus []int) (undo func() error, err error) {
 	return func() error { return pinThreads(pid, &had) }, nil
 }
 
-// pinThreads sets all threads of a process. It goes over them twice, as one may have started another before it was set itself.
+// pinThreads sets all threads of a process. It goes over them twice, as one may have started another before it was set
+// itself.
 func pinThreads(pid int, set *unix.CPUSet) error {
 	for range 2 {
 		threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))

@@ -2,13 +2,13 @@ package bench
 
 import "time"
 
-// An open run starts operations at given times whether or not the earlier ones were answered, as the users of a site do, who
-// do not know of one another. A closed run measures less than those users see when the server stalls: its clients wait with it,
-// and what they would have sent meanwhile is never counted ("coordinated omission").
+// An open run starts operations at given times whether or not the earlier ones were answered, as the users of a site
+// do, who do not know of one another. A closed run measures less than those users see when the server stalls: its
+// clients wait with it, and what they would have sent meanwhile is never counted ("coordinated omission").
 //
-// At most depth operations are in flight on a connection. One that finds no room waits, and so do those due after it; their
-// latency counts from the time they were due. It counts from the time of sending where it was the generator that was late,
-// by a timer that fired late (about 60 us) or for want of processor time: that is not the server's.
+// At most depth operations are in flight on a connection. One that finds no room waits, and so do those due after it;
+// their latency counts from the time they were due. It counts from the time of sending where it was the generator that
+// was late, by a timer that fired late (about 60 us) or for want of processor time: that is not the server's.
 
 // late is how long a write may take until it counts as held up by the server.
 const late = time.Millisecond
@@ -70,8 +70,8 @@ func (c *client) sendDue(sent chan<- flight, interval, end time.Duration) error 
 	return nil
 }
 
-// receiveAll receives the replies to the operations sent. After an error it takes the rest from the channel, so that the
-// sender does not wait for ever, and closes the connection, so that it ends.
+// receiveAll receives the replies to the operations sent. After an error it takes the rest from the channel, so that
+// the sender does not wait for ever, and closes the connection, so that it ends.
 func (c *client) receiveAll(sent <-chan flight) error {
 	for f := range sent {
 		if err := c.receive(f); err != nil {

@@ -31,14 +31,14 @@ const (
 	maxGap = math.MaxUint16 // a longer gap has a probability of e^-16: it is cut
 )
 
-// GeneratedPosts are posts with exponential gaps of mean MeanGap between their mids, as of independent people who post. The
-// same seed gives the same posts, and a longer sequence starts with a shorter one.
+// GeneratedPosts are posts with exponential gaps of mean MeanGap between their mids, as of independent people who post.
+// The same seed gives the same posts, and a longer sequence starts with a shorter one.
 //
-// Len is how many there are at first. Indexes go on beyond it, without bound, for posts that arrive later: of those, each
-// has a place of MeanGap mids to itself and lies anywhere within.
+// Len is how many there are at first. Indexes go on beyond it, without bound, for posts that arrive later: of those,
+// each has a place of MeanGap mids to itself and lies anywhere within.
 //
-// They take 2.25 bytes a post: the gaps, and every 32nd mid, so that a mid is the sum of at most 31 gaps, which share a cache
-// line. Eight bytes a post would be 8 GB of the generator's memory for the largest runs.
+// They take 2.25 bytes a post: the gaps, and every 32nd mid, so that a mid is the sum of at most 31 gaps, which share a
+// cache line. Eight bytes a post would be 8 GB of the generator's memory for the largest runs.
 type GeneratedPosts struct {
 	anchors []uint64 // mids of the posts 0, 32, 64, ...
 	gaps    []uint16 // gaps[i] = mid of post i less that of the post before it; 0 at an anchor

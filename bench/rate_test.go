@@ -9,7 +9,8 @@ import (
 	"github.com/counterd/counterd/bench/benchtest"
 )
 
-// TestRatePart drives two servers at a quarter of what the second one answers, and verifies what was sent meanwhile too.
+// TestRatePart drives two servers at a quarter of what the second one answers, and verifies what was sent meanwhile
+// too.
 func TestRatePart(t *testing.T) {
 	a, b := benchtest.Start(t, true), benchtest.Start(t, false)
 	config := small(t, Target{Addr: a.Addr}, Target{Addr: b.Addr})

@@ -18,8 +18,8 @@ func newHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(int64(latencyLowest), int64(latencyHighest), latencyDigits)
 }
 
-// recorder collects the latencies of some of a run's clients. Clients share it, as 10,000 histograms would be 2 GB; they lock it
-// once for a run of equal latencies, which a pipeline answered in one piece has.
+// recorder collects the latencies of some of a run's clients. Clients share it, as 10,000 histograms would be 2 GB;
+// they lock it once for a run of equal latencies, which a pipeline answered in one piece has.
 type recorder struct {
 	mu   sync.Mutex
 	hist *hdrhistogram.Histogram

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Rows draws the counters of generated posts from the exact histograms of 1,229,618 real ones (histogram/README.md). A row
-// depends on the seed and the post's index alone, so that it can be drawn again rather than remembered.
+// Rows draws the counters of generated posts from the exact histograms of 1,229,618 real ones (histogram/README.md). A
+// row depends on the seed and the post's index alone, so that it can be drawn again rather than remembered.
 //
 // The histograms are marginals: they do not say how the counters of a post go together. On real posts 85 to 88 % have
 // all counters zero, where independent draws would have 49 %; so the columns of a row share one draw with probability
@@ -20,11 +20,12 @@ type Rows struct {
 	columns [][]uint32 // by column: the value at each of quantiles steps of its distribution, ascending
 }
 
-// rowsShared was chosen so that 0.7 of the posts are all zero: the marginals, with 75 to 82 % zeros, allow at most 0.75.
+// rowsShared was chosen so that 0.7 of the posts are all zero: the marginals, with 75 to 82 % zeros, allow at most
+// 0.75.
 const rowsShared = 0.8
 
-// rowSteps is the resolution of the distributions. Real values are finer: one post in a million had over 10,000 comments. Here
-// the highest step stands for a 65,536th of the posts, so that it holds the maximum.
+// rowSteps is the resolution of the distributions. Real values are finer: one post in a million had over 10,000
+// comments. Here the highest step stands for a 65,536th of the posts, so that it holds the maximum.
 const rowSteps = 1 << 16
 
 //go:embed histogram/*.tsv

@@ -39,13 +39,14 @@ type Config struct {
 	Flush  bool // remove what the servers hold before load
 	Verify bool // check all counters at the end
 
-	// Progress is told what is being measured, as the steps are begun; Loading, once a second, how far a load is. They may be nil.
+	// Progress is told what is being measured, as the steps are begun; Loading, once a second, how far a load is. They may
+	// be nil.
 	Progress func(step, steps int, what string)
 	Loading  func(posts, of int)
 }
 
-// A synchronous client sends all of a pipeline before it reads the first reply. The replies must fit into the sockets' buffers,
-// a few MB, or a server that waits for room to write would wait for the client, and the client for it.
+// A synchronous client sends all of a pipeline before it reads the first reply. The replies must fit into the sockets'
+// buffers, a few MB, or a server that waits for room to write would wait for the client, and the client for it.
 const (
 	maxDepth    = 16384   // replies of up to 20 bytes
 	maxInFlight = 100_000 // posts of the pages in a pipeline, with replies of about 20 bytes
@@ -87,8 +88,8 @@ func (c *Config) Validate() error {
 	return errors.Join(wrong...)
 }
 
-// Run measures. The servers must be up. A Config that is not valid, a server that does not answer, and bytes that are no reply
-// are errors; an error reply to an operation is counted.
+// Run measures. The servers must be up. A Config that is not valid, a server that does not answer, and bytes that are
+// no reply are errors; an error reply to an operation is counted.
 func Run(ctx context.Context, config Config) (*report.Report, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -238,7 +239,8 @@ func (r *run) tellLoading(s *side) (stop func()) {
 	}
 }
 
-// slices measures the sides in turns. The side that begins changes from slice to slice, so that neither always follows the other.
+// slices measures the sides in turns. The side that begins changes from slice to slice, so that neither always follows
+// the other.
 func (r *run) slices(ctx context.Context, name string) error {
 	for _, s := range r.sides {
 		r.step(name + ": warm-up of " + s.target.Addr)

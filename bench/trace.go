@@ -15,8 +15,8 @@ type Trace struct {
 	events []uint32 // indexes in posts
 }
 
-// ReadTrace reads a trace from a file that has the mid of the post touched in the named column; events without one, that
-// have 0 there, are left out.
+// ReadTrace reads a trace from a file that has the mid of the post touched in the named column; events without one,
+// that have 0 there, are left out.
 func ReadTrace(r *tsv.Reader, column string) (*Trace, error) {
 	at := slices.Index(r.Columns(), column)
 	if at < 0 {
@@ -55,8 +55,8 @@ func NewTrace(mids []uint64) (*Trace, error) {
 // Len returns the number of events.
 func (t *Trace) Len() int { return len(t.events) }
 
-// replayWorkload plays a trace over and over. Client c of n has the events c, c+n, ... The posts, which are those of the
-// trace, start from nothing.
+// replayWorkload plays a trace over and over. Client c of n has the events c, c+n, ... The posts, which are those of
+// the trace, start from nothing.
 type replayWorkload struct {
 	trace *Trace
 	col   int

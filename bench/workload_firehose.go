@@ -1,10 +1,11 @@
 package bench
 
-// firehoseWorkload adds posts in the order in which a busy service sees them. On a real stream 73 % of the ids are below the
-// highest one seen before, mostly by about a tenth of a second, that is some hundred posts, and 0.5 % by over 17 minutes.
+// firehoseWorkload adds posts in the order in which a busy service sees them. On a real stream 73 % of the ids are
+// below the highest one seen before, mostly by about a tenth of a second, that is some hundred posts, and 0.5 % by over
+// 17 minutes.
 //
-// Client c of n has the posts first+c, first+c+n, ... It sends them in groups of lateGroup, scattered within the group; one in
-// veryLate is left out, and sent lateBy posts later.
+// Client c of n has the posts first+c, first+c+n, ... It sends them in groups of lateGroup, scattered within the group;
+// one in veryLate is left out, and sent lateBy posts later.
 type firehoseWorkload struct{ workload }
 
 const (

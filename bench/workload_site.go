@@ -1,11 +1,12 @@
 package bench
 
-// siteWorkload is what the users of a site ask for: pages of posts, now and then an increment of a post on the page just read,
-// and a new post.
+// siteWorkload is what the users of a site ask for: pages of posts, now and then an increment of a post on the page
+// just read, and a new post.
 //
-// New posts are dealt out: client c of n adds the posts first+c, first+c+n, ..., one every so many operations. How far the others have come a
-// client cannot know, so it reads and increments what was loaded and what it added itself, the newest of which are its youngest. So
-// nothing is asked for that is not there, which one server may answer faster than a post, and another not.
+// New posts are dealt out: client c of n adds the posts first+c, first+c+n, ..., one every so many operations. How far
+// the others have come a client cannot know, so it reads and increments what was loaded and what it added itself, the
+// newest of which are its youngest. So nothing is asked for that is not there, which one server may answer faster than
+// a post, and another not.
 type siteWorkload struct {
 	workload
 	picker *Picker // nil: pages of old posts, all alike

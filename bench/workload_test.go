@@ -83,7 +83,8 @@ func TestLoadCoversAll(t *testing.T) {
 	}
 }
 
-// TestMixed checks the parts of the operations, and that a client reads and increments only posts that are surely there, its newest among them.
+// TestMixed checks the parts of the operations, and that a client reads and increments only posts that are surely
+// there, its newest among them.
 func TestMixed(t *testing.T) {
 	data := testData(t, 10_000)
 	w := testWorkload(t, "mixed", data)

@@ -54,8 +54,8 @@ func prefetchAll(batch []Lookup, probed bool) bool {
 //	Touch         of each: asks the processor for the cache lines of a cached page that the lookup will read
 //	GetAt         of each
 //
-// A lookup alone takes 8 cache misses, of which 5 wait for one another; the rounds have those of all lookups under way at
-// once.
+// A lookup alone takes 8 cache misses, of which 5 wait for one another; the rounds have those of all lookups under way
+// at once.
 type Place int32
 
 // NoPlace makes GetAt search.
@@ -90,8 +90,8 @@ func (f *File) Touch(at Place, mid uint64) {
 	s.mu.Unlock()
 }
 
-// ask asks the disk for a page unless it is cached or believed to be in memory. With probe, such belief is put to the test,
-// which it reports.
+// ask asks the disk for a page unless it is cached or believed to be in memory. With probe, such belief is put to the
+// test, which it reports.
 func (f *File) ask(at Place, probe bool) (probed bool) {
 	i := int(at)
 	if uint(i) >= uint(len(f.cached)) || f.closed.Load() {

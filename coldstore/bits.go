@@ -93,8 +93,8 @@ func select0From(b []byte, off, base, nbits, k int) int {
 	return nbits
 }
 
-// select1 returns the position of the k-th one (k >= 1) of word, which has k ones at least. It has no branch: a wrong guess
-// of the processor would cost more than the whole.
+// select1 returns the position of the k-th one (k >= 1) of word, which has k ones at least. It has no branch: a wrong
+// guess of the processor would cost more than the whole.
 func select1(word uint64, k int) (pos int) {
 	const each = 0x0101010101010101
 	s := word - word>>1&0x5555555555555555
@@ -125,9 +125,9 @@ func rank1(b []byte, off, i int) int {
 	return c + bits.OnesCount64(binary.LittleEndian.Uint64(b[off:])&mask(uint(i)))
 }
 
-// rankDir speeds up select0 and rank1 on a page that is kept in memory: it says how many ones come before each of at most
-// 16 groups of bits, so that a search reads one group (64 bytes in a page of 4096) instead of half of the bits. It is not
-// in the file: counting takes 30 ns a page.
+// rankDir speeds up select0 and rank1 on a page that is kept in memory: it says how many ones come before each of at
+// most 16 groups of bits, so that a search reads one group (64 bytes in a page of 4096) instead of half of the bits. It
+// is not in the file: counting takes 30 ns a page.
 type rankDir struct {
 	shift uint8 // log2 of the bits in a group
 	ones  [rankGroups]uint16

@@ -77,8 +77,8 @@ func (s *bitset) index(b []byte, dir *rankDir) bool {
 	return dir.build(b, int(s.plain), int(s.n)) == int(s.m)
 }
 
-// rank returns how many positions below i are in the set, and whether i is. 0 <= i < n. b is the page; dir what index made,
-// or nil.
+// rank returns how many positions below i are in the set, and whether i is. 0 <= i < n. b is the page; dir what index
+// made, or nil.
 func (s *bitset) rank(b []byte, dir *rankDir, i int) (r int, in bool) {
 	if s.plain == 0 {
 		return s.ef.search(b, dir, uint64(i))

@@ -5,13 +5,13 @@ import (
 	"sync/atomic"
 )
 
-// Cache holds copies of pages whose checksum held, encoded as they are in the file: 1900 posts in 4 KiB, and a
-// point read needs no more decoding than on a mapping. Beside each lies its parsed directory, some 420 bytes, which is not
+// Cache holds copies of pages whose checksum held, encoded as they are in the file: 1900 posts in 4 KiB, and a point
+// read needs no more decoding than on a mapping. Beside each lies its parsed directory, some 420 bytes, which is not
 // counted. It is shared by all files, bounded in bytes and safe for concurrent use.
 //
-// A file finds its pages by File.cached; shards by page hold the locks and the CLOCK. A reader decodes its row under the
-// shard's lock (50 to 150 ns), so a page that is evicted has no reader left and its buffer serves the next one: steady
-// state allocates nothing. Disk is never waited for under a lock. Scans (Iterate, Verify) pass the cache by.
+// A file finds its pages by File.cached; shards by page hold the locks and the CLOCK. A reader decodes its row under
+// the shard's lock (50 to 150 ns), so a page that is evicted has no reader left and its buffer serves the next one:
+// steady state allocates nothing. Disk is never waited for under a lock. Scans (Iterate, Verify) pass the cache by.
 type Cache struct {
 	shards []cacheShard  // a power of two of them
 	files  atomic.Uint32 // files opened so far; the number of a file is in its keys
@@ -33,8 +33,8 @@ type cacheShard struct {
 	_ [64]byte // keeps the locks of two shards on different cache lines
 }
 
-// cachedPage is a page in the cache, or room for one. All fields are guarded by the lock of the page's shard while it is in
-// the cache, and belong to the goroutine that took it otherwise.
+// cachedPage is a page in the cache, or room for one. All fields are guarded by the lock of the page's shard while it
+// is in the cache, and belong to the goroutine that took it otherwise.
 type cachedPage struct {
 	view  pageView // of buf
 	used  bool     // read since the hand last passed

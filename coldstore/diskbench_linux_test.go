@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BenchmarkDisk reads one row, and 20 rows of 20 files at once, with the kernel's cache of the files dropped; and, in turns,
-// 4 KiB and 20 times 4 KiB by 20 threads past the kernel's cache, which is what the disk allows. It reports medians.
-// The directory of the test must lie on a disk.
+// BenchmarkDisk reads one row, and 20 rows of 20 files at once, with the kernel's cache of the files dropped; and, in
+// turns, 4 KiB and 20 times 4 KiB by 20 threads past the kernel's cache, which is what the disk allows. It reports
+// medians. The directory of the test must lie on a disk.
 func BenchmarkDisk(b *testing.B) {
 	const n = 20
 	rnd := rand.New(rand.NewPCG(1, 2))

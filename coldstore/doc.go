@@ -50,8 +50,8 @@
 //	Reddit, 2.3 M             3.68       5.67
 //	uniform 63-bit mids       6.37                         ids 47.6 bits
 //
-// The index takes 0.008 bytes of memory a row on the dense stream (16 a page, half of them the place of its cached copy),
-// 0.125 at most for rows that fit 64 KiB 128 times.
+// The index takes 0.008 bytes of memory a row on the dense stream (16 a page, half of them the place of its cached
+// copy), 0.125 at most for rows that fit 64 KiB 128 times.
 //
 // Iterate takes 31 ns a row, writing 150 ns. A point read of three columns, beside one from memory, in nanoseconds of
 // processor time, in batches of 20 (the engine's part included; 2 M posts at random, medians of slices of hot and cold
@@ -62,13 +62,13 @@
 //	the same, columns unrelated      113    360    3.2 times: 39 % of the rows are not all zero, no presence set pays
 //	page in the kernel's cache       117    782    6.7 times: 0.5 us to copy it out and verify its checksum
 //
-// What makes the first: a File points at its cached pages, beside which their directory lies parsed, with the ones of the
-// high bits counted by groups of 512 and the first level of each ladder (bits.go, page.go); and a batch goes over its
-// lookups in rounds, so that their cache misses overlap (batch.go).
+// What makes the first: a File points at its cached pages, beside which their directory lies parsed, with the ones of
+// the high bits counted by groups of 512 and the first level of each ladder (bits.go, page.go); and a batch goes over
+// its lookups in rounds, so that their cache misses overlap (batch.go).
 //
 // Disk: with nothing in memory one row takes 70 us, 20 rows of 20 files 330 us, 4.8 times as long (BenchmarkDisk, on a
-// virtual machine). 20 reads in parallel past the kernel's cache take 770 us there by threads, 470 by one asynchronous call;
-// 20 madvise calls alone, which is how GetBatch asks, take 160 and have 20 requests in the disk's queue.
+// virtual machine). 20 reads in parallel past the kernel's cache take 770 us there by threads, 470 by one asynchronous
+// call; 20 madvise calls alone, which is how GetBatch asks, take 160 and have 20 requests in the disk's queue.
 //
 // # Reading safely
 //

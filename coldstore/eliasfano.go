@@ -85,8 +85,8 @@ func (e *eliasFano) index(b []byte, dir *rankDir) bool {
 	return dir.build(b, int(e.high), int(e.hbits)) == int(e.n)
 }
 
-// search returns how many of the numbers are below x, and whether x is among them. b is the page; dir what index made, or
-// nil.
+// search returns how many of the numbers are below x, and whether x is among them. b is the page; dir what index made,
+// or nil.
 func (e *eliasFano) search(b []byte, dir *rankDir, x uint64) (i int, found bool) {
 	n, high, hbits, l := int(e.n), int(e.high), int(e.hbits), uint(e.l&63)
 	h := x >> l
@@ -126,7 +126,8 @@ func (e *eliasFano) touch(b []byte, dir *rankDir, x uint64) (i int) {
 		to, end = next, int(dir.ones[(g+1)&(rankGroups-1)])
 	}
 	prefetch(b, int(e.high)+from>>3)
-	// The ones of a group are spread nearly evenly over its zeros: off by 16 at most, nearly always, and by 20 bytes of low.
+	// The ones of a group are spread nearly evenly over its zeros: off by 16 at most, nearly always, and by 20 bytes of
+	// low.
 	ones := end - i
 	i += (int(h) - before) * ones / max(to-from-ones, 1)
 	prefetch(b, max(int(e.low)+i*int(l)>>3-32, 0))

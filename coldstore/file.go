@@ -14,8 +14,8 @@ import (
 
 // File is an open cold file. All methods may be called concurrently; the file never changes.
 //
-// In memory: the first mid of each page and the place of its copy in the cache (16 bytes, 0.008 a row on real posts), one
-// bit a page, the Meta.
+// In memory: the first mid of each page and the place of its copy in the cache (16 bytes, 0.008 a row on real posts),
+// one bit a page, the Meta.
 type File struct {
 	broken   error // see Broken; nothing else is set then but name, cache, meta and items
 	name     string
@@ -141,13 +141,14 @@ func (f *File) Stat() Stats {
 	}
 }
 
-// Checksum is the footer's: it covers the range, the counts and the sums of header and index, and with the name tells one
-// file from another.
+// Checksum is the footer's: it covers the range, the counts and the sums of header and index, and with the name tells
+// one file from another.
 func (f *File) Checksum() uint32 {
 	return checksum(appendFooter(nil, &f.f)[:footerSize-12])
 }
 
-// Broken stands for a file that is missing or cannot be opened: every read of its range, and there are items rows in it, answers err.
+// Broken stands for a file that is missing or cannot be opened: every read of its range, and there are items rows in
+// it, answers err.
 func Broken(name string, meta Meta, items uint64, err error) *File {
 	f := &File{name: name, cache: NewCache(0), broken: err}
 	f.h.meta, f.f.items = meta, items
@@ -179,8 +180,8 @@ func (f *File) PageRange(mid uint64) (lo, hi uint64) {
 	return lo, hi
 }
 
-// page returns the number of the page that holds mid if any does, or -1. Pages hold about as many rows each and rows come
-// about evenly, so it guesses by proportion, which saves 25 ns, and searches if that is off by more than two.
+// page returns the number of the page that holds mid if any does, or -1. Pages hold about as many rows each and rows
+// come about evenly, so it guesses by proportion, which saves 25 ns, and searches if that is off by more than two.
 func (f *File) page(mid uint64) int {
 	index := f.index
 	if len(index) == 0 || mid < index[0] {
@@ -234,7 +235,8 @@ func (f *File) Get(mid uint64, cols []int, dst []uint64) (found bool, err error)
 	return f.GetAt(NoPlace, mid, cols, dst)
 }
 
-// GetAt is Get with what Locate said of mid, which saves a search. A place that Locate said of another file is harmless.
+// GetAt is Get with what Locate said of mid, which saves a search. A place that Locate said of another file is
+// harmless.
 func (f *File) GetAt(at Place, mid uint64, cols []int, dst []uint64) (found bool, err error) {
 	if f.broken != nil {
 		return false, f.broken

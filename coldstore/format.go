@@ -44,9 +44,9 @@ import (
 //	52 crc32c u32               4   of bytes 0..51 of the footer
 //	56 magic "ctrcend\n"        8
 //
-// A change of meaning of any byte needs a new version; readers of all versions are kept. A newer version keeps the first
-// 12 bytes of the header, and its length with the crc32c at its end: only a whole header may claim a version, a damaged
-// one must not pass for a newer one.
+// A change of meaning of any byte needs a new version; readers of all versions are kept. A newer version keeps the
+// first 12 bytes of the header, and its length with the crc32c at its end: only a whole header may claim a version, a
+// damaged one must not pass for a newer one.
 const (
 	headerMagic = "ctrcold\n"
 	footerMagic = "ctrcend\n"

@@ -241,8 +241,8 @@ func ladderGet(c *cutter, n, i int) uint64 {
 	return ladderFrom(c, levels, base, n, i)
 }
 
-// ladderFrom is ladderGet for the last levels of a ladder, c standing in front of the first of them, and the n values that
-// reach it.
+// ladderFrom is ladderGet for the last levels of a ladder, c standing in front of the first of them, and the n values
+// that reach it.
 func ladderFrom(c *cutter, levels uint, base uint64, n, i int) uint64 {
 	var more bitset
 	for ; !c.bad; levels-- {
@@ -279,8 +279,8 @@ func ladderFrom(c *cutter, levels uint, base uint64, n, i int) uint64 {
 	return 0
 }
 
-// firstLevel is the first level of a ladder, which 80-95 % of the values of real posts do not leave, parsed. It is small, as
-// it is kept for the first columns of each cached page.
+// firstLevel is the first level of a ladder, which 80-95 % of the values of real posts do not leave, parsed. It is
+// small, as it is kept for the first columns of each cached page.
 type firstLevel struct {
 	base   uint64
 	levels uint8  // of the ladder

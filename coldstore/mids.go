@@ -142,8 +142,8 @@ func (v *midsView) parse(c *cutter, n int) {
 // index makes dir. It returns false for a damaged part.
 func (v *midsView) index(b []byte) bool { return v.kind != midsEF || v.ef.index(b, &v.dir) }
 
-// search returns how many ids are below mid, and whether mid is among them. b is the page; dir is v.dir if index has made
-// it, or nil.
+// search returns how many ids are below mid, and whether mid is among them. b is the page; dir is v.dir if index has
+// made it, or nil.
 func (v *midsView) search(b []byte, dir *rankDir, mid uint64) (i int, found bool) {
 	if mid <= v.first {
 		return 0, mid == v.first
@@ -194,8 +194,8 @@ func (v *midsView) searchGaps(b []byte, x uint64) (int, bool) {
 	return i, sum == x
 }
 
-// touch asks the processor for the cache lines that a search for mid will read, and returns about how many ids are below
-// it. REQUIRES index to have returned true.
+// touch asks the processor for the cache lines that a search for mid will read, and returns about how many ids are
+// below it. REQUIRES index to have returned true.
 func (v *midsView) touch(b []byte, mid uint64) (i int) {
 	if mid <= v.first {
 		return 0

@@ -157,7 +157,8 @@ type pageView struct {
 	first   [viewColumns]firstLevel // of the first columns
 }
 
-// viewColumns is for how many columns a view knows the common row and the first level, which is all that most reads need.
+// viewColumns is for how many columns a view knows the common row and the first level, which is all that most reads
+// need.
 const viewColumns = 4
 
 // Parts of a page, as CorruptError names them.
@@ -203,8 +204,8 @@ func (v *pageView) live() int {
 	return v.n
 }
 
-// index makes the point reads that follow faster, by 100 ns for 200 ns: it is for pages that are read again. It returns the
-// name of the damaged part, or "".
+// index makes the point reads that follow faster, by 100 ns for 200 ns: it is for pages that are read again. It returns
+// the name of the damaged part, or "".
 func (v *pageView) index() string {
 	if !v.mids.index(v.b) {
 		return partMids

@@ -31,8 +31,8 @@ type block struct {
 	cold *coldRange // nil for a hot block
 	from uint64     // changes logged up to this offset are in it: where its image stood, when it was read back
 
-	// Guarded by mu.
-	// The counter's (columns.layout or over) whose columns the table has, though maybe with other widths; else nil, or one of the past.
+	// Guarded by mu. The counter's (columns.layout or over) whose columns the table has, though maybe with other widths;
+	// else nil, or one of the past.
 	shape  *schema.Layout
 	dead   bool
 	edits  uint64 // inserts and deletes so far: a sorted copy of the mids is good while it stays

@@ -18,8 +18,8 @@ import (
 // set from now on, is kept as partial rows; all else answers ErrCold. That of an overlay takes the cold file's rows
 // with it, as nobody knows which of them are of the past.
 //
-// The image stays where it is as long as a manifest names the range. A start that can read it, as the disk is well or the
-// file was put back, makes a cold file of it (regain), which completes the partial rows. The start is refused
+// The image stays where it is as long as a manifest names the range. A start that can read it, as the disk is well or
+// the file was put back, makes a cold file of it (regain), which completes the partial rows. The start is refused
 //
 //   - where the log begins at 0: a repair then brings everything back from it
 //   - where the last block is concerned: all new posts are in its range, and nobody knows up to where there were any. A
@@ -57,7 +57,8 @@ func (s *recovery) lostRange(f, overlay *persist.BlockFile, err error) *block {
 	return &block{lo: f.Lo, hi: f.Hi, id: f.Block, from: f.Offset, cold: &coldRange{file: file, entry: entry}}
 }
 
-// regain makes a cold file of the image that the entry of a lost range stands for. The error says why that cannot be done.
+// regain makes a cold file of the image that the entry of a lost range stands for. The error says why that cannot be
+// done.
 func (s *recovery) regain(f *persist.BlockFile) (file *coldstore.File, entry *persist.BlockFile, err error) {
 	image := f.Remains(s.dir.Path())[0]
 	info, tab, _, err := readTable(s.opts.FS, image)

@@ -431,8 +431,8 @@ func TestLostImageFewest(t *testing.T) {
 	}
 }
 
-// TestLostTwice: the image of what is known of a lost range is lost as well, again and again. All that it had is an error then; the
-// first image, put back, is of the past, and none of its values is shown.
+// TestLostTwice: the image of what is known of a lost range is lost as well, again and again. All that it had is an
+// error then; the first image, put back, is of the past, and none of its values is shown.
 func TestLostTwice(t *testing.T) {
 	dir, m, others, file := lostDir(t, sealedImage, nil)
 	good, err := os.ReadFile(file.Path(dir))

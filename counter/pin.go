@@ -17,7 +17,8 @@ type Pin struct {
 
 // pins are those not released yet.
 type pins struct {
-	// Innermost; held too while it is found out which files are orphans, as pinning a manifest is to come before or behind.
+	// Innermost; held too while it is found out which files are orphans, as pinning a manifest is to come before or
+	// behind.
 	mu  sync.Mutex
 	all map[*Pin]struct{}
 }

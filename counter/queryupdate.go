@@ -84,9 +84,9 @@ func NewUpdate(q Query, changes []Change, ret Returning) (*Update, error) {
 	return u, nil
 }
 
-// Step is Find.Step, and changes what it finds. After an error items that were changed before stay so: see Changed. Other
-// errors are ErrNotReady, ErrMaxMemory and ErrNoMemory. REQUIRES b to be open; and b.Commit, or Defer, before it is
-// told.
+// Step is Find.Step, and changes what it finds. After an error items that were changed before stay so: see Changed.
+// Other errors are ErrNotReady, ErrMaxMemory and ErrNoMemory. REQUIRES b to be open; and b.Commit, or Defer, before it
+// is told.
 func (u *Update) Step(b *Batch) (done bool, err error) {
 	u.rows.clear()
 	u.mids = u.mids[:0]

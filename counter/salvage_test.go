@@ -206,8 +206,9 @@ func (s *Store) mustAlter(t *testing.T, script string, m *partialModel) map[uint
 	return values
 }
 
-// TestLoseUnreadableAltered: a column that is added while the snapshot is made, at every file of it, whose schema therefore does not know
-// it, keeps its values when damaged pages are given up; those of the pages that can be read, and of the overlay.
+// TestLoseUnreadableAltered: a column that is added while the snapshot is made, at every file of it, whose schema
+// therefore does not know it, keeps its values when damaged pages are given up; those of the pages that can be read,
+// and of the overlay.
 func TestLoseUnreadableAltered(t *testing.T) {
 	stride := 1
 	if testing.Short() {

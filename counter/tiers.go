@@ -96,7 +96,8 @@ func (t *tiers) stop() {
 	t.stopOnce.Do(func() { close(t.quit) })
 	<-t.done
 	<-t.scrubbed
-	// A change of tier that somebody else asked for: its file's name may be the next store's, which opens the same directory.
+	// A change of tier that somebody else asked for: its file's name may be the next store's, which opens the same
+	// directory.
 	t.one.Lock()
 	defer t.one.Unlock()
 }

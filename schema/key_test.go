@@ -115,8 +115,8 @@ func TestParseKey(t *testing.T) {
 	}
 }
 
-// A column is reached by its name unless a suffix says otherwise. One that was made with the empty suffix keeps it through every form
-// of its text, and the line that once made it goes on fitting.
+// A column is reached by its name unless a suffix says otherwise. One that was made with the empty suffix keeps it
+// through every form of its text, and the line that once made it goes on fitting.
 func TestSuffixByDefault(t *testing.T) {
 	const line = "add counter a\nadd column a likes hint=4\n"
 	s := parse(t, line)

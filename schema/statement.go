@@ -30,8 +30,8 @@ type Statement struct {
 	Suffix     string
 	PrimaryKey bool
 
-	// SuffixUnsaid: the text gave no suffix, so Suffix is the column's name. Such a statement also fits a column that is there
-	// with the empty suffix: that is what the same line meant once.
+	// SuffixUnsaid: the text gave no suffix, so Suffix is the column's name. Such a statement also fits a column that is
+	// there with the empty suffix: that is what the same line meant once.
 	SuffixUnsaid bool
 }
 

@@ -4,8 +4,8 @@ package schema
 const suggestMax = 3*MaxName + 32
 
 // Suggest is what a key that ParseKey does not know may have meant, or not ok. It takes the words of b, whatever parts
-// them, as in post:123:likes: one is a mid, another the suffix or name of a column, and a third may be the name of a counter.
-// Where no column is named it answers the first one, as an example.
+// them, as in post:123:likes: one is a mid, another the suffix or name of a column, and a third may be the name of a
+// counter. Where no column is named it answers the first one, as an example.
 func (s *Schema) Suggest(b []byte) (k Key, ok bool) {
 	words := splitWords(b[:min(len(b), suggestMax)])
 	mid, found := uint64(0), false

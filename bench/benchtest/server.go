@@ -1,6 +1,6 @@
-// Package benchtest is a small server for tests of the benchmark tool: it knows the commands that the tool's data models
-// send, to counterd and to Redis, and keeps everything in maps under one lock. It is slow and strict: what the tool should
-// not send is an error.
+// Package benchtest is a small server for tests of the benchmark tool: it knows the commands that the tool's data
+// models send, to counterd and to Redis, and keeps everything in maps under one lock. It is slow and strict: what the
+// tool should not send is an error.
 package benchtest
 
 import (
@@ -27,7 +27,8 @@ type Server struct {
 	// Before is called with each command, in lower case; an error it returns is the reply. It may be nil.
 	Before func(command string) error
 
-	// Lose is called with each INCR of a counterd; if it returns true, the increment is answered and not done. It may be nil.
+	// Lose is called with each INCR of a counterd; if it returns true, the increment is answered and not done. It may be
+	// nil.
 	Lose func(command string) bool
 
 	stall    sync.RWMutex // held for writing by Stall

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// The charts compute where things are drawn, in SVG units; the template draws them. They are 480 units wide, so that on a narrow
-// window, where they shrink to 330 pixels, their text of 13 units still has 9 pixels.
+// The charts compute where things are drawn, in SVG units; the template draws them. They are 480 units wide, so that on
+// a narrow window, where they shrink to 330 pixels, their text of 13 units still has 9 pixels.
 
-// barChart is a bar a server, all on one scale from zero, each with its figure above it. One server has none: there is nothing to
-// compare.
+// barChart is a bar a server, all on one scale from zero, each with its figure above it. One server has none: there is
+// nothing to compare.
 //
 //	+---------------------------------------+
 //	| A 1,234,567                           |
@@ -113,9 +113,9 @@ func short(v float64) string {
 	return fmt.Sprintf("%.4g", v)
 }
 
-// curveChart is the latency at each percentile. Both axes are logarithmic: time upwards, and to the right the part of the
-// operations that took longer, a tenth with each step. A curve ends with its slowest operation, marked by a dot: further right
-// there is nothing to know.
+// curveChart is the latency at each percentile. Both axes are logarithmic: time upwards, and to the right the part of
+// the operations that took longer, a tenth with each step. A curve ends with its slowest operation, marked by a dot:
+// further right there is nothing to know.
 type curveChart struct {
 	Width, Height          int
 	Left, Right, Top, Base float64

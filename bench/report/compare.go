@@ -11,8 +11,8 @@ import (
 // ErrNothingInCommon says that two reports have no workload in common.
 var ErrNothingInCommon = errors.New("the two reports have no workload in common")
 
-// Compare writes what changed from one report to another: each workload that both have, for each of the servers that both
-// have, by its place. A change is marked as one when the slices of the two do not overlap at all.
+// Compare writes what changed from one report to another: each workload that both have, for each of the servers that
+// both have, by its place. A change is marked as one when the slices of the two do not overlap at all.
 func Compare(w io.Writer, before, after *Report) error {
 	out := &strings.Builder{}
 	for i := range min(len(before.Servers), len(after.Servers)) {

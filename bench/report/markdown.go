@@ -8,8 +8,8 @@ import (
 )
 
 // Markdown writes the figures of several runs as tables for a README: for each pair of servers the processor time of an
-// operation, a column a depth, then the latencies of the runs with a rate, then memory. Runs of the same pair share their
-// tables; of two runs at one depth the later one counts.
+// operation, a column a depth, then the latencies of the runs with a rate, then memory. Runs of the same pair share
+// their tables; of two runs at one depth the later one counts.
 func Markdown(w io.Writer, reports []*Report) error {
 	out := &strings.Builder{}
 	var pairs []string
@@ -61,8 +61,8 @@ func (s Server) name() string {
 // cell is one cell of a Markdown table: what a workload showed.
 type cell struct{ workload, column, text string }
 
-// markdownTable writes cells as a table, workloads downwards, columns in the order in which they came. The later one of two cells
-// for one place counts.
+// markdownTable writes cells as a table, workloads downwards, columns in the order in which they came. The later one of
+// two cells for one place counts.
 func markdownTable(out *strings.Builder, head string, cells []cell) {
 	if len(cells) == 0 {
 		return

@@ -1,9 +1,9 @@
-// Package report holds what a benchmark run measured, and shows it: as a table for a person, as JSON, as one HTML page with
-// charts, and side by side with another run. It knows nothing of servers and sockets.
+// Package report holds what a benchmark run measured, and shows it: as a table for a person, as JSON, as one HTML page
+// with charts, and side by side with another run. It knows nothing of servers and sockets.
 //
-// A run has phases, one a workload; a phase has a result for each of one or two servers; a result has slices of time. The
-// servers take turns, slice by slice, so that whatever else the machine does hits both alike. Each figure is the median over
-// the slices with the lowest and the highest; a ratio is taken slice by slice and then its median.
+// A run has phases, one a workload; a phase has a result for each of one or two servers; a result has slices of time.
+// The servers take turns, slice by slice, so that whatever else the machine does hits both alike. Each figure is the
+// median over the slices with the lowest and the highest; a ratio is taken slice by slice and then its median.
 package report
 
 import (
@@ -129,7 +129,8 @@ func (s Slice) ClientCPU() float64 { return s.Client * 1e6 / float64(s.Ops) }
 // ServerBusy returns how many processors the server kept busy.
 func (s Slice) ServerBusy() float64 { return (s.User + s.System) / s.Seconds }
 
-// ClientBusy returns how many processors the generator kept busy. Near the number it may use, it is what limits the throughput.
+// ClientBusy returns how many processors the generator kept busy. Near the number it may use, it is what limits the
+// throughput.
 func (s Slice) ClientBusy() float64 { return s.Client / s.Seconds }
 
 // SlicePercentiles are the percentiles known for each slice.
@@ -186,7 +187,8 @@ func SpreadOf(values []float64) Spread {
 	return Spread{Median: (sorted[(n-1)/2] + sorted[n/2]) / 2, Low: sorted[0], High: sorted[n-1]}
 }
 
-// WideSpread is the Percent above which a figure is marked: it says little of the server, and more of what else the machine did.
+// WideSpread is the Percent above which a figure is marked: it says little of the server, and more of what else the
+// machine did.
 const WideSpread = 20
 
 // Wide tells whether the values lie so far apart that the figure is to be measured again.
@@ -211,8 +213,8 @@ func (r Result) Over(figure func(Slice) float64) Spread {
 	return SpreadOf(values)
 }
 
-// Ratio returns the ratio of a figure of the first server to that of the second, slice by slice. It is the zero Spread where there
-// are not two.
+// Ratio returns the ratio of a figure of the first server to that of the second, slice by slice. It is the zero Spread
+// where there are not two.
 func (p Phase) Ratio(figure func(Slice) float64) Spread {
 	if len(p.Results) != 2 {
 		return Spread{}

@@ -187,7 +187,8 @@ func TestHTMLAlone(t *testing.T) {
 	}
 }
 
-// TestSizing: the page says how many machines a load takes. Memory counts where enough posts were loaded to tell what more would take.
+// TestSizing: the page says how many machines a load takes. Memory counts where enough posts were loaded to tell what
+// more would take.
 func TestSizing(t *testing.T) {
 	r := example(1)
 	s := r.newSizing()

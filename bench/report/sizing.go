@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// sizing answers how many machines a load takes, which is what the figures are for. The page recomputes it for other loads and machines by the
-// same rule:
+// sizing answers how many machines a load takes, which is what the figures are for. The page recomputes it for other
+// loads and machines by the same rule:
 //
 //	machines = the larger of  operations / (operations of a CPU second * CPUs * busyPart)
 //	                     and  posts * bytes a post / (memory * fullPart)
@@ -35,8 +35,8 @@ type sizedServer struct {
 const (
 	busyPart = 0.5  // of the processors: the other half is for bursts, snapshots, and a machine that fails
 	fullPart = 0.75 // of the memory
-	// leastSized is how many posts must have been loaded for bytes a post to hold for more: with 300,000 they came out five times as
-	// many as with 100 million, as much of what a process takes does not grow with its posts.
+	// leastSized is how many posts must have been loaded for bytes a post to hold for more: with 300,000 they came out
+	// five times as many as with 100 million, as much of what a process takes does not grow with its posts.
 	leastSized = 10_000_000
 )
 

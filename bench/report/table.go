@@ -49,7 +49,8 @@ func (r *Report) figures(figures *grid, name string, i int, result Result) {
 		fmt.Sprintf("%.2f", result.Over(Slice.ServerBusy).Median), fmt.Sprintf("%.2f", result.Over(Slice.ClientBusy).Median))
 }
 
-// latencies adds the line of a server. The percentiles are those of all slices together, their spread is that of the slices.
+// latencies adds the line of a server. The percentiles are those of all slices together, their spread is that of the
+// slices.
 func (r *Report) latencies(latencies *grid, name string, i int, result Result) {
 	row := []string{name, r.label(i), Duration(time.Duration(result.Latency.Mean))}
 	for _, p := range SlicePercentiles {

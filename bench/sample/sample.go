@@ -14,8 +14,9 @@ const Name = "reddit.tsv.gz"
 //go:embed reddit.tsv.gz
 var Reddit []byte
 
-// Script is the schema the demo gives the posts. 10 bits hold 94 % of the up-votes, 8 bits 95 % of the down-votes and 97 % of the
-// comments; the rest goes to the overflow, as on any real data. Top posts need more of it than the posts of a whole network.
+// Script is the schema the demo gives the posts. 10 bits hold 94 % of the up-votes, 8 bits 95 % of the down-votes and
+// 97 % of the comments; the rest goes to the overflow, as on any real data. Top posts need more of it than the posts of
+// a whole network.
 const Script = `add column reddit id hint=64 max=64 primarykey
 add counter reddit
 add column reddit ups hint=10 max=32 suffix=ups

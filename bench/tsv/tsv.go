@@ -1,11 +1,12 @@
-// Package tsv reads files of posts: lines of whole numbers separated by tabs, one post a line, one of the columns its id.
+// Package tsv reads files of posts: lines of whole numbers separated by tabs, one post a line, one of the columns its
+// id.
 //
 //	# mid	repost	comment	attitude
 //	3655529446300818	12	3	40
 //
-// The columns are named by the first line, with or without the leading #, or by the caller. Later lines that start with # and
-// empty lines are passed over. A file is gzipped or plain by its content, whatever its name. What a line must hold is
-// checked as it is read; an error names file, line and column, and says what was wanted.
+// The columns are named by the first line, with or without the leading #, or by the caller. Later lines that start with
+// # and empty lines are passed over. A file is gzipped or plain by its content, whatever its name. What a line must
+// hold is checked as it is read; an error names file, line and column, and says what was wanted.
 package tsv
 
 import (

@@ -182,8 +182,8 @@ func loadChild(ctx context.Context, out output, server *child, plan *loadPlan, p
 	return result, after - before.RSS, err
 }
 
-// settled waits for what a server needs only while it is loaded, as the buffers of its log, to be given back: until its memory has not
-// shrunk for 2.5 s, 10 s at most. It returns that memory.
+// settled waits for what a server needs only while it is loaded, as the buffers of its log, to be given back: until its
+// memory has not shrunk for 2.5 s, 10 s at most. It returns that memory.
 func settled(ctx context.Context, server *child) (int64, error) {
 	const look, atRest, most = 250 * time.Millisecond, 10, 40
 	var least int64
@@ -276,8 +276,8 @@ func measureRedis(ctx context.Context, out output, temp, path string, plan *load
 	return memory{grown, "measured in redis-server " + info["redis_version"]}, err
 }
 
-// estimateRedis adds up what Redis 7 allocates for a string a counter: a table slot of 8 bytes and an entry of 24, the key
-// with 2 bytes around it, and an object of 16 unless the value is below 10,000, of which there are shared ones.
+// estimateRedis adds up what Redis 7 allocates for a string a counter: a table slot of 8 bytes and an entry of 24, the
+// key with 2 bytes around it, and an object of 16 unless the value is below 10,000, of which there are shared ones.
 // What the allocator rounds up is left out but for the key, so this is a lower bound.
 func estimateRedis(plan *loadPlan) memory {
 	const slot, entry, around, object, shared = 8, 24, 2, 16, 10000

@@ -21,8 +21,8 @@ func openPath(path string) func() (io.ReadCloser, error) {
 	return func() (io.ReadCloser, error) { return os.Open(path) }
 }
 
-// newPostFile returns the file at a path, - for standard input. What can be read only once, a pipe, is copied to a temporary file first, so that
-// all of it can be checked before a row is sent. done removes that.
+// newPostFile returns the file at a path, - for standard input. What can be read only once, a pipe, is copied to a
+// temporary file first, so that all of it can be checked before a row is sent. done removes that.
 func newPostFile(ctx context.Context, path string, opts tsv.Options) (f postFile, done func(), err error) {
 	src, name := os.Stdin, "standard input"
 	if path != "-" {

@@ -13,8 +13,8 @@ import (
 	"github.com/counterd/counterd/bench/report"
 )
 
-// progress shows how far work of a known size is: a bar on a terminal, a plain line every few seconds elsewhere, nothing
-// when it is off. Its zero value is off. Add may be called from several goroutines.
+// progress shows how far work of a known size is: a bar on a terminal, a plain line every few seconds elsewhere,
+// nothing when it is off. Its zero value is off. Add may be called from several goroutines.
 type progress struct {
 	bar   *progressbar.ProgressBar
 	lines *progressLines

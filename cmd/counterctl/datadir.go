@@ -15,8 +15,8 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// dataDir is a data directory, or an archive that shows one, that is only read. fs is a view: nothing done through it reaches the disk. While no server has the
-// directory open its lock is held, so that none starts meanwhile.
+// dataDir is a data directory, or an archive that shows one, that is only read. fs is a view: nothing done through it
+// reaches the disk. While no server has the directory open its lock is held, so that none starts meanwhile.
 type dataDir struct {
 	path    string // absolute
 	fs      vfs.FS
@@ -26,8 +26,8 @@ type dataDir struct {
 	archive *persist.Archive // nil: it is a directory
 }
 
-// openDataDir finds out whether a server has the directory open and makes a view of it as it is now. A file must be an archive.
-// When ctx ends so does reading it.
+// openDataDir finds out whether a server has the directory open and makes a view of it as it is now. A file must be an
+// archive. When ctx ends so does reading it.
 func openDataDir(ctx context.Context, path string) (*dataDir, error) {
 	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
 		return openArchive(ctx, path)
@@ -104,12 +104,12 @@ func (d *dataDir) close() error {
 	return nil
 }
 
-// attempts is how often reading a directory in use is begun anew because the server removed what was being read. It does so once
-// a snapshot.
+// attempts is how often reading a directory in use is begun anew because the server removed what was being read. It
+// does so once a snapshot.
 const attempts = 5
 
-// withDataDir runs fn on a directory. Where a server has it open and fn fails, it runs again on a new view: what is there both
-// times is no accident.
+// withDataDir runs fn on a directory. Where a server has it open and fn fails, it runs again on a new view: what is
+// there both times is no accident.
 func withDataDir(ctx context.Context, path string, stderr io.Writer, fn func(d *dataDir) error) error {
 	for n := 1; ; n++ {
 		d, err := openDataDir(ctx, path)

@@ -60,8 +60,8 @@ type diff struct {
 
 var errLimit = errors.New("--limit is reached")
 
-// equalMax is how many posts in a row may have differed for a moment only. Nodes that add up digests in different ways differ in
-// all of them, and each costs 8 round trips.
+// equalMax is how many posts in a row may have differed for a moment only. Nodes that add up digests in different ways
+// differ in all of them, and each costs 8 round trips.
 const equalMax = 1000
 
 func (d *diff) run(ctx context.Context) error {

@@ -67,7 +67,8 @@ func oddNode(t *testing.T, sum int) (addr string) {
 	return l.Addr().String()
 }
 
-// TestDiffEnds: nodes whose digests differ everywhere although their posts are the same are found out, not compared for ever.
+// TestDiffEnds: nodes whose digests differ everywhere although their posts are the same are found out, not compared for
+// ever.
 func TestDiffEnds(t *testing.T) {
 	out, text, status := ctl(t, "diff", oddNode(t, 1), "--with", oddNode(t, 2))
 	if status != 1 || out != "" || !strings.Contains(text, "1000 posts in a row") {

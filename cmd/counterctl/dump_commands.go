@@ -12,8 +12,8 @@ import (
 	"github.com/counterd/counterd/persist"
 )
 
-// printCommands prints commands that make an empty server what this one is. The engine itself reads the directory, through the
-// view, so that what is printed is what a server would serve.
+// printCommands prints commands that make an empty server what this one is. The engine itself reads the directory,
+// through the view, so that what is printed is what a server would serve.
 func (d *dumper) printCommands(manifests []*persist.Manifest) error {
 	if len(manifests) > 0 {
 		if err := d.noteLost(manifests[0]); err != nil {

@@ -1,4 +1,5 @@
-// Command counterctl looks after the data directory of a counterd: it checks, prints, repairs and restores it. And it compares running nodes.
+// Command counterctl looks after the data directory of a counterd: it checks, prints, repairs and restores it. And it
+// compares running nodes.
 //
 //	counterctl check DIR|FILE     verify every checksum and cross-reference
 //	counterctl dump DIR|FILE      print snapshots and log, or commands that rebuild a server
@@ -10,8 +11,8 @@
 //
 // check, dump and restore only read DIR, and work while a server has it open. repair needs it alone.
 //
-// Exit status: 0 if all is well, 1 if something is wrong with the data or the work failed, 2 for a command line that is not
-// understood.
+// Exit status: 0 if all is well, 1 if something is wrong with the data or the work failed, 2 for a command line that is
+// not understood.
 //
 //	main.go      commands, help, exit status
 //	datadir.go   a data directory, locked or seen through a view of it, and an archive that shows one

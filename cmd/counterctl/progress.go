@@ -9,8 +9,8 @@ import (
 	"golang.org/x/term"
 )
 
-// newProgress returns a function that shows how many bytes of how many are done, and one that removes it: a bar on a terminal,
-// nothing elsewhere.
+// newProgress returns a function that shows how many bytes of how many are done, and one that removes it: a bar on a
+// terminal, nothing elsewhere.
 func newProgress(w io.Writer, what string) (show func(done, total uint64), finish func()) {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {

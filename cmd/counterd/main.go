@@ -61,7 +61,8 @@ func run(args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 
-	// A terminal that goes away does not end the server, and nothing is read again: CONFIG SET changes what can be changed.
+	// A terminal that goes away does not end the server, and nothing is read again: CONFIG SET changes what can be
+	// changed.
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)

@@ -46,8 +46,8 @@ func TestRemoveTempsAndReadFile(t *testing.T) {
 	})
 }
 
-// crashEverywhere replaces the file d/f by write, crashes that at every operation, and draws outcomes of each crash.
-// It returns the number of crash points, the outcomes, and the first that breaks the promise: the old or the new content,
+// crashEverywhere replaces the file d/f by write, crashes that at every operation, and draws outcomes of each crash. It
+// returns the number of crash points, the outcomes, and the first that breaks the promise: the old or the new content,
 // the new one for certain once write returned nil.
 func crashEverywhere(t *testing.T, write func(fsys FS, name string, data []byte) error) (points int, seen map[string]int, broken string) {
 	t.Helper()

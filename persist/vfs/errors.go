@@ -42,8 +42,8 @@ func IsNoSpace(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// IsTrouble reports whether err is the system's refusal to do something: the disk is full, read-only, failing, or not allowed. It may
-// go away by itself.
+// IsTrouble reports whether err is the system's refusal to do something: the disk is full, read-only, failing, or not
+// allowed. It may go away by itself.
 func IsTrouble(err error) bool {
 	var errno syscall.Errno
 	return errors.As(err, &errno) && errno != syscall.ENOENT && errno != syscall.EEXIST

@@ -2,9 +2,9 @@ package vfs
 
 import "context"
 
-// Interruptible returns fsys as it is until ctx ends: from then on no file is opened and no byte is read, and the error is ctx's. Tools read
-// through it, so that a signal ends whatever takes long without every loop asking. Writes, renames and syncs go on: what was
-// begun is finished up to the next read, or left as a crash would leave it.
+// Interruptible returns fsys as it is until ctx ends: from then on no file is opened and no byte is read, and the error
+// is ctx's. Tools read through it, so that a signal ends whatever takes long without every loop asking. Writes, renames
+// and syncs go on: what was begun is finished up to the next read, or left as a crash would leave it.
 func Interruptible(ctx context.Context, fsys FS) FS { return &interruptible{fsys, ctx} }
 
 type interruptible struct {

@@ -15,7 +15,8 @@ func fdatasync(_ *os.File, fd int) error {
 	}
 }
 
-// blockUnit is what the numbers of blocks count, in bytes. On some network file systems Bsize is the best size of a transfer.
+// blockUnit is what the numbers of blocks count, in bytes. On some network file systems Bsize is the best size of a
+// transfer.
 func blockUnit(st *unix.Statfs_t) int64 {
 	if st.Frsize > 0 {
 		return st.Frsize

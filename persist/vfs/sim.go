@@ -72,8 +72,8 @@ func (s *Sim) TornCrashAt(n, percent int) {
 	s.crashAt, s.crashPercent = n, percent
 }
 
-// SetCapacity bounds the bytes that all files take together: what would pass it fails with ENOSPC and changes nothing. 0 is no limit.
-// It is not carried over by Crash and Kill. A file that has no name any more takes nothing.
+// SetCapacity bounds the bytes that all files take together: what would pass it fails with ENOSPC and changes nothing.
+// 0 is no limit. It is not carried over by Crash and Kill. A file that has no name any more takes nothing.
 func (s *Sim) SetCapacity(n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,11 +1,10 @@
 // Package vfs is the one seam between counterd's storage code and the file system.
 //
-// Three implementations stand behind it: OS (the real one), Sim (in memory, knows exactly which bytes and
-// which directory entries a power failure may take back, and can crash at any operation) and Faulty (wraps
-// another FS and makes chosen operations fail). For tools, View shows another FS and keeps changes in memory, and Interruptible ends
-// reading with a context.
-// Storage code takes an FS and never calls package os for files of the data directory, so that every crash and every
-// error can be rehearsed.
+// Three implementations stand behind it: OS (the real one), Sim (in memory, knows exactly which bytes and which
+// directory entries a power failure may take back, and can crash at any operation) and Faulty (wraps another FS and
+// makes chosen operations fail). For tools, View shows another FS and keeps changes in memory, and Interruptible ends
+// reading with a context. Storage code takes an FS and never calls package os for files of the data directory, so that
+// every crash and every error can be rehearsed.
 //
 // The interface is kept small: what it lacks, storage code must not need. WriteFileAtomic, ReadFile and
 // RemoveTemps are the only compound operations; they are written on top of FS, so they crash and fail with it.

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestBenchScripts runs the measuring scripts on very little, so that they keep step with the programs: their figures say nothing
-// here, that they come about is what is tested.
+// TestBenchScripts runs the measuring scripts on very little, so that they keep step with the programs: their figures
+// say nothing here, that they come about is what is tested.
 func TestBenchScripts(t *testing.T) {
 	noteSources()
 	bin := t.TempDir()

@@ -258,8 +258,8 @@ func coldDir(t testing.TB) (dir string, p coldPosts, changed coldChanges) {
 	return dir, p, changed
 }
 
-// TestColdDamagedPage damages one page of a cold file. Its posts answer IOERR, which is counted, all others are served; check names
-// the mids, dump goes on around them, and repair --lose-unreadable saves the rest.
+// TestColdDamagedPage damages one page of a cold file. Its posts answer IOERR, which is counted, all others are served;
+// check names the mids, dump goes on around them, and repair --lose-unreadable saves the rest.
 func TestColdDamagedPage(t *testing.T) {
 	dir, p, changed := coldDir(t)
 	file := files(t, dir, "cold", "*.cold")[1]
@@ -326,8 +326,9 @@ func TestColdDamagedPage(t *testing.T) {
 	s.stop()
 }
 
-// TestColdMissingFile takes a cold file away, or its end. repair names the range of mids and gives nothing up by itself; put back, all is
-// well; with --lose-unreadable the server starts without these posts, but with what was changed since.
+// TestColdMissingFile takes a cold file away, or its end. repair names the range of mids and gives nothing up by
+// itself; put back, all is well; with --lose-unreadable the server starts without these posts, but with what was
+// changed since.
 func TestColdMissingFile(t *testing.T) {
 	for _, how := range []string{"missing", "truncated"} {
 		t.Run(how, func(t *testing.T) {

@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// TestColdUnreadable damages a page of the cold file of a counter whose items are plain numbers: every command on its keys answers IOERR, none of them nil or
-// none; SCAN lists all others and says which it cannot list and how to go on; what is set or deleted is served again.
+// TestColdUnreadable damages a page of the cold file of a counter whose items are plain numbers: every command on its
+// keys answers IOERR, none of them nil or none; SCAN lists all others and says which it cannot list and how to go on;
+// what is set or deleted is served again.
 func TestColdUnreadable(t *testing.T) {
 	s := start(t)
 	c := s.dial(t)

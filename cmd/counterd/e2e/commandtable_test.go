@@ -23,8 +23,8 @@ var tableDifferences = map[string]string{
 	"asking flags":       "as above",
 }
 
-// TestCommandTableAsRedis compares all that COMMAND says of the commands that both servers have: arity, flags, keys, categories, tips and key
-// specifications, of subcommands too.
+// TestCommandTableAsRedis compares all that COMMAND says of the commands that both servers have: arity, flags, keys,
+// categories, tips and key specifications, of subcommands too.
 func TestCommandTableAsRedis(t *testing.T) {
 	redis, ok := startRedis(t)
 	if !ok {
@@ -86,8 +86,9 @@ func sorted(v resptest.Value) string {
 	return strings.Join(raw, "")
 }
 
-// TestErrorStatistics compares how many errors of which kind, and failed and rejected calls of which command, both servers counted behind a
-// script of errors that are known when a command is read, when it has run, in pipelines and in transactions.
+// TestErrorStatistics compares how many errors of which kind, and failed and rejected calls of which command, both
+// servers counted behind a script of errors that are known when a command is read, when it has run, in pipelines and in
+// transactions.
 func TestErrorStatistics(t *testing.T) {
 	redis, ok := startRedis(t)
 	if !ok {
@@ -134,7 +135,8 @@ func TestErrorStatistics(t *testing.T) {
 	}
 }
 
-// TestWaitIsNoWork: the time that WAIT waits is in no statistics of work, and its limits of the slow log are those of EXEC.
+// TestWaitIsNoWork: the time that WAIT waits is in no statistics of work, and its limits of the slow log are those of
+// EXEC.
 func TestWaitIsNoWork(t *testing.T) {
 	redis, ok := startRedis(t)
 	if !ok {

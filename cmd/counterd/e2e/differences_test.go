@@ -34,7 +34,8 @@ const (
 	badKey    = `(foo|n:|n:x|12x|:1)( |$)`
 )
 
-// differences is the table of all intended differences. n:MID is a counter of one column of up to 63 bits, h:MID one of three.
+// differences is the table of all intended differences. n:MID is a counter of one column of up to 63 bits, h:MID one of
+// three.
 var differences = []*difference{
 	// Values.
 	{request: `^(incr|incrby|decr|decrby|hincrby) [nh]:`, redis: `^:-\d+\r\n$`, ours: overflow,

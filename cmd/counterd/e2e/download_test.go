@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestDownload downloads a server's data by redis-cli --rdb, restores the file and starts a server from it: when it is idle, and while the
-// server is written to.
+// TestDownload downloads a server's data by redis-cli --rdb, restores the file and starts a server from it: when it is
+// idle, and while the server is written to.
 func TestDownload(t *testing.T) {
 	cli, ok := tool(t, "redis-cli")
 	if !ok {

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// TestDurableCutBelowSnapshot damages the log between the offset that the newest snapshot replays from and the one that it stands at,
-// as it was made under load. Repair cuts the log there, so that images stand behind its end; the server must start from them, and
-// what is written from then on must outlive a restart.
+// TestDurableCutBelowSnapshot damages the log between the offset that the newest snapshot replays from and the one that
+// it stands at, as it was made under load. Repair cuts the log there, so that images stand behind its end; the server
+// must start from them, and what is written from then on must outlive a restart.
 func TestDurableCutBelowSnapshot(t *testing.T) {
 	r, _ := random(t)
 	dir := t.TempDir()

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// loaded makes a data directory with some increments, synced in many steps, after a kill. With snapshots there is an image of half of
-// them.
+// loaded makes a data directory with some increments, synced in many steps, after a kill. With snapshots there is an
+// image of half of them.
 func loaded(t testing.TB, snapshots int) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -88,8 +88,8 @@ func TestDurableTornTail(t *testing.T) {
 	}
 }
 
-// TestDurableCorrupt damages what was durable. The server does not start, says where and what to do; after that it starts, with what
-// stood before the damage, and what was cut is still there.
+// TestDurableCorrupt damages what was durable. The server does not start, says where and what to do; after that it
+// starts, with what stood before the damage, and what was cut is still there.
 func TestDurableCorrupt(t *testing.T) {
 	flip := func(b []byte) { b[0] ^= 0x40 }
 	for _, c := range []struct {
@@ -230,7 +230,8 @@ func TestDurableNewerFormat(t *testing.T) {
 	}
 }
 
-// TestDurableLoading polls a server that reads a large log: it answers from the first moment on, with LOADING where data is asked for.
+// TestDurableLoading polls a server that reads a large log: it answers from the first moment on, with LOADING where
+// data is asked for.
 func TestDurableLoading(t *testing.T) {
 	dir := t.TempDir()
 	s := startIn(t, dir, "--auto-aof-rewrite-min-size", "0", "--appendfsync", "no")

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestDurableKill kills the server under eight writers again and again, with every sync policy in turn and with snapshots in between.
-// Everything acknowledged must be there after each restart.
+// TestDurableKill kills the server under eight writers again and again, with every sync policy in turn and with
+// snapshots in between. Everything acknowledged must be there after each restart.
 func TestDurableKill(t *testing.T) {
 	r, _ := random(t)
 	dir := t.TempDir()
@@ -50,8 +50,8 @@ func TestDurableKill(t *testing.T) {
 // killCalls are the system calls by which data reaches the disk.
 var killCalls = []string{"pwrite64", "fdatasync", "renameat,renameat2,rename", "unlinkat,unlink", "ftruncate", "fallocate", "fsync"}
 
-// TestDurableKillCalls kills the server at the n-th system call of each kind that changes files, under load and while snapshots
-// are made.
+// TestDurableKillCalls kills the server at the n-th system call of each kind that changes files, under load and while
+// snapshots are made.
 func TestDurableKillCalls(t *testing.T) {
 	r, _ := random(t)
 	dir := t.TempDir()

@@ -42,8 +42,8 @@ func scribble(t testing.TB, c *conn, r *rand.Rand, n int) {
 	}
 }
 
-// TestDurableDumpCommands rebuilds a server from what counterctl dump --commands prints, in both forms, from a running server and from
-// a stopped one.
+// TestDurableDumpCommands rebuilds a server from what counterctl dump --commands prints, in both forms, from a running
+// server and from a stopped one.
 func TestDurableDumpCommands(t *testing.T) {
 	cli, ok := tool(t, "redis-cli")
 	if !ok {
@@ -147,8 +147,8 @@ func TestDurableRestore(t *testing.T) {
 	}
 }
 
-// TestDurableToolsInUse runs check, dump and restore again and again on a directory of a server under load that makes snapshots:
-// what they see is always whole.
+// TestDurableToolsInUse runs check, dump and restore again and again on a directory of a server under load that makes
+// snapshots: what they see is always whole.
 func TestDurableToolsInUse(t *testing.T) {
 	r, _ := random(t)
 	for _, policy := range []string{"always", "everysec"} {
@@ -206,7 +206,8 @@ func TestDurableToolMisuse(t *testing.T) {
 	}
 }
 
-// TestDiff: counterctl diff finds the planted differences of two nodes with other blocks and tiers, and none between a primary under load and its replica.
+// TestDiff: counterctl diff finds the planted differences of two nodes with other blocks and tiers, and none between a
+// primary under load and its replica.
 func TestDiff(t *testing.T) {
 	r, seed := random(t)
 	nodes := [2]*server{start(t), start(t)}

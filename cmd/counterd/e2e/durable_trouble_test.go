@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// TestDurableErrors makes system calls of the running server fail. Writes must be refused, or be answered as uncertain, reads
-// must go on, all must be well soon after the disk is, without a restart, and nothing acknowledged may be lost then by a kill.
+// TestDurableErrors makes system calls of the running server fail. Writes must be refused, or be answered as uncertain,
+// reads must go on, all must be well soon after the disk is, without a restart, and nothing acknowledged may be lost
+// then by a kill.
 func TestDurableErrors(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	for _, c := range []struct{ policy, calls, fault string }{
@@ -78,8 +79,8 @@ func TestDurableErrors(t *testing.T) {
 	}
 }
 
-// TestDurableDiskFull fills the disk, a small one of its own. Writes are refused and reads go on until there is room again; no
-// restart is needed, and nothing acknowledged is lost.
+// TestDurableDiskFull fills the disk, a small one of its own. Writes are refused and reads go on until there is room
+// again; no restart is needed, and nothing acknowledged is lost.
 func TestDurableDiskFull(t *testing.T) {
 	disk := t.TempDir()
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=24m"); err != nil {
@@ -146,8 +147,9 @@ func TestDurableDiskFull(t *testing.T) {
 	wantCtl(t, 0, []string{"check", dir}, "nothing is damaged")
 }
 
-// TestDurableDirectoryGone takes the data directory away from the running server: it notices, refuses changes and goes on with reads. Put back, it
-// serves on and has lost nothing; the same with LOCK alone. Deleted, it refuses for good: what was acknowledged into nothing would be lost.
+// TestDurableDirectoryGone takes the data directory away from the running server: it notices, refuses changes and goes
+// on with reads. Put back, it serves on and has lost nothing; the same with LOCK alone. Deleted, it refuses for good:
+// what was acknowledged into nothing would be lost.
 func TestDurableDirectoryGone(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	dir := filepath.Join(t.TempDir(), "data")

@@ -129,8 +129,8 @@ func (w *writers) run(c *conn, l *writerLoad, id int, mid int64, r *rand.Rand, t
 	}
 }
 
-// verify checks a server against what is known, and takes what it finds as the truth from then on. It returns how much was
-// acknowledged.
+// verify checks a server against what is known, and takes what it finds as the truth from then on. It returns how much
+// was acknowledged.
 func (w *writers) verify(t testing.TB, s *server) (acked int64) {
 	t.Helper()
 	c := s.dial(t)

@@ -122,7 +122,8 @@ func TestExactTransfers(t *testing.T) {
 	}
 }
 
-// transfer moves one unit from key 1 to key 2 in each of some rounds, trying again when WATCH says that another got in between.
+// transfer moves one unit from key 1 to key 2 in each of some rounds, trying again when WATCH says that another got in
+// between.
 func transfer(c *conn, rounds int, sum int64) error {
 	for done := 0; done < rounds; {
 		if _, err := c.tryDo("WATCH", "1.cntcm", "2.cntcm"); err != nil {

@@ -26,8 +26,9 @@ type exactOp struct {
 	incrs   int
 }
 
-// exactWriter changes posts that nobody else writes to, and knows their exact values: each reply is checked against them, and when a connection
-// ends in between, the server must have done a prefix of what was not answered: not more, not less, and nothing in another order.
+// exactWriter changes posts that nobody else writes to, and knows their exact values: each reply is checked against
+// them, and when a connection ends in between, the server must have done a prefix of what was not answered: not more,
+// not less, and nothing in another order.
 type exactWriter struct {
 	addr  string
 	rng   *rand.Rand
@@ -119,7 +120,8 @@ func (w *exactWriter) op() exactOp {
 	return op
 }
 
-// run writes until stop is closed, over as many connections as it takes. The error is what is wrong with the server. The last connection is open no more.
+// run writes until stop is closed, over as many connections as it takes. The error is what is wrong with the server.
+// The last connection is open no more.
 func (w *exactWriter) run(stop <-chan struct{}) error {
 	for {
 		c, err := dialTimeout("tcp", w.addr, time.Second)

@@ -86,8 +86,8 @@ func (c *phone) do(line string) string {
 	return c.read(line)
 }
 
-// all runs a script. Of a line that begins with "?" the reply's first byte must be equal: to Redis its own pings are something to wait for, so that
-// how many replicas have acknowledged is a matter of chance.
+// all runs a script. Of a line that begins with "?" the reply's first byte must be equal: to Redis its own pings are
+// something to wait for, so that how many replicas have acknowledged is a matter of chance.
 func (c *phone) all(script string) {
 	c.p.t.Helper()
 	for line := range strings.SplitSeq(strings.TrimSpace(script), "\n") {
@@ -133,7 +133,8 @@ func (p *twoPairs) blocked(n int) {
 	}
 }
 
-// TestRolesAsRedis compares what the commands of replication, and refusals that a role brings, answer with redis-server.
+// TestRolesAsRedis compares what the commands of replication, and refusals that a role brings, answer with
+// redis-server.
 func TestRolesAsRedis(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	p, ok := newTwoPairs(t)
@@ -243,7 +244,8 @@ func TestRolesAsRedis(t *testing.T) {
 		GET n:1`)
 }
 
-// TestFailoverAsRedis compares a whole failover with redis-server's: what answers, waits, is refused and goes on, and when.
+// TestFailoverAsRedis compares a whole failover with redis-server's: what answers, waits, is refused and goes on, and
+// when.
 func TestFailoverAsRedis(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	p, ok := newTwoPairs(t)
@@ -297,8 +299,8 @@ func TestFailoverAsRedis(t *testing.T) {
 	}
 }
 
-// TestFailoverUnderLoad hands the role over 20 times while go-redis clients, which follow it by trying the other node after READONLY, count.
-// Each change that was answered must be there, once, and nothing else.
+// TestFailoverUnderLoad hands the role over 20 times while go-redis clients, which follow it by trying the other node
+// after READONLY, count. Each change that was answered must be there, once, and nothing else.
 func TestFailoverUnderLoad(t *testing.T) {
 	a := start(t)
 	runScript(t, a.dial(t), plainScript)

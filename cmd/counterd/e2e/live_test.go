@@ -24,7 +24,8 @@ func loadItems(t testing.TB, s *server, n int) {
 	}, wantReply("+OK"))
 }
 
-// spread maps the index that bulkParallel hands out, a quarter to each connection, to one that interleaves the quarters.
+// spread maps the index that bulkParallel hands out, a quarter to each connection, to one that interleaves the
+// quarters.
 func spread(i, n int) int {
 	for k := range 4 {
 		if lo, hi := k*n/4, (k+1)*n/4; i < hi {

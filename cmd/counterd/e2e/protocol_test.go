@@ -59,7 +59,8 @@ func TestProtocol(t *testing.T) {
 	protocolDone = !t.Failed()
 }
 
-// TestDifferencesNeeded checks, once all written cases have been compared, that no row of the table of differences is idle.
+// TestDifferencesNeeded checks, once all written cases have been compared, that no row of the table of differences is
+// idle.
 func TestDifferencesNeeded(t *testing.T) {
 	if !casesDone || !protocolDone {
 		return // a selection of tests, or they failed

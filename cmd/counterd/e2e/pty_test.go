@@ -75,8 +75,8 @@ func (term *terminal) typed(keys string) (from int) {
 	return from
 }
 
-// await waits until the screen, beyond its first from bytes, shows all texts and ends in the given one. A line editor throws
-// away what was typed before it shows its prompt, so one has to wait for that.
+// await waits until the screen, beyond its first from bytes, shows all texts and ends in the given one. A line editor
+// throws away what was typed before it shows its prompt, so one has to wait for that.
 func (term *terminal) await(from int, end string, texts ...string) {
 	term.t.Helper()
 	for deadline := time.Now().Add(ioTimeout); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {

@@ -22,7 +22,8 @@ add column weibo repost hint=16 max=32 suffix=cntrn
 add column weibo attitude hint=8 max=32 suffix=cntan
 `
 
-// plainScript adds the two counters that behave as Redis does: n:MID is a string of digits, h:MID a hash of three fields.
+// plainScript adds the two counters that behave as Redis does: n:MID is a string of digits, h:MID a hash of three
+// fields.
 const plainScript = `add counter n
 add column n v hint=8 max=63 suffix=
 add counter h

@@ -22,8 +22,8 @@ const downAfter = 3 * time.Second
 // insideEnv tells the test binary that it was started in a network namespace of its own, where it may make networks.
 const insideEnv = "COUNTERD_E2E_INSIDE"
 
-// inNamespace runs the test again in a process with a network namespace of its own and reports what that finds. here is whether
-// the caller is to do the work: in that process, or because there can be none, which has been said.
+// inNamespace runs the test again in a process with a network namespace of its own and reports what that finds. here is
+// whether the caller is to do the work: in that process, or because there can be none, which has been said.
 func inNamespace(t *testing.T) (here, networks bool) {
 	t.Helper()
 	if os.Getenv(insideEnv) != "" {
@@ -295,7 +295,8 @@ func (m *member) follows(leader *member) bool {
 	return true
 }
 
-// settled returns the primary when all Sentinels name it, it agrees, the others follow it, and every Sentinel has heard so.
+// settled returns the primary when all Sentinels name it, it agrees, the others follow it, and every Sentinel has heard
+// so.
 func (g *group) settled() *member {
 	leader := g.named()
 	if leader == nil || !strings.Contains(ask(leader.direct, "INFO", "replication"), "role:master\r\n") {

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// TestSentinelIoredis lets ioredis's Sentinel client go through failovers, after kill -9 and planned: it goes on at the new
-// primary, where all is that WAIT 1 acknowledged, and a subscriber hears what is published there.
-// node has to find ioredis: NODE_PATH=.../node_modules.
+// TestSentinelIoredis lets ioredis's Sentinel client go through failovers, after kill -9 and planned: it goes on at the
+// new primary, where all is that WAIT 1 acknowledged, and a subscriber hears what is published there. node has to find
+// ioredis: NODE_PATH=.../node_modules.
 func TestSentinelIoredis(t *testing.T) {
 	if _, ok := tool(t, "redis-sentinel"); !ok {
 		return

@@ -14,7 +14,8 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
 )
 
-// A journal is what the clients of a group were told. Each increment is of a post of its own, so what became of it can be seen.
+// A journal is what the clients of a group were told. Each increment is of a post of its own, so what became of it can
+// be seen.
 type journal struct {
 	mu   sync.Mutex
 	fate []fate // by mid
@@ -57,7 +58,8 @@ func (j *journal) size() int {
 // tally is how a range of mids ended.
 type tally struct{ safe, lone, lost, refused, unknown int }
 
-// check compares a range of mids with what a primary has. lost counts what was acknowledged by INCR alone and is not there.
+// check compares a range of mids with what a primary has. lost counts what was acknowledged by INCR alone and is not
+// there.
 func (j *journal) check(t testing.TB, m *member, from, to int) (sum tally) {
 	t.Helper()
 	c, err := dialTimeout("tcp", m.direct, ioTimeout)

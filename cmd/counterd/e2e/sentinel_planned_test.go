@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestSentinelPlanned lets Sentinel hand the role over while the primary lives and clients are at work: nothing that was acknowledged is lost.
+// TestSentinelPlanned lets Sentinel hand the role over while the primary lives and clients are at work: nothing that
+// was acknowledged is lost.
 func TestSentinelPlanned(t *testing.T) {
 	if _, ok := tool(t, "redis-sentinel"); !ok {
 		return
@@ -17,7 +18,8 @@ func TestSentinelPlanned(t *testing.T) {
 	l := g.startWriters(4)
 	eventually(t, time.Minute, "clients write", func() bool { return l.size() > 200 })
 
-	// Clients that the new name concerns, and who notice nothing of it: they send nothing, or the node still answers them, by READONLY.
+	// Clients that the new name concerns, and who notice nothing of it: they send nothing, or the node still answers them,
+	// by READONLY.
 	idle, subscriber := g.nodes[0].dial(t), g.nodes[0].dial(t)
 	subscriber.do("SUBSCRIBE", "news")
 

@@ -38,9 +38,10 @@ type failover struct {
 	tilts    int           // Sentinels that were kept from running for 2 s, and did nothing for 30
 }
 
-// TestSentinelSoak takes primary after primary away from three stock Sentinels while clients increment and ask WAIT for one replica, lets
-// the old primary return, and checks every increment: acknowledged by WAIT it is there, refused it is not, and what the old
-// primary took alone is cut from it, saved and counted. make failover does 50, beside redis-server's.
+// TestSentinelSoak takes primary after primary away from three stock Sentinels while clients increment and ask WAIT for
+// one replica, lets the old primary return, and checks every increment: acknowledged by WAIT it is there, refused it is
+// not, and what the old primary took alone is cut from it, saved and counted. make failover does 50, beside
+// redis-server's.
 func TestSentinelSoak(t *testing.T) {
 	if _, ok := tool(t, "redis-sentinel"); !ok {
 		return
@@ -84,7 +85,8 @@ func TestSentinelSoak(t *testing.T) {
 	work.Wait()
 }
 
-// soak is one group's part of the test. Its methods run beside the test's goroutine: they report errors and do not end the test.
+// soak is one group's part of the test. Its methods run beside the test's goroutine: they report errors and do not end
+// the test.
 type soak struct {
 	*group
 	load     *sentinelClients
@@ -234,8 +236,8 @@ func (s *soak) heal(old *member, fault fault) {
 	}
 }
 
-// verify checks, with the clients at rest, that all nodes are equal, what became of each increment, and that what the old primary had alone
-// was saved and counted.
+// verify checks, with the clients at rest, that all nodes are equal, what became of each increment, and that what the
+// old primary had alone was saved and counted.
 func (s *soak) verify(leader, old *member, fault fault, cutsBefore, logSize int) bool {
 	s.load.pause.Lock()
 	defer s.load.pause.Unlock()

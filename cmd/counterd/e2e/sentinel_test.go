@@ -41,10 +41,11 @@ func startAt(t testing.TB, port int, dir string, args ...string) *server {
 	return s
 }
 
-// startSentinels runs three redis-sentinels that watch a primary. At a down-after of 1 s a second failover followed the first now and then, and did so with
-// redis-server too: Sentinel connects to a node once a second at most, so the new primary's first PING may be answered more than 1 s after it was
-// named, which one Sentinel takes for +sdown; and as what the others said of the old primary counts for 5 s more, that makes +odown. Hence 3 s.
-// It returns their addresses and logs.
+// startSentinels runs three redis-sentinels that watch a primary. At a down-after of 1 s a second failover followed the
+// first now and then, and did so with redis-server too: Sentinel connects to a node once a second at most, so the new
+// primary's first PING may be answered more than 1 s after it was named, which one Sentinel takes for +sdown; and as
+// what the others said of the old primary counts for 5 s more, that makes +odown. Hence 3 s. It returns their addresses
+// and logs.
 func startSentinels(t testing.TB, path string, primary int) (addrs []string, logs []*logBuffer) {
 	t.Helper()
 	for range 3 {
@@ -102,8 +103,9 @@ func eventually(t testing.TB, within time.Duration, what string, ok func() bool)
 	}
 }
 
-// TestSentinel lets three stock Sentinels watch a primary with two replicas: they find the replicas, fail over when the primary is
-// killed, and make the old primary a replica when it returns. A go-redis client that asks Sentinel goes on, and no increment that WAIT 1 acknowledged is lost.
+// TestSentinel lets three stock Sentinels watch a primary with two replicas: they find the replicas, fail over when the
+// primary is killed, and make the old primary a replica when it returns. A go-redis client that asks Sentinel goes on,
+// and no increment that WAIT 1 acknowledged is lost.
 func TestSentinel(t *testing.T) {
 	path, ok := tool(t, "redis-sentinel")
 	if !ok {

@@ -12,8 +12,8 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
 )
 
-// TestShutdownAnswers stops a server under load. Whatever a connection had sent in one piece is answered as a whole or not
-// at all, every reply is a true one, and then the connection ends without being reset.
+// TestShutdownAnswers stops a server under load. Whatever a connection had sent in one piece is answered as a whole or
+// not at all, every reply is a true one, and then the connection ends without being reset.
 func TestShutdownAnswers(t *testing.T) {
 	for _, batch := range []int{1, 20, 100} { // 100 requests are under 4 KiB: one packet, read at once
 		t.Run(fmt.Sprintf("batch=%d", batch), func(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// runCounterd runs the binary in a directory of its own to its end, which must come by itself, and returns its output and
-// exit status.
+// runCounterd runs the binary in a directory of its own to its end, which must come by itself, and returns its output
+// and exit status.
 func runCounterd(t testing.TB, args ...string) (out string, status int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), ioTimeout)

@@ -239,7 +239,8 @@ func TestCommandTable(t *testing.T) {
 	}
 }
 
-// checkDocs checks one entry of COMMAND DOCS: what is text must be bulk strings, flags must be simple strings, or redis-cli aborts.
+// checkDocs checks one entry of COMMAND DOCS: what is text must be bulk strings, flags must be simple strings, or
+// redis-cli aborts.
 func checkDocs(t *testing.T, name string, doc resptest.Value) {
 	t.Helper()
 	summary := false

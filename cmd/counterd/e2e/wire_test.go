@@ -32,7 +32,8 @@ func dialTimeout(network, addr string, d time.Duration) (*conn, error) {
 	return &conn{nc: nc, br: bufio.NewReaderSize(nc, 64<<10)}, nil
 }
 
-// dial connects to the server's TCP port; the connection is closed when the test ends. It belongs to the test's goroutine.
+// dial connects to the server's TCP port; the connection is closed when the test ends. It belongs to the test's
+// goroutine.
 func (s *server) dial(t testing.TB) *conn {
 	t.Helper()
 	c := dialAddr(t, "tcp", s.addr)

@@ -4,8 +4,8 @@
 //	counterctl restore --help        one command in full
 //	counterctl restore DIR --to ...  run it
 //
-// Exit status: 0 for success, 1 for a failure, 2 for a command line that is not understood. The first Ctrl-C or SIGTERM ends the
-// command's context, so that it ends in order; a second one ends the process.
+// Exit status: 0 for success, 1 for a failure, 2 for a command line that is not understood. The first Ctrl-C or SIGTERM
+// ends the command's context, so that it ends in order; a second one ends the process.
 package cli
 
 import (

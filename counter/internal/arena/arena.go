@@ -6,8 +6,9 @@
 // pages. Free memory is always zero and never resident: Free gives its pages back with MADV_DONTNEED.
 //
 // Two kinds of spans are kept apart, or holes would remain: a sealed block is smaller than the head block it is made
-// from, so it would take the hole of the last head and leave a third of it unused for ever. Lasting spans are taken from the low
-// end (first fit: best fit would choose the holes that heads left), passing ones (heads) from the high end of the last chunk.
+// from, so it would take the hole of the last head and leave a third of it unused for ever. Lasting spans are taken
+// from the low end (first fit: best fit would choose the holes that heads left), passing ones (heads) from the high end
+// of the last chunk.
 package arena
 
 import (
@@ -40,7 +41,8 @@ type Arena struct {
 	limit atomic.Int64 // see SetLimit
 }
 
-// SetLimit makes Alloc answer ErrNoMemory where more than n bytes would be in use; 0: no limit. For tests of what has no memory.
+// SetLimit makes Alloc answer ErrNoMemory where more than n bytes would be in use; 0: no limit. For tests of what has
+// no memory.
 func (a *Arena) SetLimit(n int64) { a.limit.Store(n) }
 
 // Span is a piece of zeroed memory.
@@ -75,7 +77,8 @@ func newChunk(size int) (*chunk, error) {
 // smallSpan and less come from the Go heap: a page for each of a million small overlays would be 4 GB.
 const smallSpan = pageSize / 2
 
-// Alloc returns at least n bytes, rounded up to whole pages unless it is small. passing says that the span will be freed soon.
+// Alloc returns at least n bytes, rounded up to whole pages unless it is small. passing says that the span will be
+// freed soon.
 func (a *Arena) Alloc(n int, passing bool) (Span, error) {
 	if limit := a.limit.Load(); limit > 0 && a.Used()+int64(n) > limit {
 		return Span{}, fmt.Errorf("%w: %d bytes, and at most %d may be used", ErrNoMemory, n, limit)

@@ -76,8 +76,8 @@ func TestRandom(t *testing.T) {
 	}
 }
 
-// TestHeadsLeaveNoHoles plays the life of an increasing stream: a passing span, replaced by a smaller lasting one and the
-// next passing one. Lasting spans must end up dense.
+// TestHeadsLeaveNoHoles plays the life of an increasing stream: a passing span, replaced by a smaller lasting one and
+// the next passing one. Lasting spans must end up dense.
 func TestHeadsLeaveNoHoles(t *testing.T) {
 	var a Arena
 	defer a.Close()

@@ -9,8 +9,9 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// BenchmarkFind looks random items up in one large table and in a Go map of the same items: one after the other, each depending on the last
-// (chain: the latency of a miss), independent of each other (the processor overlaps them), and with a page of 20 prefetched.
+// BenchmarkFind looks random items up in one large table and in a Go map of the same items: one after the other, each
+// depending on the last (chain: the latency of a miss), independent of each other (the processor overlaps them), and
+// with a page of 20 prefetched.
 func BenchmarkFind(b *testing.B) {
 	const items = 6_000_000
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -82,7 +83,8 @@ func BenchmarkFind(b *testing.B) {
 	b.ReportMetric(float64(tab.Bytes())/items, "B/item")
 }
 
-// BenchmarkSeal packs an open table of 64 Ki items: what the engine does when it seals a block, and the writer of that item waits for.
+// BenchmarkSeal packs an open table of 64 Ki items: what the engine does when it seals a block, and the writer of that
+// item waits for.
 func BenchmarkSeal(b *testing.B) {
 	const items = 64 << 10
 	rng := rand.New(rand.NewPCG(1, 2))

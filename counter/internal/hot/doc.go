@@ -4,10 +4,10 @@
 //
 // # Why not a map
 //
-// An item of the usual three columns is 40 bits of counters and a 64-bit id. A Go map takes 104 bytes for it, an
-// array of 8-byte keys and 5-byte values at 90 % load 14.4. A block covers only the range [lo, hi), so most of
-// the id is known already: see "Quotienting". At 90 % load the same item takes 8.5 bytes here, 5 with widths chosen for the values of real
-// posts, and a lookup touches one or two neighbouring cache lines.
+// An item of the usual three columns is 40 bits of counters and a 64-bit id. A Go map takes 104 bytes for it, an array
+// of 8-byte keys and 5-byte values at 90 % load 14.4. A block covers only the range [lo, hi), so most of the id is
+// known already: see "Quotienting". At 90 % load the same item takes 8.5 bytes here, 5 with widths chosen for the
+// values of real posts, and a lookup touches one or two neighbouring cache lines.
 //
 // # Buckets
 //
@@ -90,9 +90,10 @@
 //
 // # Widths
 //
-// A column is packed as wide as the layout says: its hint, or any width up to its max. Demand counts what the values of a block need, and
-// chooses the widths that take the least memory, overflow entries at their true cost (100 bits) included. Room for the entries is part of
-// the table's memory; Crowded tells when they are more than that, and the widths should be chosen again. A change never fails for want of room.
+// A column is packed as wide as the layout says: its hint, or any width up to its max. Demand counts what the values of
+// a block need, and chooses the widths that take the least memory, overflow entries at their true cost (100 bits)
+// included. Room for the entries is part of the table's memory; Crowded tells when they are more than that, and the
+// widths should be chosen again. A change never fails for want of room.
 //
 // # Invariants
 //

@@ -16,7 +16,8 @@ const (
 	// EndMid is the exclusive end of the id space: mids are 0..EndMid-1.
 	EndMid = uint64(1) << 63
 
-	// twistInput makes what is hashed for the twist another number than a quotient. It is part of the image format, as hash is.
+	// twistInput makes what is hashed for the twist another number than a quotient. It is part of the image format, as
+	// hash is.
 	twistInput = 0x2545f4914f6cdd1d
 
 	// MaxBuckets bounds a table to 8 Mi slots, so that a slot number takes 23 bits.
@@ -101,7 +102,8 @@ func (g *geometry) place(mid uint64) (bucket, q, h uint64) {
 	return bucket, q, h
 }
 
-// Home is the first bucket of a key and its twisted quotient. Together they are the key, so a table that is given them need not divide again.
+// Home is the first bucket of a key and its twisted quotient. Together they are the key, so a table that is given them
+// need not divide again.
 type Home struct {
 	quotient uint64
 	bucket   uint32

@@ -20,9 +20,10 @@ import (
 //	     | buckets, m * (17+W) bytes          | entries u64 | key u64, value u64, ... |
 //	     +------------------------------------+-------------+-------------------------+
 //
-// All numbers are little-endian, and so are the buckets on every machine. The version v says which permutation put the items where they
-// are: 1 that of one round, 2 that of two (see Quotienting in the package comment). A table read from an image of version 1 keeps its permutation,
-// and its images that version, until the engine puts another table in its place.
+// All numbers are little-endian, and so are the buckets on every machine. The version v says which permutation put the
+// items where they are: 1 that of one round, 2 that of two (see Quotienting in the package comment). A table read from
+// an image of version 1 keeps its permutation, and its images that version, until the engine puts another table in its
+// place.
 const (
 	imageOneRound = 1
 	imageVersion  = 2
@@ -125,9 +126,9 @@ func DecodeImage(b []byte) (*Image, error) {
 	return &im, nil
 }
 
-// Table makes a table of the image in mem, which must be as for New with im.Config. The image is checked as far as that costs
-// little: the number of used lanes, their probe numbers, the keys of overflow entries. What it holds otherwise is the
-// checksum's business.
+// Table makes a table of the image in mem, which must be as for New with im.Config. The image is checked as far as that
+// costs little: the number of used lanes, their probe numbers, the keys of overflow entries. What it holds otherwise is
+// the checksum's business.
 func (im *Image) Table(mem []byte) (Table, error) {
 	t := New(im.Config, mem)
 	copy(t.data, im.buckets)

@@ -36,8 +36,8 @@ func goldenTable(t testing.TB, oneRound bool) *Table {
 	return tab
 }
 
-// TestImageOfManyOverflows: the entries of an image come in the order of their places, so the table that takes them must not grow meanwhile, which would put
-// them all into its first part, one behind the other.
+// TestImageOfManyOverflows: the entries of an image come in the order of their places, so the table that takes them
+// must not grow meanwhile, which would put them all into its first part, one behind the other.
 func TestImageOfManyOverflows(t *testing.T) {
 	l, err := schema.NewLayout([]schema.Column{{ID: 1, Hint: 1, Max: 32}, {ID: 2, Hint: 1, Max: 63}})
 	if err != nil {
@@ -78,7 +78,8 @@ func TestImageOfManyOverflows(t *testing.T) {
 	}
 }
 
-// TestImageGolden: the images of both versions are what they were, and a table that was read from one is saved as the same again.
+// TestImageGolden: the images of both versions are what they were, and a table that was read from one is saved as the
+// same again.
 func TestImageGolden(t *testing.T) {
 	for version, file := range []string{1: "block.v1.hot", 2: "block.v2.hot"} {
 		if file == "" {

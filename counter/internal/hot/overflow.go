@@ -12,9 +12,9 @@ import "math/bits"
 //	        | key+1    | value    |        key = slot*columns + column; key+1 = 0 means empty
 //	        +----------+----------+
 //
-// The words lie behind the buckets, in the table's own memory, as long as there are no more entries than Config.Overflow promised.
-// When there are more they move to an ordinary Go slice, which grows by half each time: nothing fails, but the
-// engine should re-pack the block (see Table.Crowded).
+// The words lie behind the buckets, in the table's own memory, as long as there are no more entries than
+// Config.Overflow promised. When there are more they move to an ordinary Go slice, which grows by half each time:
+// nothing fails, but the engine should re-pack the block (see Table.Crowded).
 type overflow struct {
 	words []uint64
 	n     int
@@ -25,7 +25,8 @@ const (
 	narrowValueBits = 36
 	narrowKeyLimit  = 1<<(64-narrowValueBits) - 1 // keys must be below
 
-	// overflowLoad is how full the words are at most. At 0.8 a value is found after 3 places, and 8 of them are a cache line.
+	// overflowLoad is how full the words are at most. At 0.8 a value is found after 3 places, and 8 of them are a cache
+	// line.
 	overflowLoad = 0.8
 )
 
@@ -161,8 +162,9 @@ func (o *overflow) grow() { o.remake(max(8, o.capacity()+o.capacity()/2)) }
 
 // reserve makes room for n entries in all.
 //
-// Whoever puts entries in the order of another such table must call it first: that is the order of their homes. In a table that grows with them, those
-// there so far have their homes in its first part and fill it without a gap, and each is looked for through all of it: 144,000 took 25 s.
+// Whoever puts entries in the order of another such table must call it first: that is the order of their homes. In a
+// table that grows with them, those there so far have their homes in its first part and fill it without a gap, and each
+// is looked for through all of it: 144,000 took 25 s.
 func (o *overflow) reserve(n int) {
 	if places := overflowPlaces(n); places > o.capacity() {
 		o.remake(places)

@@ -22,15 +22,17 @@ func stride(s uint64) pattern {
 	return pattern{fmt.Sprintf("stride %d", s), func(k uint64) uint64 { return k * s }}
 }
 
-// snowflake is a time in ms from bit 22 on, one new post each ms or few of them, told apart by the low bits, and some nodes.
+// snowflake is a time in ms from bit 22 on, one new post each ms or few of them, told apart by the low bits, and some
+// nodes.
 func snowflake(perMS, nodes uint64) pattern {
 	return pattern{fmt.Sprintf("snowflake of %d a ms on %d nodes", perMS, nodes), func(k uint64) uint64 {
 		return k/(perMS*nodes)<<22 | k/perMS%nodes<<12 | k%perMS
 	}}
 }
 
-// spread fills tables of m buckets with mids of p until one finds no place, a table a secret, and returns the loads reached, sorted, and the longest
-// probe. spare is by how many bits the range is wider than the mids need; open: it has no end.
+// spread fills tables of m buckets with mids of p until one finds no place, a table a secret, and returns the loads
+// reached, sorted, and the longest probe. spare is by how many bits the range is wider than the mids need; open: it has
+// no end.
 func spread(rng *rand.Rand, p pattern, m, secrets int, spare uint, open, oneRound bool) (loads []float64, longest uint) {
 	c := Config{Lo: 4e15, Buckets: m, OneRound: oneRound}
 	slots := uint64(m * slotsPerBucket)
@@ -67,10 +69,11 @@ var spreadLayout = func() *schema.Layout {
 	return l
 }()
 
-// TestSpread: whatever rule mids come by, tables get as full as with random ones. With the permutation of images of version 1 one in
-// a thousand tables of evenly spaced mids is full below 0.72, the worst at 0.49.
+// TestSpread: whatever rule mids come by, tables get as full as with random ones. With the permutation of images of
+// version 1 one in a thousand tables of evenly spaced mids is full below 0.72, the worst at 0.49.
 //
-// least is far below what random mids give in millions of tables (0.88 at the worst), and growLoad of the engine is 0.86.
+// least is far below what random mids give in millions of tables (0.88 at the worst), and growLoad of the engine is
+// 0.86.
 func TestSpread(t *testing.T) {
 	const least = 0.8
 	rng := newRand(t)
@@ -122,8 +125,9 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// TestSpreadPairs checks the step of the package comment's argument that twisting is for: evenly spaced mids whose first buckets are a fixed
-// distance apart have the same twisted quotient, and so move together whatever f is, no more often than twice in 2^bits; with one round all do.
+// TestSpreadPairs checks the step of the package comment's argument that twisting is for: evenly spaced mids whose
+// first buckets are a fixed distance apart have the same twisted quotient, and so move together whatever f is, no more
+// often than twice in 2^bits; with one round all do.
 func TestSpreadPairs(t *testing.T) {
 	rng := newRand(t)
 	const m, stride, items = 9533, 10, 64 << 10

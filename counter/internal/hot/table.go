@@ -23,14 +23,16 @@ type Config struct {
 	Layout  *schema.Layout // packing of an item
 	Seed    uint64         // of the permutation; any value
 
-	// OneRound takes the permutation of images of version 1, which spreads evenly spaced mids badly: for tables read from those.
+	// OneRound takes the permutation of images of version 1, which spreads evenly spaced mids badly: for tables read from
+	// those.
 	OneRound bool
 
-	// Probes is how many buckets a key may look at, when that shall be fewer than MaxProbes: tests make tables with it that are full
-	// early. An image does not keep it.
+	// Probes is how many buckets a key may look at, when that shall be fewer than MaxProbes: tests make tables with it
+	// that are full early. An image does not keep it.
 	Probes uint
 
-	// Overflow is how many values that do not fit their column's width find place in the table's memory. 0: none, and they are on the Go heap.
+	// Overflow is how many values that do not fit their column's width find place in the table's memory. 0: none, and they
+	// are on the Go heap.
 	Overflow int
 }
 
@@ -54,7 +56,8 @@ type column struct {
 	preset uint64 // value of a column never set
 }
 
-// Table is one hot block. It is NOT safe for concurrent use, with one exception: Prefetch, Lo and Hi use immutable fields only and may be called at any time.
+// Table is one hot block. It is NOT safe for concurrent use, with one exception: Prefetch, Lo and Hi use immutable
+// fields only and may be called at any time.
 type Table struct {
 	geometry
 	base    unsafe.Pointer // data[0]
@@ -97,8 +100,9 @@ func (c *Config) overflowAt() int { return (c.bucketBytes() + tailPad + 7) &^ 7 
 // maxLoad is how full Insert makes a table. Above it, looking for an absent key takes more than 3 buckets.
 const maxLoad = 0.96
 
-// New makes an empty table in mem, by value, so that the engine can keep it inside its block (one cache miss less), which must be zero, at
-// least c.Bytes() long and begin at a multiple of 8. The table uses mem as long as it lives. An impossible Config is a bug of the caller and panics.
+// New makes an empty table in mem, by value, so that the engine can keep it inside its block (one cache miss less),
+// which must be zero, at least c.Bytes() long and begin at a multiple of 8. The table uses mem as long as it lives. An
+// impossible Config is a bug of the caller and panics.
 func New(c Config, mem []byte) Table {
 	if c.Lo >= c.Hi || c.Hi > EndMid || c.Buckets < 1 || c.Buckets > MaxBuckets {
 		panic(fmt.Sprintf("hot: bad config: range [%d,%d) with %d buckets", c.Lo, c.Hi, c.Buckets))
@@ -159,12 +163,13 @@ func (t *Table) Bytes() int {
 // Overflows is the number of values in the overflow table.
 func (t *Table) Overflows() int { return t.over.n }
 
-// Crowded tells whether there are more such values than Config.Overflow promised. They are on the Go heap then: another choice of
-// widths would take less memory. It is false where nothing was promised.
+// Crowded tells whether there are more such values than Config.Overflow promised. They are on the Go heap then: another
+// choice of widths would take less memory. It is false where nothing was promised.
 func (t *Table) Crowded() bool { return t.over.n > t.room && t.room > 0 }
 
-// Prefetch starts to load the bucket where mid, in [Lo, Hi), would be, and returns what FindAt and AddAt need to know of it. It needs no lock. A
-// batch that prefetches all its keys before it uses the first pays for one cache miss, not for one each.
+// Prefetch starts to load the bucket where mid, in [Lo, Hi), would be, and returns what FindAt and AddAt need to know
+// of it. It needs no lock. A batch that prefetches all its keys before it uses the first pays for one cache miss, not
+// for one each.
 func (t *Table) Prefetch(mid uint64) Home {
 	h := t.Home(mid)
 	prefetch(unsafe.Add(t.base, uintptr(h.bucket)*t.stride))
@@ -252,8 +257,8 @@ func (t *Table) AddAt(h Home) (Slot, error) {
 	return s, nil
 }
 
-// take gives the mid that h is of, which must be absent, a slot. The caller sets all its columns, as they still hold what was there
-// before. The error is ErrFull or nil.
+// take gives the mid that h is of, which must be absent, a slot. The caller sets all its columns, as they still hold
+// what was there before. The error is ErrFull or nil.
 func (t *Table) take(h Home) (Slot, error) {
 	if t.n >= t.maxItems {
 		return 0, ErrFull

@@ -161,8 +161,8 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// TestDegenerateHash takes keys that all start at one bucket, as a hash gone bad or tampered ids would. The table must stay right, and
-// refuse in bounded time.
+// TestDegenerateHash takes keys that all start at one bucket, as a hash gone bad or tampered ids would. The table must
+// stay right, and refuse in bounded time.
 func TestDegenerateHash(t *testing.T) {
 	rng := newRand(t)
 	l := layout(t, 16, 32)
@@ -219,8 +219,8 @@ func TestDeleteLeavesNoTrail(t *testing.T) {
 	}
 }
 
-// TestProof checks what the package comment claims of every (bucket, quotient, probe): the sequence visits all buckets once, and
-// the key comes back from each.
+// TestProof checks what the package comment claims of every (bucket, quotient, probe): the sequence visits all buckets
+// once, and the key comes back from each.
 func TestProof(t *testing.T) {
 	configs := func(f func(c Config)) {
 		for _, m := range []int{1, 2, 3, 5, 7, 31, 37, 101, 1009} {

@@ -6,9 +6,9 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// Demand counts, column by column, how many values need how many bits, so that the widths of a table can be chosen from what it will
-// hold. Of real posts 75-98 % of a column's values are 0, and 1-2 % need more than 4 bits: packed as wide as a hint of 16 asks for, most
-// of a table would be zeros.
+// Demand counts, column by column, how many values need how many bits, so that the widths of a table can be chosen from
+// what it will hold. Of real posts 75-98 % of a column's values are 0, and 1-2 % need more than 4 bits: packed as wide
+// as a hint of 16 asks for, most of a table would be zeros.
 type Demand struct {
 	Items   int
 	columns []schema.Column
@@ -50,11 +50,13 @@ func (t *Table) Survey(d *Demand, lo, hi uint64) {
 	})
 }
 
-// Choose returns the widths that take the least memory in a table with so many slots, and how many values will not fit them:
+// Choose returns the widths that take the least memory in a table with so many slots, and how many values will not fit
+// them:
 //
 //	slots * width + values above * bits of an entry of the overflow table
 //
-// No column gets fewer bits than least, or its hint if that is less, or than its default needs, and none more than its max.
+// No column gets fewer bits than least, or its hint if that is less, or than its default needs, and none more than its
+// max.
 func (d *Demand) Choose(slots int, least uint8) (widths []uint8, above int) {
 	entry := int(64 / overflowLoad * roomGrowth)
 	for c := range d.columns {
@@ -87,8 +89,9 @@ func (d *Demand) Choose(slots int, least uint8) (widths []uint8, above int) {
 // roomGrowth is how many more values than counted OverflowRoom makes room for.
 const roomGrowth = 1.25
 
-// OverflowRoom is the Config.Overflow for a table with so many buckets, of whose values above will not fit: with room for a quarter more, and for
-// one in 128 items, which costs 0.6 bits a slot. When that is used up, the table has changed enough for its widths to be chosen again.
+// OverflowRoom is the Config.Overflow for a table with so many buckets, of whose values above will not fit: with room
+// for a quarter more, and for one in 128 items, which costs 0.6 bits a slot. When that is used up, the table has
+// changed enough for its widths to be chosen again.
 func OverflowRoom(above, buckets int) int {
 	return int(float64(above)*roomGrowth) + buckets*slotsPerBucket/128 + 1
 }

@@ -1,8 +1,8 @@
 // Package glob matches names as Redis does.
 package glob
 
-// MaxPattern is the longest pattern, in bytes, that commands should take from a client: what it is matched with is as long at most, so that a match
-// takes a millisecond. A pattern and a channel of 1 MiB each would take an hour.
+// MaxPattern is the longest pattern, in bytes, that commands should take from a client: what it is matched with is as
+// long at most, so that a match takes a millisecond. A pattern and a channel of 1 MiB each would take an hour.
 const MaxPattern = 1 << 10
 
 // Match is Redis's glob matching (util.c, stringmatchlen): * ? [abc] [^a-z] and \ to escape. Unlike the original it

@@ -22,7 +22,8 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// TestStars: a pattern of stars takes no more time than its length times the name's. With backtracking this one would not end.
+// TestStars: a pattern of stars takes no more time than its length times the name's. With backtracking this one would
+// not end.
 func TestStars(t *testing.T) {
 	if Match(strings.Repeat("a*", 50)+"b", strings.Repeat("a", 10_000)) {
 		t.Error("matched")

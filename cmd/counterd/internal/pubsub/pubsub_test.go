@@ -86,8 +86,8 @@ func names(list ...string) (b [][]byte) {
 	return b
 }
 
-// TestOrder: whoever publishes meanwhile, a subscriber gets the confirmation first, then every message that was counted as
-// received, and nothing behind the end of its subscription.
+// TestOrder: whoever publishes meanwhile, a subscriber gets the confirmation first, then every message that was counted
+// as received, and nothing behind the end of its subscription.
 func TestOrder(t *testing.T) {
 	var reg Registry
 	var publishers sync.WaitGroup
@@ -162,8 +162,8 @@ func TestNotStarted(t *testing.T) {
 	s.Close(0)
 }
 
-// TestLimits: a subscriber that does not read is closed at its limit and told of once, what it held is given back, and others
-// get on. In all no more than maxUnread is held by those that leave much unread.
+// TestLimits: a subscriber that does not read is closed at its limit and told of once, what it held is given back, and
+// others get on. In all no more than maxUnread is held by those that leave much unread.
 func TestLimits(t *testing.T) {
 	message := bytes.Repeat([]byte("x"), 16<<10)
 	for _, c := range []struct {

@@ -1,14 +1,15 @@
 package resp
 
-// Arena is memory that the Replies of many connections share, one region behind the other, so that a round of an event loop stays in the
-// processor's cache. Regions do not overlap:
+// Arena is memory that the Replies of many connections share, one region behind the other, so that a round of an event
+// loop stays in the processor's cache. Regions do not overlap:
 //
 //	| sealed | sealed |  sealed  | open: may grow ...          |
 //	                   len(buf)                          cap(buf)
 //
-// Only the last region given out is open. Lending the next seals it: from then on its Replies have no room behind their end, and what is appended to
-// them takes all of them to memory of their own. The memory is given out anew when every region has come back, and not before. One goroutine uses
-// an Arena and the Replies in it; Replies that go to another leave it by Own first.
+// Only the last region given out is open. Lending the next seals it: from then on its Replies have no room behind their
+// end, and what is appended to them takes all of them to memory of their own. The memory is given out anew when every
+// region has come back, and not before. One goroutine uses an Arena and the Replies in it; Replies that go to another
+// leave it by Own first.
 type Arena struct {
 	buf  []byte
 	open *Replies // writes behind buf; nil: nobody does

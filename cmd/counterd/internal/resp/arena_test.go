@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestArenaKeepsApart writes many Replies of one arena at once and in turn, cuts and lengthens them: each holds what was written to it, and nothing else.
+// TestArenaKeepsApart writes many Replies of one arena at once and in turn, cuts and lengthens them: each holds what
+// was written to it, and nothing else.
 func TestArenaKeepsApart(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

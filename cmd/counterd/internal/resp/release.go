@@ -1,7 +1,7 @@
 package resp
 
-// Memory is what a Reader works in: its buffer and its lists of arguments. A Reader that has nothing buffered can do without, so
-// connections that wait share the Memory of those that are at work. The zero value is ready.
+// Memory is what a Reader works in: its buffer and its lists of arguments. A Reader that has nothing buffered can do
+// without, so connections that wait share the Memory of those that are at work. The zero value is ready.
 type Memory struct {
 	buf   []byte
 	spans []span
@@ -37,9 +37,9 @@ func (r *Reader) Shrink() {
 	}
 }
 
-// Release moves the memory of a Reader that has nothing buffered to m, and reports whether it did. The Reader is then of about
-// 200 bytes and remains usable: Attach gives it memory again, or Space allocates some. It ends the validity of all arguments returned
-// before.
+// Release moves the memory of a Reader that has nothing buffered to m, and reports whether it did. The Reader is then
+// of about 200 bytes and remains usable: Attach gives it memory again, or Space allocates some. It ends the validity of
+// all arguments returned before.
 func (r *Reader) Release(m *Memory) bool {
 	if r.err == nil && r.end > r.start || r.buf == nil {
 		return false
@@ -52,8 +52,8 @@ func (r *Reader) Release(m *Memory) bool {
 	return true
 }
 
-// Attach moves the memory in m to a Reader that has none, and reports whether it did: not when it has some already, or when m's
-// buffer is below MinBuffer. What is in the buffer does not matter.
+// Attach moves the memory in m to a Reader that has none, and reports whether it did: not when it has some already, or
+// when m's buffer is below MinBuffer. What is in the buffer does not matter.
 func (r *Reader) Attach(m *Memory) bool {
 	if r.buf != nil || len(m.buf) < MinBuffer {
 		return false

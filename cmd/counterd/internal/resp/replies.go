@@ -2,9 +2,10 @@ package resp
 
 import "github.com/tidwall/redcon"
 
-// Replies are the replies of one connection that are not sent yet, in the order of its commands, in the version of the protocol that it speaks.
-// They are written in memory that nobody else writes in, whatever is appended and cut off: in some of their own, or in a region of an [Arena], of
-// which only the last one given out can grow. No slice with room behind its end ever leaves this type. The zero value is ready and speaks RESP2.
+// Replies are the replies of one connection that are not sent yet, in the order of its commands, in the version of the
+// protocol that it speaks. They are written in memory that nobody else writes in, whatever is appended and cut off: in
+// some of their own, or in a region of an [Arena], of which only the last one given out can grow. No slice with room
+// behind its end ever leaves this type. The zero value is ready and speaks RESP2.
 type Replies struct {
 	b     []byte
 	home  *Arena // whose region b is, or was until it became too small; nil: none
@@ -31,7 +32,8 @@ func (r *Replies) Len() int { return len(r.b) }
 // Cap is the number of bytes of the memory they are in.
 func (r *Replies) Cap() int { return cap(r.b) }
 
-// From returns the bytes from n on, none if there are not so many, to be looked at until the next call of another method.
+// From returns the bytes from n on, none if there are not so many, to be looked at until the next call of another
+// method.
 func (r *Replies) From(n int) []byte { return r.b[min(n, len(r.b)):len(r.b):len(r.b)] }
 
 // Cut drops the bytes from n on.
