@@ -52,14 +52,16 @@ func putArchive(t testing.TB, content []byte) (*Archive, error) {
 
 func TestArchiveGolden(t *testing.T) {
 	b, _ := sampleArchive(t, true)
-	golden(t, "v1-log2.archive", b) // with segments of version 2
-	old, err := os.ReadFile("testdata/v1.archive")
-	must(t, err)
-	a, err := putArchive(t, old)
-	must(t, err)
-	must(t, a.Verify(nil))
-	must(t, verifyDir(a, a.Path()))
-	must(t, a.Close())
+	golden(t, "v1-log3.archive", b) // with segments of version 3
+	for _, name := range []string{"v1.archive", "v1-log2.archive"} {
+		old, err := os.ReadFile("testdata/" + name)
+		must(t, err)
+		a, err := putArchive(t, old)
+		must(t, err)
+		must(t, a.Verify(nil))
+		must(t, verifyDir(a, a.Path()))
+		must(t, a.Close())
+	}
 }
 
 // TestArchive reads an archive as the directory that it was made of: nothing is wrong with it, and it has the same

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/counterd/counterd/persist/vfs"
@@ -65,29 +66,33 @@ func sampleLog(t testing.TB) (m model, disk *vfs.Sim, opts LogOptions) {
 }
 
 // TestLogGolden compares segments with those of this version, and reads those of the versions before: the same log, but
-// for the frame that is one change.
+// for the frame that is one change and the records of producers.
 func TestLogGolden(t *testing.T) {
 	m, disk, opts := sampleLog(t)
 	segs, err := listSegments(disk, testDir)
 	must(t, err)
-	old := newFS(t)
-	must(t, old.MkdirAll(LogDir(testDir)))
 	for i, s := range segs {
 		b, err := vfs.ReadFile(disk, s.path, 1<<20)
 		must(t, err)
-		golden(t, fmt.Sprintf("v2-segment%d.aof", i), b)
-		b, err = os.ReadFile(fmt.Sprintf("testdata/v1-segment%d.aof", i))
-		must(t, err)
-		must(t, vfs.WriteFileAtomic(old, s.path, b))
+		golden(t, fmt.Sprintf("v3-segment%d.aof", i), b)
 	}
-	opts.FS = old
-	l, rec := m.checkReplay(t, opts, 0, m.pos[len(m.pos)-1])
-	if rec.Torn != nil {
-		t.Errorf("version 1: %v", rec.Torn)
+	for version := 1; version <= 2; version++ {
+		old := newFS(t)
+		must(t, old.MkdirAll(LogDir(testDir)))
+		for i, s := range segs {
+			b, err := os.ReadFile(fmt.Sprintf("testdata/v%d-segment%d.aof", version, i))
+			must(t, err)
+			must(t, vfs.WriteFileAtomic(old, s.path, b))
+		}
+		opts.FS = old
+		l, rec := m.checkReplay(t, opts, 0, m.pos[len(m.pos)-1])
+		if rec.Torn != nil {
+			t.Errorf("version %d: %v", version, rec.Torn)
+		}
+		must(t, l.Close())
 	}
-	must(t, l.Close())
 
-	l, _, err = OpenLog(smallLog(newFS(t), newClock()), 0, discard)
+	l, _, err := OpenLog(smallLog(newFS(t), newClock()), 0, discard)
 	must(t, err)
 	l.AppendSet(1, 2, 3, 4)
 	l.Hold()
@@ -98,7 +103,44 @@ func TestLogGolden(t *testing.T) {
 	must(t, l.Close())
 	b, err := vfs.ReadFile(l.opts.FS, l.segs[0].path, 1<<20)
 	must(t, err)
-	golden(t, "v2-whole.aof", b)
+	checkGolden(t, "v2-whole.aof", "set 1 2 3 4|set 1 2 5 6|del 1 7|set 1 2 3 5")
+	golden(t, "v3-whole.aof", b)
+
+	l, _, err = OpenLog(smallLog(newFS(t), newClock()), 0, discard)
+	must(t, err)
+	define := AppendDefine(nil, 300, 2, 1<<40, []byte("producer"))
+	for _, records := range [][]byte{
+		AppendSet(AppendOnce(define, 300, 16000, 0x1abcde, 0, Result{}), 1, 2, 3, 4),
+		AppendDelete(AppendOnce(nil, 300, 16001, 1, 255, Result{Kind: ResultBulk, N: 77}), 1, 3),
+		AppendOnce(nil, 300, 16002, 0, 9, Result{Kind: ResultNil}),
+	} {
+		_, err := l.Append(records)
+		must(t, err)
+	}
+	records := AppendOnce(nil, 300, 16003, 2, 10, Result{Kind: ResultBlob, Blob: []byte("blob")})
+	_, err = l.AppendWhole(AppendSet(AppendSet(records, 1, 2, 3, 5), 1, 2, 4, 5))
+	must(t, err)
+	must(t, l.Close())
+	b, err = vfs.ReadFile(l.opts.FS, l.segs[0].path, 1<<20)
+	must(t, err)
+	golden(t, "v3-once.aof", b)
+	checkGolden(t, "v3-once.aof", `define 300 "producer" epoch 2 base 1099511627776|`+
+		`once 300 16000 hash 1abcde group 0 next 0 ""|set 1 2 3 4|once 300 16001 hash 1 group 255 bulk 77 ""|del 1 3|`+
+		`once 300 16002 hash 0 group 9 nil 0 ""|once 300 16003 hash 2 group 10 blob 0 "blob"|set 1 2 3 5|set 1 2 4 5`)
+}
+
+// checkGolden compares the records of a segment of testdata, the only one of its log, with a text.
+func checkGolden(t *testing.T, name, want string) {
+	t.Helper()
+	b, err := os.ReadFile("testdata/" + name)
+	must(t, err)
+	disk := newFS(t)
+	must(t, disk.MkdirAll(LogDir(testDir)))
+	must(t, vfs.WriteFileAtomic(disk, LogDir(testDir)+"/"+SegmentName(0), b))
+	records, _, _, _ := logRecords(t, disk, testDir, 0)
+	if got := strings.Join(records, "|"); got != want {
+		t.Errorf("%s: got  %s\nwant %s", name, got, want)
+	}
 }
 
 // TestLogDamage flips every bit of every segment, and cuts at every length: what is replayed is always a true prefix,
@@ -306,8 +348,11 @@ func FuzzRecord(f *testing.F) {
 	f.Add(AppendDelete(nil, 1, 2))
 	f.Add(AppendFlush(nil))
 	f.Add(AppendSchema(nil, "add counter weibo"))
-	f.Add(AppendProducer(nil, "producer", 7, 1<<60))
-	f.Add(AppendSlot(nil, 16383))
+	f.Add(AppendDefine(nil, 7, 1, 1<<60, []byte("producer")))
+	f.Add(AppendDefine(nil, 7, 0, 0, nil))
+	for k := range ResultKind(8) {
+		f.Add(AppendOnce(nil, 7, 300, 0x1fffff, 255, Result{k, 77, []byte("blob")}))
+	}
 	var rec, again Record
 	f.Fuzz(func(t *testing.T, b []byte) {
 		n, err := DecodeRecord(b, &rec)
@@ -342,10 +387,10 @@ func encode(r *Record) []byte {
 		return AppendFlush(nil)
 	case KindSchema:
 		return AppendSchema(nil, string(r.Text))
-	case KindProducer:
-		return AppendProducer(nil, string(r.Text), r.Sequence, r.ArgHash)
-	case KindSlot:
-		return AppendSlot(nil, r.Slot)
+	case KindDefine:
+		return AppendDefine(nil, r.Number, r.Epoch, r.Seq, r.Text)
+	case KindOnce:
+		return AppendOnce(nil, r.Number, r.Seq, r.Hash, r.Group, Result{r.Result, r.Value, r.Text})
 	}
 	panic("kind without an encoder")
 }
@@ -361,7 +406,7 @@ func TestRecordRoundTrip(t *testing.T) {
 	number := func(bits int) uint64 { return rng.Uint64() >> (64 - bits) >> rng.IntN(bits) }
 	var got Record
 	for range 2000 {
-		want := Record{Kind: Kind(1 + rng.IntN(7))}
+		want := Record{Kind: []Kind{KindSet, KindSetItem, KindDelete, KindFlush, KindSchema, KindDefine, KindOnce}[rng.IntN(7)]}
 		switch want.Kind {
 		case KindSetItem:
 			for range rng.IntN(20) {
@@ -373,12 +418,24 @@ func TestRecordRoundTrip(t *testing.T) {
 			if want.Kind == KindSet {
 				want.Column, want.Value = uint16(number(16)), number(64)
 			}
-		case KindProducer:
-			want.Text, want.Sequence, want.ArgHash = make([]byte, rng.IntN(MaxProducerID)), number(64), number(64)
+		case KindDefine:
+			want.Number = uint32(number(20))
+			if want.Text = make([]byte, rng.IntN(MaxProducerID+1)); len(want.Text) > 0 {
+				want.Epoch, want.Seq = number(64), number(64)
+			}
+		case KindOnce:
+			want.Number, want.Seq, want.Hash = uint32(number(20)), number(64), uint32(number(HashBits))
+			if want.Result = ResultKind(rng.IntN(resultKinds)); want.Result != ResultNext {
+				want.Group = uint8(number(8))
+			}
+			switch want.Result {
+			case ResultInt, ResultBulk:
+				want.Value = number(64)
+			case ResultBlob:
+				want.Text = make([]byte, rng.IntN(300))
+			}
 		case KindSchema:
 			want.Text = make([]byte, rng.IntN(300))
-		case KindSlot:
-			want.Slot = uint16(number(16))
 		}
 		b := encode(&want)
 		n, err := DecodeRecord(append(b, 0xff, 0xff), &got)
@@ -397,6 +454,36 @@ func TestRecordRoundTrip(t *testing.T) {
 	}
 	if n := len(AppendSet(nil, 1, 2, benchMid, 300)); n > 13 {
 		t.Errorf("an INCR of a mid of 16 digits takes %d bytes", n)
+	}
+	if n := len(AppendOnce(nil, 1<<14-1, 1<<14-1, 1<<HashBits-1, 0, Result{})); n > 8 {
+		t.Errorf("a producer adds %d bytes to an INCR", n)
+	}
+	longest := AppendDefine(nil, MaxProducers-1, 1<<64-1, 1<<64-1, make([]byte, MaxProducerID))
+	if len(longest) > MaxDefineLen {
+		t.Errorf("a define takes %d bytes, at most %d are said", len(longest), MaxDefineLen)
+	}
+	longest = AppendOnce(nil, MaxProducers-1, 1<<64-1, 1<<HashBits-1, 255, Result{Kind: ResultBlob, Blob: make([]byte, MaxResult)})
+	if len(longest) > MaxOnceLen {
+		t.Errorf("a once takes %d bytes, at most %d are said", len(longest), MaxOnceLen)
+	}
+}
+
+// TestRecordRefused reads records of producers that break a rule.
+func TestRecordRefused(t *testing.T) {
+	for name, b := range map[string][]byte{
+		"a number too high to define": AppendDefine(nil, MaxProducers, 0, 0, []byte("a")),
+		"an epoch of nobody":          AppendDefine(nil, 1, 1, 0, nil),
+		"a base of nobody":            AppendDefine(nil, 1, 0, 1, nil),
+		"an id too long":              AppendDefine(nil, 1, 0, 0, make([]byte, MaxProducerID+1)),
+		"a number too high":           AppendOnce(nil, MaxProducers, 0, 0, 0, Result{}),
+		"a kind that is none":         AppendOnce(nil, 1, 0, 0, 0, Result{Kind: resultKinds}),
+		"a blob too long":             AppendOnce(nil, 1, 0, 0, 0, Result{Kind: ResultBlob, Blob: make([]byte, MaxResult+1)}),
+		"a kind that never was":       {6, 1, 'a', 7, 0, 0, 0, 0, 0, 0, 0, 0},
+	} {
+		var rec Record
+		if n, err := DecodeRecord(b, &rec); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s: %d bytes, %v", name, n, err)
+		}
 	}
 }
 

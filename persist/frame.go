@@ -77,6 +77,7 @@ func (f *Frame) Records(rec *Record, after uint64, fn func(pos uint64, rec *Reco
 		if pos <= after {
 			continue
 		}
+		rec.TimeMS = f.TimeMS
 		if err := fn(pos, rec); err != nil {
 			return err
 		}
@@ -92,7 +93,8 @@ func (f *Frame) Verify(dir string, seg SegmentInfo) error {
 }
 
 // Cut returns a frame, header included, of the records that end at or before a log offset; nil if there are none. A
-// prefix stays with its record, and of what is one change nothing is left: nobody ever saw a part of it.
+// once goes where its change goes, and of what is one change nothing is left: nobody ever saw a part of it. One behind
+// which nothing is left goes too: if it had no change, the write changes nothing again.
 func (f *Frame) Cut(at uint64) ([]byte, error) {
 	if f.Whole {
 		return nil, nil
@@ -103,7 +105,7 @@ func (f *Frame) Cut(at uint64) ([]byte, error) {
 		if pos > at {
 			return io.EOF
 		}
-		if rec.Kind != KindProducer && rec.Kind != KindSlot {
+		if rec.Kind != KindOnce {
 			end = pos
 		}
 		return nil

@@ -30,6 +30,10 @@ func recordText(r *Record) string {
 		return fmt.Sprintf("del %d %d", r.Counter, r.Mid)
 	case KindSchema:
 		return fmt.Sprintf("schema %s", r.Text)
+	case KindDefine:
+		return fmt.Sprintf("define %d %q epoch %d base %d", r.Number, r.Text, r.Epoch, r.Seq)
+	case KindOnce:
+		return fmt.Sprintf("once %d %d hash %x group %d %s %d %q", r.Number, r.Seq, r.Hash, r.Group, r.Result, r.Value, r.Text)
 	}
 	return r.Kind.String()
 }

@@ -6,17 +6,18 @@ import (
 )
 
 // Kind says what a record changes. The numbers are part of the format and must not change; new kinds get new numbers.
+// 6 and 7 never stood in a log.
 type Kind uint8
 
 // Kinds of records.
 const (
-	KindSet      Kind = 1 // one column of one item
-	KindSetItem  Kind = 2 // several columns of one item; columns not named keep their value
-	KindDelete   Kind = 3 // the whole item
-	KindFlush    Kind = 4 // all items of all counters; the schema stays
-	KindSchema   Kind = 5 // one schema statement, as text
-	KindProducer Kind = 6 // prefix: who asked for the next record, to answer a repeated request
-	KindSlot     Kind = 7 // prefix: hash slot of the next record's mid
+	KindSet     Kind = 1 // one column of one item
+	KindSetItem Kind = 2 // several columns of one item; columns not named keep their value
+	KindDelete  Kind = 3 // the whole item
+	KindFlush   Kind = 4 // all items of all counters; the schema stays
+	KindSchema  Kind = 5 // one schema statement, as text
+	KindDefine  Kind = 8 // a producer, its number in the records behind, and its epoch
+	KindOnce    Kind = 9 // prefix: the change behind it was asked for by a producer, and what it answered
 )
 
 // String returns the kind's name as tools print it.
@@ -32,21 +33,26 @@ func (k Kind) String() string {
 		return "flush"
 	case KindSchema:
 		return "schema"
-	case KindProducer:
-		return "producer"
-	case KindSlot:
-		return "slot"
+	case KindDefine:
+		return "define"
+	case KindOnce:
+		return "once"
 	}
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
 
 // Limits of a record, checked before memory is taken.
 const (
-	MaxColumns    = 1024                // columns in one KindSetItem
-	MaxSchemaText = 1 << 16             // bytes of one schema statement
-	MaxProducerID = 32                  // bytes of a producer id
-	MaxAppend     = 2 << 20             // bytes of the records of one Append call: they stay in one frame
-	MaxSetLen     = 1 + 5 + 3 + 10 + 10 // bytes of a KindSet
+	MaxColumns    = 1024     // columns in one KindSetItem
+	MaxSchemaText = 1 << 16  // bytes of one schema statement
+	MaxProducerID = 32       // bytes of a producer's id; 1 at least
+	MaxProducers  = 1 << 20  // numbers of producers are below
+	MaxResult     = 64 << 10 // bytes of a result's blob
+	HashBits      = 21       // of the hash of a write's arguments are kept
+	MaxDefineLen  = 1 + 3 + 10 + 10 + 1 + MaxProducerID
+	MaxOnceLen    = 1 + 3 + 10 + 3 + 1 + 3 + MaxResult // without a blob 31 at most
+	MaxAppend     = 2 << 20                            // bytes of the records of one Append call: they stay in one frame
+	MaxSetLen     = 1 + 5 + 3 + 10 + 10                // bytes of a KindSet
 	maxDeleteLen  = 1 + 5 + 10
 	maxColumnLen  = 3 + 10
 )
@@ -60,16 +66,20 @@ type ColumnValue struct {
 // Record is one decoded record. Values are those after the change, so applying a record twice does no harm. Which
 // fields mean something depends on Kind; the others are zero. Slices are valid until the next decode.
 type Record struct {
-	Kind     Kind
-	Counter  uint32        // KindSet, KindSetItem, KindDelete
-	Column   uint16        // KindSet
-	Mid      uint64        // KindSet, KindSetItem, KindDelete
-	Value    uint64        // KindSet
-	Columns  []ColumnValue // KindSetItem; its array is reused from decode to decode
-	Text     []byte        // KindSchema: the statement; KindProducer: the producer's id
-	Sequence uint64        // KindProducer
-	ArgHash  uint64        // KindProducer: hash of the request's arguments
-	Slot     uint16        // KindSlot
+	Kind    Kind
+	Result  ResultKind    // KindOnce
+	Group   uint8         // KindOnce, but for ResultNext: hash slot group of the change
+	Column  uint16        // KindSet
+	Counter uint32        // KindSet, KindSetItem, KindDelete
+	Number  uint32        // KindDefine, KindOnce: of the producer
+	Hash    uint32        // KindOnce: HashBits of the arguments' hash
+	Mid     uint64        // KindSet, KindSetItem, KindDelete
+	Value   uint64        // KindSet; KindOnce: Result.N
+	Epoch   uint64        // KindDefine
+	Seq     uint64        // KindDefine: what the producer's next sequence numbers count from; KindOnce: the number, less that
+	Columns []ColumnValue // KindSetItem; its array is reused from decode to decode
+	Text    []byte        // KindSchema: the statement; KindDefine: the producer's id; KindOnce: Result.Blob
+	TimeMS  int64         // of the record's frame; it is no part of the record: Frame.Records sets it
 }
 
 // A record is its kind and the fields of that kind, nothing else: frames carry length and checksum.
@@ -79,11 +89,21 @@ type Record struct {
 //	delete    3 | counter v | mid v
 //	flush     4
 //	schema    5 | length v | text
-//	producer  6 | length v | id | sequence v | argument hash 8 bytes
-//	slot      7 | slot v
+//	define    8 | number v | epoch v | base v | length v | id
+//	once      9 | number v | seq - base v | 3 bytes: hash, and from bit 21 on the kind of the result
+//	            | but for next: hash slot group, 1 byte
+//	            | int and bulk: n v
+//	            | blob: length v | bytes
 //
 // v is a base-128 varint (encoding/binary), fixed integers are little-endian. An INCR of a post with an 11 to 16 digit
-// mid takes 10 to 13 bytes. A prefix (producer, slot) belongs to the next record of the same frame that is no prefix.
+// mid takes 10 to 13 bytes.
+//
+// A once says that the change behind it, in the same frame, is a producer's number seq, so that the two are there or
+// neither is. If the frame is one change it speaks of all of that, wherever it stands. If not, it speaks of the next
+// record, which a result of kind next must have, and be a set; a once whose change changed nothing may have none. A
+// define gives a number to a producer, and takes it from whoever had it; for one that has it already it sets a higher
+// epoch, or another base. Without an id nobody has the number any more. With the base near to the producer's present sequence numbers, and up to 16,384 producers, an
+// INCR's once takes 8 bytes at most; the id alone would be that much, in each record.
 
 // AppendSet appends a KindSet record to dst.
 func AppendSet(dst []byte, counter uint32, column uint16, mid, value uint64) []byte {
@@ -128,19 +148,37 @@ func AppendSchema(dst []byte, text string) []byte {
 	return append(dst, text...)
 }
 
-// AppendProducer appends a KindProducer prefix to dst. REQUIRES: len(id) <= MaxProducerID.
-func AppendProducer(dst []byte, id string, sequence, argHash uint64) []byte {
-	dst = append(dst, byte(KindProducer))
+// AppendDefine appends a KindDefine record to dst. REQUIRES: number < MaxProducers, len(id) <= MaxProducerID; without an
+// id epoch and base are 0.
+func AppendDefine(dst []byte, number uint32, epoch, base uint64, id []byte) []byte {
+	dst = append(dst, byte(KindDefine))
+	dst = binary.AppendUvarint(dst, uint64(number))
+	dst = binary.AppendUvarint(dst, epoch)
+	dst = binary.AppendUvarint(dst, base)
 	dst = binary.AppendUvarint(dst, uint64(len(id)))
-	dst = append(dst, id...)
-	dst = binary.AppendUvarint(dst, sequence)
-	return binary.LittleEndian.AppendUint64(dst, argHash)
+	return append(dst, id...)
 }
 
-// AppendSlot appends a KindSlot prefix to dst.
-func AppendSlot(dst []byte, slot uint16) []byte {
-	dst = append(dst, byte(KindSlot))
-	return binary.AppendUvarint(dst, uint64(slot))
+// AppendOnce appends a KindOnce record to dst; seq is less the producer's base. REQUIRES: number < MaxProducers, hash <
+// 1<<HashBits, len(r.Blob) <= MaxResult.
+func AppendOnce(dst []byte, number uint32, seq uint64, hash uint32, group uint8, r Result) []byte {
+	dst = append(dst, byte(KindOnce))
+	dst = binary.AppendUvarint(dst, uint64(number))
+	dst = binary.AppendUvarint(dst, seq)
+	word := hash | uint32(r.Kind)<<HashBits
+	dst = append(dst, byte(word), byte(word>>8), byte(word>>16))
+	if r.Kind == ResultNext {
+		return dst
+	}
+	dst = append(dst, group)
+	switch r.Kind {
+	case ResultInt, ResultBulk:
+		dst = binary.AppendUvarint(dst, r.N)
+	case ResultBlob:
+		dst = binary.AppendUvarint(dst, uint64(len(r.Blob)))
+		dst = append(dst, r.Blob...)
+	}
+	return dst
 }
 
 // RecordError says why bytes are no record. It matches ErrCorrupt.
@@ -227,14 +265,16 @@ func DecodeRecord(src []byte, rec *Record) (n int, err error) {
 	case KindFlush:
 	case KindSchema:
 		rec.Text = f.bytes("schema statement", f.uvarint("length", MaxSchemaText))
-	case KindProducer:
+	case KindDefine:
+		rec.Number = uint32(f.uvarint("number", MaxProducers-1))
+		rec.Epoch = f.uvarint("epoch", maxUint64)
+		rec.Seq = f.uvarint("base", maxUint64)
 		rec.Text = f.bytes("producer id", f.uvarint("length", MaxProducerID))
-		rec.Sequence = f.uvarint("sequence", maxUint64)
-		if b := f.bytes("argument hash", 8); b != nil {
-			rec.ArgHash = binary.LittleEndian.Uint64(b)
+		if f.fault == "" && len(rec.Text) == 0 && rec.Epoch|rec.Seq != 0 {
+			f.fault = "epoch and base without a producer id"
 		}
-	case KindSlot:
-		rec.Slot = uint16(f.uvarint("slot", maxUint16))
+	case KindOnce:
+		f.once(rec)
 	default:
 		return 0, &RecordError{rec.Kind, "unknown kind"}
 	}
@@ -242,4 +282,32 @@ func DecodeRecord(src []byte, rec *Record) (n int, err error) {
 		return 0, &RecordError{rec.Kind, f.fault}
 	}
 	return len(src) - len(f.src), nil
+}
+
+// once reads the fields of a KindOnce.
+func (f *fields) once(rec *Record) {
+	rec.Number = uint32(f.uvarint("number", MaxProducers-1))
+	rec.Seq = f.uvarint("sequence", maxUint64)
+	b := f.bytes("hash and result", 3)
+	if b == nil {
+		return
+	}
+	word := uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16
+	rec.Hash, rec.Result = word&(1<<HashBits-1), ResultKind(word>>HashBits)
+	if rec.Result == ResultNext {
+		return
+	}
+	if b = f.bytes("slot group", 1); b != nil {
+		rec.Group = b[0]
+	}
+	switch rec.Result {
+	case ResultInt, ResultBulk:
+		rec.Value = f.uvarint("result", maxUint64)
+	case ResultBlob:
+		rec.Text = f.bytes("result", f.uvarint("length of the result", MaxResult))
+	default:
+		if rec.Result >= resultKinds && f.fault == "" {
+			f.fault = "unknown " + rec.Result.String()
+		}
+	}
 }

@@ -59,7 +59,7 @@ type History struct {
 // it may be lost in a power failure, but then the prepared one is there. So any other header is corruption too.
 const (
 	segmentMagic     = "CTRDLOG\n"
-	segmentVersion   = 2 // 1: the same without frames that are one change
+	segmentVersion   = 3 // 2: without records of producers; 1: without frames that are one change too
 	segmentHeaderLen = 64
 	segmentFlagRepl  = 1
 	preparedStart    = math.MaxUint64

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"path/filepath"
 	"strings"
@@ -105,8 +106,11 @@ func (d *dumper) early(f *persist.Frame) bool {
 }
 
 func (d *dumper) printRecord(f *persist.Frame, pos uint64, r *persist.Record) error {
-	if r.Kind == persist.KindSchema {
+	switch r.Kind {
+	case persist.KindSchema:
 		_ = d.names.learn(string(r.Text)) // names that are not known are printed as numbers
+	case persist.KindDefine:
+		d.names.define(r.Number, r.Text, r.Seq)
 	}
 	if d.to.Time.IsZero() && pos > d.to.Offset {
 		return io.EOF
@@ -120,7 +124,7 @@ func (d *dumper) printRecord(f *persist.Frame, pos uint64, r *persist.Record) er
 		if !d.wants(name, r.Mid) {
 			return nil
 		}
-	case persist.KindProducer, persist.KindSlot:
+	case persist.KindOnce:
 		if d.filtered {
 			return nil // belongs to a record that may not be printed
 		}
@@ -133,13 +137,26 @@ func (d *dumper) printRecord(f *persist.Frame, pos uint64, r *persist.Record) er
 		d.printf(" %s %d %s", name, r.Mid, d.names.values(r.Counter, r.Columns))
 	case persist.KindDelete:
 		d.printf(" %s %d", name, r.Mid)
-	case persist.KindProducer:
-		d.printf(" %q sequence %d arguments %016x", r.Text, r.Sequence, r.ArgHash)
-	case persist.KindSlot:
-		d.printf(" %d", r.Slot)
+	case persist.KindDefine:
+		d.printf(" %d %q epoch %d base %d", r.Number, r.Text, r.Epoch, r.Seq)
+	case persist.KindOnce:
+		d.printf(" %s hash %06x %s", d.names.once(r.Number, r.Seq), r.Hash, onceResult(r))
 	case persist.KindSchema:
 		d.printf("\n  %s", strings.ReplaceAll(strings.TrimSuffix(string(r.Text), "\n"), "\n", "\n  "))
 	}
 	d.printf("\n")
 	return nil
+}
+
+// onceResult tells what a write with a producer answered.
+func onceResult(r *persist.Record) string {
+	switch r.Result {
+	case persist.ResultNext:
+		return "result next"
+	case persist.ResultInt, persist.ResultBulk:
+		return fmt.Sprintf("group %d result %s %d", r.Group, r.Result, r.Value)
+	case persist.ResultBlob:
+		return fmt.Sprintf("group %d result %s %q", r.Group, r.Result, r.Text)
+	}
+	return fmt.Sprintf("group %d result %s", r.Group, r.Result)
 }

@@ -9,10 +9,34 @@ import (
 )
 
 // names are the names of counters and columns by id. Ids are never used again, so names learnt from any schema of the
-// directory hold for all of its files.
+// directory hold for all of its files. Producers' numbers are used again: theirs hold up to the next define.
 type names struct {
-	counters map[uint32]string
-	columns  map[uint64]string // counter id << 16 | column id
+	counters  map[uint32]string
+	columns   map[uint64]string // counter id << 16 | column id
+	producers map[uint32]defined
+}
+
+// defined is what the log's last define said of a number.
+type defined struct {
+	id   string
+	base uint64
+}
+
+// define learns from a define.
+func (n *names) define(number uint32, id []byte, base uint64) {
+	if n.producers == nil {
+		n.producers = map[uint32]defined{}
+	}
+	n.producers[number] = defined{string(id), base}
+}
+
+// once names a producer and its sequence number. Where the define stands before what is printed, number and the rest
+// that the record has.
+func (n *names) once(number uint32, seq uint64) string {
+	if p, ok := n.producers[number]; ok {
+		return fmt.Sprintf("%q %d", p.id, p.base+seq)
+	}
+	return fmt.Sprintf("producer#%d base+%d", number, seq)
 }
 
 // learnAll learns from manifests.

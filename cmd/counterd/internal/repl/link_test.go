@@ -356,7 +356,9 @@ func FuzzFrame(f *testing.F) {
 	}
 	f.Add(persist.AppendSet(persist.AppendFlush(persist.AppendDelete(nil, 1, 3)), 1, 1, 1<<63-1, 1<<30-1))
 	f.Add(persist.AppendSetItem(nil, 1, 5, []persist.ColumnValue{{Column: 1, Value: 1}, {Column: 2, Value: 1 << 20}, {Column: 9, Value: 1 << 63}}))
-	f.Add(persist.AppendSlot(persist.AppendProducer(nil, "me", 1, 2), 77))
+	once := persist.AppendOnce(persist.AppendDefine(nil, 3, 1, 2, []byte("me")), 3, 4, 5, 77, persist.Result{})
+	f.Add(persist.AppendSet(once, 1, 1, 3, 4))
+	f.Add(once)
 	f.Add(persist.AppendSchema(nil, "schema format=1\nnext counter id=2\n"))
 	f.Fuzz(func(t *testing.T, records []byte) {
 		if len(records) > 1<<20 {
