@@ -19,7 +19,7 @@ var topLevel = []string{"CHANGELOG.md", "LICENSE", "Makefile", "README.md", "ben
 	"internal", "persist", "schema"}
 
 // allowed names, for each package (and those below it, unless they have a line of their own), the packages of the
-// module it may import. Imports run one way: server, repl -> counter -> hot, coldstore, persist -> schema, vfs;
+// module it may import. Imports run one way: server -> node -> repl -> counter -> hot, coldstore, persist -> schema, vfs;
 // and counterctl -> datadir, counter -> persist.
 var allowed = map[string][]string{
 	"schema":                        {},
@@ -44,9 +44,11 @@ var allowed = map[string][]string{
 	"cmd/counterd/internal/watch":   {"counter", "schema"},
 	"cmd/counterd/internal/command": {"cmd/counterd/internal/items", "cmd/counterd/internal/resp", "cmd/counterd/internal/glob"},
 	"cmd/counterd/internal/items":   {"cmd/counterd/internal/resp", "cmd/counterd/internal/glob", "counter", "schema"},
-	"cmd/counterd/internal/server":  {"cmd/counterd/internal", "counter", "schema"},
-	"cmd/counterd/internal/repl":    {"cmd/counterd/internal", "counter", "internal/wire", "persist", "persist/vfs", "schema"},
-	"cmd/counterd":                  {"cmd/counterd/internal", "counter", "schema"},
+	"cmd/counterd/internal/node": {"cmd/counterd/internal/command", "cmd/counterd/internal/config", "cmd/counterd/internal/items",
+		"cmd/counterd/internal/repl", "cmd/counterd/internal/resp", "counter"},
+	"cmd/counterd/internal/server": {"cmd/counterd/internal", "counter", "schema"},
+	"cmd/counterd/internal/repl":   {"cmd/counterd/internal", "counter", "internal/wire", "persist", "persist/vfs", "schema"},
+	"cmd/counterd":                 {"cmd/counterd/internal", "counter", "schema"},
 }
 
 // importers names, for some packages, the only ones that may import them: a server starts none of the tools that mend

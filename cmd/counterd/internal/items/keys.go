@@ -13,6 +13,8 @@ const (
 	ErrOverflow   = "ERR increment or decrement would overflow"
 	ErrWrongType  = "WRONGTYPE Operation against a key holding the wrong kind of value"
 	ErrSyntax     = "ERR syntax error"
+	ErrLoading    = "LOADING counterd is loading the dataset in memory"
+	ErrMemoryOnly = "ERR data is kept in memory only (appendonly no)"
 )
 
 // errNoKey is the answer to a write to a key that the schema does not know. Reads answer as if it were absent, since

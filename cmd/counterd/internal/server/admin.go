@@ -8,6 +8,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/node"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 	"github.com/counterd/counterd/counter"
 )
@@ -30,7 +31,7 @@ func serverCommands() []*row {
 	function := func(name string, flags command.Flags, syntax, summary string, run func(*client, [][]byte)) *row {
 		return &row{Name: "function|" + name, Arity: -2, Flags: flags, Group: "scripting", Since: "7.0.0", Complexity: "O(1)", Syntax: syntax, Summary: summary, Run: run}
 	}
-	return append(append(persistenceCommands(), replicationCommands()...),
+	return append(append(persistenceCommands(), node.Commands(onNode)...),
 		commandCommand(), clientCommand(), configCommand(), slowlogCommand(), latencyCommand(), memoryCommand(), objectCommand(), aclCommand(),
 		server("info", -1, command.Loading|command.Stale, "1.0.0", "[section [section ...]]", "Describes the server and its totals.", runInfo),
 		server("time", 1, command.Loading|command.Stale|command.Fast, "2.6.0", "", "Returns the time as unix seconds and microseconds.", runTime),
@@ -114,7 +115,7 @@ func runShutdown(c *client, args [][]byte) {
 	case abort:
 		c.Out.Error("ERR No shutdown in progress.")
 	case save && !c.srv.store().Durable():
-		c.Out.Error(errMemoryOnly)
+		c.Out.Error(items.ErrMemoryOnly)
 	default:
 		if save {
 			if err := c.srv.store().Snapshot(); err != nil && !errors.Is(err, counter.ErrBusy) {

@@ -239,8 +239,7 @@ func TestChaos(t *testing.T) {
 				case 1:
 					k.interrupt(errUnblocked)
 				case 2:
-					s.pauses.begin(pausedByCommand, guardPauseWrite, time.Minute)
-					s.RoleChanged()
+					s.node.PauseWrites(time.Minute)
 				case 3:
 					s.memoryHeld.limit.Store(int64(rng.IntN(4 << 20)))
 					s.evictClients()
@@ -250,8 +249,7 @@ func TestChaos(t *testing.T) {
 				}
 			}
 			time.Sleep(time.Duration(rng.IntN(5)) * time.Millisecond)
-			s.pauses.end(pausedByCommand)
-			s.RoleChanged()
+			s.node.EndPause()
 		}
 	})
 	working.Wait()

@@ -209,7 +209,7 @@ func (c *client) command(args [][]byte) {
 		}
 		c.begin()
 	}
-	if cmd != nil && cmd.Plan != nil && cmd.ArityOK(len(args)) && c.authed && !c.multi.active && !c.loading && c.confined == 0 && c.srv.lets(cmd) {
+	if cmd != nil && cmd.Plan != nil && cmd.ArityOK(len(args)) && c.authed && !c.multi.active && !c.loading && c.confined == 0 && c.srv.node.Lets(cmd.Flags) {
 		c.plan(cmd, args)
 		return
 	}
@@ -404,26 +404,23 @@ func (c *client) check(cmd *row, args [][]byte) (*row, bool) {
 		}
 	}
 	if c.loading && cmd.Flags&command.Loading == 0 {
-		c.refuse(cmd, errLoading)
+		c.refuse(cmd, items.ErrLoading)
 		return nil, false
 	}
-	g := c.srv.guard.Load()
-	if g == 0 {
-		return c.checkMulti(cmd)
-	}
 	f := c.flagsOf(cmd)
-	if text := refusal(g, f); text != "" {
+	text, held := c.srv.node.Judge(f, c.peer.Load() != nil)
+	if text != "" {
 		c.refuse(cmd, text)
 		return nil, false
 	}
-	if !c.heldBack(g, f) {
+	if !held {
 		return c.checkMulti(cmd)
 	}
 	if c.inLoop() {
 		c.waits = true
 		return nil, false
 	}
-	c.pause(f)
+	c.unheld(f)
 	if c.closed {
 		return nil, false
 	}

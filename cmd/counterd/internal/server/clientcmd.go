@@ -32,8 +32,8 @@ func clientCommand() *row {
 		sub("no-touch", 3, 0, "7.2.0", "ON | OFF", "Notes the wish not to count as an access. Accesses are not counted.", runClientNoTouch),
 		sub("reply", 3, command.NoMulti, "3.2.0", "ON | OFF | SKIP", "Turns replies off and on, or leaves out the next one.", runClientReply),
 		sub("unblock", -3, command.Admin, "5.0.0", "client-id [TIMEOUT | ERROR]", "Ends the wait of another connection's WAIT or WAITAOF, as if its time were over or by an error.", runClientUnblock),
-		sub("pause", -3, command.Admin, "3.0.0", "timeout [WRITE | ALL]", "Makes commands that change something, or all, of all connections wait for a time in milliseconds.", runClientPause),
-		sub("unpause", 2, command.Admin, "6.2.0", "", "Ends CLIENT PAUSE.", runClientUnpause),
+		sub("pause", -3, command.Admin, "3.0.0", "timeout [WRITE | ALL]", "Makes commands that change something, or all, of all connections wait for a time in milliseconds.", func(c *client, args [][]byte) { c.srv.node.ClientPause(nodeConn{c}, args) }),
+		sub("unpause", 2, command.Admin, "6.2.0", "", "Ends CLIENT PAUSE.", func(c *client, args [][]byte) { c.srv.node.ClientUnpause(nodeConn{c}, args) }),
 	)
 }
 

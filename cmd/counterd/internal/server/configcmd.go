@@ -70,7 +70,7 @@ func runConfigSet(c *client, args [][]byte) {
 		return
 	}
 	c.srv.configured()
-	c.srv.RoleChanged() // min-replicas-to-write, replica-serve-stale-data
+	c.srv.node.RoleChanged() // min-replicas-to-write, replica-serve-stale-data
 	for i := 0; i < len(pairs); i += 2 {
 		c.srv.log.Info("configuration changed", "parameter", strings.ToLower(pairs[i]), "client", c.id)
 	}

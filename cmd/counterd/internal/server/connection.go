@@ -150,7 +150,7 @@ func runHello(c *client, args [][]byte) {
 	c.Out.BulkString("mode")
 	c.Out.BulkString("standalone")
 	c.Out.BulkString("role")
-	if c.srv.replica() {
+	if c.srv.node.Replica() {
 		c.Out.BulkString("replica")
 	} else {
 		c.Out.BulkString("master")

@@ -8,7 +8,8 @@
 //	items            commands on items: arguments to operations, and results to replies
 //	command          the table of commands, and what COMMAND says of it
 //	config           settings
-//	repl             how nodes follow each other; this package is its repl.Host
+//	repl             how nodes follow each other
+//	node             which role this one has, and what it lets pass; commands of replication. This package is its node.Host
 //	watch, slowlog   what WATCH watches, what SLOWLOG shows
 //	stats            what is counted and measured: totals, rates, memory
 //	pubsub           who is subscribed to what, and what it has not read yet
@@ -43,7 +44,7 @@
 //	a batch on cold files                                             Batch.Cold
 //	a commit that needs the disk                                      Ack.Waits: appendfsync always, and a disk that fell behind
 //	replies that the connection does not take                         client.send
-//	a pause                                                           client.pause
+//	a pause                                                           client.unheld
 //
 // Who waits in a command (WAIT, a pause) is told when its connection ends: the loop hears of it, and socket.watch says
 // so. Then nothing more that it sent is executed, for its client may have tried elsewhere by then.
@@ -63,11 +64,9 @@
 //	client.go                      a connection's protocol state; plan, flush, execute
 //	table.go commandcmd.go         the rows of the command table, which is package command's; COMMAND, ACL
 //	counterd.go scan.go            the schema, blocks and tiers; SCAN, DBSIZE, FLUSHALL
-//	replication.go failover.go     REPLICAOF, PSYNC, ROLE; FAILOVER. What they do is package repl's
-//	handover.go                    a FAILOVER that the end of the process cut off
-//	wait.go pause.go               commands that block: WAIT, WAITAOF; what waits for FAILOVER or CLIENT PAUSE
-//	role.go                        which role a node starts in
-//	sentinel.go                    what a node hears from Sentinel, and when a primary waits for its word
+//	nodeconn.go                    what package node sees of a connection
+//	block.go                       how commands block: WAIT, WAITAOF, and what waits for FAILOVER or CLIENT PAUSE
+//	loading.go                     the store is being opened
 //	digest.go                      COUNTER.DIGEST
 //	multi.go                       transactions; package watch knows what is watched
 //	pubsubcmd.go                   SUBSCRIBE, PUBLISH
@@ -86,5 +85,5 @@
 // Under Server.mu a connection's clientInfo.mu and its socket's are taken, and a socket's under package pubsub's.
 // Server.mu otherwise, watches.mu, clientInfo.mu and the locks of slowlog and stats are leaves: no other lock is taken
 // while one is held, except that watches.mu is taken with the store's gate held. So are a loop's and a socket's.
-// Server.guardMu is held around looks at the configuration, at pauses and at package repl's state.
+// Package node's locks are taken with none of these held.
 package server

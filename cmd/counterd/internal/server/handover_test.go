@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"os"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/node"
 	"github.com/counterd/counterd/cmd/counterd/internal/repl"
 )
 
@@ -61,7 +61,7 @@ func TestHandoverCutOff(t *testing.T) {
 			b.stop() // its role is that of its directory from here on
 			b.start("")
 			until(t, "the replica follows", func() bool { return a.dial().do("WAIT 1 100").N == 1 })
-			if err := a.srv.node.NoteHandover(b.address(), false); err != nil {
+			if err := a.srv.node.Replication().NoteHandover(b.address(), false); err != nil {
 				t.Fatal(err)
 			}
 			c.until(a, b)
@@ -74,7 +74,10 @@ func TestHandoverCutOff(t *testing.T) {
 			})
 			leader.dial().want("INCR 1.cntcm", ":2")
 			same(t, leader, other)
-			until(t, "the note is gone", func() bool { to, _, err := a.srv.node.Handover(); return err == nil && to == (repl.Address{}) })
+			until(t, "the note is gone", func() bool {
+				to, _, err := a.srv.node.Replication().Handover()
+				return err == nil && to == (repl.Address{})
+			})
 			for _, n := range nodes {
 				if cuts := n.info("counterd_diverged_cuts"); cuts != "0" {
 					t.Errorf("changes were taken back %s times", cuts)
@@ -82,6 +85,12 @@ func TestHandoverCutOff(t *testing.T) {
 			}
 		})
 	}
+}
+
+// stuck tells whether a replica was told to lead and does not answer.
+func stuck(n *replNode) bool {
+	_, stuck := n.srv.node.Failover()
+	return stuck
 }
 
 func (n *replNode) address() repl.Address { return repl.Address{Host: "127.0.0.1", Port: n.port} }
@@ -99,7 +108,7 @@ func TestHandoverToNobody(t *testing.T) {
 	a.dial().want("SET 1.cntcm 1", "+OK")
 	gone := newReplNode(t)
 	for range 2 {
-		if err := a.srv.node.NoteHandover(gone.address(), false); err != nil {
+		if err := a.srv.node.Replication().NoteHandover(gone.address(), false); err != nil {
 			t.Fatal(err)
 		}
 		yield(a)
@@ -139,11 +148,14 @@ func TestFailoverAborted(t *testing.T) {
 func TestHandoverAstray(t *testing.T) {
 	a := newReplNode(t).start("")
 	other := listenAs(t, 0)
-	go func() { other.roles <- follower(1, repl.LinkConnect, 1<<40) }()
-	done, err := a.srv.resumeStep(t.Context(), repl.Address{Host: "127.0.0.1", Port: other.port()}, false)
-	if done || err == nil || !strings.Contains(err.Error(), "it follows 127.0.0.1:1") {
-		t.Errorf("%v, %v; want that it follows another", done, err)
+	if err := a.srv.node.Replication().NoteHandover(repl.Address{Host: "127.0.0.1", Port: other.port()}, false); err != nil {
+		t.Fatal(err)
 	}
+	yield(a)
+	a.stop()
+	a.start("")
+	other.roles <- follower(1, repl.LinkConnect, 1<<40)
+	until(t, "the log says so", func() bool { return a.said("it follows 127.0.0.1:1") })
 	if n := other.told.Load(); n != 0 {
 		t.Errorf("it was told to lead %d times", n)
 	}
@@ -177,12 +189,12 @@ func TestFailoverCeded(t *testing.T) {
 	for _, command := range []string{"REPLICAOF " + c.addr(), "REPLICAOF NO ONE"} {
 		before := told.Load()
 		a.dial().want(fmt.Sprintf("FAILOVER TO 127.0.0.1 %d FORCE TIMEOUT 50", port), "+OK")
-		until(t, "the replica was told", func() bool { return told.Load() > before+1 && a.srv.handover.isStuck() })
+		until(t, "the replica was told", func() bool { return told.Load() > before+1 && stuck(a) })
 		if command != "REPLICAOF NO ONE" {
 			c.dial().want("REPLICAOF NO ONE", "+OK") // as Sentinel does
 		}
 		a.dial().want(command, "+OK")
-		if a.info("master_failover_state") != phaseNone {
+		if a.info("master_failover_state") != node.PhaseNone {
 			t.Error("the failover goes on")
 		}
 		last := told.Load()
@@ -210,16 +222,13 @@ func TestHandoverWatched(t *testing.T) {
 	if err := a.srv.Store().Replication().SetMonitored(); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.srv.node.NoteHandover(b.address(), false); err != nil {
+	if err := a.srv.node.Replication().NoteHandover(b.address(), false); err != nil {
 		t.Fatal(err)
 	}
 	yield(a)
 	a.stop()
 	a.start("")
-	until(t, "it knows what it would do", func() bool {
-		_, err := a.srv.resumeStep(t.Context(), b.address(), false)
-		return err != nil && strings.Contains(err.Error(), "Sentinel")
-	})
+	until(t, "it knows what it would do", func() bool { return a.said("which is to say who leads") })
 	if role := b.info("role"); role != "slave" {
 		t.Errorf("the replica is %s", role)
 	}
@@ -235,19 +244,16 @@ func TestHandoverFeeds(t *testing.T) {
 	until(t, "the replica follows", func() bool { return b.info("master_link_status") == "up" })
 	b.stop()
 	a.dial().want("SET 1.cntcm 1", "+OK")
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	if !a.srv.handover.begin(cancel) {
-		t.Fatal("there is a handover")
-	}
-	a.srv.handover.tells(repl.Address{})
-	yield(a)
+	held := listenAs(t, 0)
+	deafReplica(t, a, held.port())
+	a.dial().want(fmt.Sprintf("FAILOVER TO 127.0.0.1 %d FORCE TIMEOUT 50", held.port()), "+OK")
+	until(t, "the role was given up", func() bool { return held.told.Load() > 0 && stuck(a) })
 	b.start("")
-	if who, ok := a.srv.caughtUp(ctx, b.address()); !ok || who != b.address() {
-		t.Errorf("got %v, %v", who, ok)
-	}
 	same(t, a, b)
-	a.srv.handover.end()
+	b.dial().want("GET 1.cntcm", `"1"`)
+	a.dial().want("FAILOVER ABORT", "+OK")
+	a.dial().want("INCR 1.cntcm", ":2")
+	same(t, a, b)
 }
 
 // toldNobody listens where a replica would, and takes orders that it never answers. told counts those to lead; roles, if it is not nil, answers ROLE.
@@ -316,7 +322,7 @@ func TestHandoverForced(t *testing.T) {
 	held := listenAs(t, b.port)
 	deafReplica(t, a, b.port)
 	a.dial().want(fmt.Sprintf("FAILOVER TO 127.0.0.1 %d FORCE TIMEOUT 50", b.port), "+OK")
-	until(t, "the replica was told", func() bool { return held.told.Load() > 0 && a.srv.handover.isStuck() })
+	until(t, "the replica was told", func() bool { return held.told.Load() > 0 && stuck(a) })
 	a.stop()
 	held.Close()
 	b.start("")
@@ -338,33 +344,33 @@ func TestHandoverOverruled(t *testing.T) {
 		a := newReplNode(t).start("")
 		a.dial().want("SET 1.cntcm 1", "+OK")
 		other := listenAs(t, 0)
-		if err := a.srv.node.NoteHandover(repl.Address{Host: "127.0.0.1", Port: other.port()}, false); err != nil {
+		if err := a.srv.node.Replication().NoteHandover(repl.Address{Host: "127.0.0.1", Port: other.port()}, false); err != nil {
 			t.Fatal(err)
 		}
 		yield(a)
 		a.stop()
 		a.start("")
 		other.roles <- follower(a.port, repl.LinkConnect, 0) // it lacks changes: the node leads again
-		until(t, "it leads", func() bool { return a.info("role") == "master" && a.info("master_failover_state") == phaseNone })
-		if err := a.srv.node.NoteHandover(repl.Address{Host: "127.0.0.1", Port: other.port()}, false); err != nil {
+		until(t, "it leads", func() bool { return a.info("role") == "master" && a.info("master_failover_state") == node.PhaseNone })
+		if err := a.srv.node.Replication().NoteHandover(repl.Address{Host: "127.0.0.1", Port: other.port()}, false); err != nil {
 			t.Fatal(err)
 		}
 		yield(a)
 		a.stop()
 		a.start("")
-		if state := a.info("master_failover_state"); state != phaseTelling {
-			t.Errorf("master_failover_state:%s, want %s", state, phaseTelling)
+		if state := a.info("master_failover_state"); state != node.PhaseTelling {
+			t.Errorf("master_failover_state:%s, want %s", state, node.PhaseTelling)
 		}
-		a.dial().want("FAILOVER", "-"+errFailingOver)
+		a.dial().want("FAILOVER", "-"+node.ErrFailingOver)
 		asked := a.srv
 		go func() { // the answer comes when it is too late
-			for asked.handover.state() != phaseNone {
+			for phase := ""; phase != node.PhaseNone; phase, _ = asked.node.Failover() {
 				time.Sleep(time.Millisecond)
 			}
 			other.roles <- follower(a.port, repl.LinkConnect, 1<<40)
 		}()
 		a.dial().want(command, "+OK")
-		until(t, "the handover has ended", func() bool { return a.info("master_failover_state") == phaseNone })
+		until(t, "the handover has ended", func() bool { return a.info("master_failover_state") == node.PhaseNone })
 		want := "master"
 		if strings.HasPrefix(command, "REPLICAOF 127") {
 			want = "slave"
@@ -372,7 +378,7 @@ func TestHandoverOverruled(t *testing.T) {
 		if role := a.info("role"); role != want {
 			t.Errorf("%s: the node is a %s, want %s", command, role, want)
 		}
-		if to, _, err := a.srv.node.Handover(); err != nil || to != (repl.Address{}) {
+		if to, _, err := a.srv.node.Replication().Handover(); err != nil || to != (repl.Address{}) {
 			t.Errorf("%s: a handover to %v is noted, %v", command, to, err)
 		}
 		a.stop()
@@ -389,7 +395,7 @@ func TestHandoverOnward(t *testing.T) {
 	b := newReplNode(t).start(a.addr())
 	a.dial().want("SET 1.cntcm 1", "+OK")
 	until(t, "the replica follows", func() bool { return a.dial().do("WAIT 1 100").N == 1 })
-	if err := a.srv.node.NoteHandover(b.address(), false); err != nil {
+	if err := a.srv.node.Replication().NoteHandover(b.address(), false); err != nil {
 		t.Fatal(err)
 	}
 	yield(a)
@@ -398,7 +404,7 @@ func TestHandoverOnward(t *testing.T) {
 	c := listenAs(t, 0)
 	deafReplica(t, b, c.port())
 	b.dial().want(fmt.Sprintf("FAILOVER TO 127.0.0.1 %d FORCE TIMEOUT 50", c.port()), "+OK")
-	until(t, "the third was told", func() bool { return c.told.Load() > 0 && b.srv.handover.isStuck() })
+	until(t, "the third was told", func() bool { return c.told.Load() > 0 && stuck(b) })
 	a.start("")
 	until(t, "it was asked for its role", func() bool {
 		calls := 0
@@ -406,7 +412,7 @@ func TestHandoverOnward(t *testing.T) {
 		_, _ = fmt.Sscanf(stats, "%d", &calls)
 		return calls >= 3 || b.info("role") == "master"
 	})
-	if role, state := b.info("role"), b.info("master_failover_state"); role != "slave" || state != phaseTelling {
+	if role, state := b.info("role"), b.info("master_failover_state"); role != "slave" || state != node.PhaseTelling {
 		t.Errorf("role:%s, master_failover_state:%s, want a replica that is handing its role over", role, state)
 	}
 	b.dial().want("FAILOVER ABORT", "+OK")
@@ -450,7 +456,7 @@ func TestHandoverNotes(t *testing.T) {
 	until(t, "the replica follows", func() bool { return a.dial().do("WAIT 1 100").N == 1 })
 	note := func() {
 		t.Helper()
-		if err := a.srv.node.NoteHandover(b.address(), false); err != nil {
+		if err := a.srv.node.Replication().NoteHandover(b.address(), false); err != nil {
 			t.Fatal(err)
 		}
 		yield(a)
@@ -462,7 +468,7 @@ func TestHandoverNotes(t *testing.T) {
 	}
 	a.stop()
 	a.start("")
-	if to, _, err := a.srv.node.Handover(); err != nil || to != (repl.Address{}) {
+	if to, _, err := a.srv.node.Replication().Handover(); err != nil || to != (repl.Address{}) {
 		t.Errorf("a handover to %v is noted, %v", to, err)
 	}
 	if port := a.info("master_port"); port != fmt.Sprint(c.port) {

@@ -46,7 +46,7 @@ type infoSection struct {
 // infoSections in the order of Redis.
 var infoSections = []infoSection{
 	{"Server", false, infoServer}, {"Clients", false, infoClients}, {"Memory", false, infoMemory}, {"Persistence", false, infoPersistence},
-	{"Stats", false, infoStats}, {"Replication", false, infoReplication}, {"CPU", false, infoCPU}, {"Modules", false, func(*client, *infoText) {}},
+	{"Stats", false, infoStats}, {"Replication", false, func(c *client, t *infoText) { c.srv.node.Info(t.field) }}, {"CPU", false, infoCPU}, {"Modules", false, func(*client, *infoText) {}},
 	{"Commandstats", true, infoCommandStats}, {"Errorstats", false, infoErrorStats}, {"Latencystats", true, infoLatencyStats},
 	{"Cluster", false, func(_ *client, t *infoText) { t.field("cluster_enabled", 0) }},
 	{"Keyspace", false, infoKeyspace}, {"Tiers", false, infoTiers}, {"Counterd", false, infoCounterd},

@@ -38,7 +38,7 @@ func (s *Server) janitor() {
 		s.clock.Store(now)
 		s.sample()
 		memory.look(s.sampler.Rates().Commands)
-		s.RoleChanged() // lags grow with time
+		s.node.RoleChanged() // lags grow with time
 		s.evictClients()
 		idle := int64(s.config.Get().Timeout)
 		s.mu.Lock()

@@ -1,9 +1,12 @@
 package server
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/counterd/counterd/counter"
 )
 
 // loadProgress is how far the store's recovery has come.
@@ -62,4 +65,40 @@ func (l *loadProgress) state() loadState {
 	return st
 }
 
-const errLoading = "LOADING counterd is loading the dataset in memory"
+// Store is the one being served.
+func (s *Server) Store() *counter.Store { return s.store() }
+
+// Opening tells whether a store is being opened, and an empty one holds its place.
+func (s *Server) Opening() bool { return s.progress.active.Load() }
+
+// Reopen closes the store, lets change work on its directory and opens it again; LOADING is answered meanwhile. If it
+// cannot be opened the server ends: there is nothing to serve.
+func (s *Server) Reopen(change func(dir string) error) error {
+	if s.Open == nil {
+		return errors.New("this server cannot open a store")
+	}
+	empty, err := counter.Open("", counter.Options{})
+	if err != nil {
+		return err
+	}
+	dir := s.store().Path()
+	s.progress.begin()
+	old := s.current.Swap(empty)
+	err = old.Close() // waits for open batches
+	if err == nil {
+		err = change(dir)
+	}
+	store, oerr := s.Open()
+	if oerr != nil {
+		s.log.Error("the store cannot be opened again: the server ends", "error", oerr)
+		s.terminated.Do(func() { go s.Terminate() })
+		return errors.Join(err, oerr)
+	}
+	store.Replication().Observe(s.watches.Replicated)
+	s.current.Store(store)
+	s.watches.TouchAll() // it may be other data
+	s.configured()
+	s.progress.end()
+	_ = empty.Close() // nothing was ever done with it
+	return err
+}

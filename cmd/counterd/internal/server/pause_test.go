@@ -57,8 +57,7 @@ func TestDeadConnectionsChangeNothing(t *testing.T) {
 						t.Errorf("%d connections wait", n)
 					}
 					if pause != "" {
-						s.pauses.end(pausedByCommand)
-						s.RoleChanged()
+						s.node.EndPause()
 					}
 					admin.want("GET 6.cntrn", "nil")
 					admin.want("GET 7.cntrn", "nil")

@@ -14,8 +14,6 @@ import (
 // SAVE and its kin, and what INFO tells of data on disk. Redis has two ways to keep data and counterd one: a log that
 // snapshots shorten. It is shown as an append only file, and its snapshots as saves.
 
-const errMemoryOnly = "ERR data is kept in memory only (appendonly no)"
-
 func persistenceCommands() []*row {
 	entry := func(name string, arity int, flags command.Flags, syntax, summary string, run func(*client, [][]byte)) *row {
 		return &row{Name: name, Arity: arity, Flags: flags, Group: "server", Since: "1.0.0", Complexity: "O(size of the changed blocks)",
@@ -47,7 +45,7 @@ func runSave(c *client, _ [][]byte) {
 	case err == nil:
 		c.Out.Status("OK")
 	case errors.Is(err, counter.ErrInMemory):
-		c.Out.Error(errMemoryOnly)
+		c.Out.Error(items.ErrMemoryOnly)
 	case errors.Is(err, counter.ErrBusy):
 		c.Out.Error("ERR Background save already in progress")
 	default:
@@ -63,7 +61,7 @@ func background(started, busy string) func(*client, [][]byte) {
 		case len(args) > 2 || len(args) == 2 && !resp.EqualFold(args[1], "SCHEDULE"):
 			c.Out.Error(items.ErrSyntax)
 		case !store.Durable():
-			c.Out.Error(errMemoryOnly)
+			c.Out.Error(items.ErrMemoryOnly)
 		case store.Snapshots().Running:
 			c.Out.Error(busy)
 		default:

@@ -6,6 +6,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/glob"
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/node"
 	"github.com/counterd/counterd/cmd/counterd/internal/pubsub"
 )
 
@@ -105,8 +106,8 @@ func runPublish(c *client, args [][]byte) {
 	if c.subs.Started() && !c.multi.executing {
 		_ = c.send() // before a message to itself; an error is the next send's too
 	}
-	if string(args[1]) == helloChannel {
-		c.heardSentinel(string(args[2]))
+	if string(args[1]) == node.HelloChannel {
+		c.srv.node.HeardSentinel(nodeConn{c}, string(args[2]))
 	}
 	channel := string(args[1])
 	c.Out.Int(int64(c.srv.pubsub.Publish(channel, args[2])))

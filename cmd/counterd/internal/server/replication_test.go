@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/cmd/counterd/internal/node"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
@@ -31,6 +32,29 @@ type replNode struct {
 	port int
 	srv  *Server
 	opts counter.Options
+	log  testLog
+}
+
+// testLog is what a node said in its log. It may be written to by several goroutines at once.
+type testLog struct {
+	mu   sync.Mutex // guards text
+	text strings.Builder
+}
+
+func (l *testLog) Write(p []byte) (int, error) {
+	if os.Getenv("REPL_LOG") != "" {
+		_, _ = os.Stderr.Write(p)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// said tells whether a node has said something in its log.
+func (n *replNode) said(words string) bool {
+	n.log.mu.Lock()
+	defer n.log.mu.Unlock()
+	return strings.Contains(n.log.text.String(), words)
 }
 
 func newReplNode(t *testing.T) *replNode {
@@ -51,10 +75,7 @@ func (n *replNode) start(primary string) *replNode {
 	n.t.Helper()
 	conf := config.Default()
 	conf.Port, conf.Dir, conf.ReplicaOf = n.port, n.dir, primary
-	logger := slog.New(slog.DiscardHandler)
-	if os.Getenv("REPL_LOG") != "" {
-		logger = slog.New(slog.NewTextHandler(os.Stderr, nil)).With("port", n.port)
-	}
+	logger := slog.New(slog.NewTextHandler(&n.log, nil)).With("port", n.port)
 	s, err := New(conf, logger, new(slog.LevelVar))
 	if err != nil {
 		n.t.Fatal(err)
@@ -607,10 +628,10 @@ func TestAwaiting(t *testing.T) {
 	a.dial().want("SET 1.cntcm 2", "+OK")
 	a.stop()
 	a.start("")
-	a.dial().want("SET 1.cntcm 3", "-"+errAwait)
+	a.dial().want("SET 1.cntcm 3", "-"+node.ErrAwait)
 	a.dial().want("GET 1.cntcm", `"2"`)
 	a.dial().want(hello(a.port+1), ":0")
-	a.dial().want("SET 1.cntcm 3", "-"+errAwait)
+	a.dial().want("SET 1.cntcm 3", "-"+node.ErrAwait)
 	a.dial().want(hello(a.port), ":0")
 	a.dial().want("SET 1.cntcm 3", "+OK")
 	a.stop()
@@ -644,14 +665,14 @@ func TestDeposed(t *testing.T) {
 	hello("another", other, 10)
 	takes("+OK")
 	hello("mymaster", other, 10)
-	takes("-" + errDeposed)
+	takes("-" + node.ErrDeposed)
 	a.dial().want("GET 1.cntcm", `"3"`)
 	hello("mymaster", a.port, 9)
-	takes("-" + errDeposed)
+	takes("-" + node.ErrDeposed)
 	hello("mymaster", a.port, 11)
 	takes("+OK")
 	hello("mymaster", other, 12)
-	takes("-" + errDeposed)
+	takes("-" + node.ErrDeposed)
 	a.dial().want("REPLICAOF NO ONE", "+OK")
 	takes("+OK")
 }

@@ -76,11 +76,11 @@ func TestRoleWhileOpening(t *testing.T) {
 	b.dial().want("REPLICAOF "+a.addr(), "+OK")
 	until(t, "the replica follows", func() bool { return b.info("master_link_status") == "up" })
 	asked := false
-	err := b.srv.Reopen(func(string) error {
+	err := b.srv.node.Reopen(func(string) error {
 		asked = true
 		c := b.dial()
-		c.want("PING", "-"+errLoading)
-		c.want("SET 1.cntcm 1", "-"+errLoading)
+		c.want("PING", "-"+items.ErrLoading)
+		c.want("SET 1.cntcm 1", "-"+items.ErrLoading)
 		if got := b.info("role"); got != "slave" {
 			t.Errorf("INFO: role is %s", got)
 		}

@@ -20,8 +20,8 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/cmd/counterd/internal/node"
 	"github.com/counterd/counterd/cmd/counterd/internal/pubsub"
-	"github.com/counterd/counterd/cmd/counterd/internal/repl"
 	"github.com/counterd/counterd/cmd/counterd/internal/slowlog"
 	"github.com/counterd/counterd/cmd/counterd/internal/stats"
 	"github.com/counterd/counterd/cmd/counterd/internal/watch"
@@ -42,16 +42,7 @@ type Server struct {
 	watches    watch.Table
 	pubsub     pubsub.Registry
 	memoryHeld clientMemory
-	node       *repl.Node
-	handover   handover
-	awaiting   atomic.Uint32 // whether a primary waits for Sentinel's word: await...
-	view       sentinelView
-	// wasReplica is the role to show while a store is being opened.
-	wasReplica atomic.Bool
-	watched    atomic.Bool   // the store knows that Sentinel watches
-	guard      atomic.Uint32 // why commands are refused or wait now: bits guard...
-	guardMu    sync.Mutex    // held while the guard is brought up to date
-	pauses     pauses
+	node       *node.Node
 	blocked    atomic.Int64 // connections that wait in a command
 	// Open opens the store of the data directory: set it before Listen to let the server be a replica.
 	Open func() (*counter.Store, error)
@@ -90,14 +81,12 @@ func New(conf config.Config, log *slog.Logger, level *slog.LevelVar) (*Server, e
 	}
 	s.clock.Store(1)
 	s.memoryHeld.over = make(chan struct{}, 1)
-	s.node = repl.NewNode(s, s.replicationSettings, log)
+	s.node = node.New(s, s.config, s.runID, log)
 	empty, err := counter.Open("", counter.Options{}) // so that there is a store at any time; nobody gets to see it
 	if err != nil {
 		return nil, err
 	}
 	s.current.Store(empty)
-	primary, _ := primaryOf(conf) // Validate has looked at it
-	s.wasReplica.Store(primary != repl.Address{})
 	s.progress.begin()
 	s.configured()
 	return s, nil
@@ -113,7 +102,7 @@ func (s *Server) Serve(store *counter.Store) {
 	s.configured()
 	s.progress.end()
 	_ = empty.Close() // nothing was ever done with it
-	s.startRole()
+	s.node.Start()
 }
 
 // configured carries the configuration to where it is used on the way.
@@ -340,6 +329,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	ended := make(chan struct{})
 	go func() {
 		s.done.Wait()
+		s.node.Wait()
 		drained.Stop()
 		s.stopLoops()
 		close(ended)

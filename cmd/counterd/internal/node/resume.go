@@ -1,4 +1,4 @@
-package server
+package node
 
 import (
 	"context"
@@ -23,22 +23,20 @@ const (
 
 // resumeHandover goes on with a handover until there is a primary, or this node is told its role: FAILOVER ABORT makes
 // it the primary. ctx ends then, or with the server.
-func (s *Server) resumeHandover(ctx context.Context, cancel func(), to repl.Address, forced bool) {
-	defer s.done.Done()
+func (n *Node) resumeHandover(ctx context.Context, cancel func(), to repl.Address, forced bool) {
 	defer cancel()
-	defer s.endWithServer(cancel)()
-	defer s.handover.end()
-	s.log.Warn("this node was handing its role over when it ended, and goes on with that", "to", to.String())
+	defer n.handover.end()
+	n.log.Warn("this node was handing its role over when it ended, and goes on with that", "to", to.String())
 	for told := false; ctx.Err() == nil; {
-		done, err := s.resumeStep(ctx, to, forced)
+		done, err := n.resumeStep(ctx, to, forced)
 		if err != nil && !told && ctx.Err() == nil {
 			told = true
-			s.log.Warn("no changes are taken here until the node answers that this one was handing its role over to; REPLICAOF NO ONE makes this the primary",
+			n.log.Warn("no changes are taken here until the node answers that this one was handing its role over to; REPLICAOF NO ONE makes this the primary",
 				"to", to.String(), "error", err)
 		}
 		if done {
-			if err := s.node.ForgetHandover(); err != nil {
-				s.log.Error("the note of a handover cannot be removed", "error", err)
+			if err := n.repl.ForgetHandover(); err != nil {
+				n.log.Error("the note of a handover cannot be removed", "error", err)
 			}
 			return
 		}
@@ -47,82 +45,77 @@ func (s *Server) resumeHandover(ctx context.Context, cancel func(), to repl.Addr
 		case <-time.After(resumeEvery):
 		}
 	}
-	select {
-	case <-s.quit: // the next start goes on
-		return
-	default:
-	}
-	if s.handover.wasCeded() {
+	if n.life.ctx.Err() != nil || n.handover.wasCeded() { // the next start goes on, or somebody said who leads
 		return
 	}
-	s.log.Warn("FAILOVER ABORT: this node leads again, and the other one may lead too", "to", to.String())
-	err := s.resumeLead()
+	n.log.Warn("FAILOVER ABORT: this node leads again, and the other one may lead too", "to", to.String())
+	err := n.resumeLead()
 	if err == nil {
-		s.awaiting.Store(awaitNothing)
-		s.RoleChanged()
-		err = s.node.ForgetHandover()
+		n.awaiting.Store(awaitNothing)
+		n.RoleChanged()
+		err = n.repl.ForgetHandover()
 	}
 	if err != nil {
-		s.log.Error("FAILOVER ABORT was not carried out", "error", err)
+		n.log.Error("FAILOVER ABORT was not carried out", "error", err)
 	}
 }
 
 // resumeLead makes this node the primary that it was.
-func (s *Server) resumeLead() error {
-	err := s.node.Lead()
+func (n *Node) resumeLead() error {
+	err := n.repl.Lead()
 	if err == nil {
-		s.setReplicaOf(repl.Address{})
+		n.setReplicaOf(repl.Address{})
 	}
-	s.RoleChanged()
+	n.RoleChanged()
 	return err
 }
 
 // resumeStep looks where the handover stands and does what is next.
-func (s *Server) resumeStep(ctx context.Context, to repl.Address, forced bool) (done bool, err error) {
-	role, err := repl.AskRole(ctx, to, s.replicationSettings(), resumeAsk)
+func (n *Node) resumeStep(ctx context.Context, to repl.Address, forced bool) (done bool, err error) {
+	role, err := repl.AskRole(ctx, to, n.settings(), resumeAsk)
 	if err == nil {
 		err = ctx.Err() // this node was told its role meanwhile
 	}
 	if err != nil {
 		return false, err
 	}
-	mayLead := forced || role.Offset >= s.store().Replication().Position()
-	link, _ := s.node.Link()
+	mayLead := forced || role.Offset >= n.host.Store().Replication().Position()
+	link, _ := n.repl.Link()
 	switch {
 	case role.Primary:
 		return link.Primary == to && link.State == repl.LinkConnected, nil
 	case role.State == repl.LinkConnected: // to another, as this node feeds nobody
-		s.log.Info("the node that this one was handing its role over to follows another", "primary", role.Of.String())
-		s.setReplicaOf(role.Of)
-		return true, s.node.Follow(role.Of)
-	case role.Of != repl.Address{} && !s.isMe(role.Of):
+		n.log.Info("the node that this one was handing its role over to follows another", "primary", role.Of.String())
+		n.setReplicaOf(role.Of)
+		return true, n.repl.Follow(role.Of)
+	case role.Of != repl.Address{} && !n.isMe(role.Of):
 		return false, fmt.Errorf("it follows %s, and that one is not there", role.Of) // somebody will tell both
-	case mayLead && s.leftToSentinel():
+	case mayLead && n.leftToSentinel():
 		return false, errors.New("this node was watched by Sentinel, which is to say who leads")
 	case mayLead:
 		// It may have been told to lead, and do so at any moment: to tell it again makes no second primary, to lead
 		// here would.
-		_, err := repl.Promote(ctx, to, s.replicationSettings())
+		_, err := repl.Promote(ctx, to, n.settings())
 		return false, err
 	}
 	// It has not all changes yet, so it was not told.
-	s.log.Info("the replica has not all changes: this node leads again", "replica", to.String())
-	if s.leftToSentinel() {
-		s.awaiting.Store(awaitStarted) // as after any start
+	n.log.Info("the replica has not all changes: this node leads again", "replica", to.String())
+	if n.leftToSentinel() {
+		n.awaiting.Store(awaitStarted) // as after any start
 	}
-	err = s.resumeLead()
+	err = n.resumeLead()
 	return err == nil, err
 }
 
 // leftToSentinel tells whether Sentinel watches: it may have named a third node meanwhile.
-func (s *Server) leftToSentinel() bool {
-	watched, err := s.store().Replication().Monitored()
+func (n *Node) leftToSentinel() bool {
+	watched, err := n.host.Store().Replication().Monitored()
 	return watched || err != nil
 }
 
 // isMe tells whether an address is this node's, as another names it.
-func (s *Server) isMe(a repl.Address) bool {
-	c := s.config.Get()
+func (n *Node) isMe(a repl.Address) bool {
+	c := n.config.Get()
 	if a.Port != c.Port && (c.AnnouncePort == 0 || a.Port != c.AnnouncePort) {
 		return false
 	}

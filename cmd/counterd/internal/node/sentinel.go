@@ -1,4 +1,4 @@
-package server
+package node
 
 import (
 	"net"
@@ -17,11 +17,13 @@ import (
 // are lost. So a node that Sentinel watched refuses changes after a restart until one names it, and a primary that was
 // named refuses them as soon as it hears that another was named behind it, in a later epoch.
 
-const helloChannel = "__sentinel__:hello"
+// HelloChannel is where Sentinels publish.
+const HelloChannel = "__sentinel__:hello"
 
+// Why a primary that Sentinel watches refuses changes.
 const (
-	errAwait   = "READONLY this node was watched by Sentinel when it ended and waits to hear whether it is still the primary. REPLICAOF NO ONE makes it so"
-	errDeposed = "READONLY Sentinel has named another node the primary, and this one waits to be told whose replica it is. REPLICAOF NO ONE makes it a primary"
+	ErrAwait   = "READONLY this node was watched by Sentinel when it ended and waits to hear whether it is still the primary. REPLICAOF NO ONE makes it so"
+	ErrDeposed = "READONLY Sentinel has named another node the primary, and this one waits to be told whose replica it is. REPLICAOF NO ONE makes it a primary"
 )
 
 // sentinelView is the newest word of Sentinel about who is the primary. An epoch has one primary, which most Sentinels
@@ -75,66 +77,55 @@ func (v *sentinelView) moved(sentinel, name string, epoch uint64, here bool) boo
 // maxSentinels bounds sentinelView.said.
 const maxSentinels = 64
 
-// sendAway closes the connections of clients, as CLIENT KILL does by TYPE normal and pubsub; not Sentinel's, and not
-// but. It returns how many.
-func (s *Server) sendAway(but *client) (n int) {
-	for _, k := range s.connected() {
-		if kind := k.kind(); k != but && (kind == "normal" || kind == "pubsub") && !k.fromSentinel() {
-			k.conn.Close()
-			n++
-		}
-	}
-	return n
-}
-
-// Values of Server.awaiting: why a primary refuses changes.
+// Values of Node.awaiting: why a primary refuses changes.
 const (
 	awaitNothing = iota
 	awaitStarted // watched by Sentinel before, and not named since it started
 	awaitDeposed // named before, and another was named since
 )
 
-// heardSentinel takes a hello that was published on this connection.
-func (c *client) heardSentinel(hello string) {
-	s := c.srv
+// HeardSentinel takes a hello that was published on a connection.
+func (n *Node) HeardSentinel(c Conn, hello string) {
 	fields := strings.Split(hello, ",")
 	if len(fields) != 8 {
 		return
 	}
-	if s.store().Durable() && !s.watched.Swap(true) {
-		s.done.Add(1)
-		go func() { // it waits for the disk, which a loop must not
-			defer s.done.Done()
-			if err := s.store().Replication().SetMonitored(); err != nil {
-				s.watched.Store(false)
-				s.log.Error("it cannot be noted that Sentinel watches this node", "error", err)
+	if n.host.Store().Durable() && !n.watched.Swap(true) {
+		n.life.start(func() { // it waits for the disk, which a loop must not
+			if err := n.host.Store().Replication().SetMonitored(); err != nil {
+				n.watched.Store(false)
+				n.log.Error("it cannot be noted that Sentinel watches this node", "error", err)
 			}
-		}()
+		})
 	}
 	epoch, err := strconv.ParseUint(fields[7], 10, 64)
 	if err != nil {
 		return
 	}
-	here := c.isHere(fields[5], fields[6])
+	here := n.isHere(c.LocalAddr(), fields[5], fields[6])
 	defer func() {
-		if s.view.moved(fields[2], fields[4], epoch, here) {
-			s.log.Info("closing the connections of clients, which are to ask Sentinel for the new primary", "closed", s.sendAway(c))
+		if n.view.moved(fields[2], fields[4], epoch, here) {
+			closed := c.SendAway(func(name string) bool { return !fromSentinel(name) })
+			n.log.Info("closing the connections of clients, which are to ask Sentinel for the new primary", "closed", closed)
 		}
 	}()
-	switch known, deposed := s.view.hear(fields[4], epoch, here); {
-	case deposed && s.store().Durable() && !s.store().Replica():
-		s.awaiting.Store(awaitDeposed)
-		s.RoleChanged()
-		s.log.Warn("Sentinel names another node the primary: changes are refused until this one is told its role", "primary", net.JoinHostPort(fields[5], fields[6]), "epoch", epoch)
-	case known && here && s.awaiting.Swap(awaitNothing) != awaitNothing:
-		s.RoleChanged()
-		s.log.Info("Sentinel names this node the primary: changes are taken", "epoch", epoch)
+	switch known, deposed := n.view.hear(fields[4], epoch, here); {
+	case deposed && n.host.Store().Durable() && !n.host.Store().Replica():
+		n.awaiting.Store(awaitDeposed)
+		n.RoleChanged()
+		n.log.Warn("Sentinel names another node the primary: changes are refused until this one is told its role", "primary", net.JoinHostPort(fields[5], fields[6]), "epoch", epoch)
+	case known && here && n.awaiting.Swap(awaitNothing) != awaitNothing:
+		n.RoleChanged()
+		n.log.Info("Sentinel names this node the primary: changes are taken", "epoch", epoch)
 	}
 }
 
-// isHere tells whether an address is this node's: as the connection reached it, or as it is announced.
-func (c *client) isHere(host, port string) bool {
-	conf := c.srv.config.Get()
+// fromSentinel tells whether a connection is one of Sentinel's, by the name that it gave itself.
+func fromSentinel(name string) bool { return strings.HasPrefix(name, "sentinel-") }
+
+// isHere tells whether an address is this node's: as a connection reached it, or as it is announced.
+func (n *Node) isHere(local net.Addr, host, port string) bool {
+	conf := n.config.Get()
 	own := conf.Port
 	if conf.AnnouncePort != 0 {
 		own = conf.AnnouncePort
@@ -142,7 +133,7 @@ func (c *client) isHere(host, port string) bool {
 	if host == conf.AnnounceIP && host != "" {
 		return port == strconv.Itoa(own)
 	}
-	here, reached, err := net.SplitHostPort(c.conn.LocalAddr().String())
+	here, reached, err := net.SplitHostPort(local.String())
 	if err != nil {
 		return false
 	}

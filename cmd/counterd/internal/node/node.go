@@ -1,0 +1,101 @@
+package node
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/cmd/counterd/internal/repl"
+	"github.com/counterd/counterd/counter"
+)
+
+// Host is the server around a node.
+type Host interface {
+	// Store is the one being served.
+	Store() *counter.Store
+	// Opening tells whether a store is being opened: what Store returns holds the place of it.
+	Opening() bool
+	// Reopen closes the store, lets change work on its directory, and opens it again whatever change returned, which it
+	// returns. Clients are answered LOADING meanwhile.
+	Reopen(change func(dir string) error) error
+	// Publish gives the subscribers of this node, and of its replicas, a message of the primary. It does not wait.
+	Publish(channel string, message []byte)
+}
+
+// Node is a server as one of several nodes. All methods may be called concurrently.
+type Node struct {
+	guard   atomic.Uint32 // why commands are refused or wait now: bits guard...
+	guardMu sync.Mutex    // held while the guard is brought up to date
+
+	host   Host
+	repl   *repl.Node
+	config *config.Live
+	log    *slog.Logger
+	life   *life
+	runID  string // of the server
+
+	pauses   pauses
+	handover handover
+	awaiting atomic.Uint32 // whether a primary waits for Sentinel's word: await...
+	view     sentinelView
+	watched  atomic.Bool // the store knows that Sentinel watches
+	// wasReplica is the role to show while a store is being opened.
+	wasReplica atomic.Bool
+}
+
+// New makes a node of a server. Start gives it its role.
+func New(host Host, conf *config.Live, runID string, log *slog.Logger) *Node {
+	n := &Node{host: host, config: conf, log: log, life: newLife(), runID: runID}
+	n.repl = repl.NewNode(n, n.settings, log)
+	primary, _ := primaryOf(conf.Get()) // a configuration in force is valid
+	n.wasReplica.Store(primary != repl.Address{})
+	return n
+}
+
+// Close ends what the node does: the link to its primary, the connections of its replicas, a handover. What that waits
+// for is waited for until ctx ends, whose error it returns. Behind it Wait returns when all of it has ended.
+func (n *Node) Close(ctx context.Context) error {
+	n.life.stop()
+	return n.repl.Close(ctx)
+}
+
+// Wait waits for the end of what a node that was closed does.
+func (n *Node) Wait() { n.life.running.Wait() }
+
+// Peers are the replicas that this node feeds.
+func (n *Node) Peers() *repl.Peers { return n.repl.Peers() }
+
+// Replication is the node's part in replication itself: its link, its peers, and its notes of roles.
+func (n *Node) Replication() *repl.Node { return n.repl }
+
+// Store is the host's: see repl.Host.
+func (n *Node) Store() *counter.Store { return n.host.Store() }
+
+// Reopen is the host's: see repl.Host.
+func (n *Node) Reopen(change func(dir string) error) error {
+	n.wasReplica.Store(n.host.Store().Replica())
+	defer n.RoleChanged()
+	return n.host.Reopen(change)
+}
+
+// Publish is the host's: see repl.Host.
+func (n *Node) Publish(channel string, message []byte) { n.host.Publish(channel, message) }
+
+// Replica tells whether this node is one, also while a store is being opened: what Sentinel, clients and people are
+// told.
+func (n *Node) Replica() bool {
+	if n.host.Opening() {
+		return n.wasReplica.Load()
+	}
+	return n.host.Store().Replica()
+}
+
+// settings are what package repl wants to know.
+func (n *Node) settings() repl.Settings {
+	c := n.config.Get()
+	return repl.Settings{MasterAuth: c.MasterAuth, MasterUser: c.MasterUser, Port: c.Port, AnnounceIP: c.AnnounceIP, AnnouncePort: c.AnnouncePort,
+		Timeout: time.Duration(c.ReplTimeout) * time.Second}
+}

@@ -1,0 +1,75 @@
+package node
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/cmd/counterd/internal/repl"
+)
+
+// Start takes the role of the configuration, when the store has come; without one, the role that the node had when it
+// ended.
+func (n *Node) Start() {
+	a, err := primaryOf(n.config.Get())
+	if err != nil || a == (repl.Address{}) {
+		a = n.lastRole()
+	}
+	if a != (repl.Address{}) {
+		if err := n.repl.Follow(a); err != nil {
+			n.log.Error("cannot be a replica", "error", err)
+		}
+	}
+	to, forced, err := n.repl.Handover() // after Follow: the configuration may name another primary
+	if err != nil {
+		n.log.Error("to whom this node was handing its role over cannot be read", "error", err)
+	} else if to != (repl.Address{}) {
+		ctx, cancel := context.WithCancel(n.life.ctx)
+		if !n.handover.resume(cancel) {
+			cancel()
+		} else if !n.life.start(func() { n.resumeHandover(ctx, cancel, to, forced) }) {
+			n.handover.end()
+			cancel()
+		}
+	}
+	n.RoleChanged()
+}
+
+// lastRole returns the primary that the node followed when it ended; zero: it was one, or was not told whose replica it
+// is.
+func (n *Node) lastRole() repl.Address {
+	a, err := n.repl.Remembered()
+	if err != nil {
+		n.log.Error("whom this node followed cannot be read", "error", err)
+	}
+	if to, _, _ := n.repl.Handover(); to != (repl.Address{}) { // an error is told of when it is gone on with
+		n.setReplicaOf(to)
+		return to
+	}
+	switch watched, err := n.host.Store().Replication().Monitored(); {
+	case a != repl.Address{}:
+		n.log.Info("this node was a replica when it ended and goes on to be one; REPLICAOF changes that", "primary", a.String())
+		n.setReplicaOf(a)
+	case n.host.Store().Replica():
+		n.log.Warn("this node was a replica when it ended and was not told whose it is now: it refuses changes until REPLICAOF NO ONE, or REPLICAOF host port")
+	case watched || err != nil:
+		n.awaiting.Store(awaitStarted)
+		n.log.Warn("this node was watched by Sentinel when it ended: it refuses changes until Sentinel names it the primary, or REPLICAOF", "error", err)
+	}
+	return a
+}
+
+// primaryOf is the primary that the configuration names; zero: it names none.
+func primaryOf(conf config.Config) (repl.Address, error) {
+	host, port, err := config.ParsePrimary(conf.ReplicaOf)
+	return repl.Address{Host: host, Port: port}, err
+}
+
+// setReplicaOf notes the primary, for CONFIG GET and REWRITE.
+func (n *Node) setReplicaOf(a repl.Address) {
+	text := ""
+	if a != (repl.Address{}) {
+		text = a.Host + " " + strconv.Itoa(a.Port)
+	}
+	n.config.SetReplicaOf(text)
+}

@@ -1,0 +1,76 @@
+package server
+
+import (
+	"context"
+	"io"
+	"net"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/node"
+	"github.com/counterd/counterd/cmd/counterd/internal/repl"
+)
+
+// nodeConn is a connection as package node sees it.
+type nodeConn struct{ *client }
+
+var _ node.PeerConn = nodeConn{}
+
+// onNode gives the commands of replication what they work on.
+func onNode(c *client) (*node.Node, node.PeerConn) { return c.srv.node, nodeConn{c} }
+
+func (c nodeConn) Call() *items.Call    { return &c.client.Call }
+func (c nodeConn) LocalAddr() net.Addr  { return c.conn.LocalAddr() }
+func (c nodeConn) Executing() bool      { return c.multi.executing }
+func (c nodeConn) End()                 { c.closed = true }
+func (c nodeConn) Peer() *repl.Peer     { return c.peer.Load() }
+func (c nodeConn) SetPeer(p *repl.Peer) { c.peer.Store(p) }
+func (c nodeConn) Shared() bool         { return c.subs.Started() || c.silence.off }
+func (c nodeConn) Confine()             { c.confined |= confinedReplica }
+func (c nodeConn) Send() error          { return c.send() }
+func (c nodeConn) Raw() io.Writer       { return pacedWriter{c.client} }
+func (c nodeConn) Socket() net.Conn     { return &c.conn }
+
+func (c nodeConn) Name() string {
+	name, _, _ := c.info.names()
+	return name
+}
+
+// Await lets CLIENT UNBLOCK end the wait.
+func (c nodeConn) Await(d time.Duration, wait func(ctx context.Context)) (unblocked bool) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	timed := context.Context(ctx)
+	if d > 0 {
+		var stop func()
+		timed, stop = context.WithTimeout(ctx, d)
+		defer stop()
+	}
+	c.unblock.Store(&cancel)
+	defer c.unblock.Store(nil)
+	c.block(timed, wait)
+	return context.Cause(ctx) == errUnblocked
+}
+
+// SendAway closes connections as CLIENT KILL does by TYPE normal and pubsub.
+func (c nodeConn) SendAway(named func(name string) bool) (n int) {
+	for _, k := range c.srv.connected() {
+		if kind := k.kind(); k != c.client && (kind == "normal" || kind == "pubsub") && named(nodeConn{k}.Name()) {
+			k.conn.Close()
+			n++
+		}
+	}
+	return n
+}
+
+// pacedWriter writes to a client's connection, past its buffer. A write of one piece may take as long as that of a
+// reply.
+type pacedWriter struct{ c *client }
+
+func (w pacedWriter) Write(b []byte) (int, error) {
+	w.c.writingSince.Store(w.c.srv.clock.Load())
+	n, err := w.c.conn.Write(b)
+	w.c.writingSince.Store(0)
+	w.c.srv.stats.OutBytes.Add(int64(n))
+	return n, err
+}
