@@ -31,6 +31,7 @@ var allowed = map[string][]string{
 	"counter/datadir":               {"persist", "persist/vfs"},
 	"counter":                       {"counter/internal", "coldstore", "persist", "persist/vfs", "schema"},
 	"internal/wire":                 {},
+	"internal/errclass":             {},
 	"bench":                         {"bench", "internal/wire", "schema"},
 	"cmd/internal/cli":              {},
 	"cmd/counterbench":              {"cmd/internal/cli", "bench", "internal/wire", "schema"},
@@ -63,6 +64,7 @@ var importers = map[string][]string{
 // pure packages must not know files, the network or the clock.
 var pure = map[string][]string{
 	"schema":                        {"os", "net", "time", "syscall"},
+	"internal/errclass":             {"os", "net", "time", "syscall", "sync"},
 	"counter/internal/hot":          {"os", "net", "time", "syscall", "sync"},
 	"cmd/counterd/internal/resp":    {"os", "net", "time", "syscall"},
 	"cmd/counterd/internal/glob":    {"os", "net", "time", "syscall"},
