@@ -29,6 +29,7 @@ var allowed = map[string][]string{
 	"counter/internal/hot":          {"schema"},
 	"counter/internal/arena":        {},
 	"counter/datadir":               {"persist", "persist/vfs"},
+	"counter/client":                {"schema"},
 	"counter":                       {"counter/internal", "coldstore", "persist", "persist/vfs", "schema"},
 	"internal/wire":                 {},
 	"internal/errclass":             {},

@@ -41,6 +41,7 @@ type Row struct {
 // table has every code that a server sends. Words that begin like another row's stand before it.
 var table = []Row{
 	{"LOADING", Transient, "data is being loaded, or replaced as the role changes, or the server ends"},
+	{"READONLY This port is for reads only:", Permanent, "a change, sent to `--readonly-port`"},
 	{"READONLY", Transient, "a replica, or a node that waits to hear its role: the primary takes it"},
 	{"MASTERDOWN", Transient, "a replica without its primary, and `replica-serve-stale-data no`"},
 	{"NOREPLICAS", Transient, "fewer good replicas than `min-replicas-to-write`"},
@@ -55,6 +56,7 @@ var table = []Row{
 	{"EXECABORT", Permanent, "the transaction was not executed; behind `because of: ` stands why, which decides the class"},
 	{"NOAUTH", Permanent, "`AUTH` comes first"},
 	{"WRONGPASS", Permanent, "the password is another one"},
+	{"NOPERM", Permanent, "what `--readonly-port` does not take, and changes nothing"},
 	{"DENIED", Permanent, "protected mode; the connection is closed"},
 	{"NOPROTO", Permanent, "`HELLO` knows versions 2 and 3"},
 	{"DIVERGED", Permanent, "to replicas: how far their log is the primary's"},

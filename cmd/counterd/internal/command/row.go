@@ -74,6 +74,9 @@ var flagNames = []struct {
 // Is reports whether the command is the one called name.
 func (cmd *Row[C]) Is(name string) bool { return cmd.Name == name }
 
+// Reads tells whether the command reads data and does nothing else.
+func (cmd *Row[C]) Reads() bool { return cmd.Flags&(ReadOnly|Write|Admin) == ReadOnly }
+
 // ArityOK tells whether n arguments, the name included, are right.
 func (cmd *Row[C]) ArityOK(n int) bool {
 	if cmd.Arity >= 0 {

@@ -12,6 +12,7 @@ import (
 type Config struct {
 	Bind             []string // addresses to listen on
 	Port             int      // 0 = no TCP
+	ReadonlyPort     int      // of a listener for reads only, 0 = none
 	UnixSocket       string   // path, empty = none
 	UnixSocketPerm   uint32
 	Dir              string
@@ -19,6 +20,7 @@ type Config struct {
 	RequirePass      string
 	ProtectedMode    bool // without a password, serve the loopback interface only
 	MaxClients       int
+	ReadonlyClients  int          // what MaxClients is, for the port for reads
 	MaxMemoryClients ClientsLimit // what connections may hold together
 	Timeout          int          // seconds until an idle client is closed, 0 = never
 	TCPKeepalive     int          // seconds, 0 = off
@@ -38,7 +40,7 @@ type Config struct {
 // Default is the configuration without flags.
 func Default() Config {
 	return Config{
-		Bind: []string{"127.0.0.1"}, Port: 6379, UnixSocketPerm: 0o700, Dir: "counterd-data", ProtectedMode: true, MaxClients: 10000,
+		Bind: []string{"127.0.0.1"}, Port: 6379, UnixSocketPerm: 0o700, Dir: "counterd-data", ProtectedMode: true, MaxClients: 10000, ReadonlyClients: 10000,
 		TCPKeepalive: 300, LogLevel: "notice", SlowlogSlower: 10000, SlowlogMaxLen: 128,
 		AppendOnly: true, AppendFsync: "everysec", AOFRewriteMin: 64 << 20, AOFRetain: 256 << 20,
 		Replication: defaultReplication(), OutputLimits: defaultOutputLimits(),
@@ -63,7 +65,12 @@ func (c *Config) Validate() error {
 		}
 	}
 	check("port", int64(c.Port), 0, 65535)
+	check("readonly-port", int64(c.ReadonlyPort), 0, 65535)
+	if c.ReadonlyPort != 0 && c.ReadonlyPort == c.Port {
+		errs = append(errs, fmt.Errorf("readonly-port: got %d, which is port too: want another one", c.ReadonlyPort))
+	}
 	check("maxclients", int64(c.MaxClients), 1, 1<<20)
+	check("readonly-maxclients", int64(c.ReadonlyClients), 1, 1<<20)
 	check("timeout", int64(c.Timeout), 0, 1<<31-1)
 	check("tcp-keepalive", int64(c.TCPKeepalive), 0, 1<<31-1)
 	check("slowlog-log-slower-than", c.SlowlogSlower, -1, 1<<62)

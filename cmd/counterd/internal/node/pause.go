@@ -1,9 +1,11 @@
 package node
 
 import (
+	"context"
 	"sync"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 )
 
@@ -18,8 +20,8 @@ const (
 	pausers
 )
 
-// pauses are those in force. Their bits are also in the guard's, which every command looks at: whoever changes pauses
-// calls refresh.
+// pauses are those in force. Their bits are also in Node.guard, which every command looks at: whoever changes pauses
+// calls RoleChanged.
 type pauses struct {
 	mu   sync.Mutex // guards the rest
 	by   [pausers]pause
@@ -105,21 +107,53 @@ func (p *pauses) look() (bits uint32, news <-chan struct{}, next time.Duration) 
 	return bits, p.news, next
 }
 
-// pause begins a pause, and unpause ends one.
-func (g *Guard) pause(by int, bits uint32, d time.Duration) {
-	g.pauses.begin(by, bits, d)
-	g.refresh()
+// holds tells whether pauses make a command with such flags wait. Replicas must go on, and change nothing: whoever only
+// says that it is one waits.
+func holds(bits uint32, f command.Flags, replica bool) bool {
+	if replica && f&command.Write == 0 {
+		return false
+	}
+	return bits&guardPauseAll != 0 || bits&guardPauseWrite != 0 && f&command.Write != 0
 }
 
-func (g *Guard) unpause(by int) {
-	g.pauses.end(by)
-	g.refresh()
+// Unheld waits while a pause holds back commands with such flags, and not for longer than ctx: then it returns false.
+func (n *Node) Unheld(ctx context.Context, f command.Flags, replica bool) bool {
+	for {
+		bits, news, next := n.pauses.look()
+		if !holds(bits, f, replica) {
+			n.RoleChanged() // the guard still has the bits of a pause that ended by itself
+			return true
+		}
+		if next == 0 {
+			next = time.Hour
+		}
+		timer := time.NewTimer(next)
+		select {
+		case <-news:
+			timer.Stop()
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return false
+		}
+	}
+}
+
+// pause begins a pause, and unpause ends one.
+func (n *Node) pause(by int, bits uint32, d time.Duration) {
+	n.pauses.begin(by, bits, d)
+	n.RoleChanged()
+}
+
+func (n *Node) unpause(by int) {
+	n.pauses.end(by)
+	n.RoleChanged()
 }
 
 const errPauseMode = "ERR CLIENT PAUSE mode must be WRITE or ALL"
 
 // ClientPause: CLIENT PAUSE timeout [WRITE | ALL].
-func (g *Guard) ClientPause(c Conn, args [][]byte) {
+func (n *Node) ClientPause(c Conn, args [][]byte) {
 	out := &c.Call().Out
 	bits := uint32(guardPauseAll)
 	if len(args) == 4 {
@@ -141,19 +175,19 @@ func (g *Guard) ClientPause(c Conn, args [][]byte) {
 		return
 	}
 	if d > 0 {
-		g.pause(pausedByCommand, bits, d)
+		n.pause(pausedByCommand, bits, d)
 	}
 	out.Status("OK")
 }
 
 // ClientUnpause: CLIENT UNPAUSE.
-func (g *Guard) ClientUnpause(c Conn, _ [][]byte) {
-	g.EndPause()
+func (n *Node) ClientUnpause(c Conn, _ [][]byte) {
+	n.EndPause()
 	c.Call().Out.Status("OK")
 }
 
 // PauseWrites holds changes back for a time, as CLIENT PAUSE does.
-func (g *Guard) PauseWrites(d time.Duration) { g.pause(pausedByCommand, guardPauseWrite, d) }
+func (n *Node) PauseWrites(d time.Duration) { n.pause(pausedByCommand, guardPauseWrite, d) }
 
 // EndPause ends what CLIENT PAUSE, or PauseWrites, began.
-func (g *Guard) EndPause() { g.unpause(pausedByCommand) }
+func (n *Node) EndPause() { n.unpause(pausedByCommand) }

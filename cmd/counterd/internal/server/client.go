@@ -39,6 +39,7 @@ type client struct {
 	last     *row
 	executed *row // the last one that was not planned: a subcommand, where last is its container
 
+	readonly bool        // it came by a listener for reads only; never changes
 	confined confinement // only some commands are allowed
 	subs     pubsub.Subscriber
 	peer     atomic.Pointer[repl.Peer] // of a replica, from its first REPLCONF; nil: it is none
@@ -209,7 +210,8 @@ func (c *client) command(args [][]byte) {
 		}
 		c.begin()
 	}
-	if cmd != nil && cmd.Plan != nil && cmd.ArityOK(len(args)) && c.authed && !c.multi.active && !c.loading && c.confined == 0 && c.srv.node.Lets(cmd.Flags) {
+	if cmd != nil && cmd.Plan != nil && cmd.ArityOK(len(args)) && c.authed && !c.multi.active && !c.loading &&
+		(c.confined == 0 || c.confined == confinedReader && cmd.Reads()) && c.srv.node.Lets(cmd.Flags) {
 		c.plan(cmd, args)
 		return
 	}

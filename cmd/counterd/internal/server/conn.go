@@ -16,9 +16,10 @@ import (
 const readSize = 4 << 10
 
 // newClient takes conn over.
-func (s *Server) newClient(conn net.Conn, conf config.Config) (*client, error) {
+func (s *Server) newClient(conn net.Conn, conf config.Config, readonly bool) (*client, error) {
 	c := &client{
-		srv: s, authed: conf.RequirePass == "",
+		readonly: readonly,
+		srv:      s, authed: conf.RequirePass == "",
 		id: s.lastID.Add(1), created: time.Now(),
 	}
 	if tcp, ok := conn.(*net.TCPConn); ok && conf.TCPKeepalive > 0 {
@@ -27,6 +28,9 @@ func (s *Server) newClient(conn net.Conn, conf config.Config) (*client, error) {
 	}
 	if err := c.conn.open(conn); err != nil {
 		return nil, err
+	}
+	if readonly {
+		c.confined = confinedReader
 	}
 	c.loop = s.loops[int(c.id)%len(s.loops)]
 	c.begin()

@@ -71,7 +71,7 @@
 //	multi.go                       transactions; package watch knows what is watched
 //	pubsubcmd.go                   SUBSCRIBE, PUBLISH
 //	clientmemory.go                what all connections hold together, and who is closed for it
-//	confined.go                    what a subscriber or a replica may send
+//	confined.go                    what a subscriber, a replica or a port for reads may send
 //	connection.go                  PING, HELLO, AUTH, ...
 //	clientinfo.go clientcmd.go     what others see of a connection; CLIENT
 //	configcmd.go                   CONFIG. The configuration is package config's

@@ -99,6 +99,7 @@ func infoServer(c *client, t *infoText) {
 	t.field("process_supervised", "no")
 	t.field("run_id", s.runID)
 	t.field("tcp_port", conf.Port)
+	t.field("readonly_port", conf.ReadonlyPort)
 	t.field("server_time_usec", time.Now().UnixMicro())
 	t.field("uptime_in_seconds", up)
 	t.field("uptime_in_days", up/86400)
@@ -111,17 +112,22 @@ func infoServer(c *client, t *infoText) {
 
 func infoClients(c *client, t *infoText) {
 	c.publish(0)
-	input, output := 0, 0
+	input, output, readers := 0, 0, 0
 	list := c.srv.connected()
 	for _, other := range list {
 		other.info.mu.Lock()
 		input = max(input, other.info.state.queryBuf+other.info.state.queryGap)
 		output = max(output, other.info.state.outSize)
 		other.info.mu.Unlock()
+		if other.readonly {
+			readers++
+		}
 	}
 	t.field("connected_clients", len(list))
 	t.field("cluster_connections", 0)
 	t.field("maxclients", c.srv.config.Get().MaxClients)
+	t.field("readonly_clients", readers)
+	t.field("readonly_maxclients", c.srv.config.Get().ReadonlyClients)
 	t.field("client_recent_max_input_buffer", input)
 	t.field("client_recent_max_output_buffer", output)
 	t.field("blocked_clients", c.srv.blocked.Load())

@@ -33,6 +33,8 @@ type replNode struct {
 	srv  *Server
 	opts counter.Options
 	log  testLog
+
+	change func(*config.Config) // nil: nothing
 }
 
 // testLog is what a node said in its log. It may be written to by several goroutines at once.
@@ -75,6 +77,9 @@ func (n *replNode) start(primary string) *replNode {
 	n.t.Helper()
 	conf := config.Default()
 	conf.Port, conf.Dir, conf.ReplicaOf = n.port, n.dir, primary
+	if n.change != nil {
+		n.change(&conf)
+	}
 	logger := slog.New(slog.NewTextHandler(&n.log, nil)).With("port", n.port)
 	s, err := New(conf, logger, new(slog.LevelVar))
 	if err != nil {

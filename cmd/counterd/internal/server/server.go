@@ -56,10 +56,11 @@ type Server struct {
 	clock atomic.Int64  // seconds since started, plus 1; coarse
 	quit  chan struct{} // closed by Shutdown
 
-	loops     []*loop // one a processor; connections are dealt to them in turn
-	listeners []net.Listener
-	mu        sync.Mutex // guards clients and stopping
+	loops     []*loop    // one a processor; connections are dealt to them in turn
+	listeners []listener // those for reads only come last
+	mu        sync.Mutex // guards clients, readers and stopping
 	clients   map[int64]*client
+	readers   int // clients that came by a listener for reads only
 	stopping  bool
 	done      sync.WaitGroup // accept loops and connections
 	// Terminate is called once when a client sends SHUTDOWN.
@@ -122,27 +123,8 @@ func (s *Server) configured() {
 // Listen opens all listeners and serves them in the background. On error none is left open.
 func (s *Server) Listen() error {
 	c := s.config.Get()
-	for _, addr := range c.Bind {
-		if c.Port == 0 {
-			break
-		}
-		optional := addr != "" && addr[0] == '-'
-		if optional {
-			addr = addr[1:]
-		}
-		network, addr := family(addr)
-		l, err := net.Listen(network, net.JoinHostPort(addr, strconv.Itoa(c.Port)))
-		if err != nil {
-			if optional && !errors.Is(err, syscall.EADDRINUSE) {
-				continue
-			}
-			s.closeListeners()
-			if errors.Is(err, syscall.EADDRINUSE) {
-				return fmt.Errorf("port %d of %s is taken by another program: end that one, or choose a port with --port: %w", c.Port, addr, err)
-			}
-			return err
-		}
-		s.listeners = append(s.listeners, l)
+	if err := s.listenTCP(c.Bind, c.Port, "port", false); err != nil {
+		return err
 	}
 	if c.UnixSocket != "" {
 		l, err := listenUnix(c.UnixSocket, fs.FileMode(c.UnixSocketPerm))
@@ -150,10 +132,13 @@ func (s *Server) Listen() error {
 			s.closeListeners()
 			return err
 		}
-		s.listeners = append(s.listeners, l)
+		s.listeners = append(s.listeners, listener{l, false})
 	}
 	if len(s.listeners) == 0 {
 		return fmt.Errorf("none of the addresses %v can be listened on", c.Bind)
+	}
+	if err := s.listenTCP(c.Bind, c.ReadonlyPort, "readonly-port", true); err != nil {
+		return err
 	}
 	for range runtime.GOMAXPROCS(0) {
 		l, err := newLoop(s)
@@ -168,6 +153,39 @@ func (s *Server) Listen() error {
 	go s.janitor()
 	for _, l := range s.listeners {
 		go s.accept(l)
+	}
+	return nil
+}
+
+// listener is one, and whether it is for reads only.
+type listener struct {
+	net.Listener
+	readonly bool
+}
+
+// listenTCP opens the listeners of a port, which a setting names; none if it is 0. On error it closes all.
+func (s *Server) listenTCP(bind []string, port int, setting string, readonly bool) error {
+	if port == 0 {
+		return nil
+	}
+	for _, addr := range bind {
+		optional := addr != "" && addr[0] == '-'
+		if optional {
+			addr = addr[1:]
+		}
+		network, addr := family(addr)
+		l, err := net.Listen(network, net.JoinHostPort(addr, strconv.Itoa(port)))
+		if err != nil {
+			if optional && !errors.Is(err, syscall.EADDRINUSE) {
+				continue
+			}
+			s.closeListeners()
+			if errors.Is(err, syscall.EADDRINUSE) {
+				return fmt.Errorf("port %d of %s is taken by another program: end that one, or choose a port with --%s: %w", port, addr, setting, err)
+			}
+			return err
+		}
+		s.listeners = append(s.listeners, listener{l, readonly})
 	}
 	return nil
 }
@@ -226,7 +244,7 @@ func (s *Server) closeListeners() {
 }
 
 // accept serves one listener. Errors of accept (too many open files) are waited out, not spun on.
-func (s *Server) accept(l net.Listener) {
+func (s *Server) accept(l listener) {
 	defer s.done.Done()
 	pause := time.Duration(0)
 	for {
@@ -241,12 +259,13 @@ func (s *Server) accept(l net.Listener) {
 			continue
 		}
 		pause = 0
-		s.admit(conn)
+		s.admit(conn, l.readonly)
 	}
 }
 
-// admit starts a connection, or refuses it in the words that clients know.
-func (s *Server) admit(conn net.Conn) {
+// admit starts a connection, or refuses it in the words that clients know. Those for reads only and all others have a
+// number of their own, so that neither kind can keep the other out.
+func (s *Server) admit(conn net.Conn, readonly bool) {
 	conf := s.config.Get()
 	refusal := ""
 	if conf.ProtectedMode && conf.RequirePass == "" && !fromHere(conn) {
@@ -258,7 +277,7 @@ func (s *Server) admit(conn net.Conn) {
 		s.mu.Unlock()
 		conn.Close()
 		return
-	case len(s.clients) >= conf.MaxClients, lastDescriptor(conn):
+	case !readonly && len(s.clients)-s.readers >= conf.MaxClients, readonly && s.readers >= conf.ReadonlyClients, lastDescriptor(conn):
 		refusal = "-ERR max number of clients reached\r\n"
 	}
 	if refusal != "" {
@@ -269,7 +288,7 @@ func (s *Server) admit(conn net.Conn) {
 		conn.Close()
 		return
 	}
-	c, err := s.newClient(conn, conf)
+	c, err := s.newClient(conn, conf, readonly)
 	if err != nil { // too many open files
 		s.mu.Unlock()
 		s.stats.Rejected.Add(1)
@@ -278,6 +297,9 @@ func (s *Server) admit(conn net.Conn) {
 		return
 	}
 	s.clients[c.id] = c
+	if readonly {
+		s.readers++
+	}
 	s.done.Add(1)
 	s.mu.Unlock()
 	s.stats.Connections.Add(1)
@@ -300,6 +322,9 @@ func (s *Server) remove(c *client) {
 	s.watches.Remove(&c.watch)
 	s.mu.Lock()
 	delete(s.clients, c.id)
+	if c.readonly {
+		s.readers--
+	}
 	s.mu.Unlock()
 }
 

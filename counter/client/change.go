@@ -1,0 +1,101 @@
+package client
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// What numbers a change: the last arguments of its command.
+const idmp = "IDMP"
+
+// Incr adds 1 to a column of a post, by name or suffix, and gives the value after it.
+func (c *Client) Incr(ctx context.Context, mid uint64, column string) (int64, error) {
+	return c.Add(ctx, mid, column, 1)
+}
+
+// Add adds n, which may be negative, to a column of a post, and gives the value after it. It is counted once however
+// often it has to be sent. An addition that would leave the column's range is refused.
+//
+// The error is an *Error, or says that nothing was sent: then it is a *ColumnError or the context's.
+func (c *Client) Add(ctx context.Context, mid uint64, column string, n int64) (int64, error) {
+	cs, i, err := c.column(ctx, column)
+	if err != nil {
+		return 0, err
+	}
+	l, seq, err := c.lanes.take(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer c.lanes.known(l, seq)
+	args := []any{"INCRBY", cs.key(mid, i), n, idmp, l.producer, seq}
+	c.budget.request()
+	if ctx.Err() != nil {
+		return 0, unsent(ctx)
+	}
+	cmd := redis.NewIntCmd(ctx, args...)
+	if err = c.rdb.Process(ctx, once{cmd}); err != nil {
+		err = c.again(ctx, err, func() error {
+			cmd = redis.NewIntCmd(ctx, args...)
+			return c.rdb.Process(ctx, once{cmd})
+		}, l.describe(seq, args))
+	}
+	return cmd.Val(), err
+}
+
+// Set sets a column of a post. A Set that is repeated does not undo what came between.
+func (c *Client) Set(ctx context.Context, mid uint64, column string, value int64) error {
+	_, err := change(ctx, c, mid, column, func(key string, producer any, seq uint64) []any {
+		return []any{"SET", key, value, idmp, producer, seq}
+	})
+	return err
+}
+
+// Take gives the value of a column of a post and sets it to its default, as one change: what it gave is nobody else's.
+// ok is false, and nothing is changed, where there is no such post.
+func (c *Client) Take(ctx context.Context, mid uint64, column string) (value int64, ok bool, err error) {
+	reply, err := change(ctx, c, mid, column, func(key string, producer any, seq uint64) []any {
+		return []any{"GETDEL", key, idmp, producer, seq}
+	})
+	if err == redis.Nil {
+		return 0, false, nil
+	} else if err != nil {
+		return 0, false, err
+	}
+	value, err = number(reply)
+	return value, true, err
+}
+
+// change makes a change of one column, numbered, and gives its reply.
+func change(ctx context.Context, c *Client, mid uint64, column string, command func(key string, producer any, seq uint64) []any) (any, error) {
+	cs, i, err := c.column(ctx, column)
+	if err != nil {
+		return nil, err
+	}
+	l, seq, err := c.lanes.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer c.lanes.known(l, seq)
+	args := command(cs.key(mid, i), l.producer, seq)
+	var reply any
+	err = c.send(ctx, func() (err error) {
+		reply, err = c.do(ctx, args)
+		return err
+	}, l.describe(seq, args))
+	return reply, err
+}
+
+// do sends a command once.
+func (c *Client) do(ctx context.Context, args []any) (any, error) {
+	cmd := redis.NewCmd(ctx, args...)
+	err := c.rdb.Process(ctx, once{cmd})
+	return cmd.Val(), err
+}
+
+// describe names a change of this lane for an error.
+func (l *lane) describe(seq uint64, args []any) func(*Error) {
+	return func(e *Error) {
+		e.Request, e.Producer, e.Seq = text(args), l.producer.(string), seq
+	}
+}

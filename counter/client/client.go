@@ -1,0 +1,94 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Options are the settings of a Client. Zero values take what is said here. Everything about connections (addresses,
+// pools, TLS, passwords, Sentinel, time limits, reads from replicas) is a setting of the go-redis client.
+type Options struct {
+	// Counter is the counter's name; the schema's first where it is empty.
+	Counter string
+	// RetryFor is how long a request is repeated after its first attempt failed: 30 s, at most 5 minutes. A server
+	// remembers a producer for 10 minutes, so that a repeat is never taken for a new request. The context may end it
+	// earlier.
+	RetryFor time.Duration
+	// RetryPercent is how many repeats a hundred requests pay for: 10. RetryBurst is how many are there to begin with,
+	// and saved at most: 1,000, so that each of 1,000 goroutines that lose their connections at once may repeat.
+	RetryPercent int
+	RetryBurst   int
+	// Producers is how many producers number the changes at most: 64. Each may have 64 changes on their way, and there
+	// are only as many as are needed.
+	Producers int
+	// PageMids is how many posts are asked for in one command: 200. Larger pages are asked in parts, side by side.
+	PageMids int
+	// SchemaFor is how old the list of columns may become: 10 s. A column that is not on it is looked for at once.
+	SchemaFor time.Duration
+}
+
+const (
+	maxRetryFor  = 5 * time.Minute
+	maxProducers = 1000
+)
+
+// check fills in what is zero, and says what is wrong with the rest.
+func (o *Options) check() error {
+	var errs []error
+	set := func(name string, v *int, usual, least, most int) {
+		if *v == 0 {
+			*v = usual
+		}
+		if *v < least || *v > most {
+			errs = append(errs, fmt.Errorf("client: %s is %d, want %d to %d", name, *v, least, most))
+		}
+	}
+	set("RetryPercent", &o.RetryPercent, 10, 1, 100)
+	set("RetryBurst", &o.RetryBurst, 1000, 1, 1_000_000)
+	set("Producers", &o.Producers, 64, 1, maxProducers)
+	set("PageMids", &o.PageMids, 200, 1, 10_000)
+	if o.RetryFor == 0 {
+		o.RetryFor = 30 * time.Second
+	}
+	if o.RetryFor < 0 || o.RetryFor > maxRetryFor {
+		errs = append(errs, fmt.Errorf("client: RetryFor is %v, want 0 to %v", o.RetryFor, maxRetryFor))
+	}
+	if o.SchemaFor == 0 {
+		o.SchemaFor = 10 * time.Second
+	}
+	if o.SchemaFor < 0 {
+		errs = append(errs, fmt.Errorf("client: SchemaFor is %v, want 0 or more", o.SchemaFor))
+	}
+	return errors.Join(errs...)
+}
+
+// Client changes and reads the posts of one counter. It is safe for concurrent use, has no goroutines, and needs no
+// Close: its go-redis client is the caller's to close.
+type Client struct {
+	rdb     redis.UniversalClient
+	options Options
+	cluster bool // commands are sent to the owner of their key
+	clock   clock
+	budget  *budget
+	lanes   *lanes
+
+	columns atomic.Pointer[columns] // nil until they were read
+	reading chan struct{}           // holds one element while somebody reads them
+}
+
+// New makes a client that sends through rdb: a *redis.Client, also one of Sentinel, a *redis.ClusterClient, or an
+// *redis.AutoPipeliner of either. It sends nothing yet.
+func New(rdb redis.UniversalClient, options Options) (*Client, error) {
+	if err := options.check(); err != nil {
+		return nil, err
+	}
+	_, cluster := rdb.(*redis.ClusterClient)
+	return &Client{rdb: rdb, options: options, cluster: cluster, clock: realClock,
+		budget: newBudget(options.RetryPercent, options.RetryBurst),
+		lanes:  newLanes(runtime.GOMAXPROCS(0), options.Producers), reading: make(chan struct{}, 1)}, nil
+}

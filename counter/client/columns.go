@@ -1,0 +1,146 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/counterd/counterd/schema"
+)
+
+// columns are a counter's columns as the server said them. They never change.
+type columns struct {
+	prefix   string // of keys: NAME: or nothing
+	braces   bool   // the part that decides the owner is in braces
+	counter  string
+	names    []string
+	suffixes []string
+	index    map[string]int // by name and by suffix; names win
+	read     time.Time
+}
+
+// find is the place of a column, or -1.
+func (cs *columns) find(column string) int {
+	if cs == nil {
+		return -1
+	}
+	for i, name := range cs.names { // a few: cheaper than to hash
+		if i == 8 {
+			break
+		}
+		if name == column {
+			return i
+		}
+	}
+	if i, ok := cs.index[column]; ok {
+		return i
+	}
+	return -1
+}
+
+// key is the key of a column of a post: NAME:MID.suffix, or {NAME:MID}.suffix where the key decides which server owns it.
+func (cs *columns) key(mid uint64, column int) string {
+	var a [96]byte
+	b := a[:0]
+	if cs.braces {
+		b = append(b, '{')
+	}
+	b = strconv.AppendUint(append(b, cs.prefix...), mid, 10)
+	if cs.braces {
+		b = append(b, '}')
+	}
+	if suffix := cs.suffixes[column]; suffix != "" {
+		b = append(append(b, '.'), suffix...)
+	}
+	return string(b)
+}
+
+// post is the key of a whole post: NAME:MID.
+func (cs *columns) post(mid uint64) string {
+	b := strconv.AppendUint([]byte(cs.prefix), mid, 10)
+	return string(b)
+}
+
+// column finds a column by name or suffix, and reads the schema for one that it does not know.
+func (c *Client) column(ctx context.Context, column string) (*columns, int, error) {
+	cs := c.columns.Load()
+	if i := cs.find(column); i >= 0 {
+		return cs, i, nil
+	}
+	// A name that is nowhere is asked for once a second, whatever it costs the callers who wait for each other here.
+	cs, err := c.schema(ctx, time.Second)
+	if err != nil {
+		return nil, 0, err
+	}
+	if i := cs.find(column); i >= 0 {
+		return cs, i, nil
+	}
+	return nil, 0, &ColumnError{cs.counter, column}
+}
+
+// schema gives columns that are younger than a time, and reads them where they are not.
+func (c *Client) schema(ctx context.Context, age time.Duration) (*columns, error) {
+	fresh := func() *columns {
+		if cs := c.columns.Load(); cs != nil && c.clock.now().Sub(cs.read) < age {
+			return cs
+		}
+		return nil
+	}
+	if cs := fresh(); cs != nil {
+		return cs, nil
+	}
+	select {
+	case c.reading <- struct{}{}:
+		defer func() { <-c.reading }()
+	case <-ctx.Done():
+		return nil, unsent(ctx)
+	}
+	if cs := fresh(); cs != nil { // read while we waited
+		return cs, nil
+	}
+	script, err := ask(ctx, c, func() (string, error) { return c.rdb.Do(ctx, "schema").Text() }, "schema")
+	if err != nil {
+		return nil, err
+	}
+	cs, err := parseColumns(script, c.options.Counter)
+	if err != nil {
+		return nil, err
+	}
+	cs.braces, cs.read = c.cluster, c.clock.now()
+	c.columns.Store(cs)
+	return cs, nil
+}
+
+// parseColumns finds a counter's columns in what SCHEMA answers.
+func parseColumns(script, counter string) (*columns, error) {
+	s, err := schema.ParseScript(strings.NewReader(script), schema.Empty())
+	if err != nil {
+		return nil, fmt.Errorf("client: what SCHEMA answers: %w", err)
+	}
+	cs := &columns{counter: counter, index: make(map[string]int)}
+	var def *schema.Counter
+	if counter != "" {
+		def, cs.prefix = s.Counter(counter), counter+":"
+	} else if list := s.Counters(); len(list) > 0 {
+		def = list[0]
+	}
+	if def == nil {
+		return nil, &ColumnError{counter, ""}
+	}
+	cs.counter = def.Name
+	for i := range def.Columns {
+		column := &def.Columns[i]
+		cs.names = append(cs.names, column.Name)
+		cs.suffixes = append(cs.suffixes, column.Suffix)
+		cs.index[column.Suffix] = i
+		if column.Suffix == "" {
+			cs.prefix = def.Name + ":" // a number without a suffix is of no counter unless it says so
+		}
+	}
+	for i, name := range cs.names {
+		cs.index[name] = i
+	}
+	return cs, nil
+}

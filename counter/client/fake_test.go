@@ -1,0 +1,407 @@
+package client
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const script = `add counter weibo
+add column weibo comment hint=16 max=32 default=0 suffix=cntcm
+add column weibo repost hint=16 max=32 default=0 suffix=cntrn
+add column weibo attitude hint=8 max=8 default=0 suffix=cntan
+`
+
+// fate is what a fake server does with a command.
+type fate struct {
+	refuse string // answer this error and change nothing
+	lose   bool   // change, and close the connection instead of answering
+	late   bool   // close the connection, and change afterwards, as one that comes through a slow network
+	answer string // change, and answer this error
+	hold   chan struct{}
+}
+
+// fake is a server with the semantics that the client counts on, and a fate for each command.
+type fake struct {
+	t    testing.TB
+	addr string
+
+	mu        sync.Mutex
+	listener  net.Listener // nil while it is down
+	conns     map[net.Conn]bool
+	script    string
+	values    map[string]int64 // by key
+	limit     int64
+	producers map[string]*fakeProducer
+	fates     func(args []string) fate
+	commands  [][]string // that came, but for what go-redis says of itself
+	slots     string     // what CLUSTER SLOTS answers
+	goroutine sync.WaitGroup
+}
+
+type fakeProducer struct {
+	floor   uint64
+	entries map[uint64]fakeEntry
+	fenced  bool
+}
+
+type fakeEntry struct{ args, reply string }
+
+const fakeWindow = 128
+
+func newFake(t testing.TB) *fake {
+	f := &fake{t: t, addr: "127.0.0.1:0", script: script, values: map[string]int64{}, limit: math.MaxUint32,
+		producers: map[string]*fakeProducer{}, fates: func([]string) fate { return fate{} }, conns: map[net.Conn]bool{}}
+	f.start()
+	t.Cleanup(func() {
+		f.stop()
+		f.goroutine.Wait()
+	})
+	return f
+}
+
+// start lets it listen, on the address that it had.
+func (f *fake) start() {
+	l, err := net.Listen("tcp", f.addr)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.mu.Lock()
+	f.listener, f.addr = l, l.Addr().String()
+	f.mu.Unlock()
+	f.goroutine.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			f.mu.Lock()
+			down := f.listener != l
+			f.conns[c] = true
+			f.mu.Unlock()
+			if down {
+				c.Close()
+			}
+			f.goroutine.Go(func() {
+				f.serve(c)
+				c.Close()
+				f.mu.Lock()
+				delete(f.conns, c)
+				f.mu.Unlock()
+			})
+		}
+	})
+}
+
+// stop ends the listener and all connections, as a process that dies. What was stored stays.
+func (f *fake) stop() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.listener != nil {
+		f.listener.Close()
+		f.listener = nil
+	}
+	for c := range f.conns {
+		c.Close()
+	}
+}
+
+// set changes what the fake does under its lock.
+func (f *fake) set(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+}
+
+// value is what a key holds.
+func (f *fake) value(key string) int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.values[key]
+}
+
+// seen are the commands of a name that came.
+func (f *fake) seen(name string) (list [][]string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, args := range f.commands {
+		if strings.EqualFold(args[0], name) {
+			list = append(list, args)
+		}
+	}
+	return list
+}
+
+func (f *fake) serve(c net.Conn) {
+	r := bufio.NewReader(c)
+	for {
+		args, err := readCommand(r)
+		if err != nil {
+			return
+		}
+		reply := f.setup(args)
+		if reply == "" {
+			f.mu.Lock()
+			f.commands = append(f.commands, args)
+			fate := f.fates(args)
+			f.mu.Unlock()
+			if fate.hold != nil {
+				<-fate.hold
+			}
+			if fate.late {
+				c.Close()
+			}
+			if fate.refuse != "" {
+				reply = "-" + fate.refuse + "\r\n"
+			} else {
+				f.mu.Lock()
+				reply = f.execute(args)
+				f.mu.Unlock()
+			}
+			if fate.lose || fate.late {
+				return
+			}
+			if fate.answer != "" {
+				reply = "-" + fate.answer + "\r\n"
+			}
+		}
+		if _, err := io.WriteString(c, reply); err != nil {
+			return
+		}
+	}
+}
+
+func readCommand(r *bufio.Reader) ([]string, error) {
+	header := func(kind byte) (int, error) {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			return 0, err
+		}
+		if line[0] != kind {
+			return 0, fmt.Errorf("%q is no header", line)
+		}
+		return strconv.Atoi(strings.TrimSpace(line[1:]))
+	}
+	n, err := header('*')
+	if err != nil {
+		return nil, err
+	}
+	args := make([]string, n)
+	for i := range args {
+		size, err := header('$')
+		if err != nil {
+			return nil, err
+		}
+		b := make([]byte, size+2)
+		if _, err := io.ReadFull(r, b); err != nil {
+			return nil, err
+		}
+		args[i] = string(b[:size])
+	}
+	return args, nil
+}
+
+// setup answers what go-redis says of itself; empty for other commands.
+func (f *fake) setup(args []string) string {
+	switch strings.ToUpper(args[0]) {
+	case "HELLO":
+		return "-ERR unknown command 'HELLO'\r\n"
+	case "CLIENT", "READONLY":
+		return "+OK\r\n"
+	case "COMMAND":
+		return "*0\r\n"
+	case "CLUSTER":
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.slots
+	}
+	return ""
+}
+
+// execute changes and answers. f.mu is held.
+func (f *fake) execute(args []string) string {
+	name := strings.ToUpper(args[0])
+	n := len(args)
+	if n < 4 || !strings.EqualFold(args[n-3], "IDMP") {
+		return f.apply(name, args[1:])
+	}
+	id := args[n-2]
+	seq, err := strconv.ParseUint(args[n-1], 10, 64)
+	if err != nil || id == "" || len(id) > 32 {
+		return "-ERR bad IDMP\r\n"
+	}
+	p := f.producers[id]
+	if p == nil {
+		p = &fakeProducer{entries: map[uint64]fakeEntry{}}
+		f.producers[id] = p
+	}
+	same := strings.Join(args[:n-3], "\x00")
+	if p.fenced {
+		return "-IDMPFENCED producer was fenced\r\n"
+	}
+	if e, ok := p.entries[seq]; ok {
+		if e.args != same {
+			return "-IDMPMISMATCH other arguments\r\n"
+		}
+		return e.reply
+	}
+	if seq <= p.floor {
+		return "-IDMPEXPIRED too old\r\n"
+	}
+	reply := f.apply(name, args[1:n-3])
+	if reply[0] == '-' {
+		return reply
+	}
+	p.entries[seq] = fakeEntry{same, reply}
+	if len(p.entries) > fakeWindow {
+		lowest := seq
+		for s := range p.entries {
+			lowest = min(lowest, s)
+		}
+		delete(p.entries, lowest)
+		p.floor = lowest
+	}
+	return reply
+}
+
+func (f *fake) apply(name string, args []string) string {
+	add := func(key, by string) (string, bool) {
+		n, err := strconv.ParseInt(by, 10, 64)
+		if err != nil {
+			return "-ERR value is not an integer or out of range\r\n", false
+		}
+		v := f.values[key] + n
+		if v < 0 || v > f.limit {
+			return "-ERR increment or decrement would overflow\r\n", false
+		}
+		f.values[key] = v
+		return ":" + strconv.FormatInt(v, 10) + "\r\n", true
+	}
+	bulk := func(key string) string {
+		v, ok := f.values[key]
+		if !ok || !f.knows(key) {
+			return "$-1\r\n"
+		}
+		s := strconv.FormatInt(v, 10)
+		return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s)
+	}
+	if slices.Contains([]string{"INCRBY", "SET", "GETDEL"}, name) && !f.knows(args[0]) {
+		return "-ERR no such key form\r\n"
+	}
+	switch name {
+	case "PING":
+		return "+PONG\r\n"
+	case "SCHEMA":
+		return fmt.Sprintf("$%d\r\n%s\r\n", len(f.script), f.script)
+	case "INCRBY":
+		reply, _ := add(args[0], args[1])
+		return reply
+	case "SET":
+		n, err := strconv.ParseInt(args[1], 10, 64)
+		if err != nil || n < 0 || n > f.limit {
+			return "-ERR value is not an integer or out of range\r\n"
+		}
+		f.values[args[0]] = n
+		return "+OK\r\n"
+	case "GET":
+		return bulk(args[0])
+	case "GETDEL":
+		reply := bulk(args[0])
+		delete(f.values, args[0])
+		return reply
+	case "MGET":
+		reply := fmt.Sprintf("*%d\r\n", len(args))
+		for _, key := range args {
+			reply += bulk(key)
+		}
+		return reply
+	case "HMGET":
+		reply := fmt.Sprintf("*%d\r\n", len(args)-1)
+		for _, field := range args[1:] {
+			reply += bulk("{" + args[0] + "}." + map[string]string{"comment": "cntcm", "repost": "cntrn", "attitude": "cntan"}[field])
+		}
+		return reply
+	case "COUNTER.MINCRBY":
+		return f.minrcby(args, add)
+	case "IDMP":
+		return f.idmp(args)
+	}
+	return "-ERR unknown command '" + name + "'\r\n"
+}
+
+// minrcby checks all keys first; an addition out of range is answered in its place.
+func (f *fake) minrcby(args []string, add func(key, by string) (string, bool)) string {
+	quiet := len(args)%2 == 1
+	if quiet {
+		if !strings.EqualFold(args[len(args)-1], "QUIET") {
+			return "-ERR syntax error\r\n"
+		}
+		args = args[:len(args)-1]
+	}
+	for i := 0; i < len(args); i += 2 {
+		if !f.knows(args[i]) {
+			return "-ERR no such key form\r\n"
+		}
+	}
+	made, all := 0, fmt.Sprintf("*%d\r\n", len(args)/2)
+	for i := 0; i < len(args); i += 2 {
+		reply, ok := add(args[i], args[i+1])
+		all += reply
+		if ok {
+			made++
+		}
+	}
+	if quiet {
+		return fmt.Sprintf(":%d\r\n", made)
+	}
+	return all
+}
+
+func (f *fake) idmp(args []string) string {
+	p := f.producers[args[1]]
+	switch strings.ToUpper(args[0]) {
+	case "LAST":
+		if p == nil || len(p.entries) == 0 {
+			return "$-1\r\n"
+		}
+		highest := uint64(0)
+		for s := range p.entries {
+			highest = max(highest, s)
+		}
+		return fmt.Sprintf(":%d\r\n", highest)
+	case "FENCE":
+		if p == nil {
+			p = &fakeProducer{entries: map[uint64]fakeEntry{}}
+			f.producers[args[1]] = p
+		}
+		p.fenced = true
+		return ":1\r\n"
+	}
+	return "-ERR unknown subcommand\r\n"
+}
+
+// knows reports whether a key is of a column of the schema.
+func (f *fake) knows(key string) bool {
+	_, suffix, ok := strings.Cut(key, ".")
+	return ok && strings.Contains(f.script, "suffix="+suffix+"\n")
+}
+
+// dial gives a go-redis client with little patience, as a test has.
+func (f *fake) dial(change ...func(*redis.Options)) *redis.Client {
+	o := &redis.Options{Addr: f.addr, DialerRetries: 1, PoolSize: 20}
+	for _, ch := range change {
+		ch(o)
+	}
+	rdb := redis.NewClient(o)
+	f.t.Cleanup(func() { rdb.Close() })
+	return rdb
+}

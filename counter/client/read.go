@@ -1,0 +1,230 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Row is a post as a read found it.
+type Row struct {
+	Mid    uint64
+	Exists bool    // false: no column of it was ever set
+	Values []int64 // of the columns that were asked for, in that order; nil where the post is not there
+}
+
+// Get reads a column of a post, by name or suffix; ok is false where there is no such post.
+func (c *Client) Get(ctx context.Context, mid uint64, column string) (value int64, ok bool, err error) {
+	cs, i, err := c.column(ctx, column)
+	if err != nil {
+		return 0, false, err
+	}
+	key := cs.key(mid, i)
+	value, err = ask(ctx, c, func() (int64, error) { return c.rdb.Get(ctx, key).Int64() }, "get", key)
+	if err == redis.Nil {
+		return 0, false, nil
+	}
+	return value, err == nil, err
+}
+
+// Row reads columns of a post, all of them where none is named, as of one moment.
+func (c *Client) Row(ctx context.Context, mid uint64, columns ...string) (Row, error) {
+	rows, err := c.Page(ctx, []uint64{mid}, columns...)
+	if err != nil {
+		return Row{Mid: mid}, err
+	}
+	return rows[0], nil
+}
+
+// Page reads columns of many posts, all columns where none is named: what a timeline shows. Rows come in the order of
+// mids. A page of more than PageMids is asked in parts, side by side; of a go-redis cluster client each owner is asked
+// for its own posts.
+func (c *Client) Page(ctx context.Context, mids []uint64, columns ...string) ([]Row, error) {
+	for again := false; ; again = true {
+		cs, list, err := c.choose(ctx, columns, again)
+		if err != nil {
+			return nil, err
+		}
+		rows := make([]Row, len(mids))
+		values := make([]int64, len(mids)*len(list))
+		parts := c.parts(len(mids))
+		errs := make([]error, len(parts))
+		var others sync.WaitGroup
+		for i, part := range parts {
+			read := func() {
+				errs[i] = c.readPart(ctx, cs, list, mids[part.lo:part.hi], rows[part.lo:part.hi], values[part.lo*len(list):])
+			}
+			if i == len(parts)-1 {
+				read() // the last part, most often the only one, on this goroutine
+			} else {
+				others.Go(read)
+			}
+		}
+		others.Wait()
+		if err := errors.Join(errs...); err != nil {
+			if errors.Is(err, errDropped) && !again {
+				continue
+			}
+			return nil, err
+		}
+		return rows, nil
+	}
+}
+
+// part is a range of a page's mids.
+type part struct{ lo, hi int }
+
+// parts cuts a page. Here is where a page would be cut by owner.
+func (c *Client) parts(n int) (parts []part) {
+	for lo := 0; lo < n; lo += c.options.PageMids {
+		parts = append(parts, part{lo, min(lo+c.options.PageMids, n)})
+	}
+	return parts
+}
+
+// Columns are the names of the counter's columns, in the order that rows have them in. They are read anew where they are
+// older than SchemaFor.
+func (c *Client) Columns(ctx context.Context) ([]string, error) {
+	cs, err := c.schema(ctx, c.options.SchemaFor)
+	if err != nil {
+		return nil, err
+	}
+	return append([]string(nil), cs.names...), nil
+}
+
+// choose finds the columns of a read. anew reads the schema first, as something in it was found to be gone.
+func (c *Client) choose(ctx context.Context, names []string, anew bool) (*columns, []int, error) {
+	age := c.options.SchemaFor
+	if anew {
+		age = 0
+	}
+	cs, err := c.schema(ctx, age)
+	if err != nil {
+		if cs = c.columns.Load(); cs == nil || anew {
+			return nil, nil, err
+		} // the reads may be answered all the same, by columns that were there a moment ago
+	}
+	if len(names) == 0 {
+		list := make([]int, len(cs.names))
+		for i := range list {
+			list[i] = i
+		}
+		return cs, list, nil
+	}
+	list := make([]int, len(names))
+	for i := 0; i < len(names); i++ {
+		if list[i] = cs.find(names[i]); list[i] < 0 {
+			if cs, _, err = c.column(ctx, names[i]); err != nil {
+				return nil, nil, err
+			}
+			i = -1 // places are those of the newer list
+		}
+	}
+	return cs, list, nil
+}
+
+// errDropped says that a post is there and one of its columns is not.
+var errDropped = errors.New("client: a column was dropped meanwhile")
+
+// readPart reads posts into rows, whose values are the beginning of values.
+func (c *Client) readPart(ctx context.Context, cs *columns, list []int, mids []uint64, rows []Row, values []int64) error {
+	read := c.readKeys
+	if c.cluster {
+		read = c.readPosts
+	}
+	fields, err := read(ctx, cs, list, mids)
+	if err != nil {
+		return err
+	}
+	if len(fields) != len(mids)*len(list) {
+		return fmt.Errorf("client: %d values in answer to %d posts of %d columns", len(fields), len(mids), len(list))
+	}
+	for i, mid := range mids {
+		row := Row{Mid: mid}
+		these, its := fields[i*len(list):(i+1)*len(list)], values[i*len(list):(i+1)*len(list):(i+1)*len(list)]
+		absent := 0
+		for k, field := range these {
+			if field == nil {
+				absent++
+			} else if its[k], err = number(field); err != nil {
+				return err
+			}
+		}
+		switch {
+		case absent == 0:
+			row.Exists, row.Values = true, its
+		case absent < len(list):
+			return errDropped
+		}
+		rows[i] = row
+	}
+	return nil
+}
+
+// readKeys asks one server for all values in one command, by name: a column that is dropped and another one that is
+// added meanwhile are not taken for each other.
+func (c *Client) readKeys(ctx context.Context, cs *columns, list []int, mids []uint64) ([]any, error) {
+	args := make([]any, 1, 1+len(mids)*len(list))
+	args[0] = "mget"
+	for _, mid := range mids {
+		for _, column := range list {
+			args = append(args, cs.key(mid, column))
+		}
+	}
+	return ask(ctx, c, func() ([]any, error) {
+		cmd := redis.NewSliceCmd(ctx, args...)
+		_ = c.rdb.Process(ctx, cmd)
+		return cmd.Result()
+	}, args...)
+}
+
+// readPosts asks for each post by a command of its own, in one pipeline, which go-redis takes apart: each owner, or
+// replica where the options say so, gets its part at the same time as the others.
+func (c *Client) readPosts(ctx context.Context, cs *columns, list []int, mids []uint64) ([]any, error) {
+	names := make([]string, len(list))
+	for i, column := range list {
+		names[i] = cs.names[column]
+	}
+	return ask(ctx, c, func() ([]any, error) {
+		pipe := c.rdb.Pipeline()
+		cmds := make([]*redis.SliceCmd, len(mids))
+		for i, mid := range mids {
+			cmds[i] = pipe.HMGet(ctx, cs.post(mid), names...)
+		}
+		if _, err := pipe.Exec(ctx); err != nil {
+			return nil, err
+		}
+		all := make([]any, 0, len(mids)*len(list))
+		for _, cmd := range cmds {
+			all = append(all, cmd.Val()...)
+		}
+		return all, nil
+	}, "hmget", len(mids), "posts")
+}
+
+// ask sends a read, and again by the rules for all requests, beside what go-redis repeats by its own options: a replica
+// that went down is left for another one there. args name it for an error.
+func ask[T any](ctx context.Context, c *Client, once func() (T, error), args ...any) (reply T, err error) {
+	err = c.send(ctx, func() (err error) {
+		reply, err = once()
+		return err
+	}, func(e *Error) { e.Request = text(args) })
+	return reply, err
+}
+
+// number is a value as the server writes it, as a number or as text.
+func number(v any) (int64, error) {
+	switch v := v.(type) {
+	case int64:
+		return v, nil
+	case string:
+		if n, err := strconv.ParseInt(v, 10, 64); err == nil {
+			return n, nil
+		}
+	}
+	return 0, fmt.Errorf("client: %#v is no value of a counter", v)
+}
