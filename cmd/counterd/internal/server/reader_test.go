@@ -15,6 +15,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
+	"github.com/counterd/counterd/cmd/counterd/internal/slowlog"
 	"github.com/counterd/counterd/counter"
 )
 
@@ -207,7 +208,7 @@ func TestReadonlyHostile(t *testing.T) {
 	t.Logf("replay with -seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 1))
 	port := freePort(t)
-	s := wireServeStore(t, t.TempDir(), counter.Options{SnapshotGrowth: -1}, func(c *config.Config) { c.ReadonlyPort = port })
+	s := wireServeStore(t, t.TempDir(), counter.Options{SnapshotGrowth: -1}, func(c *config.Config) { c.ReadonlyPort, c.SlowlogSlower = port, -1 })
 	ended := make(chan struct{}, 1)
 	s.Terminate = func() { ended <- struct{}{} }
 	owner, listener := wireDial(t, s, 2), wireDial(t, s, 2)
@@ -222,6 +223,7 @@ func TestReadonlyHostile(t *testing.T) {
 		fmt.Fprintln(&b, "log", s.store().Replication().Position(), "changes are let pass", s.node.Lets(command.Write))
 		return b.String()
 	}
+	s.slow.Add(slowlog.Entry{Args: []string{"kept"}})
 	before := state()
 	var c *wireClient
 	open := func() {
