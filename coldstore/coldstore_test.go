@@ -341,14 +341,17 @@ func TestSmall(t *testing.T) {
 }
 
 // TestSize holds the goals: 2.4 bytes a post with everything on the dense stream, also in small blocks, and at most
-// 0.1 bytes of memory a row for the index of any schema of up to 60 columns.
+// 0.1 bytes of memory a row for the index of any schema of up to 60 columns, and for the bounds 0.3 % of real posts' bytes.
 func TestSize(t *testing.T) {
 	rnd := newRand(t)
 	for _, n := range []int{1 << 14, 1 << 16, 1 << 18} {
 		st := posts(rnd, n, 4000).write(t, vfs.NewSim(), "posts")
 		bits := func(b int64) float64 { return float64(8*b) / float64(n) }
-		t.Logf("posts: %v; bits a row: mids %.2f, presence %.2f, columns %.2f, page heads %.2f, padding %.2f; index %.4f bytes", st,
-			bits(st.MidBytes), bits(st.PresenceBytes), bits(st.ColumnBytes), bits(st.PageHeadBytes), bits(st.PaddingBytes), float64(st.IndexBytes)/float64(n))
+		t.Logf("posts: %v; bits a row: mids %.2f, presence %.2f, columns %.2f, page heads %.2f, padding %.2f; index %.4f bytes, %.4f of them bounds", st,
+			bits(st.MidBytes), bits(st.PresenceBytes), bits(st.ColumnBytes), bits(st.PageHeadBytes), bits(st.PaddingBytes), float64(st.IndexBytes)/float64(n), float64(st.BoundBytes)/float64(n))
+		if share := float64(st.BoundBytes) / float64(st.Bytes); share > 0.003 {
+			t.Errorf("bounds are %.4f of the file, want at most 0.003", share)
+		}
 		if st.BytesPerItem() > 2.4 {
 			t.Errorf("%.3f bytes a post, want at most 2.4", st.BytesPerItem())
 		}
@@ -368,8 +371,11 @@ func TestSize(t *testing.T) {
 		}
 		st := r.write(t, vfs.NewSim(), "random")
 		t.Logf("%d random columns: %v", cols, st)
-		if index := float64(st.IndexBytes) / 4000; index > 0.1 {
+		if index := float64(st.IndexBytes-st.BoundBytes) / 4000; index > 0.1 {
 			t.Errorf("%d random columns: index of %.3f bytes a row, want at most 0.1", cols, index)
+		}
+		if share := float64(st.BoundBytes) / float64(st.Bytes); share > 0.01 {
+			t.Errorf("%d random columns: bounds are %.4f of the file, want at most 0.01", cols, share)
 		}
 		if raw := float64(8*cols + 8); st.BytesPerItem() > raw*1.02 {
 			t.Errorf("%d random columns: %.1f bytes a row, raw %.0f", cols, st.BytesPerItem(), raw)

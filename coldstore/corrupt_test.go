@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -321,11 +322,11 @@ func mendChecksums(b []byte) {
 	foot := b[len(b)-footerSize:]
 	le.PutUint32(foot[12:], crc)
 	pages, at := int64(le.Uint32(foot[8:])), int64(le.Uint64(foot[16:]))
-	if at < 0 || pages > int64(len(b))/8 || at+8*pages+footerSize != int64(len(b)) {
+	if at < 0 || at > int64(len(b)) || pages > int64(len(b))/8 || at+8*pages+footerSize > int64(len(b)) {
 		return
 	}
 	index := b[at : at+8*pages]
-	le.PutUint32(foot[48:], checksum(index))
+	le.PutUint32(foot[48:], checksum(b[at:len(b)-footerSize]))
 	le.PutUint32(foot[52:], checksum(foot[:52]))
 	shift := int(b[12])
 	if shift < minPageShift || shift > maxPageShift {
@@ -366,11 +367,11 @@ func TestNewerFormat(t *testing.T) {
 	if err := open(whole); err != nil {
 		t.Fatal(err)
 	}
-	for _, v := range []byte{0, 2, 77} {
+	for _, v := range []byte{0, version + 1, 77} {
 		b := bytes.Clone(whole)
 		b[8] = v
 		if err := open(b); !errors.Is(err, ErrCorrupt) || errors.Is(err, ErrNewerFormat) {
-			t.Errorf("version %d in place of 1: %v", v, err)
+			t.Errorf("version %d in place of %d: %v", v, version, err)
 		}
 		mendChecksums(b)
 		if err := open(b); !errors.Is(err, ErrNewerFormat) || errors.Is(err, ErrCorrupt) {
@@ -379,25 +380,29 @@ func TestNewerFormat(t *testing.T) {
 	}
 }
 
-// TestGolden keeps the format: the bytes written in version 1, and what they mean.
+// TestGolden keeps the format: the bytes written in this version, and what those of all versions mean.
 func TestGolden(t *testing.T) {
 	r, now := sample(t)
-	name := filepath.Join("testdata", "v1.cold")
-	if *update {
-		if err := os.WriteFile(name, now, 0o644); err != nil {
+	for v := 1; v <= version; v++ {
+		name := filepath.Join("testdata", fmt.Sprintf("v%d.cold", v))
+		if v == version {
+			if *update {
+				if err := os.WriteFile(name, now, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !bytes.Equal(now, readFile(t, name)) {
+				t.Error("the writer's bytes changed: if that is meant, keep the old file under its name and add one (-update)")
+			}
+		}
+		f, err := Open(vfs.OS(), name, nil)
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	if !bytes.Equal(now, readFile(t, name)) {
-		t.Error("the writer's bytes changed: if that is meant, keep the old file under its name and add one (-update)")
-	}
-	f, err := Open(vfs.OS(), name, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	r.check(t, newRand(t), f)
-	if m := f.Meta(); m.Counter != r.meta.Counter || m.Lo != r.meta.Lo || m.Hi != r.meta.Hi || m.Offset != r.meta.Offset || len(m.Columns) != 3 || m.Columns[2] != r.meta.Columns[2] {
-		t.Errorf("meta %+v, want %+v", m, r.meta)
+		defer f.Close()
+		r.check(t, newRand(t), f)
+		if m := f.Meta(); m.Counter != r.meta.Counter || m.Lo != r.meta.Lo || m.Hi != r.meta.Hi || m.Offset != r.meta.Offset || len(m.Columns) != 3 || m.Columns[2] != r.meta.Columns[2] {
+			t.Errorf("meta %+v, want %+v", m, r.meta)
+		}
 	}
 }

@@ -8,9 +8,10 @@
 //
 // # The file
 //
-// Header, pages, page index, footer; format.go draws it. A page is as many rows as fit 4096 bytes (64 KiB at most,
-// for rows so wide that 4096 bytes hold under 128), and lies in one aligned block of the disk. So a point read is
-// one search in the index in memory, one 4 KiB read at most, and one search in the page. page.go draws the page:
+// Header, pages, page index, bounds of each page's values (bounds.go), footer; format.go draws it. A page is as many
+// rows as fit 4096 bytes (64 KiB at most, for rows so wide that 4096 bytes hold under 128), and lies in one aligned
+// block of the disk. So a point read is one search in the index in memory, one 4 KiB read at most, and one search in the
+// page. page.go draws the page:
 //
 //	ids        Elias-Fano; or a constant stride; or bit-packed gaps        mids.go, eliasfano.go
 //	presence   the set of rows that differ from the page's common row       bitset.go

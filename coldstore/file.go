@@ -1,6 +1,7 @@
 package coldstore
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -15,7 +16,7 @@ import (
 // File is an open cold file. All methods may be called concurrently; the file never changes.
 //
 // In memory: the first mid of each page and the place of its copy in the cache (16 bytes, 0.008 a row on real posts),
-// one bit a page, the Meta.
+// the bounds (0.0022), one bit a page, the Meta.
 type File struct {
 	broken   error // see Broken; nothing else is set then but name, cache, meta and items
 	name     string
@@ -23,6 +24,8 @@ type File struct {
 	f        footer
 	index    []uint64 // first mid of each page, ascending
 	perPage  uint64   // 2^64 pages a mid, see page
+	bounds   []bounds // by column; nil in a file of version 1
+	codes    []byte   // of bounds
 	data     mapping
 	prefetch Prefetcher // nil: advise the mapping
 	cache    *Cache
@@ -96,12 +99,20 @@ func (f *File) load(vf vfs.File) error {
 	if f.f, bad = parseFooter(foot, size, &f.h); bad != nil {
 		return f.corrupt(bad)
 	}
-	index := make([]byte, 8*f.f.pages)
+	index := make([]byte, size-footerSize-f.f.indexOffset)
 	if err := readFull(vf, index, f.f.indexOffset); err != nil {
 		return err
 	}
-	if f.index, bad = parseIndex(index, &f.h, &f.f); bad != nil {
+	var section []byte
+	if f.index, section, bad = parseIndex(index, &f.h, &f.f); bad != nil {
 		return f.corrupt(bad)
+	}
+	if f.h.version > 1 {
+		f.codes = bytes.Clone(section) // without the index, which would stay in memory with it
+		var ok bool
+		if f.bounds, ok = parseBounds(f.codes, cols, f.f.pages); !ok {
+			return &CorruptError{File: f.name, Offset: f.f.indexOffset + int64(8*f.f.pages), Part: "bounds"}
+		}
 	}
 	f.setPerPage()
 	f.data = mapping{file: vf, size: size}
@@ -137,7 +148,7 @@ func (f *File) Meta() *Meta { return &f.h.meta }
 func (f *File) Stat() Stats {
 	return Stats{
 		Items: f.f.items, Pages: f.f.pages, PageSize: 1 << f.h.pageShift, Bytes: f.f.size,
-		IndexBytes: int64(16 * len(f.index)), First: f.f.first, Last: f.f.last,
+		IndexBytes: int64(16*len(f.index) + len(f.codes)), First: f.f.first, Last: f.f.last,
 	}
 }
 
@@ -178,6 +189,20 @@ func (f *File) PageRange(mid uint64) (lo, hi uint64) {
 		hi = f.index[i+1]
 	}
 	return lo, hi
+}
+
+// Pages is how many pages the file has.
+func (f *File) Pages() int { return len(f.index) }
+
+// Page returns the number of the page that holds mid if any does: of the first where mid lies before that.
+func (f *File) Page(mid uint64) int { return max(0, f.page(mid)) }
+
+// PageStart returns the first mid of page i; of the one behind the last, the end of the block's range.
+func (f *File) PageStart(i int) uint64 {
+	if i >= len(f.index) {
+		return f.h.meta.Hi
+	}
+	return f.index[i]
 }
 
 // page returns the number of the page that holds mid if any does, or -1. Pages hold about as many rows each and rows

@@ -6,10 +6,10 @@ import (
 
 // A file, all integers little-endian:
 //
-//	+--------+--------+- ... -+--------+-------+--------+
-//	| header | page 0 | page 1 ... last | index | footer |
-//	+--------+--------+- ... -+--------+-------+--------+
-//	0        |        P       2P                        size
+//	+--------+--------+- ... -+--------+-------+--------+--------+
+//	| header | page 0 | page 1 ... last | index | bounds | footer |
+//	+--------+--------+- ... -+--------+-------+--------+--------+
+//	0        |        P       2P                                 size
 //
 // Page 0 begins behind the header, page i at i*P, each ends where the next begins, the last one ends where the
 // index begins. So no page crosses a multiple of P: a point read takes one disk read of one 4 KiB block if P is
@@ -18,7 +18,7 @@ import (
 // Header, 48 + 11 bytes a column:
 //
 //	 0 magic "ctrcold\n"        8
-//	 8 version u16              2   1
+//	 8 version u16              2   2; 1 has no bounds
 //	10 columns u16              2   1..255
 //	12 page size log2 u8        1   12..16
 //	13 zeros                    3
@@ -29,7 +29,7 @@ import (
 //	44 columns x | id u16 | max u8 | default u64 |
 //	.. crc32c u32               4   of all bytes before
 //
-// Index: first mid u64 of each page. crc32c in the footer.
+// Index: first mid u64 of each page. Bounds: see bounds.go. crc32c of both in the footer.
 //
 // Footer, 64 bytes:
 //
@@ -40,7 +40,7 @@ import (
 //	24 file size u64            8
 //	32 first mid u64            8
 //	40 last mid u64             8
-//	48 index crc32c u32         4   of all bytes of the index
+//	48 index crc32c u32         4   of all bytes of index and bounds
 //	52 crc32c u32               4   of bytes 0..51 of the footer
 //	56 magic "ctrcend\n"        8
 //
@@ -50,7 +50,7 @@ import (
 const (
 	headerMagic = "ctrcold\n"
 	footerMagic = "ctrcend\n"
-	version     = 1
+	version     = 2
 
 	headerFixed  = 48 // with its checksum
 	columnSize   = 11
@@ -82,6 +82,7 @@ func appendHeader(dst []byte, m *Meta, pageShift int) []byte {
 
 // header is a decoded header.
 type header struct {
+	version   uint16
 	meta      Meta
 	pageShift int
 	crc       uint32
@@ -101,15 +102,16 @@ func headerColumns(b []byte) (int, *CorruptError) {
 	return n, nil
 }
 
-// otherVersion tells whether b, all bytes of a header, is whole and of another version than this, and of which.
+// otherVersion tells whether b, all bytes of a header, is whole and of a version that this program does not know, and of
+// which.
 func otherVersion(b []byte) (v uint16, other bool) {
 	le := binary.LittleEndian
 	body := len(b) - 4
 	v = le.Uint16(b[8:])
-	return v, v != version && checksum(b[:body]) == le.Uint32(b[body:])
+	return v, (v < 1 || v > version) && checksum(b[:body]) == le.Uint32(b[body:])
 }
 
-// parseHeader decodes b, all bytes of a header of cols columns and this version.
+// parseHeader decodes b, all bytes of a header of cols columns and a version up to this.
 func parseHeader(b []byte, cols int) (h header, bad *CorruptError) {
 	le := binary.LittleEndian
 	body := len(b) - 4
@@ -117,7 +119,7 @@ func parseHeader(b []byte, cols int) (h header, bad *CorruptError) {
 	if sum := checksum(b[:body]); sum != h.crc {
 		return h, &CorruptError{Offset: int64(body), Part: "header checksum", Want: uint64(sum), Got: uint64(h.crc)}
 	}
-	h.pageShift = int(b[12])
+	h.version, h.pageShift = le.Uint16(b[8:]), int(b[12])
 	if h.pageShift < minPageShift || h.pageShift > maxPageShift {
 		return h, &CorruptError{Offset: 12, Part: "page size (log2)", Want: minPageShift, Got: uint64(h.pageShift)}
 	}
@@ -186,11 +188,11 @@ func parseFooter(b []byte, size int64, h *header) (f footer, bad *CorruptError) 
 		return fail(24, "file size", uint64(size), got)
 	}
 	f.size = size
-	// The pages determine where the index lies and how big it is: nothing is left to trust.
+	// The pages determine where the index lies and how big it is; what is behind it, the bounds must fill exactly.
 	indexOffset := le.Uint64(b[16:])
 	head := int64(headerSize(len(h.meta.Columns)))
 	want := uint64(size - footerSize - 8*int64(f.pages))
-	if indexOffset != want || indexOffset > uint64(size) {
+	if indexOffset > want || h.version == 1 && indexOffset != want || want > uint64(size) {
 		return fail(16, "index offset", want, indexOffset)
 	}
 	f.indexOffset = int64(indexOffset)
@@ -207,22 +209,23 @@ func parseFooter(b []byte, size int64, h *header) (f footer, bad *CorruptError) 
 	return f, nil
 }
 
-// parseIndex decodes the index b and checks it against header and footer.
-func parseIndex(b []byte, h *header, f *footer) ([]uint64, *CorruptError) {
+// parseIndex decodes the index, which b begins with, and checks it against header and footer. The rest of b are the
+// bounds.
+func parseIndex(b []byte, h *header, f *footer) (index []uint64, rest []byte, bad *CorruptError) {
 	if sum := checksum(b); sum != f.indexCRC {
-		return nil, &CorruptError{Offset: f.indexOffset, Part: "index checksum", Want: uint64(f.indexCRC), Got: uint64(sum)}
+		return nil, nil, &CorruptError{Offset: f.indexOffset, Part: "index checksum", Want: uint64(f.indexCRC), Got: uint64(sum)}
 	}
-	index := make([]uint64, f.pages)
+	index = make([]uint64, f.pages)
 	least := h.meta.Lo
 	for i := range index {
 		x := binary.LittleEndian.Uint64(b[8*i:])
 		if x < least || x >= h.meta.Hi {
-			return nil, &CorruptError{Offset: f.indexOffset + int64(8*i), Part: "index order", Want: least, Got: x}
+			return nil, nil, &CorruptError{Offset: f.indexOffset + int64(8*i), Part: "index order", Want: least, Got: x}
 		}
 		index[i], least = x, x+1
 	}
 	if n := len(index); n > 0 && (index[0] != f.first || index[n-1] > f.last || f.last >= h.meta.Hi) {
-		return nil, &CorruptError{Offset: f.size - footerSize + 32, Part: "first or last mid in the footer", Want: index[0], Got: f.first}
+		return nil, nil, &CorruptError{Offset: f.size - footerSize + 32, Part: "first or last mid in the footer", Want: index[0], Got: f.first}
 	}
-	return index, nil
+	return index, b[8*f.pages:], nil
 }

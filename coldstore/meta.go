@@ -66,6 +66,7 @@ type Stats struct {
 	// Where the bytes of the pages went; known to the writer only. What is missing of Bytes is header, index and
 	// footer.
 	MidBytes, PresenceBytes, ColumnBytes, PageHeadBytes, PaddingBytes int64
+	BoundBytes                                                        int64
 }
 
 // BytesPerItem is the size of the file over the number of rows.

@@ -2,6 +2,7 @@ package coldstore
 
 import (
 	"errors"
+	"math"
 	"sync"
 )
 
@@ -17,6 +18,8 @@ type scanner struct {
 	page   pageBuf // the current one
 	cursor pageCursor
 	vals   []uint64
+	// Of Verify: least and largest value of each column in the page, and in all pages so far.
+	ends, all [][2]uint64
 }
 
 // scanners keeps the buffers of ended scans, some 300 KiB each.
@@ -129,6 +132,7 @@ func (f *File) Verify(pace func(bytes int) error) error {
 	}
 	s := f.newScanner()
 	defer s.close()
+	s.ends, s.all = noEnds(len(s.vals)), noEnds(len(s.vals))
 	var errs []error
 	var items uint64
 	for i := range f.index {
@@ -151,6 +155,11 @@ func (f *File) Verify(pace func(bytes int) error) error {
 			if err := pace(n); err != nil {
 				return err
 			}
+		}
+	}
+	for k := range f.bounds {
+		if x := &f.bounds[k]; len(errs) == 0 && (x.least != s.all[k][0] || x.most != s.all[k][1]) && items > 0 {
+			return &CorruptError{File: f.name, Offset: f.boundsOffset(), Part: "bounds of the file", Want: s.all[k][1], Got: x.most}
 		}
 	}
 	if len(errs) == 0 && items != f.f.items {
@@ -176,6 +185,7 @@ func (s *scanner) verifyPage(i int) (rows int, err error) {
 	if bad := c.init(s.page.b[:s.page.end], len(s.vals)); bad != "" {
 		return 0, f.badPage(i, bad)
 	}
+	s.ends = noEnds(len(s.vals))
 	least, end := f.index[i], f.f.last+1
 	if i+1 < len(f.index) {
 		end = f.index[i+1]
@@ -189,7 +199,10 @@ func (s *scanner) verifyPage(i int) (rows int, err error) {
 			if i == len(f.index)-1 && least != end {
 				return rows, f.badPage(i, "last mid of the file")
 			}
-			return rows, nil
+			for k, e := range s.ends {
+				s.all[k][0], s.all[k][1] = min(s.all[k][0], e[0]), max(s.all[k][1], e[1])
+			}
+			return rows, f.checkBounds(i, s.ends)
 		case mid < least || mid >= end:
 			return rows, f.badPage(i, "order of mids")
 		}
@@ -198,7 +211,32 @@ func (s *scanner) verifyPage(i int) (rows int, err error) {
 			if v&^mask(uint(f.h.meta.Columns[k].Max)) != 0 {
 				return rows, f.badPage(i, "value of a column")
 			}
+			s.ends[k][0], s.ends[k][1] = min(s.ends[k][0], v), max(s.ends[k][1], v)
 		}
 		rows++
 	}
+}
+
+func noEnds(cols int) [][2]uint64 {
+	ends := make([][2]uint64, cols)
+	for k := range ends {
+		ends[k][0] = math.MaxUint64
+	}
+	return ends
+}
+
+func (f *File) boundsOffset() int64 { return f.f.indexOffset + int64(8*len(f.index)) }
+
+// checkBounds compares what the bounds say of page i with the least and largest values of its columns.
+func (f *File) checkBounds(i int, ends [][2]uint64) error {
+	for k := range f.bounds {
+		x := &f.bounds[k]
+		for end, got := range [2]uint8{x.low.at(f.codes, i), x.high.at(f.codes, i)} {
+			v := ends[k][end]
+			if want := codeOf(v); got != want || v < x.least || v > x.most {
+				return &CorruptError{File: f.name, Offset: f.boundsOffset(), Part: "bounds of a page", Want: uint64(want), Got: uint64(got)}
+			}
+		}
+	}
+	return nil
 }

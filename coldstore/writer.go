@@ -3,6 +3,7 @@ package coldstore
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -39,6 +40,7 @@ type Writer struct {
 	shift     int // log2 of the page size, 0 until the first page is made
 	headerCRC uint32
 	index     []uint64
+	bounds    []columnBounds
 	chunk     []byte // bytes from offset written on
 	written   int64
 	stats     Stats
@@ -57,6 +59,7 @@ func Create(fs vfs.FS, name string, meta Meta) (*Writer, error) {
 	meta.Columns = append([]Column(nil), meta.Columns...)
 	w := &Writer{fs: fs, name: name, file: f, meta: meta, guess: 1536, need: 2048}
 	w.columns = make([][]uint64, len(meta.Columns))
+	w.bounds = make([]columnBounds, len(meta.Columns))
 	w.enc.cols = len(meta.Columns)
 	return w, nil
 }
@@ -177,6 +180,9 @@ func (w *Writer) page(from int, final bool) (int, error) {
 	}
 	sealPage(w.chunk[at:], pageSeed(w.headerCRC, len(w.index)))
 	w.index = append(w.index, mids[0])
+	for c := range w.bounds {
+		w.bounds[c].add(slices.Min(cols[c][:p.n]), slices.Max(cols[c][:p.n]))
+	}
 	return p.n, w.flush(writeChunk)
 }
 
@@ -255,6 +261,9 @@ func (w *Writer) finish() error {
 	if len(w.index) > 0 {
 		f.first = w.index[0]
 	}
+	bounds := len(w.chunk)
+	w.chunk = appendBounds(w.chunk, w.bounds)
+	bounds = len(w.chunk) - bounds
 	f.indexCRC = checksum(w.chunk[at:])
 	f.size = w.written + int64(len(w.chunk)) + footerSize
 	w.chunk = appendFooter(w.chunk, &f)
@@ -268,7 +277,7 @@ func (w *Writer) finish() error {
 		return err
 	}
 	w.stats.Pages, w.stats.PageSize, w.stats.Bytes = f.pages, 1<<w.shift, f.size
-	w.stats.IndexBytes = int64(8 * f.pages)
+	w.stats.IndexBytes, w.stats.BoundBytes = int64(8*f.pages+bounds), int64(bounds)
 	w.stats.First, w.stats.Last = f.first, f.last
 	return nil
 }

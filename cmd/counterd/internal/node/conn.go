@@ -36,7 +36,8 @@ type PeerConn interface {
 	// Peer is the replica; nil: it has not said that it is one.
 	Peer() *repl.Peer
 	SetPeer(p *repl.Peer)
-	// Shared tells whether it carries other than replies, or not all of them: it has subscriptions, or CLIENT REPLY is off.
+	// Shared tells whether it carries other than replies, or not all of them: it has subscriptions, or CLIENT REPLY is
+	// off.
 	Shared() bool
 	// Confine lets it send only what a replica sends while the log is streamed to it.
 	Confine()

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// badDisk is a file of which the disk cannot read some bytes. Reads that begin before them are short, as the kernel's are.
+// badDisk is a file of which the disk cannot read some bytes. Reads that begin before them are short, as the kernel's
+// are.
 type badDisk struct {
 	*bytes.Reader
 	content []byte
@@ -36,8 +37,8 @@ func (d *badDisk) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// TestCopyFile sends files of which the disk cannot read a part. Of a cold file all comes but the units with bad bytes, which are zeros; of an
-// image, and of a file that turns out shorter, nothing that could be taken for it.
+// TestCopyFile sends files of which the disk cannot read a part. Of a cold file all comes but the units with bad bytes,
+// which are zeros; of an image, and of a file that turns out shorter, nothing that could be taken for it.
 func TestCopyFile(t *testing.T) {
 	content := make([]byte, 9<<20+5000)
 	r := rand.New(rand.NewPCG(1, 2))

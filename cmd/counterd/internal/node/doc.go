@@ -8,25 +8,29 @@
 //	replica    follows a primary (repl.Link), refuses changes, and feeds replicas of its own
 //	replica    of nobody: it ended in the middle of a change of roles, and waits to be told one
 //
-// A node starts in the role of its configuration, else in the one that it ended in (role.go). REPLICAOF changes it, as a
-// person or Sentinel says so. FAILOVER hands it to a replica that has all changes: failover.go is the primary's part,
+// A node starts in the role of its configuration, else in the one that it ended in (role.go). REPLICAOF changes it, as
+// a person or Sentinel says so. FAILOVER hands it to a replica that has all changes: failover.go is the primary's part,
 // handover.go what others see of it, resume.go what a node does that ended in the middle of one.
 //
-//	FAILOVER    changes wait ── a replica has all ── note, Yield ── it has all still ── it is told to lead ── Follow it
-//	            └ ABORT, TIMEOUT: as if nothing was ┘└ ABORT, no answer to the first word: Lead again ┘└ asked until it answers
+//	changes wait              until a replica has all there are      ABORT, TIMEOUT: changes go on
+//	note, Yield               nothing is added to the log any more
+//	it still has all          else: Lead again
+//	it is told to lead        asked until it answers                 ABORT: Lead again, and there may be two
+//	Follow it, forget the note
 //
-// Whoever asks for a change of roles (REPLICAOF, a handover's end) does so through repl.Node, which makes one at a time.
+// Whoever asks for a change of roles (REPLICAOF, a handover's end) does so through repl.Node, which makes one at a
+// time.
 //
 // # The guard
 //
-// Why commands are refused or wait now is one word of bits, which every command looks at by one atomic load (Lets). It
-// is made of the role, of the link, of how many replicas follow, of Sentinel's word and of the pauses in force.
-// Whatever changes one of these calls RoleChanged, which computes the word anew.
+// Why commands are refused or wait now is one word of bits, which every command looks at by one atomic load
+// (Guard.Lets). It is made of the role, of the link, of how many replicas follow, of Sentinel's word and of the pauses
+// in force. Whatever changes one of these but pauses calls RoleChanged.
 //
 // # Sentinel
 //
-// Sentinel publishes on every node who the primary is. A node listens (sentinel.go): one that was watched refuses changes
-// after a start until it is named, and one that hears that another was named behind it refuses them at once.
+// Sentinel publishes on every node who the primary is. A node listens (sentinel.go): one that was watched refuses
+// changes after a start until it is named, and one that hears that another was named behind it refuses them at once.
 //
 // # Connections
 //
@@ -39,7 +43,8 @@
 //	node.go conn.go commands.go    the node and its host; connections; rows of the command table
 //	guard.go pause.go              what may pass; CLIENT PAUSE, and the pause of a FAILOVER
 //	role.go replicaof.go           which role a node starts in; REPLICAOF, ROLE
-//	failover.go handover.go        FAILOVER, and how far it is
+//	failovercmd.go failover.go     FAILOVER: what it is told, and what it does
+//	handover.go                    how far it is
 //	resume.go                      a FAILOVER that the end of the process cut off
 //	sentinel.go                    what a node hears from Sentinel
 //	wait.go                        WAIT, WAITAOF
@@ -49,7 +54,7 @@
 //
 // # Lock order
 //
-// Node.guardMu is held around looks at the configuration, at pauses and at package repl's state, and is taken with none
-// of their locks held. handover.mu, pauses.mu, sentinelView.mu and life.mu are leaves. None is held across I/O or a
-// call of the store.
+// Guard.mu is held around looks at the configuration, at pauses and at package repl's state, and is taken with none of
+// their locks held. handover.mu, pauses.mu, sentinelView.mu and life.mu are leaves. None is held across I/O or a call
+// of the store.
 package node

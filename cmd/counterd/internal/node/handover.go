@@ -9,9 +9,10 @@ import (
 
 // handover is FAILOVER at work. Its phases are those of Redis:
 //
-//	waiting-for-sync      changes wait (see pause) until a replica has all there are; ABORT and TIMEOUT let them go on as if nothing was
-//	failover-in-progress  this node takes no changes any more, and the replica is told to lead. ABORT makes this node the primary again,
-//	                      though the replica may have become one
+//	waiting-for-sync      changes wait (see pauses) until a replica has all there are; ABORT and TIMEOUT let them go on
+//	                      as if nothing was
+//	failover-in-progress  this node takes no changes any more, and the replica is told to lead. ABORT makes this node the
+//	                      primary again, though the replica may have become one
 //
 // Then this node follows the replica, and changes that waited are refused as a replica's. What was acknowledged before
 // is in the log up to where this node stopped, and the replica is told only when it has the log up to there, unless
@@ -22,7 +23,7 @@ type handover struct {
 	cancel context.CancelFunc
 	stuck  bool          // the replica was told to lead and does not answer
 	ceded  bool          // REPLICAOF has ended it: this node does not lead again by itself
-	again  bool          // it goes on after a start: see resumeHandover
+	again  bool          // it goes on after a start: see resumption
 	to     repl.Address  // the replica that is to lead; zero while it waits for one
 	ended  chan struct{} // closed when it has ended
 }

@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,8 +26,7 @@ type Host interface {
 
 // Node is a server as one of several nodes. All methods may be called concurrently.
 type Node struct {
-	guard   atomic.Uint32 // why commands are refused or wait now: bits guard...
-	guardMu sync.Mutex    // held while the guard is brought up to date
+	Guard
 
 	host   Host
 	repl   *repl.Node
@@ -37,7 +35,6 @@ type Node struct {
 	life   *life
 	runID  string // of the server
 
-	pauses   pauses
 	handover handover
 	awaiting atomic.Uint32 // whether a primary waits for Sentinel's word: await...
 	view     sentinelView

@@ -1,11 +1,9 @@
 package node
 
 import (
-	"context"
 	"sync"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 )
 
@@ -20,8 +18,8 @@ const (
 	pausers
 )
 
-// pauses are those in force. Their bits are also in Node.guard, which every command looks at: whoever changes pauses
-// calls RoleChanged.
+// pauses are those in force. Their bits are also in the guard's, which every command looks at: whoever changes pauses
+// calls refresh.
 type pauses struct {
 	mu   sync.Mutex // guards the rest
 	by   [pausers]pause
@@ -107,53 +105,21 @@ func (p *pauses) look() (bits uint32, news <-chan struct{}, next time.Duration) 
 	return bits, p.news, next
 }
 
-// holds tells whether pauses make a command with such flags wait. Replicas must go on, and change nothing: whoever only
-// says that it is one waits.
-func holds(bits uint32, f command.Flags, replica bool) bool {
-	if replica && f&command.Write == 0 {
-		return false
-	}
-	return bits&guardPauseAll != 0 || bits&guardPauseWrite != 0 && f&command.Write != 0
-}
-
-// Unheld waits while a pause holds back commands with such flags, and not for longer than ctx: then it returns false.
-func (n *Node) Unheld(ctx context.Context, f command.Flags, replica bool) bool {
-	for {
-		bits, news, next := n.pauses.look()
-		if !holds(bits, f, replica) {
-			n.RoleChanged() // the guard still has the bits of a pause that ended by itself
-			return true
-		}
-		if next == 0 {
-			next = time.Hour
-		}
-		timer := time.NewTimer(next)
-		select {
-		case <-news:
-			timer.Stop()
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return false
-		}
-	}
-}
-
 // pause begins a pause, and unpause ends one.
-func (n *Node) pause(by int, bits uint32, d time.Duration) {
-	n.pauses.begin(by, bits, d)
-	n.RoleChanged()
+func (g *Guard) pause(by int, bits uint32, d time.Duration) {
+	g.pauses.begin(by, bits, d)
+	g.refresh()
 }
 
-func (n *Node) unpause(by int) {
-	n.pauses.end(by)
-	n.RoleChanged()
+func (g *Guard) unpause(by int) {
+	g.pauses.end(by)
+	g.refresh()
 }
 
 const errPauseMode = "ERR CLIENT PAUSE mode must be WRITE or ALL"
 
 // ClientPause: CLIENT PAUSE timeout [WRITE | ALL].
-func (n *Node) ClientPause(c Conn, args [][]byte) {
+func (g *Guard) ClientPause(c Conn, args [][]byte) {
 	out := &c.Call().Out
 	bits := uint32(guardPauseAll)
 	if len(args) == 4 {
@@ -175,19 +141,19 @@ func (n *Node) ClientPause(c Conn, args [][]byte) {
 		return
 	}
 	if d > 0 {
-		n.pause(pausedByCommand, bits, d)
+		g.pause(pausedByCommand, bits, d)
 	}
 	out.Status("OK")
 }
 
 // ClientUnpause: CLIENT UNPAUSE.
-func (n *Node) ClientUnpause(c Conn, _ [][]byte) {
-	n.EndPause()
+func (g *Guard) ClientUnpause(c Conn, _ [][]byte) {
+	g.EndPause()
 	c.Call().Out.Status("OK")
 }
 
 // PauseWrites holds changes back for a time, as CLIENT PAUSE does.
-func (n *Node) PauseWrites(d time.Duration) { n.pause(pausedByCommand, guardPauseWrite, d) }
+func (g *Guard) PauseWrites(d time.Duration) { g.pause(pausedByCommand, guardPauseWrite, d) }
 
 // EndPause ends what CLIENT PAUSE, or PauseWrites, began.
-func (n *Node) EndPause() { n.unpause(pausedByCommand) }
+func (g *Guard) EndPause() { g.unpause(pausedByCommand) }

@@ -97,7 +97,7 @@ func (n *Node) role(c Conn, _ [][]byte) {
 		return
 	}
 	info, ok := n.repl.Link()
-	if !ok { // of nobody, or of the one that it is handing its role over to: who asks must not take it for a node to be told to lead
+	if !ok { // of nobody, or of the one that it is handing its role over to: whoever asks must not tell it to lead
 		info.State, info.Primary = repl.LinkConnect, n.handover.target()
 	}
 	out.Array(5)

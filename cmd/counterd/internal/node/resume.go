@@ -21,89 +21,114 @@ const (
 	resumeAsk = 5 * time.Second
 )
 
-// resumeHandover goes on with a handover until there is a primary, or this node is told its role: FAILOVER ABORT makes
-// it the primary. ctx ends then, or with the server.
-func (n *Node) resumeHandover(ctx context.Context, cancel func(), to repl.Address, forced bool) {
-	defer cancel()
-	defer n.handover.end()
-	n.log.Warn("this node was handing its role over when it ended, and goes on with that", "to", to.String())
-	for told := false; ctx.Err() == nil; {
-		done, err := n.resumeStep(ctx, to, forced)
-		if err != nil && !told && ctx.Err() == nil {
+// resumption goes on with a handover.
+type resumption struct {
+	*Node
+	ctx    context.Context // ends when this node is told its role, or with the server
+	to     repl.Address
+	forced bool // the note says that the replica may lead though it lacks changes
+}
+
+// resume begins to go on with a handover, in the background.
+func (n *Node) resume(to repl.Address, forced bool) {
+	ctx, cancel := context.WithCancel(n.life.ctx)
+	if !n.handover.resume(cancel) {
+		cancel()
+		return
+	}
+	end := func() {
+		n.handover.end()
+		cancel()
+	}
+	if !n.life.start(func() {
+		defer end()
+		r := resumption{n, ctx, to, forced}
+		r.run()
+	}) {
+		end()
+	}
+}
+
+// run goes on until there is a primary, or this node is told its role: FAILOVER ABORT makes it the primary.
+func (r *resumption) run() {
+	r.log.Warn("this node was handing its role over when it ended, and goes on with that", "to", r.to.String())
+	for told := false; r.ctx.Err() == nil; {
+		done, err := r.step()
+		if err != nil && !told && r.ctx.Err() == nil {
 			told = true
-			n.log.Warn("no changes are taken here until the node answers that this one was handing its role over to; REPLICAOF NO ONE makes this the primary",
-				"to", to.String(), "error", err)
+			r.log.Warn("no changes are taken here until the node answers that this one was handing its role over to; "+
+				"REPLICAOF NO ONE makes this the primary", "to", r.to.String(), "error", err)
 		}
 		if done {
-			if err := n.repl.ForgetHandover(); err != nil {
-				n.log.Error("the note of a handover cannot be removed", "error", err)
+			if err := r.repl.ForgetHandover(); err != nil {
+				r.log.Error("the note of a handover cannot be removed", "error", err)
 			}
 			return
 		}
 		select {
-		case <-ctx.Done():
+		case <-r.ctx.Done():
 		case <-time.After(resumeEvery):
 		}
 	}
-	if n.life.ctx.Err() != nil || n.handover.wasCeded() { // the next start goes on, or somebody said who leads
+	if r.life.ctx.Err() != nil || r.handover.wasCeded() { // the next start goes on, or somebody said who leads
 		return
 	}
-	n.log.Warn("FAILOVER ABORT: this node leads again, and the other one may lead too", "to", to.String())
-	err := n.resumeLead()
+	r.log.Warn("FAILOVER ABORT: this node leads again, and the other one may lead too", "to", r.to.String())
+	err := r.lead()
 	if err == nil {
-		n.awaiting.Store(awaitNothing)
-		n.RoleChanged()
-		err = n.repl.ForgetHandover()
+		r.awaiting.Store(awaitNothing)
+		r.RoleChanged()
+		err = r.repl.ForgetHandover()
 	}
 	if err != nil {
-		n.log.Error("FAILOVER ABORT was not carried out", "error", err)
+		r.log.Error("FAILOVER ABORT was not carried out", "error", err)
 	}
 }
 
-// resumeLead makes this node the primary that it was.
-func (n *Node) resumeLead() error {
-	err := n.repl.Lead()
+// lead makes this node the primary that it was.
+func (r *resumption) lead() error {
+	err := r.repl.Lead()
 	if err == nil {
-		n.setReplicaOf(repl.Address{})
+		r.setReplicaOf(repl.Address{})
 	}
-	n.RoleChanged()
+	r.RoleChanged()
 	return err
 }
 
-// resumeStep looks where the handover stands and does what is next.
-func (n *Node) resumeStep(ctx context.Context, to repl.Address, forced bool) (done bool, err error) {
-	role, err := repl.AskRole(ctx, to, n.settings(), resumeAsk)
+// step looks where the handover stands and does what is next.
+func (r *resumption) step() (done bool, err error) {
+	role, err := repl.AskRole(r.ctx, r.to, r.settings(), resumeAsk)
 	if err == nil {
-		err = ctx.Err() // this node was told its role meanwhile
+		err = r.ctx.Err() // this node was told its role meanwhile
 	}
 	if err != nil {
 		return false, err
 	}
-	mayLead := forced || role.Offset >= n.host.Store().Replication().Position()
-	link, _ := n.repl.Link()
+	mayLead := r.forced || role.Offset >= r.host.Store().Replication().Position()
+	link, _ := r.repl.Link()
 	switch {
 	case role.Primary:
-		return link.Primary == to && link.State == repl.LinkConnected, nil
+		return link.Primary == r.to && link.State == repl.LinkConnected, nil
 	case role.State == repl.LinkConnected: // to another, as this node feeds nobody
-		n.log.Info("the node that this one was handing its role over to follows another", "primary", role.Of.String())
-		n.setReplicaOf(role.Of)
-		return true, n.repl.Follow(role.Of)
-	case role.Of != repl.Address{} && !n.isMe(role.Of):
+		r.log.Info("the node that this one was handing its role over to follows another", "primary", role.Of.String())
+		r.setReplicaOf(role.Of)
+		return true, r.repl.Follow(role.Of)
+	case role.Of != repl.Address{} && !r.isMe(role.Of):
 		return false, fmt.Errorf("it follows %s, and that one is not there", role.Of) // somebody will tell both
-	case mayLead && n.leftToSentinel():
+	case mayLead && r.leftToSentinel():
 		return false, errors.New("this node was watched by Sentinel, which is to say who leads")
 	case mayLead:
 		// It may have been told to lead, and do so at any moment: to tell it again makes no second primary, to lead
 		// here would.
-		_, err := repl.Promote(ctx, to, n.settings())
+		_, err := repl.Promote(r.ctx, r.to, r.settings())
 		return false, err
 	}
 	// It has not all changes yet, so it was not told.
-	n.log.Info("the replica has not all changes: this node leads again", "replica", to.String())
-	if n.leftToSentinel() {
-		n.awaiting.Store(awaitStarted) // as after any start
+	r.log.Info("the replica has not all changes: this node leads again", "replica", r.to.String())
+	if r.leftToSentinel() {
+		r.awaiting.Store(awaitStarted) // as after any start
 	}
-	err = n.resumeLead()
+	err = r.lead()
 	return err == nil, err
 }
 

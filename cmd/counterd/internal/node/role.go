@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"strconv"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
@@ -24,13 +23,7 @@ func (n *Node) Start() {
 	if err != nil {
 		n.log.Error("to whom this node was handing its role over cannot be read", "error", err)
 	} else if to != (repl.Address{}) {
-		ctx, cancel := context.WithCancel(n.life.ctx)
-		if !n.handover.resume(cancel) {
-			cancel()
-		} else if !n.life.start(func() { n.resumeHandover(ctx, cancel, to, forced) }) {
-			n.handover.end()
-			cancel()
-		}
+		n.resume(to, forced)
 	}
 	n.RoleChanged()
 }

@@ -5,6 +5,10 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/repl"
+	"github.com/counterd/counterd/counter"
 )
 
 // What a node learns from Sentinel without being spoken to. Each Sentinel publishes, on every node it watches and each
@@ -139,4 +143,36 @@ func (n *Node) isHere(local net.Addr, host, port string) bool {
 	}
 	ip, other := net.ParseIP(here), net.ParseIP(host)
 	return port == reached && ip != nil && ip.Equal(other)
+}
+
+const (
+	// aliveWithin is how fresh the primary's last word must be for it to be asked: it speaks each second.
+	aliveWithin = 1500 * time.Millisecond
+	// handOverWithin is what a primary that is asked to hand over may take. Sentinel looks after a second whether its
+	// replica leads, and then each second.
+	handOverWithin = time.Second
+)
+
+// leadForSentinel makes this node the primary as Sentinel wants it. Sentinel tells only the replica. Where the primary
+// lives (SENTINEL FAILOVER, or Sentinel was wrong about it) it would go on to take changes until it hears of it, a
+// second or two, and the other replica would go on to acknowledge them: 568 increments that WAIT 1 had acknowledged
+// were lost in a trial. So the primary is asked to hand over, as by FAILOVER, which loses nothing; and if it does not,
+// the node leads as it is.
+func (n *Node) leadForSentinel() error {
+	info, ok := n.repl.Link()
+	if !ok || info.State != repl.LinkConnected || info.LastIO < 0 || info.LastIO > aliveWithin {
+		return n.repl.Lead()
+	}
+	if err := repl.AskFailover(info.Primary, n.settings(), handOverWithin); err != nil {
+		n.log.Warn("the primary does not hand over: what it takes from now on is lost", "primary", info.Primary.String(), "error", err)
+		return n.repl.Lead()
+	}
+	for deadline := time.Now().Add(handOverWithin + handOverWithin/2); n.host.Store().Replica() && time.Now().Before(deadline); {
+		select {
+		case <-n.life.ctx.Done():
+			return counter.ErrClosed
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	return n.repl.Lead()
 }

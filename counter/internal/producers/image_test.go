@@ -1,0 +1,192 @@
+package producers
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/counterd/counterd/persist"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// goldenTable is the table of testdata/producers.v1.image. It must not change.
+func goldenTable(t testing.TB) *Table {
+	tab := New(Limits{Producers: 4, Bytes: 1 << 20, MinIdle: 10})
+	results := []persist.Result{
+		{Kind: persist.ResultInt, N: 1<<64 - 5}, {Kind: persist.ResultOK}, {Kind: persist.ResultBulk, N: 42}, {Kind: persist.ResultNil},
+		{Kind: persist.ResultBlob, Blob: []byte("a blob")}, {Kind: persist.ResultGone}, {Kind: persist.ResultBlob, Blob: []byte{}},
+	}
+	for i := range 3 * Window {
+		r := request("writer", uint64(i)*uint64(i)+1<<50, 1760000000+int64(i))
+		r.Room = 10
+		put(t, tab, r, results[i%len(results)])
+	}
+	put(t, tab, request("\x00\xff", 1<<64-1, 1760000000), results[0])
+	r := request("an id of the longest length there", 0, 1760000000)
+	r.ID, r.Epoch = r.ID[:32], 1<<63-1
+	put(t, tab, r, results[4])
+	put(t, tab, request("out of order", 7, 1760000000), results[1])
+	put(t, tab, request("out of order", 3, 1760000000), results[3])
+	try := tab.BeginFence([]byte("fenced only"), 1760000500)
+	tab.InsertFence([]byte("fenced only"), &try, 1760000500, 0)
+	must(t, tab.check())
+	return tab
+}
+
+func TestGolden(t *testing.T) {
+	tab := goldenTable(t)
+	name := filepath.Join("testdata", "producers.v1.image")
+	if *update {
+		must(t, os.WriteFile(name, tab.AppendImage(nil), 0o644))
+	}
+	want, err := os.ReadFile(name)
+	must(t, err)
+	if !bytes.Equal(copyOf(t, tab).AppendImage(nil), want) {
+		t.Errorf("the image of version %d differs from %s", imageVersion, name)
+	}
+	back, err := Load(want, tab.limits)
+	must(t, err)
+	must(t, back.sameAs(tab))
+}
+
+// TestBadImages: every prefix and what cannot be gives an error that says where.
+func TestBadImages(t *testing.T) {
+	good := goldenTable(t).AppendImage(nil)
+	for n := range good {
+		if _, err := Load(good[:n], Limits{}); !errors.Is(err, ErrBadImage) {
+			t.Fatalf("%d of %d bytes: %v", n, len(good), err)
+		}
+	}
+	if _, err := Load(append(bytes.Clone(good), 0), Limits{}); !errors.Is(err, ErrBadImage) {
+		t.Errorf("a byte more: %v", err)
+	}
+	one := func(number byte, id string) string {
+		return string([]byte{number, byte(len(id))}) + id + "\x00\x00\x00\x00\x00"
+	}
+	long := string(bytes.Repeat([]byte{'x'}, 33))
+	for name, image := range map[string]string{
+		"version 0":            "\x00\x00\x00",
+		"second version byte":  "\x01\x01\x00",
+		"no id":                "\x01\x00\x01" + one(0, ""),
+		"a long id":            "\x01\x00\x01" + one(0, long),
+		"one id twice":         "\x01\x00\x02" + one(0, "a") + one(1, "a"),
+		"one number twice":     "\x01\x00\x02" + one(0, "a") + one(0, "b"),
+		"a high number":        "\x01\x00\x01\x80\x80\x01\x01a\x00\x00\x00\x00\x00",
+		"many producers":       "\x01\x00\x81\x80\x01",
+		"too many entries":     "\x01\x00\x01\x00\x01a\x00\x00\x00\x00\x81\x01",
+		"kind 0":               "\x01\x00\x01\x00\x01a\x00\x00\x00\x00\x01" + "\x00" + "\x00\x00\x00\x00" + "\x00",
+		"kind 7":               "\x01\x00\x01\x00\x01a\x00\x00\x00\x00\x01" + "\x00" + "\x00\x07\x00\x00" + "\x00",
+		"seqs beyond the last": "\x01\x00\x01\x00\x01a\x00\x00\x00\x00\x02" + "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01" + "\x00\x02\x00\x00" + "\x00" + "\x00" + "\x00\x02\x00\x00" + "\x00",
+	} {
+		if _, err := Load([]byte(image), Limits{}); !errors.Is(err, ErrBadImage) {
+			t.Errorf("%s: got %v, want %v", name, err, ErrBadImage)
+		}
+	}
+	if _, err := Load([]byte{imageVersion + 1, 0, 0}, Limits{}); !errors.Is(err, ErrNewerImage) {
+		t.Errorf("a newer version: %v", err)
+	}
+}
+
+// FuzzLoad: any bytes give an error, or a table that holds what must hold and is written as it was read.
+func FuzzLoad(f *testing.F) {
+	f.Add(goldenTable(f).AppendImage(nil))
+	f.Add([]byte{1, 0, 0})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		tab, err := Load(b, Limits{})
+		if err != nil {
+			if !errors.Is(err, ErrBadImage) && !errors.Is(err, ErrNewerImage) {
+				t.Fatalf("%v", err)
+			}
+			return
+		}
+		must(t, tab.check())
+		if charged, most := tab.Bytes(), int64(len(b))*400+1<<10; charged > most {
+			t.Fatalf("%d bytes are charged %d", len(b), charged)
+		}
+		copyOf(t, tab)
+	})
+}
+
+// TestLogRefused: records that cannot be of this table's log change nothing.
+func TestLogRefused(t *testing.T) {
+	tab := New(Limits{})
+	if err := tab.Define(MaxPlaces, 0, 0, []byte("a"), 0); !errors.Is(err, persist.ErrCorrupt) {
+		t.Error(err)
+	}
+	if err := tab.Define(0, 0, 0, make([]byte, 33), 0); !errors.Is(err, persist.ErrCorrupt) {
+		t.Error(err)
+	}
+	ok := persist.Result{Kind: persist.ResultOK}
+	if tab.Apply(0, 0, 0, 0, ok, 0) {
+		t.Error("an entry of nobody")
+	}
+	must(t, tab.Define(3, 2, 1<<64-2, []byte("a"), 0))
+	for _, r := range []persist.Result{{Kind: persist.ResultNext}, {Kind: 7}, {Kind: persist.ResultBlob, Blob: make([]byte, persist.MaxResult+1)}} {
+		if tab.Apply(3, 0, 0, 0, r, 0) {
+			t.Errorf("result %v", r.Kind)
+		}
+	}
+	if tab.Apply(3, 2, 0, 0, ok, 0) {
+		t.Error("a seq above the highest")
+	}
+	if s := tab.Stats(); s.Entries != 0 || s.Producers != 1 || s.Unknown != 5 {
+		t.Errorf("%+v", s)
+	}
+	// An entry that comes again takes the place of the one that is there; so does a producer with a known number or id.
+	for i := range 3 {
+		if !tab.Apply(3, 1, 0, 0, persist.Result{Kind: persist.ResultBlob, Blob: make([]byte, 100*i)}, 0) {
+			t.Error("not known")
+		}
+		must(t, tab.check())
+	}
+	must(t, tab.Define(5, 2, 0, []byte("a"), 0))
+	if tab.Len() != 1 || tab.at(3) != nil || tab.at(5).ring.n != 0 {
+		t.Error("a is at two places")
+	}
+	must(t, tab.Define(5, 2, 0, nil, 0))
+	if tab.Len() != 0 || tab.Bytes() != 0 {
+		t.Errorf("%d producers left", tab.Len())
+	}
+}
+
+func TestSlotGroup(t *testing.T) {
+	crc := func(s string) (c uint16) {
+		for i := range len(s) {
+			c ^= uint16(s[i]) << 8
+			for range 8 {
+				if c&0x8000 != 0 {
+					c = c<<1 ^ 0x1021
+				} else {
+					c <<= 1
+				}
+			}
+		}
+		return c
+	}
+	if got := crc("123456789"); got != 0x31c3 {
+		t.Fatalf("%#x is not CCITT's", got)
+	}
+	for mid, slot := range map[uint64]uint16{19089006004: 12075, 0: 13907} {
+		if got := crc16(mid) & 16383; got != slot || SlotGroup(mid) != uint8(slot>>6) {
+			t.Errorf("%d: got slot %d and group %d, want %d", mid, got, SlotGroup(mid), slot)
+		}
+	}
+	for v := uint64(1); ; v = v*7 + 3 {
+		if got, want := crc16(v), crc(fmt.Sprint(v)); got != want {
+			t.Fatalf("%d: got %d, want %d", v, got, want)
+		}
+		if v > 1<<60 {
+			break
+		}
+	}
+	for v := range uint64(12345) {
+		if got, want := crc16(v), crc(fmt.Sprint(v)); got != want {
+			t.Fatalf("%d: got %d, want %d", v, got, want)
+		}
+	}
+}

@@ -1,0 +1,377 @@
+package producers
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/counterd/counterd/persist"
+)
+
+var seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "seed of random tests")
+
+// check verifies what must hold of a table at any time.
+func (t *Table) check() error {
+	var bytes int64
+	listed := 0
+	older := uint32(none)
+	for number := t.oldest; number != none; number = t.places[number].newer {
+		p := t.places[number]
+		if p.older != older {
+			return fmt.Errorf("list: %d is behind %d, which says it is behind %d", number, older, p.older)
+		}
+		older = number
+		listed++
+	}
+	if older != t.newest {
+		return fmt.Errorf("list ends at %d, newest is %d", older, t.newest)
+	}
+	found := 0
+	for number, p := range t.places {
+		if p == nil {
+			if uint32(number) < t.hole {
+				return fmt.Errorf("number %d is free, below %d", number, t.hole)
+			}
+			continue
+		}
+		found++
+		bytes += p.cost()
+		if at, ok := t.byID[p.id]; !ok || at != uint32(number) {
+			return fmt.Errorf("%q has number %d, the map says %d", p.id, number, at)
+		}
+		if err := p.check(); err != nil {
+			return fmt.Errorf("%q: %w", p.id, err)
+		}
+	}
+	if found != listed || found != len(t.byID) {
+		return fmt.Errorf("%d producers, %d in the list, %d in the map", found, listed, len(t.byID))
+	}
+	if bytes != t.bytes {
+		return fmt.Errorf("they cost %d bytes, %d counted", bytes, t.bytes)
+	}
+	return nil
+}
+
+func (p *producer) check() error {
+	live := 0
+	for i := range p.ring.n {
+		e := p.ring.at(i)
+		if e.seq < p.from || i > 0 && e.seq <= p.ring.at(i-1).seq {
+			return fmt.Errorf("entry %d has seq %d, from %d", i, e.seq, p.from)
+		}
+		live += int(e.size)
+		if e.size > 0 && e.value+uint64(e.size) > uint64(len(p.blobs)) {
+			return fmt.Errorf("seq %d: blob [%d,+%d) of %d", e.seq, e.value, e.size, len(p.blobs))
+		}
+	}
+	if live != p.live {
+		return fmt.Errorf("blobs of %d bytes, %d counted", live, p.live)
+	}
+	return nil
+}
+
+// sameAs compares what repeats are answered from: not the times of last use, which repeats change and the log does not.
+func (t *Table) sameAs(o *Table) error {
+	if len(t.byID) != len(o.byID) {
+		return fmt.Errorf("%d and %d producers", len(t.byID), len(o.byID))
+	}
+	for number, p := range t.places {
+		if p == nil {
+			continue
+		}
+		q := o.at(uint32(number))
+		if q == nil || p.id != q.id || p.epoch != q.epoch || p.base != q.base || p.from != q.from || p.ring.n != q.ring.n {
+			return fmt.Errorf("number %d: %+v and %+v", number, p, q)
+		}
+		for i := range p.ring.n {
+			e, f := p.ring.at(i), q.ring.at(i)
+			if e.seq != f.seq || e.meta != f.meta || !sameResult(p.result(e), q.result(f)) {
+				return fmt.Errorf("%q: %+v and %+v", p.id, *e, *f)
+			}
+		}
+	}
+	return nil
+}
+
+func sameResult(a, b persist.Result) bool {
+	return a.Kind == b.Kind && a.N == b.N && bytes.Equal(a.Blob, b.Blob)
+}
+
+// model is a table as maps, and slow.
+type model struct {
+	limits    Limits
+	producers map[string]*modelProducer
+	stamp     int
+}
+
+type modelProducer struct {
+	epoch uint64
+	done  map[uint64]modelEntry
+	floor uint64 // seqs below are expired
+	used  int64
+	stamp int // order of last use
+}
+
+type modelEntry struct {
+	hash   uint32
+	group  uint8
+	result persist.Result
+}
+
+func (m *model) touch(p *modelProducer, now int64) {
+	if p.used != now {
+		m.stamp++
+		p.used, p.stamp = now, m.stamp
+	}
+}
+
+func (m *model) begin(r *Request) (Verdict, persist.Result) {
+	p := m.producers[string(r.ID)]
+	if p == nil {
+		if len(m.producers) >= m.limits.Producers {
+			if _, v := m.oldest(); r.Now-v.used < m.limits.MinIdle {
+				return Full, persist.Result{}
+			}
+		}
+		return Fresh, persist.Result{}
+	}
+	if r.Epoch < p.epoch {
+		return Fenced, persist.Result{}
+	}
+	if e, ok := p.done[r.Seq]; ok {
+		if e.hash != r.Hash {
+			return Mismatch, persist.Result{}
+		}
+		m.touch(p, r.Now)
+		return Repeat, e.result
+	}
+	if r.Seq < p.floor || len(p.done) == Window && r.Seq < slices.Min(slices.Collect(maps.Keys(p.done))) {
+		return Expired, persist.Result{}
+	}
+	return Fresh, persist.Result{}
+}
+
+func (m *model) oldest() (string, *modelProducer) {
+	var id string
+	var least *modelProducer
+	for k, p := range m.producers {
+		if least == nil || p.stamp < least.stamp {
+			id, least = k, p
+		}
+	}
+	return id, least
+}
+
+func (m *model) producer(id string, now int64) *modelProducer {
+	p := m.producers[id]
+	if p == nil {
+		if len(m.producers) >= m.limits.Producers {
+			victim, _ := m.oldest()
+			delete(m.producers, victim)
+		}
+		m.stamp++
+		p = &modelProducer{done: map[uint64]modelEntry{}, used: now, stamp: m.stamp}
+		m.producers[id] = p
+	}
+	m.touch(p, now)
+	return p
+}
+
+func (m *model) insert(r *Request, group uint8, result persist.Result) {
+	p := m.producer(string(r.ID), r.Now)
+	p.epoch = max(p.epoch, r.Epoch)
+	p.done[r.Seq] = modelEntry{r.Hash, group, result}
+	if len(p.done) > Window {
+		least := slices.Min(slices.Collect(maps.Keys(p.done)))
+		delete(p.done, least)
+		p.floor = least + 1
+	}
+}
+
+func (m *model) compare(t *Table) error {
+	for id, p := range m.producers {
+		_, q := t.find([]byte(id), none)
+		if q == nil || q.epoch != p.epoch || int(q.ring.n) != len(p.done) || q.from != p.floor {
+			return fmt.Errorf("%q: got %+v, want %+v", id, q, p)
+		}
+		for i := range q.ring.n {
+			e := q.ring.at(i)
+			want, ok := p.done[e.seq]
+			if !ok || e.hash() != want.hash || e.group() != want.group || !sameResult(q.result(e), want.result) {
+				return fmt.Errorf("%q seq %d: got %+v, want %+v", id, e.seq, *e, want)
+			}
+		}
+	}
+	if len(m.producers) != t.Len() {
+		return fmt.Errorf("got %d producers, want %d", t.Len(), len(m.producers))
+	}
+	return nil
+}
+
+func randomResult(rnd *rand.Rand) persist.Result {
+	r := persist.Result{Kind: persist.ResultKind(1 + rnd.IntN(6))}
+	switch r.Kind {
+	case persist.ResultInt, persist.ResultBulk:
+		r.N = rnd.Uint64() >> rnd.IntN(64)
+	case persist.ResultBlob:
+		r.Blob = make([]byte, rnd.IntN(40)*rnd.IntN(40))
+		for i := range r.Blob {
+			r.Blob[i] = byte(rnd.Uint32())
+		}
+	}
+	return r
+}
+
+// TestModel: random requests against a table of maps; a second table gets what a log would have of the first, and both
+// are written and read now and then.
+func TestModel(t *testing.T) {
+	t.Logf("-seed=%d", *seed)
+	var all [Full + 1]int
+	for run := range 20 {
+		rnd := rand.New(rand.NewPCG(*seed, uint64(run)))
+		limits := Limits{Producers: 1 + rnd.IntN(8), Bytes: 1 << 30, MinIdle: int64(rnd.IntN(20))}
+		tab, replica := New(limits), New(limits)
+		m := model{limits: limits, producers: map[string]*modelProducer{}}
+		now, next := int64(1000), map[string]uint64{}
+		hint := uint32(0)
+		var seen [Full + 1]int
+		for step := range 6000 {
+			if rnd.IntN(8) == 0 {
+				now += int64(rnd.IntN(4))
+			}
+			if rnd.IntN(60) == 0 {
+				now += limits.MinIdle
+			}
+			id := fmt.Sprintf("producer-%d", rnd.IntN(10))
+			r := Request{ID: []byte(id), Seq: next[id], Hash: uint32(rnd.IntN(1 << 21)), Now: now, Room: persist.MaxResult}
+			if rnd.IntN(2) == 0 {
+				r.Hint = hint
+			}
+			if p := m.producers[id]; p != nil {
+				r.Epoch = p.epoch
+				if rnd.IntN(50) == 0 {
+					r.Epoch += uint64(rnd.IntN(4)) - min(p.epoch, 1)
+				}
+			}
+			switch rnd.IntN(10) {
+			case 0:
+				r.Seq -= min(r.Seq, uint64(rnd.IntN(200))) // a repeat, a gap, or expired
+			case 1:
+				r.Seq += uint64(rnd.IntN(5))
+			case 2:
+				if rnd.IntN(30) == 0 {
+					r.Seq += rnd.Uint64() >> rnd.IntN(64) >> 1 // the base moves
+				}
+			}
+			if p := m.producers[id]; p != nil && rnd.IntN(3) > 0 {
+				if e, ok := p.done[r.Seq]; ok {
+					r.Hash = e.hash
+				}
+			}
+			if rnd.IntN(40) == 0 {
+				fence(t, tab, replica, &m, id, now)
+				continue
+			}
+			try := tab.Begin(&r)
+			verdict, result := m.begin(&r)
+			if try.Verdict != verdict || verdict == Repeat && !sameResult(try.Result, result) {
+				t.Fatalf("run %d step %d: %+v: got %+v, want %v %+v", run, step, r, try, verdict, result)
+			}
+			seen[verdict]++
+			if verdict == Fresh && rnd.IntN(20) == 0 {
+				continue // the change was refused: nothing was logged
+			}
+			if hint = try.Number; try.Define && verdict <= Repeat {
+				for _, n := range try.Forget {
+					must(t, replica.Define(n, 0, 0, nil, now))
+				}
+				must(t, replica.Define(try.Number, try.Epoch, try.Base, r.ID, now))
+			}
+			switch verdict {
+			case Repeat:
+				if try.Define {
+					tab.InsertFence(r.ID, &try, now, uint64(step))
+					m.producers[id].epoch = r.Epoch
+				}
+			case Fresh:
+				result, group := randomResult(rnd), uint8(rnd.Uint32())
+				tab.Insert(&r, &try, result, group, uint64(step))
+				if less := r.Seq - try.Base; less > MaxSeqLess {
+					t.Fatalf("seq %d, base %d", r.Seq, try.Base)
+				} else if !replica.Apply(try.Number, less, r.Hash, group, result, now) {
+					t.Fatalf("number %d is unknown", try.Number)
+				}
+				m.insert(&r, group, result)
+				next[id] = max(next[id], r.Seq+1)
+			}
+			if step%100 == 0 {
+				must(t, tab.check())
+				must(t, replica.check())
+				must(t, m.compare(tab))
+				must(t, tab.sameAs(replica))
+			}
+			if rnd.IntN(300) == 0 {
+				tab = copyOf(t, tab)
+			}
+			if rnd.IntN(300) == 0 {
+				replica = copyOf(t, replica)
+			}
+		}
+		if s := tab.Stats(); s.Unknown > 0 {
+			t.Fatalf("%+v", s)
+		}
+		for v, n := range seen {
+			all[v] += n
+		}
+	}
+}
+
+func fence(t *testing.T, tab, replica *Table, m *model, id string, now int64) {
+	try := tab.BeginFence([]byte(id), now)
+	p := m.producers[id]
+	if p == nil {
+		if verdict, _ := m.begin(&Request{ID: []byte(id), Now: now}); verdict != try.Verdict {
+			t.Fatalf("fence: got %v, want %v", try.Verdict, verdict)
+		}
+		if try.Verdict == Full {
+			return
+		}
+	}
+	for _, n := range try.Forget {
+		must(t, replica.Define(n, 0, 0, nil, now))
+	}
+	must(t, replica.Define(try.Number, try.Epoch, try.Base, []byte(id), now))
+	tab.InsertFence([]byte(id), &try, now, 1)
+	p = m.producer(id, now)
+	if p.epoch++; try.Epoch != p.epoch {
+		t.Fatalf("fence: got epoch %d, want %d", try.Epoch, p.epoch)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// copyOf writes a table and reads it back.
+func copyOf(t testing.TB, tab *Table) *Table {
+	image := tab.AppendImage(nil)
+	if int64(len(image)) > tab.ImageBytes() {
+		t.Fatalf("an image of %d bytes, at most %d were said", len(image), tab.ImageBytes())
+	}
+	back, err := Load(image, tab.limits)
+	must(t, err)
+	must(t, back.check())
+	must(t, back.sameAs(tab))
+	if !bytes.Equal(back.AppendImage(nil), image) {
+		t.Fatal("the image of the image differs")
+	}
+	return back
+}

@@ -1,0 +1,47 @@
+package producers
+
+// Info describes a producer.
+type Info struct {
+	ID       string
+	Epoch    uint64
+	Highest  uint64 // seq, if there are entries
+	Floor    uint64 // the lowest seq that is taken
+	Entries  int
+	Bytes    int64 // that it is charged with
+	LastUsed int64 // s since 1970
+}
+
+// List describes the producers used last, at most limit.
+func (t *Table) List(limit int) []Info {
+	list := make([]Info, 0, max(0, min(limit, len(t.byID))))
+	for number := t.newest; number != none && len(list) < limit; number = t.places[number].older {
+		p := t.places[number]
+		i := Info{ID: p.id, Epoch: p.epoch, Floor: p.lowest(), Entries: int(p.ring.n), Bytes: p.cost(), LastUsed: p.used}
+		if p.ring.n > 0 {
+			i.Highest = p.ring.highest().seq
+		}
+		list = append(list, i)
+	}
+	return list
+}
+
+// Stats are figures of a table; those behind Bytes count since it was made.
+type Stats struct {
+	Producers, Entries                         int
+	Bytes                                      int64 // charged
+	Repeats, Mismatches, Expired, Fenced, Full uint64
+	Taken                                      uint64 // producers that were forgotten for others
+	Unknown                                    uint64 // entries from the log without a producer
+}
+
+// Stats counts.
+func (t *Table) Stats() Stats {
+	s := t.stats
+	s.Producers, s.Bytes = len(t.byID), t.bytes
+	for _, p := range t.places {
+		if p != nil {
+			s.Entries += int(p.ring.n)
+		}
+	}
+	return s
+}

@@ -1,0 +1,212 @@
+package producers
+
+import "github.com/counterd/counterd/persist"
+
+// MaxPlaces is how many numbers there are: they take 2 bytes in the log.
+const MaxPlaces = 1 << 14
+
+// none is the number of no producer.
+const none = MaxPlaces
+
+// Limits are what a table may hold.
+type Limits struct {
+	Producers int   // at most MaxPlaces
+	Bytes     int64 // see package comment
+	MinIdle   int64 // s that a producer keeps its place for, unused
+}
+
+// Table is all producers. It is not safe for concurrent use. New and Load make one.
+type Table struct {
+	limits Limits
+	places []*producer       // by number; nil: free
+	byID   map[string]uint32 // numbers
+	hole   uint32            // no lower number is free
+	bytes  int64
+	stats  Stats
+
+	// The producers by last use, as a list through producer.older and newer: used does not fall from oldest to newest,
+	// but where the clock did.
+	oldest, newest uint32
+
+	forget []uint32 // of the last Try
+}
+
+// New returns an empty table.
+func New(l Limits) *Table {
+	t := &Table{byID: make(map[string]uint32), oldest: none, newest: none}
+	t.SetLimits(l)
+	return t
+}
+
+// SetLimits changes them. What is above the new ones stays, until it is idle and a place is needed.
+func (t *Table) SetLimits(l Limits) {
+	l.Producers = min(l.Producers, MaxPlaces)
+	t.limits = l
+}
+
+// Len is the number of producers.
+func (t *Table) Len() int { return len(t.byID) }
+
+// Bytes is what they are charged with.
+func (t *Table) Bytes() int64 { return t.bytes }
+
+// at is the producer with a number, nil if there is none.
+func (t *Table) at(number uint32) *producer {
+	if int(number) < len(t.places) {
+		return t.places[number]
+	}
+	return nil
+}
+
+// find looks up an id, at the hint first.
+func (t *Table) find(id []byte, hint uint32) (uint32, *producer) {
+	if p := t.at(hint); p != nil && p.id == string(id) {
+		return hint, p
+	}
+	if number, ok := t.byID[string(id)]; ok {
+		return number, t.places[number]
+	}
+	return none, nil
+}
+
+// free is the lowest number without a producer.
+func (t *Table) free() uint32 {
+	for t.at(t.hole) != nil {
+		t.hole++
+	}
+	return t.hole
+}
+
+// add makes a producer. REQUIRES: the number is free and the id unknown.
+func (t *Table) add(number uint32, id []byte, now int64) *producer {
+	p := &producer{id: string(id), used: now}
+	for int(number) >= len(t.places) {
+		t.places = append(t.places, nil)
+	}
+	t.places[number] = p
+	t.byID[p.id] = number
+	t.bytes += p.cost()
+	t.link(number, p)
+	return p
+}
+
+// forgetPlace frees a number, if a producer has it.
+func (t *Table) forgetPlace(number uint32) {
+	p := t.at(number)
+	if p == nil {
+		return
+	}
+	t.unlink(p)
+	t.bytes -= p.cost()
+	delete(t.byID, p.id)
+	t.places[number] = nil
+	t.hole = min(t.hole, number)
+	t.stats.Taken++
+}
+
+// touch notes that p was used. Once a second it becomes the newest, which is as exact as used is.
+func (t *Table) touch(number uint32, p *producer, now int64) {
+	if p.used == now {
+		return
+	}
+	p.used = now
+	if t.newest != number {
+		t.unlink(p)
+		t.link(number, p)
+	}
+}
+
+// link appends p as the one used last.
+func (t *Table) link(number uint32, p *producer) {
+	p.older, p.newer = t.newest, none
+	if t.newest != none {
+		t.places[t.newest].newer = number
+	} else {
+		t.oldest = number
+	}
+	t.newest = number
+}
+
+func (t *Table) unlink(p *producer) {
+	if p.older != none {
+		t.places[p.older].newer = p.newer
+	} else {
+		t.oldest = p.newer
+	}
+	if p.newer != none {
+		t.places[p.newer].older = p.older
+	} else {
+		t.newest = p.older
+	}
+}
+
+// Last returns the highest seq that was applied, and what the log must be as far as for it to be told. It is false
+// where the producer is unknown or nothing of it is remembered.
+func (t *Table) Last(id []byte) (seq, logged uint64, ok bool) {
+	_, p := t.find(id, 0)
+	if p == nil || p.ring.n == 0 {
+		return 0, 0, false
+	}
+	return p.ring.highest().seq, p.logged, true
+}
+
+// Define gives a producer a number, epoch and base, as a record of the log says: limits are not asked. Another one that
+// had the number is forgotten, and so is what this id had at another number; without an id the number is freed. now is
+// the frame's time in seconds. The error matches persist.ErrCorrupt; nothing was changed then.
+func (t *Table) Define(number uint32, epoch, base uint64, id []byte, now int64) error {
+	switch {
+	case number >= MaxPlaces:
+		return corrupt("producer number %d, want below %d", number, MaxPlaces)
+	case len(id) > persist.MaxProducerID:
+		return corrupt("producer id of %d bytes, want at most %d", len(id), persist.MaxProducerID)
+	case len(id) == 0:
+		t.forgetPlace(number)
+		return nil
+	}
+	p := t.at(number)
+	if p == nil || p.id != string(id) {
+		t.forgetPlace(number)
+		if old, ok := t.byID[string(id)]; ok {
+			t.forgetPlace(old)
+		}
+		p = t.add(number, id, now)
+	} else {
+		t.touch(number, p, now)
+	}
+	p.epoch, p.base = epoch, base
+	return nil
+}
+
+// Apply makes an entry, as a record of the log says: seq is base and less. One that is there is replaced; one that has
+// expired is passed over. known is false where there is no such number or result, and nothing was changed.
+func (t *Table) Apply(number uint32, less uint64, hash uint32, group uint8, r persist.Result, now int64) (known bool) {
+	p := t.at(number)
+	if p == nil || p.base+less < less || !kept(r) {
+		t.stats.Unknown++
+		return false
+	}
+	t.touch(number, p, now)
+	seq := p.base + less
+	i, found := p.ring.find(seq)
+	if !found && p.expired(i, seq) {
+		return true
+	}
+	t.put(p, i, found, seq, newMeta(hash, r.Kind, group), r)
+	return true
+}
+
+// put is producer.put, charged.
+func (t *Table) put(p *producer, i uint32, found bool, seq uint64, meta uint32, r persist.Result) {
+	if p.ring.n == Window && cap(p.blobs) == 0 && r.Blob == nil { // the usual case
+		p.put(i, found, seq, meta, r)
+		return
+	}
+	before := p.cost()
+	p.put(i, found, seq, meta, r)
+	t.bytes += p.cost() - before
+}
+
+// kept tells whether a result is one that a table holds.
+func kept(r persist.Result) bool {
+	return r.Kind >= persist.ResultInt && r.Kind <= persist.ResultGone && len(r.Blob) <= persist.MaxResult
+}

@@ -1,0 +1,204 @@
+package producers
+
+import "github.com/counterd/counterd/persist"
+
+// Request is a numbered request.
+type Request struct {
+	ID    []byte // 1 to persist.MaxProducerID bytes
+	Epoch uint64
+	Seq   uint64
+	Hash  uint32 // of command and arguments; 21 bits of it
+	Room  int    // most bytes of Blob that its result may have
+	Now   int64  // s since 1970
+	Hint  uint32 // number that the producer may have, as an earlier Try had it: a right one saves the lookup
+}
+
+// Verdict is what a request is.
+type Verdict uint8
+
+const (
+	Fresh    Verdict = iota // it is to be made
+	Repeat                  // it was made
+	Mismatch                // its seq was used for a request with another hash
+	Expired                 // its seq is not in the window, and is not above all that fell out of it
+	Fenced                  // its epoch is lower than the producer's
+	Full                    // there is no place for one more producer, or no memory for the result
+)
+
+// Try is what Begin found out.
+type Try struct {
+	Verdict Verdict
+	Result  persist.Result // Repeat; Blob is valid until the table changes
+	Logged  uint64         // Repeat to Fenced: log offset behind the producer's last record; 0 if that was replayed
+	Number  uint32         // Fresh, Repeat: the producer's, below MaxPlaces
+	Lowest  uint64         // Expired: the lowest seq that is taken
+	OfBytes bool           // Full: Limits.Bytes is why; else Limits.Producers
+	// A define record has to come first, with Epoch and Base, and then Insert, or InsertFence where Verdict is Repeat:
+	// the producer is new, its epoch rises, or its base has moved.
+	Define bool
+	Epoch  uint64 // also Fenced: the one in force
+	Base   uint64 // that seqs in the log are relative to
+	// Forget are producers whose places or bytes are needed. The log has to say so before, but of the one that had
+	// Number: that follows from the define record. Valid until the next Begin.
+	Forget []uint32
+
+	p *producer // nil: new
+	i uint32    // where seq belongs in its ring
+}
+
+// MaxSeqLess is how far above its base a seq may be: 2 bytes in the log.
+const MaxSeqLess = 1<<14 - 1
+
+// baseLess is how far below the seq that moves it a base is: seqs that come out of order do not move it again.
+const baseLess = 1 << 10
+
+// Begin tells what a request is. It changes nothing but times of last use.
+func (t *Table) Begin(r *Request) Try {
+	number, p := t.find(r.ID, r.Hint)
+	y := Try{Number: number, Epoch: r.Epoch, p: p}
+	if p == nil {
+		y.Base = max(r.Seq, baseLess) - baseLess
+		t.place(&y, r.Room, r.Now)
+		return t.counted(y)
+	}
+	y.Logged, y.Base, y.Define = p.logged, p.base, r.Epoch > p.epoch
+	if r.Epoch < p.epoch {
+		y.Verdict, y.Epoch = Fenced, p.epoch
+		return t.counted(y)
+	}
+	var found bool
+	if y.i, found = p.ring.find(r.Seq); !found {
+		if p.expired(y.i, r.Seq) {
+			y.Verdict, y.Lowest = Expired, p.lowest()
+			return t.counted(y)
+		}
+		if r.Seq < y.Base || r.Seq-y.Base > MaxSeqLess {
+			y.Base, y.Define = max(r.Seq, baseLess)-baseLess, true
+		}
+		if t.bytes+p.growth(r.Room) > t.limits.Bytes {
+			t.makeRoom(&y, r.Room, r.Now)
+			return t.counted(y)
+		}
+		return y // Fresh
+	}
+	e := p.ring.at(y.i)
+	if y.Verdict = Repeat; e.hash() != r.Hash&(1<<hashBits-1) {
+		y.Verdict = Mismatch
+		return t.counted(y)
+	}
+	y.Result = p.result(e)
+	t.touch(number, p, r.Now)
+	return t.counted(y)
+}
+
+// BeginFence prepares the rise of a producer's epoch by one: InsertFence does it. An unknown producer becomes known.
+func (t *Table) BeginFence(id []byte, now int64) Try {
+	number, p := t.find(id, 0)
+	y := Try{Number: number, Epoch: 1, Define: true, p: p}
+	if p == nil {
+		t.place(&y, 0, now)
+		return t.counted(y)
+	}
+	y.Logged, y.Base, y.Epoch = p.logged, p.base, min(p.epoch, MaxEpoch-1)+1
+	return y
+}
+
+// MaxEpoch is the highest epoch: it can be told as an integer. A fence leaves it.
+const MaxEpoch = 1<<63 - 1
+
+// Insert makes the entry that Begin prepared: result is copied, group the hash slot group of what was changed, logged
+// the offset behind its record. REQUIRES: Begin gave Fresh, and nothing changed the table since.
+func (t *Table) Insert(r *Request, y *Try, result persist.Result, group uint8, logged uint64) {
+	p := t.define(r.ID, y, r.Now, logged)
+	t.put(p, y.i, false, r.Seq, newMeta(r.Hash, result.Kind, group), result)
+}
+
+// InsertFence makes what BeginFence prepared, or what Begin says of a repeat with a higher epoch.
+func (t *Table) InsertFence(id []byte, y *Try, now int64, logged uint64) {
+	t.define(id, y, now, logged)
+}
+
+// define makes or changes the producer of a Try.
+func (t *Table) define(id []byte, y *Try, now int64, logged uint64) *producer {
+	for _, number := range y.Forget {
+		t.forgetPlace(number)
+	}
+	p := y.p
+	if p == nil {
+		t.forgetPlace(y.Number)
+		p = t.add(y.Number, id, now)
+	} else {
+		t.touch(y.Number, p, now)
+	}
+	if y.Define {
+		p.epoch, p.base = y.Epoch, y.Base
+	}
+	p.logged = logged
+	return p
+}
+
+// place finds a number for a new producer.
+func (t *Table) place(y *Try, room int, now int64) {
+	y.Define = true
+	if t.makeRoom(y, room, now); y.Verdict == Full {
+		return
+	}
+	if len(y.Forget) == 0 {
+		y.Number = t.free()
+		return
+	}
+	y.Number, y.Forget = y.Forget[0], y.Forget[1:]
+}
+
+// makeRoom finds the producers that have to be forgotten so that one more entry of y.p can be remembered. They are
+// those that were idle for longest, and for Limits.MinIdle at least; where these are not enough the verdict is Full.
+func (t *Table) makeRoom(y *Try, room int, now int64) {
+	places := 0
+	p := y.p
+	if p == nil {
+		p = &blank
+		places = len(t.byID) + 1 - t.limits.Producers
+	}
+	over := t.bytes + p.growth(room) - t.limits.Bytes
+	if p == &blank {
+		over += p.cost()
+	}
+	t.forget = t.forget[:0]
+	for number := t.oldest; places > 0 || over > 0; {
+		var v *producer
+		if number != none {
+			v = t.places[number]
+			v.used = min(v.used, now) // the clock was set back: from now on it counts
+		}
+		if v == nil || now-v.used < t.limits.MinIdle {
+			y.Verdict, y.OfBytes = Full, places <= 0
+			return
+		}
+		if v != p {
+			t.forget = append(t.forget, number)
+			over -= v.cost()
+			places--
+		}
+		number = v.newer
+	}
+	y.Forget = t.forget
+}
+
+var blank producer // of no entry
+
+// counted counts a verdict.
+func (t *Table) counted(y Try) Try {
+	switch y.Verdict {
+	case Repeat:
+		t.stats.Repeats++
+	case Mismatch:
+		t.stats.Mismatches++
+	case Expired:
+		t.stats.Expired++
+	case Fenced:
+		t.stats.Fenced++
+	case Full:
+		t.stats.Full++
+	}
+	return y
+}
