@@ -434,6 +434,34 @@ func TestLanesWait(t *testing.T) {
 	}
 }
 
+// TestLanesWakeAll gives all numbers back at once: as many waiters get them, none is left asleep.
+func TestLanesWakeAll(t *testing.T) {
+	ls := newLanes(1, 1)
+	for range window {
+		if _, seq := ls.try(); seq == 0 {
+			t.Fatal("a new lane has fewer numbers than its window")
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var wg sync.WaitGroup
+	for range window {
+		wg.Go(func() {
+			if _, _, err := ls.take(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for ls.waiting.Load() < window {
+		time.Sleep(time.Millisecond)
+	}
+	l := (*ls.list.Load())[0]
+	for seq := range uint64(window) {
+		ls.known(l, seq+1)
+	}
+	wg.Wait()
+}
+
 // TestStuck holds one request back while others go on: it is not passed by so many that it could not be repeated.
 func TestStuck(t *testing.T) {
 	f := newFake(t)

@@ -153,8 +153,11 @@ func isOurs(err error) bool {
 		return true
 	}
 	_, ok := errors.AsType[*unsentError](err)
-	return ok || errors.Is(err, ErrClosed) || errors.Is(err, ErrFull)
+	return ok || errors.Is(err, ErrClosed) || errors.Is(err, ErrFull) || errors.Is(err, ErrRange)
 }
+
+// errUnsent is what a request was answered that was not sent.
+var errUnsent = errors.New("nothing was sent")
 
 // unsentError is a context's end before the first attempt.
 type unsentError struct{ cause error }
