@@ -33,18 +33,15 @@ type Batch struct {
 	// Of a silent batch: log offset behind the frame whose changes it makes; 0 while the log is replayed.
 	applied uint64
 
-	// See group.
-	groups  []group
-	locked  []*block              // by the group that runs
-	order   []int32               // operations by counter and mid
-	made    []int32               // operations whose rows were absent and were made
-	lost    int                   // operations on pages that cannot be read
-	records []byte                // of the log
-	columns []persist.ColumnValue // of one of them
+	groups groups
 }
 
 // NewBatch returns an empty batch.
-func (s *Store) NewBatch() *Batch { return &Batch{s: s} }
+func (s *Store) NewBatch() *Batch {
+	b := &Batch{s: s}
+	b.groups.b = b
+	return b
+}
 
 // Begin opens the batch for operations, beside other batches.
 func (b *Batch) Begin() error {
@@ -86,7 +83,7 @@ func (b *Batch) End() {
 	if !b.open {
 		return
 	}
-	b.open = false
+	b.open, b.groups.pending = false, false
 	if b.exclusive {
 		b.exclusive = false
 		if b.s.log != nil && !b.silent {
@@ -145,10 +142,8 @@ func (b *Batch) Reset() {
 	if cap(b.rows) > 4*retainedOps {
 		b.rows = nil
 	}
-	if cap(b.order) > retainedOps {
-		b.locked, b.order, b.made, b.records = nil, nil, nil, nil
-	}
-	b.ops, b.rows, b.groups, b.located = b.ops[:0], b.rows[:0], b.groups[:0], 0
+	b.ops, b.rows, b.located = b.ops[:0], b.rows[:0], 0
+	b.groups.reset()
 }
 
 // Run executes the operations added since Reset, in order as far as they touch the same item, groups as one. REQUIRES
@@ -159,9 +154,9 @@ func (b *Batch) Run() {
 		b.locate()
 	}
 	at := 0
-	for _, g := range b.groups {
+	for _, g := range b.groups.list {
 		b.runEach(at, g.from)
-		b.runGroup(g)
+		b.groups.run(g)
 		at = g.to
 	}
 	b.runEach(at, len(b.ops))

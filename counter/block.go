@@ -51,7 +51,7 @@ type block struct {
 	image *persist.BlockFile // its newest; nil: none
 	ascent
 
-	holder *Batch // runs a group, and has what takes the block's place locked too; nil: none
+	holder *groups // runs a group, and has what takes the block's place locked too; nil: none
 }
 
 // ascent tells whether new mids come in (nearly) rising order. It is kept for the open-ended last block only: there it

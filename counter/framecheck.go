@@ -60,16 +60,23 @@ func (c *FrameChecker) Check(raw []byte) error {
 	if len(raw) < persist.FrameHeaderLen {
 		return fmt.Errorf("frame of %d bytes, want %d at least: %w", len(raw), persist.FrameHeaderLen, persist.ErrCorrupt)
 	}
-	now := c.schema
+	now, next := c.schema, false
 	for src := raw[persist.FrameHeaderLen:]; len(src) > 0; {
 		n, err := persist.DecodeRecord(src, &c.rec)
 		if err == nil {
 			now, err = checkRecord(now, &c.rec)
 		}
+		if err == nil && next && c.rec.Kind != persist.KindSet {
+			err = fmt.Errorf("%s behind a once without a result, want a set: %w", c.rec.Kind, persist.ErrCorrupt)
+		}
 		if err != nil {
 			return fmt.Errorf("frame, byte %d: %w", len(raw)-len(src), err)
 		}
+		next = c.rec.Kind == persist.KindOnce && c.rec.Result == persist.ResultNext
 		src = src[n:]
+	}
+	if next {
+		return fmt.Errorf("frame: a once without a result at its end, want a set behind it: %w", persist.ErrCorrupt)
 	}
 	c.schema = now
 	return nil

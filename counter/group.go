@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/counterd/counterd/counter/internal/producers"
 	"github.com/counterd/counterd/persist"
 )
 
@@ -25,72 +26,128 @@ import (
 // group nothing.
 //
 // Changes that are in no group may fall between the reads of a group.
-type group struct{ from, to int } // numbers of operations
+type group struct {
+	from, to int // numbers of operations
+	once     int // number in groups.onces, from 1 on; 0: it has none
+}
+
+// groups runs the groups of a batch.
+type groups struct {
+	b       *Batch
+	list    []group // since Reset, in order
+	locked  []*block
+	order   []int32               // operations by counter and mid
+	made    []int32               // operations whose rows were absent and were made
+	lost    int                   // operations on pages that cannot be read
+	records []byte                // of the log
+	columns []persist.ColumnValue // of one of them
+
+	// See Once.
+	onces   []Once
+	pending bool              // a transaction that has a number is being executed
+	req     producers.Request // the last one looked up in the table of producers
+	looked  producers.Try     // what was found: valid while producers.mu is held, or the gate exclusively
+	slot    uint8             // its hash slot group
+}
 
 // MaxGroup is the largest number of operations in a group: their records fit in one frame of the log.
-const MaxGroup = persist.MaxAppend / persist.MaxSetLen
+const MaxGroup = (persist.MaxAppend - persist.MaxDefineLen - persist.MaxOnceLen) / persist.MaxSetLen
 
-// Group makes all operations from number first on a group. REQUIRES: those are OpSets without a condition; or OpResets
-// and OpDeletes, beside reads of the same items; or reads only. No later than their Run, and in order: groups do not
-// overlap.
+// Group makes all operations from number first on a group. REQUIRES: those are OpSets without a condition; or OpAdds; or
+// OpResets and OpDeletes, beside reads of the same items; or reads only. No later than their Run, and in order: groups
+// do not overlap. An OpAdd that is out of range is not made, and the others are.
 func (b *Batch) Group(first int) {
 	if len(b.ops)-first > 1 { // one alone is a group anyway
-		b.groups = append(b.groups, group{first, len(b.ops)})
+		b.groups.list = append(b.groups.list, group{from: first, to: len(b.ops)})
 	}
+}
+
+// reset forgets all groups.
+func (r *groups) reset() {
+	if cap(r.order) > retainedOps {
+		r.locked, r.order, r.made, r.records = nil, nil, nil, nil
+	}
+	if cap(r.onces) > retainedOps || cap(r.records) > retainedOps*persist.MaxSetLen {
+		r.onces, r.records = nil, nil
+	}
+	clear(r.onces) // they hold the caller's bytes
+	r.list, r.onces = r.list[:0], r.onces[:0]
 }
 
 // changes tells whether an operation of this kind can change something.
 func (k OpKind) changes() bool { return k != OpGet && k != OpRead && k != OpExists }
 
-// runGroup runs the operations of a group.
-func (b *Batch) runGroup(g group) {
-	for i := g.from; i < g.to; i++ {
-		if b.ops[i].Kind.changes() {
-			b.runChanges(g)
-			return
-		}
+// run runs the operations of a group.
+func (r *groups) run(g group) {
+	if g.once > 0 && g.to-g.from <= 1 {
+		r.runOne(g)
+		return
 	}
-	b.runReads(g)
+	changes := g.once > 0
+	for i := g.from; i < g.to && !changes; i++ {
+		changes = r.b.ops[i].Kind.changes()
+	}
+	if changes {
+		r.runChanges(g)
+	} else {
+		r.runReads(g)
+	}
 }
 
-func (b *Batch) runReads(g group) {
+func (r *groups) runReads(g group) {
+	b := r.b
 	seen, rows := b.s.groups.Load(), len(b.rows)
 	b.runEach(g.from, g.to)
 	if b.exclusive || b.s.groups.Load() == seen {
 		return
 	}
 	b.rows = b.rows[:rows]
-	b.lock(g)
+	r.lock(g)
 	for i := g.from; i < g.to; i++ {
 		op := &b.ops[i]
 		op.forget()
 		b.apply(op.ks.dir.Load().find(op.Mid), op)
 	}
-	b.unlock()
+	r.unlock()
 }
 
-func (b *Batch) runChanges(g group) {
+func (r *groups) runChanges(g group) {
+	b := r.b
 	first := &b.ops[g.from]
 	if g.to-g.from > MaxGroup {
 		first.Err = fmt.Errorf("counter: a group of %d operations, want at most %d", g.to-g.from, MaxGroup)
 		return
 	}
-	if !b.warm(g) {
+	var once *Once
+	if g.once > 0 {
+		if once = &r.onces[g.once-1]; !r.ready(once) {
+			return
+		}
+	}
+	if !r.warm(g) {
 		return
 	}
-	b.lock(g)
-	defer b.unlock()
-	b.made, b.lost = b.made[:0], 0
+	r.lock(g)
+	defer r.unlock()
+	if once != nil {
+		b.s.producers.mu.Lock()
+		defer b.s.producers.mu.Unlock()
+		if !r.try(once) {
+			return
+		}
+	}
+	r.made, r.lost = r.made[:0], 0
 	for i := g.from; i < g.to; i++ {
 		op := &b.ops[i]
-		if op.Err = b.prepare(int32(i)); op.Err != nil {
-			b.unmake()
+		if op.Err = r.prepare(int32(i)); op.Err != nil {
+			r.unmake()
 			return
 		}
 	}
 	b.s.groups.Add(1)
 	silent := b.silent
 	b.silent = true // the group logs itself, in one piece: b.applied is 0
+	outOfRange := false
 	for i := g.from; i < g.to; i++ {
 		op := &b.ops[i]
 		found := op.Found
@@ -98,19 +155,30 @@ func (b *Batch) runChanges(g group) {
 			continue
 		}
 		b.apply(op.ks.dir.Load().find(op.Mid), op)
-		if op.Kind == OpSet && !found {
+		switch {
+		case op.Kind == OpAdd:
+			op.Found = found
+			outOfRange = outOfRange || op.Err != nil // prepare left no other error
+		case op.Kind == OpSet && !found:
 			op.Found, op.Value = false, 0 // prepare made it
 		}
 	}
 	b.silent = silent
-	if b.s.log != nil && !b.silent {
-		b.logGroup(g)
+	if outOfRange {
+		r.unmakeUnchanged(g)
+	}
+	if once != nil {
+		once.Result = once.Make(b, g.from, g.to-g.from)
+	}
+	if b.s.log != nil && !b.silent || once != nil {
+		r.log(g, once)
 	}
 }
 
 // warm reads what a group of changes needs of cold files, one block at a time: it must not wait for the disk with all
 // its locks held. It answers false where something cannot be read, which that operation's Err says.
-func (b *Batch) warm(g group) bool {
+func (r *groups) warm(g group) bool {
+	b := r.b
 	for _, i := range b.cold {
 		if int(i) < g.from || int(i) >= g.to {
 			continue
@@ -134,50 +202,52 @@ func (b *Batch) warm(g group) bool {
 }
 
 // lock locks the blocks of a group, in order of counter and mid: groups that share some cannot wait for each other.
-func (b *Batch) lock(g group) {
-	b.order = b.order[:0]
+func (r *groups) lock(g group) {
+	ops := r.b.ops
+	r.order = r.order[:0]
 	for i := g.from; i < g.to; i++ {
-		b.order = append(b.order, int32(i))
+		r.order = append(r.order, int32(i))
 	}
-	slices.SortFunc(b.order, func(i, j int32) int {
-		x, y := &b.ops[i], &b.ops[j]
+	slices.SortFunc(r.order, func(i, j int32) int {
+		x, y := &ops[i], &ops[j]
 		return cmp.Or(cmp.Compare(x.Counter.ID, y.Counter.ID), cmp.Compare(x.Mid, y.Mid))
 	})
 	var ks *keyspace
 	var last *block
-	for _, i := range b.order {
-		op := &b.ops[i]
+	for _, i := range r.order {
+		op := &ops[i]
 		if op.ks == ks && op.Mid < last.hi {
 			continue
 		}
 		ks, last = op.ks, op.ks.lockFor(op.block, op.Mid)
-		last.holder = b
-		b.locked = append(b.locked, last)
+		last.holder = r
+		r.locked = append(r.locked, last)
 	}
 }
 
 // unlock unlocks what lock locked, or what took its place.
-func (b *Batch) unlock() {
-	for i, blk := range b.locked {
-		b.show(blk.logged)
-		blk.holder, b.locked[i] = nil, nil
+func (r *groups) unlock() {
+	for i, blk := range r.locked {
+		r.b.show(blk.logged)
+		blk.holder, r.locked[i] = nil, nil
 		blk.mu.Unlock()
 	}
-	b.locked = b.locked[:0]
+	r.locked = r.locked[:0]
 }
 
-// replaced has news, which are locked, take the place of old, which b has locked.
-func (b *Batch) replaced(old *block, news []*block) {
+// replaced has news, which are locked, take the place of old, which r has locked.
+func (r *groups) replaced(old *block, news []*block) {
 	for _, blk := range news {
-		blk.holder = b
+		blk.holder = r
 	}
 	old.holder = nil
-	i := slices.Index(b.locked, old)
-	b.locked = slices.Replace(b.locked, i, i+1, news...)
+	i := slices.Index(r.locked, old)
+	r.locked = slices.Replace(r.locked, i, i+1, news...)
 }
 
 // prepare does everything of operation i that can fail, so that apply cannot. It notes whether the item was there.
-func (b *Batch) prepare(i int32) error {
+func (r *groups) prepare(i int32) error {
+	b := r.b
 	op := &b.ops[i]
 	ks := op.ks
 	blk := ks.dir.Load().find(op.Mid)
@@ -206,6 +276,8 @@ func (b *Batch) prepare(i int32) error {
 			return ErrOutOfRange
 		}
 		stays = op.Arg == col.Default
+	case OpAdd:
+		stays = false
 	default:
 		if !op.Found {
 			return nil
@@ -218,14 +290,14 @@ func (b *Batch) prepare(i int32) error {
 		return ErrMaxMemory
 	}
 	if !p.readable() {
-		b.lost++
-		return ks.reserveOverlay(blk, b.lost)
+		r.lost++
+		return ks.reserveOverlay(blk, r.lost)
 	}
 	if blk, _, err = ks.ensure(blk, op.Mid, p); err != nil {
 		return err
 	}
 	if !op.Found {
-		b.made = append(b.made, i)
+		r.made = append(r.made, i)
 	}
 	if !stays && ks.field(blk, int(op.Column)) < 0 {
 		_, err = ks.repack(blk, op.Mid)
@@ -234,9 +306,9 @@ func (b *Batch) prepare(i int32) error {
 }
 
 // unmake removes the rows that prepare made.
-func (b *Batch) unmake() {
-	for _, i := range b.made {
-		op := &b.ops[i]
+func (r *groups) unmake() {
+	for _, i := range r.made {
+		op := &r.b.ops[i]
 		blk := op.ks.dir.Load().find(op.Mid)
 		if p, err := op.ks.find(blk, op.Mid); err == nil && p.where == inTable { // always: it is in the table
 			_ = op.ks.remove(blk, op.Mid, p) // and so it needs no memory
@@ -244,52 +316,82 @@ func (b *Batch) unmake() {
 	}
 }
 
-// logGroup appends the group's changes to the log, several columns of an item as one record.
-func (b *Batch) logGroup(g group) {
-	b.records = b.records[:0]
+// unmakeUnchanged removes the rows that prepare made for additions that were out of range, all of them.
+func (r *groups) unmakeUnchanged(g group) {
+	ops := r.b.ops
+	made := r.made[:0]
+	for _, i := range r.made {
+		op := &ops[i]
+		changed := false
+		for k := i; k < int32(g.to) && !changed; k++ { // the first operation on the item made the row
+			changed = ops[k].Done && ops[k].Mid == op.Mid && ops[k].Counter == op.Counter
+		}
+		if !changed {
+			made = append(made, i)
+		}
+	}
+	r.made = made
+	r.unmake()
+}
+
+// log appends the group's changes to the log, several columns of an item as one record.
+func (r *groups) log(g group, once *Once) {
+	b := r.b
+	r.records = r.records[:0]
+	if once != nil {
+		r.prefix(once, b.ops[g.from].Mid, false)
+	}
 	records := 0
-	for i := g.from; i < g.to; {
+	for i := g.from; i < g.to && b.s.log != nil; {
 		op := &b.ops[i]
 		if i++; !op.Done {
 			continue
 		}
 		records++
 		if op.Kind == OpDelete {
-			b.records = persist.AppendDelete(b.records, op.Counter.ID, op.Mid)
+			r.records = persist.AppendDelete(r.records, op.Counter.ID, op.Mid)
 			continue
 		}
-		b.columns = append(b.columns[:0], op.result())
-		for ; i < g.to && len(b.columns) < persist.MaxColumns; i++ {
+		r.columns = append(r.columns[:0], op.result())
+		for ; i < g.to && len(r.columns) < persist.MaxColumns; i++ {
 			next := &b.ops[i]
 			if !next.Done || next.Kind != op.Kind || next.Mid != op.Mid || next.Counter != op.Counter {
 				break
 			}
-			b.columns = append(b.columns, next.result())
+			r.columns = append(r.columns, next.result())
 		}
-		if c := b.columns[0]; len(b.columns) == 1 {
-			b.records = persist.AppendSet(b.records, op.Counter.ID, c.Column, op.Mid, c.Value)
+		if c := r.columns[0]; len(r.columns) == 1 {
+			r.records = persist.AppendSet(r.records, op.Counter.ID, c.Column, op.Mid, c.Value)
 		} else {
-			b.records = persist.AppendSetItem(b.records, op.Counter.ID, op.Mid, b.columns)
+			r.records = persist.AppendSetItem(r.records, op.Counter.ID, op.Mid, r.columns)
 		}
 	}
-	switch records { // MaxGroup sees to it that they are not too long
-	case 0:
+	switch { // MaxGroup sees to it that they are not too long
+	case once != nil:
+		r.keep(once, records > 1)
+	case records == 0:
 		return
-	case 1: // one change anyway, which can share a frame
-		b.pos, _ = b.s.log.Append(b.records)
+	case records == 1: // one change anyway, which can share a frame
+		b.pos, _ = b.s.log.Append(r.records)
 	default:
-		b.pos, _ = b.s.log.AppendWhole(b.records)
+		b.pos, _ = b.s.log.AppendWhole(r.records)
 	}
-	for _, blk := range b.locked {
+	if b.s.log == nil {
+		return
+	}
+	for _, blk := range r.locked {
 		blk.logged = b.pos
 	}
 }
 
-// result is the column of an OpSet or OpReset and its value afterwards.
+// result is the column of an OpSet, OpAdd or OpReset that was done and its value afterwards.
 func (op *Op) result() persist.ColumnValue {
 	col := &op.Counter.Columns[op.Column]
-	if op.Kind == OpReset {
+	switch op.Kind {
+	case OpReset:
 		return persist.ColumnValue{Column: col.ID, Value: col.Default}
+	case OpAdd:
+		return persist.ColumnValue{Column: col.ID, Value: op.Value}
 	}
 	return persist.ColumnValue{Column: col.ID, Value: op.Arg}
 }

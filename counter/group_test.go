@@ -33,7 +33,7 @@ func addGroup(rng *rand.Rand, b *Batch, mid func() uint64) group {
 		b.Add(op)
 	}
 	b.Group(from)
-	return group{from, b.Len()}
+	return group{from: from, to: b.Len()}
 }
 
 // checkGroup compares the results of a group with the model, and that one which was refused has changed nothing.

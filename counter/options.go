@@ -43,6 +43,9 @@ type Options struct {
 	// MiB, and never less than the snapshot's size; negative: never.
 	SnapshotGrowth int64
 
+	// Producers bound what is remembered so that numbered changes are made once: see Once.
+	Producers ProducerLimits
+
 	// FS is the file system, by default the real one.
 	FS vfs.FS
 

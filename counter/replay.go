@@ -13,13 +13,31 @@ type replayer struct {
 	s        *Store
 	b        *Batch
 	observer func(*Batch) // nil: nobody asked
+	once     onceRecord   // whose result is the value of the next record; pos 0: none
 }
 
 // replayBatch is how many operations are run together: enough to hide cache misses.
 const replayBatch = 256
 
 func (r *replayer) apply(pos uint64, rec *persist.Record) error {
+	if r.once.pos > 0 {
+		if rec.Kind != persist.KindSet {
+			return r.corrupt(pos, "a set behind a once without a result", rec.Kind.String(), nil)
+		}
+		r.once.result = persist.Result{Kind: persist.ResultInt, N: rec.Value}
+		r.s.producers.apply(&r.once)
+		r.once.pos = 0
+	}
 	switch rec.Kind {
+	case persist.KindDefine:
+		if err := r.s.producers.define(pos, rec); err != nil {
+			return r.corrupt(pos, "a producer", err.Error(), err)
+		}
+	case persist.KindOnce:
+		if r.once = newOnceRecord(pos, rec); rec.Result != persist.ResultNext {
+			r.s.producers.apply(&r.once)
+			r.once.pos = 0
+		}
 	case persist.KindSet:
 		r.set(pos, rec.Counter, rec.Mid, rec.Column, rec.Value)
 	case persist.KindSetItem:
@@ -41,7 +59,7 @@ func (r *replayer) apply(pos uint64, rec *persist.Record) error {
 		}
 		next, err := schema.ParseDurable(rec.Text)
 		if err != nil {
-			return &persist.CorruptError{File: persist.LogDir(r.s.dir.Path()), LogOffset: pos, Want: "a schema", Got: err.Error(), Err: err}
+			return r.corrupt(pos, "a schema", err.Error(), err)
 		}
 		return r.s.setSchema(next)
 	}
@@ -49,6 +67,10 @@ func (r *replayer) apply(pos uint64, rec *persist.Record) error {
 		return r.flush()
 	}
 	return nil
+}
+
+func (r *replayer) corrupt(pos uint64, want, got string, err error) error {
+	return &persist.CorruptError{File: persist.LogDir(r.s.dir.Path()), LogOffset: pos, Want: want, Got: got, Err: err}
 }
 
 // wanted returns the counter if it is there and the block that holds mid does not contain the change yet.

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/counterd/counterd/counter/internal/arena"
+	"github.com/counterd/counterd/counter/internal/producers"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/schema"
 )
@@ -21,6 +22,7 @@ import (
 //	block.mu        one at a time, but for a new block that nobody can find yet, and a group's: in order of counter and mid
 //	ranges.dirMu    to replace the directory
 //	arena's         inside it
+//	producers.mu    behind the blocks' locks, before the log's
 type Store struct {
 	opts  Options
 	arena arena.Arena
@@ -48,7 +50,8 @@ type Store struct {
 	replayed  uint64        // log offset up to which the start replayed
 	retain    atomic.Uint64 // Options.RetainBytes as it is now
 
-	groups atomic.Uint64 // of changes, made so far: see group
+	groups    atomic.Uint64 // of changes, made so far: see group
+	producers ledger
 }
 
 // Open opens the store in a directory, which is made if it is not there, and returns when all that was acknowledged is
@@ -64,6 +67,7 @@ func Open(dir string, opts Options) (*Store, error) {
 	s.schema.Store(schema.Empty())
 	s.retain.Store(opts.RetainBytes)
 	s.tiers.init(opts.MaxMemory)
+	s.producers.table = producers.New(opts.Producers.withDefaults())
 	if dir != "" {
 		if err := s.recover(dir); err != nil {
 			return nil, errors.Join(err, s.release())

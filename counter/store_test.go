@@ -229,7 +229,7 @@ func playBatch(t *testing.T, rng *rand.Rand, s *Store, m model, mid func() uint6
 	if full {
 		s.tiers.full.Store(true) // no rows are made: of these batches only the groups are compared
 		defer s.tiers.full.Store(false)
-		b.ops, b.groups, groups = b.ops[groups[0].from:groups[0].to], b.groups[:0], []group{{0, groups[0].to - groups[0].from}}
+		b.ops, b.groups.list, groups = b.ops[groups[0].from:groups[0].to], nil, []group{{to: groups[0].to - groups[0].from}}
 		b.Group(0)
 	}
 	b.Run()

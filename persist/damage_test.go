@@ -419,12 +419,12 @@ func TestRecordRoundTrip(t *testing.T) {
 				want.Column, want.Value = uint16(number(16)), number(64)
 			}
 		case KindDefine:
-			want.Number = uint32(number(20))
+			want.Number = uint32(number(14))
 			if want.Text = make([]byte, rng.IntN(MaxProducerID+1)); len(want.Text) > 0 {
 				want.Epoch, want.Seq = number(64), number(64)
 			}
 		case KindOnce:
-			want.Number, want.Seq, want.Hash = uint32(number(20)), number(64), uint32(number(HashBits))
+			want.Number, want.Seq, want.Hash = uint32(number(14)), number(64), uint32(number(HashBits))
 			if want.Result = ResultKind(rng.IntN(resultKinds)); want.Result != ResultNext {
 				want.Group = uint8(number(8))
 			}

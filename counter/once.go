@@ -1,0 +1,354 @@
+package counter
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/counterd/counterd/counter/internal/producers"
+	"github.com/counterd/counterd/persist"
+)
+
+// Result is what a write with a producer answered.
+type Result = persist.Result
+
+// Kinds of results.
+const (
+	ResultInt  = persist.ResultInt
+	ResultOK   = persist.ResultOK
+	ResultBulk = persist.ResultBulk
+	ResultNil  = persist.ResultNil
+	ResultBlob = persist.ResultBlob
+	ResultGone = persist.ResultGone
+)
+
+// MaxResult is how many bytes the blob of a result may have. A larger one is not kept, see ResultGone.
+const MaxResult = persist.MaxResult
+
+// Once is a change that its producer numbered, to be made once however often it is asked for.
+//
+// A producer is a client, by an id of its own choice. For each of its newest 128 numbers the store keeps what was
+// answered, in the same record of the log as the change itself. Who gets no answer asks again with the same number: if
+// the change was made, by this process or by the one before it or by the primary before, it is not made again, and the
+// answer is the same.
+type Once struct {
+	Producer []byte // 1 to 32 bytes; must not change until Run returns
+	Epoch    uint64 // of the producer: a higher one than was known shuts out the lower ones
+	Seq      uint64 // the change's number: rising, gaps and any order within the newest 128 allowed
+	Hash     uint32 // of the command and its arguments, of which 21 bits count
+	Hint     uint32 // Run sets it: given again with the same producer, it saves looking that up
+	Room     int    // most bytes that the result's blob may have; with more it is kept as ResultGone
+	Mid      uint64 // by whose hash slot it is kept; Run takes that of the first operation
+	// Each: ErrOutOfRange of an OpAdd is a part of the result. Without it an operation alone that is out of range leaves
+	// no entry, like any other that was refused.
+	Each bool
+	// Make returns the result once the operations, n from number first on, are done. It is called with locks held and
+	// must only look at the batch. nil: the value of the OpAdd, an integer.
+	Make func(b *Batch, first, n int) Result
+
+	// Repeat: it was made before. The operations were not run.
+	Repeat bool
+	Result Result // what was answered, or is to be; valid until Reset
+	// Err: nothing was changed. ErrMismatch, *ExpiredError, *FencedError, *ProducersFullError, ErrReplica, ErrNotReady, or
+	// an *UncertainError: it was made before, but a crash may take it back. Where an operation was refused it is that one
+	// which says so.
+	Err error
+}
+
+// ErrMismatch: the number was used for another command, or with other arguments. Nothing was changed.
+var ErrMismatch = errors.New("counter: the producer used this number for another command")
+
+// ExpiredError says that a number is older than what is remembered of its producer. Nothing was changed; whether it was
+// made once is not known any more.
+type ExpiredError struct{ Seq, Lowest uint64 }
+
+func (e *ExpiredError) Error() string {
+	return fmt.Sprintf("counter: number %d is older than what is remembered of its producer: want %d at least", e.Seq, e.Lowest)
+}
+
+// FencedError says that a higher epoch of the producer is known. Nothing was changed.
+type FencedError struct{ Epoch, Want uint64 }
+
+func (e *FencedError) Error() string {
+	return fmt.Sprintf("counter: epoch %d of the producer is fenced: want %d at least", e.Epoch, e.Want)
+}
+
+// ProducersFullError says that there is no place for one more producer, or no memory for what was to be kept. Nothing
+// was changed.
+type ProducersFullError struct{ Bytes bool } // Bytes: it is ProducerLimits.Bytes that is reached
+
+func (e *ProducersFullError) Error() string {
+	if e.Bytes {
+		return "counter: what is kept of producers has reached its limit of memory, and none is idle for long enough to be forgotten"
+	}
+	return "counter: there are as many producers as there may be, and none is idle for long enough to be forgotten"
+}
+
+// Once makes the operations from number first on, none or one or several, one change of a producer; several are a group
+// (see Group), which may be OpAdds too: one of those out of its range says so in its Err, and the others are made. It
+// returns the number to ask OnceAt with. As Group it comes before Run, and in order.
+func (b *Batch) Once(first int, o Once) int {
+	r := &b.groups
+	r.onces = append(r.onces, o)
+	r.list = append(r.list, group{first, len(b.ops), len(r.onces)})
+	return len(r.onces) - 1
+}
+
+// OnceAt returns number i of those added since Reset, with its result after Run. It is valid until Reset or the next
+// Once.
+func (b *Batch) OnceAt(i int) *Once { return &b.groups.onces[i] }
+
+// TryOnce looks whether a transaction has been made before, or is refused: then o says so, and the answer is false. If
+// it is true, the transaction is to be executed and KeepOnce called at its end; another Once meanwhile is refused.
+// REQUIRES BeginExclusive.
+func (b *Batch) TryOnce(o *Once) bool {
+	b.ask()
+	l := &b.s.producers
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b.groups.pending = b.groups.try(o)
+	return b.groups.pending
+}
+
+// KeepOnce logs and remembers what the transaction that TryOnce let through has answered. REQUIRES: no End since.
+func (b *Batch) KeepOnce(o *Once, result Result) {
+	l := &b.s.producers
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := &b.groups
+	r.pending = false
+	o.Result = result
+	r.prefix(o, o.Mid, false)
+	r.keep(o, false)
+}
+
+// Fence raises a producer's epoch by one and returns it: what comes with a lower one is refused from then on. REQUIRES
+// the batch to be open. The error is ErrReplica, ErrNotReady or a *ProducersFullError.
+func (b *Batch) Fence(producer []byte) (epoch uint64, err error) {
+	r, l := &b.groups, &b.s.producers
+	if b.ask(); b.refused != nil {
+		return 0, b.refused
+	}
+	if r.pending {
+		return 0, errNested
+	}
+	if err := checkProducer(producer); err != nil {
+		return 0, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r.req = producers.Request{ID: producer, Now: l.seconds()}
+	if r.looked = l.table.BeginFence(producer, r.req.Now); r.looked.Verdict == producers.Full {
+		return 0, &ProducersFullError{r.looked.OfBytes}
+	}
+	r.raise()
+	return r.looked.Epoch, nil
+}
+
+// LastSeq returns the highest number of a producer that was made; ok is false where none is remembered. REQUIRES the
+// batch to be open. The error is ErrReplica or an *UncertainError.
+func (b *Batch) LastSeq(producer []byte) (seq uint64, ok bool, err error) {
+	if b.ask(); errors.Is(b.refused, ErrReplica) {
+		return 0, false, b.refused
+	}
+	l := &b.s.producers
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	seq, logged, ok := l.table.Last(producer)
+	return seq, ok, b.showLogged(logged)
+}
+
+var errNested = errors.New("counter: a numbered change, or a fence, within a transaction that has a number itself")
+
+func checkProducer(id []byte) error {
+	if n := len(id); n == 0 || n > persist.MaxProducerID {
+		return fmt.Errorf("counter: producer of %d bytes, want 1..%d", n, persist.MaxProducerID)
+	}
+	return nil
+}
+
+// showLogged is show for what the table of producers tells, whose records end at pos; 0: they were replayed. While the
+// disk takes nothing, what is not safe cannot be told.
+func (b *Batch) showLogged(pos uint64) error {
+	if b.failing {
+		log := b.s.log
+		if pos = max(pos, b.s.replayed); pos > log.Durable() {
+			if err := log.Ready(); log.Failed() && err != nil {
+				return &UncertainError{Offset: pos, Err: err}
+			}
+		}
+	}
+	b.show(pos)
+	return nil
+}
+
+// try finds out whether o is to be made. If not, o says why or what was answered. REQUIRES producers.mu held.
+func (r *groups) try(o *Once) bool {
+	b, l := r.b, &r.b.s.producers
+	switch err := checkProducer(o.Producer); {
+	case err != nil:
+		o.Err = err
+	case r.pending:
+		o.Err = errNested
+	case errors.Is(b.refused, ErrReplica): // a repeat too: what is in its log may be cut from it
+		o.Err = b.refused
+	}
+	if o.Err != nil {
+		return false
+	}
+	r.req = producers.Request{ID: o.Producer, Epoch: o.Epoch, Seq: o.Seq, Hash: o.Hash, Room: min(o.Room, MaxResult), Now: l.seconds(), Hint: o.Hint}
+	r.looked = l.table.Begin(&r.req)
+	y := &r.looked
+	o.Hint = y.Number
+	switch y.Verdict {
+	case producers.Fresh:
+		o.Err = b.refused
+		return o.Err == nil
+	case producers.Repeat:
+		if y.Define && b.refused != nil { // its epoch cannot be taken down
+			o.Err = b.refused
+			return false
+		}
+		o.Repeat, o.Result = true, y.Result
+		o.Result.Blob = slices.Clone(y.Result.Blob)
+		if o.Err = b.showLogged(y.Logged); y.Define {
+			r.raise()
+		}
+		return false
+	case producers.Mismatch:
+		o.Err = ErrMismatch
+	case producers.Expired:
+		o.Err = &ExpiredError{o.Seq, y.Lowest}
+	case producers.Fenced:
+		o.Err = &FencedError{o.Epoch, y.Epoch}
+	default:
+		o.Err = &ProducersFullError{y.OfBytes}
+	}
+	if err := b.showLogged(y.Logged); err != nil {
+		o.Err = err
+	}
+	return false
+}
+
+// raise logs and makes the epoch that the last look at the table wants. REQUIRES as try.
+func (r *groups) raise() {
+	b, l, y := r.b, &r.b.s.producers, &r.looked
+	if b.s.log != nil {
+		r.forget()
+		r.records = persist.AppendDefine(r.records[:0], y.Number, y.Epoch, y.Base, r.req.ID)
+		b.pos, _ = b.s.log.Append(r.records) // it is short
+	}
+	l.table.InsertFence(r.req.ID, y, r.req.Now, b.pos)
+	l.dirty = true
+}
+
+// forget logs whose places are needed.
+func (r *groups) forget() {
+	if len(r.looked.Forget) == 0 {
+		return
+	}
+	r.records = r.records[:0]
+	for _, number := range r.looked.Forget { // 6 bytes each: an Append takes all there may be
+		r.records = persist.AppendDefine(r.records, number, 0, 0, nil)
+	}
+	_, _ = r.b.s.log.Append(r.records)
+}
+
+// prefix begins the records of o's change, mid's: its result is known. next: its change is one set, of that value.
+func (r *groups) prefix(o *Once, mid uint64, next bool) {
+	if o.Result.Kind == ResultBlob && len(o.Result.Blob) > min(o.Room, MaxResult) {
+		o.Result = Result{Kind: ResultGone}
+	}
+	r.slot = producers.SlotGroup(mid)
+	r.records = r.records[:0]
+	if r.b.s.log == nil {
+		return
+	}
+	y := &r.looked
+	if r.forget(); y.Define {
+		r.records = persist.AppendDefine(r.records[:0], y.Number, y.Epoch, y.Base, o.Producer)
+	}
+	result := o.Result
+	if next {
+		result.Kind = persist.ResultNext
+	}
+	r.records = persist.AppendOnce(r.records, y.Number, o.Seq-y.Base, o.Hash&(1<<persist.HashBits-1), r.slot, result)
+}
+
+// keep logs the records that prefix began, of one or several changes, and makes o's entry.
+func (r *groups) keep(o *Once, several bool) {
+	b, l := r.b, &r.b.s.producers
+	switch {
+	case b.s.log == nil:
+	case several:
+		b.pos, _ = b.s.log.AppendWhole(r.records) // MaxGroup sees to it that they are not too long
+	default: // a change and its once stay together in any frame
+		b.pos, _ = b.s.log.Append(r.records)
+	}
+	l.table.Insert(&r.req, &r.looked, o.Result, r.slot, b.pos)
+	l.dirty = true
+}
+
+// runOne runs a group of one operation, or of none, that is numbered.
+func (r *groups) runOne(g group) {
+	b, o, l := r.b, &r.onces[g.once-1], &r.b.s.producers
+	if g.from == g.to {
+		l.mu.Lock()
+		if r.try(o) {
+			o.Result = o.Make(b, g.from, 0)
+			r.prefix(o, o.Mid, false)
+			r.keep(o, false)
+		}
+		l.mu.Unlock()
+		return
+	}
+	op := &b.ops[g.from]
+	if op.block.cold != nil && !(r.ready(o) && r.warm(g)) {
+		return
+	}
+	blk := op.ks.lockFor(op.block, op.Mid)
+	l.mu.Lock()
+	if r.try(o) {
+		silent := b.silent
+		b.silent = true // it is logged here, behind what says whose it is
+		blk = b.apply(blk, op)
+		b.silent = silent
+		if op.Err == nil || o.Each && op.Err == ErrOutOfRange {
+			r.keepOne(o, op, g.from)
+			if b.s.log != nil {
+				blk.logged = b.pos
+			}
+		}
+	}
+	l.mu.Unlock()
+	b.show(blk.logged)
+	blk.mu.Unlock()
+}
+
+// ready is try before anything is read or locked: a repeat needs nothing of what its change did.
+func (r *groups) ready(o *Once) bool {
+	r.b.s.producers.mu.Lock()
+	defer r.b.s.producers.mu.Unlock()
+	return r.try(o)
+}
+
+// keepOne logs and remembers operation number i, which was run.
+func (r *groups) keepOne(o *Once, op *Op, i int) {
+	if o.Result = (Result{Kind: ResultInt, N: op.Value}); o.Make != nil {
+		o.Result = o.Make(r.b, i, 1)
+	}
+	set := op.Done && op.Kind != OpDelete
+	var value persist.ColumnValue
+	if set {
+		value = op.result()
+	}
+	r.prefix(o, op.Mid, set && o.Result.Kind == ResultInt && o.Result.N == value.Value)
+	switch {
+	case r.b.s.log == nil:
+	case set:
+		r.records = persist.AppendSet(r.records, op.Counter.ID, value.Column, op.Mid, value.Value)
+	case op.Done:
+		r.records = persist.AppendDelete(r.records, op.Counter.ID, op.Mid)
+	}
+	r.keep(o, false)
+}

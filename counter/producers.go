@@ -1,0 +1,115 @@
+package counter
+
+import (
+	"sync"
+	"time"
+
+	"github.com/counterd/counterd/counter/internal/producers"
+	"github.com/counterd/counterd/persist"
+)
+
+// ProducerLimits bound what is remembered of producers. The zero value of a field is its default.
+type ProducerLimits struct {
+	Producers int   // how many: 1..16384, default 10000
+	Bytes     int64 // of what is kept for all of them; at least 64 KiB, default 64 MiB
+	MinIdle   int64 // seconds: one that was idle for that long may give its place to another; default 600
+}
+
+func (l ProducerLimits) withDefaults() producers.Limits {
+	if l.Producers == 0 {
+		l.Producers = 10000
+	}
+	if l.Bytes == 0 {
+		l.Bytes = 64 << 20
+	}
+	if l.MinIdle == 0 {
+		l.MinIdle = 600
+	}
+	return producers.Limits{Producers: l.Producers, Bytes: l.Bytes, MinIdle: l.MinIdle}
+}
+
+// ProducerInfo describes a producer.
+type ProducerInfo = producers.Info
+
+// ProducerStats are figures of all producers.
+type ProducerStats = producers.Stats
+
+// ledger is the table of producers, and how it stands to log and snapshots.
+type ledger struct {
+	// mu is held from the look at a producer's number over the change and its record to the entry: two tries of one number
+	// at a time are one change. It comes behind blocks' locks and before the log's.
+	mu    sync.Mutex
+	table *producers.Table
+	now   func() time.Time // for tests; nil: time.Now
+
+	from  uint64             // records up to this log offset are in the table: where its image stood, when it was read back
+	id    uint64             // names its images; 0: it never had one
+	dirty bool               // changed since its image was made
+	image *persist.BlockFile // its newest; nil: none
+}
+
+// seconds is the time that the table counts.
+func (l *ledger) seconds() int64 {
+	if l.now != nil {
+		return l.now().Unix()
+	}
+	return time.Now().Unix()
+}
+
+// define takes over a record of the log that ends at pos.
+func (l *ledger) define(pos uint64, rec *persist.Record) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if pos <= l.from {
+		return nil
+	}
+	l.dirty = true
+	return l.table.Define(rec.Number, rec.Epoch, rec.Seq, rec.Text, rec.TimeMS/1000)
+}
+
+// apply takes over a once.
+func (l *ledger) apply(o *onceRecord) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if o.pos > l.from {
+		l.dirty = true
+		l.table.Apply(o.number, o.seq, o.hash, o.group, o.result, o.seconds)
+	}
+}
+
+// onceRecord is a once of the log, which may have to wait for the record behind it.
+type onceRecord struct {
+	pos     uint64 // behind it
+	number  uint32
+	hash    uint32
+	group   uint8
+	seq     uint64
+	seconds int64
+	result  persist.Result
+}
+
+func newOnceRecord(pos uint64, rec *persist.Record) onceRecord {
+	return onceRecord{pos, rec.Number, rec.Hash, rec.Group, rec.Seq, rec.TimeMS / 1000, persist.Result{Kind: rec.Result, N: rec.Value, Blob: rec.Text}}
+}
+
+// Producers describes the producers that were used last, at most limit.
+func (s *Store) Producers(limit int) []ProducerInfo {
+	s.producers.mu.Lock()
+	defer s.producers.mu.Unlock()
+	return s.producers.table.List(limit)
+}
+
+// ProducerStats counts.
+func (s *Store) ProducerStats() ProducerStats {
+	s.producers.mu.Lock()
+	defer s.producers.mu.Unlock()
+	return s.producers.table.Stats()
+}
+
+// SetProducerLimits changes Options.Producers. What is above the new limits stays until it is idle and a place is
+// needed.
+func (s *Store) SetProducerLimits(l ProducerLimits) {
+	s.producers.mu.Lock()
+	defer s.producers.mu.Unlock()
+	s.producers.table.SetLimits(l.withDefaults())
+}
