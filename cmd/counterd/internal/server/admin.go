@@ -119,13 +119,13 @@ func runShutdown(c *client, args [][]byte) {
 	default:
 		if save {
 			if err := c.srv.store().Snapshot(); err != nil && !errors.Is(err, counter.ErrBusy) {
-				c.srv.log.Error("not shut down, as SHUTDOWN SAVE could not save", "client", c.id, "error", err)
+				c.srv.log.Error("not shut down, as SHUTDOWN SAVE could not save", "client", c.ID(), "error", err)
 				c.Out.Error("ERR Errors trying to SHUTDOWN. Check logs.")
 				return
 			}
 		}
-		c.srv.log.Info("shutdown asked for", "client", c.id)
-		c.closed = true
+		c.srv.log.Info("shutdown asked for", "client", c.ID())
+		c.Closing = true
 		c.srv.terminated.Do(func() { go c.srv.Terminate() })
 	}
 }

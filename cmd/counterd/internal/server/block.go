@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
 )
@@ -29,56 +28,20 @@ func (c *client) flagsOf(cmd *row) command.Flags {
 func (c *client) unheld(f command.Flags) {
 	c.block(context.Background(), func(ctx context.Context) {
 		if !c.srv.node.Unheld(ctx, f, c.peer.Load() != nil) {
-			c.closed = true // the command was not executed, and will not be
+			c.Closing = true // the command was not executed, and will not be
 		}
 	})
 }
 
 // Why a wait ended early: causes of its context.
 var (
-	errConnectionEnded = errors.New("the connection has ended")
-	errServerEnds      = errors.New("the server ends")
-	errUnblocked       = errors.New("unblocked by CLIENT UNBLOCK")
-	errTimeUp          = errors.New("unblocked by CLIENT UNBLOCK as if its time were over")
+	errUnblocked = errors.New("unblocked by CLIENT UNBLOCK")
+	errTimeUp    = errors.New("unblocked by CLIENT UNBLOCK as if its time were over")
 )
 
-// block runs wait, which returns when the command may go on, or ctx ends: with the connection, with the server, or by
-// cancel. A connection that has ended meanwhile executes nothing more: whoever sent what it held has long tried
-// elsewhere. What was answered before it is sent first.
+// block runs wait, which may take its time: see front.Session.Block.
 func (c *client) block(ctx context.Context, wait func(ctx context.Context)) {
-	if c.send() != nil {
-		c.closed = true
-		return
-	}
-	c.publish(0)
-	c.blocked.Store(true)
-	c.srv.blocked.Add(1)
-	began := time.Now()
-	defer func() {
-		c.waited += time.Since(began)
-		c.srv.blocked.Add(-1)
-		c.blocked.Store(false)
-		c.lastRead.Store(c.srv.clock.Load()) // it was not idle
-	}()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	gone, stop := c.conn.watch()
-	defer stop()
-	go func() {
-		select {
-		case <-gone:
-			cancel(errConnectionEnded)
-		case <-c.srv.quit:
-			cancel(errServerEnds)
-		case <-ctx.Done():
-		}
-	}()
-	wait(ctx)
-	select {
-	case <-gone:
-		c.closed = true
-	default:
-	}
+	c.waited += c.Block(ctx, wait)
 }
 
 // interrupt ends the wait of c as CLIENT UNBLOCK does; false if it does not wait, or another one has ended it.

@@ -43,11 +43,7 @@ func (c *chaosClient) null() string {
 
 // connect dials until it is let in, and reads where the counter stands. What the server had read of the connection before is executed by then.
 func (c *chaosClient) connect() {
-	until(c.t, "the last connection's end", func() bool {
-		c.s.mu.Lock()
-		defer c.s.mu.Unlock()
-		return c.s.clients[c.id] == nil
-	})
+	until(c.t, "the last connection's end", func() bool { return c.s.front.Session(c.id) == nil })
 	for deadline := time.Now().Add(3 * time.Minute); ; {
 		conn, err := net.Dial("unix", c.s.config.Get().UnixSocket)
 		if err != nil {
@@ -235,15 +231,15 @@ func TestChaos(t *testing.T) {
 				k := list[rng.IntN(len(list))]
 				switch rng.IntN(8) {
 				case 0:
-					k.conn.Close()
+					k.Conn().Close()
 				case 1:
 					k.interrupt(errUnblocked)
 				case 2:
 					s.node.PauseWrites(time.Minute)
 				case 3:
-					s.memoryHeld.limit.Store(int64(rng.IntN(4 << 20)))
-					s.evictClients()
-					s.memoryHeld.limit.Store(config.DefaultClientsLimit)
+					s.front.LimitMemory(int64(rng.IntN(4 << 20)))
+					s.front.Evict()
+					s.front.LimitMemory(config.DefaultClientsLimit)
 				default:
 					_ = k.line()
 				}
@@ -255,7 +251,7 @@ func TestChaos(t *testing.T) {
 	working.Wait()
 	until(t, "all connections forgotten", func() bool { return len(s.connected()) == 0 })
 	until(t, "nothing held", func() bool {
-		return s.memoryHeld.held.Load() == 0 && s.pubsub.Unread() == 0 && s.blocked.Load() == 0
+		return s.front.Held() == 0 && s.pubsub.Unread() == 0 && s.front.Blocked() == 0
 	})
 	if n := s.stats.Panics.Load(); n != 0 {
 		t.Errorf("%d panics", n)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/front"
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/pubsub"
 	"github.com/counterd/counterd/cmd/counterd/internal/repl"
@@ -16,13 +17,12 @@ import (
 	"github.com/counterd/counterd/counter"
 )
 
-// client is one connection: its protocol state and the batch of operations that its commands become.
-// Only the loop it is in, or the goroutine that it is away with, touches it, but for the fields said otherwise.
+// client is one connection: its protocol state and the batch of operations that its commands become. It is the handler
+// of its session. Only who runs the session touches it, but for the fields said otherwise.
 type client struct {
+	front.Session
 	srv  *Server
-	conn socket
-	rd   *resp.Reader
-	work *scratch // nil while the connection waits, and then so are Batch, Owed and runs, and Out has no memory
+	work *work // nil while the connection waits, and then so are Batch, Owed and runs
 
 	// Commands that are operations on items are not executed one by one: they are planned, and run together. Out is
 	// what has not been sent yet.
@@ -32,7 +32,6 @@ type client struct {
 	runs    []run          // commands planned, for the statistics
 
 	authed bool
-	closed bool // close after what is in Out has been sent; execute nothing more
 	multi  transaction
 
 	lastName []byte // name of the last command, as sent
@@ -46,36 +45,16 @@ type client struct {
 
 	silence          silence // CLIENT REPLY
 	noEvict, noTouch bool    // CLIENT NO-EVICT, NO-TOUCH
-	room             int     // bytes that the last read left free
-	read             int     // bytes that it brought
-	moved            bool    // commands were complete in what was read last
-
-	loop      *loop
-	where     atomic.Int32 // inLoop, away or ended
-	answering bool         // its replies wait for the end of the loop's round
-	hup       bool         // epoll says that the stream ends behind what is to be read
-	waits     bool         // what comes next may wait, which it must not in the loop
-	held      [][]byte     // the command that does
 
 	// From unsure on Out has replies of unsureN commands whose changes are not committed yet: ack is.
 	ack     counter.Ack
 	unsure  int
 	unsureN int64
 
-	id      int64
-	created time.Time
 	info    clientInfo                              // what CLIENT LIST shows; has its own lock
 	watch   watch.Mark                              // a watched key changed; set by others
-	blocked atomic.Bool                             // the connection waits in a command
 	waited  time.Duration                           // that the command being executed was blocked: no work of the server's
 	unblock atomic.Pointer[context.CancelCauseFunc] // ends the wait of WAIT and WAITAOF; nil: it is in neither
-	trusted atomic.Bool                             // a copy of authed for others
-
-	holds atomic.Int64 // bytes, as charge noted
-
-	// In seconds of Server.clock, for the janitor; 0 = not so.
-	lastRead, partialSince, writingSince atomic.Int64
-	delivered                            int64 // of its socket at the janitor's last look
 }
 
 // run counts neighbouring commands of one kind in a batch.
@@ -85,76 +64,16 @@ type run struct {
 	owed int // number of their first reply
 }
 
-const (
-	// maxBatch operations are run at once. More gains nothing: 12-24 loads in flight hide all of a cache miss, and
-	// others wait.
-	maxBatch = 256
-	// maxOut is when replies are sent although more commands are waiting.
-	maxOut = 64 << 10
-	// retainOut is the largest reply buffer that an idle connection keeps.
-	retainOut = 16 << 10
-)
-
-// process executes every complete command that has been read. In a loop it may stop with errWaits: called again
-// elsewhere, it goes on.
-func (c *client) process() error {
-	for !c.closed {
-		if !c.inLoop() && c.conn.closed() { // what it sent behind that must not be executed, as the client cannot know
-			c.closed = true
-			break
-		}
-		args := c.held
-		var err error
-		if c.held = nil; args == nil {
-			args, err = c.rd.Next()
-		}
-		if err == resp.ErrIncomplete {
-			break
-		}
-		c.moved = true
-		if err != nil {
-			if !c.catchUp() {
-				return errWaits
-			}
-			c.srv.stats.ProtocolErrors.Add(1)
-			c.fail(nil, "ERR "+err.Error())
-			c.closed = true
-			break
-		}
-		if c.silence.skip {
-			if c.inLoop() {
-				c.held = args
-				return errWaits
-			}
-			c.skipped(args)
-		} else {
-			c.command(args)
-		}
-		if c.Batch.Len() >= maxBatch || len(c.Owed) >= 4*maxBatch {
-			c.flush()
-		}
-		if c.waits {
-			return errWaits
-		}
-		if c.Out.Len() >= maxOut {
-			if err := c.sendAll(); err != nil {
-				return err
-			}
-		}
-	}
-	c.flush()
-	if c.waits {
-		return errWaits
-	}
-	return nil
-}
+// maxBatch operations are run at once. More gains nothing: 12-24 loads in flight hide all of a cache miss, and others
+// wait.
+const maxBatch = 256
 
 // catchUp brings everything that was planned to its replies, committed; false: not in a loop.
 func (c *client) catchUp() bool {
-	if c.flush(); !c.waits {
-		c.settle()
+	if c.Flush(); !c.Leaving() {
+		c.commit()
 	}
-	return !c.waits
+	return !c.Leaving()
 }
 
 // mayWait tells whether a command that is not planned may take a while or wait for something: all do that Redis does
@@ -163,23 +82,14 @@ func (c *client) mayWait(cmd *row) bool {
 	return cmd != nil && cmd.Plan == nil && cmd.Flags&command.Fast == 0 && (!c.multi.active || cmd.Flags&command.Now != 0)
 }
 
-// sendAll runs what was planned, commits what the replies tell, and sends them. Nothing is left planned: sending may
-// take as long as the client likes, and an open batch would keep everybody from the store who wants it to himself.
-func (c *client) sendAll() error {
-	if !c.catchUp() {
-		return errWaits
-	}
-	return c.send()
-}
-
-// settle commits what was changed. Where that fails, every command of the batches is answered by an error instead:
+// commit commits what was changed. Where that fails, every command of the batches is answered by an error instead:
 // changes were made, but are not safe on disk.
-func (c *client) settle() {
+func (c *client) commit() {
 	if !c.ack.Pending() {
 		return
 	}
-	if c.inLoop() && c.ack.Waits() {
-		c.waits = true
+	if c.InLoop() && c.ack.Waits() {
+		c.Leave()
 		return
 	}
 	if err := c.ack.Commit(); err != nil {
@@ -193,8 +103,12 @@ func (c *client) settle() {
 	c.unsureN = 0
 }
 
-// command plans, queues or executes one command.
-func (c *client) command(args [][]byte) {
+// Command plans, queues or executes one command: see front.Handler.
+func (c *client) Command(args [][]byte) {
+	if c.silence.skip {
+		c.skipped(args)
+		return
+	}
 	cmd := c.last
 	if cmd == nil || !bytes.Equal(args[0], c.lastName) {
 		cmd = c.srv.commands.Find(args[0])
@@ -205,7 +119,7 @@ func (c *client) command(args [][]byte) {
 	}
 	if c.loading || c.store != c.srv.current.Load() {
 		if !c.catchUp() {
-			c.held = args
+			c.Hold(args)
 			return
 		}
 		c.begin()
@@ -215,14 +129,14 @@ func (c *client) command(args [][]byte) {
 		c.plan(cmd, args)
 		return
 	}
-	if !c.catchUp() || c.inLoop() && c.mayWait(cmd) {
-		c.held, c.waits = args, true
+	if !c.catchUp() || c.InLoop() && c.mayWait(cmd) {
+		c.Hold(args)
 		return
 	}
 	cmd, ok := c.check(cmd, args)
 	switch {
-	case c.waits:
-		c.held = args
+	case c.Leaving():
+		c.Hold(args)
 	case !ok:
 		c.multi.failed = c.multi.active
 	case c.multi.active && cmd.Flags&command.Now == 0:
@@ -242,7 +156,7 @@ func (c *client) begin() {
 	}
 }
 
-// plan adds the operations of cmd to the batch.
+// plan adds the operations of cmd to the batch, and runs it when it is full.
 func (c *client) plan(cmd *row, args [][]byte) {
 	if !c.Batch.Opened() {
 		c.Batch.Reset()
@@ -257,17 +171,20 @@ func (c *client) plan(cmd *row, args [][]byte) {
 		c.runs = append(c.runs, run{cmd, 1, len(c.Owed)})
 	}
 	cmd.Plan(&c.Call, args)
+	if c.Batch.Len() >= maxBatch || len(c.Owed) >= 4*maxBatch {
+		c.Flush()
+	}
 }
 
 // execute runs a command that was checked. Everything before it has been answered.
 func (c *client) execute(cmd *row, args [][]byte) {
 	if cmd.Plan != nil {
 		c.plan(cmd, args)
-		c.flush()
+		c.Flush()
 		return
 	}
-	if cmd.Flags&command.Blocking != 0 && !c.multi.executing && c.send() != nil {
-		c.closed = true
+	if cmd.Flags&command.Blocking != 0 && !c.multi.executing && c.Send() != nil {
+		c.Closing = true
 		return
 	}
 	began := time.Now()
@@ -284,13 +201,13 @@ func (c *client) execute(cmd *row, args [][]byte) {
 	}
 }
 
-// flush runs the batch and appends the replies that are owed. They may be sent when settle has committed the changes.
-func (c *client) flush() {
+// Flush runs the batch and appends the replies that are owed. They may be sent when commit has committed the changes.
+func (c *client) Flush() {
 	if len(c.Owed) == 0 {
 		return
 	}
-	if c.inLoop() && c.Batch.Opened() && c.Batch.Cold() { // a batch of errors only is not open
-		c.waits = true
+	if c.InLoop() && c.Batch.Opened() && c.Batch.Cold() { // a batch of errors only is not open
+		c.Leave()
 		return
 	}
 	began := time.Now()
@@ -337,7 +254,7 @@ func (c *client) runOf(i int) *row {
 	return c.runs[r].cmd
 }
 
-// answered leaves the commit of the batch, which has ended, to settle: the replies of n commands, which come next in
+// answered leaves the commit of the batch, which has ended, to commit: the replies of n commands, which come next in
 // out, wait for it.
 func (c *client) answered(n int64) {
 	c.Batch.Defer(&c.ack)
@@ -372,8 +289,8 @@ func (c *client) check(cmd *row, args [][]byte) (*row, bool) {
 	if cmd == nil {
 		if resp.EqualFold(args[0], "POST") || resp.EqualFold(args[0], "HOST:") {
 			// A web page that makes a browser talk to this port: nothing after its headers must be executed.
-			c.srv.log.Warn("HTTP request refused, connection closed", "client", c.id)
-			c.closed = true
+			c.srv.log.Warn("HTTP request refused, connection closed", "client", c.ID())
+			c.Closing = true
 			return nil, false
 		}
 		c.fail(nil, unknownCommand(args))
@@ -418,12 +335,12 @@ func (c *client) check(cmd *row, args [][]byte) (*row, bool) {
 	if !held {
 		return c.checkMulti(cmd)
 	}
-	if c.inLoop() {
-		c.waits = true
+	if c.InLoop() {
+		c.Leave()
 		return nil, false
 	}
 	c.unheld(f)
-	if c.closed {
+	if c.Closing {
 		return nil, false
 	}
 	if c.loading || c.store != c.srv.current.Load() {
@@ -467,45 +384,6 @@ func (c *client) fail(cmd *row, text string) {
 func (c *client) failed(cmd *row, reply []byte) {
 	cmd.Failed.Add(1)
 	c.srv.stats.ErrorReply(reply)
-}
-
-// send writes out to the connection.
-func (c *client) send() error {
-	c.hush()
-	if c.Out.Len() == 0 {
-		return nil
-	}
-	err := c.transmit()
-	c.silence.from = c.Out.Len()
-	return err
-}
-
-// transmit is send with something to be sent.
-func (c *client) transmit() error {
-	if c.subs.Started() { // others write too
-		err := c.subs.Push(c.Out.From(0))
-		c.Out.Cut(0)
-		return err
-	}
-	if c.inLoop() {
-		n, err := c.conn.offer(c.Out.From(0))
-		c.srv.stats.OutBytes.Add(int64(n))
-		c.Out.Sent(n)
-		if err == nil && c.Out.Len() > 0 {
-			c.waits = true
-			return errWaits
-		}
-		return err
-	}
-	c.publish(0)
-	c.writingSince.Store(c.srv.clock.Load())
-	n, err := c.conn.Write(c.Out.From(0))
-	c.writingSince.Store(0)
-	c.srv.stats.OutBytes.Add(int64(n))
-	if c.Out.Cut(0); c.Out.Cap() > retainOut {
-		c.Out.Drop()
-	}
-	return err
 }
 
 // withStore calls f with an open batch: the transaction's while EXEC runs, else one opened for the call. The command's

@@ -84,7 +84,7 @@ func sizeOf(args [][]byte) (n int) {
 	return n
 }
 
-func runClientID(c *client, _ [][]byte) { c.Out.Int(c.id) }
+func runClientID(c *client, _ [][]byte) { c.Out.Int(c.ID()) }
 
 func runClientGetName(c *client, _ [][]byte) {
 	if name, _, _ := c.info.names(); name != "" {
@@ -178,10 +178,8 @@ func runClientUnblock(c *client, args [][]byte) {
 	if len(args) == 4 && resp.EqualFold(args[3], "ERROR") {
 		cause = errUnblocked
 	}
-	c.srv.mu.Lock()
-	other := c.srv.clients[id]
-	c.srv.mu.Unlock()
-	if other == nil || !other.interrupt(cause) {
+	other := c.srv.front.Session(id)
+	if other == nil || !other.Handler().(*client).interrupt(cause) {
 		c.Out.Int(0)
 		return
 	}
@@ -193,7 +191,6 @@ type silence struct {
 	off      bool // replies are made, counted, and not sent
 	skip     bool // the next command's reply is left out
 	skipping bool // that is the one being executed
-	from     int  // with off or skipping: what is in out from here on is not to be sent; never behind its end
 }
 
 // runClientReply: CLIENT REPLY ON | OFF | SKIP. Only ON is answered.
@@ -203,9 +200,7 @@ func runClientReply(c *client, args [][]byte) {
 		c.speak()
 		c.Out.Status("OK")
 	case resp.EqualFold(args[2], "OFF"):
-		if !s.silent() {
-			s.from = c.Out.Len()
-		}
+		c.Mute()
 		s.off = true
 	case resp.EqualFold(args[2], "SKIP"):
 		s.skip = !s.off
@@ -214,35 +209,25 @@ func runClientReply(c *client, args [][]byte) {
 	}
 }
 
-func (s *silence) silent() bool { return s.off || s.skipping }
-
-// hush drops from out what CLIENT REPLY keeps from the client.
-func (c *client) hush() {
-	if c.silence.silent() {
-		c.Out.Cut(c.silence.from)
-	}
-}
-
-// say appends what is sent whatever CLIENT REPLY says: pushes, which are no replies.
-func (c *client) say(push []byte) {
-	c.hush()
-	c.Out.Raw(push)
-	c.silence.from = c.Out.Len()
-}
-
 // speak ends CLIENT REPLY OFF and SKIP.
 func (c *client) speak() {
-	c.hush()
+	c.Unmute()
 	c.silence = silence{}
 }
 
 // skipped executes a command whose reply CLIENT REPLY SKIP leaves out, unless it is CLIENT REPLY ON. Not in a loop:
 // what came before and what it does itself is committed.
 func (c *client) skipped(args [][]byte) {
+	if c.InLoop() {
+		c.Hold(args)
+		return
+	}
 	c.catchUp()
-	c.silence = silence{skipping: true, from: c.Out.Len()}
-	c.command(args)
+	c.silence = silence{skipping: true}
+	c.Mute()
+	c.Command(args)
 	c.catchUp()
-	c.hush()
-	c.silence.skipping = false
+	if c.silence.skipping = false; !c.silence.off {
+		c.Unmute()
+	}
 }

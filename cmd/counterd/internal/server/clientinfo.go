@@ -1,10 +1,8 @@
 package server
 
 import (
-	"cmp"
 	"fmt"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -84,8 +82,9 @@ func (c *client) publish(argsMem int) {
 	if cmd != nil && cmd.Sub != nil && c.executed != nil && strings.HasPrefix(c.executed.Name, cmd.Name+"|") {
 		cmd = c.executed
 	}
+	buffered, gap := c.Buffered()
 	s := clientState{
-		cmd: cmd, proto: c.Out.Protocol(), multi: -1, queryBuf: c.rd.Buffered(), queryGap: c.room, argsMem: argsMem, outLen: c.Out.Len(), outSize: c.Out.Cap(),
+		cmd: cmd, proto: c.Out.Protocol(), multi: -1, queryBuf: buffered, queryGap: gap, argsMem: argsMem, outLen: c.Out.Len(), outSize: c.Out.Cap(),
 		noEvict: c.noEvict, noTouch: c.noTouch,
 	}
 	if c.multi.active {
@@ -94,18 +93,16 @@ func (c *client) publish(argsMem int) {
 	c.info.mu.Lock()
 	c.info.state = s
 	c.info.mu.Unlock()
-	c.charge(c.holding())
+	c.Charge(c.multi.bytes + c.subs.Bytes())
 }
 
 // connected returns all connections by id.
 func (s *Server) connected() []*client {
-	s.mu.Lock()
-	list := make([]*client, 0, len(s.clients))
-	for _, c := range s.clients {
-		list = append(list, c)
+	sessions := s.front.Sessions()
+	list := make([]*client, len(sessions))
+	for i, s := range sessions {
+		list[i] = s.Handler().(*client)
 	}
-	s.mu.Unlock()
-	slices.SortFunc(list, func(a, b *client) int { return cmp.Compare(a.id, b.id) })
 	return list
 }
 
@@ -125,20 +122,20 @@ func (c *client) addr() string {
 	if c.local() {
 		return c.laddr()
 	}
-	return c.conn.RemoteAddr().String()
+	return c.Conn().RemoteAddr().String()
 }
 
 // laddr is the address that the client connected to.
 func (c *client) laddr() string {
 	if c.local() {
-		return c.conn.LocalAddr().String() + ":0"
+		return c.Conn().LocalAddr().String() + ":0"
 	}
-	return c.conn.LocalAddr().String()
+	return c.Conn().LocalAddr().String()
 }
 
 // local tells whether the client came over a unix socket.
 func (c *client) local() bool {
-	_, ok := c.conn.LocalAddr().(*net.UnixAddr)
+	_, ok := c.Conn().LocalAddr().(*net.UnixAddr)
 	return ok
 }
 
@@ -161,13 +158,12 @@ func (c *client) line() string {
 		omem = s.outSize
 	}
 	events := "r"
-	if c.writingSince.Load() != 0 {
+	if c.Writing() {
 		events = "rw"
 	}
-	idle := max(0, c.srv.clock.Load()-c.lastRead.Load())
 	var b strings.Builder
 	fmt.Fprintf(&b, "id=%d addr=%s laddr=%s fd=%d name=%s age=%d idle=%d flags=%s db=0 sub=%d psub=%d ssub=0 multi=%d",
-		c.id, c.addr(), c.laddr(), c.conn.descriptor(), name, int64(time.Since(c.created)/time.Second), idle, c.flags(s), c.subs.CountOf(pubsub.Channel), c.subs.CountOf(pubsub.Pattern), s.multi)
+		c.ID(), c.addr(), c.laddr(), c.Descriptor(), name, int64(c.Age()/time.Second), c.Idle(), c.flags(s), c.subs.CountOf(pubsub.Channel), c.subs.CountOf(pubsub.Pattern), s.multi)
 	fmt.Fprintf(&b, " qbuf=%d qbuf-free=%d argv-mem=%d multi-mem=%d rbs=%d rbp=%d obl=%d oll=0 omem=%d tot-mem=%d",
 		s.queryBuf, s.queryGap, s.argsMem, s.multiMem, s.outSize, s.outSize, s.outLen, omem, s.memory())
 	fmt.Fprintf(&b, " events=%s cmd=%s user=default redir=-1 resp=%d lib-name=%s lib-ver=%s", events, cmd, s.proto, lib, ver)
@@ -185,7 +181,7 @@ func (c *client) flags(s clientState) string {
 	for _, f := range []struct {
 		set    bool
 		letter byte
-	}{{c.peer.Load() != nil, 'S'}, {c.subs.Count() > 0, 'P'}, {s.multi >= 0, 'x'}, {c.blocked.Load(), 'b'}, {c.watch.Dirty(), 'd'}, {c.local(), 'U'}, {c.readonly, 'r'}, {s.noEvict, 'e'}, {s.noTouch, 'T'}} {
+	}{{c.peer.Load() != nil, 'S'}, {c.subs.Count() > 0, 'P'}, {s.multi >= 0, 'x'}, {c.Blocked(), 'b'}, {c.watch.Dirty(), 'd'}, {c.local(), 'U'}, {c.readonly, 'r'}, {s.noEvict, 'e'}, {s.noTouch, 'T'}} {
 		if f.set {
 			flags = append(flags, f.letter)
 		}
@@ -207,8 +203,8 @@ type clientFilter struct {
 
 func (f *clientFilter) match(c *client) bool {
 	switch {
-	case f.ids != nil && !f.ids[c.id], f.addr != "" && f.addr != c.addr(), f.laddr != "" && f.laddr != c.laddr(),
-		f.kind != "" && f.kind != c.kind(), f.maxAge > 0 && int64(time.Since(c.created)/time.Second) < f.maxAge:
+	case f.ids != nil && !f.ids[c.ID()], f.addr != "" && f.addr != c.addr(), f.laddr != "" && f.laddr != c.laddr(),
+		f.kind != "" && f.kind != c.kind(), f.maxAge > 0 && int64(c.Age()/time.Second) < f.maxAge:
 		return false
 	}
 	return c != f.except
@@ -281,13 +277,13 @@ func (c *client) kill(f *clientFilter) int {
 		}
 		n++
 		if k == c {
-			c.closed = true
+			c.Closing = true
 		} else {
-			k.conn.Close()
+			k.Conn().Close()
 		}
 	}
 	if n > 0 {
-		c.srv.log.Info("connections killed", "number", n, "client", c.id)
+		c.srv.log.Info("connections killed", "number", n, "client", c.ID())
 	}
 	return n
 }

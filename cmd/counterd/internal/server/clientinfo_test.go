@@ -204,7 +204,7 @@ func TestReplyOffIsBounded(t *testing.T) {
 		t.Fatalf("got %v", v)
 	}
 	info := clientLine(t, strings.TrimSuffix(c.do("CLIENT INFO").Text, "\n"))
-	if n, err := strconv.Atoi(info["rbs"]); err != nil || n > 4*maxOut {
+	if n, err := strconv.Atoi(info["rbs"]); err != nil || n > 256<<10 {
 		t.Errorf("rbs=%s", info["rbs"])
 	}
 }

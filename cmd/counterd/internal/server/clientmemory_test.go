@@ -45,7 +45,7 @@ func TestMaxMemoryClients(t *testing.T) {
 			go send(all[i], big)
 		}
 		until(t, name+": some closed", func() bool { return evicted() > before })
-		until(t, name+": the others within the limit", func() bool { return s.memoryHeld.held.Load() <= limit })
+		until(t, name+": the others within the limit", func() bool { return s.front.Held() <= limit })
 		for _, c := range all {
 			c.conn.Close()
 		}
@@ -58,7 +58,7 @@ func TestMaxMemoryClients(t *testing.T) {
 	if got := kept.read().String(); got != "[nil nil]" {
 		t.Errorf("got %s", got)
 	}
-	until(t, "nothing is held", func() bool { return s.memoryHeld.held.Load() < 1<<20 })
+	until(t, "nothing is held", func() bool { return s.front.Held() < 1<<20 })
 	if n := infoField(t, admin, "evicted_clients"); n != fmt.Sprint(evicted()) {
 		t.Errorf("evicted_clients:%s, want %d", n, evicted())
 	}
@@ -114,7 +114,7 @@ func TestSubscriptionsAreHeld(t *testing.T) {
 		}
 		last = c.sendArgs("SUBSCRIBE", fmt.Sprint(i)+name)
 	}
-	held := func() int64 { return s.memoryHeld.held.Load() }
+	held := func() int64 { return s.front.Held() }
 	until(t, "the names count", func() bool { return held() > most/2 && held() < 2*most })
 	for _, word := range []string{"UNSUBSCRIBE", "PSUBSCRIBE", "PUNSUBSCRIBE", "PSUBSCRIBE"} {
 		if got := c.sendArgs(word, "0"+name); got[0] != '>' {
@@ -161,7 +161,7 @@ func TestMaxMemoryClientsSet(t *testing.T) {
 	if _, err := io.WriteString(big.conn, "*2\r\n$4\r\nECHO\r\n$1000000\r\n"+strings.Repeat("x", 900_000)); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the half command", func() bool { return s.memoryHeld.held.Load() > 900_000 })
+	until(t, "the half command", func() bool { return s.front.Held() > 900_000 })
 	for _, c := range []struct{ value, want string }{
 		{"5%", "+OK"}, // of no maxmemory
 		{"101%", "-ERR CONFIG SET failed (possibly related to argument 'maxmemory-clients') - argument must be a percentage between 0% and 100%, or a number of bytes"},
@@ -172,12 +172,12 @@ func TestMaxMemoryClientsSet(t *testing.T) {
 		admin.want("CONFIG SET maxmemory-clients "+c.value, c.want)
 	}
 	admin.want("CONFIG GET maxmemory-clients", `["maxmemory-clients" "67108864"]`)
-	s.evictClients()
+	s.front.Evict()
 	if n := s.stats.EvictedClients.Load(); n != 0 {
 		t.Fatalf("%d closed", n)
 	}
 	admin.want("CONFIG SET maxmemory-clients 512kb", "+OK")
-	s.evictClients()
+	s.front.Evict()
 	big.ended()
 	admin.want("PING", "+PONG")
 }

@@ -72,7 +72,7 @@ func runConfigSet(c *client, args [][]byte) {
 	c.srv.configured()
 	c.srv.node.RoleChanged() // min-replicas-to-write, replica-serve-stale-data
 	for i := 0; i < len(pairs); i += 2 {
-		c.srv.log.Info("configuration changed", "parameter", strings.ToLower(pairs[i]), "client", c.id)
+		c.srv.log.Info("configuration changed", "parameter", strings.ToLower(pairs[i]), "client", c.ID())
 	}
 	c.Out.Status("OK")
 }

@@ -56,7 +56,7 @@ func runEcho(c *client, args [][]byte) { c.Out.Bulk(args[1]) }
 
 func runQuit(c *client, _ [][]byte) {
 	c.Out.Status("OK")
-	c.closed = true
+	c.Closing = true
 }
 
 func runReset(c *client, _ [][]byte) {
@@ -146,7 +146,7 @@ func runHello(c *client, args [][]byte) {
 	c.Out.BulkString("proto")
 	c.Out.Int(int64(proto))
 	c.Out.BulkString("id")
-	c.Out.Int(c.id)
+	c.Out.Int(c.ID())
 	c.Out.BulkString("mode")
 	c.Out.BulkString("standalone")
 	c.Out.BulkString("role")
@@ -193,8 +193,7 @@ func (c *client) authenticate(user, pass []byte) bool {
 		return false
 	}
 	c.authed = true
-	c.trusted.Store(true)
-	c.rd.SetLimits(resp.DefaultLimits())
+	c.Trust(true)
 	return true
 }
 
@@ -204,6 +203,5 @@ func (c *client) deauthenticate() {
 		return
 	}
 	c.authed = false
-	c.trusted.Store(false)
-	c.rd.SetLimits(resp.PreAuthLimits())
+	c.Trust(false)
 }

@@ -21,7 +21,7 @@ func runAlter(c *client, args [][]byte) {
 			err := b.Alter(st)
 			if b.Schema() != before {
 				c.srv.watches.TouchAll()
-				c.srv.log.Info("schema changed", "statement", st.String(), "client", c.id)
+				c.srv.log.Info("schema changed", "statement", st.String(), "client", c.ID())
 			}
 			return err
 		})

@@ -20,7 +20,7 @@ import (
 // untilBlocked waits until n connections wait in a command.
 func untilBlocked(t *testing.T, s *Server, n int64) {
 	t.Helper()
-	until(t, fmt.Sprintf("%d connections wait", n), func() bool { return s.blocked.Load() == n })
+	until(t, fmt.Sprintf("%d connections wait", n), func() bool { return s.front.Blocked() == n })
 }
 
 func TestPause(t *testing.T) {

@@ -130,7 +130,7 @@ func infoClients(c *client, t *infoText) {
 	t.field("readonly_maxclients", c.srv.config.Get().ReadonlyClients)
 	t.field("client_recent_max_input_buffer", input)
 	t.field("client_recent_max_output_buffer", output)
-	t.field("blocked_clients", c.srv.blocked.Load())
+	t.field("blocked_clients", c.srv.front.Blocked())
 	t.field("tracking_clients", 0)
 	t.field("clients_in_timeout_table", 0)
 }
@@ -155,7 +155,7 @@ func infoMemory(c *client, t *infoText) {
 	t.field("mem_not_counted_for_evict", 0)
 	t.field("mem_replication_backlog", 0)
 	t.field("mem_clients_slaves", 0)
-	t.field("mem_clients_normal", c.srv.memoryHeld.held.Load())
+	t.field("mem_clients_normal", c.srv.front.Held())
 	t.field("mem_clients_pubsub", c.srv.pubsub.Unread())
 	t.field("mem_aof_buffer", 0)
 	t.field("mem_allocator", "go+mmap")

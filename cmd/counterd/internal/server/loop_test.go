@@ -118,7 +118,7 @@ func TestWaitStopsNobody(t *testing.T) {
 		}
 		ids[i] = c.read().N
 	}
-	if n := s.blocked.Load(); n != int64(len(waiting)) {
+	if n := s.front.Blocked(); n != int64(len(waiting)) {
 		t.Errorf("%d of %d still wait", n, len(waiting))
 	}
 	for _, id := range ids {
@@ -157,7 +157,7 @@ func TestSlowReader(t *testing.T) {
 	until(t, "a reply that does not fit", func() bool {
 		n := 0
 		for _, c := range s.connected() {
-			if c.writingSince.Load() != 0 {
+			if c.Writing() {
 				n++
 			}
 		}
@@ -298,7 +298,7 @@ func TestUnreadRepliesStopNobody(t *testing.T) {
 	go func() {
 		_, _ = fmt.Fprintf(slow.conn, "*2\r\n$4\r\nECHO\r\n$%d\r\n%s\r\nINCR 1.cntrn\r\nGET 1.cntrn\r\n", len(text), text)
 	}()
-	until(t, "a reply that does not fit", func() bool { return server.writingSince.Load() != 0 })
+	until(t, "a reply that does not fit", func() bool { return server.Writing() })
 	exec := func() {
 		other.want("MULTI", "+OK")
 		other.want("INCR 2.cntrn", "+QUEUED")

@@ -40,7 +40,7 @@ func runMemoryStats(c *client, _ [][]byte) {
 		value any
 	}{
 		{"peak.allocated", m.Peak}, {"total.allocated", m.Used}, {"replication.backlog", int64(0)}, {"clients.slaves", int64(0)},
-		{"clients.normal", c.srv.memoryHeld.held.Load()}, {"aof.buffer", int64(0)}, {"overhead.total", m.Heap}, {"keys.count", int64(n.items)},
+		{"clients.normal", c.srv.front.Held()}, {"aof.buffer", int64(0)}, {"overhead.total", m.Heap}, {"keys.count", int64(n.items)},
 		{"keys.bytes-per-key", int64(n.perItem() + 0.5)}, {"dataset.bytes", m.Items}, {"dataset.percentage", percent(m.Items, m.Used)},
 		{"peak.percentage", percent(m.Used, m.Peak)}, {"fragmentation", float64(m.RSS) / float64(max(1, m.Used))},
 		{"fragmentation.bytes", m.RSS - m.Used},

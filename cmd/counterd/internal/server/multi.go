@@ -80,7 +80,7 @@ func runExec(c *client, _ [][]byte) {
 		return
 	}
 	if c.subs.Started() {
-		_ = c.send() // before a message to itself: see runPublish
+		_ = c.Send() // before a message to itself: see runPublish
 	}
 	if err := c.Batch.BeginExclusive(); err != nil {
 		c.StoreError(err)
@@ -108,8 +108,8 @@ func runExec(c *client, _ [][]byte) {
 	c.Batch.End()
 	err := c.Batch.Commit()
 	if tooLong { // an error reply would say that nothing was changed
-		c.srv.log.Warn("closing connection", "client", c.id, "reason", "replies of a transaction passed their limit", "limit", maxExecReplies)
-		c.closed = true
+		c.srv.log.Warn("closing connection", "client", c.ID(), "reason", "replies of a transaction passed their limit", "limit", maxExecReplies)
+		c.Closing = true
 		return
 	}
 	if err != nil {

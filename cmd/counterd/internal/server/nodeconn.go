@@ -19,17 +19,20 @@ var _ node.PeerConn = nodeConn{}
 // onNode gives the commands of replication what they work on.
 func onNode(c *client) (*node.Node, node.PeerConn) { return c.srv.node, nodeConn{c} }
 
-func (c nodeConn) Call() *items.Call    { return &c.client.Call }
-func (c nodeConn) LocalAddr() net.Addr  { return c.conn.LocalAddr() }
-func (c nodeConn) Executing() bool      { return c.multi.executing }
-func (c nodeConn) End()                 { c.closed = true }
-func (c nodeConn) Peer() *repl.Peer     { return c.peer.Load() }
-func (c nodeConn) SetPeer(p *repl.Peer) { c.peer.Store(p) }
-func (c nodeConn) Shared() bool         { return c.subs.Started() || c.silence.off }
-func (c nodeConn) Confine()             { c.confined |= confinedReplica }
-func (c nodeConn) Send() error          { return c.send() }
-func (c nodeConn) Raw() io.Writer       { return pacedWriter{c.client} }
-func (c nodeConn) Socket() net.Conn     { return &c.conn }
+func (c nodeConn) Call() *items.Call   { return &c.client.Call }
+func (c nodeConn) LocalAddr() net.Addr { return c.Conn().LocalAddr() }
+func (c nodeConn) Executing() bool     { return c.multi.executing }
+func (c nodeConn) End()                { c.Closing = true }
+func (c nodeConn) Peer() *repl.Peer    { return c.peer.Load() }
+func (c nodeConn) Shared() bool        { return c.subs.Started() || c.silence.off }
+func (c nodeConn) Confine()            { c.confined |= confinedReplica }
+func (c nodeConn) Raw() io.Writer      { return &c.Session }
+func (c nodeConn) Socket() net.Conn    { return c.Conn() }
+
+func (c nodeConn) SetPeer(p *repl.Peer) {
+	c.peer.Store(p)
+	c.Share()
+}
 
 func (c nodeConn) Name() string {
 	name, _, _ := c.info.names()
@@ -56,21 +59,9 @@ func (c nodeConn) Await(d time.Duration, wait func(ctx context.Context)) (unbloc
 func (c nodeConn) SendAway(named func(name string) bool) (n int) {
 	for _, k := range c.srv.connected() {
 		if kind := k.kind(); k != c.client && (kind == "normal" || kind == "pubsub") && named(nodeConn{k}.Name()) {
-			k.conn.Close()
+			k.Conn().Close()
 			n++
 		}
 	}
 	return n
-}
-
-// pacedWriter writes to a client's connection, past its buffer. A write of one piece may take as long as that of a
-// reply.
-type pacedWriter struct{ c *client }
-
-func (w pacedWriter) Write(b []byte) (int, error) {
-	w.c.writingSince.Store(w.c.srv.clock.Load())
-	n, err := w.c.conn.Write(b)
-	w.c.writingSince.Store(0)
-	w.c.srv.stats.OutBytes.Add(int64(n))
-	return n, err
 }

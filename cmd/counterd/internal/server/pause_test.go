@@ -45,15 +45,15 @@ func TestDeadConnectionsChangeNothing(t *testing.T) {
 					untilBlocked(t, s, 1)
 					if how == "kill" && pause == "ALL" { // would wait itself
 						for _, k := range s.connected() {
-							if k.id == id {
-								k.conn.Close()
+							if k.ID() == id {
+								k.Conn().Close()
 							}
 						}
 					} else {
 						end(c, id)
 					}
 					until(t, "the connection forgotten", func() bool { return len(s.connected()) == 1 })
-					if n := s.blocked.Load(); n != 0 {
+					if n := s.front.Blocked(); n != 0 {
 						t.Errorf("%d connections wait", n)
 					}
 					if pause != "" {

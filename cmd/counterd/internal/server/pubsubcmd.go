@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"net"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/glob"
@@ -14,19 +15,19 @@ import (
 
 // subscriberConn is what an outbox sees of a connection.
 type subscriberConn struct {
-	*socket
+	net.Conn
 	c *client
 }
 
 func (s subscriberConn) Write(p []byte) (int, error) {
-	n, err := s.socket.Write(p)
+	n, err := s.Conn.Write(p)
 	s.c.srv.stats.OutBytes.Add(int64(n))
 	return n, err
 }
 
 func (s subscriberConn) Slow(unread int, reason error) {
 	s.c.srv.stats.SlowSubscribers.Add(1)
-	s.c.srv.log.Warn("closing connection", "client", s.c.id, "reason", reason, "unread", unread)
+	s.c.srv.log.Warn("closing connection", "client", s.c.ID(), "reason", reason, "unread", unread)
 }
 
 func pubsubCommands() []*row {
@@ -58,8 +59,9 @@ func (c *client) subscribe(kind pubsub.Kind, names [][]byte) {
 			return
 		}
 	}
-	c.subs.Start(&c.srv.pubsub, subscriberConn{&c.conn, c})
-	_ = c.send() // what was answered before; an error ends the connection at the next read
+	c.subs.Start(&c.srv.pubsub, subscriberConn{c.Conn(), c})
+	c.Divert(&c.subs)
+	_ = c.Send() // what was answered before; an error ends the connection at the next read
 	if err := c.srv.pubsub.Subscribe(&c.subs, kind, names); err != nil {
 		c.Out.Error("ERR " + err.Error())
 	}
@@ -77,10 +79,10 @@ func (c *client) longName(name []byte) bool {
 
 func (c *client) unsubscribe(kind pubsub.Kind, names [][]byte) {
 	if c.subs.Started() {
-		_ = c.send()
+		_ = c.Send()
 	}
 	if answer := c.srv.pubsub.Unsubscribe(&c.subs, kind, names); len(answer) > 0 {
-		c.say(answer)
+		c.Say(answer)
 	}
 	c.listening()
 }
@@ -104,7 +106,7 @@ func runPublish(c *client, args [][]byte) {
 		return
 	}
 	if c.subs.Started() && !c.multi.executing {
-		_ = c.send() // before a message to itself; an error is the next send's too
+		_ = c.Send() // before a message to itself; an error is the next send's too
 	}
 	if string(args[1]) == node.HelloChannel {
 		c.srv.node.HeardSentinel(nodeConn{c}, string(args[2]))

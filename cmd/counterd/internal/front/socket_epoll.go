@@ -1,6 +1,6 @@
 //go:build linux && !noepoll
 
-package server
+package front
 
 import (
 	"io"

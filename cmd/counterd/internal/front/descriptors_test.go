@@ -1,4 +1,4 @@
-package server
+package front
 
 import (
 	"net"
@@ -11,9 +11,8 @@ import (
 // TestConnectionsLeaveDescriptors: connections are refused while there are still descriptors for the log, snapshots and cold files, whatever maxclients
 // says, and taken again when others have ended.
 func TestConnectionsLeaveDescriptors(t *testing.T) {
-	s := wireServe(t, nil)
-	first := wireDial(t, s, 2)
-	first.want("CONFIG GET maxclients", `["maxclients" "10000"]`)
+	s := serve(t, nil)
+	first := dial(t, s)
 	probe, err := os.Open(os.DevNull) // its number is about how many are in use
 	if err != nil {
 		t.Fatal(err)
@@ -40,13 +39,13 @@ func TestConnectionsLeaveDescriptors(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	dial := func() (c *wireClient, answer string) {
-		c = wireDial(t, s, 2)
+	dial := func() (c *wire, answer string) {
+		c = dial(t, s)
 		_, _ = c.conn.Write([]byte("PING\r\n")) // fails where the connection was refused
 		line, _ := c.r.ReadString('\n')
 		return c, strings.TrimSpace(line)
 	}
-	var last *wireClient
+	var last *wire
 	refused := false
 	for i := 0; i < 100 && !refused; i++ {
 		c, answer := dial()
@@ -72,7 +71,7 @@ func TestConnectionsLeaveDescriptors(t *testing.T) {
 		defer f.Close()
 	}
 	first.want("PING", "+PONG")
-	if n := s.stats.Rejected.Load(); n != 1 {
+	if n := s.totals.Rejected.Load(); n != 1 {
 		t.Errorf("%d connections are counted as refused", n)
 	}
 	last.conn.Close()

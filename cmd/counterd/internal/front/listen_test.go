@@ -1,4 +1,4 @@
-package server
+package front
 
 import (
 	"net"
@@ -25,7 +25,7 @@ func TestBindFamily(t *testing.T) {
 		}
 		port := l.Addr().(*net.TCPAddr).Port
 		l.Close()
-		wireServe(t, func(c *config.Config) { c.Bind, c.Port = []string{tt.bind}, port })
+		serve(t, func(c *config.Config) { c.Bind, c.Port = []string{tt.bind}, port })
 		if conn, err := net.Dial("tcp", tt.own+":"+strconv.Itoa(port)); err != nil {
 			t.Errorf("--bind %s: %v", tt.bind, err)
 		} else {
@@ -42,7 +42,7 @@ func TestBindFamily(t *testing.T) {
 	}
 	port := l.Addr().(*net.TCPAddr).Port
 	l.Close()
-	wireServe(t, func(c *config.Config) { c.Bind, c.Port = []string{"*", "-::*"}, port }) // as redis.conf has it
+	serve(t, func(c *config.Config) { c.Bind, c.Port = []string{"*", "-::*"}, port }) // as redis.conf has it
 	for _, own := range []string{"127.0.0.1", "[::1]"} {
 		if conn, err := net.Dial("tcp", own+":"+strconv.Itoa(port)); err != nil {
 			t.Errorf("--bind '* -::*': %v", err)

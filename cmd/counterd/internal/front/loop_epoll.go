@@ -1,6 +1,6 @@
 //go:build linux && !noepoll
 
-package server
+package front
 
 import (
 	"os"
@@ -20,7 +20,7 @@ import (
 // to 16 % less processor time than a goroutine for each, which pays for a switch to it, for a read that finds nothing,
 // and for the scheduler's notice of each system call.
 //
-// Nothing in a loop waits. A client that must wait leaves it (leave) for a goroutine of its own, which goes on with it
+// Nothing in a loop waits. A session that must wait leaves it (part) for a goroutine of its own, which goes on with it
 // and brings it back.
 //
 // Events are edge-triggered, so that a connection is asked for once and the loop and the goroutine need not agree on
@@ -31,21 +31,21 @@ import (
 // The runtime watches epoll's own descriptor, so a loop without work is an idle goroutine. To wait in epoll_wait would
 // take its processor along, and others would stand still until the runtime notices.
 type loop struct {
-	srv     *Server
+	front   *Front
 	epoll   int
 	file    *os.File // of epoll
 	raw     syscall.RawConn
 	stopped chan struct{}
 
-	mu      sync.Mutex
-	clients []*client // by descriptor; nil: none
+	mu       sync.Mutex
+	sessions []*Session // by descriptor; nil: none
 
 	// The goroutine's.
 	events   [maxEvents]unix.EpollEvent
 	n        int         // of events, not yet served
-	ready    []*client   // to have a turn in this round
-	again    []*client   // in the next one, whatever epoll says
-	answered []*client   // had their turn: replies to commit and send
+	ready    []*Session  // to have a turn in this round
+	again    []*Session  // in the next one, whatever epoll says
+	answered []*Session  // had their turn: replies to commit and send
 	out      *resp.Arena // of the replies of answered, and of who has its turn
 	unsent   int         // bytes of all replies of answered, those too large for out included
 }
@@ -62,7 +62,7 @@ const (
 	interest = unix.EPOLLIN | unix.EPOLLRDHUP | unix.EPOLLET
 )
 
-func newLoop(s *Server) (*loop, error) {
+func newLoop(f *Front) (*loop, error) {
 	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, os.NewSyscallError("epoll_create1", err)
@@ -70,7 +70,7 @@ func newLoop(s *Server) (*loop, error) {
 	if err := unix.SetNonblock(fd, true); err != nil { // what makes the runtime watch it
 		return nil, os.NewSyscallError("fcntl", err)
 	}
-	l := &loop{srv: s, epoll: fd, file: os.NewFile(uintptr(fd), "epoll"), stopped: make(chan struct{}), out: resp.NewArena(roundOut)}
+	l := &loop{front: f, epoll: fd, file: os.NewFile(uintptr(fd), "epoll"), stopped: make(chan struct{}), out: resp.NewArena(roundOut)}
 	if l.raw, err = l.file.SyscallConn(); err != nil {
 		return nil, err
 	}
@@ -78,20 +78,20 @@ func newLoop(s *Server) (*loop, error) {
 	return l, nil
 }
 
-// stop ends the loop. REQUIRES: it has no clients any more.
+// stop ends the loop. REQUIRES: it has no sessions any more.
 func (l *loop) stop() {
 	_ = l.file.SetReadDeadline(time.Now())
 	<-l.stopped
 }
 
-// add gives c to the loop.
-func (l *loop) add(c *client) error {
-	fd := c.conn.fd
+// add gives s to the loop.
+func (l *loop) add(s *Session) error {
+	fd := s.conn.fd
 	l.mu.Lock()
-	for len(l.clients) <= fd {
-		l.clients = append(l.clients, nil)
+	for len(l.sessions) <= fd {
+		l.sessions = append(l.sessions, nil)
 	}
-	l.clients[fd] = c
+	l.sessions[fd] = s
 	l.mu.Unlock()
 	return l.control(unix.EPOLL_CTL_ADD, fd)
 }
@@ -131,26 +131,26 @@ func (l *loop) round() {
 	l.ready, l.again = append(l.ready[:0], l.again...), l.again[:0]
 	l.mu.Lock()
 	for _, e := range l.events[:l.n] {
-		c := l.clients[e.Fd]
-		if c == nil {
+		s := l.sessions[e.Fd]
+		if s == nil {
 			continue
 		}
 		if e.Events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
-			c.hup = true
-			if !c.inLoop() {
-				c.conn.look()
+			s.hup = true
+			if !s.InLoop() {
+				s.conn.look()
 			}
 		}
-		l.ready = append(l.ready, c)
+		l.ready = append(l.ready, s)
 	}
 	l.mu.Unlock()
-	for _, c := range l.ready {
+	for _, s := range l.ready {
 		switch {
-		case !c.inLoop(): // away; back, it will be heard of again
-		case c.answering: // once a round
-			l.again = append(l.again, c)
+		case !s.InLoop(): // away; back, it will be heard of again
+		case s.answering: // once a round
+			l.again = append(l.again, s)
 		default:
-			l.turn(c)
+			l.turn(s)
 		}
 		if l.unsent > roundOut-roundRest {
 			l.answer()
@@ -161,115 +161,115 @@ func (l *loop) round() {
 	clear(l.again[len(l.again):cap(l.again)])
 }
 
-// turn reads what has arrived at c, as much as one buffer takes, and executes it. Replies that wait for a commit stay
-// in c.Out.
-func (l *loop) turn(c *client) {
-	defer l.recovered(c)
-	l.out.Lend(&c.Out)
-	room := c.space()
-	n, err := c.conn.receive(room)
+// turn reads what has arrived at s, as much as one buffer takes, and executes it. Replies that wait for a commit stay
+// in s.out.
+func (l *loop) turn(s *Session) {
+	defer l.recovered(s)
+	l.out.Lend(s.out)
+	room := s.space()
+	n, err := s.conn.receive(room)
 	if err != nil {
-		l.end(c, err)
+		l.end(s, err)
 		return
 	}
 	if n == 0 {
-		c.hup = false // it was about data that was read
-		c.rest()
-		c.Out.Drop()
+		s.hup = false // it was about data that was read
+		s.rest()
+		s.out.Drop()
 		return
 	}
-	if n == len(room) || c.hup {
-		l.again = append(l.again, c)
+	if n == len(room) || s.hup {
+		l.again = append(l.again, s)
 	}
-	if err := c.received(n, len(room)-n); err != nil {
-		l.part(c, err)
+	if err := s.received(n, len(room)-n); err != nil {
+		l.part(s, err)
 		return
 	}
-	c.rest()
-	if !c.ack.Pending() {
-		l.deliver(c)
+	s.rest()
+	if s.handler.Settled() {
+		l.deliver(s)
 		return
 	}
-	l.unsent += c.Out.Len()
-	c.answering = true
-	l.answered = append(l.answered, c)
+	l.unsent += s.out.Len()
+	s.answering = true
+	l.answered = append(l.answered, s)
 }
 
 // answer ends the turns: the first client's commit writes the log for all.
 func (l *loop) answer() {
-	for _, c := range l.answered {
-		l.deliver(c)
+	for _, s := range l.answered {
+		l.deliver(s)
 	}
 	clear(l.answered)
 	l.answered, l.unsent = l.answered[:0], 0
 }
 
-func (l *loop) deliver(c *client) {
-	defer l.recovered(c)
-	c.answering = false
-	if err := c.sendAll(); err != nil || c.closed {
-		l.part(c, err)
+func (l *loop) deliver(s *Session) {
+	defer l.recovered(s)
+	s.answering = false
+	if err := s.sendAll(); err != nil || s.Closing {
+		l.part(s, err)
 		return
 	}
-	c.Out.Drop()
-	c.publish(0)
+	s.out.Drop()
+	s.handler.Publish()
 }
 
-// part lets c go: to wait, or for ever.
-func (l *loop) part(c *client, err error) {
+// part lets s go: to wait, or for ever.
+func (l *loop) part(s *Session, err error) {
 	if err != errWaits {
-		l.end(c, err)
+		l.end(s, err)
 		return
 	}
-	c.Out.Own()
-	c.waits = false
-	c.where.Store(away)
-	go l.goOn(c)
+	s.out.Own()
+	s.waits = false
+	s.where.Store(away)
+	go l.goOn(s)
 }
 
-// end ends c, in the background if there is something to be waited for.
-func (l *loop) end(c *client, err error) {
-	c.where.Store(ended)
-	c.Out.Drop()
+// end ends s, in the background if there is something to be waited for.
+func (l *loop) end(s *Session, err error) {
+	s.where.Store(ended)
+	s.out.Drop()
 	l.mu.Lock()
-	l.clients[c.conn.fd] = nil
+	l.sessions[s.conn.fd] = nil
 	l.mu.Unlock()
-	_ = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_DEL, c.conn.fd, nil) // a copy of the descriptor would keep it in
-	if c.subs.Started() || c.peer.Load() != nil || l.srv.ending() {
-		go c.end(err)
+	_ = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_DEL, s.conn.fd, nil) // a copy of the descriptor would keep it in
+	if s.shared || l.front.ending() {
+		go s.end(err)
 	} else {
-		c.end(err)
+		s.end(err)
 	}
 }
 
-// recovered ends c when its code panics.
-func (l *loop) recovered(c *client) {
+// recovered ends s when its code panics.
+func (l *loop) recovered(s *Session) {
 	if p := recover(); p != nil {
-		c.panicked(p)
-		l.end(c, nil)
+		s.panicked(p)
+		l.end(s, nil)
 	}
 }
 
-// goOn does for c what could not be done in the loop, and brings it back.
-func (l *loop) goOn(c *client) {
-	defer l.recovered(c)
-	err := c.process()
+// goOn does for s what could not be done in the loop, and brings it back.
+func (l *loop) goOn(s *Session) {
+	defer l.recovered(s)
+	err := s.process()
 	if err == nil {
-		err = c.sendAll()
+		err = s.sendAll()
 	}
-	if err != nil || c.closed {
-		l.end(c, err)
+	if err != nil || s.Closing {
+		l.end(s, err)
 		return
 	}
-	c.processed()
-	c.rest()
-	c.Out.Drop()
-	c.publish(0)
-	if !c.subs.Started() && c.peer.Load() == nil { // nobody else writes
-		c.conn.forgetWaiter()
+	s.processed()
+	s.rest()
+	s.out.Drop()
+	s.handler.Publish()
+	if !s.shared {
+		s.conn.forgetWaiter()
 	}
-	fd := c.conn.fd
-	c.where.Store(inLoop)
-	// From here on c is the loop's. Should it have ended, and fd be another's by now, that one has a turn in vain.
+	fd := s.conn.fd
+	s.where.Store(inLoop)
+	// From here on s is the loop's. Should it have ended, and fd be another's by now, that one has a turn in vain.
 	_ = l.control(unix.EPOLL_CTL_MOD, fd)
 }

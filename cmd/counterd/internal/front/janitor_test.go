@@ -1,4 +1,4 @@
-package server
+package front
 
 import (
 	"io"
@@ -9,10 +9,10 @@ import (
 // TestPartialBegins sends without an end and always stops within a command: the time that a command may take to arrive counts from its own
 // beginning, not from that of the first which was cut.
 func TestPartialBegins(t *testing.T) {
-	s := wireServe(t, nil)
-	c := wireDial(t, s, 2)
+	s := serve(t, nil)
+	c := dial(t, s)
 	c.want("PING", "+PONG")
-	server := s.connected()[0]
+	server := s.Sessions()[0]
 	send := func(text string) {
 		if _, err := c.conn.Write([]byte(text)); err != nil {
 			t.Fatal(err)
@@ -37,10 +37,10 @@ func TestPartialBegins(t *testing.T) {
 
 // TestProgressCounts: a connection is closed when it takes nothing of its replies for the whole time, not when it takes its time.
 func TestProgressCounts(t *testing.T) {
-	s := wireServe(t, nil)
-	c := wireDial(t, s, 2)
+	s := serve(t, nil)
+	c := dial(t, s)
 	c.want("PING", "+PONG")
-	server := s.connected()[0]
+	server := s.Sessions()[0]
 	const size = 60_000
 	go func() {
 		_, _ = io.WriteString(c.conn, strings.Repeat("ECHO "+strings.Repeat("x", size)+"\r\n", 50))
@@ -51,7 +51,7 @@ func TestProgressCounts(t *testing.T) {
 		defer s.mu.Unlock()
 		return server.overdue(server.writingSince.Load()+seconds, 0)
 	}
-	until(t, "a reply that does not fit, and nothing on its way", func() bool { return server.writingSince.Load() != 0 && look(writeTimeout+1) != "" })
+	until(t, "a reply that does not fit, and nothing on its way", func() bool { return server.writingSince.Load() != 0 && look(WriteTimeout+1) != "" })
 	left := 50
 	read := func() {
 		if got := c.read(); len(got.Text) != size {
@@ -61,9 +61,9 @@ func TestProgressCounts(t *testing.T) {
 	}
 	until(t, "progress", func() bool { // the janitor may see some of it first
 		read()
-		return look(writeTimeout+1) == ""
+		return look(WriteTimeout+1) == ""
 	})
-	until(t, "none again", func() bool { return server.writingSince.Load() == 0 || look(writeTimeout+1) == "replies not read" })
+	until(t, "none again", func() bool { return server.writingSince.Load() == 0 || look(WriteTimeout+1) == "replies not read" })
 	for left > 0 {
 		read()
 	}
@@ -72,10 +72,10 @@ func TestProgressCounts(t *testing.T) {
 
 // TestArrivalCounts: a command may take as long as its bytes keep coming.
 func TestArrivalCounts(t *testing.T) {
-	s := wireServe(t, nil)
-	c := wireDial(t, s, 2)
+	s := serve(t, nil)
+	c := dial(t, s)
 	c.want("PING", "+PONG")
-	server := s.connected()[0]
+	server := s.Sessions()[0]
 	look := func(seconds int64) string {
 		s.mu.Lock()
 		defer s.mu.Unlock()

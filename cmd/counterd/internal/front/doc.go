@@ -1,0 +1,66 @@
+// Package front is what a server has towards the network: listeners, loops, sockets and sessions. It moves bytes and
+// gives turns. What the bytes mean is the Handler's, which it knows as an interface alone: no command, no item and no
+// store is named here.
+//
+//	       bytes           commands                     replies
+//	socket ────▶ resp.Reader ────▶ Handler.Command ──▶ resp.Replies ────▶ socket
+//	└──────────── Session ───────┘ └─ commands' side ─┘ └──── Session ─────────┘
+//
+// # Turns and rounds
+//
+// Connections are dealt to one event loop a processor (loop_epoll.go). A loop serves rounds: it asks epoll who has sent
+// something, and gives each of those sessions a turn. The turn reads what has arrived, one buffer at most, and hands
+// every complete command to Handler.Command, which executes it, or plans it to be executed together with others. When
+// no complete command is left, Handler.Flush executes what was planned. Replies that tell of nothing which has to be
+// made safe first (Handler.Settled) are sent at once. When all had their turn, Handler.Settle makes safe what the
+// others tell of, which for the first of them is one write of the log for all, and then those are sent. The replies of
+// a round lie in one resp.Arena.
+//
+// The border between the two sides is crossed by one call a command, and six a turn. A turn without a command waiting
+// costs no memory: buffers are lent to a session for the time it has something to do (scratch.go), and so is the
+// memory that its handler works in (Handler.Attach, Detach).
+//
+// # What waits
+//
+// Nothing in a loop waits, for it would stop all connections of the loop. A session is in one of three states, which
+// say who may use it:
+//
+//	in its loop  ──(it has to wait)──▶ away: a goroutine of its own goes on with it, by the same code; all may wait there
+//	     ▲                              │
+//	     └──(everything read is answered)
+//	ended        closed, when what was to be answered is sent
+//
+// The handler says that it has to wait by Hold, for a command that was not executed yet and is handed to it again
+// elsewhere, or by Leave, in Flush and Settle. The session itself leaves when the connection does not take its replies.
+//
+// Who waits in a command (Session.Block) is told when its connection ends: the loop hears of it, and socket.watch says
+// so. Then nothing more that it sent is executed, for its client may have tried elsewhere by then.
+//
+// Sessions that others write to as well, subscribers and replicas, stay in their loop: what others send is written by
+// goroutines of theirs. Replies go there too where the order matters (Session.Divert). The end of such a session is
+// waited for outside of the loop.
+//
+// Systems without epoll have a goroutine a connection, which is a session that is always away (loop_portable.go; go
+// test -tags noepoll).
+//
+// # Limits
+//
+// A janitor looks at all sessions each second: at how long they take (janitor.go) and at what they hold together
+// (memory.go). Some sessions are treated in another way, as their Handler.Standing says.
+//
+// # Files
+//
+//	front.go listen.go         the front and its host; listeners, who is let in
+//	descriptors.go             descriptors that connections leave to files
+//	session.go turn.go         a session and its handler; what is done in a turn
+//	send.go wait.go            how replies are sent, and left out; how a command waits
+//	scratch.go                 the memory that sessions share
+//	loop_*.go                  whose turn it is: by epoll, or portable
+//	socket_*.go sending.go     reading and writing without waiting, and with
+//	janitor.go memory.go       limits of time; what all sessions hold together, and who is closed for it
+//
+// # Lock order
+//
+// Under Front.mu the handler's locks are taken, by Standing, and a socket's. A socket's mutex may be taken under any
+// lock of the handler's too, and is a leaf; so is a loop's, but for a socket's.
+package front

@@ -1,0 +1,233 @@
+package front
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
+	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
+	"github.com/counterd/counterd/cmd/counterd/internal/stats"
+)
+
+// A front of echoes, and clients of it.
+//
+//	PING, ECHO text   are answered at once
+//	LATER text        is planned, and answered as ECHO is when it is flushed
+//	SLOW text         cannot be executed in a loop, and is answered as ECHO is elsewhere
+//	BLOCK             waits until the connection ends, or the server
+//	PANIC             panics
+
+// echoes is the host.
+type echoes struct {
+	*Front
+	totals stats.Totals
+	ended  atomic.Int64 // sessions
+	inLoop atomic.Int64 // times that SLOW was executed in a loop
+}
+
+// echo is the handler of one session.
+type echo struct {
+	Session
+	host    *echoes
+	out     resp.Replies
+	later   []string
+	unsafe  bool // a reply of LATER is not settled
+	memory  *echoMemory
+	waiting context.CancelFunc
+}
+
+// echoMemory belongs to one echo at a time.
+type echoMemory struct{ of atomic.Pointer[echo] }
+
+// serve starts a front on a unix socket.
+func serve(t testing.TB, change func(*config.Config)) *echoes {
+	t.Helper()
+	conf := config.Default()
+	conf.Port, conf.UnixSocket = 0, filepath.Join(t.TempDir(), "s")
+	if change != nil {
+		change(&conf)
+	}
+	h := new(echoes)
+	h.Front = New(h, config.NewLive(conf), &h.totals, slog.New(slog.DiscardHandler))
+	if err := h.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		h.Stop()
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := h.Wait(ctx); err != nil {
+			t.Error(err)
+		}
+		if n := h.totals.Connections.Load(); h.ended.Load() != n {
+			t.Errorf("%d of %d sessions have ended", h.ended.Load(), n)
+		}
+		if n := h.Held(); n != 0 {
+			t.Errorf("%d bytes are held in the end", n)
+		}
+	})
+	return h
+}
+
+func (h *echoes) NewSession(bool, bool) *Session {
+	e := &echo{host: h}
+	e.Bind(e, &e.out)
+	return &e.Session
+}
+
+func (h *echoes) EachSecond()   {}
+func (h *echoes) Unread() int64 { return 0 }
+
+func (e *echo) Attach(memory any) {
+	m, _ := memory.(*echoMemory)
+	if m == nil {
+		m = new(echoMemory)
+	}
+	if !m.of.CompareAndSwap(nil, e) {
+		panic("memory that another works in")
+	}
+	e.memory = m
+}
+
+func (e *echo) Detach() any {
+	m := e.memory
+	e.memory = nil
+	if !m.of.CompareAndSwap(e, nil) {
+		panic("memory that another works in")
+	}
+	return m
+}
+
+func (e *echo) Command(args [][]byte) {
+	text := func() string { return string(args[len(args)-1]) }
+	switch strings.ToUpper(string(args[0])) {
+	case "PING":
+		e.Flush()
+		e.out.Status("PONG")
+	case "ECHO":
+		e.Flush()
+		e.out.BulkString(text())
+	case "LATER":
+		e.later = append(e.later, text())
+	case "SLOW":
+		if e.InLoop() {
+			e.Hold(args)
+			return
+		}
+		e.Flush()
+		e.out.BulkString(text())
+	case "BLOCK":
+		if e.InLoop() {
+			e.Hold(args)
+			return
+		}
+		e.Settle()
+		e.Block(context.Background(), func(ctx context.Context) { <-ctx.Done() })
+	case "PANIC":
+		panic("asked for")
+	default:
+		e.Flush()
+		e.out.Error("ERR unknown command")
+	}
+}
+
+func (e *echo) Malformed(err error) { e.out.Error("ERR " + err.Error()) }
+
+func (e *echo) Flush() {
+	for _, text := range e.later {
+		e.out.BulkString(text)
+		e.unsafe = true
+	}
+	e.later = e.later[:0]
+}
+
+func (e *echo) Settled() bool { return !e.unsafe }
+
+func (e *echo) Settle() {
+	e.Flush()
+	e.unsafe = false
+}
+
+func (e *echo) Publish()           { e.Charge(0) }
+func (e *echo) Locked() bool       { return false }
+func (e *echo) Standing() Standing { return Standing{} }
+
+func (e *echo) End() bool {
+	e.host.ended.Add(1)
+	return true
+}
+
+// wire is a client.
+type wire struct {
+	t    testing.TB
+	conn net.Conn
+	r    *bufio.Reader
+}
+
+// patience is how long a test waits for what must come.
+const patience = 3 * time.Minute
+
+func dial(t testing.TB, h *echoes) *wire {
+	t.Helper()
+	conn, err := net.Dial("unix", h.config.Get().UnixSocket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	return &wire{t: t, conn: conn, r: bufio.NewReader(conn)}
+}
+
+func (c *wire) read() resptest.Value {
+	c.t.Helper()
+	v, err := resptest.Read(c.r, 2)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return v
+}
+
+// send sends bytes.
+func (c *wire) send(text string) {
+	c.t.Helper()
+	if _, err := c.conn.Write([]byte(text)); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// want sends a line and checks its reply.
+func (c *wire) want(line, reply string) {
+	c.t.Helper()
+	c.send(line + "\r\n")
+	if got := c.read().String(); got != reply {
+		c.t.Errorf("%s: got %s, want %s", line, got, reply)
+	}
+}
+
+// closed checks that the other side has closed the connection.
+func (c *wire) closed() {
+	c.t.Helper()
+	b, err := c.r.ReadByte()
+	var timeout net.Error
+	if err == nil || errors.As(err, &timeout) && timeout.Timeout() {
+		c.t.Errorf("got byte %q, error %v, want the end of the connection", b, err)
+	}
+}
+
+func until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %v: %s", patience, what)
+		}
+	}
+}

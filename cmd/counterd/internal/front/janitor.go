@@ -1,0 +1,84 @@
+package front
+
+import "time"
+
+// Time limits of connections. One goroutine looks at all connections each second: a deadline of the runtime's for each
+// read and write would cost half a microsecond a command.
+const (
+	// partialTimeout is how long a command may take to arrive once it has begun: somebody who sends a byte a second
+	// holds a connection, not more, and not for long.
+	partialTimeout = 30
+	// minArrival is the bytes a second at which a command may take longer: 16 MiB over a line of 60 KB/s need four
+	// minutes.
+	minArrival = 1 << 10
+	// WriteTimeout is for how many seconds a client may take nothing of its replies. Meanwhile the connection waits and
+	// reads no more from it. However slowly one reads, it is left in peace: what such connections hold together is
+	// bounded by maxmemory-clients.
+	WriteTimeout = 30
+	// authTimeout is how long a connection may stay without its password.
+	authTimeout = 60
+)
+
+// janitor advances the clock and closes connections whose time is up.
+func (f *Front) janitor() {
+	defer f.done.Done()
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-f.quit:
+			return
+		case <-f.memory.over:
+			f.Evict()
+			continue
+		case <-tick.C:
+		}
+		now := int64(time.Since(f.started)/time.Second) + 1
+		f.clock.Store(now)
+		f.host.EachSecond()
+		f.Evict()
+		idle := int64(f.config.Get().Timeout)
+		f.mu.Lock()
+		for _, s := range f.sessions {
+			if reason := s.overdue(now, idle); reason != "" {
+				f.log.Info("closing connection", "client", s.id, "reason", reason)
+				s.conn.Close()
+			}
+		}
+		f.mu.Unlock()
+	}
+}
+
+// overdue tells why a connection's time is up, or nothing. REQUIRES Front.mu.
+func (s *Session) overdue(now, idle int64) string {
+	since := func(t int64) int64 {
+		if t == 0 {
+			return 0
+		}
+		return now - t
+	}
+	if began := s.writingSince.Load(); began != 0 {
+		before := s.delivered
+		if s.delivered = s.conn.delivered(); s.delivered > before {
+			s.writingSince.CompareAndSwap(began, now) // it may have ended just now
+		}
+	}
+	switch {
+	case since(s.writingSince.Load()) > WriteTimeout:
+		return "replies not read"
+	case since(s.partialSince.Load()) > partialTimeout+s.arrived.Load()/minArrival && !s.blocked.Load():
+		return "command not finished"
+	case s.writingSince.Load() != 0, s.blocked.Load():
+		return ""
+	}
+	standing := s.handler.Standing()
+	switch {
+	case idle > 0 && !standing.Quiet && now-s.lastRead.Load() > idle:
+		return "idle"
+	case standing.Overdue != "":
+		return standing.Overdue
+	case !s.trusted.Load() && time.Since(s.created) > authTimeout*time.Second:
+		return "not authenticated"
+	}
+	return ""
+}

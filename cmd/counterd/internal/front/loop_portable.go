@@ -1,0 +1,48 @@
+//go:build !linux || noepoll
+
+package front
+
+// loop serves each connection by a goroutine of its own, where there is no epoll: no session is ever in it.
+type loop struct{}
+
+func newLoop(*Front) (*loop, error) { return &loop{}, nil }
+
+func (l *loop) stop() {}
+
+// add starts the goroutine of s.
+func (l *loop) add(s *Session) error {
+	s.where.Store(away)
+	go l.serve(s)
+	return nil
+}
+
+func (l *loop) end(s *Session, err error) {
+	s.where.Store(ended)
+	s.end(err)
+}
+
+// serve reads, executes and answers until the connection ends.
+func (l *loop) serve(s *Session) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.panicked(p)
+			l.end(s, nil)
+		}
+	}()
+	space, idle := s.space, s.rest
+	for !s.Closing {
+		n, free, err := s.conn.receive(space, idle)
+		if err == nil {
+			err = s.received(n, free)
+		}
+		if err == nil {
+			err = s.sendAll()
+		}
+		if err != nil {
+			l.end(s, err)
+			return
+		}
+		s.handler.Publish()
+	}
+	l.end(s, nil)
+}

@@ -1,0 +1,130 @@
+package server
+
+import (
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/front"
+	"github.com/counterd/counterd/cmd/counterd/internal/items"
+	"github.com/counterd/counterd/counter"
+)
+
+// A client as the handler of its session: see front.Handler. Command and Flush are in client.go.
+
+// work is the memory that a client works in while it has something to do: all that wait share those of the ones at
+// work.
+type work struct {
+	owed  []items.Owed
+	runs  []run
+	batch *counter.Batch
+	store *counter.Store // that batch is of
+}
+
+// host is the server as its front sees it.
+type host struct{ *Server }
+
+// NewSession makes the client of a connection that came.
+func (s host) NewSession(trusted, readonly bool) *front.Session {
+	c := &client{srv: s.Server, authed: trusted, readonly: readonly}
+	if readonly {
+		c.confined = confinedReader
+	}
+	c.Bind(c, &c.Out)
+	c.begin()
+	c.subs.SetProtocol(2)
+	return &c.Session
+}
+
+// EachSecond is what the server does once a second.
+func (s host) EachSecond() {
+	s.sample()
+	s.releaser.look(s.sampler.Rates().Commands)
+	s.node.RoleChanged() // lags grow with time
+}
+
+// sample lets the sampler look at the totals and at the memory used.
+func (s *Server) sample() {
+	s.sampler.Sample(time.Now(), s.commands.Calls(), &s.stats)
+	s.memory()
+}
+
+// Unread is what subscribers have not read.
+func (s host) Unread() int64 { return s.pubsub.Unread() }
+
+// Attach gives c memory to work in.
+func (c *client) Attach(memory any) {
+	w, _ := memory.(*work)
+	if w == nil {
+		w = new(work)
+	}
+	c.work = w
+	c.Owed, c.runs = w.owed, w.runs
+	if w.store == c.store {
+		c.Batch = w.batch
+	} else {
+		c.Batch = c.store.NewBatch()
+	}
+}
+
+// Detach gives it back.
+func (c *client) Detach() any {
+	w := c.work
+	w.owed, w.runs, w.batch, w.store = c.Owed, c.runs, c.Batch, c.store
+	c.Owed, c.runs, c.Batch, c.work = nil, nil, nil, nil
+	return w
+}
+
+// Malformed answers what is no command.
+func (c *client) Malformed(err error) {
+	c.srv.stats.ProtocolErrors.Add(1)
+	c.fail(nil, "ERR "+err.Error())
+}
+
+// Settled tells whether all that the replies tell of is committed.
+func (c *client) Settled() bool { return !c.ack.Pending() }
+
+// Settle brings everything that was planned to its replies, committed.
+func (c *client) Settle() { c.catchUp() }
+
+// Publish tells others how the connection is.
+func (c *client) Publish() { c.publish(0) }
+
+// Locked tells whether c has a batch open, which others wait for.
+func (c *client) Locked() bool { return c.Batch != nil && c.Batch.Opened() }
+
+// End forgets the connection.
+func (c *client) End() (reusable bool) {
+	reusable = true
+	if len(c.Owed) > 0 { // planned and not run: nobody will, nor write in that memory again
+		if c.Batch.Opened() {
+			c.Batch.End()
+		}
+		reusable = false
+	}
+	if p := c.peer.Load(); p != nil {
+		p.Close()
+	}
+	c.unsubscribeAll()
+	c.subs.Close(front.WriteTimeout * time.Second)
+	c.srv.watches.Remove(&c.watch)
+	return reusable
+}
+
+// replicaHolds is more than a replica holds, in bytes: what it says is short, and what it is sent comes from files. Any
+// client can say that it is one.
+const replicaHolds = 64 << 10
+
+// Standing is what the limits of connections make a difference by.
+func (c *client) Standing() (s front.Standing) {
+	s.Unread = int64(c.subs.Unread())
+	s.Quiet = c.subs.Count() > 0
+	if p := c.peer.Load(); p != nil {
+		s.Quiet, s.Free = true, replicaHolds
+		if p.Lost() {
+			s.Overdue = "a replica is silent in a full copy"
+		}
+	}
+	c.info.mu.Lock()
+	s.Keep = c.info.state.noEvict
+	c.info.mu.Unlock()
+	return s
+}
