@@ -164,6 +164,7 @@ func (b *Batch) Run() {
 
 // ask finds out, once for many operations, whether changes are refused, and what time it is.
 func (b *Batch) ask() {
+	b.groups.now = 0
 	if b.refused = nil; b.s.log != nil && !b.silent {
 		b.refused = b.s.takesChanges()
 	}

@@ -48,6 +48,7 @@ type groups struct {
 	req     producers.Request // the last one looked up in the table of producers
 	looked  producers.Try     // what was found: valid while producers.mu is held, or the gate exclusively
 	slot    uint8             // its hash slot group
+	now     int64             // ledger.seconds, 0: not asked yet
 }
 
 // MaxGroup is the largest number of operations in a group: their records fit in one frame of the log.
@@ -168,7 +169,7 @@ func (r *groups) runChanges(g group) {
 		r.unmakeUnchanged(g)
 	}
 	if once != nil {
-		once.Result = once.Make(b, g.from, g.to-g.from)
+		once.Result = once.Make(b, once, g.from, g.to-g.from)
 	}
 	if b.s.log != nil && !b.silent || once != nil {
 		r.log(g, once)

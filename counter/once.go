@@ -43,8 +43,8 @@ type Once struct {
 	// no entry, like any other that was refused.
 	Each bool
 	// Make returns the result once the operations, n from number first on, are done. It is called with locks held and
-	// must only look at the batch. nil: the value of the OpAdd, an integer.
-	Make func(b *Batch, first, n int) Result
+	// must only look at the batch. nil: the value of the operation, an integer.
+	Make func(b *Batch, o *Once, first, n int) Result
 
 	// Repeat: it was made before. The operations were not run.
 	Repeat bool
@@ -86,17 +86,22 @@ func (e *ProducersFullError) Error() string {
 
 // Once makes the operations from number first on, none or one or several, one change of a producer; several are a group
 // (see Group), which may be OpAdds too: one of those out of its range says so in its Err, and the others are made. It
-// returns the number to ask OnceAt with. As Group it comes before Run, and in order.
-func (b *Batch) Once(first int, o Once) int {
+// returns what the caller is to fill, valid until the next Once, and its number for OnceAt. As Group it comes behind its
+// operations, before Run, and in order.
+func (b *Batch) Once(first int) (o *Once, number int) {
 	r := &b.groups
-	r.onces = append(r.onces, o)
-	r.list = append(r.list, group{first, len(b.ops), len(r.onces)})
-	return len(r.onces) - 1
+	number = len(r.onces)
+	if number < cap(r.onces) {
+		r.onces = r.onces[:number+1]
+	} else {
+		r.onces = append(r.onces, Once{})
+	}
+	r.list = append(r.list, group{first, len(b.ops), number + 1})
+	return &r.onces[number], number
 }
 
-// OnceAt returns number i of those added since Reset, with its result after Run. It is valid until Reset or the next
-// Once.
-func (b *Batch) OnceAt(i int) *Once { return &b.groups.onces[i] }
+// OnceAt returns one of those added since Reset, with its result after Run. It is valid until Reset or the next Once.
+func (b *Batch) OnceAt(number int) *Once { return &b.groups.onces[number] }
 
 // TryOnce looks whether a transaction has been made before, or is refused: then o says so, and the answer is false. If
 // it is true, the transaction is to be executed and KeepOnce called at its end; another Once meanwhile is refused.
@@ -137,7 +142,7 @@ func (b *Batch) Fence(producer []byte) (epoch uint64, err error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r.req = producers.Request{ID: producer, Now: l.seconds()}
+	r.req = producers.Request{ID: producer, Now: r.seconds()}
 	if r.looked = l.table.BeginFence(producer, r.req.Now); r.looked.Verdict == producers.Full {
 		return 0, &ProducersFullError{r.looked.OfBytes}
 	}
@@ -196,7 +201,7 @@ func (r *groups) try(o *Once) bool {
 	if o.Err != nil {
 		return false
 	}
-	r.req = producers.Request{ID: o.Producer, Epoch: o.Epoch, Seq: o.Seq, Hash: o.Hash, Room: min(o.Room, MaxResult), Now: l.seconds(), Hint: o.Hint}
+	r.req = producers.Request{ID: o.Producer, Epoch: o.Epoch, Seq: o.Seq, Hash: o.Hash, Room: min(o.Room, MaxResult), Now: r.seconds(), Hint: o.Hint}
 	r.looked = l.table.Begin(&r.req)
 	y := &r.looked
 	o.Hint = y.Number
@@ -295,7 +300,7 @@ func (r *groups) runOne(g group) {
 	if g.from == g.to {
 		l.mu.Lock()
 		if r.try(o) {
-			o.Result = o.Make(b, g.from, 0)
+			o.Result = o.Make(b, o, g.from, 0)
 			r.prefix(o, o.Mid, false)
 			r.keep(o, false)
 		}
@@ -325,6 +330,14 @@ func (r *groups) runOne(g group) {
 	blk.mu.Unlock()
 }
 
+// seconds is the time that the table of producers counts, asked once a Run.
+func (r *groups) seconds() int64 {
+	if r.now == 0 {
+		r.now = r.b.s.producers.seconds()
+	}
+	return r.now
+}
+
 // ready is try before anything is read or locked: a repeat needs nothing of what its change did.
 func (r *groups) ready(o *Once) bool {
 	r.b.s.producers.mu.Lock()
@@ -335,7 +348,7 @@ func (r *groups) ready(o *Once) bool {
 // keepOne logs and remembers operation number i, which was run.
 func (r *groups) keepOne(o *Once, op *Op, i int) {
 	if o.Result = (Result{Kind: ResultInt, N: op.Value}); o.Make != nil {
-		o.Result = o.Make(r.b, i, 1)
+		o.Result = o.Make(r.b, o, i, 1)
 	}
 	set := op.Done && op.Kind != OpDelete
 	var value persist.ColumnValue

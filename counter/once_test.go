@@ -9,7 +9,7 @@ import (
 )
 
 // answers is a result that holds what each operation of a group said.
-func answers(b *Batch, first, n int) Result {
+func answers(b *Batch, _ *Once, first, n int) Result {
 	var blob []byte
 	for i := first; i < first+n; i++ {
 		op := b.Op(i)
@@ -31,7 +31,8 @@ func numbered(t testing.TB, s *Store, o Once, ops ...Op) (Once, []Op) {
 		}
 		b.Add(op)
 	}
-	i := b.Once(0, o)
+	p, i := b.Once(0)
+	*p = o
 	b.Run()
 	b.End()
 	if err := b.Commit(); err != nil {
@@ -70,7 +71,9 @@ func TestOnce(t *testing.T) {
 		}
 		s := openDir(t, dir, Options{}, seedScript)
 		blob := func(text string) Result { return Result{Kind: ResultBlob, Blob: []byte(text)} }
-		room := func(r Result) func(*Batch, int, int) Result { return func(*Batch, int, int) Result { return r } }
+		room := func(r Result) func(*Batch, *Once, int, int) Result {
+			return func(*Batch, *Once, int, int) Result { return r }
+		}
 		cases := []struct {
 			what string
 			o    Once
@@ -82,7 +85,7 @@ func TestOnce(t *testing.T) {
 			{"INCRBY 0", Once{Seq: 3}, []Op{{Kind: OpAdd, Mid: 8, Column: 1}}, Result{Kind: ResultInt}},
 			{"SET", Once{Seq: 4, Make: room(Result{Kind: ResultOK})}, []Op{{Kind: OpSet, Mid: 9, Column: 1, Arg: 77}}, Result{Kind: ResultOK}},
 			{"SETNX, not met", Once{Seq: 5, Make: room(Result{Kind: ResultInt})}, []Op{{Kind: OpSet, Cond: IfAbsent, Mid: 9, Column: 1, Arg: 78}}, Result{Kind: ResultInt}},
-			{"GETDEL", Once{Seq: 6, Make: func(b *Batch, first, _ int) Result { return Result{Kind: ResultBulk, N: b.Op(first).Value} }},
+			{"GETDEL", Once{Seq: 6, Make: func(b *Batch, _ *Once, first, _ int) Result { return Result{Kind: ResultBulk, N: b.Op(first).Value} }},
 				[]Op{{Kind: OpReset, Mid: 9, Column: 1}}, Result{Kind: ResultBulk, N: 77}},
 			{"GETDEL of nothing", Once{Seq: 7, Make: room(Result{Kind: ResultNil})}, []Op{{Kind: OpReset, Mid: 1000, Column: 1}}, Result{Kind: ResultNil}},
 			{"GETDEL of a key that there is not", Once{Seq: 8, Make: room(Result{Kind: ResultNil})}, nil, Result{Kind: ResultNil}},
@@ -96,7 +99,7 @@ func TestOnce(t *testing.T) {
 			{"MINCRBY with a long answer", Once{Seq: 12, Room: 10, Each: true, Make: answers}, []Op{{Kind: OpAdd, Mid: 7, Column: 1, Arg: 1}, {Kind: OpAdd, Mid: 8, Column: 1, Arg: 1}},
 				Result{Kind: ResultGone}},
 			{"MSET", Once{Seq: 13, Make: room(Result{Kind: ResultOK})}, []Op{{Kind: OpSet, Mid: 30, Column: 1, Arg: 1}, {Kind: OpSet, Mid: 31, Column: 1, Arg: 2}}, Result{Kind: ResultOK}},
-			{"GETDEL of an item", Once{Seq: 14, Make: func(b *Batch, first, _ int) Result { return Result{Kind: ResultBulk, N: b.Op(first).Value} }},
+			{"GETDEL of an item", Once{Seq: 14, Make: func(b *Batch, _ *Once, first, _ int) Result { return Result{Kind: ResultBulk, N: b.Op(first).Value} }},
 				[]Op{{Kind: OpGet, Mid: 31, Column: 1}, {Kind: OpDelete, Mid: 31}}, Result{Kind: ResultBulk, N: 2}},
 		}
 		var want map[string]string
@@ -234,10 +237,11 @@ func TestOnceTransaction(t *testing.T) {
 			b.Add(Op{Kind: OpAdd, Counter: def, Mid: 8, Column: 1, Arg: 2})
 			b.Run()
 		}
-		result := answers(b, 0, 2)
+		result := answers(b, nil, 0, 2)
 		b.Reset()
-		i := b.Once(0, Once{Producer: []byte("other"), Seq: 1})
-		if b.Run(); b.OnceAt(i).Err == nil {
+		o, _ := b.Once(0)
+		o.Producer = []byte("other")
+		if b.Run(); o.Err == nil {
 			t.Error("a numbered change within a numbered transaction: got no error")
 		}
 		if _, err := b.Fence(pa); err == nil {
