@@ -9,11 +9,11 @@ import (
 // Bounds say of each page, and of the file, between which values a column is, so that a scan with a condition need not
 // read pages that cannot meet it. They stand behind the index:
 //
-//	+-----------+----------+-------------+----------+-------------+----------+------------------+-------------------+----
-//	| least u64 | most u64 | low base u8 | low w u8 | high base u8 | high w u8 | low: pages x w b | high: pages x w b | next column
-//	+-----------+----------+-------------+----------+-------------+----------+------------------+-------------------+----
+//	+-----------+----------+-----------------+------------------+----------------+----------------+----
+//	| least u64 | most u64 | low base, w: u8 | high base, w: u8 | low: pages x w | high: pages x w| next column
+//	+-----------+----------+-----------------+------------------+----------------+----------------+----
 //	least, most  of all rows of the file, exactly; 0 if there are none
-//	low, high    of each page: the code of its least and its largest value, less the base; each filled up to a byte
+//	low, high    fields of w bits, one a page: the code of its least (largest) value, less the base; filled up to a byte
 //
 // and behind the last column pageTail zeros.
 //

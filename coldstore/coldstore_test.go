@@ -341,7 +341,8 @@ func TestSmall(t *testing.T) {
 }
 
 // TestSize holds the goals: 2.4 bytes a post with everything on the dense stream, also in small blocks, and at most
-// 0.1 bytes of memory a row for the index of any schema of up to 60 columns, and for the bounds 0.3 % of real posts' bytes.
+// 0.1 bytes of memory a row for the index of any schema of up to 60 columns, and for the bounds
+// 0.3 % of real posts' bytes.
 func TestSize(t *testing.T) {
 	rnd := newRand(t)
 	for _, n := range []int{1 << 14, 1 << 16, 1 << 18} {

@@ -303,6 +303,25 @@ func FuzzOpen(f *testing.F) {
 			}
 			return true
 		})
+		s := file.PageScan()
+		defer s.Close()
+		out := make([]uint64, 2*maxPageItems)
+		for i := range file.Pages() {
+			if s.Load(i, 0) != nil {
+				continue
+			}
+			for k := range 3 {
+				col := min(k, len(file.Meta().Columns)-1)
+				least, most := file.PageBounds(i, col)
+				sel, err := s.Select(nil, s.Row(least), s.Len(), []Range{{Col: col, Lo: least + uint64(k), Hi: max(most, least+uint64(k))}})
+				if k == 2 {
+					sel = sel[:min(3, len(sel))]
+				}
+				if err == nil && s.Mids(out, 2, sel) == nil && len(sel) > 0 {
+					s.Values(out[1:], 2, col, sel)
+				}
+			}
+		}
 	})
 }
 

@@ -82,7 +82,7 @@ func TestMapFault(t *testing.T) {
 // TestFailEveryCall makes each call of a writer and of a reader fail in turn: an error comes back, Abort leaves
 // nothing behind.
 func TestFailEveryCall(t *testing.T) {
-	r := posts(rand.New(rand.NewPCG(1, 2)), 3000, 4000)
+	r := posts(rand.New(rand.NewPCG(1, 2)), 1500, 4000) // one page: a read of more that fails is tried again for each
 	for k := 0; ; k++ {
 		sim := vfs.NewSim()
 		fs := vfs.NewFaulty(sim)

@@ -102,8 +102,8 @@ func headerColumns(b []byte) (int, *CorruptError) {
 	return n, nil
 }
 
-// otherVersion tells whether b, all bytes of a header, is whole and of a version that this program does not know, and of
-// which.
+// otherVersion tells whether b, all bytes of a header, is whole and of a version that this program does not know, and
+// of which.
 func otherVersion(b []byte) (v uint16, other bool) {
 	le := binary.LittleEndian
 	body := len(b) - 4

@@ -15,6 +15,7 @@ type scanner struct {
 	buf    []byte // pages from..to-1
 	from   int
 	to     int
+	i      int     // number of the current page
 	page   pageBuf // the current one
 	cursor pageCursor
 	vals   []uint64
@@ -45,28 +46,55 @@ func (s *scanner) close() {
 
 // load makes page i the current one and checks it. Pages up to last are going to be read.
 func (s *scanner) load(i, last int) error {
+	b, err := s.bytes(i, last)
+	if err == nil {
+		s.page.end = copy(s.page.b, b)
+	}
+	return err
+}
+
+// bytes returns page i, checked and valid until the next call. Pages up to last, which may lie before i, are going to
+// be read.
+func (s *scanner) bytes(i, last int) ([]byte, error) {
 	f := s.f
 	if f.closed.Load() {
-		return ErrClosed
+		return nil, ErrClosed
 	}
 	off, n := f.extent(i)
 	if i < s.from || i >= s.to {
-		to := min(last+1, i+max(1, scanChunk>>f.h.pageShift))
-		end, m := f.extent(to - 1)
-		size := int(end + int64(m) - off)
-		if cap(s.buf) < size {
-			s.buf = make([]byte, size)
+		chunk := max(1, scanChunk>>f.h.pageShift)
+		from, to := i, min(last+1, i+chunk)
+		if last < i {
+			from, to = max(last, i+1-chunk, 0), i+1
 		}
-		s.buf, s.from, s.to = s.buf[:size], i, to
-		if err := f.data.readAt(s.buf, off); err != nil {
-			s.to = 0
-			return err
+		err := s.read(from, to)
+		if err != nil && to-from > 1 && !errors.Is(err, ErrClosed) { // it may be another page that cannot be read
+			err = s.read(i, i+1)
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
 	start, _ := f.extent(s.from)
 	f.cache.reads.Add(1)
-	s.page.end = copy(s.page.b[:n], s.buf[off-start:])
-	return f.checkPage(s.page.b[:n], i)
+	b := s.buf[off-start:][:n]
+	return b, f.checkPage(b, i)
+}
+
+// read fills the buffer with the pages from..to-1.
+func (s *scanner) read(from, to int) error {
+	start, _ := s.f.extent(from)
+	end, m := s.f.extent(to - 1)
+	size := int(end + int64(m) - start)
+	if cap(s.buf) < size {
+		s.buf = make([]byte, size)
+	}
+	s.buf, s.from, s.to = s.buf[:size], from, to
+	err := s.f.data.readAt(s.buf, start)
+	if err != nil {
+		s.to = s.from
+	}
+	return err
 }
 
 // Iterate calls fn for each row with a mid of at least from, in ascending order, until fn returns false. vals holds
