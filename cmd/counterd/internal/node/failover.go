@@ -58,10 +58,13 @@ func (f *failover) run() error {
 		return err
 	}
 	f.setReplicaOf(leader)
-	if err := f.repl.Follow(leader); err != nil {
-		return err
+	f.handover.setStuck() // a disk that takes nothing must not keep REPLICAOF away
+	select {
+	case <-f.repl.Pursue(leader):
+		return f.repl.ForgetHandover()
+	case <-f.ctx.Done():
+		return f.aborted(target, errors.New("the disk did not take a note of whom this node follows"))
 	}
-	return f.repl.ForgetHandover()
 }
 
 // forced tells whether a replica leads that lacks changes.

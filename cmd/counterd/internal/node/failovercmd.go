@@ -100,7 +100,7 @@ func (n *Node) refuseFailover(plan *failoverPlan) string {
 	switch {
 	case n.handover.state() != PhaseNone:
 		return ErrFailingOver
-	case n.host.Store().Replica():
+	case n.Replica():
 		return "ERR FAILOVER is not valid when server is a replica."
 	case len(peers) == 0:
 		return "ERR FAILOVER requires connected replicas."

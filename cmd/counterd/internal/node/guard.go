@@ -127,9 +127,10 @@ func (n *Node) RoleChanged() { n.because(n.why) }
 // why are the bits of the guard that the node's state asks for.
 func (n *Node) why() uint32 {
 	c := n.config.Get()
+	link, linked := n.repl.Link()
 	switch {
-	case n.host.Store().Replica():
-		if info, ok := n.repl.Link(); !c.ServeStale && (!ok || info.State != repl.LinkConnected) {
+	case linked || n.host.Store().Replica(): // a link may wait for the disk to make the store a replica
+		if !c.ServeStale && link.State != repl.LinkConnected {
 			return guardReplica | guardStale
 		}
 		return guardReplica

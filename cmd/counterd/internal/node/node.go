@@ -87,7 +87,8 @@ func (n *Node) Replica() bool {
 	if n.host.Opening() {
 		return n.wasReplica.Load()
 	}
-	return n.host.Store().Replica()
+	_, linked := n.repl.Link() // it may wait for the disk to make the store a replica
+	return linked || n.host.Store().Replica()
 }
 
 // settings are what package repl wants to know.

@@ -112,7 +112,12 @@ func (r *resumption) step() (done bool, err error) {
 	case role.State == repl.LinkConnected: // to another, as this node feeds nobody
 		r.log.Info("the node that this one was handing its role over to follows another", "primary", role.Of.String())
 		r.setReplicaOf(role.Of)
-		return true, r.repl.Follow(role.Of)
+		select {
+		case <-r.repl.Pursue(role.Of):
+			return true, nil
+		case <-r.ctx.Done():
+			return false, r.ctx.Err()
+		}
 	case role.Of != repl.Address{} && !r.isMe(role.Of):
 		return false, fmt.Errorf("it follows %s, and that one is not there", role.Of) // somebody will tell both
 	case mayLead && r.leftToSentinel():

@@ -14,16 +14,21 @@ func (n *Node) Start() {
 	if err != nil || a == (repl.Address{}) {
 		a = n.lastRole()
 	}
-	if a != (repl.Address{}) {
-		if err := n.repl.Follow(a); err != nil {
-			n.log.Error("cannot be a replica", "error", err)
-		}
-	}
-	to, forced, err := n.repl.Handover() // after Follow: the configuration may name another primary
+	to, forced, err := n.repl.Handover()
 	if err != nil {
 		n.log.Error("to whom this node was handing its role over cannot be read", "error", err)
-	} else if to != (repl.Address{}) {
+	}
+	if a != (repl.Address{}) {
+		n.repl.Pursue(a)
+	}
+	switch {
+	case to == repl.Address{}:
+	case to == a:
 		n.resume(to, forced)
+	default: // the configuration names another primary
+		if err := n.repl.ForgetHandover(); err != nil {
+			n.log.Error("the note of a handover cannot be removed", "error", err)
+		}
 	}
 	n.RoleChanged()
 }

@@ -1,7 +1,7 @@
 // Package repl ships the log from a primary to its replicas, and turns one into the other.
 //
-// A replica holds the primary's log byte for byte and applies it. So a replica may feed replicas, and any node can go on from any
-// offset that another still has on disk; what decides is the lineages of the two logs (persist.Lineage).
+// A replica holds the primary's log byte for byte and applies it. So a replica may feed replicas, and any node can go
+// on from any offset that another still has on disk; what decides is the lineages of the two logs (persist.Lineage).
 //
 // # Protocol
 //
@@ -21,12 +21,15 @@
 //	-DIVERGED <offset>                           the logs agree up to there only: cut back and come again
 //	+FULLRESYNC <replid> <offset> <bytes> <bytes> a manifest and a lineage, each with CRLF
 //
-// After FULLRESYNC the replica asks for each file it does not have yet by REPLCONF fetch <tier> <name>, which is answered by a
-// bulk string (-LOST for a cold file that the primary does not have any more; a damaged one is sent as it is), and then for the stream by PSYNC ? <offset>. The snapshot is the newest that exists: none is made. It is kept until the connection ends. A
-// replica that was cut off comes again and asks for what is missing. It answers from its own data until all has come, saves of that what the
-// primary has not, and changes over in one step (copy.go). Meanwhile it says REPLCONF ACK 0 FACK 0 each second: one that is silent for repl-timeout is cut off.
+// After FULLRESYNC the replica asks for each file it does not have yet by REPLCONF fetch <tier> <name>, which is
+// answered by a bulk string (-LOST for a cold file that the primary does not have any more; a damaged one is sent as it
+// is), and then for the stream by PSYNC ? <offset>. The snapshot is the newest that exists: none is made. It is kept
+// until the connection ends. A replica that was cut off comes again and asks for what is missing. It answers from its
+// own data until all has come, saves of that what the primary has not, and changes over in one step (copy.go).
+// Meanwhile it says REPLCONF ACK 0 FACK 0 each second: one that is silent for repl-timeout is cut off.
 //
-// Who says REPLCONF rdb-only 1 and no port, as redis-cli --rdb does, is no replica: SYNC and PSYNC are answered by an archive (package persist).
+// Who says REPLCONF rdb-only 1 and no port, as redis-cli --rdb does, is no replica: SYNC and PSYNC are answered by an
+// archive (package persist).
 //
 // The stream is a sequence of messages that begin with one byte:
 //
@@ -39,19 +42,22 @@
 //
 // # Roles on disk
 //
-// A replica's directory names its primary (primary.go), that of a node that is giving its role up to whom (handover.go): so a kill at any moment of a handover
-// leaves nodes that find out by themselves who leads.
+// A replica's directory names its primary (primary.go), that of a node that is giving its role up to whom
+// (handover.go): so a kill at any moment of a handover leaves nodes that find out by themselves who leads. A link takes
+// nothing before its primary is noted: Node.Follow does that first and tells of an error, Node.Pursue leaves it to the
+// link, which tries until the disk takes it.
 //
 // # Trust
 //
-// What a primary sends is checked before anything is changed by it, as a bad disk or a bad program may send it: a frame by its checksum, its place and its
-// records (counter.FrameChecker), a snapshot by its manifest and by each file, whole. What fails leaves the replica with the data it has; it
-// tries again, and counterd_link_error in INFO says why.
+// What a primary sends is checked before anything is changed by it, as a bad disk or a bad program may send it: a frame
+// by its checksum, its place and its records (counter.FrameChecker), a snapshot by its manifest and by each file,
+// whole. What fails leaves the replica with the data it has; it tries again, and counterd_link_error in INFO says why.
 //
 // # Memory
 //
-// A Feeder reads the log's files (persist.Reader): a replica that is slow or gone costs disk, and the primary's memory does not grow. Nor does a replica's whose disk
-// fails or is full: it takes a frame only while its log would take a client's change (Link.ready), and else leaves what comes in the connection.
+// A Feeder reads the log's files (persist.Reader): a replica that is slow or gone costs disk, and the primary's memory
+// does not grow. Nor does a replica's whose disk fails or is full: it takes a frame only while its log would take a
+// client's change (Link.ready), and else leaves what comes in the connection.
 //
 // # Locks
 //

@@ -10,12 +10,13 @@ import (
 
 // fetched are the files of a primary's snapshot that a link copies. NOT safe for concurrent use.
 //
-// Each has a name here that no other file can have: of a random number that each link draws for itself, and a count. Nothing that the primary says
-// goes into it, its names least of all: two primaries, and this node's own snapshots, which may hold files of an earlier copy, may have one name for
-// different files, and what a manifest here names must never be written to nor removed.
+// Each has a name here that no other file can have: of a random number that each link draws for itself, and a count.
+// Nothing that the primary says goes into it, its names least of all: two primaries, and this node's own snapshots,
+// which may hold files of an earlier copy, may have one name for different files, and what a manifest here names must
+// never be written to nor removed.
 //
-// A link that was cut off comes again, and what it has whole is not asked for again. So the files are pinned from before they are made until they are
-// installed. Another snapshot, and the link's end, remove what is of no more use.
+// A link that was cut off comes again, and what it has whole is not asked for again. So the files are pinned from
+// before they are made until they are installed. Another snapshot, and the link's end, remove what is of no more use.
 type fetched struct {
 	link  string // random
 	made  int
@@ -23,8 +24,8 @@ type fetched struct {
 	pin   *counter.Pin
 }
 
-// wanted is what a primary's manifest says of a file, all that counter.CheckBlockFile compares it with: one that was found whole is whole
-// for whoever says the same. The block's Offset, which may rise while the file stays, is 0.
+// wanted is what a primary's manifest says of a file, all that counter.CheckBlockFile compares it with: one that was
+// found whole is whole for whoever says the same. The block's Offset, which may rise while the file stays, is 0.
 type wanted struct {
 	counter uint32
 	block   persist.BlockFile
@@ -37,8 +38,8 @@ type fetchedFile struct {
 	whole  bool   // it was read, and is what the manifest says
 }
 
-// rename gives the files of a manifest their names here, and pins them in the store. It returns them in the order of Blocks, and
-// removes what was copied of another snapshot.
+// rename gives the files of a manifest their names here, and pins them in the store. It returns them in the order of
+// Blocks, and removes what was copied of another snapshot.
 func (f *fetched) rename(fsys vfs.FS, store *counter.Store, m *persist.Manifest) (files []*fetchedFile) {
 	if f.link == "" {
 		f.link = rand.Text()

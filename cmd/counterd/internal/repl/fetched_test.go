@@ -14,7 +14,8 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// twins are two nodes with the same log and snapshots at the same offset, so that the files of both have the same names and sizes, but not the same bytes.
+// twins are two nodes with the same log and snapshots at the same offset, so that the files of both have the same names
+// and sizes, but not the same bytes.
 func twins(t testing.TB) (a, b *testHost) {
 	t.Helper()
 	a = &testHost{t: t, sim: vfs.NewSim(), seed: 1}
@@ -50,8 +51,9 @@ func twins(t testing.TB) (a, b *testHost) {
 	return a, b
 }
 
-// TestCopyBesideOwnFiles copies a node's data, and then that of one whose files have the same names, while the files of the first copy are those of this
-// node's own snapshot. Wherever the second is cut off: all that the snapshot names is as it was, and a restart finds it.
+// TestCopyBesideOwnFiles copies a node's data, and then that of one whose files have the same names, while the files of
+// the first copy are those of this node's own snapshot. Wherever the second is cut off: all that the snapshot names is
+// as it was, and a restart finds it.
 func TestCopyBesideOwnFiles(t *testing.T) {
 	a, b := twins(t)
 	c := &testHost{t: t, sim: vfs.NewSim()}
@@ -104,8 +106,8 @@ func (h *testHost) files(t testing.TB) (all []string) {
 	return all
 }
 
-// TestFetchedOnce cuts a copy off before its end: the next connection asks for nothing that is there whole, not even after a snapshot of the node's own, and what
-// another snapshot has no use for goes, at the link's end all of it.
+// TestFetchedOnce cuts a copy off before its end: the next connection asks for nothing that is there whole, not even
+// after a snapshot of the node's own, and what another snapshot has no use for goes, at the link's end all of it.
 func TestFetchedOnce(t *testing.T) {
 	w := newWorld(t)
 	said := w.copied(t)

@@ -24,6 +24,7 @@ type Link struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	done    chan struct{}
+	begun   chan struct{} // closed when the node is a replica and has noted whose: nothing is taken before
 
 	// The run goroutine's.
 	full    bool          // ask for a full copy
@@ -71,9 +72,13 @@ const (
 	copyAlive   = time.Second // between two signs of life while a snapshot is copied
 )
 
-func newLink(n *Node, primary Address) *Link {
+func newLink(n *Node, primary Address, begun bool) *Link {
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &Link{node: n, primary: primary, ctx: ctx, cancel: cancel, done: make(chan struct{}), state: LinkConnect, downSince: time.Now()}
+	l := &Link{node: n, primary: primary, ctx: ctx, cancel: cancel, done: make(chan struct{}), begun: make(chan struct{}),
+		state: LinkConnect, downSince: time.Now()}
+	if begun {
+		close(l.begun)
+	}
 	go l.run()
 	return l
 }
@@ -104,7 +109,10 @@ func (l *Link) run() {
 	defer func() { l.fetched.discard(l.node.fs, l.node.host.Store().Path()) }()
 	retry := firstRetry
 	for l.ctx.Err() == nil {
-		err := l.once()
+		err := l.begin()
+		if err == nil {
+			err = l.once()
+		}
 		l.mu.Lock()
 		wasUp := l.state == LinkConnected
 		l.mu.Unlock()
@@ -130,6 +138,24 @@ func (l *Link) run() {
 		}
 		retry = min(2*retry, maxRetry)
 	}
+}
+
+// begin makes the node a replica that has noted whose it is, if that is not done yet.
+func (l *Link) begin() error {
+	select {
+	case <-l.begun:
+		return nil
+	default:
+	}
+	if err := l.node.remember(l.primary); err != nil {
+		return fmt.Errorf("it cannot be noted whom this node follows: %w", err)
+	}
+	if err := l.node.host.Store().Replication().Yield(); err != nil {
+		return err
+	}
+	l.node.peers.DisconnectAll()
+	close(l.begun)
+	return nil
 }
 
 // session is one connection to the primary.
@@ -171,7 +197,8 @@ func (s *session) ask(words ...string) (string, error) {
 	return line, err
 }
 
-// option says what a primary of an earlier version may not know: replicas are upgraded first. One that refuses it goes without.
+// option says what a primary of an earlier version may not know: replicas are upgraded first. One that refuses it goes
+// without.
 func (s *session) option(name, value string) error {
 	_, err := s.ask("REPLCONF", name, value)
 	var refused *wire.ServerError

@@ -40,8 +40,8 @@ type Settings struct {
 type Host interface {
 	// Store is the one being served.
 	Store() *counter.Store
-	// Reopen closes the store, lets change work on its directory, and opens it again whatever change returned, which it returns. Clients are
-	// answered LOADING meanwhile.
+	// Reopen closes the store, lets change work on its directory, and opens it again whatever change returned, which it
+	// returns. Clients are answered LOADING meanwhile.
 	Reopen(change func(dir string) error) error
 	// RoleChanged tells that role or link changed.
 	RoleChanged()
@@ -49,7 +49,8 @@ type Host interface {
 	Publish(channel string, message []byte)
 }
 
-// Node is a server's part in replication: primary or replica, and the replicas it feeds. All methods may be called concurrently.
+// Node is a server's part in replication: primary or replica, and the replicas it feeds. All methods may be called
+// concurrently.
 type Node struct {
 	host     Host
 	settings func() Settings
@@ -79,7 +80,8 @@ func NewNode(host Host, settings func() Settings, log *slog.Logger) *Node {
 // Peers are the replicas that this node feeds.
 func (n *Node) Peers() *Peers { return &n.peers }
 
-// Follow makes the node a replica of a primary. It returns when changes are refused; the link comes up in the background.
+// Follow makes the node a replica of a primary. It returns when changes are refused; the link comes up in the
+// background.
 func (n *Node) Follow(primary Address) error {
 	n.change.Lock()
 	defer n.change.Unlock()
@@ -97,12 +99,34 @@ func (n *Node) Follow(primary Address) error {
 		return err // it was a primary, and had no link
 	}
 	n.peers.DisconnectAll()
-	if err := n.relink(primary); err != nil {
+	if _, err := n.relink(primary, true); err != nil {
 		return err
 	}
 	n.logger.Info("replica", "primary", primary.String())
 	n.host.RoleChanged()
 	return nil
+}
+
+// Pursue is Follow for who cannot do anything about an error, at a start or behind a handover: what the disk does not
+// take is tried again until it does, and begun is closed then, unless the node is told another role before. It refuses
+// changes from now on, and takes nothing of the primary until it has begun.
+func (n *Node) Pursue(primary Address) (begun <-chan struct{}) {
+	n.change.Lock()
+	defer n.change.Unlock()
+	n.mu.Lock()
+	link, same := n.link, n.wanted == primary && n.link != nil
+	n.mu.Unlock()
+	if same {
+		return link.begun
+	}
+	n.unlink()
+	link, err := n.relink(primary, false)
+	if err != nil { // the node is closed
+		return nil
+	}
+	n.logger.Info("replica", "primary", primary.String())
+	n.host.RoleChanged()
+	return link.begun
 }
 
 // Lead makes the node a primary: a new history begins at the log's end, and the one before is good up to there.
@@ -142,28 +166,32 @@ func (n *Node) unlink() (primary Address) {
 	return primary
 }
 
-// goBack follows whom the node followed before, as its role could not be changed: who asked for that may ask another node.
+// goBack follows whom the node followed before, as its role could not be changed: who asked for that may ask another
+// node.
 func (n *Node) goBack(before Address, err error) error {
 	if before == (Address{}) {
 		return err
 	}
-	return errors.Join(err, n.remember(before), n.relink(before))
+	rerr := n.remember(before)
+	_, lerr := n.relink(before, rerr == nil && n.host.Store().Replica())
+	return errors.Join(err, rerr, lerr)
 }
 
-// relink begins a link.
-func (n *Node) relink(primary Address) error {
+// relink begins a link. begun is set if the node is a replica already and has noted whose.
+func (n *Node) relink(primary Address, begun bool) (*Link, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
-		return counter.ErrClosed
+		return nil, counter.ErrClosed
 	}
 	n.wanted = primary
-	n.link = newLink(n, primary)
-	return nil
+	n.link = newLink(n, primary, begun)
+	return n.link, nil
 }
 
-// Close ends the link and all feeders' connections. A link that opens the store, or waits for a disk that hangs, ends when it has done so: ctx ends the waiting for
-// it, and its error is returned. What the link goes on with then is what a crash may break off.
+// Close ends the link and all feeders' connections. A link that opens the store, or waits for a disk that hangs, ends
+// when it has done so: ctx ends the waiting for it, and its error is returned. What the link goes on with then is what
+// a crash may break off.
 func (n *Node) Close(ctx context.Context) error {
 	n.mu.Lock()
 	n.closed = true
@@ -232,7 +260,8 @@ func (n *Node) Cuts() (times int, last persist.CutTail) {
 	return n.cuts, n.lastCut
 }
 
-// CutFiles is how many files in the data directory hold changes that were taken back: they stay until somebody has looked at them.
+// CutFiles is how many files in the data directory hold changes that were taken back: they stay until somebody has
+// looked at them.
 func (n *Node) CutFiles() int {
 	names, err := n.fs.List(n.host.Store().Path())
 	if !n.host.Store().Durable() || err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -23,7 +24,8 @@ func (h *slowHost) Reopen(change func(dir string) error) error {
 	return h.testHost.Reopen(change)
 }
 
-// TestCloseWaitsNoLonger closes a node whose link is in the middle of what cannot be broken off: it returns when its context ends, and the link ends after that.
+// TestCloseWaitsNoLonger closes a node whose link is in the middle of what cannot be broken off: it returns when its
+// context ends, and the link ends after that.
 func TestCloseWaitsNoLonger(t *testing.T) {
 	w := newWorld(t)
 	h := &slowHost{testHost: &testHost{t: t, sim: w.replica.Kill()}, in: make(chan struct{}), out: make(chan struct{})}
@@ -56,7 +58,8 @@ func TestCloseWaitsNoLonger(t *testing.T) {
 	}
 }
 
-// TestRoleFails lets each operation of the disk fail from one on, while a replica is told to lead, or to follow another: it goes on to follow whom it followed, now and after a restart.
+// TestRoleFails lets each operation of the disk fail from one on, while a replica is told to lead, or to follow
+// another: it goes on to follow whom it followed, now and after a restart.
 func TestRoleFails(t *testing.T) {
 	w := newWorld(t)
 	first, second := Address{"127.0.0.1", 1}, Address{"127.0.0.1", 2} // nobody is there
@@ -97,8 +100,9 @@ func TestRoleFails(t *testing.T) {
 	}
 }
 
-// TestKilledWhileItLeads ends a replica at each operation of the disk while it is told to lead, by kill -9 and by a power failure. It comes back as a primary, or follows
-// whom it followed: one that knew neither would wait for somebody to tell it, and a primary that was handing its role over to it would too.
+// TestKilledWhileItLeads ends a replica at each operation of the disk while it is told to lead, by kill -9 and by a
+// power failure. It comes back as a primary, or follows whom it followed: one that knew neither would wait for somebody
+// to tell it, and a primary that was handing its role over to it would too.
 func TestKilledWhileItLeads(t *testing.T) {
 	w := newWorld(t)
 	first := Address{"127.0.0.1", 1} // nobody is there
@@ -134,7 +138,8 @@ func TestKilledWhileItLeads(t *testing.T) {
 	}
 }
 
-// TestFollowOnFullDisk starts a replica on a disk that takes no bytes: it follows whom it followed, as nothing is to be written for that.
+// TestFollowOnFullDisk starts a replica on a disk that takes no bytes: it follows whom it followed, as nothing is to be
+// written for that.
 func TestFollowOnFullDisk(t *testing.T) {
 	w := newWorld(t)
 	faulty := vfs.NewFaulty(w.replica.Kill())
@@ -159,7 +164,8 @@ func TestFollowOnFullDisk(t *testing.T) {
 	}
 }
 
-// TestFailedReopenRests lets cuts fail: the link rests longer and longer before it closes the store again, and no more when one has been done.
+// TestFailedReopenRests lets cuts fail: the link rests longer and longer before it closes the store again, and no more
+// when one has been done.
 func TestFailedReopenRests(t *testing.T) {
 	w := newWorld(t)
 	faulty := vfs.NewFaulty(w.replica.Kill())
@@ -200,6 +206,52 @@ func TestStaleNote(t *testing.T) {
 			t.Errorf("got %v, %v, %v, want %v, %v", a, f, err, to, forced)
 		}
 		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestPursue starts a replica, of a log that was a primary's and of one that was another's replica, on a disk that
+// takes nothing: it says why its link is down, and when the disk is well it is a replica that knows whose.
+func TestPursue(t *testing.T) {
+	w := newWorld(t)
+	first, second := Address{"127.0.0.1", 1}, Address{"127.0.0.1", 2} // nobody is there
+	for name, of := range map[string]*vfs.Sim{"primary": w.primary.sim, "replica": w.replica} {
+		faulty := vfs.NewFaulty(of.Kill())
+		h := &testHost{t: t, fs: faulty}
+		h.open()
+		n := newTestNode(h)
+		if name == "replica" {
+			if err := n.Follow(first); err != nil {
+				t.Fatal(err)
+			}
+		}
+		faulty.Inject(vfs.Rule{Ops: vfs.OpMutating, Every: 1, Err: syscall.ENOSPC})
+		begun := n.Pursue(second)
+		if again := n.Pursue(second); again != begun {
+			t.Errorf("%s: a second link", name)
+		}
+		for {
+			info, ok := n.Link()
+			if !ok || info.Primary != second {
+				t.Fatalf("%s: the link is to %v", name, info.Primary)
+			}
+			if strings.Contains(info.Error, syscall.ENOSPC.Error()) {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+		select {
+		case <-begun:
+			t.Errorf("%s: it has begun", name)
+		default:
+		}
+		faulty.Clear()
+		<-begun
+		if a, err := n.Remembered(); a != second || err != nil || !h.Store().Replica() {
+			t.Errorf("%s: remembers %v, %v; a replica: %v", name, a, err, h.Store().Replica())
+		}
+		if err := errors.Join(n.Close(t.Context()), h.Store().Close()); err != nil {
 			t.Error(err)
 		}
 	}

@@ -20,8 +20,8 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// Peer is a replica as the node that feeds it sees it: one connection. Its exported methods but Ack, Info and Close are for the goroutine that
-// reads the connection.
+// Peer is a replica as the node that feeds it sees it: one connection. Its exported methods but Ack, Info and Close are
+// for the goroutine that reads the connection.
 type Peer struct {
 	peers *Peers
 	conn  net.Conn
@@ -133,7 +133,8 @@ type divergedError struct{ offset uint64 }
 
 func (e *divergedError) Error() string { return "DIVERGED " + strconv.FormatUint(e.offset, 10) }
 
-// Sync decides on a PSYNC. reply is to be sent to the replica; when stream is set Feed is to be called behind it. An error is to be answered.
+// Sync decides on a PSYNC. reply is to be sent to the replica; when stream is set Feed is to be called behind it. An
+// error is to be answered.
 func (p *Peer) Sync(store *counter.Store, replID, offset string) (reply []byte, stream bool, err error) {
 	if !store.Durable() {
 		return nil, false, errors.New("ERR data is kept in memory only (appendonly no): there is no log to replicate")
@@ -212,8 +213,9 @@ func (p *Peer) proceed(log *counter.Replication, mine *persist.Lineage, at uint6
 // lostReply begins the error that answers a fetch of a cold file that this node does not have any more.
 const lostReply = "LOST "
 
-// Fetch opens a file of the snapshot that FULLRESYNC announced. An image is verified before: memory still has what a damaged one had, so it is written anew.
-// A cold file is given as it is, and one that is missing or cannot be opened is LOST: it must not keep replicas from all else.
+// Fetch opens a file of the snapshot that FULLRESYNC announced. An image is verified before: memory still has what a
+// damaged one had, so it is written anew. A cold file is given as it is, and one that is missing or cannot be opened is
+// LOST: it must not keep replicas from all else.
 func (p *Peer) Fetch(tier, name string) (file *os.File, size int64, err error) {
 	if p.fed() || p.pin == nil {
 		return nil, 0, errors.New("ERR no snapshot was announced: send PSYNC before")
@@ -261,7 +263,8 @@ func (p *Peer) verified(tier persist.Tier, name string) (size uint64, err error)
 	return size, err
 }
 
-// Feed starts to stream, behind the bytes that were sent last. Whoever reads the connection goes on to do so for acknowledgements.
+// Feed starts to stream, behind the bytes that were sent last. Whoever reads the connection goes on to do so for
+// acknowledgements.
 func (p *Peer) Feed() {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.cancel, p.done = cancel, make(chan struct{})
@@ -377,8 +380,9 @@ func (p *Peer) Ack(applied, durable uint64) {
 // Heard notes a sign of life: bytes of a file were taken.
 func (p *Peer) Heard() { p.acked.Store(time.Now().UnixNano()) }
 
-// Lost tells whether a replica in the middle of a full copy was not heard of for the time of a silent link. The snapshot and all log behind it are kept for as long as it is
-// connected, so one that hangs would fill this node's disk.
+// Lost tells whether a replica in the middle of a full copy was not heard of for the time of a silent link. The
+// snapshot and all log behind it are kept for as long as it is connected, so one that hangs would fill this node's
+// disk.
 func (p *Peer) Lost() bool {
 	return p.copying.Load() && time.Since(time.Unix(0, p.acked.Load())) > p.peers.timeout()
 }
@@ -479,7 +483,8 @@ func (ps *Peers) Infos() []PeerInfo {
 	return infos
 }
 
-// replace closes the connections that p's replica had before: one that was cut on its side only stays here until repl-timeout.
+// replace closes the connections that p's replica had before: one that was cut on its side only stays here until
+// repl-timeout.
 func (ps *Peers) replace(p *Peer) {
 	for _, other := range ps.All() {
 		if other != p && other.online.Load() && other.process == p.process && p.process != "" {
@@ -489,8 +494,8 @@ func (ps *Peers) replace(p *Peer) {
 	}
 }
 
-// count returns how many replicas are such. One that came back as another process, as its machine was switched off and on, may still have a
-// connection of the one before: what has one address is one replica.
+// count returns how many replicas are such. One that came back as another process, as its machine was switched off and
+// on, may still have a connection of the one before: what has one address is one replica.
 func (ps *Peers) count(such func(i *PeerInfo) bool) int {
 	seen := make(map[Address]struct{})
 	for _, i := range ps.Infos() {

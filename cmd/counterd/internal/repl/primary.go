@@ -9,14 +9,16 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// A replica keeps its primary's address in its directory, so that it goes on to follow after a restart whether or not a configuration file
-// holds it: Sentinel repairs a replica without a primary only after failover-timeout, 3 minutes, and answers are stale until then. The file counts
-// while the log is a replica's. It is written before the node takes changes of a new primary, and removed when the log is a primary's.
+// A replica keeps its primary's address in its directory, so that it goes on to follow after a restart whether or not a
+// configuration file holds it: Sentinel repairs a replica without a primary only after failover-timeout, 3 minutes, and
+// answers are stale until then. The file counts while the log is a replica's. It is written before the node takes
+// changes of a new primary, and removed when the log is a primary's.
 
 // primaryName is the file: "port host", as a host may hold spaces.
 const primaryName = "PRIMARY"
 
-// remember notes the primary, durably. What is noted already is not written again: a replica that starts on a full disk goes on to follow.
+// remember notes the primary, durably. What is noted already is not written again: a replica that starts on a full disk
+// goes on to follow.
 func (n *Node) remember(a Address) error {
 	if store := n.host.Store(); store.Replica() {
 		if noted, _, err := n.noted(primaryName); err == nil && noted == a {
@@ -52,7 +54,8 @@ func (n *Node) unnote(name string) error {
 	return n.fs.SyncDir(filepath.Dir(path))
 }
 
-// Remembered is the primary that a replica followed when it ended; the zero value if there is none. A primary forgets by this whom it followed once.
+// Remembered is the primary that a replica followed when it ended; the zero value if there is none. A primary forgets
+// by this whom it followed once.
 func (n *Node) Remembered() (Address, error) {
 	store := n.host.Store()
 	if !store.Durable() {

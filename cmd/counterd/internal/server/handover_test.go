@@ -13,6 +13,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/node"
 	"github.com/counterd/counterd/cmd/counterd/internal/repl"
+	"github.com/counterd/counterd/persist/vfs"
 )
 
 // TestHandoverCutOff ends a node at each step of FAILOVER and starts it again: one of the two leads, with all changes, and the other follows it. Nobody has
@@ -482,4 +483,100 @@ func TestHandoverNotes(t *testing.T) {
 	until(t, "one leads and the other follows", func() bool {
 		return b.info("role") == "master" && a.info("role") == "slave" && a.info("master_link_status") == "up"
 	})
+}
+
+// unwritable keeps a node from noting its primary, as a full disk does, until the function that it returns is called.
+func unwritable(t *testing.T, n *replNode) (writable func()) {
+	t.Helper()
+	temp := filepath.Join(n.dir, "PRIMARY"+vfs.TempSuffix)
+	if err := os.MkdirAll(filepath.Join(temp, "full"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		t.Helper()
+		if err := os.RemoveAll(temp); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestHandoverNoted: a node that has handed its role over and cannot note whom it follows now, as its disk is full, does
+// so when the disk is well. Nobody has to tell it.
+func TestHandoverNoted(t *testing.T) {
+	a := newReplNode(t).start("")
+	b := newReplNode(t).start(a.addr())
+	a.dial().want("SET 1.cntcm 1", "+OK")
+	until(t, "the replica follows", func() bool { return a.dial().do("WAIT 1 100").N == 1 })
+	writable := unwritable(t, a)
+	a.dial().want("FAILOVER", "+OK")
+	until(t, "the replica leads", func() bool { return b.info("role") == "master" })
+	until(t, "the old primary cannot note it", func() bool { return a.said("not empty") })
+	b.dial().want("INCR 1.cntcm", ":2")
+	a.dial().want("SET 1.cntcm 3", "-"+items.ErrReadOnly)
+	writable()
+	until(t, "it follows", func() bool { return a.info("master_link_status") == "up" })
+	same(t, b, a)
+	until(t, "no failover", func() bool { return a.info("master_failover_state") == node.PhaseNone })
+	if to, _, err := a.srv.node.Replication().Handover(); err != nil || to != (repl.Address{}) {
+		t.Errorf("a handover to %v is noted, %v", to, err)
+	}
+	if of, err := a.srv.node.Replication().Remembered(); err != nil || of != b.address() {
+		t.Errorf("it remembers %v, %v", of, err)
+	}
+}
+
+// TestHandoverElsewhereNoted: a node that goes on with a handover finds the other one a replica of a third, and follows
+// that one as soon as it can note it.
+func TestHandoverElsewhereNoted(t *testing.T) {
+	a := newReplNode(t).start("")
+	c := newReplNode(t).start(a.addr())
+	a.dial().want("SET 1.cntcm 1", "+OK")
+	until(t, "the replica follows", func() bool { return a.dial().do("WAIT 1 100").N == 1 })
+	other := listenAs(t, 0)
+	if err := a.srv.node.Replication().NoteHandover(repl.Address{Host: "127.0.0.1", Port: other.port()}, false); err != nil {
+		t.Fatal(err)
+	}
+	yield(a)
+	a.stop()
+	c.dial().want("REPLICAOF NO ONE", "+OK")
+	a.start("")
+	until(t, "it follows the other", func() bool { return a.info("master_port") == fmt.Sprint(other.port()) })
+	note := filepath.Join(a.dir, "PRIMARY")
+	until(t, "it has noted that", func() bool { _, err := os.Stat(note); return err == nil })
+	writable := unwritable(t, a)
+	other.roles <- follower(c.port, repl.LinkConnected, 1<<40)
+	until(t, "it cannot note the third", func() bool { return a.said("not empty") })
+	writable()
+	until(t, "it follows the third", func() bool {
+		return a.info("master_port") == fmt.Sprint(c.port) && a.info("master_link_status") == "up"
+	})
+	same(t, c, a)
+	until(t, "the note is gone", func() bool {
+		to, _, err := a.srv.node.Replication().Handover()
+		return err == nil && to == (repl.Address{})
+	})
+}
+
+// TestStartUnnoted: a node whose configuration names a primary, and whose disk takes no note of it, takes no changes of
+// its own, and follows as soon as it can.
+func TestStartUnnoted(t *testing.T) {
+	a := newReplNode(t).start("")
+	b := newReplNode(t).start("")
+	a.dial().want("SET 1.cntcm 1", "+OK")
+	a.stop()
+	note := filepath.Join(a.dir, "PRIMARY")
+	if err := os.MkdirAll(filepath.Join(note, "full"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	a.start(b.addr())
+	a.dial().want("SET 1.cntcm 2", "-"+items.ErrReadOnly)
+	if role := a.info("role"); role != "slave" {
+		t.Errorf("role:%s", role)
+	}
+	until(t, "it says why it cannot follow", func() bool { return strings.Contains(a.info("counterd_link_error"), "it cannot be noted") })
+	if err := os.RemoveAll(note); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it follows", func() bool { return a.info("master_link_status") == "up" })
+	same(t, b, a)
 }
