@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/front"
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/pubsub"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
@@ -16,6 +17,8 @@ import (
 // clientInfo is what others may know of a connection. Its goroutine publishes the state once a read, not once a
 // command.
 type clientInfo struct {
+	session *front.Session
+
 	mu    sync.Mutex
 	name  string
 	lib   string
@@ -118,24 +121,24 @@ func (c *client) kind() string {
 }
 
 // addr is the address of the client, as CLIENT LIST shows it and CLIENT KILL takes it.
-func (c *client) addr() string {
-	if c.local() {
-		return c.laddr()
+func (i *clientInfo) addr() string {
+	if i.local() {
+		return i.laddr()
 	}
-	return c.Conn().RemoteAddr().String()
+	return i.session.Conn().RemoteAddr().String()
 }
 
 // laddr is the address that the client connected to.
-func (c *client) laddr() string {
-	if c.local() {
-		return c.Conn().LocalAddr().String() + ":0"
+func (i *clientInfo) laddr() string {
+	if i.local() {
+		return i.session.Conn().LocalAddr().String() + ":0"
 	}
-	return c.Conn().LocalAddr().String()
+	return i.session.Conn().LocalAddr().String()
 }
 
 // local tells whether the client came over a unix socket.
-func (c *client) local() bool {
-	_, ok := c.Conn().LocalAddr().(*net.UnixAddr)
+func (i *clientInfo) local() bool {
+	_, ok := i.session.Conn().LocalAddr().(*net.UnixAddr)
 	return ok
 }
 
@@ -163,7 +166,7 @@ func (c *client) line() string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "id=%d addr=%s laddr=%s fd=%d name=%s age=%d idle=%d flags=%s db=0 sub=%d psub=%d ssub=0 multi=%d",
-		c.ID(), c.addr(), c.laddr(), c.Descriptor(), name, int64(c.Age()/time.Second), c.Idle(), c.flags(s), c.subs.CountOf(pubsub.Channel), c.subs.CountOf(pubsub.Pattern), s.multi)
+		c.ID(), c.info.addr(), c.info.laddr(), c.Descriptor(), name, int64(c.Age()/time.Second), c.Idle(), c.flags(s), c.subs.CountOf(pubsub.Channel), c.subs.CountOf(pubsub.Pattern), s.multi)
 	fmt.Fprintf(&b, " qbuf=%d qbuf-free=%d argv-mem=%d multi-mem=%d rbs=%d rbp=%d obl=%d oll=0 omem=%d tot-mem=%d",
 		s.queryBuf, s.queryGap, s.argsMem, s.multiMem, s.outSize, s.outSize, s.outLen, omem, s.memory())
 	fmt.Fprintf(&b, " events=%s cmd=%s user=default redir=-1 resp=%d lib-name=%s lib-ver=%s", events, cmd, s.proto, lib, ver)
@@ -181,7 +184,7 @@ func (c *client) flags(s clientState) string {
 	for _, f := range []struct {
 		set    bool
 		letter byte
-	}{{c.peer.Load() != nil, 'S'}, {c.subs.Count() > 0, 'P'}, {s.multi >= 0, 'x'}, {c.Blocked(), 'b'}, {c.watch.Dirty(), 'd'}, {c.local(), 'U'}, {c.readonly, 'r'}, {s.noEvict, 'e'}, {s.noTouch, 'T'}} {
+	}{{c.peer.Load() != nil, 'S'}, {c.subs.Count() > 0, 'P'}, {s.multi >= 0, 'x'}, {c.Blocked(), 'b'}, {c.watch.Dirty(), 'd'}, {c.info.local(), 'U'}, {c.readonly, 'r'}, {s.noEvict, 'e'}, {s.noTouch, 'T'}} {
 		if f.set {
 			flags = append(flags, f.letter)
 		}
@@ -203,7 +206,7 @@ type clientFilter struct {
 
 func (f *clientFilter) match(c *client) bool {
 	switch {
-	case f.ids != nil && !f.ids[c.ID()], f.addr != "" && f.addr != c.addr(), f.laddr != "" && f.laddr != c.laddr(),
+	case f.ids != nil && !f.ids[c.ID()], f.addr != "" && f.addr != c.info.addr(), f.laddr != "" && f.laddr != c.info.laddr(),
 		f.kind != "" && f.kind != c.kind(), f.maxAge > 0 && int64(c.Age()/time.Second) < f.maxAge:
 		return false
 	}

@@ -97,7 +97,7 @@ func blockLine(i counter.BlockInfo) string {
 func runDemote(c *client, args [][]byte)  { c.changeTier(args, c.srv.store().Demote) }
 func runPromote(c *client, args [][]byte) { c.changeTier(args, c.srv.store().Promote) }
 
-func (c *client) changeTier(args [][]byte, change func(counterName string, mid uint64) error) {
+func (c *call) changeTier(args [][]byte, change func(counterName string, mid uint64) error) {
 	mid, ok := schema.ParseMid(args[2])
 	if !ok {
 		c.Out.Error(items.ErrNoMid(args[2]))

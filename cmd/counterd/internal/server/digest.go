@@ -61,7 +61,7 @@ func runDigest(c *client, args [][]byte) {
 		return
 	}
 	digests, names := c.srv.store().Digests, []string{r.counter}
-	if c.multi.executing {
+	if c.executing {
 		digests = c.Batch.Digests
 	}
 	var err error

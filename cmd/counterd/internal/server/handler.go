@@ -4,27 +4,18 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/front"
-	"github.com/counterd/counterd/cmd/counterd/internal/items"
-	"github.com/counterd/counterd/counter"
 )
 
-// A client as the handler of its session: see front.Handler. Command and Flush are in client.go.
-
-// work is the memory that a client works in while it has something to do: all that wait share those of the ones at
-// work.
-type work struct {
-	owed  []items.Owed
-	runs  []run
-	batch *counter.Batch
-	store *counter.Store // that batch is of
-}
+// A client as the handler of its session: see front.Handler. Command is in client.go, and what its call does in call.go.
 
 // host is the server as its front sees it.
 type host struct{ *Server }
 
 // NewSession makes the client of a connection that came.
 func (s host) NewSession(trusted, readonly bool) *front.Session {
-	c := &client{srv: s.Server, authed: trusted, readonly: readonly}
+	c := &client{authed: trusted, readonly: readonly}
+	c.call = call{srv: s.Server, session: &c.Session, info: &c.info}
+	c.info.session = &c.Session
 	if readonly {
 		c.confined = confinedReader
 	}
@@ -50,46 +41,14 @@ func (s *Server) sample() {
 // Unread is what subscribers have not read.
 func (s host) Unread() int64 { return s.pubsub.Unread() }
 
-// Attach gives c memory to work in.
-func (c *client) Attach(memory any) {
-	w, _ := memory.(*work)
-	if w == nil {
-		w = new(work)
-	}
-	c.work = w
-	c.Owed, c.runs = w.owed, w.runs
-	if w.store == c.store {
-		c.Batch = w.batch
-	} else {
-		c.Batch = c.store.NewBatch()
-	}
-}
-
-// Detach gives it back.
-func (c *client) Detach() any {
-	w := c.work
-	w.owed, w.runs, w.batch, w.store = c.Owed, c.runs, c.Batch, c.store
-	c.Owed, c.runs, c.Batch, c.work = nil, nil, nil, nil
-	return w
-}
-
 // Malformed answers what is no command.
 func (c *client) Malformed(err error) {
 	c.srv.stats.ProtocolErrors.Add(1)
 	c.fail(nil, "ERR "+err.Error())
 }
 
-// Settled tells whether all that the replies tell of is committed.
-func (c *client) Settled() bool { return !c.ack.Pending() }
-
-// Settle brings everything that was planned to its replies, committed.
-func (c *client) Settle() { c.catchUp() }
-
 // Publish tells others how the connection is.
 func (c *client) Publish() { c.publish(0) }
-
-// Locked tells whether c has a batch open, which others wait for.
-func (c *client) Locked() bool { return c.Batch != nil && c.Batch.Opened() }
 
 // End forgets the connection.
 func (c *client) End() (reusable bool) {

@@ -278,7 +278,7 @@ type blockTotals struct {
 	bytes                                       int64
 }
 
-func (c *client) blockTotals() (n blockTotals) {
+func (c *call) blockTotals() (n blockTotals) {
 	c.figures(func(b *counter.Batch) {
 		for _, def := range b.Schema().Counters() {
 			n.counters++

@@ -6,11 +6,10 @@ import (
 
 // transaction is the state of MULTI on one connection.
 type transaction struct {
-	active    bool // between MULTI and EXEC or DISCARD
-	failed    bool // a command was refused while queueing
-	executing bool // EXEC is running the queue, with the store to itself
-	queued    []queuedCommand
-	bytes     int
+	active bool // between MULTI and EXEC or DISCARD
+	failed bool // a command was refused while queueing
+	queued []queuedCommand
+	bytes  int
 }
 
 type queuedCommand struct {
@@ -95,7 +94,7 @@ func runExec(c *client, _ [][]byte) {
 		return
 	}
 	c.Batch.Reset()
-	c.multi.executing = true
+	c.executing = true
 	size, tooLong := c.Out.Len(), false
 	c.Out.Array(len(t.queued))
 	for _, q := range t.queued {
@@ -104,7 +103,7 @@ func runExec(c *client, _ [][]byte) {
 			c.Out.Cut(size)
 		}
 	}
-	c.multi.executing = false
+	c.executing = false
 	c.Batch.End()
 	err := c.Batch.Commit()
 	if tooLong { // an error reply would say that nothing was changed

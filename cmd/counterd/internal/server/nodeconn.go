@@ -21,7 +21,7 @@ func onNode(c *client) (*node.Node, node.PeerConn) { return c.srv.node, nodeConn
 
 func (c nodeConn) Call() *items.Call   { return &c.client.Call }
 func (c nodeConn) LocalAddr() net.Addr { return c.Conn().LocalAddr() }
-func (c nodeConn) Executing() bool     { return c.multi.executing }
+func (c nodeConn) Executing() bool     { return c.executing }
 func (c nodeConn) End()                { c.Closing = true }
 func (c nodeConn) Peer() *repl.Peer    { return c.peer.Load() }
 func (c nodeConn) Shared() bool        { return c.subs.Started() || c.silence.off }

@@ -105,7 +105,7 @@ func runPublish(c *client, args [][]byte) {
 	if c.longName(args[1]) {
 		return
 	}
-	if c.subs.Started() && !c.multi.executing {
+	if c.subs.Started() && !c.executing {
 		_ = c.Send() // before a message to itself; an error is the next send's too
 	}
 	if string(args[1]) == node.HelloChannel {
@@ -116,7 +116,7 @@ func runPublish(c *client, args [][]byte) {
 	if store := c.srv.store(); store.Durable() && !store.Replica() {
 		log := store.Replication()
 		after := log.Visible() // what this connection changed before was committed
-		if c.multi.executing {
+		if c.executing {
 			after = log.Position()
 		}
 		c.srv.node.Peers().Publish(after, channel, args[2])

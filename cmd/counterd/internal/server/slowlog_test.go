@@ -104,7 +104,7 @@ func TestSlowlogBatch(t *testing.T) {
 // TestAccountingAllocatesNothing: what every batch and command pays while nothing is slow.
 func TestAccountingAllocatesNothing(t *testing.T) {
 	s := wireServe(t, nil)
-	c := &client{srv: s}
+	c := &call{srv: s}
 	get := s.commands.Find([]byte("get"))
 	args := [][]byte{[]byte("get"), []byte("1")}
 	if n := testing.AllocsPerRun(100, func() {

@@ -16,16 +16,16 @@ import (
 )
 
 // noteSlow keeps a command that was executed by itself, if it took long. EXEC is left to the commands in it.
-func (c *client) noteSlow(cmd *row, args [][]byte, took time.Duration) {
+func (c *call) noteSlow(cmd *row, args [][]byte, took time.Duration) {
 	if c.srv.slow.Slow(took) && !cmd.Is("exec") {
 		c.addSlow(took, slowlog.Arguments(args, func(i int) bool { return secret(cmd, args, i) }))
 	}
 }
 
 // addSlow keeps one entry.
-func (c *client) addSlow(took time.Duration, args []string) {
+func (c *call) addSlow(took time.Duration, args []string) {
 	name, _, _ := c.info.names()
-	c.srv.slow.Add(slowlog.Entry{Took: took, Args: args, Addr: c.addr(), Name: name})
+	c.srv.slow.Add(slowlog.Entry{Took: took, Args: args, Addr: c.info.addr(), Name: name})
 }
 
 // secret tells whether argument i could be a password.
@@ -43,7 +43,7 @@ func secret(cmd *row, args [][]byte, i int) bool {
 
 // noteSlowBatch keeps a batch that took long: a single command with the keys of its operations, several as the first
 // command's name and how many there were of each kind. REQUIRES the batch not reset.
-func (c *client) noteSlowBatch(runs []run, total int64, took time.Duration) {
+func (c *call) noteSlowBatch(runs []run, total int64, took time.Duration) {
 	if !c.srv.slow.Slow(took) {
 		return
 	}

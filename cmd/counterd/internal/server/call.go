@@ -1,0 +1,269 @@
+package server
+
+import (
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/front"
+	"github.com/counterd/counterd/cmd/counterd/internal/items"
+	"github.com/counterd/counterd/counter"
+)
+
+// call is a connection's way to the store. Commands that are operations on items are not executed one by one: they are
+// planned, and run together. Handlers of other commands that need no more of a connection see it alone.
+type call struct {
+	items.Call // Out is what has not been sent yet
+	srv        *Server
+	session    *front.Session
+	info       *clientInfo
+	work       *work // nil while the connection waits, and then so are Batch, Owed and runs
+
+	store     *counter.Store // that Batch is of
+	loading   bool           // store is a placeholder
+	executing bool           // EXEC is running its queue, with the store to itself
+	runs      []run          // commands planned, for the statistics
+
+	// From unsure on Out has replies of unsureN commands whose changes are not committed yet: ack is.
+	ack     counter.Ack
+	unsure  int
+	unsureN int64
+}
+
+// work is the memory that a client works in while it has something to do: all that wait share those of the ones at
+// work.
+type work struct {
+	owed  []items.Owed
+	runs  []run
+	batch *counter.Batch
+	store *counter.Store // that batch is of
+}
+
+// run counts neighbouring commands of one kind in a batch.
+type run struct {
+	cmd  *row
+	n    int64
+	owed int // number of their first reply
+}
+
+// maxBatch operations are run at once. More gains nothing: 12-24 loads in flight hide all of a cache miss, and others
+// wait.
+const maxBatch = 256
+
+// Attach gives c memory to work in.
+func (c *call) Attach(memory any) {
+	w, _ := memory.(*work)
+	if w == nil {
+		w = new(work)
+	}
+	c.work = w
+	c.Owed, c.runs = w.owed, w.runs
+	if w.store == c.store {
+		c.Batch = w.batch
+	} else {
+		c.Batch = c.store.NewBatch()
+	}
+}
+
+// Detach gives it back.
+func (c *call) Detach() any {
+	w := c.work
+	w.owed, w.runs, w.batch, w.store = c.Owed, c.runs, c.Batch, c.store
+	c.Owed, c.runs, c.Batch, c.work = nil, nil, nil, nil
+	return w
+}
+
+// Locked tells whether c has a batch open, which others wait for.
+func (c *call) Locked() bool { return c.Batch != nil && c.Batch.Opened() }
+
+// begin makes the connection's batch for the store being served: when it comes, and when loading has ended. Everything
+// before was committed.
+func (c *call) begin() {
+	c.loading = c.srv.progress.active.Load() // before the store: it is there when this is false
+	c.store = c.srv.current.Load()
+	if c.work != nil {
+		c.Batch = c.store.NewBatch()
+	}
+}
+
+// plan adds the operations of cmd to the batch, and runs it when it is full.
+func (c *call) plan(cmd *row, args [][]byte) {
+	if !c.Batch.Opened() {
+		c.Batch.Reset()
+		if err := c.Batch.Begin(); err != nil {
+			c.Out.Error("ERR " + err.Error())
+			return
+		}
+	}
+	if n := len(c.runs); n > 0 && c.runs[n-1].cmd == cmd {
+		c.runs[n-1].n++
+	} else {
+		c.runs = append(c.runs, run{cmd, 1, len(c.Owed)})
+	}
+	cmd.Plan(&c.Call, args)
+	if c.Batch.Len() >= maxBatch || len(c.Owed) >= 4*maxBatch {
+		c.Flush()
+	}
+}
+
+// Flush runs the batch and appends the replies that are owed. They may be sent when commit has committed the changes.
+func (c *call) Flush() {
+	if len(c.Owed) == 0 {
+		return
+	}
+	if c.session.InLoop() && c.Batch.Opened() && c.Batch.Cold() { // a batch of errors only is not open
+		c.session.Leave()
+		return
+	}
+	began := time.Now()
+	c.Batch.Run()
+	c.srv.watches.Touch(c.Batch)
+	if !c.executing {
+		c.Batch.End()
+		n := int64(0)
+		for i := range c.runs {
+			n += c.runs[i].n
+		}
+		c.answered(n)
+	}
+	hits := int64(0)
+	for i := range c.Batch.Len() {
+		if c.Batch.Op(i).Found {
+			hits++
+		}
+	}
+	for i := range c.Owed {
+		size := c.Out.Len()
+		c.Answer(i)
+		if reply := c.Out.From(size); len(reply) > 0 && reply[0] == '-' {
+			c.failed(c.runOf(i), reply)
+		}
+	}
+	clear(c.Owed)
+	c.Owed = c.Owed[:0]
+	if cap(c.Owed) > 8*maxBatch {
+		c.Owed = nil
+	}
+	c.srv.stats.Hits.Add(hits)
+	c.srv.stats.Misses.Add(int64(c.Batch.Len()) - hits)
+	c.account(time.Since(began))
+	c.Batch.Reset()
+}
+
+// runOf is the command that reply i is owed for.
+func (c *call) runOf(i int) *row {
+	r := len(c.runs) - 1
+	for c.runs[r].owed > i {
+		r--
+	}
+	return c.runs[r].cmd
+}
+
+// answered leaves the commit of the batch, which has ended, to commit: the replies of n commands, which come next in
+// out, wait for it.
+func (c *call) answered(n int64) {
+	c.Batch.Defer(&c.ack)
+	if !c.ack.Pending() {
+		return
+	}
+	if c.unsureN == 0 {
+		c.unsure = c.Out.Len()
+	}
+	c.unsureN += n
+}
+
+// account spreads the time of a batch over its commands. One by one they are too short to be timed.
+func (c *call) account(took time.Duration) {
+	total := int64(0)
+	for _, r := range c.runs {
+		total += r.n
+	}
+	for _, r := range c.runs {
+		r.cmd.Account(r.n, took*time.Duration(r.n)/time.Duration(total))
+	}
+	if len(c.runs) > 0 {
+		c.noteSlowBatch(c.runs, total, took)
+	}
+	clear(c.runs)
+	c.runs = c.runs[:0]
+}
+
+// failed counts an error reply of a command that ran.
+func (c *call) failed(cmd *row, reply []byte) {
+	cmd.Failed.Add(1)
+	c.srv.stats.ErrorReply(reply)
+}
+
+// catchUp brings everything that was planned to its replies, committed; false: not in a loop.
+func (c *call) catchUp() bool {
+	if c.Flush(); !c.session.Leaving() {
+		c.commit()
+	}
+	return !c.session.Leaving()
+}
+
+// Settled tells whether all that the replies tell of is committed.
+func (c *call) Settled() bool { return !c.ack.Pending() }
+
+// Settle is catchUp.
+func (c *call) Settle() { c.catchUp() }
+
+// commit commits what was changed. Where that fails, every command of the batches is answered by an error instead:
+// changes were made, but are not safe on disk.
+func (c *call) commit() {
+	if !c.ack.Pending() {
+		return
+	}
+	if c.session.InLoop() && c.ack.Waits() {
+		c.session.Leave()
+		return
+	}
+	if err := c.ack.Commit(); err != nil {
+		c.Out.Cut(c.unsure)
+		for range c.unsureN {
+			size := c.Out.Len()
+			c.StoreError(err)
+			c.srv.stats.ErrorReply(c.Out.From(size))
+		}
+	}
+	c.unsureN = 0
+}
+
+// withStore calls f with an open batch: the transaction's while EXEC runs, else one opened for the call. The command's
+// reply comes behind it, and waits for the log as those of planned commands do. f must not use c.plan.
+func (c *call) withStore(exclusive bool, f func(b *counter.Batch) error) error {
+	if c.Batch.Opened() {
+		return f(c.Batch)
+	}
+	var err error
+	if exclusive {
+		err = c.Batch.BeginExclusive()
+	} else {
+		err = c.Batch.Begin()
+	}
+	if err != nil {
+		return err
+	}
+	err = f(c.Batch)
+	c.Batch.End()
+	if err != nil {
+		return err
+	}
+	if exclusive {
+		return c.Batch.Commit()
+	}
+	c.answered(1)
+	return nil
+}
+
+// figures calls f with an open batch, to count what INFO tells about the store. They do not wait for the log: INFO has
+// to answer while the disk does not.
+func (c *call) figures(f func(b *counter.Batch)) {
+	b := c.Batch
+	if !b.Opened() {
+		b = c.store.NewBatch()
+		if b.Begin() != nil { // a closed store has none
+			return
+		}
+		defer b.End()
+	}
+	f(b)
+}

@@ -1,0 +1,130 @@
+package server
+
+import (
+	"strings"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
+)
+
+// Which commands are executed, and in which words others are refused.
+
+// mayWait tells whether a command that is not planned may take a while or wait for something: all do that Redis does
+// not call fast, unless they are only queued.
+func (c *client) mayWait(cmd *row) bool {
+	return cmd != nil && cmd.Plan == nil && cmd.Flags&command.Fast == 0 && (!c.multi.active || cmd.Flags&command.Now != 0)
+}
+
+// check finds the subcommand and refuses what must not be executed; then the error has been appended. In a loop it may
+// find that the command has to wait.
+func (c *client) check(cmd *row, args [][]byte) (*row, bool) {
+	if cmd == nil {
+		if resp.EqualFold(args[0], "POST") || resp.EqualFold(args[0], "HOST:") {
+			// A web page that makes a browser talk to this port: nothing after its headers must be executed.
+			c.srv.log.Warn("HTTP request refused, connection closed", "client", c.ID())
+			c.Closing = true
+			return nil, false
+		}
+		c.fail(nil, unknownCommand(args))
+		return nil, false
+	}
+	if cmd.Sub != nil && len(args) > 1 {
+		sub := cmd.Subcommand(args[1])
+		if sub == nil {
+			if !c.authed {
+				c.fail(cmd, errNoAuth)
+				return nil, false
+			}
+			c.fail(nil, "ERR unknown subcommand '"+resp.Printable(args[1], 128)+"'. Try "+strings.ToUpper(cmd.Name)+" HELP.")
+			return nil, false
+		}
+		cmd = sub
+	}
+	if !cmd.ArityOK(len(args)) || cmd.Run == nil && cmd.Plan == nil {
+		c.refuse(cmd, "ERR wrong number of arguments for '"+cmd.Name+"' command")
+		return nil, false
+	}
+	if !c.authed && cmd.Flags&command.NoAuth == 0 {
+		c.refuse(cmd, errNoAuth)
+		return nil, false
+	}
+	if c.confined != 0 {
+		if text := c.confinedText(cmd); text != "" {
+			c.refuse(cmd, text)
+			return nil, false
+		}
+	}
+	if c.loading && cmd.Flags&command.Loading == 0 {
+		c.refuse(cmd, items.ErrLoading)
+		return nil, false
+	}
+	f := c.flagsOf(cmd)
+	text, held := c.srv.node.Judge(f, c.peer.Load() != nil)
+	if text != "" {
+		c.refuse(cmd, text)
+		return nil, false
+	}
+	if !held {
+		return c.checkMulti(cmd)
+	}
+	if c.InLoop() {
+		c.Leave()
+		return nil, false
+	}
+	c.unheld(f)
+	if c.Closing {
+		return nil, false
+	}
+	if c.loading || c.store != c.srv.current.Load() {
+		c.begin()
+	}
+	return c.check(cmd, args) // what was allowed before may not be now
+}
+
+// checkMulti is the last check.
+func (c *client) checkMulti(cmd *row) (*row, bool) {
+	if c.multi.active && cmd.Flags&command.NoMulti != 0 {
+		c.fail(cmd, "ERR Command not allowed inside a transaction")
+		return nil, false
+	}
+	return cmd, true
+}
+
+const errNoAuth = "NOAUTH Authentication required."
+
+// refuse is fail for a command that is there. A refused EXEC ends its transaction.
+func (c *client) refuse(cmd *row, text string) {
+	if cmd.Is("exec") {
+		c.multi = transaction{}
+		c.srv.watches.Remove(&c.watch)
+		text = "EXECABORT Transaction discarded because of: " + strings.TrimPrefix(text, "ERR ")
+	}
+	c.fail(cmd, text)
+}
+
+// fail appends an error reply for a command that was refused before it ran.
+func (c *client) fail(cmd *row, text string) {
+	size := c.Out.Len()
+	c.Out.Error(text)
+	if cmd != nil {
+		cmd.Rejected.Add(1)
+	}
+	c.srv.stats.ErrorReply(c.Out.From(size))
+}
+
+// unknownCommand is Redis's text, with at most 128 bytes of the name and of the arguments.
+func unknownCommand(args [][]byte) string {
+	var b strings.Builder
+	b.WriteString("ERR unknown command '" + resp.Printable(args[0], 128) + "', with args beginning with: ")
+	n := 0
+	for _, a := range args[1:] {
+		if n >= 128 {
+			break
+		}
+		part := resp.Printable(a, 128-n)
+		n += len(part) + 3
+		b.WriteString("'" + part + "' ")
+	}
+	return b.String()
+}
