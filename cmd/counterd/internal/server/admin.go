@@ -17,8 +17,8 @@ import (
 
 func serverCommands() []*row {
 	const admins = command.Admin | command.NoScript | command.Loading | command.Stale
-	server := func(name string, arity int, flags command.Flags, since, syntax, summary string, run func(*client, [][]byte)) *row {
-		return &row{Name: name, Arity: arity, Flags: flags, Group: "server", Since: since, Complexity: "O(1)", Syntax: syntax, Summary: summary, Run: run}
+	server := func(name string, arity int, flags command.Flags, since, syntax, summary string, run func(*call, [][]byte)) *row {
+		return &row{Name: name, Arity: arity, Flags: flags, Group: "server", Since: since, Complexity: "O(1)", Syntax: syntax, Summary: summary, Run: on(run)}
 	}
 	cluster := func(name string, arity int, flags command.Flags, syntax string) *row {
 		return &row{Name: name, Arity: arity, Flags: flags, Group: "cluster", Since: "3.0.0", Complexity: "O(1)", Syntax: syntax,
@@ -28,8 +28,8 @@ func serverCommands() []*row {
 		return &row{Name: name, Arity: -3, Flags: command.Write | command.Fast, First: 1, Last: 1, Step: 1, Group: "generic", Since: since, Complexity: "O(1)",
 			Syntax: syntax + " [NX | XX | GT | LT]", Summary: "Answers an error: counters do not expire.", Run: refuse("ERR counters do not expire")}
 	}
-	function := func(name string, flags command.Flags, syntax, summary string, run func(*client, [][]byte)) *row {
-		return &row{Name: "function|" + name, Arity: -2, Flags: flags, Group: "scripting", Since: "7.0.0", Complexity: "O(1)", Syntax: syntax, Summary: summary, Run: run}
+	function := func(name string, flags command.Flags, syntax, summary string, run func(*call, [][]byte)) *row {
+		return &row{Name: "function|" + name, Arity: -2, Flags: flags, Group: "scripting", Since: "7.0.0", Complexity: "O(1)", Syntax: syntax, Summary: summary, Run: on(run)}
 	}
 	return append(append(persistenceCommands(), node.Commands(onNode)...),
 		commandCommand(), clientCommand(), configCommand(), slowlogCommand(), latencyCommand(), memoryCommand(), objectCommand(), aclCommand(),
@@ -46,7 +46,7 @@ func serverCommands() []*row {
 		expire("expire", "1.0.0", "key seconds"), expire("pexpire", "2.6.0", "key milliseconds"),
 		expire("expireat", "1.2.0", "key unix-time-seconds"), expire("pexpireat", "2.6.0", "key unix-time-milliseconds"),
 		&row{Name: "persist", Arity: 2, Flags: command.Write | command.Fast, First: 1, Last: 1, Step: 1, Group: "generic", Since: "2.2.0", Complexity: "O(1)", Syntax: "key",
-			Summary: "Returns 0: counters do not expire.", Run: runZero},
+			Summary: "Returns 0: counters do not expire.", Run: on(runZero)},
 		&row{Name: "expiretime", Arity: 2, Flags: command.ReadOnly | command.Fast, First: 1, Last: 1, Step: 1, Group: "generic", Since: "7.0.0", Complexity: "O(1)", Syntax: "key",
 			Summary: "Returns -1 for a key that exists, as counters do not expire, else -2.", Plan: items.TTL},
 		&row{Name: "pexpiretime", Arity: 2, Flags: command.ReadOnly | command.Fast, First: 1, Last: 1, Step: 1, Group: "generic", Since: "7.0.0", Complexity: "O(1)", Syntax: "key",
@@ -57,12 +57,12 @@ func serverCommands() []*row {
 // container is a command that only has subcommands. It gets HELP.
 func container(name, group, since, summary string, sub ...*row) *row {
 	help := &row{Name: name + "|help", Arity: 2, Flags: command.Loading | command.Stale, Group: group, Since: since, Complexity: "O(1)",
-		Summary: "Lists the subcommands.", Run: runHelp}
+		Summary: "Lists the subcommands.", Run: on(runHelp)}
 	return &row{Name: name, Arity: -2, Group: group, Since: since, Complexity: "Depends on subcommand.", Summary: summary, Sub: append(sub, help)}
 }
 
 // runHelp answers HELP of any container, in the layout of Redis: a line for the use, indented ones for the meaning.
-func runHelp(c *client, args [][]byte) {
+func runHelp(c *call, args [][]byte) {
 	cmd := c.srv.commands.Find(args[0])
 	c.Out.Array(2*len(cmd.Sub) + 1)
 	line := func(s string) { c.Out.Status(s) }
@@ -75,16 +75,16 @@ func runHelp(c *client, args [][]byte) {
 
 // refuse makes a command that answers an error.
 func refuse(text string) func(*client, [][]byte) {
-	return func(c *client, _ [][]byte) { c.Out.Error(text) }
+	return on(func(c *call, _ [][]byte) { c.Out.Error(text) })
 }
 
-func runOK(c *client, _ [][]byte) { c.Out.Status("OK") }
+func runOK(c *call, _ [][]byte) { c.Out.Status("OK") }
 
-func runZero(c *client, _ [][]byte) { c.Out.Int(0) }
+func runZero(c *call, _ [][]byte) { c.Out.Int(0) }
 
-func runEmptyList(c *client, _ [][]byte) { c.Out.Array(0) }
+func runEmptyList(c *call, _ [][]byte) { c.Out.Array(0) }
 
-func runTime(c *client, _ [][]byte) {
+func runTime(c *call, _ [][]byte) {
 	now := time.Now()
 	c.Out.Array(2)
 	c.Out.BulkString(strconv.FormatInt(now.Unix(), 10))
@@ -93,7 +93,7 @@ func runTime(c *client, _ [][]byte) {
 
 // runShutdown: SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]. There is no answer but the end of the connection. The
 // log is made durable in any case; SAVE makes a snapshot before, so that the next start is quick.
-func runShutdown(c *client, args [][]byte) {
+func runShutdown(c *call, args [][]byte) {
 	save, nosave, abort := false, false, false
 	for _, a := range args[1:] {
 		switch {
@@ -119,13 +119,13 @@ func runShutdown(c *client, args [][]byte) {
 	default:
 		if save {
 			if err := c.srv.store().Snapshot(); err != nil && !errors.Is(err, counter.ErrBusy) {
-				c.srv.log.Error("not shut down, as SHUTDOWN SAVE could not save", "client", c.ID(), "error", err)
+				c.srv.log.Error("not shut down, as SHUTDOWN SAVE could not save", "client", c.session.ID(), "error", err)
 				c.Out.Error("ERR Errors trying to SHUTDOWN. Check logs.")
 				return
 			}
 		}
-		c.srv.log.Info("shutdown asked for", "client", c.ID())
-		c.Closing = true
+		c.srv.log.Info("shutdown asked for", "client", c.session.ID())
+		c.session.Closing = true
 		c.srv.terminated.Do(func() { go c.srv.Terminate() })
 	}
 }

@@ -14,7 +14,7 @@ type (
 
 // ofTable is a handler of what the table answers by itself.
 func ofTable(reply func(t *commands, out *resp.Replies, args [][]byte)) func(*client, [][]byte) {
-	return func(c *client, args [][]byte) { reply(c.srv.commands, &c.Out, args) }
+	return on(func(c *call, args [][]byte) { reply(c.srv.commands, &c.Out, args) })
 }
 
 func commandCommand() *row {
@@ -42,7 +42,7 @@ func commandCommand() *row {
 func aclCommand() *row {
 	return container("acl", "server", "6.0.0", "There is one user, who may do everything.",
 		&row{Name: "acl|whoami", Arity: 2, Flags: command.NoScript | command.Loading | command.Stale, Group: "server", Since: "6.0.0", Complexity: "O(1)",
-			Summary: "Returns default.", Run: func(c *client, _ [][]byte) { c.Out.BulkString("default") }},
+			Summary: "Returns default.", Run: on(func(c *call, _ [][]byte) { c.Out.BulkString("default") })},
 		&row{Name: "acl|cat", Arity: -2, Flags: command.NoScript | command.Loading | command.Stale, Group: "server", Since: "6.0.0", Complexity: "O(number of commands)", Syntax: "[category]",
 			Summary: "Returns the categories of commands, or the commands of one.", Run: ofTable((*commands).ReplyCategories)},
 	)

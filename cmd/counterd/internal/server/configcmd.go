@@ -13,18 +13,18 @@ func configCommand() *row {
 	const flags = command.Admin | command.NoScript | command.Loading | command.Stale
 	return container("config", "server", "2.0.0", "Reads and changes the configuration.",
 		&row{Name: "config|get", Arity: -3, Flags: flags, Group: "server", Since: "2.0.0", Complexity: "O(N)", Syntax: "pattern [pattern ...]",
-			Summary: "Returns the parameters whose names match.", Run: runConfigGet},
+			Summary: "Returns the parameters whose names match.", Run: on(runConfigGet)},
 		&row{Name: "config|set", Arity: -4, Flags: flags, Group: "server", Since: "2.0.0", Complexity: "O(N)", Syntax: "parameter value [parameter value ...]",
-			Summary: "Changes parameters, all of them or none, until the server ends.", Run: runConfigSet},
+			Summary: "Changes parameters, all of them or none, until the server ends.", Run: on(runConfigSet)},
 		&row{Name: "config|resetstat", Arity: 2, Flags: flags, Group: "server", Since: "2.0.0", Complexity: "O(number of commands)",
-			Summary: "Sets the totals that INFO reports to 0.", Run: runConfigResetStat},
+			Summary: "Sets the totals that INFO reports to 0.", Run: on(runConfigResetStat)},
 		&row{Name: "config|rewrite", Arity: 2, Flags: flags, Group: "server", Since: "2.8.0", Complexity: "O(1)",
-			Summary: "Writes what was changed, the role too, to the file of --config.", Run: runConfigRewrite},
+			Summary: "Writes what was changed, the role too, to the file of --config.", Run: on(runConfigRewrite)},
 	)
 }
 
 // runConfigGet: CONFIG GET pattern [pattern ...]. A name that was asked for in capitals is answered so, as in Redis.
-func runConfigGet(c *client, args [][]byte) {
+func runConfigGet(c *call, args [][]byte) {
 	conf := c.srv.config.Get()
 	var found [][2]string
 	conf.Each(func(name, value string) {
@@ -46,7 +46,7 @@ func runConfigGet(c *client, args [][]byte) {
 }
 
 // runConfigSet: CONFIG SET parameter value [parameter value ...].
-func runConfigSet(c *client, args [][]byte) {
+func runConfigSet(c *call, args [][]byte) {
 	if len(args)%2 != 0 {
 		c.Out.Error(items.ErrSyntax)
 		return
@@ -72,18 +72,18 @@ func runConfigSet(c *client, args [][]byte) {
 	c.srv.configured()
 	c.srv.node.RoleChanged() // min-replicas-to-write, replica-serve-stale-data
 	for i := 0; i < len(pairs); i += 2 {
-		c.srv.log.Info("configuration changed", "parameter", strings.ToLower(pairs[i]), "client", c.ID())
+		c.srv.log.Info("configuration changed", "parameter", strings.ToLower(pairs[i]), "client", c.session.ID())
 	}
 	c.Out.Status("OK")
 }
 
-func runConfigResetStat(c *client, _ [][]byte) {
+func runConfigResetStat(c *call, _ [][]byte) {
 	c.srv.stats.Reset()
 	c.srv.commands.Each((*row).ResetStats)
 	c.Out.Status("OK")
 }
 
-func runConfigRewrite(c *client, _ [][]byte) {
+func runConfigRewrite(c *call, _ [][]byte) {
 	conf := c.srv.config.Get()
 	if conf.ConfigFile == "" {
 		c.Out.Error("ERR The server is running without a config file")

@@ -13,7 +13,7 @@ import (
 // counterd's own commands that are not planned: the schema, blocks and tiers.
 
 // runAlter: ADD COUNTER, ADD COLUMN, DROP COUNTER, DROP COLUMN.
-func runAlter(c *client, args [][]byte) {
+func runAlter(c *call, args [][]byte) {
 	st, err := schema.ParseStatement(args)
 	if err == nil {
 		err = c.withStore(true, func(b *counter.Batch) error {
@@ -21,7 +21,7 @@ func runAlter(c *client, args [][]byte) {
 			err := b.Alter(st)
 			if b.Schema() != before {
 				c.srv.watches.TouchAll()
-				c.srv.log.Info("schema changed", "statement", st.String(), "client", c.ID())
+				c.srv.log.Info("schema changed", "statement", st.String(), "client", c.session.ID())
 			}
 			return err
 		})
@@ -34,7 +34,7 @@ func runAlter(c *client, args [][]byte) {
 }
 
 // runSchema: SCHEMA prints the script that would make the schema again, one bulk string a line.
-func runSchema(c *client, _ [][]byte) {
+func runSchema(c *call, _ [][]byte) {
 	var text string
 	if err := c.withStore(false, func(b *counter.Batch) error { text = b.Schema().String(); return nil }); err != nil {
 		c.StoreError(err)
@@ -49,7 +49,7 @@ func runSchema(c *client, _ [][]byte) {
 }
 
 // runBlocks: COUNTER.BLOCKS [counter], one line a block.
-func runBlocks(c *client, args [][]byte) {
+func runBlocks(c *call, args [][]byte) {
 	var lines []string
 	err := c.withStore(false, func(b *counter.Batch) error {
 		var only *schema.Counter
@@ -94,8 +94,8 @@ func blockLine(i counter.BlockInfo) string {
 
 // runDemote and runPromote: COUNTER.DEMOTE and COUNTER.PROMOTE counter mid change the tier of the block that holds a
 // mid, by hand. Where items are kept is each node's own: replicas do it too.
-func runDemote(c *client, args [][]byte)  { c.changeTier(args, c.srv.store().Demote) }
-func runPromote(c *client, args [][]byte) { c.changeTier(args, c.srv.store().Promote) }
+func runDemote(c *call, args [][]byte)  { c.changeTier(args, c.srv.store().Demote) }
+func runPromote(c *call, args [][]byte) { c.changeTier(args, c.srv.store().Promote) }
 
 func (c *call) changeTier(args [][]byte, change func(counterName string, mid uint64) error) {
 	mid, ok := schema.ParseMid(args[2])
@@ -112,7 +112,7 @@ func (c *call) changeTier(args [][]byte, change func(counterName string, mid uin
 
 // runMemoryUsage: MEMORY USAGE key [SAMPLES n] answers the item's share of its block, in bytes, at least 1; null where
 // absent.
-func runMemoryUsage(c *client, args [][]byte) {
+func runMemoryUsage(c *call, args [][]byte) {
 	var bytes int64
 	err := c.withStore(false, func(b *counter.Batch) error {
 		def, mid, ok := b.Schema().ParseItem(args[2])

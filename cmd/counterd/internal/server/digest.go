@@ -54,7 +54,7 @@ func parseDigest(args [][]byte) (r digestRequest, text string) {
 
 // runDigest: COUNTER.DIGEST [counter [lo hi] [PARTS n]], one line a counter: nodes with the same items print the same.
 // With PARTS one line for each of n equal parts of the range that has items.
-func runDigest(c *client, args [][]byte) {
+func runDigest(c *call, args [][]byte) {
 	r, text := parseDigest(args[1:])
 	if text != "" {
 		c.Out.Error(text)

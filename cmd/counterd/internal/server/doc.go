@@ -21,14 +21,17 @@
 // # The way of a command
 //
 // A client is the handler of a front.Session. The session gives it turns: it hands every complete command that has
-// arrived to client.Command (client.go). Commands on items are not executed one by one: each is planned by package
+// arrived to client.Command. Commands on items are not executed one by one: each is planned by package
 // items, which sees an items.Call of the connection and not the connection: it adds operations to the call's
 // counter.Batch and notes which reply is owed. When no complete command is left, or 256 operations are waiting,
-// client.Flush runs them together: all blocks are found and all cache lines asked for before the first is used, a block
+// call.Flush runs them together: all blocks are found and all cache lines asked for before the first is used, a block
 // is locked once for neighbouring operations on it. All other commands (Row.Run) are executed at once, after what was
 // planned before them, so replies come in order. Replies of a turn that changed nothing, and saw no change that is not
 // in the log yet, are sent at once. When all sessions of a loop had their turn, one write of the log commits the
-// changes of the round (client.Settle), and then those are acknowledged.
+// changes of the round (call.Settle), and then those are acknowledged.
+//
+// A handler sees as little of a connection as it can do with: an items.Call (Row.Plan), a call, which can open a batch
+// for it (withStore), package node's Conn, and only those about the connection itself the client.
 //
 // Between the first planned command and the flush the batch is open: the schema stands still. Nothing blocks in
 // between.
@@ -51,7 +54,9 @@
 //
 //	server.go loading.go           the server; the store is being opened
 //	handler.go                     what package front asks of a connection, and of the server
-//	client.go                      a connection's protocol state; plan, flush, execute
+//	client.go                      a connection's protocol state; whether a command is planned, queued or executed
+//	call.go                        a connection's way to the store: what is planned, run and committed
+//	check.go confined.go           which commands are refused; what a subscriber, a replica or a port for reads may send
 //	table.go commandcmd.go         the rows of the command table, which is package command's; COMMAND, ACL
 //	counterd.go scan.go            the schema, blocks and tiers; SCAN, DBSIZE, FLUSHALL
 //	nodeconn.go                    what package node sees of a connection
@@ -59,7 +64,6 @@
 //	digest.go                      COUNTER.DIGEST
 //	multi.go                       transactions; package watch knows what is watched
 //	pubsubcmd.go                   SUBSCRIBE, PUBLISH
-//	confined.go                    what a subscriber, a replica or a port for reads may send
 //	connection.go                  PING, HELLO, AUTH, ...
 //	clientinfo.go clientcmd.go     what others see of a connection; CLIENT
 //	configcmd.go                   CONFIG. The configuration is package config's

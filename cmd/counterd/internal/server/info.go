@@ -40,20 +40,20 @@ func human(n int64) string {
 type infoSection struct {
 	title string
 	asked bool // shown only when asked for, or with ALL
-	write func(c *client, t *infoText)
+	write func(c *call, t *infoText)
 }
 
 // infoSections in the order of Redis.
 var infoSections = []infoSection{
 	{"Server", false, infoServer}, {"Clients", false, infoClients}, {"Memory", false, infoMemory}, {"Persistence", false, infoPersistence},
-	{"Stats", false, infoStats}, {"Replication", false, func(c *client, t *infoText) { c.srv.node.Info(t.field) }}, {"CPU", false, infoCPU}, {"Modules", false, func(*client, *infoText) {}},
+	{"Stats", false, infoStats}, {"Replication", false, func(c *call, t *infoText) { c.srv.node.Info(t.field) }}, {"CPU", false, infoCPU}, {"Modules", false, func(*call, *infoText) {}},
 	{"Commandstats", true, infoCommandStats}, {"Errorstats", false, infoErrorStats}, {"Latencystats", true, infoLatencyStats},
-	{"Cluster", false, func(_ *client, t *infoText) { t.field("cluster_enabled", 0) }},
+	{"Cluster", false, func(_ *call, t *infoText) { t.field("cluster_enabled", 0) }},
 	{"Keyspace", false, infoKeyspace}, {"Tiers", false, infoTiers}, {"Counterd", false, infoCounterd},
 }
 
 // runInfo: INFO [section ...]. Sections that are unknown are left out.
-func runInfo(c *client, args [][]byte) {
+func runInfo(c *call, args [][]byte) {
 	all, standard := false, len(args) == 1
 	wanted := make(map[string]bool)
 	for _, a := range args[1:] {
@@ -80,7 +80,7 @@ func runInfo(c *client, args [][]byte) {
 	c.Out.Text(t.String())
 }
 
-func infoServer(c *client, t *infoText) {
+func infoServer(c *call, t *infoText) {
 	s := c.srv
 	conf := s.config.Get()
 	executable, _ := os.Executable() // empty if unknown
@@ -110,8 +110,8 @@ func infoServer(c *client, t *infoText) {
 	t.field("io_threads_active", 0)
 }
 
-func infoClients(c *client, t *infoText) {
-	c.publish(0)
+func infoClients(c *call, t *infoText) {
+	c.session.Handler().Publish()
 	input, output, readers := 0, 0, 0
 	list := c.srv.connected()
 	for _, other := range list {
@@ -135,7 +135,7 @@ func infoClients(c *client, t *infoText) {
 	t.field("clients_in_timeout_table", 0)
 }
 
-func infoMemory(c *client, t *infoText) {
+func infoMemory(c *call, t *infoText) {
 	m := c.srv.memory()
 	percent := func(part, whole int64) string { return fmt.Sprintf("%.2f%%", 100*float64(part)/float64(max(1, whole))) }
 	t.bytes("used_memory", m.Used)
@@ -163,7 +163,7 @@ func infoMemory(c *client, t *infoText) {
 	t.field("lazyfree_pending_objects", 0)
 }
 
-func infoStats(c *client, t *infoText) {
+func infoStats(c *call, t *infoText) {
 	s := &c.srv.stats
 	rate := c.srv.sampler.Rates()
 	t.field("total_connections_received", s.Connections.Load())
@@ -191,7 +191,7 @@ func infoStats(c *client, t *infoText) {
 	t.field("protocol_errors", s.ProtocolErrors.Load())
 }
 
-func infoCPU(_ *client, t *infoText) {
+func infoCPU(_ *call, t *infoText) {
 	self, children := stats.UsedCPU()
 	t.field("used_cpu_sys", fmt.Sprintf("%.6f", self.System.Seconds()))
 	t.field("used_cpu_user", fmt.Sprintf("%.6f", self.User.Seconds()))
@@ -199,7 +199,7 @@ func infoCPU(_ *client, t *infoText) {
 	t.field("used_cpu_user_children", fmt.Sprintf("%.6f", children.User.Seconds()))
 }
 
-func infoCommandStats(c *client, t *infoText) {
+func infoCommandStats(c *call, t *infoText) {
 	c.srv.commands.Each(func(cmd *row) {
 		calls, usec, rejected, failed := cmd.Calls.Load(), cmd.Nanos.Load()/1000, cmd.Rejected.Load(), cmd.Failed.Load()
 		if calls+rejected+failed == 0 {
@@ -210,7 +210,7 @@ func infoCommandStats(c *client, t *infoText) {
 	})
 }
 
-func infoErrorStats(c *client, t *infoText) {
+func infoErrorStats(c *call, t *infoText) {
 	safe := strings.NewReplacer(":", "_", "#", "_", "\r", "_", "\n", "_", "=", "_")
 	for _, e := range c.srv.stats.Errors() {
 		t.field("errorstat_"+safe.Replace(e.Word), fmt.Sprintf("count=%d", e.N))
@@ -218,7 +218,7 @@ func infoErrorStats(c *client, t *infoText) {
 }
 
 // infoLatencyStats gives bounds of the percentiles: the next power of two microseconds.
-func infoLatencyStats(c *client, t *infoText) {
+func infoLatencyStats(c *call, t *infoText) {
 	c.srv.commands.Each(func(cmd *row) {
 		if cmd.Calls.Load() > 0 {
 			t.field("latency_percentiles_usec_"+cmd.Name, fmt.Sprintf("p50=%d,p99=%d,p99.9=%d",
@@ -228,7 +228,7 @@ func infoLatencyStats(c *client, t *infoText) {
 }
 
 // infoTiers tells where posts are: in memory, or in cold files with their changes in overlays.
-func infoTiers(c *client, t *infoText) {
+func infoTiers(c *call, t *infoText) {
 	var st counter.TierStats
 	c.figures(func(b *counter.Batch) { st = b.Tiers() })
 	t.field("hot_items", st.HotItems)
@@ -264,7 +264,7 @@ func infoTiers(c *client, t *infoText) {
 	t.field("storage_provider_read_misses", st.Cache.Misses)
 }
 
-func infoKeyspace(c *client, t *infoText) {
+func infoKeyspace(c *call, t *infoText) {
 	items := 0
 	c.figures(func(b *counter.Batch) { items = b.Items() })
 	if items > 0 {
@@ -303,7 +303,7 @@ func (n *blockTotals) perItem() float64 {
 	return float64(n.bytes) / float64(n.items)
 }
 
-func infoCounterd(c *client, t *infoText) {
+func infoCounterd(c *call, t *infoText) {
 	n := c.blockTotals()
 	t.field("counters", n.counters)
 	t.field("columns", n.columns)

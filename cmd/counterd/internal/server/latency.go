@@ -12,18 +12,18 @@ func latencyCommand() *row {
 			Summary: "Returns for each command how many executions took at most 1, 2, 4, ... microseconds. In a pipeline each is counted with its share of the time.",
 			Run:     ofTable((*commands).ReplyHistogram)},
 		&row{Name: "latency|latest", Arity: 2, Flags: command.Admin | command.NoScript | command.Loading | command.Stale, Group: "server", Since: "2.8.13", Complexity: "O(1)",
-			Summary: "Returns an empty list: spikes are not sampled by event. See LATENCY HISTOGRAM and SLOWLOG.", Run: runEmptyList},
+			Summary: "Returns an empty list: spikes are not sampled by event. See LATENCY HISTOGRAM and SLOWLOG.", Run: on(runEmptyList)},
 		&row{Name: "latency|history", Arity: 3, Flags: command.Admin | command.NoScript | command.Loading | command.Stale, Group: "server", Since: "2.8.13", Complexity: "O(1)",
-			Summary: "Returns an empty list, as LATENCY LATEST.", Syntax: "event", Run: runEmptyList},
+			Summary: "Returns an empty list, as LATENCY LATEST.", Syntax: "event", Run: on(runEmptyList)},
 		&row{Name: "latency|graph", Arity: 3, Flags: command.Admin | command.NoScript | command.Loading | command.Stale, Group: "server", Since: "2.8.13", Complexity: "O(1)",
-			Summary: "Answers that there are no samples, as LATENCY LATEST.", Syntax: "event", Run: runLatencyGraph},
+			Summary: "Answers that there are no samples, as LATENCY LATEST.", Syntax: "event", Run: on(runLatencyGraph)},
 		&row{Name: "latency|reset", Arity: -2, Flags: command.Admin | command.NoScript | command.Loading | command.Stale, Group: "server", Since: "2.8.13", Complexity: "O(1)",
-			Summary: "Returns 0, the number of events forgotten.", Syntax: "[event [event ...]]", Run: runZero},
+			Summary: "Returns 0, the number of events forgotten.", Syntax: "[event [event ...]]", Run: on(runZero)},
 		&row{Name: "latency|doctor", Arity: 2, Flags: command.Admin | command.NoScript | command.Loading | command.Stale, Group: "server", Since: "2.8.13", Complexity: "O(number of commands)",
 			Summary: "Names the commands that take longest.", Run: ofTable((*commands).ReplyDoctor)},
 	)
 }
 
-func runLatencyGraph(c *client, args [][]byte) {
+func runLatencyGraph(c *call, args [][]byte) {
 	c.Out.Error("ERR No samples available for event '" + resp.Printable(args[2], 128) + "'")
 }

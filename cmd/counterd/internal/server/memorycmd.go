@@ -9,19 +9,19 @@ import (
 )
 
 func memoryCommand() *row {
-	sub := func(name string, complexity, summary string, run func(*client, [][]byte)) *row {
-		return &row{Name: "memory|" + name, Arity: 2, Group: "server", Since: "4.0.0", Complexity: complexity, Summary: summary, Run: run}
+	sub := func(name string, complexity, summary string, run func(*call, [][]byte)) *row {
+		return &row{Name: "memory|" + name, Arity: 2, Group: "server", Since: "4.0.0", Complexity: complexity, Summary: summary, Run: on(run)}
 	}
 	return container("memory", "server", "4.0.0", "Tells what memory is used for.",
 		&row{Name: "memory|usage", Arity: -3, Flags: command.ReadOnly, First: 2, Last: 2, Step: 1, Group: "server", Since: "4.0.0", Complexity: "O(1)",
-			Syntax: "key [SAMPLES count]", Summary: "Returns an item's share of its block in bytes, at least 1.", Run: runMemoryUsage},
+			Syntax: "key [SAMPLES count]", Summary: "Returns an item's share of its block in bytes, at least 1.", Run: on(runMemoryUsage)},
 		sub("stats", "O(number of blocks)", "Returns what memory is used for, in bytes.", runMemoryStats),
 		sub("doctor", "O(number of blocks)", "Says what memory is used for, in words.", runMemoryDoctor),
-		sub("purge", "Depends on the size of the Go heap", "Gives free memory of the Go heap back to the system.", func(c *client, _ [][]byte) {
+		sub("purge", "Depends on the size of the Go heap", "Gives free memory of the Go heap back to the system.", func(c *call, _ [][]byte) {
 			debug.FreeOSMemory()
 			c.Out.Status("OK")
 		}),
-		sub("malloc-stats", "O(1)", "Answers that there are none.", func(c *client, _ [][]byte) {
+		sub("malloc-stats", "O(1)", "Answers that there are none.", func(c *call, _ [][]byte) {
 			c.Out.Text("Stats not supported for the current allocator")
 		}),
 	)
@@ -31,7 +31,7 @@ func memoryCommand() *row {
 func (s *Server) memory() stats.Memory { return s.sampler.Memory(s.store().Memory()) }
 
 // runMemoryStats answers the fields of Redis that mean something here.
-func runMemoryStats(c *client, _ [][]byte) {
+func runMemoryStats(c *call, _ [][]byte) {
 	m := c.srv.memory()
 	n := c.blockTotals()
 	percent := func(part, whole int64) float64 { return 100 * float64(part) / float64(max(1, whole)) }
@@ -57,7 +57,7 @@ func runMemoryStats(c *client, _ [][]byte) {
 	}
 }
 
-func runMemoryDoctor(c *client, _ [][]byte) {
+func runMemoryDoctor(c *call, _ [][]byte) {
 	m := c.srv.memory()
 	n := c.blockTotals()
 	c.Out.Text(fmt.Sprintf("%d items in %d blocks take %s, %.2f bytes an item; %d values are too large for the bits of "+

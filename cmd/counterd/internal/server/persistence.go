@@ -15,12 +15,12 @@ import (
 // snapshots shorten. It is shown as an append only file, and its snapshots as saves.
 
 func persistenceCommands() []*row {
-	entry := func(name string, arity int, flags command.Flags, syntax, summary string, run func(*client, [][]byte)) *row {
+	entry := func(name string, arity int, flags command.Flags, syntax, summary string, run func(*call, [][]byte)) *row {
 		return &row{Name: name, Arity: arity, Flags: flags, Group: "server", Since: "1.0.0", Complexity: "O(size of the changed blocks)",
-			Syntax: syntax, Summary: summary, Run: run}
+			Syntax: syntax, Summary: summary, Run: on(run)}
 	}
 	lastSave := entry("lastsave", 1, command.Loading|command.Stale|command.Fast, "", "Returns when the last snapshot was made, or else the server started, in unix seconds.",
-		func(c *client, _ [][]byte) { c.Out.Int(c.srv.lastSave()) })
+		func(c *call, _ [][]byte) { c.Out.Int(c.srv.lastSave()) })
 	lastSave.Complexity = "O(1)"
 	return []*row{
 		lastSave,
@@ -40,7 +40,7 @@ func (s *Server) lastSave() int64 {
 	return s.started.Unix()
 }
 
-func runSave(c *client, _ [][]byte) {
+func runSave(c *call, _ [][]byte) {
 	switch err := c.srv.store().Snapshot(); {
 	case err == nil:
 		c.Out.Status("OK")
@@ -54,8 +54,8 @@ func runSave(c *client, _ [][]byte) {
 }
 
 // background makes a command that starts a snapshot. How it ends is told by the log, INFO and LASTSAVE.
-func background(started, busy string) func(*client, [][]byte) {
-	return func(c *client, args [][]byte) {
+func background(started, busy string) func(*call, [][]byte) {
+	return func(c *call, args [][]byte) {
 		store := c.srv.store()
 		switch {
 		case len(args) > 2 || len(args) == 2 && !resp.EqualFold(args[1], "SCHEDULE"):
@@ -72,7 +72,7 @@ func background(started, busy string) func(*client, [][]byte) {
 }
 
 // infoPersistence has the fields of Redis, and then those of the log.
-func infoPersistence(c *client, t *infoText) {
+func infoPersistence(c *call, t *infoText) {
 	infoLoading(c, t)
 	store := c.srv.store()
 	saves, log := store.Snapshots(), store.LogStats()
@@ -146,7 +146,7 @@ func infoPersistence(c *client, t *infoText) {
 }
 
 // infoLoading tells whether the server still reads its data: clients wait for "loading:0".
-func infoLoading(c *client, t *infoText) {
+func infoLoading(c *call, t *infoText) {
 	l := &c.srv.progress
 	if !l.active.Load() {
 		t.field("loading", 0)

@@ -16,7 +16,7 @@ import (
 // Without TYPE and MATCH it lists the keys of items: MID, or NAME:MID for other counters than the first. TYPE string,
 // or a pattern with a dot in it, lists the keys of their numbers instead: MID.suffix. Where keys cannot be listed, as a
 // page of a cold file cannot be read, the answer is an error that names them and the cursor to go on with.
-func runScan(c *client, args [][]byte) {
+func runScan(c *call, args [][]byte) {
 	cursor, ok := items.ParseCursor(args[1])
 	if !ok {
 		c.Out.Error("ERR invalid cursor")
@@ -65,7 +65,7 @@ func runScan(c *client, args [][]byte) {
 	}
 }
 
-func runDBSize(c *client, _ [][]byte) {
+func runDBSize(c *call, _ [][]byte) {
 	n := 0
 	if err := c.withStore(false, func(b *counter.Batch) error { n = b.Items(); return nil }); err != nil {
 		c.StoreError(err)
@@ -75,7 +75,7 @@ func runDBSize(c *client, _ [][]byte) {
 }
 
 // runFlush: FLUSHALL and FLUSHDB [ASYNC | SYNC]. Memory goes back at once either way.
-func runFlush(c *client, args [][]byte) {
+func runFlush(c *call, args [][]byte) {
 	if len(args) > 2 || len(args) == 2 && !resp.EqualFold(args[1], "ASYNC") && !resp.EqualFold(args[1], "SYNC") {
 		c.Out.Error(items.ErrSyntax)
 		return

@@ -89,16 +89,16 @@ func batchText(runs []run, total int64) string {
 func slowlogCommand() *row {
 	return container("slowlog", "server", "2.2.12", "Shows which commands took long.",
 		&row{Name: "slowlog|get", Arity: -2, Flags: command.Admin | command.Loading | command.Stale, Group: "server", Since: "2.2.12", Complexity: "O(N)", Syntax: "[count]",
-			Summary: "Returns the newest entries, 10 unless told, -1 for all. Commands that ran together in a pipeline are one entry.", Run: runSlowlogGet},
+			Summary: "Returns the newest entries, 10 unless told, -1 for all. Commands that ran together in a pipeline are one entry.", Run: on(runSlowlogGet)},
 		&row{Name: "slowlog|len", Arity: 2, Flags: command.Admin | command.Loading | command.Stale, Group: "server", Since: "2.2.12", Complexity: "O(1)",
-			Summary: "Returns the number of entries.", Run: runSlowlogLen},
+			Summary: "Returns the number of entries.", Run: on(runSlowlogLen)},
 		&row{Name: "slowlog|reset", Arity: 2, Flags: command.Admin | command.Loading | command.Stale, Group: "server", Since: "2.2.12", Complexity: "O(N)",
-			Summary: "Forgets all entries.", Run: runSlowlogReset},
+			Summary: "Forgets all entries.", Run: on(runSlowlogReset)},
 	)
 }
 
 // runSlowlogGet: SLOWLOG GET [count]; an entry is [id, unix time, microseconds, arguments, address, name].
-func runSlowlogGet(c *client, args [][]byte) {
+func runSlowlogGet(c *call, args [][]byte) {
 	n := int64(10)
 	if len(args) > 3 {
 		c.Out.Error("ERR wrong number of arguments for 'slowlog|get' command")
@@ -130,9 +130,9 @@ func runSlowlogGet(c *client, args [][]byte) {
 	}
 }
 
-func runSlowlogLen(c *client, _ [][]byte) { c.Out.Int(int64(c.srv.slow.Len())) }
+func runSlowlogLen(c *call, _ [][]byte) { c.Out.Int(int64(c.srv.slow.Len())) }
 
-func runSlowlogReset(c *client, _ [][]byte) {
+func runSlowlogReset(c *call, _ [][]byte) {
 	c.srv.slow.Reset()
 	c.Out.Status("OK")
 }

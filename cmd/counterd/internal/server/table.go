@@ -6,6 +6,11 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
 )
 
+// on makes a handler that sees the call alone one of a connection's.
+func on(run func(*call, [][]byte)) func(*client, [][]byte) {
+	return func(c *client, args [][]byte) { run(&c.call, args) }
+}
+
 // table lists all commands. Each row is whole: what COMMAND, COMMAND DOCS and INFO say of a command stands here and
 // nowhere else.
 func table() []*row {
@@ -101,13 +106,13 @@ func keyCommands() []*row {
 			Summary: "The same as TTL.", Syntax: "key", Plan: items.TTL},
 		{Name: "scan", Arity: -2, Flags: command.ReadOnly, Group: "generic", Since: "2.8.0", Complexity: "O(1) a call, O(N) in all",
 			Summary: "Walks over the keys of items, or of their numbers (TYPE string, or a pattern with a dot), in order of mid.",
-			Syntax:  "cursor [MATCH pattern] [COUNT count] [TYPE type]", Run: runScan},
+			Syntax:  "cursor [MATCH pattern] [COUNT count] [TYPE type]", Run: on(runScan)},
 		{Name: "dbsize", Arity: 1, Flags: command.ReadOnly | command.Fast, Group: "server", Since: "1.0.0", Complexity: "O(number of blocks)",
-			Summary: "Returns the number of items.", Run: runDBSize},
+			Summary: "Returns the number of items.", Run: on(runDBSize)},
 		{Name: "flushall", Arity: -1, Flags: command.Write, Group: "server", Since: "1.0.0", Complexity: "O(number of blocks)",
-			Summary: "Removes all items; the schema stays.", Syntax: "[ASYNC | SYNC]", Run: runFlush},
+			Summary: "Removes all items; the schema stays.", Syntax: "[ASYNC | SYNC]", Run: on(runFlush)},
 		{Name: "flushdb", Arity: -1, Flags: command.Write, Group: "server", Since: "1.0.0", Complexity: "O(number of blocks)",
-			Summary: "The same as FLUSHALL.", Syntax: "[ASYNC | SYNC]", Run: runFlush},
+			Summary: "The same as FLUSHALL.", Syntax: "[ASYNC | SYNC]", Run: on(runFlush)},
 	}
 }
 
@@ -118,21 +123,21 @@ func counterCommands() []*row {
 		{Name: "counter.mincrby", Arity: -3, Flags: command.Write | command.Fast, First: 1, Last: -1, Step: 2, Group: "counterd", Since: "0.1.0", Complexity: "O(N)",
 			Summary: "Adds to several counters and returns their new values.", Syntax: "key increment [key increment ...]", Plan: items.CounterMIncrBy},
 		{Name: "counter.blocks", Arity: -1, Flags: command.ReadOnly | command.Admin, Group: "counterd", Since: "0.1.0", Complexity: "O(number of blocks)",
-			Summary: "Describes the blocks that hold the items, one line each.", Syntax: "[counter]", Run: runBlocks},
+			Summary: "Describes the blocks that hold the items, one line each.", Syntax: "[counter]", Run: on(runBlocks)},
 		{Name: "counter.digest", Arity: -1, Flags: command.ReadOnly | command.Admin, Group: "counterd", Since: "0.1.0", Complexity: "O(number of items)",
 			Summary: "Returns a sum over all items, or those in a range of mids, or in each of its parts: nodes with the same items have the same.",
-			Syntax:  "[counter [lo hi] [PARTS parts]]", Run: runDigest},
+			Syntax:  "[counter [lo hi] [PARTS parts]]", Run: on(runDigest)},
 		{Name: "counter.demote", Arity: 3, Flags: command.Admin | command.NoMulti, Group: "counterd", Since: "0.1.0", Complexity: "O(N) of the block's items",
-			Summary: "Writes the block that holds a mid to a cold file, or merges what changed since into a new one.", Syntax: "counter mid", Run: runDemote},
+			Summary: "Writes the block that holds a mid to a cold file, or merges what changed since into a new one.", Syntax: "counter mid", Run: on(runDemote)},
 		{Name: "counter.promote", Arity: 3, Flags: command.Admin | command.NoMulti, Group: "counterd", Since: "0.1.0", Complexity: "O(N) of the block's items",
-			Summary: "Brings the cold block that holds a mid back to memory.", Syntax: "counter mid", Run: runPromote},
+			Summary: "Brings the cold block that holds a mid back to memory.", Syntax: "counter mid", Run: on(runPromote)},
 		{Name: "add", Arity: -3, Flags: command.Write | command.Admin, Group: "counterd", Since: "0.1.0", Complexity: "O(1)",
 			Summary: "Adds a counter, or a column to a counter.",
-			Syntax:  "COUNTER counter | COLUMN counter name hint=bits [max=bits] [default=value] [suffix=suffix] [primarykey]", Run: runAlter},
+			Syntax:  "COUNTER counter | COLUMN counter name hint=bits [max=bits] [default=value] [suffix=suffix] [primarykey]", Run: on(runAlter)},
 		{Name: "drop", Arity: -3, Flags: command.Write | command.Admin, Group: "counterd", Since: "0.1.0", Complexity: "O(1)",
-			Summary: "Drops a counter with all its items, or a column of a counter.", Syntax: "COUNTER counter | COLUMN counter name", Run: runAlter},
+			Summary: "Drops a counter with all its items, or a column of a counter.", Syntax: "COUNTER counter | COLUMN counter name", Run: on(runAlter)},
 		{Name: "schema", Arity: 1, Flags: command.ReadOnly | command.Fast, Group: "counterd", Since: "0.1.0", Complexity: "O(N)",
-			Summary: "Prints the script that makes the schema.", Run: runSchema},
+			Summary: "Prints the script that makes the schema.", Run: on(runSchema)},
 	}
 }
 
