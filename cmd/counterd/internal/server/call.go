@@ -77,7 +77,7 @@ func (c *call) Locked() bool { return c.Batch != nil && c.Batch.Opened() }
 // begin makes the connection's batch for the store being served: when it comes, and when loading has ended. Everything
 // before was committed.
 func (c *call) begin() {
-	c.loading = c.srv.progress.active.Load() // before the store: it is there when this is false
+	c.loading = c.srv.progress.active() // before the store: it is there when this is false
 	c.store = c.srv.current.Load()
 	if c.work != nil {
 		c.Batch = c.store.NewBatch()

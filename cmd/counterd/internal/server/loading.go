@@ -11,7 +11,7 @@ import (
 
 // loadProgress is how far the store's recovery has come.
 type loadProgress struct {
-	active atomic.Bool // one load for every command that is not planned
+	openings atomic.Int32 // that have begun and not ended: a link may open the store anew while the first still ends
 
 	mu          sync.Mutex
 	began       time.Time
@@ -20,18 +20,21 @@ type loadProgress struct {
 	took        time.Duration
 }
 
+// active is one load for every command that is not planned.
+func (l *loadProgress) active() bool { return l.openings.Load() > 0 }
+
 func (l *loadProgress) begin() {
 	l.mu.Lock()
 	l.began = time.Now()
 	l.mu.Unlock()
-	l.active.Store(true)
+	l.openings.Add(1)
 }
 
 func (l *loadProgress) end() {
 	l.mu.Lock()
 	l.took = time.Since(l.began)
 	l.mu.Unlock()
-	l.active.Store(false)
+	l.openings.Add(-1)
 }
 
 // Loading notes progress: what is being read, bytes done and in all. It may be called from several goroutines.
@@ -69,7 +72,7 @@ func (l *loadProgress) state() loadState {
 func (s *Server) Store() *counter.Store { return s.store() }
 
 // Opening tells whether a store is being opened, and an empty one holds its place.
-func (s *Server) Opening() bool { return s.progress.active.Load() }
+func (s *Server) Opening() bool { return s.progress.active() }
 
 // Reopen closes the store, lets change work on its directory and opens it again; LOADING is answered meanwhile. If it
 // cannot be opened the server ends: there is nothing to serve.

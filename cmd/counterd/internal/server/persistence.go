@@ -148,7 +148,7 @@ func infoPersistence(c *call, t *infoText) {
 // infoLoading tells whether the server still reads its data: clients wait for "loading:0".
 func infoLoading(c *call, t *infoText) {
 	l := &c.srv.progress
-	if !l.active.Load() {
+	if !l.active() {
 		t.field("loading", 0)
 		t.field("async_loading", 0)
 		return

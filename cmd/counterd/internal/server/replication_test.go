@@ -35,6 +35,8 @@ type replNode struct {
 	log  testLog
 
 	change func(*config.Config) // nil: nothing
+
+	listening func() // called by start before there is a store; may be nil
 }
 
 // testLog is what a node said in its log. It may be written to by several goroutines at once.
@@ -89,6 +91,9 @@ func (n *replNode) start(primary string) *replNode {
 	s.Open = func() (*counter.Store, error) { return counter.Open(n.dir, n.opts) }
 	if err := s.Listen(); err != nil {
 		n.t.Fatal(err)
+	}
+	if n.listening != nil {
+		n.listening()
 	}
 	store, err := s.Open()
 	if err != nil {

@@ -137,3 +137,40 @@ func TestElected(t *testing.T) {
 	elect(a)
 	until(t, "a replica leads without its primary", func() bool { return a.dial().do("SET 1.cntcm 5").Text == "OK" })
 }
+
+// TestRoleFromTheBeginning: a node that is to take no changes takes none between loading and its role either.
+func TestRoleFromTheBeginning(t *testing.T) {
+	for _, primary := range []string{"", "127.0.0.1 1"} { // one that Sentinel watched, and one that is to follow
+		n := newReplNode(t).start("")
+		if err := n.srv.Store().Replication().SetMonitored(); err != nil {
+			t.Fatal(err)
+		}
+		for range 10 {
+			n.stop()
+			answered := make(chan string)
+			n.listening = func() {
+				for range 4 {
+					c := n.dial()
+					go func() {
+						for {
+							if v := c.do("SET 1.cntcm 1").String(); v != "-"+items.ErrLoading {
+								answered <- v
+								return
+							}
+						}
+					}()
+				}
+			}
+			n.start(primary)
+			for range 4 {
+				if v := <-answered; !strings.HasPrefix(v, "-READONLY ") {
+					t.Errorf("replicaof %q: %s", primary, v)
+				}
+			}
+			n.listening = nil
+			if primary != "" { // a primary again, for the next start
+				n.dial().want("REPLICAOF NO ONE", "+OK")
+			}
+		}
+	}
+}

@@ -74,14 +74,15 @@ func New(conf config.Config, log *slog.Logger, level *slog.LevelVar) (*Server, e
 // store is the one being served.
 func (s *Server) store() *counter.Store { return s.current.Load() }
 
-// Serve ends the time of loading: store is what clients talk to from now on.
+// Serve ends the time of loading: store is what clients talk to from now on. The node has its role before: a change
+// taken in between would be one too many.
 func (s *Server) Serve(store *counter.Store) {
 	store.Replication().Observe(s.watches.Replicated)
 	empty := s.current.Swap(store)
 	s.configured()
+	s.node.Start()
 	s.progress.end()
 	_ = empty.Close() // nothing was ever done with it
-	s.node.Start()
 }
 
 // configured carries the configuration to where it is used on the way.
