@@ -6,6 +6,7 @@ import (
 
 	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/counter/internal/producers"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -21,7 +22,7 @@ func readTable(fsys vfs.FS, path string) (info persist.ImageInfo, tab *hot.Table
 	}
 	defer func() { err = errors.Join(err, img.Close()) }()
 	info = img.ImageInfo
-	if err := knownKind(path, info.Kind); err != nil {
+	if err := knownKind(path, info.Kind, info.Kind <= partialImage); err != nil {
 		return info, nil, nil, err
 	}
 	buf := make([]byte, img.Length()) // the file's size vouches for it
@@ -50,10 +51,13 @@ func readTable(fsys vfs.FS, path string) (info persist.ImageInfo, tab *hot.Table
 	return info, &t, partial, nil
 }
 
-// knownKind refuses an image of a kind that this program does not know.
-func knownKind(path string, kind uint32) error {
-	if kind > partialImage {
-		return fmt.Errorf("%s: image of kind %d, this program knows up to %d: %w", path, kind, partialImage, persist.ErrNewerFormat)
+// knownKind refuses an image of a kind that this program does not know, and of one that is not wanted.
+func knownKind(path string, kind uint32, wanted bool) error {
+	switch {
+	case kind > producersImage:
+		return fmt.Errorf("%s: image of kind %d, this program knows up to %d: %w", path, kind, producersImage, persist.ErrNewerFormat)
+	case !wanted:
+		return &persist.CorruptError{File: path, Want: "an image of what the manifest says", Got: fmt.Sprintf("one of kind %d", kind)}
 	}
 	return nil
 }
@@ -104,6 +108,10 @@ func ColdVerifier(fsys vfs.FS) func(path string, c *persist.CounterFiles, b *per
 func CheckBlockFile(fsys vfs.FS, dir string, c *persist.CounterFiles, b *persist.BlockFile) error {
 	err := persist.CheckBlock(fsys, dir, c, b, ColdVerifier(fsys))
 	if err != nil || b.Tier == persist.TierCold {
+		return err
+	}
+	if b.Tier == persist.TierProducers {
+		_, _, err := readProducers(fsys, b.Path(dir), producers.Limits{})
 		return err
 	}
 	_, tab, _, err := readTable(fsys, b.Path(dir))

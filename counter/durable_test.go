@@ -21,7 +21,7 @@ import (
 
 var long = flag.Bool("long", false, "run the crash tests for as many points as make crash wants")
 
-// dump reads everything in a store: "counter:mid" to its columns by name.
+// dump reads everything in a store: "counter:mid" to its columns by name, and what it remembers of producers.
 func dump(t testing.TB, s *Store) map[string]string {
 	t.Helper()
 	b := s.NewBatch()
@@ -30,6 +30,9 @@ func dump(t testing.TB, s *Store) map[string]string {
 	}
 	defer b.End()
 	out := map[string]string{"schema": b.Schema().String()}
+	if text := producersText(t, s); text != "" {
+		out["producers"] = text
+	}
 	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
 		var items []ScanItem
 		var err error
@@ -61,6 +64,10 @@ type player struct {
 	s      *Store
 	states []map[string]string // possible states; the first is the acknowledged one
 	added  int
+
+	// Of producers: what each made last, and its highest number and epoch. A crash ends the player, so it is all there.
+	made         map[string]Once
+	seqs, epochs map[string]uint64
 }
 
 func (p *player) open() error {
@@ -92,6 +99,8 @@ func (p *player) step(t testing.TB) error {
 		return p.tier(t)
 	case n < 22:
 		return p.clear(t)
+	case n < 45:
+		return p.numbered(t)
 	default:
 		return p.batch(t)
 	}
@@ -182,11 +191,108 @@ func (p *player) batch(t testing.TB) error {
 	return nil
 }
 
+// numbered makes some changes of producers, or tries them again, commits them together, and compares what repeats answer
+// with what was answered before.
+func (p *player) numbered(t testing.TB) error {
+	b := p.s.NewBatch()
+	var failed error
+	for range 1 + p.rng.IntN(3) {
+		id := fmt.Sprint("producer", p.rng.IntN(4))
+		o := Once{Producer: []byte(id), Seq: p.seqs[id] + 1 + p.rng.Uint64N(3), Epoch: p.epochs[id], Hash: p.rng.Uint32() >> 11, Room: p.rng.IntN(100),
+			Each: p.rng.IntN(2) == 0, Make: answers}
+		switch again, ok := p.made[id]; {
+		case ok && p.rng.IntN(3) == 0:
+			o.Seq, o.Hash = again.Seq, again.Hash
+		case p.rng.IntN(40) == 0:
+			o.Seq += 1 << 40
+		}
+		if p.rng.IntN(10) == 0 {
+			o.Epoch += 1 + p.rng.Uint64N(2)
+		}
+		if err := p.once(t, b, &o); err != nil {
+			failed = err
+			break
+		}
+		p.states = append(p.states, dump(t, p.s))
+		if o.Err != nil {
+			if !errors.Is(o.Err, ErrNotReady) {
+				t.Fatalf("%+v: got %v", o, o.Err)
+			}
+			failed = o.Err
+			break
+		}
+		if again := p.made[id]; o.Repeat && (again.Seq != o.Seq || again.Result.Kind != o.Result.Kind || string(again.Result.Blob) != string(o.Result.Blob)) {
+			t.Fatalf("got %+v for a repeat of %+v", o, again)
+		} else if !o.Repeat && again.Seq == o.Seq {
+			t.Fatalf("%+v was made again", o)
+		}
+		p.epochs[id] = o.Epoch
+		if o.Result.Kind != 0 { // it was not refused
+			p.made[id], p.seqs[id] = o, max(o.Seq, p.seqs[id])
+		}
+	}
+	if err := errors.Join(failed, b.Commit()); err != nil {
+		return err
+	}
+	p.acknowledged()
+	return nil
+}
+
+// once runs one of p's numbered changes: an operation, a group or a transaction, or a fence before.
+func (p *player) once(t testing.TB, b *Batch, o *Once) error {
+	b.Reset()
+	add := func(kind OpKind) {
+		def := b.Schema().Counter("a")
+		b.Add(Op{Kind: kind, Counter: def, Mid: p.rng.Uint64N(60), Column: int16(p.rng.IntN(len(def.Columns))), Arg: p.rng.Uint64N(30) - 3})
+	}
+	if p.rng.IntN(5) == 0 {
+		if err := b.BeginExclusive(); err != nil {
+			return err
+		}
+		defer b.End()
+		if b.TryOnce(o) {
+			for range p.rng.IntN(4) {
+				add(OpAdd)
+			}
+			b.Run()
+			b.KeepOnce(o, answers(b, o, 0, b.Len()))
+		}
+		return nil
+	}
+	if err := b.Begin(); err != nil {
+		return err
+	}
+	defer b.End()
+	switch p.rng.IntN(6) {
+	case 0:
+	case 1:
+		add(OpReset)
+	case 2:
+		add(OpDelete)
+	case 3, 4:
+		add(OpAdd)
+	default:
+		for range 1 + p.rng.IntN(5) {
+			add(OpAdd)
+		}
+	}
+	into, _ := b.Once(0)
+	*into = *o
+	b.Run()
+	*o = *into
+	for i := range b.Len() {
+		if err := b.Op(i).Err; err != nil && !errors.Is(err, ErrOutOfRange) {
+			return err
+		}
+	}
+	return nil
+}
+
 const playSchemaScript = "add counter a\nadd column a v hint=3 max=20 suffix=v\nadd column a w hint=8 max=40 default=2 suffix=w"
 
 func newPlayer(t testing.TB, seed uint64, sim *vfs.Sim) (*player, error) {
 	rng := rand.New(rand.NewPCG(seed, 3))
-	p := &player{rng: rng, sim: sim, opts: Options{BlockItems: 16 + rng.IntN(20), HashSeed: 1 + rng.Uint64(), AppendFsync: SyncAlways, Manual: true}}
+	p := &player{rng: rng, sim: sim, made: map[string]Once{}, seqs: map[string]uint64{}, epochs: map[string]uint64{}, opts: Options{BlockItems: 16 + rng.IntN(20), HashSeed: 1 + rng.Uint64(), AppendFsync: SyncAlways, Manual: true}}
 	p.states = []map[string]string{{"schema": ""}}
 	if err := p.open(); err != nil {
 		return p, err

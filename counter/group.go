@@ -52,7 +52,7 @@ type groups struct {
 }
 
 // MaxGroup is the largest number of operations in a group: their records fit in one frame of the log.
-const MaxGroup = (persist.MaxAppend - persist.MaxDefineLen - persist.MaxOnceLen) / persist.MaxSetLen
+const MaxGroup = (persist.MaxAppend - maxDefine - persist.MaxOnceLen) / persist.MaxSetLen
 
 // Group makes all operations from number first on a group. REQUIRES: those are OpSets without a condition; or OpAdds; or
 // OpResets and OpDeletes, beside reads of the same items; or reads only. No later than their Run, and in order: groups

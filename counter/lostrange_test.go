@@ -49,7 +49,7 @@ func lostDir(t *testing.T, which func(*persist.BlockFile) bool, prepare func(*St
 		t.Fatal("the whole log is still there")
 	}
 	found := false
-	_ = s.dir.Manifests()[0].Blocks(func(_ *persist.CounterFiles, b *persist.BlockFile) error {
+	_ = s.dir.Manifests()[0].Files(func(_ *persist.CounterFiles, b *persist.BlockFile) error {
 		if !found && which(b) {
 			file, found = *b, true
 		}
@@ -401,14 +401,14 @@ func TestLostImageFewest(t *testing.T) {
 		t.Fatal(err)
 	}
 	var other persist.BlockFile // written anew by the newest snapshot
-	_ = m.s.dir.Manifests()[0].Blocks(func(_ *persist.CounterFiles, b *persist.BlockFile) error {
+	_ = m.s.dir.Manifests()[0].Files(func(_ *persist.CounterFiles, b *persist.BlockFile) error {
 		if sealedImage(b) && b.Lo >= file.Hi {
 			other = *b
 		}
 		return nil
 	})
 	older := m.s.dir.Manifests()[1]
-	_ = older.Blocks(func(_ *persist.CounterFiles, b *persist.BlockFile) error {
+	_ = older.Files(func(_ *persist.CounterFiles, b *persist.BlockFile) error {
 		if b.Name == other.Name {
 			t.Fatal("the newest snapshot wrote no image")
 		}
@@ -416,7 +416,7 @@ func TestLostImageFewest(t *testing.T) {
 	})
 	flip(t, other.Path(dir), 300)
 	for _, m := range m.s.dir.Manifests() { // the first one is bad in both
-		_ = m.Blocks(func(_ *persist.CounterFiles, b *persist.BlockFile) error {
+		_ = m.Files(func(_ *persist.CounterFiles, b *persist.BlockFile) error {
 			if b.Lo < file.Hi && file.Lo < b.Hi {
 				if err := os.Remove(b.Path(dir)); err != nil && !os.IsNotExist(err) {
 					t.Fatal(err)
@@ -483,7 +483,7 @@ func TestLostTwice(t *testing.T) {
 				t.Fatalf("round %d: %v", round, err)
 			}
 		}
-		_ = m.s.dir.Manifests()[0].Blocks(func(_ *persist.CounterFiles, b *persist.BlockFile) error {
+		_ = m.s.dir.Manifests()[0].Files(func(_ *persist.CounterFiles, b *persist.BlockFile) error {
 			if b.Block == file.Block && b.Tier == persist.TierCold {
 				if files := b.Remains(dir); len(files) != min(2, 1+round) || files[0] != file.Path(dir) || len(b.Name) > 50 {
 					t.Errorf("round %d: %s stands for %v, want the first image, and the last overlay's", round, b.Name, files)

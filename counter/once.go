@@ -239,25 +239,28 @@ func (r *groups) try(o *Once) bool {
 func (r *groups) raise() {
 	b, l, y := r.b, &r.b.s.producers, &r.looked
 	if b.s.log != nil {
-		r.forget()
-		r.records = persist.AppendDefine(r.records[:0], y.Number, y.Epoch, y.Base, r.req.ID)
+		r.define()
 		b.pos, _ = b.s.log.Append(r.records) // it is short
 	}
 	l.table.InsertFence(r.req.ID, y, r.req.Now, b.pos)
 	l.dirty = true
 }
 
-// forget logs whose places are needed.
-func (r *groups) forget() {
-	if len(r.looked.Forget) == 0 {
-		return
-	}
+// define begins records with what the last look at the table wants to be said first: whose places are needed, and what
+// number, epoch and base the producer has.
+func (r *groups) define() {
+	y := &r.looked
 	r.records = r.records[:0]
-	for _, number := range r.looked.Forget { // 6 bytes each: an Append takes all there may be
+	for _, number := range y.Forget {
 		r.records = persist.AppendDefine(r.records, number, 0, 0, nil)
 	}
-	_, _ = r.b.s.log.Append(r.records)
+	if y.Define {
+		r.records = persist.AppendDefine(r.records, y.Number, y.Epoch, y.Base, r.req.ID)
+	}
 }
+
+// maxDefine is what define may take: at most all others are forgotten.
+const maxDefine = persist.MaxProducers*persist.MinDefineLen + persist.MaxDefineLen
 
 // prefix begins the records of o's change, mid's: its result is known. next: its change is one set, of that value.
 func (r *groups) prefix(o *Once, mid uint64, next bool) {
@@ -265,15 +268,8 @@ func (r *groups) prefix(o *Once, mid uint64, next bool) {
 		o.Result = Result{Kind: ResultGone}
 	}
 	r.slot = producers.SlotGroup(mid)
-	r.records = r.records[:0]
-	if r.b.s.log == nil {
-		return
-	}
-	y := &r.looked
-	if r.forget(); y.Define {
-		r.records = persist.AppendDefine(r.records[:0], y.Number, y.Epoch, y.Base, o.Producer)
-	}
-	result := o.Result
+	r.define()
+	result, y := o.Result, &r.looked
 	if next {
 		result.Kind = persist.ResultNext
 	}

@@ -33,7 +33,7 @@ func (r *Replication) PinSnapshot() (*Pin, error) {
 	defer r.pins.mu.Unlock()
 	if m := r.s.dir.Manifests(); len(m) > 0 { // under mu: files go under it too
 		p.Manifest, p.from = m[0], m[0].Replay
-		_ = m[0].Blocks(func(_ *persist.CounterFiles, b *persist.BlockFile) error { // fn returns nil
+		_ = m[0].Files(func(_ *persist.CounterFiles, b *persist.BlockFile) error { // fn returns nil
 			p.names[b.Name] = struct{}{}
 			return nil
 		})

@@ -1,11 +1,14 @@
 package counter
 
 import (
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/counterd/counterd/counter/internal/producers"
 	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/vfs"
 )
 
 // ProducerLimits bound what is remembered of producers. The zero value of a field is its default.
@@ -90,6 +93,104 @@ type onceRecord struct {
 
 func newOnceRecord(pos uint64, rec *persist.Record) onceRecord {
 	return onceRecord{pos, rec.Number, rec.Hash, rec.Group, rec.Seq, rec.TimeMS / 1000, persist.Result{Kind: rec.Result, N: rec.Value, Blob: rec.Text}}
+}
+
+// copyTo copies the table as it is now, if it changed since its image was made, to w.buf. h says what the copy is of;
+// saved is the image there is, nil: none is good. REQUIRES repl.applying and the gate held.
+func (l *ledger) copyTo(w *snapshot) (h persist.ImageHeader, saved *persist.BlockFile) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.table.Len() == 0 {
+		return h, nil
+	}
+	if l.id == 0 {
+		l.id = w.s.blockIDs.Add(1)
+	}
+	h = persist.ImageHeader{Kind: producersImage, Block: l.id, Offset: w.s.log.Position(), Items: uint64(l.table.Len())}
+	if !l.dirty && l.image != nil {
+		return h, l.image
+	}
+	w.buf = l.table.AppendImage(w.buf[:0])
+	l.dirty = false
+	return h, nil
+}
+
+// wrote notes the image that copyTo's copy became; nil: it could not be written.
+func (l *ledger) wrote(image *persist.BlockFile) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if image == nil {
+		l.dirty = true
+	} else {
+		l.image = image
+	}
+}
+
+// lose forgets images that are damaged, or that no manifest names: the next snapshot writes another.
+func (l *ledger) lose(bad func(image *persist.BlockFile) bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.image != nil && bad(l.image) {
+		l.dirty = true
+	}
+}
+
+// imageBytes is what the image would take that a snapshot made now writes.
+func (l *ledger) imageBytes() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.table.Len() == 0 || !l.dirty && l.image != nil {
+		return 0
+	}
+	return l.table.ImageBytes()
+}
+
+// reset forgets everything, and begins with the table of a manifest's image.
+func (l *ledger) reset(t *producers.Table, image *persist.BlockFile) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.table, l.image, l.dirty, l.from, l.id = t, nil, false, 0, 0
+	if image != nil {
+		saved := *image
+		l.image, l.from, l.id = &saved, image.Offset, image.Block
+	}
+}
+
+// readProducers reads the image of a table of producers.
+func readProducers(fsys vfs.FS, path string, limits producers.Limits) (info persist.ImageInfo, t *producers.Table, err error) {
+	img, err := persist.OpenImage(fsys, path)
+	if err != nil {
+		return info, nil, err
+	}
+	defer func() { err = errors.Join(err, img.Close()) }()
+	info = img.ImageInfo
+	if err := knownKind(path, info.Kind, info.Kind == producersImage); err != nil {
+		return info, nil, err
+	}
+	buf := make([]byte, img.Length()) // the file's size vouches for it
+	if err := img.ReadInto(buf); err != nil {
+		return info, nil, err
+	}
+	t, err = producers.Load(buf, limits)
+	switch {
+	case errors.Is(err, producers.ErrNewerImage):
+		return info, nil, fmt.Errorf("%s: %w: %w", path, persist.ErrNewerFormat, err)
+	case err == nil && uint64(t.Len()) != info.Items:
+		err = fmt.Errorf("%d", t.Len())
+	}
+	if err != nil {
+		return info, nil, &persist.CorruptError{File: path, Want: fmt.Sprintf("an image of %d producers", info.Items), Got: err.Error(), Err: err}
+	}
+	return info, t, nil
+}
+
+// ImageProducers reads the image of a table of producers, and describes them all.
+func ImageProducers(fsys vfs.FS, path string) ([]ProducerInfo, error) {
+	_, t, err := readProducers(fsys, path, ProducerLimits{}.withDefaults())
+	if err != nil {
+		return nil, err
+	}
+	return t.List(t.Len()), nil
 }
 
 // Producers describes the producers that were used last, at most limit.

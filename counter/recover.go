@@ -15,6 +15,7 @@ import (
 	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter/internal/arena"
 	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/counter/internal/producers"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
 	"github.com/counterd/counterd/schema"
@@ -103,6 +104,7 @@ func (s *recovery) dropAll() {
 		}
 	}
 	s.spaces = nil
+	s.producers.reset(producers.New(s.opts.Producers.withDefaults()), nil)
 	s.tiers.broken.Store(0)
 	s.schema.Store(schema.Empty())
 }
@@ -116,7 +118,38 @@ func (s *recovery) loadManifest(m *persist.Manifest) error {
 		return err
 	}
 	s.blockIDs.Store(max(s.blockIDs.Load(), m.NextBlock))
+	if err := s.loadProducers(m); err != nil {
+		return err
+	}
 	return s.loadImages(m)
+}
+
+// loadProducers reads the table of producers. Without it numbered writes would be made again, so nobody starts without
+// it but the tool that was told to give it up.
+func (s *recovery) loadProducers(m *persist.Manifest) error {
+	limits := s.opts.Producers.withDefaults()
+	f := m.Producers
+	if f == nil {
+		s.producers.reset(producers.New(limits), nil)
+		return nil
+	}
+	path := f.Path(s.dir.Path())
+	info, t, err := readProducers(s.opts.FS, path, limits)
+	if err == nil && (info.Items != f.Items || info.CRC != f.CRC) {
+		err = s.badFile(path, fmt.Sprintf("%d producers, checksum %08x, as in the manifest", f.Items, f.CRC), fmt.Sprintf("%d, %08x", info.Items, info.CRC), nil)
+	}
+	if err == nil {
+		s.producers.reset(t, f)
+		return nil
+	}
+	if lostFile(err) && !errors.Is(err, persist.ErrCorrupt) {
+		err = s.badFile(path, "an image of producers as the manifest names it", err.Error(), err)
+	}
+	if s.lenient == imagesLost && s.opts.giveUp && lostFile(err) {
+		s.producers.reset(producers.New(limits), nil)
+		return nil
+	}
+	return err
 }
 
 // loadImages reads all images of a manifest and puts the blocks into the directories.
@@ -296,7 +329,7 @@ func (s *recovery) loadTable(b *block, f *persist.BlockFile, buf []byte) ([]byte
 		return buf, err
 	}
 	payload := buf
-	if err := knownKind(path, img.Kind); err != nil {
+	if err := knownKind(path, img.Kind, img.Kind <= partialImage); err != nil {
 		return buf, err
 	}
 	if img.Kind == partialImage && b.cold != nil {

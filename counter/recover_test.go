@@ -75,7 +75,7 @@ func TestFallback(t *testing.T) {
 		if p.Manifest.Generation == newest {
 			t.Errorf("round %d: the bad snapshot %d is handed out", round, newest)
 		}
-		err = p.Manifest.Blocks(func(c *persist.CounterFiles, b *persist.BlockFile) error { return CheckBlockFile(vfs.OS(), dir, c, b) })
+		err = p.Manifest.Files(func(c *persist.CounterFiles, b *persist.BlockFile) error { return CheckBlockFile(vfs.OS(), dir, c, b) })
 		if err != nil {
 			t.Errorf("round %d: what is handed out: %v", round, err)
 		}
@@ -237,7 +237,7 @@ func TestScrubImages(t *testing.T) {
 			kept := s.repl.Manifests()
 			var errs []error
 			for _, m := range kept {
-				errs = append(errs, m.Blocks(func(c *persist.CounterFiles, b *persist.BlockFile) error { return CheckBlockFile(vfs.OS(), dir, c, b) }))
+				errs = append(errs, m.Files(func(c *persist.CounterFiles, b *persist.BlockFile) error { return CheckBlockFile(vfs.OS(), dir, c, b) }))
 			}
 			err := errors.Join(errs...)
 			if err == nil && len(kept) == 2 && !s.Snapshots().Running {
@@ -289,9 +289,9 @@ func TestScrubDuringSnapshot(t *testing.T) {
 		} {
 			m := s.repl.Manifests()[0]
 			good := func(m *persist.Manifest) error {
-				return m.Blocks(func(c *persist.CounterFiles, b *persist.BlockFile) error { return CheckBlockFile(sim, "data", c, b) })
+				return m.Files(func(c *persist.CounterFiles, b *persist.BlockFile) error { return CheckBlockFile(sim, "data", c, b) })
 			}
-			_ = m.Blocks(func(_ *persist.CounterFiles, b *persist.BlockFile) error {
+			_ = m.Files(func(_ *persist.CounterFiles, b *persist.BlockFile) error {
 				return sim.Remove(b.Path("data"))
 			})
 			release := hinder()

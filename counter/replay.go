@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/counterd/counterd/counter/internal/producers"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/schema"
 )
@@ -24,7 +25,7 @@ func (r *replayer) apply(pos uint64, rec *persist.Record) error {
 		if rec.Kind != persist.KindSet {
 			return r.corrupt(pos, "a set behind a once without a result", rec.Kind.String(), nil)
 		}
-		r.once.result = persist.Result{Kind: persist.ResultInt, N: rec.Value}
+		r.once.result, r.once.group = persist.Result{Kind: persist.ResultInt, N: rec.Value}, producers.SlotGroup(rec.Mid)
 		r.s.producers.apply(&r.once)
 		r.once.pos = 0
 	}

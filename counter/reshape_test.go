@@ -214,7 +214,7 @@ func TestOneRoundImages(t *testing.T) {
 // imageVersions returns the versions of the block images that the newest snapshot names.
 func imageVersions(t *testing.T, s *Store) (versions []byte) {
 	t.Helper()
-	if err := s.dir.Manifests()[0].Blocks(func(_ *persist.CounterFiles, f *persist.BlockFile) error {
+	if err := s.dir.Manifests()[0].Files(func(_ *persist.CounterFiles, f *persist.BlockFile) error {
 		img, err := persist.OpenImage(s.opts.FS, f.Path(s.dir.Path()))
 		if err != nil {
 			return err

@@ -64,6 +64,12 @@ func Salvage(fsys vfs.FS, dir string, faults []*persist.BlockFault, say func(str
 			say(fmt.Sprintf("saved %d of the file's %d items, and changes since it was written: %d items in %s", readable, old, now.file.Stat().Items, now.entry.Path(dir)))
 		}
 	}
+	for _, f := range faults {
+		if f.Block.Tier == persist.TierProducers {
+			say(fmt.Sprintf("given up: what %d producers had done; a write of theirs that is sent again is made again", f.Block.Items))
+			replaced = append(replaced, f.Path)
+		}
+	}
 	return replaced, s.Snapshot()
 }
 

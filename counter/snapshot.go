@@ -17,6 +17,8 @@ type snapshot struct {
 	wrote    []wroteImage
 	images   int
 	bytes    uint64
+
+	wroteProducers *persist.BlockFile // as wrote; nil: it was not written
 }
 
 // wroteImage is an image that no manifest names yet.
@@ -53,7 +55,10 @@ func (w *snapshot) make() error {
 		m.Counters = append(m.Counters, files)
 		m.NextCounter = max(m.NextCounter, def.ID+1)
 	}
-	_ = m.Blocks(func(_ *persist.CounterFiles, b *persist.BlockFile) error { // fn returns nil
+	if err := w.producers(m); err != nil {
+		return err
+	}
+	_ = m.Files(func(_ *persist.CounterFiles, b *persist.BlockFile) error { // fn returns nil
 		m.Offset = max(m.Offset, b.Offset)
 		return nil
 	})
@@ -137,10 +142,45 @@ func (w *snapshot) counter(files *persist.CounterFiles) error {
 	}
 }
 
+// producers lists, and where needed writes, the table of producers.
+func (w *snapshot) producers(m *persist.Manifest) error {
+	s := w.s
+	s.repl.applying.RLock()
+	s.gate.RLock()
+	if s.closed {
+		s.gate.RUnlock()
+		s.repl.applying.RUnlock()
+		return ErrClosed
+	}
+	h, saved := s.producers.copyTo(w)
+	s.gate.RUnlock()
+	s.repl.applying.RUnlock()
+	if h.Items == 0 {
+		return nil
+	}
+	if saved == nil {
+		info, err := persist.WriteImage(s.opts.FS, s.dir.Path(), h, w.buf)
+		if err == nil {
+			saved = &persist.BlockFile{Tier: persist.TierProducers, Block: h.Block, Items: h.Items, Bytes: info.Bytes, CRC: info.CRC, Name: info.Name}
+			w.images++
+			w.bytes += info.Bytes
+			w.wroteProducers = saved
+		}
+		if s.producers.wrote(saved); err != nil {
+			return err
+		}
+	}
+	entry := *saved
+	entry.Offset = h.Offset
+	m.Producers = &entry
+	return nil
+}
+
 // Kinds of images; hot blocks' is 0.
 const (
-	overlayImage = 1 // of an overlay
-	partialImage = 2 // of an overlay and partial rows: see appendPartial
+	overlayImage   = 1 // of an overlay
+	partialImage   = 2 // of an overlay and partial rows: see appendPartial
+	producersImage = 3 // of the table of producers
 )
 
 // image writes w.buf as the image of b.
@@ -177,5 +217,9 @@ func (w *snapshot) undo() {
 		}
 		i.b.mu.Unlock()
 		_ = s.opts.FS.Remove(i.file.Path(s.dir.Path())) // an orphan, removed with the next ones
+	}
+	if w.wroteProducers != nil {
+		s.producers.lose(func(image *persist.BlockFile) bool { return image == w.wroteProducers })
+		_ = s.opts.FS.Remove(w.wroteProducers.Path(s.dir.Path()))
 	}
 }

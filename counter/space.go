@@ -83,7 +83,7 @@ func (s *Store) snapshotBytes() (sum int64) {
 			b.mu.Unlock()
 		}
 	}
-	return sum
+	return sum + s.producers.imageBytes()
 }
 
 // look asks the disk how full it is, sets the reserve, and drops log that is only retained while little is left.
@@ -161,7 +161,7 @@ func (w *spaceWatch) makeRoom(s *Store) error {
 	}
 	w.verified = time.Now()
 	cold := ColdVerifier(s.opts.FS)
-	if err := m.Blocks(func(c *persist.CounterFiles, b *persist.BlockFile) error {
+	if err := m.Files(func(c *persist.CounterFiles, b *persist.BlockFile) error {
 		path := b.Path(s.dir.Path())
 		if b.Tier == persist.TierCold {
 			return cold(path, c, b)

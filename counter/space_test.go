@@ -260,7 +260,7 @@ func TestMakeRoom(t *testing.T) {
 			newest := s.dir.Manifests()[0]
 			if damaged {
 				var path string
-				_ = newest.Blocks(func(_ *persist.CounterFiles, b *persist.BlockFile) error {
+				_ = newest.Files(func(_ *persist.CounterFiles, b *persist.BlockFile) error {
 					path = b.Path("data")
 					return nil
 				})

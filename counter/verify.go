@@ -13,7 +13,7 @@ import (
 func (s *Store) verifyImages(m *persist.Manifest, pace func(bytes int) error) error {
 	bad := make(map[string]bool)
 	var errs []error
-	stopped := m.Blocks(func(c *persist.CounterFiles, b *persist.BlockFile) error {
+	stopped := m.Files(func(c *persist.CounterFiles, b *persist.BlockFile) error {
 		if b.Tier == persist.TierCold {
 			return nil
 		}
@@ -52,6 +52,7 @@ func (s *Store) remake(names map[string]bool) {
 		}
 	}
 	s.gate.RUnlock()
+	s.producers.lose(func(image *persist.BlockFile) bool { return names[image.Name] })
 	for name := range names {
 		s.opts.Logger.Error("an image is damaged: a snapshot is made that does without it", "file", name)
 	}

@@ -113,7 +113,7 @@ func NewArchiveWriter(dir string, log *Log, m *Manifest, lineage Lineage) (*Arch
 		from = m.Replay
 		w.add(outPart{name: ManifestName(m.Generation), text: m.appendText(nil)})
 		seen := map[string]bool{}
-		err := m.Blocks(func(_ *CounterFiles, b *BlockFile) error {
+		err := m.Files(func(_ *CounterFiles, b *BlockFile) error {
 			path := b.Path(dir)
 			name, err := filepath.Rel(dir, path)
 			if err != nil {

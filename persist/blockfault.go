@@ -11,7 +11,7 @@ type MidRange struct{ Lo, Hi uint64 }
 func (r MidRange) String() string { return fmt.Sprintf("[%d, %d)", r.Lo, r.Hi) }
 
 // BlockFault says what is wrong with a cold file, or with an image that no snapshot has a good one for, and for which
-// mids. It matches ErrCorrupt.
+// mids; none where it is the image of producers. It matches ErrCorrupt.
 type BlockFault struct {
 	Path     string
 	Counter  string
@@ -35,6 +35,9 @@ func (e *BlockFault) Error() string {
 	if e.Unusable {
 		what = "missing or cannot be opened"
 	}
+	if e.Block.Tier == TierProducers {
+		return fmt.Sprintf("image %s (%d producers) is %s: their numbered writes cannot be told from repeats: %v", e.Path, e.Block.Items, what, e.Err)
+	}
 	file := "cold file"
 	if e.Block.Tier != TierCold {
 		file = "image"
@@ -51,5 +54,9 @@ func (e *BlockFault) Unwrap() error { return e.Err }
 
 // UnusableBlock is the fault of a cold file that cannot be opened, or of an image.
 func UnusableBlock(dir string, c *CounterFiles, b *BlockFile, err error) *BlockFault {
-	return &BlockFault{Path: b.Path(dir), Counter: c.Name, Block: *b, Lost: []MidRange{{b.Lo, b.Hi}}, Unusable: true, Err: err}
+	f := &BlockFault{Path: b.Path(dir), Counter: c.Name, Block: *b, Unusable: true, Err: err}
+	if b.Tier != TierProducers {
+		f.Lost = []MidRange{{b.Lo, b.Hi}}
+	}
+	return f
 }

@@ -301,7 +301,7 @@ func (d *Dir) Orphans() ([]string, error) {
 func FindOrphans(fsys vfs.FS, dir string, manifests []*Manifest) (orphans []string, err error) {
 	named := map[string]bool{}
 	for _, m := range manifests {
-		_ = m.Blocks(func(_ *CounterFiles, b *BlockFile) error { // fn returns nil
+		_ = m.Files(func(_ *CounterFiles, b *BlockFile) error { // fn returns nil
 			named[b.Path(dir)] = true
 			for _, path := range b.Remains(dir) {
 				named[path] = true

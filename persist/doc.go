@@ -11,7 +11,8 @@
 //   - position, written, durable: offsets up to which the log is appended to memory, given to write(), and safe from a
 //     power failure; durable <= written <= position
 //   - claim: an offset up to which the log was durable, as a frame or a header says
-//   - image: a file with one block as it was at one offset (image.go)
+//   - image: a file with one block, or the table of producers, as it was at one offset (image.go)
+//   - producer: a client that numbers its writes, each of which is to be made once (Record)
 //   - manifest: a file that lists the block files of a snapshot and the offset to replay from (manifest.go)
 //   - archive: one file with all of a snapshot and the log behind it, to be carried elsewhere (archive.go)
 //
@@ -26,7 +27,8 @@
 //	log/<20-digit start offset>.aof               a segment: its bytes                          segment.go
 //	                                              segments: listed, ended, dropped              segments.go
 //	log/segment-<n>.tmp                           the next segment, before it has its name      prepare.go
-//	rdb/<block>-<offset>.hot                      image of a hot block or of an overlay         image.go
+//	rdb/<block>-<offset>.hot                      image of a hot block, of an overlay, or of    image.go
+//	                                              the table of producers
 //	cold/<block>-<offset>.cold                    cold file                                     package coldstore
 //	cold/lost+<files>.cold                        never there: in a manifest it stands for a    lost.go
 //	                                              range whose image cannot be used

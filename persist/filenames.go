@@ -39,7 +39,7 @@ func SegmentName(start uint64) string {
 	return fmt.Sprintf("%0*d%s", offsetDigits, start, segmentSuffix)
 }
 
-// ImageName returns the base name of the image of a block that stands at a log offset.
+// ImageName returns the base name of the image of a block, or of the table of producers, that stands at a log offset.
 func ImageName(block, offset uint64) string {
 	return fmt.Sprintf("%d-%d%s", block, offset, imageSuffix)
 }

@@ -50,7 +50,7 @@ func Unreadable(err error) bool {
 // they could not all be read.
 func (m *Manifest) Faults(fsys vfs.FS, dir string, cold ColdCheck) (faults []*BlockFault, err error) {
 	below := map[uint64]uint64{} // items of cold files, by block
-	err = m.Blocks(func(c *CounterFiles, b *BlockFile) error {
+	err = m.Files(func(c *CounterFiles, b *BlockFile) error {
 		if b.Tier == TierCold {
 			below[b.Block] = b.Items
 		}

@@ -15,6 +15,8 @@ const (
 	TierHot     Tier = "hot"     // image of a hot block, in rdb/
 	TierCold    Tier = "cold"    // cold file, in cold/
 	TierOverlay Tier = "overlay" // image of the overlay of a cold block, in rdb/
+
+	TierProducers Tier = "producers" // image of the table of producers, which is no block, in rdb/
 )
 
 // suffix is how the names of its files end.
@@ -69,10 +71,15 @@ type Manifest struct {
 	NextBlock   uint64
 	Schema      []string // statements that make the schema as it was at Replay, in order
 	Counters    []CounterFiles
+	Producers   *BlockFile // nil: there were none at Replay. Lo and Hi mean nothing, Items are producers
 }
 
-// Blocks calls fn for each block file until it returns an error.
-func (m *Manifest) Blocks(fn func(c *CounterFiles, b *BlockFile) error) error {
+// noCounter is the counter of the image of producers.
+var noCounter CounterFiles
+
+// Files calls fn for each file until it returns an error: for those of the blocks, and for the image of the producers,
+// whose counter is one without an id, a name and blocks.
+func (m *Manifest) Files(fn func(c *CounterFiles, b *BlockFile) error) error {
 	for i := range m.Counters {
 		c := &m.Counters[i]
 		for j := range c.Blocks {
@@ -80,6 +87,9 @@ func (m *Manifest) Blocks(fn func(c *CounterFiles, b *BlockFile) error) error {
 				return err
 			}
 		}
+	}
+	if m.Producers != nil {
+		return fn(&noCounter, m.Producers)
 	}
 	return nil
 }
@@ -106,6 +116,18 @@ func (m *Manifest) Validate() error {
 		wrong(len(line) > MaxSchemaText, "schema statement of %d bytes, at most %d", len(line), MaxSchemaText)
 	}
 	files := map[string]bool{}
+	file := func(b *BlockFile) {
+		wrong(b.Block >= m.NextBlock, "block %d, but the next id is %d", b.Block, m.NextBlock)
+		wrong(b.Offset < m.Replay || b.Offset > m.Offset, "block %d: offset %d is not in [%d, %d]", b.Block, b.Offset, m.Replay, m.Offset)
+		wrong(!isBlockName(b.Tier, b.Name), "block %d: %q is no name of a file of tier %s", b.Block, b.Name, b.Tier)
+		path := b.Path("")
+		wrong(files[path], "block %d: file %q stands twice", b.Block, path)
+		files[path] = true
+	}
+	if p := m.Producers; p != nil {
+		wrong(p.Tier != TierProducers || p.Lo != 0 || p.Hi != 0, "producers of tier %q and range [%d, %d)", p.Tier, p.Lo, p.Hi)
+		file(p)
+	}
 	for _, c := range m.Counters {
 		wrong(c.ID >= m.NextCounter, "counter %d, but the next id is %d", c.ID, m.NextCounter)
 		end := map[bool]uint64{} // of the last range, overlays apart
@@ -118,12 +140,7 @@ func (m *Manifest) Validate() error {
 			overlay := b.Tier == TierOverlay
 			wrong(b.Lo >= b.Hi, "block %d: empty range [%d, %d)", b.Block, b.Lo, b.Hi)
 			wrong(b.Lo < end[overlay], "block %d: range starts at %d, the one before ends at %d", b.Block, b.Lo, end[overlay])
-			wrong(b.Block >= m.NextBlock, "block %d, but the next id is %d", b.Block, m.NextBlock)
-			wrong(b.Offset < m.Replay || b.Offset > m.Offset, "block %d: offset %d is not in [%d, %d]", b.Block, b.Offset, m.Replay, m.Offset)
-			wrong(!isBlockName(b.Tier, b.Name), "block %d: %q is no name of a file of tier %s", b.Block, b.Name, b.Tier)
-			path := b.Path("")
-			wrong(files[path], "block %d: file %q stands twice", b.Block, path)
-			files[path] = true
+			file(&b)
 			end[overlay] = b.Hi
 		}
 	}

@@ -30,8 +30,15 @@ func sampleManifest() *Manifest {
 	}
 }
 
+// producersManifest has producers too.
+func producersManifest() *Manifest {
+	m := sampleManifest()
+	m.Producers = &BlockFile{Tier: TierProducers, Block: 7, Offset: 8200, Items: 10000, Bytes: 1 << 24, CRC: 3, Name: "7-8100.hot"}
+	return m
+}
+
 func TestManifestRoundTrip(t *testing.T) {
-	for _, m := range []*Manifest{sampleManifest(), {Generation: 1}} {
+	for _, m := range []*Manifest{sampleManifest(), producersManifest(), {Generation: 1}} {
 		must(t, m.Validate())
 		got, err := parseManifest("m", m.appendText(nil))
 		must(t, err)
@@ -40,6 +47,7 @@ func TestManifestRoundTrip(t *testing.T) {
 		}
 	}
 	golden(t, "MANIFEST-v1", sampleManifest().appendText(nil))
+	golden(t, "MANIFEST-v2", producersManifest().appendText(nil))
 }
 
 func TestManifestDamage(t *testing.T) {
@@ -50,8 +58,10 @@ func TestManifestDamage(t *testing.T) {
 }
 
 // resealed returns a manifest's text with something replaced and the checksum made right again.
-func resealed(from, to string) []byte {
-	text := string(sampleManifest().appendText(nil))
+func resealed(from, to string) []byte { return resealedOf(sampleManifest(), from, to) }
+
+func resealedOf(m *Manifest, from, to string) []byte {
+	text := string(m.appendText(nil))
 	text = strings.Replace(text[:strings.Index(text, manifestEnd)], from, to, 1)
 	return fmt.Appendf([]byte(text), manifestEnd+"%08x\n", crc32c([]byte(text)))
 }
@@ -61,7 +71,9 @@ func TestManifestRefused(t *testing.T) {
 		from, to string
 		want     error
 	}{
-		{"manifest 1", "manifest 2", ErrNewerFormat},
+		{"manifest 1", "manifest 3", ErrNewerFormat},
+		{"manifest 1", "manifest 2", ErrCorrupt}, // without producers it is written as 1
+		{"manifest 1", "manifest 0", ErrCorrupt},
 		{"manifest 1", "manifest 01", ErrCorrupt},
 		{"generation 3", "generation 0", ErrCorrupt},
 		{"generation 3", "generation 18446744073709551616", ErrCorrupt},
@@ -96,8 +108,33 @@ func TestManifestRefused(t *testing.T) {
 	}
 }
 
+// TestManifestProducersRefused breaks the line of the producers.
+func TestManifestProducersRefused(t *testing.T) {
+	for _, c := range []struct{ from, to string }{
+		{"manifest 2", "manifest 1"},
+		{"producers 7", "producers 9"}, // that block is to come
+		{"offset 8200", "offset 7999"},
+		{"offset 8200", "offset 9001"},
+		{`file "7-8100.hot"`, `file "7-8100.cold"`},
+		{`file "7-8100.hot"`, `file "../7-8100.hot"`},
+		{`file "7-8100.hot"`, `file "5-9000.hot"`}, // a block's
+		{"producers 7", "producers 7 lo 0 hi 0"},
+		{"\nproducers 7", "\nproducers 7 offset 8200 items 1 bytes 1 crc 00000003 file \"7-8000.hot\"\nproducers 7"},
+	} {
+		if _, err := parseManifest("m", resealedOf(producersManifest(), c.from, c.to)); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%q for %q: got %v", c.to, c.from, err)
+		}
+	}
+	everyDamage(t, producersManifest().appendText(nil), func(b []byte) error {
+		_, err := parseManifest("m", b)
+		return err
+	})
+}
+
 func FuzzManifest(f *testing.F) {
 	text := sampleManifest().appendText(nil)
+	f.Add(text[:bytes.Index(text, []byte(manifestEnd))])
+	text = producersManifest().appendText(nil)
 	f.Add(text[:bytes.Index(text, []byte(manifestEnd))])
 	f.Add([]byte(manifestTitle + "1\n"))
 	f.Add([]byte(manifestTitle + "1\ngeneration 1\nreplid 0102 epoch 1\n"))
@@ -180,7 +217,7 @@ func TestDir(t *testing.T) {
 	if _, err := OpenDir(fsys, testDir); !errors.As(err, &corrupt) || !strings.Contains(err.Error(), RepairCommand(testDir)) {
 		t.Error("all manifests damaged: got", err)
 	}
-	must(t, vfs.WriteFileAtomic(fsys, filepath.Join(testDir, ManifestName(13)), resealed("manifest 1", "manifest 2")))
+	must(t, vfs.WriteFileAtomic(fsys, filepath.Join(testDir, ManifestName(13)), resealed("manifest 1", "manifest 3")))
 	if _, err := OpenDir(fsys, testDir); !errors.Is(err, ErrNewerFormat) {
 		t.Error("newer manifest: got", err)
 	}
@@ -224,7 +261,7 @@ func TestManifestCrash(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, m := range there {
-				must(t, m.Blocks(func(c *CounterFiles, b *BlockFile) error {
+				must(t, m.Files(func(c *CounterFiles, b *BlockFile) error {
 					return CheckBlock(disk, testDir, c, b, nil)
 				}))
 			}

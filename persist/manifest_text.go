@@ -13,7 +13,7 @@ import (
 
 // A manifest is a text file, so that a person can read what a snapshot is made of: one fact a line, in this order.
 //
-//	counterd manifest 1
+//	counterd manifest <1|2>
 //	generation <n>
 //	replid <40 hex digits> epoch <n> replica <true|false>
 //	replid2 <40 hex digits> end <offset>
@@ -23,13 +23,14 @@ import (
 //	schema "<statement>"                                    any number
 //	counter <id> next-column <n> name "<name>"              any number, each with its blocks
 //	<hot|cold|overlay> <block> lo <n> hi <n> offset <n> items <n> bytes <n> crc <8 hex> file "<name>"
+//	producers <block> offset <n> items <n> bytes <n> crc <8 hex> file "<name>"    if there are any: then it is version 2
 //	end crc32c <8 hex digits>
 //
 // Numbers are decimal, strings are quoted as in Go. The checksum covers every byte before "end". A later version keeps
 // the first line, the last line and what the checksum covers.
 const (
 	manifestTitle   = "counterd manifest "
-	manifestVersion = 1
+	manifestVersion = 2
 	manifestEnd     = "end crc32c "
 	maxManifest     = 64 << 20 // bytes; about 500,000 blocks
 )
@@ -38,7 +39,11 @@ const (
 func (m *Manifest) appendText(dst []byte) []byte {
 	n := len(dst)
 	line := func(format string, args ...any) { dst = fmt.Appendf(dst, format+"\n", args...) }
-	line(manifestTitle+"%d", manifestVersion)
+	version := 1 // as long as that says everything, so that programs that know no more can read it
+	if m.Producers != nil {
+		version = 2
+	}
+	line(manifestTitle+"%d", version)
 	line("generation %d", m.Generation)
 	line("replid %s epoch %d replica %t", m.History.ReplID, m.History.Epoch, m.History.Replica)
 	line("replid2 %s end %d", m.OldReplID, m.OldEnd)
@@ -54,6 +59,9 @@ func (m *Manifest) appendText(dst []byte) []byte {
 			line("%s %d lo %d hi %d offset %d items %d bytes %d crc %08x file %q",
 				b.Tier, b.Block, b.Lo, b.Hi, b.Offset, b.Items, b.Bytes, b.CRC, b.Name)
 		}
+	}
+	if p := m.Producers; p != nil {
+		line("%s %d offset %d items %d bytes %d crc %08x file %q", TierProducers, p.Block, p.Offset, p.Items, p.Bytes, p.CRC, p.Name)
 	}
 	line(manifestEnd+"%08x", crc32c(dst[n:]))
 	return dst
@@ -74,7 +82,7 @@ func parseManifest(name string, text []byte) (*Manifest, error) {
 	p := manifestParser{rest: string(text[:end])}
 	p.expect(manifestTitle)
 	version := p.number(32)
-	if p.fault == "" && version != manifestVersion {
+	if p.fault == "" && version > manifestVersion {
 		return nil, newerFormat(name, uint32(version), manifestVersion)
 	}
 	m := p.manifest()
@@ -171,10 +179,7 @@ func (p *manifestParser) at(key string) bool { return p.fault == "" && strings.H
 // manifest reads everything behind the version. Fields are read in the order of the text.
 func (p *manifestParser) manifest() *Manifest {
 	m := &Manifest{}
-	field := func(key string, bits int) uint64 {
-		p.expect(key)
-		return p.number(bits)
-	}
+	field := p.field
 	m.Generation = field("\ngeneration ", 64)
 	p.expect("\nreplid ")
 	m.History.ReplID = p.replid()
@@ -201,25 +206,40 @@ func (p *manifestParser) manifest() *Manifest {
 			b := BlockFile{Tier: tier, Block: field("\n"+string(tier)+" ", 64)}
 			b.Lo = field(" lo ", 64)
 			b.Hi = field(" hi ", 64)
-			b.Offset = field(" offset ", 64)
-			b.Items = field(" items ", 64)
-			b.Bytes = field(" bytes ", 64)
-			p.expect(" crc ")
-			w := p.word()
-			crc, err := strconv.ParseUint(w, 16, 32)
-			p.parsed(err, w, "8 hexadecimal digits")
-			b.CRC = uint32(crc)
-			p.expect(" file ")
-			b.Name = p.quoted()
+			p.file(&b)
 			c.Blocks = append(c.Blocks, b)
 		}
 		m.Counters = append(m.Counters, c)
+	}
+	if key := "\n" + string(TierProducers) + " "; p.at(key) {
+		m.Producers = &BlockFile{Tier: TierProducers, Block: field(key, 64)}
+		p.file(m.Producers)
 	}
 	p.expect("\n")
 	if p.fault == "" && p.rest != "" {
 		p.fault = "the end"
 	}
 	return m
+}
+
+// field reads a key and its number.
+func (p *manifestParser) field(key string, bits int) uint64 {
+	p.expect(key)
+	return p.number(bits)
+}
+
+// file reads what a line says of a file.
+func (p *manifestParser) file(b *BlockFile) {
+	b.Offset = p.field(" offset ", 64)
+	b.Items = p.field(" items ", 64)
+	b.Bytes = p.field(" bytes ", 64)
+	p.expect(" crc ")
+	w := p.word()
+	crc, err := strconv.ParseUint(w, 16, 32)
+	p.parsed(err, w, "8 hexadecimal digits")
+	b.CRC = uint32(crc)
+	p.expect(" file ")
+	b.Name = p.quoted()
 }
 
 // tier returns the tier that the next line begins with, "" if it is no block's line.

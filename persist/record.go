@@ -43,12 +43,13 @@ func (k Kind) String() string {
 
 // Limits of a record, checked before memory is taken.
 const (
-	MaxColumns    = 1024     // columns in one KindSetItem
-	MaxSchemaText = 1 << 16  // bytes of one schema statement
-	MaxProducerID = 32       // bytes of a producer's id; 1 at least
-	MaxProducers  = 1 << 14  // numbers of producers are below: 2 bytes
-	MaxResult     = 64 << 10 // bytes of a result's blob
-	HashBits      = 21       // of the hash of a write's arguments are kept
+	MaxColumns    = 1024              // columns in one KindSetItem
+	MaxSchemaText = 1 << 16           // bytes of one schema statement
+	MaxProducerID = 32                // bytes of a producer's id; 1 at least
+	MaxProducers  = 1 << 14           // numbers of producers are below: 2 bytes
+	MaxResult     = 64 << 10          // bytes of a result's blob
+	HashBits      = 21                // of the hash of a write's arguments are kept
+	MinDefineLen  = 1 + 2 + 1 + 1 + 1 // without an id, at most
 	MaxDefineLen  = 1 + 2 + 10 + 10 + 1 + MaxProducerID
 	MaxOnceLen    = 1 + 2 + 10 + 3 + 1 + 3 + MaxResult // without a blob 27 at most
 	MaxAppend     = 2 << 20                            // bytes of the records of one Append call: they stay in one frame

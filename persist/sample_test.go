@@ -73,7 +73,7 @@ func verifyDir(fsys vfs.FS, dir string) error {
 	known := uint64(0)
 	for _, m := range good {
 		known = max(known, m.Offset)
-		if err := m.Blocks(func(c *CounterFiles, b *BlockFile) error { return CheckBlock(fsys, dir, c, b, nil) }); err != nil {
+		if err := m.Files(func(c *CounterFiles, b *BlockFile) error { return CheckBlock(fsys, dir, c, b, nil) }); err != nil {
 			return err
 		}
 	}

@@ -31,7 +31,7 @@ func (d *dumper) printCommands(manifests []*persist.Manifest) error {
 // noteLost tells of cold files whose posts cannot be printed.
 func (d *dumper) noteLost(m *persist.Manifest) error {
 	verify := counter.ColdVerifier(d.fs)
-	return m.Blocks(func(c *persist.CounterFiles, b *persist.BlockFile) error {
+	return m.Files(func(c *persist.CounterFiles, b *persist.BlockFile) error {
 		if b.Tier != persist.TierCold {
 			return nil
 		}

@@ -41,6 +41,14 @@ func (d *dumper) printManifest(m *persist.Manifest) {
 			d.printf("    %s\n", blockText(&c.Blocks[j]))
 		}
 	}
+	if p := m.Producers; p != nil {
+		d.printf("  %s\n", producersText(p))
+	}
+}
+
+// producersText describes the image of producers.
+func producersText(b *persist.BlockFile) string {
+	return fmt.Sprintf("%d producers, offset %d bytes %d crc %08x file %s", b.Items, b.Offset, b.Bytes, b.CRC, b.Name)
 }
 
 // blockText describes a block file.
@@ -53,7 +61,10 @@ func (d *dumper) printFiles(manifests []*persist.Manifest) error {
 	if len(manifests) == 0 || !d.rows {
 		return nil
 	}
-	return manifests[0].Blocks(func(c *persist.CounterFiles, b *persist.BlockFile) error {
+	return manifests[0].Files(func(c *persist.CounterFiles, b *persist.BlockFile) error {
+		if b.Tier == persist.TierProducers {
+			return d.printProducers(b)
+		}
 		if b.Hi <= d.mids.Lo || b.Lo >= d.mids.Hi || d.dumpOptions.counter != "" && c.Name != d.dumpOptions.counter {
 			return nil
 		}
@@ -65,6 +76,23 @@ func (d *dumper) printFiles(manifests []*persist.Manifest) error {
 		}
 		return err
 	})
+}
+
+// printProducers prints what is remembered of each producer, the one used last first.
+func (d *dumper) printProducers(b *persist.BlockFile) error {
+	if d.filtered {
+		return nil
+	}
+	d.printf("file %s\n", producersText(b))
+	list, err := counter.ImageProducers(d.fs, b.Path(d.path))
+	if errors.Is(err, persist.ErrCorrupt) {
+		d.note("%v", err)
+		return nil
+	}
+	for _, p := range list {
+		d.printf("  producer %q epoch %d highest %d floor %d entries %d used %s\n", p.ID, p.Epoch, p.Highest, p.Floor, p.Entries, clockText(p.LastUsed*1000))
+	}
+	return err
 }
 
 func (d *dumper) printRows(c *persist.CounterFiles, b *persist.BlockFile) error {

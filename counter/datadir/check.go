@@ -201,7 +201,7 @@ type checker struct {
 func (c *checker) measure(manifests []*persist.Manifest) error {
 	sizes := map[string]uint64{}
 	for _, m := range manifests[:min(len(manifests), persist.KeepManifests)] {
-		_ = m.Blocks(func(_ *persist.CounterFiles, b *persist.BlockFile) error { // fn returns nil
+		_ = m.Files(func(_ *persist.CounterFiles, b *persist.BlockFile) error { // fn returns nil
 			sizes[b.Name] = b.Bytes
 			return nil
 		})
@@ -239,7 +239,7 @@ func (c *checker) add(path string, fatal bool, err error) {
 // of that file.
 func (c *checker) checkBlocks(m *persist.Manifest) (whole bool, err error) {
 	whole = true
-	err = m.Blocks(func(counter *persist.CounterFiles, b *persist.BlockFile) error {
+	err = m.Files(func(counter *persist.CounterFiles, b *persist.BlockFile) error {
 		path := b.Path(c.dir)
 		err, seen := c.seen[path]
 		if !seen {
@@ -261,7 +261,11 @@ func (c *checker) checkBlocks(m *persist.Manifest) (whole bool, err error) {
 			var fault *persist.BlockFault
 			lost := errors.As(err, &fault) && !fault.Unusable
 			whole = whole && lost
-			c.add(path, lost, fmt.Errorf("%s, counter %s, block %d: %w", persist.ManifestName(m.Generation), counter.Name, b.Block, err))
+			what := fmt.Sprintf("counter %s, block %d", counter.Name, b.Block)
+			if b.Tier == persist.TierProducers {
+				what = "producers"
+			}
+			c.add(path, lost, fmt.Errorf("%s, %s: %w", persist.ManifestName(m.Generation), what, err))
 		}
 		return nil
 	})

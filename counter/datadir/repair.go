@@ -273,6 +273,11 @@ func (r *repair) writeClipped(at uint64, history persist.History) error {
 		}
 		m.Counters = append(m.Counters, c)
 	}
+	if m.Producers != nil {
+		producers := *m.Producers
+		producers.Offset = min(producers.Offset, at)
+		m.Producers = &producers
+	}
 	// HISTORY first: that the manifest stands behind the log's end is what tells a later repair to come here again.
 	if err := r.forgetPast(history); err != nil {
 		return err

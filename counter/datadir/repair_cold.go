@@ -21,6 +21,8 @@ func (r *repair) tellCold() error {
 		switch {
 		case f.Block.Tier != persist.TierCold && f.Block.Hi == 1<<63:
 			errs = append(errs, fmt.Errorf("%w. These are the newest: a server does not start without them", f))
+		case f.Block.Tier == persist.TierProducers:
+			errs = append(errs, fmt.Errorf("%w. A server does not start without them", f))
 		case f.Unusable:
 			errs = append(errs, f)
 		default:

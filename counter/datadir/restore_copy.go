@@ -14,11 +14,11 @@ import (
 func (r *restore) copyBlocks(m *persist.Manifest) error {
 	copied := map[string]bool{}
 	var done, total uint64
-	_ = m.Blocks(func(_ *persist.CounterFiles, b *persist.BlockFile) error { // fn returns nil
+	_ = m.Files(func(_ *persist.CounterFiles, b *persist.BlockFile) error { // fn returns nil
 		total += b.Bytes
 		return nil
 	})
-	return m.Blocks(func(c *persist.CounterFiles, b *persist.BlockFile) error {
+	return m.Files(func(c *persist.CounterFiles, b *persist.BlockFile) error {
 		if name := string(b.Tier) + b.Name; copied[name] {
 			return nil
 		} else {

@@ -87,13 +87,13 @@ func (s *session) copy(a answer) error {
 // files copies what is missing, and checks each file before anything of this node's own is given up for it.
 func (s *session) files(m *persist.Manifest, files []*fetchedFile, dir string) error {
 	total := int64(0)
-	_ = m.Blocks(func(_ *persist.CounterFiles, b *persist.BlockFile) error { total += int64(b.Bytes); return nil })
+	_ = m.Files(func(_ *persist.CounterFiles, b *persist.BlockFile) error { total += int64(b.Bytes); return nil })
 	s.mu.Lock()
 	s.copied, s.total = 0, total
 	s.mu.Unlock()
 	buf := make([]byte, 256<<10)
 	i := -1
-	return m.Blocks(func(c *persist.CounterFiles, b *persist.BlockFile) error {
+	return m.Files(func(c *persist.CounterFiles, b *persist.BlockFile) error {
 		i++
 		path, file := b.Path(dir), files[i]
 		if info, err := s.node.fs.Stat(path); err == nil && file.whole && info.Size() == int64(b.Bytes) {

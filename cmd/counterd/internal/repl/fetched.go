@@ -46,7 +46,7 @@ func (f *fetched) rename(fsys vfs.FS, store *counter.Store, m *persist.Manifest)
 	}
 	now := make(map[wanted]*fetchedFile)
 	var names []string
-	_ = m.Blocks(func(c *persist.CounterFiles, b *persist.BlockFile) error { // fn returns nil
+	_ = m.Files(func(c *persist.CounterFiles, b *persist.BlockFile) error { // fn returns nil
 		w := wanted{c.ID, *b}
 		w.block.Offset = 0
 		file := f.files[w]

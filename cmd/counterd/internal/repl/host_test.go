@@ -255,7 +255,7 @@ func (h *testHost) copied(t testing.TB) []byte {
 		t.Fatal(err)
 	}
 	m := p.pin.Manifest
-	err = m.Blocks(func(_ *persist.CounterFiles, b *persist.BlockFile) error {
+	err = m.Files(func(_ *persist.CounterFiles, b *persist.BlockFile) error {
 		file, err := vfs.ReadFile(h.sim, b.Path("data"), 1<<30)
 		out = fmt.Appendf(out, "$%d\r\n%s\r\n", len(file), file)
 		return err

@@ -251,7 +251,7 @@ func (p *Peer) verified(tier persist.Tier, name string) (size uint64, err error)
 	if p.pin.Manifest == nil {
 		return 0, nil
 	}
-	err = p.pin.Manifest.Blocks(func(c *persist.CounterFiles, b *persist.BlockFile) error {
+	err = p.pin.Manifest.Files(func(c *persist.CounterFiles, b *persist.BlockFile) error {
 		if b.Tier != tier || b.Name != name {
 			return nil
 		}
