@@ -1,4 +1,4 @@
-package server
+package front
 
 import (
 	"io"
@@ -9,7 +9,7 @@ import (
 
 // TestIdleMemory holds the promise that a connection which waits takes less than 8 KB, its goroutine and the test's own end included.
 func TestIdleMemory(t *testing.T) {
-	s := wireServe(t, nil)
+	s := serve(t, nil)
 	inUse := func() int64 {
 		runtime.GC()
 		var m runtime.MemStats
@@ -19,7 +19,7 @@ func TestIdleMemory(t *testing.T) {
 	const conns = 400
 	before := inUse()
 	var ends []net.Conn
-	request := "*1\r\n$4\r\nPING\r\n*2\r\n$6\r\nEXISTS\r\n$7\r\n1.cntrn\r\n"
+	request := "*1\r\n$4\r\nPING\r\n*2\r\n$5\r\nLATER\r\n$1\r\n1\r\n"
 	for range conns {
 		conn, err := net.Dial(s.Addr().Network(), s.Addr().String())
 		if err != nil {
@@ -28,7 +28,7 @@ func TestIdleMemory(t *testing.T) {
 		defer conn.Close()
 		ends = append(ends, conn)
 	}
-	reply := make([]byte, len("+PONG\r\n:0\r\n"))
+	reply := make([]byte, len("+PONG\r\n$1\r\n1\r\n"))
 	for _, conn := range ends {
 		if _, err := conn.Write([]byte(request)); err != nil {
 			t.Fatal(err)

@@ -2,8 +2,6 @@ package server
 
 import (
 	"fmt"
-	"io"
-	"net"
 	"runtime"
 	"strings"
 	"sync"
@@ -132,117 +130,6 @@ func TestWaitStopsNobody(t *testing.T) {
 		}
 		c.want("GET 1.cntrn", fmt.Sprintf("%q", fmt.Sprint(len(waiting))))
 	}
-}
-
-// TestSlowReader fills connections with replies that nobody reads: all others are served, and in the end
-// every reply is there and in order.
-func TestSlowReader(t *testing.T) {
-	s := wireServe(t, nil)
-	all := clients(t, s)
-	slow := all[:len(all)/2]
-	const rounds = 200
-	text := strings.Repeat("x", 8<<10)
-	sent := make(chan error, len(slow))
-	for _, c := range slow {
-		go func() {
-			for i := range rounds {
-				if _, err := fmt.Fprintf(c.conn, "ECHO %d%s\r\nINCR 1.cntrn\r\nINFO server\r\nGET 2.cntrn\r\n", i, text); err != nil {
-					sent <- err
-					return
-				}
-			}
-			sent <- nil
-		}()
-	}
-	until(t, "a reply that does not fit", func() bool {
-		n := 0
-		for _, c := range s.connected() {
-			if c.Writing() {
-				n++
-			}
-		}
-		return n == len(slow)
-	})
-	for _, c := range all[len(slow):] {
-		c.want("PING", "+PONG")
-		c.want("GET 2.cntrn", "nil")
-	}
-	for _, c := range slow {
-		last := int64(0)
-		for i := range rounds {
-			if got, want := c.read().Text, fmt.Sprint(i)+text; got != want {
-				t.Fatalf("round %d: got %.40q", i, got)
-			}
-			if n := c.read().N; n <= last {
-				t.Fatalf("round %d: INCR gave %d behind %d", i, n, last)
-			} else {
-				last = n
-			}
-			if info := c.read().Text; !strings.HasPrefix(info, "# Server") {
-				t.Fatalf("round %d: got %.40q for INFO", i, info)
-			}
-			if got := c.read().String(); got != "nil" {
-				t.Fatalf("round %d: got %s for GET", i, got)
-			}
-		}
-	}
-	for range slow {
-		if err := <-sent; err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-// TestEndless has connections that never stop to send: all others are served.
-func TestEndless(t *testing.T) {
-	s := wireServe(t, nil)
-	all := clients(t, s)
-	endless := all[:len(all)/2]
-	for _, c := range endless {
-		go func() {
-			flood := []byte(strings.Repeat("*2\r\n$4\r\nINCR\r\n$7\r\n1.cntrn\r\n", 1000))
-			for {
-				if _, err := c.conn.Write(flood); err != nil {
-					return
-				}
-			}
-		}()
-		go func() { _, _ = io.Copy(io.Discard, c.conn) }()
-	}
-	rounds := 50
-	if testing.Short() { // under the race detector a flood of 1,000 commands takes tens of ms
-		rounds = 5
-	}
-	for range rounds {
-		for _, c := range all[len(endless):] {
-			c.want("INCR 2.cntrn", fmt.Sprintf(":%d", c.do("INCR 2.cntrn").N+1))
-		}
-	}
-	for _, c := range endless {
-		c.conn.Close()
-	}
-}
-
-// TestHalfClose ends one direction right behind the commands: they are answered, then the other direction ends too.
-func TestHalfClose(t *testing.T) {
-	s := wireServe(t, nil)
-	for round := range 50 {
-		c := wireDial(t, s, 2)
-		n := 1 + round*round // from less than a buffer to more than one
-		if _, err := io.WriteString(c.conn, strings.Repeat("INCR 1.cntrn\r\n", n)); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.conn.(*net.UnixConn).CloseWrite(); err != nil {
-			t.Fatal(err)
-		}
-		for range n {
-			if v := c.read(); v.Kind != ':' {
-				t.Fatalf("got %v", v)
-			}
-		}
-		c.ended()
-	}
-	until(t, "all connections forgotten", func() bool { return len(s.connected()) == 0 })
 }
 
 // TestNothingShownBeforeSync holds that under appendfsync always nobody is told of a change that is not on the disk yet, in whatever words; and that who asks
