@@ -23,11 +23,11 @@ func (c *Client) Add(ctx context.Context, mid uint64, column string, n int64) (i
 	if err != nil {
 		return 0, err
 	}
-	l, seq, err := c.lanes.take(ctx)
+	l, seq, err := c.lanes.take(ctx, 1)
 	if err != nil {
 		return 0, err
 	}
-	defer c.lanes.known(l, seq)
+	defer c.lanes.known(l, seq, 1)
 	args := []any{"INCRBY", cs.key(mid, i), n, idmp, l.producer, seq}
 	c.budget.request()
 	if ctx.Err() != nil {
@@ -72,11 +72,11 @@ func change(ctx context.Context, c *Client, mid uint64, column string, command f
 	if err != nil {
 		return nil, err
 	}
-	l, seq, err := c.lanes.take(ctx)
+	l, seq, err := c.lanes.take(ctx, 1)
 	if err != nil {
 		return nil, err
 	}
-	defer c.lanes.known(l, seq)
+	defer c.lanes.known(l, seq, 1)
 	args := command(cs.key(mid, i), l.producer, seq)
 	var reply any
 	err = c.send(ctx, func() (err error) {

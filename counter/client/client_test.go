@@ -368,28 +368,34 @@ func TestLanesHold(t *testing.T) {
 	type given struct {
 		l   *lane
 		seq uint64
+		n   int
 	}
 	var out []given
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	seen := map[given]bool{}
+	next := map[*lane]uint64{}
+	total, refused := 0, 0
 	for range 50_000 {
 		if rng.IntN(100) < 52 {
-			l, seq, err := ls.take(ctx)
+			n := 1
+			if rng.IntN(10) == 0 {
+				n = 1 + rng.IntN(atOnce)
+			}
+			l, seq, err := ls.take(ctx, n)
 			if err != nil {
-				if len(*ls.list.Load()) != 3 {
+				if refused++; len(*ls.list.Load()) != 3 {
 					t.Fatalf("refused with %d lanes", len(*ls.list.Load()))
 				}
 			} else {
-				g := given{l, seq}
-				if seen[g] {
-					t.Fatalf("number %d was given twice", seq)
+				if seq != next[l]+1 {
+					t.Fatalf("got number %d after %d", seq, next[l])
 				}
-				seen[g] = true
-				out = append(out, g)
+				next[l] += uint64(n)
+				total += n
+				out = append(out, given{l, seq, n})
 				for _, o := range out {
-					if o.l == l && seq-o.seq >= window {
-						t.Fatalf("number %d was given while %d is unknown", seq, o.seq)
+					if o.l == l && next[l]-o.seq >= window {
+						t.Fatalf("number %d was given while %d is unknown", next[l], o.seq)
 					}
 				}
 			}
@@ -397,13 +403,12 @@ func TestLanesHold(t *testing.T) {
 		if len(out) > 0 && rng.IntN(100) < 50 {
 			// Mostly new ones: one that is stuck stays so for long.
 			i := len(out) - 1 - min(rng.IntN(len(out)), rng.IntN(len(out)))
-			g := out[i]
+			ls.known(out[i].l, out[i].seq, out[i].n)
 			out = slices.Delete(out, i, i+1)
-			ls.known(g.l, g.seq)
 		}
 	}
-	if len(seen) < 1000 {
-		t.Errorf("%d numbers were given", len(seen))
+	if total < 1000 || refused == 0 {
+		t.Errorf("%d numbers were given, %d times none", total, refused)
 	}
 }
 
@@ -416,7 +421,7 @@ func TestLanesWait(t *testing.T) {
 	for range 300 {
 		wg.Go(func() {
 			for range 100 {
-				l, seq, err := ls.take(ctx)
+				l, seq, err := ls.take(ctx, 1)
 				if err != nil {
 					t.Error(err)
 					return
@@ -424,7 +429,7 @@ func TestLanesWait(t *testing.T) {
 				if rand.IntN(8) == 0 {
 					time.Sleep(time.Microsecond)
 				}
-				ls.known(l, seq)
+				ls.known(l, seq, 1)
 			}
 		})
 	}
@@ -438,7 +443,7 @@ func TestLanesWait(t *testing.T) {
 func TestLanesWakeAll(t *testing.T) {
 	ls := newLanes(1, 1)
 	for range window {
-		if _, seq := ls.try(); seq == 0 {
+		if _, seq := ls.try(1); seq == 0 {
 			t.Fatal("a new lane has fewer numbers than its window")
 		}
 	}
@@ -447,7 +452,7 @@ func TestLanesWakeAll(t *testing.T) {
 	var wg sync.WaitGroup
 	for range window {
 		wg.Go(func() {
-			if _, _, err := ls.take(ctx); err != nil {
+			if _, _, err := ls.take(ctx, 1); err != nil {
 				t.Error(err)
 			}
 		})
@@ -457,7 +462,7 @@ func TestLanesWakeAll(t *testing.T) {
 	}
 	l := (*ls.list.Load())[0]
 	for seq := range uint64(window) {
-		ls.known(l, seq+1)
+		ls.known(l, seq+1, 1)
 	}
 	wg.Wait()
 }
@@ -494,7 +499,7 @@ func TestStuck(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, seq := c.lanes.try(); seq != 0 {
+	if _, seq := c.lanes.try(1); seq != 0 {
 		t.Errorf("number %d is given while 1 is unknown", seq)
 	}
 	close(hold)
@@ -504,7 +509,7 @@ func TestStuck(t *testing.T) {
 	}
 }
 
-// TestExact lets a hundred goroutines increment while replies are lost, connections cut, errors answered and the server
+// TestExact lets fifty goroutines increment while replies are lost, connections cut, errors answered and the server
 // stopped: what was acknowledged is counted once, what was refused not at all.
 func TestExact(t *testing.T) {
 	rng := random(t)
@@ -529,7 +534,7 @@ func TestExact(t *testing.T) {
 			return ft
 		}
 	})
-	const posts, goroutines, each = 7, 100, 40
+	const posts, goroutines, each = 7, 50, 100
 	var sure, doubt [posts]int64
 	var mu sync.Mutex
 	var wg, stopper sync.WaitGroup
@@ -539,9 +544,9 @@ func TestExact(t *testing.T) {
 			select {
 			case <-done:
 				return
-			case <-time.After(20 * time.Millisecond):
+			case <-time.After(50 * time.Millisecond):
 				f.stop()
-				time.Sleep(2 * time.Millisecond)
+				time.Sleep(time.Millisecond)
 				f.start()
 			}
 		}
@@ -572,5 +577,67 @@ func TestExact(t *testing.T) {
 		if doubt[post] > 0 {
 			t.Errorf("post %d: %d in doubt with a budget that suffices", post, doubt[post])
 		}
+	}
+}
+
+// TestReplicas asks a go-redis cluster client that reads from replicas: a node that goes down is left, one that comes back
+// is used, and the caller sees no error while one of them answers.
+func TestReplicas(t *testing.T) {
+	primary, replica := newFake(t), newFake(t)
+	node := func(f *fake, id string) string {
+		_, port, _ := strings.Cut(f.addr, ":")
+		return fmt.Sprintf("*3\r\n$9\r\n127.0.0.1\r\n:%s\r\n$1\r\n%s\r\n", port, id)
+	}
+	slots := "*1\r\n*4\r\n:0\r\n:16383\r\n" + node(primary, "a") + node(replica, "b")
+	for _, f := range []*fake{primary, replica} {
+		f.set(func() {
+			f.slots = slots
+			for mid := range 300 {
+				f.values[fmt.Sprintf("{weibo:%d}.cntrn", mid)] = int64(mid)
+			}
+		})
+	}
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{primary.addr, replica.addr}, RouteRandomly: true, DialerRetries: 1, FailingTimeoutSeconds: 1,
+		MinRetryBackoff: time.Millisecond, MaxRetryBackoff: time.Millisecond})
+	t.Cleanup(func() { rdb.Close() })
+	c, err := New(rdb, Options{Counter: "weibo", RetryBurst: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Warm(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	mids := make([]uint64, 300)
+	for i := range mids {
+		mids[i] = uint64(i)
+	}
+	page := func(when string) {
+		t.Helper()
+		rows, err := c.Page(t.Context(), mids, "repost")
+		if err != nil {
+			t.Fatalf("%s: %v", when, err)
+		}
+		for i, row := range rows {
+			if !row.Exists || row.Values[0] != int64(i) {
+				t.Fatalf("%s: row %d is %+v", when, i, row)
+			}
+		}
+		if n, ok, err := c.Get(t.Context(), 7, "repost"); n != 7 || !ok || err != nil {
+			t.Fatalf("%s: Get: %d, %v, %v", when, n, ok, err)
+		}
+	}
+	asked := func(f *fake) int { return len(f.seen("HMGET")) }
+	page("both up")
+	if asked(primary) == 0 || asked(replica) == 0 || asked(primary)+asked(replica) != 300 {
+		t.Errorf("%d and %d asked, want both", asked(primary), asked(replica))
+	}
+	for _, f := range []*fake{replica, primary} {
+		f.stop()
+		page("one down")
+		f.start()
+		page("it is back")
+	}
+	if n, err := c.Incr(t.Context(), 7, "repost"); n != 8 || err != nil || primary.value("{weibo:7}.cntrn") != 8 {
+		t.Errorf("Incr: %d, %v", n, err)
 	}
 }

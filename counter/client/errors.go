@@ -152,6 +152,9 @@ func isOurs(err error) bool {
 	if _, ok := errors.AsType[*ColumnError](err); ok {
 		return true
 	}
+	if _, ok := errors.AsType[*BatchSizeError](err); ok {
+		return true
+	}
 	_, ok := errors.AsType[*unsentError](err)
 	return ok || errors.Is(err, ErrClosed) || errors.Is(err, ErrFull) || errors.Is(err, ErrRange)
 }

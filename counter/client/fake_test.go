@@ -143,12 +143,20 @@ func (f *fake) seen(name string) (list [][]string) {
 
 func (f *fake) serve(c net.Conn) {
 	r := bufio.NewReader(c)
+	var queue [][]string
+	multi := false
 	for {
 		args, err := readCommand(r)
 		if err != nil {
 			return
 		}
 		reply := f.setup(args)
+		switch name := strings.ToUpper(args[0]); {
+		case name == "MULTI":
+			multi, queue, reply = true, nil, "+OK\r\n"
+		case multi && name != "EXEC":
+			queue, reply = append(queue, args), "+QUEUED\r\n"
+		}
 		if reply == "" {
 			f.mu.Lock()
 			f.commands = append(f.commands, args)
@@ -164,8 +172,9 @@ func (f *fake) serve(c net.Conn) {
 				reply = "-" + fate.refuse + "\r\n"
 			} else {
 				f.mu.Lock()
-				reply = f.execute(args)
+				reply = f.execute(args, queue)
 				f.mu.Unlock()
+				multi = false
 			}
 			if fate.lose || fate.late {
 				return
@@ -218,7 +227,11 @@ func (f *fake) setup(args []string) string {
 	case "CLIENT", "READONLY":
 		return "+OK\r\n"
 	case "COMMAND":
-		return "*0\r\n"
+		reply := "*3\r\n"
+		for _, name := range []string{"get", "mget", "hmget"} {
+			reply += fmt.Sprintf("*6\r\n$%d\r\n%s\r\n:-2\r\n*1\r\n+readonly\r\n:1\r\n:1\r\n:1\r\n", len(name), name)
+		}
+		return reply
 	case "CLUSTER":
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -228,11 +241,21 @@ func (f *fake) setup(args []string) string {
 }
 
 // execute changes and answers. f.mu is held.
-func (f *fake) execute(args []string) string {
+func (f *fake) execute(args []string, queue [][]string) string {
 	name := strings.ToUpper(args[0])
 	n := len(args)
+	apply := func(args []string) string {
+		if name != "EXEC" {
+			return f.apply(name, args)
+		}
+		reply := fmt.Sprintf("*%d\r\n", len(queue))
+		for _, q := range queue {
+			reply += f.apply(strings.ToUpper(q[0]), q[1:])
+		}
+		return reply
+	}
 	if n < 4 || !strings.EqualFold(args[n-3], "IDMP") {
-		return f.apply(name, args[1:])
+		return apply(args[1:])
 	}
 	id := args[n-2]
 	seq, err := strconv.ParseUint(args[n-1], 10, 64)
@@ -244,7 +267,7 @@ func (f *fake) execute(args []string) string {
 		p = &fakeProducer{entries: map[uint64]fakeEntry{}}
 		f.producers[id] = p
 	}
-	same := strings.Join(args[:n-3], "\x00")
+	same := fmt.Sprint(args[:n-3], queue)
 	if p.fenced {
 		return "-IDMPFENCED producer was fenced\r\n"
 	}
@@ -257,7 +280,7 @@ func (f *fake) execute(args []string) string {
 	if seq <= p.floor {
 		return "-IDMPEXPIRED too old\r\n"
 	}
-	reply := f.apply(name, args[1:n-3])
+	reply := apply(args[1 : n-3])
 	if reply[0] == '-' {
 		return reply
 	}
@@ -302,6 +325,9 @@ func (f *fake) apply(name string, args []string) string {
 		return "+PONG\r\n"
 	case "SCHEMA":
 		return fmt.Sprintf("$%d\r\n%s\r\n", len(f.script), f.script)
+	case "INCR":
+		reply, _ := add(args[0], "1")
+		return reply
 	case "INCRBY":
 		reply, _ := add(args[0], args[1])
 		return reply

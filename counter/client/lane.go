@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
+	"math/bits"
 	mrand "math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -41,23 +42,23 @@ func newProducer() string {
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// take gives the next number; false where the one a window before it is still unknown.
-func (l *lane) take() (seq uint64, ok bool) {
+// take gives the next n numbers, the first of them; false where the ones a window before them are not all known.
+func (l *lane) take(n int) (seq uint64, ok bool) {
 	l.mu.Lock()
-	bit := uint64(1) << (l.next % window)
-	if l.held&bit == 0 {
-		l.held |= bit
+	mask := bits.RotateLeft64(1<<n-1, int(l.next%window))
+	if l.held&mask == 0 {
+		l.held |= mask
 		seq, ok = l.next, true
-		l.next++
+		l.next += uint64(n)
 	}
 	l.mu.Unlock()
 	return seq, ok
 }
 
-// known says that nobody will repeat a number again.
-func (l *lane) known(seq uint64) {
+// known says that nobody will repeat n numbers again.
+func (l *lane) known(seq uint64, n int) {
 	l.mu.Lock()
-	l.held &^= 1 << (seq % window)
+	l.held &^= bits.RotateLeft64(1<<n-1, int(seq%window))
 	l.mu.Unlock()
 }
 
@@ -81,16 +82,21 @@ func newLanes(first, most int) *lanes {
 	return ls
 }
 
-// take gives a lane and a number of it. It waits where as many requests are on their way as the lanes allow.
-func (ls *lanes) take(ctx context.Context) (*lane, uint64, error) {
-	if l, seq := ls.try(); l != nil {
+// atOnce is how many numbers are taken together at most. All are of one lane and are taken at the same time, so that
+// nobody holds some and waits for others. With a whole window nobody but an idle lane could give them.
+const atOnce = window / 2
+
+// take gives a lane and n numbers of it, by the first. It waits where as many requests are on their way as the lanes
+// allow.
+func (ls *lanes) take(ctx context.Context, n int) (*lane, uint64, error) {
+	if l, seq := ls.try(n); l != nil {
 		return l, seq, nil
 	}
 	ls.waiting.Add(1)
 	defer ls.waiting.Add(-1)
 	for {
 		// Whoever gave a number back before it could see that we wait is found here, and later ones wake us.
-		if l, seq := ls.try(); l != nil {
+		if l, seq := ls.try(n); l != nil {
 			ls.wake() // one word wakes one: there may be room for the next too
 			return l, seq, nil
 		}
@@ -104,13 +110,13 @@ func (ls *lanes) take(ctx context.Context) (*lane, uint64, error) {
 }
 
 // try is take without waiting; nil where all are held up and there may be no more.
-func (ls *lanes) try() (*lane, uint64) {
+func (ls *lanes) try(n int) (*lane, uint64) {
 	for {
 		list := *ls.list.Load()
 		first := mrand.IntN(len(list))
 		for i := range list {
 			l := list[(first+i)%len(list)]
-			if seq, ok := l.take(); ok {
+			if seq, ok := l.take(n); ok {
 				return l, seq
 			}
 		}
@@ -134,9 +140,9 @@ func (ls *lanes) add(had int) bool {
 	return true
 }
 
-// known says that nobody will repeat a lane's number again.
-func (ls *lanes) known(l *lane, seq uint64) {
-	l.known(seq)
+// known says that nobody will repeat n numbers of a lane again.
+func (ls *lanes) known(l *lane, seq uint64, n int) {
+	l.known(seq, n)
 	ls.wake()
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 )
 
@@ -15,6 +16,7 @@ var seedFlag = flag.Uint64("seed", 0, "replay the random tests from this seed (0
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	logging.Disable() // go-redis says when it cannot connect, which tests see to
 	goleak.VerifyTestMain(m)
 }
 

@@ -1,5 +1,6 @@
-// Package cutproxy is a TCP proxy for tests, in front of a primary. It ends each connection after a random number of
-// bytes: in the handshake, within a frame or between two, whatever is there.
+// Package cutproxy is a TCP proxy for tests, in front of a server. For replicas, whose links are streams, it ends each
+// connection after a random number of bytes: in the handshake, within a frame or between two, whatever is there. For
+// clients, whose links are requests and replies, it loses a part of the replies, or of the requests (Lose).
 package cutproxy
 
 import (
@@ -14,10 +15,10 @@ import (
 
 // Proxy is one. Bytes of either direction may be the ones that are counted. It is safe for concurrent use.
 type Proxy struct {
-	l  net.Listener
-	to string // host:port of the primary
+	l net.Listener
 
 	mu     sync.Mutex // guards the rest
+	to     string     // host:port of the primary
 	rng    *rand.Rand
 	smooth bool // cut no more
 	shut   bool // refuse connections
@@ -25,7 +26,10 @@ type Proxy struct {
 	span   int  // the primary says at most 2^span bytes until the cut
 	open   map[*net.TCPConn]struct{}
 
+	lose float64 // the part of replies that is lost; a tenth as many requests
+
 	cuts [Ways]atomic.Int64
+	lost atomic.Int64
 }
 
 // Way is how a connection ends.
@@ -48,7 +52,7 @@ func New(t testing.TB, port int, seed uint64, silent bool) *Proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{l: l, to: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), rng: rand.New(rand.NewPCG(seed, 5)), smooth: true,
+	p := &Proxy{l: l, to: local(port), rng: rand.New(rand.NewPCG(seed, 5)), smooth: true,
 		silent: silent, span: 17, open: map[*net.TCPConn]struct{}{}}
 	go p.accept()
 	t.Cleanup(func() {
@@ -58,9 +62,18 @@ func New(t testing.TB, port int, seed uint64, silent bool) *Proxy {
 	return p
 }
 
+func local(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
+// SetPort sets where connections go from now on, as the server that is started anew has another port.
+func (p *Proxy) SetPort(port int) {
+	p.mu.Lock()
+	p.to = local(port)
+	p.mu.Unlock()
+}
+
 // Address is what REPLICAOF takes.
 func (p *Proxy) Address() string {
-	return "127.0.0.1 " + strconv.Itoa(p.l.Addr().(*net.TCPAddr).Port)
+	return "127.0.0.1 " + strconv.Itoa(p.Port())
 }
 
 // SetSpan sets that the primary says at most 2^span bytes on a connection from now on until the cut; 17 without it.
@@ -77,6 +90,39 @@ func (p *Proxy) Smoothly(smooth bool) {
 	p.mu.Unlock()
 	p.CutAll()
 }
+
+// Lose sets which part of the replies is lost from now on: what the server says in one piece goes no further, or only to
+// a random byte in the middle, and the connection ends. A tenth as many requests end at a random byte. Where a client
+// waits for each reply a piece is a reply.
+func (p *Proxy) Lose(part float64) {
+	p.mu.Lock()
+	p.lose = part
+	p.mu.Unlock()
+}
+
+// Lost is how many pieces were lost, in whole or in part.
+func (p *Proxy) Lost() int64 { return p.lost.Load() }
+
+// losing says how much of a piece of n bytes is passed on: n, unless it is lost.
+func (p *Proxy) losing(n int, reply bool) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	part := p.lose
+	if !reply {
+		part /= 10
+	}
+	if p.lose == 0 || p.rng.Float64() >= part {
+		return n
+	}
+	p.lost.Add(1)
+	if p.rng.IntN(2) == 0 {
+		return 0
+	}
+	return p.rng.IntN(n)
+}
+
+// Port is where it listens on 127.0.0.1.
+func (p *Proxy) Port() int { return p.l.Addr().(*net.TCPAddr).Port }
 
 // Refuse sets whether nobody comes through. Connections that are open end now.
 func (p *Proxy) Refuse(shut bool) {
@@ -118,7 +164,10 @@ func (p *Proxy) accept() {
 		if err != nil {
 			return
 		}
-		out, err := net.DialTimeout("tcp", p.to, time.Second)
+		p.mu.Lock()
+		to := p.to
+		p.mu.Unlock()
+		out, err := net.DialTimeout("tcp", to, time.Second)
 		if err != nil {
 			in.Close()
 			continue
@@ -138,7 +187,7 @@ func (p *Proxy) carry(replica, primary *net.TCPConn) {
 	}
 	p.open[replica], p.open[primary] = struct{}{}, struct{}{}
 	const never = 1 << 60
-	up, down := plan{limit: never}, plan{limit: never}
+	up, down := plan{limit: never}, plan{limit: never, reply: true}
 	if !p.smooth {
 		way := []Way{Both, Both, Reset, Reset, OneWay, OneWay, OneWay}[p.rng.IntN(7)]
 		if p.rng.IntN(30) == 0 && p.silent {
@@ -148,7 +197,7 @@ func (p *Proxy) carry(replica, primary *net.TCPConn) {
 		if p.rng.IntN(3) == 0 && way != Silent {
 			up = plan{limit: 1 + p.rng.Int64N(1<<(1+p.rng.IntN(11))), way: way}
 		} else {
-			down = plan{limit: 1 + p.rng.Int64N(1<<(1+p.rng.IntN(p.span))), way: way}
+			down = plan{limit: 1 + p.rng.Int64N(1<<(1+p.rng.IntN(p.span))), way: way, reply: true}
 		}
 		if p.rng.IntN(3) == 0 {
 			up.delay = time.Duration(p.rng.Int64N(int64(10 * time.Millisecond)))
@@ -164,6 +213,7 @@ type plan struct {
 	limit int64
 	way   Way
 	delay time.Duration // before each piece that is passed on
+	reply bool          // it is what the server says
 }
 
 func (p *Proxy) pipe(from, to *net.TCPConn, plan plan) {
@@ -172,7 +222,8 @@ func (p *Proxy) pipe(from, to *net.TCPConn, plan plan) {
 		n, err := from.Read(buf[:min(int64(len(buf)), left)])
 		if n > 0 {
 			time.Sleep(plan.delay)
-			if _, werr := to.Write(buf[:n]); werr != nil {
+			pass := p.losing(n, plan.reply)
+			if _, werr := to.Write(buf[:pass]); werr != nil || pass < n {
 				break
 			}
 		}

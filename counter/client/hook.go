@@ -1,0 +1,131 @@
+package client
+
+import (
+	"context"
+	"net"
+	"runtime"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// NewHook makes a hook for programs that go on using go-redis's own methods: with
+//
+//	rdb.AddHook(client.NewHook())
+//
+// Incr, HIncrBy, Set, GetDel, ... also in pipelines, and EXEC of transactions, are numbered, so that what go-redis repeats
+// (MaxRetries) counts once. A command that has a number already keeps it. What fails after the last repeat is in doubt as
+// ever, and go-redis repeats no transaction whose reply was lost. One hook may serve many clients of one server.
+func NewHook() redis.Hook { return &hook{newLanes(runtime.GOMAXPROCS(0), 64)} }
+
+type hook struct{ lanes *lanes }
+
+// numberable are the commands that take a number.
+var numberable = map[string]bool{"incr": true, "incrby": true, "decr": true, "decrby": true, "hincrby": true, "set": true, "getset": true,
+	"setnx": true, "getdel": true, "hset": true, "hmset": true, "hsetnx": true, "mset": true, "exec": true, "counter.mincrby": true,
+	"counter.drain": true, "counter.update": true}
+
+// takesNumber reports whether a command takes a number and has none.
+func takesNumber(cmd redis.Cmder) bool {
+	if !numberable[cmd.Name()] {
+		return false
+	}
+	for _, arg := range cmd.Args() {
+		if s, ok := arg.(string); ok && strings.EqualFold(s, idmp) {
+			return false
+		}
+	}
+	return true
+}
+
+// numbered is a command with a number behind its arguments. Its reply is the command's own.
+type numbered struct {
+	redis.Cmder
+	args []any
+}
+
+// Args is what is sent.
+func (n numbered) Args() []any { return n.args }
+
+func withNumber(cmd redis.Cmder, producer any, seq uint64) redis.Cmder {
+	args := cmd.Args()
+	return numbered{cmd, append(args[:len(args):len(args)], idmp, producer, seq)}
+}
+
+// DialHook changes nothing.
+func (h *hook) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+// ProcessHook numbers a command.
+func (h *hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if !takesNumber(cmd) {
+			return next(ctx, cmd)
+		}
+		l, seq, err := h.lanes.take(ctx, 1)
+		if err != nil {
+			return err
+		}
+		defer h.lanes.known(l, seq, 1)
+		return next(ctx, withNumber(cmd, l.producer, seq))
+	}
+}
+
+// ProcessPipelineHook numbers the commands of a pipeline, which is sent in parts of 32 changes, or the EXEC of a
+// transaction.
+func (h *hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		transaction := len(cmds) > 0 && cmds[0].Name() == "multi"
+		var first error
+		for len(cmds) > 0 {
+			part, changes := h.part(cmds, transaction)
+			err := h.send(ctx, next, part, changes)
+			if first == nil {
+				first = err
+			}
+			cmds = cmds[len(part):]
+			if _, answered := err.(redis.Error); err != nil && !answered { // the connection broke, or the context ended
+				for _, cmd := range cmds {
+					cmd.SetErr(err)
+				}
+				break
+			}
+		}
+		return first
+	}
+}
+
+// part is as much of a pipeline as is sent at once, and which of its commands take a number.
+func (h *hook) part(cmds []redis.Cmder, transaction bool) (part []redis.Cmder, changes []int) {
+	for i, cmd := range cmds {
+		if transaction && i < len(cmds)-1 || !takesNumber(cmd) {
+			continue
+		}
+		if len(changes) == atOnce {
+			return cmds[:i], changes
+		}
+		changes = append(changes, i)
+	}
+	return cmds, changes
+}
+
+// send sends a part of a pipeline.
+func (h *hook) send(ctx context.Context, next redis.ProcessPipelineHook, part []redis.Cmder, changes []int) error {
+	if len(changes) == 0 {
+		return next(ctx, part)
+	}
+	l, seq, err := h.lanes.take(ctx, len(changes))
+	if err != nil {
+		for _, cmd := range part {
+			cmd.SetErr(err)
+		}
+		return err
+	}
+	defer h.lanes.known(l, seq, len(changes))
+	part = append([]redis.Cmder(nil), part...)
+	for k, i := range changes {
+		part[i] = withNumber(part[i], l.producer, seq+uint64(k))
+	}
+	return next(ctx, part)
+}
