@@ -1,0 +1,307 @@
+package counter
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/counterd/counterd/counter/datadir"
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// incrOnce adds 1 to a post as number seq of pa, and demands that it is a repeat or not.
+func incrOnce(t testing.TB, s *Store, seq uint64, repeat bool) {
+	t.Helper()
+	o, _ := numbered(t, s, Once{Producer: pa, Seq: seq}, Op{Kind: OpAdd, Mid: 7, Column: 1, Arg: 1})
+	if o.Err != nil || o.Repeat != repeat {
+		t.Errorf("number %d: got repeat %v, %v, want %v", seq, o.Repeat, o.Err, repeat)
+	}
+}
+
+func mustSnapshot(t testing.TB, s *Store) SnapshotStats {
+	t.Helper()
+	if err := s.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	return s.Snapshots()
+}
+
+// TestOnceSnapshot: a snapshot has the table of producers, writes it only where it changed, and FLUSHALL keeps it.
+func TestOnceSnapshot(t *testing.T) {
+	dir := t.TempDir()
+	opts := Options{Manual: true, SnapshotGrowth: -1}
+	s := openDir(t, dir, opts, seedScript)
+	if mustSnapshot(t, s); s.repl.Manifests()[0].Producers != nil {
+		t.Error("a snapshot without producers names an image of them")
+	}
+	incrOnce(t, s, 1, false)
+	mustSnapshot(t, s)
+	if st := mustSnapshot(t, s); st.LastImages != 0 {
+		t.Errorf("got %d images of what did not change", st.LastImages)
+	}
+	if err := s.Set("8.cntrn", 1); err != nil {
+		t.Fatal(err)
+	}
+	if st := mustSnapshot(t, s); st.LastImages != 1 {
+		t.Errorf("got %d images, want that of the block alone", st.LastImages)
+	}
+	b := s.NewBatch()
+	if err := b.BeginExclusive(); err != nil {
+		t.Fatal(err)
+	}
+	err := b.Clear()
+	b.End()
+	if err := errors.Join(err, b.Commit()); err != nil {
+		t.Fatal(err)
+	}
+	incrOnce(t, s, 2, false)
+	want := dump(t, s)
+	for range 2 { // from the log, and from the snapshot alone
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s = openDir(t, dir, opts, "")
+		if got := dump(t, s); !maps.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+		incrOnce(t, s, 1, true)
+		incrOnce(t, s, 2, true)
+		mustSnapshot(t, s)
+	}
+	if st := s.Snapshots(); st.LastImages != 0 || st.Replayed != 0 {
+		t.Errorf("got %d images, %d records replayed, want none", st.LastImages, st.Replayed)
+	}
+}
+
+// producersImages returns the images of producers of the two snapshots of a directory, the newest first.
+func producersImages(t testing.TB, dir string) (paths []string) {
+	t.Helper()
+	good, bad, err := persist.ReadManifests(vfs.OS(), dir)
+	if err = errors.Join(append(bad, err)...); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range good {
+		paths = append(paths, m.Producers.Path(dir))
+	}
+	return paths
+}
+
+// TestOnceLostImage damages, or removes, images of producers: the older snapshot is used, with the log behind it. Where
+// none has a good one a start is refused, check says so, and only who is told to give it up goes on.
+func TestOnceLostImage(t *testing.T) {
+	for _, how := range []string{"damaged", "missing", "a block's"} {
+		t.Run(how, func(t *testing.T) {
+			dir := t.TempDir()
+			opts := Options{Manual: true, SnapshotGrowth: -1}
+			s := openDir(t, dir, opts, seedScript)
+			incrOnce(t, s, 1, false)
+			mustSnapshot(t, s)
+			incrOnce(t, s, 2, false)
+			mustSnapshot(t, s)
+			incrOnce(t, s, 3, false)
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			images := producersImages(t, dir)
+			if len(images) != 2 || images[0] == images[1] {
+				t.Fatalf("got images %v", images)
+			}
+			ruin := func(path string) {
+				switch how {
+				case "damaged":
+					flip(t, path, 90)
+				case "missing":
+					if err := os.Remove(path); err != nil {
+						t.Fatal(err)
+					}
+				default:
+					good, _, err := persist.ReadManifests(vfs.OS(), dir)
+					if err != nil {
+						t.Fatal(err)
+					}
+					b, err := os.ReadFile(good[0].Counters[0].Blocks[0].Path(dir))
+					if err == nil {
+						err = os.WriteFile(path, b, 0o640)
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			check := func() (fatal bool, text string) {
+				t.Helper()
+				r, err := datadir.Check(vfs.OS(), dir, datadir.CheckOptions{Cold: ColdVerifier(vfs.OS())})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return !r.OK(), fmt.Sprint(r.Problems)
+			}
+			if fatal, text := check(); fatal {
+				t.Errorf("check: got %s", text)
+			}
+			ruin(images[0])
+			if _, text := check(); !strings.Contains(text, "producers") {
+				t.Errorf("check: got %s", text)
+			}
+			s = openDir(t, dir, opts, "")
+			for seq := range uint64(3) {
+				incrOnce(t, s, seq+1, true)
+			}
+			wantValue(t, s, "7.cntrn", 3)
+			// Two snapshots that share an image, with no log from the beginning.
+			for range 2 {
+				if err := s.Set("9.cntrn", 5); err != nil {
+					t.Fatal(err)
+				}
+				mustSnapshot(t, s)
+			}
+			incrOnce(t, s, 4, false)
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			for _, seg := range dropLog(t, dir) {
+				t.Logf("removed %s", seg)
+			}
+			images = producersImages(t, dir)
+			if images[0] != images[1] {
+				t.Fatalf("got images %v", images)
+			}
+			ruin(images[0])
+			if fatal, text := check(); !fatal || !strings.Contains(text, "producers") {
+				t.Errorf("check: got %s", text)
+			}
+			_, err := Open(dir, opts)
+			var corrupt *persist.CorruptError
+			if !errors.As(err, &corrupt) || !strings.Contains(err.Error(), "counterctl repair") {
+				t.Fatalf("got %v, want a CorruptError that prints the repair command", err)
+			}
+			err = datadir.Repair(vfs.OS(), dir, datadir.RepairOptions{Cold: ColdVerifier(vfs.OS()), Say: func(s string) { t.Log(s) }})
+			if err == nil || !strings.Contains(err.Error(), "repeats") {
+				t.Fatalf("repair: got %v, want it to say what is lost", err)
+			}
+			if _, err := Open(dir, opts); !errors.As(err, &corrupt) {
+				t.Fatalf("repaired: got %v, want a CorruptError", err)
+			}
+			var said []string
+			if err := loseUnreadable(dir, func(s string) { said = append(said, s) }); err != nil {
+				t.Fatal(err)
+			}
+			if text := strings.Join(said, "\n"); !strings.Contains(text, "given up: what 1 producers had done") {
+				t.Errorf("got %s", text)
+			}
+			if fatal, text := check(); fatal {
+				t.Errorf("check: got %s", text)
+			}
+			s = openDir(t, dir, opts, "")
+			wantValue(t, s, "7.cntrn", 4)
+			wantValue(t, s, "9.cntrn", 5)
+			incrOnce(t, s, 1, false)
+			incrOnce(t, s, 1, true)
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			s = openDir(t, dir, opts, "")
+			incrOnce(t, s, 1, true)
+			wantValue(t, s, "7.cntrn", 5)
+		})
+	}
+}
+
+// dropLog removes the segments that no snapshot of a directory needs.
+func dropLog(t testing.TB, dir string) (removed []string) {
+	t.Helper()
+	good, _, err := persist.ReadManifests(vfs.OS(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	segs, err := persist.Segments(vfs.OS(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range segs[:len(segs)-1] {
+		if segs[i+1].Start <= good[len(good)-1].Replay {
+			if err := os.Remove(segs[i].Path); err != nil {
+				t.Fatal(err)
+			}
+			removed = append(removed, segs[i].Path)
+		}
+	}
+	return removed
+}
+
+// TestOnceVerify: an image of producers that is damaged while the store is open is written anew.
+func TestOnceVerify(t *testing.T) {
+	dir := t.TempDir()
+	opts := Options{Manual: true, SnapshotGrowth: -1}
+	s := openDir(t, dir, opts, seedScript)
+	incrOnce(t, s, 1, false)
+	mustSnapshot(t, s)
+	flip(t, producersImages(t, dir)[0], 90)
+	pin, err := s.repl.PinSnapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pin.VerifyImages(); !errors.Is(err, persist.ErrCorrupt) {
+		t.Fatalf("got %v, want damage", err)
+	}
+	pin.Release()
+	for s.Snapshots().Made < 2 {
+		if err := s.Snapshot(); err != nil && !errors.Is(err, ErrBusy) {
+			t.Fatal(err)
+		}
+	}
+	if err := s.verifyImages(s.repl.Manifests()[0], nil); err != nil {
+		t.Error(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openDir(t, dir, opts, "")
+	incrOnce(t, s, 1, true)
+}
+
+// TestOnceArchive: an archive has the table of producers, from the image and from the log, and a directory restored from
+// it answers repeats.
+func TestOnceArchive(t *testing.T) {
+	dir := t.TempDir()
+	s := openDir(t, dir, Options{Manual: true, SnapshotGrowth: -1}, seedScript)
+	incrOnce(t, s, 1, false)
+	mustSnapshot(t, s)
+	incrOnce(t, s, 2, false)
+	want := dump(t, s)
+	path := filepath.Join(t.TempDir(), "data.archive")
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := s.Archive()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = a.WriteTo(io.Writer(file))
+	if err = errors.Join(err, a.Close(), file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	from, err := persist.OpenArchive(vfs.OS(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "out")
+	_, err = datadir.Restore(from, from.Path(), vfs.OS(), out, datadir.Target{Offset: from.End()}, datadir.RestoreOptions{Cold: ColdVerifier(vfs.OS())})
+	if err = errors.Join(err, from.Close()); err != nil {
+		t.Fatal(err)
+	}
+	s = openDir(t, out, Options{Manual: true}, "")
+	if got := dump(t, s); !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	incrOnce(t, s, 1, true)
+	incrOnce(t, s, 2, true)
+	wantValue(t, s, "7.cntrn", 2)
+}
