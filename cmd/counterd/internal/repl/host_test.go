@@ -9,7 +9,9 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -89,7 +91,32 @@ func digest(t testing.TB, s *counter.Store) string {
 		}
 		text += fmt.Sprintf("%s %v;", def.Name, d)
 	}
+	producers := s.Producers(100)
+	slices.SortFunc(producers, func(a, b counter.ProducerInfo) int { return strings.Compare(a.ID, b.ID) })
+	for _, p := range producers {
+		p.LastUsed = 0
+		text += fmt.Sprintf("%+v;", p)
+	}
 	return text
+}
+
+// once adds 1 to a key as a numbered change, and tells whether that was a repeat and what it answered.
+func once(t testing.TB, s *counter.Store, producer string, seq uint64, key string) (repeat bool, n uint64) {
+	t.Helper()
+	b := s.NewBatch()
+	if err := b.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	k, _ := b.Schema().ParseKey([]byte(key))
+	b.Add(counter.Op{Kind: counter.OpAdd, Counter: k.Counter, Column: int16(k.Col), Mid: k.Mid, Arg: 1})
+	o, _ := b.Once(0)
+	o.Producer, o.Seq = []byte(producer), seq
+	b.Run()
+	b.End()
+	if err := errors.Join(o.Err, b.Op(0).Err, b.Commit()); err != nil {
+		t.Fatal(err)
+	}
+	return o.Repeat, o.Result.N
 }
 
 func newTestNode(h *testHost) *Node {
@@ -153,6 +180,10 @@ func newWorld(t testing.TB) *world {
 	note(nil)
 	for i := range 80 {
 		note(a.Set(fmt.Sprintf("%d.n", i), uint64(i*1000)))
+		if i%3 == 0 {
+			once(t, a, fmt.Sprint("producer", i%5), uint64(i), "7.m")
+			note(nil)
+		}
 		switch i {
 		case 40, 50:
 			if err := a.Demote("w", 3); i == 40 && err != nil {

@@ -61,6 +61,39 @@ func TestSession(t *testing.T) {
 	}
 }
 
+// TestPromotedOnce: a replica that got a full copy, or the log, and is promoted answers what was done before for whoever
+// asks again.
+func TestPromotedOnce(t *testing.T) {
+	w := newWorld(t)
+	for name, said := range map[string][]byte{"goes on": w.goesOn(t), "full copy": w.copied(t)} {
+		t.Run(name, func(t *testing.T) {
+			h, err := w.hears(t, append([]byte(hello), said...), name == "full copy")
+			if err != nil && !errors.Is(err, io.EOF) {
+				t.Fatal(err)
+			}
+			if _, err := h.Store().Replication().Lead(); err != nil {
+				t.Fatal(err)
+			}
+			before := digest(t, h.Store())
+			for i := 0; i < 80; i += 3 {
+				_, want := once(t, w.primary.Store(), fmt.Sprint("producer", i%5), uint64(i), "7.m")
+				if repeat, n := once(t, h.Store(), fmt.Sprint("producer", i%5), uint64(i), "7.m"); !repeat || n != want {
+					t.Errorf("number %d of producer%d: got repeat %v, %d, want %d", i, i%5, repeat, n, want)
+				}
+			}
+			if now := digest(t, h.Store()); now != before {
+				t.Errorf("repeats changed %s to %s", before, now)
+			}
+			if repeat, _ := once(t, h.Store(), "producer0", 100, "7.m"); repeat {
+				t.Error("a new number was answered as if it was made before")
+			}
+			if err := h.Store().Close(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
 // TestOlderPrimary lets a replica hear a primary of a version that knows no option of its own but the version: replicas
 // are upgraded first.
 func TestOlderPrimary(t *testing.T) {
