@@ -116,7 +116,7 @@ func (f *failover) aborted(target repl.Address, err error) error {
 // replica of a third node since.
 func (f *failover) leaderBy(replica repl.Address) (repl.Address, error) {
 	role, err := repl.AskRole(f.ctx, replica, f.settings(), resumeAsk)
-	if err != nil || role.Primary || f.isMe(role.Of) {
+	if err != nil || role.Primary || f.isMe(f.ctx, role.Of) {
 		return replica, err
 	}
 	for _, p := range f.repl.Peers().Infos() {

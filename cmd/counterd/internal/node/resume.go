@@ -118,7 +118,7 @@ func (r *resumption) step() (done bool, err error) {
 		case <-r.ctx.Done():
 			return false, r.ctx.Err()
 		}
-	case role.Of != repl.Address{} && !r.isMe(role.Of):
+	case role.Of != repl.Address{} && !r.isMe(r.ctx, role.Of):
 		return false, fmt.Errorf("it follows %s, and that one is not there", role.Of) // somebody will tell both
 	case mayLead && r.leftToSentinel():
 		return false, errors.New("this node was watched by Sentinel, which is to say who leads")
@@ -143,8 +143,8 @@ func (n *Node) leftToSentinel() bool {
 	return watched || err != nil
 }
 
-// isMe tells whether an address is this node's, as another names it.
-func (n *Node) isMe(a repl.Address) bool {
+// isMe tells whether an address is this node's, as another names it. A name is looked up, until ctx ends at most.
+func (n *Node) isMe(ctx context.Context, a repl.Address) bool {
 	c := n.config.Get()
 	if a.Port != c.Port && (c.AnnouncePort == 0 || a.Port != c.AnnouncePort) {
 		return false
@@ -152,7 +152,7 @@ func (n *Node) isMe(a repl.Address) bool {
 	if a.Host == c.AnnounceIP && a.Host != "" {
 		return true
 	}
-	hosts, err := net.LookupHost(a.Host)
+	hosts, err := net.DefaultResolver.LookupHost(ctx, a.Host)
 	if err != nil {
 		return false
 	}

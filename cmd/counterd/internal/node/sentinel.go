@@ -163,7 +163,7 @@ func (n *Node) leadForSentinel() error {
 	if !ok || info.State != repl.LinkConnected || info.LastIO < 0 || info.LastIO > aliveWithin {
 		return n.repl.Lead()
 	}
-	if err := repl.AskFailover(info.Primary, n.settings(), handOverWithin); err != nil {
+	if err := repl.AskFailover(n.life.ctx, info.Primary, n.settings(), handOverWithin); err != nil {
 		n.log.Warn("the primary does not hand over: what it takes from now on is lost", "primary", info.Primary.String(), "error", err)
 		return n.repl.Lead()
 	}

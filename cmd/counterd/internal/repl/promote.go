@@ -38,9 +38,9 @@ func Promote(ctx context.Context, replica Address, c Settings) (sent bool, err e
 }
 
 // AskFailover asks a primary to hand its role to this node, one of its replicas, within a time. It returns when the
-// primary has begun to: it then tells this node to lead, or stays what it is.
-func AskFailover(primary Address, c Settings, within time.Duration) error {
-	conn, err := dialNode(context.Background(), primary, c, within)
+// primary has begun to: it then tells this node to lead, or stays what it is. When ctx ends so does the connection.
+func AskFailover(ctx context.Context, primary Address, c Settings, within time.Duration) error {
+	conn, err := dialNode(ctx, primary, c, within)
 	if err != nil {
 		return err
 	}
