@@ -66,9 +66,9 @@ func (s *Session) overdue(now, idle int64) string {
 	switch {
 	case since(s.writingSince.Load()) > WriteTimeout:
 		return "replies not read"
-	case since(s.partialSince.Load()) > partialTimeout+s.arrived.Load()/minArrival && !s.blocked.Load():
+	case since(s.partialSince.Load()) > partialTimeout+s.arrived.Load()/minArrival && !s.blocked.Load() && !s.busy.Load():
 		return "command not finished"
-	case s.writingSince.Load() != 0, s.blocked.Load():
+	case s.writingSince.Load() != 0, s.blocked.Load(), s.busy.Load():
 		return ""
 	}
 	standing := s.handler.Standing()

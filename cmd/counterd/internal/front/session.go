@@ -42,6 +42,7 @@ type Session struct {
 	readonly bool // it came by a listener for reads only
 
 	blocked atomic.Bool  // it waits in a command
+	busy    atomic.Bool  // it is in Busy
 	trusted atomic.Bool  // see Trust
 	holds   atomic.Int64 // bytes, as charge noted
 	beside  int64        // of them those of the handler

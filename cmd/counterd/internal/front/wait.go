@@ -3,6 +3,7 @@ package front
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 )
 
@@ -16,19 +17,41 @@ var (
 // cancel. A connection that has ended meanwhile executes nothing more: whoever sent what it held has long tried
 // elsewhere. What was answered before it is sent first. It returns how long it took. REQUIRES not InLoop.
 func (s *Session) Block(ctx context.Context, wait func(ctx context.Context)) time.Duration {
-	if s.Send() != nil {
-		s.Closing = true
-		return 0
-	}
 	f := s.front
-	s.handler.Publish()
-	s.blocked.Store(true)
-	f.blocked.Add(1)
 	began := time.Now()
+	ended := s.watched(ctx, &s.blocked, 0, func(ctx context.Context) {
+		f.blocked.Add(1)
+		defer f.blocked.Add(-1)
+		wait(ctx)
+	})
+	if ended {
+		s.Closing = true
+	}
+	return time.Since(began)
+}
+
+// halfClosed is how long Busy goes on for a client that has said all it had to say: it may want the answer still, as in
+// printf | nc.
+const halfClosed = time.Second
+
+// Busy runs work, which may take as long as it has something to do: it does not count as waiting. Its ctx ends with the
+// server, or a second after the connection: what was executed so long is answered like any other command. What was
+// answered before is sent first; where that fails, work is not run. REQUIRES not InLoop.
+func (s *Session) Busy(work func(ctx context.Context)) {
+	s.watched(context.Background(), &s.busy, halfClosed, work)
+}
+
+// watched runs f with a ctx that ends with the server, or some time after the connection, and a mark set meanwhile: the
+// session is not idle. It tells whether the connection has ended.
+func (s *Session) watched(ctx context.Context, mark *atomic.Bool, after time.Duration, f func(ctx context.Context)) (ended bool) {
+	if s.Send() != nil {
+		return true
+	}
+	s.handler.Publish()
+	mark.Store(true)
 	defer func() {
-		f.blocked.Add(-1)
-		s.blocked.Store(false)
-		s.lastRead.Store(f.clock.Load()) // it was not idle
+		mark.Store(false)
+		s.lastRead.Store(s.front.clock.Load())
 	}()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -37,17 +60,24 @@ func (s *Session) Block(ctx context.Context, wait func(ctx context.Context)) tim
 	go func() {
 		select {
 		case <-gone:
+			if after > 0 {
+				select {
+				case <-time.After(after):
+				case <-s.front.quit:
+				case <-ctx.Done():
+				}
+			}
 			cancel(errConnectionEnded)
-		case <-f.quit:
+		case <-s.front.quit:
 			cancel(errServerEnds)
 		case <-ctx.Done():
 		}
 	}()
-	wait(ctx)
+	f(ctx)
 	select {
 	case <-gone:
-		s.Closing = true
+		return true
 	default:
+		return false
 	}
-	return time.Since(began)
 }

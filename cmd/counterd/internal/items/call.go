@@ -42,11 +42,21 @@ func (c *Call) oweError(text string) {
 // StoreError answers why the store refused something.
 func (c *Call) StoreError(err error) { c.Out.Error(ErrorText(err)) }
 
+// Refusal is an error in the words of a reply, its code first.
+type Refusal string
+
+func (r Refusal) Error() string { return string(r) }
+
 // ErrorText begins with the word that tells clients what to do: MISCONF and OOM are given before any change, UNCERTAIN
 // after one.
 func ErrorText(err error) string {
 	var uncertain *counter.UncertainError
+	var refusal Refusal
 	switch {
+	case errors.As(err, &refusal):
+		return string(refusal)
+	case errors.Is(err, counter.ErrClosed): // data is being replaced as the role changes, or the server ends
+		return ErrLoading
 	case errors.Is(err, counter.ErrReplica):
 		return ErrReadOnly
 	case errors.As(err, &uncertain):

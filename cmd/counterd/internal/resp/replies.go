@@ -130,6 +130,9 @@ func (r *Replies) NullArray() { r.b = AppendNullArray(r.b, r.Protocol()) }
 // Double appends a number: see AppendDouble.
 func (r *Replies) Double(v float64) { r.b = AppendDouble(r.b, r.Protocol(), v) }
 
+// Uint128 appends the number hi<<64 | lo: see AppendUint128.
+func (r *Replies) Uint128(hi, lo uint64) { r.b = AppendUint128(r.b, r.Protocol(), hi, lo) }
+
 // Text appends text meant for people: see AppendVerbatim.
 func (r *Replies) Text(s string) { r.b = AppendVerbatim(r.b, r.Protocol(), "txt", s) }
 

@@ -2,6 +2,7 @@ package resp
 
 import (
 	"math"
+	"math/big"
 	"math/bits"
 	"slices"
 	"strconv"
@@ -20,6 +21,7 @@ import (
 //	null array  *-1                  _
 //	double      $3 CRLF 1.5          ,1.5
 //	boolean     :1 or :0             #t or #f
+//	big number  $20 CRLF 123..  (123...   an integer where it fits 63 bits
 //	verbatim    $2 CRLF hi           =6 CRLF txt:hi
 
 // AppendMap writes the head of a map of n pairs; 2n replies must follow, key and
@@ -98,6 +100,25 @@ func AppendDouble(dst []byte, proto int, v float64) []byte {
 	}
 	if proto == 3 {
 		dst = append(dst, ',')
+	} else {
+		dst = appendHead(dst, '$', len(text))
+	}
+	dst = append(dst, text...)
+	return append(dst, '\r', '\n')
+}
+
+// AppendUint128 writes the number hi<<64 | lo: as an integer where it is one,
+// below 2^63, and otherwise as a big number, or in decimal as a bulk string.
+func AppendUint128(dst []byte, proto int, hi, lo uint64) []byte {
+	if hi == 0 && lo <= math.MaxInt64 {
+		dst = append(dst, ':')
+		dst = strconv.AppendUint(dst, lo, 10)
+		return append(dst, '\r', '\n')
+	}
+	v := new(big.Int).SetUint64(hi)
+	text := v.Lsh(v, 64).Or(v, new(big.Int).SetUint64(lo)).String()
+	if proto == 3 {
+		dst = append(dst, '(')
 	} else {
 		dst = appendHead(dst, '$', len(text))
 	}

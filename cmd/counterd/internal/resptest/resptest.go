@@ -1,10 +1,11 @@
 // Package resptest reads the replies of a server under test strictly: every byte must be as the protocol has it.
 //
-//	line          + - : $ * of RESP2, and _ , # = ~ % > of RESP3, ended by CRLF, with no other CR in it
+//	line          + - : $ * of RESP2, and _ , # ( = ~ % > of RESP3, ended by CRLF, with no other CR in it
 //	number        decimal, as it is written shortest: no plus, no leading zero, no minus zero
 //	$n =n         n bytes and CRLF; = begins with txt:
 //	null          $-1 and *-1 in RESP2, _ in RESP3
 //	# ,           t or f; a floating-point number
+//	(             a number that is none of 64 bits
 //
 // It shares nothing with package wire, the client that is in use: what both get wrong in one way would not show.
 package resptest
@@ -13,6 +14,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"math/big"
 	"strconv"
 	"strings"
 	"testing"
@@ -31,7 +33,7 @@ const maxLength = 64 << 20
 // Value is one reply: its exact bytes and what they mean.
 type Value struct {
 	Raw  string  // the bytes as received
-	Kind byte    // + - : $ * _ % ~ , # = >
+	Kind byte    // + - : $ * _ % ~ , # ( = >
 	Text string  // of a line, or a string; without txt:
 	N    int64   // of a number, or a length
 	Null bool    // $-1, *-1 or _
@@ -52,7 +54,7 @@ func Read(r *bufio.Reader, proto int) (v Value, err error) {
 		return v, fmt.Errorf("line %q does not end in CRLF, or has another CR", line)
 	}
 	v.Kind, v.Text = line[0], line[1:len(line)-2]
-	if !strings.ContainsRune("+-:$*", rune(v.Kind)) && (proto == RESP2 || !strings.ContainsRune("_,#=~%>", rune(v.Kind))) {
+	if !strings.ContainsRune("+-:$*", rune(v.Kind)) && (proto == RESP2 || !strings.ContainsRune("_,#(=~%>", rune(v.Kind))) {
 		return v, fmt.Errorf("line %q begins with no type", line)
 	}
 	good := true
@@ -63,6 +65,9 @@ func Read(r *bufio.Reader, proto int) (v Value, err error) {
 		good = err == nil
 	case '_':
 		v.Null, good = true, v.Text == ""
+	case '(':
+		n, ok := new(big.Int).SetString(v.Text, 10)
+		good = ok && n.String() == v.Text && !n.IsInt64()
 	case '#':
 		good = v.Text == "t" || v.Text == "f"
 	default:

@@ -6,6 +6,7 @@
 //
 //	front            listeners, loops, sockets, sessions: bytes and turns
 //	resp             bytes to commands, values to bytes
+//	query, find      commands by condition: their words; what they do, in steps
 //	items            commands on items: arguments to operations, and results to replies
 //	command          the table of commands, and what COMMAND says of it
 //	config           settings
@@ -59,7 +60,7 @@
 //	check.go confined.go           which commands are refused; what a subscriber, a replica or a port for reads may send
 //	table.go commandcmd.go         the rows of the command table, which is package command's; COMMAND, ACL
 //	counterd.go scan.go            the schema, blocks and tiers; SCAN, DBSIZE, FLUSHALL
-//	nodeconn.go                    what package node sees of a connection
+//	nodeconn.go findconn.go        what packages node and find see of a connection
 //	block.go                       how commands block: WAIT, WAITAOF, and what waits for FAILOVER or CLIENT PAUSE
 //	digest.go                      COUNTER.DIGEST
 //	multi.go                       transactions; package watch knows what is watched

@@ -42,6 +42,9 @@ type Server struct {
 
 	runID   string // 40 hex digits, as Redis has it
 	started time.Time
+	// queries has an element for each step of a query that is taken now, of half of the processors at most: loops want
+	// the others.
+	queries chan struct{}
 	// Terminate is called once when a client sends SHUTDOWN.
 	Terminate  func()
 	terminated sync.Once
@@ -58,6 +61,7 @@ func New(conf config.Config, log *slog.Logger, level *slog.LevelVar) (*Server, e
 	s := &Server{
 		config: config.NewLive(conf), log: log, level: level, commands: command.NewTable(table()),
 		runID: hex.EncodeToString(id[:]), started: time.Now(), Terminate: func() {},
+		queries: make(chan struct{}, queryTurns()),
 	}
 	s.front = front.New(host{s}, s.config, &s.stats, log)
 	s.node = node.New(s, s.config, s.runID, log)

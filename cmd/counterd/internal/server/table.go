@@ -4,6 +4,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/find"
 )
 
 // on makes a handler that sees the call alone one of a connection's.
@@ -19,6 +20,7 @@ func table() []*row {
 	all = append(all, hashCommands()...)
 	all = append(all, keyCommands()...)
 	all = append(all, counterCommands()...)
+	all = append(all, find.Commands(onFind)...)
 	all = append(all, transactionCommands()...)
 	all = append(all, connectionCommands()...)
 	all = append(all, pubsubCommands()...)

@@ -122,6 +122,21 @@ func (w *Table) Touch(b *counter.Batch) {
 	}
 }
 
+// TouchItems marks the watchers of items that were changed, whatever of them. REQUIRES the batch that changed them not
+// ended.
+func (w *Table) TouchItems(def *schema.Counter, mids []uint64) {
+	if len(mids) == 0 || w.n.Load() == 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, mid := range mids {
+		for m := range w.by[itemKey{def.ID, mid}] {
+			m.dirty.Store(true)
+		}
+	}
+}
+
 // Replicated marks the watchers of what a primary changed, as counter.Store.Observe tells it.
 func (w *Table) Replicated(b *counter.Batch) {
 	if b == nil {

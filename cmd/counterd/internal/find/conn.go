@@ -1,0 +1,22 @@
+package find
+
+import (
+	"github.com/counterd/counterd/cmd/counterd/internal/items"
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/schema"
+)
+
+// Conn is what the commands see of the connection that they came by. It is for the goroutine that executes the command.
+type Conn interface {
+	// Call has its replies.
+	Call() *items.Call
+	// Schema is the one in force.
+	Schema() *schema.Schema
+	// Steps calls step, which takes about a millisecond, again and again until it is done or fails, each time with the
+	// batch open that is handed to it. Between two calls all others may have the store. It ends early by an error of its
+	// own: errors.Is(err, ErrGone), or what refuses changes now where changes is set. The command's reply waits for the
+	// log as far as the steps looked and changed.
+	Steps(changes bool, step func(b *counter.Batch) (done bool, err error)) error
+	// Changed marks who watches the items. REQUIRES the batch of a step to be open.
+	Changed(def *schema.Counter, mids []uint64)
+}

@@ -1,0 +1,88 @@
+package find
+
+import (
+	"errors"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/query"
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
+	"github.com/counterd/counterd/counter"
+)
+
+// ErrGone ends the query of a client that has gone, or of a server that ends: nobody waits for the answer.
+var ErrGone error = items.Refusal("LOADING the server, or the connection, ends")
+
+// pageSteps is how many steps a page by cursor takes at most: a quarter of a second of work.
+const pageSteps = 256
+
+// runFind is COUNTER.FIND.
+func runFind(c Conn, args [][]byte) {
+	out := &c.Call().Out
+	q, err := query.ParseFind(c.Schema(), args)
+	if err != nil {
+		c.Call().StoreError(err)
+		return
+	}
+	f, err := counter.NewFind(q.Query)
+	if err != nil {
+		c.Call().StoreError(err)
+		return
+	}
+	var found rows
+	steps := 0
+	err = c.Steps(false, func(b *counter.Batch) (bool, error) {
+		done, err := f.Step(b)
+		found.add(f.Rows())
+		steps++
+		return done || q.Paged && steps == pageSteps, err
+	})
+	if err != nil {
+		// Of a page the rows before what cannot be read are told: the next call begins there and answers the error.
+		if _, more := f.Next(); !q.Paged || !more || found.len() == 0 || !errors.Is(err, counter.ErrCold) {
+			c.Call().StoreError(err)
+			return
+		}
+	}
+	if q.Paged {
+		out.Array(2)
+		if next, more := f.Next(); more {
+			out.BulkString(q.Next(next))
+		} else {
+			out.BulkString("0")
+		}
+	}
+	found.reply(out)
+}
+
+// rows are those of an answer, as long as it is not known how many they are.
+type rows struct {
+	width int // of a row: mid and values
+	flat  []uint64
+}
+
+// add copies the rows of a step.
+func (r *rows) add(from *counter.Rows) {
+	for i := range from.Len() {
+		mid, values := from.At(i)
+		r.width = 1 + len(values)
+		r.flat = append(append(r.flat, mid), values...)
+	}
+}
+
+func (r *rows) len() int {
+	if r.width == 0 {
+		return 0
+	}
+	return len(r.flat) / r.width
+}
+
+// reply appends them.
+func (r *rows) reply(out *resp.Replies) {
+	out.Array(r.len())
+	for i, v := range r.flat {
+		if i%r.width == 0 {
+			out.Array(r.width)
+		}
+		out.Int(int64(v)) // mids and values are below 2^63
+	}
+}
