@@ -39,11 +39,14 @@ type Once struct {
 	Hint     uint32 // Run sets it: given again with the same producer, it saves looking that up
 	Room     int    // most bytes that the result's blob may have; with more it is kept as ResultGone
 	Mid      uint64 // by whose hash slot it is kept; Run takes that of the first operation
+	Tag      int    // the caller's, for Make
+	First, N int    // its operations: set by Batch.Once
 	// Each: ErrOutOfRange of an OpAdd is a part of the result. Without it an operation alone that is out of range leaves
 	// no entry, like any other that was refused.
 	Each bool
 	// Make returns the result once the operations, n from number first on, are done. It is called with locks held and
-	// must only look at the batch. nil: the value of the operation, an integer.
+	// must only look at the batch. nil: the value of the operation, an integer. The zero Result says that nothing was done
+	// and nothing is to be kept, as the command was refused.
 	Make func(b *Batch, o *Once, first, n int) Result
 
 	// Repeat: it was made before. The operations were not run.
@@ -87,7 +90,7 @@ func (e *ProducersFullError) Error() string {
 // Once makes the operations from number first on, none or one or several, one change of a producer; several are a group
 // (see Group), which may be OpAdds too: one of those out of its range says so in its Err, and the others are made. It
 // returns what the caller is to fill, valid until the next Once, and its number for OnceAt. As Group it comes behind its
-// operations, before Run, and in order.
+// operations, before Run, and in order; a Group of these operations is one with it.
 func (b *Batch) Once(first int) (o *Once, number int) {
 	r := &b.groups
 	number = len(r.onces)
@@ -96,8 +99,13 @@ func (b *Batch) Once(first int) (o *Once, number int) {
 	} else {
 		r.onces = append(r.onces, Once{})
 	}
+	for n := len(r.list); n > 0 && r.list[n-1].from >= first && r.list[n-1].once == 0; n-- {
+		r.list = r.list[:n-1]
+	}
 	r.list = append(r.list, group{first, len(b.ops), number + 1})
-	return &r.onces[number], number
+	o = &r.onces[number]
+	o.First, o.N = first, len(b.ops)-first
+	return o, number
 }
 
 // OnceAt returns one of those added since Reset, with its result after Run. It is valid until Reset or the next Once.
@@ -296,9 +304,10 @@ func (r *groups) runOne(g group) {
 	if g.from == g.to {
 		l.mu.Lock()
 		if r.try(o) {
-			o.Result = o.Make(b, o, g.from, 0)
-			r.prefix(o, o.Mid, false)
-			r.keep(o, false)
+			if o.Result = o.Make(b, o, g.from, 0); o.Result.Kind != persist.ResultNext {
+				r.prefix(o, o.Mid, false)
+				r.keep(o, false)
+			}
 		}
 		l.mu.Unlock()
 		return
@@ -344,7 +353,9 @@ func (r *groups) ready(o *Once) bool {
 // keepOne logs and remembers operation number i, which was run.
 func (r *groups) keepOne(o *Once, op *Op, i int) {
 	if o.Result = (Result{Kind: ResultInt, N: op.Value}); o.Make != nil {
-		o.Result = o.Make(r.b, o, i, 1)
+		if o.Result = o.Make(r.b, o, i, 1); o.Result.Kind == persist.ResultNext && !op.Done {
+			return
+		}
 	}
 	set := op.Done && op.Kind != OpDelete
 	var value persist.ColumnValue

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/idmp"
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
 )
 
@@ -59,7 +60,12 @@ const (
 	// Of what does not exist here: said for those who compare.
 	AllowBusy      // while a script is running
 	NoAsyncLoading // not while a replica serves old data beside the new
+
+	Idmp // takes IDMP and what follows it behind its other arguments: see package idmp
 )
+
+// IdmpSyntax is behind the syntax of commands that take IDMP.
+const IdmpSyntax = " [IDMP producer seq [EPOCH epoch]]"
 
 // flagNames in the order in which Redis lists them.
 var flagNames = []struct {
@@ -83,6 +89,23 @@ func (cmd *Row[C]) ArityOK(n int) bool {
 		return n == cmd.Arity
 	}
 	return n >= -cmd.Arity
+}
+
+// Takes tells whether the number of arguments is right.
+func (cmd *Row[C]) Takes(args [][]byte) bool {
+	n := len(args)
+	if cmd.Flags&Idmp != 0 && n > 3 {
+		n -= idmp.TailLen(args)
+	}
+	return cmd.ArityOK(n)
+}
+
+// Hash is what the hash of a command with a number begins with.
+func (cmd *Row[C]) Hash() idmp.Hash { return idmp.Begin(cmd.Name) }
+
+// Numbered tells whether the command is one of those that CLIENT IDMP numbers: what changes items, and EXEC.
+func (cmd *Row[C]) Numbered() bool {
+	return cmd.Flags&Idmp != 0 || cmd.Flags&Write != 0 && cmd.Plan != nil
 }
 
 // Subcommand finds a subcommand by its own name, in any case.

@@ -1,6 +1,10 @@
 package command
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/idmp"
+)
 
 // Table is all commands by name. It is built once and then only read, but for the statistics of its rows.
 type Table[C any] struct {
@@ -77,8 +81,11 @@ func (t *Table[C]) keys(args [][]byte) (cmd *Row[C], keys [][]byte, text string)
 		return nil, nil, "ERR Invalid command specified"
 	case cmd.First == 0:
 		return nil, nil, "ERR The command has no key arguments"
-	case !cmd.ArityOK(len(args)):
+	case !cmd.Takes(args):
 		return nil, nil, "ERR Invalid number of arguments specified for command"
+	}
+	if cmd.Flags&Idmp != 0 {
+		args = args[:len(args)-idmp.TailLen(args)]
 	}
 	last := cmd.Last
 	if last < 0 {

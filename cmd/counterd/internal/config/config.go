@@ -31,6 +31,9 @@ type Config struct {
 	AppendFsync      string // always, everysec or no
 	AOFRetain        uint64 // bytes of log kept beyond what recovery needs
 	MaxMemory        uint64 // bytes that posts may take in memory, 0 = no limit; what is above goes to cold files
+	IdmpMaxProducers int    // producers whose numbers are remembered
+	IdmpMaxMemory    uint64 // bytes that this may take
+	IdmpMinIdle      int    // seconds that a producer keeps its place for, unused
 	OutputLimits     OutputLimits
 	ConfigFile       string // path, empty = none
 	Replication
@@ -45,6 +48,7 @@ func Default() Config {
 		AppendOnly: true, AppendFsync: "everysec", AOFRewriteMin: 64 << 20, AOFRetain: 256 << 20,
 		Replication: defaultReplication(), OutputLimits: defaultOutputLimits(),
 		MaxMemoryClients: ClientsLimit{Bytes: DefaultClientsLimit},
+		IdmpMaxProducers: 10000, IdmpMaxMemory: 64 << 20, IdmpMinIdle: 600,
 	}
 }
 
@@ -75,6 +79,9 @@ func (c *Config) Validate() error {
 	check("tcp-keepalive", int64(c.TCPKeepalive), 0, 1<<31-1)
 	check("slowlog-log-slower-than", c.SlowlogSlower, -1, 1<<62)
 	check("slowlog-max-len", int64(c.SlowlogMaxLen), 0, 1<<20)
+	check("idmp-max-producers", int64(c.IdmpMaxProducers), 1, 16384)
+	check("idmp-max-memory", int64(min(c.IdmpMaxMemory, 1<<62)), 1<<20, 1<<40)
+	check("idmp-min-idle", int64(c.IdmpMinIdle), 1, 1<<31-1)
 	if _, ok := levels[c.LogLevel]; !ok {
 		errs = append(errs, fmt.Errorf("loglevel: got %q, want debug, verbose, notice or warning", c.LogLevel))
 	}
@@ -97,6 +104,7 @@ func (c *Config) StoreOptions() (o counter.Options, err error) {
 		return o, err
 	}
 	o.RetainBytes = c.AOFRetain
+	o.Producers = c.Producers()
 	if c.MaxMemory > 1<<50 || c.MaxMemory > 0 && (c.MaxMemory < counter.MinMaxMemory || !c.AppendOnly) {
 		return o, fmt.Errorf("maxmemory: got %d, want 0 or %d..%d, and appendonly yes: what does not fit goes to files",
 			c.MaxMemory, counter.MinMaxMemory, uint64(1)<<50)
@@ -111,4 +119,9 @@ func (c *Config) StoreOptions() (o counter.Options, err error) {
 		o.SnapshotGrowth = int64(c.AOFRewriteMin)
 	}
 	return o, nil
+}
+
+// Producers are the limits of what is remembered of numbered commands.
+func (c *Config) Producers() counter.ProducerLimits {
+	return counter.ProducerLimits{Producers: c.IdmpMaxProducers, Bytes: int64(c.IdmpMaxMemory), MinIdle: int64(c.IdmpMinIdle)}
 }

@@ -13,6 +13,9 @@ type Call struct {
 	Batch *counter.Batch // open while a command is planned
 	Out   resp.Replies   // not to be touched while a command is planned: replies of commands before it are not there yet
 	Owed  []Owed         // replies to give, in order, once the batch has run
+
+	hint     uint32     // counter.Once.Hint of the last numbered command
+	numbered *numbering // nil: there was none yet
 }
 
 // Owed is a reply that waits for the batch to run.
@@ -21,18 +24,27 @@ type Owed struct {
 	op    int32  // number of the first operation in the batch
 	n     int32  // how many, or another number for reply
 	text  string // of an error or status
+	guard bool   // it stands before the n replies of a numbered command, op being the number of its Once; reply is nil
 }
 
-// Answer appends reply i of those that are owed. REQUIRES the batch run.
-func (c *Call) Answer(i int) {
+// Answer appends reply i of those that are owed, and returns the number of the one to go on with: it may stand for
+// several. REQUIRES the batch run.
+func (c *Call) Answer(i int) (next int) {
 	o := &c.Owed[i]
+	if next = i + 1; o.guard {
+		return next + c.answerOnce(o)
+	}
 	o.reply(c, o)
+	return next
 }
 
 // owe notes a reply to be given when the batch has run.
 func (c *Call) owe(reply func(*Call, *Owed), op, n int) {
 	c.Owed = append(c.Owed, Owed{reply: reply, op: int32(op), n: int32(n)})
 }
+
+// Refuse notes that the command being planned is answered by an error.
+func (c *Call) Refuse(text string) { c.oweError(text) }
 
 // oweError notes an error reply for the command that is being planned.
 func (c *Call) oweError(text string) {
@@ -52,6 +64,9 @@ func (r Refusal) Error() string { return string(r) }
 func ErrorText(err error) string {
 	var uncertain *counter.UncertainError
 	var refusal Refusal
+	if code := onceCode(err); code != "" {
+		return code + " " + err.Error()
+	}
 	switch {
 	case errors.As(err, &refusal):
 		return string(refusal)

@@ -1,6 +1,8 @@
 package items
 
 import (
+	"errors"
+
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/schema"
@@ -35,10 +37,18 @@ func ErrNoCounter(name []byte) string {
 	return "ERR no counter '" + resp.Printable(name, 128) + "' (see SCHEMA)"
 }
 
-// CounterMIncrBy: COUNTER.MINCRBY key n [key n ...]. All keys and numbers are checked first; an addition that would
-// leave its column's range is answered by an error in its place, and the others are made.
+// CounterMIncrBy: COUNTER.MINCRBY key n [key n ...] [QUIET]. All keys and numbers are checked first; an addition that
+// would leave its column's range is answered by an error in its place, and the others are made. With QUIET the answer is
+// how many were made, and it is a group, as it is with a number.
 func CounterMIncrBy(c *Call, args [][]byte) {
-	if len(args)%2 == 0 {
+	if c.numbered != nil {
+		c.numbered.each = true
+	}
+	quiet := len(args)%2 == 0 && resp.EqualFold(args[len(args)-1], "QUIET")
+	if quiet {
+		args = args[:len(args)-1]
+	}
+	if len(args)%2 == 0 || len(args) < 3 {
 		c.oweError("ERR wrong number of arguments for 'counter.mincrby' command")
 		return
 	}
@@ -63,9 +73,82 @@ func CounterMIncrBy(c *Call, args [][]byte) {
 		c.op(counter.OpAdd, k, uint64(n))
 	}
 	n := c.Batch.Len() - first
+	if quiet {
+		c.Batch.Group(first) // there is no place for the error of one that is refused alone
+		c.owe(replyMade, first, n)
+		return
+	}
 	c.owe(replyArray, 0, n)
 	for i := range n {
 		c.owe(replyAdd, first+i, 1)
+	}
+}
+
+// replyMade answers how many of n additions were made, unless one was refused for another reason than its range.
+func replyMade(c *Call, o *Owed) {
+	made := int64(0)
+	for i := range int(o.n) {
+		switch op := c.Batch.Op(int(o.op) + i); {
+		case op.Err == nil:
+			made++
+		case !errors.Is(op.Err, counter.ErrOutOfRange):
+			c.opError(op)
+			return
+		}
+	}
+	c.Out.Int(made)
+}
+
+// CounterDrain: COUNTER.DRAIN key [key ...] reads several numbers and resets them, as one change.
+func CounterDrain(c *Call, args [][]byte) {
+	first := c.Batch.Len()
+	for _, a := range args[1:] {
+		text := ""
+		k, ok := c.key(a)
+		switch {
+		case !ok:
+			text = errNoKey(c.Batch.Schema(), a, false)
+		case whole(k):
+			text = ErrWrongType
+		case removes(k): // an item of one number: its row goes
+			c.op(counter.OpGet, k, 0)
+			c.op(counter.OpDelete, k, 0)
+		default:
+			c.op(counter.OpReset, k, 0)
+		}
+		if text == "" && c.Batch.Len()-first > counter.MaxGroup {
+			text = errTooMany
+		}
+		if text != "" {
+			c.Batch.Truncate(first)
+			c.oweError(text)
+			return
+		}
+	}
+	c.Batch.Group(first)
+	c.owe(replyDrained, first, c.Batch.Len()-first)
+}
+
+// replyDrained answers what n operations found.
+func replyDrained(c *Call, o *Owed) {
+	if c.firstError(o) {
+		return
+	}
+	keys := 0
+	for i := range int(o.n) {
+		if c.Batch.Op(int(o.op)+i).Kind != counter.OpDelete {
+			keys++
+		}
+	}
+	c.Out.Array(keys)
+	for i := range int(o.n) {
+		switch op := c.Batch.Op(int(o.op) + i); {
+		case op.Kind == counter.OpDelete:
+		case op.Found:
+			c.Out.BulkUint(op.Value)
+		default:
+			c.Out.Null()
+		}
 	}
 }
 

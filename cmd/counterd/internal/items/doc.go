@@ -25,4 +25,5 @@
 //	counter.go object.go           counterd's own; OBJECT
 //	reply.go                       replies that several commands owe
 //	scanoptions.go                 what SCAN and HSCAN are given
+//	numbered.go                    commands with a number (IDMP), which are made once
 package items

@@ -126,3 +126,12 @@ func replyTTL(c *Call, o *Owed) {
 		c.Out.Int(-2)
 	}
 }
+
+// Mid is the mid that a key names, of a number or of an item.
+func Mid(s *schema.Schema, key []byte) (uint64, bool) {
+	if _, mid, ok := s.ParseItem(key); ok {
+		return mid, true
+	}
+	k, ok := s.ParseKey(key)
+	return k.Mid, ok
+}

@@ -9,22 +9,30 @@ import "github.com/tidwall/redcon"
 type Replies struct {
 	b     []byte
 	home  *Arena // whose region b is, or was until it became too small; nil: none
-	three bool   // RESP3
+	proto int8   // 0 is RESP2
 }
 
 // Region is memory that Replies were written in and others can be. The zero value is one of no size.
 type Region struct{ b []byte }
 
-// Protocol is the version that the connection speaks, 2 or 3.
+// Neutral is the version of replies that are kept, not sent: maps and sets are those of RESP3, all else is RESP2's, which tells the two nulls apart.
+const Neutral = 1
+
+// Protocol is the version that the connection speaks, 2 or 3, or Neutral.
 func (r *Replies) Protocol() int {
-	if r.three {
-		return 3
+	if r.proto == 0 {
+		return 2
 	}
-	return 2
+	return int(r.proto)
 }
 
-// SetProtocol chooses the version of replies to come: 3 is RESP3, everything else RESP2.
-func (r *Replies) SetProtocol(proto int) { r.three = proto == 3 }
+// SetProtocol chooses the version of replies to come: 3 is RESP3, Neutral itself, everything else RESP2.
+func (r *Replies) SetProtocol(proto int) {
+	r.proto = 0
+	if proto == 3 || proto == Neutral {
+		r.proto = int8(proto)
+	}
+}
 
 // Len is the number of bytes.
 func (r *Replies) Len() int { return len(r.b) }

@@ -27,7 +27,7 @@ import (
 // AppendMap writes the head of a map of n pairs; 2n replies must follow, key and
 // value in turn.
 func AppendMap(dst []byte, proto, n int) []byte {
-	if proto == 3 {
+	if proto == 3 || proto == Neutral {
 		return appendHead(dst, '%', n)
 	}
 	return appendHead(dst, '*', 2*n)
@@ -35,7 +35,7 @@ func AppendMap(dst []byte, proto, n int) []byte {
 
 // AppendSet writes the head of a set; n replies must follow.
 func AppendSet(dst []byte, proto, n int) []byte {
-	if proto == 3 {
+	if proto == 3 || proto == Neutral {
 		return appendHead(dst, '~', n)
 	}
 	return appendHead(dst, '*', n)

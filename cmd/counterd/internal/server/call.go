@@ -21,6 +21,7 @@ type call struct {
 	loading   bool           // store is a placeholder
 	executing bool           // EXEC is running its queue, with the store to itself
 	runs      []run          // commands planned, for the statistics
+	numbers   numbers        // CLIENT IDMP
 
 	// From unsure on Out has replies of unsureN commands whose changes are not committed yet: ack is.
 	ack     counter.Ack
@@ -98,7 +99,11 @@ func (c *call) plan(cmd *row, args [][]byte) {
 	} else {
 		c.runs = append(c.runs, run{cmd, 1, len(c.Owed)})
 	}
-	cmd.Plan(&c.Call, args)
+	if c.numbers.producer == nil && len(args) < 4 || c.executing {
+		cmd.Plan(&c.Call, args)
+	} else {
+		c.planNumbered(cmd, args)
+	}
 	if c.Batch.Len() >= maxBatch || len(c.Owed) >= 4*maxBatch {
 		c.Flush()
 	}
@@ -130,9 +135,9 @@ func (c *call) Flush() {
 			hits++
 		}
 	}
-	for i := range c.Owed {
+	for i, next := 0, 0; i < len(c.Owed); i = next {
 		size := c.Out.Len()
-		c.Answer(i)
+		next = c.Answer(i)
 		if reply := c.Out.From(size); len(reply) > 0 && reply[0] == '-' {
 			c.failed(c.runOf(i), reply)
 		}

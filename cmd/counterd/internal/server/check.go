@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/idmp"
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 )
@@ -41,7 +42,7 @@ func (c *client) check(cmd *row, args [][]byte) (*row, bool) {
 		}
 		cmd = sub
 	}
-	if !cmd.ArityOK(len(args)) || cmd.Run == nil && cmd.Plan == nil {
+	if !cmd.Takes(args) || cmd.Run == nil && cmd.Plan == nil {
 		c.refuse(cmd, "ERR wrong number of arguments for '"+cmd.Name+"' command")
 		return nil, false
 	}
@@ -66,7 +67,7 @@ func (c *client) check(cmd *row, args [][]byte) (*row, bool) {
 		return nil, false
 	}
 	if !held {
-		return c.checkMulti(cmd)
+		return c.checkMulti(cmd, args)
 	}
 	if c.InLoop() {
 		c.Leave()
@@ -83,9 +84,13 @@ func (c *client) check(cmd *row, args [][]byte) (*row, bool) {
 }
 
 // checkMulti is the last check.
-func (c *client) checkMulti(cmd *row) (*row, bool) {
+func (c *client) checkMulti(cmd *row, args [][]byte) (*row, bool) {
 	if c.multi.active && cmd.Flags&command.NoMulti != 0 {
 		c.fail(cmd, "ERR Command not allowed inside a transaction")
+		return nil, false
+	}
+	if c.multi.active && cmd.Flags&command.Idmp != 0 && cmd.Flags&command.Now == 0 && idmp.TailLen(args) > 0 {
+		c.fail(cmd, "ERR IDMP: in a transaction EXEC takes the number")
 		return nil, false
 	}
 	return cmd, true
@@ -98,7 +103,7 @@ func (c *client) refuse(cmd *row, text string) {
 	if cmd.Is("exec") {
 		c.multi = transaction{}
 		c.srv.watches.Remove(&c.watch)
-		text = "EXECABORT Transaction discarded because of: " + strings.TrimPrefix(text, "ERR ")
+		text = execAborted(text)
 	}
 	c.fail(cmd, text)
 }

@@ -60,7 +60,7 @@ func (c *client) Command(args [][]byte) {
 		}
 		c.begin()
 	}
-	if cmd != nil && cmd.Plan != nil && cmd.ArityOK(len(args)) && c.authed && !c.multi.active && !c.loading &&
+	if cmd != nil && cmd.Plan != nil && cmd.Takes(args) && c.authed && !c.multi.active && !c.loading &&
 		(c.confined == 0 || c.confined == confinedReader && cmd.Reads()) && c.srv.node.Lets(cmd.Flags) {
 		c.plan(cmd, args)
 		return
@@ -69,12 +69,14 @@ func (c *client) Command(args [][]byte) {
 		c.Hold(args)
 		return
 	}
+	queued := c.multi.active
 	cmd, ok := c.check(cmd, args)
 	switch {
 	case c.Leaving():
 		c.Hold(args)
 	case !ok:
 		c.multi.failed = c.multi.active
+		c.refusedNumber(c.last, args, queued)
 	case c.multi.active && cmd.Flags&command.Now == 0:
 		c.multi.queue(c, cmd, args)
 	default:

@@ -33,6 +33,7 @@ func clientCommand() *row {
 		sub("reply", 3, command.NoMulti, "3.2.0", "ON | OFF | SKIP", "Turns replies off and on, or leaves out the next one.", runClientReply),
 		sub("unblock", -3, command.Admin, "5.0.0", "client-id [TIMEOUT | ERROR]", "Ends the wait of another connection's WAIT or WAITAOF, as if its time were over or by an error.", runClientUnblock),
 		sub("pause", -3, command.Admin, "3.0.0", "timeout [WRITE | ALL]", "Makes commands that change something, or all, of all connections wait for a time in milliseconds.", func(c *client, args [][]byte) { c.srv.node.ClientPause(nodeConn{c}, args) }),
+		sub("idmp", -3, command.NoMulti, "0.1.0", "producer nextseq [EPOCH epoch] | OFF", "Numbers the connection's changes from nextseq on, so that those sent again are made once.", runClientIdmp),
 		sub("unpause", 2, command.Admin, "6.2.0", "", "Ends CLIENT PAUSE.", func(c *client, args [][]byte) { c.srv.node.ClientUnpause(nodeConn{c}, args) }),
 	)
 }

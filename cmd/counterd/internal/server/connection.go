@@ -70,6 +70,7 @@ func runReset(c *client, _ [][]byte) {
 		c.speak()
 	}
 	c.noEvict, c.noTouch = false, false
+	c.numbers = numbers{}
 	c.deauthenticate()
 	c.Out.Status("RESET")
 }

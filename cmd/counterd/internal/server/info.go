@@ -49,7 +49,7 @@ var infoSections = []infoSection{
 	{"Stats", false, infoStats}, {"Replication", false, func(c *call, t *infoText) { c.srv.node.Info(t.field) }}, {"CPU", false, infoCPU}, {"Modules", false, func(*call, *infoText) {}},
 	{"Commandstats", true, infoCommandStats}, {"Errorstats", false, infoErrorStats}, {"Latencystats", true, infoLatencyStats},
 	{"Cluster", false, func(_ *call, t *infoText) { t.field("cluster_enabled", 0) }},
-	{"Keyspace", false, infoKeyspace}, {"Tiers", false, infoTiers}, {"Counterd", false, infoCounterd},
+	{"Keyspace", false, infoKeyspace}, {"Tiers", false, infoTiers}, {"Idmp", false, infoIdmp}, {"Counterd", false, infoCounterd},
 }
 
 // runInfo: INFO [section ...]. Sections that are unknown are left out.

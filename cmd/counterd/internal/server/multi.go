@@ -2,6 +2,11 @@ package server
 
 import (
 	"slices"
+	"strings"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/idmp"
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
+	"github.com/counterd/counterd/counter"
 )
 
 // transaction is the state of MULTI on one connection.
@@ -65,19 +70,35 @@ func runDiscard(c *client, _ [][]byte) {
 	c.Out.Status("OK")
 }
 
-// runExec executes the queue with everybody else kept out, so that it is seen as one change.
-func runExec(c *client, _ [][]byte) {
+// runExec: EXEC [IDMP producer seq [EPOCH epoch]].
+func runExec(c *client, args [][]byte) {
+	_, num, text := c.number(c.executed, args)
 	if !c.multi.active {
 		c.Out.Error("ERR EXEC without MULTI")
 		return
 	}
 	t := c.multi
 	c.multi = transaction{}
-	if t.failed {
-		c.srv.watches.Remove(&c.watch)
-		c.Out.Error("EXECABORT Transaction discarded because of previous errors.")
+	switch {
+	case t.failed:
+		text = "EXECABORT Transaction discarded because of previous errors."
+	case text != "":
+		text = execAborted(text)
+	default:
+		t.exec(c, num)
 		return
 	}
+	c.srv.watches.Remove(&c.watch)
+	c.Out.Error(text)
+}
+
+// execAborted is the reply to an EXEC that was refused with text.
+func execAborted(text string) string {
+	return "EXECABORT Transaction discarded because of: " + strings.TrimPrefix(text, "ERR ")
+}
+
+// exec executes the queue with everybody else kept out, so that it is seen as one change; with a number, once.
+func (t *transaction) exec(c *client, num idmp.Number) {
 	if c.subs.Started() {
 		_ = c.Send() // before a message to itself: see runPublish
 	}
@@ -88,14 +109,60 @@ func runExec(c *client, _ [][]byte) {
 	// With the store held, nobody can change a watched key any more.
 	dirty := c.watch.Dirty()
 	c.srv.watches.Remove(&c.watch)
+	c.Batch.Reset()
+	var once *counter.Once
+	if num.Producer != nil {
+		var text string
+		if once, text = t.numbered(c.executed, num, c.Batch.Schema()); text != "" {
+			c.Batch.End()
+			c.Out.Error(execAborted(text))
+			return
+		}
+		if !c.Batch.TryOnce(once) { // before a look at what is watched: by the first try it has changed
+			c.Batch.End()
+			c.answerOnce(once, c.Batch.Commit())
+			return
+		}
+	}
 	if dirty {
 		c.Batch.End()
 		c.Out.NullArray()
 		return
 	}
-	c.Batch.Reset()
+	out := c.Out
+	if once != nil {
+		c.Out = resp.Replies{}
+		c.Out.SetProtocol(resp.Neutral)
+	}
+	size := c.Out.Len()
+	tooLong := t.execute(c)
+	if once != nil {
+		result := counter.Result{Kind: counter.ResultGone}
+		if !tooLong {
+			result = idmp.Keep(c.Out.From(0), nil)
+		}
+		c.Batch.KeepOnce(once, result)
+		c.Out, size = out, out.Len()
+		idmp.Answer(&c.Out, result)
+	}
+	c.Batch.End()
+	err := c.Batch.Commit()
+	if tooLong { // an error reply would say that nothing was changed
+		c.Out.Cut(size)
+		c.srv.log.Warn("closing connection", "client", c.ID(), "reason", "replies of a transaction passed their limit", "limit", maxExecReplies)
+		c.Closing = true
+		return
+	}
+	if err != nil {
+		c.Out.Cut(size)
+		c.StoreError(err)
+	}
+}
+
+// execute appends the replies of the queue, and tells whether they are too many: then they were dropped.
+func (t *transaction) execute(c *client) (tooLong bool) {
+	size := c.Out.Len()
 	c.executing = true
-	size, tooLong := c.Out.Len(), false
 	c.Out.Array(len(t.queued))
 	for _, q := range t.queued {
 		c.execute(q.cmd, q.args)
@@ -104,16 +171,18 @@ func runExec(c *client, _ [][]byte) {
 		}
 	}
 	c.executing = false
-	c.Batch.End()
-	err := c.Batch.Commit()
-	if tooLong { // an error reply would say that nothing was changed
-		c.srv.log.Warn("closing connection", "client", c.ID(), "reason", "replies of a transaction passed their limit", "limit", maxExecReplies)
-		c.Closing = true
-		return
-	}
-	if err != nil {
-		c.Out.Cut(size)
+	return tooLong
+}
+
+// answerOnce answers a transaction that was made before, or refused for its number. err is the commit's.
+func (c *call) answerOnce(o *counter.Once, err error) {
+	switch {
+	case o.Err != nil:
+		c.StoreError(o.Err)
+	case err != nil:
 		c.StoreError(err)
+	default:
+		c.AnswerResult(o.Result)
 	}
 }
 

@@ -100,6 +100,7 @@ func (s *Server) configured() {
 		s.store().SetAppendFsync(p)
 		s.store().SetMaxMemory(int64(c.MaxMemory))
 		s.store().SetRetain(c.AOFRetain)
+		s.store().SetProducerLimits(c.Producers())
 	}
 }
 

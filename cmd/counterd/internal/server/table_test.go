@@ -65,7 +65,14 @@ func TestTable(t *testing.T) {
 		if ways != 1 && !cmd.Is("command") {
 			t.Errorf("%s: %d of plan, run and sub, want 1", cmd.Name, ways)
 		}
-		args, err := command.ParseSyntax(cmd.Syntax)
+		syntax := strings.TrimSuffix(" "+cmd.Syntax, command.IdmpSyntax) // what is behind IDMP does not count for the arity
+		if takes := syntax != " "+cmd.Syntax; takes != (cmd.Flags&command.Idmp != 0) {
+			t.Errorf("%s: syntax %q, takes IDMP: %v", cmd.Name, cmd.Syntax, !takes)
+		}
+		if _, err := command.ParseSyntax(cmd.Syntax); err != nil {
+			t.Errorf("%s: %v", cmd.Name, err)
+		}
+		args, err := command.ParseSyntax(syntax)
 		if err != nil {
 			t.Errorf("%s: %v", cmd.Name, err)
 		}

@@ -1,0 +1,144 @@
+package items
+
+import (
+	"errors"
+	"strconv"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/idmp"
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
+	"github.com/counterd/counterd/counter"
+)
+
+// Numbered commands are planned like all others, by the same handlers. What they added to the batch becomes one change
+// of its producer (counter.Once), and before what they owe stands a reply of another kind, the guard:
+//
+//	Owed    ... | guard | reply | reply | ...
+//	              op: number of the Once, n: how many replies are behind it
+//
+// When the batch is run it has the result made by keep, which gives these replies to a Replies of its own. Afterwards
+// the guard answers for them all where the change was made before or was refused; else they are given as usual.
+
+// numbering is what a Call has for numbered commands from the first one on.
+type numbering struct {
+	make func(*counter.Batch, *counter.Once, int, int) counter.Result // Call.keep
+	out  resp.Replies                                                 // replies to be kept
+	blob []byte
+	each bool // the command being planned is additions that may be refused one by one: COUNTER.MINCRBY
+}
+
+// retainedReplies is how much memory for replies to be kept a connection holds on to.
+const retainedReplies = 512
+
+// Numbered plans a command as the change of a producer. hash is that of the command.
+func (c *Call) Numbered(plan func(*Call, [][]byte), args [][]byte, num idmp.Number, hash uint32) {
+	if c.numbered == nil {
+		c.numbered = &numbering{make: c.keep}
+		c.numbered.out.SetProtocol(resp.Neutral)
+	}
+	guard, first := len(c.Owed), c.Batch.Len()
+	c.Owed = append(c.Owed, Owed{guard: true})
+	c.numbered.each = false
+	plan(c, args)
+	n := len(c.Owed) - guard - 1
+	if c.Batch.Len() == first && n == 1 && c.Owed[guard+1].text != "" { // refused already
+		c.Owed[guard] = c.Owed[guard+1]
+		c.Owed = c.Owed[:guard+1]
+		return
+	}
+	ops := c.Batch.Len() - first
+	if ops > counter.MaxGroup {
+		c.Batch.Truncate(first)
+		c.Owed = c.Owed[:guard]
+		c.oweError(errTooMany)
+		return
+	}
+	o, number := c.Batch.Once(first)
+	o.Producer, o.Seq, o.Epoch, o.Hash, o.Hint = num.Producer, num.Seq, num.Epoch, hash, c.hint
+	o.Tag, o.Each = guard, c.numbered.each
+	if ops != 1 || o.Each || c.Batch.Op(first).Kind != counter.OpAdd {
+		o.Make = c.numbered.make
+		o.Room = idmp.MaxBlob(n + ops)
+	}
+	c.Owed[guard].op, c.Owed[guard].n = int32(number), int32(n)
+}
+
+var errTooMany = "ERR IDMP: a command with a number changes at most " + strconv.Itoa(counter.MaxGroup) + " keys"
+
+// keep makes the result of a Once from the replies behind its guard.
+func (c *Call) keep(_ *counter.Batch, o *counter.Once, _, _ int) counter.Result {
+	w := c.numbered
+	out := c.Out
+	c.Out = w.out
+	guard := &c.Owed[o.Tag]
+	for i := o.Tag + 1; i <= o.Tag+int(guard.n); i++ {
+		c.Owed[i].reply(c, &c.Owed[i])
+	}
+	reply := c.Out.From(0)
+	result := counter.Result{}
+	if len(reply) > 0 && reply[0] != '-' {
+		result = idmp.Keep(reply, w.blob)
+	}
+	if c.Out.Cut(0); c.Out.Cap() > retainedReplies {
+		c.Out.Drop()
+	}
+	c.Out, w.out = out, c.Out
+	if w.blob = result.Blob; cap(w.blob) > retainedReplies {
+		w.blob = nil
+	}
+	return result
+}
+
+// answerOnce is the guard's: where the replies behind it must not be given it answers for them, and returns how many
+// they are.
+func (c *Call) answerOnce(g *Owed) (instead int) {
+	o := c.Batch.OnceAt(int(g.op))
+	c.hint = o.Hint
+	switch {
+	case o.Err != nil:
+		c.StoreError(o.Err)
+	case o.Repeat:
+		c.AnswerResult(o.Result)
+	case o.Each && c.refusedWhole(o):
+	default:
+		return 0
+	}
+	return int(g.n)
+}
+
+// AnswerResult gives a reply that was kept.
+func (c *Call) AnswerResult(r counter.Result) {
+	if !idmp.Answer(&c.Out, r) {
+		c.Out.Error(errUnknownResult)
+	}
+}
+
+const errUnknownResult = "IDMPEXPIRED the change was made; what it was answered is kept in a form that this version does not know"
+
+// refusedWhole answers for additions of which one was refused for another reason than its range: none was made then.
+func (c *Call) refusedWhole(o *counter.Once) bool {
+	for i := range o.N {
+		if op := c.Batch.Op(o.First + i); op.Err != nil && !errors.Is(op.Err, counter.ErrOutOfRange) {
+			c.opError(op)
+			return true
+		}
+	}
+	return false
+}
+
+// onceCode is the first word of a reply that says why a number was refused; empty: err is not of numbers.
+func onceCode(err error) string {
+	var expired *counter.ExpiredError
+	var fenced *counter.FencedError
+	var full *counter.ProducersFullError
+	switch {
+	case errors.Is(err, counter.ErrMismatch):
+		return "IDMPMISMATCH"
+	case errors.As(err, &expired):
+		return "IDMPEXPIRED"
+	case errors.As(err, &fenced):
+		return "IDMPFENCED"
+	case errors.As(err, &full):
+		return "IDMPFULL"
+	}
+	return ""
+}

@@ -1,0 +1,226 @@
+package server
+
+import (
+	"bytes"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/idmp"
+	"github.com/counterd/counterd/cmd/counterd/internal/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/schema"
+)
+
+// Commands with a number, which are made once: package idmp has what they say, package items how they are planned, and
+// counter.Once makes them once. Here is where their numbers come from.
+
+// numbers is the state of CLIENT IDMP: the connection's changes are numbered as they are read, those that are refused
+// too, so that the client can count them without their replies. Commands in MULTI are not, and EXEC is.
+type numbers struct {
+	producer []byte // nil: off
+	next     uint64
+	epoch    uint64
+	spent    bool // next would be beyond the highest
+}
+
+const errSpent = "ERR IDMP: the sequence numbers are used up"
+
+// take returns the next number. text is the error.
+func (n *numbers) take() (num idmp.Number, text string) {
+	if n.spent {
+		return num, errSpent
+	}
+	num = idmp.Number{Producer: n.producer, Seq: n.next, Epoch: n.epoch}
+	n.next++
+	n.spent = n.next == 0
+	return num, ""
+}
+
+// number parts a command from its number: its own, or the connection's, which is used up. Without one Producer is nil.
+// text is the error.
+func (c *call) number(cmd *row, args [][]byte) (rest [][]byte, num idmp.Number, text string) {
+	switch {
+	case cmd.Flags&command.Idmp != 0 && idmp.TailLen(args) > 0:
+		return idmp.Split(args)
+	case c.numbers.producer != nil && cmd.Numbered():
+		num, text = c.numbers.take()
+	}
+	return args, num, text
+}
+
+// planNumbered is plan for a command that may have a number.
+func (c *call) planNumbered(cmd *row, args [][]byte) {
+	rest, num, text := c.number(cmd, args)
+	switch {
+	case text != "":
+		c.Refuse(text)
+	case num.Producer == nil:
+		cmd.Plan(&c.Call, args)
+	default:
+		c.Numbered(cmd.Plan, rest, num, cmd.Hash().Add(rest[1:]...).Sum())
+	}
+}
+
+// refusedNumber uses up the number of a command that was refused before it was executed.
+func (c *client) refusedNumber(cmd *row, args [][]byte, queued bool) {
+	if c.numbers.producer != nil && cmd != nil && cmd.Numbered() && (!queued || cmd.Is("exec")) {
+		_, _, _ = c.number(cmd, args)
+	}
+}
+
+// runClientIdmp: CLIENT IDMP producer nextseq [EPOCH epoch] | OFF.
+func runClientIdmp(c *client, args [][]byte) {
+	if len(args) == 3 && resp.EqualFold(args[2], "OFF") {
+		c.numbers = numbers{}
+		c.Out.Status("OK")
+		return
+	}
+	num, text := idmp.Parse(args[2:])
+	if text != "" {
+		c.Out.Error(text)
+		return
+	}
+	c.numbers = numbers{producer: bytes.Clone(num.Producer), next: num.Seq, epoch: num.Epoch}
+	c.Out.Status("OK")
+}
+
+func idmpCommand() *row {
+	sub := func(name string, flags command.Flags, summary string, run func(*client, [][]byte)) *row {
+		return &row{Name: "idmp|" + name, Arity: 3, Flags: flags | command.Fast | command.NoMulti, Group: "counterd", Since: "0.1.0", Complexity: "O(1)",
+			Syntax: "producer", Summary: summary, Run: run}
+	}
+	return container("idmp", "counterd", "0.1.0", "Tells of producers, who number their changes, and fences them.",
+		sub("last", command.ReadOnly, "Returns the highest sequence number of a producer that was made.", runIdmpLast),
+		sub("fence", command.Write, "Raises the epoch of a producer by one and returns it: lower ones are refused from then on.", runIdmpFence))
+}
+
+// runIdmpLast: IDMP LAST producer.
+func runIdmpLast(c *client, args [][]byte) {
+	if text := checkProducer(args[2]); text != "" {
+		c.Out.Error(text)
+		return
+	}
+	var seq uint64
+	var known bool
+	err := c.withStore(false, func(b *counter.Batch) (err error) {
+		seq, known, err = b.LastSeq(args[2])
+		return err
+	})
+	switch {
+	case err != nil:
+		c.StoreError(err)
+	case known:
+		idmp.AppendSeq(&c.Out, seq)
+	default:
+		c.Out.Null()
+	}
+}
+
+// runIdmpFence: IDMP FENCE producer.
+func runIdmpFence(c *client, args [][]byte) {
+	if text := checkProducer(args[2]); text != "" {
+		c.Out.Error(text)
+		return
+	}
+	var epoch uint64
+	err := c.withStore(false, func(b *counter.Batch) (err error) {
+		epoch, err = b.Fence(args[2])
+		return err
+	})
+	if err != nil {
+		c.StoreError(err)
+		return
+	}
+	c.Out.Int(int64(epoch))
+}
+
+// runProducers: COUNTER.PRODUCERS [LIMIT count].
+func runProducers(c *client, args [][]byte) {
+	limit := int64(math.MaxInt32)
+	switch ok := false; {
+	case len(args) == 1:
+	case len(args) == 3 && resp.EqualFold(args[1], "LIMIT"):
+		if limit, ok = resp.Number(args[2]); !ok || limit < 0 {
+			c.Out.Error(items.ErrNotInteger)
+			return
+		}
+	default:
+		c.Out.Error(items.ErrSyntax)
+		return
+	}
+	list := c.store.Producers(int(min(limit, math.MaxInt32)))
+	now := time.Now().Unix()
+	c.Out.Array(len(list))
+	for _, p := range list {
+		c.Out.Map(6)
+		c.Out.BulkString("producer")
+		c.Out.BulkString(p.ID)
+		c.Out.BulkString("epoch")
+		c.Out.Int(int64(p.Epoch))
+		c.Out.BulkString("seq")
+		if p.Entries > 0 {
+			idmp.AppendSeq(&c.Out, p.Highest)
+		} else {
+			c.Out.Null()
+		}
+		c.Out.BulkString("entries")
+		c.Out.Int(int64(p.Entries))
+		c.Out.BulkString("bytes")
+		c.Out.Int(p.Bytes)
+		c.Out.BulkString("idle")
+		c.Out.Int(max(0, now-p.LastUsed))
+	}
+}
+
+func infoIdmp(c *call, t *infoText) {
+	st, conf := c.store.ProducerStats(), c.srv.config.Get()
+	t.field("idmp_producers", st.Producers)
+	t.field("idmp_max_producers", conf.IdmpMaxProducers)
+	t.field("idmp_entries", st.Entries)
+	t.bytes("idmp_memory", st.Bytes)
+	t.bytes("idmp_max_memory", int64(conf.IdmpMaxMemory))
+	t.field("idmp_min_idle", conf.IdmpMinIdle)
+	t.field("idmp_repeats", st.Repeats)
+	t.field("idmp_mismatches", st.Mismatches)
+	t.field("idmp_expired", st.Expired)
+	t.field("idmp_fenced", st.Fenced)
+	t.field("idmp_full", st.Full)
+	t.field("idmp_forgotten", st.Taken)
+}
+
+func checkProducer(id []byte) string {
+	if len(id) < 1 || len(id) > idmp.MaxProducer {
+		return idmp.ErrProducer
+	}
+	return ""
+}
+
+// numbered makes the Once of a transaction. text is the error: all that it executes must be about items, as what is
+// kept are its replies, and a repeat does nothing else again.
+func (t *transaction) numbered(cmd *row, num idmp.Number, sch *schema.Schema) (o *counter.Once, text string) {
+	o = &counter.Once{Producer: num.Producer, Seq: num.Seq, Epoch: num.Epoch, Room: idmp.MaxBlob(1)}
+	h, found := cmd.Hash(), false
+	for _, q := range t.queued {
+		if q.cmd.Plan == nil && q.cmd.Flags&(command.ReadOnly|command.Idmp) == 0 {
+			return nil, "ERR IDMP: a transaction with a number has commands on items only, not " + strings.ToUpper(q.cmd.Name)
+		}
+		h = h.Add([]byte(q.cmd.Name)).Add(q.args[1:]...)
+		o.Room += q.room()
+		if !found && q.cmd.First > 0 && q.cmd.First < len(q.args) {
+			o.Mid, found = items.Mid(sch, q.args[q.cmd.First])
+		}
+	}
+	o.Hash, o.Room = h.Sum(), min(o.Room, counter.MaxResult)
+	return o, ""
+}
+
+// room is the most bytes of the reply of a queued command, as it is kept.
+func (q *queuedCommand) room() int {
+	if q.cmd.Plan == nil || q.cmd.Group == "hash" || q.cmd.Is("counter.mget") { // rows, with names
+		return counter.MaxResult
+	}
+	return 64 + idmp.MaxBlob(len(q.args)) // or an error
+}

@@ -1,0 +1,425 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/counter"
+)
+
+// numberedForms are commands that take a number, in this order: all answer differently made again. A line of several is
+// a transaction.
+var numberedForms = []string{
+	"INCR 1.cntcm", "INCR 1.cntcm", "incrby 1.cntcm 40", "INCRBY 1.cntcm 0", "DECR 1.cntcm", "DECRBY 1.cntcm 7", "INCRBY 1.cntcm -3",
+	"HINCRBY 1 comment 5", "HINCRBY weibo:2 cntrn 6",
+	"SET 3.cntcm 9", "SET 3.cntcm 10 GET", "SET 3.cntcm 11 NX", "SET 3.cntcm 12 XX GET", "SET 4.cntcm 1 XX", "SET 4.cntcm 1 NX", "SET 99.cntcm 1 GET KEEPTTL", "SET 1 5 XX GET",
+	"SETNX 5.cntcm 4", "SETNX 5.cntcm 5", "GETSET 5.cntcm 6", "GETSET 6.cntcm 7",
+	"GETDEL 5.cntcm", "GETDEL 5.cntcm", "GETDEL 700.cntcm", "GETDEL post:5:likes", "GETDEL 701",
+	"HSET 7 comment 3 repost 4", "HSET 7 comment 5", "HMSET 7 comment 6 cntrn 7", "HSETNX 7 comment 8", "HSETNX 8 comment 9",
+	"MSET 9.cntcm 1 10.cntrn 2 9.cntcm 3", "MSET 9.cntcm 4",
+	"COUNTER.MINCRBY 9.cntcm 5", "COUNTER.MINCRBY 9.cntcm 5 10.cntrn -1000 11.cntcm 2 9.cntcm 1", "COUNTER.MINCRBY 9.cntcm 5 10.cntrn -1000 quiet",
+	"COUNTER.MINCRBY 12.cntcm -1", "COUNTER.MINCRBY 12.cntcm -1 QUIET", "COUNTER.MINCRBY 9.cntcm 1 QUIET",
+	"COUNTER.DRAIN 9.cntcm", "COUNTER.DRAIN 9.cntcm 10.cntrn 800.cntcm 9.cntcm", "COUNTER.DRAIN 900.cntcm",
+	"SET n:1 5", "INCRBY n:2 9223372036854775806", "GETDEL n:1", "GETDEL n:1", "COUNTER.DRAIN n:2 n:2 n:3 11.cntcm",
+	"INCR 20.cntcm\nHGETALL 20\nMGET 20.cntcm 21.cntcm 22\nCOUNTER.MGET weibo 20 21\nSET 21.cntcm 3 NX GET\nSET 21.cntcm x\nDECR 23.cntcm\nHMGET 20 comment x\nTYPE 20",
+	"GET 1.cntcm", "HKEYS 1\nHVALS 1\nSCAN 0 COUNT 3\nDBSIZE\nDEL 20\nHDEL 7 comment\nHSCAN 1 0",
+}
+
+// connectionForms take a number from the connection only.
+var connectionForms = []string{"DEL 1.cntcm 2", "UNLINK 3 3 99", "HDEL 7 comment repost x", "DEL 12345"}
+
+// numberedServer starts a server with what numberedForms want.
+func numberedServer(t *testing.T) *Server {
+	s := wireServe(t, nil)
+	c := wireDial(t, s, 2)
+	c.want("ADD COUNTER n", "+OK")
+	c.want("ADD COLUMN n v hint=16 max=63 suffix=", "+OK")
+	return s
+}
+
+// perform sends a form, with what is behind its last command, and returns its reply.
+func (c *wireClient) perform(form, tail string) string {
+	c.t.Helper()
+	lines := strings.Split(form, "\n")
+	if len(lines) == 1 && !strings.HasPrefix(form, "GET 1") {
+		return c.do(form + tail).Raw
+	}
+	c.want("MULTI", "+OK")
+	for _, line := range lines {
+		c.want(line, "+QUEUED")
+	}
+	return c.do("EXEC" + tail).Raw
+}
+
+// TestNumbered: each form is answered as without a number, changes the same, and made again changes nothing and is
+// answered the same, over both versions of the protocol, whichever came first, by arguments and by CLIENT IDMP.
+func TestNumbered(t *testing.T) {
+	for _, connection := range []bool{false, true} {
+		t.Run(fmt.Sprintf("connection=%v", connection), func(t *testing.T) {
+			plain2, plain3 := wireDial(t, numberedServer(t), 2), wireDial(t, numberedServer(t), 3)
+			s := numberedServer(t)
+			numbered := []*wireClient{wireDial(t, s, 2), wireDial(t, s, 3)}
+			state := wireDial(t, s, 2)
+			forms, kept := numberedForms, 0
+			if connection {
+				forms = append(forms[:len(forms):len(forms)], connectionForms...)
+			}
+			for i, form := range forms {
+				want := []string{plain2.perform(form, ""), plain3.perform(form, "")}
+				digest := plain2.do("COUNTER.DIGEST").Raw
+				for try := range 5 {
+					k := (i + try) % 2
+					c, tail := numbered[k], ""
+					if connection {
+						c.want(fmt.Sprintf("CLIENT IDMP p %d EPOCH 0", i), "+OK")
+					} else if tail = fmt.Sprintf(" IDMP p %d", i); try%2 == 1 {
+						tail += " EPOCH 0"
+					}
+					if got := c.perform(form, tail); got != want[k] {
+						t.Errorf("%q, try %d, RESP%d: got %q, want %q", form, try, k+2, got, want[k])
+					}
+					if got := state.do("COUNTER.DIGEST").Raw; got != digest {
+						t.Fatalf("%q, try %d: the store is another one than without a number:\n%s\n%s", form, try, got, digest)
+					}
+				}
+				if want[0][0] == '-' { // refused, and so tried again each time
+					continue
+				}
+				kept++
+				state.want("IDMP LAST p", fmt.Sprintf(":%d", i))
+			}
+			if got := infoField(t, state, "idmp_repeats"); got != fmt.Sprint(4*kept) || kept < len(forms)-1 {
+				t.Errorf("%s repeats, want 4 of %d", got, kept)
+			}
+		})
+	}
+}
+
+// TestNumberedRefused: what is refused says why, changes nothing and leaves no entry.
+func TestNumberedRefused(t *testing.T) {
+	s := numberedServer(t)
+	c := wireDial(t, s, 2)
+	c.want("SET 1.cntcm 5 IDMP p 200", "+OK")
+	c.want("HSET 2 comment 1 repost 4294967295 IDMP p 201", ":2")
+	long := strings.Repeat("x", 33)
+	digest := c.do("COUNTER.DIGEST").Raw
+	for line, want := range map[string]string{
+		"SET 1.cntcm 6 IDMP p 200":                          "-IDMPMISMATCH ",
+		"SET 1.cntcm 5 NX IDMP p 200":                       "-IDMPMISMATCH ",
+		"SET 2.cntcm 5 IDMP p 200":                          "-IDMPMISMATCH ",
+		"GETSET 1.cntcm 5 IDMP p 200":                       "-IDMPMISMATCH ",
+		"INCR 1.cntcm IDMP " + long + " 1":                  "-ERR IDMP: want a producer of 1 to 32 bytes",
+		"INCR 1.cntcm IDMP p -1":                            "-ERR IDMP: want a sequence number of 0 to 18446744073709551615",
+		"INCR 1.cntcm IDMP p 18446744073709551616":          "-ERR IDMP: want a sequence number",
+		"INCR 1.cntcm IDMP p 300 EPOCH 9223372036854775808": "-ERR IDMP: want an epoch of 0 to 9223372036854775807",
+		"INCR 1.cntcm IDMP p":                               "-ERR wrong number of arguments for 'incr' command",
+		"INCR 1.cntcm IDMP p 300 EPOCH":                     "-ERR wrong number of arguments for 'incr' command",
+		"INCR IDMP p 300":                                   "-ERR wrong number of arguments for 'incr' command",
+		"HSET 2 comment IDMP p 300":                         "-ERR wrong number of arguments for 'hset' command",
+		"HSET 2 comment 4 repost IDMP p 300":                "-ERR wrong number of arguments for 'hset' command",
+		"MSET 1.cntcm 4 2.cntcm IDMP p 300":                 "-ERR wrong number of arguments for 'mset' command",
+		"COUNTER.MINCRBY QUIET IDMP p 300":                  "-ERR wrong number of arguments for 'counter.mincrby' command",
+		"COUNTER.MINCRBY 1.cntcm QUIET IDMP p 300":          "-ERR value is not an integer",
+		"COUNTER.MINCRBY 1.cntcm 1 2.cntcm IDMP p 300":      "-ERR wrong number of arguments for 'counter.mincrby' command",
+		"COUNTER.DRAIN IDMP p 300":                          "-ERR wrong number of arguments for 'counter.drain' command",
+		"DEL 1.cntcm IDMP p 300":                            ":1", // no number: keys that nobody knows
+		"DECRBY 1.cntcm 6 IDMP p 300":                       "-ERR increment or decrement would overflow",
+		"HINCRBY 2 repost 1 IDMP p 300":                     "-ERR increment or decrement would overflow",
+		"INCRBY 1.cntcm x IDMP p 300":                       "-ERR value is not an integer or out of range",
+		"SET 1.cntcm 4294967296 IDMP p 300":                 "-ERR value is not an integer or out of range",
+		"MSET 1.cntcm 7 2.cntcm 4294967296 IDMP p 300":      "-ERR value is not an integer or out of range",
+		"HSET 2 comment 7 nocolumn 1 IDMP p 300":            "-ERR no column 'nocolumn'",
+		"INCR post:1:likes IDMP p 300":                      "-ERR no counter for key",
+		"COUNTER.DRAIN 1.cntcm x IDMP p 300":                "-ERR no counter for key",
+		"INCR 2 IDMP p 300":                                 "-WRONGTYPE ",
+		"SET 2 1 XX IDMP p 300":                             "-WRONGTYPE ",
+		"GETDEL 2 IDMP p 300":                               "-WRONGTYPE ",
+		"COUNTER.DRAIN 1.cntcm 2 IDMP p 300":                "-WRONGTYPE ",
+		"CLIENT IDMP p":                                     "-ERR syntax error",
+		"CLIENT IDMP p 1 EPOCH":                             "-ERR syntax error",
+		"CLIENT IDMP p x":                                   "-ERR IDMP: want a sequence number",
+		"CLIENT IDMP " + long + " 1":                        "-ERR IDMP: want a producer",
+		"IDMP LAST " + long:                                 "-ERR IDMP: want a producer",
+		"IDMP FENCE " + long:                                "-ERR IDMP: want a producer",
+		"IDMP LAST nobody":                                  "$-1",
+		"COUNTER.PRODUCERS LIMIT":                           "-ERR syntax error",
+		"COUNTER.PRODUCERS LIMIT -1":                        "-ERR value is not an integer",
+		"EXEC IDMP p 300":                                   "-ERR EXEC without MULTI",
+	} {
+		if strings.HasPrefix(line, "DEL") {
+			continue
+		}
+		if got := c.do(line).Raw; !strings.HasPrefix(got, want) {
+			t.Errorf("%s: got %q, want %s", line, got, want)
+		}
+		if got := c.do("COUNTER.DIGEST").Raw; got != digest {
+			t.Fatalf("%s changed something", line)
+		}
+		c.want("IDMP LAST p", ":201")
+	}
+	c.want("DEL 1.cntcm IDMP p 300", ":1") // DEL takes no number: these are keys that nobody knows
+
+	// A transaction: refused while it is queued, for its number, and for what is in it.
+	for _, queue := range []struct{ lines, tail, want string }{
+		{"INCR 1.cntcm", " IDMP p x", "-EXECABORT Transaction discarded because of: IDMP: want a sequence number"},
+		{"INCR 1.cntcm", " IDMP p", "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec'"},
+		{"INCR 1.cntcm", " IDMP p 200", "-IDMPMISMATCH "},
+		{"INCR 1.cntcm\nPING", " IDMP p 300", "-EXECABORT Transaction discarded because of: IDMP: a transaction with a number has commands on items only, not PING"},
+		{"INCR 1.cntcm\nFLUSHALL", " IDMP p 300", "-EXECABORT "},
+		{"INCR 1.cntcm IDMP p 300", "", "-EXECABORT Transaction discarded because of previous errors."},
+		{"INCR 1.cntcm\nCLIENT IDMP p 5", "", "-EXECABORT Transaction discarded because of previous errors."},
+		{"INCR 1.cntcm\nIDMP FENCE p", "", "-EXECABORT Transaction discarded because of previous errors."},
+	} {
+		digest := c.do("COUNTER.DIGEST").Raw
+		c.want("MULTI", "+OK")
+		for _, line := range strings.Split(queue.lines, "\n") {
+			c.do(line)
+		}
+		if got := c.do("EXEC" + queue.tail).Raw; !strings.HasPrefix(got, queue.want) {
+			t.Errorf("%q%s: got %q, want %s", queue.lines, queue.tail, got, queue.want)
+		}
+		if got := c.do("COUNTER.DIGEST").Raw; got != digest {
+			t.Fatalf("%q changed something", queue.lines)
+		}
+		c.want("IDMP LAST p", ":201")
+	}
+	// A number of a refused command is free.
+	c.want("INCRBY 1.cntcm 2 IDMP p 300", ":2")
+	c.want("INCRBY 1.cntcm 2 IDMP p 300", ":2")
+}
+
+// TestNumberedWindow: numbers out of order and gaps are taken within the window, expired ones are not; epochs fence.
+func TestNumberedWindow(t *testing.T) {
+	s := numberedServer(t)
+	c := wireDial(t, s, 2)
+	for i := 1000; i < 1128; i++ {
+		c.want(fmt.Sprintf("INCR 1.cntcm IDMP p %d", i*10), fmt.Sprintf(":%d", i-999))
+	}
+	c.want("INCR 1.cntcm IDMP p 10000", ":1")
+	if got := c.do("INCR 1.cntcm IDMP p 9999").Raw; !strings.HasPrefix(got, "-IDMPEXPIRED ") {
+		t.Errorf("got %q", got)
+	}
+	c.want("INCR 1.cntcm IDMP p 10005", ":129")
+	if got := c.do("INCR 1.cntcm IDMP p 10000").Raw; !strings.HasPrefix(got, "-IDMPEXPIRED ") {
+		t.Errorf("got %q", got)
+	}
+	c.want("INCR 1.cntcm IDMP p 10005", ":129")
+	c.want("INCR 1.cntcm IDMP p 18446744073709551615", ":130")
+	c.want("IDMP LAST p", `"18446744073709551615"`)
+	c.want("IDMP FENCE p", ":1")
+	if got := c.do("INCR 1.cntcm IDMP p 11000").Raw; !strings.HasPrefix(got, "-IDMPFENCED ") {
+		t.Errorf("got %q", got)
+	}
+	c.want("INCR 1.cntcm IDMP p 11000 EPOCH 1", ":101") // the newer incarnation may ask for what the older one did
+	c.want("INCR 1.cntcm IDMP p 11000 EPOCH 7", ":101")
+	if got := c.do("INCR 1.cntcm IDMP p 11000 EPOCH 6").Raw; !strings.HasPrefix(got, "-IDMPFENCED ") {
+		t.Errorf("a repeat of epoch 7 left epoch 6: got %q", got)
+	}
+	c.want("IDMP FENCE p", ":8")
+	c.want("IDMP FENCE new", ":1")
+	c.want("GET 1.cntcm", `"130"`)
+}
+
+// TestClientIdmp: which commands of a connection take a number.
+func TestClientIdmp(t *testing.T) {
+	s := numberedServer(t)
+	c, other := wireDial(t, s, 2), wireDial(t, s, 2)
+	last := func(want int) {
+		t.Helper()
+		other.want("IDMP LAST p", fmt.Sprintf(":%d", want))
+	}
+	c.want("CLIENT IDMP p 10 EPOCH 2", "+OK")
+	c.want("INCR 1.cntcm", ":1")
+	last(10)
+	c.want("GET 1.cntcm", `"1"`)
+	c.do("INCR 1.cntcm x")                                                   // 11: refused ones use up a number
+	c.do("INCR nokey")                                                       // 12
+	c.do("SET 1.cntcm notanumber")                                           // 13
+	c.do("HSET 1 comment")                                                   // 14
+	c.want("DECRBY 1.cntcm 9", "-ERR increment or decrement would overflow") // 15
+	c.do("ADD COUNTER other")
+	c.do("UNKNOWN")
+	c.do("PING")
+	c.want("INCR 1.cntcm", ":2")
+	last(16)
+	c.want("INCR 1.cntcm IDMP own 5", ":3") // has its own
+	c.want("DEL 1.cntcm", ":1")
+	last(17)
+	c.want("MULTI", "+OK")
+	c.want("INCR 1.cntcm", "+QUEUED")
+	c.want("INCR 1.cntcm", "+QUEUED")
+	c.want("EXEC", "[:1 :2]")
+	last(18)
+	c.want("MULTI", "+OK")
+	c.do("INCR 1.cntcm x")
+	c.do("EXEC") // 19
+	c.do("EXEC") // 20: without MULTI
+	c.want("MULTI", "+OK")
+	c.want("DISCARD", "+OK")
+	c.want("WATCH 1.cntcm", "+OK")
+	c.want("MULTI", "+OK")
+	c.want("INCR 1.cntcm", "+QUEUED")
+	other.want("INCR 1.cntcm", ":3")
+	c.want("EXEC", "nil") // 21: nothing was made, so the number is free
+	c.want("INCR 1.cntcm", ":4")
+	last(22)
+	c.want("CLIENT IDMP p 21 EPOCH 2", "+OK")
+	c.want("MULTI", "+OK")
+	c.want("INCR 1.cntcm", "+QUEUED")
+	c.want("EXEC", "[:5]")
+	c.want("CLIENT IDMP OFF", "+OK")
+	c.want("INCR 1.cntcm", ":6")
+	last(22)
+
+	// What a transaction changed may be watched: it is a repeat all the same.
+	c.want("CLIENT IDMP p 23 EPOCH 2", "+OK")
+	c.want("MULTI", "+OK")
+	c.want("INCR 1.cntcm", "+QUEUED")
+	c.want("EXEC", "[:7]")
+	c.want("CLIENT IDMP p 23 EPOCH 2", "+OK")
+	c.want("WATCH 1.cntcm", "+OK")
+	other.want("INCR 1.cntcm", ":8")
+	c.want("MULTI", "+OK")
+	c.want("INCR 1.cntcm", "+QUEUED")
+	c.want("EXEC", "[:7]")
+
+	// RESET ends it; numbers end at the highest.
+	c.want("CLIENT IDMP q 18446744073709551614", "+OK")
+	c.want("INCR 2.cntcm", ":1")
+	c.want("INCR 2.cntcm", ":2")
+	c.want("INCR 2.cntcm", "-ERR IDMP: the sequence numbers are used up")
+	c.want("RESET", "+RESET")
+	c.want("INCR 2.cntcm", ":3")
+}
+
+// TestNumberedPipeline: numbers are counted as commands are read, in a pipeline with all kinds of them, and a client that
+// sends it again from its first number has each made once.
+func TestNumberedPipeline(t *testing.T) {
+	s := numberedServer(t)
+	lines := []string{"INCR 1.cntcm", "GET 1.cntcm", "INCR 1.cntcm", "INCR 1.cntcm x", "SET 1.cntcm x", "PING", "INCR 1.cntcm", "MULTI", "INCR 1.cntcm", "EXEC", "DBSIZE", "HSET 1 repost 5"}
+	var first string
+	for try := range 3 {
+		c := wireDial(t, s, 2)
+		var got strings.Builder
+		c.want("CLIENT IDMP p 0", "+OK")
+		for range 40 {
+			for _, line := range lines {
+				c.send(line)
+			}
+		}
+		for range 40 {
+			for _, line := range lines {
+				if v := c.read(); !strings.HasPrefix(line, "GET") {
+					got.WriteString(v.Raw)
+				}
+			}
+		}
+		switch {
+		case try == 0:
+			first = got.String()
+		case first != got.String() && try == 1: // 280 numbers: the window has forgotten the first ones
+			if !strings.Contains(got.String(), "IDMPEXPIRED") {
+				t.Error("replies differ")
+			}
+		}
+		c.want("GET 1.cntcm", `"160"`)
+	}
+}
+
+// TestNumberedFull: over the limits the answer is an error before any change, and nothing that is remembered is dropped.
+func TestNumberedFull(t *testing.T) {
+	s := wireServeStore(t, "", counter.Options{}, func(c *config.Config) { c.IdmpMaxProducers = 3 })
+	c := wireDial(t, s, 3)
+	for _, p := range []string{"a", "b", "c"} {
+		c.want("INCR 1.cntcm IDMP "+p+" 1", fmt.Sprintf(":%d", p[0]-'a'+1))
+	}
+	for _, line := range []string{"INCR 1.cntcm IDMP d 1", "MSET 1.cntcm 8 2.cntcm 9 IDMP d 1", "IDMP FENCE d"} {
+		if got := c.do(line).Raw; !strings.HasPrefix(got, "-IDMPFULL ") {
+			t.Errorf("%s: got %q", line, got)
+		}
+	}
+	c.want("GET 1.cntcm", `"3"`)
+	c.want("INCR 1.cntcm IDMP a 1", ":1")
+	c.want("CONFIG SET idmp-max-producers 4", "+OK")
+	c.want("INCR 1.cntcm IDMP d 1", ":4")
+	if got := c.do("COUNTER.PRODUCERS LIMIT 2"); len(got.List) != 2 || len(got.List[0].List) != 12 || got.List[0].Get(t, "producer").Text != "d" {
+		t.Errorf("got %s", got)
+	}
+	if got := c.do("COUNTER.PRODUCERS"); len(got.List) != 4 || got.List[3].Get(t, "entries").Text != "1" {
+		t.Errorf("got %s", got)
+	}
+	for field, want := range map[string]string{"idmp_producers": "4", "idmp_entries": "4", "idmp_full": "3", "idmp_max_producers": "4", "idmp_repeats": "1"} {
+		if got := infoField(t, c, field); got != want {
+			t.Errorf("%s: got %s, want %s", field, got, want)
+		}
+	}
+	// Memory: results of 64 KiB until none fits.
+	c.want("CONFIG SET idmp-max-memory 1mb", "+OK")
+	line := "COUNTER.MINCRBY" + strings.Repeat(" 9.cntcm 0", 5000)
+	full := 0
+	for seq := 2; seq < 60; seq++ {
+		if got := c.do(fmt.Sprintf("%s IDMP a %d", line, seq)).Raw; strings.HasPrefix(got, "-IDMPFULL ") {
+			full++
+		} else if !strings.HasPrefix(got, "*5000\r\n") || full > 0 {
+			t.Fatalf("seq %d: got %.40q", seq, got)
+		}
+	}
+	if full == 0 {
+		t.Error("no end of memory")
+	}
+	if got := infoField(t, c, "idmp_memory"); len(got) > len("1048576") || got > "1048576" && len(got) == 7 {
+		t.Errorf("%s bytes are remembered", got)
+	}
+	if got := c.do(line + " IDMP a 2").Raw; !strings.HasPrefix(got, "*5000\r\n:0\r\n") {
+		t.Errorf("got %.40q", got)
+	}
+}
+
+// TestNumberedGone: a reply too long to be kept is given once; a repeat says that the change was made, and changes
+// nothing.
+func TestNumberedGone(t *testing.T) {
+	s := numberedServer(t)
+	c := wireDial(t, s, 2)
+	line := "COUNTER.MINCRBY" + strings.Repeat(" 9.cntcm 100000", 30000) + " IDMP a 1"
+	if got := c.do(line).Raw; !strings.HasPrefix(got, "*30000\r\n:100000\r\n:200000\r\n") {
+		t.Fatalf("got %.40q", got)
+	}
+	for range 2 {
+		if got := c.do(line).Raw; !strings.HasPrefix(got, "-IDMPEXPIRED the change was made") {
+			t.Fatalf("got %.90q", got)
+		}
+	}
+	c.want("GET 9.cntcm", `"3000000000"`)
+	c.want("IDMP LAST a", ":1")
+}
+
+// TestNumberedReplica: a replica refuses numbers, and answers repeats of its primary's when it leads.
+func TestNumberedReplica(t *testing.T) {
+	a := newReplNode(t).start("")
+	b := newReplNode(t).start(a.addr())
+	ca, cb := a.dial(), b.dial()
+	forms := map[string]string{}
+	for i, form := range []string{"INCR 1.cntcm", "SET 2.cntcm 5 GET", "COUNTER.MINCRBY 3.cntcm 4 4.cntcm -1", "HSET 5 comment 1 repost 2", "GETDEL 77.cntcm", "MSET 6.cntcm 1 7.cntcm 2"} {
+		line := fmt.Sprintf("%s IDMP p %d", form, i)
+		forms[line] = ca.do(line).Raw
+	}
+	ca.want("IDMP FENCE fenced", ":1")
+	until(t, "the replica follows", func() bool { return ca.do("WAIT 1 100").String() == ":1" })
+	for _, line := range []string{"INCR 1.cntcm IDMP p 0", "IDMP LAST p", "IDMP FENCE p"} {
+		if got := cb.do(line).Raw; !strings.HasPrefix(got, "-READONLY ") {
+			t.Errorf("%s on a replica: got %q", line, got)
+		}
+	}
+	ca.do("FAILOVER")
+	until(t, "the replica leads", func() bool { return strings.HasPrefix(cb.do("ROLE").String(), `["master"`) })
+	for line, want := range forms {
+		if got := cb.do(line).Raw; got != want {
+			t.Errorf("%s: got %q, want %q", line, got, want)
+		}
+	}
+	cb.want("IDMP LAST p", ":5")
+	cb.want("IDMP FENCE fenced", ":2")
+	cb.want("GET 1.cntcm", `"1"`)
+}
