@@ -8,6 +8,7 @@
 //	resp             bytes to commands, values to bytes
 //	query, find      commands by condition: their words; what they do, in steps
 //	items            commands on items: arguments to operations, and results to replies
+//	dataset          commands on all data: the schema, SCAN, FLUSHALL, blocks and tiers, digests
 //	command          the table of commands, and what COMMAND says of it
 //	config           settings
 //	repl             how nodes follow each other
@@ -32,7 +33,7 @@
 // changes of the round (call.Settle), and then those are acknowledged.
 //
 // A handler sees as little of a connection as it can do with: an items.Call (Row.Plan), a call, which can open a batch
-// for it (withStore), package node's Conn, and only those about the connection itself the client.
+// for it (withStore), package node's or dataset's Conn, and only those about the connection itself the client.
 //
 // Between the first planned command and the flush the batch is open: the schema stands still. Nothing blocks in
 // between.
@@ -59,10 +60,8 @@
 //	call.go                        a connection's way to the store: what is planned, run and committed
 //	check.go confined.go           which commands are refused; what a subscriber, a replica or a port for reads may send
 //	table.go commandcmd.go         the rows of the command table, which is package command's; COMMAND, ACL
-//	counterd.go scan.go            the schema, blocks and tiers; SCAN, DBSIZE, FLUSHALL
-//	nodeconn.go findconn.go        what packages node and find see of a connection
+//	*conn.go                       what packages node, find and dataset see of a connection
 //	block.go                       how commands block: WAIT, WAITAOF, and what waits for FAILOVER or CLIENT PAUSE
-//	digest.go                      COUNTER.DIGEST
 //	multi.go                       transactions; package watch knows what is watched
 //	pubsubcmd.go                   SUBSCRIBE, PUBLISH
 //	connection.go                  PING, HELLO, AUTH, ...

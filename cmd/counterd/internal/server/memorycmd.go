@@ -5,6 +5,7 @@ import (
 	"runtime/debug"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/dataset"
 	"github.com/counterd/counterd/cmd/counterd/internal/stats"
 )
 
@@ -14,7 +15,7 @@ func memoryCommand() *row {
 	}
 	return container("memory", "server", "4.0.0", "Tells what memory is used for.",
 		&row{Name: "memory|usage", Arity: -3, Flags: command.ReadOnly, First: 2, Last: 2, Step: 1, Group: "server", Since: "4.0.0", Complexity: "O(1)",
-			Syntax: "key [SAMPLES count]", Summary: "Returns an item's share of its block in bytes, at least 1.", Run: on(runMemoryUsage)},
+			Syntax: "key [SAMPLES count]", Summary: "Returns an item's share of its block in bytes, at least 1.", Run: func(c *client, args [][]byte) { dataset.MemoryUsage(onDataset(c), args) }},
 		sub("stats", "O(number of blocks)", "Returns what memory is used for, in bytes.", runMemoryStats),
 		sub("doctor", "O(number of blocks)", "Says what memory is used for, in words.", runMemoryDoctor),
 		sub("purge", "Depends on the size of the Go heap", "Gives free memory of the Go heap back to the system.", func(c *call, _ [][]byte) {

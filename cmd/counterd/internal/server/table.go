@@ -1,10 +1,10 @@
 package server
 
 import (
-	"github.com/counterd/counterd/cmd/counterd/internal/items"
-
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/dataset"
 	"github.com/counterd/counterd/cmd/counterd/internal/find"
+	"github.com/counterd/counterd/cmd/counterd/internal/items"
 )
 
 // on makes a handler that sees the call alone one of a connection's.
@@ -21,6 +21,7 @@ func table() []*row {
 	all = append(all, keyCommands()...)
 	all = append(all, counterCommands()...)
 	all = append(all, find.Commands(onFind)...)
+	all = append(all, dataset.Commands(onDataset)...)
 	all = append(all, transactionCommands()...)
 	all = append(all, connectionCommands()...)
 	all = append(all, pubsubCommands()...)
@@ -106,15 +107,6 @@ func keyCommands() []*row {
 			Summary: "Returns -1 for a key that exists, as counters do not expire, else -2.", Syntax: "key", Plan: items.TTL},
 		{Name: "pttl", Arity: 2, Flags: command.ReadOnly | command.Fast, First: 1, Last: 1, Step: 1, Group: "generic", Since: "2.6.0", Complexity: "O(1)",
 			Summary: "The same as TTL.", Syntax: "key", Plan: items.TTL},
-		{Name: "scan", Arity: -2, Flags: command.ReadOnly, Group: "generic", Since: "2.8.0", Complexity: "O(1) a call, O(N) in all",
-			Summary: "Walks over the keys of items, or of their numbers (TYPE string, or a pattern with a dot), in order of mid.",
-			Syntax:  "cursor [MATCH pattern] [COUNT count] [TYPE type]", Run: on(runScan)},
-		{Name: "dbsize", Arity: 1, Flags: command.ReadOnly | command.Fast, Group: "server", Since: "1.0.0", Complexity: "O(number of blocks)",
-			Summary: "Returns the number of items.", Run: on(runDBSize)},
-		{Name: "flushall", Arity: -1, Flags: command.Write, Group: "server", Since: "1.0.0", Complexity: "O(number of blocks)",
-			Summary: "Removes all items; the schema stays.", Syntax: "[ASYNC | SYNC]", Run: on(runFlush)},
-		{Name: "flushdb", Arity: -1, Flags: command.Write, Group: "server", Since: "1.0.0", Complexity: "O(number of blocks)",
-			Summary: "The same as FLUSHALL.", Syntax: "[ASYNC | SYNC]", Run: on(runFlush)},
 	}
 }
 
@@ -131,22 +123,6 @@ func counterCommands() []*row {
 		{Name: "counter.producers", Arity: -1, Flags: command.ReadOnly | command.Admin, Group: "counterd", Since: "0.1.0", Complexity: "O(N)",
 			Summary: "Describes the producers whose numbers are remembered, the one used last first.", Syntax: "[LIMIT count]", Run: runProducers},
 		idmpCommand(),
-		{Name: "counter.blocks", Arity: -1, Flags: command.ReadOnly | command.Admin, Group: "counterd", Since: "0.1.0", Complexity: "O(number of blocks)",
-			Summary: "Describes the blocks that hold the items, one line each.", Syntax: "[counter]", Run: on(runBlocks)},
-		{Name: "counter.digest", Arity: -1, Flags: command.ReadOnly | command.Admin, Group: "counterd", Since: "0.1.0", Complexity: "O(number of items)",
-			Summary: "Returns a sum over all items, or those in a range of mids, or in each of its parts: nodes with the same items have the same.",
-			Syntax:  "[counter [lo hi] [PARTS parts]]", Run: on(runDigest)},
-		{Name: "counter.demote", Arity: 3, Flags: command.Admin | command.NoMulti, Group: "counterd", Since: "0.1.0", Complexity: "O(N) of the block's items",
-			Summary: "Writes the block that holds a mid to a cold file, or merges what changed since into a new one.", Syntax: "counter mid", Run: on(runDemote)},
-		{Name: "counter.promote", Arity: 3, Flags: command.Admin | command.NoMulti, Group: "counterd", Since: "0.1.0", Complexity: "O(N) of the block's items",
-			Summary: "Brings the cold block that holds a mid back to memory.", Syntax: "counter mid", Run: on(runPromote)},
-		{Name: "add", Arity: -3, Flags: command.Write | command.Admin, Group: "counterd", Since: "0.1.0", Complexity: "O(1)",
-			Summary: "Adds a counter, or a column to a counter.",
-			Syntax:  "COUNTER counter | COLUMN counter name hint=bits [max=bits] [default=value] [suffix=suffix] [primarykey]", Run: on(runAlter)},
-		{Name: "drop", Arity: -3, Flags: command.Write | command.Admin, Group: "counterd", Since: "0.1.0", Complexity: "O(1)",
-			Summary: "Drops a counter with all its items, or a column of a counter.", Syntax: "COUNTER counter | COLUMN counter name", Run: on(runAlter)},
-		{Name: "schema", Arity: 1, Flags: command.ReadOnly | command.Fast, Group: "counterd", Since: "0.1.0", Complexity: "O(N)",
-			Summary: "Prints the script that makes the schema.", Run: on(runSchema)},
 	}
 }
 

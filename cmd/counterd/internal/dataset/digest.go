@@ -1,4 +1,4 @@
-package server
+package dataset
 
 import (
 	"errors"
@@ -52,22 +52,23 @@ func parseDigest(args [][]byte) (r digestRequest, text string) {
 	return r, items.ErrSyntax
 }
 
-// runDigest: COUNTER.DIGEST [counter [lo hi] [PARTS n]], one line a counter: nodes with the same items print the same.
+// digest: COUNTER.DIGEST [counter [lo hi] [PARTS n]], one line a counter: nodes with the same items print the same.
 // With PARTS one line for each of n equal parts of the range that has items.
-func runDigest(c *call, args [][]byte) {
+func digest(c Conn, args [][]byte) {
+	call := c.Call()
 	r, text := parseDigest(args[1:])
 	if text != "" {
-		c.Out.Error(text)
+		call.Out.Error(text)
 		return
 	}
-	digests, names := c.srv.store().Digests, []string{r.counter}
-	if c.executing {
-		digests = c.Batch.Digests
+	digests, names := c.Store().Digests, []string{r.counter}
+	if c.Executing() {
+		digests = call.Batch.Digests
 	}
 	var err error
 	if r.counter == "" {
 		names = names[:0]
-		for _, def := range c.srv.store().Schema().Counters() {
+		for _, def := range c.Store().Schema().Counters() {
 			names = append(names, def.Name)
 		}
 	}
@@ -92,8 +93,8 @@ func runDigest(c *call, args [][]byte) {
 		}
 	}
 	if err != nil {
-		c.StoreError(err)
+		call.StoreError(err)
 		return
 	}
-	c.Out.BulkStrings(lines)
+	call.Out.BulkStrings(lines)
 }

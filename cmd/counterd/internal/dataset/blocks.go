@@ -1,4 +1,4 @@
-package server
+package dataset
 
 import (
 	"fmt"
@@ -10,48 +10,11 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// counterd's own commands that are not planned: the schema, blocks and tiers.
-
-// runAlter: ADD COUNTER, ADD COLUMN, DROP COUNTER, DROP COLUMN.
-func runAlter(c *call, args [][]byte) {
-	st, err := schema.ParseStatement(args)
-	if err == nil {
-		err = c.withStore(true, func(b *counter.Batch) error {
-			before := b.Schema()
-			err := b.Alter(st)
-			if b.Schema() != before {
-				c.srv.watches.TouchAll()
-				c.srv.log.Info("schema changed", "statement", st.String(), "client", c.session.ID())
-			}
-			return err
-		})
-	}
-	if err != nil {
-		c.StoreError(err)
-		return
-	}
-	c.Out.Status("OK")
-}
-
-// runSchema: SCHEMA prints the script that would make the schema again, one bulk string a line.
-func runSchema(c *call, _ [][]byte) {
-	var text string
-	if err := c.withStore(false, func(b *counter.Batch) error { text = b.Schema().String(); return nil }); err != nil {
-		c.StoreError(err)
-		return
-	}
-	if text == "" {
-		c.Out.Array(0)
-		return
-	}
-	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	c.Out.BulkStrings(lines)
-}
-
-// runBlocks: COUNTER.BLOCKS [counter], one line a block.
-func runBlocks(c *call, args [][]byte) {
+// blocks: COUNTER.BLOCKS [counter], one line a block.
+func blocks(c Conn, args [][]byte) {
+	call := c.Call()
 	var lines []string
-	err := c.withStore(false, func(b *counter.Batch) error {
+	err := c.WithStore(false, func(b *counter.Batch) error {
 		var only *schema.Counter
 		if len(args) > 1 {
 			if only = b.Schema().CounterNamed(args[1]); only == nil {
@@ -67,10 +30,10 @@ func runBlocks(c *call, args [][]byte) {
 		return nil
 	})
 	if err != nil {
-		c.StoreError(err)
+		call.StoreError(err)
 		return
 	}
-	c.Out.BulkStrings(lines)
+	call.Out.BulkStrings(lines)
 }
 
 // blockLine describes a block for people, and for scripts as key=value.
@@ -92,29 +55,31 @@ func blockLine(i counter.BlockInfo) string {
 		float64(i.Bytes)/float64(max(1, i.Items)), layout)
 }
 
-// runDemote and runPromote: COUNTER.DEMOTE and COUNTER.PROMOTE counter mid change the tier of the block that holds a
+// demote and promote: COUNTER.DEMOTE and COUNTER.PROMOTE counter mid change the tier of the block that holds a
 // mid, by hand. Where items are kept is each node's own: replicas do it too.
-func runDemote(c *call, args [][]byte)  { c.changeTier(args, c.srv.store().Demote) }
-func runPromote(c *call, args [][]byte) { c.changeTier(args, c.srv.store().Promote) }
+func demote(c Conn, args [][]byte)  { changeTier(c, args, c.Store().Demote) }
+func promote(c Conn, args [][]byte) { changeTier(c, args, c.Store().Promote) }
 
-func (c *call) changeTier(args [][]byte, change func(counterName string, mid uint64) error) {
+func changeTier(c Conn, args [][]byte, change func(counterName string, mid uint64) error) {
+	call := c.Call()
 	mid, ok := schema.ParseMid(args[2])
 	if !ok {
-		c.Out.Error(items.ErrNoMid(args[2]))
+		call.Out.Error(items.ErrNoMid(args[2]))
 		return
 	}
 	if err := change(string(args[1]), mid); err != nil {
-		c.StoreError(err)
+		call.StoreError(err)
 		return
 	}
-	c.Out.Status("OK")
+	call.Out.Status("OK")
 }
 
-// runMemoryUsage: MEMORY USAGE key [SAMPLES n] answers the item's share of its block, in bytes, at least 1; null where
+// MemoryUsage: MEMORY USAGE key [SAMPLES n] answers the item's share of its block, in bytes, at least 1; null where
 // absent.
-func runMemoryUsage(c *call, args [][]byte) {
+func MemoryUsage(c Conn, args [][]byte) {
+	call := c.Call()
 	var bytes int64
-	err := c.withStore(false, func(b *counter.Batch) error {
+	err := c.WithStore(false, func(b *counter.Batch) error {
 		def, mid, ok := b.Schema().ParseItem(args[2])
 		if !ok {
 			k, isKey := b.Schema().ParseKey(args[2])
@@ -130,10 +95,10 @@ func runMemoryUsage(c *call, args [][]byte) {
 	})
 	switch {
 	case err != nil:
-		c.StoreError(err)
+		call.StoreError(err)
 	case bytes == 0:
-		c.Out.Null()
+		call.Out.Null()
 	default:
-		c.Out.Int(bytes)
+		call.Out.Int(bytes)
 	}
 }

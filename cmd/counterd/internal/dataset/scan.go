@@ -1,4 +1,4 @@
-package server
+package dataset
 
 import (
 	"strconv"
@@ -11,32 +11,33 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// runScan: SCAN cursor [MATCH pattern] [COUNT count] [TYPE type].
+// scan: SCAN cursor [MATCH pattern] [COUNT count] [TYPE type].
 //
 // Without TYPE and MATCH it lists the keys of items: MID, or NAME:MID for other counters than the first. TYPE string,
 // or a pattern with a dot in it, lists the keys of their numbers instead: MID.suffix. Where keys cannot be listed, as a
 // page of a cold file cannot be read, the answer is an error that names them and the cursor to go on with.
-func runScan(c *call, args [][]byte) {
+func scan(c Conn, args [][]byte) {
+	call := c.Call()
 	cursor, ok := items.ParseCursor(args[1])
 	if !ok {
-		c.Out.Error("ERR invalid cursor")
+		call.Out.Error("ERR invalid cursor")
 		return
 	}
 	o, text := items.ParseScan(args[2:], true)
 	if text != "" {
-		c.Out.Error(text)
+		call.Out.Error(text)
 		return
 	}
 	numbers := o.Type == "string" || o.Type == "" && strings.Contains(o.Match, ".")
 	var found []counter.ScanItem
 	var sch *schema.Schema
-	err := c.withStore(false, func(b *counter.Batch) (err error) {
+	err := c.WithStore(false, func(b *counter.Batch) (err error) {
 		sch = b.Schema()
 		found, cursor, err = b.Scan(nil, cursor, o.Count)
 		return err
 	})
 	if err != nil {
-		c.StoreError(err)
+		call.StoreError(err)
 		return
 	}
 	var keys [][]byte
@@ -57,36 +58,38 @@ func runScan(c *call, args [][]byte) {
 			add(sch.AppendKey(nil, it.Counter, col, it.Mid))
 		}
 	}
-	c.Out.Array(2)
-	c.Out.BulkString(strconv.FormatUint(cursor, 10))
-	c.Out.Array(len(keys))
+	call.Out.Array(2)
+	call.Out.BulkString(strconv.FormatUint(cursor, 10))
+	call.Out.Array(len(keys))
 	for _, k := range keys {
-		c.Out.BulkString(string(k))
+		call.Out.BulkString(string(k))
 	}
 }
 
-func runDBSize(c *call, _ [][]byte) {
+func size(c Conn, _ [][]byte) {
+	call := c.Call()
 	n := 0
-	if err := c.withStore(false, func(b *counter.Batch) error { n = b.Items(); return nil }); err != nil {
-		c.StoreError(err)
+	if err := c.WithStore(false, func(b *counter.Batch) error { n = b.Items(); return nil }); err != nil {
+		call.StoreError(err)
 		return
 	}
-	c.Out.Int(int64(n))
+	call.Out.Int(int64(n))
 }
 
-// runFlush: FLUSHALL and FLUSHDB [ASYNC | SYNC]. Memory goes back at once either way.
-func runFlush(c *call, args [][]byte) {
+// flush: FLUSHALL and FLUSHDB [ASYNC | SYNC]. Memory goes back at once either way.
+func flush(c Conn, args [][]byte) {
+	call := c.Call()
 	if len(args) > 2 || len(args) == 2 && !resp.EqualFold(args[1], "ASYNC") && !resp.EqualFold(args[1], "SYNC") {
-		c.Out.Error(items.ErrSyntax)
+		call.Out.Error(items.ErrSyntax)
 		return
 	}
-	err := c.withStore(true, func(b *counter.Batch) error {
-		c.srv.watches.TouchAll()
+	err := c.WithStore(true, func(b *counter.Batch) error {
+		c.TouchAll()
 		return b.Clear()
 	})
 	if err != nil {
-		c.StoreError(err)
+		call.StoreError(err)
 		return
 	}
-	c.Out.Status("OK")
+	call.Out.Status("OK")
 }

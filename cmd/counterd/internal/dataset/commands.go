@@ -1,0 +1,38 @@
+package dataset
+
+import "github.com/counterd/counterd/cmd/counterd/internal/command"
+
+// Commands are the rows of these commands, for a table whose handlers see a C: on gives what the handlers here see of
+// it. MEMORY USAGE is a subcommand, and so a row of MEMORY: MemoryUsage.
+func Commands[C any](on func(C) Conn) []*command.Row[C] {
+	run := func(handler func(Conn, [][]byte)) func(C, [][]byte) {
+		return func(c C, args [][]byte) { handler(on(c), args) }
+	}
+	return []*command.Row[C]{
+		{Name: "scan", Arity: -2, Flags: command.ReadOnly, Group: "generic", Since: "2.8.0", Complexity: "O(1) a call, O(N) in all",
+			Summary: "Walks over the keys of items, or of their numbers (TYPE string, or a pattern with a dot), in order of mid.",
+			Syntax:  "cursor [MATCH pattern] [COUNT count] [TYPE type]", Run: run(scan)},
+		{Name: "dbsize", Arity: 1, Flags: command.ReadOnly | command.Fast, Group: "server", Since: "1.0.0", Complexity: "O(number of blocks)",
+			Summary: "Returns the number of items.", Run: run(size)},
+		{Name: "flushall", Arity: -1, Flags: command.Write, Group: "server", Since: "1.0.0", Complexity: "O(number of blocks)",
+			Summary: "Removes all items; the schema stays.", Syntax: "[ASYNC | SYNC]", Run: run(flush)},
+		{Name: "flushdb", Arity: -1, Flags: command.Write, Group: "server", Since: "1.0.0", Complexity: "O(number of blocks)",
+			Summary: "The same as FLUSHALL.", Syntax: "[ASYNC | SYNC]", Run: run(flush)},
+		{Name: "counter.blocks", Arity: -1, Flags: command.ReadOnly | command.Admin, Group: "counterd", Since: "0.1.0", Complexity: "O(number of blocks)",
+			Summary: "Describes the blocks that hold the items, one line each.", Syntax: "[counter]", Run: run(blocks)},
+		{Name: "counter.digest", Arity: -1, Flags: command.ReadOnly | command.Admin, Group: "counterd", Since: "0.1.0", Complexity: "O(number of items)",
+			Summary: "Returns a sum over all items, or those in a range of mids, or in each of its parts: nodes with the same items have the same.",
+			Syntax:  "[counter [lo hi] [PARTS parts]]", Run: run(digest)},
+		{Name: "counter.demote", Arity: 3, Flags: command.Admin | command.NoMulti, Group: "counterd", Since: "0.1.0", Complexity: "O(N) of the block's items",
+			Summary: "Writes the block that holds a mid to a cold file, or merges what changed since into a new one.", Syntax: "counter mid", Run: run(demote)},
+		{Name: "counter.promote", Arity: 3, Flags: command.Admin | command.NoMulti, Group: "counterd", Since: "0.1.0", Complexity: "O(N) of the block's items",
+			Summary: "Brings the cold block that holds a mid back to memory.", Syntax: "counter mid", Run: run(promote)},
+		{Name: "add", Arity: -3, Flags: command.Write | command.Admin, Group: "counterd", Since: "0.1.0", Complexity: "O(1)",
+			Summary: "Adds a counter, or a column to a counter.",
+			Syntax:  "COUNTER counter | COLUMN counter name hint=bits [max=bits] [default=value] [suffix=suffix] [primarykey]", Run: run(alter)},
+		{Name: "drop", Arity: -3, Flags: command.Write | command.Admin, Group: "counterd", Since: "0.1.0", Complexity: "O(1)",
+			Summary: "Drops a counter with all its items, or a column of a counter.", Syntax: "COUNTER counter | COLUMN counter name", Run: run(alter)},
+		{Name: "schema", Arity: 1, Flags: command.ReadOnly | command.Fast, Group: "counterd", Since: "0.1.0", Complexity: "O(N)",
+			Summary: "Prints the script that makes the schema.", Run: run(script)},
+	}
+}

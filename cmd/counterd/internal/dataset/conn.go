@@ -1,0 +1,25 @@
+package dataset
+
+import (
+	"log/slog"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/items"
+	"github.com/counterd/counterd/counter"
+)
+
+// Conn is what the commands see of the connection that they came by. It is for the goroutine that executes the command.
+type Conn interface {
+	// Call has its replies.
+	Call() *items.Call
+	// Store is the one being served.
+	Store() *counter.Store
+	// WithStore calls f with an open batch: that of the transaction while EXEC runs, else one for this call. The reply
+	// comes behind it.
+	WithStore(exclusive bool, f func(b *counter.Batch) error) error
+	// Executing tells whether the command is one of a transaction that EXEC runs with the store held.
+	Executing() bool
+	// TouchAll says that any key may have changed. REQUIRES an exclusive batch open.
+	TouchAll()
+	// Log names the connection.
+	Log() *slog.Logger
+}

@@ -1,0 +1,17 @@
+// Package dataset has the commands on all that a store holds: its schema, its blocks and the tiers they are in, walks
+// over all items, their number and their sum. Commands on single items are package items'; what COUNTER.BLOCKS tells of a
+// block, and what a digest sums, is package counter's.
+//
+// These commands are not planned. Each opens a batch of its own (Conn.WithStore), exclusive where it changes what keys
+// mean or removes all, and its reply waits for the log as those of planned commands do. Within EXEC they work in the
+// batch of the transaction. COUNTER.DEMOTE and COUNTER.PROMOTE change where items are kept and not what they are: they
+// are each node's own, and not in the log.
+//
+//	conn.go commands.go    what handlers see of a connection; rows of the command table
+//	schema.go              ADD, DROP, SCHEMA
+//	scan.go                SCAN, DBSIZE, FLUSHALL
+//	blocks.go              COUNTER.BLOCKS, COUNTER.DEMOTE, COUNTER.PROMOTE, MEMORY USAGE
+//	digest.go              COUNTER.DIGEST
+//
+// It has no locks and no state.
+package dataset

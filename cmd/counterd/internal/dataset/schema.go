@@ -1,0 +1,46 @@
+package dataset
+
+import (
+	"strings"
+
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/schema"
+)
+
+// alter: ADD COUNTER, ADD COLUMN, DROP COUNTER, DROP COLUMN.
+func alter(c Conn, args [][]byte) {
+	call := c.Call()
+	st, err := schema.ParseStatement(args)
+	if err == nil {
+		err = c.WithStore(true, func(b *counter.Batch) error {
+			before := b.Schema()
+			err := b.Alter(st)
+			if b.Schema() != before {
+				c.TouchAll()
+				c.Log().Info("schema changed", "statement", st.String())
+			}
+			return err
+		})
+	}
+	if err != nil {
+		call.StoreError(err)
+		return
+	}
+	call.Out.Status("OK")
+}
+
+// script: SCHEMA prints the script that would make the schema again, one bulk string a line.
+func script(c Conn, _ [][]byte) {
+	call := c.Call()
+	var text string
+	if err := c.WithStore(false, func(b *counter.Batch) error { text = b.Schema().String(); return nil }); err != nil {
+		call.StoreError(err)
+		return
+	}
+	if text == "" {
+		call.Out.Array(0)
+		return
+	}
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	call.Out.BulkStrings(lines)
+}

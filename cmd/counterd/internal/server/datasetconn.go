@@ -1,0 +1,27 @@
+package server
+
+import (
+	"log/slog"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/dataset"
+	"github.com/counterd/counterd/cmd/counterd/internal/items"
+	"github.com/counterd/counterd/counter"
+)
+
+// datasetConn is a call as package dataset sees it.
+type datasetConn struct{ *call }
+
+var _ dataset.Conn = datasetConn{}
+
+// onDataset gives the commands on all data what they work on.
+func onDataset(c *client) dataset.Conn { return datasetConn{&c.call} }
+
+func (c datasetConn) Call() *items.Call     { return &c.call.Call }
+func (c datasetConn) Store() *counter.Store { return c.srv.store() }
+func (c datasetConn) Executing() bool       { return c.executing }
+func (c datasetConn) TouchAll()             { c.srv.watches.TouchAll() }
+func (c datasetConn) Log() *slog.Logger     { return c.srv.log.With("client", c.session.ID()) }
+
+func (c datasetConn) WithStore(exclusive bool, f func(b *counter.Batch) error) error {
+	return c.withStore(exclusive, f)
+}
