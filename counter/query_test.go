@@ -195,7 +195,9 @@ func playAggregate(t *testing.T, rng *rand.Rand, s *Store, q Query, most int, fo
 		if err != nil {
 			t.Fatal(err)
 		}
-		a.search.most = most
+		if a.search.most = most; a.top != nil {
+			a.top.search.most = most
+		}
 		stepping(t, s, a.Step, func() {})
 		hi, lo, some := a.Result()
 		got := new(big.Int).Lsh(new(big.Int).SetUint64(hi), 64)

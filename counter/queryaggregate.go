@@ -2,6 +2,7 @@ package counter
 
 import (
 	"fmt"
+	"math"
 	"math/bits"
 )
 
@@ -19,8 +20,10 @@ const (
 type Aggregate struct {
 	search search
 	kind   AggregateKind
+	span   int // of the column, for Min
 	hi, lo uint64
 	some   bool
+	top    *Top // Max is the first of all
 }
 
 // NewAggregate prepares one; column means nothing for Count, nor do Query.Limit, Offset, Desc and Columns. The error is
@@ -28,40 +31,74 @@ type Aggregate struct {
 func NewAggregate(q Query, kind AggregateKind, column int16) (*Aggregate, error) {
 	a := &Aggregate{kind: kind}
 	q.Limit, q.Offset, q.Desc, q.Columns = 0, 0, false, []int16{column}
-	switch {
-	case kind > Max:
-		return nil, &QueryError{fmt.Sprintf("aggregate %d", kind)}
-	case kind == Count:
+	switch kind {
+	case Max:
+		var err error
+		a.top, err = NewTop(q, column, 1)
+		return a, err
+	case Count:
 		q.Columns = []int16{}
+	case Sum, Min:
+	default:
+		return nil, &QueryError{fmt.Sprintf("aggregate %d", kind)}
 	}
-	return a, a.search.init(q, q.Columns)
+	if err := a.search.init(q, q.Columns); err != nil {
+		return nil, err
+	}
+	if kind == Min {
+		a.span = a.search.spanFor(int(column))
+	}
+	a.search.sink, a.search.bare = a.take, true
+	return a, nil
 }
 
-// Step is Find.Step; the result is known when it is done.
-func (a *Aggregate) Step(b *Batch) (done bool, err error) {
-	if err := a.search.step(b, stepRows); err != nil {
-		return false, err
-	}
-	rows := &a.search.rows
-	for i := range rows.Len() {
-		_, values := rows.At(i)
-		switch a.kind {
-		case Count:
-			a.lo++
-		case Sum:
+// take adds rows to the result.
+func (a *Aggregate) take(rows *Rows) {
+	some := a.some
+	a.some = some || len(rows.flat) > 0
+	switch a.kind {
+	case Count:
+		a.lo += uint64(len(rows.flat))
+	case Sum:
+		for i := 1; i < len(rows.flat); i += 2 {
 			var carry uint64
-			a.lo, carry = bits.Add64(a.lo, values[0], 0)
+			a.lo, carry = bits.Add64(a.lo, rows.flat[i], 0)
 			a.hi += carry
-		case Min:
-			if !a.some || values[0] < a.lo {
-				a.lo = values[0]
-			}
-		case Max:
-			a.lo = max(a.lo, values[0])
 		}
-		a.some = true
+	case Min:
+		if len(rows.flat) == 0 {
+			return
+		}
+		least := uint64(math.MaxUint64)
+		for i := 1; i < len(rows.flat); i += 2 {
+			least = min(least, rows.flat[i])
+		}
+		if some {
+			least = min(least, a.lo)
+		}
+		// Only what is less matters from now on.
+		a.lo = least
+		if sp := &a.search.spans[a.span]; least > sp.lo {
+			a.search.narrow(a.span, sp.lo, least-1)
+		} else {
+			a.search.over = true
+		}
 	}
-	return a.search.over, nil
+}
+
+// Step is Find.Step; the result is known when it is done. An item that is deleted and made again meanwhile may count
+// twice.
+func (a *Aggregate) Step(b *Batch) (done bool, err error) {
+	if a.top != nil {
+		if done, err = a.top.Step(b); done {
+			if a.some = a.top.rows.Len() > 0; a.some {
+				a.lo = a.top.rows.flat[1]
+			}
+		}
+		return done, err
+	}
+	err = a.search.step(b, math.MaxInt, false)
+	return err == nil && a.search.over, err
 }
 
 // Result is hi * 2^64 + lo, and whether there was an item at all. REQUIRES that Step is done.

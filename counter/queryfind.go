@@ -1,5 +1,7 @@
 package counter
 
+import "math"
+
 // Find finds the rows of a query. Not safe for concurrent use.
 type Find struct {
 	search search
@@ -13,43 +15,31 @@ func NewFind(q Query) (*Find, error) {
 	return f, f.search.init(q, q.Columns)
 }
 
-// Step goes on for about a millisecond, a few thousand rows at most, and tells whether all was found, or as much as
-// Limit says. The error is a *RangeError, ErrNoKey where the counter or a column was dropped, or ErrNoMemory.
+// Step goes on for some hundred microseconds, a few thousand rows at most, and tells whether all was found, or as much
+// as Limit says. The error is a *RangeError, ErrNoKey where the counter or a column was dropped, or ErrNoMemory.
 //
 // An item that meets the query from the first step to the last is found exactly once, one that changes meanwhile at
 // most once. REQUIRES b to be open; and b.Commit, or Defer, before rows are told.
 func (f *Find) Step(b *Batch) (done bool, err error) {
 	s := &f.search
-	limit := stepRows
-	if f.skip == 0 && f.q().Limit > 0 {
-		limit = f.left
+	limit, exact := math.MaxInt, s.q.Limit > 0
+	if exact {
+		if limit = f.skip + f.left; f.left == 0 {
+			s.rows.clear()
+			return true, nil
+		}
 	}
-	if f.q().Limit > 0 && f.left == 0 {
-		s.rows.clear()
-		return true, nil
-	}
-	if err := s.step(b, limit); err != nil {
+	if err := s.step(b, limit, exact); err != nil {
 		return false, err
 	}
-	if f.skip > 0 {
-		n := min(f.skip, s.rows.Len())
-		s.rows.drop(n)
-		f.skip -= n
-	}
-	if f.q().Limit > 0 {
-		if n := s.rows.Len(); n > f.left { // found as rows were passed over
-			last, _ := s.rows.At(f.left - 1)
-			s.rows.cut(f.left)
-			s.over = false
-			s.pass(last)
-		}
+	n := min(f.skip, s.rows.Len())
+	s.rows.drop(n)
+	f.skip -= n
+	if exact {
 		f.left -= s.rows.Len()
-		return s.over || f.left == 0, nil
 	}
-	return s.over, nil
+	return s.over || exact && f.left == 0, nil
 }
-
-func (f *Find) q() *Query { return &f.search.q }
 
 // Rows are those that the last step found, until the next.
 func (f *Find) Rows() *Rows { return &f.search.rows }

@@ -3,33 +3,55 @@ package counter
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
+	"github.com/counterd/counterd/coldstore"
+	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/schema"
 )
 
 const (
-	// stepTime is about how long a step takes, and stepRows how many rows it finds at most: a reply goes out, or a loop
-	// serves others, in between.
-	stepTime = time.Millisecond
+	// stepTime is about how long a step takes: what needs everything exclusively, and all who come behind it, waits for
+	// it. Beginning and ending one takes 1 us, and a page that it ends in is read again, for some more.
+	stepTime = 300 * time.Microsecond
+	// stepRows is about how many rows it finds at most.
 	stepRows = 4096
+	// maxFront bounds what is kept of the block that a search is in.
+	maxFront = 4 << 20 / 8
+	// selectBuckets is how many buckets of a hot block are looked at under its lock: 1 us where few items are found, 20
+	// where all are.
+	selectBuckets = 128
 )
 
 // search finds the items of a query, a step at a time, in the order of their mids. Between two steps anything may
 // happen to the store: blocks are found again by the mid to go on at.
 //
 // An item that meets the query from the first step to the last is found exactly once; one that changes meanwhile is
-// found if it met the query when its block was looked at.
+// found if it met the query when it was looked at.
+//
+// It is in one block at a time:
+//
+//	hot    all of its items that meet the query are copied to front, some buckets at a time, under its lock (an item
+//	       stays in its bucket), sorted, and given out from there
+//	cold   those of its overlay are copied to front; the file is read page by page, without the lock, where the bounds
+//	       of a page say that it may have some, and merged with front. A row of the file that the overlay has as well
+//	       is looked at there, under the lock, unless it is in front
+//
+// When the block is replaced meanwhile, front is forgotten, and the search goes on in the block that took its place.
 type search struct {
 	q       Query
 	spans   []span
 	mids    []uint64 // of Query.Mids, sorted, each once
 	not     []uint64 // the same of Query.NotMids
 	columns []int16  // of the rows
-
-	most int // rows of a step
+	most    int      // rows of a step
+	// Not nil: rows are given to it in any order, not kept in rows. It may narrow spans.
+	sink func(*Rows)
+	bare bool // with a sink: it does not look at mids
+	read int  // pages of files, for tests
 
 	at   uint64 // the next mid to look at
 	over bool   // there is none
@@ -41,6 +63,30 @@ type search struct {
 
 	wanted []int // columns of rows, as indexes in ks.def.Columns
 	tested []int // the same of spans
+
+	inside
+}
+
+// inside is the block that a search is in.
+type inside struct {
+	blk    *block // nil: none
+	lo, hi uint64 // front holds its items with mids from lo to hi, both inclusive
+	front  Rows   // those that meet the query, rising
+	order  []placed
+	edits  uint64   // a hot block's, when front was begun
+	bad    []uint64 // mids of partial rows of which it is not known whether they meet the query, rising
+
+	scan   *coldstore.PageScan // of a cold block's file
+	ranges []coldstore.Range   // spans of columns that the file has
+	spanOf []int               // which ones
+	fields []int               // wanted columns as the file has them, -1: the default
+	none   bool                // no row of the file meets the query
+	pages  int                 // read so far
+	page   Rows                // of the present page
+	named  bool                // with their mids
+	sel    []int32
+
+	hot hot.Selection
 }
 
 func (s *search) init(q Query, columns []int16) error {
@@ -53,17 +99,31 @@ func (s *search) init(q Query, columns []int16) error {
 			s.columns = append(s.columns, int16(c))
 		}
 	}
+	for _, c := range s.columns {
+		if err := q.checkColumn(c); err != nil {
+			return err
+		}
+	}
 	s.rows.width = 1 + len(s.columns)
+	s.front.width, s.page.width = s.rows.width, s.rows.width
 	var any bool
 	s.spans, any = q.spans()
-	s.q.To = min(q.To, schema.MaxMid)
 	s.mids, s.not = sortedSet(q.Mids), sortedSet(q.NotMids)
-	if s.at = q.From; q.Desc {
-		s.at = s.q.To
-	}
-	s.over = !any || q.From > s.q.To || q.Mids != nil && len(q.Mids) == 0
-	s.list()
+	s.q.To = min(q.To, schema.MaxMid)
+	s.restart(q.From, s.q.To)
+	s.over = s.over || !any || q.Mids != nil && len(q.Mids) == 0
 	return nil
+}
+
+// restart has the search begin again with another range.
+func (s *search) restart(from, to uint64) {
+	s.leave()
+	s.q.From, s.q.To = from, to
+	if s.at = from; s.q.Desc {
+		s.at = to
+	}
+	s.over = from > to
+	s.list()
 }
 
 // sortedSet returns a sorted copy without repetitions.
@@ -108,10 +168,12 @@ func (s *search) bind(b *Batch) error {
 	if def == nil {
 		return fmt.Errorf("%w: %s was dropped", ErrNoKey, s.q.Counter.Name)
 	}
-	s.ks = b.s.spaces[def.ID]
-	if s.bound == def {
+	ks := b.s.spaces[def.ID]
+	if s.bound == def && s.ks == ks {
 		return nil
 	}
+	s.leave()
+	s.ks = ks
 	place := func(c int) (int, error) {
 		i := def.Index(s.q.Counter.Columns[c].ID)
 		if i < 0 {
@@ -138,31 +200,71 @@ func (s *search) bind(b *Batch) error {
 	return nil
 }
 
-// step finds the next rows, at most so many. REQUIRES b to be open.
-func (s *search) step(b *Batch, limit int) error {
+// step finds the next rows, about so many, and never more if exact. REQUIRES b to be open.
+func (s *search) step(b *Batch, limit int, exact bool) error {
 	s.rows.clear()
 	if err := s.bind(b); err != nil {
+		s.leave()
 		return err
 	}
-	limit = min(limit, s.most)
-	for began := time.Now(); !s.over && s.rows.Len() < limit && time.Since(began) < stepTime; {
+	if s.blk != nil && !s.still(s.blk) {
+		s.leave()
+	}
+	for began := time.Now(); !s.over && s.rows.Len() < min(limit, s.most); {
 		var err error
-		if s.mids != nil {
+		left := math.MaxInt
+		if exact {
+			left = limit - s.rows.Len()
+		}
+		switch {
+		case s.mids != nil:
 			err = s.one(b)
-		} else {
-			err = s.block(b, limit-s.rows.Len())
+		case s.blk == nil:
+			err = s.enter(b, left)
+		case s.blk.cold == nil:
+			s.give(left)
+		default:
+			err = s.nextPage(b, left)
 		}
 		if err != nil {
+			s.leave()
 			if s.rows.Len() > 0 { // those first: the next step comes here again
 				return nil
 			}
 			return err
 		}
+		if s.sink != nil {
+			s.sink(&s.rows)
+			s.rows.clear()
+		}
+		if s.over {
+			s.leave()
+		}
+		if time.Since(began) > stepTime {
+			return nil
+		}
 	}
 	return nil
 }
 
-// one looks at the item at.
+// still tells whether a block is in use.
+func (s *search) still(blk *block) bool {
+	blk.mu.Lock()
+	defer blk.mu.Unlock()
+	return !blk.dead
+}
+
+// leave forgets the block that the search is in.
+func (s *search) leave() {
+	if s.scan != nil {
+		s.scan.Close()
+	}
+	s.blk, s.scan, s.bad = nil, nil, nil
+	s.front.clear()
+	s.order = s.order[:0]
+}
+
+// one looks at the item at, which is one of a list.
 func (s *search) one(b *Batch) error {
 	blk := s.ks.lock(s.at)
 	defer blk.mu.Unlock()
@@ -170,19 +272,19 @@ func (s *search) one(b *Batch) error {
 	mid := s.at
 	p, err := s.ks.find(blk, mid)
 	if err != nil {
-		return s.damage(mid, mid+1, err)
+		return s.damage(mid, mid, err)
 	}
 	if p.found() {
-		if err := s.item(blk, mid, p); err != nil {
-			return s.damage(mid, mid+1, err)
+		if err := s.item(&s.rows, blk, mid, p); err != nil {
+			return s.damage(mid, mid, err)
 		}
 	}
 	s.pass(mid)
 	return nil
 }
 
-// item takes the item at p, which was found, if it meets the query.
-func (s *search) item(blk *block, mid uint64, p location) error {
+// item appends the item at p, which was found, if it meets the query. REQUIRES blk.mu held.
+func (s *search) item(rows *Rows, blk *block, mid uint64, p location) error {
 	if s.excluded(mid) {
 		return nil
 	}
@@ -201,15 +303,15 @@ func (s *search) item(blk *block, mid uint64, p location) error {
 			return nil
 		}
 	}
-	n := len(s.rows.flat)
-	s.rows.flat = append(s.rows.flat, mid)
+	n := len(rows.flat)
+	rows.flat = append(rows.flat, mid)
 	for _, c := range s.wanted {
 		v, err := s.ks.value(blk, mid, p, c)
 		if err != nil {
-			s.rows.flat = s.rows.flat[:n]
+			rows.flat = rows.flat[:n]
 			return err
 		}
-		s.rows.flat = append(s.rows.flat, v)
+		rows.flat = append(rows.flat, v)
 	}
 	return nil
 }
@@ -223,111 +325,88 @@ func (s *search) excluded(mid uint64) bool {
 	return found
 }
 
+// damage is the error of items with mids from lo to hi that cannot be read.
 func (s *search) damage(lo, hi uint64, err error) error {
-	return &RangeError{s.ks.def, persist.MidRange{Lo: lo, Hi: hi}, err}
-}
-
-// block looks at the items of the block that holds at, from there on, and takes at most so many.
-func (s *search) block(b *Batch, limit int) error {
-	blk := s.ks.lock(s.at)
-	defer blk.mu.Unlock()
-	b.show(blk.logged)
-	from, to := s.at, min(s.q.To, blk.hi-1)
-	if s.q.Desc {
-		from, to = max(s.q.From, blk.lo), s.at
-	}
-	first := s.rows.Len()
-	var lost lostRanges // that matter
-	m := merged{table: &blk.tab, columns: s.ks.fileColumns(), lost: func(r persist.MidRange) {
-		if r.Hi > from && r.Lo <= to {
-			lost.add(r)
-		}
-	}}
-	if blk.cold != nil {
-		m.file, m.partial = blk.cold.file, blk.cold.partialMids()
-	}
-	last := to
-	err := m.each(from, func(mid uint64, vals []uint64) error {
-		if mid > to || !s.q.Desc && len(lost) > 0 && mid >= lost[0].Lo {
-			return errEnough
-		}
-		if s.q.Desc && len(lost) > 0 { // only what lies above it comes first
-			if r := lost[len(lost)-1]; mid >= r.Lo && mid < r.Hi {
-				return nil
-			}
-		}
-		var err error
-		if vals == nil {
-			if err = s.item(blk, mid, location{where: inPartial}); err != nil {
-				lost.add(persist.MidRange{Lo: mid, Hi: mid + 1})
-			}
-		} else {
-			s.take(mid, vals)
-		}
-		if !s.q.Desc && s.rows.Len()-first == limit {
-			last = mid
-			return errEnough
-		}
-		return nil
-	})
-	if err != nil && !errors.Is(err, errEnough) {
-		return err
-	}
-	return s.passBlock(from, to, last, first, limit, lost)
-}
-
-// passBlock moves at behind what was looked at of a block, and leaves of the rows those that the next step need not
-// find again.
-func (s *search) passBlock(from, to, last uint64, first, limit int, lost lostRanges) error {
-	if !s.q.Desc {
-		if len(lost) > 0 && lost[0].Lo <= last {
-			if lost[0].Lo > from {
-				s.pass(lost[0].Lo - 1)
-				return nil
-			}
-			return s.damage(lost[0].Lo, lost[0].Hi, errDamaged)
-		}
-		s.pass(last)
-		return nil
-	}
-	last = from
-	s.rows.reverse(first)
-	if n := len(lost); n > 0 {
-		r := lost[n-1]
-		if r.Hi > to {
-			s.rows.cut(first)
-			return s.damage(r.Lo, r.Hi, errDamaged)
-		}
-		last = r.Hi
-		for n := s.rows.Len(); n > first; n-- {
-			if mid, _ := s.rows.At(n - 1); mid >= last {
-				break
-			}
-			s.rows.cut(n - 1)
-		}
-	}
-	if s.rows.Len()-first > limit {
-		s.rows.cut(first + limit)
-		last, _ = s.rows.At(first + limit - 1)
-	}
-	s.pass(last)
-	return nil
+	return &RangeError{s.ks.def, persist.MidRange{Lo: lo, Hi: hi + 1}, err}
 }
 
 var errDamaged = errors.New("a page of its file is damaged")
 
-// take takes a row if it meets the query. vals are all columns.
-func (s *search) take(mid uint64, vals []uint64) {
+// enter begins with the block that holds at. So many rows are wanted at most.
+func (s *search) enter(b *Batch, left int) error {
+	blk := s.ks.lock(s.at)
+	s.blk = blk
+	s.lo, s.hi = max(blk.lo, s.q.From), min(blk.hi-1, s.q.To)
+	if s.q.Desc {
+		s.hi = s.at
+	} else {
+		s.lo = s.at
+	}
+	if blk.cold == nil {
+		s.enterHot(b, left)
+		return nil
+	}
+	return s.enterCold(b)
+}
+
+// selection makes s.hot mean the query in the table of a block, and tells whether an item there can meet it. REQUIRES
+// blk.mu held.
+func (s *search) selection(blk *block) bool {
+	q := &s.hot
+	q.Lo, q.Hi, q.NoMids = s.lo, s.hi, s.bare && blk.cold == nil && len(s.not) == 0
+	q.Ranges, q.Columns, q.Defaults = q.Ranges[:0], q.Columns[:0], q.Defaults[:0]
+	if blk.cold != nil { // the first column says whether the row is there
+		q.Ranges = append(q.Ranges, hot.Range{Column: blk.tab.Layout().Index(stateColumn), Hi: rowGone - 1})
+	}
 	for i, c := range s.tested {
-		if !s.spans[i].holds(vals[c]) {
-			return
+		sp := &s.spans[i]
+		if f := s.ks.field(blk, c); f >= 0 {
+			q.Ranges = append(q.Ranges, hot.Range{Column: f, Lo: sp.lo, Hi: sp.hi, Not: sp.not})
+		} else if !sp.holds(s.ks.def.Columns[c].Default) {
+			return false
 		}
 	}
-	if s.excluded(mid) {
+	for _, c := range s.wanted {
+		q.Columns = append(q.Columns, s.ks.field(blk, c))
+		q.Defaults = append(q.Defaults, s.ks.def.Columns[c].Default)
+	}
+	return true
+}
+
+// spanFor returns the number of the span of a column, which it makes if there is none. REQUIRES that no step was taken.
+func (s *search) spanFor(column int) int {
+	for i := range s.spans {
+		if s.spans[i].column == column {
+			return i
+		}
+	}
+	s.spans = append(s.spans, span{column: column, hi: math.MaxUint64})
+	return len(s.spans) - 1
+}
+
+// narrow changes the conditions of span i.
+func (s *search) narrow(i int, lo, hi uint64) {
+	s.spans[i].lo, s.spans[i].hi = lo, hi
+	if lo > hi {
+		s.over = true
+	}
+	for k, of := range s.spanOf {
+		if of == i && k < len(s.ranges) {
+			s.ranges[k].Lo, s.ranges[k].Hi = lo, hi
+		}
+	}
+}
+
+// drop removes excluded items of front.
+func (s *search) drop() {
+	if len(s.not) == 0 {
 		return
 	}
-	s.rows.flat = append(s.rows.flat, mid)
-	for _, c := range s.wanted {
-		s.rows.flat = append(s.rows.flat, vals[c])
+	w, n := s.front.width, 0
+	for i := 0; i < len(s.front.flat); i += w {
+		if !s.excluded(s.front.flat[i]) {
+			n += copy(s.front.flat[n:], s.front.flat[i:i+w])
+		}
 	}
+	s.front.flat = s.front.flat[:n]
 }

@@ -3,7 +3,11 @@ package counter
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
+	"time"
+
+	"github.com/counterd/counterd/schema"
 )
 
 // MaxTop is the most rows that a Top may have: 1.6 MB.
@@ -11,12 +15,26 @@ const MaxTop = 100_000
 
 // Top finds the k items of a query with the largest values of a column. Of items with the same value those with higher
 // mids come first. Not safe for concurrent use.
+//
+// It first asks all blocks for a value that no item of theirs is above: a hot one for the largest in its overflow
+// table, a cold one for the bounds of its file and the same of its overlay. Then it goes to the blocks, those with the
+// largest such value first, until the least of k items found is above all that are left; pages are passed over in the
+// same way.
 type Top struct {
 	search search
 	k      int
+	column int // of the span that grows
 	best   ranking
 	rows   Rows
+
+	from, to uint64
+	at       uint64 // of the blocks that are asked
+	asked    bool
+	parts    []topPart
 }
+
+// topPart is the range of a block, and a value that no item in it is above.
+type topPart struct{ lo, hi, most uint64 }
 
 // NewTop prepares one; 1 <= k <= MaxTop. Query.Limit, Offset, Desc and Columns mean nothing. The error is a
 // *QueryError.
@@ -25,29 +43,114 @@ func NewTop(q Query, column int16, k int) (*Top, error) {
 	if k < 1 || k > MaxTop {
 		return nil, &QueryError{fmt.Sprintf("the top %d, want 1 to %d", k, MaxTop)}
 	}
-	q.Limit, q.Offset, q.Desc, q.Columns = 0, 0, true, []int16{column}
-	return t, t.search.init(q, q.Columns)
+	q.Limit, q.Offset, q.Desc, q.Columns = 0, 0, false, []int16{column}
+	if err := t.search.init(q, q.Columns); err != nil {
+		return nil, err
+	}
+	s := &t.search
+	t.from, t.to, t.at, t.rows.width = s.q.From, s.q.To, s.q.From, 2
+	t.column = s.spanFor(int(column))
+	s.sink = t.take
+	if s.over {
+		t.asked = true
+	} else if s.mids != nil {
+		t.asked, t.parts = true, []topPart{{t.from, t.to, math.MaxUint64}}
+	}
+	s.over = true // until the first part
+	return t, nil
+}
+
+// take ranks rows.
+func (t *Top) take(rows *Rows) {
+	for i := 0; i < len(rows.flat); i += 2 {
+		t.best.add(ranked{rows.flat[i+1], rows.flat[i]}, t.k)
+	}
+	if sp := &t.search.spans[t.column]; len(t.best) == t.k && t.best[0].value > sp.lo {
+		t.search.narrow(t.column, t.best[0].value, sp.hi)
+	}
 }
 
 // Step is Find.Step; the rows are known when it is done. An item whose value stays is ranked exactly, one that changes
 // meanwhile by some value it had.
 func (t *Top) Step(b *Batch) (done bool, err error) {
-	if err := t.search.step(b, stepRows); err != nil {
-		return false, err
+	s := &t.search
+	if !t.asked {
+		return false, t.ask(b)
 	}
-	rows := &t.search.rows
-	for i := range rows.Len() {
-		mid, values := rows.At(i)
-		t.best.add(ranked{values[0], mid}, t.k)
+	if s.over {
+		if !t.nextPart() {
+			for _, r := range t.best.sorted() {
+				t.rows.flat = append(t.rows.flat, r.mid, r.value)
+			}
+			t.best = nil
+			return true, nil
+		}
 	}
-	if !t.search.over {
-		return false, nil
+	return false, s.step(b, math.MaxInt, false)
+}
+
+// nextPart has the search begin with the next block, if one can have a better item.
+func (t *Top) nextPart() bool {
+	if len(t.parts) == 0 {
+		return false
 	}
-	t.rows.width, t.rows.flat = 2, t.rows.flat[:0]
-	for _, r := range t.best.sorted() {
-		t.rows.flat = append(t.rows.flat, r.mid, r.value)
+	p := t.parts[0]
+	if len(t.best) == t.k && !t.best[0].below(ranked{p.most, p.hi}) {
+		return false // and none of the others can
 	}
-	return true, nil
+	t.parts = t.parts[1:]
+	t.search.restart(p.lo, p.hi)
+	return true
+}
+
+// ask gets the parts.
+func (t *Top) ask(b *Batch) error {
+	s := &t.search
+	if err := s.bind(b); err != nil {
+		return err
+	}
+	for began := time.Now(); time.Since(began) < stepTime; {
+		blk := s.ks.lock(t.at)
+		p := topPart{max(blk.lo, t.from), min(blk.hi-1, t.to), s.ks.most(blk, s.wanted[0])}
+		b.show(blk.logged)
+		blk.mu.Unlock()
+		t.parts = append(t.parts, p)
+		if p.hi >= t.to {
+			t.asked = true
+			slices.SortFunc(t.parts, func(a, b topPart) int {
+				return cmp.Or(cmp.Compare(b.most, a.most), cmp.Compare(b.hi, a.hi))
+			})
+			return nil
+		}
+		t.at = p.hi + 1
+	}
+	return nil
+}
+
+// most returns a value that no item of a block is above in column c. REQUIRES b.mu held.
+func (ks *keyspace) most(b *block, c int) uint64 {
+	col := &ks.def.Columns[c]
+	most := uint64(0)
+	if b.tab.Len() > 0 {
+		if f := ks.field(b, c); f >= 0 {
+			most = b.tab.Most(f)
+		} else {
+			most = col.Default
+		}
+	}
+	if b.cold == nil {
+		return most
+	}
+	if at, ok := b.cold.file.Meta().Column(col.ID); ok {
+		_, high := b.cold.file.Bounds(at)
+		most = max(most, high)
+	} else {
+		most = max(most, col.Default)
+	}
+	if b.cold.file.Err() != nil || len(b.cold.partial) > 0 {
+		most = schema.MaxValue
+	}
+	return most
 }
 
 // Rows are mid and value of the items found, the best first. REQUIRES that Step is done.

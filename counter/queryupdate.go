@@ -100,7 +100,7 @@ func (u *Update) Step(b *Batch) (done bool, err error) {
 		if s.q.Limit > 0 {
 			limit = min(limit, s.q.Limit-u.changed)
 		}
-		if err := s.step(b, limit); err != nil {
+		if err := s.step(b, limit, true); err != nil {
 			return false, err
 		}
 		for i := range s.rows.Len() {
@@ -164,7 +164,7 @@ func (u *Update) item(b *Batch, mid uint64) error {
 		return nil
 	}
 	s.rows.clear()
-	if err := s.item(blk, mid, p); err != nil {
+	if err := s.item(&s.rows, blk, mid, p); err != nil {
 		return s.damage(mid, mid+1, err)
 	}
 	if s.rows.Len() == 0 {

@@ -127,7 +127,17 @@ func (g *geometry) back(bucket, n uint64) uint64 {
 // unplace returns the mid whose twisted quotient q was found at its probe-th bucket: the inverse of place and probing.
 func (g *geometry) unplace(bucket, q uint64, probe uint) uint64 {
 	h := g.hash(q)
-	r := g.back(bucket, g.offset(h)+uint64(probe)*g.step(h))
+	r := g.offset(h)
+	if probe > 0 { // one in four, in a full table
+		r += uint64(probe) * g.step(h)
+	}
+	if r < g.m {
+		if r = bucket - r; r >= g.m { // below 0
+			r += g.m
+		}
+	} else {
+		r = g.back(bucket, r)
+	}
 	return g.lo + ((q-g.twist(r))&g.mask)*g.m + r
 }
 

@@ -1,0 +1,344 @@
+package counter
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/counterd/counterd/coldstore"
+)
+
+// enterCold copies what the overlay of s.blk, a cold block, has of the query to front, and begins to read its file.
+// REQUIRES s.blk.mu held; it is unlocked.
+func (s *search) enterCold(b *Batch) error {
+	blk := s.blk
+	defer blk.mu.Unlock()
+	b.show(blk.logged)
+	if err := blk.cold.file.Err(); err != nil {
+		return s.damage(s.lo, s.hi, err)
+	}
+	// Partial rows first: those of pages that can be read again go to the overlay.
+	s.bad = s.bad[:0]
+	for _, mid := range blk.cold.partialMids() {
+		if mid < s.lo || mid > s.hi {
+			continue
+		}
+		p, err := s.ks.find(blk, mid)
+		if err == nil && p.where == inPartial {
+			err = s.item(&s.front, blk, mid, p)
+		}
+		if err != nil {
+			s.bad = append(s.bad, mid)
+		}
+	}
+	if blk.tab.Len() > 0 && s.selection(blk) {
+		s.front.flat = blk.tab.Select(s.front.flat, 0, blk.tab.Buckets(), &s.hot)
+		s.drop()
+	}
+	s.sort()
+	s.openFile()
+	return nil
+}
+
+// openFile begins to read the file of s.blk, and finds the query's columns in it.
+func (s *search) openFile() {
+	file := s.blk.cold.file
+	meta := file.Meta()
+	s.scan, s.pages, s.none = file.PageScan(), 0, false
+	s.ranges, s.spanOf = s.ranges[:0], s.spanOf[:0]
+	for i, c := range s.tested {
+		sp, col := &s.spans[i], &s.ks.def.Columns[c]
+		if at, ok := meta.Column(col.ID); ok {
+			s.ranges = append(s.ranges, coldstore.Range{Col: at, Lo: sp.lo, Hi: sp.hi, Not: sp.not})
+			s.spanOf = append(s.spanOf, i)
+		} else if !sp.holds(col.Default) {
+			s.none = true
+		}
+	}
+	s.fields = s.fields[:0]
+	for _, c := range s.wanted {
+		at, ok := meta.Column(s.ks.def.Columns[c].ID)
+		if !ok {
+			at = -1
+		}
+		s.fields = append(s.fields, at)
+	}
+	for i := range s.ranges {
+		r := &s.ranges[i]
+		if least, most := file.Bounds(r.Col); r.Lo > most || r.Hi < least {
+			s.none = true
+		}
+	}
+	s.none = s.none || file.Pages() == 0
+}
+
+// skips tells whether no row of page i can meet the query, as its bounds say.
+func (s *search) skips(file *coldstore.File, i int) bool {
+	for k := range s.ranges {
+		r := &s.ranges[k]
+		if least, most := file.PageBounds(i, r.Col); r.Lo > most || r.Hi < least {
+			return true
+		}
+	}
+	return false
+}
+
+// nextPage takes the rows of the page of s.blk's file that at is in, and of front those of the same range: so many, or
+// all.
+func (s *search) nextPage(b *Batch, left int) error {
+	file := s.blk.cold.file
+	// A range of mids without a row to read goes with front alone: all of the block, or one page after the other.
+	from, to, i := s.lo, s.hi, -1
+	if s.q.Desc {
+		to = s.at
+	} else {
+		from = s.at
+	}
+	if !s.none {
+		i = file.Page(s.at)
+		step := 1
+		if s.q.Desc {
+			step = -1
+		}
+		first := i
+		end := file.Page(to)
+		if s.q.Desc {
+			end = file.Page(from)
+		}
+		for i != end && s.skips(file, i) { // those behind each other at once
+			i += step
+		}
+		if s.skips(file, i) {
+			i = -1 // there was no other
+		} else if i != first { // up to the page that is to be read
+			if s.q.Desc {
+				from = file.PageStart(i + 1)
+			} else {
+				to = file.PageStart(i) - 1
+			}
+			i = -1
+		} else {
+			if i > 0 {
+				from = max(from, file.PageStart(i))
+			}
+			to = min(to, file.PageStart(i+1)-1)
+		}
+	}
+	s.page.flat = s.page.flat[:0]
+	if i >= 0 {
+		if err := s.readPage(i, from, to); errors.Is(err, coldstore.ErrClosed) {
+			s.leave() // the block was replaced
+			return nil
+		} else if err != nil {
+			return s.damage(from, to, err)
+		}
+	}
+	return s.merge(b, from, to, left)
+}
+
+// readPage puts the rows of page i with mids from..to that meet the query in page.
+func (s *search) readPage(i int, from, to uint64) error {
+	file, scan := s.blk.cold.file, s.scan
+	last := i // a short look costs one page
+	if s.pages > 0 {
+		last = s.ahead(file, i)
+	}
+	if err := scan.Load(i, last); err != nil {
+		return err
+	}
+	s.pages++
+	s.read++
+	first, end := 0, scan.Len()
+	if from > file.PageStart(i) {
+		first = scan.Row(from)
+	}
+	if to+1 < file.PageStart(i+1) {
+		end = scan.Row(to + 1)
+	}
+	var err error
+	if s.sel, err = scan.Select(s.sel[:0], first, end, s.ranges); err != nil || len(s.sel) == 0 {
+		return err
+	}
+	w := s.page.width
+	s.page.flat = slices.Grow(s.page.flat, len(s.sel)*w)[:len(s.sel)*w]
+	if s.named = !s.bare; s.named {
+		if err := scan.Mids(s.page.flat, w, s.sel); err != nil {
+			return err
+		}
+	}
+	for k, at := range s.fields {
+		if at >= 0 {
+			if err := scan.Values(s.page.flat[1+k:], w, at, s.sel); err != nil {
+				return err
+			}
+			continue
+		}
+		v := s.ks.def.Columns[s.wanted[k]].Default
+		for n := 1 + k; n < len(s.page.flat); n += w {
+			s.page.flat[n] = v
+		}
+	}
+	return nil
+}
+
+// ahead returns the last of the pages from i on, in the order of the query, that are going to be read.
+func (s *search) ahead(file *coldstore.File, i int) int {
+	const most = 64
+	if s.q.Desc {
+		end := max(file.Page(s.lo), i-most)
+		for i > end && !s.skips(file, i-1) {
+			i--
+		}
+		return i
+	}
+	end := min(file.Page(s.hi), i+most)
+	for i < end && !s.skips(file, i+1) {
+		i++
+	}
+	return i
+}
+
+// merge moves the rows of page, and those of front with mids from..to, to rows: so many, or all, and passes what it
+// moved.
+func (s *search) merge(b *Batch, from, to uint64, left int) error {
+	if mid, ok := s.doubt(from, to); ok { // up to there
+		switch {
+		case s.q.Desc && mid < to:
+			from = mid + 1
+		case !s.q.Desc && mid > from:
+			to = mid - 1
+		default:
+			return s.damage(mid, mid, errDamaged)
+		}
+		if err := s.name(); err != nil {
+			return s.damage(from, to, err)
+		}
+		w := s.page.width
+		for len(s.page.flat) > 0 && s.page.flat[0] < from {
+			s.page.flat = s.page.flat[w:]
+		}
+		for n := len(s.page.flat); n > 0 && s.page.flat[n-w] > to; n -= w {
+			s.page.flat = s.page.flat[:n-w]
+		}
+	}
+	n := s.rows.Len()
+	if ok, err := s.mergeRows(b, from, to); !ok {
+		s.rows.cut(n)
+		return err
+	}
+	last := to
+	if s.q.Desc {
+		s.rows.reverse(n)
+		last = from
+	}
+	if s.rows.Len()-n > left {
+		s.rows.cut(n + left)
+		last, _ = s.rows.At(n + left - 1)
+	}
+	if !s.q.Desc && last >= s.hi || s.q.Desc && last <= s.lo {
+		s.done()
+	} else {
+		s.pass(last)
+	}
+	return nil
+}
+
+// name puts the mids in the rows of page, if they are not there.
+func (s *search) name() error {
+	if s.named || len(s.page.flat) == 0 {
+		return nil
+	}
+	s.named = true
+	return s.scan.Mids(s.page.flat, s.page.width, s.sel)
+}
+
+// doubt returns the first of the mids from..to, in the order of the query, that is one of bad.
+func (s *search) doubt(from, to uint64) (mid uint64, ok bool) {
+	lo, _ := slices.BinarySearch(s.bad, from)
+	hi, found := slices.BinarySearch(s.bad, to)
+	if found {
+		hi++
+	}
+	if lo >= hi {
+		return 0, false
+	}
+	if s.q.Desc {
+		return s.bad[hi-1], true
+	}
+	return s.bad[lo], true
+}
+
+// mergeRows appends the rows of page and of front with mids from..to, rising, to rows. It answers false where the block
+// was replaced, or with an error.
+func (s *search) mergeRows(b *Batch, from, to uint64) (bool, error) {
+	blk, rows, w := s.blk, s.page.flat, s.page.width
+	at, _ := slices.BinarySearchFunc(s.order, from, func(p placed, mid uint64) int { return cmp.Compare(p.mid, mid) })
+	front := s.order[at:]
+	next := func() uint64 {
+		if len(front) > 0 && front[0].mid <= to {
+			return front[0].mid
+		}
+		return math.MaxUint64
+	}
+	take := func() {
+		s.rows.flat = append(s.rows.flat, s.front.flat[int(front[0].row)*w:][:w]...)
+		front = front[1:]
+	}
+	if len(rows) > 0 {
+		blk.mu.Lock()
+		if blk.dead {
+			blk.mu.Unlock()
+			s.leave()
+			return false, nil
+		}
+		if blk.tab.Len() == 0 && len(blk.cold.partial) == 0 && len(s.not) == 0 && next() == math.MaxUint64 {
+			blk.mu.Unlock() // nearly always
+			s.rows.flat = append(s.rows.flat, rows...)
+			return true, nil
+		}
+		defer blk.mu.Unlock()
+		b.show(blk.logged)
+		if err := s.name(); err != nil {
+			return false, s.damage(from, to, err)
+		}
+	}
+	for ; len(rows) > 0; rows = rows[w:] {
+		mid := rows[0]
+		for next() < mid {
+			take()
+		}
+		if next() == mid || s.excluded(mid) {
+			continue
+		}
+		if above, err := s.above(mid); err != nil {
+			return false, s.damage(mid, mid, err)
+		} else if !above {
+			s.rows.flat = append(s.rows.flat, rows[:w]...)
+		}
+	}
+	for next() != math.MaxUint64 {
+		take()
+	}
+	return true, nil
+}
+
+// above tells whether the overlay, or a partial row, says something of an item of the file, and appends to rows what it
+// is then, if it meets the query: it was changed since front was copied, or it would be there. REQUIRES s.blk.mu held.
+func (s *search) above(mid uint64) (bool, error) {
+	blk := s.blk
+	_, partly := blk.cold.partial[mid]
+	if !partly {
+		if blk.tab.Len() == 0 {
+			return false, nil
+		}
+		if _, ok := blk.tab.Find(mid); !ok {
+			return false, nil
+		}
+	}
+	p, err := s.ks.find(blk, mid)
+	if err == nil && p.found() {
+		err = s.item(&s.rows, blk, mid, p)
+	}
+	return true, err
+}
