@@ -1,11 +1,12 @@
 // Command counterctl looks after the data directory of a counterd: it checks, prints, repairs and restores it. And it
-// compares running nodes.
+// compares running nodes, and prints posts of one.
 //
 //	counterctl check DIR|FILE     verify every checksum and cross-reference
 //	counterctl dump DIR|FILE      print snapshots and log, or commands that rebuild a server
 //	counterctl repair DIR         make a damaged directory one that a server starts from
 //	counterctl restore DIR|FILE   make a directory with the state at an earlier moment, or from a download
 //	counterctl diff HOST:PORT     find the posts that two running nodes count differently
+//	counterctl find HOST:PORT     print the posts of a running node that meet conditions; top: with the largest values
 //
 // FILE is an archive, a snapshot with the log behind it in one file: redis-cli --rdb downloads it.
 //
@@ -20,6 +21,7 @@
 //	progress.go  the bar on a terminal
 //	check.go, repair.go, restore.go
 //	diff.go      two running nodes; node.go is a connection to one
+//	find.go      posts of one
 //	dump.go      sections and filters; dump_files.go, dump_log.go, dump_commands.go print them; names.go
 package main
 
@@ -54,7 +56,7 @@ func one(run func(ctx context.Context, out output, arg string) error) action {
 var program = cli.Tool{
 	Name:     "counterctl",
 	Summary:  "looks after the data directory of a counterd.",
-	Commands: []command{checkCommand, dumpCommand, repairCommand, restoreCommand, diffCommand},
+	Commands: []command{checkCommand, dumpCommand, repairCommand, restoreCommand, diffCommand, findCommand, topCommand},
 }
 
 func main() { program.Main() }
