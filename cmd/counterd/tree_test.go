@@ -30,7 +30,7 @@ var allowed = map[string][]string{
 	"counter/internal/arena":        {},
 	"counter/internal/producers":    {"persist"},
 	"counter/datadir":               {"persist", "persist/vfs"},
-	"counter/client":                {"schema"},
+	"counter/client":                {"internal/errclass", "schema"},
 	"counter":                       {"counter/internal", "coldstore", "persist", "persist/vfs", "schema"},
 	"internal/wire":                 {},
 	"internal/errclass":             {},

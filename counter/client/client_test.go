@@ -160,6 +160,17 @@ func TestLongPage(t *testing.T) {
 		t.Errorf("%d commands, want 10", asked)
 	}
 	f.set(func() {
+		f.fates = fates(fate{lose: true}, fate{refuse: "UNCERTAIN"})
+	})
+	if _, err := c.Page(t.Context(), mids[:5], "repost"); err != nil {
+		t.Errorf("a page whose first answer is lost: %v", err)
+	}
+	f.set(func() { f.fates = func([]string) fate { return fate{refuse: "UNCERTAIN"} } })
+	c.budget = newBudget(10, 1)
+	if _, err := c.Page(t.Context(), mids[:5], "repost"); !IsTransient(err) {
+		t.Errorf("a page that cannot be shown now: %v", err)
+	}
+	f.set(func() {
 		f.fates = func(args []string) fate {
 			if args[1] == "50.cntrn" {
 				return fate{refuse: "IOERR page is damaged"}
@@ -201,7 +212,8 @@ func TestRetry(t *testing.T) {
 		{"late", []fate{{late: true}}, 1, 0, false, 2},
 		{"refused for good", []fate{{refuse: "ERR increment or decrement would overflow"}}, 0, Permanent, true, 1},
 		{"fenced", []fate{{refuse: "IDMPFENCED"}}, 0, Permanent, true, 1},
-		{"full", []fate{{refuse: "IDMPFULL"}}, 0, Permanent, true, 1},
+		{"full", []fate{{refuse: "IDMPFULL"}}, 1, 0, false, 2},
+		{"not what counterd says", []fate{{refuse: "CLUSTERDOWN"}, {refuse: "upstream failure"}}, 1, 0, false, 3},
 		{"expired", []fate{{refuse: "IDMPEXPIRED"}}, 0, InDoubt, true, 1},
 		{"lost, then refused for good", []fate{{lose: true}, {refuse: "ERR no such key form"}}, 1, InDoubt, true, 2},
 		{"lost, then no primary", append([]fate{{lose: true}}, slices.Repeat([]fate{readOnly}, 99)...), 1, InDoubt, true, 6},

@@ -100,11 +100,15 @@ func (c *Client) schema(ctx context.Context, age time.Duration) (*columns, error
 	if cs := fresh(); cs != nil { // read while we waited
 		return cs, nil
 	}
-	script, err := ask(ctx, c, func() (string, error) { return c.rdb.Do(ctx, "schema").Text() }, "schema")
+	lines, err := ask(ctx, c, func() ([]any, error) { return c.rdb.Do(ctx, "schema").Slice() }, "schema")
 	if err != nil {
 		return nil, err
 	}
-	cs, err := parseColumns(script, c.options.Counter)
+	var script strings.Builder
+	for _, line := range lines {
+		fmt.Fprintln(&script, line)
+	}
+	cs, err := parseColumns(script.String(), c.options.Counter)
 	if err != nil {
 		return nil, err
 	}

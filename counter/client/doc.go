@@ -30,9 +30,11 @@
 //
 // What an attempt is answered decides (ClassOf):
 //
-//	Permanent   refused, and would be again: out of range, no such key, IDMPFULL, IDMPFENCED
-//	Transient   refused before anything was changed: READONLY, LOADING, NOREPLICAS, MISCONF, no connection, ...
+//	Permanent   refused, and would be again: out of range, no such key, IDMPFENCED, ...
+//	Transient   refused before anything was changed: READONLY, LOADING, MISCONF, IDMPFULL, no connection, ...
 //	InDoubt     UNCERTAIN, a time limit, a connection that broke: the change may have been made
+//
+// (Package errclass has all that a server says.)
 //
 // Transient ones and those in doubt are sent again, with the same number, after a random wait of up to 5 ms, then up to
 // 10 ms, ... 320 ms, until the context or RetryFor ends. Each request pays for a tenth of a repeat: when all that was

@@ -9,12 +9,21 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/counterd/counterd/internal/errclass"
+)
+
+// A class of package errclass is the same number here.
+var (
+	_ = [1]struct{}{}[Permanent-Class(errclass.Permanent)]
+	_ = [1]struct{}{}[Transient-Class(errclass.Transient)]
+	_ = [1]struct{}{}[InDoubt-Class(errclass.InDoubt)]
 )
 
 // Class says what a failed request may have done, and whether it is worth sending it again.
 type Class uint8
 
-// Classes of errors.
+// Classes of errors. What they say of a server's replies is in package errclass, and in the same order.
 const (
 	Permanent Class = iota // nothing was changed, and the same request would be refused again
 	Transient              // nothing was changed, and the same request may be taken later
@@ -98,42 +107,28 @@ func IsTransient(err error) bool { return ClassOf(err) == Transient }
 // twice where it was.
 func IsInDoubt(err error) bool { return ClassOf(err) == InDoubt }
 
-// transient is what a server says before it changes anything, by the first word, when it may say otherwise later.
-var transient = map[string]bool{
-	"LOADING":     true, // it starts, or takes a full copy
-	"READONLY":    true, // it is a replica: another one leads, or will
-	"MASTERDOWN":  true,
-	"CLUSTERDOWN": true,
-	"TRYAGAIN":    true,
-	"MOVED":       true,
-	"ASK":         true,
-	"NOREPLICAS":  true, // fewer than min-replicas-to-write
-	"MISCONF":     true, // its disk is full, slow or failing
-	"OOM":         true,
-	"BUSY":        true,
-}
+// others are refusals that counterd does not send, and what may stand before it does.
+var others = map[string]bool{"CLUSTERDOWN": true, "TRYAGAIN": true, "MOVED": true, "ASK": true, "BUSY": true}
 
-// What is answered of a change that may have been made.
-const (
-	uncertain = "UNCERTAIN"   // made, and not yet safe on disk: a repeat is answered when it is
-	expired   = "IDMPEXPIRED" // too old for the server to know
-)
+// expired begins the answer to a number that the server no longer remembers: it will not remember it next time.
+const expired = "IDMPEXPIRED"
 
 // ClassOf is the class of an error of this package, or of go-redis. It is meaningless for nil and redis.Nil.
 func ClassOf(err error) Class {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Class
 	}
-	if e, ok := errors.AsType[redis.Error](err); ok {
-		text := e.Error()
-		word, _, _ := strings.Cut(text, " ")
-		switch {
-		case transient[word] || strings.HasPrefix(text, "ERR max number of clients reached"):
-			return Transient
-		case word == uncertain || word == expired:
-			return InDoubt
-		}
+	if _, ok := errors.AsType[*slowError](err); ok {
 		return Permanent
+	}
+	if e, ok := errors.AsType[redis.Error](err); ok {
+		if class, ok := errclass.Of(e.Error()); ok {
+			return Class(class)
+		}
+		if word, _, _ := strings.Cut(e.Error(), " "); others[word] {
+			return Transient
+		}
+		return InDoubt // who knows who says that
 	}
 	if errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) {
 		return Transient

@@ -324,7 +324,11 @@ func (f *fake) apply(name string, args []string) string {
 	case "PING":
 		return "+PONG\r\n"
 	case "SCHEMA":
-		return fmt.Sprintf("$%d\r\n%s\r\n", len(f.script), f.script)
+		reply := fmt.Sprintf("*%d\r\n", strings.Count(f.script, "\n"))
+		for line := range strings.Lines(f.script) {
+			reply += fmt.Sprintf("$%d\r\n%s\r\n", len(line)-1, line[:len(line)-1])
+		}
+		return reply
 	case "INCR":
 		reply, _ := add(args[0], "1")
 		return reply

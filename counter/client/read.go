@@ -212,7 +212,12 @@ func ask[T any](ctx context.Context, c *Client, once func() (T, error), args ...
 	err = c.send(ctx, func() (err error) {
 		reply, err = once()
 		return err
-	}, func(e *Error) { e.Request = text(args) })
+	}, func(e *Error) {
+		e.Request = text(args)
+		if e.Class == InDoubt { // there was nothing to be made
+			e.Class = Transient
+		}
+	})
 	return reply, err
 }
 

@@ -86,7 +86,7 @@ func (s *shard) exchange(l load) (made int, err error) {
 		if ClassOf(err) == InDoubt {
 			e.Class = InDoubt
 		}
-		if s.a.ctx.Err() == nil && !repeatable(err) && !isFull(err) {
+		if s.a.ctx.Err() == nil && !repeatable(err) {
 			if e.Class == InDoubt && ClassOf(err) == Permanent {
 				s.leave() // an attempt may be on its way still: it must not be made once its sums are sent otherwise
 			}
@@ -107,9 +107,6 @@ func (s *shard) exchange(l load) (made int, err error) {
 	e.Request = text(args)
 	return 0, e
 }
-
-// isFull reports whether the server has no place for one more producer now.
-func isFull(err error) bool { return redis.HasErrorPrefix(err, "IDMPFULL") }
 
 // ofOne reports whether one sum of many may be why all were refused, and not who asks.
 func ofOne(err error) bool {

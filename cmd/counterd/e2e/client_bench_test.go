@@ -1,0 +1,160 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/counterd/counterd/counter/client"
+)
+
+// cpuOf is the processor time of a process so far, by /proc: it counts in hundredths of a second.
+func cpuOf(b *testing.B, pid int) time.Duration {
+	b.Helper()
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		b.Skip("no /proc")
+	}
+	fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
+	var ticks int64
+	for _, f := range fields[11:13] {
+		n, err := strconv.ParseInt(f, 10, 64)
+		if err != nil {
+			b.Fatal(err)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
+}
+
+// ownCPU is that of this process, exactly.
+func ownCPU() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// measured runs b.N operations on some goroutines and reports the processor time of one, here and at the server.
+func measured(b *testing.B, s *server, goroutines int, operate func(i int) error) {
+	b.Helper()
+	b.ResetTimer()
+	here, there := ownCPU(), cpuOf(b, s.cmd.Process.Pid)
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range goroutines {
+		wg.Go(func() {
+			for {
+				const batch = 16 // of what is shared out: the goroutines do not meet at each
+				from := int(next.Add(batch)) - batch
+				for i := from; i < min(from+batch, b.N); i++ {
+					if err := operate(i); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+				if from >= b.N {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	b.StopTimer()
+	b.ReportMetric(float64(ownCPU()-here)/float64(b.N), "client-cpu-ns/op")
+	b.ReportMetric(float64(cpuOf(b, s.cmd.Process.Pid)-there)/float64(b.N), "server-cpu-ns/op")
+}
+
+// BenchmarkClientIncr is an increment by go-redis alone, with the hook, and by the client, also over an AutoPipeliner,
+// which go-redis has for goroutines that share connections.
+func BenchmarkClientIncr(b *testing.B) {
+	for _, goroutines := range []int{1, 1000} {
+		for _, kind := range []string{"goredis", "hook", "client", "client-autopipeline"} {
+			b.Run(fmt.Sprintf("goroutines=%d/by=%s", goroutines, kind), func(b *testing.B) {
+				s := start(b)
+				runScript(b, s.dial(b), schemaScript)
+				rdb := redis.NewClient(&redis.Options{Addr: s.addr, PoolTimeout: time.Minute})
+				defer rdb.Close()
+				var universal redis.UniversalClient = rdb
+				switch kind {
+				case "hook":
+					rdb.AddHook(client.NewHook())
+				case "client-autopipeline":
+					pipeliner, err := rdb.AutoPipeline()
+					if err != nil {
+						b.Fatal(err)
+					}
+					defer pipeliner.Close()
+					universal = pipeliner
+				}
+				c, err := client.New(universal, client.Options{})
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := c.Warm(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+				b.ReportAllocs()
+				if strings.HasPrefix(kind, "client") {
+					measured(b, s, goroutines, func(i int) error {
+						_, err := c.Incr(b.Context(), uint64(i%1000), "repost")
+						return err
+					})
+				} else {
+					measured(b, s, goroutines, func(i int) error { return rdb.IncrBy(b.Context(), strconv.Itoa(i%1000)+".cntrn", 1).Err() })
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkClientAggregator adds to 1,000 posts by an aggregator, as fast as it goes and at a million a second.
+func BenchmarkClientAggregator(b *testing.B) {
+	for _, rate := range []int{0, 1_000_000} {
+		b.Run(fmt.Sprintf("rate=%d", rate), func(b *testing.B) {
+			s := start(b)
+			runScript(b, s.dial(b), schemaScript)
+			c := counting(b, s.port)
+			a, err := c.NewAggregator(client.AggregatorOptions{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			if err := a.Add(b.Context(), 0, "repost", 0); err != nil {
+				b.Fatal(err)
+			}
+			began := time.Now()
+			measured(b, s, 4, func(i int) error {
+				if rate > 0 && i%1000 == 0 {
+					time.Sleep(time.Until(began.Add(time.Duration(i) * time.Second / time.Duration(rate))))
+				}
+				return a.Incr(b.Context(), uint64(i)*2654435761%1000, "repost")
+			})
+			if err := a.Close(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+			took := time.Since(began)
+			stats := a.Stats()
+			b.ReportMetric(float64(b.N)/took.Seconds(), "adds/s")
+			b.ReportMetric(float64(stats.Commands)/took.Seconds(), "commands/s")
+			sum := int64(0)
+			conn := s.dial(b)
+			for post := range 1000 {
+				n, err := conn.do("GET", strconv.Itoa(post)+".cntrn").Int()
+				if err != nil && b.N > 1000 {
+					b.Fatal(err)
+				}
+				sum += n
+			}
+			if sum != int64(b.N) {
+				b.Errorf("counted %d of %d", sum, b.N)
+			}
+		})
+	}
+}

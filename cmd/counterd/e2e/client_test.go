@@ -1,0 +1,330 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/cutproxy"
+	"github.com/counterd/counterd/counter/client"
+)
+
+// counting makes a client of package client that may repeat as often as it likes.
+func counting(t testing.TB, port int, change ...func(*redis.Options)) *client.Client {
+	t.Helper()
+	o := &redis.Options{Addr: "127.0.0.1:" + strconv.Itoa(port), DialTimeout: ioTimeout, ReadTimeout: ioTimeout, DialerRetries: 1, PoolSize: 40}
+	for _, ch := range change {
+		ch(o)
+	}
+	rdb := redis.NewClient(o)
+	t.Cleanup(func() { rdb.Close() })
+	c, err := client.New(rdb, client.Options{Counter: "weibo", RetryBurst: 1_000_000, RetryFor: 5 * time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestClientCommands walks the client's calls on a real server.
+func TestClientCommands(t *testing.T) {
+	s := start(t)
+	runScript(t, s.dial(t), schemaScript)
+	for _, protocol := range []int{2, 3} {
+		c := counting(t, s.port, func(o *redis.Options) { o.Protocol = protocol })
+		ctx := t.Context()
+		mid := uint64(19089006000 + protocol)
+		if err := c.Warm(ctx); err != nil {
+			t.Fatal(err)
+		}
+		n, err := c.Incr(ctx, mid, "repost")
+		same(t, "Incr", n, err, 1)
+		n, err = c.Add(ctx, mid, "cntrn", -1)
+		same(t, "Add", n, err, 0)
+		if _, err = c.Add(ctx, mid, "cntrn", -1); client.ClassOf(err) != client.Permanent {
+			t.Errorf("an addition out of range: %v", err)
+		}
+		same(t, "Set", struct{}{}, c.Set(ctx, mid, "comment", 5), struct{}{})
+		n, ok, err := c.Get(ctx, mid, "comment")
+		same(t, "Get", n, err, 5)
+		same(t, "Get", ok, err, true)
+		row, err := c.Row(ctx, mid)
+		same(t, "Row", fmt.Sprint(row), err, fmt.Sprintf("{%d true [5 0 0]}", mid))
+		rows, err := c.Page(ctx, []uint64{mid, 1}, "repost", "comment")
+		same(t, "Page", fmt.Sprint(rows), err, fmt.Sprintf("[{%d true [0 5]} {1 false []}]", mid))
+		n, ok, err = c.Take(ctx, mid, "comment")
+		same(t, "Take", n, err, 5)
+		same(t, "Take", ok, err, true)
+		_, ok, err = c.Take(ctx, 1, "comment")
+		same(t, "Take of nothing", ok, err, false)
+
+		var told []*client.SumsError
+		a, err := c.NewAggregator(client.AggregatorOptions{OnError: func(e *client.SumsError) { told = append(told, e) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range uint64(1000) {
+			if err := a.Incr(ctx, mid+10*(i%3), "attitude"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := errors.Join(a.Add(ctx, 7, "attitude", -1), a.Close(ctx)); err != nil {
+			t.Fatal(err)
+		}
+		n, _, err = c.Get(ctx, mid, "attitude")
+		same(t, "the sum", n, err, 334)
+		if len(told) != 1 || told[0].Refused != 1 || !errors.Is(told[0], client.ErrRange) {
+			t.Errorf("told %v of an addition out of range", told)
+		}
+	}
+}
+
+// TestClientFind asks for posts by condition.
+func TestClientFind(t *testing.T) {
+	s := start(t)
+	runScript(t, s.dial(t), schemaScript)
+	c, ctx := counting(t, s.port), t.Context()
+	for mid := range uint64(1000) {
+		b := c.Batch().Add(mid, "repost", int64(mid*7%1000)).Add(mid, "comment", int64(mid%3))
+		if _, err := b.Do(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rows, err := c.Find(ctx, client.Query{From: 10, To: 900, Desc: true, Limit: 2, Columns: []string{"repost"},
+		Where: []client.Condition{{Column: "repost", Op: ">", Value: 500}, {Column: "cntcm", Op: "=", Value: 1}}})
+	same(t, "Find", fmt.Sprint(rows), err, fmt.Sprint(expectFound(10, 900, 2)))
+	rows, err = c.Find(ctx, client.Query{Mids: []uint64{5, 2000, 7}})
+	same(t, "Find of a list", fmt.Sprint(rows), err, "[{5 true [2 35 0]} {7 true [1 49 0]}]")
+	seen := 0
+	for row, err := range c.Each(ctx, client.Query{Limit: 70, Where: []client.Condition{{Column: "comment", Op: "!=", Value: 0}}}) {
+		if err != nil || row.Values[0] == 0 {
+			t.Fatalf("Each: %+v, %v", row, err)
+		}
+		seen++
+	}
+	n, err := c.Count(ctx, client.Query{Where: []client.Condition{{Column: "comment", Op: "!=", Value: 0}}})
+	same(t, "Count", n, err, 666)
+	same(t, "Each", seen, nil, 666)
+	top, err := c.Top(ctx, "repost", 3, client.Query{To: 500})
+	same(t, "Top", fmt.Sprint(top), err, "[{428 996} {285 995} {142 994}]")
+	for _, err := range c.Each(ctx, client.Query{Where: []client.Condition{{Column: "share", Op: "=", Value: 1}}}) {
+		if client.ClassOf(err) != client.Permanent {
+			t.Errorf("an unknown column: %v", err)
+		}
+	}
+}
+
+// expectFound is the answer to the first question of TestClientFind.
+func expectFound(from, to uint64, limit int) (rows []client.Row) {
+	for mid := to; mid >= from && len(rows) < limit; mid-- {
+		if reposts := int64(mid * 7 % 1000); reposts > 500 && mid%3 == 1 {
+			rows = append(rows, client.Row{Mid: mid, Exists: true, Values: []int64{reposts}})
+		}
+	}
+	return rows
+}
+
+// TestClientExact lets goroutines count through a proxy that loses replies, by increments and by an aggregator, while the
+// server is killed and started again and again: each sum is exact.
+func TestClientExact(t *testing.T) {
+	t.Parallel()
+	r, _ := random(t)
+	dir := t.TempDir()
+	s := startIn(t, dir)
+	runScript(t, s.dial(t), schemaScript)
+	proxy := cutproxy.New(t, s.port, r.Uint64(), false)
+	c := counting(t, proxy.Port())
+	if err := c.Warm(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	proxy.Lose(0.03)
+	a, err := c.NewAggregator(client.AggregatorOptions{Interval: 2 * time.Millisecond, Keys: 20, Shards: 2,
+		OnError: func(e *client.SumsError) { t.Errorf("the aggregator: %v", e) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const posts, goroutines = 50, 8
+	var single, summed [posts]atomic.Int64
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	for g := range goroutines {
+		wg.Go(func() {
+			for i := g; !stop.Load(); i++ {
+				post, n := i*i%posts, int64(1+i%3)
+				if _, err := c.Add(t.Context(), uint64(post), "repost", n); err != nil {
+					t.Errorf("Add: %v", err)
+					return
+				}
+				single[post].Add(n)
+				for range 10 {
+					if err := a.Add(t.Context(), uint64(post), "comment", n); err != nil {
+						t.Errorf("Aggregator.Add: %v", err)
+						return
+					}
+					summed[post].Add(n)
+				}
+			}
+		})
+	}
+	rounds := scaled(12)
+	for range rounds {
+		time.Sleep(randomPause(r, 20*time.Millisecond, 200*time.Millisecond))
+		s.kill()
+		s.checkLog()
+		s = startIn(t, dir)
+		proxy.SetPort(s.port)
+	}
+	stop.Store(true)
+	wg.Wait()
+	if err := a.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	conn := s.dial(t)
+	var increments, sums int64
+	for post := range posts {
+		for suffix, want := range map[string]int64{".cntrn": single[post].Load(), ".cntcm": summed[post].Load()} {
+			if got, err := conn.do("GET", strconv.Itoa(post)+suffix).Int(); want > 0 && (err != nil || got != want) {
+				t.Errorf("post %d%s: counted %d (%v), want %d", post, suffix, got, err, want)
+			}
+		}
+		increments += single[post].Load()
+		sums += summed[post].Load()
+	}
+	t.Logf("%d kills, %d pieces lost; sums of %d by increments, %d by an aggregator: %+v", rounds, proxy.Lost(), increments, sums, a.Stats())
+}
+
+// What a history's operation is, and what it answered.
+type (
+	historyInput struct {
+		kind rune // + add, = set, ? get, - take
+		post uint64
+		n    int64
+	}
+	historyOutput struct {
+		n    int64
+		ok   bool // there was something
+		lost bool // nobody knows
+	}
+	historyState struct {
+		n      int64
+		exists bool
+	}
+)
+
+// counterModel is one counter. A Take leaves the default, so the post stays.
+var counterModel = porcupine.Model{
+	Partition: func(history []porcupine.Operation) (parts [][]porcupine.Operation) {
+		by := map[uint64][]porcupine.Operation{}
+		for _, op := range history {
+			post := op.Input.(historyInput).post
+			by[post] = append(by[post], op)
+		}
+		for _, part := range by {
+			parts = append(parts, part)
+		}
+		return parts
+	},
+	Init: func() any { return historyState{} },
+	Step: func(state, input, output any) (bool, any) {
+		s, in, out := state.(historyState), input.(historyInput), output.(historyOutput)
+		switch in.kind {
+		case '+':
+			s = historyState{s.n + in.n, true}
+			return out.lost || out.n == s.n, s
+		case '=':
+			return true, historyState{in.n, true}
+		case '?':
+			return out.lost || out.ok == s.exists && out.n == s.n, s
+		}
+		return out.lost || out.ok == s.exists && out.n == s.n, historyState{0, s.exists}
+	},
+	DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v -> %+v", input, output) },
+}
+
+// TestClientHistory records what clients do to few posts through a proxy that loses many replies, so that much is sent
+// several times, and lets porcupine find an order in which each was done once.
+func TestClientHistory(t *testing.T) {
+	t.Parallel()
+	r, _ := random(t)
+	s := start(t)
+	runScript(t, s.dial(t), schemaScript)
+	proxy := cutproxy.New(t, s.port, r.Uint64(), false)
+	c := counting(t, proxy.Port())
+	if err := c.Warm(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	proxy.Lose(0.1)
+	const goroutines, posts, each = 6, 3, 150 // at most 900 operations a post
+	unknown := 0
+	histories := scaled(8)
+	for h := range histories {
+		began := time.Now()
+		history := make([]porcupine.Operation, 0, goroutines*each)
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		for g := range goroutines {
+			seed := r.Uint64()
+			wg.Go(func() {
+				for range each {
+					seed = seed*6364136223846793005 + 1442695040888963407
+					in := historyInput{kind: []rune("+++++=??-")[seed>>33%9], post: uint64(h*posts) + seed>>40%posts, n: int64(1 + seed>>50%9)}
+					call := time.Since(began).Nanoseconds()
+					out := operate(t.Context(), c, in)
+					op := porcupine.Operation{ClientId: g, Input: in, Call: call, Output: out, Return: time.Since(began).Nanoseconds()}
+					mu.Lock()
+					if out.lost {
+						unknown++
+						op.Return = int64(time.Hour)
+					}
+					history = append(history, op)
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+		if result := porcupine.CheckOperationsTimeout(counterModel, history, time.Minute); result != porcupine.Ok {
+			t.Fatalf("history %d: %v", h, result)
+		}
+	}
+	t.Logf("%d histories of %d operations, %d pieces lost, %d unknown", histories, goroutines*each, proxy.Lost(), unknown)
+}
+
+// operate does one operation of a history.
+func operate(ctx context.Context, c *client.Client, in historyInput) (out historyOutput) {
+	var err error
+	switch in.kind {
+	case '+':
+		out.n, err = c.Add(ctx, in.post, "repost", in.n)
+	case '=':
+		err = c.Set(ctx, in.post, "repost", in.n)
+	case '?':
+		out.n, out.ok, err = c.Get(ctx, in.post, "repost")
+	default:
+		out.n, out.ok, err = c.Take(ctx, in.post, "repost")
+	}
+	out.lost = err != nil
+	return out
+}
+
+// TestHistoryCheck plants a change that was made twice: the model must see it.
+func TestHistoryCheck(t *testing.T) {
+	history := []porcupine.Operation{
+		{Input: historyInput{'+', 1, 5}, Call: 0, Output: historyOutput{n: 5}, Return: 10},
+		{Input: historyInput{'+', 1, 1}, Call: 5, Output: historyOutput{n: 6}, Return: 30},
+		{Input: historyInput{'?', 1, 0}, Call: 40, Output: historyOutput{n: 7, ok: true}, Return: 50},
+	}
+	if porcupine.CheckOperations(counterModel, history) {
+		t.Error("an increment that counted twice was not seen")
+	}
+	history[2].Output = historyOutput{n: 6, ok: true}
+	if !porcupine.CheckOperations(counterModel, history) {
+		t.Error("a history without fault was refused")
+	}
+}

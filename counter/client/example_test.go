@@ -1,0 +1,97 @@
+package client_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/counterd/counterd/counter/client"
+)
+
+// A counter of posts behind Sentinel: pools, passwords and who leads are go-redis's.
+func Example() {
+	ctx := context.Background()
+	rdb := redis.NewUniversalClient(&redis.UniversalOptions{
+		Addrs:        []string{"10.0.0.1:26379", "10.0.0.2:26379", "10.0.0.3:26379"},
+		MasterName:   "mymaster",
+		MinIdleConns: 20,
+	})
+	defer rdb.Close()
+	posts, err := client.New(rdb, client.Options{Counter: "weibo"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := posts.Warm(ctx); err != nil { // 20 connections, before there is traffic
+		log.Fatal(err)
+	}
+	reposts, err := posts.Incr(ctx, 19089006004, "repost")
+	fmt.Println(reposts, err)
+}
+
+// A timeline's page: all columns of its posts, in one command.
+func ExampleClient_Page() {
+	posts, err := client.New(redis.NewClient(&redis.Options{}), client.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	rows, err := posts.Page(context.Background(), []uint64{19089006004, 19089006001}, "comment", "repost")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, row := range rows {
+		if row.Exists {
+			fmt.Println(row.Mid, "comments:", row.Values[0], "reposts:", row.Values[1])
+		}
+	}
+}
+
+// What to do with an error depends on what may have been done.
+func ExampleIsInDoubt() {
+	posts, err := client.New(redis.NewClient(&redis.Options{}), client.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	switch _, err := posts.Add(context.Background(), 19089006004, "like", 1); {
+	case err == nil:
+	case client.IsInDoubt(err):
+		log.Print("it may have counted: not again, or it may count twice: ", err)
+	case client.IsTransient(err):
+		log.Print("it did not count: later, then: ", err)
+	default:
+		log.Print("it will never count: ", err)
+	}
+}
+
+// Increments of viral posts are summed for 10 ms: a post costs the server one change a tick, however often it is liked.
+func ExampleAggregator() {
+	ctx := context.Background()
+	posts, err := client.New(redis.NewClient(&redis.Options{}), client.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	likes, err := posts.NewAggregator(client.AggregatorOptions{
+		Interval: 10 * time.Millisecond,
+		OnError:  func(e *client.SumsError) { log.Print(e) },
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for range 1_000_000 {
+		if err := likes.Incr(ctx, 19089006004, "like"); err != nil {
+			log.Fatal(err)
+		}
+	}
+	if err := likes.Close(ctx); err != nil { // all is counted, once
+		log.Fatal(err)
+	}
+}
+
+// A program that goes on using go-redis's own methods.
+func ExampleNewHook() {
+	rdb := redis.NewClient(&redis.Options{})
+	rdb.AddHook(client.NewHook())
+	rdb.Incr(context.Background(), "19089006004.cntrn") // what go-redis repeats counts once
+}

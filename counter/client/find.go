@@ -1,0 +1,211 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net"
+)
+
+// Op is how a condition compares: "=", "!=", "<", "<=", ">" or ">=".
+type Op string
+
+// Condition is one on a column, by name or suffix.
+type Condition struct {
+	Column string
+	Op     Op
+	Value  int64 // 0 or more
+}
+
+// Query says which posts are meant: all that meet all of it. The zero Query means all posts. To look at very many takes
+// the server seconds: give the go-redis client a ReadTimeout that suffices, as a query that ran out of it is not repeated.
+type Query struct {
+	From, To uint64   // a range of mids, both included; To 0: to the last
+	Mids     []uint64 // these, whatever From and To say, where there are any
+	Where    []Condition
+	Columns  []string // what is read of them: all columns where none is named
+	Desc     bool     // the newest first: the highest mid
+	Limit    int      // most rows; 0: what the server gives, 100. Each asks for that many at a time
+}
+
+// Found is a post's mid and one of its values.
+type Found struct {
+	Mid   uint64
+	Value int64
+}
+
+// Find gives the first posts that a query means, in the order of their mids.
+func (c *Client) Find(ctx context.Context, q Query) ([]Row, error) {
+	cs, list, err := c.choose(ctx, q.Columns, false)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := c.read(ctx, q.find(cs, list)...)
+	if err != nil {
+		return nil, err
+	}
+	return rowsOf(reply, len(list))
+}
+
+// Each gives all posts that a query means, page by page, and ends with the first error. A post that is changed meanwhile is
+// given as it was when its page was read; none is given twice.
+func (c *Client) Each(ctx context.Context, q Query) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		cs, list, err := c.choose(ctx, q.Columns, false)
+		if err != nil {
+			yield(Row{}, err)
+			return
+		}
+		args := append(q.find(cs, list), "CURSOR", "0")
+		for {
+			reply, err := c.read(ctx, append([]any(nil), args...)...)
+			var rows []Row
+			var page []any
+			if err == nil {
+				if page, err = slice(reply, 2); err == nil {
+					rows, err = rowsOf(page[1], len(list))
+				}
+			}
+			if err != nil {
+				yield(Row{}, err)
+				return
+			}
+			for _, row := range rows {
+				if !yield(row, nil) {
+					return
+				}
+			}
+			if args[len(args)-1] = page[0]; page[0] == "0" {
+				return
+			}
+		}
+	}
+}
+
+// Top gives the k posts with the highest values of a column among those that a query means, the highest first. Columns,
+// Desc and Limit of the query say nothing here.
+func (c *Client) Top(ctx context.Context, column string, k int, q Query) ([]Found, error) {
+	cs, i, err := c.column(ctx, column)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := c.read(ctx, q.conditions([]any{"COUNTER.TOP", cs.counter, cs.names[i], k})...)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := rowsOf(reply, 1)
+	if err != nil {
+		return nil, err
+	}
+	top := make([]Found, len(rows))
+	for i, row := range rows {
+		top[i] = Found{row.Mid, row.Values[0]}
+	}
+	return top, nil
+}
+
+// Count gives how many posts a query means.
+func (c *Client) Count(ctx context.Context, q Query) (int64, error) {
+	cs, err := c.schema(ctx, c.options.SchemaFor)
+	if err != nil {
+		return 0, err
+	}
+	reply, err := c.read(ctx, q.conditions([]any{"COUNTER.COUNT", cs.counter})...)
+	if err != nil {
+		return 0, err
+	}
+	return number(reply)
+}
+
+// find is the command that asks for a query's rows. Columns are named, so that a row is not read by the wrong names.
+func (q *Query) find(cs *columns, list []int) []any {
+	args := q.conditions([]any{"COUNTER.FIND", cs.counter})
+	if q.Desc {
+		args = append(args, "DESC")
+	}
+	if q.Limit > 0 {
+		args = append(args, "LIMIT", q.Limit)
+	}
+	for _, i := range list {
+		args = append(args, "COLUMNS", cs.names[i]) // a word before each, as a column may be called as a clause is
+	}
+	return args
+}
+
+// conditions appends which posts are meant.
+func (q *Query) conditions(args []any) []any {
+	switch {
+	case len(q.Mids) > 0:
+		args = append(args, "MID", "IN")
+		for _, mid := range q.Mids {
+			args = append(args, mid)
+		}
+	case q.From > 0 && q.To > 0:
+		args = append(args, "MID", ">=", q.From, "AND", "MID", "<=", q.To)
+	case q.From > 0:
+		args = append(args, "MID", ">=", q.From)
+	case q.To > 0:
+		args = append(args, "MID", "<=", q.To)
+	}
+	for i, where := range q.Where {
+		word := "AND"
+		if i == 0 {
+			word = "WHERE"
+		}
+		args = append(args, word, where.Column, string(where.Op), where.Value)
+	}
+	return args
+}
+
+// read sends a query.
+func (c *Client) read(ctx context.Context, args ...any) (any, error) {
+	return ask(ctx, c, func() (any, error) {
+		reply, err := c.do(ctx, args)
+		if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
+			err = &slowError{err} // a server that is slow with one is not helped by a second
+		}
+		return reply, err
+	}, args...)
+}
+
+// slowError is a query that took longer than the client waits.
+type slowError struct{ err error }
+
+func (e *slowError) Error() string { return "the query took too long: " + e.err.Error() }
+func (e *slowError) Unwrap() error { return e.err }
+
+// rowsOf makes rows of [mid, value ...].
+func rowsOf(reply any, values int) ([]Row, error) {
+	list, err := slice(reply, -1)
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]Row, len(list))
+	for i, item := range list {
+		fields, err := slice(item, 1+values)
+		if err != nil {
+			return nil, err
+		}
+		mid, err := number(fields[0])
+		if err != nil {
+			return nil, err
+		}
+		rows[i] = Row{Mid: uint64(mid), Exists: true, Values: make([]int64, values)}
+		for k, field := range fields[1:] {
+			if rows[i].Values[k], err = number(field); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return rows, nil
+}
+
+// slice is a reply that is an array, of so many elements unless that is negative.
+func slice(reply any, n int) ([]any, error) {
+	list, ok := reply.([]any)
+	if !ok || n >= 0 && len(list) != n {
+		return nil, fmt.Errorf("client: got %.100v in answer, want an array of %d", reply, n)
+	}
+	return list, nil
+}

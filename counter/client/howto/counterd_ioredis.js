@@ -1,0 +1,67 @@
+// ioredis whose increments count once, however often they are sent.
+//
+//   const { CounterdRedis } = require("./counterd_ioredis");
+//   const r = new CounterdRedis(6379, "127.0.0.1", { maxRetriesPerRequest: 10 });
+//   await r.incr("19089006004.cntrn");
+//
+// ioredis sends what was not answered again when it is connected again (autoResendUnfulfilledCommands). A change has a
+// number among its arguments, and keeps it: counterd answers a repeat what it answered first.
+//
+// counterd remembers the 128 highest numbers of a producer, and ioredis may have thousands of commands on their way. So a
+// producer gives no number that is 64 above one that is not answered yet; then another producer does.
+"use strict";
+
+const { randomBytes } = require("crypto");
+const { Redis } = require("ioredis");
+
+const CHANGES = new Set(
+  "incr incrby decr decrby hincrby set getset setnx getdel hset hmset hsetnx mset exec counter.mincrby".split(" ")
+);
+const WINDOW = 64;
+
+class Producer {
+  constructor() {
+    this.id = randomBytes(12).toString("base64url");
+    this.next = 1;
+    this.unknown = new Set(); // numbers that are not answered yet
+  }
+  free() {
+    return !this.unknown.has(this.next - WINDOW);
+  }
+  take() {
+    this.unknown.add(this.next);
+    return this.next++;
+  }
+}
+
+class Numbers {
+  constructor() {
+    this.producers = [new Producer()];
+  }
+  give(command) {
+    let producer = this.producers.find((p) => p.free());
+    if (!producer) this.producers.push((producer = new Producer()));
+    const seq = producer.take();
+    command.args.push("IDMP", producer.id, String(seq));
+    const known = () => producer.unknown.delete(seq);
+    command.promise.then(known, known);
+  }
+}
+
+const numbered = Symbol("numbered");
+
+class CounterdRedis extends Redis {
+  numbers = new Numbers();
+
+  sendCommand(command, stream) {
+    // In a transaction EXEC has the number. A command that is sent again comes here again.
+    const name = command.name.toLowerCase();
+    if (CHANGES.has(name) && !command[numbered] && (!command.inTransaction || name === "exec")) {
+      command[numbered] = true;
+      this.numbers.give(command);
+    }
+    return super.sendCommand(command, stream);
+  }
+}
+
+module.exports = { CounterdRedis };
