@@ -30,7 +30,7 @@
 //	     └──(everything read is answered)
 //	ended        closed, when what was to be answered is sent
 //
-// The handler says that it has to wait by Hold, for a command that was not executed yet and is handed to it again
+// The handler says that it has to wait by Postpone, for a command that was not executed yet and is handed to it again
 // elsewhere, or by Leave, in Flush and Settle. The session itself leaves when the connection does not take its replies.
 //
 // Who waits in a command (Session.Block) is told when its connection ends: the loop hears of it, and socket.watch says

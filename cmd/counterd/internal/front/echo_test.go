@@ -120,14 +120,14 @@ func (e *echo) Command(args [][]byte) {
 		e.later = append(e.later, text())
 	case "SLOW":
 		if e.InLoop() {
-			e.Hold(args)
+			e.Postpone(args)
 			return
 		}
 		e.Flush()
 		e.out.BulkString(text())
 	case "BLOCK":
 		if e.InLoop() {
-			e.Hold(args)
+			e.Postpone(args)
 			return
 		}
 		e.Settle()

@@ -20,7 +20,7 @@ import (
 // to 16 % less processor time than a goroutine for each, which pays for a switch to it, for a read that finds nothing,
 // and for the scheduler's notice of each system call.
 //
-// Nothing in a loop waits. A session that must wait leaves it (part) for a goroutine of its own, which goes on with it
+// Nothing in a loop waits. A session that must wait leaves it (leave) for a goroutine of its own, which goes on with it
 // and brings it back.
 //
 // Events are edge-triggered, so that a connection is asked for once and the loop and the goroutine need not agree on
@@ -174,7 +174,7 @@ func (l *loop) turn(s *Session) {
 	}
 	if n == 0 {
 		s.hup = false // it was about data that was read
-		s.rest()
+		s.release()
 		s.out.Drop()
 		return
 	}
@@ -182,10 +182,10 @@ func (l *loop) turn(s *Session) {
 		l.again = append(l.again, s)
 	}
 	if err := s.received(n, len(room)-n); err != nil {
-		l.part(s, err)
+		l.leave(s, err)
 		return
 	}
-	s.rest()
+	s.release()
 	if s.handler.Settled() {
 		l.deliver(s)
 		return
@@ -208,15 +208,15 @@ func (l *loop) deliver(s *Session) {
 	defer l.recovered(s)
 	s.answering = false
 	if err := s.sendAll(); err != nil || s.Closing {
-		l.part(s, err)
+		l.leave(s, err)
 		return
 	}
 	s.out.Drop()
 	s.handler.Publish()
 }
 
-// part lets s go: to wait, or for ever.
-func (l *loop) part(s *Session, err error) {
+// leave lets s go: to wait, or for ever.
+func (l *loop) leave(s *Session, err error) {
 	if err != errWaits {
 		l.end(s, err)
 		return
@@ -262,7 +262,7 @@ func (l *loop) goOn(s *Session) {
 		return
 	}
 	s.processed()
-	s.rest()
+	s.release()
 	s.out.Drop()
 	s.handler.Publish()
 	if !s.shared {

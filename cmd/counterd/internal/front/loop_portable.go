@@ -29,7 +29,7 @@ func (l *loop) serve(s *Session) {
 			l.end(s, nil)
 		}
 	}()
-	space, idle := s.space, s.rest
+	space, idle := s.space, s.release
 	for !s.Closing {
 		n, free, err := s.conn.receive(space, idle)
 		if err == nil {

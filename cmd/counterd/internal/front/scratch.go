@@ -17,12 +17,12 @@ const inputSize = 8 << 10
 
 // space is where the next read goes.
 func (s *Session) space() []byte {
-	if s.work == nil {
+	if s.scratch == nil {
 		w, _ := s.front.scratches.Get().(*scratch)
 		if w == nil {
 			w = &scratch{input: resp.NewMemory(inputSize)}
 		}
-		s.work = w
+		s.scratch = w
 		s.rd.Attach(&w.input)
 		s.handler.Attach(w.memory)
 		if !s.InLoop() {
@@ -32,14 +32,14 @@ func (s *Session) space() []byte {
 	return s.rd.Space(readSize)
 }
 
-// rest gives the scratch back, unless it holds the beginning of a command. Everything read was executed.
-func (s *Session) rest() {
-	w := s.work
+// release gives the scratch back, unless it holds the beginning of a command. Everything read was executed.
+func (s *Session) release() {
+	w := s.scratch
 	if w == nil || !s.rd.Release(&w.input) {
 		return
 	}
 	w.memory = s.handler.Detach()
-	s.work = nil
+	s.scratch = nil
 	if s.where.Load() == away {
 		s.out.Give(&w.out)
 		s.charge(s.holding())

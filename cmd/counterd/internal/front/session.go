@@ -17,7 +17,7 @@ type Session struct {
 	conn    socket
 	rd      *resp.Reader
 	out     *resp.Replies // the handler's: what has not been sent yet
-	work    *scratch      // nil while the connection waits, and then out has no memory
+	scratch *scratch      // nil while the connection waits, and then out has no memory
 
 	// Closing makes the session end when what is in its replies has been sent: nothing more is executed.
 	Closing bool
@@ -29,7 +29,7 @@ type Session struct {
 	shared    bool     // others write to the connection too
 	mute      bool     // what is appended to out from muteFrom on is not sent
 	muteFrom  int      // never behind the end of out
-	held      [][]byte // the command that waits
+	postponed [][]byte // the command that waits
 	outlet    Outlet   // where replies go; nil: to the connection
 	room      int      // bytes that the last read left free
 	read      int      // bytes that it brought
@@ -59,7 +59,7 @@ type Handler interface {
 	// Attach gives it memory to work in: what Detach has given back, of any session; nil: there is none yet.
 	Attach(memory any)
 	// Command executes a command, or plans it to be executed together with others. Where it cannot go on without
-	// waiting, and the session is in a loop, it calls Hold and returns; then it is called again, elsewhere.
+	// waiting, and the session is in a loop, it calls Postpone and returns; then it is called again, elsewhere.
 	Command(args [][]byte)
 	// Malformed answers bytes that are no command; the session ends.
 	Malformed(err error)

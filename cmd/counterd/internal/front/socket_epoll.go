@@ -207,9 +207,9 @@ func (s *socket) shutdown(how int) error {
 	return os.NewSyscallError("shutdown", err)
 }
 
-// settle waits until the other side has what was written, at most for a time. Closing a connection that holds input
+// linger waits until the other side has what was written, at most for a time. Closing a connection that holds input
 // nobody read resets it, and a reset takes what is still on its way.
-func (s *socket) settle(most time.Duration) {
+func (s *socket) linger(most time.Duration) {
 	for end := time.Now().Add(most); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if n, err := unix.IoctlGetInt(s.descriptor(), unix.SIOCOUTQ); err != nil || n == 0 {
 			return

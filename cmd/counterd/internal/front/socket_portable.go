@@ -134,5 +134,5 @@ func (s *socket) descriptor() int {
 	return fd
 }
 
-// settle would wait until the other side has what was written: not known here.
-func (s *socket) settle(time.Duration) {}
+// linger would wait until the other side has what was written: not known here.
+func (s *socket) linger(time.Duration) {}

@@ -37,8 +37,8 @@ func (s *Session) Leave() { s.waits = true }
 // Leaving tells whether Leave was called.
 func (s *Session) Leaving() bool { return s.waits }
 
-// Hold is Leave for a command that was not executed: it is what the session goes on with.
-func (s *Session) Hold(args [][]byte) { s.held, s.waits = args, true }
+// Postpone is Leave for a command that was not executed: it is what the session goes on with.
+func (s *Session) Postpone(args [][]byte) { s.postponed, s.waits = args, true }
 
 // received executes the n bytes that were read. Their replies are in out when it returns, unless it fails.
 func (s *Session) received(n, free int) error {
@@ -61,9 +61,9 @@ func (s *Session) process() error {
 			s.Closing = true
 			break
 		}
-		args := s.held
+		args := s.postponed
 		var err error
-		if s.held = nil; args == nil {
+		if s.postponed = nil; args == nil {
 			args, err = s.rd.Next()
 		}
 		if err == resp.ErrIncomplete {
@@ -116,7 +116,7 @@ func (s *Session) panicked(p any) {
 	if s.handler.Locked() {
 		panic(p)
 	}
-	s.work = nil // whatever state it is in
+	s.scratch = nil // whatever state it is in
 	s.front.totals.Panics.Add(1)
 	s.front.log.Error("panic in a connection", "client", s.id, "panic", p, "stack", string(debug.Stack()))
 }
@@ -129,14 +129,14 @@ func (s *Session) end(err error) {
 	f := s.front
 	defer f.done.Done()
 	if !s.handler.End() {
-		s.work = nil
+		s.scratch = nil
 	}
 	if f.ending() {
-		s.conn.settle(lastReplies)
+		s.conn.linger(lastReplies)
 	}
 	s.conn.free()
 	f.remove(s)
-	s.rest()
+	s.release()
 	s.charge(0)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, os.ErrDeadlineExceeded) {
 		f.log.Debug("connection ended", "client", s.id, "error", err)

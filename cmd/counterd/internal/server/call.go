@@ -15,7 +15,7 @@ type call struct {
 	srv        *Server
 	session    *front.Session
 	info       *clientInfo
-	work       *work // nil while the connection waits, and then so are Batch, Owed and runs
+	scratch    *scratch // nil while the connection waits, and then so are Batch, Owed and runs
 
 	store     *counter.Store // that Batch is of
 	loading   bool           // store is a placeholder
@@ -29,9 +29,8 @@ type call struct {
 	unsureN int64
 }
 
-// work is the memory that a client works in while it has something to do: all that wait share those of the ones at
-// work.
-type work struct {
+// scratch is the memory that a call works in while it has something to do: see front.Session. Those that wait have none.
+type scratch struct {
 	owed  []items.Owed
 	runs  []run
 	batch *counter.Batch
@@ -51,11 +50,11 @@ const maxBatch = 256
 
 // Attach gives c memory to work in.
 func (c *call) Attach(memory any) {
-	w, _ := memory.(*work)
+	w, _ := memory.(*scratch)
 	if w == nil {
-		w = new(work)
+		w = new(scratch)
 	}
-	c.work = w
+	c.scratch = w
 	c.Owed, c.runs = w.owed, w.runs
 	if w.store == c.store {
 		c.Batch = w.batch
@@ -66,9 +65,9 @@ func (c *call) Attach(memory any) {
 
 // Detach gives it back.
 func (c *call) Detach() any {
-	w := c.work
+	w := c.scratch
 	w.owed, w.runs, w.batch, w.store = c.Owed, c.runs, c.Batch, c.store
-	c.Owed, c.runs, c.Batch, c.work = nil, nil, nil, nil
+	c.Owed, c.runs, c.Batch, c.scratch = nil, nil, nil, nil
 	return w
 }
 
@@ -80,7 +79,7 @@ func (c *call) Locked() bool { return c.Batch != nil && c.Batch.Opened() }
 func (c *call) begin() {
 	c.loading = c.srv.progress.active() // before the store: it is there when this is false
 	c.store = c.srv.current.Load()
-	if c.work != nil {
+	if c.scratch != nil {
 		c.Batch = c.store.NewBatch()
 	}
 }

@@ -55,7 +55,7 @@ func (c *client) Command(args [][]byte) {
 	}
 	if c.loading || c.store != c.srv.current.Load() {
 		if !c.catchUp() {
-			c.Hold(args)
+			c.Postpone(args)
 			return
 		}
 		c.begin()
@@ -66,14 +66,14 @@ func (c *client) Command(args [][]byte) {
 		return
 	}
 	if !c.catchUp() || c.InLoop() && c.mayWait(cmd) {
-		c.Hold(args)
+		c.Postpone(args)
 		return
 	}
 	queued := c.multi.active
 	cmd, ok := c.check(cmd, args)
 	switch {
 	case c.Leaving():
-		c.Hold(args)
+		c.Postpone(args)
 	case !ok:
 		c.multi.failed = c.multi.active
 		c.refusedNumber(c.last, args, queued)

@@ -220,7 +220,7 @@ func (c *client) speak() {
 // what came before and what it does itself is committed.
 func (c *client) skipped(args [][]byte) {
 	if c.InLoop() {
-		c.Hold(args)
+		c.Postpone(args)
 		return
 	}
 	c.catchUp()

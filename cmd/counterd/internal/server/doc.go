@@ -40,7 +40,7 @@
 //
 // # What waits
 //
-// In its loop a session must not wait. These make it leave (front.Session.Hold and Leave), and go on elsewhere:
+// In its loop a session must not wait. These make it leave (front.Session.Postpone and Leave), and go on elsewhere:
 //
 //	a command that is not planned and that Redis does not call fast   EXEC, WAIT, PSYNC, FLUSHALL, INFO, ...
 //	a batch on cold files                                             Batch.Cold
