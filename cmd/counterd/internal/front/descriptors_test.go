@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestConnectionsLeaveDescriptors: connections are refused while there are still descriptors for the log, snapshots and cold files, whatever maxclients
-// says, and taken again when others have ended.
+// TestConnectionsLeaveDescriptors: connections are refused while there are still descriptors for the log, snapshots and
+// cold files, whatever maxclients says, and taken again when others have ended.
 func TestConnectionsLeaveDescriptors(t *testing.T) {
 	s := serve(t, nil)
 	first := dial(t, s)

@@ -34,7 +34,8 @@
 // elsewhere, or by Leave, in Flush and Settle. The session itself leaves when the connection does not take its replies.
 //
 // Who waits in a command (Session.Block) is told when its connection ends: the loop hears of it, and socket.watch says
-// so. Then nothing more that it sent is executed, for its client may have tried elsewhere by then.
+// so. Then nothing more that it sent is executed, for its client may have tried elsewhere by then. Who works for long
+// (Session.Busy) is told too, a while later, as somebody may have said all and wait for the answer.
 //
 // Sessions that others write to as well, subscribers and replicas, stay in their loop: what others send is written by
 // goroutines of theirs. Replies go there too where the order matters (Session.Divert). The end of such a session is

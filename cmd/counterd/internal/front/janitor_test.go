@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestPartialBegins sends without an end and always stops within a command: the time that a command may take to arrive counts from its own
-// beginning, not from that of the first which was cut.
+// TestPartialBegins sends without an end and always stops within a command: the time that a command may take to arrive
+// counts from its own beginning, not from that of the first which was cut.
 func TestPartialBegins(t *testing.T) {
 	s := serve(t, nil)
 	c := dial(t, s)
@@ -35,7 +35,8 @@ func TestPartialBegins(t *testing.T) {
 	until(t, "no half command", func() bool { return server.partialSince.Load() == 0 })
 }
 
-// TestProgressCounts: a connection is closed when it takes nothing of its replies for the whole time, not when it takes its time.
+// TestProgressCounts: a connection is closed when it takes nothing of its replies for the whole time, not when it takes
+// its time.
 func TestProgressCounts(t *testing.T) {
 	s := serve(t, nil)
 	c := dial(t, s)

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestIdleMemory holds the promise that a connection which waits takes less than 8 KB, its goroutine and the test's own end included.
+// TestIdleMemory holds the promise that a connection which waits takes less than 8 KB, its goroutine and the test's own
+// end included.
 func TestIdleMemory(t *testing.T) {
 	s := serve(t, nil)
 	inUse := func() int64 {

@@ -45,7 +45,8 @@ func TestPanicEndsOne(t *testing.T) {
 	}
 }
 
-// TestBlockEnds: who waits in a command hears of the end of its connection, and nothing that it sent behind is executed.
+// TestBlockEnds: who waits in a command hears of the end of its connection, and nothing that it sent behind is
+// executed.
 func TestBlockEnds(t *testing.T) {
 	h := serve(t, nil)
 	for name, end := range map[string]func(c *wire, s *Session){

@@ -58,12 +58,17 @@ func (f *failover) run() error {
 		return err
 	}
 	f.setReplicaOf(leader)
-	f.handover.setStuck() // a disk that takes nothing must not keep REPLICAOF away
+	up := f.repl.Pursue(leader, true)
+	f.unpause(pausedByFailover) // what waits is refused, as everything is from now on
+	f.handover.setStuck()       // whatever keeps the link down must not keep REPLICAOF away
 	select {
-	case <-f.repl.Pursue(leader):
+	case <-up:
 		return f.repl.ForgetHandover()
 	case <-f.ctx.Done():
-		return f.aborted(target, errors.New("the disk did not take a note of whom this node follows"))
+		if f.life.ctx.Err() == nil && !f.handover.wasCeded() {
+			f.log.Warn("FAILOVER ABORT came too late: the replica leads, and this node goes on to follow it", "primary", leader.String())
+		}
+		return nil // the note stays: the next start goes on
 	}
 }
 
@@ -116,6 +121,9 @@ func (f *failover) aborted(target repl.Address, err error) error {
 // replica of a third node since.
 func (f *failover) leaderBy(replica repl.Address) (repl.Address, error) {
 	role, err := repl.AskRole(f.ctx, replica, f.settings(), resumeAsk)
+	if err == nil && !role.Primary && role.State != repl.LinkConnected && !role.Kin(f.host.Store()) {
+		err = repl.ErrForeign
+	}
 	if err != nil || role.Primary || f.isMe(f.ctx, role.Of) {
 		return replica, err
 	}

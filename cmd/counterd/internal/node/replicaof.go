@@ -51,7 +51,7 @@ func (n *Node) replicaOf(c Conn, args [][]byte) {
 		n.RoleChanged()
 		return err
 	}
-	if info, ok := n.repl.Link(); ok && info.Primary == primary && n.handover.state() == PhaseNone {
+	if primary != (repl.Address{}) && n.repl.Follows(primary) && n.handover.state() == PhaseNone {
 		out.Status("OK Already connected to specified master")
 		return
 	}

@@ -12,7 +12,9 @@ import (
 )
 
 // A handover that the end of the process cut off is gone on with after the start. The node has no role then but to
-// follow the replica that it was handing over to, and that one may lead, or follow this node: then nobody leads.
+// follow the replica that it was handing over to, and that one may lead, or follow this node: then nobody leads. Another
+// node may stand at that one's address by now, wiped or of other data: who has nothing of this node's history is neither
+// followed nor told to lead.
 
 const (
 	// resumeEvery is the pause between looks at the other node.
@@ -104,22 +106,27 @@ func (r *resumption) step() (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	mayLead := r.forced || role.Offset >= r.host.Store().Replication().Position()
+	store := r.host.Store()
+	mayLead := r.forced || role.Offset >= store.Replication().Position()
 	link, _ := r.repl.Link()
 	switch {
+	case role.Primary && link.Error != "":
+		return false, errors.New(link.Error)
 	case role.Primary:
 		return link.Primary == r.to && link.State == repl.LinkConnected, nil
 	case role.State == repl.LinkConnected: // to another, as this node feeds nobody
 		r.log.Info("the node that this one was handing its role over to follows another", "primary", role.Of.String())
 		r.setReplicaOf(role.Of)
 		select {
-		case <-r.repl.Pursue(role.Of):
+		case <-r.repl.Pursue(role.Of, true):
 			return true, nil
 		case <-r.ctx.Done():
 			return false, r.ctx.Err()
 		}
 	case role.Of != repl.Address{} && !r.isMe(r.ctx, role.Of):
 		return false, fmt.Errorf("it follows %s, and that one is not there", role.Of) // somebody will tell both
+	case !role.Kin(store) && (mayLead || role.Of == repl.Address{}):
+		return false, repl.ErrForeign
 	case mayLead && r.leftToSentinel():
 		return false, errors.New("this node was watched by Sentinel, which is to say who leads")
 	case mayLead:

@@ -19,7 +19,7 @@ func (n *Node) Start() {
 		n.log.Error("to whom this node was handing its role over cannot be read", "error", err)
 	}
 	if a != (repl.Address{}) {
-		n.repl.Pursue(a)
+		n.repl.Pursue(a, a == to) // another may stand at the address of a handover by now
 	}
 	switch {
 	case to == repl.Address{}:

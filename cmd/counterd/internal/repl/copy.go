@@ -43,9 +43,12 @@ func (s *session) copy(a answer) error {
 	if err := counter.CheckManifest(m); err != nil {
 		return err
 	}
+	store := s.node.host.Store()
+	if s.kin.Load() && !related(store, &lineage) {
+		return ErrForeign
+	}
 	alive := s.each(copyAlive, func() error { return s.tell("REPLCONF", "ACK", "0", "FACK", "0") })
 	defer func() { alive() }()
-	store := s.node.host.Store()
 	files := s.fetched.rename(s.node.fs, store, m)
 	began := time.Now()
 	if err := s.files(m, files, store.Path()); err != nil {
@@ -259,4 +262,11 @@ func (s *session) saveOwn(primary *persist.Lineage) error {
 		"restore", "counterctl restore "+path+" --out DIR", "older_ones_removed", removed)
 	s.node.noteCut(persist.CutTail{To: end, Items: items, File: path})
 	return nil
+}
+
+// related tells whether a node of that lineage has something of a store's history, or the store has nothing to lose.
+func related(store *counter.Store, l *persist.Lineage) bool {
+	mine, end := store.Replication().Lineage(), store.Replication().Position()
+	_, known := l.Common(math.MaxUint64, &mine, end)
+	return known || end == 0
 }

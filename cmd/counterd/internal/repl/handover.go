@@ -3,10 +3,14 @@ package repl
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/wire"
+	"github.com/counterd/counterd/persist"
 )
 
 // A primary that hands its role over notes to whom before it gives it up, so that its end at any moment leaves a node
@@ -60,6 +64,15 @@ type Role struct {
 	Of      Address   // of a replica
 	State   LinkState // of a replica
 	Offset  uint64
+
+	history [2]string // ids of its history and of the one before
+}
+
+// Kin tells whether the node has something of a store's history, as far as its two newest terms tell: a replica has
+// none of its own.
+func (r *Role) Kin(store *counter.Store) bool {
+	past := store.Replication().Lineage()
+	return slices.ContainsFunc(past.Terms, func(t persist.Term) bool { return slices.Contains(r.history[:], t.ReplID.String()) })
 }
 
 // AskRole asks a node for its role. One that is loading gives an error: it does not know yet what it will be.
@@ -69,7 +82,7 @@ func AskRole(ctx context.Context, a Address, c Settings, within time.Duration) (
 		return role, err
 	}
 	defer conn.Close()
-	conn.Out = wire.AppendCommand(wire.AppendCommand(conn.Out, "PING"), "ROLE")
+	conn.Out = wire.AppendCommand(wire.AppendCommand(wire.AppendCommand(conn.Out, "PING"), "ROLE"), "INFO", "replication")
 	if err := conn.Flush(); err != nil {
 		return role, err
 	}
@@ -80,7 +93,21 @@ func AskRole(ctx context.Context, a Address, c Settings, within time.Duration) (
 	if err != nil {
 		return role, err
 	}
-	return parseRole(reply)
+	if role, err = parseRole(reply); err != nil {
+		return role, err
+	}
+	if reply, err = conn.ReadValue(); err != nil {
+		return role, err
+	}
+	for line := range strings.SplitSeq(reply.Text(), "\r\n") {
+		switch name, value, _ := strings.Cut(line, ":"); name {
+		case "master_replid":
+			role.history[0] = value
+		case "master_replid2":
+			role.history[1] = value
+		}
+	}
+	return role, nil
 }
 
 // parseRole reads a reply to ROLE.

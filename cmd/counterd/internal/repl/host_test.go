@@ -312,7 +312,7 @@ func (w *world) hears(t testing.TB, said []byte, full bool) (*testHost, error) {
 }
 
 func newTestLink(t testing.TB, h *testHost, full bool) *Link {
-	return &Link{node: newTestNode(h), ctx: t.Context(), full: full, downSince: time.Now()}
+	return &Link{node: newTestNode(h), ctx: t.Context(), full: full, up: make(chan struct{}), downSince: time.Now()}
 }
 
 // hears runs one connection to a primary that says what is given, and returns why it ended.

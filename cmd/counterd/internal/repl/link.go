@@ -24,9 +24,14 @@ type Link struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	done    chan struct{}
-	begun   chan struct{} // closed when the node is a replica and has noted whose: nothing is taken before
+	up      chan struct{} // closed when it is connected for the first time
+
+	// kin: a full copy is not taken of a node whose history has nothing of this one's. Until it is connected: who told
+	// the node to follow it meant that one.
+	kin atomic.Bool
 
 	// The run goroutine's.
+	begun   bool          // the node is a replica and has noted whose: nothing is taken before
 	full    bool          // ask for a full copy
 	fetched fetched       // of a snapshot
 	saved   ownData       // what saveOwn saved
@@ -72,13 +77,11 @@ const (
 	copyAlive   = time.Second // between two signs of life while a snapshot is copied
 )
 
-func newLink(n *Node, primary Address, begun bool) *Link {
+func newLink(n *Node, primary Address, begun, kin bool) *Link {
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &Link{node: n, primary: primary, ctx: ctx, cancel: cancel, done: make(chan struct{}), begun: make(chan struct{}),
+	l := &Link{node: n, primary: primary, ctx: ctx, cancel: cancel, done: make(chan struct{}), up: make(chan struct{}), begun: begun,
 		state: LinkConnect, downSince: time.Now()}
-	if begun {
-		close(l.begun)
-	}
+	l.kin.Store(kin)
 	go l.run()
 	return l
 }
@@ -142,10 +145,8 @@ func (l *Link) run() {
 
 // begin makes the node a replica that has noted whose it is, if that is not done yet.
 func (l *Link) begin() error {
-	select {
-	case <-l.begun:
+	if l.begun {
 		return nil
-	default:
 	}
 	if err := l.node.remember(l.primary); err != nil {
 		return fmt.Errorf("it cannot be noted whom this node follows: %w", err)
@@ -154,7 +155,7 @@ func (l *Link) begin() error {
 		return err
 	}
 	l.node.peers.DisconnectAll()
-	close(l.begun)
+	l.begun = true
 	return nil
 }
 
@@ -354,7 +355,13 @@ func (s *session) reopen(change func(dir string) error) error {
 // stream applies frames until the connection ends. The log ends where the stream begins.
 func (s *session) stream() error {
 	s.full = false
+	s.kin.Store(false)
 	s.set(LinkConnected)
+	select {
+	case <-s.up:
+	default:
+		close(s.up)
+	}
 	defer s.each(ackEvery, func() error {
 		if s.stalled.Load() { // one that cannot take changes must not count as a good replica: min-replicas-to-write asks when it was last heard
 			return nil

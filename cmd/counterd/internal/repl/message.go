@@ -15,6 +15,9 @@ import (
 // ErrProtocol: the other side sent what it must not.
 var ErrProtocol = errors.New("replication protocol error")
 
+// ErrForeign: the node at an address has nothing of this one's history. It is not the one that was meant.
+var ErrForeign = errors.New("its history has nothing of this node's: it is not the node that the role was handed to")
+
 // Kinds of messages of the stream.
 const (
 	msgFrame   = 'F'

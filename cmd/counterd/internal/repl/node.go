@@ -85,10 +85,7 @@ func (n *Node) Peers() *Peers { return &n.peers }
 func (n *Node) Follow(primary Address) error {
 	n.change.Lock()
 	defer n.change.Unlock()
-	n.mu.Lock()
-	same := n.wanted == primary && n.link != nil
-	n.mu.Unlock()
-	if same {
+	if n.Follows(primary) {
 		return nil
 	}
 	before := n.unlink()
@@ -99,7 +96,7 @@ func (n *Node) Follow(primary Address) error {
 		return err // it was a primary, and had no link
 	}
 	n.peers.DisconnectAll()
-	if _, err := n.relink(primary, true); err != nil {
+	if _, err := n.relink(primary, true, false); err != nil {
 		return err
 	}
 	n.logger.Info("replica", "primary", primary.String())
@@ -108,25 +105,34 @@ func (n *Node) Follow(primary Address) error {
 }
 
 // Pursue is Follow for who cannot do anything about an error, at a start or behind a handover: what the disk does not
-// take is tried again until it does, and begun is closed then, unless the node is told another role before. It refuses
-// changes from now on, and takes nothing of the primary until it has begun.
-func (n *Node) Pursue(primary Address) (begun <-chan struct{}) {
+// take is tried again until it does. Changes are refused from now on, and nothing is taken of the primary before it is
+// noted. With kin nothing is taken either of a node whose history has nothing of this one's (ErrForeign in the link's
+// error): another may stand at the address by now. up is closed when the link is up, unless the node is told another
+// role before.
+func (n *Node) Pursue(primary Address, kin bool) (up <-chan struct{}) {
 	n.change.Lock()
 	defer n.change.Unlock()
 	n.mu.Lock()
 	link, same := n.link, n.wanted == primary && n.link != nil
 	n.mu.Unlock()
 	if same {
-		return link.begun
+		return link.up
 	}
 	n.unlink()
-	link, err := n.relink(primary, false)
+	link, err := n.relink(primary, false, kin)
 	if err != nil { // the node is closed
 		return nil
 	}
 	n.logger.Info("replica", "primary", primary.String())
 	n.host.RoleChanged()
-	return link.begun
+	return link.up
+}
+
+// Follows tells whether Follow has nothing to do.
+func (n *Node) Follows(primary Address) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.wanted == primary && n.link != nil && !n.link.kin.Load()
 }
 
 // Lead makes the node a primary: a new history begins at the log's end, and the one before is good up to there.
@@ -173,19 +179,19 @@ func (n *Node) goBack(before Address, err error) error {
 		return err
 	}
 	rerr := n.remember(before)
-	_, lerr := n.relink(before, rerr == nil && n.host.Store().Replica())
+	_, lerr := n.relink(before, rerr == nil && n.host.Store().Replica(), false)
 	return errors.Join(err, rerr, lerr)
 }
 
-// relink begins a link. begun is set if the node is a replica already and has noted whose.
-func (n *Node) relink(primary Address, begun bool) (*Link, error) {
+// relink begins a link. begun is set if the node is a replica already and has noted whose; kin as for Pursue.
+func (n *Node) relink(primary Address, begun, kin bool) (*Link, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
 		return nil, counter.ErrClosed
 	}
 	n.wanted = primary
-	n.link = newLink(n, primary, begun)
+	n.link = newLink(n, primary, begun, kin)
 	return n.link, nil
 }
 

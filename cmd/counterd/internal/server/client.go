@@ -13,7 +13,8 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/watch"
 )
 
-// client is one connection: its protocol state, and its call, which its commands become. It is the handler of its session. Only who runs the session touches it, but for the fields said otherwise.
+// client is one connection: its protocol state, and its call, which its commands become. It is the handler of its
+// session. Only who runs the session touches it, but for the fields said otherwise.
 type client struct {
 	front.Session
 	call

@@ -12,8 +12,8 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/pubsub"
 )
 
-// TestMaxMemoryClients has connections that do not read what they asked for, and some that hold as much in other ways: the largest are closed, and the
-// others, small or with CLIENT NO-EVICT, are not.
+// TestMaxMemoryClients has connections that do not read what they asked for, and some that hold as much in other ways:
+// the largest are closed, and the others, small or with CLIENT NO-EVICT, are not.
 func TestMaxMemoryClients(t *testing.T) {
 	const limit = 8 << 20
 	s := wireServe(t, func(c *config.Config) { c.MaxMemoryClients = config.ClientsLimit{Bytes: limit} })
@@ -125,7 +125,8 @@ func TestSubscriptionsAreHeld(t *testing.T) {
 	until(t, "nothing is held", func() bool { return held() < 1<<20 })
 }
 
-// TestLongTransaction: a transaction whose replies pass their limit is executed in whole, but they are not kept, and the connection is closed.
+// TestLongTransaction: a transaction whose replies pass their limit is executed in whole, but they are not kept, and
+// the connection is closed.
 func TestLongTransaction(t *testing.T) {
 	s := wireServe(t, nil)
 	c, other := wireDial(t, s, 2), wireDial(t, s, 2)

@@ -6,7 +6,8 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/front"
 )
 
-// A client as the handler of its session: see front.Handler. Command is in client.go, and what its call does in call.go.
+// A client as the handler of its session: see front.Handler. Command is in client.go, and what its call does in
+// call.go.
 
 // host is the server as its front sees it.
 type host struct{ *Server }

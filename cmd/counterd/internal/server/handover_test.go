@@ -257,11 +257,13 @@ func TestHandoverFeeds(t *testing.T) {
 	same(t, a, b)
 }
 
-// toldNobody listens where a replica would, and takes orders that it never answers. told counts those to lead; roles, if it is not nil, answers ROLE.
+// toldNobody listens where a replica would, and takes orders that it never answers. told counts those to lead; roles answers ROLE.
 type toldNobody struct {
 	net.Listener
 	told  atomic.Int64
 	roles chan string
+
+	history atomic.Value // a string: the id that INFO tells
 }
 
 // listenAs listens on a port of this host; 0 takes a free one.
@@ -301,7 +303,10 @@ func (n *toldNobody) serve(conn net.Conn) {
 			n.told.Add(1)
 			return
 		case strings.Contains(text, "ROLE"):
-			_, _ = conn.Write([]byte("+PONG\r\n" + <-n.roles))
+			role := <-n.roles
+			history, _ := n.history.Load().(string)
+			info := "# Replication\r\nmaster_replid:" + history + "\r\n"
+			_, _ = fmt.Fprintf(conn, "+PONG\r\n%s$%d\r\n%s\r\n", role, len(info), info)
 			return
 		}
 	}
@@ -579,4 +584,98 @@ func TestStartUnnoted(t *testing.T) {
 	}
 	until(t, "it follows", func() bool { return a.info("master_link_status") == "up" })
 	same(t, b, a)
+}
+
+// wipe ends a node and starts it anew at the same address, as a primary with a post of its own and nothing of before.
+func (n *replNode) wipe() {
+	n.t.Helper()
+	n.stop()
+	n.dir = n.t.TempDir()
+	n.start("")
+	n.dial().want("SET 9.cntcm 9", "+OK")
+}
+
+// kept checks that a node has its posts and none of another, takes no changes, and leads when it is told to.
+func kept(t *testing.T, a *replNode) {
+	t.Helper()
+	c := a.dial()
+	c.want("SET 1.cntcm 5", "-"+items.ErrReadOnly)
+	c.want("GET 1.cntcm", `"1"`)
+	c.want("GET 9.cntcm", "nil")
+	c.want("REPLICAOF NO ONE", "+OK")
+	c.want("INCR 1.cntcm", ":2")
+	if to, _, err := a.srv.node.Replication().Handover(); err != nil || to != (repl.Address{}) {
+		t.Errorf("a handover to %v is noted, %v", to, err)
+	}
+}
+
+// TestHandoverToStranger: another node than the one that the role was being handed to is at its address by now, with
+// another history: it is neither followed nor told to lead.
+func TestHandoverToStranger(t *testing.T) {
+	t.Run("primary", func(t *testing.T) {
+		a := newReplNode(t).start("")
+		b := newReplNode(t).start(a.addr())
+		a.dial().want("SET 1.cntcm 1", "+OK")
+		until(t, "the replica follows", func() bool { return a.dial().do("WAIT 1 100").N == 1 })
+		if err := a.srv.node.Replication().NoteHandover(b.address(), false); err != nil {
+			t.Fatal(err)
+		}
+		yield(a)
+		a.stop()
+		b.wipe()
+		a.start("")
+		until(t, "the link says why it is down", func() bool { return strings.Contains(a.info("counterd_link_error"), repl.ErrForeign.Error()) })
+		until(t, "the log says that somebody has to say who leads", func() bool { return a.said("REPLICAOF NO ONE makes this the primary") })
+		kept(t, a)
+		a.dial().want("REPLICAOF "+b.addr(), "+OK") // who says so means it
+		until(t, "it follows", func() bool { return a.info("master_link_status") == "up" })
+		same(t, b, a)
+	})
+	t.Run("replica", func(t *testing.T) {
+		a := newReplNode(t).start("")
+		a.dial().want("SET 1.cntcm 1", "+OK")
+		for _, of := range []int{a.port, 0} { // of this node, and of nobody
+			for _, offset := range []uint64{0, 1 << 40} {
+				if of == a.port && offset == 0 {
+					continue // it says itself that this node leads
+				}
+				other := listenAs(t, 0)
+				if err := a.srv.node.Replication().NoteHandover(repl.Address{Host: "127.0.0.1", Port: other.port()}, false); err != nil {
+					t.Fatal(err)
+				}
+				yield(a)
+				a.stop()
+				a.forget()
+				a.start("")
+				answer := follower(of, repl.LinkConnect, offset)
+				if of == 0 {
+					answer = strings.Replace(answer, "$9\r\n127.0.0.1", "$0\r\n", 1)
+				}
+				other.roles <- answer
+				until(t, "the log says why it waits", func() bool { return a.said(repl.ErrForeign.Error()) })
+				if n := other.told.Load(); n != 0 {
+					t.Errorf("it was told to lead %d times", n)
+				}
+				a.dial().want("SET 1.cntcm 5", "-"+items.ErrReadOnly)
+				a.dial().want("REPLICAOF NO ONE", "+OK")
+				a.dial().want("SET 1.cntcm 1", "+OK")
+			}
+		}
+	})
+	t.Run("while it runs", func(t *testing.T) {
+		a := newReplNode(t).start("")
+		a.dial().want("SET 1.cntcm 1", "+OK")
+		b := newReplNode(t)
+		held := listenAs(t, b.port)
+		deafReplica(t, a, b.port)
+		a.dial().want(fmt.Sprintf("FAILOVER TO 127.0.0.1 %d FORCE TIMEOUT 50", b.port), "+OK")
+		until(t, "the replica was told", func() bool { return held.told.Load() > 0 && stuck(a) })
+		held.Close()
+		b.wipe()
+		until(t, "the link says why it is down", func() bool { return strings.Contains(a.info("counterd_link_error"), repl.ErrForeign.Error()) })
+		a.stop()
+		a.start("")
+		until(t, "the link says why it is down", func() bool { return strings.Contains(a.info("counterd_link_error"), repl.ErrForeign.Error()) })
+		kept(t, a)
+	})
 }

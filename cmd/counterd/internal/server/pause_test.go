@@ -10,8 +10,9 @@ import (
 	"github.com/counterd/counterd/counter"
 )
 
-// TestDeadConnectionsChangeNothing has connections end while a command of theirs waits, in each way that there is: they are forgotten at once, and
-// what they had not begun is never executed. A client that gave up tries elsewhere, and then its change would count twice.
+// TestDeadConnectionsChangeNothing has connections end while a command of theirs waits, in each way that there is: they
+// are forgotten at once, and what they had not begun is never executed. A client that gave up tries elsewhere, and then
+// its change would count twice.
 func TestDeadConnectionsChangeNothing(t *testing.T) {
 	s := wireServeStore(t, t.TempDir(), counter.Options{SnapshotGrowth: -1}, nil)
 	admin := wireDial(t, s, 2)

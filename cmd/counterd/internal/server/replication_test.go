@@ -54,6 +54,13 @@ func (l *testLog) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
+// forget forgets what a node has said.
+func (n *replNode) forget() {
+	n.log.mu.Lock()
+	defer n.log.mu.Unlock()
+	n.log.text.Reset()
+}
+
 // said tells whether a node has said something in its log.
 func (n *replNode) said(words string) bool {
 	n.log.mu.Lock()

@@ -14,7 +14,8 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// TestRoundSharesWrite has many commands wait while the store is held: what each loop finds ready then is one round, and one write of the log.
+// TestRoundSharesWrite has many commands wait while the store is held: what each loop finds ready then is one round,
+// and one write of the log.
 func TestRoundSharesWrite(t *testing.T) {
 	s := wireServeStore(t, t.TempDir(), counter.Options{SnapshotGrowth: -1}, nil)
 	loops := runtime.GOMAXPROCS(0)
@@ -43,8 +44,8 @@ func TestRoundSharesWrite(t *testing.T) {
 	}
 }
 
-// TestRoundKeepsRepliesApart has the log fail at the end of a round of two connections: the first one's reply becomes a longer text, which must not
-// reach into the second one's.
+// TestRoundKeepsRepliesApart has the log fail at the end of a round of two connections: the first one's reply becomes a
+// longer text, which must not reach into the second one's.
 func TestRoundKeepsRepliesApart(t *testing.T) {
 	f := vfs.NewFaulty(vfs.OS())
 	s := wireServeStore(t, t.TempDir(), counter.Options{FS: f, SnapshotGrowth: -1}, nil)

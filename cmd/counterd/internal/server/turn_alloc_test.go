@@ -4,7 +4,8 @@ package server
 
 import "testing"
 
-// TestTurnAllocates holds that a command costs no allocation from the socket to the socket. The race detector makes sync.Pool forget.
+// TestTurnAllocates holds that a command costs no allocation from the socket to the socket. The race detector makes
+// sync.Pool forget.
 func TestTurnAllocates(t *testing.T) {
 	s := wireServe(t, nil)
 	c := wireDial(t, s, 2)

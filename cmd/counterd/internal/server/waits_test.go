@@ -132,8 +132,8 @@ func TestWaitStopsNobody(t *testing.T) {
 	}
 }
 
-// TestNothingShownBeforeSync holds that under appendfsync always nobody is told of a change that is not on the disk yet, in whatever words; and that who asks
-// for something else is answered, and INFO.
+// TestNothingShownBeforeSync holds that under appendfsync always nobody is told of a change that is not on the disk
+// yet, in whatever words; and that who asks for something else is answered, and INFO.
 func TestNothingShownBeforeSync(t *testing.T) {
 	g := gatedFS{vfs.OS(), new(atomic.Int64), new(atomic.Pointer[chan struct{}])}
 	s := wireServeStore(t, t.TempDir(), counter.Options{FS: g, SnapshotGrowth: -1}, func(c *config.Config) { c.AppendFsync = "always" })
@@ -174,8 +174,8 @@ func TestNothingShownBeforeSync(t *testing.T) {
 	}
 }
 
-// TestUnreadRepliesStopNobody has a connection send a change behind a reply that it does not read, and then end: neither may keep the store from
-// others that want it to themselves.
+// TestUnreadRepliesStopNobody has a connection send a change behind a reply that it does not read, and then end:
+// neither may keep the store from others that want it to themselves.
 func TestUnreadRepliesStopNobody(t *testing.T) {
 	s := wireServe(t, nil)
 	other, slow := wireDial(t, s, 2), wireDial(t, s, 2)
