@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/persist"
@@ -304,4 +305,68 @@ func TestOnceArchive(t *testing.T) {
 	incrOnce(t, s, 1, true)
 	incrOnce(t, s, 2, true)
 	wantValue(t, s, "7.cntrn", 2)
+}
+
+// TestOnceLimits: more producers than there may be, and results larger than there is memory for. Who is idle makes
+// room, in the log too: a restart, from the log or a snapshot, knows the same producers. The limits hold, what does not
+// fit is refused before any change, and no number is made twice while its producer is known.
+func TestOnceLimits(t *testing.T) {
+	rng := newRand(t)
+	limits := ProducerLimits{Producers: 6, Bytes: 64 << 10, MinIdle: 10}
+	dir, now := t.TempDir(), time.Now()
+	var s *Store
+	script := seedScript
+	open := func() {
+		s = openDir(t, dir, Options{Manual: true, SnapshotGrowth: -1, Producers: limits}, script)
+		s.producers.now = func() time.Time { return now }
+		script = ""
+	}
+	open()
+	var refused, made, sum int
+	seqs := map[string]uint64{}
+	for i := range 3000 {
+		now = now.Add(time.Duration(rng.IntN(3000)) * time.Millisecond)
+		id := fmt.Sprint("producer", rng.IntN(9))
+		seqs[id]++
+		size := 0
+		if rng.IntN(2) == 0 {
+			size = rng.IntN(2000)
+		}
+		before := s.ProducerStats()
+		o, ops := numbered(t, s, Once{Producer: []byte(id), Seq: seqs[id], Room: size, Make: func(*Batch, *Once, int, int) Result {
+			return Result{Kind: ResultBlob, Blob: make([]byte, size)}
+		}}, Op{Kind: OpAdd, Mid: 7, Column: 1, Arg: 1})
+		st := s.ProducerStats()
+		var full *ProducersFullError
+		switch {
+		case o.Repeat:
+			t.Fatalf("step %d: number %d of %s was never made", i, seqs[id], id)
+		case o.Err == nil:
+			made++
+			sum++
+		case errors.As(o.Err, &full) && !ops[0].Done && st.Producers == before.Producers && st.Bytes == before.Bytes:
+			refused++
+		default:
+			t.Fatalf("step %d: got %v, %+v behind %+v", i, o.Err, st, before)
+		}
+		if st.Producers > limits.Producers || st.Bytes > limits.Bytes {
+			t.Fatalf("step %d: %+v is above %+v", i, st, limits)
+		}
+		if rng.IntN(100) == 0 {
+			mustSnapshot(t, s)
+		}
+		if rng.IntN(100) == 0 {
+			want := dump(t, s)
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if open(); !maps.Equal(dump(t, s), want) {
+				t.Fatalf("step %d: got %v, want %v", i, dump(t, s), want)
+			}
+		}
+	}
+	wantValue(t, s, "7.cntrn", uint64(sum))
+	if st := s.ProducerStats(); made < 1000 || refused < 100 {
+		t.Errorf("%d made, %d refused, %+v", made, refused, st)
+	}
 }
