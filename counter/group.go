@@ -170,6 +170,10 @@ func (r *groups) runChanges(g group) {
 	}
 	if once != nil {
 		once.Result = once.Make(b, once, g.from, g.to-g.from)
+		done := func(op Op) bool { return op.Done }
+		if once.Result.Kind == persist.ResultNext && !slices.ContainsFunc(b.ops[g.from:g.to], done) {
+			return
+		}
 	}
 	if b.s.log != nil && !b.silent || once != nil {
 		r.log(g, once)
@@ -369,7 +373,8 @@ func (r *groups) log(g group, once *Once) {
 	}
 	switch { // MaxGroup sees to it that they are not too long
 	case once != nil:
-		r.keep(once, records > 1)
+		r.append(records > 1)
+		r.remember(once)
 	case records == 0:
 		return
 	case records == 1: // one change anyway, which can share a frame

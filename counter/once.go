@@ -132,7 +132,8 @@ func (b *Batch) KeepOnce(o *Once, result Result) {
 	r.pending = false
 	o.Result = result
 	r.prefix(o, o.Mid, false)
-	r.keep(o, false)
+	r.append(false)
+	r.remember(o)
 }
 
 // Fence raises a producer's epoch by one and returns it: what comes with a lower one is refused from then on. REQUIRES
@@ -210,8 +211,8 @@ func (r *groups) try(o *Once) bool {
 		return false
 	}
 	r.req = producers.Request{ID: o.Producer, Epoch: o.Epoch, Seq: o.Seq, Hash: o.Hash, Room: min(o.Room, MaxResult), Now: r.seconds(), Hint: o.Hint}
-	r.looked = l.table.Begin(&r.req)
 	y := &r.looked
+	l.table.Begin(&r.req, y)
 	o.Hint = y.Number
 	switch y.Verdict {
 	case producers.Fresh:
@@ -272,7 +273,7 @@ const maxDefine = persist.MaxProducers*persist.MinDefineLen + persist.MaxDefineL
 
 // prefix begins the records of o's change, mid's: its result is known. next: its change is one set, of that value.
 func (r *groups) prefix(o *Once, mid uint64, next bool) {
-	if o.Result.Kind == ResultBlob && len(o.Result.Blob) > min(o.Room, MaxResult) {
+	if o.Result.Kind == persist.ResultNext || o.Result.Kind == ResultBlob && len(o.Result.Blob) > min(o.Room, MaxResult) {
 		o.Result = Result{Kind: ResultGone}
 	}
 	r.slot = producers.SlotGroup(mid)
@@ -284,17 +285,22 @@ func (r *groups) prefix(o *Once, mid uint64, next bool) {
 	r.records = persist.AppendOnce(r.records, y.Number, o.Seq-y.Base, o.Hash&(1<<persist.HashBits-1), r.slot, result)
 }
 
-// keep logs the records that prefix began, of one or several changes, and makes o's entry.
-func (r *groups) keep(o *Once, several bool) {
-	b, l := r.b, &r.b.s.producers
-	switch {
+// append logs the records that prefix began. several: of more than one change, which only together are one; a single one
+// and its once stay together in any frame.
+func (r *groups) append(several bool) {
+	switch b := r.b; {
 	case b.s.log == nil:
 	case several:
 		b.pos, _ = b.s.log.AppendWhole(r.records) // MaxGroup sees to it that they are not too long
-	default: // a change and its once stay together in any frame
+	default:
 		b.pos, _ = b.s.log.Append(r.records)
 	}
-	l.table.Insert(&r.req, &r.looked, o.Result, r.slot, b.pos)
+}
+
+// remember makes o's entry, whose records are in the log.
+func (r *groups) remember(o *Once) {
+	l := &r.b.s.producers
+	l.table.Insert(&r.req, &r.looked, o.Result, r.slot, r.b.pos)
 	l.dirty = true
 }
 
@@ -306,7 +312,8 @@ func (r *groups) runOne(g group) {
 		if r.try(o) {
 			if o.Result = o.Make(b, o, g.from, 0); o.Result.Kind != persist.ResultNext {
 				r.prefix(o, o.Mid, false)
-				r.keep(o, false)
+				r.append(false)
+				r.remember(o)
 			}
 		}
 		l.mu.Unlock()
@@ -325,9 +332,7 @@ func (r *groups) runOne(g group) {
 		b.silent = silent
 		if op.Err == nil || o.Each && op.Err == ErrOutOfRange {
 			r.keepOne(o, op, g.from)
-			if b.s.log != nil {
-				blk.logged = b.pos
-			}
+			blk.logged = max(blk.logged, b.pos)
 		}
 	}
 	l.mu.Unlock()
@@ -363,12 +368,15 @@ func (r *groups) keepOne(o *Once, op *Op, i int) {
 		value = op.result()
 	}
 	r.prefix(o, op.Mid, set && o.Result.Kind == ResultInt && o.Result.N == value.Value)
-	switch {
-	case r.b.s.log == nil:
+	switch log := r.b.s.log; {
+	case log == nil:
 	case set:
-		r.records = persist.AppendSet(r.records, op.Counter.ID, value.Column, op.Mid, value.Value)
-	case op.Done:
-		r.records = persist.AppendDelete(r.records, op.Counter.ID, op.Mid)
+		r.b.pos = log.AppendOnceSet(r.records, op.Counter.ID, value.Column, op.Mid, value.Value)
+	default:
+		if op.Done {
+			r.records = persist.AppendDelete(r.records, op.Counter.ID, op.Mid)
+		}
+		r.append(false)
 	}
-	r.keep(o, false)
+	r.remember(o)
 }

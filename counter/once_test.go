@@ -209,6 +209,35 @@ func TestOnceRefused(t *testing.T) {
 	wantResult(t, "made later", o, false, Result{Kind: ResultInt, N: 2})
 }
 
+// TestOnceNoResult: a command that finds out only then that it is refused keeps nothing, and takes nothing back of what
+// the block's log offset was. One that has made its change has none to keep either, and is known to be made.
+func TestOnceNoResult(t *testing.T) {
+	s := openDir(t, t.TempDir(), Options{}, seedScript)
+	none := func(*Batch, *Once, int, int) Result { return Result{} }
+	if err := s.Set("7.cntrn", 1); err != nil {
+		t.Fatal(err)
+	}
+	b := s.spaces[s.Schema().Counter("weibo").ID].dir.Load().find(7)
+	before := b.logged
+	for range 2 {
+		for _, ops := range [][]Op{nil, {{Kind: OpExists, Mid: 7}}, {{Kind: OpExists, Mid: 7}, {Kind: OpGet, Mid: 7, Column: 1}}} {
+			if o, _ := numbered(t, s, Once{Producer: pa, Seq: 1, Make: none}, ops...); o.Repeat || o.Err != nil {
+				t.Errorf("%d operations: got %+v", len(ops), o)
+			}
+		}
+	}
+	if b.logged != before || s.ProducerStats().Producers != 0 {
+		t.Errorf("the block's log offset is %d, want %d; %+v", b.logged, before, s.ProducerStats())
+	}
+	set := Op{Kind: OpSet, Mid: 7, Column: 1, Arg: 9}
+	for i, ops := range [][]Op{{set}, {set, set}} {
+		for again := range 2 {
+			o, _ := numbered(t, s, Once{Producer: pa, Seq: uint64(i + 1), Make: none}, ops...)
+			wantResult(t, fmt.Sprint(len(ops), " changes"), o, again == 1, Result{Kind: ResultGone})
+		}
+	}
+}
+
 // transaction runs f in a transaction of a producer.
 func transaction(t testing.TB, s *Store, o *Once, f func(b *Batch) Result) {
 	t.Helper()

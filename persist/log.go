@@ -162,13 +162,24 @@ func (l *Log) Append(records []byte) (pos uint64, err error) {
 		return 0, fmt.Errorf("records of %d bytes, at most %d: %w", len(records), MaxAppend, ErrTooLarge)
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(records) == 0 {
-		return l.tail.position(), nil
+	if len(records) > 0 {
+		c := l.tail.room(len(records))
+		c.buf = append(c.buf, records...)
 	}
-	c := l.tail.room(len(records))
-	c.buf = append(c.buf, records...)
-	return c.end(), nil
+	pos = l.tail.position()
+	l.mu.Unlock()
+	return pos, nil
+}
+
+// AppendOnceSet is AppendSet behind records that the caller encoded, in the same frame. They are at most MaxAppend less
+// MaxSetLen bytes.
+func (l *Log) AppendOnceSet(once []byte, counter uint32, column uint16, mid, value uint64) (pos uint64) {
+	l.mu.Lock()
+	c := l.tail.room(len(once) + MaxSetLen)
+	c.buf = AppendSet(append(c.buf, once...), counter, column, mid, value)
+	pos = c.end()
+	l.mu.Unlock()
+	return pos
 }
 
 // AppendWhole is Append for records that are one change, as if between Hold and Release.

@@ -19,7 +19,7 @@
 // A Table is pure: no clock, no lock, no log. Who changes something asks Begin first, and once the change is made and
 // logged says so by Insert. The table must be the same in between:
 //
-//	try := t.Begin(&request)      // Repeat: try.Result is the answer; Fresh: go on
+//	t.Begin(&request, &try)       // Repeat: try.Result is the answer; Fresh: go on
 //	(the change, and its records)
 //	t.Insert(&request, &try, result, ...)
 //

@@ -8,10 +8,16 @@ import (
 	"github.com/counterd/counterd/persist"
 )
 
+// begin is Begin with a Try of its own.
+func begin(t *Table, r *Request) (y Try) {
+	t.Begin(r, &y)
+	return y
+}
+
 // put has a request made, as far as the table takes it.
 func put(t testing.TB, tab *Table, r *Request, result persist.Result) Try {
 	t.Helper()
-	try := tab.Begin(r)
+	try := begin(tab, r)
 	if try.Verdict == Fresh {
 		tab.Insert(r, &try, result, 7, 0)
 	}
@@ -79,13 +85,13 @@ func TestPlaces(t *testing.T) {
 		}
 	}
 	put(t, tab, request("a", 2, 100), persist.Result{Kind: persist.ResultOK})
-	if try := tab.Begin(request("b", 1, 150)); try.Verdict != Repeat { // a repeat is a use
+	if try := begin(tab, request("b", 1, 150)); try.Verdict != Repeat { // a repeat is a use
 		t.Fatalf("%+v", try)
 	}
-	if try := tab.Begin(request("d", 1, 601)); try.Verdict != Full || try.OfBytes {
+	if try := begin(tab, request("d", 1, 601)); try.Verdict != Full || try.OfBytes {
 		t.Fatalf("c was idle for 599 s: %+v", try)
 	}
-	if try := tab.Begin(request("a", 3, 601)); try.Verdict != Fresh {
+	if try := begin(tab, request("a", 3, 601)); try.Verdict != Fresh {
 		t.Fatalf("a has a place: %+v", try)
 	}
 	try := put(t, tab, request("d", 1, 602), persist.Result{Kind: persist.ResultOK})
@@ -110,10 +116,10 @@ func TestPlaces(t *testing.T) {
 func TestClockSetBack(t *testing.T) {
 	tab := New(Limits{Producers: 1, Bytes: 1 << 20, MinIdle: 600})
 	put(t, tab, request("a", 1, 1<<40), persist.Result{Kind: persist.ResultOK})
-	if try := tab.Begin(request("b", 1, 1000)); try.Verdict != Full {
+	if try := begin(tab, request("b", 1, 1000)); try.Verdict != Full {
 		t.Fatalf("%+v", try)
 	}
-	if try := tab.Begin(request("b", 1, 1600)); try.Verdict != Fresh {
+	if try := begin(tab, request("b", 1, 1600)); try.Verdict != Fresh {
 		t.Fatalf("%+v", try)
 	}
 }
@@ -134,7 +140,7 @@ func TestBytes(t *testing.T) {
 	}
 	bytes := tab.Bytes()
 	for seq, now := uint64(2), int64(599); now < 601; now++ {
-		try := tab.Begin(with("c", seq, now))
+		try := begin(tab, with("c", seq, now))
 		if now < 600 && (try.Verdict != Full || !try.OfBytes) || now == 600 && (try.Verdict != Fresh || len(try.Forget) != 1 || try.Forget[0] != 0) {
 			t.Fatalf("%d: %+v", now, try)
 		}
@@ -148,7 +154,7 @@ func TestBytes(t *testing.T) {
 	}
 	larger := with("c", 3, 700)
 	larger.Room = 14000
-	if try := tab.Begin(larger); try.Verdict != Fresh || len(try.Forget) != 1 || try.Forget[0] != 1 {
+	if try := begin(tab, larger); try.Verdict != Fresh || len(try.Forget) != 1 || try.Forget[0] != 1 {
 		t.Fatalf("%+v", try)
 	}
 	must(t, tab.check())
@@ -166,7 +172,7 @@ func TestAllocations(t *testing.T) {
 		if try := put(t, tab, r, persist.Result{Kind: persist.ResultInt, N: seq}); try.Verdict != Fresh {
 			t.Fatalf("%+v", try)
 		}
-		if try := tab.Begin(r); try.Verdict != Repeat {
+		if try := begin(tab, r); try.Verdict != Repeat {
 			t.Fatalf("%+v", try)
 		}
 	}
@@ -196,7 +202,7 @@ func BenchmarkInsert(b *testing.B) {
 				for b.Loop() {
 					r := reqs[i%ids]
 					r.Seq, r.Now = uint64(i/ids), int64(i>>20)
-					try := tab.Begin(r)
+					try := begin(tab, r)
 					if try.Verdict != Fresh {
 						b.Fatal(try)
 					}

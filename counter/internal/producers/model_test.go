@@ -277,7 +277,7 @@ func TestModel(t *testing.T) {
 				fence(t, tab, replica, &m, id, now)
 				continue
 			}
-			try := tab.Begin(&r)
+			try := begin(tab, &r)
 			verdict, result := m.begin(&r)
 			if try.Verdict != verdict || verdict == Repeat && !sameResult(try.Result, result) {
 				t.Fatalf("run %d step %d: %+v: got %+v, want %v %+v", run, step, r, try, verdict, result)

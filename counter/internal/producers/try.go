@@ -52,43 +52,48 @@ const MaxSeqLess = 1<<14 - 1
 // baseLess is how far below the seq that moves it a base is: seqs that come out of order do not move it again.
 const baseLess = 1 << 10
 
-// Begin tells what a request is. It changes nothing but times of last use.
-func (t *Table) Begin(r *Request) Try {
+// Begin tells what a request is, in y. It changes nothing but times of last use.
+func (t *Table) Begin(r *Request, y *Try) {
 	number, p := t.find(r.ID, r.Hint)
-	y := Try{Number: number, Epoch: r.Epoch, p: p}
+	*y = Try{Number: number, Epoch: r.Epoch, p: p}
+	if t.look(r, y, p); y.Verdict != Fresh {
+		t.count(y.Verdict)
+	}
+}
+
+// look is Begin for p; nil: a producer that is not known.
+func (t *Table) look(r *Request, y *Try, p *producer) {
 	if p == nil {
 		y.Base = max(r.Seq, baseLess) - baseLess
-		t.place(&y, r.Room, r.Now)
-		return t.counted(y)
+		t.place(y, r.Room, r.Now)
+		return
 	}
 	y.Logged, y.Base, y.Define = p.logged, p.base, r.Epoch > p.epoch
 	if r.Epoch < p.epoch {
 		y.Verdict, y.Epoch = Fenced, p.epoch
-		return t.counted(y)
+		return
 	}
 	var found bool
 	if y.i, found = p.ring.find(r.Seq); !found {
 		if p.expired(y.i, r.Seq) {
 			y.Verdict, y.Lowest = Expired, p.lowest()
-			return t.counted(y)
+			return
 		}
 		if r.Seq < y.Base || r.Seq-y.Base > MaxSeqLess {
 			y.Base, y.Define = max(r.Seq, baseLess)-baseLess, true
 		}
 		if t.bytes+p.growth(r.Room) > t.limits.Bytes {
-			t.makeRoom(&y, r.Room, r.Now)
-			return t.counted(y)
+			t.makeRoom(y, r.Room, r.Now)
 		}
-		return y // Fresh
+		return // Fresh, unless there is no room
 	}
 	e := p.ring.at(y.i)
-	if y.Verdict = Repeat; e.hash() != r.Hash&(1<<hashBits-1) {
+	if e.hash() != r.Hash&(1<<hashBits-1) {
 		y.Verdict = Mismatch
-		return t.counted(y)
+		return
 	}
-	y.Result = p.result(e)
-	t.touch(number, p, r.Now)
-	return t.counted(y)
+	y.Verdict, y.Result = Repeat, p.result(e)
+	t.touch(y.Number, p, r.Now)
 }
 
 // BeginFence prepares the rise of a producer's epoch by one: InsertFence does it. An unknown producer becomes known.
@@ -96,8 +101,10 @@ func (t *Table) BeginFence(id []byte, now int64) Try {
 	number, p := t.find(id, 0)
 	y := Try{Number: number, Epoch: 1, Define: true, p: p}
 	if p == nil {
-		t.place(&y, 0, now)
-		return t.counted(y)
+		if t.place(&y, 0, now); y.Verdict == Full {
+			t.count(Full)
+		}
+		return y
 	}
 	y.Logged, y.Base, y.Epoch = p.logged, p.base, min(p.epoch, MaxEpoch-1)+1
 	return y
@@ -186,9 +193,9 @@ func (t *Table) makeRoom(y *Try, room int, now int64) {
 
 var blank producer // of no entry
 
-// counted counts a verdict.
-func (t *Table) counted(y Try) Try {
-	switch y.Verdict {
+// count counts a verdict.
+func (t *Table) count(v Verdict) {
+	switch v {
 	case Repeat:
 		t.stats.Repeats++
 	case Mismatch:
@@ -200,5 +207,4 @@ func (t *Table) counted(y Try) Try {
 	case Full:
 		t.stats.Full++
 	}
-	return y
 }
