@@ -88,12 +88,16 @@ func (r *Replication) First() uint64 {
 	return r.s.log.Stats().First
 }
 
-// Commit returns when the log below an offset may be acknowledged. Errors as persist.Log.Commit.
+// Commit returns when the log below an offset may be acknowledged. The error is an *UncertainError: the changes before
+// the offset were made.
 func (r *Replication) Commit(pos uint64) error {
 	if r.s.log == nil {
 		return nil
 	}
-	return r.s.log.Commit(pos)
+	if err := r.s.log.Commit(pos); err != nil {
+		return &UncertainError{Offset: pos, Err: err}
+	}
+	return nil
 }
 
 // Sync makes the whole log durable, whatever the policy. Errors as Commit.
@@ -101,7 +105,11 @@ func (r *Replication) Sync() error {
 	if r.s.log == nil {
 		return nil
 	}
-	return r.s.log.Sync()
+	pos := r.s.log.Position()
+	if err := r.s.log.Sync(); err != nil {
+		return &UncertainError{Offset: pos, Err: err}
+	}
+	return nil
 }
 
 // NewReader returns a reader of the log's frames from an offset on, up to Written: see persist.Log.NewReader.

@@ -60,6 +60,7 @@ var table = []Row{
 	{"DENIED", Permanent, "protected mode; the connection is closed"},
 	{"NOPROTO", Permanent, "`HELLO` knows versions 2 and 3"},
 	{"DIVERGED", Permanent, "to replicas: how far their log is the primary's"},
+	{"LOST", Permanent, "to replicas: a cold file that this node does not have any more"},
 	{"IDMPMISMATCH", Permanent, "the number was used for another command"},
 	{"IDMPFENCED", Permanent, "a newer incarnation of the producer is at work"},
 	{"ERR", Permanent, "all else: a wrong command, key, argument or value, or one that is not possible now"},

@@ -70,12 +70,12 @@ func ErrorText(err error) string {
 	switch {
 	case errors.As(err, &refusal):
 		return string(refusal)
-	case errors.Is(err, counter.ErrClosed): // data is being replaced as the role changes, or the server ends
-		return ErrLoading
+	case errors.As(err, &uncertain): // first: what it wraps would say that nothing was changed
+		return "UNCERTAIN " + err.Error()
 	case errors.Is(err, counter.ErrReplica):
 		return ErrReadOnly
-	case errors.As(err, &uncertain):
-		return "UNCERTAIN " + err.Error()
+	case errors.Is(err, counter.ErrClosed): // another takes its place, or the server ends
+		return ErrLoading
 	case errors.Is(err, counter.ErrNotReady):
 		return "MISCONF Errors writing to the AOF file: " + err.Error()
 	case errors.Is(err, counter.ErrCold):

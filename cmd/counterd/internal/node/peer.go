@@ -8,6 +8,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/repl"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/errclass"
 )
 
 // What replicas say, and tools that behave like one.
@@ -74,7 +75,7 @@ func (n *Node) sendFile(c PeerConn, p *repl.Peer, tier, name string) {
 	out := &c.Call().Out
 	file, size, err := p.Fetch(tier, name)
 	if err != nil {
-		out.Error(err.Error())
+		out.Error(peerErrorText(err))
 		return
 	}
 	defer file.Close() // only read
@@ -96,6 +97,14 @@ func (n *Node) sendFile(c PeerConn, p *repl.Peer, tier, name string) {
 	out.Raw([]byte("\r\n"))
 }
 
+// peerErrorText is the reply that package repl chose, or else the store's.
+func peerErrorText(err error) string {
+	if _, ok := errclass.Of(err.Error()); ok {
+		return err.Error()
+	}
+	return items.ErrorText(err)
+}
+
 // psync: PSYNC replid offset.
 func (n *Node) psync(c PeerConn, args [][]byte) {
 	out := &c.Call().Out
@@ -113,12 +122,12 @@ func (n *Node) psync(c PeerConn, args [][]byte) {
 		return
 	}
 	if err := n.repl.Connected(); err != nil && !n.handover.feeds() {
-		out.Error(err.Error())
+		out.Error(peerErrorText(err))
 		return
 	}
 	reply, stream, err := p.Sync(n.host.Store(), string(args[1]), string(args[2]))
 	if err != nil {
-		out.Error(err.Error())
+		out.Error(peerErrorText(err))
 		return
 	}
 	out.Raw([]byte(reply))

@@ -89,7 +89,7 @@ func (c *call) plan(cmd *row, args [][]byte) {
 	if !c.Batch.Opened() {
 		c.Batch.Reset()
 		if err := c.Batch.Begin(); err != nil {
-			c.Out.Error("ERR " + err.Error())
+			c.StoreError(err)
 			return
 		}
 	}
