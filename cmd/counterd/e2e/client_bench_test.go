@@ -158,3 +158,40 @@ func BenchmarkClientAggregator(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkClientPage reads pages of 20 posts with three columns, by the client and by COUNTER.MGET alone.
+func BenchmarkClientPage(b *testing.B) {
+	for _, kind := range []string{"counter.mget", "client"} {
+		b.Run("by="+kind, func(b *testing.B) {
+			s := start(b)
+			runScript(b, s.dial(b), schemaScript)
+			c := counting(b, s.port)
+			for mid := range uint64(1000) {
+				if err := c.Set(b.Context(), mid, "repost", int64(mid)); err != nil {
+					b.Fatal(err)
+				}
+			}
+			rdb := redis.NewClient(&redis.Options{Addr: s.addr})
+			defer rdb.Close()
+			b.ReportAllocs()
+			measured(b, s, 1, func(i int) error {
+				if kind == "client" {
+					mids := make([]uint64, 20)
+					for k := range mids {
+						mids[k] = uint64((i + k*37) % 1000)
+					}
+					rows, err := c.Page(b.Context(), mids)
+					if err == nil && rows[1].Values[1] != int64((i+37)%1000) {
+						err = fmt.Errorf("row %+v", rows[1])
+					}
+					return err
+				}
+				args := []any{"counter.mget", "weibo"}
+				for k := range 20 {
+					args = append(args, (i+k*37)%1000)
+				}
+				return rdb.Do(b.Context(), args...).Err()
+			})
+		})
+	}
+}
