@@ -156,7 +156,7 @@ func TestLongPage(t *testing.T) {
 			t.Errorf("row %d is %+v", i, row)
 		}
 	}
-	if asked := len(f.seen("MGET")); asked != 10 {
+	if asked := len(f.seen("COUNTER.MGET")); asked != 10 {
 		t.Errorf("%d commands, want 10", asked)
 	}
 	f.set(func() {
@@ -172,7 +172,7 @@ func TestLongPage(t *testing.T) {
 	}
 	f.set(func() {
 		f.fates = func(args []string) fate {
-			if args[1] == "50.cntrn" {
+			if args[2] == "50" {
 				return fate{refuse: "IOERR page is damaged"}
 			}
 			return fate{}

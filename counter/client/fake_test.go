@@ -228,7 +228,7 @@ func (f *fake) setup(args []string) string {
 		return "+OK\r\n"
 	case "COMMAND":
 		reply := "*3\r\n"
-		for _, name := range []string{"get", "mget", "hmget"} {
+		for _, name := range []string{"get", "counter.mget", "hmget"} {
 			reply += fmt.Sprintf("*6\r\n$%d\r\n%s\r\n:-2\r\n*1\r\n+readonly\r\n:1\r\n:1\r\n:1\r\n", len(name), name)
 		}
 		return reply
@@ -348,10 +348,29 @@ func (f *fake) apply(name string, args []string) string {
 		reply := bulk(args[0])
 		delete(f.values, args[0])
 		return reply
-	case "MGET":
-		reply := fmt.Sprintf("*%d\r\n", len(args))
-		for _, key := range args {
-			reply += bulk(key)
+	case "COUNTER.MGET":
+		at := slices.Index(args, "COLUMNS")
+		reply := fmt.Sprintf("*%d\r\n", at-1)
+		for _, mid := range args[1:at] {
+			row, absent := fmt.Sprintf("*%d\r\n", len(args)-at-1), true
+			for _, name := range args[at+1:] {
+				_, suffix, ok := strings.Cut(f.script, "add column weibo "+name+" ")
+				if !ok {
+					return "-ERR no column '" + name + "' in counter 'weibo' (see SCHEMA)\r\n"
+				}
+				suffix, _, _ = strings.Cut(suffix, "\n")
+				_, suffix, _ = strings.Cut(suffix, "suffix=")
+				v, ok := f.values[mid+"."+suffix]
+				if !ok {
+					v, ok = f.values["weibo:"+mid+"."+suffix]
+				}
+				absent = absent && !ok
+				row += fmt.Sprintf(":%d\r\n", v)
+			}
+			if absent {
+				row = "*-1\r\n"
+			}
+			reply += row
 		}
 		return reply
 	case "HMGET":

@@ -127,27 +127,34 @@ func (c *Client) choose(ctx context.Context, names []string, anew bool) (*column
 	return cs, list, nil
 }
 
-// errDropped says that a post is there and one of its columns is not.
+// errDropped says that a column is not there any more.
 var errDropped = errors.New("client: a column was dropped meanwhile")
 
 // readPart reads posts into rows, whose values are the beginning of values.
 func (c *Client) readPart(ctx context.Context, cs *columns, list []int, mids []uint64, rows []Row, values []int64) error {
-	read := c.readKeys
+	read := c.readPage
 	if c.cluster {
 		read = c.readPosts
 	}
-	fields, err := read(ctx, cs, list, mids)
+	found, err := read(ctx, cs, list, mids)
 	if err != nil {
 		return err
 	}
-	if len(fields) != len(mids)*len(list) {
-		return fmt.Errorf("client: %d values in answer to %d posts of %d columns", len(fields), len(mids), len(list))
+	if len(found) != len(mids) {
+		return fmt.Errorf("client: %d rows in answer to %d posts", len(found), len(mids))
 	}
 	for i, mid := range mids {
-		row := Row{Mid: mid}
-		these, its := fields[i*len(list):(i+1)*len(list)], values[i*len(list):(i+1)*len(list):(i+1)*len(list)]
+		rows[i].Mid = mid
+		fields, ok := found[i].([]any)
+		if !ok && found[i] == nil {
+			continue
+		}
+		if !ok || len(fields) != len(list) {
+			return fmt.Errorf("client: got %.100v for post %d, want %d values", found[i], mid, len(list))
+		}
 		absent := 0
-		for k, field := range these {
+		its := values[i*len(list) : (i+1)*len(list) : (i+1)*len(list)]
+		for k, field := range fields {
 			if field == nil {
 				absent++
 			} else if its[k], err = number(field); err != nil {
@@ -156,30 +163,35 @@ func (c *Client) readPart(ctx context.Context, cs *columns, list []int, mids []u
 		}
 		switch {
 		case absent == 0:
-			row.Exists, row.Values = true, its
-		case absent < len(list):
+			rows[i].Exists, rows[i].Values = true, its
+		case absent < len(list): // the post is there, and a column is not
 			return errDropped
 		}
-		rows[i] = row
 	}
 	return nil
 }
 
-// readKeys asks one server for all values in one command, by name: a column that is dropped and another one that is
-// added meanwhile are not taken for each other.
-func (c *Client) readKeys(ctx context.Context, cs *columns, list []int, mids []uint64) ([]any, error) {
-	args := make([]any, 1, 1+len(mids)*len(list))
-	args[0] = "mget"
+// readPage asks one server for all posts in one command. It names the columns, so that one that is dropped and another
+// one that is added meanwhile are not taken for each other.
+func (c *Client) readPage(ctx context.Context, cs *columns, list []int, mids []uint64) ([]any, error) {
+	args := make([]any, 0, 3+len(mids)+len(list))
+	args = append(args, "COUNTER.MGET", cs.counter)
 	for _, mid := range mids {
-		for _, column := range list {
-			args = append(args, cs.key(mid, column))
-		}
+		args = append(args, mid)
 	}
-	return ask(ctx, c, func() ([]any, error) {
+	args = append(args, "COLUMNS")
+	for _, column := range list {
+		args = append(args, cs.names[column])
+	}
+	rows, err := ask(ctx, c, func() ([]any, error) {
 		cmd := redis.NewSliceCmd(ctx, args...)
 		_ = c.rdb.Process(ctx, cmd)
 		return cmd.Result()
 	}, args...)
+	if redis.HasErrorPrefix(err, "no column '") {
+		return nil, errDropped
+	}
+	return rows, err
 }
 
 // readPosts asks for each post by a command of its own, in one pipeline, which go-redis takes apart: each owner, or
@@ -198,11 +210,11 @@ func (c *Client) readPosts(ctx context.Context, cs *columns, list []int, mids []
 		if _, err := pipe.Exec(ctx); err != nil {
 			return nil, err
 		}
-		all := make([]any, 0, len(mids)*len(list))
-		for _, cmd := range cmds {
-			all = append(all, cmd.Val()...)
+		rows := make([]any, len(cmds))
+		for i, cmd := range cmds {
+			rows[i] = cmd.Val()
 		}
-		return all, nil
+		return rows, nil
 	}, "hmget", len(mids), "posts")
 }
 

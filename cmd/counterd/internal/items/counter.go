@@ -10,26 +10,66 @@ import (
 
 // counterd's own commands: counters by the page.
 
-// CounterMGet: COUNTER.MGET counter mid [mid ...], the timeline's read.
+// CounterMGet: COUNTER.MGET counter mid [mid ...] [COLUMNS column [column ...]], the timeline's read. Who names columns
+// gets those, whatever columns came and went since.
 func CounterMGet(c *Call, args [][]byte) {
 	def := c.Batch.Schema().CounterNamed(args[1])
 	if def == nil {
 		c.oweError(ErrNoCounter(args[1]))
 		return
 	}
-	first := c.Batch.Len()
-	for _, a := range args[2:] {
+	first, reply := c.Batch.Len(), replyRows
+	for i, a := range args[2:] {
 		mid, ok := schema.ParseMid(a)
 		if !ok {
+			text := ErrNoMid(a)
+			if i > 0 && resp.EqualFold(a, "COLUMNS") {
+				if reply, text = chosenRows(def, args[2+i+1:]); text == "" {
+					break
+				}
+			}
 			c.Batch.Truncate(first)
-			c.oweError(ErrNoMid(a))
+			c.oweError(text)
 			return
 		}
 		op := c.Batch.Next()
 		op.Kind, op.Counter, op.Mid, op.Column = counter.OpRead, def, mid, -1
 	}
 	c.Batch.Group(first)
-	c.owe(replyRows, first, c.Batch.Len()-first)
+	c.owe(reply, first, c.Batch.Len()-first)
+}
+
+// chosenRows is replyRows of some columns; text is the error.
+func chosenRows(def *schema.Counter, names [][]byte) (reply func(*Call, *Owed), text string) {
+	if len(names) == 0 {
+		return nil, "ERR syntax error"
+	}
+	columns := make([]uint8, len(names))
+	for i, name := range names {
+		column, ok := def.Field(name)
+		if !ok {
+			return nil, errNoField(def, name)
+		}
+		columns[i] = uint8(column)
+	}
+	return func(c *Call, o *Owed) {
+		c.Out.Array(int(o.n))
+		for i := range int(o.n) {
+			op := c.Batch.Op(int(o.op) + i)
+			if c.refused(op) {
+				continue
+			}
+			row := c.Batch.Row(op)
+			if row == nil {
+				c.Out.NullArray()
+				continue
+			}
+			c.Out.Array(len(columns))
+			for _, column := range columns {
+				c.Out.Int(int64(row[column]))
+			}
+		}
+	}, ""
 }
 
 // ErrNoCounter is the answer to a name that is no counter's.

@@ -151,3 +151,24 @@ func TestManyKeysOneChange(t *testing.T) {
 	readers.Wait()
 	t.Logf("%d states seen", len(seen))
 }
+
+// TestPageColumns names the columns of a page, by name or suffix, also when others came and went.
+func TestPageColumns(t *testing.T) {
+	s := wireServe(t, nil)
+	c := wireDial(t, s, 2)
+	c.want("INCRBY 1.cntcm 5", ":5")
+	c.want("INCRBY 1.cntrn 7", ":7")
+	c.want("COUNTER.MGET weibo 1 2 COLUMNS repost", "[[:7] nil]")
+	c.want("COUNTER.MGET weibo 2 1 columns cntrn comment cntrn", "[nil [:7 :5 :7]]")
+	c.want("DROP COLUMN weibo comment", "+OK")
+	c.want("ADD COLUMN weibo share hint=8 max=32 default=3 suffix=cntsh", "+OK")
+	c.want("COUNTER.MGET weibo 1 COLUMNS share repost", "[[:3 :7]]")
+	c.want("COUNTER.MGET weibo 1 COLUMNS comment", "-ERR no column 'comment' in counter 'weibo' (see SCHEMA)")
+	c.want("COUNTER.MGET weibo 1 COLUMNS", "-ERR syntax error")
+	c.want("COUNTER.MGET weibo COLUMNS repost", "-ERR 'COLUMNS' is not a mid: want 0..9223372036854775807")
+	c.want("COUNTER.MGET weibo 1 COLUMN repost", "-ERR 'COLUMN' is not a mid: want 0..9223372036854775807")
+	c.want("MULTI", "+OK")
+	c.want("COUNTER.MGET weibo 1 COLUMNS repost", "+QUEUED")
+	c.want("COUNTER.MGET weibo 1 COLUMNS share", "+QUEUED")
+	c.want("EXEC", "[[[:7]] [[:3]]]")
+}

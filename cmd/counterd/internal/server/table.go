@@ -113,7 +113,8 @@ func keyCommands() []*row {
 func counterCommands() []*row {
 	return []*row{
 		{Name: "counter.mget", Arity: -3, Flags: command.ReadOnly | command.Fast, Group: "counterd", Since: "0.1.0", Complexity: "O(N)",
-			Summary: "Returns all columns of several items: the read of a timeline page.", Syntax: "counter mid [mid ...]", Plan: items.CounterMGet},
+			Summary: "Returns all columns of several items, or those that are named: the read of a timeline page.",
+			Syntax:  "counter mid [mid ...] [COLUMNS column [column ...]]", Plan: items.CounterMGet},
 		{Name: "counter.mincrby", Arity: -3, Flags: command.Write | command.Idmp | command.Fast, First: 1, Last: -1, Step: 2, Group: "counterd", Since: "0.1.0", Complexity: "O(N)",
 			Summary: "Adds to several counters and returns their new values, or with QUIET how many were added to.",
 			Syntax:  "key increment [key increment ...] [QUIET]" + command.IdmpSyntax, Plan: items.CounterMIncrBy},
