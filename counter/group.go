@@ -109,6 +109,7 @@ func (r *groups) runReads(g group) {
 		op.forget()
 		b.apply(op.ks.dir.Load().find(op.Mid), op)
 	}
+	r.show()
 	r.unlock()
 }
 
@@ -137,6 +138,7 @@ func (r *groups) runChanges(g group) {
 			return
 		}
 	}
+	defer r.show()
 	r.made, r.lost = r.made[:0], 0
 	for i := g.from; i < g.to; i++ {
 		op := &b.ops[i]
@@ -230,10 +232,16 @@ func (r *groups) lock(g group) {
 	}
 }
 
+// show is Batch.show for what is locked.
+func (r *groups) show() {
+	for _, blk := range r.locked {
+		r.b.show(blk.logged)
+	}
+}
+
 // unlock unlocks what lock locked, or what took its place.
 func (r *groups) unlock() {
 	for i, blk := range r.locked {
-		r.b.show(blk.logged)
 		blk.holder, r.locked[i] = nil, nil
 		blk.mu.Unlock()
 	}

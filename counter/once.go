@@ -252,7 +252,7 @@ func (r *groups) raise() {
 		b.pos, _ = b.s.log.Append(r.records) // it is short
 	}
 	l.table.InsertFence(r.req.ID, y, r.req.Now, b.pos)
-	l.dirty = true
+	l.dirty, l.logged = true, b.pos
 }
 
 // define begins records with what the last look at the table wants to be said first: whose places are needed, and what
@@ -301,7 +301,7 @@ func (r *groups) append(several bool) {
 func (r *groups) remember(o *Once) {
 	l := &r.b.s.producers
 	l.table.Insert(&r.req, &r.looked, o.Result, r.slot, r.b.pos)
-	l.dirty = true
+	l.dirty, l.logged = true, r.b.pos
 }
 
 // runOne runs a group of one operation, or of none, that is numbered.
@@ -334,9 +334,11 @@ func (r *groups) runOne(g group) {
 			r.keepOne(o, op, g.from)
 			blk.logged = max(blk.logged, b.pos)
 		}
+		if op.Err == nil || op.Err == ErrOutOfRange { // which tells of the value too
+			b.show(blk.logged)
+		}
 	}
 	l.mu.Unlock()
-	b.show(blk.logged)
 	blk.mu.Unlock()
 }
 

@@ -45,6 +45,8 @@ type ledger struct {
 	table *producers.Table
 	now   func() time.Time // for tests; nil: time.Now
 
+	logged uint64 // log offset behind the last record of any producer; 0: that was replayed
+
 	from  uint64             // records up to this log offset are in the table: where its image stood, when it was read back
 	id    uint64             // names its images; 0: it never had one
 	dirty bool               // changed since its image was made
@@ -59,23 +61,23 @@ func (l *ledger) seconds() int64 {
 	return time.Now().Unix()
 }
 
-// define takes over a record of the log that ends at pos.
-func (l *ledger) define(pos uint64, rec *persist.Record) error {
+// define takes over a record of the log that ends at pos. logged is the end of its frame, if that is a primary's; else 0.
+func (l *ledger) define(pos uint64, rec *persist.Record, logged uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if pos <= l.from {
 		return nil
 	}
-	l.dirty = true
+	l.dirty, l.logged = true, max(l.logged, logged)
 	return l.table.Define(rec.Number, rec.Epoch, rec.Seq, rec.Text, rec.TimeMS/1000)
 }
 
-// apply takes over a once.
-func (l *ledger) apply(o *onceRecord) {
+// apply takes over a once; logged as in define.
+func (l *ledger) apply(o *onceRecord, logged uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if o.pos > l.from {
-		l.dirty = true
+		l.dirty, l.logged = true, max(l.logged, logged)
 		l.table.Apply(o.number, o.seq, o.hash, o.group, o.result, o.seconds)
 	}
 }
@@ -149,7 +151,7 @@ func (l *ledger) imageBytes() int64 {
 func (l *ledger) reset(t *producers.Table, image *persist.BlockFile) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.table, l.image, l.dirty, l.from, l.id = t, nil, false, 0, 0
+	l.table, l.image, l.dirty, l.from, l.id, l.logged = t, nil, false, 0, 0, 0
 	if image != nil {
 		saved := *image
 		l.image, l.from, l.id = &saved, image.Offset, image.Block
@@ -193,11 +195,17 @@ func ImageProducers(fsys vfs.FS, path string) ([]ProducerInfo, error) {
 	return t.List(t.Len()), nil
 }
 
-// Producers describes the producers that were used last, at most limit.
-func (s *Store) Producers(limit int) []ProducerInfo {
-	s.producers.mu.Lock()
-	defer s.producers.mu.Unlock()
-	return s.producers.table.List(limit)
+// Producers describes the producers that were used last, at most limit. REQUIRES the batch to be open. The error is an
+// *UncertainError.
+func (b *Batch) Producers(limit int) ([]ProducerInfo, error) {
+	b.ask()
+	l := &b.s.producers
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := b.showLogged(l.logged); err != nil {
+		return nil, err
+	}
+	return l.table.List(limit), nil
 }
 
 // ProducerStats counts.

@@ -26,17 +26,17 @@ func (r *replayer) apply(pos uint64, rec *persist.Record) error {
 			return r.corrupt(pos, "a set behind a once without a result", rec.Kind.String(), nil)
 		}
 		r.once.result, r.once.group = persist.Result{Kind: persist.ResultInt, N: rec.Value}, producers.SlotGroup(rec.Mid)
-		r.s.producers.apply(&r.once)
+		r.s.producers.apply(&r.once, r.b.applied)
 		r.once.pos = 0
 	}
 	switch rec.Kind {
 	case persist.KindDefine:
-		if err := r.s.producers.define(pos, rec); err != nil {
+		if err := r.s.producers.define(pos, rec, r.b.applied); err != nil {
 			return r.corrupt(pos, "a producer", err.Error(), err)
 		}
 	case persist.KindOnce:
 		if r.once = newOnceRecord(pos, rec); rec.Result != persist.ResultNext {
-			r.s.producers.apply(&r.once)
+			r.s.producers.apply(&r.once, r.b.applied)
 			r.once.pos = 0
 		}
 	case persist.KindSet:

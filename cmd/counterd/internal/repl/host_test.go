@@ -91,7 +91,10 @@ func digest(t testing.TB, s *counter.Store) string {
 		}
 		text += fmt.Sprintf("%s %v;", def.Name, d)
 	}
-	producers := s.Producers(100)
+	producers, err := b.Producers(100)
+	if err != nil {
+		t.Fatal(err)
+	}
 	slices.SortFunc(producers, func(a, b counter.ProducerInfo) int { return strings.Compare(a.ID, b.ID) })
 	for _, p := range producers {
 		p.LastUsed = 0

@@ -151,7 +151,14 @@ func runProducers(c *client, args [][]byte) {
 		c.Out.Error(items.ErrSyntax)
 		return
 	}
-	list := c.store.Producers(int(min(limit, math.MaxInt32)))
+	var list []counter.ProducerInfo
+	if err := c.withStore(false, func(b *counter.Batch) (err error) {
+		list, err = b.Producers(int(min(limit, math.MaxInt32)))
+		return err
+	}); err != nil {
+		c.StoreError(err)
+		return
+	}
 	now := time.Now().Unix()
 	c.Out.Array(len(list))
 	for _, p := range list {

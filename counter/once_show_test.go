@@ -1,0 +1,130 @@
+package counter
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// tryOnce tries to add 1 to post 9 as a numbered change.
+func tryOnce(b *Batch, producer string, seq uint64, hash uint32) (*Once, error) {
+	b.Reset()
+	var o *Once
+	err := with(b, func() error {
+		b.Add(Op{Kind: OpAdd, Counter: b.Schema().Counter("a"), Mid: 9, Arg: 1})
+		o, _ = b.Once(0)
+		o.Producer, o.Seq, o.Hash = []byte(producer), seq, hash
+		b.Run()
+		return errors.Join(o.Err, b.Op(0).Err)
+	})
+	return o, err
+}
+
+// showOnce are all the ways to look at what is remembered of producer a, whose number 1000 was made last.
+var showOnce = map[string]func(b *Batch) error{
+	"repeat": func(b *Batch) error {
+		o, err := tryOnce(b, "a", 1000, 0)
+		if err == nil && !o.Repeat {
+			err = errors.New("it was made again")
+		}
+		return err
+	},
+	"mismatch": func(b *Batch) error { _, err := tryOnce(b, "a", 1000, 1); return except(err, ErrMismatch) },
+	"expired": func(b *Batch) error {
+		_, err := tryOnce(b, "a", 1, 0)
+		var expired *ExpiredError
+		if errors.As(err, &expired) {
+			return nil
+		}
+		return fmt.Errorf("got %w, want an ExpiredError", err)
+	},
+	"last": func(b *Batch) error {
+		return with(b, func() error { _, _, err := b.LastSeq([]byte("a")); return err })
+	},
+	"list": func(b *Batch) error {
+		return with(b, func() error { _, err := b.Producers(10); return err })
+	},
+}
+
+// TestShowOnce: what is remembered of a numbered change is not told before the log holds it.
+func TestShowOnce(t *testing.T) {
+	for _, policy := range []SyncPolicy{SyncAlways, SyncEverySec, SyncNo} {
+		for name, show := range showOnce {
+			s, _ := openShow(t, policy)
+			for seq := range uint64(130) {
+				if _, err := tryOnce(s.NewBatch(), "a", 10+seq, 0); seq < 3 && err != nil {
+					t.Fatal(err)
+				}
+				if seq%10 == 0 { // the column has 4 bits
+					if err := s.Set("9.v", 0); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			unwritten(t, s, func(b *Batch) {
+				b.Add(Op{Kind: OpSet, Counter: b.Schema().Counter("a"), Mid: 9})
+				b.Add(Op{Kind: OpAdd, Counter: b.Schema().Counter("a"), Mid: 9, Arg: 1})
+				o, _ := b.Once(1)
+				o.Producer, o.Seq = []byte("a"), 1000
+				b.Run()
+				if err := errors.Join(o.Err, b.Op(1).Err); err != nil {
+					t.Fatal(err)
+				}
+			})
+			before := s.log.Position()
+			if err := show(s.NewBatch()); err != nil {
+				t.Fatalf("%v: %s: %v", policy, name, err)
+			}
+			if at := s.log.Visible(); at < before {
+				t.Errorf("%v: %s was told, up to log offset %d, and a crash goes back to %d", policy, name, before, at)
+			}
+		}
+	}
+}
+
+// TestShowOnceOnBadDisk: while the disk fails, a repeat of what is durable is answered, and under appendfsync always one
+// of what is not is in doubt. Nothing new is made; when the disk is well each was made once.
+func TestShowOnceOnBadDisk(t *testing.T) {
+	for _, policy := range []SyncPolicy{SyncAlways, SyncEverySec} {
+		s, faulty := openShow(t, policy)
+		for _, producer := range []string{"a", "b"} {
+			if _, err := tryOnce(s.NewBatch(), producer, 1, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.log.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		faulty.Inject(vfs.Rule{Ops: vfs.OpSync | vfs.OpSyncDir | vfs.OpCreate | vfs.OpWrite, Every: 1, Err: errIO})
+		if o, err := tryOnce(s.NewBatch(), "a", 1, 0); err != nil || !o.Repeat {
+			t.Errorf("%v: a repeat of what is durable: got repeat %v, %v", policy, o.Repeat, err)
+		}
+		uncertain := func(what string, err error, want bool) {
+			t.Helper()
+			if got := errors.As(err, new(*UncertainError)); got != want || !got && err != nil {
+				t.Errorf("%v: %s with a disk that fails: %v", policy, what, err)
+			}
+		}
+		_, err := tryOnce(s.NewBatch(), "a", 1000, 0)
+		uncertain("a new one", err, true)
+		for _, name := range []string{"repeat", "last", "list"} {
+			uncertain(name, showOnce[name](s.NewBatch()), policy == SyncAlways)
+		}
+		if o, err := tryOnce(s.NewBatch(), "b", 1, 0); err != nil || !o.Repeat {
+			t.Errorf("%v: a repeat of another's that is durable: got repeat %v, %v", policy, o.Repeat, err)
+		}
+		if _, err := tryOnce(s.NewBatch(), "b", 2, 0); !errors.Is(err, ErrNotReady) || errors.As(err, new(*UncertainError)) {
+			t.Errorf("%v: a new one while none is taken: %v", policy, err)
+		}
+		faulty.Clear()
+		recovers(t, s)
+		for name, again := range map[string]bool{"a": true, "b": false} {
+			if o, err := tryOnce(s.NewBatch(), name, map[string]uint64{"a": 1000, "b": 2}[name], 0); err != nil || o.Repeat != again {
+				t.Errorf("%v: the disk is well: got repeat %v, %v", policy, o.Repeat, err)
+			}
+		}
+		wantValue(t, s, "9.v", 4)
+	}
+}
