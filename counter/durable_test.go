@@ -176,10 +176,20 @@ func (p *player) batch(t testing.TB) error {
 		if p.rng.IntN(5) == 0 {
 			op.Mid = p.rng.Uint64() >> 1
 		}
-		b.Add(op)
-		b.Run()
-		if err := b.Op(0).Err; err != nil && !errors.Is(err, ErrOutOfRange) {
-			failed = err
+		switch p.rng.IntN(8) {
+		case 0, 1: // the same of the first of some posts
+			failed = errors.Join(failed, p.update(b, op))
+		case 2:
+			b.End()
+			if err := p.updateWhole(b, op); err != nil {
+				failed = errors.Join(failed, err)
+			}
+		default:
+			b.Add(op)
+			b.Run()
+			if err := b.Op(0).Err; err != nil && !errors.Is(err, ErrOutOfRange) {
+				failed = err
+			}
 		}
 		b.End()
 		p.states = append(p.states, dump(t, p.s))
@@ -287,6 +297,39 @@ func (p *player) once(t testing.TB, b *Batch, o *Once) error {
 		}
 	}
 	return nil
+}
+
+// update changes one post, that there is, of those up to op's, several columns of it at once.
+func (p *player) update(b *Batch, op Op) error {
+	q := Query{Counter: op.Counter, To: op.Mid, Desc: true, Limit: 1}
+	changes := []Change{{op.Kind, op.Column, op.Arg}}
+	if other := int16(len(op.Counter.Columns)) - 1 - op.Column; op.Kind != OpDelete && other != op.Column {
+		changes = append(changes, Change{OpAdd, other, 1})
+	}
+	u, err := NewUpdate(q, changes, Returning(p.rng.IntN(2)))
+	for done := false; err == nil && !done; {
+		done, err = u.Step(b)
+	}
+	if u != nil && u.Changed() > 1 {
+		return fmt.Errorf("%d posts were changed", u.Changed())
+	}
+	return except(err, ErrOutOfRange)
+}
+
+// updateWhole changes some posts as one change. b is open, exclusively, afterwards.
+func (p *player) updateWhole(b *Batch, op Op) error {
+	change := Change{op.Kind, op.Column, op.Arg}
+	u, err := NewUpdate(Query{Counter: op.Counter, To: op.Mid, Where: []Condition{{op.Column, Less, 9}}}, []Change{change}, ReturnNothing)
+	for done := false; err == nil && !done; b.End() {
+		if err = b.Begin(); err == nil {
+			done, err = u.Gather(b)
+		}
+	}
+	err = errors.Join(except(err, ErrOutOfRange), b.BeginExclusive())
+	if u != nil && err == nil {
+		err = u.Apply(b)
+	}
+	return err
 }
 
 const playSchemaScript = "add counter a\nadd column a v hint=3 max=20 suffix=v\nadd column a w hint=8 max=40 default=2 suffix=w"

@@ -40,6 +40,9 @@ func playedStore(t testing.TB, rng *rand.Rand, items int) (*Store, model, []uint
 			if rng.IntN(4) == 0 {
 				row["v"] = rng.Uint64N(1 << rng.IntN(20))
 			}
+			if len(mids)/5000%3 == 1 { // some blocks without small ones
+				row["v"] |= 1 << 12
+			}
 			if rng.IntN(2) == 0 {
 				row["w"] = rng.Uint64() >> (1 + rng.IntN(62))
 			}
@@ -137,6 +140,7 @@ func TestQuerySkips(t *testing.T) {
 			most  float64 // share of the pages
 		}{
 			{"the largest x", []Condition{{2, Greater, 1 << 31}}, 0.3},
+			{"not in all blocks", []Condition{{0, Less, 1 << 12}}, 0.8},
 			{"no such x", []Condition{{2, Greater, 1<<32 - 1}}, 0},
 			{"impossible", []Condition{{1, GreaterEqual, 1 << 63}}, 0},
 		} {

@@ -320,6 +320,63 @@ func playUpdate(t *testing.T, rng *rand.Rand, s *Store, q Query, most int, _ []u
 	}
 }
 
+// TestUpdateWhole makes updates that are one change, or none.
+func TestUpdateWhole(t *testing.T) {
+	rng := newRand(t)
+	s, m, mids := playedStore(t, rng, 12_000)
+	def := s.Schema().Counter("a")
+	b := s.NewBatch()
+	whole := func(q Query, changes ...Change) (*Update, error) {
+		u, err := NewUpdate(q, changes, ReturnOld)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.search.most = 100
+		if err := s.steps(u.Gather, func() bool { return true }); err != nil {
+			return u, err
+		}
+		if err := b.BeginExclusive(); err != nil {
+			t.Fatal(err)
+		}
+		err = u.Apply(b)
+		b.End()
+		return u, errors.Join(err, b.Commit())
+	}
+	var many *TooManyError
+	q := Query{Counter: def, To: schema.MaxMid}
+	if u, err := whole(q, Change{Kind: OpSet, Column: 2, Arg: 1}); !errors.As(err, &many) || many.Most != MaxGathered || u.Changed() != 0 {
+		t.Errorf("12,000 items: got %v, %d changed", err, u.Changed())
+	}
+	for range 10 {
+		demoteBlocks(t, s)
+		q := randomQuery(rng, def, func() uint64 { return mids[rng.IntN(len(mids))] })
+		q.Limit, q.Offset, q.Columns = 1+rng.IntN(9000), 0, nil
+		change := Change{Kind: OpSet, Column: 2, Arg: rng.Uint64N(100)}
+		found := modelFind(q, m["a"])
+		found = found[:min(len(found), q.Limit)]
+		start := s.log.Position()
+		u, err := whole(q, change)
+		if err != nil || u.Changed() != len(found) || u.Rows().Len() != len(found) || len(u.Mids()) != len(found) {
+			t.Fatalf("%+v: got %v, %d changed, %d rows, want %d", q, err, u.Changed(), u.Rows().Len(), len(found))
+		}
+		if len(found) == 0 && s.log.Position() != start {
+			t.Fatal("nothing was logged as a change")
+		}
+		for _, mid := range found {
+			m["a"][mid]["x"] = change.Arg
+		}
+	}
+	checkStore(t, s, m)
+	s.tiers.full.Store(true) // no row can go to an overlay
+	q.To = mids[0]
+	if u, err := whole(q, Change{Kind: OpAdd, Column: 2, Arg: 1}); err == nil && u.Changed() > 0 && s.spaces[def.ID].dir.Load().find(mids[0]).cold != nil {
+		t.Logf("%d changed in the overlay", u.Changed())
+	} else if err != nil && !errors.Is(err, ErrMaxMemory) {
+		t.Error(err)
+	}
+	s.tiers.full.Store(false)
+}
+
 // TestQueryErrors asks for what cannot be.
 func TestQueryErrors(t *testing.T) {
 	s := open(t, Options{}, seedScript)

@@ -38,6 +38,7 @@ type Update struct {
 	unfit   int
 
 	pending []uint64 // found and not looked at again yet
+	try     bool     // nothing is changed
 	places  []int    // columns of changes in the schema in force
 	row     []uint64
 	values  []persist.ColumnValue
@@ -129,6 +130,69 @@ func (u *Update) Step(b *Batch) (done bool, err error) {
 	return err == nil && (u.full() || s.over && len(u.pending) == 0), err
 }
 
+// MaxGathered is the most items that Gather takes.
+const MaxGathered = 10_000
+
+// Gather is Step for an update that shall be one change, whole or not made: it finds the items and changes nothing yet.
+// The error is a *TooManyError where there are more than one change can have.
+func (u *Update) Gather(b *Batch) (done bool, err error) {
+	s := &u.search
+	most := min(MaxGathered, persist.MaxAppend/(32+16*len(u.changes)))
+	left := most + 1 - len(u.pending)
+	if s.q.Limit > 0 {
+		left = min(left, s.q.Limit-len(u.pending))
+	}
+	if left > 0 {
+		if err := s.step(b, left, true); err != nil {
+			return false, err
+		}
+		for i := range s.rows.Len() {
+			mid, _ := s.rows.At(i)
+			u.pending = append(u.pending, mid)
+		}
+		left -= s.rows.Len()
+	}
+	if len(u.pending) > most {
+		return false, &TooManyError{most}
+	}
+	return s.over || left == 0, nil
+}
+
+// TooManyError: an update that shall be one change would change more items than Most. Nothing was changed.
+type TooManyError struct{ Most int }
+
+func (e *TooManyError) Error() string {
+	return fmt.Sprintf("counter: an update of more than %d items cannot be one change: limit it", e.Most)
+}
+
+// Apply changes what Gather found and still meets the query: all of it, or nothing on an error that is known before the
+// first change, which is any but ErrNoMemory. Items that do not fit (see Unfit) stay as they are. REQUIRES
+// BeginExclusive: then it is one change to readers, replicas and after a crash.
+func (u *Update) Apply(b *Batch) error {
+	u.rows.clear()
+	u.mids = u.mids[:0]
+	b.ask()
+	if len(u.pending) == 0 {
+		return nil
+	}
+	if err := u.search.bind(b); err != nil {
+		return err
+	}
+	if err := u.bind(); err != nil {
+		return err
+	}
+	for _, try := range []bool{true, false} {
+		u.try = try
+		for _, mid := range u.pending {
+			if err := u.item(b, mid); err != nil {
+				return err
+			}
+		}
+	}
+	u.pending = u.pending[:0]
+	return nil
+}
+
 // full tells whether as many items were changed as shall be.
 func (u *Update) full() bool { return u.search.q.Limit > 0 && u.changed >= u.search.q.Limit }
 
@@ -158,27 +222,39 @@ func (u *Update) item(b *Batch, mid uint64) error {
 	b.show(blk.logged)
 	p, err := ks.find(blk, mid)
 	if err != nil {
-		return s.damage(mid, mid+1, err)
+		return s.damage(mid, mid, err)
 	}
 	if !p.found() {
 		return nil
 	}
 	s.rows.clear()
 	if err := s.item(&s.rows, blk, mid, p); err != nil {
-		return s.damage(mid, mid+1, err)
+		return s.damage(mid, mid, err)
 	}
 	if s.rows.Len() == 0 {
 		return nil
 	}
-	if u.row, err = ks.appendRow(u.row[:0], blk, mid, p); err != nil {
-		return s.damage(mid, mid+1, err)
+	deletes := u.changes[0].Kind == OpDelete
+	if !deletes {
+		if u.row, err = ks.appendRow(u.row[:0], blk, mid, p); err != nil {
+			return s.damage(mid, mid, err)
+		}
 	}
 	if b.refused != nil {
 		return b.refused
 	}
 	blk.used = b.now
 	blk.work++
-	if u.changes[0].Kind == OpDelete {
+	if u.try {
+		switch {
+		case !deletes && !p.readable():
+			return s.damage(mid, mid, errDamaged)
+		case !deletes && b.full && p.where != inTable && u.compute():
+			return ErrMaxMemory
+		}
+		return nil
+	}
+	if deletes {
 		if err := ks.remove(blk, mid, p); err != nil {
 			return err
 		}
@@ -196,7 +272,7 @@ func (u *Update) item(b *Batch, mid uint64) error {
 			return ErrMaxMemory
 		}
 		if !p.readable() { // all columns that there are now happen to be known
-			return s.damage(mid, mid+1, errDamaged)
+			return s.damage(mid, mid, errDamaged)
 		}
 		if blk, err = b.setColumns(ks, blk, mid, p, u.places, u.values); err != nil {
 			return err

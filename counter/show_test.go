@@ -60,9 +60,33 @@ var shows = map[string]func(s *Store, b *Batch) error{
 	"digest": func(s *Store, b *Batch) error {
 		return with(b, func() error { _, err := b.Digest("a", 0, 9); return err })
 	},
+	"find": func(s *Store, _ *Batch) error {
+		return s.Find(showQuery(s, GreaterEqual, 0), func(uint64, []uint64) bool { return true })
+	},
+	"find in a list": func(s *Store, _ *Batch) error {
+		q := showQuery(s, GreaterEqual, 0)
+		q.Mids = []uint64{2}
+		return s.Find(q, func(uint64, []uint64) bool { return true })
+	},
+	"find nothing": func(s *Store, _ *Batch) error {
+		return s.Find(showQuery(s, Equal, 3), func(uint64, []uint64) bool { return true })
+	},
+	"top": func(s *Store, _ *Batch) error { _, err := s.Top(showQuery(s, Less, 99), 0, 3); return err },
+	"aggregate": func(s *Store, _ *Batch) error {
+		_, _, _, err := s.Aggregate(showQuery(s, Less, 99), Sum, 0)
+		return err
+	},
+	"update nothing": func(s *Store, _ *Batch) error {
+		_, err := s.Update(showQuery(s, Equal, 15), []Change{{Kind: OpAdd, Arg: 1}}, ReturnNothing, nil)
+		return err
+	},
 	"block of": func(s *Store, b *Batch) error {
 		return with(b, func() error { b.BlockOf(b.Schema().Counter("a"), 2); return nil })
 	},
+}
+
+func showQuery(s *Store, op Compare, v uint64) Query {
+	return Query{Counter: s.Schema().Counter("a"), To: 9, Where: []Condition{{0, op, v}}}
 }
 
 func except(err, but error) error {
