@@ -29,7 +29,8 @@ type numbering struct {
 // retainedReplies is how much memory for replies to be kept a connection holds on to.
 const retainedReplies = 512
 
-// Numbered plans a command as the change of a producer. hash is that of the command.
+// Numbered plans a command as the change of a producer. hash is that of the command. One that is refused already, as its
+// key is none any more, is looked up all the same: it may have been made before a column was dropped.
 func (c *Call) Numbered(plan func(*Call, [][]byte), args [][]byte, num idmp.Number, hash uint32) {
 	if c.numbered == nil {
 		c.numbered = &numbering{make: c.keep}
@@ -40,17 +41,12 @@ func (c *Call) Numbered(plan func(*Call, [][]byte), args [][]byte, num idmp.Numb
 	c.numbered.each = false
 	plan(c, args)
 	n := len(c.Owed) - guard - 1
-	if c.Batch.Len() == first && n == 1 && c.Owed[guard+1].text != "" { // refused already
-		c.Owed[guard] = c.Owed[guard+1]
-		c.Owed = c.Owed[:guard+1]
-		return
-	}
 	ops := c.Batch.Len() - first
 	if ops > counter.MaxGroup {
 		c.Batch.Truncate(first)
-		c.Owed = c.Owed[:guard]
+		c.Owed = c.Owed[:guard+1]
 		c.oweError(errTooMany)
-		return
+		n, ops = 1, 0
 	}
 	o, number := c.Batch.Once(first)
 	o.Producer, o.Seq, o.Epoch, o.Hash, o.Hint = num.Producer, num.Seq, num.Epoch, hash, c.hint

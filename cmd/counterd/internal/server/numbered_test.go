@@ -395,6 +395,32 @@ func TestNumberedGone(t *testing.T) {
 	c.want("IDMP LAST a", ":1")
 }
 
+// TestNumberedDropped: a repeat of a change is answered as then although its column or counter is gone; another one is
+// refused for the column.
+func TestNumberedDropped(t *testing.T) {
+	s := numberedServer(t)
+	c := wireDial(t, s, 2)
+	for i, line := range []string{"INCR 1.cntcm", "HSET 1 comment 5", "COUNTER.MINCRBY 1.cntcm 1 1.cntrn 1", "INCR n:1", "MSET 1.cntcm 9 n:1 5"} {
+		c.do(fmt.Sprintf("%s IDMP p %d", line, i))
+	}
+	c.want("DROP COLUMN weibo comment", "+OK")
+	c.want("DROP COUNTER n", "+OK")
+	for try := range 2 {
+		c.want("INCR 1.cntcm IDMP p 0", ":1")
+		c.want("HSET 1 comment 5 IDMP p 1", ":0")
+		c.want("COUNTER.MINCRBY 1.cntcm 1 1.cntrn 1 IDMP p 2", "[:6 :1]")
+		c.want("INCR n:1 IDMP p 3", ":1")
+		c.want("MSET 1.cntcm 9 n:1 5 IDMP p 4", "+OK")
+		if got := c.do("INCR 1.cntcm IDMP p 5").Raw; !strings.HasPrefix(got, "-ERR no counter for key") {
+			t.Errorf("try %d: got %q", try, got)
+		}
+		if got := c.do("INCR 2.cntcm IDMP p 0").Raw; !strings.HasPrefix(got, "-IDMPMISMATCH") {
+			t.Errorf("try %d: got %q", try, got)
+		}
+	}
+	c.want("INCR 1.cntrn IDMP p 5", ":2")
+}
+
 // TestNumberedReplica: a replica refuses numbers, and answers repeats of its primary's when it leads.
 func TestNumberedReplica(t *testing.T) {
 	a := newReplNode(t).start("")
