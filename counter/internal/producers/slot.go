@@ -3,27 +3,30 @@ package producers
 // A hash slot is CRC16 of the decimal mid (CCITT, as Redis Cluster has it), modulo 16384; what a key is in braces is
 // hashed alone. 64 neighbouring slots are a group: 256 groups, which posts and what was done for them move by.
 
-// crcPairs holds what two digits contribute to the CRC16 of a decimal number, by how many pairs follow and their value.
-// CRC16 begins at 0 and is linear, so the contributions are xored. 2 KiB instead of 5 dependent table lookups a digit.
-var crcPairs [10][100]uint16
+// crcTriples holds what three digits contribute to the CRC16 of a decimal number, by how many triples follow and their
+// value. CRC16 begins at 0 and is linear, so the contributions are xored. 14 KiB instead of 5 dependent steps a digit.
+var crcTriples [7][1000]uint16
 
-// crcFirst is the same for a first digit that is no pair.
-var crcFirst [10][10]uint16
+// crcFirst is the same for one or two digits that a number begins with.
+var crcFirst [7][100]uint16
 
 func init() {
-	for pairs := range crcPairs {
-		for v := range crcPairs[pairs] {
-			crcPairs[pairs][v] = crcDigits(byte('0'+v/10), 2*pairs+1) ^ crcDigits(byte('0'+v%10), 2*pairs)
+	for triples := range crcTriples {
+		for v := range crcTriples[triples] {
+			crcTriples[triples][v] = crcDigit(v/100, 3*triples+2) ^ crcDigit(v/10%10, 3*triples+1) ^ crcDigit(v%10, 3*triples)
 		}
-		for v := range crcFirst[pairs] {
-			crcFirst[pairs][v] = crcDigits(byte('0'+v), 2*pairs)
+		for v := range crcFirst[triples] {
+			crcFirst[triples][v] = crcDigit(v%10, 3*triples)
+			if v >= 10 {
+				crcFirst[triples][v] ^= crcDigit(v/10, 3*triples+1)
+			}
 		}
 	}
 }
 
-// crcDigits is the CRC16 of a byte with zero bytes behind it.
-func crcDigits(b byte, zeros int) uint16 {
-	crc := uint16(b) << 8
+// crcDigit is the CRC16 of a digit with zero bytes behind it.
+func crcDigit(v, zeros int) uint16 {
+	crc := uint16('0'+v) << 8
 	for range 8 * (zeros + 1) {
 		if crc&0x8000 != 0 {
 			crc = crc<<1 ^ 0x1021
@@ -37,18 +40,25 @@ func crcDigits(b byte, zeros int) uint16 {
 // SlotGroup is the group of the hash slot of a mid.
 func SlotGroup(mid uint64) uint8 { return uint8(crc16(mid) & 16383 >> 6) }
 
-// crc16 is that of the decimal number.
-func crc16(v uint64) uint16 {
-	var crc uint16
-	for pairs := range crcPairs {
-		if v < 10 {
-			return crc ^ crcFirst[pairs][v]
-		}
-		next := v / 100
-		crc ^= crcPairs[pairs][v-100*next]
-		if v = next; v == 0 {
-			break
-		}
+// crc16 is that of the decimal number. Half of the divisions do not wait for the others.
+func crc16(v uint64) (crc uint16) {
+	triples := 0
+	if v >= 1e9 {
+		high, low := v/1e9, uint32(v%1e9)
+		t := low / 1000
+		crc = crcTriples[0][low-1000*t]
+		u := t / 1000
+		crc ^= crcTriples[1][t-1000*u] ^ crcTriples[2][u]
+		v, triples = high, 3
 	}
-	return crc
+	for v >= 1000 {
+		next := v / 1000
+		crc ^= crcTriples[triples][v-1000*next]
+		v = next
+		triples++
+	}
+	if v >= 100 {
+		return crc ^ crcTriples[triples][v]
+	}
+	return crc ^ crcFirst[triples][v]
 }

@@ -36,6 +36,8 @@ type Row[C any] struct {
 	// Executions, the nanoseconds they took together, those refused before they ran, and those answered by an error.
 	Calls, Nanos, Rejected, Failed atomic.Int64
 	Times                          Histogram
+
+	hash idmp.Hash // of the name; set by NewTable
 }
 
 // Flags are the command flags of Redis that mean something here.
@@ -101,7 +103,7 @@ func (cmd *Row[C]) Takes(args [][]byte) bool {
 }
 
 // Hash is what the hash of a command with a number begins with.
-func (cmd *Row[C]) Hash() idmp.Hash { return idmp.Begin(cmd.Name) }
+func (cmd *Row[C]) Hash() idmp.Hash { return cmd.hash }
 
 // Numbered tells whether the command is one of those that CLIENT IDMP numbers: what changes items, and EXEC.
 func (cmd *Row[C]) Numbered() bool {

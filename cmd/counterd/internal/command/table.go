@@ -17,6 +17,7 @@ func NewTable[C any](list []*Row[C]) *Table[C] {
 	t := &Table[C]{List: list, byName: make(map[string]*Row[C])}
 	for _, cmd := range t.List {
 		t.byName[cmd.Name] = cmd
+		cmd.Each(func(cmd *Row[C]) { cmd.hash = idmp.Begin(cmd.Name) })
 	}
 	return t
 }

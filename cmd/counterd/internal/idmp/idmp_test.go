@@ -66,7 +66,7 @@ func TestTail(t *testing.T) {
 			}
 			continue
 		}
-		rest, num, text := Split(args)
+		rest, num, text := Split(args, TailLen(args))
 		if len(rest) != want.rest || text != want.error || text == "" && (string(num.Producer) != string(want.num.Producer) || num.Seq != want.num.Seq || num.Epoch != want.num.Epoch) {
 			t.Errorf("%s: got %q, %s %d %d, %q; want %+v", line, rest, num.Producer, num.Seq, num.Epoch, text, want)
 		}
@@ -100,7 +100,7 @@ func FuzzTail(f *testing.F) {
 		if tail == 0 {
 			return
 		}
-		rest, num, text := Split(args)
+		rest, num, text := Split(args, TailLen(args))
 		if len(rest) != len(args)-tail || (text == "") != (len(num.Producer) > 0) {
 			t.Fatalf("%q: %q %+v %q", args, rest, num, text)
 		}
@@ -203,7 +203,7 @@ func TestReplies(t *testing.T) {
 			outs[proto].SetProtocol(proto)
 			reply(rand.New(rand.NewPCG(*seed, i)), &outs[proto], 3)
 		}
-		kept := Keep(outs[1].From(0), make([]byte, 0, 64))
+		kept, _ := Keep(outs[1].From(0), make([]byte, 0, 64))
 		if !slices.Contains(kinds, kept.Kind) {
 			kinds = append(kinds, kept.Kind)
 		}
@@ -240,13 +240,13 @@ func TestBlobs(t *testing.T) {
 	out.Set(0)
 	out.Error(overflow)
 	want := "\x09\x0a" + "\x01\x05" + "\x02" + "\x03\xac\x02" + "\x04" + "\x05" + "\x06\x01x" + "\x07\x01y" + "\x08\x05ERR z" + "\x0a\x01\x01\x02\x0b\x00" + "\x0c"
-	if got := Keep(out.From(0), nil); got.Kind != counter.ResultBlob {
+	if got, _ := Keep(out.From(0), nil); got.Kind != counter.ResultBlob {
 		t.Errorf("got %+v", got)
 	} else if string(got.Blob) != want {
 		t.Errorf("got %q, want %q", got.Blob, want)
 	}
 	for _, bad := range []string{"", ":1", ":x\r\n", "*2\r\n:1\r\n", ":1\r\n:2\r\n", "$5\r\nab\r\n", "*99999999999\r\n", ",1.5\r\n", "*1\r\n,1.5\r\n"} {
-		if got := Keep([]byte(bad), nil); got.Kind != counter.ResultGone {
+		if got, _ := Keep([]byte(bad), nil); got.Kind != counter.ResultGone {
 			t.Errorf("%q: got %+v", bad, got)
 		}
 	}
@@ -264,7 +264,7 @@ func FuzzAnswer(f *testing.F) {
 			}
 			return
 		}
-		kept := Keep(out.From(0), nil)
+		kept, _ := Keep(out.From(0), nil)
 		var again resp.Replies
 		again.SetProtocol(resp.Neutral)
 		if !Answer(&again, kept) || !bytes.Equal(again.From(0), out.From(0)) {

@@ -31,24 +31,24 @@ const overflow = "ERR increment or decrement would overflow"
 // ErrGone answers a repeat whose first reply was too long to be kept.
 const ErrGone = "IDMPEXPIRED the change was made; its reply was longer than 65536 bytes as they are kept, and is not known any more"
 
-// Keep makes a result of one reply, which is in the neutral version of the protocol (resp.Neutral). A blob is written in
-// buf[:0], or where that has no room in memory of its own. What cannot be kept, and is no reply of a command that changes
-// items, is ResultGone.
-func Keep(reply, buf []byte) counter.Result {
+// Keep makes a result of one reply, which is in the neutral version of the protocol (resp.Neutral). It works in buf, or
+// where that is too small in memory of its own, and returns what it worked in: a blob is there. What cannot be kept, and
+// is no reply of a command that changes items, is ResultGone.
+func Keep(reply, buf []byte) (counter.Result, []byte) {
 	gone := counter.Result{Kind: counter.ResultGone}
 	r := reader{reply}
 	b := buf[:0]
 	for left := 1; left > 0; left-- {
 		inner, ok := 0, false
 		if b, inner, ok = r.keep(b); !ok {
-			return gone
+			return gone, b
 		}
 		left += inner
 	}
 	if len(r.b) > 0 {
-		return gone
+		return gone, b
 	}
-	return single(b)
+	return single(b), b
 }
 
 // single makes a result of a blob: of one number, or of none, it needs no bytes.

@@ -32,9 +32,10 @@ func TailLen(args [][]byte) int {
 	return 0
 }
 
-// Split parts a command's arguments from IDMP and what follows it. REQUIRES: TailLen(args) > 0. text is the error.
-func Split(args [][]byte) (rest [][]byte, num Number, text string) {
-	at := len(args) - TailLen(args)
+// Split parts a command's arguments from IDMP and what follows it. tail is TailLen(args), and more than 0. text is the
+// error.
+func Split(args [][]byte, tail int) (rest [][]byte, num Number, text string) {
+	at := len(args) - tail
 	num, text = Parse(args[at+1:])
 	return args[:at], num, text
 }

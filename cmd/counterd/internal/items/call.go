@@ -24,18 +24,21 @@ type Owed struct {
 	op    int32  // number of the first operation in the batch
 	n     int32  // how many, or another number for reply
 	text  string // of an error or status
-	guard bool   // it stands before the n replies of a numbered command, op being the number of its Once; reply is nil
+
+	// Of the first reply of a numbered command: see Numbered.
+	once  int32 // number of its counter.Once, from 1 on; 0: it has none
+	count int32 // of its replies
 }
 
 // Answer appends reply i of those that are owed, and returns the number of the one to go on with: it may stand for
 // several. REQUIRES the batch run.
 func (c *Call) Answer(i int) (next int) {
 	o := &c.Owed[i]
-	if next = i + 1; o.guard {
-		return next + c.answerOnce(o)
+	if o.once > 0 && c.answerOnce(c.Batch.OnceAt(int(o.once-1))) {
+		return i + int(o.count)
 	}
 	o.reply(c, o)
-	return next
+	return i + 1
 }
 
 // owe notes a reply to be given when the batch has run.

@@ -10,13 +10,12 @@ import (
 )
 
 // Numbered commands are planned like all others, by the same handlers. What they added to the batch becomes one change
-// of its producer (counter.Once), and before what they owe stands a reply of another kind, the guard:
+// of its producer (counter.Once), of which the first reply knows the number:
 //
-//	Owed    ... | guard | reply | reply | ...
-//	              op: number of the Once, n: how many replies are behind it
+//	Owed    ... | reply, once, count 3 | reply | reply | ...
 //
 // When the batch is run it has the result made by keep, which gives these replies to a Replies of its own. Afterwards
-// the guard answers for them all where the change was made before or was refused; else they are given as usual.
+// the first one answers for them all where the change was made before or was refused; else they are given as usual.
 
 // numbering is what a Call has for numbered commands from the first one on.
 type numbering struct {
@@ -36,69 +35,63 @@ func (c *Call) Numbered(plan func(*Call, [][]byte), args [][]byte, num idmp.Numb
 		c.numbered = &numbering{make: c.keep}
 		c.numbered.out.SetProtocol(resp.Neutral)
 	}
-	guard, first := len(c.Owed), c.Batch.Len()
-	c.Owed = append(c.Owed, Owed{guard: true})
+	reply, first := len(c.Owed), c.Batch.Len()
 	c.numbered.each = false
 	plan(c, args)
-	n := len(c.Owed) - guard - 1
 	ops := c.Batch.Len() - first
 	if ops > counter.MaxGroup {
 		c.Batch.Truncate(first)
-		c.Owed = c.Owed[:guard+1]
+		c.Owed = c.Owed[:reply]
 		c.oweError(errTooMany)
-		n, ops = 1, 0
+		ops = 0
 	}
 	o, number := c.Batch.Once(first)
 	o.Producer, o.Seq, o.Epoch, o.Hash, o.Hint = num.Producer, num.Seq, num.Epoch, hash, c.hint
-	o.Tag, o.Each = guard, c.numbered.each
-	if ops != 1 || o.Each || c.Batch.Op(first).Kind != counter.OpAdd {
-		o.Make = c.numbered.make
-		o.Room = idmp.MaxBlob(n + ops)
+	if o.Each = c.numbered.each; ops != 1 || o.Each || c.Batch.Op(first).Kind != counter.OpAdd {
+		o.Make, o.Tag = c.numbered.make, reply
+		o.Room = idmp.MaxBlob(len(c.Owed) - reply + ops)
 	}
-	c.Owed[guard].op, c.Owed[guard].n = int32(number), int32(n)
+	c.Owed[reply].once, c.Owed[reply].count = int32(number+1), int32(len(c.Owed)-reply)
 }
 
 var errTooMany = "ERR IDMP: a command with a number changes at most " + strconv.Itoa(counter.MaxGroup) + " keys"
 
-// keep makes the result of a Once from the replies behind its guard.
-func (c *Call) keep(_ *counter.Batch, o *counter.Once, _, _ int) counter.Result {
+// keep makes the result of a Once from the replies of its command.
+func (c *Call) keep(_ *counter.Batch, o *counter.Once, _, _ int) (result counter.Result) {
 	w := c.numbered
 	out := c.Out
 	c.Out = w.out
-	guard := &c.Owed[o.Tag]
-	for i := o.Tag + 1; i <= o.Tag+int(guard.n); i++ {
-		c.Owed[i].reply(c, &c.Owed[i])
+	for i := range int(c.Owed[o.Tag].count) {
+		reply := &c.Owed[o.Tag+i]
+		reply.reply(c, reply)
 	}
-	reply := c.Out.From(0)
-	result := counter.Result{}
-	if len(reply) > 0 && reply[0] != '-' {
-		result = idmp.Keep(reply, w.blob)
+	if reply := c.Out.From(0); len(reply) > 0 && reply[0] != '-' { // else it is refused, and nothing is to be kept
+		result, w.blob = idmp.Keep(reply, w.blob)
 	}
 	if c.Out.Cut(0); c.Out.Cap() > retainedReplies {
 		c.Out.Drop()
 	}
-	c.Out, w.out = out, c.Out
-	if w.blob = result.Blob; cap(w.blob) > retainedReplies {
+	if c.Out, w.out = out, c.Out; cap(w.blob) > retainedReplies {
 		w.blob = nil
 	}
 	return result
 }
 
-// answerOnce is the guard's: where the replies behind it must not be given it answers for them, and returns how many
-// they are.
-func (c *Call) answerOnce(g *Owed) (instead int) {
-	o := c.Batch.OnceAt(int(g.op))
+// answerOnce answers a numbered command that was made before or is refused. It is false for one whose replies are to be
+// given.
+func (c *Call) answerOnce(o *counter.Once) bool {
 	c.hint = o.Hint
 	switch {
 	case o.Err != nil:
 		c.StoreError(o.Err)
 	case o.Repeat:
 		c.AnswerResult(o.Result)
-	case o.Each && c.refusedWhole(o):
+	case o.Each:
+		return c.refusedWhole(o)
 	default:
-		return 0
+		return false
 	}
-	return int(g.n)
+	return true
 }
 
 // AnswerResult gives a reply that was kept.

@@ -139,7 +139,7 @@ func (t *transaction) exec(c *client, num idmp.Number) {
 	if once != nil {
 		result := counter.Result{Kind: counter.ResultGone}
 		if !tooLong {
-			result = idmp.Keep(c.Out.From(0), nil)
+			result, _ = idmp.Keep(c.Out.From(0), nil)
 		}
 		c.Batch.KeepOnce(once, result)
 		c.Out, size = out, out.Len()

@@ -42,10 +42,12 @@ func (n *numbers) take() (num idmp.Number, text string) {
 // number parts a command from its number: its own, or the connection's, which is used up. Without one Producer is nil.
 // text is the error.
 func (c *call) number(cmd *row, args [][]byte) (rest [][]byte, num idmp.Number, text string) {
-	switch {
-	case cmd.Flags&command.Idmp != 0 && idmp.TailLen(args) > 0:
-		return idmp.Split(args)
-	case c.numbers.producer != nil && cmd.Numbered():
+	if cmd.Flags&command.Idmp != 0 {
+		if tail := idmp.TailLen(args); tail > 0 {
+			return idmp.Split(args, tail)
+		}
+	}
+	if c.numbers.producer != nil && cmd.Numbered() {
 		num, text = c.numbers.take()
 	}
 	return args, num, text

@@ -2,23 +2,57 @@
 
 package server
 
-import "testing"
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
 
-// TestTurnAllocates holds that a command costs no allocation from the socket to the socket. The race detector makes
-// sync.Pool forget.
+	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
+)
+
+// TestTurnAllocates holds that a command costs no allocation from the socket to the socket, with a number neither. The
+// race detector makes sync.Pool forget.
 func TestTurnAllocates(t *testing.T) {
 	s := wireServe(t, nil)
-	c := wireDial(t, s, 2)
-	command := []byte("*2\r\n$4\r\nINCR\r\n$7\r\n1.cntrn\r\n")
-	reply := make([]byte, 100)
-	if n := testing.AllocsPerRun(2000, func() {
-		if _, err := c.conn.Write(command); err != nil {
-			t.Fatal(err)
+	seq := 1 << 40
+	for _, connection := range []bool{false, true} {
+		for _, line := range []string{
+			"DECRBY 9.cntrn 0", "INCRBY 1.cntrn 0 IDMP producer %d", "SET 1.cntrn 5 IDMP producer %d", "SETNX 1.cntrn 5 IDMP producer %d", "GETSET 2.cntrn 5 IDMP producer %d",
+			"MSET 1.cntrn 5 1.cntcm 6 IDMP producer %d", "HSET 1 repost 5 IDMP producer %d", "COUNTER.MINCRBY 1.cntrn 5 2.cntrn 4 QUIET IDMP producer %d",
+			"COUNTER.MINCRBY 1.cntrn 5 2.cntrn 4 IDMP producer %d", "GETDEL 1.cntrn IDMP producer %d", "INCR 1.cntcm IDMP once 1", "SET 1.cntcm 5 IDMP once 2",
+		} {
+			c := wireDial(t, s, 2)
+			if connection {
+				c.want(fmt.Sprintf("CLIENT IDMP connection %d", seq), "+OK")
+				seq += 10000
+				line = strings.TrimSuffix(line, " IDMP producer %d")
+			}
+			command, tail := resptest.Append(nil, strings.Fields(strings.TrimSuffix(line, " %d"))...), []byte(nil)
+			if strings.HasSuffix(line, " %d") {
+				command[1]++ // one argument more: there are fewer than 9
+				tail = []byte("$13\r\n1099511627776\r\n")
+			}
+			packet := append(command, tail...)
+			reply := make([]byte, 1000)
+			once := func() {
+				if len(tail) > 0 {
+					seq++
+					strconv.AppendInt(packet[len(command)+5:len(command)+5], int64(seq), 10)
+				}
+				if _, err := c.conn.Write(packet); err != nil {
+					t.Fatal(err)
+				}
+				if n, err := c.conn.Read(reply); err != nil || reply[0] == '-' {
+					t.Fatalf("%s: %q %v", line, reply[:n], err)
+				}
+			}
+			for range 2 * 128 { // a window has its size
+				once()
+			}
+			if n := testing.AllocsPerRun(1000, once); n > 0 {
+				t.Errorf("%s: %v allocations a command", line, n)
+			}
 		}
-		if _, err := c.conn.Read(reply); err != nil {
-			t.Fatal(err)
-		}
-	}); n > 0 {
-		t.Errorf("%v allocations a command", n)
 	}
 }
