@@ -20,6 +20,7 @@ type BlockInfo struct {
 	File      string // base name
 	Layout    *schema.Layout
 	Current   bool // has the columns that the schema says now
+	Lost      bool // of a cold block: its file is missing or cannot be used
 }
 
 // Blocks calls f for every block, counter by counter, in the order of their ranges, until f returns false.
@@ -61,6 +62,7 @@ func (ks *keyspace) info(b *block) BlockInfo {
 		info.Bytes = t.Bytes()
 	} else {
 		info.Tier, info.Overlay, info.FileBytes, info.File = TierCold, t.Len(), b.cold.file.Stat().Bytes, b.cold.entry.Name
+		info.Lost = b.cold.file.Err() != nil
 		if info.Layout == nil {
 			info.Layout = ks.over
 		}

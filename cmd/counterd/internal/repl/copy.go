@@ -47,6 +47,13 @@ func (s *session) copy(a answer) error {
 	if s.kin.Load() && !related(store, &lineage) {
 		return ErrForeign
 	}
+	until := m.Offset
+	if s.mending {
+		if err := s.mendable(store, &lineage, m); err != nil {
+			return err
+		}
+		until = max(until, store.Replication().Position())
+	}
 	alive := s.each(copyAlive, func() error { return s.tell("REPLCONF", "ACK", "0", "FACK", "0") })
 	defer func() { alive() }()
 	files := s.fetched.rename(s.node.fs, store, m)
@@ -75,7 +82,7 @@ func (s *session) copy(a answer) error {
 	if lineage, err = s.lineage(b); err != nil {
 		return err
 	}
-	in, err := s.stage(store.Path(), b.offset, lineage, m)
+	in, err := s.stage(store.Path(), b.offset, until, lineage, m)
 	if err != nil {
 		return err
 	}
@@ -130,6 +137,8 @@ func (s *session) fetchWhole(c *persist.CounterFiles, b *persist.BlockFile, path
 		}
 		var fault *persist.BlockFault
 		switch {
+		case s.mending && (lost || errors.As(err, &fault) && again):
+			return errNoMend
 		case b.Tier == persist.TierCold && (lost || errors.As(err, &fault) && again):
 			s.node.logger.Warn("a cold file of the primary is damaged, and so is its copy: posts that cannot be read there answer errors here", "primary", s.primary.String(),
 				"file", file.theirs, "counter", c.Name, "lo", b.Lo, "hi", b.Hi, "error", err)
@@ -199,9 +208,9 @@ func (s *session) fetch(path, tier, name string, b *persist.BlockFile, buf []byt
 	return nil
 }
 
-// stage takes the log up to the snapshot's offset and makes it and the snapshot ready to become the directory's
-// content.
-func (s *session) stage(dir string, start uint64, lineage persist.Lineage, m *persist.Manifest) (*persist.Install, error) {
+// stage takes the log up to an offset, that of the snapshot or behind it, and makes it and the snapshot ready to become
+// the directory's content.
+func (s *session) stage(dir string, start, until uint64, lineage persist.Lineage, m *persist.Manifest) (*persist.Install, error) {
 	snapshot := m
 	if m.Offset == 0 && len(m.Counters) == 0 && len(m.Schema) == 0 {
 		snapshot = nil // there is none: the log from its beginning
@@ -216,7 +225,7 @@ func (s *session) stage(dir string, start uint64, lineage persist.Lineage, m *pe
 	}
 	mr := messageReader{r: &s.conn.Reader}
 	var msg message
-	for in.Position() < m.Offset {
+	for in.Position() < until {
 		_ = s.conn.SetReadDeadline(time.Now().Add(s.node.settings().Timeout))
 		if err := mr.next(&msg); err != nil {
 			return nil, errors.Join(err, in.Abort())

@@ -40,6 +40,8 @@
 //
 // The replica sends REPLCONF ACK <applied> FACK <durable> each 100 ms and when it is asked.
 //
+// A replica that has lost files asks for a full copy although the logs agree (mend.go).
+//
 // # Roles on disk
 //
 // A replica's directory names its primary (primary.go), that of a node that is giving its role up to whom

@@ -24,15 +24,16 @@ type Link struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	done    chan struct{}
-	up      chan struct{} // closed when it is connected for the first time
+	up      chan struct{} // closed when the primary goes on from this node's log for the first time
 
-	// kin: a full copy is not taken of a node whose history has nothing of this one's. Until it is connected: who told
-	// the node to follow it meant that one.
+	// kin: a full copy is not taken of a node whose history has nothing of this one's. Until up is closed.
 	kin atomic.Bool
 
 	// The run goroutine's.
 	begun   bool          // the node is a replica and has noted whose: nothing is taken before
 	full    bool          // ask for a full copy
+	mending bool          // for posts that cannot be read here (mend.go)
+	mends   int           // how often that was done
 	fetched fetched       // of a snapshot
 	saved   ownData       // what saveOwn saved
 	rest    time.Duration // before the next connection, as the store was closed and opened again for nothing; 0: it was not
@@ -179,7 +180,10 @@ func (l *Link) once() error {
 	}
 	defer conn.Close()
 	s := &session{Link: l, conn: conn}
-	return s.run()
+	if err = s.run(); err != nil && l.mending {
+		l.mended(err)
+	}
+	return err
 }
 
 // deadline gives the primary its time for the next bytes.
@@ -290,6 +294,10 @@ func (s *session) run() error {
 	if changed {
 		s.node.peers.DisconnectAll() // replicas of this one learn the new past
 	}
+	s.agreed()
+	if s.mend(store) {
+		return nil
+	}
 	s.node.logger.Info("goes on from the primary's log", "primary", s.primary.String(), "offset", a.offset, "replid", a.replID)
 	return s.stream()
 }
@@ -354,14 +362,9 @@ func (s *session) reopen(change func(dir string) error) error {
 
 // stream applies frames until the connection ends. The log ends where the stream begins.
 func (s *session) stream() error {
-	s.full = false
-	s.kin.Store(false)
+	s.mended(nil)
+	s.agreed()
 	s.set(LinkConnected)
-	select {
-	case <-s.up:
-	default:
-		close(s.up)
-	}
 	defer s.each(ackEvery, func() error {
 		if s.stalled.Load() { // one that cannot take changes must not count as a good replica: min-replicas-to-write asks when it was last heard
 			return nil
@@ -419,6 +422,16 @@ func (s *session) stream() error {
 				s.end.Store(end)
 			}
 		}
+	}
+}
+
+// agreed notes that the primary is one whose log goes on from this node's.
+func (l *Link) agreed() {
+	l.kin.Store(false)
+	select {
+	case <-l.up:
+	default:
+		close(l.up)
 	}
 }
 

@@ -1,0 +1,66 @@
+package server
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/persist"
+)
+
+// TestMend: a replica that starts without the file of a cold block, or without an image that no snapshot has another of,
+// gets the posts back from its primary. Nobody has to tell it, and it is done once.
+func TestMend(t *testing.T) {
+	for _, tier := range []persist.Tier{persist.TierCold, persist.TierHot} {
+		t.Run(string(tier), func(t *testing.T) {
+			a, b := newReplNode(t), newReplNode(t)
+			a.start("")
+			b.change = func(c *config.Config) { c.AOFRetain = 0 } // a log that begins at 0 brings everything back by itself
+			b.start(a.addr())
+			w := a.dial()
+			for i := range 300 {
+				w.want(fmt.Sprintf("SET %d.cntcm %d", i, i*3), "+OK")
+			}
+			same(t, a, b)
+			if tier == persist.TierCold {
+				b.dial().want("COUNTER.DEMOTE weibo 3", "+OK")
+			}
+			b.dial().want("SAVE", "+OK")
+			b.stop()
+			var file string    // of the first block, in both snapshots
+			for i := range 2 { // the log goes on in a new segment at each start
+				b.start(a.addr())
+				w.want(fmt.Sprintf("SET 299.cntcm %d", i), "+OK")
+				same(t, a, b)
+				b.dial().want("SAVE", "+OK")
+				first := b.srv.Store().Replication().Manifests()[0].Counters[0].Blocks[0]
+				if first.Tier != tier {
+					t.Fatalf("the first block is %s", first.Tier)
+				}
+				file = first.Path(b.dir)
+				b.stop()
+			}
+			if err := os.Remove(file); err != nil {
+				t.Fatal(err)
+			}
+			w.want("INCR 4.cntcm", ":13")
+			before := a.info("sync_full")
+			b.start(a.addr())
+			until(t, "a copy", func() bool { return a.info("sync_full") > before && b.info("cold_files_unusable") == "0" })
+			same(t, a, b)
+			for i := range 300 {
+				get := fmt.Sprintf("GET %d.cntcm", i)
+				b.dial().want(get, w.do(get).String())
+			}
+			copies := a.info("sync_full")
+			b.stop()
+			b.start(a.addr())
+			w.want("INCR 4.cntcm", ":14")
+			same(t, a, b)
+			if again := a.info("sync_full"); again != copies {
+				t.Errorf("%s full copies, and %s after a restart", copies, again)
+			}
+		})
+	}
+}
