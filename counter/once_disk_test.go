@@ -2,11 +2,12 @@ package counter
 
 import (
 	"errors"
+	"flag"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -277,28 +278,8 @@ func TestOnceArchive(t *testing.T) {
 	incrOnce(t, s, 2, false)
 	want := dump(t, s)
 	path := filepath.Join(t.TempDir(), "data.archive")
-	file, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := s.Archive()
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = a.WriteTo(io.Writer(file))
-	if err = errors.Join(err, a.Close(), file.Close()); err != nil {
-		t.Fatal(err)
-	}
-	from, err := persist.OpenArchive(vfs.OS(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := filepath.Join(t.TempDir(), "out")
-	_, err = datadir.Restore(from, from.Path(), vfs.OS(), out, datadir.Target{Offset: from.End()}, datadir.RestoreOptions{Cold: ColdVerifier(vfs.OS())})
-	if err = errors.Join(err, from.Close()); err != nil {
-		t.Fatal(err)
-	}
-	s = openDir(t, out, Options{Manual: true}, "")
+	writeArchive(t, s, path)
+	s = restoreArchive(t, path)
 	if got := dump(t, s); !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
@@ -369,4 +350,76 @@ func TestOnceLimits(t *testing.T) {
 	if st := s.ProducerStats(); made < 1000 || refused < 100 {
 		t.Errorf("%d made, %d refused, %+v", made, refused, st)
 	}
+}
+
+var update = flag.Bool("update", false, "write golden files anew: only where a format has a new version")
+
+// TestOnceGolden restores an archive with producers, in its snapshot and in its log, that was written when they were new.
+func TestOnceGolden(t *testing.T) {
+	const name = "testdata/producers-v1"
+	if *update {
+		s := openDir(t, t.TempDir(), Options{Manual: true, SnapshotGrowth: -1}, seedScript)
+		incrOnce(t, s, 1, false)
+		numbered(t, s, Once{Producer: []byte("b"), Epoch: 3, Seq: 1 << 50, Room: 100, Make: answers}, Op{Kind: OpAdd, Mid: 8, Column: 1, Arg: 5}, Op{Kind: OpAdd, Mid: 9, Column: 1, Arg: 6})
+		mustSnapshot(t, s)
+		incrOnce(t, s, 2, false)
+		numbered(t, s, Once{Producer: []byte("c"), Seq: 1, Make: func(*Batch, *Once, int, int) Result { return Result{Kind: ResultNil} }})
+		writeArchive(t, s, name+".archive")
+		if err := os.WriteFile(name+".txt", []byte(goldenText(t, s)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := restoreArchive(t, name+".archive")
+	want, err := os.ReadFile(name + ".txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := goldenText(t, s); got != string(want) {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	incrOnce(t, s, 1, true)
+	incrOnce(t, s, 2, true)
+	o, _ := numbered(t, s, Once{Producer: []byte("b"), Epoch: 3, Seq: 1 << 50, Make: answers}, Op{Kind: OpAdd, Mid: 8, Column: 1, Arg: 5}, Op{Kind: OpAdd, Mid: 9, Column: 1, Arg: 6})
+	wantResult(t, "a group", o, true, Result{Kind: ResultBlob, Blob: []byte("5 <nil>;6 <nil>;")})
+}
+
+// goldenText is all that a store holds.
+func goldenText(t testing.TB, s *Store) string {
+	all := dump(t, s)
+	text := ""
+	for _, k := range slices.Sorted(maps.Keys(all)) {
+		text += k + ": " + all[k] + "\n"
+	}
+	return text
+}
+
+func writeArchive(t testing.TB, s *Store, path string) {
+	t.Helper()
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := s.Archive()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = a.WriteTo(file)
+	if err = errors.Join(err, a.Close(), file.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// restoreArchive opens a directory restored from an archive.
+func restoreArchive(t testing.TB, path string) *Store {
+	t.Helper()
+	from, err := persist.OpenArchive(vfs.OS(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "out")
+	_, err = datadir.Restore(from, from.Path(), vfs.OS(), out, datadir.Target{Offset: from.End()}, datadir.RestoreOptions{Cold: ColdVerifier(vfs.OS())})
+	if err = errors.Join(err, from.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return openDir(t, out, Options{Manual: true}, "")
 }

@@ -124,7 +124,7 @@ func (d *dumper) printRecord(f *persist.Frame, pos uint64, r *persist.Record) er
 		if !d.wants(name, r.Mid) {
 			return nil
 		}
-	case persist.KindOnce:
+	case persist.KindDefine, persist.KindOnce:
 		if d.filtered {
 			return nil // belongs to a record that may not be printed
 		}
