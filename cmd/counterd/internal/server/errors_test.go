@@ -541,7 +541,9 @@ func provokeWait(p provoker) {
 		a.dial().want("FAILOVER", "+OK")
 		p.heard(w.read().String(), "UNBLOCKED force unblock from blocking operation")
 	})
-	until(p.T, "the roles are exchanged", func() bool { return b.info("role") == "master" && a.info("master_link_status") == "up" })
+	until(p.T, "the roles are exchanged", func() bool {
+		return b.info("role") == "master" && a.info("master_link_status") == "up" && a.info("master_failover_state") == node.PhaseNone
+	})
 	r := a.dial()
 	p.refused(a.srv, r, "WAIT 1 1", "ERR WAIT cannot be used with replica instances.")
 	p.refused(a.srv, r, "WAITAOF 0 1 1", "ERR WAITAOF cannot be used with replica instances.")
