@@ -328,3 +328,68 @@ func TestHistoryCheck(t *testing.T) {
 		t.Error("a history without fault was refused")
 	}
 }
+
+// TestClientSentinel lets a client that asks Sentinel who leads count through planned failovers: sums are exact, and
+// nobody is told of an error.
+func TestClientSentinel(t *testing.T) {
+	if _, ok := tool(t, "redis-sentinel"); !ok {
+		return
+	}
+	t.Parallel() // it waits most of the time
+	g := newGroup(t, "counterd", counterdPath, 1, false, *downAfterFlag)
+	eventually(t, time.Minute, "the group is at rest", func() bool { return g.settled() == g.nodes[0] })
+	rdb := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "mymaster", SentinelAddrs: g.sentinels, DialerRetries: 1,
+		DialTimeout: ioTimeout, ReadTimeout: ioTimeout})
+	defer rdb.Close()
+	c, err := client.New(rdb, client.Options{RetryFor: 5 * time.Minute, RetryBurst: 1_000_000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := c.NewAggregator(client.AggregatorOptions{OnError: func(e *client.SumsError) { t.Errorf("the aggregator: %v", e) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var single, summed atomic.Int64
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for !stop.Load() {
+				if _, err := c.Add(t.Context(), 1, "n", 3); err != nil {
+					t.Errorf("Add: %v", err)
+					return
+				}
+				single.Add(3)
+				if err := a.Incr(t.Context(), 2, "n"); err != nil {
+					t.Errorf("Incr: %v", err)
+					return
+				}
+				summed.Add(1)
+			}
+		})
+	}
+	leader := g.nodes[0]
+	for range 2 {
+		from := single.Load()
+		eventually(t, time.Minute, "the client counts", func() bool { return single.Load() > from+1000 })
+		if got := ask(g.sentinels[0], "SENTINEL", "FAILOVER", "mymaster"); got != "+OK\r\n" {
+			t.Fatalf("SENTINEL FAILOVER: %q", got)
+		}
+		old := leader
+		eventually(t, time.Minute, "Sentinel names another", func() bool { leader = g.named(); return leader != nil && leader != old })
+		from = single.Load()
+		eventually(t, time.Minute, "the client goes on", func() bool { return single.Load() > from+1000 })
+		eventually(t, 2*time.Minute, "the group is at rest", func() bool { leader = g.settled(); return leader != nil && leader != old })
+	}
+	stop.Store(true)
+	wg.Wait()
+	if err := a.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for key, want := range map[string]int64{"1.n": single.Load(), "2.n": summed.Load()} {
+		if got := ask(leader.direct, "GET", key); got != bulkOf(strconv.FormatInt(want, 10)) {
+			t.Errorf("%s: %q, want %d", key, got, want)
+		}
+	}
+	t.Logf("counted %d by increments, %d by an aggregator: %+v", single.Load(), summed.Load(), a.Stats())
+}
