@@ -23,8 +23,8 @@ type AggregatorOptions struct {
 	Pending int
 	// NoWait makes Add answer ErrFull, where it would otherwise wait for room: while the server cannot be reached, say.
 	NoWait bool
-	// Shards is how many producers send, each one command at a time: as many as processors, at most 16. A post is always
-	// sent by the same one.
+	// Shards is how many producers send, each one command at a time: as many as processors, at most 4, to 256. A post is
+	// always sent by the same one.
 	Shards int
 	// OnError is told of sums that were not made. It is called on the goroutine that sends, which goes on when it
 	// returns: it must not wait for this Aggregator. Without it the next Flush or Close returns the first one.
@@ -50,7 +50,7 @@ func (o *AggregatorOptions) check() error {
 	}
 	set("Keys", &o.Keys, 500, 10_000)
 	set("Pending", &o.Pending, 100_000, 1<<30)
-	set("Shards", &o.Shards, min(runtime.GOMAXPROCS(0), 16), 256)
+	set("Shards", &o.Shards, min(runtime.GOMAXPROCS(0), firstLanes), 256)
 	return errors.Join(errs...)
 }
 
@@ -291,7 +291,7 @@ func (a *Aggregator) Stats() (all AggregatorStats) {
 		all.Sums += s.stats.Sums
 		all.Commands += s.stats.Commands
 		all.Repeats += s.stats.Repeats
-		all.Pending += len(s.sums) + s.sending
+		all.Pending += len(s.now.sums) + s.sending
 		s.mu.Unlock()
 	}
 	return all

@@ -457,3 +457,20 @@ func TestAggregatorForgotten(t *testing.T) {
 		}
 	}
 }
+
+// TestTableShrinks sums very many posts once and few from then on: the map of then is not cleared at each tick.
+func TestTableShrinks(t *testing.T) {
+	tb := newTable()
+	for i := range uint64(100_000) {
+		tb.sums[cell{i, 0}] = 1
+	}
+	tb.clear()
+	if len(tb.sums) != 0 || tb.most != 100_000 {
+		t.Fatalf("%d sums, most %d", len(tb.sums), tb.most)
+	}
+	tb.sums[cell{1, 0}] = 1
+	tb.clear()
+	if len(tb.sums) != 0 || tb.most != 0 {
+		t.Fatalf("%d sums, most %d", len(tb.sums), tb.most)
+	}
+}

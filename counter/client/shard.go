@@ -13,22 +13,41 @@ type cell struct {
 	column uint32
 }
 
+// table is sums by cell. most is how many it had since it was made: a Go map keeps room for that many, and has to go
+// through all of it to be cleared.
+type table struct {
+	sums map[cell]int64
+	most int
+}
+
+func newTable() table { return table{sums: make(map[cell]int64)} }
+
+// clear empties a table. One that was far larger once is made anew.
+func (t *table) clear() {
+	n := len(t.sums)
+	if t.most = max(t.most, n); t.most > 1024 && t.most > 8*n {
+		*t = newTable()
+		return
+	}
+	clear(t.sums)
+}
+
 // shard sums the additions to a part of the posts, and sends them as one producer.
 //
-// Two maps take turns: one is added to, the other one is on its way and belongs to the goroutine that sends.
+// Two tables take turns: one is added to, the other one is on its way and belongs to the goroutine that sends.
 //
-// Invariant: len(sums)+sending <= limit. known <= ticks, and all sums of the first known ticks were answered.
+// Invariant: len(now.sums)+sending <= limit. known <= ticks, and all sums of the first known ticks were answered.
 type shard struct {
 	a     *Aggregator
 	limit int
 
-	mu      sync.Mutex     // leaf
-	sums    map[cell]int64 // being added to
-	sending int            // how many are on their way
-	ticks   uint64         // how often sums were taken to be sent
-	known   uint64         // how many of these ticks were answered
-	changed chan struct{}  // closed when known rises or room is made; nil while nobody waits
-	closed  bool           // the last tick was taken
+	mu      sync.Mutex    // leaf
+	now     table         // being added to
+	sending int           // how many are on their way
+	ticks   uint64        // how often sums were taken to be sent
+	known   uint64        // how many of these ticks were answered
+	changed chan struct{} // closed when known rises or room is made; nil while nobody waits
+	closed  bool          // the last tick was taken
 	stats   AggregatorStats
 	pieces  []*SumsError // of commands that Close did not wait for
 
@@ -36,14 +55,14 @@ type shard struct {
 	hurry chan struct{} // somebody waits; holds one element
 
 	// Of the goroutine that sends.
-	out      map[cell]int64
+	out      table
 	producer string
 	seq      uint64    // the last that was used
 	heard    time.Time // when the server last answered a command of this producer, or its first was made
 }
 
 func newShard(a *Aggregator, limit int) *shard {
-	return &shard{a: a, limit: limit, sums: make(map[cell]int64), out: make(map[cell]int64),
+	return &shard{a: a, limit: limit, now: newTable(), out: newTable(),
 		first: make(chan struct{}, 1), hurry: make(chan struct{}, 1), producer: newProducer()}
 }
 
@@ -57,17 +76,17 @@ const (
 func (s *shard) add(ctx context.Context, at cell, n int64) error {
 	for {
 		s.mu.Lock()
-		had := len(s.sums)
+		had := len(s.now.sums)
 		switch {
 		case s.closed:
 			s.mu.Unlock()
 			return ErrClosed
-		case (n > small || n < -small) && !fits(s.sums[at], n):
+		case (n > small || n < -small) && !fits(s.now.sums[at], n):
 			s.mu.Unlock()
 			return ErrRange
 		}
-		s.sums[at] += n
-		if len(s.sums) == had || had+s.sending < s.limit {
+		s.now.sums[at] += n
+		if len(s.now.sums) == had || had+s.sending < s.limit {
 			s.stats.Added++
 			s.mu.Unlock()
 			if had == 0 {
@@ -75,7 +94,7 @@ func (s *shard) add(ctx context.Context, at cell, n int64) error {
 			}
 			return nil
 		}
-		delete(s.sums, at)
+		delete(s.now.sums, at)
 		wait := s.waiting()
 		s.mu.Unlock()
 		if s.a.options.NoWait {
@@ -122,7 +141,7 @@ func signal(c chan struct{}) {
 func (s *shard) flush() (tick uint64) {
 	s.mu.Lock()
 	tick = s.ticks
-	if len(s.sums) > 0 {
+	if len(s.now.sums) > 0 {
 		tick++
 		signal(s.hurry)
 	}
@@ -177,8 +196,8 @@ func (s *shard) run() {
 // tick sends what was summed.
 func (s *shard) tick(last bool) {
 	s.mu.Lock()
-	s.sums, s.out = s.out, s.sums
-	s.sending = len(s.out)
+	s.now, s.out = s.out, s.now
+	s.sending = len(s.out.sums)
 	s.closed = last
 	if s.sending > 0 {
 		s.ticks++
@@ -190,7 +209,7 @@ func (s *shard) tick(last bool) {
 		s.stats.Commands += uint64(commands)
 		s.stats.Sums += uint64(s.sending)
 		s.sending, s.known = 0, s.ticks
-		clear(s.out)
+		s.out.clear()
 	}
 	s.wake()
 	s.mu.Unlock()

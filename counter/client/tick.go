@@ -22,12 +22,12 @@ func newLoad(n int) load { return load{make([]Sum, 0, n), make([]any, 0, 2*n)} }
 // part is some of a load.
 func (l load) part(from, to int) load { return load{l.sums[from:to], l.pairs[2*from : 2*to]} }
 
-// send sends the sums of s.out in as many commands as it takes, one after the other, and says how many.
+// send sends the sums of s.out, in as many commands as it takes, one after the other, and says how many.
 func (s *shard) send() (commands int) {
 	columns := *s.a.columns.Load()
-	left := len(s.out)
+	left := len(s.out.sums)
 	var l load
-	for at, n := range s.out {
+	for at, n := range s.out.sums {
 		if len(l.sums) == 0 {
 			l = newLoad(min(left, s.a.options.Keys))
 		}
