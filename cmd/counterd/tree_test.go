@@ -53,7 +53,7 @@ var allowed = map[string][]string{
 	"cmd/counterd/internal/items":   {"cmd/counterd/internal/idmp", "cmd/counterd/internal/resp", "cmd/counterd/internal/glob", "counter", "schema"},
 	"cmd/counterd/internal/node": {"cmd/counterd/internal/command", "cmd/counterd/internal/config", "cmd/counterd/internal/items",
 		"cmd/counterd/internal/repl", "cmd/counterd/internal/resp", "counter", "internal/errclass"},
-	"cmd/counterd/internal/find": {"cmd/counterd/internal/command", "cmd/counterd/internal/items", "cmd/counterd/internal/query",
+	"cmd/counterd/internal/find": {"cmd/counterd/internal/command", "cmd/counterd/internal/idmp", "cmd/counterd/internal/items", "cmd/counterd/internal/query",
 		"cmd/counterd/internal/resp", "counter", "schema"},
 	"cmd/counterd/internal/query":  {"cmd/counterd/internal/resp", "counter", "schema"},
 	"cmd/counterd/internal/server": {"cmd/counterd/internal", "counter", "schema"},

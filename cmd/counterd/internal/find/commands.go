@@ -11,7 +11,7 @@ func Commands[C any](on func(C) Conn) []*command.Row[C] {
 	entry := func(name string, arity int, flags command.Flags, summary, syntax string, run func(Conn, [][]byte)) *command.Row[C] {
 		return &command.Row[C]{Name: "counter." + name, Arity: arity, Flags: flags | command.NoMulti, Group: "counterd", Since: "0.1.0",
 			Complexity: "O(number of items), less what blocks and pages rule out", Summary: summary, Syntax: syntax,
-			Run: func(c C, args [][]byte) { run(on(c), args[1:]) }}
+			Run: func(c C, args [][]byte) { run(on(c), args) }}
 	}
 	aggregate := func(kind counter.AggregateKind) func(Conn, [][]byte) {
 		return func(c Conn, args [][]byte) { runAggregate(c, kind, args) }
@@ -29,8 +29,9 @@ func Commands[C any](on func(C) Conn) []*command.Row[C] {
 			"counter column "+mids+where, aggregate(counter.Min)),
 		entry("max", -3, command.ReadOnly, "Returns the largest value of a column among the items that meet conditions.",
 			"counter column "+mids+where, aggregate(counter.Max)),
-		entry("update", -2, command.Write|command.DenyOOM, "Changes the items that meet conditions, one after the other, and returns how many.",
+		entry("update", -2, command.Write|command.DenyOOM|command.Idmp, "Changes the items that meet conditions, one after the other, and returns how many.",
 			"counter "+mids+where+" [SET column value [SET column value ...]] [INCR column increment [INCR column increment ...]]"+
-				" [DECR column decrement [DECR column decrement ...]] [RESET column [RESET column ...]] [DEL] [LIMIT count] [RETURNING OLD | RETURNING NEW]", runUpdate),
+				" [DECR column decrement [DECR column decrement ...]] [RESET column [RESET column ...]] [DEL] [LIMIT count] [RETURNING OLD | RETURNING NEW]"+
+				" [IDMP producer seq [EPOCH epoch]]", runUpdate),
 	}
 }

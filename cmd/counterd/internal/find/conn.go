@@ -1,6 +1,7 @@
 package find
 
 import (
+	"github.com/counterd/counterd/cmd/counterd/internal/idmp"
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/schema"
@@ -17,6 +18,12 @@ type Conn interface {
 	// own: errors.Is(err, ErrGone), or what refuses changes now where changes is set. The command's reply waits for the
 	// log as far as the steps looked and changed.
 	Steps(changes bool, step func(b *counter.Batch) (done bool, err error)) error
+	// Alone calls change once with all others kept out, so that what it changes is one change, and one frame of the log,
+	// and makes it safe. It ends as Steps does before it comes to it.
+	Alone(change func(b *counter.Batch) error) error
+	// Number parts the command from its number; without one Producer is nil. hash is of what it says beside that; text is
+	// the error.
+	Number(args [][]byte) (rest [][]byte, num idmp.Number, hash uint32, text string)
 	// Changed marks who watches the items. REQUIRES the batch of a step to be open.
 	Changed(def *schema.Counter, mids []uint64)
 }

@@ -18,7 +18,7 @@ const pageSteps = 256
 // runFind is COUNTER.FIND.
 func runFind(c Conn, args [][]byte) {
 	out := &c.Call().Out
-	q, err := query.ParseFind(c.Schema(), args)
+	q, err := query.ParseFind(c.Schema(), args[1:])
 	if err != nil {
 		c.Call().StoreError(err)
 		return

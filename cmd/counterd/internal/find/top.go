@@ -7,7 +7,7 @@ import (
 
 // runTop is COUNTER.TOP.
 func runTop(c Conn, args [][]byte) {
-	q, err := query.ParseTop(c.Schema(), args)
+	q, err := query.ParseTop(c.Schema(), args[1:])
 	if err != nil {
 		c.Call().StoreError(err)
 		return
@@ -27,7 +27,7 @@ func runTop(c Conn, args [][]byte) {
 
 // runAggregate is COUNTER.COUNT, SUM, MIN and MAX.
 func runAggregate(c Conn, kind counter.AggregateKind, args [][]byte) {
-	q, err := query.ParseAggregate(c.Schema(), kind, args)
+	q, err := query.ParseAggregate(c.Schema(), kind, args[1:])
 	if err != nil {
 		c.Call().StoreError(err)
 		return

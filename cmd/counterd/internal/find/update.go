@@ -6,40 +6,67 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/query"
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 	"github.com/counterd/counterd/counter"
 )
 
 // runUpdate is COUNTER.UPDATE.
 func runUpdate(c Conn, args [][]byte) {
 	out := &c.Call().Out
-	q, err := query.ParseUpdate(c.Schema(), args)
-	if err != nil {
-		c.Call().StoreError(err)
+	args, num, hash, text := c.Number(args)
+	if text != "" {
+		out.Error(text)
 		return
 	}
-	u, err := counter.NewUpdate(q.Query, q.Changes, q.Returning)
-	if errors.Is(err, counter.ErrOutOfRange) {
-		out.Error(items.ErrNotInteger)
+	if num.Producer != nil {
+		once := &counter.Once{Producer: num.Producer, Epoch: num.Epoch, Seq: num.Seq, Hash: hash}
+		updateOnce(c, args, once)
 		return
 	}
+	u, err := newUpdate(c, args)
 	if err != nil {
 		c.Call().StoreError(err)
 		return
 	}
 	var found rows
-	err = c.Steps(true, func(b *counter.Batch) (bool, error) {
-		done, err := u.Step(b)
-		found.add(u.Rows())
-		c.Changed(q.Counter, u.Mids())
-		return done, err
-	})
+	err = c.Steps(true, func(b *counter.Batch) (bool, error) { return u.step(c, b, &found) })
+	u.reply(out, &found, err)
+}
+
+// update is one on its way.
+type update struct {
+	q query.Update
+	u *counter.Update
+}
+
+// newUpdate reads and prepares one.
+func newUpdate(c Conn, args [][]byte) (u update, err error) {
+	if u.q, err = query.ParseUpdate(c.Schema(), args[1:]); err != nil {
+		return u, err
+	}
+	if u.u, err = counter.NewUpdate(u.q.Query, u.q.Changes, u.q.Returning); errors.Is(err, counter.ErrOutOfRange) {
+		err = items.Refusal(items.ErrNotInteger)
+	}
+	return u, err
+}
+
+// step takes one.
+func (u *update) step(c Conn, b *counter.Batch, found *rows) (done bool, err error) {
+	done, err = u.u.Step(b)
+	found.add(u.u.Rows())
+	c.Changed(u.q.Counter, u.u.Mids())
+	return done, err
+}
+
+// reply answers. err is why it could not go on.
+func (u *update) reply(out *resp.Replies, found *rows, err error) {
 	switch {
-	case err != nil && u.Changed() > 0:
-		out.Error(fmt.Sprintf("UNCERTAIN %d items were changed, then: %s", u.Changed(), items.ErrorText(err)))
+	case err != nil && u.u.Changed() > 0:
+		out.Error(fmt.Sprintf("UNCERTAIN %d items were changed, then: %s", u.u.Changed(), items.ErrorText(err)))
 	case err != nil:
-		c.Call().StoreError(err)
-	case q.Returning == counter.ReturnNothing:
-		out.Int(int64(u.Changed()))
+		out.Error(items.ErrorText(err))
+	case u.q.Returning == counter.ReturnNothing:
+		out.Int(int64(u.u.Changed()))
 	default:
 		found.reply(out)
 	}

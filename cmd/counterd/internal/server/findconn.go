@@ -7,6 +7,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/find"
+	"github.com/counterd/counterd/cmd/counterd/internal/idmp"
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/schema"
@@ -35,9 +36,10 @@ func (c findConn) Steps(changes bool, step func(b *counter.Batch) (done bool, er
 	err = find.ErrGone // unless it comes to a step
 	c.Busy(func(ctx context.Context) {
 		for done := false; !done; {
-			if done, err = c.turn(ctx, flags, step); err != nil {
+			if done, err = c.turn(ctx, flags, (*counter.Batch).Begin, step); err != nil {
 				return
 			}
+			runtime.Gosched() // or it would keep a processor for 10 ms at a time
 		}
 	})
 	if errors.Is(err, find.ErrGone) {
@@ -47,9 +49,29 @@ func (c findConn) Steps(changes bool, step func(b *counter.Batch) (done bool, er
 	return err
 }
 
-// turn takes a step when it may. What was let in once may be refused or held back by now: nothing must be changed
-// behind a FAILOVER.
-func (c findConn) turn(ctx context.Context, flags command.Flags, step func(b *counter.Batch) (done bool, err error)) (done bool, err error) {
+// Alone is one turn with everybody else kept out.
+func (c findConn) Alone(change func(b *counter.Batch) error) (err error) {
+	err = find.ErrGone
+	c.Busy(func(ctx context.Context) {
+		_, err = c.turn(ctx, command.Write, (*counter.Batch).BeginExclusive, func(b *counter.Batch) (bool, error) { return true, change(b) })
+	})
+	if errors.Is(err, find.ErrGone) {
+		c.Closing = true
+	}
+	return err
+}
+
+func (c findConn) Number(args [][]byte) (rest [][]byte, num idmp.Number, hash uint32, text string) {
+	if rest, num, text = c.number(c.executed, args); text == "" {
+		hash = c.executed.Hash().Add(rest[1:]...).Sum()
+	}
+	return rest, num, hash, text
+}
+
+// turn takes a step, in a batch that begin opens, when it may. What was let in once may be refused or held back by now:
+// nothing must be changed behind a FAILOVER.
+func (c findConn) turn(ctx context.Context, flags command.Flags, begin func(*counter.Batch) error,
+	step func(b *counter.Batch) (done bool, err error)) (done bool, err error) {
 	for {
 		if ctx.Err() != nil {
 			return false, find.ErrGone
@@ -70,7 +92,7 @@ func (c findConn) turn(ctx context.Context, flags command.Flags, step func(b *co
 		c.srv.node.Unheld(ctx, flags, false)
 	}
 	defer func() { <-c.srv.queries }()
-	if err := c.Batch.Begin(); err != nil {
+	if err := begin(c.Batch); err != nil {
 		return false, err
 	}
 	done, err = step(c.Batch)
