@@ -85,7 +85,8 @@ type Client struct {
 }
 
 // New makes a client that sends through rdb: a *redis.Client, also one of Sentinel, a *redis.ClusterClient, or an
-// *redis.AutoPipeliner of either. It sends nothing yet.
+// *redis.AutoPipeliner of either. With a thousand goroutines that increment, an AutoPipeliner takes a quarter of the
+// processor time, here, and a tenth at the server; with one goroutine it takes twice as much. It sends nothing yet.
 func New(rdb redis.UniversalClient, options Options) (*Client, error) {
 	if err := options.check(); err != nil {
 		return nil, err

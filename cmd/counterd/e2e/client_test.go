@@ -200,6 +200,57 @@ func TestClientExact(t *testing.T) {
 	t.Logf("%d kills, %d pieces lost; sums of %d by increments, %d by an aggregator: %+v", rounds, proxy.Lost(), increments, sums, a.Stats())
 }
 
+// TestClientAutoPipeline lets many goroutines count over connections that go-redis shares among them: what is lost is the
+// answer to many at once, and each is sent again by its own goroutine.
+func TestClientAutoPipeline(t *testing.T) {
+	t.Parallel()
+	r, _ := random(t)
+	s := start(t)
+	runScript(t, s.dial(t), schemaScript)
+	proxy := cutproxy.New(t, s.port, r.Uint64(), false)
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + strconv.Itoa(proxy.Port()), DialTimeout: ioTimeout, ReadTimeout: ioTimeout})
+	defer rdb.Close()
+	pipeliner, err := rdb.AutoPipeline()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pipeliner.Close()
+	c, err := client.New(pipeliner, client.Options{RetryBurst: 1_000_000, RetryFor: 5 * time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Warm(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	proxy.Lose(0.2)
+	const goroutines, posts = 300, 20
+	each := scaled(60)
+	var wg sync.WaitGroup
+	for g := range goroutines {
+		wg.Go(func() {
+			for i := range each {
+				if _, err := c.Incr(t.Context(), uint64((g+i)%posts), "repost"); err != nil {
+					t.Errorf("Incr: %v", err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	conn, sum := s.dial(t), int64(0)
+	for post := range posts {
+		n, err := conn.do("GET", strconv.Itoa(post)+".cntrn").Int()
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += n
+	}
+	if sum != int64(goroutines*each) || proxy.Lost() == 0 {
+		t.Errorf("counted %d, want %d; %d pieces lost", sum, goroutines*each, proxy.Lost())
+	}
+	t.Logf("%d increments, %d pieces lost", goroutines*each, proxy.Lost())
+}
+
 // What a history's operation is, and what it answered.
 type (
 	historyInput struct {
@@ -249,11 +300,12 @@ var counterModel = porcupine.Model{
 }
 
 // TestClientHistory records what clients do to few posts through a proxy that loses many replies, so that much is sent
-// several times, and lets porcupine find an order in which each was done once.
+// several times, while the server is killed now and then, and lets porcupine find an order in which each was done once.
 func TestClientHistory(t *testing.T) {
 	t.Parallel()
 	r, _ := random(t)
-	s := start(t)
+	dir := t.TempDir()
+	s := startIn(t, dir)
 	runScript(t, s.dial(t), schemaScript)
 	proxy := cutproxy.New(t, s.port, r.Uint64(), false)
 	c := counting(t, proxy.Port())
@@ -287,6 +339,12 @@ func TestClientHistory(t *testing.T) {
 					mu.Unlock()
 				}
 			})
+		}
+		if h%2 == 1 {
+			time.Sleep(randomPause(r, 0, 300*time.Millisecond))
+			s.kill()
+			s = startIn(t, dir)
+			proxy.SetPort(s.port)
 		}
 		wg.Wait()
 		if result := porcupine.CheckOperationsTimeout(counterModel, history, time.Minute); result != porcupine.Ok {
