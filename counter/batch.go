@@ -153,11 +153,11 @@ func (b *Batch) Run() {
 	if b.located != len(b.ops) {
 		b.locate()
 	}
-	at := 0
-	for _, g := range b.groups.list {
-		b.runEach(at, g.from)
-		b.groups.run(g)
-		at = g.to
+	at, list := 0, b.groups.list
+	for len(list) > 0 {
+		b.runEach(at, list[0].from)
+		n := b.groups.run(list)
+		at, list = list[n-1].to, list[n:]
 	}
 	b.runEach(at, len(b.ops))
 }

@@ -72,6 +72,19 @@ func (r *ranges) lockFor(b *block, mid uint64) *block {
 	}
 }
 
+// tryLock locks a block that can be had at once and is in use, else answers nil: for who holds what comes behind blocks'
+// locks.
+func (r *ranges) tryLock(b *block) *block {
+	if !b.mu.TryLock() {
+		return nil
+	}
+	if b.dead {
+		b.mu.Unlock()
+		return nil
+	}
+	return b
+}
+
 // put puts news, in order, in the place of old. REQUIRES old.mu held.
 func (r *ranges) put(old *block, news []*block) {
 	r.dirMu.Lock()

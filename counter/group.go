@@ -78,11 +78,15 @@ func (r *groups) reset() {
 // changes tells whether an operation of this kind can change something.
 func (k OpKind) changes() bool { return k != OpGet && k != OpRead && k != OpExists }
 
-// run runs the operations of a group.
-func (r *groups) run(g group) {
+// run runs the first groups of list, and returns how many.
+func (r *groups) run(list []group) (n int) {
+	g := list[0]
 	if g.once > 0 && g.to-g.from <= 1 {
+		if n := r.runOnes(list); n > 0 {
+			return n
+		}
 		r.runOne(g)
-		return
+		return 1
 	}
 	changes := g.once > 0
 	for i := g.from; i < g.to && !changes; i++ {
@@ -93,6 +97,7 @@ func (r *groups) run(g group) {
 	} else {
 		r.runReads(g)
 	}
+	return 1
 }
 
 func (r *groups) runReads(g group) {

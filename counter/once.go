@@ -199,15 +199,15 @@ func (b *Batch) showLogged(pos uint64) error {
 // try finds out whether o is to be made. If not, o says why or what was answered. REQUIRES producers.mu held.
 func (r *groups) try(o *Once) bool {
 	b, l := r.b, &r.b.s.producers
-	switch err := checkProducer(o.Producer); {
-	case err != nil:
-		o.Err = err
+	switch n := len(o.Producer); {
+	case n == 0 || n > persist.MaxProducerID:
+		o.Err = checkProducer(o.Producer)
+		return false
 	case r.pending:
 		o.Err = errNested
-	case errors.Is(b.refused, ErrReplica): // a repeat too: what is in its log may be cut from it
+		return false
+	case b.refused != nil && errors.Is(b.refused, ErrReplica): // a repeat too: what is in its log may be cut from it
 		o.Err = b.refused
-	}
-	if o.Err != nil {
 		return false
 	}
 	r.req = producers.Request{ID: o.Producer, Epoch: o.Epoch, Seq: o.Seq, Hash: o.Hash, Room: min(o.Room, MaxResult), Now: r.seconds(), Hint: o.Hint}
@@ -304,6 +304,42 @@ func (r *groups) remember(o *Once) {
 	l.dirty, l.logged = true, r.b.pos
 }
 
+// runOnes runs the first groups of list as far as each is one numbered operation on a block in memory, and returns how
+// many. It keeps the table of producers locked from one to the next, which comes behind the blocks' locks: so it takes
+// the next block's if nobody has it, else it lets the table go and begins anew.
+func (r *groups) runOnes(list []group) (n int) {
+	b, l := r.b, &r.b.s.producers
+	var cur *block
+	for ; n < len(list); n++ {
+		g := list[n]
+		if g.once == 0 || g.to-g.from != 1 || n > 0 && g.from != list[n-1].to {
+			break
+		}
+		op := &b.ops[g.from]
+		if op.block.cold != nil {
+			break // it may wait for the disk
+		}
+		if op.block != cur {
+			if cur != nil {
+				cur.mu.Unlock()
+				if cur = op.ks.tryLock(op.block); cur == nil {
+					l.mu.Unlock()
+				}
+			}
+			if cur == nil {
+				cur = op.ks.lockFor(op.block, op.Mid)
+				l.mu.Lock()
+			}
+		}
+		cur = r.runLocked(&r.onces[g.once-1], op, cur, g.from)
+	}
+	if cur != nil {
+		l.mu.Unlock()
+		cur.mu.Unlock()
+	}
+	return n
+}
+
 // runOne runs a group of one operation, or of none, that is numbered.
 func (r *groups) runOne(g group) {
 	b, o, l := r.b, &r.onces[g.once-1], &r.b.s.producers
@@ -320,26 +356,35 @@ func (r *groups) runOne(g group) {
 		return
 	}
 	op := &b.ops[g.from]
-	if op.block.cold != nil && !(r.ready(o) && r.warm(g)) {
+	if !(r.ready(o) && r.warm(g)) {
 		return
 	}
 	blk := op.ks.lockFor(op.block, op.Mid)
 	l.mu.Lock()
-	if r.try(o) {
-		silent := b.silent
-		b.silent = true // it is logged here, behind what says whose it is
-		blk = b.apply(blk, op)
-		b.silent = silent
-		if op.Err == nil || o.Each && op.Err == ErrOutOfRange {
-			r.keepOne(o, op, g.from)
-			blk.logged = max(blk.logged, b.pos)
-		}
-		if op.Err == nil || op.Err == ErrOutOfRange { // which tells of the value too
-			b.show(blk.logged)
-		}
-	}
+	blk = r.runLocked(o, op, blk, g.from)
 	l.mu.Unlock()
 	blk.mu.Unlock()
+}
+
+// runLocked runs operation number i, which is numbered, in its block. Block and table are locked; it returns what has
+// taken the block's place.
+func (r *groups) runLocked(o *Once, op *Op, blk *block, i int) *block {
+	b := r.b
+	if !r.try(o) {
+		return blk
+	}
+	silent := b.silent
+	b.silent = true // it is logged here, behind what says whose it is
+	blk = b.apply(blk, op)
+	b.silent = silent
+	if op.Err == nil || o.Each && op.Err == ErrOutOfRange {
+		r.keepOne(o, op, i)
+		blk.logged = max(blk.logged, b.pos)
+	}
+	if op.Err == nil || op.Err == ErrOutOfRange { // which tells of the value too
+		b.show(blk.logged)
+	}
+	return blk
 }
 
 // seconds is the time that the table of producers counts, asked once a Run.

@@ -116,7 +116,13 @@ const MaxEpoch = 1<<63 - 1
 // Insert makes the entry that Begin prepared: result is copied, group the hash slot group of what was changed, logged
 // the offset behind its record. REQUIRES: Begin gave Fresh, and nothing changed the table since.
 func (t *Table) Insert(r *Request, y *Try, result persist.Result, group uint8, logged uint64) {
-	p := t.define(r.ID, y, r.Now, logged)
+	p := y.p
+	if p == nil || y.Define || len(y.Forget) > 0 {
+		p = t.define(r.ID, y, r.Now, logged)
+	} else {
+		t.touch(y.Number, p, r.Now)
+		p.logged = logged
+	}
 	t.put(p, y.i, false, r.Seq, newMeta(r.Hash, result.Kind, group), result)
 }
 
