@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -377,5 +379,94 @@ func TestOnceParallel(t *testing.T) {
 		if results[g] != results[0] {
 			t.Errorf("answers differ: %v and %v", results[g], results[0])
 		}
+	}
+}
+
+// TestOnceParallelBatches: batches of numbered additions, each sent twice, on blocks that are sealed, split, demoted and
+// promoted meanwhile, beside additions without a number, groups, snapshots and reads: the sums are exact.
+func TestOnceParallelBatches(t *testing.T) {
+	const writers, batches, size, posts = 4, 40, 16, 300
+	s := openDir(t, t.TempDir(), Options{BlockItems: 16, SnapshotGrowth: -1}, seedScript)
+	var want [posts]atomic.Int64
+	var wg, background sync.WaitGroup
+	done := make(chan struct{})
+	for g := range writers {
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(*seed, uint64(g)))
+			b := s.NewBatch()
+			for i := range batches {
+				var mids [size]uint64
+				for k := range mids {
+					mids[k] = rng.Uint64N(posts)
+					want[mids[k]].Add(1)
+				}
+				for try := range 2 {
+					if err := b.Begin(); err != nil {
+						t.Error(err)
+						return
+					}
+					b.Reset()
+					def := b.Schema().Counter("weibo")
+					for k, mid := range mids {
+						b.Add(Op{Kind: OpAdd, Counter: def, Column: 1, Mid: mid, Arg: 1})
+						if i%5 == 0 && k%2 == 0 {
+							continue // a group of two
+						}
+						o, _ := b.Once(b.Len() - 1 - (k % 2 * (1 - min(i%5, 1))))
+						o.Producer, o.Seq, o.Each, o.Room = []byte{byte('a' + g)}, uint64(i*size+k+1), true, 200
+						if o.N > 1 {
+							o.Make = answers
+						}
+					}
+					b.Run()
+					b.End()
+					if err := b.Commit(); err != nil {
+						t.Error(err)
+					}
+					for n := range b.groups.onces {
+						if o := b.OnceAt(n); o.Err != nil || o.Repeat != (try == 1) {
+							t.Errorf("producer %s, number %d, try %d: got repeat %v, %v", o.Producer, o.Seq, try, o.Repeat, o.Err)
+						}
+					}
+				}
+			}
+		})
+	}
+	for g := range 3 {
+		background.Go(func() {
+			rng := rand.New(rand.NewPCG(*seed, uint64(100+g)))
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				mid := rng.Uint64N(posts)
+				var err error
+				switch k := rng.IntN(20); {
+				case k == 0:
+					err = except(s.Snapshot(), ErrBusy)
+				case k < 3:
+					err = except(s.Demote("weibo", mid), ErrNoBlock)
+				case k == 3:
+					err = except(s.Promote("weibo", mid), ErrNoBlock)
+				case k < 10:
+					_, err = s.Incr(fmt.Sprint(mid, ".cntrn"), 1)
+					want[mid].Add(1)
+				default:
+					_, err = s.MGet(fmt.Sprint(mid, ".cntrn"), fmt.Sprint(posts-mid, ".cntrn"))
+				}
+				if err != nil && !errors.Is(err, ErrBusy) {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	close(done)
+	background.Wait()
+	for mid := range want {
+		wantValue(t, s, fmt.Sprint(mid, ".cntrn"), uint64(want[mid].Load()))
 	}
 }
