@@ -21,13 +21,14 @@
 //	directory   the list of a counter's blocks, by range
 //	overlay     what was changed in a cold block since its file was written
 //	location    where an item is in its block: in the table, in the file, in a partial row
-//	image       a block's table, or its overlay, as a file
+//	image       a block's table, its overlay, or the table of producers, as a file
 //	snapshot    images and cold files that belong together, with the log offset they stand at; its manifest names them,
 //	            and generations count the manifests
 //	rewrite     a block's rows to a new cold file, be it a hot block's or a cold one's with its overlay
 //	settle      choosing a block's widths again, when its counters hardly grow any more
 //	pin         what keeps files and log while they are copied
 //	lineage     whose log this is: the terms of the primaries that wrote it, each from an offset on
+//	producer    a client that numbers its changes, so that each is made once however often it is asked for
 //
 // # Structure
 //
@@ -67,6 +68,20 @@
 // before the first is used. Operations on one item keep their order; neighbours on one block run under one lock.
 // Operations that are one change, as an MSET's, or one look at several items, are a group (group.go): it is made whole
 // or refused whole, is one frame of the log, and no other group sees a part of it.
+//
+// # Numbered changes
+//
+// Who gets no answer cannot know whether its change was made. A Once (once.go) says whose number a change is: of one
+// operation, a group, or a transaction. What each producer did last is in one table (package producers): the look at it,
+// the change, its record and the entry are one under the table's lock (ledger), so that two tries at a time are one
+// change. In the log a once stands before its change and in its frame; an INCR's takes 8 bytes at most, and its result
+// is the value behind it:
+//
+//	... | define 3 "importer" | once 3, seq 1041, hash | set weibo 19089006004 cntrn=8 | once 3, ... | ...
+//
+// Replay and replicas take these records over as they come. The table has an image of its own in each snapshot, which
+// stands at an offset as a block's does. A start without it is refused, like one without the image of a last block:
+// changes would be made again.
 //
 // # Replication
 //
