@@ -8,7 +8,7 @@
 // and their connections are away while they run. It goes in steps of about a millisecond, between which everybody else
 // has the store: no block is held for longer, and EXEC, changes of the schema and snapshots do not wait for a query's
 // end. Queries of all connections share half of the processors, a step at a time in the order in which they asked, so
-// that a loop always finds one: see Conn.Steps.
+// that a loop always finds one, and rest after each as long as it took while others are served: see Conn.Steps.
 //
 // A client that goes away ends its query at the next step, and so does the end of the server.
 //

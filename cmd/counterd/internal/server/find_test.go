@@ -587,3 +587,20 @@ func TestFindOnceMany(t *testing.T) {
 		}
 	}
 }
+
+// TestPace: queries rest while others are served, and not once nobody was for a while.
+func TestPace(t *testing.T) {
+	var p pace
+	now := time.Now()
+	for _, look := range []struct {
+		after time.Duration
+		bytes int64
+		want  time.Duration
+	}{{0, 30, time.Millisecond}, {idleAfter / 2, 30, time.Millisecond}, {idleAfter, 30, 0}, {time.Hour, 30, 0}, {0, 31, time.Millisecond}, {idleAfter / 2, 32, time.Millisecond},
+		{idleAfter, 32, time.Millisecond}, {1, 32, 0}} {
+		now = now.Add(look.after)
+		if got := p.rest(now, look.bytes, time.Millisecond); got != look.want {
+			t.Errorf("%v later, with %d bytes: rests for %v, want %v", look.after, look.bytes, got, look.want)
+		}
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"sync"
+	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/find"
@@ -91,16 +93,51 @@ func (c findConn) turn(ctx context.Context, flags command.Flags, begin func(*cou
 		}
 		c.srv.node.Unheld(ctx, flags, false)
 	}
-	defer func() { <-c.srv.queries }()
-	if err := begin(c.Batch); err != nil {
-		return false, err
-	}
-	done, err = step(c.Batch)
-	c.Batch.End()
+	done, err = c.take(begin, step)
 	if flags&command.Write != 0 { // a million changes must not wait in memory for the last one
 		err = errors.Join(err, c.Batch.Commit())
 	}
 	return done, err
+}
+
+// take takes a step, rests, and lets others have their turn.
+func (c findConn) take(begin func(*counter.Batch) error, step func(b *counter.Batch) (done bool, err error)) (done bool, err error) {
+	defer func() { <-c.srv.queries }()
+	if err := begin(c.Batch); err != nil {
+		return false, err
+	}
+	began := time.Now()
+	done, err = step(c.Batch)
+	c.Batch.End()
+	if now := time.Now(); !done && err == nil {
+		time.Sleep(c.srv.pace.rest(now, c.srv.stats.InBytes.Load(), now.Sub(began)))
+	}
+	return done, err
+}
+
+// pace makes queries rest as long as they work while others are served. The processors may be fewer than they look: two
+// of them, with a query and loops and 4 to 10 other busy programs, gave a GET a p99 of 8 to 14 ms beside a SUM in full
+// swing, and of 1.6 to 2 ms beside one that rests (0.3 to 0.7 without). Alone a query does not rest.
+type pace struct {
+	mu    sync.Mutex // guards the rest
+	bytes int64      // read from all connections at the last look
+	busy  time.Time  // when they were more than before
+}
+
+// idleAfter is for how long nothing must have been read until queries go on without rest.
+const idleAfter = 100 * time.Millisecond
+
+// rest is for how long to rest after a step, with so many bytes read from connections so far.
+func (p *pace) rest(now time.Time, bytes int64, worked time.Duration) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if bytes != p.bytes {
+		p.bytes, p.busy = bytes, now
+	}
+	if now.Sub(p.busy) > idleAfter {
+		return 0
+	}
+	return worked
 }
 
 // queryTurns is how many steps of queries are taken at the same time.

@@ -45,6 +45,7 @@ type Server struct {
 	// queries has an element for each step of a query that is taken now, of half of the processors at most: loops want
 	// the others.
 	queries chan struct{}
+	pace    pace
 	// Terminate is called once when a client sends SHUTDOWN.
 	Terminate  func()
 	terminated sync.Once
