@@ -66,7 +66,8 @@ func TestTail(t *testing.T) {
 			}
 			continue
 		}
-		rest, num, text := Split(args, TailLen(args))
+		var num Number
+		rest, text := num.Split(args, TailLen(args))
 		if len(rest) != want.rest || text != want.error || text == "" && (string(num.Producer) != string(want.num.Producer) || num.Seq != want.num.Seq || num.Epoch != want.num.Epoch) {
 			t.Errorf("%s: got %q, %s %d %d, %q; want %+v", line, rest, num.Producer, num.Seq, num.Epoch, text, want)
 		}
@@ -100,7 +101,8 @@ func FuzzTail(f *testing.F) {
 		if tail == 0 {
 			return
 		}
-		rest, num, text := Split(args, TailLen(args))
+		var num Number
+		rest, text := num.Split(args, TailLen(args))
 		if len(rest) != len(args)-tail || (text == "") != (len(num.Producer) > 0) {
 			t.Fatalf("%q: %q %+v %q", args, rest, num, text)
 		}

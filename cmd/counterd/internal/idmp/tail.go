@@ -32,35 +32,34 @@ func TailLen(args [][]byte) int {
 	return 0
 }
 
-// Split parts a command's arguments from IDMP and what follows it. tail is TailLen(args), and more than 0. text is the
-// error.
-func Split(args [][]byte, tail int) (rest [][]byte, num Number, text string) {
+// Split parts a command's arguments from IDMP and what follows it, which num becomes. tail is TailLen(args), and more
+// than 0. text is the error.
+func (num *Number) Split(args [][]byte, tail int) (rest [][]byte, text string) {
 	at := len(args) - tail
-	num, text = Parse(args[at+1:])
-	return args[:at], num, text
+	return args[:at], num.Parse(args[at+1:])
 }
 
 // Parse reads producer seq [EPOCH epoch]. text is the error.
-func Parse(args [][]byte) (num Number, text string) {
+func (num *Number) Parse(args [][]byte) (text string) {
+	*num = Number{}
 	if len(args) != 2 && len(args) != 4 || len(args) == 4 && !resp.EqualFold(args[2], "EPOCH") {
-		return num, "ERR syntax error"
+		return "ERR syntax error"
 	}
 	if n := len(args[0]); n < 1 || n > MaxProducer {
-		return num, ErrProducer
+		return ErrProducer
 	}
 	seq, ok := unsigned(args[1])
 	if !ok {
-		return num, ErrSeq
+		return ErrSeq
 	}
-	num = Number{Producer: args[0], Seq: seq}
+	epoch := uint64(0)
 	if len(args) == 4 {
-		epoch, ok := unsigned(args[3])
-		if !ok || epoch > 1<<63-1 {
-			return Number{}, ErrEpoch
+		if epoch, ok = unsigned(args[3]); !ok || epoch > 1<<63-1 {
+			return ErrEpoch
 		}
-		num.Epoch = epoch
 	}
-	return num, ""
+	*num = Number{Producer: args[0], Seq: seq, Epoch: epoch}
+	return ""
 }
 
 // unsigned parses a number of 64 bits without sign or leading zeros.

@@ -30,7 +30,7 @@ const retainedReplies = 512
 
 // Numbered plans a command as the change of a producer. hash is that of the command. One that is refused already, as its
 // key is none any more, is looked up all the same: it may have been made before a column was dropped.
-func (c *Call) Numbered(plan func(*Call, [][]byte), args [][]byte, num idmp.Number, hash uint32) {
+func (c *Call) Numbered(plan func(*Call, [][]byte), args [][]byte, num *idmp.Number, hash uint32) {
 	if c.numbered == nil {
 		c.numbered = &numbering{make: c.keep}
 		c.numbered.out.SetProtocol(resp.Neutral)

@@ -64,7 +64,7 @@ func (c findConn) Alone(change func(b *counter.Batch) error) (err error) {
 }
 
 func (c findConn) Number(args [][]byte) (rest [][]byte, num idmp.Number, hash uint32, text string) {
-	if rest, num, text = c.number(c.executed, args); text == "" {
+	if rest, text = c.number(&num, c.executed, args); text == "" {
 		hash = c.executed.Hash().Add(rest[1:]...).Sum()
 	}
 	return rest, num, hash, text

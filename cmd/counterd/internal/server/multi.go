@@ -72,7 +72,8 @@ func runDiscard(c *client, _ [][]byte) {
 
 // runExec: EXEC [IDMP producer seq [EPOCH epoch]].
 func runExec(c *client, args [][]byte) {
-	_, num, text := c.number(c.executed, args)
+	var num idmp.Number
+	_, text := c.number(&num, c.executed, args)
 	if !c.multi.active {
 		c.Out.Error("ERR EXEC without MULTI")
 		return

@@ -24,38 +24,42 @@ type numbers struct {
 	next     uint64
 	epoch    uint64
 	spent    bool // next would be beyond the highest
+
+	last idmp.Number // of the command being planned
 }
 
 const errSpent = "ERR IDMP: the sequence numbers are used up"
 
-// take returns the next number. text is the error.
-func (n *numbers) take() (num idmp.Number, text string) {
+// take makes num the next number. text is the error.
+func (n *numbers) take(num *idmp.Number) (text string) {
 	if n.spent {
-		return num, errSpent
+		return errSpent
 	}
-	num = idmp.Number{Producer: n.producer, Seq: n.next, Epoch: n.epoch}
+	*num = idmp.Number{Producer: n.producer, Seq: n.next, Epoch: n.epoch}
 	n.next++
 	n.spent = n.next == 0
-	return num, ""
+	return ""
 }
 
-// number parts a command from its number: its own, or the connection's, which is used up. Without one Producer is nil.
-// text is the error.
-func (c *call) number(cmd *row, args [][]byte) (rest [][]byte, num idmp.Number, text string) {
+// number parts a command from its number, which num becomes: its own, or the connection's, which is used up. Without one
+// num.Producer is nil. text is the error.
+func (c *call) number(num *idmp.Number, cmd *row, args [][]byte) (rest [][]byte, text string) {
 	if cmd.Flags&command.Idmp != 0 {
 		if tail := idmp.TailLen(args); tail > 0 {
-			return idmp.Split(args, tail)
+			return num.Split(args, tail)
 		}
 	}
 	if c.numbers.producer != nil && cmd.Numbered() {
-		num, text = c.numbers.take()
+		return args, c.numbers.take(num)
 	}
-	return args, num, text
+	num.Producer = nil
+	return args, ""
 }
 
 // planNumbered is plan for a command that may have a number.
 func (c *call) planNumbered(cmd *row, args [][]byte) {
-	rest, num, text := c.number(cmd, args)
+	num := &c.numbers.last
+	rest, text := c.number(num, cmd, args)
 	switch {
 	case text != "":
 		c.Refuse(text)
@@ -64,12 +68,13 @@ func (c *call) planNumbered(cmd *row, args [][]byte) {
 	default:
 		c.Numbered(cmd.Plan, rest, num, cmd.Hash().Add(rest[1:]...).Sum())
 	}
+	num.Producer = nil // it may lie in memory that others share
 }
 
 // refusedNumber uses up the number of a command that was refused before it was executed.
 func (c *client) refusedNumber(cmd *row, args [][]byte, queued bool) {
 	if c.numbers.producer != nil && cmd != nil && cmd.Numbered() && (!queued || cmd.Is("exec")) {
-		_, _, _ = c.number(cmd, args)
+		_, _ = c.number(&c.numbers.last, cmd, args)
 	}
 }
 
@@ -80,8 +85,8 @@ func runClientIdmp(c *client, args [][]byte) {
 		c.Out.Status("OK")
 		return
 	}
-	num, text := idmp.Parse(args[2:])
-	if text != "" {
+	var num idmp.Number
+	if text := num.Parse(args[2:]); text != "" {
 		c.Out.Error(text)
 		return
 	}
