@@ -3,8 +3,6 @@ package client
 import (
 	"context"
 	"fmt"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // MaxBatch is how many additions a Batch takes. The server keeps what it answered to each of the newest 128 changes of a
@@ -58,22 +56,11 @@ func (b *Batch) Do(ctx context.Context) ([]BatchResult, error) {
 		}
 		args = append(args, cs.key(sum.Mid, i), sum.N)
 	}
-	l, seq, err := c.lanes.take(ctx, 1)
+	reply, err := c.numbered(ctx, args)
 	if err != nil {
 		return nil, err
 	}
-	defer c.lanes.known(l, seq, 1)
-	args = append(args, idmp, l.producer, seq)
-	var replies []any
-	err = c.send(ctx, func() error {
-		cmd := redis.NewSliceCmd(ctx, args...)
-		err := c.rdb.Process(ctx, once{cmd})
-		replies = cmd.Val()
-		return err
-	}, l.describe(seq, args))
-	if err != nil {
-		return nil, err
-	}
+	replies, _ := reply.([]any)
 	if len(replies) != len(b.additions) {
 		return nil, fmt.Errorf("client: %d values in answer to %d additions", len(replies), len(b.additions))
 	}

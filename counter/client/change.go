@@ -45,18 +45,14 @@ func (c *Client) Add(ctx context.Context, mid uint64, column string, n int64) (i
 
 // Set sets a column of a post. A Set that is repeated does not undo what came between.
 func (c *Client) Set(ctx context.Context, mid uint64, column string, value int64) error {
-	_, err := change(ctx, c, mid, column, func(key string, producer any, seq uint64) []any {
-		return []any{"SET", key, value, idmp, producer, seq}
-	})
+	_, err := c.change(ctx, mid, column, "SET", nil, value)
 	return err
 }
 
 // Take gives the value of a column of a post and sets it to its default, as one change: what it gave is nobody else's.
 // ok is false, and nothing is changed, where there is no such post.
 func (c *Client) Take(ctx context.Context, mid uint64, column string) (value int64, ok bool, err error) {
-	reply, err := change(ctx, c, mid, column, func(key string, producer any, seq uint64) []any {
-		return []any{"GETDEL", key, idmp, producer, seq}
-	})
+	reply, err := c.change(ctx, mid, column, "GETDEL", nil)
 	if err == redis.Nil {
 		return 0, false, nil
 	} else if err != nil {
@@ -66,18 +62,24 @@ func (c *Client) Take(ctx context.Context, mid uint64, column string) (value int
 	return value, true, err
 }
 
-// change makes a change of one column, numbered, and gives its reply.
-func change(ctx context.Context, c *Client, mid uint64, column string, command func(key string, producer any, seq uint64) []any) (any, error) {
+// change makes a change of one column: a command whose key, the first argument, is filled in.
+func (c *Client) change(ctx context.Context, mid uint64, column string, command ...any) (any, error) {
 	cs, i, err := c.column(ctx, column)
 	if err != nil {
 		return nil, err
 	}
+	command[1] = cs.key(mid, i)
+	return c.numbered(ctx, command)
+}
+
+// numbered makes a change, with a number behind its arguments, and gives the reply.
+func (c *Client) numbered(ctx context.Context, args []any) (any, error) {
 	l, seq, err := c.lanes.take(ctx, 1)
 	if err != nil {
 		return nil, err
 	}
 	defer c.lanes.known(l, seq, 1)
-	args := command(cs.key(mid, i), l.producer, seq)
+	args = append(args, idmp, l.producer, seq)
 	var reply any
 	err = c.send(ctx, func() (err error) {
 		reply, err = c.do(ctx, args)

@@ -45,8 +45,34 @@
 // off, as a refusal that it got last would hide an attempt in doubt. Reads leave it on: it leaves a replica that went
 // down for another one.
 //
+// # Reads
+//
+// Pages ask for columns by name, so that a row is never read by the names of a moment ago. The list of columns is the
+// server's SCHEMA, read when it is older than SchemaFor, or lacks a name. One server is asked for a page by one
+// COUNTER.MGET, in parts where it is long; a cluster client of go-redis sends each post's read to its owner, or to a
+// replica, all at the same time. Find, Each, Top, Count and Update are COUNTER.FIND and its kin.
+//
 // # Aggregator
 //
 // An Aggregator sums increments for some milliseconds and sends the sums of many posts as one COUNTER.MINCRBY under one
 // number: a viral post costs the server one change a tick. See there.
+//
+// # go-redis alone, and other libraries
+//
+// NewHook numbers what a program sends by go-redis's own methods. The folder howto has what redis-py, ioredis and Jedis
+// need.
+//
+// # Files
+//
+//	client.go columns.go                who is asked, and what the columns are
+//	lane.go                             producers and their numbers
+//	retry.go budget.go errors.go        what is sent again, how often, and what an error means
+//	change.go batch.go update.go        changes
+//	read.go find.go                     reads
+//	aggregator.go shard.go tick.go      sums: what is added, where, and how it is sent
+//	warm.go hook.go
+//
+// # Locks
+//
+// A lane's, a shard's and an Aggregator's mutex are leaves: nobody who holds one takes another, or waits.
 package client

@@ -87,6 +87,83 @@ func TestClientCommands(t *testing.T) {
 	}
 }
 
+// TestHookCommands sends all commands that the hook numbers, in the forms that go-redis has for them, and counts at the
+// server what was numbered.
+func TestHookCommands(t *testing.T) {
+	s := start(t)
+	runScript(t, s.dial(t), schemaScript)
+	for _, protocol := range []int{2, 3} {
+		rdb := redis.NewClient(&redis.Options{Addr: s.addr, Protocol: protocol})
+		defer rdb.Close()
+		rdb.AddHook(client.NewHook())
+		ctx := t.Context()
+		post := strconv.Itoa(100 + protocol)
+		key, other := post+".cntrn", post+".cntcm"
+		n, err := rdb.Incr(ctx, key).Result()
+		same(t, "Incr", n, err, 1)
+		n, err = rdb.IncrBy(ctx, key, 9).Result()
+		same(t, "IncrBy", n, err, 10)
+		n, err = rdb.Decr(ctx, key).Result()
+		same(t, "Decr", n, err, 9)
+		n, err = rdb.DecrBy(ctx, key, 4).Result()
+		same(t, "DecrBy", n, err, 5)
+		n, err = rdb.HIncrBy(ctx, post, "comment", 3).Result()
+		same(t, "HIncrBy", n, err, 3)
+		text, err := rdb.Set(ctx, key, 7, 0).Result()
+		same(t, "Set", text, err, "OK")
+		text, err = rdb.SetArgs(ctx, key, 8, redis.SetArgs{Mode: "XX", Get: true}).Result()
+		same(t, "SetArgs", text, err, "7")
+		ok, err := rdb.SetNX(ctx, key, 9, 0).Result()
+		same(t, "SetNX", ok, err, false)
+		text, err = rdb.Do(ctx, "getset", key, 20).Text()
+		same(t, "GETSET", text, err, "8")
+		text, err = rdb.GetDel(ctx, key).Result()
+		same(t, "GetDel", text, err, "20")
+		n, err = rdb.HSet(ctx, post, "comment", 1, "repost", 2).Result()
+		same(t, "HSet", n, err, 0)
+		ok, err = rdb.HMSet(ctx, post, "comment", 4).Result()
+		same(t, "HMSet", ok, err, true)
+		ok, err = rdb.HSetNX(ctx, post, "comment", 5).Result()
+		same(t, "HSetNX", ok, err, false)
+		text, err = rdb.MSet(ctx, key, 6, other, 7).Result()
+		same(t, "MSet", text, err, "OK")
+		sums, err := rdb.Do(ctx, "counter.mincrby", key, 1, other, 1).Int64Slice()
+		same(t, "COUNTER.MINCRBY", fmt.Sprint(sums), err, "[7 8]")
+		drained, err := rdb.Do(ctx, "counter.drain", key, other).Slice()
+		same(t, "COUNTER.DRAIN", fmt.Sprint(drained), err, "[7 8]")
+		n, err = rdb.Do(ctx, "counter.update", "weibo", "MID", "=", post, "INCR", "repost", 5).Int64()
+		same(t, "COUNTER.UPDATE", n, err, 1)
+		cmds, err := rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
+			p.Incr(ctx, key)
+			p.HGetAll(ctx, post)
+			return nil
+		})
+		if err != nil || cmds[0].(*redis.IntCmd).Val() != 6 || cmds[1].(*redis.MapStringStringCmd).Val()["repost"] != "6" {
+			t.Errorf("a transaction: %v, %v", cmds, err)
+		}
+		cmds, err = rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for range 100 {
+				p.Incr(ctx, key)
+			}
+			return nil
+		})
+		if err != nil || cmds[99].(*redis.IntCmd).Val() != 106 {
+			t.Errorf("a pipeline: %v, %v", cmds[99], err)
+		}
+		numbers := int64(0)
+		for _, producer := range s.dial(t).do("COUNTER.PRODUCERS").List {
+			n, err := producer.Get(t, "seq").Int()
+			if err != nil {
+				t.Fatal(err)
+			}
+			numbers += n
+		}
+		same(t, "numbers that the server had", numbers, nil, map[int]int64{2: 118, 3: 236}[protocol])
+		n, err = rdb.Del(ctx, post).Result() // which the hook leaves alone
+		same(t, "Del", n, err, 1)
+	}
+}
+
 // TestClientFind asks for posts by condition.
 func TestClientFind(t *testing.T) {
 	s := start(t)
@@ -115,6 +192,14 @@ func TestClientFind(t *testing.T) {
 	same(t, "Each", seen, nil, 666)
 	top, err := c.Top(ctx, "repost", 3, client.Query{To: 500})
 	same(t, "Top", fmt.Sprint(top), err, "[{428 996} {285 995} {142 994}]")
+	n, err = c.Update(ctx, client.Query{From: 990, Where: []client.Condition{{Column: "comment", Op: "=", Value: 0}}},
+		client.Change{Do: client.SetTo, Column: "attitude", N: 4}, client.Change{Do: client.Increase, Column: "repost", N: 1000},
+		client.Change{Do: client.Reset, Column: "comment"})
+	same(t, "Update", n, err, 4)
+	rows, err = c.Find(ctx, client.Query{Where: []client.Condition{{Column: "attitude", Op: ">", Value: 0}}})
+	same(t, "what Update changed", fmt.Sprint(rows), err, "[{990 true [0 1930 4]} {993 true [0 1951 4]} {996 true [0 1972 4]} {999 true [0 1993 4]}]")
+	n, err = c.Update(ctx, client.Query{From: 10, Limit: 5}, client.Change{Do: client.Delete})
+	same(t, "Update that deletes", n, err, 5)
 	for _, err := range c.Each(ctx, client.Query{Where: []client.Condition{{Column: "share", Op: "=", Value: 1}}}) {
 		if client.ClassOf(err) != client.Permanent {
 			t.Errorf("an unknown column: %v", err)
