@@ -165,6 +165,20 @@ func TestHowtoIoredis(t *testing.T) {
 		leftOut(t, fmt.Sprintf("node does not find ioredis (npm install ioredis, and NODE_PATH=.../node_modules): %v: %s", err, why))
 		return
 	}
+	s := start(t)
+	runScript(t, s.dial(t), schemaScript)
+	out, err := exec.Command("node", filepath.Join("testdata", "howto_ioredis_forms.js"), strconv.Itoa(s.port), howtoDir(t)).CombinedOutput()
+	if want := `[[null,1],[null,5]]
+[[null,6],[null,"6"]]
+"QUEUED"
+[[null,7]]
+8
+"OK"
+"20"
+["300",5]
+`; err != nil || string(out) != want {
+		t.Errorf("%v: got\n%s, want\n%s", err, out, want)
+	}
 	testHowto(t, func(t *testing.T, port int, numbered bool, increments int) (acknowledged, failed int64) {
 		return program(t, nil, "node",
 			append(append([]string{filepath.Join("testdata", "howto_ioredis.js")}, howtoArgs(port, numbered, increments)...), howtoDir(t))...)

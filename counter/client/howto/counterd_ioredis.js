@@ -51,12 +51,19 @@ class Numbers {
 const numbered = Symbol("numbered");
 
 class CounterdRedis extends Redis {
-  numbers = new Numbers();
+  constructor(...args) {
+    super(...args);
+    this.numbers = new Numbers();
+    this.transaction = false; // between MULTI and EXEC, where EXEC takes the number
+    this.on("close", () => (this.transaction = false));
+  }
 
   sendCommand(command, stream) {
-    // In a transaction EXEC has the number. A command that is sent again comes here again.
     const name = command.name.toLowerCase();
-    if (CHANGES.has(name) && !command[numbered] && (!command.inTransaction || name === "exec")) {
+    if (name === "multi") this.transaction = true;
+    if (name === "exec" || name === "discard") this.transaction = false;
+    // A command that is sent again comes here again.
+    if (CHANGES.has(name) && !this.transaction && !command[numbered]) {
       command[numbered] = true;
       this.numbers.give(command);
     }
