@@ -21,9 +21,6 @@ const (
 	stepRows = 4096
 	// maxFront bounds what is kept of the block that a search is in.
 	maxFront = 4 << 20 / 8
-	// selectBuckets is how many buckets of a hot block are looked at under its lock: 1 us where few items are found, 20
-	// where all are.
-	selectBuckets = 128
 )
 
 // search finds the items of a query, a step at a time, in the order of their mids. Between two steps anything may
