@@ -83,6 +83,27 @@
 // stands at an offset as a block's does. A start without it is refused, like one without the image of a last block:
 // changes would be made again.
 //
+// # Queries
+//
+// Find, Top, Aggregate and Update take the items that meet a Query, a range or a list of mids and conditions on columns
+// (query.go), in steps of 0.3 ms, each in a batch: a search (querysearch.go) goes on at a mid, whatever happened to the
+// blocks. It holds a hot block's lock for 10 us at a time (queryhot.go) and a cold block's while it compares rows with
+// the overlay (querycold.go). What cannot meet the conditions is passed over: files and pages by the bounds of their
+// values, hot blocks where no value of the overflow table does. Update checks and changes an item under one lock.
+//
+// Processor time a post of the range, beside a plain loop over arrays of 8 bytes a value (BenchmarkQuery, 1 M posts,
+// three columns, all of them returned):
+//
+//	condition meets           arrays    hot    cold   pages read
+//	nothing                   0.6 ns   0.3     0.01        0 %
+//	1 of 7300 posts           0.4      0.4     0.5        25 %
+//	1 of 290, small values    1.8      3.3     2.9       100 %
+//	1 of 14                   3.4      7.4     7.7       100 %
+//	all                       2.8       62    10         100 %
+//
+// A hot block is in no order: to sort all of its posts is most of the 62 ns. The 100 posts with the most comments of 12
+// million take 9.4 ms hot and 1.8 ms cold, with 6 % of the pages read.
+//
 // # Replication
 //
 // A store follows a primary or leads. What that takes stands behind Store.Replication: the role, the log and its

@@ -88,6 +88,10 @@
 // A column's all-ones pattern, where its width is below its max, says: the value is in the overflow table, a
 // small hash table by (slot, column). Real posts put 0.1-0.6 % of values above 8 bits there, 0.02 % above 16.
 //
+// Select, which looks for items by their values, compares packed values eight slots at a time, in 2 ns an item. Where
+// only values that are marks can meet a condition, as most conditions are that few items meet, it goes over the
+// overflow table alone.
+//
 // # Widths
 //
 // A column is packed as wide as the layout says: its hint, or any width up to its max. Demand counts what the values of
