@@ -286,6 +286,41 @@ func TestClientExact(t *testing.T) {
 	t.Logf("%d kills, %d pieces lost; sums of %d by increments, %d by an aggregator: %+v", rounds, proxy.Lost(), increments, sums, a.Stats())
 }
 
+// TestClientStuck lets replies never come: their requests are stuck until the time limit, while others of the same
+// producers go on, thousands in that time. None of those that are stuck falls out of the server's window.
+func TestClientStuck(t *testing.T) {
+	t.Parallel()
+	r, _ := random(t)
+	s := start(t)
+	runScript(t, s.dial(t), schemaScript)
+	proxy := cutproxy.New(t, s.port, r.Uint64(), false)
+	c := counting(t, proxy.Port(), func(o *redis.Options) { o.ReadTimeout = 300 * time.Millisecond })
+	if _, err := c.Columns(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	proxy.Stall(0.002)
+	const goroutines = 40
+	increments := scaled(40_000)
+	var next, acknowledged atomic.Int64
+	var wg sync.WaitGroup
+	for range goroutines {
+		wg.Go(func() {
+			for next.Add(1) <= int64(increments) {
+				if _, err := c.Incr(t.Context(), 1, "repost"); err != nil {
+					t.Errorf("Incr: %v", err)
+					return
+				}
+				acknowledged.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	if n, _, err := c.Get(t.Context(), 1, "repost"); err != nil || n != acknowledged.Load() {
+		t.Errorf("counted %d (%v), want %d", n, err, acknowledged.Load())
+	}
+	t.Logf("%d increments, %d of them stuck for a while", acknowledged.Load(), proxy.Lost())
+}
+
 // TestClientAutoPipeline lets many goroutines count over connections that go-redis shares among them: what is lost is the
 // answer to many at once, and each is sent again by its own goroutine.
 func TestClientAutoPipeline(t *testing.T) {

@@ -26,7 +26,8 @@ type Proxy struct {
 	span   int  // the primary says at most 2^span bytes until the cut
 	open   map[*net.TCPConn]struct{}
 
-	lose float64 // the part of replies that is lost; a tenth as many requests
+	lose  float64 // the part of replies that is lost; a tenth as many requests
+	stall float64 // the part of replies behind which a connection is silent
 
 	cuts [Ways]atomic.Int64
 	lost atomic.Int64
@@ -100,25 +101,37 @@ func (p *Proxy) Lose(part float64) {
 	p.mu.Unlock()
 }
 
+// Stall sets which part of the replies never comes from now on, nor anything behind them, while the connection stays
+// open: what a client has to find out by its time limit.
+func (p *Proxy) Stall(part float64) {
+	p.mu.Lock()
+	p.stall = part
+	p.mu.Unlock()
+}
+
 // Lost is how many pieces were lost, in whole or in part.
 func (p *Proxy) Lost() int64 { return p.lost.Load() }
 
-// losing says how much of a piece of n bytes is passed on: n, unless it is lost.
-func (p *Proxy) losing(n int, reply bool) int {
+// losing says how much of a piece of n bytes is passed on: n, unless it is lost. silent: the connection stays open.
+func (p *Proxy) losing(n int, reply bool) (pass int, silent bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if reply && p.stall > 0 && p.rng.Float64() < p.stall {
+		p.lost.Add(1)
+		return 0, true
+	}
 	part := p.lose
 	if !reply {
 		part /= 10
 	}
-	if p.lose == 0 || p.rng.Float64() >= part {
-		return n
+	if part == 0 || p.rng.Float64() >= part {
+		return n, false
 	}
 	p.lost.Add(1)
 	if p.rng.IntN(2) == 0 {
-		return 0
+		return 0, false
 	}
-	return p.rng.IntN(n)
+	return p.rng.IntN(n), false
 }
 
 // Port is where it listens on 127.0.0.1.
@@ -222,7 +235,10 @@ func (p *Proxy) pipe(from, to *net.TCPConn, plan plan) {
 		n, err := from.Read(buf[:min(int64(len(buf)), left)])
 		if n > 0 {
 			time.Sleep(plan.delay)
-			pass := p.losing(n, plan.reply)
+			pass, silent := p.losing(n, plan.reply)
+			if silent {
+				return // the other direction goes on until the client ends it
+			}
 			if _, werr := to.Write(buf[:pass]); werr != nil || pass < n {
 				break
 			}
