@@ -89,6 +89,7 @@ func (c *call) plan(cmd *row, args [][]byte) {
 	if !c.Batch.Opened() {
 		c.Batch.Reset()
 		if err := c.Batch.Begin(); err != nil {
+			_, _ = c.number(&c.numbers.last, cmd, args) // a refused command uses up its number too
 			c.StoreError(err)
 			return
 		}

@@ -2,10 +2,14 @@ package server
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
 	"github.com/counterd/counterd/counter"
 )
 
@@ -326,6 +330,69 @@ func TestNumberedPipeline(t *testing.T) {
 		}
 		c.want("GET 1.cntcm", `"160"`)
 	}
+}
+
+// TestNumberedConcurrent: connections that send the same numbers at the same time, each in an order of its own, are all
+// answered the same, and each number is made once.
+func TestNumberedConcurrent(t *testing.T) {
+	s := numberedServer(t)
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	const connections, numbers = 6, 120 // all are in the window
+	replies := make([][numbers]string, connections)
+	var wait sync.WaitGroup
+	for i := range connections {
+		c := wireDial(t, s, 2+i%2)
+		rnd := rand.New(rand.NewPCG(seed, uint64(i)))
+		wait.Go(func() {
+			for order := rnd.Perm(numbers); len(order) > 0; {
+				n := min(1+rnd.IntN(20), len(order))
+				var packet []byte
+				for _, seq := range order[:n] {
+					packet = append(packet, resptest.Append(nil, strings.Fields(numberedLine(seq))...)...)
+				}
+				if _, err := c.conn.Write(packet); err != nil {
+					t.Error(err)
+					return
+				}
+				for _, seq := range order[:n] {
+					v, err := resptest.Read(c.r, c.proto)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					replies[i][seq] = v.String()
+				}
+				order = order[n:]
+			}
+		})
+	}
+	wait.Wait()
+	for seq := range numbers {
+		for i := range connections {
+			if replies[i][seq] != replies[0][seq] {
+				t.Errorf("%s: connection %d got %s, connection 0 %s", numberedLine(seq), i, replies[i][seq], replies[0][seq])
+			}
+		}
+	}
+	c := wireDial(t, s, 2)
+	sum := 0
+	for mid := range 4 {
+		n, err := c.do(fmt.Sprintf("GET %d.cntcm", mid)).Int()
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += int(n)
+	}
+	if want := numbers * (numbers - 1); sum != want { // 2 * seq each
+		t.Errorf("sum %d, want %d", sum, want)
+	}
+}
+
+// numberedLine adds seq to two of four posts, in one of the forms that a batch of additions has.
+func numberedLine(seq int) string {
+	tail := []string{"", " QUIET"}[seq%2]
+	return fmt.Sprintf("COUNTER.MINCRBY %d.cntcm %d %d.cntcm %d%s IDMP shared %d", seq%4, seq, (seq+1)%4, seq, tail, seq)
 }
 
 // TestNumberedFull: over the limits the answer is an error before any change, and nothing that is remembered is dropped.
