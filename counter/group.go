@@ -36,8 +36,8 @@ type groups struct {
 	b       *Batch
 	list    []group // since Reset, in order
 	locked  []*block
-	order   []int32               // operations by counter and mid
-	made    []int32               // operations whose rows were absent and were made
+	order   []int32               // operations by counter, mid and number
+	made    []int32               // operations whose rows were absent and were made, in order
 	lost    int                   // operations on pages that cannot be read
 	records []byte                // of the log
 	columns []persist.ColumnValue // of one of them
@@ -173,7 +173,7 @@ func (r *groups) runChanges(g group) {
 	}
 	b.silent = silent
 	if outOfRange {
-		r.unmakeUnchanged(g)
+		r.unmakeUnchanged()
 	}
 	if once != nil {
 		once.Result = once.Make(b, once, g.from, g.to-g.from)
@@ -222,7 +222,7 @@ func (r *groups) lock(g group) {
 	}
 	slices.SortFunc(r.order, func(i, j int32) int {
 		x, y := &ops[i], &ops[j]
-		return cmp.Or(cmp.Compare(x.Counter.ID, y.Counter.ID), cmp.Compare(x.Mid, y.Mid))
+		return cmp.Or(cmp.Compare(x.Counter.ID, y.Counter.ID), cmp.Compare(x.Mid, y.Mid), cmp.Compare(i, j))
 	})
 	var ks *keyspace
 	var last *block
@@ -334,21 +334,28 @@ func (r *groups) unmake() {
 	}
 }
 
-// unmakeUnchanged removes the rows that prepare made for additions that were out of range, all of them.
-func (r *groups) unmakeUnchanged(g group) {
+// unmakeUnchanged removes the rows that prepare made for additions that were out of range, all of them. What came behind
+// the first of an item did not find it there.
+func (r *groups) unmakeUnchanged() {
 	ops := r.b.ops
-	made := r.made[:0]
-	for _, i := range r.made {
-		op := &ops[i]
-		changed := false
-		for k := i; k < int32(g.to) && !changed; k++ { // the first operation on the item made the row
-			changed = ops[k].Done && ops[k].Mid == op.Mid && ops[k].Counter == op.Counter
+	var gone []int32
+	for from, to := 0, 0; from < len(r.order); from = to { // sorted: one item's are neighbours
+		first := &ops[r.order[from]]
+		for to = from + 1; to < len(r.order) && ops[r.order[to]].Mid == first.Mid && ops[r.order[to]].Counter == first.Counter; to++ {
 		}
-		if !changed {
-			made = append(made, i)
+		if _, made := slices.BinarySearch(r.made, r.order[from]); !made {
+			continue
+		}
+		there := false
+		for _, i := range r.order[from:to] {
+			ops[i].Found = there
+			there = there || ops[i].Done
+		}
+		if !there {
+			gone = append(gone, r.order[from])
 		}
 	}
-	r.made = made
+	r.made = gone
 	r.unmake()
 }
 

@@ -13,10 +13,10 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// addGroup adds a group of random operations to b: changes that set, changes that remove, or reads. One in eight
-// columns of the first kind gets a value out of its range.
+// addGroup adds a group of random operations to b: changes that set, changes that remove, additions, or reads. One in
+// eight columns of the first kind gets a value out of its range, and so do additions.
 func addGroup(rng *rand.Rand, b *Batch, mid func() uint64) group {
-	from, kind := b.Len(), rng.IntN(3)
+	from, kind := b.Len(), rng.IntN(4)
 	for range 1 + rng.IntN(12) {
 		op := randomOp(rng, b, mid)
 		switch kind {
@@ -27,6 +27,11 @@ func addGroup(rng *rand.Rand, b *Batch, mid func() uint64) group {
 			}
 		case 1:
 			op.Kind = []OpKind{OpReset, OpDelete, OpReset, OpDelete, OpGet, OpRead}[rng.IntN(6)]
+		case 2:
+			op.Kind, op.Arg = OpAdd, rng.Uint64N(40)-15
+			if rng.IntN(8) == 0 {
+				op.Arg = rng.Uint64()
+			}
 		default:
 			op.Kind = []OpKind{OpGet, OpRead, OpExists}[rng.IntN(3)]
 		}
@@ -44,7 +49,7 @@ func checkGroup(t *testing.T, b *Batch, g group, full bool, m model) {
 	for i := g.from; i < g.to; i++ {
 		op := b.Op(i)
 		tooLarge = tooLarge || op.Kind == OpSet && op.Arg > op.Counter.Columns[op.Column].Limit()
-		if op.Err != nil {
+		if op.Err != nil && (op.Kind != OpAdd || op.Err != ErrOutOfRange) {
 			refused = op.Err
 		}
 	}
