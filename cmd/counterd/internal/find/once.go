@@ -32,11 +32,8 @@ func updateOnce(c Conn, args [][]byte, once *counter.Once) {
 	if err == nil {
 		err = c.Steps(true, u.u.Gather)
 	}
-	if many := (*counter.TooManyError)(nil); errors.As(err, &many) {
-		err = items.Refusal(fmt.Sprintf("ERR more than %d items meet the conditions: want LIMIT 1..%d with IDMP", many.Most, many.Most))
-	}
 	if err != nil {
-		c.Call().StoreError(err)
+		c.Call().StoreError(tooMany(err, "IDMP"))
 		return
 	}
 	once.Room = idmp.MaxBlob(1)
@@ -70,6 +67,15 @@ func updateOnce(c Conn, args [][]byte, once *counter.Once) {
 	default:
 		c.Call().AnswerResult(result)
 	}
+}
+
+// tooMany is err, and where more items meet the conditions than one change can have, what to do about it. with is why
+// it is one change.
+func tooMany(err error, with string) error {
+	if many := (*counter.TooManyError)(nil); errors.As(err, &many) {
+		return items.Refusal(fmt.Sprintf("ERR more than %d items meet the conditions: want LIMIT 1..%d with %s", many.Most, many.Most, with))
+	}
+	return err
 }
 
 // answerOnce answers what was made before, or refused for its number. err is why it could not be looked at, or told.

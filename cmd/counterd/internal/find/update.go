@@ -28,8 +28,30 @@ func runUpdate(c Conn, args [][]byte) {
 		c.Call().StoreError(err)
 		return
 	}
+	if u.q.Returning != counter.ReturnNothing && u.q.Limit == 0 {
+		updateWhole(c, &u)
+		return
+	}
 	var found rows
 	err = c.Steps(true, func(b *counter.Batch) (bool, error) { return u.step(c, b, &found) })
+	u.reply(out, &found, err)
+}
+
+// updateWhole is an UPDATE that returns all its rows: how many there are is known before the first is changed, so that
+// none is changed where one reply cannot have them.
+func updateWhole(c Conn, u *update) {
+	out := &c.Call().Out
+	if err := c.Steps(true, u.u.Gather); err != nil {
+		c.Call().StoreError(tooMany(err, "RETURNING"))
+		return
+	}
+	var found rows
+	err := c.Alone(func(b *counter.Batch) error {
+		err := u.u.Apply(b)
+		found.add(u.u.Rows())
+		c.Changed(u.q.Counter, u.u.Mids())
+		return err
+	})
 	u.reply(out, &found, err)
 }
 

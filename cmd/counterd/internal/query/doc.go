@@ -30,7 +30,7 @@
 //	MaxRows         LIMIT of FIND, k of TOP, LIMIT of an UPDATE that returns rows
 //	MaxOffset       OFFSET; what lies further is reached by CURSOR
 //
-// A FIND without LIMIT answers DefaultRows at most, so that nobody is sent a million rows by mistake.
+// A FIND without LIMIT answers MaxRows at most, so that nobody is sent a million rows by mistake; a page, DefaultPage.
 //
 // # Cursors
 //

@@ -38,7 +38,10 @@ func ParseFind(sch *schema.Schema, args [][]byte) (Find, error) {
 	}
 	f := Find{Query: p.q, Paged: cursor != nil}
 	if f.Limit == 0 {
-		f.Limit = DefaultRows
+		f.Limit = MaxRows
+		if f.Paged {
+			f.Limit = DefaultPage
+		}
 	}
 	if !f.Paged {
 		return f, nil

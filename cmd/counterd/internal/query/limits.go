@@ -7,8 +7,8 @@ const (
 	MaxMids = 10_000
 	// MaxRows is the most rows that one reply has: of 64 columns they take 14 MB, of three 0.5 MB.
 	MaxRows = 10_000
-	// DefaultRows is the LIMIT of a FIND that has none.
-	DefaultRows = 100
+	// DefaultPage is the LIMIT of a FIND that has a CURSOR and no LIMIT. Without both it is MaxRows.
+	DefaultPage = 100
 	// MaxOffset bounds OFFSET, whose items are all looked at in vain.
 	MaxOffset = 1_000_000
 )

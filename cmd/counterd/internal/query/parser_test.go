@@ -248,7 +248,6 @@ func TestErrors(t *testing.T) {
 		{update, "weibo INCR comment 1 SET cntcm 2", "syntax error: got 'SET 'cntcm'', want each column once"},
 		{update, "weibo DEL SET comment 1", "syntax error: got 'SET', want DEL alone: nothing else can be done to an item that goes"},
 		{update, "weibo SET comment 1 DEL", "syntax error: got 'DEL', want DEL alone: nothing else can be done to an item that goes"},
-		{update, "weibo DEL RETURNING OLD", "syntax error: got the end behind OLD, want LIMIT with RETURNING, as the rows are sent at once"},
 		{update, "weibo DEL RETURNING NEW LIMIT 1", "syntax error: got 'RETURNING NEW', want RETURNING OLD: DEL leaves nothing"},
 		{update, "weibo RESET comment LIMIT 10001 RETURNING NEW", "LIMIT with RETURNING: got 10001, want at most 10000"},
 		{update, "weibo RESET comment RETURNING ALL", "syntax error: got 'ALL' behind RETURNING, want OLD or NEW"},

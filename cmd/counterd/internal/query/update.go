@@ -10,7 +10,7 @@ import (
 
 // Update is a COUNTER.UPDATE.
 type Update struct {
-	counter.Query // Limit bounds the items changed, 0: all; with Returning it is 1..MaxRows
+	counter.Query // Limit bounds the items changed, 0: all; with Returning at most MaxRows
 	Changes       []counter.Change
 	Returning     counter.Returning
 }
@@ -45,8 +45,6 @@ func ParseUpdate(sch *schema.Schema, args [][]byte) (Update, error) {
 	case u.Returning == counter.ReturnNothing:
 	case u.Returning == counter.ReturnNew && u.Changes[0].Kind == counter.OpDelete:
 		return Update{}, &SyntaxError{Got: "RETURNING NEW", Want: "RETURNING OLD: DEL leaves nothing"}
-	case u.Limit == 0:
-		return Update{}, &SyntaxError{After: p.last, Want: "LIMIT with RETURNING, as the rows are sent at once"}
 	case u.Limit > MaxRows:
 		return Update{}, &LimitError{"LIMIT with RETURNING", strconv.Itoa(u.Limit), MaxRows}
 	}

@@ -136,7 +136,7 @@ func (m *findModel) check(c *wireClient) {
 		mids = mids[min(offset, len(mids)):]
 		c.want(fmt.Sprintf("%s LIMIT %d OFFSET %d", text, limit, offset), m.rows(mids[:min(limit, len(mids))], columns))
 	} else {
-		c.want(text, m.rows(mids[:min(100, len(mids))], columns))
+		c.want(text, m.rows(mids[:min(10_000, len(mids))], columns))
 	}
 	// By pages: all of them, each once.
 	var paged []string
@@ -564,7 +564,18 @@ func TestFindOnceMany(t *testing.T) {
 		}
 	}
 	c.want("COUNTER.UPDATE weibo INCR repost 1 IDMP p 1", "-ERR more than 10000 items meet the conditions: want LIMIT 1..10000 with IDMP")
+	c.want("COUNTER.UPDATE weibo INCR repost 1 RETURNING NEW", "-ERR more than 10000 items meet the conditions: want LIMIT 1..10000 with RETURNING")
 	c.want("COUNTER.COUNT weibo WHERE repost = 1", fmt.Sprintf(":%d", posts))
+	if rows := c.do("COUNTER.FIND weibo").List; len(rows) != 10_000 {
+		t.Errorf("FIND without LIMIT answered %d rows, want 10000", len(rows))
+	}
+	if rows := c.do("COUNTER.FIND weibo CURSOR 0").List[1].List; len(rows) != 100 {
+		t.Errorf("a page has %d rows, want 100", len(rows))
+	}
+	if rows := c.do("COUNTER.UPDATE weibo MID < 1500 SET comment 3 RETURNING NEW").List; len(rows) != 1500 || rows[1499].String() != "[:1499 :3 :1]" {
+		t.Errorf("an UPDATE that returns all its rows answered %d, the last %s", len(rows), rows[len(rows)-1])
+	}
+	c.want("COUNTER.COUNT weibo WHERE comment = 3", ":1500")
 	for i := range 5 {
 		c.send(fmt.Sprintf("COUNTER.UPDATE weibo MID < 1000 INCR repost 1 IDMP p %d", 2+i))
 	}
