@@ -23,8 +23,8 @@ type AggregatorOptions struct {
 	Pending int
 	// NoWait makes Add answer ErrFull, where it would otherwise wait for room: while the server cannot be reached, say.
 	NoWait bool
-	// Shards is how many producers send, each one command at a time: as many as processors, at most 4, to 256. A post is
-	// always sent by the same one.
+	// Shards is how many producers send, each one command at a time: as many as processors, at most 4, to 256. A post
+	// is always sent by the same one.
 	Shards int
 	// OnError is told of sums that were not made. It is called on the goroutine that sends, which goes on when it
 	// returns: it must not wait for this Aggregator. Without it the next Flush or Close returns the first one.
@@ -80,8 +80,8 @@ func (e *SumsError) Error() string {
 
 func (e *SumsError) Unwrap() error { return e.Err }
 
-// ErrRange is in a SumsError of additions that would have left their columns' ranges, and the answer to an addition that
-// would make a sum above 2^62.
+// ErrRange is in a SumsError of additions that would have left their columns' ranges, and the answer to an addition
+// that would make a sum above 2^62.
 var ErrRange = errors.New("out of the column's range")
 
 // ErrForgotten is in a SumsError of sums in doubt that can no longer be repeated, as the server does not know their
@@ -92,9 +92,9 @@ var ErrForgotten = errors.New("the server has forgotten the producer")
 var ErrUnfinished = errors.New("closed before it was sent and answered")
 
 // Aggregator sums increments and sends the sums, each tick those of many posts in one command under one number. A tick
-// whose answer is lost is sent again, the same bytes, until the answer is known: it is counted once. There is at most one
-// command of a shard on its way; increments that come meanwhile are summed for the next. So a server that is slow gets
-// fewer and larger ticks, and one that is down none, until Pending sums are held and Add waits.
+// whose answer is lost is sent again, the same bytes, until the answer is known: it is counted once. There is at most
+// one command of a shard on its way; increments that come meanwhile are summed for the next. So a server that is slow
+// gets fewer and larger ticks, and one that is down none, until Pending sums are held and Add waits.
 //
 //	Add(7, repost, 1) --+                     +-- tick 1: COUNTER.MINCRBY 7.cntrn 412 9.cntrn 3 QUIET IDMP producer 1
 //	Add(7, repost, 1) --+--> shard: 7.cntrn 2 |          on its way, repeated while in doubt
@@ -143,8 +143,8 @@ func (a *Aggregator) Incr(ctx context.Context, mid uint64, column string) error 
 }
 
 // Add adds n, which may be negative, to a column of a post, by name or suffix. It returns before anything is sent, but
-// waits where there is no room for another sum. The sum of a tick is one addition to the server: what it makes of ranges
-// it makes of the sum.
+// waits where there is no room for another sum. The sum of a tick is one addition to the server: what it makes of
+// ranges it makes of the sum.
 func (a *Aggregator) Add(ctx context.Context, mid uint64, column string, n int64) error {
 	id, err := a.column(ctx, column)
 	if err != nil {
@@ -205,9 +205,9 @@ func (a *Aggregator) Flush(ctx context.Context) error {
 	return a.untold()
 }
 
-// Close refuses further additions, waits until all that was added is on the server, or refused, and ends the goroutines.
-// Where the context ends first it returns SumsErrors of what is not known to be made, joined: first of what is in doubt,
-// if anything is, then of what was not sent.
+// Close refuses further additions, waits until all that was added is on the server, or refused, and ends the
+// goroutines. Where the context ends first it returns SumsErrors of what is not known to be made, joined: first of what
+// is in doubt, if anything is, then of what was not sent.
 func (a *Aggregator) Close(ctx context.Context) error {
 	a.closeOnce.Do(func() { close(a.closing) })
 	done := make(chan struct{})

@@ -426,7 +426,7 @@ func TestAggregatorForgotten(t *testing.T) {
 					mu.Lock()
 					now = now.Add(200 * time.Second)
 					mu.Unlock()
-					if forgets && len(f.producers) > 0 && now.Sub(time.Now()) > 300*time.Second {
+					if forgets && len(f.producers) > 0 && time.Until(now) > 300*time.Second {
 						clear(f.producers)
 					}
 					return first(args)

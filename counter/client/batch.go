@@ -5,12 +5,12 @@ import (
 	"fmt"
 )
 
-// MaxBatch is how many additions a Batch takes. The server keeps what it answered to each of the newest 128 changes of a
-// producer; an Aggregator, which sends more at once, does not ask for the values.
+// MaxBatch is how many additions a Batch takes. The server keeps what it answered to each of the newest 128 changes of
+// a producer; an Aggregator, which sends more at once, does not ask for the values.
 const MaxBatch = 256
 
-// Batch is additions that are sent, made and repeated together: one command, one number, one change in the server's log.
-// It is not safe for concurrent use, and can be used again after Reset.
+// Batch is additions that are sent, made and repeated together: one command, one number, one change in the server's
+// log. It is not safe for concurrent use, and can be used again after Reset.
 type Batch struct {
 	c         *Client
 	additions []Sum
@@ -37,8 +37,8 @@ func (b *Batch) Len() int { return len(b.additions) }
 // Reset makes it empty.
 func (b *Batch) Reset() { b.additions = b.additions[:0] }
 
-// Do makes the additions and gives the result of each, in order. One that would leave its column's range is refused, and
-// the others are made. The error is about all of them: then none was made, or it is in doubt whether all were.
+// Do makes the additions and gives the result of each, in order. One that would leave its column's range is refused,
+// and the others are made. The error is about all of them: then none was made, or it is in doubt whether all were.
 func (b *Batch) Do(ctx context.Context) ([]BatchResult, error) {
 	switch n := len(b.additions); {
 	case n == 0:

@@ -35,8 +35,8 @@ type Options struct {
 const (
 	maxRetryFor  = 5 * time.Minute
 	maxProducers = 1000
-	// firstLanes is how many lanes there are at first, and not one a processor: a server knows 10,000 producers, of all its
-	// clients. Four locks of 20 ns suffice for any number of requests that a client can make.
+	// firstLanes is how many lanes there are at first, and not one a processor: a server knows 10,000 producers, of all
+	// its clients. Four locks of 20 ns suffice for any number of requests that a client can make.
 	firstLanes = 4
 )
 

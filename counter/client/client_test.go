@@ -622,8 +622,8 @@ func TestExact(t *testing.T) {
 	}
 }
 
-// TestReplicas asks a go-redis cluster client that reads from replicas: a node that goes down is left, one that comes back
-// is used, and the caller sees no error while one of them answers.
+// TestReplicas asks a go-redis cluster client that reads from replicas: a node that goes down is left, one that comes
+// back is used, and the caller sees no error while one of them answers.
 func TestReplicas(t *testing.T) {
 	primary, replica := newFake(t), newFake(t)
 	node := func(f *fake, id string) string {

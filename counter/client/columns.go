@@ -40,7 +40,8 @@ func (cs *columns) find(column string) int {
 	return -1
 }
 
-// key is the key of a column of a post: NAME:MID.suffix, or {NAME:MID}.suffix where the key decides which server owns it.
+// key is the key of a column of a post: NAME:MID.suffix, or {NAME:MID}.suffix where the key decides which server owns
+// it.
 func (cs *columns) key(mid uint64, column int) string {
 	var a [96]byte
 	b := a[:0]

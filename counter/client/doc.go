@@ -6,25 +6,25 @@
 //	rows, err := c.Page(ctx, mids) // all columns of the posts of a timeline
 //
 // Connections are go-redis's: addresses, pools, TLS, passwords, Sentinel, reads from replicas and time limits are the
-// settings of the redis.UniversalClient. This package adds what a counter needs: changes that may be repeated, rules for
-// when they are, and increments that are summed before they are sent.
+// settings of the redis.UniversalClient. This package adds what a counter needs: changes that may be repeated, rules
+// for when they are, and increments that are summed before they are sent.
 //
 // # Numbers
 //
-// A client whose reply was lost cannot know whether its increment counted. So each change says who makes it and which of
-// theirs it is (INCRBY key n IDMP producer seq): the server stores both with the change, and answers a repeat what it
-// answered first. A producer is 16 random characters that a Client makes up; it has a few (Producers), called lanes.
+// A client whose reply was lost cannot know whether its increment counted. So each change says who makes it and which
+// of theirs it is (INCRBY key n IDMP producer seq): the server stores both with the change, and answers a repeat what
+// it answered first. A producer is 16 random characters that a Client makes up; it has a few (Producers), called lanes.
 //
-// The server remembers the 128 highest numbers of a producer, and refuses what is older as IDMPEXPIRED: then nobody could
-// tell whether it was made. It does not come to that here, as a lane gives no number that is 64 or more above one which
-// may still be repeated. Behind a request that is stuck others pass, 63 of them; then the lane is held up and requests
-// take other lanes, new ones up to the limit, and then wait.
+// The server remembers the 128 highest numbers of a producer, and refuses what is older as IDMPEXPIRED: then nobody
+// could tell whether it was made. It does not come to that here, as a lane gives no number that is 64 or more above one
+// which may still be repeated. Behind a request that is stuck others pass, 63 of them; then the lane is held up and
+// requests take other lanes, new ones up to the limit, and then wait.
 //
 //	lane A   41 42 [43] 44 45 ... 106      43 is stuck: 107 would need its place
 //	lane B   7 8 9 10 ...                  takes the requests meanwhile
 //
-// A server may forget a producer that it did not hear of for 10 minutes, when it needs the place. So nothing is repeated
-// for more than 5 minutes after its first attempt.
+// A server may forget a producer that it did not hear of for 10 minutes, when it needs the place. So nothing is
+// repeated for more than 5 minutes after its first attempt.
 //
 // # Repeats
 //
@@ -38,12 +38,12 @@
 //
 // Transient ones and those in doubt are sent again, with the same number, after a random wait of up to 5 ms, then up to
 // 10 ms, ... 320 ms, until the context or RetryFor ends. Each request pays for a tenth of a repeat: when all that was
-// saved is spent the error comes at once, so that a server in trouble is not buried under repeats. A request that was in
-// doubt once stays so, whatever the last attempt was refused with.
+// saved is spent the error comes at once, so that a server in trouble is not buried under repeats. A request that was
+// in doubt once stays so, whatever the last attempt was refused with.
 //
-// go-redis would repeat by itself, up to MaxRetries times. Under the same number that is harmless, but changes switch it
-// off, as a refusal that it got last would hide an attempt in doubt. Reads leave it on: it leaves a replica that went
-// down for another one.
+// go-redis would repeat by itself, up to MaxRetries times. Under the same number that is harmless, but changes switch
+// it off, as a refusal that it got last would hide an attempt in doubt. Reads leave it on: it leaves a replica that
+// went down for another one.
 //
 // # Reads
 //

@@ -19,7 +19,8 @@ type Condition struct {
 }
 
 // Query says which posts are meant: all that meet all of it. The zero Query means all posts. To look at very many takes
-// the server seconds: give the go-redis client a ReadTimeout that suffices, as a query that ran out of it is not repeated.
+// the server seconds: give the go-redis client a ReadTimeout that suffices, as a query that ran out of it is not
+// repeated.
 type Query struct {
 	From, To uint64   // a range of mids, both included; To 0: to the last
 	Mids     []uint64 // these, whatever From and To say, where there are any
@@ -48,8 +49,8 @@ func (c *Client) Find(ctx context.Context, q Query) ([]Row, error) {
 	return rowsOf(reply, len(list))
 }
 
-// Each gives all posts that a query means, page by page, and ends with the first error. A post that is changed meanwhile is
-// given as it was when its page was read; none is given twice.
+// Each gives all posts that a query means, page by page, and ends with the first error. A post that is changed
+// meanwhile is given as it was when its page was read; none is given twice.
 func (c *Client) Each(ctx context.Context, q Query) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		cs, list, err := c.choose(ctx, q.Columns, false)

@@ -13,10 +13,10 @@ import (
 //
 //	rdb.AddHook(client.NewHook())
 //
-// Incr, HIncrBy, Set, GetDel, ... also in pipelines, and EXEC of transactions, are numbered, so that what go-redis repeats
-// (MaxRetries) counts once. A command that has a number already keeps it. What fails after the last repeat is in doubt as
-// ever, and go-redis repeats no transaction whose reply was lost. One hook may serve many clients of one server. It does
-// not see a MULTI that is sent by Do on a connection of its own: use TxPipelined.
+// Incr, HIncrBy, Set, GetDel, ... also in pipelines, and EXEC of transactions, are numbered, so that what go-redis
+// repeats (MaxRetries) counts once. A command that has a number already keeps it. What fails after the last repeat is
+// in doubt as ever, and go-redis repeats no transaction whose reply was lost. One hook may serve many clients of one
+// server. It does not see a MULTI that is sent by Do on a connection of its own: use TxPipelined.
 func NewHook() redis.Hook { return &hook{newLanes(min(runtime.GOMAXPROCS(0), firstLanes), 64)} }
 
 type hook struct{ lanes *lanes }

@@ -10,9 +10,9 @@ import (
 	"sync/atomic"
 )
 
-// window is how many numbers of a lane may be unknown at once. A server remembers the 128 highest of a producer, so that
-// a number is safe to repeat as long as fewer than 128 above it were used; half of that leaves room for servers whose
-// window counts otherwise.
+// window is how many numbers of a lane may be unknown at once. A server remembers the 128 highest of a producer, so
+// that a number is safe to repeat as long as fewer than 128 above it were used; half of that leaves room for servers
+// whose window counts otherwise.
 const window = 64
 
 // lane is one producer: it numbers changes and knows which are on their way.

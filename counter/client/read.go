@@ -86,8 +86,8 @@ func (c *Client) parts(n int) (parts []part) {
 	return parts
 }
 
-// Columns are the names of the counter's columns, in the order that rows have them in. They are read anew where they are
-// older than SchemaFor.
+// Columns are the names of the counter's columns, in the order that rows have them in. They are read anew where they
+// are older than SchemaFor.
 func (c *Client) Columns(ctx context.Context) ([]string, error) {
 	cs, err := c.schema(ctx, c.options.SchemaFor)
 	if err != nil {

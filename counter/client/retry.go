@@ -46,9 +46,9 @@ func (c *clock) jitter(attempts int) time.Duration {
 	return time.Duration(c.random(int64(bound) + 1))
 }
 
-// once is a command that go-redis does not repeat by itself. A repeat of its own would be harmless, as the number is one
-// of the arguments, but it would hide an attempt in doubt behind the refusal that came last, and take nothing from the
-// budget.
+// once is a command that go-redis does not repeat by itself. A repeat of its own would be harmless, as the number is
+// one of the arguments, but it would hide an attempt in doubt behind the refusal that came last, and take nothing from
+// the budget.
 type once struct{ redis.Cmder }
 
 // NoRetry is what go-redis asks.
@@ -57,8 +57,8 @@ func (once) NoRetry() bool { return true }
 // attempt sends a request once. It is made anew each time: a command keeps what it was answered.
 type attempt func() error
 
-// send sends a request, and again, the same bytes, as long as a repeat may be answered otherwise, the budget has a token
-// and neither ctx nor RetryFor is over. describe names the request for an error.
+// send sends a request, and again, the same bytes, as long as a repeat may be answered otherwise, the budget has a
+// token and neither ctx nor RetryFor is over. describe names the request for an error.
 func (c *Client) send(ctx context.Context, once attempt, describe func(*Error)) error {
 	c.budget.request()
 	if ctx.Err() != nil {

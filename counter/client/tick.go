@@ -43,8 +43,8 @@ func (s *shard) send() (commands int) {
 	return commands
 }
 
-// deliver sends sums until it is known what became of them. Where one of them makes the server refuse all, as its column
-// was dropped, it finds out which by halves.
+// deliver sends sums until it is known what became of them. Where one of them makes the server refuse all, as its
+// column was dropped, it finds out which by halves.
 func (s *shard) deliver(l load) (commands int) {
 	n := len(l.sums)
 	made, err := s.exchange(l)

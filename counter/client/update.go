@@ -22,8 +22,8 @@ const (
 )
 
 // Update makes changes of all posts that a query means, as one change that counts once however often it has to be sent,
-// and gives how many posts were changed. The server takes 10,000 posts at once: where there are more, and Limit does not
-// say which, it refuses. A post that a change would take out of a column's range stays as it is and is not counted.
+// and gives how many posts were changed. The server takes 10,000 posts at once: where there are more, and Limit does
+// not say which, it refuses. A post that a change would take out of a column's range stays as it is and is not counted.
 // Columns and Desc of the query say nothing here.
 func (c *Client) Update(ctx context.Context, q Query, changes ...Change) (int64, error) {
 	cs, err := c.schema(ctx, c.options.SchemaFor)

@@ -11,8 +11,8 @@ import (
 // warmAtOnce is how many connections are opened at the same time: a server has to shake hands with each.
 const warmAtOnce = 16
 
-// Warm opens connections before there is traffic, so that the first requests do not wait for them, and reads the list of
-// columns: MinIdleConns of each node, or all of the pool where the options say none. It is an error if one cannot be
+// Warm opens connections before there is traffic, so that the first requests do not wait for them, and reads the list
+// of columns: MinIdleConns of each node, or all of the pool where the options say none. It is an error if one cannot be
 // opened; what was opened stays.
 func (c *Client) Warm(ctx context.Context) error {
 	if _, err := c.schema(ctx, c.options.SchemaFor); err != nil {

@@ -217,8 +217,8 @@ func expectFound(from, to uint64, limit int) (rows []client.Row) {
 	return rows
 }
 
-// TestClientExact lets goroutines count through a proxy that loses replies, by increments and by an aggregator, while the
-// server is killed and started again and again: each sum is exact.
+// TestClientExact lets goroutines count through a proxy that loses replies, by increments and by an aggregator, while
+// the server is killed and started again and again: each sum is exact.
 func TestClientExact(t *testing.T) {
 	t.Parallel()
 	r, _ := random(t)
@@ -321,8 +321,8 @@ func TestClientStuck(t *testing.T) {
 	t.Logf("%d increments, %d of them stuck for a while", acknowledged.Load(), proxy.Lost())
 }
 
-// TestClientAutoPipeline lets many goroutines count over connections that go-redis shares among them: what is lost is the
-// answer to many at once, and each is sent again by its own goroutine.
+// TestClientAutoPipeline lets many goroutines count over connections that go-redis shares among them: what is lost is
+// the answer to many at once, and each is sent again by its own goroutine.
 func TestClientAutoPipeline(t *testing.T) {
 	t.Parallel()
 	r, _ := random(t)
@@ -509,8 +509,8 @@ func TestHistoryCheck(t *testing.T) {
 }
 
 // TestClientSentinel lets a client that asks Sentinel who leads count through failovers. After a planned one sums are
-// exact. After a kill what no replica had is lost, as for every client; but nothing is counted twice, though much was in
-// doubt when the primary died. In neither is the client told of an error.
+// exact. After a kill what no replica had is lost, as for every client; but nothing is counted twice, though much was
+// in doubt when the primary died. In neither is the client told of an error.
 func TestClientSentinel(t *testing.T) {
 	if _, ok := tool(t, "redis-sentinel"); !ok {
 		return

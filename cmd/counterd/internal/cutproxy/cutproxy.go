@@ -92,9 +92,9 @@ func (p *Proxy) Smoothly(smooth bool) {
 	p.CutAll()
 }
 
-// Lose sets which part of the replies is lost from now on: what the server says in one piece goes no further, or only to
-// a random byte in the middle, and the connection ends. A tenth as many requests end at a random byte. Where a client
-// waits for each reply a piece is a reply.
+// Lose sets which part of the replies is lost from now on: what the server says in one piece goes no further, or only
+// to a random byte in the middle, and the connection ends. A tenth as many requests end at a random byte. Where a
+// client waits for each reply a piece is a reply.
 func (p *Proxy) Lose(part float64) {
 	p.mu.Lock()
 	p.lose = part
