@@ -844,6 +844,12 @@ func provokeQueries(p provoker) {
 		"COUNTER.UPDATE weibo DEL RETURNING NEW", "COUNTER.UPDATE weibo SET comment 7 LIMIT x"} {
 		p.refused(s, c, query, "ERR ")
 	}
+	for mid := range counter.MaxGathered + 1 { // more than one change may have
+		if err := s.Store().Set(fmt.Sprintf("%d.cntcm", mid), 1); err != nil {
+			p.Fatal(err)
+		}
+	}
+	p.refused(s, c, "COUNTER.UPDATE weibo SET comment 7 IDMP p 1", "ERR more than 10000 items meet the conditions")
 	c.want("MULTI", "+OK")
 	p.refused(s, c, "COUNTER.UPDATE weibo SET comment 7", "ERR ")
 }
