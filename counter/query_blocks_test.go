@@ -170,9 +170,9 @@ func TestQuerySkips(t *testing.T) {
 // is found must meet it, and come in order.
 func TestQueryConcurrent(t *testing.T) {
 	rng := newRand(t)
-	items, queries := 16_000, 150
+	items, queries := 12_000, 60
 	if testing.Short() {
-		items, queries = 8_000, 40
+		items, queries = 6_000, 20
 	}
 	s, m, mids := playedStore(t, rng, items)
 	still := map[uint64]map[string]uint64{}

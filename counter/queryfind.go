@@ -38,7 +38,10 @@ func (f *Find) Step(b *Batch) (done bool, err error) {
 	if exact {
 		f.left -= s.rows.Len()
 	}
-	return s.over || exact && f.left == 0, nil
+	if done = s.over || exact && f.left == 0; done {
+		s.leave()
+	}
+	return done, nil
 }
 
 // Rows are those that the last step found, until the next.

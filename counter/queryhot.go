@@ -154,7 +154,7 @@ func (s *search) sort() {
 	for i := range from {
 		from[i] = placed{s.front.flat[i*w], uint32(i)}
 	}
-	sortPlaced(order, from)
+	s.ends = sortPlaced(order, from, s.ends)
 	k := 0
 	for i := range order {
 		if k > 0 && order[k-1].mid == order[i].mid {
@@ -168,21 +168,22 @@ func (s *search) sort() {
 
 // sortPlaced puts the elements of from in dst, sorted by mid; equal ones keep their order. Mids of a block are spread
 // about evenly: as many parts of their range as there are mids hold about one each, so all but putting them there is
-// done by a few comparisons. It takes 20 ns a mid, a fifth of what comparing all takes. Where they are not spread
+// done by a few comparisons. ends is scratch, which is returned. It takes 20 ns a mid, a fifth of what comparing all takes. Where they are not spread
 // evenly, the full parts are sorted by comparisons.
-func sortPlaced(dst, from []placed) {
+func sortPlaced(dst, from []placed, ends []uint32) []uint32 {
 	byMid := func(a, b placed) int { return cmp.Or(cmp.Compare(a.mid, b.mid), cmp.Compare(a.row, b.row)) }
 	if len(from) < 64 {
 		copy(dst, from)
 		slices.SortFunc(dst, byMid)
-		return
+		return ends
 	}
 	least, most := from[0].mid, from[0].mid
 	for i := range from {
 		least, most = min(least, from[i].mid), max(most, from[i].mid)
 	}
 	shift := max(0, bits.Len64(most-least)-bits.Len(uint(len(from))))
-	ends := make([]uint32, (most-least)>>shift+2)
+	ends = slices.Grow(ends[:0], int((most-least)>>shift+2))[:(most-least)>>shift+2]
+	clear(ends)
 	for i := range from {
 		ends[(from[i].mid-least)>>shift+1]++
 	}
@@ -211,4 +212,5 @@ func sortPlaced(dst, from []placed) {
 		}
 		begin = end
 	}
+	return ends
 }

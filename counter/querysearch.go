@@ -53,6 +53,8 @@ type search struct {
 	at   uint64 // the next mid to look at
 	over bool   // there is none
 
+	asked int // items of the list from at on whose pages were asked for
+
 	// Of the schema in force, see bind.
 	bound *schema.Counter
 	ks    *keyspace
@@ -60,6 +62,7 @@ type search struct {
 
 	wanted []int // columns of rows, as indexes in ks.def.Columns
 	tested []int // the same of spans
+	whole  []uint64
 
 	inside
 }
@@ -70,6 +73,7 @@ type inside struct {
 	lo, hi uint64 // front holds its items with mids from lo to hi, both inclusive
 	front  Rows   // those that meet the query, rising
 	order  []placed
+	ends   []uint32 // scratch
 	edits  uint64   // a hot block's, when front was begun
 	bad    []uint64 // mids of partial rows of which it is not known whether they meet the query, rising
 
@@ -261,8 +265,33 @@ func (s *search) leave() {
 	s.order = s.order[:0]
 }
 
+// listAhead is how many items of a list have their pages asked for at a time.
+const listAhead = 64
+
+// ask starts to bring the pages of the next items of the list into memory, a number of them at a time: one that waits
+// for the disk takes as long as all.
+func (s *search) ask() {
+	if s.asked--; s.asked >= 0 {
+		return
+	}
+	i, _ := slices.BinarySearch(s.mids, s.at)
+	ahead := s.mids[i:min(i+listAhead, len(s.mids))]
+	if s.q.Desc {
+		ahead = s.mids[max(0, i+1-listAhead) : i+1]
+	}
+	s.asked = len(ahead) - 1
+	dir := s.ks.dir.Load()
+	for _, mid := range ahead {
+		if blk := dir.find(mid); blk.cold != nil {
+			file := blk.cold.file
+			file.Ask(file.Locate(mid))
+		}
+	}
+}
+
 // one looks at the item at, which is one of a list.
 func (s *search) one(b *Batch) error {
+	s.ask()
 	blk := s.ks.lock(s.at)
 	defer blk.mu.Unlock()
 	b.show(blk.logged)
@@ -284,6 +313,9 @@ func (s *search) one(b *Batch) error {
 func (s *search) item(rows *Rows, blk *block, mid uint64, p location) error {
 	if s.excluded(mid) {
 		return nil
+	}
+	if p.readable() {
+		return s.row(rows, blk, mid, p)
 	}
 	for i, c := range s.tested {
 		v, err := s.ks.value(blk, mid, p, c)
@@ -309,6 +341,24 @@ func (s *search) item(rows *Rows, blk *block, mid uint64, p location) error {
 			return err
 		}
 		rows.flat = append(rows.flat, v)
+	}
+	return nil
+}
+
+// row is item of one that can be read.
+func (s *search) row(rows *Rows, blk *block, mid uint64, p location) error {
+	var err error
+	if s.whole, err = s.ks.appendRow(s.whole[:0], blk, mid, p); err != nil {
+		return err
+	}
+	for i, c := range s.tested {
+		if !s.spans[i].holds(s.whole[c]) {
+			return nil
+		}
+	}
+	rows.flat = append(rows.flat, mid)
+	for _, c := range s.wanted {
+		rows.flat = append(rows.flat, s.whole[c])
 	}
 	return nil
 }

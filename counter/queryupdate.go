@@ -127,7 +127,10 @@ func (u *Update) Step(b *Batch) (done bool, err error) {
 	if err != nil && len(u.mids) > 0 { // those first: the next step comes here again
 		err = nil
 	}
-	return err == nil && (u.full() || s.over && len(u.pending) == 0), err
+	if done = err == nil && (u.full() || s.over && len(u.pending) == 0); done {
+		s.leave()
+	}
+	return done, err
 }
 
 // MaxGathered is the most items that Gather takes.
@@ -152,10 +155,13 @@ func (u *Update) Gather(b *Batch) (done bool, err error) {
 		}
 		left -= s.rows.Len()
 	}
+	if done = s.over || left == 0; done {
+		s.leave()
+	}
 	if len(u.pending) > most {
 		return false, &TooManyError{most}
 	}
-	return s.over || left == 0, nil
+	return done, nil
 }
 
 // TooManyError: an update that shall be one change would change more items than Most. Nothing was changed.
