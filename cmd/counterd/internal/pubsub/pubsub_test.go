@@ -225,8 +225,18 @@ func TestTooMany(t *testing.T) {
 	if err := reg.Subscribe(s, Channel, names("0", "x")); !errors.Is(err, ErrTooMany) {
 		t.Errorf("one more: %v", err)
 	}
-	if n := len(reg.Channels(nil)) + reg.Len(Pattern); n != maxSubscriptions {
-		t.Errorf("%d names are known", n)
+	if err := reg.Subscribe(s, Channel, names("0", "2", "2")); err != nil {
+		t.Errorf("those that it has: %v", err)
+	}
+	reg.Unsubscribe(s, Channel, names("0"))
+	if err := reg.Subscribe(s, Channel, names("x", "x", "y")); !errors.Is(err, ErrTooMany) {
+		t.Errorf("two more where one fits: %v", err)
+	}
+	if n := len(reg.Channels(nil)) + reg.Len(Pattern); n != maxSubscriptions-1 {
+		t.Errorf("%d names are known, some of them by a call that failed", n)
+	}
+	if err := reg.Subscribe(s, Channel, names("x", "x")); err != nil {
+		t.Errorf("one more where one fits, named twice: %v", err)
 	}
 	reg.UnsubscribeAll(s)
 	long := strings.Repeat("x", MaxName-8)

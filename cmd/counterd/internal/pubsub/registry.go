@@ -77,8 +77,8 @@ func (r *Registry) SetLimit(l Limit) { r.limit.Store(&l) }
 // Unread is how many bytes all subscribers together have not read.
 func (r *Registry) Unread() int64 { return r.unread.Load() }
 
-// Subscribe adds subscriptions and confirms each by a push of its own. Start must have been called. At ErrTooMany those
-// before were made. Only s's own goroutine may call it.
+// Subscribe adds subscriptions and confirms each by a push of its own; at ErrTooMany none was made. Start must have been
+// called. Only s's own goroutine may call it.
 func (r *Registry) Subscribe(s *Subscriber, kind Kind, names [][]byte) error {
 	word, _ := kind.words()
 	r.mu.Lock()
@@ -87,12 +87,23 @@ func (r *Registry) Subscribe(s *Subscriber, kind Kind, names [][]byte) error {
 		r.tables[kind] = make(table)
 	}
 	t, mine := r.tables[kind], s.names[kind]
+	fresh, bytes := make(map[string]struct{}), s.bytes.Load()
+	for _, name := range names {
+		if _, ok := mine[string(name)]; ok {
+			continue
+		}
+		if _, ok := fresh[string(name)]; ok {
+			continue
+		}
+		fresh[string(name)] = struct{}{}
+		bytes += int64(len(name) + subscriptionSize)
+		if s.Count()+len(fresh) > maxSubscriptions || bytes > maxSubscriptionBytes {
+			return ErrTooMany
+		}
+	}
 	for _, name := range names {
 		if _, ok := mine[string(name)]; !ok {
 			size := int64(len(name) + subscriptionSize)
-			if s.Count() >= maxSubscriptions || s.bytes.Load()+size > maxSubscriptionBytes {
-				return ErrTooMany
-			}
 			key := string(name)
 			mine[key] = struct{}{}
 			if t[key] == nil {

@@ -123,6 +123,10 @@ func runHello(c *client, args [][]byte) {
 			return
 		}
 	}
+	if name != nil && !printableWord(name) { // before anything is changed
+		c.Out.Error(errBadName)
+		return
+	}
 	if user != nil && !c.authenticate(user, pass) {
 		c.Out.Error(errWrongPass)
 		return
@@ -132,9 +136,8 @@ func runHello(c *client, args [][]byte) {
 			"can be used to authenticate the client and select the RESP protocol version at the same time")
 		return
 	}
-	if name != nil && !c.info.setName(name) {
-		c.Out.Error(errBadName)
-		return
+	if name != nil {
+		c.info.setName(name)
 	}
 	c.Out.SetProtocol(proto)
 	c.subs.SetProtocol(proto)

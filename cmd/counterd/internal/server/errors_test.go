@@ -177,7 +177,7 @@ func provokeByArguments(p provoker) {
 		{"EXEC", "ERR EXEC without MULTI"}, {"DISCARD", "ERR DISCARD without MULTI"},
 		{"SUBSCRIBE " + long, "ERR names of channels and patterns have at most "}, {"PUBSUB CHANNELS a b", items.ErrSyntax},
 		{"FAILOVER ABORT", "ERR No failover in progress."}, {"FAILOVER TIMEOUT 0", "ERR FAILOVER timeout must be greater than 0"},
-		{"REPLICAOF h x", "ERR Invalid master port"}, {"REPLICAOF " + long + " 1", "ERR Invalid master host"}, {"REPLICAOF h 1", items.ErrMemoryOnly},
+		{"REPLICAOF h x", "ERR Invalid master port"}, {"REPLICAOF " + long + " 1", "ERR Invalid master host"}, {"REPLICAOF h 1", items.ErrMemoryOnly}, {"REPLICAOF h 0", "ERR Invalid master host or port: "},
 		{"WAIT x 1", items.ErrNotInteger}, {"WAIT 1 x", "ERR timeout is not an integer or out of range"}, {"WAITAOF 2 0 0", "ERR value is out of range, value must between 0 and 1"},
 		{"WAITAOF 0 -1 0", "ERR value is out of range, must be positive"}, {"WAITAOF 1 0 0", "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled."},
 		{"SAVE", items.ErrMemoryOnly}, {"BGSAVE", items.ErrMemoryOnly}, {"BGSAVE NOW", items.ErrSyntax}, {"SHUTDOWN SAVE", items.ErrMemoryOnly},
@@ -237,6 +237,9 @@ func provokeByConversation(p provoker) {
 		}
 		p.heard(c.sendArgs(args...), "ERR too many keys are watched")
 	})
+	if connections, items := s.watches.Len(); connections != 0 || items != 0 {
+		p.Errorf("%d connections watch %d items after a WATCH that was refused", connections, items)
+	}
 	p.unchanged(s, "CLIENT SETNAME", func() { p.heard(c.sendArgs("CLIENT", "SETNAME", "a b"), "ERR Client names cannot contain ") })
 	p.unchanged(s, "CLIENT SETINFO", func() { p.heard(c.sendArgs("CLIENT", "SETINFO", "LIB-NAME", "a b"), "ERR LIB-NAME cannot contain ") })
 	p.unchanged(s, "what is no command", func() {
@@ -258,6 +261,12 @@ func provokeAdmission(p provoker) {
 	p.refused(s, w, "HELLO 3", "NOAUTH HELLO must be called")
 	p.refused(s, w, "AUTH wrong", "WRONGPASS ")
 	p.refused(s, w, "HELLO 3 AUTH default wrong", "WRONGPASS ")
+	for _, hello := range []string{"HELLO 3 AUTH default secret SETNAME a\x01", "HELLO 3 SETNAME a\x01 AUTH default secret"} {
+		p.refused(s, w, hello, "ERR Client names cannot contain ")
+		w.want("PING", "-NOAUTH Authentication required.") // and it is none who may be here
+	}
+	p.refused(s, w, "HELLO 3 AUTH default secret SETNAME me X", "ERR Syntax error in HELLO option 'X'")
+	w.want("PING", "-NOAUTH Authentication required.")
 	w.want("AUTH secret", "+OK")
 	w.want("INCR 1.cntcm", ":1")
 	second, err := net.Dial("unix", s.config.Get().UnixSocket)
@@ -481,7 +490,7 @@ func provokeCold(p provoker) {
 
 // provokeMemory: maxmemory is passed and cold ranges cannot be written.
 func provokeMemory(p provoker) {
-	s, faulty := faultyServe(p, counter.Options{BlockItems: 1 << 12})
+	s, faulty := faultyServe(p, counter.Options{BlockItems: 1 << 16})
 	var script strings.Builder
 	script.WriteString("add counter wide\n")
 	for i := range 64 { // 512 bytes a post
@@ -494,7 +503,7 @@ func provokeMemory(p provoker) {
 	c.want("SET 1.cntcm 5", "+OK")
 	faulty.Inject(vfs.Rule{Ops: vfs.OpRename, Glob: "*.cold", Every: 1, Err: syscall.ENOSPC})
 	wide, b := s.Store().Schema().Counter("wide"), s.Store().NewBatch()
-	for mid := uint64(0); s.Store().Memory() < 80<<20; {
+	for mid := uint64(0); s.Store().Memory() < 60<<20; {
 		if err := b.Begin(); err != nil {
 			p.Fatal(err)
 		}

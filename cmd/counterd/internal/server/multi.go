@@ -7,6 +7,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/idmp"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/schema"
 )
 
 // transaction is the state of MULTI on one connection.
@@ -194,13 +195,15 @@ func runWatch(c *client, args [][]byte) {
 	}
 	store := c.srv.store()
 	sch := store.Schema()
+	keys := make([]schema.Key, 0, len(args)-1)
 	for _, a := range args[1:] {
-		if k, ok := sch.ParseKey(a); !ok {
-			c.srv.watches.AddUnknown(&c.watch)
-		} else if !c.srv.watches.Add(&c.watch, k) {
-			c.Out.Error("ERR too many keys are watched")
-			return
+		if k, ok := sch.ParseKey(a); ok {
+			keys = append(keys, k)
 		}
+	}
+	if !c.srv.watches.Add(&c.watch, keys) {
+		c.Out.Error("ERR too many keys are watched")
+		return
 	}
 	if c.loading || c.srv.store() != store || store.Schema() != sch { // what the keys mean was not known, or has changed meanwhile
 		c.watch.Spoil()

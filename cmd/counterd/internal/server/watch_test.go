@@ -7,6 +7,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/watch"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/schema"
 )
 
 // TestWatchOnReplica: EXEC at a replica fails when the stream, or a full copy, changed what was watched, and only then.
@@ -103,7 +104,7 @@ func BenchmarkTouch(b *testing.B) {
 			var w watch.Table
 			for i := range watchers {
 				k, _ := batch.Schema().ParseKey(fmt.Appendf(nil, "%d.cntcm", 1000+i))
-				w.Add(new(watch.Mark), k)
+				w.Add(new(watch.Mark), []schema.Key{k})
 			}
 			for b.Loop() {
 				w.Replicated(batch)

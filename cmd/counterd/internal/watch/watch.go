@@ -36,34 +36,41 @@ type itemKey struct {
 	mid     uint64
 }
 
-// Add answers false when too much is watched already: a watch takes 300 bytes.
-func (w *Table) Add(m *Mark, k schema.Key) bool {
+// Add has m watch keys, and changes of the schema, which may give a meaning to one that is none of them. It answers
+// false when that would be too much, for a watch takes 300 bytes: then nothing was added.
+func (w *Table) Add(m *Mark, keys []schema.Key) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	fresh, inAll := make(map[itemKey]struct{}), len(w.by)
+	for _, k := range keys {
+		key := itemKey{k.Counter.ID, k.Mid}
+		if _, ok := fresh[key]; ok || w.by[key][m] != 0 {
+			continue
+		}
+		fresh[key] = struct{}{}
+		if w.by[key] == nil {
+			inAll++
+		}
+		if len(w.of[m])+len(fresh) > maxWatched || inAll > maxWatchedInAll {
+			return false
+		}
+	}
 	w.join(m)
-	if len(w.of[m]) >= maxWatched || len(w.by) >= maxWatchedInAll {
-		return false
+	for _, k := range keys {
+		columns := ^uint64(0)
+		if k.Col >= 0 {
+			columns = 1 << k.Col
+		}
+		key := itemKey{k.Counter.ID, k.Mid}
+		if w.by[key] == nil {
+			w.by[key] = make(map[*Mark]uint64)
+		}
+		if w.by[key][m] == 0 {
+			w.of[m] = append(w.of[m], key)
+		}
+		w.by[key][m] |= columns
 	}
-	columns := ^uint64(0)
-	if k.Col >= 0 {
-		columns = 1 << k.Col
-	}
-	key := itemKey{k.Counter.ID, k.Mid}
-	if w.by[key] == nil {
-		w.by[key] = make(map[*Mark]uint64)
-	}
-	if w.by[key][m] == 0 {
-		w.of[m] = append(w.of[m], key)
-	}
-	w.by[key][m] |= columns
 	return true
-}
-
-// AddUnknown has m watch a key that names nothing: a change of the schema may give it a meaning.
-func (w *Table) AddUnknown(m *Mark) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.join(m)
 }
 
 // join makes m one of those that watch. REQUIRES mu.
