@@ -54,6 +54,7 @@
 //
 // # Lock order
 //
+// Node.roles is outermost, held around package repl's changes of the role. Nobody waits for it who holds the store.
 // Guard.mu is held around looks at the configuration, at pauses and at package repl's state, and is taken with none of
 // their locks held. handover.mu, pauses.mu, sentinelView.mu and life.mu are leaves. None is held across I/O or a call
 // of the store.

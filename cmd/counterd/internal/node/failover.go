@@ -57,8 +57,7 @@ func (f *failover) run() error {
 	if err != nil {
 		return err
 	}
-	f.setReplicaOf(leader)
-	up := f.repl.Pursue(leader, true)
+	up := f.pursue(leader)
 	f.unpause(pausedByFailover) // what waits is refused, as everything is from now on
 	f.handover.setStuck()       // whatever keeps the link down must not keep REPLICAOF away
 	select {

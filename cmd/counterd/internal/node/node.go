@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -34,6 +35,8 @@ type Node struct {
 	log    *slog.Logger
 	life   *life
 	runID  string // of the server
+
+	roles sync.Mutex // held while the role changes together with the setting that tells of it
 
 	handover handover
 	awaiting atomic.Uint32 // whether a primary waits for Sentinel's word: await...

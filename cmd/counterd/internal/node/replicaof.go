@@ -3,6 +3,7 @@ package node
 import (
 	"strconv"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/repl"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
@@ -28,48 +29,70 @@ func (n *Node) replicaOf(c Conn, args [][]byte) {
 			return
 		}
 		primary = repl.Address{Host: string(args[1]), Port: int(port)}
+		if host, port, err := config.ParsePrimary(settingOf(primary)); err != nil || host != primary.Host || port != primary.Port {
+			out.Error("ERR Invalid master host or port: replicaof cannot hold them") // nor could a file of settings
+			return
+		}
 	}
 	if !n.host.Store().Durable() && primary != (repl.Address{}) {
 		out.Error(items.ErrMemoryOnly + ": a replica needs a log")
 		return
 	}
 	elected := c.Executing() && fromSentinel(c.Name())
-	change := func() (err error) {
-		n.handover.cede()
-		switch {
-		case primary != repl.Address{}:
-			err = n.repl.Follow(primary)
-		case elected:
-			err = n.leadForSentinel()
-		default:
-			err = n.repl.Lead()
-		}
-		if err == nil { // not before: until it is a replica, a primary that waits takes no changes
-			n.awaiting.Store(awaitNothing)
-			err = n.repl.ForgetHandover()
-		}
-		n.RoleChanged()
-		return err
-	}
 	if primary != (repl.Address{}) && n.repl.Follows(primary) && n.handover.state() == PhaseNone {
 		out.Status("OK Already connected to specified master")
 		return
 	}
-	n.setReplicaOf(primary)
 	if c.Executing() {
+		before := n.config.Get().ReplicaOf
+		n.setReplicaOf(primary) // what Sentinel sends has a CONFIG REWRITE behind it
 		go func() {
-			if err := change(); err != nil {
+			if err := n.becomes(primary, elected); err != nil {
 				n.log.Error("the role was not changed", "error", err)
+				n.roles.Lock()
+				defer n.roles.Unlock()
+				if n.config.Get().ReplicaOf == settingOf(primary) {
+					n.config.SetReplicaOf(before)
+				}
 			}
 		}()
 		out.Status("OK")
 		return
 	}
-	if err := change(); err != nil {
+	if err := n.becomes(primary, elected); err != nil {
 		c.Call().StoreError(err)
 		return
 	}
 	out.Status("OK")
+}
+
+// becomes makes this node a replica of a primary; of none: the primary, as Sentinel has it elected or as a person says.
+// On an error it is what it was, and so is the setting.
+func (n *Node) becomes(primary repl.Address, elected bool) error {
+	n.handover.cede()
+	if elected {
+		if err := n.askForHandover(); err != nil {
+			return err
+		}
+	}
+	n.roles.Lock()
+	defer n.roles.Unlock()
+	defer n.RoleChanged()
+	var err error
+	if primary == (repl.Address{}) {
+		err = n.repl.Lead()
+	} else {
+		err = n.repl.Follow(primary)
+	}
+	if err != nil {
+		return err
+	}
+	n.awaiting.Store(awaitNothing) // not before: until it is a replica, a primary that waits takes no changes
+	n.setReplicaOf(primary)
+	if err := n.repl.ForgetHandover(); err != nil { // an error would say that the role is what it was
+		n.log.Warn("the note of a handover cannot be removed, and does not count", "error", err)
+	}
+	return nil
 }
 
 // role: ROLE.

@@ -89,6 +89,8 @@ func (r *resumption) run() {
 
 // lead makes this node the primary that it was.
 func (r *resumption) lead() error {
+	r.roles.Lock()
+	defer r.roles.Unlock()
 	err := r.repl.Lead()
 	if err == nil {
 		r.setReplicaOf(repl.Address{})
@@ -116,9 +118,8 @@ func (r *resumption) step() (done bool, err error) {
 		return link.Primary == r.to && link.State == repl.LinkConnected, nil
 	case role.State == repl.LinkConnected: // to another, as this node feeds nobody
 		r.log.Info("the node that this one was handing its role over to follows another", "primary", role.Of.String())
-		r.setReplicaOf(role.Of)
 		select {
-		case <-r.repl.Pursue(role.Of, true):
+		case <-r.pursue(role.Of):
 			return true, nil
 		case <-r.ctx.Done():
 			return false, r.ctx.Err()

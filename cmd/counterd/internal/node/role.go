@@ -64,10 +64,20 @@ func primaryOf(conf config.Config) (repl.Address, error) {
 }
 
 // setReplicaOf notes the primary, for CONFIG GET and REWRITE.
-func (n *Node) setReplicaOf(a repl.Address) {
-	text := ""
-	if a != (repl.Address{}) {
-		text = a.Host + " " + strconv.Itoa(a.Port)
+func (n *Node) setReplicaOf(a repl.Address) { n.config.SetReplicaOf(settingOf(a)) }
+
+// settingOf is a primary, or none, as the setting has it.
+func settingOf(a repl.Address) string {
+	if a == (repl.Address{}) {
+		return ""
 	}
-	n.config.SetReplicaOf(text)
+	return a.Host + " " + strconv.Itoa(a.Port)
+}
+
+// pursue follows a primary and notes it: see repl.Node.Pursue.
+func (n *Node) pursue(primary repl.Address) (up <-chan struct{}) {
+	n.roles.Lock()
+	defer n.roles.Unlock()
+	n.setReplicaOf(primary)
+	return n.repl.Pursue(primary, true)
 }

@@ -153,19 +153,19 @@ const (
 	handOverWithin = time.Second
 )
 
-// leadForSentinel makes this node the primary as Sentinel wants it. Sentinel tells only the replica. Where the primary
-// lives (SENTINEL FAILOVER, or Sentinel was wrong about it) it would go on to take changes until it hears of it, a
-// second or two, and the other replica would go on to acknowledge them: 568 increments that WAIT 1 had acknowledged
-// were lost in a trial. So the primary is asked to hand over, as by FAILOVER, which loses nothing; and if it does not,
-// the node leads as it is.
-func (n *Node) leadForSentinel() error {
+// askForHandover lets the primary hand its role over before this node leads as Sentinel wants it. Sentinel tells only the
+// replica. Where the primary lives (SENTINEL FAILOVER, or Sentinel was wrong about it) it would go on to take changes
+// until it hears of it, a second or two, and the other replica would go on to acknowledge them: 568 increments that
+// WAIT 1 had acknowledged were lost in a trial. So it is asked to hand over, as by FAILOVER, which loses nothing; and if
+// it does not, the node leads as it is. It fails when the server ends.
+func (n *Node) askForHandover() error {
 	info, ok := n.repl.Link()
 	if !ok || info.State != repl.LinkConnected || info.LastIO < 0 || info.LastIO > aliveWithin {
-		return n.repl.Lead()
+		return nil
 	}
 	if err := repl.AskFailover(n.life.ctx, info.Primary, n.settings(), handOverWithin); err != nil {
 		n.log.Warn("the primary does not hand over: what it takes from now on is lost", "primary", info.Primary.String(), "error", err)
-		return n.repl.Lead()
+		return nil
 	}
 	for deadline := time.Now().Add(handOverWithin + handOverWithin/2); n.host.Store().Replica() && time.Now().Before(deadline); {
 		select {
@@ -174,5 +174,5 @@ func (n *Node) leadForSentinel() error {
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
-	return n.repl.Lead()
+	return nil
 }

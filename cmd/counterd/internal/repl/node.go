@@ -97,7 +97,8 @@ func (n *Node) Follow(primary Address) error {
 	}
 	n.peers.DisconnectAll()
 	if _, err := n.relink(primary, true, false); err != nil {
-		return err
+		n.logger.Warn("the server ends: it follows from its next start on", "primary", primary.String())
+		return nil // it is a replica, of whom is noted
 	}
 	n.logger.Info("replica", "primary", primary.String())
 	n.host.RoleChanged()

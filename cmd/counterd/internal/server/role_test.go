@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -172,5 +173,64 @@ func TestRoleFromTheBeginning(t *testing.T) {
 				n.dial().want("REPLICAOF NO ONE", "+OK")
 			}
 		}
+	}
+}
+
+// TestRoleRefused: a REPLICAOF that is answered by an error leaves role, link and setting as they were.
+func TestRoleRefused(t *testing.T) {
+	a := newReplNode(t).start("")
+	b := newReplNode(t).start("")
+	other := newReplNode(t)
+	setting := func(n *replNode) string { return n.dial().do("CONFIG GET replicaof").String() }
+	unnotable := func(n *replNode, want string) {
+		t.Helper()
+		writable := unwritable(t, n)
+		if got := n.dial().do("REPLICAOF " + other.addr()).String(); got[0] != '-' {
+			t.Errorf("its disk takes no note of it, and it answers %s", got)
+		}
+		if got := setting(n); got != want {
+			t.Errorf("behind an error the setting is %s, want %s", got, want)
+		}
+		c := n.dial()
+		c.want("MULTI", "+OK")
+		c.want("REPLICAOF "+other.addr(), "+QUEUED")
+		c.do("EXEC") // the change comes behind it
+		until(t, "the setting is what it was", func() bool { return setting(n) == want && n.said("the role was not changed") })
+		writable()
+	}
+	unnotable(a, `["replicaof" ""]`)
+	a.dial().want("INCR 1.cntcm", ":1")
+	b.dial().want("REPLICAOF "+a.addr(), "+OK")
+	until(t, "the replica follows", func() bool { return a.dial().do("WAIT 1 100").N == 1 })
+	unnotable(b, `["replicaof" "`+a.addr()+`"]`)
+	a.dial().want("INCR 1.cntcm", ":2")
+	until(t, "the replica follows", func() bool { return a.dial().do("WAIT 1 100").N == 1 })
+}
+
+// TestRoleTaken: what cannot be tidied up behind a change of the role is no error of it.
+func TestRoleTaken(t *testing.T) {
+	a := newReplNode(t).start("")
+	b := newReplNode(t).start(a.addr())
+	until(t, "the replica follows", func() bool { return a.dial().do("WAIT 1 100").N == 1 })
+	if err := os.MkdirAll(filepath.Join(b.dir, "HANDOVER", "kept"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	b.dial().want("REPLICAOF NO ONE", "+OK")
+	b.dial().want("INCR 1.cntcm", ":1")
+	if !b.said("the note of a handover cannot be removed") {
+		t.Error("the log says nothing of it")
+	}
+}
+
+// TestPrimaryThatNoFileHolds: a primary that the setting cannot name is refused. Before, every CONFIG SET behind it was.
+func TestPrimaryThatNoFileHolds(t *testing.T) {
+	a := newReplNode(t).start("")
+	c := a.dial()
+	for i, args := range [][]string{{"h", "0"}, {"", "1"}, {"a b", "1"}, {"a\nport", "1"}} {
+		if got := c.sendArgs("REPLICAOF", args[0], args[1]); !strings.HasPrefix(got, "-ERR Invalid master host or port") {
+			t.Errorf("%q: %s", args, got)
+		}
+		c.want("CONFIG SET timeout 9", "+OK")
+		c.want("INCR 1.cntcm", fmt.Sprintf(":%d", i+1))
 	}
 }
