@@ -215,26 +215,18 @@ func checkProducer(id []byte) string {
 // numbered makes the Once of a transaction. text is the error: all that it executes must be about items, as what is
 // kept are its replies, and a repeat does nothing else again.
 func (t *transaction) numbered(cmd *row, num idmp.Number, sch *schema.Schema) (o *counter.Once, text string) {
-	o = &counter.Once{Producer: num.Producer, Seq: num.Seq, Epoch: num.Epoch, Room: idmp.MaxBlob(1)}
+	// Any reply may be an error, which quotes what it is about: a bound by the number of arguments would be too low.
+	o = &counter.Once{Producer: num.Producer, Seq: num.Seq, Epoch: num.Epoch, Room: counter.MaxResult}
 	h, found := cmd.Hash(), false
 	for _, q := range t.queued {
 		if q.cmd.Plan == nil && q.cmd.Flags&(command.ReadOnly|command.Idmp) == 0 {
 			return nil, "ERR IDMP: a transaction with a number has commands on items only, not " + strings.ToUpper(q.cmd.Name)
 		}
 		h = h.Add([]byte(q.cmd.Name)).Add(q.args[1:]...)
-		o.Room += q.room()
 		if !found && q.cmd.First > 0 && q.cmd.First < len(q.args) {
 			o.Mid, found = items.Mid(sch, q.args[q.cmd.First])
 		}
 	}
-	o.Hash, o.Room = h.Sum(), min(o.Room, counter.MaxResult)
+	o.Hash = h.Sum()
 	return o, ""
-}
-
-// room is the most bytes of the reply of a queued command, as it is kept.
-func (q *queuedCommand) room() int {
-	if q.cmd.Plan == nil || q.cmd.Group == "hash" || q.cmd.Is("counter.mget") { // rows, with names
-		return counter.MaxResult
-	}
-	return 64 + idmp.MaxBlob(len(q.args)) // or an error
 }

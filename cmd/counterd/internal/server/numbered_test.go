@@ -28,6 +28,7 @@ var numberedForms = []string{
 	"COUNTER.DRAIN 9.cntcm", "COUNTER.DRAIN 9.cntcm 10.cntrn 800.cntcm 9.cntcm", "COUNTER.DRAIN 900.cntcm",
 	"SET n:1 5", "INCRBY n:2 9223372036854775806", "GETDEL n:1", "GETDEL n:1", "COUNTER.DRAIN n:2 n:2 n:3 11.cntcm",
 	"INCR 20.cntcm\nHGETALL 20\nMGET 20.cntcm 21.cntcm 22\nCOUNTER.MGET weibo 20 21\nSET 21.cntcm 3 NX GET\nSET 21.cntcm x\nDECR 23.cntcm\nHMGET 20 comment x\nTYPE 20",
+	"INCR 20.cntcm\nINCR " + strings.Repeat("nokey", 40) + "\nHSET 20 " + strings.Repeat("column", 30) + " 1\nTYPE 20",
 	"GET 1.cntcm", "HKEYS 1\nHVALS 1\nSCAN 0 COUNT 3\nDBSIZE\nDEL 20\nHDEL 7 comment\nHSCAN 1 0",
 }
 
