@@ -143,7 +143,6 @@ func (r *groups) runChanges(g group) {
 			return
 		}
 	}
-	defer r.show()
 	r.made, r.lost = r.made[:0], 0
 	for i := g.from; i < g.to; i++ {
 		op := &b.ops[i]
@@ -152,6 +151,7 @@ func (r *groups) runChanges(g group) {
 			return
 		}
 	}
+	defer r.show() // a refusal says nothing of what the blocks hold
 	b.s.groups.Add(1)
 	silent := b.silent
 	b.silent = true // the group logs itself, in one piece: b.applied is 0

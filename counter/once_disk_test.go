@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -422,4 +423,52 @@ func restoreArchive(t testing.TB, path string) *Store {
 		t.Fatal(err)
 	}
 	return openDir(t, out, Options{Manual: true}, "")
+}
+
+// TestOnceRefusedOnBadDisk: while the disk takes nothing, a repeat of what is durable is answered, whatever else its
+// block holds, and what is refused says why: neither waits for changes that are not safe, or is in doubt as they are. Nor
+// is a refused group without a number.
+func TestOnceRefusedOnBadDisk(t *testing.T) {
+	faulty := vfs.NewFaulty(vfs.NewSim())
+	s := openDir(t, "data", Options{FS: faulty, Manual: true, AppendFsync: SyncAlways}, seedScript)
+	incr := Op{Kind: OpAdd, Mid: 7, Column: 1, Arg: 1}
+	first, _ := numbered(t, s, Once{Producer: pa, Seq: 1}, incr)
+	wantResult(t, "with a good disk", first, false, Result{Kind: ResultInt, N: 1})
+	faulty.Inject(vfs.Rule{Ops: vfs.OpMutating &^ vfs.OpMkdir, Every: 1, Err: syscall.EIO})
+	if err := s.Set("8.cntrn", 3); !errors.As(err, new(*UncertainError)) {
+		t.Fatalf("a change with a disk that fails: %v", err)
+	}
+	// numbered fails where the answer is in doubt.
+	o, _ := numbered(t, s, Once{Producer: pa, Seq: 1}, incr)
+	wantResult(t, "repeat", o, true, first.Result)
+	for what, o := range map[string]Once{"known producer": {Producer: pa, Seq: 2}, "new producer": {Producer: []byte("b")}, "group": {Producer: pa, Seq: 2, Make: answers}} {
+		ops := []Op{incr}
+		if o.Make != nil {
+			ops = append(ops, incr)
+		}
+		if o, _ := numbered(t, s, o, ops...); !errors.Is(o.Err, ErrNotReady) {
+			t.Errorf("%s: got %v", what, o.Err)
+		}
+	}
+	if o, _ := numbered(t, s, Once{Producer: pa, Seq: 1, Hash: 5}, incr); o.Err != ErrMismatch {
+		t.Errorf("mismatch: got %v", o.Err)
+	}
+	b := s.NewBatch()
+	if err := b.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	for mid := range uint64(2) {
+		b.Add(Op{Kind: OpSet, Counter: b.Schema().Counter("weibo"), Mid: 7 + mid, Column: 1})
+	}
+	b.Group(0)
+	b.Run()
+	b.End()
+	if err := b.Commit(); err != nil || !errors.Is(b.Op(0).Err, ErrNotReady) {
+		t.Errorf("a group: got %v, %v", b.Op(0).Err, err)
+	}
+	faulty.Clear()
+	heal(t, s, 0)
+	o, _ = numbered(t, s, Once{Producer: pa, Seq: 2}, incr)
+	wantResult(t, "well again", o, false, Result{Kind: ResultInt, N: 2})
+	wantValue(t, s, "8.cntrn", 3)
 }
