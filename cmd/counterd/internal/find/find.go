@@ -16,7 +16,10 @@ var ErrGone error = items.Refusal("LOADING the server, or the connection, ends")
 const pageSteps = 256
 
 // runFind is COUNTER.FIND.
-func runFind(c Conn, args [][]byte) {
+func runFind(c Conn, args [][]byte) { findPage(c, args, pageSteps) }
+
+// findPage is runFind with a page's steps.
+func findPage(c Conn, args [][]byte, most int) {
 	out := &c.Call().Out
 	q, err := query.ParseFind(c.Schema(), args[1:])
 	if err != nil {
@@ -34,7 +37,7 @@ func runFind(c Conn, args [][]byte) {
 		done, err := f.Step(b)
 		found.add(f.Rows())
 		steps++
-		return done || q.Paged && steps == pageSteps, err
+		return done || q.Paged && steps == most, err
 	})
 	if err != nil {
 		// Of a page the rows before what cannot be read are told: the next call begins there and answers the error.
