@@ -154,11 +154,14 @@ func (a *Aggregator) Add(ctx context.Context, mid uint64, column string, n int64
 	return s.add(ctx, cell{mid, id}, n)
 }
 
-// interned is a column that was added to, as the schema had it then.
+// interned is what a caller calls a column that was added to, as the schema had it then. A column that is called by its
+// name and by its suffix is there twice, and has one sum: a post's sums are not made in the order of the additions, so
+// that two of one column could pass its range in between.
 type interned struct {
-	name    string // as the caller said it
+	name    string
 	columns *columns
 	column  int
+	cell    uint32 // what cells have: the place of the first name for the column
 }
 
 // column gives a name the number that cells have.
@@ -171,8 +174,9 @@ func (a *Aggregator) column(ctx context.Context, column string) (uint32, error) 
 		}
 		return -1
 	}
-	if i := find(*a.columns.Load()); i >= 0 {
-		return uint32(i), nil
+	list := *a.columns.Load()
+	if i := find(list); i >= 0 {
+		return list[i].cell, nil
 	}
 	cs, place, err := a.c.column(ctx, column)
 	if err != nil {
@@ -181,11 +185,18 @@ func (a *Aggregator) column(ctx context.Context, column string) (uint32, error) 
 	for {
 		old := a.columns.Load()
 		if i := find(*old); i >= 0 {
-			return uint32(i), nil
+			return (*old)[i].cell, nil
 		}
-		list := append((*old)[:len(*old):len(*old)], interned{column, cs, place})
+		added := interned{column, cs, place, uint32(len(*old))}
+		for i := range *old {
+			if other := &(*old)[i]; other.columns.suffixes[other.column] == cs.suffixes[place] {
+				added.cell = other.cell
+				break
+			}
+		}
+		list := append((*old)[:len(*old):len(*old)], added)
 		if a.columns.CompareAndSwap(old, &list) {
-			return uint32(len(list) - 1), nil
+			return added.cell, nil
 		}
 	}
 }
