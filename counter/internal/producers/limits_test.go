@@ -160,6 +160,27 @@ func TestBytes(t *testing.T) {
 	must(t, tab.check())
 }
 
+// TestBytesOfTheLongestIdle: one that needs room does not give its own place for it.
+func TestBytesOfTheLongestIdle(t *testing.T) {
+	blob := persist.Result{Kind: persist.ResultBlob, Blob: make([]byte, 10000)}
+	tab := New(Limits{Producers: 100, Bytes: 60000, MinIdle: 600})
+	for i, id := range []string{"a", "b", "c"} {
+		r := request(id, 1, int64(i))
+		r.Room = len(blob.Blob)
+		put(t, tab, r, blob)
+	}
+	r := request("a", 2, 5000)
+	r.Room = 14000
+	try := put(t, tab, r, blob)
+	if try.Verdict != Fresh || len(try.Forget) == 0 || try.Forget[0] != 1 || tab.Len() < 2 {
+		t.Fatalf("%+v, %d producers", try, tab.Len())
+	}
+	if try := put(t, tab, request("a", 1, 5000), blob); try.Verdict != Repeat {
+		t.Fatalf("%+v", try)
+	}
+	must(t, tab.check())
+}
+
 // TestAllocations: a request of a known producer allocates nothing once its ring has its size.
 func TestAllocations(t *testing.T) {
 	tab := New(Limits{Producers: 10, Bytes: 1 << 20, MinIdle: 600})

@@ -234,7 +234,7 @@ func TestModel(t *testing.T) {
 	var all [Full + 1]int
 	for run := range 20 {
 		rnd := rand.New(rand.NewPCG(*seed, uint64(run)))
-		limits := Limits{Producers: 1 + rnd.IntN(8), Bytes: 1 << 30, MinIdle: int64(rnd.IntN(20))}
+		limits := Limits{Producers: 1 + rnd.IntN(12), Bytes: 1 << 30, MinIdle: int64(rnd.IntN(20))}
 		tab, replica := New(limits), New(limits)
 		m := model{limits: limits, producers: map[string]*modelProducer{}}
 		now, next := int64(1000), map[string]uint64{}
@@ -263,6 +263,11 @@ func TestModel(t *testing.T) {
 				r.Seq -= min(r.Seq, uint64(rnd.IntN(200))) // a repeat, a gap, or expired
 			case 1:
 				r.Seq += uint64(rnd.IntN(5))
+			case 3:
+				if p := m.producers[id]; p != nil && len(p.done) > 0 && next[id] > 0 { // about the end of the window
+					r.Seq = slices.Min(slices.Collect(maps.Keys(p.done))) + uint64(rnd.IntN(4))
+					r.Seq -= min(r.Seq, uint64(rnd.IntN(4)))
+				}
 			case 2:
 				if rnd.IntN(30) == 0 {
 					r.Seq += rnd.Uint64() >> rnd.IntN(64) >> 1 // the base moves

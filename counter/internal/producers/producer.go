@@ -89,7 +89,7 @@ func (p *producer) put(i uint32, found bool, seq uint64, meta uint32, r persist.
 		p.drop(*p.ring.at(i))
 		p.ring.at(i).size = 0
 	}
-	if r.Kind == persist.ResultBlob {
+	if len(r.Blob) > 0 { // an empty one is nowhere: what is there may go
 		e.value, e.size = uint64(p.addBlob(r.Blob)), uint32(len(r.Blob))
 	}
 	if found {
