@@ -15,7 +15,6 @@ import (
 //
 // A Batch is not safe for concurrent use; it is made to be reused and then allocates nothing.
 type Batch struct {
-	s    *Store
 	ops  []Op
 	rows []uint64
 
@@ -24,21 +23,20 @@ type Batch struct {
 	silent  bool    // a primary's changes: they are in the log already, and are made in any case
 	refused error   // why changes are refused, as the log cannot take them; asked once a Run
 	full    bool    // no new rows: maxmemory is passed and the tiers cannot keep up; asked once a Run
-	failing bool    // what is not durable must not be shown and the disk takes nothing; asked once a Run
 	now     int64   // Store.clock, asked once a Run
 	cold    []int32 // operations on cold blocks, of the first located
 	located int     // operations whose blocks were found
 	pos     uint64  // log offset behind the last change, for Commit
-	seen    uint64  // the same of what was looked at: see show
 	// Of a silent batch: log offset behind the frame whose changes it makes; 0 while the log is replayed.
 	applied uint64
 
+	sight
 	groups groups
 }
 
 // NewBatch returns an empty batch.
 func (s *Store) NewBatch() *Batch {
-	b := &Batch{s: s}
+	b := &Batch{sight: sight{s: s}}
 	b.groups.b = b
 	return b
 }
@@ -195,26 +193,6 @@ func (b *Batch) runEach(from, to int) {
 	if cur != nil {
 		cur.mu.Unlock()
 	}
-}
-
-// show remembers that what the log has below pos is in the batch's results: another's change may be seen before its
-// record is written, and must not be told before. A block knows the record of its last change only, so a reader waits
-// for that, though it read another item.
-func (b *Batch) show(pos uint64) { b.seen = max(b.seen, pos) }
-
-// showSafe is show for what op has read in blk, while the disk takes nothing. The block may have changes that are not
-// safe: those of other items do not matter. An item that has some itself is waited for while there is hope, else it
-// cannot be told.
-func (b *Batch) showSafe(blk *block, op *Op) {
-	log, below := b.s.log, max(blk.logged, b.s.replayed)
-	if !log.Doubts(op.Counter.ID, op.Mid, below) {
-		return
-	}
-	if err := log.Ready(); log.Failed() && err != nil {
-		op.Err = &UncertainError{Offset: below, Err: err}
-		return
-	}
-	b.show(below)
 }
 
 // Commit returns when the changes of all Runs since the last Commit may be acknowledged, and what was read may be told:

@@ -136,63 +136,12 @@ func (b *Batch) KeepOnce(o *Once, result Result) {
 	r.remember(o)
 }
 
-// Fence raises a producer's epoch by one and returns it: what comes with a lower one is refused from then on. REQUIRES
-// the batch to be open. The error is ErrReplica, ErrNotReady or a *ProducersFullError.
-func (b *Batch) Fence(producer []byte) (epoch uint64, err error) {
-	r, l := &b.groups, &b.s.producers
-	if b.ask(); b.refused != nil {
-		return 0, b.refused
-	}
-	if r.pending {
-		return 0, errNested
-	}
-	if err := checkProducer(producer); err != nil {
-		return 0, err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	r.req = producers.Request{ID: producer, Now: r.seconds()}
-	if r.looked = l.table.BeginFence(producer, r.req.Now); r.looked.Verdict == producers.Full {
-		return 0, &ProducersFullError{r.looked.OfBytes}
-	}
-	r.raise()
-	return r.looked.Epoch, nil
-}
-
-// LastSeq returns the highest number of a producer that was made; ok is false where none is remembered. REQUIRES the
-// batch to be open. The error is ErrReplica or an *UncertainError.
-func (b *Batch) LastSeq(producer []byte) (seq uint64, ok bool, err error) {
-	if b.ask(); errors.Is(b.refused, ErrReplica) {
-		return 0, false, b.refused
-	}
-	l := &b.s.producers
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	seq, logged, ok := l.table.Last(producer)
-	return seq, ok, b.showLogged(logged)
-}
-
 var errNested = errors.New("counter: a numbered change, or a fence, within a transaction that has a number itself")
 
 func checkProducer(id []byte) error {
 	if n := len(id); n == 0 || n > persist.MaxProducerID {
 		return fmt.Errorf("counter: producer of %d bytes, want 1..%d", n, persist.MaxProducerID)
 	}
-	return nil
-}
-
-// showLogged is show for what the table of producers tells, whose records end at pos; 0: they were replayed. While the
-// disk takes nothing, what is not safe cannot be told.
-func (b *Batch) showLogged(pos uint64) error {
-	if b.failing {
-		log := b.s.log
-		if pos = max(pos, b.s.replayed); pos > log.Durable() {
-			if err := log.Ready(); log.Failed() && err != nil {
-				return &UncertainError{Offset: pos, Err: err}
-			}
-		}
-	}
-	b.show(pos)
 	return nil
 }
 

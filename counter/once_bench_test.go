@@ -70,7 +70,7 @@ func BenchmarkOnce(b *testing.B) {
 	}
 }
 
-// lastOf is LastSeq in a batch of its own.
+// lastOf is Producers.Last in a batch of its own.
 func lastOf(t testing.TB, s *Store, producer []byte) (ok bool, seq uint64, err error) {
 	t.Helper()
 	b := s.NewBatch()
@@ -78,6 +78,6 @@ func lastOf(t testing.TB, s *Store, producer []byte) (ok bool, seq uint64, err e
 		t.Fatal(err)
 	}
 	defer b.End()
-	seq, ok, err = b.LastSeq(producer)
+	seq, ok, err = b.Producers().Last(producer)
 	return ok, seq, err
 }

@@ -41,10 +41,10 @@ var showOnce = map[string]func(b *Batch) error{
 		return fmt.Errorf("got %w, want an ExpiredError", err)
 	},
 	"last": func(b *Batch) error {
-		return with(b, func() error { _, _, err := b.LastSeq([]byte("a")); return err })
+		return with(b, func() error { _, _, err := b.Producers().Last([]byte("a")); return err })
 	},
 	"list": func(b *Batch) error {
-		return with(b, func() error { _, err := b.Producers(10); return err })
+		return with(b, func() error { _, err := b.Producers().List(10); return err })
 	},
 }
 

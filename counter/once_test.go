@@ -275,7 +275,7 @@ func TestOnceTransaction(t *testing.T) {
 		if b.Run(); o.Err == nil {
 			t.Error("a numbered change within a numbered transaction: got no error")
 		}
-		if _, err := b.Fence(pa); err == nil {
+		if _, err := b.Producers().Fence(pa); err == nil {
 			t.Error("a fence within a numbered transaction: got no error")
 		}
 		return result
@@ -308,7 +308,7 @@ func TestOnceFence(t *testing.T) {
 		if err := b.Begin(); err != nil {
 			t.Fatal(err)
 		}
-		epoch, err := b.Fence(pa)
+		epoch, err := b.Producers().Fence(pa)
 		b.End()
 		if err := errors.Join(err, b.Commit()); err != nil || epoch != want {
 			t.Errorf("got epoch %d, %v, want %d", epoch, err, want)
@@ -329,7 +329,7 @@ func TestOnceFence(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer b.End()
-		if seq, ok, err := b.LastSeq(pa); err != nil || ok != (want > 0) || seq != want {
+		if seq, ok, err := b.Producers().Last(pa); err != nil || ok != (want > 0) || seq != want {
 			t.Errorf("last: got %d, %v, %v, want %d", seq, ok, err, want)
 		}
 	}

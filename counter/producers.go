@@ -199,11 +199,52 @@ func ImageProducers(fsys vfs.FS, path string) ([]ProducerInfo, error) {
 	return t.List(t.Len()), nil
 }
 
-// Producers describes the producers that were used last, at most limit. REQUIRES the batch to be open. The error is an
-// *UncertainError.
-func (b *Batch) Producers(limit int) ([]ProducerInfo, error) {
+// Producers is the table of producers as a batch sees it, beside the numbered changes that it makes: see Once.
+type Producers struct{ b *Batch }
+
+// Producers is the table of producers. REQUIRES the batch to be open while it is used.
+func (b *Batch) Producers() Producers { return Producers{b} }
+
+// Fence raises a producer's epoch by one and returns it: what comes with a lower one is refused from then on. The error
+// is ErrReplica, ErrNotReady or a *ProducersFullError.
+func (p Producers) Fence(id []byte) (epoch uint64, err error) {
+	b, r, l := p.b, &p.b.groups, &p.b.s.producers
+	if b.ask(); b.refused != nil {
+		return 0, b.refused
+	}
+	if r.pending {
+		return 0, errNested
+	}
+	if err := checkProducer(id); err != nil {
+		return 0, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r.req = producers.Request{ID: id, Now: r.seconds()}
+	if r.looked = l.table.BeginFence(id, r.req.Now); r.looked.Verdict == producers.Full {
+		return 0, &ProducersFullError{r.looked.OfBytes}
+	}
+	r.raise()
+	return r.looked.Epoch, nil
+}
+
+// Last returns the highest number of a producer that was made; ok is false where none is remembered. The error is
+// ErrReplica or an *UncertainError.
+func (p Producers) Last(id []byte) (seq uint64, ok bool, err error) {
+	b, l := p.b, &p.b.s.producers
+	if b.ask(); errors.Is(b.refused, ErrReplica) {
+		return 0, false, b.refused
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	seq, logged, ok := l.table.Last(id)
+	return seq, ok, b.showLogged(logged)
+}
+
+// List describes those that were used last, at most limit. The error is an *UncertainError.
+func (p Producers) List(limit int) ([]ProducerInfo, error) {
+	b, l := p.b, &p.b.s.producers
 	b.ask()
-	l := &b.s.producers
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := b.showLogged(l.logged); err != nil {

@@ -447,13 +447,15 @@ func TestQueryAfterDrop(t *testing.T) {
 		}
 		f.search.most = 3
 		b := s.NewBatch()
-		if err := b.Begin(); err != nil {
-			t.Fatal(err)
-		}
-		done, err := f.Step(b)
-		b.End()
-		if done || err != nil || f.Rows().Len() == 0 {
-			t.Fatalf("the first step: got %v, %v, %d rows", done, err, f.Rows().Len())
+		for f.Rows().Len() == 0 { // a step that others keep from the processor may end before the first row
+			if err := b.Begin(); err != nil {
+				t.Fatal(err)
+			}
+			done, err := f.Step(b)
+			b.End()
+			if done || err != nil {
+				t.Fatalf("a first step: got %v, %v, %d rows", done, err, f.Rows().Len())
+			}
 		}
 		if err := s.AlterScript(drop); err != nil {
 			t.Fatal(err)

@@ -280,7 +280,7 @@ func (u *Update) item(b *Batch, mid uint64) error {
 		if !p.readable() { // all columns that there are now happen to be known
 			return s.damage(mid, mid, errDamaged)
 		}
-		if blk, err = b.setColumns(ks, blk, mid, p, u.places, u.values); err != nil {
+		if blk, err = u.setColumns(b, ks, blk, mid, p); err != nil {
 			return err
 		}
 	}
@@ -354,7 +354,8 @@ func (s *Store) Update(q Query, changes []Change, ret Returning, fn func(mid uin
 
 // setColumns gives columns of the item at p, which was found and can be read, their values, and logs that as one
 // record. It returns the block that is locked afterwards. On an error nothing was changed.
-func (b *Batch) setColumns(ks *keyspace, blk *block, mid uint64, p location, places []int, values []persist.ColumnValue) (*block, error) {
+func (u *Update) setColumns(b *Batch, ks *keyspace, blk *block, mid uint64, p location) (*block, error) {
+	places, values := u.places, u.values
 	var err error
 	for i, c := range places {
 		// As for a change of one column: the default is what a block without it answers anyway.

@@ -128,12 +128,11 @@ func (b *Batch) Alter(st schema.Statement) error {
 	if err != nil {
 		return err
 	}
-	return b.setSchema(next)
+	return s.alter(b, next)
 }
 
-// setSchema puts next, which comes from the present schema, in force and logs it. REQUIRES BeginExclusive.
-func (b *Batch) setSchema(next *schema.Schema) error {
-	s := b.s
+// alter puts next, which comes from the present schema, in force and logs it. REQUIRES b open by BeginExclusive.
+func (s *Store) alter(b *Batch, next *schema.Schema) error {
 	if next == s.schema.Load() {
 		return nil
 	}
@@ -273,5 +272,5 @@ func (b *Batch) AlterScript(script string) error {
 	if err != nil {
 		return err
 	}
-	return b.setSchema(next)
+	return b.s.alter(b, next)
 }

@@ -91,7 +91,7 @@ func digest(t testing.TB, s *counter.Store) string {
 		}
 		text += fmt.Sprintf("%s %v;", def.Name, d)
 	}
-	producers, err := b.Producers(100)
+	producers, err := b.Producers().List(100)
 	if err != nil {
 		t.Fatal(err)
 	}

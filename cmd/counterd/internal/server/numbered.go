@@ -113,7 +113,7 @@ func runIdmpLast(c *client, args [][]byte) {
 	var seq uint64
 	var known bool
 	err := c.withStore(false, func(b *counter.Batch) (err error) {
-		seq, known, err = b.LastSeq(args[2])
+		seq, known, err = b.Producers().Last(args[2])
 		return err
 	})
 	switch {
@@ -134,7 +134,7 @@ func runIdmpFence(c *client, args [][]byte) {
 	}
 	var epoch uint64
 	err := c.withStore(false, func(b *counter.Batch) (err error) {
-		epoch, err = b.Fence(args[2])
+		epoch, err = b.Producers().Fence(args[2])
 		return err
 	})
 	if err != nil {
@@ -160,7 +160,7 @@ func runProducers(c *client, args [][]byte) {
 	}
 	var list []counter.ProducerInfo
 	if err := c.withStore(false, func(b *counter.Batch) (err error) {
-		list, err = b.Producers(int(min(limit, math.MaxInt32)))
+		list, err = b.Producers().List(int(min(limit, math.MaxInt32)))
 		return err
 	}); err != nil {
 		c.StoreError(err)

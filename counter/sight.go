@@ -1,0 +1,43 @@
+package counter
+
+// sight is how far the log must be for what a batch has looked at to be told: another's change may be seen before its
+// record is written, and must not be told before.
+type sight struct {
+	s       *Store
+	seen    uint64 // log offset behind what was looked at
+	failing bool   // what is not durable must not be shown and the disk takes nothing; asked once a Run
+}
+
+// show remembers that what the log has below pos is in the batch's results. A block knows the record of its last change
+// only, so a reader waits for that, though it read another item.
+func (v *sight) show(pos uint64) { v.seen = max(v.seen, pos) }
+
+// showSafe is show for what op has read in blk, while the disk takes nothing. The block may have changes that are not
+// safe: those of other items do not matter. An item that has some itself is waited for while there is hope, else it
+// cannot be told.
+func (v *sight) showSafe(blk *block, op *Op) {
+	log, below := v.s.log, max(blk.logged, v.s.replayed)
+	if !log.Doubts(op.Counter.ID, op.Mid, below) {
+		return
+	}
+	if err := log.Ready(); log.Failed() && err != nil {
+		op.Err = &UncertainError{Offset: below, Err: err}
+		return
+	}
+	v.show(below)
+}
+
+// showLogged is show for what the table of producers tells, whose records end at pos; 0: they were replayed. While the
+// disk takes nothing, what is not safe cannot be told.
+func (v *sight) showLogged(pos uint64) error {
+	if v.failing {
+		log := v.s.log
+		if pos = max(pos, v.s.replayed); pos > log.Durable() {
+			if err := log.Ready(); log.Failed() && err != nil {
+				return &UncertainError{Offset: pos, Err: err}
+			}
+		}
+	}
+	v.show(pos)
+	return nil
+}
