@@ -21,7 +21,7 @@ help:
 	@echo 'make bench-large   100 M posts beside 1 M, and 1,000 M with most on disk; LARGE= SMALL= HUGE= MAXMEMORY='
 	@echo 'make fuzz       every fuzz target for FUZZTIME=$(FUZZTIME)'
 	@echo 'make crash      3 M crash points on the simulated file system, 200 rounds of kill -9, 200 cut links (an hour and more)'
-	@echo 'make failover   50 failovers by Sentinel: kill, stop, partition, beside redis-server (40 minutes; as root, or without partitions)'
+	@echo 'make failover   50 failovers by Sentinel: kill, stop, partition, beside redis-server; 400 between a numbered change and its repeat (55 minutes; as root, or without partitions)'
 	@echo 'make build      bin/counterd, bin/counterctl, bin/counterbench'
 
 build:
@@ -105,6 +105,7 @@ crash:
 DOWN_AFTER ?= 3s
 failover:
 	SCALE=50 $(GO) test -count=1 -run 'SentinelSoak' -timeout 3h -v ./cmd/counterd/e2e -down-after $(DOWN_AFTER)
+	$(GO) test -count=1 -run 'NumberedFailovers' -timeout 3h -v ./cmd/counterd/e2e -failovers 100
 
 clean:
 	rm -rf bin

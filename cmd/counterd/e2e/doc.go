@@ -26,6 +26,7 @@
 //	shutdown_test.go        what a stopping server still answers
 //	exact_test.go           no increment lost, none counted twice
 //	exactwriter_test.go     a load that knows what each post must hold, over restarts
+//	numbered_failover_test.go roles that change between a numbered change and its repeat; repeatwriter_test.go: their load
 //	replica_cuts_test.go    primary, replica and replica of a replica under cuts and restarts
 //	replica_tail_test.go    a primary that lost the end of its log
 //	sentinel_test.go        three stock Sentinels; redis-cli --replica
