@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +71,18 @@ func TestTail(t *testing.T) {
 		rest, text := num.Split(args, TailLen(args))
 		if len(rest) != want.rest || text != want.error || text == "" && (string(num.Producer) != string(want.num.Producer) || num.Seq != want.num.Seq || num.Epoch != want.num.Epoch) {
 			t.Errorf("%s: got %q, %s %d %d, %q; want %+v", line, rest, num.Producer, num.Seq, num.Epoch, text, want)
+		}
+	}
+}
+
+// TestUnsigned compares with strconv, about the highest number and elsewhere.
+func TestUnsigned(t *testing.T) {
+	for _, text := range []string{"0", "00", "9", "10", "9999999999999999999", "10000000000000000000", "18446744073709551609", "18446744073709551615", "18446744073709551616",
+		"18446744073709551620", "18446744073709551625", "1844674407370955161:", "1844674407370955161/", "19999999999999999999", "99999999999999999999", "100000000000000000000", "", "-1", "+1", "1a", " 1", "1_0"} {
+		want, err := strconv.ParseUint(text, 10, 64)
+		ok := err == nil && (text == "0" || text[0] != '0')
+		if got, gotOK := unsigned([]byte(text)); gotOK != ok || ok && got != want {
+			t.Errorf("%q: got %d %v, want %d %v", text, got, gotOK, want, ok)
 		}
 	}
 }

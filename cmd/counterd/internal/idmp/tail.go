@@ -1,6 +1,10 @@
 package idmp
 
-import "github.com/counterd/counterd/cmd/counterd/internal/resp"
+import (
+	"math/bits"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
+)
 
 // MaxProducer is the longest id of a producer, in bytes.
 const MaxProducer = 32
@@ -24,9 +28,9 @@ func TailLen(args [][]byte) int {
 	n := len(args)
 	switch {
 	case n < 4:
-	case resp.EqualFold(args[n-3], "IDMP"):
+	case len(args[n-3]) == 4 && resp.EqualFold(args[n-3], "IDMP"):
 		return 3
-	case n > 5 && resp.EqualFold(args[n-2], "EPOCH") && resp.EqualFold(args[n-5], "IDMP"):
+	case n > 5 && len(args[n-5]) == 4 && resp.EqualFold(args[n-2], "EPOCH") && resp.EqualFold(args[n-5], "IDMP"):
 		return 5
 	}
 	return 0
@@ -68,12 +72,18 @@ func unsigned(b []byte) (uint64, bool) {
 		return 0, false
 	}
 	var v uint64
-	for _, ch := range b {
-		d := uint64(ch - '0')
-		if d > 9 || v > (1<<64-1-d)/10 {
+	for _, ch := range b[:min(len(b), 19)] { // 19 digits fit
+		d := ch - '0'
+		if d > 9 {
 			return 0, false
 		}
-		v = v*10 + d
+		v = v*10 + uint64(d)
 	}
-	return v, true
+	if len(b) < 20 {
+		return v, true
+	}
+	high, low := bits.Mul64(v, 10)
+	d := b[19] - '0'
+	v, carry := bits.Add64(low, uint64(d), 0)
+	return v, d <= 9 && high == 0 && carry == 0
 }
