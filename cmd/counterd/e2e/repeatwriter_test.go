@@ -159,8 +159,9 @@ func (w *repeatWriter) attempt(op *repeatOp) (done bool, err error) {
 	return ok && v.Kind == ':' && v.N >= 1, err
 }
 
-// transient are errors behind which the same command may be sent again.
-var transient = []string{"READONLY ", "LOADING ", "UNCERTAIN ", "MASTERDOWN ", "NOREPLICAS ", "MISCONF ", "UNBLOCKED ", "EXECABORT "}
+// transient are errors behind which the same command may be sent again: WAIT's is that of a node that has handed its
+// role over since.
+var transient = []string{"READONLY ", "LOADING ", "UNCERTAIN ", "MASTERDOWN ", "NOREPLICAS ", "MISCONF ", "UNBLOCKED ", "EXECABORT ", "ERR WAIT cannot be used with replica "}
 
 // ask sends bytes and returns the last of so many replies; ok is false where the connection ended before. An error is
 // one that no server may give here.
