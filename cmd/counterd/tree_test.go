@@ -19,8 +19,8 @@ var topLevel = []string{"CHANGELOG.md", "LICENSE", "Makefile", "README.md", "ben
 	"internal", "persist", "schema"}
 
 // allowed names, for each package (and those below it, unless they have a line of their own), the packages of the
-// module it may import. Imports run one way: server -> node -> repl -> counter -> hot, coldstore, persist -> schema, vfs;
-// and counterctl -> datadir, counter -> persist.
+// module it may import. Imports run one way: server -> node -> repl -> counter -> hot, coldstore, persist -> schema,
+// vfs; and counterctl -> datadir, counter -> persist.
 var allowed = map[string][]string{
 	"schema":                        {},
 	"persist/vfs":                   {},

@@ -78,8 +78,8 @@ func ErrNoCounter(name []byte) string {
 }
 
 // CounterMIncrBy: COUNTER.MINCRBY key n [key n ...] [QUIET]. All keys and numbers are checked first; an addition that
-// would leave its column's range is answered by an error in its place, and the others are made. With QUIET the answer is
-// how many were made, and it is a group, as it is with a number.
+// would leave its column's range is answered by an error in its place, and the others are made. With QUIET the answer
+// is how many were made, and it is a group, as it is with a number.
 func CounterMIncrBy(c *Call, args [][]byte) {
 	if c.numbered != nil {
 		c.numbered.each = true

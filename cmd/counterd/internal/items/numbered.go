@@ -28,8 +28,8 @@ type numbering struct {
 // retainedReplies is how much memory for replies to be kept a connection holds on to.
 const retainedReplies = 512
 
-// Numbered plans a command as the change of a producer. hash is that of the command. One that is refused already, as its
-// key is none any more, is looked up all the same: it may have been made before a column was dropped.
+// Numbered plans a command as the change of a producer. hash is that of the command. One that is refused already, as
+// its key is none any more, is looked up all the same: it may have been made before a column was dropped.
 func (c *Call) Numbered(plan func(*Call, [][]byte), args [][]byte, num *idmp.Number, hash uint32) {
 	if c.numbered == nil {
 		c.numbered = &numbering{make: c.keep}

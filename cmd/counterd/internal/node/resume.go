@@ -12,9 +12,9 @@ import (
 )
 
 // A handover that the end of the process cut off is gone on with after the start. The node has no role then but to
-// follow the replica that it was handing over to, and that one may lead, or follow this node: then nobody leads. Another
-// node may stand at that one's address by now, wiped or of other data: who has nothing of this node's history is neither
-// followed nor told to lead.
+// follow the replica that it was handing over to, and that one may lead, or follow this node: then nobody leads.
+// Another node may stand at that one's address by now, wiped or of other data: who has nothing of this node's history
+// is neither followed nor told to lead.
 
 const (
 	// resumeEvery is the pause between looks at the other node.

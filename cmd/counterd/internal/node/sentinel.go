@@ -153,11 +153,11 @@ const (
 	handOverWithin = time.Second
 )
 
-// askForHandover lets the primary hand its role over before this node leads as Sentinel wants it. Sentinel tells only the
-// replica. Where the primary lives (SENTINEL FAILOVER, or Sentinel was wrong about it) it would go on to take changes
-// until it hears of it, a second or two, and the other replica would go on to acknowledge them: 568 increments that
-// WAIT 1 had acknowledged were lost in a trial. So it is asked to hand over, as by FAILOVER, which loses nothing; and if
-// it does not, the node leads as it is. It fails when the server ends.
+// askForHandover lets the primary hand its role over before this node leads as Sentinel wants it. Sentinel tells only
+// the replica. Where the primary lives (SENTINEL FAILOVER, or Sentinel was wrong about it) it would go on to take
+// changes until it hears of it, a second or two, and the other replica would go on to acknowledge them: 568 increments
+// that WAIT 1 had acknowledged were lost in a trial. So it is asked to hand over, as by FAILOVER, which loses nothing;
+// and if it does not, the node leads as it is. It fails when the server ends.
 func (n *Node) askForHandover() error {
 	info, ok := n.repl.Link()
 	if !ok || info.State != repl.LinkConnected || info.LastIO < 0 || info.LastIO > aliveWithin {

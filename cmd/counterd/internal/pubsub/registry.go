@@ -77,8 +77,8 @@ func (r *Registry) SetLimit(l Limit) { r.limit.Store(&l) }
 // Unread is how many bytes all subscribers together have not read.
 func (r *Registry) Unread() int64 { return r.unread.Load() }
 
-// Subscribe adds subscriptions and confirms each by a push of its own; at ErrTooMany none was made. Start must have been
-// called. Only s's own goroutine may call it.
+// Subscribe adds subscriptions and confirms each by a push of its own; at ErrTooMany none was made. Start must have
+// been called. Only s's own goroutine may call it.
 func (r *Registry) Subscribe(s *Subscriber, kind Kind, names [][]byte) error {
 	word, _ := kind.words()
 	r.mu.Lock()

@@ -80,12 +80,6 @@ func (p *parser) clause(word []byte) int {
 	return -1
 }
 
-// stood tells whether a clause was given.
-func (p *parser) stood(word string) bool {
-	i := p.clause([]byte(word))
-	return i >= 0 && p.seen&(1<<i) != 0
-}
-
 // names lists the clauses that may still come.
 func (p *parser) names() string {
 	var words []string

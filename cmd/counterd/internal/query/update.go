@@ -15,8 +15,8 @@ type Update struct {
 	Returning     counter.Returning
 }
 
-// ParseUpdate reads the arguments of COUNTER.UPDATE behind its name. Errors are as ParseFind's. Whether a value fits its
-// column is counter.NewUpdate's to say.
+// ParseUpdate reads the arguments of COUNTER.UPDATE behind its name. Errors are as ParseFind's. Whether a value fits
+// its column is counter.NewUpdate's to say.
 func ParseUpdate(sch *schema.Schema, args [][]byte) (Update, error) {
 	var u Update
 	change := func(word string, kind counter.OpKind) clause {

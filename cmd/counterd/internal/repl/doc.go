@@ -10,8 +10,9 @@
 //	AUTH ..., PING
 //	REPLCONF listening-port <n> [ip-address <ip>]
 //	REPLCONF version counterd capa counterd1     without it: a clear refusal, as a Redis could not read what follows
-//	REPLCONF process <id>                        40 random hex digits: links of the process before this one are closed. A primary that does not
-//	                                             know it refuses it, and is followed nevertheless
+//	REPLCONF process <id>                        40 random hex digits: links of the process before this one are
+//	                                             closed. A primary that does not know it refuses it, and is followed
+//	                                             nevertheless
 //	REPLCONF history <lineage>                   what its log's past is
 //	PSYNC <replid> <offset>                      the end of its log; ? -1 if it wants a full copy
 //

@@ -61,8 +61,8 @@ func TestSession(t *testing.T) {
 	}
 }
 
-// TestPromotedOnce: a replica that got a full copy, or the log, and is promoted answers what was done before for whoever
-// asks again.
+// TestPromotedOnce: a replica that got a full copy, or the log, and is promoted answers what was done before for
+// whoever asks again.
 func TestPromotedOnce(t *testing.T) {
 	w := newWorld(t)
 	for name, said := range map[string][]byte{"goes on": w.goesOn(t), "full copy": w.copied(t)} {

@@ -108,8 +108,8 @@ func (n *Node) Follow(primary Address) error {
 // Pursue is Follow for who cannot do anything about an error, at a start or behind a handover: what the disk does not
 // take is tried again until it does. Changes are refused from now on, and nothing is taken of the primary before it is
 // noted. With kin nothing is taken either of a node whose history has nothing of this one's (ErrForeign in the link's
-// error): another may stand at the address by now. up is closed when the primary goes on from this node's log, unless the
-// node is told another role before.
+// error): another may stand at the address by now. up is closed when the primary goes on from this node's log, unless
+// the node is told another role before.
 func (n *Node) Pursue(primary Address, kin bool) (up <-chan struct{}) {
 	n.change.Lock()
 	defer n.change.Unlock()

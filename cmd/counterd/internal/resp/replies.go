@@ -15,7 +15,8 @@ type Replies struct {
 // Region is memory that Replies were written in and others can be. The zero value is one of no size.
 type Region struct{ b []byte }
 
-// Neutral is the version of replies that are kept, not sent: maps and sets are those of RESP3, all else is RESP2's, which tells the two nulls apart.
+// Neutral is the version of replies that are kept, not sent: maps and sets are those of RESP3, all else is RESP2's,
+// which tells the two nulls apart.
 const Neutral = 1
 
 // Protocol is the version that the connection speaks, 2 or 3, or Neutral.

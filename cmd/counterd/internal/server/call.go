@@ -29,7 +29,8 @@ type call struct {
 	unsureN int64
 }
 
-// scratch is the memory that a call works in while it has something to do: see front.Session. Those that wait have none.
+// scratch is the memory that a call works in while it has something to do: see front.Session. Those that wait have
+// none.
 type scratch struct {
 	owed  []items.Owed
 	runs  []run

@@ -18,8 +18,9 @@ import (
 	"github.com/counterd/counterd/counter"
 )
 
-// chaosClient counts on a post of its own, by pipelines of all kinds of commands cut into pieces anywhere, and holds every byte of every reply
-// against what it has to be. When its connection ends it must find as many changes as were acknowledged, or as many more as were on their way.
+// chaosClient counts on a post of its own, by pipelines of all kinds of commands cut into pieces anywhere, and holds
+// every byte of every reply against what it has to be. When its connection ends it must find as many changes as were
+// acknowledged, or as many more as were on their way.
 type chaosClient struct {
 	t     *testing.T
 	s     *Server
@@ -41,7 +42,8 @@ func (c *chaosClient) null() string {
 	return "$-1\r\n"
 }
 
-// connect dials until it is let in, and reads where the counter stands. What the server had read of the connection before is executed by then.
+// connect dials until it is let in, and reads where the counter stands. What the server had read of the connection
+// before is executed by then.
 func (c *chaosClient) connect() {
 	until(c.t, "the last connection's end", func() bool { return c.s.front.Session(c.id) == nil })
 	for deadline := time.Now().Add(3 * time.Minute); ; {

@@ -8,7 +8,8 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
 )
 
-// TestCommandEntries checks each entry of COMMAND: ten elements, and key specifications that say the same as the old fields.
+// TestCommandEntries checks each entry of COMMAND: ten elements, and key specifications that say the same as the old
+// fields.
 func TestCommandEntries(t *testing.T) {
 	s := wireServe(t, nil)
 	for _, proto := range []int{2, 3} {

@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// TestDamagedCopy: files that go bad under a running primary do not keep a replica from a full copy. Posts of a damaged or missing cold file answer errors on both
-// sides, and everything else is there; of an image memory has all, so it is written anew.
+// TestDamagedCopy: files that go bad under a running primary do not keep a replica from a full copy. Posts of a damaged
+// or missing cold file answer errors on both sides, and everything else is there; of an image memory has all, so it is
+// written anew.
 func TestDamagedCopy(t *testing.T) {
 	for _, c := range []struct {
 		what, glob string

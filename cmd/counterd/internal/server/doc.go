@@ -12,7 +12,7 @@
 //	command          the table of commands, and what COMMAND says of it
 //	config           settings
 //	repl             how nodes follow each other
-//	node             which role this one has, and what it lets pass; commands of replication. This package is its node.Host
+//	node             which role this one has, and what it lets pass; commands of replication. It sees a node.Host here
 //	watch, slowlog   what WATCH watches, what SLOWLOG shows
 //	stats            what is counted and measured: totals, rates, memory
 //	pubsub           who is subscribed to what, and what it has not read yet
@@ -44,7 +44,7 @@
 //
 //	a command that is not planned and that Redis does not call fast   EXEC, WAIT, PSYNC, FLUSHALL, INFO, ...
 //	a batch on cold files                                             Batch.Cold
-//	a commit that needs the disk                                      Ack.Waits: appendfsync always, and a disk that fell behind
+//	a commit that needs the disk                                      Ack.Waits: appendfsync always, a disk that lags
 //	replies that the connection does not take                         Session.Send
 //	a pause                                                           client.unheld
 //
@@ -60,6 +60,7 @@
 //	call.go                        a connection's way to the store: what is planned, run and committed
 //	check.go confined.go           which commands are refused; what a subscriber, a replica or a port for reads may send
 //	table.go commandcmd.go         the rows of the command table, which is package command's; COMMAND, ACL
+//	numbered.go                    commands with a number: where it comes from
 //	*conn.go                       what packages node, find and dataset see of a connection
 //	block.go                       how commands block: WAIT, WAITAOF, and what waits for FAILOVER or CLIENT PAUSE
 //	multi.go                       transactions; package watch knows what is watched
@@ -67,7 +68,7 @@
 //	connection.go                  PING, HELLO, AUTH, ...
 //	clientinfo.go clientcmd.go     what others see of a connection; CLIENT
 //	configcmd.go                   CONFIG. The configuration is package config's
-//	info.go                        INFO. What it counts and measures is package stats's
+//	info.go release.go             INFO. What it counts and measures is package stats's; memory that is given back
 //	slowlogcmd.go latency.go       SLOWLOG, which package slowlog keeps; LATENCY
 //	persistence.go memorycmd.go    SAVE and its kin; MEMORY
 //	admin.go                       SHUTDOWN, and what has one possible answer here

@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/node"
+	"github.com/counterd/counterd/cmd/counterd/internal/repl"
 	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
 )
 
@@ -148,7 +150,67 @@ func deafReplicaAs(t *testing.T, a *replNode, port int, process string) *wireCli
 	return c
 }
 
-// TestFailoverThatIsNot: timeouts, ABORT in both phases and targets that cannot be told. Changes wait meanwhile and then go on.
+// TestFailoverHeld: changes of every kind that FAILOVER holds back are refused as the role goes, and change nothing.
+// Their connections go on.
+func TestFailoverHeld(t *testing.T) {
+	a := newReplNode(t).start("")
+	c := newReplNode(t).start(a.addr())
+	a.dial().want("SET 1.cntcm 5", "+OK")
+	until(t, "the replica follows", func() bool { return a.dial().do("WAIT 1 100").N == 1 })
+	b := listenAs(t, 0)
+	deaf := deafReplica(t, a, b.port())
+	type heldChange struct {
+		command string
+		conn    *wireClient
+	}
+	var held []heldChange
+	for _, command := range []string{"INCR 1.cntcm", "INCR 1.cntcm IDMP p 1", "SET 9.cntcm 1", "DEL 1", "FLUSHALL", "COUNTER.DRAIN 1.cntcm",
+		"COUNTER.UPDATE weibo WHERE cntcm > 0 INCRBY cntcm 1", "ADD COLUMN weibo more hint=4 max=8", "EXEC"} {
+		held = append(held, heldChange{command, a.dial()})
+		if command == "EXEC" {
+			held[len(held)-1].conn.want("MULTI", "+OK")
+			held[len(held)-1].conn.want("INCR 1.cntcm", "+QUEUED")
+		}
+	}
+	a.dial().want(fmt.Sprintf("FAILOVER TO 127.0.0.1 %d", b.port()), "+OK")
+	for _, h := range held {
+		h.conn.send(h.command)
+	}
+	untilBlocked(t, a.srv, int64(len(held)))
+	log := a.srv.Store().Replication()
+	deaf.send(fmt.Sprintf("REPLCONF ACK %d", log.Position()))
+	until(t, "the replica was told", func() bool { return b.told.Load() == 1 })
+	c.dial().want("REPLICAOF NO ONE", "+OK") // and b follows it, which ends the failover
+	deaf.conn.Close()
+	until(t, "its link is down", func() bool { return a.info("connected_slaves") == "0" })
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() {
+		for {
+			select {
+			case b.roles <- follower(c.port, repl.LinkConnected, 1<<40):
+			case <-ended:
+				return
+			}
+		}
+	}()
+	for _, h := range held {
+		want := "-" + items.ErrReadOnly
+		if h.command == "EXEC" {
+			want = "-EXECABORT Transaction discarded because of: " + items.ErrReadOnly
+		}
+		if got := h.conn.read().String(); got != want {
+			t.Errorf("%s: %s", h.command, got)
+		}
+		h.conn.want("PING", "+PONG")
+	}
+	until(t, "it follows", func() bool { return a.info("master_link_status") == "up" })
+	a.dial().want("GET 1.cntcm", `"5"`)
+	same(t, c, a)
+}
+
+// TestFailoverThatIsNot: timeouts, ABORT in both phases and targets that cannot be told. Changes wait meanwhile and
+// then go on.
 func TestFailoverThatIsNot(t *testing.T) {
 	a := newReplNode(t).start("")
 	w, writer := a.dial(), a.dial()
@@ -220,8 +282,8 @@ func TestFailoverThatIsNot(t *testing.T) {
 	w.want("INCR 1.cntcm", ":5")
 }
 
-// TestFailoverLosesNothing hands the role over under load, to and fro: every increment that was answered is there, once, and connections that stay get
-// READONLY at the node that is no primary any more and nothing else.
+// TestFailoverLosesNothing hands the role over under load, to and fro: every increment that was answered is there,
+// once, and connections that stay get READONLY at the node that is no primary any more and nothing else.
 func TestFailoverLosesNothing(t *testing.T) {
 	a, b := newReplNode(t), newReplNode(t)
 	a.start("")
@@ -296,8 +358,8 @@ func TestFailoverLosesNothing(t *testing.T) {
 	}
 }
 
-// TestReplicaCountsOnce: a connection of a replica that was cut on its side only is no second replica, for WAIT, WAITAOF and min-replicas; and it is closed
-// as soon as the replica comes again, if it is the same process.
+// TestReplicaCountsOnce: a connection of a replica that was cut on its side only is no second replica, for WAIT,
+// WAITAOF and min-replicas; and it is closed as soon as the replica comes again, if it is the same process.
 func TestReplicaCountsOnce(t *testing.T) {
 	a := newReplNode(t).start("")
 	w := a.dial()

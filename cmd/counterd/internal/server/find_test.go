@@ -550,7 +550,8 @@ func TestFindOnce(t *testing.T) {
 	c2.want("IDMP LAST p", ":5")
 }
 
-// TestFindOnceMany: an UPDATE with a number is one change, and so is bounded; others wait for it and see all or nothing.
+// TestFindOnceMany: an UPDATE with a number is one change, and so is bounded; others wait for it and see all or
+// nothing.
 func TestFindOnceMany(t *testing.T) {
 	s := wireServe(t, nil)
 	c, reader := wireDial(t, s, 2), wireDial(t, s, 2)

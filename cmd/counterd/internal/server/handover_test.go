@@ -16,8 +16,8 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// TestHandoverCutOff ends a node at each step of FAILOVER and starts it again: one of the two leads, with all changes, and the other follows it. Nobody has
-// to say anything.
+// TestHandoverCutOff ends a node at each step of FAILOVER and starts it again: one of the two leads, with all changes,
+// and the other follows it. Nobody has to say anything.
 func TestHandoverCutOff(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -103,7 +103,8 @@ func yield(n *replNode) {
 	}
 }
 
-// TestHandoverToNobody: the node that the role was being handed to does not come back. REPLICAOF ends the wait, whatever it says.
+// TestHandoverToNobody: the node that the role was being handed to does not come back. REPLICAOF ends the wait,
+// whatever it says.
 func TestHandoverToNobody(t *testing.T) {
 	a := newReplNode(t).start("")
 	a.dial().want("SET 1.cntcm 1", "+OK")
@@ -127,7 +128,8 @@ func TestHandoverToNobody(t *testing.T) {
 	}
 }
 
-// TestFailoverAborted: when ABORT is answered there is no failover: a second one is told so, and the next failover may begin.
+// TestFailoverAborted: when ABORT is answered there is no failover: a second one is told so, and the next failover may
+// begin.
 func TestFailoverAborted(t *testing.T) {
 	a := newReplNode(t).start("")
 	a.dial().want("SET 1.cntcm 1", "+OK")
@@ -144,8 +146,8 @@ func TestFailoverAborted(t *testing.T) {
 	c.want("INCR 1.cntcm", ":2")
 }
 
-// TestHandoverAstray: the node that the role was being handed to follows a third one that is not there, or this one by a name that it does not know for its own. The log
-// says so, as somebody has to.
+// TestHandoverAstray: the node that the role was being handed to follows a third one that is not there, or this one by
+// a name that it does not know for its own. The log says so, as somebody has to.
 func TestHandoverAstray(t *testing.T) {
 	a := newReplNode(t).start("")
 	other := listenAs(t, 0)
@@ -162,7 +164,8 @@ func TestHandoverAstray(t *testing.T) {
 	}
 }
 
-// TestFailoverCeded: a replica that was told to lead and has gone leaves a node that does what it is told, and tells the replica to lead no more.
+// TestFailoverCeded: a replica that was told to lead and has gone leaves a node that does what it is told, and tells
+// the replica to lead no more.
 func TestFailoverCeded(t *testing.T) {
 	a := newReplNode(t).start("")
 	c := newReplNode(t).start(a.addr())
@@ -237,8 +240,8 @@ func TestHandoverWatched(t *testing.T) {
 	until(t, "it follows", func() bool { return a.info("master_link_status") == "up" })
 }
 
-// TestHandoverFeeds: a node that gave its role up goes on to feed the replica that is to lead: that one may have lost its link before it had all changes, and
-// both would wait for the other.
+// TestHandoverFeeds: a node that gave its role up goes on to feed the replica that is to lead: that one may have lost
+// its link before it had all changes, and both would wait for the other.
 func TestHandoverFeeds(t *testing.T) {
 	a := newReplNode(t).start("")
 	b := newReplNode(t).start(a.addr())
@@ -257,7 +260,8 @@ func TestHandoverFeeds(t *testing.T) {
 	same(t, a, b)
 }
 
-// toldNobody listens where a replica would, and takes orders that it never answers. told counts those to lead; roles answers ROLE.
+// toldNobody listens where a replica would, and takes orders that it never answers. told counts those to lead; roles
+// answers ROLE.
 type toldNobody struct {
 	net.Listener
 	told  atomic.Int64
@@ -317,7 +321,8 @@ func follower(of int, state repl.LinkState, offset uint64) string {
 	return fmt.Sprintf("*5\r\n$5\r\nslave\r\n$9\r\n127.0.0.1\r\n:%d\r\n$%d\r\n%s\r\n:%d\r\n", of, len(state), state, offset)
 }
 
-// TestHandoverForced: a replica that was told to lead by force, though it lacks changes, may do so at any moment: a node that comes back does not lead beside it.
+// TestHandoverForced: a replica that was told to lead by force, though it lacks changes, may do so at any moment: a
+// node that comes back does not lead beside it.
 func TestHandoverForced(t *testing.T) {
 	a := newReplNode(t).start("")
 	b := newReplNode(t).start(a.addr())
@@ -344,7 +349,8 @@ func TestHandoverForced(t *testing.T) {
 	}
 }
 
-// TestHandoverOverruled: what somebody says while a node looks how to go on with a handover holds: the node that it was handing over to is told nothing any more.
+// TestHandoverOverruled: what somebody says while a node looks how to go on with a handover holds: the node that it was
+// handing over to is told nothing any more.
 func TestHandoverOverruled(t *testing.T) {
 	for _, command := range []string{"REPLICAOF NO ONE", "FAILOVER ABORT", "REPLICAOF 127.0.0.1 1"} {
 		a := newReplNode(t).start("")
@@ -427,8 +433,8 @@ func TestHandoverOnward(t *testing.T) {
 	})
 }
 
-// TestFailoverTakenElsewhere: a replica that was told to lead and did not answer comes back as the replica of a third node, which leads by then. It is not told again, and
-// the old primary follows that node.
+// TestFailoverTakenElsewhere: a replica that was told to lead and did not answer comes back as the replica of a third
+// node, which leads by then. It is not told again, and the old primary follows that node.
 func TestFailoverTakenElsewhere(t *testing.T) {
 	a := newReplNode(t).start("")
 	c := newReplNode(t).start(a.addr())
@@ -453,8 +459,8 @@ func TestFailoverTakenElsewhere(t *testing.T) {
 	}
 }
 
-// TestHandoverNotes: a node that was told its role since does not go on with a handover, whatever a crash left of the note; one whose configuration names the
-// node that it was handing over to does.
+// TestHandoverNotes: a node that was told its role since does not go on with a handover, whatever a crash left of the
+// note; one whose configuration names the node that it was handing over to does.
 func TestHandoverNotes(t *testing.T) {
 	a := newReplNode(t).start("")
 	b := newReplNode(t).start(a.addr())
@@ -505,8 +511,8 @@ func unwritable(t *testing.T, n *replNode) (writable func()) {
 	}
 }
 
-// TestHandoverNoted: a node that has handed its role over and cannot note whom it follows now, as its disk is full, does
-// so when the disk is well. Nobody has to tell it.
+// TestHandoverNoted: a node that has handed its role over and cannot note whom it follows now, as its disk is full,
+// does so when the disk is well. Nobody has to tell it.
 func TestHandoverNoted(t *testing.T) {
 	a := newReplNode(t).start("")
 	b := newReplNode(t).start(a.addr())

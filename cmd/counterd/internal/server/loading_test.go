@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestLoadingEnds: a connection that came while the store was already there, but loading had not been declared over, must not answer
-// LOADING for ever.
+// TestLoadingEnds: a connection that came while the store was already there, but loading had not been declared over,
+// must not answer LOADING for ever.
 func TestLoadingEnds(t *testing.T) {
 	s := wireServe(t, nil)
 	s.progress.begin()

@@ -13,7 +13,8 @@ import (
 	"github.com/counterd/counterd/counter"
 )
 
-// TestRefusedChangesNothing: a command on several keys, one of which is on a damaged page, answers with an error and changes none of them.
+// TestRefusedChangesNothing: a command on several keys, one of which is on a damaged page, answers with an error and
+// changes none of them.
 func TestRefusedChangesNothing(t *testing.T) {
 	dir := t.TempDir()
 	s := wireServeStore(t, dir, counter.Options{BlockItems: 2048}, nil)
@@ -76,8 +77,8 @@ func TestRefusedChangesNothing(t *testing.T) {
 	}
 }
 
-// TestManyKeysOneChange: MSET, HSET and DEL from several connections are seen whole or not at all by MGET, COUNTER.MGET, EXISTS and HGETALL, on
-// replicas too.
+// TestManyKeysOneChange: MSET, HSET and DEL from several connections are seen whole or not at all by MGET,
+// COUNTER.MGET, EXISTS and HGETALL, on replicas too.
 func TestManyKeysOneChange(t *testing.T) {
 	a := newReplNode(t).start("")
 	b := newReplNode(t).start(a.addr())

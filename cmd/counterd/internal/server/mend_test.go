@@ -9,8 +9,8 @@ import (
 	"github.com/counterd/counterd/persist"
 )
 
-// TestMend: a replica that starts without the file of a cold block, or without an image that no snapshot has another of,
-// gets the posts back from its primary. Nobody has to tell it, and it is done once.
+// TestMend: a replica that starts without the file of a cold block, or without an image that no snapshot has another
+// of, gets the posts back from its primary. Nobody has to tell it, and it is done once.
 func TestMend(t *testing.T) {
 	for _, tier := range []persist.Tier{persist.TierCold, persist.TierHot} {
 		t.Run(string(tier), func(t *testing.T) {

@@ -41,8 +41,8 @@ func (n *numbers) take(num *idmp.Number) (text string) {
 	return ""
 }
 
-// number parts a command from its number, which num becomes: its own, or the connection's, which is used up. Without one
-// num.Producer is nil. text is the error.
+// number parts a command from its number, which num becomes: its own, or the connection's, which is used up. Without
+// one num.Producer is nil. text is the error.
 func (c *call) number(num *idmp.Number, cmd *row, args [][]byte) (rest [][]byte, text string) {
 	if cmd.Flags&command.Idmp != 0 {
 		if tail := idmp.TailLen(args); tail > 0 {

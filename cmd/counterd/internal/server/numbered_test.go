@@ -299,8 +299,8 @@ func TestClientIdmp(t *testing.T) {
 	c.want("INCR 2.cntcm", ":3")
 }
 
-// TestNumberedPipeline: numbers are counted as commands are read, in a pipeline with all kinds of them, and a client that
-// sends it again from its first number has each made once.
+// TestNumberedPipeline: numbers are counted as commands are read, in a pipeline with all kinds of them, and a client
+// that sends it again from its first number has each made once.
 func TestNumberedPipeline(t *testing.T) {
 	s := numberedServer(t)
 	lines := []string{"INCR 1.cntcm", "GET 1.cntcm", "INCR 1.cntcm", "INCR 1.cntcm x", "SET 1.cntcm x", "PING", "INCR 1.cntcm", "MULTI", "INCR 1.cntcm", "EXEC", "DBSIZE", "HSET 1 repost 5"}
@@ -396,7 +396,8 @@ func numberedLine(seq int) string {
 	return fmt.Sprintf("COUNTER.MINCRBY %d.cntcm %d %d.cntcm %d%s IDMP shared %d", seq%4, seq, (seq+1)%4, seq, tail, seq)
 }
 
-// TestNumberedFull: over the limits the answer is an error before any change, and nothing that is remembered is dropped.
+// TestNumberedFull: over the limits the answer is an error before any change, and nothing that is remembered is
+// dropped.
 func TestNumberedFull(t *testing.T) {
 	s := wireServeStore(t, "", counter.Options{}, func(c *config.Config) { c.IdmpMaxProducers = 3 })
 	c := wireDial(t, s, 3)

@@ -8,8 +8,8 @@ import (
 	"github.com/counterd/counterd/persist"
 )
 
-// TestPublishToReplicas: what is published on a primary reaches subscribers of its replicas and of theirs, behind the changes that were made before it, and
-// leaves the log as it is. What is published on a replica stays there.
+// TestPublishToReplicas: what is published on a primary reaches subscribers of its replicas and of theirs, behind the
+// changes that were made before it, and leaves the log as it is. What is published on a replica stays there.
 func TestPublishToReplicas(t *testing.T) {
 	a := newReplNode(t).start("")
 	b := newReplNode(t).start(a.addr())
@@ -60,8 +60,8 @@ func TestPublishToReplicas(t *testing.T) {
 	same(t, a, b, c)
 }
 
-// TestSentAway: clients of a node that was the primary are closed when a Sentinel names another, once for each Sentinel, as a client may ask any
-// of them; and nobody else.
+// TestSentAway: clients of a node that was the primary are closed when a Sentinel names another, once for each
+// Sentinel, as a client may ask any of them; and nobody else.
 func TestSentAway(t *testing.T) {
 	a := newReplNode(t).start("")
 	b := newReplNode(t).start(a.addr())
@@ -101,8 +101,8 @@ func TestSentAway(t *testing.T) {
 	}
 }
 
-// TestPublishToOlderReplica: a replica that did not say that it takes messages of PUBLISH, as it is of a build that does not know
-// them and would drop the link, is sent the log alone.
+// TestPublishToOlderReplica: a replica that did not say that it takes messages of PUBLISH, as it is of a build that
+// does not know them and would drop the link, is sent the log alone.
 func TestPublishToOlderReplica(t *testing.T) {
 	a := newReplNode(t).start("")
 	old := deafReplica(t, a, 1)

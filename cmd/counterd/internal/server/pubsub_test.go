@@ -122,8 +122,8 @@ func TestOutputLimitConfig(t *testing.T) {
 	is("normal 0 0 0 slave 0 0 0 pubsub 1048576 262144 2")
 }
 
-// TestSlowSubscriber: who does not read is closed at the hard limit, and at the soft one when its time is over, and counted. Nobody waits for it, it
-// takes no more memory than its limit, and who reads again in time stays.
+// TestSlowSubscriber: who does not read is closed at the hard limit, and at the soft one when its time is over, and
+// counted. Nobody waits for it, it takes no more memory than its limit, and who reads again in time stays.
 func TestSlowSubscriber(t *testing.T) {
 	s := wireServe(t, nil)
 	pub := wireDial(t, s, 2)
@@ -192,7 +192,8 @@ func TestSlowSubscriber(t *testing.T) {
 	}
 }
 
-// TestOwnMessage: a connection that speaks RESP3 may publish to itself, and reads the message behind the replies to what it sent before.
+// TestOwnMessage: a connection that speaks RESP3 may publish to itself, and reads the message behind the replies to
+// what it sent before.
 func TestOwnMessage(t *testing.T) {
 	s := wireServe(t, nil)
 	c := wireDial(t, s, 3)
@@ -207,7 +208,8 @@ func TestOwnMessage(t *testing.T) {
 	}
 }
 
-// TestExecRefused: EXEC that is refused before it ran says so by EXECABORT, whatever the reason, and ends the transaction.
+// TestExecRefused: EXEC that is refused before it ran says so by EXECABORT, whatever the reason, and ends the
+// transaction.
 func TestExecRefused(t *testing.T) {
 	s := wireServe(t, func(c *config.Config) { c.RequirePass = "secret" })
 	c := wireDial(t, s, 2)

@@ -29,8 +29,9 @@ func strangerWords(s *counter.Store) *strings.Replacer {
 	return strings.NewReplacer("<past>", string(past.AppendText(nil)), "<id>", past.Current().ReplID.String(), "<end>", fmt.Sprint(s.Replication().Written()), "<file>", name)
 }
 
-// FuzzStranger lets a stranger say anything to a primary that a replica might: a line is a command, a blank parts its words. The primary must not panic, must
-// answer others as before, change nothing, and forget the stranger when it goes.
+// FuzzStranger lets a stranger say anything to a primary that a replica might: a line is a command, a blank parts its
+// words. The primary must not panic, must answer others as before, change nothing, and forget the stranger when it
+// goes.
 func FuzzStranger(f *testing.F) {
 	conf := config.Default()
 	conf.Port, conf.UnixSocket, conf.Dir = 0, filepath.Join(f.TempDir(), "s"), f.TempDir()

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestReplicaTiers: a replica has tiers and snapshots of its own, while the stream goes on, and stays equal to its primary over a restart.
+// TestReplicaTiers: a replica has tiers and snapshots of its own, while the stream goes on, and stays equal to its
+// primary over a restart.
 func TestReplicaTiers(t *testing.T) {
 	a, b := newReplNode(t), newReplNode(t)
 	a.start("")

@@ -344,8 +344,9 @@ func TestFullCopy(t *testing.T) {
 }
 
 // TestDivergence: two primaries after a partition. What one of them took alone is cut, saved and counted.
-// TestReplicaTransactions runs transactions of some hundred changes on a primary, while connections to a replica, and to a replica of that, read the first and the last key
-// of each in all ways that read both at once: they are never apart. Then the replica leads, and its replica's readers see the same.
+// TestReplicaTransactions runs transactions of some hundred changes on a primary, while connections to a replica, and
+// to a replica of that, read the first and the last key of each in all ways that read both at once: they are never
+// apart. Then the replica leads, and its replica's readers see the same.
 func TestReplicaTransactions(t *testing.T) {
 	a, b, c := newReplNode(t), newReplNode(t), newReplNode(t)
 	a.start("")
@@ -525,8 +526,8 @@ func TestStranger(t *testing.T) {
 	}
 }
 
-// TestDownload: SYNC and PSYNC of redis-cli --rdb are answered by an archive that opens as what the node holds, of a primary and of a
-// replica.
+// TestDownload: SYNC and PSYNC of redis-cli --rdb are answered by an archive that opens as what the node holds, of a
+// primary and of a replica.
 func TestDownload(t *testing.T) {
 	a, b := newReplNode(t), newReplNode(t)
 	a.start("")
@@ -657,7 +658,8 @@ func TestAwaiting(t *testing.T) {
 	a.dial().want("SET 1.cntcm 4", "+OK")
 }
 
-// TestDeposed: a primary that Sentinel named refuses changes from when it hears of a primary of a later epoch until it is told its role.
+// TestDeposed: a primary that Sentinel named refuses changes from when it hears of a primary of a later epoch until it
+// is told its role.
 func TestDeposed(t *testing.T) {
 	a := newReplNode(t).start("")
 	hello := func(name string, port, epoch int) {

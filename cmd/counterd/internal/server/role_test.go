@@ -69,8 +69,8 @@ func TestRoleKept(t *testing.T) {
 	until(t, "the replica follows when it is told to", follows)
 }
 
-// TestRoleWhileOpening: a replica that cuts its log back, or has copied its primary's data, is a replica meanwhile. Sentinel would take it for promoted
-// otherwise.
+// TestRoleWhileOpening: a replica that cuts its log back, or has copied its primary's data, is a replica meanwhile.
+// Sentinel would take it for promoted otherwise.
 func TestRoleWhileOpening(t *testing.T) {
 	a := newReplNode(t).start("")
 	b := newReplNode(t).start("")
@@ -99,7 +99,8 @@ func TestRoleWhileOpening(t *testing.T) {
 	b.dial().want("SET 1.cntcm 1", "-"+items.ErrReadOnly)
 }
 
-// TestElected: a replica that Sentinel promotes takes the role over from a primary that lives; one that a person splits off leaves it alone.
+// TestElected: a replica that Sentinel promotes takes the role over from a primary that lives; one that a person splits
+// off leaves it alone.
 func TestElected(t *testing.T) {
 	a := newReplNode(t).start("")
 	b := newReplNode(t).start("")
@@ -222,7 +223,8 @@ func TestRoleTaken(t *testing.T) {
 	}
 }
 
-// TestPrimaryThatNoFileHolds: a primary that the setting cannot name is refused. Before, every CONFIG SET behind it was.
+// TestPrimaryThatNoFileHolds: a primary that the setting cannot name is refused. Before, every CONFIG SET behind it
+// was.
 func TestPrimaryThatNoFileHolds(t *testing.T) {
 	a := newReplNode(t).start("")
 	c := a.dial()

@@ -79,7 +79,8 @@ func TestWatchWhileLoading(t *testing.T) {
 	c.want("EXEC", "[:1]")
 }
 
-// BenchmarkTouch is what a batch of a primary's stream, or of a client, pays for WATCH: nothing watched, and something else watched.
+// BenchmarkTouch is what a batch of a primary's stream, or of a client, pays for WATCH: nothing watched, and something
+// else watched.
 func BenchmarkTouch(b *testing.B) {
 	store, err := counter.Open("", counter.Options{})
 	if err != nil {

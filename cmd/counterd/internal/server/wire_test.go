@@ -70,8 +70,8 @@ type wireClient struct {
 	proto int
 }
 
-// patience is how long a test waits for what must come: a lost reply fails the test instead of stopping it. It is far above what the race
-// detector needs on a machine whose processors are all busy.
+// patience is how long a test waits for what must come: a lost reply fails the test instead of stopping it. It is far
+// above what the race detector needs on a machine whose processors are all busy.
 const patience = 3 * time.Minute
 
 // wireDial connects and chooses the protocol.
