@@ -31,18 +31,16 @@ type echoes struct {
 	*Front
 	totals stats.Totals
 	ended  atomic.Int64 // sessions
-	inLoop atomic.Int64 // times that SLOW was executed in a loop
 }
 
 // echo is the handler of one session.
 type echo struct {
 	Session
-	host    *echoes
-	out     resp.Replies
-	later   []string
-	unsafe  bool // a reply of LATER is not settled
-	memory  *echoMemory
-	waiting context.CancelFunc
+	host   *echoes
+	out    resp.Replies
+	later  []string
+	unsafe bool // a reply of LATER is not settled
+	memory *echoMemory
 }
 
 // echoMemory belongs to one echo at a time.
