@@ -326,3 +326,69 @@ func TestQueryConcurrent(t *testing.T) {
 		}
 	}
 }
+
+// TestQueryShowsCold: what a query sees of a cold block's overlay is not told before the log holds it, be it there when
+// the query came to the block, or put there while it read the file.
+func TestQueryShowsCold(t *testing.T) {
+	s, _, mids := playedStore(t, newRand(t), 12_000)
+	demoteBlocks(t, s)
+	def := s.Schema().Counter("a")
+	file := s.spaces[def.ID].dir.Load().find(mids[0]).cold.file
+	if file.Pages() < 3 {
+		t.Fatalf("%d pages", file.Pages())
+	}
+	change := func(page int) {
+		unwritten(t, s, func(b *Batch) {
+			b.Add(Op{Kind: OpSet, Counter: def, Column: 2, Mid: file.PageStart(page), Arg: 77})
+			b.Run()
+		})
+	}
+	b := s.NewBatch()
+	step := func(f *Find) (values []uint64) {
+		if err := b.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Step(b); err != nil {
+			t.Fatal(err)
+		}
+		b.End()
+		for i := range f.Rows().Len() {
+			if _, vals := f.Rows().At(i); vals[0] == 77 {
+				values = append(values, vals[0])
+			}
+		}
+		return values
+	}
+	q := Query{Counter: def, From: file.PageStart(1), To: schema.MaxMid, Columns: []int16{2}, Where: []Condition{{2, Equal, 77}}}
+	only, err := NewFind(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(1)
+	if seen := step(only); len(seen) != 1 || b.seen < s.log.Position() {
+		t.Errorf("the overlay alone: seen %v, up to %d of the log, which is at %d", seen, b.seen, s.log.Position())
+	}
+	if err := b.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	q.Where = nil
+	f, err := NewFind(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.search.most = 1 // a page a step
+	change(1)
+	if seen := step(f); len(seen) != 1 || b.seen < s.log.Position() {
+		t.Errorf("what was there: seen %v, up to %d of the log, which is at %d", seen, b.seen, s.log.Position())
+	}
+	if err := b.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	change(2)
+	if seen := step(f); len(seen) != 1 || b.seen < s.log.Position() {
+		t.Errorf("what came meanwhile: seen %v, up to %d of the log, which is at %d", seen, b.seen, s.log.Position())
+	}
+	if err := b.Commit(); err != nil {
+		t.Fatal(err)
+	}
+}
