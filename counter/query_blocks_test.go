@@ -165,6 +165,61 @@ func TestQuerySkips(t *testing.T) {
 	}
 }
 
+// TestQueryWhileReplaced has the block that a query is in replaced whenever it lets go of its lock, by one with
+// other places or by a file. Nothing is skipped, nothing is doubled.
+func TestQueryWhileReplaced(t *testing.T) {
+	s, m, mids := playedStore(t, newRand(t), 12_000)
+	def := s.Schema().Counter("a")
+	ks := s.spaces[def.ID]
+	for _, desc := range []bool{false, true} {
+		for _, replaced := range []int{1, 3} {
+			f, err := NewFind(Query{Counter: def, To: schema.MaxMid, Desc: desc})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []uint64
+			pauses := 0
+			f.search.pause = func() {
+				if pauses++; pauses%2 == 0 || pauses > 2*replaced {
+					return
+				}
+				blk := f.search.blk
+				switch {
+				case pauses == 3 && !blk.open():
+					if err := s.Demote("a", blk.lo); err != nil {
+						t.Error(err)
+					}
+				default:
+					blk, err := ks.repack(ks.lock(blk.lo), blk.lo)
+					if blk.mu.Unlock(); err != nil {
+						t.Error(err)
+					}
+				}
+				b := s.NewBatch() // beside the query's, which is open
+				b.open = true
+				for _, mid := range mids {
+					if mid >= blk.lo && mid < blk.hi {
+						m["a"][mid]["x"] = uint64(100 + pauses)
+						b.Add(Op{Kind: OpSet, Counter: def, Column: 2, Mid: mid, Arg: uint64(100 + pauses)})
+					}
+				}
+				b.Run()
+			}
+			stepping(t, s, f.Step, func() {
+				for i := range f.Rows().Len() {
+					mid, vals := f.Rows().At(i)
+					if got = append(got, mid); vals[2] != m["a"][mid]["x"] {
+						t.Fatalf("desc %v: %d: got %d, as it was before its block was replaced, want %d", desc, mid, vals[2], m["a"][mid]["x"])
+					}
+				}
+			})
+			if want := modelFind(f.search.q, m["a"]); pauses == 0 || !slices.Equal(got, want) {
+				t.Fatalf("desc %v: got %d items, want %d, after %d pauses", desc, len(got), len(want), pauses)
+			}
+		}
+	}
+}
+
 // TestQueryConcurrent runs queries while others change, make and delete items, blocks change their tier, split and are
 // re-packed, and columns come and go. Items that nobody touches must be found exactly once if they meet the query, what
 // is found must meet it, and come in order.

@@ -347,6 +347,35 @@ func TestUpdateWhole(t *testing.T) {
 	if u, err := whole(q, Change{Kind: OpSet, Column: 2, Arg: 1}); !errors.As(err, &many) || many.Most != MaxGathered || u.Changed() != 0 {
 		t.Errorf("12,000 items: got %v, %d changed", err, u.Changed())
 	}
+	// What does not meet the query any more when its turn comes stays as it is, and so does what is gone.
+	late := Query{Counter: def, From: mids[100], To: mids[104], Where: []Condition{{0, GreaterEqual, 0}, {1, NotEqual, 31}}}
+	u, err := NewUpdate(late, []Change{{Kind: OpSet, Column: 2, Arg: 5}}, ReturnNothing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stepping(t, s, u.Gather, func() {})
+	if err := s.Set(fmt.Sprintf("%d.w", mids[101]), 31); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.do(fmt.Sprintf("%d.w", mids[103]), Op{Kind: OpDelete}); err != nil {
+		t.Fatal(err)
+	}
+	m["a"][mids[101]]["w"] = 31
+	delete(m["a"], mids[103])
+	if err := b.BeginExclusive(); err != nil {
+		t.Fatal(err)
+	}
+	err = u.Apply(b)
+	b.End()
+	if want := []uint64{mids[100], mids[102], mids[104]}; err != nil || !slices.Equal(u.Mids(), want) {
+		t.Fatalf("got %v, %v, want %v", u.Mids(), err, want)
+	}
+	for _, mid := range u.Mids() {
+		m["a"][mid]["x"] = 5
+	}
+	if err := b.Commit(); err != nil {
+		t.Fatal(err)
+	}
 	for range 10 {
 		demoteBlocks(t, s)
 		q := randomQuery(rng, def, func() uint64 { return mids[rng.IntN(len(mids))] })

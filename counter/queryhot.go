@@ -3,7 +3,6 @@ package counter
 import (
 	"cmp"
 	"math/bits"
-	"runtime"
 	"slices"
 )
 
@@ -48,7 +47,7 @@ func (s *search) enterHot(b *Batch, left int) {
 		}
 		held = 0
 		blk.mu.Unlock() // others have their turn
-		runtime.Gosched()
+		s.pause()
 		if s.sink == nil && s.front.Len() > 2*keep {
 			s.drop()
 			s.sort()

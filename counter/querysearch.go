@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"time"
 
@@ -49,6 +50,8 @@ type search struct {
 	sink func(*Rows)
 	bare bool // with a sink: it does not look at mids
 	read int  // pages of files, for tests
+	// Called while a block's lock is let go, for others: runtime.Gosched.
+	pause func()
 
 	at   uint64 // the next mid to look at
 	over bool   // there is none
@@ -94,7 +97,7 @@ func (s *search) init(q Query, columns []int16) error {
 	if err := q.check(); err != nil {
 		return err
 	}
-	s.q, s.columns, s.most = q, columns, stepRows
+	s.q, s.columns, s.most, s.pause = q, columns, stepRows, runtime.Gosched
 	if s.columns == nil {
 		for c := range q.Counter.Columns {
 			s.columns = append(s.columns, int16(c))
