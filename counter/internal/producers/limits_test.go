@@ -47,9 +47,9 @@ func TestMemory(t *testing.T) {
 		ids, seqs int
 		result    persist.Result
 	}{
-		"numbers":     {10000, 3 * Window, persist.Result{Kind: persist.ResultInt, N: 1 << 40}},
+		"numbers":     {10000, Window + 9, persist.Result{Kind: persist.ResultInt, N: 1 << 40}},
 		"few seqs":    {10000, 3, persist.Result{Kind: persist.ResultOK}},
-		"blobs":       {10000, 2 * Window, persist.Result{Kind: persist.ResultBlob, Blob: blob}},
+		"blobs":       {10000, Window / 2, persist.Result{Kind: persist.ResultBlob, Blob: blob}},
 		"large blobs": {20, Window, persist.Result{Kind: persist.ResultBlob, Blob: make([]byte, persist.MaxResult)}},
 	} {
 		t.Run(name, func(t *testing.T) {
