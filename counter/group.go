@@ -54,6 +54,10 @@ type groups struct {
 // MaxGroup is the largest number of operations in a group: their records fit in one frame of the log.
 const MaxGroup = (persist.MaxAppend - maxDefine - persist.MaxOnceLen) / persist.MaxSetLen
 
+// MaxOnceChanges is the largest number of changes in a transaction with a number, see Batch.TryOnce: a crash keeps all or
+// none of those that fit in one frame.
+const MaxOnceChanges = (persist.MaxFramePayload - maxDefine - persist.MaxOnceLen) / persist.MaxSetLen
+
 // Group makes all operations from number first on a group. REQUIRES: those are OpSets without a condition; or OpAdds; or
 // OpResets and OpDeletes, beside reads of the same items; or reads only. No later than their Run, and in order: groups
 // do not overlap. An OpAdd that is out of range is not made, and the others are.

@@ -113,7 +113,7 @@ func (b *Batch) OnceAt(number int) *Once { return &b.groups.onces[number] }
 
 // TryOnce looks whether a transaction has been made before, or is refused: then o says so, and the answer is false. If
 // it is true, the transaction is to be executed and KeepOnce called at its end; another Once meanwhile is refused.
-// REQUIRES BeginExclusive.
+// REQUIRES BeginExclusive, and at most MaxOnceChanges to come.
 func (b *Batch) TryOnce(o *Once) bool {
 	b.ask()
 	l := &b.s.producers

@@ -782,6 +782,17 @@ func provokeNumbered(p provoker) {
 	p.refused(s, c, "EXEC IDMP p 5", "EXECABORT Transaction discarded because of: IDMP: a transaction with a number has commands on items only")
 	c.do("DISCARD")
 
+	// More changes than one frame of the log is sure to hold, of keys that there are not.
+	c.want("MULTI", "+OK")
+	c.want("DEL 1.cntcm", "+QUEUED")
+	for range 3 {
+		if got := c.sendArgs(append([]string{"DEL"}, slices.Repeat([]string{"5"}, 50_000)...)...); got != "+QUEUED" {
+			p.Fatal(got)
+		}
+	}
+	p.refused(s, c, "EXEC IDMP p 6", "EXECABORT Transaction discarded because of: IDMP: a transaction with a number makes at most")
+	c.want("GET 1.cntcm", `"2"`)
+
 	exec := func() string {
 		c.want("MULTI", "+OK")
 		get := []string{"COUNTER.MGET", "weibo"}

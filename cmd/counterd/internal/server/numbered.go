@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -217,7 +218,7 @@ func checkProducer(id []byte) string {
 func (t *transaction) numbered(cmd *row, num idmp.Number, sch *schema.Schema) (o *counter.Once, text string) {
 	// Any reply may be an error, which quotes what it is about: a bound by the number of arguments would be too low.
 	o = &counter.Once{Producer: num.Producer, Seq: num.Seq, Epoch: num.Epoch, Room: counter.MaxResult}
-	h, found := cmd.Hash(), false
+	h, found, changes := cmd.Hash(), false, 0
 	for _, q := range t.queued {
 		if q.cmd.Plan == nil && q.cmd.Flags&(command.ReadOnly|command.Idmp) == 0 {
 			return nil, "ERR IDMP: a transaction with a number has commands on items only, not " + strings.ToUpper(q.cmd.Name)
@@ -226,7 +227,26 @@ func (t *transaction) numbered(cmd *row, num idmp.Number, sch *schema.Schema) (o
 		if !found && q.cmd.First > 0 && q.cmd.First < len(q.args) {
 			o.Mid, found = items.Mid(sch, q.args[q.cmd.First])
 		}
+		changes += q.changes()
+	}
+	if changes > counter.MaxOnceChanges { // a crash between two frames of the log would leave those of the first to be made again
+		return nil, errTooManyChanges
 	}
 	o.Hash = h.Sum()
 	return o, ""
+}
+
+var errTooManyChanges = "ERR IDMP: a transaction with a number makes at most " + strconv.Itoa(counter.MaxOnceChanges) + " changes"
+
+// changes is the most items or columns that a queued command changes.
+func (q *queuedCommand) changes() int {
+	switch {
+	case q.cmd.Flags&command.Write == 0:
+		return 0
+	case q.cmd.Last < 0: // keys, each with what else belongs to it
+		return (len(q.args) - q.cmd.First + q.cmd.Step - 1) / q.cmd.Step
+	case q.cmd.Group == "hash":
+		return len(q.args) - 2
+	}
+	return 1
 }
