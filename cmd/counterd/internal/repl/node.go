@@ -88,9 +88,6 @@ func (n *Node) Follow(primary Address) error {
 	if n.Follows(primary) {
 		return nil
 	}
-	if n.ending() {
-		return counter.ErrClosed
-	}
 	before := n.unlink()
 	if err := n.remember(primary); err != nil {
 		return n.goBack(before, err)
@@ -99,7 +96,7 @@ func (n *Node) Follow(primary Address) error {
 		return err // it was a primary, and had no link
 	}
 	n.peers.DisconnectAll()
-	if _, err := n.relink(primary, true, false); err != nil { // Close has begun meanwhile
+	if _, err := n.relink(primary, true, false); err != nil {
 		n.logger.Warn("the server ends: it follows from its next start on", "primary", primary.String())
 		return nil // it is a replica, of whom is noted
 	}
@@ -130,13 +127,6 @@ func (n *Node) Pursue(primary Address, kin bool) (up <-chan struct{}) {
 	n.logger.Info("replica", "primary", primary.String())
 	n.host.RoleChanged()
 	return link.up
-}
-
-// ending tells whether Close has begun.
-func (n *Node) ending() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.closed
 }
 
 // Follows tells whether Follow has nothing to do.
