@@ -12,8 +12,8 @@ var byteUnits = []struct {
 	factor uint64
 }{{"kb", 1 << 10}, {"mb", 1 << 20}, {"gb", 1 << 30}, {"tb", 1 << 40}, {"k", 1e3}, {"m", 1e6}, {"g", 1e9}, {"b", 1}, {"", 1}}
 
-// ParseBytes reads a number of bytes as redis.conf writes it: 100, 64mb, 1gb.
-func ParseBytes(s string) (uint64, error) {
+// parseBytes reads a number of bytes as redis.conf writes it: 100, 64mb, 1gb.
+func parseBytes(s string) (uint64, error) {
 	lower := strings.ToLower(s)
 	for _, u := range byteUnits {
 		digits, ok := strings.CutSuffix(lower, u.suffix)
@@ -29,8 +29,8 @@ func ParseBytes(s string) (uint64, error) {
 	return 0, fmt.Errorf("got %q, want a number of bytes such as 1048576, 64mb or 1gb", s)
 }
 
-// FormatBytes is the shortest exact form that ParseBytes reads.
-func FormatBytes(n uint64) string {
+// formatBytes is the shortest exact form that parseBytes reads.
+func formatBytes(n uint64) string {
 	for i := 3; i >= 0; i-- {
 		if u := byteUnits[i]; n > 0 && n%u.factor == 0 {
 			return strconv.FormatUint(n/u.factor, 10) + u.suffix

@@ -40,7 +40,7 @@ func (l *ClientsLimit) Set(text string) error {
 		*l = ClientsLimit{Percent: n}
 		return nil
 	}
-	n, err := ParseBytes(text)
+	n, err := parseBytes(text)
 	if err != nil {
 		return errClientsLimit
 	}

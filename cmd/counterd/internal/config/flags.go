@@ -24,11 +24,11 @@ func Flags(c *Config) (fs *pflag.FlagSet, version *bool) {
 // bytesFlag is a number of bytes, with Redis's suffixes.
 type bytesFlag uint64
 
-func (b *bytesFlag) String() string { return FormatBytes(uint64(*b)) }
+func (b *bytesFlag) String() string { return formatBytes(uint64(*b)) }
 func (b *bytesFlag) Type() string   { return "bytes" }
 
 func (b *bytesFlag) Set(s string) error {
-	n, err := ParseBytes(s)
+	n, err := parseBytes(s)
 	*b = bytesFlag(n)
 	return err
 }

@@ -91,7 +91,7 @@ func bytes(field func(*Config) *uint64) kind {
 		flag: func(fs *pflag.FlagSet, c *Config, name, usage string) { fs.Var((*bytesFlag)(field(c)), name, usage) },
 		get:  func(c *Config) string { return strconv.FormatUint(*field(c), 10) },
 		set: func(c *Config, v string) (err error) {
-			*field(c), err = ParseBytes(v)
+			*field(c), err = parseBytes(v)
 			return err
 		},
 	}

@@ -63,8 +63,8 @@ func (l *OutputLimits) Set(text string) error {
 		if class < 0 {
 			return setError("Invalid client class specified in buffer limit configuration.")
 		}
-		hard, err := ParseBytes(words[1])
-		soft, err2 := ParseBytes(words[2])
+		hard, err := parseBytes(words[1])
+		soft, err2 := parseBytes(words[2])
 		seconds, err3 := strconv.ParseUint(words[3], 10, 31)
 		if errors.Join(err, err2, err3) != nil {
 			return setError("Error in hard, soft or soft_seconds setting in buffer limit configuration.")

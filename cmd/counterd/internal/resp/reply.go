@@ -69,19 +69,6 @@ func AppendNullArray(dst []byte, proto int) []byte {
 	return append(dst, "*-1\r\n"...)
 }
 
-// AppendBool writes a boolean.
-func AppendBool(dst []byte, proto int, v bool) []byte {
-	switch {
-	case proto == 3 && v:
-		return append(dst, "#t\r\n"...)
-	case proto == 3:
-		return append(dst, "#f\r\n"...)
-	case v:
-		return append(dst, ":1\r\n"...)
-	}
-	return append(dst, ":0\r\n"...)
-}
-
 // AppendDouble writes a number in the form of C's %.17g, which Redis 7.0 uses: it
 // reads back as the same number but is not the shortest (0.1 gives
 // 0.10000000000000001). Infinities are inf and -inf, not-a-number is nan.
@@ -167,19 +154,6 @@ func AppendBulkUint(dst []byte, v uint64) []byte {
 	digits := decimalWidth(v)
 	dst, at := appendNumberHead(dst, digits)
 	putDecimal(dst[at:at+digits], v)
-	return dst
-}
-
-// AppendBulkInt writes v in decimal as a bulk string.
-func AppendBulkInt(dst []byte, v int64) []byte {
-	if v >= 0 {
-		return AppendBulkUint(dst, uint64(v))
-	}
-	magnitude := -uint64(v) // also right for the least int64
-	digits := decimalWidth(magnitude)
-	dst, at := appendNumberHead(dst, digits+1)
-	dst[at] = '-'
-	putDecimal(dst[at+1:at+1+digits], magnitude)
 	return dst
 }
 
