@@ -156,9 +156,9 @@ func BenchmarkTop(b *testing.B) {
 	}
 }
 
-// BenchmarkQueryTail reads random posts one at a time: a while alone, a while beside a goroutine that computes as long at a
-// time as a step takes, and a while beside one that finds all posts again and again, in turns. It reports the quantiles
-// of the time a read takes, in microseconds.
+// BenchmarkQueryTail reads random posts one at a time: a while alone, a while beside a goroutine that computes as long
+// at a time as a step takes, and a while beside one that finds all posts again and again, in turns. It reports the
+// quantiles of the time a read takes, in microseconds.
 func BenchmarkQueryTail(b *testing.B) {
 	stores, arrays := queryStores(b)
 	for k, tier := range []string{"hot", "cold"} {

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// How long a hot block is held, by estimates: so many buckets at a time take 2 us, each row found some more, and after 8
-// us others have their turn. Without Gosched they hardly would: a goroutine that waits for a lock gets it by force
+// How long a hot block is held, by estimates: so many buckets at a time take 2 us, each row found some more, and after
+// 8 us others have their turn. Without Gosched they hardly would: a goroutine that waits for a lock gets it by force
 // after a millisecond only, if who lets it go takes it again at once. Reads beside a query took 670 us at p99.9 so.
 const (
 	selectBuckets = 128
@@ -167,8 +167,8 @@ func (s *search) sort() {
 
 // sortPlaced puts the elements of from in dst, sorted by mid; equal ones keep their order. Mids of a block are spread
 // about evenly: as many parts of their range as there are mids hold about one each, so all but putting them there is
-// done by a few comparisons. ends is scratch, which is returned. It takes 20 ns a mid, a fifth of what comparing all takes. Where they are not spread
-// evenly, the full parts are sorted by comparisons.
+// done by a few comparisons. It takes 20 ns a mid, a fifth of what comparing all takes. Where they are not spread
+// evenly, the full parts are sorted by comparisons. ends is scratch, which is returned.
 func sortPlaced(dst, from []placed, ends []uint32) []uint32 {
 	byMid := func(a, b placed) int { return cmp.Or(cmp.Compare(a.mid, b.mid), cmp.Compare(a.row, b.row)) }
 	if len(from) < 64 {
