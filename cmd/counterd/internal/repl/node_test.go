@@ -50,7 +50,7 @@ func TestCloseWaitsNoLonger(t *testing.T) {
 	if err := n.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if err := n.Follow(Address{"127.0.0.1", 1}); err == nil {
+	if _ = n.Follow(Address{"127.0.0.1", 1}); n.link != nil { // it may be noted, for the next start
 		t.Error("a node that was closed follows")
 	}
 	if at := w.sound(t, h.testHost); at != w.ends[3] {
