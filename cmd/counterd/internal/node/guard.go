@@ -52,7 +52,8 @@ func (g *Guard) Judge(f command.Flags, replica bool) (refusal string, held bool)
 	if text := refused(b, f); text != "" {
 		return text, false
 	}
-	return "", holds(b, f, replica)
+	// b may still have a pause that ended by itself. Whoever is held back and has sent its last word is not waited for.
+	return "", holds(b, f, replica) && holds(g.pauses.bits(), f, replica)
 }
 
 // refused tells why a command with such flags may not pass; empty: it may.

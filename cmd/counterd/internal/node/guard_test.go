@@ -30,6 +30,9 @@ func TestGuard(t *testing.T) {
 		{guardFew | guardPauseWrite, "", errFew, ""},
 	} {
 		var g Guard
+		if pause := c.why & (guardPauseWrite | guardPauseAll); pause != 0 {
+			g.pauses.begin(pausedByCommand, pause, 0)
+		}
 		g.bits.Store(c.why)
 		for f, want := range map[command.Flags]string{read: c.read, write: c.write, stale: c.stale} {
 			got, held := g.Judge(f, false)
@@ -80,5 +83,29 @@ func TestPausesOutlast(t *testing.T) {
 	n.PauseWrites(time.Millisecond) // not shorter
 	if n.Lets(command.Write) {
 		t.Error("a shorter pause took the place of the longer")
+	}
+}
+
+// TestPauseOver: a pause that ended by itself holds nothing back, though nobody has told the guard.
+func TestPauseOver(t *testing.T) {
+	n := newTestNode(t, nil)
+	for _, all := range []bool{false, true} {
+		bits := uint32(guardPauseWrite)
+		if all {
+			bits = guardPauseAll
+		}
+		n.pause(pausedByCommand, bits, time.Hour)
+		if _, held := n.Judge(command.Write, false); !held {
+			t.Error("a pause holds no change back")
+		}
+		n.EndPause()
+		n.pause(pausedByCommand, bits, time.Nanosecond)
+		n.bits.Store(bits) // as if it had been in force when it began
+		for n.pauses.bits() != 0 {
+			time.Sleep(time.Millisecond)
+		}
+		if text, held := n.Judge(command.Write, false); text != "" || held {
+			t.Errorf("behind a pause a change is held back: %t, or refused: %q", held, text)
+		}
 	}
 }
