@@ -87,7 +87,7 @@
 //
 // Find, Top, Aggregate and Update take the items that meet a Query, a range or a list of mids and conditions on columns
 // (query.go), in steps of 0.3 ms, each in a batch: a search (querysearch.go) goes on at a mid, whatever happened to the
-// blocks. It holds a hot block's lock for 10 us at a time (queryhot.go) and a cold block's while it compares rows with
+// blocks. It holds a hot block's lock for 3 us at a time (queryhot.go) and a cold block's while it compares rows with
 // the overlay (querycold.go). What cannot meet the conditions is passed over: files and pages by the bounds of their
 // values, hot blocks where no value of the overflow table does. Update checks and changes an item under one lock.
 //
