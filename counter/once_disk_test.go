@@ -472,3 +472,34 @@ func TestOnceRefusedOnBadDisk(t *testing.T) {
 	wantResult(t, "well again", o, false, Result{Kind: ResultInt, N: 2})
 	wantValue(t, s, "8.cntrn", 3)
 }
+
+// TestOnceOutage: while the server is down nobody is idle. Its clients keep their places for the rest of their time when
+// it is back, and those who were idle for long before do not.
+func TestOnceOutage(t *testing.T) {
+	dir, limits := t.TempDir(), ProducerLimits{Producers: 2, MinIdle: 600}
+	s := openDir(t, dir, Options{Manual: true, Producers: limits}, seedScript)
+	past := time.Now().Add(-time.Hour)
+	s.producers.now = func() time.Time { return past }
+	incr := Op{Kind: OpAdd, Mid: 7, Column: 1, Arg: 1}
+	numbered(t, s, Once{Producer: []byte("idle"), Seq: 1}, incr)
+	past = past.Add(601 * time.Second)
+	numbered(t, s, Once{Producer: pa, Seq: 1}, incr)
+	mustSnapshot(t, s)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openDir(t, dir, Options{Manual: true, Producers: limits}, "")
+	if o, _ := numbered(t, s, Once{Producer: []byte("b"), Seq: 1}, incr); o.Err != nil {
+		t.Errorf("in the place of the idle one: %v", o.Err)
+	}
+	if o, _ := numbered(t, s, Once{Producer: []byte("c"), Seq: 1}, incr); !errors.As(o.Err, new(*ProducersFullError)) {
+		t.Errorf("in the place of one that could not be heard: got %v", o.Err)
+	}
+	o, _ := numbered(t, s, Once{Producer: pa, Seq: 1}, incr)
+	wantResult(t, "repeat after an outage", o, true, Result{Kind: ResultInt, N: 2})
+	now := time.Now().Add(601 * time.Second)
+	s.producers.now = func() time.Time { return now }
+	if o, _ := numbered(t, s, Once{Producer: []byte("c"), Seq: 1}, incr); o.Err != nil {
+		t.Errorf("after its time: %v", o.Err)
+	}
+}

@@ -62,6 +62,13 @@ func (l *ledger) seconds() int64 {
 	return time.Now().Unix()
 }
 
+// resume lets the idleness of producers go on, now that the log is replayed.
+func (l *ledger) resume() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.table.Resume(l.seconds())
+}
+
 // define takes over a record of the log that ends at pos. logged is the end of its frame, if that is a primary's; else 0.
 func (l *ledger) define(pos uint64, rec *persist.Record, logged uint64) error {
 	l.mu.Lock()

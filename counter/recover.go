@@ -413,6 +413,7 @@ func (s *recovery) replay(from uint64) error {
 		return err
 	}
 	s.log, s.replayed = log, rec.End
+	s.producers.resume()
 	if rec.Torn != nil {
 		s.opts.Logger.Warn("the log's torn tail was cut: it was never acknowledged as durable", "detail", rec.Torn.Error())
 	}

@@ -33,9 +33,9 @@
 // # Limits
 //
 // Producers and bytes are limited. A new producer takes the place of the one that is idle for longest, if that was not
-// used for Limits.MinIdle seconds: until then its window is kept. Else the request is refused before it has changed
-// anything. Producers stand in a list by last use, so the longest idle one is found at once; the list is touched once a
-// second a producer.
+// used for Limits.MinIdle seconds: until then its window is kept. Time without a server does not count, see Resume. Else
+// the request is refused before it has changed anything. Producers stand in a list by last use, so the longest idle one
+// is found at once; the list is touched once a second a producer.
 //
 // # Memory
 //

@@ -28,6 +28,8 @@ type Table struct {
 	// but where the clock did.
 	oldest, newest uint32
 
+	resumed, pause int64 // see Resume
+
 	forget []uint32 // of the last Try
 }
 
@@ -42,6 +44,22 @@ func New(l Limits) *Table {
 func (t *Table) SetLimits(l Limits) {
 	l.Producers = min(l.Producers, MaxPlaces)
 	t.limits = l
+}
+
+// Resume tells that nobody could be served from the last use of any producer until now: that time is nobody's idleness.
+// Who waits for the server to come back would lose its place else, and with it what keeps a repeat from counting twice.
+func (t *Table) Resume(now int64) {
+	if t.newest != none {
+		t.resumed, t.pause = now, max(0, now-t.places[t.newest].used)
+	}
+}
+
+// idle is for how many seconds p was not used.
+func (t *Table) idle(p *producer, now int64) int64 {
+	if p.used < t.resumed {
+		return now - p.used - t.pause
+	}
+	return now - p.used
 }
 
 // Len is the number of producers.

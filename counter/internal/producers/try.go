@@ -183,7 +183,7 @@ func (t *Table) makeRoom(y *Try, room int, now int64) {
 			v = t.places[number]
 			v.used = min(v.used, now) // the clock was set back: from now on it counts
 		}
-		if v == nil || now-v.used < t.limits.MinIdle {
+		if v == nil || t.idle(v, now) < t.limits.MinIdle {
 			y.Verdict, y.OfBytes = Full, places <= 0
 			return
 		}
