@@ -95,13 +95,13 @@
 // three columns, all of them returned):
 //
 //	condition meets           arrays    hot    cold   pages read
-//	nothing                   0.6 ns   0.3     0.01        0 %
-//	1 of 7300 posts           0.4      0.4     0.5        25 %
-//	1 of 290, small values    1.8      3.3     2.9       100 %
-//	1 of 14                   3.4      7.4     7.7       100 %
-//	all                       2.8       62    10         100 %
+//	nothing                   0.4 ns   0.2     0.007       0 %
+//	1 of 7300 posts           0.4      0.4     0.5        24 %
+//	1 of 290, small values    0.8      2.1     2.3       100 %
+//	1 of 14                   2.7      6.2     6.5       100 %
+//	all                       2.8       59     9.3       100 %
 //
-// A hot block is in no order: to sort all of its posts is most of the 62 ns. The 100 posts with the most comments of 12
+// A hot block is in no order: to sort all of its posts is most of the 59 ns. The 100 posts with the most comments of 12
 // million take 9.4 ms hot and 1.8 ms cold, with 6 % of the pages read.
 //
 // # Replication
