@@ -1,0 +1,61 @@
+package counter
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/counterd/counterd/schema"
+)
+
+// TestUpdateReplayed: what random updates change, of one column and of several, in memory and in files, is the same
+// when the log is read again.
+func TestUpdateReplayed(t *testing.T) {
+	rng := newRand(t)
+	s, m, mids := playedStore(t, rng, 12_000)
+	for round := range 6 {
+		if round%2 == 1 {
+			demoteBlocks(t, s)
+		}
+		for range 20 {
+			q := randomQuery(rng, s.Schema().Counter("a"), func() uint64 { return mids[rng.IntN(len(mids))] })
+			playUpdate(t, rng, s, q, 100, nil, m["a"], fmt.Sprintf("round %d: %+v", round, q))
+		}
+	}
+	checkStore(t, s, m)
+	fs := s.opts.FS
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Open("data", Options{BlockItems: 5000, FS: fs, Manual: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	checkStore(t, again, m)
+}
+
+// TestUpdateDamaged: an update neither deletes what it cannot read nor, if it shall be one change, begins with what lies
+// before it.
+func TestUpdateDamaged(t *testing.T) {
+	_, s, mids, cold := coldDir(t, 80_000)
+	def := s.Schema().Counter("weibo")
+	file := s.spaces[def.ID].dir.Load().find(mids[0]).cold.file
+	const bad = 7
+	flip(t, cold, bad<<12+100)
+	lo, hi := file.PageStart(bad), file.PageStart(bad+1)
+	remove := []Change{{Kind: OpDelete}}
+	for _, q := range []Query{{Counter: def, From: lo, To: hi - 1}, {Counter: def, Mids: []uint64{lo}, To: schema.MaxMid}} {
+		if n, err := s.Update(q, remove, ReturnNothing, nil); n != 0 || !errors.Is(err, ErrCold) {
+			t.Errorf("a deletion of %d, %v: got %d, %v", q.From, q.Mids, n, err)
+		}
+	}
+	u, err := NewUpdate(Query{Counter: def, From: file.PageStart(bad - 1), To: hi}, []Change{{Kind: OpAdd, Arg: 1}}, ReturnNothing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.steps(u.Gather, func() bool { return true })
+	if len(u.pending) == 0 || u.Changed() != 0 || !errors.Is(err, ErrCold) {
+		t.Errorf("one change: got %d items, %d changed, %v", len(u.pending), u.Changed(), err)
+	}
+}
