@@ -66,7 +66,7 @@ func (s *recovery) regain(f *persist.BlockFile) (file *coldstore.File, entry *pe
 		return nil, nil, err
 	}
 	if tab == nil || info.Kind != 0 || info.Block != f.Block || info.Lo != f.Lo || info.Hi != f.Hi || info.Items != f.Items || info.CRC != f.CRC {
-		return nil, nil, s.badFile(image, fmt.Sprintf("block %d, range [%d,%d) with %d items, checksum %08x, as in the manifest", f.Block, f.Lo, f.Hi, f.Items, f.CRC),
+		return nil, nil, corruptFile(s.dir, image, fmt.Sprintf("block %d, range [%d,%d) with %d items, checksum %08x, as in the manifest", f.Block, f.Lo, f.Hi, f.Items, f.CRC),
 			fmt.Sprintf("%d, [%d,%d), %d, %08x", info.Block, info.Lo, info.Hi, info.Items, info.CRC), nil)
 	}
 	meta := coldstore.Meta{Counter: info.Counter, Offset: f.Offset, Lo: f.Lo, Hi: f.Hi}

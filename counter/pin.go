@@ -78,7 +78,7 @@ func (p *Pin) VerifyImages() error {
 	if p.Manifest == nil {
 		return nil
 	}
-	return p.s.verifyImages(p.Manifest, nil)
+	return p.s.snapshots.verifyImages(p.s, p.Manifest, nil)
 }
 
 // Release ends the pin. It may be called twice.

@@ -21,7 +21,7 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// recover brings the store back from its directory:
+// recovery brings the store back from its directory:
 //
 //  1. finish a cut of the log or an installation that a crash broke off
 //  2. lock the directory; read the manifests, newest first
@@ -35,12 +35,9 @@ import (
 //  6. go on with the lineage of the log; remove block files that no manifest names
 //
 // Values in records are those after the change, so nothing can count twice.
-func (s *Store) recover(path string) error { return (&recovery{Store: s}).run(path) }
-
-// recovery is a store on the way back from its directory, and how much it may go on without.
 type recovery struct {
 	*Store
-	lenient leniency // of the round that is under way
+	lenient leniency // how much the round that is under way may go on without
 }
 
 func (s *recovery) run(path string) error {
@@ -136,14 +133,14 @@ func (s *recovery) loadProducers(m *persist.Manifest) error {
 	path := f.Path(s.dir.Path())
 	info, t, err := readProducers(s.opts.FS, path, limits)
 	if err == nil && (info.Items != f.Items || info.CRC != f.CRC) {
-		err = s.badFile(path, fmt.Sprintf("%d producers, checksum %08x, as in the manifest", f.Items, f.CRC), fmt.Sprintf("%d, %08x", info.Items, info.CRC), nil)
+		err = corruptFile(s.dir, path, fmt.Sprintf("%d producers, checksum %08x, as in the manifest", f.Items, f.CRC), fmt.Sprintf("%d, %08x", info.Items, info.CRC), nil)
 	}
 	if err == nil {
 		s.producers.reset(t, f)
 		return nil
 	}
 	if lostFile(err) && !errors.Is(err, persist.ErrCorrupt) {
-		err = s.badFile(path, "an image of producers as the manifest names it", err.Error(), err)
+		err = corruptFile(s.dir, path, "an image of producers as the manifest names it", err.Error(), err)
 	}
 	if s.lenient == imagesLost && s.opts.giveUp && lostFile(err) {
 		s.producers.reset(producers.New(limits), nil)
@@ -239,7 +236,7 @@ func (s *recovery) loadBlock(f, overlay *persist.BlockFile, buf []byte) (*block,
 	file, err := openCold(s.opts.FS, path, s.tiers.cache)
 	if err == nil {
 		if m := file.Meta(); m.Lo != f.Lo || m.Hi != f.Hi || file.Stat().Items != f.Items || file.Checksum() != f.CRC {
-			err = s.badFile(path, fmt.Sprintf("range [%d,%d) with %d items, checksum %08x, as in the manifest", f.Lo, f.Hi, f.Items, f.CRC),
+			err = corruptFile(s.dir, path, fmt.Sprintf("range [%d,%d) with %d items, checksum %08x, as in the manifest", f.Lo, f.Hi, f.Items, f.CRC),
 				fmt.Sprintf("[%d,%d), %d, %08x", m.Lo, m.Hi, file.Stat().Items, file.Checksum()), nil)
 			err = errors.Join(err, file.Close())
 		}
@@ -252,7 +249,7 @@ func (s *recovery) loadBlock(f, overlay *persist.BlockFile, buf []byte) (*block,
 	}
 	if err != nil && (s.lenient == nothingLost || !lostFile(err)) {
 		if lostFile(err) && !errors.Is(err, persist.ErrCorrupt) {
-			err = s.badFile(path, "a cold file as the manifest names it", err.Error(), err)
+			err = corruptFile(s.dir, path, "a cold file as the manifest names it", err.Error(), err)
 		}
 		return nil, buf, err
 	}
@@ -297,9 +294,9 @@ func lostFile(err error) bool {
 	return true
 }
 
-// badFile says that a file is not what the manifest says.
-func (s *Store) badFile(path, want, got string, err error) error {
-	return &persist.CorruptError{File: path, Dir: s.dir.Path(), Want: want, Got: got, Err: err}
+// corruptFile says that a file is not what the manifest says.
+func corruptFile(dir *persist.Dir, path, want, got string, err error) error {
+	return &persist.CorruptError{File: path, Dir: dir.Path(), Want: want, Got: got, Err: err}
 }
 
 // loadTable reads an image into b's table.
@@ -308,14 +305,14 @@ func (s *recovery) loadTable(b *block, f *persist.BlockFile, buf []byte) ([]byte
 	img, err := persist.OpenImage(s.opts.FS, path)
 	if err != nil {
 		if lostFile(err) && !errors.Is(err, persist.ErrCorrupt) {
-			err = s.badFile(path, "an image named by the manifest", err.Error(), err)
+			err = corruptFile(s.dir, path, "an image named by the manifest", err.Error(), err)
 		}
 		return buf, err
 	}
 	defer img.Close()
 	// Its own offset may be higher: a repair that cuts the log lowers what it counts as.
 	if img.Lo != f.Lo || img.Hi != f.Hi || img.Items != f.Items || img.CRC != f.CRC {
-		return buf, s.badFile(path, fmt.Sprintf("range [%d,%d) with %d items, checksum %08x, as in the manifest", f.Lo, f.Hi, f.Items, f.CRC),
+		return buf, corruptFile(s.dir, path, fmt.Sprintf("range [%d,%d) with %d items, checksum %08x, as in the manifest", f.Lo, f.Hi, f.Items, f.CRC),
 			fmt.Sprintf("[%d,%d), %d, %08x", img.Lo, img.Hi, img.Items, img.CRC), nil)
 	}
 	if n := int(img.Length()); cap(buf) < n {
@@ -324,7 +321,7 @@ func (s *recovery) loadTable(b *block, f *persist.BlockFile, buf []byte) ([]byte
 	buf = buf[:img.Length()]
 	if err := img.ReadInto(buf); err != nil {
 		if lostFile(err) && !errors.Is(err, persist.ErrCorrupt) {
-			err = s.badFile(path, "an image that can be read", err.Error(), err)
+			err = corruptFile(s.dir, path, "an image that can be read", err.Error(), err)
 		}
 		return buf, err
 	}
@@ -335,7 +332,7 @@ func (s *recovery) loadTable(b *block, f *persist.BlockFile, buf []byte) ([]byte
 	if img.Kind == partialImage && b.cold != nil {
 		var rows map[uint64]partialRow
 		if payload, rows, err = decodePartial(buf, f.Lo, f.Hi); err != nil {
-			return buf, s.badFile(path, "an image of an overlay with partial rows", err.Error(), err)
+			return buf, corruptFile(s.dir, path, "an image of an overlay with partial rows", err.Error(), err)
 		}
 		b.cold.partial = rows
 		if len(payload) == 0 {
@@ -350,7 +347,7 @@ func (s *recovery) loadTable(b *block, f *persist.BlockFile, buf []byte) ([]byte
 		err = fmt.Errorf("range [%d,%d)", h.Config.Lo, h.Config.Hi)
 	}
 	if err != nil {
-		return buf, s.badFile(path, fmt.Sprintf("a block image of range [%d,%d)", f.Lo, f.Hi), err.Error(), err)
+		return buf, corruptFile(s.dir, path, fmt.Sprintf("a block image of range [%d,%d)", f.Lo, f.Hi), err.Error(), err)
 	}
 	if b.span, err = s.arena.Alloc(h.Config.Bytes(), h.Config.Hi == hot.EndMid); err != nil {
 		return buf, err
@@ -358,7 +355,7 @@ func (s *recovery) loadTable(b *block, f *persist.BlockFile, buf []byte) ([]byte
 	if b.tab, err = h.Table(b.span.Data); err != nil {
 		s.arena.Free(b.span)
 		b.span = arena.Span{}
-		return buf, s.badFile(path, "a block image", err.Error(), err)
+		return buf, corruptFile(s.dir, path, "a block image", err.Error(), err)
 	}
 	return buf, nil
 }
@@ -421,7 +418,7 @@ func (s *recovery) replay(from uint64) error {
 		return err
 	}
 	s.snapshots.recovered(s.Store, rec)
-	if err := s.removeOrphans(); err != nil && !vfs.IsTrouble(err) { // else the next snapshot does it
+	if err := s.retention.removeOrphans(s.Store); err != nil && !vfs.IsTrouble(err) { // else the next snapshot does it
 		return err
 	}
 	return nil

@@ -252,7 +252,7 @@ func TestScrubImages(t *testing.T) {
 	s.tiers.stop() // the next round is in an hour
 	flip(t, newestImage(t, dir), 100)
 	for _, m := range s.repl.Manifests() {
-		if err := s.verifyImages(m, nil); err != nil && !errors.Is(err, persist.ErrCorrupt) {
+		if err := s.snapshots.verifyImages(s, m, nil); err != nil && !errors.Is(err, persist.ErrCorrupt) {
 			t.Fatal(err)
 		}
 	}
@@ -295,7 +295,7 @@ func TestScrubDuringSnapshot(t *testing.T) {
 				return sim.Remove(b.Path("data"))
 			})
 			release := hinder()
-			if err := s.verifyImages(m, nil); err == nil {
+			if err := s.snapshots.verifyImages(s, m, nil); err == nil {
 				t.Fatal("no error")
 			}
 			synctest.Wait()

@@ -53,7 +53,7 @@ func (r *replayer) apply(pos uint64, rec *persist.Record) error {
 		if err := r.flush(); err != nil {
 			return err
 		}
-		return r.s.clearBefore(pos)
+		return r.clearBefore(pos)
 	case persist.KindSchema:
 		if err := r.flush(); err != nil {
 			return err
@@ -114,8 +114,8 @@ func (r *replayer) flush() error {
 }
 
 // clearBefore empties every block whose image does not contain the FLUSHALL at pos yet.
-func (s *Store) clearBefore(pos uint64) error {
-	return s.renew(func(ks *keyspace) bool {
+func (r *replayer) clearBefore(pos uint64) error {
+	return r.s.renew(func(ks *keyspace) bool {
 		return !slices.ContainsFunc(ks.dir.Load().blocks, func(b *block) bool { return b.from >= pos })
 	})
 }

@@ -2,15 +2,20 @@ package counter
 
 import (
 	"path/filepath"
+	"sync/atomic"
 )
 
-// What stays on disk: files that a kept snapshot names, or a block in use, or a pin; and the log from the lowest offset
-// on that recovery, a pin or RetainBytes asks for. The snapshotter and spaceWatch remove all else by these rules.
+// retention says what stays on disk: files that a kept snapshot names, or a block in use, or a pin; and the log from the
+// lowest offset on that recovery, a pin or RetainBytes asks for. The snapshotter and spaceWatch remove all else by these
+// rules.
+type retention struct {
+	bytes atomic.Uint64 // Options.RetainBytes as it is now
+}
 
 // dropBefore is the offset below which no log is needed: by the two newest snapshots, and by RetainBytes.
-func (s *Store) dropBefore() uint64 {
+func (r *retention) dropBefore(s *Store) uint64 {
 	before := s.dir.ReplayFrom()
-	if end, retain := s.log.Written(), s.retain.Load(); retain > 0 {
+	if end, retain := s.log.Written(), r.bytes.Load(); retain > 0 {
 		if end < retain {
 			return 0
 		}
@@ -20,12 +25,12 @@ func (s *Store) dropBefore() uint64 {
 }
 
 // neededFrom is the offset below which no log is needed by recovery or by a replica that copies.
-func (s *Store) neededFrom() uint64 {
+func (r *retention) neededFrom(s *Store) uint64 {
 	return min(s.dir.ReplayFrom(), s.repl.pins.from())
 }
 
 // removeOrphans removes the files that no manifest names, but for cold files that a block has been written to since.
-func (s *Store) removeOrphans() error {
+func (r *retention) removeOrphans(s *Store) error {
 	if err := s.dir.CheckLock(); err != nil {
 		return err
 	}

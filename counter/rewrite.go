@@ -21,7 +21,7 @@ func (s *Store) Demote(counterName string, mid uint64) error {
 	if err != nil {
 		return err
 	}
-	return s.rewrite(ks, mid)
+	return s.tiers.rewrite(s, ks, mid)
 }
 
 // Promote brings the cold block that holds mid back to memory.
@@ -30,7 +30,7 @@ func (s *Store) Promote(counterName string, mid uint64) error {
 	if err != nil {
 		return err
 	}
-	return s.promote(ks, mid)
+	return s.tiers.promote(s, ks, mid)
 }
 
 func (s *Store) keyspaceFor(name string) (*keyspace, error) {
@@ -70,11 +70,13 @@ type rewriting struct {
 	lose bool // rows that cannot be read are left out
 }
 
-func (s *Store) rewrite(ks *keyspace, mid uint64) error { return s.rewriteAs(ks, mid, false) }
+func (t *tiers) rewrite(s *Store, ks *keyspace, mid uint64) error {
+	return t.rewriteAs(s, ks, mid, false)
+}
 
-func (s *Store) rewriteAs(ks *keyspace, mid uint64, lose bool) error {
-	s.tiers.one.Lock()
-	defer s.tiers.one.Unlock()
+func (t *tiers) rewriteAs(s *Store, ks *keyspace, mid uint64, lose bool) error {
+	t.one.Lock()
+	defer t.one.Unlock()
 	s.repl.applying.RLock() // the copy and its offset belong together
 	s.gate.RLock()
 	copied := func() {
@@ -120,12 +122,12 @@ func (s *Store) rewriteAs(ks *keyspace, mid uint64, lose bool) error {
 		return err
 	}
 	if b.cold == nil {
-		s.tiers.demotions.Add(1)
-		s.tiers.fresh.Add(stats.Bytes)
+		t.demotions.Add(1)
+		t.fresh.Add(stats.Bytes)
 	} else {
-		s.tiers.rewrites.Add(1)
+		t.rewrites.Add(1)
 	}
-	s.tiers.written.Add(stats.Bytes)
+	t.written.Add(stats.Bytes)
 	return nil
 }
 
@@ -139,7 +141,7 @@ func (r *rewriting) write(image []byte) (stats coldstore.Stats, err error) {
 	if r.old.cold != nil {
 		size += r.old.cold.file.Stat().Bytes
 	}
-	if err = s.spaceFor("a cold file", size, false); err != nil {
+	if err = s.space.spaceFor(s, "a cold file", size, false); err != nil {
 		return stats, err
 	}
 	w, err := coldstore.Create(s.opts.FS, temp, r.meta)
@@ -268,11 +270,13 @@ func (r *rewriting) discard(file *coldstore.File) error {
 }
 
 // promote makes a cold block hot. Its readers and writers wait meanwhile: some ms for 64 Ki rows in the page cache.
-func (s *Store) promote(ks *keyspace, mid uint64) error { return s.promoteAs(ks, mid, false) }
+func (t *tiers) promote(s *Store, ks *keyspace, mid uint64) error {
+	return t.promoteAs(s, ks, mid, false)
+}
 
-func (s *Store) promoteAs(ks *keyspace, mid uint64, lose bool) error {
-	s.tiers.one.Lock()
-	defer s.tiers.one.Unlock()
+func (t *tiers) promoteAs(s *Store, ks *keyspace, mid uint64, lose bool) error {
+	t.one.Lock()
+	defer t.one.Unlock()
 	s.gate.RLock()
 	defer s.gate.RUnlock()
 	if !s.serves(ks) {
@@ -290,9 +294,9 @@ func (s *Store) promoteAs(ks *keyspace, mid uint64, lose bool) error {
 	}
 	back = ks.swap(b, b.lo, back)
 	back.mu.Unlock()
-	s.tiers.retire(b)
+	t.retire(b)
 	ks.hotFrom.Store(min(ks.hotFrom.Load(), b.lo))
-	s.tiers.promotions.Add(1)
+	t.promotions.Add(1)
 	return nil
 }
 

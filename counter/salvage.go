@@ -51,13 +51,13 @@ func Salvage(fsys vfs.FS, dir string, faults []*persist.BlockFault, say func(str
 			ks.losePartial(b, say)
 			replaced = append(append(replaced, path), b.cold.entry.Remains(dir)...)
 			if b.open() {
-				if err := s.promoteAs(ks, b.lo, true); err != nil {
+				if err := s.tiers.promoteAs(s, ks, b.lo, true); err != nil {
 					return nil, fmt.Errorf("saving what is known of %s: %w", path, err)
 				}
 				say(fmt.Sprintf("saved %d items, of which all is known since the image that had %d", ks.dir.Load().find(b.lo).items(), old))
 				continue
 			}
-			if err := s.rewriteAs(ks, b.lo, true); err != nil {
+			if err := s.tiers.rewriteAs(s, ks, b.lo, true); err != nil {
 				return nil, fmt.Errorf("saving what is left of %s: %w", path, err)
 			}
 			now := ks.dir.Load().find(b.lo).cold

@@ -26,7 +26,7 @@ func (t *tiers) scrub(s *Store) {
 	pace := func(n int) error { return t.wait(time.Duration(n) * time.Second / scrubRate) }
 	for {
 		for _, m := range s.dir.Manifests() {
-			if err := s.verifyImages(m, pace); errors.Is(err, errStopped) {
+			if err := s.snapshots.verifyImages(s, m, pace); errors.Is(err, errStopped) {
 				return
 			} else if err != nil {
 				t.scrubErrors.Add(1)

@@ -69,10 +69,10 @@ func (w *snapshot) make() error {
 	if err := s.dir.WriteManifest(m); err != nil {
 		return err
 	}
-	if err := s.removeOrphans(); err != nil {
+	if err := s.retention.removeOrphans(s); err != nil {
 		return err
 	}
-	return s.log.DropBefore(s.dropBefore())
+	return s.log.DropBefore(s.retention.dropBefore(s))
 }
 
 // counter lists, and where needed writes, the blocks of one counter. A FLUSHALL meanwhile makes it begin anew; of a

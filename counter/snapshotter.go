@@ -113,7 +113,7 @@ func (v *snapshotter) run(s *Store) {
 func (v *snapshotter) look(s *Store) {
 	s.repl.payOwed()
 	disk := s.space.look(s)
-	_ = s.log.DropBefore(s.dropBefore()) // a snapshot tells
+	_ = s.log.DropBefore(s.retention.dropBefore(s)) // a snapshot tells
 	if disk.Low && s.opts.SnapshotGrowth >= 0 && v.mu.TryLock() {
 		if err := s.space.makeRoom(s); err != nil {
 			s.opts.Logger.Error("no room could be made on the disk", "error", err)
@@ -167,7 +167,7 @@ func (s *Store) Snapshot() error {
 	defer v.running.Store(false)
 	began, asked := time.Now(), v.asked.Load()
 	w := &snapshot{s: s}
-	err := s.spaceFor("a snapshot", s.snapshotBytes(), true)
+	err := s.space.spaceFor(s, "a snapshot", s.space.snapshotBytes(s), true)
 	if err == nil {
 		err = w.make()
 	}

@@ -65,10 +65,10 @@ func (s *Store) Disk() DiskStats {
 }
 
 // SetRetain changes Options.RetainBytes, from the next look at the log on.
-func (s *Store) SetRetain(bytes uint64) { s.retain.Store(bytes) }
+func (s *Store) SetRetain(bytes uint64) { s.retention.bytes.Store(bytes) }
 
 // snapshotBytes is what the images of a snapshot made now would take.
-func (s *Store) snapshotBytes() (sum int64) {
+func (w *spaceWatch) snapshotBytes(s *Store) (sum int64) {
 	s.gate.RLock()
 	defer s.gate.RUnlock()
 	for _, ks := range s.spaces {
@@ -94,7 +94,7 @@ func (w *spaceWatch) look(s *Store) DiskStats {
 	}
 	need := s.arena.Used()
 	if space.Free < 2*need+plenty {
-		need = s.snapshotBytes()
+		need = w.snapshotBytes(s)
 	}
 	st := DiskStats{Free: space.Free, Total: space.Total, Reserve: need + need/16 + fixedReserve}
 	margin := int64(leastLow)
@@ -127,7 +127,7 @@ func (w *spaceWatch) look(s *Store) DiskStats {
 
 // dropRetained drops segments that only RetainBytes keeps, oldest first, until enough is free.
 func (w *spaceWatch) dropRetained(s *Store, st *DiskStats, margin int64) {
-	for limit := s.neededFrom(); st.Free-st.Reserve < margin; {
+	for limit := s.retention.neededFrom(s); st.Free-st.Reserve < margin; {
 		segs := s.log.Segments()
 		if len(segs) < 2 || segs[0].End > limit {
 			return
@@ -145,14 +145,14 @@ func (w *spaceWatch) dropRetained(s *Store, st *DiskStats, margin int64) {
 // worthwhile tells whether a snapshot now frees a lot more log than it writes. The segment that is written to stays.
 func (w *spaceWatch) worthwhile(s *Store) bool {
 	freed := int64(s.log.Written() - min(s.dir.ReplayFrom(), s.log.Written()))
-	return freed > 2*s.snapshotBytes()+fixedReserve
+	return freed > 2*w.snapshotBytes(s)+fixedReserve
 }
 
 // makeRoom gives up what is kept in case that the newest snapshot is bad, if the next one does not fit otherwise. It
 // reads the newest first.
 func (w *spaceWatch) makeRoom(s *Store) error {
 	manifests := s.dir.Manifests()
-	if len(manifests) == 0 || time.Since(w.verified) < maxPause || s.spaceFor("a snapshot", s.snapshotBytes(), true) == nil {
+	if len(manifests) == 0 || time.Since(w.verified) < maxPause || w.spaceFor(s, "a snapshot", w.snapshotBytes(s), true) == nil {
 		return nil
 	}
 	m := manifests[0]
@@ -172,7 +172,7 @@ func (w *spaceWatch) makeRoom(s *Store) error {
 		}
 		err = img.Verify()
 		if err == nil && img.CRC != b.CRC {
-			err = s.badFile(path, fmt.Sprintf("checksum %08x, as in the manifest", b.CRC), fmt.Sprintf("%08x", img.CRC), nil)
+			err = corruptFile(s.dir, path, fmt.Sprintf("checksum %08x, as in the manifest", b.CRC), fmt.Sprintf("%08x", img.CRC), nil)
 		}
 		return errors.Join(err, img.Close())
 	}); err != nil {
@@ -182,12 +182,12 @@ func (w *spaceWatch) makeRoom(s *Store) error {
 		return err
 	}
 	s.opts.Logger.Warn("the disk is almost full: the snapshot before the newest, and the log that only it needs, are given up for the next", "kept", m.Generation)
-	return errors.Join(s.removeOrphans(), s.log.DropBefore(s.neededFrom()))
+	return errors.Join(s.retention.removeOrphans(s), s.log.DropBefore(s.retention.neededFrom(s)))
 }
 
 // spaceFor returns an error if the directory is not ours any more, or the disk has no room for n bytes more; beyond the
 // reserve, if the reserve is not for them.
-func (s *Store) spaceFor(what string, n int64, reserved bool) error {
+func (w *spaceWatch) spaceFor(s *Store, what string, n int64, reserved bool) error {
 	if err := s.dir.CheckLock(); err != nil {
 		return err
 	}

@@ -274,7 +274,7 @@ func TestMakeRoom(t *testing.T) {
 			}
 			sim.SetCapacity(1 << 40)
 			space, _ := sim.Space("/")
-			sim.SetCapacity(1<<40 - space.Free + s.snapshotBytes()/2)
+			sim.SetCapacity(1<<40 - space.Free + s.space.snapshotBytes(s)/2)
 			first := s.log.Stats().First
 			s.snapshots.look(s)
 			if gaveUp := len(s.dir.Manifests()) < snapshots || s.log.Stats().First > first; gaveUp == damaged {

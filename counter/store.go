@@ -47,8 +47,8 @@ type Store struct {
 	log       *persist.Log
 	snapshots *snapshotter
 	space     spaceWatch
-	replayed  uint64        // log offset up to which the start replayed
-	retain    atomic.Uint64 // Options.RetainBytes as it is now
+	retention retention
+	replayed  uint64 // log offset up to which the start replayed
 
 	groups    atomic.Uint64 // of changes, made so far: see group
 	producers ledger
@@ -65,11 +65,11 @@ func Open(dir string, opts Options) (*Store, error) {
 	s := &Store{opts: opts}
 	s.repl.s = s
 	s.schema.Store(schema.Empty())
-	s.retain.Store(opts.RetainBytes)
+	s.retention.bytes.Store(opts.RetainBytes)
 	s.tiers.init(opts.MaxMemory)
 	s.producers.table = producers.New(opts.Producers.withDefaults())
 	if dir != "" {
-		if err := s.recover(dir); err != nil {
+		if err := (&recovery{Store: s}).run(dir); err != nil {
 			return nil, errors.Join(err, s.release())
 		}
 		s.snapshots.start(s)

@@ -103,8 +103,8 @@ func (t *tiers) stop() {
 }
 
 // memory is what counts against MaxMemory: blocks, overlays, partial rows and the cache of pages.
-func (s *Store) memory() int64 {
-	return s.arena.Used() + s.tiers.cache.Stats().Bytes + s.tiers.partialBytes.Load()
+func (t *tiers) memory(s *Store) int64 {
+	return s.arena.Used() + t.cache.Stats().Bytes + t.partialBytes.Load()
 }
 
 // SetMaxMemory changes the limit, in bytes; 0 is none. It takes effect in the background.
@@ -154,7 +154,7 @@ func (t *tiers) target() int64 {
 // When no range is left, it merges the largest overlay. After an error it waits, for longer and longer.
 func (t *tiers) shrink(s *Store) (more bool) {
 	defer t.judge(s)
-	if t.limit.Load() == 0 || s.memory() <= t.target() || !t.backoff.over() {
+	if t.limit.Load() == 0 || t.memory(s) <= t.target() || !t.backoff.over() {
 		return false
 	}
 	ks, lo, ok := t.victim(s)
@@ -163,7 +163,7 @@ func (t *tiers) shrink(s *Store) (more bool) {
 			return false
 		}
 	}
-	return t.succeeded(s, ks, lo, s.rewrite(ks, lo))
+	return t.succeeded(s, ks, lo, t.rewrite(s, ks, lo))
 }
 
 // backoff is how long something is left alone after it failed: twice as long after each failure.
@@ -242,10 +242,10 @@ func (t *tiers) largestOverlay(s *Store) (best *keyspace, lo uint64, ok bool) {
 // judge decides whether changes that need new rows are to be refused.
 func (t *tiers) judge(s *Store) {
 	limit := t.limit.Load()
-	full := limit > 0 && s.memory() > limit+headroom
+	full := limit > 0 && t.memory(s) > limit+headroom
 	if full && !t.full.Load() {
 		t.refused.Add(1)
-		s.opts.Logger.Warn("maxmemory is passed: changes that need memory are refused until ranges are written to disk", "memory", s.memory(), "maxmemory", limit)
+		s.opts.Logger.Warn("maxmemory is passed: changes that need memory are refused until ranges are written to disk", "memory", t.memory(s), "maxmemory", limit)
 	}
 	t.full.Store(full)
 }
@@ -314,11 +314,11 @@ func (t *tiers) look(s *Store) {
 			return
 		default:
 		}
-		change := s.rewrite
+		change := t.rewrite
 		if c.promote {
-			change = s.promote
+			change = t.promote
 		}
-		if err := change(c.ks, c.lo); !t.succeeded(s, c.ks, c.lo, err) && !errors.Is(err, ErrNoBlock) {
+		if err := change(s, c.ks, c.lo); !t.succeeded(s, c.ks, c.lo, err) && !errors.Is(err, ErrNoBlock) {
 			return
 		}
 		if time.Since(began) > time.Second {
@@ -333,7 +333,7 @@ func (t *tiers) candidates(s *Store) (found []candidate) {
 	spaces := slices.Clone(s.spaces)
 	s.gate.RUnlock()
 	limit := t.limit.Load()
-	roomy := limit == 0 || s.memory() < limit*7/8
+	roomy := limit == 0 || t.memory(s) < limit*7/8
 	ready := t.backoff.over()
 	for _, ks := range spaces {
 		if ks == nil {
@@ -394,7 +394,7 @@ type TierStats struct {
 func (b *Batch) Tiers() TierStats {
 	t := &b.s.tiers
 	st := TierStats{
-		Cache: t.cache.Stats(), MaxMemory: t.limit.Load(), Memory: b.s.memory(), Full: t.full.Load(),
+		Cache: t.cache.Stats(), MaxMemory: t.limit.Load(), Memory: t.memory(b.s), Full: t.full.Load(),
 		ReadErrors: t.readErrors.Load(), Demotions: t.demotions.Load(), Promotions: t.promotions.Load(), Rewrites: t.rewrites.Load(),
 		Failed: t.failed.Load(), Refused: t.refused.Load(), Written: t.written.Load(), Fresh: t.fresh.Load(),
 		Broken: t.broken.Load(), Scrubs: t.scrubs.Load(), ScrubErrors: t.scrubErrors.Load(),

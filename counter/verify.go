@@ -10,7 +10,7 @@ import (
 // verifyImages reads all images that a manifest of the store names, and returns what is wrong with them. Those that are
 // damaged are written anew from memory, by a snapshot that it starts beside all other work. It calls pace, if not nil,
 // behind each image with its size; an error of pace ends it and is returned.
-func (s *Store) verifyImages(m *persist.Manifest, pace func(bytes int) error) error {
+func (v *snapshotter) verifyImages(s *Store, m *persist.Manifest, pace func(bytes int) error) error {
 	bad := make(map[string]bool)
 	var errs []error
 	stopped := m.Files(func(c *persist.CounterFiles, b *persist.BlockFile) error {
@@ -31,13 +31,13 @@ func (s *Store) verifyImages(m *persist.Manifest, pace func(bytes int) error) er
 			// The other one is what counts until there is a new one, and is kept then.
 			s.dir.Reject([]*persist.Manifest{m})
 		}
-		s.remake(bad)
+		v.remake(s, bad)
 	}
 	return errors.Join(append(errs, stopped)...)
 }
 
 // remake has images written anew.
-func (s *Store) remake(names map[string]bool) {
+func (v *snapshotter) remake(s *Store, names map[string]bool) {
 	s.gate.RLock()
 	for _, ks := range s.spaces {
 		if ks == nil {
@@ -57,6 +57,6 @@ func (s *Store) remake(names map[string]bool) {
 		s.opts.Logger.Error("an image is damaged: a snapshot is made that does without it", "file", name)
 	}
 	// Behind the marks: one that is being made may have passed these blocks, and one may fail.
-	s.snapshots.asked.Add(1)
+	v.asked.Add(1)
 	go func() { _ = s.Snapshot() }() // told by the logger
 }
