@@ -89,7 +89,7 @@ func (l *Log) Close() error {
 		}
 	}
 	if l.next != nil {
-		l.discard(l.next, l.next.path)
+		l.maker.discard(l.next, l.next.path)
 	}
 	return err
 }

@@ -211,7 +211,7 @@ func (l *Log) rotateTo(at uint64) error {
 	l.mu.Unlock()
 	if s == nil { // not prepared in time
 		var err error
-		if s, err = l.createFitting(size); err != nil { // from the reserve if need be: Ready let these bytes in
+		if s, err = l.maker.createFitting(size); err != nil { // from the reserve if need be: Ready let these bytes in
 			return err
 		}
 	}
@@ -224,7 +224,7 @@ func (l *Log) rotateTo(at uint64) error {
 		err = l.opts.FS.Rename(temp, s.path)
 	}
 	if err != nil {
-		l.discard(s, temp)
+		l.maker.discard(s, temp)
 		return err
 	}
 	s.name = nameOf(l.opts.FS, s.path)

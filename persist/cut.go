@@ -85,8 +85,8 @@ func finishCut(fsys vfs.FS, dir string, l *Lineage) error {
 	for first < len(segs) && segs[first].start < at {
 		first++
 	}
-	log := newLog(LogOptions{FS: fsys, Dir: dir, FirstSegmentBytes: minSegment}, at)
-	s, err := log.rewrite(segmentHeader{history: l.Current(), start: at, durable: at, chain: l.chain}, nil, segs[first:])
+	m := segmentMaker{fsys: fsys, dir: dir, least: minSegment}
+	s, err := m.rewrite(segmentHeader{history: l.Current(), start: at, durable: at, chain: l.chain}, nil, segs[first:])
 	if err != nil {
 		return err
 	}

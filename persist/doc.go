@@ -26,7 +26,7 @@
 //	HISTORY                                       whose log this is, and since when             lineage.go
 //	log/<20-digit start offset>.aof               a segment: its bytes                          segment.go
 //	                                              segments: listed, ended, dropped              segments.go
-//	log/segment-<n>.tmp                           the next segment, before it has its name      prepare.go
+//	log/segment-<n>.tmp                           the next segment, before it has its name      segmentmaker.go
 //	rdb/<block>-<offset>.hot                      image of a hot block, of an overlay, or of    image.go
 //	                                              the table of producers
 //	cold/<block>-<offset>.cold                    cold file                                     package coldstore
@@ -104,7 +104,8 @@
 // # Reading order
 //
 //   - formats: record.go, frame.go, segment.go, manifest.go, manifest_text.go, lineage.go, image.go, filenames.go
-//   - writing: tail.go, log.go, commit.go, ready.go, heal.go, doubt.go, prepare.go, background.go, stats.go
+//   - writing: tail.go, log.go, commit.go, ready.go, heal.go, doubt.go, prepare.go, segmentmaker.go,
+//     background.go, stats.go
 //   - reading: scan.go, walk.go, open.go, reader.go
 //   - snapshots: dir.go, lock.go, image_reader.go, checkblock.go, blockfault.go, lost.go
 //   - replication: cut.go, diverged.go, install.go, logcopy.go

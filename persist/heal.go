@@ -2,9 +2,7 @@ package persist
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"time"
 )
@@ -72,7 +70,7 @@ func (l *Log) heal() {
 			_ = s.file.Close() // failed already
 		}
 	}
-	s, err := l.rewrite(h, pieces, later)
+	s, err := l.maker.rewrite(h, pieces, later)
 	l.mu.Lock()
 	l.stats.Rewrites++
 	if err != nil {
@@ -116,63 +114,12 @@ func (l *Log) segmentsBelow(offset uint64) int {
 	return n
 }
 
-// rewrite does the four steps. On an error nothing counts.
-func (l *Log) rewrite(h segmentHeader, pieces [][]byte, later []segment) (s *openSegment, err error) {
-	size := int64(segmentHeaderLen)
-	for _, p := range pieces {
-		size += int64(len(p))
-	}
-	s, err = l.createTemp(max(size, l.opts.FirstSegmentBytes))
-	if err != nil {
-		return nil, err
-	}
-	temp := s.path
-	h.size = uint32(s.capacity)
-	s.segment = segment{h.start, filepath.Join(LogDir(l.opts.Dir), SegmentName(h.start))}
-	if err = writeAll(s, append([][]byte{h.appendTo(nil)}, pieces...)); err == nil {
-		if err = s.file.Sync(); err == nil {
-			err = l.opts.FS.Rename(temp, s.path)
-		}
-	}
-	if err != nil {
-		l.discard(s, temp)
-		return nil, err
-	}
-	err = l.opts.FS.SyncDir(LogDir(l.opts.Dir))
-	for _, seg := range later { // in this order the new one always reaches up to the next one left
-		if seg.start > h.start && err == nil {
-			if err = removeIfThere(l.opts.FS, seg.path); err == nil {
-				err = l.opts.FS.SyncDir(LogDir(l.opts.Dir))
-			}
-		}
-	}
-	s.name = nameOf(l.opts.FS, s.path)
-	if err != nil {
-		// The file keeps its name: what it replaced is gone, and its bytes are right.
-		return nil, errors.Join(err, s.file.Close())
-	}
-	return s, nil
-}
-
 // cause strips the failed attempts to heal from a trouble.
 func cause(err error) error {
 	if multi, ok := err.(interface{ Unwrap() []error }); ok {
 		return multi.Unwrap()[0]
 	}
 	return err
-}
-
-// writeAll writes pieces one behind the other from the start of the file.
-func writeAll(s *openSegment, pieces [][]byte) error {
-	var off int64
-	for _, p := range pieces {
-		if _, err := s.file.WriteAt(p, off); err != nil {
-			return err
-		}
-		off += int64(len(p))
-	}
-	s.used = off
-	return nil
 }
 
 // lastChain returns the checksum of the last frame in pieces, or chain if there is none.

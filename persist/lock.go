@@ -135,7 +135,7 @@ func (l *dirLock) Close() error {
 
 // watchNames refuses changes while the directory or the last segment is not what its name says: see above.
 func (l *Log) watchNames() {
-	err := l.guard()
+	err := l.maker.guarded()
 	l.mu.Lock()
 	active, was := l.active, l.refusals[reasonGone]
 	l.mu.Unlock()
@@ -151,14 +151,6 @@ func (l *Log) watchNames() {
 		return
 	}
 	l.refuse(reasonGone, err)
-}
-
-// guard asks the owner whether the directory is this process's.
-func (l *Log) guard() error {
-	if l.opts.Guard == nil {
-		return nil
-	}
-	return l.opts.Guard()
 }
 
 // unchanged returns nil if the last segment on disk is the log's: a process that opened the directory meanwhile has

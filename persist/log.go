@@ -57,7 +57,6 @@ type Log struct {
 	next     *openSegment   // prepared, still under a temporary name
 	wantNext bool           // next is to be prepared
 	spaceErr error          // why preparing failed last
-	reserve  atomic.Int64   // see Reserve
 	chain    uint32         // crc32c of the last frame given to write(); the writer's alone
 
 	writtenChain, durableChain uint32 // crc32c of the frames that end at written and at durable
@@ -71,8 +70,8 @@ type Log struct {
 	changed   chan struct{} // closed when written or Visible grows or the log closes; nil: nobody waits
 	stats     Stats
 
-	tempNo  atomic.Uint64 // for names of temporary files
-	dropMu  sync.Mutex    // one DropBefore at a time
+	maker   segmentMaker
+	dropMu  sync.Mutex // one DropBefore at a time
 	watch   *time.Timer
 	kick    chan struct{} // wakes syncLoop early
 	prepare chan struct{} // wakes prepareLoop
@@ -275,7 +274,7 @@ func (l *Log) SetPolicy(p SyncPolicy) {
 
 // Reserve sets how many bytes of the disk the log leaves free when it prepares its next segment: what is needed to get
 // out of a full disk, above all for a snapshot, after which log can be dropped. Default 0.
-func (l *Log) Reserve(bytes int64) { l.reserve.Store(bytes) }
+func (l *Log) Reserve(bytes int64) { l.maker.reserve.Store(bytes) }
 
 // History returns the history that new frames belong to.
 func (l *Log) History() History {

@@ -131,6 +131,7 @@ func newLog(opts LogOptions, end uint64) *Log {
 		opts: opts, history: opts.History,
 		kick: make(chan struct{}, 1), prepare: make(chan struct{}, 1), stop: make(chan struct{}),
 	}
+	l.maker.fsys, l.maker.dir, l.maker.least, l.maker.guard = opts.FS, opts.Dir, opts.FirstSegmentBytes, opts.Guard
 	l.writeDone.L, l.syncDone.L = &l.mu, &l.mu
 	l.policy.Store(int32(opts.Policy))
 	l.written.Store(end)
@@ -154,7 +155,7 @@ func createLog(opts LogOptions, at uint64) (*Log, error) {
 		opts.History.ReplID = NewReplID()
 	}
 	l := newLog(opts, at)
-	s, err := l.rewrite(segmentHeader{history: l.history, start: at, durable: at}, nil, nil)
+	s, err := l.maker.rewrite(segmentHeader{history: l.history, start: at, durable: at}, nil, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +181,7 @@ func (l *Log) takeOver(w *walk, segs []segment) error {
 	}
 	h.chain = chain
 	l.rotate = l.history != h.history
-	s, err := l.rewrite(h, pieces, segs[keep:])
+	s, err := l.maker.rewrite(h, pieces, segs[keep:])
 	if err != nil && !l.rotate && l.goesOn(err) {
 		l.waitForDisk(err, from, pieces, chain)
 		return nil

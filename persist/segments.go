@@ -97,8 +97,8 @@ func (l *Log) DropBefore(offset uint64) error {
 // NewSegment makes the segment file of h.Start, durably, in the place of one that is there: of a header and frames,
 // which stand one behind the other. The log must not be open.
 func NewSegment(fsys vfs.FS, dir string, h SegmentHeader, frames [][]byte) error {
-	l := newLog(LogOptions{FS: fsys, Dir: dir, FirstSegmentBytes: minSegment}, h.Start)
-	s, err := l.rewrite(segmentHeader{history: h.History, start: h.Start, durable: h.Durable, chain: h.Chain}, frames, nil)
+	m := segmentMaker{fsys: fsys, dir: dir, least: minSegment}
+	s, err := m.rewrite(segmentHeader{history: h.History, start: h.Start, durable: h.Durable, chain: h.Chain}, frames, nil)
 	if err != nil {
 		return err
 	}
