@@ -45,7 +45,7 @@ unit:
 	$(GO) test $$($(GO) list $(PKG) | grep -v /e2e)
 
 # Packages and tests in which nothing is concurrent have nothing to show to the race detector; unit runs them.
-PURE := /e2e|/schema$$|/internal/hot$$|/tsv$$|/report$$|/glob$$|/items$$|/resptest$$|/cli$$|/datadir$$
+PURE := /e2e|/schema$$|/internal/hot$$|/producers$$|/tsv$$|/report$$|/sample$$|/glob$$|/items$$|/query$$|/idmp$$|/errclass$$|/resptest$$|/cli$$|/datadir$$
 ALONE := TestSmallDisk|TestReserve|TestMakeRoom|TestPartialDroppedColumns|TestOverlayFullEarly|TestLoseUnreadableAltered
 race:
 	$(GO) test -race -short -skip '$(ALONE)' $$($(GO) list $(PKG) | grep -vE '$(PURE)')
