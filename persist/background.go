@@ -46,7 +46,7 @@ func (l *Log) tick(due bool) {
 	}
 	l.judgeAge()
 	if l.wantNext && l.next == nil {
-		l.wake(l.prepare)
+		wake(l.prepare)
 	}
 }
 
@@ -92,4 +92,12 @@ func (l *Log) Close() error {
 		l.maker.discard(l.next, l.next.path)
 	}
 	return err
+}
+
+// wake sends on a channel of capacity 1 that nobody has to wait for.
+func wake(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }

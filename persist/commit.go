@@ -13,7 +13,7 @@ import (
 //
 // An error means that the bytes are not safe yet: they stay in memory and are written when the disk is well, but a
 // crash before that loses them. The change was made; it must not be acknowledged, nor reported as not made.
-func (l *Log) Commit(pos uint64) error { return l.reach(pos, (*Log).reached) }
+func (l *Log) Commit(pos uint64) error { return l.reach(pos, (*progress).reached) }
 
 // Show returns nil when what the bytes below pos made may be shown: a crash does not take it back, which is a kill of
 // the process, and under SyncAlways a power failure too. It does what Commit does, but that it does not wait for a disk
@@ -22,7 +22,7 @@ func (l *Log) Commit(pos uint64) error { return l.reach(pos, (*Log).reached) }
 // Errors as Commit, under SyncAlways. Otherwise what is in memory is shown although the disk takes nothing: until it is
 // well, a kill may take it back.
 func (l *Log) Show(pos uint64) error {
-	err := l.reach(pos, (*Log).shown)
+	err := l.reach(pos, (*progress).shown)
 	if l.Policy() != SyncAlways && errors.Is(err, ErrNotReady) {
 		return nil
 	}
@@ -30,20 +30,20 @@ func (l *Log) Show(pos uint64) error {
 }
 
 // reach returns when done(pos), and writes and syncs for it.
-func (l *Log) reach(pos uint64, done func(*Log, uint64) bool) error {
-	if done(l, pos) {
+func (l *Log) reach(pos uint64, done func(*progress, uint64) bool) error {
+	if done(&l.progress, pos) {
 		return nil
 	}
 	// Others that are ready to run may append too, and share the write: with 50 connections of one command each, 1.6 us a
 	// command less. Nobody else ready: 0.1 us lost.
 	runtime.Gosched()
-	if done(l, pos) {
+	if done(&l.progress, pos) {
 		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	pos = min(pos, l.tail.position())
-	for !done(l, pos) {
+	for !done(&l.progress, pos) {
 		switch {
 		case l.closed:
 			return fmt.Errorf("log: %w", ErrClosed)
@@ -77,26 +77,6 @@ func (l *Log) Waits(pos, shown uint64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.healing
-}
-
-// shown reports whether Show(pos) has nothing to do.
-func (l *Log) shown(pos uint64) bool { return l.Visible() >= pos }
-
-// Visible returns the offset up to which others may see what the log holds: behind it Show waits.
-func (l *Log) Visible() uint64 {
-	if l.Policy() == SyncAlways {
-		return l.durable.Load()
-	}
-	return l.written.Load()
-}
-
-// reached reports whether Commit(pos) has nothing to do. A writer that outruns the disk by half of MaxUnsynced waits
-// for it: slowed down before it is refused.
-func (l *Log) reached(pos uint64) bool {
-	if l.Policy() == SyncAlways || l.behind.Load() {
-		return l.durable.Load() >= pos
-	}
-	return l.written.Load() >= pos
 }
 
 // Sync makes all bytes appended so far durable, whatever the policy: before an image is named by a manifest.
@@ -158,7 +138,7 @@ func (l *Log) writeOnce() {
 		}
 		if l.next == nil && !l.wantNext && l.active.used > l.active.capacity/2 {
 			l.wantNext = true
-			l.wake(l.prepare)
+			wake(l.prepare)
 		}
 	} else {
 		l.fail(fmt.Errorf("write: %w", err))

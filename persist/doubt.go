@@ -20,20 +20,6 @@ type doubt struct {
 // maxDoubted bounds the memory of the set: 16 MiB and more. A tail that holds more puts everything in doubt.
 const maxDoubted = 1 << 18
 
-// How the disk is.
-const (
-	diskWell   = iota
-	diskFails  // a write or sync failed; the bytes are being put elsewhere, and who waits for them waits
-	diskFailed // that failed too: it is tried again and again
-)
-
-// Failing tells whether the disk takes nothing: a write or sync failed, and the bytes are not elsewhere yet. One atomic
-// load.
-func (l *Log) Failing() bool { return l.failing.Load() != diskWell }
-
-// Failed tells whether it is Failing and the bytes could not be put elsewhere either: it may last.
-func (l *Log) Failed() bool { return l.failing.Load() == diskFailed }
-
 // Doubts tells whether the bytes that are not durable change an item. below is a log offset that all changes of the
 // item seen end at or before. It is meant for a log that is Failing: it takes the log's lock.
 func (l *Log) Doubts(counter uint32, mid uint64, below uint64) bool {

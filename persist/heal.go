@@ -79,7 +79,7 @@ func (l *Log) heal() {
 		l.failing.Store(diskFailed)
 		l.refuse(reasonTrouble, l.trouble)
 		if !l.opts.Manual {
-			time.AfterFunc(l.healDelay, func() { l.wake(l.kick) })
+			time.AfterFunc(l.healDelay, func() { wake(l.kick) })
 		}
 		l.nextHeal = l.opts.Now().Add(l.healDelay)
 		l.healDelay = min(2*l.healDelay, maxHealDelay)

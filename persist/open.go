@@ -132,6 +132,7 @@ func newLog(opts LogOptions, end uint64) *Log {
 		kick: make(chan struct{}, 1), prepare: make(chan struct{}, 1), stop: make(chan struct{}),
 	}
 	l.maker.fsys, l.maker.dir, l.maker.least, l.maker.guard = opts.FS, opts.Dir, opts.FirstSegmentBytes, opts.Guard
+	l.logger = opts.Logger
 	l.writeDone.L, l.syncDone.L = &l.mu, &l.mu
 	l.policy.Store(int32(opts.Policy))
 	l.written.Store(end)
@@ -168,7 +169,7 @@ func createLog(opts LogOptions, at uint64) (*Log, error) {
 // process that wrote it may have died before a sync, or after a failed one. So the bytes from the claim to the end
 // are copied into a new segment, by the steps of heal.go, and no segment of an earlier process is ever appended to.
 func (l *Log) takeOver(w *walk, segs []segment) error {
-	if _, err := vfs.RemoveTemps(l.opts.FS, LogDir(l.opts.Dir)); err != nil && !l.goesOn(err) {
+	if _, err := vfs.RemoveTemps(l.opts.FS, LogDir(l.opts.Dir)); err != nil && !l.opts.goesOn(err) {
 		return err
 	}
 	from, to := w.claim, w.end
@@ -182,7 +183,7 @@ func (l *Log) takeOver(w *walk, segs []segment) error {
 	h.chain = chain
 	l.rotate = l.history != h.history
 	s, err := l.maker.rewrite(h, pieces, segs[keep:])
-	if err != nil && !l.rotate && l.goesOn(err) {
+	if err != nil && !l.rotate && l.opts.goesOn(err) {
 		l.waitForDisk(err, from, pieces, chain)
 		return nil
 	}
@@ -201,9 +202,6 @@ func (l *Log) takeOver(w *walk, segs []segment) error {
 	l.writtenChain, l.durableChain = l.chain, l.chain
 	return nil
 }
-
-// goesOn tells whether an error at the start is trouble of the disk that the owner lives with.
-func (l *Log) goesOn(err error) bool { return l.opts.Unwritable && vfs.IsTrouble(err) }
 
 // waitForDisk leaves a recovered log in trouble, as if it had met the error in service: the bytes from the claim on,
 // which are not known to be durable, are in memory as well, and the background tries to write them to a segment of this

@@ -140,6 +140,9 @@ func (o *LogOptions) ensureDefaults() {
 	}
 }
 
+// goesOn tells whether an error at the start is trouble of the disk that the owner lives with.
+func (o *LogOptions) goesOn(err error) bool { return o.Unwritable && vfs.IsTrouble(err) }
+
 // validate reports all that is wrong.
 func (o *LogOptions) validate() error {
 	var errs []error

@@ -5,85 +5,11 @@ import (
 	"time"
 )
 
-// reason is why the log refuses changes. Several may hold at once; the first in this order is told.
-type reason int
-
-const (
-	reasonClosed  reason = iota
-	reasonGone           // the directory is not there any more
-	reasonOwner          // the owner says so: Refuse
-	reasonTrouble        // a write or sync failed and the bytes could not be put elsewhere yet
-	reasonSpace          // no room for a next segment and little left in this one
-	reasonFull           // MaxUnsynced reached
-	reasonSlow           // the oldest unsynced byte is older than MaxUnsyncedAge
-	reasons
-)
-
-// NotReadyError says why the log takes no changes. It matches ErrNotReady, and the cause's own sentinels. The state
-// ends by itself when the disk is well.
-type NotReadyError struct {
-	Reason string // for people and for MISCONF replies
-	Err    error  // the cause
-}
-
-// Error gives the reason.
-func (e *NotReadyError) Error() string { return e.Reason }
-
-// Unwrap returns the cause.
-func (e *NotReadyError) Unwrap() error { return e.Err }
-
-// Is makes errors.Is(err, ErrNotReady) true.
-func (e *NotReadyError) Is(target error) bool { return target == ErrNotReady }
-
-// Ready returns nil when a change may be made and logged, else a *NotReadyError. It is to be asked before the change:
-// one atomic load.
-func (l *Log) Ready() error {
-	if r := l.refusal.Load(); r != nil {
-		return r
-	}
-	return nil
-}
-
 // Refuse makes Ready refuse changes for a reason of the owner's, until it is called with nil.
 func (l *Log) Refuse(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.refuse(reasonOwner, err)
-}
-
-// refuse sets (err != nil) or clears one reason. REQUIRES: mu.
-func (l *Log) refuse(why reason, err error) {
-	if err == nil && l.refusals[why] == nil {
-		return
-	}
-	l.refusals[why] = err
-	for first, err := range l.refusals {
-		if err == nil {
-			continue
-		}
-		var text string
-		switch reason(first) {
-		case reasonClosed:
-			text = "the log is closed"
-		case reasonTrouble:
-			text = "the log cannot be written: " + err.Error()
-		case reasonSpace:
-			text = "the next log segment cannot be made: " + err.Error()
-		case reasonGone:
-			text = "the data directory is not the one that was opened: " + err.Error()
-		case reasonOwner, reasonFull, reasonSlow:
-			text = err.Error()
-		}
-		if was := l.refusal.Load(); was == nil || was.Reason != text {
-			l.refusal.Store(&NotReadyError{Reason: text, Err: err})
-			if was == nil && why != reasonClosed {
-				l.opts.Logger.Error("log refuses writes", "reason", text)
-			}
-		}
-		return
-	}
-	l.refusal.Store(nil)
-	l.opts.Logger.Info("log takes writes again")
 }
 
 // secondLook is the time that a sync has which is found to be late, while the process ran all the time.
@@ -107,7 +33,7 @@ func (l *Log) judgeAge() {
 					look = l.opts.MaxUnsyncedAge / 2
 				}
 				l.doubted, l.judgeAt = sync, now.Add(look)
-				l.wake(l.kick)
+				wake(l.kick)
 			}
 			if now.Before(l.judgeAt) { // however often it is looked at until then: a sync that ends does so too
 				l.watch.Reset(l.judgeAt.Sub(now))
@@ -139,7 +65,7 @@ func (l *Log) judgeSize() {
 		l.refuse(reasonFull, nil)
 	}
 	if n > syncAtBytes || l.behind.Load() {
-		l.wake(l.kick)
+		wake(l.kick)
 	}
 }
 

@@ -1,0 +1,166 @@
+package persist
+
+import (
+	"fmt"
+	"sync"
+)
+
+// appender is what is appended: the log's end in memory and the lock over it, which is the lock of the whole Log.
+type appender struct {
+	mu        sync.Mutex
+	tail      tail
+	writeDone sync.Cond // the writer's role became free, or what was held may be written
+}
+
+// AppendSet logs that a column of an item has a new value and returns the offset behind the record. REQUIRES, as for
+// all Append methods: Ready returned nil before the change, the lock that orders changes of this item is held, the
+// log is not closed.
+func (a *appender) AppendSet(counter uint32, column uint16, mid, value uint64) (pos uint64) {
+	a.mu.Lock()
+	c := a.tail.room(MaxSetLen)
+	c.buf = AppendSet(c.buf, counter, column, mid, value)
+	pos = c.end()
+	a.mu.Unlock()
+	return pos
+}
+
+// AppendDelete logs that an item is gone.
+func (a *appender) AppendDelete(counter uint32, mid uint64) (pos uint64) {
+	a.mu.Lock()
+	c := a.tail.room(maxDeleteLen)
+	c.buf = AppendDelete(c.buf, counter, mid)
+	pos = c.end()
+	a.mu.Unlock()
+	return pos
+}
+
+// AppendFlush logs that all items of all counters are gone.
+func (a *appender) AppendFlush() (pos uint64) {
+	a.mu.Lock()
+	c := a.tail.room(1)
+	c.buf = AppendFlush(c.buf)
+	pos = c.end()
+	a.mu.Unlock()
+	return pos
+}
+
+// AppendItem logs new values of several columns of one item. More than MaxColumns give ErrTooLarge.
+func (a *appender) AppendItem(counter uint32, mid uint64, columns []ColumnValue) (pos uint64, err error) {
+	if len(columns) > MaxColumns {
+		return 0, fmt.Errorf("item of %d columns, at most %d: %w", len(columns), MaxColumns, ErrTooLarge)
+	}
+	a.mu.Lock()
+	c := a.tail.room(maxDeleteLen + 3 + len(columns)*maxColumnLen)
+	c.buf = AppendSetItem(c.buf, counter, mid, columns)
+	pos = c.end()
+	a.mu.Unlock()
+	return pos, nil
+}
+
+// AppendSchema logs a schema statement. More than MaxSchemaText bytes give ErrTooLarge.
+func (a *appender) AppendSchema(text string) (pos uint64, err error) {
+	if len(text) > MaxSchemaText {
+		return 0, fmt.Errorf("schema statement of %d bytes, at most %d: %w", len(text), MaxSchemaText, ErrTooLarge)
+	}
+	a.mu.Lock()
+	c := a.tail.room(1 + 3 + len(text))
+	c.buf = AppendSchema(c.buf, text)
+	pos = c.end()
+	a.mu.Unlock()
+	return pos, nil
+}
+
+// Append logs records that the caller encoded with the Append functions. They stay in one frame: after a crash all of
+// them are there or none. More than MaxAppend bytes give ErrTooLarge.
+func (a *appender) Append(records []byte) (pos uint64, err error) {
+	if len(records) > MaxAppend {
+		return 0, fmt.Errorf("records of %d bytes, at most %d: %w", len(records), MaxAppend, ErrTooLarge)
+	}
+	a.mu.Lock()
+	if len(records) > 0 {
+		c := a.tail.room(len(records))
+		c.buf = append(c.buf, records...)
+	}
+	pos = a.tail.position()
+	a.mu.Unlock()
+	return pos, nil
+}
+
+// AppendOnceSet is AppendSet behind records that the caller encoded, in the same frame. They are at most MaxAppend less
+// MaxSetLen bytes.
+func (a *appender) AppendOnceSet(once []byte, counter uint32, column uint16, mid, value uint64) (pos uint64) {
+	a.mu.Lock()
+	c := a.tail.room(len(once) + MaxSetLen)
+	c.buf = AppendSet(append(c.buf, once...), counter, column, mid, value)
+	pos = c.end()
+	a.mu.Unlock()
+	return pos
+}
+
+// AppendWhole is Append for records that are one change, as if between Hold and Release.
+func (a *appender) AppendWhole(records []byte) (pos uint64, err error) {
+	if len(records) > MaxAppend {
+		return 0, fmt.Errorf("records of %d bytes, at most %d: %w", len(records), MaxAppend, ErrTooLarge)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.tail.held { // else they are a part of something larger
+		a.tail.hold()
+		defer a.tail.letGo()
+	}
+	c := a.tail.room(len(records))
+	c.buf = append(c.buf, records...)
+	return c.end(), nil
+}
+
+// Hold keeps what is appended until Release in one frame of its own: after a crash all of it is there or none, and who
+// applies it elsewhere is told that it is one change. Only what is larger than MaxFramePayload is more than one frame.
+// Whoever waits for it in Commit or Sync waits for Release: the holder must not. REQUIRES: one holder at a time, and no
+// AppendFrame.
+func (a *appender) Hold() {
+	a.mu.Lock()
+	a.tail.hold()
+	a.mu.Unlock()
+}
+
+// Release ends Hold.
+func (a *appender) Release() {
+	a.mu.Lock()
+	a.tail.letGo()
+	a.writeDone.Broadcast()
+	a.mu.Unlock()
+}
+
+// AppendFrame appends a frame as a primary made it, header included: a replica's only way to write. The frame must be
+// whole and valid and start at Position, else nothing is changed.
+func (a *appender) AppendFrame(raw []byte) (pos uint64, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	at := a.tail.position()
+	var f Frame
+	if fault := decodeFrame(raw, at, &f); fault != nil {
+		return 0, fmt.Errorf("frame for log offset %d: want %s, got %s: %w", at, fault.want, fault.got, ErrCorrupt)
+	}
+	if len(raw) != len(f.Raw) {
+		return 0, fmt.Errorf("frame for log offset %d: want %d bytes, got %d: %w", at, len(f.Raw), len(raw), ErrCorrupt)
+	}
+	a.tail.seal()
+	if a.tail.position() != at {
+		return 0, fmt.Errorf("log offset %d: %w: own records and a primary's frames in one log", at, ErrNotReady)
+	}
+	c := a.tail.last()
+	if cap(c.buf)-len(c.buf) < len(raw) {
+		c = a.tail.grow(len(raw))
+	}
+	c.buf = append(c.buf, raw...)
+	a.tail.sealed = c.end()
+	return a.tail.sealed, nil
+}
+
+// Position returns the offset behind the last record appended. Under a block's lock it is the offset that an image of
+// the block stands at.
+func (a *appender) Position() uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.tail.position()
+}

@@ -1,0 +1,58 @@
+package persist
+
+import "sync/atomic"
+
+// progress is how far the log is, and what Commit and Show make of it: all that commands ask without a lock. Log.mu
+// guards the changes.
+//
+// Invariants: durable <= written <= the log's position, and none ever falls. Under Log.mu durable is that of the tail.
+type progress struct {
+	policy  atomic.Int32
+	written atomic.Uint64 // all bytes below were given to write()
+	durable atomic.Uint64 // all bytes below survive a power failure
+	failing atomic.Int32  // diskWell, diskFails or diskFailed
+	behind  atomic.Bool   // more than half of MaxUnsynced is not durable
+}
+
+// How the disk is.
+const (
+	diskWell   = iota
+	diskFails  // a write or sync failed; the bytes are being put elsewhere, and who waits for them waits
+	diskFailed // that failed too: it is tried again and again
+)
+
+// Written returns the offset up to which bytes were given to write().
+func (p *progress) Written() uint64 { return p.written.Load() }
+
+// Durable returns the offset up to which bytes survive a power failure.
+func (p *progress) Durable() uint64 { return p.durable.Load() }
+
+// Policy returns the sync policy.
+func (p *progress) Policy() SyncPolicy { return SyncPolicy(p.policy.Load()) }
+
+// shown reports whether Show(pos) has nothing to do.
+func (p *progress) shown(pos uint64) bool { return p.Visible() >= pos }
+
+// Visible returns the offset up to which others may see what the log holds: behind it Show waits.
+func (p *progress) Visible() uint64 {
+	if p.Policy() == SyncAlways {
+		return p.durable.Load()
+	}
+	return p.written.Load()
+}
+
+// reached reports whether Commit(pos) has nothing to do. A writer that outruns the disk by half of MaxUnsynced waits
+// for it: slowed down before it is refused.
+func (p *progress) reached(pos uint64) bool {
+	if p.Policy() == SyncAlways || p.behind.Load() {
+		return p.durable.Load() >= pos
+	}
+	return p.written.Load() >= pos
+}
+
+// Failing tells whether the disk takes nothing: a write or sync failed, and the bytes are not elsewhere yet. One atomic
+// load.
+func (p *progress) Failing() bool { return p.failing.Load() != diskWell }
+
+// Failed tells whether it is Failing and the bytes could not be put elsewhere either: it may last.
+func (p *progress) Failed() bool { return p.failing.Load() == diskFailed }
