@@ -19,8 +19,11 @@ type Archive struct {
 	w   *persist.ArchiveWriter
 }
 
-// Archive prepares an archive. It must be closed. Where data is in memory only the error is ErrInMemory.
-func (s *Store) Archive() (*Archive, error) {
+// Archive prepares an archive, which must be closed. It reads all images of the newest snapshot. The error is
+// ErrInMemory, persist.ErrGone where there is no snapshot and the log does not begin at 0, or says what could not be
+// read.
+func (a Admin) Archive() (*Archive, error) {
+	s := a.s
 	if s.log == nil {
 		return nil, ErrInMemory
 	}
@@ -65,7 +68,7 @@ func (a *Archive) Close() error {
 // SaveDiverged saves the store's data in its directory, as an archive, where it stays when another primary's data takes
 // its place: see persist.SaveDiverged. No change may be made meanwhile that is to be in it: the store is a replica.
 func (r *Replication) SaveDiverged(ctx context.Context) (path string, removed []string, err error) {
-	a, err := r.s.Archive()
+	a, err := r.s.Admin().Archive()
 	if err != nil {
 		return "", nil, err
 	}

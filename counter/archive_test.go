@@ -56,7 +56,7 @@ func TestArchiveOfDamaged(t *testing.T) {
 				t.Fatal(err)
 			}
 			var b bytes.Buffer
-			a, err := s.Archive()
+			a, err := s.Admin().Archive()
 			image := strings.HasPrefix(how, "image")
 			if image {
 				if !persist.Unreadable(err) {
@@ -69,7 +69,7 @@ func TestArchiveOfDamaged(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					a, err = s.Archive()
+					a, err = s.Admin().Archive()
 				}
 			}
 			if err != nil {

@@ -130,7 +130,7 @@ func BenchmarkMemory(b *testing.B) {
 		})
 		bt.End()
 		b.ReportMetric(float64(rss()-before)/float64(*benchItems), "B/item")
-		b.ReportMetric(float64(s.Memory())/float64(*benchItems), "arenaB/item")
+		b.ReportMetric(float64(s.Admin().Memory())/float64(*benchItems), "arenaB/item")
 		b.ReportMetric(float64(items)/float64(slots), "load")
 		b.ReportMetric(float64(over)/float64(items), "overflows/item")
 		b.ReportMetric(float64(blocks), "blocks")
@@ -248,7 +248,7 @@ func BenchmarkInsert(b *testing.B) {
 				b.ReportMetric(float64(took[len(took)/2]), "p50-ns")
 				b.ReportMetric(float64(took[len(took)*999/1000])/1e3, "p99.9-us")
 				b.ReportMetric(float64(took[len(took)-1])/1e6, "max-ms")
-				b.ReportMetric(float64(s.Memory())/float64(len(mids)), "B/item")
+				b.ReportMetric(float64(s.Admin().Memory())/float64(len(mids)), "B/item")
 			}
 		})
 	}

@@ -55,10 +55,10 @@ func (b *Batch) Digests(counterName string, lo, hi uint64, parts int) ([]Digest,
 }
 
 // Digests is Batch.Digests and Commit, block after block, each of them under its lock and with nobody waiting for more
-// than one: while there are changes the sums are of no one moment.
-func (s *Store) Digests(counterName string, lo, hi uint64, parts int) ([]Digest, error) {
+// than one: while there are changes the sums are of no one moment. The error is ErrClosed too, or an *UncertainError.
+func (a Admin) Digests(counterName string, lo, hi uint64, parts int) ([]Digest, error) {
 	sums := digesting{lo: lo, hi: hi, width: partWidth(lo, hi, parts), sums: make([]Digest, parts)}
-	b := s.NewBatch()
+	b := a.s.NewBatch()
 	for at := lo; at < hi; {
 		err := b.Begin()
 		if err == nil {

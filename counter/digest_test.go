@@ -35,13 +35,13 @@ func TestDigestParts(t *testing.T) {
 		}
 	}
 	for i := range 20 {
-		if err := stores[i%2].Demote("weibo", mids[2+rng.IntN(2000)]); err != nil {
+		if err := stores[i%2].Admin().Demote("weibo", mids[2+rng.IntN(2000)]); err != nil {
 			t.Fatal(err)
 		}
 	}
 	digests := func(s *Store, lo, hi uint64, parts int) []Digest {
 		t.Helper()
-		d, err := s.Digests("weibo", lo, hi, parts)
+		d, err := s.Admin().Digests("weibo", lo, hi, parts)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +121,7 @@ func TestDigestKnowsNoIDs(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		d, err := s.Digests("c", 0, 1<<63, 1)
+		d, err := s.Admin().Digests("c", 0, 1<<63, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -175,14 +175,14 @@ func BenchmarkDigest(b *testing.B) {
 			if tier == TierCold {
 				for _, blk := range s.spaces[def.ID].dir.Load().blocks {
 					if !blk.open() {
-						if err := s.Demote("weibo", blk.lo); err != nil {
+						if err := s.Admin().Demote("weibo", blk.lo); err != nil {
 							b.Fatal(err)
 						}
 					}
 				}
 			}
 			for b.Loop() {
-				if _, err := s.Digests("weibo", 0, 1<<63, 256); err != nil {
+				if _, err := s.Admin().Digests("weibo", 0, 1<<63, 256); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -9,8 +9,8 @@
 //	err = s.Snapshot() // or leave it to the store
 //	err = s.Close()
 //
-// Many operations at once go into a Batch. The rest is for who runs a server: Batch's exclusive mode and Ack, tiers,
-// numbers, and what replication needs, behind Store.Replication.
+// Many operations at once go into a Batch. The rest is for who runs a server: Batch's exclusive mode and Ack; figures,
+// limits, tiers, digests and archives, behind Store.Admin; and what replication needs, behind Store.Replication.
 //
 // # Words
 //

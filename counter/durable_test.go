@@ -109,9 +109,9 @@ func (p *player) step(t testing.TB) error {
 // tier demotes, merges or promotes a block; nobody may see any difference.
 func (p *player) tier(t testing.TB) error {
 	mid := p.rng.Uint64N(60)
-	change, counters := p.s.Demote, p.s.Schema().Counters()
+	change, counters := p.s.Admin().Demote, p.s.Schema().Counters()
 	if p.rng.IntN(3) == 0 {
-		change = p.s.Promote
+		change = p.s.Admin().Promote
 	}
 	if err := change(counters[p.rng.IntN(len(counters))].Name, mid); err != nil && !errors.Is(err, ErrNoBlock) {
 		return err
@@ -456,10 +456,10 @@ func TestFaultEveryOperation(t *testing.T) {
 					_ = s.Snapshot()
 					continue
 				case 2:
-					_ = s.Demote("a", p.rng.Uint64N(60))
+					_ = s.Admin().Demote("a", p.rng.Uint64N(60))
 					continue
 				case 3:
-					_ = s.Promote("a", p.rng.Uint64N(60))
+					_ = s.Admin().Promote("a", p.rng.Uint64N(60))
 					continue
 				case 4, 5, 6:
 					_ = p.numbered(t)
@@ -532,11 +532,11 @@ func TestRestart(t *testing.T) {
 			}
 		}
 		if snapshot {
-			images := s.Snapshots().LastImages
+			images := s.Admin().Snapshots().LastImages
 			if err := s.Snapshot(); err != nil {
 				t.Fatal(err)
 			}
-			if got := s.Snapshots().LastImages; got >= images || got == 0 {
+			if got := s.Admin().Snapshots().LastImages; got >= images || got == 0 {
 				t.Errorf("the second snapshot wrote %d images, want some, but fewer than the first's %d", got, images)
 			}
 		}
@@ -554,7 +554,7 @@ func TestRestart(t *testing.T) {
 			t.Errorf("snapshot %v: got %d items after the restart, want %d", snapshot, len(got), len(want))
 		}
 		if snapshot {
-			if n := s.Snapshots().Replayed; n != 0 {
+			if n := s.Admin().Snapshots().Replayed; n != 0 {
 				t.Errorf("got %d records replayed behind a snapshot, want 0", n)
 			}
 		}

@@ -80,7 +80,7 @@ func TestGroupRefused(t *testing.T) {
 	opts := Options{BlockItems: 8192, SnapshotGrowth: -1}
 	s := openDir(t, dir, opts, seedScript+"\nadd counter n\nadd column n v hint=8 max=32")
 	mids := fill(t, s, 40_000, 3)
-	if err := s.Demote("weibo", mids[0]); err != nil {
+	if err := s.Admin().Demote("weibo", mids[0]); err != nil {
 		t.Fatal(err)
 	}
 	for _, key := range []string{"n:1.v", "n:2.v"} {
@@ -321,9 +321,9 @@ func TestGroupAtomic(t *testing.T) {
 	reading.Go(func() {
 		rng := rand.New(rand.NewPCG(*seed, 30))
 		for !done.Load() {
-			change := s.Demote
+			change := s.Admin().Demote
 			if rng.IntN(3) == 0 {
-				change = s.Promote
+				change = s.Admin().Promote
 			}
 			if err := change([]string{"a", "b"}[rng.IntN(2)], rng.Uint64N(1<<20)); err != nil && !errors.Is(err, ErrNoBlock) {
 				t.Error(err)

@@ -334,7 +334,7 @@ func TestLostLastImage(t *testing.T) {
 // is shown.
 func TestLostOverlayImage(t *testing.T) {
 	dir, m, others, file := lostDir(t, func(b *persist.BlockFile) bool { return b.Tier == persist.TierOverlay }, func(s *Store, mids []uint64) {
-		if err := s.Demote("weibo", mids[5000]); err != nil {
+		if err := s.Admin().Demote("weibo", mids[5000]); err != nil {
 			t.Fatal(err)
 		}
 		for _, mid := range mids[4900:5100] {

@@ -38,9 +38,9 @@ func TestOutOfMemory(t *testing.T) {
 			mid := func() uint64 { return uint64(max(0, i*3-rng.IntN(300))) }
 			switch rng.IntN(12) {
 			case 0:
-				what, err = "demote", s.Demote("a", mid())
+				what, err = "demote", s.Admin().Demote("a", mid())
 			case 1:
-				what, err = "promote", s.Promote("a", mid())
+				what, err = "promote", s.Admin().Promote("a", mid())
 			case 2:
 				script := ""
 				for range min(1+rng.IntN(3), 60-added) {
@@ -143,7 +143,7 @@ func TestNewColumnWithoutMemory(t *testing.T) {
 			}
 			absent := uint64(3)
 			if tier == TierCold { // with an overlay, and a post in it that was deleted
-				if err := s.Demote("a", 0); err != nil {
+				if err := s.Admin().Demote("a", 0); err != nil {
 					t.Fatal(err)
 				}
 				absent = 4

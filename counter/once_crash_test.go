@@ -154,7 +154,7 @@ func (sc *onceScript) play(t testing.TB, rng *rand.Rand, s *Store, from int) (ac
 				return i, repeats
 			}
 		case 1:
-			if err := s.Demote("a", rng.Uint64N(8)); err != nil && !errors.Is(err, ErrNoBlock) {
+			if err := s.Admin().Demote("a", rng.Uint64N(8)); err != nil && !errors.Is(err, ErrNoBlock) {
 				return i, repeats
 			}
 		}

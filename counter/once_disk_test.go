@@ -32,7 +32,7 @@ func mustSnapshot(t testing.TB, s *Store) SnapshotStats {
 	if err := s.Snapshot(); err != nil {
 		t.Fatal(err)
 	}
-	return s.Snapshots()
+	return s.Admin().Snapshots()
 }
 
 // TestOnceSnapshot: a snapshot has the table of producers, writes it only where it changed, and FLUSHALL keeps it.
@@ -77,7 +77,7 @@ func TestOnceSnapshot(t *testing.T) {
 		incrOnce(t, s, 2, true)
 		mustSnapshot(t, s)
 	}
-	if st := s.Snapshots(); st.LastImages != 0 || st.Replayed != 0 {
+	if st := s.Admin().Snapshots(); st.LastImages != 0 || st.Replayed != 0 {
 		t.Errorf("got %d images, %d records replayed, want none", st.LastImages, st.Replayed)
 	}
 }
@@ -254,7 +254,7 @@ func TestOnceVerify(t *testing.T) {
 		t.Fatalf("got %v, want damage", err)
 	}
 	pin.Release()
-	for s.Snapshots().Made < 2 {
+	for s.Admin().Snapshots().Made < 2 {
 		if err := s.Snapshot(); err != nil && !errors.Is(err, ErrBusy) {
 			t.Fatal(err)
 		}
@@ -314,11 +314,11 @@ func TestOnceLimits(t *testing.T) {
 		if rng.IntN(2) == 0 {
 			size = rng.IntN(2000)
 		}
-		before := s.ProducerStats()
+		before := s.Admin().ProducerStats()
 		o, ops := numbered(t, s, Once{Producer: []byte(id), Seq: seqs[id], Room: size, Make: func(*Batch, *Once, int, int) Result {
 			return Result{Kind: ResultBlob, Blob: make([]byte, size)}
 		}}, Op{Kind: OpAdd, Mid: 7, Column: 1, Arg: 1})
-		st := s.ProducerStats()
+		st := s.Admin().ProducerStats()
 		var full *ProducersFullError
 		switch {
 		case o.Repeat:
@@ -348,7 +348,7 @@ func TestOnceLimits(t *testing.T) {
 		}
 	}
 	wantValue(t, s, "7.cntrn", uint64(sum))
-	if st := s.ProducerStats(); made < 1000 || refused < 10 {
+	if st := s.Admin().ProducerStats(); made < 1000 || refused < 10 {
 		t.Errorf("%d made, %d refused, %+v", made, refused, st)
 	}
 }
@@ -400,7 +400,7 @@ func writeArchive(t testing.TB, s *Store, path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := s.Archive()
+	a, err := s.Admin().Archive()
 	if err != nil {
 		t.Fatal(err)
 	}

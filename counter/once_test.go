@@ -121,7 +121,7 @@ func TestOnce(t *testing.T) {
 			} else if !repeat {
 				want = got
 			}
-			if st := s.ProducerStats(); st.Producers != 1 || st.Entries != len(cases) {
+			if st := s.Admin().ProducerStats(); st.Producers != 1 || st.Entries != len(cases) {
 				t.Errorf("%s: got %+v", what, st)
 			}
 		}
@@ -228,8 +228,8 @@ func TestOnceNoResult(t *testing.T) {
 			}
 		}
 	}
-	if b.logged != before || s.ProducerStats().Producers != 0 {
-		t.Errorf("the block's log offset is %d, want %d; %+v", b.logged, before, s.ProducerStats())
+	if b.logged != before || s.Admin().ProducerStats().Producers != 0 {
+		t.Errorf("the block's log offset is %d, want %d; %+v", b.logged, before, s.Admin().ProducerStats())
 	}
 	set := Op{Kind: OpSet, Mid: 7, Column: 1, Arg: 9}
 	for i, ops := range [][]Op{{set}, {set, set}} {
@@ -477,9 +477,9 @@ func TestOnceParallelBatches(t *testing.T) {
 				case k == 0:
 					err = except(s.Snapshot(), ErrBusy)
 				case k < 3:
-					err = except(s.Demote("weibo", mid), ErrNoBlock)
+					err = except(s.Admin().Demote("weibo", mid), ErrNoBlock)
 				case k == 3:
-					err = except(s.Promote("weibo", mid), ErrNoBlock)
+					err = except(s.Admin().Promote("weibo", mid), ErrNoBlock)
 				case k < 10:
 					_, err = s.Incr(fmt.Sprint(mid, ".cntrn"), 1)
 					want[mid].Add(1)

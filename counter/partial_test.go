@@ -22,7 +22,7 @@ func coldDir(t *testing.T, n int) (dir string, s *Store, mids []uint64, cold str
 	dir = t.TempDir()
 	s = openDir(t, dir, Options{Manual: true}, seedScript)
 	mids = fill(t, s, n, 3)
-	if err := s.Demote("weibo", mids[0]); err != nil {
+	if err := s.Admin().Demote("weibo", mids[0]); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -270,10 +270,10 @@ func TestPartialRows(t *testing.T) {
 			if m.check("behind more snapshots") == 0 {
 				t.Fatal("nothing is damaged any more")
 			}
-			if err := m.s.Promote("weibo", mids[0]); !errors.Is(err, ErrCold) && !strings.Contains(fmt.Sprint(err), "cold") {
+			if err := m.s.Admin().Promote("weibo", mids[0]); !errors.Is(err, ErrCold) && !strings.Contains(fmt.Sprint(err), "cold") {
 				t.Errorf("promoting what cannot be read: got %v", err)
 			}
-			if err := m.s.Demote("weibo", mids[0]); err == nil {
+			if err := m.s.Admin().Demote("weibo", mids[0]); err == nil {
 				t.Error("merging what cannot be read: got no error")
 			}
 			if err := os.WriteFile(cold, whole, 0o640); err != nil {
@@ -283,11 +283,11 @@ func TestPartialRows(t *testing.T) {
 			if n := m.check("with the file whole again"); n > 0 {
 				t.Fatalf("%d values cannot be read", n)
 			}
-			if err := m.s.Demote("weibo", mids[0]); err != nil {
+			if err := m.s.Admin().Demote("weibo", mids[0]); err != nil {
 				t.Fatal(err)
 			}
 			m.check("merged")
-			if err := m.s.Promote("weibo", mids[0]); err != nil {
+			if err := m.s.Admin().Promote("weibo", mids[0]); err != nil {
 				t.Fatal(err)
 			}
 			m.check("promoted")
@@ -419,7 +419,7 @@ func TestPartialRowsReplica(t *testing.T) {
 		}
 	}
 	follow()
-	if err := replica.Demote("weibo", mids[0]); err != nil {
+	if err := replica.Admin().Demote("weibo", mids[0]); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {

@@ -260,17 +260,17 @@ func (p Producers) List(limit int) ([]ProducerInfo, error) {
 	return l.table.List(limit), nil
 }
 
-// ProducerStats counts.
-func (s *Store) ProducerStats() ProducerStats {
-	s.producers.mu.Lock()
-	defer s.producers.mu.Unlock()
-	return s.producers.table.Stats()
+// ProducerStats counts what is remembered of producers.
+func (a Admin) ProducerStats() ProducerStats {
+	a.s.producers.mu.Lock()
+	defer a.s.producers.mu.Unlock()
+	return a.s.producers.table.Stats()
 }
 
 // SetProducerLimits changes Options.Producers. What is above the new limits stays until it is idle and a place is
 // needed.
-func (s *Store) SetProducerLimits(l ProducerLimits) {
-	s.producers.mu.Lock()
-	defer s.producers.mu.Unlock()
-	s.producers.table.SetLimits(l.withDefaults())
+func (a Admin) SetProducerLimits(l ProducerLimits) {
+	a.s.producers.mu.Lock()
+	defer a.s.producers.mu.Unlock()
+	a.s.producers.table.SetLimits(l.withDefaults())
 }

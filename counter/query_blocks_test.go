@@ -70,7 +70,7 @@ func playedStore(t testing.TB, rng *rand.Rand, items int) (*Store, model, []uint
 func demoteBlocks(t testing.TB, s *Store) {
 	t.Helper()
 	for _, blk := range s.spaces[s.Schema().Counter("a").ID].dir.Load().blocks {
-		if err := s.Demote("a", blk.lo); err != nil && !errors.Is(err, ErrNoBlock) {
+		if err := s.Admin().Demote("a", blk.lo); err != nil && !errors.Is(err, ErrNoBlock) {
 			t.Fatal(err)
 		}
 	}
@@ -186,7 +186,7 @@ func TestQueryWhileReplaced(t *testing.T) {
 				blk := f.search.blk
 				switch {
 				case pauses == 3 && !blk.open():
-					if err := s.Demote("a", blk.lo); err != nil {
+					if err := s.Admin().Demote("a", blk.lo); err != nil {
 						t.Error(err)
 					}
 				default:
@@ -280,7 +280,7 @@ func TestQueryConcurrent(t *testing.T) {
 		var err error
 		switch rng.IntN(5) {
 		case 0:
-			err = s.Promote("a", mid)
+			err = s.Admin().Promote("a", mid)
 		case 1: // as if its table were full
 			ks := s.spaces[s.Schema().Counter("a").ID]
 			b := s.NewBatch()
@@ -292,7 +292,7 @@ func TestQueryConcurrent(t *testing.T) {
 			blk.mu.Unlock()
 			b.End()
 		default:
-			err = s.Demote("a", mid)
+			err = s.Admin().Demote("a", mid)
 		}
 		if errors.Is(err, ErrNoBlock) {
 			err = nil

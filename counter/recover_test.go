@@ -240,7 +240,7 @@ func TestScrubImages(t *testing.T) {
 				errs = append(errs, m.Files(func(c *persist.CounterFiles, b *persist.BlockFile) error { return CheckBlockFile(vfs.OS(), dir, c, b) }))
 			}
 			err := errors.Join(errs...)
-			if err == nil && len(kept) == 2 && !s.Snapshots().Running {
+			if err == nil && len(kept) == 2 && !s.Admin().Snapshots().Running {
 				return
 			}
 			if time.Now().After(end) {

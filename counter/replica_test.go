@@ -116,7 +116,7 @@ func TestReplicate(t *testing.T) {
 					t.Fatal(err)
 				}
 			case 1:
-				if err := b.Demote("w", uint64(rng.IntN(100))); err != nil && !errors.Is(err, ErrNoBlock) {
+				if err := b.Admin().Demote("w", uint64(rng.IntN(100))); err != nil && !errors.Is(err, ErrNoBlock) {
 					t.Fatal(err)
 				}
 			case 2: // power fails

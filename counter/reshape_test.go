@@ -82,7 +82,7 @@ func TestEvenlySpaced(t *testing.T) {
 				if n, err := s.Len(); err != nil || n != uint64(posts) {
 					t.Errorf("got %d posts, %v, want %d", n, err, posts)
 				}
-				if perPost := float64(s.Memory()) / float64(posts); perPost > 14 { // sealed ones take 6 to 7.5, and the open block up to 0.8 MB
+				if perPost := float64(s.Admin().Memory()) / float64(posts); perPost > 14 { // sealed ones take 6 to 7.5, and the open block up to 0.8 MB
 					t.Errorf("secret %d: %.1f bytes a post", opts.HashSeed, perPost)
 				}
 				s.Close()
@@ -131,7 +131,7 @@ func TestOverlayFullEarly(t *testing.T) {
 	rng := newRand(t)
 	s := openDir(t, "data", Options{FS: vfs.NewSim(), Manual: true, HashSeed: rng.Uint64()}, seedScript)
 	mids := fill(t, s, 80_000, rng.Uint64())
-	if err := s.Demote("weibo", mids[0]); err != nil {
+	if err := s.Admin().Demote("weibo", mids[0]); err != nil {
 		t.Fatal(err)
 	}
 	ks := weiboSpace(s)

@@ -15,25 +15,29 @@ import (
 var ErrNoBlock = errors.New("counter: no such block")
 
 // Demote writes the block that holds mid to a cold file; of a cold block, merges the overlay into a new file. The last
-// block stays hot: ErrNoBlock.
-func (s *Store) Demote(counterName string, mid uint64) error {
-	ks, err := s.keyspaceFor(counterName)
+// block stays hot: ErrNoBlock. The error may also be ErrNoKey, where there is no such counter, ErrInMemory, ErrClosed,
+// ErrCold, or what the disk said; the block is then as it was. Writers of the block wait for some ms.
+func (a Admin) Demote(counterName string, mid uint64) error {
+	ks, err := a.keyspaceFor(counterName)
 	if err != nil {
 		return err
 	}
-	return s.tiers.rewrite(s, ks, mid)
+	return a.s.tiers.rewrite(a.s, ks, mid)
 }
 
-// Promote brings the cold block that holds mid back to memory.
-func (s *Store) Promote(counterName string, mid uint64) error {
-	ks, err := s.keyspaceFor(counterName)
+// Promote brings the cold block that holds mid back to memory, whose readers and writers wait meanwhile, for some ms.
+// ErrNoBlock: it is not cold. Other errors as Demote, and ErrNoMemory.
+func (a Admin) Promote(counterName string, mid uint64) error {
+	ks, err := a.keyspaceFor(counterName)
 	if err != nil {
 		return err
 	}
-	return s.tiers.promote(s, ks, mid)
+	return a.s.tiers.promote(a.s, ks, mid)
 }
 
-func (s *Store) keyspaceFor(name string) (*keyspace, error) {
+// keyspaceFor finds the keyspace of a counter with files.
+func (a Admin) keyspaceFor(name string) (*keyspace, error) {
+	s := a.s
 	if s.dir == nil {
 		return nil, ErrInMemory
 	}

@@ -48,7 +48,7 @@ var shows = map[string]func(s *Store, b *Batch) error{
 	"get":      func(s *Store, _ *Batch) error { _, _, err := s.Get("2.v"); return err },
 	"overflow": func(s *Store, _ *Batch) error { _, err := s.Incr("2.v", 1); return except(err, ErrOutOfRange) },
 	"len":      func(s *Store, _ *Batch) error { _, err := s.Len(); return err },
-	"digests":  func(s *Store, _ *Batch) error { _, err := s.Digests("a", 0, 1<<63, 3); return err },
+	"digests":  func(s *Store, _ *Batch) error { _, err := s.Admin().Digests("a", 0, 1<<63, 3); return err },
 	"read":     func(s *Store, b *Batch) error { return runOne(b, OpRead) },
 	"exists":   func(s *Store, b *Batch) error { return runOne(b, OpExists) },
 	"delete":   func(s *Store, b *Batch) error { return runOne(b, OpReset) },
@@ -286,8 +286,8 @@ func TestShowOnBadDisk(t *testing.T) {
 // TestShowGoesWithBlock: who replaces a block hands on how far the log must be for what the block holds to be told.
 func TestShowGoesWithBlock(t *testing.T) {
 	for _, change := range []func(s *Store) error{
-		func(s *Store) error { return s.Demote("a", 2) },
-		func(s *Store) error { return errors.Join(s.Demote("a", 2), s.Promote("a", 2)) },
+		func(s *Store) error { return s.Admin().Demote("a", 2) },
+		func(s *Store) error { return errors.Join(s.Admin().Demote("a", 2), s.Admin().Promote("a", 2)) },
 	} {
 		s, _ := openShow(t, SyncEverySec)
 		for mid := range 100 { // the last block stays in memory

@@ -141,7 +141,8 @@ func (v *snapshotter) due(s *Store, low bool) bool {
 }
 
 // Snapshots tells about snapshots. The zero value where data is in memory only.
-func (s *Store) Snapshots() SnapshotStats {
+func (a Admin) Snapshots() SnapshotStats {
+	s := a.s
 	if s.snapshots == nil {
 		return SnapshotStats{}
 	}

@@ -57,15 +57,18 @@ const (
 	plenty = 512 << 20
 )
 
-// Disk tells about the room on disk. The zero value where data is in memory only.
-func (s *Store) Disk() DiskStats {
-	s.space.mu.Lock()
-	defer s.space.mu.Unlock()
-	return s.space.stats
-}
+// Disk tells about the room on disk, which is looked at once a second. The zero value where data is in memory only.
+func (a Admin) Disk() DiskStats { return a.s.space.last() }
 
-// SetRetain changes Options.RetainBytes, from the next look at the log on.
-func (s *Store) SetRetain(bytes uint64) { s.retention.bytes.Store(bytes) }
+// SetRetain changes Options.RetainBytes, in bytes of log, from the next look at the log on.
+func (a Admin) SetRetain(bytes uint64) { a.s.retention.bytes.Store(bytes) }
+
+// last is what the last look found.
+func (w *spaceWatch) last() DiskStats {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.stats
+}
 
 // snapshotBytes is what the images of a snapshot made now would take.
 func (w *spaceWatch) snapshotBytes(s *Store) (sum int64) {
@@ -104,9 +107,7 @@ func (w *spaceWatch) look(s *Store) DiskStats {
 	}
 	s.log.Reserve(st.Reserve)
 
-	w.mu.Lock()
-	was := w.stats
-	w.mu.Unlock()
+	was := w.last()
 	if was.Low {
 		margin += margin / 4 // or it would be low and not low in turns
 	}
@@ -197,7 +198,7 @@ func (w *spaceWatch) spaceFor(s *Store, what string, n int64, reserved bool) err
 	}
 	free := space.Free
 	if !reserved {
-		free -= s.Disk().Reserve
+		free -= w.last().Reserve
 	}
 	if free < n {
 		return fmt.Errorf("counter: %s takes %d bytes, and %d are free: %w", what, n, max(0, free), syscall.ENOSPC)

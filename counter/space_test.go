@@ -75,10 +75,10 @@ func TestSmallDisk(t *testing.T) {
 			t.Fatal("refused:", err)
 		}
 	}
-	if st := s.Disk(); st.Dropped == 0 || st.Total != disk {
+	if st := s.Admin().Disk(); st.Dropped == 0 || st.Total != disk {
 		t.Errorf("%+v", st)
 	}
-	if saves := s.Snapshots(); saves.Made < 2 || saves.Failed > 0 {
+	if saves := s.Admin().Snapshots(); saves.Made < 2 || saves.Failed > 0 {
 		t.Errorf("%+v", saves)
 	}
 	want := dump(t, s)
@@ -106,7 +106,7 @@ func TestReserve(t *testing.T) {
 	if err := load(t, s, rng, 1<<30); !errors.Is(err, ErrNotReady) || !vfs.IsNoSpace(err) {
 		t.Fatal("got", err)
 	}
-	if st := s.Disk(); !st.Low || st.Free < st.Reserve || st.Free > st.Reserve+2<<20 {
+	if st := s.Admin().Disk(); !st.Low || st.Free < st.Reserve || st.Free > st.Reserve+2<<20 {
 		t.Errorf("%+v", st)
 	}
 	dump(t, s)
@@ -198,8 +198,8 @@ func testSnapshotPause(t *testing.T) {
 	}
 	faulty.Clear()
 	s.snapshots.stats.LastStarted = time.Now().Add(-2 * maxPause)
-	if s.snapshots.look(s); s.snapshots.pause != 0 || s.Snapshots().LastErr != nil {
-		t.Errorf("pause %v, %+v", s.snapshots.pause, s.Snapshots())
+	if s.snapshots.look(s); s.snapshots.pause != 0 || s.Admin().Snapshots().LastErr != nil {
+		t.Errorf("pause %v, %+v", s.snapshots.pause, s.Admin().Snapshots())
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -217,19 +217,19 @@ func TestDemoteKeepsReserve(t *testing.T) {
 	space, _ := sim.Space("/")
 	ballast, err := sim.Create("ballast")
 	if err == nil {
-		err = ballast.Preallocate(space.Free - s.Disk().Reserve)
+		err = ballast.Preallocate(space.Free - s.Admin().Disk().Reserve)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = s.Demote("a", 0)
+	err = s.Admin().Demote("a", 0)
 	if !vfs.IsNoSpace(err) || !strings.Contains(err.Error(), "cold file") {
 		t.Errorf("got %v", err)
 	}
 	if err := sim.Remove(filepath.Join("/", "ballast")); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Demote("a", 0); err != nil {
+	if err := s.Admin().Demote("a", 0); err != nil {
 		t.Error(err)
 	}
 	if err := errors.Join(s.Close(), ballast.Close()); err != nil {
@@ -250,7 +250,7 @@ func TestMakeRoom(t *testing.T) {
 			s := openDir(t, "data", opts, "add counter a\nadd column a n hint=8 max=63 suffix=n")
 			rng := rand.New(rand.NewPCG(1, 1))
 			for range snapshots {
-				if err := errors.Join(load(t, s, rng, 400_000), s.Demote("a", 0), s.Snapshot()); err != nil {
+				if err := errors.Join(load(t, s, rng, 400_000), s.Admin().Demote("a", 0), s.Snapshot()); err != nil {
 					t.Fatal(err)
 				}
 			}

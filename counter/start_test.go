@@ -27,7 +27,7 @@ func TestStartUnwritable(t *testing.T) {
 			if err := load(t, s, rng, 20_000); err != nil {
 				t.Fatal(err)
 			}
-			if err := errors.Join(s.Snapshot(), s.Demote("a", 0)); err != nil {
+			if err := errors.Join(s.Snapshot(), s.Admin().Demote("a", 0)); err != nil {
 				t.Fatal(err)
 			}
 		}

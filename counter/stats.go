@@ -70,24 +70,24 @@ func (ks *keyspace) info(b *block) BlockInfo {
 	return info
 }
 
-// Memory is the memory handed out to blocks, in bytes.
-func (s *Store) Memory() int64 { return s.arena.Used() }
+// Memory is the memory handed out to blocks, in bytes: without the cache of pages and partial rows, see TierStats.
+func (a Admin) Memory() int64 { return a.s.arena.Used() }
 
 // LogStats tells about the log: see persist.Stats. The zero value where data is in memory only.
-func (s *Store) LogStats() persist.Stats {
-	if s.log == nil {
+func (a Admin) LogStats() persist.Stats {
+	if a.s.log == nil {
 		return persist.Stats{}
 	}
-	return s.log.Stats()
+	return a.s.log.Stats()
 }
 
 // Durable tells whether data is kept on disk.
 func (s *Store) Durable() bool { return s.log != nil }
 
-// SetAppendFsync changes when the log is synced.
-func (s *Store) SetAppendFsync(p SyncPolicy) {
-	if s.log != nil {
-		s.log.SetPolicy(p)
+// SetAppendFsync changes Options.AppendFsync: when the log is synced. Nothing where data is in memory only.
+func (a Admin) SetAppendFsync(p SyncPolicy) {
+	if a.s.log != nil {
+		a.s.log.SetPolicy(p)
 	}
 }
 

@@ -199,9 +199,9 @@ add column b x hint=1 max=1 suffix=x`)
 // playTiers demotes (or merges) or promotes the block of a mid.
 func playTiers(t *testing.T, rng *rand.Rand, s *Store, mid uint64) {
 	t.Helper()
-	change := s.Demote
+	change := s.Admin().Demote
 	if rng.IntN(4) == 0 {
-		change = s.Promote
+		change = s.Admin().Promote
 	}
 	if err := change([]string{"a", "b"}[rng.IntN(2)], mid); err != nil && !errors.Is(err, ErrNoBlock) {
 		t.Fatal(err)
@@ -551,7 +551,7 @@ func TestMaxColumns(t *testing.T) {
 		}
 	}
 	checkStore(t, s, m)
-	if err := s.Demote("a", 3); err != nil {
+	if err := s.Admin().Demote("a", 3); err != nil {
 		t.Fatal(err)
 	}
 	m["a"][3]["c63"] = 7
@@ -559,7 +559,7 @@ func TestMaxColumns(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkStore(t, s, m)
-	if err := s.Promote("a", 3); err != nil {
+	if err := s.Admin().Promote("a", 3); err != nil {
 		t.Fatal(err)
 	}
 	checkStore(t, s, m)

@@ -71,7 +71,7 @@ func demoteAll(b *testing.B, s *Store) {
 			return
 		}
 		for _, mid := range lo {
-			if err := s.Demote("weibo", mid); err != nil {
+			if err := s.Admin().Demote("weibo", mid); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -107,11 +107,11 @@ func (t *tiers) memory(s *Store) int64 {
 	return s.arena.Used() + t.cache.Stats().Bytes + t.partialBytes.Load()
 }
 
-// SetMaxMemory changes the limit, in bytes; 0 is none. It takes effect in the background.
-func (s *Store) SetMaxMemory(n int64) {
-	s.tiers.limit.Store(n)
+// SetMaxMemory changes Options.MaxMemory, in bytes; 0 is none. It takes effect in the background.
+func (a Admin) SetMaxMemory(n int64) {
+	a.s.tiers.limit.Store(n)
 	if n > 0 {
-		s.tiers.cache.SetLimit(min(max(n/cacheShare, minCache), maxCache))
+		a.s.tiers.cache.SetLimit(min(max(n/cacheShare, minCache), maxCache))
 	}
 }
 

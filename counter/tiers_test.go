@@ -78,9 +78,9 @@ func TestConcurrentTiers(t *testing.T) {
 		defer moving.Done()
 		rng := rand.New(rand.NewPCG(*seed, 99))
 		for !done.Load() {
-			change := s.Demote
+			change := s.Admin().Demote
 			if rng.IntN(4) == 0 {
-				change = s.Promote
+				change = s.Admin().Promote
 			}
 			if err := change("a", rng.Uint64N(keys*10)); err != nil && !errors.Is(err, ErrNoBlock) {
 				t.Error(err)
@@ -232,7 +232,7 @@ func TestDamagedColdFile(t *testing.T) {
 	dir := t.TempDir()
 	s := openDir(t, dir, Options{}, seedScript)
 	mids := fill(t, s, 150_000, 3)
-	if err := s.Demote("weibo", mids[0]); err != nil {
+	if err := s.Admin().Demote("weibo", mids[0]); err != nil {
 		t.Fatal(err)
 	}
 	files, _ := filepath.Glob(filepath.Join(dir, "cold", "*.cold"))
@@ -286,7 +286,7 @@ func TestNewerColdFile(t *testing.T) {
 	dir := t.TempDir()
 	s := openDir(t, dir, Options{Manual: true}, seedScript)
 	mids := fill(t, s, 100_000, 3)
-	if err := s.Demote("weibo", mids[0]); err != nil {
+	if err := s.Admin().Demote("weibo", mids[0]); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -336,7 +336,7 @@ func TestMissingColdFile(t *testing.T) {
 	dir := t.TempDir()
 	s := openDir(t, dir, Options{}, seedScript)
 	mids := fill(t, s, 150_000, 3)
-	if err := s.Demote("weibo", mids[0]); err != nil {
+	if err := s.Admin().Demote("weibo", mids[0]); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -398,7 +398,7 @@ func TestEmptiedOverlayAfterSchemaChange(t *testing.T) {
 			}
 		}
 	}
-	if err := s.Demote("a", 0); err != nil {
+	if err := s.Admin().Demote("a", 0); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Set("1.v", 5); err != nil { // not in the file
@@ -434,7 +434,7 @@ func TestDamagedColdBlockRests(t *testing.T) {
 	sealed := blocks()[:len(blocks())-1]
 	bad, good := sealed[0].lo, sealed[1].lo
 	for _, lo := range []uint64{bad, good} {
-		if err := s.Demote("weibo", lo); err != nil {
+		if err := s.Admin().Demote("weibo", lo); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -450,7 +450,7 @@ func TestDamagedColdBlockRests(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.SetMaxMemory(1 << 10) // far below what is used
+	s.Admin().SetMaxMemory(1 << 10) // far below what is used
 	failed := func() int64 { return s.tiers.failed.Load() }
 	s.tiers.look(s)
 	if failed() != 1 || s.tiers.rewrites.Load() != 1 {
@@ -498,7 +498,7 @@ func TestFullDiskRestsAll(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.SetMaxMemory(1)
+	s.Admin().SetMaxMemory(1)
 	faulty.Inject(vfs.Rule{Ops: vfs.OpCreate, Every: 1, Err: errNoSpace})
 	if s.tiers.shrink(s) || s.tiers.failed.Load() != 1 || s.tiers.backoff.over() {
 		t.Fatalf("%d failures, rest until %v: want one, and a rest", s.tiers.failed.Load(), s.tiers.backoff.until)
@@ -562,7 +562,7 @@ func TestUnusedColdFilesGo(t *testing.T) {
 		},
 		"promoted": func(t *testing.T, s *Store, _ *hookFS) {
 			for _, mid := range []uint64{0, 100} {
-				if err := s.Promote("a", mid); err != nil {
+				if err := s.Admin().Promote("a", mid); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -575,7 +575,7 @@ func TestUnusedColdFilesGo(t *testing.T) {
 				fs.hook = nil
 				clearAll(t, s)
 			}
-			if err := s.Demote("a", 3); !errors.Is(err, ErrNoBlock) {
+			if err := s.Admin().Demote("a", 3); !errors.Is(err, ErrNoBlock) {
 				t.Errorf("merging a block that was cleared meanwhile: got %v, want %v", err, ErrNoBlock)
 			}
 		},
@@ -590,7 +590,7 @@ func TestUnusedColdFilesGo(t *testing.T) {
 				}
 			}
 			for _, mid := range []uint64{0, 100} {
-				if err := s.Demote("a", mid); err != nil {
+				if err := s.Admin().Demote("a", mid); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -621,8 +621,8 @@ func TestUnusedColdFilesGo(t *testing.T) {
 // ended when Close returns: another store in the same directory gives its files the same names.
 func TestCloseWaitsForTiers(t *testing.T) {
 	for name, change := range map[string]func(s *Store) error{
-		"demote": func(s *Store) error { return s.Demote("a", 3) },
-		"merge":  func(s *Store) error { return s.Demote("a", 100) },
+		"demote": func(s *Store) error { return s.Admin().Demote("a", 3) },
+		"merge":  func(s *Store) error { return s.Admin().Demote("a", 100) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			fs := &hookFS{FS: vfs.NewSim()}
@@ -633,7 +633,7 @@ func TestCloseWaitsForTiers(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := s.Demote("a", 100); err != nil {
+			if err := s.Admin().Demote("a", 100); err != nil {
 				t.Fatal(err)
 			}
 			if err := s.Set("100.v", 7); err != nil {

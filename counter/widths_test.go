@@ -94,7 +94,7 @@ func TestWidths(t *testing.T) {
 		set(key(i, "cntcm"), 0)
 	}
 	check("sealed", []uint8{youngBits, youngBits, youngBits}, []uint8{youngBits, youngBits, youngBits})
-	young := s.Memory()
+	young := s.Admin().Memory()
 
 	for range 40 { // every post gets 40 comments, one in 8 a repost of many
 		for i := range items {
@@ -109,7 +109,7 @@ func TestWidths(t *testing.T) {
 		set(key(i, "cntrn"), 1<<32-1)
 	}
 	check("grown", []uint8{6, youngBits, youngBits}, []uint8{7, 16, youngBits})
-	grown := s.Memory()
+	grown := s.Admin().Memory()
 	if grown <= young {
 		t.Errorf("memory: got %d bytes with values of up to 40, %d with zeros", grown, young)
 	}
@@ -139,7 +139,7 @@ func TestWidths(t *testing.T) {
 		b.mu.Unlock()
 	}
 	check("settled", []uint8{settledBits, settledBits, settledBits}, []uint8{settledBits, 2, settledBits})
-	if m := s.Memory(); m >= young {
+	if m := s.Admin().Memory(); m >= young {
 		t.Errorf("memory: got %d bytes settled, want below %d", m, young)
 	}
 }

@@ -57,8 +57,8 @@ func blockLine(i counter.BlockInfo) string {
 
 // demote and promote: COUNTER.DEMOTE and COUNTER.PROMOTE counter mid change the tier of the block that holds a
 // mid, by hand. Where items are kept is each node's own: replicas do it too.
-func demote(c Conn, args [][]byte)  { changeTier(c, args, c.Store().Demote) }
-func promote(c Conn, args [][]byte) { changeTier(c, args, c.Store().Promote) }
+func demote(c Conn, args [][]byte)  { changeTier(c, args, c.Store().Admin().Demote) }
+func promote(c Conn, args [][]byte) { changeTier(c, args, c.Store().Admin().Promote) }
 
 func changeTier(c Conn, args [][]byte, change func(counterName string, mid uint64) error) {
 	call := c.Call()

@@ -61,7 +61,7 @@ func digest(c Conn, args [][]byte) {
 		call.Out.Error(text)
 		return
 	}
-	digests, names := c.Store().Digests, []string{r.counter}
+	digests, names := c.Store().Admin().Digests, []string{r.counter}
 	if c.Executing() {
 		digests = call.Batch.Digests
 	}

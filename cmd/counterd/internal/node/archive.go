@@ -10,7 +10,7 @@ import (
 // connection: the client knows how many bytes it lacks.
 func (n *Node) sendArchive(c PeerConn, psync bool) {
 	out, store := &c.Call().Out, n.host.Store()
-	a, err := store.Archive()
+	a, err := store.Admin().Archive()
 	if err != nil {
 		c.Call().StoreError(err)
 		return

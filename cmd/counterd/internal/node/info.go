@@ -13,7 +13,7 @@ import (
 // Info tells what INFO replication does. It has role first: Sentinel reads the lines in order.
 func (n *Node) Info(field func(name string, value any)) {
 	store, conf := n.host.Store(), n.config.Get()
-	stats := store.LogStats()
+	stats := store.Admin().LogStats()
 	if !n.Replica() {
 		field("role", "master")
 	} else {

@@ -189,7 +189,7 @@ func newWorld(t testing.TB) *world {
 		}
 		switch i {
 		case 40, 50:
-			if err := a.Demote("w", 3); i == 40 && err != nil {
+			if err := a.Admin().Demote("w", 3); i == 40 && err != nil {
 				t.Fatal(err)
 			}
 			note(a.Set("3.n", uint64(i)))

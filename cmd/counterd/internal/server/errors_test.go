@@ -46,7 +46,7 @@ func values(t testing.TB, s *counter.Store) string {
 	t.Helper()
 	text := s.Schema().String()
 	for _, def := range s.Schema().Counters() {
-		sums, err := s.Digests(def.Name, 0, 1<<63, 1)
+		sums, err := s.Admin().Digests(def.Name, 0, 1<<63, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -440,7 +440,7 @@ func provokeSnapshots(p provoker) {
 		close(hold)
 	}()
 	c.want("BGSAVE", "+Background saving started")
-	until(p.T, "a snapshot is being made", func() bool { return s.Store().Snapshots().Running && waiting.Load() > 0 })
+	until(p.T, "a snapshot is being made", func() bool { return s.Store().Admin().Snapshots().Running && waiting.Load() > 0 })
 	p.refused(s, c, "BGSAVE", "ERR Background save already in progress")
 	p.refused(s, c, "SAVE", "ERR Background save already in progress")
 	p.refused(s, c, "BGREWRITEAOF", "ERR Background append only file rewriting already in progress")
@@ -457,7 +457,7 @@ func provokeCold(p provoker) {
 		err = store.Set(fmt.Sprintf("%d.cntcm", i), 5)
 	}
 	if err == nil {
-		err = store.Demote("weibo", 1)
+		err = store.Admin().Demote("weibo", 1)
 	}
 	if err == nil {
 		err = store.Snapshot()
@@ -503,7 +503,7 @@ func provokeMemory(p provoker) {
 	c.want("SET 1.cntcm 5", "+OK")
 	faulty.Inject(vfs.Rule{Ops: vfs.OpRename, Glob: "*.cold", Every: 1, Err: syscall.ENOSPC})
 	wide, b := s.Store().Schema().Counter("wide"), s.Store().NewBatch()
-	for mid := uint64(0); s.Store().Memory() < 60<<20; {
+	for mid := uint64(0); s.Store().Admin().Memory() < 60<<20; {
 		if err := b.Begin(); err != nil {
 			p.Fatal(err)
 		}

@@ -29,7 +29,7 @@ func memoryCommand() *row {
 }
 
 // memory measures what the process takes.
-func (s *Server) memory() stats.Memory { return s.sampler.Memory(s.store().Memory()) }
+func (s *Server) memory() stats.Memory { return s.sampler.Memory(s.store().Admin().Memory()) }
 
 // runMemoryStats answers the fields of Redis that mean something here.
 func runMemoryStats(c *call, _ [][]byte) {

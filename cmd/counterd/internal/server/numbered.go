@@ -191,7 +191,7 @@ func runProducers(c *client, args [][]byte) {
 }
 
 func infoIdmp(c *call, t *infoText) {
-	st, conf := c.store.ProducerStats(), c.srv.config.Get()
+	st, conf := c.store.Admin().ProducerStats(), c.srv.config.Get()
 	t.field("idmp_producers", st.Producers)
 	t.field("idmp_max_producers", conf.IdmpMaxProducers)
 	t.field("idmp_entries", st.Entries)

@@ -34,7 +34,7 @@ func persistenceCommands() []*row {
 
 // lastSave is when the newest snapshot was made, in unix seconds, as LASTSAVE has it.
 func (s *Server) lastSave() int64 {
-	if last := s.store().Snapshots().LastTime; !last.IsZero() {
+	if last := s.store().Admin().Snapshots().LastTime; !last.IsZero() {
 		return last.Unix()
 	}
 	return s.started.Unix()
@@ -62,7 +62,7 @@ func background(started, busy string) func(*call, [][]byte) {
 			c.Out.Error(items.ErrSyntax)
 		case !store.Durable():
 			c.Out.Error(items.ErrMemoryOnly)
-		case store.Snapshots().Running:
+		case store.Admin().Snapshots().Running:
 			c.Out.Error(busy)
 		default:
 			go func() { _ = store.Snapshot() }() // the store's Close waits for it
@@ -75,7 +75,7 @@ func background(started, busy string) func(*call, [][]byte) {
 func infoPersistence(c *call, t *infoText) {
 	infoLoading(c, t)
 	store := c.srv.store()
-	saves, log := store.Snapshots(), store.LogStats()
+	saves, log := store.Admin().Snapshots(), store.Admin().LogStats()
 	flag := func(b bool) int {
 		if b {
 			return 1
@@ -134,7 +134,7 @@ func infoPersistence(c *call, t *infoText) {
 	t.field("snapshot_bytes", saves.Bytes)
 	t.field("snapshot_replay_from", saves.Replay)
 	t.field("snapshots_failed", saves.Failed)
-	disk := store.Disk()
+	disk := store.Admin().Disk()
 	if disk.Free == counter.FreeUnknown {
 		disk.Free = 0
 	}

@@ -49,7 +49,7 @@ func TestReplicaTiers(t *testing.T) {
 		do(fmt.Sprintf("COUNTER.DEMOTE weibo %d", mid), "+OK", "-ERR counter: no such block")
 		do(fmt.Sprintf("COUNTER.DEMOTE weibo %d", 1000-mid), "+OK", "-ERR counter: no such block")
 		do(fmt.Sprintf("COUNTER.PROMOTE weibo %d", mid), "+OK", "-ERR counter: no such block")
-		until(t, "no snapshot is being made", func() bool { return !b.srv.Store().Snapshots().Running })
+		until(t, "no snapshot is being made", func() bool { return !b.srv.Store().Admin().Snapshots().Running })
 		switch i % 3 {
 		case 0:
 			do("SAVE", "+OK")

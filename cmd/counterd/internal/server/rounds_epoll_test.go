@@ -28,7 +28,7 @@ func TestRoundSharesWrite(t *testing.T) {
 	if err := hold.BeginExclusive(); err != nil {
 		t.Fatal(err)
 	}
-	before := s.Store().LogStats().Writes
+	before := s.Store().Admin().LogStats().Writes
 	for i, c := range all {
 		c.send(fmt.Sprintf("SET %d.cntrn 1", i))
 	}
@@ -39,7 +39,7 @@ func TestRoundSharesWrite(t *testing.T) {
 		}
 	}
 	// Each loop may have begun a round with the first that came, and there is one at most for each that came meanwhile.
-	if n := s.Store().LogStats().Writes - before; int(n) > 4*loops {
+	if n := s.Store().Admin().LogStats().Writes - before; int(n) > 4*loops {
 		t.Errorf("%d writes of the log for %d commands, want at most %d", n, len(all), 4*loops)
 	}
 }

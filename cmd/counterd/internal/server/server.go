@@ -98,10 +98,11 @@ func (s *Server) configured() {
 	s.pubsub.SetLimit(pubsub.Limit(c.OutputLimits[config.Pubsub]))
 	s.front.LimitMemory(c.MaxMemoryClients.Of(c.MaxMemory))
 	if p, err := counter.ParseSyncPolicy(c.AppendFsync); err == nil {
-		s.store().SetAppendFsync(p)
-		s.store().SetMaxMemory(int64(c.MaxMemory))
-		s.store().SetRetain(c.AOFRetain)
-		s.store().SetProducerLimits(c.Producers())
+		a := s.store().Admin()
+		a.SetAppendFsync(p)
+		a.SetMaxMemory(int64(c.MaxMemory))
+		a.SetRetain(c.AOFRetain)
+		a.SetProducerLimits(c.Producers())
 	}
 }
 
