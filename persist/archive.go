@@ -140,7 +140,7 @@ func NewArchiveWriter(dir string, log *Log, m *Manifest, lineage Lineage) (*Arch
 	// In pieces as the log has them on disk now. They begin with a frame whatever becomes of the files.
 	at := w.reader.Pos()
 	log.mu.Lock()
-	for _, s := range log.segs {
+	for _, s := range log.files.segs {
 		if at < s.start && s.start < w.end {
 			w.addLog(at, s.start)
 			at = s.start

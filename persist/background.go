@@ -45,7 +45,7 @@ func (l *Log) tick(due bool) {
 		l.tail.free = nil
 	}
 	l.judgeAge()
-	if l.wantNext && l.next == nil {
+	if l.files.wantNext && l.files.next == nil {
 		wake(l.prepare)
 	}
 }
@@ -83,13 +83,13 @@ func (l *Log) Close() error {
 	l.writeDone.Broadcast()
 	l.syncDone.Broadcast()
 	l.announce()
-	for _, s := range append(l.retired, l.active) {
+	for _, s := range append(l.files.retired, l.files.active) {
 		if s != nil {
 			err = errors.Join(err, s.file.Close())
 		}
 	}
-	if l.next != nil {
-		l.maker.discard(l.next, l.next.path)
+	if l.files.next != nil {
+		l.files.maker.discard(l.files.next, l.files.next.path)
 	}
 	return err
 }

@@ -3,7 +3,6 @@ package persist
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"runtime"
 	"time"
 )
@@ -122,22 +121,22 @@ func (l *Log) writeOnce() {
 		l.judgeAge()
 	}
 	l.mu.Unlock()
-	err := l.writePieces(pieces, from)
+	err := l.files.write(pieces, from)
 	l.mu.Lock()
 	clear(pieces)
 	l.pieces = pieces[:0]
 	l.writing = false
 	if err == nil {
 		l.written.Store(to)
-		l.writtenChain = l.chain
+		l.writtenChain = l.files.chain
 		l.stats.Writes++
 		l.stats.WrittenBytes += to - from
 		l.judgeSize()
-		if l.spaceErr != nil {
+		if l.files.spaceErr != nil {
 			l.judgeSpace()
 		}
-		if l.next == nil && !l.wantNext && l.active.used > l.active.capacity/2 {
-			l.wantNext = true
+		if l.files.next == nil && !l.files.wantNext && l.files.active.used > l.files.active.capacity/2 {
+			l.files.wantNext = true
 			wake(l.prepare)
 		}
 	} else {
@@ -147,90 +146,16 @@ func (l *Log) writeOnce() {
 	l.announce()
 }
 
-// writePieces writes whole frames that begin at log offset at, into as many segments as they need. REQUIRES: the
-// writer's role.
-func (l *Log) writePieces(pieces [][]byte, at uint64) error {
-	for _, piece := range pieces {
-		for len(piece) > 0 {
-			s := l.active
-			n := 0
-			for n < len(piece) && !l.rotate {
-				frame := rawFrameLen(piece[n:])
-				// An empty segment takes a frame of any size: the file grows.
-				if s.used+int64(n+frame) > s.capacity && s.used+int64(n) > segmentHeaderLen {
-					break
-				}
-				l.chain = rawFrameCRC(piece[n:])
-				n += frame
-			}
-			if n == 0 {
-				if err := l.rotateTo(at); err != nil {
-					return err
-				}
-				continue
-			}
-			if _, err := s.file.WriteAt(piece[:n], s.offset(at)); err != nil {
-				return err
-			}
-			s.used += int64(n)
-			at += uint64(n)
-			piece = piece[n:]
-		}
-	}
-	return nil
-}
-
-// rotateTo makes a new segment that starts at a log offset the active one. The old one is left to the syncer: a
-// write never waits for a sync. REQUIRES: the writer's role.
-func (l *Log) rotateTo(at uint64) error {
-	l.mu.Lock()
-	s := l.next
-	l.next = nil
-	h := segmentHeader{history: l.history, start: at, durable: l.tail.durable, chain: l.chain}
-	size := l.nextSize()
-	l.mu.Unlock()
-	if s == nil { // not prepared in time
-		var err error
-		if s, err = l.maker.createFitting(size); err != nil { // from the reserve if need be: Ready let these bytes in
-			return err
-		}
-	}
-	temp := s.path
-	s.segment = segment{at, filepath.Join(LogDir(l.opts.Dir), SegmentName(at))}
-	s.used = segmentHeaderLen
-	h.size = uint32(s.capacity)
-	_, err := s.file.WriteAt(h.appendTo(nil), 0)
-	if err == nil {
-		err = l.opts.FS.Rename(temp, s.path)
-	}
-	if err != nil {
-		l.maker.discard(s, temp)
-		return err
-	}
-	s.name = nameOf(l.opts.FS, s.path)
-	l.mu.Lock()
-	l.retired = append(l.retired, l.active)
-	l.active = s
-	if n := len(l.segs); l.segs[n-1].start == at { // replaced an empty one, as the history changed
-		l.segs = l.segs[: n-1 : n-1]
-	}
-	l.segs = append(l.segs, s.segment)
-	l.dirDirty, l.rotate, l.wantNext = true, false, false
-	l.layout.Add(1)
-	l.mu.Unlock()
-	return nil
-}
-
 // syncOnce takes the syncer's role and makes everything written durable. REQUIRES: mu, the role is free, no trouble.
 // mu is released meanwhile.
 func (l *Log) syncOnce() {
 	l.syncing = true
 	start := l.opts.Now()
 	target, chain := l.written.Load(), l.writtenChain
-	retired := l.retired
-	active, dirDirty := l.active, l.dirDirty
+	retired := l.files.retired
+	active, dirDirty := l.files.active, l.files.dirDirty
 	l.mu.Unlock()
-	err := l.syncFiles(retired, active, dirDirty)
+	err := l.files.sync(retired, active, dirDirty)
 	l.mu.Lock()
 	l.syncing = false
 	took := l.opts.Now().Sub(start)
@@ -238,9 +163,9 @@ func (l *Log) syncOnce() {
 	l.stats.LastSync = took
 	l.stats.MaxSync = max(l.stats.MaxSync, took)
 	if err == nil {
-		l.retired = l.retired[len(retired):]
-		if active == l.active { // else a rotation made it dirty again
-			l.dirDirty = false
+		l.files.retired = l.files.retired[len(retired):]
+		if active == l.files.active { // else a rotation made it dirty again
+			l.files.dirDirty = false
 		}
 		l.becameDurable(target, chain, start)
 	} else {
@@ -266,33 +191,6 @@ func (l *Log) becameDurable(pos uint64, chain uint32, asOf time.Time) {
 	}
 	l.judgeAge()
 	l.judgeSize()
-}
-
-// syncFiles syncs in log order, so that durable bytes are always a prefix. Full segments lose their unused
-// preallocated end and are closed. REQUIRES: the syncer's role.
-func (l *Log) syncFiles(retired []*openSegment, active *openSegment, dirDirty bool) error {
-	if dirDirty { // before the cut: see segment.go
-		if err := l.opts.FS.SyncDir(LogDir(l.opts.Dir)); err != nil {
-			return err
-		}
-	}
-	for _, s := range retired {
-		if s.used < s.capacity {
-			if err := s.file.Truncate(s.used); err != nil {
-				return err
-			}
-		}
-		if err := s.file.Sync(); err != nil {
-			return err
-		}
-	}
-	if err := active.file.Sync(); err != nil {
-		return err
-	}
-	for _, s := range retired {
-		_ = s.file.Close() // its bytes are durable: an error changes nothing
-	}
-	return nil
 }
 
 // announce wakes readers that wait for more. REQUIRES: mu.

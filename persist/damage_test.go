@@ -101,7 +101,7 @@ func TestLogGolden(t *testing.T) {
 	l.Release()
 	l.AppendSet(1, 2, 3, 5)
 	must(t, l.Close())
-	b, err := vfs.ReadFile(l.opts.FS, l.segs[0].path, 1<<20)
+	b, err := vfs.ReadFile(l.opts.FS, l.files.segs[0].path, 1<<20)
 	must(t, err)
 	checkGolden(t, "v2-whole.aof", "set 1 2 3 4|set 1 2 5 6|del 1 7|set 1 2 3 5")
 	golden(t, "v3-whole.aof", b)
@@ -121,7 +121,7 @@ func TestLogGolden(t *testing.T) {
 	_, err = l.AppendWhole(AppendSet(AppendSet(records, 1, 2, 3, 5), 1, 2, 4, 5))
 	must(t, err)
 	must(t, l.Close())
-	b, err = vfs.ReadFile(l.opts.FS, l.segs[0].path, 1<<20)
+	b, err = vfs.ReadFile(l.opts.FS, l.files.segs[0].path, 1<<20)
 	must(t, err)
 	golden(t, "v3-once.aof", b)
 	checkGolden(t, "v3-once.aof", `define 300 "producer" epoch 2 base 1099511627776|`+

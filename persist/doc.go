@@ -104,8 +104,8 @@
 // # Reading order
 //
 //   - formats: record.go, frame.go, segment.go, manifest.go, manifest_text.go, lineage.go, image.go, filenames.go
-//   - writing: tail.go, log.go, appender.go, progress.go, commit.go, gate.go, ready.go, heal.go, doubt.go, prepare.go,
-//     segmentmaker.go, background.go, stats.go
+//   - writing: tail.go, log.go, appender.go, progress.go, commit.go, gate.go, ready.go, heal.go, doubt.go,
+//     segmentfiles.go, segmentmaker.go, prepare.go, background.go, stats.go
 //   - reading: scan.go, walk.go, open.go, reader.go
 //   - snapshots: dir.go, lock.go, image_reader.go, checkblock.go, blockfault.go, lost.go
 //   - replication: cut.go, diverged.go, install.go, logcopy.go

@@ -59,18 +59,18 @@ func (l *Log) heal() {
 	l.tail.seal()
 	start := l.opts.Now()
 	from, to := l.tail.durable, l.tail.sealed
-	old := append(l.retired, l.active)
-	l.retired, l.active = nil, nil
-	h := segmentHeader{history: l.history, start: from, durable: to, chain: l.durableChain}
+	old := append(l.files.retired, l.files.active)
+	l.files.retired, l.files.active = nil, nil
+	h := segmentHeader{history: l.files.history, start: from, durable: to, chain: l.durableChain}
 	pieces := l.tail.slices(nil, from, to)
-	later := slices.Clone(l.segs[l.segmentsBelow(from):])
+	later := slices.Clone(l.files.segs[l.files.below(from):])
 	l.mu.Unlock()
 	for _, s := range old {
 		if s != nil {
 			_ = s.file.Close() // failed already
 		}
 	}
-	s, err := l.maker.rewrite(h, pieces, later)
+	s, err := l.files.maker.rewrite(h, pieces, later)
 	l.mu.Lock()
 	l.stats.Rewrites++
 	if err != nil {
@@ -84,18 +84,19 @@ func (l *Log) heal() {
 		l.nextHeal = l.opts.Now().Add(l.healDelay)
 		l.healDelay = min(2*l.healDelay, maxHealDelay)
 	} else {
-		keep := l.segmentsBelow(from) // counted anew: DropBefore may have taken one off the list, or put one back
-		l.segs = append(l.segs[:keep:keep], s.segment)
-		l.active = s
-		l.chain = lastChain(pieces, h.chain)
-		l.writtenChain = l.chain
-		l.dirDirty, l.rotate = false, false // wantNext stays: a next segment that could not be made must be asked for again
+		keep := l.files.below(from) // counted anew: DropBefore may have taken one off the list, or put one back
+		l.files.segs = append(l.files.segs[:keep:keep], s.segment)
+		l.files.active = s
+		l.files.chain = lastChain(pieces, h.chain)
+		l.writtenChain = l.files.chain
+		// wantNext stays: a next segment that could not be made must be asked for again.
+		l.files.dirDirty, l.files.rotate = false, false
 		l.trouble, l.doubt = nil, nil
 		l.failing.Store(diskWell)
 		l.layout.Add(1)
 		l.written.Store(to)
 		l.refuse(reasonTrouble, nil)
-		l.becameDurable(to, l.chain, start)
+		l.becameDurable(to, l.files.chain, start)
 		l.judgeSpace()
 		l.opts.Logger.Info("log wrote its unsynced bytes to a new segment", "segment", s.path, "bytes", to-from)
 	}
@@ -103,15 +104,6 @@ func (l *Log) heal() {
 	l.writeDone.Broadcast()
 	l.syncDone.Broadcast()
 	l.announce()
-}
-
-// segmentsBelow returns how many segments start below an offset. REQUIRES: mu.
-func (l *Log) segmentsBelow(offset uint64) int {
-	n := 0
-	for n < len(l.segs) && l.segs[n].start < offset {
-		n++
-	}
-	return n
 }
 
 // cause strips the failed attempts to heal from a trouble.

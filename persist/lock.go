@@ -135,35 +135,20 @@ func (l *dirLock) Close() error {
 
 // watchNames refuses changes while the directory or the last segment is not what its name says: see above.
 func (l *Log) watchNames() {
-	err := l.maker.guarded()
+	err := l.files.maker.guarded()
 	l.mu.Lock()
-	active, was := l.active, l.refusals[reasonGone]
+	active, was := l.files.active, l.refusals[reasonGone]
 	l.mu.Unlock()
 	if err == nil && active != nil {
 		err = active.name.check(l.opts.FS)
 	}
 	if err == nil && was != nil {
-		err = l.unchanged()
+		err = l.files.unchanged()
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closing || l.active != active || l.healing || l.rotate && l.writing { // it was being replaced by us
+	if l.closing || l.files.active != active || l.healing || l.files.rotate && l.writing { // it was being replaced by us
 		return
 	}
 	l.refuse(reasonGone, err)
-}
-
-// unchanged returns nil if the last segment on disk is the log's: a process that opened the directory meanwhile has
-// made one of its own.
-func (l *Log) unchanged() error {
-	listed, err := listSegments(l.opts.FS, l.opts.Dir)
-	if err != nil {
-		return err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if n := len(listed); n == 0 || listed[n-1] != l.segs[len(l.segs)-1] {
-		return &GoneError{LogDir(l.opts.Dir), "was changed by another process"}
-	}
-	return nil
 }

@@ -85,7 +85,7 @@ func TestGone(t *testing.T) {
 					t.Errorf("manifest: got %v", err)
 				}
 				l.mu.Lock()
-				l.wantNext = true
+				l.files.wantNext = true
 				l.mu.Unlock()
 				l.Tick()
 				if after, _ := fsys.List(LogDir(testDir)); len(after) != len(before) {

@@ -3,10 +3,7 @@ package persist
 import (
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/counterd/counterd/persist/vfs"
 )
 
 // Log is the append-only log: every change of the store in the order of its effects. All methods may be called
@@ -19,8 +16,8 @@ import (
 // it, does the work for all that wait, and wakes them. Both roles work without mu. After a failed write or sync the
 // roles are free but not taken while healing or trouble is set (heal.go).
 //
-// Its parts are types of their own, each in its file: progress, gate, appender with the tail, segmentMaker. Methods of
-// those embedded are the log's.
+// Its parts are types of their own, each in its file: progress, gate, appender with the tail, segmentFiles with the
+// segmentMaker. Methods of those embedded are the log's.
 //
 // Lock order: a block's lock (of the caller), then mu. dropMu before mu. No file is touched under mu.
 type Log struct {
@@ -29,7 +26,6 @@ type Log struct {
 	// Read without a lock by every command.
 	progress
 	gate
-	layout atomic.Uint64 // changes when the list of segments does, before written passes the change
 
 	_ [64]byte // what appenders write stays off the cache line that everybody reads
 
@@ -43,16 +39,7 @@ type Log struct {
 	closing  bool
 	closed   bool // no role is taken any more
 
-	history  History
-	rotate   bool           // the next frame begins a new segment, as the history changed
-	segs     []segment      // all on disk, by start
-	active   *openSegment   // the last of segs, nil in trouble
-	retired  []*openSegment // written full, not yet synced
-	dirDirty bool           // a segment got its name and the directory was not synced since
-	next     *openSegment   // prepared, still under a temporary name
-	wantNext bool           // next is to be prepared
-	spaceErr error          // why preparing failed last
-	chain    uint32         // crc32c of the last frame given to write(); the writer's alone
+	files segmentFiles
 
 	writtenChain, durableChain uint32 // crc32c of the frames that end at written and at durable
 
@@ -65,22 +52,12 @@ type Log struct {
 	changed   chan struct{} // closed when written or Visible grows or the log closes; nil: nobody waits
 	stats     Stats
 
-	maker   segmentMaker
 	dropMu  sync.Mutex // one DropBefore at a time
 	watch   *time.Timer
 	kick    chan struct{} // wakes syncLoop early
 	prepare chan struct{} // wakes prepareLoop
 	stop    chan struct{}
 	loops   sync.WaitGroup
-}
-
-// openSegment is a segment file that is being written.
-type openSegment struct {
-	segment
-	file     vfs.File
-	name     named // once it has one
-	capacity int64 // preallocated bytes
-	used     int64 // bytes from the file's start up to the last frame's end; the writer's
 }
 
 // NewReplID returns a random history id.
@@ -107,13 +84,13 @@ func (l *Log) SetPolicy(p SyncPolicy) {
 
 // Reserve sets how many bytes of the disk the log leaves free when it prepares its next segment: what is needed to get
 // out of a full disk, above all for a snapshot, after which log can be dropped. Default 0.
-func (l *Log) Reserve(bytes int64) { l.maker.reserve.Store(bytes) }
+func (l *Log) Reserve(bytes int64) { l.files.maker.reserve.Store(bytes) }
 
 // History returns the history that new frames belong to.
 func (l *Log) History() History {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.history
+	return l.files.history
 }
 
 // SetHistory makes all records from now on belong to another history, in a segment of their own: a replica was
@@ -127,6 +104,6 @@ func (l *Log) SetHistory(h History) error {
 			return err
 		}
 	}
-	l.history, l.tail.epoch, l.rotate = h, h.Epoch, true // nothing is unwritten: the writer's role is free
+	l.files.history, l.tail.epoch, l.files.rotate = h, h.Epoch, true // nothing is unwritten: the writer's role is free
 	return nil
 }

@@ -128,10 +128,12 @@ func (w *walk) replay(opts *LogOptions, rec *Recovery, from uint64, apply func(p
 // newLog returns a log that ends at an offset, with no segment yet.
 func newLog(opts LogOptions, end uint64) *Log {
 	l := &Log{
-		opts: opts, history: opts.History,
+		opts: opts,
 		kick: make(chan struct{}, 1), prepare: make(chan struct{}, 1), stop: make(chan struct{}),
 	}
-	l.maker.fsys, l.maker.dir, l.maker.least, l.maker.guard = opts.FS, opts.Dir, opts.FirstSegmentBytes, opts.Guard
+	f := &l.files
+	f.maker.fsys, f.maker.dir, f.maker.least, f.maker.guard = opts.FS, opts.Dir, opts.FirstSegmentBytes, opts.Guard
+	f.most, f.history, f.lock, f.progress = opts.SegmentBytes, opts.History, &l.mu, &l.progress
 	l.logger = opts.Logger
 	l.writeDone.L, l.syncDone.L = &l.mu, &l.mu
 	l.policy.Store(int32(opts.Policy))
@@ -156,11 +158,11 @@ func createLog(opts LogOptions, at uint64) (*Log, error) {
 		opts.History.ReplID = NewReplID()
 	}
 	l := newLog(opts, at)
-	s, err := l.maker.rewrite(segmentHeader{history: l.history, start: at, durable: at}, nil, nil)
+	s, err := l.files.maker.rewrite(segmentHeader{history: l.files.history, start: at, durable: at}, nil, nil)
 	if err != nil {
 		return nil, err
 	}
-	l.segs, l.active = []segment{s.segment}, s
+	l.files.segs, l.files.active = []segment{s.segment}, s
 	l.start()
 	return l, nil
 }
@@ -173,17 +175,17 @@ func (l *Log) takeOver(w *walk, segs []segment) error {
 		return err
 	}
 	from, to := w.claim, w.end
-	l.segs = segs
-	keep := l.segmentsBelow(from)
+	l.files.segs = segs
+	keep := l.files.below(from)
 	h := segmentHeader{history: w.header.history, start: from, durable: to}
 	pieces, chain, err := w.collect(from)
 	if err != nil {
 		return err
 	}
 	h.chain = chain
-	l.rotate = l.history != h.history
-	s, err := l.maker.rewrite(h, pieces, segs[keep:])
-	if err != nil && !l.rotate && l.opts.goesOn(err) {
+	l.files.rotate = l.files.history != h.history
+	s, err := l.files.maker.rewrite(h, pieces, segs[keep:])
+	if err != nil && !l.files.rotate && l.opts.goesOn(err) {
 		l.waitForDisk(err, from, pieces, chain)
 		return nil
 	}
@@ -196,10 +198,10 @@ func (l *Log) takeOver(w *walk, segs []segment) error {
 	if err != nil {
 		return errors.Join(err, s.file.Close())
 	}
-	l.segs = append(segs[:keep:keep], s.segment)
-	l.active = s
-	l.chain = lastChain(pieces, chain)
-	l.writtenChain, l.durableChain = l.chain, l.chain
+	l.files.segs = append(segs[:keep:keep], s.segment)
+	l.files.active = s
+	l.files.chain = lastChain(pieces, chain)
+	l.writtenChain, l.durableChain = l.files.chain, l.files.chain
 	return nil
 }
 
@@ -210,7 +212,7 @@ func (l *Log) waitForDisk(err error, from uint64, pieces [][]byte, chain uint32)
 	l.tail.resume(from, pieces)
 	l.durable.Store(from)
 	l.durableChain, l.writtenChain = chain, lastChain(pieces, chain)
-	l.chain = l.writtenChain
+	l.files.chain = l.writtenChain
 	l.trouble, l.healDelay = err, firstHealDelay
 	l.failing.Store(diskFailed)
 	l.refuse(reasonTrouble, err)

@@ -13,40 +13,32 @@ func (l *Log) prepareLoop() {
 	}
 }
 
-// nextSize is the size of the next segment: twice the last one's. REQUIRES: mu.
-func (l *Log) nextSize() int64 {
-	if l.active == nil {
-		return l.opts.FirstSegmentBytes
-	}
-	return min(max(2*l.active.capacity, l.opts.FirstSegmentBytes), l.opts.SegmentBytes)
-}
-
 // prepareNext makes the next segment if one is wanted. It is synced under its temporary name, so that later syncs
 // change no metadata, and a full disk shows here, while the active segment has room.
 func (l *Log) prepareNext() {
 	l.mu.Lock()
-	want, size := l.wantNext && l.next == nil && !l.closed, l.nextSize()
+	want, size := l.files.wantNext && l.files.next == nil && !l.closed, l.files.nextSize()
 	l.mu.Unlock()
 	if !want {
 		return
 	}
 	var s *openSegment
-	size, err := l.maker.fitting(size)
+	size, err := l.files.maker.fitting(size)
 	if err == nil {
-		s, err = l.maker.createFitting(size)
+		s, err = l.files.maker.createFitting(size)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err == nil {
-		l.next = s
+		l.files.next = s
 	} else {
 		// Also when a rotation, which made its own meanwhile, no longer asks: while spaceErr is set changes may be refused,
 		// and then nothing but this asks again.
-		l.wantNext = true
-		if l.spaceErr == nil {
+		l.files.wantNext = true
+		if l.files.spaceErr == nil {
 			l.opts.Logger.Warn("cannot prepare the next log segment", "error", err, "bytes", size)
 		}
 	}
-	l.spaceErr = err
+	l.files.spaceErr = err
 	l.judgeSpace()
 }

@@ -44,21 +44,21 @@ func TestPrepareFailsBesideHealing(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.mu.Lock()
-	l.wantNext = true
+	l.files.wantNext = true
 	l.mu.Unlock()
 	fs.during = func() { // what a rotation does at its end
 		l.mu.Lock()
-		l.wantNext = false
+		l.files.wantNext = false
 		l.mu.Unlock()
 	}
 	l.prepareNext()
 	fs.during = nil
-	if l.spaceErr == nil || !errors.Is(l.spaceErr, syscall.EIO) {
-		t.Fatalf("got spaceErr %v, want EIO", l.spaceErr)
+	if l.files.spaceErr == nil || !errors.Is(l.files.spaceErr, syscall.EIO) {
+		t.Fatalf("got spaceErr %v, want EIO", l.files.spaceErr)
 	}
 	l.Tick()
-	if l.spaceErr != nil || l.next == nil {
-		t.Errorf("after a tick on a disk that is well: got spaceErr %v, next segment %v", l.spaceErr, l.next)
+	if l.files.spaceErr != nil || l.files.next == nil {
+		t.Errorf("after a tick on a disk that is well: got spaceErr %v, next segment %v", l.files.spaceErr, l.files.next)
 	}
 	if err := l.Close(); err != nil {
 		t.Error(err)
@@ -74,7 +74,7 @@ func TestPrepareFailsBeforeHealing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for l.active.used < l.active.capacity*9/10 {
+	for l.files.active.used < l.files.active.capacity*9/10 {
 		if err := l.Commit(l.AppendSet(1, 0, 7, 7)); err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +82,7 @@ func TestPrepareFailsBeforeHealing(t *testing.T) {
 	fs.during = func() {}
 	l.prepareNext()
 	fs.during = nil
-	if l.spaceErr == nil {
+	if l.files.spaceErr == nil {
 		t.Fatal("the preparation did not fail")
 	}
 	l.mu.Lock()

@@ -12,6 +12,7 @@ type progress struct {
 	durable atomic.Uint64 // all bytes below survive a power failure
 	failing atomic.Int32  // diskWell, diskFails or diskFailed
 	behind  atomic.Bool   // more than half of MaxUnsynced is not durable
+	layout  atomic.Uint64 // changes when the list of segments does, before written passes the change
 }
 
 // How the disk is.

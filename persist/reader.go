@@ -127,7 +127,7 @@ func (r *Reader) step() (*frameFault, error) {
 // open makes the scanner read the segment that holds pos, from its start or, if at is set, from pos, a frame's start.
 func (r *Reader) open(pos uint64, at bool) error {
 	r.log.mu.Lock()
-	segs := r.log.segs
+	segs := r.log.files.segs
 	i := len(segs) - 1
 	for i > 0 && segs[i].start > pos {
 		i--

@@ -72,13 +72,13 @@ func (l *Log) judgeSize() {
 // judgeSpace sets or clears reasonSpace. What was let in by Ready must still fit, so it refuses while there is room
 // for more than any burst of one round. REQUIRES: mu.
 func (l *Log) judgeSpace() {
-	if l.spaceErr == nil || l.active == nil {
+	if l.files.spaceErr == nil || l.files.active == nil {
 		l.refuse(reasonSpace, nil)
 		return
 	}
-	reserve := min(spaceReserve, l.active.capacity/4)
-	if l.active.capacity-l.active.offset(l.tail.position()) < reserve {
-		l.refuse(reasonSpace, l.spaceErr)
+	reserve := min(spaceReserve, l.files.active.capacity/4)
+	if l.files.active.capacity-l.files.active.offset(l.tail.position()) < reserve {
+		l.refuse(reasonSpace, l.files.spaceErr)
 	} else {
 		l.refuse(reasonSpace, nil)
 	}

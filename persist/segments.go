@@ -49,11 +49,11 @@ func listSegments(fsys vfs.FS, dir string) ([]segment, error) {
 func (l *Log) Segments() []SegmentInfo {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	infos := make([]SegmentInfo, len(l.segs))
-	for i, s := range l.segs {
+	infos := make([]SegmentInfo, len(l.files.segs))
+	for i, s := range l.files.segs {
 		end := max(l.written.Load(), s.start)
-		if i+1 < len(l.segs) {
-			end = l.segs[i+1].start
+		if i+1 < len(l.files.segs) {
+			end = l.files.segs[i+1].start
 		}
 		infos[i] = SegmentInfo{s.path, s.start, end}
 	}
@@ -69,11 +69,12 @@ func (l *Log) DropBefore(offset uint64) error {
 	for {
 		l.mu.Lock()
 		// The next segment must have a durable byte, so that its header is durable: it alone tells the history then.
-		drop := len(l.segs) > 1 && l.segs[1].start <= offset && l.segs[1].start < l.durable.Load() && !l.closed && !l.healing
-		first := l.segs[0]
+		segs := l.files.segs
+		drop := len(segs) > 1 && segs[1].start <= offset && segs[1].start < l.durable.Load() && !l.closed && !l.healing
+		first := segs[0]
 		drop = drop && l.refusals[reasonGone] == nil
 		if drop {
-			l.segs = l.segs[1:]
+			l.files.segs = segs[1:]
 			l.layout.Add(1)
 		}
 		l.mu.Unlock()
@@ -86,7 +87,7 @@ func (l *Log) DropBefore(offset uint64) error {
 		}
 		if err != nil {
 			l.mu.Lock()
-			l.segs = append([]segment{first}, l.segs...)
+			l.files.segs = append([]segment{first}, l.files.segs...)
 			l.layout.Add(1)
 			l.mu.Unlock()
 			return fmt.Errorf("drop log segment: %w", err)

@@ -28,7 +28,7 @@ func (l *Log) Stats() Stats {
 	defer l.mu.Unlock()
 	s := l.stats
 	s.Position, s.Written, s.Durable = l.tail.position(), l.written.Load(), l.durable.Load()
-	s.First, s.Segments = l.segs[0].start, len(l.segs)
+	s.First, s.Segments = l.files.segs[0].start, len(l.files.segs)
 	s.SegmentBytes = int64(s.Written - s.First)
 	if !l.since.IsZero() {
 		s.UnsyncedAge = l.opts.Now().Sub(l.since)

@@ -1,0 +1,173 @@
+package persist
+
+import (
+	"path/filepath"
+	"sync"
+
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// segmentFiles are the segment files of a log: which there are, which are written, and the next one. What the writer
+// and the syncer do to files is done here, without the lock.
+//
+// Invariants: segs are consecutive. active is the last of segs, or nil in trouble. retired are the segments before it
+// that are not synced, oldest first. layout changes with segs. Roles of the log decide who calls write and sync.
+type segmentFiles struct {
+	maker    segmentMaker
+	most     int64       // bytes that a segment is preallocated with at most, but for one written again
+	lock     *sync.Mutex // Log.mu: guards the fields below
+	progress *progress   // of the log
+
+	history  History        // of the segments that are begun from now on
+	rotate   bool           // the next frame begins a new segment, as the history changed
+	segs     []segment      // all on disk, by start
+	active   *openSegment   // the last of segs, nil in trouble
+	retired  []*openSegment // written full, not yet synced
+	dirDirty bool           // a segment got its name and the directory was not synced since
+	next     *openSegment   // prepared, still under a temporary name
+	wantNext bool           // next is to be prepared
+	spaceErr error          // why preparing failed last
+	chain    uint32         // crc32c of the last frame given to write(); the writer's alone
+}
+
+// openSegment is a segment file that is being written.
+type openSegment struct {
+	segment
+	file     vfs.File
+	name     named // once it has one
+	capacity int64 // preallocated bytes
+	used     int64 // bytes from the file's start up to the last frame's end; the writer's
+}
+
+// below returns how many segments start below an offset. REQUIRES: Log.mu.
+func (f *segmentFiles) below(offset uint64) int {
+	n := 0
+	for n < len(f.segs) && f.segs[n].start < offset {
+		n++
+	}
+	return n
+}
+
+// nextSize is the size of the next segment: twice the last one's. REQUIRES: Log.mu.
+func (f *segmentFiles) nextSize() int64 {
+	if f.active == nil {
+		return f.maker.least
+	}
+	return min(max(2*f.active.capacity, f.maker.least), f.most)
+}
+
+// write writes whole frames that begin at log offset at, into as many segments as they need. REQUIRES: the writer's
+// role.
+func (f *segmentFiles) write(pieces [][]byte, at uint64) error {
+	for _, piece := range pieces {
+		for len(piece) > 0 {
+			s := f.active
+			n := 0
+			for n < len(piece) && !f.rotate {
+				frame := rawFrameLen(piece[n:])
+				// An empty segment takes a frame of any size: the file grows.
+				if s.used+int64(n+frame) > s.capacity && s.used+int64(n) > segmentHeaderLen {
+					break
+				}
+				f.chain = rawFrameCRC(piece[n:])
+				n += frame
+			}
+			if n == 0 {
+				if err := f.rotateTo(at); err != nil {
+					return err
+				}
+				continue
+			}
+			if _, err := s.file.WriteAt(piece[:n], s.offset(at)); err != nil {
+				return err
+			}
+			s.used += int64(n)
+			at += uint64(n)
+			piece = piece[n:]
+		}
+	}
+	return nil
+}
+
+// rotateTo makes a new segment that starts at a log offset the active one. The old one is left to the syncer: a
+// write never waits for a sync. REQUIRES: the writer's role.
+func (f *segmentFiles) rotateTo(at uint64) error {
+	f.lock.Lock()
+	s := f.next
+	f.next = nil
+	h := segmentHeader{history: f.history, start: at, durable: f.progress.durable.Load(), chain: f.chain}
+	size := f.nextSize()
+	f.lock.Unlock()
+	if s == nil { // not prepared in time
+		var err error
+		if s, err = f.maker.createFitting(size); err != nil { // from the reserve if need be: Ready let these bytes in
+			return err
+		}
+	}
+	temp := s.path
+	s.segment = segment{at, filepath.Join(LogDir(f.maker.dir), SegmentName(at))}
+	s.used = segmentHeaderLen
+	h.size = uint32(s.capacity)
+	_, err := s.file.WriteAt(h.appendTo(nil), 0)
+	if err == nil {
+		err = f.maker.fsys.Rename(temp, s.path)
+	}
+	if err != nil {
+		f.maker.discard(s, temp)
+		return err
+	}
+	s.name = nameOf(f.maker.fsys, s.path)
+	f.lock.Lock()
+	f.retired = append(f.retired, f.active)
+	f.active = s
+	if n := len(f.segs); f.segs[n-1].start == at { // replaced an empty one, as the history changed
+		f.segs = f.segs[: n-1 : n-1]
+	}
+	f.segs = append(f.segs, s.segment)
+	f.dirDirty, f.rotate, f.wantNext = true, false, false
+	f.progress.layout.Add(1)
+	f.lock.Unlock()
+	return nil
+}
+
+// sync syncs in log order, so that durable bytes are always a prefix. Full segments lose their unused
+// preallocated end and are closed. REQUIRES: the syncer's role.
+func (f *segmentFiles) sync(retired []*openSegment, active *openSegment, dirDirty bool) error {
+	if dirDirty { // before the cut: see segment.go
+		if err := f.maker.fsys.SyncDir(LogDir(f.maker.dir)); err != nil {
+			return err
+		}
+	}
+	for _, s := range retired {
+		if s.used < s.capacity {
+			if err := s.file.Truncate(s.used); err != nil {
+				return err
+			}
+		}
+		if err := s.file.Sync(); err != nil {
+			return err
+		}
+	}
+	if err := active.file.Sync(); err != nil {
+		return err
+	}
+	for _, s := range retired {
+		_ = s.file.Close() // its bytes are durable: an error changes nothing
+	}
+	return nil
+}
+
+// unchanged returns nil if the last segment on disk is the log's: a process that opened the directory meanwhile has
+// made one of its own.
+func (f *segmentFiles) unchanged() error {
+	listed, err := listSegments(f.maker.fsys, f.maker.dir)
+	if err != nil {
+		return err
+	}
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	if n := len(listed); n == 0 || listed[n-1] != f.segs[len(f.segs)-1] {
+		return &GoneError{LogDir(f.maker.dir), "was changed by another process"}
+	}
+	return nil
+}
