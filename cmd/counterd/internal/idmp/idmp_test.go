@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"hash/crc32"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -287,4 +288,33 @@ func FuzzAnswer(f *testing.F) {
 			t.Fatalf("%q becomes %q", out.From(0), again.From(0))
 		}
 	})
+}
+
+// TestHashShort: short arguments, which are summed without crc32.Update, have its sums.
+func TestHashShort(t *testing.T) {
+	arg := []byte{0x31, 0xff, 0x00, 0x80, 0x39, 0x7f}
+	for n := range len(arg) + 1 {
+		h := Begin("incrby")
+		want := Hash(crc32.Update(uint32(h)^uint32(n), castagnoli, arg[:n]))
+		if got := h.Add(arg[:n]); got != want {
+			t.Errorf("%d bytes: got %#x, want %#x", n, got, want)
+		}
+	}
+}
+
+// TestTailWord: IDMP is found in any case, and no other byte stands for one of its letters.
+func TestTailWord(t *testing.T) {
+	for i := range 4 {
+		for ch := range 256 {
+			word := []byte("idMP")
+			word[i] = byte(ch)
+			want := 0
+			if strings.EqualFold(string(word[i:i+1]), "IDMP"[i:i+1]) {
+				want = 3
+			}
+			if got := TailLen([][]byte{[]byte("incr"), []byte("1.a"), word, []byte("p"), []byte("1")}); got != want {
+				t.Errorf("%q: got %d, want %d", word, got, want)
+			}
+		}
+	}
 }

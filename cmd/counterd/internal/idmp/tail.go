@@ -1,6 +1,7 @@
 package idmp
 
 import (
+	"encoding/binary"
 	"math/bits"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
@@ -23,17 +24,26 @@ const (
 	ErrEpoch    = "ERR IDMP: want an epoch of 0 to 9223372036854775807"
 )
 
-// TailLen is how many of a command's arguments are IDMP and what follows it: 3, 5 with EPOCH, or 0.
+// TailLen is how many of a command's arguments are IDMP and what follows it: 3, 5 with EPOCH, or 0. It is asked twice a
+// command: whether there are as many arguments as there should be, and where they end.
 func TailLen(args [][]byte) int {
-	n := len(args)
-	switch {
-	case n < 4:
-	case len(args[n-3]) == 4 && resp.EqualFold(args[n-3], "IDMP"):
+	if n := len(args); n > 3 && isIDMP(args[n-3]) {
 		return 3
-	case n > 5 && len(args[n-5]) == 4 && resp.EqualFold(args[n-2], "EPOCH") && resp.EqualFold(args[n-5], "IDMP"):
+	}
+	return epochTailLen(args)
+}
+
+func epochTailLen(args [][]byte) int {
+	if n := len(args); n > 5 && isIDMP(args[n-5]) && resp.EqualFold(args[n-2], "EPOCH") {
 		return 5
 	}
 	return 0
+}
+
+// isIDMP tells whether b is IDMP in any case: 0x20 is what letters of two cases differ in, and makes one of nothing else.
+func isIDMP(b []byte) bool {
+	const idmp = 'i' | 'd'<<8 | 'm'<<16 | 'p'<<24
+	return len(b) == 4 && binary.LittleEndian.Uint32(b)|0x20202020 == idmp
 }
 
 // Split parts a command's arguments from IDMP and what follows it, which num becomes. tail is TailLen(args), and more
@@ -45,7 +55,7 @@ func (num *Number) Split(args [][]byte, tail int) (rest [][]byte, text string) {
 
 // Parse reads producer seq [EPOCH epoch]. text is the error.
 func (num *Number) Parse(args [][]byte) (text string) {
-	*num = Number{}
+	num.Producer = nil
 	if len(args) != 2 && len(args) != 4 || len(args) == 4 && !resp.EqualFold(args[2], "EPOCH") {
 		return "ERR syntax error"
 	}
@@ -62,7 +72,7 @@ func (num *Number) Parse(args [][]byte) (text string) {
 			return ErrEpoch
 		}
 	}
-	*num = Number{Producer: args[0], Seq: seq, Epoch: epoch}
+	num.Producer, num.Seq, num.Epoch = args[0], seq, epoch
 	return ""
 }
 
