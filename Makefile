@@ -46,7 +46,9 @@ unit:
 
 # Packages and tests in which nothing is concurrent have nothing to show to the race detector; unit runs them.
 PURE := /e2e|/schema$$|/internal/hot$$|/producers$$|/tsv$$|/report$$|/sample$$|/glob$$|/items$$|/query$$|/idmp$$|/errclass$$|/resptest$$|/cli$$|/datadir$$
-ALONE := TestSmallDisk|TestReserve|TestMakeRoom|TestPartialDroppedColumns|TestOverlayFullEarly|TestLoseUnreadableAltered
+ALONE := TestSmallDisk|TestReserve|TestMakeRoom|TestPartial|TestOverlayFullEarly|TestLoseUnreadable|TestModel$$|TestCrash$$|TestCrashOnce|TestFaultEvery
+ALONE := $(ALONE)|TestEvenlySpaced|TestMissingColdFile|TestNoTableHolds|TestQueryBlocks|TestRepairFromLog|TestLostImage|TestLostTwice|TestLostOverlayImage
+ALONE := $(ALONE)|TestUpdateReplayed|TestUpdateWhole|TestArchiveOfDamaged|TestDamagedCold|TestOutOfMemory|TestScanManyCounters
 race:
 	$(GO) test -race -short -skip '$(ALONE)' $$($(GO) list $(PKG) | grep -vE '$(PURE)')
 
