@@ -86,6 +86,8 @@ func runExec(c *client, args [][]byte) {
 		text = "EXECABORT Transaction discarded because of previous errors."
 	case text != "":
 		text = execAborted(text)
+	case num.Producer != nil && c.confined&confinedReader != 0: // what is kept of it would be a change
+		text = execAborted(errReaderWrites)
 	default:
 		t.exec(c, num)
 		return

@@ -198,6 +198,29 @@ func hostileArgs(rng *rand.Rand, args []command.Argument) (words []string) {
 	return words
 }
 
+// TestReadonlyNumbered: what is kept of a transaction with a number is a change, although it only reads.
+func TestReadonlyNumbered(t *testing.T) {
+	port := freePort(t)
+	s := wireServe(t, func(c *config.Config) { c.ReadonlyPort = port })
+	c := readerDial(t, s, 2)
+	for range 2 { // by arguments, by the connection
+		c.want("MULTI", "+OK")
+		c.want("GET 1.cntrn", "+QUEUED")
+		c.want("EXEC IDMP p 1", "-EXECABORT Transaction discarded because of: "+errReaderWrites)
+		c.do("CLIENT IDMP p 5")
+		c.want("MULTI", "+OK")
+		c.want("GET 1.cntrn", "+QUEUED")
+		c.want("EXEC", "-EXECABORT Transaction discarded because of: "+errReaderWrites)
+		c.want("CLIENT IDMP OFF", "+OK")
+	}
+	c.want("MULTI", "+OK")
+	c.want("GET 1.cntrn", "+QUEUED")
+	c.want("EXEC", "[nil]")
+	if got := wireDial(t, s, 2).do("COUNTER.PRODUCERS").List; len(got) != 0 {
+		t.Errorf("producers: %s", got)
+	}
+}
+
 // TestReadonlyHostile sends every command of the table, with arguments of its syntax and without sense, alone, in
 // transactions and behind all that changes a connection's state. Nothing on the server is another afterwards.
 func TestReadonlyHostile(t *testing.T) {
