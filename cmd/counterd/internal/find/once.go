@@ -47,10 +47,8 @@ func updateOnce(c Conn, args [][]byte, once *counter.Once) {
 		if made = !b.TryOnce(once); made {
 			return nil
 		}
-		err := u.u.Apply(b)
 		var found rows
-		found.add(u.u.Rows())
-		c.Changed(u.q.Counter, u.u.Mids())
+		err := u.apply(c, b, &found)
 		if err != nil && u.u.Changed() == 0 {
 			return err
 		}

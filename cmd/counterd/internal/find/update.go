@@ -46,12 +46,7 @@ func updateWhole(c Conn, u *update) {
 		return
 	}
 	var found rows
-	err := c.Alone(func(b *counter.Batch) error {
-		err := u.u.Apply(b)
-		found.add(u.u.Rows())
-		c.Changed(u.q.Counter, u.u.Mids())
-		return err
-	})
+	err := c.Alone(func(b *counter.Batch) error { return u.apply(c, b, &found) })
 	u.reply(out, &found, err)
 }
 
@@ -75,9 +70,21 @@ func newUpdate(c Conn, args [][]byte) (u update, err error) {
 // step takes one.
 func (u *update) step(c Conn, b *counter.Batch, found *rows) (done bool, err error) {
 	done, err = u.u.Step(b)
+	u.made(c, found)
+	return done, err
+}
+
+// apply makes one change of what was gathered.
+func (u *update) apply(c Conn, b *counter.Batch, found *rows) error {
+	err := u.u.Apply(b)
+	u.made(c, found)
+	return err
+}
+
+// made keeps the rows of what was just changed, and marks who watches it.
+func (u *update) made(c Conn, found *rows) {
 	found.add(u.u.Rows())
 	c.Changed(u.q.Counter, u.u.Mids())
-	return done, err
 }
 
 // reply answers. err is why it could not go on.

@@ -52,24 +52,7 @@ func chosenRows(def *schema.Counter, names [][]byte) (reply func(*Call, *Owed), 
 		}
 		columns[i] = uint8(column)
 	}
-	return func(c *Call, o *Owed) {
-		c.Out.Array(int(o.n))
-		for i := range int(o.n) {
-			op := c.Batch.Op(int(o.op) + i)
-			if c.refused(op) {
-				continue
-			}
-			row := c.Batch.Row(op)
-			if row == nil {
-				c.Out.NullArray()
-				continue
-			}
-			c.Out.Array(len(columns))
-			for _, column := range columns {
-				c.Out.Int(int64(row[column]))
-			}
-		}
-	}, ""
+	return func(c *Call, o *Owed) { c.rows(o, columns) }, ""
 }
 
 // ErrNoCounter is the answer to a name that is no counter's.

@@ -119,7 +119,10 @@ func replyFoundCount(c *Call, o *Owed) {
 }
 
 // replyRows answers, for n items, all columns as an array of integers, null where absent.
-func replyRows(c *Call, o *Owed) {
+func replyRows(c *Call, o *Owed) { c.rows(o, nil) }
+
+// rows is replyRows of some columns; nil: of all.
+func (c *Call) rows(o *Owed, columns []uint8) {
 	c.Out.Array(int(o.n))
 	for i := range int(o.n) {
 		op := c.Batch.Op(int(o.op) + i)
@@ -131,9 +134,16 @@ func replyRows(c *Call, o *Owed) {
 			c.Out.NullArray()
 			continue
 		}
-		c.Out.Array(len(row))
-		for _, v := range row {
-			c.Out.Int(int64(v))
+		if columns == nil {
+			c.Out.Array(len(row))
+			for _, v := range row {
+				c.Out.Int(int64(v))
+			}
+			continue
+		}
+		c.Out.Array(len(columns))
+		for _, column := range columns {
+			c.Out.Int(int64(row[column]))
 		}
 	}
 }

@@ -117,7 +117,8 @@ func (c findConn) take(begin func(*counter.Batch) error, step func(b *counter.Ba
 
 // pace makes queries rest as long as they work while others are served. The processors may be fewer than they look: two
 // of them, with a query and loops and 4 to 10 other busy programs, gave a GET a p99 of 8 to 14 ms beside a SUM in full
-// swing, and of 1.6 to 2 ms beside one that rests (0.3 to 0.7 without). Alone a query does not rest.
+// swing, and of 1.6 to 2 ms, once of 8, beside one that rested behind every step (0.3 to 3.4 without queries). Alone a
+// query does not rest; with that rule it was not measured on quiet processors.
 type pace struct {
 	mu    sync.Mutex // guards the rest
 	bytes int64      // read from all connections at the last look
