@@ -45,13 +45,13 @@ func TestConnectionsLeaveDescriptors(t *testing.T) {
 		line, _ := c.r.ReadString('\n')
 		return c, strings.TrimSpace(line)
 	}
-	var last *wire
+	var taken []*wire
 	refused := false
 	for i := 0; i < 100 && !refused; i++ {
 		c, answer := dial()
 		switch answer {
 		case "+PONG":
-			last = c
+			taken = append(taken, c)
 		case "-ERR max number of clients reached", "": // a reset takes the answer along where PING came behind it
 			refused = true
 			c.conn.Close()
@@ -59,8 +59,8 @@ func TestConnectionsLeaveDescriptors(t *testing.T) {
 			t.Fatalf("connection %d: %q", i, answer)
 		}
 	}
-	if !refused || last == nil {
-		t.Fatalf("refused %v, at a limit of %d", refused, limit.Cur)
+	if !refused || len(taken) < 3 {
+		t.Fatalf("refused %v, %d taken, at a limit of %d", refused, len(taken), limit.Cur)
 	}
 	spare := min(spareFiles, limit.Cur/4)
 	for i := range spare - 10 {
@@ -74,7 +74,11 @@ func TestConnectionsLeaveDescriptors(t *testing.T) {
 	if n := s.totals.Rejected.Load(); n != 1 {
 		t.Errorf("%d connections are counted as refused", n)
 	}
-	last.conn.Close()
+	// Of the last one alone: its descriptor may itself be the first of the spare ones, as the number that was judged is
+	// that of the accepted connection, and the loop's own copy of it is a later one.
+	for _, c := range taken[len(taken)-3:] {
+		c.conn.Close()
+	}
 	var again net.Conn
 	until(t, "a connection is taken again", func() bool {
 		c, answer := dial()
