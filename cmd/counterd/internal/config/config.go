@@ -37,6 +37,7 @@ type Config struct {
 	OutputLimits     OutputLimits
 	ConfigFile       string // path, empty = none
 	Replication
+	Web
 	AOFRewriteMin uint64 // bytes of log growth at which a snapshot is made, 0 = never
 }
 
@@ -86,6 +87,7 @@ func (c *Config) Validate() error {
 		errs = append(errs, fmt.Errorf("loglevel: got %q, want debug, verbose, notice or warning", c.LogLevel))
 	}
 	c.Replication.validate(check, &errs)
+	c.Web.validate(&errs)
 	if c.ReplicaOf != "" && !c.AppendOnly {
 		errs = append(errs, errors.New("replicaof: a replica needs a log: want appendonly yes"))
 	}

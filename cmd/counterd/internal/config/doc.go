@@ -25,7 +25,7 @@
 //
 // # Files
 //
-//	config.go replication.go       Config, its defaults and what is valid
+//	config.go replication.go web.go  Config, its defaults and what is valid
 //	settings.go kind.go            the table; how a value becomes a flag and a text
 //	flags.go load.go file.go       the command line; the file, and how it is written again
 //	foreign.go                     Redis's settings that may be passed over

@@ -32,6 +32,8 @@ var settings = []setting{
 		usage: "path of a unix socket to listen on too"},
 	{name: "unixsocketperm", kind: permissions(func(c *Config) *uint32 { return &c.UnixSocketPerm }),
 		usage: "its permissions"},
+	{name: "metrics-addr", kind: text(func(c *Config) *string { return &c.MetricsAddr }),
+		usage: "[host]:port for HTTP: /metrics for Prometheus, /healthz, and a page at /; without a host 127.0.0.1. Empty for none"},
 	{name: "schema", kind: text(func(c *Config) *string { return &c.SchemaFile }), once: true,
 		usage: "schema script to run at start"},
 	{name: "dir", kind: text(func(c *Config) *string { return &c.Dir }),

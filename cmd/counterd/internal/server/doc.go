@@ -17,6 +17,7 @@
 //	stats            what is counted and measured: totals, rates, memory
 //	pubsub           who is subscribed to what, and what it has not read yet
 //	glob             patterns
+//	web              the HTTP server of --metrics-addr
 //
 // An INCR crosses each border once: read by front and resp, found in command, planned by items, run by counter.
 //
@@ -69,6 +70,7 @@
 //	clientinfo.go clientcmd.go     what others see of a connection; CLIENT
 //	configcmd.go                   CONFIG. The configuration is package config's
 //	info.go release.go             INFO. What it counts and measures is package stats's; memory that is given back
+//	web.go                         what is shown by HTTP: who may see it, /healthz
 //	slowlogcmd.go latency.go       SLOWLOG, which package slowlog keeps; LATENCY
 //	persistence.go memorycmd.go    SAVE and its kin; MEMORY
 //	admin.go                       SHUTDOWN, and what has one possible answer here

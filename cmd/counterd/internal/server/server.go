@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"log/slog"
 	"net"
 	"sync"
@@ -18,6 +19,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/slowlog"
 	"github.com/counterd/counterd/cmd/counterd/internal/stats"
 	"github.com/counterd/counterd/cmd/counterd/internal/watch"
+	"github.com/counterd/counterd/cmd/counterd/internal/web"
 	"github.com/counterd/counterd/counter"
 )
 
@@ -37,6 +39,8 @@ type Server struct {
 	watches  watch.Table
 	pubsub   pubsub.Registry
 	node     *node.Node
+	web      *web.Server // nil without metrics-addr
+	ending   atomic.Bool // Shutdown has begun
 	// Open opens the store of the data directory: set it before Listen to let the server be a replica.
 	Open func() (*counter.Store, error)
 
@@ -73,7 +77,7 @@ func New(conf config.Config, log *slog.Logger, level *slog.LevelVar) (*Server, e
 	s.current.Store(empty)
 	s.progress.begin()
 	s.configured()
-	return s, nil
+	return s, s.openWeb(conf)
 }
 
 // store is the one being served.
@@ -107,7 +111,16 @@ func (s *Server) configured() {
 }
 
 // Listen opens all listeners and serves them in the background. On error none is left open.
-func (s *Server) Listen() error { return s.front.Listen() }
+func (s *Server) Listen() error {
+	if err := s.listenWeb(); err != nil {
+		return err
+	}
+	err := s.front.Listen()
+	if err != nil {
+		_ = s.closeWeb(context.Background())
+	}
+	return err
+}
 
 // Addr is the address of the first listener.
 func (s *Server) Addr() net.Addr { return s.front.Addr() }
@@ -118,8 +131,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	if !s.front.Stop() {
 		return counter.ErrClosed
 	}
+	s.ending.Store(true)
 	_ = s.node.Close(ctx) // its error is that of ctx, which ends the waiting below too
 	err := s.front.Wait(ctx)
 	s.node.Wait()
-	return err
+	return errors.Join(err, s.closeWeb(ctx))
 }

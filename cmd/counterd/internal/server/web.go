@@ -1,0 +1,102 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"net/http"
+	"strings"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/cmd/counterd/internal/web"
+)
+
+// What is shown by HTTP at --metrics-addr.
+
+// openWeb makes the HTTP server, if there is to be one. It listens before data is loaded, as Listen does.
+func (s *Server) openWeb(conf config.Config) error {
+	if conf.MetricsAddr == "" {
+		return nil
+	}
+	network, addr, err := config.ParseMetricsAddr(conf.MetricsAddr)
+	if err != nil {
+		return err
+	}
+	s.web = web.New(web.Options{Network: network, Addr: addr, Guard: webGuard{s}, Log: s.log, Panicked: func() { s.stats.Panics.Add(1) }})
+	s.web.HandleAnyone("/healthz", http.HandlerFunc(s.serveHealth))
+	return nil
+}
+
+// listenWeb opens the listener of the HTTP server.
+func (s *Server) listenWeb() error {
+	if s.web == nil {
+		return nil
+	}
+	if err := s.web.Listen(); err != nil {
+		return err
+	}
+	s.log.Info("metrics are served", "address", s.web.Addr().String())
+	return nil
+}
+
+// closeWeb ends the HTTP server: the last to go, so that the end can be watched.
+func (s *Server) closeWeb(ctx context.Context) error {
+	if s.web == nil {
+		return nil
+	}
+	return s.web.Shutdown(ctx)
+}
+
+// health is a word of what keeps the server from its work, empty if nothing does. Load balancers and kubelets see it.
+func (s *Server) health() string {
+	switch {
+	case s.ending.Load():
+		return "ending"
+	case s.progress.active():
+		return "loading"
+	}
+	if refusal, _ := s.node.Judge(command.ReadOnly, false); refusal != "" {
+		return "link to the primary down"
+	}
+	if s.store().Ready() != nil {
+		return "disk failing"
+	}
+	return ""
+}
+
+// serveHealth answers 200 while commands are served, 503 and a word while they are not.
+func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request) {
+	word, status := "ok", http.StatusOK
+	if trouble := s.health(); trouble != "" {
+		word, status = trouble, http.StatusServiceUnavailable
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(word + "\n"))
+}
+
+// webGuard is who may see what: the users of this server, with the passwords that AUTH takes.
+type webGuard struct{ *Server }
+
+// Protected is protected mode, as of the other ports.
+func (g webGuard) Protected() bool { return g.config.Get().ProtectedMode && g.Open() }
+
+// Open tells whether the default user needs no password.
+func (g webGuard) Open() bool { return g.config.Get().RequirePass == "" }
+
+// Anybody is the default user.
+func (g webGuard) Anybody() web.User { return everything{} }
+
+// Login checks a name and a password as AUTH does.
+func (g webGuard) Login(user, password, _ string) (web.User, bool) {
+	want := g.config.Get().RequirePass
+	w, p := sha256.Sum256([]byte(want)), sha256.Sum256([]byte(password))
+	return everything{}, strings.EqualFold(user, "default") && want != "" && subtle.ConstantTimeCompare(w[:], p[:]) == 1
+}
+
+// everything is a user that may run every command.
+type everything struct{}
+
+func (everything) May(string) bool { return true }

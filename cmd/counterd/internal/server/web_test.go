@@ -1,0 +1,117 @@
+package server
+
+import (
+	"io"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// webGet reads a path of a server's metrics-addr as nobody, or with a password.
+func webGet(t testing.TB, s *Server, path, password string) (status int, body string) {
+	t.Helper()
+	r, err := http.NewRequest("GET", "http://"+s.web.Addr().String()+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if password != "" {
+		r.SetBasicAuth("default", password)
+	}
+	client := http.Client{Timeout: patience}
+	defer client.CloseIdleConnections()
+	resp, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+func withWeb(c *config.Config) { c.MetricsAddr = "127.0.0.1:0" }
+
+// wantHealth looks what /healthz says.
+func wantHealth(t testing.TB, s *Server, status int, word string) {
+	t.Helper()
+	if got, body := webGet(t, s, "/healthz", ""); got != status || body != word+"\n" {
+		t.Errorf("/healthz: got %d %q, want %d %q", got, body, status, word)
+	}
+}
+
+// TestHealth: a load balancer is told whether commands are served, and a person why not. HTTP is there before data is.
+func TestHealth(t *testing.T) {
+	conf := config.Default()
+	conf.Port, conf.UnixSocket, conf.Dir = 0, filepath.Join(t.TempDir(), "s"), t.TempDir()
+	conf.RequirePass = "secret" // which nobody is asked for here
+	withWeb(&conf)
+	s, err := New(conf, slog.New(slog.DiscardHandler), new(slog.LevelVar))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	wantHealth(t, s, 503, "loading")
+	faulty := vfs.NewFaulty(vfs.OS())
+	store, err := counter.Open(conf.Dir, counter.Options{FS: faulty, AppendFsync: counter.SyncAlways})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.AlterScript(wireSchema); err != nil {
+		t.Fatal(err)
+	}
+	s.Serve(store)
+	wantHealth(t, s, 200, "ok")
+	faulty.Inject(vfs.Rule{Ops: vfs.OpMutating, Every: 1, Err: syscall.EIO})
+	_ = store.Set("1.cntrn", 1) // its error is for who made the change
+	wantHealth(t, s, 503, "disk failing")
+	faulty.Clear()
+	until(t, "the disk is well", func() bool { return store.Ready() == nil })
+	wantHealth(t, s, 200, "ok")
+	s.ending.Store(true)
+	wantHealth(t, s, 503, "ending")
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := store.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestHealthOfReplica: without its primary a replica is well as long as it may answer reads.
+func TestHealthOfReplica(t *testing.T) {
+	n := newReplNode(t)
+	n.change = withWeb
+	n.start("127.0.0.1 1") // where nobody is
+	wantHealth(t, n.srv, 200, "ok")
+	if err := n.srv.config.Set([]string{"replica-serve-stale-data", "no"}); err != nil {
+		t.Fatal(err)
+	}
+	n.srv.node.RoleChanged()
+	wantHealth(t, n.srv, 503, "link to the primary down")
+}
+
+// TestWebTaken: an address that is taken ends the start in words, and leaves nothing open.
+func TestWebTaken(t *testing.T) {
+	first := wireServe(t, withWeb)
+	conf := first.config.Get()
+	conf.UnixSocket += "2"
+	conf.MetricsAddr = first.web.Addr().String()
+	s, err := New(conf, first.log, first.level)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Listen(); err == nil || !strings.Contains(err.Error(), "metrics-addr") || !strings.Contains(err.Error(), "taken") {
+		t.Errorf("got %v", err)
+	}
+}
