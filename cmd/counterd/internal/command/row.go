@@ -82,6 +82,9 @@ var flagNames = []struct {
 // Is reports whether the command is the one called name.
 func (cmd *Row[C]) Is(name string) bool { return cmd.Name == name }
 
+// HasKeys tells whether First to Last are keys: SSUBSCRIBE and its kin have the names of channels there.
+func (cmd *Row[C]) HasKeys() bool { return cmd.First > 0 && cmd.Group != "pubsub" }
+
 // Reads tells whether the command reads data and does nothing else.
 func (cmd *Row[C]) Reads() bool { return cmd.Flags&(ReadOnly|Write|Admin) == ReadOnly }
 

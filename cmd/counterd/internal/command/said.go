@@ -83,6 +83,8 @@ func (cmd *Row[C]) keyFlags() []string {
 		return []string{"RW", "access", "delete"}
 	case "set":
 		return []string{"RW", "access", "update", "variable_flags"}
+	case "ssubscribe", "sunsubscribe", "spublish":
+		return []string{"not_key"}
 	case "strlen", "hexists", "hlen", "hstrlen", "exists", "touch", "type":
 		return []string{"RO"}
 	}

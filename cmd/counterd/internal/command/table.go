@@ -80,7 +80,7 @@ func (t *Table[C]) keys(args [][]byte) (cmd *Row[C], keys [][]byte, text string)
 	switch {
 	case cmd == nil:
 		return nil, nil, "ERR Invalid command specified"
-	case cmd.First == 0:
+	case !cmd.HasKeys():
 		return nil, nil, "ERR The command has no key arguments"
 	case !cmd.Takes(args):
 		return nil, nil, "ERR Invalid number of arguments specified for command"

@@ -21,8 +21,9 @@ type Host interface {
 	// Reopen closes the store, lets change work on its directory, and opens it again whatever change returned, which it
 	// returns. Clients are answered LOADING meanwhile.
 	Reopen(change func(dir string) error) error
-	// Publish gives the subscribers of this node, and of its replicas, a message of the primary. It does not wait.
-	Publish(channel string, message []byte)
+	// Publish gives the subscribers of this node, and of its replicas, a message of the primary; shard: one of SPUBLISH.
+	// It does not wait.
+	Publish(shard bool, channel string, message []byte)
 }
 
 // Node is a server as one of several nodes. All methods may be called concurrently.
@@ -82,7 +83,9 @@ func (n *Node) Reopen(change func(dir string) error) error {
 }
 
 // Publish is the host's: see repl.Host.
-func (n *Node) Publish(channel string, message []byte) { n.host.Publish(channel, message) }
+func (n *Node) Publish(shard bool, channel string, message []byte) {
+	n.host.Publish(shard, channel, message)
+}
 
 // Replica tells whether this node is one, also while a store is being opened: what Sentinel, clients and people are
 // told.

@@ -24,7 +24,7 @@ func (h *testHost) Opening() bool         { return false }
 func (h *testHost) Reopen(func(dir string) error) error {
 	return errors.New("it cannot be opened again")
 }
-func (h *testHost) Publish(channel string, words []byte) {}
+func (h *testHost) Publish(shard bool, channel string, words []byte) {}
 
 func newTestNode(t *testing.T, change func(*config.Config)) *Node {
 	t.Helper()

@@ -232,7 +232,7 @@ func TestTooMany(t *testing.T) {
 	if err := reg.Subscribe(s, Channel, names("x", "x", "y")); !errors.Is(err, ErrTooMany) {
 		t.Errorf("two more where one fits: %v", err)
 	}
-	if n := len(reg.Channels(nil)) + reg.Len(Pattern); n != maxSubscriptions-1 {
+	if n := len(reg.Channels(Channel, nil)) + reg.Len(Pattern); n != maxSubscriptions-1 {
 		t.Errorf("%d names are known, some of them by a call that failed", n)
 	}
 	if err := reg.Subscribe(s, Channel, names("x", "x")); err != nil {
@@ -259,13 +259,13 @@ func TestNames(t *testing.T) {
 	var reg Registry
 	subscriber(t, &reg, "b", "a")
 	subscriber(t, &reg, "a", "c")
-	if got := reg.Channels(nil); !slices.Equal(got, []string{"a", "b", "c"}) {
+	if got := reg.Channels(Channel, nil); !slices.Equal(got, []string{"a", "b", "c"}) {
 		t.Errorf("%q", got)
 	}
-	if got := reg.Channels(func(name string) bool { return name > "a" }); !slices.Equal(got, []string{"b", "c"}) {
+	if got := reg.Channels(Channel, func(name string) bool { return name > "a" }); !slices.Equal(got, []string{"b", "c"}) {
 		t.Errorf("%q", got)
 	}
-	if got := reg.Subscribers(names("a", "x", "c")); !slices.Equal(got, []int{2, 0, 1}) {
+	if got := reg.Subscribers(Channel, names("a", "x", "c")); !slices.Equal(got, []int{2, 0, 1}) {
 		t.Errorf("%v", got)
 	}
 	if n := reg.Publish("a", nil); n != 2 {

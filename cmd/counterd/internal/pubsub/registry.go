@@ -41,19 +41,25 @@ const (
 // ErrTooMany refuses a subscription beyond what one connection may have.
 var ErrTooMany = errors.New("too many subscriptions")
 
-// Kind is what one subscribes to: a channel, or all whose names match a pattern.
+// Kind is what one subscribes to: a channel, all whose names match a pattern, or a shard channel, which is a channel in
+// a room of its own: patterns do not see it.
 type Kind uint8
 
 // The kinds.
 const (
 	Channel Kind = iota
 	Pattern
+	Shard
+	kinds
 )
 
 // words are those of the confirmations.
 func (k Kind) words() (subscribe, unsubscribe string) {
-	if k == Pattern {
+	switch k {
+	case Pattern:
 		return "psubscribe", "punsubscribe"
+	case Shard:
+		return "ssubscribe", "sunsubscribe"
 	}
 	return "subscribe", "unsubscribe"
 }
@@ -65,7 +71,7 @@ type table map[string]map[*Subscriber]struct{}
 // at once.
 type Registry struct {
 	mu     sync.RWMutex // guards tables, and the names of all subscribers; an outbox's lock is taken inside
-	tables [2]table     // by Kind
+	tables [kinds]table // by Kind
 
 	limit  atomic.Pointer[Limit] // nil: none
 	unread atomic.Int64          // bytes that all of them have not read
@@ -113,7 +119,7 @@ func (r *Registry) Subscribe(s *Subscriber, kind Kind, names [][]byte) error {
 			s.counts[kind].Add(1)
 			s.bytes.Add(size)
 		}
-		_ = s.box.push(s.confirmation(word, name)) // an error closes the subscriber
+		_ = s.box.push(s.confirmation(kind, word, name)) // an error closes the subscriber
 	}
 	return nil
 }
@@ -140,7 +146,7 @@ func (r *Registry) Unsubscribe(s *Subscriber, kind Kind, names [][]byte) (answer
 			s.counts[kind].Add(-1)
 			s.bytes.Add(-int64(len(name) + subscriptionSize))
 		}
-		if b := s.confirmation(word, name); s.box != nil {
+		if b := s.confirmation(kind, word, name); s.box != nil {
 			_ = s.box.push(b)
 		} else {
 			answer = append(answer, b...)
@@ -175,22 +181,12 @@ func (r *Registry) UnsubscribeAll(s *Subscriber) {
 	s.bytes.Store(0)
 }
 
-// Publish sends a message and returns how many got it.
+// Publish sends a message to a channel and returns how many got it.
 func (r *Registry) Publish(channel string, message []byte) (receivers int) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
+	receivers = r.send(Channel, "message", channel, message)
 	var forms [4][]byte // by RESP version
-	for s := range r.tables[Channel][channel] {
-		proto := s.proto.Load()
-		if forms[proto] == nil {
-			b := resp.AppendPush(nil, int(proto), 3)
-			b = redcon.AppendBulkString(b, "message")
-			b = redcon.AppendBulkString(b, channel)
-			forms[proto] = redcon.AppendBulk(b, message)
-		}
-		_ = s.box.push(forms[proto]) // an error closes the subscriber
-		receivers++
-	}
 	for pattern, subscribers := range r.tables[Pattern] {
 		if !glob.Match(pattern, channel) {
 			continue
@@ -212,11 +208,36 @@ func (r *Registry) Publish(channel string, message []byte) (receivers int) {
 	return receivers
 }
 
-// Channels returns the names of the channels with subscribers, in order; those that match tells of, unless it is nil.
-func (r *Registry) Channels(match func(name string) bool) []string {
+// PublishShard is Publish to a shard channel.
+func (r *Registry) PublishShard(channel string, message []byte) (receivers int) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.send(Shard, "smessage", channel, message)
+}
+
+// send sends a message to who subscribed by the channel's name. REQUIRES mu.
+func (r *Registry) send(kind Kind, word, channel string, message []byte) (receivers int) {
+	var forms [4][]byte // by RESP version
+	for s := range r.tables[kind][channel] {
+		proto := s.proto.Load()
+		if forms[proto] == nil {
+			b := resp.AppendPush(nil, int(proto), 3)
+			b = redcon.AppendBulkString(b, word)
+			b = redcon.AppendBulkString(b, channel)
+			forms[proto] = redcon.AppendBulk(b, message)
+		}
+		_ = s.box.push(forms[proto]) // an error closes the subscriber
+		receivers++
+	}
+	return receivers
+}
+
+// Channels returns the names of the channels with subscribers, or of the shard channels, in order; those that match
+// tells of, unless it is nil.
+func (r *Registry) Channels(kind Kind, match func(name string) bool) []string {
 	r.mu.RLock()
 	var names []string
-	for name := range r.tables[Channel] {
+	for name := range r.tables[kind] {
 		if match == nil || match(name) {
 			names = append(names, name)
 		}
@@ -226,18 +247,18 @@ func (r *Registry) Channels(match func(name string) bool) []string {
 	return names
 }
 
-// Subscribers returns how many each of the channels has.
-func (r *Registry) Subscribers(channels [][]byte) []int {
+// Subscribers returns how many each of the channels has, or of the shard channels.
+func (r *Registry) Subscribers(kind Kind, channels [][]byte) []int {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	counts := make([]int, len(channels))
 	for i, name := range channels {
-		counts[i] = len(r.tables[Channel][string(name)])
+		counts[i] = len(r.tables[kind][string(name)])
 	}
 	return counts
 }
 
-// Len returns how many channels, or patterns, have subscribers.
+// Len returns how many of a kind have subscribers.
 func (r *Registry) Len(kind Kind) int {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

@@ -10,12 +10,12 @@ import (
 // Subscriber are the subscriptions of one connection. The zero Subscriber has none and takes no memory beside its own.
 // What changes it is called by the connection's own goroutine; what only tells may be called by any.
 type Subscriber struct {
-	box    *outbox                // nil before Start; its own goroutine's
-	names  [2]map[string]struct{} // by Kind; guarded by Registry.mu
-	counts [2]atomic.Int32        // of names, for others
-	bytes  atomic.Int64           // that the subscriptions take
-	unread atomic.Int64           // bytes in box
-	proto  atomic.Int32           // the RESP version that messages are written in
+	box    *outbox                    // nil before Start; its own goroutine's
+	names  [kinds]map[string]struct{} // by Kind; guarded by Registry.mu
+	counts [kinds]atomic.Int32        // of names, for others
+	bytes  atomic.Int64               // that the subscriptions take
+	unread atomic.Int64               // bytes in box
+	proto  atomic.Int32               // the RESP version that messages are written in
 }
 
 // Start gives a connection its outbox, with its first subscription. It keeps it: from now on everything that the
@@ -23,7 +23,7 @@ type Subscriber struct {
 func (s *Subscriber) Start(r *Registry, conn Conn) {
 	if s.box == nil {
 		s.box = newOutbox(r, s, conn)
-		s.names = [2]map[string]struct{}{{}, {}}
+		s.names = [kinds]map[string]struct{}{{}, {}, {}}
 	}
 }
 
@@ -45,8 +45,8 @@ func (s *Subscriber) Close(most time.Duration) {
 // SetProtocol says in which version of RESP, 2 or 3, messages are written.
 func (s *Subscriber) SetProtocol(version int) { s.proto.Store(int32(version)) }
 
-// Count is how many channels and patterns it is subscribed to.
-func (s *Subscriber) Count() int { return s.CountOf(Channel) + s.CountOf(Pattern) }
+// Count is how many channels, patterns and shard channels it is subscribed to.
+func (s *Subscriber) Count() int { return s.CountOf(Channel) + s.CountOf(Pattern) + s.CountOf(Shard) }
 
 // CountOf is Count of one kind.
 func (s *Subscriber) CountOf(kind Kind) int { return int(s.counts[kind].Load()) }
@@ -57,9 +57,9 @@ func (s *Subscriber) Bytes() int { return int(s.bytes.Load()) }
 // Unread is how many bytes it has not read.
 func (s *Subscriber) Unread() int { return int(s.unread.Load()) }
 
-// confirmation is the answer to one name. REQUIRES Registry.mu until it is pushed, so that it stands before the
+// confirmation is the answer to one name: it counts shard channels, or channels and patterns together. REQUIRES Registry.mu until it is pushed, so that it stands before the
 // channel's messages.
-func (s *Subscriber) confirmation(word string, name []byte) []byte {
+func (s *Subscriber) confirmation(kind Kind, word string, name []byte) []byte {
 	var reply resp.Replies
 	reply.SetProtocol(int(s.proto.Load()))
 	reply.Push(3)
@@ -69,6 +69,10 @@ func (s *Subscriber) confirmation(word string, name []byte) []byte {
 	} else {
 		reply.Bulk(name)
 	}
-	reply.Int(int64(s.Count()))
+	if kind == Shard {
+		reply.Int(int64(s.CountOf(Shard)))
+	} else {
+		reply.Int(int64(s.CountOf(Channel) + s.CountOf(Pattern)))
+	}
 	return reply.From(0)
 }

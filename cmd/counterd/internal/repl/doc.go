@@ -38,6 +38,7 @@
 //	P  8 bytes, little-endian: where the primary's log ends; each second
 //	G  asks for an acknowledgement now
 //	M  a message of PUBLISH for the replica's subscribers (publish.go)
+//	H  a message of SPUBLISH
 //
 // The replica sends REPLCONF ACK <applied> FACK <durable> each 100 ms and when it is asked.
 //

@@ -50,9 +50,9 @@ func (h *testHost) disk() vfs.FS {
 	return h.sim
 }
 
-func (h *testHost) Store() *counter.Store  { return h.store.Load() }
-func (h *testHost) RoleChanged()           {}
-func (h *testHost) Publish(string, []byte) {}
+func (h *testHost) Store() *counter.Store        { return h.store.Load() }
+func (h *testHost) RoleChanged()                 {}
+func (h *testHost) Publish(bool, string, []byte) {}
 
 func (h *testHost) Reopen(change func(dir string) error) error {
 	old := h.store.Load()

@@ -238,7 +238,7 @@ func (s *session) run() error {
 			return err
 		}
 	}
-	if _, err := s.ask("REPLCONF", "version", "counterd", "capa", "counterd1", "capa", capaPublish); err != nil {
+	if _, err := s.ask("REPLCONF", "version", "counterd", "capa", "counterd1", "capa", capaPublish, "capa", capaShard); err != nil {
 		var refused *wire.ServerError
 		if errors.As(err, &refused) && strings.Contains(refused.Text, "Unrecognized REPLCONF option") {
 			err = fmt.Errorf("the primary is no counterd, maybe a Redis, and its data cannot be followed: %w", err)
@@ -396,8 +396,8 @@ func (s *session) stream() error {
 		switch m.kind {
 		case msgPing:
 			s.end.Store(m.end)
-		case msgPublish:
-			s.node.host.Publish(m.channel, m.text)
+		case msgPublish, msgShard:
+			s.node.host.Publish(m.kind == msgShard, m.channel, m.text)
 		case msgGetAck:
 			if err := s.commit(store, store.Replication().Position()); err != nil {
 				return err

@@ -24,6 +24,7 @@ const (
 	msgPing    = 'P'
 	msgGetAck  = 'G'
 	msgPublish = 'M'
+	msgShard   = 'H'
 )
 
 // appendPing appends a P message.
@@ -37,7 +38,7 @@ type message struct {
 	frame []byte // with its header; the length is checked, the checksum is not
 	end   uint64 // of msgPing
 
-	channel string // of msgPublish, and the next
+	channel string // of msgPublish and msgShard, and the next
 	text    []byte
 }
 
@@ -57,7 +58,7 @@ func (mr *messageReader) next(m *message) error {
 	switch kind {
 	case msgGetAck:
 		return nil
-	case msgPublish:
+	case msgPublish, msgShard:
 		m.channel, m.text, err = readPublish(mr.r)
 		return err
 	case msgPing:

@@ -45,8 +45,9 @@ type Host interface {
 	Reopen(change func(dir string) error) error
 	// RoleChanged tells that role or link changed.
 	RoleChanged()
-	// Publish gives the subscribers of this node, and of its replicas, a message of the primary. It does not wait.
-	Publish(channel string, message []byte)
+	// Publish gives the subscribers of this node, and of its replicas, a message of the primary; shard: one of SPUBLISH.
+	// It does not wait.
+	Publish(shard bool, channel string, message []byte)
 }
 
 // Node is a server's part in replication: primary or replica, and the replicas it feeds. All methods may be called

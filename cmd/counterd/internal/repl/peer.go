@@ -33,6 +33,7 @@ type Peer struct {
 	counterd bool
 	// It takes messages of PUBLISH: a replica of an older build does not know them and would drop the link.
 	takesMessages bool
+	takesShard    bool // and those of SPUBLISH
 	snapshotOnly  bool // of redis-cli --rdb
 	lineage       persist.Lineage
 
@@ -102,6 +103,7 @@ func (p *Peer) Configure(name string, value []byte) error {
 		p.process = string(value)
 	case "capa": // of Redis, where what counts is the version; and of what was added to the stream
 		p.takesMessages = p.takesMessages || string(value) == capaPublish
+		p.takesShard = p.takesShard || string(value) == capaShard
 	case "version":
 		p.counterd = string(value) == "counterd"
 	case "history":

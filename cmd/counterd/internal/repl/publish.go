@@ -13,9 +13,13 @@ import (
 // published is sent before it.
 //
 //	M  8 bytes, little-endian: 4 of the channel's length, 4 of the message's; channel, message
+//	H  the same, of SPUBLISH
 
-// capaPublish is how a replica says that it takes them.
-const capaPublish = "publish"
+// capaPublish and capaShard are how a replica says that it takes them.
+const (
+	capaPublish = "publish"
+	capaShard   = "spublish"
+)
 
 // maxUnsent bounds what waits for a replica that reads slowly, and so each message too: those beyond are lost to its
 // subscribers.
@@ -35,25 +39,31 @@ type publication struct {
 	raw   []byte
 }
 
-func encodePublish(channel string, message []byte) []byte {
+// encodePublish makes a message; shard: of SPUBLISH.
+func encodePublish(shard bool, channel string, message []byte) []byte {
+	kind := byte(msgPublish)
+	if shard {
+		kind = msgShard
+	}
 	b := make([]byte, 0, 9+len(channel)+len(message))
-	b = binary.LittleEndian.AppendUint32(append(b, msgPublish), uint32(len(channel)))
+	b = binary.LittleEndian.AppendUint32(append(b, kind), uint32(len(channel)))
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(message)))
 	return append(append(b, channel...), message...)
 }
 
-// Publish sends a message to the subscribers of all replicas, behind the log up to an offset. It does not wait.
-func (ps *Peers) Publish(after uint64, channel string, message []byte) {
+// Publish sends a message of PUBLISH, or of SPUBLISH, to the subscribers of all replicas, behind the log up to an offset.
+// It does not wait.
+func (ps *Peers) Publish(after uint64, shard bool, channel string, message []byte) {
 	if ps.online.Load() == 0 {
 		return
 	}
 	var raw []byte
 	for _, p := range ps.All() {
-		if !p.online.Load() || !p.takesMessages {
+		if !p.online.Load() || !p.takesMessages || shard && !p.takesShard {
 			continue
 		}
 		if raw == nil {
-			raw = encodePublish(channel, message)
+			raw = encodePublish(shard, channel, message)
 		}
 		if p.published.add(after, raw) {
 			p.wake()

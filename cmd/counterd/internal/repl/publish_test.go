@@ -15,7 +15,7 @@ import (
 // replica has no room for is lost.
 func TestPublished(t *testing.T) {
 	var q published
-	one, two := encodePublish("a", []byte("first")), encodePublish("", nil)
+	one, two := encodePublish(false, "a", []byte("first")), encodePublish(true, "", nil)
 	q.add(10, one)
 	q.add(20, two)
 	if out := q.take(nil, 9); len(out) > 0 || q.due(9) || !q.due(10) {
@@ -23,15 +23,15 @@ func TestPublished(t *testing.T) {
 	}
 	mr := messageReader{r: wire.NewReader(bytes.NewReader(q.take(q.take(nil, 10), 30)), 512)}
 	var m message
-	for _, want := range [][2]string{{"a", "first"}, {"", ""}} {
-		if err := mr.next(&m); err != nil || m.kind != msgPublish || m.channel != want[0] || string(m.text) != want[1] {
-			t.Fatalf("got %q %q, %v; want %q", m.channel, m.text, err, want)
+	for _, want := range []message{{kind: msgPublish, channel: "a", text: []byte("first")}, {kind: msgShard}} {
+		if err := mr.next(&m); err != nil || m.kind != want.kind || m.channel != want.channel || !bytes.Equal(m.text, want.text) {
+			t.Fatalf("got %q %q %q, %v; want %q %q %q", m.kind, m.channel, m.text, err, want.kind, want.channel, want.text)
 		}
 	}
 	if err := mr.next(&m); err != io.EOF {
 		t.Error("got", err)
 	}
-	big := encodePublish("a", bytes.Repeat([]byte("x"), maxUnsent/2))
+	big := encodePublish(false, "a", bytes.Repeat([]byte("x"), maxUnsent/2))
 	q.add(1, big)
 	if q.add(1, big) {
 		t.Error("the first message that is lost was not told of")

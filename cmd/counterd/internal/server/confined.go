@@ -29,7 +29,7 @@ func (c *client) confinedText(cmd *row) string {
 		}
 	case c.confined&confinedSubscriber != 0:
 		switch cmd.Name {
-		case "subscribe", "unsubscribe", "psubscribe", "punsubscribe", "ping", "quit", "reset":
+		case "subscribe", "unsubscribe", "psubscribe", "punsubscribe", "ssubscribe", "sunsubscribe", "ping", "quit", "reset":
 		default:
 			return "ERR Can't execute '" + strings.ReplaceAll(cmd.Name, "|", " ") + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
 		}
@@ -53,7 +53,7 @@ func readerText(cmd *row) string {
 	case "connection", "transactions", "cluster": // what a transaction holds was let in one by one
 		return ""
 	case "pubsub":
-		if !cmd.Is("publish") {
+		if !cmd.Is("publish") && !cmd.Is("spublish") {
 			return ""
 		}
 	}

@@ -65,7 +65,7 @@
 //	*conn.go                       what packages node, find and dataset see of a connection
 //	block.go                       how commands block: WAIT, WAITAOF, and what waits for FAILOVER or CLIENT PAUSE
 //	multi.go                       transactions; package watch knows what is watched
-//	pubsubcmd.go                   SUBSCRIBE, PUBLISH
+//	pubsubcmd.go                   SUBSCRIBE, PUBLISH, and the same of shard channels
 //	connection.go                  PING, HELLO, AUTH, ...
 //	clientinfo.go clientcmd.go     what others see of a connection; CLIENT
 //	configcmd.go                   CONFIG. The configuration is package config's

@@ -185,6 +185,7 @@ func infoStats(c *call, t *infoText) {
 	t.field("keyspace_misses", s.Misses.Load())
 	t.field("pubsub_channels", c.srv.pubsub.Len(pubsub.Channel))
 	t.field("pubsub_patterns", c.srv.pubsub.Len(pubsub.Pattern))
+	t.field("pubsubshard_channels", c.srv.pubsub.Len(pubsub.Shard))
 	t.field("latest_fork_usec", 0)
 	t.field("total_forks", 0)
 	t.field("total_error_replies", s.ErrorReplies.Load())

@@ -50,6 +50,12 @@ func TestPublishToReplicas(t *testing.T) {
 			nodes[j].dial().want("GET 1.cntcm", fmt.Sprintf(`"%d"`, i+1))
 		}
 	}
+	shard := c.dial()
+	shard.want("SSUBSCRIBE news", `["ssubscribe" "news" :1]`)
+	w.want("SPUBLISH news shard", ":0")
+	if got, want := shard.read().String(), `["smessage" "news" "shard"]`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
 	b.dial().want("PUBLISH news here", ":2")
 	w.want("PUBLISH news last", ":2")
 	for i, want := range []string{"last", "here", "last"} {

@@ -72,9 +72,10 @@ func TestPubsub(t *testing.T) {
 		pub.want("CLIENT KILL TYPE pubsub", ":1")
 		sub.ended()
 	}
+	testShardChannels(t, s, pub)
 	long := strings.Repeat("a", pubsub.MaxName+1) // a pattern takes as long as it is, times the name
 	refused := fmt.Sprintf("-ERR names of channels and patterns have at most %d bytes, got %d", pubsub.MaxName, len(long))
-	for _, command := range []string{"SUBSCRIBE a ?", "PSUBSCRIBE ?", "PUBSUB CHANNELS ?", "PUBLISH ? x"} {
+	for _, command := range []string{"SUBSCRIBE a ?", "PSUBSCRIBE ?", "PUBSUB CHANNELS ?", "PUBLISH ? x", "SSUBSCRIBE a ?", "SPUBLISH ? x", "PUBSUB SHARDCHANNELS ?"} {
 		pub.want(strings.Replace(command, "?", long, 1), refused)
 	}
 	pub.want("SCAN 0 MATCH "+long, fmt.Sprintf("-ERR a pattern has at most %d bytes", pubsub.MaxName))
@@ -85,6 +86,65 @@ func TestPubsub(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	t.Error("subscriptions of closed connections stay")
+}
+
+// testShardChannels: they are a room of their own, counted by themselves, and neither channels nor patterns see them.
+func testShardChannels(t *testing.T, s *Server, pub *wireClient) {
+	for _, proto := range []int{2, 3} {
+		open, end := "[", "]"
+		if proto == 3 {
+			open, end = ">", "<"
+		}
+		sub := wireDial(t, s, proto)
+		is := func(want string) {
+			t.Helper()
+			if got := sub.read().String(); got != open+want+end {
+				t.Fatalf("RESP%d: got %s, want %s", proto, got, want)
+			}
+		}
+		sub.send("SUBSCRIBE s")
+		is(`"subscribe" "s" :1`)
+		sub.send("SSUBSCRIBE s t s")
+		is(`"ssubscribe" "s" :1`)
+		is(`"ssubscribe" "t" :2`)
+		is(`"ssubscribe" "s" :2`)
+		sub.send("PSUBSCRIBE *")
+		is(`"psubscribe" "*" :2`)
+		pub.want("SPUBLISH s hello", ":1")
+		is(`"smessage" "s" "hello"`)
+		pub.want("PUBLISH s hello", ":2")
+		is(`"message" "s" "hello"`)
+		is(`"pmessage" "*" "s" "hello"`)
+		pub.want("SPUBLISH u hello", ":0")
+		pub.want("PUBSUB SHARDCHANNELS", `["s" "t"]`)
+		pub.want("PUBSUB SHARDCHANNELS t*", `["t"]`)
+		pub.want("PUBSUB SHARDNUMSUB s u", `["s" :1 "u" :0]`)
+		pub.want("PUBSUB CHANNELS", `["s"]`)
+		if line := pub.do("CLIENT LIST TYPE pubsub").Text; !strings.Contains(line, " flags=PU db=0 sub=1 psub=1 ssub=2 ") {
+			t.Errorf("CLIENT LIST TYPE pubsub: %q", line)
+		}
+		sub.send("UNSUBSCRIBE")
+		is(`"unsubscribe" "s" :1`)
+		sub.send("PUNSUBSCRIBE")
+		is(`"punsubscribe" "*" :0`)
+		if proto == 2 { // it is a subscriber still
+			sub.want("GET 1.cntcm", "-ERR Can't execute 'get': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")
+		}
+		sub.send("SUNSUBSCRIBE x s")
+		is(`"sunsubscribe" "x" :2`)
+		is(`"sunsubscribe" "s" :1`)
+		sub.send("SUNSUBSCRIBE")
+		is(`"sunsubscribe" "t" :0`)
+		sub.send("SUNSUBSCRIBE")
+		is(`"sunsubscribe" nil :0`)
+		sub.want("GET 9.cntcm", "nil")
+		sub.send("SSUBSCRIBE s")
+		is(`"ssubscribe" "s" :1`)
+		sub.want("RESET", "+RESET")
+		pub.want("SPUBLISH s x", ":0")
+		pub.want("SPUBLISH", "-ERR wrong number of arguments for 'spublish' command")
+		pub.want("COMMAND GETKEYS SPUBLISH s x", "-ERR The command has no key arguments")
+	}
 }
 
 // limitOutput sets client-output-buffer-limit and checks the answer.

@@ -45,11 +45,29 @@ func pubsubCommands() []*row {
 		entry("punsubscribe", -1, command.NoScript|command.NoMulti, "2.0.0", "O(N)", "[pattern [pattern ...]]", "Ends subscriptions to patterns, or all of them.",
 			func(c *client, args [][]byte) { c.unsubscribe(pubsub.Pattern, args[1:]) }),
 		entry("publish", 3, command.Fast, "2.0.0", "O(N+M)", "channel message", "Sends a message to the subscribers of a channel and returns how many there are.", runPublish),
+		shard(entry("ssubscribe", -2, command.NoScript|command.NoMulti, "7.0.0", "O(N)", "shardchannel [shardchannel ...]", "Subscribes to shard channels.",
+			func(c *client, args [][]byte) { c.subscribe(pubsub.Shard, args[1:]) }), -1),
+		shard(entry("sunsubscribe", -1, command.NoScript|command.NoMulti, "7.0.0", "O(N)", "[shardchannel [shardchannel ...]]", "Ends subscriptions to shard channels, or all of them.",
+			func(c *client, args [][]byte) { c.unsubscribe(pubsub.Shard, args[1:]) }), -1),
+		shard(entry("spublish", 3, command.Fast, "7.0.0", "O(N)", "shardchannel message", "Sends a message to the subscribers of a shard channel and returns how many there are.", runSpublish), 1),
 		container("pubsub", "pubsub", "2.8.0", "Shows subscriptions.",
-			entry("pubsub|channels", -2, 0, "2.8.0", "O(N)", "[pattern]", "Returns the channels with subscribers.", runPubsubChannels),
-			entry("pubsub|numsub", -2, 0, "2.8.0", "O(N)", "[channel [channel ...]]", "Returns the number of subscribers of channels.", runPubsubNumSub),
-			entry("pubsub|numpat", 2, 0, "2.8.0", "O(1)", "", "Returns the number of patterns that are subscribed to.", runPubsubNumPat)),
+			entry("pubsub|channels", -2, 0, "2.8.0", "O(N)", "[pattern]", "Returns the channels with subscribers.",
+				func(c *client, args [][]byte) { c.channels(pubsub.Channel, args) }),
+			entry("pubsub|numsub", -2, 0, "2.8.0", "O(N)", "[channel [channel ...]]", "Returns the number of subscribers of channels.",
+				func(c *client, args [][]byte) { c.numSub(pubsub.Channel, args) }),
+			entry("pubsub|numpat", 2, 0, "2.8.0", "O(1)", "", "Returns the number of patterns that are subscribed to.", runPubsubNumPat),
+			entry("pubsub|shardchannels", -2, 0, "7.0.0", "O(N)", "[pattern]", "Returns the shard channels with subscribers.",
+				func(c *client, args [][]byte) { c.channels(pubsub.Shard, args) }),
+			entry("pubsub|shardnumsub", -2, 0, "7.0.0", "O(N)", "[shardchannel [shardchannel ...]]", "Returns the number of subscribers of shard channels.",
+				func(c *client, args [][]byte) { c.numSub(pubsub.Shard, args) })),
 	}
+}
+
+// shard notes that the names of shard channels stand where other commands have keys: by them clients of a cluster find
+// the node.
+func shard(r *row, last int) *row {
+	r.First, r.Last, r.Step = 1, last, 1
+	return r
 }
 
 // subscribe and unsubscribe answer each name by a push of its own.
@@ -113,44 +131,67 @@ func runPublish(c *client, args [][]byte) {
 	}
 	channel := string(args[1])
 	c.Out.Int(int64(c.srv.pubsub.Publish(channel, args[2])))
+	c.passOn(false, channel, args[2])
+}
+
+func runSpublish(c *client, args [][]byte) {
+	if c.longName(args[1]) {
+		return
+	}
+	if c.subs.Started() && !c.executing {
+		_ = c.Send()
+	}
+	channel := string(args[1])
+	c.Out.Int(int64(c.srv.pubsub.PublishShard(channel, args[2])))
+	c.passOn(true, channel, args[2])
+}
+
+// passOn gives a message to the subscribers of replicas.
+func (c *client) passOn(shard bool, channel string, message []byte) {
 	if store := c.srv.store(); store.Durable() && !store.Replica() {
 		log := store.Replication()
 		after := log.Visible() // what this connection changed before was committed
 		if c.executing {
 			after = log.Position()
 		}
-		c.srv.node.Peers().Publish(after, channel, args[2])
+		c.srv.node.Peers().Publish(after, shard, channel, message)
 	}
 }
 
 // Publish takes a message of the primary: see repl.Host.
-func (s *Server) Publish(channel string, message []byte) {
-	s.pubsub.Publish(channel, message)
+func (s *Server) Publish(shard bool, channel string, message []byte) {
+	if shard {
+		s.pubsub.PublishShard(channel, message)
+	} else {
+		s.pubsub.Publish(channel, message)
+	}
 	if store := s.store(); store.Durable() {
-		s.node.Peers().Publish(store.Replication().Position(), channel, message)
+		s.node.Peers().Publish(store.Replication().Position(), shard, channel, message)
 	}
 }
 
-func runPubsubChannels(c *client, args [][]byte) {
+// channels: PUBSUB CHANNELS [pattern], or SHARDCHANNELS.
+func (c *client) channels(kind pubsub.Kind, args [][]byte) {
 	if len(args) > 3 {
 		c.Out.Error(items.ErrSyntax)
 		return
 	}
 	if len(args) < 3 {
-		c.Out.BulkStrings(c.srv.pubsub.Channels(nil))
+		c.Out.BulkStrings(c.srv.pubsub.Channels(kind, nil))
 		return
 	}
 	if c.longName(args[2]) {
 		return
 	}
 	pattern := string(args[2])
-	c.Out.BulkStrings(c.srv.pubsub.Channels(func(name string) bool { return glob.Match(pattern, name) }))
+	c.Out.BulkStrings(c.srv.pubsub.Channels(kind, func(name string) bool { return glob.Match(pattern, name) }))
 }
 
-func runPubsubNumSub(c *client, args [][]byte) {
+// numSub: PUBSUB NUMSUB [channel ...], or SHARDNUMSUB.
+func (c *client) numSub(kind pubsub.Kind, args [][]byte) {
 	names := args[2:]
 	c.Out.Array(2 * len(names))
-	for i, n := range c.srv.pubsub.Subscribers(names) {
+	for i, n := range c.srv.pubsub.Subscribers(kind, names) {
 		c.Out.Bulk(names[i])
 		c.Out.Int(int64(n))
 	}
