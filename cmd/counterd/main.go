@@ -61,21 +61,19 @@ func run(args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 
-	// A terminal that goes away does not end the server, and nothing is read again: CONFIG SET changes what can be
-	// changed.
-	hangups := make(chan os.Signal, 1)
+	hangups := make(chan os.Signal, 1) // from here on: a terminal that goes away does not end the server
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
-	go func() {
-		for range hangups {
-			log.Warn("SIGHUP is ignored: settings are changed by CONFIG SET, and read from the file at the start alone")
-		}
-	}()
 
 	srv, err := server.New(conf, log, level)
 	if err != nil {
 		return err
 	}
+	go func() {
+		for range hangups {
+			srv.Reload()
+		}
+	}()
 	srv.Terminate = stop
 	srv.Open = func() (*counter.Store, error) { return open(conf, srv, log) }
 	if err := srv.Listen(); err != nil { // before loading: clients are told LOADING, and a taken port is seen at once

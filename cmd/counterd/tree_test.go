@@ -36,11 +36,14 @@ var allowed = map[string][]string{
 	"internal/errclass":             {},
 	"bench":                         {"bench", "internal/wire", "schema"},
 	"cmd/internal/cli":              {},
+	"cmd/internal/secretfile":       {},
+	"cmd/internal/tlstest":          {},
 	"cmd/counterbench":              {"cmd/internal/cli", "bench", "internal/wire", "schema"},
 	"cmd/counterctl":                {"cmd/internal/cli", "counter", "coldstore", "internal/wire", "persist", "persist/vfs", "schema"},
 	"cmd/counterd/internal/resp":    {},
 	"cmd/counterd/internal/pubsub":  {"cmd/counterd/internal/glob", "cmd/counterd/internal/resp"},
 	"cmd/counterd/internal/config":  {"counter"},
+	"cmd/counterd/internal/tlsconf": {"cmd/counterd/internal/config", "cmd/internal/secretfile"},
 	"cmd/counterd/internal/glob":    {},
 	"cmd/counterd/internal/slowlog": {},
 	"cmd/counterd/internal/stats":   {},
@@ -69,6 +72,7 @@ var importers = map[string][]string{
 	"bench/benchtest":                {},
 	"cmd/counterd/internal/cutproxy": {},
 	"cmd/counterd/internal/resptest": {},
+	"cmd/internal/tlstest":           {},
 }
 
 // pure packages must not know files, the network or the clock.

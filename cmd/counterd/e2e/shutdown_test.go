@@ -154,7 +154,7 @@ func TestHangup(t *testing.T) {
 	if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(ioTimeout); !strings.Contains(s.log.String(), "SIGHUP is ignored"); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(ioTimeout); !strings.Contains(s.log.String(), "SIGHUP: no file is to be read again"); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("no word of it in the log")
 		}

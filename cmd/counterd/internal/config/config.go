@@ -38,6 +38,7 @@ type Config struct {
 	ConfigFile       string // path, empty = none
 	Replication
 	Web
+	TLS           TLS
 	AOFRewriteMin uint64 // bytes of log growth at which a snapshot is made, 0 = never
 }
 
@@ -47,7 +48,7 @@ func Default() Config {
 		Bind: []string{"127.0.0.1"}, Port: 6379, UnixSocketPerm: 0o700, Dir: "counterd-data", ProtectedMode: true, MaxClients: 10000, ReadonlyClients: 10000,
 		TCPKeepalive: 300, LogLevel: "notice", SlowlogSlower: 10000, SlowlogMaxLen: 128,
 		AppendOnly: true, AppendFsync: "everysec", AOFRewriteMin: 64 << 20, AOFRetain: 256 << 20,
-		Replication: defaultReplication(), OutputLimits: defaultOutputLimits(),
+		Replication: defaultReplication(), TLS: defaultTLS(), OutputLimits: defaultOutputLimits(),
 		MaxMemoryClients: ClientsLimit{Bytes: DefaultClientsLimit},
 		IdmpMaxProducers: 10000, IdmpMaxMemory: 64 << 20, IdmpMinIdle: 600,
 	}
@@ -71,9 +72,8 @@ func (c *Config) Validate() error {
 	}
 	check("port", int64(c.Port), 0, 65535)
 	check("readonly-port", int64(c.ReadonlyPort), 0, 65535)
-	if c.ReadonlyPort != 0 && c.ReadonlyPort == c.Port {
-		errs = append(errs, fmt.Errorf("readonly-port: got %d, which is port too: want another one", c.ReadonlyPort))
-	}
+	c.TLS.validate(check, &errs)
+	errs = append(errs, c.ports()...)
 	check("maxclients", int64(c.MaxClients), 1, 1<<20)
 	check("readonly-maxclients", int64(c.ReadonlyClients), 1, 1<<20)
 	check("timeout", int64(c.Timeout), 0, 1<<31-1)
@@ -94,8 +94,8 @@ func (c *Config) Validate() error {
 	if _, err := c.StoreOptions(); err != nil {
 		errs = append(errs, err)
 	}
-	if c.Port == 0 && c.UnixSocket == "" {
-		errs = append(errs, errors.New("port is 0 and there is no unixsocket: nobody could connect"))
+	if c.Port == 0 && c.TLS.Port == 0 && c.UnixSocket == "" {
+		errs = append(errs, errors.New("port is 0 and there is neither tls-port nor unixsocket: nobody could connect"))
 	}
 	return errors.Join(errs...)
 }

@@ -7,7 +7,7 @@ import (
 
 // foreign are settings of redis.conf that counterd has not and can start without: what they tune is not here, or is
 // always so. nil lets every value pass, a list only those that say what is so anyway. A setting that others rely on,
-// such as rename-command, user, include or tls-port, is in no list: a server that passed it over would not be the one
+// such as rename-command, user or include, is in no list: a server that passed it over would not be the one
 // that was asked for.
 var foreign = map[string][]string{
 	// what is always so
@@ -17,7 +17,6 @@ var foreign = map[string][]string{
 	"appendfilename":         nil, // the data directory has names of its own
 	"appenddirname":          nil,
 	"dbfilename":             nil,
-	"tls-port":               {"0"},
 	"activedefrag":           {"no"},
 }
 
@@ -41,7 +40,8 @@ func init() {
 		zset-max-listpack-entries zset-max-listpack-value zset-max-ziplist-entries zset-max-ziplist-value hll-sparse-max-bytes
 		stream-node-max-bytes stream-node-max-entries activerehashing jemalloc-bg-thread
 		active-defrag-ignore-bytes active-defrag-threshold-lower active-defrag-threshold-upper active-defrag-cycle-min active-defrag-cycle-max
-		active-defrag-max-scan-fields cluster-config-file cluster-node-timeout`) {
+		active-defrag-max-scan-fields cluster-config-file cluster-node-timeout
+		tls-dh-params-file tls-session-cache-size tls-session-cache-timeout`) {
 		foreign[name] = nil
 	}
 }

@@ -4,6 +4,10 @@ import "sync"
 
 // Live is the configuration in force. Readers take a copy. It may be used by several goroutines at once.
 type Live struct {
+	// Prepare, if set, does what may fail of a change by Set, before it is in force: its error is the answer then, and
+	// nothing is changed. It is called under the lock, so it must not use Live. Set it before others use Live.
+	Prepare func(old, next *Config) error
+
 	mu sync.Mutex
 	c  Config
 }
@@ -24,6 +28,9 @@ func (l *Live) Set(pairs []string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	next := l.c
+	failed := func(name string, err error) error {
+		return setError("CONFIG SET failed (possibly related to argument '" + name + "') - " + err.Error())
+	}
 	for i := 0; i < len(pairs); i += 2 {
 		p := find(pairs[i])
 		switch {
@@ -37,11 +44,23 @@ func (l *Live) Set(pairs []string) error {
 			err = next.Validate()
 		}
 		if err != nil {
-			return setError("CONFIG SET failed (possibly related to argument '" + pairs[i] + "') - " + err.Error())
+			return failed(pairs[i], err)
+		}
+	}
+	if l.Prepare != nil {
+		if err := l.Prepare(&l.c, &next); err != nil {
+			return failed(pairs[0], err)
 		}
 	}
 	l.c = next
 	return nil
+}
+
+// Hold calls f with the configuration in force, which nobody changes meanwhile: f must not use Live.
+func (l *Live) Hold(f func(*Config)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f(&l.c)
 }
 
 // SetReplicaOf notes the primary, "host port", or that there is none. REPLICAOF changes it, not CONFIG SET.

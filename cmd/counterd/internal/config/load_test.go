@@ -60,7 +60,7 @@ include /etc/other.conf
 appendfsync always
 notify-keyspace-events Ex
 cluster-enabled yes
-tls-port 6380
+tls-cluster yes
 maxclients many
 config x
 replica-read-only no
@@ -72,7 +72,7 @@ requirepass "open
 	text := err.Error()
 	for _, want := range []string{
 		`line 5: maxmemory-policy: got "allkeys-lru", and here it is always "noeviction"`, `line 6: unknown setting "rename-command"`, `line 7: unknown setting "user"`,
-		`line 8: unknown setting "include"`, `line 10: notify-keyspace-events: got "Ex"`, `line 11: cluster-enabled: got "yes"`, `line 12: tls-port: got "6380"`,
+		`line 8: unknown setting "include"`, `line 10: notify-keyspace-events: got "Ex"`, `line 11: cluster-enabled: got "yes"`, `line 12: tls-cluster: got "yes"`,
 		`line 13: maxclients: `, `line 14: unknown setting "config"`, `line 15: replica-read-only: got "no"`, `line 16: a quote is not closed`,
 	} {
 		if !strings.Contains(text, want) {

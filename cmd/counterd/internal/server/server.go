@@ -18,6 +18,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/pubsub"
 	"github.com/counterd/counterd/cmd/counterd/internal/slowlog"
 	"github.com/counterd/counterd/cmd/counterd/internal/stats"
+	"github.com/counterd/counterd/cmd/counterd/internal/tlsconf"
 	"github.com/counterd/counterd/cmd/counterd/internal/watch"
 	"github.com/counterd/counterd/cmd/counterd/internal/web"
 	"github.com/counterd/counterd/counter"
@@ -29,6 +30,7 @@ type Server struct {
 	current  atomic.Pointer[counter.Store]
 	progress loadProgress
 	config   *config.Live
+	tls      *tlsconf.Material
 	level    *slog.LevelVar
 	log      *slog.Logger
 	commands *commands
@@ -61,13 +63,18 @@ func New(conf config.Config, log *slog.Logger, level *slog.LevelVar) (*Server, e
 	if err := conf.Validate(); err != nil {
 		return nil, err
 	}
+	material, err := tlsconf.Load(conf.TLS)
+	if err != nil {
+		return nil, err
+	}
 	var id [20]byte
 	_, _ = rand.Read(id[:]) // never fails
 	s := &Server{
-		config: config.NewLive(conf), log: log, level: level, commands: command.NewTable(table()),
+		config: config.NewLive(conf), tls: material, log: log, level: level, commands: command.NewTable(table()),
 		runID: hex.EncodeToString(id[:]), started: time.Now(), Terminate: func() {},
 		queries: make(chan struct{}, queryTurns()),
 	}
+	s.config.Prepare = s.prepare
 	s.front = front.New(host{s}, s.config, &s.stats, log)
 	s.node = node.New(s, s.config, s.runID, log)
 	empty, err := counter.Open("", counter.Options{}) // so that there is a store at any time; nobody gets to see it

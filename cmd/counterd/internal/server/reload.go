@@ -1,0 +1,44 @@
+package server
+
+import (
+	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/cmd/counterd/internal/tlsconf"
+)
+
+// What is read from files while the server runs.
+
+// Material is the server's certificates, for whoever listens or connects beside it.
+func (s *Server) Material() *tlsconf.Material { return s.tls }
+
+// prepare does what may fail of CONFIG SET.
+func (s *Server) prepare(old, next *config.Config) error {
+	if old.TLS != next.TLS {
+		if err := s.tls.Reload(next.TLS); err != nil {
+			return err
+		}
+		s.certificatesRead()
+	}
+	return nil
+}
+
+// Reload is SIGHUP: the files of certificates and keys are read again. Connections that are open keep what they began
+// with. Where a file is wrong everything stays as it was.
+func (s *Server) Reload() {
+	s.config.Hold(func(c *config.Config) {
+		if !c.TLS.Given() {
+			s.log.Warn("SIGHUP: no file is to be read again, as there are no certificates: settings are changed by CONFIG SET")
+			return
+		}
+		if err := s.tls.Reload(c.TLS); err != nil {
+			s.log.Error("SIGHUP: the certificates were not read again, those before stay in force", "error", err)
+			return
+		}
+		s.certificatesRead()
+	})
+}
+
+// certificatesRead says what is in force now.
+func (s *Server) certificatesRead() {
+	subject, until := s.tls.Certificate()
+	s.log.Info("certificates were read", "subject", subject, "valid_until", until)
+}
