@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"strconv"
 	"strings"
 
@@ -20,7 +19,7 @@ func (d *dumper) printCommands(manifests []*persist.Manifest) error {
 			return err
 		}
 	}
-	store, err := counter.Open(d.path, counter.Options{FS: d.fs, Manual: true, SnapshotGrowth: -1, Logger: slog.New(slog.DiscardHandler)})
+	store, err := openStore(d.dataDir)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@
 //	counterctl restore DIR|FILE   make a directory with the state at an earlier moment, or from a download
 //	counterctl diff HOST:PORT     find the posts that two running nodes count differently
 //	counterctl find HOST:PORT     print the posts of a running node that meet conditions; top: with the largest values
+//	counterctl export SOURCE      write posts as TSV, CSV, SQL or commands
 //
 // FILE is an archive, a snapshot with the log behind it in one file: redis-cli --rdb downloads it.
 //
@@ -22,6 +23,7 @@
 //	check.go, repair.go, restore.go
 //	diff.go      two running nodes; node.go is a connection to one
 //	find.go      posts of one
+//	export.go    posts as files; export_sources.go where they come from, conditions.go which
 //	dump.go      sections and filters; dump_files.go, dump_log.go, dump_commands.go print them; names.go
 package main
 
@@ -56,7 +58,7 @@ func one(run func(ctx context.Context, out output, arg string) error) action {
 var program = cli.Tool{
 	Name:     "counterctl",
 	Summary:  "looks after the data directory of a counterd.",
-	Commands: []command{checkCommand, dumpCommand, repairCommand, restoreCommand, diffCommand, findCommand, topCommand},
+	Commands: []command{checkCommand, dumpCommand, repairCommand, restoreCommand, diffCommand, findCommand, topCommand, exportCommand},
 }
 
 func main() { program.Main() }

@@ -12,6 +12,15 @@ import (
 // newProgress returns a function that shows how many bytes of how many are done, and one that removes it: a bar on a
 // terminal, nothing elsewhere.
 func newProgress(w io.Writer, what string) (show func(done, total uint64), finish func()) {
+	return progress(w, what, progressbar.OptionShowBytes(true))
+}
+
+// newCountProgress is newProgress for what is counted.
+func newCountProgress(w io.Writer, what string) (show func(done, total uint64), finish func()) {
+	return progress(w, what, progressbar.OptionShowCount())
+}
+
+func progress(w io.Writer, what string, unit progressbar.Option) (show func(done, total uint64), finish func()) {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return func(uint64, uint64) {}, func() {}
@@ -19,7 +28,7 @@ func newProgress(w io.Writer, what string) (show func(done, total uint64), finis
 	bar := progressbar.NewOptions64(1,
 		progressbar.OptionSetWriter(w),
 		progressbar.OptionSetDescription(what),
-		progressbar.OptionShowBytes(true),
+		unit,
 		progressbar.OptionThrottle(100*time.Millisecond),
 		progressbar.OptionSetWidth(30),
 		progressbar.OptionClearOnFinish(),

@@ -39,7 +39,7 @@ var allowed = map[string][]string{
 	"cmd/internal/secretfile":       {},
 	"cmd/internal/tlstest":          {},
 	"cmd/counterbench":              {"cmd/internal/cli", "bench", "internal/wire", "schema"},
-	"cmd/counterctl":                {"cmd/internal/cli", "counter", "coldstore", "internal/wire", "persist", "persist/vfs", "schema"},
+	"cmd/counterctl":                {"cmd/counterctl/internal", "cmd/internal/cli", "counter", "coldstore", "internal/wire", "persist", "persist/vfs", "schema"},
 	"cmd/counterd/internal/resp":    {},
 	"cmd/counterd/internal/pubsub":  {"cmd/counterd/internal/glob", "cmd/counterd/internal/resp"},
 	"cmd/counterd/internal/config":  {"counter"},
@@ -63,6 +63,8 @@ var allowed = map[string][]string{
 	"cmd/counterd/internal/server": {"cmd/counterd/internal", "counter", "schema"},
 	"cmd/counterd/internal/repl":   {"cmd/counterd/internal", "counter", "internal/wire", "persist", "persist/vfs", "schema"},
 	"cmd/counterd":                 {"cmd/counterd/internal", "counter", "schema"},
+
+	"cmd/counterctl/internal/export": {"internal/wire", "schema"},
 }
 
 // importers names, for some packages, the only ones that may import them: a server starts none of the tools that mend

@@ -1,0 +1,285 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/counterd/counterd/cmd/counterctl/internal/export"
+	"github.com/counterd/counterd/schema"
+)
+
+var exportCommand = command{
+	Name:    "export",
+	Args:    "HOST:PORT|DIR|FILE ...",
+	Summary: "write posts as TSV, CSV, SQL or commands",
+	Details: `Writes the posts of a running node, of a data directory or of an archive (redis-cli --rdb), for other programs to read:
+counterctl export SOURCE [COUNTER [CONDITIONS]] --out FILE. Without a counter it writes all of them.
+
+  counterctl export 127.0.0.1:6379 weibo --out weibo.tsv.zst
+  counterctl export 127.0.0.1:6379 weibo MID '>=' 19089006000 WHERE repost '>' 1000 --columns repost --out - --format csv
+  counterctl export counterd-data --out posts.sql.gz                    # psql, sqlite3 and mysql read it
+  counterctl export counterd-data --out 'posts-{counter}.csv'           # a file for each counter
+  counterctl export 127.0.0.1:6379 --out - --format resp | redis-cli -h OTHER --pipe
+
+FILE's name tells the format (.tsv .csv .sql .resp) and the compression (.gz .zst) and is there only when all of it is on the
+disk. CONDITIONS are the words behind the counter's name in COUNTER.COUNT: MID ..., WHERE .... Shells want < and > quoted.
+
+  tsv, csv   a line with the columns' names, and a line a post; counterctl import reads it
+  sql        CREATE TABLE and INSERTs of 500 posts, a transaction for each counter
+  resp       commands in the Redis protocol that make an empty counterd what the source is
+
+The posts of a running node are read while it goes on, each as it is when its turn comes. What was written is compared with the
+node's own counts and sums, and said to be verified if nothing was changed meanwhile. A directory is read as it is at one moment;
+so is what redis-cli --rdb downloads of a running node. Reading one takes the memory that a server would take for it.
+
+The password is taken from the environment variable REDISCLI_AUTH.`,
+	Setup: func(flags *pflag.FlagSet) action {
+		e := &exporter{}
+		flags.StringVarP(&e.out, "out", "o", "", "`FILE` to write, - for standard output; {counter} in it is the counter's name")
+		flags.StringVar(&e.format, "format", "", strings.Join(export.Formats, ", ")+"; FILE's name tells it unless given")
+		flags.StringSliceVar(&e.columns, "columns", nil, "columns to write, parted by commas; all unless given")
+		return func(ctx context.Context, out output, args []string) error {
+			if len(args) == 0 {
+				return misuse("want HOST:PORT, a directory or an archive, and maybe a counter")
+			}
+			if err := e.check(); err != nil {
+				return err
+			}
+			if len(args) > 1 {
+				e.counter, e.words = args[1], args[2:]
+			}
+			return e.run(ctx, out, args[0])
+		}
+	},
+}
+
+// exporter is what is to be exported, and how.
+type exporter struct {
+	out, format string
+	columns     []string
+	counter     string   // "": all
+	words       []string // its conditions
+}
+
+func (e *exporter) check() error {
+	if e.out == "" {
+		return misuse("want --out FILE, or - for standard output")
+	}
+	if e.format == "" {
+		if e.format = export.FormatOf(e.out); e.format == "" && e.out == "-" {
+			e.format = "tsv"
+		}
+	}
+	if _, err := export.New(e.format); err != nil {
+		return misuse("--out %s: %v (--format)", e.out, err)
+	}
+	return nil
+}
+
+// posts is where posts come from.
+type posts interface {
+	schema() *schema.Schema
+	// begin remembers how much was changed so far, to tell at the end whether posts were changed meanwhile.
+	begin() error
+	// count tells how many posts meet the conditions, to show progress.
+	count(t *wanted) (uint64, error)
+	// rows calls f with each, in order of mid. Values are f's until it returns.
+	rows(ctx context.Context, t *wanted, f func(mid uint64, values []uint64) error) error
+	// tally asks what the source itself says of the posts, and whether any may have been changed since begin.
+	tally(t *wanted) (said *export.Tally, changed bool, err error)
+}
+
+// wanted are the posts of a counter, and the columns of them, that are exported.
+type wanted struct {
+	export.Table
+	words []string // conditions
+}
+
+func (e *exporter) run(ctx context.Context, out output, source string) error {
+	if isPath(source) {
+		return withDataDir(ctx, source, out.Stderr, func(dir *dataDir) error {
+			store, err := openStore(dir)
+			if err != nil {
+				return err
+			}
+			err = e.write(ctx, out, &storePosts{store: store})
+			return errors.Join(err, store.Close())
+		})
+	}
+	n, err := dialNode(ctx, source, os.Getenv("REDISCLI_AUTH"))
+	if err != nil {
+		return err
+	}
+	defer n.close()
+	from, err := newNodePosts(n)
+	if err != nil {
+		return err
+	}
+	return e.write(ctx, out, from)
+}
+
+// isPath tells a directory or an archive from a node's address.
+func isPath(source string) bool {
+	_, err := os.Stat(source)
+	return err == nil || !strings.Contains(source, ":")
+}
+
+// tables are what is to be written: one counter, or all.
+func (e *exporter) tables(sch *schema.Schema) ([]*wanted, error) {
+	var all []*wanted
+	for _, c := range sch.Counters() {
+		if e.counter != "" && c.Name != e.counter {
+			continue
+		}
+		columns, err := chosenColumns(c, e.columns)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := conditions(c, e.words); err != nil {
+			return nil, err
+		}
+		t := &wanted{Table: export.Table{Schema: sch, Counter: c, Columns: columns}, words: e.words}
+		if e.format == "sql" {
+			if err := export.CheckSQL(&t.Table); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, t)
+	}
+	switch tabular := e.format == "tsv" || e.format == "csv"; {
+	case len(all) == 0 && e.counter != "":
+		return nil, misuse("no counter %q", e.counter)
+	case len(all) == 0:
+		return nil, errors.New("there is no counter")
+	case len(all) > 1 && tabular && (e.out == "-" || !strings.Contains(e.out, "{counter}")):
+		return nil, misuse("there are %d counters, and %s has one: name the counter, or a file for each, --out 'posts-{counter}.%s'", len(all), e.format, e.format)
+	}
+	return all, nil
+}
+
+// write writes all that is wanted. On any error no file is left.
+func (e *exporter) write(ctx context.Context, out output, from posts) error {
+	tables, err := e.tables(from.schema())
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(e.out, "{counter}") {
+		return e.writeFile(ctx, out, from, e.out, tables)
+	}
+	for _, t := range tables {
+		name := strings.ReplaceAll(e.out, "{counter}", t.Counter.Name)
+		if err := e.writeFile(ctx, out, from, name, []*wanted{t}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeFile writes a file of some counters. What it tells goes to standard error where posts go to standard output.
+func (e *exporter) writeFile(ctx context.Context, out output, from posts, name string, tables []*wanted) error {
+	encoder, err := export.New(e.format)
+	if err != nil {
+		return err
+	}
+	w, told := &exported{encoder: encoder, to: out.Stdout}, out.Stderr
+	if name != "-" {
+		f, err := export.Create(name)
+		if err != nil {
+			return err
+		}
+		defer f.Abort()
+		w.to, w.file, told = f, f, out.Stdout
+	}
+	w.text = encoder.Start(w.text)
+	var lines []string
+	for _, t := range tables {
+		line, err := w.table(ctx, out.Stderr, from, t)
+		if err != nil {
+			if w.file == nil && w.written {
+				err = &finalError{err}
+			}
+			return err
+		}
+		lines = append(lines, line)
+	}
+	w.text = encoder.Finish(w.text)
+	if err := w.finish(); err != nil {
+		return err
+	}
+	for _, line := range lines {
+		fmt.Fprintf(told, "%s to %s\n", line, name)
+	}
+	return nil
+}
+
+// exported is a file that is being written.
+type exported struct {
+	encoder export.Encoder
+	text    []byte // not yet written
+	to      io.Writer
+	file    *export.File // nil: standard output
+	written bool
+}
+
+// textAtOnce is how much is written at a time.
+const textAtOnce = 64 << 10
+
+// table writes a counter and compares what was written with what the source says. It returns what is to be told.
+func (w *exported) table(ctx context.Context, stderr io.Writer, from posts, t *wanted) (string, error) {
+	if err := from.begin(); err != nil {
+		return "", err
+	}
+	total, err := from.count(t)
+	if err != nil {
+		return "", err
+	}
+	show, finish := newCountProgress(stderr, "exporting "+t.Counter.Name)
+	defer finish()
+	tally := export.NewTally(len(t.Columns))
+	w.text = w.encoder.Table(w.text, &t.Table)
+	err = from.rows(ctx, t, func(mid uint64, values []uint64) error {
+		w.text = w.encoder.Row(w.text, mid, values)
+		if tally.Add(values); tally.Posts%1024 == 0 {
+			show(tally.Posts, total)
+		}
+		if len(w.text) < textAtOnce {
+			return nil
+		}
+		return w.flush()
+	})
+	if err != nil {
+		return "", err
+	}
+	w.text = w.encoder.End(w.text)
+	said, changed, err := from.tally(t)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("asking for counts and sums: %w", err)
+	case said.Equal(tally):
+		return fmt.Sprintf("%s: %s, verified,", t.Counter.Name, tally.Text(&t.Table)), nil
+	case changed:
+		return fmt.Sprintf("%s: %s (posts were changed meanwhile: now they are %s)", t.Counter.Name, tally.Text(&t.Table), said.Text(&t.Table)), nil
+	}
+	return "", fmt.Errorf("counter %s: read %s, and the source says %s, though nothing was changed meanwhile", t.Counter.Name, tally.Text(&t.Table), said.Text(&t.Table))
+}
+
+// flush writes the text that is there.
+func (w *exported) flush() error {
+	w.written = true
+	_, err := w.to.Write(w.text)
+	w.text = w.text[:0]
+	return err
+}
+
+func (w *exported) finish() error {
+	if err := w.flush(); err != nil || w.file == nil {
+		return err
+	}
+	return w.file.Commit()
+}

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/counterd/counterd/cmd/counterctl/internal/export"
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/schema"
+)
+
+// exportDir makes a data directory of two counters and returns it.
+func exportDir(t *testing.T) string {
+	dir := t.TempDir()
+	store, err := counter.Open(dir, counter.Options{Manual: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(store.AlterScript("add counter weibo\nadd column weibo comment hint=4 max=32 suffix=c\nadd column weibo repost hint=16 max=63 suffix=r\n" +
+		"add counter video\nadd column video views hint=8 max=32 suffix=v"))
+	for key, by := range map[string]int64{"7.c": 5, "8.r": 70_000, "9.r": 1, "video:3.v": 2} {
+		_, err := store.Incr(key, by)
+		must(err)
+	}
+	must(store.Snapshot())
+	_, err = store.Incr("7.c", 1)
+	must(err)
+	must(store.Close())
+	return dir
+}
+
+func TestExportDirectory(t *testing.T) {
+	dir := exportDir(t)
+	for args, want := range map[string]string{
+		"weibo":                                   "mid\tcomment\trepost\n7\t6\t0\n8\t0\t70000\n9\t0\t1\n",
+		"weibo --format csv":                      "mid,comment,repost\r\n7,6,0\r\n8,0,70000\r\n9,0,1\r\n",
+		"weibo --columns r":                       "mid\trepost\n7\t0\n8\t70000\n9\t1\n",
+		"weibo MID > 7 AND MID <= 8":              "mid\tcomment\trepost\n8\t0\t70000\n",
+		"weibo mid in 9 7 888 WHERE c = 0":        "mid\tcomment\trepost\n9\t0\t1\n",
+		"weibo WHERE repost < 70000 AND c != 6":   "mid\tcomment\trepost\n9\t0\t1\n",
+		"weibo MID != 8 WHERE comment >= 0":       "mid\tcomment\trepost\n7\t6\t0\n9\t0\t1\n",
+		"weibo MID < 0":                           "mid\tcomment\trepost\n",
+		"video":                                   "mid\tviews\n3\t2\n",
+		"video --format resp WHERE views > 1 -o-": "*3\r\n$3\r\nadd\r\n$7\r\ncounter\r\n$5\r\nvideo\r\n",
+	} {
+		words := append([]string{"export", dir, "--out", "-"}, strings.Fields(args)...)
+		out, note, status := ctl(t, words...)
+		if status != 0 || !strings.HasPrefix(out, want) || !strings.Contains(args, "resp") && out != want {
+			t.Errorf("%s: %d\n%q\nwant\n%q\n%s", args, status, out, want, note)
+		}
+		if !strings.Contains(note, ", verified, to -") {
+			t.Errorf("%s: told %q", args, note)
+		}
+	}
+	out, note, status := ctl(t, "export", dir, "--out", "-", "--format", "sql")
+	if status != 0 || strings.Count(out, "CREATE TABLE") != 2 || strings.Count(out, "COMMIT;") != 2 || !strings.Contains(note, "weibo: 3 posts, sums comment=6 repost=70001, verified") {
+		t.Errorf("all as SQL: %d, %s\n%s", status, note, out)
+	}
+}
+
+func TestExportFiles(t *testing.T) {
+	dir, to := exportDir(t), t.TempDir()
+	names := func() (names []string) {
+		entries, err := os.ReadDir(to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		return names
+	}
+	for args, want := range map[string]string{
+		"":                                "want --out",
+		"--out " + to + "/x.bin":          "want one of tsv",
+		"--out " + to + "/x.tsv":          "a file for each",
+		"no --out " + to + "/x.tsv":       `no counter "no"`,
+		"weibo WHERE -o " + to + "/x.tsv": "should follow",
+		"weibo WHERE views = 1 --out " + to + "/x.tsv":     `no column "views"`,
+		"weibo WHERE c = x --out " + to + "/x.tsv":         "want a number",
+		"weibo WHERE c == 1 --out " + to + "/x.tsv":        "want one of =",
+		"weibo MID IN x --out " + to + "/x.tsv":            "no mid",
+		"weibo LIMIT 5 --out " + to + "/x.tsv":             "want MID",
+		"weibo --columns c,comment --out " + to + "/x.tsv": "named twice",
+	} {
+		_, note, status := ctl(t, append([]string{"export", dir}, strings.Fields(args)...)...)
+		if status != 2 || !strings.Contains(note, want) {
+			t.Errorf("%q: %d, %s", args, status, note)
+		}
+	}
+	if got := names(); len(got) > 0 {
+		t.Errorf("refused exports left %q", got)
+	}
+	out, note, status := ctl(t, "export", dir, "--out", filepath.Join(to, "posts-{counter}.csv.zst"))
+	if got := names(); status != 0 || !slices.Equal(got, []string{"posts-video.csv.zst", "posts-weibo.csv.zst"}) || strings.Count(out, "verified") != 2 {
+		t.Errorf("%d: %q, %s%s", status, got, out, note)
+	}
+}
+
+// TestConditions compares conditions with what they say of single posts.
+func TestConditions(t *testing.T) {
+	sch, err := schema.ParseScript(strings.NewReader("add counter c\nadd column c n hint=8 max=32\n"), schema.Empty())
+	if err != nil {
+		t.Fatal(err)
+	}
+	holds := map[string]func(a, b uint64) bool{
+		"=": func(a, b uint64) bool { return a == b }, "!=": func(a, b uint64) bool { return a != b }, "<": func(a, b uint64) bool { return a < b },
+		"<=": func(a, b uint64) bool { return a <= b }, ">": func(a, b uint64) bool { return a > b }, ">=": func(a, b uint64) bool { return a >= b },
+	}
+	for op, hold := range holds {
+		for _, bound := range []string{"0", "1", "5", "9223372036854775807"} {
+			q, err := conditions(sch.Counter("c"), []string{"MID", op, bound})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, mid := range []uint64{0, 1, 4, 5, 6, schema.MaxMid - 1, schema.MaxMid} {
+				v, _ := schema.ParseMid([]byte(bound))
+				got := q.From <= mid && mid <= q.To && !slices.Contains(q.NotMids, mid)
+				if got != hold(mid, v) {
+					t.Errorf("MID %s %s takes %d: %v", op, bound, mid, got)
+				}
+			}
+		}
+	}
+}
+
+// liar is a source that says of its posts what it likes.
+type liar struct {
+	posts
+	changed bool
+}
+
+func (l *liar) begin() error { return nil }
+
+func (l *liar) tally(t *wanted) (*export.Tally, bool, error) {
+	said, _, err := l.posts.tally(t)
+	said.Posts++
+	return said, l.changed, err
+}
+
+// TestExportVerifies: what the source says otherwise is an error, and leaves no file, unless posts were changed.
+func TestExportVerifies(t *testing.T) {
+	err := withDataDir(t.Context(), exportDir(t), io.Discard, func(dir *dataDir) error {
+		store, err := openStore(dir)
+		if err != nil {
+			return err
+		}
+		defer store.Close()
+		for _, changed := range []bool{true, false} {
+			var out bytes.Buffer
+			e := &exporter{out: filepath.Join(t.TempDir(), "x.tsv"), format: "tsv", counter: "weibo"}
+			err := e.write(t.Context(), output{Stdout: &out, Stderr: io.Discard}, &liar{&storePosts{store}, changed})
+			_, missing := os.Stat(e.out)
+			if changed && (err != nil || missing != nil || !strings.Contains(out.String(), "changed meanwhile: now they are 4 posts")) {
+				t.Errorf("changed: %v, %v, %s", err, missing, &out)
+			}
+			if !changed && (err == nil || missing == nil || !strings.Contains(err.Error(), "read 3 posts, sums comment=6 repost=70001, and the source says 4 posts")) {
+				t.Errorf("not changed: %v, %v", err, missing)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
