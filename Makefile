@@ -6,7 +6,7 @@ PKG ?= ./...
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 20s
 
-.PHONY: help build run demo test units unit race e2e setup lint bench bench-compare bench-peers bench-scaling bench-large fuzz crash failover clean
+.PHONY: help build run demo test units unit race e2e setup lint dist bench bench-compare bench-peers bench-scaling bench-large fuzz crash failover clean
 
 help:
 	@echo 'make run        build counterd and start it with the example schema on 127.0.0.1:$(PORT) (PORT=...)'
@@ -22,11 +22,14 @@ help:
 	@echo 'make fuzz       every fuzz target for FUZZTIME=$(FUZZTIME)'
 	@echo 'make crash      3 M crash points on the simulated file system, 200 rounds of kill -9, 200 cut links (an hour and more)'
 	@echo 'make failover   50 failovers by Sentinel: kill, stop, partition, beside redis-server; 400 between a numbered change and its repeat (55 minutes; as root, or without partitions)'
+	@echo 'make dist       what is released, for linux on amd64 and arm64: archives, Debian and RPM packages, SBOM, checksums'
 	@echo 'make build      bin/counterd, bin/counterctl, bin/counterbench'
 
+# The version is the tag's; without one the programs say which commit they are.
+VERSION ?= $(shell git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null | sed 's/^v//')
 build:
 	@mkdir -p bin
-	$(GO) build -o bin/ ./cmd/...
+	$(GO) build -ldflags "-X github.com/counterd/counterd/internal/version.tag=$(VERSION)" -o bin/ ./cmd/...
 
 run: build
 	bin/counterd --port $(PORT) --dir .data --schema cmd/counterd/weibo.schema
@@ -109,5 +112,8 @@ failover:
 	SCALE=50 $(GO) test -count=1 -run 'SentinelSoak' -timeout 3h -v ./cmd/counterd/e2e -down-after $(DOWN_AFTER)
 	$(GO) test -count=1 -run 'NumberedFailovers' -timeout 3h -v ./cmd/counterd/e2e -failovers 100
 
+dist:
+	@VERSION=$(or $(VERSION),0.1.0-dev+$(shell git rev-parse --short=12 HEAD)) packaging/dist.sh
+
 clean:
-	rm -rf bin
+	rm -rf bin dist

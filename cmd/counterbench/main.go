@@ -35,6 +35,7 @@ var program = cli.Tool{
 	Name:     "counterbench",
 	Summary:  "loads, shows and measures counter servers.",
 	Commands: []command{loadCommand, demoCommand, runCommand, idleCommand, compareCommand, markdownCommand},
+	SeeAlso:  []string{"counterd(8)", "counterctl(1)"},
 	Hint:     hint,
 }
 

@@ -8,6 +8,7 @@
 //	counterctl diff HOST:PORT     find the posts that two running nodes count differently
 //	counterctl find HOST:PORT     print the posts of a running node that meet conditions; top: with the largest values
 //	counterctl export SOURCE      write posts as TSV, CSV, SQL or commands
+//	counterctl ping HOST:PORT     tell whether a node serves, for health checks
 //
 // FILE is an archive, a snapshot with the log behind it in one file: redis-cli --rdb downloads it.
 //
@@ -58,7 +59,8 @@ func one(run func(ctx context.Context, out output, arg string) error) action {
 var program = cli.Tool{
 	Name:     "counterctl",
 	Summary:  "looks after the data directory of a counterd.",
-	Commands: []command{checkCommand, dumpCommand, repairCommand, restoreCommand, diffCommand, findCommand, topCommand, exportCommand},
+	Commands: []command{checkCommand, dumpCommand, repairCommand, restoreCommand, diffCommand, findCommand, topCommand, exportCommand, pingCommand},
+	SeeAlso:  []string{"counterd(8)", "counterbench(1)", "redis-cli(1)"},
 }
 
 func main() { program.Main() }

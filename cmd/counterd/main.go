@@ -31,19 +31,26 @@ func main() {
 func run(args []string) error {
 	conf := config.Default()
 	fs, version := config.Flags(&conf)
+	asked := questions(fs)
 	fs.Usage = func() {
-		fmt.Fprintf(os.Stderr, "counterd %s: a counter service for posts, speaking the Redis protocol\n\nusage: counterd [flags]\n\n%s",
+		fmt.Fprintf(os.Stderr, "counterd %s: a counter service for posts, speaking the Redis protocol\n\nusage: counterd [flags] [FILE]\n\n%s",
 			server.ServerVersion, fs.FlagUsages())
 	}
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
-	if fs.NArg() > 0 {
-		return fmt.Errorf("got argument %q, want flags only (see --help)", fs.Arg(0))
+	switch {
+	case fs.NArg() == 1 && conf.ConfigFile == "": // as redis-server takes it
+		conf.ConfigFile = fs.Arg(0)
+	case fs.NArg() > 0:
+		return fmt.Errorf("got arguments %q, want flags and one file of settings at most (see --help)", fs.Args())
 	}
 	if *version {
 		fmt.Println("counterd", server.ServerVersion)
 		return nil
+	}
+	if done, err := asked.answer(fs); done {
+		return err
 	}
 	passed, err := config.Load(fs, &conf)
 	if err != nil {
@@ -51,6 +58,9 @@ func run(args []string) error {
 	}
 	if err := conf.Validate(); err != nil {
 		return err
+	}
+	if *asked.check {
+		return checked(conf, passed)
 	}
 	level := new(slog.LevelVar)
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
@@ -74,12 +84,13 @@ func run(args []string) error {
 			srv.Reload()
 		}
 	}()
+	manager := newServiceManager(log)
 	srv.Terminate = stop
-	srv.Open = func() (*counter.Store, error) { return open(conf, srv, log) }
+	srv.Open = func() (*counter.Store, error) { return open(conf, srv, log, manager) }
 	if err := srv.Listen(); err != nil { // before loading: clients are told LOADING, and a taken port is seen at once
 		return err
 	}
-	store, err := open(conf, srv, log)
+	store, err := open(conf, srv, log, manager)
 	if err != nil {
 		_ = shutdown(srv)
 		return err
@@ -88,7 +99,10 @@ func run(args []string) error {
 	log.Info("ready", "version", server.ServerVersion, "address", srv.Addr().String(), "unixsocket", conf.UnixSocket, "pid", os.Getpid(),
 		"counters", len(store.Schema().Counters()), "dir", conf.Dir, "durability", durability(conf))
 
+	manager.ready()
+
 	<-ctx.Done()
+	manager.stopping()
 	stop() // a second signal ends the process at once
 	log.Info("shutting down")
 	if err := shutdown(srv); err != nil {
@@ -116,13 +130,16 @@ func durability(c config.Config) string {
 }
 
 // open opens the store of the data directory and runs the schema script.
-func open(c config.Config, srv *server.Server, log *slog.Logger) (*counter.Store, error) {
+func open(c config.Config, srv *server.Server, log *slog.Logger, manager *serviceManager) (*counter.Store, error) {
 	options, err := c.StoreOptions()
 	if err != nil {
 		return nil, err
 	}
 	options.Logger = log
-	options.Progress = srv.Loading
+	options.Progress = func(what string, done, total uint64) {
+		srv.Loading(what, done, total)
+		manager.loading(what, done, total)
+	}
 	dir := c.Dir
 	if !c.AppendOnly {
 		dir = ""

@@ -15,8 +15,8 @@ import (
 const module = "github.com/counterd/counterd"
 
 // topLevel is all that may stand at the root, dot-files and build output aside.
-var topLevel = []string{"CHANGELOG.md", "LICENSE", "Makefile", "README.md", "bench", "bin", "cmd", "coldstore", "counter", "go.mod", "go.sum",
-	"internal", "persist", "schema"}
+var topLevel = []string{"CHANGELOG.md", "LICENSE", "Makefile", "README.md", "bench", "bin", "cmd", "coldstore", "counter", "dist", "go.mod", "go.sum",
+	"internal", "packaging", "persist", "schema"}
 
 // allowed names, for each package (and those below it, unless they have a line of their own), the packages of the
 // module it may import. Imports run one way: server -> node -> repl -> counter -> hot, coldstore, persist -> schema,
@@ -35,9 +35,12 @@ var allowed = map[string][]string{
 	"internal/wire":                 {},
 	"internal/errclass":             {},
 	"bench":                         {"bench", "internal/wire", "schema"},
-	"cmd/internal/cli":              {},
 	"cmd/internal/secretfile":       {},
 	"cmd/internal/tlstest":          {},
+	"internal/version":              {},
+	"packaging":                     {},
+	"cmd/internal/manual":           {},
+	"cmd/internal/cli":              {"cmd/internal/manual", "internal/version"},
 	"cmd/counterbench":              {"cmd/internal/cli", "bench", "internal/wire", "schema"},
 	"cmd/counterctl":                {"cmd/counterctl/internal", "cmd/internal/cli", "counter", "coldstore", "internal/wire", "persist", "persist/vfs", "schema"},
 	"cmd/counterd/internal/resp":    {},
@@ -59,12 +62,11 @@ var allowed = map[string][]string{
 		"cmd/counterd/internal/repl", "cmd/counterd/internal/resp", "counter", "internal/errclass"},
 	"cmd/counterd/internal/find": {"cmd/counterd/internal/command", "cmd/counterd/internal/idmp", "cmd/counterd/internal/items", "cmd/counterd/internal/query",
 		"cmd/counterd/internal/resp", "counter", "schema"},
-	"cmd/counterd/internal/query":  {"cmd/counterd/internal/resp", "counter", "schema"},
-	"cmd/counterd/internal/server": {"cmd/counterd/internal", "counter", "schema"},
-	"cmd/counterd/internal/repl":   {"cmd/counterd/internal", "counter", "internal/wire", "persist", "persist/vfs", "schema"},
-	"cmd/counterd":                 {"cmd/counterd/internal", "counter", "schema"},
-
+	"cmd/counterd/internal/query":    {"cmd/counterd/internal/resp", "counter", "schema"},
+	"cmd/counterd/internal/server":   {"cmd/counterd/internal", "counter", "internal/version", "schema"},
+	"cmd/counterd/internal/repl":     {"cmd/counterd/internal", "counter", "internal/wire", "persist", "persist/vfs", "schema"},
 	"cmd/counterctl/internal/export": {"internal/wire", "schema"},
+	"cmd/counterd":                   {"cmd/counterd/internal", "cmd/internal/manual", "counter", "schema"},
 }
 
 // importers names, for some packages, the only ones that may import them: a server starts none of the tools that mend

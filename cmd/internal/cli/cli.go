@@ -3,6 +3,7 @@
 //	counterctl                       what there is
 //	counterctl restore --help        one command in full
 //	counterctl restore DIR --to ...  run it
+//	counterctl completion bash       completion for a shell; man: the manual page; version
 //
 // Exit status: 0 for success, 1 for a failure, 2 for a command line that is not understood. The first Ctrl-C or SIGTERM
 // ends the command's context, so that it ends in order; a second one ends the process.
@@ -15,10 +16,14 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/pflag"
+
+	"github.com/counterd/counterd/cmd/internal/manual"
+	"github.com/counterd/counterd/internal/version"
 )
 
 // Tool is a program of several commands.
@@ -26,6 +31,7 @@ type Tool struct {
 	Name     string
 	Summary  string // one sentence
 	Commands []Command
+	SeeAlso  []string // other manual pages
 
 	// Hint, if set, says more behind an error that alone leaves a reader at a loss; it may return "".
 	Hint func(err error) string
@@ -95,9 +101,12 @@ func (t *Tool) dispatch(ctx context.Context, args []string, stdout, stderr io.Wr
 		t.usage(stdout)
 		return 0
 	}
-	for i := range t.Commands {
-		if c := &t.Commands[i]; c.Name == args[0] {
-			return t.run(ctx, c, args[1:], Output{stdout, stderr})
+	if args[0] == "--version" {
+		args[0] = "version"
+	}
+	for _, c := range t.all() {
+		if c.Name == args[0] {
+			return t.run(ctx, &c, args[1:], Output{stdout, stderr})
 		}
 	}
 	fmt.Fprintf(stderr, "%s: no command is called %q\n\n", t.Name, args[0])
@@ -105,13 +114,58 @@ func (t *Tool) dispatch(ctx context.Context, args []string, stdout, stderr io.Wr
 	return 2
 }
 
+// all are the tool's commands, and those that every tool has.
+func (t *Tool) all() []Command {
+	none := func(run func(out Output) error) func(*pflag.FlagSet) Action {
+		return func(*pflag.FlagSet) Action {
+			return func(_ context.Context, out Output, args []string) error {
+				if len(args) != 0 {
+					return Misuse("got %d arguments %q, want none", len(args), args)
+				}
+				return run(out)
+			}
+		}
+	}
+	return append(t.Commands[:len(t.Commands):len(t.Commands)],
+		Command{Name: "completion", Args: "SHELL", Summary: "print completion for bash, zsh or fish", Details: "SHELL is bash, zsh or fish. In bash: source <(" + t.Name + " completion bash)",
+			Setup: func(*pflag.FlagSet) Action {
+				return func(_ context.Context, out Output, args []string) error {
+					if len(args) != 1 || !slices.Contains(manual.Shells, args[0]) {
+						return Misuse("got shell %q, want one of %s", strings.Join(args, " "), strings.Join(manual.Shells, ", "))
+					}
+					return t.manual().Complete(out.Stdout, args[0])
+				}
+			}},
+		Command{Name: "man", Summary: "print the manual page", Details: "Prints the manual page, for man -l or a file in man1.",
+			Setup: none(func(out Output) error { return t.manual().Man(out.Stdout, version.String()) })},
+		Command{Name: "version", Summary: "print the version", Details: "Prints the version.",
+			Setup: none(func(out Output) error {
+				_, err := fmt.Fprintln(out.Stdout, t.Name, version.String())
+				return err
+			})})
+}
+
+// manual is the tool for its manual page.
+func (t *Tool) manual() *manual.Program {
+	p := &manual.Program{Name: t.Name, Summary: t.Summary, Section: 1, SeeAlso: t.SeeAlso, Notes: []manual.Note{{Title: "Exit status",
+		Text: "0 if all is well, 1 if the work failed or found something wrong, 2 for a command line that is not understood."}}}
+	for _, c := range t.all() {
+		flags := pflag.NewFlagSet(c.Name, pflag.ContinueOnError)
+		flags.SortFlags = false
+		c.Setup(flags)
+		p.Commands = append(p.Commands, manual.Command{Name: c.Name, Args: c.Args, Summary: c.Summary, Details: c.Details, Flags: flags})
+	}
+	return p
+}
+
 func (t *Tool) usage(w io.Writer) {
 	fmt.Fprintf(w, "%s %s\n\n", t.Name, t.Summary)
 	var names, args int
-	for _, c := range t.Commands {
+	commands := t.all()
+	for _, c := range commands {
 		names, args = max(names, len(c.Name)), max(args, len(c.Args))
 	}
-	for _, c := range t.Commands {
+	for _, c := range commands {
 		fmt.Fprintf(w, "  %s %-*s %-*s  %s\n", t.Name, names, c.Name, args, c.Args, c.Summary)
 	}
 	fmt.Fprintf(w, "\n%s COMMAND --help says more.\n", t.Name)

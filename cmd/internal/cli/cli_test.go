@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/counterd/counterd/internal/version"
 )
 
 func TestRun(t *testing.T) {
@@ -45,7 +47,13 @@ func TestRun(t *testing.T) {
 		status         int
 		stdout, stderr string
 	}{
-		{"", t.Context(), 0, "maker makes things.\n\n  maker chair WOOD  make a chair\n  maker table       make a table\n\nmaker COMMAND --help says more.\n", ""},
+		{"", t.Context(), 0, "maker makes things.\n\n  maker chair      WOOD   make a chair\n  maker table             make a table\n" +
+			"  maker completion SHELL  print completion for bash, zsh or fish\n  maker man               print the manual page\n" +
+			"  maker version           print the version\n\nmaker COMMAND --help says more.\n", ""},
+		{"version", t.Context(), 0, "maker " + version.String() + "\n", ""},
+		{"--version", t.Context(), 0, "maker " + version.String() + "\n", ""},
+		{"man now", t.Context(), 2, "", "maker man: got 1 arguments [\"now\"], want none (--help says more)\n"},
+		{"completion csh", t.Context(), 2, "", "maker completion: got shell \"csh\", want one of bash, zsh, fish (--help says more)\n"},
 		{"chair oak --legs 3", t.Context(), 0, "oak with 3 legs\n", ""},
 		{"chair --help", t.Context(), 0, "usage: maker chair WOOD [flags]\n\nOf wood.\n\nflags:\n      --legs int   how many (default 4)\n", ""},
 		{"table --help", t.Context(), 0, "usage: maker table [flags]\n\n\n", ""},
@@ -66,6 +74,12 @@ func TestRun(t *testing.T) {
 		var stderr bytes.Buffer
 		if status := tool.Run(t.Context(), strings.Fields(args), fullWriter{}, &stderr); status != 1 || stderr.String() != "maker: no room\n" {
 			t.Errorf("%q on a full disk: status %d, %q", args, status, &stderr)
+		}
+	}
+	for _, c := range [][2]string{{"man", ".SS \"chair WOOD\""}, {"man", `\fB\-\-legs\fR \fIint\fR`}, {"completion fish", "__fish_seen_subcommand_from chair' -l legs"}} {
+		var stdout, stderr bytes.Buffer
+		if status := tool.Run(t.Context(), strings.Fields(c[0]), &stdout, &stderr); status != 0 || !strings.Contains(stdout.String(), c[1]) {
+			t.Errorf("%s: %d, no %q in %s%s", c[0], status, c[1], &stdout, &stderr)
 		}
 	}
 	var stderr bytes.Buffer

@@ -8,6 +8,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
+	"github.com/counterd/counterd/internal/version"
 )
 
 // Commands about the connection itself.
@@ -92,7 +93,7 @@ func runSelect(c *client, args [][]byte) {
 const Version = "7.0.15"
 
 // ServerVersion is counterd's own version.
-const ServerVersion = "0.1.0"
+var ServerVersion = version.String()
 
 // runHello: HELLO [protover [AUTH username password] [SETNAME clientname]].
 func runHello(c *client, args [][]byte) {

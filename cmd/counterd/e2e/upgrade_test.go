@@ -1,0 +1,126 @@
+package e2e
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestUpgrade opens the data directories that earlier versions left behind when they were killed: every post is what it
+// was, changes go on, a snapshot and another kill keep all, and counterctl finds nothing to complain about. testdata/releases
+// has one of each version whose files differ; the next one is made as these were: 1,500 posts of weibo.schema as
+// wasBefore has them, BGSAVE behind the first values and behind the changes, a column added, and kill -9.
+func TestUpgrade(t *testing.T) {
+	t.Parallel()
+	archives, err := filepath.Glob("testdata/releases/*.tar.gz")
+	if err != nil || len(archives) < 2 {
+		t.Fatalf("%d archives, %v", len(archives), err)
+	}
+	for _, archive := range archives {
+		t.Run(strings.TrimSuffix(filepath.Base(archive), ".tar.gz"), func(t *testing.T) {
+			t.Parallel()
+			dir := unpack(t, archive)
+			wantCtl(t, 0, []string{"check", dir})
+			s := startIn(t, dir)
+			c := s.dial(t)
+			wantBefore(t, c, 0)
+			for i := range 20 {
+				mid, _ := wasBefore(i + 1)
+				c.want(fmt.Sprintf(":%d\r\n", 1+i), "INCRBY", mid+".cntqt", strconv.Itoa(1+i-3))
+			}
+			c.want("+Background saving started\r\n", "BGSAVE")
+			waitUntil(t, "a snapshot of the new version", func() bool {
+				return infoValue(t, c, "persistence", "rdb_bgsave_in_progress") == "0" && infoValue(t, c, "persistence", "rdb_last_bgsave_status") == "ok"
+			})
+			s.kill()
+			wantCtl(t, 0, []string{"check", dir})
+			wantBefore(t, startIn(t, dir).dial(t), 20)
+		})
+	}
+}
+
+// wasBefore is post i as every version was given it: comment, repost, attitude, quote; a deleted one has nil.
+func wasBefore(i int) (mid string, values []int) {
+	mid = strconv.Itoa(19089006004 + i*4000 + i*7919%3990)
+	switch {
+	case i == 0: // deleted, and then again
+		return mid, []int{0, 0, 0, 3 + 1 + 2 + 3}
+	case i%100 == 0:
+		return mid, nil
+	}
+	values = []int{i % 7, i * i % 300, 0, 3}
+	if i%2 == 1 {
+		values[2] = i
+	}
+	if i%97 == 0 {
+		values[1] += 1 << (i % 30)
+	}
+	return mid, values
+}
+
+// wantBefore checks every post; quoted of them have got another quote since.
+func wantBefore(t *testing.T, c *conn, quoted int) {
+	t.Helper()
+	for i := range 1500 {
+		mid, values := wasBefore(i)
+		want := "*4\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n"
+		if values != nil {
+			if i >= 1 && i <= quoted {
+				values[3] = i
+			}
+			want = "*4\r\n"
+			for _, v := range values {
+				want += fmt.Sprintf("$%d\r\n%d\r\n", len(strconv.Itoa(v)), v)
+			}
+		}
+		if got := c.do("HMGET", mid, "comment", "repost", "attitude", "quote"); got.Raw != want {
+			t.Fatalf("post %d, %s: got %q, want %q", i, mid, got.Raw, want)
+		}
+	}
+}
+
+// unpack unpacks a data directory that a .tar.gz holds, and returns where it is.
+func unpack(t *testing.T, archive string) string {
+	t.Helper()
+	f, err := os.Open(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, top := t.TempDir(), ""
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return filepath.Join(to, top)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(to, h.Name)
+		if top == "" {
+			top = h.Name
+		}
+		if h.Typeflag == tar.TypeDir {
+			err = os.MkdirAll(path, 0o750)
+		} else {
+			var data []byte
+			if data, err = io.ReadAll(r); err == nil {
+				err = os.WriteFile(path, data, 0o640)
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}

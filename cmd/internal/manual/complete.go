@@ -1,0 +1,196 @@
+package manual
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// Complete prints a script that completes commands, flags and the values of flags that have few. A word that is none of
+// these is completed as a file's name.
+func (p *Program) Complete(w io.Writer, shell string) error {
+	var script string
+	switch shell {
+	case "bash":
+		script = p.bash()
+	case "zsh":
+		script = p.zsh()
+	case "fish":
+		script = p.fish()
+	default:
+		return fmt.Errorf("got shell %q, want one of %s", shell, strings.Join(Shells, ", "))
+	}
+	_, err := io.WriteString(w, script)
+	return err
+}
+
+// option is a flag for a shell.
+type option struct {
+	name, short, usage string
+	value              bool     // it takes one
+	values             []string // which these are, where they are few
+}
+
+func options(flags *pflag.FlagSet) (list []option) {
+	if flags == nil {
+		return nil
+	}
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Hidden {
+			return
+		}
+		o := option{name: f.Name, short: f.Shorthand, usage: f.Usage, value: f.NoOptDefVal == ""}
+		if kind := f.Value.Type(); strings.Contains(kind, "|") {
+			o.values = strings.Split(kind, "|")
+		}
+		list = append(list, o)
+	})
+	return list
+}
+
+// words are the flags as they are typed.
+func words(list []option) string {
+	var out []string
+	for _, o := range list {
+		if o.short != "" {
+			out = append(out, "-"+o.short)
+		}
+		out = append(out, "--"+o.name)
+	}
+	return strings.Join(out, " ")
+}
+
+// all are the options of the program and of its commands, each name once.
+func (p *Program) all() []option {
+	list := options(p.Flags)
+	for _, c := range p.Commands {
+		for _, o := range options(c.Flags) {
+			if !slices.ContainsFunc(list, func(other option) bool { return other.name == o.name }) {
+				list = append(list, o)
+			}
+		}
+	}
+	return list
+}
+
+func (p *Program) bash() string {
+	var out strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&out, format+"\n", args...) }
+	line("# bash completion of %s", p.Name)
+	line("_%s() {", p.Name)
+	line("\tlocal word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} list=")
+	line("\tcase $before in")
+	for _, o := range p.all() {
+		if o.values != nil {
+			line("\t--%s) COMPREPLY=($(compgen -W %q -- \"$word\")); return ;;", o.name, strings.Join(o.values, " "))
+		}
+	}
+	line("\tesac")
+	if len(p.Commands) == 0 {
+		line("\tlist=%q", words(options(p.Flags)))
+	} else {
+		line("\tif [ \"$COMP_CWORD\" = 1 ]; then")
+		var names []string
+		for _, c := range p.Commands {
+			names = append(names, c.Name)
+		}
+		names = append(names, strings.Fields(words(options(p.Flags)))...)
+		line("\t\tCOMPREPLY=($(compgen -W %q -- \"$word\")); return", strings.Join(names, " "))
+		line("\tfi")
+		line("\tcase ${COMP_WORDS[1]} in")
+		for _, c := range p.Commands {
+			line("\t%s) list=%q ;;", c.Name, words(options(c.Flags)))
+		}
+		line("\tesac")
+	}
+	line("\tcase $word in")
+	line("\t-*) COMPREPLY=($(compgen -W \"$list\" -- \"$word\")) ;;")
+	line("\tesac")
+	line("}")
+	line("complete -o default -F _%s %s", p.Name, p.Name)
+	return out.String()
+}
+
+func (p *Program) zsh() string {
+	var out strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&out, format+"\n", args...) }
+	arguments := func(indent string, flags *pflag.FlagSet) {
+		line("%s_arguments \\", indent)
+		for _, o := range options(flags) {
+			for _, name := range []string{"--" + o.name, "-" + o.short} {
+				if name == "-" {
+					continue
+				}
+				spec := name + "[" + zshText(o.usage) + "]"
+				if o.values != nil {
+					spec += ":value:(" + strings.Join(o.values, " ") + ")"
+				} else if o.value {
+					spec += ":value:_files"
+				}
+				line("%s\t'%s' \\", indent, spec)
+			}
+		}
+		line("%s\t'*:file:_files'", indent)
+	}
+	line("#compdef %s", p.Name)
+	if len(p.Commands) == 0 {
+		arguments("", p.Flags)
+		return out.String()
+	}
+	line("if (( CURRENT == 2 )); then")
+	line("\tlocal -a commands=(")
+	for _, c := range p.Commands {
+		line("\t\t'%s:%s'", c.Name, zshText(c.Summary))
+	}
+	line("\t)")
+	line("\t_describe command commands")
+	line("\treturn")
+	line("fi")
+	line("local command=$words[2]")
+	line("shift words; (( CURRENT-- ))")
+	line("case $command in")
+	for _, c := range p.Commands {
+		line("%s)", c.Name)
+		arguments("\t", c.Flags)
+		line("\t;;")
+	}
+	line("esac")
+	return out.String()
+}
+
+// zshText makes s a description that stands in brackets and single quotes.
+func zshText(s string) string {
+	return strings.NewReplacer("'", "", "[", "(", "]", ")", ":", ",", `\`, "").Replace(s)
+}
+
+func (p *Program) fish() string {
+	var out strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&out, format+"\n", args...) }
+	flags := func(condition string, flags *pflag.FlagSet) {
+		for _, o := range options(flags) {
+			text := fmt.Sprintf("complete -c %s%s -l %s", p.Name, condition, o.name)
+			if o.short != "" {
+				text += " -s " + o.short
+			}
+			switch {
+			case o.values != nil:
+				text += " -x -a '" + strings.Join(o.values, " ") + "'"
+			case o.value:
+				text += " -r"
+			}
+			line("%s -d '%s'", text, fishText(o.usage))
+		}
+	}
+	line("# fish completion of %s", p.Name)
+	flags("", p.Flags)
+	for _, c := range p.Commands {
+		line("complete -c %s -n __fish_use_subcommand -f -a %s -d '%s'", p.Name, c.Name, fishText(c.Summary))
+		flags(" -n '__fish_seen_subcommand_from "+c.Name+"'", c.Flags)
+	}
+	return out.String()
+}
+
+func fishText(s string) string { return strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(s) }

@@ -1,0 +1,36 @@
+// Package version says which version a program is.
+package version
+
+import "runtime/debug"
+
+// tag is what git describe says of the source, without the v. The linker sets it: make build and make dist do.
+var tag string
+
+// next is the version that source without a tag becomes.
+const next = "0.1.0"
+
+// String is a released version ("0.1.0"), how far the source is behind one ("0.1.0-12-gab12cd3"), or, where there is no
+// tag, which commit of the version to come it is ("0.1.0-dev+ab12cd34ef56").
+func String() string {
+	if tag != "" {
+		return tag
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return next + "-dev"
+	}
+	return untagged(info)
+}
+
+func untagged(info *debug.BuildInfo) string {
+	version := next + "-dev"
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision" && len(s.Value) >= 12:
+			version += "+" + s.Value[:12]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			version += ".dirty"
+		}
+	}
+	return version
+}

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# make dist: what is released, in dist/. For linux on amd64 and arm64 each an archive (static binaries, manual pages,
+# completion, unit, settings), a Debian and an RPM package, and a list of what it was built from (SBOM); checksums of all.
+# Two runs from the same commit make the same bytes, but for the packages' times.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+GO=${GO:-go}
+VERSION=${VERSION:?the version, as make dist has it from the tag}
+NFPM=github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.0
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+export SOURCE_DATE_EPOCH CGO_ENABLED=0
+
+rm -rf dist
+for arch in amd64 arm64; do
+	name=counterd-$VERSION-linux-$arch root=dist/$name
+	echo "$name"
+	mkdir -p "$root"/{bin,man,completion/{bash,zsh,fish},packaging}
+	GOOS=linux GOARCH=$arch $GO build -trimpath -ldflags "-s -w -X github.com/counterd/counterd/internal/version.tag=$VERSION" -o "$root/bin/" ./cmd/...
+	if [ ! -e dist/here ]; then # what this machine runs prints the pages for both
+		mkdir dist/here
+		$GO build -trimpath -ldflags "-X github.com/counterd/counterd/internal/version.tag=$VERSION" -o dist/here/ ./cmd/... ./packaging/sbom
+	fi
+	dist/here/counterd --man | gzip -n9 >"$root/man/counterd.8.gz"
+	for tool in counterctl counterbench; do dist/here/$tool man | gzip -n9 >"$root/man/$tool.1.gz"; done
+	for shell in bash zsh fish; do
+		for tool in counterd counterctl counterbench; do
+			case $shell in bash) file=$tool ;; zsh) file=_$tool ;; fish) file=$tool.fish ;; esac
+			if [ $tool = counterd ]; then dist/here/counterd --completion $shell; else dist/here/$tool completion $shell; fi >"$root/completion/$shell/$file"
+		done
+	done
+	cp README.md CHANGELOG.md LICENSE cmd/counterd/weibo.schema "$root/"
+	cp packaging/{counterd.service,counterd.conf,sysusers.conf,compose.yaml,sentinel.conf,Dockerfile} "$root/packaging/"
+	dist/here/sbom "$root/bin/counterd" "$VERSION" >"dist/$name.cdx.json"
+	tar -C dist --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -cf - "$name" | gzip -n9 >"dist/$name.tar.gz"
+	for packager in deb rpm; do
+		VERSION=$VERSION ARCH=$arch ROOT=$root $GO run $NFPM package --config packaging/nfpm.yaml --packager $packager --target dist/
+	done
+	rm -r "$root"
+done
+rm -r dist/here
+(cd dist && sha256sum -- * >SHA256SUMS)
+ls -l dist
