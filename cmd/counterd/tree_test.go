@@ -42,7 +42,7 @@ var allowed = map[string][]string{
 	"cmd/internal/manual":           {},
 	"cmd/internal/cli":              {"cmd/internal/manual", "internal/version"},
 	"cmd/counterbench":              {"cmd/internal/cli", "bench", "internal/wire", "schema"},
-	"cmd/counterctl":                {"cmd/counterctl/internal", "cmd/internal/cli", "counter", "coldstore", "internal/wire", "persist", "persist/vfs", "schema"},
+	"cmd/counterctl":                {"cmd/counterctl/internal", "cmd/internal/cli", "bench/tsv", "counter", "coldstore", "internal/wire", "persist", "persist/vfs", "schema"},
 	"cmd/counterd/internal/resp":    {},
 	"cmd/counterd/internal/pubsub":  {"cmd/counterd/internal/glob", "cmd/counterd/internal/resp"},
 	"cmd/counterd/internal/config":  {"counter"},
@@ -67,6 +67,9 @@ var allowed = map[string][]string{
 	"cmd/counterd/internal/repl":     {"cmd/counterd/internal", "counter", "internal/wire", "persist", "persist/vfs", "schema"},
 	"cmd/counterctl/internal/export": {"internal/wire", "schema"},
 	"cmd/counterd":                   {"cmd/counterd/internal", "cmd/internal/manual", "counter", "schema"},
+
+	"cmd/counterctl/internal/mapping":  {"schema"},
+	"cmd/counterctl/internal/transfer": {"cmd/counterctl/internal/mapping", "internal/errclass", "internal/wire", "schema"},
 }
 
 // importers names, for some packages, the only ones that may import them: a server starts none of the tools that mend
@@ -95,6 +98,8 @@ var pure = map[string][]string{
 	"counter":                       {"net"},
 	"persist":                       {"net"},
 	"coldstore":                     {"net"},
+
+	"cmd/counterctl/internal/mapping": {"os", "net", "time", "syscall", "sync"},
 }
 
 type listed struct {
