@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/counterd/counterd/cmd/internal/connect"
 )
 
 // diffParts is into how many parts a range is cut at a time: 8 steps from all mids to one.
@@ -25,19 +26,20 @@ times over 600 ms, as a replica is always a little behind, and printed with its 
 
 While many posts change, pause the changes: CLIENT PAUSE 20000 WRITE on the primary, then WAIT until its replicas have everything.
 
-The password is taken from the environment variable REDISCLI_AUTH.
+Both nodes are reached in the same way, by TLS or not, with the same password.
 
 Exit status 0: no differences. 1: there are some, or the nodes could not be asked.`,
 	Setup: func(flags *pflag.FlagSet) action {
 		with := flags.String("with", "", "HOST:PORT of the other node")
 		limit := flags.Int("limit", 100, "posts to print at most")
+		reach := connect.AddFlags(flags)
 		return one(func(ctx context.Context, out output, addr string) error {
 			if *with == "" || *limit < 1 {
 				return misuse("want --with HOST:PORT, the other node, and --limit 1 or more")
 			}
 			d := &diff{out: out, limit: *limit}
 			for i, a := range []string{addr, *with} {
-				n, err := dialNode(ctx, a, os.Getenv("REDISCLI_AUTH"))
+				n, err := dialNode(ctx, a, reach)
 				if err != nil {
 					return err
 				}

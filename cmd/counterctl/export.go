@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/counterd/counterd/cmd/counterctl/internal/export"
+	"github.com/counterd/counterd/cmd/internal/connect"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -36,14 +37,13 @@ disk. CONDITIONS are the words behind the counter's name in COUNTER.COUNT: MID .
 
 The posts of a running node are read while it goes on, each as it is when its turn comes. What was written is compared with the
 node's own counts and sums, and said to be verified if nothing was changed meanwhile. A directory is read as it is at one moment;
-so is what redis-cli --rdb downloads of a running node. Reading one takes the memory that a server would take for it.
-
-The password is taken from the environment variable REDISCLI_AUTH.`,
+so is what redis-cli --rdb downloads of a running node. Reading one takes the memory that a server would take for it.`,
 	Setup: func(flags *pflag.FlagSet) action {
 		e := &exporter{}
 		flags.StringVarP(&e.out, "out", "o", "", "`FILE` to write, - for standard output; {counter} in it is the counter's name")
 		flags.StringVar(&e.format, "format", "", strings.Join(export.Formats, ", ")+"; FILE's name tells it unless given")
 		flags.StringSliceVar(&e.columns, "columns", nil, "columns to write, parted by commas; all unless given")
+		e.reach = connect.AddFlags(flags)
 		return func(ctx context.Context, out output, args []string) error {
 			if len(args) == 0 {
 				return misuse("want HOST:PORT, a directory or an archive, and maybe a counter")
@@ -65,6 +65,7 @@ type exporter struct {
 	columns     []string
 	counter     string   // "": all
 	words       []string // its conditions
+	reach       *connect.Flags
 }
 
 func (e *exporter) check() error {
@@ -112,7 +113,7 @@ func (e *exporter) run(ctx context.Context, out output, source string) error {
 			return errors.Join(err, store.Close())
 		})
 	}
-	n, err := dialNode(ctx, source, os.Getenv("REDISCLI_AUTH"))
+	n, err := dialNode(ctx, source, e.reach)
 	if err != nil {
 		return err
 	}

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
 
+	"github.com/counterd/counterd/cmd/internal/connect"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -26,16 +26,16 @@ counterctl find HOST:PORT COUNTER [CONDITIONS] [flags].
   counterctl find 127.0.0.1:6379 weibo MID IN 5 888888 --columns repost,comment
   counterctl find 127.0.0.1:6379 weibo WHERE repost '>' 1000 DESC --limit 0
 
-CONDITIONS are the words behind the counter's name in COUNTER.FIND: MID ..., WHERE ..., DESC. Shells want < and > quoted.
-The password is taken from the environment variable REDISCLI_AUTH.`,
+CONDITIONS are the words behind the counter's name in COUNTER.FIND: MID ..., WHERE ..., DESC. Shells want < and > quoted.`,
 	Setup: func(flags *pflag.FlagSet) action {
 		columns := flags.StringSlice("columns", nil, "columns to print, parted by commas; all unless given")
 		limit := flags.Int("limit", 100, "posts to print at most, 0 for all")
+		reach := connect.AddFlags(flags)
 		return func(ctx context.Context, out output, args []string) error {
 			if len(args) < 2 || *limit < 0 {
 				return misuse("want HOST:PORT and a counter, and --limit 0 or more")
 			}
-			return asking(ctx, out, args[0], func(a *asked) error { return a.find(ctx, args[1], args[2:], *columns, *limit) })
+			return asking(ctx, out, args[0], reach, func(a *asked) error { return a.find(ctx, args[1], args[2:], *columns, *limit) })
 		}
 	},
 }
@@ -49,21 +49,21 @@ counterctl top HOST:PORT COUNTER COLUMN COUNT [CONDITIONS].
 
   counterctl top 127.0.0.1:6379 weibo repost 20 MID '>=' 19089006000 WHERE comment '>' 0
 
-CONDITIONS are the words behind the number in COUNTER.TOP: MID ..., WHERE .... Shells want < and > quoted.
-The password is taken from the environment variable REDISCLI_AUTH.`,
-	Setup: func(*pflag.FlagSet) action {
+CONDITIONS are the words behind the number in COUNTER.TOP: MID ..., WHERE .... Shells want < and > quoted.`,
+	Setup: func(flags *pflag.FlagSet) action {
+		reach := connect.AddFlags(flags)
 		return func(ctx context.Context, out output, args []string) error {
 			if len(args) < 4 {
 				return misuse("want HOST:PORT, a counter, a column and how many posts")
 			}
-			return asking(ctx, out, args[0], func(a *asked) error { return a.top(args[1], args[2], args[3:]) })
+			return asking(ctx, out, args[0], reach, func(a *asked) error { return a.top(args[1], args[2], args[3:]) })
 		}
 	},
 }
 
 // asking calls f with a node to ask, and a table to print on.
-func asking(ctx context.Context, out output, addr string, f func(*asked) error) error {
-	n, err := dialNode(ctx, addr, os.Getenv("REDISCLI_AUTH"))
+func asking(ctx context.Context, out output, addr string, reach *connect.Flags, f func(*asked) error) error {
+	n, err := dialNode(ctx, addr, reach)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/counterd/counterd/cmd/internal/connect"
 	"github.com/counterd/counterd/internal/wire"
 )
 
@@ -18,9 +19,14 @@ type node struct {
 // nodeTimeout is for an answer: a digest of 100 million posts takes 20 s, and a node may be busy.
 const nodeTimeout = 10 * time.Minute
 
-// dialNode connects. When ctx ends so does the connection.
-func dialNode(ctx context.Context, addr, password string) (*node, error) {
-	conn, err := wire.Dial(ctx, addr, wire.Options{Password: password, Timeout: 10 * time.Second, Answer: nodeTimeout})
+// dialNode connects as the flags say. When ctx ends so does the connection.
+func dialNode(ctx context.Context, addr string, flags *connect.Flags) (*node, error) {
+	opts, err := flags.Options(addr)
+	if err != nil {
+		return nil, err
+	}
+	opts.Timeout, opts.Answer = 10*time.Second, nodeTimeout
+	conn, err := wire.Dial(ctx, addr, opts)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", addr, err)
 	}

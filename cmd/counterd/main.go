@@ -16,11 +16,12 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/server"
+	"github.com/counterd/counterd/cmd/internal/secretargs"
 	"github.com/counterd/counterd/counter"
 )
 
 func main() {
-	if err := run(os.Args[1:]); err != nil {
+	if err := run(secretargs.Take(config.SecretFlag)[1:]); err != nil {
 		if !errors.Is(err, pflag.ErrHelp) {
 			fmt.Fprintln(os.Stderr, "counterd:", err)
 			os.Exit(1)

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"strings"
@@ -26,6 +27,7 @@ type Options struct {
 	Buffer   int           // bytes for commands, and for replies; zero means StartSize
 	Answer   time.Duration // sets a deadline so far ahead once connected, for AUTH and what follows; zero sets none
 	Local    net.Addr      // to connect from; nil: the system chooses
+	TLS      *tls.Config   // nil: the connection is not encrypted
 }
 
 // Dial connects to "host:port", or to a unix socket where addr has a slash. When ctx ends, so does the connection:
@@ -42,6 +44,11 @@ func Dial(ctx context.Context, addr string, opts Options) (*Conn, error) {
 	sock, err := dialer.DialContext(ctx, network, addr)
 	if err != nil {
 		return nil, err
+	}
+	if opts.TLS != nil {
+		if sock, err = handshake(ctx, sock, opts); err != nil {
+			return nil, err
+		}
 	}
 	if opts.Buffer == 0 {
 		opts.Buffer = StartSize
@@ -61,6 +68,18 @@ func Dial(ctx context.Context, addr string, opts Options) (*Conn, error) {
 		}
 	}
 	return c, nil
+}
+
+// handshake makes a connection one of TLS, or closes it. It has as much time again as connecting had.
+func handshake(ctx context.Context, sock net.Conn, opts Options) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, opts.Timeout)
+	defer cancel()
+	conn := tls.Client(sock, opts.TLS)
+	if err := conn.HandshakeContext(ctx); err != nil {
+		sock.Close()
+		return nil, fmt.Errorf("TLS: %w", err)
+	}
+	return conn, nil
 }
 
 // NewConn returns a Conn over a socket, which it then owns, with buffers of that size.

@@ -23,6 +23,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/counterd/counterd/cmd/internal/manual"
+	"github.com/counterd/counterd/cmd/internal/secretargs"
 	"github.com/counterd/counterd/internal/version"
 )
 
@@ -68,7 +69,8 @@ func Misuse(format string, args ...any) error { return &usageError{fmt.Sprintf(f
 func (t *Tool) Main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
-	os.Exit(t.Run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+	args := secretargs.Take(func(flag string) bool { return flag == "pass" })
+	os.Exit(t.Run(ctx, args[1:], os.Stdout, os.Stderr))
 }
 
 // Run runs the tool and returns its exit status.

@@ -194,3 +194,9 @@ func Secret(name string) bool {
 	p := find(name)
 	return p == nil || p.secret
 }
+
+// SecretFlag tells whether what stands behind a flag must not be shown.
+func SecretFlag(name string) bool {
+	p := find(name)
+	return p != nil && p.secret
+}
