@@ -21,6 +21,7 @@ type script struct {
 	known   uint64 // an offset that an image would stand at: <= durable
 	acked   uint64 // what Commit acknowledged
 	durable uint64 // what Durable said
+	keep    uint64 // the log is kept from here on, whatever recovery needs
 }
 
 func (s *script) run(t testing.TB, fsys vfs.FS, seed uint64) error {
@@ -58,7 +59,7 @@ func (s *script) lastPos() uint64 {
 
 func (s *script) step(t testing.TB, l *Log, c *clock, rng *rand.Rand) error {
 	defer func() { s.durable = max(s.durable, l.Durable()) }()
-	switch op := rng.IntN(20); {
+	switch op := rng.IntN(22); {
 	case op < 12:
 		var pos uint64
 		for range 1 + rng.IntN(6) {
@@ -82,14 +83,21 @@ func (s *script) step(t testing.TB, l *Log, c *clock, rng *rand.Rand) error {
 	case op < 18:
 		// As after a snapshot: it stands at a durable offset, older segments go.
 		s.known = l.Durable()
-		s.from = s.known
+		s.from, s.keep = s.known, s.known
 		return l.DropBefore(s.known)
 	case op < 19:
 		h := l.History()
 		h.Epoch++
 		return l.SetHistory(h)
-	default:
+	case op < 20:
 		s.known = l.Durable()
+	default:
+		// As after a snapshot, by one that keeps the log for others.
+		if s.known = l.Durable(); rng.IntN(2) == 0 {
+			s.from = s.known
+		}
+		_, err := l.Pack(s.known, nil)
+		return err
 	}
 	return nil
 }
@@ -124,6 +132,7 @@ func (s *script) recover(t *testing.T, disk *vfs.Sim, killed bool, promised uint
 		t.Fatalf("history %+v", rec.History)
 	}
 	m.cut(rec.End)
+	m.checkRead(t, l, s.keep)
 	for i := range 4 {
 		must(t, l.Commit(m.appendSome(t, l, 1000+i)))
 	}
@@ -141,6 +150,36 @@ func (s *script) recover(t *testing.T, disk *vfs.Sim, killed bool, promised uint
 	if leaks := disk.Leaks(); len(leaks) > 0 {
 		t.Fatal("open files:", leaks)
 	}
+}
+
+// checkRead reads an open log from an offset to its end and compares it with the model.
+func (m *model) checkRead(t testing.TB, l *Log, from uint64) {
+	t.Helper()
+	r, err := l.NewReader(from)
+	must(t, err)
+	i := 0
+	for i < len(m.pos) && m.pos[i] <= from {
+		i++
+	}
+	var rec Record
+	for {
+		f, err := r.TryNext()
+		must(t, err)
+		if f == nil {
+			break
+		}
+		must(t, f.Records(&rec, from, func(pos uint64, rec *Record) error {
+			if i >= len(m.pos) || pos != m.pos[i] || recordText(rec) != m.text[i] {
+				t.Fatalf("record at %d: got %q, want number %d", pos, recordText(rec), i)
+			}
+			i++
+			return nil
+		}))
+	}
+	if i != len(m.pos) {
+		t.Fatalf("read %d records of %d", i, len(m.pos))
+	}
+	must(t, r.Close())
 }
 
 // crashPoints runs one script with a crash at every operation and checks what each leaves.

@@ -274,7 +274,7 @@ func TestLogNewerFormat(t *testing.T) {
 	h := make([]byte, segmentHeaderLen)
 	_, err = f.ReadAt(h, 0)
 	must(t, err)
-	h[8] = segmentVersion + 1
+	h[8] = packedVersion + 1
 	le.PutUint32(h[60:], crc32c(h[:60]))
 	_, err = f.WriteAt(h, 0)
 	must(t, err)

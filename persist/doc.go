@@ -8,6 +8,7 @@
 //   - frame: what one group commit wrote; length, checksum, place, time and records (frame.go)
 //   - record: one change, as the values after it, so that applying it twice does no harm (record.go)
 //   - segment: a file with a stretch of the log behind a header (segment.go)
+//   - packed: of a segment, compressed (packed.go)
 //   - position, written, durable: offsets up to which the log is appended to memory, given to write(), and safe from a
 //     power failure; durable <= written <= position
 //   - claim: an offset up to which the log was durable, as a frame or a header says
@@ -25,8 +26,10 @@
 //	MANIFEST-<n>                                  text; the two newest generations are kept     manifest_text.go
 //	HISTORY                                       whose log this is, and since when             lineage.go
 //	log/<20-digit start offset>.aof               a segment: its bytes                          segment.go
+//	                                              one that is packed                            packed.go
 //	                                              segments: listed, ended, dropped              segments.go
 //	log/segment-<n>.tmp                           the next segment, before it has its name      segmentmaker.go
+//	                                              one that is being packed                      pack.go
 //	rdb/<block>-<offset>.hot                      image of a hot block, of an overlay, or of    image.go
 //	                                              the table of producers
 //	cold/<block>-<offset>.cold                    cold file                                     package coldstore
@@ -60,6 +63,8 @@
 // is never reset and never given out twice within one history (ReplID). So a frame has the same offset wherever
 // segments are cut, and the log of a replica is the same bytes at the same offsets. The byte at offset x is at 64 + x -
 // start in the segment that starts at start. Offsets inside a frame are used too: an image stands behind one record.
+// Packed, a segment shows itself to all that read the log as it was (packedFile); what it takes on disk only retention
+// asks.
 //
 // # Order rules
 //
@@ -74,6 +79,8 @@
 //     again: the bytes go to a new segment (heal.go).
 //  7. Oldest segments are dropped first, each durably before the next. A dropped segment is needed by no kept manifest:
 //     the caller asks Dir.ReplayFrom.
+//  8. A segment that is packed takes the place of what it was only when it is durable, and was durable itself: by then
+//     each of its blocks has been unpacked again and compared.
 //
 // # Recovery
 //
@@ -98,15 +105,17 @@
 //
 // # Locks
 //
-// Block lock of the engine, then Log.mu; Log.dropMu, then Log.mu. Dir.mu and dirLock.mu alone. No file is touched under
-// Log.mu: the roles of writer and syncer are taken under it and worked without it (log.go).
+// Block lock of the engine, then Log.mu; Log.packMu, then Log.dropMu, then Log.mu. Dir.mu and dirLock.mu alone. No file
+// is touched under Log.mu: the roles of writer and syncer are taken under it and worked without it (log.go).
 //
 // # Reading order
 //
-//   - formats: record.go, frame.go, segment.go, manifest.go, manifest_text.go, lineage.go, image.go, filenames.go
+//   - formats: record.go, frame.go, segment.go, packed.go, packblock.go, manifest.go, manifest_text.go, lineage.go,
+//     image.go, filenames.go
 //   - writing: tail.go, log.go, appender.go, progress.go, commit.go, gate.go, ready.go, heal.go, doubt.go,
 //     segmentfiles.go, segmentmaker.go, prepare.go, background.go, stats.go
-//   - reading: scan.go, walk.go, open.go, reader.go
+//   - reading: scan.go, packedfile.go, walk.go, open.go, reader.go
+//   - packing: pack.go
 //   - snapshots: dir.go, lock.go, image_reader.go, checkblock.go, blockfault.go, lost.go
 //   - replication: cut.go, diverged.go, install.go, logcopy.go
 //   - copies in one file: archive.go, archive_reader.go

@@ -33,6 +33,19 @@ func truncateTo(fsys vfs.FS, path string, size int64) error {
 	return errors.Join(err, f.Close())
 }
 
+// cutSegment cuts what lies in a segment file behind a log offset. One that is packed has nothing there.
+func cutSegment(fsys vfs.FS, seg *segment, at uint64) error {
+	file, err := fsys.Open(seg.path)
+	if err != nil {
+		return err
+	}
+	head, err := readAtMost(file, make([]byte, segmentHeaderLen), 0)
+	if err = errors.Join(err, file.Close()); err != nil || isPackedHeader(head) {
+		return err
+	}
+	return truncateTo(fsys, seg.path, seg.offset(at))
+}
+
 // listDir lists a directory that may be missing.
 func listDir(fsys vfs.FS, dir string) ([]string, error) {
 	names, err := fsys.List(dir)

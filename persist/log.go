@@ -19,7 +19,7 @@ import (
 // Its parts are types of their own, each in its file: progress, gate, appender with the tail, segmentFiles with the
 // segmentMaker. Methods of those embedded are the log's.
 //
-// Lock order: a block's lock (of the caller), then mu. dropMu before mu. No file is touched under mu.
+// Lock order: a block's lock (of the caller), then mu. packMu, then dropMu, then mu. No file is touched under mu.
 type Log struct {
 	opts LogOptions
 
@@ -52,7 +52,8 @@ type Log struct {
 	changed   chan struct{} // closed when written or Visible grows or the log closes; nil: nobody waits
 	stats     Stats
 
-	dropMu  sync.Mutex // one DropBefore at a time
+	packMu  sync.Mutex // one Pack at a time
+	dropMu  sync.Mutex // one DropBefore at a time, and no file of Pack gets its name meanwhile
 	watch   *time.Timer
 	kick    chan struct{} // wakes syncLoop early
 	prepare chan struct{} // wakes prepareLoop

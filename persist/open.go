@@ -77,7 +77,7 @@ func OpenLog(opts LogOptions, from uint64, apply func(pos uint64, rec *Record) e
 // and chain are then the ones before.
 func wholeFrom(fsys vfs.FS, segs []segment, first int) (int, error) {
 	for ; first > 0; first-- {
-		file, err := fsys.Open(segs[first].path)
+		file, err := openSegmentFile(fsys, &segs[first])
 		if err != nil {
 			return 0, err
 		}
@@ -134,6 +134,7 @@ func newLog(opts LogOptions, end uint64) *Log {
 	f := &l.files
 	f.maker.fsys, f.maker.dir, f.maker.least, f.maker.guard = opts.FS, opts.Dir, opts.FirstSegmentBytes, opts.Guard
 	f.most, f.history, f.lock, f.progress = opts.SegmentBytes, opts.History, &l.mu, &l.progress
+	f.packed = map[uint64]int64{}
 	l.logger = opts.Logger
 	l.writeDone.L, l.syncDone.L = &l.mu, &l.mu
 	l.policy.Store(int32(opts.Policy))
@@ -193,7 +194,7 @@ func (l *Log) takeOver(w *walk, segs []segment) error {
 		return err
 	}
 	if keep > 0 { // give back what is preallocated behind the bytes that count, and the torn tail
-		err = truncateTo(l.opts.FS, segs[keep-1].path, segs[keep-1].offset(from))
+		err = cutSegment(l.opts.FS, &segs[keep-1], from)
 	}
 	if err != nil {
 		return errors.Join(err, s.file.Close())
@@ -202,6 +203,7 @@ func (l *Log) takeOver(w *walk, segs []segment) error {
 	l.files.active = s
 	l.files.chain = lastChain(pieces, chain)
 	l.writtenChain, l.durableChain = l.files.chain, l.files.chain
+	l.findPacked()
 	return nil
 }
 

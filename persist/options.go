@@ -86,6 +86,9 @@ type LogOptions struct {
 	// Guard, if set, returns an error while the directory is not this process's any more: Dir.CheckLock.
 	Guard func() error
 
+	// packBlock is packBlockLen; tests have small blocks.
+	packBlock int
+
 	// Manual starts no goroutine and no timer: the owner calls Tick. For tests that replay from a seed.
 	Manual bool
 
@@ -131,6 +134,9 @@ func (o *LogOptions) ensureDefaults() {
 	}
 	if o.MaxUnsyncedAge == 0 {
 		o.MaxUnsyncedAge = defaultMaxUnsyncedAge
+	}
+	if o.packBlock == 0 {
+		o.packBlock = packBlockLen
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -32,7 +32,7 @@ func (l *Log) NewReader(from uint64) (*Reader, error) {
 	if err := r.open(from, false); err != nil {
 		return nil, err
 	}
-	for r.scanner.pos < from { // from the segment's start, as frames have no index
+	for r.scanner.pos < from {
 		fault, err := r.step()
 		if err != nil || fault != nil {
 			return nil, errors.Join(r.failure(fault, err), r.Close())
@@ -124,7 +124,7 @@ func (r *Reader) step() (*frameFault, error) {
 	}
 }
 
-// open makes the scanner read the segment that holds pos, from its start or, if at is set, from pos, a frame's start.
+// open makes the scanner read the segment that holds pos, from a frame's start before it or, if at is set, from pos.
 func (r *Reader) open(pos uint64, at bool) error {
 	r.log.mu.Lock()
 	segs := r.log.files.segs
@@ -150,7 +150,7 @@ func (r *Reader) open(pos uint64, at bool) error {
 		// Still the same name. If it is another file now, a frame will be missing and step comes again.
 		return nil
 	}
-	file, err := r.log.opts.FS.Open(seg.path)
+	file, err := openSegmentFile(r.log.opts.FS, &seg)
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (r *Reader) open(pos uint64, at bool) error {
 	}
 	r.file = file
 	if !at {
-		pos = seg.start
+		pos = frameBefore(file, &seg, pos)
 	}
 	r.scanner.reset(file, seg, pos, pos)
 	return nil

@@ -49,6 +49,11 @@ func (s *scanner) next(f *Frame) (fault *frameFault, err error) {
 		fault = decodeFrame(s.buf[s.lo:s.hi], s.pos, f)
 	}
 	if fault != nil {
+		if p, ok := s.file.(*packedFile); ok {
+			if damage := p.damage(s.pos); damage != nil {
+				fault = damage
+			}
+		}
 		return fault, nil
 	}
 	s.lo += len(f.Raw)

@@ -59,7 +59,7 @@ type History struct {
 // it may be lost in a power failure, but then the prepared one is there. So any other header is corruption too.
 const (
 	segmentMagic     = "CTRDLOG\n"
-	segmentVersion   = 3 // 2: without records of producers; 1: without frames that are one change too
+	segmentVersion   = 3 // 2: without records of producers; 1: without frames that are one change too; 4 is packed.go
 	segmentHeaderLen = 64
 	segmentFlagRepl  = 1
 	preparedStart    = math.MaxUint64
@@ -114,7 +114,7 @@ func decodeSegmentHeader(b []byte, name string, start uint64) (h segmentHeader, 
 	// Only a whole header may claim a version: a damaged one must not pass for a newer one. A newer version
 	// keeps magic, version and a crc32c in the last 4 of its first 64 bytes.
 	if v := binary.LittleEndian.Uint16(b[8:]); v == 0 || v > segmentVersion {
-		return h, nil, newerFormat(name, uint32(v), segmentVersion)
+		return h, nil, newerFormat(name, uint32(v), packedVersion)
 	}
 	flags := binary.LittleEndian.Uint16(b[10:])
 	if flags&^segmentFlagRepl != 0 {

@@ -18,9 +18,11 @@ type segmentFiles struct {
 	lock     *sync.Mutex // Log.mu: guards the fields below
 	progress *progress   // of the log
 
-	history  History        // of the segments that are begun from now on
-	rotate   bool           // the next frame begins a new segment, as the history changed
-	segs     []segment      // all on disk, by start
+	history History   // of the segments that are begun from now on
+	rotate  bool      // the next frame begins a new segment, as the history changed
+	segs    []segment // all on disk, by start
+	// Bytes of the files of packed segments, by start; -1 of one that is not to be packed. Of others nothing is known yet.
+	packed   map[uint64]int64
 	active   *openSegment   // the last of segs, nil in trouble
 	retired  []*openSegment // written full, not yet synced
 	dirDirty bool           // a segment got its name and the directory was not synced since
@@ -37,6 +39,18 @@ type openSegment struct {
 	name     named // once it has one
 	capacity int64 // preallocated bytes
 	used     int64 // bytes from the file's start up to the last frame's end; the writer's
+}
+
+// bytesOf returns how many bytes the file of segment i takes, of a log that is written to an offset. REQUIRES: Log.mu.
+func (f *segmentFiles) bytesOf(i int, written uint64) int64 {
+	if n := f.packed[f.segs[i].start]; n > 0 {
+		return n
+	}
+	end := max(written, f.segs[i].start)
+	if i+1 < len(f.segs) {
+		end = f.segs[i+1].start
+	}
+	return f.segs[i].offset(end)
 }
 
 // below returns how many segments start below an offset. REQUIRES: Log.mu.

@@ -13,6 +13,8 @@ import (
 type SegmentInfo struct {
 	Path       string
 	Start, End uint64 // log offsets; of the last one End is how far it is written, or 0 where that is not known
+	Bytes      int64  // of the file, without what is preallocated; 0 where that is not known
+	Packed     bool   // it is compressed; false where that is not known
 }
 
 func (s SegmentInfo) segment() *segment { return &segment{s.Start, s.Path} }
@@ -55,9 +57,23 @@ func (l *Log) Segments() []SegmentInfo {
 		if i+1 < len(l.files.segs) {
 			end = l.files.segs[i+1].start
 		}
-		infos[i] = SegmentInfo{s.path, s.start, end}
+		infos[i] = SegmentInfo{s.path, s.start, end, l.files.bytesOf(i, l.written.Load()), l.files.packed[s.start] > 0}
 	}
 	return infos
+}
+
+// KeepFrom returns the log offset from which on the segment files take a number of bytes on disk, or a little more, at
+// the start of a segment; 0 if all of them take less.
+func (l *Log) KeepFrom(bytes uint64) uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	sum, written := uint64(0), l.written.Load()
+	for i := len(l.files.segs) - 1; i >= 0; i-- {
+		if sum += uint64(l.files.bytesOf(i, written)); sum >= bytes {
+			return l.files.segs[i].start
+		}
+	}
+	return 0
 }
 
 // DropBefore removes the segments that hold only bytes below an offset, oldest first, each durably before the next:
@@ -92,6 +108,9 @@ func (l *Log) DropBefore(offset uint64) error {
 			l.mu.Unlock()
 			return fmt.Errorf("drop log segment: %w", err)
 		}
+		l.mu.Lock()
+		delete(l.files.packed, first.start)
+		l.mu.Unlock()
 	}
 }
 
@@ -112,6 +131,16 @@ func EndSegment(fsys vfs.FS, seg SegmentInfo, at uint64) error { return endAt(fs
 // endAt makes an offset inside a segment its end. The header of a segment that was begun by a restart says that bytes
 // behind its start are durable (takeOver): it must not say so of what is cut, or the log would count as damaged.
 func endAt(fsys vfs.FS, seg *segment, at uint64) (err error) {
+	if whole, err := openSegmentFile(fsys, seg); err != nil {
+		return err
+	} else if packed, ok := whole.(*packedFile); ok {
+		if at < packed.end {
+			err = unpackTo(fsys, seg, packed, at)
+		}
+		return errors.Join(err, packed.Close())
+	} else if err := whole.Close(); err != nil {
+		return err
+	}
 	file, err := fsys.OpenRW(seg.path)
 	if err != nil {
 		return err
@@ -138,7 +167,7 @@ func endAt(fsys vfs.FS, seg *segment, at uint64) (err error) {
 // damage ends. It returns where it starts, and the frames from there to the next damage. found is false if it starts
 // behind last, or if there is none.
 func FramesBehind(fsys vfs.FS, seg SegmentInfo, at, last uint64) (start uint64, frames [][]byte, found bool, err error) {
-	file, err := fsys.Open(seg.Path)
+	file, err := openSegmentFile(fsys, seg.segment())
 	if err != nil {
 		return 0, nil, false, err
 	}

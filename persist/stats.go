@@ -18,6 +18,9 @@ type Stats struct {
 	First                      uint64        // the oldest offset kept
 	Segments                   int           // segment files
 	SegmentBytes               int64         // log bytes in them
+	DiskBytes                  int64         // what their files take, without what is preallocated
+	Packed                     int           // of the segment files are compressed
+	PackedBytes                int64         // log bytes in those
 	UnsyncedAge                time.Duration // upper bound of the age of the oldest byte not durable; 0: none
 	Trouble                    error         // why the disk's state stops writes; nil in service
 }
@@ -30,6 +33,13 @@ func (l *Log) Stats() Stats {
 	s.Position, s.Written, s.Durable = l.tail.position(), l.written.Load(), l.durable.Load()
 	s.First, s.Segments = l.files.segs[0].start, len(l.files.segs)
 	s.SegmentBytes = int64(s.Written - s.First)
+	for i, seg := range l.files.segs {
+		s.DiskBytes += l.files.bytesOf(i, s.Written)
+		if l.files.packed[seg.start] > 0 {
+			s.Packed++
+			s.PackedBytes += int64(l.files.segs[i+1].start - seg.start)
+		}
+	}
 	if !l.since.IsZero() {
 		s.UnsyncedAge = l.opts.Now().Sub(l.since)
 	}

@@ -69,7 +69,7 @@ func (w *walk) run() error {
 // runSegment reads one segment up to where the next one starts. A clean end of the last one is no bad spot.
 func (w *walk) runSegment(i int) (bad *spot, err error) {
 	seg := w.segs[i]
-	file, err := w.fsys.Open(seg.path)
+	file, err := openSegmentFile(w.fsys, &seg)
 	if err != nil {
 		return nil, err
 	}
@@ -185,7 +185,7 @@ func (w *walk) judge(bad *spot) error {
 // primary's claims, which say nothing about this disk.
 func (w *walk) remains(i int, bad *spot) (r remains, durable uint64, err error) {
 	seg := w.segs[i]
-	file, err := w.fsys.Open(seg.path)
+	file, err := openSegmentFile(w.fsys, &seg)
 	if err != nil {
 		return r, 0, err
 	}
