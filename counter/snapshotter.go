@@ -67,12 +67,8 @@ func (v *snapshotter) recovered(s *Store, rec persist.Recovery) {
 
 // count takes over what INFO tells of a manifest.
 func (v *snapshotter) count(m *persist.Manifest) {
-	v.stats.Generation, v.stats.Replay, v.stats.Blocks, v.stats.Bytes = m.Generation, m.Replay, 0, 0
-	_ = m.Files(func(_ *persist.CounterFiles, b *persist.BlockFile) error { // fn returns nil
-		v.stats.Blocks++
-		v.stats.Bytes += b.Bytes
-		return nil
-	})
+	v.stats.Generation, v.stats.Replay = m.Generation, m.Replay
+	v.stats.Blocks, v.stats.Bytes = m.Size()
 }
 
 func (v *snapshotter) start(s *Store) {

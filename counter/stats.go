@@ -17,27 +17,41 @@ type BlockInfo struct {
 	Bytes     int // memory of the block; of a cold one: of its overlay
 	Overlay   int // rows in the overlay of a cold block
 	FileBytes int64
+	Index     int64  // of a cold one: memory of the file's index
 	File      string // base name
 	Layout    *schema.Layout
 	Current   bool // has the columns that the schema says now
 	Lost      bool // of a cold block: its file is missing or cannot be used
+	// Uses are operations: of a hot block since it is one, modulo 2^32; of a cold one those of about the last second and a
+	// half, as they are halved each second.
+	Uses uint32
+	Idle int64 // seconds since the last one, coarse; -1: there was none since the start
 }
 
 // Blocks calls f for every block, counter by counter, in the order of their ranges, until f returns false.
 // REQUIRES the batch to be open.
 func (b *Batch) Blocks(f func(BlockInfo) bool) {
 	for _, def := range b.Schema().Counters() {
-		ks := b.s.spaces[def.ID]
-		for lo, last := uint64(0), false; !last; {
-			blk := ks.lock(lo)
-			info := ks.info(blk)
-			lo, last = blk.hi, blk.open()
-			blk.mu.Unlock()
-			if !f(info) {
-				return
-			}
+		if !b.BlocksFrom(def, 0, f) {
+			return
 		}
 	}
+}
+
+// BlocksFrom calls f for the blocks of a counter, from the one that holds mid on, until f returns false, which it
+// returns: who walks many blocks ends the batch now and then, and goes on where it was. REQUIRES the batch to be open.
+func (b *Batch) BlocksFrom(c *schema.Counter, mid uint64, f func(BlockInfo) bool) bool {
+	ks := b.s.spaces[c.ID]
+	for last := false; !last; {
+		blk := ks.lock(mid)
+		info := b.info(ks, blk)
+		mid, last = blk.hi, blk.open()
+		blk.mu.Unlock()
+		if !f(info) {
+			return false
+		}
+	}
+	return true
 }
 
 // BlockOf describes the block that holds, or would hold, an item. REQUIRES the batch to be open.
@@ -47,7 +61,16 @@ func (b *Batch) BlockOf(c *schema.Counter, mid uint64) (info BlockInfo, found bo
 	defer blk.mu.Unlock()
 	b.show(blk.logged)
 	found, _ = ks.has(blk, mid)
-	return ks.info(blk), found
+	return b.info(ks, blk), found
+}
+
+// info describes blk. REQUIRES blk.mu held.
+func (b *Batch) info(ks *keyspace, blk *block) BlockInfo {
+	info := ks.info(blk)
+	if info.Idle = -1; blk.used > 0 {
+		info.Idle = max(0, b.s.tiers.clock.Load()-blk.used)
+	}
+	return info
 }
 
 // info describes b. REQUIRES b.mu held.
@@ -56,13 +79,13 @@ func (ks *keyspace) info(b *block) BlockInfo {
 	info := BlockInfo{
 		Counter: ks.def, Lo: b.lo, Hi: b.hi, Open: b.open(), Tier: TierHot,
 		Items: b.items(), Slots: t.Slots(), Overflows: t.Overflows(), Bytes: len(b.span.Data),
-		Layout: t.Layout(), Current: ks.current(b),
+		Layout: t.Layout(), Current: ks.current(b), Uses: b.work,
 	}
 	if b.cold == nil {
 		info.Bytes = t.Bytes()
 	} else {
 		info.Tier, info.Overlay, info.FileBytes, info.File = TierCold, t.Len(), b.cold.file.Stat().Bytes, b.cold.entry.Name
-		info.Lost = b.cold.file.Err() != nil
+		info.Index, info.Lost = b.cold.file.Stat().IndexBytes, b.cold.file.Err() != nil
 		if info.Layout == nil {
 			info.Layout = ks.over
 		}

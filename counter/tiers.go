@@ -390,15 +390,21 @@ type TierStats struct {
 	Scrubs, ScrubErrors               int64 // cold files verified in the background, and found damaged
 }
 
-// Tiers counts. REQUIRES the batch to be open.
-func (b *Batch) Tiers() TierStats {
-	t := &b.s.tiers
-	st := TierStats{
-		Cache: t.cache.Stats(), MaxMemory: t.limit.Load(), Memory: t.memory(b.s), Full: t.full.Load(),
+// TierCounts are the TierStats that need no walk over all blocks: all but those of items, blocks and bytes of tiers, which
+// are 0.
+func (a Admin) TierCounts() TierStats {
+	t := &a.s.tiers
+	return TierStats{
+		Cache: t.cache.Stats(), MaxMemory: t.limit.Load(), Memory: t.memory(a.s), Full: t.full.Load(),
 		ReadErrors: t.readErrors.Load(), Demotions: t.demotions.Load(), Promotions: t.promotions.Load(), Rewrites: t.rewrites.Load(),
 		Failed: t.failed.Load(), Refused: t.refused.Load(), Written: t.written.Load(), Fresh: t.fresh.Load(),
 		Broken: t.broken.Load(), Scrubs: t.scrubs.Load(), ScrubErrors: t.scrubErrors.Load(),
 	}
+}
+
+// Tiers counts. REQUIRES the batch to be open.
+func (b *Batch) Tiers() TierStats {
+	st := b.s.Admin().TierCounts()
 	for _, ks := range b.s.spaces {
 		if ks == nil {
 			continue

@@ -74,6 +74,16 @@ type Manifest struct {
 	Producers   *BlockFile // nil: there were none at Replay. Lo and Hi mean nothing, Items are producers
 }
 
+// Size is how many files the snapshot names, and their bytes.
+func (m *Manifest) Size() (files int, bytes uint64) {
+	_ = m.Files(func(_ *CounterFiles, b *BlockFile) error { // fn returns nil
+		files++
+		bytes += b.Bytes
+		return nil
+	})
+	return files, bytes
+}
+
 // noCounter is the counter of the image of producers.
 var noCounter CounterFiles
 

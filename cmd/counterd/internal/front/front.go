@@ -80,6 +80,13 @@ func (f *Front) Sessions() []*Session {
 	return list
 }
 
+// Count is how many sessions there are, and how many of them came by a listener for reads only.
+func (f *Front) Count() (all, readers int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.sessions), f.readers
+}
+
 // Blocked is how many sessions wait in a command.
 func (f *Front) Blocked() int64 { return f.blocked.Load() }
 

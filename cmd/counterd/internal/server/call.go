@@ -22,6 +22,7 @@ type call struct {
 	executing bool           // EXEC is running its queue, with the store to itself
 	runs      []run          // commands planned, for the statistics
 	numbers   numbers        // CLIENT IDMP
+	calls     int64          // commands executed so far
 
 	// From unsure on Out has replies of unsureN commands whose changes are not committed yet: ack is.
 	ack     counter.Ack
@@ -182,6 +183,7 @@ func (c *call) account(took time.Duration) {
 	for _, r := range c.runs {
 		total += r.n
 	}
+	c.calls += total
 	for _, r := range c.runs {
 		r.cmd.Account(r.n, took*time.Duration(r.n)/time.Duration(total))
 	}

@@ -39,6 +39,7 @@ type clientState struct {
 	outSize  int // room for replies
 	noEvict  bool
 	noTouch  bool
+	calls    int64 // commands executed so far
 }
 
 // maxAttribute bounds the names that a client gives itself, in bytes: each connection keeps three.
@@ -88,7 +89,7 @@ func (c *client) publish(argsMem int) {
 	buffered, gap := c.Buffered()
 	s := clientState{
 		cmd: cmd, proto: c.Out.Protocol(), multi: -1, queryBuf: buffered, queryGap: gap, argsMem: argsMem, outLen: c.Out.Len(), outSize: c.Out.Cap(),
-		noEvict: c.noEvict, noTouch: c.noTouch,
+		noEvict: c.noEvict, noTouch: c.noTouch, calls: c.calls,
 	}
 	if c.multi.active {
 		s.multi, s.multiMem = len(c.multi.queued), c.multi.bytes

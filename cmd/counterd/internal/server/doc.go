@@ -71,6 +71,7 @@
 //	configcmd.go                   CONFIG. The configuration is package config's
 //	info.go release.go             INFO. What it counts and measures is package stats's; memory that is given back
 //	web.go                         what is shown by HTTP: who may see it, /healthz
+//	status.go statuslists.go       what the status page tells, which is package page's
 //	slowlogcmd.go latency.go       SLOWLOG, which package slowlog keeps; LATENCY
 //	persistence.go memorycmd.go    SAVE and its kin; MEMORY
 //	admin.go                       SHUTDOWN, and what has one possible answer here

@@ -15,6 +15,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/front"
 	"github.com/counterd/counterd/cmd/counterd/internal/node"
+	"github.com/counterd/counterd/cmd/counterd/internal/page"
 	"github.com/counterd/counterd/cmd/counterd/internal/pubsub"
 	"github.com/counterd/counterd/cmd/counterd/internal/slowlog"
 	"github.com/counterd/counterd/cmd/counterd/internal/stats"
@@ -41,8 +42,9 @@ type Server struct {
 	watches  watch.Table
 	pubsub   pubsub.Registry
 	node     *node.Node
-	web      *web.Server // nil without metrics-addr
-	ending   atomic.Bool // Shutdown has begun
+	web      *web.Server   // nil without metrics-addr
+	page     *page.Monitor // the same
+	ending   atomic.Bool   // Shutdown has begun
 	// Open opens the store of the data directory: set it before Listen to let the server be a replica.
 	Open func() (*counter.Store, error)
 

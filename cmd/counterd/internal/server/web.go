@@ -9,6 +9,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/cmd/counterd/internal/page"
 	"github.com/counterd/counterd/cmd/counterd/internal/web"
 )
 
@@ -25,6 +26,10 @@ func (s *Server) openWeb(conf config.Config) error {
 	}
 	s.web = web.New(web.Options{Network: network, Addr: addr, Guard: webGuard{s}, Log: s.log, Panicked: func() { s.stats.Panics.Add(1) }})
 	s.web.HandleAnyone("/healthz", http.HandlerFunc(s.serveHealth))
+	s.page = page.NewMonitor(&status{Server: s})
+	for _, path := range page.Paths {
+		s.web.HandleUsers(path, s.page.Handler(pageAccess), "info")
+	}
 	return nil
 }
 
@@ -36,6 +41,7 @@ func (s *Server) listenWeb() error {
 	if err := s.web.Listen(); err != nil {
 		return err
 	}
+	s.page.Start()
 	s.log.Info("metrics are served", "address", s.web.Addr().String())
 	return nil
 }
@@ -45,7 +51,13 @@ func (s *Server) closeWeb(ctx context.Context) error {
 	if s.web == nil {
 		return nil
 	}
+	s.page.Close()
 	return s.web.Shutdown(ctx)
+}
+
+// pageAccess is what the user of a request may see of the page beside what INFO tells.
+func pageAccess(r *http.Request) page.Access {
+	return page.Access{Slowlog: web.May(r, "slowlog|get"), Clients: web.May(r, "client|list")}
 }
 
 // health is a word of what keeps the server from its work, empty if nothing does. Load balancers and kubelets see it.

@@ -1,0 +1,342 @@
+// The page asks for /status.json each second while it is seen, for the history when it does not go on from what it has,
+// and for the map when there is a new one.
+const LEVELS = ["Well", "To be known", "To be looked at", "Wrong"];
+const SIGNS = { wait: "M24 14v12M24 33v.5", 0: "M15 25l6.5 6.5L34 18", 1: "M15 25l6.5 6.5L34 18", 2: "M24 13v14M24 34v.5", 3: "M16.5 16.5l15 15M31.5 16.5l-15 15", dead: "M16.5 16.5l15 15M31.5 16.5l-15 15" };
+const COLOURS = { wait: "889", 0: "2fa36e", 1: "2fa36e", 2: "e0a020", 3: "dc3b47", dead: "dc3b47" };
+const NS = 1e9;
+
+const charts = {
+  ops: new Chart($("c-ops"), $("r-ops"), {
+    label: "Operations a second", area: true, series: [["s-ops", "all", 0], ["s-writes", "changes", 1], ["s-errors", "errors", 2]],
+    text: (s) => `${num(s[0])} operations/s, ${num(s[1])} of them changes, ${num(s[2])} errors/s`,
+  }),
+  latency: new Chart($("c-lat"), $("r-lat"), {
+    label: "Latency", log: true, series: [["s-p50", "p50", 3], ["s-p99", "p99", 4], ["s-p999", "p99.9", 5]],
+    text: (s) => s[5] ? `half within ${micros(s[3])}, 99 % within ${micros(s[4])}, 99.9 % within ${micros(s[5])}` : "no commands",
+  }),
+};
+const map = new BlockMap($("map"), $("r-map"));
+
+const state = {
+  run: "", second: -1, tenth: -1, fine: [], coarse: [], began: 0, // the history so far
+  span: "coarse", order: "memory", mapSeq: -1, mapAt: 0,
+  last: null, heard: 0, moved: 0, failing: 0, reason: "", timer: 0, asking: false,
+};
+
+async function get(what) {
+  const answer = await fetch(what, { cache: "no-store", signal: AbortSignal.timeout(4000) });
+  if (answer.status === 204) return null;
+  if (!answer.ok) throw new Error(answer.status === 401 || answer.status === 403 ? "access" : "status " + answer.status);
+  return answer.json();
+}
+
+async function ask() {
+  if (document.hidden || state.asking) return;
+  state.asking = true;
+  clearTimeout(state.timer);
+  const began = performance.now();
+  try {
+    const s = await get("status.json");
+    if (s.second !== state.second || s.vitals.run !== state.run) state.moved = performance.now();
+    await follow(s);
+    state.heard = performance.now();
+    state.failing = 0;
+    state.last = s;
+    show(s);
+    state.asking = false;
+    if (performance.now() - state.mapAt > 1500 && (s.mapSeq !== state.mapSeq || s.mapSeq === 0 || performance.now() - state.mapAt > 3000)) askMap();
+  } catch (e) {
+    state.reason = e.message === "access" ? "access" : "";
+    if (!state.failing) state.failing = Date.now();
+    if (Date.now() - state.failing > 1500 || state.reason || !state.last) dead();
+  }
+  state.asking = false;
+  state.timer = setTimeout(ask, Math.max(100, 1000 - (performance.now() - began)));
+}
+
+// follow brings the history up to the second of an answer: by the one sample in it, or all of it anew.
+async function follow(s) {
+  const same = s.vitals.run === state.run && s.began === state.began;
+  if (!(same && (s.second === state.second || s.second === state.second + 1 && (s.tenth === state.tenth || s.tenth === state.tenth + 1)))) {
+    const h = await get("history.json");
+    Object.assign(state, { run: s.vitals.run, began: h.began, second: h.second, tenth: h.tenth, fine: h.fine || [], coarse: h.coarse || [] });
+    return;
+  }
+  if (s.second === state.second + 1) state.fine.push(s.sample);
+  if (s.tenth === state.tenth + 1) state.coarse.push(s.coarse);
+  state.fine = state.fine.slice(-300);
+  state.coarse = state.coarse.slice(-360);
+  Object.assign(state, { second: s.second, tenth: s.tenth });
+}
+
+async function askMap() {
+  state.mapAt = performance.now();
+  try {
+    const m = await get("map.json");
+    if (!m || m.seq === state.mapSeq) return;
+    state.mapSeq = m.seq;
+    map.show(m);
+  } catch (e) { /* the next status tells */ }
+}
+
+function verdict(level, word, since) {
+  const top = $("top");
+  if (top.dataset.level !== String(level)) {
+    top.dataset.level = level;
+    attr($("sign"), "d", SIGNS[level]);
+    attr($("icon"), "href", `data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Ccircle cx='8' cy='8' r='7' fill='%23${COLOURS[level]}'/%3E%3C/svg%3E`);
+  }
+  set($("word"), word);
+  set($("since"), since);
+  const title = word + " · counterd";
+  if (document.title !== title) document.title = title;
+}
+
+function live(kind, text) {
+  $("live").dataset.state = kind;
+  set($("live"), text);
+}
+
+// dead says that the server does not answer: what is shown is of then.
+function dead() {
+  document.body.classList.add("dead");
+  live("dead", "no answer");
+  const ago = span((Date.now() - state.failing) / 1000);
+  const of = state.last ? `What is shown is of ${clock(state.last.now)}.` : "";
+  if (state.reason === "access") verdict("dead", "The server does not let this page see any more", "The password or the user's rights were changed: reload the page. " + of);
+  else verdict("dead", "The server does not answer", `for ${ago}, since ${clock(state.failing)}. It has ended, or hangs, or the network is cut. ${of}`);
+}
+
+function show(s) {
+  document.body.classList.remove("dead");
+  const v = s.vitals, now = s.now;
+  const still = (performance.now() - state.moved) / 1000;
+  if (still > 4) {
+    document.body.classList.add("dead");
+    live("dead", "standing still");
+    verdict("dead", "The server stands still", `It answers, but its figures are ${span(still)} old: something holds it up, as a disk that hangs.`);
+  } else {
+    live("live", "live");
+    const j = s.verdict;
+    verdict(j.level, j.text, `since ${when(j.since, now)} (${span((now - j.since) / 1000)})` + (j.problems.length > 1 ? `, and ${j.problems.length - 1} more` : ""));
+  }
+  set($("role"), v.role);
+  set($("address"), setting(s, "Address"));
+  problems(s.verdict.problems, now);
+  tiles(s);
+  history(s);
+  memory(s);
+  durability(s);
+  replication(s);
+  commands(s.details.commands);
+  slow(s);
+  clients(s);
+  facts($("server"), s.details.server.map((x) => [x.name, x.value || "–"]));
+  episodes(s.verdict.ended, now);
+}
+
+function setting(s, name) {
+  const found = s.details.server.find((x) => x.name === name);
+  return found ? found.value : "";
+}
+
+function problems(all, now) {
+  list($("problems"), all, () => {
+    const li = make("li");
+    li.append(make("b"), document.createTextNode(" "), make("span", "soft"), make("p", "soft"));
+    return li;
+  }, (li, p) => {
+    attr(li, "data-level", p.level);
+    set(li.children[0], p.text);
+    set(li.children[1], `${LEVELS[p.level].toLowerCase()} since ${when(p.since, now)} (${span((now - p.since) / 1000)})`);
+    set(li.children[2], p.hint || "");
+    li.children[2].hidden = !p.hint;
+  });
+}
+
+function level(el, l) {
+  if (l) attr(el, "data-level", l);
+  else el.removeAttribute("data-level");
+}
+
+function tiles(s) {
+  const v = s.vitals, p = s.sample || [0, 0, 0, 0, 0, 0, 0], t = s.tiers, m = v.memory, c = v.clients;
+  set($("t-ops"), short(p[0]) + "/s");
+  set($("t-ops2"), `${short(p[1])} changes` + (p[2] ? `, ${short(p[2])} errors` : ""));
+  set($("t-p99"), p[4] ? "≤ " + micros(p[4]) : "–");
+  set($("t-p992"), p[4] ? `p50 ${micros(p[3])}, p99.9 ${micros(p[5])}` : "no commands");
+  const posts = t ? t.hotPosts + t.coldPosts : 0;
+  set($("t-posts"), t ? short(posts) : "–");
+  set($("t-posts2"), t ? (t.coldPosts ? `${short(t.hotPosts)} in memory` : "all in memory") : "\u00a0");
+  set($("t-mem"), bytes(m.rss));
+  set($("t-mem2"), m.limit ? `posts ${bytes(m.store)} of ${bytes(m.limit)}` : posts ? `${((t.hotBytes + t.indexBytes + t.overlayBytes) / posts).toFixed(2)} B a post` : "no limit");
+  level($("t-mem"), m.full ? 3 : 0);
+  set($("t-cli"), num(c.connected));
+  set($("t-cli2"), `of ${num(c.max)}` + (c.readers ? `, ${num(c.readers)} reading` : ""));
+  if (v.role === "replica") {
+    set($("t-repl0"), "Primary");
+    const up = v.link && v.link.state === "connected";
+    set($("t-repl"), v.link ? (up ? bytes(v.link.behind) : v.link.state === "sync" ? "copying" : "down") : "none");
+    set($("t-repl2"), up ? "behind, heard " + span(v.link.lastIO / NS) + " ago" : v.link ? "for " + span(v.link.down / NS) : "a replica of nobody");
+    level($("t-repl"), up ? 0 : 3);
+  } else {
+    set($("t-repl0"), "Replicas");
+    const online = v.replicas.filter((r) => r.online);
+    set($("t-repl"), num(online.length));
+    set($("t-repl2"), online.length ? `furthest ${bytes(Math.max(...online.map((r) => r.behind)))} behind` : "none follows");
+    level($("t-repl"), 0);
+  }
+}
+
+function history(s) {
+  const fine = state.span === "fine";
+  const end = fine ? state.began + state.second * 1000 : state.began + state.tenth * 10000;
+  const samples = fine ? state.fine : state.coarse;
+  for (const k in charts) charts[k].show(samples, fine ? 300 : 360, end, fine ? 1 : 10);
+  strip();
+}
+
+// strip is the health of the last hour: a cell for each ten seconds, neighbours of one level together.
+function strip() {
+  const all = state.coarse.concat([state.fine.slice(-(state.second % 10 || 10)).reduce((w, x) => x && (!w || x[6] > w[6]) ? x : w, null)]).slice(-360);
+  const runs = [];
+  all.forEach((x, i) => {
+    const l = x ? Math.max(0, x[6]) : "none", at = 360 - all.length + i, last = runs[runs.length - 1];
+    if (last && last[0] === l) last[2]++;
+    else runs.push([l, at, 1]);
+  });
+  if (all.length < 360) runs.unshift(["none", 0, 360 - all.length]);
+  list($("strip"), runs, () => draw("rect", { y: 0, height: 10 }), (r, [l, x, w]) => {
+    attr(r, "class", "l-" + l);
+    attr(r, "x", x);
+    attr(r, "width", w);
+  });
+  const bad = all.filter((x) => x && x[6] >= 2).length;
+  attr($("strip"), "aria-label", `Health over the last hour: ${bad ? span(bad * 10) + " in trouble" : "nothing was wrong"}` + (all.length < 360 ? `, known for ${span(all.length * 10)}` : ""));
+}
+
+function memory(s) {
+  const t = s.tiers, m = s.vitals.memory;
+  if (t) {
+    const each = (b, n) => n ? (b / n).toFixed(2) + " B" : "–";
+    rows($("tiers"), [
+      ["In memory", t.hotPosts, t.hotBytes, `${num(t.hotBlocks)} ${t.hotBlocks === 1 ? "block" : "blocks"}`],
+      ["In files", t.coldPosts, t.coldBytes, `${num(t.coldBlocks)} ${t.coldBlocks === 1 ? "file" : "files"}, on disk`],
+      ["Their changes", t.overlayRows, t.overlayBytes, "overlays, in memory"],
+      ["Their index", t.coldPosts, t.indexBytes, "in memory"],
+    ], ["", "n", "n", "n"], "", ([name, n, b, more]) => [[name, more], num(n), bytes(b), each(b, n)]);
+  }
+  const parts = [["k-hot", "posts", t ? t.hotBytes : m.store - m.cache], ["k-over", "overlays", t ? t.overlayBytes : 0], ["k-index", "index", t ? t.indexBytes : 0], ["k-cache", "pages of files", m.cache], ["k-heap", "program and connections", Math.max(0, m.heap - (t ? t.indexBytes : 0))]];
+  const whole = Math.max(m.rss, parts.reduce((n, p) => n + p[2], 0));
+  parts.push(["k-free", "unused by now", whole - parts.reduce((n, p) => n + p[2], 0)]);
+  list($("membar"), parts, () => make("i"), (i, p) => {
+    if (i.className !== p[0]) i.className = p[0];
+    i.style.width = 100 * p[2] / Math.max(1, whole) + "%";
+  });
+  attr($("membar"), "aria-label", parts.map((p) => `${p[1]} ${bytes(p[2])}`).join(", "));
+  list($("memlegend"), parts.filter((p) => p[2] > 0), () => make("span"), (el, p) => {
+    attr(el, "class", "key " + p[0]);
+    set(el, `${p[1]} ${bytes(p[2])}`);
+  });
+  facts($("memory"), [
+    ["Process", bytes(m.rss) + (m.system ? ` of the machine's ${bytes(m.system)}` : "")],
+    ["maxmemory", m.limit ? [`${bytes(m.store)} of ${bytes(m.limit)}` + (m.full ? ": full" : ""), m.full ? "bad" : ""] : "no limit"],
+    ["Connections", bytes(s.vitals.clients.held) + (s.vitals.clients.heldMax ? ` of ${bytes(s.vitals.clients.heldMax)}` : "")],
+  ]);
+}
+
+function durability(s) {
+  const v = s.vitals, d = v.disk, n = v.snapshot, r = s.details.restore, now = s.now;
+  if (!d.durable) {
+    set($("restore"), "Data is in memory only: nothing can be restored.");
+    facts($("log"), []);
+    $("points-table").hidden = true;
+    return;
+  }
+  set($("restore"), r && r.from ? `Every state since ${when(r.from, now)} (${span((now - r.from) / 1000)}) can be restored` + (r.fromStart ? ", back to the beginning." : ".") : r && r.fromStart ? "Every state since the beginning can be restored." : "No restore point yet.");
+  facts($("log"), [
+    ["Acknowledged", setting(s, "Durability")],
+    ["Disk", [d.trouble ? d.trouble : d.free >= 0 && d.total ? `${bytes(d.free)} free of ${bytes(d.total)}, ${bytes(d.reserve)} kept for a snapshot` : "well", d.trouble ? "bad" : d.low ? "warn" : ""]],
+    ["Log", `${bytes(d.logBytes)} in ${num(d.segments)} ${d.segments === 1 ? "segment" : "segments"}, from ${num(d.logFirst)} to ${num(d.logEnd)}`],
+    ["Not synced", d.logEnd > d.logDurable ? `${bytes(d.logEnd - d.logDurable)}, ${span(d.unsynced / NS)} old` : "nothing"],
+    ["Last sync", (d.lastSync ? nanos(d.lastSync) : "none yet") + (d.maxSync ? `, longest ${nanos(d.maxSync)}` : "") + (d.syncErrors ? `, ${num(d.syncErrors)} failed` : "")],
+    ["Snapshot", [n.running ? "one is being made" : n.error ? "failed: " + n.error : n.at ? `${span((now - n.at) / 1000)} ago, took ${n.took ? nanos(n.took) : "–"}` : "none yet", n.error ? "warn" : ""]],
+    ["A start replays", bytes(n.behind) + (n.due ? `; the next snapshot at ${bytes(n.due)}` : "")],
+    r ? ["Kept for replicas", bytes(r.retain)] : null,
+  ]);
+  const points = r && r.points || [];
+  $("points-table").hidden = points.length === 0;
+  rows($("points"), points, ["", "n", "n", "n"], "", (p) => [when(p.at, now), num(p.offset), bytes(p.bytes), num(p.blocks)]);
+}
+
+function replication(s) {
+  const v = s.vitals, l = v.link;
+  if (v.role === "replica") {
+    const up = l && l.state === "connected";
+    set($("link"), !l ? "A replica that was not told of whom." : up ? `Follows ${l.primary}.` : l.state === "sync" ? `Copies from ${l.primary}.` : `No link to ${l.primary}.`);
+    facts($("linkfacts"), l ? [
+      ["Link", [up ? "up" : `${l.state}, down for ${span(l.down / NS)}`, up ? "" : "bad"]],
+      ["Behind", bytes(l.behind)],
+      ["Heard of", l.lastIO < 0 ? "never" : span(l.lastIO / NS) + " ago"],
+      l.total ? ["Copied", `${bytes(l.copied)} of ${bytes(l.total)}`] : null,
+      l.error ? ["Error", [l.error, "bad"]] : null,
+    ] : []);
+  } else {
+    set($("link"), v.replicas.length ? `Primary of ${num(v.replicas.length)} ${v.replicas.length === 1 ? "replica" : "replicas"}.` : "Primary. No replica follows.");
+    facts($("linkfacts"), v.minReplicas ? [["Changes need", [`${num(v.minReplicas)} good replicas, there are ${num(v.goodReplicas)}`, v.goodReplicas < v.minReplicas ? "bad" : ""]]] : []);
+  }
+  $("replicas-table").hidden = $("roomnote").hidden = v.replicas.length === 0;
+  rows($("replicas"), v.replicas, ["", "n", "n", "n"], "", (r) => [[r.addr, r.online ? "" : "full copy"], bytes(r.behind), span(r.lag / NS), bytes(r.kept)]);
+}
+
+function commands(all) {
+  rows($("commands"), all.slice(0, 12), ["cmd", "n", "n", "n", "n w", "n"], "No command was called yet.", (c) => [c.name, c.rate ? short(c.rate) : "0", short(c.calls), "≤ " + micros(c.p99), "≤ " + micros(c.p999), short(c.failed)]);
+}
+
+function slow(s) {
+  const hidden = (s.hidden || "").includes("slowlog");
+  rows($("slow"), (s.details.slow || []).slice(0, 12), ["", "n", "cmd", "w"], hidden ? "This user may not see the slow log." : "No slow command.", (e) => [when(e.at, s.now), nanos(e.took), e.text, [e.name || e.addr, e.name ? e.addr : ""]]);
+}
+
+function clients(s) {
+  const c = s.vitals.clients, hidden = (s.hidden || "").includes("clients");
+  set($("clientsum"), `${num(c.connected)} connected, ${num(c.blocked)} waiting, ${num(s.details.subscribers)} subscribed; ${num(c.rejected)} turned away and ${num(c.evicted)} closed for memory since the start.`);
+  const all = (state.order === "memory" ? s.details.largest : s.details.busiest) || [];
+  rows($("clients"), all.slice(0, 12), ["", "w", "n", "n", "n w", "cmd w"], hidden ? "This user may not see clients." : "Nobody is connected.", (k) => [[k.name || k.addr, k.name ? k.addr : ""], k.lib || "–", short(k.commands), bytes(k.memory), span(k.idle), k.last || "–"]);
+}
+
+function episodes(all, now) {
+  list($("episodes"), all.length ? all : [null], () => {
+    const li = make("li");
+    li.append(make("span"), document.createTextNode(" "), make("span", "soft"));
+    return li;
+  }, (li, e) => {
+    set(li.children[0], e ? e.text : "None in the last day, or since the start.");
+    attr(li.children[0], "class", e ? "" : "none");
+    set(li.children[1], e ? `${when(e.from, now)} to ${when(e.to, now)}, ${span((e.to - e.from) / 1000)}` : "");
+  });
+}
+
+// choose makes two buttons a choice.
+function choose(ids, pick) {
+  for (const id in ids) {
+    $(id).addEventListener("click", () => {
+      for (const other in ids) attr($(other), "aria-pressed", other === id);
+      pick(ids[id]);
+      if (state.last) show(state.last);
+    });
+  }
+}
+
+choose({ "span-fine": "fine", "span-coarse": "coarse" }, (v) => { state.span = v; });
+choose({ "by-memory": "memory", "by-commands": "commands" }, (v) => { state.order = v; });
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) {
+    clearTimeout(state.timer);
+    live("wait", "paused");
+  } else {
+    state.moved = performance.now();
+    ask();
+  }
+});
+ask();

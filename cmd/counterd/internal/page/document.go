@@ -1,0 +1,56 @@
+package page
+
+import (
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"strings"
+)
+
+//go:embed assets/page.html
+var pageHTML string
+
+//go:embed assets/page.css
+var pageCSS string
+
+// The script's parts, in the order in which they are put together.
+var (
+	//go:embed assets/format.js
+	formatJS string
+	//go:embed assets/chart.js
+	chartJS string
+	//go:embed assets/blocks.js
+	blocksJS string
+	//go:embed assets/page.js
+	pageJS string
+)
+
+// document is the page as it is sent, and the policy that fits it. Style and script stand in it, so that it needs no other
+// request than those for data, and nothing but they can run: the policy has their hashes.
+var document = assemble()
+
+type assembled struct {
+	body
+	policy string
+	tag    string // ETag
+}
+
+func assemble() (d assembled) {
+	style := "\n" + pageCSS
+	script := "\n\"use strict\";\n" + formatJS + chartJS + blocksJS + pageJS
+	text := strings.Replace(pageHTML, "<!--style-->", "<style>"+style+"</style>", 1)
+	text = strings.Replace(text, "<!--script-->", "<script>"+script+"</script>", 1)
+	d.plain = []byte(text)
+	d.gzip = compressed(d.plain)
+	d.policy = "default-src 'none'; style-src " + hash(style) + "; script-src " + hash(script) +
+		"; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	sum := sha256.Sum256(d.plain)
+	d.tag = `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
+	return d
+}
+
+// hash is what a policy says of an inline part.
+func hash(part string) string {
+	sum := sha256.Sum256([]byte(part))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}

@@ -1,0 +1,77 @@
+package page
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// Access is what a viewer may see beside figures.
+type Access struct {
+	Slowlog bool // arguments of slow commands
+	Clients bool // addresses and names of clients
+}
+
+// Paths are those that Handler answers, as patterns of http.ServeMux.
+var Paths = []string{"/{$}", "/status.json", "/history.json", "/map.json"}
+
+// Handler serves the page at /, and its data. Who asks may see figures; may says what else.
+func (m *Monitor) Handler(may func(r *http.Request) Access) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", document.policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			h.Set("Allow", "GET, HEAD")
+			http.Error(w, "only GET and HEAD are answered here", http.StatusMethodNotAllowed)
+			return
+		}
+		switch r.URL.Path {
+		case "/":
+			h.Set("Cache-Control", "no-cache")
+			h.Set("ETag", document.tag)
+			if r.Header.Get("If-None-Match") == document.tag {
+				w.WriteHeader(http.StatusNotModified)
+				return
+			}
+			send(w, r, "text/html; charset=utf-8", &document.body)
+		case "/status.json", "/history.json":
+			a := m.current(r.Context())
+			switch {
+			case a == nil:
+				http.Error(w, "no figures yet", http.StatusServiceUnavailable)
+			case r.URL.Path == "/history.json":
+				send(w, r, "application/json", a.history())
+			default:
+				send(w, r, "application/json", a.body(may(r)))
+			}
+		case "/map.json":
+			if b := m.currentMap(); b != nil {
+				send(w, r, "application/json", b)
+			} else {
+				w.WriteHeader(http.StatusNoContent)
+			}
+		default:
+			http.NotFound(w, r)
+		}
+	})
+}
+
+// send writes a body, compressed for who takes that.
+func send(w http.ResponseWriter, r *http.Request, kind string, b *body) {
+	h := w.Header()
+	h.Set("Content-Type", kind)
+	h.Set("Vary", "Accept-Encoding")
+	data := b.plain
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		h.Set("Content-Encoding", "gzip")
+		data = b.gzip
+	}
+	h.Set("Content-Length", strconv.Itoa(len(data)))
+	_, _ = w.Write(data) // who went away needs no answer
+}

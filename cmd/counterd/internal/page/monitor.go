@@ -1,0 +1,297 @@
+package page
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// watchedFor is how long somebody counts as watching after a request: the page asks each second.
+	watchedFor = 5 * time.Second
+	// freshFor is how old an answer may be before a viewer waits for a new one, for waitFresh at most.
+	freshFor  = 1500 * time.Millisecond
+	waitFresh = time.Second
+	// mapEvery and mapShare bound how often blocks are walked.
+	mapEvery = 2 * time.Second
+	mapShare = 200
+	// listed is how many commands, clients and slow commands are shown.
+	listed = 20
+)
+
+// Monitor watches a server. Make one with NewMonitor, begin with Start, end with Close.
+type Monitor struct {
+	src  Source
+	quit chan struct{}
+	wake chan struct{} // somebody waits for an answer
+	done sync.WaitGroup
+
+	// Of the monitor's goroutine alone.
+	past     history
+	judge    judge
+	vitals   Vitals
+	mapper   mapper           // of the walk while walking is set
+	nextWalk time.Time        // the same
+	walking  atomic.Bool      // a walk is under way
+	calls    map[string]int64 // of each command at the last answer
+	callsAt  time.Time
+
+	mu       sync.Mutex // guards the rest
+	running  bool
+	watched  time.Time     // when somebody asked last
+	mapAsked time.Time     // for the map
+	now      *answer       // nil before the first
+	fresh    chan struct{} // closed when now is replaced
+	blocks   *Map          // nil before the first
+	mapBody  *body
+}
+
+// Status is what is sent each second.
+type Status struct {
+	Second  int64   `json:"second"`
+	Began   int64   `json:"began"` // ms since 1970: of second 0
+	Now     int64   `json:"now"`   // ms since 1970
+	Sample  []int64 `json:"sample"`
+	Tenth   int64   `json:"tenth"`
+	Coarse  []int64 `json:"coarse"`
+	Verdict Verdict `json:"verdict"`
+	Vitals  Vitals  `json:"vitals"`
+	Details Details `json:"details"`
+	Tiers   *Tiers  `json:"tiers"` // null: not walked yet
+	MapSeq  uint64  `json:"mapSeq"`
+	Hidden  string  `json:"hidden,omitempty"` // parts that this viewer may not see
+}
+
+// answer is what all viewers of a second get.
+type answer struct {
+	at     time.Time
+	status Status
+	past   Past
+
+	mu     sync.Mutex
+	bodies map[Access]*body
+	old    *body // of the history
+}
+
+// body is something to send, as it is and compressed.
+type body struct{ plain, gzip []byte }
+
+// NewMonitor makes the monitor of a server.
+func NewMonitor(src Source) *Monitor {
+	return &Monitor{src: src, quit: make(chan struct{}), wake: make(chan struct{}, 1), fresh: make(chan struct{})}
+}
+
+// Start begins to watch. Call it once.
+func (m *Monitor) Start() {
+	m.mu.Lock()
+	m.running = true
+	m.mu.Unlock()
+	m.done.Go(m.run)
+}
+
+// Close ends it, and waits for the end. One that was not started, or is closed, has nothing to end.
+func (m *Monitor) Close() {
+	m.mu.Lock()
+	was := m.running
+	m.running = false
+	m.mu.Unlock()
+	if was {
+		close(m.quit)
+		m.done.Wait()
+	}
+}
+
+func (m *Monitor) run() {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	m.second(time.Now())
+	for {
+		select {
+		case <-m.quit:
+			return
+		case now := <-tick.C:
+			m.second(now)
+		case <-m.wake:
+			m.publish(time.Now())
+		}
+	}
+}
+
+// second is what is done each second.
+func (m *Monitor) second(now time.Time) {
+	m.vitals = m.src.Vitals()
+	m.mu.Lock()
+	lost := 0
+	if m.blocks != nil {
+		lost = m.blocks.Tiers.Lost
+	}
+	watching, mapping := now.Sub(m.watched) < watchedFor, now.Sub(m.mapAsked) < watchedFor
+	m.mu.Unlock()
+	m.judge.look(now, &m.vitals, lost)
+	m.past.add(now, m.src.Totals(), m.judge.level)
+	if watching {
+		m.publish(now)
+	} else {
+		m.calls = nil
+	}
+	if !m.walking.CompareAndSwap(false, true) {
+		return
+	}
+	if mapping && now.After(m.nextWalk) && m.vitals.Loading == nil {
+		m.done.Go(m.walk)
+		return
+	}
+	if !mapping {
+		m.mapper.forget()
+	}
+	m.walking.Store(false)
+}
+
+// publish makes the answer of this second.
+func (m *Monitor) publish(now time.Time) {
+	d := m.src.Details(listed)
+	calls := make(map[string]int64, len(d.Commands))
+	for i := range d.Commands {
+		c := &d.Commands[i]
+		calls[c.Name] = c.Calls
+		if before, ok := m.calls[c.Name]; ok && now.After(m.callsAt) {
+			c.PerSec = float64(int64(float64(since(before, c.Calls))/now.Sub(m.callsAt).Seconds()*10)) / 10
+		}
+	}
+	if now.Sub(m.callsAt) > 100*time.Millisecond {
+		m.calls, m.callsAt = calls, now
+	}
+	a := &answer{at: now, past: m.past.past(), bodies: make(map[Access]*body)}
+	a.status = Status{Second: m.past.second, Began: m.past.began.UnixMilli(), Now: now.UnixMilli(), Tenth: m.past.tenth,
+		Verdict: m.judge.verdict(), Vitals: m.vitals, Details: d}
+	a.status.Sample, a.status.Coarse = m.past.newest()
+	m.mu.Lock()
+	if m.blocks != nil {
+		a.status.Tiers, a.status.MapSeq = &m.blocks.Tiers, m.blocks.Seq
+	}
+	m.now = a
+	close(m.fresh)
+	m.fresh = make(chan struct{})
+	m.mu.Unlock()
+}
+
+// walk makes a new map. One runs at a time.
+func (m *Monitor) walk() {
+	defer m.walking.Store(false)
+	began := time.Now()
+	blocks, err := m.mapper.walk(m.src, m.counters(), time.Now)
+	m.nextWalk = time.Now().Add(max(mapEvery, mapShare*time.Since(began)) - time.Second/2) // it is looked at each second
+	if err != nil {
+		return // the store is closed or replaced: the next one finds the new one
+	}
+	b := encode(blocks)
+	m.mu.Lock()
+	m.blocks, m.mapBody = blocks, b
+	m.mu.Unlock()
+}
+
+// counters is about how many there are.
+func (m *Monitor) counters() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.blocks != nil {
+		return len(m.blocks.Rows) + m.blocks.Left
+	}
+	if m.now != nil {
+		return m.now.status.Details.Counters
+	}
+	return 1
+}
+
+// current returns the answer of this second, or, when none comes in waitFresh, the newest there is; nil: there is none.
+func (m *Monitor) current(ctx context.Context) *answer {
+	m.mu.Lock()
+	now := time.Now()
+	m.watched = now
+	a, fresh := m.now, m.fresh
+	m.mu.Unlock()
+	if a != nil && now.Sub(a.at) < freshFor {
+		return a
+	}
+	select {
+	case m.wake <- struct{}{}:
+	default: // it is asked for
+	}
+	timer := time.NewTimer(waitFresh)
+	defer timer.Stop()
+	select {
+	case <-fresh:
+	case <-timer.C:
+	case <-m.quit:
+	case <-ctx.Done():
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.now
+}
+
+// currentMap returns the newest map; nil: there is none yet.
+func (m *Monitor) currentMap() *body {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mapAsked = time.Now()
+	return m.mapBody
+}
+
+// body is the answer for who may see so much. It is made once.
+func (a *answer) body(may Access) *body {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	b := a.bodies[may]
+	if b == nil {
+		st := a.status
+		if !may.Slowlog {
+			st.Details.Slow, st.Hidden = nil, "slowlog"
+		}
+		if !may.Clients {
+			st.Details.Largest, st.Details.Busiest, st.Hidden = nil, nil, st.Hidden+" clients"
+		}
+		b = encode(&st)
+		a.bodies[may] = b
+	}
+	return b
+}
+
+// history is the history up to this second. It is made once.
+func (a *answer) history() *body {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.old == nil {
+		a.old = encode(&a.past)
+	}
+	return a.old
+}
+
+// compressors are kept: one has 1.2 MB of tables at the fastest level, too.
+var compressors = sync.Pool{New: func() any {
+	w, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // the level is a good one
+	return w
+}}
+
+// encode makes a body of what JSON can tell.
+func encode(v any) *body {
+	plain, err := json.Marshal(v)
+	if err != nil { // a float64 that is none: there are no other ways
+		plain = []byte("{}")
+	}
+	return &body{plain, compressed(plain)}
+}
+
+func compressed(plain []byte) []byte {
+	var out bytes.Buffer
+	w := compressors.Get().(*gzip.Writer)
+	defer compressors.Put(w)
+	w.Reset(&out)
+	_, _ = w.Write(plain) // memory takes all
+	_ = w.Close()
+	return out.Bytes()
+}
