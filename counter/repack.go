@@ -2,6 +2,7 @@ package counter
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -13,6 +14,15 @@ type repacker struct {
 	quit   chan struct{}
 	done   chan struct{}
 	once   sync.Once
+	blocks atomic.Int64 // that got another layout, or were looked at for that
+	nanos  atomic.Int64 // that this took
+}
+
+// Repacks tells how many blocks were packed anew in the background since the start, for columns that came or went or
+// for better widths, and how long that took.
+func (a Admin) Repacks() (blocks int64, took time.Duration) {
+	r := &a.s.repacker
+	return r.blocks.Load(), time.Duration(r.nanos.Load())
 }
 
 func (r *repacker) start(s *Store) {
@@ -91,6 +101,8 @@ func (r *repacker) keyspace(s *Store, id int) bool {
 		pause := time.Duration(0)
 		if worked {
 			pause = time.Since(began)
+			r.blocks.Add(1)
+			r.nanos.Add(int64(pause))
 		}
 		select {
 		case <-r.quit:

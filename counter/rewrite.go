@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter/internal/hot"
@@ -81,6 +82,7 @@ func (t *tiers) rewrite(s *Store, ks *keyspace, mid uint64) error {
 func (t *tiers) rewriteAs(s *Store, ks *keyspace, mid uint64, lose bool) error {
 	t.one.Lock()
 	defer t.one.Unlock()
+	began := time.Now()
 	s.repl.applying.RLock() // the copy and its offset belong together
 	s.gate.RLock()
 	copied := func() {
@@ -127,9 +129,11 @@ func (t *tiers) rewriteAs(s *Store, ks *keyspace, mid uint64, lose bool) error {
 	}
 	if b.cold == nil {
 		t.demotions.Add(1)
+		t.spent.demoting.Add(int64(time.Since(began)))
 		t.fresh.Add(stats.Bytes)
 	} else {
 		t.rewrites.Add(1)
+		t.spent.rewriting.Add(int64(time.Since(began)))
 	}
 	t.written.Add(stats.Bytes)
 	return nil
@@ -281,6 +285,7 @@ func (t *tiers) promote(s *Store, ks *keyspace, mid uint64) error {
 func (t *tiers) promoteAs(s *Store, ks *keyspace, mid uint64, lose bool) error {
 	t.one.Lock()
 	defer t.one.Unlock()
+	began := time.Now()
 	s.gate.RLock()
 	defer s.gate.RUnlock()
 	if !s.serves(ks) {
@@ -301,6 +306,7 @@ func (t *tiers) promoteAs(s *Store, ks *keyspace, mid uint64, lose bool) error {
 	t.retire(b)
 	ks.hotFrom.Store(min(ks.hotFrom.Load(), b.lo))
 	t.promotions.Add(1)
+	t.spent.promoting.Add(int64(time.Since(began)))
 	return nil
 }
 

@@ -35,6 +35,7 @@ type SnapshotStats struct {
 	Running       bool
 	Generation    uint64    // of the newest snapshot; 0: none
 	LastTime      time.Time // when it was made
+	OldestTime    time.Time // when the oldest one that is kept was made: how far back a restore reaches
 	LastStarted   time.Time
 	LastTook      time.Duration
 	LastErr       error  // of the last attempt
@@ -143,9 +144,12 @@ func (a Admin) Snapshots() SnapshotStats {
 		return SnapshotStats{}
 	}
 	s.snapshots.state.Lock()
-	defer s.snapshots.state.Unlock()
 	stats := s.snapshots.stats
+	s.snapshots.state.Unlock()
 	stats.Running = s.snapshots.running.Load()
+	if kept := s.dir.Manifests(); len(kept) > 0 {
+		stats.OldestTime = time.UnixMilli(kept[len(kept)-1].TimeMS)
+	}
 	return stats
 }
 

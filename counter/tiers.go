@@ -27,6 +27,7 @@ type tiers struct {
 	rewrites   atomic.Int64
 	failed     atomic.Int64
 	refused    atomic.Int64 // times that full began
+	spent      tierTimes
 	written    atomic.Int64 // bytes of cold files written
 	// Rows in them that were hot or new, as bytes of the same files: what would have been written without rewrites.
 	fresh atomic.Int64
@@ -374,6 +375,9 @@ const (
 	TierCold = "cold"
 )
 
+// tierTimes are nanoseconds that changes of tier took which were made.
+type tierTimes struct{ demoting, rewriting, promoting atomic.Int64 }
+
 // TierStats are the totals of INFO's section tiers.
 type TierStats struct {
 	HotItems, ColdItems, OverlayItems int64
@@ -385,6 +389,7 @@ type TierStats struct {
 	Full                              bool
 	ReadErrors, Demotions, Promotions int64
 	Rewrites, Failed, Refused         int64
+	Demoting, Promoting, Rewriting    time.Duration // that those took together
 	Written, Fresh                    int64
 	Broken                            int64 // cold files that could not be opened at the start
 	Scrubs, ScrubErrors               int64 // cold files verified in the background, and found damaged
@@ -398,7 +403,9 @@ func (a Admin) TierCounts() TierStats {
 		Cache: t.cache.Stats(), MaxMemory: t.limit.Load(), Memory: t.memory(a.s), Full: t.full.Load(),
 		ReadErrors: t.readErrors.Load(), Demotions: t.demotions.Load(), Promotions: t.promotions.Load(), Rewrites: t.rewrites.Load(),
 		Failed: t.failed.Load(), Refused: t.refused.Load(), Written: t.written.Load(), Fresh: t.fresh.Load(),
-		Broken: t.broken.Load(), Scrubs: t.scrubs.Load(), ScrubErrors: t.scrubErrors.Load(),
+		Demoting: time.Duration(t.spent.demoting.Load()), Promoting: time.Duration(t.spent.promoting.Load()),
+		Rewriting: time.Duration(t.spent.rewriting.Load()),
+		Broken:    t.broken.Load(), Scrubs: t.scrubs.Load(), ScrubErrors: t.scrubErrors.Load(),
 	}
 }
 

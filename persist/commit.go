@@ -131,6 +131,7 @@ func (l *Log) writeOnce() {
 		l.writtenChain = l.files.chain
 		l.stats.Writes++
 		l.stats.WrittenBytes += to - from
+		l.stats.WriteSizes.add(to - from)
 		l.judgeSize()
 		if l.files.spaceErr != nil {
 			l.judgeSpace()
@@ -162,6 +163,7 @@ func (l *Log) syncOnce() {
 	l.stats.Syncs++
 	l.stats.LastSync = took
 	l.stats.MaxSync = max(l.stats.MaxSync, took)
+	l.stats.SyncTimes.add(uint64(max(took, 0) / time.Microsecond))
 	if err == nil {
 		l.files.retired = l.files.retired[len(retired):]
 		if active == l.files.active { // else a rotation made it dirty again

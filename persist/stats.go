@@ -12,6 +12,8 @@ type Stats struct {
 	FailedRewrites uint64        // those that failed
 	LastSync       time.Duration // of the last sync
 	MaxSync        time.Duration // of the longest
+	SyncTimes      Histogram     // of all syncs, in microseconds
+	WriteSizes     Histogram     // of all group commits, in bytes
 
 	// Now, not since opening.
 	Position, Written, Durable uint64        // log offsets

@@ -53,6 +53,7 @@ var allowed = map[string][]string{
 	"cmd/counterd/internal/slowlog": {},
 	"cmd/counterd/internal/stats":   {},
 	"cmd/counterd/internal/web":     {},
+	"cmd/counterd/internal/metrics": {"counter", "internal/errclass", "persist"},
 	"cmd/counterd/internal/page":    {},
 	"cmd/counterd/internal/dataset": {"cmd/counterd/internal/command", "cmd/counterd/internal/glob", "cmd/counterd/internal/items",
 		"cmd/counterd/internal/resp", "counter", "schema"},

@@ -26,6 +26,14 @@ func (h *Histogram) add(n int64, each time.Duration) {
 // bound is the longest time of bucket i in microseconds.
 func bound(i int) int64 { return 1 << i }
 
+// Counts are the executions in each bucket, read one after the other.
+func (h *Histogram) Counts() (counts [timeBuckets]uint64) {
+	for i := range h {
+		counts[i] = uint64(h[i].Load())
+	}
+	return counts
+}
+
 // reset forgets all.
 func (h *Histogram) reset() {
 	for i := range h {

@@ -61,6 +61,9 @@ func (n *Node) Info(field func(name string, value any)) {
 	}
 }
 
+// TooFew tells whether a refusal of Judge is for want of replicas that follow.
+func TooFew(refusal string) bool { return refusal == errFew }
+
 // infoLink tells of the link to the primary.
 func (n *Node) infoLink(field func(name string, value any), conf config.Config, written uint64) {
 	info, ok := n.repl.Link()

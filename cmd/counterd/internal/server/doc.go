@@ -17,7 +17,7 @@
 //	stats            what is counted and measured: totals, rates, memory
 //	pubsub           who is subscribed to what, and what it has not read yet
 //	glob             patterns
-//	web              the HTTP server of --metrics-addr
+//	web, metrics     the HTTP server of --metrics-addr, and what it shows Prometheus
 //
 // An INCR crosses each border once: read by front and resp, found in command, planned by items, run by counter.
 //
@@ -70,7 +70,7 @@
 //	clientinfo.go clientcmd.go     what others see of a connection; CLIENT
 //	configcmd.go                   CONFIG. The configuration is package config's
 //	info.go release.go             INFO. What it counts and measures is package stats's; memory that is given back
-//	web.go                         what is shown by HTTP: who may see it, /healthz
+//	web.go metrics.go              what is shown by HTTP: who may see it, /healthz, /metrics
 //	status.go statuslists.go       what the status page tells, which is package page's
 //	slowlogcmd.go latency.go       SLOWLOG, which package slowlog keeps; LATENCY
 //	persistence.go memorycmd.go    SAVE and its kin; MEMORY

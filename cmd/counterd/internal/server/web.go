@@ -9,6 +9,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/cmd/counterd/internal/metrics"
 	"github.com/counterd/counterd/cmd/counterd/internal/page"
 	"github.com/counterd/counterd/cmd/counterd/internal/web"
 )
@@ -26,6 +27,7 @@ func (s *Server) openWeb(conf config.Config) error {
 	}
 	s.web = web.New(web.Options{Network: network, Addr: addr, Guard: webGuard{s}, Log: s.log, Panicked: func() { s.stats.Panics.Add(1) }})
 	s.web.HandleAnyone("/healthz", http.HandlerFunc(s.serveHealth))
+	s.web.Handle("/metrics", metrics.Handler(figuresOf{s, new(usage)}, s.log))
 	s.page = page.NewMonitor(&status{Server: s})
 	for _, path := range page.Paths {
 		s.web.HandleUsers(path, s.page.Handler(pageAccess), "info")

@@ -99,6 +99,13 @@ func (s *Log) Len() int {
 	return len(s.ring)
 }
 
+// Total is how many entries were ever added, Reset or not.
+func (s *Log) Total() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last
+}
+
 // Reset forgets all entries.
 func (s *Log) Reset() {
 	s.mu.Lock()

@@ -1,0 +1,79 @@
+package counter
+
+import "github.com/counterd/counterd/counter/internal/hot"
+
+// Usage is what one counter's posts take, and where they are.
+type Usage struct {
+	Counter                    string
+	HotItems, ColdItems        int64
+	HotBlocks, ColdBlocks      int64
+	HotBytes                   int64 // memory of hot blocks
+	ColdBytes, IndexBytes      int64 // of cold files; memory of their indexes
+	OverlayBlocks              int64 // cold blocks with changes that their files do not have
+	OverlayItems, OverlayBytes int64 // rows of those changes, and their memory
+	Overflows                  int64 // values in overflow tables
+	Unusable                   int64 // cold blocks whose file is missing or cannot be used
+}
+
+// usageStep is how many blocks are counted with the gate held: 0.1 ms. Somebody who waits for it alone keeps everybody
+// out.
+const usageStep = 1024
+
+// Usage counts all blocks, counter by counter: 60 to 100 ns a block. A counter that is dropped meanwhile may be there in
+// part.
+func (a Admin) Usage() []Usage {
+	s := a.s
+	var all []Usage
+	for id := 0; ; id++ {
+		u := Usage{}
+		more, last := true, false
+		for lo := uint64(0); lo < hot.EndMid && more; {
+			s.gate.RLock()
+			if last = s.closed || id >= len(s.spaces); last {
+				s.gate.RUnlock()
+				break
+			}
+			ks := s.spaces[id]
+			if more = ks != nil; more {
+				u.Counter = ks.counterName
+				for n := 0; n < usageStep && lo < hot.EndMid; n++ {
+					lo = u.add(ks, lo)
+				}
+			}
+			s.gate.RUnlock()
+		}
+		if u.Counter != "" {
+			all = append(all, u)
+		}
+		if last {
+			return all
+		}
+	}
+}
+
+// add counts the block that lo is in, and returns where the next begins. REQUIRES Store.gate held.
+func (u *Usage) add(ks *keyspace, lo uint64) (next uint64) {
+	b := ks.lock(lo)
+	defer b.mu.Unlock()
+	if b.cold == nil {
+		u.HotBlocks++
+		u.HotItems += int64(b.tab.Len())
+		u.HotBytes += int64(b.tab.Bytes())
+	} else {
+		f := b.cold.file.Stat()
+		u.ColdBlocks++
+		u.ColdItems += int64(b.items())
+		u.ColdBytes += f.Bytes
+		u.IndexBytes += f.IndexBytes
+		if n := b.tab.Len(); n > 0 {
+			u.OverlayBlocks++
+			u.OverlayItems += int64(n)
+		}
+		u.OverlayBytes += int64(len(b.span.Data))
+		if b.cold.file.Err() != nil {
+			u.Unusable++
+		}
+	}
+	u.Overflows += int64(b.tab.Overflows())
+	return b.hi
+}
