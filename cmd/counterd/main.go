@@ -57,6 +57,9 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := conf.ReadSecrets(); err != nil {
+		return err
+	}
 	if err := conf.Validate(); err != nil {
 		return err
 	}

@@ -33,11 +33,17 @@ type Row[C any] struct {
 	Run func(c C, args [][]byte)
 	Sub []*Row[C]
 
+	// Asks asks for the data that the command touches beside the keys that First, Last and Step name, and returns which
+	// argument was refused: see Access.Ask. A command that has ReadOnly or Write, no such keys and no Asks asks for
+	// everything.
+	Asks func(r Rights, args [][]byte) (refused int)
+
 	// Executions, the nanoseconds they took together, those refused before they ran, and those answered by an error.
 	Calls, Nanos, Rejected, Failed atomic.Int64
 	Times                          Histogram
 
-	hash idmp.Hash // of the name; set by NewTable
+	hash   idmp.Hash // of the name; set by NewTable
+	access *Access   // set by NewTable
 }
 
 // Flags are the command flags of Redis that mean something here.
@@ -78,6 +84,9 @@ var flagNames = []struct {
 	{Stale, "stale"}, {SkipSlowlog, "skip_slowlog"}, {Fast, "fast"}, {NoAuth, "no_auth"}, {NoAsyncLoading, "no_async_loading"}, {NoMulti, "no_multi"},
 	{AllowBusy, "allow_busy"},
 }
+
+// Access is what the command asks of who sends it.
+func (cmd *Row[C]) Access() *Access { return cmd.access }
 
 // Is reports whether the command is the one called name.
 func (cmd *Row[C]) Is(name string) bool { return cmd.Name == name }

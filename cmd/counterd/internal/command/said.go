@@ -1,6 +1,7 @@
 package command
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
@@ -20,12 +21,18 @@ func (cmd *Row[C]) flagList() []string {
 	return names
 }
 
-// categoryNames are those of Redis whose commands exist here, in its order.
-var categoryNames = []string{"keyspace", "read", "write", "hash", "string", "pubsub", "admin", "fast", "slow", "dangerous", "connection", "transaction", "scripting"}
+// categoryNames are those of Redis, in its order, and behind them that of counterd's own commands. Some have no command
+// here: a list of users may name them all the same.
+var categoryNames = []string{"keyspace", "read", "write", "set", "sortedset", "list", "hash", "string", "bitmap", "hyperloglog", "geo", "stream", "pubsub",
+	"admin", "fast", "slow", "blocking", "dangerous", "connection", "transaction", "scripting", "counter"}
+
+// IsCategory tells whether there is a category of that name, in lower case and without its @.
+func IsCategory(name string) bool { return slices.Contains(categoryNames, name) }
 
 // groupCategory is the category that comes with a group of commands.
 var groupCategory = map[string]string{
 	"generic": "keyspace", "hash": "hash", "string": "string", "pubsub": "pubsub", "connection": "connection", "transactions": "transaction", "scripting": "scripting",
+	"counterd": "counter",
 }
 
 // in tells whether the command belongs to an ACL category.
@@ -42,6 +49,8 @@ func (cmd *Row[C]) in(category string) bool {
 		return cmd.Flags&Admin != 0 || cmd.Is("lastsave") || cmd.Is("role")
 	case "dangerous":
 		return cmd.in("admin") || cmd.Is("flushall") || cmd.Is("flushdb") || cmd.Is("info")
+	case "blocking":
+		return cmd.Flags&Blocking != 0
 	case "fast":
 		return cmd.Flags&Fast != 0
 	case "slow":
@@ -85,13 +94,13 @@ func (cmd *Row[C]) keyFlags() []string {
 		return []string{"RW", "access", "update", "variable_flags"}
 	case "ssubscribe", "sunsubscribe", "spublish":
 		return []string{"not_key"}
-	case "strlen", "hexists", "hlen", "hstrlen", "exists", "touch", "type":
+	case "strlen", "hexists", "hlen", "hstrlen", "exists", "touch", "type", "memory|usage":
 		return []string{"RO"}
 	}
 	switch {
 	case cmd.Flags&Write != 0:
 		return []string{"RW", "access", "update"}
-	case cmd.Plan != nil && cmd.Flags&ReadOnly != 0 && !strings.HasPrefix(cmd.Name, "object"):
+	case cmd.Flags&ReadOnly != 0 && !strings.HasPrefix(cmd.Name, "object"):
 		return []string{"RO", "access"}
 	}
 	return []string{"RO"}
@@ -102,12 +111,15 @@ func (cmd *Row[C]) keyFlagsOf(args [][]byte) []string {
 	if !cmd.Is("set") {
 		return cmd.keyFlags()
 	}
-	for _, a := range args[3:] {
-		if resp.EqualFold(a, "GET") {
-			return []string{"RW", "access", "update"}
-		}
+	if setGets(args) {
+		return []string{"RW", "access", "update"}
 	}
 	return []string{"OW", "update"}
+}
+
+// setGets tells whether SET is to answer the value before.
+func setGets(args [][]byte) bool {
+	return slices.ContainsFunc(args[min(3, len(args)):], func(a []byte) bool { return resp.EqualFold(a, "GET") })
 }
 
 // tips tell programs between clients and a number of nodes how to pass a command on.

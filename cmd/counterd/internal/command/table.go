@@ -1,6 +1,7 @@
 package command
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/idmp"
@@ -10,16 +11,47 @@ import (
 type Table[C any] struct {
 	List   []*Row[C] // in the order in which COMMAND lists them
 	byName map[string]*Row[C]
+	access []*Access // of all, those that were taken out too: rules of users go on naming them
 }
 
 // NewTable makes a table of rows, which count the calls of one server.
 func NewTable[C any](list []*Row[C]) *Table[C] {
 	t := &Table[C]{List: list, byName: make(map[string]*Row[C])}
+	id := 0
 	for _, cmd := range t.List {
 		t.byName[cmd.Name] = cmd
-		cmd.Each(func(cmd *Row[C]) { cmd.hash = idmp.Begin(cmd.Name) })
+		cmd.Each(func(s *Row[C]) {
+			s.hash, s.access = idmp.Begin(s.Name), s.makeAccess(id)
+			id++
+			if s != cmd {
+				cmd.access.Sub = append(cmd.access.Sub, s.access)
+			}
+		})
+		t.access = append(t.access, cmd.access)
 	}
 	return t
+}
+
+// Access is what all commands ask of who sends them, subcommands in their container.
+func (t *Table[C]) Access() []*Access { return t.access }
+
+// Disable takes a command, or a subcommand as "config|set", out of the table, as if it had never been there. It is
+// false for a name that is none's.
+func (t *Table[C]) Disable(name string) bool {
+	name = strings.ToLower(name)
+	cmd := t.Lookup([]byte(name))
+	if cmd == nil {
+		return false
+	}
+	same := func(other *Row[C]) bool { return other == cmd }
+	if container, _, sub := strings.Cut(name, "|"); sub {
+		of := t.byName[container]
+		of.Sub = slices.DeleteFunc(of.Sub, same)
+		return true
+	}
+	t.List = slices.DeleteFunc(t.List, same)
+	delete(t.byName, name)
+	return true
 }
 
 // MaxName is longer than any command's name.
@@ -85,13 +117,7 @@ func (t *Table[C]) keys(args [][]byte) (cmd *Row[C], keys [][]byte, text string)
 	case !cmd.Takes(args):
 		return nil, nil, "ERR Invalid number of arguments specified for command"
 	}
-	if cmd.Flags&Idmp != 0 {
-		args = args[:len(args)-idmp.TailLen(args)]
-	}
-	last := cmd.Last
-	if last < 0 {
-		last += len(args)
-	}
+	last := cmd.access.lastKey(args)
 	for i := cmd.First; i <= last; i += cmd.Step {
 		keys = append(keys, args[i])
 	}

@@ -38,6 +38,7 @@ type Config struct {
 	ConfigFile       string // path, empty = none
 	Replication
 	Web
+	ACL
 	TLS           TLS
 	AOFRewriteMin uint64 // bytes of log growth at which a snapshot is made, 0 = never
 }
@@ -48,11 +49,14 @@ func Default() Config {
 		Bind: []string{"127.0.0.1"}, Port: 6379, UnixSocketPerm: 0o700, Dir: "counterd-data", ProtectedMode: true, MaxClients: 10000, ReadonlyClients: 10000,
 		TCPKeepalive: 300, LogLevel: "notice", SlowlogSlower: 10000, SlowlogMaxLen: 128,
 		AppendOnly: true, AppendFsync: "everysec", AOFRewriteMin: 64 << 20, AOFRetain: 256 << 20,
-		Replication: defaultReplication(), TLS: defaultTLS(), OutputLimits: defaultOutputLimits(),
+		Replication: defaultReplication(), TLS: defaultTLS(), ACL: defaultACL(), OutputLimits: defaultOutputLimits(),
 		MaxMemoryClients: ClientsLimit{Bytes: DefaultClientsLimit},
 		IdmpMaxProducers: 10000, IdmpMaxMemory: 64 << 20, IdmpMinIdle: 600,
 	}
 }
+
+// maxPassword is the longest password, in bytes, as of Redis.
+const maxPassword = 512
 
 // levels maps redis.conf's levels.
 var levels = map[string]slog.Level{
@@ -87,6 +91,10 @@ func (c *Config) Validate() error {
 		errs = append(errs, fmt.Errorf("loglevel: got %q, want debug, verbose, notice or warning", c.LogLevel))
 	}
 	c.Replication.validate(check, &errs)
+	c.ACL.validate(check, &errs)
+	if len(c.RequirePass) > maxPassword {
+		errs = append(errs, fmt.Errorf("requirepass: got %d bytes, want %d at most", len(c.RequirePass), maxPassword))
+	}
 	c.Web.validate(&errs)
 	if c.ReplicaOf != "" && !c.AppendOnly {
 		errs = append(errs, errors.New("replicaof: a replica needs a log: want appendonly yes"))

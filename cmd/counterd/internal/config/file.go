@@ -94,11 +94,23 @@ func rewrite(text string, c *Config) string {
 	done := make(map[string]bool)
 	var out strings.Builder
 	keep := func(line string) { out.WriteString(strings.TrimRight(line, "\n") + "\n") }
+	users := func() { // all in the place of the first
+		if !done["user"] {
+			for _, u := range c.Users {
+				out.WriteString("user " + u + "\n")
+			}
+		}
+		done["user"] = true
+	}
 	write := func(p *parameter) { out.WriteString(p.name + " " + quote(p.get(c), p.words) + "\n") }
 	for line := range strings.Lines(text) {
 		words, err := splitLine(line)
 		if err != nil || len(words) == 0 {
 			keep(line)
+			continue
+		}
+		if strings.EqualFold(words[0], "user") {
+			users()
 			continue
 		}
 		p := find(modern(strings.ToLower(words[0])))
@@ -119,11 +131,17 @@ func rewrite(text string, c *Config) string {
 		}
 	}
 	for i := range parameters {
-		if p := &parameters[i]; !done[p.name] && p.name == p.setting.name && !p.once && p.get(c) != p.get(&defaults) {
+		if p := &parameters[i]; !done[p.name] && p.name == p.setting.name && !p.once && p.get(c) != p.get(&defaults) && !c.elsewhere(p.name) {
 			write(p)
 		}
 	}
+	users()
 	return out.String()
+}
+
+// elsewhere tells whether the value of a setting stands in a file of its own.
+func (c *Config) elsewhere(name string) bool {
+	return name == "requirepass" && c.RequirePassFile != "" || name == "masterauth" && c.MasterAuthFile != ""
 }
 
 // writeFileAtomic replaces a file, durably.

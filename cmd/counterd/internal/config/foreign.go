@@ -7,8 +7,7 @@ import (
 
 // foreign are settings of redis.conf that counterd has not and can start without: what they tune is not here, or is
 // always so. nil lets every value pass, a list only those that say what is so anyway. A setting that others rely on,
-// such as rename-command, user or include, is in no list: a server that passed it over would not be the one
-// that was asked for.
+// such as include, is in no list: a server that passed it over would not be the one that was asked for.
 var foreign = map[string][]string{
 	// what is always so
 	"cluster-enabled":        {"no"},
@@ -27,7 +26,7 @@ func init() {
 		always-show-logo set-proc-title proc-title-template locale-collate oom-score-adj oom-score-adj-values disable-thp
 		server-cpulist bio-cpulist aof-rewrite-cpulist bgsave-cpulist ignore-warnings shutdown-timeout shutdown-on-sigint shutdown-on-sigterm
 		tcp-backlog socket-mark-id bind-source-addr io-threads io-threads-do-reads hz dynamic-hz
-		enable-protected-configs enable-debug-command enable-module-command acllog-max-len tracking-table-max-keys
+		enable-protected-configs enable-debug-command enable-module-command tracking-table-max-keys
 		stop-writes-on-bgsave-error rdbcompression rdbchecksum rdb-del-sync-files rdb-save-incremental-fsync sanitize-dump-payload
 		no-appendfsync-on-rewrite auto-aof-rewrite-percentage aof-rewrite-incremental-fsync aof-use-rdb-preamble aof-timestamp-enabled
 		repl-diskless-sync repl-diskless-sync-delay repl-diskless-sync-max-replicas repl-diskless-sync-period repl-diskless-load repl-disable-tcp-nodelay

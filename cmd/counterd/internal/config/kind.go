@@ -71,6 +71,13 @@ func list(field func(*Config) *[]string) kind {
 	}
 }
 
+// lines are given several times, one each. CONFIG does not know them.
+func lines(field func(*Config) *[]string) kind {
+	return kind{flag: func(fs *pflag.FlagSet, c *Config, name, usage string) {
+		fs.StringArrayVar(field(c), name, *field(c), usage)
+	}}
+}
+
 func yesNo(field func(*Config) *bool) kind {
 	return kind{
 		flag: func(fs *pflag.FlagSet, c *Config, name, usage string) { fs.Var((*yesNoFlag)(field(c)), name, usage) },

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/counterd/counterd/cmd/internal/secretfile"
 )
 
 // Load sets from the file of --config what the command line, as fs has it, does not. It returns the settings that are
@@ -31,6 +33,11 @@ func Load(fs *pflag.FlagSet, c *Config) (passed []string, err error) {
 	if err != nil {
 		wrong = append(wrong, err)
 	}
+	if slices.ContainsFunc(lines, func(l Line) bool { return l.Value != "" && SecretFlag(modern(l.Name)) }) {
+		if err := secretfile.Check(path); err != nil {
+			wrong = append(wrong, err)
+		}
+	}
 	for _, l := range lines {
 		over, err := apply(fs, l)
 		if err != nil {
@@ -48,6 +55,12 @@ func Load(fs *pflag.FlagSet, c *Config) (passed []string, err error) {
 // apply sets what one line of the file says, or tells that it is passed over.
 func apply(fs *pflag.FlagSet, l Line) (over bool, err error) {
 	name := modern(l.Name)
+	if name == "rename-command" {
+		if l.Value, err = renamed(l.Value); err != nil {
+			return false, fmt.Errorf("%s: %w", l.Name, err)
+		}
+		name = "disable-command"
+	}
 	flag := fs.Lookup(name)
 	if flag == nil || name == "config" || name == "version" {
 		over, values := passedOver(name, l.Value)
@@ -63,7 +76,7 @@ func apply(fs *pflag.FlagSet, l Line) (over bool, err error) {
 		return false, nil
 	}
 	value := l.Value
-	if name == "bind" {
+	if name == "bind" || name == "disable-command" {
 		value = strings.Join(strings.Fields(value), ",")
 	}
 	if err := flag.Value.Set(value); err != nil {

@@ -54,8 +54,8 @@ hz 10
 save 900 1
 save 300 10
 maxmemory-policy allkeys-lru
-rename-command FLUSHALL ""
-user default off
+rename-command FLUSHALL GONE
+rename-command FLUSHALL
 include /etc/other.conf
 appendfsync always
 notify-keyspace-events Ex
@@ -71,7 +71,8 @@ requirepass "open
 	}
 	text := err.Error()
 	for _, want := range []string{
-		`line 5: maxmemory-policy: got "allkeys-lru", and here it is always "noeviction"`, `line 6: unknown setting "rename-command"`, `line 7: unknown setting "user"`,
+		`line 5: maxmemory-policy: got "allkeys-lru", and here it is always "noeviction"`, `line 6: rename-command: FLUSHALL cannot be given another name`,
+		`line 7: rename-command: got "FLUSHALL", want a command and ""`,
 		`line 8: unknown setting "include"`, `line 10: notify-keyspace-events: got "Ex"`, `line 11: cluster-enabled: got "yes"`, `line 12: tls-cluster: got "yes"`,
 		`line 13: maxclients: `, `line 14: unknown setting "config"`, `line 15: replica-read-only: got "no"`, `line 16: a quote is not closed`,
 	} {

@@ -84,6 +84,18 @@ var settings = []setting{
 		usage: "log growth at which a snapshot is made by itself, 0 for never"},
 	{name: "requirepass", kind: text(func(c *Config) *string { return &c.RequirePass }), live: true, secret: true,
 		usage: "password that clients must give"},
+	{name: "requirepass-file", kind: text(func(c *Config) *string { return &c.RequirePassFile }),
+		usage: "file that the password stands in, which only its owner and group can read"},
+	{name: "aclfile", kind: text(func(c *Config) *string { return &c.ACLFile }),
+		usage: "file of users: lines of a name and rules, as of Redis; ACL LOAD and ACL SAVE read and write it"},
+	{name: "user", kind: lines(func(c *Config) *[]string { return &c.Users }),
+		usage: "a user without such a file, \"name rule rule ...\"; may be given several times"},
+	{name: "acllog-max-len", kind: integer(func(c *Config) *int { return &c.ACLLogMaxLen }), live: true,
+		usage: "refusals that ACL LOG keeps"},
+	{name: "acl-pubsub-default", kind: text(func(c *Config) *string { return &c.ACLPubsubDefault }), live: true,
+		usage: "channels that a new user may use: resetchannels (none) or allchannels"},
+	{name: "disable-command", kind: list(func(c *Config) *[]string { return &c.DisableCommand }), words: true,
+		usage: "commands that are not there for anybody, e.g. flushall,config|set"},
 	{name: "protected-mode", kind: yesNo(func(c *Config) *bool { return &c.ProtectedMode }), live: true,
 		usage: "without a password, serve this machine only"},
 	{name: "maxclients", kind: integer(func(c *Config) *int { return &c.MaxClients }), live: true,
@@ -114,6 +126,8 @@ var settings = []setting{
 		usage: "primary to follow, \"host port\"; empty: this is a primary"},
 	{name: "masterauth", kind: text(func(c *Config) *string { return &c.MasterAuth }), live: true, secret: true,
 		usage: "password for the primary"},
+	{name: "masterauth-file", kind: text(func(c *Config) *string { return &c.MasterAuthFile }),
+		usage: "file that the password for the primary stands in"},
 	{name: "masteruser", kind: text(func(c *Config) *string { return &c.MasterUser }), live: true, secret: true,
 		usage: "user name for the primary"},
 	{name: "replica-priority", kind: integer(func(c *Config) *int { return &c.ReplicaPriority }), live: true,
@@ -195,8 +209,8 @@ func Secret(name string) bool {
 	return p == nil || p.secret
 }
 
-// SecretFlag tells whether what stands behind a flag must not be shown.
+// SecretFlag tells whether what stands behind a flag, or in such a line of a file, must not be shown.
 func SecretFlag(name string) bool {
 	p := find(name)
-	return p != nil && p.secret
+	return name == "user" || p != nil && p.secret
 }

@@ -11,7 +11,7 @@ func Commands[C any](on func(C) Conn) []*command.Row[C] {
 	entry := func(name string, arity int, flags command.Flags, summary, syntax string, run func(Conn, [][]byte)) *command.Row[C] {
 		return &command.Row[C]{Name: "counter." + name, Arity: arity, Flags: flags | command.NoMulti, Group: "counterd", Since: "0.1.0",
 			Complexity: "O(number of items), less what blocks and pages rule out", Summary: summary, Syntax: syntax,
-			Run: func(c C, args [][]byte) { run(on(c), args) }}
+			Asks: command.AskCounter(1, need(flags)), Run: func(c C, args [][]byte) { run(on(c), args) }}
 	}
 	aggregate := func(kind counter.AggregateKind) func(Conn, [][]byte) {
 		return func(c Conn, args [][]byte) { runAggregate(c, kind, args) }
@@ -34,4 +34,12 @@ func Commands[C any](on func(C) Conn) []*command.Row[C] {
 				" [DECR column decrement [DECR column decrement ...]] [RESET column [RESET column ...]] [DEL] [LIMIT count] [RETURNING OLD | RETURNING NEW]"+
 				" [IDMP producer seq [EPOCH epoch]]", runUpdate),
 	}
+}
+
+// need is what is needed for the whole counter. A change by condition tells of what it changes, be it their number.
+func need(f command.Flags) command.Need {
+	if f&command.Write != 0 {
+		return command.NeedRead | command.NeedWrite
+	}
+	return command.NeedRead
 }

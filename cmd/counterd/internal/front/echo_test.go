@@ -76,6 +76,7 @@ func serve(t testing.TB, change func(*config.Config)) *echoes {
 	return h
 }
 
+func (h *echoes) NeedsPassword() bool { return false }
 func (h *echoes) NewSession(bool, bool) *Session {
 	e := &echo{host: h}
 	e.Bind(e, &e.out)

@@ -44,6 +44,8 @@ type Front struct {
 
 // Host is the server whose front it is.
 type Host interface {
+	// NeedsPassword tells whether a connection that comes must show that it may be here.
+	NeedsPassword() bool
 	// NewSession makes the session of a connection that came, bound to a handler: see Session.Bind. trusted tells
 	// whether it needs no password, readonly whether it came by a listener for reads only.
 	NewSession(trusted, readonly bool) *Session

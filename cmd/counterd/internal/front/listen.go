@@ -164,7 +164,7 @@ func (f *Front) accept(l listener) {
 func (f *Front) admit(conn net.Conn, readonly bool) {
 	conf := f.config.Get()
 	refusal := ""
-	if conf.ProtectedMode && conf.RequirePass == "" && !fromHere(conn) {
+	if conf.ProtectedMode && !f.host.NeedsPassword() && !fromHere(conn) {
 		refusal = deniedText
 	}
 	f.mu.Lock()
@@ -206,7 +206,7 @@ func (f *Front) admit(conn net.Conn, readonly bool) {
 
 // open takes conn over. REQUIRES mu.
 func (f *Front) open(conn net.Conn, conf config.Config, readonly bool) (*Session, error) {
-	trusted := conf.RequirePass == ""
+	trusted := !f.host.NeedsPassword()
 	f.last++
 	s := f.host.NewSession(trusted, readonly)
 	s.front, s.id, s.created, s.readonly, s.rd = f, f.last, time.Now(), readonly, resp.NewReader(resp.DefaultLimits())

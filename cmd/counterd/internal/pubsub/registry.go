@@ -181,6 +181,20 @@ func (r *Registry) UnsubscribeAll(s *Subscriber) {
 	s.bytes.Store(0)
 }
 
+// Any tells whether f is true for one of the subscriptions of s. f must not use the registry. Anybody may call it.
+func (r *Registry) Any(s *Subscriber, f func(kind Kind, name string) bool) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for kind := range s.names {
+		for name := range s.names[kind] {
+			if f(Kind(kind), name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Publish sends a message to a channel and returns how many got it.
 func (r *Registry) Publish(channel string, message []byte) (receivers int) {
 	r.mu.RLock()

@@ -29,7 +29,7 @@ func serverCommands() []*row {
 			Syntax: syntax + " [NX | XX | GT | LT]", Summary: "Answers an error: counters do not expire.", Run: refuse("ERR counters do not expire")}
 	}
 	function := func(name string, flags command.Flags, syntax, summary string, run func(*call, [][]byte)) *row {
-		return &row{Name: "function|" + name, Arity: -2, Flags: flags, Group: "scripting", Since: "7.0.0", Complexity: "O(1)", Syntax: syntax, Summary: summary, Run: on(run)}
+		return &row{Name: "function|" + name, Arity: -2, Flags: flags, Group: "scripting", Since: "7.0.0", Complexity: "O(1)", Syntax: syntax, Summary: summary, Run: on(run), Asks: command.NoData}
 	}
 	return append(append(persistenceCommands(), node.Commands(onNode)...),
 		commandCommand(), clientCommand(), configCommand(), slowlogCommand(), latencyCommand(), memoryCommand(), objectCommand(), aclCommand(),

@@ -3,6 +3,7 @@ package server
 import (
 	"strings"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/acl"
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/idmp"
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
@@ -14,6 +15,9 @@ import (
 // mayWait tells whether a command that is not planned may take a while or wait for something: all do that Redis does
 // not call fast, unless they are only queued.
 func (c *client) mayWait(cmd *row) bool {
+	if cmd != nil && c.failures >= freeFailures && cmd.Flags&command.NoAuth != 0 {
+		return true
+	}
 	return cmd != nil && cmd.Plan == nil && cmd.Flags&command.Fast == 0 && (!c.multi.active || cmd.Flags&command.Now != 0)
 }
 
@@ -33,7 +37,7 @@ func (c *client) check(cmd *row, args [][]byte) (*row, bool) {
 	if cmd.Sub != nil && len(args) > 1 {
 		sub := cmd.Subcommand(args[1])
 		if sub == nil {
-			if !c.authed {
+			if !c.admitted() {
 				c.fail(cmd, errNoAuth)
 				return nil, false
 			}
@@ -46,8 +50,12 @@ func (c *client) check(cmd *row, args [][]byte) (*row, bool) {
 		c.refuse(cmd, "ERR wrong number of arguments for '"+cmd.Name+"' command")
 		return nil, false
 	}
-	if !c.authed && cmd.Flags&command.NoAuth == 0 {
+	if cmd.Flags&command.NoAuth == 0 && !c.admitted() {
 		c.refuse(cmd, errNoAuth)
+		return nil, false
+	}
+	if d := c.denied(cmd, args); d.Reason != acl.Allowed {
+		c.refuse(cmd, d.Text(c.user.Load(), cmd.Access()))
 		return nil, false
 	}
 	if c.confined != 0 {

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/acl"
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/front"
 	"github.com/counterd/counterd/cmd/counterd/internal/pubsub"
@@ -19,8 +20,10 @@ type client struct {
 	front.Session
 	call
 
-	authed bool
-	multi  transaction
+	authed   bool                     // user may execute commands
+	user     atomic.Pointer[acl.User] // never nil; others read it
+	failures int                      // of AUTH, one after the other
+	multi    transaction
 
 	lastName []byte // name of the last command, as sent
 	last     *row
@@ -61,7 +64,7 @@ func (c *client) Command(args [][]byte) {
 		}
 		c.begin()
 	}
-	if cmd != nil && cmd.Plan != nil && cmd.Takes(args) && c.authed && !c.multi.active && !c.loading &&
+	if cmd != nil && cmd.Plan != nil && cmd.Takes(args) && c.authed && c.user.Load().May(cmd.Access(), args) && !c.multi.active && !c.loading &&
 		(c.confined == 0 || c.confined == confinedReader && cmd.Reads()) && c.srv.node.Lets(cmd.Flags) {
 		c.plan(cmd, args)
 		return

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/acl"
 	"github.com/counterd/counterd/cmd/counterd/internal/front"
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/pubsub"
@@ -170,7 +171,7 @@ func (c *client) line() string {
 		c.ID(), c.info.addr(), c.info.laddr(), c.Descriptor(), name, int64(c.Age()/time.Second), c.Idle(), c.flags(s), c.subs.CountOf(pubsub.Channel), c.subs.CountOf(pubsub.Pattern), c.subs.CountOf(pubsub.Shard), s.multi)
 	fmt.Fprintf(&b, " qbuf=%d qbuf-free=%d argv-mem=%d multi-mem=%d rbs=%d rbp=%d obl=%d oll=0 omem=%d tot-mem=%d",
 		s.queryBuf, s.queryGap, s.argsMem, s.multiMem, s.outSize, s.outSize, s.outLen, omem, s.memory())
-	fmt.Fprintf(&b, " events=%s cmd=%s user=default redir=-1 resp=%d lib-name=%s lib-ver=%s", events, cmd, s.proto, lib, ver)
+	fmt.Fprintf(&b, " events=%s cmd=%s user=%s redir=-1 resp=%d lib-name=%s lib-ver=%s", events, cmd, c.user.Load().Name(), s.proto, lib, ver)
 	return b.String()
 }
 
@@ -201,6 +202,7 @@ type clientFilter struct {
 	ids         map[int64]bool
 	addr, laddr string
 	kind        string
+	user        *acl.User
 	maxAge      int64 // seconds; 0 = any
 	except      *client
 }
@@ -208,7 +210,7 @@ type clientFilter struct {
 func (f *clientFilter) match(c *client) bool {
 	switch {
 	case f.ids != nil && !f.ids[c.ID()], f.addr != "" && f.addr != c.info.addr(), f.laddr != "" && f.laddr != c.info.laddr(),
-		f.kind != "" && f.kind != c.kind(), f.maxAge > 0 && int64(c.Age()/time.Second) < f.maxAge:
+		f.kind != "" && f.kind != c.kind(), f.user != nil && f.user != c.user.Load(), f.maxAge > 0 && int64(c.Age()/time.Second) < f.maxAge:
 		return false
 	}
 	return c != f.except
@@ -249,7 +251,7 @@ func parseKill(c *client, args [][]byte) (f clientFilter, text string) {
 		case resp.EqualFold(args[i], "LADDR"):
 			f.laddr = string(v)
 		case resp.EqualFold(args[i], "USER"):
-			if string(v) != "default" {
+			if f.user = c.srv.users.Find(string(v)); f.user == nil {
 				return f, "ERR No such user '" + resp.Printable(v, 128) + "'"
 			}
 		case resp.EqualFold(args[i], "SKIPME") && resp.EqualFold(v, "YES"):

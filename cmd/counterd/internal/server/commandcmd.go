@@ -36,14 +36,3 @@ func commandCommand() *row {
 	cmd.Arity, cmd.Flags, cmd.Run = -1, flags, ofTable((*commands).ReplyAll)
 	return cmd
 }
-
-// ACL: there is one user, default, who may do everything.
-
-func aclCommand() *row {
-	return container("acl", "server", "6.0.0", "There is one user, who may do everything.",
-		&row{Name: "acl|whoami", Arity: 2, Flags: command.NoScript | command.Loading | command.Stale, Group: "server", Since: "6.0.0", Complexity: "O(1)",
-			Summary: "Returns default.", Run: on(func(c *call, _ [][]byte) { c.Out.BulkString("default") })},
-		&row{Name: "acl|cat", Arity: -2, Flags: command.NoScript | command.Loading | command.Stale, Group: "server", Since: "6.0.0", Complexity: "O(number of commands)", Syntax: "[category]",
-			Summary: "Returns the categories of commands, or the commands of one.", Run: ofTable((*commands).ReplyCategories)},
-	)
-}

@@ -70,6 +70,9 @@ func runConfigSet(c *call, args [][]byte) {
 		return
 	}
 	c.srv.configured()
+	if names["requirepass"] {
+		c.srv.users.SetPassword(c.srv.config.Get().RequirePass)
+	}
 	c.srv.node.RoleChanged() // min-replicas-to-write, replica-serve-stale-data
 	for i := 0; i < len(pairs); i += 2 {
 		c.srv.log.Info("configuration changed", "parameter", strings.ToLower(pairs[i]), "client", c.session.ID())
@@ -89,6 +92,7 @@ func runConfigRewrite(c *call, _ [][]byte) {
 		c.Out.Error("ERR The server is running without a config file")
 		return
 	}
+	conf.Users = c.srv.userLines(&conf)
 	if err := conf.Rewrite(); err != nil {
 		c.srv.log.Error("CONFIG REWRITE failed", "file", conf.ConfigFile, "error", err)
 		c.Out.Error("ERR Rewriting config file: " + err.Error())

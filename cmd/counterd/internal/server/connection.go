@@ -1,10 +1,7 @@
 package server
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
-	"strings"
-
+	"github.com/counterd/counterd/cmd/counterd/internal/acl"
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
@@ -128,11 +125,11 @@ func runHello(c *client, args [][]byte) {
 		c.Out.Error(errBadName)
 		return
 	}
-	if user != nil && !c.authenticate(user, pass) {
+	if user != nil && !c.authenticate("HELLO", user, pass) {
 		c.Out.Error(errWrongPass)
 		return
 	}
-	if !c.authed {
+	if !c.admitted() {
 		c.Out.Error("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option " +
 			"can be used to authenticate the client and select the RESP protocol version at the same time")
 		return
@@ -171,42 +168,20 @@ const (
 
 // runAuth: AUTH [username] password.
 func runAuth(c *client, args [][]byte) {
-	user, pass := []byte("default"), args[len(args)-1]
+	user, pass := []byte(acl.Default), args[len(args)-1]
 	switch {
 	case len(args) > 3:
 		c.Out.Error(items.ErrSyntax)
 		return
 	case len(args) == 3:
 		user = args[1]
-	case c.srv.config.Get().RequirePass == "":
+	case !c.srv.users.Default().Password():
 		c.Out.Error("ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?")
 		return
 	}
-	if !c.authenticate(user, pass) {
+	if !c.authenticate("AUTH", user, pass) {
 		c.Out.Error(errWrongPass)
 		return
 	}
 	c.Out.Status("OK")
-}
-
-// authenticate checks the password in constant time. The one user is default; without a password any is right, as in
-// Redis.
-func (c *client) authenticate(user, pass []byte) bool {
-	want := c.srv.config.Get().RequirePass
-	w, p := sha256.Sum256([]byte(want)), sha256.Sum256(pass)
-	if !strings.EqualFold(string(user), "default") || want != "" && subtle.ConstantTimeCompare(w[:], p[:]) != 1 {
-		return false
-	}
-	c.authed = true
-	c.Trust(true)
-	return true
-}
-
-// deauthenticate brings the connection back to what it was when it came.
-func (c *client) deauthenticate() {
-	if c.srv.config.Get().RequirePass == "" {
-		return
-	}
-	c.authed = false
-	c.Trust(false)
 }

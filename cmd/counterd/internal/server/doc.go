@@ -11,6 +11,7 @@
 //	dataset          commands on all data: the schema, SCAN, FLUSHALL, blocks and tiers, digests
 //	command          the table of commands, and what COMMAND says of it
 //	config           settings
+//	acl              users: what they may do, and what a command asks of them
 //	repl             how nodes follow each other
 //	node             which role this one has, and what it lets pass; commands of replication. It sees a node.Host here
 //	watch, slowlog   what WATCH watches, what SLOWLOG shows
@@ -60,7 +61,8 @@
 //	client.go                      a connection's protocol state; whether a command is planned, queued or executed
 //	call.go                        a connection's way to the store: what is planned, run and committed
 //	check.go confined.go           which commands are refused; what a subscriber, a replica or a port for reads may send
-//	table.go commandcmd.go         the rows of the command table, which is package command's; COMMAND, ACL
+//	table.go commandcmd.go         the rows of the command table, which is package command's; COMMAND
+//	users.go aclcmd.go             who a connection is, and what becomes of it when users change; ACL
 //	numbered.go                    commands with a number: where it comes from
 //	*conn.go                       what packages node, find and dataset see of a connection
 //	block.go                       how commands block: WAIT, WAITAOF, and what waits for FAILOVER or CLIENT PAUSE

@@ -2,8 +2,10 @@ package server
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -100,7 +102,7 @@ func TestErrors(t *testing.T) {
 		{"arguments", provokeByArguments}, {"conversation", provokeByConversation}, {"admission", provokeAdmission}, {"loading", provokeLoading},
 		{"disk", provokeDisk}, {"snapshots", provokeSnapshots}, {"uncertain", provokeUncertain}, {"cold", provokeCold}, {"memory", provokeMemory},
 		{"wait", provokeWait}, {"roles", provokeRoles}, {"failover", provokeFailover}, {"sentinel", provokeSentinel}, {"replicas", provokeReplicas},
-		{"numbered", provokeNumbered}, {"readers", provokeReaders}, {"queries", provokeQueries},
+		{"numbered", provokeNumbered}, {"readers", provokeReaders}, {"queries", provokeQueries}, {"users", provokeUsers},
 	}
 	for _, part := range parts {
 		t.Run(part.name, func(t *testing.T) {
@@ -285,6 +287,59 @@ func provokeAdmission(p provoker) {
 		}
 	})
 
+}
+
+// provokeUsers: what users may not do, and what they cannot be.
+func provokeUsers(p provoker) {
+	s := wireServe(p.T, nil)
+	admin, w := wireDial(p, s, 2), wireDial(p, s, 2)
+	admin.want("ACL SETUSER few on nopass ~*.cntcm &news +@all -del", "+OK")
+	w.want("AUTH few x", "+OK")
+	p.refused(s, w, "DEL 1", "NOPERM User few has no permissions to run the 'del' command")
+	p.refused(s, w, "INCR 1.cntrn", "NOPERM No permissions to access a key")
+	p.refused(s, w, "FLUSHALL", "NOPERM No permissions to access a key")
+	p.refused(s, w, "PUBLISH olds x", "NOPERM No permissions to access a channel")
+	w.want("MULTI", "+OK")
+	w.want("INCR 1.cntcm", `+QUEUED`)
+	w.want("PUBLISH news x", `+QUEUED`)
+	w.want("GET 1.cntcm", `+QUEUED`)
+	admin.want("ACL SETUSER few resetkeys resetchannels -get", "+OK")
+	p.unchanged(s, "EXEC", func() {
+		for _, v := range w.do("EXEC").List {
+			p.heard(v.String(), "NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. ")
+		}
+	})
+	for _, c := range [][2]string{
+		{"ACL SETUSER a nosense", "ERR Error in ACL SETUSER modifier 'n...': Syntax error"}, {"ACL SETUSER a (+get", "ERR Unmatched parenthesis in acl selector"},
+		{"ACL SETUSER a +nosuch", "ERR Error in ACL SETUSER modifier '+nosuch': Unknown command"}, {"ACL SETUSER 'a on", "ERR a user's name does not begin with a quote"},
+		{"ACL DELUSER default", "ERR The 'default' user cannot be removed"}, {"ACL DRYRUN nobody GET 1", "ERR User 'nobody' not found"},
+		{"ACL DRYRUN few NOSUCH", "ERR Command 'NOSUCH' not found"}, {"ACL DRYRUN few GET", "ERR wrong number of arguments for 'get' command"},
+		{"ACL LOG 1 2", "ERR wrong number of arguments for 'acl|log' command"}, {"ACL LOG x", items.ErrNotInteger},
+		{"ACL GENPASS 1 2", "ERR wrong number of arguments for 'acl|genpass' command"}, {"ACL GENPASS x", items.ErrNotInteger},
+		{"ACL GENPASS 4097", "ERR ACL GENPASS argument must be the number of bits"}, {"ACL LOAD", errNoACLFile}, {"ACL SAVE", errNoACLFile},
+	} {
+		p.refused(s, admin, c[0], c[1])
+	}
+	dir := p.TempDir()
+	file := filepath.Join(dir, "gone", "users.acl")
+	if err := errors.Join(os.Mkdir(filepath.Dir(file), 0o700), os.WriteFile(file, []byte("user a on\nuser b >secret nosense\n"), 0o600)); err != nil {
+		p.Fatal(err)
+	}
+	conf := s.config.Get()
+	conf.ACLFile = file
+	if _, err := New(conf, slog.New(slog.DiscardHandler), new(slog.LevelVar)); err == nil || !strings.Contains(err.Error(), file+":2: ") || strings.Contains(err.Error(), "secret") {
+		p.Errorf("a file with a fault at the start: %v", err)
+	}
+	if err := os.WriteFile(file, []byte("user a on\n"), 0o600); err != nil {
+		p.Fatal(err)
+	}
+	s = wireServe(p.T, func(c *config.Config) { c.ACLFile = file })
+	admin = wireDial(p, s, 2)
+	if err := os.RemoveAll(filepath.Dir(file)); err != nil {
+		p.Fatal(err)
+	}
+	p.refused(s, admin, "ACL LOAD", "ERR Error loading ACLs, opening file '")
+	p.refused(s, admin, "ACL SAVE", "ERR There was an error trying to save the ACLs.")
 }
 
 // provokeLoading: while there is no store, and while one is exchanged for another.

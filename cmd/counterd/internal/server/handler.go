@@ -15,6 +15,7 @@ type host struct{ *Server }
 // NewSession makes the client of a connection that came.
 func (s host) NewSession(trusted, readonly bool) *front.Session {
 	c := &client{authed: trusted, readonly: readonly}
+	c.user.Store(s.users.Default())
 	c.call = call{srv: s.Server, session: &c.Session, info: &c.info}
 	c.info.session = &c.Session
 	if readonly {
@@ -25,6 +26,9 @@ func (s host) NewSession(trusted, readonly bool) *front.Session {
 	c.subs.SetProtocol(2)
 	return &c.Session
 }
+
+// NeedsPassword tells whether the user that every connection is at first has a password, or is off.
+func (s host) NeedsPassword() bool { return !s.users.Default().Open() }
 
 // EachSecond is what the server does once a second.
 func (s host) EachSecond() {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/acl"
 	"github.com/counterd/counterd/cmd/counterd/internal/pubsub"
 	"github.com/counterd/counterd/cmd/counterd/internal/stats"
 	"github.com/counterd/counterd/counter"
@@ -190,6 +191,11 @@ func infoStats(c *call, t *infoText) {
 	t.field("total_forks", 0)
 	t.field("total_error_replies", s.ErrorReplies.Load())
 	t.field("protocol_errors", s.ProtocolErrors.Load())
+	denied := &c.srv.denials.Denied
+	t.field("acl_access_denied_auth", denied[acl.DeniedAuth].Load())
+	t.field("acl_access_denied_cmd", denied[acl.DeniedCommand].Load())
+	t.field("acl_access_denied_key", denied[acl.DeniedKey].Load())
+	t.field("acl_access_denied_channel", denied[acl.DeniedChannel].Load())
 }
 
 func infoCPU(_ *call, t *infoText) {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/acl"
 	"github.com/counterd/counterd/cmd/counterd/internal/idmp"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 	"github.com/counterd/counterd/counter"
@@ -117,6 +118,11 @@ func (t *transaction) exec(c *client, num idmp.Number) {
 	var once *counter.Once
 	if num.Producer != nil {
 		var text string
+		if text = t.denied(c); text != "" { // what is kept would be given to who may not have it
+			c.Batch.End()
+			c.Out.Error(execAborted(text))
+			return
+		}
 		if once, text = t.numbered(c.executed, num, c.Batch.Schema()); text != "" {
 			c.Batch.End()
 			c.Out.Error(execAborted(text))
@@ -169,6 +175,10 @@ func (t *transaction) execute(c *client) (tooLong bool) {
 	c.executing = true
 	c.Out.Array(len(t.queued))
 	for _, q := range t.queued {
+		if d := c.denied(q.cmd, q.args); d.Reason != acl.Allowed { // rights may have changed since it was queued
+			c.fail(q.cmd, d.Later())
+			continue
+		}
 		c.execute(q.cmd, q.args)
 		if tooLong = tooLong || c.Out.Len()-size > maxExecReplies; tooLong { // it is executed in whole all the same
 			c.Out.Cut(size)
@@ -176,6 +186,16 @@ func (t *transaction) execute(c *client) (tooLong bool) {
 	}
 	c.executing = false
 	return tooLong
+}
+
+// denied tells why a command of the queue may not be executed any more; empty: all may.
+func (t *transaction) denied(c *client) string {
+	for _, q := range t.queued {
+		if d := c.denied(q.cmd, q.args); d.Reason != acl.Allowed {
+			return d.Later()
+		}
+	}
+	return ""
 }
 
 // answerOnce answers a transaction that was made before, or refused for its number. err is the commit's.

@@ -84,6 +84,9 @@ func (c *client) subscribe(kind pubsub.Kind, names [][]byte) {
 		c.Out.Error("ERR " + err.Error())
 	}
 	c.listening()
+	if c.overhears() { // the user lost the right since it was asked for
+		c.Closing = true
+	}
 }
 
 // longName refuses the name of a channel, or a pattern, that is too long.

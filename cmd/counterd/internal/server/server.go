@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/acl"
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/front"
@@ -35,6 +36,8 @@ type Server struct {
 	level    *slog.LevelVar
 	log      *slog.Logger
 	commands *commands
+	users    *acl.Users
+	denials  acl.Log
 	stats    stats.Totals
 	slow     slowlog.Log
 	sampler  stats.Sampler
@@ -77,6 +80,9 @@ func New(conf config.Config, log *slog.Logger, level *slog.LevelVar) (*Server, e
 		queries: make(chan struct{}, queryTurns()),
 	}
 	s.config.Prepare = s.prepare
+	if err := s.openUsers(&conf); err != nil {
+		return nil, err
+	}
 	s.front = front.New(host{s}, s.config, &s.stats, log)
 	s.node = node.New(s, s.config, s.runID, log)
 	empty, err := counter.Open("", counter.Options{}) // so that there is a store at any time; nobody gets to see it
@@ -108,6 +114,8 @@ func (s *Server) configured() {
 	c := s.config.Get()
 	s.level.Set(c.Level())
 	s.slow.Configure(c.SlowlogSlower, c.SlowlogMaxLen)
+	s.denials.SetMost(c.ACLLogMaxLen)
+	s.users.SetPubsubDefault(c.ACLPubsubDefault == config.AllChannels)
 	s.pubsub.SetLimit(pubsub.Limit(c.OutputLimits[config.Pubsub]))
 	s.front.LimitMemory(c.MaxMemoryClients.Of(c.MaxMemory))
 	if p, err := counter.ParseSyncPolicy(c.AppendFsync); err == nil {

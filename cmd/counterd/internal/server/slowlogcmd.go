@@ -35,6 +35,8 @@ func secret(cmd *row, args [][]byte, i int) bool {
 		return i > 0
 	case "hello":
 		return i >= 2 && resp.EqualFold(args[i-1], "AUTH") || i >= 3 && resp.EqualFold(args[i-2], "AUTH")
+	case "acl|setuser", "acl|deluser", "acl|getuser":
+		return i > 1
 	case "config|set":
 		return i >= 3 && i%2 == 1 && config.Secret(string(args[i-1]))
 	}

@@ -5,6 +5,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/dataset"
 	"github.com/counterd/counterd/cmd/counterd/internal/find"
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 )
 
 // on makes a handler that sees the call alone one of a connection's.
@@ -114,7 +115,7 @@ func counterCommands() []*row {
 	return []*row{
 		{Name: "counter.mget", Arity: -3, Flags: command.ReadOnly | command.Fast, Group: "counterd", Since: "0.1.0", Complexity: "O(N)",
 			Summary: "Returns all columns of several items, or those that are named: the read of a timeline page.",
-			Syntax:  "counter mid [mid ...] [COLUMNS column [column ...]]", Plan: items.CounterMGet},
+			Syntax:  "counter mid [mid ...] [COLUMNS column [column ...]]", Plan: items.CounterMGet, Asks: askPosts},
 		{Name: "counter.mincrby", Arity: -3, Flags: command.Write | command.Idmp | command.Fast, First: 1, Last: -1, Step: 2, Group: "counterd", Since: "0.1.0", Complexity: "O(N)",
 			Summary: "Adds to several counters and returns their new values, or with QUIET how many were added to.",
 			Syntax:  "key increment [key increment ...] [QUIET]" + command.IdmpSyntax, Plan: items.CounterMIncrBy},
@@ -122,7 +123,7 @@ func counterCommands() []*row {
 			Summary: "Returns the values of several counters and resets them to their defaults, as one change.",
 			Syntax:  "key [key ...]" + command.IdmpSyntax, Plan: items.CounterDrain},
 		{Name: "counter.producers", Arity: -1, Flags: command.ReadOnly | command.Admin, Group: "counterd", Since: "0.1.0", Complexity: "O(N)",
-			Summary: "Describes the producers whose numbers are remembered, the one used last first.", Syntax: "[LIMIT count]", Run: runProducers},
+			Summary: "Describes the producers whose numbers are remembered, the one used last first.", Syntax: "[LIMIT count]", Run: runProducers, Asks: command.NoData},
 		idmpCommand(),
 	}
 }
@@ -140,4 +141,24 @@ func transactionCommands() []*row {
 		{Name: "unwatch", Arity: 1, Flags: command.NoScript | command.Loading | command.Stale | command.Fast | command.AllowBusy, Group: "transactions", Since: "2.2.0", Complexity: "O(1)",
 			Summary: "Forgets the watched keys.", Run: runUnwatch},
 	}
+}
+
+// askPosts asks for the posts of COUNTER.MGET, or where it names columns for these numbers of them.
+func askPosts(r command.Rights, args [][]byte) (refused int) {
+	if r.Counter(args[1], command.NeedRead) {
+		return -1
+	}
+	mids, columns := args[2:], [][]byte(nil)
+	for i, a := range mids {
+		if i > 0 && resp.EqualFold(a, "COLUMNS") {
+			mids, columns = mids[:i], mids[i+1:]
+			break
+		}
+	}
+	for i, mid := range mids {
+		if !r.Post(args[1], mid, columns, command.NeedRead) {
+			return 2 + i
+		}
+	}
+	return -1
 }

@@ -2,11 +2,9 @@ package server
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"net/http"
-	"strings"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/acl"
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/metrics"
@@ -98,19 +96,32 @@ type webGuard struct{ *Server }
 func (g webGuard) Protected() bool { return g.config.Get().ProtectedMode && g.Open() }
 
 // Open tells whether the default user needs no password.
-func (g webGuard) Open() bool { return g.config.Get().RequirePass == "" }
+func (g webGuard) Open() bool { return g.users.Default().Open() }
 
 // Anybody is the default user.
-func (g webGuard) Anybody() web.User { return everything{} }
+func (g webGuard) Anybody() web.User { return webUser{g.Server, g.users.Default()} }
 
-// Login checks a name and a password as AUTH does.
-func (g webGuard) Login(user, password, _ string) (web.User, bool) {
-	want := g.config.Get().RequirePass
-	w, p := sha256.Sum256([]byte(want)), sha256.Sum256([]byte(password))
-	return everything{}, strings.EqualFold(user, "default") && want != "" && subtle.ConstantTimeCompare(w[:], p[:]) == 1
+// Login checks a name and a password as AUTH does, and notes one that is wrong as AUTH does.
+func (g webGuard) Login(user, password, addr string) (web.User, bool) {
+	if g.Open() && user == acl.Default { // every password would be right
+		return nil, false
+	}
+	u := g.users.Authenticate([]byte(user), []byte(password))
+	if u == nil {
+		g.denials.Add(acl.DeniedAuth, "toplevel", "HTTP", user, func() string { return "addr=" + addr })
+		return nil, false
+	}
+	return webUser{g.Server, u}, true
 }
 
-// everything is a user that may run every command.
-type everything struct{}
+// webUser is a user who looks at what is shown by HTTP.
+type webUser struct {
+	srv *Server
+	*acl.User
+}
 
-func (everything) May(string) bool { return true }
+// May tells whether the user may run a command, or a subcommand as "slowlog|get", as far as its name goes.
+func (u webUser) May(name string) bool {
+	cmd := u.srv.commands.Lookup([]byte(name))
+	return cmd != nil && u.MayRun(cmd.Access())
+}

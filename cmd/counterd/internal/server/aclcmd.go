@@ -1,0 +1,239 @@
+package server
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"strings"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/acl"
+	"github.com/counterd/counterd/cmd/counterd/internal/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
+)
+
+// ACL. What users are and may do is package acl's.
+
+func aclCommand() *row {
+	const all = command.NoScript | command.Loading | command.Stale
+	sub := func(name string, arity int, flags command.Flags, since, complexity, syntax, summary string, run func(*client, [][]byte)) *row {
+		return &row{Name: "acl|" + name, Arity: arity, Flags: flags, Group: "server", Since: since, Complexity: complexity, Syntax: syntax, Summary: summary, Run: run}
+	}
+	return container("acl", "server", "6.0.0", "Says which users there are, and what they may do.",
+		sub("whoami", 2, all, "6.0.0", "O(1)", "", "Returns the user of this connection.", runACLWhoami),
+		sub("cat", -2, all, "6.0.0", "O(number of commands)", "[category]", "Returns the categories of commands, or the commands of one.", ofTable((*commands).ReplyCategories)),
+		sub("setuser", -3, all|command.Admin, "6.0.0", "O(N)", "username [rule [rule ...]]", "Makes a user, or changes one: all rules or none.", runACLSetUser),
+		sub("getuser", 3, all|command.Admin, "6.0.0", "O(N)", "username", "Describes a user.", runACLGetUser),
+		sub("deluser", -3, all|command.Admin, "6.0.0", "O(number of connections)", "username [username ...]", "Removes users, and closes their connections.", runACLDelUser),
+		sub("list", 2, all|command.Admin, "6.0.0", "O(number of users)", "", "Returns all users as an aclfile has them.", runACLList),
+		sub("users", 2, all|command.Admin, "6.0.0", "O(number of users)", "", "Returns the names of all users.", runACLUsers),
+		sub("dryrun", -4, all|command.Admin, "7.0.0", "O(1)", "username command [argument [argument ...]]", "Tells whether a user may execute a command, which is not executed.", runACLDryRun),
+		sub("log", -2, all|command.Admin, "6.0.0", "O(N)", "[count | RESET]", "Returns the newest refusals, 10 unless told, or forgets all.", runACLLog),
+		sub("genpass", -2, all, "6.0.0", "O(1)", "[bits]", "Returns a random password in hexadecimal digits, of 256 bits unless told.", runACLGenPass),
+		sub("load", 2, all|command.Admin, "6.0.0", "O(number of users)", "", "Reads the aclfile again: all users of it or, where a line is wrong, none.", runACLLoad),
+		sub("save", 2, all|command.Admin, "6.0.0", "O(number of users)", "", "Writes all users to the aclfile.", runACLSave),
+	)
+}
+
+func runACLWhoami(c *client, _ [][]byte) { c.Out.BulkString(c.user.Load().Name()) }
+
+func texts(args [][]byte) []string {
+	list := make([]string, len(args))
+	for i, a := range args {
+		list[i] = string(a)
+	}
+	return list
+}
+
+func runACLSetUser(c *client, args [][]byte) {
+	u, err := c.srv.users.Set(string(args[2]), texts(args[3:]))
+	if err != nil {
+		c.Out.Error("ERR " + err.Error())
+		return
+	}
+	c.srv.log.Info("user changed", "user", u.Name(), "client", c.ID())
+	c.usersChanged(c)
+	c.Out.Status("OK")
+}
+
+func runACLDelUser(c *client, args [][]byte) {
+	removed, err := c.srv.users.Remove(texts(args[2:]))
+	if err != nil {
+		c.Out.Error("ERR " + err.Error())
+		return
+	}
+	for _, u := range removed {
+		c.srv.log.Info("user removed", "user", u.Name(), "client", c.ID())
+	}
+	c.usersChanged(c)
+	c.Out.Int(int64(len(removed)))
+}
+
+func runACLGetUser(c *client, args [][]byte) {
+	u := c.srv.users.Find(string(args[2]))
+	if u == nil {
+		c.Out.Null()
+		return
+	}
+	r := u.Rights()
+	parts := r.Parts()
+	fields := func(p acl.Part) {
+		for _, f := range [][2]string{{"commands", p.Commands}, {"keys", p.Keys}, {"channels", p.Channels}} {
+			c.Out.BulkString(f[0])
+			c.Out.BulkString(f[1])
+		}
+	}
+	c.Out.Map(6)
+	c.Out.BulkString("flags")
+	flags := r.Flags()
+	c.Out.Set(len(flags))
+	for _, f := range flags {
+		c.Out.BulkString(f)
+	}
+	c.Out.BulkString("passwords")
+	c.Out.BulkStrings(r.Hashes())
+	if len(parts) == 0 { // removed meanwhile
+		parts = make([]acl.Part, 1)
+	}
+	fields(parts[0])
+	c.Out.BulkString("selectors")
+	c.Out.Array(len(parts) - 1)
+	for _, p := range parts[1:] {
+		c.Out.Map(3)
+		fields(p)
+	}
+}
+
+func runACLList(c *client, _ [][]byte) { c.Out.BulkStrings(c.srv.users.Lines()) }
+
+func runACLUsers(c *client, _ [][]byte) {
+	all := c.srv.users.All()
+	c.Out.Array(len(all))
+	for _, u := range all {
+		c.Out.BulkString(u.Name())
+	}
+}
+
+func runACLDryRun(c *client, args [][]byte) {
+	u := c.srv.users.Find(string(args[2]))
+	if u == nil {
+		c.Out.Error("ERR User '" + resp.Printable(args[2], 128) + "' not found")
+		return
+	}
+	args = args[3:]
+	cmd := c.srv.commands.Find(args[0])
+	if cmd != nil && cmd.Sub != nil && len(args) > 1 {
+		cmd = cmd.Subcommand(args[1])
+	}
+	switch {
+	case cmd == nil:
+		c.Out.Error("ERR Command '" + resp.Printable(args[0], 128) + "' not found")
+		return
+	case !cmd.Takes(args):
+		c.Out.Error("ERR wrong number of arguments for '" + cmd.Name + "' command")
+		return
+	}
+	d := u.Check(cmd.Access(), args, c.store.Schema())
+	if d.Reason != acl.Allowed {
+		c.Out.BulkString(d.Verbose(u, cmd.Access(), args))
+		return
+	}
+	c.Out.Status("OK")
+}
+
+// runACLLog: ACL LOG [count | RESET].
+func runACLLog(c *client, args [][]byte) {
+	n := int64(10)
+	switch ok := true; {
+	case len(args) > 3:
+		c.Out.Error("ERR wrong number of arguments for 'acl|log' command")
+		return
+	case len(args) == 3 && resp.EqualFold(args[2], "RESET"):
+		c.srv.denials.Reset()
+		c.Out.Status("OK")
+		return
+	case len(args) == 3:
+		if n, ok = resp.Number(args[2]); !ok {
+			c.Out.Error("ERR value is not an integer or out of range")
+			return
+		}
+	}
+	entries := c.srv.denials.Newest(int(min(n, 1<<30)))
+	c.Out.Array(len(entries))
+	for _, e := range entries {
+		c.Out.Map(10)
+		c.Out.BulkString("count")
+		c.Out.Int(e.Count)
+		for _, f := range [][2]string{{"reason", e.Reason.String()}, {"context", e.Context}, {"object", e.Object}, {"username", e.User}} {
+			c.Out.BulkString(f[0])
+			c.Out.BulkString(f[1])
+		}
+		c.Out.BulkString("age-seconds")
+		c.Out.Double(float64(e.Age().Milliseconds()) / 1000)
+		c.Out.BulkString("client-info")
+		c.Out.BulkString(e.Client)
+		c.Out.BulkString("entry-id")
+		c.Out.Int(e.ID)
+		c.Out.BulkString("timestamp-created")
+		c.Out.Int(e.Created.UnixMilli())
+		c.Out.BulkString("timestamp-last-updated")
+		c.Out.Int(e.Updated.UnixMilli())
+	}
+}
+
+// maxPassBits is the longest password that ACL GENPASS makes.
+const maxPassBits = 4096
+
+func runACLGenPass(c *client, args [][]byte) {
+	bits := int64(256)
+	if len(args) > 3 {
+		c.Out.Error("ERR wrong number of arguments for 'acl|genpass' command")
+		return
+	}
+	if len(args) == 3 {
+		var ok bool
+		if bits, ok = resp.Number(args[2]); !ok {
+			c.Out.Error("ERR value is not an integer or out of range")
+			return
+		}
+	}
+	if bits <= 0 || bits > maxPassBits {
+		c.Out.Error("ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096")
+		return
+	}
+	digits := (bits + 3) / 4
+	random := make([]byte, (digits+1)/2)
+	_, _ = rand.Read(random) // never fails
+	c.Out.BulkString(hex.EncodeToString(random)[:digits])
+}
+
+const errNoACLFile = "ERR This Redis instance is not configured to use an ACL file. You may want to specify users via the ACL SETUSER command and then issue a " +
+	"CONFIG REWRITE (assuming you have a Redis configuration file set) in order to store users in the Redis configuration."
+
+func runACLLoad(c *client, _ [][]byte) {
+	file := c.srv.config.Get().ACLFile
+	if file == "" {
+		c.Out.Error(errNoACLFile)
+		return
+	}
+	if _, err := c.srv.users.LoadFile(file); err != nil {
+		c.srv.log.Warn("ACL LOAD failed, no user has changed", "file", file, "error", err)
+		c.Out.Error("ERR " + strings.ReplaceAll(err.Error(), "\n", ". ") + ". WARNING: ACL errors detected, no change to the previously active ACL rules was performed")
+		return
+	}
+	c.srv.log.Info("users read again", "file", file, "client", c.ID())
+	c.usersChanged(c)
+	c.Out.Status("OK")
+}
+
+func runACLSave(c *client, _ [][]byte) {
+	file := c.srv.config.Get().ACLFile
+	if file == "" {
+		c.Out.Error(errNoACLFile)
+		return
+	}
+	if err := c.srv.users.SaveFile(file); err != nil {
+		c.srv.log.Error("ACL SAVE failed", "file", file, "error", err)
+		c.Out.Error("ERR There was an error trying to save the ACLs. Please check the server logs for more information")
+		return
+	}
+	c.Out.Status("OK")
+}

@@ -1,0 +1,152 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/acl"
+	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/cmd/counterd/internal/pubsub"
+)
+
+// Users, as connections have them. What they may do is package acl's.
+
+const (
+	// freeFailures is how often a connection may give a wrong password without having to wait.
+	freeFailures = 3
+	// failurePause is how long it waits from then on before each answer, right or wrong.
+	failurePause = time.Second
+)
+
+// openUsers makes the users of the configuration, and takes the commands out of the table that are disabled.
+func (s *Server) openUsers(c *config.Config) error {
+	s.users = acl.NewUsers(acl.NewCatalog(s.commands.Access()))
+	s.users.SetPubsubDefault(c.ACLPubsubDefault == config.AllChannels)
+	for _, name := range c.DisableCommand {
+		if s.commands.Lookup([]byte(name)) == nil && acl.Foreign(name) {
+			continue // it is not here anyway
+		}
+		if !s.commands.Disable(name) {
+			return fmt.Errorf("disable-command: got %q, which is no command, and no subcommand such as config|set", name)
+		}
+	}
+	if c.RequirePass != "" {
+		s.users.SetPassword(c.RequirePass)
+	}
+	if c.ACLFile != "" {
+		_, err := s.users.LoadFile(c.ACLFile)
+		if err != nil {
+			return fmt.Errorf("aclfile: %w", err)
+		}
+		return nil
+	}
+	return s.users.Configure(c.Users)
+}
+
+// userLines are the "user" lines of the configuration file that CONFIG REWRITE writes, without that word.
+func (s *Server) userLines(c *config.Config) []string {
+	if c.ACLFile != "" || s.users.Plain(c.RequirePass) {
+		return nil
+	}
+	lines := s.users.Lines()
+	for i, l := range lines {
+		lines[i] = strings.TrimPrefix(l, "user ")
+	}
+	return lines
+}
+
+// admitted tells whether the connection may execute more than AUTH: it has shown who it is, or need not any more.
+func (c *client) admitted() bool {
+	if !c.authed && c.srv.users.Default().Open() {
+		c.become(c.srv.users.Default())
+	}
+	return c.authed
+}
+
+// become makes the connection a user's.
+func (c *client) become(u *acl.User) {
+	c.user.Store(u)
+	c.authed, c.failures = true, 0
+	c.Trust(true)
+}
+
+// authenticate makes the connection a user's if the password is right. Not in a loop after too many failures: then it
+// waits.
+func (c *client) authenticate(by string, name, pass []byte) bool {
+	var u *acl.User
+	if c.failures >= freeFailures && !c.executing {
+		c.block(context.Background(), func(ctx context.Context) {
+			select {
+			case <-time.After(failurePause):
+			case <-ctx.Done():
+			}
+		})
+	}
+	if c.failures < freeFailures || !c.executing { // with the store held nobody waits, and nobody guesses
+		u = c.srv.users.Authenticate(name, pass)
+	}
+	if u == nil {
+		c.failures++
+		c.noteDenial(acl.DeniedAuth, by, string(name))
+		return false
+	}
+	c.become(u)
+	return !u.Gone() // it may have been removed since; who removed it may not have seen this connection
+}
+
+// deauthenticate brings the connection back to what it was when it came.
+func (c *client) deauthenticate() {
+	c.user.Store(c.srv.users.Default())
+	c.authed = c.srv.users.Default().Open()
+	c.Trust(c.authed)
+}
+
+// denied tells whether the connection's user may not execute a whole command, and notes it if so.
+func (c *client) denied(cmd *row, args [][]byte) acl.Denial {
+	u := c.user.Load()
+	d := u.Check(cmd.Access(), args, c.store.Schema())
+	if d.Reason != acl.Allowed {
+		c.noteDenial(d.Reason, d.Object(cmd.Access(), args), u.Name())
+	}
+	return d
+}
+
+// noteDenial adds to ACL LOG.
+func (c *client) noteDenial(reason acl.Reason, object, user string) {
+	context := "toplevel"
+	if c.multi.active || c.executing {
+		context = "multi"
+	}
+	c.srv.denials.Add(reason, context, object, user, c.line)
+}
+
+// overhears tells whether the connection has a subscription that its user has no right to. Anybody may call it.
+func (c *client) overhears() bool {
+	u := c.user.Load()
+	if c.subs.Count() == 0 || u.HearsAll() {
+		return false
+	}
+	return c.srv.pubsub.Any(&c.subs, func(kind pubsub.Kind, name string) bool { return !u.Hears(name, kind == pubsub.Pattern) })
+}
+
+// usersChanged closes the connections of users that are not there any more, and those that listen to what they may not
+// hear now. The one that asks is closed after its answer.
+func (c *call) usersChanged(asks *client) {
+	n := 0
+	for _, k := range c.srv.connected() {
+		if !k.user.Load().Gone() && !k.overhears() {
+			continue
+		}
+		n++
+		if k == asks {
+			k.Closing = true
+		} else {
+			k.Conn().Close()
+		}
+	}
+	if n > 0 {
+		c.srv.log.Info("connections closed as their users have changed", "number", n, "client", c.session.ID())
+	}
+}
