@@ -5,6 +5,8 @@
 //	counterctl dump DIR|FILE      print snapshots and log, or commands that rebuild a server
 //	counterctl repair DIR         make a damaged directory one that a server starts from
 //	counterctl restore DIR|FILE   make a directory with the state at an earlier moment, or from a download
+//	counterctl backup DIR PLACE   copy what is new of a directory to a place of backups; backups: list them; drill: prove
+//	                              that the newest can be restored; prune: remove old ones
 //	counterctl diff HOST:PORT     find the posts that two running nodes count differently
 //	counterctl find HOST:PORT     print the posts of a running node that meet conditions; top: with the largest values
 //	counterctl export SOURCE      write posts as TSV, CSV, SQL or commands
@@ -22,6 +24,7 @@
 //	moment.go    OFFSET|TIME
 //	progress.go  the bar on a terminal
 //	check.go, repair.go, restore.go
+//	backup.go    backups, drills; package backup knows the place
 //	diff.go      two running nodes; node.go is a connection to one
 //	find.go      posts of one
 //	export.go    posts as files; export_sources.go where they come from, conditions.go which
@@ -57,10 +60,11 @@ func one(run func(ctx context.Context, out output, arg string) error) action {
 }
 
 var program = cli.Tool{
-	Name:     "counterctl",
-	Summary:  "looks after the data directory of a counterd.",
-	Commands: []command{checkCommand, dumpCommand, repairCommand, restoreCommand, diffCommand, findCommand, topCommand, exportCommand, pingCommand},
-	SeeAlso:  []string{"counterd(8)", "counterbench(1)", "redis-cli(1)"},
+	Name:    "counterctl",
+	Summary: "looks after the data directory of a counterd.",
+	Commands: []command{checkCommand, dumpCommand, repairCommand, restoreCommand, backupCommand, backupsCommand, drillCommand, pruneCommand,
+		diffCommand, findCommand, topCommand, exportCommand, pingCommand},
+	SeeAlso: []string{"counterd(8)", "counterbench(1)", "redis-cli(1)"},
 }
 
 func main() { program.Main() }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/counterd/counterd/cmd/counterctl/internal/backup"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/persist"
@@ -15,8 +16,8 @@ import (
 
 var restoreCommand = command{
 	Name:    "restore",
-	Args:    "DIR|FILE",
-	Summary: "make a directory with the state at an earlier moment, or from a download",
+	Args:    "DIR|FILE|PLACE",
+	Summary: "make a directory with the state at an earlier moment, from a download, or from a backup",
 	Details: `Makes the directory --out, from which counterd starts with the state that DIR had at the moment --to: from the newest
 snapshot before it and the log from there. DIR is only read, and a server may have it open.
 
@@ -25,6 +26,9 @@ snapshot before it and the log from there. DIR is only read, and a server may ha
 makes a directory of what a server holds. FILE is an archive, a snapshot with the log behind it: what redis-cli --rdb
 downloads, and what a replica saves of data that its primary has not (diverged-*.archive). Without --to it is the state at
 the end of FILE.
+
+PLACE is where counterctl backup keeps backups, a directory or s3://BUCKET/PREFIX?endpoint=HOST:PORT: the newest one from which
+the moment can be restored is taken, or that of --backup, and without --to it is the state at its end.
 
 ` + momentHelp + `
 
@@ -39,6 +43,7 @@ back, download archives now and then: restore reaches every moment between the s
 	Setup: func(flags *pflag.FlagSet) action {
 		to := flags.String("to", "", "the moment: OFFSET, TIME or @SECONDS; of a FILE by default its end")
 		outDir := flags.String("out", "", "the new data directory; it must not exist")
+		name := flags.String("backup", "", "of a PLACE: which backup, by its name")
 		return one(func(ctx context.Context, out output, dir string) error {
 			if *outDir == "" {
 				return misuse("want --out, the directory to make")
@@ -50,6 +55,12 @@ back, download archives now and then: restore reaches every moment between the s
 					return err
 				}
 				target = &moment
+			}
+			if backup.IsPlace(dir) {
+				return restoreBackup(ctx, out, dir, *name, *outDir, target)
+			}
+			if *name != "" {
+				return misuse("--backup is for a PLACE of backups, and %s is none", dir)
 			}
 			return restore(ctx, out, dir, *outDir, target)
 		})

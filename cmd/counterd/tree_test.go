@@ -70,6 +70,7 @@ var allowed = map[string][]string{
 	"cmd/counterd/internal/query":    {"cmd/counterd/internal/resp", "counter", "schema"},
 	"cmd/counterd/internal/server":   {"cmd/counterd/internal", "counter", "internal/version", "schema"},
 	"cmd/counterd/internal/repl":     {"cmd/counterd/internal", "counter", "internal/wire", "persist", "persist/vfs", "schema"},
+	"cmd/counterctl/internal/backup": {"counter/datadir", "persist", "persist/vfs"},
 	"cmd/counterctl/internal/export": {"internal/wire", "schema"},
 	"cmd/counterctl/internal/rdb":    {},
 	"cmd/counterd":                   {"cmd/counterd/internal", "cmd/internal/manual", "counter", "schema", "cmd/internal/secretargs"},

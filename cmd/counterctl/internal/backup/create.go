@@ -1,0 +1,381 @@
+package backup
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// Options are those of Create.
+type Options struct {
+	Source   string                   // as the index names it
+	Full     bool                     // read and put every file, whatever the newest backup has
+	Cold     persist.ColdCheck        // verifies cold files; nil: their size alone
+	Parallel int                      // files at once; 0: 4
+	Progress func(done, total uint64) // of bytes; may be nil
+}
+
+// Maker makes one backup. It remembers what it has copied, so that to begin anew costs what changed since.
+type Maker struct {
+	Options
+	store Store
+
+	mu     sync.Mutex       // guards the rest while files are copied
+	begun  bool             // the others are set
+	known  map[string]int64 // objects that are there, by checksum: their bytes
+	before map[string]File  // files that need not be read again, by path
+}
+
+// NewMaker returns one. REQUIRES: the caller holds the store's lock.
+func NewMaker(store Store, opts Options) *Maker {
+	return &Maker{Options: opts, store: store, known: make(map[string]int64), before: make(map[string]File)}
+}
+
+// creation is a try to make a backup.
+type creation struct {
+	*Maker
+	ctx   context.Context
+	fsys  *pins
+	dir   string
+	index *Index
+	parts []part
+	done  uint64
+}
+
+// part is a file to copy.
+type part struct {
+	File
+	text  []byte       // its content, where it was read already
+	check func() error // verifies it; nil: nothing does
+}
+
+// Make makes a backup of a data directory, which fsys shows as it was at one moment (datadir.NewView). fs.ErrNotExist
+// and persist.ErrCorrupt of a directory in use mean to begin anew, with a new view.
+func (m *Maker) Make(ctx context.Context, fsys vfs.FS, dir string) (*Index, error) {
+	if !m.begun {
+		list, _, err := List(ctx, m.store)
+		if err != nil {
+			return nil, err
+		}
+		if len(list) > 0 && !m.Full {
+			for _, f := range list[len(list)-1].Files {
+				m.before[f.Path] = f
+				m.known[f.SHA256] = f.Stored
+			}
+		}
+		m.begun = true
+	}
+	c := &creation{Maker: m, ctx: ctx, fsys: &pins{FS: fsys, files: make(map[string]pin)}, dir: dir,
+		index: &Index{Version: indexVersion, Source: m.Source}}
+	defer c.fsys.release(0)
+	if err := c.gather(); err != nil {
+		return nil, err
+	}
+	if err := c.copy(); err != nil {
+		return nil, err
+	}
+	c.index.Created = time.Now().UTC()
+	c.index.Name = fmt.Sprintf("%s-%d", c.index.Created.Format("20060102T150405.000Z"), c.index.End)
+	if err := c.index.write(ctx, m.store); err != nil {
+		return nil, err
+	}
+	// There are servers of S3 that keep something else than what they were sent (the chunks of a signed request).
+	if _, err := read(ctx, m.store, c.index.Name); err != nil {
+		return nil, fmt.Errorf("the store does not give back what was put: %w", err)
+	}
+	return c.index, nil
+}
+
+// gather finds what the backup is made of: first the manifests, then the log, so that none speaks of what comes behind it.
+func (c *creation) gather() error {
+	names, err := c.fsys.List(c.dir)
+	if err != nil {
+		return err
+	}
+	var manifests []*persist.Manifest
+	for _, name := range names {
+		path := filepath.Join(c.dir, name)
+		switch {
+		case persist.IsUnfinished(name):
+		case path == persist.LineagePath(c.dir):
+			text, err := vfs.ReadFile(c.fsys, path, 64<<20)
+			if err != nil {
+				return err
+			}
+			l, err := persist.ParseLineage(name, text)
+			if err != nil {
+				return err
+			}
+			c.index.History = l.Current().ReplID.String()
+			c.add(path, part{text: text})
+		case strings.HasPrefix(name, "MANIFEST-"):
+			text, err := vfs.ReadFile(c.fsys, path, 1<<30)
+			if err != nil {
+				return err
+			}
+			m, err := persist.ParseManifest(name, text)
+			if err != nil { // the other one is good, or the server did not start
+				c.index.Manifests = append(c.index.Manifests, err.Error())
+				continue
+			}
+			manifests = append(manifests, m)
+			c.add(path, part{text: text})
+		}
+	}
+	if err := c.gatherLog(manifests); err != nil {
+		return err
+	}
+	seen := make(map[string]bool)
+	for _, m := range manifests {
+		c.index.Snapshots = append(c.index.Snapshots, Snapshot{m.Offset, m.TimeMS})
+		_ = m.Files(func(counter *persist.CounterFiles, b *persist.BlockFile) error {
+			path := b.Path(c.dir)
+			if !seen[path] {
+				seen[path] = true
+				c.add(path, part{File: File{CRC: b.CRC}, check: func() error { return persist.CheckBlock(c.fsys, c.dir, counter, b, c.Cold) }})
+			}
+			return nil
+		})
+	}
+	for i, p := range c.parts {
+		if p.text == nil {
+			if err := c.fsys.pin(c.path(&c.parts[i])); err != nil {
+				return err
+			}
+		}
+	}
+	if limit := len(c.fsys.files); limit < len(c.parts)-3 { // too many for this process, which needs some for itself
+		c.fsys.release(limit - 64)
+	}
+	if s := c.index.Snapshots; len(s) == 2 && s[0].Offset > s[1].Offset {
+		s[0], s[1] = s[1], s[0]
+	}
+	return nil
+}
+
+// gatherLog adds the segments, and reads the log behind the newest snapshot to its end.
+func (c *creation) gatherLog(manifests []*persist.Manifest) error {
+	names, err := c.fsys.List(persist.LogDir(c.dir))
+	if err != nil {
+		return err
+	}
+	for i, name := range names {
+		if persist.IsUnfinished(name) {
+			continue
+		}
+		p := part{}
+		if i == len(names)-1 {
+			p.ModNS = -1 // it is written to: never taken for what was read before
+		}
+		c.add(filepath.Join(persist.LogDir(c.dir), name), p)
+	}
+	segments, err := persist.Segments(c.fsys, c.dir)
+	if err != nil {
+		return err
+	}
+	if len(segments) > 0 {
+		c.index.LogFrom = segments[0].Start
+	}
+	var from, durable uint64
+	for _, m := range manifests {
+		from, durable = max(from, m.Replay), max(durable, m.Offset)
+	}
+	walk, err := persist.WalkLog(c.fsys, c.dir, from, durable, persist.LogVisitor{Frame: func(persist.SegmentInfo, *persist.Frame) error { return c.ctx.Err() }})
+	if err != nil {
+		return err
+	}
+	c.index.End, c.index.EndMS = walk.End, walk.TimeMS
+	return nil
+}
+
+func (c *creation) add(path string, p part) {
+	rel, err := filepath.Rel(c.dir, path)
+	if err != nil {
+		panic(err) // path is made of dir
+	}
+	p.Path = filepath.ToSlash(rel)
+	c.parts = append(c.parts, p)
+}
+
+func (c *creation) path(p *part) string { return filepath.Join(c.dir, filepath.FromSlash(p.Path)) }
+
+// copy puts what is not there yet.
+func (c *creation) copy() error {
+	var total uint64
+	for i := range c.parts {
+		p := &c.parts[i]
+		p.Bytes = int64(len(p.text))
+		if p.text == nil {
+			info, err := c.fsys.Stat(c.path(p))
+			if err != nil {
+				return err
+			}
+			p.Bytes = info.Size()
+			if p.ModNS == 0 {
+				p.ModNS = info.ModTime().UnixNano()
+			}
+		}
+		total += uint64(p.Bytes)
+	}
+	parallel := c.Parallel
+	if parallel == 0 {
+		parallel = 4
+	}
+	group, ctx := errgroup.WithContext(c.ctx)
+	group.SetLimit(parallel)
+	for i := range c.parts {
+		p := &c.parts[i]
+		group.Go(func() error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			c.mu.Lock()
+			old, ok := c.before[p.Path]
+			c.mu.Unlock()
+			if ok = ok && p.text == nil && p.ModNS > 0 && old.Bytes == p.Bytes && old.ModNS == p.ModNS && old.CRC == p.CRC; ok {
+				p.File = old
+			} else if err := c.put(ctx, p); err != nil {
+				return err
+			}
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.before[p.Path] = p.File
+			c.done += uint64(p.Bytes)
+			if c.Progress != nil {
+				c.Progress(c.done, total)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for i := range c.parts {
+		c.index.Files = append(c.index.Files, c.parts[i].File)
+	}
+	return nil
+}
+
+// put puts one file, unless its content is there. It is read twice: an object's name is its content's.
+func (c *creation) put(ctx context.Context, p *part) error {
+	path := c.path(p)
+	if p.check != nil {
+		if err := p.check(); errors.Is(err, persist.ErrCorrupt) {
+			p.Damaged = err.Error()
+		} else if err != nil {
+			return err
+		}
+	}
+	open := func() (io.Reader, func() error, error) {
+		if p.text != nil {
+			return strings.NewReader(string(p.text)), func() error { return nil }, nil
+		}
+		f, err := c.fsys.Open(path)
+		if err != nil {
+			return nil, nil, err
+		}
+		return io.NewSectionReader(f, 0, p.Bytes), f.Close, nil
+	}
+	sum, n, err := digest(open)
+	if err != nil {
+		return err
+	}
+	if n != p.Bytes {
+		return fmt.Errorf("%s: got %d bytes, want %d: %w", path, n, p.Bytes, os.ErrNotExist) // it was changed while it was read
+	}
+	p.SHA256 = sum
+	c.mu.Lock()
+	stored, there := c.known[sum]
+	c.mu.Unlock()
+	if there {
+		p.Stored = stored
+		return nil
+	}
+	r, closeIt, err := open()
+	if err != nil {
+		return err
+	}
+	again := sha256.New()
+	packed := compressed(io.TeeReader(r, again))
+	err = c.store.Put(ctx, object(sum), packed)
+	if err = errors.Join(err, packed.Close(), closeIt()); err != nil {
+		return err
+	}
+	if got := hex.EncodeToString(again.Sum(nil)); got != sum {
+		// The object has a name that is not its content's: no index may name it, and none does.
+		return errors.Join(fmt.Errorf("%s was changed while it was read: %w", path, os.ErrNotExist), c.store.Remove(ctx, object(sum)))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p.Stored, p.fresh = packed.n, true
+	c.known[sum] = p.Stored
+	return nil
+}
+
+// digest is the SHA-256 of what open gives, and its length.
+func digest(open func() (io.Reader, func() error, error)) (sum string, n int64, err error) {
+	r, closeIt, err := open()
+	if err != nil {
+		return "", 0, err
+	}
+	h := sha256.New()
+	n, err = io.Copy(h, r)
+	if err = errors.Join(err, closeIt()); err != nil {
+		return "", 0, err
+	}
+	return sumOf(h), n, nil
+}
+
+func sumOf(h hash.Hash) string { return hex.EncodeToString(h.Sum(nil)) }
+
+// Fresh are the bytes that this backup has put, of files and of their objects; those of other backups were there.
+func (x *Index) Fresh() (raw, stored int64) {
+	for _, f := range x.Files {
+		if f.fresh {
+			raw += f.Bytes
+			stored += f.Stored
+		}
+	}
+	return raw, stored
+}
+
+// packer compresses what is read from it on the way.
+type packer struct {
+	*io.PipeReader
+	n int64
+}
+
+// compressed compresses r by zstd. Log shrinks to a third or less, images and cold files hardly: they are dense.
+func compressed(r io.Reader) *packer {
+	out, in := io.Pipe()
+	go func() {
+		z, err := zstd.NewWriter(in, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20))
+		if err == nil {
+			_, err = io.Copy(z, r)
+			err = errors.Join(err, z.Close())
+		}
+		in.CloseWithError(err)
+	}()
+	return &packer{PipeReader: out}
+}
+
+func (p *packer) Read(b []byte) (int, error) {
+	n, err := p.PipeReader.Read(b)
+	p.n += int64(n)
+	return n, err
+}

@@ -1,0 +1,26 @@
+// Package backup keeps copies of a data directory in a place of their own: a directory, or a bucket of a store that
+// speaks S3.
+//
+//	objects/<2 digits>/<sha256>.zst      what a file held, once however many backups have it
+//	backups/<UTC time>-<log end>.json    a backup: which files it is made of (Index)
+//	lock                                 who is writing or removing now
+//
+// # A backup
+//
+// The directory may be in use. First HISTORY and the manifests are read, then the log is listed, and then what they
+// name is copied: block files, and the segments up to where the log ended when it was listed. So no manifest speaks of
+// a log that the backup has not. All files are opened before the first is copied, so that those which the server removes
+// meanwhile (it makes snapshots) can be read; one that is gone before lets the backup begin anew, with what was copied.
+// The index is written last: before it, there is no backup.
+//
+// A file whose name, size and time of change (and checksum, where a manifest has one) the newest backup knows is not
+// read again: images, cold files and finished segments never change, so a backup costs what was written since the last
+// one. Each new block file is verified against its manifest before it is trusted, and each object is named by the
+// SHA-256 of its content, which Fetch checks.
+//
+// # Writers
+//
+// One at a time: Create and Prune hold the lock. In a directory that is flock(2), in a bucket an object that is put only
+// if there is none, and renewed; its holder is taken for dead when it was not for five minutes. Prune removes indexes
+// first and then objects that no index names; a crash in between leaves objects, never a backup without one.
+package backup

@@ -1,0 +1,190 @@
+package backup
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/counterd/counterd/counter/datadir"
+)
+
+// Index is a backup, as its JSON has it. Version 1: below. Invariant: every object that Files names was there, whole,
+// before the index was.
+type Index struct {
+	Version   int        `json:"version"`
+	Name      string     `json:"name"` // <UTC time>-<log end>
+	Created   time.Time  `json:"created"`
+	Source    string     `json:"source"`  // host and directory
+	History   string     `json:"history"` // of the log's end: the id that INFO calls master_replid
+	LogFrom   uint64     `json:"log_from"`
+	End       uint64     `json:"end"`    // of the log
+	EndMS     int64      `json:"end_ms"` // when the last frame was written, ms since 1970; 0: there is none
+	Snapshots []Snapshot `json:"snapshots"`
+	Files     []File     `json:"files"`
+	Manifests []string   `json:"bad_manifests,omitempty"` // what was wrong with manifests that are left out
+}
+
+// Snapshot is one that the backup has.
+type Snapshot struct {
+	Offset uint64 `json:"offset"`
+	TimeMS int64  `json:"time_ms"`
+}
+
+// File is one of the directory's files.
+type File struct {
+	Path    string `json:"path"` // in the directory, with slashes
+	Bytes   int64  `json:"bytes"`
+	ModNS   int64  `json:"mod_ns"`            // time of its change; with Path, Bytes and CRC it tells whether it was read before
+	CRC     uint32 `json:"crc,omitempty"`     // that a manifest names it by
+	SHA256  string `json:"sha256"`            // of its content
+	Damaged string `json:"damaged,omitempty"` // what was wrong with it in the source
+	Stored  int64  `json:"stored"`            // bytes of the object
+	fresh   bool   // this backup has put it
+}
+
+// object is the name of what holds a content.
+func object(sum string) string { return "objects/" + sum[:2] + "/" + sum + ".zst" }
+
+const (
+	indexVersion = 1
+	indexPrefix  = "backups/"
+	indexSuffix  = ".json"
+	// indexLimit bounds an index: 100 million posts are 2,000 files of 250 bytes; this is for four million files.
+	indexLimit = 1 << 30
+)
+
+// ErrDamaged is a backup that cannot be trusted.
+var ErrDamaged = errors.New("the backup is damaged")
+
+// Bytes are those of the files, and of their objects.
+func (x *Index) Bytes() (raw, stored int64) {
+	for _, f := range x.Files {
+		raw += f.Bytes
+		stored += f.Stored
+	}
+	return raw, stored
+}
+
+// Reaches tells whether a moment can be restored from the backup.
+func (x *Index) Reaches(to datadir.Target) bool {
+	first := Snapshot{Offset: x.LogFrom} // the log from its beginning needs no snapshot
+	if x.LogFrom > 0 {
+		if len(x.Snapshots) == 0 {
+			return false
+		}
+		first = x.Snapshots[0]
+	}
+	if to.Time.IsZero() {
+		return first.Offset <= to.Offset && to.Offset <= x.End
+	}
+	// The server writes what it is sent: until the backup was made there was nothing behind the last frame.
+	return first.TimeMS <= to.Time.UnixMilli() && to.Time.Before(x.Created)
+}
+
+// Problems says what was damaged in the source, and is in the backup as it was.
+func (x *Index) Problems() []string {
+	list := slices.Clone(x.Manifests)
+	for _, f := range x.Files {
+		if f.Damaged != "" {
+			list = append(list, f.Damaged)
+		}
+	}
+	return list
+}
+
+// write puts the index. It ends with a line that has the SHA-256 of all before.
+func (x *Index) write(ctx context.Context, s Store) error {
+	text, err := json.MarshalIndent(x, "", " ")
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(text)
+	text = append(text, "\n"+hex.EncodeToString(sum[:])+"\n"...)
+	return s.Put(ctx, indexPrefix+x.Name+indexSuffix, bytes.NewReader(text))
+}
+
+// read reads a backup's index.
+func read(ctx context.Context, s Store, name string) (*Index, error) {
+	r, err := s.Get(ctx, indexPrefix+name+indexSuffix)
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(r, indexLimit+1))
+	if err = errors.Join(err, r.Close()); err != nil {
+		return nil, err
+	}
+	x, err := parse(text)
+	if err == nil && x.Name != name {
+		err = fmt.Errorf("%w: it says it is %q", ErrDamaged, x.Name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: backup %s: %w", s, name, err)
+	}
+	return x, nil
+}
+
+func parse(text []byte) (*Index, error) {
+	if len(text) > indexLimit {
+		return nil, fmt.Errorf("%w: the index is longer than %d bytes", ErrDamaged, indexLimit)
+	}
+	end := bytes.LastIndexByte(bytes.TrimSuffix(text, []byte("\n")), '\n')
+	if end < 0 {
+		return nil, fmt.Errorf("%w: the index has no checksum", ErrDamaged)
+	}
+	sum := sha256.Sum256(text[:end])
+	if want := strings.TrimSpace(string(text[end:])); want != hex.EncodeToString(sum[:]) {
+		return nil, fmt.Errorf("%w: the index has checksum %x, want %.64s", ErrDamaged, sum, want)
+	}
+	var x Index
+	if err := json.Unmarshal(text[:end], &x); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	if x.Version != indexVersion {
+		return nil, fmt.Errorf("got a backup of version %d, want %d: a newer counterctl made it", x.Version, indexVersion)
+	}
+	for _, f := range x.Files {
+		if sum, err := hex.DecodeString(f.SHA256); err != nil || len(sum) != sha256.Size {
+			return nil, fmt.Errorf("%w: %q has checksum %q", ErrDamaged, f.Path, f.SHA256)
+		}
+		if f.Path == "" || f.Path != path.Clean(f.Path) || path.IsAbs(f.Path) || f.Path == ".." || strings.HasPrefix(f.Path, "../") || strings.Contains(f.Path, `\`) || f.Bytes < 0 {
+			return nil, fmt.Errorf("%w: a file is called %q and has %d bytes", ErrDamaged, f.Path, f.Bytes)
+		}
+	}
+	return &x, nil
+}
+
+// List returns the backups of a place, oldest first. What is damaged is named in bad, and the others are there.
+func List(ctx context.Context, s Store) (list []*Index, bad []error, err error) {
+	var names []string
+	err = s.List(ctx, indexPrefix, func(name string, _ int64) error {
+		if base := path.Base(name); strings.HasSuffix(base, indexSuffix) {
+			names = append(names, strings.TrimSuffix(base, indexSuffix))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, name := range names {
+		x, err := read(ctx, s, name)
+		if ctx.Err() != nil {
+			return nil, nil, ctx.Err()
+		}
+		if err != nil {
+			bad = append(bad, err)
+			continue
+		}
+		list = append(list, x)
+	}
+	slices.SortFunc(list, func(a, b *Index) int { return a.Created.Compare(b.Created) })
+	return list, bad, nil
+}
