@@ -82,7 +82,7 @@ var allowed = map[string][]string{
 // importers names, for some packages, the only ones that may import them: a server starts none of the tools that mend
 // its data. Tests may import any.
 var importers = map[string][]string{
-	"counter/datadir":                {"cmd/counterctl"},
+	"counter/datadir":                {"cmd/counterctl", "cmd/counterctl/internal/backup"},
 	"bench/benchtest":                {},
 	"cmd/counterd/internal/cutproxy": {},
 	"cmd/counterd/internal/resptest": {},
