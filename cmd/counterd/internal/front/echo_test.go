@@ -3,6 +3,7 @@ package front
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -16,6 +17,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
 	"github.com/counterd/counterd/cmd/counterd/internal/stats"
+	"github.com/counterd/counterd/cmd/internal/tlstest"
 )
 
 // A front of echoes, and clients of it.
@@ -29,6 +31,8 @@ import (
 // echoes is the host.
 type echoes struct {
 	*Front
+	ca     *tlstest.CA // of a front of TLS; nil: it has none
+	addr   string      // of its listener for TLS
 	totals stats.Totals
 	ended  atomic.Int64 // sessions
 }
@@ -55,7 +59,40 @@ func serve(t testing.TB, change func(*config.Config)) *echoes {
 		change(&conf)
 	}
 	h := new(echoes)
-	h.Front = New(h, config.NewLive(conf), &h.totals, slog.New(slog.DiscardHandler))
+	return h.serve(t, conf, nil)
+}
+
+// serveTLS is serve of TLS, beside the unix socket.
+func serveTLS(t testing.TB, change func(*config.Config)) *echoes {
+	t.Helper()
+	conf := config.Default()
+	conf.Port, conf.UnixSocket = 0, filepath.Join(t.TempDir(), "s")
+	if change != nil {
+		change(&conf)
+	}
+	h := &echoes{ca: tlstest.NewCA(t)}
+	h.serve(t, conf, &tls.Config{Certificates: []tls.Certificate{h.ca.Pair("server").Certificate}, MinVersion: tls.VersionTLS12})
+	h.addr = conf.UnixSocket + "-tls" // its buffers are small: what is not read is soon felt
+	l, err := net.Listen("unix", h.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secure := listener{Listener: l, tls: true}
+	h.listeners = append(h.listeners, secure)
+	h.done.Add(1)
+	go h.accept(secure)
+	return h
+}
+
+// both runs a test without TLS and with it.
+func both(t *testing.T, change func(*config.Config), test func(t *testing.T, h *echoes)) {
+	t.Run("plain", func(t *testing.T) { test(t, serve(t, change)) })
+	t.Run("TLS", func(t *testing.T) { test(t, serveTLS(t, change)) })
+}
+
+func (h *echoes) serve(t testing.TB, conf config.Config, secure *tls.Config) *echoes {
+	t.Helper()
+	h.Front = New(h, config.NewLive(conf), &h.totals, secure, slog.New(slog.DiscardHandler))
 	if err := h.Listen(); err != nil {
 		t.Fatal(err)
 	}
@@ -177,13 +214,27 @@ const patience = 3 * time.Minute
 
 func dial(t testing.TB, h *echoes) *wire {
 	t.Helper()
-	conn, err := net.Dial("unix", h.config.Get().UnixSocket)
+	var conn net.Conn
+	var err error
+	if h.ca != nil {
+		conn, err = tls.Dial("unix", h.addr, h.ca.Client())
+	} else {
+		conn, err = net.Dial("unix", h.config.Get().UnixSocket)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(patience))
 	return &wire{t: t, conn: conn, r: bufio.NewReader(conn)}
+}
+
+// line is the connection below TLS.
+func (c *wire) line() net.Conn {
+	if secure, ok := c.conn.(*tls.Conn); ok {
+		return secure.NetConn()
+	}
+	return c.conn
 }
 
 func (c *wire) read() resptest.Value {

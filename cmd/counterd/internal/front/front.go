@@ -3,6 +3,7 @@ package front
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"log/slog"
 	"slices"
 	"sync"
@@ -28,6 +29,8 @@ type Front struct {
 	started time.Time
 	clock   atomic.Int64  // seconds since started, plus 1; coarse
 	quit    chan struct{} // closed by Stop
+
+	handshakes *handshakes
 
 	loops     []*loop     // one a processor; connections are dealt to them in turn
 	listeners []listener  // those for reads only come last
@@ -55,9 +58,10 @@ type Host interface {
 	Unread() int64
 }
 
-// New makes a front of host that counts in totals.
-func New(host Host, conf *config.Live, totals *stats.Totals, log *slog.Logger) *Front {
-	f := &Front{host: host, config: conf, totals: totals, log: log, started: time.Now(), quit: make(chan struct{}), sessions: make(map[int64]*Session)}
+// New makes a front of host that counts in totals. Connections that come by a port for TLS are as secure says.
+func New(host Host, conf *config.Live, totals *stats.Totals, secure *tls.Config, log *slog.Logger) *Front {
+	f := &Front{host: host, config: conf, totals: totals, log: log, started: time.Now(), quit: make(chan struct{}), sessions: make(map[int64]*Session),
+		handshakes: newHandshakes(secure)}
 	f.clock.Store(1)
 	f.memory.over = make(chan struct{}, 1)
 	return f
@@ -134,6 +138,7 @@ func (f *Front) Stop() bool {
 		}
 	})
 	f.closeListeners()
+	f.handshakes.stop()
 	return true
 }
 

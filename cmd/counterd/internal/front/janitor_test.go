@@ -8,8 +8,9 @@ import (
 
 // TestPartialBegins sends without an end and always stops within a command: the time that a command may take to arrive
 // counts from its own beginning, not from that of the first which was cut.
-func TestPartialBegins(t *testing.T) {
-	s := serve(t, nil)
+func TestPartialBegins(t *testing.T) { both(t, nil, testPartialBegins) }
+
+func testPartialBegins(t *testing.T, s *echoes) {
 	c := dial(t, s)
 	c.want("PING", "+PONG")
 	server := s.Sessions()[0]
@@ -37,8 +38,9 @@ func TestPartialBegins(t *testing.T) {
 
 // TestProgressCounts: a connection is closed when it takes nothing of its replies for the whole time, not when it takes
 // its time.
-func TestProgressCounts(t *testing.T) {
-	s := serve(t, nil)
+func TestProgressCounts(t *testing.T) { both(t, nil, testProgressCounts) }
+
+func testProgressCounts(t *testing.T, s *echoes) {
 	c := dial(t, s)
 	c.want("PING", "+PONG")
 	server := s.Sessions()[0]
@@ -72,8 +74,9 @@ func TestProgressCounts(t *testing.T) {
 }
 
 // TestArrivalCounts: a command may take as long as its bytes keep coming.
-func TestArrivalCounts(t *testing.T) {
-	s := serve(t, nil)
+func TestArrivalCounts(t *testing.T) { both(t, nil, testArrivalCounts) }
+
+func testArrivalCounts(t *testing.T, s *echoes) {
 	c := dial(t, s)
 	c.want("PING", "+PONG")
 	server := s.Sessions()[0]

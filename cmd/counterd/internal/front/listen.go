@@ -19,8 +19,10 @@ import (
 // Listen opens all listeners and serves them in the background. On error none is left open.
 func (f *Front) Listen() error {
 	c := f.config.Get()
-	if err := f.listenTCP(c.Bind, c.Port, "port", false); err != nil {
-		return err
+	for _, l := range []listener{{setting: "port", port: c.Port}, {setting: "tls-port", port: c.TLS.Port, tls: true}} {
+		if err := f.listenTCP(c.Bind, l); err != nil {
+			return err
+		}
 	}
 	if c.UnixSocket != "" {
 		l, err := listenUnix(c.UnixSocket, fs.FileMode(c.UnixSocketPerm))
@@ -28,13 +30,16 @@ func (f *Front) Listen() error {
 			f.closeListeners()
 			return err
 		}
-		f.listeners = append(f.listeners, listener{l, false})
+		f.listeners = append(f.listeners, listener{Listener: l})
 	}
 	if len(f.listeners) == 0 {
 		return fmt.Errorf("none of the addresses %v can be listened on", c.Bind)
 	}
-	if err := f.listenTCP(c.Bind, c.ReadonlyPort, "readonly-port", true); err != nil {
-		return err
+	for _, l := range []listener{{setting: "readonly-port", port: c.ReadonlyPort, readonly: true},
+		{setting: "tls-readonly-port", port: c.TLS.ReadonlyPort, readonly: true, tls: true}} {
+		if err := f.listenTCP(c.Bind, l); err != nil {
+			return err
+		}
 	}
 	for range runtime.GOMAXPROCS(0) {
 		l, err := newLoop(f)
@@ -53,14 +58,18 @@ func (f *Front) Listen() error {
 	return nil
 }
 
-// listener is one, and whether it is for reads only.
+// listener is one, and what it is for.
 type listener struct {
 	net.Listener
+	setting  string // that names the port
+	port     int
 	readonly bool
+	tls      bool
 }
 
-// listenTCP opens the listeners of a port, which a setting names; none if it is 0. On error it closes all.
-func (f *Front) listenTCP(bind []string, port int, setting string, readonly bool) error {
+// listenTCP opens the listeners of a port; none if it is 0. On error it closes all.
+func (f *Front) listenTCP(bind []string, kind listener) error {
+	port := kind.port
 	if port == 0 {
 		return nil
 	}
@@ -77,11 +86,12 @@ func (f *Front) listenTCP(bind []string, port int, setting string, readonly bool
 			}
 			f.closeListeners()
 			if errors.Is(err, syscall.EADDRINUSE) {
-				return fmt.Errorf("port %d of %s is taken by another program: end that one, or choose a port with --%s: %w", port, addr, setting, err)
+				return fmt.Errorf("port %d of %s is taken by another program: end that one, or choose a port with --%s: %w", port, addr, kind.setting, err)
 			}
 			return err
 		}
-		f.listeners = append(f.listeners, listener{l, readonly})
+		kind.Listener = l
+		f.listeners = append(f.listeners, kind)
 	}
 	return nil
 }
@@ -155,13 +165,18 @@ func (f *Front) accept(l listener) {
 			continue
 		}
 		pause = 0
-		f.admit(conn, l.readonly)
+		if l.tls {
+			f.greet(conn, l)
+		} else {
+			f.admit(conn, l.readonly, nil)
+		}
 	}
 }
 
 // admit starts a connection, or refuses it in the words that clients know. Those for reads only and all others have a
-// number of their own, so that neither kind can keep the other out.
-func (f *Front) admit(conn net.Conn, readonly bool) {
+// number of their own, so that neither kind can keep the other out. t is the connection's TLS, if it has one, behind the
+// handshake.
+func (f *Front) admit(conn net.Conn, readonly bool, t *secure) {
 	conf := f.config.Get()
 	refusal := ""
 	if conf.ProtectedMode && !f.host.NeedsPassword() && !fromHere(conn) {
@@ -179,12 +194,10 @@ func (f *Front) admit(conn net.Conn, readonly bool) {
 	if refusal != "" {
 		f.mu.Unlock()
 		f.totals.Rejected.Add(1)
-		_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
-		_, _ = conn.Write([]byte(refusal))
-		conn.Close()
+		say(conn, t, refusal, f.log)
 		return
 	}
-	s, err := f.open(conn, conf, readonly)
+	s, err := f.open(conn, conf, readonly, t)
 	if err != nil { // too many open files
 		f.mu.Unlock()
 		f.totals.Rejected.Add(1)
@@ -205,7 +218,7 @@ func (f *Front) admit(conn net.Conn, readonly bool) {
 }
 
 // open takes conn over. REQUIRES mu.
-func (f *Front) open(conn net.Conn, conf config.Config, readonly bool) (*Session, error) {
+func (f *Front) open(conn net.Conn, conf config.Config, readonly bool, t *secure) (*Session, error) {
 	trusted := !f.host.NeedsPassword()
 	f.last++
 	s := f.host.NewSession(trusted, readonly)
@@ -216,6 +229,10 @@ func (f *Front) open(conn net.Conn, conf config.Config, readonly bool) (*Session
 	}
 	if err := s.conn.open(conn); err != nil {
 		return nil, err
+	}
+	if t != nil {
+		s.conn.secure = t
+		t.over(&s.conn)
 	}
 	s.loop = f.loops[int(s.id)%len(f.loops)]
 	s.lastRead.Store(f.clock.Load())

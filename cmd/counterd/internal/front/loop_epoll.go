@@ -87,13 +87,23 @@ func (l *loop) stop() {
 // add gives s to the loop.
 func (l *loop) add(s *Session) error {
 	fd := s.conn.fd
+	begun := s.conn.more() // TLS has read behind the handshake, and epoll knows nothing of it
+	if begun {
+		s.where.Store(away)
+	}
 	l.mu.Lock()
 	for len(l.sessions) <= fd {
 		l.sessions = append(l.sessions, nil)
 	}
 	l.sessions[fd] = s
 	l.mu.Unlock()
-	return l.control(unix.EPOLL_CTL_ADD, fd)
+	if err := l.control(unix.EPOLL_CTL_ADD, fd); err != nil {
+		return err
+	}
+	if begun {
+		go l.begin(s)
+	}
+	return nil
 }
 
 func (l *loop) control(op, fd int) error {
@@ -178,7 +188,7 @@ func (l *loop) turn(s *Session) {
 		s.out.Drop()
 		return
 	}
-	if n == len(room) || s.hup {
+	if n == len(room) || s.hup || s.conn.more() {
 		l.again = append(l.again, s)
 	}
 	if err := s.received(n, len(room)-n); err != nil {
@@ -262,6 +272,34 @@ func (l *loop) goOn(s *Session) {
 		return
 	}
 	s.processed()
+	l.comeBack(s)
+}
+
+// begin has s execute what TLS has read of it before it comes to its loop.
+func (l *loop) begin(s *Session) {
+	defer l.recovered(s)
+	l.comeBack(s)
+}
+
+// comeBack brings s back, when it has executed what epoll would not tell of.
+func (l *loop) comeBack(s *Session) {
+	for s.conn.more() && !s.Closing {
+		room := s.space()
+		n, err := s.conn.receive(room)
+		if err == nil && n > 0 {
+			if err = s.received(n, len(room)-n); err == nil {
+				err = s.sendAll()
+			}
+		}
+		if err != nil {
+			l.end(s, err)
+			return
+		}
+	}
+	if s.Closing {
+		l.end(s, nil)
+		return
+	}
 	s.release()
 	s.out.Drop()
 	s.handler.Publish()

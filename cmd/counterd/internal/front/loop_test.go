@@ -20,8 +20,9 @@ func clients(t *testing.T, h *echoes) []*wire {
 
 // TestSlowReader fills connections with replies that nobody reads: all others are served, and in the end
 // every reply is there and in order.
-func TestSlowReader(t *testing.T) {
-	s := serve(t, nil)
+func TestSlowReader(t *testing.T) { both(t, nil, testSlowReader) }
+
+func testSlowReader(t *testing.T, s *echoes) {
 	all := clients(t, s)
 	slow := all[:len(all)/2]
 	const rounds = 200
@@ -71,8 +72,9 @@ func TestSlowReader(t *testing.T) {
 }
 
 // TestEndless has connections that never stop to send: all others are served.
-func TestEndless(t *testing.T) {
-	s := serve(t, nil)
+func TestEndless(t *testing.T) { both(t, nil, testEndless) }
+
+func testEndless(t *testing.T, s *echoes) {
 	all := clients(t, s)
 	endless := all[:len(all)/2]
 	for _, c := range endless {

@@ -33,7 +33,13 @@ func (s *Session) Charge(beside int) {
 }
 
 // holding is what s holds. Only who owns s may call it.
-func (s *Session) holding() int64 { return int64(s.rd.Held()+s.out.Cap()) + s.beside }
+func (s *Session) holding() int64 {
+	n := int64(s.rd.Held()+s.out.Cap()) + s.beside
+	if t := s.conn.secure; t != nil {
+		n += int64(t.holds())
+	}
+	return n
+}
 
 // charge notes that s holds n bytes now. Only who owns s may call it.
 func (s *Session) charge(n int64) {

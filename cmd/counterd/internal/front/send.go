@@ -15,7 +15,7 @@ func (s *Session) sendAll() error {
 // Send sends the replies. In a loop it does not wait: what the connection does not take is sent elsewhere.
 func (s *Session) Send() error {
 	s.hush()
-	if s.out.Len() == 0 {
+	if s.out.Len() == 0 && (s.InLoop() || !s.conn.unsent()) {
 		return nil
 	}
 	err := s.transmit()
@@ -34,7 +34,7 @@ func (s *Session) transmit() error {
 		n, err := s.conn.offer(s.out.From(0))
 		s.front.totals.OutBytes.Add(int64(n))
 		s.out.Sent(n)
-		if err == nil && s.out.Len() > 0 {
+		if err == nil && (s.out.Len() > 0 || s.conn.unsent()) {
 			s.waits = true
 			return errWaits
 		}

@@ -7,8 +7,9 @@ import (
 )
 
 // TestOrder: replies come in the order of the commands, whatever was planned, held or executed elsewhere.
-func TestOrder(t *testing.T) {
-	h := serve(t, nil)
+func TestOrder(t *testing.T) { both(t, nil, testOrder) }
+
+func testOrder(t *testing.T, h *echoes) {
 	all := make([]*wire, 20)
 	for i := range all {
 		all[i] = dial(t, h)
@@ -28,8 +29,9 @@ func TestOrder(t *testing.T) {
 }
 
 // TestPanicEndsOne: a panic closes the connection that it came with, and no other.
-func TestPanicEndsOne(t *testing.T) {
-	h := serve(t, nil)
+func TestPanicEndsOne(t *testing.T) { both(t, nil, testPanicEndsOne) }
+
+func testPanicEndsOne(t *testing.T, h *echoes) {
 	a, b := dial(t, h), dial(t, h)
 	b.want("PING", "+PONG")
 	a.send("PANIC\r\n")
@@ -47,10 +49,11 @@ func TestPanicEndsOne(t *testing.T) {
 
 // TestBlockEnds: who waits in a command hears of the end of its connection, and nothing that it sent behind is
 // executed.
-func TestBlockEnds(t *testing.T) {
-	h := serve(t, nil)
+func TestBlockEnds(t *testing.T) { both(t, nil, testBlockEnds) }
+
+func testBlockEnds(t *testing.T, h *echoes) {
 	for name, end := range map[string]func(c *wire, s *Session){
-		"by the client": func(c *wire, _ *Session) { c.conn.Close() },
+		"by the client": func(c *wire, _ *Session) { c.line().Close() },
 		"by the server": func(_ *wire, s *Session) { s.Conn().Close() },
 	} {
 		c := dial(t, h)
@@ -70,8 +73,9 @@ func TestBlockEnds(t *testing.T) {
 }
 
 // TestProtocolErrorEnds: what is no command is answered behind what came before, and nothing behind it is executed.
-func TestProtocolErrorEnds(t *testing.T) {
-	h := serve(t, nil)
+func TestProtocolErrorEnds(t *testing.T) { both(t, nil, testProtocolErrorEnds) }
+
+func testProtocolErrorEnds(t *testing.T, h *echoes) {
 	c := dial(t, h)
 	c.send("LATER a\r\n*x\r\nPANIC\r\n")
 	if got := c.read().String(); got != `"a"` {

@@ -22,6 +22,7 @@ import (
 // One goroutine at a time owns the connection. It alone reads, and it alone frees the descriptor, when nobody writes
 // any more; others can but Close, which lets the owner's next read end.
 type socket struct {
+	secure        *secure // its TLS; nil: it has none. Set before it is used
 	local, remote net.Addr
 	ended         atomic.Bool  // nothing more is to be read
 	killed        atomic.Bool  // Close was called
@@ -53,6 +54,17 @@ func (s *socket) open(conn net.Conn) error {
 
 // receive reads what has arrived; 0 without an error: nothing.
 func (s *socket) receive(b []byte) (int, error) {
+	if s.secure != nil {
+		return s.secure.receive(b)
+	}
+	return s.recv(b)
+}
+
+// more tells whether there may be something to be read that epoll says nothing of.
+func (s *socket) more() bool { return s.secure != nil && s.secure.more }
+
+// recv is receive of what is on the line.
+func (s *socket) recv(b []byte) (int, error) {
 	if s.ended.Load() {
 		return 0, net.ErrClosed
 	}
@@ -74,6 +86,17 @@ func (s *socket) receive(b []byte) (int, error) {
 
 // offer writes as much as can be written at once.
 func (s *socket) offer(b []byte) (int, error) {
+	if s.secure != nil {
+		return s.secure.offer(b)
+	}
+	return s.push(b)
+}
+
+// unsent tells whether something that offer took has still to be written, by a Write of nothing or more.
+func (s *socket) unsent() bool { return s.secure != nil && s.secure.waits() }
+
+// push is offer of what goes on the line.
+func (s *socket) push(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fd < 0 {
@@ -95,7 +118,15 @@ func (s *socket) offer(b []byte) (int, error) {
 
 // Write writes all of b, and waits where it must.
 func (s *socket) Write(b []byte) (int, error) {
-	n, err := s.offer(b)
+	if s.secure != nil {
+		return s.secure.write(b)
+	}
+	return s.drain(b)
+}
+
+// drain is Write of what goes on the line.
+func (s *socket) drain(b []byte) (int, error) {
+	n, err := s.push(b)
 	s.sent.Add(int64(n))
 	if err != nil || n == len(b) {
 		return n, err

@@ -15,6 +15,7 @@ import (
 // read, so that a connection that waits holds no buffer.
 type socket struct {
 	net.Conn
+	secure *secure // its TLS; nil: it has none. Set before it is used
 	raw    syscall.RawConn
 	killed atomic.Bool  // Close was called
 	sent   atomic.Int64 // bytes that the kernel has taken
@@ -25,6 +26,7 @@ type socket struct {
 	n     int
 	left  int // bytes of the memory that n left
 	err   error
+	fd    int
 
 	fill func(fd uintptr) bool
 }
@@ -49,23 +51,36 @@ func (s *socket) receive(space func() []byte, idle func()) (n, free int, err err
 
 // tryRead tells whether it read something, or failed.
 func (s *socket) tryRead(fd uintptr) bool {
+	s.fd = int(fd)
+	b := s.space()
+	var n int
+	if s.secure != nil {
+		n, s.err = s.secure.receive(b)
+	} else {
+		n, s.err = s.recv(b)
+	}
+	if n == 0 && s.err == nil {
+		s.idle()
+		return false
+	}
+	s.n, s.left = n, len(b)-n
+	return true
+}
+
+// recv reads what is on the line; 0 without an error: nothing. Called by tryRead.
+func (s *socket) recv(b []byte) (int, error) {
 	for {
-		b := s.space()
-		n, err := syscall.Read(int(fd), b)
+		n, err := syscall.Read(s.fd, b)
 		switch {
 		case err == syscall.EAGAIN:
-			s.idle()
-			return false
+			return 0, nil
 		case err == syscall.EINTR:
 		case err != nil:
-			s.err = os.NewSyscallError("read", err)
-			return true
+			return 0, os.NewSyscallError("read", err)
 		case n == 0:
-			s.err = io.EOF
-			return true
+			return 0, io.EOF
 		default:
-			s.n, s.left = n, len(b)-n
-			return true
+			return n, nil
 		}
 	}
 }
@@ -113,7 +128,35 @@ func (s *socket) atEnd() (end bool) {
 }
 
 // Write writes all of b, and waits where it must.
-func (s *socket) Write(b []byte) (int, error) { return writeAll(s.raw, b, &s.sent) }
+func (s *socket) Write(b []byte) (int, error) {
+	if s.secure != nil {
+		return s.secure.write(b)
+	}
+	return s.drain(b)
+}
+
+// drain is Write of what goes on the line.
+func (s *socket) drain(b []byte) (int, error) { return writeAll(s.raw, b, &s.sent) }
+
+// push writes as much on the line as can be written at once. Nobody else writes.
+func (s *socket) push(b []byte) (n int, err error) {
+	rawErr := s.raw.Write(func(fd uintptr) bool {
+		n, err = syscall.Write(int(fd), b)
+		return err != syscall.EINTR
+	})
+	switch {
+	case rawErr != nil:
+		return 0, rawErr
+	case err == syscall.EAGAIN:
+		return 0, nil
+	case err != nil:
+		return 0, os.NewSyscallError("write", err)
+	}
+	return n, nil
+}
+
+// unsent: all is written by Write.
+func (s *socket) unsent() bool { return s.secure != nil && s.secure.waits() }
 
 // delivered grows when the other side takes something of a Write under way; it says nothing else.
 func (s *socket) delivered() int64 { return s.sent.Load() }

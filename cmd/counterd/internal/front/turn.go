@@ -131,6 +131,9 @@ func (s *Session) end(err error) {
 	if !s.handler.End() {
 		s.scratch = nil
 	}
+	if t := s.conn.secure; t != nil && !s.conn.closed() {
+		t.bye()
+	}
 	if f.ending() {
 		s.conn.linger(lastReplies)
 	}

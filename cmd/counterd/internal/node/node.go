@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"crypto/tls"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -24,6 +25,8 @@ type Host interface {
 	// Publish gives the subscribers of this node, and of its replicas, a message of the primary; shard: one of SPUBLISH.
 	// It does not wait.
 	Publish(shard bool, channel string, message []byte)
+	// LinkTLS is how a connection to another node, at a host, is encrypted; nil: it is not.
+	LinkTLS(host string) (*tls.Config, error)
 }
 
 // Node is a server as one of several nodes. All methods may be called concurrently.
@@ -100,6 +103,6 @@ func (n *Node) Replica() bool {
 // settings are what package repl wants to know.
 func (n *Node) settings() repl.Settings {
 	c := n.config.Get()
-	return repl.Settings{MasterAuth: c.MasterAuth, MasterUser: c.MasterUser, Port: c.Port, AnnounceIP: c.AnnounceIP, AnnouncePort: c.AnnouncePort,
-		Timeout: time.Duration(c.ReplTimeout) * time.Second}
+	return repl.Settings{MasterAuth: c.MasterAuth, MasterUser: c.MasterUser, Port: c.Listening(), AnnounceIP: c.AnnounceIP, AnnouncePort: c.AnnouncePort,
+		Timeout: time.Duration(c.ReplTimeout) * time.Second, TLS: n.host.LinkTLS}
 }

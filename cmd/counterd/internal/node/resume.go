@@ -154,7 +154,7 @@ func (n *Node) leftToSentinel() bool {
 // isMe tells whether an address is this node's, as another names it. A name is looked up, until ctx ends at most.
 func (n *Node) isMe(ctx context.Context, a repl.Address) bool {
 	c := n.config.Get()
-	if a.Port != c.Port && (c.AnnouncePort == 0 || a.Port != c.AnnouncePort) {
+	if a.Port != c.Port && a.Port != c.TLS.Port && (c.AnnouncePort == 0 || a.Port != c.AnnouncePort) {
 		return false
 	}
 	if a.Host == c.AnnounceIP && a.Host != "" {

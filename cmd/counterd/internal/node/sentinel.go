@@ -130,7 +130,7 @@ func fromSentinel(name string) bool { return strings.HasPrefix(name, "sentinel-"
 // isHere tells whether an address is this node's: as a connection reached it, or as it is announced.
 func (n *Node) isHere(local net.Addr, host, port string) bool {
 	conf := n.config.Get()
-	own := conf.Port
+	own := conf.Listening()
 	if conf.AnnouncePort != 0 {
 		own = conf.AnnouncePort
 	}

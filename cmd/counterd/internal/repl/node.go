@@ -2,6 +2,7 @@ package repl
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -34,6 +35,8 @@ type Settings struct {
 	AnnounceIP             string
 	AnnouncePort           int
 	Timeout                time.Duration // of a silent link
+	// TLS is how connections to another node are encrypted; nil, or a nil config: they are not.
+	TLS func(host string) (*tls.Config, error)
 }
 
 // Host is the server around a node.

@@ -13,6 +13,12 @@ import (
 // dial connects to another node and gives it the password. When ctx ends so does the connection.
 func (c Settings) dial(ctx context.Context, a Address, o wire.Options) (*wire.Conn, error) {
 	o.User, o.Password = c.MasterUser, c.MasterAuth
+	if c.TLS != nil {
+		var err error
+		if o.TLS, err = c.TLS(a.Host); err != nil {
+			return nil, err
+		}
+	}
 	return wire.Dial(ctx, a.String(), o)
 }
 

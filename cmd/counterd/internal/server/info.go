@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"runtime"
@@ -99,7 +100,7 @@ func infoServer(c *call, t *infoText) {
 	t.field("process_id", os.Getpid())
 	t.field("process_supervised", "no")
 	t.field("run_id", s.runID)
-	t.field("tcp_port", conf.Port)
+	t.field("tcp_port", cmp.Or(conf.Port, conf.TLS.Port)) // as in Redis
 	t.field("readonly_port", conf.ReadonlyPort)
 	t.field("server_time_usec", time.Now().UnixMicro())
 	t.field("uptime_in_seconds", up)
@@ -175,6 +176,7 @@ func infoStats(c *call, t *infoText) {
 	t.field("instantaneous_input_kbps", fmt.Sprintf("%.2f", rate.InBytes/1024))
 	t.field("instantaneous_output_kbps", fmt.Sprintf("%.2f", rate.OutBytes/1024))
 	t.field("rejected_connections", s.Rejected.Load())
+	t.field("tls_failed_handshakes", s.FailedHandshakes.Load())
 	t.field("sync_full", c.srv.node.Peers().Full.Load())
 	t.field("sync_partial_ok", c.srv.node.Peers().PartialOK.Load())
 	t.field("sync_partial_err", c.srv.node.Peers().PartialErr.Load())

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"crypto/tls"
+
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/tlsconf"
 )
@@ -9,6 +11,14 @@ import (
 
 // Material is the server's certificates, for whoever listens or connects beside it.
 func (s *Server) Material() *tlsconf.Material { return s.tls }
+
+// LinkTLS is how a connection to another node, at a host, is encrypted; nil: it is not.
+func (s *Server) LinkTLS(host string) (*tls.Config, error) {
+	if c := s.config.Get(); !c.TLS.Replication {
+		return nil, nil
+	}
+	return s.tls.Client(host)
+}
 
 // prepare does what may fail of CONFIG SET.
 func (s *Server) prepare(old, next *config.Config) error {

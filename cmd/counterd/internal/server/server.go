@@ -83,7 +83,7 @@ func New(conf config.Config, log *slog.Logger, level *slog.LevelVar) (*Server, e
 	if err := s.openUsers(&conf); err != nil {
 		return nil, err
 	}
-	s.front = front.New(host{s}, s.config, &s.stats, log)
+	s.front = front.New(host{s}, s.config, &s.stats, material.Server(), log)
 	s.node = node.New(s, s.config, s.runID, log)
 	empty, err := counter.Open("", counter.Options{}) // so that there is a store at any time; nobody gets to see it
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 // Totals are those since the start, or since the last Reset. The zero Totals is ready.
 type Totals struct {
 	Connections, Rejected atomic.Int64 // accepted; refused for maxclients
+	FailedHandshakes      atomic.Int64 // of TLS
 	Hits, Misses          atomic.Int64 // operations on items that were there, and not
 	InBytes, OutBytes     atomic.Int64
 	ErrorReplies          atomic.Int64
@@ -71,7 +72,7 @@ func (t *Totals) Errors() []ErrorCount {
 
 // Reset is CONFIG RESETSTAT.
 func (t *Totals) Reset() {
-	for _, n := range []*atomic.Int64{&t.Connections, &t.Rejected, &t.Hits, &t.Misses, &t.InBytes, &t.OutBytes, &t.ErrorReplies, &t.ProtocolErrors,
+	for _, n := range []*atomic.Int64{&t.Connections, &t.Rejected, &t.FailedHandshakes, &t.Hits, &t.Misses, &t.InBytes, &t.OutBytes, &t.ErrorReplies, &t.ProtocolErrors,
 		&t.Panics, &t.SlowSubscribers, &t.EvictedClients} {
 		n.Store(0)
 	}
