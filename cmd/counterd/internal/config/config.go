@@ -95,7 +95,7 @@ func (c *Config) Validate() error {
 	if len(c.RequirePass) > maxPassword {
 		errs = append(errs, fmt.Errorf("requirepass: got %d bytes, want %d at most", len(c.RequirePass), maxPassword))
 	}
-	c.Web.validate(&errs)
+	c.Web.validate(&c.TLS, &errs)
 	if c.ReplicaOf != "" && !c.AppendOnly {
 		errs = append(errs, errors.New("replicaof: a replica needs a log: want appendonly yes"))
 	}

@@ -19,6 +19,7 @@ type TLS struct {
 
 	AuthClients string // whether clients must show a certificate: yes, no, or optional
 	Replication bool   // links to other nodes are TLS
+	Metrics     bool   // what metrics-addr shows is
 
 	Protocols           string // "TLSv1.2 TLSv1.3" or one of them; empty = both
 	Ciphers             string // of TLSv1.2, names of OpenSSL's parted by colons; empty = all that are safe
@@ -30,7 +31,7 @@ type TLS struct {
 func defaultTLS() TLS { return TLS{AuthClients: "yes", SessionCaching: true} }
 
 // On tells whether any connection is TLS.
-func (t *TLS) On() bool { return t.Port != 0 || t.ReadonlyPort != 0 || t.Replication }
+func (t *TLS) On() bool { return t.Port != 0 || t.ReadonlyPort != 0 || t.Replication || t.Metrics }
 
 // Given tells whether there are files to be read.
 func (t *TLS) Given() bool {
@@ -50,7 +51,7 @@ func (t *TLS) validate(check func(name string, got, least, most int64), errs *[]
 		return
 	}
 	if t.CertFile == "" || t.KeyFile == "" {
-		*errs = append(*errs, errors.New("tls-port and tls-replication need tls-cert-file and tls-key-file"))
+		*errs = append(*errs, errors.New("tls-port, tls-replication and metrics-tls need tls-cert-file and tls-key-file"))
 	}
 	if t.CACertFile == "" && t.CACertDir == "" && (t.AuthClients != "no" || t.Replication) {
 		*errs = append(*errs, errors.New("tls-replication, and tls-auth-clients but for no, need tls-ca-cert-file or tls-ca-cert-dir: whose certificates to believe"))

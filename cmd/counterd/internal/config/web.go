@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -11,8 +12,11 @@ type Web struct {
 	MetricsAddr string // [host]:port, empty = nothing is shown
 }
 
-func (w *Web) validate(errs *[]error) {
+func (w *Web) validate(tls *TLS, errs *[]error) {
 	if w.MetricsAddr == "" {
+		if tls.Metrics {
+			*errs = append(*errs, errors.New("metrics-tls: got yes without metrics-addr"))
+		}
 		return
 	}
 	if _, _, err := ParseMetricsAddr(w.MetricsAddr); err != nil {

@@ -17,3 +17,22 @@ func TestParseMetricsAddr(t *testing.T) {
 		}
 	}
 }
+
+// TestMetricsTLS: HTTPS wants an address, a certificate, and whose certificates to believe if clients must show one.
+func TestMetricsTLS(t *testing.T) {
+	for _, c := range []struct{ addr, cert, ca, auth, wrong string }{
+		{"", "c", "ca", "yes", "without metrics-addr"},
+		{":1", "", "ca", "yes", "need tls-cert-file"},
+		{":1", "c", "", "yes", "tls-ca-cert-file"},
+		{":1", "c", "", "no", ""},
+		{":1", "c", "ca", "yes", ""},
+	} {
+		conf := Default()
+		conf.MetricsAddr, conf.TLS.Metrics = c.addr, true
+		conf.TLS.CertFile, conf.TLS.KeyFile, conf.TLS.CACertFile, conf.TLS.AuthClients = c.cert, c.cert, c.ca, c.auth
+		err := conf.Validate()
+		if (err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
+			t.Errorf("%+v: got %v", c, err)
+		}
+	}
+}

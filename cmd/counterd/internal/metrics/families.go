@@ -64,6 +64,19 @@ var serverFamilies = []family{
 		}},
 	{kind: counts, name: "error_replies_total", labels: []string{"class", "error"},
 		help: "Error replies by their first word. class: permanent (refused), transient (refused, may be sent again), in_doubt (may have been made).", many: errorReplies},
+	{kind: counts, name: "acl_denied_total", help: "Refusals by ACL. reason: auth, a wrong password; command, key or channel, a right that the user has not.", labels: []string{"reason"},
+		many: func(f *Figures, add add) {
+			add(float64(f.Denied.Auth), "auth")
+			add(float64(f.Denied.Command), "command")
+			add(float64(f.Denied.Key), "key")
+			add(float64(f.Denied.Channel), "channel")
+		}},
+	{kind: gauge, name: "tls_certificate_expiry_timestamp_seconds", help: "When the certificate that this node shows ends, in unix time; absent without TLS.",
+		many: func(f *Figures, add add) {
+			if !f.CertificateUntil.IsZero() {
+				add(unix(f.CertificateUntil))
+			}
+		}},
 	{kind: gauge, name: "slowlog_length", help: "Entries that SLOWLOG has.", one: func(f *Figures) float64 { return float64(f.Slow.Len) }},
 	{kind: counts, name: "slow_commands_total", help: "Commands, or batches of them, that took longer than slowlog-log-slower-than.",
 		one: func(f *Figures) float64 { return float64(f.Slow.Total) }},

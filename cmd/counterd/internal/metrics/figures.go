@@ -25,7 +25,10 @@ type Figures struct {
 	Errors   []Error
 	Memory   Memory
 	Slow     Slow
-	Pubsub   Pubsub
+	Denied   Denied
+	// When the certificate that this node shows ends; zero: it shows none.
+	CertificateUntil time.Time
+	Pubsub           Pubsub
 
 	// Of the store: nil while data is loaded.
 	Store *Store
@@ -91,6 +94,9 @@ type Memory struct{ Used, Peak int64 }
 
 // Slow is the slow log.
 type Slow struct{ Len, Total int64 }
+
+// Denied are clients that were refused by ACL: the wrong password, or no right to a command, a key, a channel.
+type Denied struct{ Auth, Command, Key, Channel int64 }
 
 // Pubsub is who is subscribed to what.
 type Pubsub struct{ Channels, Patterns int }

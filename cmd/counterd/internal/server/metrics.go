@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/acl"
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/metrics"
 	"github.com/counterd/counterd/cmd/counterd/internal/node"
@@ -51,7 +52,7 @@ func (s figuresOf) Figures() *metrics.Figures {
 	conf, t := s.config.Get(), &s.stats
 	load := s.progress.state()
 	sessions, readers := s.front.Count()
-	memory := s.memory()
+	memory, denied := s.memory(), &s.denials.Denied
 	f := &metrics.Figures{
 		Version: ServerVersion,
 		Loading: metrics.Loading{Active: s.progress.active(), Done: load.done, Total: load.total},
@@ -62,8 +63,11 @@ func (s figuresOf) Figures() *metrics.Figures {
 		Traffic: metrics.Traffic{InBytes: t.InBytes.Load(), OutBytes: t.OutBytes.Load(), Hits: t.Hits.Load(), Misses: t.Misses.Load()},
 		Memory:  metrics.Memory{Used: memory.Used, Peak: memory.Peak},
 		Slow:    metrics.Slow{Len: int64(s.slow.Len()), Total: s.slow.Total()},
-		Pubsub:  metrics.Pubsub{Channels: s.pubsub.Len(pubsub.Channel), Patterns: s.pubsub.Len(pubsub.Pattern)},
+		Denied: metrics.Denied{Auth: denied[acl.DeniedAuth].Load(), Command: denied[acl.DeniedCommand].Load(), Key: denied[acl.DeniedKey].Load(),
+			Channel: denied[acl.DeniedChannel].Load()},
+		Pubsub: metrics.Pubsub{Channels: s.pubsub.Len(pubsub.Channel), Patterns: s.pubsub.Len(pubsub.Pattern)},
 	}
+	_, f.CertificateUntil = s.tls.Certificate()
 	s.commands.Each(func(cmd *row) {
 		c := metrics.Command{Name: cmd.Name, Calls: cmd.Calls.Load(), Rejected: cmd.Rejected.Load(), Failed: cmd.Failed.Load()}
 		if c.Calls+c.Rejected+c.Failed == 0 {

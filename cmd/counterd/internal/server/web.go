@@ -23,7 +23,11 @@ func (s *Server) openWeb(conf config.Config) error {
 	if err != nil {
 		return err
 	}
-	s.web = web.New(web.Options{Network: network, Addr: addr, Guard: webGuard{s}, Log: s.log, Panicked: func() { s.stats.Panics.Add(1) }})
+	o := web.Options{Network: network, Addr: addr, Guard: webGuard{s}, Log: s.log, Panicked: func() { s.stats.Panics.Add(1) }}
+	if conf.TLS.Metrics {
+		o.TLS = s.tls.Server()
+	}
+	s.web = web.New(o)
 	s.web.HandleAnyone("/healthz", http.HandlerFunc(s.serveHealth))
 	s.web.Handle("/metrics", metrics.Handler(figuresOf{s, new(usage)}, s.log))
 	s.page = page.NewMonitor(&status{Server: s})

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"crypto/tls"
 	"io"
 	"log/slog"
 	"net/http"
@@ -8,8 +9,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/cmd/internal/tlstest"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -113,5 +116,55 @@ func TestWebTaken(t *testing.T) {
 	}
 	if err := s.Listen(); err == nil || !strings.Contains(err.Error(), "metrics-addr") || !strings.Contains(err.Error(), "taken") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestWebTLS: metrics-tls speaks TLS alone, asks for certificates as tls-auth-clients says, and shows a new one once it
+// was read.
+func TestWebTLS(t *testing.T) {
+	ca := tlstest.NewCA(t)
+	first, mine := ca.Pair("first"), ca.Pair("prometheus")
+	get := func(s *Server, c *tls.Config) (status int, subject string, err error) {
+		client := http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: c}}
+		defer client.CloseIdleConnections()
+		resp, err := client.Get("https://" + s.web.Addr().String() + "/metrics")
+		if err != nil {
+			return 0, "", err
+		}
+		defer resp.Body.Close()
+		_, err = io.Copy(io.Discard, resp.Body)
+		return resp.StatusCode, resp.TLS.PeerCertificates[0].Subject.CommonName, err
+	}
+	for _, auth := range []string{"no", "yes"} {
+		s := wireServe(t, func(c *config.Config) {
+			withWeb(c)
+			c.TLS.Metrics, c.TLS.AuthClients = true, auth
+			c.TLS.CertFile, c.TLS.KeyFile, c.TLS.CACertFile = first.CertFile, first.KeyFile, ca.File
+		})
+		status, subject, err := get(s, ca.Client())
+		if auth == "yes" && err == nil || auth == "no" && (err != nil || status != 200 || subject != "first") {
+			t.Errorf("tls-auth-clients %s, and none is shown: %d %q %v", auth, status, subject, err)
+		}
+		if status, _, err := get(s, ca.Client(mine)); err != nil || status != 200 {
+			t.Errorf("tls-auth-clients %s, and one is shown: %d %v", auth, status, err)
+		}
+		if resp, err := http.Get("http://" + s.web.Addr().String() + "/metrics"); err == nil {
+			if resp.Body.Close(); resp.StatusCode == 200 {
+				t.Error("it is shown without TLS too")
+			}
+		}
+		next := ca.Pair("next")
+		conf := s.config.Get().TLS
+		conf.CertFile, conf.KeyFile = next.CertFile, next.KeyFile
+		if err := s.Material().Reload(conf); err != nil {
+			t.Fatal(err)
+		}
+		if _, subject, err := get(s, ca.Client(mine)); err != nil || subject != "next" {
+			t.Errorf("behind a reload: %q %v", subject, err)
+		}
+		f := figuresOf{s, new(usage)}.Figures()
+		if left := time.Until(f.CertificateUntil); left < 0 || left > time.Hour {
+			t.Errorf("the certificate ends in %v", left)
+		}
 	}
 }
