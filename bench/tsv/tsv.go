@@ -1,23 +1,26 @@
-// Package tsv reads files of posts: lines of whole numbers separated by tabs, one post a line, one of the columns its
-// id.
+// Package tsv reads files of posts: lines of whole numbers separated by tabs, or by commas as RFC 4180 has it, one post
+// a line, one of the columns its id.
 //
 //	# mid	repost	comment	attitude
 //	3655529446300818	12	3	40
 //
 // The columns are named by the first line, with or without the leading #, or by the caller. Later lines that start with
-// # and empty lines are passed over. A file is gzipped or plain by its content, whatever its name. What a line must
-// hold is checked as it is read; an error names file, line and column, and says what was wanted.
+// # and empty lines are passed over. A file is gzipped, compressed by zstd or plain by its content, whatever its name. What
+// a line must hold is checked as it is read; an error names file, line and column, and says what was wanted.
 package tsv
 
 import (
 	"bufio"
 	"bytes"
-	"compress/gzip"
+	"encoding/csv"
 	"fmt"
 	"io"
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
 )
 
 // MaxID is the highest id of a post.
@@ -32,20 +35,26 @@ type Options struct {
 	Columns []string
 	// ID names the id's column. Empty: "mid" or "id" where there is such a column, else the first.
 	ID string
+	// Comma separates the fields of a line, which may be quoted then, and span lines. 0: fields are separated by tabs, and
+	// quotes mean nothing.
+	Comma rune
 	// Max returns the largest value that a column may hold. Nil: 2^63-1 for each.
 	Max func(column string) uint64
 }
 
 // Reader reads the posts of one file. It is not safe for concurrent use.
 type Reader struct {
-	name    string
-	src     io.Reader
-	closer  io.Closer // nil where there is nothing to close
-	lines   *bufio.Scanner
-	line    int  // number of the line last read, from 1
-	replay  bool // the first line held data, and is still to be returned
-	columns []column
-	values  []string // names of the columns that Read returns, in file order
+	name     string
+	src      io.Reader
+	closer   io.Closer // nil where there is nothing to close
+	unpacked *zstd.Decoder
+	lines    *bufio.Scanner
+	records  *csv.Reader // in place of lines where there is a Comma
+	first    []string    // the first record, while it is to be returned
+	line     int         // number of the line last read, from 1
+	replay   bool        // the first line held data, and is still to be returned
+	columns  []column
+	values   []string // names of the columns that Read returns, in file order
 }
 
 type column struct {
@@ -95,12 +104,11 @@ func New(name string, src io.Reader, opts Options) (*Reader, error) {
 	buffered := bufio.NewReaderSize(src, 256<<10)
 	r := &Reader{name: name, src: buffered}
 	r.closer, _ = src.(io.Closer)
-	if magic, _ := buffered.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		unzipped, err := gzip.NewReader(buffered)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		r.src = unzipped
+	if err := r.decompress(buffered); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if opts.Comma != 0 {
+		return r, r.startRecords(opts)
 	}
 	r.lines = bufio.NewScanner(r.src)
 	r.lines.Buffer(make([]byte, maxLine), maxLine)
@@ -110,8 +118,29 @@ func New(name string, src io.Reader, opts Options) (*Reader, error) {
 	return r, nil
 }
 
+// windowMax bounds the memory that a file compressed by zstd may ask for: zstd itself takes as much without --long.
+const windowMax = 128 << 20
+
+// decompress makes src the content of a file.
+func (r *Reader) decompress(file *bufio.Reader) (err error) {
+	switch magic, _ := file.Peek(4); {
+	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
+		r.src, err = gzip.NewReader(file)
+	case bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		unpacked, err := zstd.NewReader(file, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(windowMax))
+		if err != nil {
+			return err
+		}
+		r.src, r.unpacked = unpacked, unpacked
+	}
+	return err
+}
+
 // Close closes the file.
 func (r *Reader) Close() error {
+	if r.unpacked != nil {
+		r.unpacked.Close()
+	}
 	if r.closer == nil {
 		return nil
 	}
@@ -124,6 +153,9 @@ func (r *Reader) Columns() []string { return r.values }
 // Read reads the next post and puts its values, in the order of Columns, in row, which has room for them.
 // At the end of the file the error is io.EOF; for a line that does not hold what it should, it is an *Error.
 func (r *Reader) Read(row []uint64) (id uint64, err error) {
+	if r.records != nil {
+		return r.readRecord(row)
+	}
 	for {
 		if r.replay {
 			r.replay = false
@@ -144,7 +176,6 @@ func (r *Reader) Read(row []uint64) (id uint64, err error) {
 func (r *Reader) parse(line []byte, row []uint64) (id uint64, err error) {
 	rest := line
 	for i := range r.columns {
-		col := &r.columns[i]
 		field := rest
 		if tab := bytes.IndexByte(rest, '\t'); tab >= 0 {
 			field, rest = rest[:tab], rest[tab+1:]
@@ -154,21 +185,30 @@ func (r *Reader) parse(line []byte, row []uint64) (id uint64, err error) {
 		} else if i < len(r.columns)-1 {
 			return 0, r.countError(line)
 		}
-		if col.slot == slotSkip {
-			continue
-		}
-		v, ok := parseUint(field)
-		if !ok || v > col.max {
-			return 0, &Error{File: r.name, Line: r.line, Column: i + 1, Name: col.name, Got: shorten(field),
-				Want: fmt.Sprintf("a whole number 0..%d", col.max)}
-		}
-		if col.slot == slotID {
-			id = v
-		} else {
-			row[col.slot] = v
+		if err := r.put(i, field, row, &id); err != nil {
+			return 0, err
 		}
 	}
 	return id, nil
+}
+
+// put puts the value of column i in its place.
+func (r *Reader) put(i int, field []byte, row []uint64, id *uint64) error {
+	col := &r.columns[i]
+	if col.slot == slotSkip {
+		return nil
+	}
+	v, ok := parseUint(field)
+	if !ok || v > col.max {
+		return &Error{File: r.name, Line: r.line, Column: i + 1, Name: col.name, Got: shorten(field),
+			Want: fmt.Sprintf("a whole number 0..%d", col.max)}
+	}
+	if col.slot == slotID {
+		*id = v
+	} else {
+		row[col.slot] = v
+	}
+	return nil
 }
 
 func (r *Reader) scanError() error {

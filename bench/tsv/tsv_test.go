@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/klauspost/compress/zstd"
 )
 
 // readAll returns the posts of a file as lines of text, to compare.
@@ -47,16 +49,24 @@ func TestRead(t *testing.T) {
 		{"comments, empty lines, CRLF", "# id a\r\n\r\n# more\r\n5\t1\r\n", Options{}, "[a]", "5 [1]\n"},
 		{"nothing but a header", "# id a\n", Options{}, "[a]", ""},
 		{"empty, names given", "", Options{Columns: []string{"id", "a"}}, "[a]", ""},
+		{"csv", "id,a,\"-\"\n5,1,\"te\nxt, \"\"\"\n\"6\",2,\n#7,1,1\n", Options{Comma: ','}, "[a]", "5 [1]\n6 [2]\n"},
+		{"csv with a mark of order, CRLF and an unnamed column", "\ufeffmid;a;\r\n5;1;x\r\n", Options{Comma: ';'}, "[a]", "5 [1]\n"},
+		{"csv, names given", "5|1\n6|2", Options{Comma: '|', Columns: []string{"mid", "x"}}, "[x]", "5 [1]\n6 [2]\n"},
+		{"csv, marked header", "# mid,a\n5,1\n", Options{Comma: ','}, "[a]", "5 [1]\n"},
+		{"csv, empty, names given", "", Options{Comma: ',', Columns: []string{"id", "a"}}, "[a]", ""},
 		{"highest id", "id a\n9223372036854775807\t4294967295\n", Options{Max: max32}, "[a]", "9223372036854775807 [4294967295]\n"},
 	} {
-		for _, zipped := range []bool{false, true} {
-			if zipped && test.file == "" {
+		for _, packed := range []string{"", "gzip", "zstd"} {
+			if packed != "" && test.file == "" {
 				continue // zipped, an empty file is not empty
 			}
-			t.Run(fmt.Sprintf("%s/zipped=%v", test.name, zipped), func(t *testing.T) {
+			t.Run(test.name+"/"+packed, func(t *testing.T) {
 				content := []byte(test.file)
-				if zipped {
+				switch packed {
+				case "gzip":
 					content = gzipped(content)
+				case "zstd":
+					content = zstdOf(t, content)
 				}
 				r, err := New("posts.tsv", bytes.NewReader(content), test.opts)
 				if err != nil {
@@ -104,6 +114,14 @@ func TestErrors(t *testing.T) {
 		{"empty", "", Options{}, `posts.tsv: is empty`},
 		{"long line", "# id a\n" + strings.Repeat("1", maxLine+10) + "\n", Options{},
 			`posts.tsv:2: a line of over 16384 bytes, want a shorter one`},
+		{"csv, no number", "id,a\n1,2\n4,\"x\ny\"\n", Options{Comma: ',', Max: max32}, "posts.tsv:3: column 2 \"a\": \"x\\ny\" is not a whole number 0..4294967295"},
+		{"csv, too few columns", "id,a\n1\n", Options{Comma: ','}, `posts.tsv:2: 1 column, want 2`},
+		{"csv, a stray quote", "id,a\n1,2\"3\n", Options{Comma: ','}, "posts.tsv:2: bare \" in non-quoted-field, want fields as RFC 4180 has them"},
+		{"csv, a quote that is never closed", "id,a\n1,\"" + strings.Repeat("x\n", recordMax), Options{Comma: ','},
+			`posts.tsv:2: a record of over 1048576 bytes, want a shorter one: is a quote not closed?`},
+		{"csv, no header", "1,2\n", Options{Comma: ','}, `posts.tsv:1: "1,2", want a header line that names the columns, or names given by --columns`},
+		{"csv, empty", "", Options{Comma: ','}, `posts.tsv: is empty`},
+		{"a window that is too large", "\x28\xb5\x2f\xfd\x00\xb8\x01\x00\x00", Options{}, "posts.tsv:1: window size exceeded"},
 		{"no such id", "# a b\n1\t2\n", Options{ID: "mid"}, `posts.tsv: no column "mid" for the id among a, b`},
 		{"one name twice", "# id a a\n", Options{}, `posts.tsv: two columns named "a"`},
 		{"id alone", "# id -\n", Options{}, `posts.tsv: no column beside the id: id, -`},
@@ -165,15 +183,22 @@ func TestReadAllocatesNothing(t *testing.T) {
 
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{"# id a\n1\t2\n", "1\t2\n", "id\n", "# id a b\n1\t2\n\n#\n", "\x1f\x8b\x08", "\r\n\r\n"} {
-		f.Add([]byte(seed))
+		f.Add([]byte(seed), false)
 	}
-	f.Fuzz(func(t *testing.T, content []byte) {
-		r, err := New("f", bytes.NewReader(content), Options{Max: max32})
+	f.Add([]byte("id,a\n\"1\",2\n#x\n"), true)
+	f.Add(zstdOf(f, []byte("id,a\n\"1\",2\n#x\n")), true)
+	f.Fuzz(func(t *testing.T, content []byte, comma bool) {
+		o := Options{Max: max32}
+		if comma {
+			o.Comma = ','
+		}
+		r, err := New("f", bytes.NewReader(content), o)
 		if err != nil {
 			return
 		}
+		defer r.Close()
 		row := make([]uint64, len(r.Columns()))
-		for {
+		for range 10_000 { // a few bytes may unpack to very many
 			id, err := r.Read(row)
 			if err != nil {
 				return
@@ -203,6 +228,15 @@ func BenchmarkRead(b *testing.B) {
 			r = nil
 		}
 	}
+}
+
+func zstdOf(t testing.TB, content []byte) []byte {
+	t.Helper()
+	w, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.EncodeAll(content, nil)
 }
 
 func gzipped(content []byte) []byte {

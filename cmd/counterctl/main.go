@@ -9,6 +9,7 @@
 //	                              that the newest can be restored; prune: remove old ones
 //	counterctl diff HOST:PORT     find the posts that two running nodes count differently
 //	counterctl find HOST:PORT     print the posts of a running node that meet conditions; top: with the largest values
+//	counterctl import SOURCE      move counters from a Redis or Valkey, or from files, into a running node
 //	counterctl export SOURCE      write posts as TSV, CSV, SQL or commands
 //	counterctl ping HOST:PORT     tell whether a node serves, for health checks
 //
@@ -27,6 +28,7 @@
 //	backup.go    backups, drills; package backup knows the place
 //	diff.go      two running nodes; node.go is a connection to one
 //	find.go      posts of one
+//	import.go    posts from elsewhere; import_report.go what is said of it
 //	export.go    posts as files; export_sources.go where they come from, conditions.go which
 //	dump.go      sections and filters; dump_files.go, dump_log.go, dump_commands.go print them; names.go
 package main
@@ -63,7 +65,7 @@ var program = cli.Tool{
 	Name:    "counterctl",
 	Summary: "looks after the data directory of a counterd.",
 	Commands: []command{checkCommand, dumpCommand, repairCommand, restoreCommand, backupCommand, backupsCommand, drillCommand, pruneCommand,
-		diffCommand, findCommand, topCommand, exportCommand, pingCommand},
+		diffCommand, findCommand, topCommand, exportCommand, importCommand, pingCommand},
 	SeeAlso: []string{"counterd(8)", "counterbench(1)", "redis-cli(1)"},
 }
 

@@ -76,6 +76,7 @@ var allowed = map[string][]string{
 	"cmd/counterd":                   {"cmd/counterd/internal", "cmd/internal/manual", "counter", "schema", "cmd/internal/secretargs"},
 
 	"cmd/counterctl/internal/mapping":  {"schema"},
+	"cmd/counterctl/internal/source":   {"bench/tsv", "cmd/counterctl/internal/mapping", "cmd/counterctl/internal/transfer", "internal/wire", "schema"},
 	"cmd/counterctl/internal/transfer": {"cmd/counterctl/internal/mapping", "internal/errclass", "internal/wire", "schema"},
 }
 

@@ -38,21 +38,36 @@ type Flags struct {
 	Pass     string
 	PassFile string
 
-	given func(name string) bool
+	prefix string   // of the flags' names
+	env    []string // variables that may hold the password
+	given  func(name string) bool
 }
 
 // AddFlags declares the flags.
 func AddFlags(fs *pflag.FlagSet) *Flags {
-	f := &Flags{given: fs.Changed}
-	fs.BoolVar(&f.TLS, "tls", false, "connect by TLS")
-	fs.StringVar(&f.CACert, "cacert", "", "file of CA certificates to believe; the system's unless given")
-	fs.StringVar(&f.Cert, "cert", "", "file of the certificate to show, where the server asks for one")
-	fs.StringVar(&f.Key, "key", "", "file of its private key")
-	fs.StringVar(&f.SNI, "sni", "", "name that the server's certificate must bear; that of HOST unless given")
-	fs.BoolVar(&f.Insecure, "insecure", false, "believe any certificate: whoever sits between can read and change everything")
-	fs.StringVar(&f.User, "user", "", "user name for AUTH; default unless given")
+	f := addFlags(fs, "", "COUNTERD_PASS", "REDISCLI_AUTH")
 	fs.StringVar(&f.Pass, "pass", "", "password; better in the environment variable COUNTERD_PASS or REDISCLI_AUTH, or in a file")
-	fs.StringVar(&f.PassFile, "pass-file", "", "file whose first line is the password; others must not be able to read it")
+	return f
+}
+
+// AddSourceFlags declares the flags for a second server, which data comes from: as those of AddFlags, with source- in front.
+// Its password is not given by a flag.
+func AddSourceFlags(fs *pflag.FlagSet) *Flags { return addFlags(fs, "source-", "SOURCE_PASS") }
+
+func addFlags(fs *pflag.FlagSet, prefix string, env ...string) *Flags {
+	f := &Flags{prefix: prefix, env: env, given: func(name string) bool { return fs.Changed(prefix + name) }}
+	whose := ""
+	if prefix != "" {
+		whose = "of the source: "
+	}
+	fs.BoolVar(&f.TLS, prefix+"tls", false, whose+"connect by TLS")
+	fs.StringVar(&f.CACert, prefix+"cacert", "", whose+"file of CA certificates to believe; the system's unless given")
+	fs.StringVar(&f.Cert, prefix+"cert", "", whose+"file of the certificate to show, where the server asks for one")
+	fs.StringVar(&f.Key, prefix+"key", "", whose+"file of its private key")
+	fs.StringVar(&f.SNI, prefix+"sni", "", whose+"name that the server's certificate must bear; that of HOST unless given")
+	fs.BoolVar(&f.Insecure, prefix+"insecure", false, whose+"believe any certificate: whoever sits between can read and change everything")
+	fs.StringVar(&f.User, prefix+"user", "", whose+"user name for AUTH; default unless given")
+	fs.StringVar(&f.PassFile, prefix+"pass-file", "", whose+"file whose first line is the password; others must not be able to read it")
 	return f
 }
 
@@ -63,12 +78,12 @@ func (f *Flags) Options(addr string) (o wire.Options, err error) {
 		return o, err
 	}
 	if o.User != "" && o.Password == "" {
-		return o, cli.Misuse("--user %s: want a password too, in the environment variable COUNTERD_PASS, by --pass-file or --pass", o.User)
+		return o, cli.Misuse("--%suser %s: want a password too, in the environment variable %s or by --%spass-file", f.prefix, o.User, f.env[0], f.prefix)
 	}
 	if !f.TLS {
 		for _, name := range []string{"cacert", "cert", "key", "sni", "insecure"} {
 			if f.given(name) {
-				return o, cli.Misuse("--%s is for TLS: want --tls too", name)
+				return o, cli.Misuse("--%s%s is for TLS: want --%stls too", f.prefix, name, f.prefix)
 			}
 		}
 		return o, nil
@@ -86,18 +101,20 @@ func (f *Flags) password() (string, error) {
 	case f.given("pass-file"):
 		text, err := secretfile.Read(f.PassFile)
 		if err != nil {
-			return "", fmt.Errorf("--pass-file: %w", err)
+			return "", fmt.Errorf("--%spass-file: %w", f.prefix, err)
 		}
 		line, _, _ := bytes.Cut(text, []byte("\n"))
 		if line = bytes.TrimSuffix(line, []byte("\r")); len(line) == 0 {
-			return "", fmt.Errorf("--pass-file: the first line of %s is empty", f.PassFile)
+			return "", fmt.Errorf("--%spass-file: the first line of %s is empty", f.prefix, f.PassFile)
 		}
 		return string(line), nil
 	}
-	if pass, ok := os.LookupEnv("COUNTERD_PASS"); ok {
-		return pass, nil
+	for _, name := range f.env {
+		if pass, ok := os.LookupEnv(name); ok {
+			return pass, nil
+		}
 	}
-	return os.Getenv("REDISCLI_AUTH"), nil
+	return "", nil
 }
 
 func (f *Flags) config(addr string) (*tls.Config, error) {
@@ -112,10 +129,10 @@ func (f *Flags) config(addr string) (*tls.Config, error) {
 	if f.CACert != "" {
 		text, err := os.ReadFile(f.CACert)
 		if err != nil {
-			return nil, fmt.Errorf("--cacert: %w", err)
+			return nil, fmt.Errorf("--%scacert: %w", f.prefix, err)
 		}
 		if c.RootCAs = x509.NewCertPool(); !c.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("--cacert: %s holds no certificate in PEM", f.CACert)
+			return nil, fmt.Errorf("--%scacert: %s holds no certificate in PEM", f.prefix, f.CACert)
 		}
 	}
 	if f.Cert == "" && f.Key == "" {
@@ -126,11 +143,11 @@ func (f *Flags) config(addr string) (*tls.Config, error) {
 	}
 	cert, err := os.ReadFile(f.Cert)
 	if err != nil {
-		return nil, fmt.Errorf("--cert: %w", err)
+		return nil, fmt.Errorf("--%scert: %w", f.prefix, err)
 	}
 	key, err := secretfile.Read(f.Key)
 	if err != nil {
-		return nil, fmt.Errorf("--key: %w", err)
+		return nil, fmt.Errorf("--%skey: %w", f.prefix, err)
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {

@@ -217,19 +217,43 @@ type Match struct {
 	id    uint64 // what the key says of the mid
 }
 
-// Key finds the rule of a key. A key without one is counted in the tally. The Match holds on to key.
-func (r *Rules) Key(key []byte, t *Tally) (m Match, ok bool) {
+// keyMax is the length of the longest key that is looked at.
+const keyMax = 4096
+
+// find finds the rule of a key. fits is false where there is none, or where only the id is too large, and then ok is
+// true. The Match holds on to key.
+func (r *Rules) find(key []byte) (m Match, fits, ok bool) {
+	if len(key) > keyMax {
+		return Match{}, false, false
+	}
 	for _, g := range r.groups {
 		if id, fits, ok := g.key.match(key); ok {
-			if !fits {
-				t.Skip(LargeMid, key, nil, nil)
-			}
-			return Match{r, g, key, id}, fits
+			return Match{r, g, key, id}, fits, true
 		}
 	}
-	t.Skip(NoRule, key, nil, nil)
-	return Match{}, false
+	return Match{}, false, false
 }
+
+// Find finds the rule of a key. The Match holds on to key.
+func (r *Rules) Find(key []byte) (m Match, ok bool) {
+	m, fits, _ := r.find(key)
+	return m, fits
+}
+
+// Key is Find that counts a key without a rule in the tally.
+func (r *Rules) Key(key []byte, t *Tally) (m Match, ok bool) {
+	m, fits, ok := r.find(key)
+	switch {
+	case !ok:
+		t.Skip(NoRule, key, nil, nil)
+	case !fits:
+		t.Skip(LargeMid, key, nil, nil)
+	}
+	return m, fits
+}
+
+// Key is the key.
+func (m Match) Key() []byte { return m.key }
 
 // Shape is the type that the key must have.
 func (m Match) Shape() Shape { return m.group.shape }

@@ -27,8 +27,10 @@ const (
 	window = 16
 
 	answerTimeout = time.Minute
-	firstWait     = 50 * time.Millisecond
-	longestWait   = 2 * time.Second
+
+	defaultPatience = time.Minute
+	firstWait       = 50 * time.Millisecond
+	longestWait     = 2 * time.Second
 )
 
 // SinkOptions say where a Sink writes to.
@@ -91,7 +93,7 @@ func (e *TargetError) Unwrap() error { return e.Err }
 // NewSink makes a Sink. It connects with the first write.
 func NewSink(o SinkOptions) *Sink {
 	if o.Patience <= 0 {
-		o.Patience = time.Minute
+		o.Patience = defaultPatience
 	}
 	return &Sink{o: o}
 }

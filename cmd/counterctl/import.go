@@ -1,0 +1,338 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/spf13/pflag"
+
+	"github.com/counterd/counterd/bench/tsv"
+	"github.com/counterd/counterd/cmd/counterctl/internal/mapping"
+	"github.com/counterd/counterd/cmd/counterctl/internal/source"
+	"github.com/counterd/counterd/cmd/counterctl/internal/transfer"
+	"github.com/counterd/counterd/cmd/internal/connect"
+	"github.com/counterd/counterd/internal/wire"
+	"github.com/counterd/counterd/schema"
+)
+
+var importCommand = command{
+	Name:    "import",
+	Args:    "SOURCE",
+	Summary: "move counters from a Redis or Valkey, or from files, into a running node",
+	Details: `Reads numbers of posts and sets them on the node --to, and compares counts and sums afterwards.
+
+  counterctl import redis://10.0.0.5:6379 --to 127.0.0.1:7000 \
+      --map 'post:{mid}:likes=weibo.attitude' --map 'p:{mid}:c#comments=weibo.comment' --resume import.state
+  counterctl import redis://10.0.0.5 --to ... --map ... --dry-run --limit 100000     # shows what would be done
+  counterctl import posts.tsv.zst --to 127.0.0.1:7000 --counter weibo --columns mid,repost,-,attitude
+
+SOURCE is redis://[USER[:PASSWORD]@]HOST[:PORT][/DB], rediss:// by TLS, unix://PATH; of a cluster any node, and all masters
+are read. Its password is better in the environment variable SOURCE_PASS. Or a file, plain, .gz or .zst, with a post a line and
+columns named by its first line or --columns: separated by tabs, or .csv. - is standard input.
+
+Rules say what keys mean; the first = from the right, # and @ (\ before one quotes it) cut them:
+
+  post:{mid}:likes=weibo.attitude              a string that holds a number
+  p:{mid}:c#comments=weibo.comment             a field of a hash for each post
+  p:{mid}:c#*=weibo                            fields called as the counter's columns
+  likes#{mid}=weibo.attitude                   a hash with a field for each post
+  l:{mid/1000}#{mid%1000}=weibo.attitude       hashes of 1000 posts each
+  zlikes@{mid}=weibo.attitude                  a sorted set with a member for each post
+  post:{mid}=weibo(repost,comment,_)           numbers in a string, with what stands between them; _ passes one over
+  post:{mid}=weibo[repost:u32,comment:u32]     binary, big endian as by BITFIELD; u32le; ",..." for any length
+  post:{mid}=weibo{reposts:repost}             JSON
+
+{mid:16} and {mid:36} are other digits, {*} is any text up to the byte behind it. Two rules that may fit one key are refused.
+
+Values are set, so that a second run over the same source changes nothing, and one over a source that has changed since
+catches up. --add adds them instead: from a file or a server that stands still. With --resume FILE a run that was ended,
+by Ctrl-C, kill -9 or a lost machine, goes on where it was, and with --add counts nothing twice. Lost connections and a
+target that is full or starting are waited for.
+
+Exit status 0: all that fits a rule is on the target, and was verified. 1: something is not, or differs, or the work failed.`,
+	Setup: func(flags *pflag.FlagSet) action {
+		i := &importing{}
+		flags.StringVar(&i.to, "to", "", "`HOST:PORT` of the counterd to write to")
+		flags.StringArrayVarP(&i.rules, "map", "m", nil, "`RULE` that says what keys mean; may be given many times")
+		flags.BoolVar(&i.overlap, "overlap", false, "let several rules write one column, as each is for other posts")
+		flags.BoolVar(&i.create, "create", false, "add the counters and columns that rules name and the node does not have")
+		flags.BoolVar(&i.dry, "dry-run", false, "write nothing; show what would be written, and what would not")
+		flags.Uint64Var(&i.limit, "limit", 0, "with --dry-run: stop after so many keys or rows; 0 is all")
+		flags.StringVar(&i.resume, "resume", "", "`FILE` that remembers how far it is; where it exists, go on from there")
+		flags.BoolVar(&i.add, "add", false, "add the values to those that are there (wants --resume)")
+		flags.Float64Var(&i.rate, "rate", 0, "values a second at most; 0 is as many as go")
+		flags.StringVar((*string)(&i.verify), "verify", "auto", "compare `WHAT` afterwards: sums, values (reads the source again), none; auto: sums, and values where they prove nothing")
+		flags.DurationVar(&i.patience, "wait", time.Minute, "how long a source or target that does not serve is waited for")
+		flags.StringVar(&i.counter, "counter", "", "of a file: the counter, if the node has several")
+		flags.StringSliceVar(&i.columns, "columns", nil, "of a file: names of its columns in order, - passes one over")
+		flags.StringVar(&i.id, "id", "", "of a file: name of the id's column (default: mid or id, else the first)")
+		flags.StringVar(&i.separator, "separator", "", "of a file: what separates columns (default: a tab; a comma for .csv)")
+		flags.BoolVar(&i.keepGoing, "keep-going", false, "of a file: pass over lines that do not hold what they should, and count them")
+		i.reach = connect.AddFlags(flags)
+		i.reachSource = connect.AddSourceFlags(flags)
+		return func(ctx context.Context, out output, args []string) error {
+			if len(args) != 1 {
+				return misuse("got %d arguments %q, want one SOURCE", len(args), args)
+			}
+			if err := i.check(); err != nil {
+				return err
+			}
+			return i.run(ctx, out, args[0])
+		}
+	},
+}
+
+// importing is what is to be imported, and how.
+type importing struct {
+	to                 string
+	rules              []string
+	create, dry, add   bool
+	overlap            bool
+	limit              uint64
+	resume             string
+	rate               float64
+	verify             transfer.Verify
+	patience           time.Duration
+	counter            string
+	columns            []string
+	id, separator      string
+	keepGoing          bool
+	reach, reachSource *connect.Flags
+
+	dial func(context.Context) (*wire.Conn, error) // to the target
+}
+
+func (i *importing) check() error {
+	switch {
+	case i.to == "":
+		return misuse("want --to HOST:PORT, the counterd to write to")
+	case i.add && i.resume == "" && !i.dry:
+		return misuse("--add wants --resume FILE: without it an import that is ended could not go on, and a second one would add all twice")
+	case i.limit > 0 && !i.dry:
+		return misuse("--limit is for --dry-run")
+	case i.rate < 0 || i.patience < 0:
+		return misuse("--rate and --wait: want 0 or more")
+	case i.verify != transfer.VerifyAuto && i.verify != transfer.VerifySums && i.verify != transfer.VerifyFull && i.verify != transfer.VerifyNone:
+		return misuse("--verify %s: want auto, sums, values or none", i.verify)
+	}
+	return nil
+}
+
+// origin is what an import reads: something that can be opened more than once, and what its items are of.
+type origin struct {
+	open    func(context.Context) (transfer.Source, error)
+	columns []mapping.Column
+	rules   []string // what decides what is read, for the resume file
+	unit    string   // of what it reads: keys or rows
+	close   func() error
+}
+
+func (i *importing) run(ctx context.Context, out output, src string) error {
+	opts, err := i.reach.Options(i.to)
+	if err != nil {
+		return err
+	}
+	opts.Answer = nodeTimeout
+	i.dial = func(ctx context.Context) (*wire.Conn, error) { return wire.Dial(ctx, i.to, opts) }
+	sch, err := i.schema(ctx)
+	if err != nil {
+		return err
+	}
+	show := newImportProgress(out.Stderr)
+	defer show.finish()
+	var from *origin
+	if strings.Contains(src, "://") {
+		from, err = i.redis(ctx, out, src, &sch, show)
+	} else {
+		from, err = i.file(ctx, src, sch, show)
+	}
+	if err != nil {
+		return err
+	}
+	defer from.close()
+	show.unit = from.unit
+	if i.dry {
+		return i.dryRun(ctx, out, from, show)
+	}
+	return i.move(ctx, out, from, sch, show)
+}
+
+// schema asks the target for its counters and columns.
+func (i *importing) schema(ctx context.Context) (*schema.Schema, error) {
+	n, err := dialNode(ctx, i.to, i.reach)
+	if err != nil {
+		return nil, err
+	}
+	defer n.close()
+	return askSchema(n)
+}
+
+// askSchema asks a node for its schema.
+func askSchema(n *node) (*schema.Schema, error) {
+	lines, err := n.do("SCHEMA")
+	if err != nil {
+		return nil, err
+	}
+	sch, err := schema.ParseScript(strings.NewReader(strings.Join(lines, "\n")+"\n"), schema.Empty())
+	if err != nil {
+		return nil, fmt.Errorf("%s: SCHEMA: %w", n.addr, err)
+	}
+	return sch, nil
+}
+
+// parseRules finds the rules' columns on the target, and makes those that are missing if that is wanted.
+func (i *importing) parseRules(ctx context.Context, out output, sch **schema.Schema) (*mapping.Rules, error) {
+	if len(i.rules) == 0 {
+		return nil, misuse("want --map RULE, which says what keys mean")
+	}
+	rules, err := mapping.Parse(i.rules, *sch)
+	var missing *mapping.MissingError
+	if errors.As(err, &missing) && i.create && !i.dry {
+		if err := i.make(ctx, out, missing.Statements); err != nil {
+			return nil, err
+		}
+		if *sch, err = i.schema(ctx); err != nil {
+			return nil, err
+		}
+		rules, err = mapping.Parse(i.rules, *sch)
+	}
+	switch {
+	case errors.As(err, &missing):
+		return nil, fmt.Errorf("%s: %w\n(--create adds them so: of 32 bits at most)", i.to, err)
+	case err != nil:
+		return nil, misuse("--map: %v", err)
+	}
+	if err := rules.Repeated(); err != nil && !i.add && !i.overlap {
+		return nil, misuse("--map: %v: of a post that has both, chance decides which value stays (--add adds them; --overlap, if no post has both)", err)
+	}
+	return rules, nil
+}
+
+// make runs statements on the target.
+func (i *importing) make(ctx context.Context, out output, statements []string) error {
+	n, err := dialNode(ctx, i.to, i.reach)
+	if err != nil {
+		return err
+	}
+	defer n.close()
+	for _, s := range statements {
+		if _, err := n.do(strings.Fields(s)...); err != nil {
+			return fmt.Errorf("%s: %w", s, err)
+		}
+		fmt.Fprintf(out.Stderr, "%s\n", s)
+	}
+	return nil
+}
+
+// redis is a server to read.
+func (i *importing) redis(ctx context.Context, out output, url string, sch **schema.Schema, show *importProgress) (*origin, error) {
+	parsed, err := goredis.ParseURL(url)
+	if err != nil {
+		return nil, misuse("SOURCE: %v", redactURL(err, url))
+	}
+	rules, err := i.parseRules(ctx, out, sch)
+	if err != nil {
+		return nil, err
+	}
+	i.reachSource.TLS = i.reachSource.TLS || parsed.TLSConfig != nil
+	dial, err := i.reachSource.Options(parsed.Addr)
+	if err != nil {
+		return nil, err
+	}
+	if parsed.Password != "" {
+		dial.Password = parsed.Password
+	}
+	if parsed.Username != "" {
+		dial.User = parsed.Username
+	}
+	o := source.RedisOptions{Addr: parsed.Addr, Dial: dial, DB: parsed.DB, Rules: rules, Patience: i.patience, Log: show.note}
+	return &origin{
+		open:    func(ctx context.Context) (transfer.Source, error) { return source.OpenRedis(ctx, o) },
+		columns: rules.Columns(), rules: i.rules, unit: "keys",
+		close: func() error { return nil },
+	}, nil
+}
+
+// redactURL takes a URL, which may hold a password, out of an error.
+func redactURL(err error, url string) error {
+	return errors.New(strings.ReplaceAll(strings.ReplaceAll(err.Error(), fmt.Sprintf("%q", url), "the URL"), url, "the URL"))
+}
+
+// file is a file to read.
+func (i *importing) file(ctx context.Context, path string, sch *schema.Schema, show *importProgress) (*origin, error) {
+	if len(i.rules) > 0 {
+		return nil, misuse("--map is for keys: of a file want --counter and --columns")
+	}
+	o := source.FileOptions{Path: path, KeepGoing: i.keepGoing, TSV: tsv.Options{Columns: i.columns, ID: i.id}}
+	switch counters := sch.Counters(); {
+	case i.counter != "":
+		if o.Counter = sch.Counter(i.counter); o.Counter == nil {
+			return nil, fmt.Errorf("%s has no counter %q; to add it:\n  ADD COUNTER %s", i.to, i.counter, i.counter)
+		}
+	case len(counters) == 1:
+		o.Counter = counters[0]
+	default:
+		return nil, misuse("%s has %d counters: want --counter NAME", i.to, len(counters))
+	}
+	name := strings.TrimSuffix(strings.TrimSuffix(path, ".gz"), ".zst")
+	switch separator := []rune(i.separator); {
+	case i.separator == `\t` || i.separator == "\t":
+	case len(separator) == 1 && !strings.ContainsAny(i.separator, "\"\r\n"):
+		o.TSV.Comma = separator[0]
+	case len(separator) > 0:
+		return nil, misuse("--separator %q: want one character, and no quote", i.separator)
+	case strings.EqualFold(filepath.Ext(name), ".csv"):
+		o.TSV.Comma = ','
+	}
+	o.Progress = func(rows uint64) { show.show("checking", rows, 0, 0) }
+	show.unit = "rows"
+	f, err := source.NewFile(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	rules := []string{"file", o.Counter.Name, i.id, i.separator, strings.Join(i.columns, ","), fmt.Sprint(i.keepGoing)}
+	return &origin{open: f.Open, columns: f.Columns(), rules: rules, unit: "rows", close: f.Close}, nil
+}
+
+// move does it.
+func (i *importing) move(ctx context.Context, out output, from *origin, sch *schema.Schema, show *importProgress) error {
+	result, err := transfer.Import(ctx, transfer.ImportOptions{
+		Open:   from.open,
+		Target: i.to, Rules: from.rules, Add: i.add, Resume: i.resume, Verify: i.verify,
+		Sink:     transfer.SinkOptions{Dial: i.dial, Schema: sch, Columns: from.columns, Rate: i.rate, Patience: i.patience, Log: show.note},
+		Progress: show.show, Log: show.note,
+	})
+	show.finish()
+	if result.Keys > 0 || err == nil {
+		i.report(out, from, result)
+	}
+	switch {
+	case err != nil:
+		return i.hint(err)
+	case i.verify != transfer.VerifyNone && !result.Verified.OK, lost(&result.Skipped) > 0, result.Refused > 0:
+		return errReported
+	}
+	return nil
+}
+
+// hint says how to go on after an error.
+func (i *importing) hint(err error) error {
+	var wrong *transfer.StateError
+	switch {
+	case errors.As(err, &wrong):
+		return err
+	case i.resume != "":
+		return fmt.Errorf("%w\nThe same command goes on from there (%s)", err, i.resume)
+	}
+	return fmt.Errorf("%w\nThe same command begins anew, which is safe, as values are set; with --resume FILE one goes on", err)
+}
+
+// lost is how many values and keys that fit a rule are not on the target.
+func lost(t *mapping.Tally) uint64 {
+	return t.Total() - t.Count(mapping.NoRule) - t.Count(mapping.NoField) - t.Count(mapping.Vanished)
+}

@@ -1,0 +1,44 @@
+package transfer
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/counterd/counterd/cmd/counterctl/internal/mapping"
+)
+
+// Source is what numbers are read from, a chunk at a time. It is used by one goroutine.
+type Source interface {
+	// Name says what is read, for people; it holds no secret.
+	Name() string
+	// Identity is the same as long as a position means the same: for a server its run id, for a file its size and time.
+	// It is asked for after Seek and Next have returned, as a source may have to connect to know.
+	Identity(ctx context.Context) (string, error)
+	// Total is how many keys or rows there are about; 0: that is not known.
+	Total() uint64
+	// Seek says where the first Next begins; it is not called for the start.
+	Seek(position json.RawMessage) error
+	// Next fills a chunk, which is empty before; it should have about ChunkSize items, and has at most ChunkMax. The error
+	// is io.EOF when there are no more; the chunk with it counts. What may pass by itself, a lost connection, it waits for.
+	Next(ctx context.Context, c *Chunk) error
+	Close() error
+}
+
+// Chunk is what a Source has read.
+type Chunk struct {
+	Items   []mapping.Item
+	Keys    uint64 // keys or rows that were read, whether they map or not
+	Skipped mapping.Tally
+	// Position is where the next chunk begins; nil: this source must begin at its start again.
+	Position json.RawMessage
+
+	// Most is how many keys or rows to read at most, about; 0: as many as fill the chunk.
+	Most uint64
+	// Explain asks for Examples of what is read, a line each.
+	Explain  int
+	Examples []string
+}
+
+func (c *Chunk) reset() {
+	*c = Chunk{Items: c.Items[:0], Most: c.Most, Explain: c.Explain}
+}
