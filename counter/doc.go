@@ -60,7 +60,8 @@
 // (lostrange.go); they are written, merged and brought back in the background (rewrite.go, tiers.go). What reads
 // whole blocks sees file, overlay and partial rows as one (rows.go). A replica appends its primary's frames and applies
 // them (replicate.go). What the next snapshot would write is kept free on the disk: it is the way out of a full one
-// (space.go). What no snapshot, block or pin needs is removed (retention.go).
+// (space.go). What no snapshot, block or pin needs is removed (retention.go); log that is kept beyond that is compressed
+// (packing.go).
 //
 // # Batches
 //

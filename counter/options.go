@@ -35,9 +35,13 @@ type Options struct {
 	// AppendFsync is when the log is made durable. Default: every second.
 	AppendFsync SyncPolicy
 
-	// RetainBytes is how much log is kept even where recovery does not need it: for replicas that come back. A
-	// restore to a moment starts from a snapshot, so it reaches no further for that. Default: none.
+	// RetainBytes is how much log is kept even where recovery does not need it, in bytes on disk: for replicas that come
+	// back. A restore to a moment starts from a snapshot, so it reaches no further for that. Default: none.
 	RetainBytes uint64
+
+	// CompressLog compresses what is kept of the log below the newest snapshot, in the background, if RetainBytes is not 0.
+	// Then the same bytes on disk keep several times the log.
+	CompressLog bool
 
 	// SnapshotGrowth is how many bytes the log grows until a snapshot is made by itself: at least 1 MiB, default 64
 	// MiB, and never less than the snapshot's size; negative: never.

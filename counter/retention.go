@@ -15,11 +15,8 @@ type retention struct {
 // dropBefore is the offset below which no log is needed: by the two newest snapshots, and by RetainBytes.
 func (r *retention) dropBefore(s *Store) uint64 {
 	before := s.dir.ReplayFrom()
-	if end, retain := s.log.Written(), r.bytes.Load(); retain > 0 {
-		if end < retain {
-			return 0
-		}
-		before = min(before, end-retain)
+	if retain := r.bytes.Load(); retain > 0 {
+		before = min(before, s.log.KeepFrom(retain))
 	}
 	return min(before, s.repl.pins.from())
 }

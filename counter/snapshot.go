@@ -63,6 +63,7 @@ func (w *snapshot) make() error {
 		return nil
 	})
 	m.NextBlock = s.blockIDs.Load() + 1
+	m.LogPacked = s.packing.on.Load() || s.log.Stats().Packed > 0
 	if err := s.log.Sync(); err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ const (
 // Disk tells about the room on disk, which is looked at once a second. The zero value where data is in memory only.
 func (a Admin) Disk() DiskStats { return a.s.space.last() }
 
-// SetRetain changes Options.RetainBytes, in bytes of log, from the next look at the log on.
+// SetRetain changes Options.RetainBytes, in bytes on disk, from the next look at the log on.
 func (a Admin) SetRetain(bytes uint64) { a.s.retention.bytes.Store(bytes) }
 
 // last is what the last look found.
@@ -139,13 +139,18 @@ func (w *spaceWatch) dropRetained(s *Store, st *DiskStats, margin int64) {
 		}
 		st.Dropped++
 		s.opts.Logger.Warn("a log segment kept for aof-retain was dropped, as the disk is almost full", "segment", segs[0].Path, "free", st.Free)
-		st.Free += int64(segs[0].End - segs[0].Start) // the next look will see whether it is so
+		st.Free += segs[0].Bytes // the next look will see whether it is so
 	}
 }
 
 // worthwhile tells whether a snapshot now frees a lot more log than it writes. The segment that is written to stays.
 func (w *spaceWatch) worthwhile(s *Store) bool {
-	freed := int64(s.log.Written() - min(s.dir.ReplayFrom(), s.log.Written()))
+	freed, from := int64(0), s.dir.ReplayFrom()
+	for _, seg := range s.log.Segments() {
+		if seg.End > from {
+			freed += seg.Bytes
+		}
+	}
 	return freed > 2*w.snapshotBytes(s)+fixedReserve
 }
 

@@ -48,6 +48,7 @@ type Store struct {
 	snapshots *snapshotter
 	space     spaceWatch
 	retention retention
+	packing   packing
 	replayed  uint64 // log offset up to which the start replayed
 
 	groups    atomic.Uint64 // of changes, made so far: see group
@@ -66,6 +67,7 @@ func Open(dir string, opts Options) (*Store, error) {
 	s.repl.s = s
 	s.schema.Store(schema.Empty())
 	s.retention.bytes.Store(opts.RetainBytes)
+	s.packing.on.Store(opts.CompressLog)
 	s.tiers.init(opts.MaxMemory)
 	s.producers.table = producers.New(opts.Producers.withDefaults())
 	if dir != "" {
@@ -73,6 +75,7 @@ func Open(dir string, opts Options) (*Store, error) {
 			return nil, errors.Join(err, s.release())
 		}
 		s.snapshots.start(s)
+		s.packing.start(s)
 	}
 	s.tiers.start(s)
 	s.repacker.start(s)
@@ -92,6 +95,7 @@ func (s *Store) Close() error {
 	}
 	s.tiers.stop()
 	s.repacker.stop()
+	s.packing.stop()
 	if s.snapshots != nil {
 		s.snapshots.stop()
 	}

@@ -111,7 +111,7 @@ func NewArchiveWriter(dir string, log *Log, m *Manifest, lineage Lineage) (*Arch
 	w.add(outPart{name: historyName, text: plain.AppendText(nil)})
 	if m != nil {
 		from = m.Replay
-		w.add(outPart{name: ManifestName(m.Generation), text: m.appendText(nil)})
+		w.add(outPart{name: ManifestName(m.Generation), text: m.Text()})
 		seen := map[string]bool{}
 		err := m.Files(func(_ *CounterFiles, b *BlockFile) error {
 			path := b.Path(dir)

@@ -272,7 +272,7 @@ func WalkDiverged(fsys vfs.FS, d Diverged, v LogVisitor) (result LogWalk, err er
 	}
 	info := SegmentInfo{Path: d.Path, Start: d.Offset, End: d.Offset + uint64(max(size-segmentHeaderLen, 0))}
 	if v.Segment != nil {
-		if err := v.Segment(SegmentHeader{info, h.history, h.durable, h.chain}); err != nil {
+		if err := v.Segment(SegmentHeader{SegmentInfo: info, History: h.history, Durable: h.durable, Chain: h.chain}); err != nil {
 			return result, ignoreEOF(err)
 		}
 	}

@@ -1,6 +1,8 @@
 package persist
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/counterd/counterd/persist/vfs"
@@ -120,4 +122,45 @@ func TestAppendAllocs(t *testing.T) {
 		t.Errorf("decoding allocates %v times, want 0", n)
 	}
 	must(t, l.Close())
+}
+
+// BenchmarkPack packs a log of single changes and of pipelines of 64, and unpacks it: time is per MB of log.
+func BenchmarkPack(b *testing.B) {
+	for _, depth := range []int{1, 64} {
+		var raw []byte
+		var records []byte
+		rng := rand.New(rand.NewPCG(1, 1))
+		zipf := rand.NewZipf(rng, 1.2, 20, 30_000)
+		for i := 0; len(raw) < packBlockLen; i++ {
+			records = AppendSet(records, 1, 2, benchMid+zipf.Uint64()*4000, uint64(100+i/50))
+			if i%depth == depth-1 {
+				at := len(raw)
+				raw = append(append(raw, make([]byte, FrameHeaderLen)...), records...)
+				putFrameHeader(raw[at:], false, uint64(at), 0, 1_700_000_000_000+int64(i/100), 1)
+				records = records[:0]
+			}
+		}
+		p, err := newBlockPacker()
+		must(b, err)
+		block, err := p.appendBlock(nil, raw, 0)
+		must(b, err)
+		perMB := func(b *testing.B) {
+			b.ReportMetric(b.Elapsed().Seconds()*1e9/(float64(b.N)*float64(len(raw))/1e6), "ns/MB")
+			b.ReportMetric(float64(len(raw))/float64(len(block)), "ratio")
+		}
+		b.Run(fmt.Sprintf("depth=%d/op=pack", depth), func(b *testing.B) {
+			for b.Loop() {
+				block, _ = p.appendBlock(block[:0], raw, 0)
+			}
+			perMB(b)
+		})
+		b.Run(fmt.Sprintf("depth=%d/op=unpack", depth), func(b *testing.B) {
+			var u blockUnpacker
+			var out []byte
+			for b.Loop() {
+				out, _ = u.unpack(out[:0], block)
+			}
+			perMB(b)
+		})
+	}
 }

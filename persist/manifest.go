@@ -67,6 +67,10 @@ type Manifest struct {
 	Offset     uint64 // the highest log offset that counts as durable: replay must reach it
 	Replay     uint64 // replay begins here: <= every block's Offset and the schema's
 
+	// LogPacked: segments of the directory's log may be packed. It says nothing of the snapshot; programs that know no
+	// packed segments must not open the directory.
+	LogPacked bool
+
 	NextCounter uint32
 	NextBlock   uint64
 	Schema      []string // statements that make the schema as it was at Replay, in order

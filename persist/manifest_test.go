@@ -48,6 +48,16 @@ func TestManifestRoundTrip(t *testing.T) {
 	}
 	golden(t, "MANIFEST-v1", sampleManifest().appendText(nil))
 	golden(t, "MANIFEST-v2", producersManifest().appendText(nil))
+	packed := producersManifest()
+	packed.LogPacked = true
+	text := golden(t, "MANIFEST-v3", packed.appendText(nil))
+	got, err := parseManifest("m", text)
+	must(t, err)
+	if !reflect.DeepEqual(got, packed) {
+		t.Errorf("got %+v, want %+v", got, packed)
+	}
+	// What is said of the directory's log is not for others, who may know no such version.
+	golden(t, "MANIFEST-v2", got.Text())
 }
 
 func TestManifestDamage(t *testing.T) {
@@ -71,7 +81,7 @@ func TestManifestRefused(t *testing.T) {
 		from, to string
 		want     error
 	}{
-		{"manifest 1", "manifest 3", ErrNewerFormat},
+		{"manifest 1", "manifest 4", ErrNewerFormat},
 		{"manifest 1", "manifest 2", ErrCorrupt}, // without producers it is written as 1
 		{"manifest 1", "manifest 0", ErrCorrupt},
 		{"manifest 1", "manifest 01", ErrCorrupt},
@@ -217,7 +227,7 @@ func TestDir(t *testing.T) {
 	if _, err := OpenDir(fsys, testDir); !errors.As(err, &corrupt) || !strings.Contains(err.Error(), RepairCommand(testDir)) {
 		t.Error("all manifests damaged: got", err)
 	}
-	must(t, vfs.WriteFileAtomic(fsys, filepath.Join(testDir, ManifestName(13)), resealed("manifest 1", "manifest 3")))
+	must(t, vfs.WriteFileAtomic(fsys, filepath.Join(testDir, ManifestName(13)), resealed("manifest 1", "manifest 4")))
 	if _, err := OpenDir(fsys, testDir); !errors.Is(err, ErrNewerFormat) {
 		t.Error("newer manifest: got", err)
 	}

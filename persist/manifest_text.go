@@ -13,12 +13,13 @@ import (
 
 // A manifest is a text file, so that a person can read what a snapshot is made of: one fact a line, in this order.
 //
-//	counterd manifest <1|2>
+//	counterd manifest <1|2|3>
 //	generation <n>
 //	replid <40 hex digits> epoch <n> replica <true|false>
 //	replid2 <40 hex digits> end <offset>
 //	time <ms>
 //	offset <n> replay <n>
+//	log packed                                              if segments of the log may be: then it is version 3
 //	next-counter <n> next-block <n>
 //	schema "<statement>"                                    any number
 //	counter <id> next-column <n> name "<name>"              any number, each with its blocks
@@ -30,7 +31,7 @@ import (
 // the first line, the last line and what the checksum covers.
 const (
 	manifestTitle   = "counterd manifest "
-	manifestVersion = 2
+	manifestVersion = 3
 	manifestEnd     = "end crc32c "
 	maxManifest     = 64 << 20 // bytes; about 500,000 blocks
 )
@@ -43,12 +44,18 @@ func (m *Manifest) appendText(dst []byte) []byte {
 	if m.Producers != nil {
 		version = 2
 	}
+	if m.LogPacked {
+		version = 3
+	}
 	line(manifestTitle+"%d", version)
 	line("generation %d", m.Generation)
 	line("replid %s epoch %d replica %t", m.History.ReplID, m.History.Epoch, m.History.Replica)
 	line("replid2 %s end %d", m.OldReplID, m.OldEnd)
 	line("time %d", m.TimeMS)
 	line("offset %d replay %d", m.Offset, m.Replay)
+	if m.LogPacked {
+		line("log packed")
+	}
 	line("next-counter %d next-block %d", m.NextCounter, m.NextBlock)
 	for _, s := range m.Schema {
 		line("schema %q", s)
@@ -192,6 +199,10 @@ func (p *manifestParser) manifest() *Manifest {
 	m.TimeMS = int64(field("\ntime ", 63))
 	m.Offset = field("\noffset ", 64)
 	m.Replay = field(" replay ", 64)
+	if p.at("\nlog ") {
+		p.expect("\nlog packed")
+		m.LogPacked = true
+	}
 	m.NextCounter = uint32(field("\nnext-counter ", 32))
 	m.NextBlock = field(" next-block ", 64)
 	for p.at("\nschema ") {
@@ -283,8 +294,12 @@ func ReadAnyManifest(fsys vfs.FS, path string) (*Manifest, error) {
 	return parseManifest(path, text)
 }
 
-// Text returns the manifest as its file has it.
-func (m *Manifest) Text() []byte { return m.appendText(nil) }
+// Text returns the manifest for others: as its file has it, but for what it says of the directory's log.
+func (m *Manifest) Text() []byte {
+	alone := *m
+	alone.LogPacked = false
+	return alone.appendText(nil)
+}
 
 // ParseManifest reads a manifest that another node sent. Errors as ReadManifest.
 func ParseManifest(name string, text []byte) (*Manifest, error) { return parseManifest(name, text) }

@@ -22,7 +22,7 @@ type Stats struct {
 	SegmentBytes               int64         // log bytes in them
 	DiskBytes                  int64         // what their files take, without what is preallocated
 	Packed                     int           // of the segment files are compressed
-	PackedBytes                int64         // log bytes in those
+	PackedBytes, PackedDisk    int64         // log bytes in those, and what their files take
 	UnsyncedAge                time.Duration // upper bound of the age of the oldest byte not durable; 0: none
 	Trouble                    error         // why the disk's state stops writes; nil in service
 }
@@ -40,6 +40,7 @@ func (l *Log) Stats() Stats {
 		if l.files.packed[seg.start] > 0 {
 			s.Packed++
 			s.PackedBytes += int64(l.files.segs[i+1].start - seg.start)
+			s.PackedDisk += l.files.packed[seg.start]
 		}
 	}
 	if !l.since.IsZero() {

@@ -28,7 +28,8 @@ type walk struct {
 	crc     uint32        // of the last frame, to chain the next segment; 0: none read
 	header  segmentHeader // of the last segment with a valid one
 	frames  uint64
-	timeMS  int64 // of the last frame
+	timeMS  int64       // of the last frame
+	packed  *packedFile // the segment's file, if it is one
 	torn    *TornTail
 	scanner scanner
 }
@@ -94,6 +95,7 @@ func (w *walk) runSegment(i int) (bad *spot, err error) {
 		w.crc = h.chain
 	}
 	w.claim = max(w.claim, h.durable)
+	w.packed, _ = file.(*packedFile)
 	if w.segment != nil {
 		if err := w.segment(seg, &h); err != nil {
 			return nil, err

@@ -21,6 +21,8 @@ type SegmentHeader struct {
 	History History
 	Durable uint64 // all bytes below were durable when the file got its name
 	Chain   uint32 // checksum of the frame before
+	// Harmless is damage of the file that costs nothing, of the index of one that is packed: a *CorruptError.
+	Harmless error
 }
 
 // LogWalk is what WalkLog found.
@@ -65,7 +67,14 @@ func WalkLog(fsys vfs.FS, dir string, from, knownDurable uint64, v LogVisitor) (
 		if v.Segment == nil {
 			return nil
 		}
-		return v.Segment(SegmentHeader{info, h.history, h.durable, h.chain})
+		header := SegmentHeader{SegmentInfo: info, History: h.history, Durable: h.durable, Chain: h.chain}
+		if p := w.packed; p != nil {
+			header.Packed = true
+			if fault := p.indexFault; fault != nil {
+				header.Harmless = &CorruptError{Dir: dir, File: seg.path, Offset: p.index, LogOffset: seg.start, Want: fault.want, Got: fault.got}
+			}
+		}
+		return v.Segment(header)
 	}
 	var rec Record
 	w.frame = func(seg segment, f *Frame) error {

@@ -22,6 +22,9 @@ func (d *dumper) printLog() error {
 			if h.History.Replica {
 				role = " replica"
 			}
+			if h.Packed {
+				role += " compressed"
+			}
 			d.printf("segment %s start %d history %s epoch %d%s\n", persist.SegmentName(h.Start), h.Start, h.History.ReplID, h.History.Epoch, role)
 			return d.ctx.Err()
 		},

@@ -147,7 +147,15 @@ func (c *checker) checkLog(replay, known uint64, fresh bool) error {
 	if len(segs) == 0 && fresh {
 		return nil // a server was never started here
 	}
+	noted := map[string]bool{}
 	visitor := persist.LogVisitor{
+		Segment: func(h persist.SegmentHeader) error {
+			if h.Harmless != nil && !noted[h.Path] {
+				noted[h.Path] = true
+				c.add(h.Path, false, h.Harmless)
+			}
+			return nil
+		},
 		Frame: func(_ persist.SegmentInfo, f *persist.Frame) error {
 			c.progress(uint64(len(f.Raw)))
 			return nil

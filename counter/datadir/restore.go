@@ -274,6 +274,7 @@ func (r *restore) run(base *persist.Manifest) error {
 	}
 	m := *base
 	m.OldReplID, m.OldEnd = base.History.ReplID, r.result.Offset
+	m.LogPacked = false // the log is copied as it was
 	m.History = history
 	if err := r.syncDirs(); err != nil {
 		return err

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/cutproxy"
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/vfs"
 )
 
 // chain is a primary, a replica, and a replica of the replica, each behind a proxy that cuts for the next:
@@ -153,27 +155,14 @@ func (ch *chain) stop() (compared int) {
 // readLog returns the bytes of a log, whatever its segments are, up to an offset.
 func readLog(t testing.TB, dir string, end uint64) (first uint64, log []byte) {
 	t.Helper()
-	for i, path := range segments(t, dir) {
-		start, err := strconv.ParseUint(strings.TrimSuffix(filepath.Base(path), ".aof"), 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if i == 0 {
-			first = start
-		}
-		if start > first+uint64(len(log)) {
-			t.Fatalf("%s: the segment before ends at %d", path, first+uint64(len(log)))
-		}
-		log = append(log[:start-first], data[64:]...) // what the one before has behind here does not count
+	walked, err := persist.WalkLog(vfs.OS(), dir, 0, 0, persist.LogVisitor{Frame: func(_ persist.SegmentInfo, f *persist.Frame) error {
+		log = append(log, f.Raw...)
+		return nil
+	}})
+	if err != nil || walked.End < end || walked.First+uint64(len(log)) != walked.End {
+		t.Fatalf("the log in %s, %d bytes from %d, ends at %d, want %d: %v", dir, len(log), walked.First, walked.End, end, err)
 	}
-	if first+uint64(len(log)) < end {
-		t.Fatalf("the log in %s ends at %d, want %d", dir, first+uint64(len(log)), end)
-	}
-	return first, log[:end-first]
+	return walked.First, log[:end-walked.First]
 }
 
 // ask sends a request; that the node may be down does not matter.

@@ -14,8 +14,8 @@
 // The index is written last: before it, there is no backup.
 //
 // A file whose name, size and time of change (and checksum, where a manifest has one) the newest backup knows is not
-// read again: images, cold files and finished segments never change, so a backup costs what was written since the last
-// one. Each new block file is verified against its manifest before it is trusted, and each object is named by the
+// read again: images, cold files and finished segments never change, but for a segment that the server compresses, once.
+// So a backup costs what was written since the last one, and what was compressed. Each new block file is verified against its manifest before it is trusted, and each object is named by the
 // SHA-256 of its content, which Fetch checks.
 //
 // # Writers

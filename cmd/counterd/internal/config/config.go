@@ -29,7 +29,8 @@ type Config struct {
 	SlowlogMaxLen    int
 	AppendOnly       bool   // data is kept on disk
 	AppendFsync      string // always, everysec or no
-	AOFRetain        uint64 // bytes of log kept beyond what recovery needs
+	AOFRetain        uint64 // bytes on disk of log kept beyond what recovery needs
+	AOFCompress      bool
 	MaxMemory        uint64 // bytes that posts may take in memory, 0 = no limit; what is above goes to cold files
 	IdmpMaxProducers int    // producers whose numbers are remembered
 	IdmpMaxMemory    uint64 // bytes that this may take
@@ -48,7 +49,7 @@ func Default() Config {
 	return Config{
 		Bind: []string{"127.0.0.1"}, Port: 6379, UnixSocketPerm: 0o700, Dir: "counterd-data", ProtectedMode: true, MaxClients: 10000, ReadonlyClients: 10000,
 		TCPKeepalive: 300, LogLevel: "notice", SlowlogSlower: 10000, SlowlogMaxLen: 128,
-		AppendOnly: true, AppendFsync: "everysec", AOFRewriteMin: 64 << 20, AOFRetain: 256 << 20,
+		AppendOnly: true, AppendFsync: "everysec", AOFRewriteMin: 64 << 20, AOFRetain: 256 << 20, AOFCompress: true,
 		Replication: defaultReplication(), TLS: defaultTLS(), ACL: defaultACL(), OutputLimits: defaultOutputLimits(),
 		MaxMemoryClients: ClientsLimit{Bytes: DefaultClientsLimit},
 		IdmpMaxProducers: 10000, IdmpMaxMemory: 64 << 20, IdmpMinIdle: 600,
@@ -113,7 +114,7 @@ func (c *Config) StoreOptions() (o counter.Options, err error) {
 	if o.AppendFsync, err = counter.ParseSyncPolicy(c.AppendFsync); err != nil {
 		return o, err
 	}
-	o.RetainBytes = c.AOFRetain
+	o.RetainBytes, o.CompressLog = c.AOFRetain, c.AOFCompress
 	o.Producers = c.Producers()
 	if c.MaxMemory > 1<<50 || c.MaxMemory > 0 && (c.MaxMemory < counter.MinMaxMemory || !c.AppendOnly) {
 		return o, fmt.Errorf("maxmemory: got %d, want 0 or %d..%d, and appendonly yes: what does not fit goes to files",

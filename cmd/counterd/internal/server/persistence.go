@@ -116,12 +116,17 @@ func infoPersistence(c *call, t *infoText) {
 	if !store.Durable() {
 		return
 	}
-	t.field("aof_current_size", log.SegmentBytes)
+	t.field("aof_current_size", log.DiskBytes)
 	t.field("aof_base_size", saves.Bytes)
 	t.field("log_position", log.Position)
 	t.field("log_durable", log.Durable)
 	t.field("log_first", log.First)
 	t.field("log_segments", log.Segments)
+	t.field("log_bytes", log.SegmentBytes)
+	t.field("log_disk_bytes", log.DiskBytes)
+	t.field("log_compressed_segments", log.Packed)
+	t.field("log_compressed_bytes", log.PackedBytes)
+	t.field("log_compressed_disk_bytes", log.PackedDisk)
 	t.field("log_writes", log.Writes)
 	t.field("log_written_bytes", log.WrittenBytes)
 	t.field("log_syncs", log.Syncs)

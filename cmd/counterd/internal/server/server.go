@@ -123,6 +123,7 @@ func (s *Server) configured() {
 		a.SetAppendFsync(p)
 		a.SetMaxMemory(int64(c.MaxMemory))
 		a.SetRetain(c.AOFRetain)
+		a.SetCompressLog(c.AOFCompress)
 		a.SetProducerLimits(c.Producers())
 	}
 }

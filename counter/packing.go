@@ -1,0 +1,121 @@
+package counter
+
+import (
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/counterd/counterd/persist"
+)
+
+// packing compresses the log that is kept only for RetainBytes, in the background: segments that end below the newest
+// snapshot, so that a start reads none of them, unless that snapshot is bad. One goroutine does it, segment by segment,
+// oldest first, and works for a quarter of the time at most. It holds no lock that others wait for.
+//
+// A snapshot says that segments may be packed before the first one is (persist.Manifest.LogPacked), so that an older
+// program refuses the directory.
+type packing struct {
+	on     atomic.Bool
+	failed bool // the last attempt; it was told
+
+	quit, done chan struct{} // nil where data is in memory only
+}
+
+const (
+	// packShare is how many times the time of work is idle time behind it. With a quarter of a processor 30 to 60 MB of log
+	// a second are packed; the fastest writers make about 20.
+	packShare = 3
+	// packTurn is the time of work between two pauses.
+	packTurn = 5 * time.Millisecond
+	// packRetry is the pause after a failure: a disk in trouble is not made better by more work.
+	packRetry = time.Minute
+)
+
+// SetCompressLog changes Options.CompressLog. What is packed stays so.
+func (a Admin) SetCompressLog(on bool) { a.s.packing.on.Store(on) }
+
+func (p *packing) start(s *Store) {
+	p.quit, p.done = make(chan struct{}), make(chan struct{})
+	if s.opts.Manual {
+		close(p.done)
+		return
+	}
+	go p.run(s)
+}
+
+// stop is called once.
+func (p *packing) stop() {
+	if p.quit != nil {
+		close(p.quit)
+		<-p.done
+	}
+}
+
+// run looks each second, as the snapshotter does.
+func (p *packing) run(s *Store) {
+	defer close(p.done)
+	timer := time.NewTimer(time.Second)
+	defer timer.Stop()
+	for {
+		select {
+		case <-p.quit:
+			return
+		case <-timer.C:
+		}
+		pause := time.Second
+		if !p.look(s, p.pacer()) {
+			pause = packRetry
+		}
+		timer.Reset(pause)
+	}
+}
+
+// look packs all that may be, and returns false if it has to give up for a while.
+func (p *packing) look(s *Store, pace func() error) bool {
+	for p.on.Load() && s.retention.bytes.Load() > 0 {
+		manifests := s.dir.Manifests()
+		if len(manifests) == 0 || !manifests[0].LogPacked {
+			return true // the next snapshot
+		}
+		packed, err := s.log.Pack(manifests[0].Replay, pace)
+		var damaged *persist.CorruptError
+		switch {
+		case errors.As(err, &damaged):
+			s.opts.Logger.Error("a segment of the log that is kept for replicas and restores is damaged; it is not compressed", "error", err)
+		case errors.Is(err, persist.ErrClosed):
+			return true
+		case err != nil:
+			if !p.failed {
+				s.opts.Logger.Warn("the log cannot be compressed now; it is kept as it is", "error", err)
+			}
+			p.failed = true
+			return false
+		case !packed:
+			return true
+		}
+		p.failed = false
+	}
+	return true
+}
+
+// pacer returns a function to be called now and then while work is done: it takes its time.
+func (p *packing) pacer() func() error {
+	began := time.Now()
+	return func() error {
+		if worked := time.Since(began); worked >= packTurn {
+			idle := time.NewTimer(packShare * worked)
+			defer idle.Stop()
+			select {
+			case <-p.quit:
+			case <-idle.C:
+			}
+			began = time.Now()
+		}
+		select {
+		case <-p.quit:
+			return persist.ErrClosed
+		default:
+			return nil
+		}
+	}
+}
