@@ -1,7 +1,6 @@
-// Command counterbench loads, shows and measures counter servers. It speaks the Redis protocol, and drives counterd as
+// Command counterbench shows and measures counter servers. It speaks the Redis protocol, and drives counterd as
 // well as Redis and its relatives, each with the data model that suits it.
 //
-//	counterbench load     load a file of posts into a running server
 //	counterbench demo     start a server, play real posts through it, show what comes out
 //	counterbench run      measure a server, alone or against another
 //	counterbench idle     what open connections cost a server
@@ -33,8 +32,8 @@ func misuse(format string, args ...any) error { return cli.Misuse(format, args..
 
 var program = cli.Tool{
 	Name:     "counterbench",
-	Summary:  "loads, shows and measures counter servers.",
-	Commands: []command{loadCommand, demoCommand, runCommand, idleCommand, compareCommand, markdownCommand},
+	Summary:  "shows and measures counter servers.",
+	Commands: []command{demoCommand, runCommand, idleCommand, compareCommand, markdownCommand},
 	SeeAlso:  []string{"counterd(8)", "counterctl(1)"},
 	Hint:     hint,
 }

@@ -91,8 +91,8 @@ func TestUsage(t *testing.T) {
 }
 
 func TestMisuse(t *testing.T) {
-	for _, args := range []string{"nothing", "load", "load a b", "load --nothing a", "load a --server nowhere",
-		"load a --kind oracle", "load a --clients 0", "demo now", "demo --sample f"} {
+	for _, args := range []string{"nothing", "run a", "run --nothing", "run --server nowhere", "run --kind oracle",
+		"idle --server nowhere", "demo now", "demo --sample f"} {
 		if status, _, errs := tool(t, strings.Fields(args)...); status != 2 || !strings.HasPrefix(errs, "counterbench") {
 			t.Errorf("%s: status %d, want 2\n%s", args, status, errs)
 		}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
 
@@ -19,85 +18,6 @@ type postFile struct {
 
 func openPath(path string) func() (io.ReadCloser, error) {
 	return func() (io.ReadCloser, error) { return os.Open(path) }
-}
-
-// newPostFile returns the file at a path, - for standard input. What can be read only once, a pipe, is copied to a
-// temporary file first, so that all of it can be checked before a row is sent. done removes that.
-func newPostFile(ctx context.Context, path string, opts tsv.Options) (f postFile, done func(), err error) {
-	src, name := os.Stdin, "standard input"
-	if path != "-" {
-		name = path
-		if info, err := os.Stat(path); err != nil || info.Mode().IsRegular() || info.IsDir() {
-			return postFile{name, openPath(path), opts}, func() {}, nil // what is wrong with it is said when it is read
-		}
-		if src, err = os.Open(path); err != nil {
-			return f, nil, err
-		}
-		defer src.Close()
-	}
-	spool, err := os.CreateTemp("", "counterbench-*.tsv")
-	if err != nil {
-		return f, nil, fmt.Errorf("copying %s to a temporary file: %w", name, err)
-	}
-	done = func() {
-		spool.Close()
-		os.Remove(spool.Name())
-	}
-	size, err := copyUntil(ctx, spool, src)
-	if err != nil {
-		done()
-		return f, nil, fmt.Errorf("copying %s to a temporary file: %w", name, err)
-	}
-	open := func() (io.ReadCloser, error) { return io.NopCloser(io.NewSectionReader(spool, 0, size)), nil }
-	return postFile{name, open, opts}, done, nil
-}
-
-// copyUntil copies to the end of src or of ctx. A read that waits goes on then, and is left to the end of the process.
-func copyUntil(ctx context.Context, dst io.Writer, src io.Reader) (n int64, err error) {
-	type chunk struct {
-		data []byte
-		err  error
-	}
-	chunks, free := make(chan chunk), make(chan []byte, 2)
-	free <- make([]byte, 256<<10)
-	free <- make([]byte, 256<<10)
-	go func() {
-		for {
-			var buf []byte
-			select {
-			case buf = <-free:
-			case <-ctx.Done():
-				return
-			}
-			n, err := src.Read(buf[:cap(buf)])
-			select {
-			case chunks <- chunk{buf[:n], err}:
-			case <-ctx.Done():
-				return
-			}
-			if err != nil {
-				return
-			}
-		}
-	}()
-	for {
-		select {
-		case <-ctx.Done():
-			return n, ctx.Err()
-		case c := <-chunks:
-			written, err := dst.Write(c.data)
-			n += int64(written)
-			if err != nil {
-				return n, err
-			}
-			if c.err == io.EOF {
-				return n, nil
-			} else if c.err != nil {
-				return n, c.err
-			}
-			free <- c.data
-		}
-	}
 }
 
 // reader starts to read the file.
@@ -167,7 +87,7 @@ func planLoad(ctx context.Context, target bench.Target, counter string, file pos
 			return nil, err
 		}
 		if schema, err = schema.Select(columns); err != nil {
-			return nil, fmt.Errorf("%w (--columns names the file's columns, - passes one over)", err)
+			return nil, err
 		}
 	} else {
 		for _, name := range columns {
