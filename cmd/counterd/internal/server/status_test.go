@@ -76,7 +76,7 @@ func TestStatusIsInfo(t *testing.T) {
 		"run_id": v.RunID, "maxclients": v.Clients.Max, "connected_clients": v.Clients.Connected, "readonly_clients": v.Clients.Readers,
 		"readonly_maxclients": v.Clients.ReadersMax, "rejected_connections": v.Clients.Rejected, "evicted_clients": v.Clients.Evicted,
 		"log_position": v.Disk.LogEnd, "log_durable": v.Disk.LogDurable, "log_first": v.Disk.LogFirst, "log_segments": v.Disk.Segments,
-		"aof_current_size": v.Disk.LogBytes, "log_sync_errors": v.Disk.SyncErrors, "disk_total_bytes": v.Disk.Total, "log_max_sync_usec": v.Disk.MaxSync.Microseconds(),
+		"log_bytes": v.Disk.LogBytes, "log_sync_errors": v.Disk.SyncErrors, "disk_total_bytes": v.Disk.Total, "log_max_sync_usec": v.Disk.MaxSync.Microseconds(),
 		"snapshot_generation": v.Snapshot.Generation, "snapshot_bytes": v.Snapshot.Bytes, "snapshot_blocks": v.Snapshot.Blocks,
 		"connected_slaves": len(v.Replicas), "panics_total": v.Panics, "counterd_diverged_files": v.Diverged, "cache_bytes": v.Memory.Cache,
 		"hot_items": tiers.HotPosts, "hot_blocks": tiers.HotBlocks, "hot_bytes": tiers.HotBytes, "cold_items": tiers.ColdPosts, "cold_blocks": tiers.ColdBlocks,
