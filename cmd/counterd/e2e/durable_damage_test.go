@@ -201,7 +201,7 @@ func TestDurableNewerFormat(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			text = bytes.Replace(text, []byte("manifest 1\n"), []byte("manifest 99\n"), 1)
+			text = append([]byte("counterd manifest 99"), text[bytes.IndexByte(text, '\n'):]...)
 			text = text[:bytes.LastIndex(text, []byte("end crc32c "))]
 			text = fmt.Appendf(text, "end crc32c %08x\n", crc32.Checksum(text, castagnoli))
 			if err := os.WriteFile(path, text, 0o640); err != nil {
