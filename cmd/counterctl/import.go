@@ -82,7 +82,11 @@ Exit status 0: all that fits a rule is on the target, and was verified. 1: somet
 			if err := i.check(); err != nil {
 				return err
 			}
-			return i.run(ctx, out, args[0])
+			err := i.run(ctx, out, args[0])
+			if err != nil && ctx.Err() != nil && !errors.Is(err, transfer.ErrInterrupted) {
+				return context.Canceled // the end of connections is only what comes of it
+			}
+			return err
 		}
 	},
 }

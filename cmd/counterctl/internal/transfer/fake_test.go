@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -113,7 +114,9 @@ func (f *fake) do(args []string) (answer string, cut bool) {
 		answer = f.numbered(args)
 	}
 	if fate.answer != "" {
-		answer = "-" + fate.answer
+		if answer = fate.answer; answer[0] != '+' {
+			answer = "-" + answer
+		}
 	}
 	return answer, fate.cut
 }
@@ -176,6 +179,45 @@ func (f *fake) run(args []string) string {
 			}
 		}
 		return fmt.Sprintf(":%d", made)
+	case "COUNTER.COUNT", "COUNTER.SUM": // counter [WHERE] column
+		column := args[2]
+		if column == "WHERE" {
+			column = args[3]
+		}
+		var sum Sum
+		for name, v := range f.values {
+			if strings.HasPrefix(name, args[1]+":") && strings.HasSuffix(name, " "+column) {
+				sum.Add(uint64(v))
+			}
+		}
+		text := sum.Total().String()
+		if args[0] == "COUNTER.SUM" {
+			return fmt.Sprintf("$%d\r\n%s", len(text), text)
+		}
+		return fmt.Sprintf(":%d", sum.NonZero)
+	case "COUNTER.MGET": // counter mid ... COLUMNS column ...
+		at := slices.Index(args, "COLUMNS")
+		answer := fmt.Sprintf("*%d", at-2)
+		for _, mid := range args[2:at] {
+			answer += fmt.Sprintf("\r\n*%d", len(args)-at-1)
+			for _, column := range args[at+1:] {
+				answer += fmt.Sprintf("\r\n:%d", f.values[args[1]+":"+mid+" "+column])
+			}
+		}
+		return answer
+	case "IDMP":
+		last := -1
+		for name := range f.made {
+			if n, ok := strings.CutPrefix(name, args[2]+" "); ok {
+				if v, err := strconv.Atoi(n); err == nil {
+					last = max(last, v)
+				}
+			}
+		}
+		if last < 0 {
+			return "$-1"
+		}
+		return fmt.Sprintf(":%d", last)
 	case "HDEL":
 		delete(f.values, args[1]+" "+args[2])
 		return ":1"
