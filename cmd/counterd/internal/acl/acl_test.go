@@ -186,7 +186,7 @@ func TestCheck(t *testing.T) {
 			if got != wants[i] {
 				t.Errorf("%s: %.60s: got %q, want %q", c.rules, text, got, wants[i])
 			}
-			if u.May(cmd.Access(), args) && d.Reason != Allowed {
+			if u.May(cmd.Access(), args, sch) && d.Reason != Allowed {
 				t.Errorf("%s: %.60s: the short question is answered with yes, the long one with %v", c.rules, text, d)
 			}
 		}
@@ -355,7 +355,7 @@ func FuzzUsers(f *testing.F) {
 		for _, u := range us.All() {
 			table.Each(func(cmd *row) {
 				args := [][]byte{[]byte("x"), []byte(text), []byte("y")}
-				if u.May(cmd.Access(), args) && u.Check(cmd.Access(), args, sch).Reason != Allowed {
+				if u.May(cmd.Access(), args, sch) && u.Check(cmd.Access(), args, sch).Reason != Allowed {
 					t.Fatalf("%q: %s: two answers", text, cmd.Name)
 				}
 			})

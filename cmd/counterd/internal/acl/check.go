@@ -63,9 +63,9 @@ func (u *User) MayRun(a *command.Access) bool {
 	return a.Free
 }
 
-// May is Check for planned commands, and short for most: one key, which a pattern matches as it was sent. False says no
-// more than that Check has to be asked.
-func (u *User) May(a *command.Access, args [][]byte) bool {
+// May is Check for planned commands, and short for most: those with one key. False says no more than that Check has to
+// be asked.
+func (u *User) May(a *command.Access, args [][]byte, sch *schema.Schema) bool {
 	r := u.rights.Load()
 	if r.unlimited {
 		return true
@@ -78,14 +78,23 @@ func (u *User) May(a *command.Access, args [][]byte) bool {
 		return false
 	}
 	need, single := a.Single()
-	return single && s.key(args[1], need)
+	return single && (s.key(args[1], need) || keys{s, sch}.named(args[1], need))
 }
 
 // check is about what a command that is allowed touches.
 func (s *selector) check(a *command.Access, args [][]byte, sch *schema.Schema) Denial {
 	if !s.allKeys && a.Asks() {
-		if at := a.Ask(keys{s, sch}, args); at >= 0 {
-			return Denial{DeniedKey, at}
+		k := keys{s, sch}
+		need, last := a.Keys(args)
+		for i := a.First; i <= last; i += a.Step {
+			if !k.Key(args[i], need) {
+				return Denial{DeniedKey, i}
+			}
+		}
+		if a.AsksMore() {
+			if at := a.Ask(k, args); at >= 0 {
+				return Denial{DeniedKey, at}
+			}
 		}
 	}
 	if s.allChannels || !a.Talks() {

@@ -17,12 +17,19 @@ var _ command.Rights = keys{}
 
 // Key matches the key as it was sent, and then by its full name.
 func (k keys) Key(key []byte, need command.Need) bool {
-	if k.s.key(key, need) {
-		return true
-	}
+	return k.s.key(key, need) || k.named(key, need)
+}
+
+// named matches the key by its full name.
+func (k keys) named(key []byte, need command.Need) bool {
 	parsed, ok := k.sch.ParseKey(key)
 	if !ok {
 		return false
+	}
+	for i := range k.s.patterns {
+		if p := &k.s.patterns[i]; p.need&need == need && p.counter == parsed.Counter.Name {
+			return true
+		}
 	}
 	var room [nameRoom]byte
 	return k.s.key(appendName(room[:0], parsed.Counter, parsed.Col, parsed.Mid), need)

@@ -28,8 +28,12 @@ type pattern struct {
 	text string // as it was given
 	kind kind
 	lit  string // of exact, beginning and end
-	open bool   // it ends in a star: what it matches it also matches with more behind it
-	need command.Need
+
+	// counter is the one whose keys it matches, all of them and no others by their full names: NAME:*. It saves making
+	// the name.
+	counter string
+	open    bool // it ends in a star: what it matches it also matches with more behind it
+	need    command.Need
 }
 
 func newPattern(text string, need command.Need) pattern {
@@ -45,6 +49,9 @@ func newPattern(text string, need command.Need) pattern {
 		p.kind, p.lit = beginning, text[:special]
 	case special == 0 && text[0] == '*' && !strings.ContainsAny(text[1:], `*?[\`):
 		p.kind, p.lit = end, text[1:]
+	}
+	if name, colon := strings.CutSuffix(p.lit, ":"); colon && p.kind == beginning && !strings.Contains(name, ":") {
+		p.counter = name
 	}
 	return p
 }

@@ -108,26 +108,30 @@ func (a *Access) Single() (need Need, yes bool) {
 	return a.need, a.First == 1 && a.Last == 1 && a.asks == nil && !a.options
 }
 
-// Ask asks for all data that a whole command touches. It returns the position of the argument that was refused, 0 for
-// none in particular, and -1 if nothing was.
-func (a *Access) Ask(r Rights, args [][]byte) (refused int) {
-	if a.First > 0 {
-		need := a.need
-		if a.options && !setGets(args) {
-			need &^= NeedRead
-		}
-		last := a.lastKey(args)
-		for i := a.First; i <= last; i += a.Step {
-			if !r.Key(args[i], need) {
-				return i
-			}
-		}
+// Keys tells what is needed of the keys in a whole command, which are the arguments from First on to last, each Step.
+// Without keys last is below First.
+func (a *Access) Keys(args [][]byte) (need Need, last int) {
+	if a.First == 0 {
+		return 0, -1
 	}
-	if a.asks != nil {
-		return a.asks(r, args)
+	need = a.need
+	if a.options && !setGets(args) {
+		need &^= NeedRead
 	}
-	return allowed
+	return need, a.lastKey(args)
 }
+
+// Ask asks for all data that a whole command touches beside its keys. It returns the position of the argument that was
+// refused, 0 for none in particular, and -1 if nothing was.
+func (a *Access) Ask(r Rights, args [][]byte) (refused int) {
+	if a.asks == nil {
+		return allowed
+	}
+	return a.asks(r, args)
+}
+
+// AsksMore tells whether Ask would ask anything.
+func (a *Access) AsksMore() bool { return a.asks != nil }
 
 // lastKey is the position behind which no key is.
 func (a *Access) lastKey(args [][]byte) int {

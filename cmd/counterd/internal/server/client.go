@@ -64,8 +64,8 @@ func (c *client) Command(args [][]byte) {
 		}
 		c.begin()
 	}
-	if cmd != nil && cmd.Plan != nil && cmd.Takes(args) && c.authed && c.user.Load().May(cmd.Access(), args) && !c.multi.active && !c.loading &&
-		(c.confined == 0 || c.confined == confinedReader && cmd.Reads()) && c.srv.node.Lets(cmd.Flags) {
+	if cmd != nil && cmd.Plan != nil && cmd.Takes(args) && c.authed && !c.multi.active && !c.loading &&
+		(c.confined == 0 || c.confined == confinedReader && cmd.Reads()) && c.srv.node.Lets(cmd.Flags) && c.may(cmd, args) {
 		c.plan(cmd, args)
 		return
 	}
