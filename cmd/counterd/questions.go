@@ -64,6 +64,9 @@ func checked(c config.Config, passed []string) error {
 			return fmt.Errorf("--schema: %s: %w", c.SchemaFile, err)
 		}
 	}
+	if err := server.CheckUsers(&c); err != nil {
+		return err
+	}
 	for _, name := range passed {
 		fmt.Printf("%s: a setting of Redis that has no meaning here\n", name)
 	}

@@ -56,7 +56,7 @@ var table = []Row{
 	{"EXECABORT", Permanent, "the transaction was not executed; behind `because of: ` stands why, which decides the class"},
 	{"NOAUTH", Permanent, "`AUTH` comes first"},
 	{"WRONGPASS", Permanent, "the password is another one"},
-	{"NOPERM", Permanent, "what `--readonly-port` does not take, and changes nothing"},
+	{"NOPERM", Permanent, "the user may not run the command, or not on that key or channel; or `--readonly-port` does not take it"},
 	{"DENIED", Permanent, "protected mode; the connection is closed"},
 	{"NOPROTO", Permanent, "`HELLO` knows versions 2 and 3"},
 	{"DIVERGED", Permanent, "to replicas: how far their log is the primary's"},

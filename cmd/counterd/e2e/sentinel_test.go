@@ -46,13 +46,13 @@ func startAt(t testing.TB, port int, dir string, args ...string) *server {
 // primary's first PING may be answered more than 1 s after it was named, which one Sentinel takes for +sdown; and as
 // what the others said of the old primary counts for 5 s more, that makes +odown. Hence 3 s. It returns their addresses
 // and logs.
-func startSentinels(t testing.TB, path string, primary int) (addrs []string, logs []*logBuffer) {
+func startSentinels(t testing.TB, path string, primary int, settings ...string) (addrs []string, logs []*logBuffer) {
 	t.Helper()
 	for range 3 {
 		port, dir := freePort(t), t.TempDir()
 		conf := filepath.Join(dir, "sentinel.conf")
 		text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor mymaster 127.0.0.1 %d 2\nsentinel down-after-milliseconds mymaster 3000\nsentinel failover-timeout mymaster 10000\n",
-			port, dir, primary)
+			port, dir, primary) + strings.Join(settings, "\n") + "\n"
 		if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

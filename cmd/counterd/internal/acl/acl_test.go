@@ -106,7 +106,7 @@ func TestRulesRefused(t *testing.T) {
 		"+select|": "Syntax error", "+select|0|1": "Allowing first-arg of a subcommand is not supported", "allkeys ~b": "after the * pattern", "&* &b": "'allchannels' flag",
 		"<hidden": "modifier '<...': The password you are trying to remove", "#abc": "modifier '#...': The password hash must be exactly 64",
 		"#" + strings.Repeat("A", 64): "exactly 64", "%~x": "Syntax error", "%RR~x": "Syntax error", "%X~x": "Syntax error", "%R": "Syntax error",
-		"(+get": "Unmatched parenthesis in acl selector starting at '(+get'", "(nosense)": "Syntax error", "(>hidden)": "Syntax error", "(on)": "Syntax error",
+		"(+get": "Unmatched parenthesis in acl selector starting at '(+get'", "(nosense)": "Syntax error", "(>hidden)": "Syntax error", "(on)": "Syntax error", "(~a))": "no rule ends in )",
 		"~" + strings.Repeat("x", maxPattern+1): "at most", ">" + strings.Repeat("x", maxPasswordSize+1): "A password has at most",
 	} {
 		_, err := us.Set("u", strings.Fields(rules))
@@ -336,7 +336,7 @@ func TestLog(t *testing.T) {
 
 // FuzzUsers: no file kills or hangs, and what was read is the same when it is written and read again.
 func FuzzUsers(f *testing.F) {
-	for _, seed := range []string{"user a on >x ~a* +get", "user a (+get ~a) %R~x &y", "user default off\nuser b nopass +@all -@write +select|0", "user a +zadd -script|kill #" + strings.Repeat("a", 64), "user a ~[ ~\\ ~* &*"} {
+	for _, seed := range []string{"user a on >x ~a* +get", "user a (+get ~a) %R~x &y", "user default off\nuser b nopass +@all -@write +select|0", "user a +zadd -script|kill #" + strings.Repeat("a", 64), "user a ~[ ~\\ ~* &*", "user 0 (&0\xff))"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

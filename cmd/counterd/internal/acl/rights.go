@@ -29,6 +29,7 @@ var (
 	errHash        = errors.New("The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters")
 	errFirstArg    = errors.New("Allowing first-arg of a subcommand is not supported")
 
+	errBracket       = errors.New("In a selector no rule ends in )")
 	errLongPattern   = fmt.Errorf("A pattern has at most %d bytes", maxPattern)
 	errManyPatterns  = fmt.Errorf("A user has at most %d patterns of a kind", maxPatterns)
 	errManyRules     = fmt.Errorf("A user has at most %d rules of commands", maxRules)
@@ -137,6 +138,9 @@ func (r *Rights) selector(c *Catalog, rules string, allChannels bool) error {
 	}
 	s := newSelector(c, allChannels)
 	for rule := range strings.FieldsSeq(rules) {
+		if strings.HasSuffix(rule, ")") { // written down it would end the selector
+			return errBracket
+		}
 		if err := s.apply(c, rule); err != nil {
 			return err
 		}

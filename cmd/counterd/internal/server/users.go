@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/acl"
+	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/pubsub"
 )
@@ -43,6 +44,11 @@ func (s *Server) openUsers(c *config.Config) error {
 		return nil
 	}
 	return s.users.Configure(c.Users)
+}
+
+// CheckUsers tells what is wrong with the users of a configuration and the commands that it disables, as New does.
+func CheckUsers(c *config.Config) error {
+	return (&Server{commands: command.NewTable(table())}).openUsers(c)
 }
 
 // userLines are the "user" lines of the configuration file that CONFIG REWRITE writes, without that word.
