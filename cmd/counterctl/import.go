@@ -33,7 +33,19 @@ var importCommand = command{
 
 SOURCE is redis://[USER[:PASSWORD]@]HOST[:PORT][/DB], rediss:// by TLS, unix://PATH; of a cluster any node, and all masters
 are read. Its password is better in the environment variable SOURCE_PASS. Or a file, plain, .gz or .zst, with a post a line and
-columns named by its first line or --columns: separated by tabs, or .csv. - is standard input.
+columns named by its first line or --columns: separated by tabs, or .csv. With --map, a file is a snapshot of Redis or Valkey,
+dump.rdb, of which nothing is imported unless its checksum is right to its end. - is standard input.
+
+  counterctl import dump.rdb.gz --to 127.0.0.1:7000 --map 'post:{mid}:likes=weibo.attitude'
+  counterctl import redis://10.0.0.5 --to ... --map ... --snapshot                   # its snapshot, as redis-cli --rdb takes it
+  counterctl import redis://10.0.0.5 --to ... --map ... --follow --state DIR         # and all changes, until Ctrl-C
+
+With --follow the node is kept up with the source, as a replica of it, until it is ended, by Ctrl-C or --until-caught-up; the same
+command goes on, whatever ended it, and nothing counts twice. To move: let it run until the lag is 0, stop the writers (or
+CLIENT PAUSE 60000 WRITE at the source), run it with --until-caught-up, and point readers and writers here. The columns must be
+empty first, or --overwrite; columns of keys that are gone at the source read as 0. Numbers that a column cannot hold, below 0 or
+too large, are named, and exit status 1 says that there are some. Of Redis's rights it needs +psync +replconf +ping +info +select
++multi +exec +get +hget +hmget +zscore +zmscore and the keys.
 
 Rules say what keys mean; the first = from the right, # and @ (\ before one quotes it) cut them:
 
@@ -72,6 +84,12 @@ Exit status 0: all that fits a rule is on the target, and was verified. 1: somet
 		flags.StringSliceVar(&i.columns, "columns", nil, "of a file: names of its columns in order, - passes one over")
 		flags.StringVar(&i.id, "id", "", "of a file: name of the id's column (default: mid or id, else the first)")
 		flags.StringVar(&i.separator, "separator", "", "of a file: what separates columns (default: a tab; a comma for .csv)")
+		flags.IntVar(&i.db, "db", 0, "of a snapshot: the database")
+		flags.BoolVar(&i.snapshot, "snapshot", false, "read the server's snapshot in place of its keys")
+		flags.BoolVar(&i.follow, "follow", false, "keep the node up with the server's changes until this is ended")
+		flags.StringVar(&i.state, "state", "", "with --follow: `DIR` that remembers how far it is; it has room for a snapshot and for what comes while that is loaded")
+		flags.BoolVar(&i.untilCaughtUp, "until-caught-up", false, "with --follow: end when all is applied that the server had when the copy was made")
+		flags.BoolVar(&i.overwrite, "overwrite", false, "with --follow: let the copy replace what is in the columns")
 		flags.BoolVar(&i.keepGoing, "keep-going", false, "of a file: pass over lines that do not hold what they should, and count them")
 		i.reach = connect.AddFlags(flags)
 		i.reachSource = connect.AddSourceFlags(flags)
@@ -106,6 +124,11 @@ type importing struct {
 	columns            []string
 	id, separator      string
 	keepGoing          bool
+	db                 int
+	snapshot, follow   bool
+	state              string
+	untilCaughtUp      bool
+	overwrite          bool
 	reach, reachSource *connect.Flags
 
 	dial func(context.Context) (*wire.Conn, error) // to the target
@@ -117,6 +140,12 @@ func (i *importing) check() error {
 		return misuse("want --to HOST:PORT, the counterd to write to")
 	case i.add && i.resume == "" && !i.dry:
 		return misuse("--add wants --resume FILE: without it an import that is ended could not go on, and a second one would add all twice")
+	case i.follow && (i.state == "" || i.add || i.dry || i.snapshot || i.resume != ""):
+		return misuse("--follow wants --state DIR, and goes with none of --add, --dry-run, --snapshot and --resume")
+	case !i.follow && (i.state != "" || i.untilCaughtUp || i.overwrite):
+		return misuse("--state, --until-caught-up and --overwrite are for --follow")
+	case i.db < 0:
+		return misuse("--db %d: want 0 or more", i.db)
 	case i.limit > 0 && !i.dry:
 		return misuse("--limit is for --dry-run")
 	case i.rate < 0 || i.patience < 0:
@@ -150,9 +179,19 @@ func (i *importing) run(ctx context.Context, out output, src string) error {
 	show := newImportProgress(out.Stderr)
 	defer show.finish()
 	var from *origin
-	if strings.Contains(src, "://") {
+	switch server := strings.Contains(src, "://"); {
+	case server && i.follow:
+		show.finish()
+		return i.keepUp(ctx, out, src, &sch)
+	case i.follow || i.snapshot && !server:
+		return misuse("--follow and --snapshot want a server, redis://HOST")
+	case server && i.snapshot:
+		from, err = i.download(ctx, out, src, &sch, show)
+	case server:
 		from, err = i.redis(ctx, out, src, &sch, show)
-	} else {
+	case len(i.rules) > 0:
+		from, err = i.dump(ctx, out, src, "", &sch, show)
+	default:
 		from, err = i.file(ctx, src, sch, show)
 	}
 	if err != nil {
@@ -235,31 +274,37 @@ func (i *importing) make(ctx context.Context, out output, statements []string) e
 
 // redis is a server to read.
 func (i *importing) redis(ctx context.Context, out output, url string, sch **schema.Schema, show *importProgress) (*origin, error) {
-	parsed, err := goredis.ParseURL(url)
+	addr, dial, db, err := i.server(url)
 	if err != nil {
-		return nil, misuse("SOURCE: %v", redactURL(err, url))
+		return nil, err
 	}
 	rules, err := i.parseRules(ctx, out, sch)
 	if err != nil {
 		return nil, err
 	}
-	i.reachSource.TLS = i.reachSource.TLS || parsed.TLSConfig != nil
-	dial, err := i.reachSource.Options(parsed.Addr)
+	o := source.RedisOptions{Addr: addr, Dial: dial, DB: db, Rules: rules, Patience: i.patience, Log: show.note}
+	return &origin{
+		open:    func(ctx context.Context) (transfer.Source, error) { return source.OpenRedis(ctx, o) },
+		columns: rules.Columns(), rules: i.rules, unit: "keys",
+		close: func() error { return nil },
+	}, nil
+}
+
+// server is where a URL leads.
+func (i *importing) server(url string) (addr string, dial wire.Options, db int, err error) {
+	parsed, err := goredis.ParseURL(url)
 	if err != nil {
-		return nil, err
+		return "", dial, 0, misuse("SOURCE: %v", redactURL(err, url))
 	}
+	i.reachSource.TLS = i.reachSource.TLS || parsed.TLSConfig != nil
+	dial, err = i.reachSource.Options(parsed.Addr)
 	if parsed.Password != "" {
 		dial.Password = parsed.Password
 	}
 	if parsed.Username != "" {
 		dial.User = parsed.Username
 	}
-	o := source.RedisOptions{Addr: parsed.Addr, Dial: dial, DB: parsed.DB, Rules: rules, Patience: i.patience, Log: show.note}
-	return &origin{
-		open:    func(ctx context.Context) (transfer.Source, error) { return source.OpenRedis(ctx, o) },
-		columns: rules.Columns(), rules: i.rules, unit: "keys",
-		close: func() error { return nil },
-	}, nil
+	return parsed.Addr, dial, parsed.DB, err
 }
 
 // redactURL takes a URL, which may hold a password, out of an error.
@@ -269,9 +314,6 @@ func redactURL(err error, url string) error {
 
 // file is a file to read.
 func (i *importing) file(ctx context.Context, path string, sch *schema.Schema, show *importProgress) (*origin, error) {
-	if len(i.rules) > 0 {
-		return nil, misuse("--map is for keys: of a file want --counter and --columns")
-	}
 	o := source.FileOptions{Path: path, KeepGoing: i.keepGoing, TSV: tsv.Options{Columns: i.columns, ID: i.id}}
 	switch counters := sch.Counters(); {
 	case i.counter != "":

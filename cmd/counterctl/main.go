@@ -28,7 +28,7 @@
 //	backup.go    backups, drills; package backup knows the place
 //	diff.go      two running nodes; node.go is a connection to one
 //	find.go      posts of one
-//	import.go    posts from elsewhere; import_report.go what is said of it
+//	import.go    posts from elsewhere; import_report.go what is said of it; follow.go keeping up with a Redis, its snapshots
 //	export.go    posts as files; export_sources.go where they come from, conditions.go which
 //	dump.go      sections and filters; dump_files.go, dump_log.go, dump_commands.go print them; names.go
 package main

@@ -73,10 +73,12 @@ var allowed = map[string][]string{
 	"cmd/counterctl/internal/backup": {"counter/datadir", "persist", "persist/vfs"},
 	"cmd/counterctl/internal/export": {"internal/wire", "schema"},
 	"cmd/counterctl/internal/rdb":    {},
-	"cmd/counterd":                   {"cmd/counterd/internal", "cmd/internal/manual", "counter", "schema", "cmd/internal/secretargs"},
+	"cmd/counterctl/internal/follow": {"cmd/counterctl/internal/mapping", "cmd/counterctl/internal/source", "cmd/counterctl/internal/transfer",
+		"internal/errclass", "internal/wire", "persist/vfs", "schema"},
+	"cmd/counterd": {"cmd/counterd/internal", "cmd/internal/manual", "counter", "schema", "cmd/internal/secretargs"},
 
 	"cmd/counterctl/internal/mapping":  {"schema"},
-	"cmd/counterctl/internal/source":   {"bench/tsv", "cmd/counterctl/internal/mapping", "cmd/counterctl/internal/transfer", "internal/wire", "schema"},
+	"cmd/counterctl/internal/source":   {"bench/tsv", "cmd/counterctl/internal/rdb", "cmd/counterctl/internal/mapping", "cmd/counterctl/internal/transfer", "internal/wire", "schema"},
 	"cmd/counterctl/internal/transfer": {"cmd/counterctl/internal/mapping", "internal/errclass", "internal/wire", "schema"},
 }
 

@@ -48,5 +48,6 @@
 //	rule.go     a rule's text
 //	pattern.go  patterns: parsing, matching, whether two can meet
 //	decode.go   values to numbers
+//	change.go   commands to changes of numbers
 //	tally.go    what did not map
 package mapping

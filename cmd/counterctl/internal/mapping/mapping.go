@@ -277,24 +277,11 @@ func (m Match) Value(dst []Item, value []byte, t *Tally) []Item {
 // Pair appends the items of a hash's field, or of a sorted set's member with its score as text.
 func (m Match) Pair(dst []Item, field, value []byte, t *Tally) []Item {
 	for _, r := range m.group.rules {
-		id, fits, ok := r.field.match(field)
-		if !ok {
-			continue
-		}
-		mid := m.id
+		mid, fits, ok := m.mid(r, field)
 		switch {
+		case !ok:
+			continue
 		case !fits:
-		case r.key.id == quotient && r.field.id == remainder:
-			n := r.key.divisor
-			if fits = id < n && mid <= (schema.MaxMid-id)/n; fits {
-				mid = mid*n + id
-			}
-		case r.key.id == quotient:
-			fits, mid = id/r.key.divisor == m.id, id
-		case r.field.id == whole:
-			mid = id
-		}
-		if !fits {
 			t.Skip(LargeMid, m.key, field, value)
 			return dst
 		}
@@ -302,6 +289,28 @@ func (m Match) Pair(dst []Item, field, value []byte, t *Tally) []Item {
 	}
 	t.Skip(NoField, m.key, field, value)
 	return dst
+}
+
+// mid is the post that key and field name together; ok is whether the field is of that rule, fits whether it is a mid.
+func (m Match) mid(r *rule, field []byte) (mid uint64, fits, ok bool) {
+	id, fits, ok := r.field.match(field)
+	if !ok {
+		return 0, false, false
+	}
+	mid = m.id
+	switch {
+	case !fits:
+	case r.key.id == quotient && r.field.id == remainder:
+		n := r.key.divisor
+		if fits = id < n && mid <= (schema.MaxMid-id)/n; fits {
+			mid = mid*n + id
+		}
+	case r.key.id == quotient:
+		fits, mid = id/r.key.divisor == m.id, id
+	case r.field.id == whole:
+		mid = id
+	}
+	return mid, fits, true
 }
 
 // Glob returns a pattern of SCAN's MATCH that all keys with the prefix fit, or "" where it would be all keys.

@@ -22,8 +22,14 @@
 //
 // Package tsv reads them, plain or compressed. A position is the number of rows that were read.
 //
+// # Snapshots
+//
+// Package rdb reads dump.rdb. It is read twice: first to its end, to see that it is whole, so that nothing of a file that
+// is not goes anywhere. It has no positions, and is begun anew after a restart: values are set, which may be repeated.
+//
 //	redis.go     the server: connections, run ids, masters of a cluster
 //	scan.go      keys and their values
 //	position.go  where the reading is
 //	file.go      files
+//	dump.go      snapshots; loader.go what they hold
 package source
