@@ -6,7 +6,7 @@ PKG ?= ./...
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 20s
 
-.PHONY: help build run demo test units unit race e2e setup lint dist bench bench-compare bench-peers bench-scaling bench-large fuzz crash failover clean
+.PHONY: help build run demo test units unit race e2e setup lint dist bench bench-compare bench-peers bench-scaling bench-large fuzz crash page failover clean
 
 help:
 	@echo 'make run        build counterd and start it with the example schema on 127.0.0.1:$(PORT) (PORT=...)'
@@ -20,6 +20,7 @@ help:
 	@echo 'make bench-scaling what a second processor gives'
 	@echo 'make bench-large   100 M posts beside 1 M, and 1,000 M with most on disk; LARGE= SMALL= HUGE= MAXMEMORY='
 	@echo 'make fuzz       every fuzz target for FUZZTIME=$(FUZZTIME)'
+	@echo 'make page       the status page in a Chromium, with pictures of it in bin/page (make test does it too where there is one)'
 	@echo 'make crash      3 M crash points on the simulated file system, 200 rounds of kill -9, 200 cut links (an hour and more)'
 	@echo 'make failover   50 failovers by Sentinel: kill, stop, partition, beside redis-server; 400 between a numbered change and its repeat (55 minutes; as root, or without partitions)'
 	@echo 'make dist       what is released, for linux on amd64 and arm64: archives, Debian and RPM packages, SBOM, checksums'
@@ -100,6 +101,11 @@ fuzz:
 			echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$pkg; \
 		done; \
 	done
+
+page:
+	@mkdir -p bin/page
+	PAGE_PICTURES=$(CURDIR)/bin/page $(GO) test -count=1 -v -run 'TestPage$$' ./cmd/counterd/e2e
+	@echo 'pictures: bin/page/*.png'
 
 crash:
 	$(GO) test -count=1 -run 'Crash' -timeout 3h ./persist -scripts 7000

@@ -87,6 +87,7 @@ var allowed = map[string][]string{
 var importers = map[string][]string{
 	"counter/datadir":                {"cmd/counterctl", "cmd/counterctl/internal/backup"},
 	"bench/benchtest":                {},
+	"cmd/counterd/internal/chromium": {},
 	"cmd/counterd/internal/cutproxy": {},
 	"cmd/counterd/internal/resptest": {},
 	"cmd/internal/tlstest":           {},

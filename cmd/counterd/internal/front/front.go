@@ -74,14 +74,20 @@ func (f *Front) Session(id int64) *Session {
 	return f.sessions[id]
 }
 
-// Sessions returns all sessions by their numbers.
-func (f *Front) Sessions() []*Session {
+// Everybody returns all sessions, in no order.
+func (f *Front) Everybody() []*Session {
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	list := make([]*Session, 0, len(f.sessions))
 	for _, s := range f.sessions {
 		list = append(list, s)
 	}
-	f.mu.Unlock()
+	return list
+}
+
+// Sessions returns all sessions by their numbers.
+func (f *Front) Sessions() []*Session {
+	list := f.Everybody()
 	slices.SortFunc(list, func(a, b *Session) int { return cmp.Compare(a.id, b.id) })
 	return list
 }

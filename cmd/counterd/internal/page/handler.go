@@ -51,7 +51,7 @@ func (m *Monitor) Handler(may func(r *http.Request) Access) http.Handler {
 				send(w, r, "application/json", a.body(may(r)))
 			}
 		case "/map.json":
-			if b := m.currentMap(); b != nil {
+			if b := m.currentMap(r.Context()); b != nil {
 				send(w, r, "application/json", b)
 			} else {
 				w.WriteHeader(http.StatusNoContent)

@@ -48,6 +48,7 @@ type Monitor struct {
 	fresh    chan struct{} // closed when now is replaced
 	blocks   *Map          // nil before the first
 	mapBody  *body
+	mapped   chan struct{} // closed when there is a map
 }
 
 // Status is what is sent each second.
@@ -82,7 +83,7 @@ type body struct{ plain, gzip []byte }
 
 // NewMonitor makes the monitor of a server.
 func NewMonitor(src Source) *Monitor {
-	return &Monitor{src: src, quit: make(chan struct{}), wake: make(chan struct{}, 1), fresh: make(chan struct{})}
+	return &Monitor{src: src, quit: make(chan struct{}), wake: make(chan struct{}, 1), fresh: make(chan struct{}), mapped: make(chan struct{})}
 }
 
 // Start begins to watch. Call it once.
@@ -117,6 +118,7 @@ func (m *Monitor) run() {
 			m.second(now)
 		case <-m.wake:
 			m.publish(time.Now())
+			m.walkIfDue(time.Now())
 		}
 	}
 }
@@ -129,7 +131,7 @@ func (m *Monitor) second(now time.Time) {
 	if m.blocks != nil {
 		lost = m.blocks.Tiers.Lost
 	}
-	watching, mapping := now.Sub(m.watched) < watchedFor, now.Sub(m.mapAsked) < watchedFor
+	watching := now.Sub(m.watched) < watchedFor
 	m.mu.Unlock()
 	m.judge.look(now, &m.vitals, lost)
 	m.past.add(now, m.src.Totals(), m.judge.level)
@@ -138,6 +140,14 @@ func (m *Monitor) second(now time.Time) {
 	} else {
 		m.calls = nil
 	}
+	m.walkIfDue(now)
+}
+
+// walkIfDue starts a walk over the blocks, if the map is asked for and it is time.
+func (m *Monitor) walkIfDue(now time.Time) {
+	m.mu.Lock()
+	mapping := now.Sub(m.mapAsked) < watchedFor
+	m.mu.Unlock()
 	if !m.walking.CompareAndSwap(false, true) {
 		return
 	}
@@ -190,7 +200,10 @@ func (m *Monitor) walk() {
 	}
 	b := encode(blocks)
 	m.mu.Lock()
-	m.blocks, m.mapBody = blocks, b
+	if m.blocks, m.mapBody = blocks, b; m.mapped != nil {
+		close(m.mapped)
+		m.mapped = nil
+	}
 	m.mu.Unlock()
 }
 
@@ -217,6 +230,14 @@ func (m *Monitor) current(ctx context.Context) *answer {
 	if a != nil && now.Sub(a.at) < freshFor {
 		return a
 	}
+	m.wait(ctx, fresh)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.now
+}
+
+// wait wakes the monitor and waits until something is done, for waitFresh at most.
+func (m *Monitor) wait(ctx context.Context, done <-chan struct{}) {
 	select {
 	case m.wake <- struct{}{}:
 	default: // it is asked for
@@ -224,21 +245,25 @@ func (m *Monitor) current(ctx context.Context) *answer {
 	timer := time.NewTimer(waitFresh)
 	defer timer.Stop()
 	select {
-	case <-fresh:
+	case <-done:
 	case <-timer.C:
 	case <-m.quit:
 	case <-ctx.Done():
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.now
 }
 
-// currentMap returns the newest map; nil: there is none yet.
-func (m *Monitor) currentMap() *body {
+// currentMap returns the newest map; nil: there is none yet, as data is being loaded.
+func (m *Monitor) currentMap(ctx context.Context) *body {
+	m.mu.Lock()
+	m.mapAsked = time.Now()
+	b, mapped := m.mapBody, m.mapped
+	m.mu.Unlock()
+	if b != nil {
+		return b
+	}
+	m.wait(ctx, mapped)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.mapAsked = time.Now()
 	return m.mapBody
 }
 

@@ -43,8 +43,12 @@ func (s *status) called(limit int) []page.Command {
 		if calls+failed == 0 {
 			return
 		}
-		list = append(list, page.Command{Name: cmd.Name, Calls: calls, Failed: failed, Mean: time.Duration(cmd.Nanos.Load() / max(1, calls)),
-			P50: cmd.Times.Percentile(0.5), P99: cmd.Times.Percentile(0.99), P999: cmd.Times.Percentile(0.999)})
+		one := page.Command{Name: cmd.Name, Calls: calls, Failed: failed}
+		if calls > 0 {
+			one.Mean = time.Duration(cmd.Nanos.Load() / calls)
+			one.P50, one.P99, one.P999 = cmd.Times.Percentile(0.5), cmd.Times.Percentile(0.99), cmd.Times.Percentile(0.999)
+		}
+		list = append(list, one)
 	})
 	slices.SortFunc(list, func(a, b page.Command) int {
 		return cmp.Or(cmp.Compare(b.Calls, a.Calls), strings.Compare(a.Name, b.Name))
@@ -70,7 +74,7 @@ func (s *status) clients(limit int) (largest, busiest []page.Client, subscribers
 		list = slices.Insert(list, i, v)
 		return list[:min(len(list), limit)]
 	}
-	for _, session := range s.front.Sessions() {
+	for _, session := range s.front.Everybody() {
 		c := session.Handler().(*client)
 		if c.subs.Count() > 0 {
 			subscribers++
@@ -119,7 +123,8 @@ func slowText(args []string) string {
 		if i > 0 {
 			b.WriteByte(' ')
 		}
-		if quoted := strconv.Quote(a); len(quoted) > len(a)+2 || a == "" || i > 0 && strings.Contains(a, " ") {
+		ours := strings.HasPrefix(a, "(batch of ") || strings.HasPrefix(a, "... (") // words of package slowlog
+		if quoted := strconv.Quote(a); len(quoted) > len(a)+2 || a == "" || strings.Contains(a, " ") && !ours {
 			a = quoted
 		}
 		b.WriteString(a)

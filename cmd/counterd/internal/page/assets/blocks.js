@@ -60,7 +60,8 @@ class BlockMap {
     attr(r.svg, "aria-valuemin", 0);
     attr(r.svg, "aria-valuemax", Math.max(0, n - 1));
     const d = { hot: "", cold: "", lost: "", lane: "", over: "", use1: "", use2: "", use3: "" };
-    const box = (k, x, y, h) => { d[k] += `M${x} ${y}h1v${h}h-1z`; };
+    const width = Math.max(1, r.svg.clientWidth), wide = n * 6 > width ? 1 : 1 - Math.min(0.1, 2 * n / width); // few cells stand apart
+    const box = (k, x, y, h) => { d[k] += `M${x} ${y}h${wide}v${h}h-${wide}z`; };
     // From the top: a lane of what was changed since, the posts by tier, a lane of use.
     row.cells.forEach((c, x) => {
       const posts = c.hot + c.cold, top = 8, height = 24;
@@ -116,7 +117,7 @@ class BlockMap {
     t += ` · ${bytes(c.bytes)} memory`;
     if (c.disk) t += `, ${bytes(c.disk)} on disk`;
     if (c.over) t += ` · ${num(c.over)} changed since written`;
-    t += c.uses >= 1 ? ` · ${short(c.uses)} uses/s` : c.idle < 0 ? " · not used since the start" : ` · last used ${span(c.idle)} ago`;
+    t += c.uses >= 1 ? ` · ${short(c.uses)} uses/s` : c.idle < 0 ? " · not used since the start" : ` · last used ${seconds(c.idle)} ago`;
     if (c.lost) t += ` · ${num(c.lost)} cannot be read`;
     return t;
   }

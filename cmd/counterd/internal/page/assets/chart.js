@@ -72,7 +72,7 @@ class Chart {
     for (const t of ticks) {
       const y = Math.round(this.y(t)) + (t === this.top ? 1 : 0);
       grid += `M0 ${y}H${this.w}`;
-      texts.push([2, t === this.top ? y + 11 : y - 3, this.log ? micros(t) : short(t), "start"]);
+      texts.push([2, y + 11, this.log ? micros(t) : short(t), "start"]);
     }
     const seconds = this.span * this.step, every = seconds > 600 ? 900 : 60;
     for (let ago = 0; ago <= seconds; ago += every) {
@@ -108,11 +108,14 @@ class Chart {
     return [this.top / 2, this.top];
   }
 
+  // hollow tells whether a 0 of a figure is nothing: a latency without commands, no errors.
+  hollow(k) { return this.log || k === 2; }
+
   path(k, closed) {
     let d = "", from = -1, last = -1;
     const close = (i) => { if (closed && from >= 0) d += `L${this.x(i).toFixed(1)} ${this.h}L${this.x(from).toFixed(1)} ${this.h}Z`; };
     this.samples.forEach((s, i) => {
-      const gap = !s || this.log && !s[k];
+      const gap = !s || this.hollow(k) && !s[k];
       if (gap) {
         if (from >= 0) close(last);
         from = -1;
@@ -122,7 +125,7 @@ class Chart {
       if (from < 0) {
         from = i;
         d += `M${at} ${y}`;
-        if (!closed && (i + 1 >= this.samples.length || !this.samples[i + 1] || this.log && !this.samples[i + 1][k])) d += "h1.5";
+        if (!closed && (i + 1 >= this.samples.length || !this.samples[i + 1] || this.hollow(k) && !this.samples[i + 1][k])) d += "h1.5";
       } else d += (this.log ? `H${at}V${y}` : `L${at} ${y}`);
       last = i;
     });

@@ -34,6 +34,9 @@ function span(s) {
   return Math.floor(s / 86400) + " days";
 }
 
+// seconds is a time that is known to the second.
+function seconds(s) { return s < 120 ? Math.round(s) + " s" : span(s); }
+
 // micros is a time in microseconds, as a bound has it: a power of two.
 function micros(us) {
   if (!us) return "–";

@@ -19,12 +19,13 @@ const map = new BlockMap($("map"), $("r-map"));
 
 const state = {
   run: "", second: -1, tenth: -1, fine: [], coarse: [], began: 0, // the history so far
-  span: "coarse", order: "memory", mapSeq: -1, mapAt: 0,
+  span: "", order: "memory", mapSeq: -1, mapAt: -Infinity,
   last: null, heard: 0, moved: 0, failing: 0, reason: "", timer: 0, asking: false,
 };
 
 async function get(what) {
-  const answer = await fetch(what, { cache: "no-store", signal: AbortSignal.timeout(4000) });
+  // Relative to the page, but without the password that its address may have: fetch takes none.
+  const answer = await fetch(new URL(what, location.origin + location.pathname), { cache: "no-store", signal: AbortSignal.timeout(4000) });
   if (answer.status === 204) return null;
   if (!answer.ok) throw new Error(answer.status === 401 || answer.status === 403 ? "access" : "status " + answer.status);
   return answer.json();
@@ -145,8 +146,11 @@ function problems(all, now) {
     const li = make("li");
     li.append(make("b"), document.createTextNode(" "), make("span", "soft"), make("p", "soft"));
     return li;
-  }, (li, p) => {
+  }, (li, p, i) => {
     attr(li, "data-level", p.level);
+    const told = i === 0 && p.level >= 2; // in the headline
+    li.children[0].hidden = li.children[1].hidden = told;
+    li.hidden = told && !p.hint;
     set(li.children[0], p.text);
     set(li.children[1], `${LEVELS[p.level].toLowerCase()} since ${when(p.since, now)} (${span((now - p.since) / 1000)})`);
     set(li.children[2], p.hint || "");
@@ -169,7 +173,7 @@ function tiles(s) {
   set($("t-posts"), t ? short(posts) : "–");
   set($("t-posts2"), t ? (t.coldPosts ? `${short(t.hotPosts)} in memory` : "all in memory") : "\u00a0");
   set($("t-mem"), bytes(m.rss));
-  set($("t-mem2"), m.limit ? `posts ${bytes(m.store)} of ${bytes(m.limit)}` : posts ? `${((t.hotBytes + t.indexBytes + t.overlayBytes) / posts).toFixed(2)} B a post` : "no limit");
+  set($("t-mem2"), m.limit ? `${bytes(m.store)} / ${bytes(m.limit)}` : posts ? `${((t.hotBytes + t.indexBytes + t.overlayBytes) / posts).toFixed(2)} B a post` : "no limit");
   level($("t-mem"), m.full ? 3 : 0);
   set($("t-cli"), num(c.connected));
   set($("t-cli2"), `of ${num(c.max)}` + (c.readers ? `, ${num(c.readers)} reading` : ""));
@@ -177,7 +181,7 @@ function tiles(s) {
     set($("t-repl0"), "Primary");
     const up = v.link && v.link.state === "connected";
     set($("t-repl"), v.link ? (up ? bytes(v.link.behind) : v.link.state === "sync" ? "copying" : "down") : "none");
-    set($("t-repl2"), up ? "behind, heard " + span(v.link.lastIO / NS) + " ago" : v.link ? "for " + span(v.link.down / NS) : "a replica of nobody");
+    set($("t-repl2"), up ? `behind, heard ${seconds(v.link.lastIO / NS)} ago` : v.link ? "for " + span(v.link.down / NS) : "a replica of nobody");
     level($("t-repl"), up ? 0 : 3);
   } else {
     set($("t-repl0"), "Replicas");
@@ -189,7 +193,8 @@ function tiles(s) {
 }
 
 function history(s) {
-  const fine = state.span === "fine";
+  if (!state.span && state.second > 900) choice("coarse");
+  const fine = (state.span || "fine") === "fine"; // until somebody chooses, or there is more to see
   const end = fine ? state.began + state.second * 1000 : state.began + state.tenth * 10000;
   const samples = fine ? state.fine : state.coarse;
   for (const k in charts) charts[k].show(samples, fine ? 300 : 360, end, fine ? 1 : 10);
@@ -228,7 +233,7 @@ function memory(s) {
   }
   const parts = [["k-hot", "posts", t ? t.hotBytes : m.store - m.cache], ["k-over", "overlays", t ? t.overlayBytes : 0], ["k-index", "index", t ? t.indexBytes : 0], ["k-cache", "pages of files", m.cache], ["k-heap", "program and connections", Math.max(0, m.heap - (t ? t.indexBytes : 0))]];
   const whole = Math.max(m.rss, parts.reduce((n, p) => n + p[2], 0));
-  parts.push(["k-free", "unused by now", whole - parts.reduce((n, p) => n + p[2], 0)]);
+  parts.push(["k-free", "code, free and shared", whole - parts.reduce((n, p) => n + p[2], 0)]);
   list($("membar"), parts, () => make("i"), (i, p) => {
     if (i.className !== p[0]) i.className = p[0];
     i.style.width = 100 * p[2] / Math.max(1, whole) + "%";
@@ -260,7 +265,7 @@ function durability(s) {
     ["Log", `${bytes(d.logBytes)} in ${num(d.segments)} ${d.segments === 1 ? "segment" : "segments"}, from ${num(d.logFirst)} to ${num(d.logEnd)}`],
     ["Not synced", d.logEnd > d.logDurable ? `${bytes(d.logEnd - d.logDurable)}, ${span(d.unsynced / NS)} old` : "nothing"],
     ["Last sync", (d.lastSync ? nanos(d.lastSync) : "none yet") + (d.maxSync ? `, longest ${nanos(d.maxSync)}` : "") + (d.syncErrors ? `, ${num(d.syncErrors)} failed` : "")],
-    ["Snapshot", [n.running ? "one is being made" : n.error ? "failed: " + n.error : n.at ? `${span((now - n.at) / 1000)} ago, took ${n.took ? nanos(n.took) : "–"}` : "none yet", n.error ? "warn" : ""]],
+    ["Snapshot", [n.running ? "one is being made" : n.error ? "failed: " + n.error : n.at ? `${span((now - n.at) / 1000)} ago` + (n.took ? `, took ${nanos(n.took)}` : "") : "none yet", n.error ? "warn" : ""]],
     ["A start replays", bytes(n.behind) + (n.due ? `; the next snapshot at ${bytes(n.due)}` : "")],
     r ? ["Kept for replicas", bytes(r.retain)] : null,
   ]);
@@ -290,7 +295,7 @@ function replication(s) {
 }
 
 function commands(all) {
-  rows($("commands"), all.slice(0, 12), ["cmd", "n", "n", "n", "n w", "n"], "No command was called yet.", (c) => [c.name, c.rate ? short(c.rate) : "0", short(c.calls), "≤ " + micros(c.p99), "≤ " + micros(c.p999), short(c.failed)]);
+  rows($("commands"), all.slice(0, 12), ["cmd", "n", "n", "n", "n w", "n"], "No command was called yet.", (c) => [c.name, c.rate ? short(c.rate) : "0", short(c.calls), c.p99 ? "≤ " + micros(c.p99) : "–", c.p999 ? "≤ " + micros(c.p999) : "–", short(c.failed)]);
 }
 
 function slow(s) {
@@ -302,7 +307,7 @@ function clients(s) {
   const c = s.vitals.clients, hidden = (s.hidden || "").includes("clients");
   set($("clientsum"), `${num(c.connected)} connected, ${num(c.blocked)} waiting, ${num(s.details.subscribers)} subscribed; ${num(c.rejected)} turned away and ${num(c.evicted)} closed for memory since the start.`);
   const all = (state.order === "memory" ? s.details.largest : s.details.busiest) || [];
-  rows($("clients"), all.slice(0, 12), ["", "w", "n", "n", "n w", "cmd w"], hidden ? "This user may not see clients." : "Nobody is connected.", (k) => [[k.name || k.addr, k.name ? k.addr : ""], k.lib || "–", short(k.commands), bytes(k.memory), span(k.idle), k.last || "–"]);
+  rows($("clients"), all.slice(0, 12), ["", "w", "n", "n", "n w", "cmd w"], hidden ? "This user may not see clients." : "Nobody is connected.", (k) => [[k.name || k.addr, k.name ? k.addr : ""], k.lib || "–", short(k.commands), bytes(k.memory), seconds(k.idle), k.last || "–"]);
 }
 
 function episodes(all, now) {
@@ -328,7 +333,13 @@ function choose(ids, pick) {
   }
 }
 
-choose({ "span-fine": "fine", "span-coarse": "coarse" }, (v) => { state.span = v; });
+function choice(v) {
+  state.span = v;
+  attr($("span-fine"), "aria-pressed", v === "fine");
+  attr($("span-coarse"), "aria-pressed", v === "coarse");
+}
+
+choose({ "span-fine": "fine", "span-coarse": "coarse" }, choice);
 choose({ "by-memory": "memory", "by-commands": "commands" }, (v) => { state.order = v; });
 document.addEventListener("visibilitychange", () => {
   if (document.hidden) {
