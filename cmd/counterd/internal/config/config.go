@@ -36,6 +36,7 @@ type Config struct {
 	IdmpMaxMemory    uint64 // bytes that this may take
 	IdmpMinIdle      int    // seconds that a producer keeps its place for, unused
 	OutputLimits     OutputLimits
+	TrackingMaxKeys  int    // of CLIENT TRACKING, 0 = no limit
 	ConfigFile       string // path, empty = none
 	Replication
 	Web
@@ -50,7 +51,7 @@ func Default() Config {
 		Bind: []string{"127.0.0.1"}, Port: 6379, UnixSocketPerm: 0o700, Dir: "counterd-data", ProtectedMode: true, MaxClients: 10000, ReadonlyClients: 10000,
 		TCPKeepalive: 300, LogLevel: "notice", SlowlogSlower: 10000, SlowlogMaxLen: 128,
 		AppendOnly: true, AppendFsync: "everysec", AOFRewriteMin: 64 << 20, AOFRetain: 256 << 20, AOFCompress: true,
-		Replication: defaultReplication(), TLS: defaultTLS(), ACL: defaultACL(), OutputLimits: defaultOutputLimits(),
+		Replication: defaultReplication(), TLS: defaultTLS(), ACL: defaultACL(), OutputLimits: defaultOutputLimits(), TrackingMaxKeys: 1_000_000,
 		MaxMemoryClients: ClientsLimit{Bytes: DefaultClientsLimit},
 		IdmpMaxProducers: 10000, IdmpMaxMemory: 64 << 20, IdmpMinIdle: 600,
 	}
@@ -85,6 +86,7 @@ func (c *Config) Validate() error {
 	check("tcp-keepalive", int64(c.TCPKeepalive), 0, 1<<31-1)
 	check("slowlog-log-slower-than", c.SlowlogSlower, -1, 1<<62)
 	check("slowlog-max-len", int64(c.SlowlogMaxLen), 0, 1<<20)
+	check("tracking-table-max-keys", int64(c.TrackingMaxKeys), 0, 1<<31-1)
 	check("idmp-max-producers", int64(c.IdmpMaxProducers), 1, 16384)
 	check("idmp-max-memory", int64(min(c.IdmpMaxMemory, 1<<62)), 1<<20, 1<<40)
 	check("idmp-min-idle", int64(c.IdmpMinIdle), 1, 1<<31-1)

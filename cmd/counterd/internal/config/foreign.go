@@ -26,7 +26,7 @@ func init() {
 		always-show-logo set-proc-title proc-title-template locale-collate oom-score-adj oom-score-adj-values disable-thp
 		server-cpulist bio-cpulist aof-rewrite-cpulist bgsave-cpulist ignore-warnings shutdown-timeout shutdown-on-sigint shutdown-on-sigterm
 		tcp-backlog socket-mark-id bind-source-addr io-threads io-threads-do-reads hz dynamic-hz
-		enable-protected-configs enable-debug-command enable-module-command tracking-table-max-keys
+		enable-protected-configs enable-debug-command enable-module-command
 		stop-writes-on-bgsave-error rdbcompression rdbchecksum rdb-del-sync-files rdb-save-incremental-fsync sanitize-dump-payload
 		no-appendfsync-on-rewrite auto-aof-rewrite-percentage aof-rewrite-incremental-fsync aof-use-rdb-preamble aof-timestamp-enabled
 		repl-diskless-sync repl-diskless-sync-delay repl-diskless-sync-max-replicas repl-diskless-sync-period repl-diskless-load repl-disable-tcp-nodelay

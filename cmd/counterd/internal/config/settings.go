@@ -110,6 +110,8 @@ var settings = []setting{
 		usage: "what all connections may hold in buffers together, e.g. 64mb or 5% of maxmemory; above it the largest are closed. 0 for no limit"},
 	{name: "client-output-buffer-limit", kind: syntax(func(c *Config) pflag.Value { return &c.OutputLimits }), live: true, words: true,
 		usage: "what subscribers may leave unread, e.g. \"pubsub 32mb 8mb 60\": at once, and for so many seconds"},
+	{name: "tracking-table-max-keys", kind: integer(func(c *Config) *int { return &c.TrackingMaxKeys }), live: true,
+		usage: "keys that are remembered for caches of clients (CLIENT TRACKING) at most, one that two have read counted twice; 0 for no limit"},
 	{name: "idmp-max-producers", kind: integer(func(c *Config) *int { return &c.IdmpMaxProducers }), live: true,
 		usage: "producers of numbered commands (IDMP) that are remembered at most"},
 	{name: "idmp-max-memory", kind: bytes(func(c *Config) *uint64 { return &c.IdmpMaxMemory }), live: true,

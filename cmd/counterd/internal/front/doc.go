@@ -55,6 +55,7 @@
 //	descriptors.go             descriptors that connections leave to files
 //	session.go turn.go         a session and its handler; what is done in a turn
 //	send.go wait.go            how replies are sent, and left out; how a command waits
+//	wake.go                    how others have something told to a session
 //	scratch.go                 the memory that sessions share
 //	loop_*.go                  whose turn it is: by epoll, or portable
 //	socket_*.go sending.go     reading and writing without waiting, and with
@@ -62,6 +63,7 @@
 //
 // # Lock order
 //
-// Under Front.mu the handler's locks are taken, by Standing, and a socket's. A socket's mutex may be taken under any
+// Session.parking is held while notices are sent to a session that waits; the handler's locks and a socket's are taken
+// inside. Under Front.mu the handler's locks are taken, by Standing, and a socket's. A socket's mutex may be taken under any
 // lock of the handler's too, and is a leaf; so is a loop's, but for a socket's.
 package front

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"path/filepath"
@@ -45,6 +46,7 @@ type echo struct {
 	later  []string
 	unsafe bool // a reply of LATER is not settled
 	memory *echoMemory
+	due    atomic.Int64 // what Notices tells
 }
 
 // echoMemory belongs to one echo at a time.
@@ -192,6 +194,8 @@ func (e *echo) Settle() {
 	e.Flush()
 	e.unsafe = false
 }
+
+func (e *echo) Notices() { e.out.Status(fmt.Sprint("note ", e.due.Load())) }
 
 func (e *echo) Publish()           { e.Charge(0) }
 func (e *echo) Locked() bool       { return false }

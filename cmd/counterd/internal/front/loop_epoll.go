@@ -97,7 +97,7 @@ func (l *loop) add(s *Session) error {
 	}
 	l.sessions[fd] = s
 	l.mu.Unlock()
-	if err := l.control(unix.EPOLL_CTL_ADD, fd); err != nil {
+	if err := l.control(unix.EPOLL_CTL_ADD, fd, interest); err != nil {
 		return err
 	}
 	if begun {
@@ -106,8 +106,16 @@ func (l *loop) add(s *Session) error {
 	return nil
 }
 
-func (l *loop) control(op, fd int) error {
-	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(l.epoll, op, fd, &unix.EpollEvent{Events: interest, Fd: int32(fd)}))
+func (l *loop) control(op, fd int, events uint32) error {
+	return os.NewSyscallError("epoll_ctl", unix.EpollCtl(l.epoll, op, fd, &unix.EpollEvent{Events: events, Fd: int32(fd)}))
+}
+
+// rouse gives s a turn as soon as the connection takes something. The descriptor may be another's by now, which has
+// a turn in vain then.
+func (s *Session) rouse() {
+	if fd := s.conn.descriptor(); fd >= 0 && s.InLoop() {
+		_ = s.loop.control(unix.EPOLL_CTL_MOD, fd, interest|unix.EPOLLOUT)
+	}
 }
 
 // run serves rounds until stop.
@@ -185,7 +193,11 @@ func (l *loop) turn(s *Session) {
 	if n == 0 {
 		s.hup = false // it was about data that was read
 		s.release()
-		s.out.Drop()
+		if s.notified.Load() {
+			l.deliver(s)
+		} else {
+			s.out.Drop()
+		}
 		return
 	}
 	if n == len(room) || s.hup || s.conn.more() {
@@ -309,5 +321,9 @@ func (l *loop) comeBack(s *Session) {
 	fd := s.conn.fd
 	s.where.Store(inLoop)
 	// From here on s is the loop's. Should it have ended, and fd be another's by now, that one has a turn in vain.
-	_ = l.control(unix.EPOLL_CTL_MOD, fd)
+	events := uint32(interest)
+	if s.notified.Load() {
+		events |= unix.EPOLLOUT
+	}
+	_ = l.control(unix.EPOLL_CTL_MOD, fd, events)
 }

@@ -16,6 +16,9 @@ func (l *loop) add(s *Session) error {
 	return nil
 }
 
+// rouse ends the read that s waits in: its goroutine sends notices then.
+func (s *Session) rouse() { s.conn.interrupt() }
+
 func (l *loop) end(s *Session, err error) {
 	s.where.Store(ended)
 	s.end(err)
@@ -32,8 +35,16 @@ func (l *loop) serve(s *Session) {
 	space, idle := s.space, s.release
 	for !s.Closing {
 		n, free, err := s.conn.receive(space, idle)
-		if err == nil {
+		switch {
+		case err == nil:
 			err = s.received(n, free)
+		case s.conn.interrupted(err):
+			s.space()
+			if err = s.sendAll(); err == nil {
+				s.release()
+				s.handler.Publish()
+				continue
+			}
 		}
 		if err == nil {
 			err = s.sendAll()

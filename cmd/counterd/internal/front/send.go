@@ -15,6 +15,7 @@ func (s *Session) sendAll() error {
 // Send sends the replies. In a loop it does not wait: what the connection does not take is sent elsewhere.
 func (s *Session) Send() error {
 	s.hush()
+	s.notices()
 	if s.out.Len() == 0 && (s.InLoop() || !s.conn.unsent()) {
 		return nil
 	}

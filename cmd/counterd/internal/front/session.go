@@ -2,6 +2,7 @@ package front
 
 import (
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -41,7 +42,11 @@ type Session struct {
 	created  time.Time
 	readonly bool // it came by a listener for reads only
 
-	blocked atomic.Bool  // it waits in a command
+	blocked  atomic.Bool // it waits in a command
+	notified atomic.Bool // Wake was called, and Notices was not yet
+	parking  sync.Mutex  // guards parked; held by who sends while the owner waits
+	parked   bool        // the owner waits in Block
+
 	busy    atomic.Bool  // it is in Busy
 	trusted atomic.Bool  // see Trust
 	holds   atomic.Int64 // bytes, as charge noted
@@ -71,6 +76,8 @@ type Handler interface {
 	Settle()
 	// Detach gives the memory back, as everything was executed.
 	Detach() (memory any)
+	// Notices appends what others had Wake called for, behind the replies to everything that was executed.
+	Notices()
 	// Publish lets others see how the session is now: all is answered, or it has to wait.
 	Publish()
 	// Locked tells whether it holds a lock that others need: after a panic the process cannot go on then.

@@ -3,6 +3,7 @@
 package front
 
 import (
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -18,6 +19,7 @@ type socket struct {
 	secure *secure // its TLS; nil: it has none. Set before it is used
 	raw    syscall.RawConn
 	killed atomic.Bool  // Close was called
+	last   atomic.Bool  // finish was called
 	sent   atomic.Int64 // bytes that the kernel has taken
 
 	// Of the fill under way.
@@ -165,7 +167,25 @@ func (s *socket) delivered() int64 { return s.sent.Load() }
 func (s *socket) offer(b []byte) (int, error) { return s.Write(b) }
 
 // finish lets nothing more be read.
-func (s *socket) finish() { _ = s.SetReadDeadline(time.Now()) }
+func (s *socket) finish() {
+	s.last.Store(true)
+	_ = s.SetReadDeadline(time.Now())
+}
+
+// interrupt ends the receive under way, or the next one.
+func (s *socket) interrupt() { _ = s.SetReadDeadline(time.Now()) }
+
+// interrupted tells whether err is that of interrupt. Then one may receive again.
+func (s *socket) interrupted(err error) bool {
+	if !errors.Is(err, os.ErrDeadlineExceeded) || s.last.Load() {
+		return false
+	}
+	_ = s.SetReadDeadline(time.Time{})
+	if s.last.Load() { // meanwhile
+		_ = s.SetReadDeadline(time.Now())
+	}
+	return true
+}
 
 // free ends the connection.
 func (s *socket) free() { s.Close() }

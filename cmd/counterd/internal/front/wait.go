@@ -49,6 +49,10 @@ func (s *Session) watched(ctx context.Context, mark *atomic.Bool, after time.Dur
 	}
 	s.handler.Publish()
 	mark.Store(true)
+	if mark == &s.blocked {
+		s.park(true)
+		defer s.park(false)
+	}
 	defer func() {
 		mark.Store(false)
 		s.lastRead.Store(s.front.clock.Load())

@@ -22,6 +22,7 @@ type call struct {
 	executing bool           // EXEC is running its queue, with the store to itself
 	runs      []run          // commands planned, for the statistics
 	numbers   numbers        // CLIENT IDMP
+	reads     *reads         // CLIENT TRACKING; nil: off
 	calls     int64          // commands executed so far
 
 	// From unsure on Out has replies of unsureN commands whose changes are not committed yet: ack is.
@@ -101,6 +102,9 @@ func (c *call) plan(cmd *row, args [][]byte) {
 	} else {
 		c.runs = append(c.runs, run{cmd, 1, len(c.Owed)})
 	}
+	if c.reads != nil {
+		c.remember(cmd, args)
+	}
 	if c.numbers.producer == nil && len(args) < 4 || c.executing {
 		cmd.Plan(&c.Call, args)
 	} else {
@@ -122,7 +126,7 @@ func (c *call) Flush() {
 	}
 	began := time.Now()
 	c.Batch.Run()
-	c.srv.watches.Touch(c.Batch)
+	c.touched()
 	if !c.executing {
 		c.Batch.End()
 		n := int64(0)

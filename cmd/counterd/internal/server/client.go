@@ -11,6 +11,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/front"
 	"github.com/counterd/counterd/cmd/counterd/internal/pubsub"
 	"github.com/counterd/counterd/cmd/counterd/internal/repl"
+	"github.com/counterd/counterd/cmd/counterd/internal/tracking"
 	"github.com/counterd/counterd/cmd/counterd/internal/watch"
 )
 
@@ -38,6 +39,7 @@ type client struct {
 	noEvict, noTouch bool    // CLIENT NO-EVICT, NO-TOUCH
 
 	info    clientInfo                              // what CLIENT LIST shows; has its own lock
+	track   atomic.Pointer[tracking.Client]         // nil: it never tracked, nor was it told of what others do
 	watch   watch.Mark                              // a watched key changed; set by others
 	waited  time.Duration                           // that the command being executed was blocked: no work of the server's
 	unblock atomic.Pointer[context.CancelCauseFunc] // ends the wait of WAIT and WAITAOF; nil: it is in neither
@@ -85,6 +87,9 @@ func (c *client) Command(args [][]byte) {
 		c.multi.queue(c, cmd, args)
 	default:
 		c.execute(cmd, args)
+	}
+	if !c.Leaving() {
+		c.cached()
 	}
 }
 

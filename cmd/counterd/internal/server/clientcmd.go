@@ -8,8 +8,8 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 )
 
-// CLIENT. What counterd has not (client side caching, announcements of maintenance) is an unknown subcommand, as in a
-// Redis that has it not: clients then go on without.
+// CLIENT. What counterd has not (announcements of maintenance) is an unknown subcommand, as in a Redis that has it not:
+// clients then go on without. Client side caching is in trackingcmd.go.
 
 func clientCommand() *row {
 	const flags = command.NoScript | command.Loading | command.Stale
@@ -27,7 +27,11 @@ func clientCommand() *row {
 		sub("getname", 2, 0, "2.6.9", "", "Returns the name of this connection.", runClientGetName),
 		sub("setname", 3, 0, "2.6.9", "connection-name", "Names this connection.", runClientSetName),
 		sub("setinfo", 4, 0, "7.2.0", "LIB-NAME libname | LIB-VER libver", "Tells the name or version of the client library.", runClientSetInfo),
-		sub("getredir", 2, 0, "6.0.0", "", "Returns -1: there is no client side caching.", func(c *client, _ [][]byte) { c.Out.Int(-1) }),
+		sub("tracking", -3, 0, "6.0.0", "ON | OFF [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]",
+			"Tells the connection, or another, when keys that it has read change: for caches of clients.", runClientTracking),
+		sub("caching", 3, 0, "6.0.0", "YES | NO", "Says whether the next command's keys are tracked, where OPTIN or OPTOUT leave that open.", runClientCaching),
+		sub("trackinginfo", 2, 0, "6.2.0", "", "Tells how the connection tracks.", runClientTrackingInfo),
+		sub("getredir", 2, 0, "6.0.0", "", "Returns the number of the connection that is told in this one's place, 0 for none, -1 without tracking.", runClientGetRedir),
 		sub("no-evict", 3, command.Admin, "7.0.0", "ON | OFF", "Notes the wish to be kept. Connections are never closed for want of memory.", runClientNoEvict),
 		sub("no-touch", 3, 0, "7.2.0", "ON | OFF", "Notes the wish not to count as an access. Accesses are not counted.", runClientNoTouch),
 		sub("reply", 3, command.NoMulti, "3.2.0", "ON | OFF | SKIP", "Turns replies off and on, or leaves out the next one.", runClientReply),

@@ -98,7 +98,11 @@ func (c *client) publish(argsMem int) {
 	c.info.mu.Lock()
 	c.info.state = s
 	c.info.mu.Unlock()
-	c.Charge(c.multi.bytes + c.subs.Bytes())
+	beside := c.multi.bytes + c.subs.Bytes()
+	if c.reads != nil && c.reads.mode.Broadcast {
+		beside += c.reads.client.PrefixBytes()
+	}
+	c.Charge(beside)
 }
 
 // connected returns all connections by id.
@@ -162,6 +166,10 @@ func (c *client) line() string {
 	if s.outLen > 0 {
 		omem = s.outSize
 	}
+	redirect := int64(-1)
+	if t := c.trackingState(); t.On {
+		redirect = t.Redirect
+	}
 	events := "r"
 	if c.Writing() {
 		events = "rw"
@@ -171,7 +179,7 @@ func (c *client) line() string {
 		c.ID(), c.info.addr(), c.info.laddr(), c.Descriptor(), name, int64(c.Age()/time.Second), c.Idle(), c.flags(s), c.subs.CountOf(pubsub.Channel), c.subs.CountOf(pubsub.Pattern), c.subs.CountOf(pubsub.Shard), s.multi)
 	fmt.Fprintf(&b, " qbuf=%d qbuf-free=%d argv-mem=%d multi-mem=%d rbs=%d rbp=%d obl=%d oll=0 omem=%d tot-mem=%d",
 		s.queryBuf, s.queryGap, s.argsMem, s.multiMem, s.outSize, s.outSize, s.outLen, omem, s.memory())
-	fmt.Fprintf(&b, " events=%s cmd=%s user=%s redir=-1 resp=%d lib-name=%s lib-ver=%s", events, cmd, c.user.Load().Name(), s.proto, lib, ver)
+	fmt.Fprintf(&b, " events=%s cmd=%s user=%s redir=%d resp=%d lib-name=%s lib-ver=%s", events, cmd, c.user.Load().Name(), redirect, s.proto, lib, ver)
 	return b.String()
 }
 
@@ -182,11 +190,11 @@ func (s *clientState) memory() int {
 
 // flags are the letters of CLIENT LIST.
 func (c *client) flags(s clientState) string {
-	flags := make([]byte, 0, 8)
+	flags, t := make([]byte, 0, 8), c.trackingState()
 	for _, f := range []struct {
 		set    bool
 		letter byte
-	}{{c.peer.Load() != nil, 'S'}, {c.subs.Count() > 0, 'P'}, {s.multi >= 0, 'x'}, {c.Blocked(), 'b'}, {c.watch.Dirty(), 'd'}, {c.info.local(), 'U'}, {c.readonly, 'r'}, {s.noEvict, 'e'}, {s.noTouch, 'T'}} {
+	}{{c.peer.Load() != nil, 'S'}, {c.subs.Count() > 0, 'P'}, {s.multi >= 0, 'x'}, {c.Blocked(), 'b'}, {t.On, 't'}, {t.Broken, 'R'}, {t.Broadcast, 'B'}, {c.watch.Dirty(), 'd'}, {c.info.local(), 'U'}, {c.readonly, 'r'}, {s.noEvict, 'e'}, {s.noTouch, 'T'}} {
 		if f.set {
 			flags = append(flags, f.letter)
 		}

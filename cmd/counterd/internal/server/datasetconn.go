@@ -19,7 +19,7 @@ func onDataset(c *client) dataset.Conn { return datasetConn{&c.call} }
 func (c datasetConn) Call() *items.Call     { return &c.call.Call }
 func (c datasetConn) Store() *counter.Store { return c.srv.store() }
 func (c datasetConn) Executing() bool       { return c.executing }
-func (c datasetConn) TouchAll()             { c.srv.watches.TouchAll() }
+func (c datasetConn) TouchAll()             { c.srv.touchedAll() }
 func (c datasetConn) Log() *slog.Logger     { return c.srv.log.With("client", c.session.ID()) }
 
 func (c datasetConn) WithStore(exclusive bool, f func(b *counter.Batch) error) error {

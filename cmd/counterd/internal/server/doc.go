@@ -15,6 +15,7 @@
 //	repl             how nodes follow each other
 //	node             which role this one has, and what it lets pass; commands of replication. It sees a node.Host here
 //	watch, slowlog   what WATCH watches, what SLOWLOG shows
+//	tracking         what clients hold in caches of their own, and what they are to be told: CLIENT TRACKING
 //	stats            what is counted and measured: totals, rates, memory
 //	pubsub           who is subscribed to what, and what it has not read yet
 //	glob             patterns
@@ -70,6 +71,7 @@
 //	pubsubcmd.go                   SUBSCRIBE, PUBLISH, and the same of shard channels
 //	connection.go                  PING, HELLO, AUTH, ...
 //	clientinfo.go clientcmd.go     what others see of a connection; CLIENT
+//	trackingcmd.go                 CLIENT TRACKING: what is read is noted, what is told becomes pushes
 //	configcmd.go                   CONFIG. The configuration is package config's
 //	info.go release.go             INFO. What it counts and measures is package stats's; memory that is given back
 //	web.go metrics.go              what is shown by HTTP: who may see it, /healthz, /metrics

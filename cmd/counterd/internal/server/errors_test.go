@@ -168,6 +168,9 @@ func provokeByArguments(p provoker) {
 		{"SELECT 1", "ERR DB index is out of range"}, {"SELECT x", items.ErrNotInteger}, {"HELLO x", "ERR Protocol version is not an integer"},
 		{"HELLO 9", "NOPROTO "}, {"HELLO 2 X", "ERR Syntax error in HELLO option 'X'"}, {"AUTH x", "ERR AUTH <password> called without any password"},
 		{"AUTH nobody x", "WRONGPASS "}, {"CLIENT LIST ID x", "ERR Invalid client ID"}, {"CLIENT SETINFO x y", "ERR Unrecognized option 'x'"},
+		{"CLIENT CACHING YES", "ERR CLIENT CACHING can be called only when"}, {"CLIENT TRACKING ON REDIRECT 77777", "ERR The client ID you want redirect to does not exist"},
+		{"CLIENT TRACKING ON PREFIX a", "ERR PREFIX option requires BCAST mode to be enabled"}, {"CLIENT TRACKING ON BCAST OPTIN", "ERR OPTIN and OPTOUT are not compatible with BCAST"},
+		{"CLIENT TRACKING ON OPTIN OPTOUT", "ERR You can't specify both OPTIN mode and OPTOUT mode"}, {"CLIENT TRACKING ON BCAST PREFIX a PREFIX ab", "ERR Prefix 'a' overlaps with another"},
 		{"CLIENT KILL 1.2.3.4:5", "ERR No such client"}, {"CLIENT UNBLOCK 1 a b", "ERR wrong number of arguments for 'client|unblock'"},
 		{"CLIENT UNBLOCK 1 X", "ERR CLIENT UNBLOCK reason should be"}, {"CLIENT LIST TYPE x", "ERR Unknown client type 'x'"},
 		{"CLIENT KILL ID 0", "ERR client-id should be greater than 0"}, {"CLIENT KILL USER x", "ERR No such user 'x'"},
@@ -214,6 +217,14 @@ func provokeByConversation(p provoker) {
 	p.refused(s, start("SUBSCRIBE a"), "INCR 1.cntcm", "ERR Can't execute 'incr': ")
 	p.refused(s, start("SUBSCRIBE a"), "EXEC", "EXECABORT Transaction discarded because of: Can't execute 'exec': ")
 	p.refused(s, w, "CONFIG REWRITE", "ERR Rewriting config file: ")
+
+	p.refused(s, start("CLIENT TRACKING ON OPTIN"), "CLIENT TRACKING ON OPTOUT", "ERR You can't switch OPTIN/OPTOUT mode before disabling tracking")
+	p.refused(s, start("CLIENT TRACKING ON OPTIN"), "CLIENT CACHING NO", "ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.")
+	p.refused(s, start("CLIENT TRACKING ON OPTOUT"), "CLIENT CACHING YES", "ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.")
+	p.refused(s, start("CLIENT TRACKING ON BCAST"), "CLIENT TRACKING ON", "ERR You can't switch BCAST mode on/off before disabling tracking")
+	p.refused(s, start("CLIENT TRACKING ON BCAST PREFIX a"), "CLIENT TRACKING ON BCAST PREFIX ab", "ERR Prefix 'ab' overlaps with an existing prefix 'a'")
+	id := fmt.Sprint(" REDIRECT ", w.do("CLIENT ID").N)
+	p.refused(s, w, "CLIENT TRACKING ON"+id+id, "ERR A client can only redirect to a single other client")
 
 	c := start("MULTI", "INCR 1.cntcm")
 	p.refused(s, c, "NOSUCH", "ERR unknown command")

@@ -25,7 +25,7 @@ type errorLiteral struct {
 
 // noErrors are texts that begin like one.
 var noErrors = []string{"TCP port for reads only, on the same addresses, 0 for none", "RETURNING NEW", "RETURNING OLD: DEL leaves nothing",
-	"LIMIT with RETURNING", "OLD or NEW", "FULLRESYNC %s %d", "HTTP request refused, connection closed", "TCP port, 0 for none",
+	"LIMIT with RETURNING", "OLD or NEW", "FULLRESYNC %s %d", "HTTP request refused, connection closed", "TCP port, 0 for none", "YES | NO",
 	"COUNTER counter | COLUMN counter name", "COUNTER counter | COLUMN counter name hint=bits [max=bits] [default=value] [suffix=suffix] [primarykey]"}
 
 // errorLiterals finds in the production code of the server and of what is beside it all texts of error replies: those

@@ -27,7 +27,7 @@ func (c findConn) Call() *items.Call { return &c.client.Call }
 
 func (c findConn) Schema() *schema.Schema { return c.store.Schema() }
 
-func (c findConn) Changed(def *schema.Counter, mids []uint64) { c.srv.watches.TouchItems(def, mids) }
+func (c findConn) Changed(def *schema.Counter, mids []uint64) { c.touchedItems(def, mids) }
 
 // Steps takes turns with the queries of all connections, see Server.queries.
 func (c findConn) Steps(changes bool, step func(b *counter.Batch) (done bool, err error)) (err error) {

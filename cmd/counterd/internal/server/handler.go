@@ -70,6 +70,9 @@ func (c *client) End() (reusable bool) {
 	c.unsubscribeAll()
 	c.subs.Close(front.WriteTimeout * time.Second)
 	c.srv.watches.Remove(&c.watch)
+	if t := c.track.Load(); t != nil {
+		c.srv.tracking.End(t)
+	}
 	return reusable
 }
 
@@ -81,6 +84,9 @@ const replicaHolds = 64 << 10
 func (c *client) Standing() (s front.Standing) {
 	s.Unread = int64(c.subs.Unread())
 	s.Quiet = c.subs.Count() > 0
+	if t := c.track.Load(); t != nil {
+		s.Unread += int64(t.Pending())
+	}
 	if p := c.peer.Load(); p != nil {
 		s.Quiet, s.Free = true, replicaHolds
 		if p.Lost() {

@@ -133,7 +133,7 @@ func infoClients(c *call, t *infoText) {
 	t.field("client_recent_max_input_buffer", input)
 	t.field("client_recent_max_output_buffer", output)
 	t.field("blocked_clients", c.srv.front.Blocked())
-	t.field("tracking_clients", 0)
+	t.field("tracking_clients", c.srv.tracking.Figures().Clients)
 	t.field("clients_in_timeout_table", 0)
 }
 
@@ -189,6 +189,10 @@ func infoStats(c *call, t *infoText) {
 	t.field("pubsub_channels", c.srv.pubsub.Len(pubsub.Channel))
 	t.field("pubsub_patterns", c.srv.pubsub.Len(pubsub.Pattern))
 	t.field("pubsubshard_channels", c.srv.pubsub.Len(pubsub.Shard))
+	f := c.srv.tracking.Figures()
+	t.field("tracking_total_keys", f.Items)
+	t.field("tracking_total_items", f.Keys)
+	t.field("tracking_total_prefixes", f.Prefixes)
 	t.field("latest_fork_usec", 0)
 	t.field("total_forks", 0)
 	t.field("total_error_replies", s.ErrorReplies.Load())

@@ -97,9 +97,9 @@ func (s *Server) Reopen(change func(dir string) error) error {
 		s.terminated.Do(func() { go s.Terminate() })
 		return errors.Join(err, oerr)
 	}
-	store.Replication().Observe(s.watches.Replicated)
+	store.Replication().Observe(s.replicated)
 	s.current.Store(store)
-	s.watches.TouchAll() // it may be other data
+	s.touchedAll() // it may be other data
 	s.configured()
 	s.progress.end()
 	_ = empty.Close() // nothing was ever done with it

@@ -21,6 +21,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/slowlog"
 	"github.com/counterd/counterd/cmd/counterd/internal/stats"
 	"github.com/counterd/counterd/cmd/counterd/internal/tlsconf"
+	"github.com/counterd/counterd/cmd/counterd/internal/tracking"
 	"github.com/counterd/counterd/cmd/counterd/internal/watch"
 	"github.com/counterd/counterd/cmd/counterd/internal/web"
 	"github.com/counterd/counterd/counter"
@@ -43,6 +44,7 @@ type Server struct {
 	sampler  stats.Sampler
 	releaser releaser
 	watches  watch.Table
+	tracking tracking.Table
 	pubsub   pubsub.Registry
 	node     *node.Node
 	web      *web.Server   // nil without metrics-addr
@@ -101,7 +103,7 @@ func (s *Server) store() *counter.Store { return s.current.Load() }
 // Serve ends the time of loading: store is what clients talk to from now on. The node has its role before: a change
 // taken in between would be one too many.
 func (s *Server) Serve(store *counter.Store) {
-	store.Replication().Observe(s.watches.Replicated)
+	store.Replication().Observe(s.replicated)
 	empty := s.current.Swap(store)
 	s.configured()
 	s.node.Start()
@@ -116,6 +118,7 @@ func (s *Server) configured() {
 	s.slow.Configure(c.SlowlogSlower, c.SlowlogMaxLen)
 	s.denials.SetMost(c.ACLLogMaxLen)
 	s.users.SetPubsubDefault(c.ACLPubsubDefault == config.AllChannels)
+	s.tracking.SetLimit(c.TrackingMaxKeys)
 	s.pubsub.SetLimit(pubsub.Limit(c.OutputLimits[config.Pubsub]))
 	s.front.LimitMemory(c.MaxMemoryClients.Of(c.MaxMemory))
 	if p, err := counter.ParseSyncPolicy(c.AppendFsync); err == nil {

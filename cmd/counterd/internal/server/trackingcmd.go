@@ -1,0 +1,352 @@
+package server
+
+import (
+	"strings"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
+	"github.com/counterd/counterd/cmd/counterd/internal/tracking"
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/schema"
+)
+
+// CLIENT TRACKING and what belongs to it. Who may hold what is package tracking's.
+
+// tracker is what package tracking knows a connection by, from CLIENT TRACKING on, or when another names it by REDIRECT.
+// Anybody may call it.
+func (c *client) tracker() *tracking.Client {
+	if t := c.track.Load(); t != nil {
+		return t
+	}
+	c.track.CompareAndSwap(nil, tracking.NewClient(c.ID(), c.Wake))
+	return c.track.Load()
+}
+
+// trackingState is how a connection tracks. Anybody may call it.
+func (c *client) trackingState() (s tracking.State) {
+	if t := c.track.Load(); t != nil {
+		s = t.State()
+	}
+	return s
+}
+
+// self is who made a change, for those that want to hear nothing of their own.
+func (c *call) self() *tracking.Client {
+	if c.reads == nil {
+		return nil
+	}
+	return c.reads.client
+}
+
+// touched tells who watches, or may hold, what the batch changed. REQUIRES it run and not ended.
+func (c *call) touched() {
+	c.srv.watches.Touch(c.Batch)
+	c.srv.tracking.Touch(c.Batch, c.self())
+}
+
+// touchedItems is touched for items that were changed, whatever of them.
+func (c *call) touchedItems(def *schema.Counter, mids []uint64) {
+	c.srv.watches.TouchItems(def, mids)
+	c.srv.tracking.TouchItems(def, mids, c.self())
+}
+
+// touchedAll says that any key may have changed.
+func (s *Server) touchedAll() {
+	s.watches.TouchAll()
+	s.tracking.TouchAll()
+}
+
+// replicated tells who watches, or may hold, what the primary changed: see counter.Store.Observe.
+func (s *Server) replicated(b *counter.Batch) {
+	s.watches.Replicated(b)
+	s.tracking.Replicated(b)
+}
+
+// reads is what a connection that tracks does with what it reads.
+type reads struct {
+	client  *tracking.Client
+	mode    tracking.Mode
+	caching bool // CLIENT CACHING was said for the command that comes, or the transaction
+}
+
+// remember notes what a command is about to read. REQUIRES the batch open.
+func (c *call) remember(cmd *row, args [][]byte) {
+	r := c.reads
+	caching := r.caching
+	if !c.executing { // in a transaction it is for all of it
+		r.caching = false
+	}
+	if cmd.Flags&command.ReadOnly == 0 || r.mode.Broadcast || r.mode.OptIn && !caching || r.mode.OptOut && caching {
+		return
+	}
+	sch := c.Batch.Schema()
+	if cmd.Is("counter.mget") {
+		c.rememberPage(sch, args)
+		return
+	}
+	if !cmd.HasKeys() {
+		return
+	}
+	last := cmd.Last
+	if last < 0 {
+		last += len(args)
+	}
+	for i := cmd.First; i <= last; i += cmd.Step {
+		if k, ok := trackedKey(sch, cmd, args[i]); ok {
+			c.srv.tracking.Remember(r.client, k, args[i])
+		}
+	}
+}
+
+// trackedKey is what a command reads by a key. What is no key reads as nothing until the schema changes, which is told to
+// everybody.
+func trackedKey(sch *schema.Schema, cmd *row, key []byte) (schema.Key, bool) {
+	if cmd.Group == "hash" {
+		if def, mid, ok := sch.ParseItem(key); ok {
+			return schema.Key{Counter: def, Col: schema.WholeItem, Mid: mid}, true
+		}
+	}
+	return sch.ParseKey(key)
+}
+
+// rememberPage is remember for COUNTER.MGET, whose items are told as NAME:MID, both as they were sent.
+func (c *call) rememberPage(sch *schema.Schema, args [][]byte) {
+	def := sch.CounterNamed(args[1])
+	if def == nil {
+		return
+	}
+	var name []byte
+	for _, a := range args[2:] {
+		mid, ok := schema.ParseMid(a)
+		if !ok {
+			return
+		}
+		name = append(append(append(name[:0], args[1]...), ':'), a...)
+		c.srv.tracking.Remember(c.reads.client, schema.Key{Counter: def, Col: schema.WholeItem, Mid: mid}, name)
+	}
+}
+
+// Notices appends what the connection is to be told of changes: see front.Handler. RESP2 has no pushes: there it is told
+// only by REDIRECT to a connection that is subscribed to something.
+func (c *client) Notices() {
+	t := c.track.Load()
+	if t == nil {
+		return
+	}
+	told, redirected := t.Take()
+	old := c.Out.Protocol() < 3
+	if old && !(redirected && c.subs.Count() > 0) {
+		return
+	}
+	head := func() {
+		if old {
+			c.Out.Array(3)
+			c.Out.BulkString("message")
+			c.Out.BulkString("__redis__:invalidate")
+		} else {
+			c.Out.Push(2)
+			c.Out.BulkString("invalidate")
+		}
+	}
+	if told.All {
+		head()
+		c.Out.Null()
+	}
+	for _, key := range told.Keys {
+		head()
+		c.Out.Array(1)
+		c.Out.BulkString(key)
+	}
+	for _, keys := range told.Groups {
+		head()
+		c.Out.BulkStrings(keys)
+	}
+	if told.Broken != 0 && !old {
+		c.Out.Push(2)
+		c.Out.BulkString("tracking-redir-broken")
+		c.Out.Int(told.Broken)
+	}
+}
+
+// runClientTracking: CLIENT TRACKING ON | OFF [REDIRECT id] [PREFIX prefix ...] [BCAST] [OPTIN] [OPTOUT] [NOLOOP].
+func runClientTracking(c *client, args [][]byte) {
+	var mode tracking.Mode
+	var prefixes []string
+	var target *client
+	redirect := int64(0)
+	for i := 3; i < len(args); i++ {
+		more := i+1 < len(args)
+		switch {
+		case resp.EqualFold(args[i], "REDIRECT") && more:
+			i++
+			if redirect != 0 {
+				c.Out.Error("ERR A client can only redirect to a single other client")
+				return
+			}
+			var ok bool
+			if redirect, ok = resp.Number(args[i]); !ok {
+				c.Out.Error(items.ErrNotInteger)
+				return
+			}
+			other := c.srv.front.Session(redirect)
+			if other == nil {
+				c.Out.Error("ERR The client ID you want redirect to does not exist")
+				return
+			}
+			target = other.Handler().(*client)
+		case resp.EqualFold(args[i], "BCAST"):
+			mode.Broadcast = true
+		case resp.EqualFold(args[i], "OPTIN"):
+			mode.OptIn = true
+		case resp.EqualFold(args[i], "OPTOUT"):
+			mode.OptOut = true
+		case resp.EqualFold(args[i], "NOLOOP"):
+			mode.NoLoop = true
+		case resp.EqualFold(args[i], "PREFIX") && more:
+			i++
+			prefixes = append(prefixes, string(args[i]))
+		default:
+			c.Out.Error(items.ErrSyntax)
+			return
+		}
+	}
+	switch {
+	case resp.EqualFold(args[2], "ON"):
+		if text := c.startTracking(mode, target, prefixes); text != "" {
+			c.Out.Error(text)
+			return
+		}
+	case resp.EqualFold(args[2], "OFF"):
+		c.stopTracking()
+	default:
+		c.Out.Error(items.ErrSyntax)
+		return
+	}
+	c.Out.Status("OK")
+}
+
+// startTracking makes the connection track; text is the error.
+func (c *client) startTracking(mode tracking.Mode, target *client, prefixes []string) (text string) {
+	now := c.trackingState()
+	switch {
+	case len(prefixes) > 0 && !mode.Broadcast:
+		return "ERR PREFIX option requires BCAST mode to be enabled"
+	case now.On && now.Broadcast != mode.Broadcast:
+		return "ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then re-enabling it with a different mode."
+	case mode.Broadcast && (mode.OptIn || mode.OptOut):
+		return "ERR OPTIN and OPTOUT are not compatible with BCAST"
+	case mode.OptIn && mode.OptOut:
+		return "ERR You can't specify both OPTIN mode and OPTOUT mode"
+	case mode.OptIn && now.OptOut || mode.OptOut && now.OptIn:
+		return "ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling it with a different mode."
+	}
+	if text := overlap(now.Prefixes, prefixes); text != "" {
+		return text
+	}
+	var to *tracking.Client
+	if target != nil {
+		to = target.tracker()
+	}
+	t := c.tracker()
+	if err := c.srv.tracking.Enable(t, mode, to, prefixes); err != nil {
+		return "ERR " + err.Error()
+	}
+	c.reads = &reads{client: t, mode: mode}
+	return ""
+}
+
+// overlap refuses prefixes of which one begins with another: a key would be told twice. text is the error.
+func overlap(have, more []string) (text string) {
+	begin := func(a, b string) bool { return strings.HasPrefix(a, b) || strings.HasPrefix(b, a) }
+	for i, p := range more {
+		for _, h := range have {
+			if begin(p, h) {
+				return "ERR Prefix '" + resp.Printable([]byte(p), 128) + "' overlaps with an existing prefix '" + resp.Printable([]byte(h), 128) +
+					"'. Prefixes for a single client must not overlap."
+			}
+		}
+		for _, o := range more[i+1:] {
+			if begin(p, o) {
+				return "ERR Prefix '" + resp.Printable([]byte(p), 128) + "' overlaps with another provided prefix '" + resp.Printable([]byte(o), 128) +
+					"'. Prefixes for a single client must not overlap."
+			}
+		}
+	}
+	return ""
+}
+
+// stopTracking ends it.
+func (c *client) stopTracking() {
+	if c.reads != nil {
+		c.srv.tracking.Disable(c.reads.client)
+		c.reads = nil
+	}
+}
+
+// runClientCaching: CLIENT CACHING YES | NO.
+func runClientCaching(c *client, args [][]byte) {
+	switch r := c.reads; {
+	case r == nil:
+		c.Out.Error("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled")
+	case resp.EqualFold(args[2], "YES") && !r.mode.OptIn:
+		c.Out.Error("ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.")
+	case resp.EqualFold(args[2], "NO") && !r.mode.OptOut:
+		c.Out.Error("ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.")
+	case resp.EqualFold(args[2], "YES"), resp.EqualFold(args[2], "NO"):
+		r.caching = true
+		c.Out.Status("OK")
+	default:
+		c.Out.Error(items.ErrSyntax)
+	}
+}
+
+// cached ends CLIENT CACHING with the command behind it, unless that begins a transaction.
+func (c *client) cached() {
+	if c.reads != nil && !c.multi.active && (c.last == nil || !c.last.Is("client")) {
+		c.reads.caching = false
+	}
+}
+
+func runClientGetRedir(c *client, _ [][]byte) {
+	if s := c.trackingState(); s.On {
+		c.Out.Int(s.Redirect)
+	} else {
+		c.Out.Int(-1)
+	}
+}
+
+// runClientTrackingInfo: CLIENT TRACKINGINFO.
+func runClientTrackingInfo(c *client, _ [][]byte) {
+	s := c.trackingState()
+	flags := []string{"off"}
+	if s.On {
+		flags[0] = "on"
+	}
+	caching := c.reads != nil && c.reads.caching
+	for _, f := range []struct {
+		set  bool
+		name string
+	}{
+		{s.Broadcast, "bcast"}, {s.OptIn, "optin"}, {s.OptIn && caching, "caching-yes"}, {s.OptOut, "optout"}, {s.OptOut && caching, "caching-no"},
+		{s.NoLoop, "noloop"}, {s.Broken, "broken_redirect"},
+	} {
+		if f.set {
+			flags = append(flags, f.name)
+		}
+	}
+	c.Out.Map(3)
+	c.Out.BulkString("flags")
+	c.Out.Set(len(flags))
+	for _, f := range flags {
+		c.Out.BulkString(f)
+	}
+	c.Out.BulkString("redirect")
+	if s.On {
+		c.Out.Int(s.Redirect)
+	} else {
+		c.Out.Int(-1)
+	}
+	c.Out.BulkString("prefixes")
+	c.Out.BulkStrings(s.Prefixes)
+}

@@ -1,0 +1,147 @@
+package tracking
+
+import (
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/counterd/counterd/schema"
+)
+
+// prefixes are the clients in BCAST mode. The zero value has none.
+type prefixes struct {
+	n atomic.Int32 // prefixes
+
+	mu      sync.Mutex // guards the rest
+	clients map[string]map[*Client]struct{}
+	lengths []int // that prefixes have, in order
+}
+
+func (p *prefixes) len() int { return int(p.n.Load()) }
+
+func (p *prefixes) add(c *Client, list []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.clients == nil {
+		p.clients = make(map[string]map[*Client]struct{})
+	}
+	for _, prefix := range list {
+		if p.clients[prefix] == nil {
+			p.clients[prefix] = make(map[*Client]struct{})
+		}
+		p.clients[prefix][c] = struct{}{}
+	}
+	p.count()
+}
+
+func (p *prefixes) remove(c *Client, list []string) {
+	if len(list) == 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, prefix := range list {
+		if delete(p.clients[prefix], c); len(p.clients[prefix]) == 0 {
+			delete(p.clients, prefix)
+		}
+	}
+	p.count()
+}
+
+// count finds the lengths. REQUIRES mu.
+func (p *prefixes) count() {
+	p.lengths = p.lengths[:0]
+	for prefix := range p.clients {
+		if n, ok := slices.BinarySearch(p.lengths, len(prefix)); !ok {
+			p.lengths = slices.Insert(p.lengths, n, len(prefix))
+		}
+	}
+	p.n.Store(int32(len(p.clients)))
+}
+
+// broadcast is what a batch of changes has to tell to clients in BCAST mode: names by prefix. The zero value is ready.
+type broadcast struct {
+	byPrefix map[string][]string
+	name     []byte
+}
+
+// collect adds the names of a change, as far as somebody asked for them.
+func (p *prefixes) collect(told *broadcast, def *schema.Counter, mid, columns uint64) {
+	if p.n.Load() == 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	names(&told.name, def, mid, columns, func(name []byte) {
+		key := ""
+		for _, n := range p.lengths {
+			if n > len(name) {
+				break
+			}
+			if _, ok := p.clients[string(name[:n])]; !ok {
+				continue
+			}
+			if key == "" {
+				key = string(name)
+			}
+			if told.byPrefix == nil {
+				told.byPrefix = make(map[string][]string)
+			}
+			told.byPrefix[key[:n]] = append(told.byPrefix[key[:n]], key)
+		}
+	})
+}
+
+// tell gives what was collected to the clients, but for self if that wants to hear nothing of its own changes.
+func (p *prefixes) tell(told *broadcast, self *Client, w *wakes) {
+	if len(told.byPrefix) == 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for prefix, keys := range told.byPrefix {
+		for c := range p.clients[prefix] {
+			if c == self && c.noLoop() {
+				continue
+			}
+			c.post(w, func(b *inbox) { b.group(prefix, keys) })
+		}
+	}
+}
+
+// names calls f with the names of some columns of an item, and of the item itself, as clients write them, buf being
+// memory to make them in. A mid has no leading zeros in them.
+//
+//	MID.suffix NAME:MID.suffix     for each of the columns
+//	MID NAME:MID                   the item; MID is also that of another counter than the first, which harms nobody
+//	{MID}... {NAME:MID}... NAME:{MID}...
+func names(buf *[]byte, def *schema.Counter, mid, columns uint64, f func(name []byte)) {
+	for form := range 5 {
+		b := (*buf)[:0]
+		switch form {
+		case 0: // MID
+			b = strconv.AppendUint(b, mid, 10)
+		case 1: // NAME:MID
+			b = append(append(b, def.Name...), ':')
+			b = strconv.AppendUint(b, mid, 10)
+		case 2: // {MID}
+			b = append(strconv.AppendUint(append(b, '{'), mid, 10), '}')
+		case 3: // {NAME:MID}
+			b = append(append(append(b, '{'), def.Name...), ':')
+			b = append(strconv.AppendUint(b, mid, 10), '}')
+		case 4: // NAME:{MID}
+			b = append(append(append(b, def.Name...), ':'), '{')
+			b = append(strconv.AppendUint(b, mid, 10), '}')
+		}
+		item := len(b)
+		f(b)
+		for i := range def.Columns {
+			if columns&(1<<i) != 0 && def.Columns[i].Suffix != "" {
+				b = append(append(b[:item], '.'), def.Columns[i].Suffix...)
+				f(b)
+			}
+		}
+		*buf = b
+	}
+}

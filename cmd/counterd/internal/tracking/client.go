@@ -1,0 +1,276 @@
+package tracking
+
+import (
+	"errors"
+	"slices"
+	"sync"
+)
+
+// Mode is how a client tracks.
+type Mode struct {
+	Broadcast bool // it is told of all keys with its prefixes, and what it reads is not remembered
+	OptIn     bool // what it reads is remembered behind CLIENT CACHING YES alone
+	OptOut    bool // and not behind CLIENT CACHING NO
+	NoLoop    bool // it is not told of what it changes itself
+}
+
+// Client is one connection: how it tracks, what it may hold, and what it is to be told, of what it tracks itself or of
+// what others do that name it by REDIRECT.
+type Client struct {
+	id   int64
+	wake func() // makes its goroutine call Take soon; anybody may call it
+
+	mu       sync.Mutex // guards the rest
+	on       bool
+	mode     Mode
+	prefixes []string // of Broadcast, in order
+	target   *Client  // who is told; nil: itself
+	broken   bool     // target has ended
+	aimed    bool     // it is the target of others
+	ended    bool
+	held     map[string]*held
+	inbox    inbox
+}
+
+// NewClient makes the client of a connection. wake is called when there is something to be told, by anybody; it must not
+// wait, nor call this package.
+func NewClient(id int64, wake func()) *Client { return &Client{id: id, wake: wake} }
+
+const (
+	// maxPrefixes and maxPrefix bound what a connection may ask for: each takes memory, and each length of theirs
+	// a look-up for each name of each change.
+	maxPrefixes = 1024
+	maxPrefix   = 256
+)
+
+// Errors of Enable that others do not check.
+var (
+	ErrTooManyPrefixes = errors.New("a connection has at most 1024 prefixes")
+	ErrLongPrefix      = errors.New("a prefix has at most 256 bytes")
+)
+
+// Enable makes a client track, or track in another way. Prefixes are added to those it has. On error nothing is changed.
+// Only its own goroutine may call it.
+func (t *Table) Enable(c *Client, mode Mode, target *Client, prefixes []string) error {
+	if mode.Broadcast {
+		if len(prefixes) == 0 {
+			prefixes = []string{""}
+		}
+		if err := t.broadcast(c, prefixes); err != nil {
+			return err
+		}
+	}
+	if target != nil {
+		target.mu.Lock()
+		target.aimed = true
+		target.mu.Unlock()
+	}
+	c.mu.Lock()
+	fresh := !c.on
+	c.on, c.mode, c.target, c.broken = true, mode, target, false
+	c.mu.Unlock()
+	if fresh {
+		t.mu.Lock()
+		if t.clients == nil {
+			t.clients = make(map[*Client]struct{})
+		}
+		t.clients[c] = struct{}{}
+		t.mu.Unlock()
+		t.n.Add(1)
+	}
+	return nil
+}
+
+// broadcast has c told of prefixes.
+func (t *Table) broadcast(c *Client, prefixes []string) error {
+	c.mu.Lock()
+	all := slices.Clone(c.prefixes)
+	c.mu.Unlock()
+	var added []string
+	for _, p := range prefixes {
+		if len(p) > maxPrefix {
+			return ErrLongPrefix
+		}
+		if !slices.Contains(all, p) {
+			all, added = append(all, p), append(added, p)
+		}
+	}
+	if len(all) > maxPrefixes {
+		return ErrTooManyPrefixes
+	}
+	slices.Sort(all)
+	c.mu.Lock()
+	c.prefixes = all
+	c.mu.Unlock()
+	t.bcast.add(c, added)
+	return nil
+}
+
+// Disable ends a client's tracking: it is told nothing more of what it read. Only its own goroutine may call it.
+func (t *Table) Disable(c *Client) {
+	c.mu.Lock()
+	on, prefixes := c.on, c.prefixes
+	c.on, c.mode, c.prefixes, c.target, c.broken = false, Mode{}, nil, nil, false
+	c.mu.Unlock()
+	if !on {
+		return
+	}
+	t.mu.Lock()
+	delete(t.clients, c)
+	t.mu.Unlock()
+	t.bcast.remove(c, prefixes)
+	t.forget(c)
+	t.n.Add(-1)
+}
+
+// End is Disable as the connection ends: whose target it is learns that with the next thing to be told.
+func (t *Table) End(c *Client) {
+	c.mu.Lock()
+	c.ended = true
+	c.inbox = inbox{}
+	c.mu.Unlock()
+	t.Disable(c)
+}
+
+// State is how a client tracks.
+type State struct {
+	On bool
+	Mode
+	Redirect int64 // the number of the connection that is told in its place, 0 for none
+	Broken   bool  // that is gone
+	Prefixes []string
+}
+
+// State tells. Anybody may call it.
+func (c *Client) State() State {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := State{On: c.on, Mode: c.mode, Broken: c.broken, Prefixes: c.prefixes}
+	if c.target != nil {
+		s.Redirect = c.target.id
+	}
+	return s
+}
+
+// PrefixBytes is what its prefixes take.
+func (c *Client) PrefixBytes() (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range c.prefixes {
+		n += len(p) + prefixSize
+	}
+	return n
+}
+
+// prefixSize is what a prefix is taken to hold beside its bytes: its places in two maps and a list.
+const prefixSize = 200
+
+// holds tells whether the table has it that the client may hold a key.
+func (c *Client) holds(key []byte, i item, columns, clears uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h := c.held[string(key)]
+	return h != nil && h.clears == clears && h.item == i && h.columns&columns == columns
+}
+
+// noLoop tells whether it wants to hear nothing of its own changes.
+func (c *Client) noLoop() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mode.NoLoop
+}
+
+// lose forgets a key that the client may hold. REQUIRES the shard's mu.
+func (c *Client) lose(h *held) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.held[h.key] == h {
+		delete(c.held, h.key)
+	}
+}
+
+// loseAll forgets all keys and says so.
+func (c *Client) loseAll(w *wakes) {
+	c.mu.Lock()
+	c.held = nil
+	c.mu.Unlock()
+	c.post(w, func(b *inbox) { b.all() })
+}
+
+// tell says that a key may have changed.
+func (c *Client) tell(key string, w *wakes) { c.post(w, func(b *inbox) { b.key(key) }) }
+
+// post puts something into the inbox of who is to be told, and notes who is to be woken.
+func (c *Client) post(w *wakes, put func(*inbox)) {
+	c.mu.Lock()
+	to := c.target
+	if to == nil || to == c {
+		defer c.mu.Unlock()
+		c.put(w, put)
+		return
+	}
+	c.mu.Unlock() // clients may be each other's target
+	to.mu.Lock()
+	if !to.ended {
+		to.put(w, put)
+		to.mu.Unlock()
+		return
+	}
+	to.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.target == to {
+		c.broken = true
+		c.put(w, func(b *inbox) { b.broken = to.id })
+	}
+}
+
+// put is post into the client's own inbox. REQUIRES mu.
+func (c *Client) put(w *wakes, put func(*inbox)) {
+	if c.ended {
+		return
+	}
+	if c.inbox.empty() {
+		w.add(c)
+	}
+	put(&c.inbox)
+}
+
+// Take empties the inbox. Only the client's own goroutine may call it, behind all replies to what it read.
+func (c *Client) Take() (told Told, redirected bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.inbox.take(), c.aimed
+}
+
+// Pending is what the inbox takes, in bytes.
+func (c *Client) Pending() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.inbox.bytes
+}
+
+// wakes are clients to be woken when no lock is held any more.
+type wakes struct {
+	few  [8]*Client
+	n    int
+	more []*Client
+}
+
+func (w *wakes) add(c *Client) {
+	if w.n < len(w.few) {
+		w.few[w.n] = c
+		w.n++
+		return
+	}
+	w.more = append(w.more, c)
+}
+
+func (w *wakes) wake() {
+	for _, c := range w.few[:w.n] {
+		c.wake()
+	}
+	for _, c := range w.more {
+		c.wake()
+	}
+}
