@@ -32,7 +32,7 @@ var importCommand = command{
   counterctl import posts.tsv.zst --to 127.0.0.1:7000 --counter weibo --columns mid,repost,-,attitude
 
 SOURCE is redis://[USER[:PASSWORD]@]HOST[:PORT][/DB], rediss:// by TLS, unix://PATH; of a cluster any node, and all masters
-are read. Its password is better in the environment variable SOURCE_PASS. Or a file, plain, .gz or .zst, with a post a line and
+are read. Its password is better in the environment variable SOURCE_PASS: ps shows a URL for a moment. Or a file, plain, .gz or .zst, with a post a line and
 columns named by its first line or --columns: separated by tabs, or .csv. With --map, a file is a snapshot of Redis or Valkey,
 dump.rdb, of which nothing is imported unless its checksum is right to its end. - is standard input.
 

@@ -21,6 +21,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/counterd/counterd/cmd/internal/tlstest"
 )
 
 // moved is what posts of the counter weibo should be: comment, repost, attitude.
@@ -184,7 +186,7 @@ func TestImportWhileChanging(t *testing.T) {
 			select {
 			case <-stop:
 				return
-			default:
+			case <-time.After(time.Millisecond): // others need the processor too
 			}
 		}
 	}()
@@ -202,6 +204,9 @@ func TestImportWhileChanging(t *testing.T) {
 		}
 		before = after
 	}
+	added := importTarget(t)
+	wantCtl(t, 1, []string{"import", "redis://" + src.addr, "--to", added.addr, "--map", "post:{mid}:likes=weibo.attitude", "--add", "--resume", filepath.Join(t.TempDir(), "state")},
+		"NOT verified: the source was changed while it was read")
 	close(stop)
 	<-ended
 	m := moved{}
@@ -590,3 +595,38 @@ func TestImportFile(t *testing.T) {
 type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
+
+// TestImportTLS: from a source by TLS to a target by TLS that asks for certificates, each as a user with just the rights
+// that README names.
+func TestImportTLS(t *testing.T) {
+	ca := tlstest.NewCA(t)
+	pair, own := ca.Pair("localhost"), ca.Pair("importer")
+	certs := []string{"--tls-cert-file", pair.CertFile, "--tls-key-file", pair.KeyFile, "--tls-ca-cert-file", ca.File, "--tls-port"}
+	sourcePort, targetPort := strconv.Itoa(freePort(t)), strconv.Itoa(freePort(t))
+	src, ok := startRedis(t, append(certs, sourcePort, "--tls-auth-clients", "no")...)
+	if !ok {
+		return
+	}
+	s := importTarget(t, append(certs, targetPort, "--tls-auth-clients", "yes")...)
+	c := redisClient(t, src)
+	pipelined(t, c, func(p redis.Pipeliner) {
+		p.Do(t.Context(), "ACL", "SETUSER", "mover", "on", ">sourcesecret", "~*", "+@read", "+info", "+select", "+cluster|slots")
+		p.Set(t.Context(), "n:5", 6, 0)
+		p.HSet(t.Context(), "h", "7", 8)
+		p.Set(t.Context(), "n:h", "x", 0)
+	})
+	cs := s.dial(t)
+	cs.want("+OK\r\n", "ACL", "SETUSER", "mover", "on", ">targetsecret", "~*", "+mset", "+counter.mincrby", "+counter.count", "+counter.sum", "+counter.mget", "+schema", "+idmp")
+	cs.close()
+	t.Setenv("COUNTERD_PASS", "targetsecret")
+	t.Setenv("SOURCE_PASS", "sourcesecret")
+	rules := []string{"--map", "n:{mid}=weibo.repost", "--map", "h#{mid}=weibo.attitude"}
+	target := append([]string{"--to", "localhost:" + targetPort, "--tls", "--cacert", ca.File, "--cert", own.CertFile, "--key", own.KeyFile, "--user", "mover"}, rules...)
+	url := "rediss://mover@localhost:" + sourcePort
+	wantCtl(t, 1, append([]string{"import", url}, target...), "certificate")
+	wantCtl(t, 0, append([]string{"import", url, "--source-cacert", ca.File}, target...), "verified: ")
+	wantCtl(t, 0, append([]string{"import", url, "--source-cacert", ca.File, "--add", "--resume", filepath.Join(t.TempDir(), "state")}, target...), "verified: ")
+	moved{5: {0, 12, 0}, 7: {0, 0, 16}}.want(t, "by TLS", s)
+	wantCtl(t, 1, []string{"import", url, "--source-cacert", ca.File, "--to", s.addr, "--user", "mover", "--map", "x:{mid}=weibo.likes", "--create"}, "NOPERM")
+	wantCtl(t, 2, append([]string{"import", "redis://" + src.addr, "--source-cacert", ca.File}, target...), "--source-cacert is for TLS: want --source-tls too")
+}

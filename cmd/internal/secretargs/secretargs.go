@@ -31,11 +31,13 @@ func Take(secret func(flag string) bool) []string {
 // value is where a secret stands: behind that byte of that argument.
 type value struct{ arg, from int }
 
-// values finds "--flag=value" and "--flag value". A value that looks like a flag is one still.
+// values finds "--flag=value" and "--flag value", and URLs with a password. A value that looks like a flag is one still.
 func values(args []string, secret func(flag string) bool) (found []value) {
 	for i := 1; i < len(args); i++ {
 		name, ok := strings.CutPrefix(args[i], "--")
 		switch at := strings.IndexByte(name, '='); {
+		case password(args[i]) > 0:
+			found = append(found, value{i, password(args[i])})
 		case !ok || name == "":
 		case at >= 0 && secret(name[:at]):
 			found = append(found, value{i, len("--") + at + 1})
@@ -45,6 +47,21 @@ func values(args []string, secret func(flag string) bool) (found []value) {
 		}
 	}
 	return found
+}
+
+// password is where in a URL, scheme://user:password@host, the password begins; 0: there is none.
+func password(arg string) int {
+	scheme := strings.Index(arg, "://")
+	if scheme < 1 {
+		return 0
+	}
+	start := scheme + len("://")
+	user := arg[start : start+max(strings.LastIndexByte(arg[start:], '@'), 0)]
+	colon := strings.IndexByte(user, ':')
+	if colon < 0 {
+		return 0
+	}
+	return start + colon + 1
 }
 
 // blank writes over a string of os.Args, which lies where the system has put the arguments: not among Go's constants.

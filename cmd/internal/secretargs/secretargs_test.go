@@ -11,7 +11,8 @@ import (
 // TestTake: the process has its secrets, and who looks at it from outside has not.
 func TestTake(t *testing.T) {
 	if os.Getenv("SECRETARGS_TEST") == "" {
-		cmd := exec.Command(os.Args[0], "-test.run", "^TestTake$", "-test.v", "--", "--pass=one", "--port=two", "--key", "three", "--pass", "--four", "five", "--pass")
+		cmd := exec.Command(os.Args[0], "-test.run", "^TestTake$", "-test.v", "--", "--pass=one", "--port=two", "--key", "three", "--pass", "--four", "five",
+			"redis://h:1/", "redis://u:p@:w@h/1", "--from=rediss://:pw@h", "--pass")
 		cmd.Env = append(os.Environ(), "SECRETARGS_TEST=1")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
@@ -30,7 +31,7 @@ func TestTake(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	if text := strings.ReplaceAll(string(shown), "\x00", " "); !strings.HasSuffix(text, " -- --pass=*** --port=two --key ***** --pass ****** five --pass ") {
+	if text := strings.ReplaceAll(string(shown), "\x00", " "); !strings.HasSuffix(text, " -- --pass=*** --port=two --key ***** --pass ****** five redis://h:1/ redis://u:******** --from=rediss://:**** --pass ") {
 		t.Errorf("shown: %q", text)
 	}
 }

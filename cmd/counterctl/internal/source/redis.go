@@ -44,7 +44,10 @@ type Redis struct {
 	scan    scanner
 }
 
-var _ transfer.Source = (*Redis)(nil)
+var (
+	_ transfer.Source = (*Redis)(nil)
+	_ transfer.Marker = (*Redis)(nil)
+)
 
 // node is a server that is read.
 type node struct {
@@ -113,7 +116,7 @@ func (r *Redis) dial(ctx context.Context, addr string) (*wire.Conn, map[string]s
 	if err != nil {
 		return nil, nil, err
 	}
-	info, err := hello(conn, r.o.DB)
+	info, err := hello(conn, r.o.DB, "server")
 	if err != nil {
 		conn.Close()
 		return nil, nil, err
@@ -126,14 +129,14 @@ func hostOf(addr string) string {
 	return host
 }
 
-// hello selects the database and asks for INFO server.
-func hello(conn *wire.Conn, db int) (map[string]string, error) {
+// hello selects the database and asks for a section of INFO.
+func hello(conn *wire.Conn, db int, section string) (map[string]string, error) {
 	if db != 0 {
 		if _, err := conn.Do("SELECT", strconv.Itoa(db)); err != nil {
 			return nil, err
 		}
 	}
-	v, err := conn.Do("INFO", "server")
+	v, err := conn.Do("INFO", section)
 	if err != nil {
 		return nil, err
 	}
@@ -194,6 +197,24 @@ func (r *Redis) Identity(context.Context) (string, error) {
 		ids = append(ids, n.runID)
 	}
 	return strings.Join(ids, " "), nil
+}
+
+// Mark is made of what INFO says of changes and of saves, which set the number of changes back.
+func (r *Redis) Mark(ctx context.Context) (string, error) {
+	var marks []string
+	for _, n := range r.nodes {
+		conn, _, err := r.dial(ctx, n.addr)
+		if err != nil {
+			return "", r.name(n.addr, err)
+		}
+		info, err := hello(conn, 0, "persistence")
+		conn.Close()
+		if err != nil {
+			return "", r.name(n.addr, err)
+		}
+		marks = append(marks, info["rdb_changes_since_last_save"]+" since "+info["rdb_last_save_time"])
+	}
+	return strings.Join(marks, ", "), nil
 }
 
 // Total is how many keys there were at the start.

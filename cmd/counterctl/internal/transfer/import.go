@@ -157,6 +157,9 @@ func (im *importer) begin(ctx context.Context, fresh *State) (err error) {
 		im.state = fresh
 		if fresh.Add {
 			fresh.Producer = "import-" + rand.Text()[:20]
+			if fresh.Mark, err = im.mark(ctx); err != nil {
+				return err
+			}
 		}
 		if fresh.Before == nil {
 			if fresh.Before, err = im.targetSums(ctx); err != nil {
@@ -218,6 +221,14 @@ func (im *importer) lastNumber(ctx context.Context) (n uint64, known bool, err e
 	return n, known, err
 }
 
+// mark asks the source what changes when it is changed; "": it cannot tell.
+func (im *importer) mark(ctx context.Context) (string, error) {
+	if m, ok := im.src.(Marker); ok {
+		return m.Mark(ctx)
+	}
+	return "", nil
+}
+
 // read is a chunk that was read, and how that ended.
 type read struct {
 	chunk *Chunk
@@ -262,7 +273,7 @@ func (im *importer) move(ctx context.Context) error {
 		}
 		im.state.Pending = nil
 		if im.Add {
-			im.mark(r.chunk, r.err != nil)
+			im.announce(r.chunk, r.err != nil)
 			if err := im.state.save(im.Resume); err != nil {
 				return err
 			}
@@ -284,8 +295,8 @@ func (im *importer) move(ctx context.Context) error {
 	}
 }
 
-// mark makes a chunk of additions the pending one.
-func (im *importer) mark(c *Chunk, last bool) {
+// announce makes a chunk of additions the pending one.
+func (im *importer) announce(c *Chunk, last bool) {
 	for i := range c.Items {
 		c.Items[i].Op = mapping.Add
 	}

@@ -24,6 +24,12 @@ type Source interface {
 	Close() error
 }
 
+// Marker is a Source that can tell whether it is changed while it is read.
+type Marker interface {
+	// Mark is the same as long as nothing is changed.
+	Mark(ctx context.Context) (string, error)
+}
+
 // Chunk is what a Source has read.
 type Chunk struct {
 	Items   []mapping.Item

@@ -39,6 +39,7 @@ type State struct {
 	Refused  uint64          `json:"refused"` // additions that would have left their column's range
 	Before   []Sum           `json:"before"`  // the target's, before the first write; Values is not known
 	Elapsed  time.Duration   `json:"elapsed"`
+	Mark     string          `json:"mark,omitempty"` // Marker.Mark before the first read, where values are added
 
 	Producer string    `json:"producer,omitempty"` // of additions
 	Seq      uint64    `json:"seq,omitempty"`      // its last number

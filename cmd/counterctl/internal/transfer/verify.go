@@ -61,11 +61,21 @@ func (im *importer) verifySums(ctx context.Context) (v Verified, err error) {
 	if im.state.Refused > 0 {
 		v.Notes = append(v.Notes, fmt.Sprintf("%d values were not added, as their columns cannot hold the sums", im.state.Refused))
 	}
+	moving := false
+	if im.Add {
+		mark, err := im.mark(ctx)
+		if err != nil {
+			return v, err
+		}
+		if moving = mark != im.state.Mark; moving {
+			v.Notes = append(v.Notes, "the source was changed while it was read: keys that it showed twice were added twice")
+		}
+	}
 	now, err := im.targetSums(ctx)
 	if err != nil {
 		return v, err
 	}
-	v.OK = im.state.Refused == 0
+	v.OK = im.state.Refused == 0 && !moving
 	for i, c := range im.Sink.Columns {
 		before, read := &im.state.Before[i], &im.state.Sums[i]
 		if !im.Add && before.NonZero > 0 {
