@@ -81,7 +81,7 @@ func (s *recovery) regain(f *persist.BlockFile) (file *coldstore.File, entry *pe
 	if file, err = openCold(s.opts.FS, path, s.tiers.cache); err != nil {
 		return nil, nil, err
 	}
-	s.opts.Logger.Warn("an image can be read again: the posts of its range are there", "file", image, "lo", f.Lo, "hi", f.Hi, "items", f.Items, "as", path)
+	s.opts.Logger.Warn("an image can be read again: the posts of its range are there", "file", image, "lo", f.Lo, "hi", f.Hi, "items", f.Items, "saved_to", path)
 	back := *f
 	back.Name, back.Items, back.Bytes, back.CRC = filepath.Base(path), file.Stat().Items, uint64(file.Stat().Bytes), file.Checksum()
 	return file, &back, nil

@@ -412,7 +412,7 @@ func (s *recovery) replay(from uint64) error {
 	s.log, s.replayed = log, rec.End
 	s.producers.resume()
 	if rec.Torn != nil {
-		s.opts.Logger.Warn("the log's torn tail was cut: it was never acknowledged as durable", "detail", rec.Torn.Error())
+		s.opts.Logger.Warn("the log's torn tail was cut: it was never acknowledged as durable", "error", rec.Torn)
 	}
 	if err := s.repl.recover(lineage, rec.History, rec.End); err != nil {
 		return err

@@ -138,7 +138,7 @@ func (w *spaceWatch) dropRetained(s *Store, st *DiskStats, margin int64) {
 			return // told by the snapshot that tries again
 		}
 		st.Dropped++
-		s.opts.Logger.Warn("a log segment kept for aof-retain was dropped, as the disk is almost full", "segment", segs[0].Path, "free", st.Free)
+		s.opts.Logger.Warn("a log segment kept for aof-retain was dropped, as the disk is almost full", "file", segs[0].Path, "free", st.Free)
 		st.Free += segs[0].Bytes // the next look will see whether it is so
 	}
 }
@@ -187,7 +187,7 @@ func (w *spaceWatch) makeRoom(s *Store) error {
 	if err := s.dir.KeepOnly(m); err != nil {
 		return err
 	}
-	s.opts.Logger.Warn("the disk is almost full: the snapshot before the newest, and the log that only it needs, are given up for the next", "kept", m.Generation)
+	s.opts.Logger.Warn("the disk is almost full: the snapshot before the newest, and the log that only it needs, are given up for the next", "generation", m.Generation)
 	return errors.Join(s.retention.removeOrphans(s), s.log.DropBefore(s.retention.neededFrom(s)))
 }
 

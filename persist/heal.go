@@ -98,7 +98,7 @@ func (l *Log) heal() {
 		l.refuse(reasonTrouble, nil)
 		l.becameDurable(to, l.files.chain, start)
 		l.judgeSpace()
-		l.opts.Logger.Info("log wrote its unsynced bytes to a new segment", "segment", s.path, "bytes", to-from)
+		l.opts.Logger.Info("log wrote its unsynced bytes to a new segment", "file", s.path, "bytes", to-from)
 	}
 	l.healing = false
 	l.writeDone.Broadcast()

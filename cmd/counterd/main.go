@@ -22,10 +22,13 @@ import (
 
 func main() {
 	if err := run(secretargs.Take(config.SecretFlag)[1:]); err != nil {
-		if !errors.Is(err, pflag.ErrHelp) {
-			fmt.Fprintln(os.Stderr, "counterd:", err)
-			os.Exit(1)
+		if errors.Is(err, pflag.ErrHelp) {
+			return
 		}
+		if said := (saidError{}); !errors.As(err, &said) {
+			fmt.Fprintln(os.Stderr, "counterd:", err)
+		}
+		os.Exit(1)
 	}
 }
 
@@ -67,7 +70,16 @@ func run(args []string) error {
 		return checked(conf, passed)
 	}
 	level := new(slog.LevelVar)
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	log := newLog(os.Stderr, conf.LogFormat, level)
+	if err = serve(conf, passed, log, level); err != nil && conf.LogFormat == config.LogJSON {
+		log.Error("the server ends", "error", err)
+		return saidError{err}
+	}
+	return err
+}
+
+// serve is the server's life. passed are settings that mean nothing here.
+func serve(conf config.Config, passed []string, log *slog.Logger, level *slog.LevelVar) error {
 	if len(passed) > 0 {
 		log.Info("settings of Redis that have no meaning here are passed over", "file", conf.ConfigFile, "settings", strings.Join(passed, " "))
 	}

@@ -182,7 +182,7 @@ func (s *server) alive() bool {
 func (s *server) checkLog() {
 	s.t.Helper()
 	text := s.log.String()
-	for _, bad := range []string{"WARNING: DATA RACE", "panic:", "panic=", "fatal error:", "goroutine 1 ["} {
+	for _, bad := range []string{"WARNING: DATA RACE", "panic:", "panic=", `"panic":`, "fatal error:", "goroutine 1 ["} {
 		if strings.Contains(text, bad) {
 			s.t.Errorf("%s logged %q\n%s", s.name, bad, text)
 			return

@@ -25,7 +25,8 @@ type Config struct {
 	Timeout          int          // seconds until an idle client is closed, 0 = never
 	TCPKeepalive     int          // seconds, 0 = off
 	LogLevel         string
-	SlowlogSlower    int64 // microseconds, -1 = off
+	LogFormat        string // LogText or LogJSON
+	SlowlogSlower    int64  // microseconds, -1 = off
 	SlowlogMaxLen    int
 	AppendOnly       bool   // data is kept on disk
 	AppendFsync      string // always, everysec or no
@@ -49,7 +50,7 @@ type Config struct {
 func Default() Config {
 	return Config{
 		Bind: []string{"127.0.0.1"}, Port: 6379, UnixSocketPerm: 0o700, Dir: "counterd-data", ProtectedMode: true, MaxClients: 10000, ReadonlyClients: 10000,
-		TCPKeepalive: 300, LogLevel: "notice", SlowlogSlower: 10000, SlowlogMaxLen: 128,
+		TCPKeepalive: 300, LogLevel: "notice", LogFormat: LogText, SlowlogSlower: 10000, SlowlogMaxLen: 128,
 		AppendOnly: true, AppendFsync: "everysec", AOFRewriteMin: 64 << 20, AOFRetain: 256 << 20, AOFCompress: true,
 		Replication: defaultReplication(), TLS: defaultTLS(), ACL: defaultACL(), OutputLimits: defaultOutputLimits(), TrackingMaxKeys: 1_000_000,
 		MaxMemoryClients: ClientsLimit{Bytes: DefaultClientsLimit},
@@ -64,6 +65,12 @@ const maxPassword = 512
 var levels = map[string]slog.Level{
 	"debug": slog.LevelDebug, "verbose": slog.LevelInfo, "notice": slog.LevelInfo, "warning": slog.LevelWarn,
 }
+
+// Forms of the log.
+const (
+	LogText = "text"
+	LogJSON = "json"
+)
 
 // Level is what is logged at least.
 func (c *Config) Level() slog.Level { return levels[c.LogLevel] }
@@ -92,6 +99,9 @@ func (c *Config) Validate() error {
 	check("idmp-min-idle", int64(c.IdmpMinIdle), 1, 1<<31-1)
 	if _, ok := levels[c.LogLevel]; !ok {
 		errs = append(errs, fmt.Errorf("loglevel: got %q, want debug, verbose, notice or warning", c.LogLevel))
+	}
+	if c.LogFormat != LogText && c.LogFormat != LogJSON {
+		errs = append(errs, fmt.Errorf("log-format: got %q, want text or json", c.LogFormat))
 	}
 	c.Replication.validate(check, &errs)
 	c.ACL.validate(check, &errs)

@@ -124,6 +124,8 @@ var settings = []setting{
 		usage: "seconds between keepalive probes, 0 for none"},
 	{name: "loglevel", kind: text(func(c *Config) *string { return &c.LogLevel }), live: true,
 		usage: "debug, verbose, notice or warning"},
+	{name: "log-format", kind: text(func(c *Config) *string { return &c.LogFormat }),
+		usage: "form of the log, which goes to standard error: text or json, an object a line"},
 	{name: "slowlog-log-slower-than", kind: integer64(func(c *Config) *int64 { return &c.SlowlogSlower }), live: true,
 		usage: "microseconds above which a command enters SLOWLOG, -1 for none"},
 	{name: "slowlog-max-len", kind: integer(func(c *Config) *int { return &c.SlowlogMaxLen }), live: true,

@@ -91,5 +91,5 @@ func (f *Front) Evict() {
 		return
 	}
 	f.totals.EvictedClients.Add(int64(n))
-	f.log.Warn("closing connections", "reason", "maxmemory-clients", "number", n, "first", list[0].s.id, "held", total, "freed", freed, "limit", limit)
+	f.log.Warn("closing connections", "reason", "maxmemory-clients", "number", n, "client", list[0].s.id, "held", total, "freed", freed, "limit", limit)
 }

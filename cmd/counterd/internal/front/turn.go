@@ -2,6 +2,7 @@ package front
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -118,7 +119,7 @@ func (s *Session) panicked(p any) {
 	}
 	s.scratch = nil // whatever state it is in
 	s.front.totals.Panics.Add(1)
-	s.front.log.Error("panic in a connection", "client", s.id, "panic", p, "stack", string(debug.Stack()))
+	s.front.log.Error("panic in a connection", "client", s.id, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 }
 
 // lastReplies is how long a connection is kept for replies that a client is slow to take when the server ends.

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"fmt"
 	"log/slog"
 	"net/http"
 
@@ -41,4 +42,4 @@ var pack = func() func(http.Handler) http.HandlerFunc {
 // errorLog is where the library says what went wrong with a scrape.
 type errorLog struct{ log *slog.Logger }
 
-func (l errorLog) Println(v ...any) { l.log.Warn("a scrape failed", "error", v) }
+func (l errorLog) Println(v ...any) { l.log.Warn("a scrape failed", "error", fmt.Sprint(v...)) }

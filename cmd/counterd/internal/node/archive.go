@@ -28,7 +28,7 @@ func (n *Node) sendArchive(c PeerConn, psync bool) {
 	began := time.Now()
 	sent, err := a.WriteTo(c.Raw())
 	if err != nil {
-		n.log.Error("the download of a snapshot was broken off", "bytes", sent, "of", a.Size(), "error", err)
+		n.log.Error("the download of a snapshot was broken off", "bytes", sent, "size", a.Size(), "error", err)
 		c.End()
 		c.Socket().Close() // a part was announced as the whole
 		return

@@ -52,7 +52,7 @@ func (f *failover) run() error {
 			return f.leadAgain(err)
 		}
 	}
-	f.log.Info("handing the role of the primary over", "to", target.String(), "offset", log.Position())
+	f.log.Info("handing the role of the primary over", "replica", target.String(), "offset", log.Position())
 	leader, err := f.tell(target)
 	if err != nil {
 		return err

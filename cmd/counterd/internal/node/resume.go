@@ -53,13 +53,13 @@ func (n *Node) resume(to repl.Address, forced bool) {
 
 // run goes on until there is a primary, or this node is told its role: FAILOVER ABORT makes it the primary.
 func (r *resumption) run() {
-	r.log.Warn("this node was handing its role over when it ended, and goes on with that", "to", r.to.String())
+	r.log.Warn("this node was handing its role over when it ended, and goes on with that", "replica", r.to.String())
 	for told := false; r.ctx.Err() == nil; {
 		done, err := r.step()
 		if err != nil && !told && r.ctx.Err() == nil {
 			told = true
 			r.log.Warn("no changes are taken here until the node answers that this one was handing its role over to; "+
-				"REPLICAOF NO ONE makes this the primary", "to", r.to.String(), "error", err)
+				"REPLICAOF NO ONE makes this the primary", "replica", r.to.String(), "error", err)
 		}
 		if done {
 			if err := r.repl.ForgetHandover(); err != nil {
@@ -75,7 +75,7 @@ func (r *resumption) run() {
 	if r.life.ctx.Err() != nil || r.handover.wasCeded() { // the next start goes on, or somebody said who leads
 		return
 	}
-	r.log.Warn("FAILOVER ABORT: this node leads again, and the other one may lead too", "to", r.to.String())
+	r.log.Warn("FAILOVER ABORT: this node leads again, and the other one may lead too", "replica", r.to.String())
 	err := r.lead()
 	if err == nil {
 		r.awaiting.Store(awaitNothing)

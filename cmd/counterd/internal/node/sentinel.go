@@ -110,7 +110,7 @@ func (n *Node) HeardSentinel(c Conn, hello string) {
 	defer func() {
 		if n.view.moved(fields[2], fields[4], epoch, here) {
 			closed := c.SendAway(func(name string) bool { return !fromSentinel(name) })
-			n.log.Info("closing the connections of clients, which are to ask Sentinel for the new primary", "closed", closed)
+			n.log.Info("closing the connections of clients, which are to ask Sentinel for the new primary", "number", closed)
 		}
 	}()
 	switch known, deposed := n.view.hear(fields[4], epoch, here); {

@@ -339,7 +339,7 @@ func (s *session) cut(at uint64) error {
 		return err
 	}
 	log.Warn("changes that only this node had were taken back", "from", tail.From, "to", tail.To, "frames", tail.Frames, "sets", tail.Sets,
-		"deletes", tail.Deletes, "flushes", tail.Flushes, "schema_changes", tail.Schemas, "first", time.UnixMilli(tail.FirstMS), "last", time.UnixMilli(tail.LastMS),
+		"deletes", tail.Deletes, "flushes", tail.Flushes, "schema_changes", tail.Schemas, "first_change", time.UnixMilli(tail.FirstMS), "last_change", time.UnixMilli(tail.LastMS),
 		"saved_to", tail.File, "full_copy_needed", s.full)
 	s.node.noteCut(tail)
 	return nil
