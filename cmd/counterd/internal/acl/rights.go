@@ -223,6 +223,15 @@ func merge(words []string) (rules []string, open string) {
 
 // shown is a rule as an error text and a log may show it: not one that may be, or was meant as, a password.
 func shown(rule string) string {
+	if strings.HasPrefix(rule, "(") {
+		words := strings.Fields(rule[1:min(len(rule), 128)])
+		for i, w := range words {
+			if w != ")" {
+				words[i] = shown(w)
+			}
+		}
+		return "(" + strings.Join(words, " ")
+	}
 	if rule != "" && strings.IndexByte("+-~%&(", rule[0]) < 0 {
 		return rule[:1] + "..."
 	}

@@ -249,7 +249,7 @@ func (s *selector) command(c *Catalog, sign byte, name string) error {
 	switch {
 	case parted && arg == "":
 		return errRule
-	case (a == nil || len(a.Sub) > 0) && isForeign(name):
+	case (a == nil || len(a.Sub) > 0) && isForeign(name), a == nil && sign == '+' && isForeign(first) && !isForeign(first+"|help") && !strings.Contains(arg, "|"):
 		return s.note(sign, name) // it is not here, so it is neither allowed nor refused
 	case a == nil, len(a.Sub) > 0, !parted, sign == '-':
 		return errUnknown

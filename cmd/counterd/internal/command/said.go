@@ -42,7 +42,7 @@ func (cmd *Row[C]) in(category string) bool {
 	connection := cmd.Is("wait") || cmd.Is("readonly") || cmd.Is("readwrite") || cmd.Is("asking") || strings.HasPrefix(cmd.Name, "command")
 	switch category {
 	case "read":
-		return cmd.Flags&ReadOnly != 0
+		return cmd.Flags&ReadOnly != 0 && cmd.Group != "scripting"
 	case "write":
 		return cmd.Flags&Write != 0
 	case "admin":

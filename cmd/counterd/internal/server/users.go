@@ -134,7 +134,10 @@ func (c *client) noteDenial(reason acl.Reason, object, user string) {
 	if c.multi.active || c.executing {
 		context = "multi"
 	}
-	c.srv.denials.Add(reason, context, object, user, c.line)
+	c.srv.denials.Add(reason, context, object, user, func() string {
+		c.publish(0) // the command that it is at
+		return c.line()
+	})
 }
 
 // overhears tells whether the connection has a subscription that its user has no right to. Anybody may call it.
