@@ -61,6 +61,12 @@ func container(name, group, since, summary string, sub ...*row) *row {
 	return &row{Name: name, Arity: -2, Group: group, Since: since, Complexity: "Depends on subcommand.", Summary: summary, Sub: append(sub, help)}
 }
 
+// asking gives a command what it asks for: see command.Row.
+func asking(cmd *row, asks func(r command.Rights, args [][]byte) int) *row {
+	cmd.Asks = asks
+	return cmd
+}
+
 // runHelp answers HELP of any container, in the layout of Redis: a line for the use, indented ones for the meaning.
 func runHelp(c *call, args [][]byte) {
 	cmd := c.srv.commands.Find(args[0])

@@ -3,6 +3,7 @@ package server
 import (
 	"strings"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/acl"
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
@@ -167,6 +168,44 @@ func (c *client) Notices() {
 		c.Out.BulkString("tracking-redir-broken")
 		c.Out.Int(told.Broken)
 	}
+}
+
+// askTracking asks for the keys that CLIENT TRACKING in BCAST mode tells of. Without it only what was read is told of.
+func askTracking(r command.Rights, args [][]byte) (refused int) {
+	broadcast, some := false, false
+	for i := 3; i < len(args); i++ {
+		switch more := i+1 < len(args); {
+		case resp.EqualFold(args[i], "BCAST"):
+			broadcast = true
+		case resp.EqualFold(args[i], "REDIRECT") && more:
+			i++
+		case resp.EqualFold(args[i], "PREFIX") && more:
+			i++
+			some = true
+			if refused == 0 && !r.Prefix(args[i], command.NeedRead) {
+				refused = i
+			}
+		}
+	}
+	if !broadcast || some && refused == 0 || r.Everything(command.NeedRead) {
+		return -1
+	}
+	return refused
+}
+
+// eavesdrops tells whether the connection is told of keys, in BCAST mode, that its user has no right to read. Anybody
+// may call it.
+func (c *client) eavesdrops() bool {
+	state := c.trackingState()
+	if !state.On || !state.Broadcast {
+		return false
+	}
+	args := [][]byte{[]byte("client"), []byte("tracking"), []byte("on"), []byte("bcast")}
+	for _, p := range state.Prefixes {
+		args = append(args, []byte("prefix"), []byte(p))
+	}
+	a := c.srv.commands.Lookup([]byte("client|tracking")).Access()
+	return c.user.Load().Check(a, args, c.srv.store().Schema()).Reason == acl.DeniedKey
 }
 
 // runClientTracking: CLIENT TRACKING ON | OFF [REDIRECT id] [PREFIX prefix ...] [BCAST] [OPTIN] [OPTOUT] [NOLOOP].

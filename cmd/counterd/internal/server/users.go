@@ -149,12 +149,12 @@ func (c *client) overhears() bool {
 	return c.srv.pubsub.Any(&c.subs, func(kind pubsub.Kind, name string) bool { return !u.Hears(name, kind == pubsub.Pattern) })
 }
 
-// usersChanged closes the connections of users that are not there any more, and those that listen to what they may not
-// hear now. The one that asks is closed after its answer.
+// usersChanged closes the connections of users that are not there any more, and those that are told what they may not
+// hear or read now. The one that asks is closed after its answer.
 func (c *call) usersChanged(asks *client) {
 	n := 0
 	for _, k := range c.srv.connected() {
-		if !k.user.Load().Gone() && !k.overhears() {
+		if !k.user.Load().Gone() && !k.overhears() && !k.eavesdrops() {
 			continue
 		}
 		n++

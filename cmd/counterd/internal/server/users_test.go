@@ -85,6 +85,9 @@ func example(t *testing.T, cmd *row) []string {
 	if slices.Contains([]string{"dbsize", "schema", "counter.producers", "idmp|last", "idmp|fence", "function|list", "function|flush"}, cmd.Name) {
 		return nil
 	}
+	if cmd.Is("client|tracking") { // without an option it tells of what was read alone
+		return []string{"client", "tracking", "on", "bcast"}
+	}
 	arguments, err := command.ParseSyntax(cmd.Syntax)
 	if err != nil {
 		t.Fatal(err)
@@ -133,8 +136,10 @@ func TestKeyRights(t *testing.T) {
 		{"~weibo:*", "GET 1.cntcm|GET weibo:1.cntrn|GET {1}.cntcm|GET weibo:{1}.cntcm|GET {weibo:1}.cntcm|GET 0001.cntcm|HGETALL 1|HGETALL weibo:1|MGET 1.cntcm 1.cntrn|EXISTS 1 2|TYPE 1|" +
 			"COUNTER.MGET weibo 1 2|COUNTER.MGET weibo 1 COLUMNS comment|COUNTER.FIND weibo|COUNTER.TOP weibo comment 3|COUNTER.SUM weibo comment|COUNTER.COUNT weibo|" +
 			"COUNTER.UPDATE weibo WHERE comment > 99 INCR comment 1|COUNTER.MINCRBY 1.cntcm 1 weibo:1.cntcm -1 QUIET|INCRBY 1.cntcm 0|COUNTER.DIGEST weibo|COUNTER.BLOCKS weibo|MEMORY USAGE 1|" +
+			"CLIENT TRACKING ON BCAST PREFIX weibo:|CLIENT TRACKING OFF|CLIENT TRACKING ON|CLIENT TRACKING OFF|" +
 			"OBJECT ENCODING 1|WATCH 1.cntcm|UNWATCH|HSCAN 1 0|DEL 9",
 			"GET other:1.n|GET 1.n|HGETALL other:1|MGET 1.cntcm 1.n|COUNTER.MGET other 1|COUNTER.FIND other|COUNTER.TOP other n 3|COUNTER.UPDATE other SET n 1|SCAN 0|FLUSHALL|FLUSHDB|" +
+				"CLIENT TRACKING ON BCAST|CLIENT TRACKING ON PREFIX weibo: BCAST PREFIX w|CLIENT TRACKING ON BCAST PREFIX 7|CLIENT TRACKING ON BCAST REDIRECT BCAST|" +
 				"COUNTER.DIGEST|COUNTER.BLOCKS|COUNTER.DIGEST other|DROP COUNTER other|ADD COLUMN other m hint=4|ADD COUNTER third|MEMORY USAGE other:1|OBJECT ENCODING other:1|WATCH other:1|GET x|" +
 				"COUNTER.MINCRBY 1.cntcm 1 1.n 1|COUNTER.DRAIN 1.cntcm 1.n|EXPIRE other:1 5|EXISTS 1 other:1|DEL 1 other:1|MSET 1.cntcm 1 1.n 1"},
 		{"~*.cntrn", "GET 1.cntrn|GET weibo:1.cntrn|GET {weibo:1}.cntrn|INCRBY 1.cntrn 0|MGET 1.cntrn 2.cntrn|COUNTER.MGET weibo 1 2 COLUMNS repost|COUNTER.MGET weibo 1 columns cntrn|STRLEN 1.cntrn",
@@ -142,7 +147,7 @@ func TestKeyRights(t *testing.T) {
 				"COUNTER.TOP weibo repost 1|COUNTER.UPDATE weibo INCR repost 1|DEL 1|SCAN 0|DROP COLUMN weibo comment|HSET 1 repost 1"},
 		{"%R~weibo:*", "GET 1.cntcm|COUNTER.FIND weibo|COUNTER.MGET weibo 1|HGETALL 1", "INCR 1.cntcm|SET 1.cntcm 1|DEL 1|COUNTER.UPDATE weibo INCR repost 1|COUNTER.DRAIN 1.cntcm|GETDEL 1.cntcm|HSET 1 comment 1|DROP COUNTER weibo"},
 		{"%W~weibo:*", "SET 1.cntcm 5|DEL 9|MSET 1.cntrn 6|EXISTS 1", "GET 1.cntcm|INCR 1.cntcm|SET 1.cntcm 1 GET|COUNTER.FIND weibo|COUNTER.UPDATE weibo INCR repost 1|HGETALL 1|GETSET 1.cntcm 5"},
-		{"~weibo:* ~other:*", "SCAN 0|COUNTER.FIND other|COUNTER.DIGEST|COUNTER.BLOCKS|MGET 1.cntcm 1.n", "GET x|ADD COUNTER third|COUNTER.DIGEST nosuch"},
+		{"~weibo:* ~other:*", "SCAN 0|CLIENT TRACKING ON BCAST|CLIENT TRACKING OFF|COUNTER.FIND other|COUNTER.DIGEST|COUNTER.BLOCKS|MGET 1.cntcm 1.n", "GET x|ADD COUNTER third|COUNTER.DIGEST nosuch"},
 		{"~1.cntcm", "GET 1.cntcm", "GET 01.cntcm|GET {1}.cntcm|GET weibo:1.cntcm"},
 		{"~weibo:1", "HGETALL 1|HGETALL weibo:1|COUNTER.MGET weibo 1", "GET 1.cntcm|HGETALL 2|COUNTER.MGET weibo 1 2|COUNTER.MGET weibo 2 1"},
 		{"", "SCHEMA|DBSIZE|PING|TIME", "GET 1.cntcm|SCAN 0|COUNTER.MGET weibo 1|EXISTS 1"},
@@ -198,6 +203,13 @@ func TestUsersChange(t *testing.T) {
 	if got := hears.read().String(); !strings.Contains(got, "message") {
 		t.Errorf("who may hear got %s", got)
 	}
+	tracks := wireDial(t, s, 3)
+	tracks.want("AUTH app p", "+OK")
+	tracks.want("CLIENT TRACKING ON BCAST PREFIX weibo:", "+OK")
+	admin.want("ACL SETUSER app resetkeys ~weibo:*", "+OK") // as before
+	tracks.want("PING", "+PONG")
+	admin.want("ACL SETUSER app resetkeys %W~weibo:* ~*.cntcm", "+OK")
+	tracks.ended()
 	admin.want("ACL SETUSER app off", "+OK") // who is in stays in
 	w.want("GET 1.cntcm", `"1"`)
 	w.want("AUTH app p", "-WRONGPASS invalid username-password pair or user is disabled.")
