@@ -24,6 +24,7 @@
 //	scan_test.go            SCAN while items come and go
 //	failover_test.go        roles and FAILOVER, compared with a pair of redis-servers; FAILOVER under load
 //	import_test.go          counterctl import: every shape of keys, files, kills of all who take part, hostile sources
+//	follow_test.go          counterctl import --follow under kills, and of snapshots
 //	export_test.go          counterctl export of a running node, and reading it back
 //	shutdown_test.go        what a stopping server still answers
 //	exact_test.go           no increment lost, none counted twice

@@ -66,6 +66,7 @@ const (
 	reconnectAt = 5 * time.Second // at most
 	rereadEvery = 20 * time.Millisecond
 	rereadKeys  = 1000
+	askEvery    = 100 * time.Millisecond
 	idleEvery   = time.Second // how often a journal is told that nothing was to be applied
 )
 
@@ -190,6 +191,12 @@ func (f *follower) session(ctx context.Context) error {
 func (f *follower) loop(ctx context.Context, links *links) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
+	var ask <-chan time.Time
+	if f.UntilCaughtUp {
+		often := time.NewTicker(askEvery)
+		defer often.Stop()
+		ask = often.C
+	}
 	f.caughtUp = time.Now()
 	for {
 		more, err := f.take(ctx, links)
@@ -232,6 +239,7 @@ func (f *follower) loop(ctx context.Context, links *links) error {
 			close(full.loaded)
 		case <-tick.C:
 			f.report()
+		case <-ask:
 			if done, err := f.isCaughtUp(ctx); err != nil || done {
 				return errors.Join(err, errOr(done))
 			}

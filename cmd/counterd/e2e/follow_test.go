@@ -1,0 +1,269 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestImportSnapshot brings the numbers of a redis-server over by its dump.rdb, by the snapshot that it sends, and back
+// into a third by what export writes; a file without its end brings nothing.
+func TestImportSnapshot(t *testing.T) {
+	t.Parallel()
+	rng, _ := random(t)
+	r, ok := startRedis(t)
+	if !ok {
+		return
+	}
+	m := moved{}
+	fillShapes(t, rng, redisClient(t, r), 4000, m)
+	r.dial(t).want("+OK\r\n", "SAVE")
+	dump := filepath.Join(r.dir, "dump.rdb")
+	rules := append([]string{"--verify", "values"}, everyShape...)
+
+	s := importTarget(t)
+	wantCtl(t, 0, append([]string{"import", dump, "--to", s.addr}, rules...), "verified: all")
+	m.want(t, "dump.rdb", s)
+
+	other := importTarget(t)
+	file, err := os.ReadFile(dump)
+	if err != nil {
+		t.Fatal(err)
+	}
+	torn := filepath.Join(t.TempDir(), "torn.rdb")
+	if err := os.WriteFile(torn, file[:len(file)-9], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wantCtl(t, 1, append([]string{"import", torn, "--to", other.addr}, rules...), "the file is not whole", "nothing was imported")
+	other.dial(t).want(":0\r\n", "DBSIZE")
+	wantCtl(t, 0, append([]string{"import", "redis://" + r.addr, "--snapshot", "--to", other.addr}, rules...), "'s snapshot into", "verified: all")
+	m.want(t, "--snapshot", other)
+
+	back := importTarget(t)
+	path := filepath.Join(t.TempDir(), "weibo.csv.zst")
+	wantCtl(t, 0, []string{"export", s.addr, "weibo", "--out", path}, "verified")
+	wantCtl(t, 0, []string{"import", path, "--to", back.addr}, "verified")
+	wantCtl(t, 0, []string{"diff", s.addr, "--with", back.addr}, "no differences")
+}
+
+// followed is a redis-server that is written to and followed by a counterd, through a counterctl that may be killed.
+type followed struct {
+	t      testing.TB
+	rng    *rand.Rand
+	redis  *server
+	writer *conn
+	target *server
+	state  string
+	tool   *exec.Cmd
+	log    *logBuffer
+}
+
+const followedPosts = 60
+
+// args are those of counterctl.
+func (f *followed) args(more ...string) []string {
+	return append([]string{"import", "redis://" + f.redis.addr, "--to", f.target.addr, "--follow", "--state", f.state, "--map", "post:{mid}:likes=weibo.attitude",
+		"--map", "p:{mid}:c#comments=weibo.comment", "--map", "reposts#{mid}=weibo.repost"}, more...)
+}
+
+// start starts the tool.
+func (f *followed) start() {
+	path, err := buildCounterctl()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.tool = exec.Command(path, f.args()...)
+	f.tool.Stdout, f.tool.Stderr = f.log, f.log
+	f.tool.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := f.tool.Start(); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *followed) killTool() {
+	_ = f.tool.Process.Kill()
+	_ = f.tool.Wait()
+}
+
+// killTarget kills the counterd and starts it again in its place.
+func (f *followed) killTarget() {
+	port, dir := f.target.port, f.target.dir
+	f.target.kill()
+	f.target = startAt(f.t, port, dir)
+}
+
+// write sends commands of all kinds.
+func (f *followed) write(n int) {
+	f.t.Helper()
+	var text strings.Builder
+	replies := 0
+	add := func(format string, args ...any) {
+		fmt.Fprintf(&text, format+"\r\n", args...)
+		replies++
+	}
+	post := func() int { return 1 + f.rng.IntN(followedPosts) }
+	for range n {
+		mid := post()
+		switch v := f.rng.IntN(1000); f.rng.IntN(24) {
+		case 0, 1, 2, 3, 4:
+			add("INCR post:%d:likes", mid)
+		case 5:
+			add("INCRBY post:%d:likes %d", mid, v-200)
+		case 6, 7:
+			add("HINCRBY p:%d:c comments %d", mid, v)
+		case 8, 9:
+			add("HINCRBY reposts %d %d", mid, v)
+		case 10:
+			add("SET post:%d:likes %d", mid, v)
+		case 11:
+			add("DEL post:%d:likes p:%d:c", mid, post())
+		case 12:
+			add("HDEL reposts %d x", mid)
+		case 13:
+			add("APPEND post:%d:likes 1", mid)
+			add("SET post:%d:likes 5", mid) // it may have grown too large to be added to
+		case 14:
+			add("RENAME post:%d:likes post:%d:likes", mid, post())
+		case 15:
+			add("SET post:%d:likes abc", mid)
+		case 16:
+			add("SET post:%d:likes 5 PX %d", mid, 1+v/10)
+		case 17:
+			add("MULTI")
+			add("INCR post:%d:likes", mid)
+			add("HSET p:%d:c comments 3 title x", mid)
+			add("EXEC")
+		case 18:
+			add("MSET post:%d:likes 7 x y post:%d:likes 9", mid, post())
+		case 19:
+			add(`EVAL "redis.call('incr',KEYS[1]); redis.call('hincrby',KEYS[2],'comments',2)" 2 post:%d:likes p:%d:c`, mid, mid)
+		case 20:
+			add("SELECT 1")
+			add("INCR post:%d:likes", mid)
+			add("SELECT 0")
+		case 21:
+			add("HSET reposts %d %s", mid, []string{"5", "x", "-3"}[v%3])
+		case 22:
+			add("LPUSH list%d %d", mid, v)
+		case 23:
+			if v < 20 {
+				add("FLUSHDB")
+			} else {
+				add("GETDEL post:%d:likes", mid)
+			}
+		}
+	}
+	f.writer.write(text.String())
+	for range replies {
+		f.writer.reply()
+	}
+}
+
+// compare compares all numbers that a column can hold, and returns how many there were.
+func (f *followed) compare() (same int) {
+	f.t.Helper()
+	source, target := f.redis.dial(f.t), f.target.dial(f.t)
+	for mid := 1; mid <= followedPosts; mid++ {
+		for _, pair := range [][2][]string{{{"GET", fmt.Sprintf("post:%d:likes", mid)}, {"GET", fmt.Sprintf("%d.cntan", mid)}},
+			{{"HGET", fmt.Sprintf("p:%d:c", mid), "comments"}, {"GET", fmt.Sprintf("%d.cntcm", mid)}}, {{"HGET", "reposts", strconv.Itoa(mid)}, {"GET", fmt.Sprintf("%d.cntrn", mid)}}} {
+			want, got := source.do(pair[0]...), target.do(pair[1]...)
+			number, err := strconv.ParseUint(want.Text, 10, 32)
+			if err != nil && want.Text != "" {
+				continue // it is no number, or none that the column can hold
+			}
+			if has, _ := strconv.ParseUint(got.Text, 10, 63); has != number {
+				f.t.Errorf("%v: the source has %q, the target %q", pair[0], want.Raw, got.Raw)
+				continue
+			}
+			same++
+		}
+	}
+	return same
+}
+
+// TestFollow writes to a redis-server at random while a counterd is kept up with it, and kills the tool, the target and
+// the link between them. In the end every number is the source's.
+func TestFollow(t *testing.T) {
+	t.Parallel()
+	rng, _ := random(t)
+	r, ok := startRedis(t, "--databases", "2", "--enable-debug-command", "yes", "--repl-diskless-sync-delay", "0", "--repl-diskless-sync", []string{"yes", "no"}[rng.IntN(2)], "--repl-backlog-size", "16mb")
+	if !ok {
+		return
+	}
+	f := &followed{t: t, rng: rng, redis: r, writer: r.dial(t), state: filepath.Join(t.TempDir(), "state"), log: new(logBuffer)}
+	f.target = startAt(t, freePort(t), t.TempDir(), "--schema", "../weibo.schema")
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("counterctl:\n%s", f.log)
+		}
+	})
+	f.write(300)
+	f.start()
+	for range scaled(12) {
+		f.write(300)
+		switch f.rng.IntN(6) {
+		case 0, 1:
+			f.killTool()
+			f.write(100)
+			f.start()
+		case 2:
+			f.killTarget()
+		case 3:
+			f.writer.do("CLIENT", "KILL", "TYPE", "replica")
+		case 4:
+			if f.rng.IntN(2) == 0 { // the source has a new history: all must be copied again
+				f.writer.want("+OK\r\n", "DEBUG", "CHANGE-REPL-ID")
+				f.writer.do("CLIENT", "KILL", "TYPE", "replica")
+			}
+		}
+		time.Sleep(time.Duration(f.rng.IntN(120)) * time.Millisecond) // so that kills come at all moments
+	}
+	f.killTool()
+	out, status := counterctl(t, f.args("--until-caught-up")...)
+	unfit := strings.Contains(out, "keys hold what their columns cannot")
+	if !strings.Contains(out, "the target is what the source was") || (status != 0) != unfit {
+		t.Errorf("exit status %d\n%s", status, out)
+	}
+	if same := f.compare(); same < followedPosts {
+		t.Errorf("only %d numbers were compared", same)
+	}
+}
+
+// TestFollowRefuses are jobs that would do harm.
+func TestFollowRefuses(t *testing.T) {
+	t.Parallel()
+	r, ok := startRedis(t, "--requirepass", "secret", "--repl-diskless-sync-delay", "0")
+	if !ok {
+		return
+	}
+	c := r.dial(t)
+	c.want("+OK\r\n", "AUTH", "secret")
+	c.want("+OK\r\n", "SET", "post:5:likes", "7")
+	s := importTarget(t)
+	s.dial(t).want(":1\r\n", "INCR", "9.cntan")
+	state := filepath.Join(t.TempDir(), "state")
+	args := func(url string, more ...string) []string {
+		return append([]string{"import", url, "--to", s.addr, "--follow", "--state", state, "--map", "post:{mid}:likes=weibo.attitude", "--until-caught-up"}, more...)
+	}
+	wantCtl(t, 1, args("redis://"+r.addr), "NOAUTH")
+	good := "redis://:secret@" + r.addr
+	wantCtl(t, 1, args(good), "the target has 1 numbers in the columns", "--overwrite")
+	s.dial(t).want("$1\r\n1\r\n", "GET", "9.cntan")
+	out := wantCtl(t, 0, args(good, "--overwrite"), "copied 1 keys", "the target is what the source was")
+	if strings.Contains(out, "secret") {
+		t.Errorf("the password is told:\n%s", out)
+	}
+	s.dial(t).want("*2\r\n$1\r\n7\r\n$1\r\n0\r\n", "MGET", "5.cntan", "9.cntan")
+	c.want(":8\r\n", "INCR", "post:5:likes")
+	wantCtl(t, 0, args(good), "following from offset", "0 copies") // it goes on
+	s.dial(t).want("$1\r\n8\r\n", "GET", "5.cntan")
+	wantCtl(t, 1, args(good, "--map", "p:{mid}:c#comments=weibo.comment"), "belongs to another job")
+	wantCtl(t, 2, []string{"import", good, "--to", s.addr, "--follow", "--map", "post:{mid}:likes=weibo.attitude"}, "--state")
+}
