@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
 
 	"github.com/counterd/counterd/cmd/counterctl/internal/export"
+	"github.com/counterd/counterd/cmd/counterctl/internal/mapping"
 	"github.com/counterd/counterd/cmd/internal/connect"
 	"github.com/counterd/counterd/schema"
 )
@@ -33,7 +35,10 @@ disk. CONDITIONS are the words behind the counter's name in COUNTER.COUNT: MID .
 
   tsv, csv   a line with the columns' names, and a line a post; counterctl import reads it
   sql        CREATE TABLE and INSERTs of 500 posts, a transaction for each counter
-  resp       commands in the Redis protocol that make an empty counterd what the source is
+  resp       commands in the Redis protocol that make an empty counterd what the source is; with --map those that write the
+             numbers into a Redis, where the rules of counterctl import say that they are
+
+  counterctl export 127.0.0.1:7000 --out - --format resp --map 'post:{mid}:likes=weibo.attitude' | redis-cli -h OLD --pipe
 
 The posts of a running node are read while it goes on, each as it is when its turn comes. What was written is compared with the
 node's own counts and sums, and said to be verified if nothing was changed meanwhile. A directory is read as it is at one moment;
@@ -42,6 +47,8 @@ so is what redis-cli --rdb downloads of a running node. Reading one takes the me
 		e := &exporter{}
 		flags.StringVarP(&e.out, "out", "o", "", "`FILE` to write, - for standard output; {counter} in it is the counter's name")
 		flags.StringVar(&e.format, "format", "", strings.Join(export.Formats, ", ")+"; FILE's name tells it unless given")
+		flags.StringArrayVarP(&e.rules, "map", "m", nil, "of resp: `RULE` that says where a Redis has a number, as in import; may be given many times")
+		flags.BoolVar(&e.skipZeros, "skip-zeros", false, "with --map: leave out values that are 0")
 		flags.StringSliceVar(&e.columns, "columns", nil, "columns to write, parted by commas; all unless given")
 		e.reach = connect.AddFlags(flags)
 		return func(ctx context.Context, out output, args []string) error {
@@ -63,6 +70,8 @@ so is what redis-cli --rdb downloads of a running node. Reading one takes the me
 type exporter struct {
 	out, format string
 	columns     []string
+	rules       []string // of resp
+	skipZeros   bool
 	counter     string   // "": all
 	words       []string // its conditions
 	reach       *connect.Flags
@@ -80,7 +89,25 @@ func (e *exporter) check() error {
 	if _, err := export.New(e.format); err != nil {
 		return misuse("--out %s: %v (--format)", e.out, err)
 	}
+	if len(e.rules) > 0 && e.format != "resp" {
+		return misuse("--map is for --format resp")
+	}
+	if e.skipZeros && len(e.rules) == 0 {
+		return misuse("--skip-zeros is for --map")
+	}
 	return nil
+}
+
+// encoder makes the encoder of the format.
+func (e *exporter) encoder(sch *schema.Schema) (export.Encoder, error) {
+	if len(e.rules) == 0 {
+		return export.New(e.format)
+	}
+	rules, err := mapping.Parse(e.rules, sch)
+	if err != nil {
+		return nil, misuse("--map: %v", err)
+	}
+	return export.NewMapped(rules, e.skipZeros)
 }
 
 // posts is where posts come from.
@@ -135,7 +162,7 @@ func isPath(source string) bool {
 func (e *exporter) tables(sch *schema.Schema) ([]*wanted, error) {
 	var all []*wanted
 	for _, c := range sch.Counters() {
-		if e.counter != "" && c.Name != e.counter {
+		if e.counter != "" && c.Name != e.counter || !e.written(sch, c) {
 			continue
 		}
 		columns, err := chosenColumns(c, e.columns)
@@ -164,6 +191,15 @@ func (e *exporter) tables(sch *schema.Schema) ([]*wanted, error) {
 	return all, nil
 }
 
+// written tells whether anything of a counter is written: with rules, whether one is of it.
+func (e *exporter) written(sch *schema.Schema, c *schema.Counter) bool {
+	rules, err := mapping.Parse(e.rules, sch)
+	if len(e.rules) == 0 || err != nil { // which is told before anything is written
+		return true
+	}
+	return slices.ContainsFunc(rules.Columns(), func(column mapping.Column) bool { return column.Counter == c })
+}
+
 // write writes all that is wanted. On any error no file is left.
 func (e *exporter) write(ctx context.Context, out output, from posts) error {
 	tables, err := e.tables(from.schema())
@@ -184,7 +220,7 @@ func (e *exporter) write(ctx context.Context, out output, from posts) error {
 
 // writeFile writes a file of some counters. What it tells goes to standard error where posts go to standard output.
 func (e *exporter) writeFile(ctx context.Context, out output, from posts, name string, tables []*wanted) error {
-	encoder, err := export.New(e.format)
+	encoder, err := e.encoder(from.schema())
 	if err != nil {
 		return err
 	}

@@ -108,6 +108,30 @@ func TestExportFiles(t *testing.T) {
 	}
 }
 
+// TestExportBack writes numbers as a Redis has them.
+func TestExportBack(t *testing.T) {
+	dir := exportDir(t)
+	args := []string{"export", dir, "--out", "-", "--format", "resp", "--map", "p:{mid}#c=weibo.comment", "--map", "r:{mid}=weibo.repost"}
+	out, note, status := ctl(t, args...)
+	if status != 0 || strings.Count(out, "HSET") != 3 || strings.Count(out, "SET\r\n") != 6 || !strings.Contains(out, "*4\r\n$4\r\nHSET\r\n$3\r\np:7\r\n$1\r\nc\r\n$1\r\n6\r\n") || strings.Contains(note, "video") {
+		t.Errorf("%d: %q, %s", status, out, note)
+	}
+	if out, _, status = ctl(t, append(args, "--skip-zeros")...); status != 0 || strings.Count(out, "SET\r\n") != 3 {
+		t.Errorf("without zeros: %d: %q", status, out)
+	}
+	for args, want := range map[string]string{
+		"--out - --map r:{mid}=weibo.repost":              "for --format resp",
+		"--out - --format resp --skip-zeros":              "is for --map",
+		"--out - --format resp --map r:{mid}=weibo.x":     "no weibo.x",
+		"--out - --format resp --map r:{mid}{*}=weibo.c":  "side by side",
+		"--out - --format resp --map r:{mid}:{*}=weibo.c": "stand for {*}",
+	} {
+		if _, note, status := ctl(t, append([]string{"export", dir}, strings.Fields(args)...)...); status == 0 || !strings.Contains(note, want) {
+			t.Errorf("%s: %d, %s", args, status, note)
+		}
+	}
+}
+
 // TestConditions compares conditions with what they say of single posts.
 func TestConditions(t *testing.T) {
 	sch, err := schema.ParseScript(strings.NewReader("add counter c\nadd column c n hint=8 max=32\n"), schema.Empty())

@@ -72,7 +72,7 @@ var allowed = map[string][]string{
 	"cmd/counterd/internal/server":   {"cmd/counterd/internal", "counter", "internal/version", "schema"},
 	"cmd/counterd/internal/repl":     {"cmd/counterd/internal", "counter", "internal/wire", "persist", "persist/vfs", "schema"},
 	"cmd/counterctl/internal/backup": {"counter/datadir", "persist", "persist/vfs"},
-	"cmd/counterctl/internal/export": {"internal/wire", "schema"},
+	"cmd/counterctl/internal/export": {"cmd/counterctl/internal/mapping", "internal/wire", "schema"},
 	"cmd/counterctl/internal/rdb":    {},
 	"cmd/counterctl/internal/follow": {"cmd/counterctl/internal/mapping", "cmd/counterctl/internal/source", "cmd/counterctl/internal/transfer",
 		"internal/errclass", "internal/wire", "persist/vfs", "schema"},

@@ -23,7 +23,7 @@ func TestImportSnapshot(t *testing.T) {
 		return
 	}
 	m := moved{}
-	fillShapes(t, rng, redisClient(t, r), 4000, m)
+	fillShapes(t, rng, redisClient(t, r), 1500, m)
 	r.dial(t).want("+OK\r\n", "SAVE")
 	dump := filepath.Join(r.dir, "dump.rdb")
 	rules := append([]string{"--verify", "values"}, everyShape...)
@@ -51,6 +51,21 @@ func TestImportSnapshot(t *testing.T) {
 	wantCtl(t, 0, []string{"export", s.addr, "weibo", "--out", path}, "verified")
 	wantCtl(t, 0, []string{"import", path, "--to", back.addr}, "verified")
 	wantCtl(t, 0, []string{"diff", s.addr, "--with", back.addr}, "no differences")
+
+	old, _ := startRedis(t) // and to a Redis again
+	commands := filepath.Join(t.TempDir(), "back.resp")
+	way := []string{"--map", "p:{mid}:c#c=weibo.comment", "--map", "p:{mid}:c#r=weibo.repost", "--map", "{mid:36}=weibo.attitude"}
+	wantCtl(t, 0, append([]string{"export", s.addr, "--out", commands}, way...), "verified")
+	text, err := os.ReadFile(commands)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if told := old.cli(t, string(text), "--pipe"); !strings.Contains(told, "errors: 0") {
+		t.Error(told)
+	}
+	again := importTarget(t)
+	wantCtl(t, 0, append([]string{"import", "redis://" + old.addr, "--to", again.addr}, way...), "verified")
+	wantCtl(t, 0, []string{"diff", s.addr, "--with", again.addr}, "no differences")
 }
 
 // followed is a redis-server that is written to and followed by a counterd, through a counterctl that may be killed.

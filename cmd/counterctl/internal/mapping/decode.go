@@ -16,6 +16,8 @@ const skipped = -1
 type decoder interface {
 	// decode appends an item for each number of a value. What is none goes to the tally.
 	decode(dst []Item, r *Rules, at place, value []byte, t *Tally) []Item
+	// encode appends the bytes that decode makes numbers of.
+	encode(dst []byte, values []uint64) []byte
 }
 
 // place is where a value stands, and whose it is.

@@ -49,5 +49,6 @@
 //	pattern.go  patterns: parsing, matching, whether two can meet
 //	decode.go   values to numbers
 //	change.go   commands to changes of numbers
+//	back.go     numbers to commands
 //	tally.go    what did not map
 package mapping
