@@ -18,6 +18,7 @@ var tableDifferences = map[string]string{
 	"punsubscribe flags": "as above",
 	"ssubscribe flags":   "as above",
 	"sunsubscribe flags": "as above",
+	"monitor flags":      "as above",
 	"client|reply flags": "a transaction whose replies are partly left out could not be read by anyone",
 	"replconf flags":     "a replica queues nothing",
 	"pubsub|help cats":   "it is one of the commands of publish and subscribe as its like",

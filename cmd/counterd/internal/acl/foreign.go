@@ -11,10 +11,10 @@ const foreignCommands = `
 	debug dump eval eval_ro evalsha evalsha_ro fcall fcall_ro geoadd geodist geohash geopos georadius georadius_ro
 	georadiusbymember georadiusbymember_ro geosearch geosearchstore getbit getex getrange hexpire hexpireat hexpiretime
 	hincrbyfloat hpersist hpexpire hpexpireat hpexpiretime hpttl hrandfield httl incrbyfloat keys lcs lindex linsert
-	llen lmove lmpop lolwut lpop lpos lpush lpushx lrange lrem lset ltrim migrate monitor move msetnx pfadd pfcount
+	llen lmove lmpop lolwut lpop lpos lpush lpushx lrange lrem lset ltrim migrate move msetnx pfadd pfcount
 	pfdebug pfmerge pfselftest psetex randomkey rename renamenx restore restore-asking rpop rpoplpush rpush rpushx sadd
 	scard script sdiff sdiffstore setbit setex setrange sflush sinter sintercard sinterstore sismember smembers
-	smismember smove sort sort_ro spop spublish srandmember srem sscan ssubscribe substr sunion sunionstore sunsubscribe
+	smismember smove sort sort_ro spop srandmember srem sscan substr sunion sunionstore
 	swapdb xack xadd xautoclaim xclaim xdel xgroup xinfo xlen xpending xrange xread xreadgroup xrevrange xsetid xtrim
 	zadd zcard zcount zdiff zdiffstore zincrby zinter zintercard zinterstore zlexcount zmpop zmscore zpopmax zpopmin
 	zrandmember zrange zrangebylex zrangebyscore zrangestore zrank zrem zremrangebylex zremrangebyrank zremrangebyscore

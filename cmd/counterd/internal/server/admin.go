@@ -32,7 +32,7 @@ func serverCommands() []*row {
 		return &row{Name: "function|" + name, Arity: -2, Flags: flags, Group: "scripting", Since: "7.0.0", Complexity: "O(1)", Syntax: syntax, Summary: summary, Run: on(run), Asks: command.NoData}
 	}
 	return append(append(persistenceCommands(), node.Commands(onNode)...),
-		commandCommand(), clientCommand(), configCommand(), slowlogCommand(), latencyCommand(), memoryCommand(), objectCommand(), aclCommand(),
+		commandCommand(), clientCommand(), configCommand(), slowlogCommand(), monitorCommand(), latencyCommand(), memoryCommand(), objectCommand(), aclCommand(),
 		server("info", -1, command.Loading|command.Stale, "1.0.0", "[section [section ...]]", "Describes the server and its totals.", runInfo),
 		server("time", 1, command.Loading|command.Stale|command.Fast, "2.6.0", "", "Returns the time as unix seconds and microseconds.", runTime),
 		server("shutdown", -1, admins|command.NoMulti|command.AllowBusy, "1.0.0", "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]", "Ends the server when everything it has read is answered.", runShutdown),

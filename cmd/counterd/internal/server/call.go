@@ -105,6 +105,9 @@ func (c *call) plan(cmd *row, args [][]byte) {
 	if c.reads != nil {
 		c.remember(cmd, args)
 	}
+	if c.srv.monitors.n.Load() > 0 {
+		c.srv.monitors.show(c.info, cmd, args)
+	}
 	if c.numbers.producer == nil && len(args) < 4 || c.executing {
 		cmd.Plan(&c.Call, args)
 	} else {

@@ -38,11 +38,12 @@ type client struct {
 	silence          silence // CLIENT REPLY
 	noEvict, noTouch bool    // CLIENT NO-EVICT, NO-TOUCH
 
-	info    clientInfo                              // what CLIENT LIST shows; has its own lock
-	track   atomic.Pointer[tracking.Client]         // nil: it never tracked, nor was it told of what others do
-	watch   watch.Mark                              // a watched key changed; set by others
-	waited  time.Duration                           // that the command being executed was blocked: no work of the server's
-	unblock atomic.Pointer[context.CancelCauseFunc] // ends the wait of WAIT and WAITAOF; nil: it is in neither
+	info     clientInfo                              // what CLIENT LIST shows; has its own lock
+	track    atomic.Pointer[tracking.Client]         // nil: it never tracked, nor was it told of what others do
+	monitors atomic.Bool                             // it monitors
+	watch    watch.Mark                              // a watched key changed; set by others
+	waited   time.Duration                           // that the command being executed was blocked: no work of the server's
+	unblock  atomic.Pointer[context.CancelCauseFunc] // ends the wait of WAIT and WAITAOF; nil: it is in neither
 }
 
 // Command plans, queues or executes one command: see front.Handler.
@@ -116,5 +117,8 @@ func (c *client) execute(cmd *row, args [][]byte) {
 	}
 	if cmd.Flags&command.SkipSlowlog == 0 {
 		c.noteSlow(cmd, args, took)
+	}
+	if c.srv.monitors.n.Load() > 0 {
+		c.srv.monitors.show(c.call.info, cmd, args)
 	}
 }

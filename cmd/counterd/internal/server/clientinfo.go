@@ -194,7 +194,7 @@ func (c *client) flags(s clientState) string {
 	for _, f := range []struct {
 		set    bool
 		letter byte
-	}{{c.peer.Load() != nil, 'S'}, {c.subs.Count() > 0, 'P'}, {s.multi >= 0, 'x'}, {c.Blocked(), 'b'}, {t.On, 't'}, {t.Broken, 'R'}, {t.Broadcast, 'B'}, {c.watch.Dirty(), 'd'}, {c.info.local(), 'U'}, {c.readonly, 'r'}, {s.noEvict, 'e'}, {s.noTouch, 'T'}} {
+	}{{c.monitors.Load(), 'O'}, {c.peer.Load() != nil, 'S'}, {c.subs.Count() > 0, 'P'}, {s.multi >= 0, 'x'}, {c.Blocked(), 'b'}, {t.On, 't'}, {t.Broken, 'R'}, {t.Broadcast, 'B'}, {c.watch.Dirty(), 'd'}, {c.info.local(), 'U'}, {c.readonly, 'r'}, {s.noEvict, 'e'}, {s.noTouch, 'T'}} {
 		if f.set {
 			flags = append(flags, f.letter)
 		}

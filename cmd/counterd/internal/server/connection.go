@@ -60,6 +60,7 @@ func runQuit(c *client, _ [][]byte) {
 func runReset(c *client, _ [][]byte) {
 	c.multi = transaction{}
 	c.srv.watches.Remove(&c.watch)
+	c.stopMonitor()
 	c.stopTracking()
 	c.unsubscribeAll()
 	c.Out.SetProtocol(2)

@@ -76,6 +76,7 @@
 //	info.go release.go             INFO. What it counts and measures is package stats's; memory that is given back
 //	web.go metrics.go              what is shown by HTTP: who may see it, /healthz, /metrics
 //	status.go statuslists.go       what the status page tells, which is package page's
+//	monitorcmd.go                  MONITOR
 //	slowlogcmd.go latency.go       SLOWLOG, which package slowlog keeps; LATENCY
 //	persistence.go memorycmd.go    SAVE and its kin; MEMORY
 //	admin.go                       SHUTDOWN, and what has one possible answer here

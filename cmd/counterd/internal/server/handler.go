@@ -67,6 +67,7 @@ func (c *client) End() (reusable bool) {
 	if p := c.peer.Load(); p != nil {
 		p.Close()
 	}
+	c.stopMonitor()
 	c.unsubscribeAll()
 	c.subs.Close(front.WriteTimeout * time.Second)
 	c.srv.watches.Remove(&c.watch)
@@ -83,7 +84,7 @@ const replicaHolds = 64 << 10
 // Standing is what the limits of connections make a difference by.
 func (c *client) Standing() (s front.Standing) {
 	s.Unread = int64(c.subs.Unread())
-	s.Quiet = c.subs.Count() > 0
+	s.Quiet = c.subs.Count() > 0 || c.monitors.Load()
 	if t := c.track.Load(); t != nil {
 		s.Unread += int64(t.Pending())
 	}

@@ -45,6 +45,7 @@ type Server struct {
 	releaser releaser
 	watches  watch.Table
 	tracking tracking.Table
+	monitors monitors
 	pubsub   pubsub.Registry
 	node     *node.Node
 	web      *web.Server   // nil without metrics-addr

@@ -1,0 +1,149 @@
+package server
+
+import (
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/command"
+)
+
+// MONITOR: a connection is sent every command that the server executes, as a line:
+//
+//	+1339518083.107412 [0 127.0.0.1:60866] "keys" "*"\r\n
+//
+// Lines go through the outbox of a subscriber and have its limits: a monitor that does not read is closed, and nobody
+// waits for it. Commands on items are shown when they are planned, all others when they have run, EXEC behind what it
+// executed: the order is that of each connection, and of neighbours on different loops nearly. Commands of the flag admin
+// are not shown, as in Redis, nor passwords.
+
+// monitors are the connections that monitor. While there is none, a command costs one atomic load.
+type monitors struct {
+	n   atomic.Int32
+	mu  sync.Mutex // guards all; an outbox's lock is taken inside
+	all map[*client]struct{}
+}
+
+const (
+	// maxMonitorArg and maxMonitorLine cut what is shown of a command: a line is copied for each monitor.
+	maxMonitorArg  = 1 << 10
+	maxMonitorLine = 64 << 10
+)
+
+func (m *monitors) add(c *client) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.all == nil {
+		m.all = make(map[*client]struct{})
+	}
+	m.all[c] = struct{}{}
+	m.n.Store(int32(len(m.all)))
+}
+
+// remove ends a connection's monitoring: nothing is sent to it afterwards.
+func (m *monitors) remove(c *client) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.all, c)
+	m.n.Store(int32(len(m.all)))
+}
+
+// show sends a command to all that monitor.
+func (m *monitors) show(from *clientInfo, cmd *row, args [][]byte) {
+	if cmd.Flags&command.Admin != 0 {
+		return
+	}
+	line := monitorLine(time.Now(), from, cmd, args)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for c := range m.all {
+		_ = c.subs.Push(line) // an error closes it
+	}
+}
+
+// monitorLine is a command in the form of Redis.
+func monitorLine(now time.Time, from *clientInfo, cmd *row, args [][]byte) []byte {
+	b := append(make([]byte, 0, 128), '+')
+	b = strconv.AppendInt(b, now.Unix(), 10)
+	micros := strconv.Itoa(1e6 + now.Nanosecond()/1e3)
+	b = append(append(b, '.'), micros[1:]...)
+	b = append(b, " [0 "...)
+	if from.local() {
+		b = append(append(b, "unix:"...), from.session.Conn().LocalAddr().String()...)
+	} else {
+		b = append(b, from.addr()...)
+	}
+	b = append(b, ']')
+	for i, a := range args {
+		if len(b) > maxMonitorLine {
+			b = append(b, ` "... (`...)
+			b = strconv.AppendInt(b, int64(len(args)-i), 10)
+			b = append(b, ` more arguments)"`...)
+			break
+		}
+		b = append(b, ` "`...)
+		switch {
+		case secret(cmd, args, i):
+			b = append(b, "(redacted)"...)
+		case len(a) > maxMonitorArg:
+			b = appendQuoted(b, a[:maxMonitorArg])
+			b = append(b, "... ("...)
+			b = strconv.AppendInt(b, int64(len(a)-maxMonitorArg), 10)
+			b = append(b, " more bytes)"...)
+		default:
+			b = appendQuoted(b, a)
+		}
+		b = append(b, '"')
+	}
+	return append(b, "\r\n"...)
+}
+
+// appendQuoted appends what stands between quotes: Redis's sdscatrepr.
+func appendQuoted(b, text []byte) []byte {
+	for _, ch := range text {
+		switch ch {
+		case '\\', '"':
+			b = append(b, '\\', ch)
+		case '\n':
+			b = append(b, `\n`...)
+		case '\r':
+			b = append(b, `\r`...)
+		case '\t':
+			b = append(b, `\t`...)
+		case '\a':
+			b = append(b, `\a`...)
+		case '\b':
+			b = append(b, `\b`...)
+		default:
+			if ch >= ' ' && ch <= '~' {
+				b = append(b, ch)
+			} else {
+				const hex = "0123456789abcdef"
+				b = append(b, '\\', 'x', hex[ch>>4], hex[ch&15])
+			}
+		}
+	}
+	return b
+}
+
+func monitorCommand() *row {
+	return &row{Name: "monitor", Arity: 1, Flags: command.Admin | command.NoScript | command.NoMulti | command.Loading | command.Stale, Group: "server", Since: "1.0.0", Complexity: "O(1)",
+		Summary: "Sends every command that is executed to the connection, until it ends or says RESET.", Run: runMonitor}
+}
+
+func runMonitor(c *client, _ [][]byte) {
+	c.subs.Start(&c.srv.pubsub, subscriberConn{c.Conn(), c})
+	c.Divert(&c.subs)
+	c.Out.Status("OK")
+	_ = c.Send() // before the first line; an error ends the connection at the next read
+	c.monitors.Store(true)
+	c.srv.monitors.add(c)
+}
+
+// stopMonitor ends it.
+func (c *client) stopMonitor() {
+	if c.monitors.Swap(false) {
+		c.srv.monitors.remove(c)
+	}
+}
