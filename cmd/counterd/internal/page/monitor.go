@@ -2,12 +2,13 @@ package page
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/klauspost/compress/gzip"
 )
 
 const (
@@ -16,7 +17,7 @@ const (
 	// freshFor is how old an answer may be before a viewer waits for a new one, for waitFresh at most.
 	freshFor  = 1500 * time.Millisecond
 	waitFresh = time.Second
-	// mapEvery and mapShare bound how often blocks are walked.
+	// mapEvery and mapShare bound how often blocks are walked and the map is made.
 	mapEvery = 2 * time.Second
 	mapShare = 200
 	// listed is how many commands, clients and slow commands are shown.
@@ -191,10 +192,12 @@ func (m *Monitor) publish(now time.Time) {
 
 // walk makes a new map. One runs at a time.
 func (m *Monitor) walk() {
-	defer m.walking.Store(false)
+	defer m.walking.Store(false) // last of all
 	began := time.Now()
 	blocks, err := m.mapper.walk(m.src, m.counters(), time.Now)
-	m.nextWalk = time.Now().Add(max(mapEvery, mapShare*time.Since(began)) - time.Second/2) // it is looked at each second
+	defer func() { // it is looked at each second
+		m.nextWalk = time.Now().Add(max(mapEvery, mapShare*time.Since(began)) - time.Second/2)
+	}()
 	if err != nil {
 		return // the store is closed or replaced: the next one finds the new one
 	}

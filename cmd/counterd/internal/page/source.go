@@ -41,6 +41,7 @@ type Vitals struct {
 	Replicas []Replica `json:"replicas"`
 	Clients  Clients   `json:"clients"`
 
+	Certificate  int64 `json:"certificate,omitempty"` // ms since 1970 until which the TLS certificate is good, 0: none
 	MinReplicas  int   `json:"minReplicas"`
 	GoodReplicas int   `json:"goodReplicas"`
 	Diverged     int   `json:"diverged"` // files with changes that were taken back
@@ -66,6 +67,7 @@ type Disk struct {
 	LogEnd     uint64        `json:"logEnd"`
 	LogDurable uint64        `json:"logDurable"`
 	LogBytes   int64         `json:"logBytes"`
+	LogDisk    int64         `json:"logDisk"` // what it takes on disk: what is only kept is compressed
 	Segments   int           `json:"segments"`
 	Unsynced   time.Duration `json:"unsynced"` // age of the oldest byte that is not synced
 	LastSync   time.Duration `json:"lastSync"`

@@ -53,6 +53,8 @@ const (
 	oldSnapshot = 4
 	// Where none is made by itself: what takes a start some seconds to replay.
 	longReplay = 4 << 30
+	// Renewals are made a month before the end; one that failed for two weeks is not made by itself any more.
+	certificateEnds = 14 * 24 * time.Hour
 )
 
 // judge keeps an eye on what is wrong since when. The zero judge has seen nothing.
@@ -147,6 +149,14 @@ func (j *judge) find(now time.Time, v *Vitals, lost int) (found []Problem) {
 	}
 	j.replication(now, v, say, ago)
 	j.connections(now, v, say)
+	switch left := time.UnixMilli(v.Certificate).Sub(now); {
+	case v.Certificate == 0 || left > certificateEnds:
+	case left <= 0:
+		say(Bad, "certificate", "The TLS certificate has ended", "Clients refuse it. Put a new one in its place, and send SIGHUP or CONFIG SET tls-cert-file.")
+		ago(-left)
+	default:
+		say(Warn, "certificate", "The TLS certificate ends in "+Span(left), "Put a new one in its place, and send SIGHUP or CONFIG SET tls-cert-file.")
+	}
 	if v.Panics > 0 {
 		say(Warn, "panics", plural(int(v.Panics), "internal fault", "internal faults")+" since the start", "The connections concerned were closed. The log has the traces: please report them.")
 	}

@@ -64,6 +64,8 @@ func TestVerdict(t *testing.T) {
 		{"few", Bad, "1 follows of 2 replicas that changes need", func(v *Vitals) { v.MinReplicas, v.GoodReplicas = 2, 1 }},
 		{"clients", Warn, "99 of 100 connections are in use", func(v *Vitals) { v.Clients.Connected = 99 }},
 		{"clients", Warn, "99 of 100 connections for reads are in use", func(v *Vitals) { v.Clients.Connected, v.Clients.Readers = 109, 99 }},
+		{"certificate", Warn, "The TLS certificate ends in 3 days", func(v *Vitals) { v.Certificate = at.Add(80 * time.Hour).UnixMilli() }},
+		{"certificate", Bad, "The TLS certificate has ended", func(v *Vitals) { v.Certificate = at.Add(-time.Hour).UnixMilli() }},
 		{"panics", Warn, "1 internal fault since the start", func(v *Vitals) { v.Panics = 1 }},
 		{"diverged", Note, "2 files have changes that this node took back", func(v *Vitals) { v.Diverged = 2 }},
 	} {

@@ -59,6 +59,9 @@ func (s *status) Vitals() page.Vitals {
 	if s.node.Replica() {
 		v.Role = "replica"
 	}
+	if _, until := s.tls.Certificate(); !until.IsZero() {
+		v.Certificate = until.UnixMilli()
+	}
 	c := &v.Clients
 	c.Connected, c.Readers = s.front.Count()
 	c.Max, c.ReadersMax, c.Blocked = conf.MaxClients, conf.ReadonlyClients, s.front.Blocked()
@@ -95,7 +98,7 @@ func (s *status) vitalsOfDisk(v *page.Vitals, store *counter.Store) {
 		disk.Free = -1
 	}
 	v.Disk = page.Disk{Durable: true, Total: disk.Total, Free: disk.Free, Reserve: disk.Reserve, Low: disk.Low,
-		LogFirst: log.First, LogEnd: log.Position, LogDurable: log.Durable, LogBytes: log.SegmentBytes, Segments: log.Segments,
+		LogFirst: log.First, LogEnd: log.Position, LogDurable: log.Durable, LogBytes: log.SegmentBytes, LogDisk: log.DiskBytes, Segments: log.Segments,
 		Unsynced: log.UnsyncedAge, LastSync: log.LastSync, MaxSync: log.MaxSync, SyncErrors: log.SyncErrors}
 	if err := store.Ready(); err != nil {
 		v.Disk.Trouble = clip(err.Error())

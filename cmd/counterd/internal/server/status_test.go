@@ -76,7 +76,7 @@ func TestStatusIsInfo(t *testing.T) {
 		"run_id": v.RunID, "maxclients": v.Clients.Max, "connected_clients": v.Clients.Connected, "readonly_clients": v.Clients.Readers,
 		"readonly_maxclients": v.Clients.ReadersMax, "rejected_connections": v.Clients.Rejected, "evicted_clients": v.Clients.Evicted,
 		"log_position": v.Disk.LogEnd, "log_durable": v.Disk.LogDurable, "log_first": v.Disk.LogFirst, "log_segments": v.Disk.Segments,
-		"log_bytes": v.Disk.LogBytes, "log_sync_errors": v.Disk.SyncErrors, "disk_total_bytes": v.Disk.Total, "log_max_sync_usec": v.Disk.MaxSync.Microseconds(),
+		"log_bytes": v.Disk.LogBytes, "log_disk_bytes": v.Disk.LogDisk, "log_sync_errors": v.Disk.SyncErrors, "disk_total_bytes": v.Disk.Total, "log_max_sync_usec": v.Disk.MaxSync.Microseconds(),
 		"snapshot_generation": v.Snapshot.Generation, "snapshot_bytes": v.Snapshot.Bytes, "snapshot_blocks": v.Snapshot.Blocks,
 		"connected_slaves": len(v.Replicas), "panics_total": v.Panics, "counterd_diverged_files": v.Diverged, "cache_bytes": v.Memory.Cache,
 		"hot_items": tiers.HotPosts, "hot_blocks": tiers.HotBlocks, "hot_bytes": tiers.HotBytes, "cold_items": tiers.ColdPosts, "cold_blocks": tiers.ColdBlocks,
@@ -171,6 +171,49 @@ func TestStatusPassword(t *testing.T) {
 		}
 		if res := statusOf(t, s, path, nil); res.StatusCode != http.StatusOK && (path != "/map.json" || res.StatusCode != http.StatusNoContent) {
 			t.Errorf("%s with the password: %s", path, res.Status)
+		}
+	}
+}
+
+// TestStatusRights: a user sees of the page what he may see by commands.
+func TestStatusRights(t *testing.T) {
+	s := wireServe(t, func(c *config.Config) { c.MetricsAddr, c.RequirePass, c.SlowlogSlower = "127.0.0.1:0", "s3cret", 0 })
+	c := wireDial(t, s, 2)
+	c.want("AUTH s3cret", "+OK")
+	c.want("CLIENT SETNAME somebody", "+OK")
+	c.want("SET 5.cntcm 1", "+OK")
+	for _, u := range []struct {
+		name, rights, hidden string
+		status               int
+	}{
+		{"all", "+@all", "", http.StatusOK}, {"figures", "+info", "slowlog clients", http.StatusOK}, {"slow", "+info +slowlog|get", " clients", http.StatusOK},
+		{"clients", "+info +client|list", "slowlog", http.StatusOK}, {"none", "+get", "", http.StatusForbidden},
+	} {
+		c.want("ACL SETUSER "+u.name+" on >pw ~* "+u.rights, "+OK")
+		for _, path := range []string{"/", "/status.json", "/history.json", "/map.json"} {
+			r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.web.Addr().String()+path, nil)
+			r.SetBasicAuth(u.name, "pw")
+			res, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, _ := io.ReadAll(res.Body)
+			res.Body.Close()
+			if res.StatusCode != u.status && (path != "/map.json" || res.StatusCode != http.StatusNoContent) {
+				t.Errorf("%s: %s: %s", u.name, path, res.Status)
+			}
+			if path != "/status.json" || u.status != http.StatusOK {
+				continue
+			}
+			var st page.Status
+			if err := json.Unmarshal(text, &st); err != nil {
+				t.Fatal(err)
+			}
+			clients, slow := !strings.Contains(u.hidden, "clients"), !strings.Contains(u.hidden, "slowlog")
+			if st.Hidden != u.hidden || (len(st.Details.Largest)+len(st.Details.Busiest) > 0) != clients || (len(st.Details.Slow) > 0) != slow ||
+				!clients && !slow && strings.Contains(string(text), "somebody") {
+				t.Errorf("%s: hidden %q: %s", u.name, st.Hidden, text)
+			}
 		}
 	}
 }

@@ -262,7 +262,7 @@ function durability(s) {
   facts($("log"), [
     ["Acknowledged", setting(s, "Durability")],
     ["Disk", [d.trouble ? d.trouble : d.free >= 0 && d.total ? `${bytes(d.free)} free of ${bytes(d.total)}, ${bytes(d.reserve)} kept for a snapshot` : "well", d.trouble ? "bad" : d.low ? "warn" : ""]],
-    ["Log", `${bytes(d.logBytes)} in ${num(d.segments)} ${d.segments === 1 ? "segment" : "segments"}, from ${num(d.logFirst)} to ${num(d.logEnd)}`],
+    ["Log", bytes(d.logBytes) + (d.logDisk < 0.98 * d.logBytes ? `, compressed to ${bytes(d.logDisk)},` : "") + ` in ${num(d.segments)} ${d.segments === 1 ? "segment" : "segments"}, from ${num(d.logFirst)} to ${num(d.logEnd)}`],
     ["Not synced", d.logEnd > d.logDurable ? `${bytes(d.logEnd - d.logDurable)}, ${span(d.unsynced / NS)} old` : "nothing"],
     ["Last sync", (d.lastSync ? nanos(d.lastSync) : "none yet") + (d.maxSync ? `, longest ${nanos(d.maxSync)}` : "") + (d.syncErrors ? `, ${num(d.syncErrors)} failed` : "")],
     ["Snapshot", [n.running ? "one is being made" : n.error ? "failed: " + n.error : n.at ? `${span((now - n.at) / 1000)} ago` + (n.took ? `, took ${nanos(n.took)}` : "") : "none yet", n.error ? "warn" : ""]],
