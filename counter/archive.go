@@ -58,6 +58,9 @@ func (a *Archive) End() uint64 { return a.w.End() }
 // WriteTo writes the archive, once. Errors as persist.ArchiveWriter.WriteTo.
 func (a *Archive) WriteTo(w io.Writer) (int64, error) { return a.w.WriteTo(w) }
 
+// WriteCompressed writes the archive, once, compressed: its size is not known before. Errors as WriteTo.
+func (a *Archive) WriteCompressed(w io.Writer) (int64, error) { return a.w.WriteCompressed(w) }
+
 // Close lets files and log go.
 func (a *Archive) Close() error {
 	err := a.w.Close()

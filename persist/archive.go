@@ -35,6 +35,12 @@ import (
 // Little-endian. size is the archive's, in bytes, so that one cut short is told from a whole one. The header's crc32c
 // covers the 24 bytes before it; a part's first one its 12 bytes and the name, its second one the content.
 //
+// In version 2, which is compressed, the header's parts and size are 0, and the zeros of a part say what it is: 0, as it
+// is; 1, an image whose content is its length (u64) and one zstd frame of it; 2, the end, without a name, a content and
+// its crc32c, whose length is that of all before it, in bytes. The log is in packed segments (packed.go). Cold files
+// stay as they are: they are dense. Of what may stand behind the end 40 bytes are passed over: redis-cli leaves the mark
+// there that ended its download, where it cannot cut it off.
+//
 // The name is a path below the data directory, with slashes: HISTORY; MANIFEST-<n>, of the one snapshot, unless the
 // log goes back to offset 0; the block files that it names, as they are; log/<start>.aof, segments made for the archive
 // without a gap from the offset to replay from to the log's end. No name comes twice. So an archive is read as a data
@@ -42,18 +48,24 @@ import (
 const (
 	archiveMagic      = "CTRDARC\n"
 	archiveVersion    = 1
+	archiveCompressed = 2 // the version that is compressed
 	archiveHeaderLen  = 28
 	archivePartLen    = 16
 	archiveSumLen     = 4
 	maxArchiveName    = 512
 	archiveCopyBuffer = 256 << 10
+	archiveEndMark    = 40
+
+	archivePlain = 0 // kinds of parts
+	archiveZstd  = 1
+	archiveEnd   = 2
 )
 
 // appendArchiveHeader appends the header of an archive.
-func appendArchiveHeader(dst []byte, parts int, size uint64) []byte {
+func appendArchiveHeader(dst []byte, version uint16, parts int, size uint64) []byte {
 	n := len(dst)
 	dst = append(dst, archiveMagic...)
-	dst = binary.LittleEndian.AppendUint16(dst, archiveVersion)
+	dst = binary.LittleEndian.AppendUint16(dst, version)
 	dst = binary.LittleEndian.AppendUint16(dst, 0)
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(parts))
 	dst = binary.LittleEndian.AppendUint64(dst, size)
@@ -61,18 +73,18 @@ func appendArchiveHeader(dst []byte, parts int, size uint64) []byte {
 }
 
 // appendArchivePart appends what stands before a part's content.
-func appendArchivePart(dst []byte, name string, length uint64) []byte {
+func appendArchivePart(dst []byte, kind uint16, name string, length uint64) []byte {
 	n := len(dst)
 	dst = binary.LittleEndian.AppendUint64(dst, length)
 	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(name)))
-	dst = binary.LittleEndian.AppendUint16(dst, 0)
+	dst = binary.LittleEndian.AppendUint16(dst, kind)
 	sum := crc32.Update(crc32c(dst[n:]), castagnoli, []byte(name))
 	return append(binary.LittleEndian.AppendUint32(dst, sum), name...)
 }
 
 // ArchiveWriter writes the state of an open log's directory as an archive. Its size is known before the first byte is
-// written, and it takes memory for one frame and one buffer. Nobody may remove the files and the log while it is at
-// work. NOT safe for concurrent use; must be closed.
+// written, unless it is compressed, and it takes memory for one frame and one buffer, or else for an image or 1 MiB of
+// log, twice. Nobody may remove the files and the log while it is at work. NOT safe for concurrent use; must be closed.
 type ArchiveWriter struct {
 	fsys    vfs.FS
 	dir     string
@@ -167,7 +179,7 @@ func (w *ArchiveWriter) addLog(start, end uint64) {
 	w.add(outPart{name: logDirName + "/" + SegmentName(start), length: segmentHeaderLen + end - start, log: true, start: start, end: end})
 }
 
-// Size returns how many bytes WriteTo writes.
+// Size returns how many bytes WriteTo writes, or WriteCompressed at most but for a few in a thousand.
 func (w *ArchiveWriter) Size() int64 { return int64(w.size) }
 
 // End returns the log offset that the archive's state is of.
@@ -178,27 +190,31 @@ func (w *ArchiveWriter) End() uint64 { return w.end }
 func (w *ArchiveWriter) WriteTo(out io.Writer) (int64, error) {
 	w.out, w.done = out, 0
 	w.buf = make([]byte, archiveCopyBuffer)
-	if err := w.write(appendArchiveHeader(nil, len(w.parts), w.size)); err != nil {
+	if err := w.write(appendArchiveHeader(nil, archiveVersion, len(w.parts), w.size)); err != nil {
 		return w.done, err
 	}
 	for i := range w.parts {
-		p := &w.parts[i]
-		if err := w.write(appendArchivePart(w.buf[:0], p.name, p.length)); err != nil {
-			return w.done, err
-		}
-		began := w.done
-		w.crc = 0
-		if err := w.content(p); err != nil {
-			return w.done, err
-		}
-		if n := uint64(w.done - began); n != p.length {
-			return w.done, &CorruptError{Dir: w.dir, File: filepath.Join(w.dir, p.name), Want: fmt.Sprintf("%d bytes", p.length), Got: fmt.Sprint(n)}
-		}
-		if err := w.write(binary.LittleEndian.AppendUint32(w.buf[:0], w.crc)); err != nil {
+		if err := w.part(&w.parts[i]); err != nil {
 			return w.done, err
 		}
 	}
 	return w.done, nil
+}
+
+// part writes a part as it is.
+func (w *ArchiveWriter) part(p *outPart) error {
+	if err := w.write(appendArchivePart(w.buf[:0], archivePlain, p.name, p.length)); err != nil {
+		return err
+	}
+	began := w.done
+	w.crc = 0
+	if err := w.content(p); err != nil {
+		return err
+	}
+	if n := uint64(w.done - began); n != p.length {
+		return &CorruptError{Dir: w.dir, File: filepath.Join(w.dir, p.name), Want: fmt.Sprintf("%d bytes", p.length), Got: fmt.Sprint(n)}
+	}
+	return w.write(binary.LittleEndian.AppendUint32(w.buf[:0], w.crc))
 }
 
 // write writes bytes and counts them.

@@ -1,6 +1,7 @@
 package persist
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -39,6 +40,8 @@ var _ vfs.FS = (*Archive)(nil)
 // archivePart is where a part's content lies.
 type archivePart struct {
 	off, length int64
+	packed      bool
+	raw         int64 // of the content, unpacked
 }
 
 // OpenArchive opens an archive and reads what its parts are; Verify reads the rest. A file that is damaged, cut short
@@ -87,8 +90,12 @@ func (a *Archive) load() (err error) {
 		return a.corrupt(24, fmt.Sprintf("header crc32c %08x", want), fmt.Sprintf("%08x", got))
 	}
 	// A newer version keeps magic, version and a crc32c in the last 4 of its first 28 bytes.
-	if v := binary.LittleEndian.Uint16(head[8:]); v != archiveVersion || head[10]|head[11] != 0 {
-		return newerFormat(a.path, uint32(v), archiveVersion)
+	v := binary.LittleEndian.Uint16(head[8:])
+	if v != archiveVersion && v != archiveCompressed || head[10]|head[11] != 0 {
+		return newerFormat(a.path, uint32(v), archiveCompressed)
+	}
+	if v == archiveCompressed {
+		return a.loadCompressed()
 	}
 	parts := binary.LittleEndian.Uint32(head[12:])
 	switch size := binary.LittleEndian.Uint64(head[16:]); {
@@ -99,7 +106,7 @@ func (a *Archive) load() (err error) {
 	}
 	at := int64(archiveHeaderLen)
 	for range parts {
-		if at, err = a.loadPart(at); err != nil {
+		if at, _, err = a.loadPart(at, false); err != nil {
 			return err
 		}
 	}
@@ -109,15 +116,42 @@ func (a *Archive) load() (err error) {
 	return a.checkLog()
 }
 
-// loadPart reads what stands before a part's content and returns where the next part is.
-func (a *Archive) loadPart(at int64) (next int64, err error) {
+// loadCompressed reads the parts of a compressed archive, up to its end.
+func (a *Archive) loadCompressed() (err error) {
+	at, end := int64(archiveHeaderLen), false
+	for !end {
+		if at, end, err = a.loadPart(at, true); err != nil {
+			return err
+		}
+	}
+	if more := a.size - at; more != 0 && more != archiveEndMark {
+		return a.corrupt(at, "the end of the archive", fmt.Sprintf("%d more bytes", more))
+	}
+	return a.checkLog()
+}
+
+// loadPart reads what stands before a part's content and returns where the next part is. end: it was the end.
+func (a *Archive) loadPart(at int64, compressed bool) (next int64, end bool, err error) {
 	var head [archivePartLen]byte
 	if err := a.read(head[:], at, "part header"); err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	length, n := binary.LittleEndian.Uint64(head[:]), int64(binary.LittleEndian.Uint16(head[8:]))
-	if n == 0 || n > maxArchiveName || head[10]|head[11] != 0 {
-		return 0, a.corrupt(at+8, fmt.Sprintf("a name of 1 to %d bytes, and zeros", maxArchiveName), fmt.Sprintf("% x", head[8:12]))
+	kind := binary.LittleEndian.Uint16(head[10:])
+	if compressed && kind == archiveEnd && n == 0 && binary.LittleEndian.Uint32(head[12:]) == crc32c(head[:12]) {
+		if length != uint64(at) {
+			return 0, false, a.corrupt(at, fmt.Sprintf("an end behind %d bytes", at), fmt.Sprint(length))
+		}
+		return at + archivePartLen, true, nil
+	}
+	next, err = a.loadContent(head, at, length, n, compressed && kind == archiveZstd)
+	return next, false, err
+}
+
+// loadContent goes on with a part that has a name of n bytes.
+func (a *Archive) loadContent(head [archivePartLen]byte, at int64, length uint64, n int64, packed bool) (next int64, err error) {
+	if kind := binary.LittleEndian.Uint16(head[10:]); n == 0 || n > maxArchiveName || kind != archivePlain && !packed {
+		return 0, a.corrupt(at+8, fmt.Sprintf("a name of 1 to %d bytes, and a kind that is known", maxArchiveName), fmt.Sprintf("% x", head[8:12]))
 	}
 	name := make([]byte, n)
 	if err := a.read(name, at+archivePartLen, "part name"); err != nil {
@@ -131,13 +165,28 @@ func (a *Archive) loadPart(at int64) (next int64, err error) {
 	}
 	off := at + archivePartLen + n
 	if room := a.size - off - archiveSumLen; room < 0 || length > uint64(room) {
-		return 0, a.corrupt(at, fmt.Sprintf("at most %d bytes for %s", max(room, 0), name), fmt.Sprint(length))
+		return 0, &CorruptError{File: a.path, Offset: at, Want: fmt.Sprintf("at most %d bytes for %s", max(room, 0), name), Got: fmt.Sprint(length), Err: io.ErrUnexpectedEOF}
+	}
+	part := archivePart{off: off, length: int64(length), raw: int64(length), packed: packed}
+	if packed {
+		var b [8]byte
+		if length < uint64(len(b)) {
+			return 0, a.corrupt(off, "the length of what is compressed", fmt.Sprintf("%d bytes", length))
+		}
+		if err := a.read(b[:], off, "length"); err != nil {
+			return 0, err
+		}
+		raw := binary.LittleEndian.Uint64(b[:])
+		if raw > maxArchivePacked {
+			return 0, a.corrupt(off, fmt.Sprintf("at most %d bytes for %s", maxArchivePacked, name), fmt.Sprint(raw))
+		}
+		part.raw = int64(raw)
 	}
 	full := filepath.Join(a.path, filepath.FromSlash(string(name)))
 	if _, twice := a.parts[full]; twice {
 		return 0, a.corrupt(at+archivePartLen, "each file once", fmt.Sprintf("%q again", name))
 	}
-	a.parts[full] = archivePart{off, int64(length)}
+	a.parts[full] = part
 	a.order = append(a.order, full)
 	return off + int64(length) + archiveSumLen, nil
 }
@@ -171,10 +220,18 @@ func (a *Archive) checkLog() error {
 	}
 	for i, s := range segs {
 		p := a.parts[s.path]
-		if i > 0 && s.start != a.end || p.length < segmentHeaderLen {
-			return a.corrupt(p.off, fmt.Sprintf("a segment that starts at %d", a.end), fmt.Sprintf("one at %d of %d bytes", s.start, p.length))
+		file, err := openSegmentFile(a, &s)
+		if err != nil {
+			return err
 		}
-		a.end = s.start + uint64(p.length) - segmentHeaderLen
+		length, err := file.Size()
+		if err = errors.Join(err, file.Close()); err != nil {
+			return err
+		}
+		if i > 0 && s.start != a.end || length < segmentHeaderLen {
+			return a.corrupt(p.off, fmt.Sprintf("a segment that starts at %d", a.end), fmt.Sprintf("one at %d of %d bytes", s.start, length))
+		}
+		a.end = s.start + uint64(length) - segmentHeaderLen
 	}
 	return nil
 }
@@ -229,7 +286,15 @@ func (a *Archive) Open(name string) (vfs.File, error) {
 	if !ok {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	}
-	return &archiveFile{SectionReader: io.NewSectionReader(a.file, p.off, p.length), archive: a, part: p, name: name}, nil
+	f := &archiveFile{SectionReader: io.NewSectionReader(a.file, p.off, p.length), archive: a, part: p, name: name}
+	if p.packed {
+		raw, err := a.unpack(name, p)
+		if err != nil {
+			return nil, err
+		}
+		f.SectionReader, f.raw = io.NewSectionReader(bytes.NewReader(raw), 0, p.raw), raw
+	}
+	return f, nil
 }
 
 // List implements vfs.FS.
@@ -263,7 +328,7 @@ func (a *Archive) Stat(name string) (fs.FileInfo, error) {
 	if !ok {
 		return nil, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrNotExist}
 	}
-	return archiveInfo{name: name, size: p.length, mode: 0o440}, nil
+	return archiveInfo{name: name, size: p.raw, mode: 0o440}, nil
 }
 
 func readOnly(op, name string) error { return &fs.PathError{Op: op, Path: name, Err: syscall.EROFS} }
@@ -317,11 +382,12 @@ type archiveFile struct {
 	*io.SectionReader
 	archive *Archive
 	part    archivePart
+	raw     []byte // of a part that is compressed
 	name    string
 }
 
 func (f *archiveFile) Name() string                           { return f.name }
-func (f *archiveFile) Size() (int64, error)                   { return f.part.length, nil }
+func (f *archiveFile) Size() (int64, error)                   { return f.part.raw, nil }
 func (f *archiveFile) Close() error                           { return nil }
 func (f *archiveFile) WriteAt(_ []byte, _ int64) (int, error) { return 0, readOnly("write", f.name) }
 func (f *archiveFile) Sync() error                            { return readOnly("sync", f.name) }
@@ -330,8 +396,11 @@ func (f *archiveFile) Preallocate(int64) error                { return readOnly(
 
 // Map implements vfs.File. The archive is mapped once, as a whole: a store with thousands of cold files opens here too.
 func (f *archiveFile) Map(size int64) ([]byte, func() error, error) {
-	if size > f.part.length {
+	if size > f.part.raw {
 		return nil, nil, io.ErrUnexpectedEOF
+	}
+	if f.part.packed {
+		return f.raw[:size:size], func() error { return nil }, nil
 	}
 	a := f.archive
 	a.mapOnce.Do(func() { a.data, a.unmap, a.mapErr = a.file.Map(a.size) })

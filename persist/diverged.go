@@ -75,7 +75,7 @@ func SaveDiverged(ctx context.Context, fsys vfs.FS, dir string, w *ArchiveWriter
 	if err != nil {
 		return "", nil, err
 	}
-	if _, err = w.WriteTo(&contextWriter{ctx, io.NewOffsetWriter(file, 0)}); err == nil {
+	if _, err = w.WriteCompressed(&contextWriter{ctx, io.NewOffsetWriter(file, 0)}); err == nil {
 		err = file.Sync()
 	}
 	if err = errors.Join(err, file.Close()); err == nil {

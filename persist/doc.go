@@ -118,7 +118,7 @@
 //   - packing: pack.go
 //   - snapshots: dir.go, lock.go, image_reader.go, checkblock.go, blockfault.go, lost.go
 //   - replication: cut.go, diverged.go, install.go, logcopy.go
-//   - copies in one file: archive.go, archive_reader.go
+//   - copies in one file: archive.go, archive_packed.go, archive_reader.go
 //   - for tools: walklog.go, segments.go, aside.go
 //   - errors.go, options.go, files.go
 package persist

@@ -22,7 +22,7 @@ const (
 func crc32c(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
 
 // sampleArchive archives the directory of sampleDir, which is returned too.
-func sampleArchive(t testing.TB, withSnapshot bool) (archive []byte, disk *vfs.Sim) {
+func sampleArchive(t testing.TB, withSnapshot, compressed bool) (archive []byte, disk *vfs.Sim) {
 	t.Helper()
 	_, disk, opts := sampleDir(t)
 	d, err := persist.OpenDir(disk, testDir)
@@ -38,9 +38,13 @@ func sampleArchive(t testing.TB, withSnapshot bool) (archive []byte, disk *vfs.S
 	w, err := persist.NewArchiveWriter(testDir, l, m, lineage)
 	must(t, err)
 	var out bytes.Buffer
-	n, err := w.WriteTo(&out)
+	write := w.WriteTo
+	if compressed {
+		write = w.WriteCompressed
+	}
+	n, err := write(&out)
 	must(t, err)
-	if n != w.Size() || n != int64(out.Len()) || w.End() != l.Written() {
+	if !compressed && n != w.Size() || n != int64(out.Len()) || w.End() != l.Written() {
 		t.Fatalf("%d bytes written, %d announced, to offset %d of %d", n, w.Size(), w.End(), l.Written())
 	}
 	must(t, w.Close())
@@ -76,8 +80,9 @@ func TestArchiveVersion1(t *testing.T) {
 // TestArchive reads an archive as the directory that it was made of: nothing is wrong with it, and what is restored has
 // the same records.
 func TestArchive(t *testing.T) {
-	for _, withSnapshot := range []bool{true, false} {
-		b, disk := sampleArchive(t, withSnapshot)
+	for i := range 4 {
+		withSnapshot := i%2 == 0
+		b, disk := sampleArchive(t, withSnapshot, i/2 == 1)
 		a, err := putArchive(t, b)
 		must(t, err)
 		must(t, a.Verify(nil))
@@ -126,7 +131,9 @@ func resealArchive(b []byte) {
 	if len(b) < archiveHeaderLen {
 		return
 	}
-	le.PutUint64(b[16:], uint64(len(b)))
+	if b[8] != 2 { // of one that is compressed nothing is known before
+		le.PutUint64(b[16:], uint64(len(b)))
+	}
 	le.PutUint32(b[24:], crc32c(b[:24]))
 	for at := archiveHeaderLen; at+archivePartLen <= len(b); {
 		length, n := le.Uint64(b[at:]), int(le.Uint16(b[at+8:]))
@@ -143,11 +150,13 @@ func resealArchive(b []byte) {
 
 func FuzzArchive(f *testing.F) {
 	for _, withSnapshot := range []bool{true, false} {
-		b, _ := sampleArchive(f, withSnapshot)
+		b, _ := sampleArchive(f, withSnapshot, true)
+		f.Add(b, true)
+		b, _ = sampleArchive(f, withSnapshot, false)
 		f.Add(b, true)
 		f.Add(b[:len(b)/2], false)
 	}
-	many, _ := sampleArchive(f, false)
+	many, _ := sampleArchive(f, false, false)
 	many = many[:archiveHeaderLen]
 	binary.LittleEndian.PutUint32(many[12:], 1<<32-1) // parts
 	resealArchive(many)

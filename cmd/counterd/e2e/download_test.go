@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,6 +50,23 @@ func TestDownload(t *testing.T) {
 	}
 	sameContents(t, "downloaded", contents(t, other, toolsCounters...), contents(t, s, toolsCounters...))
 	other.stop()
+
+	// A client that wants to know the size before gets an archive that is not compressed, which is larger.
+	old := s.dial(t)
+	old.want("+OK\r\n", "REPLCONF", "rdb-only", "1")
+	if err := old.tryWrite([]byte("*1\r\n$4\r\nSYNC\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	plain := readArchive(t, old)
+	packed, err := os.ReadFile(file)
+	if err != nil || len(packed)*10 > len(plain)*9 {
+		t.Errorf("compressed %d bytes, else %d, %v", len(packed), len(plain), err)
+	}
+	was := filepath.Join(t.TempDir(), "plain")
+	if err := os.WriteFile(was, plain, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wantCtl(t, 0, []string{"check", was}, "nothing is damaged")
 
 	// While it is written to: the state of one moment, not before the download began.
 	c.want("+OK\r\n", "SET", "77.cntcm", "0")
@@ -99,7 +117,7 @@ func TestDownload(t *testing.T) {
 			t.Error("restored from a damaged file")
 		}
 	}
-	refuse(whole[:len(whole)-1], "corrupt file", "busy at byte", "as the header says", "unexpected EOF")
+	refuse(whole[:len(whole)-1], "corrupt file", "busy at byte", "unexpected EOF")
 	damaged := append([]byte(nil), whole...)
 	damaged[len(damaged)/2] ^= 4
 	refuse(damaged, "corrupt file", "busy at byte")
@@ -114,6 +132,24 @@ func TestDownload(t *testing.T) {
 	if out, err := exec.Command(cli, "-p", strconv.Itoa(s.port), "--functions-rdb", file+"-f").CombinedOutput(); err == nil || !strings.Contains(string(out), "no functions") {
 		t.Errorf("--functions-rdb: %v\n%s", err, out)
 	}
+}
+
+// readArchive reads a bulk string without its CRLF.
+func readArchive(t testing.TB, c *conn) []byte {
+	t.Helper()
+	line, err := c.br.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.Atoi(strings.Trim(line, "$\r\n"))
+	if err != nil {
+		t.Fatalf("%q", line)
+	}
+	b := make([]byte, n)
+	if _, err := io.ReadFull(c.br, b); err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 // counterValue reads a number.

@@ -1,13 +1,17 @@
 package node
 
 import (
+	"crypto/rand"
+	"encoding/hex"
 	"fmt"
+	"io"
 	"time"
 )
 
-// sendArchive answers SYNC, or PSYNC behind a line of its own, of redis-cli --rdb: an archive of the data as a bulk
-// string without its CRLF, straight from the files. Nobody else waits. A file that turns out to be damaged ends the
-// connection: the client knows how many bytes it lacks.
+// sendArchive answers SYNC, or PSYNC behind a line of its own, of redis-cli --rdb: an archive of the data, straight from
+// the files. Nobody else waits. Who says that they know how (REPLCONF capa eof) get it compressed and an end of 40 bytes
+// behind it, which is announced; others, redis-cli before 7.0, as a bulk string without its CRLF. A file that turns out
+// to be damaged ends the connection: the client knows that something is missing.
 func (n *Node) sendArchive(c PeerConn, psync bool) {
 	out, store := &c.Call().Out, n.host.Store()
 	a, err := store.Admin().Archive()
@@ -20,18 +24,29 @@ func (n *Node) sendArchive(c PeerConn, psync bool) {
 		past := store.Replication().Lineage()
 		out.Status(fmt.Sprintf("FULLRESYNC %s %d", past.Current().ReplID, a.End()))
 	}
-	out.BulkHead(a.Size())
+	write, end := a.WriteTo, ""
+	if c.Peer().TakesEnd() {
+		var mark [20]byte
+		_, _ = rand.Read(mark[:]) // it never fails
+		write, end = a.WriteCompressed, hex.EncodeToString(mark[:])
+		out.Raw([]byte("$EOF:" + end + "\r\n"))
+	} else {
+		out.BulkHead(a.Size())
+	}
 	if c.Send() != nil {
 		c.End()
 		return
 	}
 	began := time.Now()
-	sent, err := a.WriteTo(c.Raw())
+	sent, err := write(c.Raw())
+	if err == nil {
+		_, err = io.WriteString(c.Raw(), end)
+	}
 	if err != nil {
 		n.log.Error("the download of a snapshot was broken off", "bytes", sent, "size", a.Size(), "error", err)
 		c.End()
 		c.Socket().Close() // a part was announced as the whole
 		return
 	}
-	n.log.Info("a snapshot was downloaded", "offset", a.End(), "bytes", sent, "took", time.Since(began).Round(time.Millisecond))
+	n.log.Info("a snapshot was downloaded", "offset", a.End(), "bytes", sent, "size", a.Size(), "took", time.Since(began).Round(time.Millisecond))
 }

@@ -136,3 +136,6 @@ func (p *Peer) SyncRefusal() string {
 
 // SnapshotOnly tells whether an archive of the data is wanted and nothing behind it: redis-cli --rdb.
 func (p *Peer) SnapshotOnly() bool { return p.snapshotOnly }
+
+// TakesEnd tells whether an archive may be sent whose end is told by what stands behind it.
+func (p *Peer) TakesEnd() bool { return p != nil && p.takesEnd }

@@ -35,6 +35,7 @@ type Peer struct {
 	takesMessages bool
 	takesShard    bool // and those of SPUBLISH
 	snapshotOnly  bool // of redis-cli --rdb
+	takesEnd      bool // of redis-cli too: what it is sent may end with a mark, in place of a length before it
 	lineage       persist.Lineage
 
 	// The feeder's once there is one (fed), before the goroutine's that reads the connection.
@@ -104,6 +105,7 @@ func (p *Peer) Configure(name string, value []byte) error {
 	case "capa": // of Redis, where what counts is the version; and of what was added to the stream
 		p.takesMessages = p.takesMessages || string(value) == capaPublish
 		p.takesShard = p.takesShard || string(value) == capaShard
+		p.takesEnd = p.takesEnd || string(value) == "eof"
 	case "version":
 		p.counterd = string(value) == "counterd"
 	case "history":
