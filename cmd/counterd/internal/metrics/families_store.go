@@ -163,6 +163,7 @@ var storeFamilies = []family{
 	{kind: gauge, name: "log_first_bytes", help: "The oldest offset that is kept.", store: disk(func(d *OnDisk) float64 { return float64(d.Log.First) })},
 	{kind: gauge, name: "log_retained_bytes", help: "Length of the log that is kept.", store: disk(func(d *OnDisk) float64 { return float64(d.Log.SegmentBytes) })},
 	{kind: gauge, name: "log_disk_bytes", help: "What its files take; below log_retained_bytes where old ones are compressed.", store: disk(func(d *OnDisk) float64 { return float64(d.Log.DiskBytes) })},
+	{kind: gauge, name: "log_compressed_segments", help: "Files of it that are compressed.", store: disk(func(d *OnDisk) float64 { return float64(d.Log.Packed) })},
 	{kind: gauge, name: "log_segments", help: "Files that it is in.", store: disk(func(d *OnDisk) float64 { return float64(d.Log.Segments) })},
 	{kind: gauge, name: "log_unsynced_age_seconds", help: "Age of the oldest change that is not on the disk, at most.", store: disk(func(d *OnDisk) float64 { return d.Log.UnsyncedAge.Seconds() })},
 	{kind: histogram, name: "log_write_size_bytes", help: "Size of group commits: all changes of a round are one write. Its sum is what was appended.",

@@ -29,6 +29,7 @@ type Figures struct {
 	// When the certificate that this node shows ends; zero: it shows none.
 	CertificateUntil time.Time
 	Pubsub           Pubsub
+	Tracking         Tracking
 
 	// Of the store: nil while data is loaded.
 	Store *Store
@@ -48,6 +49,7 @@ type Clients struct {
 	Accepted, Refused      int64 // refused: for maxclients, protected mode, or too few descriptors
 	Evicted, Overflowed    int64 // closed by maxmemory-clients, by client-output-buffer-limit
 	ProtocolErrors         int64
+	FailedHandshakes       int64 // of TLS
 	HeldBytes, UnreadBytes int64 // in buffers; of messages that subscribers have not read
 	MaxBytes               int64 // maxmemory-clients, 0 is none
 	Panics                 int64
@@ -99,7 +101,10 @@ type Slow struct{ Len, Total int64 }
 type Denied struct{ Auth, Command, Key, Channel int64 }
 
 // Pubsub is who is subscribed to what.
-type Pubsub struct{ Channels, Patterns int }
+type Pubsub struct{ Channels, Patterns, Shards int }
+
+// Tracking is what clients keep and want to hear of.
+type Tracking struct{ Clients, Items, Prefixes int }
 
 // Store is all that is the store's and the node's.
 type Store struct {

@@ -58,15 +58,17 @@ func (s figuresOf) Figures() *metrics.Figures {
 		Loading: metrics.Loading{Active: s.progress.active(), Done: load.done, Total: load.total},
 		Clients: metrics.Clients{Connected: sessions, Readonly: readers, Blocked: s.front.Blocked(), Max: conf.MaxClients, ReadonlyMax: conf.ReadonlyClients,
 			Accepted: t.Connections.Load(), Refused: t.Rejected.Load(), Evicted: t.EvictedClients.Load(), Overflowed: t.SlowSubscribers.Load(),
-			ProtocolErrors: t.ProtocolErrors.Load(), HeldBytes: s.front.Held(), UnreadBytes: s.pubsub.Unread(),
+			ProtocolErrors: t.ProtocolErrors.Load(), FailedHandshakes: t.FailedHandshakes.Load(), HeldBytes: s.front.Held(), UnreadBytes: s.pubsub.Unread(),
 			MaxBytes: conf.MaxMemoryClients.Of(conf.MaxMemory), Panics: t.Panics.Load()},
 		Traffic: metrics.Traffic{InBytes: t.InBytes.Load(), OutBytes: t.OutBytes.Load(), Hits: t.Hits.Load(), Misses: t.Misses.Load()},
 		Memory:  metrics.Memory{Used: memory.Used, Peak: memory.Peak},
 		Slow:    metrics.Slow{Len: int64(s.slow.Len()), Total: s.slow.Total()},
 		Denied: metrics.Denied{Auth: denied[acl.DeniedAuth].Load(), Command: denied[acl.DeniedCommand].Load(), Key: denied[acl.DeniedKey].Load(),
 			Channel: denied[acl.DeniedChannel].Load()},
-		Pubsub: metrics.Pubsub{Channels: s.pubsub.Len(pubsub.Channel), Patterns: s.pubsub.Len(pubsub.Pattern)},
+		Pubsub: metrics.Pubsub{Channels: s.pubsub.Len(pubsub.Channel), Patterns: s.pubsub.Len(pubsub.Pattern), Shards: s.pubsub.Len(pubsub.Shard)},
 	}
+	tracked := s.tracking.Figures()
+	f.Tracking = metrics.Tracking{Clients: tracked.Clients, Items: tracked.Items, Prefixes: tracked.Prefixes}
 	_, f.CertificateUntil = s.tls.Certificate()
 	s.commands.Each(func(cmd *row) {
 		c := metrics.Command{Name: cmd.Name, Calls: cmd.Calls.Load(), Rejected: cmd.Rejected.Load(), Failed: cmd.Failed.Load()}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"log/slog"
@@ -16,6 +17,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/counterd/counterd/cmd/internal/tlstest"
 )
 
 // guard is one with a user that may run some commands.
@@ -264,6 +267,63 @@ func TestPlaces(t *testing.T) {
 		if err != nil || resp.StatusCode != 200 {
 			t.Fatalf("one that was being answered: %v %v", resp, err)
 		}
+	}
+}
+
+// TestPlacesTLS: the same with TLS: who is being answered is known below it, and handshakes that do not end hold nobody
+// out.
+func TestPlacesTLS(t *testing.T) {
+	ca := tlstest.NewCA(t)
+	pair := ca.Pair("web")
+	begun, release := make(chan struct{}, maxConns), make(chan struct{})
+	s := serve(t, &guard{open: true}, io.Discard, func(s *Server) {
+		s.opts.TLS = &tls.Config{Certificates: []tls.Certificate{pair.Certificate}}
+		s.Handle("/", http.HandlerFunc(hello))
+		s.Handle("/long", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			begun <- struct{}{}
+			<-release
+			fmt.Fprint(w, "long")
+		}))
+	})
+	get := func(path string) (string, error) {
+		client := http.Client{Timeout: time.Minute, Transport: &http.Transport{TLSClientConfig: ca.Client()}}
+		defer client.CloseIdleConnections()
+		resp, err := client.Get("https://" + s.Addr().String() + path)
+		if err != nil {
+			return "", err
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if resp.ProtoMajor != 1 {
+			t.Errorf("it speaks %s", resp.Proto)
+		}
+		return string(body), err
+	}
+	got := make(chan string, 1)
+	go func() {
+		body, err := get("/long")
+		got <- fmt.Sprint(body, err)
+	}()
+	<-begun
+	for range 2 * maxConns { // half a handshake each
+		c, err := net.Dial("tcp", s.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := io.WriteString(c, "\x16\x03\x01\x01"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if body, err := get("/"); body != "hello" || err != nil {
+		t.Errorf("beside slow ones: %q %v", body, err)
+	}
+	if n := s.conns.count(); n > maxConns {
+		t.Errorf("%d connections have places, want %d at most", n, maxConns)
+	}
+	close(release)
+	if got := <-got; got != "long<nil>" {
+		t.Errorf("one that was being answered: %s", got)
 	}
 }
 
