@@ -44,6 +44,13 @@
 // Systems without epoll have a goroutine a connection, which is a session that is always away (loop_portable.go; go
 // test -tags noepoll).
 //
+// # TLS
+//
+// A connection by TLS has its handshake in a goroutine of its own, before there is a session (handshake.go). From then
+// on its record layer stands between session and socket, in the loop (secure.go): a turn reads, decrypts, executes,
+// encrypts and writes. Where crypto/tls holds something that epoll does not know of, Session.conn.more tells, and the
+// session has another turn, or goes on where it is away.
+//
 // # Limits
 //
 // A janitor looks at all sessions each second: at how long they take (janitor.go) and at what they hold together
@@ -59,11 +66,13 @@
 //	scratch.go                 the memory that sessions share
 //	loop_*.go                  whose turn it is: by epoll, or portable
 //	socket_*.go sending.go     reading and writing without waiting, and with
+//	handshake.go secure.go     TLS: who is let in, and its record layer
 //	janitor.go memory.go       limits of time; what all sessions hold together, and who is closed for it
 //
 // # Lock order
 //
 // Session.parking is held while notices are sent to a session that waits; the handler's locks and a socket's are taken
 // inside. Under Front.mu the handler's locks are taken, by Standing, and a socket's. A socket's mutex may be taken under any
-// lock of the handler's too, and is a leaf; so is a loop's, but for a socket's.
+// lock of the handler's too, and is a leaf; so is a loop's, but for a socket's. Those of secure are taken before its
+// socket's, in the order writing, tls.Conn's own, mu.
 package front

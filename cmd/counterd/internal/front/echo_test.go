@@ -64,8 +64,8 @@ func serve(t testing.TB, change func(*config.Config)) *echoes {
 	return h.serve(t, conf, nil)
 }
 
-// serveTLS is serve of TLS, beside the unix socket.
-func serveTLS(t testing.TB, change func(*config.Config)) *echoes {
+// serveTLS is serve of TLS, beside the unix socket, with limits of handshakes as they are set.
+func serveTLS(t testing.TB, change func(*config.Config), set ...func(*handshakes)) *echoes {
 	t.Helper()
 	conf := config.Default()
 	conf.Port, conf.UnixSocket = 0, filepath.Join(t.TempDir(), "s")
@@ -78,6 +78,9 @@ func serveTLS(t testing.TB, change func(*config.Config)) *echoes {
 	l, err := net.Listen("unix", h.addr)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, s := range set {
+		s(h.handshakes)
 	}
 	secure := listener{Listener: l, tls: true}
 	h.listeners = append(h.listeners, secure)
@@ -221,7 +224,9 @@ func dial(t testing.TB, h *echoes) *wire {
 	var conn net.Conn
 	var err error
 	if h.ca != nil {
-		conn, err = tls.Dial("unix", h.addr, h.ca.Client())
+		client := h.ca.Client()
+		client.DynamicRecordSizingDisabled = true // records as large as those of OpenSSL
+		conn, err = tls.Dial("unix", h.addr, client)
 	} else {
 		conn, err = net.Dial("unix", h.config.Get().UnixSocket)
 	}

@@ -24,10 +24,12 @@ import (
 //     than that, and who waits for us, is left in peace: new ones wait in the backlog of the listener meanwhile.
 //   - in processor time: half of the processors compute for them, the loops want the others. A handshake that waits for
 //     its client gives its turn away.
-//   - in memory: before its first byte a connection has the goroutine alone, 5 KiB; and it may send 64 KiB, which is
-//     more than any chain of certificates.
+//   - in memory: before its first byte a connection has the goroutine alone, and it may send 64 KiB, which is more than
+//     any chain of certificates.
 type handshakes struct {
 	config *tls.Config
+	within time.Duration // that one may take
+	stalls time.Duration // how long one is waited for at least before it gives its place up
 	turns  chan struct{} // has an element for each that computes
 
 	mu    sync.Mutex // guards the rest; a leaf
@@ -45,7 +47,7 @@ const (
 )
 
 func newHandshakes(config *tls.Config) *handshakes {
-	return &handshakes{config: config, turns: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), all: make(map[*handshake]struct{}), ended: make(chan struct{}, 1)}
+	return &handshakes{config: config, within: handshakeTime, stalls: stalledAfter, turns: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), all: make(map[*handshake]struct{}), ended: make(chan struct{}, 1)}
 }
 
 // handshake is one: the connection as crypto/tls sees it meanwhile.
@@ -89,7 +91,7 @@ func (hs *handshakes) enter(conn net.Conn, room func() int, quit <-chan struct{}
 			hs.mu.Unlock()
 			return h
 		}
-		hs.cut(time.Now().Add(-stalledAfter))
+		hs.cut(time.Now().Add(-hs.stalls))
 		hs.mu.Unlock()
 		select {
 		case <-hs.ended:
@@ -137,14 +139,14 @@ func (hs *handshakes) stop() {
 
 // shake makes the handshake.
 func (hs *handshakes) shake(h *handshake) (*secure, error) {
-	if err := h.SetDeadline(time.Now().Add(handshakeTime)); err != nil {
+	if err := h.SetDeadline(time.Now().Add(hs.within)); err != nil {
 		return nil, err
 	}
 	switch first, err := firstByte(h.Conn); {
 	case err != nil:
 		return nil, err
 	case first != recordHandshake:
-		return nil, refusePlain(h.Conn)
+		return nil, refusePlain(h.Conn, min(hs.within, time.Second))
 	}
 	hs.turns <- struct{}{}
 	defer func() { <-hs.turns }()
@@ -162,8 +164,8 @@ const recordHandshake = 22
 const plainText = "-ERR this port speaks TLS alone: connect by TLS (redis-cli --tls, rediss://), or to another port\r\n"
 
 // refusePlain says so. What the client has sent is read before the connection is closed, else the words might be lost.
-func refusePlain(conn net.Conn) error {
-	_ = conn.SetDeadline(time.Now().Add(time.Second))
+func refusePlain(conn net.Conn, within time.Duration) error {
+	_ = conn.SetDeadline(time.Now().Add(within))
 	if _, err := conn.Write([]byte(plainText)); err != nil {
 		return errors.Join(errPlain, err)
 	}

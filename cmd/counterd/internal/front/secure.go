@@ -19,21 +19,25 @@ import (
 // not take is kept, one record at most, and no more is encrypted until it is sent. crypto/tls writes while it reads, too
 // (it answers a KeyUpdate), so line.Write waits for nobody: who waits for the socket does so outside of it, in flush.
 //
-// Of what it holds in memory, tls.Conn keeps the buffer that a record is decrypted in: 2 KiB after a handshake, and as
-// much as the largest record takes that the client ever sent, 16 KiB and a half, twice that at worst. It counts as what
-// the session holds. Buffers for writing are shared by all.
+// With 50 connections of one command each that takes 23 % less processor time than a goroutine a connection, with one
+// connection 1 to 1,000 deep 2 to 14 % less (medians of 200 alternating bursts). A turn takes 2 to 3 µs more than
+// without TLS.
+//
+// An idle connection takes 9.4 KB, of 10,000 (redis-server 28.3, and without TLS 1.7 here). tls.Conn keeps the buffer
+// that a record is decrypted in, which is as large as the largest that the client ever sent, 16 KiB and a half, twice
+// that at worst. It counts as what the session holds. Buffers for writing are shared by all.
 type secure struct {
 	conn *tls.Conn
 	line line
 
 	// The owner's, as the socket's reads are.
-	more  bool  // tls.Conn may have something to be read that epoll tells nothing of
-	err   error // of the next receive
-	input int   // bytes of the buffer that records are read into
+	more bool  // tls.Conn may have something to be read that epoll tells nothing of
+	err  error // of the next receive
 
 	writing sync.Mutex // held by who writes and may wait, before mu
 
 	mu       sync.Mutex // guards the rest; taken under tls.Conn's locks, before the socket's
+	input    int        // bytes of the buffer that records are read into; the owner alone changes it
 	unsent   []byte     // records that the socket did not take
 	flushing bool       // somebody waits for the socket to take records that were in unsent
 }
@@ -183,6 +187,13 @@ func (t *secure) holds() int {
 	return t.input + cap(t.unsent)
 }
 
+// grown notes that records are read into so many bytes.
+func (t *secure) grown(n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.input = n
+}
+
 // bye tells the other side that nothing more comes, if the socket takes it at once. REQUIRES: nobody writes.
 func (t *secure) bye() { _ = t.conn.CloseWrite() }
 
@@ -200,7 +211,9 @@ func (l *line) Read(p []byte) (int, error) {
 	if l.handshake != nil {
 		return l.handshake.Read(p)
 	}
-	l.of.input = max(l.of.input, len(p))
+	if len(p) > l.of.input {
+		l.of.grown(len(p))
+	}
 	if l.drained && l.enough {
 		return 0, errAgain
 	}
