@@ -268,6 +268,10 @@ func TestFollowRefuses(t *testing.T) {
 		return append([]string{"import", url, "--to", s.addr, "--follow", "--state", state, "--map", "post:{mid}:likes=weibo.attitude", "--until-caught-up"}, more...)
 	}
 	wantCtl(t, 1, args("redis://"+r.addr), "NOAUTH")
+	wantCtl(t, 1, args("redis://:wrong@"+r.addr), "WRONGPASS")
+	if node, _ := startRedis(t, "--cluster-enabled", "yes"); node != nil {
+		wantCtl(t, 1, args("redis://"+node.addr, "--state", state+"2"), "a node of a cluster")
+	}
 	good := "redis://:secret@" + r.addr
 	wantCtl(t, 1, args(good), "the target has 1 numbers in the columns", "--overwrite")
 	s.dial(t).want("$1\r\n1\r\n", "GET", "9.cntan")

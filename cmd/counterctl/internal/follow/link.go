@@ -3,6 +3,7 @@ package follow
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -32,14 +33,14 @@ type link struct {
 // refusedError is a source that does not want a replica, for reasons that waiting does not change.
 type refusedError struct{ err error }
 
-func (e *refusedError) Error() string { return fmt.Sprintf("the source takes no replica: %v", e.err) }
+func (e *refusedError) Error() string { return fmt.Sprintf("the source cannot be followed: %v", e.err) }
 func (e *refusedError) Unwrap() error { return e.err }
 
 // dialLink asks a source to go on behind an offset of a history, or for everything where replid is empty.
 func dialLink(ctx context.Context, dial func(context.Context) (*wire.Conn, error), replid string, offset uint64) (*link, error) {
 	conn, err := dial(ctx)
 	if err != nil {
-		return nil, err
+		return nil, refusal(err)
 	}
 	l := &link{conn: conn}
 	if err := l.handshake(replid, offset); err != nil {
@@ -55,6 +56,9 @@ func (l *link) handshake(replid string, offset uint64) error {
 		if _, err := l.conn.Do(words...); err != nil {
 			return refusal(err)
 		}
+	}
+	if err := l.alone(); err != nil {
+		return err
 	}
 	from := "-1"
 	if replid == "" {
@@ -86,9 +90,25 @@ func (l *link) handshake(replid string, offset uint64) error {
 	return fmt.Errorf("%w: %.80q to PSYNC", wire.ErrProtocol, answer)
 }
 
+// alone sees that the source is no node of a cluster: a copy of one would empty what others brought.
+func (l *link) alone() error {
+	answer, err := l.conn.Do("INFO", "cluster")
+	if err != nil {
+		return refusal(err)
+	}
+	if strings.Contains(answer.Str, "cluster_enabled:1") {
+		return &refusedError{errors.New("it is a node of a cluster, which cannot be followed yet: import it, and import it again, without --follow")}
+	}
+	return nil
+}
+
 // refusal tells errors that pass from those that do not.
 func refusal(err error) error {
 	var failed *wire.ServerError
+	var untrusted *tls.CertificateVerificationError
+	if errors.As(err, &untrusted) {
+		return &refusedError{err}
+	}
 	if !errors.As(err, &failed) {
 		return err
 	}
