@@ -9,6 +9,18 @@
 // repeat with the same number is answered and not made: so a chunk of additions has no more commands than a server
 // remembers numbers, and one that is written again, after a crash, must be the same chunk behind the same number.
 //
-//	sink.go  Sink: commands, window, repeats
-//	fold.go  the items of a number made one
+// # Import
+//
+// Import reads a Source and writes to a Sink, one chunk while the next is read, and keeps a State in a resume file: how far
+// it is, and what was read, of the same chunks. Where values are set it is written once a second, and what is read again after a crash is
+// set again. Where they are added it is written with each chunk, before its first command is sent: the chunk too, which an
+// import that goes on writes first, behind the same number.
+//
+// Sums of what was read are compared with the target's when all is written, and all values where that proves nothing.
+//
+//	sink.go    Sink: commands, window, repeats
+//	fold.go    the items of a number made one
+//	source.go  Source, Chunk
+//	import.go  Import; state.go: the resume file
+//	verify.go  whether all is there; asker.go: questions to the target; sum.go
 package transfer

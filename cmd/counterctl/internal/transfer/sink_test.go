@@ -100,10 +100,22 @@ func TestSinkAgain(t *testing.T) {
 	if f.values["weibo:1 repost"] != 6 || f.values["weibo:1499 repost"] != 3 {
 		t.Errorf("counted %d and %d, want 6 and 3", f.values["weibo:1 repost"], f.values["weibo:1499 repost"])
 	}
+	many := make([]mapping.Item, 120_000)
+	for i := range many {
+		many[i] = mapping.Item{Mid: uint64(i), Column: 2, Op: mapping.Add, Value: 1}
+	}
+	for range 2 {
+		if seq, err := write(100, many); seq > 200 || err != nil {
+			t.Fatalf("%d numbers, %v: a server remembers 128", seq-100, err)
+		}
+	}
+	if f.values["video:119999 plays"] != 1 {
+		t.Errorf("counted %d, want 1", f.values["video:119999 plays"])
+	}
 	if _, err := write(7, items[1:]); err == nil || !strings.Contains(err.Error(), "IDMPMISMATCH") {
 		t.Errorf("other items behind the same number: %v", err)
 	}
-	if _, err := write(20, make([]mapping.Item, ChunkMax+1)); !errors.Is(err, ErrChunk) {
+	if _, err := write(300, make([]mapping.Item, ChunkMax+1)); !errors.Is(err, ErrChunk) {
 		t.Errorf("a chunk that is too large: %v", err)
 	}
 }
