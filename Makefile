@@ -58,6 +58,7 @@ race:
 
 e2e:
 	$(GO) test -count=1 -parallel 4 ./cmd/counterd/e2e/...
+	cd cmd/counterd/e2e/clients && $(GO) test -count=1 -parallel 4 ./...
 
 # Programs that end-to-end tests talk to counterd with. Without them those tests say loudly what they leave out.
 setup:

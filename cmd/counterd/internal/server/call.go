@@ -19,6 +19,7 @@ type call struct {
 
 	store     *counter.Store // that Batch is of
 	loading   bool           // store is a placeholder
+	observed  bool           // somebody wants to know what the open batch does: see observe
 	executing bool           // EXEC is running its queue, with the store to itself
 	runs      []run          // commands planned, for the statistics
 	numbers   numbers        // CLIENT IDMP
@@ -96,17 +97,15 @@ func (c *call) plan(cmd *row, args [][]byte) {
 			c.StoreError(err)
 			return
 		}
+		c.observed = c.reads != nil || c.srv.monitors.n.Load() > 0
 	}
 	if n := len(c.runs); n > 0 && c.runs[n-1].cmd == cmd {
 		c.runs[n-1].n++
 	} else {
 		c.runs = append(c.runs, run{cmd, 1, len(c.Owed)})
 	}
-	if c.reads != nil {
-		c.remember(cmd, args)
-	}
-	if c.srv.monitors.n.Load() > 0 {
-		c.srv.monitors.show(c.info, cmd, args)
+	if c.observed || c.executing { // which has a batch that was not opened here
+		c.observe(cmd, args)
 	}
 	if c.numbers.producer == nil && len(args) < 4 || c.executing {
 		cmd.Plan(&c.Call, args)
@@ -115,6 +114,17 @@ func (c *call) plan(cmd *row, args [][]byte) {
 	}
 	if c.Batch.Len() >= maxBatch || len(c.Owed) >= 4*maxBatch {
 		c.Flush()
+	}
+}
+
+// observe notes a command for who wants to know of it: a cache of the client's, and MONITOR. That is asked once a batch,
+// for all its commands were sent before it was opened.
+func (c *call) observe(cmd *row, args [][]byte) {
+	if c.reads != nil {
+		c.remember(cmd, args)
+	}
+	if c.srv.monitors.n.Load() > 0 {
+		c.srv.monitors.show(c.info, cmd, args)
 	}
 }
 

@@ -359,7 +359,12 @@ func TestTrackingModel(t *testing.T) {
 		done.Store(true)
 		writing.Wait()
 		same(t, a, b)
-		for _, k := range all {
+		for i := range 2 * len(all) {
+			k := all[i/2]
+			if i%2 == 1 { // and again with what it reads now
+				k.round()
+				same(t, a, b)
+			}
 			var stale string
 			for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) { // what is told by another connection takes its time
 				if stale = k.settled(); stale == "" || time.Now().After(end) {
