@@ -15,8 +15,9 @@ import (
 //
 // A Batch is not safe for concurrent use; it is made to be reused and then allocates nothing.
 type Batch struct {
-	ops  []Op
-	rows []uint64
+	ops    []Op
+	rows   []uint64
+	within []bounded // bounds of additions that have some
 
 	open, exclusive bool
 
@@ -140,7 +141,10 @@ func (b *Batch) Reset() {
 	if cap(b.rows) > 4*retainedOps {
 		b.rows = nil
 	}
-	b.ops, b.rows, b.located = b.ops[:0], b.rows[:0], 0
+	if cap(b.within) > retainedOps {
+		b.within = nil
+	}
+	b.ops, b.rows, b.within, b.located = b.ops[:0], b.rows[:0], b.within[:0], 0
 	b.groups.reset()
 }
 
@@ -284,7 +288,7 @@ func (b *Batch) apply(blk *block, op *Op) *block {
 		}
 	}
 	op.Found = p.found()
-	if op.Kind == OpSet || op.Kind == OpAdd {
+	if op.Kind == OpSet || op.Kind == OpAdd || op.Kind == OpAddWithin {
 		return b.change(blk, op, p)
 	}
 	if !op.Found {
@@ -318,7 +322,7 @@ func (b *Batch) apply(blk *block, op *Op) *block {
 	return blk
 }
 
-// change is apply for operations that give a column a new value: OpSet, OpAdd, and OpReset of an item that is there.
+// change is apply for operations that give a column a new value: OpSet, OpAdd, OpAddWithin, and OpReset of an item that is there.
 func (b *Batch) change(blk *block, op *Op, p location) *block {
 	ks, col := op.ks, &op.ks.def.Columns[op.Column]
 	old := col.Default
@@ -339,6 +343,13 @@ func (b *Batch) change(blk *block, op *Op, p location) *block {
 			return blk
 		}
 		op.Value = value
+	case OpAddWithin:
+		w, ok := &b.within[op.row], false
+		if value, ok = w.add(old, int64(op.Arg), col.Limit()); !ok {
+			op.Value, w.applied = old, 0
+			return blk
+		}
+		op.Value, w.applied = value, int64(value-old)
 	case OpReset:
 		op.Value, value = old, col.Default
 	default:

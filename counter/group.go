@@ -60,7 +60,7 @@ const MaxOnceChanges = (persist.MaxFramePayload - maxDefine - persist.MaxOnceLen
 
 // Group makes all operations from number first on a group. REQUIRES: those are OpSets without a condition; or OpAdds; or
 // OpResets and OpDeletes, beside reads of the same items; or reads only. No later than their Run, and in order: groups
-// do not overlap. An OpAdd that is out of range is not made, and the others are.
+// do not overlap. An OpAdd that is out of range, or an OpAddWithin out of its bounds, is not made, and the others are.
 func (b *Batch) Group(first int) {
 	if len(b.ops)-first > 1 { // one alone is a group anyway
 		b.groups.list = append(b.groups.list, group{from: first, to: len(b.ops)})
@@ -171,6 +171,9 @@ func (r *groups) runChanges(g group) {
 		case op.Kind == OpAdd:
 			op.Found = found
 			outOfRange = outOfRange || op.Err != nil // prepare left no other error
+		case op.Kind == OpAddWithin:
+			op.Found = found
+			outOfRange = outOfRange || !op.Done
 		case op.Kind == OpSet && !found:
 			op.Found, op.Value = false, 0 // prepare made it
 		}
@@ -298,7 +301,7 @@ func (r *groups) prepare(i int32) error {
 			return ErrOutOfRange
 		}
 		stays = op.Arg == col.Default
-	case OpAdd:
+	case OpAdd, OpAddWithin:
 		stays = false
 	default:
 		if !op.Found {
@@ -414,13 +417,13 @@ func (r *groups) log(g group, once *Once) {
 	}
 }
 
-// result is the column of an OpSet, OpAdd or OpReset that was done and its value afterwards.
+// result is the column of an OpSet, OpAdd, OpAddWithin or OpReset that was done and its value afterwards.
 func (op *Op) result() persist.ColumnValue {
 	col := &op.Counter.Columns[op.Column]
 	switch op.Kind {
 	case OpReset:
 		return persist.ColumnValue{Column: col.ID, Value: col.Default}
-	case OpAdd:
+	case OpAdd, OpAddWithin:
 		return persist.ColumnValue{Column: col.ID, Value: op.Value}
 	}
 	return persist.ColumnValue{Column: col.ID, Value: op.Arg}

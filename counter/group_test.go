@@ -28,6 +28,9 @@ func addGroup(rng *rand.Rand, b *Batch, mid func() uint64) group {
 		case 1:
 			op.Kind = []OpKind{OpReset, OpDelete, OpReset, OpDelete, OpGet, OpRead}[rng.IntN(6)]
 		case 2:
+			if op.Kind == OpAddWithin {
+				break
+			}
 			op.Kind, op.Arg = OpAdd, rng.Uint64N(40)-15
 			if rng.IntN(8) == 0 {
 				op.Arg = rng.Uint64()

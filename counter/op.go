@@ -10,13 +10,14 @@ import (
 type OpKind uint8
 
 const (
-	OpGet    OpKind = iota // Value = the column
-	OpSet                  // column = Arg; Value = what it was before
-	OpAdd                  // column += int64(Arg); Value = the new value
-	OpReset                // column = its default, if the item exists; Value = what it was before
-	OpRead                 // all columns of the item, see Batch.Row
-	OpExists               // only Found
-	OpDelete               // remove the item
+	OpGet       OpKind = iota // Value = the column
+	OpSet                     // column = Arg; Value = what it was before
+	OpAdd                     // column += int64(Arg); Value = the new value
+	OpReset                   // column = its default, if the item exists; Value = what it was before
+	OpRead                    // all columns of the item, see Batch.Row
+	OpExists                  // only Found
+	OpDelete                  // remove the item
+	OpAddWithin               // OpAdd, as far as bounds allow: see Batch.AddWithin
 )
 
 // Cond restricts an OpSet.
@@ -47,7 +48,7 @@ type Op struct {
 	ks    *keyspace
 	block *block
 	home  hot.Home        // in block, if that is hot
-	row   int32           // OpRead: where its values start in Batch.rows
+	row   int32           // OpRead: where its values start in Batch.rows; OpAddWithin: which of Batch.within
 	at    coldstore.Place // of Mid in the file of block; means nothing where that is hot
 }
 

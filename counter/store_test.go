@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"math/big"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -249,7 +250,7 @@ func playBatch(t *testing.T, rng *rand.Rand, s *Store, m model, mid func() uint6
 // randomOp is any operation on the schema in force.
 func randomOp(rng *rand.Rand, b *Batch, mid func() uint64) Op {
 	def := b.Schema().Counters()[rng.IntN(len(b.Schema().Counters()))]
-	op := Op{Kind: OpKind(rng.IntN(7)), Counter: def, Mid: mid(), Column: int16(rng.IntN(len(def.Columns)))}
+	op := Op{Kind: OpKind(rng.IntN(8)), Counter: def, Mid: mid(), Column: int16(rng.IntN(len(def.Columns)))}
 	switch op.Kind {
 	case OpSet:
 		op.Cond = Cond(rng.IntN(3))
@@ -259,8 +260,35 @@ func randomOp(rng *rand.Rand, b *Batch, mid func() uint64) Op {
 		if rng.IntN(2) == 0 {
 			op.Arg = 1
 		}
+	case OpAddWithin:
+		op.Arg = uint64(rng.IntN(80) - 40)
+		bounds := Bounds{Lo: int64(rng.IntN(40) - 10), Hi: int64(rng.IntN(100)), Saturate: rng.IntN(2) == 0}
+		if rng.IntN(4) == 0 {
+			op.Arg, bounds = rng.Uint64(), Bounds{Lo: -int64(rng.Uint64() >> 1), Hi: int64(rng.Uint64() >> 1 >> rng.IntN(63)), Saturate: bounds.Saturate}
+		}
+		b.AddWithin(op, bounds)
+		op = *b.Op(b.Len() - 1)
+		b.Truncate(b.Len() - 1) // the caller adds it
 	}
 	return op
+}
+
+// boundedSum is what an OpAddWithin makes of a value, by whole numbers of any size.
+func boundedSum(b *Batch, op *Op, old uint64) (value uint64, ok bool) {
+	w := b.within[op.row].Bounds
+	sum := new(big.Int).Add(new(big.Int).SetUint64(old), big.NewInt(int64(op.Arg)))
+	lo, hi := big.NewInt(max(w.Lo, 0)), new(big.Int).SetUint64(min(uint64(max(w.Hi, 0)), op.Counter.Columns[op.Column].Limit()))
+	switch {
+	case w.Hi < 0 || lo.Cmp(hi) > 0:
+		return old, false
+	case sum.Cmp(lo) >= 0 && sum.Cmp(hi) <= 0:
+		return sum.Uint64(), true
+	case !w.Saturate:
+		return old, false
+	case sum.Cmp(hi) > 0:
+		return hi.Uint64(), true
+	}
+	return lo.Uint64(), true
 }
 
 // checkOp applies op to the model and compares the result.
@@ -314,6 +342,13 @@ func checkOp(t *testing.T, b *Batch, op *Op, m model) {
 		} else {
 			value, done = sum, true
 			put(sum)
+		}
+	case OpAddWithin:
+		if value, done = boundedSum(b, op, old); done {
+			put(value)
+		}
+		if got := b.Applied(op); got != int64(value-old) {
+			t.Fatalf("%+v: got %d applied, want %d", op, got, int64(value-old))
 		}
 	case OpReset:
 		if found {

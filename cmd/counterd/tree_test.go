@@ -51,6 +51,7 @@ var allowed = map[string][]string{
 	"cmd/counterd/internal/tlsconf": {"cmd/counterd/internal/config", "cmd/internal/secretfile"},
 	"cmd/counterd/internal/glob":    {},
 	"cmd/counterd/internal/slowlog": {},
+	"cmd/counterd/internal/popular": {},
 	"cmd/counterd/internal/stats":   {},
 	"cmd/counterd/internal/web":     {},
 	"cmd/counterd/internal/metrics": {"counter", "internal/errclass", "persist"},

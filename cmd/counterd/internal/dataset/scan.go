@@ -2,9 +2,7 @@ package dataset
 
 import (
 	"strconv"
-	"strings"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/glob"
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 	"github.com/counterd/counterd/counter"
@@ -28,7 +26,6 @@ func scan(c Conn, args [][]byte) {
 		call.Out.Error(text)
 		return
 	}
-	numbers := o.Type == "string" || o.Type == "" && strings.Contains(o.Match, ".")
 	var found []counter.ScanItem
 	var sch *schema.Schema
 	err := c.WithStore(false, func(b *counter.Batch) (err error) {
@@ -40,29 +37,12 @@ func scan(c Conn, args [][]byte) {
 		call.StoreError(err)
 		return
 	}
-	var keys [][]byte
-	add := func(key []byte) {
-		if glob.Match(o.Match, string(key)) {
-			keys = append(keys, key)
-		}
-	}
-	for _, it := range found {
-		plain := it.Counter.Plain >= 0 // then the item's key is a number itself
-		if !numbers && (o.Type == "" || o.Type == "hash" && !plain) {
-			add(sch.AppendKey(nil, it.Counter, schema.WholeItem, it.Mid))
-		}
-		if !numbers {
-			continue
-		}
-		for col := range it.Counter.Columns {
-			add(sch.AppendKey(nil, it.Counter, col, it.Mid))
-		}
-	}
+	keys := appendKeys(nil, sch, found, o)
 	call.Out.Array(2)
 	call.Out.BulkString(strconv.FormatUint(cursor, 10))
 	call.Out.Array(len(keys))
 	for _, k := range keys {
-		call.Out.BulkString(string(k))
+		call.Out.Bulk(k)
 	}
 }
 

@@ -1,10 +1,12 @@
 package server
 
 import (
+	"math/rand/v2"
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/front"
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/popular"
 	"github.com/counterd/counterd/counter"
 )
 
@@ -25,6 +27,7 @@ type call struct {
 	numbers   numbers        // CLIENT IDMP
 	reads     *reads         // CLIENT TRACKING; nil: off
 	calls     int64          // commands executed so far
+	unsampled int            // operations until the next one that popular is told
 
 	// From unsure on Out has replies of unsureN commands whose changes are not committed yet: ack is.
 	ack     counter.Ack
@@ -83,6 +86,9 @@ func (c *call) Locked() bool { return c.Batch != nil && c.Batch.Opened() }
 func (c *call) begin() {
 	c.loading = c.srv.progress.active() // before the store: it is there when this is false
 	c.store = c.srv.current.Load()
+	if c.unsampled == 0 { // a new connection: its first operation is no likelier than others
+		c.unsampled = rand.IntN(2 * popular.Every)
+	}
 	if c.scratch != nil {
 		c.Batch = c.store.NewBatch()
 	}
@@ -166,10 +172,23 @@ func (c *call) Flush() {
 	if cap(c.Owed) > 8*maxBatch {
 		c.Owed = nil
 	}
+	if c.unsampled -= c.Batch.Len(); c.unsampled < 0 {
+		c.sample()
+	}
 	c.srv.stats.Hits.Add(hits)
 	c.srv.stats.Misses.Add(int64(c.Batch.Len()) - hits)
 	c.account(time.Since(began))
 	c.Batch.Reset()
+}
+
+// sample tells popular of operations of the batch that was run, at the distances that it wants. It reads the clock once.
+func (c *call) sample() {
+	now := time.Now()
+	for ; c.unsampled < 0; c.unsampled += 1 + rand.IntN(2*popular.Every) {
+		op := c.Batch.Op(c.Batch.Len() + c.unsampled)
+		read := op.Kind == counter.OpGet || op.Kind == counter.OpRead || op.Kind == counter.OpExists
+		c.srv.popular.Sample(now, popular.Post{Counter: op.Counter.ID, Mid: op.Mid}, !read)
+	}
 }
 
 // runOf is the command that reply i is owed for.

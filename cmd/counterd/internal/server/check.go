@@ -126,7 +126,8 @@ func (c *client) fail(cmd *row, text string) {
 	c.srv.stats.ErrorReply(c.Out.From(size))
 }
 
-// unknownCommand is Redis's text, with at most 128 bytes of the name and of the arguments.
+// unknownCommand is Redis's text, with at most 128 bytes of the name and of the arguments, and behind it what to use
+// instead.
 func unknownCommand(args [][]byte) string {
 	var b strings.Builder
 	b.WriteString("ERR unknown command '" + resp.Printable(args[0], 128) + "', with args beginning with: ")
@@ -138,6 +139,9 @@ func unknownCommand(args [][]byte) string {
 		part := resp.Printable(a, 128-n)
 		n += len(part) + 3
 		b.WriteString("'" + part + "' ")
+	}
+	if text := command.Instead(args[0]); text != "" {
+		b.WriteString("(" + text + ")")
 	}
 	return b.String()
 }

@@ -16,6 +16,7 @@
 //	node             which role this one has, and what it lets pass; commands of replication. It sees a node.Host here
 //	watch, slowlog   what WATCH watches, what SLOWLOG shows
 //	tracking         what clients hold in caches of their own, and what they are to be told: CLIENT TRACKING
+//	popular          which posts are read and written most
 //	stats            what is counted and measured: totals, rates, memory
 //	pubsub           who is subscribed to what, and what it has not read yet
 //	glob             patterns
@@ -77,6 +78,7 @@
 //	web.go metrics.go              what is shown by HTTP: who may see it, /healthz, /metrics
 //	status.go statuslists.go       what the status page tells, which is package page's
 //	monitorcmd.go                  MONITOR
+//	hotcmd.go                      COUNTER.HOT, of package popular
 //	slowlogcmd.go latency.go       SLOWLOG, which package slowlog keeps; LATENCY
 //	persistence.go memorycmd.go    SAVE and its kin; MEMORY
 //	admin.go                       SHUTDOWN, and what has one possible answer here

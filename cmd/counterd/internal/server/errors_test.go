@@ -87,6 +87,9 @@ var unreachable = []string{
 	"ERR IDMP: a command with a number changes at most ",                                                                             // 139,000 keys: more than a command has arguments
 	"LOADING the server, or the connection, ends",                                                                                    // who would read it has gone
 	"IDMPEXPIRED the change was made; what it was answered is kept in a form that this version does not know",
+	"ERR this port speaks TLS alone: connect by TLS (redis-cli --tls, rediss://), or to another port", // package front's test
+	"WRONGPASS a user's name and password are wanted, those of AUTH",                                  // of HTTP: package web's test
+	"NOPERM this user may not run ",
 }
 
 // TestErrors provokes every error that the server's code can send, with the fault injected that it tells of: it has a
@@ -160,6 +163,9 @@ func provokeByArguments(p provoker) {
 		{"INCR 1", items.ErrWrongType}, {"INCR post:123:likes", "ERR no counter for key '"}, {"INCR 2.cntcm", items.ErrOverflow}, {"DECR 3.cntcm", items.ErrOverflow},
 		{"INCRBY 1.cntcm 99999999999", items.ErrOverflow}, {"INCRBY 1.cntcm 1.5", items.ErrNotInteger}, {"DECRBY 1.cntcm 6", items.ErrOverflow},
 		{"DECRBY 1.cntcm -9223372036854775808", "ERR decrement would overflow"}, {"EXPIRE 1.cntcm 10", "ERR counters do not expire"},
+		{"INCREX 1.cntcm EX 5", "ERR counters do not expire: INCREX takes "}, {"INCREX 1.cntcm BYFLOAT 1", "ERR counters are whole numbers: INCREX takes "},
+		{"INCREX 1.cntcm LBOUND 2 UBOUND 1", "ERR LBOUND can't be greater than UBOUND"}, {"INCREX 1.cntcm ENX", "ERR ENX flag requires an expiration"},
+		{"COUNTER.HOT weibo COUNT x", "ERR COUNT: want 1 to 1024"},
 		{"OBJECT IDLETIME 1.cntcm", "ERR idle times are not tracked"}, {"OBJECT FREQ 1.cntcm", "ERR An LFU maxmemory policy is not selected"},
 		{"ADD COLUMN weibo x", "ERR "}, {"DROP COUNTER nosuch", "ERR "}, {"FLUSHALL NOW", items.ErrSyntax},
 		{"CLUSTER INFO", "ERR This instance has cluster support disabled"}, {"SHUTDOWN ABORT", "ERR No shutdown in progress."},
@@ -195,6 +201,16 @@ func provokeByArguments(p provoker) {
 		p.refused(s, conn, c[0], c[1])
 		conn.conn.Close()
 	}
+	for i := range 51 { // 51,000 posts have 102,000 numbers
+		args := []string{"MSET"}
+		for k := range 1000 {
+			args = append(args, fmt.Sprintf("%d.cntcm", 1000+i*1000+k), "1")
+		}
+		if got := w.sendArgs(args...); got != "+OK" {
+			p.Fatal(got)
+		}
+	}
+	p.refused(s, wireDial(p, s, 2), "KEYS *.*", "ERR KEYS looks at ")
 }
 
 // provokeByConversation: what is wrong with a command where it stands.

@@ -100,6 +100,7 @@ func (s *Server) Reopen(change func(dir string) error) error {
 	store.Replication().Observe(s.replicated)
 	s.current.Store(store)
 	s.touchedAll() // it may be other data
+	s.popular.Forget(time.Now())
 	s.configured()
 	s.progress.end()
 	_ = empty.Close() // nothing was ever done with it

@@ -17,6 +17,7 @@ import (
 // a transaction.
 var numberedForms = []string{
 	"INCR 1.cntcm", "INCR 1.cntcm", "incrby 1.cntcm 40", "INCRBY 1.cntcm 0", "DECR 1.cntcm", "DECRBY 1.cntcm 7", "INCRBY 1.cntcm -3",
+	"INCREX 1.cntcm BYINT 5 UBOUND 100 SATURATE", "INCREX 30.cntcm BYINT 5 UBOUND 4", "increx 31.cntcm lbound 3 saturate",
 	"HINCRBY 1 comment 5", "HINCRBY weibo:2 cntrn 6",
 	"SET 3.cntcm 9", "SET 3.cntcm 10 GET", "SET 3.cntcm 11 NX", "SET 3.cntcm 12 XX GET", "SET 4.cntcm 1 XX", "SET 4.cntcm 1 NX", "SET 99.cntcm 1 GET KEEPTTL", "SET 1 5 XX GET",
 	"SETNX 5.cntcm 4", "SETNX 5.cntcm 5", "GETSET 5.cntcm 6", "GETSET 6.cntcm 7",

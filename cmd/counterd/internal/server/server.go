@@ -17,6 +17,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/front"
 	"github.com/counterd/counterd/cmd/counterd/internal/node"
 	"github.com/counterd/counterd/cmd/counterd/internal/page"
+	"github.com/counterd/counterd/cmd/counterd/internal/popular"
 	"github.com/counterd/counterd/cmd/counterd/internal/pubsub"
 	"github.com/counterd/counterd/cmd/counterd/internal/slowlog"
 	"github.com/counterd/counterd/cmd/counterd/internal/stats"
@@ -46,6 +47,7 @@ type Server struct {
 	watches  watch.Table
 	tracking tracking.Table
 	monitors monitors
+	popular  *popular.Posts
 	pubsub   pubsub.Registry
 	node     *node.Node
 	web      *web.Server   // nil without metrics-addr
@@ -80,7 +82,7 @@ func New(conf config.Config, log *slog.Logger, level *slog.LevelVar) (*Server, e
 	s := &Server{
 		config: config.NewLive(conf), tls: material, log: log, level: level, commands: command.NewTable(table()),
 		runID: hex.EncodeToString(id[:]), started: time.Now(), Terminate: func() {},
-		queries: make(chan struct{}, queryTurns()),
+		queries: make(chan struct{}, queryTurns()), popular: popular.New(time.Now()),
 	}
 	s.config.Prepare = s.prepare
 	if err := s.openUsers(&conf); err != nil {

@@ -1,0 +1,180 @@
+// Package popular knows which posts are read and written most, from samples of the operations on them.
+//
+// One operation in Every, at distances that vary, is taken. Of the posts that come up, a sketch for reads and one for
+// writes count those that come most: Space-Saving (Metwally, Agrawal, El Abbadi: Efficient Computation of Frequent and
+// Top-k Elements in Data Streams, ICDT 2005) with 1,024 posts each. A post that is none of them takes the place of the
+// least, and its count as the error of its own; so each one that makes up 1 in 1,024 operations is among them. Counts
+// fade, by half in 42 seconds (forward decay: Cormode, Shkapenyuk, Srivastava, Xu, ICDE 2009): what is told are rates of
+// the last minute or two.
+package popular
+
+import (
+	"cmp"
+	"container/heap"
+	"math"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// Every is how many operations there are to a sample, on average: at 1 M operations a second 8,000 samples a second,
+	// for 0.3 % of a processor.
+	Every = 128
+
+	places = 1024
+	fade   = 60 * time.Second // after which a count is 1/e
+	steep  = 40               // times fade: then counts are made small again, before they leave a float's range
+)
+
+// Post is one of a counter.
+type Post struct {
+	Counter uint32 // its id
+	Mid     uint64
+}
+
+// Rate is what is known of a post: operations a second, at least.
+type Rate struct {
+	Post
+	Reads, Writes float64
+}
+
+// Posts is what was sampled. It may be used by several goroutines at once.
+type Posts struct {
+	mu            sync.Mutex // guards the rest; a leaf
+	began         time.Time
+	landmark      time.Time // counts are worth 1 that were made here
+	reads, writes sketch
+}
+
+// New returns one that knows nothing.
+func New(now time.Time) *Posts {
+	return &Posts{began: now, landmark: now, reads: newSketch(), writes: newSketch()}
+}
+
+// Forget begins anew: counters have other ids in other data.
+func (p *Posts) Forget(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.began, p.landmark, p.reads, p.writes = now, now, newSketch(), newSketch()
+}
+
+// Sample counts an operation.
+func (p *Posts) Sample(now time.Time, post Post, write bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now.Sub(p.landmark) > steep*fade {
+		factor := 1 / p.weight(now)
+		p.reads.scale(factor)
+		p.writes.scale(factor)
+		p.landmark = now
+	}
+	if write {
+		p.writes.add(post, p.weight(now))
+	} else {
+		p.reads.add(post, p.weight(now))
+	}
+}
+
+// weight is what one sample counts now. REQUIRES mu.
+func (p *Posts) weight(now time.Time) float64 {
+	return math.Exp(now.Sub(p.landmark).Seconds() / fade.Seconds())
+}
+
+// Top returns up to n posts of a counter, the most written first, or the most read.
+func (p *Posts) Top(now time.Time, counter uint32, n int, byWrites bool) []Rate {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	// Of a steady rate r, samples that fade sum up to r*fade, less what was before the beginning.
+	seconds := fade.Seconds() * (1 - math.Exp(-max(now.Sub(p.began), time.Second).Seconds()/fade.Seconds()))
+	unit := Every / seconds / p.weight(now)
+	rates := make(map[uint64]Rate)
+	for _, e := range p.reads.list {
+		if e.post.Counter == counter {
+			rates[e.post.Mid] = Rate{Post: e.post, Reads: (e.count - e.wrong) * unit}
+		}
+	}
+	for _, e := range p.writes.list {
+		if e.post.Counter == counter {
+			r := rates[e.post.Mid]
+			r.Post, r.Writes = e.post, (e.count-e.wrong)*unit
+			rates[e.post.Mid] = r
+		}
+	}
+	key := func(r Rate) float64 {
+		if byWrites {
+			return r.Writes
+		}
+		return r.Reads
+	}
+	list := make([]Rate, 0, len(rates))
+	for _, r := range rates {
+		if key(r) > 0 {
+			list = append(list, r)
+		}
+	}
+	slices.SortFunc(list, func(a, b Rate) int { return cmp.Or(cmp.Compare(key(b), key(a)), cmp.Compare(a.Mid, b.Mid)) })
+	return list[:min(n, len(list))]
+}
+
+// sketch is Space-Saving: a heap with the smallest count on top.
+type sketch struct {
+	list []*entry
+	by   map[Post]*entry
+}
+
+// entry counts a post. Its true count is in [count-wrong, count].
+type entry struct {
+	post         Post
+	count, wrong float64
+	at           int // in the list
+}
+
+func newSketch() sketch { return sketch{by: make(map[Post]*entry)} }
+
+func (s *sketch) add(post Post, weight float64) {
+	e := s.by[post]
+	switch {
+	case e != nil:
+		e.count += weight
+		heap.Fix(s, e.at)
+	case len(s.list) < places:
+		e = &entry{post: post, count: weight}
+		s.by[post] = e
+		heap.Push(s, e)
+	default:
+		e = s.list[0]
+		delete(s.by, e.post)
+		e.post, e.wrong = post, e.count
+		e.count += weight
+		s.by[post] = e
+		heap.Fix(s, 0)
+	}
+}
+
+func (s *sketch) scale(factor float64) {
+	for _, e := range s.list {
+		e.count *= factor
+		e.wrong *= factor
+	}
+}
+
+func (s *sketch) Len() int           { return len(s.list) }
+func (s *sketch) Less(i, j int) bool { return s.list[i].count < s.list[j].count }
+
+func (s *sketch) Swap(i, j int) {
+	s.list[i], s.list[j] = s.list[j], s.list[i]
+	s.list[i].at, s.list[j].at = i, j
+}
+
+func (s *sketch) Push(x any) {
+	e := x.(*entry)
+	e.at = len(s.list)
+	s.list = append(s.list, e)
+}
+
+func (s *sketch) Pop() any {
+	e := s.list[len(s.list)-1]
+	s.list = s.list[:len(s.list)-1]
+	return e
+}

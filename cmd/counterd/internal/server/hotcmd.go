@@ -1,0 +1,71 @@
+package server
+
+import (
+	"errors"
+	"math"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/popular"
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/schema"
+)
+
+// runHot: COUNTER.HOT counter [BY WRITES | READS] [COUNT count], the posts that connections to this node write or read
+// most, each with its key and how many reads and writes a second there are of it. They are sampled: see package popular.
+func runHot(c *call, args [][]byte) {
+	byWrites, count := true, int64(10)
+	for i := 2; i < len(args); i += 2 {
+		if i+1 == len(args) {
+			c.Out.Error(items.ErrSyntax)
+			return
+		}
+		ok := true
+		switch a, b := args[i], args[i+1]; {
+		case resp.EqualFold(a, "BY") && resp.EqualFold(b, "WRITES"):
+			byWrites = true
+		case resp.EqualFold(a, "BY") && resp.EqualFold(b, "READS"):
+			byWrites = false
+		case resp.EqualFold(a, "COUNT"):
+			if count, ok = resp.Number(b); !ok || count < 1 || count > 1024 {
+				c.Out.Error("ERR COUNT: want 1 to 1024")
+				return
+			}
+		default:
+			c.Out.Error(items.ErrSyntax)
+			return
+		}
+	}
+	var list []popular.Rate
+	var keys []string
+	err := c.withStore(false, func(b *counter.Batch) error {
+		def := b.Schema().Counter(string(args[1]))
+		if def == nil {
+			return counter.ErrNoKey
+		}
+		list = c.srv.popular.Top(time.Now(), def.ID, int(count), byWrites)
+		for _, r := range list {
+			keys = append(keys, string(b.Schema().AppendKey(nil, def, schema.WholeItem, r.Mid)))
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, counter.ErrNoKey):
+		c.Out.Error(items.ErrNoCounter(args[1]))
+		return
+	case err != nil:
+		c.StoreError(err)
+		return
+	}
+	c.Out.Array(len(list))
+	for i, r := range list {
+		c.Out.Map(3)
+		c.Out.BulkString("key")
+		c.Out.BulkString(keys[i])
+		c.Out.BulkString("reads_per_sec")
+		c.Out.Double(math.Round(r.Reads*10) / 10)
+		c.Out.BulkString("writes_per_sec")
+		c.Out.Double(math.Round(r.Writes*10) / 10)
+	}
+}
