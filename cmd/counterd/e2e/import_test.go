@@ -580,7 +580,7 @@ func TestImportFile(t *testing.T) {
 		"want --to":                            {bad},
 		"no column \"likes\"":                  {write("d.tsv", plain, []byte("id\tlikes\n1\t5\n")), "--to", s.addr},
 		"ADD COLUMN weibo likes hint=8 max=32": {filepath.Join(dir, "d.tsv"), "--to", s.addr},
-		"--map is for keys":                    {bad, "--to", s.addr, "--map", "x:{mid}=weibo.repost"},
+		"is it a dump of Redis or Valkey?":     {bad, "--to", s.addr, "--map", "x:{mid}=weibo.repost"},
 		"no such file":                         {filepath.Join(dir, "none.tsv"), "--to", s.addr},
 		"no counter \"x\"":                     {bad, "--to", s.addr, "--counter", "x"},
 		"--add wants --resume":                 {bad, "--to", s.addr, "--add"},
