@@ -46,6 +46,60 @@ func TestRedisConf(t *testing.T) {
 	}
 }
 
+// TestRedisConfTLS: the lines about TLS that redis.conf has in comments start a server when they are none any more, but
+// for a list of ciphers that cannot be granted (package tlsconf).
+func TestRedisConfTLS(t *testing.T) {
+	c, passed, err := read(t, `port 0
+tls-port 6379
+tls-cert-file redis.crt
+tls-key-file redis.key
+tls-key-file-pass secret
+tls-client-cert-file client.crt
+tls-client-key-file client.key
+tls-client-key-file-pass secret
+tls-dh-params-file redis.dh
+tls-ca-cert-file ca.crt
+tls-ca-cert-dir /etc/ssl/certs
+tls-auth-clients optional
+tls-replication yes
+tls-cluster no
+tls-protocols "TLSv1.2 TLSv1.3"
+tls-ciphers DEFAULT:!MEDIUM
+tls-prefer-server-ciphers yes
+tls-session-caching no
+tls-session-cache-size 5000
+tls-session-cache-timeout 60
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Validate(); err != nil {
+		t.Error(err)
+	}
+	want := TLS{Port: 6379, CertFile: "redis.crt", KeyFile: "redis.key", KeyFilePass: "secret", ClientCertFile: "client.crt", ClientKeyFile: "client.key",
+		ClientKeyFilePass: "secret", CACertFile: "ca.crt", CACertDir: "/etc/ssl/certs", AuthClients: "optional", Replication: true, Protocols: "TLSv1.2 TLSv1.3",
+		Ciphers: "DEFAULT:!MEDIUM", PreferServerCiphers: true}
+	if c.TLS != want {
+		t.Errorf("got %+v, want %+v", c.TLS, want)
+	}
+	if want := []string{"tls-dh-params-file", "tls-cluster", "tls-session-cache-size", "tls-session-cache-timeout"}; !slices.Equal(passed, want) {
+		t.Errorf("passed over %q, want %q", passed, want)
+	}
+	if c.Listening() != 6379 {
+		t.Errorf("others are told port %d", c.Listening())
+	}
+	for _, wrong := range []string{"tls-port 6380\n", "tls-port 6379\ntls-cert-file a\ntls-key-file b\ntls-auth-clients no\n", "tls-replication yes\ntls-cert-file a\ntls-key-file b\n",
+		"tls-auth-clients maybe\n", "tls-port 6380\ntls-cert-file a\ntls-key-file b\n", "port 0\n"} {
+		c, _, err := read(t, wrong)
+		if err == nil {
+			err = c.Validate()
+		}
+		if err == nil {
+			t.Errorf("%q was taken", wrong)
+		}
+	}
+}
+
 // TestConfigSaysAllAtOnce: one start shows all lines that keep a server from starting, and none of Redis's that a
 // server may lack.
 func TestConfigSaysAllAtOnce(t *testing.T) {
