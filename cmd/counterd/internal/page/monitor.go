@@ -20,6 +20,8 @@ const (
 	// mapEvery and mapShare bound how often blocks are walked and the map is made.
 	mapEvery = 2 * time.Second
 	mapShare = 200
+	// mapStale is how old a map may be before a viewer waits for a new one, for waitFresh at most.
+	mapStale = 15 * time.Second
 	// listed is how many commands, clients and slow commands are shown.
 	listed = 20
 )
@@ -40,6 +42,7 @@ type Monitor struct {
 	walking  atomic.Bool      // a walk is under way
 	calls    map[string]int64 // of each command at the last answer
 	callsAt  time.Time
+	answered time.Time // when the newest answer was made
 
 	mu       sync.Mutex // guards the rest
 	running  bool
@@ -49,7 +52,7 @@ type Monitor struct {
 	fresh    chan struct{} // closed when now is replaced
 	blocks   *Map          // nil before the first
 	mapBody  *body
-	mapped   chan struct{} // closed when there is a map
+	mapped   chan struct{} // closed when there is a new map, if somebody waits for it; may be nil
 }
 
 // Status is what is sent each second.
@@ -84,7 +87,7 @@ type body struct{ plain, gzip []byte }
 
 // NewMonitor makes the monitor of a server.
 func NewMonitor(src Source) *Monitor {
-	return &Monitor{src: src, quit: make(chan struct{}), wake: make(chan struct{}, 1), fresh: make(chan struct{}), mapped: make(chan struct{})}
+	return &Monitor{src: src, quit: make(chan struct{}), wake: make(chan struct{}, 1), fresh: make(chan struct{})}
 }
 
 // Start begins to watch. Call it once.
@@ -118,8 +121,11 @@ func (m *Monitor) run() {
 		case now := <-tick.C:
 			m.second(now)
 		case <-m.wake:
-			m.publish(time.Now())
-			m.walkIfDue(time.Now())
+			now := time.Now()
+			if now.Sub(m.answered) > freshFor/2 { // else who woke it waits for a map, or has the answer by now
+				m.publish(now)
+			}
+			m.walkIfDue(now)
 		}
 	}
 }
@@ -164,6 +170,7 @@ func (m *Monitor) walkIfDue(now time.Time) {
 
 // publish makes the answer of this second.
 func (m *Monitor) publish(now time.Time) {
+	m.answered = now
 	d := m.src.Details(listed)
 	calls := make(map[string]int64, len(d.Commands))
 	for i := range d.Commands {
@@ -255,15 +262,21 @@ func (m *Monitor) wait(ctx context.Context, done <-chan struct{}) {
 	}
 }
 
-// currentMap returns the newest map; nil: there is none yet, as data is being loaded.
+// currentMap returns the newest map, or, when there is none that is not old in waitFresh, an old one; nil: there was none
+// yet, as data is being loaded.
 func (m *Monitor) currentMap(ctx context.Context) *body {
 	m.mu.Lock()
 	m.mapAsked = time.Now()
-	b, mapped := m.mapBody, m.mapped
-	m.mu.Unlock()
-	if b != nil {
+	b := m.mapBody
+	if b != nil && time.Since(time.UnixMilli(m.blocks.At)) < mapStale {
+		m.mu.Unlock()
 		return b
 	}
+	if m.mapped == nil {
+		m.mapped = make(chan struct{})
+	}
+	mapped := m.mapped
+	m.mu.Unlock()
 	m.wait(ctx, mapped)
 	m.mu.Lock()
 	defer m.mu.Unlock()

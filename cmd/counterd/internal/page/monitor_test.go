@@ -159,6 +159,11 @@ func TestMonitor(t *testing.T) {
 		if f.detailed.Load() != n {
 			t.Error("details are looked at though the viewers have gone")
 		}
+		f.blocks = f.blocks[:30]
+		before := blocks.Seq
+		if ask(t, h, "/map.json", &blocks); len(blocks.Rows) != 1 || blocks.Seq <= before {
+			t.Errorf("a viewer who comes again is shown the old map: %d rows", len(blocks.Rows))
+		}
 	})
 }
 

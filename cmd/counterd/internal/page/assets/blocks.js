@@ -60,7 +60,7 @@ class BlockMap {
     attr(r.svg, "aria-valuemin", 0);
     attr(r.svg, "aria-valuemax", Math.max(0, n - 1));
     const d = { hot: "", cold: "", lost: "", lane: "", over: "", use1: "", use2: "", use3: "" };
-    const width = Math.max(1, r.svg.clientWidth), wide = n * 6 > width ? 1 : 1 - Math.min(0.1, 2 * n / width); // few cells stand apart
+    const width = Math.max(1, r.svg.clientWidth), wide = n * 12 > width ? 1 : 1 - Math.min(0.1, 2 * n / width); // few cells stand apart
     const box = (k, x, y, h) => { d[k] += `M${x} ${y}h${wide}v${h}h-${wide}z`; };
     // From the top: a lane of what was changed since, the posts by tier, a lane of use.
     row.cells.forEach((c, x) => {

@@ -148,7 +148,8 @@ class Chart {
     if (at >= 0) words = clock(this.end - (n - 1 - at) * this.step * 1000) + ": " + (s ? this.text(s) : "nothing is known");
     else words = this.summary();
     set(this.readout, words || "\u00a0");
-    attr(this.el, "aria-valuetext", words || "no figures yet");
+    // Who listens to it is told what he asked for, and not each second anew.
+    if (at >= 0 || document.activeElement !== this.el) attr(this.el, "aria-valuetext", words || "no figures yet");
   }
 
   summary() {
