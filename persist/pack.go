@@ -82,6 +82,7 @@ func (l *Log) notePacked(seg segment, size int64) {
 	defer l.mu.Unlock()
 	if slices.Contains(l.files.segs, seg) {
 		l.files.packed[seg.start] = size
+		l.files.sumPacked()
 	}
 }
 
@@ -98,6 +99,7 @@ func (l *Log) findPacked() {
 			l.files.packed[segs[i].start] = size
 		}
 	}
+	l.files.sumPacked()
 }
 
 // packedSize returns the size of the file of a segment that is packed already, by an earlier process.

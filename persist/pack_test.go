@@ -661,3 +661,50 @@ func FuzzPackedFile(f *testing.F) {
 		}
 	})
 }
+
+// TestPackCut takes a packed log back inside of a packed segment, with a crash at every operation: the log is what it
+// was up to there, and what was cut is saved.
+func TestPackCut(t *testing.T) {
+	disk, seg, _, _, blocks := packedFileOf(t)
+	at := blocks[len(blocks)/2].start // a frame's start
+	want, _, ends, _ := logRecords(t, disk, testDir, 0)
+	_, positions, _, _ := logRecords(t, disk, testDir, 0)
+	kept := 0
+	for kept < len(positions) && positions[kept] <= at {
+		kept++
+	}
+	lineage := Lineage{Replica: true, Terms: []Term{{testHistory.ReplID, testHistory.Epoch, 0}}}
+	must(t, WriteLineage(disk, testDir, &lineage))
+	for n, crashed := 0, true; crashed; n++ {
+		d := disk.Kill()
+		d.CrashAt(d.Ops() + n)
+		_, err := Cut(d, testDir, at, lineage)
+		if crashed = d.Crashed(); !crashed {
+			must(t, err)
+		}
+		for _, left := range []*vfs.Sim{d.Kill(), d.Crash(uint64(n), 0), d.Crash(uint64(n), 50)} {
+			must(t, FinishBegun(left, testDir))
+			tail, err := Cut(left, testDir, at, lineage)
+			if err != nil || tail.File != "" && tail.To != ends[len(ends)-1] {
+				t.Fatalf("operation %d: %+v, %v", n, tail, err)
+			}
+			got, _, _, _ := logRecords(t, left, testDir, 0)
+			if !slices.Equal(got, want[:kept]) {
+				t.Fatalf("operation %d: %d records are left, want %d", n, len(got), kept)
+			}
+			if tails, _, err := ListDiverged(left, testDir); err != nil || len(tails) != 1 {
+				t.Fatalf("operation %d: tails %v, %v", n, tails, err)
+			}
+			opts := packOptions(left)
+			opts.History = History{}
+			l, rec, err := OpenLog(opts, 0, discard)
+			if err != nil || rec.End != at {
+				t.Fatalf("operation %d: the log ends at %d, want %d: %v", n, rec.End, at, err)
+			}
+			must(t, l.Close())
+		}
+	}
+	if at <= seg.Start || at >= seg.End {
+		t.Errorf("%d is not inside of a packed segment", at)
+	}
+}

@@ -22,14 +22,16 @@ type segmentFiles struct {
 	rotate  bool      // the next frame begins a new segment, as the history changed
 	segs    []segment // all on disk, by start
 	// Bytes of the files of packed segments, by start; -1 of one that is not to be packed. Of others nothing is known yet.
-	packed   map[uint64]int64
-	active   *openSegment   // the last of segs, nil in trouble
-	retired  []*openSegment // written full, not yet synced
-	dirDirty bool           // a segment got its name and the directory was not synced since
-	next     *openSegment   // prepared, still under a temporary name
-	wantNext bool           // next is to be prepared
-	spaceErr error          // why preparing failed last
-	chain    uint32         // crc32c of the last frame given to write(); the writer's alone
+	// packedSum is what they are together.
+	packed    map[uint64]int64
+	packedSum packedSum
+	active    *openSegment   // the last of segs, nil in trouble
+	retired   []*openSegment // written full, not yet synced
+	dirDirty  bool           // a segment got its name and the directory was not synced since
+	next      *openSegment   // prepared, still under a temporary name
+	wantNext  bool           // next is to be prepared
+	spaceErr  error          // why preparing failed last
+	chain     uint32         // crc32c of the last frame given to write(); the writer's alone
 }
 
 // openSegment is a segment file that is being written.
@@ -39,6 +41,25 @@ type openSegment struct {
 	name     named // once it has one
 	capacity int64 // preallocated bytes
 	used     int64 // bytes from the file's start up to the last frame's end; the writer's
+}
+
+// packedSum is what is known of packed segments.
+type packedSum struct {
+	n         int
+	log, disk int64 // bytes of log in them, and of their files
+}
+
+// sumPacked counts the packed segments anew: asked for figures, which may be often, nobody goes through the list.
+// REQUIRES: Log.mu.
+func (f *segmentFiles) sumPacked() {
+	f.packedSum = packedSum{}
+	for i, s := range f.segs[:len(f.segs)-1] {
+		if size := f.packed[s.start]; size > 0 {
+			f.packedSum.n++
+			f.packedSum.log += int64(f.segs[i+1].start - s.start)
+			f.packedSum.disk += size
+		}
+	}
 }
 
 // bytesOf returns how many bytes the file of segment i takes, of a log that is written to an offset. REQUIRES: Log.mu.

@@ -91,6 +91,7 @@ func (l *Log) DropBefore(offset uint64) error {
 		drop = drop && l.refusals[reasonGone] == nil
 		if drop {
 			l.files.segs = segs[1:]
+			l.files.sumPacked()
 			l.layout.Add(1)
 		}
 		l.mu.Unlock()
@@ -104,6 +105,7 @@ func (l *Log) DropBefore(offset uint64) error {
 		if err != nil {
 			l.mu.Lock()
 			l.files.segs = append([]segment{first}, l.files.segs...)
+			l.files.sumPacked()
 			l.layout.Add(1)
 			l.mu.Unlock()
 			return fmt.Errorf("drop log segment: %w", err)

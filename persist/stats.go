@@ -35,14 +35,9 @@ func (l *Log) Stats() Stats {
 	s.Position, s.Written, s.Durable = l.tail.position(), l.written.Load(), l.durable.Load()
 	s.First, s.Segments = l.files.segs[0].start, len(l.files.segs)
 	s.SegmentBytes = int64(s.Written - s.First)
-	for i, seg := range l.files.segs {
-		s.DiskBytes += l.files.bytesOf(i, s.Written)
-		if l.files.packed[seg.start] > 0 {
-			s.Packed++
-			s.PackedBytes += int64(l.files.segs[i+1].start - seg.start)
-			s.PackedDisk += l.files.packed[seg.start]
-		}
-	}
+	sum := l.files.packedSum
+	s.Packed, s.PackedBytes, s.PackedDisk = sum.n, sum.log, sum.disk
+	s.DiskBytes = s.SegmentBytes - sum.log + sum.disk + int64(s.Segments-sum.n)*segmentHeaderLen
 	if !l.since.IsZero() {
 		s.UnsyncedAge = l.opts.Now().Sub(l.since)
 	}

@@ -490,3 +490,44 @@ func TestLostCopy(t *testing.T) {
 		t.Error("lost in the stream")
 	}
 }
+
+// TestDamagedLog asks for log that is damaged on the primary's disk: the replica gets a full copy, not the same error
+// again and again.
+func TestDamagedLog(t *testing.T) {
+	w := newWorld(t)
+	a := w.primary.Store()
+	past := a.Replication().Lineage()
+	ask := func() (reply []byte, stream bool, err error) {
+		t.Helper()
+		p := newTestNode(w.primary).Peers().NewPeer(&scripted{})
+		defer p.Close()
+		if err := p.Configure("history", past.AppendText(nil)); err != nil {
+			t.Fatal(err)
+		}
+		return p.Sync(a, past.Current().ReplID.String(), strconv.FormatUint(w.behind, 10))
+	}
+	if reply, stream, err := ask(); err != nil || !stream || !strings.HasPrefix(string(reply), "+CONTINUE ") {
+		t.Fatalf("%.60q %v %v", reply, stream, err)
+	}
+	segs, err := persist.Segments(w.primary.disk(), a.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := len(segs) - 1
+	for segs[i].Start > w.behind {
+		i--
+	}
+	f, err := w.primary.disk().OpenRW(segs[i].Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt([]byte{0xee, 0xee}, int64(64+w.behind-segs[i].Start+40)); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if reply, stream, err := ask(); err != nil || stream || !strings.HasPrefix(string(reply), "+FULLRESYNC ") {
+		t.Fatalf("%.60q %v %v", reply, stream, err)
+	}
+}

@@ -168,14 +168,16 @@ func (p *Peer) Sync(store *counter.Store, replID, offset string) (reply []byte, 
 			return nil, false, &divergedError{common}
 		case common >= first:
 			p.pin = log.PinLog(at)
-			reply, stream, err = p.proceed(log, &mine, at)
+			if err = p.probe(log, at); err == nil {
+				reply, stream, err = p.proceed(log, &mine, at)
+			}
 			if err == nil {
 				p.peers.PartialOK.Add(1)
 				return reply, stream, nil
 			}
 			p.pin.Release()
 			p.pin = nil
-			if !errors.Is(err, persist.ErrGone) {
+			if !errors.Is(err, persist.ErrGone) && !errors.Is(err, persist.ErrCorrupt) {
 				return nil, false, err
 			}
 		}
@@ -200,6 +202,20 @@ func (p *Peer) Sync(store *counter.Store, replID, offset string) (reply []byte, 
 	reply = append(append(reply, past...), "\r\n"...)
 	p.peers.add(p)
 	return reply, false, nil
+}
+
+// probe reads the first frame that a replica would get. Where old log is damaged the replica takes a full copy: it would
+// come to the same place again and again.
+func (p *Peer) probe(log *counter.Replication, at uint64) error {
+	r, err := log.NewReader(at)
+	if err != nil {
+		return err
+	}
+	_, err = r.TryNext()
+	if errors.Is(err, persist.ErrCorrupt) {
+		p.peers.logger.Error("the log that a replica needs is damaged: it is given a full copy", "replica", p.address(), "error", err)
+	}
+	return errors.Join(err, r.Close())
 }
 
 // proceed opens the log at an offset and answers CONTINUE.
