@@ -86,6 +86,6 @@
 // # Lock order
 //
 // Under package front's lock clientInfo.mu is taken, and a socket's under package pubsub's. watches.mu, clientInfo.mu
-// and the locks of slowlog and stats are leaves: no other lock is taken while one is held, except that watches.mu is
+// and the locks of acl, slowlog and stats are leaves: no other lock is taken while one is held, except that watches.mu is
 // taken with the store's gate held. Package node's locks are taken with none of these held.
 package server

@@ -1,16 +1,21 @@
 package server
 
 import (
+	"bufio"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
 )
 
 // dataless are the commands that neither read nor change data, and so need not ask for any: why, and which. Groups of
@@ -223,6 +228,69 @@ func TestUsersChange(t *testing.T) {
 	admin.want("AUTH admin x", "+OK")
 	admin.want("ACL DELUSER admin", ":1") // itself
 	admin.ended()
+}
+
+// TestUsersChangeUnderLoad: users are changed, removed and read again while others are busy as them. What was answered
+// before a change holds no longer than what was under way: whoever sends behind it is refused.
+func TestUsersChangeUnderLoad(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "users.acl")
+	if err := os.WriteFile(file, []byte("user app on nopass +@all ~weibo:* &*\nuser other on nopass +@all ~*\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := wireServe(t, func(c *config.Config) { c.ACLFile = file })
+	admin := wireDial(t, s, 2)
+	var done atomic.Bool
+	var busy sync.WaitGroup
+	var changed atomic.Int64
+	for i := range 4 {
+		busy.Go(func() {
+			for n := 0; !done.Load(); n++ {
+				conn, err := net.Dial("unix", s.config.Get().UnixSocket)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_ = conn.SetDeadline(time.Now().Add(patience))
+				r := bufio.NewReader(conn)
+				user := [...]string{"app", "other"}[(i+n)%2]
+				for _, text := range []string{"AUTH " + user + " x", "INCR 1.cntcm", "MGET 1.cntcm 1.cntrn", "MULTI", "INCR 2.cntcm", "EXEC", "CLIENT LIST", "SUBSCRIBE a", "UNSUBSCRIBE", "INCR 1.cntcm"} {
+					if _, err := conn.Write(resptest.Append(nil, strings.Fields(text)...)); err != nil {
+						break
+					}
+					v, err := resptest.Read(r, 2)
+					if err != nil {
+						break // it was sent away
+					}
+					if v.Kind == ':' {
+						changed.Add(1)
+					}
+				}
+				conn.Close()
+			}
+		})
+	}
+	until(t, "all are busy", func() bool { return changed.Load() > 20 })
+	for range 30 {
+		for _, command := range []string{"ACL SETUSER app -incr", "ACL DELUSER other", "ACL LOAD", "ACL SETUSER other resetchannels", "ACL SETUSER app +incr", "ACL LOAD"} {
+			if got := admin.do(command).String(); got != "+OK" && got != ":1" && got != ":0" {
+				t.Errorf("%s: %s", command, got)
+			}
+		}
+	}
+	n := changed.Load()
+	until(t, "they go on", func() bool { return changed.Load() > n+20 })
+	w := wireDial(t, s, 2)
+	w.want("AUTH app x", "+OK")
+	for range 100 { // a change is in force when it is answered
+		admin.want("ACL SETUSER app -incr", "+OK")
+		w.want("INCR 3.cntcm", "-NOPERM User app has no permissions to run the 'incr' command")
+		admin.want("ACL SETUSER app +incr", "+OK")
+		if got := w.do("INCR 3.cntcm").String(); got[0] != ':' {
+			t.Fatalf("got %s", got)
+		}
+	}
+	done.Store(true)
+	busy.Wait()
 }
 
 // TestTransactionRights: rights are asked when a command is queued, and again when it is executed.
