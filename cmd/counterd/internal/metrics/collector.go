@@ -1,8 +1,6 @@
 package metrics
 
 import (
-	"sync"
-
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"google.golang.org/protobuf/proto"
@@ -37,12 +35,10 @@ type family struct {
 // namespace is before all names.
 const namespace = "counterd_"
 
-// Collector makes series of a source's figures.
+// Collector makes series of a source's figures. Its registry must not gather twice at once.
 type Collector struct {
 	source Source
 	descs  []*prometheus.Desc // of families, in their order
-
-	mu sync.Mutex // held while figures are read: two scrapes at once are one after the other
 }
 
 // NewCollector makes the collector of source.
@@ -64,9 +60,7 @@ func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 
 // Collect is prometheus.Collector's.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
-	c.mu.Lock()
 	figures := c.source.Figures()
-	c.mu.Unlock()
 	for i := range families {
 		f, desc := &families[i], c.descs[i]
 		plain := func(v float64, labels ...string) {

@@ -12,7 +12,8 @@
 //
 // # Labels
 //
-// Their values come from the schema, the command table and the table of errors, never from what a client sends:
+// Their values come from the schema, the command table and the table of errors, never from what a client sends, but for
+// the names that replicas give themselves:
 //
 //	command   of the table, once it was called: 140 at most, of 30 series each
 //	counter   256 at most, of 13 series each

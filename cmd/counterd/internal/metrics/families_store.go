@@ -1,6 +1,9 @@
 package metrics
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // one is a family of the store's with one series.
 func one(value func(s *Store) float64) func(s *Store, add add) {
@@ -266,14 +269,15 @@ func peers(value func(p *Peer) float64) func(s *Store, add add) {
 		var names []string
 		for i := range s.Peers {
 			p := &s.Peers[i]
-			other := best[p.Name]
+			name := strings.ToValidUTF8(p.Name, "?") // a replica says itself what it is called
+			other := best[name]
 			switch {
 			case other == nil && len(names) == maxPeers:
 			case other == nil:
-				names = append(names, p.Name)
-				best[p.Name] = p
+				names = append(names, name)
+				best[name] = p
 			case p.Behind < other.Behind:
-				best[p.Name] = p
+				best[name] = p
 			}
 		}
 		for _, name := range names {

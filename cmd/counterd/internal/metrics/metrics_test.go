@@ -325,6 +325,11 @@ func TestPeers(t *testing.T) {
 	if m := all[namespace+"replica_lag_bytes"].Metric; len(m) != 2 || m[0].Gauge.GetValue() != 5 || m[1].Gauge.GetValue() != 7 {
 		t.Errorf("got %v, want the further one of a:1, and b:1", m)
 	}
+	f.Store.Peers[2].Name = "\xff\xfe:1"
+	f.Store.Peers = append(f.Store.Peers, Peer{Name: "\xfd:1", Behind: 7})
+	if m := read(t, scrape(t, f))[namespace+"replica_lag_bytes"].Metric; len(m) != 2 || m[0].Label[0].GetValue()+m[1].Label[0].GetValue() != "?:1a:1" {
+		t.Errorf("a replica whose name is no text: %v", m)
+	}
 	for i := range 10 * maxPeers {
 		f.Store.Peers = append(f.Store.Peers, Peer{Name: fmt.Sprint("c:", i)})
 	}
@@ -360,6 +365,71 @@ func TestScrapes(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// stuck is a client that does not read: what is written to it waits.
+type stuck struct {
+	*httptest.ResponseRecorder
+	writing chan struct{} // closed at the first write
+	read    chan struct{}
+	once    sync.Once
+}
+
+func (s *stuck) Write(p []byte) (int, error) {
+	s.once.Do(func() { close(s.writing) })
+	<-s.read
+	return s.ResponseRecorder.Write(p)
+}
+
+// panicky is a source that panics once.
+type panicky struct {
+	fixed
+	done bool
+}
+
+func (s *panicky) Figures() *Figures {
+	if !s.done {
+		s.done = true
+		panic("a fault")
+	}
+	return s.f
+}
+
+// TestPanic: a panic of the source is the request's, whose server counts it, and the next scrape is whole.
+func TestPanic(t *testing.T) {
+	h := Handler(&panicky{fixed: fixed{full()}}, slog.New(slog.DiscardHandler))
+	func() {
+		defer func() {
+			if p := recover(); p != "a fault" {
+				t.Errorf("got %v", p)
+			}
+		}()
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/metrics", nil))
+	}()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	if w.Code != 200 || !strings.Contains(w.Body.String(), "counterd_posts") {
+		t.Errorf("behind a panic: %d, %d bytes", w.Code, w.Body.Len())
+	}
+}
+
+// TestStuck: one who does not read what it asked for holds nobody out.
+func TestStuck(t *testing.T) {
+	h := Handler(fixed{full()}, slog.New(slog.DiscardHandler))
+	slow := &stuck{ResponseRecorder: httptest.NewRecorder(), writing: make(chan struct{}), read: make(chan struct{})}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		h.ServeHTTP(slow, httptest.NewRequest("GET", "/metrics", nil))
+	}()
+	<-slow.writing
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil)) // waits for ever, if the other one's turn lasts
+	close(slow.read)
+	<-ended
+	if w.Code != 200 || slow.Code != 200 || slow.Body.Len() < 1000 || w.Body.Len() < 1000 {
+		t.Errorf("got %d and %d bytes, and of who was slow %d and %d", w.Code, w.Body.Len(), slow.Code, slow.Body.Len())
+	}
 }
 
 var write = flag.Bool("write", false, "write the table of README.md anew")
