@@ -107,6 +107,20 @@ func (f *followed) killTool() {
 	_ = f.tool.Wait()
 }
 
+// startSource starts the redis-server, which keeps what it was told.
+func (f *followed) startSource(path string, port int, dir string) {
+	f.redis = launchAt(f.t, "redis-server", path, port, dir, []string{"--save", "", "--appendonly", "yes", "--databases", "2", "--enable-debug-command", "yes", "--repl-diskless-sync-delay", "0",
+		"--repl-diskless-sync", []string{"yes", "no"}[f.rng.IntN(2)], "--repl-backlog-size", "16mb"})
+	f.writer = f.redis.dial(f.t)
+}
+
+// killSource kills the redis-server and starts it again in its place: with another history.
+func (f *followed) killSource() {
+	path, port, dir := f.redis.cmd.Path, f.redis.port, f.redis.dir
+	f.redis.kill()
+	f.startSource(path, port, dir)
+}
+
 // killTarget kills the counterd and starts it again in its place.
 func (f *followed) killTarget() {
 	port, dir := f.target.port, f.target.dir
@@ -208,11 +222,12 @@ func (f *followed) compare() (same int) {
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	rng, _ := random(t)
-	r, ok := startRedis(t, "--databases", "2", "--enable-debug-command", "yes", "--repl-diskless-sync-delay", "0", "--repl-diskless-sync", []string{"yes", "no"}[rng.IntN(2)], "--repl-backlog-size", "16mb")
+	path, ok := tool(t, "redis-server")
 	if !ok {
 		return
 	}
-	f := &followed{t: t, rng: rng, redis: r, writer: r.dial(t), state: filepath.Join(t.TempDir(), "state"), log: new(logBuffer)}
+	f := &followed{t: t, rng: rng, state: filepath.Join(t.TempDir(), "state"), log: new(logBuffer)}
+	f.startSource(path, freePort(t), t.TempDir())
 	f.target = startAt(t, freePort(t), t.TempDir(), "--schema", "../weibo.schema")
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -223,7 +238,7 @@ func TestFollow(t *testing.T) {
 	f.start()
 	for range scaled(12) {
 		f.write(300)
-		switch f.rng.IntN(6) {
+		switch f.rng.IntN(8) {
 		case 0, 1:
 			f.killTool()
 			f.write(100)
@@ -233,14 +248,20 @@ func TestFollow(t *testing.T) {
 		case 3:
 			f.writer.do("CLIENT", "KILL", "TYPE", "replica")
 		case 4:
-			if f.rng.IntN(2) == 0 { // the source has a new history: all must be copied again
-				f.writer.want("+OK\r\n", "DEBUG", "CHANGE-REPL-ID")
-				f.writer.do("CLIENT", "KILL", "TYPE", "replica")
-			}
+			f.writer.want("+OK\r\n", "DEBUG", "CHANGE-REPL-ID") // a new history: all must be copied again
+			f.writer.do("CLIENT", "KILL", "TYPE", "replica")
+		case 5:
+			f.killSource()
 		}
 		time.Sleep(time.Duration(f.rng.IntN(120)) * time.Millisecond) // so that kills come at all moments
 	}
 	f.killTool()
+	for deadline := time.Now().Add(startTimeout); strings.Contains(f.writer.do("INFO", "keyspace").Text, "expires=") && !strings.Contains(f.writer.do("INFO", "keyspace").Text, "expires=0"); {
+		if time.Now().After(deadline) { // a key that is over and not yet deleted is nil at the source alone
+			t.Fatal("keys do not expire")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 	out, status := counterctl(t, f.args("--until-caught-up")...)
 	unfit := strings.Contains(out, "keys hold what their columns cannot")
 	if !strings.Contains(out, "the target is what the source was") || (status != 0) != unfit {

@@ -20,9 +20,15 @@ import (
 func startAt(t testing.TB, port int, dir string, args ...string) *server {
 	t.Helper()
 	noteSources()
-	s := &server{t: t, name: "counterd", log: new(logBuffer), dir: dir, port: port, exited: make(chan struct{})}
+	return launchAt(t, "counterd", counterdPath, port, dir, args)
+}
+
+// launchAt is startAt for any server.
+func launchAt(t testing.TB, name, path string, port int, dir string, args []string) *server {
+	t.Helper()
+	s := &server{t: t, name: name, log: new(logBuffer), dir: dir, port: port, exited: make(chan struct{})}
 	s.addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	s.cmd = exec.Command(counterdPath, append([]string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir}, args...)...)
+	s.cmd = exec.Command(path, append([]string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir}, args...)...)
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	s.cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
@@ -35,7 +41,7 @@ func startAt(t testing.TB, port int, dir string, args ...string) *server {
 	}()
 	if !s.awaitPing() {
 		s.kill()
-		t.Fatalf("counterd did not answer PING\n%s", s.log)
+		t.Fatalf("%s did not answer PING\n%s", name, s.log)
 	}
 	t.Cleanup(s.cleanup)
 	return s

@@ -191,3 +191,31 @@ func TestStale(t *testing.T) {
 		}
 	}
 }
+
+// FuzzInterpret: whatever commands a source sends, they end in changes, stale keys, or an error of a kind.
+func FuzzInterpret(f *testing.F) {
+	f.Add([]byte("*3\r\n$3\r\nSET\r\n$3\r\nn:5\r\n$1\r\n7\r\n*2\r\n$4\r\nINCR\r\n$3\r\nn:5\r\n"))
+	f.Add([]byte("*4\r\n$7\r\nHINCRBY\r\n$3\r\nh:5\r\n$1\r\nh\r\n$1\r\n7\r\n*2\r\n$3\r\nDEL\r\n$2\r\nzs\r\n"))
+	f.Add([]byte("*1\r\n$0\r\n\r\n*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n*1\r\n$5\r\nMULTI\r\n*1\r\n$4\r\nMOVE\r\n"))
+	f.Fuzz(func(t *testing.T, stream []byte) {
+		in, p := newTestInterpreter(t), parser{}
+		p.feed(stream)
+		for {
+			args, _, ok, err := p.next()
+			if err == nil && ok {
+				_, err = in.command(args)
+			}
+			if err != nil && !errors.Is(err, errStream) && !errors.Is(err, errRecopy) {
+				t.Fatal(err)
+			}
+			if err != nil || !ok {
+				break
+			}
+		}
+		for n, c := range in.window.changes {
+			if c.op == mapping.Set && uint64(c.value) > in.window.limits[n.column] {
+				t.Errorf("%v is set to %d", n, c.value)
+			}
+		}
+	})
+}

@@ -199,7 +199,7 @@ func (f *follower) loop(ctx context.Context, links *links) error {
 	}
 	f.caughtUp = time.Now()
 	for {
-		more, err := f.take(ctx, links)
+		more, err := f.take()
 		if err != nil {
 			return err
 		}
@@ -240,8 +240,10 @@ func (f *follower) loop(ctx context.Context, links *links) error {
 		case <-tick.C:
 			f.report()
 		case <-ask:
-			if done, err := f.isCaughtUp(ctx); err != nil || done {
-				return errors.Join(err, errOr(done))
+			if done, err := f.isCaughtUp(ctx); err != nil {
+				return err
+			} else if done {
+				return errEnd
 			}
 		case <-ctx.Done():
 			return f.finish(ctx)
@@ -258,13 +260,6 @@ func (f *follower) learn(l *links) error {
 	return f.journal.write(note{Replid: *replid}, true)
 }
 
-func errOr(done bool) error {
-	if done {
-		return errEnd
-	}
-	return nil
-}
-
 // finish makes what the window holds, at the end of ctx.
 func (f *follower) finish(ctx context.Context) error {
 	cause := context.Cause(ctx)
@@ -279,7 +274,7 @@ func (f *follower) finish(ctx context.Context) error {
 }
 
 // take gives what came to the parser, and tells whether there was any.
-func (f *follower) take(ctx context.Context, links *links) (more bool, err error) {
+func (f *follower) take() (more bool, err error) {
 	n, closed, err := f.spool.take(f.buf)
 	if err != nil {
 		return false, err
