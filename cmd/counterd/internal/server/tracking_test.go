@@ -372,3 +372,51 @@ func TestTrackingSilence(t *testing.T) {
 	w.want("INCR 2.cntcm", ":2")
 	c.told(invalid("2.cntcm"))
 }
+
+// TestTrackingReplica: a replica tells its clients what the primary changed, by commands, by the schema, and by a full
+// copy, which is other data; and goes on when it becomes a primary. A port for reads only tracks too.
+func TestTrackingReplica(t *testing.T) {
+	a, b := newReplNode(t), newReplNode(t)
+	a.start("")
+	w := a.dial()
+	w.want("SET 1.cntcm 1", "+OK")
+	b.start(a.addr())
+	same(t, a, b)
+	c := b.dial()
+	c.proto = 3
+	c.do("HELLO 3")
+	c.want("CLIENT TRACKING ON", "+OK")
+	read := func(command, want string) { t.Helper(); c.want(command, want) }
+	for _, change := range []string{"INCR weibo:1.cntcm", "HSET 1 comment 2", "COUNTER.UPDATE weibo WHERE comment = 2 INCR comment 1", "DEL 1", "SET 1.cntrn 4", "MSET 1.cntcm 2 2.cntcm 3"} {
+		c.do("GET {1}.cntcm")
+		if v := w.do(change); v.Kind == '-' {
+			t.Fatal(v)
+		}
+		c.told(invalid("{1}.cntcm"))
+	}
+	for _, command := range []string{"MULTI", "INCR 1.cntcm", "INCR 2.cntcm", "EXEC"} {
+		c.do("MGET 1.cntcm 2.cntcm")
+		w.do(command)
+	}
+	c.toldAny(invalid("1.cntcm"), invalid("2.cntcm"))
+	for _, change := range []string{"ADD COLUMN weibo like hint=8 max=32 suffix=cntlk", "FLUSHALL"} {
+		c.do("GET 1.cntlk")
+		w.want(change, "+OK")
+		c.told(`>"invalidate" nil<`)
+	}
+	same(t, a, b)
+
+	other := newReplNode(t).start("")
+	other.dial().want("SET 1.cntcm 9", "+OK")
+	other.dial().want("SAVE", "+OK")
+	read("GET 1.cntcm", "nil")
+	b.dial().want("REPLICAOF "+other.addr(), "+OK")
+	same(t, other, b)
+	c.told(`>"invalidate" nil<`)
+	read("GET 1.cntcm", `"9"`)
+	b.dial().want("REPLICAOF NO ONE", "+OK")
+	b.dial().want("INCR 1.cntcm", ":10")
+	c.told(invalid("1.cntcm"))
+	read("GET 1.cntcm", `"10"`)
+	c.nothing()
+}

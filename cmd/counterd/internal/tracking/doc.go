@@ -32,7 +32,7 @@
 // # Limits
 //
 // The table holds a number of keys at most (SetLimit), of all clients together: above it, items by chance are told as if
-// they had changed. A key takes some 250 bytes. An inbox of more than maxInbox becomes one null, all keys: who reads slowly
+// they had changed. A key takes some 200 bytes. An inbox of more than maxInbox becomes one null, all keys: who reads slowly
 // has an empty cache in the end, and is not closed for it.
 //
 // # Cost
