@@ -5,7 +5,10 @@ import (
 	"maps"
 	"math/rand/v2"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/persist"
@@ -218,6 +221,68 @@ func TestPackingDamaged(t *testing.T) {
 	s = openDir(t, "data", opts, "")
 	if got := dump(t, s); !maps.Equal(got, want) {
 		t.Error("the state differs after a repair")
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestPackingBackground: the log is compressed by itself within seconds, not again and again on a full disk, and the
+// store closes while it is at it.
+func TestPackingBackground(t *testing.T) { synctest.Test(t, testPackingBackground) }
+
+func testPackingBackground(t *testing.T) {
+	faulty := vfs.NewFaulty(vfs.NewSim())
+	rng := rand.New(rand.NewPCG(3, 1))
+	opts := Options{FS: faulty, RetainBytes: 1 << 40, BlockItems: 4096, HashSeed: 1, SnapshotGrowth: -1, CompressLog: true}
+	begin := func() (s *Store) {
+		s = openDir(t, "data", opts, "")
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(s.Schema().Counters()) == 0 {
+			must(s.AlterScript("add counter a\nadd column a n hint=8 max=63 suffix=n"))
+		}
+		must(load(t, s, rng, 20_000))
+		must(s.Close())
+		s = openDir(t, "data", opts, "") // begins a segment
+		must(load(t, s, rng, 2000))
+		return s
+	}
+	s := begin()
+	faulty.Inject(vfs.Rule{Ops: vfs.OpRename, Glob: "*.aof", Every: 1, Err: syscall.ENOSPC})
+	if err := s.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(packRetry - 5*time.Second)
+	if fired := faulty.Fired(); fired != 1 || s.log.Stats().Packed != 0 {
+		t.Fatalf("%d attempts, %+v", fired, s.log.Stats())
+	}
+	faulty.Clear()
+	time.Sleep(10 * time.Second)
+	if st := s.log.Stats(); st.Packed == 0 {
+		t.Fatalf("%+v", st)
+	}
+	for stop := range 5 { // wherever it is
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s = begin()
+		if err := s.Snapshot(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second + time.Duration(stop)*time.Millisecond)
+	}
+	want := dump(t, s)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openDir(t, "data", opts, "")
+	if got := dump(t, s); !maps.Equal(got, want) {
+		t.Error("the state differs")
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

@@ -22,6 +22,8 @@
 //	-DIVERGED <offset>                           the logs agree up to there only: cut back and come again
 //	+FULLRESYNC <replid> <offset> <bytes> <bytes> a manifest and a lineage, each with CRLF
 //
+// It is FULLRESYNC too where the log at that offset is gone, or damaged on the primary's disk.
+//
 // After FULLRESYNC the replica asks for each file it does not have yet by REPLCONF fetch <tier> <name>, which is
 // answered by a bulk string (-LOST for a cold file that the primary does not have any more; a damaged one is sent as it
 // is), and then for the stream by PSYNC ? <offset>. The snapshot is the newest that exists: none is made. It is kept
