@@ -64,7 +64,6 @@ type judge struct {
 	changed  time.Time // when the level changed last
 	level    Level
 	replicas map[string]time.Time // that are expected, and when they were last seen
-	panics   int64
 	rejected int64
 	seen     bool
 	refused  time.Time // when a client was last turned away

@@ -56,7 +56,8 @@ func decrypted(text []byte, pass string) ([]byte, error) {
 		if block, rest = pem.Decode(rest); block == nil {
 			return text, nil // who reads it next says what is wrong
 		}
-		old := x509.IsEncryptedPEMBlock(block) //nolint:staticcheck // who has such a file wants it read
+		//lint:ignore SA1019 who has such a file wants it read
+		old := x509.IsEncryptedPEMBlock(block)
 		switch {
 		case !strings.HasSuffix(block.Type, "PRIVATE KEY"):
 			continue
@@ -65,7 +66,8 @@ func decrypted(text []byte, pass string) ([]byte, error) {
 		case pass == "":
 			return nil, errPassWanted
 		case old:
-			der, err := x509.DecryptPEMBlock(block, []byte(pass)) //nolint:staticcheck // see above
+			//lint:ignore SA1019 see above
+			der, err := x509.DecryptPEMBlock(block, []byte(pass))
 			if err != nil {
 				return nil, errPassWrong
 			}

@@ -345,7 +345,7 @@ func TestKeyPass(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	//nolint:staticcheck // what files of old have
+	//lint:ignore SA1019 what files of old have
 	old, err := x509.EncryptPEMBlock(strings.NewReader(strings.Repeat("seed", 100)), "PRIVATE KEY", block.Bytes, []byte("secret"), x509.PEMCipherAES256)
 	if err != nil {
 		t.Fatal(err)
