@@ -377,8 +377,10 @@ func TestTrackingModel(t *testing.T) {
 		}
 	}
 	for _, k := range all {
+		k.mu.Lock()
 		if k.pushes == 0 || k.hits == 0 {
 			t.Errorf("CLIENT TRACKING %q was told %d times, its cache was used %d times", k.mode, k.pushes, k.hits)
 		}
+		k.mu.Unlock()
 	}
 }

@@ -182,12 +182,25 @@ func (s *shard) put(i item, list []*held) {
 	}
 }
 
-// forget takes everything that c holds out of the table.
+// manyKeys is what a client may hold to be forgotten while somebody waits: a million keys take a fifth of a second, and
+// who ends a connection may be a loop.
+const manyKeys = 1000
+
+// forget takes everything that c holds out of the table, in the background if it is much.
 func (t *Table) forget(c *Client) {
 	c.mu.Lock()
 	all := c.held
 	c.held = nil
 	c.mu.Unlock()
+	if len(all) > manyKeys {
+		go t.remove(all)
+	} else {
+		t.remove(all)
+	}
+}
+
+// remove takes keys of one client out of the table.
+func (t *Table) remove(all map[string]*held) {
 	for _, h := range all {
 		s := t.shardOf(h.item)
 		s.mu.Lock()
