@@ -268,8 +268,8 @@ func TestImportKilled(t *testing.T) {
 	for _, add := range []bool{false, true} {
 		t.Run(fmt.Sprintf("add=%v", add), func(t *testing.T) {
 			t.Parallel()
-			rng, seed := random(t)
-			rng = rand.New(rand.NewPCG(uint64(seed), uint64(len(t.Name()))))
+			_, seed := random(t)
+			rng := rand.New(rand.NewPCG(uint64(seed), uint64(len(t.Name()))))
 			dir := t.TempDir()
 			path, ok := tool(t, "redis-server")
 			if !ok {

@@ -11,12 +11,13 @@
 // one value of at most 16 MiB, and a page of a large hash. A batch with a larger value is read again by GETRANGE, of which
 // the first 64 KiB are enough to see that it is no number.
 //
-// A position is the cursor, the keys of the last SCAN that are not read yet, and where in a large hash the reading is, so that nothing is
-// read twice after a restart of ours. Cursors mean something to the process that gave them, which its run_id
-// names: it is asked for on every new connection, and another one ends the reading with ErrRestarted.
+// A position is the cursor, the keys of the last SCAN that are not read yet, and where in a large hash the reading is, so
+// that nothing is read twice after a restart of ours. Cursors mean something to the process that gave them, which its
+// run_id names: it is asked for on every new connection, and another one ends the reading with ErrRestarted.
 //
-// SCAN shows every key that is there all the time at least once. While keys come and go the server's table grows or shrinks, and then
-// it may show some twice. To set a value twice is harmless; to add one is not.
+// SCAN shows every key that is there all the time at least once. While keys come and go the server's table grows or
+// shrinks, and then it may show some twice. To set a value twice is harmless; to add one is not: Mark tells whether the
+// server was written to.
 //
 // # Files
 //

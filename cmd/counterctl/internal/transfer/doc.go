@@ -11,10 +11,10 @@
 //
 // # Import
 //
-// Import reads a Source and writes to a Sink, one chunk while the next is read, and keeps a State in a resume file: how far
-// it is, and what was read, of the same chunks. Where values are set it is written once a second, and what is read again after a crash is
-// set again. Where they are added it is written with each chunk, before its first command is sent: the chunk too, which an
-// import that goes on writes first, behind the same number.
+// Import reads a Source and writes to a Sink, one chunk while the next is read, and keeps a State in a resume file: how
+// far it is, and what was read, of the same chunks. Where values are set it is written once a second, and what is read
+// again after a crash is set again. Where they are added it is written with each chunk, before its first command is sent:
+// the chunk too, which an import that goes on writes first, behind the same number.
 //
 // Sums of what was read are compared with the target's when all is written, and all values where that proves nothing.
 //

@@ -17,8 +17,8 @@ import (
 const (
 	// ChunkSize is how many items are well written at a time: sorted among so many, they share blocks and cache lines.
 	ChunkSize = 48 << 10
-	// ChunkMax is how many a chunk may have: its additions are 100 commands at most, as a server remembers the last 128 numbers of a
-	// producer, and a command may have 65,536 arguments.
+	// ChunkMax is how many a chunk may have: its additions are 100 commands at most, as a server remembers the last 128
+	// numbers of a producer, and a command may have 65,536 arguments.
 	ChunkMax = 3_000_000
 
 	// numbers is how many numbers a chunk of additions takes at most.
