@@ -122,7 +122,8 @@ func (m *Monitor) run() {
 			m.second(now)
 		case <-m.wake:
 			now := time.Now()
-			if now.Sub(m.answered) > freshFor/2 { // else who woke it waits for a map, or has the answer by now
+			if now.Sub(m.answered) > freshFor/2 || m.vitals.Loading != nil { // else who woke it waits for a map, or has the answer by now
+				m.look(now)
 				m.publish(now)
 			}
 			m.walkIfDue(now)
@@ -132,15 +133,10 @@ func (m *Monitor) run() {
 
 // second is what is done each second.
 func (m *Monitor) second(now time.Time) {
-	m.vitals = m.src.Vitals()
+	m.look(now)
 	m.mu.Lock()
-	lost := 0
-	if m.blocks != nil {
-		lost = m.blocks.Tiers.Lost
-	}
 	watching := now.Sub(m.watched) < watchedFor
 	m.mu.Unlock()
-	m.judge.look(now, &m.vitals, lost)
 	m.past.add(now, m.src.Totals(), m.judge.level)
 	if watching {
 		m.publish(now)
@@ -166,6 +162,18 @@ func (m *Monitor) walkIfDue(now time.Time) {
 		m.mapper.forget()
 	}
 	m.walking.Store(false)
+}
+
+// look judges the server as it is now.
+func (m *Monitor) look(now time.Time) {
+	m.vitals = m.src.Vitals()
+	m.mu.Lock()
+	lost := 0
+	if m.blocks != nil {
+		lost = m.blocks.Tiers.Lost
+	}
+	m.mu.Unlock()
+	m.judge.look(now, &m.vitals, lost)
 }
 
 // publish makes the answer of this second.

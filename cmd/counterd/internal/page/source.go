@@ -58,6 +58,7 @@ type Loading struct {
 // Disk is the data directory, and the log in it.
 type Disk struct {
 	Durable    bool          `json:"durable"`           // data is kept on disk at all
+	EverySec   bool          `json:"everySec"`          // the log is to be synced each second
 	Trouble    string        `json:"trouble,omitempty"` // why the log takes no changes; empty: it does
 	Total      int64         `json:"total"`             // bytes, 0: not known
 	Free       int64         `json:"free"`              // bytes, -1: not known

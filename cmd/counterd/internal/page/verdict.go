@@ -44,7 +44,7 @@ const (
 
 // Limits from which on something is a problem.
 const (
-	slowSync      = 1500 * time.Millisecond // of 2.1 s at which changes are refused
+	slowSync      = 1800 * time.Millisecond // of 2.1 s at which changes are refused
 	replicaSilent = 5 * time.Second
 	replicaBehind = 64 << 20 // bytes
 	fullOfClients = 0.95
@@ -177,7 +177,7 @@ func (j *judge) service(v *Vitals, say sayer) {
 	case v.Memory.Full:
 		say(Bad, "memory", "Memory is full: changes that need more are refused", "maxmemory is passed, and the disk does not keep up with ranges that are to be written to it. Reads and changes of posts in memory go on.")
 	}
-	if v.Refusal != "" && v.Role != "replica" {
+	if v.Refusal != "" && v.Role != "replica" && !few(v) {
 		say(Bad, "refused", "Changes are refused", v.Refusal)
 	}
 	if v.Pause != "" {
@@ -195,7 +195,7 @@ func (j *judge) disk(now time.Time, v *Vitals, say sayer) {
 		say(Warn, "disk-low", fmt.Sprintf("The disk is almost full: %s free", Bytes(uint64(max(0, d.Free)))),
 			fmt.Sprintf("Changes are refused when only the %s kept for a snapshot are left.", Bytes(uint64(max(0, d.Reserve)))))
 	}
-	if d.Unsynced > slowSync && d.Trouble == "" {
+	if d.EverySec && d.Unsynced > slowSync && d.Trouble == "" {
 		say(Warn, "sync", "The disk is slow: the log is not synced for "+Span(d.Unsynced), "Changes are refused from 2.1 s on.")
 	}
 	switch limit := oldSnapshot * s.Due; {
@@ -263,9 +263,14 @@ func (j *judge) replication(now time.Time, v *Vitals, say sayer, ago func(time.D
 			ago(gone)
 		}
 	}
-	if v.MinReplicas > 0 && v.GoodReplicas < v.MinReplicas && v.Role != "replica" {
+	if few(v) {
 		say(Bad, "few", fmt.Sprintf("%s of %d replicas that changes need", plural(v.GoodReplicas, "follows", "follow"), v.MinReplicas), "min-replicas-to-write: changes are refused until there are as many.")
 	}
+}
+
+// few tells whether changes are refused for want of replicas.
+func few(v *Vitals) bool {
+	return v.MinReplicas > 0 && v.GoodReplicas < v.MinReplicas && v.Role != "replica"
 }
 
 const (

@@ -31,7 +31,8 @@ func TestVerdict(t *testing.T) {
 			v.Role, v.Link, v.Disk.Trouble, v.Refusal = "replica", &Link{State: "connected"}, "input/output error", "READONLY"
 		}},
 		{"disk-low", Warn, "The disk is almost full: 10 MiB free", func(v *Vitals) { v.Disk.Low, v.Disk.Free = true, 10<<20 }},
-		{"sync", Warn, "The disk is slow: the log is not synced for 1.8 s", func(v *Vitals) { v.Disk.Unsynced = 1800 * time.Millisecond }},
+		{"sync", Warn, "The disk is slow: the log is not synced for 1.9 s", func(v *Vitals) { v.Disk.EverySec, v.Disk.Unsynced = true, 1900*time.Millisecond }},
+		{"well", OK, "", func(v *Vitals) { v.Disk.Unsynced = time.Hour }}, // appendfsync no
 		{"memory", Bad, "Memory is full: changes that need more are refused", func(v *Vitals) { v.Memory.Full = true }},
 		{"ram", Warn, "The process takes 16 GiB of the machine's 16 GiB", func(v *Vitals) { v.Memory.RSS = v.Memory.System - 1 }},
 		{"refused", Bad, "Changes are refused", func(v *Vitals) { v.Refusal = "READONLY Sentinel named another primary" }},
@@ -61,7 +62,9 @@ func TestVerdict(t *testing.T) {
 		{"replica-10.0.0.2:6379", Warn, "Replica 10.0.0.2:6379 is so far behind that it needs a full copy", func(v *Vitals) {
 			v.Replicas = []Replica{{Addr: "10.0.0.2:6379", Online: true, Kept: -1}}
 		}},
-		{"few", Bad, "1 follows of 2 replicas that changes need", func(v *Vitals) { v.MinReplicas, v.GoodReplicas = 2, 1 }},
+		{"few", Bad, "1 follows of 2 replicas that changes need", func(v *Vitals) {
+			v.MinReplicas, v.GoodReplicas, v.Refusal = 2, 1, "NOREPLICAS Not enough good replicas to write."
+		}},
 		{"clients", Warn, "99 of 100 connections are in use", func(v *Vitals) { v.Clients.Connected = 99 }},
 		{"clients", Warn, "99 of 100 connections for reads are in use", func(v *Vitals) { v.Clients.Connected, v.Clients.Readers = 109, 99 }},
 		{"certificate", Warn, "The TLS certificate ends in 3 days", func(v *Vitals) { v.Certificate = at.Add(80 * time.Hour).UnixMilli() }},
@@ -106,7 +109,7 @@ func TestSince(t *testing.T) {
 	v := well()
 	j.look(at, &v, 0)
 	for s := range 10 {
-		v.Disk.Low = true
+		v.Disk.Low, v.Disk.EverySec = true, true
 		v.Disk.Unsynced = time.Duration(s) * time.Second
 		j.look(at.Add(time.Duration(10+s)*time.Second), &v, 0)
 	}

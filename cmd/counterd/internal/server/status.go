@@ -97,7 +97,7 @@ func (s *status) vitalsOfDisk(v *page.Vitals, store *counter.Store) {
 	if disk.Free == counter.FreeUnknown {
 		disk.Free = -1
 	}
-	v.Disk = page.Disk{Durable: true, Total: disk.Total, Free: disk.Free, Reserve: disk.Reserve, Low: disk.Low,
+	v.Disk = page.Disk{Durable: true, EverySec: conf.AppendFsync == "everysec", Total: disk.Total, Free: disk.Free, Reserve: disk.Reserve, Low: disk.Low,
 		LogFirst: log.First, LogEnd: log.Position, LogDurable: log.Durable, LogBytes: log.SegmentBytes, LogDisk: log.DiskBytes, Segments: log.Segments,
 		Unsynced: log.UnsyncedAge, LastSync: log.LastSync, MaxSync: log.MaxSync, SyncErrors: log.SyncErrors}
 	if err := store.Ready(); err != nil {

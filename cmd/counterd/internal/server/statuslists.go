@@ -175,7 +175,7 @@ func (s *status) settings() []page.Setting {
 	add(conf.ReadonlyPort != 0, "Port for reads", strconv.Itoa(conf.ReadonlyPort))
 	add(conf.TLS.Port != 0, "Port with TLS", strconv.Itoa(conf.TLS.Port))
 	add(conf.UnixSocket != "", "Unix socket", clip(conf.UnixSocket))
-	add(true, "Data directory", clip(s.store().Path()))
+	add(conf.AppendOnly, "Data directory", clip(conf.Dir))
 	add(conf.AOFRewriteMin > 0, "Snapshot each", page.Bytes(conf.AOFRewriteMin)+" of log")
 	add(conf.AOFRewriteMin == 0, "Snapshots", "by hand only")
 	add(true, "Slow from", fmt.Sprintf("%s on", time.Duration(max(0, conf.SlowlogSlower))*time.Microsecond))
