@@ -59,6 +59,13 @@
 // by its checksum, its place and its records (counter.FrameChecker), a snapshot by its manifest and by each file,
 // whole. What fails leaves the replica with the data it has; it tries again, and counterd_link_error in INFO says why.
 //
+// # Nothing is compressed on the way
+//
+// A replica takes 36 ms of a processor to apply a MB of log, which a link of 1 Gbit/s brings in 8: compression would pay
+// below 0.2 Gbit/s. Images shrink to 0.6 of their bytes at 6 to 7 ms a MB, as long as that link takes to send them whole;
+// cold files are dense. A replica that goes on in the compressed part of the log (package persist) costs its primary
+// 2 to 3 ms a MB more than elsewhere.
+//
 // # Memory
 //
 // A Feeder reads the log's files (persist.Reader): a replica that is slow or gone costs disk, and the primary's memory
