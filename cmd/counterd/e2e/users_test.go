@@ -155,6 +155,10 @@ func TestUsersClients(t *testing.T) {
 	admin.want("+OK\r\n", "AUTH", secret)
 	eventually(t, startTimeout, "data is loaded", func() bool { return admin.do("PING").Raw == "+PONG\r\n" })
 	seedSchema(t, admin)
+	monitor := s.dial(t)
+	monitor.want("+OK\r\n", "AUTH", secret)
+	monitor.want("+OK\r\n", "MONITOR")
+	s.dial(t).do("HELLO", "2", "AUTH", "default", secret)
 	admin.want("+OK\r\n", "ACL", "SETUSER", "temp", "on", ">"+secret+"5", "<"+secret+"5")
 	admin.do("ACL", "SETUSER", "temp", "<"+secret+"6", secret+"7")
 	admin.do("AUTH", "temp", secret+"8")
@@ -206,11 +210,23 @@ func TestUsersClients(t *testing.T) {
 			t.Errorf("redis-cli: %q", got)
 		}
 	}
+	admin.do("ECHO", "the end of what is monitored")
+	seen := ""
+	for !strings.Contains(seen, "the end of what is monitored") {
+		v, err := monitor.tryReply()
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen += v.Raw
+	}
+	if !strings.Contains(seen, `"HELLO" "2" "AUTH" "(redacted)" "(redacted)"`) {
+		t.Errorf("MONITOR shows no HELLO with AUTH:\n%s", seen)
+	}
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", s.cmd.Process.Pid))
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := map[string]string{"the list of processes": string(line), "the log": s.log.String()}
+	shown := map[string]string{"MONITOR": seen, "the list of processes": string(line), "the log": s.log.String()}
 	for _, command := range []string{"INFO everything", "SLOWLOG GET 128", "CLIENT LIST", "ACL LIST", "ACL LOG 128", "ACL GETUSER app", "COMMAND DOCS auth", "LATENCY LATEST"} {
 		shown[command] = admin.do(strings.Fields(command)...).Raw
 	}

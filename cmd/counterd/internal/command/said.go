@@ -48,9 +48,7 @@ func (cmd *Row[C]) in(category string) bool {
 	case "admin":
 		return cmd.Flags&Admin != 0 || cmd.Is("lastsave") || cmd.Is("role")
 	case "dangerous":
-		return cmd.in("admin") || cmd.Is("flushall") || cmd.Is("flushdb") || cmd.Is("info")
-	case "blocking":
-		return cmd.Flags&Blocking != 0
+		return cmd.in("admin") || cmd.Is("keys") || cmd.Is("flushall") || cmd.Is("flushdb") || cmd.Is("info")
 	case "fast":
 		return cmd.Flags&Fast != 0
 	case "slow":

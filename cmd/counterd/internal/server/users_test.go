@@ -22,7 +22,7 @@ import (
 // Redis that are about nothing else are not listed. A command that is in no line, and has neither keys nor Asks, fails
 // TestEveryCommandAsks: whoever adds one says here that it shows no data, or what it asks.
 var dataless = map[string]string{
-	"a user with the right to it follows all data: so it is with Redis, whose replicas have no other": "psync sync replconf",
+	"a user with the right to it follows all data: so it is with Redis, whose replicas have no other": "psync sync replconf monitor",
 	"about the server, as INFO is": "info time role lastsave save bgsave bgrewriteaof shutdown replicaof slaveof failover command config acl slowlog latency" +
 		" memory|stats memory|doctor memory|purge memory|malloc-stats memory|help module",
 	"waits for what was changed before":  "wait waitaof",
