@@ -25,7 +25,7 @@ var handshakes = []struct{ client, script string }{
 		client setinfo LIB-VER 9.23.0 => ^\+OK`},
 	{"rueidis", `
 		HELLO 3 => ^%7
-		CLIENT TRACKING ON OPTIN => ^-
+		CLIENT TRACKING ON OPTIN => ^\+OK
 		CLIENT SETINFO LIB-NAME rueidis => ^\+OK
 		CLUSTER SLOTS => (?i)^-ERR .*cluster
 		PING => ^\+PONG`},
