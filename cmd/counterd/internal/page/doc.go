@@ -12,7 +12,7 @@
 // # What it costs
 //
 // Each second the monitor looks at totals and at what the verdict is about: a few hundred loads and some short locks.
-// History and episodes take 11 KB. All else, connections, commands, the slow log, blocks, is looked at only while
+// History and episodes take 13 KB. All else, connections, commands, the slow log, blocks, is looked at only while
 // somebody watches: a request in the last watchedFor. Then the answer of a second is made once, as JSON and compressed,
 // and given to all who ask in that second: a hundred viewers cost what one does, and the sending.
 //
