@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/counterd/counterd/cmd/internal/connect"
 	"github.com/counterd/counterd/internal/wire"
 )
 
@@ -20,10 +21,16 @@ var pingCommand = command{
 loads its data still. For health checks of containers, which have no shell.`,
 	Setup: func(flags *pflag.FlagSet) action {
 		timeout := flags.Duration("timeout", 2*time.Second, "how long to wait for the answer")
+		reach := connect.AddTLSFlags(flags)
 		return one(func(ctx context.Context, out output, addr string) error {
 			ctx, cancel := context.WithTimeout(ctx, *timeout)
 			defer cancel()
-			conn, err := wire.Dial(ctx, addr, wire.Options{Timeout: *timeout, Answer: *timeout})
+			opts, err := reach.Options(addr)
+			if err != nil {
+				return err
+			}
+			opts.Timeout, opts.Answer = *timeout, *timeout
+			conn, err := wire.Dial(ctx, addr, opts)
 			if err != nil {
 				return fmt.Errorf("%s: %w", addr, err)
 			}

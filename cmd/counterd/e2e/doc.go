@@ -21,6 +21,7 @@
 //	cases_test.go           error texts and rare forms, compared in the same way
 //	protocol_test.go        raw input, protocol errors, compared in the same way
 //	hostile_test.go         packets and connections that mean harm
+//	tls_test.go             TLS: clients, reloads, handshakes that stall, Sentinel
 //	live_test.go            schema changes under load
 //	scan_test.go            SCAN while items come and go
 //	failover_test.go        roles and FAILOVER, compared with a pair of redis-servers; FAILOVER under load

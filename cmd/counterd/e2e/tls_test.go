@@ -130,6 +130,11 @@ func TestTLS(t *testing.T) {
 		}
 	}
 
+	reach := []string{"--tls", "--cacert", s.ca.File, "--cert", friend.CertFile, "--key", friend.KeyFile}
+	wantCtl(t, 0, append([]string{"ping", s.secure}, reach...), "it serves")
+	wantCtl(t, 0, append([]string{"find", s.secure, "weibo", "MID", "IN", "1"}, reach...), "(1 post)")
+	wantCtl(t, 1, []string{"ping", s.secure, "--tls", "--cacert", s.ca.File}, "certificate required")
+
 	// Who must stay outside: without a certificate, with one of somebody else's.
 	for name, config := range map[string]*tls.Config{"no certificate": s.ca.Client(), "a stranger's": s.ca.Client(tlstest.NewCA(t).Pair("stranger"))} {
 		c, err := s.dialTLS(config)

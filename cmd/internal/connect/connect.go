@@ -54,20 +54,32 @@ func AddFlags(fs *pflag.FlagSet) *Flags {
 // Its password is not given by a flag.
 func AddSourceFlags(fs *pflag.FlagSet) *Flags { return addFlags(fs, "source-", "SOURCE_PASS") }
 
+// AddTLSFlags declares those of TLS alone, for who only wants to know whether somebody answers.
+func AddTLSFlags(fs *pflag.FlagSet) *Flags { return addTLSFlags(fs, "") }
+
 func addFlags(fs *pflag.FlagSet, prefix string, env ...string) *Flags {
-	f := &Flags{prefix: prefix, env: env, given: func(name string) bool { return fs.Changed(prefix + name) }}
-	whose := ""
+	f := addTLSFlags(fs, prefix, env...)
+	fs.StringVar(&f.User, prefix+"user", "", whose(prefix)+"user name for AUTH; default unless given")
+	fs.StringVar(&f.PassFile, prefix+"pass-file", "", whose(prefix)+"file whose first line is the password; others must not be able to read it")
+	return f
+}
+
+func whose(prefix string) string {
 	if prefix != "" {
-		whose = "of the source: "
+		return "of the source: "
 	}
+	return ""
+}
+
+func addTLSFlags(fs *pflag.FlagSet, prefix string, env ...string) *Flags {
+	f := &Flags{prefix: prefix, env: env, given: func(name string) bool { return fs.Changed(prefix + name) }}
+	whose := whose(prefix)
 	fs.BoolVar(&f.TLS, prefix+"tls", false, whose+"connect by TLS")
 	fs.StringVar(&f.CACert, prefix+"cacert", "", whose+"file of CA certificates to believe; the system's unless given")
 	fs.StringVar(&f.Cert, prefix+"cert", "", whose+"file of the certificate to show, where the server asks for one")
 	fs.StringVar(&f.Key, prefix+"key", "", whose+"file of its private key")
 	fs.StringVar(&f.SNI, prefix+"sni", "", whose+"name that the server's certificate must bear; that of HOST unless given")
 	fs.BoolVar(&f.Insecure, prefix+"insecure", false, whose+"believe any certificate: whoever sits between can read and change everything")
-	fs.StringVar(&f.User, prefix+"user", "", whose+"user name for AUTH; default unless given")
-	fs.StringVar(&f.PassFile, prefix+"pass-file", "", whose+"file whose first line is the password; others must not be able to read it")
 	return f
 }
 
