@@ -83,6 +83,9 @@ func (t *secure) receive(b []byte) (n int, err error) {
 		t.line.enough = n > 0
 		m, err := t.conn.Read(b[n:])
 		n += m
+		if m > 0 {
+			t.line.partial = 0
+		}
 		switch {
 		case err == errAgain:
 			t.more = false
@@ -203,6 +206,7 @@ type line struct {
 	handshake net.Conn // until its end
 	sock      *socket  // behind it
 
+	partial int  // bytes of a record that has not come whole, which are in tls.Conn's buffer
 	drained bool // the last read of sock took all that was there
 	enough  bool // the session has something: to ask sock again would be a system call in vain
 }
@@ -211,8 +215,8 @@ func (l *line) Read(p []byte) (int, error) {
 	if l.handshake != nil {
 		return l.handshake.Read(p)
 	}
-	if len(p) > l.of.input {
-		l.of.grown(len(p))
+	if n := l.partial + len(p); n > l.of.input {
+		l.of.grown(n)
 	}
 	if l.drained && l.enough {
 		return 0, errAgain
@@ -225,6 +229,7 @@ func (l *line) Read(p []byte) (int, error) {
 		return 0, errAgain
 	}
 	l.drained = n < len(p)
+	l.partial += n
 	return n, nil
 }
 
