@@ -204,10 +204,10 @@ func (f *followed) compare() (same int) {
 			{{"HGET", fmt.Sprintf("p:%d:c", mid), "comments"}, {"GET", fmt.Sprintf("%d.cntcm", mid)}}, {{"HGET", "reposts", strconv.Itoa(mid)}, {"GET", fmt.Sprintf("%d.cntrn", mid)}}} {
 			want, got := source.do(pair[0]...), target.do(pair[1]...)
 			number, err := strconv.ParseUint(want.Text, 10, 32)
-			if err != nil && want.Text != "" {
+			if err != nil && !want.Null {
 				continue // it is no number, or none that the column can hold
 			}
-			if has, _ := strconv.ParseUint(got.Text, 10, 63); has != number {
+			if has, err := strconv.ParseUint(got.Text, 10, 63); has != number || err != nil && !got.Null {
 				f.t.Errorf("%v: the source has %q, the target %q", pair[0], want.Raw, got.Raw)
 				continue
 			}

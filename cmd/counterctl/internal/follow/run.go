@@ -61,7 +61,7 @@ type Result struct {
 
 // Times of the loop.
 const (
-	windowAge   = 5 * time.Millisecond // a window waits so long for more: at 50,000 commands a second 250
+	windowAge   = 5 * time.Millisecond // a window ends when nothing more is there, or after so long
 	reconnect   = 250 * time.Millisecond
 	reconnectAt = 5 * time.Second // at most
 	rereadEvery = 20 * time.Millisecond
@@ -220,16 +220,11 @@ func (f *follower) loop(ctx context.Context, links *links) error {
 			default:
 			}
 			continue
-		case len(f.in.window.changes) > 0:
-			pause = time.After(max(time.Until(f.began.Add(windowAge)), 0))
 		case f.in.stale.wants > 0:
 			pause = time.After(rereadEvery)
 		}
 		select {
 		case <-f.spool.arrived:
-			if len(f.in.window.changes) > 0 { // let it fill
-				time.Sleep(min(max(time.Until(f.began.Add(windowAge)), 0), windowAge))
-			}
 		case <-pause:
 		case full := <-links.full:
 			if err := f.copy(ctx, full); err != nil {
