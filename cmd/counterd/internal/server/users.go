@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -149,12 +150,25 @@ func (c *client) overhears() bool {
 	return c.srv.pubsub.Any(&c.subs, func(kind pubsub.Kind, name string) bool { return !u.Hears(name, kind == pubsub.Pattern) })
 }
 
+// follows tells whether the connection is shown all commands, or carries the log, and its user has no right to that.
+// Anybody may call it.
+func (c *client) follows() bool {
+	u := c.user.Load()
+	may := func(names ...string) bool {
+		return slices.ContainsFunc(names, func(name string) bool {
+			cmd := c.srv.commands.Lookup([]byte(name))
+			return cmd != nil && u.MayRun(cmd.Access())
+		})
+	}
+	return c.monitors.Load() && !may("monitor") || c.peer.Load() != nil && !may("psync", "sync")
+}
+
 // usersChanged closes the connections of users that are not there any more, and those that are told what they may not
 // hear or read now. The one that asks is closed after its answer.
 func (c *call) usersChanged(asks *client) {
 	n := 0
 	for _, k := range c.srv.connected() {
-		if !k.user.Load().Gone() && !k.overhears() && !k.eavesdrops() {
+		if !k.user.Load().Gone() && !k.overhears() && !k.eavesdrops() && !k.follows() {
 			continue
 		}
 		n++

@@ -208,6 +208,15 @@ func TestUsersChange(t *testing.T) {
 	if got := hears.read().String(); !strings.Contains(got, "message") {
 		t.Errorf("who may hear got %s", got)
 	}
+	monitors := wireDial(t, s, 2)
+	monitors.want("AUTH app p", "+OK")
+	monitors.want("MONITOR", "+OK")
+	admin.want("ACL SETUSER app -monitor", "+OK")
+	for {
+		if _, err := monitors.r.ReadByte(); err != nil {
+			break
+		}
+	}
 	tracks := wireDial(t, s, 3)
 	tracks.want("AUTH app p", "+OK")
 	tracks.want("CLIENT TRACKING ON BCAST PREFIX weibo:", "+OK")
