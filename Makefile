@@ -52,7 +52,7 @@ unit:
 PURE := /e2e|/schema$$|/internal/hot$$|/producers$$|/tsv$$|/report$$|/sample$$|/glob$$|/items$$|/query$$|/idmp$$|/errclass$$|/resptest$$|/cli$$|/datadir$$
 ALONE := TestSmallDisk|TestReserve|TestMakeRoom|TestPartial|TestOverlayFullEarly|TestLoseUnreadable|TestModel$$|TestCrash$$|TestCrashOnce|TestFaultEvery
 ALONE := $(ALONE)|TestEvenlySpaced|TestMissingColdFile|TestNoTableHolds|TestQueryBlocks|TestRepairFromLog|TestLostImage|TestLostTwice|TestLostOverlayImage
-ALONE := $(ALONE)|TestUpdateReplayed|TestUpdateWhole|TestArchiveOfDamaged|TestDamagedCold|TestOutOfMemory|TestScanManyCounters
+ALONE := $(ALONE)|TestAllShown|TestUpdateReplayed|TestUpdateWhole|TestArchiveOfDamaged|TestDamagedCold|TestOutOfMemory|TestScanManyCounters
 ALONE := $(ALONE)|TestPack$$|TestPackDamage|TestPackCrash|TestPackFaults|TestPackCut|TestPackEnd|TestArchiveCompressed|TestPacking$$|TestPackingDamaged
 race:
 	$(GO) test -race -short -skip '$(ALONE)' $$($(GO) list $(PKG) | grep -vE '$(PURE)')
