@@ -18,7 +18,7 @@ import (
 const Default = "default"
 
 const (
-	// maxUsers are there at most: some 500 bytes each.
+	// maxUsers are there at most: 10,000 with five rules each took 10 MB, and 110 ms to read from a file.
 	maxUsers = 100000
 	// maxName is the longest name of a user, in bytes.
 	maxName = 256
