@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/page"
 	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/persist/vfs"
 )
 
 // statusOf asks the page of a server for its figures.
@@ -227,6 +229,28 @@ func TestStatusRights(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestStatusTrouble: a disk that fails is told of in words while it fails, and no longer.
+func TestStatusTrouble(t *testing.T) {
+	faulty := vfs.NewFaulty(vfs.OS())
+	s := wireServeStore(t, t.TempDir(), counter.Options{FS: faulty, SnapshotGrowth: -1}, func(c *config.Config) { c.MetricsAddr = "127.0.0.1:0" })
+	t.Cleanup(faulty.Clear)
+	c := wireDial(t, s, 2)
+	c.want("SET 1.cntcm 5", "+OK")
+	faulty.Inject(vfs.Rule{Ops: vfs.OpMutating, Every: 1, Err: syscall.ENOSPC})
+	until(t, "changes are refused", func() bool { return strings.HasPrefix(c.do("INCR 1.cntcm").String(), "-MISCONF ") })
+	var st page.Status
+	until(t, "the page says so", func() bool {
+		statusOf(t, s, "/status.json", &st)
+		return st.Verdict.Level == page.Bad && st.Verdict.Text == "Changes are refused: the disk takes no writes" && strings.Contains(st.Verdict.Problems[0].Hint, "no space left")
+	})
+	faulty.Clear()
+	until(t, "the page says that it is well again", func() bool {
+		st = page.Status{}
+		statusOf(t, s, "/status.json", &st)
+		return st.Verdict.Level == page.OK
+	})
 }
 
 // TestSlowText: what cannot be seen in a slow command is escaped, and long ones are cut.
