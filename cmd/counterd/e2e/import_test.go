@@ -288,7 +288,7 @@ func TestImportKilled(t *testing.T) {
 				return startOn(t, "counterd", counterdPath, targetPort, "--dir", targetDir, "--schema", "../weibo.schema")
 			}
 			s := beginTarget()
-			args := append([]string{"import", "redis://" + src.addr, "--to", s.addr, "--resume", filepath.Join(t.TempDir(), "state"), "--rate", "25000"}, everyShape...)
+			args := append([]string{"import", "redis://" + src.addr, "--to", s.addr, "--resume", filepath.Join(t.TempDir(), "state"), "--rate", "20000"}, everyShape...)
 			if add {
 				args = append(args, "--add")
 				cs := s.dial(t)

@@ -189,7 +189,7 @@ func (s *rows) bad(err error) bool {
 
 // Next fills a chunk.
 func (s *rows) Next(ctx context.Context, c *transfer.Chunk) error {
-	for len(c.Items) < transfer.ChunkSize && (c.Most == 0 || c.Keys < c.Most) {
+	for !c.Full() && (c.Most == 0 || c.Keys < c.Most) {
 		if c.Keys%4096 == 0 && ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

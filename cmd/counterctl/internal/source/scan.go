@@ -39,7 +39,7 @@ type scanner struct {
 // Next fills a chunk.
 func (r *Redis) Next(ctx context.Context, c *transfer.Chunk) (err error) {
 	start := time.Now()
-	for len(c.Items) < transfer.ChunkSize && c.Keys < keysMax && time.Since(start) < chunkTime {
+	for !c.Full() && c.Keys < keysMax && time.Since(start) < chunkTime {
 		if r.pos.Node == len(r.nodes) || enough(c) && r.pos.Next == len(r.pos.Keys) {
 			break
 		}

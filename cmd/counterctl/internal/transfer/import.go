@@ -240,8 +240,8 @@ func (im *importer) move(ctx context.Context) error {
 	readCtx, stop := context.WithCancel(ctx)
 	defer stop()
 	free, chunks := make(chan *Chunk, 2), make(chan read, 1)
-	free <- &Chunk{}
-	free <- &Chunk{}
+	free <- &Chunk{Want: im.chunkSize()}
+	free <- &Chunk{Want: im.chunkSize()}
 	ended := make(chan struct{})
 	defer func() { stop(); <-ended }() // the source is the caller's again
 	go func() {
@@ -293,6 +293,15 @@ func (im *importer) move(ctx context.Context) error {
 			im.saved = time.Now()
 		}
 	}
+}
+
+// chunkSize is how many items to read at a time: where few a second are written, what takes a quarter of one, so that
+// progress is seen and kept.
+func (im *importer) chunkSize() int {
+	if im.Sink.Rate <= 0 {
+		return ChunkSize
+	}
+	return int(min(max(im.Sink.Rate/4, pairs), ChunkSize))
 }
 
 // announce makes a chunk of additions the pending one.

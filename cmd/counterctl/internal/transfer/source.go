@@ -18,7 +18,7 @@ type Source interface {
 	Total() uint64
 	// Seek says where the first Next begins; it is not called for the start.
 	Seek(position json.RawMessage) error
-	// Next fills a chunk, which is empty before; it should have about ChunkSize items, and has at most ChunkMax. The error
+	// Next fills a chunk, which is empty before, until it is Full, about; it has at most ChunkMax items. The error
 	// is io.EOF when there are no more; the chunk with it counts. What may pass by itself, a lost connection, it waits for.
 	Next(ctx context.Context, c *Chunk) error
 	Close() error
@@ -38,6 +38,8 @@ type Chunk struct {
 	// Position is where the next chunk begins; nil: this source must begin at its start again.
 	Position json.RawMessage
 
+	// Want is how many items to read, about; 0: ChunkSize.
+	Want int
 	// Most is how many keys or rows to read at most, about; 0: as many as fill the chunk.
 	Most uint64
 	// Explain asks for Examples of what is read, a line each.
@@ -46,5 +48,13 @@ type Chunk struct {
 }
 
 func (c *Chunk) reset() {
-	*c = Chunk{Items: c.Items[:0], Most: c.Most, Explain: c.Explain}
+	*c = Chunk{Items: c.Items[:0], Want: c.Want, Most: c.Most, Explain: c.Explain}
+}
+
+// Full tells whether the chunk has as many items as are wanted.
+func (c *Chunk) Full() bool {
+	if c.Want == 0 {
+		return len(c.Items) >= ChunkSize
+	}
+	return len(c.Items) >= c.Want
 }
