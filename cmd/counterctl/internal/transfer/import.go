@@ -239,7 +239,7 @@ type read struct {
 func (im *importer) move(ctx context.Context) error {
 	readCtx, stop := context.WithCancel(ctx)
 	defer stop()
-	free, chunks := make(chan *Chunk, 2), make(chan read, 1)
+	free, chunks := make(chan *Chunk, 2), make(chan read, 2) // room for both chunks: nobody may be left to take one
 	free <- &Chunk{Want: im.chunkSize()}
 	free <- &Chunk{Want: im.chunkSize()}
 	ended := make(chan struct{})
