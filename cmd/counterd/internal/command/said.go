@@ -133,6 +133,10 @@ func (cmd *Row[C]) tips() []string {
 		return []string{"nondeterministic_output_order"}
 	case "hscan", "ttl", "pttl", "lastsave", "client|list", "client|info", "object|encoding", "object|refcount", "object|idletime", "object|freq", "time":
 		return []string{"nondeterministic_output"}
+	case "keys":
+		return []string{"request_policy:all_shards", "nondeterministic_output_order"}
+	case "randomkey":
+		return []string{"request_policy:all_shards", "nondeterministic_output"}
 	case "scan":
 		return []string{"nondeterministic_output", "request_policy:special"}
 	case "dbsize":
