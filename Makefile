@@ -71,6 +71,7 @@ setup:
 	else \
 		echo 'setup: LEFT OUT: tests with redis-cli, redis-benchmark, redis-server and redis-sentinel: install them to run those'; \
 	fi
+	@packaging/setup-clients.sh
 
 lint:
 	@out=$$(gofmt -l .); if [ -n "$$out" ]; then echo "not gofmt-ed: $$out"; exit 1; fi

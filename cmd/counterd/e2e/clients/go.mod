@@ -1,7 +1,15 @@
 module github.com/counterd/counterd/cmd/counterd/e2e/clients
 
-go 1.26
+go 1.26.0
 
-require github.com/redis/rueidis v1.0.79
+require (
+	github.com/gomodule/redigo v1.9.3
+	github.com/redis/go-redis/v9 v9.23.0
+	github.com/redis/rueidis v1.0.79
+)
 
-require golang.org/x/sys v0.47.0 // indirect
+require (
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	go.uber.org/atomic v1.12.0 // indirect
+	golang.org/x/sys v0.48.0 // indirect
+)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -42,7 +43,7 @@ func TestMain(m *testing.M) {
 }
 
 // start starts a counterd with the example schema and returns its address.
-func start(t *testing.T) string {
+func start(t *testing.T, more ...string) string {
 	t.Helper()
 	path, err := binary()
 	if err != nil {
@@ -55,7 +56,7 @@ func start(t *testing.T) string {
 	port := l.Addr().(*net.TCPAddr).Port
 	l.Close()
 	var log bytes.Buffer
-	cmd := exec.Command(path, "--port", fmt.Sprint(port), "--dir", t.TempDir(), "--schema", filepath.Join("..", "..", "weibo.schema"))
+	cmd := exec.Command(path, append([]string{"--port", fmt.Sprint(port), "--dir", t.TempDir(), "--schema", filepath.Join("..", "..", "weibo.schema")}, more...)...)
 	cmd.Stdout, cmd.Stderr = &log, &log
 	if runtime.GOOS == "linux" {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -73,12 +74,17 @@ func start(t *testing.T) string {
 		}
 	})
 	addr := fmt.Sprint("127.0.0.1:", port)
-	eventually(t, "counterd listens", func() bool {
+	eventually(t, "counterd serves", func() bool {
 		conn, err := net.Dial("tcp", addr)
-		if err == nil {
-			conn.Close()
+		if err != nil {
+			return false
 		}
-		return err == nil
+		defer conn.Close()
+		_ = conn.SetDeadline(time.Now().Add(time.Second))
+		answer := make([]byte, 7)
+		_, _ = conn.Write([]byte("PING\r\n"))
+		_, err = io.ReadFull(conn, answer)
+		return err == nil && string(answer) == "+PONG\r\n" // before, it is loading
 	})
 	return addr
 }
