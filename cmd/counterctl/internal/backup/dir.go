@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/counterd/counterd/internal/atomicfile"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -38,24 +39,16 @@ func (d dirStore) Put(_ context.Context, name string, r io.Reader) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
-	if err != nil {
+	err := atomicfile.Replace(path, 0o640, func(w io.Writer) error {
+		_, err := io.Copy(w, r)
 		return err
-	}
-	_, err = io.Copy(f, r)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
+	})
 	if err != nil {
-		_ = os.Remove(f.Name()) // the first error is the one to tell
 		return err
 	}
 	// The directories too: an object whose name a power failure takes back was not put.
-	for dir := filepath.Dir(path); len(dir) >= len(d.path); dir = filepath.Dir(dir) {
-		if err := vfs.OS().SyncDir(dir); err != nil {
+	for dir := filepath.Dir(filepath.Dir(path)); len(dir) >= len(d.path); dir = filepath.Dir(dir) {
+		if err := atomicfile.SyncDir(dir); err != nil {
 			return err
 		}
 	}
@@ -79,7 +72,7 @@ func (d dirStore) List(ctx context.Context, prefix string, f func(name string, b
 			return err
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case e.IsDir(), strings.HasSuffix(path, ".tmp"):
+		case e.IsDir(), strings.HasSuffix(path, atomicfile.TempSuffix):
 			return nil
 		}
 		info, err := e.Info()
@@ -118,7 +111,7 @@ func (d dirStore) Lock(context.Context) (unlock func() error, lost <-chan struct
 	}
 	// What a killed one left half-written is nobody's any more.
 	err = filepath.WalkDir(d.path, func(path string, e fs.DirEntry, err error) error {
-		if err == nil && !e.IsDir() && strings.HasSuffix(path, ".tmp") {
+		if err == nil && !e.IsDir() && strings.HasSuffix(path, atomicfile.TempSuffix) {
 			return os.Remove(path)
 		}
 		return err

@@ -1,13 +1,13 @@
 package acl
 
 import (
-	"errors"
 	"fmt"
+	"io"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/counterd/counterd/cmd/internal/secretfile"
+	"github.com/counterd/counterd/internal/atomicfile"
 )
 
 // LoadFile is Load of a file, which others on the machine must not be able to read.
@@ -25,27 +25,8 @@ func (us *Users) SaveFile(path string) error {
 	if info, err := os.Stat(path); err == nil {
 		mode = info.Mode().Perm() &^ 0o007
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
-	if err != nil {
+	return atomicfile.Replace(path, mode, func(w io.Writer) error {
+		_, err := io.WriteString(w, strings.Join(us.Lines(), "\n")+"\n")
 		return err
-	}
-	_, err = f.WriteString(strings.Join(us.Lines(), "\n") + "\n")
-	if err == nil {
-		err = f.Chmod(mode)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name()) // the first error is the one to tell
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	})
 }

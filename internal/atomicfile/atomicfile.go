@@ -1,0 +1,45 @@
+// Package atomicfile replaces files of programs' users, settings, users, objects of a backup, so that whoever reads one
+// finds the old or the new one, whole, also behind a power failure. Files of the data directory go through persist/vfs.
+package atomicfile
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// TempSuffix is that of files under way. A process that is killed leaves them behind.
+const TempSuffix = ".tmp"
+
+// Replace makes a file, or puts it in the place of one, with what write writes. On an error what was there stays.
+func Replace(path string, mode os.FileMode, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*"+TempSuffix)
+	if err != nil {
+		return err
+	}
+	err = write(f)
+	if err == nil {
+		err = f.Chmod(mode)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name()) // the first error is the one to tell
+		return err
+	}
+	return SyncDir(filepath.Dir(path))
+}
+
+// SyncDir makes the entries of a directory durable.
+func SyncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
