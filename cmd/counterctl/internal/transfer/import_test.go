@@ -95,7 +95,9 @@ func TestImport(t *testing.T) {
 			items, want := values(f, rng, 3000)
 			path := filepath.Join(t.TempDir(), "state")
 			open := func(context.Context) (Source, error) {
-				return &list{items: items, identity: "list", chunk: 1 + rng.IntN(400), skip: 0}, nil
+				f.mu.Lock() // rng and cancel are used by connections that are not quite closed, too
+				defer f.mu.Unlock()
+				return &list{items: items, identity: "list", chunk: 1 + rng.IntN(400)}, nil
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			f.next = func(args []string) fate {
@@ -121,7 +123,9 @@ func TestImport(t *testing.T) {
 					if !errors.Is(err, ErrInterrupted) && err != nil {
 						t.Fatalf("round %d: %v (seed %d)", round, err, seed)
 					}
+					f.mu.Lock()
 					ctx, cancel = context.WithCancel(t.Context())
+					f.mu.Unlock()
 					if runs == 200 {
 						t.Fatal("no end")
 					}
@@ -137,8 +141,10 @@ func TestImport(t *testing.T) {
 				}
 				break
 			}
+			f.mu.Lock()
 			cancel()
 			f.next = nil
+			f.mu.Unlock()
 			if !same(f, want) {
 				t.Fatalf("round %d: the target has other values (seed %d)", round, seed)
 			}
