@@ -89,12 +89,12 @@ func (f *followed) args(more ...string) []string {
 }
 
 // start starts the tool.
-func (f *followed) start() {
+func (f *followed) start(more ...string) {
 	path, err := buildCounterctl()
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	f.tool = exec.Command(path, f.args()...)
+	f.tool = exec.Command(path, f.args(more...)...)
 	f.tool.Stdout, f.tool.Stderr = f.log, f.log
 	f.tool.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := f.tool.Start(); err != nil {
@@ -311,4 +311,46 @@ func TestFollowRefuses(t *testing.T) {
 	s.dial(t).want("$2\r\n81\r\n", "GET", "5.cntan")
 	wantCtl(t, 1, args(good, "--map", "p:{mid}:c#comments=weibo.comment"), "belongs to another job")
 	wantCtl(t, 2, []string{"import", good, "--to", s.addr, "--follow", "--map", "post:{mid}:likes=weibo.attitude"}, "--state")
+}
+
+// TestFollowTargetLost puts an empty server in the target's place while the copy is loaded, and between it and the first
+// change: all is copied again.
+func TestFollowTargetLost(t *testing.T) {
+	t.Parallel()
+	r, ok := startRedis(t, "--repl-diskless-sync-delay", "0")
+	if !ok {
+		return
+	}
+	const posts = 1200 // of which the first 512 are one command
+	fill := []string{"MSET"}
+	for mid := range posts {
+		fill = append(fill, fmt.Sprintf("post:%d:likes", mid+1), "7")
+	}
+	r.dial(t).want("+OK\r\n", fill...)
+	f := &followed{t: t, redis: r, state: filepath.Join(t.TempDir(), "state"), log: new(logBuffer)}
+	f.target = importTarget(t)
+	replace := func() {
+		f.target.kill()
+		f.target = startAt(t, f.target.port, t.TempDir(), "--schema", "../weibo.schema")
+	}
+	check := func(when, out string) {
+		t.Helper()
+		if sum := f.target.dial(t).do("COUNTER.SUM", "weibo", "attitude").Text; sum != strconv.Itoa(7*posts) || !strings.Contains(out, "copying everything again") {
+			t.Errorf("%s: the sum is %s, want %d\n%s", when, sum, 7*posts, out)
+		}
+	}
+	f.start("--until-caught-up", "--rate", "1000")
+	c := f.target.dial(t)
+	for deadline := time.Now().Add(startTimeout); string(c.do("DBSIZE").Raw) == ":0\r\n"; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("no posts come:\n%s", f.log)
+		}
+	}
+	replace()
+	if err := f.tool.Wait(); err != nil {
+		t.Errorf("while the copy is loaded: %v", err)
+	}
+	check("while the copy is loaded", f.log.String())
+	replace()
+	check("after the copy", wantCtl(t, 0, f.args("--until-caught-up"), "the target is what the source was", "1 copies"))
 }

@@ -9,7 +9,8 @@
 // The snapshot is taken to a file first, as fast as the source sends it, and the commands behind it are spooled to another
 // while it is loaded: a source gives up replicas that are slower than its buffers. As in a Redis replica, what is being
 // loaded replaces what was there: the mapped columns are emptied first. So posts that the source no longer has read as
-// their columns' defaults afterwards; the posts themselves stay.
+// their columns' defaults afterwards; the posts themselves stay. A target that is started again meanwhile may have lost
+// some of it: then all is copied again.
 //
 // # The stream
 //
@@ -19,9 +20,10 @@
 //
 // # Exactly once
 //
-// A window carries the number (IDMP) of the offset that it ends at. The target keeps that number with the change, so it
-// alone says where to go on: IDMP LAST, whatever crashed. A window that is sent again counts once; a target that lost its
-// last second is found out by its number and given that second again, if the source still has it, or a new copy. The
+// A window carries the number (IDMP) of the offset that it ends at, and so does the copy before the first. The target keeps
+// that number with the change, so it alone says where to go on: IDMP LAST, whatever crashed. A window that is sent again
+// counts once; a target that does not know of the copy, as it is another one, is given a copy; a target that lost its last
+// second is found out by its number and given that second again, if the source still has it, or a new copy. The
 // journal notes what the number cannot: which producer's numbers, which history of the source, which database was selected
 // at an offset, and which keys are stale. What it notes is on the disk before the window that needs it is sent.
 //

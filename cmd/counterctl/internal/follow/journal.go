@@ -88,13 +88,10 @@ var errLost = errors.New("the target does not have what it acknowledged")
 // nothing of the producer. Commands between from and applied were applied, but for additions that the target may have
 // refused without anybody having noted that.
 func (s *state) resume(last uint64, known bool) (from, applied uint64, db int, err error) {
-	if applied = last; !known {
-		applied = s.start
-	}
-	if s.idle[0] == applied {
+	if applied = last; s.idle[0] == applied {
 		applied = max(applied, s.idle[1])
 	}
-	if applied < s.window {
+	if !known || applied < s.window {
 		return 0, 0, 0, errLost
 	}
 	for _, sel := range s.selected {

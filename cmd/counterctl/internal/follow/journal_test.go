@@ -38,6 +38,9 @@ func TestJournal(t *testing.T) {
 		t.Error("half of a copy is taken for one, or for none")
 	}
 	write(note{Copied: true, Offset: 100, Replid: "r", Producer: "p"})
+	if _, _, _, err := j.state.resume(0, false); err != errLost {
+		t.Errorf("a target that does not know of the copy: %v", err)
+	}
 	write(note{DB: &one, Offset: 100})
 	write(note{DB: &two, Offset: 170, Stale: [][]byte{[]byte("a"), {0xff, 0}}})
 	write(note{Window: &window})

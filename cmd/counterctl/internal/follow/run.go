@@ -397,9 +397,6 @@ func (f *follower) idle() error {
 		return err
 	}
 	after := f.target.committed / perOffset
-	if !f.target.some {
-		after = f.journal.state.start
-	}
 	f.noted, f.end = time.Now(), f.offset
 	f.applied.Store(f.end)
 	return f.journal.write(note{After: &after, Offset: f.offset}, false)
@@ -478,6 +475,10 @@ func (f *follower) copy(ctx context.Context, full fullCopy) error {
 		return err
 	}
 	f.result.Copies++
+	process, err := f.target.process(ctx)
+	if err != nil {
+		return err
+	}
 	if err := f.target.empty(ctx); err != nil {
 		return err
 	}
@@ -499,13 +500,21 @@ func (f *follower) copy(ctx context.Context, full fullCopy) error {
 	if err != nil {
 		return err
 	}
+	f.target.producer = "follow:" + randomName()
+	if _, err := f.target.commit(ctx, f.in.window, full.offset); err != nil { // by its number the copy is known to be there
+		return err
+	}
 	if err := f.target.settle(ctx); err != nil {
 		return err
+	}
+	if now, err := f.target.process(ctx); err != nil {
+		return err
+	} else if now != process {
+		return fmt.Errorf("the target was started again while the copy was loaded: %w", errLost)
 	}
 	f.result.Expiring += c.expiring
 	f.offset, f.end, f.rewound, f.in.rewinding, f.in.selected = full.offset, full.offset, 0, false, c.selected
 	f.goal = 0
-	f.target.producer = "follow:" + randomName()
 	f.applied.Store(full.offset)
 	if err := f.journal.write(note{Copied: true, Offset: full.offset, Replid: full.replid, Producer: f.target.producer}, true); err != nil {
 		return err

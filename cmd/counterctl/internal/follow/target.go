@@ -39,8 +39,8 @@ type target struct {
 	key       []byte
 }
 
-// A number is an offset and a count of the windows that end there: keys that were read again may make some while the
-// stream stands still.
+// A number is an offset and a count of the windows that end there, from 1: keys that were read again may make some while
+// the stream stands still. The first is that of the copy, a window of nothing.
 const perOffset = 1 << 10
 
 // numberOf is the number of a window.
@@ -151,7 +151,7 @@ func (t *target) last(ctx context.Context) (last uint64, known bool, err error) 
 
 // commit makes the changes of a window that ends at an offset. refused are additions that the target did not make.
 func (t *target) commit(ctx context.Context, w *window, end uint64) (refused []number, err error) {
-	seq := numberOf(end, 0)
+	seq := numberOf(end, 1)
 	if t.some && t.committed >= seq {
 		if seq = t.committed + 1; seq/perOffset != end {
 			return nil, fmt.Errorf("%d windows at offset %d", perOffset, end)
@@ -250,6 +250,20 @@ func (t *target) encode(w *window, numbers []number, seq uint64) (adds []number,
 	}
 	t.text = wire.AppendCommand(t.text, "EXEC", "IDMP", t.producer, strconv.FormatUint(seq, 10))
 	return adds, commands
+}
+
+// process names the server's process, which holds what it acknowledged while it runs: one in its place may not.
+func (t *target) process(ctx context.Context) (id string, err error) {
+	err = t.patiently(ctx, func(conn *wire.Conn) error {
+		answer, err := conn.Do("INFO", "server")
+		if err != nil {
+			return err
+		}
+		_, id, _ = strings.Cut(answer.Str, "\nrun_id:")
+		id, _, _ = strings.Cut(id, "\r\n")
+		return nil
+	})
+	return id, err
 }
 
 // held counts the numbers in the mapped columns that are not what a column holds by itself.
