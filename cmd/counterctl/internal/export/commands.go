@@ -7,7 +7,6 @@ import "github.com/counterd/counterd/internal/wire"
 type commands struct {
 	counter string // "NAME:"
 	names   []string
-	key     []byte
 }
 
 func (c *commands) Start(dst []byte) []byte { return dst }

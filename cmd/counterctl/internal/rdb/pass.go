@@ -53,7 +53,7 @@ func (r *reader) unknownType(kind byte) error {
 	case kind == 26 || kind == 27:
 		what = fmt.Sprintf("a stream, type %d, of Redis 8.6 or later", kind)
 	}
-	return fmt.Errorf("%w: %s, key %.60q at offset %d, in a file of version %s: a running server of any version can be read by its commands instead, import redis://...",
+	return fmt.Errorf("%w: %s, key %.60q at offset %d, in a file of version %s: a running server of any version can be read by its commands instead: import redis://HOST",
 		ErrUnsupported, what, r.key, r.offset(), r.version)
 }
 

@@ -1,5 +1,7 @@
 package acl
 
+//lint:file-ignore ST1005 the errors are Redis's words
+
 import (
 	"fmt"
 	"io"
