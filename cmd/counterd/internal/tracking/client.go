@@ -189,12 +189,11 @@ func (c *Client) lose(h *held) {
 	}
 }
 
-// loseAll forgets all keys and says so.
-func (c *Client) loseAll(w *wakes) {
+// loseAll forgets all keys.
+func (c *Client) loseAll() {
 	c.mu.Lock()
 	c.held = nil
 	c.mu.Unlock()
-	c.post(w, func(b *inbox) { b.all() })
 }
 
 // tell says that a key may have changed.

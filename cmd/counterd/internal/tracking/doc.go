@@ -40,6 +40,6 @@
 // While nobody tracks, a batch of changes costs one atomic load. Clients share shards by item, and a key that is read again
 // is found under the client's own lock.
 //
-// Lock order: shard.mu or prefixes.mu, then Client.mu. Table.mu is taken before a Client's. Client.wake is called with no
+// Lock order: Table.mu, then shard.mu or prefixes.mu, then Client.mu. Client.wake is called with no
 // lock held.
 package tracking

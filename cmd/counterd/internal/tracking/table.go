@@ -273,6 +273,10 @@ func (t *Table) TouchAll() {
 	if t.n.Load() == 0 {
 		return
 	}
+	t.mu.Lock()
+	for c := range t.clients { // first: what is read meanwhile must not stay in a shard alone, for good
+		c.loseAll()
+	}
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
@@ -282,9 +286,8 @@ func (t *Table) TouchAll() {
 		s.mu.Unlock()
 	}
 	var w wakes
-	t.mu.Lock()
 	for c := range t.clients {
-		c.loseAll(&w)
+		c.post(&w, func(b *inbox) { b.all() })
 	}
 	t.mu.Unlock()
 	w.wake()
