@@ -34,6 +34,8 @@ func TestSlowlog(t *testing.T) {
 	c.do("WATCH" + strings.Repeat(" k", 40))
 	c.do("AUTH secret")
 	c.do("HELLO 2 AUTH user secret SETNAME me")
+	c.do("COMMAND GETKEYS AUTH secret")
+	c.do("ACL DRYRUN default HELLO 3 AUTH default secret")
 	c.do("CONFIG SET maxclients 100 requirepass secret")
 	c.do("CONFIG SET requirepass " + "secret")
 	c.do("CONFIG SET masterauth secret timeout 7 MASTERUSER secret")
@@ -50,6 +52,8 @@ func TestSlowlog(t *testing.T) {
 		`"CONFIG" "SET" "masterauth" "(redacted)" "timeout" "7" "MASTERUSER" "(redacted)"`,
 		`"CONFIG" "SET" "requirepass" "(redacted)"`,
 		`"CONFIG" "SET" "maxclients" "100" "requirepass" "(redacted)"`,
+		`"ACL" "DRYRUN" "default" "HELLO"` + strings.Repeat(` "(redacted)"`, 4),
+		`"COMMAND" "GETKEYS" "AUTH" "(redacted)"`,
 		`"HELLO" "2" "AUTH" "(redacted)" "(redacted)" "SETNAME" "me"`,
 		`"AUTH" "(redacted)"`,
 		`"WATCH"` + strings.Repeat(` "k"`, 30) + ` "... (10 more arguments)"`,

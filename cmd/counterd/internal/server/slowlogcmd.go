@@ -37,6 +37,10 @@ func secret(cmd *row, args [][]byte, i int) bool {
 		return i >= 2 && resp.EqualFold(args[i-1], "AUTH") || i >= 3 && resp.EqualFold(args[i-2], "AUTH")
 	case "acl|setuser", "acl|deluser", "acl|getuser":
 		return i > 1
+	case "acl|dryrun": // what stands behind a command's name may be a password
+		return i > 3
+	case "command|getkeys", "command|getkeysandflags":
+		return i > 2
 	case "config|set":
 		return i >= 3 && i%2 == 1 && config.Secret(string(args[i-1]))
 	}
