@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"context"
 	"log/slog"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
@@ -18,6 +19,9 @@ type Conn interface {
 	WithStore(exclusive bool, f func(b *counter.Batch) error) error
 	// Executing tells whether the command is one of a transaction that EXEC runs with the store held.
 	Executing() bool
+	// Busy runs work that may take its time, few at once: not if the client has gone. Its ctx ends with the client, and
+	// then the connection does. REQUIRES not Executing.
+	Busy(work func(ctx context.Context))
 	// TouchAll says that any key may have changed. REQUIRES an exclusive batch open.
 	TouchAll()
 	// Log names the connection.

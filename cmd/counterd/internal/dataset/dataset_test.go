@@ -3,6 +3,7 @@ package dataset
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -20,6 +21,8 @@ type conn struct {
 	call    items.Call
 	store   *counter.Store
 	touched int
+	gone    bool // the client has
+	held    bool // a transaction executes
 }
 
 func newConn(t *testing.T) *conn {
@@ -40,9 +43,18 @@ func newConn(t *testing.T) *conn {
 
 func (c *conn) Call() *items.Call     { return &c.call }
 func (c *conn) Store() *counter.Store { return c.store }
-func (c *conn) Executing() bool       { return false }
+func (c *conn) Executing() bool       { return c.held }
 func (c *conn) TouchAll()             { c.touched++ }
 func (c *conn) Log() *slog.Logger     { return slog.New(slog.DiscardHandler) }
+
+func (c *conn) Busy(work func(context.Context)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	if c.gone {
+		cancel()
+	}
+	defer cancel()
+	work(ctx)
+}
 
 func (c *conn) WithStore(exclusive bool, f func(b *counter.Batch) error) error {
 	begin := c.call.Batch.Begin
@@ -198,5 +210,39 @@ func TestBlocks(t *testing.T) {
 		if got := c.do(t, wrong).String(); !strings.HasPrefix(got, "-ERR ") {
 			t.Errorf("%s: got %s", wrong, got)
 		}
+	}
+}
+
+// TestKeysBounded: KEYS looks at as many posts as one SCAN while a transaction keeps others waiting, and ends with its
+// client.
+func TestKeysBounded(t *testing.T) {
+	c := newConn(t)
+	for _, line := range strings.Split(script1, "\n") {
+		c.do(t, line)
+	}
+	const posts = keysHeld + keysStep
+	b := c.call.Batch
+	b.Reset()
+	if err := b.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	for mid := range uint64(posts) {
+		b.Add(counter.Op{Kind: counter.OpAdd, Counter: b.Schema().Counter("weibo"), Mid: mid, Arg: 1})
+		if b.Len() == 1000 {
+			b.Run()
+			b.Reset()
+		}
+	}
+	b.End()
+	if got := c.do(t, "KEYS *").List; len(got) != posts {
+		t.Errorf("%d keys, want %d", len(got), posts)
+	}
+	c.held = true
+	if got := c.do(t, "KEYS *").String(); got != "-"+string(errKeysHeld) {
+		t.Errorf("in a transaction: %.100s", got)
+	}
+	c.held, c.gone = false, true
+	if got := c.do(t, "KEYS *").List; len(got) > keysStep {
+		t.Errorf("for nobody it found %d keys", len(got))
 	}
 }

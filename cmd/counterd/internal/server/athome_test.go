@@ -79,6 +79,7 @@ func TestKeys(t *testing.T) {
 	c.want("KEYS 12489", `["12489"]`)
 	c.want("KEYS 12489.cntcm", `["12489.cntcm"]`)
 	c.want("KEYS nosuch*", "[]")
+	c.want("KEYS ["+strings.Repeat("x", 1<<10)+"]", "-ERR a pattern has at most 1024 bytes") // a second for each 1,000 posts
 	seen := map[string]bool{}
 	for range 40 {
 		key := c.do("RANDOMKEY").Text

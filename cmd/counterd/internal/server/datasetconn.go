@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"log/slog"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/dataset"
@@ -24,4 +25,21 @@ func (c datasetConn) Log() *slog.Logger     { return c.srv.log.With("client", c.
 
 func (c datasetConn) WithStore(exclusive bool, f func(b *counter.Batch) error) error {
 	return c.withStore(exclusive, f)
+}
+
+// Busy has as many at work at once as there are turns for queries: each may hold 100,000 keys.
+func (c datasetConn) Busy(work func(ctx context.Context)) {
+	done := false
+	c.session.Busy(func(ctx context.Context) {
+		select {
+		case c.srv.walks <- struct{}{}:
+			defer func() { <-c.srv.walks }()
+			work(ctx)
+			done = ctx.Err() == nil
+		case <-ctx.Done():
+		}
+	})
+	if !done {
+		c.session.Closing = true
+	}
 }

@@ -211,6 +211,10 @@ func provokeByArguments(p provoker) {
 		}
 	}
 	p.refused(s, wireDial(p, s, 2), "KEYS *.*", "ERR KEYS looks at ")
+	c := wireDial(p, s, 2)
+	c.want("MULTI", "+OK")
+	c.want("KEYS x", "+QUEUED")
+	p.heard(c.do("EXEC").List[0].String(), "ERR KEYS in a transaction")
 }
 
 // provokeByConversation: what is wrong with a command where it stands.

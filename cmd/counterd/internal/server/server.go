@@ -61,6 +61,7 @@ type Server struct {
 	// queries has an element for each step of a query that is taken now, of half of the processors at most: loops want
 	// the others.
 	queries chan struct{}
+	walks   chan struct{} // the same for KEYS, from beginning to end
 	pace    pace
 	// Terminate is called once when a client sends SHUTDOWN.
 	Terminate  func()
@@ -82,7 +83,7 @@ func New(conf config.Config, log *slog.Logger, level *slog.LevelVar) (*Server, e
 	s := &Server{
 		config: config.NewLive(conf), tls: material, log: log, level: level, commands: command.NewTable(table()),
 		runID: hex.EncodeToString(id[:]), started: time.Now(), Terminate: func() {},
-		queries: make(chan struct{}, queryTurns()), popular: popular.New(time.Now()),
+		queries: make(chan struct{}, queryTurns()), walks: make(chan struct{}, queryTurns()), popular: popular.New(time.Now()),
 	}
 	s.config.Prepare = s.prepare
 	if err := s.openUsers(&conf); err != nil {
