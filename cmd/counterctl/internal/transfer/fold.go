@@ -24,7 +24,20 @@ type folder struct {
 // cold pages are then gone to once, and new posts come in the order that packs densest. The slice is the folder's, and
 // valid until the next call.
 func (f *folder) fold(items []mapping.Item) []mapping.Item {
-	f.sorted, f.items = f.sorted[:0], f.items[:0]
+	f.items = f.items[:0]
+	for _, i := range f.sort(items) {
+		if last := len(f.items) - 1; last >= 0 && f.items[last].Mid == i.Mid && f.items[last].Column == i.Column {
+			f.items[last] = both(f.items[last], i.Item)
+			continue
+		}
+		f.items = append(f.items, i.Item)
+	}
+	return f.items
+}
+
+// sort returns all items, sorted by mid, column and order. The slice is the folder's, and valid until the next call.
+func (f *folder) sort(items []mapping.Item) []ordered {
+	f.sorted = f.sorted[:0]
 	for n, i := range items {
 		f.sorted = append(f.sorted, ordered{i, uint32(n)})
 	}
@@ -37,14 +50,7 @@ func (f *folder) fold(items []mapping.Item) []mapping.Item {
 		}
 		return cmp.Compare(a.n, b.n)
 	})
-	for _, i := range f.sorted {
-		if last := len(f.items) - 1; last >= 0 && f.items[last].Mid == i.Mid && f.items[last].Column == i.Column {
-			f.items[last] = both(f.items[last], i.Item)
-			continue
-		}
-		f.items = append(f.items, i.Item)
-	}
-	return f.items
+	return f.sorted
 }
 
 // both is one item that does what a and then b do. A number that a Delete took away counts as 0 for an Add behind it, as

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -182,6 +183,12 @@ func TestImportVerify(t *testing.T) {
 		check(VerifyAuto, VerifyFull, true, "all 2970 values are the source's")
 		f.values["video:5000 plays"] = 7 // not of this source: only sums see it
 		check(VerifyFull, VerifyFull, true, "all 2970")
+		twice := items[0] // two keys of one number, as post:5 and post:05 are, side by side
+		twice.Value++
+		items = slices.Insert(items, 1, twice)
+		check(VerifyFull, VerifyFull, false, "1 of 2971 values differ")
+		check(VerifyAuto, VerifyFull, false, "or keys such as post:5 and post:05 are of one")
+		items = slices.Delete(items, 1, 2)
 		f.values = map[string]int64{}
 		losing := ""
 		f.next = func(args []string) fate { // a target that loses what it says it did

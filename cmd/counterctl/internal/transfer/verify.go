@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterctl/internal/mapping"
 	"github.com/counterd/counterd/internal/wire"
 )
 
@@ -155,7 +154,7 @@ func (im *importer) verifyValues(ctx context.Context) (v Verified, err error) {
 		if end = src.Next(ctx, c); end != nil && !errors.Is(end, io.EOF) {
 			return v, end
 		}
-		items, before := f.fold(c.Items), v
+		items, before := f.sort(c.Items), v // all of a number, as two keys may be of one
 		if err := a.ask(ctx, answerTimeout, func(conn *wire.Conn) error {
 			v = before
 			return im.compare(conn, items, &v)
@@ -167,7 +166,7 @@ func (im *importer) verifyValues(ctx context.Context) (v Verified, err error) {
 		}
 	}
 	if v.OK = v.Different == 0; !v.OK {
-		v.Notes = append(v.Notes, fmt.Sprintf("%d of %d values differ: the source has changed since they were read, the target is written by others, or a post occurs more than once",
+		v.Notes = append(v.Notes, fmt.Sprintf("%d of %d values differ: the source has changed since they were read, the target is written by others, a post occurs more than once, or keys such as post:5 and post:05 are of one",
 			v.Different, v.Compared))
 	}
 	return v, nil
@@ -177,7 +176,7 @@ func (im *importer) verifyValues(ctx context.Context) (v Verified, err error) {
 const compareMids = 1000
 
 // compare compares the values of sorted items with the target's, counter by counter.
-func (im *importer) compare(conn *wire.Conn, items []mapping.Item, v *Verified) error {
+func (im *importer) compare(conn *wire.Conn, items []ordered, v *Verified) error {
 	for at, first := range im.Sink.Columns {
 		counter := first.Counter
 		var columns []int // of this counter
@@ -189,7 +188,7 @@ func (im *importer) compare(conn *wire.Conn, items []mapping.Item, v *Verified) 
 		if columns[0] != at {
 			continue // was compared
 		}
-		var own []mapping.Item
+		var own []ordered
 		var mids []uint64
 		ask := func() error {
 			if len(mids) == 0 {
@@ -221,7 +220,7 @@ func (im *importer) compare(conn *wire.Conn, items []mapping.Item, v *Verified) 
 }
 
 // compareRows reads columns of posts of one counter and compares items with them.
-func (im *importer) compareRows(conn *wire.Conn, columns []int, mids []uint64, items []mapping.Item, v *Verified) error {
+func (im *importer) compareRows(conn *wire.Conn, columns []int, mids []uint64, items []ordered, v *Verified) error {
 	counter := im.Sink.Columns[columns[0]].Counter
 	out := wire.AppendArray(nil, 3+len(mids)+len(columns))
 	out = wire.AppendArg(out, "COUNTER.MGET")
