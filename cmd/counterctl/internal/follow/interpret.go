@@ -165,8 +165,16 @@ func (in *interpreter) change(name string, args [][]byte) error {
 			return nil
 		}
 	case "ZADD":
-		if n >= 4 && n%2 == 0 && !isWord(args[2]) {
-			return in.pairs(args[1], mapping.SortedSet, args[2:], true)
+		rest, plain := args[min(n, 2):], true
+		for ; len(rest) > 0 && isWord(rest[0]); rest = rest[1:] {
+			plain = plain && strings.EqualFold(string(rest[0]), "CH") // the others decide by what is there
+		}
+		switch {
+		case len(rest) < 2 || len(rest)%2 != 0:
+		case plain:
+			return in.pairs(args[1], mapping.SortedSet, rest, true)
+		default:
+			return in.rereadPairs(name, args[1], rest)
 		}
 	case "ZINCRBY":
 		if n == 4 {
@@ -240,6 +248,20 @@ func (in *interpreter) reread(m mapping.Match, key []byte) error {
 		return fmt.Errorf("%s, whose fields name posts: %w", mapping.Quote(key), errRecopy)
 	}
 	return in.stale.add(refOf(m, key, nil), true)
+}
+
+// rereadPairs makes members of a sorted set stale, to be read: args are scores and members.
+func (in *interpreter) rereadPairs(name string, key []byte, args [][]byte) error {
+	m, ok := in.rules.Find(key)
+	if !ok || !namesPosts(m) {
+		return in.touched(name, [][]byte{key})
+	}
+	for ; len(args) >= 2; args = args[2:] {
+		if err := in.stale.add(newRef(key, args[1]), true); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // namesPosts tells whether the fields of a key say which posts they are of.

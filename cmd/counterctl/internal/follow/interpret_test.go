@@ -3,6 +3,8 @@ package follow
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,7 +35,8 @@ func (in *interpreter) effects() string {
 		sign := map[mapping.Op]string{mapping.Set: "=", mapping.Add: "+=", mapping.Delete: "="}[c.op]
 		fmt.Fprintf(&b, "%s:%d%s%d ", columns[n.column].Name(), n.mid, sign, c.value)
 	}
-	for r, k := range in.stale.keys {
+	for _, r := range slices.Sorted(maps.Keys(in.stale.keys)) {
+		k := in.stale.keys[r]
 		key, field, _ := r.split()
 		fmt.Fprintf(&b, "%s%s?", key, field)
 		if k.need {
@@ -86,6 +89,8 @@ func TestInterpret(t *testing.T) {
 		"ZADD zs 5 9|ZINCRBY zs 2 9|ZINCRBY zs 1 8":            "c.z:8+=1 c.z:9=7",
 		"ZADD zs 1.5 9":                                        "c.z:9=0 zs9?",
 		"ZINCRBY zs 0.5 9":                                     "zs9?!",
+		"ZADD zs CH 5 9|ZADD zs GT 7 8|ZADD zs nx ch 1 6 2 5":  "c.z:9=5 zs5?! zs6?! zs8?!",
+		"ZADD zs INCR 5 9|ZADD zs 5 9":                         "zs9?!",
 		"ZREM zs 9":                                            "c.z:9=0",
 		"SET t:5 3,4":                                          "d.a:5=3 d.b:5=4",
 		"SET t:5 3":                                            "d.a:5=0 d.b:5=0 t:5?",
@@ -114,7 +119,7 @@ func TestInterpretLarge(t *testing.T) {
 		err   error
 	}{
 		"FLUSHALL": {true, nil}, "FLUSHDB ASYNC": {true, nil}, "SWAPDB 0 1": {false, errRecopy}, "SWAPDB 2 1": {}, "DEL fs": {false, errRecopy}, "RENAME x zs": {false, errRecopy},
-		"SELECT x": {false, errStream}, "SELECT": {false, errStream}, "EXEC": {}, "X": {}, "SET": {}, "ZADD zs NX 1 2": {false, errRecopy}, strings.Repeat("x", 100): {},
+		"SELECT x": {false, errStream}, "SELECT": {false, errStream}, "EXEC": {}, "X": {}, "SET": {}, "ZADD zs NX 1": {false, errRecopy}, strings.Repeat("x", 100): {},
 	} {
 		var args [][]byte
 		for word := range strings.FieldsSeq(command) {
