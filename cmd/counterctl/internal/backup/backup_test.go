@@ -167,6 +167,33 @@ func TestBackups(t *testing.T) {
 	}
 }
 
+// TestClockSetBack makes a backup while the clock is a day ahead, and one when it is right again: that is the newest, and
+// the one that stays.
+func TestClockSetBack(t *testing.T) {
+	to, err := Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSource(t)
+	s.change(10)
+	ahead, err := s.create(to, false)
+	s.must(err)
+	s.must(to.Remove(t.Context(), indexPrefix+ahead.Name+indexSuffix))
+	ahead.Created = ahead.Created.Add(24 * time.Hour)
+	ahead.Name = ahead.name()
+	s.must(ahead.write(t.Context(), to))
+	s.change(10)
+	x, err := s.create(to, false)
+	s.must(err)
+	if _, err := Prune(t.Context(), to, 1); err != nil {
+		t.Fatal(err)
+	}
+	list, bad, err := List(t.Context(), to)
+	if err != nil || len(bad) > 0 || len(list) != 1 || list[0].Name != x.Name || list[0].End != x.End {
+		t.Errorf("got %d backups, %v, %v, want only %s", len(list), bad, err, x.Name)
+	}
+}
+
 // TestBackupWhileWriting: what a backup of a directory in use restores is the state at one moment: of posts made one
 // after the other, the first so many.
 func TestBackupWhileWriting(t *testing.T) {

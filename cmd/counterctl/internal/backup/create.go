@@ -37,6 +37,7 @@ type Maker struct {
 
 	mu     sync.Mutex       // guards the rest while files are copied
 	begun  bool             // the others are set
+	newest time.Time        // when the newest backup was made, as it says; zero: there is none
 	known  map[string]int64 // objects that are there, by checksum: their bytes
 	before map[string]File  // files that need not be read again, by path
 }
@@ -72,6 +73,9 @@ func (m *Maker) Make(ctx context.Context, fsys vfs.FS, dir string) (*Index, erro
 		if err != nil {
 			return nil, err
 		}
+		if len(list) > 0 {
+			m.newest = list[len(list)-1].Created
+		}
 		if len(list) > 0 && !m.Full {
 			for _, f := range list[len(list)-1].Files {
 				m.before[f.Path] = f
@@ -89,8 +93,11 @@ func (m *Maker) Make(ctx context.Context, fsys vfs.FS, dir string) (*Index, erro
 	if err := c.copy(); err != nil {
 		return nil, err
 	}
-	c.index.Created = time.Now().UTC()
-	c.index.Name = fmt.Sprintf("%s-%d", c.index.Created.Format("20060102T150405.000Z"), c.index.End)
+	// The newest one is the last made, also where the clock was ahead meanwhile: else Prune would take it for the oldest.
+	if c.index.Created = time.Now().UTC(); !c.index.Created.After(m.newest) {
+		c.index.Created = m.newest.Add(time.Millisecond)
+	}
+	c.index.Name = c.index.name()
 	if err := c.index.write(ctx, m.store); err != nil {
 		return nil, err
 	}

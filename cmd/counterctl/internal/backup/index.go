@@ -21,8 +21,8 @@ import (
 // before the index was.
 type Index struct {
 	Version   int        `json:"version"`
-	Name      string     `json:"name"` // <UTC time>-<log end>
-	Created   time.Time  `json:"created"`
+	Name      string     `json:"name"`    // <UTC time>-<log end>
+	Created   time.Time  `json:"created"` // later than that of every backup before, also where the clock is not
 	Source    string     `json:"source"`  // host and directory
 	History   string     `json:"history"` // of the log's end: the id that INFO calls master_replid
 	LogFrom   uint64     `json:"log_from"`
@@ -64,6 +64,11 @@ const (
 
 // ErrDamaged is a backup that cannot be trusted.
 var ErrDamaged = errors.New("the backup is damaged")
+
+// name is the one that a backup of its time and end has.
+func (x *Index) name() string {
+	return fmt.Sprintf("%s-%d", x.Created.Format("20060102T150405.000Z"), x.End)
+}
 
 // Bytes are those of the files, and of their objects.
 func (x *Index) Bytes() (raw, stored int64) {
