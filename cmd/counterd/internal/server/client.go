@@ -40,6 +40,7 @@ type client struct {
 
 	info     clientInfo                              // what CLIENT LIST shows; has its own lock
 	track    atomic.Pointer[tracking.Client]         // nil: it never tracked, nor was it told of what others do
+	ended    atomic.Bool                             // End was called
 	monitors atomic.Bool                             // it monitors
 	watch    watch.Mark                              // a watched key changed; set by others
 	waited   time.Duration                           // that the command being executed was blocked: no work of the server's

@@ -71,6 +71,7 @@ func (c *client) End() (reusable bool) {
 	c.unsubscribeAll()
 	c.subs.Close(front.WriteTimeout * time.Second)
 	c.srv.watches.Remove(&c.watch)
+	c.ended.Store(true) // before: see tracker
 	if t := c.track.Load(); t != nil {
 		c.srv.tracking.End(t)
 	}

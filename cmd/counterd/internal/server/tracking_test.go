@@ -5,7 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/tracking"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/schema"
 )
 
 // told reads the next push and checks it.
@@ -419,4 +421,25 @@ func TestTrackingReplica(t *testing.T) {
 	c.told(invalid("1.cntcm"))
 	read("GET 1.cntcm", `"10"`)
 	c.nothing()
+}
+
+// TestTrackingRedirectEnds: a connection that ends while it is made the target of another counts as gone all the same.
+func TestTrackingRedirectEnds(t *testing.T) {
+	s := wireServe(t, nil)
+	w, c := wireDial(t, s, 2), wireDial(t, s, 2)
+	id := c.do("CLIENT ID").N
+	target := s.front.Session(id).Handler().(*client)
+	c.conn.Close()
+	until(t, "the target to end", func() bool { return s.front.Session(id) == nil })
+	reader := tracking.NewClient(1000, func() {})
+	if err := s.tracking.Enable(reader, tracking.Mode{}, target.tracker(), nil); err != nil {
+		t.Fatal(err)
+	}
+	def := s.store().Schema().Counter("weibo")
+	s.tracking.Remember(reader, schema.Key{Counter: def, Mid: 1}, []byte("1.cntcm"))
+	w.want("INCR 1.cntcm", ":1")
+	if told, _ := reader.Take(); told.Broken != id {
+		t.Errorf("told %+v, want that %d is gone", told, id)
+	}
+	s.tracking.End(reader)
 }

@@ -21,7 +21,11 @@ func (c *client) tracker() *tracking.Client {
 		return t
 	}
 	c.track.CompareAndSwap(nil, tracking.NewClient(c.ID(), c.Wake))
-	return c.track.Load()
+	t := c.track.Load()
+	if c.ended.Load() { // End saw none, and what others are told there would be lost
+		c.srv.tracking.End(t)
+	}
+	return t
 }
 
 // trackingState is how a connection tracks. Anybody may call it.
