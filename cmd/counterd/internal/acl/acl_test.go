@@ -263,6 +263,36 @@ func TestAuthenticate(t *testing.T) {
 	}
 }
 
+// TestLoadKeepsPassword: with a file that says nothing of default, requirepass holds still.
+func TestLoadKeepsPassword(t *testing.T) {
+	us, _ := newUsers()
+	us.SetPassword("secret")
+	load := func(text string) {
+		t.Helper()
+		if _, err := us.Load("file", text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lets := func(pass string) bool { return us.Authenticate([]byte(Default), []byte(pass)) != nil }
+	load("user a on nopass +@all\n")
+	if us.Default().Open() || lets("x") || !lets("secret") {
+		t.Errorf("requirepass does not hold: %s", us.Lines())
+	}
+	load("user default on nopass\n") // by its own words
+	if !us.Default().Open() {
+		t.Errorf("the file does not hold: %s", us.Lines())
+	}
+	us.SetPassword("new") // CONFIG SET
+	load("")
+	if us.Default().Open() || lets("secret") || !lets("new") {
+		t.Errorf("the new requirepass does not hold: %s", us.Lines())
+	}
+	us.SetPassword("")
+	if load(""); !us.Default().Open() {
+		t.Errorf("without requirepass: %s", us.Lines())
+	}
+}
+
 // TestFile: a file is taken in whole or, with the lines named, not at all; what is saved is read again.
 func TestFile(t *testing.T) {
 	us, _ := newUsers()

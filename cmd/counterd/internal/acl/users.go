@@ -31,14 +31,16 @@ type Users struct {
 
 	allChannels atomic.Bool // acl-pubsub-default allchannels: what new users may hear
 
-	mu     sync.RWMutex // guards byName; changes of users are made one at a time
+	mu     sync.RWMutex // guards the rest; changes of users are made one at a time
 	byName map[string]*User
+	start  *Rights // of default where no line of a file is about it: it has the password of requirepass
 }
 
 // NewUsers are the users of a new server: default, who may do everything without a password.
 func NewUsers(c *Catalog) *Users {
 	us := &Users{catalog: c, deflt: &User{name: Default}, byName: make(map[string]*User)}
-	us.deflt.rights.Store(us.defaultRights())
+	us.start = us.defaultRights()
+	us.deflt.rights.Store(us.start)
 	us.byName[Default] = us.deflt
 	return us
 }
@@ -130,7 +132,8 @@ func checkName(name string) error {
 	return nil
 }
 
-// SetPassword gives default the password of requirepass, or takes it if there is none.
+// SetPassword gives default the password of requirepass, or takes it if there is none. A file that is loaded later and
+// says nothing of default leaves it that password: Redis drops it then, and everybody is let in who names nobody.
 func (us *Users) SetPassword(pass string) {
 	rules := []string{"nopass"}
 	if pass != "" {
@@ -138,11 +141,15 @@ func (us *Users) SetPassword(pass string) {
 	}
 	us.mu.Lock()
 	defer us.mu.Unlock()
-	r := us.deflt.rights.Load().clone()
-	for _, rule := range rules {
-		_ = r.apply(us.catalog, rule, false) // a password that is too long was refused by config
+	change := func(of *Rights) *Rights {
+		r := of.clone()
+		for _, rule := range rules {
+			_ = r.apply(us.catalog, rule, false) // a password that is too long was refused by config
+		}
+		return r.seal()
 	}
-	us.deflt.rights.Store(r.seal())
+	us.start = change(us.start)
+	us.deflt.rights.Store(change(us.deflt.rights.Load()))
 }
 
 // Configure makes users of a configuration's lines, "name rules": all of them or none. default begins anew if one is
@@ -223,7 +230,7 @@ func (us *Users) Load(name, text string) (removed []*User, err error) {
 	us.mu.Lock()
 	defer us.mu.Unlock()
 	if next[Default] == nil {
-		next[Default] = us.defaultRights()
+		next[Default] = us.start
 	}
 	for name, u := range us.byName {
 		if next[name] == nil {
