@@ -174,26 +174,36 @@ func (im *importer) begin(ctx context.Context, fresh *State) (err error) {
 	im.Sink.Producer = im.state.Producer
 	im.sink = NewSink(im.Sink)
 	im.sink.SetSeq(im.state.Seq)
-	if im.state.Pending != nil {
-		return im.finishPending(ctx)
+	if !im.state.Add || im.state.Seq == 0 && im.state.Pending == nil {
+		return nil
 	}
-	return nil
+	last, err := im.checkLast(ctx)
+	if err == nil && im.state.Pending != nil {
+		err = im.finishPending(ctx, last)
+	}
+	return err
+}
+
+// checkLast sees that the target has all that it acknowledged to earlier runs, and returns the last number.
+func (im *importer) checkLast(ctx context.Context) (last uint64, err error) {
+	last, known, err := im.lastNumber(ctx)
+	switch s := im.state; {
+	case err != nil:
+		return 0, err
+	case !known && (s.Seq > 0 || time.Since(s.Saved) > forgotten):
+		return 0, &StateError{im.Resume, fmt.Sprintf("the target has forgotten what it added for %s, so it is in doubt what of it it has; begin anew, with a target that is emptied", s.Producer)}
+	case last < s.Seq:
+		return 0, &StateError{im.Resume, fmt.Sprintf("the target has lost what it added: its last number is %d, and %d was acknowledged; begin anew, with a target that is emptied", last, s.Seq)}
+	}
+	return last, nil
 }
 
 // finishPending writes the chunk that was under way when an earlier run ended. What of it was made then is not made again.
-func (im *importer) finishPending(ctx context.Context) error {
+func (im *importer) finishPending(ctx context.Context, last uint64) error {
 	p := im.state.Pending
 	items, err := unpackItems(p.Items, len(im.state.Columns))
 	if err != nil {
 		return &StateError{im.Resume, err.Error()}
-	}
-	last, known, err := im.lastNumber(ctx)
-	if err != nil {
-		return err
-	}
-	if !known && (im.state.Seq > 0 || time.Since(im.state.Saved) > forgotten) {
-		return &StateError{im.Resume, fmt.Sprintf("the target has forgotten what it added for %s, so it is in doubt whether the last %d values were added; begin anew, with a target that is emptied",
-			im.state.Producer, len(items))}
 	}
 	im.Log(fmt.Sprintf("writing the last %d values of the earlier run again, which counts them once (last number %d)", len(items), last))
 	c := &Chunk{Items: items, Keys: p.Keys, Skipped: p.Skipped, Position: p.Position}

@@ -239,8 +239,11 @@ func TestImportState(t *testing.T) {
 		"restarted, added": {added, func(o *ImportOptions) { o.Add = true; source.identity = "y" }, "the source is another one than it was"},
 		"pending":          {strings.Replace(added, `"saved"`, `"pending":{"items":"AAA="},"saved"`, 1), func(o *ImportOptions) { o.Add = true }, "damaged items"},
 		"forgotten":        {strings.Replace(added, `"saved"`, `"seq":7,"producer":"gone","pending":{"items":""},"saved"`, 1), func(o *ImportOptions) { o.Add = true }, "the target has forgotten"},
+		"lost":             {strings.Replace(added, `"saved"`, `"seq":7,"producer":"back","pending":{"items":""},"saved"`, 1), func(o *ImportOptions) { o.Add = true }, "the target has lost what it added: its last number is 6"},
+		"lost, none open":  {strings.Replace(added, `"saved"`, `"seq":7,"producer":"back","saved"`, 1), func(o *ImportOptions) { o.Add = true }, "the target has lost"},
 		"no position":      {strings.Replace(added, `"position":30,`, ``, 1), func(o *ImportOptions) { o.Add = true }, "cannot be read from the middle"},
 	} {
+		f.made = map[string]string{"back 6": "of an earlier moment\n"}
 		f.names = map[string]int{}
 		source.identity = "x"
 		p := o
