@@ -10,6 +10,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/pubsub"
+	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
 )
 
 // TestMaxMemoryClients has connections that do not read what they asked for, and some that hold as much in other ways:
@@ -67,11 +68,7 @@ func TestMaxMemoryClients(t *testing.T) {
 // sendArgs sends one command of any bytes and returns the reply.
 func (c *wireClient) sendArgs(args ...string) string {
 	c.t.Helper()
-	text := fmt.Sprintf("*%d\r\n", len(args))
-	for _, a := range args {
-		text += fmt.Sprintf("$%d\r\n%s\r\n", len(a), a)
-	}
-	if _, err := io.WriteString(c.conn, text); err != nil {
+	if _, err := c.conn.Write(resptest.Append(nil, args...)); err != nil {
 		c.t.Fatal(err)
 	}
 	return c.read().String()
