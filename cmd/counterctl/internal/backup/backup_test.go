@@ -195,10 +195,11 @@ func TestClockSetBack(t *testing.T) {
 }
 
 // TestBackupWhileWriting: what a backup of a directory in use restores is the state at one moment: of posts made one
-// after the other, the first so many.
+// after the other, the first so many. While one backup is made there are at most 6 snapshots, each of which may remove
+// files that it was to read: without a limit a slow machine begins anew for ever.
 func TestBackupWhileWriting(t *testing.T) {
 	s := newSource(t)
-	stop, ended := make(chan struct{}), make(chan error, 1)
+	stop, ended, snapshots := make(chan struct{}), make(chan error, 1), make(chan struct{}, 6)
 	var made int
 	go func() {
 		defer close(ended)
@@ -213,6 +214,11 @@ func TestBackupWhileWriting(t *testing.T) {
 				return
 			}
 			if made%500 == 0 {
+				select {
+				case <-stop:
+					return
+				case <-snapshots:
+				}
 				if err := s.store.Snapshot(); err != nil {
 					ended <- err
 					return
@@ -224,7 +230,9 @@ func TestBackupWhileWriting(t *testing.T) {
 	s.must(err)
 	var list []*Index
 	for range 6 {
-		time.Sleep(10 * time.Millisecond) // a little of everything; nothing depends on it
+		for len(snapshots) < cap(snapshots) {
+			snapshots <- struct{}{}
+		}
 		x, err := s.create(to, false)
 		s.must(err)
 		list = append(list, x)
