@@ -7,7 +7,9 @@ import (
 )
 
 // conns are the open connections, at most limit. When one more comes, the one that has been without a complete request
-// for longest gives it its place: a limit alone could be held by connections that say nothing.
+// for longest gives it its place: a limit alone could be held by connections that say nothing. Where all are being
+// answered it is the one that has not taken what is written to it for longest: 64 that ask again and again and read
+// nothing held /healthz for 30 s, and then again.
 type conns struct {
 	limit int
 
@@ -22,6 +24,7 @@ type conn struct {
 	conns  *conns
 	since  uint64 // of conns.clock, when it began to wait
 	active bool   // a handler answers it
+	writes uint64 // of conns.clock, when the write under way began; 0: there is none
 }
 
 func newConns(limit int) *conns { return &conns{limit: limit, open: make(map[*conn]struct{})} }
@@ -46,16 +49,23 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// admit counts a connection, or returns nil if all places are of connections that are being answered.
+// admit counts a connection, or returns nil if handlers are at work for all that have places.
 func (cs *conns) admit(nc net.Conn) net.Conn {
 	c := &conn{Conn: nc, conns: cs}
 	cs.mu.Lock()
 	var oldest *conn
 	if len(cs.open) >= cs.limit {
+		var stuck *conn
 		for other := range cs.open {
-			if !other.active && (oldest == nil || other.since < oldest.since) {
+			switch {
+			case !other.active && (oldest == nil || other.since < oldest.since):
 				oldest = other
+			case other.active && other.writes != 0 && (stuck == nil || other.writes < stuck.writes):
+				stuck = other
 			}
+		}
+		if oldest == nil {
+			oldest = stuck
 		}
 		if oldest == nil {
 			cs.mu.Unlock()
@@ -79,6 +89,23 @@ func (c *conn) Close() error {
 	delete(c.conns.open, c)
 	c.conns.mu.Unlock()
 	return c.Conn.Close()
+}
+
+// Write notes how long the other side takes.
+func (c *conn) Write(p []byte) (int, error) {
+	c.writing(true)
+	defer c.writing(false)
+	return c.Conn.Write(p)
+}
+
+func (c *conn) writing(yes bool) {
+	cs := c.conns
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if c.writes = 0; yes {
+		cs.clock++
+		c.writes = cs.clock
+	}
 }
 
 type connKey struct{}

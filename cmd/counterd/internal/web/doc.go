@@ -18,7 +18,8 @@
 //
 //	connections   64 (maxConns), each of 16 KiB of header at most. One more takes the place of the one that has been
 //	              without a complete request for longest: so connections that say nothing, or one byte a second, keep
-//	              nobody out. If all are being answered it is closed.
+//	              nobody out. If all are being answered it takes the place of the one that has not taken what is
+//	              written to it for longest, and where handlers are still at work for all it is closed.
 //	time          5 s for a header, 10 s for a request, 30 s for its reply, 60 s between two
 //	methods       GET and HEAD; bodies are not read. HTTP/1 only, with TLS too
 //	panics        stay in their request: it is answered 500, logged, and counted by the one who is told

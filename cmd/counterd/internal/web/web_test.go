@@ -270,6 +270,48 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
+// TestPlacesUnread: connections that ask and do not read what is sent to them hold nobody out either.
+func TestPlacesUnread(t *testing.T) {
+	s := serve(t, &guard{open: true}, io.Discard, func(s *Server) {
+		s.http.WriteTimeout = 0 // its places come free by others' need alone
+		s.Handle("/", http.HandlerFunc(hello))
+		s.Handle("/much", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			for b := make([]byte, 1<<20); ; {
+				if _, err := w.Write(b); err != nil {
+					return
+				}
+			}
+		}))
+	})
+	dial := func(path string) net.Conn {
+		t.Helper()
+		c, err := net.Dial("tcp", s.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		_ = c.SetDeadline(time.Now().Add(time.Minute))
+		if _, err := io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	for range maxConns {
+		if _, err := dial("/much").Read(make([]byte, 1)); err != nil { // it is being answered
+			t.Fatal(err)
+		}
+	}
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) { // none may be in a write just now
+		resp, err := http.ReadResponse(bufio.NewReader(dial("/")), nil)
+		if err == nil && resp.StatusCode == 200 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("beside those that do not read: %v %v", resp, err)
+		}
+	}
+}
+
 // TestPlacesTLS: the same with TLS: who is being answered is known below it, and handshakes that do not end hold nobody
 // out.
 func TestPlacesTLS(t *testing.T) {
