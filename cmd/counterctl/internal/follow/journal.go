@@ -246,6 +246,12 @@ func (j *journal) write(n note, durable bool) error {
 	return j.file.Sync()
 }
 
+// copied notes that a copy is complete, and in one with that which database is selected behind it: a crash between the two
+// would have the commands of that one taken for those of database 0.
+func (j *journal) copied(full fullCopy, producer string, db int) error {
+	return j.write(note{Copied: true, Offset: full.offset, Replid: full.replid, Producer: producer, DB: &db}, true)
+}
+
 func (j *journal) close() error { return errors.Join(j.file.Close(), j.lock.Close()) }
 
 // syncDir makes a rename in a directory last.

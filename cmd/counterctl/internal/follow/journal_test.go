@@ -89,6 +89,31 @@ func TestJournal(t *testing.T) {
 }
 
 // TestJournalStaysSmall: notes that say nothing new any more do not stay.
+// TestJournalCopied: wherever a crash ends the journal, a copy that is complete says which database is selected.
+func TestJournalCopied(t *testing.T) {
+	j, err := openJournal(t.TempDir(), "a job")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.close()
+	if err := j.copied(fullCopy{replid: "r", offset: 100}, "p", 3); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(j.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range len(text) + 1 {
+		s := &state{stale: map[ref]bool{}}
+		if err := s.read(text[:n]); err != nil || s.copied != (n == len(text)) {
+			t.Fatalf("cut after %d bytes: copied is %v, %v", n, s.copied, err)
+		}
+		if _, _, db, err := s.resume(100, true); s.copied && (db != 3 || err != nil) {
+			t.Errorf("cut after %d bytes: database %d, %v", n, db, err)
+		}
+	}
+}
+
 func TestJournalStaysSmall(t *testing.T) {
 	j, err := openJournal(t.TempDir(), "a job")
 	if err != nil {

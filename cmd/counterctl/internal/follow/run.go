@@ -516,7 +516,7 @@ func (f *follower) copy(ctx context.Context, full fullCopy) error {
 	f.offset, f.end, f.rewound, f.in.rewinding, f.in.selected = full.offset, full.offset, 0, false, c.selected
 	f.goal = 0
 	f.applied.Store(full.offset)
-	if err := f.journal.write(note{Copied: true, Offset: full.offset, Replid: full.replid, Producer: f.target.producer}, true); err != nil {
+	if err := f.journal.copied(full, f.target.producer, c.selected); err != nil {
 		return err
 	}
 	if err := f.note(); err != nil {
