@@ -104,3 +104,33 @@ func TestScanManyCounters(t *testing.T) {
 		}
 	}
 }
+
+// TestRandomItem: every item comes up, none that is not there, and no block is sorted for it.
+func TestRandomItem(t *testing.T) {
+	s := openDir(t, "data", Options{FS: vfs.NewSim(), Manual: true}, "add counter c\nadd column c n hint=2 max=8 suffix=n\n")
+	b := s.NewBatch()
+	if err := b.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	defer b.End()
+	def := b.Schema().Counter("c")
+	if _, ok, err := b.RandomItem(def, 0); ok || err != nil {
+		t.Errorf("of nothing it found something, or %v", err)
+	}
+	const items = 20
+	for i := range uint64(items) {
+		b.Add(Op{Kind: OpSet, Counter: def, Mid: i * 1000, Arg: 1})
+	}
+	b.Run()
+	met, made := map[uint64]bool{}, s.scans.made
+	for range 100 * items { // one is missed once in 10^43 runs
+		mid, ok, err := b.RandomItem(def, 0)
+		if !ok || err != nil || mid%1000 != 0 || mid >= items*1000 {
+			t.Fatalf("%d, %v, %v", mid, ok, err)
+		}
+		met[mid] = true
+	}
+	if len(met) != items || s.scans.made != made {
+		t.Errorf("%d items of %d came up, %d blocks were sorted", len(met), items, s.scans.made-made)
+	}
+}

@@ -107,8 +107,8 @@ func appendKeys(dst [][]byte, sch *schema.Schema, list []counter.ScanItem, o ite
 	return dst
 }
 
-// randomKey: RANDOMKEY, the key of a post, each as likely as the others: of a block drawn by how many posts it has, the
-// one at a place that is drawn. With several counters those of a block's range are drawn from together.
+// randomKey: RANDOMKEY, the key of a post, each as likely as the others: one of a block, which is drawn by how many it
+// has.
 func randomKey(c Conn, _ [][]byte) {
 	call := c.Call()
 	var key []byte
@@ -117,22 +117,23 @@ func randomKey(c Conn, _ [][]byte) {
 		if n == 0 {
 			return nil
 		}
-		left, from := rand.IntN(n), uint64(0)
+		left := rand.IntN(n)
+		var from counter.BlockInfo
 		b.Blocks(func(info counter.BlockInfo) bool {
-			if left < int(info.Items) {
-				from = info.Lo
-				return false
+			if info.Items > 0 {
+				from = info // the last one, should some have gone meanwhile
 			}
-			left -= int(info.Items)
-			return true
+			left -= info.Items
+			return left >= 0
 		})
-		list, _, err := b.Scan(nil, from, left+1)
-		if err != nil || len(list) == 0 {
-			return err
+		if from.Counter == nil {
+			return nil
 		}
-		it := list[min(left, len(list)-1)]
-		key = b.Schema().AppendKey(nil, it.Counter, schema.WholeItem, it.Mid)
-		return nil
+		mid, ok, err := b.RandomItem(from.Counter, from.Lo)
+		if ok {
+			key = b.Schema().AppendKey(nil, from.Counter, schema.WholeItem, mid)
+		}
+		return err
 	})
 	switch {
 	case err != nil:
