@@ -29,7 +29,8 @@ var backupCommand = command{
 	Args:    "DIR PLACE",
 	Summary: "copy what is new of a data directory to a place of backups",
 	Details: `Copies the data directory DIR, which a server may have open, to PLACE. What an earlier backup has there already, block
-files and finished segments of the log, is not read again: a backup costs what was written since. Block files are verified on the way.
+files and finished segments of the log, is not read again: a backup costs what was written since. Block files and log are
+verified on the way.
 
 ` + placeHelp + `
 

@@ -347,6 +347,37 @@ func TestDamagedSource(t *testing.T) {
 	s.must(Fetch(t.Context(), to, x, "", nil))
 }
 
+// TestDamagedLog backs up log that only restores need, with damage in it: the backup says so.
+func TestDamagedLog(t *testing.T) {
+	s := newSource(t)
+	s.change(50)
+	s.must(s.store.Close())
+	var err error
+	s.store, err = counter.Open(s.dir, counter.Options{BlockItems: 64, Manual: true, RetainBytes: 1 << 20})
+	s.must(err)
+	s.change(50)
+	s.must(s.store.Snapshot())
+	s.must(s.store.Close()) // the next start begins a segment
+	segments, err := persist.Segments(vfs.OS(), s.dir)
+	if err != nil || len(segments) < 2 {
+		t.Fatal(segments, err)
+	}
+	data, err := os.ReadFile(segments[0].Path)
+	s.must(err)
+	to, err := Open(t.TempDir())
+	s.must(err)
+	if x, err := s.create(to, false); err != nil || len(x.Problems()) > 0 {
+		t.Fatal(x, err)
+	}
+	s.must(os.WriteFile(segments[0].Path, flip(data, 200), 0o600))
+	for range 2 { // also where it was there already
+		x, err := s.create(to, false)
+		if err != nil || len(x.Problems()) != 1 || !strings.Contains(x.Problems()[0], filepath.Base(segments[0].Path)) {
+			t.Fatalf("%v, %v", x, err)
+		}
+	}
+}
+
 // brittle is a store that fails at its nth put, as one whose connection breaks or whose process is killed there.
 type brittle struct {
 	Store

@@ -62,7 +62,7 @@ type creation struct {
 type part struct {
 	File
 	text  []byte       // its content, where it was read already
-	check func() error // verifies it; nil: nothing does
+	check func() error // verifies it, where it is put; nil: nothing does
 }
 
 // Make makes a backup of a data directory, which fsys shows as it was at one moment (datadir.NewView). fs.ErrNotExist
@@ -189,6 +189,9 @@ func (c *creation) gatherLog(manifests []*persist.Manifest) error {
 		if i == len(names)-1 {
 			p.ModNS = -1 // it is written to: never taken for what was read before
 		}
+		if start, ok := persist.ParseSegmentName(name); ok {
+			p.check = func() error { return c.checkSegment(start) }
+		}
 		c.add(filepath.Join(persist.LogDir(c.dir), name), p)
 	}
 	segments, err := persist.Segments(c.fsys, c.dir)
@@ -208,6 +211,19 @@ func (c *creation) gatherLog(manifests []*persist.Manifest) error {
 	}
 	c.index.End, c.index.EndMS = walk.End, walk.TimeMS
 	return nil
+}
+
+// checkSegment verifies the frames of a segment up to where the next one starts.
+func (c *creation) checkSegment(start uint64) error {
+	_, err := persist.WalkLog(c.fsys, c.dir, start, 0, persist.LogVisitor{
+		Segment: func(h persist.SegmentHeader) error {
+			if h.Start > start {
+				return io.EOF
+			}
+			return c.ctx.Err()
+		},
+	})
+	return err
 }
 
 func (c *creation) add(path string, p part) {

@@ -15,8 +15,9 @@
 //
 // A file whose name, size and time of change (and checksum, where a manifest has one) the newest backup knows is not
 // read again: images, cold files and finished segments never change, but for a segment that the server compresses, once.
-// So a backup costs what was written since the last one, and what was compressed. Each new block file is verified against its manifest before it is trusted, and each object is named by the
-// SHA-256 of its content, which Fetch checks.
+// So a backup costs what was written since the last one, and what was compressed. Each new block file is verified
+// against its manifest, and the frames of each new segment are, also of those that only restores to earlier moments
+// read; each object is named by the SHA-256 of its content, which Fetch checks.
 //
 // # Writers
 //
