@@ -88,7 +88,6 @@ func TestJournal(t *testing.T) {
 	}
 }
 
-// TestJournalStaysSmall: notes that say nothing new any more do not stay.
 // TestJournalCopied: wherever a crash ends the journal, a copy that is complete says which database is selected.
 func TestJournalCopied(t *testing.T) {
 	j, err := openJournal(t.TempDir(), "a job")
@@ -114,6 +113,7 @@ func TestJournalCopied(t *testing.T) {
 	}
 }
 
+// TestJournalStaysSmall: notes that say nothing new any more do not stay.
 func TestJournalStaysSmall(t *testing.T) {
 	j, err := openJournal(t.TempDir(), "a job")
 	if err != nil {
