@@ -53,7 +53,7 @@ PURE := /e2e|/schema$$|/internal/hot$$|/producers$$|/tsv$$|/report$$|/sample$$|/
 ALONE := TestSmallDisk|TestReserve|TestMakeRoom|TestPartial|TestOverlayFullEarly|TestLoseUnreadable|TestModel$$|TestCrash$$|TestCrashOnce|TestFaultEvery
 ALONE := $(ALONE)|TestEvenlySpaced|TestMissingColdFile|TestNoTableHolds|TestQueryBlocks|TestRepairFromLog|TestLostImage|TestLostTwice|TestLostOverlayImage
 ALONE := $(ALONE)|TestAllShown|TestUpdateReplayed|TestUpdateWhole|TestArchiveOfDamaged|TestDamagedCold|TestOutOfMemory|TestScanManyCounters
-ALONE := $(ALONE)|TestPack$$|TestPackDamage|TestPackCrash|TestPackFaults|TestPackCut|TestPackEnd|TestArchiveCompressed|TestPacking$$|TestPackingDamaged
+ALONE := $(ALONE)|TestPack$$|TestPackDamage|TestPackCrash|TestPackFaults|TestPackCut|TestPackEnd|TestArchiveCompressed|TestPacking$$|TestPackingDamaged|TestErrors$$/memory$$
 race:
 	$(GO) test -race -short -skip '$(ALONE)' $$($(GO) list $(PKG) | grep -vE '$(PURE)')
 
