@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -127,6 +128,9 @@ func makeBackup(ctx context.Context, out output, dir, place string, full bool, k
 	if abs, err := filepath.Abs(dir); err == nil {
 		dir = abs
 	}
+	if abs, err := filepath.Abs(place); err == nil && (abs == dir || strings.HasPrefix(abs, dir+string(filepath.Separator))) {
+		return misuse("%s is in %s itself: want a place elsewhere, best on another disk", place, dir)
+	}
 	return locked(ctx, place, func(ctx context.Context, s backup.Store) error {
 		var x *backup.Index
 		began := time.Now()
@@ -225,11 +229,21 @@ func choose(ctx context.Context, s backup.Store, name string, to *datadir.Target
 	if err != nil {
 		return nil, err
 	}
+	var damaged *backup.Index // what it reaches may be lost in it, where an older one has it whole
 	for i := len(list) - 1; i >= 0; i-- {
 		x := list[i]
-		if name != "" && x.Name == name || name == "" && (to == nil || x.Reaches(*to)) {
+		switch {
+		case name != "" && x.Name == name:
 			return x, nil
+		case name != "" || to != nil && !x.Reaches(*to):
+		case len(x.Problems()) == 0 || to == nil:
+			return x, nil
+		case damaged == nil:
+			damaged = x
 		}
+	}
+	if damaged != nil {
+		return damaged, nil
 	}
 	switch {
 	case name != "":

@@ -36,6 +36,8 @@ func TestBackup(t *testing.T) {
 	}
 	do(1, []string{"has no backups"}, "backups", place)
 	do(2, nil, "backup", dir)
+	do(2, []string{"want a place elsewhere"}, "backup", dir, dir)
+	do(2, []string{"want a place elsewhere"}, "backup", dir, dir+"/backups")
 	do(1, []string{"no data directory"}, "backup", t.TempDir(), place)
 	var names, ends []string
 	for range 3 {
