@@ -9,6 +9,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/server"
+	"github.com/counterd/counterd/cmd/counterd/internal/tlsconf"
 	"github.com/counterd/counterd/cmd/internal/manual"
 	"github.com/counterd/counterd/schema"
 )
@@ -63,6 +64,9 @@ func checked(c config.Config, passed []string) error {
 		if err = errors.Join(err, f.Close()); err != nil {
 			return fmt.Errorf("--schema: %s: %w", c.SchemaFile, err)
 		}
+	}
+	if _, err := tlsconf.Load(c.TLS); err != nil {
+		return err
 	}
 	if err := server.CheckUsers(&c); err != nil {
 		return err

@@ -340,6 +340,7 @@ func TestUsersOpenFiles(t *testing.T) {
 		{[]string{"--aclfile", write("bad.acl", "user a on\nuser b >secret +nosuch\n", 0o600)}, "bad.acl:2: "},
 		{[]string{"--config", write("renamed.conf", "rename-command CONFIG HIDDEN\n", 0o600)}, "disables it"},
 		{[]string{"--disable-command", "flushal"}, `"flushal"`},
+		{[]string{"--tls-port", "1", "--tls-auth-clients", "no", "--tls-cert-file", "nowhere.crt", "--tls-key-file", "nowhere.key"}, "tls-cert-file: open nowhere.crt"},
 	} {
 		out, status := runCounterd(t, append(c.args, "--check-config")...)
 		if status == 0 || !strings.Contains(out, c.want) || strings.Contains(out, "secret") {
