@@ -230,6 +230,8 @@ func TestUsersChange(t *testing.T) {
 	w.want("ACL WHOAMI", `"app"`)
 	admin.want("ACL DELUSER temp nobody", ":1")
 	gone.ended()
+	// A client sees its end before it has left the list.
+	until(t, "those that were closed are gone", func() bool { return strings.Count(admin.do("CLIENT LIST").String(), "user=app") == 2 })
 	admin.want("CLIENT KILL USER app", ":2")
 	w.ended()
 	admin.want("ACL USERS", `["app" "default"]`)
