@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -111,6 +112,9 @@ func (s *server) awaitPing() bool {
 		c, err := dialTimeout("tcp", s.addr, time.Second)
 		if err != nil {
 			continue
+		}
+		if i := slices.Index(s.cmd.Args, "--requirepass"); i > 0 { // else PING does not tell whether data is loaded
+			_, _ = c.tryDo("AUTH", s.cmd.Args[i+1])
 		}
 		v, err := c.tryDo("PING")
 		c.close()
