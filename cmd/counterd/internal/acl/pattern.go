@@ -39,7 +39,7 @@ type pattern struct {
 func newPattern(text string, need command.Need) pattern {
 	p := pattern{text: text, need: need}
 	special := strings.IndexAny(text, `*?[\`)
-	p.open = endsInStar(text)
+	p.open = glob.EndsInStar(text)
 	switch {
 	case text == "*":
 		p.kind = star
@@ -54,24 +54,6 @@ func newPattern(text string, need command.Need) pattern {
 		p.counter = name
 	}
 	return p
-}
-
-// endsInStar tells whether the last thing that a pattern matches is a star: not one that is escaped or in a class.
-func endsInStar(text string) (star bool) {
-	for i := 0; i < len(text); i++ {
-		star = text[i] == '*'
-		switch text[i] {
-		case '\\':
-			i++
-		case '[':
-			for i++; i < len(text) && text[i] != ']'; i++ {
-				if text[i] == '\\' {
-					i++
-				}
-			}
-		}
-	}
-	return star
 }
 
 // matches tells whether the pattern matches a name.

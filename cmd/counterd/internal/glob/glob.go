@@ -33,6 +33,20 @@ func Match(pattern, s string) bool {
 	return p == len(pattern)
 }
 
+// EndsInStar tells whether the last thing that a pattern matches is a star, and not one that is escaped or in a class:
+// then what it matches it also matches with more behind. It goes over a pattern as Match does, for which [b-] is no whole
+// class: the range goes to the bracket.
+func EndsInStar(pattern string) (star bool) {
+	for p := 0; p < len(pattern); {
+		n := 1
+		if star = pattern[p] == '*'; !star {
+			n, _ = matchOne(pattern[p:], 0)
+		}
+		p += n
+	}
+	return star
+}
+
 // matchOne matches one byte with the head of a pattern and returns how much of the pattern that took.
 func matchOne(p string, ch byte) (n int, ok bool) {
 	if p == "" {
