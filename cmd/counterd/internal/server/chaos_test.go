@@ -136,6 +136,8 @@ func (c *chaosClient) pipeline() bool {
 		requests.WriteString(request)
 		replies.WriteString(reply)
 	}
+	requests.WriteString("PING\r\n") // whose reply says that also a change without one was made
+	replies.WriteString("+PONG\r\n")
 	c.sent = c.value
 	giveUp := c.rng.IntN(20) == 0 // close anywhere
 	text := requests.Bytes()
