@@ -74,15 +74,15 @@ var allowed = map[string][]string{
 	"cmd/counterd/internal/server":   {"cmd/counterd/internal", "counter", "internal/version", "schema"},
 	"cmd/counterd/internal/repl":     {"cmd/counterd/internal", "counter", "internal/wire", "persist", "persist/vfs", "schema"},
 	"cmd/counterctl/internal/backup": {"counter/datadir", "internal/atomicfile", "persist", "persist/vfs"},
-	"cmd/counterctl/internal/export": {"cmd/counterctl/internal/mapping", "internal/wire", "schema"},
+	"cmd/counterctl/internal/export": {"internal/atomicfile", "cmd/counterctl/internal/mapping", "internal/wire", "schema"},
 	"cmd/counterctl/internal/rdb":    {},
-	"cmd/counterctl/internal/follow": {"cmd/counterctl/internal/mapping", "cmd/counterctl/internal/source", "cmd/counterctl/internal/transfer",
+	"cmd/counterctl/internal/follow": {"internal/atomicfile", "cmd/counterctl/internal/mapping", "cmd/counterctl/internal/source", "cmd/counterctl/internal/transfer",
 		"internal/errclass", "internal/wire", "persist/vfs", "schema"},
 	"cmd/counterd": {"cmd/counterd/internal", "cmd/internal/manual", "counter", "schema", "cmd/internal/secretargs"},
 
 	"cmd/counterctl/internal/mapping":  {"schema"},
 	"cmd/counterctl/internal/source":   {"bench/tsv", "cmd/counterctl/internal/rdb", "cmd/counterctl/internal/mapping", "cmd/counterctl/internal/transfer", "internal/wire", "schema"},
-	"cmd/counterctl/internal/transfer": {"cmd/counterctl/internal/mapping", "internal/errclass", "internal/wire", "schema"},
+	"cmd/counterctl/internal/transfer": {"internal/atomicfile", "cmd/counterctl/internal/mapping", "internal/errclass", "internal/wire", "schema"},
 }
 
 // importers names, for some packages, the only ones that may import them: a server starts none of the tools that mend

@@ -11,6 +11,8 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/counterd/counterd/internal/atomicfile"
 )
 
 // File is a file that is there as a whole or not at all: it is written under another name in the same directory, and
@@ -81,7 +83,7 @@ func (f *File) Commit() error {
 		f.Abort()
 		return err
 	}
-	return syncDir(filepath.Dir(f.name))
+	return atomicfile.SyncDir(filepath.Dir(f.name))
 }
 
 // finish brings all that was written to the disk.
@@ -104,14 +106,4 @@ func (f *File) finish() error {
 func (f *File) Abort() {
 	_ = f.temp.Close()
 	_ = os.Remove(f.temp.Name())
-}
-
-// syncDir makes a rename in a directory last.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }

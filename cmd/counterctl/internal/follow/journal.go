@@ -11,6 +11,8 @@ import (
 	"slices"
 
 	"github.com/counterd/counterd/persist/vfs"
+
+	"github.com/counterd/counterd/internal/atomicfile"
 )
 
 // note is a line of the journal. What is not there says nothing.
@@ -205,7 +207,7 @@ func (j *journal) compact() error {
 		err = os.Rename(temp.Name(), j.path)
 	}
 	if err == nil {
-		err = syncDir(filepath.Dir(j.path))
+		err = atomicfile.SyncDir(filepath.Dir(j.path))
 	}
 	if err != nil {
 		return errors.Join(err, temp.Close())
@@ -253,13 +255,3 @@ func (j *journal) copied(full fullCopy, producer string, db int) error {
 }
 
 func (j *journal) close() error { return errors.Join(j.file.Close(), j.lock.Close()) }
-
-// syncDir makes a rename in a directory last.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
-}

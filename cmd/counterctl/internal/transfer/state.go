@@ -5,13 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterctl/internal/mapping"
+
+	"github.com/counterd/counterd/internal/atomicfile"
 )
 
 // stateVersion is that of the resume file.
@@ -89,24 +91,14 @@ func (s *State) save(path string) error {
 	if err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
-	if err != nil {
+	err = atomicfile.Replace(path, 0o600, func(w io.Writer) error {
+		_, err := w.Write(append(text, '\n'))
 		return err
-	}
-	_, err = tmp.Write(append(text, '\n'))
-	err = errors.Join(err, tmp.Sync(), tmp.Close())
-	if err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
+	})
 	if err != nil {
-		os.Remove(tmp.Name())
 		return fmt.Errorf("resume file: %w", err)
 	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return nil
 }
 
 // fits says why an import cannot go on from a state, or "".
