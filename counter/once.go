@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/counterd/counterd/counter/internal/producers"
+	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist"
 )
 
@@ -225,7 +226,7 @@ func (r *groups) prefix(o *Once, mid uint64, next bool) {
 	if o.Result.Kind == persist.ResultNext || o.Result.Kind == ResultBlob && len(o.Result.Blob) > min(o.Room, MaxResult) {
 		o.Result = Result{Kind: ResultGone}
 	}
-	r.slot = producers.SlotGroup(mid)
+	r.slot = slot.Group(mid)
 	r.define()
 	result, y := o.Result, &r.looked
 	if next {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/counterd/counterd/counter/internal/producers"
+	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/schema"
 )
@@ -25,7 +25,7 @@ func (r *replayer) apply(pos uint64, rec *persist.Record) error {
 		if rec.Kind != persist.KindSet {
 			return r.corrupt(pos, "a set behind a once without a result", rec.Kind.String(), nil)
 		}
-		r.once.result, r.once.group = persist.Result{Kind: persist.ResultInt, N: rec.Value}, producers.SlotGroup(rec.Mid)
+		r.once.result, r.once.group = persist.Result{Kind: persist.ResultInt, N: rec.Value}, slot.Group(rec.Mid)
 		r.s.producers.apply(&r.once, r.b.applied)
 		r.once.pos = 0
 	}

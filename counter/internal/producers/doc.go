@@ -54,5 +54,4 @@
 //	ring.go      the window
 //	image.go     a table as bytes
 //	stats.go     what people want to know
-//	slot.go      hash slot groups
 package producers

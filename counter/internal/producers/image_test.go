@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -151,42 +150,5 @@ func TestLogRefused(t *testing.T) {
 	must(t, tab.Define(5, 2, 0, nil, 0))
 	if tab.Len() != 0 || tab.Bytes() != 0 {
 		t.Errorf("%d producers left", tab.Len())
-	}
-}
-
-func TestSlotGroup(t *testing.T) {
-	crc := func(s string) (c uint16) {
-		for i := range len(s) {
-			c ^= uint16(s[i]) << 8
-			for range 8 {
-				if c&0x8000 != 0 {
-					c = c<<1 ^ 0x1021
-				} else {
-					c <<= 1
-				}
-			}
-		}
-		return c
-	}
-	if got := crc("123456789"); got != 0x31c3 {
-		t.Fatalf("%#x is not CCITT's", got)
-	}
-	for mid, slot := range map[uint64]uint16{19089006004: 12075, 0: 13907} {
-		if got := crc16(mid) & 16383; got != slot || SlotGroup(mid) != uint8(slot>>6) {
-			t.Errorf("%d: got slot %d and group %d, want %d", mid, got, SlotGroup(mid), slot)
-		}
-	}
-	for v := uint64(1); ; v = v*7 + 3 {
-		if got, want := crc16(v), crc(fmt.Sprint(v)); got != want {
-			t.Fatalf("%d: got %d, want %d", v, got, want)
-		}
-		if v > 1<<60 {
-			break
-		}
-	}
-	for v := range uint64(12345) {
-		if got, want := crc16(v), crc(fmt.Sprint(v)); got != want {
-			t.Fatalf("%d: got %d, want %d", v, got, want)
-		}
 	}
 }

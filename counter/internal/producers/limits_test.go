@@ -205,8 +205,6 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-var sink uint8
-
 func BenchmarkInsert(b *testing.B) {
 	for _, ids := range []int{1, 100, 10000} {
 		for _, hinted := range []bool{false, true} {
@@ -235,16 +233,6 @@ func BenchmarkInsert(b *testing.B) {
 				}
 			})
 		}
-	}
-}
-
-func BenchmarkSlotGroup(b *testing.B) {
-	for _, mid := range []uint64{7, 19089006004, 1<<63 - 1} {
-		b.Run(fmt.Sprint("mid=", mid), func(b *testing.B) {
-			for b.Loop() {
-				sink += SlotGroup(mid)
-			}
-		})
 	}
 }
 

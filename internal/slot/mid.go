@@ -1,7 +1,4 @@
-package producers
-
-// A hash slot is CRC16 of the decimal mid (CCITT, as Redis Cluster has it), modulo 16384; what a key is in braces is
-// hashed alone. 64 neighbouring slots are a group: 256 groups, which posts and what was done for them move by.
+package slot
 
 // crcTriples holds what three digits contribute to the CRC16 of a decimal number, by how many triples follow and their
 // value. CRC16 begins at 0 and is linear, so the contributions are xored. 14 KiB instead of 5 dependent steps a digit.
@@ -36,9 +33,6 @@ func crcDigit(v, zeros int) uint16 {
 	}
 	return crc
 }
-
-// SlotGroup is the group of the hash slot of a mid.
-func SlotGroup(mid uint64) uint8 { return uint8(crc16(mid) & 16383 >> 6) }
 
 // crc16 is that of the decimal number. Half of the divisions do not wait for the others.
 func crc16(v uint64) (crc uint16) {

@@ -1,0 +1,22 @@
+// Package topology is what a cluster is: its nodes, its shards, which groups of hash slots each of them owns, and which
+// are being moved. It is pure: what is read from etcd becomes a Map, and what is to become of a Map are Changes, which
+// package registry commits. Servers and tools share it.
+//
+// # Words
+//
+//	node      one server process with its directory; its id is in that directory for ever
+//	shard     the nodes that hold the same log: a primary and its replicas
+//	epoch     counts a shard's primaries. It only rises; each names one primary
+//	in-sync   of a shard's nodes, those that have all that was acknowledged: only one of them may become primary
+//	group     64 neighbouring hash slots (package slot), which one shard owns
+//	move      some groups on their way from a shard to another
+//
+// # Invariants
+//
+//	a shard's epoch only rises, and a new primary has a new one
+//	a primary is in its in-sync set; a node is of one shard at most
+//	a group is owned by one shard at most; a move is of groups that its source owns
+//
+// Every change is a transaction that compares the revisions of what it was made from, so two that contradict each other
+// cannot both be made.
+package topology

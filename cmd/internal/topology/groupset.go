@@ -1,0 +1,126 @@
+package topology
+
+import (
+	"fmt"
+	"math/bits"
+	"strconv"
+	"strings"
+
+	"github.com/counterd/counterd/internal/slot"
+)
+
+// GroupSet is a set of groups of hash slots, a bit each. Its text is ranges of groups, "0-84,200"; the empty set's is
+// empty.
+type GroupSet [slot.Groups / 64]uint64
+
+// AllGroups is every group.
+func AllGroups() GroupSet { return GroupSet{^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0)} }
+
+// Has tells whether a group is in the set.
+func (s *GroupSet) Has(group uint8) bool { return s[group>>6]>>(group&63)&1 != 0 }
+
+// Add puts a group in.
+func (s *GroupSet) Add(group uint8) { s[group>>6] |= 1 << (group & 63) }
+
+// Remove takes a group out.
+func (s *GroupSet) Remove(group uint8) { s[group>>6] &^= 1 << (group & 63) }
+
+// Len is how many groups there are.
+func (s *GroupSet) Len() int {
+	n := 0
+	for _, w := range s {
+		n += bits.OnesCount64(w)
+	}
+	return n
+}
+
+// Empty tells whether there is none.
+func (s *GroupSet) Empty() bool { return *s == GroupSet{} }
+
+// Union is all of both, Minus what is not in other, Both what is in both.
+func (s GroupSet) Union(other GroupSet) GroupSet {
+	for i := range s {
+		s[i] |= other[i]
+	}
+	return s
+}
+
+// Minus is what of s is not in other.
+func (s GroupSet) Minus(other GroupSet) GroupSet {
+	for i := range s {
+		s[i] &^= other[i]
+	}
+	return s
+}
+
+// Both is what is in both.
+func (s GroupSet) Both(other GroupSet) GroupSet {
+	for i := range s {
+		s[i] &= other[i]
+	}
+	return s
+}
+
+// Range is neighbouring groups, both ends included.
+type Range struct{ First, Last uint8 }
+
+// Ranges lists the set, rising.
+func (s *GroupSet) Ranges() []Range {
+	var list []Range
+	for g := range slot.Groups {
+		switch n := len(list); {
+		case !s.Has(uint8(g)):
+		case n > 0 && int(list[n-1].Last) == g-1:
+			list[n-1].Last = uint8(g)
+		default:
+			list = append(list, Range{uint8(g), uint8(g)})
+		}
+	}
+	return list
+}
+
+// String is the text.
+func (s GroupSet) String() string {
+	var b strings.Builder
+	for i, r := range s.Ranges() {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(strconv.Itoa(int(r.First)))
+		if r.Last != r.First {
+			b.WriteString("-" + strconv.Itoa(int(r.Last)))
+		}
+	}
+	return b.String()
+}
+
+// ParseGroups is the inverse of String.
+func ParseGroups(text string) (s GroupSet, err error) {
+	if text == "" {
+		return s, nil
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		first, last, ranged := strings.Cut(part, "-")
+		if !ranged {
+			last = first
+		}
+		a, err1 := strconv.ParseUint(first, 10, 8)
+		b, err2 := strconv.ParseUint(last, 10, 8)
+		if err1 != nil || err2 != nil || a > b {
+			return GroupSet{}, fmt.Errorf("got groups %.100q, want ranges like 0-84,200 of groups from 0 to %d", text, slot.Groups-1)
+		}
+		for g := a; g <= b; g++ {
+			s.Add(uint8(g))
+		}
+	}
+	return s, nil
+}
+
+// MarshalText is String, for JSON.
+func (s GroupSet) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText is ParseGroups.
+func (s *GroupSet) UnmarshalText(text []byte) (err error) {
+	*s, err = ParseGroups(string(text))
+	return err
+}
