@@ -43,6 +43,7 @@ type Config struct {
 	Web
 	ACL
 	TLS           TLS
+	Cluster       Cluster
 	AOFRewriteMin uint64 // bytes of log growth at which a snapshot is made, 0 = never
 }
 
@@ -52,7 +53,7 @@ func Default() Config {
 		Bind: []string{"127.0.0.1"}, Port: 6379, UnixSocketPerm: 0o700, Dir: "counterd-data", ProtectedMode: true, MaxClients: 10000, ReadonlyClients: 10000,
 		TCPKeepalive: 300, LogLevel: "notice", LogFormat: LogText, SlowlogSlower: 10000, SlowlogMaxLen: 128,
 		AppendOnly: true, AppendFsync: "everysec", AOFRewriteMin: 64 << 20, AOFRetain: 256 << 20, AOFCompress: true,
-		Replication: defaultReplication(), TLS: defaultTLS(), ACL: defaultACL(), OutputLimits: defaultOutputLimits(), TrackingMaxKeys: 1_000_000,
+		Replication: defaultReplication(), TLS: defaultTLS(), Cluster: defaultCluster(), ACL: defaultACL(), OutputLimits: defaultOutputLimits(), TrackingMaxKeys: 1_000_000,
 		MaxMemoryClients: ClientsLimit{Bytes: DefaultClientsLimit},
 		IdmpMaxProducers: 10000, IdmpMaxMemory: 64 << 20, IdmpMinIdle: 600,
 	}
@@ -108,6 +109,7 @@ func (c *Config) Validate() error {
 	if len(c.RequirePass) > maxPassword {
 		errs = append(errs, fmt.Errorf("requirepass: got %d bytes, want %d at most", len(c.RequirePass), maxPassword))
 	}
+	c.validateCluster(check, &errs)
 	c.Web.validate(&c.TLS, &errs)
 	if c.ReplicaOf != "" && !c.AppendOnly {
 		errs = append(errs, errors.New("replicaof: a replica needs a log: want appendonly yes"))

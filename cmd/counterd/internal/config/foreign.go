@@ -10,7 +10,6 @@ import (
 // such as include, is in no list: a server that passed it over would not be the one that was asked for.
 var foreign = map[string][]string{
 	// what is always so
-	"cluster-enabled":        {"no"},
 	"notify-keyspace-events": {""},
 	"aof-load-truncated":     {"yes"},
 	"appendfilename":         nil, // the data directory has names of its own
@@ -39,7 +38,8 @@ func init() {
 		zset-max-listpack-entries zset-max-listpack-value zset-max-ziplist-entries zset-max-ziplist-value hll-sparse-max-bytes
 		stream-node-max-bytes stream-node-max-entries activerehashing jemalloc-bg-thread
 		active-defrag-ignore-bytes active-defrag-threshold-lower active-defrag-threshold-upper active-defrag-cycle-min active-defrag-cycle-max
-		active-defrag-max-scan-fields cluster-config-file cluster-node-timeout
+		active-defrag-max-scan-fields cluster-config-file cluster-port cluster-announce-bus-port cluster-replica-no-failover
+		cluster-migration-barrier cluster-allow-replica-migration cluster-link-sendbuf-limit cluster-preferred-endpoint-type cluster-announce-hostname
 		tls-dh-params-file tls-session-cache-size tls-session-cache-timeout`) {
 		foreign[name] = nil
 	}

@@ -67,7 +67,8 @@ func (c *Config) ports() (errs []error) {
 	for _, p := range []struct {
 		name string
 		port int
-	}{{"port", c.Port}, {"readonly-port", c.ReadonlyPort}, {"tls-port", c.TLS.Port}, {"tls-readonly-port", c.TLS.ReadonlyPort}} {
+	}{{"port", c.Port}, {"readonly-port", c.ReadonlyPort}, {"tls-port", c.TLS.Port}, {"tls-readonly-port", c.TLS.ReadonlyPort},
+		{"forward-port", c.Cluster.ForwardPort}, {"tls-forward-port", c.Cluster.TLSForwardPort}} {
 		if p.port == 0 {
 			continue
 		}

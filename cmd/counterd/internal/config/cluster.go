@@ -1,0 +1,88 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Cluster is the part of the configuration about being a node of a cluster.
+type Cluster struct {
+	Enabled bool
+	Name    string
+	Etcd    []string // URLs of etcd's members
+
+	EtcdUser, EtcdPasswordFile    string // empty = etcd asks for none
+	EtcdCACert, EtcdCert, EtcdKey string // PEM files, for https
+	NodeTimeout                   int    // milliseconds after which a silent node is taken for gone
+	AnnounceHost                  string // that clients and other nodes are told; empty = the address that etcd is reached from
+	AnnouncePort, AnnounceTLSPort int    // 0 = port, tls-port
+	Zone                          string // rack or zone
+	ForwardPort, TLSForwardPort   int    // of listeners for clients that know of no cluster, 0 = none
+}
+
+func defaultCluster() Cluster { return Cluster{NodeTimeout: 6000} }
+
+// Timeout is NodeTimeout.
+func (c *Cluster) Timeout() time.Duration { return time.Duration(c.NodeTimeout) * time.Millisecond }
+
+// Bounds of the node timeout: etcd grants no lease below two seconds or so, and who waits for a day does not want a
+// failover.
+const (
+	minNodeTimeout = 2000
+	maxNodeTimeout = 24 * 3600 * 1000
+)
+
+// nameChars are those of a cluster's name, which is part of keys in etcd.
+const nameChars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+
+func (c *Config) validateCluster(check func(name string, got, least, most int64), errs *[]error) {
+	l := &c.Cluster
+	wrong := func(format string, args ...any) { *errs = append(*errs, fmt.Errorf(format, args...)) }
+	check("forward-port", int64(l.ForwardPort), 0, 65535)
+	check("tls-forward-port", int64(l.TLSForwardPort), 0, 65535)
+	check("cluster-announce-port", int64(l.AnnouncePort), 0, 65535)
+	check("cluster-announce-tls-port", int64(l.AnnounceTLSPort), 0, 65535)
+	check("cluster-node-timeout", int64(l.NodeTimeout), minNodeTimeout, maxNodeTimeout)
+	if l.AnnounceHost != "" && strings.ContainsAny(l.AnnounceHost, " \r\n,=") {
+		wrong("cluster-announce-ip: got %q, want an address or a host's name", l.AnnounceHost)
+	}
+	if (l.EtcdCert == "") != (l.EtcdKey == "") {
+		wrong("cluster-etcd-cert and cluster-etcd-key: got one, want both or none")
+	}
+	if (l.EtcdUser == "") != (l.EtcdPasswordFile == "") {
+		wrong("cluster-etcd-user and cluster-etcd-password-file: got one, want both or none")
+	}
+	if !l.Enabled {
+		if l.ForwardPort != 0 || l.TLSForwardPort != 0 {
+			*errs = append(*errs, errors.New("forward-port and tls-forward-port need cluster-enabled yes: a server of its own forwards to nobody"))
+		}
+		return
+	}
+	if l.Name == "" || len(l.Name) > 100 || strings.Trim(l.Name, nameChars) != "" {
+		wrong("cluster-name: got %q, want 1 to 100 letters, digits, dots, - and _", l.Name)
+	}
+	if len(l.Etcd) == 0 {
+		wrong("cluster-enabled yes needs cluster-etcd: where etcd is, as http://HOST:2379")
+	}
+	for _, e := range l.Etcd {
+		u, err := url.Parse(e)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			wrong("cluster-etcd: got %q, want a URL as http://HOST:2379", e)
+		}
+	}
+	if c.ReplicaOf != "" {
+		wrong("replicaof: got %q with cluster-enabled yes: whom a node follows is the cluster's to say", c.ReplicaOf)
+	}
+	if !c.AppendOnly {
+		wrong("cluster-enabled yes needs appendonly yes: what a shard holds is its log")
+	}
+	if c.Port == 0 && c.TLS.Port == 0 {
+		wrong("cluster-enabled yes needs port or tls-port: other nodes could not connect")
+	}
+	if c.MinReplicas != 0 {
+		wrong("min-replicas-to-write: got %d with cluster-enabled yes: how many must have a change is said when the cluster is made (counterctl cluster create --min-insync)", c.MinReplicas)
+	}
+}
