@@ -182,7 +182,7 @@ var settings = []setting{
 	{name: "cluster-zone", kind: text(func(c *Config) *string { return &c.Cluster.Zone }),
 		usage: "rack or zone of this node: nodes of one shard are spread over them"},
 	{name: "forward-port", kind: integer(func(c *Config) *int { return &c.Cluster.ForwardPort }),
-		usage: "TCP port for clients that know of no cluster, on the same addresses: all posts can be read and changed there. 0 for none"},
+		usage: "port for clients that know of no cluster, on the same addresses: all posts can be read and changed there; 0 for none"},
 	{name: "tls-forward-port", kind: integer(func(c *Config) *int { return &c.Cluster.TLSForwardPort }),
 		usage: "the same by TLS"},
 
