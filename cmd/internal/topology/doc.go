@@ -17,6 +17,9 @@
 //	a primary is in its in-sync set; a node is of one shard at most
 //	a group is owned by one shard at most; a move is of groups that its source owns
 //
+// Faults lists what contradicts them. A shard is made with epoch 0 and one node in sync, which promotes itself to epoch 1
+// as after any failover.
+//
 // Every change is a transaction that compares the revisions of what it was made from, so two that contradict each other
 // cannot both be made.
 package topology

@@ -1,6 +1,12 @@
 package topology
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/counterd/counterd/internal/slot"
+)
 
 // NodeID is 40 lower-case hex digits, as in Redis Cluster.
 type NodeID string
@@ -15,6 +21,15 @@ type Cluster struct {
 	Created   time.Time `json:"created"`
 	Replicas  int       `json:"replicas"`  // wanted of each shard
 	MinInSync int       `json:"minInSync"` // nodes that must have a change before it is acknowledged, the primary counted
+	LastShard ShardID   `json:"lastShard"` // highest id of a shard that was ever given: none is given again
+	Revision  int64     `json:"-"`         // of the key, for Txn; 0: nobody has created the cluster yet
+}
+
+// Schema is the statements that each shard's primary runs in order, so that counters and columns have the same ids
+// everywhere. Key: <prefix>/schema; there is none before the first.
+type Schema struct {
+	Statements []string `json:"statements"`
+	Revision   int64    `json:"-"`
 }
 
 // Node is a node as it registered itself. Key: <prefix>/node/<id>; it stays when the node is away.
@@ -27,7 +42,7 @@ type Node struct {
 	Zone     string  `json:"zone,omitempty"`    // rack or zone: replicas of a shard are spread over them
 	Version  string  `json:"version"`
 	Shard    ShardID `json:"shard,omitempty"` // 0: a free node
-	Revision int64   `json:"-"`
+	Revision int64   `json:"-"`               // of the key, for Txn
 }
 
 // Live says that a node's process runs. Key: <prefix>/live/<id>, under a lease; written again when it changes, and each
@@ -45,14 +60,17 @@ type Live struct {
 	Posts   uint64 `json:"posts"`
 	Bytes   uint64 `json:"bytes"` // of data, memory and files
 	Ops     uint64 `json:"ops"`   // commands a second, of late
+	// Schema is how many of the cluster's statements its data has.
+	Schema   int   `json:"schema,omitempty"`
+	Revision int64 `json:"-"` // of the key
 }
 
 // Shard is the nodes that hold one log. Key: <prefix>/shard/<n>.
 type Shard struct {
 	ID      ShardID  `json:"id"`
 	Epoch   uint64   `json:"epoch"`
-	Primary NodeID   `json:"primary"`
-	InSync  []NodeID `json:"inSync"` // the primary is one of them
+	Primary NodeID   `json:"primary"` // empty with epoch 0: none has led yet; who is in sync proposes itself
+	InSync  []NodeID `json:"inSync"`  // never empty; the primary is one of them
 	// Groups that the shard owns. That a move was committed is told by them alone.
 	Groups   GroupSet `json:"groups"`
 	ReplID   string   `json:"replid,omitempty"` // of the log since the epoch began; empty until its primary leads
@@ -80,14 +98,63 @@ const (
 	MoveAborted   MoveState = "aborted"   // the source owns; the destination has to drop
 )
 
-// Map is all that is known of a cluster at one revision of etcd. It is immutable: readers share it.
+// Map is all that is known of a cluster at one revision of etcd. It is immutable: readers share it, and what it points to.
 type Map struct {
-	Revision int64
-	Cluster  Cluster
+	Revision int64   // of etcd, at least that of each value
+	Cluster  Cluster // Revision 0: it is not created yet, but nodes may wait for it
+	Schema   Schema
 	Nodes    map[NodeID]*Node
 	Live     map[NodeID]*Live // those under a lease
 	Shards   []*Shard         // by id, without gaps in order but maybe in ids
 	Moves    []*Move          // by id
 
-	owner [256]*Shard // by group; nil: nobody's
+	owner [slot.Groups]*Shard // by group; nil: nobody's
 }
+
+// Created tells whether there is a cluster, not only nodes that wait for one.
+func (m *Map) Created() bool { return m.Cluster.Revision != 0 }
+
+// Owner is the shard that owns a group; nil if none does.
+func (m *Map) Owner(group uint8) *Shard { return m.owner[group] }
+
+// Shard is that with the id, or nil.
+func (m *Map) Shard(id ShardID) *Shard {
+	if i, ok := slices.BinarySearchFunc(m.Shards, id, func(s *Shard, id ShardID) int { return cmp.Compare(s.ID, id) }); ok {
+		return m.Shards[i]
+	}
+	return nil
+}
+
+// Move is that with the id, or nil.
+func (m *Map) Move(id string) *Move {
+	if i, ok := slices.BinarySearchFunc(m.Moves, id, func(v *Move, id string) int { return cmp.Compare(v.ID, id) }); ok {
+		return m.Moves[i]
+	}
+	return nil
+}
+
+// Members are the nodes of a shard, by id; those of shard 0 are the free ones. It looks at every node.
+func (m *Map) Members(id ShardID) []*Node {
+	var list []*Node
+	for _, n := range m.Nodes {
+		if n.Shard == id {
+			list = append(list, n)
+		}
+	}
+	slices.SortFunc(list, func(a, b *Node) int { return cmp.Compare(a.ID, b.ID) })
+	return list
+}
+
+// Unowned are the groups that no shard owns: none in a cluster that is whole.
+func (m *Map) Unowned() GroupSet {
+	var s GroupSet
+	for g, owner := range m.owner {
+		if owner == nil {
+			s.Add(uint8(g))
+		}
+	}
+	return s
+}
+
+// Has tells whether a node is in the in-sync set.
+func (s *Shard) Has(id NodeID) bool { return slices.Contains(s.InSync, id) }

@@ -1,0 +1,130 @@
+package topology
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Promote makes a node that is in sync the primary of the next epoch. Who led before is no more in sync: it may have
+// more than the others, which nobody was promised, and must throw that away before it counts again. The node itself
+// proposes this, so that nobody leads who does not know of it. A primary that started anew and is alone in sync promotes
+// itself.
+func Promote(m *Map, id ShardID, by NodeID) (Change, error) {
+	return lead(m, fmt.Sprintf("shard %d: promote %s", id, by), id, by, func(s *Shard) []NodeID {
+		return slices.DeleteFunc(slices.Clone(s.InSync), func(n NodeID) bool { return n == s.Primary && n != by })
+	})
+}
+
+// PlannedSwitch makes a node that is in sync the primary of the next epoch and leaves who led in sync. Only the primary
+// may propose it, while it holds its writes and knows that the node has all it has.
+func PlannedSwitch(m *Map, id ShardID, to NodeID) (Change, error) {
+	what := fmt.Sprintf("shard %d: switch to %s", id, to)
+	if s := m.Shard(id); s != nil && s.Primary == to {
+		return Change{}, refuse(what, "it is the primary")
+	}
+	return lead(m, what, id, to, func(s *Shard) []NodeID { return s.InSync })
+}
+
+// ForceUnclean makes any node of a shard the primary of the next epoch, alone in sync. What was acknowledged and it does
+// not have is lost.
+func ForceUnclean(m *Map, id ShardID, by NodeID) (Change, error) {
+	what := fmt.Sprintf("shard %d: force %s", id, by)
+	s, n := m.Shard(id), m.Nodes[by]
+	if s != nil && (n == nil || n.Shard != id) {
+		return Change{}, refuse(what, "it is no node of the shard")
+	}
+	if s != nil && s.Primary == by && len(s.InSync) == 1 && m.Live[by] != nil {
+		return Change{}, refuse(what, "it is the primary, alone in sync, and alive")
+	}
+	c, err := raise(m, what, id, by, func(*Shard) []NodeID { return []NodeID{by} })
+	if err == nil {
+		c.Same(NodeKey(by), n.Revision) // it is not being taken out of the shard
+	}
+	return c, err
+}
+
+func lead(m *Map, what string, id ShardID, by NodeID, inSync func(*Shard) []NodeID) (Change, error) {
+	if s := m.Shard(id); s != nil && !s.Has(by) {
+		return Change{}, refuse(what, "it is not in sync; those are %s", s.InSync)
+	}
+	return raise(m, what, id, by, inSync)
+}
+
+func raise(m *Map, what string, id ShardID, by NodeID, inSync func(*Shard) []NodeID) (Change, error) {
+	s := m.Shard(id)
+	switch {
+	case s == nil:
+		return Change{}, refuse(what, "there is no such shard")
+	case s.Epoch == math.MaxUint32:
+		return Change{}, refuse(what, "the epoch is %d, the highest", s.Epoch)
+	}
+	next := *s
+	next.InSync, next.Primary, next.ReplID = inSync(s), by, ""
+	next.Epoch++
+	c := Change{What: fmt.Sprintf("%s for epoch %d", what, next.Epoch)}
+	c.setShard(next)
+	return c, nil
+}
+
+// Shrink takes nodes out of those in sync. Only the primary of the epoch proposes it, and goes on requiring them until it
+// knows that it happened.
+func Shrink(m *Map, id ShardID, epoch uint64, out []NodeID) (Change, error) {
+	what := fmt.Sprintf("shard %d: out of sync: %s", id, out)
+	return edit(m, what, id, epoch, func(s *Shard) error {
+		if slices.Contains(out, s.Primary) {
+			return refuse(what, "%s is the primary", s.Primary)
+		}
+		s.InSync = slices.DeleteFunc(slices.Clone(s.InSync), func(n NodeID) bool { return slices.Contains(out, n) })
+		return nil
+	})
+}
+
+// Expand puts nodes in sync. Only the primary of the epoch proposes it, which requires them before.
+func Expand(m *Map, id ShardID, epoch uint64, in []NodeID) (Change, error) {
+	what := fmt.Sprintf("shard %d: in sync: %s", id, in)
+	c, err := edit(m, what, id, epoch, func(s *Shard) error {
+		s.InSync = slices.Clone(s.InSync)
+		for _, n := range in {
+			if node := m.Nodes[n]; node == nil || node.Shard != id {
+				return refuse(what, "%s is no node of the shard", n)
+			}
+			if !s.Has(n) {
+				s.InSync = append(s.InSync, n)
+			}
+		}
+		return nil
+	})
+	for _, n := range in {
+		if err == nil {
+			c.Same(NodeKey(n), m.Nodes[n].Revision) // it is not being taken out of the shard
+		}
+	}
+	return c, err
+}
+
+// SetReplID says what the log's replication id is since the epoch began. Only the primary of the epoch proposes it.
+func SetReplID(m *Map, id ShardID, epoch uint64, replid string) (Change, error) {
+	return edit(m, fmt.Sprintf("shard %d: epoch %d is %s", id, epoch, replid), id, epoch, func(s *Shard) error {
+		s.ReplID = replid
+		return nil
+	})
+}
+
+// edit changes a shard as its primary of the epoch.
+func edit(m *Map, what string, id ShardID, epoch uint64, change func(*Shard) error) (Change, error) {
+	s := m.Shard(id)
+	switch {
+	case s == nil:
+		return Change{}, refuse(what, "there is no such shard")
+	case s.Epoch != epoch || s.Primary == "":
+		return Change{}, refuse(what, "got epoch %d, want that of its primary: %d", epoch, s.Epoch)
+	}
+	next := *s
+	if err := change(&next); err != nil {
+		return Change{}, err
+	}
+	c := Change{What: what}
+	c.setShard(next)
+	return c, nil
+}
