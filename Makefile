@@ -6,7 +6,7 @@ PKG ?= ./...
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 20s
 
-.PHONY: help build run demo test units unit race e2e setup lint dist bench bench-compare bench-peers bench-scaling bench-large fuzz crash page failover clean
+.PHONY: help build run demo test units unit race e2e setup lint dist bench bench-compare bench-peers bench-scaling bench-large bench-cluster fuzz crash page failover clean
 
 help:
 	@echo 'make run        build counterd and start it with the example schema on 127.0.0.1:$(PORT) (PORT=...)'
@@ -19,6 +19,7 @@ help:
 	@echo 'make bench-peers   the standard set beside redis-server, or beside PEER=host:port,kind; bench/README.md'
 	@echo 'make bench-scaling what a second processor gives'
 	@echo 'make bench-large   100 M posts beside 1 M, and 1,000 M with most on disk; LARGE= SMALL= HUGE= MAXMEMORY='
+	@echo 'make bench-cluster what a cluster of 1,000 nodes with 10^11 posts takes, on paper beside Redis Cluster; ARGS= as of counterbench cluster'
 	@echo 'make fuzz       every fuzz target for FUZZTIME=$(FUZZTIME)'
 	@echo 'make page       the status page in a Chromium, with pictures of it in bin/page (make test does it too where there is one)'
 	@echo 'make crash      3 M crash points on the simulated file system, 200 rounds of kill -9, 200 cut links (an hour and more)'
@@ -93,6 +94,9 @@ bench-scaling: build
 
 bench-large: build
 	@bench/large.sh
+
+bench-cluster: build
+	@bin/counterbench cluster $(ARGS)
 
 # One package at a revision and in the work tree, in turns; compare.sh lists its variables.
 bench-compare:

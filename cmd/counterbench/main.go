@@ -4,6 +4,7 @@
 //	counterbench demo     start a server, play real posts through it, show what comes out
 //	counterbench run      measure a server, alone or against another
 //	counterbench idle     what open connections cost a server
+//	counterbench cluster  what a cluster takes, on paper
 //	counterbench compare  two measurements side by side
 //	counterbench markdown measurements as Markdown tables
 //
@@ -33,7 +34,7 @@ func misuse(format string, args ...any) error { return cli.Misuse(format, args..
 var program = cli.Tool{
 	Name:     "counterbench",
 	Summary:  "shows and measures counter servers.",
-	Commands: []command{demoCommand, runCommand, idleCommand, compareCommand, markdownCommand},
+	Commands: []command{demoCommand, runCommand, idleCommand, clusterCommand, compareCommand, markdownCommand},
 	SeeAlso:  []string{"counterd(8)", "counterctl(1)"},
 	Hint:     hint,
 }

@@ -47,7 +47,7 @@ var allowed = map[string][]string{
 	"packaging":                     {},
 	"cmd/internal/manual":           {},
 	"cmd/internal/cli":              {"cmd/internal/manual", "internal/version", "cmd/internal/secretargs"},
-	"cmd/counterbench":              {"cmd/internal/cli", "bench", "internal/wire", "schema"},
+	"cmd/counterbench":              {"cmd/counterbench/internal", "cmd/internal/cli", "bench", "internal/wire", "schema"},
 	"cmd/counterctl":                {"cmd/counterctl/internal", "cmd/internal/cli", "bench/tsv", "counter", "coldstore", "internal/wire", "persist", "persist/vfs", "schema", "cmd/internal/connect"},
 	"cmd/counterd/internal/resp":    {},
 	"cmd/counterd/internal/pubsub":  {"cmd/counterd/internal/glob", "cmd/counterd/internal/resp"},
@@ -83,6 +83,7 @@ var allowed = map[string][]string{
 		"internal/errclass", "internal/wire", "persist/vfs", "schema"},
 	"cmd/counterd": {"cmd/counterd/internal", "cmd/internal/manual", "counter", "schema", "cmd/internal/secretargs"},
 
+	"cmd/counterbench/internal/plan":   {"cmd/internal/topology", "internal/slot"},
 	"cmd/counterctl/internal/mapping":  {"schema"},
 	"cmd/counterctl/internal/source":   {"bench/tsv", "cmd/counterctl/internal/rdb", "cmd/counterctl/internal/mapping", "cmd/counterctl/internal/transfer", "internal/wire", "schema"},
 	"cmd/counterctl/internal/transfer": {"internal/atomicfile", "cmd/counterctl/internal/mapping", "internal/errclass", "internal/wire", "schema"},
