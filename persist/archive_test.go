@@ -60,12 +60,12 @@ func putArchive(t testing.TB, content []byte) (*Archive, error) {
 
 func TestArchiveGolden(t *testing.T) {
 	b, _ := sampleArchive(t, true, false)
-	golden(t, "v1-log3.archive", b) // with segments of version 3
+	golden(t, "v1-log5.archive", b) // with segments of version 5
 	b, _ = sampleArchive(t, true, true)
 	if *update { // another version of the encoder may write other bytes
-		must(t, os.WriteFile("testdata/v2.archive", b, 0o644))
+		must(t, os.WriteFile("testdata/v2-log6.archive", b, 0o644))
 	}
-	for _, name := range []string{"v1.archive", "v1-log2.archive", "v2.archive"} {
+	for _, name := range []string{"v1.archive", "v1-log2.archive", "v1-log3.archive", "v2.archive", "v2-log6.archive"} {
 		old, err := os.ReadFile("testdata/" + name)
 		must(t, err)
 		a, err := putArchive(t, old)

@@ -74,9 +74,9 @@ func TestLogGolden(t *testing.T) {
 	for i, s := range segs {
 		b, err := vfs.ReadFile(disk, s.path, 1<<20)
 		must(t, err)
-		golden(t, fmt.Sprintf("v3-segment%d.aof", i), b)
+		golden(t, fmt.Sprintf("v5-segment%d.aof", i), b)
 	}
-	for version := 1; version <= 2; version++ {
+	for version := 1; version <= 3; version++ {
 		old := newFS(t)
 		must(t, old.MkdirAll(LogDir(testDir)))
 		for i, s := range segs {
@@ -104,7 +104,8 @@ func TestLogGolden(t *testing.T) {
 	b, err := vfs.ReadFile(l.opts.FS, l.files.segs[0].path, 1<<20)
 	must(t, err)
 	checkGolden(t, "v2-whole.aof", "set 1 2 3 4|set 1 2 5 6|del 1 7|set 1 2 3 5")
-	golden(t, "v3-whole.aof", b)
+	checkGolden(t, "v3-whole.aof", "set 1 2 3 4|set 1 2 5 6|del 1 7|set 1 2 3 5")
+	golden(t, "v5-whole.aof", b)
 
 	l, _, err = OpenLog(smallLog(newFS(t), newClock()), 0, discard)
 	must(t, err)
@@ -123,10 +124,32 @@ func TestLogGolden(t *testing.T) {
 	must(t, l.Close())
 	b, err = vfs.ReadFile(l.opts.FS, l.files.segs[0].path, 1<<20)
 	must(t, err)
-	golden(t, "v3-once.aof", b)
-	checkGolden(t, "v3-once.aof", `define 300 "producer" epoch 2 base 1099511627776|`+
-		`once 300 16000 hash 1abcde group 0 next 0 ""|set 1 2 3 4|once 300 16001 hash 1 group 255 bulk 77 ""|del 1 3|`+
-		`once 300 16002 hash 0 group 9 nil 0 ""|once 300 16003 hash 2 group 10 blob 0 "blob"|set 1 2 3 5|set 1 2 4 5`)
+	golden(t, "v5-once.aof", b)
+	for _, name := range []string{"v3-once.aof", "v5-once.aof"} {
+		checkGolden(t, name, `define 300 "producer" epoch 2 base 1099511627776|`+
+			`once 300 16000 hash 1abcde group 0 next 0 ""|set 1 2 3 4|once 300 16001 hash 1 group 255 bulk 77 ""|del 1 3|`+
+			`once 300 16002 hash 0 group 9 nil 0 ""|once 300 16003 hash 2 group 10 blob 0 "blob"|set 1 2 3 5|set 1 2 4 5`)
+	}
+
+	l, _, err = OpenLog(smallLog(newFS(t), newClock()), 0, discard)
+	must(t, err)
+	groups := Groups{1<<7 | 1, 0, 0, 1 << 63}
+	for _, record := range [][]byte{
+		AppendMove(nil, KindImport, "4f1d", groups),
+		AppendRows(nil, 300, []uint16{1, 2, 1 << 15}, []byte("items")),
+		AppendFloor(AppendDefine(nil, 7, 1, 0, []byte("producer")), 7, 1<<40),
+		AppendMove(nil, KindAccept, "4f1d", groups),
+		AppendMove(nil, KindDrop, "90ab", groups),
+	} {
+		_, err := l.Append(record)
+		must(t, err)
+	}
+	must(t, l.Close())
+	b, err = vfs.ReadFile(l.opts.FS, l.files.segs[0].path, 1<<20)
+	must(t, err)
+	golden(t, "v5-move.aof", b)
+	checkGolden(t, "v5-move.aof", `import "4f1d" 0,7,255|rows 300 [1 2 32768] "items"|define 7 "producer" epoch 1 base 0|`+
+		`floor 7 1099511627776|accept "4f1d" 0,7,255|drop "90ab" 0,7,255`)
 }
 
 // checkGolden compares the records of a segment of testdata, the only one of its log, with a text.
@@ -353,6 +376,11 @@ func FuzzRecord(f *testing.F) {
 	for k := range ResultKind(8) {
 		f.Add(AppendOnce(nil, 7, 300, 0x1fffff, 255, Result{k, 77, []byte("blob")}))
 	}
+	for _, k := range []Kind{KindImport, KindAccept, KindDrop} {
+		f.Add(AppendMove(nil, k, "0123456789abcdef", Groups{1, 2, 3, 1 << 63}))
+	}
+	f.Add(AppendRows(nil, 1, []uint16{1, 2, 1 << 15}, []byte("items")))
+	f.Add(AppendFloor(nil, 7, 1<<40))
 	var rec, again Record
 	f.Fuzz(func(t *testing.T, b []byte) {
 		n, err := DecodeRecord(b, &rec)
@@ -391,6 +419,16 @@ func encode(r *Record) []byte {
 		return AppendDefine(nil, r.Number, r.Epoch, r.Seq, r.Text)
 	case KindOnce:
 		return AppendOnce(nil, r.Number, r.Seq, r.Hash, r.Group, Result{r.Result, r.Value, r.Text})
+	case KindImport, KindAccept, KindDrop:
+		return AppendMove(nil, r.Kind, string(r.Text), r.Groups)
+	case KindRows:
+		columns := make([]uint16, len(r.Columns))
+		for i, c := range r.Columns {
+			columns[i] = c.Column
+		}
+		return AppendRows(nil, r.Counter, columns, r.Text)
+	case KindFloor:
+		return AppendFloor(nil, r.Number, r.Seq)
 	}
 	panic("kind without an encoder")
 }
@@ -406,8 +444,21 @@ func TestRecordRoundTrip(t *testing.T) {
 	number := func(bits int) uint64 { return rng.Uint64() >> (64 - bits) >> rng.IntN(bits) }
 	var got Record
 	for range 2000 {
-		want := Record{Kind: []Kind{KindSet, KindSetItem, KindDelete, KindFlush, KindSchema, KindDefine, KindOnce}[rng.IntN(7)]}
+		want := Record{Kind: []Kind{KindSet, KindSetItem, KindDelete, KindFlush, KindSchema, KindDefine, KindOnce,
+			KindImport, KindRows, KindAccept, KindDrop, KindFloor}[rng.IntN(12)]}
 		switch want.Kind {
+		case KindImport, KindAccept, KindDrop:
+			want.Text = make([]byte, 1+rng.IntN(MaxMoveID))
+			for i := range want.Groups {
+				want.Groups[i] = number(64)
+			}
+		case KindRows:
+			want.Counter, want.Text = uint32(number(32)), make([]byte, rng.IntN(300))
+			for range rng.IntN(20) {
+				want.Columns = append(want.Columns, ColumnValue{Column: uint16(number(16))})
+			}
+		case KindFloor:
+			want.Number, want.Seq = uint32(number(14)), number(64)
 		case KindSetItem:
 			for range rng.IntN(20) {
 				want.Columns = append(want.Columns, ColumnValue{uint16(number(16)), number(64)})
@@ -466,6 +517,12 @@ func TestRecordRoundTrip(t *testing.T) {
 	if len(longest) > MaxOnceLen {
 		t.Errorf("a once takes %d bytes, at most %d are said", len(longest), MaxOnceLen)
 	}
+	if n := len(AppendMove(nil, KindImport, strings.Repeat("m", MaxMoveID), Groups{})); n > MaxMoveLen {
+		t.Errorf("an import takes %d bytes, at most %d are said", n, MaxMoveLen)
+	}
+	if n := len(AppendRows(nil, 1<<32-1, []uint16{1<<16 - 1}, make([]byte, MaxPage))); n > RowsLen(1, MaxPage) {
+		t.Errorf("rows take %d bytes, at most %d are said", n, RowsLen(1, MaxPage))
+	}
 }
 
 // TestRecordRefused reads records of producers that break a rule.
@@ -478,6 +535,11 @@ func TestRecordRefused(t *testing.T) {
 		"a number too high":           AppendOnce(nil, MaxProducers, 0, 0, 0, Result{}),
 		"a kind that is none":         AppendOnce(nil, 1, 0, 0, 0, Result{Kind: resultKinds}),
 		"a blob too long":             AppendOnce(nil, 1, 0, 0, 0, Result{Kind: ResultBlob, Blob: make([]byte, MaxResult+1)}),
+		"a move without an id":        AppendMove(nil, KindImport, "", Groups{1}),
+		"a move's id too long":        AppendMove(nil, KindDrop, strings.Repeat("m", MaxMoveID+1), Groups{1}),
+		"too many columns":            AppendRows(nil, 1, make([]uint16, MaxColumns+1), nil),
+		"items too long":              AppendRows(nil, 1, nil, make([]byte, MaxPage+1)),
+		"a floor of nobody":           AppendFloor(nil, MaxProducers, 1),
 		"a kind that never was":       {6, 1, 'a', 7, 0, 0, 0, 0, 0, 0, 0, 0},
 	} {
 		var rec Record

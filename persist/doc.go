@@ -110,7 +110,7 @@
 //
 // # Reading order
 //
-//   - formats: record.go, frame.go, segment.go, packed.go, packblock.go, manifest.go, manifest_text.go, lineage.go,
+//   - formats: record.go, moverecord.go, frame.go, segment.go, packed.go, packblock.go, manifest.go, manifest_text.go, lineage.go,
 //     image.go, filenames.go
 //   - writing: tail.go, log.go, appender.go, progress.go, commit.go, gate.go, ready.go, heal.go, doubt.go,
 //     segmentfiles.go, segmentmaker.go, prepare.go, background.go, stats.go

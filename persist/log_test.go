@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -32,6 +33,22 @@ func recordText(r *Record) string {
 		return fmt.Sprintf("schema %s", r.Text)
 	case KindDefine:
 		return fmt.Sprintf("define %d %q epoch %d base %d", r.Number, r.Text, r.Epoch, r.Seq)
+	case KindImport, KindAccept, KindDrop:
+		var groups []string
+		for g := range 256 {
+			if r.Groups.Has(uint8(g)) {
+				groups = append(groups, fmt.Sprint(g))
+			}
+		}
+		return fmt.Sprintf("%s %q %s", r.Kind, r.Text, strings.Join(groups, ","))
+	case KindRows:
+		var columns []uint16
+		for _, c := range r.Columns {
+			columns = append(columns, c.Column)
+		}
+		return fmt.Sprintf("rows %d %v %q", r.Counter, columns, r.Text)
+	case KindFloor:
+		return fmt.Sprintf("floor %d %d", r.Number, r.Seq)
 	case KindOnce:
 		return fmt.Sprintf("once %d %d hash %x group %d %s %d %q", r.Number, r.Seq, r.Hash, r.Group, r.Result, r.Value, r.Text)
 	}

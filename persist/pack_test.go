@@ -480,27 +480,29 @@ func TestPackEnd(t *testing.T) {
 func TestPackedGolden(t *testing.T) {
 	disk, seg, packed, raw, _ := packedFileOf(t)
 	if *update {
-		must(t, os.WriteFile("testdata/v4-packed.aof", packed, 0o644))
-		must(t, os.WriteFile("testdata/v4-unpacked.aof", raw, 0o644))
+		must(t, os.WriteFile("testdata/v6-packed.aof", packed, 0o644))
+		must(t, os.WriteFile("testdata/v6-unpacked.aof", raw, 0o644))
 	}
-	want, err := os.ReadFile("testdata/v4-unpacked.aof")
-	must(t, err)
-	old, err := os.ReadFile("testdata/v4-packed.aof")
-	must(t, err)
-	put(t, disk, seg.Path, old)
-	file, err := openSegmentFile(disk, seg.segment())
-	must(t, err)
-	got, err := readAtMost(file, make([]byte, len(want)+1), 0)
-	must(t, err)
-	if !bytes.Equal(got[segmentHeaderLen:], want[segmentHeaderLen:]) {
-		t.Error("the packed segment of testdata reads as another")
-	}
-	if p := file.(*packedFile); p.indexFault != nil {
-		t.Errorf("index: %+v", p.indexFault)
-	}
-	must(t, file.Close())
-	if _, _, err := decodeSegmentHeader(old, seg.Path, seg.Start); !errors.Is(err, ErrNewerFormat) {
-		t.Error("who knows no packed segments reads the header:", err)
+	for _, version := range []string{"v4", "v6"} {
+		want, err := os.ReadFile("testdata/" + version + "-unpacked.aof")
+		must(t, err)
+		old, err := os.ReadFile("testdata/" + version + "-packed.aof")
+		must(t, err)
+		put(t, disk, seg.Path, old)
+		file, err := openSegmentFile(disk, seg.segment())
+		must(t, err)
+		got, err := readAtMost(file, make([]byte, len(want)+1), 0)
+		must(t, err)
+		if !bytes.Equal(got[segmentHeaderLen:], want[segmentHeaderLen:]) {
+			t.Error(version, "the packed segment of testdata reads as another")
+		}
+		if p := file.(*packedFile); p.indexFault != nil {
+			t.Errorf("%s: index: %+v", version, p.indexFault)
+		}
+		must(t, file.Close())
+		if _, _, err := decodeSegmentHeader(old, seg.Path, seg.Start); !errors.Is(err, ErrNewerFormat) {
+			t.Error(version, "who knows no packed segments reads the header:", err)
+		}
 	}
 }
 

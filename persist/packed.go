@@ -15,7 +15,7 @@ import (
 //	| header | block 0 | block 1 |       | index | footer |
 //	+--------+---------+---------+- ... -+-------+--------+
 //
-//	header: that of a segment (segment.go), with version 4 and flag 2. durable is the log offset where the segment
+//	header: that of a segment (segment.go), with version 6 and flag 2. durable is the log offset where the segment
 //	ends, as all of it is durable. capacity is one byte more at least than the segment would have unpacked, 64 bytes
 //	of header and the frames: so the segment has one behind it, or something is missing. In an archive it is what the
 //	segment has, as the last one there may be packed.
@@ -44,7 +44,8 @@ import (
 // blocks are found by their headers, one behind the other: then a second damage, in the header of a block, costs all
 // behind it.
 const (
-	packedVersion    = 4
+	packedVersion    = 6
+	packedOld        = 4 // without records of moves
 	segmentFlagPack  = 2
 	packedMagic      = "CTRDPAK\n"
 	packedEntryLen   = 16
@@ -93,7 +94,11 @@ func appendPackedHeader(dst []byte, h segmentHeader, end uint64, archived bool) 
 
 // isPackedHeader tells whether the first bytes of a file are the whole header of a packed segment.
 func isPackedHeader(b []byte) bool {
-	return len(b) >= segmentHeaderLen && string(b[:8]) == segmentMagic && binary.LittleEndian.Uint16(b[8:]) == packedVersion &&
+	if len(b) < segmentHeaderLen || string(b[:8]) != segmentMagic {
+		return false
+	}
+	v := binary.LittleEndian.Uint16(b[8:])
+	return (v == packedVersion || v == packedOld) &&
 		binary.LittleEndian.Uint16(b[10:])&segmentFlagPack != 0 && binary.LittleEndian.Uint32(b[60:]) == crc32c(b[:60])
 }
 

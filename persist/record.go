@@ -37,6 +37,16 @@ func (k Kind) String() string {
 		return "define"
 	case KindOnce:
 		return "once"
+	case KindImport:
+		return "import"
+	case KindRows:
+		return "rows"
+	case KindAccept:
+		return "accept"
+	case KindDrop:
+		return "drop"
+	case KindFloor:
+		return "floor"
 	}
 	return fmt.Sprintf("kind(%d)", uint8(k))
 }
@@ -71,16 +81,19 @@ type Record struct {
 	Result  ResultKind    // KindOnce
 	Group   uint8         // KindOnce, but for ResultNext: hash slot group of the change
 	Column  uint16        // KindSet
-	Counter uint32        // KindSet, KindSetItem, KindDelete
-	Number  uint32        // KindDefine, KindOnce: of the producer
+	Counter uint32        // KindSet, KindSetItem, KindDelete, KindRows
+	Number  uint32        // KindDefine, KindOnce, KindFloor: of the producer
 	Hash    uint32        // KindOnce: HashBits of the arguments' hash
 	Mid     uint64        // KindSet, KindSetItem, KindDelete
 	Value   uint64        // KindSet; KindOnce: Result.N
 	Epoch   uint64        // KindDefine
-	Seq     uint64        // KindDefine: what the producer's next sequence numbers count from; KindOnce: the number, less that
-	Columns []ColumnValue // KindSetItem; its array is reused from decode to decode
-	Text    []byte        // KindSchema: the statement; KindDefine: the producer's id; KindOnce: Result.Blob
-	TimeMS  int64         // of the record's frame; it is no part of the record: Frame.Records sets it
+	Seq     uint64        // KindDefine: what the producer's next sequence numbers count from; KindOnce: the number, less that; KindFloor: the lowest that is known
+	Columns []ColumnValue // KindSetItem; KindRows: no values; its array is reused from decode to decode
+	// KindSchema: the statement; KindDefine: the producer's id; KindOnce: Result.Blob; KindRows: the items; KindImport,
+	// KindAccept, KindDrop: the move's id
+	Text   []byte
+	Groups Groups // KindImport, KindAccept, KindDrop
+	TimeMS int64  // of the record's frame; it is no part of the record: Frame.Records sets it
 }
 
 // A record is its kind and the fields of that kind, nothing else: frames carry length and checksum.
@@ -276,6 +289,13 @@ func DecodeRecord(src []byte, rec *Record) (n int, err error) {
 		}
 	case KindOnce:
 		f.once(rec)
+	case KindImport, KindAccept, KindDrop:
+		f.move(rec)
+	case KindRows:
+		f.rows(rec)
+	case KindFloor:
+		rec.Number = uint32(f.uvarint("number", MaxProducers-1))
+		rec.Seq = f.uvarint("sequence", maxUint64)
 	default:
 		return 0, &RecordError{rec.Kind, "unknown kind"}
 	}

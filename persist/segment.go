@@ -58,8 +58,10 @@ type History struct {
 // has, also durably, a header with start 2^64-1. The right one replaces it, in one sector, when the file gets its name;
 // it may be lost in a power failure, but then the prepared one is there. So any other header is corruption too.
 const (
-	segmentMagic     = "CTRDLOG\n"
-	segmentVersion   = 3 // 2: without records of producers; 1: without frames that are one change too; 4 is packed.go
+	segmentMagic = "CTRDLOG\n"
+	// 3: without records of moves; 2: without those of producers; 1: without frames that are one change too. 4 and 6 are
+	// packed.go.
+	segmentVersion   = 5
 	segmentHeaderLen = 64
 	segmentFlagRepl  = 1
 	preparedStart    = math.MaxUint64
@@ -113,7 +115,7 @@ func decodeSegmentHeader(b []byte, name string, start uint64) (h segmentHeader, 
 	}
 	// Only a whole header may claim a version: a damaged one must not pass for a newer one. A newer version
 	// keeps magic, version and a crc32c in the last 4 of its first 64 bytes.
-	if v := binary.LittleEndian.Uint16(b[8:]); v == 0 || v > segmentVersion {
+	if v := binary.LittleEndian.Uint16(b[8:]); v == 0 || v > segmentVersion || v == packedOld {
 		return h, nil, newerFormat(name, uint32(v), packedVersion)
 	}
 	flags := binary.LittleEndian.Uint16(b[10:])

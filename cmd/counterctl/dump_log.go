@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/persist"
 )
 
@@ -127,7 +128,7 @@ func (d *dumper) printRecord(f *persist.Frame, pos uint64, r *persist.Record) er
 		if !d.wants(name, r.Mid) {
 			return nil
 		}
-	case persist.KindDefine, persist.KindOnce:
+	case persist.KindDefine, persist.KindOnce, persist.KindRows, persist.KindFloor:
 		if d.filtered {
 			return nil // belongs to a record that may not be printed
 		}
@@ -144,6 +145,12 @@ func (d *dumper) printRecord(f *persist.Frame, pos uint64, r *persist.Record) er
 		d.printf(" %d %q epoch %d base %d", r.Number, r.Text, r.Epoch, r.Seq)
 	case persist.KindOnce:
 		d.printf(" %s hash %06x %s", d.names.once(r.Number, r.Seq), r.Hash, onceResult(r))
+	case persist.KindFloor:
+		d.printf(" %d from %d", r.Number, r.Seq)
+	case persist.KindImport, persist.KindAccept, persist.KindDrop:
+		d.printf(" move %s groups %s", r.Text, topology.GroupSet(r.Groups))
+	case persist.KindRows:
+		d.printf(" %s %d columns %d bytes", name, len(r.Columns), len(r.Text))
 	case persist.KindSchema:
 		d.printf("\n  %s", strings.ReplaceAll(strings.TrimSuffix(string(r.Text), "\n"), "\n", "\n  "))
 	}
