@@ -1,0 +1,44 @@
+package cluster
+
+import (
+	"time"
+
+	"github.com/counterd/counterd/cmd/internal/topology"
+)
+
+// Standing is what a node is at the moment, and what clients get of it. It does not change: a newer one takes its place
+// (Host.Serve, Agent.Standing).
+type Standing struct {
+	Map     *topology.Map   // nil: none was read yet
+	Self    topology.NodeID // never empty
+	Shard   *topology.Shard // of the map; nil: a free node
+	Primary bool            // it leads the shard's epoch
+	Leader  topology.NodeID // of the shard, by the map; empty: nobody yet
+	Owned   topology.GroupSet
+	// Reads and Writes are empty where they are served, else the error's text.
+	Reads, Writes string
+	// Until is how long reads are served, by the monotonic clock: past it another node may lead, and take changes.
+	Until time.Time
+}
+
+// Readable tells whether reads are served now, and else the error's text.
+func (s *Standing) Readable(now time.Time) (refusal string) {
+	if s.Reads == "" && !now.Before(s.Until) {
+		return textLease
+	}
+	return s.Reads
+}
+
+// Texts of what is refused. All are before anything is changed, so a client may repeat the command elsewhere.
+const (
+	textNoMap    = "CLUSTERDOWN The map of the cluster was not read yet"
+	textFree     = "CLUSTERDOWN The node is of no shard"
+	textResting  = "CLUSTERDOWN The shard has no primary yet"
+	textReplica  = "CLUSTERDOWN The node is a replica" // routing answers MOVED before it comes to this
+	textLease    = "CLUSTERDOWN The node's lease ran out: another may lead its shard"
+	textCut      = "CLUSTERDOWN The replica is cut off from its primary"
+	textDoubt    = "CLUSTERDOWN A replica in sync does not acknowledge and etcd is away: nothing new is taken"
+	textTooFew   = "NOREPLICAS Not enough good replicas to write." // as Redis says it
+	textSwitch   = "CLUSTERDOWN The primary is changing"
+	textStranger = "CLUSTERDOWN The directory is of another cluster"
+)
