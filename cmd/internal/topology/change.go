@@ -60,6 +60,7 @@ func (c *Change) Remove(key string, revision int64) {
 
 func (c *Change) setShard(s Shard)     { c.Set(ShardKey(s.ID), s.Revision, s) }
 func (c *Change) setNode(n Node)       { c.Set(NodeKey(n.ID), n.Revision, n) }
+func (c *Change) setMove(v Move)       { c.Set(MoveKey(v.ID), v.Revision, v) }
 func (c *Change) setCluster(m Cluster) { c.Set(ClusterKey, m.Revision, m) }
 
 // Apply is what becomes of the map if the change is made at the revision behind the map's: ErrConflict where it is not

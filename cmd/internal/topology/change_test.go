@@ -69,7 +69,8 @@ func randomChange(rng *rand.Rand, m *Map) (kind string, c Change, err error) {
 		}
 	}
 	kinds := []string{"create", "register", "register", "live", "dead", "add", "remove", "assign", "release", "forget", "promote", "promote",
-		"switch", "force", "shrink", "expand", "expand", "replid", "touch", "schema", "policy"}
+		"switch", "force", "shrink", "expand", "expand", "replid", "touch", "schema", "policy",
+		"move", "move", "commit", "commit", "cancel", "abort", "end", "dropped", "accepted"}
 	kind = kinds[rng.IntN(len(kinds))]
 	switch kind {
 	case "create":
@@ -96,7 +97,8 @@ func randomChange(rng *rand.Rand, m *Map) (kind string, c Change, err error) {
 		}
 		c, err = AddShard(m, free[:min(len(free), 1+rng.IntN(3))], groups)
 	case "remove":
-		if s != nil && rng.IntN(2) == 0 { // as if all had been moved away
+		moving := slices.ContainsFunc(m.Moves, func(v *Move) bool { return v.From == id || v.To == id })
+		if s != nil && !moving && rng.IntN(2) == 0 { // as if all had been moved away
 			next := *s
 			next.Groups = GroupSet{}
 			c.setShard(next)
@@ -125,6 +127,38 @@ func randomChange(rng *rand.Rand, m *Map) (kind string, c Change, err error) {
 		c, err = Touch(m, id)
 	case "schema":
 		c, err = AppendSchema(m, "ADD likes")
+	case "move":
+		var groups GroupSet
+		if s != nil {
+			for _, r := range s.Groups.Ranges() {
+				if rng.IntN(3) == 0 {
+					groups.Add(r.First)
+				}
+			}
+			to := m.Shards[rng.IntN(len(m.Shards))]
+			c, err = StartMove(m, fmt.Sprint(rng.IntN(6)), groups, id, to.ID, time.Unix(0, 0))
+		}
+	case "commit", "cancel", "abort", "end", "dropped", "accepted":
+		if len(m.Moves) == 0 {
+			break
+		}
+		v := m.Moves[rng.IntN(len(m.Moves))]
+		switch kind {
+		case "commit":
+			if from, to := m.Shard(v.From), m.Shard(v.To); from != nil && to != nil {
+				c, err = CommitMove(m, v.ID, v.Revision-int64(rng.IntN(5)/4), from.Epoch, to.Epoch)
+			}
+		case "cancel":
+			c, err = CancelHold(m, v.ID)
+		case "abort":
+			c, err = AbortMove(m, v.ID, "why")
+		case "end":
+			c, err = EndAborted(m, v.ID)
+		case "dropped":
+			c, err = MoveDropped(m, v.ID)
+		case "accepted":
+			c, err = MoveAccepted(m, v.ID)
+		}
 	case "policy":
 		c, err = SetPolicy(m, rng.IntN(3), 1+rng.IntN(3))
 	}
@@ -150,7 +184,10 @@ func checkStep(t *testing.T, what string, m, next *Map) {
 		}
 	}
 	for g := range 256 {
-		if a, b := m.Owner(uint8(g)), next.Owner(uint8(g)); a != nil && b != nil && a.ID != b.ID {
+		if a, b := m.Owner(uint8(g)), next.Owner(uint8(g)); a != nil && b != nil && a.ID != b.ID && !slices.ContainsFunc(m.Moves, func(v *Move) bool {
+			now := next.Move(v.ID)
+			return v.State == MoveCopying && v.From == a.ID && v.To == b.ID && v.Groups.Has(uint8(g)) && now != nil && now.State == MoveCommitted
+		}) {
 			t.Fatalf("%s: group %d went from %d to %d", what, g, a.ID, b.ID)
 		}
 	}

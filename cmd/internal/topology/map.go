@@ -79,14 +79,17 @@ type Shard struct {
 
 // Move is groups on their way. Key: <prefix>/move/<id>; it is removed when both sides have done their part.
 type Move struct {
-	ID       string    `json:"id"` // random
-	Groups   GroupSet  `json:"groups"`
-	From     ShardID   `json:"from"`
-	To       ShardID   `json:"to"`
-	State    MoveState `json:"state"`
-	Began    time.Time `json:"began"`
-	Error    string    `json:"error,omitempty"` // of an aborted one
-	Revision int64     `json:"-"`
+	ID     string    `json:"id"` // random
+	Groups GroupSet  `json:"groups"`
+	From   ShardID   `json:"from"`
+	To     ShardID   `json:"to"`
+	State  MoveState `json:"state"`
+	Began  time.Time `json:"began"`
+	Error  string    `json:"error,omitempty"` // of an aborted one
+	// Of a committed one: the source has dropped the groups, the destination has taken them as its own, each durably.
+	Dropped  bool  `json:"dropped,omitempty"`
+	Accepted bool  `json:"accepted,omitempty"`
+	Revision int64 `json:"-"` // of the key, for Txn
 }
 
 // MoveState is how far a move is.

@@ -116,7 +116,7 @@ func AssignNode(m *Map, n NodeID, id ShardID) (Change, error) {
 	if s == nil {
 		return Change{}, refuse(c.What, "there is no such shard")
 	}
-	c.Same(ShardKey(id), s.Revision)
+	c.setShard(*s) // written, so that of this and the removal of the shard only one can be made
 	if err := c.assign(m, n, id); err != nil {
 		return Change{}, err
 	}
