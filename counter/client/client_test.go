@@ -635,7 +635,7 @@ func TestReplicas(t *testing.T) {
 		f.set(func() {
 			f.slots = slots
 			for mid := range 300 {
-				f.values[fmt.Sprintf("{weibo:%d}.cntrn", mid)] = int64(mid)
+				f.values[fmt.Sprintf("weibo:{%d}.cntrn", mid)] = int64(mid)
 			}
 		})
 	}
@@ -679,7 +679,7 @@ func TestReplicas(t *testing.T) {
 		f.start()
 		page("it is back")
 	}
-	if n, err := c.Incr(t.Context(), 7, "repost"); n != 8 || err != nil || primary.value("{weibo:7}.cntrn") != 8 {
+	if n, err := c.Incr(t.Context(), 7, "repost"); n != 8 || err != nil || primary.value("weibo:{7}.cntrn") != 8 {
 		t.Errorf("Incr: %d, %v", n, err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 // columns are a counter's columns as the server said them. They never change.
 type columns struct {
 	prefix   string // of keys: NAME: or nothing
-	braces   bool   // the part that decides the owner is in braces
+	braces   bool   // mids are in braces: they decide who owns a key
 	counter  string
 	names    []string
 	suffixes []string
@@ -40,28 +40,29 @@ func (cs *columns) find(column string) int {
 	return -1
 }
 
-// key is the key of a column of a post: NAME:MID.suffix, or {NAME:MID}.suffix where the key decides which server owns
-// it.
+// key is the key of a column of a post: NAME:MID.suffix, or NAME:{MID}.suffix where the key decides which server owns
+// it: servers go by the mid alone, so that a post's columns, in all counters, are on one of them.
 func (cs *columns) key(mid uint64, column int) string {
 	var a [96]byte
-	b := a[:0]
-	if cs.braces {
-		b = append(b, '{')
-	}
-	b = strconv.AppendUint(append(b, cs.prefix...), mid, 10)
-	if cs.braces {
-		b = append(b, '}')
-	}
+	b := cs.appendPost(a[:0], mid)
 	if suffix := cs.suffixes[column]; suffix != "" {
 		b = append(append(b, '.'), suffix...)
 	}
 	return string(b)
 }
 
-// post is the key of a whole post: NAME:MID.
+// post is the key of a whole post: NAME:MID or NAME:{MID}.
 func (cs *columns) post(mid uint64) string {
-	b := strconv.AppendUint([]byte(cs.prefix), mid, 10)
-	return string(b)
+	var a [96]byte
+	return string(cs.appendPost(a[:0], mid))
+}
+
+func (cs *columns) appendPost(b []byte, mid uint64) []byte {
+	b = append(b, cs.prefix...)
+	if !cs.braces {
+		return strconv.AppendUint(b, mid, 10)
+	}
+	return append(strconv.AppendUint(append(b, '{'), mid, 10), '}')
 }
 
 // column finds a column by name or suffix, and reads the schema for one that it does not know.

@@ -376,7 +376,7 @@ func (f *fake) apply(name string, args []string) string {
 	case "HMGET":
 		reply := fmt.Sprintf("*%d\r\n", len(args)-1)
 		for _, field := range args[1:] {
-			reply += bulk("{" + args[0] + "}." + map[string]string{"comment": "cntcm", "repost": "cntrn", "attitude": "cntan"}[field])
+			reply += bulk(args[0] + "." + map[string]string{"comment": "cntcm", "repost": "cntrn", "attitude": "cntan"}[field])
 		}
 		return reply
 	case "COUNTER.MINCRBY":
