@@ -53,5 +53,6 @@
 //	producer.go  one producer: its window and blobs
 //	ring.go      the window
 //	image.go     a table as bytes
+//	merge.go     what another table remembers of groups of hash slots that come from it
 //	stats.go     what people want to know
 package producers

@@ -96,3 +96,11 @@ func (r *ring) insert(i uint32, e entry) (dropped entry, full bool) {
 	*r.at(i) = e
 	return dropped, full
 }
+
+// removeLowest takes the lowest entry out. REQUIRES: there is one.
+func (r *ring) removeLowest() entry {
+	e := *r.at(0)
+	r.head = (r.head + 1) & uint32(len(r.buf)-1)
+	r.n--
+	return e
+}

@@ -1,0 +1,73 @@
+package producers
+
+import "github.com/counterd/counterd/persist"
+
+// Groups of hash slots move from one table to another while producers go on: what was done in them comes as records, and
+// is merged with what this table remembers of the same producers. A number that either has is a repeat; one that either
+// has forgotten has expired.
+
+// AppendGroups appends, as records of a log, what the table remembers of changes in groups: of each producer its define
+// and the onces of these groups, and a floor where numbers have fallen out of its window, whatever groups they were of.
+// mark is called with the length of dst behind each producer.
+func (t *Table) AppendGroups(dst []byte, groups *persist.Groups, mark func(n int)) []byte {
+	for number := t.oldest; number != none; number = t.places[number].newer {
+		p := t.places[number]
+		at := len(dst)
+		dst = persist.AppendDefine(dst, number, p.epoch, p.base, []byte(p.id))
+		said := p.epoch > 0 || p.from > 0
+		for i := range p.ring.n {
+			e := p.ring.at(i)
+			if !groups.Has(e.group()) {
+				continue
+			}
+			said = true
+			if e.seq < p.base || e.seq-p.base > MaxSeqLess { // the base has moved since
+				dst = persist.AppendDefine(dst, number, p.epoch, e.seq, []byte(p.id))
+				dst = persist.AppendOnce(dst, number, 0, e.hash(), e.group(), p.result(e))
+				dst = persist.AppendDefine(dst, number, p.epoch, p.base, []byte(p.id))
+				continue
+			}
+			dst = persist.AppendOnce(dst, number, e.seq-p.base, e.hash(), e.group(), p.result(e))
+		}
+		if p.from > 0 {
+			dst = persist.AppendFloor(dst, number, p.from)
+		}
+		if !said {
+			dst = dst[:at]
+			continue
+		}
+		mark(len(dst))
+	}
+	return dst
+}
+
+// BeginMerge is Begin for a number that another table has, or, with Seq, has forgotten all below: Fresh if it is to be
+// applied, Repeat or Expired if not, or Full. No epoch is too low. Where Define is set that is to be said in any case.
+func (t *Table) BeginMerge(r *Request, y *Try) {
+	number, p := t.find(r.ID, r.Hint)
+	if p != nil {
+		r.Epoch = max(r.Epoch, p.epoch)
+	}
+	*y = Try{Number: number, Epoch: r.Epoch, p: p}
+	if t.look(r, y, p); y.Verdict == Mismatch {
+		y.Verdict = Repeat // two changes with one number: the producer broke its word, and the first counts
+	}
+}
+
+// Floor says that numbers of a producer below from are not known any more, as a record of the log says. known is false
+// where there is no such producer.
+func (t *Table) Floor(number uint32, from uint64, now int64) (known bool) {
+	p := t.at(number)
+	if p == nil {
+		t.stats.Unknown++
+		return false
+	}
+	t.touch(number, p, now)
+	before := p.cost()
+	p.from = max(p.from, from)
+	for p.ring.n > 0 && p.ring.at(0).seq < p.from {
+		p.drop(p.ring.removeLowest())
+	}
+	t.bytes += p.cost() - before
+	return true
+}
