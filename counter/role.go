@@ -190,6 +190,18 @@ func (r *Replication) refuseChanges() error {
 	return nil
 }
 
+// Refuse has every change answered by err, which has changed nothing then, until it is called with nil. It returns when
+// no change is at work. What a primary sends is taken nevertheless. Only a store with a log refuses.
+func (r *Replication) Refuse(err error) {
+	r.s.gate.Lock()
+	defer r.s.gate.Unlock()
+	if err == nil {
+		r.refusal.Store(nil)
+		return
+	}
+	r.refusal.Store(&err)
+}
+
 // monitoredName is a file of the data directory whose presence alone counts.
 const monitoredName = "MONITORED"
 

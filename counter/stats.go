@@ -127,6 +127,9 @@ func (s *Store) takesChanges() error {
 	if s.replica.Load() || s.repl.changing.Load() {
 		return ErrReplica
 	}
+	if err := s.repl.refusal.Load(); err != nil {
+		return *err
+	}
 	return s.log.Ready()
 }
 

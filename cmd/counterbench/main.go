@@ -2,6 +2,7 @@
 // well as Redis and its relatives, each with the data model that suits it.
 //
 //	counterbench demo     start a server, play real posts through it, show what comes out
+//	counterbench demo-cluster  start a cluster of six nodes, break it under load, show what clients saw
 //	counterbench run      measure a server, alone or against another
 //	counterbench idle     what open connections cost a server
 //	counterbench cluster  what a cluster takes, on paper
@@ -34,7 +35,7 @@ func misuse(format string, args ...any) error { return cli.Misuse(format, args..
 var program = cli.Tool{
 	Name:     "counterbench",
 	Summary:  "shows and measures counter servers.",
-	Commands: []command{demoCommand, runCommand, idleCommand, clusterCommand, compareCommand, markdownCommand},
+	Commands: []command{demoCommand, clusterDemoCommand, runCommand, idleCommand, clusterCommand, compareCommand, markdownCommand},
 	SeeAlso:  []string{"counterd(8)", "counterctl(1)"},
 	Hint:     hint,
 }

@@ -41,7 +41,7 @@
 // # Files
 //
 //	node.go conn.go commands.go    the node and its host; connections; rows of the command table
-//	guard.go pause.go              what may pass; CLIENT PAUSE, and the pause of a FAILOVER
+//	guard.go pause.go hold.go      what may pass; CLIENT PAUSE, and the pause of a FAILOVER; changes held for a cluster
 //	role.go replicaof.go           which role a node starts in; REPLICAOF, ROLE
 //	failovercmd.go failover.go     FAILOVER: what it is told, and what it does
 //	handover.go                    how far it is

@@ -43,6 +43,7 @@ type Node struct {
 	roles sync.Mutex // held while the role changes together with the setting that tells of it
 
 	handover handover
+	held     heldWrites
 	awaiting atomic.Uint32 // whether a primary waits for Sentinel's word: await...
 	view     sentinelView
 	watched  atomic.Bool // the store knows that Sentinel watches

@@ -8,13 +8,14 @@ import (
 )
 
 // Pauses hold commands back: their connections wait, and the commands run, or are refused, when the pause is over.
-// CLIENT PAUSE begins one for a time, FAILOVER one for as long as it takes. What was planned before is not held back; a
-// replica's connection never is.
+// CLIENT PAUSE begins one for a time, FAILOVER and HoldWrites one for as long as they take. What was planned before is not
+// held back; a replica's connection never is.
 
 // Who began a pause. Each has one at most; they last independently of each other.
 const (
 	pausedByCommand = iota
 	pausedByFailover
+	pausedByHold
 	pausers
 )
 
