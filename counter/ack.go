@@ -9,25 +9,45 @@ type Ack struct {
 	log  *persist.Log // nil: nothing is pending
 	pos  uint64
 	seen uint64
+	here bool // nothing has to be elsewhere: the store was a replica
 }
 
 // Pending tells whether there is something to commit.
 func (a *Ack) Pending() bool { return a.log != nil }
 
-// Waits tells whether Commit waits for more than a write(): for a sync, or for a disk that fell behind.
-func (a *Ack) Waits() bool { return a.log != nil && a.log.Waits(a.pos, a.seen) }
+// Waits tells whether Commit waits for more than a write(): for a sync, for a disk that fell behind, or for others to
+// have the log.
+func (a *Ack) Waits() bool {
+	return a.log != nil && (a.log.Waits(a.pos, a.seen) || !a.here && a.log.Confirmed() < max(a.pos, a.seen))
+}
+
+// Await is Commit for who does not wait: it has w told when others have what they must have, or will not, and Commit is
+// to be called then. false: Commit may be called now, and does not wait for others.
+func (a *Ack) Await(w persist.Waiter) bool {
+	if a.log == nil || a.here || !a.log.HasQuorum() || a.log.Waits(a.pos, a.seen) {
+		return false
+	}
+	if a.log.CommitHere(a.pos) != nil || a.log.ShowHere(a.seen) != nil { // Commit tells
+		return false
+	}
+	return a.log.Await(max(a.pos, a.seen), w)
+}
 
 // Commit is Batch.Commit for what was deferred to a.
 func (a *Ack) Commit() error {
 	if a.log == nil {
 		return nil
 	}
-	log, pos, seen := a.log, a.pos, a.seen
+	log, pos, seen, here := a.log, a.pos, a.seen, a.here
 	*a = Ack{}
 	err := log.Commit(pos)
 	if err == nil {
 		pos = seen
-		err = log.Show(seen)
+		if here {
+			err = log.ShowHere(seen)
+		} else {
+			err = log.Show(seen)
+		}
 	}
 	if err != nil {
 		return &UncertainError{Offset: pos, Err: err}

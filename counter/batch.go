@@ -37,7 +37,7 @@ type Batch struct {
 
 // NewBatch returns an empty batch.
 func (s *Store) NewBatch() *Batch {
-	b := &Batch{sight: sight{s: s}}
+	b := &Batch{sight: sight{s: s, here: true}}
 	b.groups.b = b
 	return b
 }
@@ -50,7 +50,7 @@ func (b *Batch) Begin() error {
 		return ErrClosed
 	}
 	b.open = true
-	b.show(b.s.altered)
+	b.look()
 	return nil
 }
 
@@ -64,7 +64,7 @@ func (b *Batch) BeginExclusive() error {
 		return ErrClosed
 	}
 	b.open, b.exclusive = true, true
-	b.show(b.s.altered)
+	b.look()
 	if b.s.log != nil && !b.silent {
 		b.s.log.Hold()
 	}
@@ -218,10 +218,11 @@ func (b *Batch) Cold() bool {
 // Defer adds to a what Commit would wait for: one Commit of a then stands for those of all batches deferred to it.
 // REQUIRES the batch to be ended, and a to have nothing pending or to be of the same store.
 func (b *Batch) Defer(a *Ack) {
-	if log := b.s.log; log != nil && (b.pos > 0 || b.seen > log.Visible()) {
+	if log := b.s.log; log != nil && (b.pos > 0 || !b.shown(log)) {
+		a.here = b.here && (a.log == nil || a.here)
 		a.log, a.pos, a.seen = log, max(a.pos, b.pos), max(a.seen, b.seen)
 	}
-	b.pos, b.seen = 0, 0
+	b.pos, b.seen, b.here = 0, 0, true
 }
 
 // locate finds the blocks of all operations, prefetches their buckets, and asks for the pages of cold ones.

@@ -38,13 +38,18 @@ var (
 )
 
 // UncertainError says that changes were made, but are not safe on disk yet: they will be as soon as the disk is well; a
-// crash before that takes them back.
+// crash before that takes them back. Or, with a *persist.UnconfirmedError inside, that another node which must have them
+// may not: if it takes this one's place they are taken back.
 type UncertainError struct {
 	Offset uint64 // in the log, behind the changes
 	Err    error
 }
 
 func (e *UncertainError) Error() string {
+	var elsewhere *persist.UnconfirmedError
+	if errors.As(e.Err, &elsewhere) {
+		return fmt.Sprintf("changes up to log offset %d are made but not known to be on all nodes that must have them: %v", e.Offset, elsewhere)
+	}
 	return fmt.Sprintf("changes up to log offset %d are made but not safe on disk: %v", e.Offset, e.Err)
 }
 

@@ -59,6 +59,14 @@ type Options struct {
 	// Progress, if set, is called while Open reads: what is read, bytes done and in all.
 	Progress func(what string, done, total uint64)
 
+	// Elected is a store whose role others decide, one term at a time: it rests when it is opened, as a replica of nobody
+	// whatever it was, and begins a term by Replication.LeadAt alone. What it acknowledges then waits for
+	// Replication.Confirm.
+	Elected bool
+
+	// BootID names the time since the machine was switched on, for Elected. Default: the kernel's, where there is one.
+	BootID string
+
 	// Manual starts no background work for the log and snapshots: for tests that replay from a seed.
 	Manual bool
 

@@ -410,6 +410,9 @@ func (s *recovery) replay(from uint64) error {
 		return err
 	}
 	s.log, s.replayed = log, rec.End
+	if s.opts.Elected { // before there is a role
+		log.Quorum(true)
+	}
 	s.producers.resume()
 	if rec.Torn != nil {
 		s.opts.Logger.Warn("the log's torn tail was cut: it was never acknowledged as durable", "error", rec.Torn)

@@ -33,6 +33,9 @@ type Replication struct {
 	mu      sync.Mutex // guards lineage; innermost
 	lineage persist.Lineage
 
+	quorum quorum
+	boot   boot
+
 	pins pins
 }
 
@@ -81,6 +84,11 @@ func (r *Replication) Visible() uint64 {
 	return r.s.log.Visible()
 }
 
+// AcksDurable tells whether a change is acknowledged when it is durable: appendfsync always.
+func (r *Replication) AcksDurable() bool {
+	return r.s.log != nil && r.s.log.Policy() == persist.SyncAlways
+}
+
 // First is the log offset from which on the log is kept.
 func (r *Replication) First() uint64 {
 	if r.s.log == nil {
@@ -89,13 +97,14 @@ func (r *Replication) First() uint64 {
 	return r.s.log.Stats().First
 }
 
-// Commit returns when the log below an offset may be acknowledged. The error is an *UncertainError: the changes before
-// the offset were made.
+// Commit returns when the log below an offset is safe here, as far as acknowledging it needs that: Batch.Commit waits
+// for other nodes too, where they must have it. The error is an *UncertainError: the changes before the offset were
+// made.
 func (r *Replication) Commit(pos uint64) error {
 	if r.s.log == nil {
 		return nil
 	}
-	if err := r.s.log.Commit(pos); err != nil {
+	if err := r.s.log.CommitHere(pos); err != nil {
 		return &UncertainError{Offset: pos, Err: err}
 	}
 	return nil

@@ -35,9 +35,12 @@ func (r *Replication) recover(l persist.Lineage, found persist.History, end uint
 		l.Terms = []persist.Term{{ReplID: found.ReplID, Epoch: found.Epoch}}
 	}
 	r.lineage = l
-	r.s.replica.Store(l.Replica)
-	l = startOf(l, end)
-	err := r.writeLineage(l)
+	r.s.replica.Store(l.Replica || r.s.opts.Elected)
+	l = r.startOf(l, end)
+	err := r.boot.begin(r.s)
+	if err == nil {
+		err = r.writeLineage(l)
+	}
 	if err == nil {
 		r.putLineage(l)
 	}
@@ -50,8 +53,8 @@ func (r *Replication) recover(l persist.Lineage, found persist.History, end uint
 }
 
 // startOf is the lineage of a log that ends at end, from the start of a process on.
-func startOf(l persist.Lineage, end uint64) persist.Lineage {
-	if !l.Replica {
+func (r *Replication) startOf(l persist.Lineage, end uint64) persist.Lineage {
+	if !l.Replica && !r.s.opts.Elected {
 		return l.Begin(end)
 	}
 	l = l.Cut(end + 1)
@@ -102,11 +105,14 @@ func (r *Replication) payOwed() {
 	if owes == owedNothing {
 		return
 	}
+	if r.boot.begin(r.s) != nil { // it is tried again
+		return
+	}
 	err := r.become(func(end uint64) persist.Lineage {
 		if r.owed != owedStart { // or another change of role was first
 			return r.Lineage()
 		}
-		return startOf(r.Lineage(), end)
+		return r.startOf(r.Lineage(), end)
 	})
 	if err == nil {
 		r.s.opts.Logger.Info("the disk takes writes: whose log it is has been written down")
@@ -124,6 +130,7 @@ func (r *Replication) Follow(l persist.Lineage) (changed bool, err error) {
 	if now := r.Lineage(); bytes.Equal(now.AppendText(nil), l.AppendText(nil)) {
 		return false, nil // if it is owed, frames are refused until it is written
 	}
+	r.rest()
 	return true, r.become(func(uint64) persist.Lineage { return l })
 }
 
@@ -135,6 +142,7 @@ func (r *Replication) Yield() error {
 	if r.s.Replica() {
 		return nil
 	}
+	r.rest() // before the disk is waited for
 	return r.become(func(uint64) persist.Lineage {
 		l := r.Lineage()
 		l.Replica = true
@@ -142,10 +150,14 @@ func (r *Replication) Yield() error {
 	})
 }
 
-// Lead makes the store a primary: a new term begins at the log's end. It returns that offset.
+// Lead makes the store a primary: a new term begins at the log's end. It returns that offset. An Elected store leads by
+// LeadAt alone: ErrElected.
 func (r *Replication) Lead() (at uint64, err error) {
 	if r.s.log == nil {
 		return 0, ErrInMemory
+	}
+	if r.s.opts.Elected {
+		return 0, ErrElected
 	}
 	err = r.become(func(end uint64) persist.Lineage {
 		at = end

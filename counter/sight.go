@@ -1,11 +1,31 @@
 package counter
 
+import "github.com/counterd/counterd/persist"
+
 // sight is how far the log must be for what a batch has looked at to be told: another's change may be seen before its
 // record is written, and must not be told before.
 type sight struct {
 	s       *Store
 	seen    uint64 // log offset behind what was looked at
 	failing bool   // what is not durable must not be shown and the disk takes nothing; asked once a Run
+	here    bool   // the store was a replica all the time: what it has may be told, whoever else has it
+}
+
+// look begins to look. REQUIRES: the store's gate held.
+func (v *sight) look() {
+	v.here = v.here && v.s.replica.Load()
+	v.show(v.s.altered)
+	if v.s.opts.Elected {
+		v.show(v.s.replayed) // others may lack it, and a block does not know of it
+	}
+}
+
+// shown tells whether what was looked at may be told now.
+func (v *sight) shown(log *persist.Log) bool {
+	if v.here {
+		return log.Visible() >= v.seen
+	}
+	return log.Shown(v.seen)
 }
 
 // show remembers that what the log has below pos is in the batch's results. A block knows the record of its last change

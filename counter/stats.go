@@ -109,9 +109,14 @@ func (s *Store) Durable() bool { return s.log != nil }
 
 // SetAppendFsync changes Options.AppendFsync: when the log is synced. Nothing where data is in memory only.
 func (a Admin) SetAppendFsync(p SyncPolicy) {
-	if a.s.log != nil {
-		a.s.log.SetPolicy(p)
+	if a.s.log == nil {
+		return
 	}
+	if err := a.s.repl.boot.policy(a.s, p); err != nil { // the stricter one goes on
+		a.s.opts.Logger.Error("appendfsync stays always: it cannot be written down that changes may be acknowledged before they are durable", "error", err)
+		return
+	}
+	a.s.log.SetPolicy(p)
 }
 
 // Ready is nil while changes are taken, else the reason why not.

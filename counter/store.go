@@ -113,7 +113,11 @@ func (s *Store) release() error {
 		}
 	}
 	if s.log != nil {
-		errs = append(errs, s.log.Close())
+		err := s.log.Close()
+		if err == nil {
+			err = s.repl.boot.end(s)
+		}
+		errs = append(errs, err)
 	}
 	if s.dir != nil {
 		errs = append(errs, s.dir.Close())

@@ -61,6 +61,7 @@ func (l *Log) Close() error {
 	l.closing = true
 	l.refuse(reasonClosed, ErrClosed)
 	l.mu.Unlock()
+	l.endQuorum()
 	if !l.opts.Manual {
 		close(l.stop)
 		l.loops.Wait()

@@ -7,20 +7,37 @@ import (
 	"time"
 )
 
-// Commit returns nil when the bytes below pos may be acknowledged: they were given to write(), and under SyncAlways
-// are durable. Callers that wait at the same time share one write and one sync.
+// Commit returns nil when the bytes below pos may be acknowledged: they were given to write(), under SyncAlways are
+// durable, and all who must have them do (Confirm). Callers that wait at the same time share one write and one sync.
 //
 // An error means that the bytes are not safe yet: they stay in memory and are written when the disk is well, but a
-// crash before that loses them. The change was made; it must not be acknowledged, nor reported as not made.
-func (l *Log) Commit(pos uint64) error { return l.reach(pos, (*progress).reached) }
+// crash before that loses them; or, an *UnconfirmedError, that another node may not have them. The change was made; it
+// must not be acknowledged, nor reported as not made.
+func (l *Log) Commit(pos uint64) error {
+	if err := l.CommitHere(pos); err != nil {
+		return err
+	}
+	return l.confirm(pos)
+}
+
+// CommitHere is Commit for this node alone.
+func (l *Log) CommitHere(pos uint64) error { return l.reach(pos, (*progress).reached) }
 
 // Show returns nil when what the bytes below pos made may be shown: a crash does not take it back, which is a kill of
-// the process, and under SyncAlways a power failure too. It does what Commit does, but that it does not wait for a disk
-// that fell behind, as who reads adds nothing.
+// the process, and under SyncAlways a power failure too, nor does another node that takes this one's place. It does
+// what Commit does, but that it does not wait for a disk that fell behind, as who reads adds nothing.
 //
-// Errors as Commit, under SyncAlways. Otherwise what is in memory is shown although the disk takes nothing: until it is
-// well, a kill may take it back.
+// Errors as Commit, under SyncAlways and an *UnconfirmedError. Otherwise what is in memory is shown although the disk
+// takes nothing: until it is well, a kill may take it back.
 func (l *Log) Show(pos uint64) error {
+	if err := l.ShowHere(pos); err != nil {
+		return err
+	}
+	return l.confirm(pos)
+}
+
+// ShowHere is Show for this node alone.
+func (l *Log) ShowHere(pos uint64) error {
 	err := l.reach(pos, (*progress).shown)
 	if l.Policy() != SyncAlways && errors.Is(err, ErrNotReady) {
 		return nil
@@ -65,7 +82,7 @@ func (l *Log) reach(pos uint64, done func(*progress, uint64) bool) error {
 	return nil
 }
 
-// Waits reports whether Commit(pos) or Show(shown) would wait for a sync or for healing, not only for a write().
+// Waits reports whether CommitHere(pos) or ShowHere(shown) would wait for a sync or for healing, not only for a write().
 func (l *Log) Waits(pos, shown uint64) bool {
 	if l.reached(pos) && l.shown(shown) {
 		return false

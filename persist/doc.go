@@ -11,6 +11,7 @@
 //   - packed: of a segment, compressed (packed.go)
 //   - position, written, durable: offsets up to which the log is appended to memory, given to write(), and safe from a
 //     power failure; durable <= written <= position
+//   - confirmed: offset up to which other nodes have the log that must have it before a change is acknowledged
 //   - claim: an offset up to which the log was durable, as a frame or a header says
 //   - image: a file with one block, or the table of producers, as it was at one offset (image.go)
 //   - producer: a client that numbers its writes, each of which is to be made once (Record)
@@ -47,6 +48,7 @@
 //	                                              it was handing its role over. No tool and no
 //	                                              copy takes them along
 //	MONITORED                                     note that Sentinel watches the node           counter/role.go
+//	BOOT                                          note of the last end, of a node of a cluster  counter/boot.go
 //	*.tmp                                         a file that never got its name: removed       vfs/atomic.go
 //	                                              at start
 //	*.broken-<n>                                  what a tool took out                          aside.go
@@ -72,6 +74,7 @@
 //  2. Append under the block's lock: the log's order is the order of effects.
 //  3. write() before the reply, in every policy (Commit): a kill -9 loses nothing acknowledged. Under SyncAlways also
 //     the sync. The same before others are told of the change (Show), and before replicas get it (NewFollower).
+//     Where other nodes must have it first (Confirm), the reply and Show wait for them too, and replicas do not.
 //  4. Segments become durable in log order, so durable bytes are a prefix; a frame tells how long the prefix was.
 //  5. The log is synced past an image before a manifest names it (Sync, then WriteManifest); files and their directory
 //     are synced before the manifest is; an old manifest goes before the files that only it names.
@@ -105,14 +108,15 @@
 //
 // # Locks
 //
-// Block lock of the engine, then Log.mu; Log.packMu, then Log.dropMu, then Log.mu. Dir.mu and dirLock.mu alone. No file
-// is touched under Log.mu: the roles of writer and syncer are taken under it and worked without it (log.go).
+// Block lock of the engine, then Log.mu; Log.packMu, then Log.dropMu, then Log.mu; Log.qmu, then what Waiter.Resume
+// takes. Dir.mu and dirLock.mu alone. No file is touched under Log.mu: the roles of writer and syncer are taken under it
+// and worked without it (log.go).
 //
 // # Reading order
 //
 //   - formats: record.go, moverecord.go, frame.go, segment.go, packed.go, packblock.go, manifest.go, manifest_text.go, lineage.go,
 //     image.go, filenames.go
-//   - writing: tail.go, log.go, appender.go, progress.go, commit.go, gate.go, ready.go, heal.go, doubt.go,
+//   - writing: tail.go, log.go, appender.go, progress.go, commit.go, gate.go, ready.go, heal.go, doubt.go, quorum.go,
 //     segmentfiles.go, segmentmaker.go, prepare.go, background.go, stats.go
 //   - reading: scan.go, packedfile.go, walk.go, open.go, reader.go
 //   - packing: pack.go

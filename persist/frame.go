@@ -146,6 +146,9 @@ func FramePayloadLen(b []byte) uint32 { return binary.LittleEndian.Uint32(b[4:])
 // header's bytes.
 func FrameWhole(b []byte) bool { return binary.LittleEndian.Uint32(b[4:])&wholeFlag != 0 }
 
+// FrameEpoch returns the epoch in the frame header at the start of b, as it stands there. REQUIRES: a header's bytes.
+func FrameEpoch(b []byte) uint32 { return binary.LittleEndian.Uint32(b[32:]) }
+
 // rawFrameCRC returns the checksum of the frame at the start of b.
 func rawFrameCRC(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }
 

@@ -72,12 +72,11 @@ func (l *Lineage) Before() (id ReplID, end uint64, ok bool) {
 }
 
 // Begin returns the lineage with a new term, under a random id, from an offset on, as a primary's.
-func (l *Lineage) Begin(at uint64) Lineage {
+func (l *Lineage) Begin(at uint64) Lineage { return l.BeginAt(at, l.Current().Epoch+1) }
+
+// BeginAt is Begin with a term of a given epoch.
+func (l *Lineage) BeginAt(at uint64, epoch uint32) Lineage {
 	next := l.Cut(at)
-	epoch := uint32(1)
-	if n := len(l.Terms); n > 0 {
-		epoch = l.Terms[n-1].Epoch + 1
-	}
 	next.Replica = false
 	next.Add(Term{NewReplID(), epoch, at})
 	return next

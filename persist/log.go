@@ -26,6 +26,7 @@ type Log struct {
 	// Read without a lock by every command.
 	progress
 	gate
+	quorum
 
 	_ [64]byte // what appenders write stays off the cache line that everybody reads
 

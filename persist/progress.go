@@ -13,6 +13,8 @@ type progress struct {
 	failing atomic.Int32  // diskWell, diskFails or diskFailed
 	behind  atomic.Bool   // more than half of MaxUnsynced is not durable
 	layout  atomic.Uint64 // changes when the list of segments does, before written passes the change
+	// confirmed is the offset below which all other nodes have the log that must: see quorum.
+	confirmed atomic.Uint64
 }
 
 // How the disk is.
@@ -31,10 +33,13 @@ func (p *progress) Durable() uint64 { return p.durable.Load() }
 // Policy returns the sync policy.
 func (p *progress) Policy() SyncPolicy { return SyncPolicy(p.policy.Load()) }
 
-// shown reports whether Show(pos) has nothing to do.
+// Shown reports whether Show(pos) has nothing to do.
+func (p *progress) Shown(pos uint64) bool { return p.Visible() >= pos && p.confirmed.Load() >= pos }
+
+// shown reports whether ShowHere(pos) has nothing to do.
 func (p *progress) shown(pos uint64) bool { return p.Visible() >= pos }
 
-// Visible returns the offset up to which others may see what the log holds: behind it Show waits.
+// Visible returns the offset up to which others may have what the log holds: behind it ShowHere waits.
 func (p *progress) Visible() uint64 {
 	if p.Policy() == SyncAlways {
 		return p.durable.Load()
@@ -42,7 +47,7 @@ func (p *progress) Visible() uint64 {
 	return p.written.Load()
 }
 
-// reached reports whether Commit(pos) has nothing to do. A writer that outruns the disk by half of MaxUnsynced waits
+// reached reports whether CommitHere(pos) has nothing to do. A writer that outruns the disk by half of MaxUnsynced waits
 // for it: slowed down before it is refused.
 func (p *progress) reached(pos uint64) bool {
 	if p.Policy() == SyncAlways || p.behind.Load() {

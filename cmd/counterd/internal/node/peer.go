@@ -67,7 +67,7 @@ func (n *Node) replconf(c PeerConn, args [][]byte) {
 			return
 		}
 	}
-	out.Status("OK")
+	out.Status(p.Welcome())
 }
 
 // sendFile answers REPLCONF fetch: straight from the file to the connection.

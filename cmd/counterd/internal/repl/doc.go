@@ -14,6 +14,7 @@
 //	                                             closed. A primary that does not know it refuses it, and is followed
 //	                                             nevertheless
 //	REPLCONF history <lineage>                   what its log's past is
+//	REPLCONF node-id <id> epoch <n> to <id>      between nodes of a cluster: see epoch.go
 //	PSYNC <replid> <offset>                      the end of its log; ? -1 if it wants a full copy
 //
 // and is answered one of
@@ -42,7 +43,8 @@
 //	M  a message of PUBLISH for the replica's subscribers (publish.go)
 //	H  a message of SPUBLISH
 //
-// The replica sends REPLCONF ACK <applied> FACK <durable> each 100 ms and when it is asked.
+// The replica sends REPLCONF ACK <applied> FACK <durable> each 100 ms and when it is asked; in a cluster behind each
+// batch of frames, as clients wait for it (quorum.go).
 //
 // A replica that has lost files asks for a full copy although the logs agree (mend.go).
 //
@@ -74,5 +76,6 @@
 //
 // # Locks
 //
-// Node.mu, Peers.mu, Link.mu: leaves, in no order, never held across I/O or a call of the store.
+// Node.mu, Peers.mu, Link.mu: leaves, in no order, never held across I/O or a call of the store. Under quorum.mu the
+// store is told what is confirmed.
 package repl

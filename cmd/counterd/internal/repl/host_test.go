@@ -24,17 +24,23 @@ import (
 
 // testHost is a server without connections: a store on a simulated disk.
 type testHost struct {
-	t     testing.TB
-	sim   *vfs.Sim
-	fs    vfs.FS // to the same through something; nil: sim itself
-	seed  uint64 // of hashes; 0: 1
-	store atomic.Pointer[counter.Store]
-	opens int
+	t    testing.TB
+	sim  *vfs.Sim
+	fs   vfs.FS // to the same through something; nil: sim itself
+	seed uint64 // of hashes; 0: 1
+	// options changes those of the store; nil: it does not.
+	options func(o *counter.Options)
+	store   atomic.Pointer[counter.Store]
+	opens   int
 }
 
 func (h *testHost) open() *counter.Store {
 	h.t.Helper()
-	s, err := counter.Open("data", counter.Options{FS: h.disk(), Manual: true, BlockItems: 16, SnapshotGrowth: -1, HashSeed: max(h.seed, 1)})
+	o := counter.Options{FS: h.disk(), Manual: true, BlockItems: 16, SnapshotGrowth: -1, HashSeed: max(h.seed, 1)}
+	if h.options != nil {
+		h.options(&o)
+	}
+	s, err := counter.Open("data", o)
 	if err != nil {
 		h.t.Fatalf("the store cannot be opened any more: %v", err)
 	}

@@ -21,6 +21,8 @@ import (
 type Link struct {
 	node    *Node
 	primary Address
+	id      string // of the node at primary; empty: its role is no cluster's
+	epoch   uint64 // that it leads in
 	ctx     context.Context
 	cancel  context.CancelFunc
 	done    chan struct{}
@@ -78,9 +80,9 @@ const (
 	copyAlive   = time.Second // between two signs of life while a snapshot is copied
 )
 
-func newLink(n *Node, primary Address, begun, kin bool) *Link {
+func newLink(n *Node, primary Address, begun, kin bool, id string, epoch uint64) *Link {
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &Link{node: n, primary: primary, ctx: ctx, cancel: cancel, done: make(chan struct{}), up: make(chan struct{}), begun: begun,
+	l := &Link{node: n, primary: primary, id: id, epoch: epoch, ctx: ctx, cancel: cancel, done: make(chan struct{}), up: make(chan struct{}), begun: begun,
 		state: LinkConnect, downSince: time.Now()}
 	l.kin.Store(kin)
 	go l.run()
@@ -248,6 +250,9 @@ func (s *session) run() error {
 	if err := s.option("process", s.node.process); err != nil {
 		return err
 	}
+	if err := s.introduce(); err != nil {
+		return err
+	}
 	store := s.node.host.Store()
 	past := store.Replication().Lineage()
 	if _, err := s.ask("REPLCONF", "history", string(past.AppendText(nil))); err != nil {
@@ -386,6 +391,11 @@ func (s *session) stream() error {
 					return err
 				}
 				pos = 0
+				if s.id != "" { // others wait for it
+					if err := s.ack(); err != nil {
+						return err
+					}
+				}
 			}
 			_ = s.conn.SetReadDeadline(time.Now().Add(s.node.settings().Timeout))
 		}
@@ -396,6 +406,11 @@ func (s *session) stream() error {
 		switch m.kind {
 		case msgPing:
 			s.end.Store(m.end)
+			if log := store.Replication(); s.id != "" && log.Durable() >= m.end && log.Behind() { // whoever was elected has all that this node acknowledged
+				if err := log.ClearBehind(); err != nil {
+					s.node.logger.Warn("it cannot be written down that this node has caught up", "error", err)
+				}
+			}
 		case msgPublish, msgShard:
 			s.node.host.Publish(m.kind == msgShard, m.channel, m.text)
 		case msgGetAck:
@@ -406,6 +421,9 @@ func (s *session) stream() error {
 				return err
 			}
 		case msgFrame:
+			if epoch := uint64(persist.FrameEpoch(m.frame)); s.id != "" && epoch > s.epoch {
+				return fmt.Errorf("%w: a frame of epoch %d on a link of epoch %d", ErrProtocol, epoch, s.epoch)
+			}
 			if err := s.ready(store); err != nil {
 				return err
 			}
@@ -525,7 +543,11 @@ func (s *session) ack() error {
 		return nil
 	}
 	log := store.Replication()
-	return s.tell("REPLCONF", "ACK", strconv.FormatUint(log.Written(), 10), "FACK", strconv.FormatUint(log.Durable(), 10))
+	written, durable := log.Written(), log.Durable()
+	if s.id != "" && log.AcksDurable() {
+		written = durable // this node promises no more than it keeps, whatever the primary's appendfsync
+	}
+	return s.tell("REPLCONF", "ACK", strconv.FormatUint(written, 10), "FACK", strconv.FormatUint(durable, 10))
 }
 
 // readBulk reads the head of a bulk string.

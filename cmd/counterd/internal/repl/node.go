@@ -35,6 +35,8 @@ type Settings struct {
 	AnnounceIP             string
 	AnnouncePort           int
 	Timeout                time.Duration // of a silent link
+	// NodeID is the node's, where its roles are those of a cluster: see epoch.go. Empty: they are not.
+	NodeID string
 	// TLS is how connections to another node are encrypted; nil, or a nil config: they are not.
 	TLS func(host string) (*tls.Config, error)
 }
@@ -63,9 +65,12 @@ type Node struct {
 	peers    Peers
 	process  string // random: by this a primary knows that two connections are of one replica
 
+	learned func(epoch uint64) // see OnEpoch
+
 	change sync.Mutex // held while the role changes; outermost
 
 	mu      sync.Mutex // guards the rest
+	epoch   uint64     // the highest that was seen
 	wanted  Address    // zero: a primary, or a replica that was not told whose
 	link    *Link      // nil unless wanted is set
 	closed  bool
@@ -76,7 +81,8 @@ type Node struct {
 // NewNode makes a node of a host whose store is being served.
 func NewNode(host Host, settings func() Settings, log *slog.Logger) *Node {
 	n := &Node{host: host, settings: settings, logger: log, fs: vfs.OS(), process: persist.NewReplID().String()}
-	n.peers.logger = log
+	n.peers.logger, n.peers.node = log, n
+	n.peers.quorum.store, n.peers.quorum.self = host.Store, func() string { return settings().NodeID }
 	n.peers.timeout = func() time.Duration { return settings().Timeout }
 	return n
 }
@@ -89,6 +95,9 @@ func (n *Node) Peers() *Peers { return &n.peers }
 func (n *Node) Follow(primary Address) error {
 	n.change.Lock()
 	defer n.change.Unlock()
+	if n.settings().NodeID != "" {
+		return counter.ErrElected
+	}
 	if n.Follows(primary) {
 		return nil
 	}
@@ -144,6 +153,9 @@ func (n *Node) Follows(primary Address) bool {
 func (n *Node) Lead() error {
 	n.change.Lock()
 	defer n.change.Unlock()
+	if n.settings().NodeID != "" {
+		return counter.ErrElected
+	}
 	before := n.unlink()
 	store := n.host.Store()
 	if store.Replica() {
@@ -196,7 +208,7 @@ func (n *Node) relink(primary Address, begun, kin bool) (*Link, error) {
 		return nil, counter.ErrClosed
 	}
 	n.wanted = primary
-	n.link = newLink(n, primary, begun, kin)
+	n.link = newLink(n, primary, begun, kin, "", 0)
 	return n.link, nil
 }
 

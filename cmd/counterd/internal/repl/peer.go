@@ -37,6 +37,10 @@ type Peer struct {
 	snapshotOnly  bool // of redis-cli --rdb
 	takesEnd      bool // of redis-cli too: what it is sent may end with a mark, in place of a length before it
 	lineage       persist.Lineage
+	nodeID        string // of a cluster's node, which means the node of id to, in an epoch; else empty
+	to            string
+	epoch         uint64
+	refused       bool // for its epoch
 
 	// The feeder's once there is one (fed), before the goroutine's that reads the connection.
 	pin    *counter.Pin    // the snapshot or log that is being sent
@@ -106,6 +110,21 @@ func (p *Peer) Configure(name string, value []byte) error {
 		p.takesMessages = p.takesMessages || string(value) == capaPublish
 		p.takesShard = p.takesShard || string(value) == capaShard
 		p.takesEnd = p.takesEnd || string(value) == "eof"
+	case "node-id", "to":
+		if len(value) == 0 || len(value) > 128 {
+			return errors.New("REPLCONF node-id and to are of 1 to 128 bytes")
+		}
+		if strings.EqualFold(name, "to") {
+			p.to = string(value)
+		} else {
+			p.nodeID = string(value)
+		}
+	case "epoch":
+		n, err := strconv.ParseUint(string(value), 10, 64)
+		if err != nil || n > counter.MaxEpoch {
+			return fmt.Errorf("REPLCONF epoch: want one up to %d, got %.100q", uint64(counter.MaxEpoch), value)
+		}
+		p.epoch = n
 	case "version":
 		p.counterd = string(value) == "counterd"
 	case "history":
@@ -128,6 +147,9 @@ func (p *Peer) Refusal() string {
 	if !p.counterd && (!p.snapshotOnly || p.port != 0) {
 		return "ERR this is counterd: a Redis server cannot replicate from it, as the stream is not of Redis commands. " +
 			"Use counterd as replica, or redis-cli --scan and counterctl dump to copy data"
+	}
+	if p.refused {
+		return "ERR this node does not lead in the epoch of this link"
 	}
 	return ""
 }
@@ -293,6 +315,10 @@ func (p *Peer) Feed() {
 	p.peers.add(p)
 	p.peers.online.Add(1)
 	p.peers.replace(p)
+	p.peers.quorum.joined(p)
+	if p.nodeID != "" && p.peers.quorum.leads() != p.epoch { // as below
+		p.conn.Close()
+	}
 	if now := p.store.Replication().Lineage(); !bytes.Equal(now.AppendText(nil), p.told) {
 		p.conn.Close() // it changed before DisconnectAll could see this peer: the replica must learn of it
 	}
@@ -394,6 +420,9 @@ func (p *Peer) Ack(applied, durable uint64) {
 	p.applied.Store(applied)
 	p.durable.Store(durable)
 	p.acked.Store(time.Now().UnixNano())
+	if p.online.Load() { // not in the middle of a full copy
+		p.peers.quorum.ack(p, applied, durable)
+	}
 	p.peers.changed()
 }
 
@@ -426,6 +455,7 @@ func (p *Peer) Info() PeerInfo {
 // Close ends the feeder and forgets the peer. The connection is closed by whoever opened it, or by now.
 func (p *Peer) Close() {
 	p.peers.remove(p)
+	p.peers.quorum.left(p)
 	if p.cancel != nil {
 		p.cancel()
 		p.conn.Close()
@@ -439,6 +469,8 @@ func (p *Peer) Close() {
 
 // Peers are the replicas of a node.
 type Peers struct {
+	node    *Node // nil: none, in tests
+	quorum  quorum
 	logger  logger
 	timeout func() time.Duration
 

@@ -1,0 +1,146 @@
+package repl
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/counterd/counterd/counter"
+)
+
+// quorum is what a node that leads in an epoch knows of the replicas that must have a change before it is acknowledged.
+// It tells the store how far all of them are, as their acknowledgements come.
+//
+// Invariants: an acknowledgement counts that came by a link of the epoch, and the last of the links of a node. Until
+// Require was called in the epoch nothing is confirmed.
+//
+// Under mu the store's Confirm is called.
+type quorum struct {
+	store func() *counter.Store
+	self  func() string // this node's id
+
+	mu       sync.Mutex
+	epoch    uint64 // that this node leads in; 0: it does not
+	required []string
+	known    bool // required was told in this epoch
+	acks     map[string]*acked
+	last     uint64 // what was confirmed last
+}
+
+// acked is how far a node says it is.
+type acked struct {
+	peer             *Peer // its link; nil: it has none
+	written, durable uint64
+	at               time.Time // of the last acknowledgement
+}
+
+// begin forgets everything: this node leads in an epoch from now on; 0: it does not, and nothing is confirmed any more.
+func (q *quorum) begin(epoch uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.epoch, q.required, q.known, q.acks, q.last = epoch, nil, false, map[string]*acked{}, 0
+}
+
+// leads is the epoch that this node leads in; 0: it does not lead.
+func (q *quorum) leads() uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.epoch
+}
+
+// halt confirms nothing more, if this node leads in an epoch below one that was seen: another leads, or will.
+func (q *quorum) halt(seen uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.epoch == 0 || q.epoch >= seen {
+		return
+	}
+	q.epoch, q.known = 0, false
+	q.store().Replication().Confirm(0)
+}
+
+// require tells who must have what is acknowledged from now on.
+func (q *quorum) require(ids []string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.epoch == 0 {
+		return
+	}
+	self := q.self()
+	q.required = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return id == self })
+	q.known = true
+	q.confirm()
+}
+
+// confirm tells the store. REQUIRES: mu.
+func (q *quorum) confirm() {
+	if q.epoch == 0 || !q.known {
+		return
+	}
+	log := q.store().Replication()
+	least, durable := uint64(counter.Everywhere), log.AcksDurable()
+	for _, id := range q.required {
+		a := q.acks[id]
+		switch {
+		case a == nil:
+			least = 0
+		case durable:
+			least = min(least, a.durable)
+		default:
+			least = min(least, a.written)
+		}
+	}
+	if least != q.last {
+		q.last = least
+		log.Confirm(least)
+	}
+}
+
+// joined begins a link: what the node said by another one does not count any more, as it may have lost it.
+func (q *quorum) joined(p *Peer) {
+	if p.nodeID == "" {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if p.epoch == q.epoch && q.epoch != 0 {
+		q.acks[p.nodeID] = &acked{peer: p}
+	}
+}
+
+// left ends a link. What the node had it has.
+func (q *quorum) left(p *Peer) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if a := q.acks[p.nodeID]; a != nil && a.peer == p {
+		a.peer = nil
+	}
+}
+
+// ack takes an acknowledgement.
+func (q *quorum) ack(p *Peer, written, durable uint64) {
+	if p.nodeID == "" {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	a := q.acks[p.nodeID]
+	if q.epoch == 0 || p.epoch != q.epoch || a == nil || a.peer != p {
+		return
+	}
+	a.written, a.durable, a.at = written, durable, time.Now()
+	q.confirm()
+}
+
+// Acked is how far a node's acknowledgements are in the epoch that this node leads in, and when the last one came. ok
+// tells whether it is connected: else they are those of the link before.
+func (ps *Peers) Acked(id string) (written, durable uint64, at time.Time, ok bool) {
+	q := &ps.quorum
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	a := q.acks[id]
+	if a == nil {
+		return 0, 0, time.Time{}, false
+	}
+	return a.written, a.durable, a.at, a.peer != nil
+}

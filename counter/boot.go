@@ -1,0 +1,144 @@
+package counter
+
+import (
+	"bytes"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// boot is what is known of the machine's last end. Under appendfsync everysec and no a switched-off machine takes back
+// what was acknowledged last; a killed process does not. So an Elected store notes durably in which time since a start
+// of the machine it works, and at its end that all it had is durable. One that comes back in another time without such
+// an end is behind: it may lack what it acknowledged, until it has caught up with a primary.
+//
+// The file BOOT is text:
+//
+//	counterd boot 1
+//	id <of the time since the machine's start; empty: not known>
+//	durable <true|false>   all that was acknowledged is: the end was clean, or appendfsync is always
+//	behind <true|false>
+//	end crc32c <8 hex digits>
+type boot struct {
+	mu    sync.Mutex
+	begun bool
+	note  bootNote // that is in force and on disk
+}
+
+type bootNote struct {
+	id              string
+	durable, behind bool
+}
+
+const (
+	bootName  = "BOOT"
+	bootTitle = "counterd boot "
+	bootEnd   = "end crc32c "
+	maxBoot   = 1 << 10
+)
+
+func (n *bootNote) text() []byte {
+	b := fmt.Appendf(nil, "%s1\nid %s\ndurable %t\nbehind %t\n", bootTitle, n.id, n.durable, n.behind)
+	return fmt.Appendf(b, "%s%08x\n", bootEnd, crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)))
+}
+
+// parseBoot is the inverse of text. What it cannot read says nothing of what is durable.
+func parseBoot(text []byte) (n bootNote, ok bool) {
+	id, rest, _ := bytes.Cut(bytes.TrimPrefix(text, []byte(bootTitle+"1\nid ")), []byte("\n"))
+	n.id = string(id)
+	n.durable = bytes.HasPrefix(rest, []byte("durable true\n"))
+	n.behind = bytes.Contains(rest, []byte("\nbehind true\n"))
+	return n, bytes.Equal(n.text(), text)
+}
+
+// bootID names the time since the machine's start; empty where nothing tells.
+func (o *Options) bootID() string {
+	if o.BootID != "" {
+		return o.BootID
+	}
+	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(id[:min(len(id), 64)]))
+}
+
+// begin looks at what the process before has left, and notes that this one works. Once it has done so it does nothing.
+func (b *boot) begin(s *Store) error {
+	if !s.opts.Elected {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.begun {
+		return nil
+	}
+	now := bootNote{id: s.opts.bootID(), durable: s.opts.AppendFsync == SyncAlways}
+	text, err := vfs.ReadFile(s.opts.FS, filepath.Join(s.dir.Path(), bootName), maxBoot)
+	if err != nil && !isNotExist(err) && vfs.IsTrouble(err) {
+		return err
+	}
+	if was, ok := parseBoot(text); !isNotExist(err) {
+		now.behind = !ok || was.behind || !was.durable && (was.id != now.id || now.id == "")
+	}
+	b.note.behind = now.behind // also while it cannot be noted
+	if err := b.write(s, now); err != nil {
+		return err
+	}
+	if b.begun = true; now.behind {
+		s.opts.Logger.Warn("the machine was switched off under this node: it may lack what it acknowledged last, until it has caught up with a primary")
+	}
+	return nil
+}
+
+// write puts a note in force that is durable. REQUIRES: mu.
+func (b *boot) write(s *Store, n bootNote) error {
+	err := vfs.WriteFileAtomic(s.opts.FS, filepath.Join(s.dir.Path(), bootName), n.text())
+	if err == nil {
+		b.note = n
+	}
+	return err
+}
+
+// change writes the note anew, if begin has.
+func (b *boot) change(s *Store, f func(n *bootNote)) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.begun {
+		return nil
+	}
+	n := b.note
+	if f(&n); n == b.note {
+		return nil
+	}
+	return b.write(s, n)
+}
+
+// policy notes that changes may be acknowledged from now on before they are durable. A policy that is stricter than
+// before is not noted: what was acknowledged may not be durable yet.
+func (b *boot) policy(s *Store, p SyncPolicy) error {
+	if p == SyncAlways {
+		return nil
+	}
+	return b.change(s, func(n *bootNote) { n.durable = false })
+}
+
+// end notes that all is durable.
+func (b *boot) end(s *Store) error { return b.change(s, func(n *bootNote) { n.durable = true }) }
+
+// Behind tells whether an Elected store may lack what it acknowledged, as the machine went down under it.
+func (r *Replication) Behind() bool {
+	r.boot.mu.Lock()
+	defer r.boot.mu.Unlock()
+	return r.boot.note.behind
+}
+
+// ClearBehind notes that the store has all that it ever acknowledged: it has caught up with a primary.
+func (r *Replication) ClearBehind() error {
+	if r.s.log == nil {
+		return nil
+	}
+	return r.boot.change(r.s, func(n *bootNote) { n.behind = false })
+}

@@ -1,0 +1,132 @@
+package counter
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+
+	"github.com/counterd/counterd/persist"
+)
+
+// A store made with Options.Elected leads a term at a time, each of an epoch that others gave it, and acknowledges only
+// what all nodes have that must have it: whoever leads next is one of them. Who they are, and how far they are, the
+// store is told.
+
+// ErrEpoch: a term cannot have that epoch. Matches every *EpochError.
+var ErrEpoch = errors.New("counter: epoch")
+
+// EpochError says that an epoch is not above the one that was seen, or is none. Nothing was changed.
+type EpochError struct {
+	Got  uint64
+	Seen uint64 // the highest so far
+}
+
+func (e *EpochError) Error() string {
+	if e.Got == 0 || e.Got > MaxEpoch {
+		return fmt.Sprintf("epoch %d: want one from 1 to %d", e.Got, uint64(MaxEpoch))
+	}
+	return fmt.Sprintf("epoch %d is over: epoch %d has been seen", e.Got, e.Seen)
+}
+
+// Is makes errors.Is(err, ErrEpoch) true.
+func (e *EpochError) Is(target error) bool { return target == ErrEpoch }
+
+// MaxEpoch is the highest epoch: the log's files and frames have 32 bits for it.
+const MaxEpoch = math.MaxUint32
+
+// ErrElected: who leads is not for this node alone to say.
+var ErrElected = errors.New("the roles of this node are those of its cluster")
+
+// ErrDeposed: the node leads no more, or never did.
+var ErrDeposed = errors.New("counter: this node is not the primary any more")
+
+// quorum is why nobody waits for others to have a change. Lock order: mu, then the log's.
+type quorum struct {
+	mu      sync.Mutex
+	resting bool
+	owner   error // of Doubt
+}
+
+// rest has all who wait answered: the store is about to lead no more.
+func (r *Replication) rest() {
+	r.quorum.mu.Lock()
+	defer r.quorum.mu.Unlock()
+	r.quorum.resting = true
+	r.s.log.Doubt(ErrDeposed)
+}
+
+// LeadAt makes the store a primary in a term of an epoch, which is higher than all that its log knows: else the error
+// is an *EpochError. Nothing is confirmed, and nothing in doubt. It returns the offset that the term begins at, which is
+// the log's end; called again for the same epoch, it does no more.
+func (r *Replication) LeadAt(epoch uint64) (at uint64, err error) {
+	if r.s.log == nil {
+		return 0, ErrInMemory
+	}
+	if epoch == 0 || epoch > MaxEpoch {
+		return 0, &EpochError{Got: epoch, Seen: r.Epoch()}
+	}
+	if l := r.Lineage(); !r.s.Replica() && uint64(l.Current().Epoch) == epoch {
+		return l.Terms[len(l.Terms)-1].Start, nil
+	}
+	if seen := r.Epoch(); epoch <= seen {
+		return 0, &EpochError{epoch, seen}
+	}
+	r.rest() // of a term before: what waits may be confirmed in this one, which nobody knows of
+	r.s.log.Confirm(0)
+	if err = r.become(func(end uint64) persist.Lineage {
+		at = end
+		l := r.Lineage()
+		return l.BeginAt(end, uint32(epoch))
+	}); err != nil {
+		return 0, err
+	}
+	if err := r.ClearBehind(); err != nil {
+		r.s.opts.Logger.Warn("it cannot be written down that this node leads with what it has", "error", err)
+	}
+	r.quorum.mu.Lock()
+	defer r.quorum.mu.Unlock()
+	r.quorum.resting, r.quorum.owner = false, nil
+	r.s.log.Doubt(nil)
+	return at, nil
+}
+
+// Epoch is that of the log's last term, 0 if it has none.
+func (r *Replication) Epoch() uint64 {
+	l := r.Lineage()
+	return uint64(l.Current().Epoch)
+}
+
+// Confirm tells that all nodes that must have the log have it up to an offset. It may fall: see persist.Log.Confirm.
+// Only an Elected store is told.
+func (r *Replication) Confirm(pos uint64) {
+	if r.s.log != nil && r.s.opts.Elected {
+		r.s.log.Confirm(pos)
+	}
+}
+
+// Everywhere is an offset for Confirm where no other node must have anything.
+const Everywhere = math.MaxUint64
+
+// Confirmed is the offset of the last Confirm; Everywhere where no other node must have anything.
+func (r *Replication) Confirmed() uint64 {
+	if r.s.log == nil {
+		return Everywhere
+	}
+	return r.s.log.Confirmed()
+}
+
+// Awaited tells whether somebody waits for Confirm.
+func (r *Replication) Awaited() bool { return r.s.log != nil && r.s.log.Awaited() }
+
+// Doubt has who waits for Confirm answered by an *UncertainError, until it is called with nil, or LeadAt is.
+func (r *Replication) Doubt(err error) {
+	if r.s.log == nil {
+		return
+	}
+	r.quorum.mu.Lock()
+	defer r.quorum.mu.Unlock()
+	if r.quorum.owner = err; !r.quorum.resting {
+		r.s.log.Doubt(err)
+	}
+}
