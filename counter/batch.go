@@ -27,6 +27,7 @@ type Batch struct {
 	now     int64   // Store.clock, asked once a Run
 	cold    []int32 // operations on cold blocks, of the first located
 	located int     // operations whose blocks were found
+	foreign bool    // some of those are of groups that are not owned: they have no block
 	pos     uint64  // log offset behind the last change, for Commit
 	// Of a silent batch: log offset behind the frame whose changes it makes; 0 while the log is replayed.
 	applied uint64
@@ -179,6 +180,9 @@ func (b *Batch) runEach(from, to int) {
 	var cur *block
 	for i := from; i < to; i++ {
 		op := &b.ops[i]
+		if op.block == nil {
+			continue // not owned
+		}
 		if op.block != cur {
 			if cur != nil {
 				cur.mu.Unlock()
@@ -231,7 +235,8 @@ func (b *Batch) locate() {
 	var ks *keyspace
 	var dir *directory
 	var def *schema.Counter
-	b.located, b.cold = len(b.ops), b.cold[:0]
+	b.located, b.foreign, b.cold = len(b.ops), false, b.cold[:0]
+	own := &b.s.own
 	for i := range b.ops {
 		op := &b.ops[i]
 		if op.Counter != def {
@@ -240,6 +245,10 @@ func (b *Batch) locate() {
 			dir = ks.dir.Load()
 		}
 		op.ks = ks
+		if own.hides(op.Mid) && !b.silent {
+			b.disown(op)
+			continue
+		}
 		op.block = dir.find(op.Mid)
 		if op.block.cold == nil {
 			op.home = op.block.tab.Prefetch(op.Mid)

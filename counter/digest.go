@@ -108,7 +108,11 @@ func (d *digesting) block(b *Batch, counterName string, at uint64) (next uint64,
 	blk := ks.lock(at)
 	defer blk.mu.Unlock()
 	b.show(blk.logged)
+	own := &b.s.own
 	add := func(mid uint64, row []uint64) {
+		if own.hides(mid) {
+			return
+		}
 		h := mix(mid)
 		total := h
 		for c, v := range row {

@@ -85,6 +85,9 @@ func (k OpKind) changes() bool { return k != OpGet && k != OpRead && k != OpExis
 // run runs the first groups of list, and returns how many.
 func (r *groups) run(list []group) (n int) {
 	g := list[0]
+	if r.disowned(g) {
+		return 1
+	}
 	if g.once > 0 && g.to-g.from <= 1 {
 		if n := r.runOnes(list); n > 0 {
 			return n

@@ -53,9 +53,9 @@ type Once struct {
 	// Repeat: it was made before. The operations were not run.
 	Repeat bool
 	Result Result // what was answered, or is to be; valid until Reset
-	// Err: nothing was changed. ErrMismatch, *ExpiredError, *FencedError, *ProducersFullError, ErrReplica, ErrNotReady, or
-	// an *UncertainError: it was made before, but a crash may take it back. Where an operation was refused it is that one
-	// which says so.
+	// Err: nothing was changed. ErrMismatch, *ExpiredError, *FencedError, *ProducersFullError, *NotOwnedError, ErrReplica,
+	// ErrNotReady, or an *UncertainError: it was made before, but a crash may take it back. Where an operation was refused
+	// for another reason, it is that one which says so.
 	Err error
 }
 
@@ -266,8 +266,8 @@ func (r *groups) runOnes(list []group) (n int) {
 			break
 		}
 		op := &b.ops[g.from]
-		if op.block.cold != nil {
-			break // it may wait for the disk
+		if op.block == nil || op.block.cold != nil {
+			break // it is not owned, or may wait for the disk
 		}
 		if op.block != cur {
 			if cur != nil {

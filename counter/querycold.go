@@ -292,7 +292,7 @@ func (s *search) mergeRows(b *Batch, from, to uint64) (bool, error) {
 			s.leave()
 			return false, nil
 		}
-		if blk.tab.Len() == 0 && len(blk.cold.partial) == 0 && len(s.not) == 0 && next() == math.MaxUint64 {
+		if blk.tab.Len() == 0 && len(blk.cold.partial) == 0 && !s.excludes() && next() == math.MaxUint64 {
 			blk.mu.Unlock() // nearly always
 			s.rows.flat = append(s.rows.flat, rows...)
 			return true, nil

@@ -53,8 +53,9 @@ type search struct {
 	// Called while a block's lock is let go, for others: runtime.Gosched.
 	pause func()
 
-	at   uint64 // the next mid to look at
-	over bool   // there is none
+	own  ownership // as it was at the last step: what it hides is not found
+	at   uint64    // the next mid to look at
+	over bool      // there is none
 
 	asked int // items of the list from at on whose pages were asked for
 
@@ -173,6 +174,10 @@ func (s *search) bind(b *Batch) error {
 		return fmt.Errorf("%w: %s was dropped", ErrNoKey, s.q.Counter.Name)
 	}
 	ks := b.s.spaces[def.ID]
+	if s.own != b.s.own {
+		s.leave() // and what was copied of the block
+		s.own = b.s.own
+	}
 	if s.bound == def && s.ks == ks {
 		return nil
 	}
@@ -366,13 +371,16 @@ func (s *search) row(rows *Rows, blk *block, mid uint64, p location) error {
 	return nil
 }
 
-// excluded tells whether a mid is one of NotMids.
+// excludes tells whether there may be items that are excluded.
+func (s *search) excludes() bool { return len(s.not) > 0 || s.own.some }
+
+// excluded tells whether a mid is one of NotMids, or not to be seen.
 func (s *search) excluded(mid uint64) bool {
-	if len(s.not) == 0 {
+	if !s.excludes() {
 		return false
 	}
 	_, found := slices.BinarySearch(s.not, mid)
-	return found
+	return found || s.own.hides(mid)
 }
 
 // damage is the error of items with mids from lo to hi that cannot be read.
@@ -403,7 +411,7 @@ func (s *search) enter(b *Batch, left int) error {
 // blk.mu held.
 func (s *search) selection(blk *block) bool {
 	q := &s.hot
-	q.Lo, q.Hi, q.NoMids = s.lo, s.hi, s.bare && blk.cold == nil && len(s.not) == 0
+	q.Lo, q.Hi, q.NoMids = s.lo, s.hi, s.bare && blk.cold == nil && !s.excludes()
 	q.Ranges, q.Columns, q.Defaults = q.Ranges[:0], q.Columns[:0], q.Defaults[:0]
 	if blk.cold != nil { // the first column says whether the row is there
 		q.Ranges = append(q.Ranges, hot.Range{Column: blk.tab.Layout().Index(stateColumn), Hi: rowGone - 1})
@@ -449,7 +457,7 @@ func (s *search) narrow(i int, lo, hi uint64) {
 
 // drop removes excluded items of front.
 func (s *search) drop() {
-	if len(s.not) == 0 {
+	if !s.excludes() {
 		return
 	}
 	w, n := s.front.width, 0

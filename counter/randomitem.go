@@ -2,6 +2,7 @@ package counter
 
 import (
 	"math/rand/v2"
+	"slices"
 
 	"github.com/counterd/counterd/schema"
 )
@@ -16,6 +17,9 @@ func (b *Batch) RandomItem(def *schema.Counter, lo uint64) (mid uint64, ok bool,
 	b.show(block.logged)
 	mids, lost := block.appendMids(make([]uint64, 0, block.items()))
 	block.mu.Unlock()
+	if own := &b.s.own; own.some {
+		mids = slices.DeleteFunc(mids, own.hides)
+	}
 	switch {
 	case len(mids) > 0:
 		return mids[rand.IntN(len(mids))], true, nil

@@ -114,7 +114,7 @@ func (b *Batch) Scan(dst []ScanItem, cursor uint64, count int) ([]ScanItem, uint
 				continue
 			}
 			p.mids = p.mids[1:]
-			if p.ks.exists(b, first) {
+			if !b.s.own.hides(first) && p.ks.exists(b, first) {
 				dst = append(dst, ScanItem{p.def, first})
 			}
 		}

@@ -34,6 +34,7 @@ type Store struct {
 	// altered is the log offset behind the last change of everything: by FLUSHALL, or of the schema. Guarded by gate.
 	altered uint64
 
+	own     ownership
 	replica atomic.Bool // written under gate held exclusively
 	repl    Replication
 
@@ -263,7 +264,8 @@ func (b *Batch) Clear() error {
 	return nil
 }
 
-// Items is the number of items of all counters. REQUIRES the batch to be open.
+// Items is the number of items of all counters. Where not all groups are owned and the store is not made of groups, it
+// is estimated, as hash slots spread items evenly: to count would be to read all. REQUIRES the batch to be open.
 func (b *Batch) Items() int {
 	n := 0
 	for _, ks := range b.s.spaces {
@@ -271,7 +273,7 @@ func (b *Batch) Items() int {
 			n += ks.len(b)
 		}
 	}
-	return n
+	return b.s.own.share(n)
 }
 
 // AlterScript is Store.AlterScript inside a batch. REQUIRES BeginExclusive.

@@ -1,0 +1,122 @@
+package counter
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"github.com/counterd/counterd/internal/slot"
+)
+
+// Groups are the posts of a store by groups of hash slots (package slot): which of them clients may touch. In a cluster
+// a node serves those its shard owns; what it has of others, as they are on their way in or out, nobody sees.
+//
+// All methods are safe for concurrent use.
+type Groups struct{ s *Store }
+
+// Groups are the store's posts by groups of hash slots.
+func (s *Store) Groups() Groups { return Groups{s} }
+
+// ErrNotOwned is what a *NotOwnedError matches.
+var ErrNotOwned = errors.New("counter: the hash slot is not served here")
+
+// NotOwnedError says that a post's hash slot is of a group that is not served here: see Groups.Own. Nothing was changed.
+type NotOwnedError struct{ Slot uint16 }
+
+func (e *NotOwnedError) Error() string {
+	return fmt.Sprintf("counter: hash slot %d is not served here", e.Slot)
+}
+
+// Is makes errors.Is(err, ErrNotOwned) true.
+func (e *NotOwnedError) Is(target error) bool { return target == ErrNotOwned }
+
+// Own says which groups clients may touch from now on, a bit each: group g is bit g%64 of set[g/64]. At first it is all
+// of them. It returns when no batch is at work on others any more, so it must not be called while one is open.
+//
+// An operation on another group's post gets a *NotOwnedError, a change of several posts (see Batch.Group) is refused
+// whole, and the number of a Once is not used up. What lists and counts posts passes over those of others: Scan, Find,
+// Top, Aggregate, Update, Items, Digests. What the log brings, from a primary or at the start, is taken in any case.
+func (g Groups) Own(set [slot.Groups / 64]uint64) {
+	s := g.s
+	s.gate.Lock()
+	defer s.gate.Unlock()
+	own := ownership{}
+	for i, owned := range set {
+		own.foreign[i] = ^owned
+		own.some = own.some || owned != ^uint64(0)
+	}
+	s.own = own
+}
+
+// Owned are the groups that clients may touch: see Own.
+func (g Groups) Owned() (set [slot.Groups / 64]uint64) {
+	g.s.gate.RLock()
+	defer g.s.gate.RUnlock()
+	for i, foreign := range g.s.own.foreign {
+		set[i] = ^foreign
+	}
+	return set
+}
+
+// ownership is which groups clients may touch. The zero value is all of them. Guarded by Store.gate.
+type ownership struct {
+	foreign [slot.Groups / 64]uint64 // those they may not
+	some    bool                     // there are some
+}
+
+// lacks tells whether a group is not owned.
+func (o *ownership) lacks(group uint8) bool { return o.foreign[group>>6]>>(group&63)&1 != 0 }
+
+// hides tells whether a post is not to be seen. One compare while all groups are owned.
+func (o *ownership) hides(mid uint64) bool { return o.some && o.lacks(slot.Group(mid)) }
+
+// check returns a *NotOwnedError for a post that is not to be touched.
+func (o *ownership) check(mid uint64) error {
+	if !o.some {
+		return nil
+	}
+	if of := slot.Of(mid); o.lacks(slot.GroupOf(of)) {
+		return &NotOwnedError{of}
+	}
+	return nil
+}
+
+// share is the part of n posts of all groups that is owned.
+func (o *ownership) share(n int) int {
+	if !o.some {
+		return n
+	}
+	owned := slot.Groups
+	for _, set := range o.foreign {
+		owned -= bits.OnesCount64(set)
+	}
+	return int(uint64(n) * uint64(owned) / slot.Groups)
+}
+
+// disown answers operation op, whose post is not to be touched: it is not run, and has no block.
+func (b *Batch) disown(op *Op) {
+	op.block, op.Err = nil, b.s.own.check(op.Mid)
+	b.foreign = true
+}
+
+// disowned tells whether a group of operations is refused, as one of their posts is not to be touched; all of them say
+// so then.
+func (r *groups) disowned(g group) bool {
+	b := r.b
+	if !b.foreign {
+		return false
+	}
+	ops := b.ops[g.from:g.to]
+	i := slices.IndexFunc(ops, func(op Op) bool { return op.block == nil })
+	if i < 0 {
+		return false
+	}
+	for k := range ops {
+		ops[k].Err = ops[i].Err
+	}
+	if g.once > 0 {
+		r.onces[g.once-1].Err = ops[i].Err
+	}
+	return true
+}
