@@ -50,7 +50,7 @@ type Node struct {
 type Live struct {
 	Process string `json:"process"` // random, of the process: it changes with each start
 	Address string `json:"address"` // host:port by which nodes reach it
-	Epoch   uint64 `json:"epoch"`   // highest of its shard that it has seen
+	Epoch   uint64 `json:"epoch"`   // of the term that its log ends in
 	// Written and Durable are log offsets that it has; Behind is set where it may lack what it acknowledged, as the
 	// machine went down under it (appendfsync everysec): until it has caught up it is no candidate unless all others
 	// were asked.
@@ -60,6 +60,13 @@ type Live struct {
 	Posts   uint64 `json:"posts"`
 	Bytes   uint64 `json:"bytes"` // of data, memory and files
 	Ops     uint64 `json:"ops"`   // commands a second, of late
+	// What a node tells others of its shard. Rests: it is the primary by etcd and does not lead, as its process is another
+	// one than led or as it reaches no replica: another may take over at once. Wants: it is a candidate for this epoch, and
+	// Written is as of now. Asks: it asks the primary of this epoch to hand over to it. Leaves: it is shutting down.
+	Rests  bool   `json:"rests,omitempty"`
+	Wants  uint64 `json:"wants,omitempty"`
+	Asks   uint64 `json:"asks,omitempty"`
+	Leaves bool   `json:"leaves,omitempty"`
 	// Schema is how many of the cluster's statements its data has.
 	Schema   int   `json:"schema,omitempty"`
 	Revision int64 `json:"-"` // of the key

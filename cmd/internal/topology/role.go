@@ -10,9 +10,15 @@ import (
 // more than the others, which nobody was promised, and must throw that away before it counts again. The node itself
 // proposes this, so that nobody leads who does not know of it. A primary that started anew and is alone in sync promotes
 // itself.
-func Promote(m *Map, id ShardID, by NodeID) (Change, error) {
-	return lead(m, fmt.Sprintf("shard %d: promote %s", id, by), id, by, func(s *Shard) []NodeID {
-		return slices.DeleteFunc(slices.Clone(s.InSync), func(n NodeID) bool { return n == s.Primary && n != by })
+func Promote(m *Map, id ShardID, by NodeID) (Change, error) { return PromoteAbove(m, id, by, 0, nil) }
+
+// PromoteAbove is Promote by a node whose log has seen the epoch above, as it was of another shard: the next one is higher
+// than that too. Nodes of without are no more in sync: they say that they may lack what they acknowledged.
+func PromoteAbove(m *Map, id ShardID, by NodeID, above uint64, without []NodeID) (Change, error) {
+	return lead(m, fmt.Sprintf("shard %d: promote %s", id, by), id, by, above, func(s *Shard) []NodeID {
+		return slices.DeleteFunc(slices.Clone(s.InSync), func(n NodeID) bool {
+			return n != by && (n == s.Primary || slices.Contains(without, n))
+		})
 	})
 }
 
@@ -23,12 +29,17 @@ func PlannedSwitch(m *Map, id ShardID, to NodeID) (Change, error) {
 	if s := m.Shard(id); s != nil && s.Primary == to {
 		return Change{}, refuse(what, "it is the primary")
 	}
-	return lead(m, what, id, to, func(s *Shard) []NodeID { return s.InSync })
+	return lead(m, what, id, to, 0, func(s *Shard) []NodeID { return s.InSync })
 }
 
 // ForceUnclean makes any node of a shard the primary of the next epoch, alone in sync. What was acknowledged and it does
 // not have is lost.
 func ForceUnclean(m *Map, id ShardID, by NodeID) (Change, error) {
+	return ForceUncleanAbove(m, id, by, 0)
+}
+
+// ForceUncleanAbove is ForceUnclean by a node whose log has seen the epoch above, as etcd was restored from a backup.
+func ForceUncleanAbove(m *Map, id ShardID, by NodeID, above uint64) (Change, error) {
 	what := fmt.Sprintf("shard %d: force %s", id, by)
 	s, n := m.Shard(id), m.Nodes[by]
 	if s != nil && (n == nil || n.Shard != id) {
@@ -37,31 +48,31 @@ func ForceUnclean(m *Map, id ShardID, by NodeID) (Change, error) {
 	if s != nil && s.Primary == by && len(s.InSync) == 1 && m.Live[by] != nil {
 		return Change{}, refuse(what, "it is the primary, alone in sync, and alive")
 	}
-	c, err := raise(m, what, id, by, func(*Shard) []NodeID { return []NodeID{by} })
+	c, err := raise(m, what, id, by, above, func(*Shard) []NodeID { return []NodeID{by} })
 	if err == nil {
 		c.Same(NodeKey(by), n.Revision) // it is not being taken out of the shard
 	}
 	return c, err
 }
 
-func lead(m *Map, what string, id ShardID, by NodeID, inSync func(*Shard) []NodeID) (Change, error) {
+func lead(m *Map, what string, id ShardID, by NodeID, above uint64, inSync func(*Shard) []NodeID) (Change, error) {
 	if s := m.Shard(id); s != nil && !s.Has(by) {
 		return Change{}, refuse(what, "it is not in sync; those are %s", s.InSync)
 	}
-	return raise(m, what, id, by, inSync)
+	return raise(m, what, id, by, above, inSync)
 }
 
-func raise(m *Map, what string, id ShardID, by NodeID, inSync func(*Shard) []NodeID) (Change, error) {
+func raise(m *Map, what string, id ShardID, by NodeID, above uint64, inSync func(*Shard) []NodeID) (Change, error) {
 	s := m.Shard(id)
 	switch {
 	case s == nil:
 		return Change{}, refuse(what, "there is no such shard")
-	case s.Epoch == math.MaxUint32:
-		return Change{}, refuse(what, "the epoch is %d, the highest", s.Epoch)
+	case max(s.Epoch, above) >= math.MaxUint32:
+		return Change{}, refuse(what, "the epoch is %d, the highest", max(s.Epoch, above))
 	}
 	next := *s
 	next.InSync, next.Primary, next.ReplID = inSync(s), by, ""
-	next.Epoch++
+	next.Epoch = max(s.Epoch, above) + 1
 	c := Change{What: fmt.Sprintf("%s for epoch %d", what, next.Epoch)}
 	c.setShard(next)
 	return c, nil

@@ -42,3 +42,50 @@ const (
 	textSwitch   = "CLUSTERDOWN The primary is changing"
 	textStranger = "CLUSTERDOWN The directory is of another cluster"
 )
+
+// same tells whether clients would see no difference.
+func (s *Standing) same(o *Standing) bool { return *s == *o }
+
+// serve tells the host what clients get, if that has changed.
+func (a *Agent) serve() {
+	s := &Standing{Map: a.m, Self: a.id, Shard: a.shard(), Primary: a.role.kind == leading}
+	if l := a.membership.held(); l != nil {
+		s.Until = l.Deadline()
+	}
+	if s.Shard != nil {
+		s.Leader = s.Shard.Primary
+	}
+	switch {
+	case a.m == nil:
+		s.Reads = textNoMap
+		s.Writes = s.Reads
+	case s.Primary:
+		s.Owned = s.Shard.Groups
+		s.Writes = a.inSync.doubt
+		if a.handover.unknown || !a.inSync.yields.IsZero() {
+			s.Reads, s.Writes = textSwitch, textSwitch
+		}
+	case a.role.kind == following:
+		s.Owned = s.Shard.Groups
+		s.Writes = textReplica
+		if a.cutOff() {
+			s.Reads = textCut
+		}
+	default:
+		s.Reads = a.role.why
+		s.Writes = s.Reads
+	}
+	if s.same(a.standing.Load()) {
+		return
+	}
+	a.standing.Store(s)
+	a.host.Serve(s)
+}
+
+// cutOff tells whether a replica has had no link to its primary for longer than a lease lasts.
+func (a *Agent) cutOff() bool {
+	if a.host.Link().Connected {
+		a.linked = a.now
+	}
+	return a.now.Sub(a.linked) > a.conf.NodeTimeout
+}

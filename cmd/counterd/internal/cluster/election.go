@@ -1,0 +1,182 @@
+package cluster
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/counterd/counterd/cmd/internal/topology"
+)
+
+// election is a candidate's.
+type election struct {
+	wants   uint64    // the epoch that it is a candidate for; 0: it is none
+	since   time.Time // of the suspicion
+	missing time.Time // since when the primary's key is gone
+	forced  uint64    // the epoch that a person wants ended
+}
+
+const (
+	// askTime is for how long a candidate waits to hear how much the others have.
+	askTime = 150 * time.Millisecond
+	// rankTime is how much later the next candidate proposes itself.
+	rankTime = 400 * time.Millisecond
+)
+
+// keepElection has the node take over where the primary is gone.
+func (a *Agent) keepElection() {
+	s := a.shard()
+	why, absent := a.suspects(s)
+	if why == "" {
+		a.election.wants, a.election.since = 0, time.Time{}
+		return
+	}
+	if a.election.wants != s.Epoch+1 {
+		a.election.wants, a.election.since = s.Epoch+1, a.now
+	}
+	after, without, ok := a.rank(s)
+	if !ok {
+		return
+	}
+	if wait := after - a.now.Sub(a.election.since); wait > 0 {
+		a.within(wait)
+		return
+	}
+	if !a.idle() {
+		return
+	}
+	c, err := topology.PromoteAbove(a.m, s.ID, a.id, a.log.Epoch, without)
+	if err == nil && absent {
+		c.Same(topology.LiveKey(s.Primary), 0)
+	}
+	a.conf.Log.Info("cluster: takes over", "epoch", s.Epoch+1, "from", s.Primary, "as it", why, "since", a.now.Sub(a.election.since), "written", a.log.Written)
+	a.propose(c, err, commitTime, func(err error, _ bool) {
+		if err == nil {
+			a.stats.promotions.Add(1)
+		}
+	})
+}
+
+// suspects tells why the node should take over; empty: it should not. absent: as the primary's key is not there.
+func (a *Agent) suspects(s *topology.Shard) (why string, absent bool) {
+	e := &a.election
+	if s == nil || !s.Has(a.id) || a.role.kind == leading || a.log.Err != nil || a.handover.leaves || a.membership.held() == nil || a.stranger() ||
+		s.Epoch != 0 && a.log.Epoch > s.Epoch || a.inSync.failed > s.Epoch {
+		e.missing = time.Time{}
+		return "", false
+	}
+	link, live := a.host.Link(), a.m.Live[s.Primary]
+	if live != nil || s.Primary == "" || s.Primary == a.id {
+		e.missing = time.Time{}
+	} else if e.missing.IsZero() {
+		e.missing = a.now
+	}
+	switch {
+	case s.Primary == "":
+		return "has not led yet", false
+	case s.Primary == a.id:
+		if a.role.anew {
+			return "was another process", false
+		}
+	case e.forced == s.Epoch:
+		return "is to hand over by force", false
+	case live == nil:
+		// It may be cut off from etcd only, and be about to come back.
+		if !link.Connected || a.now.Sub(e.missing) >= a.conf.NodeTimeout {
+			return "is gone from etcd", true
+		}
+	case a.role.kind == following && a.role.primary == s.Primary && link.Refused:
+		return "refuses connections", false
+	case live.Rests && !link.Connected:
+		return "rests", false
+	}
+	return "", false
+}
+
+// rank tells how long behind the suspicion the node proposes itself, and who is no more in sync then. !ok: it is no
+// candidate.
+func (a *Agent) rank(s *topology.Shard) (after time.Duration, without []topology.NodeID, ok bool) {
+	type candidate struct {
+		id             topology.NodeID
+		last           bool // the old primary
+		epoch, written uint64
+	}
+	var sound, behind []candidate
+	heard := true
+	for _, id := range s.InSync {
+		c := candidate{id, id == s.Primary, a.log.Epoch, a.log.Written}
+		b := a.conf.Home.Behind()
+		if id != a.id {
+			live := a.m.Live[id]
+			if live == nil {
+				continue
+			}
+			c.epoch, c.written, b = live.Epoch, live.Written, live.Behind
+			if b || id != s.Primary {
+				heard = heard && (live.Wants == s.Epoch+1 || b)
+			}
+		}
+		switch {
+		case b:
+			behind = append(behind, c)
+			if id != a.id {
+				without = append(without, id)
+			}
+		case id == a.id || id != s.Primary:
+			sound = append(sound, c)
+		}
+	}
+	most := func(x, y candidate) int {
+		last := 0
+		if x.last != y.last {
+			if last = 1; y.last {
+				last = -1
+			}
+		}
+		return cmp.Or(last, cmp.Compare(y.epoch, x.epoch), cmp.Compare(y.written, x.written), cmp.Compare(x.id, y.id))
+	}
+	mine := func(c candidate) bool { return c.id == a.id }
+	if a.conf.Home.Behind() {
+		if len(behind) < len(s.InSync) { // one may come that has all
+			return 0, nil, false
+		}
+		for i := range behind {
+			behind[i].last = false
+		}
+		slices.SortFunc(behind, most)
+		return 0, without, mine(behind[0])
+	}
+	slices.SortFunc(sound, most)
+	after = time.Duration(slices.IndexFunc(sound, mine)) * rankTime
+	if !heard {
+		after += askTime
+	}
+	return after, without, true
+}
+
+// keepBehind has a node that may lack what it acknowledged come out of sync before it counts again.
+func (a *Agent) keepBehind() {
+	s := a.shard()
+	if !a.conf.Home.Behind() || a.membership.shownAt == 0 || a.role.kind == leading {
+		return
+	}
+	var c topology.Change
+	var err error
+	switch {
+	case s == nil || !s.Has(a.id) && s.Revision > a.membership.shownAt:
+		// Who adds it from now on knows the process that is behind, and has heard of this one what it has.
+		if err := a.conf.Home.CaughtUp(); err != nil {
+			a.fault("the directory does not take that the node is out of sync", err)
+		}
+		return
+	case !a.idle():
+		return
+	case !s.Has(a.id):
+		c, err = topology.Touch(a.m, s.ID)
+	case s.Primary != a.id && a.role.kind == following && a.host.Link().Connected:
+		c, err = topology.Shrink(a.m, s.ID, s.Epoch, []topology.NodeID{a.id})
+	default:
+		return // nobody leads: it may be the one with the most
+	}
+	a.propose(c, err, commitTime, func(error, bool) {})
+}

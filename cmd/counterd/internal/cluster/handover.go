@@ -1,0 +1,279 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/counterd/counterd/cmd/internal/topology"
+)
+
+// handover is a planned switch, of either side.
+type handover struct {
+	asks   uint64 // a replica's: the epoch whose primary it asks to hand over
+	leaves bool   // the node is shutting down
+	drains bool   // a primary's: whoever can is to take over
+
+	// Of a switch under way.
+	to       topology.NodeID // empty: none is
+	release  func()          // ends the hold of writes
+	until    time.Time       // of the hold
+	proposed bool
+	unknown  bool // etcd did not say, or not in time: nothing is served until it is known
+	at       int64
+	retryAt  time.Time
+}
+
+// dropHold lets writes go on.
+func (a *Agent) dropHold() {
+	if a.handover.release != nil {
+		a.handover.release()
+		a.handover.release = nil
+	}
+}
+
+// endSwitch forgets the switch under way.
+func (a *Agent) endSwitch(retry time.Duration) {
+	a.dropHold()
+	h := &a.handover
+	h.to, h.proposed, h.unknown, h.retryAt = "", false, false, a.now.Add(retry)
+}
+
+// keepHandover is the primary's part: it holds its writes until the replica has all, and has etcd name it.
+func (a *Agent) keepHandover() {
+	h := &a.handover
+	if a.role.kind != leading {
+		if h.to != "" {
+			a.serve() // who was held hears where the primary is now
+			a.endSwitch(0)
+		}
+		return
+	}
+	s := a.shard()
+	if h.to == "" {
+		a.beginSwitch(s)
+		if h.to == "" {
+			return
+		}
+	}
+	a.within(2 * time.Millisecond)
+	switch {
+	case h.proposed && h.unknown:
+		if s.Revision != h.at { // it cannot happen any more, or has: then this node does not lead
+			a.endSwitch(time.Second)
+		} else if a.idle() {
+			c, err := topology.Touch(a.m, s.ID)
+			a.propose(c, err, commitTime, func(error, bool) {})
+		}
+	case h.proposed:
+		if s.Revision != h.at && !a.proposing {
+			a.endSwitch(time.Second)
+		} else if !a.now.Before(h.until.Add(-20 * time.Millisecond)) {
+			h.unknown = true
+			a.serve()
+			a.dropHold()
+		}
+	case !a.now.Before(h.until.Add(-100 * time.Millisecond)):
+		a.conf.Log.Warn("cluster: the switch is given up, as the replica does not catch up or etcd is busy", "to", h.to)
+		a.endSwitch(2 * time.Second)
+	case a.idle() && a.fit(h.to) && s.Has(h.to) && a.host.Replica(h.to).Has >= a.host.Log().Written:
+		h.proposed, h.at = true, s.Revision
+		to := h.to
+		c, err := topology.PlannedSwitch(a.m, s.ID, to)
+		a.propose(c, err, commitTime, func(err error, definite bool) {
+			switch {
+			case err == nil:
+				a.stats.switches.Add(1)
+			case h.to != to || !h.proposed:
+			case definite:
+				a.endSwitch(200 * time.Millisecond)
+			default:
+				h.unknown = true
+			}
+		})
+	}
+}
+
+// beginSwitch holds the writes if somebody is to take over.
+func (a *Agent) beginSwitch(s *topology.Shard) {
+	h := &a.handover
+	if a.now.Before(h.retryAt) || !a.idle() {
+		return
+	}
+	var to topology.NodeID
+	most := uint64(0)
+	for _, id := range s.InSync {
+		live := a.m.Live[id]
+		if id == a.id || !a.fit(id) || live == nil {
+			continue
+		}
+		if r := a.host.Replica(id); live.Asks == s.Epoch || h.drains && r.Has >= most {
+			to, most = id, r.Has
+			if live.Asks == s.Epoch {
+				break
+			}
+		}
+	}
+	if to == "" {
+		return
+	}
+	release, err := a.host.HoldWrites(switchTime)
+	if err != nil {
+		h.retryAt = a.now.Add(time.Second)
+		a.fault("the switch cannot hold the writes", err)
+		return
+	}
+	h.to, h.release, h.until = to, release, a.now.Add(switchTime)
+	a.conf.Log.Info("cluster: hands over", "to", to, "epoch", s.Epoch)
+}
+
+// FailoverKind is how a replica takes over when it is told to.
+type FailoverKind uint8
+
+// The kinds.
+const (
+	// Planned asks the primary, which holds its writes for at most half a second: nothing fails.
+	Planned FailoverKind = iota
+	// Forced does not ask the primary. Nothing that was acknowledged is lost, as the replica is in sync; changes under way
+	// are uncertain.
+	Forced
+	// Unclean makes the replica primary though it may lack what was acknowledged: that is lost.
+	Unclean
+)
+
+// Report is what a failover by hand did.
+type Report struct {
+	Shard topology.ShardID
+	From  topology.NodeID // the old primary; empty: there was none
+	Epoch uint64          // the new one
+	// Has is where the node's log ended, and Known the highest end that any other node of the shard was heard to have:
+	// of Lost bytes of log at least nothing remains but what the old primary cuts off and keeps if it comes back.
+	Has, Known, Lost uint64
+	KnownOf          topology.NodeID // whose that is
+	Clean            bool            // it was in sync: all that was acknowledged is there
+}
+
+// Errors of Failover.
+var (
+	ErrIsPrimary = errors.New("the node is the primary of its shard")
+	ErrNoShard   = errors.New("the node is of no shard")
+	ErrNotInSync = errors.New("the replica is not in sync: it may lack changes that were acknowledged")
+)
+
+// Failover makes the node the primary of its shard, and returns when it leads or ctx ends.
+func (a *Agent) Failover(ctx context.Context, kind FailoverKind) (r Report, err error) {
+	var outcome chan error
+	askErr := a.ask(ctx, func() {
+		s := a.shard()
+		switch {
+		case s == nil:
+			err = ErrNoShard
+			return
+		case a.role.kind == leading:
+			err = ErrIsPrimary
+			return
+		case !s.Has(a.id) && kind != Unclean, a.conf.Home.Behind() && kind != Unclean:
+			err = ErrNotInSync
+			return
+		}
+		r = Report{Shard: s.ID, From: s.Primary, Epoch: s.Epoch + 1, Has: a.host.Log().Written, Clean: s.Has(a.id) && !a.conf.Home.Behind()}
+		for id, written := range a.spares.written {
+			if n := a.m.Nodes[id]; n != nil && n.Shard == s.ID && id != a.id && written > r.Known {
+				r.Known, r.KnownOf = written, id
+			}
+		}
+		r.Lost = max(r.Known, r.Has) - r.Has
+		switch kind {
+		case Planned:
+			a.handover.asks = s.Epoch
+		case Forced:
+			a.election.forced = s.Epoch
+		case Unclean:
+			outcome = make(chan error, 1)
+			c, err := topology.ForceUncleanAbove(a.m, s.ID, a.id, a.host.Log().Epoch)
+			if err == nil {
+				a.conf.Log.Warn("cluster: takes over although it may lack what was acknowledged", "lost", r.Lost, "has", r.Has, "known", r.Known, "of", r.KnownOf)
+			}
+			a.now, a.proposeAt = time.Now(), time.Time{}
+			a.propose(c, err, commitTime, func(err error, _ bool) { outcome <- err })
+		}
+	})
+	if err = errors.Join(askErr, err); err != nil {
+		return r, err
+	}
+	defer func() {
+		_ = a.ask(context.WithoutCancel(ctx), func() { a.handover.asks, a.election.forced = 0, 0 })
+	}()
+	if outcome != nil {
+		select {
+		case err := <-outcome:
+			if err != nil {
+				return r, err
+			}
+		case <-ctx.Done():
+			return r, ctx.Err()
+		}
+	}
+	for {
+		switch s := a.Standing(); {
+		case s.Primary:
+			r.Epoch = s.Shard.Epoch
+			return r, nil
+		case s.Shard == nil || s.Shard.Epoch >= r.Epoch && s.Shard.Primary != a.id:
+			return r, fmt.Errorf("another node took over: %s", s.Leader)
+		}
+		if !a.pause(ctx, 5*time.Millisecond) {
+			if err := ctx.Err(); err != nil {
+				return r, fmt.Errorf("the primary %s did not hand over: %w", r.From, err)
+			}
+			return r, errClosed
+		}
+	}
+}
+
+func (a *Agent) pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	case <-a.ctx.Done():
+		return false
+	}
+}
+
+// Drain prepares the end of the node: a primary hands over to a replica, a replica has itself taken out of sync, so that no
+// write waits for it. It returns when that is done, ctx ends, or it cannot be as too few would stay in sync.
+func (a *Agent) Drain(ctx context.Context) error {
+	defer func() { _ = a.ask(context.WithoutCancel(ctx), func() { a.handover.drains = false }) }()
+	for {
+		var done, alone bool
+		err := a.ask(ctx, func() {
+			s := a.shard()
+			switch {
+			case s == nil || !s.Has(a.id):
+				done = true
+			case s.Primary == a.id:
+				a.handover.drains = true
+				alone = !slices.ContainsFunc(s.InSync, func(id topology.NodeID) bool { return id != a.id && a.fit(id) })
+			default:
+				a.handover.leaves, a.handover.drains = true, false
+				done = len(s.InSync)-1 < a.least()
+			}
+		})
+		switch {
+		case err != nil:
+			return err
+		case done:
+			return nil
+		case alone:
+			return errors.New("no replica in sync is there to take over")
+		case !a.pause(ctx, 5*time.Millisecond):
+			return ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/counterd/counterd/cmd/internal/registry"
+	"github.com/counterd/counterd/cmd/internal/topology"
+)
+
+// membership is the node's two keys: node/<id>, which stays, and live/<id>, under a lease.
+type membership struct {
+	mu    sync.Mutex
+	lease registry.Lease // nil: none
+
+	registering bool
+	retryAt     time.Time
+	updating    bool
+	told        topology.Live // as written last
+	toldAt      time.Time
+	// shownAt is the revision of the first map that has this process's key: the key was written at it or before.
+	shownAt int64
+}
+
+// figuresEvery is how often the figures in a node's key are written, if one has changed by a sixteenth: of 1,000 nodes
+// each hears of each write.
+const figuresEvery = 10 * time.Second
+
+func (p *membership) held() registry.Lease {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lease
+}
+
+func (p *membership) set(l registry.Lease) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lease = l
+}
+
+// lost is closed when the lease is; nil without one.
+func (p *membership) lost() <-chan struct{} {
+	if l := p.held(); l != nil {
+		return l.Lost()
+	}
+	return nil
+}
+
+func (p *membership) close(ctx context.Context) error {
+	if l := p.held(); l != nil {
+		return l.Close(ctx)
+	}
+	return nil
+}
+
+// stranger tells whether the directory is of another cluster than the map.
+func (a *Agent) stranger() bool {
+	mine := a.conf.Home.Cluster()
+	return mine != "" && a.m != nil && a.m.Created() && mine != a.m.Cluster.ID
+}
+
+// keepMembership registers the node, and again when its lease is lost.
+func (a *Agent) keepMembership() {
+	p := &a.membership
+	if l := p.held(); l != nil {
+		select {
+		case <-l.Lost():
+			p.set(nil)
+			a.stats.leasesLost.Add(1)
+			a.conf.Log.Warn("cluster: the lease is lost: reads are refused until there is another")
+		default:
+		}
+	}
+	if a.m == nil {
+		return // of which cluster etcd speaks is not known yet
+	}
+	if a.stranger() {
+		a.fault("the node does not join", errors.New("its directory is of cluster "+a.conf.Home.Cluster()+", and etcd's is "+a.m.Cluster.ID))
+		return
+	}
+	if live := a.m.Live[a.id]; p.shownAt == 0 && live != nil && live.Process == a.conf.Process {
+		p.shownAt = a.m.Revision
+	}
+	if c, err := topology.RegisterNode(a.m, a.conf.Node); (err != nil || len(c.Put) > 0) && a.idle() {
+		a.propose(c, err, commitTime, func(error, bool) {})
+	}
+	if p.held() != nil || p.registering || a.now.Before(p.retryAt) {
+		return
+	}
+	p.registering = true
+	live := a.live()
+	a.beside(func(ctx context.Context) func() {
+		ctx, cancel := context.WithTimeout(ctx, a.conf.NodeTimeout/2)
+		defer cancel()
+		l, err := a.conf.Registry.Register(ctx, a.id, a.conf.NodeTimeout, live)
+		if err == nil {
+			p.set(l)
+		}
+		return func() {
+			p.registering = false
+			if err != nil {
+				p.retryAt = time.Now().Add(a.conf.NodeTimeout / 10)
+				a.fault("the node is not registered", err)
+				return
+			}
+			p.told, p.toldAt = live, time.Now()
+		}
+	})
+}
+
+// live is what the node's key is to say now.
+func (a *Agent) live() topology.Live {
+	l := topology.Live{Process: a.conf.Process, Address: a.conf.Address, Epoch: a.log.Epoch, Written: a.log.Written, Durable: a.log.Durable,
+		Behind: a.conf.Home.Behind(), Posts: a.log.Posts, Bytes: a.log.Bytes, Ops: a.log.Ops, Rests: a.rests(), Wants: a.election.wants,
+		Asks: a.handover.asks, Leaves: a.handover.leaves}
+	if a.conf.Schema != nil {
+		l.Schema = a.conf.Schema()
+	}
+	return l
+}
+
+// publish writes the node's key when it says what is not so any more.
+func (a *Agent) publish() {
+	p := &a.membership
+	lease := p.held()
+	if lease == nil || p.updating {
+		return
+	}
+	live, urgent := a.live(), p.told
+	figures := far(live.Written, urgent.Written) || far(live.Posts, urgent.Posts) || far(live.Bytes, urgent.Bytes) || far(live.Ops, urgent.Ops)
+	urgent.Written, urgent.Durable, urgent.Posts, urgent.Bytes, urgent.Ops = live.Written, live.Durable, live.Posts, live.Bytes, live.Ops
+	if live == urgent && !(figures && a.now.Sub(p.toldAt) >= figuresEvery) {
+		return
+	}
+	p.updating = true
+	a.beside(func(ctx context.Context) func() {
+		ctx, cancel := context.WithTimeout(ctx, commitTime)
+		defer cancel()
+		err := lease.Update(ctx, live)
+		return func() {
+			p.updating = false
+			if err != nil {
+				a.fault("the node's key is not written", err)
+				p.told = topology.Live{} // it may say anything: again
+				return
+			}
+			p.told, p.toldAt = live, time.Now()
+		}
+	})
+}
+
+func far(a, b uint64) bool { return max(a, b)-min(a, b) > max(a, b)/16 }

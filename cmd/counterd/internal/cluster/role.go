@@ -1,0 +1,126 @@
+package cluster
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/counterd/counterd/cmd/internal/topology"
+)
+
+type roleKind uint8
+
+const (
+	resting roleKind = iota
+	following
+	leading
+)
+
+// role is what the host was told to be.
+type role struct {
+	kind    roleKind
+	epoch   uint64
+	primary topology.NodeID // that is followed
+	address string
+	why     string // it rests
+	// anew is set where it is the primary by the map and must not lead that epoch: another process did, or it failed to.
+	anew bool
+}
+
+// failedRole is when a role was refused by the host, which is asked again a second later.
+type failedRole struct {
+	role role
+	at   time.Time
+	led  uint64 // epoch that it failed to lead, and must not lead any more
+}
+
+// wanted is the role that the map gives.
+func (a *Agent) wanted() role {
+	s := a.shard()
+	switch {
+	case a.stranger():
+		return role{why: textStranger}
+	case s == nil:
+		return role{why: textFree}
+	case s.Has(a.id) && a.log.Epoch > s.Epoch && s.Epoch != 0:
+		// It was not of another shard, as it is in sync here: etcd was restored from a backup.
+		a.fault("the node rests", fmt.Errorf("its log is of epoch %d, and etcd's is %d: etcd lost what it was told", a.log.Epoch, s.Epoch))
+		return role{why: textResting}
+	case s.Primary == "":
+		return role{why: textResting}
+	case s.Primary == a.id:
+		if a.role.kind == leading && a.role.epoch == s.Epoch {
+			return a.role
+		}
+		if a.log.Epoch >= s.Epoch || a.conf.Home.Behind() || a.inSync.failed == s.Epoch {
+			return role{why: textResting, epoch: s.Epoch, anew: true}
+		}
+		return role{kind: leading, epoch: s.Epoch}
+	}
+	return role{kind: following, epoch: s.Epoch, primary: s.Primary, address: a.address(s.Primary)}
+}
+
+// address is where other nodes reach a node; empty: it is not known.
+func (a *Agent) address(id topology.NodeID) string {
+	if l := a.m.Live[id]; l != nil {
+		return l.Address
+	}
+	if a.role.primary == id && a.role.address != "" {
+		return a.role.address
+	}
+	if n := a.m.Nodes[id]; n != nil && n.Port != 0 {
+		return net.JoinHostPort(n.Host, strconv.Itoa(n.Port))
+	}
+	return ""
+}
+
+// takeRole has the host be what the map says.
+func (a *Agent) takeRole() {
+	want := a.wanted()
+	if want == a.role {
+		return
+	}
+	if want.kind != resting && a.conf.Home.Cluster() == "" {
+		if err := a.conf.Home.Join(a.m.Cluster.ID); err != nil {
+			a.fault("the directory does not take the cluster's id", err)
+			return
+		}
+	}
+	was := a.role
+	if was.kind == leading {
+		a.conf.Log.Info("cluster: leads no more", "epoch", was.epoch, "by", a.shardEpoch())
+	}
+	var err error
+	switch want.kind {
+	case resting:
+		a.host.Rest(want.why)
+		a.conf.Log.Info("cluster: rests", "why", want.why)
+	case following:
+		if err = a.host.Follow(want.primary, want.address, want.epoch); err == nil && (was.primary != want.primary || was.epoch != want.epoch) {
+			a.conf.Log.Info("cluster: follows", "primary", want.primary, "address", want.address, "epoch", want.epoch)
+		}
+	case leading:
+		err = a.lead(want.epoch)
+	}
+	if err != nil {
+		a.fault("the role is not taken", err)
+		if want.kind == leading {
+			a.inSync.failed = want.epoch // part of the term may be in the log: another epoch, here or elsewhere
+		}
+		a.host.Rest(textResting)
+		a.role = role{why: textResting}
+		return
+	}
+	a.role = want
+}
+
+func (a *Agent) shardEpoch() uint64 {
+	if s := a.shard(); s != nil {
+		return s.Epoch
+	}
+	return 0
+}
+
+// rests tells others that they may take over at once.
+func (a *Agent) rests() bool { return a.role.anew || !a.inSync.yields.IsZero() }
