@@ -120,3 +120,7 @@ func (r *groups) disowned(g group) bool {
 	}
 	return true
 }
+
+// Owns tells whether clients may touch the posts of a hash slot, as long as the batch is open. REQUIRES the batch to be
+// open.
+func (b *Batch) Owns(of uint16) bool { return !b.s.own.lacks(slot.GroupOf(of)) }

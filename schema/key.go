@@ -158,3 +158,27 @@ func (s *Schema) AppendKey(dst []byte, c *Counter, col int, mid uint64) []byte {
 	}
 	return dst
 }
+
+// AppendTagged is AppendKey with the mid in braces where the key is not the mid alone: clients of a cluster hash it, and
+// nothing else of the key.
+//
+//	MID          {MID}.suffix          NAME:{MID}
+func (s *Schema) AppendTagged(dst []byte, c *Counter, col int, mid uint64) []byte {
+	at := len(dst)
+	dst = s.AppendKey(dst, c, col, mid)
+	key := dst[at:]
+	begin := bytes.IndexByte(key, ':') + 1 // 0: it has no name
+	end := len(key)
+	if dot := bytes.IndexByte(key, '.'); dot >= 0 {
+		end = dot
+	}
+	if begin == 0 && end == len(key) {
+		return dst
+	}
+	dst = append(dst, "{}"...)
+	key = dst[at:]
+	copy(key[end+2:], key[end:len(key)-2])
+	copy(key[begin+1:end+1], key[begin:end])
+	key[begin], key[end+1] = '{', '}'
+	return dst
+}

@@ -22,8 +22,16 @@ var tableDifferences = map[string]string{
 	"client|reply flags": "a transaction whose replies are partly left out could not be read by anyone",
 	"replconf flags":     "a replica queues nothing",
 	"pubsub|help cats":   "it is one of the commands of publish and subscribe as its like",
-	"cluster flags":      "that there is no cluster is known while data is loaded",
-	"asking flags":       "as above",
+	"asking flags":       "what the cluster is, or that there is none, is known while data is loaded",
+
+	"cluster|info flags":     "as above",
+	"cluster|nodes flags":    "as above",
+	"cluster|slots flags":    "as above",
+	"cluster|shards flags":   "as above",
+	"cluster|myid flags":     "as above",
+	"cluster|links flags":    "as above",
+	"cluster|keyslot flags":  "as above",
+	"cluster|failover flags": "a transaction keeps others waiting, and so the failover",
 }
 
 // TestCommandTableAsRedis compares all that COMMAND says of the commands that both servers have: arity, flags, keys,

@@ -133,6 +133,9 @@ func (cmd *Row[C]) tips() []string {
 		return []string{"nondeterministic_output_order"}
 	case "hscan", "ttl", "pttl", "lastsave", "client|list", "client|info", "object|encoding", "object|refcount", "object|idletime", "object|freq", "time":
 		return []string{"nondeterministic_output"}
+	case "cluster|links", "cluster|bumpepoch", "cluster|replicas", "cluster|slaves", "cluster|nodes", "cluster|shards", "cluster|getkeysinslot", "cluster|slots",
+		"cluster|info", "cluster|count-failure-reports":
+		return []string{"nondeterministic_output"}
 	case "keys":
 		return []string{"request_policy:all_shards", "nondeterministic_output_order"}
 	case "randomkey":

@@ -6,6 +6,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/schema"
 )
 
 // Conn is what the commands see of the connection that they came by. It is for the goroutine that executes the command.
@@ -22,6 +23,8 @@ type Conn interface {
 	// Busy runs work that may take its time, few at once: not if the client has gone. Its ctx ends with the client, and
 	// then the connection does. REQUIRES not Executing.
 	Busy(work func(ctx context.Context))
+	// AppendKey appends a key as this server lists them: see schema.AppendKey, and for a node of a cluster AppendTagged.
+	AppendKey(dst []byte, sch *schema.Schema, def *schema.Counter, col int, mid uint64) []byte
 	// TouchAll says that any key may have changed. REQUIRES an exclusive batch open.
 	TouchAll()
 	// Log names the connection.

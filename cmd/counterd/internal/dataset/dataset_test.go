@@ -12,6 +12,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/schema"
 )
 
 const script1 = "add counter weibo\nadd column weibo comment hint=16 max=32 suffix=cntcm\nadd column weibo repost hint=16 max=32 suffix=cntrn"
@@ -44,8 +45,12 @@ func newConn(t *testing.T) *conn {
 func (c *conn) Call() *items.Call     { return &c.call }
 func (c *conn) Store() *counter.Store { return c.store }
 func (c *conn) Executing() bool       { return c.held }
-func (c *conn) TouchAll()             { c.touched++ }
-func (c *conn) Log() *slog.Logger     { return slog.New(slog.DiscardHandler) }
+func (c *conn) AppendKey(dst []byte, sch *schema.Schema, def *schema.Counter, col int, mid uint64) []byte {
+	return sch.AppendKey(dst, def, col, mid)
+}
+
+func (c *conn) TouchAll()         { c.touched++ }
+func (c *conn) Log() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func (c *conn) Busy(work func(context.Context)) {
 	ctx, cancel := context.WithCancel(context.Background())

@@ -71,7 +71,7 @@ func keysMatching(ctx context.Context, c Conn, o items.ScanOptions, most int) (f
 		if err != nil {
 			return nil, err
 		}
-		found, looked = appendKeys(found, sch, list, o), looked+len(list)
+		found, looked = appendKeys(found, c, sch, list, o), looked+len(list)
 		switch {
 		case looked >= most && cursor != 0 && most == keysHeld:
 			return nil, errKeysHeld
@@ -85,7 +85,7 @@ func keysMatching(ctx context.Context, c Conn, o items.ScanOptions, most int) (f
 }
 
 // appendKeys appends the keys of items that o asks for.
-func appendKeys(dst [][]byte, sch *schema.Schema, list []counter.ScanItem, o items.ScanOptions) [][]byte {
+func appendKeys(dst [][]byte, c Conn, sch *schema.Schema, list []counter.ScanItem, o items.ScanOptions) [][]byte {
 	numbers := o.Type == "string" || o.Type == "" && strings.Contains(o.Match, ".")
 	add := func(key []byte) {
 		if glob.Match(o.Match, string(key)) {
@@ -95,13 +95,13 @@ func appendKeys(dst [][]byte, sch *schema.Schema, list []counter.ScanItem, o ite
 	for _, it := range list {
 		plain := it.Counter.Plain >= 0 // then the item's key is a number itself
 		if !numbers && (o.Type == "" || o.Type == "hash" && !plain) {
-			add(sch.AppendKey(nil, it.Counter, schema.WholeItem, it.Mid))
+			add(c.AppendKey(nil, sch, it.Counter, schema.WholeItem, it.Mid))
 		}
 		if !numbers {
 			continue
 		}
 		for col := range it.Counter.Columns {
-			add(sch.AppendKey(nil, it.Counter, col, it.Mid))
+			add(c.AppendKey(nil, sch, it.Counter, col, it.Mid))
 		}
 	}
 	return dst
@@ -131,7 +131,7 @@ func randomKey(c Conn, _ [][]byte) {
 		}
 		mid, ok, err := b.RandomItem(from.Counter, from.Lo)
 		if ok {
-			key = b.Schema().AppendKey(nil, from.Counter, schema.WholeItem, mid)
+			key = c.AppendKey(nil, b.Schema(), from.Counter, schema.WholeItem, mid)
 		}
 		return err
 	})

@@ -37,7 +37,7 @@ func scan(c Conn, args [][]byte) {
 		call.StoreError(err)
 		return
 	}
-	keys := appendKeys(nil, sch, found, o)
+	keys := appendKeys(nil, c, sch, found, o)
 	call.Out.Array(2)
 	call.Out.BulkString(strconv.FormatUint(cursor, 10))
 	call.Out.Array(len(keys))

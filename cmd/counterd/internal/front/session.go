@@ -124,6 +124,9 @@ func (s *Session) Idle() int64 { return max(0, s.front.clock.Load()-s.lastRead.L
 // session ends. Anybody may call it.
 func (s *Session) Conn() net.Conn { return &s.conn }
 
+// Secure tells whether it came by TLS.
+func (s *Session) Secure() bool { return s.conn.secure != nil }
+
 // Descriptor is the number of the socket, -1 when it is closed. Anybody may call it.
 func (s *Session) Descriptor() int { return s.conn.descriptor() }
 

@@ -13,6 +13,8 @@ type Call struct {
 	Batch *counter.Batch // open while a command is planned
 	Out   resp.Replies   // not to be touched while a command is planned: replies of commands before it are not there yet
 	Owed  []Owed         // replies to give, in order, once the batch has run
+	// Elsewhere is the error for a post whose hash slot is not served here, by the slot; nil: of no cluster.
+	Elsewhere func(slot uint16) string
 
 	hint     uint32     // counter.Once.Hint of the last numbered command
 	numbered *numbering // nil: there was none yet
@@ -55,7 +57,13 @@ func (c *Call) oweError(text string) {
 }
 
 // StoreError answers why the store refused something.
-func (c *Call) StoreError(err error) { c.Out.Error(ErrorText(err)) }
+func (c *Call) StoreError(err error) {
+	if away := (*counter.NotOwnedError)(nil); c.Elsewhere != nil && errors.As(err, &away) {
+		c.Out.Error(c.Elsewhere(away.Slot))
+		return
+	}
+	c.Out.Error(ErrorText(err))
+}
 
 // Refusal is an error in the words of a reply, its code first.
 type Refusal string

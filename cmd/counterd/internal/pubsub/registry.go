@@ -181,6 +181,26 @@ func (r *Registry) UnsubscribeAll(s *Subscriber) {
 	s.bytes.Store(0)
 }
 
+// EndShard ends the subscriptions to shard channels that gone tells of, and says so to each subscriber. gone must not use
+// the registry. Anybody may call it.
+func (r *Registry) EndShard(gone func(channel string) bool) {
+	_, word := Shard.words()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name, subscribers := range r.tables[Shard] {
+		if !gone(name) {
+			continue
+		}
+		for s := range subscribers {
+			delete(s.names[Shard], name)
+			s.counts[Shard].Add(-1)
+			s.bytes.Add(-int64(len(name) + subscriptionSize))
+			_ = s.box.push(s.confirmation(Shard, word, []byte(name)))
+		}
+		delete(r.tables[Shard], name)
+	}
+}
+
 // Any tells whether f is true for one of the subscriptions of s. f must not use the registry. Anybody may call it.
 func (r *Registry) Any(s *Subscriber, f func(kind Kind, name string) bool) bool {
 	r.mu.RLock()

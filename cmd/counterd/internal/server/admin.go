@@ -20,10 +20,6 @@ func serverCommands() []*row {
 	server := func(name string, arity int, flags command.Flags, since, syntax, summary string, run func(*call, [][]byte)) *row {
 		return &row{Name: name, Arity: arity, Flags: flags, Group: "server", Since: since, Complexity: "O(1)", Syntax: syntax, Summary: summary, Run: on(run)}
 	}
-	cluster := func(name string, arity int, flags command.Flags, syntax string) *row {
-		return &row{Name: name, Arity: arity, Flags: flags, Group: "cluster", Since: "3.0.0", Complexity: "O(1)", Syntax: syntax,
-			Summary: "Answers an error: this is not a cluster.", Run: refuse("ERR This instance has cluster support disabled")}
-	}
 	expire := func(name, since, syntax string) *row {
 		return &row{Name: name, Arity: -3, Flags: command.Write | command.Fast, First: 1, Last: 1, Step: 1, Group: "generic", Since: since, Complexity: "O(1)",
 			Syntax: syntax + " [NX | XX | GT | LT]", Summary: "Answers an error: counters do not expire.", Run: refuse("ERR counters do not expire")}
@@ -41,8 +37,8 @@ func serverCommands() []*row {
 		container("function", "scripting", "7.0.0", "There are no functions.",
 			function("list", command.NoScript, "[LIBRARYNAME pattern] [WITHCODE]", "Returns an empty list.", runEmptyList),
 			function("flush", command.Write|command.NoScript, "[ASYNC | SYNC]", "Answers OK.", runOK)),
-		cluster("cluster", -2, command.Loading|command.Stale, "subcommand [argument [argument ...]]"), cluster("readonly", 1, command.Loading|command.Stale|command.Fast, ""),
-		cluster("readwrite", 1, command.Loading|command.Stale|command.Fast, ""), cluster("asking", 1, command.Loading|command.Stale|command.Fast, ""),
+		clusterCommand(), readonlyCommand("readonly", "Has a replica answer reads on this connection, be they older.", runReadonly),
+		readonlyCommand("readwrite", "Takes READONLY back.", runReadwrite), askingCommand(),
 		expire("expire", "1.0.0", "key seconds"), expire("pexpire", "2.6.0", "key milliseconds"),
 		expire("expireat", "1.2.0", "key unix-time-seconds"), expire("pexpireat", "2.6.0", "key unix-time-milliseconds"),
 		&row{Name: "persist", Arity: 2, Flags: command.Write | command.Fast, First: 1, Last: 1, Step: 1, Group: "generic", Since: "2.2.0", Complexity: "O(1)", Syntax: "key",

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/front"
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/popular"
@@ -101,6 +102,12 @@ func (c *call) plan(cmd *row, args [][]byte) {
 		if err := c.Batch.Begin(); err != nil {
 			_, _ = c.number(&c.numbers.last, cmd, args) // a refused command uses up its number too
 			c.StoreError(err)
+			return
+		}
+		if text := c.unwritten(cmd.Flags); text != "" {
+			c.Batch.End()
+			_, _ = c.number(&c.numbers.last, cmd, args)
+			c.Out.Error(text)
 			return
 		}
 		c.observed = c.reads != nil || c.srv.monitors.n.Load() > 0
@@ -285,6 +292,12 @@ func (c *call) withStore(exclusive bool, f func(b *counter.Batch) error) error {
 	}
 	if err != nil {
 		return err
+	}
+	if exclusive {
+		if text := c.unwritten(command.Write); text != "" {
+			c.Batch.End()
+			return items.Refusal(text)
+		}
 	}
 	err = f(c.Batch)
 	c.Batch.End()

@@ -64,6 +64,9 @@ func (c *client) check(cmd *row, args [][]byte) (*row, bool) {
 			return nil, false
 		}
 	}
+	if c.srv.cluster != nil && !c.here(cmd, args) {
+		return nil, false
+	}
 	if c.loading && cmd.Flags&command.Loading == 0 {
 		c.refuse(cmd, items.ErrLoading)
 		return nil, false

@@ -32,8 +32,11 @@ type client struct {
 
 	readonly bool        // it came by a listener for reads only; never changes
 	confined confinement // only some commands are allowed
-	subs     pubsub.Subscriber
-	peer     atomic.Pointer[repl.Peer] // of a replica, from its first REPLCONF; nil: it is none
+	// Of a node of a cluster: a link of another node's, which knows itself where posts are; READONLY, which has replicas
+	// answer.
+	internal, replicaReads bool
+	subs                   pubsub.Subscriber
+	peer                   atomic.Pointer[repl.Peer] // of a replica, from its first REPLCONF; nil: it is none
 
 	silence          silence // CLIENT REPLY
 	noEvict, noTouch bool    // CLIENT NO-EVICT, NO-TOUCH
@@ -69,7 +72,8 @@ func (c *client) Command(args [][]byte) {
 		c.begin()
 	}
 	if cmd != nil && cmd.Plan != nil && cmd.Takes(args) && c.authed && !c.multi.active && !c.loading &&
-		(c.confined == 0 || c.confined == confinedReader && cmd.Reads()) && c.srv.node.Lets(cmd.Flags) && c.may(cmd, args) {
+		(c.confined == 0 || c.confined == confinedReader && cmd.Reads()) && c.srv.node.Lets(cmd.Flags) && c.may(cmd, args) &&
+		(c.srv.cluster == nil || c.local(cmd, args)) {
 		c.plan(cmd, args)
 		return
 	}

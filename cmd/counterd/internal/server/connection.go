@@ -69,7 +69,7 @@ func runReset(c *client, _ [][]byte) {
 	if !c.silence.skipping {
 		c.speak()
 	}
-	c.noEvict, c.noTouch = false, false
+	c.noEvict, c.noTouch, c.replicaReads = false, false, false
 	c.numbers = numbers{}
 	c.deauthenticate()
 	c.Out.Status("RESET")
@@ -152,7 +152,7 @@ func runHello(c *client, args [][]byte) {
 	c.Out.BulkString("id")
 	c.Out.Int(c.ID())
 	c.Out.BulkString("mode")
-	c.Out.BulkString("standalone")
+	c.Out.BulkString(c.srv.mode())
 	c.Out.BulkString("role")
 	if c.srv.node.Replica() {
 		c.Out.BulkString("replica")

@@ -7,6 +7,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/dataset"
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/schema"
 )
 
 // datasetConn is a call as package dataset sees it.
@@ -25,6 +26,14 @@ func (c datasetConn) Log() *slog.Logger     { return c.srv.log.With("client", c.
 
 func (c datasetConn) WithStore(exclusive bool, f func(b *counter.Batch) error) error {
 	return c.withStore(exclusive, f)
+}
+
+// AppendKey has the mid in braces on a node of a cluster, so that clients look for it where it is.
+func (c datasetConn) AppendKey(dst []byte, sch *schema.Schema, def *schema.Counter, col int, mid uint64) []byte {
+	if c.srv.cluster != nil {
+		return sch.AppendTagged(dst, def, col, mid)
+	}
+	return sch.AppendKey(dst, def, col, mid)
 }
 
 // Busy has as many at work at once as there are turns for queries: each may hold 100,000 keys.

@@ -93,7 +93,7 @@ func (c findConn) turn(ctx context.Context, flags command.Flags, begin func(*cou
 		}
 		c.srv.node.Unheld(ctx, flags, false)
 	}
-	done, err = c.take(begin, step)
+	done, err = c.take(flags, begin, step)
 	if flags&command.Write != 0 { // a million changes must not wait in memory for the last one
 		err = errors.Join(err, c.Batch.Commit())
 	}
@@ -101,10 +101,14 @@ func (c findConn) turn(ctx context.Context, flags command.Flags, begin func(*cou
 }
 
 // take takes a step, rests, and lets others have their turn.
-func (c findConn) take(begin func(*counter.Batch) error, step func(b *counter.Batch) (done bool, err error)) (done bool, err error) {
+func (c findConn) take(flags command.Flags, begin func(*counter.Batch) error, step func(b *counter.Batch) (done bool, err error)) (done bool, err error) {
 	defer func() { <-c.srv.queries }()
 	if err := begin(c.Batch); err != nil {
 		return false, err
+	}
+	if text := c.unwritten(flags); text != "" {
+		c.Batch.End()
+		return false, items.Refusal(text)
 	}
 	began := time.Now()
 	done, err = step(c.Batch)

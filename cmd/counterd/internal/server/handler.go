@@ -18,6 +18,9 @@ func (s host) NewSession(trusted, readonly bool) *front.Session {
 	c.user.Store(s.users.Default())
 	c.call = call{srv: s.Server, session: &c.Session, info: &c.info}
 	c.info.session = &c.Session
+	if s.cluster != nil {
+		c.Elsewhere = c.moved
+	}
 	if readonly {
 		c.confined = confinedReader
 	}

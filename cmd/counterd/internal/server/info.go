@@ -50,7 +50,7 @@ var infoSections = []infoSection{
 	{"Server", false, infoServer}, {"Clients", false, infoClients}, {"Memory", false, infoMemory}, {"Persistence", false, infoPersistence},
 	{"Stats", false, infoStats}, {"Replication", false, func(c *call, t *infoText) { c.srv.node.Info(t.field) }}, {"CPU", false, infoCPU}, {"Modules", false, func(*call, *infoText) {}},
 	{"Commandstats", true, infoCommandStats}, {"Errorstats", false, infoErrorStats}, {"Latencystats", true, infoLatencyStats},
-	{"Cluster", false, func(_ *call, t *infoText) { t.field("cluster_enabled", 0) }},
+	{"Cluster", false, infoCluster},
 	{"Keyspace", false, infoKeyspace}, {"Tiers", false, infoTiers}, {"Idmp", false, infoIdmp}, {"Counterd", false, infoCounterd},
 }
 
@@ -92,7 +92,7 @@ func infoServer(c *call, t *infoText) {
 	t.field("redis_git_sha1", "00000000")
 	t.field("redis_git_dirty", 0)
 	t.field("redis_build_id", "0")
-	t.field("redis_mode", "standalone")
+	t.field("redis_mode", s.mode())
 	t.field("os", runtime.GOOS+" "+runtime.GOARCH)
 	t.field("arch_bits", strconv.IntSize)
 	t.field("multiplexing_api", "go")

@@ -111,6 +111,12 @@ func (t *transaction) exec(c *client, num idmp.Number) {
 		c.StoreError(err)
 		return
 	}
+	if text := t.elsewhere(c); text != "" {
+		c.Batch.End()
+		c.srv.watches.Remove(&c.watch)
+		c.Out.Error(text)
+		return
+	}
 	// With the store held, nobody can change a watched key any more.
 	dirty := c.watch.Dirty()
 	c.srv.watches.Remove(&c.watch)

@@ -50,6 +50,7 @@ type Server struct {
 	popular  *popular.Posts
 	pubsub   pubsub.Registry
 	node     *node.Node
+	cluster  *clustering   // nil: it is of no cluster
 	web      *web.Server   // nil without metrics-addr
 	page     *page.Monitor // the same
 	ending   atomic.Bool   // Shutdown has begun
@@ -91,6 +92,9 @@ func New(conf config.Config, log *slog.Logger, level *slog.LevelVar) (*Server, e
 	}
 	s.front = front.New(host{s}, s.config, &s.stats, material.Server(), log)
 	s.node = node.New(s, s.config, s.runID, log)
+	if conf.Cluster.Enabled {
+		s.cluster = newClustering()
+	}
 	empty, err := counter.Open("", counter.Options{}) // so that there is a store at any time; nobody gets to see it
 	if err != nil {
 		return nil, err

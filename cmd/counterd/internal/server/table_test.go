@@ -76,7 +76,7 @@ func TestTable(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", cmd.Name, err)
 		}
-		if cmd.HasKeys() != takesKey(args) {
+		if cmd.HasKeys() != takesKey(args) && !cmd.Is("cluster|keyslot") { // which computes with its key and touches nothing
 			t.Errorf("%s: first key is %d, arguments %+v", cmd.Name, cmd.First, args)
 		}
 		if cmd.Sub != nil || cmd.Is("quit") || cmd.Is("client|kill") { // QUIT takes anything, KILL at least one of its options

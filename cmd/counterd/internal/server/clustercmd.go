@@ -1,0 +1,314 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"math"
+	"runtime"
+	"strings"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
+	"github.com/counterd/counterd/cmd/counterd/internal/route"
+	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/slot"
+	"github.com/counterd/counterd/schema"
+)
+
+// CLUSTER, READONLY, READWRITE and ASKING. What they tell is package route's.
+
+const errNoCluster = "ERR This instance has cluster support disabled"
+
+// clusterCommand is CLUSTER. What changes a Redis Cluster is answered by who does it here.
+func clusterCommand() *row {
+	const changes = command.Admin | command.Stale | command.NoAsyncLoading
+	sub := func(name string, arity int, flags command.Flags, since, syntax, summary string, run func(*client, *standing, [][]byte)) *row {
+		return &row{Name: "cluster|" + name, Arity: arity, Flags: flags, Group: "cluster", Since: since, Complexity: "O(1)", Syntax: syntax, Summary: summary,
+			Run: func(c *client, args [][]byte) {
+				if c.srv.cluster == nil {
+					c.Out.Error(errNoCluster)
+					return
+				}
+				run(c, c.srv.cluster.now.Load(), args)
+			}}
+	}
+	known := func(name string, arity int, since, syntax, summary string, run func(*client, *standing, [][]byte)) *row {
+		cmd := sub(name, arity, command.Stale|command.Loading, since, syntax, summary, run)
+		cmd.Complexity = "O(N) of the cluster's nodes"
+		return cmd
+	}
+	refused := func(name string, arity int, since, syntax string) *row {
+		return sub(name, arity, changes, since, syntax, "Answers an error: shards and slots are changed by counterctl cluster.",
+			func(c *client, _ *standing, _ [][]byte) { c.Out.Error(errByTool) })
+	}
+	reset := refused("reset", -2, "3.0.0", "[HARD | SOFT]")
+	reset.Flags |= command.NoScript
+	return container("cluster", "cluster", "3.0.0", "Tells of the cluster that this node is of.",
+		known("info", 2, "3.0.0", "", "Tells how the cluster is.", func(c *client, st *standing, _ [][]byte) {
+			c.Out.Text(c.view(st).Info(st.Reads == "" && st.Shard != nil && !st.expired()))
+		}),
+		known("nodes", 2, "3.0.0", "", "Lists the nodes and what they serve, a line each.", func(c *client, st *standing, _ [][]byte) {
+			c.Out.Text(c.view(st).Nodes())
+		}),
+		known("slots", 2, "3.0.0", "", "Lists ranges of hash slots, and the nodes that serve them.", func(c *client, st *standing, _ [][]byte) {
+			c.view(st).ReplySlots(&c.Out)
+		}),
+		known("shards", 2, "7.0.0", "", "Lists shards with their hash slots and nodes.", func(c *client, st *standing, _ [][]byte) {
+			c.view(st).ReplyShards(&c.Out)
+		}),
+		known("myid", 2, "3.0.0", "", "Returns the id of this node.", func(c *client, st *standing, _ [][]byte) { c.Out.BulkString(string(st.Self)) }),
+		known("myshardid", 2, "7.2.0", "", "Returns the id of this node's shard.", func(c *client, st *standing, _ [][]byte) {
+			c.Out.BulkString(route.ShardName(st.shardID()))
+		}),
+		known("links", 2, "7.0.0", "", "Returns an empty list: nodes talk to each other over connections of clients.",
+			func(c *client, _ *standing, _ [][]byte) { c.Out.Array(0) }),
+		known("keyslot", 3, "3.0.0", "key", "Returns the hash slot of a key, as clients compute it.", func(c *client, _ *standing, args [][]byte) {
+			c.Out.Int(int64(slot.OfKey(args[2])))
+		}),
+		sub("countkeysinslot", 3, command.Stale, "3.0.0", "slot", "Returns how many posts of a hash slot this node has.", runCountKeysInSlot),
+		sub("getkeysinslot", 4, command.Stale, "3.0.0", "slot count", "Returns keys of posts of a hash slot that this node has.", runGetKeysInSlot),
+		sub("count-failure-reports", 3, command.Admin|command.Stale, "3.0.0", "node-id", "Returns 0: that a node is away is said by etcd, not by other nodes.",
+			func(c *client, st *standing, args [][]byte) {
+				if st.Map.Nodes[topology.NodeID(args[2])] == nil {
+					c.Out.Error(errUnknownNode(args[2]))
+					return
+				}
+				c.Out.Int(0)
+			}),
+		sub("replicas", 3, command.Admin|command.Stale, "5.0.0", "node-id", "Lists the replicas of a primary, as CLUSTER NODES does.", runClusterReplicas),
+		sub("slaves", 3, command.Admin|command.Stale, "3.0.0", "node-id", "The same as CLUSTER REPLICAS.", runClusterReplicas),
+		sub("failover", -2, changes|command.NoMulti, "3.0.0", "[FORCE | TAKEOVER | FORCE-UNCLEAN]",
+			"Makes this replica the primary of its shard, with all that its primary has.", runClusterFailover),
+		sub("saveconfig", 2, changes, "3.0.0", "", "Answers OK: etcd has what the cluster is.", func(c *client, _ *standing, _ [][]byte) { c.Out.Status("OK") }),
+		refused("addslots", -3, "3.0.0", "slot [slot ...]"), refused("addslotsrange", -4, "7.0.0", "start-slot end-slot [start-slot end-slot ...]"),
+		refused("bumpepoch", 2, "3.0.0", ""), refused("delslots", -3, "3.0.0", "slot [slot ...]"),
+		refused("delslotsrange", -4, "7.0.0", "start-slot end-slot [start-slot end-slot ...]"), refused("flushslots", 2, "3.0.0", ""),
+		refused("forget", 3, "3.0.0", "node-id"), refused("meet", -4, "3.0.0", "ip port [cluster-bus-port]"), refused("replicate", 3, "3.0.0", "node-id"),
+		reset, refused("set-config-epoch", 3, "3.0.0", "config-epoch"),
+		refused("setslot", -4, "3.0.0", "slot state [node-id]"),
+	)
+}
+
+const errByTool = "ERR etcd has what the cluster is: shards, nodes and slots are changed by counterctl cluster"
+
+func errUnknownNode(id []byte) string { return "ERR Unknown node " + resp.Printable(id, 128) }
+
+func readonlyCommand(name, summary string, run func(*client, [][]byte)) *row {
+	return &row{Name: name, Arity: 1, Flags: command.Loading | command.Stale | command.Fast, Group: "cluster", Since: "3.0.0", Complexity: "O(1)", Summary: summary, Run: run}
+}
+
+func askingCommand() *row {
+	return readonlyCommand("asking", "Answers OK: slots move at once here, and nobody is sent away to ask.", runAsking)
+}
+
+func runReadonly(c *client, _ [][]byte) { c.setReplicaReads(true) }
+
+func runReadwrite(c *client, _ [][]byte) { c.setReplicaReads(false) }
+
+func (c *client) setReplicaReads(yes bool) {
+	if c.srv.cluster == nil {
+		c.Out.Error(errNoCluster)
+		return
+	}
+	c.replicaReads = yes
+	c.Out.Status("OK")
+}
+
+func runAsking(c *client, _ [][]byte) {
+	if c.srv.cluster == nil {
+		c.Out.Error(errNoCluster)
+		return
+	}
+	c.Out.Status("OK")
+}
+
+// runClusterReplicas: CLUSTER REPLICAS node-id.
+func runClusterReplicas(c *client, st *standing, args [][]byte) {
+	lines, primary, ok := c.view(st).Replicas(topology.NodeID(args[2]))
+	switch {
+	case !ok:
+		c.Out.Error(errUnknownNode(args[2]))
+	case !primary:
+		c.Out.Error("ERR The specified node is not a master")
+	default:
+		c.Out.BulkStrings(lines)
+	}
+}
+
+// runClusterFailover: CLUSTER FAILOVER [FORCE | TAKEOVER | FORCE-UNCLEAN].
+func runClusterFailover(c *client, st *standing, args [][]byte) {
+	how := ""
+	if len(args) == 3 {
+		how = strings.ToUpper(string(args[2]))
+	}
+	switch {
+	case len(args) > 3, how != "" && how != "FORCE" && how != "TAKEOVER" && how != "FORCE-UNCLEAN":
+		c.Out.Error(items.ErrSyntax)
+		return
+	case st.Primary:
+		c.Out.Error("ERR You should send CLUSTER FAILOVER to a replica")
+		return
+	case st.Shard == nil, c.srv.cluster.hooks.Failover == nil:
+		c.Out.Error("ERR this node is of no shard")
+		return
+	}
+	var err error
+	done := false
+	c.block(context.Background(), func(ctx context.Context) {
+		err = c.srv.cluster.hooks.Failover(ctx, how)
+		done = !errors.Is(err, context.Canceled)
+	})
+	switch {
+	case !done:
+		c.Closing = true
+	case err != nil:
+		c.StoreError(err)
+	default:
+		c.Out.Status("OK")
+	}
+}
+
+// slotArgument reads a hash slot.
+func slotArgument(c *client, arg []byte) (of uint16, ok bool) {
+	n, ok := resp.Number(arg)
+	switch {
+	case !ok:
+		c.Out.Error(items.ErrNotInteger)
+	case n < 0 || n >= slot.Slots:
+		c.Out.Error("ERR Invalid slot")
+		return 0, false
+	}
+	return uint16(n), ok
+}
+
+// runCountKeysInSlot: CLUSTER COUNTKEYSINSLOT slot.
+func runCountKeysInSlot(c *client, _ *standing, args [][]byte) {
+	of, ok := slotArgument(c, args[2])
+	if !ok {
+		return
+	}
+	n := 0
+	if err := c.eachInSlot(of, math.MaxInt, func([]byte) { n++ }); err != nil {
+		c.StoreError(err)
+		return
+	}
+	c.Out.Int(int64(n))
+}
+
+// runGetKeysInSlot: CLUSTER GETKEYSINSLOT slot count.
+func runGetKeysInSlot(c *client, _ *standing, args [][]byte) {
+	of, ok := slotArgument(c, args[2])
+	if !ok {
+		return
+	}
+	count, ok := resp.Number(args[3])
+	switch {
+	case !ok:
+		c.Out.Error(items.ErrNotInteger)
+		return
+	case count < 0:
+		c.Out.Error("ERR Invalid slot or number of keys")
+		return
+	}
+	var keys [][]byte
+	if err := c.eachInSlot(of, int(count), func(key []byte) { keys = append(keys, key) }); err != nil {
+		c.StoreError(err)
+		return
+	}
+	c.Out.Array(len(keys))
+	for _, k := range keys {
+		c.Out.Bulk(k)
+	}
+}
+
+// errGone says that the client has gone: nobody reads the answer.
+var errGone = errors.New("the connection has ended")
+
+// eachInSlot calls f with the keys of posts in a slot, most of them at most. It takes turns with other walks, in steps.
+func (c *client) eachInSlot(of uint16, most int, f func(key []byte)) error {
+	if most == 0 {
+		return nil
+	}
+	conn := datasetConn{&c.call}
+	step := func(cursor uint64) (next uint64, err error) {
+		err = c.withStore(false, func(b *counter.Batch) error {
+			var list []counter.ScanItem
+			list, next, err = b.Scan(nil, cursor, slotStep)
+			for _, it := range list {
+				if slot.Of(it.Mid) == of && most > 0 {
+					f(conn.AppendKey(nil, b.Schema(), it.Counter, schema.WholeItem, it.Mid))
+					most--
+				}
+			}
+			return err
+		})
+		return next, err
+	}
+	if c.executing {
+		return errSlotHeld
+	}
+	err := errGone
+	conn.Busy(func(ctx context.Context) {
+		for cursor := uint64(0); ; {
+			if cursor, err = step(cursor); err != nil || cursor == 0 || most == 0 || ctx.Err() != nil {
+				return
+			}
+			runtime.Gosched() // or it would keep a processor for 10 ms at a time
+		}
+	})
+	return err
+}
+
+// slotStep is how many posts are looked at before others have their turn.
+const slotStep = 1000
+
+var errSlotHeld = items.Refusal("ERR posts of a hash slot are not looked for in a transaction, which keeps others waiting")
+
+// mode is what INFO and HELLO say of it.
+func (s *Server) mode() string {
+	if s.cluster != nil {
+		return "cluster"
+	}
+	return "standalone"
+}
+
+// infoCluster is what INFO cluster says.
+func infoCluster(c *call, t *infoText) {
+	if c.srv.cluster == nil {
+		t.field("cluster_enabled", 0)
+		return
+	}
+	t.field("cluster_enabled", 1)
+	st := c.srv.cluster.now.Load()
+	conf := c.srv.config.Get()
+	role := "free"
+	switch {
+	case st.Primary:
+		role = "primary"
+	case st.Shard != nil:
+		role = "replica"
+	}
+	t.field("cluster_name", conf.Cluster.Name)
+	t.field("cluster_node_id", st.Self)
+	t.field("cluster_map_revision", st.Map.Revision)
+	t.field("cluster_role", role)
+	t.field("cluster_shard", st.shardID())
+	if st.Shard != nil {
+		t.field("cluster_shard_epoch", st.Shard.Epoch)
+		t.field("cluster_shard_in_sync", len(st.Shard.InSync))
+	}
+	t.field("cluster_slots_served", st.Owned.Len()*slot.PerGroup)
+	t.field("cluster_reads", served(st.Reads))
+	t.field("cluster_writes", served(st.Writes))
+	t.field("cluster_schema_statements", len(st.Map.Schema.Statements))
+}
+
+// served says why something is refused.
+func served(text string) string {
+	if text == "" {
+		return "served"
+	}
+	return text
+}

@@ -1,0 +1,260 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/route"
+	"github.com/counterd/counterd/internal/slot"
+)
+
+// Which commands a node of a cluster takes, and where the others go. There are two ways to ask: local is quick and asked
+// of every planned command, and where it does not say yes, routed looks at everything. That the store has a post's slot
+// is the store's to say in any case (counter.NotOwnedError), under its gate.
+
+// local tells whether a planned command can go on here, as far as a few compares can tell. A lease is looked at once a
+// batch, which is once a turn.
+func (c *client) local(cmd *row, args [][]byte) bool {
+	st := c.srv.cluster.now.Load()
+	replica := !st.open && c.replicaReads && st.Reads == "" && !st.Primary && cmd.Reads()
+	if !st.open && !replica || !c.Batch.Opened() && st.expired() {
+		return false
+	}
+	if c.internal || cmd.First == 0 {
+		return true
+	}
+	if cmd.Last == cmd.First && !replica {
+		return route.Plain(args[cmd.First])
+	}
+	_, last := cmd.Access().Keys(args)
+	changes, first := cmd.Flags&command.Write != 0, -1
+	for i := cmd.First; i <= last; i += cmd.Step {
+		if !route.Plain(args[i]) {
+			return false
+		}
+		if st.all && !changes {
+			continue
+		}
+		of := int(slot.OfKey(args[i]))
+		if changes && first >= 0 && of != first || !st.Owned.Has(slot.GroupOf(uint16(of))) {
+			return false
+		}
+		first = of
+	}
+	return true
+}
+
+// routed tells why a command is not taken here: it goes elsewhere, or nowhere; empty: it is. wait is set where that may
+// change in a moment.
+func (c *client) routed(st *standing, cmd *row, args [][]byte) (text string, wait bool) {
+	var r routing
+	if cmd.Is("exec") {
+		for i := range c.multi.queued {
+			q := &c.multi.queued[i]
+			r.add(c, q.cmd, q.args, true)
+		}
+	} else {
+		r.add(c, cmd, args, c.multi.active)
+	}
+	switch {
+	case r.text != "":
+		return r.text, false
+	case r.slot >= 0 && !c.internal:
+		if text, wait = c.owned(st, &r); text != "" {
+			return text, wait
+		}
+	}
+	switch {
+	case r.writes:
+		return st.Writes, false
+	case !r.reads:
+		return "", false
+	}
+	return st.Readable(time.Now()), false
+}
+
+// unwritten refuses a change where the standing has become another one since it was let in. REQUIRES the batch open: see
+// Server.Stand. Empty: it may be made.
+func (c *call) unwritten(flags command.Flags) string {
+	if c.srv.cluster == nil || flags&command.Write == 0 {
+		return ""
+	}
+	return c.srv.cluster.now.Load().Writes
+}
+
+// routing is what a command, or a transaction, asks of the cluster.
+type routing struct {
+	slot          int // of its keys; -1: it has none
+	some          bool
+	reads, writes bool
+	channel       bool   // the slot is that of shard channels, and no post's
+	follows       bool   // a replica can have it: reads, and subscriptions
+	text          string // why nobody takes it
+}
+
+// add looks at a command. whole says that all its keys have to be in one slot, be it a read.
+func (r *routing) add(c *client, cmd *row, args [][]byte, whole bool) {
+	if !r.some {
+		r.some, r.slot, r.follows = true, -1, true
+	}
+	changes := cmd.Flags&command.Write != 0 && !altersSchema(cmd)
+	r.writes = r.writes || changes
+	r.reads = r.reads || readsData(cmd)
+	if cmd.Group == "pubsub" {
+		if cmd.First == 0 || cmd.Is("sunsubscribe") {
+			return
+		}
+		r.channel = true
+		if cmd.Is("spublish") {
+			r.follows = false
+		}
+	} else if changes {
+		r.follows = false
+	}
+	if cmd.First == 0 || c.internal {
+		return
+	}
+	last := len(args) - 1
+	if cmd.HasKeys() {
+		_, last = cmd.Access().Keys(args)
+	} else if cmd.Last > 0 {
+		last = cmd.Last
+	}
+	for i := cmd.First; i <= last; i += cmd.Step {
+		if cmd.HasKeys() && !c.loading && !route.Plain(args[i]) {
+			if text := route.Refusal(c.store.Schema(), args[i]); text != "" {
+				r.text = text
+				return
+			}
+		}
+		of := int(slot.OfKey(args[i]))
+		if r.slot >= 0 && of != r.slot {
+			r.text = route.ErrCrossSlot
+			return
+		}
+		r.slot = of
+	}
+}
+
+// altersSchema tells whether a command changes the schema, which is the cluster's and not a node's.
+func altersSchema(cmd *row) bool { return cmd.Is("add") || cmd.Is("drop") }
+
+// readsData tells whether a command tells of posts, so that a node which may have been replaced must not answer it.
+func readsData(cmd *row) bool {
+	if cmd.Flags&(command.ReadOnly|command.Admin) != command.ReadOnly {
+		return false
+	}
+	switch cmd.Name {
+	case "dbsize", "schema", "counter.hot", "idmp|last", "function|list":
+		return false
+	}
+	return true
+}
+
+// owned tells where a command goes whose slot is not served here.
+func (c *client) owned(st *standing, r *routing) (text string, wait bool) {
+	group := slot.GroupOf(uint16(r.slot))
+	mine := st.mine(group)
+	switch {
+	case mine && !st.Primary && !(r.follows && (c.replicaReads || r.channel)):
+		return c.view(st).Moved(uint16(r.slot)), false
+	case st.Owned.Has(group):
+		return "", false
+	case mine:
+		return route.ErrTryAgain, true
+	}
+	return c.view(st).Moved(uint16(r.slot)), false
+}
+
+// view is the cluster as the connection is told of it.
+func (c *call) view(st *standing) route.View {
+	return route.View{Map: st.Map, Self: st.Self, TLS: c.session.Secure()}
+}
+
+// moved is what a store's refusal of a slot is answered by.
+func (c *call) moved(of uint16) string { return c.view(c.srv.cluster.now.Load()).Moved(of) }
+
+// settling is for how long a command waits for a slot that is on its way: writes are held 500 ms at most.
+const settling = 500 * time.Millisecond
+
+// here is the check of a cluster: false, and the error was appended, or in a loop the command has to wait. It is a place
+// where commands block: see block.
+func (c *client) here(cmd *row, args [][]byte) bool {
+	var end time.Time
+	for {
+		st, _ := c.srv.cluster.look()
+		text, wait := c.routed(st, cmd, args)
+		if text == "" {
+			return true
+		}
+		if wait && end.IsZero() {
+			if c.InLoop() {
+				c.Leave()
+				return false
+			}
+			end = time.Now().Add(settling)
+		}
+		if !wait || !c.settled(st, end) {
+			c.redirect(cmd, text)
+			return false
+		}
+		if c.Closing {
+			return false
+		}
+		if c.loading || c.store != c.srv.current.Load() {
+			c.begin()
+		}
+	}
+}
+
+// settled waits until the standing is another one, and at the end returns false.
+func (c *client) settled(st *standing, end time.Time) (news bool) {
+	ctx, cancel := context.WithDeadline(context.Background(), end)
+	defer cancel()
+	c.block(ctx, func(ctx context.Context) {
+		now, changed := c.srv.cluster.look()
+		if news = now != st; news {
+			return
+		}
+		select {
+		case <-changed:
+			news = true
+		case <-ctx.Done():
+		}
+	})
+	return news
+}
+
+// redirect is fail for a command that this node does not take. A transaction ends with it, without a word around it:
+// clients look for the first one.
+func (c *client) redirect(cmd *row, text string) {
+	if cmd.Is("exec") {
+		c.multi = transaction{}
+		c.srv.watches.Remove(&c.watch)
+	}
+	c.fail(cmd, text)
+}
+
+// groupOfChannel is the group of a shard channel's slot.
+func groupOfChannel(name string) uint8 { return slot.GroupOf(slot.OfKey([]byte(name))) }
+
+// elsewhere is routed again for a transaction with the store held: until now the slot could go, and changes be refused.
+func (t *transaction) elsewhere(c *client) string {
+	if c.srv.cluster == nil {
+		return ""
+	}
+	var r routing
+	for i := range t.queued {
+		r.add(c, t.queued[i].cmd, t.queued[i].args, true)
+	}
+	switch {
+	case r.text != "":
+		return r.text
+	case r.slot >= 0 && !r.channel && !c.Batch.Owns(uint16(r.slot)):
+		return c.moved(uint16(r.slot))
+	case r.writes:
+		return c.unwritten(command.Write)
+	}
+	return ""
+}
