@@ -1,6 +1,7 @@
 package counter
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -274,6 +275,19 @@ func (b *Batch) Items() int {
 		}
 	}
 	return b.s.own.share(n)
+}
+
+// Adopt puts a schema in force that was made elsewhere, of the same one as this store's: what it has not is dropped. text
+// is its durable form (schema.Schema.AppendText). REQUIRES BeginExclusive.
+func (b *Batch) Adopt(text []byte) error {
+	next, err := schema.ParseDurable(text)
+	if err != nil {
+		return err
+	}
+	if bytes.Equal(b.Schema().AppendText(nil), text) {
+		return nil
+	}
+	return b.s.alter(b, next)
 }
 
 // AlterScript is Store.AlterScript inside a batch. REQUIRES BeginExclusive.

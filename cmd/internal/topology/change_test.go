@@ -126,7 +126,7 @@ func randomChange(rng *rand.Rand, m *Map) (kind string, c Change, err error) {
 	case "touch":
 		c, err = Touch(m, id)
 	case "schema":
-		c, err = AppendSchema(m, "ADD likes")
+		c, err = SetSchema(m, m.Schema.Text+"likes", "ADD likes")
 	case "move":
 		var groups GroupSet
 		if s != nil {

@@ -25,11 +25,12 @@ type Cluster struct {
 	Revision  int64     `json:"-"`         // of the key, for Txn; 0: nobody has created the cluster yet
 }
 
-// Schema is the statements that each shard's primary runs in order, so that counters and columns have the same ids
-// everywhere. Key: <prefix>/schema; there is none before the first.
+// Schema is what the schema of each shard's data is to be, so that counters and columns have the same ids everywhere: a
+// statement makes a new text of the one before, in one place, and who missed some of them takes the last. Key:
+// <prefix>/schema; there is none before the first.
 type Schema struct {
-	Statements []string `json:"statements"`
-	Revision   int64    `json:"-"`
+	Text     string `json:"text"` // package schema's durable form
+	Revision int64  `json:"-"`
 }
 
 // Node is a node as it registered itself. Key: <prefix>/node/<id>; it stays when the node is away.
@@ -67,8 +68,8 @@ type Live struct {
 	Wants  uint64 `json:"wants,omitempty"`
 	Asks   uint64 `json:"asks,omitempty"`
 	Leaves bool   `json:"leaves,omitempty"`
-	// Schema is how many of the cluster's statements its data has.
-	Schema   int   `json:"schema,omitempty"`
+	// Schema is the revision of the cluster's schema that its data has.
+	Schema   int64 `json:"schema,omitempty"`
 	Revision int64 `json:"-"` // of the key
 }
 

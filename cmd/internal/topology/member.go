@@ -193,13 +193,13 @@ func ForgetNode(m *Map, id NodeID, least int) (Change, error) {
 	return c, nil
 }
 
-// AppendSchema puts a statement behind the cluster's others.
-func AppendSchema(m *Map, statement string) (Change, error) {
+// SetSchema gives the cluster another schema, in the durable form, because of a statement.
+func SetSchema(m *Map, text, statement string) (Change, error) {
 	c := Change{What: fmt.Sprintf("schema: %.100q", statement)}
 	if !m.Created() {
 		return Change{}, refuse(c.What, "the cluster is not created")
 	}
 	c.Same(ClusterKey, m.Cluster.Revision)
-	c.Set(SchemaKey, m.Schema.Revision, Schema{Statements: append(slices.Clip(m.Schema.Statements), statement)})
+	c.Set(SchemaKey, m.Schema.Revision, Schema{Text: text})
 	return c, nil
 }

@@ -27,8 +27,8 @@ type Config struct {
 	NodeTimeout time.Duration // of the lease; in whole seconds, 2 at least
 	// SpareAfter is how long a node must be gone before a free one takes its place; 0: 5 minutes.
 	SpareAfter time.Duration
-	// Schema is how many of the cluster's statements the data has; nil: none.
-	Schema func() int
+	// Schema is the revision of the cluster's schema that the data has; nil: none.
+	Schema func() int64
 }
 
 // Times. None decides over what is safe.

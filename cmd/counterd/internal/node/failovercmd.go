@@ -23,6 +23,10 @@ const ErrFailingOver = "ERR FAILOVER already in progress."
 // how it goes on.
 func (n *Node) failover(c Conn, args [][]byte) {
 	out := &c.Call().Out
+	if n.elected != "" {
+		out.Error("ERR FAILOVER not allowed in cluster mode: use CLUSTER FAILOVER, on the replica that is to lead")
+		return
+	}
 	if len(args) == 2 && resp.EqualFold(args[1], "ABORT") {
 		if !n.handover.abort(c.Executing()) {
 			out.Error("ERR No failover in progress.")

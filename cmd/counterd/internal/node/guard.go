@@ -123,7 +123,12 @@ func (g *Guard) refresh() {
 }
 
 // RoleChanged brings the guard up to date: role, link, replicas, Sentinel's word or the configuration may have changed.
-func (n *Node) RoleChanged() { n.because(n.why) }
+func (n *Node) RoleChanged() {
+	n.because(n.why)
+	if n.changed != nil {
+		n.changed()
+	}
+}
 
 // why are the bits of the guard that the node's state asks for.
 func (n *Node) why() uint32 {

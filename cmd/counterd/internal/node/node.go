@@ -40,7 +40,9 @@ type Node struct {
 	life   *life
 	runID  string // of the server
 
-	roles sync.Mutex // held while the role changes together with the setting that tells of it
+	elected string     // of a cluster's node, its id: see Elect
+	changed func()     // see Elect; nil: nobody is told
+	roles   sync.Mutex // held while the role changes together with the setting that tells of it
 
 	handover handover
 	held     heldWrites
@@ -69,6 +71,13 @@ func (n *Node) Close(ctx context.Context) error {
 
 // Wait waits for the end of what a node that was closed does.
 func (n *Node) Wait() { n.life.running.Wait() }
+
+// Elect makes the node one of a cluster: its role is what the cluster's agent says (Replication), and nobody else. changed
+// is called when role or link may have changed; it must not wait. Call it before Start and before there is a link.
+func (n *Node) Elect(id string, changed func()) {
+	n.elected, n.changed = id, changed
+	n.repl.OnEpoch(func(uint64) { changed() })
+}
 
 // Peers are the replicas that this node feeds.
 func (n *Node) Peers() *repl.Peers { return n.repl.Peers() }
@@ -105,5 +114,6 @@ func (n *Node) Replica() bool {
 func (n *Node) settings() repl.Settings {
 	c := n.config.Get()
 	return repl.Settings{MasterAuth: c.MasterAuth, MasterUser: c.MasterUser, Port: c.Listening(), AnnounceIP: c.AnnounceIP, AnnouncePort: c.AnnouncePort,
+		NodeID:  n.elected,
 		Timeout: time.Duration(c.ReplTimeout) * time.Second, TLS: n.host.LinkTLS}
 }

@@ -13,6 +13,10 @@ import (
 // behind it.
 func (n *Node) replicaOf(c Conn, args [][]byte) {
 	out := &c.Call().Out
+	if n.elected != "" {
+		out.Error("ERR REPLICAOF not allowed in cluster mode.")
+		return
+	}
 	if n.handover.state() != PhaseNone && !n.handover.isStuck() {
 		out.Error("ERR REPLICAOF not allowed while failing over.")
 		return

@@ -8,8 +8,12 @@ import (
 )
 
 // Start takes the role of the configuration, when the store has come; without one, the role that the node had when it
-// ended.
+// ended. A node of a cluster rests until it is told.
 func (n *Node) Start() {
+	if n.elected != "" {
+		n.RoleChanged()
+		return
+	}
 	a, err := primaryOf(n.config.Get())
 	if err != nil || a == (repl.Address{}) {
 		a = n.lastRole()

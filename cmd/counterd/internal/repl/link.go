@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/counterd/counterd/counter"
@@ -46,6 +47,7 @@ type Link struct {
 	copied    int64 // bytes of the snapshot that have come, while copying
 	total     int64
 	lastErr   string
+	refused   bool // the last attempt to connect was refused: nobody listens there
 
 	stalled atomic.Bool // this node's log takes no changes: nothing is read, nothing acknowledged
 
@@ -97,7 +99,7 @@ func (l *Link) stop() {
 func (l *Link) set(s LinkState) {
 	l.mu.Lock()
 	if s == LinkConnected {
-		l.downSince, l.lastErr = time.Time{}, ""
+		l.downSince, l.lastErr, l.refused = time.Time{}, "", false
 	} else if l.state == LinkConnected {
 		l.downSince = time.Now()
 	}
@@ -130,7 +132,13 @@ func (l *Link) run() {
 			l.mu.Lock()
 			known := l.lastErr == err.Error()
 			l.lastErr = err.Error()
+			was := l.refused
+			l.refused = errors.Is(err, syscall.ECONNREFUSED)
+			news := l.refused && !was
 			l.mu.Unlock()
+			if news {
+				l.node.host.RoleChanged()
+			}
 			if !known { // the same again is no news
 				l.node.logger.Warn("the link to the primary is down", "primary", l.primary.String(), "error", err)
 			}

@@ -87,6 +87,9 @@ func NewNode(host Host, settings func() Settings, log *slog.Logger) *Node {
 	return n
 }
 
+// Process is a random name of this process, which its links tell.
+func (n *Node) Process() string { return n.process }
+
 // Peers are the replicas that this node feeds.
 func (n *Node) Peers() *Peers { return &n.peers }
 
@@ -254,6 +257,7 @@ type LinkInfo struct {
 	End           uint64        // of the primary's log
 	Copied, Total int64         // while copying
 	Error         string        // why the link is down
+	Refused       bool          // the last attempt to connect was refused: no process listens there
 }
 
 // Link describes the link. ok is false if there is none: a primary, or a replica that was not told whose.
@@ -266,7 +270,7 @@ func (n *Node) Link() (info LinkInfo, ok bool) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	info = LinkInfo{Primary: l.primary, State: l.state, LastIO: -1, End: l.end.Load(), Copied: l.copied, Total: l.total, Error: l.lastErr}
+	info = LinkInfo{Primary: l.primary, State: l.state, LastIO: -1, End: l.end.Load(), Copied: l.copied, Total: l.total, Error: l.lastErr, Refused: l.refused}
 	if at := l.lastIO.Load(); at != 0 {
 		info.LastIO = time.Since(time.Unix(0, at))
 	}

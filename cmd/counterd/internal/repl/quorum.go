@@ -30,6 +30,7 @@ type quorum struct {
 // acked is how far a node says it is.
 type acked struct {
 	peer             *Peer // its link; nil: it has none
+	process          string
 	written, durable uint64
 	at               time.Time // of the last acknowledgement
 }
@@ -104,7 +105,7 @@ func (q *quorum) joined(p *Peer) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if p.epoch == q.epoch && q.epoch != 0 {
-		q.acks[p.nodeID] = &acked{peer: p}
+		q.acks[p.nodeID] = &acked{peer: p, process: p.process}
 	}
 }
 
@@ -143,4 +144,15 @@ func (ps *Peers) Acked(id string) (written, durable uint64, at time.Time, ok boo
 		return 0, 0, time.Time{}, false
 	}
 	return a.written, a.durable, a.at, a.peer != nil
+}
+
+// ProcessOf is the name of the process (Node.Process) whose acknowledgements Acked tells; empty: there are none.
+func (ps *Peers) ProcessOf(id string) string {
+	q := &ps.quorum
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if a := q.acks[id]; a != nil {
+		return a.process
+	}
+	return ""
 }
