@@ -302,7 +302,7 @@ func infoCluster(c *call, t *infoText) {
 	t.field("cluster_slots_served", st.Owned.Len()*slot.PerGroup)
 	t.field("cluster_reads", served(st.Reads))
 	t.field("cluster_writes", served(st.Writes))
-	t.field("cluster_schema_statements", len(st.Map.Schema.Statements))
+	t.field("cluster_schema_revision", st.Map.Schema.Revision)
 }
 
 // served says why something is refused.
