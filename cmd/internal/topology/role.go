@@ -10,15 +10,13 @@ import (
 // more than the others, which nobody was promised, and must throw that away before it counts again. The node itself
 // proposes this, so that nobody leads who does not know of it. A primary that started anew and is alone in sync promotes
 // itself.
-func Promote(m *Map, id ShardID, by NodeID) (Change, error) { return PromoteAbove(m, id, by, 0, nil) }
+func Promote(m *Map, id ShardID, by NodeID) (Change, error) { return PromoteAbove(m, id, by, 0) }
 
 // PromoteAbove is Promote by a node whose log has seen the epoch above, as it was of another shard: the next one is higher
-// than that too. Nodes of without are no more in sync: they say that they may lack what they acknowledged.
-func PromoteAbove(m *Map, id ShardID, by NodeID, above uint64, without []NodeID) (Change, error) {
+// than that too.
+func PromoteAbove(m *Map, id ShardID, by NodeID, above uint64) (Change, error) {
 	return lead(m, fmt.Sprintf("shard %d: promote %s", id, by), id, by, above, func(s *Shard) []NodeID {
-		return slices.DeleteFunc(slices.Clone(s.InSync), func(n NodeID) bool {
-			return n != by && (n == s.Primary || slices.Contains(without, n))
-		})
+		return slices.DeleteFunc(slices.Clone(s.InSync), func(n NodeID) bool { return n == s.Primary && n != by })
 	})
 }
 

@@ -142,7 +142,6 @@ func (a *Agent) step() {
 		a.keepInSync()
 		a.keepHandover()
 		a.keepElection()
-		a.keepBehind()
 		a.keepSpares()
 		a.publish()
 	}

@@ -17,11 +17,9 @@
 //     that it leads it acknowledges nothing to older epochs: those are short of one that they require.
 //  3. A process leads an epoch once. One that starts and finds itself primary rests (Live.Rests); others in sync take
 //     over, or, if none does, it promotes itself to another epoch. So logs of one epoch have one writer.
-//  4. A node whose machine went down under it (fsync not at each change) is Behind: it may lack what it acknowledged. It
-//     lets itself be taken out of sync, and comes back as a replica that has caught up. It becomes primary only if all in
-//     sync are behind and can be asked: then the one with the most does, alone in sync.
-//  5. A replica is added only on the word of the process that etcd shows (Live.Process): what the process before had
-//     acknowledged may be gone.
+//  4. A node whose machine went down under it (fsync not at each change) is behind: it may lack what it acknowledged, until
+//     it has caught up with a primary. Meanwhile it becomes primary only if all in sync are behind and can be asked: the
+//     one with the most.
 //
 // # Failover
 //

@@ -34,7 +34,7 @@ func (a *Agent) keepElection() {
 	if a.election.wants != s.Epoch+1 {
 		a.election.wants, a.election.since = s.Epoch+1, a.now
 	}
-	after, without, ok := a.rank(s)
+	after, ok := a.rank(s)
 	if !ok {
 		return
 	}
@@ -45,7 +45,7 @@ func (a *Agent) keepElection() {
 	if !a.idle() {
 		return
 	}
-	c, err := topology.PromoteAbove(a.m, s.ID, a.id, a.log.Epoch, without)
+	c, err := topology.PromoteAbove(a.m, s.ID, a.id, a.log.Epoch)
 	if err == nil && absent {
 		c.Same(topology.LiveKey(s.Primary), 0)
 	}
@@ -93,90 +93,55 @@ func (a *Agent) suspects(s *topology.Shard) (why string, absent bool) {
 	return "", false
 }
 
-// rank tells how long behind the suspicion the node proposes itself, and who is no more in sync then. !ok: it is no
-// candidate.
-func (a *Agent) rank(s *topology.Shard) (after time.Duration, without []topology.NodeID, ok bool) {
+// rank tells how long behind the suspicion the node proposes itself. !ok: it is no candidate.
+func (a *Agent) rank(s *topology.Shard) (after time.Duration, ok bool) {
 	type candidate struct {
 		id             topology.NodeID
 		last           bool // the old primary
 		epoch, written uint64
 	}
 	var sound, behind []candidate
-	heard := true
+	heard, all := true, true // from candidates; from all in sync
 	for _, id := range s.InSync {
 		c := candidate{id, id == s.Primary, a.log.Epoch, a.log.Written}
-		b := a.conf.Home.Behind()
+		b := a.log.Behind
 		if id != a.id {
 			live := a.m.Live[id]
 			if live == nil {
 				continue
 			}
 			c.epoch, c.written, b = live.Epoch, live.Written, live.Behind
-			if b || id != s.Primary {
-				heard = heard && (live.Wants == s.Epoch+1 || b)
-			}
+			wants := live.Wants == s.Epoch+1
+			heard, all = heard && (b || id == s.Primary || wants), all && wants
 		}
 		switch {
 		case b:
 			behind = append(behind, c)
-			if id != a.id {
-				without = append(without, id)
-			}
 		case id == a.id || id != s.Primary:
 			sound = append(sound, c)
 		}
 	}
-	most := func(x, y candidate) int {
-		last := 0
-		if x.last != y.last {
-			if last = 1; y.last {
-				last = -1
-			}
-		}
-		return cmp.Or(last, cmp.Compare(y.epoch, x.epoch), cmp.Compare(y.written, x.written), cmp.Compare(x.id, y.id))
-	}
 	mine := func(c candidate) bool { return c.id == a.id }
-	if a.conf.Home.Behind() {
-		if len(behind) < len(s.InSync) { // one may come that has all
-			return 0, nil, false
-		}
-		for i := range behind {
-			behind[i].last = false
-		}
-		slices.SortFunc(behind, most)
-		return 0, without, mine(behind[0])
+	most := func(x, y candidate) int {
+		return cmp.Or(cmp.Compare(y.epoch, x.epoch), cmp.Compare(y.written, x.written), cmp.Compare(x.id, y.id))
 	}
-	slices.SortFunc(sound, most)
+	if a.log.Behind {
+		// One that is away, or is not behind, has what this one may lack.
+		slices.SortFunc(behind, most)
+		return 0, all && len(behind) == len(s.InSync) && mine(behind[0])
+	}
+	slices.SortFunc(sound, func(x, y candidate) int {
+		if x.last != y.last {
+			if x.last {
+				return 1
+			}
+			return -1
+		}
+		return most(x, y)
+	})
 	after = time.Duration(slices.IndexFunc(sound, mine)) * rankTime
 	if !heard {
 		after += askTime
 	}
-	return after, without, true
-}
-
-// keepBehind has a node that may lack what it acknowledged come out of sync before it counts again.
-func (a *Agent) keepBehind() {
-	s := a.shard()
-	if !a.conf.Home.Behind() || a.membership.shownAt == 0 || a.role.kind == leading {
-		return
-	}
-	var c topology.Change
-	var err error
-	switch {
-	case s == nil || !s.Has(a.id) && s.Revision > a.membership.shownAt:
-		// Who adds it from now on knows the process that is behind, and has heard of this one what it has.
-		if err := a.conf.Home.CaughtUp(); err != nil {
-			a.fault("the directory does not take that the node is out of sync", err)
-		}
-		return
-	case !a.idle():
-		return
-	case !s.Has(a.id):
-		c, err = topology.Touch(a.m, s.ID)
-	case s.Primary != a.id && a.role.kind == following && a.host.Link().Connected:
-		c, err = topology.Shrink(a.m, s.ID, s.Epoch, []topology.NodeID{a.id})
-	default:
-		return // nobody leads: it may be the one with the most
-	}
-	a.propose(c, err, commitTime, func(error, bool) {})
+	return after, true
 }

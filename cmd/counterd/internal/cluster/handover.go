@@ -174,11 +174,11 @@ func (a *Agent) Failover(ctx context.Context, kind FailoverKind) (r Report, err 
 		case a.role.kind == leading:
 			err = ErrIsPrimary
 			return
-		case !s.Has(a.id) && kind != Unclean, a.conf.Home.Behind() && kind != Unclean:
+		case !s.Has(a.id) && kind != Unclean, a.log.Behind && kind != Unclean:
 			err = ErrNotInSync
 			return
 		}
-		r = Report{Shard: s.ID, From: s.Primary, Epoch: s.Epoch + 1, Has: a.host.Log().Written, Clean: s.Has(a.id) && !a.conf.Home.Behind()}
+		r = Report{Shard: s.ID, From: s.Primary, Epoch: s.Epoch + 1, Has: a.host.Log().Written, Clean: s.Has(a.id) && !a.log.Behind}
 		for id, written := range a.spares.written {
 			if n := a.m.Nodes[id]; n != nil && n.Shard == s.ID && id != a.id && written > r.Known {
 				r.Known, r.KnownOf = written, id

@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 
 	"github.com/counterd/counterd/cmd/internal/topology"
@@ -25,10 +24,6 @@ type Home interface {
 	Cluster() string
 	// Join says that the data is of a cluster from now on.
 	Join(cluster string) error
-	// Behind tells whether the log may lack what it acknowledged, as the machine went down under it.
-	Behind() bool
-	// CaughtUp ends that.
-	CaughtUp() error
 }
 
 // HomeName is the file in a data directory that holds it.
@@ -42,11 +37,6 @@ type note struct {
 	Format  int             `json:"format"`
 	Node    topology.NodeID `json:"node"`
 	Cluster string          `json:"cluster,omitempty"`
-	// Boot is the machine's boot id under which a process has the directory in use; empty behind a clean end. Every
-	// acknowledged change was durable meanwhile if Durable is set (appendfsync always).
-	Boot    string `json:"boot,omitempty"`
-	Durable bool   `json:"durable,omitempty"`
-	Behind  bool   `json:"behind,omitempty"`
 }
 
 // Directory is the Home of a data directory. It is safe for concurrent use.
@@ -59,25 +49,15 @@ type Directory struct {
 
 var _ Home = (*Directory)(nil)
 
-// OpenDirectory reads the note of a data directory, and makes one where there is none. durable tells whether changes are
-// acknowledged when they are durable (appendfsync always). The directory must be locked, and its Close called behind the
-// log's.
-func OpenDirectory(dir string, durable bool) (*Directory, error) {
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return nil, fmt.Errorf("which boot of the machine this is: %w", err)
-	}
-	return openDirectory(dir, strings.TrimSpace(string(boot)), durable)
-}
-
-func openDirectory(dir, boot string, durable bool) (*Directory, error) {
+// OpenDirectory reads the note of a data directory, and makes one where there is none. The directory must be locked.
+func OpenDirectory(dir string) (*Directory, error) {
 	d := &Directory{path: filepath.Join(dir, HomeName)}
 	text, err := os.ReadFile(d.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		var id [20]byte
 		_, _ = rand.Read(id[:]) // never fails
-		d.note.Node = topology.NodeID(hex.EncodeToString(id[:]))
+		return d, d.change(func(n *note) { n.Format, n.Node = homeFormat, topology.NodeID(hex.EncodeToString(id[:])) })
 	case err != nil:
 		return nil, err
 	default:
@@ -91,10 +71,7 @@ func openDirectory(dir, boot string, durable bool) (*Directory, error) {
 			return nil, fmt.Errorf("%s: %w", d.path, err)
 		}
 	}
-	return d, d.change(func(n *note) {
-		n.Behind = n.Behind || n.Boot != "" && n.Boot != boot && !n.Durable
-		n.Format, n.Boot, n.Durable = homeFormat, boot, durable
-	})
+	return d, nil
 }
 
 // change writes the note with a change; behind an error it is as before.
@@ -129,24 +106,7 @@ func (d *Directory) Node() topology.NodeID { return d.read().Node }
 // Cluster is Home's.
 func (d *Directory) Cluster() string { return d.read().Cluster }
 
-// Behind is Home's.
-func (d *Directory) Behind() bool { return d.read().Behind }
-
 // Join is Home's.
 func (d *Directory) Join(cluster string) error {
 	return d.change(func(n *note) { n.Cluster = cluster })
 }
-
-// CaughtUp is Home's.
-func (d *Directory) CaughtUp() error { return d.change(func(n *note) { n.Behind = false }) }
-
-// Fsync says that appendfsync has changed. A directory that was not durable for a moment stays so until the process ends.
-func (d *Directory) Fsync(durable bool) error {
-	if durable || !d.read().Durable {
-		return nil
-	}
-	return d.change(func(n *note) { n.Durable = false })
-}
-
-// Close notes a clean end: all that was acknowledged is durable.
-func (d *Directory) Close() error { return d.change(func(n *note) { n.Boot = "" }) }

@@ -10,7 +10,7 @@ import (
 // does, but waits for no other node.
 type Host interface {
 	// Lead begins the term of an epoch and returns when that is durable. Nothing of an older epoch is acknowledged any
-	// more, here or to an older primary. Clients change nothing before Serve says so.
+	// more, here or to an older primary, and nothing of this one before Require. Clients change nothing before Serve says so.
 	Lead(epoch uint64) error
 
 	// Follow makes the node the replica of another, whose frames are taken while they carry the epoch. It tries for as long
@@ -55,11 +55,14 @@ type LogState struct {
 	Durable   uint64
 	Confirmed uint64 // all whom Require names have it
 	Waiting   bool   // somebody waits for what is written to be confirmed
-	ReplID    string // of the log since the term began
-	Err       error  // why nothing can be written: the disk failed or is full
-	Posts     uint64 // in memory and on disk
-	Bytes     uint64 // of data, memory and files
-	Ops       uint64 // commands a second, of late
+	// Behind is set where the log may lack what it acknowledged, as the machine went down under it. It ends, durably, when the
+	// node has caught up with a primary, or leads.
+	Behind bool
+	ReplID string // of the log since the term began
+	Err    error  // why nothing can be written: the disk failed or is full
+	Posts  uint64 // in memory and on disk
+	Bytes  uint64 // of data, memory and files
+	Ops    uint64 // commands a second, of late
 }
 
 // ReplicaState is what a primary knows of a node that follows it.

@@ -38,23 +38,16 @@ var (
 func (a *Agent) lead(epoch uint64) error {
 	s := a.shard()
 	a.inSync = inSync{joining: map[topology.NodeID]*joining{}, gone: map[topology.NodeID]time.Time{}, failed: a.inSync.failed}
-	if len(s.InSync) < a.least() {
-		a.setDoubt(textTooFew, errTooFew)
-	} else {
-		a.host.Doubt(nil)
-	}
-	a.require(s)
 	begun := time.Now()
 	if err := a.host.Lead(epoch); err != nil {
 		return err
 	}
 	a.conf.Log.Info("cluster: leads", "epoch", epoch, "inSync", s.InSync, "after", time.Since(begun))
 	a.log = a.host.Log()
-	if a.conf.Home.Behind() { // alone in sync: nobody has more
-		if err := a.conf.Home.CaughtUp(); err != nil {
-			a.fault("the directory does not take that it leads", err)
-		}
+	if len(s.InSync) < a.least() {
+		a.setDoubt(textTooFew, errTooFew)
 	}
+	a.require(s)
 	return nil
 }
 
@@ -194,7 +187,7 @@ func (a *Agent) expand(s *topology.Shard) {
 // fit tells whether what a replica acknowledged may be believed for as long as etcd shows the process that did.
 func (a *Agent) fit(id topology.NodeID) bool {
 	r, live := a.host.Replica(id), a.m.Live[id]
-	return r.Connected && live != nil && live.Process == r.Process && !live.Behind && !live.Leaves
+	return r.Connected && live != nil && live.Process == r.Process && !live.Leaves
 }
 
 // shrink takes out who is slow, gone or about to go.

@@ -20,8 +20,6 @@ type membership struct {
 	updating    bool
 	told        topology.Live // as written last
 	toldAt      time.Time
-	// shownAt is the revision of the first map that has this process's key: the key was written at it or before.
-	shownAt int64
 }
 
 // figuresEvery is how often the figures in a node's key are written, if one has changed by a sixteenth: of 1,000 nodes
@@ -80,9 +78,6 @@ func (a *Agent) keepMembership() {
 		a.fault("the node does not join", errors.New("its directory is of cluster "+a.conf.Home.Cluster()+", and etcd's is "+a.m.Cluster.ID))
 		return
 	}
-	if live := a.m.Live[a.id]; p.shownAt == 0 && live != nil && live.Process == a.conf.Process {
-		p.shownAt = a.m.Revision
-	}
 	if c, err := topology.RegisterNode(a.m, a.conf.Node); (err != nil || len(c.Put) > 0) && a.idle() {
 		a.propose(c, err, commitTime, func(error, bool) {})
 	}
@@ -113,7 +108,7 @@ func (a *Agent) keepMembership() {
 // live is what the node's key is to say now.
 func (a *Agent) live() topology.Live {
 	l := topology.Live{Process: a.conf.Process, Address: a.conf.Address, Epoch: a.log.Epoch, Written: a.log.Written, Durable: a.log.Durable,
-		Behind: a.conf.Home.Behind(), Posts: a.log.Posts, Bytes: a.log.Bytes, Ops: a.log.Ops, Rests: a.rests(), Wants: a.election.wants,
+		Behind: a.log.Behind, Posts: a.log.Posts, Bytes: a.log.Bytes, Ops: a.log.Ops, Rests: a.rests(), Wants: a.election.wants,
 		Asks: a.handover.asks, Leaves: a.handover.leaves}
 	if a.conf.Schema != nil {
 		l.Schema = a.conf.Schema()

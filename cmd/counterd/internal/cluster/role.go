@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net"
 	"strconv"
-	"time"
 
 	"github.com/counterd/counterd/cmd/internal/topology"
 )
@@ -28,13 +27,6 @@ type role struct {
 	anew bool
 }
 
-// failedRole is when a role was refused by the host, which is asked again a second later.
-type failedRole struct {
-	role role
-	at   time.Time
-	led  uint64 // epoch that it failed to lead, and must not lead any more
-}
-
 // wanted is the role that the map gives.
 func (a *Agent) wanted() role {
 	s := a.shard()
@@ -53,7 +45,7 @@ func (a *Agent) wanted() role {
 		if a.role.kind == leading && a.role.epoch == s.Epoch {
 			return a.role
 		}
-		if a.log.Epoch >= s.Epoch || a.conf.Home.Behind() || a.inSync.failed == s.Epoch {
+		if a.log.Epoch >= s.Epoch || a.log.Behind && len(s.InSync) > 1 || a.inSync.failed == s.Epoch {
 			return role{why: textResting, epoch: s.Epoch, anew: true}
 		}
 		return role{kind: leading, epoch: s.Epoch}
