@@ -77,6 +77,14 @@ setup:
 	else \
 		echo 'setup: LEFT OUT: tests with redis-cli, redis-benchmark, redis-server and redis-sentinel: install them to run those'; \
 	fi
+	@if command -v etcd >/dev/null; then \
+		echo 'setup: etcd is here'; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo 'setup: installing etcd-server'; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -qq etcd-server >/dev/null; \
+	else \
+		echo 'setup: LEFT OUT: tests with etcd: install etcd, version 3.4 or newer, to run those'; \
+	fi
 	@packaging/setup-clients.sh
 
 lint:

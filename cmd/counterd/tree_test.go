@@ -34,7 +34,8 @@ var allowed = map[string][]string{
 	"counter":                       {"counter/internal", "coldstore", "internal/slot", "persist", "persist/vfs", "schema"},
 	"internal/slot":                 {},
 	"cmd/internal/topology":         {"internal/slot"},
-	"cmd/internal/registry":         {"cmd/internal/topology"},
+	"cmd/internal/registry":         {"cmd/internal/registry", "cmd/internal/secretfile", "cmd/internal/topology"},
+	"cmd/internal/etcdtest":         {},
 	"internal/wire":                 {},
 	"internal/errclass":             {},
 	"bench":                         {"bench", "internal/wire", "schema"},
@@ -94,12 +95,14 @@ var allowed = map[string][]string{
 // importers names, for some packages, the only ones that may import them: a server starts none of the tools that mend
 // its data. Tests may import any.
 var importers = map[string][]string{
-	"counter/datadir":                {"cmd/counterctl", "cmd/counterctl/internal/backup"},
-	"bench/benchtest":                {},
-	"cmd/counterd/internal/chromium": {},
-	"cmd/counterd/internal/cutproxy": {},
-	"cmd/counterd/internal/resptest": {},
-	"cmd/internal/tlstest":           {},
+	"counter/datadir":                    {"cmd/counterctl", "cmd/counterctl/internal/backup"},
+	"bench/benchtest":                    {},
+	"cmd/counterd/internal/chromium":     {},
+	"cmd/counterd/internal/cutproxy":     {},
+	"cmd/counterd/internal/resptest":     {},
+	"cmd/internal/tlstest":               {},
+	"cmd/internal/etcdtest":              {},
+	"cmd/internal/registry/registrytest": {},
 }
 
 // pure packages must not know files, the network or the clock.

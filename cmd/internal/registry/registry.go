@@ -9,6 +9,11 @@
 //	leases            a node's "live" key goes when the node does not renew it; that bounds stale reads, and makes others
 //	                  look closer. No safety rests on it
 //
+// # Layers
+//
+//	Registry  maps that only grow newer, leases with deadlines; the same code over each store
+//	Store     keys and revisions: etcd.go is etcd's, package registrytest has one in memory with faults
+//
 // # Who did not hear the answer
 //
 // A transaction whose answer did not come may have happened, or may happen yet: ErrUnknown. A map that is read behind it
@@ -25,14 +30,15 @@ import (
 	"github.com/counterd/counterd/cmd/internal/topology"
 )
 
-// Registry is one cluster in etcd, or in the memory of a test (package registrytest). It is safe for concurrent use.
+// Registry is one cluster in etcd, or in the memory of a test (package registrytest). It is safe for concurrent use. Each
+// call ends with its context, or after Timeout.
 type Registry interface {
-	// Load reads the map as it is now: everything that was committed before is in it. It ends with ctx at the latest.
+	// Load reads the map as it is now: everything that was committed before is in it.
 	Load(ctx context.Context) (*topology.Map, error)
 
 	// Watch gives the map as it is, and each newer one, until ctx ends: then the channel is closed. Maps that nobody took
-	// in time are left out for the newest. It never goes back to an older one, whichever member of etcd answers; while
-	// etcd is away nothing comes, and Err says why.
+	// in time are left out for the newest. It never goes back to an older one, whichever member of etcd answers. While
+	// etcd is away, or holds what makes no map, nothing comes, and Err says why.
 	Watch(ctx context.Context) <-chan *topology.Map
 
 	// Err is why watches may lack what is new; nil while all is well.
@@ -46,7 +52,7 @@ type Registry interface {
 	// 2 at least. The key of an earlier process of the node is taken over.
 	Register(ctx context.Context, id topology.NodeID, ttl time.Duration, live topology.Live) (Lease, error)
 
-	// Close ends all watches; leases run out unless they were closed before.
+	// Close ends all watches and renewals; leases run out unless they were closed before.
 	Close() error
 }
 
@@ -56,11 +62,13 @@ type Lease interface {
 	// and its time to live. It carries the monotonic clock.
 	Deadline() time.Time
 
-	// Update writes the node's key. Behind an error it may be written or not.
+	// Update writes the node's key. Updates happen in the order of the calls; behind an error one may be written or not,
+	// or later, but never over a later one. ErrLost and ErrTaken are for good.
 	Update(ctx context.Context, live topology.Live) error
 
 	// Lost is closed when etcd has said that the lease is no more, or the deadline has passed without a renewal: etcd may
-	// have removed the key. The lease is not renewed any more; the node registers again.
+	// have removed the key. The lease is not renewed any more; the node registers again. It is closed too when another
+	// process has taken the key (Update gives ErrTaken), as one with a copy of the node's directory would, and by Close.
 	Lost() <-chan struct{}
 
 	// Close removes the key at once, if etcd can be reached until ctx ends.
@@ -74,4 +82,11 @@ var (
 	ErrUnknown = errors.New("etcd did not say whether it was done")
 	// ErrLost says that a lease is no more.
 	ErrLost = errors.New("the lease is lost")
+	// ErrTaken says that another process registered as the same node since.
+	ErrTaken = errors.New("another process has registered as this node")
+	// ErrClosed says that the registry was closed.
+	ErrClosed = errors.New("the registry is closed")
 )
+
+// Timeout ends a call to etcd that has no earlier deadline: an election takes up to 2 s by its settings.
+const Timeout = 5 * time.Second

@@ -1,0 +1,209 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/counterd/counterd/cmd/internal/topology"
+)
+
+// client is a Registry over any store.
+type client struct {
+	store Store
+
+	ctx   context.Context // ends when it is closed
+	close context.CancelFunc
+
+	mu  sync.Mutex
+	wg  sync.WaitGroup // watches and renewals; added to under mu before it is closed
+	err error          // why watches may lack what is new
+}
+
+// New is a registry over a store, which it closes.
+func New(store Store) Registry {
+	c := &client{store: store}
+	c.ctx, c.close = context.WithCancel(context.Background())
+	return c
+}
+
+// call bounds a call by its context, Timeout and Close.
+func (c *client) call(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	stop := context.AfterFunc(c.ctx, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+func (c *client) Load(ctx context.Context) (*topology.Map, error) {
+	if c.ctx.Err() != nil {
+		return nil, ErrClosed
+	}
+	ctx, cancel := c.call(ctx)
+	defer cancel()
+	revision, kvs, err := c.store.Get(ctx)
+	if err != nil {
+		return nil, c.closed(err)
+	}
+	return topology.NewMap(revision, kvs)
+}
+
+func (c *client) Commit(ctx context.Context, change topology.Change) error {
+	if c.ctx.Err() != nil {
+		return ErrClosed
+	}
+	ctx, cancel := c.call(ctx)
+	defer cancel()
+	if err := c.store.Txn(ctx, change); err != nil {
+		return fmt.Errorf("%s: %w", change.What, err)
+	}
+	return nil
+}
+
+// closed is ErrClosed in place of what a call returned as the registry was closed.
+func (c *client) closed(err error) error {
+	if c.ctx.Err() != nil {
+		return ErrClosed
+	}
+	return err
+}
+
+func (c *client) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+func (c *client) setErr(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.err = err
+}
+
+func (c *client) Close() error {
+	c.mu.Lock()
+	c.close()
+	c.mu.Unlock()
+	c.wg.Wait()
+	return c.store.Close()
+}
+
+// run starts what Close waits for. false: it is closed.
+func (c *client) run(f func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ctx.Err() != nil {
+		return false
+	}
+	c.wg.Go(f)
+	return true
+}
+
+// RevisionError says that etcd is older than it was: it was restored from a backup without raising its revisions, and
+// may not know of what was decided since. Nothing is taken from it until its revision is higher.
+type RevisionError struct{ Got, Want int64 }
+
+func (e *RevisionError) Error() string {
+	return fmt.Sprintf("etcd's revision is %d, and was %d: it lost what it was told since", e.Got, e.Want)
+}
+
+// How long to wait before all is read again: the first time at once but for the jitter, as a member of etcd that goes
+// away sends all its clients to the others.
+const (
+	reloadJitter = 100 * time.Millisecond
+	reloadMax    = 2 * time.Second
+)
+
+func (c *client) Watch(ctx context.Context) <-chan *topology.Map {
+	out := make(chan *topology.Map, 1)
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(c.ctx, cancel)
+	if !c.run(func() {
+		defer close(out)
+		defer cancel()
+		defer stop()
+		c.watch(ctx, out)
+	}) {
+		cancel()
+		close(out)
+	}
+	return out
+}
+
+func (c *client) watch(ctx context.Context, out chan *topology.Map) {
+	var m *topology.Map
+	give := func(next *topology.Map, err error) error {
+		if err != nil {
+			return err
+		}
+		if m != nil && next.Revision < m.Revision {
+			return &RevisionError{next.Revision, m.Revision}
+		}
+		c.setErr(nil)
+		if m != nil && next.Revision == m.Revision {
+			return nil
+		}
+		m = next
+		select {
+		case <-out: // nobody took it in time
+		default:
+		}
+		out <- m // nobody else sends
+		return nil
+	}
+	for pause := reloadJitter; ; {
+		err := give(c.Load(ctx))
+		if err == nil {
+			pause = reloadJitter
+			err = c.store.Watch(ctx, m.Revision+1, func(revision int64, kvs []topology.KV) error { return give(m.With(revision, kvs)) })
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		c.setErr(err)
+		if !sleep(ctx, rand.N(pause)) {
+			return
+		}
+		pause = min(2*pause, reloadMax)
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (c *client) Register(ctx context.Context, id topology.NodeID, ttl time.Duration, live topology.Live) (Lease, error) {
+	if ttl < 2*time.Second || ttl%time.Second != 0 {
+		return nil, fmt.Errorf("got a lease of %s, want whole seconds, 2 at least", ttl)
+	}
+	if c.ctx.Err() != nil {
+		return nil, ErrClosed
+	}
+	call, cancel := c.call(ctx)
+	defer cancel()
+	sent := time.Now()
+	granted, err := c.store.Grant(call, ttl)
+	if err != nil {
+		return nil, c.closed(err)
+	}
+	l := &lease{c: c, key: topology.LiveKey(id), id: granted.Lease, ttl: granted.TTL, lost: make(chan struct{}), order: make(chan struct{}, 1)}
+	l.deadline = sent.Add(granted.TTL)
+	l.ctx, l.stop = context.WithCancel(c.ctx)
+	if err := l.put(call, live, true); err != nil {
+		l.stop()
+		return nil, errors.Join(c.closed(err), l.revoke(ctx))
+	}
+	if !c.run(l.renew) {
+		return nil, ErrClosed
+	}
+	return l, nil
+}

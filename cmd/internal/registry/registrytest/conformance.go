@@ -1,0 +1,508 @@
+package registrytest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/counterd/counterd/cmd/internal/registry"
+	"github.com/counterd/counterd/cmd/internal/topology"
+)
+
+// Env is an empty cluster for one case.
+type Env struct {
+	Open  func() registry.Registry       // another process's
+	Store func() registry.Store          // the same, below
+	Put   func(key string, value []byte) // writes as a hand does; nil removes
+	// Compact forgets all changes up to now.
+	Compact func()
+}
+
+// Case is one thing that holds for every Registry and Store.
+type Case struct {
+	Name string
+	Run  func(t *testing.T, env Env)
+}
+
+// Cases run against etcd and against the one in memory: that both do the same is what makes tests with the latter count.
+var Cases = []Case{
+	{"commit", testCommit}, {"race", testRace}, {"watch", testWatch}, {"conflated", testConflated}, {"compacted", testCompacted},
+	{"badValue", testBadValue}, {"lease", testLease}, {"taken", testTaken}, {"expired", testExpired}, {"closed", testClosed},
+	{"leasedLate", testLeasedLate},
+}
+
+// wait is generous: nothing is measured by it.
+const wait = 30 * time.Second
+
+func node(i int) topology.NodeID { return topology.NodeID(fmt.Sprintf("%040x", i)) }
+
+func load(t *testing.T, r registry.Registry) *topology.Map {
+	t.Helper()
+	m, err := r.Load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// must makes a change of the newest map.
+func must(t *testing.T, r registry.Registry, make func(m *topology.Map) (topology.Change, error)) *topology.Map {
+	t.Helper()
+	c, err := make(load(t, r))
+	if err == nil {
+		err = r.Commit(t.Context(), c)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return load(t, r)
+}
+
+// create makes a cluster with one shard of two nodes.
+func create(t *testing.T, r registry.Registry) *topology.Map {
+	t.Helper()
+	must(t, r, func(m *topology.Map) (topology.Change, error) {
+		return topology.CreateCluster(m, "an id", time.Now(), 1, 2)
+	})
+	for i := 1; i <= 2; i++ {
+		must(t, r, func(m *topology.Map) (topology.Change, error) {
+			return topology.RegisterNode(m, topology.Node{ID: node(i), Host: "127.0.0.1", Port: 7000 + i})
+		})
+	}
+	return must(t, r, func(m *topology.Map) (topology.Change, error) {
+		return topology.AddShard(m, []topology.NodeID{node(1), node(2)}, topology.AllGroups())
+	})
+}
+
+// until takes maps from a watch until one is as wanted. None is older than the one before.
+func until(t *testing.T, maps <-chan *topology.Map, what string, ok func(m *topology.Map) bool) *topology.Map {
+	t.Helper()
+	timeout := time.After(wait)
+	last := int64(0)
+	for {
+		select {
+		case m, open := <-maps:
+			if !open {
+				t.Fatalf("%s: the watch has ended", what)
+			}
+			if m.Revision <= last {
+				t.Fatalf("%s: got revision %d behind %d", what, m.Revision, last)
+			}
+			if last = m.Revision; ok(m) {
+				return m
+			}
+		case <-timeout:
+			t.Fatalf("%s: it did not come in %s", what, wait)
+		}
+	}
+}
+
+func testCommit(t *testing.T, env Env) {
+	a, b := env.Open(), env.Open()
+	defer a.Close()
+	defer b.Close()
+	if m := load(t, a); m.Created() || len(m.Nodes) != 0 {
+		t.Fatalf("got %+v, want nothing", m)
+	}
+	m := create(t, a)
+	if s := m.Shard(1); s == nil || s.Groups != topology.AllGroups() || len(m.Members(1)) != 2 || m.Owner(200) != s {
+		t.Fatalf("got shard %+v and nodes %v", s, m.Members(1))
+	}
+	if faults := m.Faults(); len(faults) != 0 {
+		t.Fatal(faults)
+	}
+	// Two processes promote from the same map: one of them does.
+	first, err := topology.Promote(m, 1, node(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Commit(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Commit(t.Context(), first); !errors.Is(err, registry.ErrConflict) || errors.Is(err, registry.ErrUnknown) {
+		t.Fatalf("got %v, want ErrConflict", err)
+	}
+	m = load(t, b)
+	if s := m.Shard(1); s.Epoch != 1 || s.Primary != node(1) {
+		t.Fatalf("got %+v, want epoch 1 of %s", s, node(1))
+	}
+	// Keys that are written and removed together, and one that is only compared.
+	var c topology.Change
+	c.Set(topology.NodeKey(node(3)), 0, topology.Node{ID: node(3), Host: "h", Port: 1})
+	c.Remove(topology.NodeKey(node(2)), m.Nodes[node(2)].Revision)
+	c.Same(topology.ClusterKey, m.Cluster.Revision)
+	c.Same("no/such", 0)
+	if err := a.Commit(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	m = load(t, b)
+	if m.Nodes[node(2)] != nil || m.Nodes[node(3)] == nil || m.Nodes[node(3)].Revision != m.Revision {
+		t.Fatalf("got %v at %d", m.Nodes, m.Revision)
+	}
+	// What is removed does not exist, and what exists is not new.
+	c = topology.Change{}
+	c.Same(topology.NodeKey(node(2)), 0)
+	c.Set(topology.NodeKey(node(3)), 0, topology.Node{ID: node(3), Host: "h", Port: 2})
+	if err := a.Commit(t.Context(), c); !errors.Is(err, registry.ErrConflict) {
+		t.Fatalf("got %v, want ErrConflict", err)
+	}
+	if got := load(t, a); got.Revision != m.Revision {
+		t.Fatalf("got revision %d behind a conflict, want %d", got.Revision, m.Revision)
+	}
+	if err := a.Commit(t.Context(), topology.Change{}); err != nil {
+		t.Fatalf("nothing to do: %v", err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := a.Load(ended); !errors.Is(err, context.Canceled) {
+		t.Fatalf("got %v, want that of the context", err)
+	}
+}
+
+// testRace has several promote from the same maps at once: each epoch has one winner, and all agree who it is.
+func testRace(t *testing.T, env Env) {
+	r := env.Open()
+	defer r.Close()
+	create(t, r)
+	must(t, r, func(m *topology.Map) (topology.Change, error) { return topology.Promote(m, 1, node(1)) })
+	const processes, rounds = 4, 10
+	var mu sync.Mutex
+	winners := map[uint64]int{}
+	var wg sync.WaitGroup
+	for p := range processes {
+		wg.Go(func() {
+			r := env.Open()
+			defer r.Close()
+			for {
+				m, err := r.Load(t.Context())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				s := *m.Shard(1)
+				if s.Epoch > rounds {
+					return
+				}
+				c, err := topology.ForceUnclean(m, 1, node(1+p%2))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				switch err := r.Commit(t.Context(), c); {
+				case err == nil:
+					mu.Lock()
+					winners[s.Epoch+1]++
+					mu.Unlock()
+				case !errors.Is(err, registry.ErrConflict):
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for epoch := uint64(2); epoch <= rounds+1; epoch++ {
+		if winners[epoch] != 1 {
+			t.Errorf("epoch %d has %d winners, want one", epoch, winners[epoch])
+		}
+	}
+}
+
+func testWatch(t *testing.T, env Env) {
+	a, b := env.Open(), env.Open()
+	defer a.Close()
+	defer b.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	maps := b.Watch(ctx)
+	until(t, maps, "an empty map", func(m *topology.Map) bool { return !m.Created() })
+	create(t, a)
+	until(t, maps, "the shard", func(m *topology.Map) bool { return m.Shard(1) != nil })
+	for epoch := range uint64(5) {
+		want := must(t, a, func(m *topology.Map) (topology.Change, error) { return topology.Promote(m, 1, node(1)) })
+		m := until(t, maps, "the epoch", func(m *topology.Map) bool { return m.Shard(1).Epoch == epoch+1 })
+		if m.Revision != want.Revision || m.Shard(1).Revision != want.Shard(1).Revision {
+			t.Fatalf("got revision %d, want %d", m.Revision, want.Revision)
+		}
+	}
+	must(t, a, func(m *topology.Map) (topology.Change, error) {
+		c := topology.Change{}
+		c.Remove(topology.NodeKey(node(2)), m.Nodes[node(2)].Revision)
+		return c, nil
+	})
+	until(t, maps, "the removed node", func(m *topology.Map) bool { return m.Nodes[node(2)] == nil })
+	if err := b.Err(); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	for range maps {
+	}
+}
+
+// testConflated does not read a watch for a while: the newest comes then.
+func testConflated(t *testing.T, env Env) {
+	r := env.Open()
+	defer r.Close()
+	slow := r.Watch(t.Context())
+	quick := r.Watch(t.Context())
+	create(t, r)
+	const epochs = 20
+	for range epochs {
+		must(t, r, func(m *topology.Map) (topology.Change, error) { return topology.Promote(m, 1, node(1)) })
+	}
+	until(t, quick, "the last epoch", func(m *topology.Map) bool { return m.Shard(1) != nil && m.Shard(1).Epoch == epochs })
+	n := 0
+	until(t, slow, "the last epoch", func(m *topology.Map) bool {
+		n++
+		return m.Shard(1) != nil && m.Shard(1).Epoch == epochs
+	})
+	if n > epochs/2 {
+		t.Errorf("got %d maps, want few: those that nobody took are left out", n)
+	}
+}
+
+// testCompacted wants a watch from what is compacted to end, and one that is up to date to go on.
+func testCompacted(t *testing.T, env Env) {
+	r, store := env.Open(), env.Store()
+	defer r.Close()
+	defer store.Close()
+	maps := r.Watch(t.Context())
+	m := create(t, r)
+	must(t, r, func(m *topology.Map) (topology.Change, error) { return topology.Promote(m, 1, node(1)) })
+	until(t, maps, "epoch 1", func(m *topology.Map) bool { return m.Shard(1) != nil && m.Shard(1).Epoch == 1 })
+	env.Compact()
+	err := store.Watch(t.Context(), m.Revision, func(revision int64, kvs []topology.KV) error {
+		return fmt.Errorf("got %d changes of revision %d", len(kvs), revision)
+	})
+	if err == nil || t.Context().Err() != nil {
+		t.Fatalf("got %v, want an error of what is compacted", err)
+	}
+	t.Log(err)
+	must(t, r, func(m *topology.Map) (topology.Change, error) { return topology.Promote(m, 1, node(1)) })
+	until(t, maps, "epoch 2", func(m *topology.Map) bool { return m.Shard(1).Epoch == 2 })
+}
+
+// testBadValue wants a value that makes no map to be told, and all to go on when it is mended.
+func testBadValue(t *testing.T, env Env) {
+	r := env.Open()
+	defer r.Close()
+	create(t, r)
+	maps := r.Watch(t.Context())
+	until(t, maps, "the shard", func(m *topology.Map) bool { return m.Shard(1) != nil })
+	for _, bad := range []struct{ key, value string }{
+		{"shard/1", "{"}, {"cluster", `{"format":99,"id":"x","minInSync":1}`},
+	} {
+		m := load(t, r)
+		env.Put(bad.key, []byte(bad.value))
+		for began := time.Now(); r.Err() == nil; time.Sleep(time.Millisecond) {
+			if time.Since(began) > wait {
+				t.Fatalf("%s: it is not told", bad.value)
+			}
+		}
+		var value *topology.ValueError
+		var format *topology.FormatError
+		if _, err := r.Load(t.Context()); !errors.As(err, &value) && !errors.As(err, &format) {
+			t.Fatalf("%s: got %v, want one of the value", bad.value, err)
+		}
+		select {
+		case m := <-maps:
+			t.Fatalf("%s: got %+v", bad.value, m)
+		default:
+		}
+		var c topology.Change // the values as they were
+		c.Set("shard/1", 0, m.Shard(1))
+		c.Set("cluster", 0, m.Cluster)
+		for _, kv := range c.Put {
+			env.Put(kv.Key, kv.Value)
+		}
+		mended := load(t, r).Revision
+		until(t, maps, "the mended map", func(m *topology.Map) bool { return m.Revision >= mended })
+		if err := r.Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func register(t *testing.T, r registry.Registry, live topology.Live) registry.Lease {
+	t.Helper()
+	l, err := r.Register(t.Context(), node(1), 2*time.Second, live)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// testLease keeps one for longer than its time to live.
+func testLease(t *testing.T, env Env) {
+	a, b := env.Open(), env.Open()
+	defer a.Close()
+	defer b.Close()
+	maps := b.Watch(t.Context())
+	for _, ttl := range []time.Duration{0, time.Second, 2500 * time.Millisecond} {
+		if _, err := a.Register(t.Context(), node(1), ttl, topology.Live{}); err == nil {
+			t.Errorf("got a lease of %s, want an error", ttl)
+		}
+	}
+	before := time.Now()
+	l := register(t, a, topology.Live{Process: "one", Written: 5})
+	first := l.Deadline()
+	if d := first.Sub(before); d < 2*time.Second || d > time.Minute {
+		t.Fatalf("got a deadline in %s, want 2 s or what etcd made of it", d)
+	}
+	m := until(t, maps, "the node", func(m *topology.Map) bool { return m.Live[node(1)] != nil })
+	if got := m.Live[node(1)]; got.Process != "one" || got.Written != 5 || got.Revision != m.Revision {
+		t.Fatalf("got %+v at %d", got, m.Revision)
+	}
+	for !time.Now().After(first) {
+		if !sleepOrLost(l, time.Until(first)+time.Millisecond) {
+			t.Fatal("the lease is lost")
+		}
+	}
+	if err := l.Update(t.Context(), topology.Live{Process: "one", Written: 6}); err != nil {
+		t.Fatal(err)
+	}
+	if m := load(t, b); m.Live[node(1)] == nil || m.Live[node(1)].Written != 6 || !l.Deadline().After(first) {
+		t.Fatalf("got %+v and the deadline %s, want one behind %s", m.Live[node(1)], l.Deadline(), first)
+	}
+	if err := l.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if m := load(t, b); m.Live[node(1)] != nil {
+		t.Fatalf("got %+v behind Close", m.Live[node(1)])
+	}
+	<-l.Lost()
+	if err := l.Update(t.Context(), topology.Live{}); err == nil {
+		t.Fatal("a closed lease is written under")
+	}
+	if err := l.Close(t.Context()); err != nil {
+		t.Fatalf("closed again: %v", err)
+	}
+}
+
+func sleepOrLost(l registry.Lease, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-l.Lost():
+		return false
+	}
+}
+
+// testTaken has a second process register as the same node: the key is its, also when the first one ends or writes.
+func testTaken(t *testing.T, env Env) {
+	a, b := env.Open(), env.Open()
+	defer a.Close()
+	defer b.Close()
+	first := register(t, a, topology.Live{Process: "first"})
+	second := register(t, b, topology.Live{Process: "second"})
+	defer second.Close(t.Context())
+	if err := first.Update(t.Context(), topology.Live{Process: "first"}); !errors.Is(err, registry.ErrTaken) {
+		t.Fatalf("got %v, want ErrTaken", err)
+	}
+	select {
+	case <-first.Lost():
+	case <-time.After(wait):
+		t.Fatal("the first is not told")
+	}
+	if err := first.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if m := load(t, a); m.Live[node(1)] == nil || m.Live[node(1)].Process != "second" {
+		t.Fatalf("got %+v, want the second", m.Live[node(1)])
+	}
+	if err := second.Update(t.Context(), topology.Live{Process: "second", Posts: 1}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// testExpired closes a registry without its lease, as a process that is killed: the key goes by itself.
+func testExpired(t *testing.T, env Env) {
+	a, b := env.Open(), env.Open()
+	defer b.Close()
+	maps := b.Watch(t.Context())
+	l := register(t, a, topology.Live{Process: "one"})
+	until(t, maps, "the node", func(m *topology.Map) bool { return m.Live[node(1)] != nil })
+	a.Close()
+	until(t, maps, "the end of the lease", func(m *topology.Map) bool { return m.Live[node(1)] == nil })
+	if now := time.Now(); now.Before(l.Deadline()) {
+		t.Errorf("the key went %s before the deadline", l.Deadline().Sub(now))
+	}
+}
+
+func testClosed(t *testing.T, env Env) {
+	r := env.Open()
+	create(t, r)
+	maps := r.Watch(t.Context())
+	until(t, maps, "the shard", func(m *topology.Map) bool { return m.Shard(1) != nil })
+	m := load(t, r)
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range maps {
+	}
+	for range r.Watch(t.Context()) {
+		t.Error("got a map of what is closed")
+	}
+	c, err := topology.Touch(m, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Commit(t.Context(), c); !errors.Is(err, registry.ErrClosed) {
+		t.Errorf("got %v, want ErrClosed", err)
+	}
+	if _, err := r.Load(t.Context()); !errors.Is(err, registry.ErrClosed) {
+		t.Errorf("got %v, want ErrClosed", err)
+	}
+	if _, err := r.Register(t.Context(), node(1), 2*time.Second, topology.Live{}); !errors.Is(err, registry.ErrClosed) {
+		t.Errorf("got %v, want ErrClosed", err)
+	}
+}
+
+// testLeasedLate writes under a lease as a request would that comes late: it compares what it was made from.
+func testLeasedLate(t *testing.T, env Env) {
+	store := env.Store()
+	defer store.Close()
+	granted, err := store.Grant(t.Context(), 60*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(value string, revision, lease int64) registry.Leased {
+		t.Helper()
+		at, err := store.PutLeased(t.Context(), topology.KV{Key: topology.LiveKey(node(1)), Value: []byte(value), Revision: revision}, lease)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	one := put(`{"process":"one"}`, 0, granted.Lease)
+	if !one.Written || one.Lease != granted.Lease || one.Revision == 0 {
+		t.Fatalf("got %+v, want it written", one)
+	}
+	if late := put(`{"process":"late"}`, 0, granted.Lease); late != (registry.Leased{Revision: one.Revision, Lease: granted.Lease}) {
+		t.Fatalf("got %+v, want what the key is: %+v", late, one)
+	}
+	if two := put(`{"process":"two"}`, one.Revision, granted.Lease); !two.Written || two.Revision <= one.Revision {
+		t.Fatalf("got %+v, want it written", two)
+	}
+	if ttl, err := store.Renew(t.Context(), granted.Lease); err != nil || ttl != granted.TTL {
+		t.Fatalf("got %s and %v, want %s", ttl, err, granted.TTL)
+	}
+	if err := store.Revoke(t.Context(), granted.Lease); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Revoke(t.Context(), granted.Lease); !errors.Is(err, registry.ErrLost) {
+		t.Fatalf("got %v, want ErrLost", err)
+	}
+	if _, err := store.Renew(t.Context(), granted.Lease); !errors.Is(err, registry.ErrLost) {
+		t.Fatalf("got %v, want ErrLost", err)
+	}
+	if at, err := store.PutLeased(t.Context(), topology.KV{Key: topology.LiveKey(node(1)), Value: []byte("{}")}, granted.Lease); !errors.Is(err, registry.ErrLost) {
+		t.Fatalf("got %+v and %v, want ErrLost", at, err)
+	}
+	if _, kvs, err := store.Get(t.Context()); err != nil || len(kvs) != 0 {
+		t.Fatalf("got %v and %v, want no keys", kvs, err)
+	}
+}
