@@ -32,6 +32,9 @@ func (s *Schema) IsEmpty() bool { return len(s.counters) == 0 && len(s.pending) 
 // change the slice.
 func (s *Schema) Counters() []*Counter { return s.counters }
 
+// NextCounter is the id that the next counter gets: all before it are or were in use.
+func (s *Schema) NextCounter() uint64 { return uint64(s.lastCounter) + 1 }
+
 // Counter is the counter of that name, or nil.
 func (s *Schema) Counter(name string) *Counter { return s.names[name] }
 

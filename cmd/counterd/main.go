@@ -16,6 +16,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/server"
+	"github.com/counterd/counterd/cmd/internal/registry"
 	"github.com/counterd/counterd/cmd/internal/secretargs"
 	"github.com/counterd/counterd/counter"
 )
@@ -111,6 +112,10 @@ func serve(conf config.Config, passed []string, log *slog.Logger, level *slog.Le
 		_ = shutdown(srv)
 		return err
 	}
+	if err := join(conf, srv, store); err != nil {
+		_ = shutdown(srv)
+		return errors.Join(err, store.Close())
+	}
 	srv.Serve(store)
 	log.Info("ready", "version", server.ServerVersion, "address", srv.Addr().String(), "unixsocket", conf.UnixSocket, "pid", os.Getpid(),
 		"counters", len(store.Schema().Counters()), "dir", conf.Dir, "durability", durability(conf))
@@ -128,6 +133,22 @@ func serve(conf config.Config, passed []string, log *slog.Logger, level *slog.Le
 		return fmt.Errorf("closing the store: %w", err)
 	}
 	log.Info("bye")
+	return nil
+}
+
+// join makes the server a node of its cluster, if it is to be one.
+func join(c config.Config, srv *server.Server, store *counter.Store) error {
+	if !c.Cluster.Enabled {
+		return nil
+	}
+	reg, err := registry.OpenEtcd(registry.EtcdConfig{Endpoints: c.Cluster.Etcd, User: c.Cluster.EtcdUser, PasswordFile: c.Cluster.EtcdPasswordFile,
+		CACert: c.Cluster.EtcdCACert, Cert: c.Cluster.EtcdCert, Key: c.Cluster.EtcdKey}, c.Cluster.Name)
+	if err != nil {
+		return err
+	}
+	if err := srv.Join(store, reg); err != nil {
+		return errors.Join(err, reg.Close())
+	}
 	return nil
 }
 

@@ -76,6 +76,9 @@ func (c *Config) validateCluster(check func(name string, got, least, most int64)
 	if c.ReplicaOf != "" {
 		wrong("replicaof: got %q with cluster-enabled yes: whom a node follows is the cluster's to say", c.ReplicaOf)
 	}
+	if c.SchemaFile != "" {
+		wrong("schema: got %q with cluster-enabled yes: the schema is the cluster's, send its lines to any node", c.SchemaFile)
+	}
 	if !c.AppendOnly {
 		wrong("cluster-enabled yes needs appendonly yes: what a shard holds is its log")
 	}

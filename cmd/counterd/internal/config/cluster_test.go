@@ -20,6 +20,7 @@ func TestCluster(t *testing.T) {
 		"no etcd":           {func(c *Config) { c.Cluster.Etcd = nil }, "cluster-etcd"},
 		"no URL":            {func(c *Config) { c.Cluster.Etcd = []string{"127.0.0.1:2379"} }, "cluster-etcd"},
 		"a primary":         {func(c *Config) { c.ReplicaOf = "host 6379" }, "replicaof"},
+		"a schema":          {func(c *Config) { c.SchemaFile = "weibo.schema" }, "schema"},
 		"in memory":         {func(c *Config) { c.AppendOnly = false }, "appendonly"},
 		"no port":           {func(c *Config) { c.Port, c.UnixSocket = 0, "/tmp/socket" }, "tls-port"},
 		"too short":         {func(c *Config) { c.Cluster.NodeTimeout = 1999 }, "cluster-node-timeout"},

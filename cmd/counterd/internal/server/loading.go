@@ -98,6 +98,9 @@ func (s *Server) Reopen(change func(dir string) error) error {
 		return errors.Join(err, oerr)
 	}
 	store.Replication().Observe(s.replicated)
+	if s.cluster != nil {
+		store.Groups().Own(s.cluster.now.Load().Owned)
+	}
 	s.current.Store(store)
 	s.touchedAll() // it may be other data
 	s.popular.Forget(time.Now())

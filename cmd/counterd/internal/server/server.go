@@ -51,6 +51,7 @@ type Server struct {
 	pubsub   pubsub.Registry
 	node     *node.Node
 	cluster  *clustering   // nil: it is of no cluster
+	joined   *joined       // set by Join
 	web      *web.Server   // nil without metrics-addr
 	page     *page.Monitor // the same
 	ending   atomic.Bool   // Shutdown has begun
@@ -116,6 +117,9 @@ func (s *Server) Serve(store *counter.Store) {
 	s.configured()
 	s.node.Start()
 	s.progress.end()
+	if s.joined != nil {
+		s.joined.agent.Start()
+	}
 	_ = empty.Close() // nothing was ever done with it
 }
 
@@ -157,6 +161,11 @@ func (s *Server) Addr() net.Addr { return s.front.Addr() }
 // Shutdown stops accepting, lets every connection answer what it has read, and closes them. When ctx ends first, the
 // connections that are left are cut.
 func (s *Server) Shutdown(ctx context.Context) error {
+	if s.joined != nil {
+		if err := s.joined.leave(ctx); err != nil {
+			s.log.Warn("the cluster has to find out that this node ends", "error", err)
+		}
+	}
 	if !s.front.Stop() {
 		return counter.ErrClosed
 	}

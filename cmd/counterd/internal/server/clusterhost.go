@@ -1,0 +1,189 @@
+package server
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/cluster"
+	"github.com/counterd/counterd/cmd/counterd/internal/repl"
+	"github.com/counterd/counterd/cmd/internal/topology"
+)
+
+// clusterHost is the server as the agent of its node sees it: roles and acknowledgements are package repl's, what clients
+// are served is cluster.go's.
+type clusterHost struct {
+	s      *Server
+	notice chan struct{}
+	schema clusterSchema
+	why    string // of the last Rest; the agent's goroutine alone
+
+	marks map[topology.NodeID]*mark // the agent's goroutine alone
+	epoch uint64                    // that they are of
+
+	mu    sync.Mutex // guards usage
+	usage dataUsage
+}
+
+// mark is an offset that the log had come to at a moment, which a replica is to acknowledge. There is one a replica at a
+// time, set when the one before was acknowledged: so what is told of the replica is as old as the agent's step, 100 ms.
+type mark struct {
+	offset   uint64
+	at       time.Time
+	caughtUp time.Time // of the last one that was acknowledged
+}
+
+// dataUsage is what all posts take, which is counted now and then: 60 to 100 ns a block.
+type dataUsage struct {
+	posts, bytes uint64
+	at           time.Time
+	counting     bool
+}
+
+const usageEvery = 10 * time.Second
+
+func newClusterHost(s *Server) *clusterHost {
+	h := &clusterHost{s: s, notice: make(chan struct{}, 1), marks: map[topology.NodeID]*mark{}}
+	h.schema.s = s
+	return h
+}
+
+var _ cluster.Host = (*clusterHost)(nil)
+
+// notify has the agent look. It does not wait.
+func (h *clusterHost) notify() {
+	select {
+	case h.notice <- struct{}{}:
+	default:
+	}
+}
+
+func (h *clusterHost) Notice() <-chan struct{} { return h.notice }
+
+func (h *clusterHost) repl() *repl.Node { return h.s.node.Replication() }
+
+func (h *clusterHost) Lead(epoch uint64) error { return h.repl().LeadAt(epoch) }
+
+func (h *clusterHost) Follow(id topology.NodeID, address string, epoch uint64) error {
+	host, digits, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("the address of node %s: %w", id, err)
+	}
+	port, err := strconv.ParseUint(digits, 10, 16)
+	if err != nil {
+		return fmt.Errorf("the address of node %s: %w", id, err)
+	}
+	return h.repl().FollowAt(repl.Address{Host: host, Port: int(port)}, string(id), epoch)
+}
+
+func (h *clusterHost) Rest(why string) {
+	if err := h.repl().Rest(); err != nil {
+		h.s.log.Error("the node gives its role up, and cannot write that down", "why", why, "error", err)
+	} else if why != h.why {
+		h.s.log.Info("the node rests", "why", why)
+	}
+	h.why = why
+}
+
+func (h *clusterHost) Require(ids []topology.NodeID) {
+	names := make([]string, len(ids))
+	for i, id := range ids {
+		names[i] = string(id)
+	}
+	h.repl().Require(names)
+}
+
+func (h *clusterHost) Doubt(err error) { h.repl().Doubt(err) }
+
+func (h *clusterHost) HoldWrites(most time.Duration) (release func(), err error) {
+	return h.s.node.HoldWrites(most), nil
+}
+
+func (h *clusterHost) Replica(id topology.NodeID) cluster.ReplicaState {
+	log := h.s.store().Replication()
+	if epoch := log.Epoch(); epoch != h.epoch {
+		clear(h.marks)
+		h.epoch = epoch
+	}
+	peers := h.repl().Peers()
+	end := log.Written() // before the acknowledgement: who has more was not slow
+	written, durable, _, linked := peers.Acked(string(id))
+	st := cluster.ReplicaState{Connected: linked, Process: peers.ProcessOf(string(id)), Has: written}
+	if log.AcksDurable() {
+		st.Has = durable
+	}
+	m, now := h.marks[id], time.Now()
+	if m == nil {
+		m = &mark{offset: end, at: now}
+		h.marks[id] = m
+	}
+	if st.Has >= m.offset {
+		if linked {
+			m.caughtUp = m.at
+		}
+		m.offset, m.at = end, now
+	}
+	if st.Has >= end {
+		if linked {
+			m.caughtUp = now
+		}
+	} else {
+		st.Waiting = m.at
+	}
+	st.CaughtUp = m.caughtUp
+	return st
+}
+
+func (h *clusterHost) Link() cluster.LinkState {
+	info, _ := h.repl().Link()
+	return cluster.LinkState{Connected: info.State == repl.LinkConnected, Refused: info.Refused, Newer: h.repl().Epoch()}
+}
+
+func (h *clusterHost) Log() cluster.LogState {
+	store := h.s.store()
+	log := store.Replication()
+	lineage := log.Lineage()
+	st := cluster.LogState{Epoch: log.Epoch(), Written: log.Written(), Durable: log.Durable(), Confirmed: log.Confirmed(), Waiting: log.Awaited(),
+		ReplID: lineage.Current().ReplID.String(), Behind: log.Behind(), Ops: uint64(h.s.sampler.Rates().Commands), Err: store.Ready()}
+	st.Posts, st.Bytes = h.used()
+	return st
+}
+
+// used is what posts take, as it was a while ago.
+func (h *clusterHost) used() (posts, bytes uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if u := &h.usage; !u.counting && time.Since(u.at) > usageEvery {
+		u.counting = true
+		go h.count()
+	}
+	return h.usage.posts, h.usage.bytes
+}
+
+func (h *clusterHost) count() {
+	posts, bytes := uint64(0), uint64(0)
+	for _, u := range h.s.store().Admin().Usage() {
+		posts += uint64(u.HotItems + u.ColdItems)
+		bytes += uint64(u.HotBytes + u.ColdBytes + u.OverlayBytes)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.usage = dataUsage{posts: posts, bytes: bytes, at: time.Now()}
+}
+
+// Serve tells the commands' side and the store. Of groups that the node is to serve no more clients are told before the
+// store refuses them, of new ones when it has them: a command that finds one side without the other waits for a moment.
+func (h *clusterHost) Serve(st *cluster.Standing) {
+	groups := h.s.store().Groups()
+	owned := groups.Owned()
+	if more := st.Owned.Union(owned); more != owned {
+		groups.Own(more)
+	}
+	h.s.Stand(st)
+	if st.Owned != owned {
+		groups.Own(st.Owned)
+	}
+	h.schema.look(st)
+}

@@ -1,0 +1,146 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/cluster"
+	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/cmd/internal/registry"
+	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/version"
+)
+
+// joined is a server as a node of its cluster: what takes part for it.
+type joined struct {
+	registry registry.Registry
+	host     *clusterHost
+	agent    *cluster.Agent
+	left     atomic.Bool
+}
+
+// Join makes the server a node of a cluster, when its store has come and before Serve: it rests until the cluster gives
+// it a part. The registry is closed by Shutdown.
+func (s *Server) Join(store *counter.Store, reg registry.Registry) error {
+	c := s.config.Get()
+	home, err := cluster.OpenDirectory(store.Path())
+	if err != nil {
+		return err
+	}
+	host := newClusterHost(s)
+	host.schema.registry = reg
+	s.node.Elect(string(home.Node()), host.notify)
+	node, address, err := s.announced(c)
+	if err != nil {
+		return err
+	}
+	s.joined = &joined{registry: reg, host: host, agent: cluster.New(cluster.Config{
+		Registry: reg, Host: host, Home: home, Node: node, Address: address, Process: s.node.Replication().Process(), Log: s.log,
+		NodeTimeout: c.Cluster.Timeout(), Schema: host.schema.revision,
+	})}
+	s.SetClusterHooks(ClusterHooks{Failover: s.joined.failover, Alter: host.schema.alter})
+	return nil
+}
+
+// failover is CLUSTER FAILOVER.
+func (j *joined) failover(ctx context.Context, how string) error {
+	kinds := map[string]cluster.FailoverKind{"": cluster.Planned, "FORCE": cluster.Forced, "TAKEOVER": cluster.Forced, "FORCE-UNCLEAN": cluster.Unclean}
+	ctx, cancel := context.WithTimeout(ctx, failoverWithin)
+	defer cancel()
+	_, err := j.agent.Failover(ctx, kinds[how])
+	return err
+}
+
+// failoverWithin is how long CLUSTER FAILOVER takes at most.
+const failoverWithin = 10 * time.Second
+
+// leave hands the role over, or has the node taken out of its shard's in-sync set, so that nobody has to find out that it
+// ends, and then ends its part. Only the first call does something.
+func (j *joined) leave(ctx context.Context) error {
+	if j.left.Swap(true) {
+		return nil
+	}
+	draining, cancel := context.WithTimeout(ctx, drainWithin)
+	defer cancel()
+	err := j.agent.Drain(draining)
+	return errors.Join(err, j.agent.Close(ctx), j.registry.Close())
+}
+
+// drainWithin is how long an end waits for others to take over.
+const drainWithin = 2 * time.Second
+
+// announced is what others are told of this node, and the address by which nodes reach it.
+func (s *Server) announced(c config.Config) (n topology.Node, address string, err error) {
+	host, err := announcedHost(&c)
+	if err != nil {
+		return n, "", err
+	}
+	n = topology.Node{Host: host, Port: or(c.Cluster.AnnouncePort, c.Port), TLSPort: or(c.Cluster.AnnounceTLSPort, c.TLS.Port),
+		Zone: c.Cluster.Zone, Version: version.String()}
+	if c.MetricsAddr != "" {
+		at, port, err := net.SplitHostPort(c.MetricsAddr)
+		if err != nil {
+			return n, "", err
+		}
+		if ip := net.ParseIP(at); at == "" || at == "*" || ip != nil && ip.IsUnspecified() {
+			if at == "" {
+				at = "127.0.0.1" // as the listener has it
+			} else {
+				at = host
+			}
+		}
+		n.HTTP = net.JoinHostPort(at, port)
+	}
+	port := n.Port
+	if c.TLS.Replication || port == 0 {
+		port = n.TLSPort
+	}
+	return n, net.JoinHostPort(host, strconv.Itoa(port)), nil
+}
+
+// or is a, or b where a is 0.
+func or(a, b int) int {
+	if a != 0 {
+		return a
+	}
+	return b
+}
+
+// announcedHost is the host that others are told: that of the setting, the first of bind that is one host, or the address
+// by which this machine reaches etcd.
+func announcedHost(c *config.Config) (string, error) {
+	if c.Cluster.AnnounceHost != "" {
+		return c.Cluster.AnnounceHost, nil
+	}
+	for _, b := range c.Bind {
+		if len(b) > 0 && b[0] == '-' {
+			b = b[1:]
+		}
+		if ip := net.ParseIP(b); b != "" && b != "*" && b != "::*" && (ip == nil || !ip.IsUnspecified()) {
+			return b, nil
+		}
+	}
+	var errs []error
+	for _, e := range c.Cluster.Etcd {
+		u, err := url.Parse(e)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		conn, err := net.Dial("udp", net.JoinHostPort(u.Hostname(), "9")) // sends nothing: it asks for the way there
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		defer conn.Close()
+		return conn.LocalAddr().(*net.UDPAddr).IP.String(), nil
+	}
+	return "", fmt.Errorf("cluster-announce-ip is not given, bind names no address, and there is no way to etcd: %w", errors.Join(errs...))
+}

@@ -1,0 +1,210 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/cluster"
+	"github.com/counterd/counterd/cmd/internal/registry"
+	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/schema"
+)
+
+// clusterSchema gives the data of this node's shard the schema of the cluster, and the cluster another one. The cluster's
+// is one text in etcd, which a statement changes by a transaction; each primary puts the newest in force. So counters and
+// columns have the same ids everywhere.
+type clusterSchema struct {
+	s        *Server
+	registry registry.Registry
+
+	mu       sync.Mutex // guards the rest
+	has      int64      // revision of the text that the data has; 0: not known
+	adopting bool
+	text     string // the text that has is of
+}
+
+// errForeignData: the directory has a schema of its own, which the cluster's is none of.
+var errForeignData = errors.New("the directory holds counters that were not made by this cluster: move its data in by counterctl cluster import")
+
+// revision is that of the cluster's schema which the data has.
+func (c *clusterSchema) revision() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.has
+}
+
+// look puts the schema of a newer map in force, if this node is to say what its shard's data is. It does not wait.
+func (c *clusterSchema) look(st *cluster.Standing) {
+	if st.Map == nil || st.Map.Schema.Revision == 0 {
+		return
+	}
+	next := st.Map.Schema
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.has == next.Revision || c.adopting {
+		return
+	}
+	if !st.Primary || st.Writes != "" {
+		if string(c.s.store().Schema().AppendText(nil)) == next.Text { // as the primary's log brings it
+			c.has, c.text = next.Revision, next.Text
+		}
+		return
+	}
+	c.adopting = true
+	go c.adopt(next)
+}
+
+// adopt puts a schema in force. What the disk or the loss of the role refuses is tried again with the next standing.
+func (c *clusterSchema) adopt(next topology.Schema) {
+	err := c.put(next)
+	c.mu.Lock()
+	c.adopting = false
+	if err == nil {
+		c.has, c.text = next.Revision, next.Text
+	}
+	c.mu.Unlock()
+	if err != nil {
+		c.s.log.Error("the cluster's schema cannot be put in force", "revision", next.Revision, "error", err)
+		return
+	}
+	c.s.log.Info("the cluster's schema is in force", "revision", next.Revision)
+	c.s.joined.host.notify()
+}
+
+func (c *clusterSchema) put(next topology.Schema) error {
+	b := c.s.store().NewBatch()
+	if err := b.BeginExclusive(); err != nil {
+		return err
+	}
+	if now := b.Schema(); len(now.Counters()) > 0 && !descends(now, next.Text) {
+		b.End()
+		return errForeignData
+	}
+	err := b.Adopt([]byte(next.Text))
+	b.End()
+	if err != nil {
+		return err
+	}
+	c.s.touchedAll()
+	return b.Commit()
+}
+
+// descends tells whether a text may come from a schema by statements: counters of the same id have the same name, and
+// none is lower than those that were given by then.
+func descends(from *schema.Schema, text string) bool {
+	to, err := schema.ParseDurable([]byte(text))
+	if err != nil {
+		return false
+	}
+	names := make(map[uint32]string)
+	for _, def := range from.Counters() {
+		names[def.ID] = def.Name
+	}
+	for _, def := range to.Counters() {
+		if name, ok := names[def.ID]; ok && name != def.Name {
+			return false
+		}
+		delete(names, def.ID)
+	}
+	if len(names) == 0 {
+		return true
+	}
+	next := to.NextCounter()
+	for id := range names { // dropped since, or never there
+		if uint64(id) >= next {
+			return false
+		}
+	}
+	return true
+}
+
+// alterWithin is how long a statement waits for the primaries.
+const alterWithin = 10 * time.Second
+
+// alter changes the cluster's schema by a statement, and returns when all primaries that live have it.
+func (c *clusterSchema) alter(ctx context.Context, statement string) error {
+	ctx, cancel := context.WithTimeout(ctx, alterWithin)
+	defer cancel()
+	revision, err := c.decide(ctx, statement)
+	if err != nil {
+		return err
+	}
+	for {
+		st, news := c.s.cluster.look()
+		late := lacking(st.Map, revision)
+		if late == "" {
+			return nil
+		}
+		select {
+		case <-news:
+		case <-time.After(100 * time.Millisecond): // keys of nodes change without a new standing
+			if m, err := c.registry.Load(ctx); err == nil && lacking(m, revision) == "" {
+				return nil
+			}
+		case <-ctx.Done():
+			return fmt.Errorf("the schema is changed, but %s has not taken it over yet: it will", late)
+		}
+	}
+}
+
+// lacking names a shard whose primary does not have a revision of the schema.
+func lacking(m *topology.Map, revision int64) string {
+	if m.Schema.Revision < revision {
+		return "this node"
+	}
+	for _, shard := range m.Shards {
+		if live := m.Live[shard.Primary]; shard.Primary != "" && (live == nil || live.Schema < revision) {
+			return fmt.Sprintf("shard %d", shard.ID)
+		}
+	}
+	return ""
+}
+
+// decide has the statement in the cluster's schema, and returns the revision that has it. Of a
+// transaction that etcd did not answer the schema tells whether it was made.
+func (c *clusterSchema) decide(ctx context.Context, statement string) (int64, error) {
+	tried := "" // by a transaction that etcd did not answer
+	for {
+		m, err := c.registry.Load(ctx)
+		if err != nil {
+			return 0, fmt.Errorf("etcd: %w", err)
+		}
+		if tried != "" && m.Schema.Text == tried {
+			return m.Schema.Revision, nil
+		}
+		now := schema.Empty()
+		if m.Schema.Text != "" {
+			if now, err = schema.ParseDurable([]byte(m.Schema.Text)); err != nil {
+				return 0, err
+			}
+		}
+		next, err := schema.ParseScript(strings.NewReader(statement), now)
+		if err != nil {
+			return 0, err
+		}
+		if next == now {
+			return m.Schema.Revision, nil
+		}
+		text := string(next.AppendText(nil))
+		change, err := topology.SetSchema(m, text, statement)
+		if err != nil {
+			return 0, err
+		}
+		switch err = c.registry.Commit(ctx, change); {
+		case err == nil, errors.Is(err, registry.ErrConflict):
+		case errors.Is(err, registry.ErrUnknown):
+			tried = text
+			select {
+			case <-time.After(100 * time.Millisecond):
+			case <-ctx.Done():
+				return 0, fmt.Errorf("etcd did not say whether the schema was changed: %w", err)
+			}
+		default:
+			return 0, fmt.Errorf("etcd: %w", err)
+		}
+	}
+}
