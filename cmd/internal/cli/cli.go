@@ -40,7 +40,7 @@ type Tool struct {
 
 // Command is one of a tool's commands.
 type Command struct {
-	Name    string
+	Name    string // one word, or two of which several commands have the first
 	Args    string // what it takes beside flags; may be empty
 	Summary string
 	Details string
@@ -107,13 +107,26 @@ func (t *Tool) dispatch(ctx context.Context, args []string, stdout, stderr io.Wr
 		args[0] = "version"
 	}
 	for _, c := range t.all() {
-		if c.Name == args[0] {
-			return t.run(ctx, &c, args[1:], Output{stdout, stderr})
+		if n := c.named(args); n > 0 {
+			return t.run(ctx, &c, args[n:], Output{stdout, stderr})
 		}
 	}
-	fmt.Fprintf(stderr, "%s: no command is called %q\n\n", t.Name, args[0])
+	name := args[0]
+	if slices.ContainsFunc(t.Commands, func(c Command) bool { return strings.HasPrefix(c.Name, name+" ") }) && len(args) > 1 {
+		name += " " + args[1]
+	}
+	fmt.Fprintf(stderr, "%s: no command is called %q\n\n", t.Name, name)
 	t.usage(stderr)
 	return 2
+}
+
+// named is how many of the arguments are the command's name; 0: it is another.
+func (c *Command) named(args []string) int {
+	words := strings.Fields(c.Name)
+	if len(args) < len(words) || !slices.Equal(words, args[:len(words)]) {
+		return 0
+	}
+	return len(words)
 }
 
 // all are the tool's commands, and those that every tool has.

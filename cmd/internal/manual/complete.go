@@ -3,6 +3,7 @@ package manual
 import (
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -93,16 +94,30 @@ func (p *Program) bash() string {
 		line("\tlist=%q", words(options(p.Flags)))
 	} else {
 		line("\tif [ \"$COMP_CWORD\" = 1 ]; then")
+		firsts, families := p.families()
 		var names []string
-		for _, c := range p.Commands {
+		for _, c := range firsts {
 			names = append(names, c.Name)
 		}
 		names = append(names, strings.Fields(words(options(p.Flags)))...)
 		line("\t\tCOMPREPLY=($(compgen -W %q -- \"$word\")); return", strings.Join(names, " "))
 		line("\tfi")
-		line("\tcase ${COMP_WORDS[1]} in")
+		for _, first := range slices.Sorted(maps.Keys(families)) {
+			var seconds []string
+			for _, c := range families[first] {
+				seconds = append(seconds, c.Name)
+			}
+			line("\tif [ \"$COMP_CWORD\" = 2 ] && [ \"${COMP_WORDS[1]}\" = %s ]; then", first)
+			line("\t\tCOMPREPLY=($(compgen -W %q -- \"$word\")); return", strings.Join(seconds, " "))
+			line("\tfi")
+		}
+		line("\tcase \"${COMP_WORDS[1]} ${COMP_WORDS[2]}\" in")
 		for _, c := range p.Commands {
-			line("\t%s) list=%q ;;", c.Name, words(options(c.Flags)))
+			pattern := c.Name + `\ *` // one word, whatever is next
+			if first, second, ok := strings.Cut(c.Name, " "); ok {
+				pattern = first + `\ ` + second
+			}
+			line("\t%s) list=%q ;;", pattern, words(options(c.Flags)))
 		}
 		line("\tesac")
 	}
@@ -141,24 +156,55 @@ func (p *Program) zsh() string {
 		return out.String()
 	}
 	line("if (( CURRENT == 2 )); then")
-	line("\tlocal -a commands=(")
-	for _, c := range p.Commands {
-		line("\t\t'%s:%s'", c.Name, zshText(c.Summary))
+	describe := func(indent string, list []Command) {
+		line("%s\tlocal -a commands=(", indent)
+		for _, c := range list {
+			line("%s\t\t'%s:%s'", indent, c.Name, zshText(c.Summary))
+		}
+		line("%s\t)", indent)
+		line("%s\t_describe command commands", indent)
+		line("%s\treturn", indent)
+		line("%sfi", indent)
 	}
-	line("\t)")
-	line("\t_describe command commands")
-	line("\treturn")
-	line("fi")
+	firsts, families := p.families()
+	describe("", firsts)
 	line("local command=$words[2]")
 	line("shift words; (( CURRENT-- ))")
+	for _, first := range slices.Sorted(maps.Keys(families)) {
+		line("if [[ $command == %s ]]; then", first)
+		line("\tif (( CURRENT == 2 )); then")
+		describe("\t", families[first])
+		line("\tcommand=\"%s $words[2]\"", first)
+		line("\tshift words; (( CURRENT-- ))")
+		line("fi")
+	}
 	line("case $command in")
 	for _, c := range p.Commands {
-		line("%s)", c.Name)
+		line("%s)", strings.ReplaceAll(c.Name, " ", `\ `))
 		arguments("\t", c.Flags)
 		line("\t;;")
 	}
 	line("esac")
 	return out.String()
+}
+
+// families are the commands as their first word is completed, and those of which several have the first word, by it, with
+// the second one as their names.
+func (p *Program) families() (firsts []Command, families map[string][]Command) {
+	families = map[string][]Command{}
+	for _, c := range p.Commands {
+		first, second, ok := strings.Cut(c.Name, " ")
+		if !ok {
+			firsts = append(firsts, c)
+			continue
+		}
+		if families[first] == nil {
+			firsts = append(firsts, Command{Name: first, Summary: "commands of a " + first})
+		}
+		c.Name = second
+		families[first] = append(families[first], c)
+	}
+	return firsts, families
 }
 
 // zshText makes s a description that stands in brackets and single quotes.
@@ -186,9 +232,15 @@ func (p *Program) fish() string {
 	}
 	line("# fish completion of %s", p.Name)
 	flags("", p.Flags)
-	for _, c := range p.Commands {
+	firsts, families := p.families()
+	for _, c := range firsts {
 		line("complete -c %s -n __fish_use_subcommand -f -a %s -d '%s'", p.Name, c.Name, fishText(c.Summary))
-		flags(" -n '__fish_seen_subcommand_from "+c.Name+"'", c.Flags)
+		seen := "__fish_seen_subcommand_from " + c.Name
+		flags(" -n '"+seen+"'", c.Flags)
+		for _, second := range families[c.Name] {
+			line("complete -c %s -n '%s' -f -a %s -d '%s'", p.Name, seen, second.Name, fishText(second.Summary))
+			flags(" -n '"+seen+"; and __fish_seen_subcommand_from "+second.Name+"'", second.Flags)
+		}
 	}
 	return out.String()
 }

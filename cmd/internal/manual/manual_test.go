@@ -14,8 +14,11 @@ func example() *Program {
 	run := pflag.NewFlagSet("run", pflag.ContinueOnError)
 	run.Bool("fast", false, "be quick")
 	run.Var(&choice{}, "mode", "which way")
+	first := pflag.NewFlagSet("first", pflag.ContinueOnError)
+	first.Bool("only", false, "of the first")
 	return &Program{Name: "tool", Summary: "does things.", Section: 1, Description: "One\nparagraph.\n\n\ttool run   as it is\n\n.dot 'quote'", Flags: own,
-		Commands: []Command{{"run", "FILE", "run it", "Runs -- it.\n\n  indented", run}}, Notes: []Note{{"Files", "/etc/tool"}}, SeeAlso: []string{"other(1)"}}
+		Commands: []Command{{"run", "FILE", "run it", "Runs -- it.\n\n  indented", run},
+			{"group first", "", "it's the first", "Of two words.", first}, {"group second", "", "the second", "Of two words.", nil}}, Notes: []Note{{"Files", "/etc/tool"}}, SeeAlso: []string{"other(1)"}}
 }
 
 type choice struct{ v string }
@@ -53,7 +56,7 @@ func TestComplete(t *testing.T) {
 		if err := p.Complete(&out, shell); err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{"run", "fast", "mode", "file", "yes no"} {
+		for _, want := range []string{"run", "fast", "mode", "file", "yes no", "only", "second"} {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("%s: no %q", shell, want)
 			}
@@ -69,7 +72,8 @@ func TestComplete(t *testing.T) {
 	if err := p.Complete(&strings.Builder{}, "csh"); err == nil {
 		t.Error("csh passes")
 	}
-	for line, want := range map[string]string{"tool r": "run", "tool run --f": "--fast", "tool run --mode y": "yes", "tool run --": "--fast --mode"} {
+	for line, want := range map[string]string{"tool r": "run", "tool run --f": "--fast", "tool run --mode y": "yes", "tool run --": "--fast --mode",
+		"tool g": "group", "tool group s": "second", "tool group first --": "--only", "tool group second --": ""} {
 		if got := complete(t, p.bash(), line); got != want {
 			t.Errorf("%q: got %q, want %q", line, got, want)
 		}

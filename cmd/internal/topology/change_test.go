@@ -68,7 +68,7 @@ func randomChange(rng *rand.Rand, m *Map) (kind string, c Change, err error) {
 			node = members[rng.IntN(len(members))].ID
 		}
 	}
-	kinds := []string{"create", "register", "register", "live", "dead", "add", "remove", "assign", "release", "forget", "promote", "promote",
+	kinds := []string{"create", "register", "register", "live", "dead", "add", "remove", "assign", "release", "retire", "forget", "promote", "promote",
 		"switch", "force", "shrink", "expand", "expand", "replid", "touch", "schema", "policy",
 		"move", "move", "commit", "commit", "cancel", "abort", "end", "dropped", "accepted"}
 	kind = kinds[rng.IntN(len(kinds))]
@@ -109,6 +109,8 @@ func randomChange(rng *rand.Rand, m *Map) (kind string, c Change, err error) {
 		c, err = AssignNode(m, node, id)
 	case "release":
 		c, err = ReleaseNode(m, node, rng.IntN(3))
+	case "retire":
+		c, err = RetireNode(m, node, rng.IntN(3))
 	case "forget":
 		c, err = ForgetNode(m, node, rng.IntN(3))
 	case "promote":

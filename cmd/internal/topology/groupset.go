@@ -61,6 +61,16 @@ func (s GroupSet) Both(other GroupSet) GroupSet {
 	return s
 }
 
+// List lists the groups, rising.
+func (s *GroupSet) List() (list []int) {
+	for g := range slot.Groups {
+		if s.Has(uint8(g)) {
+			list = append(list, g)
+		}
+	}
+	return list
+}
+
 // Range is neighbouring groups, both ends included.
 type Range struct{ First, Last uint8 }
 

@@ -35,15 +35,17 @@ type Schema struct {
 
 // Node is a node as it registered itself. Key: <prefix>/node/<id>; it stays when the node is away.
 type Node struct {
-	ID       NodeID  `json:"id"`
-	Host     string  `json:"host"` // as clients reach it
-	Port     int     `json:"port"`
-	TLSPort  int     `json:"tlsPort,omitempty"` // one of the two is not 0
-	HTTP     string  `json:"http,omitempty"`    // host:port of metrics and page
-	Zone     string  `json:"zone,omitempty"`    // rack or zone: replicas of a shard are spread over them
-	Version  string  `json:"version"`
-	Shard    ShardID `json:"shard,omitempty"` // 0: a free node
-	Revision int64   `json:"-"`               // of the key, for Txn
+	ID      NodeID  `json:"id"`
+	Host    string  `json:"host"` // as clients reach it
+	Port    int     `json:"port"`
+	TLSPort int     `json:"tlsPort,omitempty"` // one of the two is not 0
+	HTTP    string  `json:"http,omitempty"`    // host:port of metrics and page
+	Zone    string  `json:"zone,omitempty"`    // rack or zone: replicas of a shard are spread over them
+	Version string  `json:"version"`
+	Shard   ShardID `json:"shard,omitempty"` // 0: a free node
+	// Retired: it is to go, so no shard that is short of nodes takes it by itself.
+	Retired  bool  `json:"retired,omitempty"`
+	Revision int64 `json:"-"` // of the key, for Txn
 }
 
 // Live says that a node's process runs. Key: <prefix>/live/<id>, under a lease; written again when it changes, and each

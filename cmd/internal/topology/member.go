@@ -91,13 +91,13 @@ func RemoveShard(m *Map, id ShardID) (Change, error) {
 	return c, nil
 }
 
-// RegisterNode says how a node is reached. Of which shard it is stays as it was. An empty change means that it is so.
+// RegisterNode says how a node is reached. Of which shard it is, and whether it is retired, stays as it was. An empty change means that it is so.
 func RegisterNode(m *Map, n Node) (Change, error) {
 	c := Change{What: fmt.Sprintf("register node %s", n.ID)}
 	old := m.Nodes[n.ID]
-	n.Shard, n.Revision = 0, 0
+	n.Shard, n.Retired, n.Revision = 0, false, 0
 	if old != nil {
-		n.Shard, n.Revision = old.Shard, old.Revision
+		n.Shard, n.Retired, n.Revision = old.Shard, old.Retired, old.Revision
 		if n == *old {
 			return c, nil
 		}
@@ -132,7 +132,7 @@ func (c *Change) assign(m *Map, id NodeID, shard ShardID) error {
 		return refuse(c.What, "node %s is of shard %d", id, n.Shard)
 	}
 	next := *n
-	next.Shard = shard
+	next.Shard, next.Retired = shard, false
 	c.setNode(next)
 	return nil
 }
@@ -140,17 +140,29 @@ func (c *Change) assign(m *Map, id NodeID, shard ShardID) error {
 // ReleaseNode takes a node that is not the primary out of its shard: it is free. least is how many must stay in sync.
 func ReleaseNode(m *Map, id NodeID, least int) (Change, error) {
 	c := Change{What: fmt.Sprintf("take node %s out of its shard", id)}
-	n := m.Nodes[id]
-	if n == nil || n.Shard == 0 {
+	if n := m.Nodes[id]; n == nil || n.Shard == 0 {
 		return Change{}, refuse(c.What, "it is of none")
 	}
-	if s := m.Shard(n.Shard); s != nil {
+	return c.release(m, id, least, false)
+}
+
+// RetireNode does the same, also for a node that is free already, and no shard takes it by itself any more.
+func RetireNode(m *Map, id NodeID, least int) (Change, error) {
+	c := Change{What: fmt.Sprintf("retire node %s", id)}
+	if m.Nodes[id] == nil {
+		return Change{}, refuse(c.What, "it is not known")
+	}
+	return c.release(m, id, least, true)
+}
+
+func (c Change) release(m *Map, id NodeID, least int, retire bool) (Change, error) {
+	next := *m.Nodes[id]
+	if s := m.Shard(next.Shard); s != nil {
 		if err := c.leave(s, id, least); err != nil {
 			return Change{}, err
 		}
 	}
-	next := *n
-	next.Shard = 0
+	next.Shard, next.Retired = 0, next.Retired || retire
 	c.setNode(next)
 	return c, nil
 }
