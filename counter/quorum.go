@@ -48,7 +48,8 @@ type quorum struct {
 	owner   error // of Doubt
 }
 
-// rest has all who wait answered: the store is about to lead no more.
+// rest has all who wait answered: the store leads no more, or in another term, in which what they wait for may be
+// confirmed or not.
 func (r *Replication) rest() {
 	r.quorum.mu.Lock()
 	defer r.quorum.mu.Unlock()
@@ -72,8 +73,7 @@ func (r *Replication) LeadAt(epoch uint64) (at uint64, err error) {
 	if seen := r.Epoch(); epoch <= seen {
 		return 0, &EpochError{epoch, seen}
 	}
-	r.rest() // of a term before: what waits may be confirmed in this one, which nobody knows of
-	r.s.log.Confirm(0)
+	r.s.log.Confirm(0) // what a term before confirmed others may lack
 	if err = r.become(func(end uint64) persist.Lineage {
 		at = end
 		l := r.Lineage()

@@ -130,7 +130,6 @@ func (r *Replication) Follow(l persist.Lineage) (changed bool, err error) {
 	if now := r.Lineage(); bytes.Equal(now.AppendText(nil), l.AppendText(nil)) {
 		return false, nil // if it is owed, frames are refused until it is written
 	}
-	r.rest()
 	return true, r.become(func(uint64) persist.Lineage { return l })
 }
 
@@ -142,7 +141,6 @@ func (r *Replication) Yield() error {
 	if r.s.Replica() {
 		return nil
 	}
-	r.rest() // before the disk is waited for
 	return r.become(func(uint64) persist.Lineage {
 		l := r.Lineage()
 		l.Replica = true
@@ -176,6 +174,9 @@ func (r *Replication) become(next func(end uint64) persist.Lineage) error {
 		return err
 	}
 	defer r.changing.Store(false)
+	if r.s.opts.Elected {
+		r.rest() // before the disk is waited for
+	}
 	if err := r.s.log.Sync(); err != nil { // before next, which may count on the log's end
 		return err
 	}

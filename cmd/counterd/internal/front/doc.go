@@ -30,6 +30,10 @@
 //	     └──(everything read is answered)
 //	ended        closed, when what was to be answered is sent
 //
+// Where others see to what is waited for and tell when it is there, as replicas that must have a change before it is
+// acknowledged, the replies of a turn wait in the loop (Session.Hold) until Resume: a loop is told once of all that may
+// go on, and no goroutine is needed. All else that waits leaves the loop.
+//
 // The handler says that it has to wait by Postpone, for a command that was not executed yet and is handed to it again
 // elsewhere, or by Leave, in Flush and Settle. The session itself leaves when the connection does not take its replies.
 //

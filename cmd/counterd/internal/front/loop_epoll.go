@@ -3,6 +3,8 @@
 package front
 
 import (
+	"encoding/binary"
+	"errors"
 	"os"
 	"runtime"
 	"sync"
@@ -38,13 +40,16 @@ type loop struct {
 	stopped chan struct{}
 
 	mu       sync.Mutex
+	bell     int        // an eventfd, rung when resumed is not empty any more; -1: closed
 	sessions []*Session // by descriptor; nil: none
+	resumed  []*Session // Resume was called
 
 	// The goroutine's.
 	events   [maxEvents]unix.EpollEvent
 	n        int         // of events, not yet served
 	ready    []*Session  // to have a turn in this round
 	again    []*Session  // in the next one, whatever epoll says
+	resuming []*Session  // taken of resumed
 	answered []*Session  // had their turn: replies to commit and send
 	out      *resp.Arena // of the replies of answered, and of who has its turn
 	unsent   int         // bytes of all replies of answered, those too large for out included
@@ -73,6 +78,12 @@ func newLoop(f *Front) (*loop, error) {
 	l := &loop{front: f, epoll: fd, file: os.NewFile(uintptr(fd), "epoll"), stopped: make(chan struct{}), out: resp.NewArena(roundOut)}
 	if l.raw, err = l.file.SyscallConn(); err != nil {
 		return nil, err
+	}
+	if l.bell, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		return nil, errors.Join(os.NewSyscallError("eventfd", err), l.file.Close())
+	}
+	if err := l.control(unix.EPOLL_CTL_ADD, l.bell, unix.EPOLLIN|unix.EPOLLET); err != nil {
+		return nil, errors.Join(err, unix.Close(l.bell), l.file.Close())
 	}
 	go l.run()
 	return l, nil
@@ -118,9 +129,55 @@ func (s *Session) rouse() {
 	}
 }
 
+// ring is one step of an eventfd's counter. It is never read: edge-triggered, each step is an event.
+var ring = binary.NativeEndian.AppendUint64(nil, 1)
+
+// Resume ends Hold. Anybody may call it, once for each, and it does not wait.
+func (s *Session) Resume() {
+	l := s.loop
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.resumed = append(l.resumed, s); len(l.resumed) == 1 && l.bell >= 0 {
+		_, _ = unix.Write(l.bell, ring)
+	}
+}
+
+// silence closes the bell: who has ended may still be resumed.
+func (l *loop) silence() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_ = unix.Close(l.bell)
+	l.bell = -1
+}
+
+// goOnHeld asks again for the sessions that Resume was called for.
+func (l *loop) goOnHeld() {
+	l.mu.Lock()
+	l.resuming, l.resumed = l.resumed, l.resuming[:0]
+	l.mu.Unlock()
+	for _, s := range l.resuming {
+		if !s.InLoop() { // it has ended
+			continue
+		}
+		s.held = false
+		if l.deliver(s); s.held || !s.InLoop() {
+			continue
+		}
+		if s.holds.Load() > 0 {
+			s.charge(s.holding())
+		}
+		if s.missed {
+			s.missed = false
+			l.again = append(l.again, s)
+		}
+	}
+	clear(l.resuming)
+}
+
 // run serves rounds until stop.
 func (l *loop) run() {
 	defer close(l.stopped)
+	defer l.silence()
 	defer l.file.Close()
 	wake := func(uintptr) bool { return l.poll() }
 	for {
@@ -148,7 +205,12 @@ func (l *loop) poll() bool {
 func (l *loop) round() {
 	l.ready, l.again = append(l.ready[:0], l.again...), l.again[:0]
 	l.mu.Lock()
+	held := false
 	for _, e := range l.events[:l.n] {
+		if int(e.Fd) == l.bell {
+			held = true
+			continue
+		}
 		s := l.sessions[e.Fd]
 		if s == nil {
 			continue
@@ -162,9 +224,16 @@ func (l *loop) round() {
 		l.ready = append(l.ready, s)
 	}
 	l.mu.Unlock()
+	if held {
+		l.goOnHeld()
+	}
 	for _, s := range l.ready {
 		switch {
 		case !s.InLoop(): // away; back, it will be heard of again
+		case s.held && s.conn.closed():
+			l.end(s, nil) // nobody is there to be answered
+		case s.held:
+			s.missed = true
 		case s.answering: // once a round
 			l.again = append(l.again, s)
 		default:
@@ -228,8 +297,16 @@ func (l *loop) answer() {
 
 func (l *loop) deliver(s *Session) {
 	defer l.recovered(s)
-	s.answering = false
-	if err := s.sendAll(); err != nil || s.Closing {
+	s.answering, s.settling = false, true
+	err := s.sendAll()
+	s.settling = false
+	if err == errHeld {
+		if s.out.Own(); s.out.Cap() > retainOut {
+			s.charge(s.holding())
+		}
+		return
+	}
+	if err != nil || s.Closing {
 		l.leave(s, err)
 		return
 	}

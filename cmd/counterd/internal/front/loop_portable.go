@@ -19,6 +19,9 @@ func (l *loop) add(s *Session) error {
 // rouse ends the read that s waits in: its goroutine sends notices then.
 func (s *Session) rouse() { s.conn.interrupt() }
 
+// Resume is not called: MayHold is never true.
+func (s *Session) Resume() {}
+
 func (l *loop) end(s *Session, err error) {
 	s.where.Store(ended)
 	s.end(err)

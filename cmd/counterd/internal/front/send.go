@@ -9,6 +9,9 @@ func (s *Session) sendAll() error {
 	if s.handler.Settle(); s.waits {
 		return errWaits
 	}
+	if s.held {
+		return errHeld
+	}
 	return s.Send()
 }
 

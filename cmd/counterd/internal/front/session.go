@@ -27,6 +27,9 @@ type Session struct {
 	answering bool     // its replies wait for the end of the loop's round
 	hup       bool     // epoll says that the stream ends behind what is to be read
 	waits     bool     // what comes next may wait, which it must not in the loop
+	settling  bool     // all that was read is executed, and its loop asks whether it can be answered
+	held      bool     // its replies wait in the loop: see Hold
+	missed    bool     // something came meanwhile
 	shared    bool     // others write to the connection too
 	mute      bool     // what is appended to out from muteFrom on is not sent
 	muteFrom  int      // never behind the end of out

@@ -26,6 +26,9 @@ const (
 	ended
 )
 
+// errHeld says that the replies of a session wait for Resume.
+var errHeld = errors.New("the replies have to wait")
+
 // errWaits says that a session cannot go on in its loop, as that might have to wait.
 var errWaits = errors.New("the connection has to wait")
 
@@ -37,6 +40,13 @@ func (s *Session) Leave() { s.waits = true }
 
 // Leaving tells whether Leave was called.
 func (s *Session) Leaving() bool { return s.waits }
+
+// MayHold tells whether Hold may be called: in Settle, in a loop, when all that was read has been executed.
+func (s *Session) MayHold() bool { return s.settling }
+
+// Hold has the replies wait in the loop until Resume is called, and Settle then called again. Nothing is read meanwhile.
+// It costs less than Leave does, and is for what others see to. REQUIRES MayHold, and that Resume will be called, once.
+func (s *Session) Hold() { s.held = true }
 
 // Postpone is Leave for a command that was not executed: it is what the session goes on with.
 func (s *Session) Postpone(args [][]byte) { s.postponed, s.waits = args, true }

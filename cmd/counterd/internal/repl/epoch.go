@@ -89,7 +89,7 @@ func (n *Node) FollowAt(primary Address, id string, epoch uint64) error {
 	}
 	n.wanted = primary
 	n.link = newLink(n, primary, true, false, id, epoch)
-	n.logger.Info("replica", "primary", primary.String(), "id", id, "epoch", epoch)
+	n.logger.Info("replica", "primary", primary.String(), "node", id, "epoch", epoch)
 	go n.host.RoleChanged()
 	return nil
 }

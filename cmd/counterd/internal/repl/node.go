@@ -225,6 +225,7 @@ func (n *Node) Close(ctx context.Context) error {
 		n.link.cancel()
 	}
 	n.mu.Unlock()
+	n.Doubt(counter.ErrClosed) // nobody is left who could confirm anything
 	n.peers.DisconnectAll()
 	done := make(chan struct{})
 	go func() {

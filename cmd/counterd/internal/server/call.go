@@ -263,9 +263,15 @@ func (c *call) commit() {
 	if !c.ack.Pending() {
 		return
 	}
-	if c.session.InLoop() && c.ack.Waits() {
-		c.session.Leave()
-		return
+	if c.session.InLoop() {
+		if c.session.MayHold() && c.ack.Await(c.session) {
+			c.session.Hold()
+			return
+		}
+		if c.ack.Waits() {
+			c.session.Leave()
+			return
+		}
 	}
 	if err := c.ack.Commit(); err != nil {
 		c.Out.Cut(c.unsure)

@@ -14,7 +14,10 @@ import (
 
 // mayWait tells whether a command that is not planned may take a while or wait for something: all do that Redis does
 // not call fast, unless they are only queued.
-func (c *client) mayWait(cmd *row) bool {
+func (c *client) mayWait(cmd *row, args [][]byte) bool {
+	if c.confined&confinedReplica != 0 && len(args) > 1 && resp.EqualFold(args[1], "ACK") {
+		return false // of a replica: it is noted, and others may wait for it
+	}
 	if cmd != nil && c.failures >= freeFailures && cmd.Flags&command.NoAuth != 0 {
 		return true
 	}

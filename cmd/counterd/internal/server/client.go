@@ -77,7 +77,7 @@ func (c *client) Command(args [][]byte) {
 		c.plan(cmd, args)
 		return
 	}
-	if !c.catchUp() || c.InLoop() && c.mayWait(cmd) {
+	if !c.catchUp() || c.InLoop() && c.mayWait(cmd, args) {
 		c.Postpone(args)
 		return
 	}

@@ -38,6 +38,7 @@ type replNode struct {
 	change func(*config.Config) // nil: nothing
 
 	listening func() // called by start before there is a store; may be nil
+	id        string // of a cluster's node; empty: it is none
 }
 
 // testLog is what a node said in its log. It may be written to by several goroutines at once.
@@ -95,7 +96,10 @@ func (n *replNode) start(primary string) *replNode {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	n.opts.Logger = logger
+	n.opts.Logger, n.opts.Elected = logger, n.id != ""
+	if n.id != "" {
+		s.node.Elect(n.id, func() {})
+	}
 	s.Open = func() (*counter.Store, error) { return counter.Open(n.dir, n.opts) }
 	if err := s.Listen(); err != nil {
 		n.t.Fatal(err)
