@@ -32,6 +32,9 @@ func (c *Counter) Index(id uint16) int { return c.Layout.Index(id) }
 // not may still be, once.
 func (c *Counter) KeyDeclared() bool { return c.keyDeclared }
 
+// LastColumn is the highest id that a column of the counter ever had.
+func (c *Counter) LastColumn() uint16 { return c.lastColumn }
+
 // column is the position of the column called name, or -1.
 func (c *Counter) column(name string) int {
 	for i := range c.Columns {

@@ -16,6 +16,9 @@ type Schema struct {
 	suffixes suffixTable         // without the empty one
 }
 
+// LastCounter is the highest id that a counter ever had.
+func (s *Schema) LastCounter() uint32 { return s.lastCounter }
+
 // pendingKey is a primary key whose counter has not been added yet.
 type pendingKey struct{ counter, key string }
 

@@ -1,0 +1,225 @@
+package counter
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/counterd/counterd/internal/slot"
+	"github.com/counterd/counterd/persist"
+)
+
+// Groups of hash slots move from one store to another while clients go on (package move says when). Here is what that
+// means for a store's data; all of it is in the log, so that replicas, snapshots and restarts need nothing of their own.
+//
+//	record   says                                  the group is   its posts
+//	import   rows of the group are going to come   importing      are gone
+//	rows     items, as they were at the source     "              come, and nobody sees them
+//	set ...  what the source changed meanwhile     "              "
+//	accept   the group is the store's own          here           are served, where Own says so
+//	drop     the group is another store's          gone           are gone
+//
+// Values are absolute, and each record may be applied twice. What is importing or gone is hidden whatever Own says.
+
+// groupStates is which groups are not here. Guarded by Store.gate, and written while it is held exclusively.
+type groupStates struct {
+	importing map[string]persist.Groups // by move
+	gone      persist.Groups
+}
+
+// hidden are all that are not here.
+func (g *groupStates) hidden() persist.Groups {
+	all := g.gone
+	for _, set := range g.importing {
+		for i := range all {
+			all[i] |= set[i]
+		}
+	}
+	return all
+}
+
+// take says that groups are of a move, or of none.
+func (g *groupStates) take(set persist.Groups) {
+	for move, of := range g.importing {
+		for i := range of {
+			of[i] &^= set[i]
+		}
+		if g.importing[move] = of; of == (persist.Groups{}) {
+			delete(g.importing, move)
+		}
+	}
+	for i := range set {
+		g.gone[i] &^= set[i]
+	}
+}
+
+// apply takes over what a record says. It makes a new map: snapshots have the old one.
+func (g *groupStates) apply(kind persist.Kind, move string, set persist.Groups) {
+	g.importing = maps.Clone(g.importing)
+	g.take(set)
+	switch kind {
+	case persist.KindImport:
+		if g.importing == nil {
+			g.importing = make(map[string]persist.Groups)
+		}
+		of := g.importing[move]
+		for i := range set {
+			of[i] |= set[i]
+		}
+		g.importing[move] = of
+	case persist.KindDrop:
+		for i := range set {
+			g.gone[i] |= set[i]
+		}
+	}
+}
+
+// movesGroups tells whether a record says that groups come, are here, or have gone.
+func movesGroups(kind persist.Kind) bool {
+	return kind == persist.KindImport || kind == persist.KindAccept || kind == persist.KindDrop
+}
+
+// ErrImporting: all posts cannot be removed while some are on their way here. Nothing was changed.
+var ErrImporting = errors.New("counter: hash slots are being moved here: remove all posts when that is done")
+
+// ErrNotImporting: groups of hash slots are not on their way here by this move, or not any more. Nothing was changed.
+var ErrNotImporting = errors.New("counter: the hash slots are not being moved here by this move")
+
+// ErrBehind: what comes has a counter or a column that the schema here has not yet. Nothing was changed.
+var ErrBehind = errors.New("counter: the schema lacks what is moved here")
+
+// States tells which groups the log says are on their way here, by move, and which have gone to another store.
+func (g Groups) States() (importing map[string][slot.Groups / 64]uint64, gone [slot.Groups / 64]uint64) {
+	g.s.gate.RLock()
+	defer g.s.gate.RUnlock()
+	importing = make(map[string][slot.Groups / 64]uint64)
+	for move, set := range g.s.moving.importing {
+		importing[move] = set
+	}
+	return importing, g.s.moving.gone
+}
+
+// Accept says that groups that came by a move are here: durably as by Commit of the offset. Accepting what is here
+// already changes nothing.
+func (g Groups) Accept(move string, set [slot.Groups / 64]uint64) (end uint64, err error) {
+	return g.s.logMove(persist.KindAccept, move, set)
+}
+
+// Drop removes all posts of groups, which another store has taken over by a move, or will never come. Clients must not
+// see them any more: see Own. In a store that is not made of groups that takes a while, as each post is removed on its
+// own. It may be repeated, and goes on then. Errors as of changes.
+func (g Groups) Drop(move string, set [slot.Groups / 64]uint64) (end uint64, err error) {
+	if err := g.s.deleteGroups(set); err != nil {
+		return 0, err
+	}
+	return g.s.logMove(persist.KindDrop, move, set)
+}
+
+// logMove logs and applies that groups come, are here, or have gone.
+func (s *Store) logMove(kind persist.Kind, move string, set persist.Groups) (end uint64, err error) {
+	if len(move) == 0 || len(move) > persist.MaxMoveID {
+		return 0, fmt.Errorf("counter: move's id of %d bytes, want 1..%d", len(move), persist.MaxMoveID)
+	}
+	if s.log == nil {
+		return 0, ErrInMemory
+	}
+	s.repl.applying.Lock() // the record and its effect are one for who copies a block
+	defer s.repl.applying.Unlock()
+	b := s.NewBatch()
+	b.silent = true
+	if err := b.BeginExclusive(); err != nil {
+		return 0, err
+	}
+	defer b.End()
+	if err := s.takesChanges(); err != nil {
+		return 0, err
+	}
+	if end, err = s.log.Append(persist.AppendMove(nil, kind, move, set)); err != nil {
+		return 0, err
+	}
+	s.altered = end
+	return end, s.moveGroups(end, kind, move, set)
+}
+
+// moveGroups applies the record of a move that ends at pos. REQUIRES Store.gate held exclusively, or a replay.
+func (s *Store) moveGroups(pos uint64, kind persist.Kind, move string, set persist.Groups) error {
+	if kind != persist.KindAccept {
+		if err := s.emptyGroups(pos, set); err != nil {
+			return err
+		}
+	}
+	s.moving.apply(kind, move, set)
+	s.own.hide(s.moving.hidden())
+	return nil
+}
+
+// emptyGroups removes all posts of groups that a record at pos removes and images do not lack already. Where the store is
+// not made of groups they are removed before, on their own: see deleteGroups.
+func (s *Store) emptyGroups(pos uint64, set persist.Groups) error { return nil }
+
+// deleteBatch is how many posts deleteGroups removes at a time: some 40 us.
+const deleteBatch = 256
+
+// deleteGroups removes the posts of groups one by one, where the store is not made of groups.
+func (s *Store) deleteGroups(set persist.Groups) error {
+	b := s.NewBatch()
+	b.carrier = true
+	var mids []uint64
+	var ids []uint32
+	if err := b.Begin(); err != nil {
+		return err
+	}
+	for _, def := range b.Schema().Counters() {
+		ids = append(ids, def.ID)
+	}
+	b.End()
+	for _, id := range ids {
+		for lo := uint64(0); ; {
+			if err := b.Begin(); err != nil {
+				return err
+			}
+			def := b.Schema().CounterByID(id)
+			if def == nil {
+				b.End()
+				break
+			}
+			blk := s.spaces[id].lock(lo)
+			mids, _ = blk.appendMids(mids[:0])
+			hi, last := blk.hi, blk.open()
+			blk.mu.Unlock()
+			b.End()
+			for len(mids) > 0 {
+				n := 0
+				if err := b.Begin(); err != nil {
+					return err
+				}
+				if def = b.Schema().CounterByID(id); def == nil {
+					b.End()
+					break
+				}
+				for n < len(mids) && b.Len() < deleteBatch {
+					if mid := mids[n]; set.Has(slot.Group(mid)) {
+						b.Add(Op{Kind: OpDelete, Counter: def, Mid: mid})
+					}
+					n++
+				}
+				mids = mids[n:]
+				b.Run()
+				b.End()
+				for i := range b.Len() {
+					if err := b.Op(i).Err; err != nil {
+						return err
+					}
+				}
+				b.Reset()
+				if err := b.Commit(); err != nil {
+					return err
+				}
+			}
+			if lo = hi; last {
+				break
+			}
+		}
+	}
+	return nil
+}
