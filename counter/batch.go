@@ -21,6 +21,7 @@ type Batch struct {
 
 	open, exclusive bool
 
+	carrier bool    // it may touch groups that are not owned: see Groups
 	silent  bool    // a primary's changes: they are in the log already, and are made in any case
 	refused error   // why changes are refused, as the log cannot take them; asked once a Run
 	full    bool    // no new rows: maxmemory is passed and the tiers cannot keep up; asked once a Run
@@ -245,7 +246,7 @@ func (b *Batch) locate() {
 			dir = ks.dir.Load()
 		}
 		op.ks = ks
-		if own.hides(op.Mid) && !b.silent {
+		if own.hides(op.Mid) && !b.silent && !b.carrier {
 			b.disown(op)
 			continue
 		}

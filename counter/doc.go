@@ -111,6 +111,13 @@
 // lineage, which tells how far it and another log agree (role.go), the frames of a primary (replicate.go), files that
 // stay while they are copied (pin.go). Who embeds a store needs none of it.
 //
+// # Groups on their way
+//
+// Groups of hash slots move between stores that are in use (groupstate.go). GroupExport gives what was done for producers
+// at one log offset, then the posts, a block at a time, then what the log says from that offset on; GroupImport takes it
+// over as records of its own log, which go the way of a primary's at a replica. Posts travel, and are logged, as pages of
+// cold files. Both sides' numbers of producers are one behind that: what either made is a repeat.
+//
 // # Locks
 //
 // See Store for the order. Readers and writers lock one block at a time, for 50-100 ns an operation; whatever takes

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/schema"
@@ -95,6 +96,8 @@ func checkRecord(s *schema.Schema, rec *persist.Record) (*schema.Schema, error) 
 		}
 		return next, nil
 	case persist.KindSet, persist.KindSetItem, persist.KindDelete:
+	case persist.KindRows:
+		return s, checkRows(s, rec)
 	default:
 		return s, nil
 	}
@@ -114,6 +117,27 @@ func checkRecord(s *schema.Schema, rec *persist.Record) (*schema.Schema, error) 
 		}
 	}
 	return s, nil
+}
+
+// checkRows reads all posts of a KindRows.
+func checkRows(s *schema.Schema, rec *persist.Record) error {
+	var rows coldstore.Rows
+	var vals []uint64
+	def := s.CounterByID(rec.Counter)
+	return eachRow(&rows, &vals, rec, func(mid uint64, row []uint64) error {
+		if mid >= hot.EndMid {
+			return fmt.Errorf("rows: mid %d, want less than 2^63: %w", mid, persist.ErrCorrupt)
+		}
+		for i, c := range rec.Columns {
+			if def == nil {
+				break
+			}
+			if err := checkValue(def, c.Column, row[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // checkSame refuses a schema in which a column is another than before: columns are made and dropped, and an id is never

@@ -1,8 +1,9 @@
 package counter
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 
@@ -25,25 +26,31 @@ type GroupExport struct {
 	pin    *Pin
 
 	mu        sync.Mutex
+	closed    bool
 	producers []byte
 	marks     []int // ends of producers
 	reader    *persist.Reader
 	copied    exportBlock
+	page      []byte
 	enc       coldstore.RowsEncoder
 }
 
-// exportBlock is rows of a block, with the columns of def.
+// exportBlock is rows of a block that are to be exported, in the order of mids.
 type exportBlock struct {
 	mids    []uint64
 	columns [][]uint64
-	flat    []uint64 // rows as the table gives them
-	order   []int32
-	sel     hot.Selection
+	ids     []uint16 // of the columns
+
+	sel   hot.Selection
+	flat  []uint64 // rows as the table gives them
+	order []int32
 }
 
 const (
 	// exportRows is how many posts a record has at most: their bytes are 4 KiB mostly.
 	exportRows = 2048
+	// exportBlocks is how many blocks without any of the groups a call of Rows passes over at most.
+	exportBlocks = 16
 	// exportScan is how much of the log a call of Log reads at most.
 	exportScan = 4 << 20
 )
@@ -82,7 +89,7 @@ func (x *GroupExport) Close() error {
 	x.pin.Release()
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.producers, x.marks = nil, nil
+	x.producers, x.marks, x.closed = nil, nil, true
 	if x.reader == nil {
 		return nil
 	}
@@ -99,19 +106,15 @@ func (x *GroupExport) Producers(at, max int) (records []byte, next int, err erro
 	if at < 0 || at > len(x.producers) {
 		return nil, 0, fmt.Errorf("counter: producers of %d bytes from byte %d on", len(x.producers), at)
 	}
-	first, _ := slices.BinarySearch(x.marks, at+1)
-	if first == len(x.marks) {
-		return nil, 0, nil
+	end := at
+	for first, _ := slices.BinarySearch(x.marks, at+1); first < len(x.marks) && (end == at || x.marks[first]-at <= max); first++ {
+		end = x.marks[first]
 	}
-	last, _ := slices.BinarySearch(x.marks, at+max+1)
-	end := x.marks[min(max0(last-1, first), len(x.marks)-1)]
 	if next = end; end == len(x.producers) {
 		next = 0
 	}
 	return x.producers[at:end:end], next, nil
 }
-
-func max0(a, b int) int { return max(a, b) }
 
 // ExportPlace is where Rows goes on: a keyspace's number, and a mid. The zero value is the beginning.
 type ExportPlace struct {
@@ -126,7 +129,7 @@ func (x *GroupExport) Rows(dst []byte, at ExportPlace) (records []byte, next Exp
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	b := x.s.NewBatch()
-	for looked := 0; looked < exportBlocks; {
+	for range exportBlocks {
 		if err := b.Begin(); err != nil {
 			return dst, at, false, err
 		}
@@ -138,18 +141,193 @@ func (x *GroupExport) Rows(dst []byte, at ExportPlace) (records []byte, next Exp
 		if space != at.Space {
 			at = ExportPlace{Space: space}
 		}
-		hi, n, err := x.copyBlock(ks, at.Mid)
-		def := ks.def
+		at.Mid, err = x.copied.copy(ks, at.Mid, &x.groups)
+		counter := ks.def.ID
 		b.End()
 		if err != nil {
 			return dst, at, false, err
 		}
-		if at.Mid = hi; hi == hot.EndMid {
+		if at.Mid == hot.EndMid {
 			at = ExportPlace{Space: space + 1}
 		}
-		if looked++; n > 0 {
-			return x.appendRows(dst, def.ID, def.Layout.IDs()), at, false, nil
+		if len(x.copied.mids) > 0 {
+			return x.appendRows(dst, counter), at, false, nil
 		}
 	}
 	return dst, at, false, nil
+}
+
+// copy copies the posts of groups in the block that holds mid, and returns where the next one begins. REQUIRES
+// Store.gate held.
+func (c *exportBlock) copy(ks *keyspace, mid uint64, groups *persist.Groups) (next uint64, err error) {
+	c.mids, c.ids, c.columns = c.mids[:0], c.ids[:0], c.columns[:0]
+	for _, col := range ks.def.Columns {
+		c.ids = append(c.ids, col.ID)
+		c.columns = append(c.columns, nil)
+	}
+	for {
+		blk := ks.lock(mid)
+		if blk.cold != nil {
+			defer blk.mu.Unlock()
+			return blk.hi, ks.coldRows(blk, mid, nil, func(mid uint64, row []uint64) error {
+				if groups.Has(slot.Group(mid)) {
+					c.add(mid, row)
+				}
+				return nil
+			})
+		}
+		next = blk.hi
+		if c.selectHot(ks, blk, mid) {
+			break
+		}
+	}
+	width := 1 + len(c.columns)
+	c.order = c.order[:0]
+	for i := 0; i < len(c.flat); i += width {
+		if groups.Has(slot.Group(c.flat[i])) {
+			c.order = append(c.order, int32(i))
+		}
+	}
+	slices.SortFunc(c.order, func(a, b int32) int { return cmp.Compare(c.flat[a], c.flat[b]) })
+	for i, at := range c.order {
+		if i > 0 && c.flat[at] == c.flat[c.order[i-1]] {
+			continue // it went and came again meanwhile: the log tells
+		}
+		c.add(c.flat[at], c.flat[int(at)+1:int(at)+width])
+	}
+	return next, nil
+}
+
+func (c *exportBlock) add(mid uint64, row []uint64) {
+	c.mids = append(c.mids, mid)
+	for i, v := range row {
+		c.columns[i] = append(c.columns[i], v)
+	}
+}
+
+// selectHot copies the rows of a hot block from mid on, some of its buckets at a time. It is false where another took its
+// place meanwhile. REQUIRES blk.mu held; it is unlocked.
+func (c *exportBlock) selectHot(ks *keyspace, blk *block, mid uint64) bool {
+	defer func() { blk.mu.Unlock() }()
+	c.flat = c.flat[:0]
+	q := &c.sel
+	q.Lo, q.Hi, q.Columns, q.Defaults = mid, hot.EndMid, q.Columns[:0], q.Defaults[:0]
+	for i, col := range ks.def.Columns {
+		q.Columns = append(q.Columns, ks.field(blk, i))
+		q.Defaults = append(q.Defaults, col.Default)
+	}
+	for from, buckets, held := 0, blk.tab.Buckets(), 0; from < buckets; {
+		to, before := min(from+selectBuckets, buckets), len(c.flat)
+		c.flat = blk.tab.Select(c.flat, from, to, q)
+		from = to
+		if held += selectCost + foundCost*(len(c.flat)-before)/(1+len(q.Columns)); held < selectHold || from == buckets {
+			continue
+		}
+		held = 0
+		blk.mu.Unlock() // others have their turn
+		runtime.Gosched()
+		if blk.mu.Lock(); blk.dead {
+			return false
+		}
+	}
+	return true
+}
+
+// appendRows appends the rows copied, as records.
+func (x *GroupExport) appendRows(dst []byte, counter uint32) []byte {
+	c := &x.copied
+	for at := 0; at < len(c.mids); {
+		columns := make([][]uint64, len(c.columns))
+		for i, col := range c.columns {
+			columns[i] = col[at:]
+		}
+		var n int
+		x.page, n = x.enc.Append(x.page[:0], c.mids[at:], columns, exportRows)
+		dst = persist.AppendRows(dst, counter, c.ids, x.page)
+		at += n
+	}
+	return dst
+}
+
+// spaceFrom returns the first keyspace from a place on that has posts of groups; nil: there is none. REQUIRES Store.gate
+// held.
+func (s *Store) spaceFrom(space uint32, groups *persist.Groups) (*keyspace, uint32) {
+	for ; int(space) < len(s.spaces); space++ {
+		if ks := s.spaces[space]; ks != nil {
+			return ks, space
+		}
+	}
+	return nil, space
+}
+
+// Log appends to dst what the log says of the groups from an offset on, which was From or a next before, as records, and
+// says where to go on, and where the log ends. It returns with about most bytes, or less: what is written is all that
+// there is. The error is of package persist, or ErrClosed.
+func (x *GroupExport) Log(dst []byte, from uint64, most int) (records []byte, next, end uint64, err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	s := x.s
+	s.gate.RLock()
+	closed := s.closed || x.closed
+	s.gate.RUnlock()
+	if closed {
+		return dst, from, 0, ErrClosed
+	}
+	if end = s.log.Written(); from > end {
+		return dst, from, end, nil // nothing behind From is written yet
+	}
+	if x.reader != nil && x.reader.Pos() != from {
+		err = x.reader.Close()
+		x.reader = nil
+	}
+	if x.reader == nil && err == nil {
+		x.reader, err = s.log.NewReader(from)
+	}
+	for begin := len(dst); err == nil && len(dst)-begin < most && x.reader.Pos() < from+exportScan; {
+		var f *persist.Frame
+		if f, err = x.reader.TryNext(); f == nil || err != nil {
+			break
+		}
+		dst, err = appendGroups(dst, f, from, &x.groups)
+	}
+	if err != nil {
+		return dst, from, 0, err
+	}
+	return dst, max(from, x.reader.Pos()), s.log.Written(), nil
+}
+
+// appendGroups appends the records of a frame that end behind an offset and have to do with groups.
+func appendGroups(dst []byte, f *persist.Frame, after uint64, groups *persist.Groups) ([]byte, error) {
+	var rec persist.Record
+	var once []byte // one that waits for the record behind it
+	pos := f.Start + persist.FrameHeaderLen
+	for src := f.Payload; len(src) > 0; {
+		n, err := persist.DecodeRecord(src, &rec)
+		if err != nil {
+			return dst, fmt.Errorf("log offset %d: %w", pos, err)
+		}
+		raw := src[:n]
+		src = src[n:]
+		if pos += uint64(n); pos <= after {
+			continue
+		}
+		wanted := false
+		switch rec.Kind {
+		case persist.KindSet, persist.KindSetItem, persist.KindDelete:
+			wanted = groups.Has(slot.Group(rec.Mid))
+		case persist.KindOnce:
+			if rec.Result == persist.ResultNext {
+				once = raw
+				continue
+			}
+			wanted = groups.Has(rec.Group)
+		case persist.KindDefine, persist.KindFlush:
+			wanted = true
+		}
+		if wanted {
+			dst = append(append(dst, once...), raw...)
+		}
+		once = nil
+	}
+	return dst, nil
 }

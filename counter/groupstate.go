@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist"
@@ -70,6 +71,29 @@ func (g *groupStates) apply(kind persist.Kind, move string, set persist.Groups) 
 	case persist.KindDrop:
 		for i := range set {
 			g.gone[i] |= set[i]
+		}
+	}
+}
+
+// saved is what a manifest says of them.
+func (g *groupStates) saved() (list []persist.MovingGroups) {
+	if g.gone != (persist.Groups{}) {
+		list = append(list, persist.MovingGroups{Groups: g.gone})
+	}
+	for _, move := range slices.Sorted(maps.Keys(g.importing)) {
+		list = append(list, persist.MovingGroups{Move: move, Groups: g.importing[move]})
+	}
+	return list
+}
+
+// load takes over what a manifest says.
+func (g *groupStates) load(list []persist.MovingGroups) {
+	*g = groupStates{}
+	for _, v := range list {
+		if v.Move == "" {
+			g.gone = v.Groups
+		} else {
+			g.apply(persist.KindImport, v.Move, v.Groups)
 		}
 	}
 }
@@ -149,7 +173,7 @@ func (s *Store) moveGroups(pos uint64, kind persist.Kind, move string, set persi
 		}
 	}
 	s.moving.apply(kind, move, set)
-	s.own.hide(s.moving.hidden())
+	s.hideGroups()
 	return nil
 }
 

@@ -90,6 +90,16 @@ func (l *ledger) apply(o *onceRecord, logged uint64) {
 	}
 }
 
+// floor takes over a floor of the log; logged as in define.
+func (l *ledger) floor(pos uint64, rec *persist.Record, logged uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if pos > l.from {
+		l.dirty, l.logged = true, max(l.logged, logged)
+		l.table.Floor(rec.Number, rec.Seq, rec.TimeMS/1000)
+	}
+}
+
 // onceRecord is a once of the log, which may have to wait for the record behind it.
 type onceRecord struct {
 	pos     uint64 // behind it

@@ -103,6 +103,8 @@ func (s *recovery) dropAll() {
 	s.spaces = nil
 	s.producers.reset(producers.New(s.opts.Producers.withDefaults()), nil)
 	s.tiers.broken.Store(0)
+	s.moving = groupStates{}
+	s.hideGroups()
 	s.schema.Store(schema.Empty())
 }
 
@@ -115,6 +117,8 @@ func (s *recovery) loadManifest(m *persist.Manifest) error {
 		return err
 	}
 	s.blockIDs.Store(max(s.blockIDs.Load(), m.NextBlock))
+	s.moving.load(m.Moving)
+	s.hideGroups()
 	if err := s.loadProducers(m); err != nil {
 		return err
 	}
@@ -391,6 +395,7 @@ func (s *recovery) adopt(c *persist.CounterFiles, blocks []*block) error {
 // replay opens the log and applies it from an offset on.
 func (s *recovery) replay(from uint64) error {
 	r := &replayer{s: s.Store, b: s.NewBatch()}
+	r.b.carrier = true
 	lineage, err := persist.ReadLineage(s.opts.FS, s.dir.Path())
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/schema"
@@ -14,13 +15,19 @@ type replayer struct {
 	s        *Store
 	b        *Batch
 	observer func(*Batch) // nil: nobody asked
-	once     onceRecord   // whose result is the value of the next record; pos 0: none
+	merged   bool         // records of producers are made already, as an import made them with their places in the log
+	rows     coldstore.Rows
+	vals     []uint64
+	once     onceRecord // whose result is the value of the next record; pos 0: none
 }
 
 // replayBatch is how many operations are run together: enough to hide cache misses.
 const replayBatch = 256
 
 func (r *replayer) apply(pos uint64, rec *persist.Record) error {
+	if r.merged && (rec.Kind == persist.KindDefine || rec.Kind == persist.KindOnce || rec.Kind == persist.KindFloor) {
+		return nil
+	}
 	if r.once.pos > 0 {
 		if rec.Kind != persist.KindSet {
 			return r.corrupt(pos, "a set behind a once without a result", rec.Kind.String(), nil)
@@ -39,6 +46,8 @@ func (r *replayer) apply(pos uint64, rec *persist.Record) error {
 			r.s.producers.apply(&r.once, r.b.applied)
 			r.once.pos = 0
 		}
+	case persist.KindFloor:
+		r.s.producers.floor(pos, rec, r.b.applied)
 	case persist.KindSet:
 		r.set(pos, rec.Counter, rec.Mid, rec.Column, rec.Value)
 	case persist.KindSetItem:
@@ -54,6 +63,13 @@ func (r *replayer) apply(pos uint64, rec *persist.Record) error {
 			return err
 		}
 		return r.clearBefore(pos)
+	case persist.KindRows:
+		return r.addRows(pos, rec)
+	case persist.KindImport, persist.KindAccept, persist.KindDrop:
+		if err := r.flush(); err != nil {
+			return err
+		}
+		return r.s.moveGroups(pos, rec.Kind, string(rec.Text), rec.Groups)
 	case persist.KindSchema:
 		if err := r.flush(); err != nil {
 			return err
@@ -94,6 +110,29 @@ func (r *replayer) set(pos uint64, id uint32, mid uint64, column uint16, v uint6
 	if c := def.Index(column); c >= 0 {
 		r.add(Op{Kind: OpSet, Counter: def, Mid: mid, Column: int16(c), Arg: v})
 	}
+}
+
+// addRows adds the posts of a KindRows. A post that is made by it has the defaults of what it does not say, so only other
+// values are set: those that come behind it are set again by what made them.
+func (r *replayer) addRows(pos uint64, rec *persist.Record) error {
+	return eachRow(&r.rows, &r.vals, rec, func(mid uint64, row []uint64) error {
+		def := r.wanted(pos, rec.Counter, mid)
+		if def == nil || len(def.Columns) == 0 {
+			return nil
+		}
+		if !slices.ContainsFunc(rec.Columns, func(c persist.ColumnValue) bool { return c.Column == def.Columns[0].ID }) {
+			r.add(Op{Kind: OpSet, Counter: def, Mid: mid, Arg: def.Columns[0].Default, Cond: IfAbsent})
+		}
+		for i, c := range rec.Columns {
+			if k := def.Index(c.Column); k >= 0 && (k == 0 || row[i] != def.Columns[k].Default) {
+				r.add(Op{Kind: OpSet, Counter: def, Mid: mid, Column: int16(k), Arg: row[i]})
+			}
+		}
+		if r.b.Len() >= replayBatch {
+			return r.flush()
+		}
+		return nil
+	})
 }
 
 func (r *replayer) add(op Op) { r.b.Add(op) }

@@ -71,7 +71,7 @@ func (r *Replication) apply(start, end uint64, raw []byte) error {
 	var rec persist.Record
 	f := persist.Frame{FrameHeader: persist.FrameHeader{Start: start}, Raw: raw, Payload: raw[persist.FrameHeaderLen:]}
 	err := f.Records(&rec, start, func(pos uint64, rec *persist.Record) error {
-		if rec.Kind != persist.KindFlush && rec.Kind != persist.KindSchema {
+		if rec.Kind != persist.KindFlush && rec.Kind != persist.KindSchema && !movesGroups(rec.Kind) {
 			return p.apply(pos, rec)
 		}
 		err := p.flush()

@@ -41,10 +41,19 @@ func (g Groups) Own(set [slot.Groups / 64]uint64) {
 	s := g.s
 	s.gate.Lock()
 	defer s.gate.Unlock()
-	own := ownership{}
 	for i, owned := range set {
-		own.foreign[i] = ^owned
-		own.some = own.some || owned != ^uint64(0)
+		s.disowned[i] = ^owned
+	}
+	s.hideGroups()
+}
+
+// hideGroups brings what clients may touch up to date: not what Own did not name, nor what the log says is not here.
+// REQUIRES Store.gate held exclusively, or a replay.
+func (s *Store) hideGroups() {
+	own, hidden := ownership{}, s.moving.hidden()
+	for i := range own.foreign {
+		own.foreign[i] = s.disowned[i] | hidden[i]
+		own.some = own.some || own.foreign[i] != 0
 	}
 	s.own = own
 }

@@ -44,6 +44,7 @@ func (w *snapshot) make() error {
 	m.Replay = s.log.Position()
 	m.Offset = m.Replay
 	sch := s.schema.Load()
+	m.Moving = s.moving.saved()
 	s.gate.RUnlock()
 	s.repl.applying.RUnlock()
 	m.Schema = strings.Split(strings.TrimSuffix(string(sch.AppendText(nil)), "\n"), "\n")

@@ -35,9 +35,11 @@ type Store struct {
 	// altered is the log offset behind the last change of everything: by FLUSHALL, or of the schema. Guarded by gate.
 	altered uint64
 
-	own     ownership
-	replica atomic.Bool // written under gate held exclusively
-	repl    Replication
+	own      ownership
+	disowned persist.Groups // that Own did not name
+	moving   groupStates
+	replica  atomic.Bool // written under gate held exclusively
+	repl     Replication
 
 	scans    scanCache
 	repacker repacker
@@ -253,6 +255,9 @@ func (b *Batch) Clear() error {
 	if s.log != nil {
 		if err := s.takesChanges(); err != nil {
 			return err
+		}
+		if len(s.moving.importing) > 0 { // what comes would go on, without what came
+			return ErrImporting
 		}
 	}
 	if err := s.renew(func(*keyspace) bool { return true }); err != nil {

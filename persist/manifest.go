@@ -75,7 +75,14 @@ type Manifest struct {
 	NextBlock   uint64
 	Schema      []string // statements that make the schema as it was at Replay, in order
 	Counters    []CounterFiles
-	Producers   *BlockFile // nil: there were none at Replay. Lo and Hi mean nothing, Items are producers
+	Moving      []MovingGroups // groups of hash slots that were not here at Replay, by move
+	Producers   *BlockFile     // nil: there were none at Replay. Lo and Hi mean nothing, Items are producers
+}
+
+// MovingGroups are groups of hash slots that are on their way here by a move, or have gone elsewhere.
+type MovingGroups struct {
+	Move   string // empty: they have gone
+	Groups Groups
 }
 
 // Size is how many files the snapshot names, and their bytes.
@@ -128,6 +135,11 @@ func (m *Manifest) Validate() error {
 	wrong(m.TimeMS < 0, "time %d is before 1970", m.TimeMS)
 	for _, line := range m.Schema {
 		wrong(len(line) > MaxSchemaText, "schema statement of %d bytes, at most %d", len(line), MaxSchemaText)
+	}
+	for i, v := range m.Moving {
+		wrong(v.Groups == Groups{}, "no groups of move %q", v.Move)
+		wrong(len(v.Move) > MaxMoveID, "move's id of %d bytes, at most %d", len(v.Move), MaxMoveID)
+		wrong(i > 0 && m.Moving[i-1].Move >= v.Move, "move %q stands behind %q", v.Move, m.Moving[max(i, 1)-1].Move)
 	}
 	files := map[string]bool{}
 	file := func(b *BlockFile) {

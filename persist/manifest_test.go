@@ -37,8 +37,15 @@ func producersManifest() *Manifest {
 	return m
 }
 
+// movingManifest has groups on their way too.
+func movingManifest() *Manifest {
+	m := producersManifest()
+	m.Moving = []MovingGroups{{"", Groups{1<<3 | 1<<4 | 1<<5 | 1<<63, 1}}, {"4f\"1d", Groups{0, 0, 0, 1 << 63}}, {"90ab", Groups{1}}}
+	return m
+}
+
 func TestManifestRoundTrip(t *testing.T) {
-	for _, m := range []*Manifest{sampleManifest(), producersManifest(), {Generation: 1}} {
+	for _, m := range []*Manifest{sampleManifest(), producersManifest(), movingManifest(), {Generation: 1}} {
 		must(t, m.Validate())
 		got, err := parseManifest("m", m.appendText(nil))
 		must(t, err)
@@ -48,6 +55,7 @@ func TestManifestRoundTrip(t *testing.T) {
 	}
 	golden(t, "MANIFEST-v1", sampleManifest().appendText(nil))
 	golden(t, "MANIFEST-v2", producersManifest().appendText(nil))
+	golden(t, "MANIFEST-v4-moving", movingManifest().appendText(nil))
 	packed := producersManifest()
 	packed.LogPacked = true
 	text := golden(t, "MANIFEST-v3", packed.appendText(nil))
@@ -81,7 +89,7 @@ func TestManifestRefused(t *testing.T) {
 		from, to string
 		want     error
 	}{
-		{"manifest 1", "manifest 4", ErrNewerFormat},
+		{"manifest 1", "manifest 5", ErrNewerFormat},
 		{"manifest 1", "manifest 2", ErrCorrupt}, // without producers it is written as 1
 		{"manifest 1", "manifest 0", ErrCorrupt},
 		{"manifest 1", "manifest 01", ErrCorrupt},
@@ -118,6 +126,28 @@ func TestManifestRefused(t *testing.T) {
 	}
 }
 
+// TestManifestMovingRefused breaks the lines of groups on their way.
+func TestManifestMovingRefused(t *testing.T) {
+	for _, c := range []struct{ from, to string }{
+		{"manifest 4", "manifest 3"},
+		{"gone groups 3-5,63-64", "gone groups 3-5,63-256"},
+		{"gone groups 3-5,63-64", "gone groups "},
+		{"gone groups 3-5,63-64", "gone groups 3-5,63,64"},
+		{"gone groups 3-5,63-64\n", "gone groups 3\ngone groups 4\n"},
+		{"importing \"90ab\"", "importing \"3\""},
+		{"importing \"90ab\"", "importing \"\""},
+		{"importing \"90ab\"", "importing \"" + strings.Repeat("9", MaxMoveID+1) + "\""},
+	} {
+		if _, err := parseManifest("m", resealedOf(movingManifest(), c.from, c.to)); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%q for %q: got %v", c.to, c.from, err)
+		}
+	}
+	everyDamage(t, movingManifest().appendText(nil), func(b []byte) error {
+		_, err := parseManifest("m", b)
+		return err
+	})
+}
+
 // TestManifestProducersRefused breaks the line of the producers.
 func TestManifestProducersRefused(t *testing.T) {
 	for _, c := range []struct{ from, to string }{
@@ -145,6 +175,8 @@ func FuzzManifest(f *testing.F) {
 	text := sampleManifest().appendText(nil)
 	f.Add(text[:bytes.Index(text, []byte(manifestEnd))])
 	text = producersManifest().appendText(nil)
+	f.Add(text[:bytes.Index(text, []byte(manifestEnd))])
+	text = movingManifest().appendText(nil)
 	f.Add(text[:bytes.Index(text, []byte(manifestEnd))])
 	f.Add([]byte(manifestTitle + "1\n"))
 	f.Add([]byte(manifestTitle + "1\ngeneration 1\nreplid 0102 epoch 1\n"))
@@ -227,7 +259,7 @@ func TestDir(t *testing.T) {
 	if _, err := OpenDir(fsys, testDir); !errors.As(err, &corrupt) || !strings.Contains(err.Error(), RepairCommand(testDir)) {
 		t.Error("all manifests damaged: got", err)
 	}
-	must(t, vfs.WriteFileAtomic(fsys, filepath.Join(testDir, ManifestName(13)), resealed("manifest 1", "manifest 4")))
+	must(t, vfs.WriteFileAtomic(fsys, filepath.Join(testDir, ManifestName(13)), resealed("manifest 1", "manifest 5")))
 	if _, err := OpenDir(fsys, testDir); !errors.Is(err, ErrNewerFormat) {
 		t.Error("newer manifest: got", err)
 	}

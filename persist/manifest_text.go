@@ -13,7 +13,7 @@ import (
 
 // A manifest is a text file, so that a person can read what a snapshot is made of: one fact a line, in this order.
 //
-//	counterd manifest <1|2|3>
+//	counterd manifest <1|2|3|4>
 //	generation <n>
 //	replid <40 hex digits> epoch <n> replica <true|false>
 //	replid2 <40 hex digits> end <offset>
@@ -22,6 +22,8 @@ import (
 //	log packed                                              if segments of the log may be: then it is version 3
 //	next-counter <n> next-block <n>
 //	schema "<statement>"                                    any number
+//	gone groups <ranges>                                    if there are any: then it is version 4
+//	importing "<move>" groups <ranges>                      any number: then it is version 4
 //	counter <id> next-column <n> name "<name>"              any number, each with its blocks
 //	<hot|cold|overlay> <block> lo <n> hi <n> offset <n> items <n> bytes <n> crc <8 hex> file "<name>"
 //	producers <block> offset <n> items <n> bytes <n> crc <8 hex> file "<name>"    if there are any: then it is version 2
@@ -31,7 +33,7 @@ import (
 // the first line, the last line and what the checksum covers.
 const (
 	manifestTitle   = "counterd manifest "
-	manifestVersion = 3
+	manifestVersion = 4
 	manifestEnd     = "end crc32c "
 	maxManifest     = 64 << 20 // bytes; about 500,000 blocks
 )
@@ -47,6 +49,9 @@ func (m *Manifest) appendText(dst []byte) []byte {
 	if m.LogPacked {
 		version = 3
 	}
+	if len(m.Moving) > 0 {
+		version = 4
+	}
 	line(manifestTitle+"%d", version)
 	line("generation %d", m.Generation)
 	line("replid %s epoch %d replica %t", m.History.ReplID, m.History.Epoch, m.History.Replica)
@@ -59,6 +64,13 @@ func (m *Manifest) appendText(dst []byte) []byte {
 	line("next-counter %d next-block %d", m.NextCounter, m.NextBlock)
 	for _, s := range m.Schema {
 		line("schema %q", s)
+	}
+	for _, v := range m.Moving {
+		if v.Move == "" {
+			line("gone groups %s", v.Groups)
+		} else {
+			line("importing %q groups %s", v.Move, v.Groups)
+		}
 	}
 	for _, c := range m.Counters {
 		line("counter %d next-column %d name %q", c.ID, c.NextColumn, c.Name)
@@ -164,6 +176,13 @@ func (p *manifestParser) replid() ReplID {
 	return id
 }
 
+func (p *manifestParser) groups() Groups {
+	w := p.word()
+	g, err := ParseGroups(w)
+	p.parsed(err, w, "ranges of groups")
+	return g
+}
+
 func (p *manifestParser) quoted() string {
 	if p.fault != "" {
 		return ""
@@ -208,6 +227,18 @@ func (p *manifestParser) manifest() *Manifest {
 	for p.at("\nschema ") {
 		p.expect("\nschema ")
 		m.Schema = append(m.Schema, p.quoted())
+	}
+	for gone := p.at("\ngone "); gone || p.at("\nimporting "); gone = false {
+		var v MovingGroups
+		if gone {
+			p.expect("\ngone")
+		} else {
+			p.expect("\nimporting ")
+			v.Move = p.quoted()
+		}
+		p.expect(" groups ")
+		v.Groups = p.groups()
+		m.Moving = append(m.Moving, v)
 	}
 	for p.at("\ncounter ") {
 		c := CounterFiles{ID: uint32(field("\ncounter ", 32)), NextColumn: uint16(field(" next-column ", 16))}

@@ -1,6 +1,11 @@
 package persist
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"strings"
+)
 
 // Kinds of records that move groups of hash slots from one log to another: see package counter.
 const (
@@ -98,4 +103,45 @@ func (f *fields) rows(rec *Record) {
 		rec.Columns = append(rec.Columns, ColumnValue{Column: uint16(f.uvarint("column", maxUint16))})
 	}
 	rec.Text = f.bytes("items", f.uvarint("length of the items", MaxPage))
+}
+
+// String gives ranges of groups, "0-84,200"; the empty set's is empty.
+func (g Groups) String() string {
+	var b []byte
+	for from := 0; from < 256; from++ {
+		if !g.Has(uint8(from)) {
+			continue
+		}
+		to := from
+		for to < 255 && g.Has(uint8(to+1)) {
+			to++
+		}
+		if len(b) > 0 {
+			b = append(b, ',')
+		}
+		if b = strconv.AppendInt(b, int64(from), 10); to > from {
+			b = strconv.AppendInt(append(b, '-'), int64(to), 10)
+		}
+		from = to
+	}
+	return string(b)
+}
+
+// ParseGroups is the inverse of String.
+func ParseGroups(text string) (g Groups, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		first, last, ranged := strings.Cut(part, "-")
+		if !ranged {
+			last = first
+		}
+		from, err1 := strconv.ParseUint(first, 10, 8)
+		to, err2 := strconv.ParseUint(last, 10, 8)
+		if err1 != nil || err2 != nil || from > to {
+			return Groups{}, fmt.Errorf("got groups %.100q, want ranges like 0-84,200 of groups from 0 to 255", text)
+		}
+		for ; from <= to; from++ {
+			g[from>>6] |= 1 << (from & 63)
+		}
+	}
+	return g, nil
 }

@@ -6,21 +6,18 @@ import "github.com/counterd/counterd/persist"
 // is merged with what this table remembers of the same producers. A number that either has is a repeat; one that either
 // has forgotten has expired.
 
-// AppendGroups appends, as records of a log, what the table remembers of changes in groups: of each producer its define
-// and the onces of these groups, and a floor where numbers have fallen out of its window, whatever groups they were of.
-// mark is called with the length of dst behind each producer.
+// AppendGroups appends, as records of a log, what the table remembers of changes in groups: of each producer its define,
+// the onces of these groups, and a floor where numbers have fallen out of its window, whatever groups they were of. mark
+// is called with the length of dst behind each producer.
 func (t *Table) AppendGroups(dst []byte, groups *persist.Groups, mark func(n int)) []byte {
 	for number := t.oldest; number != none; number = t.places[number].newer {
 		p := t.places[number]
-		at := len(dst)
 		dst = persist.AppendDefine(dst, number, p.epoch, p.base, []byte(p.id))
-		said := p.epoch > 0 || p.from > 0
 		for i := range p.ring.n {
 			e := p.ring.at(i)
 			if !groups.Has(e.group()) {
 				continue
 			}
-			said = true
 			if e.seq < p.base || e.seq-p.base > MaxSeqLess { // the base has moved since
 				dst = persist.AppendDefine(dst, number, p.epoch, e.seq, []byte(p.id))
 				dst = persist.AppendOnce(dst, number, 0, e.hash(), e.group(), p.result(e))
@@ -31,10 +28,6 @@ func (t *Table) AppendGroups(dst []byte, groups *persist.Groups, mark func(n int
 		}
 		if p.from > 0 {
 			dst = persist.AppendFloor(dst, number, p.from)
-		}
-		if !said {
-			dst = dst[:at]
-			continue
 		}
 		mark(len(dst))
 	}

@@ -1,0 +1,369 @@
+package counter
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/counterd/counterd/coldstore"
+	"github.com/counterd/counterd/counter/internal/producers"
+	"github.com/counterd/counterd/internal/slot"
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/schema"
+)
+
+// GroupImport takes groups of hash slots over from another store: what its GroupExport gave, in order. The records are
+// this log's own behind it, with this store's numbers of producers, and are applied as a replica applies its primary's:
+// log and effect are one for who copies a block. NOT safe for concurrent use.
+type GroupImport struct {
+	s      *Store
+	move   string
+	groups persist.Groups
+
+	names map[uint32]sourceProducer // the source's, by its numbers
+	rec   persist.Record
+	rows  coldstore.Rows
+	vals  []uint64
+	play  *replayer
+	posts uint64 // that came in rows
+
+	// Of the records that are being taken over.
+	out  []byte     // as they are logged here
+	once onceRecord // whose result is the value of the next record; pos 0: none
+	req  producers.Request
+	try  producers.Try
+	now  int64
+}
+
+// sourceProducer is what a source's number stands for.
+type sourceProducer struct {
+	id          string
+	epoch, base uint64
+}
+
+// maxImport is how many bytes of records Apply logs at a time.
+const maxImport = 256 << 10
+
+// Import begins to take groups over by a move: what is here of them is removed, and nobody sees them until Accept. It may
+// be begun anew at any time, which forgets what came before. Own must not name the groups. Errors as of changes.
+func (g Groups) Import(move string, set [slot.Groups / 64]uint64) (*GroupImport, error) {
+	s := g.s
+	if err := s.deleteGroups(set); err != nil {
+		return nil, err
+	}
+	if _, err := s.logMove(persist.KindImport, move, set); err != nil {
+		return nil, err
+	}
+	i := &GroupImport{s: s, move: move, groups: set, names: make(map[uint32]sourceProducer)}
+	i.play = &replayer{s: s, b: s.NewBatch(), merged: true}
+	i.play.b.silent = true
+	return i, nil
+}
+
+// Posts is how many posts came in rows.
+func (i *GroupImport) Posts() uint64 { return i.posts }
+
+// Apply takes records of the source's GroupExport over. end is the log offset behind them, and done how many bytes of them
+// were taken over: with an error those before the record that it speaks of, whose others may be given again. The error
+// matches ErrBehind, ErrMaxMemory, ErrNotReady, ErrReplica, ErrClosed or ErrNotImporting, is a *ProducersFullError, or
+// matches persist.ErrCorrupt where they are no records of these groups. After any other memory may lack what the log has:
+// the groups are to be dropped.
+func (i *GroupImport) Apply(records []byte) (end uint64, done int, err error) {
+	for done < len(records) && err == nil {
+		var n int
+		if persist.Kind(records[done]) == persist.KindFlush {
+			n, end, err = i.flush()
+		} else {
+			n, end, err = i.some(records[done:])
+		}
+		done += n
+	}
+	return end, done, err
+}
+
+// flush removes what came so far: the source removed all posts.
+func (i *GroupImport) flush() (n int, end uint64, err error) {
+	if err = i.s.deleteGroups(i.groups); err == nil {
+		end, err = i.s.logMove(persist.KindImport, i.move, i.groups)
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	return 1, end, nil
+}
+
+// some takes the first of records over, and tells how many bytes they are: none with an error, but for one of memory.
+func (i *GroupImport) some(records []byte) (n int, end uint64, err error) {
+	s := i.s
+	s.repl.applying.Lock()
+	defer s.repl.applying.Unlock()
+	b := i.play.b
+	if err := b.Begin(); err != nil {
+		return 0, 0, err
+	}
+	defer b.End()
+	if err := i.ready(); err != nil {
+		return 0, 0, err
+	}
+	if n, err = i.check(records); n == 0 {
+		return 0, 0, err
+	}
+	if n, end, err = i.log(records[:n]); n == 0 {
+		return 0, 0, err
+	}
+	b.applied = end
+	err = walkRecords(i.out, &i.rec, func(at int, _ []byte) error { return i.play.apply(end-uint64(len(i.out)-at), &i.rec) })
+	if err == nil {
+		err = i.play.flush()
+	}
+	return n, end, err
+}
+
+// ready tells why nothing can be taken over.
+func (i *GroupImport) ready() error {
+	s := i.s
+	if err := s.takesChanges(); err != nil {
+		return err
+	}
+	if s.tiers.full.Load() {
+		return ErrMaxMemory
+	}
+	of := s.moving.importing[i.move]
+	for w := range of {
+		if i.groups[w]&^of[w] != 0 {
+			return ErrNotImporting
+		}
+	}
+	return nil
+}
+
+// walkRecords decodes records, and calls fn for each with its end and its bytes.
+func walkRecords(records []byte, rec *persist.Record, fn func(end int, raw []byte) error) error {
+	for at := 0; at < len(records); {
+		n, err := persist.DecodeRecord(records[at:], rec)
+		if err != nil {
+			return err
+		}
+		if err := fn(at+n, records[at:at+n]); err != nil {
+			return err
+		}
+		at += n
+	}
+	return nil
+}
+
+// errLater ends a walk before a record that is for the next one.
+var errLater = errors.New("later")
+
+// check returns how many bytes of records can be taken over together. The error says why not the first.
+func (i *GroupImport) check(records []byte) (size int, err error) {
+	now, next := i.s.schema.Load(), false
+	err = walkRecords(records, &i.rec, func(end int, raw []byte) error {
+		rec := &i.rec
+		if end > maxImport && size > 0 && !next || rec.Kind == persist.KindFlush {
+			return errLater
+		}
+		group := rec.Group
+		switch rec.Kind {
+		case persist.KindSet, persist.KindSetItem, persist.KindDelete:
+			group = slot.Group(rec.Mid)
+		case persist.KindRows, persist.KindDefine, persist.KindFloor:
+		case persist.KindOnce:
+			if rec.Result == persist.ResultNext && !next {
+				next = true
+				return nil
+			}
+		default:
+			return fmt.Errorf("counter: %s from the source of a move: %w", rec.Kind, persist.ErrCorrupt)
+		}
+		if _, err := checkRecord(now, rec); err != nil {
+			return err
+		}
+		if rec.Kind == persist.KindRows {
+			if err := i.checkRows(rec); err != nil {
+				return err
+			}
+		} else if rec.Kind != persist.KindDefine && rec.Kind != persist.KindFloor && !i.groups.Has(group) {
+			return fmt.Errorf("counter: %s of group %d, which is not moved: %w", rec.Kind, group, persist.ErrCorrupt)
+		}
+		if next && rec.Kind != persist.KindSet {
+			return fmt.Errorf("counter: %s behind a once without a result: %w", rec.Kind, persist.ErrCorrupt)
+		}
+		if err := known(now, rec); err != nil {
+			return err
+		}
+		size, next = end, false
+		return nil
+	})
+	if size > 0 || err == errLater {
+		return size, nil
+	}
+	return 0, err
+}
+
+// checkRows tells whether all posts of a record are of the groups. checkRecord has read it.
+func (i *GroupImport) checkRows(rec *persist.Record) error {
+	return eachRow(&i.rows, &i.vals, rec, func(mid uint64, _ []uint64) error {
+		i.posts++
+		if group := slot.Group(mid); !i.groups.Has(group) {
+			return fmt.Errorf("counter: rows of group %d, which is not moved: %w", group, persist.ErrCorrupt)
+		}
+		return nil
+	})
+}
+
+// eachRow calls fn for each post of a KindRows.
+func eachRow(rows *coldstore.Rows, vals *[]uint64, rec *persist.Record, fn func(mid uint64, row []uint64) error) error {
+	if err := rows.Reset(rec.Text, len(rec.Columns)); err != nil {
+		return fmt.Errorf("rows: %w: %w", err, persist.ErrCorrupt)
+	}
+	*vals = slices.Grow((*vals)[:0], len(rec.Columns))[:len(rec.Columns)]
+	for {
+		mid, ok, err := rows.Next(*vals)
+		if err != nil {
+			return fmt.Errorf("rows: %w: %w", err, persist.ErrCorrupt)
+		}
+		if !ok {
+			return nil
+		}
+		if err := fn(mid, *vals); err != nil {
+			return err
+		}
+	}
+}
+
+// known returns ErrBehind where a record has a counter or a column that the schema has not given an id yet. One that it
+// has given, and has not any more, was dropped.
+func known(now *schema.Schema, rec *persist.Record) error {
+	switch rec.Kind {
+	case persist.KindSet, persist.KindSetItem, persist.KindDelete, persist.KindRows:
+	default:
+		return nil
+	}
+	def := now.CounterByID(rec.Counter)
+	if def == nil {
+		if rec.Counter > now.LastCounter() {
+			return fmt.Errorf("%w: counter %d", ErrBehind, rec.Counter)
+		}
+		return nil
+	}
+	highest := rec.Column
+	for _, c := range rec.Columns {
+		highest = max(highest, c.Column)
+	}
+	if highest > def.LastColumn() {
+		return fmt.Errorf("%w: column %d of %s", ErrBehind, highest, def.Name)
+	}
+	return nil
+}
+
+// log makes this log's records of those that check let through, and appends them. It ends before one for whose producer
+// there is no place, and tells how many bytes it took.
+func (i *GroupImport) log(records []byte) (n int, end uint64, err error) {
+	l := &i.s.producers
+	// Held from the first look at the table until the records are in the log: who numbers a change next sees both.
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i.out, i.now = i.out[:0], l.seconds()
+	kept := 0
+	err = walkRecords(records, &i.rec, func(at int, raw []byte) error {
+		if err := i.translate(&i.rec, raw); err != nil {
+			return err
+		}
+		if i.once.pos == 0 { // none waits for the record behind it
+			n, kept = at, len(i.out)
+		}
+		return nil
+	})
+	i.once.pos = 0
+	if i.out = i.out[:kept]; n == 0 {
+		return 0, 0, err
+	}
+	if len(i.out) == 0 { // numbers of producers, which change nothing yet
+		return n, i.s.log.Position(), nil
+	}
+	end, err = i.s.log.Append(i.out) // not too long: check sees to that
+	l.dirty, l.logged = true, max(l.logged, end)
+	return n, end, err
+}
+
+// translate appends this log's form of a record to out, and makes what it says of producers.
+func (i *GroupImport) translate(rec *persist.Record, raw []byte) error {
+	switch rec.Kind {
+	case persist.KindDefine:
+		if len(rec.Text) == 0 {
+			delete(i.names, rec.Number)
+			return nil
+		}
+		i.names[rec.Number] = sourceProducer{string(rec.Text), rec.Epoch, rec.Seq}
+		if rec.Epoch == 0 {
+			return nil // it may never do anything here
+		}
+		_, err := i.merge(rec.Number, rec.Seq, 0, 0)
+		return err
+	case persist.KindFloor:
+		number := rec.Number
+		if _, err := i.merge(number, rec.Seq, 0, 0); err != nil {
+			return err
+		}
+		i.s.producers.table.Floor(i.try.Number, rec.Seq, i.now)
+		i.out = persist.AppendFloor(i.out, i.try.Number, rec.Seq)
+		return nil
+	case persist.KindOnce:
+		o := newOnceRecord(1, rec)
+		if rec.Result == persist.ResultNext {
+			i.once = o
+			return nil
+		}
+		return i.keep(&o, o.result)
+	case persist.KindSet:
+		if i.once.pos > 0 {
+			o := i.once
+			o.result, o.group = persist.Result{Kind: persist.ResultInt, N: rec.Value}, slot.Group(rec.Mid)
+			if err := i.keep(&o, persist.Result{}); err != nil {
+				return err
+			}
+			i.once.pos = 0
+		}
+	}
+	i.out = append(i.out, raw...)
+	return nil
+}
+
+// keep makes an entry of what a once of the source says, and logs it with a result, unless the number is known.
+func (i *GroupImport) keep(o *onceRecord, logged persist.Result) error {
+	src, ok := i.names[o.number]
+	if !ok {
+		return fmt.Errorf("counter: a once of producer %d, which was not named: %w", o.number, persist.ErrCorrupt)
+	}
+	fresh, err := i.merge(o.number, src.base+o.seq, o.hash, len(o.result.Blob))
+	if err != nil || !fresh {
+		return err
+	}
+	y := &i.try
+	i.s.producers.table.Apply(y.Number, src.base+o.seq-y.Base, o.hash, o.group, o.result, i.now)
+	i.out = persist.AppendOnce(i.out, y.Number, src.base+o.seq-y.Base, o.hash, o.group, logged)
+	return nil
+}
+
+// merge makes a producer of the source known here, if it is not, and tells whether a number of it is new.
+func (i *GroupImport) merge(number uint32, seq uint64, hash uint32, room int) (fresh bool, err error) {
+	src, ok := i.names[number]
+	if !ok {
+		return false, fmt.Errorf("counter: producer %d, which was not named: %w", number, persist.ErrCorrupt)
+	}
+	y, t := &i.try, i.s.producers.table
+	i.req = producers.Request{ID: []byte(src.id), Epoch: src.epoch, Seq: seq, Hash: hash, Room: room, Now: i.now}
+	if t.BeginMerge(&i.req, y); y.Verdict == producers.Full {
+		return false, &ProducersFullError{y.OfBytes}
+	}
+	for _, forget := range y.Forget {
+		i.out = persist.AppendDefine(i.out, forget, 0, 0, nil)
+		_ = t.Define(forget, 0, 0, nil, i.now) // without an id it cannot fail
+	}
+	if y.Define {
+		i.out = persist.AppendDefine(i.out, y.Number, y.Epoch, y.Base, i.req.ID)
+		err = t.Define(y.Number, y.Epoch, y.Base, i.req.ID, i.now)
+	}
+	return y.Verdict == producers.Fresh, err
+}
