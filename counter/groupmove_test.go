@@ -206,7 +206,9 @@ func (m *movers) again(t *testing.T) {
 	m.counts["repeat"]++
 }
 
-func (m *movers) held(mid uint64) bool { return m.move != nil && m.move.step == 9 && m.move.groups.Has(slot.Group(mid)) }
+func (m *movers) held(mid uint64) bool {
+	return m.move != nil && m.move.step == 9 && m.move.groups.Has(slot.Group(mid))
+}
 
 // advance goes a step on with the move, or begins one.
 func (m *movers) advance(t *testing.T) {
