@@ -29,7 +29,7 @@ var logKeys = map[string]string{
 	"lo": "first mid of a range", "maxmemory": "bytes", "memory": "bytes that posts take", "node": "id in a cluster", "number": "how many connections", "offset": "of the log", "older_ones": "number of older snapshots",
 	"older_ones_removed": "number of older files removed", "panic": "what a fault of the program said", "parameter": "name of a setting", "path": "of a URL", "pid": "of the process",
 	"primary": "address of the node that leads", "reason": "why it is done", "repair": "command that repairs it", "replay_from": "log offset that a start begins at", "replica": "address of a node that follows",
-	"replid": "history of a log", "reserve": "bytes of the disk kept free", "restore": "command that brings it back", "retry_in": "duration until the next attempt", "saved_to": "path of a file made",
+	"replid": "history of a log", "reserve": "bytes of the disk kept free", "restore": "command that brings it back", "retry_in": "duration until the next attempt", "revision": "of a key in etcd", "saved_to": "path of a file made",
 	"schema_changes": "number of changes of the schema", "sets": "number of values set", "settings": "names of settings", "size": "bytes that there are to be", "stack": "of a panic", "statement": "of the schema",
 	"stood_still": "duration", "subject": "of a certificate", "to": "log offset of an end", "took": "duration", "unixsocket": "path", "unread": "bytes that a client has not read",
 	"unsent_limit": "bytes", "user": "name of a user", "valid_until": "time", "version": "of counterd", "what": "what is loaded",

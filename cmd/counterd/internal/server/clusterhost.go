@@ -20,8 +20,9 @@ type clusterHost struct {
 	schema clusterSchema
 	why    string // of the last Rest; the agent's goroutine alone
 
-	marks map[topology.NodeID]*mark // the agent's goroutine alone
-	epoch uint64                    // that they are of
+	required []string                  // the agent's goroutine alone
+	marks    map[topology.NodeID]*mark // the agent's goroutine alone
+	epoch    uint64                    // that they are of
 
 	mu    sync.Mutex // guards usage
 	usage dataUsage
@@ -64,7 +65,14 @@ func (h *clusterHost) Notice() <-chan struct{} { return h.notice }
 
 func (h *clusterHost) repl() *repl.Node { return h.s.node.Replication() }
 
-func (h *clusterHost) Lead(epoch uint64) error { return h.repl().LeadAt(epoch) }
+// Lead requires again whom it was told of: a term begins without.
+func (h *clusterHost) Lead(epoch uint64) error {
+	err := h.repl().LeadAt(epoch)
+	if err == nil {
+		h.repl().Require(h.required)
+	}
+	return err
+}
 
 func (h *clusterHost) Follow(id topology.NodeID, address string, epoch uint64) error {
 	host, digits, err := net.SplitHostPort(address)
@@ -80,9 +88,9 @@ func (h *clusterHost) Follow(id topology.NodeID, address string, epoch uint64) e
 
 func (h *clusterHost) Rest(why string) {
 	if err := h.repl().Rest(); err != nil {
-		h.s.log.Error("the node gives its role up, and cannot write that down", "why", why, "error", err)
+		h.s.log.Error("the node gives its role up, and cannot write that down", "reason", why, "error", err)
 	} else if why != h.why {
-		h.s.log.Info("the node rests", "why", why)
+		h.s.log.Info("the node rests", "reason", why)
 	}
 	h.why = why
 }
@@ -92,6 +100,7 @@ func (h *clusterHost) Require(ids []topology.NodeID) {
 	for i, id := range ids {
 		names[i] = string(id)
 	}
+	h.required = names
 	h.repl().Require(names)
 }
 
