@@ -44,7 +44,7 @@ func clusterCommand() *row {
 			func(c *client, _ *standing, _ [][]byte) { c.Out.Error(errByTool) })
 	}
 	reset := refused("reset", -2, "3.0.0", "[HARD | SOFT]")
-	reset.Flags |= command.NoScript
+	reset.Flags = command.Admin | command.Stale | command.NoScript
 	return container("cluster", "cluster", "3.0.0", "Tells of the cluster that this node is of.",
 		known("info", 2, "3.0.0", "", "Tells how the cluster is.", func(c *client, st *standing, _ [][]byte) {
 			c.Out.Text(c.view(st).Info(st.Reads == "" && st.Shard != nil && !st.expired()))
