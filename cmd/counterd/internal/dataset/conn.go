@@ -25,6 +25,8 @@ type Conn interface {
 	Busy(work func(ctx context.Context))
 	// AppendKey appends a key as this server lists them: see schema.AppendKey, and for a node of a cluster AppendTagged.
 	AppendKey(dst []byte, sch *schema.Schema, def *schema.Counter, col int, mid uint64) []byte
+	// AlterCluster has a statement change the schema of the cluster that the server is of; false: it is of none.
+	AlterCluster(statement string) (done bool, err error)
 	// TouchAll says that any key may have changed. REQUIRES an exclusive batch open.
 	TouchAll()
 	// Log names the connection.

@@ -49,6 +49,8 @@ func (c *conn) AppendKey(dst []byte, sch *schema.Schema, def *schema.Counter, co
 	return sch.AppendKey(dst, def, col, mid)
 }
 
+func (c *conn) AlterCluster(string) (bool, error) { return false, nil }
+
 func (c *conn) TouchAll()         { c.touched++ }
 func (c *conn) Log() *slog.Logger { return slog.New(slog.DiscardHandler) }
 

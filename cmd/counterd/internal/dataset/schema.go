@@ -11,7 +11,11 @@ import (
 func alter(c Conn, args [][]byte) {
 	call := c.Call()
 	st, err := schema.ParseStatement(args)
+	done := false
 	if err == nil {
+		done, err = c.AlterCluster(st.String())
+	}
+	if err == nil && !done {
 		err = c.WithStore(true, func(b *counter.Batch) error {
 			before := b.Schema()
 			err := b.Alter(st)

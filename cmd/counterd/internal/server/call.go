@@ -104,13 +104,15 @@ func (c *call) plan(cmd *row, args [][]byte) {
 			c.StoreError(err)
 			return
 		}
-		if text := c.unwritten(cmd.Flags); text != "" {
-			c.Batch.End()
-			_, _ = c.number(&c.numbers.last, cmd, args)
-			c.Out.Error(text)
-			return
+		if c.srv.cluster != nil {
+			if text := c.gone(cmd, args); text != "" {
+				c.Batch.End()
+				_, _ = c.number(&c.numbers.last, cmd, args)
+				c.Out.Error(text)
+				return
+			}
 		}
-		c.observed = c.reads != nil || c.srv.monitors.n.Load() > 0
+		c.opened()
 	}
 	if n := len(c.runs); n > 0 && c.runs[n-1].cmd == cmd {
 		c.runs[n-1].n++
@@ -129,6 +131,9 @@ func (c *call) plan(cmd *row, args [][]byte) {
 		c.Flush()
 	}
 }
+
+// opened asks who wants to know of the batch, which was opened for planned commands.
+func (c *call) opened() { c.observed = c.reads != nil || c.srv.monitors.n.Load() > 0 }
 
 // observe notes a command for who wants to know of it: a cache of the client's, and MONITOR. That is asked once a batch,
 // for all its commands were sent before it was opened.

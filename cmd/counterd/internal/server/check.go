@@ -75,6 +75,9 @@ func (c *client) check(cmd *row, args [][]byte) (*row, bool) {
 		return nil, false
 	}
 	f := c.flagsOf(cmd)
+	if c.srv.cluster != nil && altersSchema(cmd) {
+		f &^= command.Write // etcd's to take, not this node's
+	}
 	text, held := c.srv.node.Judge(f, c.peer.Load() != nil)
 	if text != "" {
 		c.refuse(cmd, text)

@@ -120,6 +120,45 @@ func (k *testCluster) stand() {
 	}
 }
 
+// move gives a group to another shard, with its posts: what the source's clients change is held while it is copied.
+func (k *testCluster) move(group uint8, to int) {
+	k.t.Helper()
+	from := slices.IndexFunc(k.shards, func(s topology.Shard) bool { return s.Groups.Has(group) })
+	source, target := k.srv[k.primary(from)], k.srv[k.primary(to)]
+	release := source.node.HoldWrites(patience)
+	defer release()
+	more := k.shards[to].Groups
+	more.Add(group)
+	target.Store().Groups().Own(more)
+	for cursor := uint64(0); ; {
+		items, next, err := source.Store().Scan(cursor, 1000)
+		if err != nil {
+			k.t.Fatal(err)
+		}
+		for _, it := range items {
+			if slot.Group(it.Mid) != group {
+				continue
+			}
+			for i := range it.Counter.Columns {
+				key := string(source.Store().Schema().AppendKey(nil, it.Counter, i, it.Mid))
+				v, _, err := source.Store().Get(key)
+				if err == nil {
+					err = target.Store().Set(key, v)
+				}
+				if err != nil {
+					k.t.Fatal(err)
+				}
+			}
+		}
+		if cursor = next; cursor == 0 {
+			break
+		}
+	}
+	k.shards[from].Groups.Remove(group)
+	k.shards[to].Groups.Add(group)
+	k.stand()
+}
+
 // dial connects to node i.
 func (k *testCluster) dial(i, proto int) *wireClient {
 	k.t.Helper()
@@ -279,6 +318,7 @@ func provokeCluster(p provoker) {
 	w.want("MULTI", "+OK")
 	w.want("CLUSTER GETKEYSINSLOT 1 1", "+QUEUED")
 	p.heard(w.do("EXEC").List[0].String(), "ERR posts of a hash slot are not looked for in a transaction")
+	p.refused(s, w, "COUNTER.UPDATE weibo WHERE comment > 0 INCR comment 1", "CROSSSLOT COUNTER.UPDATE would change posts of all hash slots")
 	incr := fmt.Sprintf("INCR {%d}.cntcm", here)
 	stand := func(change func(st *cluster.Standing)) {
 		p.Helper()
@@ -292,6 +332,11 @@ func provokeCluster(p provoker) {
 	stand(func(st *cluster.Standing) { st.Writes = "CLUSTERDOWN as the agent says" })
 	p.refused(s, w, incr, "CLUSTERDOWN as the agent says")
 	p.refused(s, w, "FLUSHALL", "CLUSTERDOWN as the agent says")
+	p.refused(s, w, "ADD COLUMN weibo x hint=8", route.ErrDown)
+	w.want("MULTI", "+OK")
+	p.refused(s, w, "ADD COLUMN weibo x hint=8", "ERR the schema of a cluster is not changed in a transaction")
+	w.want("DISCARD", "+OK")
+	p.refused(k.srv[2], k.dial(2, 2), "FLUSHALL", items.ErrReadOnly)
 	stand(func(st *cluster.Standing) { st.Until = time.Now() })
 	p.refused(s, w, fmt.Sprintf("GET {%d}.cntcm", here), "CLUSTERDOWN ")
 	p.refused(s, w, "COUNTER.FIND weibo", "CLUSTERDOWN ")

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/route"
 	"github.com/counterd/counterd/internal/slot"
 )
@@ -13,12 +14,29 @@ import (
 // of every planned command, and where it does not say yes, routed looks at everything. That the store has a post's slot
 // is the store's to say in any case (counter.NotOwnedError), under its gate.
 
-// local tells whether a planned command can go on here, as far as a few compares can tell. A lease is looked at once a
-// batch, which is once a turn.
+// local tells whether a planned command can go on here, as far as a few compares can tell. It does so with the batch open:
+// while that is, the store's slots stand still, no standing that refuses changes is complete (Server.Stand), and no hold
+// of changes (node.HoldWrites). So what it lets in is not refused by the store. A lease is looked at once a batch, which is once a turn.
 func (c *client) local(cmd *row, args [][]byte) bool {
+	if c.Batch.Opened() {
+		return c.serves(cmd, args)
+	}
+	c.Batch.Reset()
+	if c.Batch.Begin() != nil { // the slow way says why
+		return false
+	}
+	if !c.srv.node.Lets(cmd.Flags) || !c.serves(cmd, args) || c.srv.cluster.now.Load().expired() {
+		c.Batch.End()
+		return false
+	}
+	c.opened()
+	return true
+}
+
+func (c *client) serves(cmd *row, args [][]byte) bool {
 	st := c.srv.cluster.now.Load()
 	replica := !st.open && c.replicaReads && st.Reads == "" && !st.Primary && cmd.Reads()
-	if !st.open && !replica || !c.Batch.Opened() && st.expired() {
+	if !st.open && !replica {
 		return false
 	}
 	if c.internal || cmd.First == 0 {
@@ -66,12 +84,24 @@ func (c *client) routed(st *standing, cmd *row, args [][]byte) (text string, wai
 		}
 	}
 	switch {
-	case r.writes:
+	case r.writes && r.slot < 0 && st.Shard != nil && !st.Primary:
+		return items.ErrReadOnly, false
+	case r.writes && st.Writes != "":
 		return st.Writes, false
-	case !r.reads:
+	case cmd.Is("counter.update") && !st.all && !c.internal:
+		return errUpdateAll, false
+	case r.writes || !r.reads:
 		return "", false
 	}
 	return st.Readable(time.Now()), false
+}
+
+// gone refuses a planned command whose slot went, or that is not served any more, since it was let in. REQUIRES the batch
+// open. Empty: it is served.
+func (c *call) gone(cmd *row, args [][]byte) string {
+	k := c.session.Handler().(*client)
+	text, _ := k.routed(c.srv.cluster.now.Load(), cmd, args)
+	return text
 }
 
 // unwritten refuses a change where the standing has become another one since it was let in. REQUIRES the batch open: see
@@ -97,6 +127,9 @@ type routing struct {
 func (r *routing) add(c *client, cmd *row, args [][]byte, whole bool) {
 	if !r.some {
 		r.some, r.slot, r.follows = true, -1, true
+	}
+	if whole && altersSchema(cmd) {
+		r.text = errAlterHeld
 	}
 	changes := cmd.Flags&command.Write != 0 && !altersSchema(cmd)
 	r.writes = r.writes || changes
@@ -136,6 +169,10 @@ func (r *routing) add(c *client, cmd *row, args [][]byte, whole bool) {
 		r.slot = of
 	}
 }
+
+const errUpdateAll = "CROSSSLOT COUNTER.UPDATE would change posts of all hash slots, which are not one node's: ask COUNTER.FIND for their mids, and change each"
+
+const errAlterHeld = "ERR the schema of a cluster is not changed in a transaction: it is of many nodes"
 
 // altersSchema tells whether a command changes the schema, which is the cluster's and not a node's.
 func altersSchema(cmd *row) bool { return cmd.Is("add") || cmd.Is("drop") }
@@ -248,9 +285,15 @@ func (t *transaction) elsewhere(c *client) string {
 	for i := range t.queued {
 		r.add(c, t.queued[i].cmd, t.queued[i].args, true)
 	}
+	text := ""
+	if r.slot >= 0 && !c.internal {
+		text, _ = c.owned(c.srv.cluster.now.Load(), &r)
+	}
 	switch {
 	case r.text != "":
 		return r.text
+	case text != "":
+		return text
 	case r.slot >= 0 && !r.channel && !c.Batch.Owns(uint16(r.slot)):
 		return c.moved(uint16(r.slot))
 	case r.writes:

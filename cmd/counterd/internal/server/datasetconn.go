@@ -6,6 +6,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/dataset"
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/route"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/schema"
 )
@@ -34,6 +35,22 @@ func (c datasetConn) AppendKey(dst []byte, sch *schema.Schema, def *schema.Count
 		return sch.AppendTagged(dst, def, col, mid)
 	}
 	return sch.AppendKey(dst, def, col, mid)
+}
+
+// AlterCluster waits for etcd, and for the primaries of all shards. On a replica too: the schema is the cluster's.
+func (c datasetConn) AlterCluster(statement string) (done bool, err error) {
+	if c.srv.cluster == nil {
+		return false, nil
+	}
+	if c.srv.cluster.hooks.Alter == nil {
+		return true, items.Refusal(route.ErrDown)
+	}
+	err = context.Canceled
+	c.session.Block(context.Background(), func(ctx context.Context) { err = c.srv.cluster.hooks.Alter(ctx, statement) })
+	if err == nil {
+		c.Log().Info("schema of the cluster changed", "statement", statement)
+	}
+	return true, err
 }
 
 // Busy has as many at work at once as there are turns for queries: each may hold 100,000 keys.

@@ -1,0 +1,145 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/counterd/counterd/internal/slot"
+)
+
+// Libraries that speak with a cluster, and nodes that are told their parts by the test.
+
+// goRedis is a cluster client that knows one node.
+func goRedis(t testing.TB, k *testCluster, change func(*redis.ClusterOptions)) *redis.ClusterClient {
+	t.Helper()
+	options := &redis.ClusterOptions{Addrs: []string{fmt.Sprint("127.0.0.1:", k.nodes[0].Port)}, ReadTimeout: patience, DialTimeout: patience, PoolTimeout: patience}
+	if change != nil {
+		change(options)
+	}
+	c := redis.NewClusterClient(options)
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// TestClusterGoRedis: what users of its cluster client do, and all of it while groups move: no error, and no increment
+// lost or counted twice.
+func TestClusterGoRedis(t *testing.T) {
+	t.Parallel()
+	k := startCluster(t, nil, 1, 2, 1)
+	c, ctx := goRedis(t, k, nil), t.Context()
+	key := func(mid uint64, suffix string) string { return fmt.Sprintf("{%d}.%s", mid, suffix) }
+	mids := make([]uint64, 60)
+	for i := range mids {
+		mids[i] = 19089006000 + uint64(i)
+	}
+	for i, mid := range mids {
+		if n, err := c.IncrBy(ctx, key(mid, "cntrn"), int64(i)).Result(); err != nil || n != int64(i) {
+			t.Fatalf("%d: %d, %v", mid, n, err)
+		}
+	}
+	pipe := c.Pipeline()
+	var got []*redis.StringCmd
+	for _, mid := range mids {
+		got = append(got, pipe.HGet(ctx, fmt.Sprint(mid), "repost"))
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for i, cmd := range got {
+		if cmd.Val() != fmt.Sprint(i) {
+			t.Errorf("%d is %q, want %d", mids[i], cmd.Val(), i)
+		}
+	}
+	_, err := c.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		p.IncrBy(ctx, key(mids[0], "cntcm"), 5)
+		p.Get(ctx, key(mids[0], "cntrn"))
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	err = c.Watch(ctx, func(tx *redis.Tx) error {
+		n, err := tx.Get(ctx, key(mids[1], "cntrn")).Int()
+		if err != nil {
+			return err
+		}
+		_, err = tx.TxPipelined(ctx, func(p redis.Pipeliner) error { return p.Set(ctx, key(mids[1], "cntrn"), n+10, 0).Err() })
+		return err
+	}, key(mids[1], "cntrn"))
+	if n, _ := c.Get(ctx, key(mids[1], "cntrn")).Int(); err != nil || n != 11 {
+		t.Errorf("WATCH: %d, %v", n, err)
+	}
+	if err := c.IncrBy(ctx, "19089006004.cntrn", 1).Err(); err == nil || !strings.Contains(err.Error(), "write {19089006004}.cntrn") {
+		t.Errorf("a key that is hashed as a whole: %v", err)
+	}
+
+	var stop atomic.Bool
+	var all sync.WaitGroup
+	var sums [4]int64
+	for w := range sums {
+		all.Go(func() {
+			for i := w; !stop.Load(); i++ {
+				mid := mids[i%len(mids)]
+				var err error
+				switch i % 3 {
+				case 0:
+					err = c.IncrBy(ctx, key(mid, "cntcm"), 1).Err()
+				case 1:
+					p := c.Pipeline()
+					p.IncrBy(ctx, key(mid, "cntcm"), 1)
+					p.Get(ctx, key(mids[(i+7)%len(mids)], "cntcm"))
+					if _, err = p.Exec(ctx); errors.Is(err, redis.Nil) {
+						err = nil
+					}
+				case 2:
+					_, err = c.TxPipelined(ctx, func(p redis.Pipeliner) error { p.IncrBy(ctx, key(mid, "cntcm"), 1); return nil })
+				}
+				if err != nil {
+					t.Errorf("%d: %v", mid, err)
+					return
+				}
+				sums[w]++
+			}
+		})
+	}
+	for i := range 12 {
+		k.move(slot.Group(mids[5*i]), i%3)
+		time.Sleep(2 * time.Millisecond)
+	}
+	stop.Store(true)
+	all.Wait()
+	want := int64(5) // of the transaction
+	for _, n := range sums {
+		want += n
+	}
+	sum := int64(0)
+	for _, mid := range mids {
+		n, err := c.Get(ctx, key(mid, "cntcm")).Int64()
+		if err != nil && !errors.Is(err, redis.Nil) {
+			t.Error(err)
+		}
+		sum += n
+	}
+	if sum != want {
+		t.Errorf("%d were counted, want %d", sum, want)
+	}
+	checkGoRedisReads(ctx, t, k, mids)
+}
+
+// checkGoRedisReads reads from replicas, which have nothing here: that they answer is seen by that.
+func checkGoRedisReads(ctx context.Context, t *testing.T, k *testCluster, mids []uint64) {
+	c := goRedis(t, k, func(o *redis.ClusterOptions) { o.ReadOnly, o.RouteRandomly = true, true })
+	for _, mid := range mids {
+		if err := c.Get(ctx, fmt.Sprintf("{%d}.cntrn", mid)).Err(); err != nil && !errors.Is(err, redis.Nil) {
+			t.Error(err)
+		}
+	}
+}
