@@ -32,6 +32,7 @@
 //
 //	families.go              the table: what commands, connections and the process do
 //	families_store.go        its rest: posts, memory, tiers, the log, snapshots, replication
+//	families_cluster.go      those of a node of a cluster, and their figures
 //	figures.go               Figures, what a Source fills
 //	collector.go             rows and figures to series
 //	handler.go               /metrics

@@ -1,13 +1,14 @@
 package metrics
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/counterd/counterd/internal/errclass"
 )
 
 // families is the table, in the order of README.md.
-var families = append(append(append([]family{}, serverFamilies...), storeFamilies...), nodeFamilies...)
+var families = slices.Concat(serverFamilies, storeFamilies, nodeFamilies, clusterFamilies)
 
 func truth(b bool) float64 {
 	if b {

@@ -31,6 +31,8 @@ type Figures struct {
 	Pubsub           Pubsub
 	Tracking         Tracking
 
+	Cluster *Cluster // nil: the server is no node of one
+
 	// Of the store: nil while data is loaded.
 	Store *Store
 }

@@ -33,7 +33,7 @@ func (s fixed) Figures() *Figures { return s.f }
 
 // full are figures of which none is 0, of a replica with a data directory that has replicas of its own.
 func full() *Figures {
-	f := &Figures{Version: "1.2.3", Commands: []Command{{Name: "get"}, {Name: "config|set"}}, Errors: []Error{{"ERR", 1}, {"OOM", 2}},
+	f := &Figures{Version: "1.2.3", Commands: []Command{{Name: "get"}, {Name: "config|set"}}, Errors: []Error{{"ERR", 1}, {"OOM", 2}}, Cluster: &Cluster{},
 		Store: &Store{Usage: make([]counter.Usage, 2), Peers: make([]Peer, 2), Link: &Link{}, Disk: &OnDisk{}}}
 	n := 0
 	fill(reflect.ValueOf(f).Elem(), &n)

@@ -82,6 +82,7 @@ func (s figuresOf) Figures() *metrics.Figures {
 	for _, e := range t.Errors() {
 		f.Errors = append(f.Errors, metrics.Error{Word: e.Word, N: e.N})
 	}
+	f.Cluster = s.clusterFigures()
 	if !f.Loading.Active {
 		f.Store = s.storeFigures()
 	}
