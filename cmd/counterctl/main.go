@@ -12,6 +12,8 @@
 //	counterctl import SOURCE      move counters from a Redis or Valkey, or from files, into a running node
 //	counterctl export SOURCE      write posts as TSV, CSV, SQL or commands
 //	counterctl ping HOST:PORT     tell whether a node serves, for health checks
+//	counterctl cluster ...        make a cluster of nodes and look after it: create, status, check, add, remove, failover,
+//	                              move, rebalance, set
 //
 // FILE is an archive, a snapshot with the log behind it in one file: redis-cli --rdb downloads it.
 //
@@ -30,6 +32,8 @@
 //	find.go      posts of one
 //	import.go    posts from elsewhere; import_report.go what is said of it; follow.go keeping up with a Redis, its snapshots
 //	export.go    posts as files; export_sources.go where they come from, conditions.go which
+//	cluster.go   a session with a cluster in etcd: changes, waiting, what is asked before; cluster_create.go,
+//	             cluster_status.go (and check), cluster_nodes.go (add, remove, failover, set), cluster_moves.go (and rebalance)
 //	dump.go      sections and filters; dump_files.go, dump_log.go, dump_commands.go print them; names.go
 package main
 
@@ -65,7 +69,9 @@ var program = cli.Tool{
 	Name:    "counterctl",
 	Summary: "looks after the data directory of a counterd.",
 	Commands: []command{checkCommand, dumpCommand, repairCommand, restoreCommand, backupCommand, backupsCommand, drillCommand, pruneCommand,
-		diffCommand, findCommand, topCommand, exportCommand, importCommand, pingCommand},
+		diffCommand, findCommand, topCommand, exportCommand, importCommand, pingCommand,
+		clusterCreateCommand, clusterStatusCommand, clusterCheckCommand, clusterAddCommand, clusterRemoveCommand, clusterFailoverCommand,
+		clusterMoveCommand, clusterRebalanceCommand, clusterSetCommand},
 	SeeAlso: []string{"counterd(8)", "counterbench(1)", "redis-cli(1)"},
 }
 

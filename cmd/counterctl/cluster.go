@@ -1,0 +1,324 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"github.com/counterd/counterd/cmd/internal/connect"
+	"github.com/counterd/counterd/cmd/internal/registry"
+	"github.com/counterd/counterd/cmd/internal/topology"
+)
+
+// clusterFlags are those of every command of a cluster.
+type clusterFlags struct {
+	etcd registry.EtcdConfig
+	urls string
+	name string
+	wait time.Duration
+	yes  bool
+	json bool
+	node *connect.Flags // how the nodes are reached, where a command asks one
+}
+
+const (
+	etcdVariable    = "COUNTERD_ETCD"
+	clusterVariable = "COUNTERD_CLUSTER"
+)
+
+const clusterHelp = `
+etcd and the cluster's name may stand in the environment variables ` + etcdVariable + ` and ` + clusterVariable + ` too. A NODE is its
+HOST:PORT, or its id, of which the first digits do.`
+
+// addClusterFlags declares them. changes: the command asks before it changes something.
+func addClusterFlags(flags *pflag.FlagSet, changes bool) *clusterFlags {
+	f := &clusterFlags{}
+	flags.StringVar(&f.urls, "etcd", "", "`URLs` of etcd's members, with commas between them: http://HOST:2379")
+	flags.StringVar(&f.name, "name", "", "the cluster's name")
+	flags.StringVar(&f.etcd.User, "etcd-user", "", "user of etcd")
+	flags.StringVar(&f.etcd.PasswordFile, "etcd-pass-file", "", "file whose first line is the password of etcd's user")
+	flags.StringVar(&f.etcd.CACert, "etcd-cacert", "", "file of CA certificates that sign etcd's; the system's unless given")
+	flags.StringVar(&f.etcd.Cert, "etcd-cert", "", "file of the certificate to show to etcd")
+	flags.StringVar(&f.etcd.Key, "etcd-key", "", "file of its private key")
+	flags.BoolVar(&f.etcd.Insecure, "etcd-insecure", false, "believe any certificate of etcd")
+	flags.DurationVar(&f.wait, "wait", time.Minute, "how long to wait until the cluster is as it was asked to be")
+	if changes {
+		flags.BoolVarP(&f.yes, "yes", "y", false, "do it without asking")
+	} else {
+		flags.BoolVar(&f.json, "json", false, "print JSON")
+	}
+	return f
+}
+
+// session is a command's sight of a cluster.
+type session struct {
+	registry.Registry
+	flags *clusterFlags
+	out   output
+}
+
+// clusterAction makes an action of what is done with a cluster.
+func clusterAction(f *clusterFlags, run func(ctx context.Context, s *session, args []string) error) action {
+	return func(ctx context.Context, out output, args []string) error {
+		if f.urls == "" {
+			f.urls = os.Getenv(etcdVariable)
+		}
+		if f.name == "" {
+			f.name = os.Getenv(clusterVariable)
+		}
+		if f.urls == "" || f.name == "" {
+			return misuse("want --etcd URL[,URL] and --name NAME, or %s and %s in the environment", etcdVariable, clusterVariable)
+		}
+		f.etcd.Endpoints = strings.Split(f.urls, ",")
+		r, err := registry.OpenEtcd(f.etcd, f.name)
+		if err != nil {
+			return misuse("%v", err)
+		}
+		defer r.Close()
+		return run(ctx, &session{r, f, out}, args)
+	}
+}
+
+// load reads the map of a cluster that is there.
+func (s *session) load(ctx context.Context) (*topology.Map, error) {
+	m, err := s.Load(ctx)
+	if err == nil && !m.Created() {
+		err = fmt.Errorf("etcd has no cluster %s, but %d nodes that wait for one (counterctl cluster create makes it)", s.flags.name, len(m.Nodes))
+	}
+	return m, err
+}
+
+// say tells what is going on.
+func (s *session) say(format string, args ...any) { fmt.Fprintf(s.out.Stderr, format+"\n", args...) }
+
+// stdin is where an answer comes from; nil: from nobody. Tests put their own.
+var stdin = func() io.Reader {
+	if term.IsTerminal(int(os.Stdin.Fd())) {
+		return os.Stdin
+	}
+	return nil
+}
+
+// confirm asks whether what was printed is to be done.
+func (s *session) confirm() error {
+	if s.flags.yes {
+		return nil
+	}
+	in := stdin()
+	if in == nil {
+		return misuse("want --yes, as there is no terminal to ask: nothing was changed")
+	}
+	fmt.Fprint(s.out.Stderr, "Do this? Type yes: ")
+	line, err := bufio.NewReader(in).ReadString('\n')
+	if strings.TrimSpace(line) != "yes" {
+		return errors.Join(errors.New("nothing was changed"), ignoreEOF(err))
+	}
+	return nil
+}
+
+func ignoreEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// change makes a change of the newest map, again where somebody else was quicker. An empty one is done already.
+func (s *session) change(ctx context.Context, make func(m *topology.Map) (topology.Change, error)) (*topology.Map, error) {
+	for range 100 {
+		m, err := s.Load(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c, err := make(m)
+		if err != nil || len(c.Put)+len(c.Delete) == 0 {
+			return m, err
+		}
+		switch err = s.Commit(ctx, c); {
+		case err == nil:
+			return s.Load(ctx)
+		case errors.Is(err, registry.ErrUnknown):
+			return nil, fmt.Errorf("%w (counterctl cluster status shows it; the command can be given again)", err)
+		case !errors.Is(err, registry.ErrConflict):
+			return nil, err
+		}
+	}
+	return nil, errors.New("others change the cluster all the time: try again")
+}
+
+// until waits until a map is as wanted: missing says what it lacks yet, empty for nothing. It tells what is missing each
+// time that changes.
+func (s *session) until(ctx context.Context, what string, missing func(m *topology.Map) string) (*topology.Map, error) {
+	limited, cancel := context.WithTimeout(ctx, s.flags.wait)
+	defer cancel()
+	last := ""
+	for m := range s.Watch(limited) {
+		now := missing(m)
+		if now == "" {
+			return m, nil
+		}
+		if now != last {
+			s.say("%s", now)
+			last = now
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := s.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	if last == "" {
+		last = "etcd did not answer"
+	}
+	return nil, fmt.Errorf("%s: not within %s: %s (--wait gives it longer; what was begun goes on by itself)", what, s.flags.wait, last)
+}
+
+// find is the node that a word means.
+func find(m *topology.Map, word string) (*topology.Node, error) {
+	var found []*topology.Node
+	for _, id := range slices.Sorted(maps.Keys(m.Nodes)) {
+		n := m.Nodes[id]
+		if len(word) >= 4 && strings.HasPrefix(string(id), word) || slices.Contains(addresses(m, n), word) {
+			found = append(found, n)
+		}
+	}
+	if len(found) == 0 {
+		if host, port, err := net.SplitHostPort(word); err == nil { // by another name of its
+			found = resolve(m, host, port)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return nil, &unknownNode{word}
+	case 1:
+		return found[0], nil
+	}
+	return nil, fmt.Errorf("%s is %d nodes: %s, %s...", word, len(found), found[0].ID, found[1].ID)
+}
+
+// unknownNode says that no node has registered itself that a word could mean.
+type unknownNode struct{ word string }
+
+func (e *unknownNode) Error() string {
+	return fmt.Sprintf("no node %s has registered itself in etcd under this name of a cluster (counterctl cluster status lists those that have)", e.word)
+}
+
+func addresses(m *topology.Map, n *topology.Node) (list []string) {
+	for _, port := range []int{n.Port, n.TLSPort} {
+		if port != 0 {
+			list = append(list, net.JoinHostPort(n.Host, strconv.Itoa(port)))
+		}
+	}
+	if live := m.Live[n.ID]; live != nil {
+		list = append(list, live.Address)
+	}
+	return list
+}
+
+func resolve(m *topology.Map, host, port string) (found []*topology.Node) {
+	mine, err := net.LookupHost(host)
+	if err != nil {
+		return nil
+	}
+	for _, n := range m.Nodes {
+		if strconv.Itoa(n.Port) != port && strconv.Itoa(n.TLSPort) != port {
+			continue
+		}
+		theirs, _ := net.LookupHost(n.Host)
+		if slices.ContainsFunc(theirs, func(ip string) bool { return slices.Contains(mine, ip) }) {
+			found = append(found, n)
+		}
+	}
+	return found
+}
+
+// address is how the tool reaches a node.
+func (s *session) address(n *topology.Node) (string, error) {
+	port := n.Port
+	if s.flags.node.TLS {
+		port = n.TLSPort
+	}
+	if port == 0 {
+		return "", fmt.Errorf("node %s has the ports %d and %d for TLS: want --tls, or not", n.ID, n.Port, n.TLSPort)
+	}
+	return net.JoinHostPort(n.Host, strconv.Itoa(port)), nil
+}
+
+// ask sends one command to a node.
+func (s *session) ask(ctx context.Context, n *topology.Node, args ...string) ([]string, error) {
+	addr, err := s.address(n)
+	if err != nil {
+		return nil, err
+	}
+	c, err := dialNode(ctx, addr, s.flags.node)
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	return c.do(args...)
+}
+
+// label is a node for people.
+func label(m *topology.Map, id topology.NodeID) string {
+	if n := m.Nodes[id]; n != nil {
+		port := n.Port
+		if port == 0 {
+			port = n.TLSPort
+		}
+		return net.JoinHostPort(n.Host, strconv.Itoa(port))
+	}
+	return string(id[:min(len(id), 8)])
+}
+
+func labels(m *topology.Map, ids []topology.NodeID) string {
+	var list []string
+	for _, id := range ids {
+		list = append(list, label(m, id))
+	}
+	return strings.Join(list, ", ")
+}
+
+// randomID is the id of a move or a cluster.
+func randomID() string {
+	var b [20]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// shardArg reads a shard's number.
+func shardArg(m *topology.Map, word string) (*topology.Shard, error) {
+	n, err := strconv.Atoi(word)
+	if err != nil {
+		return nil, misuse("got shard %q, want a number", word)
+	}
+	if s := m.Shard(topology.ShardID(n)); s != nil {
+		return s, nil
+	}
+	var ids []string
+	for _, s := range m.Shards {
+		ids = append(ids, strconv.Itoa(int(s.ID)))
+	}
+	return nil, fmt.Errorf("there is no shard %d, but %s", n, strings.Join(ids, ", "))
+}

@@ -1,0 +1,460 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/internal/slot"
+)
+
+var clusterMoveCommand = command{
+	Name:    "cluster move",
+	Summary: "move hash slots to another shard",
+	Details: `Moves groups of 64 hash slots, with all their posts, while they are read and written: the shard that is to have them fetches
+them, and at the end their writes are held for at most half a second. --groups are ranges of groups from 0 to 255, as 0-3,17;
+--slots are ranges of hash slots, which must be whole groups. Whoever interrupts the command leaves the moves that have begun
+going on; --abort ends one that is not committed, by its id as counterctl cluster status prints it.
+` + clusterHelp,
+	Setup: func(flags *pflag.FlagSet) action {
+		f := addClusterFlags(flags, true)
+		groups := flags.String("groups", "", "`ranges` of groups")
+		slots := flags.String("slots", "", "`ranges` of hash slots")
+		to := flags.String("to", "", "`shard` that they go to")
+		abort := flags.String("abort", "", "`id` of a move that is to end")
+		atOnce := addAtOnce(flags)
+		return clusterAction(f, func(ctx context.Context, s *session, args []string) error {
+			if len(args) != 0 {
+				return misuse("got %q, want no arguments", args)
+			}
+			m, err := s.load(ctx)
+			if err != nil {
+				return err
+			}
+			if *abort != "" {
+				return s.abort(ctx, m, *abort)
+			}
+			if (*groups == "") == (*slots == "") || *to == "" {
+				return misuse("want --groups or --slots, and --to")
+			}
+			set, err := topology.ParseGroups(*groups)
+			if *slots != "" {
+				set, err = parseSlots(*slots)
+			}
+			if err != nil {
+				return misuse("%v", err)
+			}
+			shard, err := shardArg(m, *to)
+			if err != nil {
+				return err
+			}
+			return s.move(ctx, gather(m, set, shard.ID), *atOnce)
+		})
+	},
+}
+
+var clusterRebalanceCommand = command{
+	Name:    "cluster rebalance",
+	Summary: "move hash slots so that shards have the same bytes, or the same load",
+	Details: `Plans moves of groups of 64 hash slots after which each shard has its part, prints them, and makes them one after another for
+each shard, while all is read and written. Few bytes are moved: a group goes once, from a shard above the mean to one below.
+
+--by bytes counts what the shards hold, load the commands they answer, groups neither; a shard's groups count for the same
+part of it. Below 1 GiB bytes say nothing, and groups are counted.
+` + clusterHelp,
+	Setup: func(flags *pflag.FlagSet) action {
+		f := addClusterFlags(flags, true)
+		by := &oneOf{value: "bytes", of: []string{"bytes", "load", "groups"}}
+		flags.Var(by, "by", "what is to be the same")
+		tolerance := flags.Float64("tolerance", 0.05, "part of the mean by which a shard may differ")
+		planOnly := flags.Bool("plan", false, "print what would be moved, and end")
+		flags.BoolVar(&f.json, "json", false, "print the plan as JSON")
+		atOnce := addAtOnce(flags)
+		return clusterAction(f, func(ctx context.Context, s *session, args []string) error {
+			if len(args) != 0 || *tolerance < 0 || *tolerance > 1 {
+				return misuse("want no arguments, and a tolerance from 0 to 1")
+			}
+			m, err := s.load(ctx)
+			if err != nil {
+				return err
+			}
+			plan, balance := topology.PlanMoves(m, weights(m, by.value), nil, *tolerance)
+			if f.json {
+				if err := printJSON(s.out.Stdout, planJSON(plan, balance)); err != nil {
+					return err
+				}
+			} else {
+				s.printMoves(m, plan, balance)
+			}
+			if len(plan) == 0 || *planOnly {
+				return nil
+			}
+			return s.move(ctx, plan, *atOnce)
+		})
+	},
+}
+
+// oneOf is a flag of few values.
+type oneOf struct {
+	value string
+	of    []string
+}
+
+func (o *oneOf) String() string { return o.value }
+func (o *oneOf) Type() string   { return strings.Join(o.of, "|") }
+func (o *oneOf) Set(v string) error {
+	if !slices.Contains(o.of, v) {
+		return fmt.Errorf("got %q, want %s", v, strings.Join(o.of, ", "))
+	}
+	o.value = v
+	return nil
+}
+
+func addAtOnce(flags *pflag.FlagSet) *int {
+	return flags.Int("groups-at-once", 8, "groups that one move takes; at its end the writes of all of them are held")
+}
+
+// weighable is above how many bytes in all they tell which shard has more: an empty one takes some 20 MiB.
+const weighable = 1 << 30
+
+// weights are what the groups of a map cost, by the figures of their shards' primaries.
+func weights(m *topology.Map, by string) *topology.Weights {
+	w := &topology.Weights{}
+	total := uint64(0)
+	for _, s := range m.Shards {
+		if live := m.Live[s.Primary]; live != nil {
+			total += live.Bytes
+		}
+	}
+	if by == "load" {
+		w.Loads = &[slot.Groups]float64{}
+	}
+	for _, s := range m.Shards {
+		for _, g := range s.Groups.List() {
+			live := m.Live[s.Primary]
+			if w.Bytes[g] = 1; live != nil && by != "groups" && total >= weighable {
+				w.Bytes[g] = float64(live.Bytes) / float64(s.Groups.Len())
+			}
+			if by == "load" && live != nil {
+				w.Loads[g] = float64(live.Ops) / float64(s.Groups.Len())
+			}
+		}
+	}
+	return w
+}
+
+// gather says who must give what so that a shard owns the groups.
+func gather(m *topology.Map, set topology.GroupSet, to topology.ShardID) (list []topology.Transfer) {
+	for _, s := range m.Shards {
+		if g := s.Groups.Both(set); s.ID != to && !g.Empty() {
+			list = append(list, topology.Transfer{Groups: g, From: s.ID, To: to})
+		}
+	}
+	return list
+}
+
+// parseSlots reads ranges of hash slots that are whole groups.
+func parseSlots(text string) (set topology.GroupSet, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		first, last, ranged := strings.Cut(part, "-")
+		if !ranged {
+			last = first
+		}
+		a, err1 := strconv.ParseUint(first, 10, 16)
+		b, err2 := strconv.ParseUint(last, 10, 16)
+		switch {
+		case err1 != nil || err2 != nil || a > b || b >= slot.Slots:
+			return set, fmt.Errorf("got slots %.100q, want ranges like 0-127 of slots from 0 to %d", text, slot.Slots-1)
+		case a%slot.PerGroup != 0 || b%slot.PerGroup != slot.PerGroup-1:
+			return set, fmt.Errorf("got slots %s, want whole groups of %d: %d-%d", part, slot.PerGroup, a/slot.PerGroup*slot.PerGroup, b/slot.PerGroup*slot.PerGroup+slot.PerGroup-1)
+		}
+		for g := a / slot.PerGroup; g <= b/slot.PerGroup; g++ {
+			set.Add(uint8(g))
+		}
+	}
+	return set, nil
+}
+
+func (s *session) printMoves(m *topology.Map, plan []topology.Transfer, balance topology.Balance) {
+	table := tabwriter.NewWriter(s.out.Stdout, 0, 8, 2, ' ', 0)
+	mean := 0.0
+	for _, load := range balance.After {
+		mean += load / float64(len(balance.After))
+	}
+	part := func(load float64) string {
+		if mean == 0 {
+			return "-"
+		}
+		return fmt.Sprintf("%.0f %%", 100*load/mean)
+	}
+	change := map[topology.ShardID]int{}
+	for _, t := range plan {
+		change[t.From] -= t.Groups.Len()
+		change[t.To] += t.Groups.Len()
+	}
+	fmt.Fprintln(table, "SHARD\tGROUPS\tTHEN\tOF THE MEAN\tTHEN")
+	for _, sh := range m.Shards {
+		n := sh.Groups.Len()
+		fmt.Fprintf(table, "%d\t%d\t%d\t%s\t%s\n", sh.ID, n, n+change[sh.ID], part(balance.Before[sh.ID]), part(balance.After[sh.ID]))
+	}
+	table.Flush()
+	if len(plan) == 0 {
+		fmt.Fprintln(s.out.Stdout, "the shards are balanced: nothing is to be moved")
+	}
+}
+
+type planned struct {
+	Moves []plannedMove               `json:"moves"`
+	Load  map[topology.ShardID][2]int `json:"loadBeforeAfterPerMille"` // of the mean
+}
+
+type plannedMove struct {
+	Groups topology.GroupSet `json:"groups"`
+	From   topology.ShardID  `json:"from"`
+	To     topology.ShardID  `json:"to"`
+}
+
+func planJSON(plan []topology.Transfer, balance topology.Balance) planned {
+	p := planned{Moves: []plannedMove{}, Load: map[topology.ShardID][2]int{}}
+	for _, t := range plan {
+		p.Moves = append(p.Moves, plannedMove{t.Groups, t.From, t.To})
+	}
+	sum := 0.0
+	for _, load := range balance.After {
+		sum += load
+	}
+	for id, after := range balance.After {
+		if sum > 0 {
+			f := 1000 * float64(len(balance.After)) / sum
+			p.Load[id] = [2]int{int(balance.Before[id] * f), int(after * f)}
+		}
+	}
+	return p
+}
+
+// move prints what is to be moved, asks, and sees to it.
+func (s *session) move(ctx context.Context, list []topology.Transfer, atOnce int) error {
+	if atOnce < 1 {
+		return misuse("got %d groups at once, want 1 or more", atOnce)
+	}
+	if len(list) == 0 {
+		fmt.Fprintln(s.out.Stdout, "nothing is to be moved")
+		return nil
+	}
+	for _, t := range list {
+		fmt.Fprintf(s.out.Stdout, "%d groups from shard %d to %d: %s\n", t.Groups.Len(), t.From, t.To, t.Groups)
+	}
+	if err := s.confirm(); err != nil {
+		return err
+	}
+	began := time.Now()
+	w := newMoving(list, atOnce)
+	if err := w.run(ctx, s); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.out.Stdout, "%d groups moved in %s\n", w.done, time.Since(began).Round(time.Millisecond))
+	return nil
+}
+
+// moving is moves under way: those that wait, and those that were begun. A shard gives to one and takes from one at a time.
+type moving struct {
+	wait   []*piece
+	begun  map[string]*piece // by the move's id
+	all    int               // groups
+	done   int
+	failed []error
+}
+
+// piece is what one move takes.
+type piece struct {
+	topology.Transfer
+	tries int
+	since int64  // revision of etcd at which it was begun
+	why   string // it was given up, as heard last
+}
+
+// maxTries is how often a piece is begun: a failover of one of its shards ends a move.
+const maxTries = 5
+
+func newMoving(list []topology.Transfer, atOnce int) *moving {
+	w := &moving{begun: map[string]*piece{}}
+	for _, t := range list {
+		groups := t.Groups.List()
+		w.all += len(groups)
+		for part := range slices.Chunk(groups, atOnce) {
+			p := &piece{Transfer: topology.Transfer{From: t.From, To: t.To}}
+			for _, g := range part {
+				p.Groups.Add(uint8(g))
+			}
+			w.wait = append(w.wait, p)
+		}
+	}
+	return w
+}
+
+// run begins moves and waits for them. Those that were begun go on by themselves when ctx ends.
+func (w *moving) run(ctx context.Context, s *session) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	show, finish := newCountProgress(s.out.Stderr, "groups moved")
+	defer finish()
+	for m := range s.Watch(ctx) {
+		w.look(m)
+		show(uint64(w.done), uint64(w.all))
+		if len(w.begun)+len(w.wait) == 0 {
+			return errors.Join(w.failed...)
+		}
+		for p := w.next(m); p != nil; p = w.next(m) {
+			id := randomID()
+			begun, err := s.change(ctx, func(m *topology.Map) (topology.Change, error) {
+				return topology.StartMove(m, id, p.Groups, p.From, p.To, time.Now())
+			})
+			if err != nil {
+				return errors.Join(append(w.failed, err)...)
+			}
+			p.since, p.tries = begun.Revision, p.tries+1
+			w.begun[id] = p
+		}
+	}
+	if len(w.begun) > 0 {
+		s.say("%d of %d groups are moved; the moves that have begun go on (counterctl cluster status)", w.done, w.all)
+	}
+	return errors.Join(append(w.failed, ctx.Err(), s.Err())...)
+}
+
+// look takes notice of moves that have ended.
+func (w *moving) look(m *topology.Map) {
+	for _, id := range slices.Sorted(maps.Keys(w.begun)) {
+		p, v := w.begun[id], m.Move(id)
+		to := m.Shard(p.To)
+		switch {
+		case m.Revision < p.since:
+			continue
+		case to == nil:
+			w.failed = append(w.failed, fmt.Errorf("groups %s: shard %d is gone", p.Groups, p.To))
+		case to.Groups.Both(p.Groups) == p.Groups:
+			w.done += p.Groups.Len()
+		case v != nil && v.State == topology.MoveAborted:
+			p.why = v.Error
+			continue // its end frees the groups
+		case v != nil:
+			continue
+		case p.tries < maxTries:
+			w.wait = append(w.wait, p)
+		default:
+			w.failed = append(w.failed, fmt.Errorf("groups %s from shard %d to %d: given up %d times, last as %s", p.Groups, p.From, p.To, p.tries, p.why))
+		}
+		delete(w.begun, id)
+	}
+}
+
+// next takes the first piece that waits whose shards are free; nil: there is none.
+func (w *moving) next(m *topology.Map) *piece {
+	gives, takes := map[topology.ShardID]bool{}, map[topology.ShardID]bool{}
+	for _, p := range w.begun {
+		gives[p.From], takes[p.To] = true, true
+	}
+	for _, v := range m.Moves {
+		if v.State == topology.MoveCopying && w.begun[v.ID] == nil {
+			gives[v.From], takes[v.To] = true, true
+		}
+	}
+	i := slices.IndexFunc(w.wait, func(p *piece) bool { return !gives[p.From] && !takes[p.To] })
+	if i < 0 {
+		return nil
+	}
+	p := w.wait[i]
+	w.wait = slices.Delete(w.wait, i, i+1)
+	return p
+}
+
+// abort ends a move that is not committed.
+func (s *session) abort(ctx context.Context, m *topology.Map, word string) error {
+	var found *topology.Move
+	for _, v := range m.Moves {
+		if strings.HasPrefix(v.ID, word) {
+			if found != nil {
+				return fmt.Errorf("%s is more than one move", word)
+			}
+			found = v
+		}
+	}
+	if found == nil {
+		return fmt.Errorf("there is no move %s", word)
+	}
+	fmt.Fprintf(s.out.Stdout, "groups %s stay with shard %d\n", found.Groups, found.From)
+	if err := s.confirm(); err != nil {
+		return err
+	}
+	_, err := s.change(ctx, func(m *topology.Map) (topology.Change, error) {
+		return topology.AbortMove(m, found.ID, "somebody ended it")
+	})
+	return err
+}
+
+// removeShard moves all that a shard owns to the others, and takes it away.
+func (s *session) removeShard(ctx context.Context, word string) error {
+	m, err := s.load(ctx)
+	if err != nil {
+		return err
+	}
+	shard, err := shardArg(m, word)
+	if err != nil {
+		return err
+	}
+	if len(m.Shards) == 1 {
+		return fmt.Errorf("shard %d is the only one", shard.ID)
+	}
+	for try := 0; ; try++ {
+		plan, _ := topology.PlanMoves(m, weights(m, "bytes"), map[topology.ShardID]bool{shard.ID: true}, 1)
+		plan = slices.DeleteFunc(plan, func(t topology.Transfer) bool { return t.From != shard.ID })
+		if try == 0 {
+			fmt.Fprintf(s.out.Stdout, "shard %d goes; its nodes %s are free then\n", shard.ID, labels(m, memberIDs(m, shard.ID)))
+		}
+		if len(plan) == 0 && try == 0 {
+			if err := s.confirm(); err != nil {
+				return err
+			}
+		} else if len(plan) > 0 {
+			if err := s.move(ctx, plan, 8); err != nil {
+				return err
+			}
+		}
+		s.flags.yes = true // it was asked
+		// The source drops what it gave behind the commit.
+		if m, err = s.until(ctx, "the shard still owns something", func(m *topology.Map) string {
+			for _, v := range m.Moves {
+				if v.From == shard.ID || v.To == shard.ID {
+					return fmt.Sprintf("waiting for the end of the move of groups %s from shard %d to %d", v.Groups, v.From, v.To)
+				}
+			}
+			return ""
+		}); err != nil {
+			return err
+		}
+		if now := m.Shard(shard.ID); now == nil || now.Groups.Empty() || try == maxTries {
+			break
+		}
+	}
+	if _, err := s.change(ctx, func(m *topology.Map) (topology.Change, error) { return topology.RemoveShard(m, shard.ID) }); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.out.Stdout, "shard %d is gone\n", shard.ID)
+	return nil
+}
+
+func memberIDs(m *topology.Map, id topology.ShardID) (ids []topology.NodeID) {
+	for _, n := range m.Members(id) {
+		ids = append(ids, n.ID)
+	}
+	return ids
+}
