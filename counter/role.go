@@ -37,10 +37,7 @@ func (r *Replication) recover(l persist.Lineage, found persist.History, end uint
 	r.lineage = l
 	r.s.replica.Store(l.Replica || r.s.opts.Elected)
 	l = r.startOf(l, end)
-	err := r.boot.begin(r.s)
-	if err == nil {
-		err = r.writeLineage(l)
-	}
+	err := r.writeLineage(l)
 	if err == nil {
 		r.putLineage(l)
 	}
@@ -65,6 +62,9 @@ func (r *Replication) startOf(l persist.Lineage, end uint64) persist.Lineage {
 // writeLineage makes the log durable, and l its lineage from its end on. REQUIRES: nobody changes anything meanwhile.
 func (r *Replication) writeLineage(l persist.Lineage) error {
 	s := r.s
+	if err := r.boot.begin(s); err != nil {
+		return err
+	}
 	if err := s.dir.Sync(); err != nil {
 		return err
 	}
@@ -103,9 +103,6 @@ func (r *Replication) payOwed() {
 	owes := r.owed
 	r.s.gate.RUnlock()
 	if owes == owedNothing {
-		return
-	}
-	if r.boot.begin(r.s) != nil { // it is tried again
 		return
 	}
 	err := r.become(func(end uint64) persist.Lineage {

@@ -33,10 +33,6 @@ type acked struct {
 	process          string
 	written, durable uint64
 	at               time.Time // of the last acknowledgement
-	caughtUp         time.Time // see Replica
-	// mark is where the log ended at markAt, which is the moment from which on what is missing is waited for.
-	mark   uint64
-	markAt time.Time
 }
 
 // has is the offset that counts, by what an acknowledgement of this node means.
@@ -45,20 +41,6 @@ func (a *acked) has(durable bool) uint64 {
 		return a.durable
 	}
 	return a.written
-}
-
-// look notes whether the node has caught up with the last mark, and sets the next one.
-func (a *acked) look(log *counter.Replication, now time.Time) {
-	if a.has(log.AcksDurable()) < a.mark {
-		return
-	}
-	if !a.markAt.IsZero() && a.peer != nil {
-		a.caughtUp = a.markAt
-	}
-	a.mark, a.markAt = log.Visible(), now
-	if a.peer != nil && a.has(log.AcksDurable()) >= a.mark {
-		a.caughtUp = now
-	}
 }
 
 // begin forgets everything: this node leads in an epoch from now on; 0: it does not, and nothing is confirmed any more.
@@ -96,10 +78,9 @@ func (q *quorum) require(ids []string) {
 	self := q.self()
 	q.required = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return id == self })
 	q.known = true
-	log, now := q.store().Replication(), time.Now()
 	for _, id := range q.required {
 		if q.acks[id] == nil {
-			q.acks[id] = &acked{mark: log.Visible(), markAt: now}
+			q.acks[id] = &acked{}
 		}
 	}
 	q.confirm()
@@ -129,11 +110,7 @@ func (q *quorum) joined(p *Peer) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if p.epoch == q.epoch && q.epoch != 0 {
-		now := acked{peer: p, process: p.process, mark: 1} // of an end that is not known yet
-		if was := q.acks[p.nodeID]; was != nil {
-			now.mark, now.markAt, now.caughtUp = max(was.mark, 1), was.markAt, was.caughtUp
-		}
-		q.acks[p.nodeID] = &now
+		q.acks[p.nodeID] = &acked{peer: p, process: p.process}
 	}
 }
 
@@ -159,7 +136,6 @@ func (q *quorum) ack(p *Peer, written, durable uint64) {
 	}
 	a.written, a.durable, a.at = written, durable, time.Now()
 	q.confirm()
-	a.look(q.store().Replication(), a.at)
 }
 
 // Acked is how far a node's acknowledgements are in the epoch that this node leads in, and when the last one came. ok
@@ -173,35 +149,6 @@ func (ps *Peers) Acked(id string) (written, durable uint64, at time.Time, ok boo
 		return 0, 0, time.Time{}, false
 	}
 	return a.written, a.durable, a.at, a.peer != nil
-}
-
-// Replica is what a node that leads knows of one that follows it, or is required.
-type Replica struct {
-	Connected bool
-	Process   string // of the last link: its Node.Process
-	Has       uint64 // what it has acknowledged, written or durable as this node's appendfsync wants it
-	// CaughtUp is the last moment at which it had, by now, all that there was then; zero: none in this epoch.
-	CaughtUp time.Time
-	// Waiting is about since when something that is written waits for its acknowledgement; zero: nothing does.
-	Waiting time.Time
-}
-
-// Replica describes a node. Waiting is as exact as it is asked for often.
-func (ps *Peers) Replica(id string) (r Replica) {
-	q := &ps.quorum
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	a := q.acks[id]
-	if a == nil || q.epoch == 0 {
-		return r
-	}
-	log := q.store().Replication()
-	a.look(log, time.Now())
-	r = Replica{Connected: a.peer != nil, Process: a.process, Has: a.has(log.AcksDurable()), CaughtUp: a.caughtUp}
-	if r.Has < a.mark {
-		r.Waiting = a.markAt
-	}
-	return r
 }
 
 // ProcessOf is the name of the process (Node.Process) whose acknowledgements Acked tells; empty: there are none.

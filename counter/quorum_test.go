@@ -1,0 +1,284 @@
+package counter
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// openElected opens a store whose role others decide.
+func openElected(t testing.TB, fs vfs.FS, change func(o *Options)) *Store {
+	t.Helper()
+	o := Options{FS: fs, Manual: true, BlockItems: 16, SnapshotGrowth: -1, HashSeed: 1, Elected: true, BootID: "1"}
+	if change != nil {
+		change(&o)
+	}
+	s, err := Open("data", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func close1(t testing.TB, s *Store) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestLeadAt: an elected store rests until it is given an epoch, which only rises, also over starts.
+func TestLeadAt(t *testing.T) {
+	sim := vfs.NewSim()
+	s, err := Open("data", Options{FS: sim, Manual: true, SnapshotGrowth: -1}) // by itself, in its first term
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.AlterScript("add counter w\nadd column w n hint=8 max=30 suffix=n"); err != nil {
+		t.Fatal(err)
+	}
+	close1(t, s)
+
+	s = openElected(t, sim, nil)
+	r := s.Replication()
+	past := r.Lineage()
+	if !s.Replica() || r.Epoch() != 1 || len(past.Terms) != 1 {
+		t.Fatalf("replica %v, epoch %d, %d terms: want one that rests in the term that was", s.Replica(), r.Epoch(), len(past.Terms))
+	}
+	if _, err := s.Incr("1.n", 1); !errors.Is(err, ErrReplica) {
+		t.Fatalf("a store that rests takes a change: %v", err)
+	}
+	if _, err := r.Lead(); !errors.Is(err, ErrElected) {
+		t.Fatalf("it leads by itself: %v", err)
+	}
+	for _, epoch := range []uint64{0, 1, math.MaxUint32 + 1, math.MaxUint64} {
+		var refused *EpochError
+		if _, err := r.LeadAt(epoch); !errors.As(err, &refused) || !errors.Is(err, ErrEpoch) || *refused != (EpochError{epoch, 1}) {
+			t.Fatalf("epoch %d: %v", epoch, err)
+		}
+	}
+	if now := r.Lineage(); !bytes.Equal(now.AppendText(nil), past.AppendText(nil)) || !s.Replica() {
+		t.Fatal("what was refused has changed something")
+	}
+	at, err := r.LeadAt(7)
+	if err != nil || at != r.Position() || r.Epoch() != 7 || s.Replica() {
+		t.Fatalf("epoch %d from %d: %v", r.Epoch(), at, err)
+	}
+	r.Confirm(Everywhere)
+	if _, err := s.Incr("1.n", 1); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := r.LeadAt(7); again != at || err != nil {
+		t.Fatalf("again from %d, want %d: %v", again, at, err)
+	}
+	if r.Confirmed() != Everywhere {
+		t.Fatal("the same term again began anew")
+	}
+	if _, err := r.LeadAt(6); !errors.Is(err, ErrEpoch) {
+		t.Fatal(err)
+	}
+	if _, err := r.LeadAt(math.MaxUint32); err != nil || r.Confirmed() != 0 {
+		t.Fatalf("confirmed %d: %v", r.Confirmed(), err)
+	}
+	close1(t, s)
+	s = openElected(t, sim, nil)
+	defer close1(t, s)
+	if !s.Replica() || s.Replication().Epoch() != math.MaxUint32 {
+		t.Fatalf("started again: replica %v, epoch %d", s.Replica(), s.Replication().Epoch())
+	}
+}
+
+// TestUnconfirmedShown: what a store has replayed, or was given by a primary before, may be what others lack. Who leads
+// tells nobody of it before they have it; a replica tells what it has.
+func TestUnconfirmedShown(t *testing.T) {
+	sim := vfs.NewSim()
+	s := openElected(t, sim, nil)
+	if _, err := s.Replication().LeadAt(1); err != nil {
+		t.Fatal(err)
+	}
+	s.Replication().Confirm(Everywhere)
+	if err := s.AlterScript("add counter w\nadd column w n hint=8 max=30 suffix=n"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Incr("1.n", 5); err != nil {
+		t.Fatal(err)
+	}
+	close1(t, s)
+	s = openElected(t, sim, nil)
+	defer close1(t, s)
+	r := s.Replication()
+	if v, _, err := s.Get("1.n"); v != 5 || err != nil {
+		t.Fatalf("a replica tells %d, %v", v, err)
+	}
+	if _, err := r.LeadAt(2); err != nil {
+		t.Fatal(err)
+	}
+	end := r.Position()
+	r.Doubt(errors.New("nobody is there")) // instead of waiting for ever
+	var uncertain *UncertainError
+	if _, _, err := s.Get("1.n"); !errors.As(err, &uncertain) {
+		t.Fatalf("told what nobody else may have: %v", err)
+	}
+	r.Confirm(end - 1)
+	if _, _, err := s.Get("1.n"); !errors.As(err, &uncertain) || uncertain.Offset != end {
+		t.Fatalf("told what others lack: %v", err)
+	}
+	r.Confirm(end)
+	if v, _, err := s.Get("1.n"); v != 5 || err != nil {
+		t.Fatalf("%d, %v", v, err)
+	}
+	if _, err := s.Incr("2.n", 1); !errors.As(err, &uncertain) || uncertain.Offset <= end {
+		t.Fatalf("acknowledged: %v", err)
+	}
+	r.Doubt(nil)
+	done := make(chan error)
+	go func() {
+		_, _, err := s.Get("2.n")
+		done <- err
+	}()
+	for !r.Awaited() {
+		time.Sleep(time.Millisecond)
+	}
+	if err := r.Yield(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; !errors.As(err, &uncertain) || !errors.Is(err, ErrDeposed) {
+		t.Fatalf("a reader when the role went: %v", err)
+	}
+	r.Doubt(nil) // says nothing about a role that there is not
+	if v, _, err := s.Get("2.n"); v != 1 || err != nil {
+		t.Fatalf("a replica tells %d, %v", v, err)
+	}
+}
+
+// TestBehind: a node whose machine went down may lack what it acknowledged, unless all was durable. It does not forget
+// that before it has caught up.
+func TestBehind(t *testing.T) {
+	policy := func(p SyncPolicy) func(*Options) { return func(o *Options) { o.AppendFsync = p } }
+	boot := func(id string, p SyncPolicy) func(*Options) {
+		return func(o *Options) { o.BootID, o.AppendFsync = id, p }
+	}
+	for _, c := range []struct {
+		name          string
+		before, after func(*Options)
+		end           func(t *testing.T, s *Store, sim *vfs.Sim) *vfs.Sim
+		behind        bool
+	}{
+		{"killed", nil, nil, killed, false},
+		{"switched off", nil, boot("2", SyncEverySec), killed, true},
+		{"switched off, without syncs", policy(SyncNo), boot("2", SyncNo), killed, true},
+		{"ended, then switched off", nil, boot("2", SyncEverySec), ended, false},
+		{"switched off, all durable", policy(SyncAlways), boot("2", SyncAlways), killed, false},
+		{"switched off, all durable until a moment before", policy(SyncAlways), boot("2", SyncAlways), func(t *testing.T, s *Store, sim *vfs.Sim) *vfs.Sim {
+			s.Admin().SetAppendFsync(SyncEverySec)
+			return killed(t, s, sim)
+		}, true},
+		{"a policy that became stricter says nothing of what was before", nil, boot("2", SyncAlways), func(t *testing.T, s *Store, sim *vfs.Sim) *vfs.Sim {
+			s.Admin().SetAppendFsync(SyncAlways)
+			return killed(t, s, sim)
+		}, true},
+		{"a note that cannot be read", nil, nil, func(t *testing.T, s *Store, sim *vfs.Sim) *vfs.Sim {
+			sim = ended(t, s, sim)
+			if err := vfs.WriteFileAtomic(sim, filepath.Join("data", bootName), []byte("counterd boot 1\n")); err != nil {
+				t.Fatal(err)
+			}
+			return sim
+		}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			sim := vfs.NewSim()
+			s := openElected(t, sim, c.before)
+			if s.Replication().Behind() {
+				t.Fatal("a new node is behind")
+			}
+			sim = c.end(t, s, sim)
+			s = openElected(t, sim, c.after)
+			if got := s.Replication().Behind(); got != c.behind {
+				t.Fatalf("behind: %v, want %v", got, c.behind)
+			}
+			sim = ended(t, s, sim)
+			s = openElected(t, sim, c.after)
+			if got := s.Replication().Behind(); got != c.behind {
+				t.Fatalf("behind after another start: %v, want %v", got, c.behind)
+			}
+			if _, err := s.Replication().LeadAt(1); err != nil {
+				t.Fatal(err)
+			}
+			sim = killed(t, s, sim)
+			s = openElected(t, sim, c.after)
+			if s.Replication().Behind() {
+				t.Fatal("behind, though it led with what it had")
+			}
+			close1(t, s)
+		})
+	}
+}
+
+// killed is the disk of a process that was killed; what is not durable yet is there still.
+func killed(t *testing.T, s *Store, sim *vfs.Sim) *vfs.Sim {
+	next := sim.Kill()
+	close1(t, s)
+	return next
+}
+
+func ended(t *testing.T, s *Store, sim *vfs.Sim) *vfs.Sim {
+	close1(t, s)
+	return sim
+}
+
+// FuzzBootNote: what is read of a note is what it says, or it is not one.
+func FuzzBootNote(f *testing.F) {
+	for _, n := range []bootNote{{}, {"b26c8c2c-9f0b-4a9c-8d45-6f7f0e0a1c11", true, false}, {"x\ny", false, true}} {
+		f.Add(n.text())
+	}
+	f.Add([]byte("counterd boot 2\nid 1\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		n, ok := parseBoot(text)
+		if ok != bytes.Equal(n.text(), text) {
+			t.Fatalf("%q: %+v, %v", text, n, ok)
+		}
+		if back, ok := parseBoot(n.text()); ok && back != n {
+			t.Fatalf("%+v is read as %+v", n, back)
+		}
+	})
+}
+
+// TestBootIsNoted: a node on a disk that takes nothing takes nothing either before its note is written.
+func TestBootIsNoted(t *testing.T) {
+	sim := vfs.NewSim()
+	close1(t, openElected(t, sim, nil))
+	faulty := vfs.NewFaulty(sim)
+	faulty.Inject(vfs.Rule{Ops: vfs.OpMutating &^ vfs.OpMkdir, Every: 1, Err: syscall.ENOSPC})
+	s := openElected(t, faulty, nil)
+	if err := s.Ready(); !errors.Is(err, syscall.ENOSPC) || !s.Replica() {
+		t.Fatalf("replica %v, %v: want one that takes nothing", s.Replica(), err)
+	}
+	if _, err := s.Replication().LeadAt(1); !errors.Is(err, syscall.ENOSPC) || !s.Replica() {
+		t.Fatalf("it leads: %v", err)
+	}
+	next := sim.Kill()
+	faulty.Clear()
+	heal(t, s, 0)
+	close1(t, s)
+	s = openElected(t, next, func(o *Options) { o.BootID = "2" })
+	if s.Replication().Behind() {
+		t.Fatal("behind, though nothing was taken")
+	}
+	close1(t, s)
+	s = openElected(t, sim, func(o *Options) { o.BootID = "2" })
+	if s.Replication().Behind() {
+		t.Fatal("behind a clean end")
+	}
+	sim = killed(t, s, sim)
+	s = openElected(t, sim, func(o *Options) { o.BootID = "3" })
+	if !s.Replication().Behind() {
+		t.Fatal("not behind")
+	}
+	close1(t, s)
+}

@@ -1,0 +1,119 @@
+package persist
+
+import (
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// counted counts how often it was told.
+type counted struct{ n atomic.Int32 }
+
+func (c *counted) Resume() { c.n.Add(1) }
+
+func quorumLog(t *testing.T) *Log {
+	t.Helper()
+	l, _, err := OpenLog(LogOptions{FS: vfs.NewSim(), Dir: "d", Create: true, Manual: true}, 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// TestAwait: who waits is told once, as soon as what it waits for is there or in doubt, and not before.
+func TestAwait(t *testing.T) {
+	seed := rand.Uint64()
+	rng := rand.New(rand.NewPCG(seed, 0))
+	l := quorumLog(t)
+	if l.HasQuorum() || l.Await(1<<60, nil) {
+		t.Fatal("somebody waits where nobody is asked")
+	}
+	l.Quorum(true)
+	type asker struct {
+		counted
+		pos uint64
+	}
+	var waiting []*asker
+	confirmed, doubt := uint64(0), false
+	for i := range 20_000 {
+		switch rng.IntN(6) {
+		case 0:
+			confirmed = uint64(rng.IntN(1000)) // it may fall
+			l.Confirm(confirmed)
+		case 1:
+			if doubt = rng.IntN(3) == 0; doubt {
+				l.Doubt(errors.New("doubt"))
+			} else {
+				l.Doubt(nil)
+			}
+		default:
+			a := &asker{pos: uint64(rng.IntN(1200))}
+			if got, want := l.Await(a.pos, a), a.pos > confirmed && !doubt; got != want {
+				t.Fatalf("seed %d, step %d: waits for %d: %v, want %v, as %d is confirmed, doubt %v", seed, i, a.pos, got, want, confirmed, doubt)
+			} else if got {
+				waiting = append(waiting, a)
+			}
+		}
+		var still []*asker
+		for _, a := range waiting {
+			told := a.pos <= confirmed || doubt
+			if got := a.n.Load(); got != 1 && told || got != 0 && !told {
+				t.Fatalf("seed %d, step %d: who waits for %d was told %d times, as %d is confirmed, doubt %v", seed, i, a.pos, got, confirmed, doubt)
+			}
+			if !told {
+				still = append(still, a)
+			}
+		}
+		if waiting = still; l.Awaited() != (len(waiting) > 0) {
+			t.Fatalf("seed %d, step %d: awaited %v, %d wait", seed, i, l.Awaited(), len(waiting))
+		}
+	}
+}
+
+// TestCommitConfirmed: Commit and Show return when everybody has what they were asked for, with others who wait at the
+// same time; what is closed under them they tell of.
+func TestCommitConfirmed(t *testing.T) {
+	l := quorumLog(t)
+	l.Quorum(true)
+	const n = 200
+	ends := make([]uint64, n)
+	for i := range ends {
+		ends[i] = l.AppendSet(1, 1, uint64(i), 1)
+	}
+	if err := l.CommitHere(ends[n-1]); err != nil || l.Visible() != ends[n-1] {
+		t.Fatalf("visible to replicas up to %d, %v, want %d", l.Visible(), err, ends[n-1])
+	}
+	var all sync.WaitGroup
+	for i, end := range ends {
+		all.Go(func() {
+			f := l.Commit
+			if i%2 == 0 {
+				f = l.Show
+			}
+			err := f(end)
+			var unconfirmed *UnconfirmedError
+			switch last := end == ends[n-1]; {
+			case !last && (err != nil || l.Confirmed() < end):
+				t.Errorf("acknowledged up to %d, %v, as %d was confirmed", end, err, l.Confirmed())
+			case last && (!errors.As(err, &unconfirmed) || !errors.Is(err, ErrClosed)):
+				t.Errorf("the last one, when the log was closed: %v", err)
+			}
+		})
+	}
+	for _, end := range ends[:n-1] {
+		l.Confirm(end)
+	}
+	for !l.Awaited() { // the last one is there
+		time.Sleep(time.Millisecond)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	all.Wait()
+}
