@@ -76,6 +76,7 @@ var allowed = map[string][]string{
 		"cmd/counterd/internal/repl", "cmd/counterd/internal/resp", "counter", "internal/errclass"},
 	"cmd/counterd/internal/find": {"cmd/counterd/internal/command", "cmd/counterd/internal/idmp", "cmd/counterd/internal/items", "cmd/counterd/internal/query",
 		"cmd/counterd/internal/resp", "counter", "schema"},
+	"cmd/counterd/internal/gather":   {"cmd/counterd/internal/resp", "cmd/internal/topology", "internal/slot", "internal/wire"},
 	"cmd/counterd/internal/query":    {"cmd/counterd/internal/resp", "counter", "schema"},
 	"cmd/counterd/internal/server":   {"cmd/counterd/internal", "cmd/internal/registry", "cmd/internal/topology", "counter", "internal/slot", "internal/version", "schema"},
 	"cmd/counterd/internal/route":    {"cmd/counterd/internal/resp", "cmd/internal/topology", "internal/slot", "schema"},

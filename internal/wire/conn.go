@@ -130,6 +130,15 @@ func (c *Conn) Close() error {
 	return c.sock.Close()
 }
 
+// Detach returns the socket, which is the caller's from now on: the end of a context does not close it any more. REQUIRES
+// that all replies to what was sent were read. It is nil where the context has ended.
+func (c *Conn) Detach() net.Conn {
+	if c.stop != nil && !c.stop() {
+		return nil
+	}
+	return c.sock
+}
+
 // SameHost tells whether the server runs on this machine, as far as the addresses tell.
 func (c *Conn) SameHost() bool {
 	remote, isTCP := c.sock.RemoteAddr().(*net.TCPAddr)

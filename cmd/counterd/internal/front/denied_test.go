@@ -34,7 +34,7 @@ func TestDenied(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.admit(farConn{there.(*net.TCPConn)}, false, nil)
+	h.admit(farConn{there.(*net.TCPConn)}, Clients, nil)
 	r := bufio.NewReader(here)
 	v, err := resptest.Read(r, 2)
 	if err != nil {

@@ -119,7 +119,7 @@ func (h *echoes) serve(t testing.TB, conf config.Config, secure *tls.Config) *ec
 }
 
 func (h *echoes) NeedsPassword() bool { return false }
-func (h *echoes) NewSession(bool, bool) *Session {
+func (h *echoes) NewSession(bool, Port) *Session {
 	e := &echo{host: h}
 	e.Bind(e, &e.out)
 	return &e.Session

@@ -50,8 +50,8 @@ type Host interface {
 	// NeedsPassword tells whether a connection that comes must show that it may be here.
 	NeedsPassword() bool
 	// NewSession makes the session of a connection that came, bound to a handler: see Session.Bind. trusted tells
-	// whether it needs no password, readonly whether it came by a listener for reads only.
-	NewSession(trusted, readonly bool) *Session
+	// whether it needs no password, port by which listener it came.
+	NewSession(trusted bool, port Port) *Session
 	// EachSecond is called once a second.
 	EachSecond()
 	// Unread is how many bytes the outlets of all sessions hold.
@@ -106,7 +106,7 @@ func (f *Front) Blocked() int64 { return f.blocked.Load() }
 func (f *Front) remove(s *Session) {
 	f.mu.Lock()
 	delete(f.sessions, s.id)
-	if s.readonly {
+	if s.port == Readonly {
 		f.readers--
 	}
 	f.mu.Unlock()

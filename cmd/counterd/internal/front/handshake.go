@@ -203,7 +203,7 @@ func firstByte(conn net.Conn) (first byte, err error) {
 
 // greet lets a connection in behind its handshake, which goes on in the background.
 func (f *Front) greet(conn net.Conn, l listener) {
-	h := f.handshakes.enter(conn, func() int { return f.room(l.readonly) }, f.quit)
+	h := f.handshakes.enter(conn, func() int { return f.room(l.purpose) }, f.quit)
 	if h == nil { // as in Redis there is nothing to say it by
 		f.totals.Rejected.Add(1)
 		conn.Close()
@@ -220,16 +220,16 @@ func (f *Front) greet(conn net.Conn, l listener) {
 			conn.Close()
 			return
 		}
-		f.admit(conn, l.readonly, t)
+		f.admit(conn, l.purpose, t)
 	}()
 }
 
 // room is how many more connections there may be.
-func (f *Front) room(readonly bool) int {
+func (f *Front) room(port Port) int {
 	conf := f.config.Get()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if readonly {
+	if port == Readonly {
 		return conf.ReadonlyClients - f.readers
 	}
 	return conf.MaxClients - (len(f.sessions) - f.readers)

@@ -35,8 +35,10 @@ func (f *Front) Listen() error {
 	if len(f.listeners) == 0 {
 		return fmt.Errorf("none of the addresses %v can be listened on", c.Bind)
 	}
-	for _, l := range []listener{{setting: "readonly-port", port: c.ReadonlyPort, readonly: true},
-		{setting: "tls-readonly-port", port: c.TLS.ReadonlyPort, readonly: true, tls: true}} {
+	for _, l := range []listener{{setting: "readonly-port", port: c.ReadonlyPort, purpose: Readonly},
+		{setting: "tls-readonly-port", port: c.TLS.ReadonlyPort, purpose: Readonly, tls: true},
+		{setting: "forward-port", port: c.Cluster.ForwardPort, purpose: Forward},
+		{setting: "tls-forward-port", port: c.Cluster.TLSForwardPort, purpose: Forward, tls: true}} {
 		if err := f.listenTCP(c.Bind, l); err != nil {
 			return err
 		}
@@ -58,13 +60,23 @@ func (f *Front) Listen() error {
 	return nil
 }
 
+// Port is what a listener is for.
+type Port uint8
+
+// The ports.
+const (
+	Clients  Port = iota // for all clients
+	Readonly             // for reads only
+	Forward              // for clients that know of no cluster: this node answers for all
+)
+
 // listener is one, and what it is for.
 type listener struct {
 	net.Listener
-	setting  string // that names the port
-	port     int
-	readonly bool
-	tls      bool
+	setting string // that names the port
+	port    int
+	purpose Port
+	tls     bool
 }
 
 // listenTCP opens the listeners of a port; none if it is 0. On error it closes all.
@@ -168,7 +180,7 @@ func (f *Front) accept(l listener) {
 		if l.tls {
 			f.greet(conn, l)
 		} else {
-			f.admit(conn, l.readonly, nil)
+			f.admit(conn, l.purpose, nil)
 		}
 	}
 }
@@ -176,7 +188,7 @@ func (f *Front) accept(l listener) {
 // admit starts a connection, or refuses it in the words that clients know. Those for reads only and all others have a
 // number of their own, so that neither kind can keep the other out. t is the connection's TLS, if it has one, behind the
 // handshake.
-func (f *Front) admit(conn net.Conn, readonly bool, t *secure) {
+func (f *Front) admit(conn net.Conn, port Port, t *secure) {
 	conf := f.config.Get()
 	refusal := ""
 	if conf.ProtectedMode && !f.host.NeedsPassword() && !fromHere(conn) {
@@ -188,7 +200,7 @@ func (f *Front) admit(conn net.Conn, readonly bool, t *secure) {
 		f.mu.Unlock()
 		conn.Close()
 		return
-	case !readonly && len(f.sessions)-f.readers >= conf.MaxClients, readonly && f.readers >= conf.ReadonlyClients, lastDescriptor(conn):
+	case port != Readonly && len(f.sessions)-f.readers >= conf.MaxClients, port == Readonly && f.readers >= conf.ReadonlyClients, lastDescriptor(conn):
 		refusal = "-ERR max number of clients reached\r\n"
 	}
 	if refusal != "" {
@@ -197,7 +209,7 @@ func (f *Front) admit(conn net.Conn, readonly bool, t *secure) {
 		say(conn, t, refusal, f.log)
 		return
 	}
-	s, err := f.open(conn, conf, readonly, t)
+	s, err := f.open(conn, conf, port, t)
 	if err != nil { // too many open files
 		f.mu.Unlock()
 		f.totals.Rejected.Add(1)
@@ -206,7 +218,7 @@ func (f *Front) admit(conn net.Conn, readonly bool, t *secure) {
 		return
 	}
 	f.sessions[s.id] = s
-	if readonly {
+	if port == Readonly {
 		f.readers++
 	}
 	f.done.Add(1)
@@ -218,11 +230,11 @@ func (f *Front) admit(conn net.Conn, readonly bool, t *secure) {
 }
 
 // open takes conn over. REQUIRES mu.
-func (f *Front) open(conn net.Conn, conf config.Config, readonly bool, t *secure) (*Session, error) {
+func (f *Front) open(conn net.Conn, conf config.Config, port Port, t *secure) (*Session, error) {
 	trusted := !f.host.NeedsPassword()
 	f.last++
-	s := f.host.NewSession(trusted, readonly)
-	s.front, s.id, s.created, s.readonly, s.rd = f, f.last, time.Now(), readonly, resp.NewReader(resp.DefaultLimits())
+	s := f.host.NewSession(trusted, port)
+	s.front, s.id, s.created, s.port, s.rd = f, f.last, time.Now(), port, resp.NewReader(resp.DefaultLimits())
 	if tcp, ok := conn.(*net.TCPConn); ok && conf.TCPKeepalive > 0 {
 		_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: time.Duration(conf.TCPKeepalive) * time.Second,
 			Interval: time.Duration(conf.TCPKeepalive) * time.Second / 3, Count: 3})

@@ -41,9 +41,9 @@ type Session struct {
 	loop  *loop
 	where atomic.Int32 // inLoop, away or ended
 
-	id       int64
-	created  time.Time
-	readonly bool // it came by a listener for reads only
+	id      int64
+	created time.Time
+	port    Port // the listener by which it came
 
 	blocked  atomic.Bool // it waits in a command
 	notified atomic.Bool // Wake was called, and Notices was not yet

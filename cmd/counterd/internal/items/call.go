@@ -48,6 +48,9 @@ func (c *Call) owe(reply func(*Call, *Owed), op, n int) {
 	c.Owed = append(c.Owed, Owed{reply: reply, op: int32(op), n: int32(n)})
 }
 
+// Owe notes a reply that is not of package items.
+func (c *Call) Owe(reply func(*Call, *Owed)) { c.owe(reply, 0, 0) }
+
 // Refuse notes that the command being planned is answered by an error.
 func (c *Call) Refuse(text string) { c.oweError(text) }
 

@@ -98,6 +98,7 @@ func (c *call) begin() {
 // plan adds the operations of cmd to the batch, and runs it when it is full.
 func (c *call) plan(cmd *row, args [][]byte) {
 	if !c.Batch.Opened() {
+		c.Flush() // marks of far
 		c.Batch.Reset()
 		if err := c.Batch.Begin(); err != nil {
 			_, _ = c.number(&c.numbers.last, cmd, args) // a refused command uses up its number too
@@ -151,7 +152,15 @@ func (c *call) Flush() {
 	if len(c.Owed) == 0 {
 		return
 	}
-	if c.session.InLoop() && c.Batch.Opened() && c.Batch.Cold() { // a batch of errors only is not open
+	if !c.Batch.Opened() { // marks alone: see far
+		for i := range c.Owed {
+			c.Answer(i)
+		}
+		clear(c.Owed)
+		c.Owed = c.Owed[:0]
+		return
+	}
+	if c.session.InLoop() && c.Batch.Cold() {
 		c.session.Leave()
 		return
 	}

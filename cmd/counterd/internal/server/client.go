@@ -32,11 +32,14 @@ type client struct {
 
 	readonly bool        // it came by a listener for reads only; never changes
 	confined confinement // only some commands are allowed
-	// Of a node of a cluster: a link of another node's, which knows itself where posts are; READONLY, which has replicas
+	// Of a node of a cluster: a link of another node's, or a client of the forward port, whose keys are not looked at as a
+	// cluster's client hashes them; READONLY, which has replicas
 	// answer.
 	internal, replicaReads bool
 	subs                   pubsub.Subscriber
 	peer                   atomic.Pointer[repl.Peer] // of a replica, from its first REPLCONF; nil: it is none
+
+	far *far // of a node of a cluster; nil: this node answers for its own posts alone
 
 	silence          silence // CLIENT REPLY
 	noEvict, noTouch bool    // CLIENT NO-EVICT, NO-TOUCH
@@ -70,6 +73,9 @@ func (c *client) Command(args [][]byte) {
 			return
 		}
 		c.begin()
+	}
+	if c.far != nil && c.elsewhere(cmd, args) {
+		return
 	}
 	if cmd != nil && cmd.Plan != nil && cmd.Takes(args) && c.authed && !c.multi.active && !c.loading &&
 		(c.confined == 0 || c.confined == confinedReader && cmd.Reads()) && c.srv.node.Lets(cmd.Flags) && c.may(cmd, args) &&

@@ -84,6 +84,9 @@ func (s *Server) Stand(st *cluster.Standing) {
 	close(k.news)
 	k.news = make(chan struct{})
 	k.mu.Unlock()
+	if st.Map != nil {
+		s.shards.Follow(st.Map, st.Self)
+	}
 	if st.Writes != "" && before.Writes == "" { // what was let in before has ended, and what comes next looks again: see call.unwritten
 		if b := s.store().NewBatch(); b.BeginExclusive() == nil {
 			b.End()

@@ -162,7 +162,13 @@ func (k *testCluster) move(group uint8, to int) {
 // dial connects to node i.
 func (k *testCluster) dial(i, proto int) *wireClient {
 	k.t.Helper()
-	conn, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(k.nodes[i].Port))
+	return k.dialPort(k.nodes[i].Port, proto)
+}
+
+// dialPort connects to a port.
+func (k *testCluster) dialPort(port, proto int) *wireClient {
+	k.t.Helper()
+	conn, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(port))
 	if err != nil {
 		k.t.Fatal(err)
 	}

@@ -13,10 +13,15 @@ import (
 type host struct{ *Server }
 
 // NewSession makes the client of a connection that came.
-func (s host) NewSession(trusted, readonly bool) *front.Session {
+func (s host) NewSession(trusted bool, port front.Port) *front.Session {
+	readonly := port == front.Readonly
 	c := &client{authed: trusted, readonly: readonly}
 	c.user.Store(s.users.Default())
 	c.call = call{srv: s.Server, session: &c.Session, info: &c.info}
+	if s.shards != nil && !readonly {
+		c.internal = port == front.Forward
+		c.far = newFar(s.shards, c.internal)
+	}
 	c.info.session = &c.Session
 	if s.cluster != nil {
 		c.Elsewhere = c.moved

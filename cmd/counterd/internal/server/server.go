@@ -15,6 +15,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/front"
+	"github.com/counterd/counterd/cmd/counterd/internal/gather"
 	"github.com/counterd/counterd/cmd/counterd/internal/node"
 	"github.com/counterd/counterd/cmd/counterd/internal/page"
 	"github.com/counterd/counterd/cmd/counterd/internal/popular"
@@ -50,11 +51,12 @@ type Server struct {
 	popular  *popular.Posts
 	pubsub   pubsub.Registry
 	node     *node.Node
-	cluster  *clustering   // nil: it is of no cluster
-	joined   *joined       // set by Join
-	web      *web.Server   // nil without metrics-addr
-	page     *page.Monitor // the same
-	ending   atomic.Bool   // Shutdown has begun
+	cluster  *clustering    // nil: it is of no cluster
+	joined   *joined        // set by Join
+	shards   *gather.Shards // the other shards; nil: it is of no cluster
+	web      *web.Server    // nil without metrics-addr
+	page     *page.Monitor  // the same
+	ending   atomic.Bool    // Shutdown has begun
 	// Open opens the store of the data directory: set it before Listen to let the server be a replica.
 	Open func() (*counter.Store, error)
 
@@ -94,7 +96,7 @@ func New(conf config.Config, log *slog.Logger, level *slog.LevelVar) (*Server, e
 	s.front = front.New(host{s}, s.config, &s.stats, material.Server(), log)
 	s.node = node.New(s, s.config, s.runID, log)
 	if conf.Cluster.Enabled {
-		s.cluster = newClustering()
+		s.cluster, s.shards = newClustering(), gather.New(s.linkSettings, log)
 	}
 	empty, err := counter.Open("", counter.Options{}) // so that there is a store at any time; nobody gets to see it
 	if err != nil {
@@ -158,6 +160,9 @@ func (s *Server) Listen() error {
 // Addr is the address of the first listener.
 func (s *Server) Addr() net.Addr { return s.front.Addr() }
 
+// lastAnswers is how long other shards have for what sessions wait for when the server ends.
+const lastAnswers = time.Second
+
 // Shutdown stops accepting, lets every connection answer what it has read, and closes them. When ctx ends first, the
 // connections that are left are cut.
 func (s *Server) Shutdown(ctx context.Context) error {
@@ -171,6 +176,10 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	s.ending.Store(true)
 	_ = s.node.Close(ctx) // its error is that of ctx, which ends the waiting below too
+	if s.shards != nil {
+		time.AfterFunc(lastAnswers, s.shards.Hurry)
+		defer s.shards.Close()
+	}
 	err := s.front.Wait(ctx)
 	s.node.Wait()
 	return errors.Join(err, s.closeWeb(ctx))

@@ -27,6 +27,7 @@ func table() []*row {
 	all = append(all, connectionCommands()...)
 	all = append(all, pubsubCommands()...)
 	all = append(all, serverCommands()...)
+	all = append(all, gatherCommands()...)
 	return all
 }
 

@@ -1,0 +1,204 @@
+package gather
+
+import (
+	"strconv"
+	"time"
+)
+
+// Kind says what is to become of a command whose reply was lost with its connection.
+type Kind uint8
+
+// The kinds.
+const (
+	Read     Kind = iota // it is sent again
+	Change               // it is sent again with the number that the link gave it: it is made once
+	Numbered             // it has a number of its client's, and is sent again
+	Once                 // it is not: whether it was made is not known
+)
+
+// command is one of an Ask.
+type command struct {
+	end     int32 // in Ask.out
+	replies int32 // on the wire: a transaction has several
+	extra   int32 // replies that come before, to what the link sent for its sake
+	kind    Kind
+	foreign bool   // it leaves the connection numbered by another producer than the link's
+	seq     uint64 // that the link gave it
+}
+
+// Ask is commands to one shard, which are answered in order. Its round has it until it is given to a link, and again
+// when it is done.
+//
+//	made ──▶ queued ──▶ flying ──▶ done      flying: it has been written, or is in the link's buffer
+//	            └──────────────────▲         with a new connection it is sent again, from its first command without reply on
+type Ask struct {
+	Shard *Shard
+
+	round    *Round
+	link     *link
+	out      []byte // commands as they are sent
+	cmds     []command
+	numbers  int  // of kind Change
+	foreign  bool // one of its commands is
+	deadline time.Time
+
+	// Guarded by link.mu from the time it is queued until it is done.
+	flying bool
+	given  bool // up: nobody waits for it any more
+	resent int  // commands from here on were sent more than once
+
+	// The link's, which goes on counting the replies of one that was given up.
+	at     int   // commands answered
+	skip   int32 // extra replies that came for the next one
+	got    int32 // its replies that came
+	failed bool  // one of those before the last was an error, which is the answer
+
+	in   []byte
+	ends []int32 // in in, of answers
+	err  error   // why those behind len(ends) have none
+}
+
+// Len is how many commands it has.
+func (a *Ask) Len() int { return len(a.cmds) }
+
+// Bytes is how long they are.
+func (a *Ask) Bytes() int { return len(a.out) }
+
+// Add appends a command and returns its number. It is sent as several, of which the last one's reply is the answer, or
+// the first error, where there is a number (CLIENT IDMP) or a transaction.
+func (a *Ask) Add(kind Kind, args ...[]byte) int {
+	a.out = AppendCommand(a.out, args...)
+	return a.added(kind, 1, false)
+}
+
+// AddNumbered is Add of a change with a number of another producer than the link.
+func (a *Ask) AddNumbered(producer []byte, seq, epoch uint64, args ...[]byte) int {
+	a.out = appendNumbering(a.out, producer, seq, epoch)
+	a.out = AppendCommand(a.out, args...)
+	return a.added(Numbered, 2, true)
+}
+
+// AddAll is Add of commands that are one transaction: the first is MULTI, the last EXEC. Where producer is not nil, EXEC
+// has that number.
+func (a *Ask) AddAll(kind Kind, producer []byte, seq, epoch uint64, cmds [][][]byte) int {
+	n := int32(len(cmds))
+	if producer != nil {
+		a.out = appendNumbering(a.out, producer, seq, epoch)
+		kind = Numbered
+		n++
+	}
+	for _, args := range cmds {
+		a.out = AppendCommand(a.out, args...)
+	}
+	return a.added(kind, n, producer != nil)
+}
+
+func (a *Ask) added(kind Kind, replies int32, foreign bool) int {
+	a.cmds = append(a.cmds, command{end: int32(len(a.out)), replies: replies, kind: kind, foreign: foreign})
+	if kind == Change {
+		a.numbers++
+	}
+	a.foreign = a.foreign || foreign
+	a.resent = len(a.cmds)
+	return len(a.cmds) - 1
+}
+
+// Reply is the answer to command i, neutral, nil where there is none: then err says why. doubt is whether the command
+// may have been made although it was refused, or not answered: it was sent before. REQUIRES the round to be over.
+func (a *Ask) Reply(i int) (reply []byte, doubt bool, err error) {
+	if i < len(a.ends) {
+		from := int32(0)
+		if i > 0 {
+			from = a.ends[i-1]
+		}
+		return a.in[from:a.ends[i]], i >= a.resent && a.cmds[i].kind != Read, nil
+	}
+	return nil, a.flying && a.cmds[i].kind != Read, a.err
+}
+
+// Number is the number that the link gave command i, and whose it is. REQUIRES that it is of kind Change and was sent.
+func (a *Ask) Number(i int) (producer []byte, seq uint64) { return a.link.lane, a.cmds[i].seq }
+
+// Hold keeps the number of command i from being forgotten by its shard, until Release: what came of the command is being
+// asked for elsewhere.
+func (a *Ask) Hold(i int) { a.link.hold(a.cmds[i].seq) }
+
+// Release ends Hold.
+func (a *Ask) Release(i int) { a.link.release(a.cmds[i].seq) }
+
+// answered takes one reply over, and tells whether it was the last.
+func (a *Ask) answered(reply []byte) (done bool, err error) {
+	c := &a.cmds[a.at]
+	if a.skip < c.extra {
+		a.skip++
+		if reply[0] == '-' {
+			return false, &RefusedError{string(reply[1 : len(reply)-2])}
+		}
+		return false, nil
+	}
+	a.got++
+	if !a.given && !a.failed {
+		from := 0
+		if len(a.ends) > 0 {
+			from = int(a.ends[len(a.ends)-1])
+		}
+		a.in = append(a.in[:from], reply...)
+		a.failed = reply[0] == '-'
+	}
+	if a.got < c.replies {
+		return false, nil
+	}
+	if !a.given {
+		a.ends = append(a.ends, int32(len(a.in)))
+	}
+	a.at++
+	a.skip, a.got, a.failed = 0, 0, false
+	return a.at == len(a.cmds), nil
+}
+
+// again prepares for a new connection; false: a command was sent that must not be sent twice.
+func (a *Ask) again() bool {
+	a.resent = min(a.resent, a.at)
+	a.skip, a.got, a.failed = 0, 0, false
+	for i := a.at; i < len(a.cmds); i++ {
+		if a.cmds[i].kind == Once {
+			return false
+		}
+	}
+	return true
+}
+
+// AppendCommand appends a command as it is sent.
+func AppendCommand(dst []byte, args ...[]byte) []byte {
+	dst = appendHead(dst, '*', len(args))
+	for _, a := range args {
+		dst = appendHead(dst, '$', len(a))
+		dst = append(dst, a...)
+		dst = append(dst, '\r', '\n')
+	}
+	return dst
+}
+
+func appendHead(dst []byte, mark byte, n int) []byte {
+	if n < 10 {
+		return append(dst, mark, byte('0'+n), '\r', '\n')
+	}
+	dst = strconv.AppendInt(append(dst, mark), int64(n), 10)
+	return append(dst, '\r', '\n')
+}
+
+// appendNumbering appends the command that makes a connection number its changes.
+func appendNumbering(dst []byte, producer []byte, seq, epoch uint64) []byte {
+	var digits, more [20]byte
+	number := strconv.AppendUint(digits[:0], seq, 10)
+	if epoch == 0 {
+		return AppendCommand(dst, wordClient, wordIdmp, producer, number)
+	}
+	return AppendCommand(dst, wordClient, wordIdmp, producer, number, wordEpoch, strconv.AppendUint(more[:0], epoch, 10))
+}
+
+var (
+	wordClient = []byte("CLIENT")
+	wordIdmp   = []byte("IDMP")
+	wordEpoch  = []byte("EPOCH")
+)

@@ -1,0 +1,185 @@
+package gather
+
+import (
+	"context"
+	"net"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/counterd/counterd/internal/wire"
+)
+
+const (
+	// readSize is the buffer that replies are read into: those of 64 pages fit.
+	readSize = 32 << 10
+	// writeTimeout is how long a node may take nothing of what it is sent.
+	writeTimeout = 5 * time.Second
+)
+
+// conn is a connection to a node that knows it for a link: see Shards.
+type conn struct {
+	sock net.Conn
+	raw  syscall.RawConn // nil with TLS
+	scan scanner         // the reader's
+
+	// The writer's: see link.writing.
+	b   []byte
+	n   int
+	err error
+	try func(fd uintptr) (done bool) // made once: what is handed to a RawConn goes to the heap
+}
+
+// dial connects to a node at an address, host:port.
+func (s *Shards) dial(ctx context.Context, address string, within time.Duration) (*conn, error) {
+	set := s.settings()
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	o := wire.Options{User: set.User, Password: set.Password, Timeout: within, Answer: within, Buffer: 4 << 10}
+	if set.TLS != nil {
+		if o.TLS, err = set.TLS(host); err != nil {
+			return nil, err
+		}
+	}
+	w, err := wire.Dial(ctx, address, o)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.Do("COUNTER.LINK", strconv.Itoa(Format), string(s.Self())); err != nil {
+		w.Close()
+		return nil, err
+	}
+	c := &conn{sock: w.Detach()}
+	if c.sock == nil {
+		return nil, context.Cause(ctx)
+	}
+	if err := c.sock.SetDeadline(time.Time{}); err != nil {
+		c.close()
+		return nil, err
+	}
+	if tcp, ok := c.sock.(*net.TCPConn); ok {
+		if c.raw, err = tcp.SyscallConn(); err != nil {
+			c.close()
+			return nil, err
+		}
+	}
+	c.try = c.write
+	return c, nil
+}
+
+func (c *conn) close() { _ = c.sock.Close() }
+
+// offer writes what the socket takes at once.
+func (c *conn) offer(b []byte) (int, error) {
+	if c.raw == nil {
+		return 0, nil
+	}
+	c.b, c.n, c.err = b, 0, nil
+	if err := c.raw.Write(c.try); err != nil {
+		return c.n, err
+	}
+	return c.n, c.err
+}
+
+// write is what offer does with the descriptor.
+func (c *conn) write(fd uintptr) (done bool) {
+	for c.n < len(c.b) {
+		n, err := syscall.Write(int(fd), c.b[c.n:])
+		switch {
+		case err == syscall.EINTR:
+		case err == syscall.EAGAIN:
+			return true
+		case err != nil:
+			c.err = os.NewSyscallError("write", err)
+			return true
+		default:
+			c.n += n
+		}
+	}
+	return true
+}
+
+// flush writes what is to be written, unless somebody does. It does not wait: what the socket does not take is written
+// by a goroutine.
+func (l *link) flush() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := l.conn; c != nil && c == l.conn && !l.writing && len(l.out) > 0; {
+		b := l.swap()
+		l.mu.Unlock()
+		n, err := c.offer(b)
+		if err == nil && n < len(b) {
+			go l.drain(c, b, n)
+			l.mu.Lock()
+			return
+		}
+		l.mu.Lock()
+		l.wrote(c, b, err)
+	}
+}
+
+// swap takes out what is to be written. REQUIRES mu.
+func (l *link) swap() []byte {
+	b := l.out
+	l.out, l.spare, l.writing = l.spare[:0], nil, true
+	return b
+}
+
+// wrote ends what swap began. REQUIRES mu.
+func (l *link) wrote(c *conn, b []byte, err error) {
+	l.writing = false
+	if cap(b) <= maxSpare {
+		l.spare = b
+	}
+	if err != nil {
+		c.close()
+	}
+}
+
+// maxSpare is the largest buffer for commands that a link keeps.
+const maxSpare = 256 << 10
+
+// drain writes b from n on, and what comes meanwhile.
+func (l *link) drain(c *conn, b []byte, n int) {
+	for {
+		_ = c.sock.SetWriteDeadline(time.Now().Add(writeTimeout))
+		_, err := c.sock.Write(b[n:])
+		n = 0
+		l.mu.Lock()
+		l.wrote(c, b, err)
+		if err != nil || l.conn != c || len(l.out) == 0 {
+			l.mu.Unlock()
+			l.flush() // to the connection that came in its place
+			return
+		}
+		b = l.swap()
+		l.mu.Unlock()
+	}
+}
+
+// read reads replies until the connection ends.
+func (l *link) read(c *conn) error {
+	buf, have := make([]byte, readSize), 0
+	for {
+		if have == len(buf) { // a long reply
+			buf = append(buf, make([]byte, len(buf))...)
+		}
+		n, err := c.sock.Read(buf[have:])
+		if err != nil {
+			return err
+		}
+		have += n
+		used, err := l.received(c, buf[:have])
+		if err != nil {
+			return err
+		}
+		l.flush()
+		have = copy(buf, buf[used:have])
+		if used > 0 && len(buf) > readSize && have < readSize {
+			buf = append(make([]byte, 0, readSize), buf[:have]...)[:readSize]
+		}
+	}
+}

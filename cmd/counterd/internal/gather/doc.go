@@ -1,0 +1,43 @@
+// Package gather asks the other shards of a cluster: it has the links to their primaries, and knows which shard owns
+// what. What is to be asked, and what becomes of the answers, is the server's (its far.go).
+//
+// # Links
+//
+// A node has a few connections to the primary of each shard that it was ever asked about, shared by all its clients: a
+// session puts what it asks in one turn into an Ask a shard, and the asks of all sessions go over the link in order, many
+// in one write, and are answered in order. A session sticks to one link a shard, so a shard executes what a client sent
+// in its order.
+//
+//	session ─ Round ─ Ask ┐                   ┌ queue ─ flying ┐
+//	session ─ Round ─ Ask ┼─ enqueue ─▶ link ─┤                ├─▶ conn ─▶ primary of the shard
+//	session ─ Round ─ Ask ┘                   └ waits for room ┘
+//
+// The other side is told by COUNTER.LINK that it talks to a node: it answers by itself alone, for its own posts, or
+// refuses (MOVED), in the neutral version of the protocol (resp.Neutral), which becomes the client's.
+//
+// # Changes are made once
+//
+// A link numbers its changes, as a producer of its own: see the link type. So a change that was sent and not answered is
+// sent again when there is a connection again, to the next primary after a failover too, and made once. At most 128 of a
+// link's numbers are without an answer, as no more are remembered. A change that was sent and is refused then by where it
+// was sent again (its posts were moved) keeps its number, which moves with the posts.
+//
+// What has a number of its client's is sent again with that. What has none and cannot have one is not sent again, and
+// answered as in doubt.
+//
+// # Limits
+//
+// Each ask has a deadline, and what waits for a link has at most 8 MiB. A shard whose links have not worked for as long
+// as a read may wait is not asked any more: who asks is told so at once. So one shard that is dead holds up those alone
+// who ask for its posts, and them for a time that is known.
+//
+// # Files
+//
+//	shards.go link.go conn.go   which shard owns what; a link; its connections
+//	round.go ask.go             what a session asks
+//	reply.go                    where a reply ends, and what it is to a client
+//
+// # Locks
+//
+// Shards.mu before a link's; the latter are leaves.
+package gather

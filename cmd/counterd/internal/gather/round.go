@@ -1,0 +1,94 @@
+package gather
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Round is what one connection asks of shards at the same time. Begin comes first. Not safe for
+// concurrent use.
+type Round struct {
+	asks    []*Ask
+	sent    int // of asks
+	pending atomic.Int32
+	over    chan struct{}
+}
+
+// Begin forgets what was asked.
+func (r *Round) Begin() {
+	if r.over == nil {
+		r.over = make(chan struct{}, 1)
+	}
+	clear(r.asks)
+	r.asks, r.sent = r.asks[:0], 0
+}
+
+// Bytes is how long all commands are that were not sent.
+func (r *Round) Bytes() (n int) {
+	for _, a := range r.asks[r.sent:] {
+		n += len(a.out)
+	}
+	return n
+}
+
+// Ask is where commands for a shard go, until Send. REQUIRES that it is another one's.
+func (r *Round) Ask(s *Shard) *Ask {
+	for i := len(r.asks) - 1; i >= r.sent; i-- {
+		if a := r.asks[i]; a.Shard == s {
+			if a.numbers < maxNumbers {
+				return a
+			}
+			break
+		}
+	}
+	a := &Ask{Shard: s, round: r}
+	r.asks = append(r.asks, a)
+	return a
+}
+
+// Send has the links of a session send what was asked since the last Send. It does not wait.
+func (r *Round) Send(session int64) {
+	if r.sent == len(r.asks) {
+		return
+	}
+	if r.sent == 0 {
+		r.pending.Store(1) // Wait's, so that it is not over before
+	}
+	now := time.Now()
+	for ; r.sent < len(r.asks); r.sent++ {
+		a := r.asks[r.sent]
+		set := a.Shard.of.settings()
+		a.deadline = now.Add(set.ReadWithin())
+		for i := range a.cmds {
+			if a.cmds[i].kind != Read {
+				a.deadline = now.Add(set.ChangeWithin())
+				break
+			}
+		}
+		r.pending.Add(1)
+		a.Shard.start()
+		a.Shard.links[uint64(session)%uint64(len(a.Shard.links))].enqueue(a)
+	}
+}
+
+// Wait waits until all is answered, or given up. REQUIRES Send.
+func (r *Round) Wait() {
+	if r.sent == 0 {
+		return
+	}
+	for _, a := range r.asks {
+		if a.link != nil {
+			a.link.flush()
+		}
+	}
+	if r.pending.Add(-1) > 0 {
+		<-r.over
+	}
+}
+
+// finished is told of each ask that is answered or given up.
+func (r *Round) finished() {
+	if r.pending.Add(-1) == 0 {
+		r.over <- struct{}{}
+	}
+}

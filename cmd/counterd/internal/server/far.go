@@ -1,0 +1,373 @@
+package server
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/gather"
+	"github.com/counterd/counterd/cmd/counterd/internal/idmp"
+	"github.com/counterd/counterd/cmd/counterd/internal/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
+	"github.com/counterd/counterd/cmd/counterd/internal/route"
+	"github.com/counterd/counterd/internal/slot"
+	"github.com/counterd/counterd/schema"
+)
+
+// far is what a connection to a node of a cluster has for commands on posts that other shards have: a timeline page
+// (COUNTER.MGET, MGET, EXISTS) that is read wherever it is, and on a forward port every command on items.
+//
+// Such a command is planned like all others: what of it is this node's goes into the batch, what is other shards' into a
+// round of package gather, and a mark is owed for its place among the replies. When the turn ends with commands for other
+// shards the session leaves its loop, waits for them, and puts their replies where the marks are:
+//
+//	INCR a   INCR b   COUNTER.MGET ...          a is this node's, b another's, the page both
+//	 batch    round    batch and round
+//	 ":7"   |        | "*1 .."        Out, with the places of marks
+//	 ":7"   ":3"     "*3 .. .. .."    what is sent
+//
+// On a forward port what this node refuses as not its own, or not now (MOVED, CLUSTERDOWN ...), is asked again where it
+// belongs, as is what others refuse so.
+type far struct {
+	shards  *gather.Shards
+	forward bool // it came by a forward port
+	round   gather.Round
+	cmds    []farCommand
+	parts   []farPart
+	marked  int                            // marks that were answered
+	marks   []int                          // numbers of commands in the order of their marks; ^n: the end of the local part
+	mark    func(*items.Call, *items.Owed) // notes the place of the next mark
+	remote  bool                           // some part is another shard's
+	again   bool                           // some local part may have to be asked elsewhere
+	args    [][]byte                       // memory for arguments of parts
+	owners  []uint16                       // and for who has what
+	out     resp.Replies                   // replies being put together
+	lists   [][]byte                       // what is left of parts' arrays meanwhile
+	began   time.Time                      // of the wait
+}
+
+// farCommand is one that is not this node's alone.
+type farCommand struct {
+	cmd      *row
+	args     [][]byte
+	num      idmp.Number // of its client's, where Producer is not nil; args have none
+	merge    func(f *far, k *farCommand)
+	first, n int      // its parts
+	from, to int      // its local replies, in Out
+	owners   []uint16 // by key: its part, counted from first
+	refusal  string   // it is answered by that
+}
+
+// farPart is what one shard is asked of a command.
+type farPart struct {
+	cmd   int // number of the command
+	args  [][]byte
+	shard *gather.Shard // nil: it is this node's
+	kind  gather.Kind
+	ask   *gather.Ask
+	i     int
+	reply []byte // neutral; of a local part, as the client speaks. nil: there is none yet
+	local bool
+
+	// A change whose outcome is asked for elsewhere keeps its first number.
+	held     *gather.Ask
+	heldI    int
+	doubt    bool   // it may have been made
+	doubtful []byte // the error that said so; nil: its connection was lost
+}
+
+// newFar makes it for a connection of a cluster's node.
+func newFar(shards *gather.Shards, forward bool) *far {
+	f := &far{shards: shards, forward: forward}
+	f.mark = f.place
+	f.round.Begin()
+	return f
+}
+
+// place notes where in the replies the next mark is.
+func (f *far) place(c *items.Call, _ *items.Owed) {
+	n := f.marks[f.marked]
+	f.marked++
+	if n < 0 {
+		f.cmds[^n].to = c.Out.Len()
+		return
+	}
+	f.cmds[n].from, f.cmds[n].to = c.Out.Len(), c.Out.Len()
+}
+
+// begin adds a command, whose mark is owed.
+func (f *far) begin(c *client, cmd *row, args [][]byte, merge func(*far, *farCommand)) *farCommand {
+	f.cmds = append(f.cmds, farCommand{cmd: cmd, args: args, merge: merge, first: len(f.parts)})
+	f.marks = append(f.marks, len(f.cmds)-1)
+	c.Owe(f.mark)
+	return &f.cmds[len(f.cmds)-1]
+}
+
+// add adds a part to the last command.
+func (f *far) add(c *client, v *gather.View, shard *gather.Shard, args [][]byte) {
+	k := &f.cmds[len(f.cmds)-1]
+	p := farPart{cmd: len(f.cmds) - 1, args: args, shard: shard, kind: kindOf(k)}
+	k.n++
+	if shard != nil && shard == v.Local && !c.open(k.cmd) {
+		f.remote = true
+	} else if shard != nil && shard == v.Local {
+		p.local = true
+		f.again = f.again || f.forward
+		c.plan(k.cmd, args)
+		f.marks = append(f.marks, ^(len(f.cmds) - 1))
+		c.Owe(f.mark)
+	} else {
+		f.remote = true
+		if shard != nil {
+			f.ask(&p, shard)
+		}
+	}
+	f.parts = append(f.parts, p)
+}
+
+// open tells whether this node takes a command on its own posts now. A lease is looked at once a batch.
+func (c *client) open(cmd *row) bool {
+	st := c.srv.cluster.now.Load()
+	return st.open && c.srv.node.Lets(cmd.Flags) && (c.Batch.Opened() || !st.expired())
+}
+
+// kindOf is what becomes of a command whose reply is lost.
+func kindOf(k *farCommand) gather.Kind {
+	switch {
+	case k.cmd.Reads():
+		return gather.Read
+	case k.num.Producer != nil || k.cmd.Flags&flagIdmp != 0 && idmp.TailLen(k.args) > 0:
+		return gather.Numbered
+	case k.cmd.Numbered():
+		return gather.Change
+	}
+	return gather.Once
+}
+
+// ask asks a shard for a part.
+func (f *far) ask(p *farPart, shard *gather.Shard) {
+	p.shard, p.reply = shard, nil
+	num := &f.cmds[p.cmd].num
+	p.ask = f.round.Ask(shard)
+	switch {
+	case p.held != nil: // with the number it had
+		producer, seq := p.held.Number(p.heldI)
+		p.i = p.ask.AddNumbered(producer, seq, 0, p.args...)
+	case num.Producer != nil:
+		p.i = p.ask.AddNumbered(num.Producer, num.Seq, num.Epoch, p.args...)
+	default:
+		p.i = p.ask.Add(p.kind, p.args...)
+	}
+}
+
+// elsewhere plans a command on items that is not this node's alone, and on a forward port every one. It is false for all
+// others, and for what is to be refused as usual.
+func (c *client) elsewhere(cmd *row, args [][]byte) bool {
+	f := c.far
+	if cmd == nil || cmd.Plan == nil || !f.forward && cmd.Last >= 0 && !cmd.Is("counter.mget") || !cmd.Takes(args) || !c.authed || c.multi.active ||
+		c.loading || c.confined != 0 || !c.may(cmd, args) {
+		return false
+	}
+	v := f.shards.View()
+	if v.Map == nil {
+		return false
+	}
+	switch {
+	case cmd.Is("counter.mget"):
+		return c.page(v, cmd, args)
+	case cmd.First == 0:
+		return false
+	case cmd.Last < 0 && cmd.Reads():
+		return c.keys(v, cmd, args)
+	case !f.forward:
+		return false
+	}
+	return c.single(v, cmd, args)
+}
+
+// single plans a command that one shard has to execute.
+func (c *client) single(v *gather.View, cmd *row, args [][]byte) bool {
+	f := c.far
+	_, last := cmd.Access().Keys(args)
+	var owner *gather.Shard
+	at := -1
+	for i := cmd.First; i <= last; i += cmd.Step {
+		mid, ok := items.Mid(c.store.Schema(), args[i])
+		switch s := slot.Of(mid); {
+		case !ok:
+		case at < 0:
+			owner, at = v.Owner(mid), int(s)
+		case at != int(s):
+			_, _ = c.number(&c.numbers.last, cmd, args)
+			f.begin(c, cmd, args, mergeNone).refusal = route.ErrCrossSlot
+			return true
+		}
+	}
+	if at < 0 { // it is no key, which every node knows
+		return false
+	}
+	k := f.begin(c, cmd, args, mergeOne)
+	if owner != v.Local && c.numbers.producer != nil {
+		if _, k.refusal = c.number(&k.num, cmd, args); k.refusal != "" {
+			k.merge = mergeNone
+			return true
+		}
+		if cmd.Flags&flagIdmp != 0 && idmp.TailLen(args) > 0 { // its own is sent with it
+			k.num.Producer = nil
+		}
+	} else if owner == v.Local && c.numbers.producer != nil { // plan takes the number
+		before := c.numbers
+		_, _ = c.number(&k.num, cmd, args)
+		c.numbers = before
+		if cmd.Flags&flagIdmp != 0 && idmp.TailLen(args) > 0 {
+			k.num.Producer = nil
+		}
+	}
+	f.add(c, v, owner, args)
+	c.full()
+	return true
+}
+
+// keys plans MGET, EXISTS and TOUCH.
+func (c *client) keys(v *gather.View, cmd *row, args [][]byte) bool {
+	f := c.far
+	first, one, some := -1, true, false
+	owners := f.room(len(args) - 1)
+	for i, key := range args[1:] {
+		if !f.forward && !route.Plain(key) && route.Refusal(c.store.Schema(), key) != "" {
+			return false
+		}
+		mid, ok := items.Mid(c.store.Schema(), key)
+		if !ok {
+			owners[i] = nobody
+			continue
+		}
+		s := slot.Of(mid)
+		owners[i] = uint16(s / slot.PerGroup)
+		if first < 0 {
+			first = int(s)
+		} else if first != int(s) {
+			one = false
+		}
+		some = some || v.Owner(mid) != v.Local
+	}
+	if !f.forward && (one || !some || c.reads != nil) { // a cluster's client is told where to go, or that it cannot
+		return false
+	}
+	if first < 0 {
+		return false
+	}
+	merge := mergeSum
+	if cmd.Is("mget") {
+		merge = mergeArray
+	}
+	k := f.begin(c, cmd, args, merge)
+	k.owners = owners
+	c.scatter(v, k, args[:1], args[1:], nil)
+	return true
+}
+
+// page plans COUNTER.MGET.
+func (c *client) page(v *gather.View, cmd *row, args [][]byte) bool {
+	f := c.far
+	if c.store.Schema().CounterNamed(args[1]) == nil {
+		return false
+	}
+	mids, tail := args[2:], [][]byte(nil)
+	owners := f.room(len(mids))
+	some := false
+	for i, a := range mids {
+		mid, ok := schema.ParseMid(a)
+		if !ok {
+			if i == 0 || !resp.EqualFold(a, "COLUMNS") {
+				return false
+			}
+			mids, tail, owners = mids[:i], mids[i:], owners[:i]
+			break
+		}
+		owners[i] = uint16(slot.Group(mid))
+		some = some || v.Owner(mid) != v.Local
+	}
+	if !some && !f.forward {
+		return false
+	}
+	k := f.begin(c, cmd, args, mergeArray)
+	k.owners = owners
+	c.scatter(v, k, args[:2], mids, tail)
+	return true
+}
+
+const nobody = ^uint16(0)
+
+// scatter makes the parts of the last command, of which owners has the groups of keys and becomes the parts. Keys that
+// are none go with the first part.
+func (c *client) scatter(v *gather.View, k *farCommand, head, keys, tail [][]byte) {
+	f := c.far
+	var shards [maxParts]*gather.Shard
+	n := 0
+	for i, g := range k.owners {
+		part := uint16(0)
+		if g != nobody {
+			s := v.OfGroup(uint8(g))
+			for int(part) < n && shards[part] != s {
+				part++
+			}
+			if int(part) == n {
+				shards[n] = s
+				n++
+			}
+		}
+		k.owners[i] = part
+	}
+	number := len(f.cmds) - 1
+	for part := range n {
+		from := len(f.args)
+		f.args = append(f.args, head...)
+		for i, key := range keys {
+			if k.owners[i] == uint16(part) {
+				f.args = append(f.args, key)
+			}
+		}
+		f.args = append(f.args, tail...)
+		f.add(c, v, shards[part], f.args[from:len(f.args):len(f.args)])
+		k = &f.cmds[number]
+	}
+	c.full()
+}
+
+// maxParts is how many shards there are at most: each has a group.
+const maxParts = slot.Groups
+
+// full runs the batch where it is full, as plan does, and lets the session leave where much was asked.
+func (c *client) full() {
+	if f := c.far; f.round.Bytes() > maxRound {
+		f.round.Send(c.ID())
+	}
+	if len(c.Owed) >= 4*maxBatch {
+		c.call.Flush()
+	}
+}
+
+// maxRound is how many bytes are asked for before they are sent although more is to come.
+const maxRound = 32 << 10
+
+// room is memory for n owners.
+func (f *far) room(n int) []uint16 {
+	from := len(f.owners)
+	for range n {
+		f.owners = append(f.owners, 0)
+	}
+	return f.owners[from:len(f.owners):len(f.owners)]
+}
+
+// retriable tells whether a reply is an error that says no more than that it was the wrong place, or time.
+func retriable(reply []byte) bool {
+	if len(reply) == 0 || reply[0] != '-' {
+		return false
+	}
+	code, _, _ := bytes.Cut(reply[1:], []byte(" "))
+	switch string(bytes.TrimRight(code, "\r\n")) {
+	case "MOVED", "TRYAGAIN", "CLUSTERDOWN", "LOADING", "READONLY", "MASTERDOWN", "NOREPLICAS":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,71 @@
+package server
+
+import (
+	"bufio"
+	"fmt"
+	"log/slog"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/gather"
+	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
+	"github.com/counterd/counterd/internal/errclass"
+)
+
+// hurry makes the links of all nodes wait for another node no longer than if nodes were given up after d.
+func (k *testCluster) hurry(d time.Duration) {
+	for _, s := range k.srv {
+		old := s.shards
+		k.t.Cleanup(old.Close)
+		s.shards = gather.New(func() gather.Settings {
+			set := s.linkSettings()
+			set.Timeout = d
+			return set
+		}, slog.New(slog.DiscardHandler))
+	}
+	k.stand()
+}
+
+// mute is a node that takes links and answers nothing that they ask.
+func mute(t testing.TB) (port int) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { conn.Close() })
+			go func() {
+				r := bufio.NewReader(conn)
+				if _, err := resptest.Read(r, resptest.Any); err == nil {
+					_, _ = conn.Write([]byte("+OK\r\n"))
+				}
+			}()
+		}
+	}()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// provokeForward: commands for other shards.
+func provokeForward(p provoker) {
+	k := farServe(p.T, 2, nil)
+	k.nodes[1].Port = mute(p.T)
+	k.hurry(100 * time.Millisecond)
+	s, w := k.srv[0], k.forward(0, 2)
+	here, there := fmt.Sprint(k.mid(0, 0)), fmt.Sprint(k.mid(1, 0))
+	p.refused(s, w, "GET "+there+".cntcm", "CLUSTERDOWN shard 2 (127.0.0.1:")
+	p.refused(s, w, "COUNTER.MGET weibo "+here+" "+there, "CLUSTERDOWN shard 2 (127.0.0.1:")
+	p.refused(s, w, "MSET "+here+".cntcm 1 "+there+".cntcm 1", "CROSSSLOT Keys in request don't hash to the same slot")
+	if class := p.heard(w.do("INCR "+there+".cntcm").String(), "UNCERTAIN the change may have been made: shard 2 (127.0.0.1:"); class != errclass.InDoubt {
+		p.Errorf("got class %v", class)
+	}
+	p.refused(s, w, "COUNTER.LINK 99 x", "ERR COUNTER.LINK: got format 99, want 1")
+	p.refused(wireServe(p.T, nil), wireDial(p.T, wireServe(p.T, nil), 2), "COUNTER.LINK 1 x", "ERR This instance has cluster support disabled")
+}

@@ -1,0 +1,506 @@
+package server
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/gather"
+	"github.com/counterd/counterd/cmd/counterd/internal/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
+	"github.com/counterd/counterd/schema"
+)
+
+// What becomes of a turn's commands for other shards: see far.
+
+const flagIdmp = command.Idmp
+
+// Flush runs what was planned, and waits for other shards, which it leaves the loop for: see front.Handler.
+func (c *client) Flush() {
+	c.call.Flush()
+	if c.far != nil && !c.Leaving() {
+		c.far.finish(c)
+	}
+}
+
+// Settle is catchUp.
+func (c *client) Settle() { c.catchUp() }
+
+// catchUp brings everything that was planned to its replies, committed; false: not in a loop.
+func (c *client) catchUp() bool {
+	if c.far != nil {
+		if c.Flush(); c.Leaving() {
+			return false
+		}
+	}
+	return c.call.catchUp()
+}
+
+// finish brings what was asked of other shards to its place in the replies. REQUIRES the batch run.
+func (f *far) finish(c *client) {
+	if len(f.cmds) == 0 {
+		return
+	}
+	if !f.remote && !(f.again && f.elsewhere(c)) && !f.refuses() {
+		f.reset()
+		return
+	}
+	f.round.Send(c.ID())
+	if c.InLoop() {
+		c.Leave()
+		return
+	}
+	f.began = time.Now()
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		f.round.Wait()
+		changed := f.shards.Changed()
+		if !f.look(c) {
+			break
+		}
+		select {
+		case <-changed:
+		case <-time.After(pause):
+		}
+		f.retry(c, f.shards.View())
+	}
+	f.release()
+	f.commit(c)
+	f.assemble(c)
+	f.reset()
+}
+
+// refuses tells whether a command is answered by a refusal of its own.
+func (f *far) refuses() bool {
+	for i := range f.cmds {
+		if f.cmds[i].refusal != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// elsewhere tells whether a local reply says that it was the wrong place.
+func (f *far) elsewhere(c *client) bool {
+	for i := range f.cmds {
+		if k := &f.cmds[i]; k.from < k.to && retriable(c.Out.From(k.from)) {
+			return true
+		}
+	}
+	return false
+}
+
+// look takes over the replies there are, and tells whether something has to be asked again.
+func (f *far) look(c *client) (again bool) {
+	now := time.Now()
+	set := f.shards.Settings()
+	for i := range f.parts {
+		p := &f.parts[i]
+		k := &f.cmds[p.cmd]
+		if p.reply != nil {
+			continue
+		}
+		var reply []byte
+		doubt, why := false, error(nil)
+		switch {
+		case p.local:
+			reply = c.Out.From(k.from)[:k.to-k.from]
+		case p.ask != nil:
+			reply, doubt, why = p.ask.Reply(p.i)
+		}
+		within := set.ReadWithin()
+		if p.kind != gather.Read {
+			within = set.ChangeWithin()
+		}
+		over := now.Sub(f.began) >= within
+		switch {
+		case why != nil: // in time nothing came
+			p.doubt = p.doubt || doubt
+			p.reply = f.unanswered(p, why)
+		case reply == nil && over: // nobody has it
+			p.reply = f.unanswered(p, nil)
+		case reply == nil:
+			again = true
+		case p.kind == gather.Change && uncertain(reply) && !p.local:
+			p.doubt, p.doubtful = true, reply
+			f.hold(p)
+			if over {
+				p.reply = reply
+			} else {
+				p.ask, again = nil, true
+			}
+		case retriable(reply):
+			if doubt {
+				p.doubt = true
+				if p.kind == gather.Change {
+					f.hold(p)
+				}
+			}
+			switch {
+			case !over:
+				p.ask, p.local, again = nil, false, true
+			case p.doubt:
+				p.reply = f.inDoubt(p, string(reply[1:len(reply)-2]))
+			default:
+				p.reply = reply
+			}
+		default:
+			p.reply = reply
+		}
+	}
+	return again
+}
+
+// hold keeps the number of a change.
+func (f *far) hold(p *farPart) {
+	if p.held == nil {
+		p.held, p.heldI = p.ask, p.i
+		p.ask.Hold(p.i)
+	}
+}
+
+// release ends that.
+func (f *far) release() {
+	for i := range f.parts {
+		if p := &f.parts[i]; p.held != nil {
+			p.held.Release(p.heldI)
+		}
+	}
+}
+
+// retry asks again what has no reply, of who has it now.
+func (f *far) retry(c *client, v *gather.View) {
+	f.round.Begin()
+	for i := 0; i < len(f.parts); i++ { // it grows
+		p := &f.parts[i]
+		k := &f.cmds[p.cmd]
+		if p.reply != nil || p.ask != nil {
+			continue
+		}
+		if k.owners != nil {
+			f.split(c, v, i)
+			continue
+		}
+		owner := v.Owner(f.mid(c, k))
+		switch {
+		case owner == nil:
+			p.shard = nil
+		case owner == v.Local:
+			f.here(c, p)
+		default:
+			f.ask(p, owner)
+		}
+	}
+	f.round.Send(c.ID())
+}
+
+// mid is the post that a command of one shard is about.
+func (f *far) mid(c *client, k *farCommand) uint64 {
+	for i := k.cmd.First; i < len(k.args); i += k.cmd.Step {
+		if mid, ok := items.Mid(c.store.Schema(), k.args[i]); ok {
+			return mid
+		}
+	}
+	return 0
+}
+
+// split asks again for the keys of a part, which may be several shards' by now.
+func (f *far) split(c *client, v *gather.View, i int) {
+	p := f.parts[i]
+	k := &f.cmds[p.cmd]
+	keys, head, tail := k.keys()
+	old := uint16(i - k.first)
+	parts := make(map[*gather.Shard]int) // by shard: number in parts
+	for at, owner := range k.owners {
+		if owner != old {
+			continue
+		}
+		s := v.Owner(f.keyMid(c, k, keys[at]))
+		n, ok := parts[s]
+		if !ok {
+			n = i
+			if len(parts) > 0 {
+				n = f.append(k, p)
+				p = f.parts[i]
+			}
+			parts[s] = n
+			f.parts[n].args = append([][]byte(nil), head...)
+		}
+		k.owners[at] = uint16(n - k.first)
+		f.parts[n].args = append(f.parts[n].args, keys[at])
+	}
+	for s, n := range parts {
+		p := &f.parts[n]
+		p.args = append(p.args, tail...)
+		p.ask, p.local, p.shard = nil, false, s
+		switch {
+		case s == nil:
+		case s == v.Local:
+			f.here(c, p)
+		default:
+			f.ask(p, s)
+		}
+	}
+}
+
+// append adds a part to a command, behind its others: those of later commands move.
+func (f *far) append(k *farCommand, like farPart) int {
+	at := k.first + k.n
+	f.parts = append(f.parts, farPart{})
+	copy(f.parts[at+1:], f.parts[at:])
+	f.parts[at] = farPart{cmd: like.cmd, kind: like.kind}
+	k.n++
+	for i := like.cmd + 1; i < len(f.cmds); i++ {
+		f.cmds[i].first++
+	}
+	return at
+}
+
+// keys are a scattered command's.
+func (k *farCommand) keys() (keys, head, tail [][]byte) {
+	from := 1
+	if k.cmd.First == 0 { // COUNTER.MGET
+		from = 2
+	}
+	return k.args[from : from+len(k.owners)], k.args[:from], k.args[from+len(k.owners):]
+}
+
+// keyMid is the post of a key; of one that is none, any.
+func (f *far) keyMid(c *client, k *farCommand, key []byte) uint64 {
+	if k.cmd.First == 0 {
+		mid, _ := schema.ParseMid(key)
+		return mid
+	}
+	mid, _ := items.Mid(c.store.Schema(), key)
+	return mid
+}
+
+// here executes a part that has become this node's.
+func (f *far) here(c *client, p *farPart) {
+	k := &f.cmds[p.cmd]
+	if p.ask = nil; !c.open(k.cmd) {
+		return
+	}
+	size := c.Out.Len()
+	proto := c.Out.Protocol()
+	c.Out.SetProtocol(resp.Neutral)
+	numbers := c.numbers
+	switch {
+	case p.held != nil:
+		producer, seq := p.held.Number(p.heldI)
+		c.numbers.producer, c.numbers.next, c.numbers.epoch, c.numbers.spent = producer, seq, 0, false
+	case k.num.Producer != nil:
+		c.numbers.producer, c.numbers.next, c.numbers.epoch, c.numbers.spent = k.num.Producer, k.num.Seq, k.num.Epoch, false
+	default:
+		c.numbers.producer = nil
+	}
+	c.plan(k.cmd, p.args)
+	c.call.Flush()
+	c.numbers = numbers
+	c.Out.SetProtocol(proto)
+	reply := append([]byte(nil), c.Out.From(size)...)
+	c.Out.Cut(size)
+	if err := c.ack.Commit(); err != nil {
+		reply = resp.AppendError(nil, items.ErrorText(err))
+	}
+	p.ask, p.local = nil, false
+	if !retriable(reply) {
+		p.reply = reply
+	}
+}
+
+// unanswered is the error of a part that was not answered.
+func (f *far) unanswered(p *farPart, why error) []byte {
+	if p.doubtful != nil {
+		return p.doubtful
+	}
+	text := "no shard owns it"
+	if p.shard != nil {
+		text = p.shard.String() + " did not answer"
+		if why != nil {
+			text += ": " + why.Error()
+		}
+	}
+	if p.doubt {
+		return f.inDoubt(p, text)
+	}
+	return resp.AppendError(nil, "CLUSTERDOWN "+text)
+}
+
+// inDoubt is the error of a change that may have been made.
+func (f *far) inDoubt(_ *farPart, text string) []byte {
+	return resp.AppendError(nil, "UNCERTAIN the change may have been made: "+text)
+}
+
+// uncertain tells whether a reply says that a change was made and is not safe.
+func uncertain(reply []byte) bool {
+	const code = "-UNCERTAIN"
+	return len(reply) > len(code) && string(reply[:len(code)]) == code
+}
+
+// commit commits what this node changed. Where that fails, the local replies from there on are errors; those of other
+// shards stay.
+func (f *far) commit(c *client) {
+	if !c.ack.Pending() {
+		return
+	}
+	err := c.ack.Commit()
+	c.unsureN = 0
+	if err == nil {
+		return
+	}
+	old := append([]byte(nil), c.Out.From(c.unsure)...)
+	at, base := 0, c.unsure
+	c.Out.Cut(base)
+	refuse := func(upto int, one bool) {
+		for at < upto-base {
+			at += gather.Size(old[at:])
+			size := c.Out.Len()
+			c.StoreError(err)
+			c.srv.stats.ErrorReply(c.Out.From(size))
+			if one {
+				at = upto - base
+			}
+		}
+	}
+	for i := range f.cmds {
+		k := &f.cmds[i]
+		if k.to < base || k.from < base {
+			continue
+		}
+		local := k.to > k.from
+		refuse(k.from, false)
+		upto := k.to
+		k.from = c.Out.Len()
+		if local {
+			refuse(upto, true)
+		}
+		k.to = c.Out.Len()
+		for n := k.first; n < k.first+k.n; n++ {
+			if p := &f.parts[n]; p.local && p.reply != nil {
+				p.reply = c.Out.From(k.from)[:k.to-k.from]
+			}
+		}
+	}
+	refuse(base+len(old), false)
+}
+
+// assemble puts the replies into their places.
+func (f *far) assemble(c *client) {
+	f.out.SetProtocol(c.Out.Protocol())
+	f.out.Cut(0)
+	begin := f.cmds[0].from
+	at := begin
+	took := time.Since(f.began)
+	for i := range f.cmds {
+		k := &f.cmds[i]
+		f.out.Raw(c.Out.From(at)[:k.from-at])
+		at = k.to
+		size := f.out.Len()
+		k.merge(f, k)
+		if reply := f.out.From(size); k.local(f) != k.n || reply[0] == '-' {
+			k.cmd.Account(1, took/time.Duration(len(f.cmds)))
+			if reply[0] == '-' {
+				c.failed(k.cmd, reply)
+			}
+		}
+	}
+	f.out.Raw(c.Out.From(at))
+	c.Out.Cut(begin)
+	c.Out.Raw(f.out.From(0))
+	if f.out.Cap() > retainedFar {
+		f.out.Drop()
+	}
+}
+
+// retainedFar is how much memory for replies a connection keeps.
+const retainedFar = 16 << 10
+
+// local counts the parts of a command that this node answered.
+func (k *farCommand) local(f *far) (n int) {
+	for i := range k.n {
+		if f.parts[k.first+i].local {
+			n++
+		}
+	}
+	return n
+}
+
+// reset forgets all.
+func (f *far) reset() {
+	f.round.Begin()
+	clear(f.cmds)
+	clear(f.parts)
+	clear(f.args)
+	f.cmds, f.parts, f.args, f.owners, f.marks = f.cmds[:0], f.parts[:0], f.args[:0], f.owners[:0], f.marks[:0]
+	f.marked, f.remote, f.again = 0, false, false
+}
+
+// mergeNone is of a command that was refused.
+func mergeNone(f *far, k *farCommand) { f.out.Error(k.refusal) }
+
+// answer appends the reply of a part as the client speaks.
+func (f *far) answer(p *farPart) {
+	if p.local {
+		f.out.Raw(p.reply)
+	} else {
+		gather.AppendAs(&f.out, p.reply)
+	}
+}
+
+// mergeOne is of a command of one shard.
+func mergeOne(f *far, k *farCommand) { f.answer(&f.parts[k.first]) }
+
+// broken appends the first error of a part; false: there is none.
+func (f *far) broken(k *farCommand) bool {
+	for i := range k.n {
+		if p := &f.parts[k.first+i]; p.reply[0] == '-' {
+			f.answer(p)
+			return true
+		}
+	}
+	return false
+}
+
+// mergeSum adds up integers.
+func mergeSum(f *far, k *farCommand) {
+	if f.broken(k) {
+		return
+	}
+	sum := int64(0)
+	for i := range k.n {
+		reply := f.parts[k.first+i].reply
+		n, _ := strconv.ParseInt(string(reply[1:len(reply)-2]), 10, 64)
+		sum += n
+	}
+	f.out.Int(sum)
+}
+
+// mergeArray puts the elements of arrays in the order of the keys.
+func mergeArray(f *far, k *farCommand) {
+	if f.broken(k) {
+		return
+	}
+	f.lists = f.lists[:0]
+	for i := range k.n {
+		f.lists = append(f.lists, gather.Elements(f.parts[k.first+i].reply))
+	}
+	size := f.out.Len()
+	f.out.Array(len(k.owners))
+	for _, part := range k.owners {
+		rest := f.lists[part]
+		n := gather.Size(rest)
+		if n == 0 {
+			f.out.Cut(size)
+			f.out.Error(fmt.Sprintf("ERR %v answered less than it was asked for", f.parts[k.first+int(part)].shard))
+			return
+		}
+		if f.parts[k.first+int(part)].local {
+			f.out.Raw(rest[:n])
+		} else {
+			gather.AppendAs(&f.out, rest[:n])
+		}
+		f.lists[part] = rest[n:]
+	}
+	clear(f.lists)
+}

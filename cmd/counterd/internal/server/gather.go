@@ -1,0 +1,39 @@
+package server
+
+import (
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/gather"
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
+)
+
+// linkSettings are those of links to other nodes: as replicas have them to their primary.
+func (s *Server) linkSettings() gather.Settings {
+	c := s.config.Get()
+	return gather.Settings{User: c.MasterUser, Password: c.MasterAuth, TLS: s.LinkTLS, Timeout: time.Duration(c.Cluster.NodeTimeout) * time.Millisecond}
+}
+
+func gatherCommands() []*row {
+	return []*row{
+		{Name: "counter.link", Arity: 3, Flags: command.Admin | command.NoScript | command.NoMulti | command.Fast | command.Loading | command.Stale, Group: "counterd", Since: "0.1.0", Complexity: "O(1)",
+			Summary: "Makes the connection another node's, which asks for what this node's shard has: nodes of a cluster send it.", Syntax: "format node-id", Run: runLink, Asks: command.NoData},
+	}
+}
+
+// runLink: COUNTER.LINK format node-id. What a link asks is answered by this node alone, or refused (MOVED), and in the
+// neutral version of the protocol.
+func runLink(c *client, args [][]byte) {
+	switch format, ok := resp.Number(args[1]); {
+	case c.srv.shards == nil:
+		c.Out.Error("ERR This instance has cluster support disabled")
+		return
+	case !ok || format != gather.Format:
+		c.Out.Error("ERR COUNTER.LINK: got format " + resp.Printable(args[1], 20) + ", want 1: the node is of another version")
+		return
+	}
+	c.internal, c.far = true, nil
+	c.info.setName(append([]byte("link:"), args[2]...))
+	c.Out.SetProtocol(resp.Neutral)
+	c.Out.Status("OK")
+}
