@@ -2,6 +2,7 @@ package counter
 
 import (
 	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/schema"
 )
@@ -233,23 +234,34 @@ func (b *Batch) Defer(a *Ack) {
 // locate finds the blocks of all operations, prefetches their buckets, and asks for the pages of cold ones.
 // DRAM costs 180-260 ns alone, 8-15 ns when 12-24 loads are in flight.
 func (b *Batch) locate() {
+	var sp space
 	var ks *keyspace
 	var dir *directory
 	var def *schema.Counter
+	grouped := b.s.grouped
 	b.located, b.foreign, b.cold = len(b.ops), false, b.cold[:0]
 	own := &b.s.own
 	for i := range b.ops {
 		op := &b.ops[i]
 		if op.Counter != def {
 			def = op.Counter
-			ks = b.s.spaces[def.ID]
-			dir = ks.dir.Load()
+			if sp = b.s.spaces[def.ID]; !grouped {
+				ks = sp[0]
+				dir = ks.dir.Load()
+			}
 		}
-		op.ks = ks
-		if own.hides(op.Mid) && !b.silent && !b.carrier {
+		if grouped {
+			ks = sp[slot.Group(op.Mid)]
+			dir = ks.dir.Load()
+			if own.some && own.lacks(ks.group) && !b.silent && !b.carrier {
+				b.disown(op)
+				continue
+			}
+		} else if own.hides(op.Mid) && !b.silent && !b.carrier {
 			b.disown(op)
 			continue
 		}
+		op.ks = ks
 		op.block = dir.find(op.Mid)
 		if op.block.cold == nil {
 			op.home = op.block.tab.Prefetch(op.Mid)

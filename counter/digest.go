@@ -45,10 +45,12 @@ func partWidth(lo, hi uint64, parts int) uint64 { return max(1, (hi-lo+uint64(pa
 // is read.
 func (b *Batch) Digests(counterName string, lo, hi uint64, parts int) ([]Digest, error) {
 	sums := digesting{lo: lo, hi: hi, width: partWidth(lo, hi, parts), sums: make([]Digest, parts)}
-	for at := lo; at < hi; {
-		var err error
-		if at, err = sums.block(b, counterName, at); err != nil {
-			return nil, err
+	for group := range b.s.parts() {
+		for at := lo; at < hi; {
+			var err error
+			if at, err = sums.block(b, counterName, group, at); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return sums.sums, nil
@@ -59,14 +61,16 @@ func (b *Batch) Digests(counterName string, lo, hi uint64, parts int) ([]Digest,
 func (a Admin) Digests(counterName string, lo, hi uint64, parts int) ([]Digest, error) {
 	sums := digesting{lo: lo, hi: hi, width: partWidth(lo, hi, parts), sums: make([]Digest, parts)}
 	b := a.s.NewBatch()
-	for at := lo; at < hi; {
-		err := b.Begin()
-		if err == nil {
-			at, err = sums.block(b, counterName, at)
-			b.End()
-		}
-		if err != nil {
-			return nil, err
+	for group := range a.s.parts() {
+		for at := lo; at < hi; {
+			err := b.Begin()
+			if err == nil {
+				at, err = sums.block(b, counterName, group, at)
+				b.End()
+			}
+			if err != nil {
+				return nil, err
+			}
 		}
 	}
 	return sums.sums, b.Commit()
@@ -97,14 +101,17 @@ func (d *digesting) nameHashes(def *schema.Counter) {
 	}
 }
 
-// block adds the items of the block that holds at, from there on, and returns where the next one begins.
-func (d *digesting) block(b *Batch, counterName string, at uint64) (next uint64, err error) {
+// block adds the items of the block of a group that holds at, from there on, and returns where the next one begins.
+func (d *digesting) block(b *Batch, counterName string, group int, at uint64) (next uint64, err error) {
 	def := b.Schema().Counter(counterName)
 	if def == nil {
 		return 0, fmt.Errorf("%w: %q", ErrNoKey, counterName)
 	}
 	d.nameHashes(def)
-	ks := b.s.spaces[def.ID]
+	ks := b.s.spaces[def.ID][group]
+	if b.s.hidden(ks) {
+		return d.hi, nil
+	}
 	blk := ks.lock(at)
 	defer blk.mu.Unlock()
 	b.show(blk.logged)

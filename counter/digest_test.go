@@ -173,7 +173,7 @@ func BenchmarkDigest(b *testing.B) {
 				batch.Reset()
 			}
 			if tier == TierCold {
-				for _, blk := range s.spaces[def.ID].dir.Load().blocks {
+				for _, blk := range s.spaces[def.ID][0].dir.Load().blocks {
 					if !blk.open() {
 						if err := s.Admin().Demote("weibo", blk.lo); err != nil {
 							b.Fatal(err)

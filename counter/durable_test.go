@@ -108,7 +108,7 @@ func (p *player) step(t testing.TB) error {
 
 // tier demotes, merges or promotes a block; nobody may see any difference.
 func (p *player) tier(t testing.TB) error {
-	mid := p.rng.Uint64N(60)
+	mid := p.mid()
 	change, counters := p.s.Admin().Demote, p.s.Schema().Counters()
 	if p.rng.IntN(3) == 0 {
 		change = p.s.Admin().Promote
@@ -171,7 +171,7 @@ func (p *player) batch(t testing.TB) error {
 		if other := b.Schema().Counter("b"); other != nil && p.rng.IntN(3) == 0 {
 			def = other
 		}
-		op := Op{Kind: []OpKind{OpSet, OpAdd, OpAdd, OpReset, OpDelete}[p.rng.IntN(5)], Counter: def, Mid: p.rng.Uint64N(60),
+		op := Op{Kind: []OpKind{OpSet, OpAdd, OpAdd, OpReset, OpDelete}[p.rng.IntN(5)], Counter: def, Mid: p.mid(),
 			Column: int16(p.rng.IntN(len(def.Columns))), Arg: p.rng.Uint64N(30)}
 		if p.rng.IntN(5) == 0 {
 			op.Mid = p.rng.Uint64() >> 1
@@ -254,7 +254,7 @@ func (p *player) once(t testing.TB, b *Batch, o *Once) error {
 	b.Reset()
 	add := func(kind OpKind) {
 		def := b.Schema().Counter("a")
-		b.Add(Op{Kind: kind, Counter: def, Mid: p.rng.Uint64N(60), Column: int16(p.rng.IntN(len(def.Columns))), Arg: p.rng.Uint64N(30) - 3})
+		b.Add(Op{Kind: kind, Counter: def, Mid: p.mid(), Column: int16(p.rng.IntN(len(def.Columns))), Arg: p.rng.Uint64N(30) - 3})
 	}
 	if p.rng.IntN(5) == 0 {
 		if err := b.BeginExclusive(); err != nil {
@@ -332,11 +332,20 @@ func (p *player) updateWhole(b *Batch, op Op) error {
 	return err
 }
 
+// mid is one of few.
+func (p *player) mid() uint64 {
+	if mid := p.rng.Uint64N(60); !p.opts.Grouped {
+		return mid
+	} else {
+		return fewGroups(mid)
+	}
+}
+
 const playSchemaScript = "add counter a\nadd column a v hint=3 max=20 suffix=v\nadd column a w hint=8 max=40 default=2 suffix=w"
 
 func newPlayer(t testing.TB, seed uint64, sim *vfs.Sim) (*player, error) {
 	rng := rand.New(rand.NewPCG(seed, 3))
-	p := &player{rng: rng, sim: sim, made: map[string]Once{}, seqs: map[string]uint64{}, epochs: map[string]uint64{}, opts: Options{BlockItems: 16 + rng.IntN(20), HashSeed: 1 + rng.Uint64(), AppendFsync: SyncAlways, Manual: true}}
+	p := &player{rng: rng, sim: sim, made: map[string]Once{}, seqs: map[string]uint64{}, epochs: map[string]uint64{}, opts: Options{BlockItems: 16 + rng.IntN(20), HashSeed: 1 + rng.Uint64(), AppendFsync: SyncAlways, Manual: true, Grouped: seed%2 == 1}}
 	p.states = []map[string]string{{"schema": ""}}
 	if err := p.open(); err != nil {
 		return p, err
@@ -456,10 +465,10 @@ func TestFaultEveryOperation(t *testing.T) {
 					_ = s.Snapshot()
 					continue
 				case 2:
-					_ = s.Admin().Demote("a", p.rng.Uint64N(60))
+					_ = s.Admin().Demote("a", p.mid())
 					continue
 				case 3:
-					_ = s.Admin().Promote("a", p.rng.Uint64N(60))
+					_ = s.Admin().Promote("a", p.mid())
 					continue
 				case 4, 5, 6:
 					_ = p.numbered(t)

@@ -179,12 +179,15 @@ func CheckManifest(m *persist.Manifest) error {
 		if s.CounterByID(c.ID) == nil && len(c.Blocks) > 0 {
 			return bad("blocks of counter %d, which the schema does not have", c.ID)
 		}
-		end, tiers := uint64(0), map[uint64]persist.Tier{}
+		end, group, tiers := hot.EndMid, -1, map[uint64]persist.Tier{}
 		for _, b := range c.Blocks {
 			if b.Tier == persist.TierOverlay {
 				continue
 			}
-			if b.Lo != end || tiers[b.Block] != "" {
+			if int(b.Group) != group && end == hot.EndMid {
+				end, group = 0, int(b.Group)
+			}
+			if b.Lo != end || int(b.Group) != group || tiers[b.Block] != "" {
 				return bad("counter %s: block %d from %d on, want another from %d on", c.Name, b.Block, b.Lo, end)
 			}
 			end, tiers[b.Block] = b.Hi, b.Tier

@@ -223,7 +223,7 @@ func (r *groups) warm(g group) bool {
 	return true
 }
 
-// lock locks the blocks of a group, in order of counter and mid: groups that share some cannot wait for each other.
+// lock locks the blocks of a group, in order of counter, group of hash slots and mid: groups that share some cannot wait for each other.
 func (r *groups) lock(g group) {
 	ops := r.b.ops
 	r.order = r.order[:0]
@@ -232,7 +232,7 @@ func (r *groups) lock(g group) {
 	}
 	slices.SortFunc(r.order, func(i, j int32) int {
 		x, y := &ops[i], &ops[j]
-		return cmp.Or(cmp.Compare(x.Counter.ID, y.Counter.ID), cmp.Compare(x.Mid, y.Mid), cmp.Compare(i, j))
+		return cmp.Or(cmp.Compare(x.Counter.ID, y.Counter.ID), cmp.Compare(x.ks.group, y.ks.group), cmp.Compare(x.Mid, y.Mid), cmp.Compare(i, j))
 	})
 	var ks *keyspace
 	var last *block

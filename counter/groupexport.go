@@ -252,12 +252,12 @@ func (x *GroupExport) appendRows(dst []byte, counter uint32) []byte {
 // spaceFrom returns the first keyspace from a place on that has posts of groups; nil: there is none. REQUIRES Store.gate
 // held.
 func (s *Store) spaceFrom(space uint32, groups *persist.Groups) (*keyspace, uint32) {
-	for ; int(space) < len(s.spaces); space++ {
-		if ks := s.spaces[space]; ks != nil {
+	for ; ; space++ {
+		ks, more := s.keyspaceAt(int(space))
+		if ks != nil && (!s.grouped || groups.Has(ks.group)) || !more {
 			return ks, space
 		}
 	}
-	return nil, space
 }
 
 // Log appends to dst what the log says of the groups from an offset on, which was From or a next before, as records, and

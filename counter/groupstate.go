@@ -179,13 +179,21 @@ func (s *Store) moveGroups(pos uint64, kind persist.Kind, move string, set persi
 
 // emptyGroups removes all posts of groups that a record at pos removes and images do not lack already. Where the store is
 // not made of groups they are removed before, on their own: see deleteGroups.
-func (s *Store) emptyGroups(pos uint64, set persist.Groups) error { return nil }
+func (s *Store) emptyGroups(pos uint64, set persist.Groups) error {
+	if !s.grouped {
+		return nil
+	}
+	return s.renew(func(ks *keyspace) bool { return set.Has(ks.group) && ks.before(pos) })
+}
 
 // deleteBatch is how many posts deleteGroups removes at a time: some 40 us.
 const deleteBatch = 256
 
 // deleteGroups removes the posts of groups one by one, where the store is not made of groups.
 func (s *Store) deleteGroups(set persist.Groups) error {
+	if s.grouped {
+		return nil
+	}
 	b := s.NewBatch()
 	b.carrier = true
 	var mids []uint64
@@ -207,7 +215,7 @@ func (s *Store) deleteGroups(set persist.Groups) error {
 				b.End()
 				break
 			}
-			blk := s.spaces[id].lock(lo)
+			blk := s.spaces[id][0].lock(lo)
 			mids, _ = blk.appendMids(mids[:0])
 			hi, last := blk.hi, blk.open()
 			blk.mu.Unlock()

@@ -188,11 +188,9 @@ func checkUsed(t *testing.T, s *Store, what string) {
 			t.Fatal(err)
 		}
 		total = 0
-		for _, ks := range s.spaces {
-			if ks != nil {
-				checkTables(t, ks)
-				total += spans(ks)
-			}
+		for ks := range s.keyspaces {
+			checkTables(t, ks)
+			total += spans(ks)
 		}
 		used = s.arena.Used()
 		b.End()

@@ -219,7 +219,7 @@ func TestOnceNoResult(t *testing.T) {
 	if err := s.Set("7.cntrn", 1); err != nil {
 		t.Fatal(err)
 	}
-	b := s.spaces[s.Schema().Counter("weibo").ID].dir.Load().find(7)
+	b := s.spaces[s.Schema().Counter("weibo").ID][0].dir.Load().find(7)
 	before := b.logged
 	for range 2 {
 		for _, ops := range [][]Op{nil, {{Kind: OpExists, Mid: 7}}, {{Kind: OpExists, Mid: 7}, {Kind: OpGet, Mid: 7, Column: 1}}} {

@@ -21,9 +21,13 @@ const (
 
 // Options of a store. The zero value of each field is its default.
 type Options struct {
-	// BlockItems is the number of items at which a block is sealed or split: 16..512 Ki, default 64 Ki. Larger blocks
-	// save little memory; sealing one stops its writers for about 60 ns an item.
+	// BlockItems is the number of items at which a block is sealed or split: 16..512 Ki, default 64 Ki, of a store made
+	// of groups 16 Ki. Larger blocks save little memory; sealing one stops its writers for about 60 ns an item.
 	BlockItems int
+
+	// Grouped has a new store keep its items by group of hash slots (package slot), so that one group can be dropped, and
+	// moved, without the others being read. A directory stays what it was made as: see Store.Grouped.
+	Grouped bool
 
 	// HashSeed makes the places of items unforeseeable for whoever chooses mids. Default: random.
 	HashSeed uint64
@@ -78,10 +82,7 @@ type Options struct {
 }
 
 func (o Options) withDefaults() (Options, error) {
-	if o.BlockItems == 0 {
-		o.BlockItems = 64 << 10
-	}
-	if o.BlockItems < 16 || o.BlockItems > 512<<10 {
+	if o.BlockItems != 0 && (o.BlockItems < 16 || o.BlockItems > 512<<10) {
 		return o, fmt.Errorf("counter: BlockItems: got %d, want 16..%d", o.BlockItems, 512<<10)
 	}
 	if o.MaxMemory != 0 && o.MaxMemory < MinMaxMemory {
@@ -107,6 +108,13 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	return o, nil
 }
+
+// Default BlockItems. There are 256 open blocks of a counter in a store made of groups, each with items packed less
+// densely: with 16 Ki those are 2 % of 100 M items.
+const (
+	defaultBlockItems = 64 << 10
+	groupedBlockItems = 16 << 10
+)
 
 // MinMaxMemory is the least MaxMemory: two open blocks and what is being written must fit.
 const MinMaxMemory = 8 << 20

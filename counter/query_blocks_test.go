@@ -23,6 +23,10 @@ add column b n hint=1 max=1 suffix=n`
 // playedStore is a store with several blocks of several pages each, and what it holds.
 func playedStore(t testing.TB, rng *rand.Rand, items int) (*Store, model, []uint64) {
 	opts := Options{BlockItems: 5000, HashSeed: rng.Uint64(), FS: vfs.NewSim(), Manual: true}
+	return playedStoreOf(t, rng, items, opts, func(mid uint64) uint64 { return mid })
+}
+
+func playedStoreOf(t testing.TB, rng *rand.Rand, items int, opts Options, place func(mid uint64) uint64) (*Store, model, []uint64) {
 	s := openDir(t, "data", opts, blocksScript)
 	m := model{"a": {}, "b": {}}
 	var mids []uint64
@@ -49,6 +53,7 @@ func playedStore(t testing.TB, rng *rand.Rand, items int) (*Store, model, []uint
 			if rng.IntN(300) == 0 {
 				row["x"] = rng.Uint64() >> (32 + rng.IntN(20))
 			}
+			mid := place(mid)
 			mids = append(mids, mid)
 			m["a"][mid] = row
 			for i, c := range def.Columns {
@@ -69,7 +74,7 @@ func playedStore(t testing.TB, rng *rand.Rand, items int) (*Store, model, []uint
 // demoteBlocks makes all blocks cold but the last.
 func demoteBlocks(t testing.TB, s *Store) {
 	t.Helper()
-	for _, blk := range s.spaces[s.Schema().Counter("a").ID].dir.Load().blocks {
+	for _, blk := range s.spaces[s.Schema().Counter("a").ID][0].dir.Load().blocks {
 		if err := s.Admin().Demote("a", blk.lo); err != nil && !errors.Is(err, ErrNoBlock) {
 			t.Fatal(err)
 		}
@@ -84,7 +89,18 @@ func TestQueryBlocks(t *testing.T) {
 	if testing.Short() {
 		items, rounds = 12_000, 25
 	}
-	s, m, mids := playedStore(t, rng, items)
+	for _, grouped := range []bool{false, true} {
+		opts := Options{BlockItems: 5000, HashSeed: rng.Uint64(), FS: vfs.NewSim(), Manual: true}
+		place := func(mid uint64) uint64 { return mid }
+		if grouped {
+			opts.BlockItems, opts.Grouped, place = 2000, true, fewGroups
+		}
+		s, m, mids := playedStoreOf(t, rng, items, opts, place)
+		playQueries(t, rng, s, m, mids, rounds/2)
+	}
+}
+
+func playQueries(t *testing.T, rng *rand.Rand, s *Store, m model, mids []uint64, rounds int) {
 	added := 0
 	for round := range rounds {
 		if round%20 == 10 {
@@ -116,7 +132,7 @@ func TestQuerySkips(t *testing.T) {
 	demoteBlocks(t, s)
 	def := s.Schema().Counter("a")
 	pages := 0
-	for _, blk := range s.spaces[def.ID].dir.Load().blocks {
+	for _, blk := range s.spaces[def.ID][0].dir.Load().blocks {
 		if blk.cold != nil {
 			pages += blk.cold.file.Pages()
 		}
@@ -170,7 +186,7 @@ func TestQuerySkips(t *testing.T) {
 func TestQueryWhileReplaced(t *testing.T) {
 	s, m, mids := playedStore(t, newRand(t), 12_000)
 	def := s.Schema().Counter("a")
-	ks := s.spaces[def.ID]
+	ks := s.spaces[def.ID][0]
 	for _, desc := range []bool{false, true} {
 		for _, replaced := range []int{1, 3} {
 			f, err := NewFind(Query{Counter: def, To: schema.MaxMid, Desc: desc})
@@ -282,7 +298,7 @@ func TestQueryConcurrent(t *testing.T) {
 		case 0:
 			err = s.Admin().Promote("a", mid)
 		case 1: // as if its table were full
-			ks := s.spaces[s.Schema().Counter("a").ID]
+			ks := s.spaces[s.Schema().Counter("a").ID][0]
 			b := s.NewBatch()
 			if err := b.Begin(); err != nil {
 				return err
@@ -388,7 +404,7 @@ func TestQueryShowsCold(t *testing.T) {
 	s, _, mids := playedStore(t, newRand(t), 12_000)
 	demoteBlocks(t, s)
 	def := s.Schema().Counter("a")
-	file := s.spaces[def.ID].dir.Load().find(mids[0]).cold.file
+	file := s.spaces[def.ID][0].dir.Load().find(mids[0]).cold.file
 	if file.Pages() < 3 {
 		t.Fatalf("%d pages", file.Pages())
 	}

@@ -17,7 +17,7 @@ import (
 func TestQueryDamaged(t *testing.T) {
 	_, s, mids, cold := coldDir(t, 80_000)
 	def := s.Schema().Counter("weibo")
-	file := s.spaces[def.ID].dir.Load().find(mids[0]).cold.file
+	file := s.spaces[def.ID][0].dir.Load().find(mids[0]).cold.file
 	slices.Sort(mids)
 	mids = slices.Compact(mids)
 	const bad = 7

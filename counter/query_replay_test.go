@@ -40,7 +40,7 @@ func TestUpdateReplayed(t *testing.T) {
 func TestUpdateDamaged(t *testing.T) {
 	_, s, mids, cold := coldDir(t, 80_000)
 	def := s.Schema().Counter("weibo")
-	file := s.spaces[def.ID].dir.Load().find(mids[0]).cold.file
+	file := s.spaces[def.ID][0].dir.Load().find(mids[0]).cold.file
 	const bad = 7
 	flip(t, cold, bad<<12+100)
 	lo, hi := file.PageStart(bad), file.PageStart(bad+1)

@@ -81,7 +81,7 @@ func (a *Aggregate) take(rows *Rows) {
 		if sp := &a.search.spans[a.span]; least > sp.lo {
 			a.search.narrow(a.span, sp.lo, least-1)
 		} else {
-			a.search.over = true
+			a.search.over, a.search.dry = true, true
 		}
 	}
 }

@@ -47,7 +47,7 @@ func queryStores(b *testing.B) (stores [2]*Store, arrays [4][]uint64) {
 func BenchmarkQuery(b *testing.B) {
 	stores, arrays := queryStores(b)
 	pages := 0
-	for _, blk := range stores[1].spaces[1].dir.Load().blocks {
+	for _, blk := range stores[1].spaces[1][0].dir.Load().blocks {
 		if blk.cold != nil {
 			pages += blk.cold.file.Pages()
 		}
@@ -131,7 +131,7 @@ func BenchmarkTop(b *testing.B) {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
 			pages := 0
-			blocks := s.spaces[1].dir.Load().blocks
+			blocks := s.spaces[1][0].dir.Load().blocks
 			for _, blk := range blocks {
 				if blk.cold != nil {
 					pages += blk.cold.file.Pages()

@@ -54,6 +54,7 @@ type search struct {
 	pause func()
 
 	own  ownership // as it was at the last step: what it hides is not found
+	hide bool      // it is asked for each item
 	at   uint64    // the next mid to look at
 	over bool      // there is none
 
@@ -61,8 +62,17 @@ type search struct {
 
 	// Of the schema in force, see bind.
 	bound *schema.Counter
+	space space
 	ks    *keyspace
-	rows  Rows // of the present step
+
+	// Of a store made of groups: the one that ks is of. Without order, for a sink, the search goes from one to the next;
+	// in order it is merged of one for each (querymerge.go); single says that it is of one group only.
+	group  uint8
+	single bool
+	dry    bool // nothing can be found any more, in other groups either
+	merged *merging
+
+	rows Rows // of the present step
 
 	wanted []int // columns of rows, as indexes in ks.def.Columns
 	tested []int // the same of spans
@@ -173,10 +183,12 @@ func (s *search) bind(b *Batch) error {
 	if def == nil {
 		return fmt.Errorf("%w: %s was dropped", ErrNoKey, s.q.Counter.Name)
 	}
-	ks := b.s.spaces[def.ID]
+	s.space = b.s.spaces[def.ID]
+	ks := s.space[int(s.group)%len(s.space)]
 	if s.own != b.s.own {
 		s.leave() // and what was copied of the block
 		s.own = b.s.own
+		s.hide = s.own.some && (len(s.space) == 1 || s.mids != nil)
 	}
 	if s.bound == def && s.ks == ks {
 		return nil
@@ -216,6 +228,14 @@ func (s *search) step(b *Batch, limit int, exact bool) error {
 		s.leave()
 		return err
 	}
+	if len(s.space) > 1 && s.mids == nil {
+		if s.sink == nil && !s.single {
+			return s.stepMerged(b, limit, exact)
+		}
+		if !s.over && b.s.hidden(s.ks) {
+			s.over = !s.nextGroup(b)
+		}
+	}
 	if s.blk != nil && !s.still(s.blk) {
 		s.leave()
 	}
@@ -248,12 +268,28 @@ func (s *search) step(b *Batch, limit int, exact bool) error {
 		}
 		if s.over {
 			s.leave()
+			s.over = !s.nextGroup(b)
 		}
 		if time.Since(began) > stepTime {
 			return nil
 		}
 	}
 	return nil
+}
+
+// nextGroup has a search without order begin with the next group that is to be seen, and tells whether there is one.
+func (s *search) nextGroup(b *Batch) bool {
+	if s.single || s.dry || s.mids != nil {
+		return false
+	}
+	for int(s.group)+1 < len(s.space) {
+		s.group++
+		if s.ks = s.space[s.group]; !b.s.hidden(s.ks) {
+			s.restart(s.q.From, s.q.To)
+			return true
+		}
+	}
+	return false
 }
 
 // still tells whether a block is in use.
@@ -268,7 +304,7 @@ func (s *search) leave() {
 	if s.scan != nil {
 		s.scan.Close()
 	}
-	s.blk, s.scan, s.bad = nil, nil, nil
+	s.blk, s.scan, s.bad, s.merged = nil, nil, nil, s.merged.leave()
 	s.front.clear()
 	s.order = s.order[:0]
 }
@@ -288,9 +324,8 @@ func (s *search) ask() {
 		ahead = s.mids[max(0, i+1-listAhead) : i+1]
 	}
 	s.asked = len(ahead) - 1
-	dir := s.ks.dir.Load()
 	for _, mid := range ahead {
-		if blk := dir.find(mid); blk.cold != nil {
+		if blk := s.space.of(mid).dir.Load().find(mid); blk.cold != nil {
 			file := blk.cold.file
 			file.Ask(file.Locate(mid))
 		}
@@ -300,6 +335,7 @@ func (s *search) ask() {
 // one looks at the item at, which is one of a list.
 func (s *search) one(b *Batch) error {
 	s.ask()
+	s.ks = s.space.of(s.at)
 	blk := s.ks.lock(s.at)
 	defer blk.mu.Unlock()
 	b.show(blk.logged)
@@ -372,7 +408,7 @@ func (s *search) row(rows *Rows, blk *block, mid uint64, p location) error {
 }
 
 // excludes tells whether there may be items that are excluded.
-func (s *search) excludes() bool { return len(s.not) > 0 || s.own.some }
+func (s *search) excludes() bool { return len(s.not) > 0 || s.hide }
 
 // excluded tells whether a mid is one of NotMids, or not to be seen.
 func (s *search) excluded(mid uint64) bool {
@@ -380,7 +416,7 @@ func (s *search) excluded(mid uint64) bool {
 		return false
 	}
 	_, found := slices.BinarySearch(s.not, mid)
-	return found || s.own.hides(mid)
+	return found || s.hide && s.own.hides(mid)
 }
 
 // damage is the error of items with mids from lo to hi that cannot be read.
@@ -446,7 +482,7 @@ func (s *search) spanFor(column int) int {
 func (s *search) narrow(i int, lo, hi uint64) {
 	s.spans[i].lo, s.spans[i].hi = lo, hi
 	if lo > hi {
-		s.over = true
+		s.over, s.dry = true, true
 	}
 	for k, of := range s.spanOf {
 		if of == i && k < len(s.ranges) {

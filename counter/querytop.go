@@ -34,7 +34,10 @@ type Top struct {
 }
 
 // topPart is the range of a block, and a value that no item in it is above.
-type topPart struct{ lo, hi, most uint64 }
+type topPart struct {
+	group        uint8
+	lo, hi, most uint64
+}
 
 // NewTop prepares one; 1 <= k <= MaxTop. Query.Limit, Offset, Desc and Columns mean nothing. The error is a
 // *QueryError.
@@ -50,11 +53,11 @@ func NewTop(q Query, column int16, k int) (*Top, error) {
 	s := &t.search
 	t.from, t.to, t.at, t.rows.width = s.q.From, s.q.To, s.q.From, 2
 	t.column = s.spanFor(int(column))
-	s.sink = t.take
+	s.sink, s.single = t.take, true
 	if s.over {
 		t.asked = true
 	} else if s.mids != nil {
-		t.asked, t.parts = true, []topPart{{t.from, t.to, math.MaxUint64}}
+		t.asked, t.parts = true, []topPart{{0, t.from, t.to, math.MaxUint64}}
 	}
 	s.over = true // until the first part
 	return t, nil
@@ -99,6 +102,7 @@ func (t *Top) nextPart() bool {
 		return false // and none of the others can
 	}
 	t.parts = t.parts[1:]
+	t.search.group = p.group
 	t.search.restart(p.lo, p.hi)
 	return true
 }
@@ -111,11 +115,18 @@ func (t *Top) ask(b *Batch) error {
 	}
 	for began := time.Now(); time.Since(began) < stepTime; {
 		blk := s.ks.lock(t.at)
-		p := topPart{max(blk.lo, t.from), min(blk.hi-1, t.to), s.ks.most(blk, s.wanted[0])}
+		p := topPart{s.group, max(blk.lo, t.from), min(blk.hi-1, t.to), s.ks.most(blk, s.wanted[0])}
 		b.show(blk.logged)
 		blk.mu.Unlock()
-		t.parts = append(t.parts, p)
+		if !b.s.hidden(s.ks) {
+			t.parts = append(t.parts, p)
+		}
 		if p.hi >= t.to {
+			if int(s.group)+1 < len(s.space) {
+				s.group++
+				s.ks, t.at = s.space[s.group], t.from
+				continue
+			}
 			t.asked = true
 			slices.SortFunc(t.parts, func(a, b topPart) int {
 				return cmp.Or(cmp.Compare(b.most, a.most), cmp.Compare(b.hi, a.hi))

@@ -222,9 +222,16 @@ func (u *Update) bind() error {
 // item changes one item if it still meets the query.
 func (u *Update) item(b *Batch, mid uint64) error {
 	s := &u.search
-	ks := s.ks
+	if b.s.own.hides(mid) {
+		return nil
+	}
+	was, ks := s.ks, s.space.of(mid)
+	s.ks = ks
 	blk := ks.lock(mid)
-	defer func() { blk.mu.Unlock() }()
+	defer func() {
+		blk.mu.Unlock()
+		s.ks = was
+	}()
 	b.show(blk.logged)
 	p, err := ks.find(blk, mid)
 	if err != nil {

@@ -3,17 +3,16 @@ package counter
 import (
 	"math/rand/v2"
 	"slices"
-
-	"github.com/counterd/counterd/schema"
 )
 
-// RandomItem returns the mid of an item of the block of a counter that holds lo, each as likely as the others; false:
-// there is none. Of items that cannot be read it knows those alone that were changed since; where it knows no others,
+// RandomItem returns the mid of an item of the block that is at from, each as likely as the others; false: there is
+// none. Of items that cannot be read it knows those alone that were changed since; where it knows no others,
 // the error is a *LostError. Of 65,000 items it takes 1.3 ms, where a Scan, which sorts them, takes 6. REQUIRES the
 // batch to be open.
-func (b *Batch) RandomItem(def *schema.Counter, lo uint64) (mid uint64, ok bool, err error) {
-	ks := b.s.spaces[def.ID]
-	block := ks.lock(lo)
+func (b *Batch) RandomItem(from BlockInfo) (mid uint64, ok bool, err error) {
+	def := from.Counter
+	ks := b.s.spaces[def.ID][max(0, from.Group)]
+	block := ks.lock(from.Lo)
 	b.show(block.logged)
 	mids, lost := block.appendMids(make([]uint64, 0, block.items()))
 	block.mu.Unlock()

@@ -95,10 +95,8 @@ func (s *recovery) loadSnapshot() (from uint64, err error) {
 
 // dropAll forgets what a bad snapshot brought.
 func (s *recovery) dropAll() {
-	for _, ks := range s.spaces {
-		if ks != nil {
-			ks.free()
-		}
+	for ks := range s.keyspaces {
+		ks.free()
 	}
 	s.spaces = nil
 	s.producers.reset(producers.New(s.opts.Producers.withDefaults()), nil)
@@ -113,6 +111,7 @@ func (s *recovery) loadManifest(m *persist.Manifest) error {
 	if err != nil {
 		return &persist.CorruptError{File: filepath.Join(s.dir.Path(), persist.ManifestName(m.Generation)), Dir: s.dir.Path(), Want: "a schema", Got: err.Error(), Err: err}
 	}
+	s.grouped = m.Grouped
 	if err := s.setSchema(sch); err != nil {
 		return err
 	}
@@ -364,31 +363,45 @@ func (s *recovery) loadTable(b *block, f *persist.BlockFile, buf []byte) ([]byte
 	return buf, nil
 }
 
-// adopt puts blocks, in order, in the place of a counter's empty first block.
+// adopt puts blocks, in order, in the place of a counter's empty first block, or of those of its groups. A counter, or a
+// group, without any was made, cleared or empty while the snapshot was made: the log tells.
 func (s *recovery) adopt(c *persist.CounterFiles, blocks []*block) error {
 	if len(blocks) == 0 {
-		return nil // made or cleared while the snapshot was: the log tells
+		return nil
 	}
 	if int(c.ID) >= len(s.spaces) || s.spaces[c.ID] == nil {
 		return &persist.CorruptError{File: s.dir.Path(), Dir: s.dir.Path(), Want: fmt.Sprintf("counter %d in the manifest's schema", c.ID), Got: "none"}
 	}
-	ks := s.spaces[c.ID]
-	d := &directory{}
-	end := uint64(0)
-	for _, b := range blocks {
+	files := slices.DeleteFunc(slices.Clone(c.Blocks), func(f persist.BlockFile) bool { return f.Tier == persist.TierOverlay })
+	found := map[uint8]*directory{}
+	var d *directory
+	end := hot.EndMid
+	for i, b := range blocks {
+		if i == 0 || files[i].Group != files[i-1].Group {
+			if end != hot.EndMid {
+				break
+			}
+			d, end = &directory{}, 0
+			found[files[i].Group] = d
+		}
 		if b.lo != end {
 			return &persist.CorruptError{File: s.dir.Path(), Dir: s.dir.Path(), Want: fmt.Sprintf("a block of counter %s from %d on in the manifest", c.Name, end), Got: fmt.Sprintf("one from %d on", b.lo)}
 		}
 		end = b.hi
 		d.los, d.blocks = append(d.los, b.lo), append(d.blocks, b)
-		ks.recognize(b)
-		ks.countPartial(b)
 	}
 	if end != hot.EndMid {
 		return &persist.CorruptError{File: s.dir.Path(), Dir: s.dir.Path(), Want: fmt.Sprintf("blocks of counter %s up to 2^63 in the manifest", c.Name), Got: fmt.Sprintf("up to %d", end)}
 	}
-	ks.free()
-	ks.dir.Store(d)
+	for group, d := range found { // a manifest that is not Grouped has group 0 only
+		ks := s.spaces[c.ID][group]
+		for _, b := range d.blocks {
+			ks.recognize(b)
+			ks.countPartial(b)
+		}
+		ks.free()
+		ks.dir.Store(d)
+	}
 	return nil
 }
 

@@ -55,28 +55,20 @@ func (r *repacker) run(s *Store) {
 		case <-r.wakeup:
 		case <-tick.C:
 		}
-		for id := 0; ; id++ {
-			more := r.keyspace(s, id)
-			if !more {
-				break
-			}
+		for n := 0; r.keyspace(s, n); n++ {
 		}
 	}
 }
 
-// keyspace re-packs the blocks of one counter. It answers false when there is no counter of that id or above, or on
-// stop.
-func (r *repacker) keyspace(s *Store, id int) bool {
+// keyspace re-packs the blocks of one keyspace, see keyspaceAt. It answers false when there is none of that number or
+// above, or on stop.
+func (r *repacker) keyspace(s *Store, n int) bool {
 	for lo := uint64(0); ; {
 		s.gate.RLock()
-		if s.closed || id >= len(s.spaces) {
-			s.gate.RUnlock()
-			return false
-		}
-		ks := s.spaces[id]
+		ks, more := s.keyspaceAt(n)
 		if ks == nil {
 			s.gate.RUnlock()
-			return true
+			return more
 		}
 		began := time.Now()
 		b := ks.lock(lo)

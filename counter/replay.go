@@ -95,7 +95,7 @@ func (r *replayer) wanted(pos uint64, id uint32, mid uint64) *schema.Counter {
 	if int(id) >= len(r.s.spaces) || r.s.spaces[id] == nil {
 		return nil
 	}
-	ks := r.s.spaces[id]
+	ks := r.s.spaces[id].of(mid)
 	if ks.dir.Load().find(mid).from >= pos {
 		return nil
 	}
@@ -154,7 +154,5 @@ func (r *replayer) flush() error {
 
 // clearBefore empties every block whose image does not contain the FLUSHALL at pos yet.
 func (r *replayer) clearBefore(pos uint64) error {
-	return r.s.renew(func(ks *keyspace) bool {
-		return !slices.ContainsFunc(ks.dir.Load().blocks, func(b *block) bool { return b.from >= pos })
-	})
+	return r.s.renew(func(ks *keyspace) bool { return ks.before(pos) })
 }

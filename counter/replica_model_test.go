@@ -60,7 +60,8 @@ func newPair(t *testing.T, rng *rand.Rand) *pair {
 	p := &pair{rng: rng}
 	for i := range p.nodes {
 		n := &pairNode{sim: vfs.NewSim(), states: map[uint64]pairState{0: {model{}, ""}}}
-		n.opts = Options{BlockItems: 16 + rng.IntN(40), HashSeed: 1 + rng.Uint64(), RetainBytes: 1 << 30, Manual: true, AppendFsync: []SyncPolicy{SyncAlways, SyncEverySec}[rng.IntN(2)]}
+		n.opts = Options{BlockItems: 16 + rng.IntN(40), HashSeed: 1 + rng.Uint64(), RetainBytes: 1 << 30, Manual: true, AppendFsync: []SyncPolicy{SyncAlways, SyncEverySec}[rng.IntN(2)],
+			Grouped: rng.IntN(2) == 0}
 		p.nodes[i] = n
 		n.open(t)
 	}
@@ -157,7 +158,7 @@ func (p *pair) mid() uint64 {
 	if p.rng.IntN(6) == 0 {
 		return p.rng.Uint64() >> 1
 	}
-	return p.rng.Uint64N(120)
+	return fewGroups(p.rng.Uint64N(120))
 }
 
 // write does some operations in one commit: one frame, or two where a piece of the log's memory ends.

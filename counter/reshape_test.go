@@ -245,4 +245,4 @@ func checkTables(t *testing.T, ks *keyspace) {
 	}
 }
 
-func weiboSpace(s *Store) *keyspace { return s.spaces[s.Schema().Counter("weibo").ID] }
+func weiboSpace(s *Store) *keyspace { return s.spaces[s.Schema().Counter("weibo").ID][0] }

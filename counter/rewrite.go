@@ -19,7 +19,7 @@ var ErrNoBlock = errors.New("counter: no such block")
 // block stays hot: ErrNoBlock. The error may also be ErrNoKey, where there is no such counter, ErrInMemory, ErrClosed,
 // ErrCold, or what the disk said; the block is then as it was. Writers of the block wait for some ms.
 func (a Admin) Demote(counterName string, mid uint64) error {
-	ks, err := a.keyspaceFor(counterName)
+	ks, err := a.keyspaceFor(counterName, mid)
 	if err != nil {
 		return err
 	}
@@ -29,15 +29,15 @@ func (a Admin) Demote(counterName string, mid uint64) error {
 // Promote brings the cold block that holds mid back to memory, whose readers and writers wait meanwhile, for some ms.
 // ErrNoBlock: it is not cold. Other errors as Demote, and ErrNoMemory.
 func (a Admin) Promote(counterName string, mid uint64) error {
-	ks, err := a.keyspaceFor(counterName)
+	ks, err := a.keyspaceFor(counterName, mid)
 	if err != nil {
 		return err
 	}
 	return a.s.tiers.promote(a.s, ks, mid)
 }
 
-// keyspaceFor finds the keyspace of a counter with files.
-func (a Admin) keyspaceFor(name string) (*keyspace, error) {
+// keyspaceFor finds the keyspace of a counter with files that has a mid.
+func (a Admin) keyspaceFor(name string, mid uint64) (*keyspace, error) {
 	s := a.s
 	if s.dir == nil {
 		return nil, ErrInMemory
@@ -51,7 +51,7 @@ func (a Admin) keyspaceFor(name string) (*keyspace, error) {
 	if def == nil {
 		return nil, fmt.Errorf("%w: %q", ErrNoKey, name)
 	}
-	return s.spaces[def.ID], nil
+	return s.spaces[def.ID].of(mid), nil
 }
 
 // rewriting is a block on its way to a new file:

@@ -27,10 +27,7 @@ func Salvage(fsys vfs.FS, dir string, faults []*persist.BlockFault, say func(str
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	for _, ks := range s.spaces {
-		if ks == nil {
-			continue
-		}
+	for ks := range s.keyspaces {
 		for _, b := range ks.dir.Load().blocks {
 			if b.cold == nil {
 				continue

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/schema"
 )
@@ -47,14 +48,40 @@ const toldCursor = hot.EndMid
 // Scan appends about count items with mids from cursor on, in the order of their mids and, for equal mids, of the
 // counters in the schema. It returns the cursor to go on with, 0 when there is no more; 0 starts as well.
 //
+// In a store made of groups the order is that of the groups of hash slots, from that of mid 0 on and behind the last one
+// from group 0 on, and within a group as said: a cursor is a mid of the group that it is in, whichever node has it.
+//
 // An item that is there from the first call to the last is returned exactly once; one that comes or goes meanwhile may
 // be. The cursor is the next mid to look at, so it stays good for ever and any number of scans run side by side.
 // Nothing is left out in silence: before a range that cannot be listed the scan stops, and the call that begins there
 // returns a *LostError. REQUIRES the batch to be open.
-func (b *Batch) Scan(dst []ScanItem, cursor uint64, count int) ([]ScanItem, uint64, error) {
+func (b *Batch) Scan(dst []ScanItem, cursor uint64, count int) (items []ScanItem, next uint64, err error) {
+	count = max(1, count)
+	if !b.s.grouped {
+		return b.scanGroup(dst, 0, cursor, count)
+	}
+	first, group, upto := slot.Group(0), slot.Group(cursor&^toldCursor), len(dst)+count
+	for {
+		if next = 0; !b.s.own.some || !b.s.own.lacks(group) {
+			dst, next, err = b.scanGroup(dst, group, cursor, upto-len(dst))
+		}
+		if err != nil || next != 0 {
+			return dst, next, err
+		}
+		if group++; group == first {
+			return dst, 0, nil
+		}
+		if cursor = slot.Least(group, 0); len(dst) >= upto {
+			return dst, cursor, nil
+		}
+	}
+}
+
+// scanGroup is Scan of one group, the one that cursor is in; its end is 0. A store that is not made of groups has all in
+// group 0.
+func (b *Batch) scanGroup(dst []ScanItem, group uint8, cursor uint64, count int) ([]ScanItem, uint64, error) {
 	told := cursor >= toldCursor
 	cursor &^= toldCursor
-	count = max(1, count)
 	type source struct {
 		def    *schema.Counter
 		ks     *keyspace
@@ -65,7 +92,10 @@ func (b *Batch) Scan(dst []ScanItem, cursor uint64, count int) ([]ScanItem, uint
 	upto := hot.EndMid // all mids below are in sources
 	ahead := max(leastScanAhead, scanAhead/max(1, len(b.Schema().Counters())))
 	for _, def := range b.Schema().Counters() {
-		ks := b.s.spaces[def.ID]
+		ks := b.s.spaces[def.ID][group]
+		if b.s.grouped && ks.vacant(b) {
+			continue
+		}
 		mids, end, copies := b.s.scans.mids(ks, cursor, count, ahead)
 		sources = append(sources, source{def, ks, mids, copies})
 		for _, c := range copies {
@@ -94,7 +124,7 @@ func (b *Batch) Scan(dst []ScanItem, cursor uint64, count int) ([]ScanItem, uint
 		return dst, 0, &LostError{lost, cursor | toldCursor}
 	}
 	upto = min(upto, stop)
-	next := uint64(0)
+	next, stopped := uint64(0), false
 	for taken := 0; ; taken++ {
 		first := upto
 		for i := range sources {
@@ -103,7 +133,10 @@ func (b *Batch) Scan(dst []ScanItem, cursor uint64, count int) ([]ScanItem, uint
 			}
 		}
 		if first == upto || taken >= count {
-			if next = first; next == hot.EndMid {
+			if next, stopped = first, first == stop; b.s.grouped {
+				next = slot.Least(group, next)
+			}
+			if next >= hot.EndMid {
 				next = 0
 			}
 			break
@@ -127,7 +160,7 @@ func (b *Batch) Scan(dst []ScanItem, cursor uint64, count int) ([]ScanItem, uint
 		b.s.scans.expect(next, used, ahead)
 	}
 	for _, r := range skipped {
-		if next != stop && next != 0 && next < r.Hi {
+		if !stopped && next != 0 && next < r.Hi {
 			return dst, next | toldCursor, nil
 		}
 	}

@@ -114,7 +114,7 @@ func TestRandomItem(t *testing.T) {
 	}
 	defer b.End()
 	def := b.Schema().Counter("c")
-	if _, ok, err := b.RandomItem(def, 0); ok || err != nil {
+	if _, ok, err := b.RandomItem(BlockInfo{Counter: def}); ok || err != nil {
 		t.Errorf("of nothing it found something, or %v", err)
 	}
 	const items = 20
@@ -124,7 +124,7 @@ func TestRandomItem(t *testing.T) {
 	b.Run()
 	met, made := map[uint64]bool{}, s.scans.made
 	for range 100 * items { // one is missed once in 10^43 runs
-		mid, ok, err := b.RandomItem(def, 0)
+		mid, ok, err := b.RandomItem(BlockInfo{Counter: def})
 		if !ok || err != nil || mid%1000 != 0 || mid >= items*1000 {
 			t.Fatalf("%d, %v, %v", mid, ok, err)
 		}

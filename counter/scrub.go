@@ -55,10 +55,7 @@ func (t *tiers) scrub(s *Store) {
 func (t *tiers) files(s *Store) (files []*coldstore.File) {
 	s.gate.RLock()
 	defer s.gate.RUnlock()
-	for _, ks := range s.spaces {
-		if ks == nil {
-			continue
-		}
+	for ks := range s.keyspaces {
 		for _, b := range ks.dir.Load().blocks {
 			if b.cold != nil {
 				files = append(files, b.cold.file)

@@ -304,7 +304,7 @@ func TestShowGoesWithBlock(t *testing.T) {
 			t.Fatal(err)
 		}
 		var logged []uint64
-		for _, b := range s.spaces[s.Schema().Counter("a").ID].dir.Load().blocks {
+		for _, b := range s.spaces[s.Schema().Counter("a").ID][0].dir.Load().blocks {
 			logged = append(logged, b.logged)
 		}
 		if !slices.Contains(logged, end) {

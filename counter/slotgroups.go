@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/internal/slot"
 )
 
@@ -17,6 +18,45 @@ type Groups struct{ s *Store }
 
 // Groups are the store's posts by groups of hash slots.
 func (s *Store) Groups() Groups { return Groups{s} }
+
+// Grouped tells whether items are kept by group of hash slots: see Options.Grouped.
+func (s *Store) Grouped() bool { return s.grouped }
+
+// GroupStats is what a group of hash slots has.
+type GroupStats struct {
+	Posts int64 // of all counters
+	Bytes int64 // memory of blocks, and files of cold ones
+}
+
+// Stats counts a group. Of a store that is not made of groups it is a 256th of everything, as hash slots spread posts
+// evenly.
+func (g Groups) Stats(group uint8) (st GroupStats) {
+	s := g.s
+	for n := 0; ; n++ {
+		s.gate.RLock()
+		ks, more := s.keyspaceAt(n)
+		if ks != nil && (!s.grouped || ks.group == group) {
+			for lo := uint64(0); lo < hot.EndMid; {
+				b := ks.lock(lo)
+				st.Posts += int64(b.items())
+				st.Bytes += int64(len(b.span.Data))
+				if b.cold != nil {
+					st.Bytes += b.cold.file.Stat().Bytes
+				}
+				lo = b.hi
+				b.mu.Unlock()
+			}
+		}
+		s.gate.RUnlock()
+		if more {
+			continue
+		}
+		if !s.grouped {
+			st.Posts, st.Bytes = st.Posts/slot.Groups, st.Bytes/slot.Groups
+		}
+		return st
+	}
+}
 
 // ErrNotOwned is what a *NotOwnedError matches.
 var ErrNotOwned = errors.New("counter: the hash slot is not served here")
@@ -90,6 +130,9 @@ func (o *ownership) check(mid uint64) error {
 	}
 	return nil
 }
+
+// hidden tells whether all items of a keyspace are not to be seen.
+func (s *Store) hidden(ks *keyspace) bool { return s.grouped && s.own.some && s.own.lacks(ks.group) }
 
 // share is the part of n posts of all groups that is owned.
 func (o *ownership) share(n int) int {

@@ -21,6 +21,15 @@ type groupSet [slot.Groups / 64]uint64
 func (s *groupSet) add(group uint8)      { s[group>>6] |= 1 << (group & 63) }
 func (s *groupSet) has(group uint8) bool { return s[group>>6]>>(group&63)&1 != 0 }
 
+// fewGroups turns a mid into one of three groups of hash slots, near 100 times the mid, or leaves it where that is too
+// high: so that a store made of groups has several blocks in each.
+func fewGroups(mid uint64) uint64 {
+	if mid > 1<<55 {
+		return mid
+	}
+	return slot.Least([]uint8{slot.Group(0), 3, 200}[mid%3], 100*mid)
+}
+
 // TestOwn has a store of which clients may touch a random half of the groups: what is there of others is not changed, not
 // read, not listed and not counted, hot and cold, and all of it is there again when they may.
 func TestOwn(t *testing.T) {

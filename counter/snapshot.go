@@ -29,7 +29,7 @@ type wroteImage struct {
 
 func (w *snapshot) make() error {
 	s := w.s
-	m := &persist.Manifest{History: s.log.History(), TimeMS: time.Now().UnixMilli()}
+	m := &persist.Manifest{History: s.log.History(), TimeMS: time.Now().UnixMilli(), Grouped: s.grouped}
 	w.manifest = m
 	if past := s.repl.Lineage(); len(past.Terms) > 1 {
 		m.OldReplID, m.OldEnd, _ = past.Before()
@@ -77,39 +77,57 @@ func (w *snapshot) make() error {
 	return s.log.DropBefore(s.retention.dropBefore(s))
 }
 
-// counter lists, and where needed writes, the blocks of one counter. A FLUSHALL meanwhile makes it begin anew; of a
-// counter that is dropped nothing is listed: the log tells. The snapshot stands behind the drop then, as it stands
-// behind every block's offset: replay that ends before would find the counter, without its posts.
+// counter lists, and where needed writes, the blocks of one counter, group after group. Of a counter that is dropped
+// nothing is listed: the log tells. The snapshot stands behind the drop then, as it stands behind every block's offset:
+// replay that ends before would find the counter, without its posts.
 func (w *snapshot) counter(files *persist.CounterFiles) error {
-	s := w.s
+	for group := range w.s.parts() {
+		if dropped, err := w.group(files, uint8(group)); dropped || err != nil {
+			files.Blocks = nil
+			return err
+		}
+	}
+	return nil
+}
+
+// group is counter of one group. A FLUSHALL meanwhile makes it begin anew. A group without items is not listed either.
+func (w *snapshot) group(files *persist.CounterFiles, group uint8) (dropped bool, err error) {
+	s, listed := w.s, len(files.Blocks)
 	var ks *keyspace
 	for lo := uint64(0); ; {
 		s.repl.applying.RLock()
 		s.gate.RLock()
+		unlock := func() {
+			s.gate.RUnlock()
+			s.repl.applying.RUnlock()
+		}
 		if s.closed {
-			s.gate.RUnlock()
-			s.repl.applying.RUnlock()
-			return ErrClosed
+			unlock()
+			return false, ErrClosed
 		}
-		now := s.spaces[files.ID]
-		if now == nil {
+		sp := s.spaces[files.ID]
+		if sp == nil {
 			w.manifest.Offset = max(w.manifest.Offset, s.log.Position())
-			s.gate.RUnlock()
-			s.repl.applying.RUnlock()
-			files.Blocks = nil
-			return nil
+			unlock()
+			return true, nil
 		}
-		if now != ks {
-			ks, lo, files.Blocks = now, 0, nil
+		if now := sp[group]; now != ks {
+			ks, lo, files.Blocks = now, 0, files.Blocks[:listed]
 		}
 		b := ks.lock(lo)
 		h := persist.ImageHeader{Counter: files.ID, Block: b.id, Lo: b.lo, Hi: b.hi, Items: uint64(b.tab.Len())}
 		appendImage := b.tab.AppendImage
 		h.Offset = s.log.Position()
+		if s.grouped && b.lo == 0 && b.open() && b.tab.Len() == 0 { // 256 files of nothing are saved
+			b.mu.Unlock()
+			w.manifest.Offset = max(w.manifest.Offset, h.Offset)
+			unlock()
+			return false, nil
+		}
 		tier, image := persist.TierHot, true
 		if b.cold != nil {
 			entry := b.cold.entry
-			entry.Offset = h.Offset
+			entry.Group, entry.Offset = group, h.Offset
 			files.Blocks = append(files.Blocks, entry)
 			tier, image, h.Kind = persist.TierOverlay, b.tab.Len() > 0, overlayImage
 			if n := len(b.cold.partial); n > 0 {
@@ -124,21 +142,19 @@ func (w *snapshot) counter(files *persist.CounterFiles) error {
 			b.dirty = false
 		}
 		b.mu.Unlock()
-		s.gate.RUnlock()
-		s.repl.applying.RUnlock()
+		unlock()
 		if write {
-			var err error
 			if saved, err = w.image(b, tier, h); err != nil {
-				return err
+				return false, err
 			}
 		}
 		if image {
 			entry := *saved
-			entry.Offset = h.Offset
+			entry.Group, entry.Offset = group, h.Offset
 			files.Blocks = append(files.Blocks, entry)
 		}
 		if h.Hi == hot.EndMid {
-			return nil
+			return false, nil
 		}
 		lo = h.Hi
 	}

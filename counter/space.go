@@ -74,9 +74,9 @@ func (w *spaceWatch) last() DiskStats {
 func (w *spaceWatch) snapshotBytes(s *Store) (sum int64) {
 	s.gate.RLock()
 	defer s.gate.RUnlock()
-	for _, ks := range s.spaces {
-		if ks == nil || s.closed {
-			continue
+	for ks := range s.keyspaces {
+		if s.closed {
+			break
 		}
 		for _, b := range ks.dir.Load().blocks {
 			b.mu.Lock()

@@ -8,6 +8,8 @@ import (
 // BlockInfo describes one block.
 type BlockInfo struct {
 	Counter   *schema.Counter
+	Group     int    // of hash slots; -1: the store is not made of groups
+	Hidden    bool   // clients may not touch the group: see Groups.Own
 	Lo, Hi    uint64 // range of mids, Hi exclusive
 	Open      bool   // the last block: it has no upper end yet
 	Tier      string // TierHot or TierCold
@@ -28,26 +30,39 @@ type BlockInfo struct {
 	Idle int64 // seconds since the last one, coarse; -1: there was none since the start
 }
 
-// Blocks calls f for every block, counter by counter, in the order of their ranges, until f returns false.
-// REQUIRES the batch to be open.
+// BlockPlace is where a walk over the blocks of a counter goes on. The zero value is its begin.
+type BlockPlace struct {
+	group int
+	lo    uint64
+}
+
+// Next is the place behind the block, among those of its counter.
+func (i *BlockInfo) Next() BlockPlace {
+	if i.Open {
+		return BlockPlace{max(0, i.Group) + 1, 0}
+	}
+	return BlockPlace{max(0, i.Group), i.Hi}
+}
+
+// Blocks calls f for every block, counter by counter, group by group, in the order of their ranges, until f returns
+// false. REQUIRES the batch to be open.
 func (b *Batch) Blocks(f func(BlockInfo) bool) {
 	for _, def := range b.Schema().Counters() {
-		if !b.BlocksFrom(def, 0, f) {
+		if !b.BlocksFrom(def, BlockPlace{}, f) {
 			return
 		}
 	}
 }
 
-// BlocksFrom calls f for the blocks of a counter, from the one that holds mid on, until f returns false, which it
-// returns: who walks many blocks ends the batch now and then, and goes on where it was. REQUIRES the batch to be open.
-func (b *Batch) BlocksFrom(c *schema.Counter, mid uint64, f func(BlockInfo) bool) bool {
-	ks := b.s.spaces[c.ID]
-	for last := false; !last; {
-		blk := ks.lock(mid)
+// BlocksFrom calls f for the blocks of a counter, from a place on, until f returns false, which it returns: who walks
+// many blocks ends the batch now and then, and goes on where it was. REQUIRES the batch to be open.
+func (b *Batch) BlocksFrom(c *schema.Counter, from BlockPlace, f func(BlockInfo) bool) bool {
+	for sp, at := b.s.spaces[c.ID], from; at.group < len(sp); {
+		ks := sp[at.group]
+		blk := ks.lock(at.lo)
 		info := b.info(ks, blk)
-		mid, last = blk.hi, blk.open()
 		blk.mu.Unlock()
-		if !f(info) {
+		if at = info.Next(); !f(info) {
 			return false
 		}
 	}
@@ -56,7 +71,7 @@ func (b *Batch) BlocksFrom(c *schema.Counter, mid uint64, f func(BlockInfo) bool
 
 // BlockOf describes the block that holds, or would hold, an item. REQUIRES the batch to be open.
 func (b *Batch) BlockOf(c *schema.Counter, mid uint64) (info BlockInfo, found bool) {
-	ks := b.s.spaces[c.ID]
+	ks := b.s.spaces[c.ID].of(mid)
 	blk := ks.lock(mid)
 	defer blk.mu.Unlock()
 	b.show(blk.logged)
@@ -67,6 +82,9 @@ func (b *Batch) BlockOf(c *schema.Counter, mid uint64) (info BlockInfo, found bo
 // info describes blk. REQUIRES blk.mu held.
 func (b *Batch) info(ks *keyspace, blk *block) BlockInfo {
 	info := ks.info(blk)
+	if info.Group = -1; b.s.grouped {
+		info.Group, info.Hidden = int(ks.group), b.s.hidden(ks)
+	}
 	if info.Idle = -1; blk.used > 0 {
 		info.Idle = max(0, b.s.tiers.clock.Load()-blk.used)
 	}

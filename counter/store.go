@@ -20,7 +20,7 @@ import (
 //
 //	repl.applying   a frame of the primary, a change of role, or a block being copied for an image
 //	Store.gate      shared by every batch; exclusive for changes of the schema, for MULTI/EXEC and FLUSHALL
-//	block.mu        one at a time, but for a new block that nobody can find yet, and a group's: in order of counter and mid
+//	block.mu        one at a time, but for a new block that nobody can find yet, and a group's: in order of counter, keyspace and mid
 //	ranges.dirMu    to replace the directory
 //	arena's         inside it
 //	producers.mu    behind the blocks' locks, before the log's
@@ -31,10 +31,11 @@ type Store struct {
 	gate   sync.RWMutex
 	closed bool                          // guarded by gate
 	schema atomic.Pointer[schema.Schema] // written under gate held exclusively
-	spaces []*keyspace                   // by counter id, nil where dropped; guarded by gate
+	spaces []space                       // by counter id, nil where dropped; guarded by gate
 	// altered is the log offset behind the last change of everything: by FLUSHALL, or of the schema. Guarded by gate.
 	altered uint64
 
+	grouped  bool // a counter's items are kept by group of hash slots; set before there are any
 	own      ownership
 	disowned persist.Groups // that Own did not name
 	moving   groupStates
@@ -67,7 +68,7 @@ func Open(dir string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{opts: opts}
+	s := &Store{opts: opts, grouped: opts.Grouped}
 	s.repl.s = s
 	s.schema.Store(schema.Empty())
 	s.retention.bytes.Store(opts.RetainBytes)
@@ -109,11 +110,9 @@ func (s *Store) Close() error {
 // release closes files and frees memory.
 func (s *Store) release() error {
 	var errs []error
-	for _, ks := range s.spaces {
-		if ks != nil {
-			for _, b := range ks.dir.Load().blocks {
-				s.tiers.retire(b)
-			}
+	for ks := range s.keyspaces {
+		for _, b := range ks.dir.Load().blocks {
+			s.tiers.retire(b)
 		}
 	}
 	if s.log != nil {
@@ -169,7 +168,7 @@ func (s *Store) alter(b *Batch, next *schema.Schema) error {
 	return nil
 }
 
-// maxCounterID bounds the ids of counters, which are never used again: spaces takes 8 bytes for each up to the highest,
+// maxCounterID bounds the ids of counters, which are never used again: spaces takes 24 bytes for each up to the highest,
 // and a schema that a primary or a file brings may claim any. A counter that is dropped and made again each minute
 // reaches it in two years.
 const maxCounterID = 1 << 20
@@ -198,28 +197,28 @@ func (s *Store) setSchema(next *schema.Schema) error {
 			return err
 		}
 	}
-	fresh, err := s.newKeyspaces(added)
+	fresh, err := s.newSpaces(added)
 	if err != nil {
 		return err
 	}
-	for _, ks := range fresh {
-		for int(ks.id) >= len(s.spaces) {
+	for _, sp := range fresh {
+		for int(sp[0].id) >= len(s.spaces) {
 			s.spaces = append(s.spaces, nil)
 		}
-		s.spaces[ks.id] = ks
+		s.spaces[sp[0].id] = sp
 	}
 	changed := false
 	for _, def := range next.Counters() {
-		ks := s.spaces[def.ID]
-		before := ks.layout
-		if err := ks.define(def); err != nil {
+		sp := s.spaces[def.ID]
+		before := sp[0].layout
+		if err := sp.define(def); err != nil {
 			return err // never: it was tried above
 		}
-		changed = changed || ks.layout != before
+		changed = changed || sp[0].layout != before
 	}
-	for id, ks := range s.spaces {
-		if ks != nil && next.CounterByID(uint32(id)) == nil {
-			ks.free()
+	for id, sp := range s.spaces {
+		if sp != nil && next.CounterByID(uint32(id)) == nil {
+			sp.free()
 			s.spaces[id] = nil
 		}
 	}
@@ -232,19 +231,24 @@ func (s *Store) setSchema(next *schema.Schema) error {
 
 // renew puts empty keyspaces in the place of those chosen, or changes nothing. REQUIRES gate held exclusively.
 func (s *Store) renew(chosen func(*keyspace) bool) error {
-	var defs []*schema.Counter
-	for _, ks := range s.spaces {
-		if ks != nil && chosen(ks) {
-			defs = append(defs, ks.def)
+	var fresh []*keyspace
+	for old := range s.keyspaces {
+		if !chosen(old) {
+			continue
 		}
-	}
-	fresh, err := s.newKeyspaces(defs)
-	if err != nil {
-		return err
+		ks, err := s.newKeyspace(old.columns, old.group)
+		if err != nil {
+			for _, ks := range fresh {
+				ks.free()
+			}
+			return err
+		}
+		fresh = append(fresh, ks)
 	}
 	for _, ks := range fresh {
-		s.spaces[ks.id].free()
-		s.spaces[ks.id] = ks
+		place := &s.spaces[ks.id][ks.group]
+		(*place).free()
+		*place = ks
 	}
 	return nil
 }
@@ -273,13 +277,16 @@ func (b *Batch) Clear() error {
 // Items is the number of items of all counters. Where not all groups are owned and the store is not made of groups, it
 // is estimated, as hash slots spread items evenly: to count would be to read all. REQUIRES the batch to be open.
 func (b *Batch) Items() int {
-	n := 0
-	for _, ks := range b.s.spaces {
-		if ks != nil {
+	n, s := 0, b.s
+	for ks := range s.keyspaces {
+		if !s.hidden(ks) {
 			n += ks.len(b)
 		}
 	}
-	return b.s.own.share(n)
+	if s.grouped {
+		return n
+	}
+	return s.own.share(n)
 }
 
 // Adopt puts a schema in force that was made elsewhere, of the same one as this store's: what it has not is dropped. text

@@ -221,10 +221,7 @@ func (t *tiers) largestOverlay(s *Store) (best *keyspace, lo uint64, ok bool) {
 		return nil, 0, false
 	}
 	most := overlayWorthMerging
-	for _, ks := range s.spaces {
-		if ks == nil {
-			continue
-		}
+	for ks := range s.keyspaces {
 		for _, b := range ks.dir.Load().blocks {
 			if b.cold == nil {
 				continue
@@ -263,8 +260,8 @@ func (t *tiers) victim(s *Store) (best *keyspace, lo uint64, ok bool) {
 	}
 	now := t.clock.Load()
 	oldest := int64(-1)
-	for _, ks := range s.spaces {
-		if ks == nil || len(ks.def.Columns) == 0 {
+	for ks := range s.keyspaces {
+		if len(ks.def.Columns) == 0 {
 			continue
 		}
 		d := ks.dir.Load()
@@ -331,15 +328,12 @@ func (t *tiers) look(s *Store) {
 // candidates looks over all cold blocks.
 func (t *tiers) candidates(s *Store) (found []candidate) {
 	s.gate.RLock()
-	spaces := slices.Clone(s.spaces)
+	spaces := slices.Collect(s.keyspaces)
 	s.gate.RUnlock()
 	limit := t.limit.Load()
 	roomy := limit == 0 || t.memory(s) < limit*7/8
 	ready := t.backoff.over()
 	for _, ks := range spaces {
-		if ks == nil {
-			continue
-		}
 		for _, b := range ks.dir.Load().blocks {
 			if b.cold == nil {
 				continue
@@ -412,10 +406,7 @@ func (a Admin) TierCounts() TierStats {
 // Tiers counts. REQUIRES the batch to be open.
 func (b *Batch) Tiers() TierStats {
 	st := b.s.Admin().TierCounts()
-	for _, ks := range b.s.spaces {
-		if ks == nil {
-			continue
-		}
+	for ks := range b.s.keyspaces {
 		for lo := uint64(0); lo < hot.EndMid; {
 			blk := ks.lock(lo)
 			if blk.cold == nil {

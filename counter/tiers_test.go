@@ -514,7 +514,7 @@ func TestFullDiskRestsAll(t *testing.T) {
 		t.Errorf("all rest %v after a success", s.tiers.backoff.pause)
 	}
 	hotSealed := 0
-	for _, b := range s.spaces[s.Schema().Counter("a").ID].dir.Load().blocks {
+	for _, b := range s.spaces[s.Schema().Counter("a").ID][0].dir.Load().blocks {
 		if b.cold == nil && !b.open() {
 			hotSealed++
 		}

@@ -24,31 +24,29 @@ const usageStep = 1024
 func (a Admin) Usage() []Usage {
 	s := a.s
 	var all []Usage
-	for id := 0; ; id++ {
-		u := Usage{}
-		more, last := true, false
-		for lo := uint64(0); lo < hot.EndMid && more; {
+	u := Usage{}
+	for n, more := 0, true; more; n++ {
+		if n%s.parts() == 0 && u.Counter != "" {
+			all, u = append(all, u), Usage{}
+		}
+		for lo := uint64(0); lo < hot.EndMid; {
 			s.gate.RLock()
-			if last = s.closed || id >= len(s.spaces); last {
+			var ks *keyspace
+			if ks, more = s.keyspaceAt(n); ks == nil {
 				s.gate.RUnlock()
 				break
 			}
-			ks := s.spaces[id]
-			if more = ks != nil; more {
-				u.Counter = ks.counterName
-				for n := 0; n < usageStep && lo < hot.EndMid; n++ {
-					lo = u.add(ks, lo)
-				}
+			u.Counter = ks.counterName
+			for i := 0; i < usageStep && lo < hot.EndMid; i++ {
+				lo = u.add(ks, lo)
 			}
 			s.gate.RUnlock()
 		}
-		if u.Counter != "" {
-			all = append(all, u)
-		}
-		if last {
-			return all
-		}
 	}
+	if u.Counter != "" {
+		all = append(all, u)
+	}
+	return all
 }
 
 // add counts the block that lo is in, and returns where the next begins. REQUIRES Store.gate held.

@@ -39,10 +39,7 @@ func (v *snapshotter) verifyImages(s *Store, m *persist.Manifest, pace func(byte
 // remake has images written anew.
 func (v *snapshotter) remake(s *Store, names map[string]bool) {
 	s.gate.RLock()
-	for _, ks := range s.spaces {
-		if ks == nil {
-			continue
-		}
+	for ks := range s.keyspaces {
 		for _, b := range ks.dir.Load().blocks {
 			b.mu.Lock()
 			if b.image != nil && names[b.image.Name] {

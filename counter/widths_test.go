@@ -13,7 +13,7 @@ import (
 // playWidths chooses the widths of a random block again: as for one that has come to rest, or as for a young one.
 func playWidths(t testing.TB, rng *rand.Rand, s *Store, mid uint64) {
 	t.Helper()
-	ks := s.spaces[s.Schema().Counters()[rng.IntN(2)].ID]
+	ks := s.spaces[s.Schema().Counters()[rng.IntN(2)].ID].of(mid)
 	b := ks.lock(mid)
 	var err error
 	if rng.IntN(2) == 0 {
@@ -37,7 +37,7 @@ func sealedWidths(t testing.TB, s *Store) (all [][]uint8) {
 	}
 	defer b.End()
 	first := b.Schema().Counters()[0]
-	ks := s.spaces[first.ID]
+	ks := s.spaces[first.ID][0]
 	b.Blocks(func(i BlockInfo) bool {
 		if i.Counter != first || i.Open || i.Tier != TierHot {
 			return true
@@ -120,7 +120,7 @@ func TestWidths(t *testing.T) {
 			set(key(i, "cntrn"), 0)
 		}
 	}
-	ks := s.spaces[s.Schema().Counter("weibo").ID]
+	ks := s.spaces[s.Schema().Counter("weibo").ID][0]
 	for _, b := range ks.dir.Load().blocks {
 		b = ks.lockFor(b, b.lo)
 		if b.settles(b.packed.Add(settleAfter-1)) || !b.open() && !b.settles(b.packed.Add(settleAfter)) {
@@ -204,7 +204,7 @@ func TestWidenTolerated(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ks := s.spaces[s.Schema().Counter("weibo").ID]
+	ks := s.spaces[s.Schema().Counter("weibo").ID][0]
 	b := ks.dir.Load().blocks[0]
 	items := b.tab.Len()
 	b.tolerated = items / 2 // as after a failure

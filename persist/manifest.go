@@ -29,9 +29,11 @@ func (t Tier) suffix() string {
 
 // BlockFile is a block as a manifest lists it.
 type BlockFile struct {
-	Tier   Tier
-	Block  uint64 // id
-	Lo, Hi uint64 // range of mids, Hi exclusive; ranges of hot and cold blocks of a counter are disjoint and ascend
+	Tier  Tier
+	Group uint8  // of hash slots, where Manifest.Grouped
+	Block uint64 // id
+	// Range of mids, Hi exclusive; ranges of hot and cold blocks of a counter, or of a group of it, are disjoint and ascend.
+	Lo, Hi uint64
 	// Offset is the log offset it counts as standing at. The file's own, where it was written, is lower where the block
 	// did not change since, and may be higher after a repair cut the log.
 	Offset uint64
@@ -70,6 +72,10 @@ type Manifest struct {
 	// LogPacked: segments of the directory's log may be packed. It says nothing of the snapshot; programs that know no
 	// packed segments must not open the directory.
 	LogPacked bool
+
+	// Grouped: a counter's items are kept by group of hash slots (package slot), in blocks of their own. A group without
+	// items may have none.
+	Grouped bool
 
 	NextCounter uint32
 	NextBlock   uint64
@@ -157,7 +163,12 @@ func (m *Manifest) Validate() error {
 	for _, c := range m.Counters {
 		wrong(c.ID >= m.NextCounter, "counter %d, but the next id is %d", c.ID, m.NextCounter)
 		end := map[bool]uint64{} // of the last range, overlays apart
+		group := uint8(0)
 		for _, b := range c.Blocks {
+			wrong(b.Group < group || b.Group > 0 && !m.Grouped, "block %d: group %d behind group %d", b.Block, b.Group, group)
+			if b.Group != group {
+				group, end = b.Group, map[bool]uint64{}
+			}
 			switch b.Tier {
 			case TierHot, TierCold, TierOverlay:
 			default:

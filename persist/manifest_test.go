@@ -44,6 +44,28 @@ func movingManifest() *Manifest {
 	return m
 }
 
+// groupedManifest is one of a store made of groups: groups 0, 3 and 255 have blocks.
+func groupedManifest() *Manifest {
+	m := sampleManifest()
+	m.Grouped = true
+	c := &m.Counters[0]
+	all := c.Blocks
+	c.Blocks = nil
+	for i, group := range []uint8{0, 3, 255} {
+		for _, b := range all {
+			b.Group, b.Block = group, b.Block+m.NextBlock*uint64(i)
+			if b.Tier == TierCold {
+				b.Name = ColdName(b.Block, b.Offset)
+			} else {
+				b.Name = ImageName(b.Block, b.Offset)
+			}
+			c.Blocks = append(c.Blocks, b)
+		}
+	}
+	m.NextBlock *= 3
+	return m
+}
+
 func TestManifestRoundTrip(t *testing.T) {
 	for _, m := range []*Manifest{sampleManifest(), producersManifest(), movingManifest(), {Generation: 1}} {
 		must(t, m.Validate())
@@ -64,8 +86,13 @@ func TestManifestRoundTrip(t *testing.T) {
 	if !reflect.DeepEqual(got, packed) {
 		t.Errorf("got %+v, want %+v", got, packed)
 	}
+	grouped := groupedManifest()
+	must(t, grouped.Validate())
+	if got, err = parseManifest("m", golden(t, "MANIFEST-v5", grouped.appendText(nil))); err != nil || !reflect.DeepEqual(got, grouped) {
+		t.Errorf("got %+v, %v, want %+v", got, err, grouped)
+	}
 	// What is said of the directory's log is not for others, who may know no such version.
-	golden(t, "MANIFEST-v2", got.Text())
+	golden(t, "MANIFEST-v2", packed.Text())
 }
 
 func TestManifestDamage(t *testing.T) {
@@ -89,7 +116,7 @@ func TestManifestRefused(t *testing.T) {
 		from, to string
 		want     error
 	}{
-		{"manifest 1", "manifest 5", ErrNewerFormat},
+		{"manifest 1", "manifest 6", ErrNewerFormat},
 		{"manifest 1", "manifest 2", ErrCorrupt}, // without producers it is written as 1
 		{"manifest 1", "manifest 0", ErrCorrupt},
 		{"manifest 1", "manifest 01", ErrCorrupt},
@@ -259,7 +286,7 @@ func TestDir(t *testing.T) {
 	if _, err := OpenDir(fsys, testDir); !errors.As(err, &corrupt) || !strings.Contains(err.Error(), RepairCommand(testDir)) {
 		t.Error("all manifests damaged: got", err)
 	}
-	must(t, vfs.WriteFileAtomic(fsys, filepath.Join(testDir, ManifestName(13)), resealed("manifest 1", "manifest 5")))
+	must(t, vfs.WriteFileAtomic(fsys, filepath.Join(testDir, ManifestName(13)), resealed("manifest 1", "manifest 6")))
 	if _, err := OpenDir(fsys, testDir); !errors.Is(err, ErrNewerFormat) {
 		t.Error("newer manifest: got", err)
 	}

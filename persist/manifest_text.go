@@ -8,23 +8,26 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
 // A manifest is a text file, so that a person can read what a snapshot is made of: one fact a line, in this order.
 //
-//	counterd manifest <1|2|3|4>
+//	counterd manifest <1|2|3|4|5>
 //	generation <n>
 //	replid <40 hex digits> epoch <n> replica <true|false>
 //	replid2 <40 hex digits> end <offset>
 //	time <ms>
 //	offset <n> replay <n>
 //	log packed                                              if segments of the log may be: then it is version 3
+//	groups 256                                              if the blocks of counters are of groups: then it is version 5
 //	next-counter <n> next-block <n>
 //	schema "<statement>"                                    any number
 //	gone groups <ranges>                                    if there are any: then it is version 4
 //	importing "<move>" groups <ranges>                      any number: then it is version 4
 //	counter <id> next-column <n> name "<name>"              any number, each with its blocks
+//	group <0..255>                                          before the blocks of each group that has some
 //	<hot|cold|overlay> <block> lo <n> hi <n> offset <n> items <n> bytes <n> crc <8 hex> file "<name>"
 //	producers <block> offset <n> items <n> bytes <n> crc <8 hex> file "<name>"    if there are any: then it is version 2
 //	end crc32c <8 hex digits>
@@ -33,7 +36,7 @@ import (
 // the first line, the last line and what the checksum covers.
 const (
 	manifestTitle   = "counterd manifest "
-	manifestVersion = 4
+	manifestVersion = 5
 	manifestEnd     = "end crc32c "
 	maxManifest     = 64 << 20 // bytes; about 500,000 blocks
 )
@@ -52,6 +55,9 @@ func (m *Manifest) appendText(dst []byte) []byte {
 	if len(m.Moving) > 0 {
 		version = 4
 	}
+	if m.Grouped {
+		version = 5
+	}
 	line(manifestTitle+"%d", version)
 	line("generation %d", m.Generation)
 	line("replid %s epoch %d replica %t", m.History.ReplID, m.History.Epoch, m.History.Replica)
@@ -60,6 +66,9 @@ func (m *Manifest) appendText(dst []byte) []byte {
 	line("offset %d replay %d", m.Offset, m.Replay)
 	if m.LogPacked {
 		line("log packed")
+	}
+	if m.Grouped {
+		line("groups %d", slot.Groups)
 	}
 	line("next-counter %d next-block %d", m.NextCounter, m.NextBlock)
 	for _, s := range m.Schema {
@@ -74,7 +83,10 @@ func (m *Manifest) appendText(dst []byte) []byte {
 	}
 	for _, c := range m.Counters {
 		line("counter %d next-column %d name %q", c.ID, c.NextColumn, c.Name)
-		for _, b := range c.Blocks {
+		for i, b := range c.Blocks {
+			if m.Grouped && (i == 0 || b.Group != c.Blocks[i-1].Group) {
+				line("group %d", b.Group)
+			}
 			line("%s %d lo %d hi %d offset %d items %d bytes %d crc %08x file %q",
 				b.Tier, b.Block, b.Lo, b.Hi, b.Offset, b.Items, b.Bytes, b.CRC, b.Name)
 		}
@@ -222,6 +234,10 @@ func (p *manifestParser) manifest() *Manifest {
 		p.expect("\nlog packed")
 		m.LogPacked = true
 	}
+	if p.at("\ngroups ") {
+		p.expect("\ngroups " + strconv.Itoa(slot.Groups))
+		m.Grouped = true
+	}
 	m.NextCounter = uint32(field("\nnext-counter ", 32))
 	m.NextBlock = field(" next-block ", 64)
 	for p.at("\nschema ") {
@@ -244,8 +260,16 @@ func (p *manifestParser) manifest() *Manifest {
 		c := CounterFiles{ID: uint32(field("\ncounter ", 32)), NextColumn: uint16(field(" next-column ", 16))}
 		p.expect(" name ")
 		c.Name = p.quoted()
-		for tier := p.tier(); tier != ""; tier = p.tier() {
-			b := BlockFile{Tier: tier, Block: field("\n"+string(tier)+" ", 64)}
+		group := uint8(0)
+		for {
+			if m.Grouped && p.at("\ngroup ") {
+				group = uint8(field("\ngroup ", 8))
+			}
+			tier := p.tier()
+			if tier == "" {
+				break
+			}
+			b := BlockFile{Tier: tier, Group: group, Block: field("\n"+string(tier)+" ", 64)}
 			b.Lo = field(" lo ", 64)
 			b.Hi = field(" hi ", 64)
 			p.file(&b)

@@ -69,8 +69,12 @@ func (d *dumper) printStore(store *counter.Store) error {
 	defer b.End()
 	var items []counter.ScanItem
 	args := make([]string, 0, 16)
-	cursor, first := d.mids.Lo, true
-	for first || cursor != 0 && cursor&coldstore.MaxMid < d.mids.Hi { // behind what cannot be listed it has one bit more
+	// Groups of hash slots come one after the other; else mids rise.
+	cursor, end, first := d.mids.Lo, d.mids.Hi, true
+	if store.Grouped() {
+		cursor, end = 0, 1<<63
+	}
+	for first || cursor != 0 && cursor&coldstore.MaxMid < end { // behind what cannot be listed it has one bit more
 		first = false
 		if err := d.ctx.Err(); err != nil {
 			return err

@@ -38,7 +38,7 @@ func (d *dumper) printManifest(m *persist.Manifest) {
 		}
 		d.printf("  counter %s id %d: %d files, %d rows, %s\n", c.Name, c.ID, len(c.Blocks), items, size(bytes))
 		for j := range c.Blocks {
-			d.printf("    %s\n", blockText(&c.Blocks[j]))
+			d.printf("    %s\n", blockText(m, &c.Blocks[j]))
 		}
 	}
 	if p := m.Producers; p != nil {
@@ -51,9 +51,13 @@ func producersText(b *persist.BlockFile) string {
 	return fmt.Sprintf("%d producers, offset %d bytes %d crc %08x file %s", b.Items, b.Offset, b.Bytes, b.CRC, b.Name)
 }
 
-// blockText describes a block file.
-func blockText(b *persist.BlockFile) string {
-	return fmt.Sprintf("%-7s block %d mids [%d, %s) rows %d offset %d bytes %d crc %08x file %s", b.Tier, b.Block, b.Lo, midText(b.Hi), b.Items, b.Offset, b.Bytes, b.CRC, b.Name)
+// blockText describes a block file of a manifest.
+func blockText(m *persist.Manifest, b *persist.BlockFile) string {
+	group := ""
+	if m.Grouped {
+		group = fmt.Sprintf("group %d ", b.Group)
+	}
+	return group + fmt.Sprintf("%-7s block %d mids [%d, %s) rows %d offset %d bytes %d crc %08x file %s", b.Tier, b.Block, b.Lo, midText(b.Hi), b.Items, b.Offset, b.Bytes, b.CRC, b.Name)
 }
 
 // printFiles prints what the newest manifest names: with rows, if they are wanted; else it only opens the files.
@@ -68,7 +72,7 @@ func (d *dumper) printFiles(manifests []*persist.Manifest) error {
 		if b.Hi <= d.mids.Lo || b.Lo >= d.mids.Hi || d.dumpOptions.counter != "" && c.Name != d.dumpOptions.counter {
 			return nil
 		}
-		d.printf("file %s counter %s\n", blockText(b), c.Name)
+		d.printf("file %s counter %s\n", blockText(manifests[0], b), c.Name)
 		err := d.printRows(c, b)
 		if errors.Is(err, persist.ErrCorrupt) {
 			d.note("%v", err)

@@ -47,6 +47,9 @@ func blockLine(i counter.BlockInfo) string {
 		layout += "(old)"
 	}
 	head := fmt.Sprintf("counter=%s tier=%s kind=%s lo=%d hi=%d items=%d", i.Counter.Name, i.Tier, kind, i.Lo, i.Hi, i.Items)
+	if i.Group >= 0 {
+		head = fmt.Sprintf("counter=%s group=%d tier=%s kind=%s lo=%d hi=%d items=%d", i.Counter.Name, i.Group, i.Tier, kind, i.Lo, i.Hi, i.Items)
+	}
 	if i.Tier == counter.TierCold {
 		return fmt.Sprintf("%s overlay=%d overlay_bytes=%d file=%s file_bytes=%d bytes_per_item=%.2f", head, i.Overlay, i.Bytes, i.File, i.FileBytes,
 			float64(i.FileBytes)/float64(max(1, i.Items)))

@@ -120,6 +120,9 @@ func randomKey(c Conn, _ [][]byte) {
 		left := rand.IntN(n)
 		var from counter.BlockInfo
 		b.Blocks(func(info counter.BlockInfo) bool {
+			if info.Hidden {
+				return true
+			}
 			if info.Items > 0 {
 				from = info // the last one, should some have gone meanwhile
 			}
@@ -129,7 +132,7 @@ func randomKey(c Conn, _ [][]byte) {
 		if from.Counter == nil {
 			return nil
 		}
-		mid, ok, err := b.RandomItem(from.Counter, from.Lo)
+		mid, ok, err := b.RandomItem(from)
 		if ok {
 			key = c.AppendKey(nil, b.Schema(), from.Counter, schema.WholeItem, mid)
 		}

@@ -153,13 +153,13 @@ func (s *status) Walk(f func(page.Block)) error {
 			return nil
 		}
 		def := counters[id]
-		for mid, done := uint64(0), false; !done; {
+		for at, done := (counter.BlockPlace{}), false; !done; {
 			left := walkStep
-			done = b.BlocksFrom(def, mid, func(i counter.BlockInfo) bool {
+			done = b.BlocksFrom(def, at, func(i counter.BlockInfo) bool {
 				f(page.Block{Counter: i.Counter.Name, Lo: i.Lo, Hi: i.Hi, Open: i.Open, Cold: i.Tier == counter.TierCold, Lost: i.Lost, Posts: i.Items,
 					Overlay: i.Overlay, Bytes: i.Bytes, Index: i.Index, FileBytes: i.FileBytes, Uses: i.Uses, Idle: i.Idle})
-				mid, left = i.Hi, left-1
-				return left > 0 || i.Open
+				at, left = i.Next(), left-1
+				return left > 0
 			})
 			if done {
 				break
