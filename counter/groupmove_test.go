@@ -56,7 +56,7 @@ func newMovers(t *testing.T, rng *rand.Rand) *movers {
 	m := &movers{rng: rng, posts: map[uint64][2]uint64{}, seqs: map[string]uint64{}, made: map[string]Once{}, mids: map[string]uint64{}, counts: map[string]int{}}
 	for i := range m.nodes {
 		n := &moverNode{sim: vfs.NewSim()}
-		n.opts = Options{BlockItems: 16 + rng.IntN(100), HashSeed: 1 + rng.Uint64(), RetainBytes: 1 << 30, Manual: true, AppendFsync: SyncAlways}
+		n.opts = Options{BlockItems: 16 + rng.IntN(100), HashSeed: 1 + rng.Uint64(), RetainBytes: 1 << 30, Manual: true, AppendFsync: SyncAlways, Grouped: rng.IntN(2) == 0}
 		m.nodes[i] = n
 		n.open(t)
 		if err := n.s.AlterScript(moversSchema); err != nil {
