@@ -67,7 +67,7 @@ type LogState struct {
 
 // ReplicaState is what a primary knows of a node that follows it.
 type ReplicaState struct {
-	Connected bool
+	Connected bool // it was heard of lately: an open connection is not enough
 	Process   string // of the other end, as its Live.Process
 	// Has is what it acknowledged on this link in this epoch: all up to there is there, by its own appendfsync. It goes on
 	// while the link is broken for who is required.
@@ -80,7 +80,7 @@ type ReplicaState struct {
 
 // LinkState is what a replica knows of the node that it follows.
 type LinkState struct {
-	Connected bool
+	Connected bool // the other was heard of lately: an open connection is not enough
 	// Refused is set while the other's port refuses connections: nothing listens there, so its process is dead. It must not
 	// be set for a connection that timed out.
 	Refused bool

@@ -118,8 +118,8 @@ func (h *clusterHost) Replica(id topology.NodeID) cluster.ReplicaState {
 	}
 	peers := h.repl().Peers()
 	end := log.Written() // before the acknowledgement: who has more was not slow
-	written, durable, _, linked := peers.Acked(string(id))
-	st := cluster.ReplicaState{Connected: linked, Process: peers.ProcessOf(string(id)), Has: written}
+	written, durable, heard, linked := peers.Acked(string(id))
+	st := cluster.ReplicaState{Connected: linked && time.Since(heard) < linkSilent, Process: peers.ProcessOf(string(id)), Has: written}
 	if log.AcksDurable() {
 		st.Has = durable
 	}
@@ -145,9 +145,13 @@ func (h *clusterHost) Replica(id topology.NodeID) cluster.ReplicaState {
 	return st
 }
 
+// linkSilent is for how long a link says nothing until its other end counts as not reached: a connection whose packets are
+// dropped stays open for minutes. A replica acknowledges each 100 ms, a primary says something each second.
+const linkSilent = 2 * time.Second
+
 func (h *clusterHost) Link() cluster.LinkState {
 	info, _ := h.repl().Link()
-	return cluster.LinkState{Connected: info.State == repl.LinkConnected, Refused: info.Refused, Newer: h.repl().Epoch()}
+	return cluster.LinkState{Connected: info.State == repl.LinkConnected && info.LastIO >= 0 && info.LastIO < linkSilent, Refused: info.Refused, Newer: h.repl().Epoch()}
 }
 
 func (h *clusterHost) Log() cluster.LogState {
