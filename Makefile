@@ -6,7 +6,7 @@ PKG ?= ./...
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 20s
 
-.PHONY: help build run demo demo-cluster test units unit race e2e setup lint dist bench bench-compare bench-peers bench-scaling bench-large bench-cluster fuzz crash page failover clean
+.PHONY: help build run demo demo-cluster test units unit race e2e setup lint dist bench bench-compare bench-peers bench-scaling bench-large bench-cluster chaos fuzz crash page failover clean
 
 help:
 	@echo 'make run        build counterd and start it with the example schema on 127.0.0.1:$(PORT) (PORT=...)'
@@ -25,6 +25,7 @@ help:
 	@echo 'make page       the status page in a Chromium, with pictures of it in bin/page (make test does it too where there is one)'
 	@echo 'make crash      3 M crash points on the simulated file system, 200 rounds of kill -9, 200 cut links (an hour and more)'
 	@echo 'make failover   50 failovers by Sentinel: kill, stop, partition, beside redis-server; 400 between a numbered change and its repeat (55 minutes; as root, or without partitions)'
+	@echo 'make chaos      300 faults in a cluster with real etcd: kills, stops, partitions both ways and one way, etcd, full disks; goes on where it was ended (hours; as root, or without partitions); FAULTS= ONLY= CHAOS_LOG='
 	@echo 'make dist       what is released, for linux on amd64 and arm64: archives, Debian and RPM packages, SBOM, checksums'
 	@echo 'make build      bin/counterd, bin/counterctl, bin/counterbench'
 
@@ -137,6 +138,13 @@ DOWN_AFTER ?= 3s
 failover:
 	SCALE=50 $(GO) test -count=1 -run 'SentinelSoak' -timeout 3h -v ./cmd/counterd/e2e -down-after $(DOWN_AFTER)
 	$(GO) test -count=1 -run 'NumberedFailovers' -timeout 3h -v ./cmd/counterd/e2e -failovers 100
+
+FAULTS ?= 300
+CHAOS_LOG ?= bin/chaos.log
+NODE_TIMEOUT ?= 2s
+chaos: setup
+	@mkdir -p bin
+	$(GO) test -count=1 -run 'TestClusterChaos$$' -timeout 48h -v ./cmd/counterd/e2e -cluster-faults $(FAULTS) -cluster-log $(abspath $(CHAOS_LOG)) -cluster-only '$(ONLY)' -node-timeout $(NODE_TIMEOUT)
 
 dist:
 	@VERSION=$(or $(VERSION),0.1.0-dev+$(shell git rev-parse --short=12 HEAD)) packaging/dist.sh

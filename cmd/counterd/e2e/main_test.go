@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -11,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 var seedFlag = flag.Int64("seed", 0, "replay the random tests from this seed (0: a new one, printed)")
@@ -20,8 +23,13 @@ var counterdPath string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	redis.SetLogger(silentRedis{}) // tests kill servers, and go-redis tells of each connection that it misses
 	os.Exit(runAll(m))
 }
+
+type silentRedis struct{}
+
+func (silentRedis) Printf(context.Context, string, ...any) {}
 
 // runAll builds the binary once and runs the tests. It is apart from TestMain because os.Exit runs no defers.
 func runAll(m *testing.M) int {

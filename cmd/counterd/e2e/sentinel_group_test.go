@@ -24,7 +24,7 @@ const insideEnv = "COUNTERD_E2E_INSIDE"
 
 // inNamespace runs the test again in a process with a network namespace of its own and reports what that finds. here is
 // whether the caller is to do the work: in that process, or because there can be none, which has been said.
-func inNamespace(t *testing.T) (here, networks bool) {
+func inNamespace(t *testing.T, flags ...string) (here, networks bool) {
 	t.Helper()
 	if os.Getenv(insideEnv) != "" {
 		return true, true
@@ -37,6 +37,7 @@ func inNamespace(t *testing.T) (here, networks bool) {
 		return true, false
 	}
 	args := []string{"-test.run=^" + t.Name() + "$", "-test.v", "-test.timeout=0", "-seed=" + strconv.FormatInt(firstSeed(), 10), "-down-after=" + downAfterFlag.String()}
+	args = append(args, flags...)
 	if testing.Short() {
 		args = append(args, "-test.short")
 	}
@@ -45,7 +46,7 @@ func inNamespace(t *testing.T) (here, networks bool) {
 	cmd.Env = append(os.Environ(), insideEnv+"=1", "COUNTERD_BINARY="+counterdPath)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	if scaled(1) > 1 { // an hour perhaps: print as it goes
+	if scaled(1) > 1 || len(flags) > 0 { // an hour perhaps: print as it goes
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	}
 	if err := cmd.Run(); err != nil {

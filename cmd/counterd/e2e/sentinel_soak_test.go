@@ -343,7 +343,7 @@ func (s *soak) report() {
 }
 
 // medianSpread is the median, the least and the most.
-func medianSpread(some []failover, of func(failover) time.Duration) string {
+func medianSpread[T any](some []T, of func(T) time.Duration) string {
 	var list []time.Duration
 	for _, f := range some {
 		list = append(list, of(f))
