@@ -3,6 +3,7 @@
 //	source.go      what it wants to know of a server: page.Source. It knows no server itself
 //	history.go     the last hour: a ring of seconds and one of ten seconds
 //	verdict.go     what is wrong, in words, and since when
+//	cluster.go     a cluster as a node of it knows it
 //	blockmap.go    the map of blocks: however many there are, a bounded number of cells
 //	times.go       which mids carry time
 //	monitor.go     looks at the server each second, and makes what is sent

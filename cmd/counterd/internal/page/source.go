@@ -37,7 +37,8 @@ type Vitals struct {
 	Snapshot Snapshot  `json:"snapshot"`
 	Memory   Memory    `json:"memory"`
 	Damage   Damage    `json:"damage"`
-	Link     *Link     `json:"link,omitempty"` // nil: a primary, or a replica of nobody
+	Link     *Link     `json:"link,omitempty"`    // nil: a primary, or a replica of nobody
+	Cluster  *Cluster  `json:"cluster,omitempty"` // nil: it is in none
 	Replicas []Replica `json:"replicas"`
 	Clients  Clients   `json:"clients"`
 
@@ -149,6 +150,7 @@ type Details struct {
 	Largest  []Client  `json:"largest"`  // clients that hold most
 	Busiest  []Client  `json:"busiest"`  // that sent most commands
 	Restore  *Restore  `json:"restore,omitempty"`
+	Shards   []Shard   `json:"shards,omitempty"` // of the cluster, those with a fault first, the free nodes last
 	Counters int       `json:"counters"`
 	Columns  int       `json:"columns"`
 

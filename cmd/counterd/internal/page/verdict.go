@@ -147,6 +147,7 @@ func (j *judge) find(now time.Time, v *Vitals, lost int) (found []Problem) {
 		say(Warn, "damage", "Damaged pages were found in cold files", "Keys on them answer IOERR. The log names files and pages; counterctl check reads all.")
 	}
 	j.replication(now, v, say, ago)
+	j.cluster(v, say)
 	j.connections(now, v, say)
 	switch left := time.UnixMilli(v.Certificate).Sub(now); {
 	case v.Certificate == 0 || left > certificateEnds:
@@ -177,7 +178,7 @@ func (j *judge) service(v *Vitals, say sayer) {
 	case v.Memory.Full:
 		say(Bad, "memory", "Memory is full: changes that need more are refused", "maxmemory is passed, and the disk does not keep up with ranges that are to be written to it. Reads and changes of posts in memory go on.")
 	}
-	if v.Refusal != "" && v.Role != "replica" && !few(v) {
+	if v.Refusal != "" && v.Role != "replica" && !few(v) && v.Cluster == nil {
 		say(Bad, "refused", "Changes are refused", v.Refusal)
 	}
 	if v.Pause != "" {
@@ -229,7 +230,7 @@ func (j *judge) replication(now time.Time, v *Vitals, say sayer, ago func(time.D
 			say(Bad, "link", "No link to the primary "+l.Primary, hint)
 			ago(l.Down)
 		}
-	} else if v.Role == "replica" {
+	} else if v.Role == "replica" && v.Cluster == nil { // which says so itself
 		say(Bad, "link", "A replica of nobody", "It refuses changes until REPLICAOF names its primary, or REPLICAOF NO ONE makes it one.")
 	}
 	if j.replicas == nil || v.Role == "replica" {

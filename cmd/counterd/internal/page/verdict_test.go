@@ -51,6 +51,19 @@ func TestVerdict(t *testing.T) {
 		{"link", Warn, "Copying from the primary: 50 % of 8.0 GiB", func(v *Vitals) {
 			v.Role, v.Link = "replica", &Link{State: "sync", Copied: 4 << 30, Total: 8 << 30}
 		}},
+		{"well", OK, "", func(v *Vitals) { v.Cluster = &Cluster{Shard: 1, Primary: true, Shards: 3, Nodes: 9} }},
+		{"well", OK, "", func(v *Vitals) { // between two primaries, which is told by reads
+			v.Role, v.Refusal, v.Cluster = "replica", "READONLY", &Cluster{Shard: 1}
+		}},
+		{"free", Note, "A free node: it has no part in the cluster yet", func(v *Vitals) { v.Cluster = &Cluster{Reads: "CLUSTERDOWN no shard"} }},
+		{"writes", Bad, "Changes are refused", func(v *Vitals) { v.Cluster = &Cluster{Shard: 1, Primary: true, Writes: "NOREPLICAS"} }},
+		{"reads", Bad, "Reads are refused", func(v *Vitals) { v.Cluster = &Cluster{Shard: 1, Reads: "CLUSTERDOWN lease"} }},
+		{"etcd", Bad, "etcd does not answer", func(v *Vitals) { v.Cluster = &Cluster{Shard: 1, Etcd: "refused"} }},
+		{"headless", Bad, "1 shard has no primary that lives", func(v *Vitals) { v.Cluster = &Cluster{Shard: 1, Headless: 1} }},
+		{"unowned", Bad, "128 hash slots are owned by no shard", func(v *Vitals) { v.Cluster = &Cluster{Shard: 1, Unowned: 128} }},
+		{"thin", Warn, "2 shards have nodes that are not in sync", func(v *Vitals) { v.Cluster = &Cluster{Shard: 1, Thin: 2} }},
+		{"away", Warn, "1 node is away", func(v *Vitals) { v.Cluster = &Cluster{Shard: 1, Away: 1} }},
+		{"moves", Note, "3 moves of hash slots under way", func(v *Vitals) { v.Cluster = &Cluster{Shard: 1, Moves: 3} }},
 		{"link", Bad, "A replica of nobody", func(v *Vitals) { v.Role = "replica" }},
 		{"replica-10.0.0.2:6379", Note, "Replica 10.0.0.2:6379 is being sent a full copy", func(v *Vitals) { v.Replicas = []Replica{{Addr: "10.0.0.2:6379"}} }},
 		{"replica-10.0.0.2:6379", Warn, "Replica 10.0.0.2:6379 is silent", func(v *Vitals) {

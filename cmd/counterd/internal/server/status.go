@@ -85,6 +85,7 @@ func (s *status) Vitals() page.Vitals {
 	}
 	s.vitalsOfDisk(&v, store)
 	s.vitalsOfNodes(&v, store)
+	v.Cluster = s.vitalsOfCluster()
 	return v
 }
 

@@ -30,6 +30,7 @@ func (s *status) Details(limit int) page.Details {
 	if store.Durable() {
 		d.Restore = s.restore(store)
 	}
+	d.Shards = s.clusterShards(limit)
 	p := store.Admin().ProducerStats()
 	d.Producers, d.ProducerBytes = p.Producers, p.Bytes
 	return d

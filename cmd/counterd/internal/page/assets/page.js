@@ -129,6 +129,7 @@ function show(s) {
   memory(s);
   durability(s);
   replication(s);
+  cluster(s);
   commands(s.details.commands);
   slow(s);
   clients(s);
@@ -292,6 +293,21 @@ function replication(s) {
   }
   $("replicas-table").hidden = $("roomnote").hidden = v.replicas.length === 0;
   rows($("replicas"), v.replicas, ["", "n", "n", "n"], "", (r) => [[r.addr, r.online ? "" : "full copy"], bytes(r.behind), span(r.lag / NS), bytes(r.kept)]);
+}
+
+// cluster shows all shards and the free nodes.
+function cluster(s) {
+  const c = s.vitals.cluster, all = s.details.shards || [];
+  $("cluster").hidden = !c;
+  if (!c) return;
+  const part = c.shard ? `This node ${c.primary ? "leads" : "follows in"} shard ${num(c.shard)} in epoch ${num(c.epoch)}` : "This node is free";
+  const lease = c.lease > 0 ? `, its lease lasts ${span(c.lease / NS)}` : ", its lease ran out";
+  set($("clustersum"), `${part}${lease}. ${num(c.nodes)} nodes${c.away ? ` (${num(c.away)} away)` : ""}, ${num(c.shards)} shards${c.moves ? `, ${num(c.moves)} moves` : ""}.`);
+  rows($("shards"), all, ["", "cmd", "n", "n", "n w", "n", "n w"], "No shard was made yet.", (r) => [
+    [r.id ? num(r.id) : "free", (r.moves || []).map((m) => `${num(m.groups)} groups ${m.out ? "to" : "from"} shard ${num(m.other)}: ${m.state}`).join(", ")],
+    r.nodes.map((n) => `${n.addr} ${n.state}${n.self ? ", this one" : ""}${n.zone ? ", " + n.zone : ""}`).join("; "),
+    r.id ? num(r.slots) : "–", r.id ? short(r.posts) : "–", r.id ? bytes(r.bytes) : "–", r.id ? short(r.ops) : "–", r.id ? num(r.epoch) : "–",
+  ]);
 }
 
 function commands(all) {

@@ -1,0 +1,139 @@
+package server
+
+import (
+	"cmp"
+	"net"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/page"
+	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/internal/slot"
+)
+
+// The whole cluster on the status page, as any node knows it by its map.
+
+// vitalsOfCluster tells of the node's part; nil: it is in no cluster.
+func (s *status) vitalsOfCluster() *page.Cluster {
+	if s.joined == nil {
+		return nil
+	}
+	st := s.cluster.now.Load()
+	c := &page.Cluster{Shard: int(st.shardID()), Primary: st.Primary, Reads: clip(st.Readable(time.Now())), Writes: clip(st.Writes),
+		Shards: len(st.Map.Shards), Nodes: len(st.Map.Nodes), Moves: len(st.Map.Moves)}
+	if err := s.joined.registry.Err(); err != nil {
+		c.Etcd = clip(err.Error())
+	}
+	if !st.Until.IsZero() {
+		c.Lease = time.Until(st.Until)
+	}
+	if st.Shard != nil {
+		c.Epoch = st.Shard.Epoch
+	}
+	members := make(map[topology.ShardID]int)
+	for id, n := range st.Map.Nodes {
+		members[n.Shard]++
+		if st.Map.Live[id] == nil {
+			c.Away++
+		}
+	}
+	c.Free = members[0]
+	unowned := st.Map.Unowned()
+	if c.Unowned = unowned.Len() * slot.PerGroup; !st.Map.Created() {
+		c.Unowned = 0
+	}
+	for _, shard := range st.Map.Shards {
+		if st.Map.Live[shard.Primary] == nil {
+			c.Headless++
+		}
+		if len(shard.InSync) < members[shard.ID] {
+			c.Thin++
+		}
+	}
+	return c
+}
+
+// clusterShards lists the cluster's shards, those with a fault first, and behind them the free nodes.
+func (s *status) clusterShards(limit int) []page.Shard {
+	if s.joined == nil {
+		return nil
+	}
+	st := s.cluster.now.Load()
+	m := st.Map
+	nodes := make(map[topology.ShardID][]*topology.Node)
+	for _, n := range m.Nodes {
+		nodes[n.Shard] = append(nodes[n.Shard], n)
+	}
+	var list []page.Shard
+	faults := make(map[int]int)
+	for _, shard := range m.Shards {
+		row := page.Shard{ID: int(shard.ID), Epoch: shard.Epoch, Slots: shard.Groups.Len() * slot.PerGroup}
+		if live := m.Live[shard.Primary]; live != nil {
+			row.Posts, row.Bytes, row.Ops = live.Posts, live.Bytes, live.Ops
+		}
+		for _, n := range nodes[shard.ID] {
+			state := "behind"
+			switch {
+			case m.Live[n.ID] == nil:
+				state = "away"
+			case n.ID == shard.Primary:
+				state = "primary"
+			case slices.Contains(shard.InSync, n.ID):
+				state = "in sync"
+			}
+			if state == "behind" || state == "away" {
+				faults[row.ID]++
+			}
+			row.Nodes = append(row.Nodes, nodeRow(n, state, st.Self))
+		}
+		for _, move := range m.Moves {
+			if move.From == shard.ID || move.To == shard.ID {
+				one := page.ShardMoves{Groups: move.Groups.Len(), Other: int(move.From), State: string(move.State)}
+				if move.From == shard.ID {
+					one.Other, one.Out = int(move.To), true
+				}
+				row.Moves = append(row.Moves, one)
+			}
+		}
+		sortNodes(row.Nodes)
+		list = append(list, row)
+	}
+	slices.SortStableFunc(list, func(a, b page.Shard) int { return cmp.Compare(faults[b.ID], faults[a.ID]) })
+	list = list[:min(len(list), limit)]
+	if free := nodes[0]; len(free) > 0 {
+		row := page.Shard{}
+		for _, n := range free {
+			state := "free"
+			if m.Live[n.ID] == nil {
+				state = "away"
+			}
+			row.Nodes = append(row.Nodes, nodeRow(n, state, st.Self))
+		}
+		sortNodes(row.Nodes)
+		row.Nodes = row.Nodes[:min(len(row.Nodes), limit)]
+		list = append(list, row)
+	}
+	return list
+}
+
+func nodeRow(n *topology.Node, state string, self topology.NodeID) page.ShardNode {
+	port := n.Port
+	if port == 0 {
+		port = n.TLSPort
+	}
+	return page.ShardNode{Addr: net.JoinHostPort(n.Host, strconv.Itoa(port)), Page: n.HTTP, Zone: n.Zone, State: state, Self: n.ID == self, Version: n.Version}
+}
+
+// sortNodes puts the primary first, and else goes by address.
+func sortNodes(nodes []page.ShardNode) {
+	first := func(n page.ShardNode) int {
+		if n.State == "primary" {
+			return 0
+		}
+		return 1
+	}
+	slices.SortFunc(nodes, func(a, b page.ShardNode) int {
+		return cmp.Or(cmp.Compare(first(a), first(b)), cmp.Compare(a.Addr, b.Addr))
+	})
+}
