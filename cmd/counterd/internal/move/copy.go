@@ -1,0 +1,293 @@
+package move
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/counterd/counterd/cmd/internal/registry"
+	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/counter"
+)
+
+const (
+	// nearly is how far behind the source's log a copy may be for the hold: some ms.
+	nearly = 64 << 10
+	// rounds is how often a copy tries to come as near, before it holds all the same.
+	rounds = 100
+	// fullPause is how long a copy waits where memory, or the schema, is behind.
+	fullPause = 100 * time.Millisecond
+	// commitFor is how long a commit is tried: the source has taken its hold back by then.
+	commitFor = 2 * holdFor
+)
+
+// copying is one attempt to bring groups here.
+type copying struct {
+	m      *Mover
+	v      *topology.Move
+	epoch  uint64 // led here
+	source uint64 // led there
+	remote Remote
+	in     *counter.GroupImport
+	at     uint64 // offset of the source's log up to which it is here
+	end    uint64 // of this log, behind what came
+}
+
+// copy brings a move's groups here and commits it. nil: the map will say what is next.
+func (m *Mover) copy(ctx context.Context, id string, epoch uint64) error {
+	now, v, err := m.undecided(ctx, id, epoch)
+	if err != nil || v == nil {
+		return err
+	}
+	shard := now.Shard(v.From)
+	if shard == nil || shard.Primary == "" || now.Live[shard.Primary] == nil {
+		return fmt.Errorf("shard %d has no primary that lives", v.From)
+	}
+	remote, err := m.conf.Dial(ctx, now.Live[shard.Primary].Address)
+	if err != nil {
+		return err
+	}
+	defer remote.Close()
+	c := &copying{m: m, v: v, epoch: epoch, source: shard.Epoch, remote: remote}
+	if c.at, err = remote.Open(ctx, id, c.source); err != nil {
+		return err
+	}
+	if c.in, err = m.conf.Host.Store().Groups().Import(id, v.Groups); err != nil {
+		return err
+	}
+	m.note(v, func(p *Progress) {
+		*p = Progress{ID: v.ID, Groups: v.Groups, From: v.From, Phase: "copying", Began: time.Now()}
+	})
+	if err = c.producers(ctx); err == nil {
+		err = c.rows(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	for {
+		if err := c.follow(ctx); err != nil {
+			return err
+		}
+		done, err := c.handOver(ctx)
+		if done || err != nil {
+			return err
+		}
+		sleep(ctx, firstPause) // the source has taken its hold back
+	}
+}
+
+// undecided reads a move that is still to be made, and sees to it that no commit of it can happen that was begun before:
+// of what is committed nothing may be dropped. No move: it is decided.
+func (m *Mover) undecided(ctx context.Context, id string, epoch uint64) (*topology.Map, *topology.Move, error) {
+	for {
+		now, err := m.conf.Registry.Load(ctx)
+		if err != nil {
+			return nil, nil, fmt.Errorf("etcd: %w", err)
+		}
+		v := now.Move(id)
+		if v == nil || v.State != topology.MoveCopying {
+			return nil, nil, nil
+		}
+		if to := now.Shard(v.To); to == nil || to.Epoch != epoch {
+			return nil, nil, fmt.Errorf("epoch %d of shard %d has ended", epoch, v.To)
+		}
+		m.mu.Lock()
+		tried, ok := m.tried[id]
+		m.mu.Unlock()
+		if !ok || v.Revision != tried {
+			return now, v, nil
+		}
+		c, err := topology.CancelHold(now, id)
+		if err != nil {
+			return nil, nil, err
+		}
+		if err := m.conf.Registry.Commit(ctx, c); err != nil && !errors.Is(err, registry.ErrConflict) {
+			return nil, nil, fmt.Errorf("etcd: %w", err)
+		}
+	}
+}
+
+// apply takes records over; it waits where memory is short or the schema is behind.
+func (c *copying) apply(ctx context.Context, records []byte) error {
+	waited := false
+	for {
+		end, done, err := c.in.Apply(records)
+		c.end, records = max(c.end, end), records[done:]
+		c.m.note(c.v, func(p *Progress) {
+			p.Bytes += uint64(done)
+			p.Posts = c.in.Posts()
+			switch {
+			case err != nil:
+				p.Err = err.Error()
+			case done > 0:
+				p.Err = ""
+			}
+		})
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, counter.ErrBehind) && !errors.Is(err, counter.ErrMaxMemory) {
+			return err
+		}
+		if !waited {
+			waited = true
+			c.m.conf.Log.Warn("a move of groups waits", "move", c.v.ID, "error", err)
+		}
+		if sleep(ctx, fullPause); ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+func (c *copying) producers(ctx context.Context) error {
+	for at := 0; ; {
+		records, next, err := c.remote.Producers(ctx, c.v.ID, at)
+		if err == nil {
+			err = c.apply(ctx, records)
+		}
+		if at = next; err != nil || next == 0 {
+			return err
+		}
+	}
+}
+
+// rows brings all posts: the next are fetched while those before are taken over.
+func (c *copying) rows(ctx context.Context) error {
+	type piece struct {
+		records []byte
+		err     error
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	pieces := make(chan piece, 1)
+	fetched := make(chan struct{})
+	go func() {
+		defer close(fetched)
+		defer close(pieces)
+		for at, done := (counter.ExportPlace{}), false; !done; {
+			var p piece
+			if p.records, at, done, p.err = c.remote.Rows(ctx, c.v.ID, at); p.err != nil {
+				done = true
+			}
+			select {
+			case pieces <- p:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	defer func() { <-fetched }() // the connection is its own until then
+	defer cancel()
+	for p := range pieces {
+		if p.err != nil {
+			return p.err
+		}
+		if err := c.apply(ctx, p.records); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// follow brings what the source's log says, until hardly anything is missing, and has it confirmed by this shard.
+func (c *copying) follow(ctx context.Context) error {
+	c.m.note(c.v, func(p *Progress) { p.Phase = "log" })
+	for i := 0; ; i++ {
+		behind, err := c.some(ctx)
+		if err != nil {
+			return err
+		}
+		if behind > nearly && i < rounds {
+			continue
+		}
+		// The hold waits for what comes during it alone.
+		if err := c.m.conf.Host.Store().Replication().Commit(c.end); err != nil {
+			return err
+		}
+		if behind, err = c.some(ctx); err != nil || behind <= nearly || i >= rounds {
+			return err
+		}
+	}
+}
+
+// some brings a piece of the log, and tells how far behind the copy is.
+func (c *copying) some(ctx context.Context) (behind uint64, err error) {
+	records, next, end, err := c.remote.Log(ctx, c.v.ID, c.at)
+	if err == nil {
+		err = c.apply(ctx, records)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if c.at = next; end > next {
+		behind = end - next
+	}
+	c.m.note(c.v, func(p *Progress) { p.Behind = behind })
+	return behind, nil
+}
+
+// handOver has the source hold the groups, brings the rest, and commits. done: it is decided, and the map says how.
+func (c *copying) handOver(ctx context.Context) (done bool, err error) {
+	m := c.m
+	began := time.Now()
+	end, revision, err := c.remote.Hold(ctx, c.v.ID)
+	if err != nil {
+		return false, err
+	}
+	m.note(c.v, func(p *Progress) { p.Phase, p.Holds = "hold", p.Holds+1 })
+	for c.at < end {
+		if _, err := c.some(ctx); err != nil {
+			return false, err
+		}
+	}
+	if err := m.conf.Host.Store().Replication().Commit(c.end); err != nil {
+		return false, err
+	}
+	done, err = c.commit(ctx, revision)
+	held := time.Since(began)
+	m.note(c.v, func(p *Progress) { p.Held = held })
+	if done && err == nil {
+		m.conf.Log.Info("groups have come", "move", c.v.ID, "groups", c.v.Groups.String(), "posts", c.in.Posts(), "held", held)
+	}
+	return done, err
+}
+
+// commit makes the groups this shard's. done is false where the hold was taken back before.
+func (c *copying) commit(ctx context.Context, revision int64) (done bool, err error) {
+	m := c.m
+	ctx, cancel := context.WithTimeout(ctx, commitFor)
+	defer cancel()
+	for {
+		now := m.now.Load().Map
+		if v := now.Move(c.v.ID); v == nil || v.Revision < revision || err != nil { // an older map, or one that did not do
+			if now, err = m.conf.Registry.Load(ctx); err != nil {
+				return false, fmt.Errorf("etcd: %w", err)
+			}
+		}
+		v := now.Move(c.v.ID)
+		switch {
+		case v == nil || v.State == topology.MoveAborted:
+			return true, nil
+		case v.State == topology.MoveCommitted:
+			return true, m.accept(ctx, v)
+		case v.Revision != revision:
+			return false, nil
+		}
+		change, err2 := topology.CommitMove(now, c.v.ID, revision, c.source, c.epoch)
+		if err2 != nil {
+			return false, err2
+		}
+		m.mu.Lock()
+		m.tried[c.v.ID] = revision
+		m.mu.Unlock()
+		if err = m.conf.Registry.Commit(ctx, change); err == nil {
+			committed := *v
+			committed.State = topology.MoveCommitted
+			return true, m.accept(ctx, &committed)
+		}
+		if ctx.Err() != nil {
+			return false, ctx.Err()
+		}
+	}
+}
