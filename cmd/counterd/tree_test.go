@@ -56,6 +56,7 @@ var allowed = map[string][]string{
 	"cmd/counterd/internal/config":  {"cmd/internal/secretfile", "counter", "internal/atomicfile"},
 	"cmd/counterd/internal/tlsconf": {"cmd/counterd/internal/config", "cmd/internal/secretfile"},
 	"cmd/counterd/internal/glob":    {},
+	"cmd/counterd/internal/move":    {"cmd/counterd/internal/cluster", "cmd/internal/registry", "cmd/internal/topology", "counter", "internal/wire"},
 	"cmd/counterd/internal/cluster": {"cmd/internal/registry", "cmd/internal/topology", "internal/atomicfile"},
 	"cmd/counterd/internal/slowlog": {},
 	"cmd/counterd/internal/popular": {},
