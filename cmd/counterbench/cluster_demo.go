@@ -86,7 +86,9 @@ func clusterDemo(ctx context.Context, out output, opts clusterDemoOptions) (err 
 	if err := d.start(ctx); err != nil {
 		return err
 	}
-	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: d.addresses()})
+	// go-redis would try five times to reach a node that is gone, and write so to standard error each time.
+	redis.SetLogger(quiet{})
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: d.addresses(), DialerRetries: 1})
 	defer rdb.Close()
 	posts, err := d.load(ctx, rdb)
 	if err != nil {
@@ -252,6 +254,11 @@ func (d *clusterDemoRun) load(ctx context.Context, rdb *redis.ClusterClient) (po
 	d.say("%s real posts of Reddit loaded by go-redis's cluster client in %s", report.Int(int64(len(posts))), report.Duration(time.Since(began)))
 	return posts, nil
 }
+
+// quiet is go-redis's log.
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
 
 // waitPort returns when somebody listens on a port of this machine.
 func waitPort(ctx context.Context, port int) error {

@@ -36,6 +36,7 @@ func (d *clusterDemoRun) killPrimary(ctx context.Context, rdb *redis.ClusterClie
 		} else if first {
 			d.say("  the first answer: %v", err)
 		}
+		rdb.ReloadState(ctx)
 		if time.Since(began) > time.Minute {
 			return errors.New("no change was taken for a minute after the primary was killed")
 		}
