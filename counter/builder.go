@@ -19,6 +19,8 @@ type builder struct {
 	probes     uint           // hot.Config.Probes
 	blockItems int            // a block is sealed or split at this many
 	ids        *atomic.Uint64 // last block id given, of the store
+	grouped    bool           // all mids are of one group of hash slots
+	group      uint8          // which; 0 where it is not so
 }
 
 const (
@@ -44,8 +46,15 @@ func (m *builder) tableSeed() uint64 { // splitmix64
 	return x ^ x>>31
 }
 
+// placed says in c of which group the mids are.
+func (m *builder) placed(c hot.Config) hot.Config {
+	c.Grouped, c.Group = m.grouped, m.group
+	return c
+}
+
 // newBlock makes an empty block as c says, with a permutation of its own. shape is the layout whose columns c's has.
 func (m *builder) newBlock(c hot.Config, shape *schema.Layout) (*block, error) {
+	c = m.placed(c)
 	c.Seed, c.Probes = m.tableSeed(), m.probes
 	span, err := m.arena.Alloc(c.Bytes(), c.Hi == hot.EndMid)
 	if err != nil {

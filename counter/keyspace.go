@@ -19,7 +19,6 @@ import (
 // of blocks into others (reshape.go, widths.go, rewrite.go).
 type keyspace struct {
 	id          uint32 // the counter's
-	group       uint8  // whose items it has; 0 where it has all
 	counterName string
 	hotFrom     atomic.Uint64 // blocks below are cold: where to begin to look for one to demote
 
@@ -94,8 +93,9 @@ func (s *Store) keyspaceAt(n int) (ks *keyspace, more bool) {
 // newKeyspace makes an empty keyspace with these columns.
 func (s *Store) newKeyspace(columns columns, group uint8) (*keyspace, error) {
 	def := columns.def
-	ks := &keyspace{id: def.ID, group: group, counterName: def.Name, columns: columns, tiers: &s.tiers}
+	ks := &keyspace{id: def.ID, counterName: def.Name, columns: columns, tiers: &s.tiers}
 	ks.arena, ks.ids, ks.seed, ks.probes, ks.blockItems = &s.arena, &s.blockIDs, s.opts.HashSeed, s.opts.probes, s.opts.BlockItems
+	ks.grouped, ks.group = s.grouped, group
 	if ks.blockItems == 0 {
 		if ks.blockItems = defaultBlockItems; s.grouped {
 			ks.blockItems = groupedBlockItems

@@ -66,7 +66,7 @@ func (ks *keyspace) remakeOverlay(b *block, items int) error {
 	var err error
 	for try := range tableTries {
 		buckets := hot.BucketsFor(int(tableScale(try)*float64(items)), growLoad)
-		c := hot.Config{Lo: b.lo, Hi: b.hi, Buckets: buckets, Layout: ks.over, Seed: ks.tableSeed(), Probes: ks.probes}
+		c := ks.placed(hot.Config{Lo: b.lo, Hi: b.hi, Buckets: buckets, Layout: ks.over, Seed: ks.tableSeed(), Probes: ks.probes})
 		var span arena.Span
 		if span, err = ks.arena.Alloc(c.Bytes(), false); err != nil {
 			return err

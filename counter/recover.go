@@ -346,6 +346,9 @@ func (s *recovery) loadTable(b *block, f *persist.BlockFile, buf []byte) ([]byte
 	if errors.Is(err, hot.ErrNewerImage) {
 		return buf, fmt.Errorf("%s: %w: %w", path, persist.ErrNewerFormat, err)
 	}
+	if err == nil && h.Config.Grouped && (!s.grouped || h.Config.Group != f.Group) {
+		err = fmt.Errorf("of group %d", h.Config.Group)
+	}
 	if err == nil && (h.Config.Lo != f.Lo || h.Config.Hi != f.Hi) {
 		err = fmt.Errorf("range [%d,%d)", h.Config.Lo, h.Config.Hi)
 	}

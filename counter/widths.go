@@ -101,7 +101,7 @@ func (ks *keyspace) settle(b *block) (*block, error) {
 	d := hot.NewDemand(ks.def.Columns)
 	b.tab.Survey(d, b.lo, b.hi)
 	p := ks.planFor(d, b.lo, b.hi, 0, settleLoad, settledBits)
-	c := p.config(1)
+	c := ks.placed(p.config(1))
 	if was := b.tab.Bytes(); c.Bytes() > was-was/settleGain {
 		return b, nil
 	}

@@ -26,7 +26,7 @@ var allowed = map[string][]string{
 	"persist/vfs":                {},
 	"persist":                    {"persist", "persist/vfs", "schema"},
 	"coldstore":                  {"coldstore", "persist/vfs", "schema"},
-	"counter/internal/hot":       {"schema"},
+	"counter/internal/hot":       {"internal/slot", "schema"},
 	"counter/internal/arena":     {},
 	"counter/internal/producers": {"persist"},
 	"counter/datadir":            {"persist", "persist/vfs"},

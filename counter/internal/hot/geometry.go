@@ -1,6 +1,10 @@
 package hot
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/counterd/counterd/internal/slot"
+)
 
 const (
 	slotsPerBucket = 8
@@ -27,6 +31,7 @@ const (
 // geometry maps keys to places and back. It is immutable, so it may be used without any lock.
 type geometry struct {
 	lo, hi uint64 // range of mids, hi exclusive
+	base   uint64 // what is subtracted from a mid, or from its number in the group
 	m      uint64 // buckets, prime (or 1)
 	inv    uint64 // (2^64-1)/m, to divide by multiplication
 	seed   uint64
@@ -35,15 +40,23 @@ type geometry struct {
 	shift  uint   // 64 less the bits of mask
 	probes uint   // min(MaxProbes, m), or fewer
 	rest   uint   // quotient bits that the lane does not hold
+
+	grouped bool // keys are numbers of mids in group
+	group   uint8
 }
 
 func newGeometry(c *Config) geometry {
 	m := uint64(c.Buckets)
-	g := geometry{lo: c.Lo, hi: c.Hi, m: m, inv: ^uint64(0) / m, seed: c.Seed, probes: min(MaxProbes, uint(m))}
+	g := geometry{lo: c.Lo, hi: c.Hi, base: c.Lo, m: m, inv: ^uint64(0) / m, seed: c.Seed, probes: min(MaxProbes, uint(m)), grouped: c.Grouped, group: c.Group}
+	keys := c.Hi - c.Lo
+	if c.Grouped {
+		g.base = slot.NumberFrom(c.Group, c.Lo)
+		keys = max(1, slot.NumberFrom(c.Group, c.Hi)-g.base)
+	}
 	if c.Probes > 0 {
 		g.probes = min(g.probes, c.Probes)
 	}
-	if q := uint(bits.Len64((c.Hi - 1 - c.Lo) / m)); q > quoBits {
+	if q := uint(bits.Len64((keys - 1) / m)); q > quoBits {
 		g.rest = q - quoBits
 	}
 	g.shift = 64 - quoBits - g.rest
@@ -92,7 +105,10 @@ func (g *geometry) step(h uint64) uint64 {
 
 // place returns the first bucket, the twisted quotient and its hash for mid in [lo, hi).
 func (g *geometry) place(mid uint64) (bucket, q, h uint64) {
-	q, r := g.divmod(mid - g.lo)
+	if g.grouped {
+		mid = slot.Number(mid)
+	}
+	q, r := g.divmod(mid - g.base)
 	q = (q + g.twist(r)) & g.mask
 	h = g.hash(q)
 	bucket = r + g.offset(h)
@@ -138,7 +154,11 @@ func (g *geometry) unplace(bucket, q uint64, probe uint) uint64 {
 	} else {
 		r = g.back(bucket, r)
 	}
-	return g.lo + ((q-g.twist(r))&g.mask)*g.m + r
+	key := g.base + ((q-g.twist(r))&g.mask)*g.m + r
+	if g.grouped {
+		return slot.Post(g.group, key)
+	}
+	return key
 }
 
 // primeAtLeast returns the smallest prime >= n, by trial division: a table is made once for thousands of inserts.

@@ -14,20 +14,23 @@ import (
 //
 //	byte 0    1     2       10      18         26         34          42       44
 //	     +----+-----+-------+-------+----------+----------+-----------+--------+----------------+
-//	     | v  | 0   | lo u64| hi u64| seed u64 | m u64    | items u64 | layout | layout         |
+//	     | v  |group| lo u64| hi u64| seed u64 | m u64    | items u64 | layout | layout         |
 //	     |    |     |       |       |          |          |           | len u16| (schema's form)|
 //	     +----+-----+-------+-------+----------+----------+-----------+--------+----------------+
 //	     | buckets, m * (17+W) bytes          | entries u64 | key u64, value u64, ... |
 //	     +------------------------------------+-------------+-------------------------+
 //
 // All numbers are little-endian, and so are the buckets on every machine. The version v says which permutation put the
-// items where they are: 1 that of one round, 2 that of two (see Quotienting in the package comment). A table read from
+// items where they are: 1 that of one round, 2 that of two (see Quotienting in the package comment), 3 the same with the
+// numbers of mids in a group of hash slots instead of mids; in 1 and 2 the group is 0. A table read from
 // an image of version 1 keeps its permutation, and its images that version, until the engine puts another table in its
 // place.
 const (
-	imageOneRound = 1
-	imageVersion  = 2
-	imageFixed    = 44
+	imageOneRound  = 1
+	imageTwoRounds = 2
+	imageGrouped   = 3
+	imageVersion   = 3
+	imageFixed     = 44
 )
 
 // ErrBadImage is returned for bytes that are no image, or not one of a table that New could have made.
@@ -41,11 +44,14 @@ func (t *Table) AppendImage(dst []byte) []byte {
 	le := binary.LittleEndian
 	buckets := int(t.m) * int(t.stride)
 	dst = slices.Grow(dst, imageFixed+schema.MaxLayoutSize+buckets+8+16*t.over.n)
-	version := byte(imageVersion)
-	if t.twists == 0 {
+	version := byte(imageTwoRounds)
+	switch {
+	case t.grouped:
+		version = imageGrouped
+	case t.twists == 0:
 		version = imageOneRound
 	}
-	dst = append(dst, version, 0)
+	dst = append(dst, version, t.group)
 	for _, v := range []uint64{t.lo, t.hi, t.seed, t.m, uint64(t.n)} {
 		dst = le.AppendUint64(dst, v)
 	}
@@ -88,10 +94,10 @@ func DecodeImage(b []byte) (*Image, error) {
 	if b[0] > imageVersion {
 		return nil, fmt.Errorf("%w: got %d, want at most %d", ErrNewerImage, b[0], imageVersion)
 	}
-	if b[0] < imageOneRound || b[1] != 0 {
-		return nil, bad("got version %d.%d, want %d or %d", b[0], b[1], imageOneRound, imageVersion)
+	if b[0] < imageOneRound || b[1] != 0 && b[0] != imageGrouped {
+		return nil, bad("got version %d.%d, want %d to %d", b[0], b[1], imageOneRound, imageVersion)
 	}
-	im := Image{Config: Config{OneRound: b[0] == imageOneRound}}
+	im := Image{Config: Config{OneRound: b[0] == imageOneRound, Grouped: b[0] == imageGrouped, Group: b[1]}}
 	c := &im.Config
 	c.Lo, c.Hi, c.Seed = le.Uint64(b[2:]), le.Uint64(b[10:]), le.Uint64(b[18:])
 	m, items := le.Uint64(b[26:]), le.Uint64(b[34:])

@@ -9,21 +9,22 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/schema"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
 // goldenTable is the table of testdata/block.v*.hot. It must not change.
-func goldenTable(t testing.TB, oneRound bool) *Table {
+func goldenTable(t testing.TB, version int) *Table {
 	cols := []schema.Column{{ID: 1, Hint: 16, Max: 32}, {ID: 2, Hint: 8, Max: 32, Default: 3}, {ID: 5, Hint: 64, Max: 64}}
 	l, err := schema.NewLayout(cols)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tab := newTable(Config{Lo: 1000, Hi: 1 << 40, Buckets: 7, Layout: l, Seed: 42, OneRound: oneRound})
+	tab := newTable(Config{Lo: 1000, Hi: 1 << 40, Buckets: 7, Layout: l, Seed: 42, OneRound: version == imageOneRound, Grouped: version == imageGrouped, Group: goldenGroup(version)})
 	for i := range uint64(30) {
-		s, _, err := tab.Insert(1000 + i*i*7919)
+		s, _, err := tab.Insert(goldenMid(version, i))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -31,9 +32,23 @@ func goldenTable(t testing.TB, oneRound bool) *Table {
 		tab.Set(s, 1, i*20)
 		tab.Set(s, 2, i<<50)
 	}
-	s, _ := tab.Find(1000)
+	s, _ := tab.Find(goldenMid(version, 0))
 	tab.Delete(s)
 	return tab
+}
+
+func goldenMid(version int, i uint64) uint64 {
+	if version == imageGrouped {
+		return slot.Least(goldenGroup(version), 1000+i*i*7919)
+	}
+	return 1000 + i*i*7919
+}
+
+func goldenGroup(version int) uint8 {
+	if version == imageGrouped {
+		return 201
+	}
+	return 0
 }
 
 // TestImageOfManyOverflows: the entries of an image come in the order of their places, so the table that takes them
@@ -78,15 +93,15 @@ func TestImageOfManyOverflows(t *testing.T) {
 	}
 }
 
-// TestImageGolden: the images of both versions are what they were, and a table that was read from one is saved as the
+// TestImageGolden: the images of all versions are what they were, and a table that was read from one is saved as the
 // same again.
 func TestImageGolden(t *testing.T) {
-	for version, file := range []string{1: "block.v1.hot", 2: "block.v2.hot"} {
+	for version, file := range []string{1: "block.v1.hot", 2: "block.v2.hot", 3: "block.v3.hot"} {
 		if file == "" {
 			continue
 		}
 		file = filepath.Join("testdata", file)
-		image := goldenTable(t, version == imageOneRound).AppendImage(nil)
+		image := goldenTable(t, version).AppendImage(nil)
 		if *update && version == imageVersion {
 			if err := os.WriteFile(file, image, 0o644); err != nil {
 				t.Fatal(err)
@@ -101,7 +116,7 @@ func TestImageGolden(t *testing.T) {
 		}
 		got := loadImage(t, want)
 		for i := uint64(1); i < 30; i++ {
-			s, found := got.Find(1000 + i*i*7919)
+			s, found := got.Find(goldenMid(version, i))
 			if !found || got.Get(s, 0) != i*i*i*10 || got.Get(s, 1) != i*20 || got.Get(s, 2) != i<<50 {
 				t.Errorf("%s: item %d: got found %v", file, i, found)
 			}
@@ -158,8 +173,9 @@ func TestImageRoundTrip(t *testing.T) {
 
 // FuzzImage: arbitrary bytes give an error or a table on which nothing panics.
 func FuzzImage(f *testing.F) {
-	image := goldenTable(f, false).AppendImage(nil)
-	f.Add(goldenTable(f, true).AppendImage(nil))
+	image := goldenTable(f, imageTwoRounds).AppendImage(nil)
+	f.Add(goldenTable(f, imageOneRound).AppendImage(nil))
+	f.Add(goldenTable(f, imageGrouped).AppendImage(nil))
 	f.Add(image)
 	f.Add(image[:50])
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -23,6 +23,11 @@ type Config struct {
 	Layout  *schema.Layout // packing of an item
 	Seed    uint64         // of the permutation; any value
 
+	// Grouped: all mids are of one group of hash slots, Group. The table has their numbers among those of the group
+	// (slot.Number), which are as dense as mids of all groups are: an item takes 7.7 bits less.
+	Grouped bool
+	Group   uint8
+
 	// OneRound takes the permutation of images of version 1, which spreads evenly spaced mids badly: for tables read from
 	// those.
 	OneRound bool

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -139,12 +140,23 @@ func TestModel(t *testing.T) {
 	for name, l := range layouts {
 		for _, r := range ranges {
 			for _, buckets := range []int{1, 2, 3, 5, 13, 67} {
-				tab := newTable(Config{Lo: r[0], Hi: r[1], Buckets: buckets, Layout: l, Seed: rng.Uint64(), Overflow: rng.IntN(30)})
+				c := Config{Lo: r[0], Hi: r[1], Buckets: buckets, Layout: l, Seed: rng.Uint64(), Overflow: rng.IntN(30)}
+				c.Group = slot.Group(r[1] - 1)
+				c.Grouped = rng.IntN(2) == 0
+				tab := newTable(c)
 				keys := make([]uint64, tab.Slots()+5)
 				for i := range keys {
 					keys[i] = r[0] + rng.Uint64N(r[1]-r[0])
 				}
 				keys[0], keys[1] = r[0], r[1]-1
+				for i := range keys {
+					if !c.Grouped {
+						break
+					}
+					if keys[i] = slot.Least(c.Group, keys[i]); keys[i] >= r[1] {
+						keys[i] = r[1] - 1
+					}
+				}
 				m := model{}
 				for i := range 400 {
 					step(t, rng, tab, m, keys[rng.IntN(len(keys))])
