@@ -72,6 +72,9 @@ type session struct {
 	out   output
 }
 
+// openRegistry is another in tests.
+var openRegistry = registry.OpenEtcd
+
 // clusterAction makes an action of what is done with a cluster.
 func clusterAction(f *clusterFlags, run func(ctx context.Context, s *session, args []string) error) action {
 	return func(ctx context.Context, out output, args []string) error {
@@ -85,7 +88,7 @@ func clusterAction(f *clusterFlags, run func(ctx context.Context, s *session, ar
 			return misuse("want --etcd URL[,URL] and --name NAME, or %s and %s in the environment", etcdVariable, clusterVariable)
 		}
 		f.etcd.Endpoints = strings.Split(f.urls, ",")
-		r, err := registry.OpenEtcd(f.etcd, f.name)
+		r, err := openRegistry(f.etcd, f.name)
 		if err != nil {
 			return misuse("%v", err)
 		}

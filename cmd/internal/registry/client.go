@@ -38,8 +38,8 @@ func (c *client) call(ctx context.Context) (context.Context, context.CancelFunc)
 }
 
 func (c *client) Load(ctx context.Context) (*topology.Map, error) {
-	if c.ctx.Err() != nil {
-		return nil, ErrClosed
+	if err := c.ended(ctx); err != nil {
+		return nil, err
 	}
 	ctx, cancel := c.call(ctx)
 	defer cancel()
@@ -51,8 +51,8 @@ func (c *client) Load(ctx context.Context) (*topology.Map, error) {
 }
 
 func (c *client) Commit(ctx context.Context, change topology.Change) error {
-	if c.ctx.Err() != nil {
-		return ErrClosed
+	if err := c.ended(ctx); err != nil {
+		return err
 	}
 	ctx, cancel := c.call(ctx)
 	defer cancel()
@@ -60,6 +60,14 @@ func (c *client) Commit(ctx context.Context, change topology.Change) error {
 		return fmt.Errorf("%s: %w", change.What, err)
 	}
 	return nil
+}
+
+// ended tells why nothing is sent any more.
+func (c *client) ended(ctx context.Context) error {
+	if c.ctx.Err() != nil {
+		return ErrClosed
+	}
+	return ctx.Err()
 }
 
 // closed is ErrClosed in place of what a call returned as the registry was closed.
@@ -185,8 +193,8 @@ func (c *client) Register(ctx context.Context, id topology.NodeID, ttl time.Dura
 	if ttl < 2*time.Second || ttl%time.Second != 0 {
 		return nil, fmt.Errorf("got a lease of %s, want whole seconds, 2 at least", ttl)
 	}
-	if c.ctx.Err() != nil {
-		return nil, ErrClosed
+	if err := c.ended(ctx); err != nil {
+		return nil, err
 	}
 	call, cancel := c.call(ctx)
 	defer cancel()

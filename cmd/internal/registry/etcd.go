@@ -362,6 +362,10 @@ func (e *etcd) Watch(ctx context.Context, from int64, changed func(int64, []topo
 			if !ok {
 				return errors.Join(errors.New("the watch is lost"), ctx.Err())
 			}
+			// etcd that was restored takes a watch from what is to come, and says nothing until then.
+			if at := resp.Header.Revision; at < from-1 {
+				return &RevisionError{at, from - 1}
+			}
 			heard = time.Now()
 			var kvs []topology.KV
 			for _, ev := range resp.Events {

@@ -34,6 +34,7 @@ type Server struct {
 	lastLease int64
 	down      bool
 	changed   chan struct{} // closed at each change, of a key or of down
+	observe   func(revision int64, kvs []topology.KV)
 }
 
 type entry struct {
@@ -104,6 +105,14 @@ func (s *Server) Put(key string, value []byte) {
 	s.write(0, topology.KV{Key: key, Value: value})
 }
 
+// Observe calls for every revision that is made from now on, in order, before anybody can read it. It must not call the
+// server.
+func (s *Server) Observe(see func(revision int64, kvs []topology.KV)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.observe = see
+}
+
 func (s *Server) isDown() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,6 +143,9 @@ func (s *Server) write(lease int64, kvs ...topology.KV) {
 	}
 	if len(b.kvs) > 0 {
 		s.revision, s.log = b.revision, append(s.log, b)
+		if s.observe != nil {
+			s.observe(b.revision, b.kvs)
+		}
 		s.notify()
 	}
 }
@@ -239,6 +251,9 @@ func (s *Server) next(from int64) (batches []batch, more <-chan struct{}, err er
 	defer s.mu.Unlock()
 	if from <= s.compacted {
 		return nil, nil, errCompacted
+	}
+	if from > s.revision+1 {
+		return nil, nil, &registry.RevisionError{Got: s.revision, Want: from - 1}
 	}
 	i, _ := slices.BinarySearchFunc(s.log, from, func(b batch, from int64) int { return int(b.revision - from) })
 	return slices.Clone(s.log[i:]), s.changed, nil
