@@ -107,7 +107,7 @@ func (f *far) add(c *client, v *gather.View, shard *gather.Shard, args [][]byte)
 	k := &f.cmds[len(f.cmds)-1]
 	p := farPart{cmd: len(f.cmds) - 1, args: args, shard: shard, kind: kindOf(k)}
 	k.n++
-	if shard != nil && shard == v.Local && !c.open(k.cmd) {
+	if shard != nil && shard == v.Local && !c.open(k.cmd, args) {
 		f.remote = true
 	} else if shard != nil && shard == v.Local {
 		p.local = true
@@ -124,11 +124,8 @@ func (f *far) add(c *client, v *gather.View, shard *gather.Shard, args [][]byte)
 	f.parts = append(f.parts, p)
 }
 
-// open tells whether this node takes a command on its own posts now. A lease is looked at once a batch.
-func (c *client) open(cmd *row) bool {
-	st := c.srv.cluster.now.Load()
-	return st.open && c.srv.node.Lets(cmd.Flags) && (c.Batch.Opened() || !st.expired())
-}
+// open tells whether this node takes a command on its own posts now. The batch is open then.
+func (c *client) open(cmd *row, args [][]byte) bool { return c.srv.node.Lets(cmd.Flags) && c.local(cmd, args) }
 
 // kindOf is what becomes of a command whose reply is lost.
 func kindOf(k *farCommand) gather.Kind {

@@ -278,7 +278,7 @@ func (f *far) keyMid(c *client, k *farCommand, key []byte) uint64 {
 // here executes a part that has become this node's.
 func (f *far) here(c *client, p *farPart) {
 	k := &f.cmds[p.cmd]
-	if p.ask = nil; !c.open(k.cmd) {
+	if p.ask = nil; !c.open(k.cmd, p.args) {
 		return
 	}
 	size := c.Out.Len()

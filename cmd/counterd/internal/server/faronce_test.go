@@ -1,0 +1,127 @@
+package server
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/cluster"
+	"github.com/counterd/counterd/cmd/counterd/internal/cutproxy"
+	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
+)
+
+// TestForwardOnce has clients of the forward port increment numbers of all shards while the links between the nodes are
+// cut, at any byte and in any way: each increment is made once, and the replies to each client's own keys count up.
+func TestForwardOnce(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	k := farServe(t, 3, nil)
+	var proxies []*cutproxy.Proxy
+	for i := range k.nodes {
+		p := cutproxy.New(t, k.nodes[i].Port, seed+uint64(i), false)
+		p.SetSpan(13)
+		k.nodes[i].Port = p.Port()
+		proxies = append(proxies, p)
+	}
+	k.stand()
+	for _, p := range proxies {
+		p.Smoothly(false)
+	}
+	const clients, rounds = 4, 60
+	var done sync.WaitGroup
+	for n := range clients {
+		done.Add(1)
+		go func() {
+			defer done.Done()
+			r := rand.New(rand.NewPCG(seed, uint64(n)))
+			w := k.forward(n%len(k.srv), 2)
+			made := make(map[string]int64)
+			for range rounds {
+				var keys []string
+				var b []byte
+				for range 1 + r.IntN(100) {
+					key := fmt.Sprintf("%d.cntcm", k.mid(r.IntN(3), n*10+r.IntN(10)))
+					keys = append(keys, key)
+					b = resptest.Append(b, "INCR", key)
+				}
+				if _, err := w.conn.Write(b); err != nil {
+					t.Error(err)
+					return
+				}
+				for _, key := range keys {
+					made[key]++
+					if v, err := resptest.Read(w.r, 2); err != nil || v.Kind != ':' || v.N != made[key] {
+						t.Errorf("%s: got %s and %v, want %d", key, v, err, made[key])
+						return
+					}
+				}
+			}
+		}()
+	}
+	done.Wait()
+	cuts := int64(0)
+	for _, p := range proxies {
+		p.Smoothly(true)
+		cuts += p.Total()
+	}
+	t.Logf("%d cuts", cuts)
+	if cuts == 0 {
+		t.Error("nothing was cut")
+	}
+}
+
+// TestForwardMoved moves groups between the shards, without their posts, while clients read and write: as owners change
+// between a look at the map and the arrival of a command, nodes refuse, and no client hears of it.
+func TestForwardMoved(t *testing.T) {
+	k := farServe(t, 3, nil)
+	stop := make(chan struct{})
+	var done sync.WaitGroup
+	for n := range 3 {
+		done.Add(1)
+		go func() {
+			defer done.Done()
+			w := k.forward(n, 2)
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				var b []byte
+				for i := range 30 {
+					b = resptest.Append(b, "INCR", fmt.Sprintf("%d.cntcm", 100+i))
+				}
+				b = resptest.Append(b, strings.Fields("MGET 100.cntcm 101.cntcm 102.cntcm 103.cntcm 104.cntcm 105.cntcm 106.cntcm 107.cntcm")...)
+				b = resptest.Append(b, strings.Fields("COUNTER.MGET weibo 100 101 102 103 104 105 106 107 108 109")...)
+				b = resptest.Append(b, strings.Fields("EXISTS 100 101 102 103 104 105 106 107 108 109")...)
+				if _, err := w.conn.Write(b); err != nil {
+					t.Error(err)
+					return
+				}
+				for i := range 33 {
+					if v, err := resptest.Read(w.r, 2); err != nil || v.Kind == '-' {
+						t.Errorf("command %d: got %s and %v", i, v, err)
+						return
+					}
+				}
+			}
+		}()
+	}
+	late := 0
+	k.change = func(i int, _ *cluster.Standing) { // nodes hear of it one after the other
+		if late++; late%4 == 0 {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	for range 60 {
+		first := k.shards[0].Groups
+		k.shards[0].Groups, k.shards[1].Groups, k.shards[2].Groups = k.shards[1].Groups, k.shards[2].Groups, first
+		k.stand()
+		time.Sleep(2 * time.Millisecond)
+	}
+	close(stop)
+	done.Wait()
+}
