@@ -117,6 +117,9 @@ func (s *Session) Handler() Handler { return s.handler }
 // ID is the number of the session: none is given twice. Anybody may call it.
 func (s *Session) ID() int64 { return s.id }
 
+// Port is the listener by which it came. Anybody may call it.
+func (s *Session) Port() Port { return s.port }
+
 // Age is how long ago it came. Anybody may call it.
 func (s *Session) Age() time.Duration { return time.Since(s.created) }
 

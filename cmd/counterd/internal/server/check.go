@@ -67,6 +67,12 @@ func (c *client) check(cmd *row, args [][]byte) (*row, bool) {
 			return nil, false
 		}
 	}
+	if c.far != nil && c.far.forward {
+		if text := forwardText(cmd); text != "" {
+			c.refuse(cmd, text)
+			return nil, false
+		}
+	}
 	if c.srv.cluster != nil && !c.here(cmd, args) {
 		return nil, false
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/front"
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 	"github.com/counterd/counterd/cmd/counterd/internal/route"
@@ -266,9 +267,9 @@ const slotStep = 1000
 
 var errSlotHeld = items.Refusal("ERR posts of a hash slot are not looked for in a transaction, which keeps others waiting")
 
-// mode is what INFO and HELLO say of it.
-func (s *Server) mode() string {
-	if s.cluster != nil {
+// mode is what INFO and HELLO say of it. Clients of the forward port are to know of no cluster.
+func (c *call) mode() string {
+	if c.srv.cluster != nil && c.session.Port() != front.Forward {
 		return "cluster"
 	}
 	return "standalone"
@@ -276,7 +277,7 @@ func (s *Server) mode() string {
 
 // infoCluster is what INFO cluster says.
 func infoCluster(c *call, t *infoText) {
-	if c.srv.cluster == nil {
+	if c.srv.cluster == nil || c.session.Port() == front.Forward {
 		t.field("cluster_enabled", 0)
 		return
 	}

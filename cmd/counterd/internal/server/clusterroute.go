@@ -66,7 +66,7 @@ func (c *client) serves(cmd *row, args [][]byte) bool {
 // routed tells why a command is not taken here: it goes elsewhere, or nowhere; empty: it is. wait is set where that may
 // change in a moment.
 func (c *client) routed(st *standing, cmd *row, args [][]byte) (text string, wait bool) {
-	var r routing
+	r := routing{slot: -1} // of a transaction without commands
 	if cmd.Is("exec") {
 		for i := range c.multi.queued {
 			q := &c.multi.queued[i]
@@ -281,7 +281,7 @@ func (t *transaction) elsewhere(c *client) string {
 	if c.srv.cluster == nil {
 		return ""
 	}
-	var r routing
+	r := routing{slot: -1} // of a transaction without commands
 	for i := range t.queued {
 		r.add(c, t.queued[i].cmd, t.queued[i].args, true)
 	}

@@ -152,7 +152,7 @@ func runHello(c *client, args [][]byte) {
 	c.Out.BulkString("id")
 	c.Out.Int(c.ID())
 	c.Out.BulkString("mode")
-	c.Out.BulkString(c.srv.mode())
+	c.Out.BulkString(c.mode())
 	c.Out.BulkString("role")
 	if c.srv.node.Replica() {
 		c.Out.BulkString("replica")

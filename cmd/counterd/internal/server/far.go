@@ -55,6 +55,9 @@ type farCommand struct {
 	from, to int      // its local replies, in Out
 	owners   []uint16 // by key: its part, counted from first
 	refusal  string   // it is answered by that
+
+	multi *transaction // of EXEC, nil: it is none
+	mid   uint64       // of its posts
 }
 
 // farPart is what one shard is asked of a command.
@@ -125,7 +128,9 @@ func (f *far) add(c *client, v *gather.View, shard *gather.Shard, args [][]byte)
 }
 
 // open tells whether this node takes a command on its own posts now. The batch is open then.
-func (c *client) open(cmd *row, args [][]byte) bool { return c.srv.node.Lets(cmd.Flags) && c.local(cmd, args) }
+func (c *client) open(cmd *row, args [][]byte) bool {
+	return c.srv.node.Lets(cmd.Flags) && c.local(cmd, args)
+}
 
 // kindOf is what becomes of a command whose reply is lost.
 func kindOf(k *farCommand) gather.Kind {
@@ -145,7 +150,13 @@ func (f *far) ask(p *farPart, shard *gather.Shard) {
 	p.shard, p.reply = shard, nil
 	num := &f.cmds[p.cmd].num
 	p.ask = f.round.Ask(shard)
+	tx := f.cmds[p.cmd].multi
 	switch {
+	case tx != nil && p.held != nil:
+		producer, seq := p.held.Number(p.heldI)
+		p.i = p.ask.AddAll(p.kind, producer, seq, 0, tx.commands())
+	case tx != nil:
+		p.i = p.ask.AddAll(p.kind, num.Producer, num.Seq, num.Epoch, tx.commands())
 	case p.held != nil: // with the number it had
 		producer, seq := p.held.Number(p.heldI)
 		p.i = p.ask.AddNumbered(producer, seq, 0, p.args...)
@@ -160,6 +171,9 @@ func (f *far) ask(p *farPart, shard *gather.Shard) {
 // others, and for what is to be refused as usual.
 func (c *client) elsewhere(cmd *row, args [][]byte) bool {
 	f := c.far
+	if cmd != nil && cmd.Sub != nil && len(args) > 1 { // OBJECT
+		cmd = cmd.Subcommand(args[1])
+	}
 	if cmd == nil || cmd.Plan == nil || !f.forward && cmd.Last >= 0 && !cmd.Is("counter.mget") || !cmd.Takes(args) || !c.authed || c.multi.active ||
 		c.loading || c.confined != 0 || !c.may(cmd, args) {
 		return false

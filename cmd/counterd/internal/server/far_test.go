@@ -131,6 +131,16 @@ func randomCommand(r *rand.Rand) string {
 	}
 }
 
+// randomTransaction is one on a post.
+func randomTransaction(r *rand.Rand) []string {
+	list := []string{"MULTI"}
+	mid := r.IntN(60)
+	for range r.IntN(5) {
+		list = append(list, fmt.Sprintf([]string{"INCR %d.cntcm", "DECR %d.cntrn", "HGETALL %d", "GET %d.cntcm", "NOSUCH %d", "COUNTER.MGET weibo %d", "DEL %d"}[r.IntN(7)], mid))
+	}
+	return append(list, []string{"EXEC", "EXEC", "EXEC", "DISCARD"}[r.IntN(4)])
+}
+
 // TestForwardPort sends random pipelines to the forward port of a cluster and to a server of its own: every byte of the
 // answers is the same.
 func TestForwardPort(t *testing.T) {
@@ -146,6 +156,10 @@ func TestForwardPort(t *testing.T) {
 				c := clients[r.IntN(3)]
 				var sent []string
 				for range 1 + r.IntN(40) {
+					if r.IntN(30) == 0 {
+						sent = append(sent, randomTransaction(r)...)
+						continue
+					}
 					sent = append(sent, randomCommand(r))
 				}
 				var b []byte

@@ -66,6 +66,17 @@ func provokeForward(p provoker) {
 	if class := p.heard(w.do("INCR "+there+".cntcm").String(), "UNCERTAIN the change may have been made: shard 2 (127.0.0.1:"); class != errclass.InDoubt {
 		p.Errorf("got class %v", class)
 	}
+	for _, c := range []string{"WATCH " + there + ".cntcm", "CLIENT TRACKING ON", "WAIT 1 1", "MEMORY USAGE " + there, "COUNTER.DEMOTE weibo " + there} {
+		p.refused(s, w, c, "ERR ")
+	}
+	p.refused(s, w, "CLUSTER SLOTS", "ERR This instance has cluster support disabled")
+	for _, c := range [][3]string{{"PING", "EXECABORT Transaction discarded because of: a transaction on the forward port has commands on posts alone, not PING", "INCR " + here + ".cntcm"},
+		{"INCR " + here + ".cntcm", "CROSSSLOT Keys in request", "INCR " + there + ".cntcm"}} {
+		w.want("MULTI", "+OK")
+		w.want(c[0], "+QUEUED")
+		w.want(c[2], "+QUEUED")
+		p.refused(s, w, "EXEC", c[1])
+	}
 	p.refused(s, w, "COUNTER.LINK 99 x", "ERR COUNTER.LINK: got format 99, want 1")
 	p.refused(wireServe(p.T, nil), wireDial(p.T, wireServe(p.T, nil), 2), "COUNTER.LINK 1 x", "ERR This instance has cluster support disabled")
 }

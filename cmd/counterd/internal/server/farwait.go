@@ -7,6 +7,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/gather"
+	"github.com/counterd/counterd/cmd/counterd/internal/idmp"
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 	"github.com/counterd/counterd/schema"
@@ -19,7 +20,7 @@ const flagIdmp = command.Idmp
 // Flush runs what was planned, and waits for other shards, which it leaves the loop for: see front.Handler.
 func (c *client) Flush() {
 	c.call.Flush()
-	if c.far != nil && !c.Leaving() {
+	if c.far != nil && !c.executing && !c.Leaving() {
 		c.far.finish(c)
 	}
 }
@@ -196,6 +197,9 @@ func (f *far) retry(c *client, v *gather.View) {
 
 // mid is the post that a command of one shard is about.
 func (f *far) mid(c *client, k *farCommand) uint64 {
+	if k.multi != nil {
+		return k.mid
+	}
 	for i := k.cmd.First; i < len(k.args); i += k.cmd.Step {
 		if mid, ok := items.Mid(c.store.Schema(), k.args[i]); ok {
 			return mid
@@ -278,7 +282,7 @@ func (f *far) keyMid(c *client, k *farCommand, key []byte) uint64 {
 // here executes a part that has become this node's.
 func (f *far) here(c *client, p *farPart) {
 	k := &f.cmds[p.cmd]
-	if p.ask = nil; !c.open(k.cmd, p.args) {
+	if p.ask = nil; k.multi == nil && !c.open(k.cmd, p.args) {
 		return
 	}
 	size := c.Out.Len()
@@ -294,8 +298,12 @@ func (f *far) here(c *client, p *farPart) {
 	default:
 		c.numbers.producer = nil
 	}
-	c.plan(k.cmd, p.args)
-	c.call.Flush()
+	if k.multi != nil {
+		k.multi.exec(c, idmp.Number{Producer: c.numbers.producer, Seq: c.numbers.next, Epoch: c.numbers.epoch})
+	} else {
+		c.plan(k.cmd, p.args)
+		c.call.Flush()
+	}
 	c.numbers = numbers
 	c.Out.SetProtocol(proto)
 	reply := append([]byte(nil), c.Out.From(size)...)

@@ -26,7 +26,7 @@ func gatherCommands() []*row {
 func runLink(c *client, args [][]byte) {
 	switch format, ok := resp.Number(args[1]); {
 	case c.srv.shards == nil:
-		c.Out.Error("ERR This instance has cluster support disabled")
+		c.Out.Error(errNoCluster)
 		return
 	case !ok || format != gather.Format:
 		c.Out.Error("ERR COUNTER.LINK: got format " + resp.Printable(args[1], 20) + ", want 1: the node is of another version")

@@ -92,7 +92,7 @@ func infoServer(c *call, t *infoText) {
 	t.field("redis_git_sha1", "00000000")
 	t.field("redis_git_dirty", 0)
 	t.field("redis_build_id", "0")
-	t.field("redis_mode", s.mode())
+	t.field("redis_mode", c.mode())
 	t.field("os", runtime.GOOS+" "+runtime.GOARCH)
 	t.field("arch_bits", strconv.IntSize)
 	t.field("multiplexing_api", "go")

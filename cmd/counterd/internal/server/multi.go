@@ -89,6 +89,8 @@ func runExec(c *client, args [][]byte) {
 		text = execAborted(text)
 	case num.Producer != nil && c.confined&confinedReader != 0: // what is kept of it would be a change
 		text = execAborted(errReaderWrites)
+	case c.far != nil && c.far.forward && c.forwardExec(&t, num):
+		return
 	default:
 		t.exec(c, num)
 		return

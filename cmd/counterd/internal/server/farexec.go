@@ -1,0 +1,108 @@
+package server
+
+import (
+	"strings"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/gather"
+	"github.com/counterd/counterd/cmd/counterd/internal/idmp"
+	"github.com/counterd/counterd/cmd/counterd/internal/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/route"
+	"github.com/counterd/counterd/internal/slot"
+	"github.com/counterd/counterd/schema"
+)
+
+// Transactions on a forward port, and what is not to be had there.
+
+// forwardExec executes the queue where its posts are, which must be of one slot. It is false for one without posts.
+func (c *client) forwardExec(t *transaction, num idmp.Number) bool {
+	if len(t.queued) == 0 {
+		return false
+	}
+	f := c.far
+	v := f.shards.View()
+	var mid uint64
+	at := -1
+	for i := range t.queued {
+		q := &t.queued[i]
+		if q.cmd.Plan == nil {
+			c.Out.Error(execAborted("a transaction on the forward port has commands on posts alone, not " + strings.ToUpper(q.cmd.Name)))
+			return true
+		}
+		for _, m := range q.mids(c.store.Schema()) {
+			if s := int(slot.Of(m)); at < 0 {
+				at, mid = s, m
+			} else if s != at {
+				c.Out.Error(route.ErrCrossSlot)
+				return true
+			}
+		}
+	}
+	if at < 0 {
+		return false
+	}
+	k := f.begin(c, c.executed, nil, mergeOne)
+	c.call.Flush() // the mark's place
+	k.num, k.multi, k.mid = num, t, mid
+	f.parts = append(f.parts, farPart{cmd: len(f.cmds) - 1, kind: gather.Change})
+	k.n, f.remote = 1, true
+	p := &f.parts[k.first]
+	switch owner := v.Owner(mid); owner {
+	case nil:
+	case v.Local:
+		f.here(c, p)
+	default:
+		f.ask(p, owner)
+	}
+	f.finish(c)
+	return true
+}
+
+// mids are the posts of a queued command.
+func (q *queuedCommand) mids(sch *schema.Schema) (list []uint64) {
+	if q.cmd.Is("counter.mget") {
+		for _, a := range q.args[2:] {
+			mid, ok := schema.ParseMid(a)
+			if !ok {
+				break
+			}
+			list = append(list, mid)
+		}
+		return list
+	}
+	_, last := q.cmd.Access().Keys(q.args)
+	for i := q.cmd.First; i > 0 && i <= last; i += q.cmd.Step {
+		if mid, ok := items.Mid(sch, q.args[i]); ok {
+			list = append(list, mid)
+		}
+	}
+	return list
+}
+
+// commands are the queue as it is sent.
+func (t *transaction) commands() [][][]byte {
+	list := [][][]byte{{[]byte("MULTI")}}
+	for _, q := range t.queued {
+		list = append(list, q.args)
+	}
+	return append(list, [][]byte{[]byte("EXEC")})
+}
+
+// forwardText refuses what is not to be had on a forward port; empty: it is.
+func forwardText(cmd *row) string {
+	name, _, _ := strings.Cut(cmd.Name, "|")
+	switch {
+	case cmd.Group == "cluster":
+		return errNoCluster
+	case cmd.Is("watch"):
+		return "ERR WATCH is not to be had on the forward port: use HINCRBY, INCREX, SET with NX or XX and the like, or the port of the cluster's nodes"
+	case cmd.Is("client|tracking"), cmd.Is("client|caching"):
+		return "ERR CLIENT TRACKING is not to be had on the forward port: this node does not hear of what changes on others"
+	}
+	switch name {
+	case "wait", "waitaof", "psync", "sync", "replconf", "replicaof", "slaveof", "failover", "counter.demote", "counter.promote", "memory":
+		if !strings.HasSuffix(cmd.Name, "|help") && !cmd.Is("memory|purge") && !cmd.Is("memory|doctor") && !cmd.Is("memory|stats") {
+			return "ERR '" + strings.ReplaceAll(cmd.Name, "|", " ") + "' is about one node, and not to be had on the forward port: use its own port"
+		}
+	}
+	return ""
+}
