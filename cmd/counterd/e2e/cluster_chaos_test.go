@@ -19,7 +19,7 @@ import (
 var (
 	clusterFaultsFlag = flag.Int("cluster-faults", 2, "faults in TestClusterChaos")
 	clusterLogFlag    = flag.String("cluster-log", "", "file with a line for each fault of TestClusterChaos, which goes on behind those that are there")
-	clusterOnlyFlag   = flag.String("cluster-only", "", "only faults of TestClusterChaos whose names hold this")
+	clusterOnlyFlag   = flag.String("cluster-only", "", "only faults of TestClusterChaos whose names hold this; $ is their end")
 	clusterShardsFlag = flag.Int("cluster-shards", 2, "shards of TestClusterChaos, of three nodes each, where there are more than two faults")
 	nodeTimeoutFlag   = flag.Duration("node-timeout", 2*time.Second, "cluster-node-timeout in TestClusterChaos")
 	clusterHoldFlag   = flag.Duration("cluster-hold", 0, "how long a fault of TestClusterChaos lasts at least; 0: 4 times the node timeout, every third 30 s")
@@ -76,10 +76,17 @@ func TestClusterChaos(t *testing.T) {
 		return
 	}
 	var kinds []clusterFault
-	for _, f := range clusterFaults {
-		if (!f.networks || networks) && (!f.disks || o.disks) && strings.Contains(f.name, *clusterOnlyFlag) {
+	all := slices.Clone(clusterFaults)
+	for _, f := range moveFaults {
+		all = append(all, f.fault())
+	}
+	for _, f := range all {
+		if f.shards <= o.shards && (!f.networks || networks) && (!f.disks || o.disks) && strings.Contains(f.name+"$", *clusterOnlyFlag) {
 			kinds = append(kinds, f)
 		}
+	}
+	if long {
+		c.fill(200_000)
 	}
 	gap, plain, numbered := 2*time.Millisecond, 3, 2
 	l, err := c.startLoad(r, plain, numbered, gap)

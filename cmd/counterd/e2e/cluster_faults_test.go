@@ -15,6 +15,7 @@ type clusterFault struct {
 	name     string
 	networks bool // it drops what passes between namespaces
 	disks    bool // it fills a node's disk
+	shards   int  // it needs so many
 	leads    bool // another node has to lead for changes to be taken again
 	// strike does it, and returns what takes it back. Neither ends the test.
 	strike func(c *cluster, rng *rand.Rand, m *topology.Map, shard *topology.Shard) (heal func())
@@ -113,6 +114,33 @@ var clusterFaults = []clusterFault{
 	}},
 	{name: "a primary's disk is full", disks: true, strike: func(c *cluster, _ *rand.Rand, m *topology.Map, s *topology.Shard) func() {
 		return c.fillDisk(c.primary(m, s))
+	}},
+	{name: "primary cut off and back, again and again", networks: true, strike: func(c *cluster, rng *rand.Rand, m *topology.Map, s *topology.Shard) func() {
+		p := c.primary(m, s)
+		for deadline := time.Now().Add(4 * c.timeout); time.Now().Before(deadline); {
+			heal := c.cut([]*process{p}, c.others(p), true, true)
+			time.Sleep(time.Duration(rng.Int64N(int64(2 * c.timeout))))
+			heal()
+			time.Sleep(time.Duration(rng.Int64N(int64(c.timeout))))
+		}
+		return func() {}
+	}},
+	{name: "kill -9 of every primary, one after the other", strike: func(c *cluster, rng *rand.Rand, _ *topology.Map, s *topology.Shard) func() {
+		for range 6 {
+			if m, err := c.load(); err == nil && m.Shard(s.ID).Primary != "" {
+				back := c.killed(c.primary(m, m.Shard(s.ID)))
+				time.Sleep(time.Duration(rng.Int64N(int64(500 * time.Millisecond))))
+				back()
+			}
+			time.Sleep(time.Duration(rng.Int64N(int64(500 * time.Millisecond))))
+		}
+		return func() {}
+	}},
+	{name: "SIGSTOP of a primary and of a member of etcd", leads: true, strike: func(c *cluster, rng *rand.Rand, m *topology.Map, s *topology.Shard) func() {
+		p, e := c.primary(m, s), one(rng, c.etcd)
+		e.freeze()
+		p.freeze()
+		return after(e.thaw, p.thaw)
 	}},
 	{name: "CLUSTER FAILOVER", strike: func(c *cluster, rng *rand.Rand, m *topology.Map, s *topology.Shard) func() {
 		p := one(rng, c.replicas(m, s))

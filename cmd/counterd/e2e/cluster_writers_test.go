@@ -48,8 +48,12 @@ func (c *clusterConn) do(mid uint64, args ...string) (v resptest.Value, o outcom
 		if to == "" {
 			to = c.seeds[c.rng.IntN(len(c.seeds))]
 		}
-		if v, o = c.once(to, args...); v.Kind == 0 {
-			*owner = ""
+		if v, o = c.once(to, args...); v.Kind == 0 { // nothing is sent there any more until it is named again
+			for i := range c.owners {
+				if c.owners[i] == to {
+					c.owners[i] = ""
+				}
+			}
 			return v, o
 		}
 		if v.Kind != '-' {
@@ -288,6 +292,22 @@ type clusterLoad struct {
 	cancel   context.CancelFunc
 	done     sync.WaitGroup
 	history  uint64 // the next post of histories
+}
+
+// fill makes posts that nobody touches, so that there is something to copy and to move.
+func (c *cluster) fill(posts int) {
+	c.t.Helper()
+	rdb := c.client()
+	defer rdb.Close()
+	for at := 0; at < posts; at += 5000 {
+		p := rdb.Pipeline()
+		for i := at; i < at+5000; i++ {
+			p.Set(context.Background(), nKey(6<<56+uint64(i)*4000), i%7, 0)
+		}
+		if _, err := p.Exec(context.Background()); err != nil {
+			c.t.Fatal(err)
+		}
+	}
 }
 
 // client is go-redis's cluster client as an application has it, with time limits of a test.

@@ -39,7 +39,7 @@
 //	sentinel_load_test.go   clients of Sentinel that remember what they were told
 //	sentinel_soak_test.go   failover after failover: kill, stop, partition
 //	sentinel_planned_test.go SENTINEL FAILOVER
-//	cluster_chaos_test.go   a cluster with real etcd that is hurt again and again; cluster_faults_test.go: in which ways
+//	cluster_chaos_test.go   a cluster with real etcd that is hurt again and again; cluster_faults_test.go, cluster_moves_test.go: in which ways
 //	cluster_harness_test.go etcd and nodes, in network namespaces where there can be; cluster_writers_test.go: who writes, and what must be there
 //	sentinel_ioredis_test.go ioredis's Sentinel client, where node finds ioredis
 //
