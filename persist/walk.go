@@ -203,7 +203,12 @@ func (w *walk) remains(i int, bad *spot) (r remains, durable uint64, err error) 
 	if fault == nil {
 		durable = h.durable
 	} else {
-		h.history = w.header.history // as the segment before
+		h.history = w.header.history // as the segment before, or of a role that was taken since: all before it is durable
+		past, err := ReadLineage(w.fsys, w.dir)
+		if err != nil {
+			return r, 0, err
+		}
+		h.history.Replica = h.history.Replica || past.Replica
 	}
 	from := seg.start
 	if i == bad.index {

@@ -26,15 +26,17 @@ type member struct {
 	sim  *vfs.Sim
 	boot int
 
-	host    *testHost
-	node    *Node
-	listen  net.Listener
-	address Address
-	silent  atomic.Bool // what it sends as a primary, and takes as acknowledgements, is lost
-	learned atomic.Uint64
-	mu      sync.Mutex
-	conns   map[net.Conn]bool
-	serving sync.WaitGroup
+	host     *testHost
+	alive    *atomic.Bool // what a client is told while it is set it has heard
+	node     *Node
+	listen   net.Listener
+	address  Address
+	silent   atomic.Bool // what it sends as a primary, and takes as acknowledgements, is lost
+	learned  atomic.Uint64
+	mu       sync.Mutex
+	conns    map[net.Conn]bool
+	stopping bool
+	serving  sync.WaitGroup
 }
 
 // newMember makes a node of an empty disk, and starts it.
@@ -51,7 +53,8 @@ func newMember(t testing.TB, id string, sync counter.SyncPolicy) *member {
 
 func (m *member) start() {
 	m.t.Helper()
-	m.host = &testHost{t: m.t, sim: m.sim}
+	m.host, m.alive = &testHost{t: m.t, sim: m.sim}, new(atomic.Bool)
+	m.alive.Store(true)
 	m.host.options = func(o *counter.Options) {
 		o.Elected, o.BootID, o.AppendFsync, o.Manual = true, "boot "+strconv.Itoa(m.boot), m.sync, m.sync != counter.SyncAlways
 	}
@@ -63,7 +66,7 @@ func (m *member) start() {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	m.listen, m.conns = l, map[net.Conn]bool{}
+	m.listen, m.conns, m.stopping = l, map[net.Conn]bool{}, false
 	m.address = Address{"127.0.0.1", l.Addr().(*net.TCPAddr).Port}
 	m.serving.Go(func() {
 		for {
@@ -73,6 +76,9 @@ func (m *member) start() {
 			}
 			m.mu.Lock()
 			m.conns[conn] = true
+			if m.stopping {
+				conn.Close()
+			}
 			m.mu.Unlock()
 			m.serving.Go(func() { m.serve(conn) })
 		}
@@ -140,13 +146,9 @@ func (m *member) serve(conn net.Conn) {
 // stop ends the process at once, and leaves its disk as it is then: but for what was not synced, where power is lost.
 func (m *member) stop(power bool, seed uint64) {
 	m.t.Helper()
-	next := m.sim.Kill()
-	if power {
-		next = m.sim.Crash(seed, int(seed%100))
-		m.boot++
-	}
 	m.listen.Close()
 	m.mu.Lock()
+	m.stopping = true
 	for c := range m.conns {
 		c.Close()
 	}
@@ -155,6 +157,12 @@ func (m *member) stop(power bool, seed uint64) {
 		m.t.Error(err)
 	}
 	m.serving.Wait()
+	m.alive.Store(false) // what it said until here it has
+	next := m.sim.Kill()
+	if power {
+		next = m.sim.Crash(seed, int(seed%100))
+		m.boot++
+	}
 	_ = m.host.Store().Close()
 	m.sim, m.node = next, nil
 }
