@@ -6,7 +6,7 @@ PKG ?= ./...
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 20s
 
-.PHONY: help build run demo demo-cluster test units unit race e2e setup lint dist bench bench-compare bench-peers bench-scaling bench-large bench-cluster chaos fuzz crash page failover clean
+.PHONY: help build run demo demo-cluster test units unit race e2e setup lint dist sim bench bench-compare bench-peers bench-scaling bench-large bench-cluster chaos fuzz crash page failover clean
 
 help:
 	@echo 'make run        build counterd and start it with the example schema on 127.0.0.1:$(PORT) (PORT=...)'
@@ -23,6 +23,7 @@ help:
 	@echo 'make bench-cluster what a cluster of 1,000 nodes with 10^11 posts takes, on paper beside Redis Cluster; ARGS= as of counterbench cluster'
 	@echo 'make fuzz       every fuzz target for FUZZTIME=$(FUZZTIME)'
 	@echo 'make page       the status page in a Chromium, with pictures of it in bin/page (make test does it too where there is one)'
+	@echo 'make sim        10,000 clusters simulated through faults (SEEDS=); SEED=n replays one and tells all of it (6 minutes)'
 	@echo 'make crash      3 M crash points on the simulated file system, 200 rounds of kill -9, 200 cut links (an hour and more)'
 	@echo 'make failover   50 failovers by Sentinel: kill, stop, partition, beside redis-server; 400 between a numbered change and its repeat (55 minutes; as root, or without partitions)'
 	@echo 'make chaos      300 faults in a cluster with real etcd: kills, stops, partitions both ways and one way, etcd, full disks; goes on where it was ended (hours; as root, or without partitions); FAULTS= ONLY= CHAOS_LOG='
@@ -127,6 +128,10 @@ page:
 	@mkdir -p bin/page
 	PAGE_PICTURES=$(CURDIR)/bin/page $(GO) test -count=1 -v -run 'TestPage$$' ./cmd/counterd/e2e
 	@echo 'pictures: bin/page/*.png'
+
+SEEDS ?= 10000
+sim:
+	SEED=$(SEED) SEEDS=$(SEEDS) $(GO) test -count=1 -v -run 'TestSimulation$$' -timeout 3h ./cmd/counterd/internal/cluster
 
 crash:
 	$(GO) test -count=1 -run 'Crash' -timeout 3h ./persist -scripts 7000

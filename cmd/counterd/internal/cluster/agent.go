@@ -56,13 +56,12 @@ type Agent struct {
 
 	// What follows is the loop's own.
 	now        time.Time
-	m          *topology.Map // newest; nil before the first
-	log        LogState      // of the step
-	linked     time.Time     // when the link to the primary was seen up last
-	next       time.Duration // until the next step at the latest
-	proposing  bool          // a transaction is under way
-	proposeAt  time.Time     // not before: the last one failed
-	loading    bool
+	m          *topology.Map        // newest; nil before the first
+	log        LogState             // of the step
+	linked     time.Time            // when the link to the primary was seen up last
+	next       time.Duration        // until the next step at the latest
+	proposing  bool                 // a transaction is under way
+	proposeAt  time.Time            // not before: the last one failed
 	lastErr    map[string]time.Time // when it was logged
 	membership membership
 	role       role
@@ -143,9 +142,11 @@ func (a *Agent) step() {
 		a.keepHandover()
 		a.keepElection()
 		a.keepSpares()
+	}
+	a.serve() // before others are told that they may take over
+	if a.m != nil {
 		a.publish()
 	}
-	a.serve()
 }
 
 // within has the next step come in time.
@@ -185,9 +186,19 @@ func (a *Agent) propose(c topology.Change, err error, within time.Duration, done
 	}
 	a.proposing = true
 	a.beside(func(ctx context.Context) func() {
-		ctx, cancel := context.WithTimeout(ctx, within)
+		within, cancel := context.WithTimeout(ctx, within)
 		defer cancel()
-		err := a.conf.Registry.Commit(ctx, c)
+		err := a.conf.Registry.Commit(within, c)
+		// What comes next is decided from the map behind it: from the one before it would conflict.
+		var m *topology.Map
+		if err == nil || errors.Is(err, registry.ErrConflict) {
+			load, cancel := context.WithTimeout(ctx, commitTime)
+			defer cancel()
+			var loadErr error
+			if m, loadErr = a.conf.Registry.Load(load); loadErr != nil {
+				m = nil // the watch will bring it
+			}
+		}
 		return func() {
 			a.proposing = false
 			switch {
@@ -202,33 +213,14 @@ func (a *Agent) propose(c topology.Change, err error, within time.Duration, done
 				a.fault("a change is not committed", err)
 			}
 			done(err, !errors.Is(err, registry.ErrUnknown))
-			a.reload()
+			if m != nil {
+				a.take(m)
+			}
 		}
 	})
 }
 
 var errBusy = errors.New("another change is under way")
-
-// reload reads the map without waiting for the watch.
-func (a *Agent) reload() {
-	if a.loading {
-		return
-	}
-	a.loading = true
-	a.beside(func(ctx context.Context) func() {
-		ctx, cancel := context.WithTimeout(ctx, commitTime)
-		defer cancel()
-		m, err := a.conf.Registry.Load(ctx)
-		return func() {
-			a.loading = false
-			if err != nil {
-				a.fault("the map is not read", err)
-				return
-			}
-			a.take(m)
-		}
-	})
-}
 
 // fault logs what goes wrong again and again once in ten seconds.
 func (a *Agent) fault(what string, err error) {

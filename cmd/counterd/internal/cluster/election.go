@@ -14,6 +14,7 @@ type election struct {
 	since   time.Time // of the suspicion
 	missing time.Time // since when the primary's key is gone
 	forced  uint64    // the epoch that a person wants ended
+	behind  uint64    // the epoch that this process proposed itself for as all in sync were behind, and it had the most
 }
 
 const (
@@ -26,7 +27,7 @@ const (
 // keepElection has the node take over where the primary is gone.
 func (a *Agent) keepElection() {
 	s := a.shard()
-	why, absent := a.suspects(s)
+	why, key := a.suspects(s)
 	if why == "" {
 		a.election.wants, a.election.since = 0, time.Time{}
 		return
@@ -46,24 +47,32 @@ func (a *Agent) keepElection() {
 		return
 	}
 	c, err := topology.PromoteAbove(a.m, s.ID, a.id, a.log.Epoch)
-	if err == nil && absent {
-		c.Same(topology.LiveKey(s.Primary), 0)
+	if err == nil && key >= 0 {
+		c.Same(topology.LiveKey(s.Primary), key)
 	}
 	a.conf.Log.Info("cluster: takes over", "epoch", s.Epoch+1, "from", s.Primary, "as it", why, "since", a.now.Sub(a.election.since), "written", a.log.Written)
+	if a.log.Behind {
+		a.election.behind = max(s.Epoch, a.log.Epoch) + 1
+	}
 	a.propose(c, err, commitTime, func(err error, _ bool) {
 		if err == nil {
 			a.stats.promotions.Add(1)
 		}
+		if soon := time.Now().Add(20 * time.Millisecond); soon.After(a.proposeAt) {
+			a.proposeAt = soon // epochs are not used up as fast as etcd can
+		}
 	})
 }
 
-// suspects tells why the node should take over; empty: it should not. absent: as the primary's key is not there.
-func (a *Agent) suspects(s *topology.Shard) (why string, absent bool) {
+// suspects tells why the node should take over; empty: it should not. key is the revision of the primary's key that says
+// so, 0 as it is not there: so a primary that answers reads is not replaced by what its key said once. It is below 0 where
+// the key does not matter.
+func (a *Agent) suspects(s *topology.Shard) (why string, key int64) {
 	e := &a.election
 	if s == nil || !s.Has(a.id) || a.role.kind == leading || a.log.Err != nil || a.handover.leaves || a.membership.held() == nil || a.stranger() ||
 		s.Epoch != 0 && a.log.Epoch > s.Epoch || a.inSync.failed > s.Epoch {
 		e.missing = time.Time{}
-		return "", false
+		return "", -1
 	}
 	link, live := a.host.Link(), a.m.Live[s.Primary]
 	if live != nil || s.Primary == "" || s.Primary == a.id {
@@ -73,24 +82,24 @@ func (a *Agent) suspects(s *topology.Shard) (why string, absent bool) {
 	}
 	switch {
 	case s.Primary == "":
-		return "has not led yet", false
+		return "has not led yet", -1
 	case s.Primary == a.id:
 		if a.role.anew {
-			return "was another process", false
+			return "was another process", -1
 		}
 	case e.forced == s.Epoch:
-		return "is to hand over by force", false
+		return "is to hand over by force", -1
 	case live == nil:
 		// It may be cut off from etcd only, and be about to come back.
 		if !link.Connected || a.now.Sub(e.missing) >= a.conf.NodeTimeout {
-			return "is gone from etcd", true
+			return "is gone from etcd", 0
 		}
 	case a.role.kind == following && a.role.primary == s.Primary && link.Refused:
-		return "refuses connections", false
+		return "refuses connections", -1
 	case live.Rests && !link.Connected:
-		return "rests", false
+		return "rests", live.Revision
 	}
-	return "", false
+	return "", -1
 }
 
 // rank tells how long behind the suspicion the node proposes itself. !ok: it is no candidate.

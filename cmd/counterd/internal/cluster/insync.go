@@ -155,9 +155,9 @@ func (a *Agent) expand(s *topology.Shard) {
 				j.from = a.host.Log().Written // behind it: what is acknowledged from now on has to be there
 				a.within(10 * time.Millisecond)
 			}
-		case j.at != 0:
-		case known && r.Has >= j.from:
+		case known && r.Has >= j.from: // also where etcd did not say whether it has happened
 			ready = append(ready, n.ID)
+		case j.at != 0:
 		case !known || a.now.Sub(j.since) >= slowAfter:
 			delete(a.inSync.joining, n.ID)
 			a.require(s)
@@ -184,9 +184,12 @@ func (a *Agent) expand(s *topology.Shard) {
 	})
 }
 
-// fit tells whether what a replica acknowledged may be believed for as long as etcd shows the process that did.
+// fit tells whether a replica may be counted on: it keeps up, and etcd shows the process that acknowledged.
 func (a *Agent) fit(id topology.NodeID) bool {
 	r, live := a.host.Replica(id), a.m.Live[id]
+	if !r.Waiting.IsZero() && a.now.Sub(r.Waiting) >= slowAfter/2 {
+		return false // it would be taken out again
+	}
 	return r.Connected && live != nil && live.Process == r.Process && !live.Leaves
 }
 

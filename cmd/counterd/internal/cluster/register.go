@@ -15,11 +15,16 @@ type membership struct {
 	mu    sync.Mutex
 	lease registry.Lease // nil: none
 
+	// registered is set when the map was read behind the lease's beginning: while the lease lives, who wants to take over
+	// finds the key, so this node is still what it was then.
+	registered  bool
 	registering bool
-	retryAt     time.Time
-	updating    bool
-	told        topology.Live // as written last
-	toldAt      time.Time
+	// rested is set from before the key says Rests until the map was read behind one that does not: others may take over.
+	rested   bool
+	retryAt  time.Time
+	updating bool
+	told     topology.Live // as written last
+	toldAt   time.Time
 }
 
 // figuresEvery is how often the figures in a node's key are written, if one has changed by a sixteenth: of 1,000 nodes
@@ -32,7 +37,7 @@ func (p *membership) held() registry.Lease {
 	return p.lease
 }
 
-func (p *membership) set(l registry.Lease) {
+func (p *membership) hold(l registry.Lease) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lease = l
@@ -65,7 +70,8 @@ func (a *Agent) keepMembership() {
 	if l := p.held(); l != nil {
 		select {
 		case <-l.Lost():
-			p.set(nil)
+			p.hold(nil)
+			p.registered = false
 			a.stats.leasesLost.Add(1)
 			a.conf.Log.Warn("cluster: the lease is lost: reads are refused until there is another")
 		default:
@@ -90,17 +96,29 @@ func (a *Agent) keepMembership() {
 		ctx, cancel := context.WithTimeout(ctx, a.conf.NodeTimeout/2)
 		defer cancel()
 		l, err := a.conf.Registry.Register(ctx, a.id, a.conf.NodeTimeout, live)
+		var m *topology.Map
 		if err == nil {
-			p.set(l)
+			// The map that was read before may have another primary by now, which found no key: a lease says nothing of it.
+			if m, err = a.conf.Registry.Load(ctx); err != nil {
+				closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTime)
+				defer cancel()
+				err = errors.Join(err, l.Close(closing))
+			} else {
+				p.hold(l)
+			}
 		}
 		return func() {
 			p.registering = false
+			if m != nil {
+				a.take(m)
+			}
+			p.registered = err == nil
 			if err != nil {
 				p.retryAt = time.Now().Add(a.conf.NodeTimeout / 10)
 				a.fault("the node is not registered", err)
 				return
 			}
-			p.told, p.toldAt = live, time.Now()
+			p.told, p.toldAt, p.rested = live, time.Now(), live.Rests
 		}
 	})
 }
@@ -130,12 +148,22 @@ func (a *Agent) publish() {
 		return
 	}
 	p.updating = true
+	p.rested = p.rested || live.Rests
+	back := p.rested && !live.Rests
 	a.beside(func(ctx context.Context) func() {
 		ctx, cancel := context.WithTimeout(ctx, commitTime)
 		defer cancel()
 		err := lease.Update(ctx, live)
+		var m *topology.Map
+		if err == nil && back {
+			m, err = a.conf.Registry.Load(ctx)
+		}
 		return func() {
 			p.updating = false
+			if m != nil && err == nil {
+				p.rested = false
+				a.take(m)
+			}
 			if err != nil {
 				a.fault("the node's key is not written", err)
 				p.told = topology.Live{} // it may say anything: again

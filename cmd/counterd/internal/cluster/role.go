@@ -45,7 +45,7 @@ func (a *Agent) wanted() role {
 		if a.role.kind == leading && a.role.epoch == s.Epoch {
 			return a.role
 		}
-		if a.log.Epoch >= s.Epoch || a.log.Behind && len(s.InSync) > 1 || a.inSync.failed == s.Epoch {
+		if a.log.Epoch >= s.Epoch || a.log.Behind && a.election.behind != s.Epoch || a.inSync.failed == s.Epoch {
 			return role{why: textResting, epoch: s.Epoch, anew: true}
 		}
 		return role{kind: leading, epoch: s.Epoch}

@@ -49,7 +49,7 @@ func (s *Standing) same(o *Standing) bool { return *s == *o }
 // serve tells the host what clients get, if that has changed.
 func (a *Agent) serve() {
 	s := &Standing{Map: a.m, Self: a.id, Shard: a.shard(), Primary: a.role.kind == leading}
-	if l := a.membership.held(); l != nil {
+	if l := a.membership.held(); l != nil && a.membership.registered {
 		s.Until = l.Deadline()
 	}
 	if s.Shard != nil {
@@ -62,7 +62,7 @@ func (a *Agent) serve() {
 	case s.Primary:
 		s.Owned = s.Shard.Groups
 		s.Writes = a.inSync.doubt
-		if a.handover.unknown || !a.inSync.yields.IsZero() {
+		if a.handover.unknown || a.membership.rested || a.rests() {
 			s.Reads, s.Writes = textSwitch, textSwitch
 		}
 	case a.role.kind == following:

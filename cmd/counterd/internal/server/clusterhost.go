@@ -20,9 +20,8 @@ type clusterHost struct {
 	schema clusterSchema
 	why    string // of the last Rest; the agent's goroutine alone
 
-	required []string                  // the agent's goroutine alone
-	marks    map[topology.NodeID]*mark // the agent's goroutine alone
-	epoch    uint64                    // that they are of
+	marks map[topology.NodeID]*mark // the agent's goroutine alone
+	epoch uint64                    // that they are of
 
 	mu    sync.Mutex // guards usage
 	usage dataUsage
@@ -65,14 +64,8 @@ func (h *clusterHost) Notice() <-chan struct{} { return h.notice }
 
 func (h *clusterHost) repl() *repl.Node { return h.s.node.Replication() }
 
-// Lead requires again whom it was told of: a term begins without.
-func (h *clusterHost) Lead(epoch uint64) error {
-	err := h.repl().LeadAt(epoch)
-	if err == nil {
-		h.repl().Require(h.required)
-	}
-	return err
-}
+// Lead begins without anybody required and with nothing confirmed: the agent says who is, behind it.
+func (h *clusterHost) Lead(epoch uint64) error { return h.repl().LeadAt(epoch) }
 
 func (h *clusterHost) Follow(id topology.NodeID, address string, epoch uint64) error {
 	host, digits, err := net.SplitHostPort(address)
@@ -100,7 +93,6 @@ func (h *clusterHost) Require(ids []topology.NodeID) {
 	for i, id := range ids {
 		names[i] = string(id)
 	}
-	h.required = names
 	h.repl().Require(names)
 }
 
