@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -75,6 +76,22 @@ func (r *rows) open(t testing.TB, cache *Cache) *File {
 	}
 	t.Cleanup(func() { f.Close() })
 	return f
+}
+
+// ofGroup makes all mids those of one group of hash slots, about where they were.
+func (r *rows) ofGroup(group uint8) *rows {
+	r.meta.Grouped, r.meta.Group = true, group
+	for i, mid := range r.mids {
+		if i > 0 {
+			mid = max(mid, r.mids[i-1]+1)
+		}
+		if mid = slot.Least(group, mid); mid > MaxMid {
+			r.mids, r.vals = r.mids[:i], r.vals[:i]
+			break
+		}
+		r.mids[i] = mid
+	}
+	return r
 }
 
 // addRandom appends n rows of a random kind of mids and values.
@@ -302,6 +319,9 @@ func TestRoundTrip(t *testing.T) {
 			if left -= k; r.mids[len(r.mids)-1] == MaxMid {
 				break
 			}
+		}
+		if rnd.IntN(2) == 0 {
+			r.ofGroup(uint8(rnd.IntN(slot.Groups)))
 		}
 		r.check(t, rnd, r.open(t, cache))
 	}

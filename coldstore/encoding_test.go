@@ -3,6 +3,8 @@ package coldstore
 import (
 	"slices"
 	"testing"
+
+	"github.com/counterd/counterd/internal/slot"
 )
 
 // padded returns b as a page would hold it.
@@ -151,9 +153,19 @@ func TestMids(t *testing.T) {
 		for len(mids) < n {
 			mids = append(mids, mids[len(mids)-1]+gap())
 		}
-		p := planMids(mids)
-		kinds[p.kind]++
-		b := appendMids(nil, &p, mids)
+		e := pageEncoder{grouped: rnd.IntN(2) == 0, group: uint8(rnd.IntN(256))}
+		if e.grouped {
+			for i := range mids {
+				if mids[i] = slot.Least(e.group, mids[i]); i > 0 && mids[i] <= mids[i-1] {
+					mids[i] = slot.Least(e.group, mids[i-1]+1)
+				}
+			}
+		}
+		p := planMids(e.keys(mids))
+		if kinds[p.kind]++; e.grouped {
+			p.size++
+		}
+		b := appendMids(nil, &p, e.keys(mids), e.grouped, e.group)
 		if len(b) != p.size {
 			t.Fatalf("kind %d: %d ids in %d bytes, planned %d", p.kind, n, len(b), p.size)
 		}

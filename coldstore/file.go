@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -373,15 +374,22 @@ func (f *File) readPage(p *pageBuf, i int) error {
 func (f *File) checkPage(page []byte, i int) error {
 	off, _ := f.extent(i)
 	head := pageHead + 2*len(f.h.meta.Columns) // then kind u8, first mid u64
-	if len(page) < head+9 {
-		return &CorruptError{File: f.name, Offset: off, Part: "page size", Want: uint64(head + 9), Got: uint64(len(page))}
+	if len(page) < head+10 {
+		return &CorruptError{File: f.name, Offset: off, Part: "page size", Want: uint64(head + 10), Got: uint64(len(page))}
 	}
 	sum := crc32.Update(pageSeed(f.h.crc, i), castagnoli, page[4:])
 	if got := binary.LittleEndian.Uint32(page); got != sum {
 		return &CorruptError{File: f.name, Offset: off, Part: partChecksum, Want: uint64(sum), Got: uint64(got)}
 	}
-	if first := binary.LittleEndian.Uint64(page[head+1:]); first != f.index[i] {
-		return &CorruptError{File: f.name, Offset: off, Part: partFirst, Want: f.index[i], Got: first}
+	at, want := head+1, f.index[i]
+	if f.h.meta.Grouped { // group u8 stands between
+		at, want = head+2, slot.Number(want)
+		if page[head] < midsGroup || page[head+1] != f.h.meta.Group {
+			return &CorruptError{File: f.name, Offset: off, Part: partMids, Want: uint64(f.h.meta.Group), Got: uint64(page[head+1])}
+		}
+	}
+	if first := binary.LittleEndian.Uint64(page[at:]); first != want || !f.h.meta.Grouped && page[head] >= midsGroup {
+		return &CorruptError{File: f.name, Offset: off, Part: partFirst, Want: want, Got: first}
 	}
 	return nil
 }

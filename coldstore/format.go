@@ -18,10 +18,11 @@ import (
 // Header, 48 + 11 bytes a column:
 //
 //	 0 magic "ctrcold\n"        8
-//	 8 version u16              2   2; 1 has no bounds
+//	 8 version u16              2   2, or 3 where all mids are of one group of hash slots; 1 has no bounds
 //	10 columns u16              2   1..255
 //	12 page size log2 u8        1   12..16
-//	13 zeros                    3
+//	13 group u8                 1   0 in versions 1 and 2
+//	14 zeros                    2
 //	16 counter u32              4
 //	20 lo u64                   8
 //	28 hi u64                   8
@@ -50,7 +51,8 @@ import (
 const (
 	headerMagic = "ctrcold\n"
 	footerMagic = "ctrcend\n"
-	version     = 2
+	version     = 3
+	versionAll  = 2 // of a file of mids of all groups
 
 	headerFixed  = 48 // with its checksum
 	columnSize   = 11
@@ -65,9 +67,13 @@ func appendHeader(dst []byte, m *Meta, pageShift int) []byte {
 	at := len(dst)
 	le := binary.LittleEndian
 	dst = append(dst, headerMagic...)
-	dst = le.AppendUint16(dst, version)
+	v := uint16(versionAll)
+	if m.Grouped {
+		v = version
+	}
+	dst = le.AppendUint16(dst, v)
 	dst = le.AppendUint16(dst, uint16(len(m.Columns)))
-	dst = append(dst, byte(pageShift), 0, 0, 0)
+	dst = append(dst, byte(pageShift), m.Group, 0, 0)
 	dst = le.AppendUint32(dst, m.Counter)
 	dst = le.AppendUint64(dst, m.Lo)
 	dst = le.AppendUint64(dst, m.Hi)
@@ -123,10 +129,11 @@ func parseHeader(b []byte, cols int) (h header, bad *CorruptError) {
 	if h.pageShift < minPageShift || h.pageShift > maxPageShift {
 		return h, &CorruptError{Offset: 12, Part: "page size (log2)", Want: minPageShift, Got: uint64(h.pageShift)}
 	}
-	if b[13]|b[14]|b[15] != 0 {
+	if b[14]|b[15] != 0 || b[13] != 0 && h.version <= versionAll {
 		return h, &CorruptError{Offset: 13, Part: "header zeros", Want: 0, Got: uint64(b[13] | b[14] | b[15])}
 	}
-	h.meta = Meta{Counter: le.Uint32(b[16:]), Lo: le.Uint64(b[20:]), Hi: le.Uint64(b[28:]), Offset: le.Uint64(b[36:])}
+	h.meta = Meta{Counter: le.Uint32(b[16:]), Lo: le.Uint64(b[20:]), Hi: le.Uint64(b[28:]), Offset: le.Uint64(b[36:]),
+		Grouped: h.version > versionAll, Group: b[13]}
 	h.meta.Columns = make([]Column, cols)
 	for i := range h.meta.Columns {
 		p := b[headerFixed-4+i*columnSize:]

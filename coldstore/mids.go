@@ -3,24 +3,30 @@ package coldstore
 import (
 	"encoding/binary"
 	"math/bits"
+
+	"github.com/counterd/counterd/internal/slot"
 )
 
 // The mids part of a page: n strictly increasing ids, searchable in place. first is also in the page index; x(i) =
 // (mid(i)-first)/step, step being the greatest common divisor of the gaps.
 //
-//	+---------+-----------+--------------+
-//	| kind u8 | first u64 | step uvarint |  and then by kind
-//	+---------+-----------+--------------+
+//	+---------+----------+-----------+--------------+
+//	| kind u8 | group u8 | first u64 | step uvarint |  and then by kind
+//	+---------+----------+-----------+--------------+
 //	0 stride       nothing: x(i) = i
 //	1 Elias-Fano   | span uvarint = x(n-1) | Elias-Fano of x, top = span |
 //	2 gaps         | least gap uvarint | w u8 | aw u8 | anchors | n-1 fields of w bits: x(i+1)-x(i)-least |
 //	               anchors: (n-1)/64 fields of aw bits, x(64), x(128), ...
+//
+// Kinds from 4 on are the same, of ids that are all of one group of hash slots: instead of them there are their numbers
+// among those of the group (slot.Number), 7.7 bits less each. Only these have the group.
 //
 // Gaps win over Elias-Fano where the gaps are nearly equal; on ids with exponential gaps they lose by 0.7 bits.
 const (
 	midsStride = 0
 	midsEF     = 1
 	midsGaps   = 2
+	midsGroup  = 4 // more, in the kinds of a group
 
 	gapGroup = 64 // a search in gaps adds up 32 of them on average, 30 ns
 )
@@ -78,10 +84,15 @@ func gcd(a, b uint64) uint64 {
 	return a
 }
 
-func appendMids(dst []byte, p *midsPlan, mids []uint64) []byte {
+// appendMids appends the part of ids, or of numbers in a group.
+func appendMids(dst []byte, p *midsPlan, mids []uint64, grouped bool, group uint8) []byte {
 	n := len(mids)
 	x := func(i int) uint64 { return (mids[i] - mids[0]) / p.step }
-	dst = append(dst, p.kind)
+	if grouped {
+		dst = append(dst, p.kind+midsGroup, group)
+	} else {
+		dst = append(dst, p.kind)
+	}
 	dst = binary.LittleEndian.AppendUint64(dst, mids[0])
 	dst = binary.AppendUvarint(dst, p.step)
 	switch p.kind {
@@ -106,7 +117,11 @@ func appendMids(dst []byte, p *midsPlan, mids []uint64) []byte {
 
 // midsView reads a mids part.
 type midsView struct {
-	kind  uint8
+	kind uint8
+
+	grouped bool // first and what follows are numbers in group
+	group   uint8
+
 	w, aw uint8
 	n     int32
 	first uint64
@@ -120,7 +135,11 @@ type midsView struct {
 
 // parse takes the part with n ids (n >= 1) off c; a damaged one sets c.bad.
 func (v *midsView) parse(c *cutter, n int) {
-	v.kind, v.n = uint8(c.u8()), int32(n)
+	v.kind, v.n, v.group = uint8(c.u8()), int32(n), 0
+	if v.grouped = v.kind >= midsGroup; v.grouped {
+		v.kind -= midsGroup
+		v.group = uint8(c.u8())
+	}
 	v.first, v.step = c.u64(), c.uvarint()
 	if v.step == 0 {
 		c.bad = true
@@ -145,10 +164,14 @@ func (v *midsView) index(b []byte) bool { return v.kind != midsEF || v.ef.index(
 // search returns how many ids are below mid, and whether mid is among them. b is the page; dir is v.dir if index has
 // made it, or nil.
 func (v *midsView) search(b []byte, dir *rankDir, mid uint64) (i int, found bool) {
-	if mid <= v.first {
-		return 0, mid == v.first
+	exact := true
+	if v.grouped {
+		mid, exact = v.number(mid)
 	}
-	x, exact := mid-v.first, true
+	if mid <= v.first {
+		return 0, mid == v.first && exact
+	}
+	x := mid - v.first
 	if v.step != 1 {
 		q := x / v.step
 		if q*v.step != x { // between two multiples: the ids below are those up to q
@@ -169,6 +192,23 @@ func (v *midsView) search(b []byte, dir *rankDir, mid uint64) (i int, found bool
 		i, found = v.searchGaps(b, x)
 	}
 	return i, found && exact
+}
+
+// number is that of the first id of the group that is not below mid, and whether that is mid.
+func (v *midsView) number(mid uint64) (number uint64, exact bool) {
+	if slot.Group(mid) == v.group {
+		return slot.Number(mid), true
+	}
+	return slot.NumberFrom(v.group, mid), false
+}
+
+// posts makes ids of the numbers in dst, stride apart, n of them.
+func (v *midsView) posts(dst []uint64, stride, n int) {
+	if v.grouped {
+		for i := range n {
+			dst[i*stride] = slot.Post(v.group, dst[i*stride])
+		}
+	}
 }
 
 func (v *midsView) searchGaps(b []byte, x uint64) (int, bool) {
@@ -197,6 +237,9 @@ func (v *midsView) searchGaps(b []byte, x uint64) (int, bool) {
 // touch asks the processor for the cache lines that a search for mid will read, and returns about how many ids are
 // below it. REQUIRES index to have returned true.
 func (v *midsView) touch(b []byte, mid uint64) (i int) {
+	if v.grouped {
+		mid, _ = v.number(mid)
+	}
 	if mid <= v.first {
 		return 0
 	}
@@ -249,5 +292,8 @@ func (c *midsCursor) next() (mid uint64, ok bool) {
 		x = c.sum
 	}
 	c.i++
+	if v.grouped {
+		return slot.Post(v.group, v.first+x*v.step), true
+	}
 	return v.first + x*v.step, true
 }

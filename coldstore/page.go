@@ -3,6 +3,8 @@ package coldstore
 import (
 	"encoding/binary"
 	"hash/crc32"
+
+	"github.com/counterd/counterd/internal/slot"
 )
 
 // A page is the unit of reading, checksum and caching: as many rows as fit the file's page size. It begins with
@@ -49,9 +51,12 @@ type pagePlan struct {
 	size     int
 }
 
-// pageEncoder plans and encodes pages. Its fields but cols are scratch.
+// pageEncoder plans and encodes pages. Its fields but the first three are scratch.
 type pageEncoder struct {
 	cols    int
+	grouped bool // all mids are of group
+	group   uint8
+	numbers []uint64
 	tally   tally
 	planner planner
 	alt     []ladderPlan
@@ -62,7 +67,10 @@ type pageEncoder struct {
 // plan fills p for the first n rows of mids and columns (column-major).
 func (e *pageEncoder) plan(p *pagePlan, mids []uint64, columns [][]uint64, n int) {
 	p.n = n
-	p.mids = planMids(mids[:n])
+	p.mids = planMids(e.keys(mids[:n]))
+	if e.grouped {
+		p.mids.size++
+	}
 	p.column, p.common, e.alt = p.column[:0], p.common[:0], e.alt[:0]
 	size := 0
 	for _, col := range columns {
@@ -99,6 +107,18 @@ func (e *pageEncoder) plan(p *pagePlan, mids []uint64, columns [][]uint64, n int
 	p.size = pageHead + 2*e.cols + p.mids.size + size + pageTail
 }
 
+// keys returns what the mids part has of mids: themselves, or their numbers, in scratch.
+func (e *pageEncoder) keys(mids []uint64) []uint64 {
+	if !e.grouped {
+		return mids
+	}
+	e.numbers = e.numbers[:0]
+	for _, mid := range mids {
+		e.numbers = append(e.numbers, slot.Number(mid))
+	}
+	return e.numbers
+}
+
 // gather returns the values of the given rows, in scratch.
 func (e *pageEncoder) gather(col []uint64, rows []int32) []uint64 {
 	e.buf = e.buf[:0]
@@ -114,7 +134,7 @@ func (e *pageEncoder) appendPage(dst []byte, p *pagePlan, mids []uint64, columns
 	at := len(dst)
 	dst = append(dst, make([]byte, pageHead+2*e.cols)...)
 	binary.LittleEndian.PutUint16(dst[at+4:], uint16(p.n))
-	dst = appendMids(dst, &p.mids, mids[:p.n])
+	dst = appendMids(dst, &p.mids, e.keys(mids[:p.n]), e.grouped, e.group)
 	if p.presence {
 		binary.LittleEndian.PutUint16(dst[at+6:], uint16(len(dst)-at))
 		dst = appendBitset(dst, p.n, p.live)

@@ -289,12 +289,14 @@ func (s *PageScan) Mids(dst []uint64, stride int, sel []int32) error {
 		if !s.view.mids.decodeSome(dst, stride, s.view.b, sel) {
 			return s.f.badPage(s.i, partMids)
 		}
+		s.view.mids.posts(dst, stride, len(sel))
 		return nil
 	}
 	if !s.midsOK && len(sel) == s.n && s.view.mids.kind == midsEF {
 		if !s.view.mids.ef.decode(dst, stride, s.n, s.view.b, s.view.mids.first, s.view.mids.step) {
 			return s.f.badPage(s.i, partMids)
 		}
+		s.view.mids.posts(dst, stride, s.n)
 		return nil
 	}
 	if !s.midsOK {
@@ -302,6 +304,7 @@ func (s *PageScan) Mids(dst []uint64, stride int, sel []int32) error {
 		if s.midsOK = s.view.mids.decode(s.mids, s.view.b); !s.midsOK {
 			return s.f.badPage(s.i, partMids)
 		}
+		s.view.mids.posts(s.mids, 1, s.n)
 	}
 	for k, row := range sel {
 		dst[k*stride] = s.mids[row]

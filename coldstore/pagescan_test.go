@@ -132,6 +132,9 @@ func TestPageScan(t *testing.T) {
 		if len(r.mids) == 0 {
 			continue
 		}
+		if rnd.IntN(2) == 0 {
+			r.ofGroup(uint8(rnd.IntN(256)))
+		}
 		r.checkScan(t, rnd, r.open(t, nil))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -60,7 +61,7 @@ func Create(fs vfs.FS, name string, meta Meta) (*Writer, error) {
 	w := &Writer{fs: fs, name: name, file: f, meta: meta, guess: 1536, need: 2048}
 	w.columns = make([][]uint64, len(meta.Columns))
 	w.bounds = make([]columnBounds, len(meta.Columns))
-	w.enc.cols = len(meta.Columns)
+	w.enc.cols, w.enc.grouped, w.enc.group = len(meta.Columns), meta.Grouped, meta.Group
 	return w, nil
 }
 
@@ -75,6 +76,9 @@ func (w *Writer) Add(mid uint64, vals []uint64) error {
 	}
 	if w.stats.Items > 0 && mid <= w.last {
 		return inputErrorf("mid %d after %d: want ascending order", mid, w.last)
+	}
+	if w.meta.Grouped && slot.Group(mid) != w.meta.Group {
+		return inputErrorf("mid %d of group %d, want %d", mid, slot.Group(mid), w.meta.Group)
 	}
 	if len(vals) != len(w.columns) {
 		return inputErrorf("%d values, want %d", len(vals), len(w.columns))
@@ -190,7 +194,7 @@ func (w *Writer) page(from int, final bool) (int, error) {
 func (w *Writer) begin(mids []uint64, cols [][]uint64) {
 	n := len(w.columns)
 	// Page 0 shares its room with the header; a quarter of a page holds both the header and any one row.
-	least := 4 * (headerSize(n) + pageHead + 2*n + 19 + 12*n + pageTail)
+	least := 4 * (headerSize(n) + pageHead + 2*n + 20 + 12*n + pageTail)
 	if len(mids) > 0 {
 		p := &w.plans[0]
 		w.enc.plan(p, mids, cols, min(minPageRows, len(mids)))

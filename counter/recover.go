@@ -238,7 +238,10 @@ func (s *recovery) loadBlock(f, overlay *persist.BlockFile, buf []byte) (*block,
 	path := f.Path(s.dir.Path())
 	file, err := openCold(s.opts.FS, path, s.tiers.cache)
 	if err == nil {
-		if m := file.Meta(); m.Lo != f.Lo || m.Hi != f.Hi || file.Stat().Items != f.Items || file.Checksum() != f.CRC {
+		if m := file.Meta(); m.Grouped && (!s.grouped || m.Group != f.Group) {
+			err = corruptFile(s.dir, path, fmt.Sprintf("posts of group %d, as in the manifest", f.Group), fmt.Sprintf("of group %d", m.Group), nil)
+			err = errors.Join(err, file.Close())
+		} else if m.Lo != f.Lo || m.Hi != f.Hi || file.Stat().Items != f.Items || file.Checksum() != f.CRC {
 			err = corruptFile(s.dir, path, fmt.Sprintf("range [%d,%d) with %d items, checksum %08x, as in the manifest", f.Lo, f.Hi, f.Items, f.CRC),
 				fmt.Sprintf("[%d,%d), %d, %08x", m.Lo, m.Hi, file.Stat().Items, file.Checksum()), nil)
 			err = errors.Join(err, file.Close())

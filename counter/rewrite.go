@@ -105,7 +105,8 @@ func (t *tiers) rewriteAs(s *Store, ks *keyspace, mid uint64, lose bool) error {
 		return err
 	}
 	r := &rewriting{s: s, ks: ks, old: b, id: s.blockIDs.Add(1), lose: lose}
-	r.meta = coldstore.Meta{Counter: ks.def.ID, Offset: s.log.Position(), Lo: b.lo, Hi: b.hi, Columns: ks.fileColumns()}
+	r.meta = coldstore.Meta{Counter: ks.def.ID, Offset: s.log.Position(), Lo: b.lo, Hi: b.hi, Columns: ks.fileColumns(),
+		Grouped: ks.grouped, Group: ks.group}
 	var image []byte
 	if b.tab.Len() > 0 {
 		image = b.tab.AppendImage(nil)

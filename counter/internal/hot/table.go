@@ -151,6 +151,12 @@ func (t *Table) Lo() uint64 { return t.lo }
 // Hi is the end of the range, exclusive.
 func (t *Table) Hi() uint64 { return t.hi }
 
+// Grouped tells whether all mids are of one group of hash slots, Group.
+func (t *Table) Grouped() bool { return t.grouped }
+
+// Group is that of all mids, 0 where they are of many.
+func (t *Table) Group() uint8 { return t.group }
+
 // Layout is how the items are packed.
 func (t *Table) Layout() *schema.Layout { return t.layout }
 
