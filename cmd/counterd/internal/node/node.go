@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
+	"net"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/repl"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/wire"
 )
 
 // Host is the server around a node.
@@ -108,6 +111,19 @@ func (n *Node) Replica() bool {
 	}
 	_, linked := n.repl.Link() // it may wait for the disk to make the store a replica
 	return linked || n.host.Store().Replica()
+}
+
+// Dial connects to another node, at host:port, as links do. When ctx ends so does the connection.
+func (n *Node) Dial(ctx context.Context, address string, o wire.Options) (*wire.Conn, error) {
+	host, digits, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	port, err := strconv.ParseUint(digits, 10, 16)
+	if err != nil {
+		return nil, err
+	}
+	return n.settings().Dial(ctx, repl.Address{Host: host, Port: int(port)}, o)
 }
 
 // settings are what package repl wants to know.

@@ -22,6 +22,11 @@ func (c Settings) dial(ctx context.Context, a Address, o wire.Options) (*wire.Co
 	return wire.Dial(ctx, a.String(), o)
 }
 
+// Dial connects to another node as links do. When ctx ends so does the connection.
+func (c Settings) Dial(ctx context.Context, a Address, o wire.Options) (*wire.Conn, error) {
+	return c.dial(ctx, a, o)
+}
+
 // dialNode connects to another node to ask it something, which timeout bounds.
 func dialNode(ctx context.Context, a Address, c Settings, timeout time.Duration) (*wire.Conn, error) {
 	return c.dial(ctx, a, wire.Options{Timeout: timeout, Answer: timeout, Buffer: askBuffer})

@@ -37,7 +37,7 @@ func serverCommands() []*row {
 		container("function", "scripting", "7.0.0", "There are no functions.",
 			function("list", command.NoScript, "[LIBRARYNAME pattern] [WITHCODE]", "Returns an empty list.", runEmptyList),
 			function("flush", command.Write|command.NoScript, "[ASYNC | SYNC]", "Answers OK.", runOK)),
-		clusterCommand(), readonlyCommand("readonly", "Has a replica answer reads on this connection, be they older.", runReadonly),
+		clusterCommand(), moveCommand(), readonlyCommand("readonly", "Has a replica answer reads on this connection, be they older.", runReadonly),
 		readonlyCommand("readwrite", "Takes READONLY back.", runReadwrite), askingCommand(),
 		expire("expire", "1.0.0", "key seconds"), expire("pexpire", "2.6.0", "key milliseconds"),
 		expire("expireat", "1.2.0", "key unix-time-seconds"), expire("pexpireat", "2.6.0", "key unix-time-milliseconds"),

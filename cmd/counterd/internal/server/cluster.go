@@ -37,6 +37,7 @@ type standing struct {
 	Map  *topology.Map // never nil
 	open bool          // a primary that serves reads and writes
 	all  bool          // its shard owns every slot
+	held bool          // some of its shard's are not served, as they are being moved: who asks for them waits
 }
 
 func newClustering() *clustering {
@@ -50,7 +51,8 @@ func newStanding(st *cluster.Standing) *standing {
 	if m == nil {
 		m = new(topology.Map)
 	}
-	return &standing{Standing: st, Map: m, open: st.Primary && st.Reads == "" && st.Writes == "", all: st.Owned == topology.AllGroups()}
+	held := st.Shard != nil && st.Shard.Groups.Minus(st.Owned) != topology.GroupSet{}
+	return &standing{Standing: st, Map: m, open: st.Primary && st.Reads == "" && st.Writes == "", all: st.Owned == topology.AllGroups(), held: held}
 }
 
 // expired tells whether the time that reads are served for has ended. It reads the clock.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/cluster"
+	"github.com/counterd/counterd/cmd/counterd/internal/move"
 	"github.com/counterd/counterd/cmd/counterd/internal/repl"
 	"github.com/counterd/counterd/cmd/internal/topology"
 )
@@ -18,10 +19,15 @@ type clusterHost struct {
 	s      *Server
 	notice chan struct{}
 	schema clusterSchema
+	mover  *move.Mover
 	why    string // of the last Rest; the agent's goroutine alone
 
 	marks map[topology.NodeID]*mark // the agent's goroutine alone
 	epoch uint64                    // that they are of
+
+	serving sync.Mutex        // guards the two, and is held while clients and the store are told of them
+	st      *cluster.Standing // the agent's last
+	held    topology.GroupSet // for moves
 
 	mu    sync.Mutex // guards usage
 	usage dataUsage
@@ -176,19 +182,4 @@ func (h *clusterHost) count() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.usage = dataUsage{posts: posts, bytes: bytes, at: time.Now()}
-}
-
-// Serve tells the commands' side and the store. Of groups that the node is to serve no more clients are told before the
-// store refuses them, of new ones when it has them: a command that finds one side without the other waits for a moment.
-func (h *clusterHost) Serve(st *cluster.Standing) {
-	groups := h.s.store().Groups()
-	owned := groups.Owned()
-	if more := st.Owned.Union(owned); more != owned {
-		groups.Own(more)
-	}
-	h.s.Stand(st)
-	if st.Owned != owned {
-		groups.Own(st.Owned)
-	}
-	h.schema.look(st)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/cluster"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/cmd/counterd/internal/move"
 	"github.com/counterd/counterd/cmd/internal/registry"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/counter"
@@ -23,6 +24,7 @@ type joined struct {
 	registry registry.Registry
 	host     *clusterHost
 	agent    *cluster.Agent
+	mover    *move.Mover
 	left     atomic.Bool
 }
 
@@ -45,6 +47,8 @@ func (s *Server) Join(store *counter.Store, reg registry.Registry) error {
 		Registry: reg, Host: host, Home: home, Node: node, Address: address, Process: s.node.Replication().Process(), Log: s.log,
 		NodeTimeout: c.Cluster.Timeout(), Schema: host.schema.revision,
 	})}
+	s.joined.mover = s.newMover(s.joined)
+	host.mover = s.joined.mover
 	s.SetClusterHooks(ClusterHooks{Failover: s.joined.failover, Alter: host.schema.alter})
 	return nil
 }
@@ -70,7 +74,9 @@ func (j *joined) leave(ctx context.Context) error {
 	draining, cancel := context.WithTimeout(ctx, drainWithin)
 	defer cancel()
 	err := j.agent.Drain(draining)
-	return errors.Join(err, j.agent.Close(ctx), j.registry.Close())
+	err = errors.Join(err, j.agent.Close(ctx))
+	j.mover.Close()
+	return errors.Join(err, j.registry.Close())
 }
 
 // drainWithin is how long an end waits for others to take over.

@@ -42,7 +42,7 @@ func (c *client) serves(cmd *row, args [][]byte) bool {
 	if c.internal || cmd.First == 0 {
 		return true
 	}
-	if cmd.Last == cmd.First && !replica {
+	if cmd.Last == cmd.First && !replica && !st.held { // the store says whether the slot is here
 		return route.Plain(args[cmd.First])
 	}
 	_, last := cmd.Access().Keys(args)

@@ -1,0 +1,206 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/cluster"
+	"github.com/counterd/counterd/cmd/counterd/internal/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/move"
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
+	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/counter"
+)
+
+// COUNTER.MOVE is how the primary of the shard that groups of hash slots move to asks the one that they come from, see
+// package move, and how tools ask how far that is.
+
+// moveCommand is COUNTER.MOVE.
+func moveCommand() *row {
+	sub := func(name string, arity int, syntax, summary string, run func(c *client, m *move.Mover, args [][]byte) error) *row {
+		return &row{Name: "counter.move|" + name, Arity: arity, Flags: command.Admin | command.NoMulti | command.NoScript, Group: "cluster", Since: "0.1.0",
+			Complexity: "O(N) of the posts of a block", Syntax: syntax, Summary: summary,
+			Run: func(c *client, args [][]byte) {
+				if c.srv.joined == nil {
+					c.Out.Error(errNoCluster)
+					return
+				}
+				var refused *move.RefusedError
+				switch err := run(c, c.srv.joined.mover, args); {
+				case errors.As(err, &refused):
+					c.Out.Error(refused.Error())
+				case err != nil:
+					c.Out.Error(items.ErrorText(err))
+				}
+			}}
+	}
+	return container("counter.move", "cluster", "0.1.0", "Brings groups of hash slots to another shard; for nodes, but for PROGRESS.",
+		sub("open", 4, "move epoch", "Begins to bring a move's groups, and returns the log offset from which on the log is kept.",
+			func(c *client, m *move.Mover, args [][]byte) error {
+				n, err := moveNumbers(args[3:])
+				if err != nil {
+					return err
+				}
+				from, err := m.Open(string(args[2]), n[0])
+				return c.moveNumbersReply(err, []uint64{from}, 0)
+			}),
+		sub("producers", 4, "move place", "Returns what was done for producers in a move's groups, some of it.",
+			func(c *client, m *move.Mover, args [][]byte) error {
+				n, err := moveNumbers(args[3:])
+				if err != nil {
+					return err
+				}
+				records, next, err := m.Producers(string(args[2]), int(n[0]))
+				return c.moveReply(err, records, uint64(next))
+			}),
+		sub("rows", 5, "move space mid", "Returns the posts of a move's groups in the next block.",
+			func(c *client, m *move.Mover, args [][]byte) error {
+				n, err := moveNumbers(args[3:])
+				if err != nil {
+					return err
+				}
+				records, next, done, err := m.Rows(string(args[2]), counter.ExportPlace{Space: uint32(n[0]), Mid: n[1]})
+				last := uint64(0)
+				if done {
+					last = 1
+				}
+				return c.moveReply(err, records, uint64(next.Space), next.Mid, last)
+			}),
+		sub("log", 4, "move offset", "Returns what the log says of a move's groups from an offset on.",
+			func(c *client, m *move.Mover, args [][]byte) error {
+				n, err := moveNumbers(args[3:])
+				if err != nil {
+					return err
+				}
+				records, next, end, err := m.Log(string(args[2]), n[0])
+				return c.moveReply(err, records, next, end)
+			}),
+		sub("hold", 3, "move", "Ends the service of a move's groups until it is decided who owns them.",
+			func(c *client, m *move.Mover, args [][]byte) error {
+				end, revision, err := m.Hold(string(args[2]))
+				return c.moveNumbersReply(err, []uint64{end, uint64(revision)}, 0)
+			}),
+		sub("progress", 2, "", "Tells how far the moves to this shard are, a line each.",
+			func(c *client, m *move.Mover, _ [][]byte) error {
+				list := m.Progress()
+				c.Out.Array(len(list))
+				for i := range list {
+					c.Out.BulkString(moveLine(&list[i]))
+				}
+				return nil
+			}),
+	)
+}
+
+const errMoveNumber = items.Refusal("ERR a place or an offset of a move is a number that is not negative")
+
+func moveNumbers(args [][]byte) (list []uint64, err error) {
+	for _, a := range args {
+		n, ok := resp.Number(a)
+		if !ok || n < 0 {
+			return nil, errMoveNumber
+		}
+		list = append(list, uint64(n))
+	}
+	return list, nil
+}
+
+// moveReply answers numbers, and records behind them.
+func (c *client) moveReply(err error, records []byte, numbers ...uint64) error {
+	if err != nil {
+		return err
+	}
+	c.moveNumbersReply(nil, numbers, 1)
+	c.Out.Bulk(records)
+	return nil
+}
+
+// moveNumbersReply answers numbers, of an array that has so many elements more.
+func (c *client) moveNumbersReply(err error, numbers []uint64, more int) error {
+	if err != nil {
+		return err
+	}
+	c.Out.Array(len(numbers) + more)
+	for _, n := range numbers {
+		c.Out.BulkUint(n)
+	}
+	return nil
+}
+
+// moveLine is a move's progress as name=value.
+func moveLine(p *move.Progress) string {
+	return fmt.Sprintf("move=%s groups=%s from=%d phase=%s posts=%d bytes=%d behind=%d seconds=%d holds=%d held_ms=%d error=%q",
+		p.ID, p.Groups, p.From, p.Phase, p.Posts, p.Bytes, p.Behind, int(time.Since(p.Began).Seconds()), p.Holds, p.Held.Milliseconds(), p.Err)
+}
+
+// moveHost is the server as its mover sees it.
+type moveHost struct{ h *clusterHost }
+
+func (m moveHost) Store() *counter.Store { return m.h.s.store() }
+
+func (m moveHost) Withhold(groups topology.GroupSet) {
+	m.h.serving.Lock()
+	defer m.h.serving.Unlock()
+	m.h.held = groups
+	m.h.serve()
+}
+
+func (m moveHost) Refresh() {
+	m.h.serving.Lock()
+	defer m.h.serving.Unlock()
+	m.h.serve()
+}
+
+// newMover returns the one of a node that joins a cluster.
+func (s *Server) newMover(j *joined) *move.Mover {
+	return move.New(move.Config{Registry: j.registry, Host: moveHost{j.host}, Log: s.log,
+		Dial: func(ctx context.Context, address string) (move.Remote, error) {
+			conn, err := s.node.Dial(ctx, address, move.LinkOptions())
+			if err != nil {
+				return nil, err
+			}
+			return move.NewLink(conn), nil
+		}})
+}
+
+// serve tells clients' side and the store what st gives, but for groups that are held for a move and those that the log
+// says are not here yet. Of groups that the node is to serve no more clients are told before the store refuses them, of
+// new ones when it has them: a command that finds one side without the other waits for a moment. REQUIRES serving.
+func (h *clusterHost) serve() {
+	st := h.st
+	if st == nil {
+		return
+	}
+	groups := h.s.store().Groups()
+	importing, gone := groups.States()
+	away := h.held.Union(gone)
+	for _, set := range importing {
+		away = away.Union(set)
+	}
+	if (away.Both(st.Owned) != topology.GroupSet{}) {
+		less := *st
+		less.Owned = st.Owned.Minus(away)
+		st = &less
+	}
+	owned := topology.GroupSet(groups.Owned())
+	if more := st.Owned.Union(owned); more != owned {
+		groups.Own(more)
+	}
+	h.s.Stand(st)
+	if st.Owned != owned {
+		groups.Own(st.Owned)
+	}
+}
+
+// Serve says what clients get from now on.
+func (h *clusterHost) Serve(st *cluster.Standing) {
+	h.serving.Lock()
+	h.st = st
+	h.serve()
+	h.serving.Unlock()
+	h.schema.look(st)
+	h.mover.Look(st)
+}
