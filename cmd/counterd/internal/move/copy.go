@@ -248,7 +248,7 @@ func (c *copying) handOver(ctx context.Context) (done bool, err error) {
 	held := time.Since(began)
 	m.note(c.v, func(p *Progress) { p.Held = held })
 	if done && err == nil {
-		m.conf.Log.Info("groups have come", "move", c.v.ID, "groups", c.v.Groups.String(), "posts", c.in.Posts(), "held", held)
+		m.conf.Log.Info("groups have come", "move", c.v.ID, "groups", c.v.Groups.String(), "items", c.in.Posts(), "took", held)
 	}
 	return done, err
 }
