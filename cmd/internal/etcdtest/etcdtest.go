@@ -138,10 +138,31 @@ func (e *Etcd) Stop() {
 	}
 }
 
-// Signal sends one: SIGSTOP has it silent with its connections open, SIGCONT ends that.
-func (e *Etcd) Signal(s syscall.Signal) {
+// Signal sends one: SIGSTOP has it silent with its connections open, SIGCONT ends that. It is stopped on return.
+func (e *Etcd) Signal(sig syscall.Signal) {
 	e.t.Helper()
-	if err := e.cmd.Process.Signal(s); err != nil {
+	if err := e.cmd.Process.Signal(sig); err != nil {
 		e.t.Fatal(err)
 	}
+	if sig != syscall.SIGSTOP {
+		return
+	}
+	for began := time.Now(); !e.stopped(); time.Sleep(time.Millisecond) {
+		if time.Since(began) > 60*time.Second {
+			e.t.Fatal("etcd does not stop")
+		}
+	}
+}
+
+// stopped tells whether all its threads are.
+func (e *Etcd) stopped() bool {
+	stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", e.cmd.Process.Pid))
+	for _, file := range stats {
+		text, err := os.ReadFile(file)
+		_, state, _ := bytes.Cut(text, []byte(") "))
+		if err == nil && !bytes.HasPrefix(state, []byte("T")) {
+			return false
+		}
+	}
+	return len(stats) > 0
 }
