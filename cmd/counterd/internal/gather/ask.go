@@ -20,6 +20,7 @@ const (
 type command struct {
 	end     int32 // in Ask.out
 	replies int32 // on the wire: a transaction has several
+	take    int32 // the one of them that is the answer
 	extra   int32 // replies that come before, to what the link sent for its sake
 	kind    Kind
 	foreign bool   // it leaves the connection numbered by another producer than the link's
@@ -93,8 +94,18 @@ func (a *Ask) AddAll(kind Kind, producer []byte, seq, epoch uint64, cmds [][][]b
 	return a.added(kind, n, producer != nil)
 }
 
+// AddBetween is Add of a read with a command before and one behind it, which have to succeed.
+func (a *Ask) AddBetween(before, args, behind [][]byte) int {
+	a.out = AppendCommand(a.out, before...)
+	a.out = AppendCommand(a.out, args...)
+	a.out = AppendCommand(a.out, behind...)
+	i := a.added(Read, 3, false)
+	a.cmds[i].take = 2
+	return i
+}
+
 func (a *Ask) added(kind Kind, replies int32, foreign bool) int {
-	a.cmds = append(a.cmds, command{end: int32(len(a.out)), replies: replies, kind: kind, foreign: foreign})
+	a.cmds = append(a.cmds, command{end: int32(len(a.out)), replies: replies, take: replies, kind: kind, foreign: foreign})
 	if kind == Change {
 		a.numbers++
 	}
@@ -137,13 +148,13 @@ func (a *Ask) answered(reply []byte) (done bool, err error) {
 		return false, nil
 	}
 	a.got++
-	if !a.given && !a.failed {
+	if refused := reply[0] == '-'; !a.given && !a.failed && (refused || a.got == c.take) {
 		from := 0
 		if len(a.ends) > 0 {
 			from = int(a.ends[len(a.ends)-1])
 		}
 		a.in = append(a.in[:from], reply...)
-		a.failed = reply[0] == '-'
+		a.failed = refused
 	}
 	if a.got < c.replies {
 		return false, nil

@@ -95,9 +95,12 @@ func element(b []byte) (size, inner int, err error) {
 	return 0, 0, fmt.Errorf("%w: got %.40q", ErrProtocol, b[:end+1])
 }
 
-// head is what an element says: its kind and, of a number or an aggregate, how much. REQUIRES a whole element.
-func head(b []byte) (kind byte, n int64, size int) {
+// Head is what an element says: its kind and, of a number or an aggregate, how much. REQUIRES a whole element.
+func Head(b []byte) (kind byte, n int64, size int) {
 	end := bytes.IndexByte(b, '\n')
+	if end < 2 {
+		return 0, -1, 0
+	}
 	n, _ = resp.Number(b[1 : end-1])
 	return b[0], n, end + 1
 }
@@ -143,10 +146,10 @@ func AppendAs(out *resp.Replies, reply []byte) {
 		case kind == '*' && reply[1] == '-':
 			out.NullArray()
 		case kind == '%':
-			_, pairs, _ := head(reply)
+			_, pairs, _ := Head(reply)
 			out.Map(int(pairs))
 		case kind == '~':
-			_, members, _ := head(reply)
+			_, members, _ := Head(reply)
 			out.Set(int(members))
 		default:
 			out.Raw(reply[:n])

@@ -47,7 +47,12 @@ func (r *Round) Ask(s *Shard) *Ask {
 }
 
 // Send has the links of a session send what was asked since the last Send. It does not wait.
-func (r *Round) Send(session int64) {
+func (r *Round) Send(session int64) { r.send(session, 0) }
+
+// SendSlow is Send of what may take long, by links that nothing else waits for.
+func (r *Round) SendSlow(session int64, within time.Duration) { r.send(session, within) }
+
+func (r *Round) send(session int64, within time.Duration) {
 	if r.sent == len(r.asks) {
 		return
 	}
@@ -65,9 +70,13 @@ func (r *Round) Send(session int64) {
 				break
 			}
 		}
+		links := a.Shard.links[:linksEach]
+		if within > 0 {
+			links, a.deadline = a.Shard.links[linksEach:], now.Add(within)
+		}
 		r.pending.Add(1)
 		a.Shard.start()
-		a.Shard.links[uint64(session)%uint64(len(a.Shard.links))].enqueue(a)
+		links[uint64(session)%uint64(len(links))].enqueue(a)
 	}
 }
 

@@ -30,8 +30,8 @@ type Settings struct {
 
 // ReadWithin is how long a read waits for its shard, and ChangeWithin a change: it outlasts a failover, and waits for its
 // outcome.
-func (s *Settings) ReadWithin() time.Duration   { return s.Timeout / 2 }
-func (s *Settings) ChangeWithin() time.Duration { return 2 * s.Timeout }
+func (s Settings) ReadWithin() time.Duration   { return s.Timeout / 2 }
+func (s Settings) ChangeWithin() time.Duration { return 2 * s.Timeout }
 
 const (
 	// dialTimeout is how long a node has to take a connection and to answer its first command.
@@ -188,7 +188,7 @@ type Shard struct {
 	ID topology.ShardID
 
 	of      *Shards
-	links   []*link
+	links   []*link // the last slowEach are for what may take long
 	started sync.Once
 	state   atomic.Pointer[shardState]
 	down    atomic.Int64 // unix ns since when no link worked; 0: one does, or nobody tried
@@ -205,7 +205,7 @@ type shardState struct {
 
 func (s *Shards) newShard(id topology.ShardID) *Shard {
 	of := &Shard{ID: id, of: s}
-	for i := range linksEach {
+	for i := range linksEach + slowEach {
 		of.links = append(of.links, newLink(of, fmt.Sprintf("link:%s:%d:%d", s.process, id, i)))
 	}
 	of.state.Store(new(shardState))
@@ -215,6 +215,9 @@ func (s *Shards) newShard(id topology.ShardID) *Shard {
 // linksEach is how many links there are to a shard: as many as processors can read, few enough for 1,000 nodes that
 // each talk to all others.
 var linksEach = min(4, runtime.GOMAXPROCS(0))
+
+// slowEach is how many links more there are for what may take long: two queries beside each other.
+const slowEach = 2
 
 // follow takes over what a map says. REQUIRES Shards.mu.
 func (s *Shard) follow(m *topology.Map, t *topology.Shard) {

@@ -21,6 +21,9 @@ func (c *client) mayWait(cmd *row, args [][]byte) bool {
 	if cmd != nil && c.failures >= freeFailures && cmd.Flags&command.NoAuth != 0 {
 		return true
 	}
+	if c.forAll(cmd) {
+		return true
+	}
 	return cmd != nil && cmd.Plan == nil && cmd.Flags&command.Fast == 0 && (!c.multi.active || cmd.Flags&command.Now != 0)
 }
 

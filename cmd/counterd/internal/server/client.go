@@ -119,7 +119,11 @@ func (c *client) execute(cmd *row, args [][]byte) {
 	began := time.Now()
 	size := c.Out.Len()
 	c.executed, c.waited = cmd, 0
-	cmd.Run(c, args)
+	if c.far != nil && c.forAll(cmd) {
+		c.runAll(cmd, args)
+	} else {
+		cmd.Run(c, args)
+	}
 	took := time.Since(began) - c.waited
 	cmd.Account(1, took)
 	c.calls++

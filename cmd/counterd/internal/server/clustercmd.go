@@ -232,7 +232,7 @@ func (c *client) eachInSlot(of uint16, most int, f func(key []byte)) error {
 	if most == 0 {
 		return nil
 	}
-	conn := datasetConn{&c.call}
+	conn := datasetConn{&c.call, c.internal}
 	step := func(cursor uint64) (next uint64, err error) {
 		err = c.withStore(false, func(b *counter.Batch) error {
 			var list []counter.ScanItem

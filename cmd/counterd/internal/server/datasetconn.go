@@ -12,12 +12,15 @@ import (
 )
 
 // datasetConn is a call as package dataset sees it.
-type datasetConn struct{ *call }
+type datasetConn struct {
+	*call
+	internal bool // it does not look for keys itself
+}
 
 var _ dataset.Conn = datasetConn{}
 
 // onDataset gives the commands on all data what they work on.
-func onDataset(c *client) dataset.Conn { return datasetConn{&c.call} }
+func onDataset(c *client) dataset.Conn { return datasetConn{&c.call, c.internal} }
 
 func (c datasetConn) Call() *items.Call     { return &c.call.Call }
 func (c datasetConn) Store() *counter.Store { return c.srv.store() }
@@ -31,7 +34,7 @@ func (c datasetConn) WithStore(exclusive bool, f func(b *counter.Batch) error) e
 
 // AppendKey has the mid in braces on a node of a cluster, so that clients look for it where it is.
 func (c datasetConn) AppendKey(dst []byte, sch *schema.Schema, def *schema.Counter, col int, mid uint64) []byte {
-	if c.srv.cluster != nil {
+	if c.srv.cluster != nil && !c.internal {
 		return sch.AppendTagged(dst, def, col, mid)
 	}
 	return sch.AppendKey(dst, def, col, mid)

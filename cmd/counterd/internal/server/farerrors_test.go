@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/cluster"
 	"github.com/counterd/counterd/cmd/counterd/internal/gather"
 	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
 	"github.com/counterd/counterd/internal/errclass"
@@ -77,6 +78,25 @@ func provokeForward(p provoker) {
 		w.want(c[2], "+QUEUED")
 		p.refused(s, w, "EXEC", c[1])
 	}
+	p.refused(s, w, "COUNTER.FIND weibo OFFSET 1", "ERR OFFSET is not to be had in a cluster: go on with CURSOR")
+	link := k.dial(0, 2)
+	link.want("COUNTER.LINK 1 x", "+OK")
+	p.refused(s, link, "COUNTER.LINK OWNING 0", "TRYAGAIN The shard owns other posts than it is asked for")
+	p.heard(w.do("FLUSHALL").String(), "UNCERTAIN the change may have been made in a part: shard 2 (127.0.0.1:")
+	whole := k.shards[0].Groups
+	k.shards[0].Groups.Remove(0)
+	k.stand()
+	p.refused(s, w, "COUNTER.SUM weibo comment", "CLUSTERDOWN not all hash slots are owned by a shard")
+	k.shards[0].Groups = whole
+	k.stand()
+	part := farServe(p.T, 2, nil)
+	part.change = func(i int, st *cluster.Standing) {
+		if i == 1 {
+			st.Writes = "CLUSTERDOWN The primary is changing"
+		}
+	}
+	part.hurry(100 * time.Millisecond)
+	p.heard(part.forward(0, 2).do("FLUSHALL").String(), "UNCERTAIN the change was made in a part: CLUSTERDOWN")
 	p.refused(s, w, "COUNTER.LINK 99 x", "ERR COUNTER.LINK: got format 99, want 1")
 	p.refused(wireServe(p.T, nil), wireDial(p.T, wireServe(p.T, nil), 2), "COUNTER.LINK 1 x", "ERR This instance has cluster support disabled")
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/gather"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
+	"github.com/counterd/counterd/cmd/internal/topology"
 )
 
 // linkSettings are those of links to other nodes: as replicas have them to their primary.
@@ -17,13 +18,21 @@ func (s *Server) linkSettings() gather.Settings {
 func gatherCommands() []*row {
 	return []*row{
 		{Name: "counter.link", Arity: 3, Flags: command.Admin | command.NoScript | command.NoMulti | command.Fast | command.Loading | command.Stale, Group: "counterd", Since: "0.1.0", Complexity: "O(1)",
-			Summary: "Makes the connection another node's, which asks for what this node's shard has: nodes of a cluster send it.", Syntax: "format node-id", Run: runLink, Asks: command.NoData},
+			Summary: "Makes the connection another node's, which asks for what this node's shard has: nodes of a cluster send it.", Syntax: "format node-id | OWNING groups", Run: runLink, Asks: command.NoData},
 	}
 }
 
-// runLink: COUNTER.LINK format node-id. What a link asks is answered by this node alone, or refused (MOVED), and in the
-// neutral version of the protocol.
+// runLink: COUNTER.LINK format node-id | OWNING groups. What a link asks is answered by this node alone, or refused (MOVED), and in the
+// neutral version of the protocol. OWNING answers OK as long as the node's shard owns just these groups.
 func runLink(c *client, args [][]byte) {
+	if c.internal && c.far == nil && resp.EqualFold(args[1], "OWNING") {
+		if set, err := topology.ParseGroups(string(args[2])); err != nil || topology.GroupSet(c.store.Groups().Owned()) != set {
+			c.Out.Error(errOwning)
+			return
+		}
+		c.Out.Status("OK")
+		return
+	}
 	switch format, ok := resp.Number(args[1]); {
 	case c.srv.shards == nil:
 		c.Out.Error(errNoCluster)

@@ -1,0 +1,512 @@
+package server
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"math/big"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/gather"
+	"github.com/counterd/counterd/cmd/counterd/internal/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/query"
+	"github.com/counterd/counterd/cmd/counterd/internal/resp"
+	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/schema"
+)
+
+// Commands on all posts, which every shard is asked for its own: by condition on any port, Redis's on a forward port.
+// Each shard says before and after that it owned just those groups all the time that it is asked for, so a post is in the
+// answer of one shard, though groups move meanwhile; else all are asked again.
+
+// allWithin is how long an answer for all posts may take.
+const allWithin = time.Minute
+
+// merger makes one answer of those of all shards, which are neutral and no errors.
+type merger func(c *client, args [][]byte, replies [][]byte) (text string)
+
+// mergers are the commands that every shard is asked.
+var mergers = map[string]struct {
+	merge  merger
+	anyway bool // on the port of a cluster's clients too, which walk over its nodes for the others
+	change bool
+}{
+	"counter.find": {mergeFind, true, false}, "counter.top": {mergeTop, true, false}, "counter.count": {mergeTotal, true, false},
+	"counter.sum": {mergeTotal, true, false}, "counter.min": {mergeLeast, true, false}, "counter.max": {mergeMost, true, false},
+	"counter.digest": {mergeDigest, false, false}, "dbsize": {mergeTotal, false, false}, "scan": {mergeScan, false, false}, "keys": {mergeKeys, false, false},
+	"randomkey": {nil, false, false}, "flushall": {mergeOK, false, true}, "flushdb": {mergeOK, false, true},
+}
+
+// forAll tells whether a command asks all shards.
+func (c *client) forAll(cmd *row) bool {
+	if c.far == nil || cmd == nil || cmd.Run == nil || c.executing || c.multi.active {
+		return false
+	}
+	m, ok := mergers[cmd.Name]
+	return ok && (m.anyway || c.far.forward) && c.far.shards.View().Map != nil
+}
+
+// runAll asks all shards.
+func (c *client) runAll(cmd *row, args [][]byte) {
+	m := mergers[cmd.Name]
+	if m.merge == nil {
+		c.randomKey(cmd, args)
+		return
+	}
+	replies, text := [][]byte(nil), ""
+	if q, err := query.ParseFind(c.store.Schema(), args[1:]); cmd.Is("counter.find") && err == nil && q.Offset > 0 {
+		text = errOffset
+	} else {
+		replies, _, text = c.askAll(cmd, args, m.change)
+	}
+	if text == "" {
+		size := c.Out.Len()
+		if text = m.merge(c, args, replies); text != "" {
+			c.Out.Cut(size)
+		}
+	}
+	if text != "" {
+		c.Out.Error(text)
+	}
+}
+
+// askAll returns what all shards answered; text is the error.
+func (c *client) askAll(cmd *row, args [][]byte, change bool) (replies [][]byte, from []*gather.Shard, text string) {
+	began := time.Now()
+	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
+		v := c.far.shards.View()
+		changed := c.far.shards.Changed()
+		replies, again, text := c.askOnce(v, cmd, args, change)
+		if text == "" || !again || time.Since(began) > c.far.shards.Settings().ReadWithin() {
+			return replies, v.All, text
+		}
+		select {
+		case <-changed:
+		case <-time.After(pause):
+		}
+	}
+}
+
+// askOnce is one try. again tells whether another may succeed.
+func (c *client) askOnce(v *gather.View, cmd *row, args [][]byte, change bool) (replies [][]byte, again bool, text string) {
+	if !v.Whole() {
+		return nil, true, "CLUSTERDOWN not all hash slots are owned by a shard"
+	}
+	var round gather.Round
+	round.Begin()
+	replies = make([][]byte, len(v.All))
+	asks := make([]*gather.Ask, len(v.All))
+	local := -1
+	for i, s := range v.All {
+		if s == v.Local {
+			local = i
+			continue
+		}
+		asks[i] = round.Ask(s)
+		owning := [][]byte{[]byte("COUNTER.LINK"), []byte("OWNING"), []byte(s.Groups().String())}
+		if change {
+			asks[i].Add(gather.Once, args...)
+		} else {
+			asks[i].AddBetween(owning, args, owning)
+		}
+	}
+	within := allWithin
+	if change {
+		within = c.far.shards.Settings().ChangeWithin()
+	}
+	round.SendSlow(c.ID(), within)
+	if local >= 0 {
+		replies[local] = c.runHere(v, cmd, args)
+	}
+	round.Wait()
+	done := 0
+	for i, a := range asks {
+		if a != nil {
+			reply, doubt, why := a.Reply(0)
+			switch {
+			case why != nil && (doubt || change && done > 0):
+				return nil, false, fmt.Sprintf("UNCERTAIN the change may have been made in a part: %v did not answer: %v", v.All[i], why)
+			case why != nil:
+				return nil, false, fmt.Sprintf("CLUSTERDOWN %v did not answer: %v", v.All[i], why)
+			}
+			replies[i] = reply
+		}
+		if reply := replies[i]; len(reply) > 0 && reply[0] == '-' {
+			text := string(bytes.TrimRight(reply[1:], "\r\n"))
+			if change && done > 0 {
+				return nil, false, "UNCERTAIN the change was made in a part: " + text
+			}
+			return nil, retriable(reply), text
+		}
+		done++
+	}
+	return replies, false, ""
+}
+
+// runHere executes a command on this node's posts.
+func (c *client) runHere(v *gather.View, cmd *row, args [][]byte) []byte {
+	owned := func() bool { return topology.GroupSet(c.store.Groups().Owned()) == v.Local.Groups() }
+	if !owned() {
+		return []byte("-" + errOwning + "\r\n")
+	}
+	out := c.Out
+	c.Out = resp.Replies{}
+	c.Out.SetProtocol(resp.Neutral)
+	cmd.Run(c, args)
+	reply := bytes.Clone(c.Out.From(0))
+	c.Out = out
+	if err := c.ack.Commit(); err != nil {
+		return resp.AppendError(nil, items.ErrorText(err))
+	}
+	c.unsureN = 0
+	if !owned() {
+		return []byte("-" + errOwning + "\r\n")
+	}
+	return reply
+}
+
+const errOwning = "TRYAGAIN The shard owns other posts than it is asked for"
+
+// number reads an integer, or the digits of a large one; nil: there is none.
+func number(reply []byte) *big.Int {
+	line := reply
+	if reply[0] == '$' {
+		_, n, size := gather.Head(reply)
+		if n < 0 {
+			return nil
+		}
+		line = append([]byte("$"), reply[size:]...)
+	}
+	n, ok := new(big.Int).SetString(string(bytes.TrimRight(line[1:], "\r\n")), 10)
+	if !ok {
+		return nil
+	}
+	return n
+}
+
+// answerNumber appends a number as an aggregate's.
+func answerNumber(out *resp.Replies, n *big.Int) {
+	low := new(big.Int).And(n, new(big.Int).SetUint64(1<<64-1)).Uint64()
+	out.Uint128(new(big.Int).Rsh(n, 64).Uint64(), low)
+}
+
+func mergeTotal(c *client, _ [][]byte, replies [][]byte) string {
+	sum := new(big.Int)
+	for _, r := range replies {
+		if n := number(r); n != nil {
+			sum.Add(sum, n)
+		}
+	}
+	answerNumber(&c.Out, sum)
+	return ""
+}
+
+func mergeLeast(c *client, _ [][]byte, replies [][]byte) string { return mergeEnd(c, replies, -1) }
+func mergeMost(c *client, _ [][]byte, replies [][]byte) string  { return mergeEnd(c, replies, 1) }
+
+func mergeEnd(c *client, replies [][]byte, want int) string {
+	var end *big.Int
+	for _, r := range replies {
+		if n := number(r); n != nil && (end == nil || n.Cmp(end) == want) {
+			end = n
+		}
+	}
+	if end == nil {
+		c.Out.Null()
+	} else {
+		answerNumber(&c.Out, end)
+	}
+	return ""
+}
+
+func mergeOK(c *client, _ [][]byte, _ [][]byte) string {
+	c.Out.Status("OK")
+	return ""
+}
+
+// foundRow is a row of FIND or TOP: its mid, and the reply that it is.
+type foundRow struct {
+	mid, value uint64
+	reply      []byte
+}
+
+// rowsOf appends the rows of an array.
+func rowsOf(list []foundRow, array []byte) []foundRow {
+	for rest := gather.Elements(array); len(rest) > 0; {
+		n := gather.Size(rest)
+		if n == 0 {
+			break
+		}
+		row := foundRow{reply: rest[:n]}
+		fields := gather.Elements(row.reply)
+		row.mid = integer(fields)
+		if next := fields[gather.Size(fields):]; len(next) > 0 {
+			row.value = integer(next)
+		}
+		list = append(list, row)
+		rest = rest[n:]
+	}
+	return list
+}
+
+func integer(b []byte) uint64 {
+	_, n, _ := gather.Head(b)
+	return uint64(n)
+}
+
+// mergeFind merges rows by mid. A page ends where the first shard's does that has not come to its end.
+func mergeFind(c *client, args [][]byte, replies [][]byte) string {
+	q, err := query.ParseFind(c.store.Schema(), args[1:])
+	if err != nil {
+		return items.ErrorText(err)
+	}
+	var list []foundRow
+	end, bounded := uint64(0), false
+	before := func(a, b uint64) bool { return a < b != q.Desc && a != b }
+	for _, r := range replies {
+		if q.Paged {
+			next := gather.Elements(r)
+			n := gather.Size(next)
+			_, length, head := gather.Head(next)
+			if length >= 16 {
+				mid, _ := strconv.ParseUint(string(next[head:head+16]), 16, 64)
+				if !bounded || before(mid, end) {
+					end, bounded = mid, true
+				}
+			}
+			r = next[n:]
+		}
+		list = rowsOf(list, r)
+	}
+	slices.SortFunc(list, func(a, b foundRow) int {
+		if q.Desc {
+			return cmp.Compare(b.mid, a.mid)
+		}
+		return cmp.Compare(a.mid, b.mid)
+	})
+	if bounded {
+		if at := slices.IndexFunc(list, func(r foundRow) bool { return !before(r.mid, end) }); at >= 0 {
+			list = list[:at]
+		}
+	}
+	if len(list) > q.Limit {
+		end, bounded = list[q.Limit].mid, true
+		list = list[:q.Limit]
+	}
+	if q.Paged {
+		c.Out.Array(2)
+		if bounded {
+			c.Out.BulkString(q.Next(end))
+		} else {
+			c.Out.BulkString("0")
+		}
+	}
+	c.answerRows(list)
+	return ""
+}
+
+const errOffset = "ERR OFFSET is not to be had in a cluster: go on with CURSOR"
+
+func (c *client) answerRows(list []foundRow) {
+	c.Out.Array(len(list))
+	for _, r := range list {
+		gather.AppendAs(&c.Out, r.reply)
+	}
+}
+
+func mergeTop(c *client, args [][]byte, replies [][]byte) string {
+	q, err := query.ParseTop(c.store.Schema(), args[1:])
+	if err != nil {
+		return items.ErrorText(err)
+	}
+	var list []foundRow
+	for _, r := range replies {
+		list = rowsOf(list, r)
+	}
+	slices.SortFunc(list, func(a, b foundRow) int { return cmp.Or(cmp.Compare(b.value, a.value), cmp.Compare(b.mid, a.mid)) })
+	c.answerRows(list[:min(len(list), q.K)])
+	return ""
+}
+
+// stringsOf are the strings of an array.
+func stringsOf(list [][]byte, array []byte) [][]byte {
+	for rest := gather.Elements(array); len(rest) > 0; {
+		n := gather.Size(rest)
+		if n == 0 {
+			break
+		}
+		_, length, head := gather.Head(rest)
+		if length >= 0 {
+			list = append(list, rest[head:head+int(length)])
+		}
+		rest = rest[n:]
+	}
+	return list
+}
+
+// mergeDigest adds up the sums of lines that are about the same.
+func mergeDigest(c *client, _ [][]byte, replies [][]byte) string {
+	type line struct {
+		name   string
+		lo     uint64
+		of     int
+		digest counter.Digest
+	}
+	var lines []*line
+	byName := make(map[string]*line)
+	order := make(map[string]int)
+	for i, def := range c.store.Schema().Counters() {
+		order[def.Name] = i
+	}
+	for _, r := range replies {
+		for _, text := range stringsOf(nil, r) {
+			name, sums, _ := strings.Cut(string(text), " items=")
+			var d counter.Digest
+			if _, err := fmt.Sscanf(sums, "%d digest=%x", &d.Items, &d.Sum); err != nil {
+				return "ERR " + gather.ErrProtocol.Error()
+			}
+			l := byName[name]
+			if l == nil {
+				l = &line{name: name}
+				var counterName string
+				if _, err := fmt.Sscanf(name, "counter=%s lo=%d", &counterName, &l.lo); err != nil {
+					_, _ = fmt.Sscanf(name, "counter=%s", &counterName)
+				}
+				l.of = order[counterName]
+				byName[name] = l
+				lines = append(lines, l)
+			}
+			l.digest.Items += d.Items
+			l.digest.Sum += d.Sum
+		}
+	}
+	slices.SortStableFunc(lines, func(a, b *line) int { return cmp.Or(cmp.Compare(a.of, b.of), cmp.Compare(a.lo, b.lo)) })
+	c.Out.Array(len(lines))
+	for _, l := range lines {
+		c.Out.BulkString(l.name + " " + l.digest.String())
+	}
+	return ""
+}
+
+// listed is a key that SCAN or KEYS lists, with its place.
+type listed struct {
+	mid        uint64
+	order, col int
+	key        []byte
+}
+
+// keysOf are keys in the order in which one server lists them: by mid, then as counters and columns are in the schema.
+func (c *client) keysOf(keys [][]byte) []listed {
+	sch := c.store.Schema()
+	order := make(map[*schema.Counter]int)
+	for i, def := range sch.Counters() {
+		order[def] = i
+	}
+	list := make([]listed, 0, len(keys))
+	for _, key := range keys {
+		if k, ok := sch.ParseKey(key); ok {
+			list = append(list, listed{k.Mid, order[k.Counter], k.Col, key})
+		}
+	}
+	slices.SortFunc(list, func(a, b listed) int {
+		return cmp.Or(cmp.Compare(a.mid, b.mid), cmp.Compare(a.order, b.order), cmp.Compare(a.col, b.col))
+	})
+	return list
+}
+
+func (c *client) answerKeys(list []listed) {
+	c.Out.Array(len(list))
+	for _, k := range list {
+		c.Out.Bulk(k.key)
+	}
+}
+
+// mergeScan lists keys as far as all shards did. So its cursor is a mid as that of one server, which any node takes, and
+// what moves between shards meanwhile is not missed.
+func mergeScan(c *client, _ [][]byte, replies [][]byte) string {
+	var keys [][]byte
+	next := uint64(0)
+	for _, r := range replies {
+		cursor := gather.Elements(r)
+		_, length, head := gather.Head(cursor)
+		at, err := strconv.ParseUint(string(cursor[head:head+int(length)]), 10, 64)
+		if err != nil {
+			return "ERR " + gather.ErrProtocol.Error()
+		}
+		if at != 0 && (next == 0 || at < next) {
+			next = at
+		}
+		keys = stringsOf(keys, cursor[gather.Size(cursor):])
+	}
+	list := c.keysOf(keys)
+	if next != 0 {
+		if at := slices.IndexFunc(list, func(k listed) bool { return k.mid >= next }); at >= 0 {
+			list = list[:at]
+		}
+	}
+	c.Out.Array(2)
+	c.Out.BulkString(strconv.FormatUint(next, 10))
+	c.answerKeys(list)
+	return ""
+}
+
+// maxKeys is what KEYS answers at most, as on one server.
+const maxKeys = 100_000
+
+func mergeKeys(c *client, _ [][]byte, replies [][]byte) string {
+	var keys [][]byte
+	for _, r := range replies {
+		keys = stringsOf(keys, r)
+	}
+	if len(keys) > maxKeys {
+		return "ERR KEYS looks at 1048576 posts and answers 100000 keys at most: go on with SCAN cursor MATCH pattern, or ask for posts with COUNTER.FIND"
+	}
+	c.answerKeys(c.keysOf(keys))
+	return ""
+}
+
+// randomKey draws a shard by how many posts it has, and then one of its keys.
+func (c *client) randomKey(cmd *row, args [][]byte) {
+	sizes, from, text := c.askAll(c.srv.commands.Find([]byte("dbsize")), [][]byte{[]byte("DBSIZE")}, false)
+	total := int64(0)
+	for _, r := range sizes {
+		total += number(r).Int64()
+	}
+	switch {
+	case text != "":
+		c.Out.Error(text)
+		return
+	case total == 0:
+		c.Out.Null()
+		return
+	}
+	left := rand.Int64N(total)
+	for i, r := range sizes {
+		if left -= number(r).Int64(); left >= 0 {
+			continue
+		}
+		v := c.far.shards.View()
+		if from[i] == v.Local {
+			gather.AppendAs(&c.Out, c.runHere(v, cmd, args))
+			return
+		}
+		var round gather.Round
+		round.Begin()
+		a := round.Ask(from[i])
+		a.Add(gather.Read, args...)
+		round.SendSlow(c.ID(), c.far.shards.Settings().ReadWithin())
+		round.Wait()
+		reply, _, why := a.Reply(0)
+		if why != nil {
+			c.Out.Error(fmt.Sprintf("CLUSTERDOWN %v did not answer: %v", from[i], why))
+			return
+		}
+		gather.AppendAs(&c.Out, reply)
+		return
+	}
+}
