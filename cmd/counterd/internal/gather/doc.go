@@ -25,6 +25,8 @@
 // What has a number of its client's is sent again with that. What has none and cannot have one is not sent again, and
 // answered as in doubt.
 //
+// What may take long (queries) has two links of its own, so that nothing waits behind it.
+//
 // # Limits
 //
 // Each ask has a deadline, and what waits for a link has at most 8 MiB. A shard whose links have not worked for as long

@@ -14,6 +14,7 @@
 //	acl              users: what they may do, and what a command asks of them
 //	repl             how nodes follow each other
 //	node             which role this one has, and what it lets pass; commands of replication. It sees a node.Host here
+//	gather           links to the other shards of a cluster
 //	watch, slowlog   what WATCH watches, what SLOWLOG shows
 //	tracking         what clients hold in caches of their own, and what they are to be told: CLIENT TRACKING
 //	popular          which posts are read and written most
@@ -66,6 +67,9 @@
 //	table.go commandcmd.go         the rows of the command table, which is package command's; COMMAND
 //	users.go aclcmd.go             who a connection is, and what becomes of it when users change; ACL
 //	numbered.go                    commands with a number: where it comes from
+//	far.go farwait.go              what other shards of a cluster are asked in a turn, and how it comes into its place
+//	farexec.go farall.go           transactions on a forward port; answers for all posts
+//	gather.go                      links of other nodes: COUNTER.LINK
 //	*conn.go                       what packages node, find and dataset see of a connection
 //	block.go                       how commands block: WAIT, WAITAOF, and what waits for FAILOVER or CLIENT PAUSE
 //	multi.go                       transactions; package watch knows what is watched
