@@ -21,6 +21,7 @@ var (
 	clusterLogFlag    = flag.String("cluster-log", "", "file with a line for each fault of TestClusterChaos, which goes on behind those that are there")
 	clusterOnlyFlag   = flag.String("cluster-only", "", "only faults of TestClusterChaos whose names hold this; $ is their end")
 	clusterShardsFlag = flag.Int("cluster-shards", 2, "shards of TestClusterChaos, of three nodes each, where there are more than two faults")
+	clusterFsyncFlag  = flag.String("cluster-appendfsync", "everysec", "appendfsync in TestClusterChaos")
 	nodeTimeoutFlag   = flag.Duration("node-timeout", 2*time.Second, "cluster-node-timeout in TestClusterChaos")
 	clusterHoldFlag   = flag.Duration("cluster-hold", 0, "how long a fault of TestClusterChaos lasts at least; 0: 4 times the node timeout, every third 30 s")
 )
@@ -56,7 +57,7 @@ func TestClusterChaos(t *testing.T) {
 	here, networks := true, false
 	if long {
 		if here, networks = inNamespace(t, "-cluster-faults="+fmt.Sprint(faults), "-cluster-log="+*clusterLogFlag, "-cluster-only="+*clusterOnlyFlag,
-			"-node-timeout="+nodeTimeoutFlag.String(), "-cluster-hold="+clusterHoldFlag.String(), fmt.Sprintf("-cluster-shards=%d", *clusterShardsFlag)); !here {
+			"-node-timeout="+nodeTimeoutFlag.String(), "-cluster-hold="+clusterHoldFlag.String(), fmt.Sprintf("-cluster-shards=%d", *clusterShardsFlag), "-cluster-appendfsync="+*clusterFsyncFlag); !here {
 			return
 		}
 	}
@@ -65,7 +66,7 @@ func TestClusterChaos(t *testing.T) {
 		reportStruck(t, done)
 		return
 	}
-	o := clusterOptions{networks: networks, members: 1, shards: 1, replicas: 2, timeout: *nodeTimeoutFlag, fsync: "everysec"}
+	o := clusterOptions{networks: networks, members: 1, shards: 1, replicas: 2, timeout: *nodeTimeoutFlag, fsync: *clusterFsyncFlag}
 	if long {
 		o.members, o.shards = 3, *clusterShardsFlag
 		o.args = []string{"--aof-retain", "8mb", "--auto-aof-rewrite-min-size", "8mb"}
@@ -292,7 +293,7 @@ func reportStruck(t testing.TB, all []struck) {
 		of := func(f func(struck) float64) func(struck) time.Duration {
 			return func(s struck) time.Duration { return time.Duration(f(s) * float64(time.Second)) }
 		}
-		t.Logf("%-45s %3d: acknowledged again after %s, whole again %s", name, len(some),
+		t.Logf("%-52s %3d: acknowledged again after %s, whole again %s", name, len(some),
 			medianSpread(some, of(func(s struck) float64 { return s.FirstAck })), medianSpread(some, of(func(s struck) float64 { return s.Whole })))
 	}
 	t.Logf("%d faults, %d increments acknowledged meanwhile, %d values checked: %d lost, %d doubled; %d histories in order, %d problems",

@@ -26,7 +26,8 @@ func groupOf(mid uint64) uint8 { return slot.Group(mid) }
 type clusterConn struct {
 	seeds   []string
 	timeout time.Duration
-	owners  [slot.Groups]string // as MOVED told; empty: any node is asked
+	owners  [slot.Groups]string // as MOVED told; empty: another node is asked
+	good    string              // who answered last
 	open    map[string]*conn
 	rng     *rand.Rand
 }
@@ -46,7 +47,9 @@ func (c *clusterConn) do(mid uint64, args ...string) (v resptest.Value, o outcom
 	for range 4 {
 		to := *owner
 		if to == "" {
-			to = c.seeds[c.rng.IntN(len(c.seeds))]
+			if to = c.good; to == "" {
+				to = c.seeds[c.rng.IntN(len(c.seeds))]
+			}
 		}
 		if v, o = c.once(to, args...); v.Kind == 0 { // nothing is sent there any more until it is named again
 			for i := range c.owners {
@@ -54,8 +57,10 @@ func (c *clusterConn) do(mid uint64, args ...string) (v resptest.Value, o outcom
 					c.owners[i] = ""
 				}
 			}
+			c.good = ""
 			return v, o
 		}
+		c.good = to
 		if v.Kind != '-' {
 			*owner = to
 			return v, outMade
