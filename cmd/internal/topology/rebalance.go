@@ -93,6 +93,7 @@ func PlanMoves(m *Map, w *Weights, without map[ShardID]bool, tolerance float64) 
 	p.mean = total / float64(stay)
 	for p.step(tolerance) {
 	}
+	p.joinRanges()
 	return p.transfers(), balance
 }
 
@@ -160,6 +161,30 @@ func (p *planner) move(g int, from, to ShardID) {
 	p.load[from] -= p.w.load(g)
 	p.load[to] += p.w.load(g)
 	p.to[g] = to
+}
+
+// joinRanges has groups that weigh the same and leave one shard go in neighbouring ranges, as many to each as before: what
+// clients are told of slots is a line a range.
+func (p *planner) joinRanges() {
+	type kind struct {
+		from        ShardID
+		load, bytes float64
+	}
+	groups := map[kind][]int{}
+	for _, g := range slices.Sorted(maps.Keys(p.to)) {
+		k := kind{p.from[g], p.w.load(g), p.w.Bytes[g]}
+		groups[k] = append(groups[k], g)
+	}
+	for _, list := range groups {
+		var to []ShardID
+		for _, g := range list {
+			to = append(to, p.to[g])
+		}
+		slices.Sort(to)
+		for i, g := range list {
+			p.to[g] = to[i]
+		}
+	}
 }
 
 // transfers are the plan by pairs of shards, those with most bytes first.

@@ -58,6 +58,24 @@ func TestPlanNewShard(t *testing.T) {
 	}
 }
 
+// TestPlanRanges takes a shard away: what it owned goes to the others in one range each.
+func TestPlanRanges(t *testing.T) {
+	for shards := 2; shards < 20; shards++ {
+		m := planMap(t, shards, func(g int) int { return g * shards / 256 })
+		list, _ := PlanMoves(m, equal(), map[ShardID]bool{1: true}, 1)
+		moved := 0
+		for _, tr := range list {
+			if tr.From != 1 || len(tr.Groups.Ranges()) != 1 {
+				t.Errorf("%d shards: got %+v, want one range of shard 1", shards, tr)
+			}
+			moved += tr.Groups.Len()
+		}
+		if moved != m.Shard(1).Groups.Len() {
+			t.Errorf("%d shards: got %d groups moved", shards, moved)
+		}
+	}
+}
+
 func apply(t *testing.T, m *Map, list []Transfer) *Map {
 	t.Helper()
 	return planMap(t, len(m.Shards), func(g int) int {
