@@ -90,13 +90,13 @@ func (a *Agent) suspects(s *topology.Shard) (why string, key int64) {
 	case e.forced == s.Epoch:
 		return "is to hand over by force", -1
 	case live == nil:
-		// It may be cut off from etcd only, and be about to come back.
-		if !link.Connected || a.now.Sub(e.missing) >= a.conf.NodeTimeout {
+		// It may be cut off from etcd only, and be about to come back: one that is stopped has a link too.
+		if !link.Connected || a.now.Sub(e.missing) >= a.conf.NodeTimeout/4 {
 			return "is gone from etcd", 0
 		}
 	case a.role.kind == following && a.role.primary == s.Primary && link.Refused:
 		return "refuses connections", -1
-	case live.Rests && !link.Connected:
+	case live.Rests:
 		return "rests", live.Revision
 	}
 	return "", -1

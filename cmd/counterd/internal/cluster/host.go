@@ -67,8 +67,9 @@ type LogState struct {
 
 // ReplicaState is what a primary knows of a node that follows it.
 type ReplicaState struct {
-	Connected bool   // it was heard of lately: an open connection is not enough
-	Process   string // of the other end, as its Live.Process
+	Connected bool      // it was heard of lately: an open connection is not enough
+	Process   string    // of the other end, as its Live.Process
+	Heard     time.Time // of its last word on this link; it has one every second at least
 	// Has is what it acknowledged on this link in this epoch: all up to there is there, by its own appendfsync. It goes on
 	// while the link is broken for who is required.
 	Has uint64

@@ -209,7 +209,7 @@ func (a *Agent) shrink(s *topology.Shard) {
 		switch {
 		case !r.Waiting.IsZero() && a.now.Sub(r.Waiting) >= slowAfter:
 			slow = append(slow, id)
-			alone = alone && !r.Connected && live != nil
+			alone = alone && live != nil && (!r.Connected || a.now.Sub(r.Heard) >= slowAfter/2)
 		case gone && a.now.Sub(since) >= slowAfter, live != nil && live.Leaves:
 			away = append(away, id)
 		}

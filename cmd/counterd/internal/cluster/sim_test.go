@@ -164,6 +164,33 @@ func (w *world) acked(p *proc, id int64) {
 	w.promised[id] = int(s.ID) - 1
 }
 
+// verify checks that who is in sync by etcd, and not behind, has all that was acknowledged. mu is held.
+func (w *world) verify(when string) {
+	m, err := w.etcd.Map()
+	if err != nil {
+		w.fail("the map: %v", err)
+		return
+	}
+	for _, s := range m.Shards {
+		for _, n := range s.InSync {
+			other := w.machine(n)
+			if other.behind {
+				continue
+			}
+			has := map[int64]bool{}
+			for _, r := range other.log {
+				has[r.id] = true
+			}
+			for id, of := range w.promised {
+				if shardID(of) == s.ID && !has[id] {
+					w.fail("shard %d: %s is in sync of epoch %d without change %d, which was acknowledged (%s)", s.ID, n[:4], s.Epoch, id, when)
+					return
+				}
+			}
+		}
+	}
+}
+
 // mourn forgets what no machine in sync has on its disk any more: all have lost power under everysec. mu is held.
 func (w *world) mourn() {
 	m, err := w.etcd.Map()
@@ -186,21 +213,35 @@ func (w *world) mourn() {
 	}
 }
 
+// shape is how a cluster is made.
+type shape struct {
+	shards, replicas, nodes, least int
+	durable                        bool
+}
+
+func randomShape(rng *rand.Rand) shape {
+	s := shape{shards: 1 + rng.IntN(3)/2*(1+rng.IntN(2)), replicas: 1 + rng.IntN(2), durable: rng.IntN(4) == 0}
+	if s.nodes = max(3, s.shards*(1+s.replicas)+rng.IntN(2)); s.nodes > 7 {
+		s.replicas, s.nodes = 1, 7
+	}
+	s.least = 1 + rng.IntN(1+s.replicas)
+	return s
+}
+
 // newWorld makes a cluster that runs.
-func newWorld(t *testing.T, seed uint64, broken rules, trace bool) *world {
+func newWorld(t *testing.T, seed uint64, of shape, broken rules, trace bool) *world {
 	rng := rand.New(rand.NewPCG(seed, 0))
-	w := &world{seed: seed, rules: broken, rng: rng, durable: rng.IntN(4) == 0, shards: 1 + rng.IntN(3)/2*(1+rng.IntN(2)), keys: 6, think: 60 * time.Millisecond, etcd: registrytest.NewServer(),
+	if of.nodes == 0 {
+		of = randomShape(rng)
+	}
+	w := &world{seed: seed, rules: broken, rng: rng, durable: of.durable, shards: of.shards, keys: 6, think: 60 * time.Millisecond, etcd: registrytest.NewServer(),
 		stop: make(chan struct{}), over: make(chan struct{}), cuts: map[[2]*machine]bool{}, attempts: map[int64]bool{}, promised: map[int64]int{},
 		leaders: map[[2]uint64]*proc{}, history: map[int][]attempt{}, faults: map[string]int{}}
 	if trace {
 		w.trace = &strings.Builder{}
 	}
-	replicas := 1 + rng.IntN(2)
-	nodes := max(3, w.shards*(1+replicas)+rng.IntN(2))
-	if nodes > 7 {
-		replicas, nodes = 1, 7
-	}
-	for i := range nodes {
+	replicas := of.replicas
+	for i := range of.nodes {
 		m := &machine{w: w, id: topology.NodeID(fmt.Sprintf("%02x%038x", i+1, rng.Uint64())), zone: string(rune('a' + i%3)), up: true, changed: make(chan struct{})}
 		w.machines = append(w.machines, m)
 		w.boot(m)
@@ -226,9 +267,8 @@ func newWorld(t *testing.T, seed uint64, broken rules, trace bool) *world {
 		}
 		t.Fatal("the cluster is not made")
 	}
-	leastOf := 1 + rng.IntN(1+replicas)
 	commit(func(m *topology.Map) (topology.Change, error) {
-		return topology.CreateCluster(m, "sim", time.Now(), replicas, leastOf)
+		return topology.CreateCluster(m, "sim", time.Now(), replicas, of.least)
 	})
 	for s := range w.shards {
 		var ids []topology.NodeID
@@ -239,7 +279,7 @@ func newWorld(t *testing.T, seed uint64, broken rules, trace bool) *world {
 		groups.Add(uint8(s))
 		commit(func(m *topology.Map) (topology.Change, error) { return topology.AddShard(m, ids, groups) })
 	}
-	w.say("seed %d: %d shards of %d nodes, %d replicas, %d in sync at least, durable %v", seed, w.shards, nodes, replicas, leastOf, w.durable)
+	w.say("seed %d: %d shards of %d nodes, %d replicas, %d in sync at least, durable %v", seed, w.shards, of.nodes, replicas, of.least, w.durable)
 	return w
 }
 
@@ -467,7 +507,7 @@ func (w *world) heal() {
 // run is one simulation.
 func run(t *testing.T, seed uint64, broken rules, trace bool) (w *world) {
 	synctest.Test(t, func(t *testing.T) {
-		w = newWorld(t, seed, broken, trace)
+		w = newWorld(t, seed, shape{}, broken, trace)
 		defer func() {
 			close(w.over)
 			for _, m := range w.machines {

@@ -125,6 +125,7 @@ type proc struct {
 type acks struct {
 	c       *conn
 	has     int
+	heard   time.Time
 	caught  time.Time
 	waiting time.Time
 }
@@ -227,7 +228,11 @@ func (s skewed) Commit(ctx context.Context, c topology.Change) error {
 		s.p.w.mu.Lock()
 	}
 	s.p.w.mu.Unlock()
-	return s.Registry.Commit(ctx, c)
+	err := s.Registry.Commit(ctx, c)
+	s.p.w.mu.Lock()
+	defer s.p.w.mu.Unlock()
+	s.p.w.verify(c.What)
+	return err
 }
 
 func (l skewedLease) Deadline() time.Time {
@@ -393,7 +398,7 @@ func (p *proc) Replica(id topology.NodeID) (r ReplicaState) {
 		if a == nil {
 			return r
 		}
-		r = ReplicaState{Connected: a.c != nil && !a.c.broken, Has: uint64(a.has), CaughtUp: a.caught, Waiting: a.waiting}
+		r = ReplicaState{Connected: a.c != nil && !a.c.broken, Heard: a.heard, Has: uint64(a.has), CaughtUp: a.caught, Waiting: a.waiting}
 		if a.c != nil {
 			r.Process = a.c.from.name
 		}
@@ -696,10 +701,14 @@ func (p *proc) stream(ctx context.Context, q *proc) {
 			break
 		}
 		a := q.acks[m.id]
+		if a == nil && !w.rules.ackEpoch {
+			a = &acks{c: c}
+			q.acks[m.id] = a
+		}
 		if w.rules.ackEpoch && q.epochOf != epoch || a == nil || w.rules.ackEpoch && a.c != c {
 			break
 		}
-		a.has, acked = has, has
+		a.has, acked, a.heard = has, has, time.Now()
 		if has >= end {
 			a.caught = sent
 		}

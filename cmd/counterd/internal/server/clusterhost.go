@@ -117,7 +117,7 @@ func (h *clusterHost) Replica(id topology.NodeID) cluster.ReplicaState {
 	peers := h.repl().Peers()
 	end := log.Written() // before the acknowledgement: who has more was not slow
 	written, durable, heard, linked := peers.Acked(string(id))
-	st := cluster.ReplicaState{Connected: linked && time.Since(heard) < linkSilent, Process: peers.ProcessOf(string(id)), Has: written}
+	st := cluster.ReplicaState{Connected: linked && time.Since(heard) < linkSilent, Process: peers.ProcessOf(string(id)), Heard: heard, Has: written}
 	if log.AcksDurable() {
 		st.Has = durable
 	}

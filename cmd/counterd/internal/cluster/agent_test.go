@@ -1,0 +1,310 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/counterd/counterd/cmd/internal/topology"
+)
+
+// scene runs one story with a settled cluster, and ends it.
+func scene(t *testing.T, of shape, story func(t *testing.T, w *world)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, of, allRules, true)
+		defer func() {
+			close(w.over)
+			for _, m := range w.machines {
+				w.kill(m)
+			}
+			w.flushes.Wait()
+			if t.Failed() {
+				t.Log("\n" + w.trace.String())
+			}
+			for _, f := range w.failures {
+				t.Error(f)
+			}
+		}()
+		if w.settled(30 * time.Second) {
+			story(t, w)
+		}
+	})
+}
+
+// shard is the first one, as etcd has it.
+func (w *world) shard(t *testing.T) *topology.Shard {
+	m, err := w.etcd.Map()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Shards[0]
+}
+
+func (w *world) primary(t *testing.T) *machine { return w.machine(w.shard(t).Primary) }
+
+// replica is one that is in sync.
+func (w *world) replica(t *testing.T) *machine {
+	for _, id := range w.shard(t).InSync {
+		if id != w.shard(t).Primary {
+			return w.machine(id)
+		}
+	}
+	t.Fatal("no replica is in sync")
+	return nil
+}
+
+// until waits for what must come.
+func until(t *testing.T, within time.Duration, what string, ok func() bool) time.Duration {
+	t.Helper()
+	begun := time.Now()
+	for !ok() {
+		if time.Since(begun) > within {
+			t.Fatalf("not in %s: %s", within, what)
+		}
+		time.Sleep(max(time.Millisecond, within/2000))
+	}
+	return time.Since(begun)
+}
+
+// write raises key 0 once on whichever machine takes it, and returns how long that took.
+func (w *world) write(t *testing.T, within time.Duration) time.Duration {
+	t.Helper()
+	return until(t, within, "an acknowledged write", func() bool {
+		for _, m := range w.machines {
+			w.mu.Lock()
+			w.ops++
+			op := &attempt{id: w.ops}
+			w.attempts[op.id] = true
+			w.mu.Unlock()
+			if _, o, _ := w.server(m, op); o == acknowledged {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+var three = shape{shards: 1, replicas: 2, nodes: 3, least: 2}
+
+// TestFailoverTimes has figures of a fake clock: a dead process is replaced without its lease, a stopped one behind it.
+func TestFailoverTimes(t *testing.T) {
+	t.Run("killed", func(t *testing.T) {
+		scene(t, three, func(t *testing.T, w *world) {
+			w.kill(w.primary(t))
+			d := w.write(t, time.Second)
+			t.Logf("the first write %s behind the end of the primary", d)
+		})
+	})
+	t.Run("stopped", func(t *testing.T) {
+		scene(t, three, func(t *testing.T, w *world) {
+			old := w.primary(t)
+			w.freeze(old.proc)
+			d := until(t, 5*time.Second, "another primary", func() bool { return w.primary(t) != old })
+			t.Logf("another primary %s behind the stop, with a lease of 2 s", d)
+			w.thaw(old.proc)
+			w.write(t, 3*time.Second)
+			if w.primary(t) == old {
+				t.Error("the stopped one leads again")
+			}
+		})
+	})
+}
+
+// TestSwitch hands over by hand: writes are held for less than half a second, and none of them fails.
+func TestSwitch(t *testing.T) {
+	scene(t, three, func(t *testing.T, w *world) {
+		w.write(t, time.Second)
+		old, to := w.primary(t), w.replica(t)
+		done := make(chan error, 1)
+		go func() {
+			r, err := to.proc.agent.Failover(context.Background(), Planned)
+			if err == nil && (r.Epoch != 2 || !r.Clean || r.From != old.id) {
+				err = errors.New("the report is wrong")
+			}
+			done <- err
+		}()
+		longest := time.Duration(0)
+		for range 50 {
+			longest = max(longest, w.write(t, time.Second))
+		}
+		if err := <-done; err != nil || w.primary(t) != to {
+			t.Fatalf("got %v, and %s leads", err, w.primary(t).id)
+		}
+		if longest > switchTime {
+			t.Errorf("a write was held for %s, want %s at most", longest, switchTime)
+		}
+		if s := w.shard(t); len(s.InSync) != 3 {
+			t.Errorf("in sync: %s, want all", s.InSync)
+		}
+		if _, err := to.proc.agent.Failover(context.Background(), Planned); !errors.Is(err, ErrIsPrimary) {
+			t.Errorf("the primary: got %v, want ErrIsPrimary", err)
+		}
+	})
+}
+
+// TestDrain: a primary that is shut down hands over before, a replica leaves: nobody waits for either.
+func TestDrain(t *testing.T) {
+	scene(t, three, func(t *testing.T, w *world) {
+		old := w.primary(t)
+		if err := old.proc.agent.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s := w.shard(t)
+		if s.Primary == old.id || s.Has(old.id) || len(s.InSync) != 2 {
+			t.Fatalf("got %+v, want another primary, and two in sync without it", s)
+		}
+		w.kill(old)
+		if d := w.write(t, time.Second); d > 100*time.Millisecond {
+			t.Errorf("a write took %s behind a drained node's end", d)
+		}
+	})
+}
+
+// TestUnclean makes a primary of what is left, and says what is lost.
+func TestUnclean(t *testing.T) {
+	scene(t, shape{shards: 1, replicas: 1, nodes: 3, least: 1}, func(t *testing.T, w *world) {
+		last := w.replica(t)
+		w.write(t, time.Second)
+		w.kill(last)
+		until(t, 20*time.Second, "the replica is out of sync", func() bool { return len(w.shard(t).InSync) == 1 })
+		for range 7 {
+			w.write(t, 5*time.Second)
+		}
+		old := w.primary(t)
+		w.kill(old)
+		w.revive(last)
+		until(t, 10*time.Second, "a role", func() bool { return last.proc.agent.Standing().Shard != nil })
+		for _, kind := range []FailoverKind{Planned, Forced} {
+			if _, err := last.proc.agent.Failover(t.Context(), kind); !errors.Is(err, ErrNotInSync) {
+				t.Fatalf("kind %d: got %v, want ErrNotInSync", kind, err)
+			}
+		}
+		w.mu.Lock()
+		clear(w.promised) // a person gives it up
+		w.mu.Unlock()
+		r, err := last.proc.agent.Failover(t.Context(), Unclean)
+		if err != nil || r.Clean || r.Has != 1 || r.Epoch != w.shard(t).Epoch {
+			t.Fatalf("got %+v, %v", r, err)
+		}
+		w.write(t, time.Second)
+		w.revive(old)
+		until(t, 30*time.Second, "the old primary is in sync", func() bool { return w.shard(t).Has(old.id) })
+	})
+}
+
+// TestAlone: a primary that reaches nobody lets another lead rather than to be the only one in sync.
+func TestAlone(t *testing.T) {
+	scene(t, three, func(t *testing.T, w *world) {
+		old := w.primary(t)
+		for _, m := range w.machines {
+			w.cut(old, m, true, true, true)
+		}
+		op := &attempt{id: 1 << 40} // something waits
+		w.attempts[op.id] = true
+		go w.server(old, op)
+		until(t, 10*time.Second, "another primary", func() bool { return w.primary(t) != old })
+		if s := w.shard(t); len(s.InSync) != 2 {
+			t.Errorf("in sync: %s, want the two that reach each other", s.InSync)
+		}
+		time.Sleep(30 * time.Second)
+	})
+}
+
+// TestSpareNode: a node that is gone for long is replaced by a free one, and is free when it comes back.
+func TestSpareNode(t *testing.T) {
+	scene(t, shape{shards: 1, replicas: 1, nodes: 4, least: 2}, func(t *testing.T, w *world) {
+		gone := w.replica(t)
+		w.kill(gone)
+		until(t, 60*time.Second, "another is in sync", func() bool { s := w.shard(t); return len(s.InSync) == 2 && !s.Has(gone.id) })
+		if in := w.replica(t); in.zone == w.primary(t).zone {
+			t.Errorf("the spare is in zone %s, as the primary", in.zone)
+		}
+		until(t, 30*time.Second, "the node is of no shard", func() bool {
+			m, err := w.etcd.Map()
+			return err == nil && m.Nodes[gone.id].Shard == 0
+		})
+		w.revive(gone)
+		until(t, 10*time.Second, "it is free", func() bool {
+			s := gone.proc.agent.Standing()
+			return s.Map != nil && s.Shard == nil && s.Writes == textFree
+		})
+		w.write(t, time.Second)
+	})
+}
+
+// TestStranger: a directory of another cluster does not join this one.
+func TestStranger(t *testing.T) {
+	scene(t, three, func(t *testing.T, w *world) {
+		m := w.replica(t)
+		w.kill(m)
+		m.cluster = "other"
+		w.revive(m)
+		until(t, 10*time.Second, "it is refused", func() bool { return m.proc.agent.Standing().Reads == textStranger })
+		time.Sleep(5 * time.Second)
+		if tm, err := w.etcd.Map(); err != nil || tm.Live[m.id] != nil {
+			t.Errorf("it is registered: %v", err)
+		}
+		w.write(t, 5*time.Second)
+	})
+}
+
+// TestEtcdAway: a complete set goes on acknowledging; one that would have to shrink refuses, until etcd is back.
+func TestEtcdAway(t *testing.T) {
+	scene(t, three, func(t *testing.T, w *world) {
+		old := w.primary(t)
+		w.etcd.SetDown(true)
+		time.Sleep(20 * time.Second)
+		w.write(t, time.Second)
+		if s := old.proc.agent.Standing(); s.Readable(time.Now()) != textLease {
+			t.Errorf("reads: got %q, want the lease's end", s.Readable(time.Now()))
+		}
+		w.kill(w.replica(t))
+		op := &attempt{id: 1 << 40}
+		w.mu.Lock()
+		w.attempts[op.id] = true
+		w.mu.Unlock()
+		if _, o, _ := w.server(old, op); o != uncertain {
+			t.Errorf("a change that one in sync does not have: got %d, want uncertain", o)
+		}
+		if s := old.proc.agent.Standing(); s.Writes != textDoubt {
+			t.Errorf("changes: got %q, want %q", s.Writes, textDoubt)
+		}
+		w.etcd.SetDown(false)
+		w.write(t, 10*time.Second)
+	})
+}
+
+func TestDirectory(t *testing.T) {
+	dir := t.TempDir()
+	d, err := OpenDirectory(dir)
+	if err != nil || d.Node().Check() != nil || d.Cluster() != "" {
+		t.Fatalf("a new one: %v, node %q", err, d.Node())
+	}
+	if err := d.Join("abc"); err != nil {
+		t.Fatal(err)
+	}
+	again, err := OpenDirectory(dir)
+	if err != nil || again.Node() != d.Node() || again.Cluster() != "abc" {
+		t.Fatalf("again: got %v, node %s of %q, want %s of abc", err, again.Node(), again.Cluster(), d.Node())
+	}
+	for text, want := range map[string]string{
+		"":  "unexpected end",
+		"{": "unexpected end",
+		`{"format":2,"node":"` + string(d.Node()) + `"}`: "format 2",
+		`{"format":1,"node":"x"}`:                        "40 lower-case",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, HomeName), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := OpenDirectory(dir); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", text, err, want)
+		}
+	}
+}
