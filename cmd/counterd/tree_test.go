@@ -25,7 +25,7 @@ var allowed = map[string][]string{
 	"schema":                     {},
 	"persist/vfs":                {},
 	"persist":                    {"persist", "internal/slot", "persist/vfs", "schema"},
-	"coldstore":                  {"coldstore", "persist/vfs", "schema"},
+	"coldstore":                  {"coldstore", "internal/slot", "persist/vfs", "schema"},
 	"counter/internal/hot":       {"internal/slot", "schema"},
 	"counter/internal/arena":     {},
 	"counter/internal/producers": {"persist"},
