@@ -175,7 +175,7 @@ func (m *Mover) step(st *cluster.Standing) {
 		wanted[first.ID] = taskCopy
 	}
 	for id, t := range m.tasks {
-		if kind := wanted[id]; kind != t.kind {
+		if kind := wanted[id]; kind != t.kind && !(t.kind == taskCopy && kind == taskAccept) { // who committed accepts
 			t.cancel()
 		}
 	}
