@@ -318,8 +318,10 @@ func testBadValue(t *testing.T, env Env) {
 		for _, kv := range c.Put {
 			env.Put(kv.Key, kv.Value)
 		}
-		mended := load(t, r).Revision
-		until(t, maps, "the mended map", func(m *topology.Map) bool { return m.Revision >= mended })
+		mended := load(t, r)
+		until(t, maps, "the mended map", func(m *topology.Map) bool {
+			return m.Shard(1).Revision == mended.Shard(1).Revision && m.Cluster.Revision == mended.Cluster.Revision
+		})
 		if err := r.Err(); err != nil {
 			t.Fatal(err)
 		}
