@@ -43,8 +43,8 @@ type struck struct {
 	Errors   string  `json:"errors,omitempty"`
 }
 
-// TestClusterChaos hurts a cluster again and again while clients write to it: plain INCRs, that are sent once; numbered
-// ones by package client; and a few that read and change the same posts, whose history porcupine checks. Behind every fault the
+// TestClusterChaos hurts a cluster again and again while clients write to it: plain INCRs, that are sent once, some
+// of them to forward ports; numbered ones by package client; and a few that read and change the same posts, whose history porcupine checks. Behind every fault the
 // cluster becomes whole by itself, no acknowledged increment is gone, none was made twice, and the nodes of a shard hold
 // the same. make chaos does 300.
 //

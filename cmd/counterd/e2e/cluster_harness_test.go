@@ -38,10 +38,11 @@ type place struct {
 // process is a program of a cluster, and what outlives it.
 type process struct {
 	place
-	name string
-	dir  string
-	port int
-	args func() []string // the program and its arguments
+	name    string
+	dir     string
+	port    int
+	forward int             // port of a counterd for clients that know of no cluster
+	args    func() []string // the program and its arguments
 	*server
 }
 
@@ -198,16 +199,16 @@ func (c *cluster) endpoints() string {
 // addNode starts a counterd that belongs to no shard yet.
 func (c *cluster) addNode() *process {
 	c.t.Helper()
-	n := &process{place: c.newPlace(len(c.nodes) + 1), name: "counterd", dir: c.t.TempDir(), port: 6379}
+	n := &process{place: c.newPlace(len(c.nodes) + 1), name: "counterd", dir: c.t.TempDir(), port: 6379, forward: 6399}
 	if !c.networks {
-		n.port = freePort(c.t)
+		n.port, n.forward = freePort(c.t), freePort(c.t)
 	}
 	if c.disks {
 		c.disks = n.mountDisk()
 	}
 	n.args = func() []string {
 		args := []string{counterdPath, "--port", strconv.Itoa(n.port), "--bind", n.host, "--protected-mode", "no", "--dir", n.dir, "--appendfsync", c.fsync, "--cluster-enabled", "yes",
-			"--cluster-name", c.name, "--cluster-etcd", c.endpoints(), "--cluster-node-timeout", strconv.Itoa(int(c.timeout.Milliseconds())), "--cluster-announce-ip", n.host}
+			"--cluster-name", c.name, "--cluster-etcd", c.endpoints(), "--cluster-node-timeout", strconv.Itoa(int(c.timeout.Milliseconds())), "--cluster-announce-ip", n.host, "--forward-port", strconv.Itoa(n.forward)}
 		return append(args, c.extra...)
 	}
 	c.nodes = append(c.nodes, n)

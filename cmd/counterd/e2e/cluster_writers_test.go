@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"strconv"
 	"strings"
 	"sync"
@@ -111,7 +112,7 @@ func (c *clusterConn) hangUp() {
 	c.open = nil
 }
 
-// plainWriter sends plain INCRs, one at a time. Half are of posts of its own, again and again, half of a new post each.
+// plainWriter sends plain INCRs, one at a time, to the owners of posts or to a forward port. Half are of posts of its own, again and again, half of a new post each.
 //
 // Invariants, of each of its posts: acknowledged <= value <= acknowledged + in doubt; an answer is larger than the one
 // before.
@@ -337,7 +338,11 @@ func (c *cluster) startLoad(rng *rand.Rand, plain, numbered int, gap time.Durati
 		w := &plainWriter{base: 1<<56 + uint64(i)<<32, first: 3<<56 + uint64(i)<<40, pause: &l.pause}
 		w.clusterConn = clusterConn{timeout: time.Second, rng: rand.New(rand.NewPCG(rng.Uint64(), 0))}
 		for _, n := range c.nodes {
-			w.seeds = append(w.seeds, n.addr)
+			if i%3 == 2 { // by any node, which passes it on
+				w.seeds = append(w.seeds, net.JoinHostPort(n.host, strconv.Itoa(n.forward)))
+			} else {
+				w.seeds = append(w.seeds, n.addr)
+			}
 		}
 		l.plain = append(l.plain, w)
 		l.done.Go(func() { w.run(l.stop, gap) })
