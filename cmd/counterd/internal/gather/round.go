@@ -1,6 +1,7 @@
 package gather
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -23,6 +24,23 @@ func (r *Round) Begin() {
 	r.asks, r.sent = r.asks[:0], 0
 }
 
+// asks are kept by all rounds together.
+var asks = sync.Pool{New: func() any { return new(Ask) }}
+
+// retained is the most memory for commands, and for replies, of an ask that is kept.
+const retained = 32 << 10
+
+// End is Begin, and the replies are not looked at any more.
+func (r *Round) End() {
+	for _, a := range r.asks {
+		if a.err == nil && len(a.ends) == len(a.cmds) && cap(a.out) <= retained && cap(a.in) <= retained { // no link has it
+			*a = Ask{out: a.out[:0], cmds: a.cmds[:0], in: a.in[:0], ends: a.ends[:0]}
+			asks.Put(a)
+		}
+	}
+	r.Begin()
+}
+
 // Bytes is how long all commands are that were not sent.
 func (r *Round) Bytes() (n int) {
 	for _, a := range r.asks[r.sent:] {
@@ -41,7 +59,8 @@ func (r *Round) Ask(s *Shard) *Ask {
 			break
 		}
 	}
-	a := &Ask{Shard: s, round: r}
+	a := asks.Get().(*Ask)
+	a.Shard, a.round = s, r
 	r.asks = append(r.asks, a)
 	return a
 }

@@ -436,7 +436,7 @@ func (k *farCommand) local(f *far) (n int) {
 
 // reset forgets all.
 func (f *far) reset() {
-	f.round.Begin()
+	f.round.End()
 	clear(f.cmds)
 	clear(f.parts)
 	clear(f.args)
