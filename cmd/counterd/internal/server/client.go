@@ -108,6 +108,9 @@ func (c *client) Command(args [][]byte) {
 // execute runs a command that was checked. Everything before it has been answered.
 func (c *client) execute(cmd *row, args [][]byte) {
 	if cmd.Plan != nil {
+		if c.srv.cluster != nil && !c.executing && !c.admit(cmd, args) {
+			return
+		}
 		c.plan(cmd, args)
 		c.Flush()
 		return

@@ -127,6 +127,11 @@ func (k *testCluster) move(group uint8, to int) {
 	source, target := k.srv[k.primary(from)], k.srv[k.primary(to)]
 	release := source.node.HoldWrites(patience)
 	defer release()
+	if source != target { // or who remembers it as an owner of before would find it one while it has not all yet
+		c := k.dial(k.primary(to), 2)
+		c.want("CLIENT PAUSE 1000000 WRITE", "+OK")
+		defer c.want("CLIENT UNPAUSE", "+OK")
+	}
 	more := k.shards[to].Groups
 	more.Add(group)
 	target.Store().Groups().Own(more)

@@ -96,6 +96,31 @@ func (c *client) routed(st *standing, cmd *row, args [][]byte) (text string, wai
 	return st.Readable(time.Now()), false
 }
 
+// admit opens the batch for a planned command that was let in, where that is still so with the batch open. Else it waits as
+// long as check does; false: it was refused, or is postponed.
+func (c *client) admit(cmd *row, args [][]byte) bool {
+	for !c.Batch.Opened() {
+		c.Batch.Reset()
+		if c.Batch.Begin() != nil { // plan says why
+			return true
+		}
+		if text, held := c.srv.node.Judge(cmd.Flags, false); text == "" && !held {
+			if text, _ := c.routed(c.srv.cluster.now.Load(), cmd, args); text == "" {
+				c.opened()
+				return true
+			}
+		}
+		c.Batch.End()
+		if _, ok := c.check(cmd, args); !ok {
+			if c.Leaving() {
+				c.Postpone(args)
+			}
+			return false
+		}
+	}
+	return true
+}
+
 // gone refuses a planned command whose slot went, or that is not served any more, since it was let in. REQUIRES the batch
 // open. Empty: it is served.
 func (c *call) gone(cmd *row, args [][]byte) string {
