@@ -14,6 +14,7 @@
 // the page. page.go draws the page:
 //
 //	ids        Elias-Fano; or a constant stride; or bit-packed gaps        mids.go, eliasfano.go
+//	           of one group of hash slots: of their numbers in it
 //	presence   the set of rows that differ from the page's common row       bitset.go
 //	columns    one ladder each: a value stops on the first level with room  ladder.go
 //

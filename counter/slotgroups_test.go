@@ -198,6 +198,71 @@ func TestOwn(t *testing.T) {
 	}
 }
 
+// TestGroupedStays opens directories again with another Options.Grouped: they stay what they were made as, as soon as
+// there is a snapshot, with all posts, hot, cold and in the log. Empty groups have no files.
+func TestGroupedStays(t *testing.T) {
+	for _, grouped := range []bool{false, true} {
+		opts := Options{FS: vfs.NewSim(), Manual: true, BlockItems: 16, Grouped: grouped}
+		m := model{"weibo": {}}
+		s := openDir(t, "/data", opts, "add counter weibo\nadd column weibo repost hint=4 max=32 suffix=cntrn")
+		put := func(from, to uint64) {
+			for i := from; i < to; i++ {
+				mid := fewGroups(i)
+				if err := s.Set(fmt.Sprintf("%d.cntrn", mid), i); err != nil {
+					t.Fatal(err)
+				}
+				m["weibo"][mid] = map[string]uint64{"repost": i}
+			}
+		}
+		put(0, 300)
+		for i := range uint64(100) {
+			if err := s.Admin().Demote("weibo", fewGroups(i)); err != nil && !errors.Is(err, ErrNoBlock) {
+				t.Fatal(err)
+			}
+		}
+		put(290, 320)
+		put(50, 60)
+		if err := s.Snapshot(); err != nil {
+			t.Fatal(err)
+		}
+		put(320, 330)
+		kept := s.dir.Manifests()[0]
+		groups := map[uint8]bool{}
+		for _, b := range kept.Counters[0].Blocks {
+			groups[b.Group] = true
+		}
+		if want := map[bool]int{false: 1, true: 3}[grouped]; kept.Grouped != grouped || len(groups) != want {
+			t.Errorf("grouped %v: the snapshot is %v, with blocks of %d groups, want %d", grouped, kept.Grouped, len(groups), want)
+		}
+		for range 2 {
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			opts.Grouped = !opts.Grouped
+			var err error
+			if s, err = Open("/data", opts); err != nil {
+				t.Fatal(err)
+			}
+			if s.Grouped() != grouped {
+				t.Errorf("made with grouped %v, opened again it is %v", grouped, s.Grouped())
+			}
+			checkStore(t, s, m)
+		}
+		posts := int64(0)
+		for mid := range m["weibo"] {
+			if slot.Group(mid) == 200 {
+				posts++
+			}
+		}
+		if st := s.Groups().Stats(200); grouped && (st.Posts != posts || st.Bytes == 0) {
+			t.Errorf("group 200 of %d posts: got %+v", posts, st)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestOwnReplica has a replica that owns nothing: it takes all that its primary sends, and shows none of it.
 func TestOwnReplica(t *testing.T) {
 	s, err := Open("/data", Options{FS: vfs.NewSim(), Manual: true})
