@@ -39,13 +39,23 @@ func (c *clusterSchema) revision() int64 {
 
 // look puts the schema of a newer map in force, if this node is to say what its shard's data is. It does not wait.
 func (c *clusterSchema) look(st *cluster.Standing) {
-	if st.Map == nil || st.Map.Schema.Revision == 0 {
+	if st.Map == nil {
 		return
 	}
 	next := st.Map.Schema
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.has == next.Revision || c.adopting {
+	if c.adopting {
+		return
+	}
+	if next.Revision == 0 {
+		if st.Primary && st.Writes == "" && !c.s.store().Schema().IsEmpty() {
+			c.adopting = true
+			go c.bring(st.Map)
+		}
+		return
+	}
+	if c.has == next.Revision {
 		return
 	}
 	if !st.Primary || st.Writes != "" {
@@ -56,6 +66,23 @@ func (c *clusterSchema) look(st *cluster.Standing) {
 	}
 	c.adopting = true
 	go c.adopt(next)
+}
+
+// bring gives the cluster, which has no schema yet, that of the data which this node came with: a directory of a server of
+// its own. Of several the first one's counts, and the others refuse it unless theirs is the same.
+func (c *clusterSchema) bring(m *topology.Map) {
+	ctx, cancel := context.WithTimeout(context.Background(), alterWithin)
+	defer cancel()
+	change, err := topology.SetSchema(m, string(c.s.store().Schema().AppendText(nil)), "as the data has it that was here before")
+	if err == nil {
+		err = c.registry.Commit(ctx, change)
+	}
+	c.mu.Lock()
+	c.adopting = false
+	c.mu.Unlock()
+	if err != nil && !errors.Is(err, registry.ErrConflict) { // which is tried with a newer map
+		c.s.log.Warn("the schema of this node's data is not the cluster's yet", "error", err)
+	}
 }
 
 // adopt puts a schema in force. What the disk or the loss of the role refuses is tried again with the next standing.

@@ -203,6 +203,42 @@ func TestJoined(t *testing.T) {
 	}
 }
 
+// TestJoinWithData has the directory of a server of its own become a shard: its schema is the cluster's from then on, and
+// its posts are there, for a replica too.
+func TestJoinWithData(t *testing.T) {
+	t.Parallel()
+	k := joinNodes(t, 2)
+	port := k.nodes[0].config.Get().Port
+	k.stop(0)
+	k.dirs[0] = t.TempDir()
+	alone, err := counter.Open(k.dirs[0], counter.Options{})
+	if err == nil {
+		err = alone.AlterScript(wireSchema)
+	}
+	if err == nil {
+		_, err = alone.Incr("42.cntcm", 7)
+	}
+	if err = errors.Join(err, alone.Close()); err != nil {
+		t.Fatal(err)
+	}
+	k.start(0, port)
+	k.await("it is registered", func() bool { return k.view().Live[k.id(0)] != nil })
+	k.create(0, 1)
+	k.await("the cluster has its schema", func() bool {
+		m := k.view()
+		return m.Schema.Text != "" && m.Live[k.id(0)] != nil && m.Live[k.id(0)].Schema == m.Schema.Revision
+	})
+	w := wireDial(t, k.nodes[k.primary()], 2)
+	w.want("GET {42}.cntcm", `"7"`)
+	k.alter("add counter more\nadd column more n hint=8 max=32 suffix=more")
+	w.want("INCR {42}.more", ":1")
+	w.want("INCR {42}.cntcm", ":8")
+	k.await("the replica has it", func() bool {
+		n, _, err := k.nodes[1].Store().Get("42.cntcm")
+		return err == nil && n == 8
+	})
+}
+
 // TestAlter has nodes change the schema of the cluster, side by side: all statements are in it, and each shard has it.
 func TestAlter(t *testing.T) {
 	t.Parallel()
