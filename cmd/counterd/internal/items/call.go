@@ -16,6 +16,7 @@ type Call struct {
 	// Elsewhere is the error for a post whose hash slot is not served here, by the slot; nil: of no cluster.
 	Elsewhere func(slot uint16) string
 
+	skip     int32      // replies that the one being given stands for too
 	hint     uint32     // counter.Once.Hint of the last numbered command
 	numbered *numbering // nil: there was none yet
 }
@@ -39,8 +40,9 @@ func (c *Call) Answer(i int) (next int) {
 	if o.once > 0 && c.answerOnce(c.Batch.OnceAt(int(o.once-1))) {
 		return i + int(o.count)
 	}
+	c.skip = 0
 	o.reply(c, o)
-	return i + 1
+	return i + 1 + int(c.skip)
 }
 
 // owe notes a reply to be given when the batch has run.

@@ -1,6 +1,7 @@
 package items
 
 import (
+	"errors"
 	"math/bits"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/glob"
@@ -74,7 +75,7 @@ func HMGet(c *Call, args [][]byte) {
 		return
 	}
 	i := c.op(counter.OpRead, k, 0)
-	c.owe(replyArray, 0, n)
+	c.owe(replyFields, i, n)
 	for _, f := range args[2:] {
 		if col, ok := k.Counter.Field(f); ok {
 			c.owe(replyField, i, col)
@@ -82,6 +83,17 @@ func HMGet(c *Call, args [][]byte) {
 			c.owe(replyNull, 0, 0)
 		}
 	}
+}
+
+// replyFields is the head of n fields of an item, or the error in the place of all where the item is not served here:
+// clients follow a redirection only where it is the reply.
+func replyFields(c *Call, o *Owed) {
+	if op := c.Batch.Op(int(o.op)); op.Err != nil && errors.Is(op.Err, counter.ErrNotOwned) {
+		c.StoreError(op.Err)
+		c.skip = o.n
+		return
+	}
+	c.Out.Array(int(o.n))
 }
 
 // replyField answers column n of a row.

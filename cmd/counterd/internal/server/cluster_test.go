@@ -227,7 +227,7 @@ func TestClusterRouting(t *testing.T) {
 		do("GET {HERE}.cntrn", `"1"`)
 		do("GET weibo:{HERE}.cntrn", `"1"`)
 		do("HGET HERE repost", `"1"`)
-		for _, command := range []string{"INCR {AWAY}.cntrn", "GET {AWAY}.cntrn", "HGETALL AWAY", "HGETALL weibo:{AWAY}", "MGET {AWAY}.cntrn {AWAY}.cntcm", "WATCH {AWAY}.cntrn", "DEL AWAY",
+		for _, command := range []string{"INCR {AWAY}.cntrn", "GET {AWAY}.cntrn", "HGETALL AWAY", "HMGET AWAY comment repost", "HVALS AWAY", "HSCAN AWAY 0", "GETDEL {AWAY}.cntrn", "EXISTS AWAY", "HGETALL weibo:{AWAY}", "MGET {AWAY}.cntrn {AWAY}.cntcm", "WATCH {AWAY}.cntrn", "DEL AWAY",
 			"EXPIRE AWAY 10", "OBJECT ENCODING AWAY", "MEMORY USAGE AWAY", "COUNTER.MINCRBY {AWAY}.cntrn 1 {AWAY}.cntcm 1 QUIET", "INCRBY {AWAY}.cntrn 1 IDMP p 1"} {
 			do(command, away)
 		}
