@@ -30,7 +30,7 @@ var allowed = map[string][]string{
 	"counter/internal/arena":     {},
 	"counter/internal/producers": {"persist"},
 	"counter/datadir":            {"persist", "persist/vfs"},
-	"counter/client":             {"internal/errclass", "schema"},
+	"counter/client":             {"internal/errclass", "internal/slot", "schema"},
 	"counter":                    {"counter/internal", "coldstore", "internal/slot", "persist", "persist/vfs", "schema"},
 	"internal/slot":              {},
 	"cmd/internal/topology":      {"internal/slot"},

@@ -26,6 +26,9 @@ type Options struct {
 	// Producers is how many producers number the changes at most: 64. Each may have 64 changes on their way, and there
 	// are only as many as are needed.
 	Producers int
+	// Cluster says that rdb sends commands to the owners of their keys where its type does not: an AutoPipeliner of a
+	// *redis.ClusterClient.
+	Cluster bool
 	// PageMids is how many posts are asked for in one command: 200. Larger pages are asked in parts, side by side.
 	PageMids int
 	// SchemaFor is how old the list of columns may become: 10 s. A column that is not on it is looked for at once.
@@ -75,7 +78,8 @@ func (o *Options) check() error {
 type Client struct {
 	rdb     redis.UniversalClient
 	options Options
-	cluster bool // commands are sent to the owner of their key
+	cluster bool                 // commands are sent to the owner of their key
+	owners  *redis.ClusterClient // that knows them; nil: none, or it is behind an AutoPipeliner
 	clock   clock
 	budget  *budget
 	lanes   *lanes
@@ -91,8 +95,8 @@ func New(rdb redis.UniversalClient, options Options) (*Client, error) {
 	if err := options.check(); err != nil {
 		return nil, err
 	}
-	_, cluster := rdb.(*redis.ClusterClient)
-	return &Client{rdb: rdb, options: options, cluster: cluster, clock: realClock,
+	owners, cluster := rdb.(*redis.ClusterClient)
+	return &Client{rdb: rdb, options: options, cluster: cluster || options.Cluster, owners: owners, clock: realClock,
 		budget: newBudget(options.RetryPercent, options.RetryBurst),
 		lanes:  newLanes(min(runtime.GOMAXPROCS(0), firstLanes), options.Producers), reading: make(chan struct{}, 1)}, nil
 }

@@ -52,6 +52,14 @@
 // COUNTER.MGET, in parts where it is long; a cluster client of go-redis sends each post's read to its owner, or to a
 // replica, all at the same time. Find, Each, Top, Count and Update are COUNTER.FIND and its kin.
 //
+// # Cluster
+//
+// Through a cluster client of go-redis a change goes to the owner of its post's hash slot, and where that has moved, on to
+// the next one under the same number: what was done for a producer moves with its slot. A change is of one slot, so a
+// Batch and a tick of an Aggregator become as many commands as they have slots, each with a number, 32 of them at once.
+// After an error go-redis is asked to find out anew who owns what: it does so by itself only for what it repeats. A
+// transaction through NewHook has no number there, as go-redis makes its EXEC behind the hook.
+//
 // # Aggregator
 //
 // An Aggregator sums increments for some milliseconds and sends the sums of many posts as one COUNTER.MINCRBY under one
@@ -70,6 +78,7 @@
 //	change.go batch.go update.go        changes
 //	read.go find.go                     reads
 //	aggregator.go shard.go tick.go      sums: what is added, where, and how it is sent
+//	cluster.go                          what is otherwise with the nodes of a cluster
 //	warm.go hook.go
 //
 // # Locks

@@ -41,7 +41,7 @@ func (c *Client) Row(ctx context.Context, mid uint64, columns ...string) (Row, e
 }
 
 // Page reads columns of many posts, all columns where none is named: what a timeline shows. Rows come in the order of
-// mids. A page of more than PageMids is asked in parts, side by side; of a go-redis cluster client each owner is asked
+// mids. A page of more than PageMids is asked in parts, side by side; by a go-redis cluster client each owner is asked
 // for its own posts.
 func (c *Client) Page(ctx context.Context, mids []uint64, columns ...string) ([]Row, error) {
 	for again := false; ; again = true {
@@ -78,7 +78,7 @@ func (c *Client) Page(ctx context.Context, mids []uint64, columns ...string) ([]
 // part is a range of a page's mids.
 type part struct{ lo, hi int }
 
-// parts cuts a page. Here is where a page would be cut by owner.
+// parts cuts a page that is too long for one command. By owner go-redis cuts it, in readPosts.
 func (c *Client) parts(n int) (parts []part) {
 	for lo := 0; lo < n; lo += c.options.PageMids {
 		parts = append(parts, part{lo, min(lo+c.options.PageMids, n)})
@@ -174,6 +174,16 @@ func (c *Client) readPart(ctx context.Context, cs *columns, list []int, mids []u
 // readPage asks one server for all posts in one command. It names the columns, so that one that is dropped and another
 // one that is added meanwhile are not taken for each other.
 func (c *Client) readPage(ctx context.Context, cs *columns, list []int, mids []uint64) ([]any, error) {
+	args := pageArgs(cs, list, mids)
+	rows, err := ask(ctx, c, func() ([]any, error) { return pageOf(ctx, c.rdb, args) }, args...)
+	if redis.HasErrorPrefix(err, "no column '") {
+		return nil, errDropped
+	}
+	return rows, err
+}
+
+// pageArgs is the command for a page.
+func pageArgs(cs *columns, list []int, mids []uint64) []any {
 	args := make([]any, 0, 3+len(mids)+len(list))
 	args = append(args, "COUNTER.MGET", cs.counter)
 	for _, mid := range mids {
@@ -183,15 +193,14 @@ func (c *Client) readPage(ctx context.Context, cs *columns, list []int, mids []u
 	for _, column := range list {
 		args = append(args, cs.names[column])
 	}
-	rows, err := ask(ctx, c, func() ([]any, error) {
-		cmd := redis.NewSliceCmd(ctx, args...)
-		_ = c.rdb.Process(ctx, cmd)
-		return cmd.Result()
-	}, args...)
-	if redis.HasErrorPrefix(err, "no column '") {
-		return nil, errDropped
-	}
-	return rows, err
+	return args
+}
+
+// pageOf sends it once.
+func pageOf(ctx context.Context, rdb processor, args []any) ([]any, error) {
+	cmd := redis.NewSliceCmd(ctx, args...)
+	_ = rdb.Process(ctx, cmd)
+	return cmd.Result()
 }
 
 // readPosts asks for each post by a command of its own, in one pipeline, which go-redis takes apart: each owner, or

@@ -77,6 +77,7 @@ func (c *Client) again(ctx context.Context, err error, once attempt, describe fu
 	doubt := ClassOf(err) == InDoubt
 	began := c.clock.now()
 	for repeatable(err) {
+		c.reload(ctx)
 		if e.Stop = c.pause(ctx, e.Attempts, began); e.Stop != nil {
 			break
 		}

@@ -58,6 +58,8 @@ type shard struct {
 	out      table
 	producer string
 	seq      uint64    // the last that was used
+	doubtful bool      // what was refused may be made still: the producer must be left
+	lost     bool      // the server does not know the producer any more
 	heard    time.Time // when the server last answered a command of this producer, or its first was made
 }
 

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"strings"
 
@@ -36,7 +37,11 @@ func (s *shard) send() (commands int) {
 		l.pairs = append(l.pairs, column.columns.key(at.mid, column.column), n)
 		left--
 		if left == 0 || len(l.sums) == s.a.options.Keys {
-			commands += s.deliver(l)
+			if s.a.c.cluster {
+				commands += s.deliverSlots(l)
+			} else {
+				commands += s.deliver(l)
+			}
 			l = load{}
 		}
 	}
@@ -46,8 +51,59 @@ func (s *shard) send() (commands int) {
 // deliver sends sums until it is known what became of them. Where one of them makes the server refuse all, as its
 // column was dropped, it finds out which by halves.
 func (s *shard) deliver(l load) (commands int) {
+	s.seq++
+	made, err := s.exchange(l, s.number(l, s.seq), s.seq, nil)
+	return s.delivered(l, made, err)
+}
+
+// deliverSlots is deliver for the nodes of a cluster: a command a hash slot, as many together as a producer may have on
+// their way. What is not answered at once is sent again on its own.
+func (s *shard) deliverSlots(l load) (commands int) {
+	var loads []load
+	slots := sortSums(l.sums, l.pairs)
+	for from, i := 0, 1; i <= len(slots); i++ {
+		if i == len(slots) || slots[i] != slots[from] {
+			loads = append(loads, l.part(from, i))
+			from = i
+		}
+	}
+	for ; len(loads) > 0; loads = loads[min(len(loads), atOnce):] {
+		part := loads[:min(len(loads), atOnce)]
+		all := make([][]any, len(part))
+		first := s.seq + 1
+		for i := range part {
+			s.seq++
+			all[i] = s.number(part[i], s.seq)
+		}
+		made, errs, producer := make([]int, len(part)), make([]error, len(part)), s.producer
+		for i, cmd := range s.a.c.together(s.a.ctx, all) {
+			made[i], errs[i] = s.exchange(part[i], all[i], first+uint64(i), cmd)
+		}
+		if s.doubtful { // what is left of this producer's is known by now, and none of it must be made from now on
+			s.doubtful = false
+			s.leave()
+		} else if s.lost && s.producer == producer {
+			s.renew()
+		}
+		s.lost = false
+		for i := range part {
+			commands += s.delivered(part[i], made[i], errs[i])
+		}
+	}
+	return commands
+}
+
+// delivered tells of what became of sums, and goes on with halves where one of them made the server refuse all.
+func (s *shard) delivered(l load, made int, err error) (commands int) {
 	n := len(l.sums)
-	made, err := s.exchange(l)
+	if s.doubtful {
+		s.doubtful = false
+		s.leave()
+	}
+	if s.lost {
+		s.lost = false
+		s.renew()
+	}
 	switch {
 	case err == nil && made == n:
 	case err == nil:
@@ -64,18 +120,29 @@ func (s *shard) deliver(l load) (commands int) {
 	return 1
 }
 
-// exchange sends one command, numbered, until it is answered, and gives how many additions were made.
-func (s *shard) exchange(l load) (made int, err error) {
-	clock := &s.a.c.clock
-	s.seq++
-	if s.seq == 1 {
-		s.heard = clock.now()
+// number is the command for sums under a number.
+func (s *shard) number(l load, seq uint64) []any {
+	if seq == 1 {
+		s.heard = s.a.c.clock.now()
 	}
 	args := append(make([]any, 0, len(l.pairs)+5), "COUNTER.MINCRBY")
-	args = append(append(args, l.pairs...), "QUIET", idmp, s.producer, s.seq)
-	e := &Error{Producer: s.producer, Seq: s.seq, Class: Transient, Err: errUnsent, Stop: ErrUnfinished}
-	for s.a.ctx.Err() == nil {
-		reply, err := s.a.c.do(s.a.ctx, args)
+	return append(append(args, l.pairs...), "QUIET", idmp, s.producer, seq)
+}
+
+// exchange sends one command until it is answered, and gives how many additions were made. first is its first attempt; nil:
+// there was none. Behind it s.doubtful says that the producer must be left, and s.lost that it is another's by now.
+func (s *shard) exchange(l load, args []any, seq uint64, first *redis.Cmd) (made int, err error) {
+	clock := &s.a.c.clock
+	e := &Error{Producer: s.producer, Seq: seq, Class: Transient, Err: errUnsent, Stop: ErrUnfinished}
+	for first != nil || s.a.ctx.Err() == nil {
+		var reply any
+		var err error
+		if first != nil {
+			reply, err = first.Result()
+			first = nil
+		} else {
+			reply, err = s.a.c.do(s.a.ctx, args)
+		}
 		e.Attempts++
 		if err == nil {
 			s.heard = clock.now()
@@ -88,15 +155,16 @@ func (s *shard) exchange(l load) (made int, err error) {
 		}
 		if s.a.ctx.Err() == nil && !repeatable(err) {
 			if e.Class == InDoubt && ClassOf(err) == Permanent {
-				s.leave() // an attempt may be on its way still: it must not be made once its sums are sent otherwise
+				s.doubtful = true // an attempt may be on its way still: it must not be made once its sums are sent otherwise
 			}
 			return 0, err
 		}
+		s.a.c.reload(s.a.ctx)
 		if clock.sleep(s.a.ctx, clock.jitter(e.Attempts)) != nil {
 			break
 		}
-		if e.Class == InDoubt && clock.now().Sub(s.heard) > forgets && s.forgotten() {
-			s.renew()
+		if e.Class == InDoubt && clock.now().Sub(s.heard) > forgets && s.forgotten(l) {
+			s.lost = true
 			e.Stop = ErrForgotten
 			break
 		}
@@ -113,9 +181,11 @@ func ofOne(err error) bool {
 	return strings.HasPrefix(err.Error(), "ERR ") || strings.HasPrefix(err.Error(), "WRONGTYPE ")
 }
 
-// forgotten asks whether the server does not know this producer any more.
-func (s *shard) forgotten() bool {
-	err := s.a.c.rdb.Do(s.a.ctx, "IDMP", "LAST", s.producer).Err()
+// forgotten asks whether the server of a load does not know this producer any more.
+func (s *shard) forgotten(l load) bool {
+	key, _ := l.pairs[0].(string)
+	cmd := redis.NewCmd(s.a.ctx, "IDMP", "LAST", s.producer)
+	err := s.a.c.ownerOf(s.a.ctx, key).Process(s.a.ctx, cmd)
 	if err == nil {
 		s.heard = s.a.c.clock.now()
 	}
@@ -126,7 +196,9 @@ func (s *shard) forgotten() bool {
 func (s *shard) leave() {
 	clock := &s.a.c.clock
 	for attempts := 1; ; attempts++ {
-		err := s.a.c.rdb.Do(s.a.ctx, "IDMP", "FENCE", s.producer).Err()
+		err := s.a.c.everywhere(s.a.ctx, func(ctx context.Context, rdb processor) error {
+			return rdb.Process(ctx, redis.NewCmd(ctx, "IDMP", "FENCE", s.producer))
+		})
 		if err == nil || ClassOf(err) == Permanent || clock.sleep(s.a.ctx, clock.jitter(attempts)) != nil {
 			break
 		}

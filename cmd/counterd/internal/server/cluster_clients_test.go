@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	counting "github.com/counterd/counterd/counter/client"
 	"github.com/counterd/counterd/internal/slot"
 )
 
@@ -141,5 +142,91 @@ func checkGoRedisReads(ctx context.Context, t *testing.T, k *testCluster, mids [
 		if err := c.Get(ctx, fmt.Sprintf("{%d}.cntrn", mid)).Err(); err != nil && !errors.Is(err, redis.Nil) {
 			t.Error(err)
 		}
+	}
+}
+
+// TestClusterGoClient: the Go client counts through a cluster whose groups move: single additions, batches and sums of
+// many slots, pages of many owners. Between moves, as these here leave behind what was done for producers.
+func TestClusterGoClient(t *testing.T) {
+	t.Parallel()
+	k := startCluster(t, nil, 1, 1, 1)
+	ctx := t.Context()
+	c, err := counting.New(goRedis(t, k, nil), counting.Options{Counter: "weibo", RetryBurst: 100_000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mids := make([]uint64, 100)
+	for i := range mids {
+		mids[i] = 19089006000 + uint64(i)
+	}
+	sums, err := c.NewAggregator(counting.AggregatorOptions{Interval: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	var made [3]int64
+	work := func(w int, once func(i int) (int64, error)) {
+		all.Go(func() {
+			for i := range 60 {
+				n, err := once(i)
+				if made[w] += n; err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for round := range 4 {
+		work(0, func(i int) (int64, error) {
+			_, err := c.Add(ctx, mids[i%len(mids)], "repost", 2)
+			return 2, err
+		})
+		work(1, func(i int) (int64, error) {
+			b := c.Batch()
+			for j := range 40 {
+				b.Add(mids[(i+j*7)%len(mids)], []string{"repost", "cntcm"}[j%2], 1)
+			}
+			results, err := b.Do(ctx)
+			for _, r := range results {
+				if r.Err != nil || r.Value < 1 {
+					t.Errorf("an addition of a batch: %+v", r)
+				}
+			}
+			return 40, err
+		})
+		work(2, func(i int) (int64, error) {
+			err := sums.Add(ctx, mids[i%len(mids)], "comment", 3)
+			if i%50 == 49 {
+				rows, perr := c.Page(ctx, mids, "repost", "comment")
+				if len(rows) != len(mids) || rows[5].Mid != mids[5] {
+					t.Errorf("a page has %d rows", len(rows))
+				}
+				err = errors.Join(err, perr)
+			}
+			return 3, err
+		})
+		all.Wait()
+		if err := sums.Flush(ctx); err != nil {
+			t.Error(err)
+		}
+		for i := range 3 {
+			k.move(slot.Group(mids[5*(3*round+i)]), i)
+		}
+	}
+	if err := sums.Close(ctx); err != nil {
+		t.Error(err)
+	}
+	rows, err := c.Page(ctx, mids, "repost", "comment")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := int64(0)
+	for _, row := range rows {
+		if row.Exists {
+			got += row.Values[0] + row.Values[1]
+		}
+	}
+	if want := made[0] + made[1] + made[2]; got != want {
+		t.Errorf("%d were counted, want %d", got, want)
 	}
 }
