@@ -212,7 +212,7 @@ func find(m *topology.Map, word string) (*topology.Node, error) {
 	case 1:
 		return found[0], nil
 	}
-	return nil, fmt.Errorf("%s is %d nodes: %s, %s...", word, len(found), found[0].ID, found[1].ID)
+	return nil, fmt.Errorf("%s is %d nodes, %s and %s among them", word, len(found), found[0].ID, found[1].ID)
 }
 
 // unknownNode says that no node has registered itself that a word could mean.

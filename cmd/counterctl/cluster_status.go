@@ -288,14 +288,11 @@ func problemsOf(m *topology.Map, now time.Time) []problem {
 		case live == nil || live.Rests:
 			say(bad, s.ID, s.Primary, "shard %d: its primary %s is gone, and none has taken over; in sync are %s", s.ID, label(m, s.Primary), labels(m, s.InSync))
 		}
-		var gone, here []topology.NodeID
+		var gone []topology.NodeID
 		for _, n := range members {
-			if m.Live[n.ID] == nil {
+			if live := m.Live[n.ID]; live == nil {
 				gone = append(gone, n.ID)
-			} else {
-				here = append(here, n.ID)
-			}
-			if live := m.Live[n.ID]; live != nil && live.Behind {
+			} else if live.Behind {
 				say(warning, s.ID, n.ID, "shard %d: %s may lack what it acknowledged, as its machine went down: it is no candidate until it has caught up", s.ID, label(m, n.ID))
 			}
 		}

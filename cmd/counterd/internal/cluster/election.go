@@ -50,7 +50,7 @@ func (a *Agent) keepElection() {
 	if err == nil && key >= 0 {
 		c.Same(topology.LiveKey(s.Primary), key)
 	}
-	a.conf.Log.Info("cluster: takes over", "epoch", s.Epoch+1, "from", s.Primary, "as it", why, "since", a.now.Sub(a.election.since), "written", a.log.Written)
+	a.conf.Log.Info("cluster: takes over", "epoch", s.Epoch+1, "old_primary", s.Primary, "reason", why, "took", a.now.Sub(a.election.since), "end", a.log.Written)
 	if a.log.Behind {
 		a.election.behind = max(s.Epoch, a.log.Epoch) + 1
 	}

@@ -194,7 +194,7 @@ func (a *Agent) Failover(ctx context.Context, kind FailoverKind) (r Report, err 
 			outcome = make(chan error, 1)
 			c, err := topology.ForceUncleanAbove(a.m, s.ID, a.id, a.host.Log().Epoch)
 			if err == nil {
-				a.conf.Log.Warn("cluster: takes over although it may lack what was acknowledged", "lost", r.Lost, "has", r.Has, "known", r.Known, "of", r.KnownOf)
+				a.conf.Log.Warn("cluster: takes over although it may lack what was acknowledged", "lost", r.Lost, "end", r.Has, "known_end", r.Known, "node", r.KnownOf)
 			}
 			a.now, a.proposeAt = time.Now(), time.Time{}
 			a.propose(c, err, commitTime, func(err error, _ bool) { outcome <- err })

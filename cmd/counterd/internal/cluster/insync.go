@@ -42,7 +42,7 @@ func (a *Agent) lead(epoch uint64) error {
 	if err := a.host.Lead(epoch); err != nil {
 		return err
 	}
-	a.conf.Log.Info("cluster: leads", "epoch", epoch, "inSync", s.InSync, "after", time.Since(begun))
+	a.conf.Log.Info("cluster: leads", "epoch", epoch, "in_sync", s.InSync, "took", time.Since(begun))
 	a.log = a.host.Log()
 	if len(s.InSync) < a.least() {
 		a.setDoubt(textTooFew, errTooFew)
@@ -116,7 +116,7 @@ func (a *Agent) setDoubt(text string, err error) {
 	a.inSync.doubt = text
 	a.host.Doubt(err)
 	if err != nil {
-		a.conf.Log.Warn("cluster: changes are refused", "why", err)
+		a.conf.Log.Warn("cluster: changes are refused", "error", err)
 		a.serve()
 	} else {
 		a.conf.Log.Info("cluster: changes are taken again")
@@ -199,8 +199,8 @@ func (a *Agent) shrink(s *topology.Shard) {
 	alone := true // it reaches none of the slow ones, and they are alive
 	for _, id := range a.inSync.required {
 		r, live := a.host.Replica(id), a.m.Live[id]
-		since, gone := a.inSync.gone[id]
-		if gone = live == nil && !r.Connected; !gone {
+		since, gone := a.inSync.gone[id], live == nil && !r.Connected
+		if !gone {
 			delete(a.inSync.gone, id)
 		} else if since.IsZero() {
 			since = a.now

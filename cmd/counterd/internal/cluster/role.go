@@ -81,13 +81,13 @@ func (a *Agent) takeRole() {
 	}
 	was := a.role
 	if was.kind == leading {
-		a.conf.Log.Info("cluster: leads no more", "epoch", was.epoch, "by", a.shardEpoch())
+		a.conf.Log.Info("cluster: leads no more", "epoch", was.epoch, "new_epoch", a.shardEpoch())
 	}
 	var err error
 	switch want.kind {
 	case resting:
 		a.host.Rest(want.why)
-		a.conf.Log.Info("cluster: rests", "why", want.why)
+		a.conf.Log.Info("cluster: rests", "reason", want.why)
 	case following:
 		if err = a.host.Follow(want.primary, want.address, want.epoch); err == nil && (was.primary != want.primary || was.epoch != want.epoch) {
 			a.conf.Log.Info("cluster: follows", "primary", want.primary, "address", want.address, "epoch", want.epoch)

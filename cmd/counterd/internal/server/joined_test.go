@@ -283,6 +283,8 @@ func provokeJoined(p provoker) {
 	s := k.nodes[0]
 	w := wireDial(p, s, 2)
 	w.want("SET {42}.cntcm 5", "+OK")
+	p.refused(s, w, "COUNTER.MOVE OPEN m 1", "TRYAGAIN move: the node's map has no move \"m\"")
+	p.refused(s, w, "COUNTER.MOVE LOG m -1", "ERR a place or an offset of a move is a number that is not negative")
 	p.refused(s, w, "REPLICAOF NO ONE", "ERR REPLICAOF not allowed in cluster mode.")
 	p.refused(s, w, "FAILOVER", "ERR FAILOVER not allowed in cluster mode")
 	w.want("REPLCONF version counterd", "+OK")
