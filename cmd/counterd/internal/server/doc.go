@@ -14,6 +14,9 @@
 //	acl              users: what they may do, and what a command asks of them
 //	repl             how nodes follow each other
 //	node             which role this one has, and what it lets pass; commands of replication. It sees a node.Host here
+//	cluster          which role a node of a cluster takes, by what etcd has
+//	route            what clients of a cluster are told
+//	move             how groups of hash slots move between shards
 //	gather           links to the other shards of a cluster
 //	watch, slowlog   what WATCH watches, what SLOWLOG shows
 //	tracking         what clients hold in caches of their own, and what they are to be told: CLIENT TRACKING
@@ -67,6 +70,13 @@
 //	table.go commandcmd.go         the rows of the command table, which is package command's; COMMAND
 //	users.go aclcmd.go             who a connection is, and what becomes of it when users change; ACL
 //	numbered.go                    commands with a number: where it comes from
+//	cluster.go clusternode.go      this node's part in a cluster; what takes part for it
+//	clusterhost.go                 the server as package cluster sees it: roles, acknowledgements, what is served
+//	clusterroute.go                which commands a node of a cluster takes, and where the others go: package route's words
+//	clustercmd.go                  CLUSTER, READONLY, READWRITE, ASKING
+//	clusterschema.go               the schema of a cluster: one text in etcd
+//	movecmd.go                     COUNTER.MOVE, of package move
+//	clusterfigures.go              the cluster in /metrics
 //	far.go farwait.go              what other shards of a cluster are asked in a turn, and how it comes into its place
 //	farexec.go farall.go           transactions on a forward port; answers for all posts
 //	gather.go                      links of other nodes: COUNTER.LINK
@@ -81,9 +91,11 @@
 //	info.go release.go             INFO. What it counts and measures is package stats's; memory that is given back
 //	web.go metrics.go              what is shown by HTTP: who may see it, /healthz, /metrics
 //	status.go statuslists.go       what the status page tells, which is package page's
+//	statuscluster.go               the same of the whole cluster
 //	monitorcmd.go                  MONITOR
 //	hotcmd.go                      COUNTER.HOT, of package popular
 //	slowlogcmd.go latency.go       SLOWLOG, which package slowlog keeps; LATENCY
+//	reload.go                      certificates and keys, read again while the server runs
 //	persistence.go memorycmd.go    SAVE and its kin; MEMORY
 //	admin.go                       SHUTDOWN, and what has one possible answer here
 //
