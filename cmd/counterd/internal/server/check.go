@@ -76,6 +76,9 @@ func (c *client) check(cmd *row, args [][]byte) (*row, bool) {
 			return nil, false
 		}
 	}
+	if c.abroad(cmd) {
+		return c.checkMulti(cmd, args)
+	}
 	if c.srv.cluster != nil && !c.here(cmd, args) {
 		return nil, false
 	}

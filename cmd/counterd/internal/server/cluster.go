@@ -9,6 +9,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/cluster"
 	"github.com/counterd/counterd/cmd/counterd/internal/route"
 	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/schema"
 )
 
 // A server as a node of a cluster: what it is told of its part, and by whom what clients ask of the cluster is done. What
@@ -38,6 +39,8 @@ type standing struct {
 	open bool          // a primary that serves reads and writes
 	all  bool          // its shard owns every slot
 	held bool          // some of its shard's are not served, as they are being moved: who asks for them waits
+
+	schema *schema.Schema // of the map; nil: it has none, or it cannot be read
 }
 
 func newClustering() *clustering {
@@ -53,6 +56,31 @@ func newStanding(st *cluster.Standing) *standing {
 	}
 	held := st.Shard != nil && st.Shard.Groups.Minus(st.Owned) != topology.GroupSet{}
 	return &standing{Standing: st, Map: m, open: st.Primary && st.Reads == "" && st.Writes == "", all: st.Owned == topology.AllGroups(), held: held}
+}
+
+// names is the schema that keys are read by: that of the node's data where it leads a shard, else the cluster's. A free
+// node's data has none, and a replica's may be behind.
+func (c *call) names() *schema.Schema {
+	if c.srv.cluster != nil {
+		if st := c.srv.cluster.now.Load(); !st.Primary && st.schema != nil {
+			return st.schema
+		}
+	}
+	return c.store.Schema()
+}
+
+// learnSchema reads the schema of the map, which is seldom another one than before.
+func (s *standing) learnSchema(before *standing) (err error) {
+	text := s.Map.Schema.Text
+	if text == "" {
+		return nil
+	}
+	if before.schema != nil && before.Map.Schema.Text == text {
+		s.schema = before.schema
+		return nil
+	}
+	s.schema, err = schema.ParseDurable([]byte(text))
+	return err
 }
 
 // expired tells whether the time that reads are served for has ended. It reads the clock.
@@ -82,6 +110,9 @@ func (s *Server) Stand(st *cluster.Standing) {
 	k := s.cluster
 	next := newStanding(st)
 	k.mu.Lock()
+	if err := next.learnSchema(k.now.Load()); err != nil { // as of a newer version
+		s.log.Error("the cluster's schema cannot be read", "error", err)
+	}
 	before := k.now.Swap(next)
 	close(k.news)
 	k.news = make(chan struct{})

@@ -181,7 +181,7 @@ func (r *routing) add(c *client, cmd *row, args [][]byte, whole bool) {
 	}
 	for i := cmd.First; i <= last; i += cmd.Step {
 		if cmd.HasKeys() && !c.loading && !route.Plain(args[i]) {
-			if text := route.Refusal(c.store.Schema(), args[i]); text != "" {
+			if text := route.Refusal(c.names(), args[i]); text != "" {
 				r.text = text
 				return
 			}
@@ -323,6 +323,8 @@ func (t *transaction) elsewhere(c *client) string {
 		return c.moved(uint16(r.slot))
 	case r.writes:
 		return c.unwritten(command.Write)
+	case r.reads:
+		return c.srv.cluster.now.Load().Readable(time.Now())
 	}
 	return ""
 }

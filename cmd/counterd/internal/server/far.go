@@ -182,17 +182,17 @@ func (c *client) elsewhere(cmd *row, args [][]byte) bool {
 	if v.Map == nil {
 		return false
 	}
+	done := false
 	switch {
 	case cmd.Is("counter.mget"):
-		return c.page(v, cmd, args)
+		done = c.page(v, cmd, args)
 	case cmd.First == 0:
-		return false
 	case cmd.Last < 0 && cmd.Reads():
-		return c.keys(v, cmd, args)
-	case !f.forward:
-		return false
+		done = c.keys(v, cmd, args)
+	case f.forward:
+		done = c.single(v, cmd, args)
 	}
-	return c.single(v, cmd, args)
+	return done || f.forward && v.Local == nil && c.anybody(v, cmd, args)
 }
 
 // single plans a command that one shard has to execute.
@@ -202,7 +202,7 @@ func (c *client) single(v *gather.View, cmd *row, args [][]byte) bool {
 	var owner *gather.Shard
 	at := -1
 	for i := cmd.First; i <= last; i += cmd.Step {
-		mid, ok := items.Mid(c.store.Schema(), args[i])
+		mid, ok := items.Mid(c.names(), args[i])
 		switch s := slot.Of(mid); {
 		case !ok:
 		case at < 0:
@@ -213,7 +213,7 @@ func (c *client) single(v *gather.View, cmd *row, args [][]byte) bool {
 			return true
 		}
 	}
-	if at < 0 { // it is no key, which every node knows
+	if at < 0 { // it is no key, which every primary knows
 		return false
 	}
 	k := f.begin(c, cmd, args, mergeOne)
@@ -238,16 +238,28 @@ func (c *client) single(v *gather.View, cmd *row, args [][]byte) bool {
 	return true
 }
 
+// anybody has a command that is about no post answered by a shard, as this node leads none: they know what is wrong with it.
+func (c *client) anybody(v *gather.View, cmd *row, args [][]byte) bool {
+	owner := v.OfGroup(0)
+	if owner == nil || c.numbers.producer != nil {
+		return false
+	}
+	c.far.begin(c, cmd, args, mergeOne)
+	c.far.add(c, v, owner, args)
+	c.full()
+	return true
+}
+
 // keys plans MGET, EXISTS and TOUCH.
 func (c *client) keys(v *gather.View, cmd *row, args [][]byte) bool {
 	f := c.far
 	first, one, some := -1, true, false
 	owners := f.room(len(args) - 1)
 	for i, key := range args[1:] {
-		if !f.forward && !route.Plain(key) && route.Refusal(c.store.Schema(), key) != "" {
+		if !f.forward && !route.Plain(key) && route.Refusal(c.names(), key) != "" {
 			return false
 		}
-		mid, ok := items.Mid(c.store.Schema(), key)
+		mid, ok := items.Mid(c.names(), key)
 		if !ok {
 			owners[i] = nobody
 			continue
@@ -280,7 +292,7 @@ func (c *client) keys(v *gather.View, cmd *row, args [][]byte) bool {
 // page plans COUNTER.MGET.
 func (c *client) page(v *gather.View, cmd *row, args [][]byte) bool {
 	f := c.far
-	if c.store.Schema().CounterNamed(args[1]) == nil {
+	if c.names().CounterNamed(args[1]) == nil {
 		return false
 	}
 	mids, tail := args[2:], [][]byte(nil)

@@ -59,7 +59,7 @@ func (c *client) runAll(cmd *row, args [][]byte) {
 		return
 	}
 	replies, text := [][]byte(nil), ""
-	if q, err := query.ParseFind(c.store.Schema(), args[1:]); cmd.Is("counter.find") && err == nil && q.Offset > 0 {
+	if q, err := query.ParseFind(c.names(), args[1:]); cmd.Is("counter.find") && err == nil && q.Offset > 0 {
 		text = errOffset
 	} else {
 		replies, _, text = c.askAll(cmd, args, m.change)
@@ -151,8 +151,11 @@ func (c *client) askOnce(v *gather.View, cmd *row, args [][]byte, change bool) (
 // runHere executes a command on this node's posts.
 func (c *client) runHere(v *gather.View, cmd *row, args [][]byte) []byte {
 	owned := func() bool { return topology.GroupSet(c.store.Groups().Owned()) == v.Local.Groups() }
-	if !owned() {
+	if !owned() || !c.srv.node.Lets(cmd.Flags) {
 		return []byte("-" + errOwning + "\r\n")
+	}
+	if text, _ := c.routed(c.srv.cluster.now.Load(), cmd, args); text != "" { // its part may be another one since it was let in
+		return resp.AppendError(nil, text)
 	}
 	out := c.Out
 	c.Out = resp.Replies{}
@@ -261,7 +264,7 @@ func integer(b []byte) uint64 {
 
 // mergeFind merges rows by mid. A page ends where the first shard's does that has not come to its end.
 func mergeFind(c *client, args [][]byte, replies [][]byte) string {
-	q, err := query.ParseFind(c.store.Schema(), args[1:])
+	q, err := query.ParseFind(c.names(), args[1:])
 	if err != nil {
 		return items.ErrorText(err)
 	}
@@ -320,7 +323,7 @@ func (c *client) answerRows(list []foundRow) {
 }
 
 func mergeTop(c *client, args [][]byte, replies [][]byte) string {
-	q, err := query.ParseTop(c.store.Schema(), args[1:])
+	q, err := query.ParseTop(c.names(), args[1:])
 	if err != nil {
 		return items.ErrorText(err)
 	}
@@ -360,7 +363,7 @@ func mergeDigest(c *client, _ [][]byte, replies [][]byte) string {
 	var lines []*line
 	byName := make(map[string]*line)
 	order := make(map[string]int)
-	for i, def := range c.store.Schema().Counters() {
+	for i, def := range c.names().Counters() {
 		order[def.Name] = i
 	}
 	for _, r := range replies {
@@ -402,7 +405,7 @@ type listed struct {
 
 // keysOf are keys in the order in which one server lists them: by mid, then as counters and columns are in the schema.
 func (c *client) keysOf(keys [][]byte) []listed {
-	sch := c.store.Schema()
+	sch := c.names()
 	order := make(map[*schema.Counter]int)
 	for i, def := range sch.Counters() {
 		order[def] = i

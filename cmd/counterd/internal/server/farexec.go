@@ -28,7 +28,7 @@ func (c *client) forwardExec(t *transaction, num idmp.Number) bool {
 			c.Out.Error(execAborted("a transaction on the forward port has commands on posts alone, not " + strings.ToUpper(q.cmd.Name)))
 			return true
 		}
-		for _, m := range q.mids(c.store.Schema()) {
+		for _, m := range q.mids(c.names()) {
 			if s := int(slot.Of(m)); at < 0 {
 				at, mid = s, m
 			} else if s != at {
@@ -55,6 +55,19 @@ func (c *client) forwardExec(t *transaction, num idmp.Number) bool {
 	}
 	f.finish(c)
 	return true
+}
+
+// abroad tells whether it is for others to let a command in, whatever this node's part is: it is for all posts, and this
+// node leads no shard, or it is for a transaction on the forward port, whose posts tell where it belongs when it is executed.
+func (c *client) abroad(cmd *row) bool {
+	if c.far == nil {
+		return false
+	}
+	if c.far.forward && c.multi.active && cmd.Plan != nil {
+		return true
+	}
+	v := c.far.shards.View()
+	return v.Map != nil && v.Local == nil && (c.forAll(cmd) || c.far.forward && cmd.Is("exec"))
 }
 
 // mids are the posts of a queued command.

@@ -200,8 +200,8 @@ func (f *far) mid(c *client, k *farCommand) uint64 {
 	if k.multi != nil {
 		return k.mid
 	}
-	for i := k.cmd.First; i < len(k.args); i += k.cmd.Step {
-		if mid, ok := items.Mid(c.store.Schema(), k.args[i]); ok {
+	for i := k.cmd.First; k.cmd.First > 0 && i < len(k.args); i += k.cmd.Step {
+		if mid, ok := items.Mid(c.names(), k.args[i]); ok {
 			return mid
 		}
 	}
@@ -275,14 +275,14 @@ func (f *far) keyMid(c *client, k *farCommand, key []byte) uint64 {
 		mid, _ := schema.ParseMid(key)
 		return mid
 	}
-	mid, _ := items.Mid(c.store.Schema(), key)
+	mid, _ := items.Mid(c.names(), key)
 	return mid
 }
 
 // here executes a part that has become this node's.
 func (f *far) here(c *client, p *farPart) {
 	k := &f.cmds[p.cmd]
-	if p.ask = nil; k.multi == nil && !c.open(k.cmd, p.args) {
+	if p.ask = nil; k.multi == nil && !c.open(k.cmd, p.args) || k.multi != nil && !c.srv.node.Lets(command.Write) {
 		return
 	}
 	size := c.Out.Len()

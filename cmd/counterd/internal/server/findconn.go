@@ -25,7 +25,7 @@ func onFind(c *client) find.Conn { return findConn{c} }
 
 func (c findConn) Call() *items.Call { return &c.client.Call }
 
-func (c findConn) Schema() *schema.Schema { return c.store.Schema() }
+func (c findConn) Schema() *schema.Schema { return c.names() }
 
 func (c findConn) Changed(def *schema.Counter, mids []uint64) { c.touchedItems(def, mids) }
 

@@ -116,13 +116,13 @@ func (c *client) may(cmd *row, args [][]byte) bool {
 	if u.Unlimited() {
 		return true
 	}
-	return u.May(cmd.Access(), args, c.store.Schema()) || u.Check(cmd.Access(), args, c.store.Schema()).Reason == acl.Allowed
+	return u.May(cmd.Access(), args, c.names()) || u.Check(cmd.Access(), args, c.names()).Reason == acl.Allowed
 }
 
 // denied tells whether the connection's user may not execute a whole command, and notes it if so.
 func (c *client) denied(cmd *row, args [][]byte) acl.Denial {
 	u := c.user.Load()
-	d := u.Check(cmd.Access(), args, c.store.Schema())
+	d := u.Check(cmd.Access(), args, c.names())
 	if d.Reason != acl.Allowed {
 		c.noteDenial(d.Reason, d.Object(cmd.Access(), args), u.Name())
 	}
