@@ -172,14 +172,11 @@ func (a *Agent) expand(s *topology.Shard) {
 		a.inSync.joining[id].at = s.Revision
 	}
 	c, err := topology.Expand(a.m, s.ID, s.Epoch, ready)
-	a.propose(c, err, commitTime, func(err error, definite bool) {
+	// Whatever is heard of it, they stay required until the map shows the shard changed (settle): a conflict may be with the
+	// same change, proposed before, whose answer or whose map was lost.
+	a.propose(c, err, commitTime, func(err error, _ bool) {
 		if err == nil {
 			a.stats.expands.Add(uint64(len(ready)))
-		}
-		for _, id := range ready {
-			if j := a.inSync.joining[id]; j != nil && j.at == s.Revision && err != nil && definite {
-				delete(a.inSync.joining, id)
-			}
 		}
 	})
 }
