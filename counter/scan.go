@@ -49,7 +49,9 @@ const toldCursor = hot.EndMid
 // counters in the schema. It returns the cursor to go on with, 0 when there is no more; 0 starts as well.
 //
 // In a store made of groups the order is that of the groups of hash slots, from that of mid 0 on and behind the last one
-// from group 0 on, and within a group as said: a cursor is a mid of the group that it is in, whichever node has it.
+// from group 0 on, and within a group as said: a cursor is a mid of the group that it is in, whichever node has it. A
+// store that is not made of groups keeps that order too while some are not its own, so that the shards of a cluster have
+// one, and what it looks at in vain for a group is bounded: a call may return fewer items than there are, or none.
 //
 // An item that is there from the first call to the last is returned exactly once; one that comes or goes meanwhile may
 // be. The cursor is the next mid to look at, so it stays good for ever and any number of scans run side by side.
@@ -57,13 +59,13 @@ const toldCursor = hot.EndMid
 // returns a *LostError. REQUIRES the batch to be open.
 func (b *Batch) Scan(dst []ScanItem, cursor uint64, count int) (items []ScanItem, next uint64, err error) {
 	count = max(1, count)
-	if !b.s.grouped {
-		return b.scanGroup(dst, 0, cursor, count)
+	if !b.s.grouped && !b.s.own.some {
+		return b.scanGroup(dst, 0, false, cursor, count)
 	}
 	first, group, upto := slot.Group(0), slot.Group(cursor&^toldCursor), len(dst)+count
 	for {
-		if next = 0; !b.s.own.some || !b.s.own.lacks(group) {
-			dst, next, err = b.scanGroup(dst, group, cursor, upto-len(dst))
+		if next = 0; !b.s.own.lacks(group) {
+			dst, next, err = b.scanGroup(dst, group, true, cursor, upto-len(dst))
 		}
 		if err != nil || next != 0 {
 			return dst, next, err
@@ -77,9 +79,19 @@ func (b *Batch) Scan(dst []ScanItem, cursor uint64, count int) (items []ScanItem
 	}
 }
 
-// scanGroup is Scan of one group, the one that cursor is in; its end is 0. A store that is not made of groups has all in
-// group 0.
-func (b *Batch) scanGroup(dst []ScanItem, group uint8, cursor uint64, count int) ([]ScanItem, uint64, error) {
+// mixedScan is how many posts of all groups a call looks at for some of one, where a store is not made of groups: 16.
+const mixedScan = 16 * slot.Groups
+
+// scanGroup is Scan of one group, the one that cursor is in, or of all there are; the end is 0.
+func (b *Batch) scanGroup(dst []ScanItem, group uint8, only bool, cursor uint64, count int) ([]ScanItem, uint64, error) {
+	place := group
+	if !b.s.grouped {
+		place = 0
+	}
+	mixed := only && !b.s.grouped
+	if mixed {
+		count = mixedScan
+	}
 	told := cursor >= toldCursor
 	cursor &^= toldCursor
 	type source struct {
@@ -92,7 +104,7 @@ func (b *Batch) scanGroup(dst []ScanItem, group uint8, cursor uint64, count int)
 	upto := hot.EndMid // all mids below are in sources
 	ahead := max(leastScanAhead, scanAhead/max(1, len(b.Schema().Counters())))
 	for _, def := range b.Schema().Counters() {
-		ks := b.s.spaces[def.ID][group]
+		ks := b.s.spaces[def.ID][place]
 		if b.s.grouped && ks.vacant(b) {
 			continue
 		}
@@ -133,7 +145,7 @@ func (b *Batch) scanGroup(dst []ScanItem, group uint8, cursor uint64, count int)
 			}
 		}
 		if first == upto || taken >= count {
-			if next, stopped = first, first == stop; b.s.grouped {
+			if next, stopped = first, first == stop; only {
 				next = slot.Least(group, next)
 			}
 			if next >= hot.EndMid {
@@ -147,7 +159,7 @@ func (b *Batch) scanGroup(dst []ScanItem, group uint8, cursor uint64, count int)
 				continue
 			}
 			p.mids = p.mids[1:]
-			if !b.s.own.hides(first) && p.ks.exists(b, first) {
+			if !(mixed && slot.Group(first) != group) && !b.s.own.hides(first) && p.ks.exists(b, first) {
 				dst = append(dst, ScanItem{p.def, first})
 			}
 		}

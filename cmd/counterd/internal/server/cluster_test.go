@@ -17,6 +17,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/route"
 	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/slot"
 )
 
@@ -49,7 +50,8 @@ func startCluster(t testing.TB, change func(*config.Config), of ...int) *testClu
 		for range size {
 			id := testNodeID(len(k.nodes))
 			port := freePort(t)
-			srv := wireServe(t, func(c *config.Config) {
+			options := counter.Options{Grouped: len(k.nodes)%2 == 1} // a directory that was a server's of its own is not
+			srv := wireServeStore(t, "", options, func(c *config.Config) {
 				c.Port, c.Bind = port, []string{"127.0.0.1"}
 				c.Cluster.Enabled, c.Cluster.Name, c.Cluster.Etcd = true, "test", []string{"http://127.0.0.1:1"}
 				c.AppendOnly = true

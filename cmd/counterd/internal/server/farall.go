@@ -17,6 +17,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -429,8 +430,20 @@ func (c *client) answerKeys(list []listed) {
 	}
 }
 
-// mergeScan lists keys as far as all shards did. So its cursor is a mid as that of one server, which any node takes, and
-// what moves between shards meanwhile is not missed.
+// scanOrder compares mids, or cursors, by when SCAN comes to them.
+func scanOrder(a, b uint64) int {
+	a, b = a&^toldCursor, b&^toldCursor
+	return cmp.Or(cmp.Compare(scanTurn(a), scanTurn(b)), cmp.Compare(a, b))
+}
+
+// toldCursor is the bit of a cursor that is no mid's: see counter.Batch.Scan.
+const toldCursor = 1 << 63
+
+// scanTurn is when a group's posts are listed by SCAN: see counter.Batch.Scan.
+func scanTurn(mid uint64) uint8 { return slot.Group(mid) - slot.Group(0) }
+
+// mergeScan lists keys as far as all shards did, group of hash slots after group as each does. So its cursor is a mid as
+// that of one shard, which any node takes, and what moves between shards meanwhile is not missed.
 func mergeScan(c *client, _ [][]byte, replies [][]byte) string {
 	var keys [][]byte
 	next := uint64(0)
@@ -441,14 +454,15 @@ func mergeScan(c *client, _ [][]byte, replies [][]byte) string {
 		if err != nil {
 			return "ERR " + gather.ErrProtocol.Error()
 		}
-		if at != 0 && (next == 0 || at < next) {
+		if at != 0 && (next == 0 || scanOrder(at, next) < 0) {
 			next = at
 		}
 		keys = stringsOf(keys, cursor[gather.Size(cursor):])
 	}
 	list := c.keysOf(keys)
+	slices.SortStableFunc(list, func(a, b listed) int { return cmp.Compare(scanTurn(a.mid), scanTurn(b.mid)) })
 	if next != 0 {
-		if at := slices.IndexFunc(list, func(k listed) bool { return k.mid >= next }); at >= 0 {
+		if at := slices.IndexFunc(list, func(k listed) bool { return scanOrder(k.mid, next) >= 0 }); at >= 0 {
 			list = list[:at]
 		}
 	}

@@ -32,7 +32,7 @@ func TestForwardAll(t *testing.T) {
 		for _, command := range []string{"COUNTER.COUNT weibo", "COUNTER.SUM weibo comment", "COUNTER.MIN weibo comment WHERE comment > 3", "COUNTER.MAX weibo repost",
 			"COUNTER.MIN weibo comment WHERE comment > 99", "COUNTER.FIND weibo", "COUNTER.FIND weibo DESC LIMIT 7", "COUNTER.FIND weibo WHERE comment > 20 COLUMNS repost",
 			"COUNTER.FIND weibo MID IN 1 2 3 4 5 6 7 8 9 10", "COUNTER.FIND weibo WHERE comment = 99", "COUNTER.TOP weibo comment 20", "COUNTER.TOP weibo repost 3 WHERE comment < 10",
-			"COUNTER.DIGEST", "COUNTER.DIGEST weibo 0 1000 PARTS 7", "KEYS *", "KEYS *.cntcm", "KEYS 1?", "COUNTER.FIND nosuch", "COUNTER.SUM weibo nosuch", "SCAN x", "SCAN 0 COUNT 100000"} {
+			"COUNTER.DIGEST", "COUNTER.DIGEST weibo 0 1000 PARTS 7", "KEYS *", "KEYS *.cntcm", "KEYS 1?", "COUNTER.FIND nosuch", "COUNTER.SUM weibo nosuch", "SCAN x"} {
 			same(command)
 		}
 		pages := func(w *wireClient, command string, cursor string) (all []string) {
@@ -51,8 +51,13 @@ func TestForwardAll(t *testing.T) {
 			t.Fatalf("%s does not end", command)
 			return nil
 		}
-		for _, command := range []string{"SCAN %", "SCAN % COUNT 7 MATCH *.cntrn", "SCAN % COUNT 1000", "COUNTER.FIND weibo LIMIT 5 CURSOR %", "COUNTER.FIND weibo WHERE comment > 10 DESC LIMIT 9 CURSOR %"} {
-			if got, want := pages(c, command, "0"), pages(model, command, "0"); !slices.Equal(got, want) {
+		for _, command := range []string{"SCAN %", "SCAN % COUNT 7 MATCH *.cntrn", "SCAN % COUNT 1000", "SCAN % COUNT 100000", "COUNTER.FIND weibo LIMIT 5 CURSOR %", "COUNTER.FIND weibo WHERE comment > 10 DESC LIMIT 9 CURSOR %"} {
+			got, want := pages(c, command, "0"), pages(model, command, "0")
+			if strings.HasPrefix(command, "SCAN") { // a cluster lists group after group
+				slices.Sort(got)
+				slices.Sort(want)
+			}
+			if !slices.Equal(got, want) {
 				t.Errorf("RESP%d %s: got %d %v, want %d %v", proto, command, len(got), got, len(want), want)
 			}
 		}
