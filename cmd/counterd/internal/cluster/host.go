@@ -85,6 +85,6 @@ type LinkState struct {
 	// Refused is set while the other's port refuses connections: nothing listens there, so its process is dead. It must not
 	// be set for a connection that timed out.
 	Refused bool
-	// Newer is the highest epoch that another node has named, on any link, either way.
+	// Newer is the highest epoch of Lead and Follow. What others say of epochs is no more than a reason to wake: see Notice.
 	Newer uint64
 }

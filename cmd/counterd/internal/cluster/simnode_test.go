@@ -526,18 +526,10 @@ func (p *proc) answer(of func(*waiter) outcome) {
 
 // learn hears of an epoch. mu is held.
 func (p *proc) learn(epoch uint64) {
-	if epoch <= p.seen {
+	if epoch <= p.seen || epoch <= p.link.Newer {
 		return
 	}
-	p.seen, p.link.Newer = epoch, epoch
-	if p.kind == leading && p.w.rules.fence {
-		p.known, p.confirmed = false, 0
-		for _, a := range p.acks {
-			if a.c != nil {
-				a.c.broken = true
-			}
-		}
-	}
+	p.link.Newer = epoch
 	p.note()
 }
 

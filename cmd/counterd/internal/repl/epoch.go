@@ -52,9 +52,6 @@ func (n *Node) LeadAt(epoch uint64) error {
 		return err
 	}
 	n.peers.quorum.begin(epoch)
-	if n.Epoch() > epoch { // it was told of a later one meanwhile
-		n.peers.quorum.halt(n.Epoch())
-	}
 	n.peers.DisconnectAll() // those that came meanwhile learn of the term
 	past := log.Lineage()
 	n.logger.Info("primary", "epoch", epoch, "offset", at, "replid", past.Current().ReplID.String())
@@ -122,38 +119,32 @@ func (n *Node) enter(epoch uint64) error {
 	return nil
 }
 
-// Epoch is the highest that was seen by LeadAt, FollowAt, and by other nodes' words.
+// Epoch is the highest of LeadAt and FollowAt: one that who decides on roles knows of.
 func (n *Node) Epoch() uint64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.epoch
 }
 
-// OnEpoch has f called, in a goroutine of its own, when another node tells of an epoch that is higher than all seen: who
+// OnEpoch has f called, in a goroutine of its own, when another node speaks of an epoch that is higher than Epoch: who
 // decides on roles has to find out who leads. REQUIRES: called before there are links.
 func (n *Node) OnEpoch(f func(epoch uint64)) { n.learned = f }
 
-// learn takes note of what another node says. Nothing more is confirmed nor taken in a lower epoch.
-func (n *Node) learn(epoch uint64) {
-	if epoch > counter.MaxEpoch {
-		return
-	}
+// hear takes note that another node speaks of an epoch. It is no more than a reason to look who leads: anybody who reaches
+// the port can say so, and a node that believed it would take part in nothing until etcd has come to that epoch. Nothing
+// is lost by not believing it: the primary of a higher epoch is one of those that this one's changes wait for, and
+// acknowledges none of them.
+func (n *Node) hear(epoch uint64) {
 	n.mu.Lock()
-	higher := epoch > n.epoch
+	higher := epoch > max(n.epoch, n.heard)
 	if higher {
-		n.epoch = epoch
-		if n.link != nil {
-			n.link.cancel()
-		}
+		n.heard = epoch
 	}
 	n.mu.Unlock()
-	if !higher {
-		return
+	if higher {
+		n.logger.Warn("another node speaks of a higher epoch: this one may have missed who leads", "epoch", epoch)
 	}
-	n.logger.Warn("another node has seen a higher epoch: this one has missed who leads", "epoch", epoch)
-	n.peers.quorum.halt(epoch)
-	n.peers.DisconnectAll()
-	if n.learned != nil {
+	if n.learned != nil && epoch > n.Epoch() {
 		go n.learned(epoch)
 	}
 }
@@ -180,7 +171,7 @@ func (p *Peer) Welcome() string {
 		p.refused = true
 		return saysRests + " 0"
 	}
-	n.learn(p.epoch)
+	n.hear(p.epoch)
 	seen, leads := n.Epoch(), n.peers.quorum.leads()
 	switch {
 	case p.epoch < seen:
@@ -208,7 +199,7 @@ func (s *session) introduce() error {
 	case err != nil || word != saysLeads && word != saysEpoch && word != saysRests:
 		return fmt.Errorf("%w: %.100q answers REPLCONF node-id", ErrProtocol, line)
 	case word == saysEpoch && epoch > s.epoch:
-		s.node.learn(epoch)
+		s.node.hear(epoch)
 		return &counter.EpochError{Got: s.epoch, Seen: epoch}
 	case word != saysLeads || epoch != s.epoch:
 		return ErrNotLeading

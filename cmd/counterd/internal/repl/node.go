@@ -70,7 +70,8 @@ type Node struct {
 	change sync.Mutex // held while the role changes; outermost
 
 	mu      sync.Mutex // guards the rest
-	epoch   uint64     // the highest that was seen
+	epoch   uint64     // the highest that LeadAt and FollowAt were told
+	heard   uint64     // the highest that other nodes spoke of: see hear
 	wanted  Address    // zero: a primary, or a replica that was not told whose
 	link    *Link      // nil unless wanted is set
 	closed  bool

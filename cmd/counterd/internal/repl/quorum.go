@@ -57,17 +57,6 @@ func (q *quorum) leads() uint64 {
 	return q.epoch
 }
 
-// halt confirms nothing more, if this node leads in an epoch below one that was seen: another leads, or will.
-func (q *quorum) halt(seen uint64) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.epoch == 0 || q.epoch >= seen {
-		return
-	}
-	q.epoch, q.known = 0, false
-	q.store().Replication().Confirm(0)
-}
-
 // require tells who must have what is acknowledged from now on.
 func (q *quorum) require(ids []string) {
 	q.mu.Lock()
