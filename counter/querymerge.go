@@ -1,167 +1,143 @@
 package counter
 
 import (
+	"errors"
+	"math"
 	"time"
 )
 
-// merging is a search in a store made of groups of hash slots, in the order of mids: one search of each group, whose rows
-// are merged. Each is some rows ahead of what is given:
+// merging is how a search in the order of mids goes over a store made of groups of hash slots. The posts of any range are
+// spread over all groups, so it takes what all groups have of one window of mids, sorts it, and gives it out; then comes
+// the next window. A search without order, of all groups one after the other, fills front of the search it belongs to:
 //
-//	group   0     1     2    ...  255
-//	rows    7     3     12        (none)     given: 3, 7; then group 1 is asked for more before 12 can be given
-//	        19          15
+//	group   0   1   2   3              255
+//	mids    |   |   |   |               |    the window, s.lo..s.hi: all mids from at on, at first. When front has more
+//	        |   |   |   :               :    rows than are wanted of the groups so far, it is sorted and cut, and the
+//	        |...:   :   :               :    window, which the other groups are asked for, ends there
+//
+// So the newest 10 posts take a look at the open blocks of all groups, but only few of their rows are copied and sorted.
 type merging struct {
-	heap    []*groupRows // those with a row, or an error, to come next: the first of them at [0]
-	waiting []*groupRows // those that are to be asked for more
+	groups search
+	full   bool // front is complete and sorted
+	keep   int  // rows that a window is for
 }
 
-// groupRows is the search of a group and the rows of its last step that were not given yet.
-type groupRows struct {
-	search
-	next int
-	err  error // behind those
-}
+const (
+	// mergedFront bounds what is kept of a window, in words: 64 Ki rows with three columns, 2 MB. Until it is cut it may
+	// be two and a half times as much, with as much again for its order. Each window is a look at all open blocks.
+	mergedFront = maxFront / 2
+	// mergedLeast is how few rows a window is for at least.
+	mergedLeast = 64
+)
 
-// groupStepRows is how many rows a group is asked for at a time, unless fewer are wanted: 256 of them take 16 MB with
-// three columns. Fewer would have a hot block looked over more often.
-const groupStepRows = 1024
-
-// leave lets all groups go.
+// leave lets the groups go.
 func (m *merging) leave() *merging {
 	if m != nil {
-		for _, list := range [][]*groupRows{m.heap, m.waiting} {
-			for _, g := range list {
-				g.search.leave()
-			}
-		}
+		m.groups.leave()
 	}
 	return nil
 }
 
-// key is the mid that g gives next, or stands at with an error.
-func (g *groupRows) key() uint64 {
-	if g.next < g.rows.Len() {
-		mid, _ := g.rows.At(g.next)
-		return mid
+// window begins with the mids from at on, to give about so many rows.
+func (s *search) window(keep int) {
+	s.merged = &merging{
+		groups: search{q: s.q, spans: s.spans, not: s.not, columns: s.columns, most: s.most, pause: s.pause},
+		keep:   keep,
 	}
-	return g.at
+	s.lo, s.hi = s.at, s.q.To
+	if s.q.Desc {
+		s.lo, s.hi = s.q.From, s.at
+	}
+	g := &s.merged.groups
+	g.rows.width, g.front.width, g.page.width = s.rows.width, s.rows.width, s.rows.width
+	g.sink = s.gathered
+	g.restart(s.lo, s.hi)
 }
 
-// fork begins the searches of all groups, where s is.
-func (s *search) fork(b *Batch) {
-	s.merged = &merging{}
-	from, to := s.at, s.q.To
-	if s.q.Desc {
-		from, to = s.q.From, s.at
+// gathered takes rows of a group.
+func (s *search) gathered(rows *Rows) {
+	s.front.flat = append(s.front.flat, rows.flat...)
+	s.cutWindow()
+}
+
+// cutWindow cuts front, and the window, where there are more rows than it takes. Posts are spread evenly over the groups,
+// so a window in which those that were looked at have their share of keep has about keep in all: a quarter more, or there
+// would be another one half of the time.
+func (s *search) cutWindow() {
+	g := &s.merged.groups
+	share := (s.merged.keep+s.merged.keep/4)*(int(g.group)+1)/len(s.space) + mergedLeast/4
+	if s.front.Len() <= 2*share {
+		return
 	}
-	for group, ks := range s.space {
-		if b.s.hidden(ks) || ks.vacant(b) {
-			continue
+	s.sort()
+	s.shorten(share)
+	g.q.From, g.q.To = s.lo, s.hi
+	if s.q.Desc && g.at < s.lo || !s.q.Desc && g.at > s.hi {
+		g.over = true // with this group
+	}
+}
+
+// fill takes more of the groups to front, until all have been looked at.
+func (s *search) fill(b *Batch) error {
+	m := s.merged
+	g := &m.groups
+	err := g.step(b, math.MaxInt, false)
+	switch at := g.at; {
+	case err == nil:
+	case !errors.Is(err, ErrCold) || at == s.at:
+		return err
+	default: // the window ends before what cannot be read: the next one begins there
+		if s.q.Desc {
+			s.lo = at + 1
+		} else {
+			s.hi = at - 1
 		}
-		g := &groupRows{search: search{q: s.q, spans: s.spans, not: s.not, columns: s.columns, most: s.most, pause: s.pause, group: uint8(group), single: true}}
-		g.rows.width, g.front.width, g.page.width = s.rows.width, s.rows.width, s.rows.width
-		g.restart(from, to)
-		s.merged.waiting = append(s.merged.waiting, g)
+		g.q.From, g.q.To = s.lo, s.hi
+		s.within()
+		g.over = !g.nextGroup(b)
 	}
+	if g.over {
+		s.within()
+		s.sort()
+		m.full = true
+	}
+	return nil
+}
+
+// within removes rows of front that are not in the window.
+func (s *search) within() {
+	w, n := s.front.width, 0
+	for i := 0; i < len(s.front.flat); i += w {
+		if mid := s.front.flat[i]; mid >= s.lo && mid <= s.hi {
+			n += copy(s.front.flat[n:], s.front.flat[i:i+w])
+		}
+	}
+	s.front.flat = s.front.flat[:n]
 }
 
 // stepMerged is step of a search that is merged.
 func (s *search) stepMerged(b *Batch, limit int, exact bool) error {
-	if s.over {
-		return nil
-	}
-	if s.merged == nil {
-		s.fork(b)
-	}
-	m := s.merged
-	began := time.Now()
-	for n := 0; !s.over && s.rows.Len() < min(limit, s.most); n++ {
-		if k := len(m.waiting); k > 0 {
-			g, want := m.waiting[k-1], groupStepRows
+	for began := time.Now(); !s.over && s.rows.Len() < min(limit, s.most) && time.Since(began) <= stepTime; {
+		if s.merged == nil {
+			keep := max(mergedFront/s.front.width, mergedLeast)
+			if exact && limit < stepRows {
+				keep = min(keep, max(limit-s.rows.Len(), mergedLeast))
+			}
+			s.window(keep)
+		}
+		if s.merged.full {
+			left := math.MaxInt
 			if exact {
-				want = min(want, limit-s.rows.Len())
+				left = limit - s.rows.Len()
 			}
-			g.next = 0
-			g.err = g.step(b, want, true)
-			if g.rows.Len() > 0 || g.err != nil || g.over {
-				m.waiting = m.waiting[:k-1]
+			s.give(left)
+		} else if err := s.fill(b); err != nil {
+			s.leave()
+			if s.rows.Len() > 0 { // those first: the next step comes here again
+				return nil
 			}
-			if g.rows.Len() > 0 || g.err != nil {
-				m.push(g, s.q.Desc)
-			}
-		} else if !s.mergeOne() {
-			if err := m.heap[0].err; s.rows.Len() == 0 {
-				s.leave() // it begins here again
-				return err
-			}
-			return nil // those first: the next step comes here again
-		} else if n&63 != 63 {
-			continue
+			return err
 		}
-		if time.Since(began) > stepTime {
-			return nil
-		}
-	}
-	if s.over {
-		s.leave()
 	}
 	return nil
-}
-
-// mergeOne gives the next row, or ends the search where there is none. It is false where the next is an error.
-func (s *search) mergeOne() bool {
-	m := s.merged
-	if len(m.heap) == 0 {
-		s.over = true
-		return true
-	}
-	g := m.heap[0]
-	if g.next == g.rows.Len() {
-		return false
-	}
-	w := s.rows.width
-	s.rows.flat = append(s.rows.flat, g.rows.flat[g.next*w:(g.next+1)*w]...)
-	s.pass(g.key())
-	if g.next++; g.next < g.rows.Len() || g.err != nil {
-		m.down(s.q.Desc)
-		return true
-	}
-	last := len(m.heap) - 1
-	m.heap[0], m.heap = m.heap[last], m.heap[:last]
-	m.down(s.q.Desc)
-	if !g.over {
-		m.waiting = append(m.waiting, g)
-	}
-	return true
-}
-
-// before tells whether x comes before y.
-func before(x, y *groupRows, desc bool) bool {
-	if desc {
-		return x.key() > y.key()
-	}
-	return x.key() < y.key()
-}
-
-// push puts g in the heap.
-func (m *merging) push(g *groupRows, desc bool) {
-	m.heap = append(m.heap, g)
-	for i := len(m.heap) - 1; i > 0 && before(m.heap[i], m.heap[(i-1)/2], desc); i = (i - 1) / 2 {
-		m.heap[i], m.heap[(i-1)/2] = m.heap[(i-1)/2], m.heap[i]
-	}
-}
-
-// down puts the first of the heap, which has changed, in its place.
-func (m *merging) down(desc bool) {
-	for i := 0; 2*i+1 < len(m.heap); {
-		c := 2*i + 1
-		if c+1 < len(m.heap) && before(m.heap[c+1], m.heap[c], desc) {
-			c++
-		}
-		if !before(m.heap[c], m.heap[i], desc) {
-			return
-		}
-		m.heap[i], m.heap[c] = m.heap[c], m.heap[i]
-		i = c
-	}
 }

@@ -66,7 +66,7 @@ type search struct {
 	ks    *keyspace
 
 	// Of a store made of groups: the one that ks is of. Without order, for a sink, the search goes from one to the next;
-	// in order it is merged of one for each (querymerge.go); single says that it is of one group only.
+	// in order it is one of windows that another fills (querymerge.go); single says that it is of one group only.
 	group  uint8
 	single bool
 	dry    bool // nothing can be found any more, in other groups either
@@ -229,7 +229,7 @@ func (s *search) step(b *Batch, limit int, exact bool) error {
 		return err
 	}
 	if len(s.space) > 1 && s.mids == nil {
-		if s.sink == nil && !s.single {
+		if s.sink == nil {
 			return s.stepMerged(b, limit, exact)
 		}
 		if !s.over && b.s.hidden(s.ks) {

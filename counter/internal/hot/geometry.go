@@ -142,6 +142,15 @@ func (g *geometry) back(bucket, n uint64) uint64 {
 
 // unplace returns the mid whose twisted quotient q was found at its probe-th bucket: the inverse of place and probing.
 func (g *geometry) unplace(bucket, q uint64, probe uint) uint64 {
+	key := g.key(bucket, q, probe)
+	if g.grouped {
+		return slot.Post(g.group, key)
+	}
+	return key
+}
+
+// key is the mid, or of tables of a group its number, that unplace returns: rising with it.
+func (g *geometry) key(bucket, q uint64, probe uint) uint64 {
 	h := g.hash(q)
 	r := g.offset(h)
 	if probe > 0 { // one in four, in a full table
@@ -154,11 +163,16 @@ func (g *geometry) unplace(bucket, q uint64, probe uint) uint64 {
 	} else {
 		r = g.back(bucket, r)
 	}
-	key := g.base + ((q-g.twist(r))&g.mask)*g.m + r
-	if g.grouped {
-		return slot.Post(g.group, key)
+	return g.base + ((q-g.twist(r))&g.mask)*g.m + r
+}
+
+// keys returns the keys of mids from lo to hi: from first on, below end.
+func (g *geometry) keys(lo, hi uint64) (first, end uint64) {
+	hi = min(hi, EndMid-1)
+	if !g.grouped {
+		return lo, hi + 1
 	}
-	return key
+	return slot.NumberFrom(g.group, lo), slot.NumberFrom(g.group, hi+1)
 }
 
 // primeAtLeast returns the smallest prime >= n, by trial division: a table is made once for thousands of inserts.

@@ -4,6 +4,8 @@ import (
 	"math/bits"
 	"slices"
 	"unsafe"
+
+	"github.com/counterd/counterd/internal/slot"
 )
 
 // Range is a condition on a column, an index into Layout: values from Lo to Hi, but none of Not.
@@ -21,7 +23,8 @@ type Selection struct {
 	Defaults []uint64 // of those that it lacks
 	NoMids   bool     // mids are not wanted
 
-	packed []packedRange
+	packed     []packedRange
+	first, end uint64 // keys of mids from Lo to Hi
 }
 
 // packedRange is a Range on the packed values of a column: from lo to lo+width. Values in the overflow table all look
@@ -89,6 +92,7 @@ func (t *Table) Select(dst []uint64, from, to int, q *Selection) []uint64 {
 		q.packed = append(q.packed, p)
 	}
 	all := q.Lo <= t.lo && q.Hi >= t.hi-1
+	q.first, q.end = t.keys(q.Lo, q.Hi)
 	if i := t.rare(q); i >= 0 {
 		if from == 0 {
 			dst = t.selectRare(dst, q, i, all)
@@ -189,8 +193,12 @@ func (t *Table) selected(dst []uint64, s Slot, q *Selection, all bool) []uint64 
 func (t *Table) row(dst []uint64, s Slot, q *Selection, all bool) []uint64 {
 	mid := uint64(0)
 	if !all || !q.NoMids {
-		if mid = t.Mid(s); mid < q.Lo || mid > q.Hi {
+		key := t.key(t.lane(s))
+		if key < q.first || key >= q.end {
 			return dst
+		}
+		if mid = key; t.grouped {
+			mid = slot.Post(t.group, key)
 		}
 	}
 	dst = append(dst, mid)
