@@ -222,7 +222,13 @@ func (c *clusterSchema) decide(ctx context.Context, statement string) (int64, er
 			return 0, err
 		}
 		switch err = c.registry.Commit(ctx, change); {
-		case err == nil, errors.Is(err, registry.ErrConflict):
+		case err == nil: // to make it again would refuse a DROP, as there is nothing left to drop
+			made, err := c.registry.Load(ctx)
+			if err != nil {
+				return 0, fmt.Errorf("the schema was changed, and etcd does not say which revision has it: %w", err)
+			}
+			return made.Schema.Revision, nil
+		case errors.Is(err, registry.ErrConflict):
 		case errors.Is(err, registry.ErrUnknown):
 			tried = text
 			select {
