@@ -13,7 +13,7 @@
 //	counterctl export SOURCE      write posts as TSV, CSV, SQL or commands
 //	counterctl ping HOST:PORT     tell whether a node serves, for health checks
 //	counterctl cluster ...        make a cluster of nodes and look after it: create, status, check, add, remove, failover,
-//	                              move, rebalance, set
+//	                              move, rebalance, set, backup, restore
 //
 // FILE is an archive, a snapshot with the log behind it in one file: redis-cli --rdb downloads it.
 //
@@ -34,6 +34,7 @@
 //	export.go    posts as files; export_sources.go where they come from, conditions.go which
 //	cluster.go   a session with a cluster in etcd: changes, waiting, what is asked before; cluster_create.go,
 //	             cluster_status.go (and check), cluster_nodes.go (add, remove, failover, set), cluster_moves.go (and rebalance)
+//	cluster_backup.go      archives of all shards; cluster_backup_manifest.go; cluster_restore.go into another cluster, cluster_posts.go writes posts
 //	dump.go      sections and filters; dump_files.go, dump_log.go, dump_commands.go print them; names.go
 package main
 
@@ -71,7 +72,7 @@ var program = cli.Tool{
 	Commands: []command{checkCommand, dumpCommand, repairCommand, restoreCommand, backupCommand, backupsCommand, drillCommand, pruneCommand,
 		diffCommand, findCommand, topCommand, exportCommand, importCommand, pingCommand,
 		clusterCreateCommand, clusterStatusCommand, clusterCheckCommand, clusterAddCommand, clusterRemoveCommand, clusterFailoverCommand,
-		clusterMoveCommand, clusterRebalanceCommand, clusterSetCommand},
+		clusterMoveCommand, clusterRebalanceCommand, clusterSetCommand, clusterBackupCommand, clusterRestoreCommand},
 	SeeAlso: []string{"counterd(8)", "counterbench(1)", "redis-cli(1)"},
 }
 

@@ -50,7 +50,7 @@ var allowed = map[string][]string{
 	"cmd/internal/cli":           {"cmd/internal/manual", "internal/version", "cmd/internal/secretargs"},
 	"cmd/counterbench":           {"cmd/counterbench/internal", "cmd/internal/cli", "bench", "counter/client", "internal/wire", "schema"},
 	"cmd/counterctl": {"cmd/counterctl/internal", "cmd/internal/cli", "cmd/internal/topology", "bench/tsv", "counter", "coldstore", "internal/wire", "persist", "persist/vfs", "schema", "cmd/internal/connect",
-		"cmd/internal/registry", "cmd/internal/topology", "internal/slot"},
+		"cmd/internal/registry", "cmd/internal/topology", "internal/slot", "internal/atomicfile", "internal/errclass"},
 	"cmd/counterd/internal/resp":    {},
 	"cmd/counterd/internal/pubsub":  {"cmd/counterd/internal/glob", "cmd/counterd/internal/resp"},
 	"cmd/counterd/internal/config":  {"cmd/internal/secretfile", "counter", "internal/atomicfile"},
