@@ -30,7 +30,7 @@
 // # Limits
 //
 // Each ask has a deadline, and what waits for a link has at most 8 MiB. A shard whose links have not worked for as long
-// as a read may wait is not asked any more: who asks is told so at once. So one shard that is dead holds up those alone
+// as a read may wait is not asked any more: who asks is told so at once, and has a link try to connect again. So one shard that is dead holds up those alone
 // who ask for its posts, and them for a time that is known.
 //
 // # Files

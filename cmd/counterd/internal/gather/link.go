@@ -43,6 +43,8 @@ type link struct {
 	spare    []byte
 	writing  bool // somebody writes
 	used     time.Time
+	probe    bool // a connection is to be tried, though nothing waits for it
+	idle     bool // conn was closed as nothing had been asked for long
 	closed   bool
 }
 
@@ -62,7 +64,10 @@ func (l *link) enqueue(a *Ask) {
 	case l.waiting+len(a.out) > maxWaiting && l.waiting > 0:
 		a.err = fmt.Errorf("more than %d bytes of commands are waiting", maxWaiting)
 	case l.conn == nil:
-		a.err = l.shard.hopeless(l.used)
+		if a.err = l.shard.hopeless(l.used); a.err != nil { // but who asks later is to find one that works again
+			l.probe = true
+			rouse(l.wake)
+		}
 	}
 	if a.err != nil {
 		a.round.finished()
@@ -228,7 +233,8 @@ func (l *link) connected(c *conn) bool {
 	if l.closed {
 		return false
 	}
-	l.conn, l.out, l.foreign = c, l.out[:0], true
+	l.conn, l.out, l.foreign, l.probe, l.idle = c, l.out[:0], true, false, false
+	l.used = time.Now()
 	for _, a := range l.flying.all() {
 		l.append(a)
 	}
@@ -286,7 +292,9 @@ func (l *link) expire(now time.Time) {
 			a.round.finished()
 		}
 	}
-	if l.conn != nil && (hung || l.flying.len() == 0 && l.queue.len() == 0 && now.Sub(l.used) > idleAfter) {
+	idle := l.flying.len() == 0 && l.queue.len() == 0 && now.Sub(l.used) > idleAfter
+	if l.conn != nil && (hung || idle) {
+		l.idle = idle
 		l.conn.close()
 	}
 }
@@ -295,7 +303,23 @@ func (l *link) expire(now time.Time) {
 func (l *link) busy() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.queue.len() > 0 || l.flying.len() > 0
+	return l.queue.len() > 0 || l.flying.len() > 0 || l.probe
+}
+
+// wasIdle tells whether the connection was ended for want of use, which says nothing of the shard.
+func (l *link) wasIdle() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	idle := l.idle
+	l.idle = false
+	return idle
+}
+
+// tried notes that a connection was not to be had.
+func (l *link) tried() {
+	l.mu.Lock()
+	l.probe = false
+	l.mu.Unlock()
 }
 
 // close ends it: nothing more is answered.

@@ -325,10 +325,14 @@ func (l *link) run(ctx context.Context) {
 			err = l.read(c)
 			c.close()
 			l.lost(c, errUnfinished)
+			if l.wasIdle() {
+				continue
+			}
 		}
 		if ctx.Err() != nil {
 			return
 		}
+		l.tried()
 		l.shard.of.log.Debug("link lost", "shard", l.shard.ID, "address", address, "error", err)
 		l.shard.failed(err)
 		pause = min(max(2*pause, leastBackoff), mostBackoff)

@@ -1,0 +1,113 @@
+package gather
+
+import (
+	"bufio"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/internal/slot"
+)
+
+// serveOK answers +OK to every command on a free port.
+func serveOK(t *testing.T) (address string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				r := bufio.NewReader(c)
+				for {
+					head, err := r.ReadString('\n')
+					n, _ := strconv.Atoi(strings.Trim(head, "*\r\n"))
+					for range 2 * n {
+						if err == nil {
+							_, err = r.ReadString('\n')
+						}
+					}
+					if err == nil {
+						_, err = c.Write([]byte("+OK\r\n"))
+					}
+					if err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// oneShard is links to a shard whose primary is at an address.
+func oneShard(t *testing.T, address string) (*Shards, *Shard) {
+	t.Helper()
+	s := New(func() Settings { return Settings{Timeout: time.Minute} }, slog.New(slog.DiscardHandler))
+	t.Cleanup(s.Close)
+	shard := &topology.Shard{ID: 1, Primary: "there"}
+	for g := range slot.Groups {
+		shard.Groups.Add(uint8(g))
+	}
+	s.Follow(&topology.Map{Shards: []*topology.Shard{shard}, Live: map[topology.NodeID]*topology.Live{"there": {Address: address}}}, "here")
+	return s, s.View().All[0]
+}
+
+// ask asks a shard, by a session's link.
+func ask(s *Shard) error {
+	var r Round
+	r.Begin()
+	a := r.Ask(s)
+	a.Add(Read, []byte("GET"), []byte("1"))
+	r.Send(0)
+	r.Wait()
+	_, _, err := a.Reply(0)
+	return err
+}
+
+// TestShardWorksAgain: a shard that did not answer for long, and is not waited for any more, is found again when it
+// does, though etcd says nothing new of it.
+func TestShardWorksAgain(t *testing.T) {
+	_, shard := oneShard(t, serveOK(t))
+	shard.failed(errUnfinished)
+	shard.down.Store(1)
+	if err := ask(shard); err == nil {
+		t.Fatal("who asks waits for a shard that did not answer for long")
+	}
+	for end := time.Now().Add(30 * time.Second); ask(shard) != nil; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it is never asked again")
+		}
+	}
+}
+
+// TestIdleLinkIsNoFailure: a link that nobody used for long ends, and the next who asks is answered.
+func TestIdleLinkIsNoFailure(t *testing.T) {
+	s, shard := oneShard(t, serveOK(t))
+	for range 20 {
+		if err := ask(shard); err != nil {
+			t.Fatal(err)
+		}
+		l := shard.links[0]
+		l.expire(time.Now().Add(2 * idleAfter))
+		for ended := false; !ended; time.Sleep(time.Millisecond) {
+			l.mu.Lock()
+			ended = l.conn == nil
+			l.mu.Unlock()
+		}
+		if err := shard.hopeless(time.Now().Add(s.settings().Timeout)); err != nil {
+			t.Fatalf("an hour without questions, and it is not asked any more: %v", err)
+		}
+	}
+}
