@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/counter"
 	counting "github.com/counterd/counterd/counter/client"
 	"github.com/counterd/counterd/internal/slot"
 )
@@ -228,5 +231,36 @@ func TestClusterGoClient(t *testing.T) {
 	}
 	if want := made[0] + made[1] + made[2]; got != want {
 		t.Errorf("%d were counted, want %d", got, want)
+	}
+}
+
+// TestKeysInSlot: posts are listed by slot whatever group the slot is of, and no others, in stores made of groups and in
+// others.
+func TestKeysInSlot(t *testing.T) {
+	t.Parallel()
+	for _, grouped := range []bool{true, false} {
+		srv := wireServeStore(t, "", counter.Options{Grouped: grouped}, func(c *config.Config) {
+			c.Port, c.Bind, c.AppendOnly = freePort(t), []string{"127.0.0.1"}, true
+			c.Cluster.Enabled, c.Cluster.Name, c.Cluster.Etcd = true, "test", []string{"http://127.0.0.1:1"}
+		})
+		c := wireDial(t, srv, 2)
+		bySlot := map[uint16][]string{slot.Of(0): nil, slot.Slots - 1: nil}
+		for n := range uint64(400) {
+			mid := n * 7919
+			bySlot[slot.Of(mid)] = append(bySlot[slot.Of(mid)], strconv.FormatUint(mid, 10))
+			if err := srv.Store().Set(fmt.Sprintf("{%d}.cntrn", mid), 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for of, keys := range bySlot {
+			c.want(fmt.Sprint("CLUSTER COUNTKEYSINSLOT ", of), fmt.Sprint(":", len(keys)))
+			for _, n := range []int{0, 1, 100} {
+				var want []string
+				for _, key := range keys[:min(n, len(keys))] {
+					want = append(want, strconv.Quote(key))
+				}
+				c.want(fmt.Sprint("CLUSTER GETKEYSINSLOT ", of, " ", n), "["+strings.Join(want, " ")+"]")
+			}
+		}
 	}
 }

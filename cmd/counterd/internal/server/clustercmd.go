@@ -252,8 +252,13 @@ func (c *client) eachInSlot(of uint16, most int, f func(key []byte)) error {
 	}
 	err := errGone
 	conn.Busy(func(ctx context.Context) {
-		for cursor := uint64(0); ; {
-			if cursor, err = step(cursor); err != nil || cursor == 0 || most == 0 || ctx.Err() != nil {
+		cursor, ends := uint64(0), func(uint64) bool { return false }
+		if group := slot.GroupOf(of); c.store.Grouped() { // its posts stand together
+			cursor = slot.Least(group, 0)
+			ends = func(cursor uint64) bool { return slot.Group(cursor) != group }
+		}
+		for {
+			if cursor, err = step(cursor); err != nil || cursor == 0 || ends(cursor&math.MaxInt64) || most == 0 || ctx.Err() != nil {
 				return
 			}
 			runtime.Gosched() // or it would keep a processor for 10 ms at a time
