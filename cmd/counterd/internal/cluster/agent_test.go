@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -252,6 +253,44 @@ func TestStranger(t *testing.T) {
 			t.Errorf("it is registered: %v", err)
 		}
 		w.write(t, 5*time.Second)
+	})
+}
+
+// TestCopy: a directory that was copied is a node once. The copy takes no part, neither beside the other nor in its place.
+func TestCopy(t *testing.T) {
+	scene(t, three, func(t *testing.T, w *world) {
+		m := w.replica(t)
+		w.mu.Lock()
+		twin := &machine{w: w, id: m.id, zone: m.zone, log: slices.Clone(m.log), at: slices.Clone(m.at), durable: m.durable, terms: slices.Clone(m.terms), cluster: m.cluster,
+			up: true, changed: make(chan struct{}), copied: true}
+		w.machines = append(w.machines, twin)
+		w.mu.Unlock()
+		at := func() int64 {
+			tm, err := w.etcd.Map()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return tm.Nodes[m.id].Revision
+		}
+		before := at()
+		w.boot(twin)
+		refused := func() bool { return twin.proc.agent.Standing().Reads == textDoubled }
+		until(t, 10*time.Second, "the copy is refused", refused)
+		time.Sleep(20 * time.Second)
+		tm, err := w.etcd.Map()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if live := tm.Live[m.id]; live == nil || live.Process != m.proc.name || at() != before || !refused() {
+			t.Errorf("the node is %v, its key was written again: %v", live, at() != before)
+		}
+		w.write(t, 5*time.Second)
+		w.kill(m)
+		w.write(t, 10*time.Second)
+		time.Sleep(20 * time.Second)
+		if tm, err := w.etcd.Map(); err != nil || tm.Live[m.id] != nil || !refused() {
+			t.Errorf("the copy took the other's place: %v", err)
+		}
 	})
 }
 

@@ -20,7 +20,11 @@ type membership struct {
 	registered  bool
 	registering bool
 	// rested is set from before the key says Rests until the map was read behind one that does not: others may take over.
-	rested   bool
+	rested bool
+	// doubledAt is since when another process is this node, and copyOf its address where that is so for good: see doubled.
+	doubledAt time.Time
+	copyOf    string
+
 	retryAt  time.Time
 	updating bool
 	told     topology.Live // as written last
@@ -64,6 +68,29 @@ func (a *Agent) stranger() bool {
 	return mine != "" && a.m != nil && a.m.Created() && mine != a.m.Cluster.ID
 }
 
+// doubled tells where another process lives that is this node too, as its directory is a copy of this one's or the other
+// way round; empty: nowhere. Of two, who was first stays the node. A process that was ended without a word, and started
+// again at another address, finds its own key until the lease ends; who finds one for longer is the copy, until it is
+// started again: it may lack what was acknowledged since it was made, so it must not take the place of the other.
+func (a *Agent) doubled() (address string) {
+	p := &a.membership
+	if p.copyOf != "" || a.m == nil {
+		return p.copyOf
+	}
+	l := a.m.Live[a.id]
+	if l == nil || l.Process == a.conf.Process || l.Address == a.conf.Address {
+		p.doubledAt = time.Time{}
+		return ""
+	}
+	if p.doubledAt.IsZero() {
+		p.doubledAt = a.now
+	}
+	if p.held() == nil && a.now.Sub(p.doubledAt) > 2*a.conf.NodeTimeout {
+		p.copyOf = l.Address
+	}
+	return l.Address
+}
+
 // keepMembership registers the node, and again when its lease is lost.
 func (a *Agent) keepMembership() {
 	p := &a.membership
@@ -82,6 +109,11 @@ func (a *Agent) keepMembership() {
 	}
 	if a.stranger() {
 		a.fault("the node does not join", errors.New("its directory is of cluster "+a.conf.Home.Cluster()+", and etcd's is "+a.m.Cluster.ID))
+		return
+	}
+	if other := a.doubled(); other != "" {
+		a.fault("the node does not join", errors.New("a process at "+other+" is this node too, "+string(a.id)+
+			": is one's directory a copy of the other's? Stop one; without its node.json it is a node of its own"))
 		return
 	}
 	if c, err := topology.RegisterNode(a.m, a.conf.Node); (err != nil || len(c.Put) > 0) && a.idle() {

@@ -33,6 +33,8 @@ func (a *Agent) wanted() role {
 	switch {
 	case a.stranger():
 		return role{why: textStranger}
+	case a.doubled() != "":
+		return role{why: textDoubled}
 	case s == nil:
 		return role{why: textFree}
 	case s.Has(a.id) && a.log.Epoch > s.Epoch && s.Epoch != 0:

@@ -38,6 +38,7 @@ type machine struct {
 	running bool   // what the disk says: a process did not end cleanly under this boot
 	behind  bool
 	cluster string
+	copied  bool // it is another machine with a copy of the directory of the one with the same id
 
 	up      bool // has power
 	stuck   time.Time
@@ -153,7 +154,11 @@ func (w *world) boot(m *machine) {
 	p.reg = w.etcd.Open(p.etcd)
 	m.proc = p
 	w.mu.Unlock()
-	p.agent = New(Config{Registry: skewed{p.reg, p}, Host: p, Home: m, Address: string(m.id[:8]) + ":1", Process: p.name, NodeTimeout: 2 * time.Second, SpareAfter: 15 * time.Second,
+	address := string(m.id[:8]) + ":1"
+	if m.copied {
+		address = string(m.id[:8]) + ":2"
+	}
+	p.agent = New(Config{Registry: skewed{p.reg, p}, Host: p, Home: m, Address: address, Process: p.name, NodeTimeout: 2 * time.Second, SpareAfter: 15 * time.Second,
 		Node: topology.Node{Host: "h", Port: 1, Zone: m.zone, Version: "1"}, Log: w.logger(m)})
 	p.agent.Start()
 	w.flushes.Go(p.flush)

@@ -40,6 +40,7 @@ const (
 	textDoubt    = "CLUSTERDOWN A replica in sync does not acknowledge and etcd is away: nothing new is taken"
 	textTooFew   = "NOREPLICAS Not enough good replicas to write." // as Redis says it
 	textSwitch   = "CLUSTERDOWN The primary is changing"
+	textDoubled  = "CLUSTERDOWN Another process is this node too: its directory is a copy"
 	textStranger = "CLUSTERDOWN The directory is of another cluster"
 )
 
