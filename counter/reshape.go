@@ -54,6 +54,21 @@ func (ks *keyspace) makeRoom(b *block, mid uint64) (*block, error) {
 	return ks.replace(b, mid, low, ks.plan(b, cut, b.hi, above, growLoad))
 }
 
+// seal makes a sealed block of the open block b before it has BlockItems, and a small open one. REQUIRES and returns as
+// makeRoom, and tells whether it was done.
+func (ks *keyspace) seal(b *block) (*block, bool, error) {
+	if !b.open() || b.cold != nil {
+		return b, false, nil
+	}
+	cut, ok := b.tab.Quantile(1 - headShare)
+	if !ok {
+		return b, false, nil
+	}
+	low := ks.plan(b, b.lo, cut, 0, sealLoad)
+	b, err := ks.replace(b, b.lo, low, ks.plan(b, cut, b.hi, max(b.tab.Len()-low.items, smallestBlock), growLoad))
+	return b, err == nil, err
+}
+
 // repack gives b the counter's present columns, and widths for the values it holds now. REQUIRES and returns as
 // makeRoom.
 func (ks *keyspace) repack(b *block, mid uint64) (*block, error) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist/vfs"
+	"github.com/counterd/counterd/schema"
 )
 
 var allGroups = groupSet{^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0)}
@@ -365,4 +366,42 @@ func TestOwnWaits(t *testing.T) {
 	}
 	close(stop)
 	wg.Wait()
+}
+
+// TestOpenBlocksShrink: the open blocks of 256 groups are no reason for memory to stay above its limit.
+func TestOpenBlocksShrink(t *testing.T) {
+	s, err := Open("/data", Options{FS: vfs.NewSim(), Manual: true, Grouped: true, BlockItems: 1024})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.AlterScript(seedScript); err != nil {
+		t.Fatal(err)
+	}
+	mids := fillRows(t, s, 60_000, 1, (*stream).together)
+	def := s.Schema().Counter("weibo")
+	sum := func() (hi, lo uint64) {
+		hi, lo, _, err := s.Aggregate(Query{Counter: def, To: schema.MaxMid}, Sum, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return hi, lo
+	}
+	hi, lo := sum()
+	limit := s.tiers.memory(s) / 2
+	s.tiers.limit.Store(limit)
+	for s.tiers.shrink(s) {
+	}
+	if got := s.tiers.memory(s); got > limit {
+		t.Errorf("memory is %d of a limit of %d, and nothing is done", got, limit)
+	}
+	s.tiers.limit.Store(0)
+	if h, l := sum(); h != hi || l != lo {
+		t.Errorf("the sum of all posts became %d, %d from %d, %d", h, l, hi, lo)
+	}
+	for _, mid := range mids[len(mids)-100:] {
+		if err := s.Set(fmt.Sprintf("%d.cntcm", mid), 7); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

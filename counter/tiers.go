@@ -152,7 +152,8 @@ func (t *tiers) target() int64 {
 }
 
 // shrink writes the coldest range to a file if memory is above the target, and answers whether there may be more to do.
-// When no range is left, it merges the largest overlay. After an error it waits, for longer and longer.
+// When no range is left, it merges the largest overlay, or seals an open block of a store made of groups, which has 256
+// of them a counter. After an error it waits, for longer and longer.
 func (t *tiers) shrink(s *Store) (more bool) {
 	defer t.judge(s)
 	if t.limit.Load() == 0 || t.memory(s) <= t.target() || !t.backoff.over() {
@@ -161,7 +162,7 @@ func (t *tiers) shrink(s *Store) (more bool) {
 	ks, lo, ok := t.victim(s)
 	if !ok {
 		if ks, lo, ok = t.largestOverlay(s); !ok {
-			return false
+			return s.grouped && t.sealOpen(s)
 		}
 	}
 	return t.succeeded(s, ks, lo, t.rewrite(s, ks, lo))
@@ -235,6 +236,42 @@ func (t *tiers) largestOverlay(s *Store) (best *keyspace, lo uint64, ok bool) {
 		}
 	}
 	return best, lo, ok
+}
+
+// sealShare: an open block is sealed for memory's sake from a sixteenth of BlockItems on.
+const sealShare = 16
+
+// sealOpen seals the open block that takes the most memory, so that it can be written to a file, and tells whether there
+// was one worth it.
+func (t *tiers) sealOpen(s *Store) bool {
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	if s.closed {
+		return false
+	}
+	var best *keyspace
+	var lo uint64
+	most := 0
+	for ks := range s.keyspaces {
+		blocks := ks.dir.Load().blocks
+		b := blocks[len(blocks)-1]
+		b.mu.Lock()
+		worth := !b.dead && b.cold == nil && b.open() && b.tab.Len() >= max(ks.blockItems/sealShare, 2) && len(ks.def.Columns) > 0
+		if worth && len(b.span.Data) > most {
+			best, lo, most = ks, b.lo, len(b.span.Data)
+		}
+		b.mu.Unlock()
+	}
+	if best == nil {
+		return false
+	}
+	b := best.lock(lo)
+	b, sealed, err := best.seal(b)
+	b.mu.Unlock()
+	if err != nil {
+		s.opts.Logger.Error("an open block could not be sealed", "counter", best.counterName, "lo", lo, "error", err)
+	}
+	return sealed
 }
 
 // judge decides whether changes that need new rows are to be refused.
