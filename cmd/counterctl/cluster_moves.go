@@ -351,7 +351,11 @@ func (w *moving) look(m *topology.Map) {
 		case p.tries < maxTries:
 			w.wait = append(w.wait, p)
 		default:
-			w.failed = append(w.failed, fmt.Errorf("groups %s from shard %d to %d: given up %d times, last as %s", p.Groups, p.From, p.To, p.tries, p.why))
+			why := ""
+			if p.why != "" { // an end that came quickly is not seen
+				why = ", last as " + p.why
+			}
+			w.failed = append(w.failed, fmt.Errorf("groups %s from shard %d to %d: given up %d times%s", p.Groups, p.From, p.To, p.tries, why))
 		}
 		delete(w.begun, id)
 	}

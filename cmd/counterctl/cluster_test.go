@@ -252,9 +252,9 @@ func TestCluster(t *testing.T) {
 	if got := f.status().Shards[2].Groups; !got.Has(0) || !got.Has(1) || !got.Has(255) {
 		t.Errorf("shard 3 has %s", got)
 	}
-	// What never succeeds ends with the reason.
+	// What never succeeds ends.
 	f.refuse.Store(1000)
-	f.ctl(1, []string{"given up 5 times, last as the other is busy"}, "move", "--groups", "0", "--to", "1", "--yes")
+	f.ctl(1, []string{"given up 5 times"}, "move", "--groups", "0", "--to", "1", "--yes")
 	f.refuse.Store(0)
 
 	// Failovers: by hand to the one with most, to one that is named, to one that is none.
@@ -371,6 +371,37 @@ func TestParseSlots(t *testing.T) {
 	for _, bad := range []string{"", "0", "0-62", "1-63", "0-16384", "63-0", "x", "0-63,"} {
 		if got, err := parseSlots(bad); err == nil {
 			t.Errorf("%q: got %s", bad, got)
+		}
+	}
+}
+
+// TestMovesGivenUp: what never succeeds ends with the reason that was seen, if one was.
+func TestMovesGivenUp(t *testing.T) {
+	var groups topology.GroupSet
+	groups.Add(7)
+	for _, seen := range []bool{true, false} {
+		w := newMoving([]topology.Transfer{{Groups: groups, From: 1, To: 2}}, 1)
+		m := &topology.Map{Shards: []*topology.Shard{{ID: 1, Groups: groups}, {ID: 2}}}
+		want := "groups 7 from shard 1 to 2: given up 5 times"
+		for n := 0; len(w.wait) > 0; n++ {
+			p := w.next(m)
+			if p == nil || n == maxTries {
+				t.Fatalf("try %d of %v", n+1, p)
+			}
+			p.tries++
+			w.begun["m"] = p
+			if seen {
+				aborted := *m
+				aborted.Moves = []*topology.Move{{ID: "m", Groups: groups, From: 1, To: 2, State: topology.MoveAborted, Error: "the other is busy"}}
+				w.look(&aborted)
+			}
+			w.look(m)
+		}
+		if seen {
+			want += ", last as the other is busy"
+		}
+		if len(w.failed) != 1 || w.failed[0].Error() != want {
+			t.Errorf("got %v, want %s", w.failed, want)
 		}
 	}
 }

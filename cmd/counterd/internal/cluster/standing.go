@@ -15,6 +15,8 @@ type Standing struct {
 	Primary bool            // it leads the shard's epoch
 	Leader  topology.NodeID // of the shard, by the map; empty: nobody yet
 	Owned   topology.GroupSet
+	// Coming are groups of a move that is being committed: the source may see it first, and send who asks for them here.
+	Coming topology.GroupSet
 	// Reads and Writes are empty where they are served, else the error's text.
 	Reads, Writes string
 	// Until is how long reads are served, by the monotonic clock: past it another node may lead, and take changes.

@@ -231,6 +231,13 @@ func (c *copying) some(ctx context.Context) (behind uint64, err error) {
 func (c *copying) handOver(ctx context.Context) (done bool, err error) {
 	m := c.m
 	began := time.Now()
+	m.conf.Host.Expect(c.v.Groups)
+	came := false
+	defer func() {
+		if !came {
+			m.conf.Host.Expect(topology.GroupSet{})
+		}
+	}()
 	end, revision, err := c.remote.Hold(ctx, c.v.ID)
 	if err != nil {
 		return false, err
@@ -244,7 +251,7 @@ func (c *copying) handOver(ctx context.Context) (done bool, err error) {
 	if err := m.conf.Host.Store().Replication().Commit(c.end); err != nil {
 		return false, err
 	}
-	done, err = c.commit(ctx, revision)
+	done, came, err = c.commit(ctx, revision)
 	held := time.Since(began)
 	m.note(c.v, func(p *Progress) { p.Held = held })
 	if done && err == nil {
@@ -253,8 +260,8 @@ func (c *copying) handOver(ctx context.Context) (done bool, err error) {
 	return done, err
 }
 
-// commit makes the groups this shard's. done is false where the hold was taken back before.
-func (c *copying) commit(ctx context.Context, revision int64) (done bool, err error) {
+// commit makes the groups this shard's. done is false where the hold was taken back before; came: they are.
+func (c *copying) commit(ctx context.Context, revision int64) (done, came bool, err error) {
 	m := c.m
 	ctx, cancel := context.WithTimeout(ctx, commitFor)
 	defer cancel()
@@ -262,21 +269,21 @@ func (c *copying) commit(ctx context.Context, revision int64) (done bool, err er
 		now := m.now.Load().Map
 		if v := now.Move(c.v.ID); v == nil || v.Revision < revision || err != nil { // an older map, or one that did not do
 			if now, err = m.conf.Registry.Load(ctx); err != nil {
-				return false, fmt.Errorf("etcd: %w", err)
+				return false, false, fmt.Errorf("etcd: %w", err)
 			}
 		}
 		v := now.Move(c.v.ID)
 		switch {
 		case v == nil || v.State == topology.MoveAborted:
-			return true, nil
+			return true, false, nil
 		case v.State == topology.MoveCommitted:
-			return true, m.accept(ctx, v)
+			return true, true, m.accept(ctx, v)
 		case v.Revision != revision:
-			return false, nil
+			return false, false, nil
 		}
 		change, err2 := topology.CommitMove(now, c.v.ID, revision, c.source, c.epoch)
 		if err2 != nil {
-			return false, err2
+			return false, false, err2
 		}
 		m.mu.Lock()
 		m.tried[c.v.ID] = revision
@@ -284,10 +291,10 @@ func (c *copying) commit(ctx context.Context, revision int64) (done bool, err er
 		if err = m.conf.Registry.Commit(ctx, change); err == nil {
 			committed := *v
 			committed.State = topology.MoveCommitted
-			return true, m.accept(ctx, &committed)
+			return true, true, m.accept(ctx, &committed)
 		}
 		if ctx.Err() != nil {
-			return false, ctx.Err()
+			return false, false, ctx.Err()
 		}
 	}
 }

@@ -23,6 +23,9 @@ type Host interface {
 	// Withhold says which groups clients are not served, whatever the node's standing says; it replaces what was said
 	// before. It returns when no command is at work on them.
 	Withhold(groups topology.GroupSet)
+	// Expect says which groups are about to be this shard's, until a map says that they are; it replaces what was said
+	// before. Who asks for them meanwhile waits: the source may see the commit first, and would be asked again.
+	Expect(groups topology.GroupSet)
 	// Refresh tells clients of what the store has taken as its own: see counter.Groups.States.
 	Refresh()
 }

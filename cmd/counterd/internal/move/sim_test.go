@@ -188,8 +188,9 @@ func (n *simNode) serve() {
 	}
 }
 
-func (n *simNode) Store() *counter.Store { return n.store }
-func (n *simNode) Refresh()              {}
+func (n *simNode) Store() *counter.Store    { return n.store }
+func (n *simNode) Refresh()                 {}
+func (n *simNode) Expect(topology.GroupSet) {}
 
 func (n *simNode) Withhold(groups topology.GroupSet) {
 	n.mu.Lock()

@@ -38,7 +38,7 @@ type standing struct {
 	Map  *topology.Map // never nil
 	open bool          // a primary that serves reads and writes
 	all  bool          // its shard owns every slot
-	held bool          // some of its shard's are not served, as they are being moved: who asks for them waits
+	held bool          // some are not served, as they are being moved from or to its shard: who asks for them waits
 
 	schema *schema.Schema // of the map; nil: it has none, or it cannot be read
 }
@@ -54,7 +54,7 @@ func newStanding(st *cluster.Standing) *standing {
 	if m == nil {
 		m = new(topology.Map)
 	}
-	held := st.Shard != nil && st.Shard.Groups.Minus(st.Owned) != topology.GroupSet{}
+	held := st.Shard != nil && st.Shard.Groups.Minus(st.Owned) != topology.GroupSet{} || st.Coming != topology.GroupSet{}
 	return &standing{Standing: st, Map: m, open: st.Primary && st.Reads == "" && st.Writes == "", all: st.Owned == topology.AllGroups(), held: held}
 }
 

@@ -25,9 +25,10 @@ type clusterHost struct {
 	marks map[topology.NodeID]*mark // the agent's goroutine alone
 	epoch uint64                    // that they are of
 
-	serving sync.Mutex        // guards the two, and is held while clients and the store are told of them
+	serving sync.Mutex        // guards the three, and is held while clients and the store are told of them
 	st      *cluster.Standing // the agent's last
 	held    topology.GroupSet // for moves
+	coming  topology.GroupSet // by a move
 
 	mu    sync.Mutex // guards usage
 	usage dataUsage

@@ -226,7 +226,7 @@ func (c *client) owned(st *standing, r *routing) (text string, wait bool) {
 	case mine:
 		return route.ErrTryAgain, true
 	}
-	return c.view(st).Moved(uint16(r.slot)), false
+	return c.view(st).Moved(uint16(r.slot)), st.Coming.Has(group)
 }
 
 // view is the cluster as the connection is told of it.

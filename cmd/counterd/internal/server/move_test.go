@@ -26,6 +26,7 @@ func TestMoveGroups(t *testing.T) {
 		return len(m.Shards) == 2 && m.Shards[0].Primary != "" && m.Shards[1].Primary != "" && k.nodes[1].joined.agent.Standing().Writes == ""
 	})
 	k.alter(wireSchema)
+	waitsForComing(t, k)
 	const posts = 400
 	var stop atomic.Bool
 	var wg sync.WaitGroup
@@ -88,4 +89,26 @@ func TestMoveGroups(t *testing.T) {
 	if got := w.do("COUNTER.MOVE PROGRESS").String(); !strings.HasPrefix(got, "[") {
 		t.Errorf("progress: %s", got)
 	}
+}
+
+// waitsForComing: who asks the second node for a group that a move is about to bring waits until it is decided.
+func waitsForComing(t *testing.T, k *joinedCluster) {
+	host := moveHost{k.nodes[1].joined.host}
+	w := wireDial(t, k.nodes[1], 2)
+	k.await("a read waits for a group that is on its way", func() bool {
+		waited := false
+		host.Expect(topology.AllGroups())
+		w.send("GET {42}.cntcm")
+		for end := time.Now().Add(settling / 2); time.Now().Before(end); time.Sleep(time.Millisecond) {
+			if k.nodes[1].front.Blocked() == 1 {
+				waited = true
+				break
+			}
+		}
+		host.Expect(topology.GroupSet{})
+		if got := w.read().String(); !strings.HasPrefix(got, "-MOVED") {
+			t.Fatalf("a read of what did not come after all: %s", got)
+		}
+		return waited
+	})
 }

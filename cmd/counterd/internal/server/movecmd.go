@@ -148,6 +148,15 @@ func (m moveHost) Withhold(groups topology.GroupSet) {
 	m.h.serve()
 }
 
+func (m moveHost) Expect(groups topology.GroupSet) {
+	m.h.serving.Lock()
+	defer m.h.serving.Unlock()
+	if m.h.coming != groups {
+		m.h.coming = groups
+		m.h.serve()
+	}
+}
+
 func (m moveHost) Refresh() {
 	m.h.serving.Lock()
 	defer m.h.serving.Unlock()
@@ -180,9 +189,9 @@ func (h *clusterHost) serve() {
 	for _, set := range importing {
 		away = away.Union(set)
 	}
-	if (away.Both(st.Owned) != topology.GroupSet{}) {
+	if (away.Both(st.Owned) != topology.GroupSet{} || h.coming != topology.GroupSet{}) {
 		less := *st
-		less.Owned = st.Owned.Minus(away)
+		less.Owned, less.Coming = st.Owned.Minus(away), h.coming
 		st = &less
 	}
 	owned := topology.GroupSet(groups.Owned())
@@ -199,6 +208,9 @@ func (h *clusterHost) serve() {
 func (h *clusterHost) Serve(st *cluster.Standing) {
 	h.serving.Lock()
 	h.st = st
+	if h.coming = h.coming.Minus(st.Owned); !st.Primary {
+		h.coming = topology.GroupSet{}
+	}
 	h.serve()
 	h.serving.Unlock()
 	h.schema.look(st)
