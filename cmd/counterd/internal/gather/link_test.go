@@ -111,3 +111,15 @@ func TestIdleLinkIsNoFailure(t *testing.T) {
 		}
 	}
 }
+
+// TestViewStays: who asks all shards by one view asks no two for the same group, though a newer map comes meanwhile.
+func TestViewStays(t *testing.T) {
+	s, first := oneShard(t, "127.0.0.1:1")
+	old := s.View()
+	all := old.Groups(first)
+	to := &topology.Shard{ID: 2, Primary: "elsewhere", Groups: all}
+	s.Follow(&topology.Map{Shards: []*topology.Shard{{ID: 1, Primary: "there"}, to}}, "here")
+	if got := old.Groups(first); got != all || s.View().Groups(first) != (topology.GroupSet{}) || s.View().Groups(s.View().All[0]) != all {
+		t.Errorf("the view of before has groups %s of shard 1, want all: they would be looked for at two shards, or none", got)
+	}
+}

@@ -76,6 +76,14 @@ func (v *View) Owner(mid uint64) *Shard { return v.owner[slot.Group(mid)] }
 // OfGroup is the shard that a group is of; nil: nobody owns it.
 func (v *View) OfGroup(group uint8) *Shard { return v.owner[group] }
 
+// Groups are those that a shard owns in this view: no two shards of one view own the same.
+func (v *View) Groups(s *Shard) topology.GroupSet {
+	if t := v.Map.Shard(s.ID); t != nil {
+		return t.Groups
+	}
+	return topology.GroupSet{}
+}
+
 // Whole tells whether all groups are owned, so that an answer for all can be given.
 func (v *View) Whole() bool {
 	for _, s := range v.owner {
@@ -200,7 +208,6 @@ type shardState struct {
 	primary topology.NodeID
 	address string // of the primary, as nodes reach it; empty: none is known
 	shown   string // the same for clients
-	groups  topology.GroupSet
 }
 
 func (s *Shards) newShard(id topology.ShardID) *Shard {
@@ -221,7 +228,7 @@ const slowEach = 2
 
 // follow takes over what a map says. REQUIRES Shards.mu.
 func (s *Shard) follow(m *topology.Map, t *topology.Shard) {
-	next := &shardState{primary: t.Primary, groups: t.Groups}
+	next := &shardState{primary: t.Primary}
 	if n := m.Nodes[t.Primary]; n != nil {
 		next.shown = fmt.Sprintf("%s:%d", n.Host, n.Port)
 	}
@@ -237,9 +244,6 @@ func (s *Shard) follow(m *topology.Map, t *topology.Shard) {
 		l.cut()
 	}
 }
-
-// Groups are those that it owns.
-func (s *Shard) Groups() topology.GroupSet { return s.state.Load().groups }
 
 // start has the links run from the first use on.
 func (s *Shard) start() {

@@ -109,7 +109,7 @@ func (c *client) askOnce(v *gather.View, cmd *row, args [][]byte, change bool) (
 			continue
 		}
 		asks[i] = round.Ask(s)
-		owning := [][]byte{[]byte("COUNTER.LINK"), []byte("OWNING"), []byte(s.Groups().String())}
+		owning := [][]byte{[]byte("COUNTER.LINK"), []byte("OWNING"), []byte(v.Groups(s).String())}
 		if change {
 			asks[i].Add(gather.Once, args...)
 		} else {
@@ -151,7 +151,7 @@ func (c *client) askOnce(v *gather.View, cmd *row, args [][]byte, change bool) (
 
 // runHere executes a command on this node's posts.
 func (c *client) runHere(v *gather.View, cmd *row, args [][]byte) []byte {
-	owned := func() bool { return topology.GroupSet(c.store.Groups().Owned()) == v.Local.Groups() }
+	owned := func() bool { return topology.GroupSet(c.store.Groups().Owned()) == v.Groups(v.Local) }
 	if !owned() || !c.srv.node.Lets(cmd.Flags) {
 		return []byte("-" + errOwning + "\r\n")
 	}
