@@ -13,7 +13,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/cluster"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/cmd/counterd/internal/route"
 	"github.com/counterd/counterd/counter"
 	counting "github.com/counterd/counterd/counter/client"
 	"github.com/counterd/counterd/internal/slot"
@@ -263,4 +265,19 @@ func TestKeysInSlot(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestClusterStarted: a node that was started a moment ago has clients wait for the map: libraries repeat a refusal a few times at once, and
+// then give up.
+func TestClusterStarted(t *testing.T) {
+	t.Parallel()
+	k := startCluster(t, nil, 1)
+	k.srv[0].Stand(&cluster.Standing{Self: k.nodes[0].ID, Reads: route.ErrDown, Writes: route.ErrDown})
+	c, began := k.dial(0, 2), time.Now()
+	c.want("INCR {7}.cntrn", "-"+route.ErrDown)
+	if waited := time.Since(began); waited < settling {
+		t.Errorf("refused after %v, want %v", waited, settling)
+	}
+	k.stand()
+	c.want("INCR {7}.cntrn", ":1")
 }

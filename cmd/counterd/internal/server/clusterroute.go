@@ -221,6 +221,8 @@ func (c *client) owned(st *standing, r *routing) (text string, wait bool) {
 	switch {
 	case mine && !st.Primary && !(r.follows && (c.replicaReads || r.channel)):
 		return c.view(st).Moved(uint16(r.slot)), false
+	case st.Standing.Map == nil: // it has just been started, and is about to read it
+		return route.ErrDown, true
 	case st.Owned.Has(group):
 		return "", false
 	case mine:
