@@ -39,6 +39,7 @@ type world struct {
 	think   time.Duration // of clients between commands
 	etcd    *registrytest.Server
 	trace   *strings.Builder // nil: none is kept
+	tracing sync.Mutex       // guards trace; a leaf
 
 	machines []*machine
 	stop     chan struct{} // closed: clients end
@@ -74,6 +75,8 @@ func (w *world) fail(format string, args ...any) {
 // say traces. mu may be held.
 func (w *world) say(format string, args ...any) {
 	if w.trace != nil {
+		w.tracing.Lock()
+		defer w.tracing.Unlock()
 		fmt.Fprintf(w.trace, "%9.3f "+format+"\n", append([]any{time.Since(epochOfTime).Seconds()}, args...)...)
 	}
 }
