@@ -70,7 +70,7 @@ var table = []Row{
 	{"IDMPFENCED", Permanent, "a newer incarnation of the producer is at work"},
 	{"ERR", Permanent, "all else: a wrong command, key, argument or value, or one that is not possible now"},
 	{"IDMPEXPIRED", InDoubt, "the number is older than what is remembered: an earlier try may have counted"},
-	{"UNCERTAIN", InDoubt, "the change was made and is not safe on the disk yet; a crash before it is takes it back. Or a part of a `COUNTER.UPDATE`: it says how many posts"},
+	{"UNCERTAIN", InDoubt, "the change was made and is not safe on the disk yet; a crash before it is takes it back. In a cluster: not every node that must have it is known to, and this one may have lost its role; so for who read it. Or a part of a `COUNTER.UPDATE`: it says how many posts"},
 }
 
 // because parts EXECABORT from the error that ended the transaction, which lacks its ERR.
