@@ -304,6 +304,11 @@ func TestEtcdAway(t *testing.T) {
 		if s := old.proc.agent.Standing(); s.Readable(time.Now()) != textLease {
 			t.Errorf("reads: got %q, want the lease's end", s.Readable(time.Now()))
 		}
+		traceLock.Lock()
+		if !strings.Contains(w.trace.String(), "nothing new is heard of etcd") {
+			t.Error("the log does not say that etcd is away")
+		}
+		traceLock.Unlock()
 		w.kill(w.replica(t))
 		op := &attempt{id: 1 << 40}
 		w.mu.Lock()

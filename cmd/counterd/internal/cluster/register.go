@@ -94,6 +94,9 @@ func (a *Agent) doubled() (address string) {
 // keepMembership registers the node, and again when its lease is lost.
 func (a *Agent) keepMembership() {
 	p := &a.membership
+	if err := a.conf.Registry.Err(); err != nil { // it is away, or older than it was
+		a.fault("nothing new is heard of etcd", err)
+	}
 	if l := p.held(); l != nil {
 		select {
 		case <-l.Lost():

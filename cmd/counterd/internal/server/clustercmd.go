@@ -6,6 +6,7 @@ import (
 	"math"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/front"
@@ -306,7 +307,7 @@ func infoCluster(c *call, t *infoText) {
 		t.field("cluster_shard_in_sync", len(st.Shard.InSync))
 	}
 	t.field("cluster_slots_served", st.Owned.Len()*slot.PerGroup)
-	t.field("cluster_reads", served(st.Reads))
+	t.field("cluster_reads", served(st.Readable(time.Now())))
 	t.field("cluster_writes", served(st.Writes))
 	t.field("cluster_schema_revision", st.Map.Schema.Revision)
 }

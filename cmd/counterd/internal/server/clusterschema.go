@@ -28,7 +28,7 @@ type clusterSchema struct {
 }
 
 // errForeignData: the directory has a schema of its own, which the cluster's is none of.
-var errForeignData = errors.New("the directory holds counters that were not made by this cluster: move its data in by counterctl cluster import")
+var errForeignData = errors.New("the directory holds counters that were not made by this cluster: start the node with an empty directory, and bring them in by counterctl export and import")
 
 // revision is that of the cluster's schema which the data has.
 func (c *clusterSchema) revision() int64 {
