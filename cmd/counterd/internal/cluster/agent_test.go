@@ -256,6 +256,19 @@ func TestStranger(t *testing.T) {
 	})
 }
 
+// TestLostCluster: a directory of a cluster that etcd does not know, as it lost its data, is no free node's.
+func TestLostCluster(t *testing.T) {
+	for _, of := range []struct {
+		mine     string
+		stranger bool
+	}{{"", false}, {"old", true}} {
+		a := &Agent{conf: Config{Home: &machine{w: &world{}, cluster: of.mine}}, m: new(topology.Map)}
+		if a.stranger() != of.stranger {
+			t.Errorf("cluster %q: got %v, want %v", of.mine, a.stranger(), of.stranger)
+		}
+	}
+}
+
 // TestCopy: a directory that was copied is a node once. The copy takes no part, neither beside the other nor in its place.
 func TestCopy(t *testing.T) {
 	scene(t, three, func(t *testing.T, w *world) {

@@ -62,10 +62,11 @@ func (p *membership) close(ctx context.Context) error {
 	return nil
 }
 
-// stranger tells whether the directory is of another cluster than the map.
+// stranger tells whether the directory is of another cluster than the map, or of one that etcd has lost: a node that were
+// free then would have its posts replaced by those of a new cluster's primary.
 func (a *Agent) stranger() bool {
 	mine := a.conf.Home.Cluster()
-	return mine != "" && a.m != nil && a.m.Created() && mine != a.m.Cluster.ID
+	return mine != "" && a.m != nil && (!a.m.Created() || mine != a.m.Cluster.ID)
 }
 
 // doubled tells where another process lives that is this node too, as its directory is a copy of this one's or the other
@@ -111,7 +112,11 @@ func (a *Agent) keepMembership() {
 		return // of which cluster etcd speaks is not known yet
 	}
 	if a.stranger() {
-		a.fault("the node does not join", errors.New("its directory is of cluster "+a.conf.Home.Cluster()+", and etcd's is "+a.m.Cluster.ID))
+		theirs := "has none of this name: did it lose its data?"
+		if a.m.Created() {
+			theirs = "has " + a.m.Cluster.ID
+		}
+		a.fault("the node does not join", errors.New("its directory is of cluster "+a.conf.Home.Cluster()+", and etcd "+theirs))
 		return
 	}
 	if other := a.doubled(); other != "" {
