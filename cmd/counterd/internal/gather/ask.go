@@ -94,12 +94,12 @@ func (a *Ask) AddAll(kind Kind, producer []byte, seq, epoch uint64, cmds [][][]b
 	return a.added(kind, n, producer != nil)
 }
 
-// AddBetween is Add of a read with a command before and one behind it, which have to succeed.
-func (a *Ask) AddBetween(before, args, behind [][]byte) int {
+// AddBetween is Add of a command with one before and one behind it, which have to succeed.
+func (a *Ask) AddBetween(kind Kind, before, args, behind [][]byte) int {
 	a.out = AppendCommand(a.out, before...)
 	a.out = AppendCommand(a.out, args...)
 	a.out = AppendCommand(a.out, behind...)
-	i := a.added(Read, 3, false)
+	i := a.added(kind, 3, false)
 	a.cmds[i].take = 2
 	return i
 }

@@ -36,6 +36,7 @@ type client struct {
 	// cluster's client hashes them; READONLY, which has replicas
 	// answer.
 	internal, replicaReads bool
+	disowned               bool // a link's next command is for groups that are not the shard's: see runLink
 	subs                   pubsub.Subscriber
 	peer                   atomic.Pointer[repl.Peer] // of a replica, from its first REPLCONF; nil: it is none
 
@@ -122,9 +123,13 @@ func (c *client) execute(cmd *row, args [][]byte) {
 	began := time.Now()
 	size := c.Out.Len()
 	c.executed, c.waited = cmd, 0
-	if c.far != nil && c.forAll(cmd) {
+	switch {
+	case c.disowned && !cmd.Is("counter.link"):
+		c.disowned = false
+		c.Out.Error(errOwning)
+	case c.far != nil && c.forAll(cmd):
 		c.runAll(cmd, args)
-	} else {
+	default:
 		cmd.Run(c, args)
 	}
 	took := time.Since(began) - c.waited

@@ -79,6 +79,7 @@
 //	clusterfigures.go              the cluster in /metrics
 //	far.go farwait.go              what other shards of a cluster are asked in a turn, and how it comes into its place
 //	farexec.go farall.go           transactions on a forward port; answers for all posts
+//	farchange.go                   changes of all posts
 //	gather.go                      links of other nodes: COUNTER.LINK
 //	*conn.go                       what packages node, find and dataset see of a connection
 //	block.go                       how commands block: WAIT, WAITAOF, and what waits for FAILOVER or CLIENT PAUSE

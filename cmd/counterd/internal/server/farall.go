@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/gather"
+	"github.com/counterd/counterd/cmd/counterd/internal/idmp"
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/query"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
@@ -35,12 +36,13 @@ type merger func(c *client, args [][]byte, replies [][]byte) (text string)
 var mergers = map[string]struct {
 	merge  merger
 	anyway bool // on the port of a cluster's clients too, which walk over its nodes for the others
-	change bool
+	change bool // see farchange.go
 }{
 	"counter.find": {mergeFind, true, false}, "counter.top": {mergeTop, true, false}, "counter.count": {mergeTotal, true, false},
 	"counter.sum": {mergeTotal, true, false}, "counter.min": {mergeLeast, true, false}, "counter.max": {mergeMost, true, false},
 	"counter.digest": {mergeDigest, false, false}, "dbsize": {mergeTotal, false, false}, "scan": {mergeScan, false, false}, "keys": {mergeKeys, false, false},
-	"randomkey": {nil, false, false}, "flushall": {mergeOK, false, true}, "flushdb": {mergeOK, false, true},
+	"randomkey": {nil, false, false}, "idmp|last": {mergeSeq, false, false},
+	"counter.update": {nil, false, true}, "flushall": {nil, false, true}, "flushdb": {nil, false, true},
 }
 
 // forAll tells whether a command asks all shards.
@@ -55,15 +57,26 @@ func (c *client) forAll(cmd *row) bool {
 // runAll asks all shards.
 func (c *client) runAll(cmd *row, args [][]byte) {
 	m := mergers[cmd.Name]
-	if m.merge == nil {
+	replies, text := [][]byte(nil), ""
+	switch {
+	case cmd.Is("counter.update"):
+		c.updateAll(cmd, args)
+		return
+	case m.change:
+		if _, text = c.changeAll(cmd, args, gather.Once, c.far.shards.Settings().ChangeWithin()); text == "" {
+			c.Out.Status("OK")
+		} else {
+			c.Out.Error(text)
+		}
+		return
+	case m.merge == nil:
 		c.randomKey(cmd, args)
 		return
 	}
-	replies, text := [][]byte(nil), ""
 	if q, err := query.ParseFind(c.names(), args[1:]); cmd.Is("counter.find") && err == nil && q.Offset > 0 {
 		text = errOffset
 	} else {
-		replies, _, text = c.askAll(cmd, args, m.change)
+		replies, _, text = c.askAll(cmd, args)
 	}
 	if text == "" {
 		size := c.Out.Len()
@@ -77,12 +90,12 @@ func (c *client) runAll(cmd *row, args [][]byte) {
 }
 
 // askAll returns what all shards answered; text is the error.
-func (c *client) askAll(cmd *row, args [][]byte, change bool) (replies [][]byte, from []*gather.Shard, text string) {
+func (c *client) askAll(cmd *row, args [][]byte) (replies [][]byte, from []*gather.Shard, text string) {
 	began := time.Now()
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		v := c.far.shards.View()
 		changed := c.far.shards.Changed()
-		replies, again, text := c.askOnce(v, cmd, args, change)
+		replies, again, text := c.askOnce(v, cmd, args)
 		if text == "" || !again || time.Since(began) > c.far.shards.Settings().ReadWithin() {
 			return replies, v.All, text
 		}
@@ -94,9 +107,9 @@ func (c *client) askAll(cmd *row, args [][]byte, change bool) (replies [][]byte,
 }
 
 // askOnce is one try. again tells whether another may succeed.
-func (c *client) askOnce(v *gather.View, cmd *row, args [][]byte, change bool) (replies [][]byte, again bool, text string) {
+func (c *client) askOnce(v *gather.View, cmd *row, args [][]byte) (replies [][]byte, again bool, text string) {
 	if !v.Whole() {
-		return nil, true, "CLUSTERDOWN not all hash slots are owned by a shard"
+		return nil, true, errNotWhole
 	}
 	var round gather.Round
 	round.Begin()
@@ -109,48 +122,33 @@ func (c *client) askOnce(v *gather.View, cmd *row, args [][]byte, change bool) (
 			continue
 		}
 		asks[i] = round.Ask(s)
-		owning := [][]byte{[]byte("COUNTER.LINK"), []byte("OWNING"), []byte(v.Groups(s).String())}
-		if change {
-			asks[i].Add(gather.Once, args...)
-		} else {
-			asks[i].AddBetween(owning, args, owning)
-		}
+		owning := linkCommand("OWNING", v.Groups(s))
+		asks[i].AddBetween(gather.Read, owning, args, owning)
 	}
-	within := allWithin
-	if change {
-		within = c.far.shards.Settings().ChangeWithin()
-	}
-	round.SendSlow(c.ID(), within)
+	round.SendSlow(c.ID(), allWithin)
 	if local >= 0 {
-		replies[local] = c.runHere(v, cmd, args)
+		replies[local] = c.runHere(v, cmd, args, errOwning)
 	}
 	round.Wait()
-	done := 0
 	for i, a := range asks {
 		if a != nil {
-			reply, doubt, why := a.Reply(0)
-			switch {
-			case why != nil && (doubt || change && done > 0):
-				return nil, false, fmt.Sprintf("UNCERTAIN the change may have been made in a part: %v did not answer: %v", v.All[i], why)
-			case why != nil:
+			reply, _, why := a.Reply(0)
+			if why != nil {
 				return nil, false, fmt.Sprintf("CLUSTERDOWN %v did not answer: %v", v.All[i], why)
 			}
 			replies[i] = reply
 		}
 		if reply := replies[i]; len(reply) > 0 && reply[0] == '-' {
-			text := string(bytes.TrimRight(reply[1:], "\r\n"))
-			if change && done > 0 {
-				return nil, false, "UNCERTAIN the change was made in a part: " + text
-			}
-			return nil, retriable(reply), text
+			return nil, retriable(reply), string(bytes.TrimRight(reply[1:], "\r\n"))
 		}
-		done++
 	}
 	return replies, false, ""
 }
 
-// runHere executes a command on this node's posts.
-func (c *client) runHere(v *gather.View, cmd *row, args [][]byte) []byte {
+const errNotWhole = "CLUSTERDOWN not all hash slots are owned by a shard"
+
+// runHere executes a command on this node's posts. moved is the error where others are its shard's by then.
+func (c *client) runHere(v *gather.View, cmd *row, args [][]byte, moved string) []byte {
 	owned := func() bool { return topology.GroupSet(c.store.Groups().Owned()) == v.Groups(v.Local) }
 	if !owned() || !c.srv.node.Lets(cmd.Flags) {
 		return []byte("-" + errOwning + "\r\n")
@@ -169,7 +167,7 @@ func (c *client) runHere(v *gather.View, cmd *row, args [][]byte) []byte {
 	}
 	c.unsureN = 0
 	if !owned() {
-		return []byte("-" + errOwning + "\r\n")
+		return []byte("-" + moved + "\r\n")
 	}
 	return reply
 }
@@ -228,8 +226,19 @@ func mergeEnd(c *client, replies [][]byte, want int) string {
 	return ""
 }
 
-func mergeOK(c *client, _ [][]byte, _ [][]byte) string {
-	c.Out.Status("OK")
+// mergeSeq has the highest of the sequence numbers.
+func mergeSeq(c *client, _ [][]byte, replies [][]byte) string {
+	var highest *big.Int
+	for _, r := range replies {
+		if n := number(r); n != nil && (highest == nil || n.Cmp(highest) > 0) {
+			highest = n
+		}
+	}
+	if highest == nil {
+		c.Out.Null()
+	} else {
+		idmp.AppendSeq(&c.Out, highest.Uint64())
+	}
 	return ""
 }
 
@@ -489,7 +498,7 @@ func mergeKeys(c *client, _ [][]byte, replies [][]byte) string {
 
 // randomKey draws a shard by how many posts it has, and then one of its keys.
 func (c *client) randomKey(cmd *row, args [][]byte) {
-	sizes, from, text := c.askAll(c.srv.commands.Find([]byte("dbsize")), [][]byte{[]byte("DBSIZE")}, false)
+	sizes, from, text := c.askAll(c.srv.commands.Find([]byte("dbsize")), [][]byte{[]byte("DBSIZE")})
 	total := int64(0)
 	for _, r := range sizes {
 		total += number(r).Int64()
@@ -509,7 +518,7 @@ func (c *client) randomKey(cmd *row, args [][]byte) {
 		}
 		v := c.far.shards.View()
 		if from[i] == v.Local {
-			gather.AppendAs(&c.Out, c.runHere(v, cmd, args))
+			gather.AppendAs(&c.Out, c.runHere(v, cmd, args, errOwning))
 			return
 		}
 		var round gather.Round

@@ -82,6 +82,9 @@ func provokeForward(p provoker) {
 	link := k.dial(0, 2)
 	link.want("COUNTER.LINK 1 x", "+OK")
 	p.refused(s, link, "COUNTER.LINK OWNING 0", "TRYAGAIN The shard owns other posts than it is asked for")
+	p.heard(link.do("COUNTER.LINK STILL 0").String(), "UNCERTAIN groups of the shard moved meanwhile")
+	p.refused(s, w, "COUNTER.UPDATE weibo INCR comment 1 LIMIT 9", "CROSSSLOT COUNTER.UPDATE with LIMIT")
+	p.refused(s, w, "IDMP FENCE p", "ERR IDMP FENCE is not to be had on the forward port")
 	p.heard(w.do("FLUSHALL").String(), "UNCERTAIN the change may have been made in a part: shard 2 (127.0.0.1:")
 	whole := k.shards[0].Groups
 	k.shards[0].Groups.Remove(0)
@@ -96,7 +99,7 @@ func provokeForward(p provoker) {
 		}
 	}
 	part.hurry(100 * time.Millisecond)
-	p.heard(part.forward(0, 2).do("FLUSHALL").String(), "UNCERTAIN the change was made in a part: CLUSTERDOWN")
+	p.heard(part.forward(0, 2).do("FLUSHALL").String(), "UNCERTAIN the change was made in a part: shard 2 (127.0.0.1:")
 	p.refused(s, w, "COUNTER.LINK 99 x", "ERR COUNTER.LINK: got format 99, want 1")
 	p.refused(wireServe(p.T, nil), wireDial(p.T, wireServe(p.T, nil), 2), "COUNTER.LINK 1 x", "ERR This instance has cluster support disabled")
 }

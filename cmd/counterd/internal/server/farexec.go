@@ -108,6 +108,8 @@ func forwardText(cmd *row) string {
 		return errNoCluster
 	case cmd.Is("watch"):
 		return "ERR WATCH is not to be had on the forward port: use HINCRBY, INCREX, SET with NX or XX and the like, or the port of the cluster's nodes"
+	case cmd.Is("idmp|fence"):
+		return "ERR IDMP FENCE is not to be had on the forward port: each shard has an epoch of a producer, ask the primary of each"
 	case cmd.Is("client|tracking"), cmd.Is("client|caching"):
 		return "ERR CLIENT TRACKING is not to be had on the forward port: this node does not hear of what changes on others"
 	}

@@ -18,19 +18,26 @@ func (s *Server) linkSettings() gather.Settings {
 func gatherCommands() []*row {
 	return []*row{
 		{Name: "counter.link", Arity: 3, Flags: command.Admin | command.NoScript | command.NoMulti | command.Fast | command.Loading | command.Stale, Group: "counterd", Since: "0.1.0", Complexity: "O(1)",
-			Summary: "Makes the connection another node's, which asks for what this node's shard has: nodes of a cluster send it.", Syntax: "format node-id | OWNING groups", Run: runLink, Asks: command.NoData},
+			Summary: "Makes the connection another node's, which asks for what this node's shard has: nodes of a cluster send it.", Syntax: "format node-id | OWNING groups | STILL groups", Run: runLink, Asks: command.NoData},
 	}
 }
 
-// runLink: COUNTER.LINK format node-id | OWNING groups. What a link asks is answered by this node alone, or refused (MOVED), and in the
-// neutral version of the protocol. OWNING answers OK as long as the node's shard owns just these groups.
+// runLink: COUNTER.LINK format node-id | OWNING groups | STILL groups. What a link asks is answered by this node alone, or
+// refused (MOVED), and in the neutral version of the protocol. OWNING answers OK if the node's shard owns just these groups,
+// else the next command is refused too. STILL says behind a change whether that is so yet.
 func runLink(c *client, args [][]byte) {
-	if c.internal && c.far == nil && resp.EqualFold(args[1], "OWNING") {
-		if set, err := topology.ParseGroups(string(args[2])); err != nil || topology.GroupSet(c.store.Groups().Owned()) != set {
+	owning, still := resp.EqualFold(args[1], "OWNING"), resp.EqualFold(args[1], "STILL")
+	if c.internal && c.far == nil && (owning || still) {
+		set, err := topology.ParseGroups(string(args[2]))
+		switch c.disowned = err != nil || topology.GroupSet(c.store.Groups().Owned()) != set; {
+		case !c.disowned:
+			c.Out.Status("OK")
+		case owning:
 			c.Out.Error(errOwning)
-			return
+		default:
+			c.disowned = false
+			c.Out.Error(errStill)
 		}
-		c.Out.Status("OK")
 		return
 	}
 	switch format, ok := resp.Number(args[1]); {

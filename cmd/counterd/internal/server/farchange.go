@@ -1,0 +1,158 @@
+package server
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/gather"
+	"github.com/counterd/counterd/cmd/counterd/internal/idmp"
+	"github.com/counterd/counterd/cmd/counterd/internal/query"
+	"github.com/counterd/counterd/cmd/internal/topology"
+)
+
+// Changes of all posts, by a forward port. Each shard is told which groups it is asked for (COUNTER.LINK OWNING), and makes
+// no change where it owns others; behind the change it says whether it owned them all the time (COUNTER.LINK STILL).
+//
+// What has a number of its client's is sent to each shard with that, and again when a connection is lost: each makes its
+// part once, and who repeats it after an error has those that made theirs answer again, and the others make it. What has
+// none is sent once. It is not given a number, as a change by condition with one is of 10,000 posts at most.
+
+const (
+	errStill       = "UNCERTAIN groups of the shard moved meanwhile: their posts may have been changed twice, or not at all"
+	errUpdateLimit = "CROSSSLOT COUNTER.UPDATE with LIMIT is not to be had for the posts of several shards: leave LIMIT out, or ask COUNTER.FIND for mids, and change each"
+)
+
+// updateAll is COUNTER.UPDATE.
+func (c *client) updateAll(cmd *row, args [][]byte) {
+	var num idmp.Number
+	rest, text := c.number(&num, cmd, args)
+	if text != "" {
+		c.Out.Error(text)
+		return
+	}
+	q, err := query.ParseUpdate(c.names(), rest[1:])
+	switch {
+	case err != nil:
+		c.StoreError(err)
+		return
+	case q.Limit > 0 && len(c.far.shards.View().All) > 1:
+		c.Out.Error(errUpdateLimit)
+		return
+	}
+	kind := gather.Once
+	if num.Producer != nil {
+		kind = gather.Numbered
+		rest = append(slices.Clip(rest), []byte("IDMP"), num.Producer, strconv.AppendUint(nil, num.Seq, 10))
+		if num.Epoch > 0 {
+			rest = append(rest, []byte("EPOCH"), strconv.AppendUint(nil, num.Epoch, 10))
+		}
+	}
+	numbers := c.numbers
+	c.numbers.producer = nil // it was taken
+	replies, text := c.changeAll(cmd, rest, kind, allWithin)
+	c.numbers = numbers
+	if text == "" {
+		mergeUpdate(c, replies)
+	} else {
+		c.Out.Error(text)
+	}
+}
+
+// mergeUpdate adds up how many posts were changed, or has all rows in order of mid.
+func mergeUpdate(c *client, replies [][]byte) {
+	var list []foundRow
+	for _, r := range replies {
+		if r[0] == ':' {
+			mergeTotal(c, nil, replies)
+			return
+		}
+		list = rowsOf(list, r)
+	}
+	slices.SortFunc(list, func(a, b foundRow) int { return cmp.Compare(a.mid, b.mid) })
+	c.answerRows(list)
+}
+
+// changeAll has every shard make a change of its posts. text is the error.
+func (c *client) changeAll(cmd *row, args [][]byte, kind gather.Kind, within time.Duration) (replies [][]byte, text string) {
+	began := time.Now()
+	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
+		v := c.far.shards.View()
+		changed := c.far.shards.Changed()
+		replies, again, text := c.changeOnce(v, cmd, args, kind, within)
+		if text == "" || !again || time.Since(began) > c.far.shards.Settings().ChangeWithin() {
+			return replies, text
+		}
+		select {
+		case <-changed:
+		case <-time.After(pause):
+		}
+	}
+}
+
+// changeOnce is one try. again tells whether another may succeed, and changes nothing a second time.
+func (c *client) changeOnce(v *gather.View, cmd *row, args [][]byte, kind gather.Kind, within time.Duration) (replies [][]byte, again bool, text string) {
+	if !v.Whole() {
+		return nil, true, errNotWhole
+	}
+	var round gather.Round
+	round.Begin()
+	replies = make([][]byte, len(v.All))
+	asks := make([]*gather.Ask, len(v.All))
+	for i, s := range v.All {
+		if s != v.Local {
+			asks[i] = round.Ask(s)
+			asks[i].AddBetween(kind, linkCommand("OWNING", v.Groups(s)), args, linkCommand("STILL", v.Groups(s)))
+		}
+	}
+	round.SendSlow(c.ID(), within)
+	if i := slices.Index(v.All, v.Local); i >= 0 {
+		replies[i] = c.runHere(v, cmd, args, errStill)
+	}
+	round.Wait()
+	made, again := 0, true
+	var refused, part, unsure string // what the first one said, and the same with its name
+	for i, s := range v.All {
+		doubt, why := false, error(nil)
+		if asks[i] != nil {
+			replies[i], doubt, why = asks[i].Reply(0)
+		}
+		reply := replies[i]
+		if why == nil && reply[0] != '-' {
+			made++
+			continue
+		}
+		said := "CLUSTERDOWN "
+		named := s.String()
+		if why != nil {
+			named += " did not answer: " + why.Error()
+			said += named
+		} else {
+			said = string(bytes.TrimRight(reply[1:], "\r\n"))
+			named += ": " + said
+			doubt = doubt && retriable(reply) || uncertain(reply)
+		}
+		again = again && why == nil && retriable(reply)
+		if doubt && unsure == "" {
+			unsure = named
+		} else if !doubt && refused == "" {
+			refused, part = said, named
+		}
+	}
+	switch {
+	case made == len(v.All):
+		return replies, false, ""
+	case unsure != "":
+		return nil, false, "UNCERTAIN the change may have been made in a part: " + unsure
+	case made == 0:
+		return nil, again, refused
+	}
+	return nil, again && kind == gather.Numbered && refused != errOwning, "UNCERTAIN the change was made in a part: " + part
+}
+
+// linkCommand is COUNTER.LINK about the groups that a shard is asked for.
+func linkCommand(word string, groups topology.GroupSet) [][]byte {
+	return [][]byte{[]byte("COUNTER.LINK"), []byte(word), []byte(groups.String())}
+}

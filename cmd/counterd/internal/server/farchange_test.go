@@ -1,0 +1,121 @@
+package server
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/cluster"
+	"github.com/counterd/counterd/cmd/counterd/internal/config"
+)
+
+// TestForwardUpdate changes posts by condition by a forward port, and in a server of its own: answers and posts are the
+// same. With a number, of its own or the connection's, that is so once.
+func TestForwardUpdate(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	for _, proto := range []int{2, 3} {
+		model := wireDial(t, wireServe(t, nil), proto)
+		k := farServe(t, 3, nil)
+		c := k.forward(1, proto)
+		same := func(command string) {
+			t.Helper()
+			if got, want := c.do(command), model.do(command); got.Raw != want.Raw {
+				t.Errorf("RESP%d %s: got %s, want %s", proto, command, got, want)
+			}
+		}
+		for range 300 {
+			same(fmt.Sprintf("SET %d.%s %d", r.IntN(2000), []string{"cntcm", "cntrn"}[r.IntN(2)], r.IntN(50)))
+		}
+		for _, command := range []string{
+			"COUNTER.UPDATE weibo WHERE comment > 20 INCR comment 1", "COUNTER.UPDATE weibo WHERE comment = 9 SET repost 7 RETURNING OLD",
+			"COUNTER.UPDATE weibo WHERE comment > 40 DECR comment 30 RETURNING NEW", "COUNTER.UPDATE weibo WHERE comment = 99999 DEL RETURNING OLD",
+			"COUNTER.UPDATE weibo WHERE comment > 10 INCR repost 1 IDMP p 7 EPOCH 2", "COUNTER.UPDATE weibo WHERE comment > 10 INCR repost 1 IDMP p 7 EPOCH 2",
+			"COUNTER.UPDATE weibo WHERE comment > 10 INCR repost 1 IDMP p 8 EPOCH 1",
+			"COUNTER.UPDATE weibo MID < 100 INCR repost 1 RETURNING NEW IDMP p 9 EPOCH 2", "IDMP LAST p", "IDMP LAST nobody", "COUNTER.UPDATE weibo INCR repost 2 IDMP q 18446744073709551615", "IDMP LAST q",
+			"CLIENT IDMP me 5", "COUNTER.UPDATE weibo MID < 50 INCR repost 1", "COUNTER.UPDATE weibo", "INCR 1.cntrn", "IDMP LAST me", "CLIENT IDMP me 5", "COUNTER.UPDATE weibo MID < 50 INCR repost 1",
+			"CLIENT IDMP me 7", "INCR 1.cntrn", "CLIENT IDMP OFF",
+			"COUNTER.UPDATE nosuch DEL", "COUNTER.UPDATE weibo SET comment 4294967296", "COUNTER.UPDATE weibo INCR comment 1 IDMP p x", "COUNTER.UPDATE weibo WHERE repost > 30 DEL",
+			"COUNTER.FIND weibo LIMIT 5000", "COUNTER.UPDATE weibo DEL", "DBSIZE"} {
+			same(command)
+		}
+		c.want("COUNTER.UPDATE weibo INCR comment 1 LIMIT 5", "-"+errUpdateLimit)
+	}
+}
+
+// TestForwardUpdateInPart has a shard refuse its part of a change: the error says which, and that others made theirs. With a
+// number it is made by the rest when it is sent again, and by nobody twice.
+func TestForwardUpdateInPart(t *testing.T) {
+	for _, bad := range []int{0, 1} { // the node that is asked, and another one
+		k := farServe(t, 3, nil)
+		k.hurry(100 * time.Millisecond)
+		c := k.forward(0, 2)
+		for shard := range 3 {
+			for n := range 10 {
+				c.want(fmt.Sprintf("SET %d.cntcm 100", k.mid(shard, n)), "+OK")
+			}
+		}
+		k.change = func(i int, st *cluster.Standing) {
+			if i == bad {
+				st.Writes = "CLUSTERDOWN as the agent says"
+			}
+		}
+		k.stand()
+		refused := fmt.Sprintf("-UNCERTAIN the change was made in a part: shard %d (127.0.0.1:%d): CLUSTERDOWN as the agent says", bad+1, k.nodes[bad].Port)
+		if bad == 0 { // it is asked first, and takes no changes at all
+			refused = "-CLUSTERDOWN as the agent says"
+		}
+		c.want("COUNTER.UPDATE weibo INCR comment 1", refused)
+		c.want("COUNTER.UPDATE weibo INCR comment 10 IDMP p 1", refused)
+		c.want("COUNTER.UPDATE weibo INCR comment 10 IDMP p 1", refused)
+		k.change = nil
+		k.stand()
+		want := ":3320"
+		if bad == 0 {
+			want = ":3300"
+		}
+		c.want("COUNTER.UPDATE weibo INCR comment 10 IDMP p 1", ":30")
+		c.want("COUNTER.SUM weibo comment", want)
+	}
+}
+
+// TestForwardUpdateOwning has a shard own other posts than it is asked for: it changes none.
+func TestForwardUpdateOwning(t *testing.T) {
+	k := farServe(t, 2, nil)
+	c := k.forward(0, 2)
+	mid := k.mid(1, 0)
+	c.want(fmt.Sprintf("SET %d.cntcm 5", mid), "+OK")
+	link := k.dial(1, 2)
+	link.want("COUNTER.LINK 1 x", "+OK")
+	groups := k.shards[1].Groups
+	link.want("COUNTER.LINK OWNING 0", "-"+errOwning)
+	link.want("COUNTER.UPDATE weibo INCR comment 1", "-"+errOwning)
+	link.want("COUNTER.LINK STILL 0", "-"+errStill)
+	link.want("COUNTER.LINK OWNING "+groups.String(), "+OK")
+	link.want("COUNTER.UPDATE weibo INCR comment 1", ":1")
+	link.want("COUNTER.LINK STILL "+groups.String(), "+OK")
+	k.srv[1].Store().Groups().Own(groups.Union(k.shards[0].Groups)) // it knows of a move that the others do not
+	for _, command := range []string{"COUNTER.UPDATE weibo MID > 0 INCR comment 1", "FLUSHALL"} {
+		c.want(command, fmt.Sprintf("-UNCERTAIN the change was made in a part: shard 2 (127.0.0.1:%d): %s", k.nodes[1].Port, errOwning))
+	}
+	if n, _, err := k.srv[1].Store().Get(fmt.Sprintf("%d.cntcm", mid)); n != 6 || err != nil {
+		t.Errorf("got %d and %v, want 6", n, err)
+	}
+}
+
+// TestForwardChangeByReplica changes the posts of all shards by the forward port of a node that has none.
+func TestForwardChangeByReplica(t *testing.T) {
+	k := startCluster(t, func(c *config.Config) { c.Cluster.ForwardPort = freePort(t) }, 2, 1)
+	c := k.forward(1, 2)
+	c.want(fmt.Sprintf("SET %d.cntcm 5", k.mid(0, 0)), "+OK")
+	c.want(fmt.Sprintf("SET %d.cntcm 5", k.mid(1, 0)), "+OK")
+	c.want("COUNTER.UPDATE weibo INCR comment 1", ":2")
+	c.want("FLUSHALL", "+OK")
+	for i, shard := range []int{0, 2} {
+		if n, found, err := k.srv[shard].Store().Get(fmt.Sprintf("%d.cntcm", k.mid(i, 0))); found || err != nil {
+			t.Errorf("shard %d: got %d and %v", i, n, err)
+		}
+	}
+}
