@@ -195,7 +195,10 @@ func (s *server) checkLog() {
 }
 
 // rss returns the resident memory of the process in bytes.
-func (s *server) rss() int64 {
+func (s *server) rss() int64 { return s.status("VmRSS") }
+
+// status is a line of the process's status that is a size, in bytes.
+func (s *server) status(name string) int64 {
 	s.t.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
 	if err != nil {
@@ -203,11 +206,11 @@ func (s *server) rss() int64 {
 	}
 	for line := range strings.Lines(string(data)) {
 		var kib int64
-		if n, _ := fmt.Sscanf(line, "VmRSS: %d kB", &kib); n == 1 {
+		if n, _ := fmt.Sscanf(line, name+": %d kB", &kib); n == 1 {
 			return kib << 10
 		}
 	}
-	s.t.Fatalf("no VmRSS line in /proc/%d/status", s.cmd.Process.Pid)
+	s.t.Fatalf("no %s line in /proc/%d/status", name, s.cmd.Process.Pid)
 	return 0
 }
 

@@ -107,7 +107,9 @@ func TestStartMemory(t *testing.T) {
 	for i := range 1000 {
 		c.want(":1\r\n", "INCR", strconv.Itoa(i*4000)+".cntcm")
 	}
-	if rss := s.rss(); rss > 20<<20 {
-		t.Errorf("with a thousand items the server holds %d KiB, want under 20 MiB", rss>>10)
+	// What it took, without the pages of its program, 18 MiB with etcd's client, which are the page cache's: the system takes
+	// them back when it likes, and all processes of the program share them.
+	if own := s.rss() - s.status("RssFile"); own > 16<<20 {
+		t.Errorf("with a thousand items the server holds %d KiB beside its program, want under 16 MiB", own>>10)
 	}
 }
