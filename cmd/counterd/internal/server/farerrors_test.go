@@ -3,13 +3,12 @@ package server
 import (
 	"bufio"
 	"fmt"
-	"log/slog"
 	"net"
 	"testing"
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/cluster"
-	"github.com/counterd/counterd/cmd/counterd/internal/gather"
+	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
 	"github.com/counterd/counterd/internal/errclass"
 )
@@ -17,13 +16,7 @@ import (
 // hurry makes the links of all nodes wait for another node no longer than if nodes were given up after d.
 func (k *testCluster) hurry(d time.Duration) {
 	for _, s := range k.srv {
-		old := s.shards
-		k.t.Cleanup(old.Close)
-		s.shards = gather.New(func() gather.Settings {
-			set := s.linkSettings()
-			set.Timeout = d
-			return set
-		}, slog.New(slog.DiscardHandler))
+		s.config.Hold(func(c *config.Config) { c.Cluster.NodeTimeout = int(d.Milliseconds()) })
 	}
 	k.stand()
 }
