@@ -21,7 +21,7 @@ import (
 // All methods are safe for concurrent use. It keeps the log from that offset on, so it must be closed.
 type GroupExport struct {
 	s      *Store
-	groups persist.Groups
+	groups slot.Set
 	from   uint64
 	pin    *Pin
 
@@ -56,7 +56,7 @@ const (
 )
 
 // Export begins to bring groups to another store. The error is ErrInMemory, ErrReplica or ErrClosed.
-func (g Groups) Export(set [slot.Groups / 64]uint64) (*GroupExport, error) {
+func (g Groups) Export(set slot.Set) (*GroupExport, error) {
 	s := g.s
 	if s.log == nil {
 		return nil, ErrInMemory
@@ -82,7 +82,7 @@ func (g Groups) Export(set [slot.Groups / 64]uint64) (*GroupExport, error) {
 func (x *GroupExport) From() uint64 { return x.from }
 
 // Groups are those that it brings.
-func (x *GroupExport) Groups() [slot.Groups / 64]uint64 { return x.groups }
+func (x *GroupExport) Groups() slot.Set { return x.groups }
 
 // Close lets the log go. It may be called twice.
 func (x *GroupExport) Close() error {
@@ -159,7 +159,7 @@ func (x *GroupExport) Rows(dst []byte, at ExportPlace) (records []byte, next Exp
 
 // copy copies the posts of groups in the block that holds mid, and returns where the next one begins. REQUIRES
 // Store.gate held.
-func (c *exportBlock) copy(ks *keyspace, mid uint64, groups *persist.Groups) (next uint64, err error) {
+func (c *exportBlock) copy(ks *keyspace, mid uint64, groups *slot.Set) (next uint64, err error) {
 	c.mids, c.ids, c.columns = c.mids[:0], c.ids[:0], c.columns[:0]
 	for _, col := range ks.def.Columns {
 		c.ids = append(c.ids, col.ID)
@@ -251,7 +251,7 @@ func (x *GroupExport) appendRows(dst []byte, counter uint32) []byte {
 
 // spaceFrom returns the first keyspace from a place on that has posts of groups; nil: there is none. REQUIRES Store.gate
 // held.
-func (s *Store) spaceFrom(space uint32, groups *persist.Groups) (*keyspace, uint32) {
+func (s *Store) spaceFrom(space uint32, groups *slot.Set) (*keyspace, uint32) {
 	for ; ; space++ {
 		ks, more := s.keyspaceAt(int(space))
 		if ks != nil && (!s.grouped || groups.Has(ks.group)) || !more {
@@ -297,7 +297,7 @@ func (x *GroupExport) Log(dst []byte, from uint64, most int) (records []byte, ne
 }
 
 // appendGroups appends the records of a frame that end behind an offset and have to do with groups.
-func appendGroups(dst []byte, f *persist.Frame, after uint64, groups *persist.Groups) ([]byte, error) {
+func appendGroups(dst []byte, f *persist.Frame, after uint64, groups *slot.Set) ([]byte, error) {
 	var rec persist.Record
 	var once []byte // one that waits for the record behind it
 	pos := f.Start + persist.FrameHeaderLen

@@ -18,7 +18,7 @@ import (
 type GroupImport struct {
 	s      *Store
 	move   string
-	groups persist.Groups
+	groups slot.Set
 
 	names map[uint32]sourceProducer // the source's, by its numbers
 	rec   persist.Record
@@ -46,7 +46,7 @@ const maxImport = 256 << 10
 
 // Import begins to take groups over by a move: what is here of them is removed, and nobody sees them until Accept. It may
 // be begun anew at any time, which forgets what came before. Own must not name the groups. Errors as of changes.
-func (g Groups) Import(move string, set [slot.Groups / 64]uint64) (*GroupImport, error) {
+func (g Groups) Import(move string, set slot.Set) (*GroupImport, error) {
 	s := g.s
 	if err := s.deleteGroups(set); err != nil {
 		return nil, err

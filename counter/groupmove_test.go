@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/counterd/counterd/internal/slot"
-	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -38,7 +37,7 @@ type moverNode struct {
 // testMove is one on its way.
 type testMove struct {
 	id       string
-	groups   persist.Groups
+	groups   slot.Set
 	from, to int
 	x        *GroupExport
 	i        *GroupImport
@@ -78,8 +77,8 @@ func (n *moverNode) open(t *testing.T) {
 }
 
 // own tells a store what it serves: of the groups that are handed over nobody serves any.
-func (m *movers) own(i int, held ...persist.Groups) {
-	var set persist.Groups
+func (m *movers) own(i int, held ...slot.Set) {
+	var set slot.Set
 	for g, owner := range m.owner {
 		if owner == i {
 			set[g>>6] |= 1 << (g & 63)
@@ -229,7 +228,7 @@ func (m *movers) advance(t *testing.T) {
 				v.groups[g>>6] |= 1 << (g & 63)
 			}
 		}
-		if v.groups == (persist.Groups{}) {
+		if v.groups == (slot.Set{}) {
 			return
 		}
 		m.moves++

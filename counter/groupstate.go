@@ -24,12 +24,12 @@ import (
 
 // groupStates is which groups are not here. Guarded by Store.gate, and written while it is held exclusively.
 type groupStates struct {
-	importing map[string]persist.Groups // by move
-	gone      persist.Groups
+	importing map[string]slot.Set // by move
+	gone      slot.Set
 }
 
 // hidden are all that are not here.
-func (g *groupStates) hidden() persist.Groups {
+func (g *groupStates) hidden() slot.Set {
 	all := g.gone
 	for _, set := range g.importing {
 		for i := range all {
@@ -40,12 +40,12 @@ func (g *groupStates) hidden() persist.Groups {
 }
 
 // take says that groups are of a move, or of none.
-func (g *groupStates) take(set persist.Groups) {
+func (g *groupStates) take(set slot.Set) {
 	for move, of := range g.importing {
 		for i := range of {
 			of[i] &^= set[i]
 		}
-		if g.importing[move] = of; of == (persist.Groups{}) {
+		if g.importing[move] = of; of == (slot.Set{}) {
 			delete(g.importing, move)
 		}
 	}
@@ -55,13 +55,13 @@ func (g *groupStates) take(set persist.Groups) {
 }
 
 // apply takes over what a record says. It makes a new map: snapshots have the old one.
-func (g *groupStates) apply(kind persist.Kind, move string, set persist.Groups) {
+func (g *groupStates) apply(kind persist.Kind, move string, set slot.Set) {
 	g.importing = maps.Clone(g.importing)
 	g.take(set)
 	switch kind {
 	case persist.KindImport:
 		if g.importing == nil {
-			g.importing = make(map[string]persist.Groups)
+			g.importing = make(map[string]slot.Set)
 		}
 		of := g.importing[move]
 		for i := range set {
@@ -77,7 +77,7 @@ func (g *groupStates) apply(kind persist.Kind, move string, set persist.Groups) 
 
 // saved is what a manifest says of them.
 func (g *groupStates) saved() (list []persist.MovingGroups) {
-	if g.gone != (persist.Groups{}) {
+	if g.gone != (slot.Set{}) {
 		list = append(list, persist.MovingGroups{Groups: g.gone})
 	}
 	for _, move := range slices.Sorted(maps.Keys(g.importing)) {
@@ -113,10 +113,10 @@ var ErrNotImporting = errors.New("counter: the hash slots are not being moved he
 var ErrBehind = errors.New("counter: the schema lacks what is moved here")
 
 // States tells which groups the log says are on their way here, by move, and which have gone to another store.
-func (g Groups) States() (importing map[string][slot.Groups / 64]uint64, gone [slot.Groups / 64]uint64) {
+func (g Groups) States() (importing map[string]slot.Set, gone slot.Set) {
 	g.s.gate.RLock()
 	defer g.s.gate.RUnlock()
-	importing = make(map[string][slot.Groups / 64]uint64)
+	importing = make(map[string]slot.Set)
 	for move, set := range g.s.moving.importing {
 		importing[move] = set
 	}
@@ -125,14 +125,14 @@ func (g Groups) States() (importing map[string][slot.Groups / 64]uint64, gone [s
 
 // Accept says that groups that came by a move are here: durably as by Commit of the offset. Accepting what is here
 // already changes nothing.
-func (g Groups) Accept(move string, set [slot.Groups / 64]uint64) (end uint64, err error) {
+func (g Groups) Accept(move string, set slot.Set) (end uint64, err error) {
 	return g.s.logMove(persist.KindAccept, move, set)
 }
 
 // Drop removes all posts of groups, which another store has taken over by a move, or will never come. Clients must not
 // see them any more: see Own. In a store that is not made of groups that takes a while, as each post is removed on its
 // own. It may be repeated, and goes on then. Errors as of changes.
-func (g Groups) Drop(move string, set [slot.Groups / 64]uint64) (end uint64, err error) {
+func (g Groups) Drop(move string, set slot.Set) (end uint64, err error) {
 	if err := g.s.deleteGroups(set); err != nil {
 		return 0, err
 	}
@@ -140,7 +140,7 @@ func (g Groups) Drop(move string, set [slot.Groups / 64]uint64) (end uint64, err
 }
 
 // logMove logs and applies that groups come, are here, or have gone.
-func (s *Store) logMove(kind persist.Kind, move string, set persist.Groups) (end uint64, err error) {
+func (s *Store) logMove(kind persist.Kind, move string, set slot.Set) (end uint64, err error) {
 	if len(move) == 0 || len(move) > persist.MaxMoveID {
 		return 0, fmt.Errorf("counter: move's id of %d bytes, want 1..%d", len(move), persist.MaxMoveID)
 	}
@@ -166,7 +166,7 @@ func (s *Store) logMove(kind persist.Kind, move string, set persist.Groups) (end
 }
 
 // moveGroups applies the record of a move that ends at pos. REQUIRES Store.gate held exclusively, or a replay.
-func (s *Store) moveGroups(pos uint64, kind persist.Kind, move string, set persist.Groups) error {
+func (s *Store) moveGroups(pos uint64, kind persist.Kind, move string, set slot.Set) error {
 	if kind != persist.KindAccept {
 		if err := s.emptyGroups(pos, set); err != nil {
 			return err
@@ -179,7 +179,7 @@ func (s *Store) moveGroups(pos uint64, kind persist.Kind, move string, set persi
 
 // emptyGroups removes all posts of groups that a record at pos removes and images do not lack already. Where the store is
 // not made of groups they are removed before, on their own: see deleteGroups.
-func (s *Store) emptyGroups(pos uint64, set persist.Groups) error {
+func (s *Store) emptyGroups(pos uint64, set slot.Set) error {
 	if !s.grouped {
 		return nil
 	}
@@ -190,7 +190,7 @@ func (s *Store) emptyGroups(pos uint64, set persist.Groups) error {
 const deleteBatch = 256
 
 // deleteGroups removes the posts of groups one by one, where the store is not made of groups.
-func (s *Store) deleteGroups(set persist.Groups) error {
+func (s *Store) deleteGroups(set slot.Set) error {
 	if s.grouped {
 		return nil
 	}

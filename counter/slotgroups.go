@@ -77,7 +77,7 @@ func (e *NotOwnedError) Is(target error) bool { return target == ErrNotOwned }
 // An operation on another group's post gets a *NotOwnedError, a change of several posts (see Batch.Group) is refused
 // whole, and the number of a Once is not used up. What lists and counts posts passes over those of others: Scan, Find,
 // Top, Aggregate, Update, Items, Digests. What the log brings, from a primary or at the start, is taken in any case.
-func (g Groups) Own(set [slot.Groups / 64]uint64) {
+func (g Groups) Own(set slot.Set) {
 	s := g.s
 	s.gate.Lock()
 	defer s.gate.Unlock()
@@ -99,7 +99,7 @@ func (s *Store) hideGroups() {
 }
 
 // Owned are the groups that clients may touch: see Own.
-func (g Groups) Owned() (set [slot.Groups / 64]uint64) {
+func (g Groups) Owned() (set slot.Set) {
 	g.s.gate.RLock()
 	defer g.s.gate.RUnlock()
 	for i, foreign := range g.s.own.foreign {
@@ -110,8 +110,8 @@ func (g Groups) Owned() (set [slot.Groups / 64]uint64) {
 
 // ownership is which groups clients may touch. The zero value is all of them. Guarded by Store.gate.
 type ownership struct {
-	foreign [slot.Groups / 64]uint64 // those they may not
-	some    bool                     // there are some
+	foreign slot.Set // those they may not
+	some    bool     // there are some
 }
 
 // lacks tells whether a group is not owned.

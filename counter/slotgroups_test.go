@@ -14,13 +14,7 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-var allGroups = groupSet{^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0)}
-
-// groupSet is a set of groups as Own takes it.
-type groupSet [slot.Groups / 64]uint64
-
-func (s *groupSet) add(group uint8)      { s[group>>6] |= 1 << (group & 63) }
-func (s *groupSet) has(group uint8) bool { return s[group>>6]>>(group&63)&1 != 0 }
+var allGroups = slot.AllGroups()
 
 // fewGroups turns a mid into one of three groups of hash slots, near 100 times the mid, or leaves it where that is too
 // high: so that a store made of groups has several blocks in each.
@@ -54,10 +48,10 @@ func TestOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var set groupSet
+	var set slot.Set
 	for group := range slot.Groups {
 		if rng.IntN(2) == 0 {
-			set.add(uint8(group))
+			set.Add(uint8(group))
 		}
 	}
 	s.Groups().Own(set)
@@ -67,7 +61,7 @@ func TestOwn(t *testing.T) {
 	var owned []uint64
 	sum := uint64(0)
 	for mid := uint64(1); mid <= posts; mid++ {
-		if set.has(slot.Group(mid)) {
+		if set.Has(slot.Group(mid)) {
 			owned = append(owned, mid)
 			sum += mid
 		}
@@ -112,7 +106,7 @@ func TestOwn(t *testing.T) {
 		b.Reset()
 		var ours, theirs uint64
 		for mid := uint64(1); ours == 0 || theirs == 0; mid++ {
-			if set.has(slot.Group(mid)) {
+			if set.Has(slot.Group(mid)) {
 				ours = mid
 			} else {
 				theirs = mid
@@ -129,7 +123,7 @@ func TestOwn(t *testing.T) {
 	}
 	b.End()
 	theirs := uint64(1)
-	for set.has(slot.Group(theirs)) {
+	for set.Has(slot.Group(theirs)) {
 		theirs++
 	}
 	for _, ops := range [][]Op{{{Kind: OpAdd, Mid: theirs, Arg: 1}}, {{Kind: OpAdd, Mid: theirs, Arg: 1}, {Kind: OpAdd, Mid: owned[0], Arg: 1}}} {
@@ -272,7 +266,7 @@ func TestOwnReplica(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	s.Groups().Own(groupSet{})
+	s.Groups().Own(slot.Set{})
 	primary, err := Open("/primary", Options{FS: vfs.NewSim(), Manual: true})
 	if err != nil {
 		t.Fatal(err)
@@ -351,7 +345,7 @@ func TestOwnWaits(t *testing.T) {
 		return n
 	}
 	for range 50 {
-		s.Groups().Own(groupSet{})
+		s.Groups().Own(slot.Set{})
 		before := sum()
 		if n := made.Load(); n != before {
 			t.Fatalf("%d changes were acknowledged, %d are there", n, before)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/counterd/counterd/counter/internal/arena"
 	"github.com/counterd/counterd/counter/internal/producers"
+	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/schema"
 )
@@ -37,7 +38,7 @@ type Store struct {
 
 	grouped  bool // a counter's items are kept by group of hash slots; set before there are any
 	own      ownership
-	disowned persist.Groups // that Own did not name
+	disowned slot.Set // that Own did not name
 	moving   groupStates
 	replica  atomic.Bool // written under gate held exclusively
 	repl     Replication

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -133,7 +134,7 @@ func TestLogGolden(t *testing.T) {
 
 	l, _, err = OpenLog(smallLog(newFS(t), newClock()), 0, discard)
 	must(t, err)
-	groups := Groups{1<<7 | 1, 0, 0, 1 << 63}
+	groups := slot.Set{1<<7 | 1, 0, 0, 1 << 63}
 	for _, record := range [][]byte{
 		AppendMove(nil, KindImport, "4f1d", groups),
 		AppendRows(nil, 300, []uint16{1, 2, 1 << 15}, []byte("items")),
@@ -377,7 +378,7 @@ func FuzzRecord(f *testing.F) {
 		f.Add(AppendOnce(nil, 7, 300, 0x1fffff, 255, Result{k, 77, []byte("blob")}))
 	}
 	for _, k := range []Kind{KindImport, KindAccept, KindDrop} {
-		f.Add(AppendMove(nil, k, "0123456789abcdef", Groups{1, 2, 3, 1 << 63}))
+		f.Add(AppendMove(nil, k, "0123456789abcdef", slot.Set{1, 2, 3, 1 << 63}))
 	}
 	f.Add(AppendRows(nil, 1, []uint16{1, 2, 1 << 15}, []byte("items")))
 	f.Add(AppendFloor(nil, 7, 1<<40))
@@ -517,7 +518,7 @@ func TestRecordRoundTrip(t *testing.T) {
 	if len(longest) > MaxOnceLen {
 		t.Errorf("a once takes %d bytes, at most %d are said", len(longest), MaxOnceLen)
 	}
-	if n := len(AppendMove(nil, KindImport, strings.Repeat("m", MaxMoveID), Groups{})); n > MaxMoveLen {
+	if n := len(AppendMove(nil, KindImport, strings.Repeat("m", MaxMoveID), slot.Set{})); n > MaxMoveLen {
 		t.Errorf("an import takes %d bytes, at most %d are said", n, MaxMoveLen)
 	}
 	if n := len(AppendRows(nil, 1<<32-1, []uint16{1<<16 - 1}, make([]byte, MaxPage))); n > RowsLen(1, MaxPage) {
@@ -535,8 +536,8 @@ func TestRecordRefused(t *testing.T) {
 		"a number too high":           AppendOnce(nil, MaxProducers, 0, 0, 0, Result{}),
 		"a kind that is none":         AppendOnce(nil, 1, 0, 0, 0, Result{Kind: resultKinds}),
 		"a blob too long":             AppendOnce(nil, 1, 0, 0, 0, Result{Kind: ResultBlob, Blob: make([]byte, MaxResult+1)}),
-		"a move without an id":        AppendMove(nil, KindImport, "", Groups{1}),
-		"a move's id too long":        AppendMove(nil, KindDrop, strings.Repeat("m", MaxMoveID+1), Groups{1}),
+		"a move without an id":        AppendMove(nil, KindImport, "", slot.Set{1}),
+		"a move's id too long":        AppendMove(nil, KindDrop, strings.Repeat("m", MaxMoveID+1), slot.Set{1}),
 		"too many columns":            AppendRows(nil, 1, make([]uint16, MaxColumns+1), nil),
 		"items too long":              AppendRows(nil, 1, nil, make([]byte, MaxPage+1)),
 		"a floor of nobody":           AppendFloor(nil, MaxProducers, 1),

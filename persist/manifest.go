@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+
+	"github.com/counterd/counterd/internal/slot"
 )
 
 // Tier says what a block's file is.
@@ -88,7 +90,7 @@ type Manifest struct {
 // MovingGroups are groups of hash slots that are on their way here by a move, or have gone elsewhere.
 type MovingGroups struct {
 	Move   string // empty: they have gone
-	Groups Groups
+	Groups slot.Set
 }
 
 // Size is how many files the snapshot names, and their bytes.
@@ -143,7 +145,7 @@ func (m *Manifest) Validate() error {
 		wrong(len(line) > MaxSchemaText, "schema statement of %d bytes, at most %d", len(line), MaxSchemaText)
 	}
 	for i, v := range m.Moving {
-		wrong(v.Groups == Groups{}, "no groups of move %q", v.Move)
+		wrong(v.Groups == slot.Set{}, "no groups of move %q", v.Move)
 		wrong(len(v.Move) > MaxMoveID, "move's id of %d bytes, at most %d", len(v.Move), MaxMoveID)
 		wrong(i > 0 && m.Moving[i-1].Move >= v.Move, "move %q stands behind %q", v.Move, m.Moving[max(i, 1)-1].Move)
 	}

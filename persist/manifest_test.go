@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -40,7 +41,7 @@ func producersManifest() *Manifest {
 // movingManifest has groups on their way too.
 func movingManifest() *Manifest {
 	m := producersManifest()
-	m.Moving = []MovingGroups{{"", Groups{1<<3 | 1<<4 | 1<<5 | 1<<63, 1}}, {"4f\"1d", Groups{0, 0, 0, 1 << 63}}, {"90ab", Groups{1}}}
+	m.Moving = []MovingGroups{{"", slot.Set{1<<3 | 1<<4 | 1<<5 | 1<<63, 1}}, {"4f\"1d", slot.Set{0, 0, 0, 1 << 63}}, {"90ab", slot.Set{1}}}
 	return m
 }
 

@@ -188,9 +188,9 @@ func (p *manifestParser) replid() ReplID {
 	return id
 }
 
-func (p *manifestParser) groups() Groups {
+func (p *manifestParser) groups() slot.Set {
 	w := p.word()
-	g, err := ParseGroups(w)
+	g, err := slot.ParseSet(w)
 	p.parsed(err, w, "ranges of groups")
 	return g
 }

@@ -2,9 +2,8 @@ package persist
 
 import (
 	"encoding/binary"
-	"fmt"
-	"strconv"
-	"strings"
+
+	"github.com/counterd/counterd/internal/slot"
 )
 
 // Kinds of records that move groups of hash slots from one log to another: see package counter.
@@ -28,12 +27,6 @@ const (
 	MaxFloorLen = 1 + 2 + 10
 )
 
-// Groups is a set of the 256 groups of hash slots, a bit each: group g is bit g%64 of word g/64.
-type Groups [4]uint64
-
-// Has tells whether a group is in the set.
-func (g *Groups) Has(group uint8) bool { return g[group>>6]>>(group&63)&1 != 0 }
-
 // The records, as in record.go:
 //
 //	import   10 | length v | move's id | groups: 32 bytes
@@ -42,14 +35,14 @@ func (g *Groups) Has(group uint8) bool { return g[group>>6]>>(group&63)&1 != 0 }
 //	drop     13 | as import
 //	floor    14 | number v | from v
 //
-// groups is a bit for each, little-endian. What the items' bytes are is the engine's: a page of a cold file, about 2
+// groups is a bit for each, the words of slot.Set in little-endian. What the items' bytes are is the engine's: a page of a cold file, about 2
 // bytes an item, whose columns are those named, in their order. A column that is not named has its default.
 //
 // A floor says that what a producer did with sequence numbers below from, and has no once, may have been made: the log
 // that its onces came from had forgotten that.
 
 // AppendMove appends a KindImport, KindAccept or KindDrop record to dst. REQUIRES: len(id) is 1 to MaxMoveID.
-func AppendMove(dst []byte, kind Kind, id string, groups Groups) []byte {
+func AppendMove(dst []byte, kind Kind, id string, groups slot.Set) []byte {
 	dst = append(dst, byte(kind))
 	dst = binary.AppendUvarint(dst, uint64(len(id)))
 	dst = append(dst, id...)
@@ -103,45 +96,4 @@ func (f *fields) rows(rec *Record) {
 		rec.Columns = append(rec.Columns, ColumnValue{Column: uint16(f.uvarint("column", maxUint16))})
 	}
 	rec.Text = f.bytes("items", f.uvarint("length of the items", MaxPage))
-}
-
-// String gives ranges of groups, "0-84,200"; the empty set's is empty.
-func (g Groups) String() string {
-	var b []byte
-	for from := 0; from < 256; from++ {
-		if !g.Has(uint8(from)) {
-			continue
-		}
-		to := from
-		for to < 255 && g.Has(uint8(to+1)) {
-			to++
-		}
-		if len(b) > 0 {
-			b = append(b, ',')
-		}
-		if b = strconv.AppendInt(b, int64(from), 10); to > from {
-			b = strconv.AppendInt(append(b, '-'), int64(to), 10)
-		}
-		from = to
-	}
-	return string(b)
-}
-
-// ParseGroups is the inverse of String.
-func ParseGroups(text string) (g Groups, err error) {
-	for part := range strings.SplitSeq(text, ",") {
-		first, last, ranged := strings.Cut(part, "-")
-		if !ranged {
-			last = first
-		}
-		from, err1 := strconv.ParseUint(first, 10, 8)
-		to, err2 := strconv.ParseUint(last, 10, 8)
-		if err1 != nil || err2 != nil || from > to {
-			return Groups{}, fmt.Errorf("got groups %.100q, want ranges like 0-84,200 of groups from 0 to 255", text)
-		}
-		for ; from <= to; from++ {
-			g[from>>6] |= 1 << (from & 63)
-		}
-	}
-	return g, nil
 }

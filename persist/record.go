@@ -3,6 +3,8 @@ package persist
 import (
 	"encoding/binary"
 	"fmt"
+
+	"github.com/counterd/counterd/internal/slot"
 )
 
 // Kind says what a record changes. The numbers are part of the format and must not change; new kinds get new numbers.
@@ -92,8 +94,8 @@ type Record struct {
 	// KindSchema: the statement; KindDefine: the producer's id; KindOnce: Result.Blob; KindRows: the items; KindImport,
 	// KindAccept, KindDrop: the move's id
 	Text   []byte
-	Groups Groups // KindImport, KindAccept, KindDrop
-	TimeMS int64  // of the record's frame; it is no part of the record: Frame.Records sets it
+	Groups slot.Set // KindImport, KindAccept, KindDrop
+	TimeMS int64    // of the record's frame; it is no part of the record: Frame.Records sets it
 }
 
 // A record is its kind and the fields of that kind, nothing else: frames carry length and checksum.

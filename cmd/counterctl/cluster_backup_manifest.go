@@ -12,6 +12,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/internal/atomicfile"
+	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -41,14 +42,14 @@ type clusterBackup struct {
 
 // backupShard is an archive.
 type backupShard struct {
-	ID     topology.ShardID  `json:"id"`
-	Epoch  uint64            `json:"epoch"`
-	ReplID string            `json:"replid"`
-	Offset uint64            `json:"offset"` // of its log, at which it ends
-	Groups topology.GroupSet `json:"groups"` // that count; what the archive has of others does not
-	File   string            `json:"file"`
-	Bytes  int64             `json:"bytes"`
-	CRC    string            `json:"crc32c"`
+	ID     topology.ShardID `json:"id"`
+	Epoch  uint64           `json:"epoch"`
+	ReplID string           `json:"replid"`
+	Offset uint64           `json:"offset"` // of its log, at which it ends
+	Groups slot.Set         `json:"groups"` // that count; what the archive has of others does not
+	File   string           `json:"file"`
+	Bytes  int64            `json:"bytes"`
+	CRC    string           `json:"crc32c"`
 }
 
 func archiveName(id topology.ShardID) string { return fmt.Sprintf("shard-%d.archive", id) }
@@ -113,7 +114,7 @@ func parseBackup(text []byte) (*clusterBackup, error) {
 	if _, err := durableSchema(b.Schema); err != nil {
 		return nil, fmt.Errorf("its schema: %w", err)
 	}
-	var all topology.GroupSet
+	var all slot.Set
 	for _, shard := range b.Shards {
 		if twice := all.Both(shard.Groups); !twice.Empty() {
 			return nil, fmt.Errorf("it has the groups %s twice", twice)
@@ -123,7 +124,7 @@ func parseBackup(text []byte) (*clusterBackup, error) {
 			return nil, fmt.Errorf("shard %d has the file %.100q of %d bytes, want %s", shard.ID, shard.File, shard.Bytes, archiveName(shard.ID))
 		}
 	}
-	if missing := topology.AllGroups().Minus(all); !missing.Empty() {
+	if missing := slot.AllGroups().Minus(all); !missing.Empty() {
 		return nil, fmt.Errorf("it lacks the groups %s", missing)
 	}
 	return &b, nil

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/internal/slot"
 )
 
 // twoShards is a map of two shards that lead.
@@ -62,7 +63,7 @@ func TestBackupSteady(t *testing.T) {
 			t.Errorf("got %v, want %s", err, what)
 		}
 	}
-	var some topology.GroupSet
+	var some slot.Set
 	some.Add(3)
 	c, err := topology.StartMove(before, "m", some, 1, 2, time.Now())
 	m := apply(before, c, err)

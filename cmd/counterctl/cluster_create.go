@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/internal/slot"
 )
 
 var clusterCreateCommand = command{
@@ -122,7 +123,7 @@ func (s *session) registered(ctx context.Context, words []string) (nodes []*topo
 }
 
 // resumes tells why what is there is not the beginning of the plan.
-func resumes(m *topology.Map, plan [][]topology.NodeID, deal []topology.GroupSet, replicas int) error {
+func resumes(m *topology.Map, plan [][]topology.NodeID, deal []slot.Set, replicas int) error {
 	other := fmt.Errorf("there is a cluster of this name already, made %s with %d shards (counterctl cluster add makes it larger)",
 		m.Cluster.Created.Local().Format(time.DateTime), len(m.Shards))
 	if unowned := m.Unowned(); unowned.Empty() || len(m.Shards) >= len(plan) || m.Cluster.Replicas != replicas {
@@ -136,7 +137,7 @@ func resumes(m *topology.Map, plan [][]topology.NodeID, deal []topology.GroupSet
 	return nil
 }
 
-func (s *session) printPlan(m *topology.Map, plan [][]topology.NodeID, deal []topology.GroupSet, least int) {
+func (s *session) printPlan(m *topology.Map, plan [][]topology.NodeID, deal []slot.Set, least int) {
 	table := tabwriter.NewWriter(s.out.Stdout, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(table, "SHARD\tSLOTS\tPRIMARY\tREPLICAS\t")
 	for i, ids := range plan {
@@ -160,7 +161,7 @@ func (s *session) printPlan(m *topology.Map, plan [][]topology.NodeID, deal []to
 }
 
 // slotText is a set of groups as ranges of hash slots.
-func slotText(g topology.GroupSet) string {
+func slotText(g slot.Set) string {
 	var list []string
 	for _, r := range g.Ranges() {
 		list = append(list, fmt.Sprintf("%d-%d", int(r.First)*64, int(r.Last)*64+63))

@@ -46,7 +46,7 @@ going on; --abort ends one that is not committed, by its id as counterctl cluste
 			if (*groups == "") == (*slots == "") || *to == "" {
 				return misuse("want --groups or --slots, and --to")
 			}
-			set, err := topology.ParseGroups(*groups)
+			set, err := slot.ParseSet(*groups)
 			if *slots != "" {
 				set, err = parseSlots(*slots)
 			}
@@ -153,7 +153,7 @@ func weights(m *topology.Map, by string) *topology.Weights {
 }
 
 // gather says who must give what so that a shard owns the groups.
-func gather(m *topology.Map, set topology.GroupSet, to topology.ShardID) (list []topology.Transfer) {
+func gather(m *topology.Map, set slot.Set, to topology.ShardID) (list []topology.Transfer) {
 	for _, s := range m.Shards {
 		if g := s.Groups.Both(set); s.ID != to && !g.Empty() {
 			list = append(list, topology.Transfer{Groups: g, From: s.ID, To: to})
@@ -163,7 +163,7 @@ func gather(m *topology.Map, set topology.GroupSet, to topology.ShardID) (list [
 }
 
 // parseSlots reads ranges of hash slots that are whole groups.
-func parseSlots(text string) (set topology.GroupSet, err error) {
+func parseSlots(text string) (set slot.Set, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		first, last, ranged := strings.Cut(part, "-")
 		if !ranged {
@@ -218,9 +218,9 @@ type planned struct {
 }
 
 type plannedMove struct {
-	Groups topology.GroupSet `json:"groups"`
-	From   topology.ShardID  `json:"from"`
-	To     topology.ShardID  `json:"to"`
+	Groups slot.Set         `json:"groups"`
+	From   topology.ShardID `json:"from"`
+	To     topology.ShardID `json:"to"`
 }
 
 func planJSON(plan []topology.Transfer, balance topology.Balance) planned {

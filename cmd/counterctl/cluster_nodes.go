@@ -10,6 +10,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/internal/connect"
 	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/internal/slot"
 )
 
 var clusterAddCommand = command{
@@ -172,7 +173,7 @@ func (s *session) addShards(ctx context.Context, words []string) error {
 		return err
 	}
 	for _, ids := range plan {
-		m, err := s.change(ctx, func(m *topology.Map) (topology.Change, error) { return topology.AddShard(m, ids, topology.GroupSet{}) })
+		m, err := s.change(ctx, func(m *topology.Map) (topology.Change, error) { return topology.AddShard(m, ids, slot.Set{}) })
 		if err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/internal/slot"
 )
 
 var clusterStatusCommand = command{
@@ -125,15 +126,15 @@ type clusterStatus struct {
 }
 
 type shardStatus struct {
-	ID      topology.ShardID  `json:"id"`
-	Epoch   uint64            `json:"epoch"`
-	Primary topology.NodeID   `json:"primary"`
-	Groups  topology.GroupSet `json:"groups"`
-	Slots   string            `json:"slots"`
-	Posts   uint64            `json:"posts"`
-	Bytes   uint64            `json:"bytes"`
-	Ops     uint64            `json:"opsPerSecond"`
-	Nodes   []nodeStatus      `json:"nodes"`
+	ID      topology.ShardID `json:"id"`
+	Epoch   uint64           `json:"epoch"`
+	Primary topology.NodeID  `json:"primary"`
+	Groups  slot.Set         `json:"groups"`
+	Slots   string           `json:"slots"`
+	Posts   uint64           `json:"posts"`
+	Bytes   uint64           `json:"bytes"`
+	Ops     uint64           `json:"opsPerSecond"`
+	Nodes   []nodeStatus     `json:"nodes"`
 }
 
 type nodeStatus struct {
@@ -150,7 +151,7 @@ type nodeStatus struct {
 
 type moveStatus struct {
 	ID      string             `json:"id"`
-	Groups  topology.GroupSet  `json:"groups"`
+	Groups  slot.Set           `json:"groups"`
 	From    topology.ShardID   `json:"from"`
 	To      topology.ShardID   `json:"to"`
 	State   topology.MoveState `json:"state"`

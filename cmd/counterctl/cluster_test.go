@@ -20,6 +20,7 @@ import (
 	"github.com/counterd/counterd/cmd/internal/registry"
 	"github.com/counterd/counterd/cmd/internal/registry/registrytest"
 	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/internal/slot"
 )
 
 // fakes are nodes that do in etcd what nodes of a cluster do, and hold nothing: who is first in sync leads, replicas are in
@@ -354,7 +355,7 @@ func TestParseSlots(t *testing.T) {
 	seed := rand.Uint64()
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for range 200 {
-		var want topology.GroupSet
+		var want slot.Set
 		var parts []string
 		for range 1 + rng.IntN(4) {
 			a := rng.IntN(256)
@@ -377,7 +378,7 @@ func TestParseSlots(t *testing.T) {
 
 // TestMovesGivenUp: what never succeeds ends with the reason that was seen, if one was.
 func TestMovesGivenUp(t *testing.T) {
-	var groups topology.GroupSet
+	var groups slot.Set
 	groups.Add(7)
 	for _, seen := range []bool{true, false} {
 		w := newMoving([]topology.Transfer{{Groups: groups, From: 1, To: 2}}, 1)

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/persist"
 )
 
@@ -148,7 +147,7 @@ func (d *dumper) printRecord(f *persist.Frame, pos uint64, r *persist.Record) er
 	case persist.KindFloor:
 		d.printf(" %d from %d", r.Number, r.Seq)
 	case persist.KindImport, persist.KindAccept, persist.KindDrop:
-		d.printf(" move %s groups %s", r.Text, topology.GroupSet(r.Groups))
+		d.printf(" move %s groups %s", r.Text, r.Groups)
 	case persist.KindRows:
 		d.printf(" %s %d columns %d bytes", name, len(r.Columns), len(r.Text))
 	case persist.KindSchema:

@@ -19,6 +19,7 @@ import (
 	"github.com/counterd/counterd/cmd/internal/registry/registrytest"
 	"github.com/counterd/counterd/cmd/internal/tlstest"
 	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/internal/slot"
 )
 
 var names atomic.Int64
@@ -93,7 +94,7 @@ func newCluster(t *testing.T, r registry.Registry) {
 			return topology.RegisterNode(m, topology.Node{ID: id(1), Host: "h", Port: 1})
 		},
 		func(m *topology.Map) (topology.Change, error) {
-			return topology.AddShard(m, []topology.NodeID{id(1)}, topology.AllGroups())
+			return topology.AddShard(m, []topology.NodeID{id(1)}, slot.AllGroups())
 		},
 		func(m *topology.Map) (topology.Change, error) { return topology.Promote(m, 1, id(1)) },
 	} {

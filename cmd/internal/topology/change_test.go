@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/counterd/counterd/internal/slot"
 )
 
 func nodeID(i int) NodeID { return NodeID(fmt.Sprintf("%040x", i)) }
@@ -88,7 +90,7 @@ func randomChange(rng *rand.Rand, m *Map) (kind string, c Change, err error) {
 		for _, n := range m.Members(0) {
 			free = append(free, n.ID)
 		}
-		var groups GroupSet
+		var groups slot.Set
 		unowned := m.Unowned()
 		for g := range 256 {
 			if unowned.Has(uint8(g)) && rng.IntN(2) == 0 {
@@ -100,7 +102,7 @@ func randomChange(rng *rand.Rand, m *Map) (kind string, c Change, err error) {
 		moving := slices.ContainsFunc(m.Moves, func(v *Move) bool { return v.From == id || v.To == id })
 		if s != nil && !moving && rng.IntN(2) == 0 { // as if all had been moved away
 			next := *s
-			next.Groups = GroupSet{}
+			next.Groups = slot.Set{}
 			c.setShard(next)
 			break
 		}
@@ -130,7 +132,7 @@ func randomChange(rng *rand.Rand, m *Map) (kind string, c Change, err error) {
 	case "schema":
 		c, err = SetSchema(m, m.Schema.Text+"likes", "ADD likes")
 	case "move":
-		var groups GroupSet
+		var groups slot.Set
 		if s != nil {
 			for _, r := range s.Groups.Ranges() {
 				if rng.IntN(3) == 0 {

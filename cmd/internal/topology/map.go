@@ -82,7 +82,7 @@ type Shard struct {
 	Primary NodeID   `json:"primary"` // empty with epoch 0: none has led yet; who is in sync proposes itself
 	InSync  []NodeID `json:"inSync"`  // never empty; the primary is one of them
 	// Groups that the shard owns. That a move was committed is told by them alone.
-	Groups   GroupSet `json:"groups"`
+	Groups   slot.Set `json:"groups"`
 	ReplID   string   `json:"replid,omitempty"` // of the log since the epoch began; empty until its primary leads
 	Revision int64    `json:"-"`                // of the key, for Txn
 }
@@ -90,7 +90,7 @@ type Shard struct {
 // Move is groups on their way. Key: <prefix>/move/<id>; it is removed when both sides have done their part.
 type Move struct {
 	ID     string    `json:"id"` // random
-	Groups GroupSet  `json:"groups"`
+	Groups slot.Set  `json:"groups"`
 	From   ShardID   `json:"from"`
 	To     ShardID   `json:"to"`
 	State  MoveState `json:"state"`
@@ -159,8 +159,8 @@ func (m *Map) Members(id ShardID) []*Node {
 }
 
 // Unowned are the groups that no shard owns: none in a cluster that is whole.
-func (m *Map) Unowned() GroupSet {
-	var s GroupSet
+func (m *Map) Unowned() slot.Set {
+	var s slot.Set
 	for g, owner := range m.owner {
 		if owner == nil {
 			s.Add(uint8(g))

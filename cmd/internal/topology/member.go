@@ -38,7 +38,7 @@ func SetPolicy(m *Map, replicas, minInSync int) (Change, error) {
 
 // AddShard makes a shard of free nodes, which owns groups that nobody owned, or none. The first node alone is in sync: it
 // becomes the primary, the others its replicas. Its id is that of the change's result: Cluster.LastShard.
-func AddShard(m *Map, nodes []NodeID, groups GroupSet) (Change, error) {
+func AddShard(m *Map, nodes []NodeID, groups slot.Set) (Change, error) {
 	id := m.Cluster.LastShard + 1
 	c := Change{What: fmt.Sprintf("add shard %d of %s with groups %s", id, nodes, groups)}
 	switch {

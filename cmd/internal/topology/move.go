@@ -3,6 +3,8 @@ package topology
 import (
 	"fmt"
 	"time"
+
+	"github.com/counterd/counterd/internal/slot"
 )
 
 // A move is begun by a tool, and made by the destination's primary, which fetches from the source's:
@@ -20,7 +22,7 @@ import (
 // does not serve.
 
 // StartMove begins to take groups from the shard that owns them to another. id is random.
-func StartMove(m *Map, id string, groups GroupSet, from, to ShardID, now time.Time) (Change, error) {
+func StartMove(m *Map, id string, groups slot.Set, from, to ShardID, now time.Time) (Change, error) {
 	c := Change{What: fmt.Sprintf("move groups %s from shard %d to %d", groups, from, to)}
 	source, destination := m.Shard(from), m.Shard(to)
 	v := Move{ID: id, Groups: groups, From: from, To: to, State: MoveCopying, Began: now.UTC().Truncate(time.Second)}

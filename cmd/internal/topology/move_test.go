@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/counterd/counterd/internal/slot"
 )
 
 // movable is a map of two shards, of which the first owns everything, and a move of groups 3 to 9 to the second.
@@ -26,12 +28,12 @@ func movable(t *testing.T) *Map {
 	for i := range 3 {
 		step(RegisterNode(m, Node{ID: nodeID(i), Host: "h", Port: 1}))
 	}
-	step(AddShard(m, []NodeID{nodeID(0), nodeID(2)}, AllGroups()))
-	step(AddShard(m, []NodeID{nodeID(1)}, GroupSet{}))
+	step(AddShard(m, []NodeID{nodeID(0), nodeID(2)}, slot.AllGroups()))
+	step(AddShard(m, []NodeID{nodeID(1)}, slot.Set{}))
 	step(Promote(m, 1, nodeID(0)))
 	step(Promote(m, 2, nodeID(1)))
 	step(Expand(m, 1, 1, []NodeID{nodeID(2)}))
-	step(StartMove(m, "m", GroupSet{0x3f8}, 1, 2, time.Unix(0, 0)))
+	step(StartMove(m, "m", slot.Set{0x3f8}, 1, 2, time.Unix(0, 0)))
 	return m
 }
 
@@ -49,7 +51,7 @@ func TestCommitMove(t *testing.T) {
 		"new takers":  func(m *Map) (Change, error) { return Promote(m, 2, nodeID(1)) },
 		"shrunk":      func(m *Map) (Change, error) { return Shrink(m, 1, 1, []NodeID{nodeID(2)}) },
 		"no change":   nil,
-		"another one": func(m *Map) (Change, error) { return StartMove(m, "n", GroupSet{1}, 1, 2, time.Unix(0, 0)) },
+		"another one": func(m *Map) (Change, error) { return StartMove(m, "n", slot.Set{1}, 1, 2, time.Unix(0, 0)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			now, old := held, Change{}
@@ -98,7 +100,7 @@ func TestEndOfMove(t *testing.T) {
 		}
 		for i := range 2 {
 			var refused *RefusedError
-			if _, err := StartMove(m, "back", GroupSet{8}, 2, 1, time.Unix(0, 0)); !errors.As(err, &refused) {
+			if _, err := StartMove(m, "back", slot.Set{8}, 2, 1, time.Unix(0, 0)); !errors.As(err, &refused) {
 				t.Fatalf("a move of what is on its way: got %v", err)
 			}
 			part := MoveDropped
@@ -112,7 +114,7 @@ func TestEndOfMove(t *testing.T) {
 				t.Fatalf("part %d: %v, %+v", i, err, m.Move("m"))
 			}
 		}
-		if _, err := StartMove(m, "back", GroupSet{8}, 2, 1, time.Unix(0, 0)); err != nil {
+		if _, err := StartMove(m, "back", slot.Set{8}, 2, 1, time.Unix(0, 0)); err != nil {
 			t.Error(err)
 		}
 	}

@@ -89,8 +89,8 @@ func Apart(nodes []*Node) int {
 }
 
 // Deal deals all groups to shards, in neighbouring ranges whose lengths differ by one at most.
-func Deal(shards int) []GroupSet {
-	list := make([]GroupSet, shards)
+func Deal(shards int) []slot.Set {
+	list := make([]slot.Set, shards)
 	for g := range slot.Groups {
 		list[g*shards/slot.Groups].Add(uint8(g))
 	}

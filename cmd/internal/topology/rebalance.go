@@ -24,7 +24,7 @@ func (w *Weights) load(g int) float64 {
 
 // Transfer is groups that one shard is to give another.
 type Transfer struct {
-	Groups   GroupSet
+	Groups   slot.Set
 	From, To ShardID
 	Bytes    float64
 }

@@ -6,12 +6,14 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/counterd/counterd/internal/slot"
 )
 
 // planMap is a map of shards that own groups dealt as owner says.
 func planMap(t *testing.T, shards int, owner func(g int) int) *Map {
 	t.Helper()
-	groups := make([]GroupSet, shards)
+	groups := make([]slot.Set, shards)
 	for g := range 256 {
 		groups[owner(g)].Add(uint8(g))
 	}
@@ -121,7 +123,7 @@ func TestPlanRandom(t *testing.T) {
 			heaviest, total = max(heaviest, w.load(g)), total+w.load(g)
 		}
 		mean := total / float64(shards-len(without))
-		var seen GroupSet
+		var seen slot.Set
 		bytes := 0.0
 		for _, tr := range list {
 			if both := tr.Groups.Both(seen); !both.Empty() || tr.Groups.Empty() || without[tr.To] {
@@ -180,7 +182,7 @@ func TestPlanRandom(t *testing.T) {
 func TestPlanMoving(t *testing.T) {
 	m := planMap(t, 2, func(g int) int { return g / 192 })
 	var c Change
-	var half GroupSet
+	var half slot.Set
 	for g := range 64 {
 		half.Add(uint8(g))
 	}
@@ -251,14 +253,14 @@ func TestPlace(t *testing.T) {
 		}
 	}
 	for shards := 1; shards <= 256; shards++ {
-		var all GroupSet
+		var all slot.Set
 		for _, g := range Deal(shards) {
 			if g.Len() != 256/shards && g.Len() != 256/shards+1 || len(g.Ranges()) != 1 {
 				t.Fatalf("%d shards: one has %s", shards, g)
 			}
 			all = all.Union(g)
 		}
-		if all != AllGroups() {
+		if all != slot.AllGroups() {
 			t.Fatalf("%d shards: %s are dealt", shards, all)
 		}
 	}

@@ -1,6 +1,9 @@
 package producers
 
-import "github.com/counterd/counterd/persist"
+import (
+	"github.com/counterd/counterd/internal/slot"
+	"github.com/counterd/counterd/persist"
+)
 
 // Groups of hash slots move from one table to another while producers go on: what was done in them comes as records, and
 // is merged with what this table remembers of the same producers. A number that either has is a repeat; one that either
@@ -9,7 +12,7 @@ import "github.com/counterd/counterd/persist"
 // AppendGroups appends, as records of a log, what the table remembers of changes in groups: of each producer its define,
 // the onces of these groups, and a floor where numbers have fallen out of its window, whatever groups they were of. mark
 // is called with the length of dst behind each producer.
-func (t *Table) AppendGroups(dst []byte, groups *persist.Groups, mark func(n int)) []byte {
+func (t *Table) AppendGroups(dst []byte, groups *slot.Set, mark func(n int)) []byte {
 	for number := t.oldest; number != none; number = t.places[number].newer {
 		p := t.places[number]
 		dst = persist.AppendDefine(dst, number, p.epoch, p.base, []byte(p.id))

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist"
 )
 
@@ -67,7 +68,7 @@ func TestMerge(t *testing.T) {
 		rng := rand.New(rand.NewPCG(*seed, uint64(run)))
 		limits := Limits{Producers: 1000, Bytes: 1 << 30}
 		a, b, replica := New(limits), New(limits), New(limits)
-		groups := persist.Groups{rng.Uint64(), rng.Uint64()}
+		groups := slot.Set{rng.Uint64(), rng.Uint64()}
 		type change struct {
 			id  string
 			seq uint64

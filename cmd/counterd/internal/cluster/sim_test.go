@@ -17,6 +17,7 @@ import (
 	"github.com/anishathalye/porcupine"
 	"github.com/counterd/counterd/cmd/internal/registry/registrytest"
 	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/internal/slot"
 )
 
 // rules are those of the host and the machine. Each of them broken must be found.
@@ -278,7 +279,7 @@ func newWorld(t *testing.T, seed uint64, of shape, broken rules, trace bool) *wo
 		for _, m := range w.machines[s*(1+replicas) : (s+1)*(1+replicas)] {
 			ids = append(ids, m.id)
 		}
-		var groups topology.GroupSet
+		var groups slot.Set
 		groups.Add(uint8(s))
 		commit(func(m *topology.Map) (topology.Change, error) { return topology.AddShard(m, ids, groups) })
 	}

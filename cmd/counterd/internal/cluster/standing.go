@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/internal/slot"
 )
 
 // Standing is what a node is at the moment, and what clients get of it. It does not change: a newer one takes its place
@@ -14,9 +15,9 @@ type Standing struct {
 	Shard   *topology.Shard // of the map; nil: a free node
 	Primary bool            // it leads the shard's epoch
 	Leader  topology.NodeID // of the shard, by the map; empty: nobody yet
-	Owned   topology.GroupSet
+	Owned   slot.Set
 	// Coming are groups of a move that is being committed: the source may see it first, and send who asks for them here.
-	Coming topology.GroupSet
+	Coming slot.Set
 	// Reads and Writes are empty where they are served, else the error's text.
 	Reads, Writes string
 	// Until is how long reads are served, by the monotonic clock: past it another node may lead, and take changes.

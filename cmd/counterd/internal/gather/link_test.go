@@ -119,7 +119,7 @@ func TestViewStays(t *testing.T) {
 	all := old.Groups(first)
 	to := &topology.Shard{ID: 2, Primary: "elsewhere", Groups: all}
 	s.Follow(&topology.Map{Shards: []*topology.Shard{{ID: 1, Primary: "there"}, to}}, "here")
-	if got := old.Groups(first); got != all || s.View().Groups(first) != (topology.GroupSet{}) || s.View().Groups(s.View().All[0]) != all {
+	if got := old.Groups(first); got != all || s.View().Groups(first) != (slot.Set{}) || s.View().Groups(s.View().All[0]) != all {
 		t.Errorf("the view of before has groups %s of shard 1, want all: they would be looked for at two shards, or none", got)
 	}
 }

@@ -77,11 +77,11 @@ func (v *View) Owner(mid uint64) *Shard { return v.owner[slot.Group(mid)] }
 func (v *View) OfGroup(group uint8) *Shard { return v.owner[group] }
 
 // Groups are those that a shard owns in this view: no two shards of one view own the same.
-func (v *View) Groups(s *Shard) topology.GroupSet {
+func (v *View) Groups(s *Shard) slot.Set {
 	if t := v.Map.Shard(s.ID); t != nil {
 		return t.Groups
 	}
-	return topology.GroupSet{}
+	return slot.Set{}
 }
 
 // Whole tells whether all groups are owned, so that an answer for all can be given.

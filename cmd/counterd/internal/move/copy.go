@@ -9,6 +9,7 @@ import (
 	"github.com/counterd/counterd/cmd/internal/registry"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/slot"
 )
 
 const (
@@ -235,7 +236,7 @@ func (c *copying) handOver(ctx context.Context) (done bool, err error) {
 	came := false
 	defer func() {
 		if !came {
-			m.conf.Host.Expect(topology.GroupSet{})
+			m.conf.Host.Expect(slot.Set{})
 		}
 	}()
 	end, revision, err := c.remote.Hold(ctx, c.v.ID)

@@ -14,6 +14,7 @@ import (
 	"github.com/counterd/counterd/cmd/internal/registry"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/slot"
 )
 
 // Host is what is asked of the server.
@@ -22,10 +23,10 @@ type Host interface {
 	Store() *counter.Store
 	// Withhold says which groups clients are not served, whatever the node's standing says; it replaces what was said
 	// before. It returns when no command is at work on them.
-	Withhold(groups topology.GroupSet)
+	Withhold(groups slot.Set)
 	// Expect says which groups are about to be this shard's, until a map says that they are; it replaces what was said
 	// before. Who asks for them meanwhile waits: the source may see the commit first, and would be asked again.
-	Expect(groups topology.GroupSet)
+	Expect(groups slot.Set)
 	// Refresh tells clients of what the store has taken as its own: see counter.Groups.States.
 	Refresh()
 }
@@ -338,7 +339,7 @@ func (m *Mover) settle(ctx context.Context, id string, change func(*topology.Map
 // Progress is how far a move is, at its destination.
 type Progress struct {
 	ID     string
-	Groups topology.GroupSet
+	Groups slot.Set
 	From   topology.ShardID
 	Phase  string // "copying", "log", "hold"
 	Posts  uint64 // that came in pages

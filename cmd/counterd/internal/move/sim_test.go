@@ -60,7 +60,7 @@ type simNode struct {
 	reg   registry.Registry
 	mover *Mover
 	st    *cluster.Standing
-	held  topology.GroupSet
+	held  slot.Set
 	down  bool
 	stop  func()
 }
@@ -84,7 +84,7 @@ func newSimCluster(t *testing.T, d *dice) *simCluster {
 			c.Set(topology.LiveKey(n.id), 0, topology.Live{Process: "p", Address: fmt.Sprint(i)})
 			return c, nil
 		})
-		var groups topology.GroupSet
+		var groups slot.Set
 		for g := range slot.Groups {
 			if g%2 == i {
 				groups.Add(uint8(g))
@@ -130,7 +130,7 @@ func (n *simNode) start() {
 	reg := n.k.etcd.Open(n.link)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.store, n.reg, n.held, n.st, n.down = store, reg, topology.GroupSet{}, nil, false
+	n.store, n.reg, n.held, n.st, n.down = store, reg, slot.Set{}, nil, false
 	n.mover = New(Config{Registry: reg, Host: n, Log: slog.New(slog.DiscardHandler), Dial: n.dial})
 	mover := n.mover
 	done := make(chan struct{})
@@ -189,11 +189,11 @@ func (n *simNode) serve() {
 	}
 }
 
-func (n *simNode) Store() *counter.Store    { return n.store }
-func (n *simNode) Refresh()                 {}
-func (n *simNode) Expect(topology.GroupSet) {}
+func (n *simNode) Store() *counter.Store { return n.store }
+func (n *simNode) Refresh()              {}
+func (n *simNode) Expect(slot.Set)       {}
 
-func (n *simNode) Withhold(groups topology.GroupSet) {
+func (n *simNode) Withhold(groups slot.Set) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.held = groups
@@ -294,7 +294,7 @@ func (c *simClient) change(mid, arg, seq uint64) {
 		for _, n := range c.k.nodes {
 			n.mu.Lock()
 			if !n.down && n.st != nil {
-				set := topology.GroupSet(n.store.Groups().Owned())
+				set := n.store.Groups().Owned()
 				if set.Has(slot.Group(mid)) {
 					owners++
 				}
@@ -358,7 +358,7 @@ func (c *simClient) change(mid, arg, seq uint64) {
 			for _, n := range c.k.nodes {
 				n.mu.Lock()
 				importing, gone := n.store.Groups().States()
-				t.Logf("%s: standing %+v, held %s, importing %v, gone %s, %+v", n.id, n.st, n.held, importing, topology.GroupSet(gone), n.mover.Progress())
+				t.Logf("%s: standing %+v, held %s, importing %v, gone %s, %+v", n.id, n.st, n.held, importing, gone, n.mover.Progress())
 				n.mu.Unlock()
 			}
 			for _, v := range m.Moves {
@@ -404,7 +404,7 @@ func TestMoves(t *testing.T) {
 				time.Sleep(time.Duration(d.n(int(4 * time.Millisecond))))
 				if m, err := k.etcd.Map(); err == nil && i%10 == 0 && len(m.Moves) < 2 {
 					from := topology.ShardID(1 + d.n(2))
-					var groups topology.GroupSet
+					var groups slot.Set
 					for g := range slot.Groups {
 						if d.n(4) == 0 {
 							groups.Add(uint8(g))

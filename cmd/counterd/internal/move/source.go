@@ -9,6 +9,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/cluster"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/slot"
 )
 
 // What a source's primary does: it is asked, by the destination's.
@@ -41,7 +42,7 @@ const (
 // session is a move that a destination fetches.
 type session struct {
 	id     string
-	groups topology.GroupSet
+	groups slot.Set
 	x      *counter.GroupExport
 	used   time.Time // guarded by Mover.mu
 }
@@ -51,7 +52,7 @@ func (s *session) end() { _ = s.x.Close() } // a file that was only read
 // hold is groups that nobody serves until etcd tells who owns them.
 type hold struct {
 	id       string
-	groups   topology.GroupSet
+	groups   slot.Set
 	shard    topology.ShardID
 	revision int64 // of the move
 	end      uint64
@@ -195,7 +196,7 @@ func (m *Mover) Hold(id string) (end uint64, revision int64, err error) {
 
 // withhold tells the host what is held. REQUIRES holding.
 func (m *Mover) withhold() {
-	var all topology.GroupSet
+	var all slot.Set
 	m.mu.Lock()
 	for _, h := range m.holds {
 		all = all.Union(h.groups)
@@ -233,7 +234,7 @@ func (m *Mover) judge(now *topology.Map, served bool) {
 		if v != nil && v.State == topology.MoveCopying && v.Revision <= h.revision {
 			continue // it is not decided, or the map is older than the hold
 		}
-		lost := shard == nil || h.groups.Minus(shard.Groups) != topology.GroupSet{}
+		lost := shard == nil || h.groups.Minus(shard.Groups) != slot.Set{}
 		if lost && !served || v == nil && now.Revision < h.revision {
 			continue // clients are told first; or the map is older than the hold
 		}

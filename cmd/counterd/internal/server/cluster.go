@@ -9,6 +9,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/cluster"
 	"github.com/counterd/counterd/cmd/counterd/internal/route"
 	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -54,8 +55,8 @@ func newStanding(st *cluster.Standing) *standing {
 	if m == nil {
 		m = new(topology.Map)
 	}
-	held := st.Shard != nil && st.Shard.Groups.Minus(st.Owned) != topology.GroupSet{} || st.Coming != topology.GroupSet{}
-	return &standing{Standing: st, Map: m, open: st.Primary && st.Reads == "" && st.Writes == "", all: st.Owned == topology.AllGroups(), held: held}
+	held := st.Shard != nil && st.Shard.Groups.Minus(st.Owned) != slot.Set{} || st.Coming != slot.Set{}
+	return &standing{Standing: st, Map: m, open: st.Primary && st.Reads == "" && st.Writes == "", all: st.Owned == slot.AllGroups(), held: held}
 }
 
 // names is the schema that keys are read by: that of the node's data where it leads a shard, else the cluster's. A free

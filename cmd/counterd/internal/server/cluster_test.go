@@ -353,11 +353,11 @@ func provokeCluster(p provoker) {
 	stand(func(st *cluster.Standing) { st.Until = time.Now() })
 	p.refused(s, w, fmt.Sprintf("GET {%d}.cntcm", here), "CLUSTERDOWN ")
 	p.refused(s, w, "COUNTER.FIND weibo", "CLUSTERDOWN ")
-	stand(func(st *cluster.Standing) { st.Owned = topology.GroupSet{} })
+	stand(func(st *cluster.Standing) { st.Owned = slot.Set{} })
 	p.refused(s, w, incr, route.ErrTryAgain)
 	stand(func(st *cluster.Standing) { st.Map = nil })
 	p.refused(s, w, fmt.Sprintf("INCR {%d}.cntcm", away), route.ErrUnserved)
-	stand(func(st *cluster.Standing) { st.Shard, st.Primary, st.Owned = nil, false, topology.GroupSet{} })
+	stand(func(st *cluster.Standing) { st.Shard, st.Primary, st.Owned = nil, false, slot.Set{} })
 	p.refused(s, w, "CLUSTER FAILOVER", "ERR this node is of no shard")
 
 	fresh := wireServe(p.T, func(c *config.Config) {

@@ -11,6 +11,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/move"
 	"github.com/counterd/counterd/cmd/counterd/internal/repl"
 	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/internal/slot"
 )
 
 // clusterHost is the server as the agent of its node sees it: roles and acknowledgements are package repl's, what clients
@@ -27,8 +28,8 @@ type clusterHost struct {
 
 	serving sync.Mutex        // guards the three, and is held while clients and the store are told of them
 	st      *cluster.Standing // the agent's last
-	held    topology.GroupSet // for moves
-	coming  topology.GroupSet // by a move
+	held    slot.Set          // for moves
+	coming  slot.Set          // by a move
 
 	mu    sync.Mutex // guards usage
 	usage dataUsage

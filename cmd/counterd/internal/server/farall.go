@@ -16,7 +16,6 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/query"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
-	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/schema"
@@ -149,7 +148,7 @@ const errNotWhole = "CLUSTERDOWN not all hash slots are owned by a shard"
 
 // runHere executes a command on this node's posts. moved is the error where others are its shard's by then.
 func (c *client) runHere(v *gather.View, cmd *row, args [][]byte, moved string) []byte {
-	owned := func() bool { return topology.GroupSet(c.store.Groups().Owned()) == v.Groups(v.Local) }
+	owned := func() bool { return c.store.Groups().Owned() == v.Groups(v.Local) }
 	if !owned() || !c.srv.node.Lets(cmd.Flags) {
 		return []byte("-" + errOwning + "\r\n")
 	}

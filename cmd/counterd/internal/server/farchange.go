@@ -10,7 +10,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/gather"
 	"github.com/counterd/counterd/cmd/counterd/internal/idmp"
 	"github.com/counterd/counterd/cmd/counterd/internal/query"
-	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/internal/slot"
 )
 
 // Changes of all posts, by a forward port. Each shard is told which groups it is asked for (COUNTER.LINK OWNING), and makes
@@ -153,6 +153,6 @@ func (c *client) changeOnce(v *gather.View, cmd *row, args [][]byte, kind gather
 }
 
 // linkCommand is COUNTER.LINK about the groups that a shard is asked for.
-func linkCommand(word string, groups topology.GroupSet) [][]byte {
+func linkCommand(word string, groups slot.Set) [][]byte {
 	return [][]byte{[]byte("COUNTER.LINK"), []byte(word), []byte(groups.String())}
 }

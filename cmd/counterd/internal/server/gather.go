@@ -6,7 +6,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/gather"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
-	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/internal/slot"
 )
 
 // linkSettings are those of links to other nodes: as replicas have them to their primary.
@@ -28,8 +28,8 @@ func gatherCommands() []*row {
 func runLink(c *client, args [][]byte) {
 	owning, still := resp.EqualFold(args[1], "OWNING"), resp.EqualFold(args[1], "STILL")
 	if c.internal && c.far == nil && (owning || still) {
-		set, err := topology.ParseGroups(string(args[2]))
-		switch c.disowned = err != nil || topology.GroupSet(c.store.Groups().Owned()) != set; {
+		set, err := slot.ParseSet(string(args[2]))
+		switch c.disowned = err != nil || c.store.Groups().Owned() != set; {
 		case !c.disowned:
 			c.Out.Status("OK")
 		case owning:

@@ -16,6 +16,7 @@ import (
 	"github.com/counterd/counterd/cmd/internal/registry/registrytest"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/slot"
 )
 
 // joinedCluster is whole nodes of a cluster in this process, agents and all, on an etcd in memory.
@@ -127,7 +128,7 @@ func (k *joinedCluster) create(nodes ...int) {
 		for _, i := range nodes {
 			ids = append(ids, k.id(i))
 		}
-		return topology.AddShard(m, ids, topology.AllGroups())
+		return topology.AddShard(m, ids, slot.AllGroups())
 	})
 	k.await("all are in sync", func() bool {
 		shards := k.view().Shards

@@ -19,7 +19,7 @@ func TestMoveGroups(t *testing.T) {
 	k := joinNodes(t, 2)
 	k.create(0)
 	k.do(func(m *topology.Map) (topology.Change, error) {
-		return topology.AddShard(m, []topology.NodeID{k.id(1)}, topology.GroupSet{})
+		return topology.AddShard(m, []topology.NodeID{k.id(1)}, slot.Set{})
 	})
 	k.await("both shards have primaries", func() bool {
 		m := k.view()
@@ -70,7 +70,7 @@ func TestMoveGroups(t *testing.T) {
 			}
 		})
 	}
-	var half topology.GroupSet
+	var half slot.Set
 	for g := range slot.Groups / 2 {
 		half.Add(uint8(2 * g))
 	}
@@ -102,7 +102,7 @@ func waitsForComing(t *testing.T, k *joinedCluster) {
 	w := wireDial(t, k.nodes[1], 2)
 	k.await("a read waits for a group that is on its way", func() bool {
 		waited := false
-		host.Expect(topology.AllGroups())
+		host.Expect(slot.AllGroups())
 		w.send("GET {42}.cntcm")
 		for end := time.Now().Add(settling / 2); time.Now().Before(end); time.Sleep(time.Millisecond) {
 			if k.nodes[1].front.Blocked() == 1 {
@@ -110,7 +110,7 @@ func waitsForComing(t *testing.T, k *joinedCluster) {
 				break
 			}
 		}
-		host.Expect(topology.GroupSet{})
+		host.Expect(slot.Set{})
 		if got := w.read().String(); !strings.HasPrefix(got, "-MOVED") {
 			t.Fatalf("a read of what did not come after all: %s", got)
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/move"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
-	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/slot"
 )
 
 // COUNTER.MOVE is how the primary of the shard that groups of hash slots move to asks the one that they come from, see
@@ -141,14 +141,14 @@ type moveHost struct{ h *clusterHost }
 
 func (m moveHost) Store() *counter.Store { return m.h.s.store() }
 
-func (m moveHost) Withhold(groups topology.GroupSet) {
+func (m moveHost) Withhold(groups slot.Set) {
 	m.h.serving.Lock()
 	defer m.h.serving.Unlock()
 	m.h.held = groups
 	m.h.serve()
 }
 
-func (m moveHost) Expect(groups topology.GroupSet) {
+func (m moveHost) Expect(groups slot.Set) {
 	m.h.serving.Lock()
 	defer m.h.serving.Unlock()
 	if m.h.coming != groups {
@@ -189,12 +189,12 @@ func (h *clusterHost) serve() {
 	for _, set := range importing {
 		away = away.Union(set)
 	}
-	if (away.Both(st.Owned) != topology.GroupSet{} || h.coming != topology.GroupSet{}) {
+	if (away.Both(st.Owned) != slot.Set{} || h.coming != slot.Set{}) {
 		less := *st
 		less.Owned, less.Coming = st.Owned.Minus(away), h.coming
 		st = &less
 	}
-	owned := topology.GroupSet(groups.Owned())
+	owned := groups.Owned()
 	if more := st.Owned.Union(owned); more != owned {
 		groups.Own(more)
 	}
@@ -209,7 +209,7 @@ func (h *clusterHost) Serve(st *cluster.Standing) {
 	h.serving.Lock()
 	h.st = st
 	if h.coming = h.coming.Minus(st.Owned); !st.Primary {
-		h.coming = topology.GroupSet{}
+		h.coming = slot.Set{}
 	}
 	h.serve()
 	h.serving.Unlock()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/internal/registry"
 	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/internal/slot"
 )
 
 // Env is an empty cluster for one case.
@@ -73,7 +74,7 @@ func create(t *testing.T, r registry.Registry) *topology.Map {
 		})
 	}
 	return must(t, r, func(m *topology.Map) (topology.Change, error) {
-		return topology.AddShard(m, []topology.NodeID{node(1), node(2)}, topology.AllGroups())
+		return topology.AddShard(m, []topology.NodeID{node(1), node(2)}, slot.AllGroups())
 	})
 }
 
@@ -108,7 +109,7 @@ func testCommit(t *testing.T, env Env) {
 		t.Fatalf("got %+v, want nothing", m)
 	}
 	m := create(t, a)
-	if s := m.Shard(1); s == nil || s.Groups != topology.AllGroups() || len(m.Members(1)) != 2 || m.Owner(200) != s {
+	if s := m.Shard(1); s == nil || s.Groups != slot.AllGroups() || len(m.Members(1)) != 2 || m.Owner(200) != s {
 		t.Fatalf("got shard %+v and nodes %v", s, m.Members(1))
 	}
 	if faults := m.Faults(); len(faults) != 0 {

@@ -1,32 +1,30 @@
-package topology
+package slot
 
 import (
 	"fmt"
 	"math/bits"
 	"strconv"
 	"strings"
-
-	"github.com/counterd/counterd/internal/slot"
 )
 
-// GroupSet is a set of groups of hash slots, a bit each. Its text is ranges of groups, "0-84,200"; the empty set's is
-// empty.
-type GroupSet [slot.Groups / 64]uint64
+// Set is a set of groups of hash slots, a bit each: group g is bit g%64 of word g/64. Its text is ranges of
+// groups, "0-84,200"; the empty set's is empty.
+type Set [Groups / 64]uint64
 
 // AllGroups is every group.
-func AllGroups() GroupSet { return GroupSet{^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0)} }
+func AllGroups() Set { return Set{^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0)} }
 
 // Has tells whether a group is in the set.
-func (s *GroupSet) Has(group uint8) bool { return s[group>>6]>>(group&63)&1 != 0 }
+func (s *Set) Has(group uint8) bool { return s[group>>6]>>(group&63)&1 != 0 }
 
 // Add puts a group in.
-func (s *GroupSet) Add(group uint8) { s[group>>6] |= 1 << (group & 63) }
+func (s *Set) Add(group uint8) { s[group>>6] |= 1 << (group & 63) }
 
 // Remove takes a group out.
-func (s *GroupSet) Remove(group uint8) { s[group>>6] &^= 1 << (group & 63) }
+func (s *Set) Remove(group uint8) { s[group>>6] &^= 1 << (group & 63) }
 
 // Len is how many groups there are.
-func (s *GroupSet) Len() int {
+func (s *Set) Len() int {
 	n := 0
 	for _, w := range s {
 		n += bits.OnesCount64(w)
@@ -35,10 +33,10 @@ func (s *GroupSet) Len() int {
 }
 
 // Empty tells whether there is none.
-func (s *GroupSet) Empty() bool { return *s == GroupSet{} }
+func (s *Set) Empty() bool { return *s == Set{} }
 
 // Union is all of both, Minus what is not in other, Both what is in both.
-func (s GroupSet) Union(other GroupSet) GroupSet {
+func (s Set) Union(other Set) Set {
 	for i := range s {
 		s[i] |= other[i]
 	}
@@ -46,7 +44,7 @@ func (s GroupSet) Union(other GroupSet) GroupSet {
 }
 
 // Minus is what of s is not in other.
-func (s GroupSet) Minus(other GroupSet) GroupSet {
+func (s Set) Minus(other Set) Set {
 	for i := range s {
 		s[i] &^= other[i]
 	}
@@ -54,7 +52,7 @@ func (s GroupSet) Minus(other GroupSet) GroupSet {
 }
 
 // Both is what is in both.
-func (s GroupSet) Both(other GroupSet) GroupSet {
+func (s Set) Both(other Set) Set {
 	for i := range s {
 		s[i] &= other[i]
 	}
@@ -62,8 +60,8 @@ func (s GroupSet) Both(other GroupSet) GroupSet {
 }
 
 // List lists the groups, rising.
-func (s *GroupSet) List() (list []int) {
-	for g := range slot.Groups {
+func (s *Set) List() (list []int) {
+	for g := range Groups {
 		if s.Has(uint8(g)) {
 			list = append(list, g)
 		}
@@ -75,9 +73,9 @@ func (s *GroupSet) List() (list []int) {
 type Range struct{ First, Last uint8 }
 
 // Ranges lists the set, rising.
-func (s *GroupSet) Ranges() []Range {
+func (s *Set) Ranges() []Range {
 	var list []Range
-	for g := range slot.Groups {
+	for g := range Groups {
 		switch n := len(list); {
 		case !s.Has(uint8(g)):
 		case n > 0 && int(list[n-1].Last) == g-1:
@@ -90,7 +88,7 @@ func (s *GroupSet) Ranges() []Range {
 }
 
 // String is the text.
-func (s GroupSet) String() string {
+func (s Set) String() string {
 	var b strings.Builder
 	for i, r := range s.Ranges() {
 		if i > 0 {
@@ -104,8 +102,8 @@ func (s GroupSet) String() string {
 	return b.String()
 }
 
-// ParseGroups is the inverse of String.
-func ParseGroups(text string) (s GroupSet, err error) {
+// ParseSet is the inverse of String.
+func ParseSet(text string) (s Set, err error) {
 	if text == "" {
 		return s, nil
 	}
@@ -117,7 +115,7 @@ func ParseGroups(text string) (s GroupSet, err error) {
 		a, err1 := strconv.ParseUint(first, 10, 8)
 		b, err2 := strconv.ParseUint(last, 10, 8)
 		if err1 != nil || err2 != nil || a > b {
-			return GroupSet{}, fmt.Errorf("got groups %.100q, want ranges like 0-84,200 of groups from 0 to %d", text, slot.Groups-1)
+			return Set{}, fmt.Errorf("got groups %.100q, want ranges like 0-84,200 of groups from 0 to %d", text, Groups-1)
 		}
 		for g := a; g <= b; g++ {
 			s.Add(uint8(g))
@@ -127,10 +125,10 @@ func ParseGroups(text string) (s GroupSet, err error) {
 }
 
 // MarshalText is String, for JSON.
-func (s GroupSet) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+func (s Set) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText is ParseGroups.
-func (s *GroupSet) UnmarshalText(text []byte) (err error) {
-	*s, err = ParseGroups(string(text))
+// UnmarshalText is ParseSet.
+func (s *Set) UnmarshalText(text []byte) (err error) {
+	*s, err = ParseSet(string(text))
 	return err
 }

@@ -1,16 +1,16 @@
-package topology
+package slot
 
 import (
 	"math/rand/v2"
 	"testing"
 )
 
-func TestGroupSet(t *testing.T) {
+func TestSet(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for range 1000 {
-		var s GroupSet
+		var s Set
 		model := map[uint8]bool{}
 		for range rng.IntN(300) {
 			g := uint8(rng.UintN(256))
@@ -30,17 +30,17 @@ func TestGroupSet(t *testing.T) {
 				t.Fatalf("%v: group %d", s, g)
 			}
 		}
-		back, err := ParseGroups(s.String())
+		back, err := ParseSet(s.String())
 		if err != nil || back != s {
 			t.Fatalf("%q: got %v, %v", s, back, err)
 		}
 		all := AllGroups()
-		if rest := all.Minus(s); rest.Union(s) != all || rest.Both(s) != (GroupSet{}) {
+		if rest := all.Minus(s); rest.Union(s) != all || rest.Both(s) != (Set{}) {
 			t.Fatalf("%v and the rest %v are not all", s, rest)
 		}
 	}
 	for _, bad := range []string{"256", "3-1", "-", "1,,2", "a", "1-2-3"} {
-		if s, err := ParseGroups(bad); err == nil {
+		if s, err := ParseSet(bad); err == nil {
 			t.Errorf("%q: got %v, want an error", bad, s)
 		}
 	}
