@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/counterd/counterd/bench"
@@ -24,11 +22,9 @@ const (
 
 // child is a server that this process started, and stops.
 type child struct {
-	cmd  *exec.Cmd
+	*process
 	addr string
-	log  string        // path of what it printed
-	done chan struct{} // closed when it has ended
-	err  error         // how it ended; to be read after done
+	log  string // path of what it printed
 }
 
 // freePort returns a port that is free now on the address.
@@ -43,27 +39,11 @@ func freePort(bind string) (int, error) {
 
 // startChild starts a server and waits until it answers PING. What it prints goes to a file in dir.
 func startChild(ctx context.Context, dir, bind string, port int, program string, args ...string) (*child, error) {
-	name := filepath.Base(program)
-	c := &child{
-		cmd:  exec.Command(program, args...),
-		addr: net.JoinHostPort(bind, strconv.Itoa(port)),
-		log:  filepath.Join(dir, name+".log"),
-		done: make(chan struct{}),
-	}
-	log, err := os.Create(c.log)
-	if err != nil {
+	c := &child{addr: net.JoinHostPort(bind, strconv.Itoa(port)), log: filepath.Join(dir, filepath.Base(program)+".log")}
+	var err error
+	if c.process, err = startProcess(c.log, program, args...); err != nil {
 		return nil, err
 	}
-	defer log.Close()
-	c.cmd.Stdout, c.cmd.Stderr = log, log
-	c.cmd.SysProcAttr = childAttributes()
-	if err := c.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", program, err)
-	}
-	go func() {
-		c.err = c.cmd.Wait()
-		close(c.done)
-	}()
 	if err := c.waitReady(ctx); err != nil {
 		c.stop()
 		return nil, fmt.Errorf("%s did not start: %w%s", program, err, c.lastLines())
@@ -101,17 +81,6 @@ func (c *child) waitReady(ctx context.Context) error {
 
 // usage returns what the server uses now.
 func (c *child) usage() (bench.Usage, error) { return bench.ReadProcess(c.cmd.Process.Pid) }
-
-// stop ends the server and waits for it. It may be called again.
-func (c *child) stop() {
-	c.cmd.Process.Signal(syscall.SIGTERM)
-	select {
-	case <-c.done:
-	case <-time.After(stopWithin):
-		c.cmd.Process.Kill()
-		<-c.done
-	}
-}
 
 // lastLines returns the end of what the server printed, to follow an error.
 func (c *child) lastLines() string {

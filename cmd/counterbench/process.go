@@ -12,6 +12,7 @@ import (
 type process struct {
 	cmd  *exec.Cmd
 	done chan struct{} // closed when it has ended
+	err  error         // how it ended; to be read after done
 }
 
 // startProcess starts a program. What it prints goes to a file.
@@ -28,13 +29,13 @@ func startProcess(logPath, program string, args ...string) (*process, error) {
 		return nil, fmt.Errorf("start %s: %w", program, err)
 	}
 	go func() {
-		_ = p.cmd.Wait()
+		p.err = p.cmd.Wait()
 		close(p.done)
 	}()
 	return p, nil
 }
 
-// stop ends it and waits for it.
+// stop ends it and waits for it. It may be called again.
 func (p *process) stop() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
