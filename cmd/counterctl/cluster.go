@@ -280,11 +280,7 @@ func (s *session) ask(ctx context.Context, n *topology.Node, args ...string) ([]
 // label is a node for people.
 func label(m *topology.Map, id topology.NodeID) string {
 	if n := m.Nodes[id]; n != nil {
-		port := n.Port
-		if port == 0 {
-			port = n.TLSPort
-		}
-		return net.JoinHostPort(n.Host, strconv.Itoa(port))
+		return n.Addr(false)
 	}
 	return string(id[:min(len(id), 8)])
 }

@@ -2,7 +2,9 @@ package topology
 
 import (
 	"cmp"
+	"net"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/counterd/counterd/internal/slot"
@@ -46,6 +48,21 @@ type Node struct {
 	// Retired: it is to go, so no shard that is short of nodes takes it by itself.
 	Retired  bool  `json:"retired,omitempty"`
 	Revision int64 `json:"-"` // of the key, for Txn
+}
+
+// Endpoint is where a node is found by a connection that speaks TLS, or one that does not, where the node has such a port: else of
+// the one that it has.
+func (n *Node) Endpoint(tls bool) (host string, port int) {
+	if tls && n.TLSPort != 0 || n.Port == 0 {
+		return n.Host, n.TLSPort
+	}
+	return n.Host, n.Port
+}
+
+// Addr is Endpoint as host:port.
+func (n *Node) Addr(tls bool) string {
+	host, port := n.Endpoint(tls)
+	return net.JoinHostPort(host, strconv.Itoa(port))
 }
 
 // Live says that a node's process runs. Key: <prefix>/live/<id>, under a lease; written again when it changes, and each

@@ -46,12 +46,7 @@ func (v View) Moved(of uint16) string {
 }
 
 // Endpoint is where the connection finds a node: by the port of its own kind where the node has one.
-func (v View) Endpoint(n *topology.Node) (host string, port int) {
-	if v.TLS && n.TLSPort != 0 || n.Port == 0 {
-		return n.Host, n.TLSPort
-	}
-	return n.Host, n.Port
-}
+func (v View) Endpoint(n *topology.Node) (host string, port int) { return n.Endpoint(v.TLS) }
 
 // member is a node with what the map says of it.
 type member struct {

@@ -26,21 +26,9 @@ func (s *Server) clusterFigures() *metrics.Cluster {
 	if st.Shard != nil {
 		f.Epoch, f.InSync, f.Members = st.Shard.Epoch, int64(len(st.Shard.InSync)), int64(len(st.Map.Members(st.Shard.ID)))
 	}
-	for id, n := range st.Map.Nodes {
-		if st.Map.Live[id] == nil {
-			f.NodesAway++
-		}
-		if n.Shard == 0 {
-			f.NodesFree++
-		}
-	}
-	unowned := st.Map.Unowned()
-	f.SlotsUnowned = int64(unowned.Len() * slot.PerGroup)
-	for _, shard := range st.Map.Shards {
-		if shard.Primary == "" || st.Map.Live[shard.Primary] == nil {
-			f.SlotsDown += int64(shard.Groups.Len() * slot.PerGroup)
-		}
-	}
+	sums := st.Map.Census()
+	f.NodesAway, f.NodesFree = int64(sums.Away), int64(sums.Free)
+	f.SlotsUnowned, f.SlotsDown = int64(sums.Unowned.Len()*slot.PerGroup), int64(sums.Down.Len()*slot.PerGroup)
 	log := s.store().Replication()
 	if confirmed := log.Confirmed(); st.Primary && confirmed != math.MaxUint64 {
 		f.Unconfirmed = log.Written() - min(log.Written(), confirmed)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/cluster"
-	"github.com/counterd/counterd/cmd/counterd/internal/move"
 	"github.com/counterd/counterd/cmd/counterd/internal/repl"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/internal/slot"
@@ -20,7 +19,6 @@ type clusterHost struct {
 	s      *Server
 	notice chan struct{}
 	schema clusterSchema
-	mover  *move.Mover
 	why    string // of the last Rest; the agent's goroutine alone
 
 	marks map[topology.NodeID]*mark // the agent's goroutine alone

@@ -1,12 +1,12 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -48,7 +48,6 @@ func (s *Server) Join(store *counter.Store, reg registry.Registry) error {
 		NodeTimeout: c.Cluster.Timeout(), Schema: host.schema.revision,
 	})}
 	s.joined.mover = s.newMover(s.joined)
-	host.mover = s.joined.mover
 	s.SetClusterHooks(ClusterHooks{Failover: s.joined.failover, Alter: host.schema.alter})
 	return nil
 }
@@ -88,7 +87,7 @@ func (s *Server) announced(c config.Config) (n topology.Node, address string, er
 	if err != nil {
 		return n, "", err
 	}
-	n = topology.Node{Host: host, Port: or(c.Cluster.AnnouncePort, c.Port), TLSPort: or(c.Cluster.AnnounceTLSPort, c.TLS.Port),
+	n = topology.Node{Host: host, Port: cmp.Or(c.Cluster.AnnouncePort, c.Port), TLSPort: cmp.Or(c.Cluster.AnnounceTLSPort, c.TLS.Port),
 		Zone: c.Cluster.Zone, Version: version.String()}
 	if c.MetricsAddr != "" {
 		at, port, err := net.SplitHostPort(c.MetricsAddr)
@@ -104,19 +103,7 @@ func (s *Server) announced(c config.Config) (n topology.Node, address string, er
 		}
 		n.HTTP = net.JoinHostPort(at, port)
 	}
-	port := n.Port
-	if c.TLS.Replication || port == 0 {
-		port = n.TLSPort
-	}
-	return n, net.JoinHostPort(host, strconv.Itoa(port)), nil
-}
-
-// or is a, or b where a is 0.
-func or(a, b int) int {
-	if a != 0 {
-		return a
-	}
-	return b
+	return n, n.Addr(c.TLS.Replication), nil
 }
 
 // announcedHost is the host that others are told: that of the setting, the first of bind that is one host, or the address

@@ -24,7 +24,6 @@ type clusterSchema struct {
 	mu       sync.Mutex // guards the rest
 	has      int64      // revision of the text that the data has; 0: not known
 	adopting bool
-	text     string // the text that has is of
 }
 
 // errForeignData: the directory has a schema of its own, which the cluster's is none of.
@@ -60,7 +59,7 @@ func (c *clusterSchema) look(st *cluster.Standing) {
 	}
 	if !st.Primary || st.Writes != "" {
 		if string(c.s.store().Schema().AppendText(nil)) == next.Text { // as the primary's log brings it
-			c.has, c.text = next.Revision, next.Text
+			c.has = next.Revision
 		}
 		return
 	}
@@ -91,7 +90,7 @@ func (c *clusterSchema) adopt(next topology.Schema) {
 	c.mu.Lock()
 	c.adopting = false
 	if err == nil {
-		c.has, c.text = next.Revision, next.Text
+		c.has = next.Revision
 	}
 	c.mu.Unlock()
 	if err != nil {

@@ -214,5 +214,5 @@ func (h *clusterHost) Serve(st *cluster.Standing) {
 	h.serve()
 	h.serving.Unlock()
 	h.schema.look(st)
-	h.mover.Look(st)
+	h.s.joined.mover.Look(st)
 }

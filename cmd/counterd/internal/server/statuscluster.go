@@ -2,9 +2,7 @@ package server
 
 import (
 	"cmp"
-	"net"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/page"
@@ -31,25 +29,10 @@ func (s *status) vitalsOfCluster() *page.Cluster {
 	if st.Shard != nil {
 		c.Epoch = st.Shard.Epoch
 	}
-	members := make(map[topology.ShardID]int)
-	for id, n := range st.Map.Nodes {
-		members[n.Shard]++
-		if st.Map.Live[id] == nil {
-			c.Away++
-		}
-	}
-	c.Free = members[0]
-	unowned := st.Map.Unowned()
-	if c.Unowned = unowned.Len() * slot.PerGroup; !st.Map.Created() {
-		c.Unowned = 0
-	}
-	for _, shard := range st.Map.Shards {
-		if st.Map.Live[shard.Primary] == nil {
-			c.Headless++
-		}
-		if len(shard.InSync) < members[shard.ID] {
-			c.Thin++
-		}
+	sums := st.Map.Census()
+	c.Away, c.Free, c.Headless, c.Thin = sums.Away, sums.Free, sums.Headless, sums.Thin
+	if st.Map.Created() {
+		c.Unowned = sums.Unowned.Len() * slot.PerGroup
 	}
 	return c
 }
@@ -118,11 +101,7 @@ func (s *status) clusterShards(limit int) []page.Shard {
 }
 
 func nodeRow(n *topology.Node, state string, self topology.NodeID) page.ShardNode {
-	port := n.Port
-	if port == 0 {
-		port = n.TLSPort
-	}
-	return page.ShardNode{Addr: net.JoinHostPort(n.Host, strconv.Itoa(port)), Page: n.HTTP, Zone: n.Zone, State: state, Self: n.ID == self, Version: n.Version}
+	return page.ShardNode{Addr: n.Addr(false), Page: n.HTTP, Zone: n.Zone, State: state, Self: n.ID == self, Version: n.Version}
 }
 
 // sortNodes puts the primary first, and else goes by address.
