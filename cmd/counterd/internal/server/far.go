@@ -217,19 +217,15 @@ func (c *client) single(v *gather.View, cmd *row, args [][]byte) bool {
 		return false
 	}
 	k := f.begin(c, cmd, args, mergeOne)
-	if owner != v.Local && c.numbers.producer != nil {
-		if _, k.refusal = c.number(&k.num, cmd, args); k.refusal != "" {
-			k.merge = mergeNone
+	if before := c.numbers; before.producer != nil {
+		_, refusal := c.number(&k.num, cmd, args)
+		if owner == v.Local { // plan takes the number, or refuses it
+			c.numbers = before
+		} else if refusal != "" {
+			k.refusal, k.merge = refusal, mergeNone
 			return true
 		}
 		if cmd.Flags&flagIdmp != 0 && idmp.TailLen(args) > 0 { // its own is sent with it
-			k.num.Producer = nil
-		}
-	} else if owner == v.Local && c.numbers.producer != nil { // plan takes the number
-		before := c.numbers
-		_, _ = c.number(&k.num, cmd, args)
-		c.numbers = before
-		if cmd.Flags&flagIdmp != 0 && idmp.TailLen(args) > 0 {
 			k.num.Producer = nil
 		}
 	}

@@ -2,23 +2,14 @@ package server
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
-	"math/big"
 	"math/rand/v2"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/gather"
-	"github.com/counterd/counterd/cmd/counterd/internal/idmp"
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/query"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
-	"github.com/counterd/counterd/counter"
-	"github.com/counterd/counterd/internal/slot"
-	"github.com/counterd/counterd/schema"
 )
 
 // Commands on all posts, which every shard is asked for its own: by condition on any port, Redis's on a forward port.
@@ -90,13 +81,22 @@ func (c *client) runAll(cmd *row, args [][]byte) {
 
 // askAll returns what all shards answered; text is the error.
 func (c *client) askAll(cmd *row, args [][]byte) (replies [][]byte, from []*gather.Shard, text string) {
+	c.far.insist(c.far.shards.Settings().ReadWithin(), func(v *gather.View) (again bool) {
+		from = v.All
+		replies, again, text = c.askOnce(v, cmd, args)
+		return again
+	})
+	return replies, from, text
+}
+
+// insist tries until a try does not say that another may succeed, or the time is over: at once when the map of the cluster
+// changes, and now and then.
+func (f *far) insist(within time.Duration, try func(v *gather.View) (again bool)) {
 	began := time.Now()
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
-		v := c.far.shards.View()
-		changed := c.far.shards.Changed()
-		replies, again, text := c.askOnce(v, cmd, args)
-		if text == "" || !again || time.Since(began) > c.far.shards.Settings().ReadWithin() {
-			return replies, v.All, text
+		changed := f.shards.Changed() // before the view, or what changes between them would be waited for
+		if !try(f.shards.View()) || time.Since(began) > within {
+			return
 		}
 		select {
 		case <-changed:
@@ -172,328 +172,6 @@ func (c *client) runHere(v *gather.View, cmd *row, args [][]byte, moved string) 
 }
 
 const errOwning = "TRYAGAIN The shard owns other posts than it is asked for"
-
-// number reads an integer, or the digits of a large one; nil: there is none.
-func number(reply []byte) *big.Int {
-	line := reply
-	if reply[0] == '$' {
-		_, n, size := gather.Head(reply)
-		if n < 0 {
-			return nil
-		}
-		line = append([]byte("$"), reply[size:]...)
-	}
-	n, ok := new(big.Int).SetString(string(bytes.TrimRight(line[1:], "\r\n")), 10)
-	if !ok {
-		return nil
-	}
-	return n
-}
-
-// answerNumber appends a number as an aggregate's.
-func answerNumber(out *resp.Replies, n *big.Int) {
-	low := new(big.Int).And(n, new(big.Int).SetUint64(1<<64-1)).Uint64()
-	out.Uint128(new(big.Int).Rsh(n, 64).Uint64(), low)
-}
-
-func mergeTotal(c *client, _ [][]byte, replies [][]byte) string {
-	sum := new(big.Int)
-	for _, r := range replies {
-		if n := number(r); n != nil {
-			sum.Add(sum, n)
-		}
-	}
-	answerNumber(&c.Out, sum)
-	return ""
-}
-
-func mergeLeast(c *client, _ [][]byte, replies [][]byte) string { return mergeEnd(c, replies, -1) }
-func mergeMost(c *client, _ [][]byte, replies [][]byte) string  { return mergeEnd(c, replies, 1) }
-
-func mergeEnd(c *client, replies [][]byte, want int) string {
-	var end *big.Int
-	for _, r := range replies {
-		if n := number(r); n != nil && (end == nil || n.Cmp(end) == want) {
-			end = n
-		}
-	}
-	if end == nil {
-		c.Out.Null()
-	} else {
-		answerNumber(&c.Out, end)
-	}
-	return ""
-}
-
-// mergeSeq has the highest of the sequence numbers.
-func mergeSeq(c *client, _ [][]byte, replies [][]byte) string {
-	var highest *big.Int
-	for _, r := range replies {
-		if n := number(r); n != nil && (highest == nil || n.Cmp(highest) > 0) {
-			highest = n
-		}
-	}
-	if highest == nil {
-		c.Out.Null()
-	} else {
-		idmp.AppendSeq(&c.Out, highest.Uint64())
-	}
-	return ""
-}
-
-// foundRow is a row of FIND or TOP: its mid, and the reply that it is.
-type foundRow struct {
-	mid, value uint64
-	reply      []byte
-}
-
-// rowsOf appends the rows of an array.
-func rowsOf(list []foundRow, array []byte) []foundRow {
-	for rest := gather.Elements(array); len(rest) > 0; {
-		n := gather.Size(rest)
-		if n == 0 {
-			break
-		}
-		row := foundRow{reply: rest[:n]}
-		fields := gather.Elements(row.reply)
-		row.mid = integer(fields)
-		if next := fields[gather.Size(fields):]; len(next) > 0 {
-			row.value = integer(next)
-		}
-		list = append(list, row)
-		rest = rest[n:]
-	}
-	return list
-}
-
-func integer(b []byte) uint64 {
-	_, n, _ := gather.Head(b)
-	return uint64(n)
-}
-
-// mergeFind merges rows by mid. A page ends where the first shard's does that has not come to its end.
-func mergeFind(c *client, args [][]byte, replies [][]byte) string {
-	q, err := query.ParseFind(c.names(), args[1:])
-	if err != nil {
-		return items.ErrorText(err)
-	}
-	var list []foundRow
-	end, bounded := uint64(0), false
-	before := func(a, b uint64) bool { return a < b != q.Desc && a != b }
-	for _, r := range replies {
-		if q.Paged {
-			next := gather.Elements(r)
-			n := gather.Size(next)
-			_, length, head := gather.Head(next)
-			if length >= 16 {
-				mid, _ := strconv.ParseUint(string(next[head:head+16]), 16, 64)
-				if !bounded || before(mid, end) {
-					end, bounded = mid, true
-				}
-			}
-			r = next[n:]
-		}
-		list = rowsOf(list, r)
-	}
-	slices.SortFunc(list, func(a, b foundRow) int {
-		if q.Desc {
-			return cmp.Compare(b.mid, a.mid)
-		}
-		return cmp.Compare(a.mid, b.mid)
-	})
-	if bounded {
-		if at := slices.IndexFunc(list, func(r foundRow) bool { return !before(r.mid, end) }); at >= 0 {
-			list = list[:at]
-		}
-	}
-	if len(list) > q.Limit {
-		end, bounded = list[q.Limit].mid, true
-		list = list[:q.Limit]
-	}
-	if q.Paged {
-		c.Out.Array(2)
-		if bounded {
-			c.Out.BulkString(q.Next(end))
-		} else {
-			c.Out.BulkString("0")
-		}
-	}
-	c.answerRows(list)
-	return ""
-}
-
-const errOffset = "ERR OFFSET is not to be had in a cluster: go on with CURSOR"
-
-func (c *client) answerRows(list []foundRow) {
-	c.Out.Array(len(list))
-	for _, r := range list {
-		gather.AppendAs(&c.Out, r.reply)
-	}
-}
-
-func mergeTop(c *client, args [][]byte, replies [][]byte) string {
-	q, err := query.ParseTop(c.names(), args[1:])
-	if err != nil {
-		return items.ErrorText(err)
-	}
-	var list []foundRow
-	for _, r := range replies {
-		list = rowsOf(list, r)
-	}
-	slices.SortFunc(list, func(a, b foundRow) int { return cmp.Or(cmp.Compare(b.value, a.value), cmp.Compare(b.mid, a.mid)) })
-	c.answerRows(list[:min(len(list), q.K)])
-	return ""
-}
-
-// stringsOf are the strings of an array.
-func stringsOf(list [][]byte, array []byte) [][]byte {
-	for rest := gather.Elements(array); len(rest) > 0; {
-		n := gather.Size(rest)
-		if n == 0 {
-			break
-		}
-		_, length, head := gather.Head(rest)
-		if length >= 0 {
-			list = append(list, rest[head:head+int(length)])
-		}
-		rest = rest[n:]
-	}
-	return list
-}
-
-// mergeDigest adds up the sums of lines that are about the same.
-func mergeDigest(c *client, _ [][]byte, replies [][]byte) string {
-	type line struct {
-		name   string
-		lo     uint64
-		of     int
-		digest counter.Digest
-	}
-	var lines []*line
-	byName := make(map[string]*line)
-	order := make(map[string]int)
-	for i, def := range c.names().Counters() {
-		order[def.Name] = i
-	}
-	for _, r := range replies {
-		for _, text := range stringsOf(nil, r) {
-			name, sums, _ := strings.Cut(string(text), " items=")
-			var d counter.Digest
-			if _, err := fmt.Sscanf(sums, "%d digest=%x", &d.Items, &d.Sum); err != nil {
-				return "ERR " + gather.ErrProtocol.Error()
-			}
-			l := byName[name]
-			if l == nil {
-				l = &line{name: name}
-				var counterName string
-				if _, err := fmt.Sscanf(name, "counter=%s lo=%d", &counterName, &l.lo); err != nil {
-					_, _ = fmt.Sscanf(name, "counter=%s", &counterName)
-				}
-				l.of = order[counterName]
-				byName[name] = l
-				lines = append(lines, l)
-			}
-			l.digest.Items += d.Items
-			l.digest.Sum += d.Sum
-		}
-	}
-	slices.SortStableFunc(lines, func(a, b *line) int { return cmp.Or(cmp.Compare(a.of, b.of), cmp.Compare(a.lo, b.lo)) })
-	c.Out.Array(len(lines))
-	for _, l := range lines {
-		c.Out.BulkString(l.name + " " + l.digest.String())
-	}
-	return ""
-}
-
-// listed is a key that SCAN or KEYS lists, with its place.
-type listed struct {
-	mid        uint64
-	order, col int
-	key        []byte
-}
-
-// keysOf are keys in the order in which one server lists them: by mid, then as counters and columns are in the schema.
-func (c *client) keysOf(keys [][]byte) []listed {
-	sch := c.names()
-	order := make(map[*schema.Counter]int)
-	for i, def := range sch.Counters() {
-		order[def] = i
-	}
-	list := make([]listed, 0, len(keys))
-	for _, key := range keys {
-		if k, ok := sch.ParseKey(key); ok {
-			list = append(list, listed{k.Mid, order[k.Counter], k.Col, key})
-		}
-	}
-	slices.SortFunc(list, func(a, b listed) int {
-		return cmp.Or(cmp.Compare(a.mid, b.mid), cmp.Compare(a.order, b.order), cmp.Compare(a.col, b.col))
-	})
-	return list
-}
-
-func (c *client) answerKeys(list []listed) {
-	c.Out.Array(len(list))
-	for _, k := range list {
-		c.Out.Bulk(k.key)
-	}
-}
-
-// scanOrder compares mids, or cursors, by when SCAN comes to them.
-func scanOrder(a, b uint64) int {
-	a, b = a&^toldCursor, b&^toldCursor
-	return cmp.Or(cmp.Compare(scanTurn(a), scanTurn(b)), cmp.Compare(a, b))
-}
-
-// toldCursor is the bit of a cursor that is no mid's: see counter.Batch.Scan.
-const toldCursor = 1 << 63
-
-// scanTurn is when a group's posts are listed by SCAN: see counter.Batch.Scan.
-func scanTurn(mid uint64) uint8 { return slot.Group(mid) - slot.Group(0) }
-
-// mergeScan lists keys as far as all shards did, group of hash slots after group as each does. So its cursor is a mid as
-// that of one shard, which any node takes, and what moves between shards meanwhile is not missed.
-func mergeScan(c *client, _ [][]byte, replies [][]byte) string {
-	var keys [][]byte
-	next := uint64(0)
-	for _, r := range replies {
-		cursor := gather.Elements(r)
-		_, length, head := gather.Head(cursor)
-		at, err := strconv.ParseUint(string(cursor[head:head+int(length)]), 10, 64)
-		if err != nil {
-			return "ERR " + gather.ErrProtocol.Error()
-		}
-		if at != 0 && (next == 0 || scanOrder(at, next) < 0) {
-			next = at
-		}
-		keys = stringsOf(keys, cursor[gather.Size(cursor):])
-	}
-	list := c.keysOf(keys)
-	slices.SortStableFunc(list, func(a, b listed) int { return cmp.Compare(scanTurn(a.mid), scanTurn(b.mid)) })
-	if next != 0 {
-		if at := slices.IndexFunc(list, func(k listed) bool { return scanOrder(k.mid, next) >= 0 }); at >= 0 {
-			list = list[:at]
-		}
-	}
-	c.Out.Array(2)
-	c.Out.BulkString(strconv.FormatUint(next, 10))
-	c.answerKeys(list)
-	return ""
-}
-
-// maxKeys is what KEYS answers at most, as on one server.
-const maxKeys = 100_000
-
-func mergeKeys(c *client, _ [][]byte, replies [][]byte) string {
-	var keys [][]byte
-	for _, r := range replies {
-		keys = stringsOf(keys, r)
-	}
-	if len(keys) > maxKeys {
-		return "ERR KEYS looks at 1048576 posts and answers 100000 keys at most: go on with SCAN cursor MATCH pattern, or ask for posts with COUNTER.FIND"
-	}
-	c.answerKeys(c.keysOf(keys))
-	return ""
-}
 
 // randomKey draws a shard by how many posts it has, and then one of its keys.
 func (c *client) randomKey(cmd *row, args [][]byte) {

@@ -77,19 +77,11 @@ func mergeUpdate(c *client, replies [][]byte) {
 
 // changeAll has every shard make a change of its posts. text is the error.
 func (c *client) changeAll(cmd *row, args [][]byte, kind gather.Kind, within time.Duration) (replies [][]byte, text string) {
-	began := time.Now()
-	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
-		v := c.far.shards.View()
-		changed := c.far.shards.Changed()
-		replies, again, text := c.changeOnce(v, cmd, args, kind, within)
-		if text == "" || !again || time.Since(began) > c.far.shards.Settings().ChangeWithin() {
-			return replies, text
-		}
-		select {
-		case <-changed:
-		case <-time.After(pause):
-		}
-	}
+	c.far.insist(c.far.shards.Settings().ChangeWithin(), func(v *gather.View) (again bool) {
+		replies, again, text = c.changeOnce(v, cmd, args, kind, within)
+		return again
+	})
+	return replies, text
 }
 
 // changeOnce is one try. again tells whether another may succeed, and changes nothing a second time.
