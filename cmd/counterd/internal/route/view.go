@@ -41,6 +41,11 @@ func (v View) Moved(of uint16) string {
 	case n.ID == v.Self:
 		return ErrTryAgain // the map says so, and the store does not yet, or not any more
 	}
+	return v.MovedTo(of, n)
+}
+
+// MovedTo sends a client to a node.
+func (v View) MovedTo(of uint16, n *topology.Node) string {
 	host, port := v.Endpoint(n)
 	return "MOVED " + strconv.Itoa(int(of)) + " " + host + ":" + strconv.Itoa(port)
 }

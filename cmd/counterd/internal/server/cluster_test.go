@@ -312,6 +312,23 @@ func TestClusterReplica(t *testing.T) {
 	c.want(get, away)
 }
 
+// TestClusterCameMeanwhile has the store refuse a slot that the node's standing has by then: the client is to ask again here,
+// where it waits until the store has it.
+func TestClusterCameMeanwhile(t *testing.T) {
+	k := startCluster(t, nil, 1, 2)
+	w, mid := k.dial(0, 2), k.mid(0, 0)
+	command := fmt.Sprintf("INCR {%d}.cntrn", mid)
+	less := slot.AllGroups()
+	less.Remove(slot.Group(mid))
+	k.srv[0].store().Groups().Own(less)
+	w.want(command, k.moved(slot.Of(mid), 0))
+	w.want("MULTI", "+OK")
+	w.want(command, "+QUEUED")
+	w.want("EXEC", k.moved(slot.Of(mid), 0))
+	k.srv[0].store().Groups().Own(slot.AllGroups())
+	w.want(command, ":1")
+}
+
 // provokeCluster: what a node of a cluster does not take.
 func provokeCluster(p provoker) {
 	k := startCluster(p.T, nil, 1, 2)

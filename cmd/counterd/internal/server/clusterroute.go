@@ -236,8 +236,16 @@ func (c *call) view(st *standing) route.View {
 	return route.View{Map: st.Map, Self: st.Self, TLS: c.session.Secure()}
 }
 
-// moved is what a store's refusal of a slot is answered by.
-func (c *call) moved(of uint16) string { return c.view(c.srv.cluster.now.Load()).Moved(of) }
+// moved is what a store's refusal of a slot is answered by. A slot that came between the refusal and now is asked for
+// here again: then the command waits until the store has it, as others do.
+func (c *call) moved(of uint16) string {
+	v := c.view(c.srv.cluster.now.Load())
+	text := v.Moved(of)
+	if self := v.Map.Nodes[v.Self]; text == route.ErrTryAgain && self != nil {
+		text = v.MovedTo(of, self)
+	}
+	return text
+}
 
 // settling is for how long a command waits for a slot that is on its way: writes are held 500 ms at most.
 const settling = 500 * time.Millisecond
