@@ -1,19 +1,14 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"hash"
 	"hash/crc32"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"text/tabwriter"
 	"time"
@@ -24,8 +19,6 @@ import (
 	"github.com/counterd/counterd/cmd/internal/connect"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/internal/atomicfile"
-	"github.com/counterd/counterd/persist"
-	"github.com/counterd/counterd/persist/vfs"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -248,132 +241,11 @@ func durableSchema(text string) (*schema.Schema, error) {
 	return schema.ParseDurable([]byte(text))
 }
 
-// taking is an archive that a primary sends.
-type taking struct {
-	*session
-	shard  *topology.Shard
-	node   *node    // before it begins
-	sock   net.Conn // then
-	stop   func() bool
-	in     *bufio.Reader
-	replid string
-	offset uint64
-	end    string // behind the archive
-}
-
-// prepare connects, and asks whether the node is who it is thought to be and knows the schema.
-func (t *taking) prepare(ctx context.Context, m *topology.Map, sch *schema.Schema) error {
-	n := m.Nodes[t.shard.Primary]
-	addr, err := t.address(n)
-	if err != nil {
-		return err
-	}
-	if t.node, err = dialNode(ctx, addr, t.flags.node); err != nil {
-		return err
-	}
-	who, err := t.node.do("CLUSTER", "MYID")
-	if err != nil {
-		return err
-	}
-	if len(who) != 1 || who[0] != string(n.ID) {
-		return fmt.Errorf("%s is node %.40q, want %s", addr, who, n.ID)
-	}
-	known, err := askSchema(t.node)
-	if err != nil {
-		return err
-	}
-	if known.String() != sch.String() {
-		return unsteady("%s has not made the last change of the schema yet", addr)
-	}
-	for _, option := range []string{"rdb-only 1", "capa eof"} {
-		if _, err := t.node.do(append([]string{"REPLCONF"}, strings.Fields(option)...)...); err != nil {
-			return err
-		}
-	}
-	if t.sock = t.node.conn.Detach(); t.sock == nil {
-		return context.Cause(ctx)
-	}
-	t.stop = context.AfterFunc(ctx, func() { t.sock.Close() })
-	return nil
-}
-
-// begin has the node fix the archive, which is then on its way.
-func (t *taking) begin() error {
-	_ = t.sock.SetDeadline(time.Now().Add(nodeTimeout))
-	if _, err := io.WriteString(t.sock, "*3\r\n$5\r\nPSYNC\r\n$1\r\n?\r\n$2\r\n-1\r\n"); err != nil {
-		return fmt.Errorf("%s: %w", t.node.addr, err)
-	}
-	t.in = bufio.NewReaderSize(t.sock, 64<<10)
-	line, err := t.line()
-	if err != nil {
-		return err
-	}
-	words := strings.Fields(line)
-	if len(words) != 3 || words[0] != "+FULLRESYNC" {
-		return fmt.Errorf("%s answered PSYNC by %.200q, want FULLRESYNC", t.node.addr, line)
-	}
-	t.replid = words[1]
-	if t.offset, err = strconv.ParseUint(words[2], 10, 64); err != nil {
-		return fmt.Errorf("%s answered PSYNC by %.200q, want an offset", t.node.addr, line)
-	}
-	if line, err = t.line(); err != nil {
-		return err
-	}
-	var ok bool
-	if t.end, ok = strings.CutPrefix(line, "$EOF:"); !ok || len(t.end) != archiveEnd {
-		return fmt.Errorf("%s announced %.200q, want an archive up to a mark of %d bytes", t.node.addr, line, archiveEnd)
-	}
-	return nil
-}
-
-func (t *taking) line() (string, error) {
-	line, err := t.in.ReadSlice('\n')
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", t.node.addr, err)
-	}
-	return strings.TrimRight(string(line), "\r\n"), nil
-}
-
-func (t *taking) close() {
-	if t.sock != nil {
-		t.stop()
-		t.sock.Close()
-	} else if t.node != nil {
-		t.node.close()
-	}
-}
-
 const (
 	archiveEnd = 40
 	// archiveSilence is how long a node may send nothing of an archive: it reads cold files meanwhile.
 	archiveSilence = 2 * time.Minute
 )
-
-// copy writes the archive to w, all before the mark that ends it. An archive that breaks off is an error.
-func (t *taking) copy(w io.Writer, progress func(n int)) error {
-	buf, have := make([]byte, 256<<10), 0
-	for {
-		_ = t.sock.SetReadDeadline(time.Now().Add(archiveSilence))
-		n, err := t.in.Read(buf[have:])
-		have += n
-		progress(n)
-		if have >= archiveEnd {
-			ready := have - archiveEnd
-			if _, err := w.Write(buf[:ready]); err != nil {
-				return err
-			}
-			if have = copy(buf, buf[ready:have]); string(buf[:have]) == t.end {
-				return nil
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF
-		}
-		if err != nil {
-			return fmt.Errorf("shard %d: %s broke the archive off: %w", t.shard.ID, t.node.addr, err)
-		}
-	}
-}
 
 // copyAll writes the archives, all at once: each node keeps its files for as long as its own is on the way. cancel ends all
 // of them.
@@ -416,50 +288,6 @@ func (s *session) copyAll(ctx context.Context, cancel context.CancelFunc, b *clu
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// summed counts and sums what is written.
-type summed struct {
-	io.Writer
-	sum hash.Hash32
-	n   int64
-}
-
-func (s *summed) Write(b []byte) (int, error) {
-	n, err := s.Writer.Write(b)
-	_, _ = s.sum.Write(b[:n]) // never fails
-	s.n += int64(n)
-	return n, err
-}
-
-func (s *summed) text() string { return fmt.Sprintf("%08x", s.sum.Sum32()) }
-
-// verifyArchive compares a file with what the manifest says of it, and its parts with their checksums.
-func verifyArchive(ctx context.Context, stderr io.Writer, dir string, b *backupShard) (err error) {
-	path := filepath.Join(dir, b.File)
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	sum := summed{Writer: io.Discard, sum: crc32.New(castagnoli)}
-	if _, err := io.Copy(&sum, f); err != nil {
-		return err
-	}
-	if sum.n != b.Bytes || sum.text() != b.CRC {
-		return fmt.Errorf("%s: got %d bytes with checksum %s, want %d with %s: it is damaged", path, sum.n, sum.text(), b.Bytes, b.CRC)
-	}
-	a, err := persist.OpenArchive(vfs.Interruptible(ctx, vfs.OS()), path)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, a.Close()) }()
-	if a.End() != b.Offset {
-		return fmt.Errorf("%s: ends at offset %d, want %d", path, a.End(), b.Offset)
-	}
-	show, finish := newProgress(stderr, "verifying "+b.File)
-	defer finish()
-	return a.Verify(show)
-}
 
 // primaries lists the nodes that lead.
 func primaries(m *topology.Map) (list []*topology.Node) {

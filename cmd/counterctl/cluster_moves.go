@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -265,121 +263,8 @@ func (s *session) move(ctx context.Context, list []topology.Transfer, atOnce int
 	return nil
 }
 
-// moving is moves under way: those that wait, and those that were begun. A shard gives to one and takes from one at a time.
-type moving struct {
-	wait   []*piece
-	begun  map[string]*piece // by the move's id
-	all    int               // groups
-	done   int
-	failed []error
-}
-
-// piece is what one move takes.
-type piece struct {
-	topology.Transfer
-	tries int
-	since int64  // revision of etcd at which it was begun
-	why   string // it was given up, as heard last
-}
-
 // maxTries is how often a piece is begun: a failover of one of its shards ends a move.
 const maxTries = 5
-
-func newMoving(list []topology.Transfer, atOnce int) *moving {
-	w := &moving{begun: map[string]*piece{}}
-	for _, t := range list {
-		groups := t.Groups.List()
-		w.all += len(groups)
-		for part := range slices.Chunk(groups, atOnce) {
-			p := &piece{Transfer: topology.Transfer{From: t.From, To: t.To}}
-			for _, g := range part {
-				p.Groups.Add(uint8(g))
-			}
-			w.wait = append(w.wait, p)
-		}
-	}
-	return w
-}
-
-// run begins moves and waits for them. Those that were begun go on by themselves when ctx ends.
-func (w *moving) run(ctx context.Context, s *session) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	show, finish := newCountProgress(s.out.Stderr, "groups moved")
-	defer finish()
-	for m := range s.Watch(ctx) {
-		w.look(m)
-		show(uint64(w.done), uint64(w.all))
-		if len(w.begun)+len(w.wait) == 0 {
-			return errors.Join(w.failed...)
-		}
-		for p := w.next(m); p != nil; p = w.next(m) {
-			id := randomID()
-			begun, err := s.change(ctx, func(m *topology.Map) (topology.Change, error) {
-				return topology.StartMove(m, id, p.Groups, p.From, p.To, time.Now())
-			})
-			if err != nil {
-				return errors.Join(append(w.failed, err)...)
-			}
-			p.since, p.tries = begun.Revision, p.tries+1
-			w.begun[id] = p
-		}
-	}
-	if len(w.begun) > 0 {
-		s.say("%d of %d groups are moved; the moves that have begun go on (counterctl cluster status)", w.done, w.all)
-	}
-	return errors.Join(append(w.failed, ctx.Err(), s.Err())...)
-}
-
-// look takes notice of moves that have ended.
-func (w *moving) look(m *topology.Map) {
-	for _, id := range slices.Sorted(maps.Keys(w.begun)) {
-		p, v := w.begun[id], m.Move(id)
-		to := m.Shard(p.To)
-		switch {
-		case m.Revision < p.since:
-			continue
-		case to == nil:
-			w.failed = append(w.failed, fmt.Errorf("groups %s: shard %d is gone", p.Groups, p.To))
-		case to.Groups.Both(p.Groups) == p.Groups:
-			w.done += p.Groups.Len()
-		case v != nil && v.State == topology.MoveAborted:
-			p.why = v.Error
-			continue // its end frees the groups
-		case v != nil:
-			continue
-		case p.tries < maxTries:
-			w.wait = append(w.wait, p)
-		default:
-			why := ""
-			if p.why != "" { // an end that came quickly is not seen
-				why = ", last as " + p.why
-			}
-			w.failed = append(w.failed, fmt.Errorf("groups %s from shard %d to %d: given up %d times%s", p.Groups, p.From, p.To, p.tries, why))
-		}
-		delete(w.begun, id)
-	}
-}
-
-// next takes the first piece that waits whose shards are free; nil: there is none.
-func (w *moving) next(m *topology.Map) *piece {
-	gives, takes := map[topology.ShardID]bool{}, map[topology.ShardID]bool{}
-	for _, p := range w.begun {
-		gives[p.From], takes[p.To] = true, true
-	}
-	for _, v := range m.Moves {
-		if v.State == topology.MoveCopying && w.begun[v.ID] == nil {
-			gives[v.From], takes[v.To] = true, true
-		}
-	}
-	i := slices.IndexFunc(w.wait, func(p *piece) bool { return !gives[p.From] && !takes[p.To] })
-	if i < 0 {
-		return nil
-	}
-	p := w.wait[i]
-	w.wait = slices.Delete(w.wait, i, i+1)
-	return p
-}
 
 // abort ends a move that is not committed.
 func (s *session) abort(ctx context.Context, m *topology.Map, word string) error {

@@ -10,7 +10,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -69,13 +68,6 @@ type PeerInfo struct {
 	Applied, Durable uint64 // log offsets
 	Sent             uint64
 	Lag              time.Duration // since the last acknowledgement
-}
-
-// NewPeer makes a peer of a connection that sent its first REPLCONF or PSYNC.
-func (ps *Peers) NewPeer(conn net.Conn) *Peer {
-	p := &Peer{peers: ps, conn: conn}
-	p.acked.Store(time.Now().UnixNano())
-	return p
 }
 
 // Configure takes one pair of REPLCONF. The error is for the replica.
@@ -465,139 +457,4 @@ func (p *Peer) Close() {
 		_ = p.reader.Close()
 	}
 	p.follow()
-}
-
-// Peers are the replicas of a node.
-type Peers struct {
-	node    *Node // nil: none, in tests
-	quorum  quorum
-	logger  logger
-	timeout func() time.Duration
-
-	Full, PartialOK, PartialErr atomic.Int64 // as INFO's sync_full, ...
-
-	online atomic.Int32 // replicas that are being fed
-
-	mu   sync.Mutex // guards the rest
-	list []*Peer
-	news chan struct{} // closed and replaced when something was acknowledged, or a replica came or went
-}
-
-func (ps *Peers) add(p *Peer) {
-	ps.mu.Lock()
-	known := false
-	for _, other := range ps.list {
-		known = known || other == p
-	}
-	if !known {
-		ps.list = append(ps.list, p)
-	}
-	ps.mu.Unlock()
-	ps.changed()
-}
-
-func (ps *Peers) remove(p *Peer) {
-	ps.mu.Lock()
-	for i, other := range ps.list {
-		if other == p {
-			ps.list = append(ps.list[:i:i], ps.list[i+1:]...)
-			break
-		}
-	}
-	ps.mu.Unlock()
-	ps.changed()
-}
-
-// changed wakes who waits in Wait.
-func (ps *Peers) changed() {
-	ps.mu.Lock()
-	if ps.news != nil {
-		close(ps.news)
-		ps.news = nil
-	}
-	ps.mu.Unlock()
-}
-
-// All returns the peers, oldest first.
-func (ps *Peers) All() []*Peer {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	return append([]*Peer(nil), ps.list...)
-}
-
-// Infos describes all replicas.
-func (ps *Peers) Infos() []PeerInfo {
-	all := ps.All()
-	infos := make([]PeerInfo, len(all))
-	for i, p := range all {
-		infos[i] = p.Info()
-	}
-	return infos
-}
-
-// replace closes the connections that p's replica had before: one that was cut on its side only stays here until
-// repl-timeout.
-func (ps *Peers) replace(p *Peer) {
-	for _, other := range ps.All() {
-		if other != p && other.online.Load() && other.process == p.process && p.process != "" {
-			other.online.Store(false) // it counts no more, though closing it takes a moment
-			other.conn.Close()
-		}
-	}
-}
-
-// count returns how many replicas are such. One that came back as another process, as its machine was switched off and
-// on, may still have a connection of the one before: what has one address is one replica.
-func (ps *Peers) count(such func(i *PeerInfo) bool) int {
-	seen := make(map[Address]struct{})
-	for _, i := range ps.Infos() {
-		if i.Online && such(&i) {
-			seen[Address{i.IP, i.Port}] = struct{}{}
-		}
-	}
-	return len(seen)
-}
-
-// Count returns how many replicas have the log up to an offset, in memory and on disk.
-func (ps *Peers) Count(offset uint64) (applied, durable int) {
-	return ps.count(func(i *PeerInfo) bool { return i.Applied >= offset }), ps.count(func(i *PeerInfo) bool { return i.Durable >= offset })
-}
-
-// Good returns how many replicas acknowledged within a time.
-func (ps *Peers) Good(within time.Duration) int {
-	return ps.count(func(i *PeerInfo) bool { return i.Lag <= within })
-}
-
-// Wait returns when enough says so, which is asked after every acknowledgement, or ctx ends.
-func (ps *Peers) Wait(ctx context.Context, enough func() bool) {
-	for {
-		ps.mu.Lock()
-		if ps.news == nil {
-			ps.news = make(chan struct{})
-		}
-		news := ps.news
-		ps.mu.Unlock()
-		if enough() {
-			return
-		}
-		for _, p := range ps.All() {
-			p.getAck()
-		}
-		again := time.NewTimer(50 * time.Millisecond) // what was written meanwhile needs to be asked for
-		select {
-		case <-news:
-		case <-again.C:
-		case <-ctx.Done():
-			again.Stop()
-			return
-		}
-		again.Stop()
-	}
-}
-
-// DisconnectAll cuts all replicas off: they come again and learn what has changed.
-func (ps *Peers) DisconnectAll() {
-	for _, p := range ps.All() {
-		p.conn.Close()
-	}
 }

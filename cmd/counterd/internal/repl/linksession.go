@@ -1,0 +1,384 @@
+package repl
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/wire"
+	"github.com/counterd/counterd/persist"
+)
+
+// session is one connection to the primary.
+type session struct {
+	*Link
+	conn *wire.Conn
+	wmu  sync.Mutex // guards writes to conn
+}
+
+// deadline gives the primary its time for the next bytes.
+func (s *session) deadline() { _ = s.conn.SetDeadline(time.Now().Add(s.node.settings().Timeout)) }
+
+// ask sends a command and reads the line that answers it.
+func (s *session) ask(words ...string) (string, error) {
+	if err := s.tell(words...); err != nil {
+		return "", err
+	}
+	s.deadline()
+	line, err := s.conn.ReadLine()
+	if err != nil {
+		err = fmt.Errorf("%s: %w", words[0], err)
+	}
+	return line, err
+}
+
+// option says what a primary of an earlier version may not know: replicas are upgraded first. One that refuses it goes
+// without.
+func (s *session) option(name, value string) error {
+	_, err := s.ask("REPLCONF", name, value)
+	var refused *wire.ServerError
+	if errors.As(err, &refused) && strings.Contains(refused.Text, "unrecognized REPLCONF option") {
+		return nil
+	}
+	return err
+}
+
+// tell sends a command.
+func (s *session) tell(words ...string) error {
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	_ = s.conn.SetWriteDeadline(time.Now().Add(s.node.settings().Timeout))
+	return s.conn.Send(wire.AppendCommand(nil, words...))
+}
+
+func (s *session) run() error {
+	c := s.node.settings()
+	if _, err := s.ask("PING"); err != nil {
+		return err
+	}
+	port := c.Port
+	if c.AnnouncePort != 0 {
+		port = c.AnnouncePort
+	}
+	if _, err := s.ask("REPLCONF", "listening-port", strconv.Itoa(port)); err != nil {
+		return err
+	}
+	if c.AnnounceIP != "" {
+		if _, err := s.ask("REPLCONF", "ip-address", c.AnnounceIP); err != nil {
+			return err
+		}
+	}
+	if _, err := s.ask("REPLCONF", "version", "counterd", "capa", "counterd1", "capa", capaPublish, "capa", capaShard); err != nil {
+		var refused *wire.ServerError
+		if errors.As(err, &refused) && strings.Contains(refused.Text, "Unrecognized REPLCONF option") {
+			err = fmt.Errorf("the primary is no counterd, maybe a Redis, and its data cannot be followed: %w", err)
+		}
+		return err
+	}
+	if err := s.option("process", s.node.process); err != nil {
+		return err
+	}
+	if err := s.introduce(); err != nil {
+		return err
+	}
+	store := s.node.host.Store()
+	past := store.Replication().Lineage()
+	if _, err := s.ask("REPLCONF", "history", string(past.AppendText(nil))); err != nil {
+		return err
+	}
+	id, offset := "?", "-1"
+	if end := store.Replication().Position(); !s.full {
+		id, offset = past.Current().ReplID.String(), strconv.FormatUint(end, 10)
+	}
+	line, err := s.ask("PSYNC", id, offset)
+	var refused *wire.ServerError
+	if errors.As(err, &refused) {
+		var at uint64
+		if n, _ := fmt.Sscanf(refused.Text, "DIVERGED %d", &at); n == 1 {
+			return s.cut(at)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	a, err := parseAnswer(line)
+	if err != nil {
+		return err
+	}
+	if a.full {
+		return s.copy(a)
+	}
+	lineage, err := s.lineage(a)
+	if err != nil {
+		return err
+	}
+	if a.offset != store.Replication().Position() {
+		return fmt.Errorf("%w: the stream begins at %d, the log ends at %d", ErrProtocol, a.offset, store.Replication().Position())
+	}
+	// It has compared the two pasts, as this node does now: one that takes a stranger for a relative must not mix their
+	// logs.
+	if at, known := lineage.Common(math.MaxUint64, &past, a.offset); a.offset > 0 && (!known || at < a.offset) {
+		return fmt.Errorf("%w: the stream begins at %d, the pasts of the two logs agree up to %d", ErrProtocol, a.offset, at)
+	}
+	changed, err := store.Replication().Follow(lineage)
+	if err != nil {
+		return err
+	}
+	if changed {
+		s.node.peers.DisconnectAll() // replicas of this one learn the new past
+	}
+	s.agreed()
+	if s.mend(store) {
+		return nil
+	}
+	s.node.logger.Info("goes on from the primary's log", "primary", s.primary.String(), "offset", a.offset, "replid", a.replID)
+	return s.stream()
+}
+
+// lineage reads the past that stands behind an answer.
+func (s *session) lineage(a answer) (persist.Lineage, error) {
+	text, err := readBlob(s.conn, a.lineage, persist.MaxLineageText)
+	if err != nil {
+		return persist.Lineage{}, err
+	}
+	l, err := persist.ParseLineage("the primary's history", text)
+	if err == nil && (len(l.Terms) == 0 || l.Current().ReplID.String() != a.replID) {
+		err = fmt.Errorf("%w: answer of %s, history of %s", ErrProtocol, a.replID, l.Current().ReplID)
+	}
+	return l, err
+}
+
+// cut takes back what this node's log has and the primary's has not.
+func (s *session) cut(at uint64) error {
+	log := s.node.logger
+	past := s.node.host.Store().Replication().Lineage()
+	end := s.node.host.Store().Replication().Position()
+	if at >= end {
+		return fmt.Errorf("%w: a cut at %d of a log that ends at %d", ErrProtocol, at, end)
+	}
+	log.Warn("this log and the primary's differ: cutting back to where they agree", "offset", at, "end", end)
+	var tail persist.CutTail
+	err := s.reopen(func(dir string) (err error) {
+		before := past.Cut(at)
+		before.Replica = true
+		tail, err = persist.Cut(s.node.fs, dir, at, before)
+		return err
+	})
+	if errors.Is(err, persist.ErrGone) {
+		s.full = true
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	log.Warn("changes that only this node had were taken back", "from", tail.From, "to", tail.To, "frames", tail.Frames, "sets", tail.Sets,
+		"deletes", tail.Deletes, "flushes", tail.Flushes, "schema_changes", tail.Schemas, "first_change", time.UnixMilli(tail.FirstMS), "last_change", time.UnixMilli(tail.LastMS),
+		"saved_to", tail.File, "full_copy_needed", s.full)
+	s.node.noteCut(tail)
+	return nil
+}
+
+// reopen is the host's, and cuts off the replicas that this node feeds: they know of the store before.
+//
+// One that fails, as a full disk makes it, is tried again after a second, then two and so on up to a minute: each costs
+// the readers a start of the store.
+func (s *session) reopen(change func(dir string) error) error {
+	defer s.node.peers.DisconnectAll()
+	err := s.node.host.Reopen(change)
+	if err == nil || errors.Is(err, persist.ErrGone) { // that one asks for a full copy at once
+		s.rest = 0
+	} else {
+		s.rest = min(max(2*s.rest, firstRest), maxRest)
+	}
+	return err
+}
+
+// stream applies frames until the connection ends. The log ends where the stream begins.
+func (s *session) stream() error {
+	s.mended(nil)
+	s.agreed()
+	s.set(LinkConnected)
+	defer s.each(ackEvery, func() error {
+		if s.stalled.Load() { // one that cannot take changes must not count as a good replica: min-replicas-to-write asks when it was last heard
+			return nil
+		}
+		return s.ack()
+	})()
+	defer s.conn.Close() // ends a write of the other goroutine
+	if err := s.ack(); err != nil {
+		return err
+	}
+	mr := messageReader{r: &s.conn.Reader}
+	store := s.node.host.Store()
+	var m message
+	var pos uint64
+	for {
+		if s.conn.Buffered() == 0 {
+			if pos != 0 {
+				if err := s.commit(store, pos); err != nil {
+					return err
+				}
+				pos = 0
+				if s.id != "" { // others wait for it
+					if err := s.ack(); err != nil {
+						return err
+					}
+				}
+			}
+			_ = s.conn.SetReadDeadline(time.Now().Add(s.node.settings().Timeout))
+		}
+		if err := mr.next(&m); err != nil {
+			return err
+		}
+		s.lastIO.Store(time.Now().UnixNano())
+		switch m.kind {
+		case msgPing:
+			s.end.Store(m.end)
+			if log := store.Replication(); s.id != "" && log.Durable() >= m.end && log.Behind() { // whoever was elected has all that this node acknowledged
+				if err := log.ClearBehind(); err != nil {
+					s.node.logger.Warn("it cannot be written down that this node has caught up", "error", err)
+				}
+			}
+		case msgPublish, msgShard:
+			s.node.host.Publish(m.kind == msgShard, m.channel, m.text)
+		case msgGetAck:
+			if err := s.commit(store, store.Replication().Position()); err != nil {
+				return err
+			}
+			if err := s.ack(); err != nil {
+				return err
+			}
+		case msgFrame:
+			if epoch := uint64(persist.FrameEpoch(m.frame)); s.id != "" && epoch > s.epoch {
+				return fmt.Errorf("%w: a frame of epoch %d on a link of epoch %d", ErrProtocol, epoch, s.epoch)
+			}
+			if err := s.ready(store); err != nil {
+				return err
+			}
+			end, err := store.Replication().Replicate(m.frame)
+			if err != nil {
+				return s.applyFailed(err)
+			}
+			if pos = end; end-store.Replication().Written() > 1<<20 { // a burst: give it to the file now and then
+				if err := s.commit(store, pos); err != nil {
+					return err
+				}
+			}
+			if s.end.Load() < end {
+				s.end.Store(end)
+			}
+		}
+	}
+}
+
+// each calls say again and again until it fails or stop is called, which waits for it.
+func (s *session) each(interval time.Duration, say func() error) (stop func()) {
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(interval)
+		defer tick.Stop()
+		for {
+			select {
+			case <-quit:
+				return
+			case <-tick.C:
+			}
+			if say() != nil {
+				return
+			}
+		}
+	}()
+	return func() {
+		close(quit)
+		<-done
+	}
+}
+
+// ready returns when the log takes changes. Nothing is read from the primary meanwhile, which keeps what it has on its
+// disk: so a disk here that fails or is full costs no memory, here or there. When the primary gives the connection up,
+// another goes on from where this one was.
+func (s *session) ready(store *counter.Store) error {
+	err := store.Ready()
+	if err == nil {
+		return nil
+	}
+	s.stalled.Store(true)
+	defer s.stalled.Store(false)
+	began := time.Now()
+	text := "nothing is taken from the primary until this node's log takes changes: " + err.Error()
+	s.mu.Lock()
+	s.lastErr = text
+	s.mu.Unlock()
+	s.node.logger.Error("the replica stands still: its log takes no changes", "primary", s.primary.String(), "error", err)
+	for ; err != nil; err = store.Ready() {
+		if errors.Is(err, persist.ErrClosed) {
+			return err
+		}
+		select {
+		case <-s.ctx.Done():
+			return s.ctx.Err()
+		case <-time.After(readyEvery):
+		}
+	}
+	s.mu.Lock()
+	s.lastErr = ""
+	s.mu.Unlock()
+	s.node.logger.Info("the replica goes on", "primary", s.primary.String(), "stood_still", time.Since(began).Round(time.Millisecond))
+	return nil
+}
+
+// commit is the log's Commit. What fails to be written stays in the log's memory, and is written when the disk is well.
+func (s *session) commit(store *counter.Store, pos uint64) error {
+	for {
+		err := store.Replication().Commit(pos)
+		if !errors.Is(err, persist.ErrNotReady) {
+			return err
+		}
+		if err := s.ready(store); err != nil {
+			return err
+		}
+	}
+}
+
+// applyFailed opens the store again when its memory may lack what its log has.
+func (s *session) applyFailed(err error) error {
+	if errors.Is(err, persist.ErrCorrupt) || errors.Is(err, persist.ErrNotReady) || errors.Is(err, counter.ErrClosed) {
+		return err
+	}
+	s.node.logger.Error("a frame could not be applied: the store is opened again", "error", err)
+	return errors.Join(err, s.reopen(func(string) error { return nil }))
+}
+
+// ack tells the primary how far this node is.
+func (s *session) ack() error {
+	store := s.node.host.Store()
+	if !store.Durable() { // being opened
+		return nil
+	}
+	log := store.Replication()
+	written, durable := log.Written(), log.Durable()
+	if s.id != "" && log.AcksDurable() {
+		written = durable // this node promises no more than it keeps, whatever the primary's appendfsync
+	}
+	return s.tell("REPLCONF", "ACK", strconv.FormatUint(written, 10), "FACK", strconv.FormatUint(durable, 10))
+}
+
+// readBulk reads the head of a bulk string.
+func (s *session) readBulk() (int64, error) {
+	s.deadline()
+	line, err := s.conn.ReadLine()
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseInt(line[1:], 10, 64)
+	if line[0] != '$' || err != nil || n < 0 {
+		return 0, fmt.Errorf("%w: %q, want a bulk string", ErrProtocol, line)
+	}
+	return n, nil
+}

@@ -1,0 +1,126 @@
+package server
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/gather"
+)
+
+// assemble puts the replies into their places.
+func (f *far) assemble(c *client) {
+	f.out.SetProtocol(c.Out.Protocol())
+	f.out.Cut(0)
+	begin := f.cmds[0].from
+	at := begin
+	took := time.Since(f.began)
+	for i := range f.cmds {
+		k := &f.cmds[i]
+		f.out.Raw(c.Out.From(at)[:k.from-at])
+		at = k.to
+		size := f.out.Len()
+		k.merge(f, k)
+		if reply := f.out.From(size); k.local(f) != k.n || reply[0] == '-' {
+			k.cmd.Account(1, took/time.Duration(len(f.cmds)))
+			if reply[0] == '-' {
+				c.failed(k.cmd, reply)
+			}
+		}
+	}
+	f.out.Raw(c.Out.From(at))
+	c.Out.Cut(begin)
+	c.Out.Raw(f.out.From(0))
+	if f.out.Cap() > retainedFar {
+		f.out.Drop()
+	}
+}
+
+// local counts the parts of a command that this node answered.
+func (k *farCommand) local(f *far) (n int) {
+	for i := range k.n {
+		if f.parts[k.first+i].local {
+			n++
+		}
+	}
+	return n
+}
+
+// reset forgets all.
+func (f *far) reset() {
+	f.round.End()
+	clear(f.cmds)
+	clear(f.parts)
+	clear(f.args)
+	f.cmds, f.parts, f.args, f.owners, f.marks = f.cmds[:0], f.parts[:0], f.args[:0], f.owners[:0], f.marks[:0]
+	f.marked, f.remote, f.again = 0, false, false
+}
+
+// mergeNone is of a command that was refused.
+func mergeNone(f *far, k *farCommand) { f.out.Error(k.refusal) }
+
+// answer appends the reply of a part as the client speaks.
+func (f *far) answer(p *farPart) {
+	if p.local {
+		f.out.Raw(p.reply)
+	} else {
+		gather.AppendAs(&f.out, p.reply)
+	}
+}
+
+// mergeOne is of a command of one shard.
+func mergeOne(f *far, k *farCommand) { f.answer(&f.parts[k.first]) }
+
+// broken appends the first error of a part; false: there is none.
+func (f *far) broken(k *farCommand) bool {
+	for i := range k.n {
+		if p := &f.parts[k.first+i]; p.reply[0] == '-' {
+			f.answer(p)
+			return true
+		}
+	}
+	return false
+}
+
+// mergeSum adds up integers.
+func mergeSum(f *far, k *farCommand) {
+	if f.broken(k) {
+		return
+	}
+	sum := int64(0)
+	for i := range k.n {
+		reply := f.parts[k.first+i].reply
+		n, _ := strconv.ParseInt(string(reply[1:len(reply)-2]), 10, 64)
+		sum += n
+	}
+	f.out.Int(sum)
+}
+
+// mergeArray puts the elements of arrays in the order of the keys.
+func mergeArray(f *far, k *farCommand) {
+	if f.broken(k) {
+		return
+	}
+	f.lists = f.lists[:0]
+	for i := range k.n {
+		f.lists = append(f.lists, gather.Elements(f.parts[k.first+i].reply))
+	}
+	size := f.out.Len()
+	f.out.Array(len(k.owners))
+	for _, part := range k.owners {
+		rest := f.lists[part]
+		n := gather.Size(rest)
+		if n == 0 {
+			f.out.Cut(size)
+			f.out.Error(fmt.Sprintf("ERR %v answered less than it was asked for", f.parts[k.first+int(part)].shard))
+			return
+		}
+		if f.parts[k.first+int(part)].local {
+			f.out.Raw(rest[:n])
+		} else {
+			gather.AppendAs(&f.out, rest[:n])
+		}
+		f.lists[part] = rest[n:]
+	}
+	clear(f.lists)
+}
