@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 )
@@ -30,7 +31,8 @@ type barChart struct {
 }
 
 type bar struct {
-	Label  string // also the class that colours it
+	Label  string // also the class that colours it, unless Class is
+	Class  string
 	Spread Spread
 	Text   string
 	About  string // shown when it is pointed at
@@ -76,9 +78,18 @@ func newBarChart(about string, bars []bar, format func(float64) string) *barChar
 		c.Bars = append(c.Bars, b)
 	}
 	for _, v := range steps(longest) {
-		c.Ticks = append(c.Ticks, tick{At: x(v), Text: short(v)})
+		c.Ticks = append(c.Ticks, tick{At: x(v), Value: v, Text: short(v)})
 	}
 	return c
+}
+
+// ticksIn writes the numbers at the ticks in the unit, where they are times or sizes.
+func (c *barChart) ticksIn(unit string) {
+	for i := range c.Ticks {
+		if v := c.Ticks[i].Value; v > 0 && slices.Contains([]string{"ns", "us", "ms", "s", "bytes"}, unit) {
+			c.Ticks[i].Text = inUnit(v, unit)
+		}
+	}
 }
 
 // steps returns round values from 0 up to longest, barTicks at most.
@@ -137,6 +148,7 @@ type curve struct {
 
 type tick struct {
 	At     float64
+	Value  float64
 	Text   string
 	Anchor string // of the text, where it is not the middle
 }

@@ -12,33 +12,52 @@ import (
 // their tables; of two runs at one depth the later one counts.
 func Markdown(w io.Writer, reports []*Report) error {
 	out := &strings.Builder{}
-	var pairs []string
-	byPair := map[string][]*Report{}
-	for _, r := range reports {
-		pair := r.pair()
-		if byPair[pair] == nil {
-			pairs = append(pairs, pair)
-		}
-		byPair[pair] = append(byPair[pair], r)
-	}
 	wide := false
-	for i, pair := range pairs {
+	for i, g := range byPair(reports) {
 		if i > 0 {
 			out.WriteByte('\n')
 		}
-		all := byPair[pair]
-		first := all[0]
-		fmt.Fprintf(out, "**%s.** %s posts of %d counters, %s clients, %s.\n", pair, first.Settings.posts(), first.Settings.Columns,
-			Int(first.Settings.Clients), first.Host.line())
-		wide = cpuTable(out, all) || wide
-		wide = latencyTable(out, all) || wide
-		markdownMemory(out, all)
+		fmt.Fprintf(out, "**%s.** %s\n", g.pair, g.about())
+		for _, t := range []cellsOf{g.cpuCells(), g.latencyCells()} {
+			markdownTable(out, t.head, t.cells)
+			wide = wide || t.wide
+		}
+		wide = markdownWhiles(out, g.reports) || wide
+		markdownMemory(out, g.reports)
 	}
 	if wide {
 		fmt.Fprintf(out, "\n(!) slices lie over %d %% from their median: to be measured again.\n", WideSpread)
 	}
 	_, err := io.WriteString(w, out.String())
 	return err
+}
+
+// pairReports are the reports of one pair of servers.
+type pairReports struct {
+	pair    string
+	reports []*Report
+}
+
+// byPair sorts reports by their servers, in the order in which these came.
+func byPair(reports []*Report) []*pairReports {
+	var all []*pairReports
+	for _, r := range reports {
+		pair := r.pair()
+		i := slices.IndexFunc(all, func(g *pairReports) bool { return g.pair == pair })
+		if i < 0 {
+			i = len(all)
+			all = append(all, &pairReports{pair: pair})
+		}
+		all[i].reports = append(all[i].reports, r)
+	}
+	return all
+}
+
+// about says what was measured, and where.
+func (g *pairReports) about() string {
+	first := g.reports[0]
+	return fmt.Sprintf("%s posts of %d counters, %s clients, %s.", first.Settings.posts(), first.Settings.Columns, Int(first.Settings.Clients),
+		first.Host.line())
 }
 
 // pair names the servers of a report.
@@ -61,37 +80,55 @@ func (s Server) name() string {
 // cell is one cell of a Markdown table: what a workload showed.
 type cell struct{ workload, column, text string }
 
-// markdownTable writes cells as a table, workloads downwards, columns in the order in which they came. The later one of
-// two cells for one place counts.
+// cellTable is cells in their places.
+type cellTable struct {
+	Head          string
+	Columns, Rows []string
+	Text          [][]string // by row and column
+}
+
+// newCellTable puts cells in their places, workloads downwards, columns in the order in which they came. The later one
+// of two cells for one place counts.
+func newCellTable(head string, cells []cell) cellTable {
+	t := cellTable{Head: head}
+	text := map[[2]string]string{}
+	for _, c := range cells {
+		t.Rows, t.Columns = appendNew(t.Rows, c.workload), appendNew(t.Columns, c.column)
+		text[[2]string{c.workload, c.column}] = c.text
+	}
+	for _, row := range t.Rows {
+		var line []string
+		for _, column := range t.Columns {
+			line = append(line, text[[2]string{row, column}])
+		}
+		t.Text = append(t.Text, line)
+	}
+	return t
+}
+
+// markdownTable writes cells as a table.
 func markdownTable(out *strings.Builder, head string, cells []cell) {
 	if len(cells) == 0 {
 		return
 	}
-	var rows, columns []string
-	text := map[[2]string]string{}
-	for _, c := range cells {
-		if !slices.Contains(rows, c.workload) {
-			rows = append(rows, c.workload)
-		}
-		if !slices.Contains(columns, c.column) {
-			columns = append(columns, c.column)
-		}
-		text[[2]string{c.workload, c.column}] = c.text
-	}
-	fmt.Fprintf(out, "\n| %s | %s |\n|---%s|\n", head, strings.Join(columns, " | "), strings.Repeat("|---", len(columns)))
-	for _, row := range rows {
-		fmt.Fprintf(out, "| %s |", row)
-		for _, column := range columns {
-			fmt.Fprintf(out, " %s |", text[[2]string{row, column}])
-		}
-		out.WriteByte('\n')
+	t := newCellTable(head, cells)
+	fmt.Fprintf(out, "\n| %s | %s |\n|---%s|\n", head, strings.Join(t.Columns, " | "), strings.Repeat("|---", len(t.Columns)))
+	for i, row := range t.Rows {
+		fmt.Fprintf(out, "| %s | %s |\n", row, strings.Join(t.Text[i], " | "))
 	}
 }
 
-// cpuTable writes the processor time of the runs without a rate, and tells whether a figure was marked.
-func cpuTable(out *strings.Builder, reports []*Report) (wide bool) {
-	var cells []cell
-	for _, r := range reports {
+// cellsOf are the cells of a table, and whether a figure in it is marked.
+type cellsOf struct {
+	head  string
+	cells []cell
+	wide  bool
+}
+
+// cpuCells are the processor time of the runs without a rate.
+func (g *pairReports) cpuCells() (t cellsOf) {
+	t.head = "server CPU an operation" + ofSides(g.reports[0])
+	for _, r := range g.reports {
 		for _, phase := range r.Phases {
 			if phase.Rate > 0 || len(phase.Results) == 0 {
 				continue
@@ -110,40 +147,39 @@ func cpuTable(out *strings.Builder, reports []*Report) (wide bool) {
 			if len(each) == 2 {
 				text += " (" + strings.Join(each, " / ") + " us)"
 			}
-			wide = wide || shown.Wide()
-			cells = append(cells, cell{phase.Workload, fmt.Sprintf("%d deep", r.Settings.Depth), text})
+			t.wide = t.wide || shown.Wide()
+			t.cells = append(t.cells, cell{phase.Workload, fmt.Sprintf("%d deep", r.Settings.Depth), text})
 		}
 	}
-	markdownTable(out, "server CPU an operation"+ofSides(reports[0]), cells)
-	return wide
+	return t
 }
 
-// latencyTable writes the latencies of the runs with a rate, and tells whether a figure was marked.
-func latencyTable(out *strings.Builder, reports []*Report) (wide bool) {
-	var cells []cell
+// latencyCells are the latencies of the runs with a rate.
+func (g *pairReports) latencyCells() (t cellsOf) {
+	reports := g.reports
+	t.head = "latency at a given rate"
+	if part := reports[len(reports)-1].Settings.RatePart; part > 0 {
+		t.head = fmt.Sprintf("latency at %.3g %% of the most that %s answers", part*100, reports[0].Servers[len(reports[0].Servers)-1].name())
+	}
+	t.head += ofSides(reports[0])
 	for _, r := range reports {
 		for _, phase := range r.Phases {
 			if phase.Rate == 0 {
 				continue
 			}
-			cells = append(cells, cell{phase.Workload, "operations/s", Rate(phase.Rate)})
+			t.cells = append(t.cells, cell{phase.Workload, "operations/s", Rate(phase.Rate)})
 			for _, p := range SlicePercentiles {
 				var each []string
 				for _, result := range phase.Results {
 					spread := result.Over(p.Of)
-					wide = wide || spread.Wide()
+					t.wide = t.wide || spread.Wide()
 					each = append(each, Duration(result.Latency.At(p.Percentile))+markdownSpread(spread, result))
 				}
-				cells = append(cells, cell{phase.Workload, p.Name, strings.Join(each, " / ")})
+				t.cells = append(t.cells, cell{phase.Workload, p.Name, strings.Join(each, " / ")})
 			}
 		}
 	}
-	head := "latency at a given rate"
-	if part := reports[len(reports)-1].Settings.RatePart; part > 0 {
-		head = fmt.Sprintf("latency at %.3g %% of the most that %s answers", part*100, reports[0].Servers[len(reports[0].Servers)-1].name())
-	}
-	markdownTable(out, head+ofSides(reports[0]), cells)
-	return wide
+	return t
 }
 
 // ofSides says which of two figures is whose.
@@ -185,4 +221,36 @@ func markdownMemory(out *strings.Builder, reports []*Report) {
 		}
 		return
 	}
+}
+
+// markdownWhiles writes the latencies beside what else was made to happen, and tells whether a figure was marked.
+func markdownWhiles(out *strings.Builder, reports []*Report) (wide bool) {
+	for _, t := range (&Collected{Reports: reports}).together() {
+		fmt.Fprintf(out, "\n| %s | p50 | p99 | p99.9 | p99.99 | max | resident | took |\n|---|---|---|---|---|---|---|---|\n", t.title())
+		for _, b := range t.results {
+			if b.None != "" {
+				fmt.Fprintf(out, "| %s | %s | | | | | | |\n", b.name, b.None)
+				continue
+			}
+			fmt.Fprintf(out, "| %s |", b.name)
+			for _, p := range WhilePercentiles {
+				ratio := b.ratio(p.At)
+				fmt.Fprintf(out, " %s / %s", Duration(b.Quiet.At(p.At)), Duration(b.Busy.At(p.At)))
+				if ratio.Text != "" {
+					fmt.Fprintf(out, " (**%s**", strings.ReplaceAll(ratio.Text, " x", "x"))
+					if ratio.Spread != "" {
+						fmt.Fprintf(out, " ±%s", ratio.Spread)
+					}
+					if ratio.Wide {
+						out.WriteString(" !")
+						wide = true
+					}
+					out.WriteString(")")
+				}
+				out.WriteString(" |")
+			}
+			fmt.Fprintf(out, " %s | %s |\n", b.growth(), b.took())
+		}
+	}
+	return wide
 }

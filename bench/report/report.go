@@ -26,6 +26,7 @@ type Report struct {
 	Settings Settings  `json:"settings"`
 	Servers  []Server  `json:"servers"` // one or two
 	Phases   []Phase   `json:"phases"`
+	Whiles   []While   `json:"whiles,omitempty"`
 }
 
 // Host is the machine the load generator ran on.
@@ -245,16 +246,29 @@ func Read(path string) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	r, err := parseReport(content)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return r, nil
+}
+
+func parseReport(content []byte) (*Report, error) {
 	r := &Report{}
 	if err := json.Unmarshal(content, r); err != nil {
-		return nil, fmt.Errorf("%s: not a report of counterbench: %w", path, err)
+		return nil, fmt.Errorf("not a report of counterbench: %w", err)
 	}
 	if r.Version != Version {
-		return nil, fmt.Errorf("%s: a report of version %d, want %d", path, r.Version, Version)
+		return nil, fmt.Errorf("a report of version %d, want %d", r.Version, Version)
 	}
 	for _, phase := range r.Phases {
 		if len(phase.Results) != len(r.Servers) {
-			return nil, fmt.Errorf("%s: workload %q has results of %d servers, want %d", path, phase.Workload, len(phase.Results), len(r.Servers))
+			return nil, fmt.Errorf("workload %q has results of %d servers, want %d", phase.Workload, len(phase.Results), len(r.Servers))
+		}
+	}
+	for _, while := range r.Whiles {
+		if len(while.Results) != len(r.Servers) {
+			return nil, fmt.Errorf("%q has results of %d servers, want %d", while.What, len(while.Results), len(r.Servers))
 		}
 	}
 	return r, nil

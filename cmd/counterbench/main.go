@@ -8,6 +8,8 @@
 //	counterbench cluster  what a cluster takes, on paper
 //	counterbench compare  two measurements side by side
 //	counterbench markdown measurements as Markdown tables
+//	counterbench page     measurements of several runs as one HTML page
+//	counterbench figure   add a figure to a file, for page and markdown
 //
 // The workloads and the load generator are in package bench. Exit status: 0 for success, 1 for a failure, 2 for a
 // command line that is not understood.
@@ -35,7 +37,7 @@ func misuse(format string, args ...any) error { return cli.Misuse(format, args..
 var program = cli.Tool{
 	Name:     "counterbench",
 	Summary:  "shows and measures counter servers.",
-	Commands: []command{demoCommand, clusterDemoCommand, runCommand, idleCommand, clusterCommand, compareCommand, markdownCommand},
+	Commands: []command{demoCommand, clusterDemoCommand, runCommand, idleCommand, clusterCommand, compareCommand, markdownCommand, pageCommand, figureCommand},
 	SeeAlso:  []string{"counterd(8)", "counterctl(1)"},
 	Hint:     hint,
 }

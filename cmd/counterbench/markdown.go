@@ -13,22 +13,19 @@ var markdownCommand = command{
 	Args:    "FILE.json...",
 	Summary: "measurements as Markdown tables",
 	Details: `Writes what counterbench run --json wrote to the files as tables for a README: the server's processor time for an
-operation by workload and depth, as the ratio of A to B with its spread and both figures; latencies of runs with --rate;
-memory. Figures whose slices lie more than 20 % from their median are marked with (!).`,
+operation by workload and depth, as the ratio of A to B with its spread and both figures; latencies of runs with --rate, and
+with --while, --flood and --heavy, without and with it; memory; and figures that counterbench figure and scripts wrote.
+Figures whose slices lie more than 20 % from their median are marked with (!).`,
 	Setup: func(*pflag.FlagSet) action {
 		return func(_ context.Context, out output, args []string) error {
 			if len(args) == 0 {
-				return misuse("takes one file or more that counterbench run --json wrote")
+				return misuse("takes one file or more that counterbench wrote")
 			}
-			var reports []*report.Report
-			for _, path := range args {
-				r, err := report.Read(path)
-				if err != nil {
-					return err
-				}
-				reports = append(reports, r)
+			all, err := report.Collect(args)
+			if err != nil {
+				return err
 			}
-			return report.Markdown(out.Stdout, reports)
+			return all.Markdown(out.Stdout)
 		}
 	},
 }
