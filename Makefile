@@ -61,7 +61,7 @@ ALONE := TestSmallDisk|TestReserve|TestMakeRoom|TestPartial|TestOverlayFullEarly
 ALONE := $(ALONE)|TestEvenlySpaced|TestMissingColdFile|TestNoTableHolds|TestQueryBlocks|TestRepairFromLog|TestLostImage|TestLostTwice|TestLostOverlayImage
 ALONE := $(ALONE)|TestAllShown|TestUpdateReplayed|TestUpdateWhole|TestArchiveOfDamaged|TestDamagedCold|TestOutOfMemory|TestScanManyCounters
 ALONE := $(ALONE)|TestPack$$|TestPackDamage|TestPackCrash|TestPackFaults|TestPackCut|TestPackEnd|TestArchiveCompressed|TestPacking$$|TestPackingDamaged|TestErrors$$/memory$$
-ALONE := $(ALONE)|TestArchiveDamage|TestBounds|TestMids$$|TestDamagedPages|TestFlips|TestPageScan|TestTop$$|TestEndlessCommand|TestLogDamage|TestQueryDamaged
+ALONE := $(ALONE)|TestArchiveDamage|TestBounds|TestMids$$|TestDamagedPages|TestFlips|TestPageScan|TestTop$$|TestEndlessCommand|TestLogDamage|TestQueryDamaged|TestCrashBuild
 race:
 	$(GO) test -race -short -skip '$(ALONE)' $$($(GO) list $(PKG) | grep -vE '$(PURE)')
 

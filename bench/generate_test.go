@@ -209,7 +209,7 @@ func TestGeneratorsAllocateNothing(t *testing.T) {
 
 func testData(t testing.TB, posts int) *Dataset {
 	t.Helper()
-	data, err := NewDataset(posts, 3, 1)
+	data, err := NewDataset(posts, 3, 1, false)
 	if err != nil {
 		t.Fatal(err)
 	}

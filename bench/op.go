@@ -41,16 +41,22 @@ type Stream interface {
 // Dataset is the posts of a run: generated ones, of which the first Loaded are there before other workloads start, and
 // those to come, which have no counts yet.
 type Dataset struct {
-	Generated *GeneratedPosts
+	Generated Posts // with posts to come behind the last
 	Rows      *Rows
 	Columns   int
 	Loaded    int
 	Arrived   int // posts that workloads have added beyond Loaded
 }
 
-// NewDataset returns a Dataset of n posts.
-func NewDataset(n, columns int, seed uint64) (*Dataset, error) {
-	posts, err := GeneratePosts(n, seed)
+// NewDataset returns a Dataset of n posts: GeneratedPosts, or ComputedPosts as a directory has that was built of them.
+func NewDataset(n, columns int, seed uint64, computed bool) (*Dataset, error) {
+	var posts Posts
+	var err error
+	if computed {
+		posts, err = ComputePosts(n, seed)
+	} else {
+		posts, err = GeneratePosts(n, seed)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -26,6 +26,7 @@ type Config struct {
 	Page    int    // posts of a page
 	Uniform bool   // incr and get choose among all posts alike
 	Trace   *Trace // of replay
+	Built   bool   // the posts are ComputedPosts, and there already
 
 	Clients  int // connections
 	Depth    int // operations in flight on each
@@ -70,8 +71,13 @@ func (c *Config) Validate() error {
 	if i := slices.Index(c.Workloads, "load"); i > 0 || slices.Contains(c.Workloads[min(1, len(c.Workloads)):], "load") {
 		check(false, "load must come first, and once")
 	}
-	check(c.Posts >= 1 && c.Posts <= MaxPosts, "%d posts, want 1..%d", c.Posts, MaxPosts)
-	check(c.VsPosts >= 0 && c.VsPosts <= MaxPosts, "%d posts of the second server, want 0..%d", c.VsPosts, MaxPosts)
+	most := MaxPosts
+	if c.Built {
+		most = MaxComputedPosts
+	}
+	check(c.Posts >= 1 && c.Posts <= most, "%d posts, want 1..%d", c.Posts, most)
+	check(c.VsPosts >= 0 && c.VsPosts <= most, "%d posts of the second server, want 0..%d", c.VsPosts, most)
+	check(!c.Built || !slices.Contains(c.Workloads, "load"), "load, of posts that were built")
 	check(c.VsPosts == 0 || len(c.Targets) == 2, "posts of a second server, and no second server")
 	check(c.Page >= 1 && c.Page <= 10000, "pages of %d posts, want 1..10000", c.Page)
 	check(c.Clients >= 1 && c.Clients <= 50000, "%d clients, want 1..50000", c.Clients)
@@ -113,7 +119,7 @@ func Run(ctx context.Context, config Config) (*report.Report, error) {
 		}
 	}
 	r.result.Settings.Columns = columns
-	data, err := NewDataset(config.Posts, columns, config.Seed)
+	data, err := NewDataset(config.Posts, columns, config.Seed, config.Built)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +127,7 @@ func Run(ctx context.Context, config Config) (*report.Report, error) {
 		s.data = data
 	}
 	if config.VsPosts > 0 {
-		if r.sides[1].data, err = NewDataset(config.VsPosts, columns, config.Seed); err != nil {
+		if r.sides[1].data, err = NewDataset(config.VsPosts, columns, config.Seed, config.Built); err != nil {
 			return nil, err
 		}
 	}

@@ -155,9 +155,7 @@ func (f *File) Stat() Stats {
 
 // Checksum is the footer's: it covers the range, the counts and the sums of header and index, and with the name tells
 // one file from another.
-func (f *File) Checksum() uint32 {
-	return checksum(appendFooter(nil, &f.f)[:footerSize-12])
-}
+func (f *File) Checksum() uint32 { return f.f.checksum() }
 
 // Broken stands for a file that is missing or cannot be opened: every read of its range, and there are items rows in
 // it, answers err.

@@ -156,6 +156,9 @@ type footer struct {
 	indexCRC    uint32
 }
 
+// checksum is that of the footer's fields.
+func (f *footer) checksum() uint32 { return checksum(appendFooter(nil, f)[:footerSize-12]) }
+
 func appendFooter(dst []byte, f *footer) []byte {
 	at := len(dst)
 	le := binary.LittleEndian

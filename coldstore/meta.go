@@ -69,6 +69,7 @@ type Stats struct {
 	// footer.
 	MidBytes, PresenceBytes, ColumnBytes, PageHeadBytes, PaddingBytes int64
 	BoundBytes                                                        int64
+	Checksum                                                          uint32 // as File.Checksum; known to the writer only
 }
 
 // BytesPerItem is the size of the file over the number of rows.

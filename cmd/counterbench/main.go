@@ -4,6 +4,7 @@
 //	counterbench demo     start a server, play real posts through it, show what comes out
 //	counterbench demo-cluster  start a cluster of six nodes, break it under load, show what clients saw
 //	counterbench run      measure a server, alone or against another
+//	counterbench build    make a data directory of generated posts, however many
 //	counterbench idle     what open connections cost a server
 //	counterbench cluster  what a cluster takes, on paper
 //	counterbench compare  two measurements side by side
@@ -37,7 +38,7 @@ func misuse(format string, args ...any) error { return cli.Misuse(format, args..
 var program = cli.Tool{
 	Name:     "counterbench",
 	Summary:  "shows and measures counter servers.",
-	Commands: []command{demoCommand, clusterDemoCommand, runCommand, idleCommand, clusterCommand, compareCommand, markdownCommand, pageCommand, figureCommand},
+	Commands: []command{demoCommand, clusterDemoCommand, runCommand, buildCommand, idleCommand, clusterCommand, compareCommand, markdownCommand, pageCommand, figureCommand},
 	SeeAlso:  []string{"counterd(8)", "counterctl(1)"},
 	Hint:     hint,
 }

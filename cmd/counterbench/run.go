@@ -68,6 +68,7 @@ func (o *runOptions) declare(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Counter, "counter", "", "`name` of the counter of a counterd (default: makes one called weibo)")
 	flags.StringSliceVar(&o.Workloads, "workloads", []string{"load", "incr", "get", "timeline"}, "`what` to measure, in order")
 	flags.IntVar(&o.Posts, "posts", 1_000_000, "posts to generate")
+	flags.BoolVar(&o.Built, "built", false, "the server has the posts: its directory was made by counterbench build with as many, and this seed")
 	flags.IntVar(&o.VsPosts, "vs-posts", 0, "posts of B, where it shall hold another number than A")
 	flags.Uint64Var(&o.Seed, "seed", 1, "of all that is random: the same seed gives the same posts and operations")
 	flags.IntVar(&o.Page, "page", 20, "posts of a page")

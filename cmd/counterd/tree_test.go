@@ -48,7 +48,7 @@ var allowed = map[string][]string{
 	"packaging":                  {},
 	"cmd/internal/manual":        {},
 	"cmd/internal/cli":           {"cmd/internal/manual", "internal/version", "cmd/internal/secretargs"},
-	"cmd/counterbench":           {"cmd/counterbench/internal", "cmd/internal/cli", "bench", "counter/client", "internal/wire", "schema"},
+	"cmd/counterbench":           {"cmd/counterbench/internal", "cmd/internal/cli", "bench", "counter", "counter/client", "internal/wire", "schema"},
 	"cmd/counterctl": {"cmd/counterctl/internal", "cmd/internal/cli", "cmd/internal/topology", "bench/tsv", "counter", "coldstore", "internal/wire", "persist", "persist/vfs", "schema", "cmd/internal/connect",
 		"cmd/internal/registry", "cmd/internal/topology", "internal/slot", "internal/atomicfile", "internal/errclass"},
 	"cmd/counterd/internal/resp":    {},

@@ -1,0 +1,309 @@
+package counter
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/vfs"
+	"github.com/counterd/counterd/schema"
+)
+
+func buildSchema(t testing.TB) *schema.Schema {
+	t.Helper()
+	s, err := schema.ParseScript(strings.NewReader("add counter weibo\nadd column weibo comment hint=16 max=32 default=3 suffix=cntcm\n"+
+		"add column weibo repost hint=16 max=64 suffix=cntrn\nadd counter other\nadd column other n hint=8 max=16\n"), schema.Empty())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// buildPosts are n posts with counters as real ones have them, and the same as a map.
+func buildPosts(rnd *rand.Rand, n int) (Posts, map[uint64][2]uint64) {
+	p := Posts{Columns: make([][]uint64, 2)}
+	model := map[uint64][2]uint64{}
+	mid := uint64(1 + rnd.IntN(1000))
+	for range n {
+		row := [2]uint64{}
+		for c := range row {
+			if rnd.IntN(4) == 0 {
+				row[c] = rnd.Uint64() >> (33 + rnd.IntN(31))
+			}
+		}
+		p.Mids = append(p.Mids, mid)
+		p.Columns[0], p.Columns[1] = append(p.Columns[0], row[0]), append(p.Columns[1], row[1])
+		model[mid] = row
+		mid += 1 + uint64(rnd.ExpFloat64()*4000)
+	}
+	return p, model
+}
+
+// addAll adds posts in pieces of random sizes.
+func addAll(b *Build, c *schema.Counter, p Posts, rnd *rand.Rand) error {
+	for at, n := 0, len(p.Mids); at < n; {
+		to := min(n, at+1+rnd.IntN(n/3+1))
+		if err := b.Add(c, p.Slice(at, to)); err != nil {
+			return err
+		}
+		at = to
+	}
+	return nil
+}
+
+// checkBuilt compares the posts of a store with those that were built and changed since.
+func checkBuilt(t testing.TB, s *Store, want map[uint64][2]uint64) {
+	t.Helper()
+	got := map[uint64][2]uint64{}
+	err := s.Find(Query{Counter: s.Schema().Counters()[0], To: schema.MaxMid}, func(mid uint64, values []uint64) bool {
+		got[mid] = [2]uint64(values)
+		return true
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !maps.Equal(got, want) {
+		t.Fatalf("%d posts, want %d as they were built", len(got), len(want))
+	}
+}
+
+var buildKinds = []struct {
+	name string
+	opts BuildOptions
+}{
+	{"cold", BuildOptions{}},
+	{"hot by memory", BuildOptions{HotBytes: 64 << 10}},
+	{"hot by boundary", BuildOptions{HotFrom: 10_000_000}},
+	{"grouped", BuildOptions{Grouped: true}},
+	{"grouped, hot", BuildOptions{Grouped: true, HotBytes: 64 << 10}},
+}
+
+// TestBuild builds directories of random posts, opens them, changes them in all tiers and opens them again.
+func TestBuild(t *testing.T) {
+	for _, kind := range buildKinds {
+		t.Run(kind.name, func(t *testing.T) {
+			seed := rand.Uint64()
+			rnd := rand.New(rand.NewPCG(seed, 1))
+			t.Logf("seed %d", seed)
+			dir := filepath.Join(t.TempDir(), "data")
+			sch := buildSchema(t)
+			opts := kind.opts
+			opts.Schema, opts.FilePosts, opts.BlockItems = sch, 64+rnd.IntN(1000), 64
+			b, err := NewBuild(dir, opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			posts, model := buildPosts(rnd, 1+rnd.IntN(8000))
+			if err := addAll(b, sch.Counters()[0], posts, rnd); err != nil {
+				t.Fatal(err)
+			}
+			again := posts.Slice(len(posts.Mids)-1, len(posts.Mids))
+			var order *BuildOrderError
+			if err := b.Add(sch.Counters()[0], again); !errors.As(err, &order) {
+				t.Fatalf("the last post again: %v", err)
+			}
+			r, err := b.Finish()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Posts != uint64(len(model)) || r.First != posts.Mids[0] || r.Last != order.Mid {
+				t.Fatalf("%+v, want %d posts, %d to %d", r, len(model), posts.Mids[0], order.Mid)
+			}
+			if kind.opts.HotBytes == 0 && kind.opts.HotFrom == 0 && !kind.opts.Grouped && r.HotPosts > 63 {
+				t.Fatalf("%+v, want the open block alone in memory", r)
+			}
+			if err := b.Abort(); err != nil { // nothing, any more
+				t.Fatal(err)
+			}
+			checkDir(t, vfs.OS(), dir)
+			store := func() *Store {
+				s, err := Open(dir, Options{BlockItems: 64, Manual: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return s
+			}
+			s := store()
+			if s.Grouped() != kind.opts.Grouped {
+				t.Fatalf("grouped: %t", s.Grouped())
+			}
+			checkBuilt(t, s, model)
+			for range 300 {
+				mid := posts.Mids[rnd.IntN(len(posts.Mids))]
+				switch rnd.IntN(8) {
+				case 0:
+					if _, err := s.do(fmt.Sprintf("%d.cntrn", mid), Op{Kind: OpDelete}); err != nil {
+						t.Fatal(err)
+					}
+					delete(model, mid)
+				case 1:
+					if err := s.Admin().Demote("weibo", mid); err != nil && !errors.Is(err, ErrNoBlock) {
+						t.Fatal(err)
+					}
+				case 2:
+					if err := s.Admin().Promote("weibo", mid); err != nil && !errors.Is(err, ErrNoBlock) {
+						t.Fatal(err)
+					}
+				case 3:
+					if rnd.IntN(10) == 0 {
+						if err := s.Snapshot(); err != nil {
+							t.Fatal(err)
+						}
+					}
+				default:
+					mid += uint64(rnd.IntN(2)) // that, or one that is likely new
+					row, ok := model[mid]
+					if !ok {
+						row = [2]uint64{3, 0}
+					}
+					if row[1]++; row[1] > 1<<62 {
+						continue
+					}
+					if _, err := s.Incr(fmt.Sprintf("%d.cntrn", mid), 1); err != nil {
+						t.Fatal(err)
+					}
+					model[mid] = row
+				}
+			}
+			checkBuilt(t, s, model)
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			s = store()
+			checkBuilt(t, s, model)
+			if err := errors.Join(s.Snapshot(), s.Snapshot(), s.Close()); err != nil { // both manifests are its own
+				t.Fatal(err)
+			}
+			checkDir(t, vfs.OS(), dir)
+			s = store()
+			defer s.Close()
+			checkBuilt(t, s, model)
+		})
+	}
+}
+
+// TestBuildRefuses: what must not be built over, and what is no post.
+func TestBuildRefuses(t *testing.T) {
+	sch, fsys := buildSchema(t), vfs.NewSim()
+	weibo := sch.Counters()[0]
+	opts := BuildOptions{Schema: sch, FS: fsys, Workers: 1}
+	if err := fsys.MkdirAll("/full/x"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewBuild("/full", opts); err == nil {
+		t.Fatal("a directory with something in it was taken")
+	}
+	b, err := NewBuild("/dir", opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewBuild("/dir", opts); !errors.Is(err, vfs.ErrLocked) {
+		t.Fatalf("two builds at a time: %v", err)
+	}
+	if err := b.Add(weibo, Posts{Mids: []uint64{1}, Columns: [][]uint64{{1}}}); err == nil {
+		t.Fatal("a column was missing")
+	}
+	if err := b.Add(weibo, Posts{Mids: []uint64{2, 1}, Columns: [][]uint64{{1, 1}, {1, 1}}}); err == nil {
+		t.Fatal("posts out of order")
+	}
+	if err := b.Add(weibo, Posts{Mids: []uint64{1 << 63}, Columns: [][]uint64{{1}, {1}}}); err == nil {
+		t.Fatal("a mid that is none")
+	}
+	if err := b.Add(weibo, Posts{Mids: []uint64{1}, Columns: [][]uint64{{1 << 32}, {1}}}); err == nil {
+		t.Fatal("a value above the column's max")
+	}
+	if err := b.Abort(); err != nil {
+		t.Fatal(err)
+	}
+	if names, _ := fsys.List("/"); !slices.Equal(names, []string{"full"}) {
+		t.Fatalf("left behind: %q", names)
+	}
+	if _, err := b.Finish(); !errors.Is(err, ErrClosed) {
+		t.Fatal(err)
+	}
+}
+
+// TestCrashBuild breaks a build off at each operation of the file system: there is no directory then, or a whole one;
+// what is left of it no store opens; and the next build makes it.
+func TestCrashBuild(t *testing.T) {
+	sch := buildSchema(t)
+	rnd := rand.New(rand.NewPCG(3, 4))
+	posts, model := buildPosts(rnd, 300)
+	build := func(fsys vfs.FS) error {
+		b, err := NewBuild("/dir", BuildOptions{Schema: sch, FS: fsys, Workers: 1, FilePosts: 64, BlockItems: 64, HotBytes: 2000})
+		if err != nil {
+			return err
+		}
+		err = b.Add(sch.Counters()[0], posts)
+		if err == nil {
+			_, err = b.Finish()
+		}
+		return errors.Join(err, b.Abort())
+	}
+	opens := func(fsys vfs.FS, dir string) bool {
+		if _, err := fsys.Stat(dir); err != nil {
+			return false
+		}
+		s, err := Open(dir, Options{FS: fsys, Manual: true, BlockItems: 64})
+		if err != nil {
+			return false
+		}
+		checkBuilt(t, s, model)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return true
+	}
+	whole := 0
+	for n := 0; ; n++ {
+		s := vfs.NewSim()
+		s.CrashAt(n)
+		err := build(s)
+		crashed := s.Crashed()
+		if crashed == (err == nil) {
+			t.Fatalf("operation %d: crashed %t: %v", n, crashed, err)
+		}
+		for _, keep := range []int{0, 60} {
+			disk := s.Crash(uint64(n), keep)
+			left := Leftover(disk, "/dir")
+			if opens(disk, "/dir") {
+				whole++
+			}
+			if left != "" && slices.ContainsFunc([]string{"log", "rdb", "cold"}, func(sub string) bool {
+				names, _ := disk.List(filepath.Join(left, sub))
+				return slices.ContainsFunc(names, func(n string) bool { return !strings.HasSuffix(n, vfs.TempSuffix) })
+			}) {
+				opens(disk, left) // checks that what opens is whole
+			}
+			if err := build(disk); opens(disk, "/dir") != true {
+				t.Fatalf("operation %d, %d %% kept: the next build: %v", n, keep, err)
+			}
+		}
+		if !crashed {
+			break
+		}
+	}
+	if whole < 3 {
+		t.Fatalf("%d whole directories", whole)
+	}
+}
+
+// checkDir fails the test where counterctl check would say that something is wrong.
+func checkDir(t *testing.T, fsys vfs.FS, dir string) {
+	t.Helper()
+	good, bad, err := persist.ReadManifests(fsys, dir)
+	if err != nil || len(bad) > 0 || len(good) == 0 {
+		t.Fatal(good, bad, err)
+	}
+	for _, m := range good {
+		if err := m.Files(func(c *persist.CounterFiles, b *persist.BlockFile) error { return CheckBlockFile(fsys, dir, c, b) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
