@@ -139,5 +139,6 @@
 // # Locks
 //
 // See Store for the order. Readers and writers lock one block at a time, for 50-100 ns an operation; whatever takes
-// long (sealing: some ms) stops that block only.
+// long (sealing: some ms) stops that block only. What the background does for long it does in turns (pace.go), and syncs
+// take no processor of the runtime along (package vfs).
 package counter

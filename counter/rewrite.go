@@ -93,7 +93,14 @@ func (t *tiers) rewriteAs(s *Store, ks *keyspace, mid uint64, lose bool) error {
 		copied()
 		return fmt.Errorf("%w: the counter was cleared or dropped", ErrNoBlock)
 	}
+	var image []byte
 	b := ks.lock(mid)
+	for need := b.tab.Bytes() + imageSlack; cap(image) < need; need = b.tab.Bytes() + imageSlack {
+		b.mu.Unlock() // new memory costs as much as the copy
+		image = make([]byte, 0, need)
+		clear(image[:need])
+		b = ks.lock(mid)
+	}
 	if b.open() || len(ks.def.Columns) == 0 || b.dead {
 		b.mu.Unlock()
 		copied()
@@ -107,9 +114,10 @@ func (t *tiers) rewriteAs(s *Store, ks *keyspace, mid uint64, lose bool) error {
 	r := &rewriting{s: s, ks: ks, old: b, id: s.blockIDs.Add(1), lose: lose}
 	r.meta = coldstore.Meta{Counter: ks.def.ID, Offset: s.log.Position(), Lo: b.lo, Hi: b.hi, Columns: ks.fileColumns(),
 		Grouped: ks.grouped, Group: ks.group}
-	var image []byte
 	if b.tab.Len() > 0 {
-		image = b.tab.AppendImage(nil)
+		image = b.tab.AppendImage(image)
+	} else {
+		image = nil
 	}
 	b.moved = make(map[uint64]struct{})
 	b.mu.Unlock()
@@ -157,7 +165,13 @@ func (r *rewriting) write(image []byte) (stats coldstore.Stats, err error) {
 	if err != nil {
 		return stats, err
 	}
-	if err = r.rows(image, w.Add); err == nil {
+	pace, n := pace{hurry: func() bool { return s.tiers.short(s) }}, 0
+	if err = r.rows(image, func(mid uint64, vals []uint64) error {
+		if n++; n%256 == 0 { // 40 us
+			pace.rest()
+		}
+		return w.Add(mid, vals)
+	}); err == nil {
 		stats, err = w.Finish()
 	} else {
 		err = errors.Join(err, w.Abort())

@@ -17,9 +17,13 @@ type snapshot struct {
 	wrote    []wroteImage
 	images   int
 	bytes    uint64
+	pace     pace
 
 	wroteProducers *persist.BlockFile // as wrote; nil: it was not written
 }
+
+// imageSlack is what an image has beside its table.
+const imageSlack = 4 << 10
 
 // wroteImage is an image that no manifest names yet.
 type wroteImage struct {
@@ -114,6 +118,7 @@ func (w *snapshot) group(files *persist.CounterFiles, group uint8) (dropped bool
 		if now := sp[group]; now != ks {
 			ks, lo, files.Blocks = now, 0, files.Blocks[:listed]
 		}
+		before := len(files.Blocks)
 		b := ks.lock(lo)
 		h := persist.ImageHeader{Counter: files.ID, Block: b.id, Lo: b.lo, Hi: b.hi, Items: uint64(b.tab.Len())}
 		appendImage := b.tab.AppendImage
@@ -137,6 +142,14 @@ func (w *snapshot) group(files *persist.CounterFiles, group uint8) (dropped bool
 		}
 		saved := b.image
 		write := image && (b.dirty || saved == nil)
+		if need := b.tab.Bytes() + imageSlack; write && cap(w.buf) < need { // new memory costs as much as the copy
+			b.mu.Unlock()
+			unlock()
+			w.buf = make([]byte, 0, need+need/4)
+			clear(w.buf[:cap(w.buf)]) // so that the system gives it now
+			files.Blocks = files.Blocks[:before]
+			continue
+		}
 		if write {
 			w.buf = appendImage(w.buf[:0])
 			b.dirty = false
@@ -147,6 +160,7 @@ func (w *snapshot) group(files *persist.CounterFiles, group uint8) (dropped bool
 			if saved, err = w.image(b, tier, h); err != nil {
 				return false, err
 			}
+			w.pace.rest()
 		}
 		if image {
 			entry := *saved

@@ -168,6 +168,12 @@ func (t *tiers) shrink(s *Store) (more bool) {
 	return t.succeeded(s, ks, lo, t.rewrite(s, ks, lo))
 }
 
+// short tells whether memory passes MaxMemory: changes will be refused soon.
+func (t *tiers) short(s *Store) bool {
+	limit := t.limit.Load()
+	return limit > 0 && t.memory(s) > limit
+}
+
 // backoff is how long something is left alone after it failed: twice as long after each failure.
 type backoff struct {
 	until time.Time

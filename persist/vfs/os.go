@@ -88,7 +88,7 @@ func (osFS) SyncDir(dir string) error {
 	case !info.IsDir():
 		err = pathError("syncdir", dir, syscall.ENOTDIR)
 	default:
-		err = f.Sync()
+		err = fsync(f)
 	}
 	return errors.Join(err, f.Close())
 }

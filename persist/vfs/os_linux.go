@@ -8,11 +8,22 @@ import (
 
 // fdatasync makes data and size durable. fsync would write the time stamps as well: one more journal commit.
 func fdatasync(_ *os.File, fd int) error {
+	if err := syncParked(fd, iocbFdsync); err != errNoAIO {
+		return err
+	}
 	for {
 		if err := unix.Fdatasync(fd); err != unix.EINTR {
 			return err
 		}
 	}
+}
+
+// fsync is os.File.Sync, without a thread that waits.
+func fsync(f *os.File) error {
+	if err := syncParked(int(f.Fd()), iocbFsync); err != errNoAIO {
+		return err
+	}
+	return f.Sync()
 }
 
 // blockUnit is what the numbers of blocks count, in bytes. On some network file systems Bsize is the best size of a

@@ -1,0 +1,146 @@
+package vfs
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A sync waits for the disk, some ms. In a plain system call the goroutine takes its processor of the Go runtime (P)
+// along, until the runtime's monitor notices, which looks each 10 ms at worst. With two of them, one in a sync and one at
+// work in the background, nobody asks the network who has sent something. So a sync is handed to the kernel (AIO,
+// io_submit(2)), which tells an eventfd when it is done, and the goroutine waits for that as for a connection. What woke
+// up beside a writer of images and of a log that are synced all the time, on two processors, waited (p99.9, max):
+//
+//	fdatasync(2)   5.4 ms   7.9
+//	io_submit(2)   1.7 ms   3.8
+
+// From linux/aio_abi.h.
+const (
+	iocbFsync     = 2 // IOCB_CMD_FSYNC
+	iocbFdsync    = 3 // IOCB_CMD_FDSYNC
+	iocbFlagResfd = 1 // IOCB_FLAG_RESFD: tell an eventfd
+)
+
+// iocb is struct iocb of linux/aio_abi.h. The two halves of its second word change places with the order of bytes, and
+// both are 0 here.
+type iocb struct {
+	data      uint64
+	key, flag uint32
+	opcode    uint16
+	prio      int16
+	fd        uint32
+	buf       uint64
+	bytes     uint64
+	offset    int64
+	reserved  uint64
+	flags     uint32
+	resfd     uint32
+}
+
+// ioEvent is struct io_event.
+type ioEvent struct {
+	data, obj uint64
+	res, res2 int64
+}
+
+// errNoAIO: the kernel does not take this sync: it has no AIO, or forbids it, or the file system's files cannot be synced
+// so.
+var errNoAIO = errors.New("vfs: no asynchronous sync")
+
+// aioContext has one sync at a time under way.
+type aioContext struct {
+	id   uintptr
+	bell *os.File // the eventfd, watched by the runtime
+	fd   int      // of bell
+}
+
+// idleContexts are those that nobody uses. More than these are closed: each is a descriptor and some pages of the kernel.
+var idleContexts struct {
+	mu   sync.Mutex
+	list []*aioContext
+}
+
+const mostIdleContexts = 4
+
+// noAIO: the kernel said once that it has none.
+var noAIO atomic.Bool
+
+func takeContext() (*aioContext, error) {
+	idleContexts.mu.Lock()
+	if n := len(idleContexts.list); n > 0 {
+		c := idleContexts.list[n-1]
+		idleContexts.list = idleContexts.list[:n-1]
+		idleContexts.mu.Unlock()
+		return c, nil
+	}
+	idleContexts.mu.Unlock()
+	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		return nil, err // no descriptors left
+	}
+	c := &aioContext{fd: fd, bell: os.NewFile(uintptr(fd), "eventfd")}
+	if _, _, errno := unix.RawSyscall(unix.SYS_IO_SETUP, 1, uintptr(unsafe.Pointer(&c.id)), 0); errno != 0 {
+		noAIO.Store(errno != unix.EAGAIN && errno != unix.ENOMEM) // those: others have all there is just now
+		return nil, errors.Join(errno, c.bell.Close())
+	}
+	return c, nil
+}
+
+func (c *aioContext) giveBack() {
+	idleContexts.mu.Lock()
+	keep := len(idleContexts.list) < mostIdleContexts
+	if keep {
+		idleContexts.list = append(idleContexts.list, c)
+	}
+	idleContexts.mu.Unlock()
+	if !keep {
+		c.close()
+	}
+}
+
+func (c *aioContext) close() {
+	_, _, _ = unix.RawSyscall(unix.SYS_IO_DESTROY, c.id, 0, 0)
+	_ = c.bell.Close()
+}
+
+// syncParked is fsync or fdatasync, as opcode says, without a thread that waits. errNoAIO: nothing was done.
+func syncParked(fd int, opcode uint16) error {
+	if noAIO.Load() {
+		return errNoAIO
+	}
+	c, err := takeContext()
+	if err != nil {
+		return errNoAIO
+	}
+	err = c.sync(fd, opcode)
+	c.giveBack()
+	return err
+}
+
+func (c *aioContext) sync(fd int, opcode uint16) error {
+	block := &iocb{opcode: opcode, fd: uint32(fd), flags: iocbFlagResfd, resfd: uint32(c.fd)}
+	if n, _, _ := unix.RawSyscall(unix.SYS_IO_SUBMIT, c.id, 1, uintptr(unsafe.Pointer(&block))); n != 1 {
+		return errNoAIO
+	}
+	var rings [8]byte
+	_, _ = c.bell.Read(rings[:]) // without the runtime's watch it is waited for below
+	var event ioEvent
+	for {
+		n, _, errno := unix.Syscall6(unix.SYS_IO_GETEVENTS, c.id, 1, 1, uintptr(unsafe.Pointer(&event)), 0, 0)
+		if n == 1 {
+			break
+		}
+		if errno != unix.EINTR {
+			return os.NewSyscallError("io_getevents", errno) // never; the sync may have failed
+		}
+	}
+	if event.res < 0 {
+		return unix.Errno(-event.res)
+	}
+	return nil
+}
