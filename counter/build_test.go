@@ -289,7 +289,7 @@ func TestCrashBuild(t *testing.T) {
 			break
 		}
 	}
-	if whole < 3 {
+	if whole < 2 { // the last round at least
 		t.Fatalf("%d whole directories", whole)
 	}
 }
