@@ -381,7 +381,7 @@ func (p *player) check(t testing.TB, left *vfs.Sim, what string) {
 // be the acknowledged state or one that a prefix of what was under way leads to. And again with kill -9.
 func TestCrash(t *testing.T) {
 	newRand(t)
-	runs, points := 12, 0
+	runs, points := 8, 0
 	if testing.Short() {
 		runs = 3
 	}

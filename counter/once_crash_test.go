@@ -185,7 +185,7 @@ func (sc *onceScript) play(t testing.TB, rng *rand.Rand, s *Store, from int) (ac
 // run without a crash.
 func TestCrashOnce(t *testing.T) {
 	newRand(t)
-	runs, points, repeated := 6, 0, 0
+	runs, points, repeated := 4, 0, 0
 	if testing.Short() {
 		runs = 2
 	}

@@ -85,7 +85,7 @@ func demoteBlocks(t testing.TB, s *Store) {
 // changing, and compares with the model.
 func TestQueryBlocks(t *testing.T) {
 	rng := newRand(t)
-	items, rounds := 25_000, 60
+	items, rounds := 25_000, 30
 	if testing.Short() {
 		items, rounds = 12_000, 25
 	}
