@@ -3,6 +3,7 @@ package coldstore
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"math"
@@ -50,19 +51,19 @@ func Open(fs vfs.FS, name string, cache *Cache) (*File, error) {
 	if f.cache == nil {
 		f.cache = noCache
 	}
-	if err := f.load(vf); err != nil {
-		vf.Close()
+	err = f.load(vf)
+	if err := errors.Join(err, vf.Close()); err != nil {
 		return nil, err
 	}
+	f.data = mapping{pool: mapped, fs: fs, name: name, size: f.f.size}
 	f.id = f.cache.files.Add(1)
 	f.cached = make([]atomic.Pointer[cachedPage], len(f.index))
 	f.resident.init(len(f.index))
-	f.prefetch, _ = vf.(Prefetcher)
+	f.prefetch, _ = fs.(Prefetcher)
 	return f, nil
 }
 
-// load reads and checks all but the pages, and maps the file. It takes no memory that the file's size does not
-// vouch for.
+// load reads and checks all but the pages. It takes no memory that the file's size does not vouch for.
 func (f *File) load(vf vfs.File) error {
 	size, err := vf.Size()
 	if err != nil {
@@ -116,8 +117,7 @@ func (f *File) load(vf vfs.File) error {
 		}
 	}
 	f.setPerPage()
-	f.data = mapping{file: vf, size: size}
-	return f.data.open()
+	return nil
 }
 
 func (f *File) corrupt(e *CorruptError) *CorruptError {
@@ -169,12 +169,12 @@ func Broken(name string, meta Meta, items uint64, err error) *File {
 func (f *File) Err() error { return f.broken }
 
 // Release gives back the memory that reads through the mapping have made the kernel count as this process's. The
-// pages stay in the kernel's cache. It takes 10 us, and the next reads some page faults.
+// pages stay in the kernel's cache. It takes a few us, and the next reads some page faults.
 func (f *File) Release() error {
 	if f.broken != nil {
 		return f.broken
 	}
-	return f.data.renew()
+	return f.data.release()
 }
 
 // PageRange returns the range of mids [lo, hi) that a damaged page takes with it: those that share mid's page.

@@ -59,7 +59,7 @@ func (f *File) PageScan() *PageScan {
 
 // Close gives the memory back, to the next scan.
 func (s *PageScan) Close() {
-	s.f = nil
+	s.end()
 	pageScans.Put(s)
 }
 

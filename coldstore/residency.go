@@ -45,10 +45,10 @@ func (r *residency) note(now uint32, i int) {
 	r.seen[i>>5].Or(1 << (i & 31))
 }
 
-// Prefetcher is what a vfs.File may offer besides: to start reading a range without waiting for it. Where it is
+// Prefetcher is what a vfs.FS may offer besides: to start reading a range of a file without waiting for it. Where it is
 // missing, the mapping is advised.
 type Prefetcher interface {
-	Prefetch(off, n int64) error
+	Prefetch(name string, off, n int64) error
 }
 
 // osPage is the unit of the kernel's advice calls; where pages are larger the calls fail, which is harmless.

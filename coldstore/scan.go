@@ -4,6 +4,8 @@ import (
 	"errors"
 	"math"
 	"sync"
+
+	"github.com/counterd/counterd/persist/vfs"
 )
 
 // scanChunk is how many bytes a scan reads with one call: a read of 256 KiB costs a disk hardly more than one of 4.
@@ -12,7 +14,8 @@ const scanChunk = 256 << 10
 // scanner reads pages in order by large reads, past the cache and the mapping.
 type scanner struct {
 	f      *File
-	buf    []byte // pages from..to-1
+	file   vfs.File // f's, opened by the first read
+	buf    []byte   // pages from..to-1
 	from   int
 	to     int
 	i      int     // number of the current page
@@ -40,8 +43,16 @@ func (f *File) newScanner() *scanner {
 }
 
 func (s *scanner) close() {
-	s.f = nil
+	s.end()
 	scanners.Put(s)
+}
+
+// end closes the file.
+func (s *scanner) end() {
+	if s.file != nil {
+		_ = s.file.Close() // it was only read
+	}
+	s.f, s.file = nil, nil
 }
 
 // load makes page i the current one and checks it. Pages up to last are going to be read.
@@ -90,7 +101,13 @@ func (s *scanner) read(from, to int) error {
 		s.buf = make([]byte, size)
 	}
 	s.buf, s.from, s.to = s.buf[:size], from, to
-	err := s.f.data.readAt(s.buf, start)
+	var err error
+	if s.file == nil {
+		s.file, err = s.f.data.openFile()
+	}
+	if err == nil {
+		err = readFull(s.file, s.buf, start)
+	}
 	if err != nil {
 		s.to = s.from
 	}
@@ -198,13 +215,12 @@ func (f *File) Verify(pace func(bytes int) error) error {
 
 // verifyEnds checks header, index and footer once more, as they are now.
 func (f *File) verifyEnds() error {
-	f.data.mu.RLock()
-	defer f.data.mu.RUnlock()
-	if f.data.data == nil {
-		return ErrClosed
+	file, err := f.data.openFile()
+	if err != nil {
+		return err
 	}
 	now := File{name: f.name}
-	return now.load(noMap{f.data.file})
+	return errors.Join(now.load(file), file.Close())
 }
 
 // verifyPage checks the rows of the current page, number i, and returns how many there are.

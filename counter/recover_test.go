@@ -122,7 +122,7 @@ func TestUnreadableFiles(t *testing.T) {
 		{"image, rows", vfs.Rule{Ops: vfs.OpRead, Glob: image, Skip: 2, Every: 1, Err: syscall.EIO}, true, false}, // behind header and footer
 		{"cold file, descriptors", vfs.Rule{Ops: vfs.OpOpen, Glob: "*.cold", Every: 1, Err: syscall.EMFILE}, false, false},
 		{"cold file, permission", vfs.Rule{Ops: vfs.OpOpen, Glob: "*.cold", Every: 1, Err: syscall.EACCES}, false, false},
-		{"cold file, memory", vfs.Rule{Ops: vfs.OpMap, Glob: "*.cold", Every: 1, Err: syscall.ENOMEM}, false, false},
+		{"cold file, memory", vfs.Rule{Ops: vfs.OpOpen, Glob: "*.cold", Every: 1, Err: syscall.ENOMEM}, false, false},
 		{"image, descriptors", vfs.Rule{Ops: vfs.OpOpen, Glob: image, Every: 1, Err: syscall.EMFILE}, false, false},
 	} {
 		t.Run(c.what, func(t *testing.T) {

@@ -43,3 +43,7 @@ func fallocate(fd int, size int64) error {
 		}
 	}
 }
+
+// Unload takes what File.Map has mapped out of the process's memory, until it is read again. The pages stay in the
+// kernel's cache.
+func (osFS) Unload(mapped []byte) error { return unix.Madvise(mapped, unix.MADV_DONTNEED) }
