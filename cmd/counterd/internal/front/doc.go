@@ -8,13 +8,13 @@
 //
 // # Turns and rounds
 //
-// Connections are dealt to one event loop a processor (loop_epoll.go). A loop serves rounds: it asks epoll who has sent
-// something, and gives each of those sessions a turn. The turn reads what has arrived, one buffer at most, and hands
-// every complete command to Handler.Command, which executes it, or plans it to be executed together with others. When
-// no complete command is left, Handler.Flush executes what was planned. Replies that tell of nothing which has to be
-// made safe first (Handler.Settled) are sent at once. When all had their turn, Handler.Settle makes safe what the
-// others tell of, which for the first of them is one write of the log for all, and then those are sent. The replies of
-// a round lie in one resp.Arena.
+// Connections are dealt to one event loop a processor (loop_epoll.go). A loop goes in cycles: it asks epoll who has sent
+// something, and gives sessions turns, in an order in which nobody waits long for others' thousands (lanes.go). The turn
+// reads what has arrived, one buffer at most, and hands every complete command to Handler.Command, which executes it, or
+// plans it to be executed together with others. When no complete command is left, or the turn has had 512, Handler.Flush
+// executes what was planned. Replies that tell of nothing which has to be made safe first (Handler.Settled) are sent at
+// once. At the end of a round of turns Handler.Settle makes safe what the others tell of, which for the first of them is
+// one write of the log for all, and then those are sent. The replies of a round lie in one resp.Arena.
 //
 // The border between the two sides is crossed by one call a command, and six a turn. A turn without a command waiting
 // costs no memory: buffers are lent to a session for the time it has something to do (scratch.go), and so is the
@@ -68,7 +68,8 @@
 //	send.go wait.go            how replies are sent, and left out; how a command waits
 //	wake.go                    how others have something told to a session
 //	scratch.go                 the memory that sessions share
-//	loop_*.go                  whose turn it is: by epoll, or portable
+//	lanes.go                   whose turn it is, however a loop hears of who has come
+//	loop_*.go                  loops: by epoll, or portable
 //	socket_*.go sending.go     reading and writing without waiting, and with
 //	handshake.go secure.go     TLS: who is let in, and its record layer
 //	janitor.go memory.go       limits of time; what all sessions hold together, and who is closed for it

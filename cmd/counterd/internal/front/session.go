@@ -30,6 +30,7 @@ type Session struct {
 	settling  bool     // all that was read is executed, and its loop asks whether it can be answered
 	held      bool     // its replies wait in the loop: see Hold
 	missed    bool     // something came meanwhile
+	cut       bool     // its turn ended before all that was read was executed
 	shared    bool     // others write to the connection too
 	mute      bool     // what is appended to out from muteFrom on is not sent
 	muteFrom  int      // never behind the end of out
@@ -40,6 +41,10 @@ type Session struct {
 
 	loop  *loop
 	where atomic.Int32 // inLoop, away or ended
+
+	// Its loop's: see lanes.
+	queued bool // it is to have a turn
+	load   int  // bytes that a turn brings, on average
 
 	id      int64
 	created time.Time

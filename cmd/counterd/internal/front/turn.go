@@ -17,6 +17,9 @@ const (
 	readSize = 4 << 10
 	// maxOut is when replies are sent although more commands are waiting.
 	maxOut = 64 << 10
+	// maxCommands is how many commands a turn executes: a buffer of INCRs has 190, but 64 KiB, which are read where a
+	// command was large, may hold 10,000.
+	maxCommands = 512
 )
 
 // Where a session is: who may use it.
@@ -57,6 +60,11 @@ func (s *Session) received(n, free int) error {
 	s.rd.Filled(n)
 	s.front.totals.InBytes.Add(int64(n))
 	s.lastRead.Store(s.front.clock.Load())
+	return s.goOn()
+}
+
+// goOn executes what a turn left, as it was cut.
+func (s *Session) goOn() error {
 	if err := s.process(); err != nil {
 		return err
 	}
@@ -64,10 +72,15 @@ func (s *Session) received(n, free int) error {
 	return nil
 }
 
-// process executes every complete command that has been read. In a loop it may stop with errWaits: called again
-// elsewhere, it goes on.
+// process executes every complete command that has been read, or as many as a turn may, and then s.cut is set. In a loop
+// it may stop with errWaits: called again elsewhere, it goes on.
 func (s *Session) process() error {
-	for !s.Closing {
+	s.cut = false
+	for n := 0; !s.Closing; n++ {
+		if n == maxCommands && s.InLoop() {
+			s.cut = true
+			break
+		}
 		if !s.InLoop() && s.conn.closed() { // what it sent behind that must not be executed, as the client cannot know
 			s.Closing = true
 			break
