@@ -32,6 +32,8 @@ type tiers struct {
 	// Rows in them that were hot or new, as bytes of the same files: what would have been written without rewrites.
 	fresh atomic.Int64
 
+	misses uint64 // of the cache, at the last look; of the tiers' goroutine
+
 	mu   sync.Mutex
 	live map[string]bool // names of cold files in use or about to be: not orphans
 
@@ -71,11 +73,7 @@ const (
 func (t *tiers) init(limit int64) {
 	t.clock.Store(1)
 	t.limit.Store(limit)
-	size := int64(maxCache)
-	if limit > 0 {
-		size = min(max(limit/cacheShare, minCache), maxCache)
-	}
-	t.cache = coldstore.NewCache(size)
+	t.cache = coldstore.NewCache(cacheMost(limit))
 	t.live = make(map[string]bool)
 	t.quit = make(chan struct{})
 	t.done = make(chan struct{})
@@ -104,16 +102,53 @@ func (t *tiers) stop() {
 }
 
 // memory is what counts against MaxMemory: blocks, overlays, partial rows and the cache of pages.
-func (t *tiers) memory(s *Store) int64 {
-	return s.arena.Used() + t.cache.Stats().Bytes + t.partialBytes.Load()
+func (t *tiers) memory(s *Store) int64 { return t.tables(s) + t.cache.Stats().Bytes }
+
+// tables is memory without the cache.
+func (t *tiers) tables(s *Store) int64 { return s.arena.Used() + t.partialBytes.Load() }
+
+// cacheMost is the most that the cache of pages takes under MaxMemory.
+func cacheMost(limit int64) int64 {
+	if limit == 0 {
+		return maxCache
+	}
+	return min(max(limit/cacheShare, minCache), maxCache)
+}
+
+// cacheGrowth: the cache that is full grows by an eighth of what it may take at most, as soon as there is room. 100 reads
+// of cold posts a ms would else fill 192 MiB in half a second, which demotion takes two for: changes would be refused.
+const cacheGrowth = 8
+
+// fitCache gives the cache what the tables leave of MaxMemory, within bounds: it gives way at once, and grows into room
+// that was made for it.
+func (t *tiers) fitCache(s *Store) {
+	limit := t.limit.Load()
+	if limit == 0 {
+		return
+	}
+	most := cacheMost(limit)
+	room, now := min(max(t.target()-t.tables(s), minCache), most), t.cache.Stats().Limit
+	if room < now || room-now >= max(min(most/cacheGrowth, most-now), 1<<10) { // its shards round
+		t.cache.SetLimit(room)
+	}
+}
+
+// cacheWants is the memory that is to be left for the cache: what it has, and more while it is full and pages are missed.
+func (t *tiers) cacheWants() int64 {
+	st := t.cache.Stats()
+	most := cacheMost(t.limit.Load())
+	want := st.Bytes
+	if st.Misses != t.misses && st.Bytes > st.Limit-st.Limit/cacheGrowth {
+		want = max(st.Limit, st.Bytes) + most/cacheGrowth
+	}
+	t.misses = st.Misses
+	return min(want, most)
 }
 
 // SetMaxMemory changes Options.MaxMemory, in bytes; 0 is none. It takes effect in the background.
 func (a Admin) SetMaxMemory(n int64) {
 	a.s.tiers.limit.Store(n)
-	if n > 0 {
-		a.s.tiers.cache.SetLimit(min(max(n/cacheShare, minCache), maxCache))
-	}
+	a.s.tiers.cache.SetLimit(cacheMost(n))
 }
 
 func (t *tiers) run(s *Store) {
@@ -123,6 +158,7 @@ func (t *tiers) run(s *Store) {
 	began, looked := time.Now(), time.Now()
 	for {
 		t.clock.Store(1 + int64(time.Since(began)/time.Second))
+		t.fitCache(s)
 		more := t.shrink(s)
 		if time.Since(looked) >= time.Second {
 			looked = time.Now()
@@ -156,7 +192,7 @@ func (t *tiers) target() int64 {
 // of them a counter. After an error it waits, for longer and longer.
 func (t *tiers) shrink(s *Store) (more bool) {
 	defer t.judge(s)
-	if t.limit.Load() == 0 || t.memory(s) <= t.target() || !t.backoff.over() {
+	if t.limit.Load() == 0 || t.tables(s)+t.cacheWants() <= t.target() || !t.backoff.over() {
 		return false
 	}
 	ks, lo, ok := t.victim(s)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/counter/datadir"
+	"github.com/counterd/counterd/counter/internal/arena"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -224,6 +225,77 @@ func TestMaxMemory(t *testing.T) {
 	}
 	defer s.Close()
 	verify("restarted")
+}
+
+// TestCacheGivesWay: what reads of cold posts cache never takes MaxMemory away from changes. It has what the tables
+// leave, and while it is full and misses pages, room is made for it, step by step.
+func TestCacheGivesWay(t *testing.T) {
+	const limit = 1 << 30
+	s := openDir(t, "data", Options{FS: vfs.NewSim(), Manual: true, MaxMemory: limit, BlockItems: 64}, seedScript)
+	defer s.Close()
+	most := cacheMost(limit)
+	var spans []arena.Span
+	leave := func(room int64) { // that the tables leave below the target; nobody touches the memory
+		t.Helper()
+		for _, span := range spans {
+			s.arena.Free(span)
+		}
+		spans = spans[:0]
+		span, err := s.arena.Alloc(int(s.tiers.target()-s.tiers.tables(s)-room), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spans = append(spans, span)
+	}
+	for _, c := range []struct{ room, want int64 }{
+		{most + 4096, most}, {most, most}, {most / 2, most / 2}, {minCache, minCache}, {0, minCache}, {-headroom, minCache},
+		{most / 16, minCache}, {most / 4, most / 4}, {most / 3, most / 4}, {most + 4096, most},
+	} {
+		leave(c.room)
+		s.tiers.fitCache(s)
+		if got := s.tiers.cache.Stats().Limit; got > c.want || got < c.want-8192 {
+			t.Errorf("the tables leave %d: the cache may take %d, want %d", c.room, got, c.want)
+		}
+		if c.room >= minCache && s.tiers.tables(s)+s.tiers.cache.Stats().Limit > s.tiers.target()+4096 {
+			t.Errorf("the tables leave %d: together they pass the target", c.room)
+		}
+	}
+
+	for i := range 20_000 { // one cold block and some hot ones
+		if err := s.Set(fmt.Sprintf("%d.cntrn", i*1000), uint64(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	leave(minCache / 2)
+	for mid := uint64(0); mid < 1000*10_000; mid += 1000 * 20 {
+		if err := s.Admin().Demote("weibo", mid); err != nil && !errors.Is(err, ErrNoBlock) {
+			t.Fatal(err)
+		}
+	}
+	s.tiers.cache.SetLimit(256 << 10)
+	read := func() {
+		for i := range 10_000 {
+			if n, _, err := s.Get(fmt.Sprintf("%d.cntrn", i*1000)); err != nil || n != uint64(i) {
+				t.Fatalf("post %d: got %d, %v", i*1000, n, err)
+			}
+		}
+	}
+	if got := s.tiers.cacheWants(); got != 0 {
+		t.Errorf("nothing was read: the cache wants %d, want 0", got)
+	}
+	read()
+	full := s.tiers.cache.Stats()
+	if want := full.Limit + most/cacheGrowth; full.Evictions == 0 || s.tiers.cacheWants() != want {
+		t.Errorf("full, with %d evictions, and missing pages: it wants something else than %d", full.Evictions, want)
+	}
+	if got := s.tiers.cacheWants(); got != full.Bytes {
+		t.Errorf("nothing was read since: the cache wants %d, want %d", got, full.Bytes)
+	}
+	read()
+	demoted := s.tiers.demotions.Load()
+	if !s.tiers.shrink(s) || s.tiers.demotions.Load() != demoted+1 {
+		t.Error("no block was demoted to make room for the cache")
+	}
 }
 
 // TestDamagedColdFile flips a byte of a page: the keys of that page answer ErrCold, all others are served, and the

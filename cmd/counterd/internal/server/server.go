@@ -45,6 +45,7 @@ type Server struct {
 	slow     slowlog.Log
 	sampler  stats.Sampler
 	releaser releaser
+	heap     heapLimit
 	watches  watch.Table
 	tracking tracking.Table
 	monitors monitors
