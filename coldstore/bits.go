@@ -61,6 +61,34 @@ func (w *bitWriter) flush() []byte {
 	return w.buf
 }
 
+// appendFields appends the low w bits of each value, filled up to a byte: what a bitWriter does, four bytes at a time.
+func appendFields[T int32 | uint64](dst []byte, v []T, w uint) []byte {
+	if w == 0 {
+		return dst
+	}
+	if w > 32 {
+		bw := bitWriter{buf: dst}
+		for _, x := range v {
+			bw.put(uint64(x), w)
+		}
+		return bw.flush()
+	}
+	acc, n, m := uint64(0), uint(0), mask(w)
+	for _, x := range v {
+		acc |= (uint64(x) & m) << n
+		if n += w; n >= 32 {
+			dst = binary.LittleEndian.AppendUint32(dst, uint32(acc))
+			acc >>= 32
+			n -= 32
+		}
+	}
+	for ; n > 0; n -= min(n, 8) {
+		dst = append(dst, byte(acc))
+		acc >>= 8
+	}
+	return dst
+}
+
 // select0 returns the position just behind the k-th zero (k >= 1) of the nbits bits that start at byte off of b,
 // or something from nbits on if there are fewer zeros.
 func select0(b []byte, off, nbits, k int) int { return select0From(b, off, 0, nbits, k) }

@@ -39,7 +39,7 @@ func appendBitset(dst []byte, n int, pos []int32) []byte {
 	}
 	// appendEF writes l first; m goes between l and low, so that the first byte tells the kinds apart.
 	at := len(dst)
-	dst = appendEF(dst, m, uint64(n-1), func(i int) uint64 { return uint64(pos[i]) })
+	dst = appendEF(dst, pos, uint64(n-1))
 	var v [binary.MaxVarintLen64]byte
 	k := binary.PutUvarint(v[:], uint64(m))
 	dst = append(dst, v[:k]...)

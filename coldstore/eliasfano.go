@@ -29,11 +29,14 @@ type eliasFano struct {
 
 // efLow chooses the l that makes the encoding smallest.
 func efLow(n int, top uint64) uint {
-	best, bestBits := uint(0), ^uint64(0)
-	guess := bits.Len64(top / uint64(n))
-	for l := max(guess-2, 0); l <= min(guess+1, 63); l++ {
+	// The optimum is next to log2(top/n); no division, as planning a page asks some hundred times.
+	guess := bits.Len64(top) - bits.Len64(uint64(n))
+	l := uint(max(guess-2, 0))
+	best, bestBits := l, uint64(n)*uint64(l)+top>>l
+	for last := uint(min(max(guess+2, 0), 63)); l < last; {
+		l++
 		if c := uint64(n)*uint64(l) + top>>l; c < bestBits {
-			best, bestBits = uint(l), c
+			best, bestBits = l, c
 		}
 	}
 	return best
@@ -45,19 +48,17 @@ func efSize(n int, top uint64) int {
 	return 1 + bytesFor(n*int(l)) + bytesFor(n+int(top>>l))
 }
 
-// appendEF appends the encoding of the n numbers x(0) < x(1) < ... <= top.
-func appendEF(dst []byte, n int, top uint64, x func(i int) uint64) []byte {
+// appendEF appends the encoding of the numbers x[0] < x[1] < ... <= top, of which there is one at least.
+func appendEF[T int32 | uint64](dst []byte, x []T, top uint64) []byte {
+	n := len(x)
 	l := efLow(n, top)
-	w := bitWriter{buf: append(dst, byte(l))}
-	for i := range n {
-		w.put(x(i), l)
-	}
-	dst = w.flush()
+	dst = appendFields(append(dst, byte(l)), x, l)
 	at := len(dst)
 	dst = append(dst, make([]byte, bytesFor(n+int(top>>l)))...)
-	for i := range n {
-		p := int(x(i)>>l) + i
-		dst[at+p>>3] |= 1 << (p & 7)
+	high := dst[at:]
+	for i, v := range x {
+		p := int(uint64(v)>>l) + i
+		high[p>>3] |= 1 << (p & 7)
 	}
 	return dst
 }

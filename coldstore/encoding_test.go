@@ -26,7 +26,7 @@ func TestLadder(t *testing.T) {
 		}
 		tl.count(v)
 		p := pl.plan(&tl)
-		b, _ := appendLadder(nil, &p, slices.Clone(v), nil)
+		b, _, _ := appendLadder(nil, &p, slices.Clone(v), nil, nil)
 		if len(b) != p.size {
 			t.Fatalf("%d values in %d bytes, planned %d", n, len(b), p.size)
 		}
@@ -165,7 +165,7 @@ func TestMids(t *testing.T) {
 		if kinds[p.kind]++; e.grouped {
 			p.size++
 		}
-		b := appendMids(nil, &p, e.keys(mids), e.grouped, e.group)
+		b := appendMids(nil, &p, e.keys(mids), e.grouped, e.group, nil)
 		if len(b) != p.size {
 			t.Fatalf("kind %d: %d ids in %d bytes, planned %d", p.kind, n, len(b), p.size)
 		}

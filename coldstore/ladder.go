@@ -186,9 +186,12 @@ func (pl *planner) best(g int) int32 {
 		if stop*16 < n {
 			continue
 		}
-		c := 1 + bytesFor(stop*int(w)) + bitsetSize(n, n-stop)
+		c := 1 + bytesFor(stop*int(w))
 		land := gridFloor(next)
 		if c >= size || land == g { // too narrow to reach the next grid point
+			continue
+		}
+		if c += bitsetSize(n, n-stop); c >= size {
 			continue
 		}
 		if c += int(pl.best(land)); c < size {
@@ -199,36 +202,63 @@ func (pl *planner) best(g int) int32 {
 	return m.size
 }
 
-// appendLadder appends the values v by plan p. v is scratch afterwards, and so is pos.
-func appendLadder(dst []byte, p *ladderPlan, v []uint64, pos []int32) ([]byte, []int32) {
+// resize is p for other values, with the same widths as far as they fit: about as good where the values are nearly the
+// same.
+func (p *ladderPlan) resize(t *tally) ladderPlan {
+	q := ladderPlan{base: t.val[0]}
+	most, all := t.val[len(t.val)-1]-q.base, int(t.below[len(t.val)])
+	q.size = 1 + uvarintLen(q.base)
+	off, a := uint64(0), 0
+	for {
+		n := all - int(t.below[a])
+		w := uint(p.w[q.levels])
+		next := off + 1<<w
+		if q.levels == p.levels-1 || next > most || next < off {
+			w = uint(bits.Len64(most - off))
+			q.w[q.levels] = uint8(w)
+			q.size += 1 + bytesFor(n*int(w))
+			q.levels++
+			return q
+		}
+		q.w[q.levels] = uint8(w)
+		off = next
+		a = t.lowerBound(a, q.base+off)
+		more := all - int(t.below[a])
+		q.size += 1 + bytesFor((n-more)*int(w)) + bitsetSize(n, more)
+		q.levels++
+	}
+}
+
+// appendLadder appends the values v by plan p. v is scratch afterwards, and so are pos and fields.
+func appendLadder(dst []byte, p *ladderPlan, v []uint64, pos []int32, fields []uint64) ([]byte, []int32, []uint64) {
 	dst = append(dst, byte(p.levels))
 	dst = binary.AppendUvarint(dst, p.base)
 	base := p.base
 	for k := range p.levels {
 		w := uint(p.w[k])
 		dst = append(dst, byte(w))
-		if k < p.levels-1 {
+		fields = fields[:0]
+		if k == p.levels-1 {
+			for _, x := range v {
+				fields = append(fields, x-base)
+			}
+		} else {
 			pos = pos[:0]
+			more, end := v[:0], uint64(1)<<w
 			for i, x := range v {
-				if x-base >= 1<<w {
-					pos = append(pos, int32(i))
+				if x-base >= end {
+					pos, more = append(pos, int32(i)), append(more, x)
+				} else {
+					fields = append(fields, x-base)
 				}
 			}
 			dst = appendBitset(dst, len(v), pos)
+			v = more
+			base += end
 		}
-		bw := bitWriter{buf: dst}
-		more := v[:0]
-		for _, x := range v {
-			if k < p.levels-1 && x-base >= 1<<w {
-				more = append(more, x)
-			} else {
-				bw.put(x-base, w)
-			}
-		}
-		dst, v = bw.flush(), more
-		base += 1 << w
+		dst = appendFields(dst, fields, w)
 	}
-	return dst, pos
+	return dst, pos, fields
 }
 
 // ladderGet returns value i of the n (0 <= i < n) of the ladder in front of c. A damaged ladder sets c.bad.

@@ -84,8 +84,8 @@ func gcd(a, b uint64) uint64 {
 	return a
 }
 
-// appendMids appends the part of ids, or of numbers in a group.
-func appendMids(dst []byte, p *midsPlan, mids []uint64, grouped bool, group uint8) []byte {
+// appendMids appends the part of ids, or of numbers in a group. scratch has room for as many, or is nil.
+func appendMids(dst []byte, p *midsPlan, mids []uint64, grouped bool, group uint8, scratch []uint64) []byte {
 	n := len(mids)
 	x := func(i int) uint64 { return (mids[i] - mids[0]) / p.step }
 	if grouped {
@@ -99,7 +99,16 @@ func appendMids(dst []byte, p *midsPlan, mids []uint64, grouped bool, group uint
 	case midsEF:
 		span := x(n - 1)
 		dst = binary.AppendUvarint(dst, span)
-		dst = appendEF(dst, n, span, x)
+		scratch = append(scratch[:0], mids...)
+		for i := range scratch {
+			scratch[i] -= mids[0]
+		}
+		if p.step > 1 {
+			for i := range scratch {
+				scratch[i] /= p.step
+			}
+		}
+		dst = appendEF(dst, scratch, span)
 	case midsGaps:
 		dst = binary.AppendUvarint(dst, p.least)
 		w := bitWriter{buf: append(dst, p.w, p.aw)}

@@ -3,7 +3,6 @@ package coldstore
 import (
 	"encoding/binary"
 	"errors"
-	"slices"
 
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist/vfs"
@@ -31,12 +30,14 @@ type Writer struct {
 	err  error // first error, given by every later call
 	done bool  // the file is finished or aborted
 
-	mids    []uint64   // rows not in a page yet
-	columns [][]uint64 // the same, by column
-	enc     pageEncoder
-	plans   [2]pagePlan // the best that fits, and the one being tried
-	guess   int         // rows of the next page
-	need    int         // rows to gather before the next page is tried
+	mids     []uint64   // rows not in a page yet
+	columns  [][]uint64 // the same, by column
+	enc      pageEncoder
+	plans    [2]pagePlan  // the best that fits, and the one being tried
+	likeness []ladderPlan // of the plan that the next try is like
+	guess    int          // rows of the next page
+	likely   int          // the same, as the page that is made makes it likely
+	need     int          // rows to gather before the next page is tried
 
 	shift     int // log2 of the page size, 0 until the first page is made
 	headerCRC uint32
@@ -201,7 +202,7 @@ func (w *Writer) drain(final bool) error {
 			break
 		}
 		done += n
-		w.guess = n
+		w.guess = w.likely
 		w.need = min(n+n/8+64, maxPageItems)
 	}
 	w.mids = w.mids[:copy(w.mids, w.mids[done:])]
@@ -248,7 +249,7 @@ func (w *Writer) page(from int, final bool) (int, error) {
 	sealPage(w.chunk[at:], pageSeed(w.headerCRC, len(w.index)))
 	w.index = append(w.index, mids[0])
 	for c := range w.bounds {
-		w.bounds[c].add(slices.Min(cols[c][:p.n]), slices.Max(cols[c][:p.n]))
+		w.bounds[c].add(p.ends[c][0], p.ends[c][1])
 	}
 	return p.n, w.flush(writeChunk)
 }
@@ -270,32 +271,49 @@ func (w *Writer) begin(mids []uint64, cols [][]uint64) {
 	w.headerCRC = binary.LittleEndian.Uint32(w.chunk[len(w.chunk)-4:])
 }
 
-// fit plans the most rows that take at most room bytes, or nearly the most: it stops when less than a 128th of the
-// room is left. Sizes grow almost evenly with the rows, so that the third plan is the last one mostly.
+// fit plans the most rows that take at most room bytes, or nearly the most: it stops when less than a 128th of the room is
+// left. It aims at half of that, as sizes grow almost evenly with the rows: so one plan is enough for two pages of three,
+// and a second for nearly all.
 func (w *Writer) fit(mids []uint64, cols [][]uint64, room int) *pagePlan {
 	best, try := &w.plans[0], &w.plans[1]
 	best.n = 0
 	hi := len(mids) // more are known not to fit
+	aim := room - room/fitSlack/2
 	n := min(w.guess, hi)
+	w.enc.plan(try, mids, cols, n)
+	planned := n
 	for {
-		w.enc.plan(try, mids, cols, n)
-		if try.size <= room {
+		size := try.size
+		if size <= room {
 			best, try = try, best
 		} else {
 			hi = n - 1
 		}
-		if best.n >= hi || best.n > 0 && room-best.size < room/128 {
+		if best.n >= hi || best.n > 0 && room-best.size < room/fitSlack {
 			w.plans[0], w.plans[1] = *best, *try
+			w.likely = max(1, best.n+(aim-best.size)*best.n/best.size)
 			return &w.plans[0]
 		}
+		like := best
 		if best.n == 0 { // n rows were too many
-			n = min(hi, max(1, n*room/try.size))
+			n = min(hi, max(1, n*aim/size))
+			like = try
+		} else {
+			n = best.n + (aim-best.size)*best.n/best.size
+			n = min(max(n, best.n+1), hi)
+		}
+		if d := n - planned; d*16 > planned || -d*16 > planned { // other rows may want other encodings
+			w.enc.replan(try, mids, cols, n, nil)
+			planned = n
 			continue
 		}
-		n = best.n + (room-best.size)*best.n/best.size
-		n = min(max(n, best.n+1), hi)
+		w.likeness = append(w.likeness[:0], like.column...)
+		w.enc.replan(try, mids, cols, n, &pagePlan{presence: like.presence, column: w.likeness})
 	}
 }
+
+// fitSlack: of a page, one part in so many may be left empty. Half of it is on average.
+const fitSlack = 128
 
 // flush writes the chunk once it has at least so many bytes.
 func (w *Writer) flush(least int) error {
