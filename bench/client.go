@@ -46,6 +46,7 @@ type client struct {
 	now     time.Duration // what it said
 	latency time.Duration // of the operations answered last,
 	equal   int64         // and how many of them are not yet recorded
+	samples *samples      // of all operations; nil: they are not kept
 	done    tally
 	refused map[cell]int // increments that were refused
 	first   error        // the first refusal
@@ -90,15 +91,15 @@ func newClient(conn *wire.Conn, model Model, w Workload, number, clients, column
 }
 
 // run plays the stream until the end or until it is exhausted, and returns when all replies are there.
-func (c *client) run(mode Mode, end time.Duration) error {
+func (c *client) run(mode Mode, end *finish) error {
 	if mode == Async {
 		return c.runAsync(end)
 	}
 	return c.runSync(end)
 }
 
-func (c *client) runSync(end time.Duration) error {
-	for c.now = clock(); c.now < end && !c.ended; {
+func (c *client) runSync(end *finish) error {
+	for c.now = clock(); end.before(c.now) && !c.ended; {
 		start := c.now
 		for range c.depth {
 			if !c.send(start) {
@@ -118,9 +119,9 @@ func (c *client) runSync(end time.Duration) error {
 	return nil
 }
 
-func (c *client) runAsync(end time.Duration) error {
+func (c *client) runAsync(end *finish) error {
 	for c.now = clock(); ; {
-		if c.now < end {
+		if end.before(c.now) {
 			for c.head-c.tail < c.depth && c.send(c.now) {
 			}
 		}
@@ -208,7 +209,11 @@ func (c *client) receive(f flight) error {
 		// A look at the clock takes 40 ns: one for each read of the socket will do, as what came in it came at once.
 		c.reads, c.now = reads, clock()
 	}
-	if latency := c.now - f.start; latency != c.latency {
+	latency := c.now - f.start
+	if c.samples != nil {
+		c.samples.add(f.start, latency)
+	}
+	if latency != c.latency {
 		c.flushLatency()
 		c.latency = latency
 	}

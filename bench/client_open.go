@@ -14,7 +14,7 @@ import "time"
 const late = time.Millisecond
 
 // runOpen plays the stream with an operation every interval until the end.
-func (c *client) runOpen(interval, end time.Duration) error {
+func (c *client) runOpen(interval time.Duration, end *finish) error {
 	sent := make(chan flight, c.depth)
 	received := make(chan error, 1)
 	go func() { received <- c.receiveAll(sent) }()
@@ -27,19 +27,19 @@ func (c *client) runOpen(interval, end time.Duration) error {
 }
 
 // sendDue sends the operations as they are due.
-func (c *client) sendDue(sent chan<- flight, interval, end time.Duration) error {
+func (c *client) sendDue(sent chan<- flight, interval time.Duration, end *finish) error {
 	held := time.Duration(0) // until when the server kept operations from being sent
 	if now := clock(); c.due < now-interval {
 		// Time passed between two runs. Whole intervals are left out, or all clients would start together from here on.
 		c.due += (now - c.due) / interval * interval
 	}
-	for c.due < end && !c.ended {
+	for end.before(c.due) && !c.ended {
 		now := clock()
 		if c.due > now {
 			time.Sleep(c.due - now)
 			now = clock()
 		}
-		for ; c.due <= now && c.due < end; c.due += interval {
+		for ; c.due <= now && end.before(c.due); c.due += interval {
 			start := now
 			if c.due < held {
 				start = c.due

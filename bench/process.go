@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/counterd/counterd/internal/wire"
@@ -60,13 +59,7 @@ func ReadInfo(c *wire.Conn) (Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	info := Info{}
-	for _, line := range strings.Split(v.Str, "\n") {
-		if key, value, ok := strings.Cut(strings.TrimRight(line, "\r"), ":"); ok {
-			info[key] = value
-		}
-	}
-	return info, nil
+	return parseInfo(v.Str), nil
 }
 
 // Int returns a number of INFO.

@@ -70,7 +70,7 @@ func TestStaggered(t *testing.T) {
 	now := clock()
 	for i := range 4 {
 		c := &client{due: now - 7*interval + time.Duration(i)*interval/4, ended: true}
-		if err := c.sendDue(nil, interval, now+time.Hour); err != nil {
+		if err := c.sendDue(nil, interval, finishAt(now+time.Hour)); err != nil {
 			t.Fatal(err)
 		}
 		want := now + time.Duration(i)*interval/4

@@ -37,6 +37,14 @@ type Config struct {
 	Warmup   time.Duration // before it, not counted
 	Slices   int           // that the duration is cut into
 
+	While      []string // of WhileKinds: each workload but load is measured with and without each, in windows
+	Flood      []int    // connections that flood the server, beside one client that is measured, one number after the other
+	FloodDepth int      // operations in each of their pipelines
+	Heavy      []string // of HeavyKinds: commands that another connection sends, beside one client that is measured
+	Apart      Apart    // optional: starts the process that floods; nil: it is this one
+	Check      string   // optional: counterctl, for the check
+	ServerCPUs []int    // optional: those of the servers, for the check
+
 	Flush  bool // remove what the servers hold before load
 	Verify bool // check all counters at the end
 
@@ -87,6 +95,18 @@ func (c *Config) Validate() error {
 	check(c.Rate >= 0 && c.Rate <= maxRate, "a rate of %g, want 0..%g", c.Rate, float64(maxRate))
 	check(c.RatePart >= 0 && c.RatePart <= 1, "%g of the most a server answers, want 0..1", c.RatePart)
 	check(c.Rate == 0 || c.RatePart == 0, "a rate of %g and of %g of the most a server answers, want one of them", c.Rate, c.RatePart)
+	for _, what := range c.While {
+		check(isKind(WhileKinds(), what), "nothing to happen meanwhile is called %q", what)
+	}
+	for _, what := range c.Heavy {
+		check(isKind(HeavyKinds(), what), "no heavy command is called %q", what)
+	}
+	for _, n := range c.Flood {
+		check(n >= 1 && n <= 10_000, "a flood from %d connections, want 1..10000", n)
+	}
+	check(len(c.Flood) == 0 || c.FloodDepth >= 1 && c.FloodDepth <= maxDepth, "a flood of pipelines of %d, want 1..%d", c.FloodDepth, maxDepth)
+	// What floods is not told by the clients' streams, and a column that comes and goes takes its numbers with it.
+	check(!c.Verify || len(c.disturbances()) == 0, "a run in which something else happens cannot be verified")
 	check(c.Slices >= 1, "%d slices, want 1 or more", c.Slices)
 	check(c.Duration > 0, "a duration of %s, want more than 0", c.Duration)
 	check(c.Warmup >= 0, "a warm-up of %s, want 0 or more", c.Warmup)
@@ -132,7 +152,11 @@ func Run(ctx context.Context, config Config) (*report.Report, error) {
 		}
 	}
 	for _, name := range config.Workloads {
-		if err := r.phase(ctx, name); err != nil {
+		measure := r.phase
+		if name != "load" && len(config.disturbances()) > 0 {
+			measure = r.whiles
+		}
+		if err := measure(ctx, name); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
@@ -169,7 +193,8 @@ func (r *run) phase(ctx context.Context, name string) error {
 	return err
 }
 
-func (r *run) measure(ctx context.Context, name string) error {
+// begin connects the clients of all sides for a workload.
+func (r *run) begin(ctx context.Context, name string, config *Config) error {
 	opts := WorkloadOptions{Seed: r.Seed, Page: r.Page, Uniform: r.Uniform, Trace: r.Trace}
 	opts.Touched = max(0, slices.Index(r.sides[0].schema.Names(), "repost"))
 	for _, s := range r.sides {
@@ -178,9 +203,16 @@ func (r *run) measure(ctx context.Context, name string) error {
 		if err != nil {
 			return err
 		}
-		if err := s.begin(ctx, w, &r.Config); err != nil {
+		if err := s.begin(ctx, w, config); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+func (r *run) measure(ctx context.Context, name string) error {
+	if err := r.begin(ctx, name, &r.Config); err != nil {
+		return err
 	}
 	r.rate = 0
 	if name == "load" {
@@ -255,7 +287,7 @@ func (r *run) slices(ctx context.Context, name string) error {
 		}
 	}
 	if r.RatePart > 0 {
-		if err := r.calibrate(ctx, name); err != nil {
+		if err := r.calibrate(ctx, name, r.RatePart); err != nil {
 			return err
 		}
 	}
@@ -272,14 +304,14 @@ func (r *run) slices(ctx context.Context, name string) error {
 }
 
 // calibrate finds what the last side answers at most, and has all sides driven at the part of that which was asked for.
-func (r *run) calibrate(ctx context.Context, name string) error {
+func (r *run) calibrate(ctx context.Context, name string, part float64) error {
 	last := r.sides[len(r.sides)-1]
 	r.step(name + ": the most that " + last.target.Addr + " answers")
 	most, err := last.most(ctx, r.Duration/time.Duration(r.Slices))
 	if err != nil {
 		return err
 	}
-	if r.rate = most * r.RatePart; r.rate <= 0 {
+	if r.rate = most * part; r.rate <= 0 {
 		return fmt.Errorf("%s answered nothing within %s, so that there is no rate to take a part of", last.target.Addr,
 			calibrationTurns*r.Duration/time.Duration(r.Slices))
 	}
@@ -298,6 +330,13 @@ func (r *run) step(what string) {
 	for _, name := range r.Workloads {
 		if name == "load" {
 			steps += len(r.Targets)
+			continue
+		}
+		if all := r.disturbances(); len(all) > 0 {
+			steps += len(all) * (2 + 2*r.Slices) * len(r.Targets)
+			if r.Rate == 0 && len(r.While) > 0 {
+				steps++
+			}
 			continue
 		}
 		steps += (1 + r.Slices) * len(r.Targets)

@@ -195,7 +195,7 @@ func (s *side) most(ctx context.Context, turn time.Duration) (float64, error) {
 		if err != nil {
 			return 0, err
 		}
-		if err := s.play(ctx, before.at+turn); err != nil {
+		if err := s.play(ctx, finishAt(before.at+turn)); err != nil {
 			return 0, err
 		}
 		after, err := s.measure()
@@ -220,7 +220,7 @@ func (s *side) slice(ctx context.Context, length time.Duration, counted bool) er
 	if err != nil {
 		return err
 	}
-	if err := s.play(ctx, before.at+length); err != nil {
+	if err := s.play(ctx, finishAt(before.at+length)); err != nil {
 		return err
 	}
 	after, err := s.measure()
@@ -269,7 +269,7 @@ func (s *side) measure() (r reading, err error) {
 }
 
 // play runs all clients until the end.
-func (s *side) play(ctx context.Context, end time.Duration) error {
+func (s *side) play(ctx context.Context, end *finish) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	clients := s.clients // what closes them may come late, when the phase is over

@@ -5,12 +5,14 @@ package benchtest
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,6 +33,10 @@ type Server struct {
 	// nil.
 	Lose func(command string) bool
 
+	// Save is called by BGSAVE, beside the server's work; while it runs, INFO says that a snapshot is made. It may be nil.
+	Save func()
+
+	saving   atomic.Bool
 	stall    sync.RWMutex // held for writing by Stall
 	mu       sync.Mutex
 	script   []string
@@ -135,8 +141,24 @@ func (s *Server) common(conn redcon.Conn, args []string, others func(redcon.Conn
 	case "dbsize":
 		conn.WriteInt(len(s.items) + len(s.strings) + len(s.hashes))
 	case "info":
+		saving := 0
+		if s.saving.Load() {
+			saving = 1
+		}
 		conn.WriteBulkString(fmt.Sprintf("# Server\r\nredis_version:7.0.0\r\nprocess_id:%d\r\n# CPU\r\nused_cpu_sys:1.5\r\n"+
-			"used_cpu_user:2.5\r\n# Memory\r\nused_memory_rss:%d\r\n", os.Getpid(), resident()))
+			"used_cpu_user:2.5\r\n# Memory\r\nused_memory_rss:%d\r\n# Persistence\r\nrdb_bgsave_in_progress:%d\r\n"+
+			"rdb_last_bgsave_status:ok\r\nrdb_last_cow_size:1048576\r\n", os.Getpid(), resident(), saving))
+	case "bgsave":
+		if !s.saving.CompareAndSwap(false, true) {
+			return errors.New("ERR Background save already in progress")
+		}
+		go func() {
+			if s.Save != nil {
+				s.Save()
+			}
+			s.saving.Store(false)
+		}()
+		conn.WriteString("Background saving started")
 	default:
 		return others(conn, args)
 	}

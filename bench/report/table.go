@@ -30,9 +30,12 @@ func (r *Report) Table(w io.Writer) error {
 		phase.ratios(figures)
 		phase.latencyRatios(latencies)
 	}
-	figures.write(out) // to memory: it cannot fail
-	out.WriteByte('\n')
-	latencies.write(out)
+	if len(r.Phases) > 0 {
+		figures.write(out) // to memory: it cannot fail
+		out.WriteByte('\n')
+		latencies.write(out)
+	}
+	r.whileTable(out)
 	r.memoryTable(out)
 	r.notes(out)
 	_, err := io.WriteString(w, out.String())
@@ -80,6 +83,50 @@ func (p Phase) ratios(figures *grid) {
 	}
 	figures.add("", "A/B", Significant(throughput.Median)+" x", percent(throughput, p.Results[0]),
 		Significant(cpu.Median)+" x", percent(cpu, p.Results[0]))
+}
+
+// whileTable writes the latencies with and without what else was made to happen.
+func (r *Report) whileTable(out *strings.Builder) {
+	if len(r.Whiles) == 0 {
+		return
+	}
+	g := &grid{names: 3}
+	head := []string{"while", "", ""}
+	for _, p := range WhilePercentiles {
+		head = append(head, p.Name)
+	}
+	g.add(append(head, "ops", "resident", "took")...)
+	for _, w := range r.Whiles {
+		name := w.What
+		if w.Case != "" {
+			name += ": " + w.Case
+		}
+		name += ", " + w.Workload
+		if w.Rate > 0 {
+			name += " at " + Rate(w.Rate) + "/s"
+		}
+		for i, b := range w.Results {
+			if b.None != "" {
+				g.add(name, r.label(i), b.None)
+				name = ""
+				continue
+			}
+			without, with, ratio := []string{name, r.label(i), "without"}, []string{"", "", "with"}, []string{"", "", "ratio"}
+			for _, p := range WhilePercentiles {
+				f := b.ratio(p.At)
+				without, with = append(without, Duration(b.Quiet.At(p.At))), append(with, Duration(b.Busy.At(p.At)))
+				ratio = append(ratio, f.Text)
+			}
+			g.add(append(without, Int(b.Quiet.Count), Bytes(float64(b.RSS)))...)
+			g.add(append(with, Int(b.Busy.Count), Bytes(float64(b.PeakRSS)), b.took())...)
+			g.add(append(ratio, "", fmt.Sprintf("%+.3g %%", b.Growth()*100))...)
+			name = ""
+		}
+	}
+	if len(r.Phases) > 0 {
+		out.WriteByte('\n')
+	}
+	g.write(out)
 }
 
 // percent formats how far the slices of a result lie apart, marked where that is far.
@@ -143,6 +190,17 @@ func (r *Report) notes(w io.Writer) {
 func (r *Report) troubles() []string {
 	var all []string
 	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
+	for _, w := range r.Whiles {
+		for i, b := range w.Results {
+			if b.Refused > 0 {
+				add("%s %s: %s operations refused; %s", w.What, r.label(i), Int(b.Refused), b.Refusal)
+			}
+			if got := b.quietRate(); w.Rate > 0 && b.None == "" && got < 0.98*w.Rate {
+				add("%s %s: %s operations/s were asked for, %s came about in quiet windows: latencies show a queue that grows", w.What, r.label(i),
+					Rate(w.Rate), Rate(got))
+			}
+		}
+	}
 	for _, phase := range r.Phases {
 		for i, result := range phase.Results {
 			if result.Refused > 0 {

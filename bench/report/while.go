@@ -87,6 +87,19 @@ func (b *Beside) Ratio(figure func(Window) int64) Spread {
 	return SpreadOf(ratios)
 }
 
+// quietRate is how many operations a second were due in quiet windows.
+func (b *Beside) quietRate() float64 {
+	ops, seconds := int64(0), 0.0
+	for _, i := range b.Timeline {
+		for _, w := range b.Windows {
+			if !w.Busy && i.At >= w.From && i.At+InstantLength.Seconds() <= w.To {
+				ops, seconds = ops+i.Ops, seconds+InstantLength.Seconds()
+			}
+		}
+	}
+	return float64(ops) / max(seconds, 1e-9)
+}
+
 // Growth returns by how much more memory it takes while it happens, 0.02 for 2 %.
 func (b *Beside) Growth() float64 {
 	if b.RSS <= 0 {

@@ -43,7 +43,13 @@ var program = cli.Tool{
 	Hint:     hint,
 }
 
-func main() { program.Main() }
+func main() {
+	if os.Getenv(asLoad) != "" {
+		runLoad()
+		return
+	}
+	program.Main()
+}
 
 // hint says what may be wrong where the error alone leaves a reader at a loss.
 func hint(err error) string {

@@ -25,12 +25,22 @@ var runCommand = command{
 	Details: `Generates posts, loads them, and measures what the workloads ask for: operations per second, the server's
 processor time for each, latencies, memory. With --vs a second server takes turns with the first.
 
-` + workloadList() + `
+` + kindsList(bench.Workloads()) + `
+With --while the latencies of the workloads are measured with and without something that the server does meanwhile, in
+windows that take turns, at a fixed rate (--rate, or half of the most that B answers); one after the other:
+
+` + kindsList(bench.WhileKinds()) + `
+With --flood and --heavy it is what one client waits that asks one command at a time, with and without others:
+
+` + kindsList(bench.HeavyKinds()) + `
   counterbench run --server 127.0.0.1:6379 --workloads load,incr,timeline --posts 1000000 --verify
-  counterbench run --server 127.0.0.1:6379 --vs 127.0.0.1:6380,redis-hash --depth 64 --html report.html`,
+  counterbench run --server 127.0.0.1:6379 --vs 127.0.0.1:6380,redis-hash --depth 64 --html report.html
+  counterbench run --server 127.0.0.1:6379 --vs 127.0.0.1:6380 --while bgsave,fullsync --rate 50000 --depth 16 --html tails.html
+  counterbench run --server 127.0.0.1:6379 --flood 10,100 --heavy pipeline,counter.mget`,
 	Setup: func(flags *pflag.FlagSet) action {
 		var o runOptions
 		o.declare(flags)
+		o.workloadsGiven = func() bool { return flags.Changed("workloads") }
 		return func(ctx context.Context, out output, args []string) error {
 			if len(args) != 0 {
 				return misuse("takes no arguments, only flags")
@@ -57,6 +67,7 @@ type runOptions struct {
 	pinServer, pinClient string
 	json, html           string
 	progress             bool
+	workloadsGiven       func() bool // nil: they were
 }
 
 func (o *runOptions) declare(flags *pflag.FlagSet) {
@@ -84,6 +95,11 @@ func (o *runOptions) declare(flags *pflag.FlagSet) {
 	flags.StringVar(&o.trace, "trace", "", "`FILE` of events for the workload replay: lines with the mid of the post touched")
 	flags.StringSliceVar(&o.traceColumns, "trace-columns", nil, "`names` of its columns in order (default: its first line)")
 	flags.StringVar(&o.traceColumn, "trace-mid", "target", "`name` of the column with the mid; 0 there is no event")
+	flags.StringSliceVar(&o.While, "while", nil, "`what` the server does meanwhile, one after the other; the workloads are load and incr then,\nunless they are given")
+	flags.IntSliceVar(&o.Flood, "flood", nil, "`connections` that flood the server beside one polite client, one number after the other")
+	flags.IntVar(&o.FloodDepth, "flood-depth", 1000, "increments in each of their pipelines")
+	flags.StringSliceVar(&o.Heavy, "heavy", nil, "`commands` that another connection sends beside one polite client, one after the other")
+	flags.StringVar(&o.Check, "counterctl", "", "`program` for --while check (default: beside this one, or in the path)")
 	flags.BoolVar(&o.Flush, "flush", false, "remove all the servers hold before load")
 	flags.BoolVar(&o.Verify, "verify", false, "at the end, check that every counter is what was sent")
 	flags.IntSliceVar(&o.pids, "server-pid", nil, "`process` of A, and of B, where INFO does not tell")
@@ -94,11 +110,11 @@ func (o *runOptions) declare(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.progress, "progress", true, "show progress: a bar on a terminal, lines elsewhere")
 }
 
-// workloadList lists the workloads, for the help text.
-func workloadList() string {
+// kindsList lists names with a line on each, for the help text.
+func kindsList(kinds [][2]string) string {
 	var list strings.Builder
-	for _, w := range bench.Workloads() {
-		fmt.Fprintf(&list, "  %-9s %s\n", w[0], w[1])
+	for _, k := range kinds {
+		fmt.Fprintf(&list, "  %-13s %s\n", k[0], k[1])
 	}
 	return list.String()
 }
@@ -121,6 +137,20 @@ func (o *runOptions) config() (bench.Config, error) {
 	if o.trace != "" {
 		if config.Trace, err = readTrace(o.trace, o.traceColumns, o.traceColumn); err != nil {
 			return config, err
+		}
+	}
+	if len(o.While)+len(o.Flood)+len(o.Heavy) > 0 {
+		if o.workloadsGiven != nil && !o.workloadsGiven() {
+			config.Workloads = []string{"load", "incr"}
+		}
+		if config.Check == "" {
+			config.Check = findCounterctl()
+		}
+		config.Apart = apart
+	}
+	if o.pinServer != "" {
+		if config.ServerCPUs, err = bench.ParseCPUs(o.pinServer); err != nil {
+			return config, misuse("--pin-server: %v", err)
 		}
 	}
 	if err := config.Validate(); err != nil {
@@ -208,10 +238,13 @@ func (o *runOptions) write(out output, result *report.Report) error {
 			return err
 		}
 	}
-	if o.html != "" {
-		return writeTo(o.html, result.HTML)
+	if o.html == "" {
+		return nil
 	}
-	return nil
+	if len(result.Whiles) > 0 {
+		return writeTo(o.html, (&report.Collected{Reports: []*report.Report{result}}).HTML)
+	}
+	return writeTo(o.html, result.HTML)
 }
 
 // writeTo writes a file.
