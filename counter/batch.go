@@ -19,6 +19,7 @@ type Batch struct {
 	ops    []Op
 	rows   []uint64
 	within []bounded // bounds of additions that have some
+	sets   rowSets   // what OpSetRows give
 
 	open, exclusive bool
 
@@ -148,6 +149,7 @@ func (b *Batch) Reset() {
 		b.within = nil
 	}
 	b.ops, b.rows, b.within, b.located = b.ops[:0], b.rows[:0], b.within[:0], 0
+	b.sets.reset()
 	b.groups.reset()
 }
 
@@ -311,8 +313,11 @@ func (b *Batch) apply(blk *block, op *Op) *block {
 		}
 	}
 	op.Found = p.found()
-	if op.Kind == OpSet || op.Kind == OpAdd || op.Kind == OpAddWithin {
+	switch op.Kind {
+	case OpSet, OpAdd, OpAddWithin:
 		return b.change(blk, op, p)
+	case OpSetRow:
+		return b.setRow(blk, op, p)
 	}
 	if !op.Found {
 		return blk

@@ -58,8 +58,8 @@ const MaxGroup = (persist.MaxAppend - maxDefine - persist.MaxOnceLen) / persist.
 // none of those that fit in one frame.
 const MaxOnceChanges = (persist.MaxFramePayload - maxDefine - persist.MaxOnceLen) / persist.MaxSetLen
 
-// Group makes all operations from number first on a group. REQUIRES: those are OpSets without a condition; or OpAdds; or
-// OpResets and OpDeletes, beside reads of the same items; or reads only. No later than their Run, and in order: groups
+// Group makes all operations from number first on a group. REQUIRES: those are OpSets without a condition; or OpSetRows of as many
+// columns each; or OpAdds; or OpResets and OpDeletes, beside reads of the same items; or reads only. No later than their Run, and in order: groups
 // do not overlap. An OpAdd that is out of range, or an OpAddWithin out of its bounds, is not made, and the others are.
 func (b *Batch) Group(first int) {
 	if len(b.ops)-first > 1 { // one alone is a group anyway
@@ -128,8 +128,13 @@ func (r *groups) runReads(g group) {
 func (r *groups) runChanges(g group) {
 	b := r.b
 	first := &b.ops[g.from]
-	if g.to-g.from > MaxGroup {
-		first.Err = fmt.Errorf("counter: a group of %d operations, want at most %d", g.to-g.from, MaxGroup)
+	limit := MaxGroup
+	if first.Kind == OpSetRow {
+		columns, _ := b.sets.of(first)
+		limit = MaxRows(len(columns))
+	}
+	if g.to-g.from > limit {
+		first.Err = fmt.Errorf("counter: a group of %d operations, want at most %d", g.to-g.from, limit)
 		return
 	}
 	var once *Once
@@ -177,7 +182,7 @@ func (r *groups) runChanges(g group) {
 		case op.Kind == OpAddWithin:
 			op.Found = found
 			outOfRange = outOfRange || !op.Done
-		case op.Kind == OpSet && !found:
+		case (op.Kind == OpSet || op.Kind == OpSetRow) && !found:
 			op.Found, op.Value = false, 0 // prepare made it
 		}
 	}
@@ -296,7 +301,7 @@ func (r *groups) prepare(i int32) error {
 		return err
 	}
 	op.Found = p.found()
-	stays := true // the column keeps its default, or goes with the row
+	stays := true // the table has a field for what is set, or needs none: a default, a row that goes
 	switch op.Kind {
 	case OpSet:
 		col := &ks.def.Columns[op.Column]
@@ -304,6 +309,10 @@ func (r *groups) prepare(i int32) error {
 			return ErrOutOfRange
 		}
 		stays = op.Arg == col.Default
+	case OpSetRow:
+		if err := b.sets.settable(op); err != nil {
+			return err
+		}
 	case OpAdd, OpAddWithin:
 		stays = false
 	default:
@@ -327,7 +336,13 @@ func (r *groups) prepare(i int32) error {
 	if !op.Found {
 		r.made = append(r.made, i)
 	}
-	if !stays && ks.field(blk, int(op.Column)) < 0 {
+	if op.Kind == OpSetRow {
+		columns, values := b.sets.of(op)
+		stays = !ks.lacking(blk, columns, values)
+	} else if !stays {
+		stays = ks.field(blk, int(op.Column)) >= 0
+	}
+	if !stays {
 		_, err = ks.repack(blk, op.Mid)
 	}
 	return err
@@ -385,6 +400,10 @@ func (r *groups) log(g group, once *Once) {
 		records++
 		if op.Kind == OpDelete {
 			r.records = persist.AppendDelete(r.records, op.Counter.ID, op.Mid)
+			continue
+		}
+		if op.Kind == OpSetRow {
+			r.records = b.appendRow(r.records, op)
 			continue
 		}
 		r.columns = append(r.columns[:0], op.result())

@@ -13,12 +13,15 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// addGroup adds a group of random operations to b: changes that set, changes that remove, additions, or reads. One in
-// eight columns of the first kind gets a value out of its range, and so do additions.
+// addGroup adds a group of random operations to b: changes that set, changes that remove, additions, whole rows, or reads.
+// One in eight columns of the first kind gets a value out of its range, and so do additions.
 func addGroup(rng *rand.Rand, b *Batch, mid func() uint64) group {
-	from, kind := b.Len(), rng.IntN(4)
+	from, kind := b.Len(), rng.IntN(5)
 	for range 1 + rng.IntN(12) {
 		op := randomOp(rng, b, mid)
+		if op.Column < 0 && kind < 3 {
+			op.Column = int16(rng.IntN(len(op.Counter.Columns)))
+		}
 		switch kind {
 		case 0:
 			op.Kind, op.Cond, op.Arg = OpSet, Always, rng.Uint64()&op.Counter.Columns[op.Column].Limit()
@@ -35,8 +38,11 @@ func addGroup(rng *rand.Rand, b *Batch, mid func() uint64) group {
 			if rng.IntN(8) == 0 {
 				op.Arg = rng.Uint64()
 			}
+		case 3:
+			op = randomRow(rng, b, op.Counter, op.Mid)
 		default:
-			op.Kind = []OpKind{OpGet, OpRead, OpExists}[rng.IntN(3)]
+			op.Kind = []OpKind{OpRead, OpExists, OpGet}[rng.IntN(3)]
+			op.Column = int16(rng.IntN(len(op.Counter.Columns)))
 		}
 		b.Add(op)
 	}
@@ -51,7 +57,7 @@ func checkGroup(t *testing.T, b *Batch, g group, full bool, m model) {
 	tooLarge := false
 	for i := g.from; i < g.to; i++ {
 		op := b.Op(i)
-		tooLarge = tooLarge || op.Kind == OpSet && op.Arg > op.Counter.Columns[op.Column].Limit()
+		tooLarge = tooLarge || op.Kind == OpSet && op.Arg > op.Counter.Columns[op.Column].Limit() || op.Kind == OpSetRow && b.sets.settable(op) != nil
 		if op.Err != nil && (op.Kind != OpAdd || op.Err != ErrOutOfRange) {
 			refused = op.Err
 		}

@@ -359,7 +359,7 @@ func (r *groups) keepOne(o *Once, op *Op, i int) {
 			return
 		}
 	}
-	set := op.Done && op.Kind != OpDelete
+	set := op.Done && op.Kind != OpDelete && op.Kind != OpSetRow
 	var value persist.ColumnValue
 	if set {
 		value = op.result()
@@ -370,7 +370,10 @@ func (r *groups) keepOne(o *Once, op *Op, i int) {
 	case set:
 		r.b.pos = log.AppendOnceSet(r.records, op.Counter.ID, value.Column, op.Mid, value.Value)
 	default:
-		if op.Done {
+		switch {
+		case op.Done && op.Kind == OpSetRow:
+			r.records = r.b.appendRow(r.records, op)
+		case op.Done:
 			r.records = persist.AppendDelete(r.records, op.Counter.ID, op.Mid)
 		}
 		r.append(false)

@@ -18,6 +18,7 @@ const (
 	OpExists                  // only Found
 	OpDelete                  // remove the item
 	OpAddWithin               // OpAdd, as far as bounds allow: see Batch.AddWithin
+	OpSetRow                  // several columns of the item: see Batch.SetRow
 )
 
 // Cond restricts an OpSet.
@@ -33,7 +34,7 @@ const (
 type Op struct {
 	Kind    OpKind
 	Cond    Cond
-	Column  int16 // index in Counter.Columns; ignored by OpRead, OpExists, OpDelete
+	Column  int16 // index in Counter.Columns; ignored by OpRead, OpExists, OpDelete, OpSetRow
 	Counter *schema.Counter
 	Mid     uint64
 	Arg     uint64 // OpSet: the value; OpAdd: an int64
@@ -48,11 +49,11 @@ type Op struct {
 	ks    *keyspace
 	block *block
 	home  hot.Home        // in block, if that is hot
-	row   int32           // OpRead: where its values start in Batch.rows; OpAddWithin: which of Batch.within
+	row   int32           // OpRead: where its values start in Batch.rows; OpAddWithin: which of Batch.within; OpSetRow: in Batch.sets
 	at    coldstore.Place // of Mid in the file of block; means nothing where that is hot
 }
 
 // blind tells whether the operation needs nothing of what was there: its effect is the same whatever that was.
 func (op *Op) blind() bool {
-	return op.Kind == OpSet && op.Cond == Always && !op.Before || op.Kind == OpDelete
+	return op.Kind == OpSet && op.Cond == Always && !op.Before || op.Kind == OpSetRow || op.Kind == OpDelete
 }

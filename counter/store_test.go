@@ -257,7 +257,7 @@ func playBatch(t *testing.T, rng *rand.Rand, s *Store, m model, mid func() uint6
 // randomOp is any operation on the schema in force.
 func randomOp(rng *rand.Rand, b *Batch, mid func() uint64) Op {
 	def := b.Schema().Counters()[rng.IntN(len(b.Schema().Counters()))]
-	op := Op{Kind: OpKind(rng.IntN(8)), Counter: def, Mid: mid(), Column: int16(rng.IntN(len(def.Columns)))}
+	op := Op{Kind: OpKind(rng.IntN(9)), Counter: def, Mid: mid(), Column: int16(rng.IntN(len(def.Columns)))}
 	switch op.Kind {
 	case OpSet:
 		op.Cond = Cond(rng.IntN(3))
@@ -276,7 +276,27 @@ func randomOp(rng *rand.Rand, b *Batch, mid func() uint64) Op {
 		b.AddWithin(op, bounds)
 		op = *b.Op(b.Len() - 1)
 		b.Truncate(b.Len() - 1) // the caller adds it
+	case OpSetRow:
+		op = randomRow(rng, b, def, op.Mid)
 	}
+	return op
+}
+
+// randomRow is an OpSetRow of some columns, in any order. One value in sixteen is out of its range.
+func randomRow(rng *rand.Rand, b *Batch, def *schema.Counter, mid uint64) Op {
+	var columns []int16
+	for _, c := range rng.Perm(len(def.Columns))[:1+rng.IntN(len(def.Columns))] {
+		columns = append(columns, int16(c))
+	}
+	values := b.SetRow(def, mid, b.Shape(columns))
+	for i, c := range columns {
+		limit := def.Columns[c].Limit()
+		if values[i] = rng.Uint64() >> rng.IntN(64) & limit; rng.IntN(16) == 0 {
+			values[i] = limit + 1
+		}
+	}
+	op := *b.Op(b.Len() - 1)
+	b.Truncate(b.Len() - 1) // the caller adds it
 	return op
 }
 
@@ -298,6 +318,34 @@ func boundedSum(b *Batch, op *Op, old uint64) (value uint64, ok bool) {
 	return lo.Uint64(), true
 }
 
+// checkRow is checkOp for an OpSetRow.
+func checkRow(t *testing.T, b *Batch, op *Op, items map[uint64]map[string]uint64) {
+	t.Helper()
+	columns, values := b.sets.of(op)
+	for i, c := range columns {
+		if values[i] > op.Counter.Columns[c].Limit() {
+			if op.Err != ErrOutOfRange || op.Done {
+				t.Fatalf("%+v: got error %v, done %v, want %v", op, op.Err, op.Done, ErrOutOfRange)
+			}
+			return
+		}
+	}
+	if op.Err != nil || !op.Done {
+		t.Fatalf("%+v: got error %v, done %v", op, op.Err, op.Done)
+	}
+	row := items[op.Mid]
+	if row == nil {
+		row = map[string]uint64{}
+		for _, c := range op.Counter.Columns {
+			row[c.Name] = c.Default
+		}
+		items[op.Mid] = row
+	}
+	for i, c := range columns {
+		row[op.Counter.Columns[c].Name] = values[i]
+	}
+}
+
 // checkOp applies op to the model and compares the result.
 func checkOp(t *testing.T, b *Batch, op *Op, m model) {
 	t.Helper()
@@ -305,6 +353,10 @@ func checkOp(t *testing.T, b *Batch, op *Op, m model) {
 	row, found := items[op.Mid]
 	if op.Found != found {
 		t.Fatalf("%+v: got found %v, want %v", op, op.Found, found)
+	}
+	if op.Kind == OpSetRow {
+		checkRow(t, b, op, items)
+		return
 	}
 	col := &op.Counter.Columns[op.Column]
 	old := col.Default

@@ -134,6 +134,9 @@ func AppendSet(dst []byte, counter uint32, column uint16, mid, value uint64) []b
 	return binary.AppendUvarint(dst, value)
 }
 
+// SetItemLen is how many bytes AppendSetItem appends at most.
+func SetItemLen(columns int) int { return maxDeleteLen + 3 + columns*maxColumnLen }
+
 // AppendSetItem appends a KindSetItem record to dst. REQUIRES: len(columns) <= MaxColumns.
 func AppendSetItem(dst []byte, counter uint32, mid uint64, columns []ColumnValue) []byte {
 	dst = append(dst, byte(KindSetItem))

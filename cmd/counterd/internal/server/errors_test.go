@@ -147,6 +147,7 @@ func provokeByArguments(p provoker) {
 		{"COUNTER.MGET nosuch 1", "ERR no counter 'nosuch'"}, {"COUNTER.MGET weibo 1 x", "ERR 'x' is not a mid"},
 		{"COUNTER.MINCRBY 1.cntcm 1 2.cntcm", "ERR wrong number of arguments for 'counter.mincrby'"},
 		{"COUNTER.MINCRBY 1.cntcm 1 1 1", items.ErrWrongType}, {"COUNTER.MINCRBY 1.cntcm 1 1.cntrn x", items.ErrNotInteger},
+		{"COUNTER.MSET weibo 1 2", "ERR COUNTER.MSET: got 2 arguments for posts"}, {"COUNTER.MSET weibo 1 2 3 COLUMNS repost repost", "ERR COUNTER.MSET: column 'repost' is named twice"},
 		{"COUNTER.DEMOTE weibo x", "ERR 'x' is not a mid"}, {"COUNTER.DEMOTE nosuch 1", "ERR "}, {"COUNTER.PROMOTE nosuch 1", "ERR "},
 		{"COUNTER.BLOCKS nosuch", "ERR no counter 'nosuch'"}, {"COUNTER.DIGEST nosuch", "ERR no counter 'nosuch'"},
 		{"COUNTER.DIGEST weibo PARTS 0", "ERR PARTS: want 1.."}, {"COUNTER.DIGEST weibo 5 1", "ERR want a range of mids"},

@@ -186,6 +186,8 @@ func (c *client) elsewhere(cmd *row, args [][]byte) bool {
 	switch {
 	case cmd.Is("counter.mget"):
 		done = c.page(v, cmd, args)
+	case cmd.Is("counter.mset"):
+		done = f.forward && c.setRows(v, cmd, args)
 	case cmd.First == 0:
 	case cmd.Last < 0 && cmd.Reads():
 		done = c.keys(v, cmd, args)
@@ -216,6 +218,37 @@ func (c *client) single(v *gather.View, cmd *row, args [][]byte) bool {
 	if at < 0 { // it is no key, which every primary knows
 		return false
 	}
+	c.toOwner(v, cmd, args, owner)
+	return true
+}
+
+// setRows plans COUNTER.MSET, whose posts one shard has to have: in how many changes it is made is not ours to choose.
+func (c *client) setRows(v *gather.View, cmd *row, args [][]byte) bool {
+	var owner *gather.Shard
+	first := true
+	apart := false
+	ok := items.EachRow(c.names(), args[:len(args)-idmp.TailLen(args)], func(mid uint64) {
+		s := v.Owner(mid)
+		apart = apart || !first && s != owner
+		owner, first = s, false
+	})
+	switch {
+	case !ok || first:
+		return false
+	case apart:
+		_, _ = c.number(&c.numbers.last, cmd, args)
+		c.far.begin(c, cmd, args, mergeNone).refusal = errRowsApart
+	default:
+		c.toOwner(v, cmd, args, owner)
+	}
+	return true
+}
+
+const errRowsApart = "CROSSSLOT COUNTER.MSET sets posts of several shards: send those of each hash slot in a command of their own"
+
+// toOwner plans a command that a shard has to execute.
+func (c *client) toOwner(v *gather.View, cmd *row, args [][]byte, owner *gather.Shard) {
+	f := c.far
 	k := f.begin(c, cmd, args, mergeOne)
 	if before := c.numbers; before.producer != nil {
 		_, refusal := c.number(&k.num, cmd, args)
@@ -223,7 +256,7 @@ func (c *client) single(v *gather.View, cmd *row, args [][]byte) bool {
 			c.numbers = before
 		} else if refusal != "" {
 			k.refusal, k.merge = refusal, mergeNone
-			return true
+			return
 		}
 		if cmd.Flags&flagIdmp != 0 && idmp.TailLen(args) > 0 { // its own is sent with it
 			k.num.Producer = nil
@@ -231,7 +264,6 @@ func (c *client) single(v *gather.View, cmd *row, args [][]byte) bool {
 	}
 	f.add(c, v, owner, args)
 	c.full()
-	return true
 }
 
 // anybody has a command that is about no post answered by a shard, as this node leads none: they know what is wrong with it.

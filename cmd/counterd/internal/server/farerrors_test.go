@@ -57,6 +57,7 @@ func provokeForward(p provoker) {
 	p.refused(s, w, "GET "+there+".cntcm", "CLUSTERDOWN shard 2 (127.0.0.1:")
 	p.refused(s, w, "COUNTER.MGET weibo "+here+" "+there, "CLUSTERDOWN shard 2 (127.0.0.1:")
 	p.refused(s, w, "MSET "+here+".cntcm 1 "+there+".cntcm 1", "CROSSSLOT Keys in request don't hash to the same slot")
+	p.refused(s, w, "COUNTER.MSET weibo "+here+" 1 1 "+there+" 1 1", errRowsApart)
 	if class := p.heard(w.do("INCR "+there+".cntcm").String(), "UNCERTAIN the change may have been made: shard 2 (127.0.0.1:"); class != errclass.InDoubt {
 		p.Errorf("got class %v", class)
 	}

@@ -198,6 +198,9 @@ func (f *far) mid(c *client, k *farCommand) uint64 {
 	if k.multi != nil {
 		return k.mid
 	}
+	if k.cmd.Is("counter.mset") {
+		return f.keyMid(c, k, k.args[2])
+	}
 	for i := k.cmd.First; k.cmd.First > 0 && i < len(k.args); i += k.cmd.Step {
 		if mid, ok := items.Mid(c.names(), k.args[i]); ok {
 			return mid

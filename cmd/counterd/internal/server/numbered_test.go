@@ -26,6 +26,7 @@ var numberedForms = []string{
 	"MSET 9.cntcm 1 10.cntrn 2 9.cntcm 3", "MSET 9.cntcm 4",
 	"COUNTER.MINCRBY 9.cntcm 5", "COUNTER.MINCRBY 9.cntcm 5 10.cntrn -1000 11.cntcm 2 9.cntcm 1", "COUNTER.MINCRBY 9.cntcm 5 10.cntrn -1000 quiet",
 	"COUNTER.MINCRBY 12.cntcm -1", "COUNTER.MINCRBY 12.cntcm -1 QUIET", "COUNTER.MINCRBY 9.cntcm 1 QUIET",
+	"COUNTER.MSET weibo 9 5 6 10 7 8", "COUNTER.MSET weibo 9 4 COLUMNS repost",
 	"COUNTER.DRAIN 9.cntcm", "COUNTER.DRAIN 9.cntcm 10.cntrn 800.cntcm 9.cntcm", "COUNTER.DRAIN 900.cntcm",
 	"SET n:1 5", "INCRBY n:2 9223372036854775806", "GETDEL n:1", "GETDEL n:1", "COUNTER.DRAIN n:2 n:2 n:3 11.cntcm",
 	"INCR 20.cntcm\nHGETALL 20\nMGET 20.cntcm 21.cntcm 22\nCOUNTER.MGET weibo 20 21\nSET 21.cntcm 3 NX GET\nSET 21.cntcm x\nDECR 23.cntcm\nHMGET 20 comment x\nTYPE 20",

@@ -45,6 +45,8 @@ func TestTrackingNames(t *testing.T) {
 		{"HGETALL weibo:1", "INCR 1.cntrn", "weibo:1"},
 		{"HGET 1 comment", "DECR 1.cntcm", "1"},
 		{"COUNTER.MGET weibo 1", "COUNTER.MINCRBY 1.cntcm 2", "weibo:1"},
+		{"COUNTER.MGET weibo 1", "COUNTER.MSET weibo 1 2 3 COLUMNS repost comment", "weibo:1"},
+		{"GET 1.cntcm", "COUNTER.MSET weibo 5 1 1 1 2 3", "1.cntcm"},
 		{"EXISTS 1", "DEL 1", "1"},
 		{"GET 77.cntcm", "INCR 77.cntrn", "77.cntcm"}, // absent; then there with its default
 		{"STRLEN 1.cntcm", "COUNTER.DRAIN 1.cntcm", "1.cntcm"},

@@ -1,0 +1,177 @@
+package counter
+
+import (
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/schema"
+)
+
+// rowSets is what the OpSetRows of a batch give: a row is loaded by one operation and one record, where an OpSet for each
+// column would look the item up as many times.
+//
+//	Op.Arg  -> shapes   which columns: those of a whole command
+//	Op.row  -> values   one for each of them
+type rowSets struct {
+	shapes  []rowShape
+	columns []int16 // of all shapes
+	values  []uint64
+}
+
+// rowShape is where the columns of a shape are.
+type rowShape struct{ from, to int32 }
+
+// Shape names columns that OpSetRows give values to, by their indexes in Counter.Columns, none twice. It returns the
+// number to give to SetRow, until Reset. REQUIRES the batch to be open.
+func (b *Batch) Shape(columns []int16) int {
+	from := len(b.sets.columns)
+	b.sets.columns = append(b.sets.columns, columns...)
+	b.sets.shapes = append(b.sets.shapes, rowShape{int32(from), int32(len(b.sets.columns))})
+	return len(b.sets.shapes) - 1
+}
+
+// SetRow appends an OpSetRow, and returns where the values of its columns are to be put, in the order of the shape,
+// before anything else is added. REQUIRES the batch to be open.
+func (b *Batch) SetRow(c *schema.Counter, mid uint64, shape int) []uint64 {
+	op := b.Next()
+	op.Kind, op.Counter, op.Mid, op.Column, op.Arg = OpSetRow, c, mid, -1, uint64(shape)
+	s := b.sets.shapes[shape]
+	from := len(b.sets.values)
+	op.row = int32(from)
+	for range s.to - s.from {
+		b.sets.values = append(b.sets.values, 0)
+	}
+	return b.sets.values[from:]
+}
+
+// MaxRows is how many OpSetRows of a number of columns may be in a group: their records fit in one frame of the log, and
+// 4,096 rows take about 1 ms, for which others that want their blocks wait.
+func MaxRows(columns int) int {
+	return min(4096, (persist.MaxAppend-maxDefine-persist.MaxOnceLen)/persist.SetItemLen(columns))
+}
+
+// reset forgets all.
+func (r *rowSets) reset() {
+	if cap(r.values) > 4*retainedOps {
+		r.values = nil
+	}
+	r.shapes, r.columns, r.values = r.shapes[:0], r.columns[:0], r.values[:0]
+}
+
+// of returns what an OpSetRow gives.
+func (r *rowSets) of(op *Op) (columns []int16, values []uint64) {
+	s := r.shapes[op.Arg]
+	return r.columns[s.from:s.to], r.values[op.row:][:s.to-s.from]
+}
+
+// settable tells why the values of an OpSetRow cannot be those of their columns.
+func (r *rowSets) settable(op *Op) error {
+	columns, values := r.of(op)
+	for i, c := range columns {
+		if values[i] > op.Counter.Columns[c].Limit() {
+			return ErrOutOfRange
+		}
+	}
+	return nil
+}
+
+// lacking tells whether blk's table has no field for a column that is to get another value than its default.
+func (ks *keyspace) lacking(blk *block, columns []int16, values []uint64) bool {
+	if blk.shape == ks.layout || blk.shape == ks.over { // nearly always
+		return false
+	}
+	for i, c := range columns {
+		if values[i] != ks.def.Columns[c].Default && ks.field(blk, int(c)) < 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// setRow is apply for an OpSetRow: all of its columns are set, or none. p is where its item is. It returns the block that
+// is locked afterwards.
+func (b *Batch) setRow(blk *block, op *Op, p location) *block {
+	ks := op.ks
+	columns, values := b.sets.of(op)
+	// Every refusal comes before the first change.
+	if op.Err = b.sets.settable(op); op.Err != nil {
+		return blk
+	}
+	if op.Err = b.refused; op.Err != nil {
+		return blk
+	}
+	if b.full && p.where != inTable {
+		op.Err = ErrMaxMemory
+		return blk
+	}
+	if !p.readable() {
+		if op.Err = ks.reserveOverlay(blk, 1); op.Err != nil {
+			return blk
+		}
+		for i, c := range columns { // what the first needs is reserved, and the others need no more
+			if op.Err = ks.setPartial(blk, op.Mid, ks.def.Columns[c].ID, values[i]); op.Err != nil {
+				return blk
+			}
+			if p, _ = ks.find(blk, op.Mid); p.where == inTable { // it was the last that was missing
+				ks.setFields(blk, p, columns[i+1:], values[i+1:])
+				break
+			}
+		}
+		b.rowChanged(blk, op, columns, values)
+		return blk
+	}
+	if blk.span.Data != nil && ks.lacking(blk, columns, values) {
+		if blk, op.Err = ks.repack(blk, op.Mid); op.Err != nil {
+			return blk
+		}
+		if p, op.Err = ks.find(blk, op.Mid); op.Err != nil {
+			return blk
+		}
+	}
+	if blk, p.slot, op.Err = ks.ensure(blk, op.Mid, p); op.Err != nil {
+		return blk
+	}
+	ks.setFields(blk, p, columns, values)
+	b.rowChanged(blk, op, columns, values)
+	if blk.tab.Crowded() {
+		blk = ks.widen(blk, op.Mid)
+	}
+	return blk
+}
+
+// setFields sets columns of the item at p, which is in blk's table. A column without a field gets its default, which is
+// what it has.
+func (ks *keyspace) setFields(blk *block, p location, columns []int16, values []uint64) {
+	for i, c := range columns {
+		if f := ks.field(blk, int(c)); f >= 0 {
+			blk.tab.Set(p.slot, f, values[i])
+		}
+	}
+}
+
+// rowChanged is changed for an OpSetRow.
+func (b *Batch) rowChanged(blk *block, op *Op, columns []int16, values []uint64) {
+	blk.mark(op.Mid)
+	switch {
+	case b.silent:
+		blk.logged = max(blk.logged, b.applied)
+	case b.s.log != nil:
+		r := &b.groups
+		r.records = b.appendRow(r.records[:0], op)
+		b.pos, _ = b.s.log.Append(r.records)
+		blk.logged = b.pos
+	}
+	op.Done = true
+}
+
+// appendRow appends the record of an OpSetRow.
+func (b *Batch) appendRow(dst []byte, op *Op) []byte {
+	columns, values := b.sets.of(op)
+	r := &b.groups
+	r.columns = r.columns[:0]
+	for i, c := range columns {
+		r.columns = append(r.columns, persist.ColumnValue{Column: op.Counter.Columns[c].ID, Value: values[i]})
+	}
+	if len(r.columns) == 1 {
+		return persist.AppendSet(dst, op.Counter.ID, r.columns[0].Column, op.Mid, r.columns[0].Value)
+	}
+	return persist.AppendSetItem(dst, op.Counter.ID, op.Mid, r.columns)
+}
