@@ -62,7 +62,7 @@ func (o *osFile) WriteAt(p []byte, off int64) (int, error) {
 	n := 0
 	for n < len(p) && err == nil {
 		var m int
-		m, err = unix.Pwrite(fd, p[n:min(len(p), n+maxWrite)], off+int64(n))
+		m, err = pwrite(fd, p[n:min(len(p), n+maxWrite)], off+int64(n))
 		switch {
 		case err == unix.EINTR:
 			err = nil
