@@ -179,10 +179,20 @@ func (b *Batch) ask() {
 	b.failing = b.s.log != nil && !b.silent && b.s.log.Failing() && b.s.log.Policy() == persist.SyncAlways
 }
 
+// peekAhead is how many operations before its turn an item is looked for in its first bucket (Table.PrefetchNext): what
+// is further on has about 0.3 us to come.
+const peekAhead = 8
+
 // runEach executes the operations with numbers from from on, below to, each on its own.
 func (b *Batch) runEach(from, to int) {
 	var cur *block
+	next := from
 	for i := from; i < to; i++ {
+		for ; next < min(i+peekAhead, to); next++ {
+			if op := &b.ops[next]; op.block != nil && op.block.cold == nil {
+				op.block.tab.PrefetchNext(op.home)
+			}
+		}
 		op := &b.ops[i]
 		if op.block == nil {
 			continue // not owned
@@ -233,8 +243,9 @@ func (b *Batch) Defer(a *Ack) {
 	b.pos, b.seen, b.here = 0, 0, true
 }
 
-// locate finds the blocks of all operations, prefetches their buckets, and asks for the pages of cold ones.
-// DRAM costs 180-260 ns alone, 8-15 ns when 12-24 loads are in flight.
+// locate finds the blocks of all operations and prefetches what says where their buckets are, then the buckets, and asks
+// for the pages of cold ones. DRAM costs 180-260 ns alone, 8-15 ns when 12-24 loads are in flight. Each step waits for
+// the one before, so they are taken for all operations in turn: 10 % of a GET at 100 million items.
 func (b *Batch) locate() {
 	var sp space
 	var ks *keyspace
@@ -265,9 +276,14 @@ func (b *Batch) locate() {
 		}
 		op.ks = ks
 		op.block = dir.find(op.Mid)
-		if op.block.cold == nil {
+		op.block.prefetch()
+	}
+	for i := range b.ops {
+		switch op := &b.ops[i]; {
+		case op.block == nil: // not owned
+		case op.block.cold == nil:
 			op.home = op.block.tab.Prefetch(op.Mid)
-		} else {
+		default:
 			op.at = op.block.cold.file.Locate(op.Mid)
 			b.cold = append(b.cold, int32(i))
 		}
@@ -407,7 +423,7 @@ func (b *Batch) change(blk *block, op *Op, p location) *block {
 	}
 	// The column comes before the row: without memory for it there must be no row either.
 	// The default is what a block without the column answers anyway.
-	if blk.span.Data != nil && value != col.Default && ks.field(blk, int(op.Column)) < 0 {
+	if value != col.Default && blk.shape != ks.layout && blk.span.Data != nil && ks.field(blk, int(op.Column)) < 0 {
 		if blk, op.Err = ks.repack(blk, op.Mid); op.Err != nil {
 			return blk
 		}

@@ -81,12 +81,12 @@ func (cs *columns) planFor(d *hot.Demand, lo, hi uint64, items int, load float64
 // the place of b, or b, if there is no memory: it goes on serving, and it is tried again when twice as many values
 // overflow. REQUIRES b.mu held.
 func (ks *keyspace) widen(b *block, mid uint64) *block {
-	if b.cold != nil || b.open() || b.tab.Overflows() <= b.tolerated {
+	if b.cold != nil || b.open() || b.tab.Overflows() <= int(b.tolerated) {
 		return b
 	}
 	next, err := ks.repack(b, mid)
 	if err != nil {
-		b.tolerated = 2 * b.tab.Overflows()
+		b.tolerated = int32(2 * b.tab.Overflows())
 	}
 	return next
 }

@@ -207,7 +207,7 @@ func TestWidenTolerated(t *testing.T) {
 	ks := s.spaces[s.Schema().Counter("weibo").ID][0]
 	b := ks.dir.Load().blocks[0]
 	items := b.tab.Len()
-	b.tolerated = items / 2 // as after a failure
+	b.tolerated = int32(items / 2) // as after a failure
 	for i := range items {
 		if v, err := s.Incr(key(i), 100); v != 100 || err != nil {
 			t.Fatalf("Incr: got %d, %v", v, err)

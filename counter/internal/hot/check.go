@@ -24,9 +24,9 @@ func (t *Table) Check() error {
 		for step := t.step(h); b != uint64(s>>3); b = t.next(b, step) {
 			passed[b]++
 		}
-		for c := range t.columns {
-			col := &t.columns[c]
-			if p := t.packed(s, col); col.mark != ^uint64(0) && p == col.mark {
+		for c := range int(t.count) {
+			col := t.column(c)
+			if p := t.packed(s, col); col.plain != 0 && p == col.mark() {
 				entries++
 				if t.over.n == 0 {
 					err = fmt.Errorf("hot: slot %d column %d: marked, but the overflow table is empty", s, c)
@@ -37,8 +37,8 @@ func (t *Table) Check() error {
 					return false
 				}
 			}
-			if v := t.Get(s, c); v > col.limit {
-				err = fmt.Errorf("hot: slot %d column %d: got %d, want at most %d", s, c, v, col.limit)
+			if v := t.Get(s, c); v > t.Limit(c) {
+				err = fmt.Errorf("hot: slot %d column %d: got %d, want at most %d", s, c, v, t.Limit(c))
 				return false
 			}
 		}
@@ -48,7 +48,7 @@ func (t *Table) Check() error {
 		return err
 	}
 	for b, want := range passed {
-		if got := int(load8(t.base, uintptr(b)*t.stride+laneBytes)); got != want && got != 255 {
+		if got := int(load8(t.base, t.at(uint64(b))+laneBytes)); got != want && got != 255 {
 			return fmt.Errorf("hot: bucket %d: got passed %d, want %d", b, got, want)
 		}
 	}

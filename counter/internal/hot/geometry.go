@@ -28,18 +28,16 @@ const (
 	MaxBuckets = 1 << 20
 )
 
-// geometry maps keys to places and back. It is immutable, so it may be used without any lock.
+// geometry maps keys to places and back. It is immutable, so it may be used without any lock. It is small: see Table.
 type geometry struct {
-	lo, hi uint64 // range of mids, hi exclusive
 	base   uint64 // what is subtracted from a mid, or from its number in the group
 	m      uint64 // buckets, prime (or 1)
 	inv    uint64 // (2^64-1)/m, to divide by multiplication
 	seed   uint64
-	mask   uint64 // as many ones as a quotient is stored in
 	twists uint64 // mask, or 0 for the permutation of one round
-	shift  uint   // 64 less the bits of mask
-	probes uint   // min(MaxProbes, m), or fewer
-	rest   uint   // quotient bits that the lane does not hold
+	shift  uint8  // 64 less the bits that a quotient is stored in
+	probes uint8  // min(MaxProbes, m), or fewer
+	rest   uint8  // quotient bits that the lane does not hold
 
 	grouped bool // keys are numbers of mids in group
 	group   uint8
@@ -47,25 +45,27 @@ type geometry struct {
 
 func newGeometry(c *Config) geometry {
 	m := uint64(c.Buckets)
-	g := geometry{lo: c.Lo, hi: c.Hi, base: c.Lo, m: m, inv: ^uint64(0) / m, seed: c.Seed, probes: min(MaxProbes, uint(m)), grouped: c.Grouped, group: c.Group}
+	g := geometry{base: c.Lo, m: m, inv: ^uint64(0) / m, seed: c.Seed, probes: uint8(min(MaxProbes, m)), grouped: c.Grouped, group: c.Group}
 	keys := c.Hi - c.Lo
 	if c.Grouped {
 		g.base = slot.NumberFrom(c.Group, c.Lo)
 		keys = max(1, slot.NumberFrom(c.Group, c.Hi)-g.base)
 	}
 	if c.Probes > 0 {
-		g.probes = min(g.probes, c.Probes)
+		g.probes = uint8(min(uint(g.probes), c.Probes))
 	}
-	if q := uint(bits.Len64((keys - 1) / m)); q > quoBits {
+	if q := uint8(bits.Len64((keys - 1) / m)); q > quoBits {
 		g.rest = q - quoBits
 	}
 	g.shift = 64 - quoBits - g.rest
-	g.mask = ^uint64(0) >> g.shift
 	if !c.OneRound {
-		g.twists = g.mask
+		g.twists = g.mask()
 	}
 	return g
 }
+
+// mask has as many ones as a quotient is stored in.
+func (g *geometry) mask() uint64 { return ^uint64(0) >> (g.shift & 63) }
 
 // divmod returns x/m and x%m. inv > 2^64/m - 1 - 1/m, so x*inv/2^64 > x/m - 1 and the estimate is the
 // quotient or one less.
@@ -109,7 +109,7 @@ func (g *geometry) place(mid uint64) (bucket, q, h uint64) {
 		mid = slot.Number(mid)
 	}
 	q, r := g.divmod(mid - g.base)
-	q = (q + g.twist(r)) & g.mask
+	q = (q + g.twist(r)) & g.mask()
 	h = g.hash(q)
 	bucket = r + g.offset(h)
 	if bucket >= g.m {
@@ -163,7 +163,7 @@ func (g *geometry) key(bucket, q uint64, probe uint) uint64 {
 	} else {
 		r = g.back(bucket, r)
 	}
-	return g.base + ((q-g.twist(r))&g.mask)*g.m + r
+	return g.base + ((q-g.twist(r))&g.mask())*g.m + r
 }
 
 // keys returns the keys of mids from lo to hi: from first on, below end.

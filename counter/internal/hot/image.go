@@ -139,13 +139,13 @@ func (im *Image) Table(mem []byte) (Table, error) {
 	t := New(im.Config, mem)
 	copy(t.data, im.buckets)
 	for b := range t.m {
-		off := uintptr(b) * t.stride
+		off := t.at(uint64(b))
 		for s := uintptr(0); s < slotsPerBucket; s++ {
 			l := load16(t.base, off+2*s)
 			if l == 0 {
 				continue
 			}
-			if uint(l&(1<<probeBits-1)) == 0 || uint(l&(1<<probeBits-1)) > t.probes {
+			if uint(l&(1<<probeBits-1)) == 0 || uint(l&(1<<probeBits-1)) > uint(t.probes) {
 				return t, fmt.Errorf("%w: bucket %d: lane %#04x", ErrBadImage, b, l)
 			}
 			t.n++
@@ -155,10 +155,10 @@ func (im *Image) Table(mem []byte) (Table, error) {
 		return t, fmt.Errorf("%w: got %d used lanes, want %d", ErrBadImage, t.n, im.items)
 	}
 	t.over.reserve(len(im.entries) / 16)
-	limit := uint64(t.Slots()) * uint64(len(t.columns))
+	limit := uint64(t.Slots()) * uint64(t.count)
 	for e := im.entries; len(e) > 0; e = e[16:] {
 		k, v := binary.LittleEndian.Uint64(e), binary.LittleEndian.Uint64(e[8:])
-		if k >= limit || v > t.columns[k%uint64(len(t.columns))].limit {
+		if k >= limit || v > t.Limit(int(k%uint64(t.count))) {
 			return t, fmt.Errorf("%w: overflow entry %d = %d", ErrBadImage, k, v)
 		}
 		t.over.set(k, v)

@@ -195,8 +195,8 @@ func FuzzImage(f *testing.F) {
 		}
 		_ = tab.Check()
 		s, _, err := tab.Insert(tab.lo)
-		if err == nil && len(tab.columns) > 0 {
-			tab.Set(s, 0, tab.columns[0].limit)
+		if err == nil && tab.count > 0 {
+			tab.Set(s, 0, tab.Limit(0))
 			tab.Get(s, 0)
 			tab.Delete(s)
 		}

@@ -18,6 +18,7 @@ import "math/bits"
 type overflow struct {
 	words []uint64
 	n     int
+	room  int32 // Config.Overflow
 	wide  bool
 }
 

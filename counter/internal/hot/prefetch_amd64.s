@@ -1,8 +1,20 @@
 #include "textflag.h"
 
-// func prefetch(p unsafe.Pointer)
-TEXT ·prefetch(SB), NOSPLIT, $0-8
-	MOVQ p+0(FP), AX
+// func prefetch(first, last unsafe.Pointer)
+TEXT ·prefetch(SB), NOSPLIT, $0-16
+	MOVQ first+0(FP), AX
+	MOVQ last+8(FP), BX
 	PREFETCHT0 (AX)
-	PREFETCHT0 63(AX)
+	PREFETCHT0 (BX)
+	RET
+
+// func peek(p unsafe.Pointer) (lanes0, lanes1 uint64, passed uint8)
+TEXT ·peek(SB), NOSPLIT, $0-25
+	MOVQ p+0(FP), AX
+	MOVQ (AX), BX
+	MOVQ 8(AX), CX
+	MOVB 16(AX), DX
+	MOVQ BX, lanes0+8(FP)
+	MOVQ CX, lanes1+16(FP)
+	MOVB DX, passed+24(FP)
 	RET

@@ -4,8 +4,13 @@ package hot
 
 import "unsafe"
 
-// prefetch asks the processor for the two cache lines that a bucket at p may lie on, without waiting for them
-// and without reading them: it is no access in the memory model, so it needs no lock.
+// prefetch asks the processor for the cache lines of first and last, which may be one, without waiting for them and
+// without reading them: it is no access in the memory model, so it needs no lock.
 //
 //go:noescape
-func prefetch(p unsafe.Pointer)
+func prefetch(first, last unsafe.Pointer)
+
+// peek reads the head of the bucket at p as it is, which may be changing: it needs no lock, and its results are hints.
+//
+//go:noescape
+func peek(p unsafe.Pointer) (lanes0, lanes1 uint64, passed uint8)

@@ -10,7 +10,7 @@ import (
 // each calls f for every item, in no useful order (bucket by bucket), until f returns false.
 func (t *Table) each(f func(s Slot) bool) {
 	for b := uint64(0); b < t.m; b++ {
-		off := uintptr(b) * t.stride
+		off := t.at(uint64(b))
 		for half := uintptr(0); half < 2; half++ {
 			used := ^match(load64(t.base, off+8*half), 0) & (^uint64(laneLow))
 			for ; used != 0; used &= used - 1 {
@@ -36,7 +36,7 @@ func (t *Table) Each(f func(mid uint64, s Slot)) {
 func (t *Table) CopyTo(dsts ...*Table) error {
 	from := make([][]int, len(dsts)) // [dst][its column] = column of t
 	for i, dst := range dsts {
-		from[i] = make([]int, len(dst.columns))
+		from[i] = make([]int, dst.count)
 		for c := range from[i] {
 			from[i][c] = t.layout.Index(dst.layout.Fields[c].ID)
 		}
@@ -60,7 +60,7 @@ func (t *Table) CopyTo(dsts ...*Table) error {
 			}
 			vals := t.AppendRow(row[:0], m.slot)
 			for c, src := range from[m.dst] {
-				v := dst.columns[c].preset
+				v := dst.preset(c)
 				if src >= 0 {
 					v = vals[src]
 				}

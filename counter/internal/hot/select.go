@@ -39,16 +39,16 @@ type packedRange struct {
 
 // pack makes r a packedRange, and tells whether an item can meet it.
 func (t *Table) pack(r *Range) (p packedRange, any bool) {
-	col := &t.columns[r.Column]
-	lo, hi := r.Lo, min(r.Hi, col.limit)
-	if col.mark != ^uint64(0) {
-		p.again = hi >= col.mark
-		lo, hi = min(lo, col.mark), min(hi, col.mark)
+	col := t.column(r.Column)
+	lo, hi := r.Lo, min(r.Hi, t.Limit(r.Column))
+	if mark := col.mark(); col.plain != 0 {
+		p.again = hi >= mark
+		lo, hi = min(lo, mark), min(hi, mark)
 	}
 	p.again = p.again || len(r.Not) > 0
-	p.column, p.lo, p.width, p.mask = r.Column, lo, hi-lo, col.mask
+	p.column, p.lo, p.width, p.mask = r.Column, lo, hi-lo, col.mask()
 	for s := range p.off {
-		bit := uint(s)*t.width + col.off
+		bit := uint(s)*uint(t.width) + uint(col.off)
 		p.off[s], p.shift[s] = headerBytes+uintptr(bit>>3), uint8(bit&7)
 	}
 	return p, r.Lo <= r.Hi && lo <= hi
@@ -72,7 +72,7 @@ func (t *Table) rare(q *Selection) int {
 	if t.over.capacity() > t.Slots()/4 {
 		return -1
 	}
-	return slices.IndexFunc(q.Ranges, func(r Range) bool { return r.Lo >= t.columns[r.Column].mark })
+	return slices.IndexFunc(q.Ranges, func(r Range) bool { return r.Lo >= t.column(r.Column).mark() })
 }
 
 // Select appends the items in buckets from from on, below to, that q means: mid (0 if it is not wanted) and values of
@@ -100,13 +100,13 @@ func (t *Table) Select(dst []uint64, from, to int, q *Selection) []uint64 {
 		return dst
 	}
 	for b := from; b < to; b++ {
-		off := uintptr(b) * t.stride
+		off := t.at(uint64(b))
 		hits := usedBits(load64(t.base, off)) | usedBits(load64(t.base, off+8))<<4
 		for i := range q.packed {
 			if hits == 0 {
 				break
 			}
-			if t.columns[q.packed[i].column].width <= 57 {
+			if t.column(q.packed[i].column).width <= 57 {
 				hits &^= t.misses(off, &q.packed[i])
 			} else {
 				hits &^= t.missesWide(b, &q.packed[i])
@@ -145,7 +145,7 @@ func (p *packedRange) miss(b unsafe.Pointer, s int) uint64 {
 
 // missesWide is misses of the bucket with number b for a column that 8 bytes from a whole one may not hold.
 func (t *Table) missesWide(b int, p *packedRange) (m uint64) {
-	col := &t.columns[p.column]
+	col := t.column(p.column)
 	for s := range Slot(slotsPerBucket) {
 		if v := t.packed(Slot(b)<<3+s, col); v-p.lo > p.width {
 			m |= 1 << s
@@ -160,7 +160,7 @@ func (t *Table) selectRare(dst []uint64, q *Selection, i int, all bool) []uint64
 		return dst
 	}
 	r := &q.Ranges[i]
-	columns := uint64(len(t.columns))
+	columns := uint64(t.count)
 	for place := range t.over.capacity() {
 		key, v, used := t.over.at(place)
 		if !used || v < r.Lo || v > r.Hi || key%columns != uint64(r.Column) {
@@ -203,16 +203,16 @@ func (t *Table) row(dst []uint64, s Slot, q *Selection, all bool) []uint64 {
 	}
 	dst = append(dst, mid)
 	if t.oneWord {
-		bit := uint(s&7)*t.width + t.rest
-		word := load64(t.base, uintptr(s>>3)*t.stride+headerBytes+uintptr(bit>>3)) >> (bit & 7)
+		bit := uint(s&7)*uint(t.width) + uint(t.rest)
+		word := load64(t.base, t.at(uint64(s>>3))+headerBytes+uintptr(bit>>3)) >> (bit & 7)
 		for i, c := range q.Columns {
 			if c < 0 {
 				dst = append(dst, q.Defaults[i])
 				continue
 			}
-			col := &t.columns[c]
-			v := word >> (col.off - t.rest) & col.mask
-			if v == col.mark {
+			col := t.column(c)
+			v := word >> ((col.off - uint16(t.rest)) & 63) & col.mask()
+			if v == col.mark() {
 				v = t.over.get(t.overKey(s, c))
 			}
 			dst = append(dst, v)
@@ -231,14 +231,14 @@ func (t *Table) row(dst []uint64, s Slot, q *Selection, all bool) []uint64 {
 
 // Most returns a value that no item is above in column c: the largest, or one that the column's width has room for.
 func (t *Table) Most(c int) uint64 {
-	col := &t.columns[c]
+	col := t.column(c)
 	if t.n == 0 {
 		return 0
 	}
-	if col.mark == ^uint64(0) {
-		return col.limit
+	if col.plain == 0 {
+		return t.Limit(c)
 	}
-	most, columns := col.mark-1, uint64(len(t.columns))
+	most, columns := col.mark()-1, uint64(t.count)
 	if t.over.n == 0 {
 		return most
 	}

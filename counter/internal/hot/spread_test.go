@@ -136,7 +136,7 @@ func TestSpreadPairs(t *testing.T) {
 		same := 0
 		for range secrets {
 			g := newGeometry(&Config{Lo: 4e15, Hi: 4e15 + items*stride, Buckets: m, Seed: rng.Uint64(), OneRound: oneRound})
-			mid := g.lo + rng.Uint64N(items-1)*stride
+			mid := g.base + rng.Uint64N(items-1)*stride
 			_, q, _ := g.place(mid)
 			if _, other, _ := g.place(mid + stride); q == other {
 				same++

@@ -51,33 +51,55 @@ func (c *Config) wide() bool {
 	return c.Buckets*slotsPerBucket*len(c.Layout.Fields) >= narrowKeyLimit
 }
 
-// column is a schema.Field made ready for the hot path.
+// column is a schema.Field made ready for the hot path, and small: see Table.
 type column struct {
-	off    uint   // bit in the item, quotient rest included
-	width  uint   // packed bits
-	mask   uint64 // as many ones
-	mark   uint64 // the all-ones pattern that points to the overflow table; ^0 when the column has none
-	limit  uint64 // largest value
-	preset uint64 // value of a column never set
+	off   uint16 // bit in the item, quotient rest included
+	width uint8  // packed bits, 1 to 64
+	plain uint8  // 64 less the width where values may be in the overflow table, else 0
 }
 
-// Table is one hot block. It is NOT safe for concurrent use, with one exception: Prefetch, Lo and Hi use immutable
-// fields only and may be called at any time.
-type Table struct {
-	geometry
-	base    unsafe.Pointer // data[0]
-	stride  uintptr        // bytes of a bucket
-	width   uint           // bits of an item in its bucket: W of the package comment
-	columns []column
-	oneWord bool // the columns of an item are in the 8 bytes that begin where the first does
-	layout  *schema.Layout
-	data    []byte
+// mask has as many ones as the column has bits.
+func (c *column) mask() uint64 { return ^uint64(0) >> ((64 - c.width) & 63) }
 
-	// Written by Insert, Delete and Set only.
-	n        int
+// mark is the all-ones pattern that points to the overflow table; ^0 when the column has none.
+func (c *column) mark() uint64 { return ^uint64(0) >> (c.plain & 63) }
+
+const (
+	// nearColumns is how many columns share a cache line with what else of a table changes of values need.
+	nearColumns = 6
+)
+
+// Table is one hot block. It is NOT safe for concurrent use, with one exception: Prefetch, PrefetchHeader, Lo and Hi use
+// immutable fields only and may be called at any time.
+//
+// Of a store of 100 million items there are 1,500 tables, and an operation on a random one waits for each of its cache
+// lines. The first has all that is needed to find an item, and nobody writes to it. The second has what is needed to
+// read and change its values.
+type Table struct {
+	geometry                // 48 bytes
+	base     unsafe.Pointer // data[0]
+	stride   uint16         // bytes of a bucket
+	width    uint16         // bits of an item in its bucket: W of the package comment
+	count    uint8          // columns
+	oneWord  bool           // the columns of an item are in the 8 bytes that begin where the first does
+
+	near [nearColumns]column
+	over overflow
+
+	far      []column // columns from nearColumns on
+	layout   *schema.Layout
+	n        int // written by Insert and Delete only
 	maxItems int
-	over     overflow
-	room     int // Config.Overflow
+	lo, hi   uint64 // range of mids, hi exclusive
+	data     []byte
+}
+
+// column returns column c, an index into Layout.
+func (t *Table) column(c int) *column {
+	if uint(c) < nearColumns {
+		return &t.near[c]
+	}
+	return &t.far[c-nearColumns]
 }
 
 // BucketsFor returns how many buckets hold items at the given load (0..1).
@@ -124,22 +146,26 @@ func New(c Config, mem []byte) Table {
 		layout:   c.Layout,
 		data:     mem,
 	}
-	t.width = t.rest + uint(c.Layout.Bits)
-	t.stride = uintptr(headerBytes + t.width)
+	t.lo, t.hi = c.Lo, c.Hi
+	t.width = uint16(t.rest) + uint16(c.Layout.Bits)
+	t.stride = headerBytes + t.width
 	t.maxItems = max(1, int(maxLoad*float64(c.Buckets*slotsPerBucket)))
 	t.oneWord = c.Layout.Bits <= 57
-	t.columns = make([]column, len(c.Layout.Fields))
-	for i := range t.columns {
+	t.count = uint8(len(c.Layout.Fields))
+	if t.count > nearColumns {
+		t.far = make([]column, t.count-nearColumns)
+	}
+	for i := range c.Layout.Fields {
 		f := &c.Layout.Fields[i]
-		col := column{off: t.rest + uint(f.Off), width: uint(f.Width), mask: ^uint64(0) >> (64 - f.Width), mark: ^uint64(0), limit: f.Limit(), preset: f.Default}
+		col := t.column(i)
+		*col = column{off: uint16(t.rest) + uint16(f.Off), width: f.Width}
 		if f.Overflows() {
-			col.mark = f.Mark()
+			col.plain = 64 - f.Width
 		}
-		t.columns[i] = col
 	}
 	t.over.wide = c.wide()
 	if c.Overflow > 0 {
-		t.room = c.Overflow
+		t.over.room = int32(c.Overflow)
 		t.over.words = words(mem[c.overflowAt():], overflowPlaces(c.Overflow)*t.over.width())
 	}
 	return t
@@ -176,20 +202,28 @@ func (t *Table) Overflows() int { return t.over.n }
 
 // Crowded tells whether there are more such values than Config.Overflow promised. They are on the Go heap then: another
 // choice of widths would take less memory. It is false where nothing was promised.
-func (t *Table) Crowded() bool { return t.over.n > t.room && t.room > 0 }
+func (t *Table) Crowded() bool { return t.over.room > 0 && t.over.n > int(t.over.room) }
 
 // Prefetch starts to load the bucket where mid, in [Lo, Hi), would be, and returns what FindAt and AddAt need to know
 // of it. It needs no lock. A batch that prefetches all its keys before it uses the first pays for one cache miss, not
 // for one each.
 func (t *Table) Prefetch(mid uint64) Home {
 	h := t.Home(mid)
-	prefetch(unsafe.Add(t.base, uintptr(h.bucket)*t.stride))
+	at := t.at(uint64(h.bucket))
+	prefetch(unsafe.Add(t.base, at), unsafe.Add(t.base, at+uintptr(t.stride)+bucketTail))
 	return h
 }
+
+// at is where a bucket begins.
+func (t *Table) at(bucket uint64) uintptr { return uintptr(bucket) * uintptr(t.stride) }
 
 const (
 	laneOnes = 0x0001000100010001
 	laneLow  = 0x7fff7fff7fff7fff
+
+	// bucketTail is how far behind a bucket a load of its last items reaches, of the usual widths. Half of all buckets
+	// are on one cache line: to ask for a second one in any case takes half as long again.
+	bucketTail = 4
 )
 
 // match returns a word with bit 15 of each 16-bit lane of w set where the lane equals v (repeated in all lanes).
@@ -209,8 +243,8 @@ func (t *Table) FindAt(h Home) (Slot, bool) {
 	lane := (q<<probeBits&0xffff | 1) * laneOnes
 	rest := q >> quoBits
 	var step uint64
-	for i := uint(0); ; {
-		off := uintptr(b) * t.stride
+	for i := uint8(0); ; {
+		off := t.at(b)
 		if m := match(load64(t.base, off), lane); m != 0 {
 			if s, ok := t.verify(off, m, 0, rest); ok {
 				return Slot(b<<3 + uint64(s)), true
@@ -238,7 +272,7 @@ func (t *Table) FindAt(h Home) (Slot, bool) {
 func (t *Table) verify(off uintptr, m uint64, first uint, rest uint64) (uint, bool) {
 	for ; m != 0; m &= m - 1 {
 		s := first + uint(bits.TrailingZeros64(m))>>4
-		if t.rest == 0 || loadBits(t.base, off+headerBytes, s*t.width, t.rest) == rest {
+		if t.rest == 0 || loadBits(t.base, off+headerBytes, s*uint(t.width), uint(t.rest)) == rest {
 			return s, true
 		}
 	}
@@ -262,8 +296,8 @@ func (t *Table) AddAt(h Home) (Slot, error) {
 	if err != nil {
 		return 0, err
 	}
-	for c := range t.columns {
-		t.Set(s, c, t.columns[c].preset)
+	for c := range int(t.count) {
+		t.Set(s, c, t.preset(c))
 	}
 	return s, nil
 }
@@ -278,9 +312,9 @@ func (t *Table) take(h Home) (Slot, error) {
 	b, q := uint64(h.bucket), h.quotient
 	step := t.step(t.hash(q))
 	free, at := uint64(0), b
-	var i uint
+	var i uint8
 	for i = 0; ; at = t.next(at, step) {
-		off := uintptr(at) * t.stride
+		off := t.at(at)
 		if free = match(load64(t.base, off), 0); free != 0 {
 			free = uint64(bits.TrailingZeros64(free)) >> 4
 			break
@@ -293,16 +327,16 @@ func (t *Table) take(h Home) (Slot, error) {
 			return 0, ErrFull
 		}
 	}
-	for j := uint(0); j < i; j, b = j+1, t.next(b, step) {
-		off := uintptr(b)*t.stride + laneBytes
+	for j := uint8(0); j < i; j, b = j+1, t.next(b, step) {
+		off := t.at(b) + laneBytes
 		if c := load8(t.base, off); c != 255 {
 			store8(t.base, off, c+1)
 		}
 	}
-	off := uintptr(at) * t.stride
+	off := t.at(at)
 	store16(t.base, off+2*uintptr(free), uint16(q<<probeBits)|uint16(i+1))
 	if t.rest > 0 {
-		storeBits(t.base, off+headerBytes, uint(free)*t.width, t.rest, q>>quoBits)
+		storeBits(t.base, off+headerBytes, uint(free)*uint(t.width), uint(t.rest), q>>quoBits)
 	}
 	t.n++
 	return Slot(at<<3 + free), nil
@@ -317,9 +351,8 @@ func (t *Table) next(b, step uint64) uint64 {
 
 // Delete removes the item at s.
 func (t *Table) Delete(s Slot) {
-	for c := range t.columns {
-		col := &t.columns[c]
-		if col.mark != ^uint64(0) && t.packed(s, col) == col.mark {
+	for c := range int(t.count) {
+		if col := t.column(c); col.plain != 0 && t.packed(s, col) == col.mark() {
 			t.over.delete(t.overKey(s, c))
 		}
 	}
@@ -328,23 +361,23 @@ func (t *Table) Delete(s Slot) {
 	step := t.step(h)
 	at := t.back(b, uint64(probe)*step)
 	for ; probe > 0; probe, at = probe-1, t.next(at, step) {
-		off := uintptr(at)*t.stride + laneBytes
+		off := t.at(at) + laneBytes
 		if c := load8(t.base, off); c != 255 {
 			store8(t.base, off, c-1)
 		}
 	}
-	store16(t.base, uintptr(s>>3)*t.stride+2*uintptr(s&7), 0)
+	store16(t.base, t.at(uint64(s>>3))+2*uintptr(s&7), 0)
 	t.n--
 }
 
 // lane returns the bucket, quotient and probe number of a used slot.
 func (t *Table) lane(s Slot) (bucket, q uint64, probe uint) {
 	bucket = uint64(s >> 3)
-	off := uintptr(bucket) * t.stride
+	off := t.at(bucket)
 	l := load16(t.base, off+2*uintptr(s&7))
 	q = uint64(l >> probeBits)
 	if t.rest > 0 {
-		q |= loadBits(t.base, off+headerBytes, uint(s&7)*t.width, t.rest) << quoBits
+		q |= loadBits(t.base, off+headerBytes, uint(s&7)*uint(t.width), uint(t.rest)) << quoBits
 	}
 	return bucket, q, uint(l&(1<<probeBits-1)) - 1
 }
@@ -356,16 +389,16 @@ func (t *Table) Mid(s Slot) uint64 {
 }
 
 func (t *Table) packed(s Slot, col *column) uint64 {
-	return loadBits(t.base, uintptr(s>>3)*t.stride+headerBytes, uint(s&7)*t.width+col.off, col.width)
+	return loadBits(t.base, t.at(uint64(s>>3))+headerBytes, uint(s&7)*uint(t.width)+uint(col.off), uint(col.width))
 }
 
-func (t *Table) overKey(s Slot, c int) uint64 { return uint64(s)*uint64(len(t.columns)) + uint64(c) }
+func (t *Table) overKey(s Slot, c int) uint64 { return uint64(s)*uint64(t.count) + uint64(c) }
 
 // Get returns column c (an index into Layout) of the item at s.
 func (t *Table) Get(s Slot, c int) uint64 {
-	col := &t.columns[c]
+	col := t.column(c)
 	v := t.packed(s, col)
-	if v == col.mark {
+	if v == col.mark() {
 		return t.over.get(t.overKey(s, c))
 	}
 	return v
@@ -373,26 +406,26 @@ func (t *Table) Get(s Slot, c int) uint64 {
 
 // AppendRow appends all columns of the item at s, in the order of Layout.
 func (t *Table) AppendRow(dst []uint64, s Slot) []uint64 {
-	off := uintptr(s>>3)*t.stride + headerBytes
-	bit := uint(s&7) * t.width
+	off := t.at(uint64(s>>3)) + headerBytes
+	bit := uint(s&7) * uint(t.width)
 	if t.oneWord {
-		bit += t.rest
+		bit += uint(t.rest)
 		w := load64(t.base, off+uintptr(bit>>3)) >> (bit & 7)
-		for c := range t.columns {
-			col := &t.columns[c]
-			v := w & col.mask
-			w >>= col.width
-			if v == col.mark {
+		for c := range int(t.count) {
+			col := t.column(c)
+			v := w & col.mask()
+			w >>= col.width & 63
+			if v == col.mark() {
 				v = t.over.get(t.overKey(s, c))
 			}
 			dst = append(dst, v)
 		}
 		return dst
 	}
-	for c := range t.columns {
-		col := &t.columns[c]
-		v := loadBits(t.base, off, bit+col.off, col.width)
-		if v == col.mark {
+	for c := range int(t.count) {
+		col := t.column(c)
+		v := loadBits(t.base, off, bit+uint(col.off), uint(col.width))
+		if v == col.mark() {
 			v = t.over.get(t.overKey(s, c))
 		}
 		dst = append(dst, v)
@@ -401,18 +434,42 @@ func (t *Table) AppendRow(dst []uint64, s Slot) []uint64 {
 }
 
 // Limit is the largest value of column c.
-func (t *Table) Limit(c int) uint64 { return t.columns[c].limit }
+func (t *Table) Limit(c int) uint64 { return t.layout.Fields[c].Limit() }
+
+// preset is the value of column c of an item where it was never set.
+func (t *Table) preset(c int) uint64 { return t.layout.Fields[c].Default }
 
 // Set stores v, at most Limit(c), in column c of the item at s.
 func (t *Table) Set(s Slot, c int, v uint64) {
-	col := &t.columns[c]
-	if col.mark != ^uint64(0) {
-		if v >= col.mark {
+	col := t.column(c)
+	if col.plain != 0 {
+		if mark := col.mark(); v >= mark {
 			t.over.set(t.overKey(s, c), v)
-			v = col.mark
-		} else if t.over.n != 0 && t.packed(s, col) == col.mark {
+			v = mark
+		} else if t.over.n != 0 && t.packed(s, col) == mark {
 			t.over.delete(t.overKey(s, c))
 		}
 	}
-	storeBits(t.base, uintptr(s>>3)*t.stride+headerBytes, uint(s&7)*t.width+col.off, col.width, v)
+	storeBits(t.base, t.at(uint64(s>>3))+headerBytes, uint(s&7)*uint(t.width)+uint(col.off), uint(col.width), v)
+}
+
+// PrefetchNext starts to load the second bucket where FindAt will look for what h is of, if the first has not got it: one
+// item in four of a full table is not in its first. It waits for that, which Prefetch has asked for. It needs no lock.
+func (t *Table) PrefetchNext(h Home) {
+	lanes0, lanes1, passed := peek(unsafe.Add(t.base, t.at(uint64(h.bucket))))
+	if passed == 0 || t.m == 1 {
+		return
+	}
+	lane := (h.quotient<<probeBits&0xffff | 1) * laneOnes
+	if match(lanes0, lane)|match(lanes1, lane) != 0 {
+		return
+	}
+	at := t.at(t.next(uint64(h.bucket), t.step(t.hash(h.quotient))))
+	prefetch(unsafe.Add(t.base, at), unsafe.Add(t.base, at+uintptr(t.stride)+bucketTail))
+}
+
+// PrefetchHeader starts to load what operations on items read of t itself, and the cache line of p.
+func (t *Table) PrefetchHeader(p unsafe.Pointer) {
+	prefetch(unsafe.Pointer(t), p)
+	prefetch(unsafe.Pointer(&t.near), p)
 }

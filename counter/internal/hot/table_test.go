@@ -91,9 +91,9 @@ func step(t *testing.T, rng *rand.Rand, tab *Table, m model, mid uint64) bool {
 			t.Fatalf("Insert(%d): got found %v, want %v", mid, again, there)
 		}
 		if !there {
-			want = make([]uint64, len(tab.columns))
+			want = make([]uint64, tab.count)
 			for c := range want {
-				want[c] = tab.columns[c].preset
+				want[c] = tab.preset(c)
 			}
 			m[mid] = want
 		}
@@ -225,7 +225,7 @@ func TestDeleteLeavesNoTrail(t *testing.T) {
 		}
 	}
 	for b := range tab.m {
-		if c := load8(tab.base, uintptr(b)*tab.stride+laneBytes); c != 0 {
+		if c := load8(tab.base, tab.at(uint64(b))+laneBytes); c != 0 {
 			t.Errorf("bucket %d of the empty table: got passed %d, want 0", b, c)
 		}
 	}
@@ -248,10 +248,10 @@ func TestProof(t *testing.T) {
 		g := newGeometry(&c)
 		for q := uint64(0); q < 300; q++ {
 			for _, r := range []uint64{0, m / 2, m - 1} {
-				mid := g.lo + q*m + r
+				mid := g.base + q*m + r
 				b, twisted, h := g.place(mid)
-				if want := q + g.twist(r); twisted != want&g.mask || c.OneRound && twisted != q {
-					t.Fatalf("%+v: place(%d): got quotient %d, want %d", c, mid, twisted, want&g.mask)
+				if want := q + g.twist(r); twisted != want&g.mask() || c.OneRound && twisted != q {
+					t.Fatalf("%+v: place(%d): got quotient %d, want %d", c, mid, twisted, want&g.mask())
 				}
 				seen := make([]bool, m)
 				for i := range m {
