@@ -6,7 +6,7 @@ PKG ?= ./...
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 20s
 
-.PHONY: help build run demo demo-cluster test units unit race e2e setup lint dist sim bench bench-compare bench-peers bench-scaling bench-large bench-cluster chaos fuzz crash page failover clean
+.PHONY: help build run demo demo-cluster test units unit race e2e setup lint dist sim bench bench-compare bench-peers bench-tails bench-scaling bench-large bench-cluster chaos fuzz crash page failover clean
 
 help:
 	@echo 'make run        build counterd and start it with the example schema on 127.0.0.1:$(PORT) (PORT=...)'
@@ -18,6 +18,7 @@ help:
 	@echo 'make bench      the benchmarks beside the code; PKG=./counter BENCH=Get ITEMS=10000000'
 	@echo 'make bench-compare PKG=./counter REF=HEAD~1   one package at a revision and in the work tree, through benchstat'
 	@echo 'make bench-peers   the standard set beside redis-server, or beside PEER=host:port,kind; bench/README.md'
+	@echo 'make bench-tails   what users wait while the server makes snapshots, moves posts to files, is flooded ..., beside redis-server; POSTS= RATE= PEER_BIN='
 	@echo 'make bench-scaling what a second processor gives'
 	@echo 'make bench-large   100 M posts beside 1 M, and 1,000 M with most on disk; LARGE= SMALL= HUGE= MAXMEMORY='
 	@echo 'make bench-cluster what a cluster of 1,000 nodes with 10^11 posts takes, on paper beside Redis Cluster; ARGS= as of counterbench cluster'
@@ -104,6 +105,10 @@ bench:
 # The standard set: counterd and redis-server in turns in one run, each on core 0, the load on core 1.
 bench-peers: setup build
 	@bench/peers.sh $(PEER)
+
+# What users wait while the server does something else, each on core 0, the load on core 1.
+bench-tails: setup build
+	@bench/tails.sh $(PEER)
 
 bench-scaling: build
 	@bench/scaling.sh

@@ -57,11 +57,12 @@ start() {
 # start_counterd NAME FLAGS...; the log is synced each second unless the flags say otherwise.
 start_counterd() { local name=$1; shift; start "$name" "$COUNTERD_BIN" --loglevel warning --maxclients 12000 "$@"; }
 
-# start_peer NAME: the program PEER_BIN, redis-server where it is not set, with the same durability.
+# start_peer NAME FLAGS...: the program PEER_BIN, redis-server where it is not set, with the same durability.
 start_peer() {
-	local bin=${PEER_BIN:-redis-server}
+	local bin=${PEER_BIN:-redis-server} name=$1
+	shift
 	command -v "$bin" >/dev/null || fail "$bin is not there: install redis-server, or name another program (PEER_BIN=valkey-server)"
-	start "$1" "$bin" --bind 127.0.0.1 --appendonly yes --appendfsync everysec --save '' --maxclients 12000 --loglevel warning
+	start "$name" "$bin" --bind 127.0.0.1 --appendonly yes --appendfsync everysec --save '' --maxclients 12000 --loglevel warning "$@"
 }
 
 # info PORT SECTION prints that section of a server's INFO.

@@ -95,7 +95,9 @@ func (s *side) learn(target Target, config *Config, number int) (err error) {
 // version names the program and its version.
 func (i Info) version() string {
 	for _, name := range []string{"counterd", "valkey", "dragonfly", "keydb", "redis"} {
-		if v := i[name+"_version"]; v != "" {
+		if v := i[name+"_version"]; v == "255.255.255" { // what Redis and Valkey call what is not released
+			return name + " unstable"
+		} else if v != "" {
 			return name + " " + strings.TrimPrefix(v, "df-")
 		}
 	}

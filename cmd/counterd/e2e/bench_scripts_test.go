@@ -24,7 +24,7 @@ func TestBenchScripts(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build of counterbench: %v\n%s", err, out)
 	}
-	peer, locked := start(t), start(t, "--requirepass", "secret")
+	peer, other, locked := start(t), start(t), start(t, "--requirepass", "secret")
 	out := t.TempDir()
 	tooFew, scaling := 0, []string{"GOMAXPROCS=2 (A)", "measured: "}
 	if runtime.NumCPU() < 2 {
@@ -50,6 +50,9 @@ func TestBenchScripts(t *testing.T) {
 		{name: "scaling", script: "scaling.sh", env: "GO=true DEPTH=8", status: tooFew, want: scaling},
 		{name: "large", script: "large.sh", env: "LARGE=3000 SMALL=300 HUGE=5000 MAXMEMORY=1gb DEPTH=8",
 			want: []string{"3,000 (A) and 300 (B) posts", "after loading: resident ", "hot_items:5000", "cold "}, files: []string{"large.json", "huge.json"}},
+		{name: "tails", script: "tails.sh", env: "WHILE=bgsave,scrub FLOOD=2 FLOOD_DEPTH=10 HEAVY= RATE=1000 SLICES=1", args: []string{other.addr},
+			want:  []string{"while", "| a snapshot is made | p50 | p99 |", "| other connections flood the server: 2 connections, 10 deep |"},
+			files: []string{"tails-peer.json", "tails.html"}},
 		{name: "compare without a package", script: "compare.sh", env: "PKG=", status: 2, want: []string{"name one package"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
