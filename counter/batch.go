@@ -135,7 +135,8 @@ func (b *Batch) Row(op *Op) []uint64 {
 }
 
 // retainedOps is how large a batch may stay: a pipeline of thousands must not cost an idle connection memory.
-const retainedOps = 1024
+// 1,000 rows are what loads send in a command.
+const retainedOps = 1280
 
 // Reset forgets all operations and results.
 func (b *Batch) Reset() {

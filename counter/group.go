@@ -72,7 +72,7 @@ func (r *groups) reset() {
 	if cap(r.order) > retainedOps {
 		r.locked, r.order, r.made, r.records = nil, nil, nil, nil
 	}
-	if cap(r.onces) > retainedOps || cap(r.records) > retainedOps*persist.MaxSetLen {
+	if cap(r.onces) > retainedOps || cap(r.records) > 2*retainedOps*persist.MaxSetLen {
 		r.onces, r.records = nil, nil
 	}
 	clear(r.onces) // they hold the caller's bytes
@@ -231,7 +231,7 @@ func (r *groups) warm(g group) bool {
 // lock locks the blocks of a group, in order of counter, group of hash slots and mid: groups that share some cannot wait for each other.
 func (r *groups) lock(g group) {
 	ops := r.b.ops
-	r.order = r.order[:0]
+	r.order = slices.Grow(r.order[:0], g.to-g.from)
 	for i := g.from; i < g.to; i++ {
 		r.order = append(r.order, int32(i))
 	}

@@ -1,6 +1,8 @@
 package counter
 
 import (
+	"slices"
+
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/schema"
 )
@@ -19,9 +21,11 @@ type rowSets struct {
 // rowShape is where the columns of a shape are.
 type rowShape struct{ from, to int32 }
 
-// Shape names columns that OpSetRows give values to, by their indexes in Counter.Columns, none twice. It returns the
-// number to give to SetRow, until Reset. REQUIRES the batch to be open.
-func (b *Batch) Shape(columns []int16) int {
+// Shape names columns that rows OpSetRows are going to give values to, by their indexes in Counter.Columns, none twice. It
+// returns the number to give to SetRow, until Reset. REQUIRES the batch to be open.
+func (b *Batch) Shape(columns []int16, rows int) int {
+	b.ops = slices.Grow(b.ops, rows)
+	b.sets.values = slices.Grow(b.sets.values, rows*len(columns))
 	from := len(b.sets.columns)
 	b.sets.columns = append(b.sets.columns, columns...)
 	b.sets.shapes = append(b.sets.shapes, rowShape{int32(from), int32(len(b.sets.columns))})

@@ -30,7 +30,7 @@ func CounterMSet(c *Call, args [][]byte) {
 		c.oweError(text)
 		return
 	}
-	first, shape := c.Batch.Len(), c.Batch.Shape(columns)
+	first, shape := c.Batch.Len(), c.Batch.Shape(columns, n)
 	for ; len(rows) > 0; rows = rows[width:] {
 		mid, ok := schema.ParseMid(rows[0])
 		if !ok {
