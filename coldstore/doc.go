@@ -94,6 +94,8 @@
 // A page that is not in memory stops a thread for a disk read. GetBatch therefore asks for all pages first; see
 // residency.go.
 //
+// Pages that are read where they are mapped count as memory of the process, up to a limit (mapped.go).
+//
 // # Locks
 //
 // mapping.mu (shared by readers, exclusive to map and unmap), then the lock of the pool of mappings; and the locks of the

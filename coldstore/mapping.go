@@ -31,13 +31,15 @@ type mapping struct {
 	closed bool
 
 	used  atomic.Bool // since the pool's hand last passed
+	held  atomic.Bool // pages of it may count as this process's memory
 	place int         // in the pool, guarded by its lock
 }
 
 // mappings bounds how many files are mapped: the ones that were not read for longest are unmapped (CLOCK). The lock
 // comes behind that of the mapping that is being made, and before no other that is waited for.
 type mappings struct {
-	limit int
+	limit  int
+	budget mappedBudget
 
 	mu   sync.Mutex
 	ring []*mapping
@@ -46,7 +48,7 @@ type mappings struct {
 
 // mapped are those of the process, as its limit is. Half of Linux's default limit, as tables in memory and the
 // collector's heap take some too.
-var mapped = &mappings{limit: 32 << 10}
+var mapped = &mappings{limit: 32 << 10, budget: mappedBudget{beside: programPages}}
 
 // add takes in m, which was just mapped, and unmaps others above the limit.
 func (p *mappings) add(m *mapping) {
@@ -163,6 +165,10 @@ func (m *mapping) copyAt(dst []byte, off int64) error {
 	if err := guardedCopy(dst, m.data[off:off+int64(len(dst))]); err != nil {
 		return &UnreadableError{File: m.name, Offset: off, Len: len(dst), Err: err}
 	}
+	if !m.held.Load() {
+		m.held.Store(true)
+	}
+	m.pool.copied(int64(len(dst)))
 	return nil
 }
 
@@ -214,6 +220,7 @@ func readFull(f vfs.File, dst []byte, off int64) error {
 
 // release drops what the kernel counts as this process's memory for the mapping.
 func (m *mapping) release() error {
+	m.held.Store(false)
 	m.mu.RLock()
 	if m.closed {
 		m.mu.RUnlock()

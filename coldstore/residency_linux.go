@@ -1,6 +1,9 @@
 package coldstore
 
 import (
+	"bytes"
+	"os"
+	"strconv"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -17,4 +20,18 @@ func inMemory(b []byte) bool {
 	var vec [1]byte
 	_, _, errno := unix.RawSyscall(unix.SYS_MINCORE, uintptr(unsafe.Pointer(unsafe.SliceData(b))), 1, uintptr(unsafe.Pointer(&vec)))
 	return errno != 0 || vec[0]&1 == 1
+}
+
+// mappedBytes is what counts as this process's memory for pages of files: RssFile of proc(5).
+func mappedBytes() (n int64, known bool) {
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0, false
+	}
+	fields := bytes.Fields(text)
+	if len(fields) < 3 {
+		return 0, false
+	}
+	pages, err := strconv.ParseInt(string(fields[2]), 10, 64)
+	return pages * int64(os.Getpagesize()), err == nil
 }

@@ -74,6 +74,7 @@ func (t *tiers) init(limit int64) {
 	t.clock.Store(1)
 	t.limit.Store(limit)
 	t.cache = coldstore.NewCache(cacheMost(limit))
+	limitMapped(limit)
 	t.live = make(map[string]bool)
 	t.quit = make(chan struct{})
 	t.done = make(chan struct{})
@@ -149,6 +150,19 @@ func (t *tiers) cacheWants() int64 {
 func (a Admin) SetMaxMemory(n int64) {
 	a.s.tiers.limit.Store(n)
 	a.s.tiers.cache.SetLimit(cacheMost(n))
+	limitMapped(n)
+}
+
+// mappedMost is what pages of cold files that are read where they are mapped may count as the process's memory, beside
+// MaxMemory.
+const mappedMost = 24 << 20
+
+func limitMapped(limit int64) {
+	if limit > 0 {
+		coldstore.LimitMapped(mappedMost)
+	} else {
+		coldstore.LimitMapped(0)
+	}
 }
 
 func (t *tiers) run(s *Store) {

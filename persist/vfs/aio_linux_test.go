@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -105,5 +106,39 @@ func BenchmarkSync(b *testing.B) {
 			}
 			runtime.KeepAlive(f)
 		})
+	}
+}
+
+// TestUnloadAll: pages of several mappings leave the process's memory by one call, where the kernel has that, and are read
+// again.
+func TestUnloadAll(t *testing.T) {
+	var all [][]byte
+	for i := range 3 {
+		name := filepath.Join(t.TempDir(), "f")
+		if err := os.WriteFile(name, bytes.Repeat([]byte{byte(i + 1)}, 100<<10), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := OS().Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, unmap, err := f.Map(100 << 10)
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := unmap(); err != nil {
+				t.Error(err)
+			}
+		}()
+		all = append(all, data)
+	}
+	if err := OS().(interface{ UnloadAll([][]byte) error }).UnloadAll(all); err != nil {
+		t.Logf("this kernel has no such call: %v", err)
+	}
+	for i, data := range all {
+		if data[0] != byte(i+1) || data[len(data)-1] != byte(i+1) {
+			t.Errorf("mapping %d: got %d, %d, want %d", i, data[0], data[len(data)-1], i+1)
+		}
 	}
 }
