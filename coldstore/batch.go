@@ -79,15 +79,13 @@ func (f *File) Ask(at Place) { f.ask(at, false) }
 // Touch asks the processor for what a lookup of mid at a place of this file is going to read, if that is cached.
 func (f *File) Touch(at Place, mid uint64) {
 	i := int(at)
-	if uint(i) >= uint(len(f.cached)) || f.cached[i].Load() == nil {
+	if uint(i) >= uint(len(f.cached)) {
 		return
 	}
-	s := f.cache.shard(f.id, i)
-	s.mu.Lock()
-	if p := f.cached[i].Load(); p != nil {
-		p.view.touch(mid)
+	if id := f.cached[i].Load(); id != 0 {
+		b, d := f.cache.slots.at(slotID(id))
+		d.touch(b, mid)
 	}
-	s.mu.Unlock()
 }
 
 // ask asks the disk for a page unless it is cached or believed to be in memory. With probe, such belief is put to the
@@ -97,8 +95,9 @@ func (f *File) ask(at Place, probe bool) (probed bool) {
 	if uint(i) >= uint(len(f.cached)) || f.closed.Load() {
 		return false
 	}
-	if p := f.cached[i].Load(); p != nil {
-		p.prefetch()
+	if id := f.cached[i].Load(); id != 0 {
+		_, d := f.cache.slots.at(slotID(id))
+		d.prefetch()
 		return false
 	}
 	off, n := f.extent(i)

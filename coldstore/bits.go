@@ -91,10 +91,8 @@ func appendFields[T int32 | uint64](dst []byte, v []T, w uint) []byte {
 
 // select0 returns the position just behind the k-th zero (k >= 1) of the nbits bits that start at byte off of b,
 // or something from nbits on if there are fewer zeros.
-func select0(b []byte, off, nbits, k int) int { return select0From(b, off, 0, nbits, k) }
-
-// select0From is select0 for a k that counts from bit base on, a multiple of 64.
-func select0From(b []byte, off, base, nbits, k int) int {
+func select0(b []byte, off, nbits, k int) int {
+	base := 0
 	// 512 bits at a time while there are as many bytes, without a branch that depends on the bits inside of them.
 	for ; base < nbits && off+base>>3+64 <= len(b); base += 512 {
 		group := b[off+base>>3:][:64]
@@ -151,64 +149,6 @@ func rank1(b []byte, off, i int) int {
 		off += 8
 	}
 	return c + bits.OnesCount64(binary.LittleEndian.Uint64(b[off:])&mask(uint(i)))
-}
-
-// rankDir speeds up select0 and rank1 on a page that is kept in memory: it says how many ones come before each of at
-// most 16 groups of bits, so that a search reads one group (64 bytes in a page of 4096) instead of half of the bits. It
-// is not in the file: counting takes 30 ns a page.
-type rankDir struct {
-	shift uint8 // log2 of the bits in a group
-	ones  [rankGroups]uint16
-}
-
-const rankGroups = 16
-
-// build counts the nbits bits (nbits >= 1) that start at byte off of b, and returns how many ones there are.
-func (d *rankDir) build(b []byte, off, nbits int) int {
-	d.shift = uint8(max(9, bits.Len(uint(nbits-1))-4)) // 2^Len(nbits-1) >= nbits: 16 groups at most
-	d.ones = [rankGroups]uint16{}
-	n, base := 0, 0
-	for ; base+512 <= nbits; base += 512 {
-		if base&(1<<d.shift-1) == 0 {
-			d.ones[base>>d.shift&(rankGroups-1)] = uint16(n)
-		}
-		w := b[off+base>>3:][:64]
-		for i := 0; i < 64; i += 16 {
-			n += bits.OnesCount64(binary.LittleEndian.Uint64(w[i:])) + bits.OnesCount64(binary.LittleEndian.Uint64(w[i+8:]))
-		}
-	}
-	if base < nbits {
-		if base&(1<<d.shift-1) == 0 {
-			d.ones[base>>d.shift&(rankGroups-1)] = uint16(n)
-		}
-		n += rank1(b, off+base>>3, nbits-base)
-	}
-	return n
-}
-
-// group returns the group with the k-th zero (k >= 1) and how many zeros come before it. k is at most the number of
-// zeros; the groups that there are none of count as zeros only, so they are never chosen.
-func (d *rankDir) group(k int) (g, before int) {
-	for step := rankGroups / 2; step > 0; step /= 2 {
-		m := g + step
-		if z := m<<(d.shift&31) - int(d.ones[m&(rankGroups-1)]); z < k {
-			g, before = m, z
-		}
-	}
-	return g, before
-}
-
-// select0 is select0 of the bits that the directory was built from.
-func (d *rankDir) select0(b []byte, off, nbits, k int) int {
-	g, before := d.group(k)
-	return select0From(b, off, g<<(d.shift&31), nbits, k-before)
-}
-
-// rank1 is rank1 of the bits that the directory was built from.
-func (d *rankDir) rank1(b []byte, off, i int) int {
-	g := i >> (d.shift & 31)
-	base := g << (d.shift & 31)
-	return int(d.ones[g&(rankGroups-1)]) + rank1(b, off+base>>3, i-base)
 }
 
 // cutter takes fields off the front of a part of a page. A field that does not fit sets bad and reads as 0; so a

@@ -69,36 +69,14 @@ func (s *bitset) parse(c *cutter, n int) {
 	s.ef.take(c, int(m), l, int(m)+(n-1)>>l)
 }
 
-// index makes dir the directory of the set. It returns false for a damaged set.
-func (s *bitset) index(b []byte, dir *rankDir) bool {
+// rank returns how many positions below i are in the set, and whether i is. 0 <= i < n. b is the page.
+func (s *bitset) rank(b []byte, i int) (r int, in bool) {
 	if s.plain == 0 {
-		return s.ef.index(b, dir)
-	}
-	return dir.build(b, int(s.plain), int(s.n)) == int(s.m)
-}
-
-// rank returns how many positions below i are in the set, and whether i is. 0 <= i < n. b is the page; dir what index
-// made, or nil.
-func (s *bitset) rank(b []byte, dir *rankDir, i int) (r int, in bool) {
-	if s.plain == 0 {
-		return s.ef.search(b, dir, uint64(i))
+		return s.ef.search(b, uint64(i))
 	}
 	plain := int(s.plain)
-	if dir != nil {
-		r = dir.rank1(b, plain, i)
-	} else {
-		r = rank1(b, plain, i)
-	}
+	r = rank1(b, plain, i)
 	return min(r, int(s.m)), b[plain+i>>3]>>(i&7)&1 == 1
-}
-
-// touch asks the processor for the cache lines that rank of about i will read. REQUIRES index to have returned true.
-func (s *bitset) touch(b []byte, dir *rankDir, i int) {
-	if s.plain == 0 {
-		s.ef.touch(b, dir, uint64(i))
-	} else {
-		prefetch(b, max(int(s.plain)+i>>3-32, 0))
-	}
 }
 
 // bitsetCursor walks the positions in order and says for each whether it is in.

@@ -6,13 +6,14 @@ import (
 )
 
 // Cache holds copies of pages whose checksum held, encoded as they are in the file: 1900 posts in 4 KiB, and a point
-// read needs no more decoding than on a mapping. Beside each lies its parsed directory, some 420 bytes, which is not
-// counted. It is shared by all files, bounded in bytes and safe for concurrent use.
+// read needs no more decoding than on a mapping. Beside each lies its directory (pagedir.go), 576 bytes: 2.5 bytes a post
+// in all, where a hot block takes 5.4. It is shared by all files, bounded in bytes and safe for concurrent use.
 //
 // A file finds its pages by File.cached; shards by page hold the locks and the CLOCK. A reader decodes its row under
-// the shard's lock (50 to 150 ns), so a page that is evicted has no reader left and its buffer serves the next one:
+// the shard's lock (50 to 150 ns), so a page that is evicted has no reader left and its slot serves the next one:
 // steady state allocates nothing. Disk is never waited for under a lock. Scans (Iterate, Verify) pass the cache by.
 type Cache struct {
+	slots  slots
 	shards []cacheShard  // a power of two of them
 	files  atomic.Uint32 // files opened so far; the number of a file is in its keys
 	reads  atomic.Uint64 // pages taken from files
@@ -20,31 +21,20 @@ type Cache struct {
 
 type cacheShard struct {
 	mu    sync.Mutex
-	ring  []*cachedPage // what CLOCK goes round; nil: free
-	free  []int32       // places in ring without a page
-	hand  int           // next place CLOCK looks at
-	pages int           // in ring
-	used  int64         // bytes of their buffers
+	ring  []slotID // what CLOCK goes round; 0: free
+	free  []int32  // places in ring without a page
+	hand  int      // next place CLOCK looks at
+	pages int      // in ring
+	used  int64    // bytes of their slots
 	limit int64
-	spare [maxPageShift - minPageShift + 1][]*cachedPage // by size; at most spareBufs each
+	spare [maxPageShift - minPageShift + 1][]slotID // by size; at most spareSlots each
 
 	hits, misses, evictions uint64
 
 	_ [64]byte // keeps the locks of two shards on different cache lines
 }
 
-// cachedPage is a page in the cache, or room for one. All fields are guarded by the lock of the page's shard while it
-// is in the cache, and belong to the goroutine that took it otherwise.
-type cachedPage struct {
-	view  pageView // of buf
-	used  bool     // read since the hand last passed
-	place int32    // in ring
-	page  int32
-	file  *File // whose page it is
-	buf   pageBuf
-}
-
-// pageBuf is room for a page: exactly a size class of Go, so 4096 bytes take 4096.
+// pageBuf is room for a page of a scan: exactly a size class of Go, so 4096 bytes take 4096.
 type pageBuf struct {
 	b     []byte
 	end   int // length of the page
@@ -52,7 +42,7 @@ type pageBuf struct {
 }
 
 const (
-	spareBufs      = 4
+	spareSlots     = 4
 	maxCacheShards = 32
 	minShardBytes  = 4 << maxPageShift // a shard holds at least four of the largest pages
 )
@@ -63,34 +53,41 @@ type CacheStats struct {
 	Misses    uint64 // point reads that did not
 	PageReads uint64 // pages taken from files: misses, scans and verification
 	Evictions uint64
-	Bytes     int64 // memory of the pages held, at most Limit
+	Bytes     int64 // memory of the pages held and their directories, at most Limit
 	Limit     int64
 	Pages     int
 }
 
-// NewCache makes a cache of at most limit bytes of pages; 0 caches nothing. Up to 4 spare buffers a shard come on
-// top.
+// NewCache makes a cache of at most limit bytes of pages; 0 caches nothing. Up to 4 spare slots a shard come on top.
 func NewCache(limit int64) *Cache {
 	n := 1
 	for n < maxCacheShards && limit/int64(2*n) >= minShardBytes {
 		n *= 2
 	}
 	c := &Cache{shards: make([]cacheShard, n)}
+	c.slots.init(c)
+	c.slots.huge.Store(limit >= hugeLimit)
 	for i := range c.shards {
 		c.shards[i].limit = limit / int64(n)
 	}
 	return c
 }
 
-// SetLimit changes the limit; pages above it are dropped at once.
+// SetLimit changes the limit; pages above it are dropped at once, and their memory goes back to the kernel.
 func (c *Cache) SetLimit(limit int64) {
+	c.slots.huge.Store(limit >= hugeLimit)
+	dropped := uint64(0)
 	for i := range c.shards {
 		s := &c.shards[i]
 		s.mu.Lock()
+		before := s.evictions
 		s.limit = limit / int64(len(c.shards))
-		s.evict(0)
-		s.spare = [len(s.spare)][]*cachedPage{}
+		s.evict(c, 0)
+		dropped += s.evictions - before
 		s.mu.Unlock()
+	}
+	if dropped > 0 {
+		c.slots.release()
 	}
 }
 
@@ -117,15 +114,15 @@ func (c *Cache) shard(file uint32, page int) *cacheShard {
 	return &c.shards[key*0x9e3779b97f4a7c15>>59&uint64(len(c.shards)-1)] // 59: the upper bits, maxCacheShards of them
 }
 
-// take returns room for a page of 1<<shift bytes. The caller holds s.mu.
-func (s *cacheShard) take(shift int) *cachedPage {
+// take returns room for a page of 1<<shift bytes; 0 if there is no memory. The caller holds s.mu.
+func (s *cacheShard) take(c *Cache, shift int) slotID {
 	list := &s.spare[shift-minPageShift]
 	if n := len(*list); n > 0 {
-		p := (*list)[n-1]
+		id := (*list)[n-1]
 		*list = (*list)[:n-1]
-		return p
+		return id
 	}
-	return &cachedPage{buf: newPageBuf(shift)}
+	return c.slots.take(shift)
 }
 
 func newPageBuf(shift int) pageBuf {
@@ -133,71 +130,78 @@ func newPageBuf(shift int) pageBuf {
 }
 
 // give takes room back. The caller holds s.mu.
-func (s *cacheShard) give(p *cachedPage) {
-	p.file = nil
-	if list := &s.spare[p.buf.shift-minPageShift]; len(*list) < spareBufs {
-		*list = append(*list, p)
+func (s *cacheShard) give(c *Cache, id slotID, shift int) {
+	if list := &s.spare[shift-minPageShift]; len(*list) < spareSlots {
+		*list = append(*list, id)
+	} else {
+		c.slots.give(id)
 	}
 }
 
-// insert makes p the cached page i of f, or gives it back when another reader was faster or it does not fit. The caller
-// holds s.mu.
-func (s *cacheShard) insert(f *File, i int, p *cachedPage) {
-	size := int64(len(p.buf.b))
-	if f.cached[i].Load() != nil || size > s.limit || f.closed.Load() {
-		s.give(p)
+// insert makes what is in a slot the cached page i of f, or gives the slot back when another reader was faster or it does
+// not fit. The caller holds s.mu.
+func (s *cacheShard) insert(f *File, i int, id slotID) {
+	c := f.cache
+	size := slotBytes(f.h.pageShift)
+	if f.cached[i].Load() != 0 || size > s.limit || f.closed.Load() {
+		s.give(c, id, f.h.pageShift)
 		return
 	}
-	s.evict(size)
+	s.evict(c, size)
 	if len(s.free) == 0 {
 		s.free = append(s.free, int32(len(s.ring)))
-		s.ring = append(s.ring, nil)
+		s.ring = append(s.ring, 0)
 	}
-	p.place = s.free[len(s.free)-1]
+	place := s.free[len(s.free)-1]
 	s.free = s.free[:len(s.free)-1]
-	p.file, p.page, p.used = f, int32(i), false
-	s.ring[p.place] = p
-	f.cached[i].Store(p)
+	*c.slots.owner(id) = slotOwner{file: f, page: int32(i), place: place}
+	s.ring[place] = id
+	f.cached[i].Store(uint32(id))
 	s.pages++
 	s.used += size
 }
 
 // evict makes room for size bytes. The caller holds s.mu.
-func (s *cacheShard) evict(size int64) {
+func (s *cacheShard) evict(c *Cache, size int64) {
 	for s.used+size > s.limit && s.used > 0 {
 		if s.hand >= len(s.ring) {
 			s.hand = 0
 		}
-		p := s.ring[s.hand]
-		switch {
-		case p == nil:
-		case p.used:
-			p.used = false
-		default:
-			s.drop(p)
-			s.evictions++
+		if id := s.ring[s.hand]; id != 0 {
+			if _, d := c.slots.at(id); d.used {
+				d.used = false
+			} else {
+				s.drop(c, id)
+				s.evictions++
+			}
 		}
 		s.hand++
 	}
 }
 
-// drop takes p out of the cache. The caller holds s.mu.
-func (s *cacheShard) drop(p *cachedPage) {
-	p.file.cached[p.page].Store(nil)
-	s.ring[p.place] = nil
-	s.free = append(s.free, p.place)
+// drop takes a page out of the cache. The caller holds s.mu.
+func (s *cacheShard) drop(c *Cache, id slotID) {
+	o := c.slots.owner(id)
+	f := o.file
+	f.cached[o.page].Store(0)
+	s.ring[o.place] = 0
+	s.free = append(s.free, o.place)
 	s.pages--
-	s.used -= int64(len(p.buf.b))
-	s.give(p)
+	s.used -= slotBytes(f.h.pageShift)
+	o.file = nil
+	s.give(c, id, f.h.pageShift)
 }
 
 // remove drops all pages of a file that is being closed.
 func (c *Cache) remove(f *File) {
 	for i := range f.cached {
+		if f.cached[i].Load() == 0 { // one that is being read is not put in, as the file is closed
+			continue
+		}
 		s := c.shard(f.id, i)
 		s.mu.Lock()
-		if p := f.cached[i].Load(); p != nil {
-			s.drop(p)
+		if id := f.cached[i].Load(); id != 0 {
+			s.drop(c, slotID(id))
 		}
 		s.mu.Unlock()
 	}

@@ -236,20 +236,21 @@ func readPage(t *testing.T, page []byte, n int, mid uint64) {
 		return
 	}
 	page = append(make([]byte, 0, len(page)), page...) // a read behind it panics
-	// A page that stays in the cache is read without and with the directory that index makes.
-	var v, indexed pageView
+	// A page that stays in the cache is read without and with a directory.
+	var v pageView
+	var d pageDir
 	points := v.parse(page, n) == ""
-	if indexed = v; points {
-		kept := indexed.index() == ""
+	if points {
+		kept := d.build(page, n) == "" && d.state == dirReady
 		for _, m := range []uint64{mid, v.mids.first, mid / 2} {
 			found, bad := v.get(m, nil, dst)
 			if !kept {
 				continue
 			}
-			indexed.touch(m)
+			d.touch(page, m)
 			if bad == "" {
 				want := slices.Clone(dst[:n])
-				if again, _ := indexed.get(m, nil, dst); again != found || found && !slices.Equal(want, dst[:n]) {
+				if again, _ := d.get(page, m, nil, dst); again != found || found && !slices.Equal(want, dst[:n]) {
 					t.Fatalf("get(%d) = %v %d, with directory %v %d", m, found, want, again, dst[:n])
 				}
 			}

@@ -81,14 +81,8 @@ func (e *eliasFano) take(c *cutter, n int, l uint, hbits int) {
 	e.high = int32(c.bits(hbits, 1))
 }
 
-// index makes dir the directory of high. It returns whether that has the ones that it should have.
-func (e *eliasFano) index(b []byte, dir *rankDir) bool {
-	return dir.build(b, int(e.high), int(e.hbits)) == int(e.n)
-}
-
-// search returns how many of the numbers are below x, and whether x is among them. b is the page; dir what index made,
-// or nil.
-func (e *eliasFano) search(b []byte, dir *rankDir, x uint64) (i int, found bool) {
+// search returns how many of the numbers are below x, and whether x is among them. b is the page.
+func (e *eliasFano) search(b []byte, x uint64) (i int, found bool) {
 	n, high, hbits, l := int(e.n), int(e.high), int(e.hbits), uint(e.l&63)
 	h := x >> l
 	if h > uint64(hbits-n) { // above top
@@ -96,11 +90,7 @@ func (e *eliasFano) search(b []byte, dir *rankDir, x uint64) (i int, found bool)
 	}
 	pos := 0
 	if h > 0 {
-		if dir != nil {
-			pos = dir.select0(b, high, hbits, int(h))
-		} else {
-			pos = select0(b, high, hbits, int(h))
-		}
+		pos = select0(b, high, hbits, int(h))
 	}
 	want := x & mask(l)
 	for i = pos - int(h); pos < hbits && i < n && b[high+pos>>3]>>(pos&7)&1 == 1; i++ {
@@ -110,29 +100,6 @@ func (e *eliasFano) search(b []byte, dir *rankDir, x uint64) (i int, found bool)
 		pos++
 	}
 	return min(i, n), false
-}
-
-// touch asks the processor for the cache lines that a search for x will read, and returns about how many numbers are
-// below x. REQUIRES index to have returned true.
-func (e *eliasFano) touch(b []byte, dir *rankDir, x uint64) (i int) {
-	l := uint(e.l & 63)
-	h := x >> l
-	if h > uint64(e.hbits-e.n) {
-		return int(e.n)
-	}
-	g, before := dir.group(int(h)) // group 0 for h = 0
-	from, to := g<<(dir.shift&31), int(e.hbits)
-	i, end := int(dir.ones[g&(rankGroups-1)]), int(e.n)
-	if next := from + 1<<(dir.shift&31); next < to {
-		to, end = next, int(dir.ones[(g+1)&(rankGroups-1)])
-	}
-	prefetch(b, int(e.high)+from>>3)
-	// The ones of a group are spread nearly evenly over its zeros: off by 16 at most, nearly always, and by 20 bytes of
-	// low.
-	ones := end - i
-	i += (int(h) - before) * ones / max(to-from-ones, 1)
-	prefetch(b, max(int(e.low)+i*int(l)>>3-32, 0))
-	return i
 }
 
 // efCursor walks the numbers in order.

@@ -117,21 +117,13 @@ func TestBitset(t *testing.T) {
 		if c.bad || c.pos != c.end || int(s.m) != len(pos) {
 			t.Fatalf("bad %v, %d of %d bytes, %d of %d positions", c.bad, c.pos, c.end, s.m, len(pos))
 		}
-		var dir rankDir
-		if !s.index(c.b, &dir) {
-			t.Fatal("a good set is taken for damaged")
-		}
 		var cur bitsetCursor
 		cur.init(&s, c.b)
 		rank := 0
 		for i, want := range in {
-			if r, got := s.rank(c.b, nil, i); r != rank || got != want {
+			if r, got := s.rank(c.b, i); r != rank || got != want {
 				t.Fatalf("rank(%d) of %d = %d, %v, want %d, %v", i, n, r, got, rank, want)
 			}
-			if r, got := s.rank(c.b, &dir, i); r != rank || got != want {
-				t.Fatalf("rank(%d) of %d with directory = %d, %v, want %d, %v", i, n, r, got, rank, want)
-			}
-			s.touch(c.b, &dir, i)
 			if cur.step() != want {
 				t.Fatalf("cursor at %d of %d: %v", i, n, !want)
 			}
@@ -175,9 +167,6 @@ func TestMids(t *testing.T) {
 		if c.bad || c.pos != c.end {
 			t.Fatalf("kind %d: bad %v, %d of %d bytes", p.kind, c.bad, c.pos, c.end)
 		}
-		if !v.index(c.b) {
-			t.Fatalf("kind %d: a good part is taken for damaged", p.kind)
-		}
 		var cur midsCursor
 		cur.init(&v, c.b)
 		for i, mid := range mids {
@@ -186,13 +175,8 @@ func TestMids(t *testing.T) {
 			}
 			for _, x := range []uint64{mid, mid - 1, mid + 1, mid + gap()/2, rnd.Uint64() >> 1, MaxMid, 0} {
 				want, in := slices.BinarySearch(mids, x)
-				for _, dir := range []*rankDir{nil, &v.dir} {
-					if got, found := v.search(c.b, dir, x); got != want || found != in {
-						t.Fatalf("kind %d: search(%d) of %d ids = %d, %v, want %d, %v", p.kind, x, n, got, found, want, in)
-					}
-				}
-				if i := v.touch(c.b, x); i < 0 || i > n {
-					t.Fatalf("kind %d: touch(%d) of %d ids = %d", p.kind, x, n, i)
+				if got, found := v.search(c.b, x); got != want || found != in {
+					t.Fatalf("kind %d: search(%d) of %d ids = %d, %v, want %d, %v", p.kind, x, n, got, found, want, in)
 				}
 			}
 		}
@@ -202,7 +186,7 @@ func TestMids(t *testing.T) {
 	}
 }
 
-// TestSelect compares select and rank, with and without a directory, with counting bit by bit.
+// TestSelect compares select and rank with counting bit by bit.
 func TestSelect(t *testing.T) {
 	rnd := newRand(t)
 	for range 200 {
@@ -217,22 +201,12 @@ func TestSelect(t *testing.T) {
 			}
 		}
 		total := rank1(b, off, nbits)
-		var d rankDir
-		if total > maxPageItems { // no page has so many, and the directory no room for them
-			continue
-		}
-		if got := d.build(b, off, nbits); got != total {
-			t.Fatalf("build counts %d of %d ones", got, total)
-		}
 		ones, zeros := 0, 0
 		step := 1 + rnd.IntN(50)
 		for i := range nbits {
 			if i%step == 0 {
 				if got := rank1(b, off, i); got != ones {
 					t.Fatalf("rank1(%d) = %d, want %d", i, got, ones)
-				}
-				if got := d.rank1(b, off, i); got != ones {
-					t.Fatalf("rank1(%d) with directory = %d, want %d", i, got, ones)
 				}
 			}
 			if b[off+i>>3]>>(i&7)&1 == 1 {
@@ -242,9 +216,6 @@ func TestSelect(t *testing.T) {
 			if zeros++; zeros%step == 0 || zeros == nbits-total {
 				if got := select0(b, off, nbits, zeros); got != i+1 {
 					t.Fatalf("select0(%d) of %d = %d, want %d", zeros, nbits, got, i+1)
-				}
-				if got := d.select0(b, off, nbits, zeros); got != i+1 {
-					t.Fatalf("select0(%d) of %d with directory = %d, want %d", zeros, nbits, got, i+1)
 				}
 			}
 		}

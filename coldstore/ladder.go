@@ -292,7 +292,7 @@ func ladderFrom(c *cutter, levels uint, base uint64, n, i int) uint64 {
 			break
 		}
 		m := int(more.m)
-		r, in := more.rank(c.b, nil, i)
+		r, in := more.rank(c.b, i)
 		at := c.bits(n-m, w)
 		if !in {
 			if i -= r; c.bad || i >= n-m {
@@ -358,7 +358,7 @@ func (f *firstLevel) get(c *cutter, n, i int) uint64 {
 		} else {
 			more.ef = eliasFano{n: int32(m), low: int32(f.set), high: int32(f.high), hbits: int32(m + (n-1)>>(f.l&63)), l: f.l}
 		}
-		r, in := more.rank(c.b, nil, i)
+		r, in := more.rank(c.b, i)
 		if in {
 			if c.pos = int(f.next); r >= m {
 				c.bad = true

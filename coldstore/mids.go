@@ -139,7 +139,6 @@ type midsView struct {
 	anch  int32 // bit offset of the anchors
 	gaps  int32 // bit offset of the gaps
 	ef    eliasFano
-	dir   rankDir // of ef
 }
 
 // parse takes the part with n ids (n >= 1) off c; a damaged one sets c.bad.
@@ -167,12 +166,8 @@ func (v *midsView) parse(c *cutter, n int) {
 	}
 }
 
-// index makes dir. It returns false for a damaged part.
-func (v *midsView) index(b []byte) bool { return v.kind != midsEF || v.ef.index(b, &v.dir) }
-
-// search returns how many ids are below mid, and whether mid is among them. b is the page; dir is v.dir if index has
-// made it, or nil.
-func (v *midsView) search(b []byte, dir *rankDir, mid uint64) (i int, found bool) {
+// search returns how many ids are below mid, and whether mid is among them. b is the page.
+func (v *midsView) search(b []byte, mid uint64) (i int, found bool) {
 	exact := true
 	if v.grouped {
 		mid, exact = v.number(mid)
@@ -196,7 +191,7 @@ func (v *midsView) search(b []byte, dir *rankDir, mid uint64) (i int, found bool
 		}
 		return int(x), exact
 	case midsEF:
-		i, found = v.ef.search(b, dir, x)
+		i, found = v.ef.search(b, x)
 	default:
 		i, found = v.searchGaps(b, x)
 	}
@@ -241,29 +236,6 @@ func (v *midsView) searchGaps(b []byte, x uint64) (int, bool) {
 		sum += v.least + load(b, int(v.gaps)+(i-1)*int(w), w)
 	}
 	return i, sum == x
-}
-
-// touch asks the processor for the cache lines that a search for mid will read, and returns about how many ids are
-// below it. REQUIRES index to have returned true.
-func (v *midsView) touch(b []byte, mid uint64) (i int) {
-	if v.grouped {
-		mid, _ = v.number(mid)
-	}
-	if mid <= v.first {
-		return 0
-	}
-	x := mid - v.first
-	if v.step != 1 {
-		x /= v.step
-	}
-	switch v.kind {
-	case midsEF:
-		return v.ef.touch(b, &v.dir, x)
-	case midsStride:
-		return int(min(x, uint64(v.n)))
-	}
-	prefetch(b, int(v.anch)>>3) // where in the gaps is not known before the anchors are
-	return 0
 }
 
 // midsCursor walks the ids in order.

@@ -208,17 +208,7 @@ type pageView struct {
 	presence int // offset of the presence part or 0
 	mids     midsView
 	set      bitset // the presence part
-
-	// What index adds.
-	indexed bool
-	setDir  rankDir                 // of set
-	common  [viewColumns]uint64     // of the first columns, if there is a presence part
-	first   [viewColumns]firstLevel // of the first columns
 }
-
-// viewColumns is for how many columns a view knows the common row and the first level, which is all that most reads
-// need.
-const viewColumns = 4
 
 // Parts of a page, as CorruptError names them.
 const (
@@ -232,7 +222,7 @@ const (
 
 // parse reads the directory, the mids part and the presence part. It returns the name of the damaged part, or "".
 func (v *pageView) parse(b []byte, cols int) string {
-	v.b, v.end, v.cols, v.indexed = b, len(b)-pageTail, cols, false
+	v.b, v.end, v.cols = b, len(b)-pageTail, cols
 	if v.end < pageHead+2*cols {
 		return partCount
 	}
@@ -263,61 +253,23 @@ func (v *pageView) live() int {
 	return v.n
 }
 
-// index makes the point reads that follow faster, by 100 ns for 200 ns: it is for pages that are read again. It returns
-// the name of the damaged part, or "".
-func (v *pageView) index() string {
-	if !v.mids.index(v.b) {
-		return partMids
-	}
-	if v.presence != 0 && !v.set.index(v.b, &v.setDir) {
-		return partPresence
-	}
-	for col := range min(v.cols, viewColumns) {
-		c := v.part(col)
-		if v.presence != 0 {
-			v.common[col] = c.uvarint()
-		}
-		if v.first[col].parse(&c, v.live()); c.bad {
-			return partColumn
-		}
-	}
-	v.indexed = true
-	return ""
-}
-
-// touch asks the processor for the cache lines that a read of mid is likely to need. Without index it does not know.
-func (v *pageView) touch(mid uint64) {
-	if !v.indexed {
-		return
-	}
-	i := min(v.mids.touch(v.b, mid), v.n-1)
-	if v.presence != 0 {
-		v.set.touch(v.b, &v.setDir, i) // most rows need no more
-		return
-	}
-	for col := range min(v.cols, viewColumns) {
-		v.first[col].touch(v.b, v.n, i)
-	}
-}
-
 // part returns the part of a column.
-func (v *pageView) part(col int) cutter {
-	return cutter{b: v.b, pos: int(binary.LittleEndian.Uint16(v.b[pageHead+2*col:])), end: v.end}
+func (v *pageView) part(col int) cutter { return pagePart(v.b, col) }
+
+// pagePart returns the part of a column of page b, which was parsed.
+func pagePart(b []byte, col int) cutter {
+	return cutter{b: b, pos: int(binary.LittleEndian.Uint16(b[pageHead+2*col:])), end: len(b) - pageTail}
 }
 
 // get looks mid up and stores the values of the given columns (nil: all) in dst.
 func (v *pageView) get(mid uint64, cols []int, dst []uint64) (found bool, bad string) {
-	var midsDir, setDir *rankDir
-	if v.indexed {
-		midsDir, setDir = &v.mids.dir, &v.setDir
-	}
-	i, found := v.mids.search(v.b, midsDir, mid)
+	i, found := v.mids.search(v.b, mid)
 	if !found || i >= v.n {
 		return false, ""
 	}
 	n, live := v.n, true
 	if v.presence != 0 {
-		i, live = v.set.rank(v.b, setDir, i)
+		i, live = v.set.rank(v.b, i)
 		if n = int(v.set.m); live && i >= n {
 			return false, partPresence
 		}
@@ -340,15 +292,6 @@ func (v *pageView) get(mid uint64, cols []int, dst []uint64) (found bool, bad st
 
 // value reads value i of the n that column col stores, or the common one if not live.
 func (v *pageView) value(col, n, i int, live bool, dst *uint64) bool {
-	if v.indexed && col < viewColumns {
-		if !live {
-			*dst = v.common[col]
-			return true
-		}
-		c := cutter{b: v.b, end: v.end}
-		*dst = v.first[col].get(&c, n, i)
-		return !c.bad
-	}
 	c := v.part(col)
 	if v.presence != 0 {
 		common := c.uvarint()

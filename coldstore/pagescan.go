@@ -89,7 +89,7 @@ func (s *PageScan) Len() int { return s.n }
 
 // Row is the number of the first row with a mid of at least mid.
 func (s *PageScan) Row(mid uint64) int {
-	i, _ := s.view.mids.search(s.view.b, nil, mid)
+	i, _ := s.view.mids.search(s.view.b, mid)
 	return min(i, s.n)
 }
 

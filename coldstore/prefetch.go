@@ -9,5 +9,13 @@ func prefetch(b []byte, at int) {
 	}
 }
 
-// prefetch asks for p's directory. It reads nothing, so it needs no lock.
-func (p *cachedPage) prefetch() { prefetchLines(unsafe.Pointer(p), unsafe.Sizeof(*p)-1) }
+// prefetchNear asks for the cache lines of some bytes around b[at].
+func prefetchNear(b []byte, at int) {
+	if from := max(at-12, 0); from+36 < len(b) {
+		p := unsafe.Pointer(&b[from])
+		prefetchLines(p, (uintptr(p)&63+36)&^63) // one line or two
+	}
+}
+
+// prefetch asks for what touch needs of d.
+func (d *pageDir) prefetch() { prefetchLines(unsafe.Pointer(d), unsafe.Offsetof(d.bitmap)-1) }

@@ -35,3 +35,6 @@ func mappedBytes() (n int64, known bool) {
 	pages, err := strconv.ParseInt(string(fields[2]), 10, 64)
 	return pages * int64(os.Getpagesize()), err == nil
 }
+
+// adviseHuge has huge pages serve b.
+func adviseHuge(b []byte) { _ = unix.Madvise(b, unix.MADV_HUGEPAGE) }

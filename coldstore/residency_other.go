@@ -9,3 +9,5 @@ func adviseRandom([]byte) {}
 func inMemory([]byte) bool { return true }
 
 func mappedBytes() (n int64, known bool) { return 0, false }
+
+func adviseHuge([]byte) {}
