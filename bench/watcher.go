@@ -58,10 +58,10 @@ func (l *look) forked() (most int64) {
 }
 
 // newWatcher returns a watcher with a connection of its own.
-func newWatcher(s *side) (*watcher, error) {
+func newWatcher(s *side, what string) (*watcher, error) {
 	w := &watcher{args: []string{"INFO", "persistence"}}
 	w.changed = sync.NewCond(&w.mu)
-	if s.target.Kind == Counterd {
+	if s.target.Kind == Counterd && (what == "seal" || what == "scrub") { // it goes over all ranges
 		w.args = []string{"INFO", "persistence", "tiers"}
 	}
 	var err error

@@ -173,7 +173,7 @@ type disturbed struct {
 
 func (d *disturbed) prepare(ctx context.Context, what disturbance) error {
 	var err error
-	if d.watcher, err = newWatcher(d.side); err != nil {
+	if d.watcher, err = newWatcher(d.side, what.what); err != nil {
 		return err
 	}
 	watching, stop := context.WithCancel(ctx)

@@ -33,6 +33,8 @@ var (
 	// ErrBusy: a snapshot is being made already.
 	ErrBusy = errors.New("counter: a snapshot is being made already")
 
+	// ErrScrubbing: a round of verifying files is under way.
+	ErrScrubbing = errors.New("counter: files are being verified already")
 	// ErrInMemory: the store has no directory.
 	ErrInMemory = errors.New("counter: data is kept in memory only: there is no directory")
 )

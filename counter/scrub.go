@@ -25,6 +25,11 @@ func (t *tiers) scrub(s *Store) {
 	defer close(t.scrubbed)
 	pace := func(n int) error { return t.wait(time.Duration(n) * time.Second / scrubRate) }
 	for {
+		t.scrubbing.Store(true)
+		select { // what is asked for from here on is another round
+		case <-t.scrubNow:
+		default:
+		}
 		for _, m := range s.dir.Manifests() {
 			if err := s.snapshots.verifyImages(s, m, pace); errors.Is(err, errStopped) {
 				return
@@ -45,10 +50,31 @@ func (t *tiers) scrub(s *Store) {
 				s.opts.Logger.Error("a cold file is damaged: the posts on its bad pages cannot be read", "file", f.Name(), "error", err)
 			}
 		}
-		if t.wait(scrubRest) != nil {
+		t.scrubbing.Store(false)
+		rest := time.NewTimer(scrubRest)
+		select {
+		case <-rest.C:
+		case <-t.scrubNow:
+		case <-t.quit:
+			rest.Stop()
 			return
 		}
+		rest.Stop()
 	}
+}
+
+// Scrub has the images and the cold files verified now, in the background, and not when they are due, as behind a
+// disk's trouble. ErrScrubbing: they are being verified. Other errors: ErrInMemory.
+func (a Admin) Scrub() error {
+	t := &a.s.tiers
+	switch {
+	case a.s.dir == nil:
+		return ErrInMemory
+	case !t.scrubbing.CompareAndSwap(false, true):
+		return ErrScrubbing
+	}
+	t.scrubNow <- struct{}{} // there is room: nobody else has asked since the round before
+	return nil
 }
 
 // files are the cold files in use now.

@@ -43,6 +43,8 @@ type tiers struct {
 	partialBytes atomic.Int64 // memory of partial rows
 	scrubs       atomic.Int64
 	scrubErrors  atomic.Int64
+	scrubbing    atomic.Bool   // a round of it is under way, or asked for
+	scrubNow     chan struct{} // begins one
 
 	quit     chan struct{}
 	done     chan struct{}
@@ -79,6 +81,7 @@ func (t *tiers) init(limit int64) {
 	t.quit = make(chan struct{})
 	t.done = make(chan struct{})
 	t.scrubbed = make(chan struct{})
+	t.scrubNow = make(chan struct{}, 1)
 }
 
 func (t *tiers) start(s *Store) {
@@ -480,6 +483,7 @@ type TierStats struct {
 	Written, Fresh                    int64
 	Broken                            int64 // cold files that could not be opened at the start
 	Scrubs, ScrubErrors               int64 // cold files verified in the background, and found damaged
+	Scrubbing                         bool  // they and the images are being verified
 }
 
 // TierCounts are the TierStats that need no walk over all blocks: all but those of items, blocks and bytes of tiers, which
@@ -492,7 +496,7 @@ func (a Admin) TierCounts() TierStats {
 		Failed: t.failed.Load(), Refused: t.refused.Load(), Written: t.written.Load(), Fresh: t.fresh.Load(),
 		Demoting: time.Duration(t.spent.demoting.Load()), Promoting: time.Duration(t.spent.promoting.Load()),
 		Rewriting: time.Duration(t.spent.rewriting.Load()),
-		Broken:    t.broken.Load(), Scrubs: t.scrubs.Load(), ScrubErrors: t.scrubErrors.Load(),
+		Broken:    t.broken.Load(), Scrubs: t.scrubs.Load(), ScrubErrors: t.scrubErrors.Load(), Scrubbing: t.scrubbing.Load(),
 	}
 }
 

@@ -77,6 +77,16 @@ func changeTier(c Conn, args [][]byte, change func(counterName string, mid uint6
 	call.Out.Status("OK")
 }
 
+// scrub: COUNTER.SCRUB has the node's files verified now. How it goes is told by INFO tiers.
+func scrub(c Conn, _ [][]byte) {
+	call := c.Call()
+	if err := c.Store().Admin().Scrub(); err != nil {
+		call.StoreError(err)
+		return
+	}
+	call.Out.Status("Background verification of files started")
+}
+
 // MemoryUsage: MEMORY USAGE key [SAMPLES n] answers the item's share of its block, in bytes, at least 1; null where
 // absent.
 func MemoryUsage(c Conn, args [][]byte) {

@@ -213,6 +213,7 @@ func TestBlocks(t *testing.T) {
 		t.Errorf("got %v", v)
 	}
 	c.want(t, "COUNTER.BLOCKS nosuch", "-ERR no counter 'nosuch' (see SCHEMA)")
+	c.want(t, "COUNTER.SCRUB", "-ERR counter: data is kept in memory only: there is no directory")
 	for _, wrong := range []string{"COUNTER.DEMOTE weibo x", "COUNTER.DEMOTE nosuch 7", "COUNTER.PROMOTE weibo 7"} {
 		if got := c.do(t, wrong).String(); !strings.HasPrefix(got, "-ERR ") {
 			t.Errorf("%s: got %s", wrong, got)

@@ -10,7 +10,7 @@
 //	conn.go commands.go    what handlers see of a connection; rows of the command table
 //	schema.go              ADD, DROP, SCHEMA
 //	scan.go                SCAN, DBSIZE, FLUSHALL
-//	blocks.go              COUNTER.BLOCKS, COUNTER.DEMOTE, COUNTER.PROMOTE, MEMORY USAGE
+//	blocks.go              COUNTER.BLOCKS, COUNTER.DEMOTE, COUNTER.PROMOTE, COUNTER.SCRUB, MEMORY USAGE
 //	digest.go              COUNTER.DIGEST
 //
 // It has no locks and no state.

@@ -114,7 +114,7 @@ func forwardText(cmd *row) string {
 		return "ERR CLIENT TRACKING is not to be had on the forward port: this node does not hear of what changes on others"
 	}
 	switch name {
-	case "wait", "waitaof", "psync", "sync", "replconf", "replicaof", "slaveof", "failover", "counter.demote", "counter.promote", "memory":
+	case "wait", "waitaof", "psync", "sync", "replconf", "replicaof", "slaveof", "failover", "counter.demote", "counter.promote", "counter.scrub", "memory":
 		if !strings.HasSuffix(cmd.Name, "|help") && !cmd.Is("memory|purge") && !cmd.Is("memory|doctor") && !cmd.Is("memory|stats") {
 			return "ERR '" + strings.ReplaceAll(cmd.Name, "|", " ") + "' is about one node, and not to be had on the forward port: use its own port"
 		}

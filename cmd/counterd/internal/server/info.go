@@ -267,10 +267,14 @@ func infoTiers(c *call, t *infoText) {
 	t.field("cold_files_unusable", st.Broken)
 	t.field("scrubbed_files", st.Scrubs)
 	t.field("scrub_errors", st.ScrubErrors)
-	refusing := 0
+	refusing, scrubbing := 0, 0
 	if st.Full {
 		refusing = 1
 	}
+	if st.Scrubbing {
+		scrubbing = 1
+	}
+	t.field("scrub_in_progress", scrubbing)
 	t.field("memory_refusing_writes", refusing)
 	t.field("memory_refusals", st.Refused)
 	t.field("storage_provider_read_hits", st.Cache.Hits)

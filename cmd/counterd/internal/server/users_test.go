@@ -23,7 +23,7 @@ import (
 // TestEveryCommandAsks: whoever adds one says here that it shows no data, or what it asks.
 var dataless = map[string]string{
 	"a user with the right to it follows all data: so it is with Redis, whose replicas have no other": "psync sync replconf monitor counter.move",
-	"about the server, as INFO is": "info time role lastsave save bgsave bgrewriteaof shutdown replicaof slaveof failover command config acl slowlog latency" +
+	"about the server, as INFO is": "info time role lastsave save bgsave bgrewriteaof counter.scrub shutdown replicaof slaveof failover command config acl slowlog latency" +
 		" memory|stats memory|doctor memory|purge memory|malloc-stats memory|help module",
 	"waits for what was changed before":  "wait waitaof",
 	"has nothing":                        "function cluster readonly readwrite asking object|help",
