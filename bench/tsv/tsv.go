@@ -150,6 +150,9 @@ func (r *Reader) Close() error {
 // Columns returns the names of the values that Read returns, in order.
 func (r *Reader) Columns() []string { return r.values }
 
+// Line returns the number of the line that was read last, from 1.
+func (r *Reader) Line() int { return r.line }
+
 // Read reads the next post and puts its values, in the order of Columns, in row, which has room for them.
 // At the end of the file the error is io.EOF; for a line that does not hold what it should, it is an *Error.
 func (r *Reader) Read(row []uint64) (id uint64, err error) {
@@ -223,12 +226,17 @@ func (r *Reader) scanError() error {
 }
 
 func (r *Reader) countError(line []byte) error {
+	return &Error{File: r.name, Line: r.line, Got: counted(bytes.Count(line, []byte{'\t'})+1, "column"),
+		Want: fmt.Sprintf("%d separated by tabs (%s)", len(r.columns), r.names())}
+}
+
+// names lists the columns.
+func (r *Reader) names() string {
 	names := make([]string, len(r.columns))
 	for i, col := range r.columns {
 		names[i] = col.name
 	}
-	return &Error{File: r.name, Line: r.line, Got: counted(bytes.Count(line, []byte{'\t'})+1, "column"),
-		Want: fmt.Sprintf("%d separated by tabs (%s)", len(r.columns), strings.Join(names, " "))}
+	return strings.Join(names, " ")
 }
 
 // readHeader finds the columns' names, in the first line unless the options give them.

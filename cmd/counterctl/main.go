@@ -9,6 +9,7 @@
 //	                              that the newest can be restored; prune: remove old ones
 //	counterctl diff HOST:PORT     find the posts that two running nodes count differently
 //	counterctl find HOST:PORT     print the posts of a running node that meet conditions; top: with the largest values
+//	counterctl build INPUT...     make a data directory of files of posts, without a server
 //	counterctl import SOURCE      move counters from a Redis or Valkey, or from files, into a running node
 //	counterctl export SOURCE      write posts as TSV, CSV, SQL or commands
 //	counterctl ping HOST:PORT     tell whether a node serves, for health checks
@@ -30,6 +31,7 @@
 //	backup.go    backups, drills; package backup knows the place
 //	diff.go      two running nodes; node.go is a connection to one
 //	find.go      posts of one
+//	build.go     files of posts to a directory; package bulk reads and sorts them
 //	import.go    posts from elsewhere; import_report.go what is said of it; follow.go keeping up with a Redis, its snapshots
 //	export.go    posts as files; export_sources.go where they come from, conditions.go which
 //	cluster.go   a session with a cluster in etcd: changes, waiting, what is asked before; cluster_create.go,
@@ -70,7 +72,7 @@ var program = cli.Tool{
 	Name:    "counterctl",
 	Summary: "looks after the data directory of a counterd.",
 	Commands: []command{checkCommand, dumpCommand, repairCommand, restoreCommand, backupCommand, backupsCommand, drillCommand, pruneCommand,
-		diffCommand, findCommand, topCommand, exportCommand, importCommand, pingCommand,
+		diffCommand, findCommand, topCommand, buildCommand, exportCommand, importCommand, pingCommand,
 		clusterCreateCommand, clusterStatusCommand, clusterCheckCommand, clusterAddCommand, clusterRemoveCommand, clusterFailoverCommand,
 		clusterMoveCommand, clusterRebalanceCommand, clusterSetCommand, clusterBackupCommand, clusterRestoreCommand},
 	SeeAlso: []string{"counterd(8)", "counterbench(1)", "redis-cli(1)"},

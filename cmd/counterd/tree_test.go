@@ -83,6 +83,7 @@ var allowed = map[string][]string{
 	"cmd/counterd/internal/route":    {"cmd/counterd/internal/resp", "cmd/internal/topology", "internal/slot", "schema"},
 	"cmd/counterd/internal/repl":     {"cmd/counterd/internal", "counter", "internal/wire", "persist", "persist/vfs", "schema"},
 	"cmd/counterctl/internal/backup": {"counter/datadir", "internal/atomicfile", "persist", "persist/vfs"},
+	"cmd/counterctl/internal/bulk":   {"bench/tsv", "coldstore", "counter", "persist/vfs", "schema"},
 	"cmd/counterctl/internal/export": {"internal/atomicfile", "cmd/counterctl/internal/mapping", "internal/wire", "schema"},
 	"cmd/counterctl/internal/rdb":    {},
 	"cmd/counterctl/internal/follow": {"internal/atomicfile", "cmd/counterctl/internal/mapping", "cmd/counterctl/internal/source", "cmd/counterctl/internal/transfer",
