@@ -52,6 +52,11 @@
 // COUNTER.MGET, in parts where it is long; a cluster client of go-redis sends each post's read to its owner, or to a
 // replica, all at the same time. Find, Each, Top, Count and Update are COUNTER.FIND and its kin.
 //
+// # Loads
+//
+// SetRows gives columns of many posts their values, 1,000 posts a command: what was counted elsewhere comes by it. For all
+// of a service's posts counterctl build is the way, which needs no server.
+//
 // # Cluster
 //
 // Through a cluster client of go-redis a change goes to the owner of its post's hash slot, and where that has moved, on to

@@ -381,6 +381,8 @@ func (f *fake) apply(name string, args []string) string {
 		return reply
 	case "COUNTER.MINCRBY":
 		return f.minrcby(args, add)
+	case "COUNTER.MSET":
+		return f.mset(args[1:])
 	case "IDMP":
 		return f.idmp(args)
 	}
@@ -413,6 +415,28 @@ func (f *fake) minrcby(args []string, add func(key, by string) (string, bool)) s
 		return fmt.Sprintf(":%d\r\n", made)
 	}
 	return all
+}
+
+// mset sets rows of which the columns are named. It checks all of them first.
+func (f *fake) mset(args []string) string {
+	at := slices.Index(args, "COLUMNS")
+	columns := args[at+1:]
+	for _, make := range []bool{false, true} {
+		for i, arg := range args[:at] {
+			k := i % (1 + len(columns))
+			if k == 0 {
+				continue
+			}
+			n, err := strconv.ParseInt(arg, 10, 64)
+			if err != nil || n < 0 || n > f.limit {
+				return "-ERR value is not an integer or out of range\r\n"
+			}
+			if make {
+				f.values[args[i-k]+"."+map[string]string{"comment": "cntcm", "repost": "cntrn", "attitude": "cntan"}[columns[k-1]]] = n
+			}
+		}
+	}
+	return fmt.Sprintf(":%d\r\n", at/(1+len(columns)))
 }
 
 func (f *fake) idmp(args []string) string {

@@ -24,7 +24,7 @@ type hook struct{ lanes *lanes }
 // numberable are the commands that take a number.
 var numberable = map[string]bool{"incr": true, "incrby": true, "decr": true, "decrby": true, "hincrby": true, "set": true, "getset": true,
 	"setnx": true, "getdel": true, "hset": true, "hmset": true, "hsetnx": true, "mset": true, "exec": true, "counter.mincrby": true,
-	"counter.drain": true, "counter.update": true}
+	"counter.mset": true, "counter.drain": true, "counter.update": true}
 
 // takesNumber reports whether a command takes a number and has none.
 func takesNumber(cmd redis.Cmder) bool {

@@ -65,6 +65,10 @@ func TestClientCommands(t *testing.T) {
 		same(t, "Take", ok, err, true)
 		_, ok, err = c.Take(ctx, 1, "comment")
 		same(t, "Take of nothing", ok, err, false)
+		set, err := c.SetRows(ctx, []client.Row{{Mid: mid + 1000, Values: []int64{3, 4}}, {Mid: mid + 2000, Values: []int64{5, 6}}}, "repost", "cntcm")
+		same(t, "SetRows", set, err, 2)
+		rows, err = c.Page(ctx, []uint64{mid + 2000, mid + 1000}, "comment", "repost")
+		same(t, "Page", fmt.Sprint(rows), err, fmt.Sprintf("[{%d true [6 5]} {%d true [4 3]}]", mid+2000, mid+1000))
 
 		var told []*client.SumsError
 		a, err := c.NewAggregator(client.AggregatorOptions{OnError: func(e *client.SumsError) { told = append(told, e) }})
@@ -129,6 +133,8 @@ func TestHookCommands(t *testing.T) {
 		same(t, "MSet", text, err, "OK")
 		sums, err := rdb.Do(ctx, "counter.mincrby", key, 1, other, 1).Int64Slice()
 		same(t, "COUNTER.MINCRBY", fmt.Sprint(sums), err, "[7 8]")
+		n, err = rdb.Do(ctx, "counter.mset", "weibo", post, 7, 8, "columns", "repost", "comment").Int64()
+		same(t, "COUNTER.MSET", n, err, 1)
 		drained, err := rdb.Do(ctx, "counter.drain", key, other).Slice()
 		same(t, "COUNTER.DRAIN", fmt.Sprint(drained), err, "[7 8]")
 		n, err = rdb.Do(ctx, "counter.update", "weibo", "MID", "=", post, "INCR", "repost", 5).Int64()
@@ -158,7 +164,7 @@ func TestHookCommands(t *testing.T) {
 			}
 			numbers += n
 		}
-		same(t, "numbers that the server had", numbers, nil, map[int]int64{2: 118, 3: 236}[protocol])
+		same(t, "numbers that the server had", numbers, nil, map[int]int64{2: 119, 3: 238}[protocol])
 		n, err = rdb.Del(ctx, post).Result() // which the hook leaves alone
 		same(t, "Del", n, err, 1)
 	}

@@ -234,6 +234,18 @@ func TestClusterGoClient(t *testing.T) {
 	if want := made[0] + made[1] + made[2]; got != want {
 		t.Errorf("%d were counted, want %d", got, want)
 	}
+	for i := range rows {
+		rows[i].Values = []int64{int64(i), 1000 + int64(i)}
+	}
+	if n, err := c.SetRows(ctx, rows, "repost", "comment"); n != len(rows) || err != nil {
+		t.Errorf("SetRows: %d posts, %v", n, err)
+	}
+	again, err := c.Page(ctx, mids, "repost", "comment")
+	for i := range again {
+		if err != nil || again[i].Values[0] != int64(i) || again[i].Values[1] != 1000+int64(i) {
+			t.Fatalf("post %d: %+v, %v", i, again[i], err)
+		}
+	}
 }
 
 // TestKeysInSlot: posts are listed by slot whatever group the slot is of, and no others, in stores made of groups and in
