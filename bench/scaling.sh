@@ -38,9 +38,9 @@ echo
 # | get | **0.98** ±3 % (0.45 / 0.46 us) |
 [ -n "$RATE" ] || "$BIN/counterbench" markdown "$OUT/scaling.json" | awk -F'[|]|[*][*]' '$3 == " " && $4 + 0 > 0 { printf "speed-up allowed for%s: %.2f x\n", $2, 2 / $4 }'
 echo
-echo "== the engine alone, batches of 64 by as many goroutines as processors: ns/op on two processors (-2) against one, and the time"
-echo "   that goroutines waited for locks in it (wait-ns/op)"
-(cd counter && $GO test -run '^$' -bench Parallel -cpu 1,2 -count 5 -items "$POSTS" .) | grep -v '^ok\|^PASS' || true
+echo "== the engine alone, batches of 64 by one goroutine and by as many as processors, in turns: processor time an operation, what it is times that"
+echo "   of one (x), how much longer a turn lasts (wall-x), and the time that goroutines waited for locks (wait-ns/op)"
+(cd counter && $GO test -run '^$' -bench Cores -benchtime 6000000x -count 3 -items "$POSTS" .) | grep -v '^ok\|^PASS' || true
 
 if command -v perf >/dev/null && ! perf stat -x, -e instructions:u true 2>&1 | grep -q 'not supported\|not counted\|denied'; then
 	echo

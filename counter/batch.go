@@ -36,13 +36,15 @@ type Batch struct {
 	applied uint64
 
 	sight
-	groups groups
+	groups  groups
+	stretch stretch
 }
 
 // NewBatch returns an empty batch.
 func (s *Store) NewBatch() *Batch {
 	b := &Batch{sight: sight{s: s, here: true}}
 	b.groups.b = b
+	b.stretch.b, b.stretch.most = b, maxStretch
 	return b
 }
 
@@ -199,23 +201,19 @@ func (b *Batch) runEach(from, to int) {
 			continue // not owned
 		}
 		if op.block != cur {
-			if cur != nil {
-				cur.mu.Unlock()
-			}
-			cur = op.ks.lockFor(op.block, op.Mid)
+			cur = b.stretch.next(op, cur)
 		}
 		cur = b.apply(cur, op)
 		switch {
 		case op.Err != nil && op.Err != ErrOutOfRange: // which tells of the value too
 		case b.failing && !op.Done:
+			b.stretch.log(cur)
 			b.showSafe(cur, op)
 		default:
 			b.show(cur.logged)
 		}
 	}
-	if cur != nil {
-		cur.mu.Unlock()
-	}
+	b.stretch.end(cur)
 }
 
 // Commit returns when the changes of all Runs since the last Commit may be acknowledged, and what was read may be told:
@@ -359,8 +357,7 @@ func (b *Batch) apply(blk *block, op *Op) *block {
 		case b.silent:
 			blk.logged = max(blk.logged, b.applied)
 		case b.s.log != nil:
-			b.pos = b.s.log.AppendDelete(op.Counter.ID, op.Mid)
-			blk.logged = b.pos
+			b.stretch.delete(blk, op.Counter.ID, op.Mid)
 		}
 		op.Done = true
 	}
@@ -425,12 +422,16 @@ func (b *Batch) change(blk *block, op *Op, p location) *block {
 	// The column comes before the row: without memory for it there must be no row either.
 	// The default is what a block without the column answers anyway.
 	if value != col.Default && blk.shape != ks.layout && blk.span.Data != nil && ks.field(blk, int(op.Column)) < 0 {
+		b.stretch.log(blk)
 		if blk, op.Err = ks.repack(blk, op.Mid); op.Err != nil {
 			return blk
 		}
 		if p, op.Err = ks.find(blk, op.Mid); op.Err != nil {
 			return blk
 		}
+	}
+	if p.where != inTable { // what takes blk's place may be several
+		b.stretch.log(blk)
 	}
 	var slot hot.Slot
 	if blk, slot, op.Err = ks.ensure(blk, op.Mid, p); op.Err != nil {
@@ -442,20 +443,20 @@ func (b *Batch) change(blk *block, op *Op, p location) *block {
 	}
 	b.changed(blk, op, value)
 	if blk.tab.Crowded() {
+		b.stretch.log(blk)
 		blk = ks.widen(blk, op.Mid)
 	}
 	return blk
 }
 
-// changed logs that op gave its column a value.
+// changed notes for the log that op gave its column a value.
 func (b *Batch) changed(blk *block, op *Op, value uint64) {
 	blk.mark(op.Mid)
 	switch {
 	case b.silent:
 		blk.logged = max(blk.logged, b.applied)
 	case b.s.log != nil:
-		b.pos = b.s.log.AppendSet(op.Counter.ID, op.ks.def.Columns[op.Column].ID, op.Mid, value)
-		blk.logged = b.pos
+		b.stretch.set(blk, op.Counter.ID, op.ks.def.Columns[op.Column].ID, op.Mid, value)
 	}
 	op.Done = true
 }

@@ -101,3 +101,17 @@ func (b *block) mark(mid uint64) {
 
 // prefetch asks for what every operation needs of b. It needs no lock.
 func (b *block) prefetch() { b.tab.PrefetchHeader(unsafe.Pointer(&b.mu)) }
+
+// lock locks b. It is free again in less time than sync.Mutex has between two of its four looks, 1.6 us, nearly always,
+// and to park a goroutine costs more than a hundred operations.
+func (b *block) lock() {
+	for range lockLooks {
+		if b.mu.TryLock() {
+			return
+		}
+	}
+	b.mu.Lock()
+}
+
+// lockLooks take 2 us.
+const lockLooks = 1000

@@ -63,7 +63,7 @@ func (r *ranges) lock(mid uint64) *block { return r.lockFor(r.dir.Load().find(mi
 // lockFor is lock for who has found a block before: b, which may have been replaced since.
 func (r *ranges) lockFor(b *block, mid uint64) *block {
 	for {
-		b.mu.Lock()
+		b.lock()
 		if !b.dead {
 			return b
 		}

@@ -66,7 +66,8 @@
 // # Batches
 //
 // Everything runs in a Batch (batch.go): many operations, whose blocks are found and whose cache lines are asked for
-// before the first is used. Operations on one item keep their order; neighbours on one block run under one lock.
+// before the first is used. Operations on one item keep their order; neighbours on one block run under one lock, and what
+// several of them change goes to the log in one piece (stretch.go).
 // Operations that are one change, as an MSET's, or one look at several items, are a group (group.go): it is made whole
 // or refused whole, is one frame of the log, and no other group sees a part of it.
 //

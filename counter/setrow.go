@@ -123,6 +123,7 @@ func (b *Batch) setRow(blk *block, op *Op, p location) *block {
 		return blk
 	}
 	if blk.span.Data != nil && ks.lacking(blk, columns, values) {
+		b.stretch.log(blk)
 		if blk, op.Err = ks.repack(blk, op.Mid); op.Err != nil {
 			return blk
 		}
@@ -130,12 +131,16 @@ func (b *Batch) setRow(blk *block, op *Op, p location) *block {
 			return blk
 		}
 	}
+	if p.where != inTable {
+		b.stretch.log(blk)
+	}
 	if blk, p.slot, op.Err = ks.ensure(blk, op.Mid, p); op.Err != nil {
 		return blk
 	}
 	ks.setFields(blk, p, columns, values)
 	b.rowChanged(blk, op, columns, values)
 	if blk.tab.Crowded() {
+		b.stretch.log(blk)
 		blk = ks.widen(blk, op.Mid)
 	}
 	return blk
@@ -158,10 +163,7 @@ func (b *Batch) rowChanged(blk *block, op *Op, columns []int16, values []uint64)
 	case b.silent:
 		blk.logged = max(blk.logged, b.applied)
 	case b.s.log != nil:
-		r := &b.groups
-		r.records = b.appendRow(r.records[:0], op)
-		b.pos, _ = b.s.log.Append(r.records)
-		blk.logged = b.pos
+		b.stretch.row(blk, op)
 	}
 	op.Done = true
 }

@@ -21,7 +21,8 @@ import (
 //
 //	repl.applying   a frame of the primary, a change of role, or a block being copied for an image
 //	Store.gate      shared by every batch; exclusive for changes of the schema, for MULTI/EXEC and FLUSHALL
-//	block.mu        one at a time, but for a new block that nobody can find yet, and a group's: in order of counter, keyspace and mid
+//	block.mu        one at a time, but for a new block that nobody can find yet, a group's: in order of counter, keyspace and mid,
+//	                and a stretch's, of which only the first is waited for
 //	ranges.dirMu    to replace the directory
 //	arena's         inside it
 //	producers.mu    behind the blocks' locks, before the log's

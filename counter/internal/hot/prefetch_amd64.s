@@ -8,6 +8,16 @@ TEXT ·prefetch(SB), NOSPLIT, $0-16
 	PREFETCHT0 (BX)
 	RET
 
+// func prefetchHeader(first, second, written unsafe.Pointer)
+TEXT ·prefetchHeader(SB), NOSPLIT, $0-24
+	MOVQ first+0(FP), AX
+	MOVQ second+8(FP), BX
+	MOVQ written+16(FP), CX
+	PREFETCHT0 (AX)
+	PREFETCHT0 (BX)
+	BYTE $0x0f; BYTE $0x0d; BYTE $0x09 // PREFETCHW (CX), which the assembler does not know
+	RET
+
 // func peek(p unsafe.Pointer) (lanes0, lanes1 uint64, passed uint8)
 TEXT ·peek(SB), NOSPLIT, $0-25
 	MOVQ p+0(FP), AX

@@ -8,6 +8,16 @@ TEXT ·prefetch(SB), NOSPLIT, $0-16
 	PRFM (R1), PLDL1KEEP
 	RET
 
+// func prefetchHeader(first, second, written unsafe.Pointer)
+TEXT ·prefetchHeader(SB), NOSPLIT, $0-24
+	MOVD first+0(FP), R0
+	MOVD second+8(FP), R1
+	MOVD written+16(FP), R2
+	PRFM (R0), PLDL1KEEP
+	PRFM (R1), PLDL1KEEP
+	PRFM (R2), PSTL1KEEP
+	RET
+
 // func peek(p unsafe.Pointer) (lanes0, lanes1 uint64, passed uint8)
 TEXT ·peek(SB), NOSPLIT, $0-25
 	MOVD p+0(FP), R0

@@ -10,6 +10,11 @@ import "unsafe"
 //go:noescape
 func prefetch(first, last unsafe.Pointer)
 
+// prefetchHeader is prefetch of three lines, of which the last is to be written.
+//
+//go:noescape
+func prefetchHeader(first, second, written unsafe.Pointer)
+
 // peek reads the head of the bucket at p as it is, which may be changing: it needs no lock, and its results are hints.
 //
 //go:noescape

@@ -468,8 +468,8 @@ func (t *Table) PrefetchNext(h Home) {
 	prefetch(unsafe.Add(t.base, at), unsafe.Add(t.base, at+uintptr(t.stride)+bucketTail))
 }
 
-// PrefetchHeader starts to load what operations on items read of t itself, and the cache line of p.
+// PrefetchHeader starts to load what operations on items read of t itself, and the cache line at p to be written: other
+// processors give it up.
 func (t *Table) PrefetchHeader(p unsafe.Pointer) {
-	prefetch(unsafe.Pointer(t), p)
-	prefetch(unsafe.Pointer(&t.near), p)
+	prefetchHeader(unsafe.Pointer(t), unsafe.Pointer(&t.near), p)
 }

@@ -1,0 +1,114 @@
+package counter
+
+import (
+	"slices"
+
+	"github.com/counterd/counterd/persist"
+)
+
+// stretch is what neighbouring operations of a batch have changed and not logged yet. Their blocks stay locked until one
+// append has put all their records into the log: once each, a change took the log's lock from another processor, which
+// cost more than all else it does.
+//
+// The order of the log is that of the effects all the same, as nobody sees a change, nor makes one in its block, before
+// its record has its place. Only the first block of a stretch is waited for, the others are taken if nobody has them: so
+// who holds blocks waits for none. Where others have them, stretches become shorter, as they wait for these in turn.
+//
+// Before a block of a stretch is replaced (sealed, split, packed in another way), and before a file is read, all is logged:
+// what changes items calls log first. Groups, and changes that are numbered, log themselves.
+//
+// Invariants: records are those of the changes made in blocks since each was locked; every one of blocks is locked, and is
+// not dead. held tells whether the block in which the batch is has a place in blocks. Between runs both are empty.
+type stretch struct {
+	b       *Batch
+	blocks  []*block
+	held    bool
+	records []byte
+	most    int // blocks, from 1 to maxStretch
+}
+
+const (
+	// maxStretch is how many blocks are locked at a time: others wait for 50 ns for each.
+	maxStretch = 16
+	// maxStretchBytes bounds what is appended at a time, of changes of one block.
+	maxStretchBytes = 8 << 10
+)
+
+// next lets go of cur, if it is not nil and nothing in it waits to be logged, and returns the block of op, locked.
+func (s *stretch) next(op *Op, cur *block) *block {
+	s.leave(cur)
+	if len(s.blocks) > 0 {
+		if s.held = slices.Contains(s.blocks, op.block); s.held {
+			return op.block
+		}
+		if len(s.blocks) < s.most && op.block.cold == nil {
+			if blk := op.ks.tryLock(op.block); blk != nil {
+				return blk
+			}
+			s.most = max(1, s.most/2)
+		} else {
+			s.most = min(s.most+1, maxStretch)
+		}
+		s.log(nil)
+	}
+	return op.ks.lockFor(op.block, op.Mid)
+}
+
+// leave unlocks cur, if it is not nil and nothing in it waits to be logged.
+func (s *stretch) leave(cur *block) {
+	if cur != nil && !s.held {
+		cur.mu.Unlock()
+	}
+	s.held = false
+}
+
+// end lets go of everything.
+func (s *stretch) end(cur *block) {
+	s.leave(cur)
+	s.log(nil)
+}
+
+// set notes the record of a change that was made in blk, where the batch is.
+func (s *stretch) set(blk *block, counter uint32, column uint16, mid, value uint64) {
+	s.records = persist.AppendSet(s.records, counter, column, mid, value)
+	s.keep(blk)
+}
+
+// delete is set for an item that was removed.
+func (s *stretch) delete(blk *block, counter uint32, mid uint64) {
+	s.records = persist.AppendDelete(s.records, counter, mid)
+	s.keep(blk)
+}
+
+// row is set for an OpSetRow.
+func (s *stretch) row(blk *block, op *Op) {
+	s.records = s.b.appendRow(s.records, op)
+	s.keep(blk)
+}
+
+func (s *stretch) keep(blk *block) {
+	if !s.held {
+		s.blocks, s.held = append(s.blocks, blk), true
+	}
+	if len(s.records) >= maxStretchBytes {
+		s.log(blk)
+	}
+}
+
+// log appends all records to the log and unlocks all blocks but cur, where the batch is; nil: it is in none.
+func (s *stretch) log(cur *block) {
+	if len(s.blocks) == 0 {
+		return
+	}
+	pos, err := s.b.s.log.Append(s.records)
+	if err != nil {
+		panic("counter: BUG: records that the log does not take: " + err.Error())
+	}
+	for i, blk := range s.blocks {
+		blk.logged = pos
+		if s.blocks[i] = nil; blk != cur {
+			blk.mu.Unlock()
+		}
+	}
+	s.b.pos, s.blocks, s.records, s.held = pos, s.blocks[:0], s.records[:0], false
+}
