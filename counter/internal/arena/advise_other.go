@@ -2,7 +2,13 @@
 
 package arena
 
+import "errors"
+
 func adviseHuge([]byte) {}
+
+func collapseHuge([]byte) error { return errors.ErrUnsupported }
+
+func wantsHuge() bool { return false }
 
 // release: elsewhere MADV_DONTNEED does not promise zeros.
 func release(mem []byte) { clear(mem) }
