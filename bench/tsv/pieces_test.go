@@ -165,12 +165,20 @@ func FuzzPieces(f *testing.F) {
 		if bytes.HasPrefix(text, []byte{0x1f, 0x8b}) || bytes.HasPrefix(text, []byte{0x28, 0xb5}) {
 			return
 		}
+		// Of a line with several faults they may name different ones.
+		places := func(bad []string) (places []string) {
+			for _, s := range bad {
+				place, _, _ := strings.Cut(s, ": ")
+				places = append(places, place)
+			}
+			return places
+		}
 		ids, columns, lines, bad, err := readRows(string(text), Options{})
 		ids2, columns2, lines2, bad2, err2 := readPieces(string(text), Options{}, 0)
 		if (err == nil) != (err2 == nil) && !strings.Contains(fmt.Sprint(err, err2), "a line of over") {
 			t.Fatalf("a Reader: %v; pieces: %v", err, err2)
 		}
-		if err == nil && err2 == nil && (!reflect.DeepEqual(ids, ids2) || !reflect.DeepEqual(columns, columns2) || !reflect.DeepEqual(lines, lines2) || !reflect.DeepEqual(bad, bad2)) {
+		if err == nil && err2 == nil && (!reflect.DeepEqual(ids, ids2) || !reflect.DeepEqual(columns, columns2) || !reflect.DeepEqual(lines, lines2) || !reflect.DeepEqual(places(bad), places(bad2))) {
 			t.Fatalf("a Reader: %v %v %v %q; pieces: %v %v %v %q", ids, columns, lines, bad, ids2, columns2, lines2, bad2)
 		}
 	})
