@@ -18,6 +18,7 @@ type Config struct {
 	Targets   []Target // one, or two that take turns
 	PIDs      []int    // their processes; 0 or missing: found out
 	Workloads []string // in order
+	Labels    []string // optional: what tells them from others of their versions
 	Counter   string   // optional: a counter to use instead of making WeiboSchema
 
 	Posts   int

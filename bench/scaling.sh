@@ -21,7 +21,7 @@ GOMAXPROCS=2 CPUS=$pintwo start_counterd two
 two=127.0.0.1:$port twopid=$pid
 GOMAXPROCS=1 CPUS=$pinone start_counterd one
 one=127.0.0.1:$port onepid=$pid
-run() { "$BIN/counterbench" run --server "$two" --vs "$one" --server-pid "$twopid,$onepid" --posts "$POSTS" --duration "$DURATION" --slices "$SLICES" --warmup "$WARMUP" --uniform --progress=false "$@"; }
+run() { "$BIN/counterbench" run --server "$two" --vs "$one" --server-pid "$twopid,$onepid" --label GOMAXPROCS=2 --label GOMAXPROCS=1 --posts "$POSTS" --duration "$DURATION" --slices "$SLICES" --warmup "$WARMUP" --uniform --progress=false "$@"; }
 
 echo "== counterd with GOMAXPROCS=2 (A) and GOMAXPROCS=1 (B), $DEPTH deep, $cpus processors"
 if [ "$cpus" -ge 4 ]; then

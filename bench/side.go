@@ -89,6 +89,9 @@ func (s *side) learn(target Target, config *Config, number int) (err error) {
 		return err
 	}
 	s.report = report.Server{Addr: s.target.Addr, Kind: string(s.target.Kind), Version: info.version(), Local: s.meter.PID() != 0}
+	if number < len(config.Labels) {
+		s.report.Label = config.Labels[number]
+	}
 	return nil
 }
 

@@ -161,7 +161,8 @@ func (r *Report) sideNames() []string {
 	for i, s := range r.Servers {
 		name := s.name()
 		if s.Kind == "redis-strings" { // as everybody does
-			name = s.Version
+			s.Kind = ""
+			name = s.name()
 		}
 		if len(r.Servers) == 2 && r.Servers[0].name() == r.Servers[1].name() {
 			switch {

@@ -167,6 +167,30 @@ func TestWhilePage(t *testing.T) {
 	}
 }
 
+// TestSameServers: runs of two servers of one version have parts of their own.
+func TestSameServers(t *testing.T) {
+	var all []*Report
+	for i := range 3 {
+		r := example(1)
+		r.Servers[1] = r.Servers[0]
+		switch i {
+		case 0:
+			r.Settings.VsPosts = 7
+		case 1:
+			r.Servers[0].Label, r.Servers[1].Label = "two loops", "one loop"
+		}
+		all = append(all, r)
+	}
+	page := pageOf(t, &Collected{Reports: all})
+	name := all[2].Servers[0].name()
+	for _, want := range []string{name + ", " + Int(all[0].Settings.Posts) + " posts beside " + name + ", 7 posts", name + ", two loops beside " + name + ", one loop",
+		">" + name + " beside " + name + "<"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q on the page", want)
+		}
+	}
+}
+
 func TestWhileMarkdown(t *testing.T) {
 	var out bytes.Buffer
 	if err := (&Collected{Reports: []*Report{whileReport()}}).Markdown(&out); err != nil {

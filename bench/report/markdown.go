@@ -63,18 +63,26 @@ func (g *pairReports) about() string {
 // pair names the servers of a report.
 func (r *Report) pair() string {
 	var names []string
-	for _, server := range r.Servers {
-		names = append(names, server.name())
+	for i, server := range r.Servers {
+		name := server.name()
+		if r.Settings.VsPosts > 0 {
+			name += fmt.Sprintf(", %s posts", Int([]int{r.Settings.Posts, r.Settings.VsPosts}[i]))
+		}
+		names = append(names, name)
 	}
 	return strings.Join(names, " beside ")
 }
 
 // name is the server's version, with its data model where that does not follow from it.
 func (s Server) name() string {
-	if s.Kind == "" || strings.HasPrefix(s.Version, s.Kind) {
-		return s.Version
+	name := s.Version
+	if s.Kind != "" && !strings.HasPrefix(s.Version, s.Kind) {
+		name = fmt.Sprintf("%s (%s)", s.Version, s.Kind)
 	}
-	return fmt.Sprintf("%s (%s)", s.Version, s.Kind)
+	if s.Label != "" {
+		name += ", " + s.Label
+	}
+	return name
 }
 
 // cell is one cell of a Markdown table: what a workload showed.

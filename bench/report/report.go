@@ -63,7 +63,8 @@ type Server struct {
 	Addr     string    `json:"addr"`
 	Kind     string    `json:"kind"`
 	Version  string    `json:"version"`
-	Local    bool      `json:"local"` // its usage is read from /proc, not from INFO
+	Label    string    `json:"label,omitempty"` // what tells it from another of its version: "two loops"
+	Local    bool      `json:"local"`           // its usage is read from /proc, not from INFO
 	Memory   *Memory   `json:"memory,omitempty"`
 	Verified *Verified `json:"verified,omitempty"`
 }

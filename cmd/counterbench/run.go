@@ -74,6 +74,7 @@ func (o *runOptions) declare(flags *pflag.FlagSet) {
 	flags.StringVar(&o.server, "server", "127.0.0.1:6379", "`HOST:PORT` or socket of the server, A")
 	flags.StringVar(&o.kind, "kind", "", "its `data model`: "+kindList()+"\n(default: ask the server)")
 	flags.StringVar(&o.vs, "vs", "", "`HOST:PORT[,KIND]` of a second server, B, that takes turns with A")
+	flags.StringArrayVar(&o.Labels, "label", nil, "`text` that tells A from others of its version, in tables and on pages; given again, B")
 	flags.StringVar(&o.password, "password", "", "password of A for AUTH")
 	flags.StringVar(&o.vsPassword, "vs-password", "", "password of B for AUTH")
 	flags.StringVar(&o.Counter, "counter", "", "`name` of the counter of a counterd (default: makes one called weibo)")
