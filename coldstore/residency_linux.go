@@ -38,3 +38,6 @@ func mappedBytes() (n int64, known bool) {
 
 // adviseHuge has huge pages serve b.
 func adviseHuge(b []byte) { _ = unix.Madvise(b, unix.MADV_HUGEPAGE) }
+
+// adviseSmall takes that back.
+func adviseSmall(b []byte) { _ = unix.Madvise(b, unix.MADV_NOHUGEPAGE) }

@@ -11,3 +11,5 @@ func inMemory([]byte) bool { return true }
 func mappedBytes() (n int64, known bool) { return 0, false }
 
 func adviseHuge([]byte) {}
+
+func adviseSmall([]byte) {}

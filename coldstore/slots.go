@@ -18,14 +18,16 @@ type slotID uint32
 //	+--------+--------+- ... -+--------+-------+-------+- ... -+
 //
 // A chunk is never unmapped while the cache is in use, so who has an old slotID may look at its memory, and finds
-// anything. What is free goes back to the kernel by page.
+// anything. What a lower limit frees goes back to the kernel by page.
 type slots struct {
 	refs atomic.Pointer[[]chunk] // all chunks; replaced under mu
 	mem  *chunkMemory
 	huge atomic.Bool // chunks are to be of huge pages
 
-	mu   sync.Mutex
-	free [maxPageShift - minPageShift + 1][]slotID // by log2 of the room
+	mu    sync.Mutex
+	free  [maxPageShift - minPageShift + 1][]slotID // by log2 of the room
+	clean [maxPageShift - minPageShift + 1][]slotID // free too, and without memory
+	small int                                       // chunks before this one are not to be of huge pages any more
 }
 
 // chunk is where one is and whose its pages are.
@@ -52,6 +54,8 @@ const (
 	dirBytes   = unsafe.Sizeof(pageDir{})
 	// hugeLimit: a smaller cache takes memory as it needs it.
 	hugeLimit = 64 << 20
+	// releaseSlots is how many are given back under one lock.
+	releaseSlots = 64
 )
 
 // slotBytes is what a page with room of 1<<shift bytes takes.
@@ -72,6 +76,9 @@ func (s *slots) take(shift int) slotID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := &s.free[shift-minPageShift]
+	if len(*list) == 0 && len(s.clean[shift-minPageShift]) > 0 {
+		list = &s.clean[shift-minPageShift]
+	}
 	if len(*list) == 0 {
 		s.grow(shift)
 	}
@@ -109,14 +116,25 @@ func (s *slots) grow(shift int) {
 	s.refs.Store(&refs)
 }
 
-// release gives the memory of free slots back to the kernel.
+// release gives the memory of free slots back to the kernel, some at a time: takers wait for 50 us. Their chunks are of
+// small pages then, or the kernel would make the huge ones whole again.
 func (s *slots) release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, list := range s.free {
-		for _, id := range list {
-			b, _ := s.at(id)
-			releasePages(b)
+	for ; s.small < len(s.mem.all); s.small++ {
+		adviseSmall(s.mem.all[s.small])
+	}
+	for k := range s.free {
+		for len(s.free[k]) > 0 {
+			n := max(len(s.free[k])-releaseSlots, 0)
+			some := s.free[k][n:]
+			for _, id := range some {
+				b, _ := s.at(id)
+				releasePages(b)
+			}
+			s.clean[k], s.free[k] = append(s.clean[k], some...), s.free[k][:n]
+			s.mu.Unlock()
+			s.mu.Lock()
 		}
 	}
 }

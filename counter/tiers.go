@@ -32,7 +32,7 @@ type tiers struct {
 	// Rows in them that were hot or new, as bytes of the same files: what would have been written without rewrites.
 	fresh atomic.Int64
 
-	misses uint64 // of the cache, at the last look; of the tiers' goroutine
+	misses, evictions uint64 // of the cache, at the last look; of the tiers' goroutine
 
 	mu   sync.Mutex
 	live map[string]bool // names of cold files in use or about to be: not orphans
@@ -62,9 +62,12 @@ const (
 	mergeShare = 16
 	// promoteShare: a range with as many operations in a look as a quarter of its rows is hot again.
 	promoteShare = 4
-	// cacheShare of MaxMemory is for decoded pages, within bounds.
+	// cacheShare of MaxMemory is for pages of cold files, within bounds, whatever hot ranges are used; and up to
+	// warmShare quarters where tables leave room, or hot ranges are not used: a post takes 2.5 bytes there, 5.4 in a hot
+	// block, and what reads of cold posts ask for most is what stays.
 	cacheShare          = 16
 	minCache, maxCache  = 1 << 20, 256 << 20
+	warmShare           = 3
 	reserveShare        = 10
 	maxReserve          = 32 << 20
 	tierTick            = 100 * time.Millisecond
@@ -76,7 +79,8 @@ const (
 func (t *tiers) init(limit int64) {
 	t.clock.Store(1)
 	t.limit.Store(limit)
-	t.cache = coldstore.NewCache(cacheMost(limit))
+	_, most := cacheShares(limit)
+	t.cache = coldstore.NewCache(most)
 	limitMapped(limit)
 	t.live = make(map[string]bool)
 	t.quit = make(chan struct{})
@@ -112,15 +116,17 @@ func (t *tiers) memory(s *Store) int64 { return t.tables(s) + t.cache.Stats().By
 // tables is memory without the cache.
 func (t *tiers) tables(s *Store) int64 { return s.arena.Used() + t.partialBytes.Load() }
 
-// cacheMost is the most that the cache of pages takes under MaxMemory.
-func cacheMost(limit int64) int64 {
+// cacheShares are what the cache of pages takes under MaxMemory: so much even if hot ranges that are used are demoted
+// for it, and so much at most.
+func cacheShares(limit int64) (own, most int64) {
 	if limit == 0 {
-		return maxCache
+		return maxCache, maxCache
 	}
-	return min(max(limit/cacheShare, minCache), maxCache)
+	own = min(max(limit/cacheShare, minCache), maxCache)
+	return own, max(limit/4*warmShare, own)
 }
 
-// cacheGrowth: the cache that is full grows by an eighth of what it may take at most, as soon as there is room. 100 reads
+// cacheGrowth: the cache that is full grows by an eighth of itself, or of its own share, as soon as there is room. 100 reads
 // of cold posts a ms would else fill 192 MiB in half a second, which demotion takes two for: changes would be refused.
 const cacheGrowth = 8
 
@@ -131,29 +137,32 @@ func (t *tiers) fitCache(s *Store) {
 	if limit == 0 {
 		return
 	}
-	most := cacheMost(limit)
+	own, most := cacheShares(limit)
 	room, now := min(max(t.target()-t.tables(s), minCache), most), t.cache.Stats().Limit
-	if room < now || room-now >= max(min(most/cacheGrowth, most-now), 1<<10) { // its shards round
+	if room < now || room-now >= max(min(max(own, now)/cacheGrowth, most-now), 1<<10) { // its shards round
 		t.cache.SetLimit(room)
 	}
 }
 
 // cacheWants is the memory that is to be left for the cache: what it has, and more while it is full and pages are missed.
-func (t *tiers) cacheWants() int64 {
+// used is what hot ranges give way to that are used, idle what others do.
+func (t *tiers) cacheWants() (used, idle int64) {
 	st := t.cache.Stats()
-	most := cacheMost(t.limit.Load())
+	own, most := cacheShares(t.limit.Load())
 	want := st.Bytes
-	if st.Misses != t.misses && st.Bytes > st.Limit-st.Limit/cacheGrowth {
-		want = max(st.Limit, st.Bytes) + most/cacheGrowth
+	if st.Misses != t.misses && st.Evictions != t.evictions {
+		want = max(st.Limit, st.Bytes)
+		want += max(own, want) / cacheGrowth
 	}
-	t.misses = st.Misses
-	return min(want, most)
+	t.misses, t.evictions = st.Misses, st.Evictions
+	return min(want, own), min(want, most)
 }
 
 // SetMaxMemory changes Options.MaxMemory, in bytes; 0 is none. It takes effect in the background.
 func (a Admin) SetMaxMemory(n int64) {
 	a.s.tiers.limit.Store(n)
-	a.s.tiers.cache.SetLimit(cacheMost(n))
+	_, most := cacheShares(n)
+	a.s.tiers.cache.SetLimit(most)
 	limitMapped(n)
 }
 
@@ -211,10 +220,18 @@ func (t *tiers) target() int64 {
 // of them a counter. After an error it waits, for longer and longer.
 func (t *tiers) shrink(s *Store) (more bool) {
 	defer t.judge(s)
-	if t.limit.Load() == 0 || t.tables(s)+t.cacheWants() <= t.target() || !t.backoff.over() {
+	if t.limit.Load() == 0 || !t.backoff.over() {
 		return false
 	}
-	ks, lo, ok := t.victim(s)
+	used, idle := t.cacheWants()
+	room := t.target() - t.tables(s)
+	if idle <= room {
+		return false
+	}
+	ks, lo, age, ok := t.victim(s)
+	if used <= room && (!ok || age <= idleSeconds) {
+		return false // the cache goes without
+	}
 	if !ok {
 		if ks, lo, ok = t.largestOverlay(s); !ok {
 			return s.grouped && t.sealOpen(s)
@@ -346,18 +363,18 @@ func (t *tiers) judge(s *Store) {
 	t.full.Store(full)
 }
 
-// victim chooses the lowest range that was not used for a while, or else the one used longest ago. Ids grow with time,
-// so low ranges are old posts.
-func (t *tiers) victim(s *Store) (best *keyspace, lo uint64, ok bool) {
+// victim chooses the lowest range that was not used for a while, or else the one used longest ago, and tells how many
+// seconds ago that was. Ids grow with time, so low ranges are old posts.
+func (t *tiers) victim(s *Store) (best *keyspace, lo uint64, oldest int64, ok bool) {
 	t.one.Lock() // or a promotion might lower hotFrom under our hands
 	defer t.one.Unlock()
 	s.gate.RLock()
 	defer s.gate.RUnlock()
 	if s.closed {
-		return nil, 0, false
+		return nil, 0, 0, false
 	}
 	now := t.clock.Load()
-	oldest := int64(-1)
+	oldest = -1
 	for ks := range s.keyspaces {
 		if len(ks.def.Columns) == 0 {
 			continue
@@ -390,7 +407,7 @@ func (t *tiers) victim(s *Store) (best *keyspace, lo uint64, ok bool) {
 			}
 		}
 	}
-	return best, lo, ok
+	return best, lo, oldest, ok
 }
 
 // candidate is a cold block to merge or to promote.
@@ -429,7 +446,8 @@ func (t *tiers) candidates(s *Store) (found []candidate) {
 	spaces := slices.Collect(s.keyspaces)
 	s.gate.RUnlock()
 	limit := t.limit.Load()
-	roomy := limit == 0 || t.memory(s) < limit*7/8
+	own, _ := cacheShares(limit)
+	roomy := limit == 0 || t.tables(s)+min(t.cache.Stats().Bytes, own) < limit*7/8 // the rest of the cache gives way
 	ready := t.backoff.over()
 	for _, ks := range spaces {
 		for _, b := range ks.dir.Load().blocks {

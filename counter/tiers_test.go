@@ -233,7 +233,7 @@ func TestCacheGivesWay(t *testing.T) {
 	const limit = 1 << 30
 	s := openDir(t, "data", Options{FS: vfs.NewSim(), Manual: true, MaxMemory: limit, BlockItems: 64}, seedScript)
 	defer s.Close()
-	most := cacheMost(limit)
+	own, most := cacheShares(limit)
 	var spans []arena.Span
 	leave := func(room int64) { // that the tables leave below the target; nobody touches the memory
 		t.Helper()
@@ -249,7 +249,7 @@ func TestCacheGivesWay(t *testing.T) {
 	}
 	for _, c := range []struct{ room, want int64 }{
 		{most + 4096, most}, {most, most}, {most / 2, most / 2}, {minCache, minCache}, {0, minCache}, {-headroom, minCache},
-		{most / 16, minCache}, {most / 4, most / 4}, {most / 3, most / 4}, {most + 4096, most},
+		{own / 16, minCache}, {own / 4, own / 4}, {own / 3, own / 4}, {most + 4096, most},
 	} {
 		leave(c.room)
 		s.tiers.fitCache(s)
@@ -280,21 +280,81 @@ func TestCacheGivesWay(t *testing.T) {
 			}
 		}
 	}
-	if got := s.tiers.cacheWants(); got != 0 {
-		t.Errorf("nothing was read: the cache wants %d, want 0", got)
+	if got, idle := s.tiers.cacheWants(); got != 0 || idle != 0 {
+		t.Errorf("nothing was read: the cache wants %d and %d, want 0", got, idle)
 	}
 	read()
 	full := s.tiers.cache.Stats()
-	if want := full.Limit + most/cacheGrowth; full.Evictions == 0 || s.tiers.cacheWants() != want {
-		t.Errorf("full, with %d evictions, and missing pages: it wants something else than %d", full.Evictions, want)
+	want := full.Limit + own/cacheGrowth
+	if got, idle := s.tiers.cacheWants(); full.Evictions == 0 || got != want || idle != want {
+		t.Errorf("full, with %d evictions, and missing pages: it wants %d and %d, want %d", full.Evictions, got, idle, want)
 	}
-	if got := s.tiers.cacheWants(); got != full.Bytes {
-		t.Errorf("nothing was read since: the cache wants %d, want %d", got, full.Bytes)
+	if got, idle := s.tiers.cacheWants(); got != full.Bytes || idle != full.Bytes {
+		t.Errorf("nothing was read since: the cache wants %d and %d, want %d", got, idle, full.Bytes)
 	}
 	read()
 	demoted := s.tiers.demotions.Load()
 	if !s.tiers.shrink(s) || s.tiers.demotions.Load() != demoted+1 {
-		t.Error("no block was demoted to make room for the cache")
+		t.Error("no block was demoted to make room for the cache's own share")
+	}
+}
+
+// TestCacheTakesIdle: beyond its own share the cache grows into what the tables leave, and hot ranges that nobody uses give
+// way to it; those that are used do not.
+func TestCacheTakesIdle(t *testing.T) {
+	const limit, slack, posts, cold = 16 << 20, 64 << 10, 40_000, 30_000 // slack: the arena rounds
+	s := openDir(t, "data", Options{FS: vfs.NewSim(), Manual: true, MaxMemory: limit, BlockItems: 64}, seedScript)
+	defer s.Close()
+	own, most := cacheShares(limit)
+	for i := range posts {
+		if err := s.Set(fmt.Sprintf("%d.cntrn", i*1000), uint64(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for mid := uint64(0); mid < 1000*cold; mid += 1000 * 20 {
+		if err := s.Admin().Demote("weibo", mid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func() {
+		for i := range cold {
+			if n, _, err := s.Get(fmt.Sprintf("%d.cntrn", i*1000)); err != nil || n != uint64(i) {
+				t.Fatalf("post %d: got %d, %v", i*1000, n, err)
+			}
+		}
+	}
+	s.tiers.fitCache(s)
+	if got := s.tiers.cache.Stats().Limit; got < 4*own || got > most {
+		t.Errorf("the tables take %d: the cache may take %d, want more than its share of %d", s.tiers.tables(s), got, own)
+	}
+	span, err := s.arena.Alloc(int(s.tiers.target()-s.tiers.tables(s)-own-slack), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.tiers.fitCache(s)
+	if got := s.tiers.cache.Stats().Limit; got > own+slack || got < own-8192 {
+		t.Errorf("the tables leave its share: the cache may take %d, want %d", got, own+slack)
+	}
+	read()
+	demoted := s.tiers.demotions.Load()
+	if s.tiers.shrink(s) || s.tiers.demotions.Load() != demoted {
+		t.Error("a block that is used was demoted for more than the cache's own share")
+	}
+	s.tiers.clock.Add(idleSeconds + 1)
+	if s.tiers.shrink(s) {
+		t.Error("a block was demoted though no page was missed since")
+	}
+	read()
+	if !s.tiers.shrink(s) || s.tiers.demotions.Load() != demoted+1 {
+		t.Error("no block that nobody uses was demoted to make room for the cache")
+	}
+	s.arena.Free(span)
+	for range 8 {
+		s.tiers.fitCache(s)
+		read()
+	}
+	if st := s.tiers.cache.Stats(); st.Bytes < own*3/2 || s.tiers.memory(s) > limit {
+		t.Errorf("with room for all: %+v, %d of %d bytes in use", st, s.tiers.memory(s), limit)
 	}
 }
 

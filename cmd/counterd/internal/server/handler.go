@@ -42,7 +42,7 @@ func (s host) NeedsPassword() bool { return !s.users.Default().Open() }
 func (s host) EachSecond() {
 	s.sample()
 	s.releaser.look(s.sampler.Rates().Commands)
-	s.heap.look(int64(s.config.Get().MaxMemory), s.store().Admin().Memory())
+	s.heap.look(int64(s.config.Get().MaxMemory), s.store().Admin().TierCounts().Memory)
 	s.node.RoleChanged() // lags grow with time
 }
 

@@ -6,7 +6,7 @@ import (
 	"runtime/metrics"
 )
 
-// heapLimit keeps what the process takes near maxmemory. Posts lie outside of the Go heap; pages of cold files, indexes
+// heapLimit keeps what the process takes near maxmemory. Posts and pages of cold files lie outside of the Go heap; indexes
 // and buffers lie in it, and the collector lets it grow to twice what is in use before it works. So it is told to work
 // earlier, as soon as posts leave no more room. 1,000 M posts at maxmemory 3,072 MiB took 3,380 MiB without. Used by the
 // janitor alone.
