@@ -19,6 +19,8 @@ type builder struct {
 	probes     uint           // hot.Config.Probes
 	blockItems int            // a block is sealed or split at this many
 	ids        *atomic.Uint64 // last block id given, of the store
+	aheadAt    int            // items of the open block from which on it is sealed ahead; 0: never
+	sealing    chan *keyspace // asks for that
 	grouped    bool           // all mids are of one group of hash slots
 	group      uint8          // which; 0 where it is not so
 }

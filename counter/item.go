@@ -254,6 +254,7 @@ func (ks *keyspace) insert(blk *block, mid uint64) (*block, hot.Slot, error) {
 			blk.edits++
 			if blk.open() {
 				blk.arrived(mid)
+				ks.ahead(blk)
 			}
 			return blk, slot, nil
 		}

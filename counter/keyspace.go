@@ -101,6 +101,9 @@ func (s *Store) newKeyspace(columns columns, group uint8) (*keyspace, error) {
 			ks.blockItems = groupedBlockItems
 		}
 	}
+	if ks.sealing = s.repacker.sealing; ks.sealing != nil && ks.blockItems >= aheadLeast {
+		ks.aheadAt = ks.blockItems - ks.blockItems/aheadShare
+	}
 	c := hot.Config{Hi: hot.EndMid, Buckets: hot.BucketsFor(smallestBlock, 1), Layout: ks.layout}
 	b, err := ks.newBlock(c, ks.layout)
 	if err != nil {

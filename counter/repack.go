@@ -1,21 +1,25 @@
 package counter
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/counterd/counterd/counter/internal/hot"
 )
 
 // repacker brings blocks to their counter's present columns after a change of the schema, and chooses widths again
-// (widths.go), one block at a time, in the background. It keeps the gate only for the moment of one block, and pauses
-// after each for as long as that took, so it takes half a core at most and never two blocks at once from their writers.
+// (widths.go), one block at a time, in the background and beside its readers and writers (beside.go). It pauses after each
+// for as long as that took, so it takes half a core at most. And it seals open blocks ahead.
 type repacker struct {
-	wakeup chan struct{}
-	quit   chan struct{}
-	done   chan struct{}
-	once   sync.Once
-	blocks atomic.Int64 // that got another layout, or were looked at for that
-	nanos  atomic.Int64 // that this took
+	wakeup  chan struct{}
+	sealing chan *keyspace // nil: nothing is sealed ahead
+	quit    chan struct{}
+	done    sync.WaitGroup
+	once    sync.Once
+	blocks  atomic.Int64 // that got another layout, or were looked at for that
+	nanos   atomic.Int64 // that this took
 }
 
 // Repacks tells how many blocks were packed anew in the background since the start, for columns that came or went or
@@ -25,16 +29,44 @@ func (a Admin) Repacks() (blocks int64, took time.Duration) {
 	return r.blocks.Load(), time.Duration(r.nanos.Load())
 }
 
-func (r *repacker) start(s *Store) {
+// init comes before there are keyspaces.
+func (r *repacker) init(manual bool) {
 	r.wakeup = make(chan struct{}, 1)
 	r.quit = make(chan struct{})
-	r.done = make(chan struct{})
-	go r.run(s)
+	if !manual {
+		r.sealing = make(chan *keyspace, 256)
+	}
+}
+
+func (r *repacker) start(s *Store) {
+	r.done.Go(func() { r.run(s) })
+	r.done.Go(func() { r.seal(s) })
 }
 
 func (r *repacker) stop() {
 	r.once.Do(func() { close(r.quit) })
-	<-r.done
+	r.done.Wait()
+}
+
+// lostRest is the pause after somebody was faster in sealing a block: what is loaded that fast would be packed twice.
+const lostRest = time.Second
+
+// seal seals blocks ahead.
+func (r *repacker) seal(s *Store) {
+	var rest <-chan time.Time
+	sealing := r.sealing
+	for {
+		select {
+		case <-r.quit:
+			return
+		case <-rest:
+			rest, sealing = nil, r.sealing
+		case ks := <-sealing:
+			if ks.sealAhead(s) != nil {
+				rest, sealing = time.After(lostRest), nil
+			}
+		}
+	}
 }
 
 func (r *repacker) wake() {
@@ -45,7 +77,6 @@ func (r *repacker) wake() {
 }
 
 func (r *repacker) run(s *Store) {
-	defer close(r.done)
 	tick := time.NewTicker(settleTick)
 	defer tick.Stop()
 	for {
@@ -74,18 +105,23 @@ func (r *repacker) keyspace(s *Store, n int) bool {
 		b := ks.lock(lo)
 		ks.recognize(b)
 		// Out of memory: the block keeps its old layout, which is answered correctly all the same.
-		worked := true
+		var plans func(*columns, *block) []plan
 		switch {
+		case !ks.current(b) && b.cold != nil:
+			_ = ks.repackOverlay(b)
 		case !ks.current(b):
-			b, _ = ks.repack(b, lo)
+			plans = repacked
 		case b.settles(began):
-			b, _ = ks.settle(b)
-		default:
-			worked = false
+			b.settled = true
+			plans = ks.settled
 		}
+		worked := plans != nil
 		hi, last := b.hi, b.open()
 		b.mu.Unlock()
 		s.gate.RUnlock()
+		if worked && errors.Is(ks.beside(s, lo, plans), hot.ErrFull) {
+			r.inPlace(s, ks, lo)
+		}
 		if last {
 			return true
 		}
@@ -102,4 +138,29 @@ func (r *repacker) keyspace(s *Store, n int) bool {
 		case <-time.After(pause):
 		}
 	}
+}
+
+// repacked plans the present columns.
+func repacked(cs *columns, b *block) []plan { return []plan{cs.repacking(b)} }
+
+// settled plans widths for counters that hardly grow any more; none if that gains little.
+func (ks *keyspace) settled(cs *columns, b *block) []plan {
+	if p, worth := ks.settling(cs, b); worth {
+		return []plan{p}
+	}
+	return nil
+}
+
+// inPlace re-packs a block that changes so fast that its new table was full before it was in place.
+func (r *repacker) inPlace(s *Store, ks *keyspace, lo uint64) {
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	if !s.serves(ks) {
+		return
+	}
+	b := ks.lock(lo)
+	if ks.recognize(b); !ks.current(b) {
+		b, _ = ks.repack(b, lo)
+	}
+	b.mu.Unlock()
 }

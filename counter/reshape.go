@@ -75,11 +75,16 @@ func (ks *keyspace) repack(b *block, mid uint64) (*block, error) {
 	if b.cold != nil {
 		return b, ks.repackOverlay(b)
 	}
+	return ks.replace(b, mid, ks.repacking(b))
+}
+
+// repacking is the plan of repack. REQUIRES b.mu held.
+func (cs *columns) repacking(b *block) plan {
 	load := sealLoad
 	if b.open() {
 		load = growLoad
 	}
-	return ks.replace(b, mid, ks.plan(b, b.lo, b.hi, b.tab.Len(), load))
+	return cs.plan(b, b.lo, b.hi, b.tab.Len(), load)
 }
 
 // replace makes the blocks of plans, which cover b's range in order, and puts them in the place of b. REQUIRES and

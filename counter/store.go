@@ -76,6 +76,7 @@ func Open(dir string, opts Options) (*Store, error) {
 	s.retention.bytes.Store(opts.RetainBytes)
 	s.packing.on.Store(opts.CompressLog)
 	s.tiers.init(opts.MaxMemory)
+	s.repacker.init(opts.Manual)
 	s.producers.table = producers.New(opts.Producers.withDefaults())
 	if dir != "" {
 		if err := (&recovery{Store: s}).run(dir); err != nil {

@@ -91,22 +91,18 @@ func (ks *keyspace) widen(b *block, mid uint64) *block {
 	return next
 }
 
-// settle chooses the widths of b again, for counters that hardly grow any more. It returns the block that is locked
-// then. REQUIRES b.mu held.
-func (ks *keyspace) settle(b *block) (*block, error) {
-	b.settled = true
+// settling plans the widths of b anew, for counters that hardly grow any more, and tells whether that is worth it.
+// REQUIRES b.mu held.
+func (ks *keyspace) settling(cs *columns, b *block) (p plan, worth bool) {
 	if b.cold != nil || b.open() {
-		return b, nil
+		return p, false
 	}
-	d := hot.NewDemand(ks.def.Columns)
+	d := hot.NewDemand(cs.def.Columns)
 	b.tab.Survey(d, b.lo, b.hi)
-	p := ks.planFor(d, b.lo, b.hi, 0, settleLoad, settledBits)
-	c := ks.placed(p.config(1))
-	if was := b.tab.Bytes(); c.Bytes() > was-was/settleGain {
-		return b, nil
-	}
+	p = cs.planFor(d, b.lo, b.hi, 0, settleLoad, settledBits)
 	p.settled = true
-	return ks.replace(b, b.lo, p)
+	was := b.tab.Bytes()
+	return p, ks.placed(p.config(1)).Bytes() <= was-was/settleGain
 }
 
 // settles tells whether it is time for settle. REQUIRES b.mu held.

@@ -1,6 +1,7 @@
 package counter
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -14,15 +15,18 @@ import (
 func playWidths(t testing.TB, rng *rand.Rand, s *Store, mid uint64) {
 	t.Helper()
 	ks := s.spaces[s.Schema().Counters()[rng.IntN(2)].ID].of(mid)
-	b := ks.lock(mid)
 	var err error
-	if rng.IntN(2) == 0 {
-		b, err = ks.settle(b)
-	} else {
+	switch rng.IntN(3) {
+	case 0:
+		err = ks.beside(s, mid, ks.settled)
+	case 1:
+		err = ks.beside(s, mid, repacked)
+	default:
+		b := ks.lock(mid)
 		b, err = ks.repack(b, mid)
+		b.mu.Unlock()
 	}
-	b.mu.Unlock()
-	if err != nil {
+	if err != nil && !errors.Is(err, errReshaped) {
 		t.Fatal(err)
 	}
 }
@@ -126,11 +130,12 @@ func TestWidths(t *testing.T) {
 		if b.settles(b.packed.Add(settleAfter-1)) || !b.open() && !b.settles(b.packed.Add(settleAfter)) {
 			t.Errorf("settles: not after %v", settleAfter)
 		}
-		edits, err := b.edits, error(nil)
-		if b, err = ks.settle(b); err != nil {
+		edits, open := b.edits, b.open()
+		b.mu.Unlock()
+		if err := ks.beside(s, b.lo, ks.settled); err != nil && !open {
 			t.Fatal(err)
 		}
-		if b.settles(time.Now().Add(2 * settleAfter)) {
+		if b = ks.lock(b.lo); b.settles(time.Now().Add(2 * settleAfter)) {
 			t.Error("got a settled block that settles again")
 		}
 		if !b.open() && b.edits == edits {

@@ -1,0 +1,160 @@
+package counter
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// TestBeside has several goroutines increment, set and delete while blocks are re-packed, sealed and written to files
+// beside them and the schema changes. What each item is must be exact, in memory and after a restart.
+func TestBeside(t *testing.T) {
+	newRand(t)
+	sim := vfs.NewSim()
+	opts := Options{BlockItems: 256, FS: sim, Manual: true}
+	s := openDir(t, "data", opts, "add counter a\nadd column a v hint=2 max=40 suffix=v\nadd column a w hint=8 max=8 suffix=w")
+	const writers, keys = 3, 900
+	ks := s.spaces[s.Schema().Counter("a").ID][0]
+	var reshaped atomic.Int64
+	var done atomic.Bool
+	var writing, moving sync.WaitGroup
+	models := make([]map[string]uint64, writers) // of mids that are w modulo writers
+	for w := range writers {
+		rng := rand.New(rand.NewPCG(*seed, uint64(w)+1))
+		model := map[string]uint64{}
+		models[w] = model
+		writing.Go(func() {
+			for round := 0; round < 3000 || reshaped.Load() < 60; round++ {
+				mid := rng.IntN(keys)*writers + w
+				key := fmt.Sprintf("%d.v", mid)
+				var err error
+				switch rng.IntN(8) {
+				case 0:
+					model[key] = rng.Uint64N(1 << 40)
+					err = s.Set(key, model[key])
+				case 1:
+					delete(model, key)
+					_, err = s.do(key, Op{Kind: OpDelete})
+				default:
+					model[key]++
+					_, err = s.Incr(key, 1)
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	moving.Go(func() {
+		rng := rand.New(rand.NewPCG(*seed, 99))
+		for i := 0; !done.Load(); i++ {
+			mid, err := rng.Uint64N(keys*writers), error(nil)
+			switch rng.IntN(12) {
+			case 0:
+				err = s.AlterScript(fmt.Sprintf("add column a x%d hint=4 max=20 default=%d suffix=x%d", i, i%3, i))
+				if err == nil && i > 50 {
+					err = s.AlterScript(fmt.Sprintf("drop column a x%d", i))
+				}
+			case 1:
+				err = s.Admin().Demote("a", mid)
+			case 2:
+				err = s.Admin().Promote("a", mid)
+			case 3:
+				err = ks.sealNow(s)
+			default:
+				plans := repacked
+				if rng.IntN(2) == 0 {
+					plans = ks.settled
+				}
+				if err = ks.beside(s, mid, plans); err == nil {
+					reshaped.Add(1)
+				}
+			}
+			if err != nil && !errors.Is(err, ErrNoBlock) && !errors.Is(err, errReshaped) && !errors.Is(err, hot.ErrFull) {
+				t.Error(err)
+				reshaped.Add(60) // or the writers would wait
+				return
+			}
+		}
+	})
+	writing.Wait()
+	done.Store(true)
+	moving.Wait()
+	check := func(what string, s *Store) {
+		t.Helper()
+		for w, model := range models {
+			for i := range keys {
+				key := fmt.Sprintf("%d.v", i*writers+w)
+				got, found, err := s.Get(key)
+				want, there := model[key]
+				if err != nil || got != want || found != there {
+					t.Fatalf("%s: %s: got %d, %v, %v, want %d, %v", what, key, got, found, err, want, there)
+				}
+			}
+		}
+	}
+	check("running", s)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Open("data", opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	check("restarted", again)
+}
+
+// sealNow is sealAhead however many items there are.
+func (ks *keyspace) sealNow(s *Store) error {
+	return ks.beside(s, hot.EndMid-1, func(cs *columns, b *block) []plan {
+		cut, ok := b.tab.Quantile(1 - headShare)
+		if !ok {
+			return nil
+		}
+		return []plan{cs.plan(b, b.lo, cut, 0, sealLoad), cs.plan(b, cut, b.hi, ks.blockItems, growLoad)}
+	})
+}
+
+// TestSealedAhead: the open block of rising ids is sealed before it is full, by nobody who inserts.
+func TestSealedAhead(t *testing.T) {
+	s := openDir(t, "", Options{BlockItems: aheadLeast}, seedScript)
+	defer s.Close()
+	ks := s.spaces[s.Schema().Counter("weibo").ID][0]
+	n := 0
+	for end := time.Now().Add(20 * time.Second); len(ks.dir.Load().blocks) < 3; n++ {
+		if err := s.Set(fmt.Sprintf("%d.cntrn", n*1000), uint64(n)); err != nil {
+			t.Fatal(err)
+		}
+		if b := ks.lock(hot.EndMid - 1); b.tab.Len() >= ks.aheadAt { // the rest is left for later
+			for blocks := ks.dir.Load(); ks.dir.Load() == blocks; b = ks.lock(hot.EndMid - 1) {
+				b.mu.Unlock()
+				if time.Now().After(end) {
+					t.Fatalf("a block of %d items is not sealed at %d", aheadLeast, ks.aheadAt)
+				}
+				time.Sleep(time.Millisecond)
+			}
+			b.mu.Unlock()
+		} else {
+			b.mu.Unlock()
+		}
+	}
+	for i := range n {
+		if got, found, err := s.Get(fmt.Sprintf("%d.cntrn", i*1000)); err != nil || !found || got != uint64(i) {
+			t.Fatalf("post %d: got %d, %v, %v", i*1000, got, found, err)
+		}
+	}
+	for _, b := range ks.dir.Load().blocks {
+		if !b.open() && b.tab.Len() > aheadLeast*(aheadShare-1)/aheadShare {
+			t.Errorf("got a sealed block of %d items", b.tab.Len())
+		}
+	}
+}
