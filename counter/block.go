@@ -47,6 +47,9 @@ type block struct {
 	id     uint64 // never used twice: names the image
 	from   uint64 // changes logged up to this offset are in it: where its image stood, when it was read back
 	edits  uint64 // inserts and deletes so far: a sorted copy of the mids is good while it stays
+	// Store.groups as the last group of changes, or exclusive batch, that changed something here had counted it: who reads
+	// in slices knows by it what to read again. A block that takes another's place has 0: the other one is dead.
+	grouped uint64
 
 	packed    time.Time // when its widths were chosen
 	settled   bool      // and chosen again since (widths.go)

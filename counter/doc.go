@@ -70,7 +70,8 @@
 // before the first is used. Operations on one item keep their order; neighbours on one block run under one lock, and what
 // several of them change goes to the log in one piece (stretch.go).
 // Operations that are one change, as an MSET's, or one look at several items, are a group (group.go): it is made whole
-// or refused whole, is one frame of the log, and no other group sees a part of it.
+// or refused whole, is one frame of the log, and no other group sees a part of it. A group of tens of thousands of reads
+// is run in slices, with others let in between, and what it promises is seen to by comparing (slices.go).
 //
 // # Numbered changes
 //

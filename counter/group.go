@@ -36,6 +36,7 @@ type groups struct {
 	b       *Batch
 	list    []group // since Reset, in order
 	locked  []*block
+	stamp   uint64                // of the group of changes that is made: see block.grouped; 0: none is
 	order   []int32               // operations by counter, mid and number
 	made    []int32               // operations whose rows were absent and were made, in order
 	lost    int                   // operations on pages that cannot be read
@@ -164,7 +165,7 @@ func (r *groups) runChanges(g group) {
 		}
 	}
 	defer r.show() // a refusal says nothing of what the blocks hold
-	b.s.groups.Add(1)
+	r.stamp = b.s.groups.Add(1)
 	silent := b.silent
 	b.silent = true // the group logs itself, in one piece: b.applied is 0
 	outOfRange := false
@@ -263,9 +264,12 @@ func (r *groups) show() {
 func (r *groups) unlock() {
 	for i, blk := range r.locked {
 		blk.holder, r.locked[i] = nil, nil
+		if r.stamp > 0 {
+			blk.grouped = r.stamp
+		}
 		blk.mu.Unlock()
 	}
-	r.locked = r.locked[:0]
+	r.locked, r.stamp = r.locked[:0], 0
 }
 
 // replaced has news, which are locked, take the place of old, which r has locked.

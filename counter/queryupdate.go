@@ -271,7 +271,7 @@ func (u *Update) item(b *Batch, mid uint64) error {
 		if err := ks.remove(blk, mid, p); err != nil {
 			return err
 		}
-		blk.mark(mid)
+		b.mark(blk, mid)
 		if b.s.log != nil {
 			b.pos = b.s.log.AppendDelete(ks.def.ID, mid)
 			blk.logged = b.pos
@@ -384,7 +384,7 @@ func (u *Update) setColumns(b *Batch, ks *keyspace, blk *block, mid uint64, p lo
 			blk.tab.Set(slot, f, values[i].Value)
 		}
 	}
-	blk.mark(mid)
+	b.mark(blk, mid)
 	if b.s.log != nil {
 		if len(values) == 1 {
 			b.pos = b.s.log.AppendSet(ks.def.ID, values[0].Column, mid, values[0].Value)

@@ -158,7 +158,7 @@ func (ks *keyspace) setFields(blk *block, p location, columns []int16, values []
 
 // rowChanged is changed for an OpSetRow.
 func (b *Batch) rowChanged(blk *block, op *Op, columns []int16, values []uint64) {
-	blk.mark(op.Mid)
+	b.mark(blk, op.Mid)
 	switch {
 	case b.silent:
 		blk.logged = max(blk.logged, b.applied)

@@ -58,7 +58,7 @@ type Store struct {
 	packing   packing
 	replayed  uint64 // log offset up to which the start replayed
 
-	groups    atomic.Uint64 // of changes, made so far: see group
+	groups    atomic.Uint64 // of changes, made so far, and exclusive batches: see group
 	producers ledger
 }
 

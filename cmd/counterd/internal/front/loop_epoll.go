@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -37,6 +38,7 @@ type loop struct {
 	epoll   int
 	file    *os.File // of epoll
 	raw     syscall.RawConn
+	asleep  atomic.Bool // waits for events
 	stopped chan struct{}
 
 	mu       sync.Mutex
@@ -179,13 +181,26 @@ func (l *loop) run() {
 	wake := func(uintptr) bool { return l.poll() }
 	for {
 		if !l.poll() && l.lanes.idle() {
-			if err := l.raw.Read(wake); err != nil { // sleeps until something is ready
+			l.asleep.Store(true)
+			err := l.raw.Read(wake) // sleeps until something is ready
+			l.asleep.Store(false)
+			if err != nil {
 				return
 			}
 		}
 		l.cycle()
 		runtime.Gosched() // others have their turn too
 	}
+}
+
+// overslept tells whether l sleeps although there are events for it.
+func (l *loop) overslept() bool {
+	if !l.asleep.Load() {
+		return false
+	}
+	p := []unix.PollFd{{Fd: int32(l.epoll), Events: unix.POLLIN}}
+	n, err := unix.Poll(p, 0)
+	return err == nil && n > 0
 }
 
 // poll looks for events and does not wait.

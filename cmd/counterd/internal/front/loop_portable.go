@@ -9,6 +9,9 @@ func newLoop(*Front) (*loop, error) { return &loop{}, nil }
 
 func (l *loop) stop() {}
 
+// overslept tells whether l sleeps although it has something to do: no loop does here.
+func (l *loop) overslept() bool { return false }
+
 // add starts the goroutine of s.
 func (l *loop) add(s *Session) error {
 	s.where.Store(away)

@@ -3,6 +3,7 @@ package front
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync/atomic"
 	"time"
 )
@@ -83,5 +84,21 @@ func (s *Session) watched(ctx context.Context, mark *atomic.Bool, after time.Dur
 		return true
 	default:
 		return false
+	}
+}
+
+// nap is long enough for the runtime to look for what the network has.
+const nap = 20 * time.Microsecond
+
+// GiveWay lets others have their turn. Who works for long outside of its loop calls it every 0.1 ms. The runtime looks at
+// the network only when a processor has nothing else to do, and otherwise each 10 ms: a loop that sleeps would have all
+// its connections wait so long where goroutines that work keep all processors. REQUIRES not InLoop.
+func (s *Session) GiveWay() {
+	runtime.Gosched()
+	for _, l := range s.front.loops {
+		if l.overslept() {
+			time.Sleep(nap)
+			return
+		}
 	}
 }

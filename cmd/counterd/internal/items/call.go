@@ -16,6 +16,9 @@ type Call struct {
 	// Elsewhere is the error for a post whose hash slot is not served here, by the slot; nil: of no cluster.
 	Elsewhere func(slot uint16) string
 
+	// Pause lets others have their turn, in a long command: see Breathe; nil: nobody waits for this one.
+	Pause func()
+
 	skip     int32      // replies that the one being given stands for too
 	hint     uint32     // counter.Once.Hint of the last numbered command
 	numbered *numbering // nil: there was none yet
@@ -48,6 +51,16 @@ func (c *Call) Answer(i int) (next int) {
 // owe notes a reply to be given when the batch has run.
 func (c *Call) owe(reply func(*Call, *Owed), op, n int) {
 	c.Owed = append(c.Owed, Owed{reply: reply, op: int32(op), n: int32(n)})
+}
+
+// breath is how many parts of a command are planned, or answered, between two pauses: 30 us.
+const breath = 512
+
+// Breathe lets others have their turn now and then, while part i of a long command is planned or answered.
+func (c *Call) Breathe(i int) {
+	if i%breath == breath-1 && c.Pause != nil {
+		c.Pause()
+	}
 }
 
 // Owe notes a reply that is not of package items.

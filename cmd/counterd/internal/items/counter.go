@@ -20,6 +20,7 @@ func CounterMGet(c *Call, args [][]byte) {
 	}
 	first, reply := c.Batch.Len(), replyRows
 	for i, a := range args[2:] {
+		c.Breathe(i)
 		mid, ok := schema.ParseMid(a)
 		if !ok {
 			text := ErrNoMid(a)

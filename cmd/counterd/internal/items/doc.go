@@ -18,6 +18,8 @@
 // Most replies are functions of the package with two numbers beside them, and allocate nothing. Closures are left to
 // what is rare: keys that name the wrong thing, HMGET and HSCAN of items.
 //
+// A read of thousands of keys is planned and answered with others served in between: Call.Breathe.
+//
 // # Files
 //
 //	call.go                        what a handler sees

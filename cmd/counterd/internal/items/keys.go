@@ -75,7 +75,8 @@ func Del(c *Call, args [][]byte) {
 // Exists is EXISTS key [key ...].
 func Exists(c *Call, args [][]byte) {
 	first := c.Batch.Len()
-	for _, a := range args[1:] {
+	for i, a := range args[1:] {
+		c.Breathe(i)
 		if k, ok := c.key(a); ok {
 			c.op(counter.OpExists, k, 0)
 		}

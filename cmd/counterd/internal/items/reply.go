@@ -140,6 +140,7 @@ func (c *Call) rows(o *Owed, columns []uint8) {
 	}
 	c.Out.Array(int(o.n))
 	for i := range int(o.n) {
+		c.Breathe(i)
 		op := c.Batch.Op(int(o.op) + i)
 		if c.refused(op) {
 			continue

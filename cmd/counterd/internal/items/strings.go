@@ -26,7 +26,8 @@ func Get(c *Call, args [][]byte) {
 func MGet(c *Call, args [][]byte) {
 	c.owe(replyArray, 0, len(args)-1)
 	first := c.Batch.Len()
-	for _, a := range args[1:] {
+	for i, a := range args[1:] {
+		c.Breathe(i)
 		if k, ok := c.key(a); ok && !whole(k) {
 			c.owe(replyGet, c.op(counter.OpGet, k, 0), 0)
 		} else {

@@ -175,6 +175,11 @@ func (c *call) Flush() {
 		}
 		c.answered(n)
 	}
+	c.reply(began)
+}
+
+// reply appends the replies that are owed for the batch, which was run, and accounts for it.
+func (c *call) reply(began time.Time) {
 	hits := int64(0)
 	for i := range c.Batch.Len() {
 		if c.Batch.Op(i).Found {
@@ -184,6 +189,7 @@ func (c *call) Flush() {
 	for i, next := 0, 0; i < len(c.Owed); i = next {
 		size := c.Out.Len()
 		next = c.Answer(i)
+		c.Breathe(i)
 		if reply := c.Out.From(size); len(reply) > 0 && reply[0] == '-' {
 			c.failed(c.runOf(i), reply)
 		}

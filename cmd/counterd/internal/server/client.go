@@ -68,6 +68,11 @@ func (c *client) Command(args [][]byte) {
 			c.lastName = append(c.lastName[:0], args[0]...)
 		}
 	}
+	if len(args) > longArgs && c.InLoop() {
+		c.catchUp()
+		c.Postpone(args)
+		return
+	}
 	if c.loading || c.store != c.srv.current.Load() {
 		if !c.catchUp() {
 			c.Postpone(args)
@@ -81,7 +86,11 @@ func (c *client) Command(args [][]byte) {
 	if cmd != nil && cmd.Plan != nil && cmd.Takes(args) && c.authed && !c.multi.active && !c.loading &&
 		(c.confined == 0 || c.confined == confinedReader && cmd.Reads()) && c.srv.node.Lets(cmd.Flags) && c.may(cmd, args) &&
 		(c.srv.cluster == nil || c.local(cmd, args)) {
-		c.plan(cmd, args)
+		if len(args) > longArgs && c.srv.cluster == nil && cmd.Reads() {
+			c.readLong(cmd, args)
+		} else {
+			c.plan(cmd, args)
+		}
 		return
 	}
 	if !c.catchUp() || c.InLoop() && c.mayWait(cmd, args) {

@@ -51,13 +51,15 @@
 // In its loop a session must not wait. These make it leave (front.Session.Postpone and Leave), and go on elsewhere:
 //
 //	a command that is not planned and that Redis does not call fast   EXEC, WAIT, PSYNC, FLUSHALL, INFO, ...
+//	a command of more than 512 arguments                              long.go
 //	a batch on cold files                                             Batch.Cold
 //	a commit that needs the disk                                      Ack.Waits: appendfsync always, a disk that lags
 //	replies that the connection does not take                         Session.Send
 //	a pause                                                           client.unheld
 //
 // Subscribers and replicas stay in their loop: what they are sent is written by goroutines of their own (package
-// pubsub, repl.Peer). What a loop does wait for: short locks, the store's gate while somebody has it exclusively, and
+// pubsub, repl.Peer). Who works for long elsewhere lets others have their turn (front.Session.GiveWay): one processor may be
+// all there is. What a loop does wait for: short locks, the store's gate while somebody has it exclusively, and
 // write() of the log.
 //
 // # Files
@@ -66,6 +68,7 @@
 //	handler.go                     what package front asks of a connection, and of the server
 //	client.go                      a connection's protocol state; whether a command is planned, queued or executed
 //	call.go                        a connection's way to the store: what is planned, run and committed
+//	long.go                        commands of very many arguments
 //	check.go confined.go           which commands are refused; what a subscriber, a replica or a port for reads may send
 //	table.go commandcmd.go         the rows of the command table, which is package command's; COMMAND
 //	users.go aclcmd.go             who a connection is, and what becomes of it when users change; ACL

@@ -1,0 +1,156 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
+	"github.com/counterd/counterd/counter"
+)
+
+// longStore has posts that a MGET finds in many small blocks.
+func longStore(t *testing.T) *Server {
+	s := wireServeStore(t, t.TempDir(), counter.Options{BlockItems: 512}, nil)
+	c := wireDial(t, s, 2)
+	for at := range 4 {
+		c.want("MSET"+strings.Join(longKeys(at*1000, 1000, " %d.cntrn 7 %d.cntcm 8"), ""), "+OK")
+	}
+	return s
+}
+
+func longKeys(from, n int, form string) (list []string) {
+	for i := range n {
+		mid := 10 * (from + i)
+		list = append(list, strings.ReplaceAll(form, "%d", fmt.Sprint(mid)))
+	}
+	return list
+}
+
+// TestLongReads asks the same by one long command and by many short ones, with keys of all kinds among them; at the same
+// time for other connections, and in a pipeline.
+func TestLongReads(t *testing.T) {
+	s := longStore(t)
+	c := wireDial(t, s, 2)
+	var keys, mids []string
+	for i, key := range longKeys(0, 4200, "%d.cntrn") { // the last 200 are absent
+		switch i % 97 {
+		case 0:
+			key = "no key"[:2] + key
+		case 1:
+			key = strings.TrimSuffix(key, ".cntrn")
+		}
+		keys = append(keys, key)
+		mids = append(mids, fmt.Sprint(10*i))
+	}
+	long := func(words string, args []string, tail string) resptest.Value {
+		// Between two of others, in one packet.
+		incr := resptest.Append(nil, "INCR", "1.cntrn")
+		packet := resptest.Append(slices.Clone(incr), strings.Fields(words+" "+strings.Join(args, " ")+tail)...)
+		if _, err := c.conn.Write(append(packet, incr...)); err != nil {
+			t.Fatal(err)
+		}
+		before := c.read()
+		v := c.read()
+		if after := c.read(); after.N != before.N+1 {
+			t.Errorf("%s: got %d behind it and %d before", words, after.N, before.N)
+		}
+		return v
+	}
+	for _, words := range []string{"MGET", "COUNTER.MGET weibo", "EXISTS"} {
+		args, tail := keys, ""
+		if words == "COUNTER.MGET weibo" {
+			args, tail = mids, " COLUMNS repost"
+		}
+		got := long(words, args, tail)
+		var want []resptest.Value
+		sum := int64(0)
+		for at := 0; at < len(args); at += 100 {
+			v := c.do(words + " " + strings.Join(args[at:at+100], " ") + tail)
+			want, sum = append(want, v.List...), sum+v.N
+		}
+		if words == "EXISTS" {
+			if got.N != sum {
+				t.Errorf("EXISTS of all: got %d, want %d", got.N, sum)
+			}
+			continue
+		}
+		if len(got.List) != len(want) {
+			t.Fatalf("%s: got %d values, want %d", words, len(got.List), len(want))
+		}
+		for i, v := range got.List {
+			if v.Raw != want[i].Raw {
+				t.Fatalf("%s %s: got %q, want %q", words, args[i], v.Raw, want[i].Raw)
+			}
+		}
+	}
+	if got := long("COUNTER.MGET weibo", append(mids[:1000:1000], "x"), "").String(); !strings.HasPrefix(got, "-ERR 'x' is not a mid") {
+		t.Errorf("got %.60s", got)
+	}
+	if got := long("COUNTER.MGET nothing", mids, "").String(); !strings.HasPrefix(got, "-ERR no counter 'nothing'") {
+		t.Errorf("got %.60s", got)
+	}
+	c.want("MULTI", "+OK")
+	c.want("EXISTS "+strings.Join(keys, " "), "+QUEUED")
+	if got := c.do("EXEC"); len(got.List) != 1 || got.List[0].N < 3000 {
+		t.Errorf("got %.60s", got.String())
+	}
+}
+
+// TestLongReadSeesMSetWhole has connections give many posts one value, by MSET and by transactions, while others read
+// them all by one command, which lets others in all the while: nobody sees a part of a change.
+func TestLongReadSeesMSetWhole(t *testing.T) {
+	s := longStore(t)
+	stop := make(chan struct{})
+	ended := make(chan error, 2)
+	for i := range cap(ended) {
+		c := wireDial(t, s, 2)
+		go func() {
+			for n := 1; ; n++ {
+				select {
+				case <-stop:
+					ended <- nil
+					return
+				default:
+				}
+				mset := resptest.Append(nil, strings.Fields("MSET"+strings.Join(longKeys(0, 600, fmt.Sprintf(" %%d.cntcm %d", n%200)), ""))...)
+				if i == 0 {
+					mset = append(append([]byte("MULTI\r\n"), mset...), "INCR 3.cntcm\r\nEXEC\r\n"...)
+				}
+				if _, err := c.conn.Write(mset); err != nil {
+					ended <- err
+					return
+				}
+				replies := 1
+				if i == 0 {
+					replies = 4
+				}
+				for range replies {
+					if _, err := resptest.Read(c.r, 2); err != nil {
+						ended <- err
+						return
+					}
+				}
+			}
+		}()
+	}
+	reader := wireDial(t, s, 2)
+	command := "MGET " + strings.Join(longKeys(0, 4000, "%d.cntcm"), " ")
+	for range 25 {
+		values := make(map[string]int)
+		for _, v := range reader.do(command).List[:600] {
+			values[v.Text]++
+		}
+		if len(values) != 1 {
+			t.Errorf("a part of a change is seen: values, and how many have them: %v", values)
+			break
+		}
+	}
+	close(stop)
+	for range cap(ended) {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}

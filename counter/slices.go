@@ -1,0 +1,188 @@
+package counter
+
+import "github.com/counterd/counterd/schema"
+
+// A long read is a group of very many reads, in slices: others have the gate and all locks in between. What groups
+// promise holds all the same: no group of changes is seen in part.
+//
+//	pass      slice, pause, slice, pause, ...    each notes Store.groups before it
+//	compare   all blocks that were read, one lock after the other, with Store.groups the same before and behind it:
+//	            the blocks that no group has changed since they were read are as they would all be read now
+//	            the others' items are read again: the next pass
+//
+// A pass is shorter than the one before, as only what was changed together with something else is read again: changes of
+// one item do not matter. Where groups of changes are faster than that, the last pass is made under all locks.
+type longRead struct {
+	b      *Batch
+	pause  func()
+	schema *schema.Schema
+	since  map[*block]uint64 // blocks read, and Store.groups before the first of their reads
+	again  []int32           // numbers of operations to be made again
+}
+
+const (
+	// sliceOps is how many operations are run between two pauses: 50 us where all are misses of the cache.
+	sliceOps = 256
+	// maxPasses is how many are made before the last. 1,000 MSETs a second of posts of the same blocks leave two in most
+	// cases.
+	maxPasses = 6
+	// maxCompares is how often all blocks are compared until no group of changes came in between: 1,000 blocks take 50 us.
+	maxCompares = 32
+)
+
+// RunLong is Run of a batch that is one group of reads, and may be long: after every 256 operations the batch is ended,
+// pause is called, and it is begun again. It is false, and nothing that was read can be told, where the schema has
+// changed meanwhile: the operations have to be made anew. The error is Begin's, and the batch is not open then.
+// REQUIRES the batch to be open, and not exclusive.
+func (b *Batch) RunLong(pause func()) (done bool, err error) {
+	r := longRead{b: b, pause: pause, schema: b.Schema(), since: make(map[*block]uint64)}
+	for from := 0; from < len(b.ops); from += sliceOps {
+		if from > 0 {
+			if done, err = r.rest(); !done {
+				return false, err
+			}
+		}
+		if !r.slice(from, min(from+sliceOps, len(b.ops))) {
+			return true, nil
+		}
+	}
+	b.located = len(b.ops)
+	for range maxPasses {
+		if !r.compare() {
+			break
+		}
+		if len(r.again) == 0 {
+			return true, nil
+		}
+		for list := r.again; len(list) > 0; {
+			if done, err = r.rest(); !done {
+				return false, err
+			}
+			n := min(sliceOps, len(list))
+			if !r.repeat(list[:n]) {
+				return true, nil
+			}
+			list = list[n:]
+		}
+	}
+	r.alone()
+	return true, nil
+}
+
+// rest lets others go on.
+func (r *longRead) rest() (same bool, err error) {
+	r.b.End()
+	r.pause()
+	if err := r.b.Begin(); err != nil {
+		return false, err
+	}
+	return r.b.Schema() == r.schema, nil
+}
+
+// slice reads some for the first time; false: one of them is not to be touched, and all say so.
+func (r *longRead) slice(from, to int) bool {
+	b := r.b
+	before := b.s.groups.Load()
+	b.ask()
+	b.locateThose(from, to)
+	if b.groups.disowned(group{from: 0, to: len(b.ops)}) {
+		return false
+	}
+	b.runEach(from, to)
+	last := (*block)(nil)
+	for i := from; i < to; i++ {
+		if blk := b.ops[i].block; blk != last {
+			r.read(blk, before)
+			last = blk
+		}
+	}
+	return true
+}
+
+// read notes that blk was read when Store.groups was before, or later.
+func (r *longRead) read(blk *block, before uint64) {
+	if _, ok := r.since[blk]; !ok {
+		r.since[blk] = before
+	}
+}
+
+// compare finds out what has to be read again; false: blocks are too many for so many groups of changes.
+func (r *longRead) compare() (settled bool) {
+	b := r.b
+	r.again = r.again[:0]
+	stale := 0
+	for range maxCompares {
+		now := b.s.groups.Load()
+		for blk, before := range r.since {
+			blk.mu.Lock()
+			if blk.dead || blk.grouped > before {
+				r.since[blk] = gone
+				stale++
+			}
+			blk.mu.Unlock()
+		}
+		if settled = b.s.groups.Load() == now; settled {
+			break
+		}
+	}
+	if stale == 0 {
+		return settled
+	}
+	for i := range b.ops {
+		if r.since[b.ops[i].block] == gone {
+			r.again = append(r.again, int32(i))
+		}
+	}
+	for blk, before := range r.since {
+		if before == gone {
+			delete(r.since, blk)
+		}
+	}
+	return settled
+}
+
+// gone stands for a block whose items have to be read again.
+const gone = ^uint64(0)
+
+// repeat reads operations again.
+func (r *longRead) repeat(list []int32) bool {
+	b := r.b
+	before := b.s.groups.Load()
+	b.ask()
+	for _, i := range list {
+		b.ops[i].forget()
+		b.locateThose(int(i), int(i)+1)
+		if b.groups.disowned(group{from: 0, to: len(b.ops)}) {
+			return false
+		}
+		b.runEach(int(i), int(i)+1)
+		r.read(b.ops[i].block, before)
+	}
+	return true
+}
+
+// alone reads with all blocks locked what has to be read again.
+func (r *longRead) alone() {
+	b := r.b
+	from := make([]*block, len(b.ops))
+	for i := range b.ops {
+		from[i] = b.ops[i].block
+	}
+	b.locate()
+	all := group{from: 0, to: len(b.ops)}
+	if b.groups.disowned(all) {
+		return
+	}
+	b.groups.lock(all)
+	defer b.groups.unlock()
+	for i := range b.ops {
+		op := &b.ops[i]
+		blk := op.ks.dir.Load().find(op.Mid)
+		if before, ok := r.since[blk]; ok && blk == from[i] && blk.grouped <= before {
+			continue
+		}
+		op.forget()
+		b.apply(blk, op)
+	}
+	b.groups.show()
+}
