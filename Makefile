@@ -6,7 +6,7 @@ PKG ?= ./...
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 20s
 
-.PHONY: help build run demo demo-cluster test units unit race e2e setup lint dist sim bench bench-compare bench-peers bench-tails bench-scaling bench-large bench-cluster chaos fuzz crash page failover clean
+.PHONY: help build run demo demo-cluster test units unit race e2e setup lint dist sim bench bench-compare bench-peers bench-tails bench-scaling bench-large bench-huge bench-cluster chaos fuzz crash page failover clean
 
 help:
 	@echo 'make run        build counterd and start it with the example schema on 127.0.0.1:$(PORT) (PORT=...)'
@@ -21,6 +21,7 @@ help:
 	@echo 'make bench-tails   what users wait while the server makes snapshots, moves posts to files, is flooded ..., beside redis-server; POSTS= RATE= PEER_BIN='
 	@echo 'make bench-scaling what a second processor gives'
 	@echo 'make bench-large   100 M posts beside 1 M, and 1,000 M with most on disk; LARGE= SMALL= HUGE= MAXMEMORY='
+	@echo 'make bench-huge    what 1,000 M posts cost on one machine, or POSTS=10000000000, built in bulk: disk, memory, start, old pages, rewrites, scrub'
 	@echo 'make bench-cluster what a cluster of 1,000 nodes with 10^11 posts takes, on paper beside Redis Cluster; ARGS= as of counterbench cluster'
 	@echo 'make fuzz       every fuzz target for FUZZTIME=$(FUZZTIME)'
 	@echo 'make page       the status page in a Chromium, with pictures of it in bin/page (make test does it too where there is one)'
@@ -115,6 +116,9 @@ bench-scaling: build
 
 bench-large: build
 	@bench/large.sh
+
+bench-huge: build
+	@bench/huge.sh
 
 bench-cluster: build
 	@bin/counterbench cluster $(ARGS)
