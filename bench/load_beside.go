@@ -361,14 +361,17 @@ func (w *floodWork) do(ctx context.Context, until time.Duration, mark mark) erro
 		case <-ctx.Done():
 		case <-time.After(until - clock()):
 		}
-		over()
 		if err := w.proc.tell("stop"); err != nil {
 			return err
 		}
 	}
-	rest, err := w.proc.hear("over")
+	rest, err := w.proc.hear("over") // of a pipeline when all of it was answered
+	over()
 	if w.load.Copy {
-		over()
+		w.watcher.forks()
+		if _, err := w.watcher.next(ctx); err != nil {
+			return err
+		}
 	}
 	if err != nil {
 		return err

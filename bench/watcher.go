@@ -25,7 +25,8 @@ type watcher struct {
 	last    look
 	saves   spans // made by itself or by somebody: snapshots and rewritten logs that were seen under way
 	saving  bool
-	peak    int64 // of rss, since the last rest
+	saved   bool  // one was seen under way, or told of, since the last rest
+	peak    int64 // of rss, since then
 	forked  int64 // most that a forked process had to itself, since then
 	err     error
 	ended   bool
@@ -134,8 +135,11 @@ func (w *watcher) look() error {
 		w.saves[len(w.saves)-1].to = l.at
 	}
 	w.saving, w.last = saving, l
+	w.saved = w.saved || saving
 	w.peak = max(w.peak, l.rss)
-	w.forked = max(w.forked, l.forked())
+	if w.saved { // else what it says is of an earlier one
+		w.forked = max(w.forked, l.forked())
+	}
 	w.changed.Broadcast()
 	return nil
 }
@@ -179,8 +183,15 @@ func (w *watcher) until(ctx context.Context, is func(*look) bool) (look, error) 
 func (w *watcher) rest() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.peak, w.forked = w.last.rss, 0
+	w.peak, w.forked, w.saved = w.last.rss, 0, w.saving
 	return w.last.rss
+}
+
+// forks says that a process is to be forked, which may be over before the next look.
+func (w *watcher) forks() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.saved = true
 }
 
 // most returns the peak since the last rest, and what a forked process had to itself.

@@ -184,6 +184,9 @@ func TestWhile(t *testing.T) {
 		t.Errorf("%+v", flood)
 	}
 	for _, b := range flood.Results {
+		if b.Forked != 0 {
+			t.Errorf("%d bytes of a process forked, and none was: those are of the snapshot before", b.Forked)
+		}
 		if b.Work <= 0 || b.Quiet.Count == 0 || b.Busy.Count == 0 {
 			t.Errorf("%+v", b)
 		}

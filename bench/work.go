@@ -143,6 +143,7 @@ func (w *saveWork) do(ctx context.Context, _ time.Duration, mark mark) error {
 	if _, err := w.send(ctx, w.command); err != nil {
 		return err
 	}
+	w.watcher.forks()
 	l, err := w.watcher.until(ctx, func(l *look) bool { return l.info[w.running] != "1" })
 	if err != nil {
 		return err

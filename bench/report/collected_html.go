@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -349,7 +350,7 @@ func (b *Beside) growth() string {
 // took says how often it happened, and how long that took.
 func (b *Beside) took() string {
 	if b.Work > 0 {
-		return Rate(b.Work) + " commands/s"
+		return short(math.Round(b.Work)) + " commands/s"
 	}
 	if len(b.Seconds) == 0 {
 		return ""
