@@ -21,6 +21,7 @@ type Batch struct {
 	within []bounded // bounds of additions that have some
 	sets   rowSets   // what OpSetRows give
 
+	door            *door // of the store's gate
 	open, exclusive bool
 	stamp           uint64 // of an exclusive batch: see block.grouped
 
@@ -43,7 +44,7 @@ type Batch struct {
 
 // NewBatch returns an empty batch.
 func (s *Store) NewBatch() *Batch {
-	b := &Batch{sight: sight{s: s, here: true}}
+	b := &Batch{door: s.gate.door(), sight: sight{s: s, here: true}}
 	b.groups.b = b
 	b.stretch.b, b.stretch.most = b, maxStretch
 	return b
@@ -51,9 +52,9 @@ func (s *Store) NewBatch() *Batch {
 
 // Begin opens the batch for operations, beside other batches.
 func (b *Batch) Begin() error {
-	b.s.gate.RLock()
+	b.door.RLock()
 	if b.s.closed {
-		b.s.gate.RUnlock()
+		b.door.RUnlock()
 		return ErrClosed
 	}
 	b.open = true
@@ -97,7 +98,7 @@ func (b *Batch) End() {
 		}
 		b.s.gate.Unlock()
 	} else {
-		b.s.gate.RUnlock()
+		b.door.RUnlock()
 	}
 }
 

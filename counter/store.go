@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/counterd/counterd/counter/internal/arena"
@@ -30,7 +29,7 @@ type Store struct {
 	opts  Options
 	arena arena.Arena
 
-	gate   sync.RWMutex
+	gate   gate
 	closed bool                          // guarded by gate
 	schema atomic.Pointer[schema.Schema] // written under gate held exclusively
 	spaces []space                       // by counter id, nil where dropped; guarded by gate
@@ -70,7 +69,7 @@ func Open(dir string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{opts: opts, grouped: opts.Grouped}
+	s := &Store{opts: opts, gate: newGate(), grouped: opts.Grouped}
 	s.repl.s = s
 	s.schema.Store(schema.Empty())
 	s.retention.bytes.Store(opts.RetainBytes)

@@ -38,9 +38,9 @@ type Row[C any] struct {
 	// everything.
 	Asks func(r Rights, args [][]byte) (refused int)
 
-	// Executions, the nanoseconds they took together, those refused before they ran, and those answered by an error.
-	Calls, Nanos, Rejected, Failed atomic.Int64
-	Times                          Histogram
+	// Executions refused before they ran, and those answered by an error. What was executed: see Account.
+	Rejected, Failed atomic.Int64
+	executed         executed
 
 	hash   idmp.Hash // of the name; set by NewTable
 	access *Access   // set by NewTable

@@ -99,7 +99,7 @@ func (t *Table[C]) Lookup(name []byte) *Row[C] {
 
 // Calls is how many commands were executed.
 func (t *Table[C]) Calls() (n int64) {
-	t.Each(func(cmd *Row[C]) { n += cmd.Calls.Load() })
+	t.Each(func(cmd *Row[C]) { n += cmd.Calls() })
 	return n
 }
 

@@ -16,40 +16,66 @@ const timeBuckets = 25
 // Histogram counts executions by their time. Bucket i has those of more than 2^(i-1) and at most 2^i microseconds, the
 // last one all that are longer: one atomic addition for a run of equal commands, and as fine as LATENCY HISTOGRAM shows
 // it. Commands of a batch are counted with their share of the batch's time, as in "usec" of INFO commandstats.
-type Histogram [timeBuckets]atomic.Int64
+type Histogram [timeBuckets]int64
 
-// add counts n executions of equal length.
-func (h *Histogram) add(n int64, each time.Duration) {
-	h[min(bits.Len64(uint64(max(each-1, 0)/time.Microsecond)), timeBuckets-1)].Add(n)
+// bucketOf is the bucket of executions that take some time each.
+func bucketOf(each time.Duration) int {
+	return min(bits.Len64(uint64(max(each-1, 0)/time.Microsecond)), timeBuckets-1)
+}
+
+// executed counts the executions of a command, in a part for each loop: parts of one on cache lines that all loops write
+// would cost each of them 30 ns. A part is made when its loop first executes the command.
+type executed [lanes]atomic.Pointer[part]
+
+// lanes is how many parts there are at most: where there are more loops, some share one.
+const lanes = 64
+
+// part is what one loop counts: four cache lines.
+type part struct {
+	calls, nanos atomic.Int64
+	times        [timeBuckets]atomic.Int64
+	_            [256 - 8*(timeBuckets+2)]byte
+}
+
+// of returns the part of a lane.
+func (e *executed) of(lane int) *part {
+	place := &e[lane%lanes]
+	p := place.Load()
+	if p == nil {
+		place.CompareAndSwap(nil, new(part))
+		p = place.Load()
+	}
+	return p
+}
+
+// each calls f for all parts.
+func (e *executed) each(f func(p *part)) {
+	for i := range e {
+		if p := e[i].Load(); p != nil {
+			f(p)
+		}
+	}
 }
 
 // bound is the longest time of bucket i in microseconds.
 func bound(i int) int64 { return 1 << i }
 
-// Counts are the executions in each bucket, read one after the other.
+// Counts are the executions in each bucket.
 func (h *Histogram) Counts() (counts [timeBuckets]uint64) {
-	for i := range h {
-		counts[i] = uint64(h[i].Load())
+	for i, n := range h {
+		counts[i] = uint64(n)
 	}
 	return counts
-}
-
-// reset forgets all.
-func (h *Histogram) reset() {
-	for i := range h {
-		h[i].Store(0)
-	}
 }
 
 // Percentile is the bound of the bucket that p of all executions, 0..1, do not exceed.
 func (h *Histogram) Percentile(p float64) int64 {
 	total := int64(0)
-	for i := range h {
-		total += h[i].Load()
+	for _, n := range h {
+		total += n
 	}
 	rest := int64(math.Ceil(p * float64(total)))
-	for i := range h {
-		n := h[i].Load()
+	for i, n := range h {
 		if rest -= n; n > 0 && rest <= 0 {
 			return bound(i)
 		}
@@ -57,26 +83,55 @@ func (h *Histogram) Percentile(p float64) int64 {
 	return bound(timeBuckets - 1)
 }
 
-// Account counts n executions that took some time together.
-func (cmd *Row[C]) Account(n int64, took time.Duration) {
-	cmd.Calls.Add(n)
-	cmd.Nanos.Add(int64(took))
-	cmd.Times.add(n, took/time.Duration(n))
+// Account counts n executions that took some time together. lane is front.Session.Lane.
+func (cmd *Row[C]) Account(lane int, n int64, took time.Duration) {
+	p := cmd.executed.of(lane)
+	p.calls.Add(n)
+	p.nanos.Add(int64(took))
+	p.times[bucketOf(took/time.Duration(n))].Add(n)
+}
+
+// Calls is how many executions were counted.
+func (cmd *Row[C]) Calls() (sum int64) {
+	cmd.executed.each(func(p *part) { sum += p.calls.Load() })
+	return sum
+}
+
+// Nanos is how many nanoseconds they took together.
+func (cmd *Row[C]) Nanos() (sum int64) {
+	cmd.executed.each(func(p *part) { sum += p.nanos.Load() })
+	return sum
+}
+
+// Times are they by their time, read one after the other.
+func (cmd *Row[C]) Times() *Histogram {
+	var h Histogram
+	cmd.executed.each(func(p *part) {
+		for i := range p.times {
+			h[i] += p.times[i].Load()
+		}
+	})
+	return &h
 }
 
 // ResetStats is CONFIG RESETSTAT for one command.
 func (cmd *Row[C]) ResetStats() {
-	for _, n := range []*atomic.Int64{&cmd.Calls, &cmd.Nanos, &cmd.Rejected, &cmd.Failed} {
-		n.Store(0)
-	}
-	cmd.Times.reset()
+	cmd.Rejected.Store(0)
+	cmd.Failed.Store(0)
+	cmd.executed.each(func(p *part) {
+		p.calls.Store(0)
+		p.nanos.Store(0)
+		for i := range p.times {
+			p.times[i].Store(0)
+		}
+	})
 }
 
 // ReplyHistogram answers LATENCY HISTOGRAM [command ...]. Names that are unknown, or not called yet, are left out.
 func (t *Table[C]) ReplyHistogram(out *resp.Replies, args [][]byte) {
 	var called []*Row[C]
 	add := func(cmd *Row[C]) {
-		if cmd.Calls.Load() > 0 {
+		if cmd.Calls() > 0 {
 			called = append(called, cmd)
 		}
 	}
@@ -93,12 +148,12 @@ func (t *Table[C]) ReplyHistogram(out *resp.Replies, args [][]byte) {
 		out.BulkString(cmd.Name)
 		out.Map(2)
 		out.BulkString("calls")
-		out.Int(cmd.Calls.Load())
+		out.Int(cmd.Calls())
 		out.BulkString("histogram_usec")
-		var counts [timeBuckets]int64
+		counts := cmd.Times()
 		kinds := 0
-		for i := range counts {
-			if counts[i] = cmd.Times[i].Load(); counts[i] > 0 {
+		for _, n := range counts {
+			if n > 0 {
 				kinds++
 			}
 		}
@@ -118,21 +173,21 @@ func (t *Table[C]) ReplyHistogram(out *resp.Replies, args [][]byte) {
 func (t *Table[C]) ReplyDoctor(out *resp.Replies, _ [][]byte) {
 	var most, longest *Row[C]
 	t.Each(func(cmd *Row[C]) {
-		if cmd.Calls.Load() == 0 {
+		if cmd.Calls() == 0 {
 			return
 		}
-		if most == nil || cmd.Nanos.Load() > most.Nanos.Load() {
+		if most == nil || cmd.Nanos() > most.Nanos() {
 			most = cmd
 		}
-		if longest == nil || cmd.Times.Percentile(1) > longest.Times.Percentile(1) {
+		if longest == nil || cmd.Times().Percentile(1) > longest.Times().Percentile(1) {
 			longest = cmd
 		}
 	})
 	text := "No command has been executed yet.\n"
 	if most != nil {
-		text = "Most time went to '" + most.Name + "': " + strconv.FormatInt(most.Calls.Load(), 10) + " calls, " +
-			strconv.FormatInt(most.Nanos.Load()/1000, 10) + " us in all. The longest execution was of '" + longest.Name +
-			"', at most " + strconv.FormatInt(longest.Times.Percentile(1), 10) + " us. See LATENCY HISTOGRAM and SLOWLOG GET.\n"
+		text = "Most time went to '" + most.Name + "': " + strconv.FormatInt(most.Calls(), 10) + " calls, " +
+			strconv.FormatInt(most.Nanos()/1000, 10) + " us in all. The longest execution was of '" + longest.Name +
+			"', at most " + strconv.FormatInt(longest.Times().Percentile(1), 10) + " us. See LATENCY HISTOGRAM and SLOWLOG GET.\n"
 	}
 	out.Text(text)
 }

@@ -246,7 +246,8 @@ func (f *Front) open(conn net.Conn, conf config.Config, port Port, t *secure) (*
 		s.conn.secure = t
 		t.over(&s.conn)
 	}
-	s.loop = f.loops[int(s.id)%len(f.loops)]
+	s.lane = int(s.id) % len(f.loops)
+	s.loop = f.loops[s.lane]
 	s.lastRead.Store(f.clock.Load())
 	s.Trust(trusted)
 	return s, nil

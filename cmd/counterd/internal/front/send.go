@@ -40,7 +40,7 @@ func (s *Session) transmit() error {
 	}
 	if s.InLoop() {
 		n, err := s.conn.offer(s.out.From(0))
-		s.front.totals.OutBytes.Add(int64(n))
+		s.front.totals.OutBytes.Add(s.Lane(), int64(n))
 		s.out.Sent(n)
 		if err == nil && (s.out.Len() > 0 || s.conn.unsent()) {
 			s.waits = true
@@ -70,7 +70,7 @@ func (s *Session) Write(p []byte) (int, error) {
 		n += m
 	}
 	s.writingSince.Store(0)
-	s.front.totals.OutBytes.Add(int64(n))
+	s.front.totals.OutBytes.Add(s.Lane(), int64(n))
 	return n, err
 }
 

@@ -47,6 +47,7 @@ type Session struct {
 	load   int  // bytes that a turn brings, on average
 
 	id      int64
+	lane    int // see Lane
 	created time.Time
 	port    Port // the listener by which it came
 
@@ -121,6 +122,9 @@ func (s *Session) Handler() Handler { return s.handler }
 
 // ID is the number of the session: none is given twice. Anybody may call it.
 func (s *Session) ID() int64 { return s.id }
+
+// Lane is the number of its loop: counters that loops add to all the time have a part for each (stats.Sum).
+func (s *Session) Lane() int { return s.lane }
 
 // Port is the listener by which it came. Anybody may call it.
 func (s *Session) Port() Port { return s.port }

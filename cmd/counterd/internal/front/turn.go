@@ -58,7 +58,7 @@ func (s *Session) Postpone(args [][]byte) { s.postponed, s.waits = args, true }
 func (s *Session) received(n, free int) error {
 	s.read, s.room = n, free
 	s.rd.Filled(n)
-	s.front.totals.InBytes.Add(int64(n))
+	s.front.totals.InBytes.Add(s.Lane(), int64(n))
 	s.lastRead.Store(s.front.clock.Load())
 	return s.goOn()
 }

@@ -202,8 +202,8 @@ func (c *call) reply(began time.Time) {
 	if c.unsampled -= c.Batch.Len(); c.unsampled < 0 {
 		c.sample()
 	}
-	c.srv.stats.Hits.Add(hits)
-	c.srv.stats.Misses.Add(int64(c.Batch.Len()) - hits)
+	c.srv.stats.Hits.Add(c.session.Lane(), hits)
+	c.srv.stats.Misses.Add(c.session.Lane(), int64(c.Batch.Len())-hits)
 	c.account(time.Since(began))
 	c.Batch.Reset()
 }
@@ -248,7 +248,7 @@ func (c *call) account(took time.Duration) {
 	}
 	c.calls += total
 	for _, r := range c.runs {
-		r.cmd.Account(r.n, took*time.Duration(r.n)/time.Duration(total))
+		r.cmd.Account(c.session.Lane(), r.n, took*time.Duration(r.n)/time.Duration(total))
 	}
 	if len(c.runs) > 0 {
 		c.noteSlowBatch(c.runs, total, took)

@@ -142,7 +142,7 @@ func (c *client) execute(cmd *row, args [][]byte) {
 		cmd.Run(c, args)
 	}
 	took := time.Since(began) - c.waited
-	cmd.Account(1, took)
+	cmd.Account(c.Lane(), 1, took)
 	c.calls++
 	if reply := c.Out.From(size); len(reply) > 0 && reply[0] == '-' {
 		c.failed(cmd, reply)

@@ -22,7 +22,7 @@ func (f *far) assemble(c *client) {
 		size := f.out.Len()
 		k.merge(f, k)
 		if reply := f.out.From(size); k.local(f) != k.n || reply[0] == '-' {
-			k.cmd.Account(1, took/time.Duration(len(f.cmds)))
+			k.cmd.Account(c.session.Lane(), 1, took/time.Duration(len(f.cmds)))
 			if reply[0] == '-' {
 				c.failed(k.cmd, reply)
 			}

@@ -214,12 +214,12 @@ func infoCPU(_ *call, t *infoText) {
 
 func infoCommandStats(c *call, t *infoText) {
 	c.srv.commands.Each(func(cmd *row) {
-		calls, usec, rejected, failed := cmd.Calls.Load(), cmd.Nanos.Load()/1000, cmd.Rejected.Load(), cmd.Failed.Load()
+		calls, usec, rejected, failed := cmd.Calls(), cmd.Nanos()/1000, cmd.Rejected.Load(), cmd.Failed.Load()
 		if calls+rejected+failed == 0 {
 			return
 		}
 		t.field("cmdstat_"+cmd.Name, fmt.Sprintf("calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=%d,failed_calls=%d",
-			calls, usec, float64(cmd.Nanos.Load())/1000/float64(max(1, calls)), rejected, failed))
+			calls, usec, float64(cmd.Nanos())/1000/float64(max(1, calls)), rejected, failed))
 	})
 }
 
@@ -233,9 +233,9 @@ func infoErrorStats(c *call, t *infoText) {
 // infoLatencyStats gives bounds of the percentiles: the next power of two microseconds.
 func infoLatencyStats(c *call, t *infoText) {
 	c.srv.commands.Each(func(cmd *row) {
-		if cmd.Calls.Load() > 0 {
+		if cmd.Calls() > 0 {
 			t.field("latency_percentiles_usec_"+cmd.Name, fmt.Sprintf("p50=%d,p99=%d,p99.9=%d",
-				cmd.Times.Percentile(0.5), cmd.Times.Percentile(0.99), cmd.Times.Percentile(0.999)))
+				cmd.Times().Percentile(0.5), cmd.Times().Percentile(0.99), cmd.Times().Percentile(0.999)))
 		}
 	})
 }

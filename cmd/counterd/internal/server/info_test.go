@@ -134,7 +134,7 @@ func TestInfoFields(t *testing.T) {
 func TestSampler(t *testing.T) {
 	s := wireServe(t, nil)
 	s.sample()
-	s.commands.Find([]byte("get")).Account(1000, time.Millisecond)
+	s.commands.Find([]byte("get")).Account(0, 1000, time.Millisecond)
 	s.sample()
 	if ops := s.sampler.Rates().Commands; ops <= 0 {
 		t.Errorf("%v operations a second after 1000", ops)

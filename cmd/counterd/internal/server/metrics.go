@@ -71,12 +71,12 @@ func (s figuresOf) Figures() *metrics.Figures {
 	f.Tracking = metrics.Tracking{Clients: tracked.Clients, Items: tracked.Items, Prefixes: tracked.Prefixes}
 	_, f.CertificateUntil = s.tls.Certificate()
 	s.commands.Each(func(cmd *row) {
-		c := metrics.Command{Name: cmd.Name, Calls: cmd.Calls.Load(), Rejected: cmd.Rejected.Load(), Failed: cmd.Failed.Load()}
+		c := metrics.Command{Name: cmd.Name, Calls: cmd.Calls(), Rejected: cmd.Rejected.Load(), Failed: cmd.Failed.Load()}
 		if c.Calls+c.Rejected+c.Failed == 0 {
 			return
 		}
-		times := cmd.Times.Counts()
-		c.Times = metrics.Buckets{Counts: times[:], Sum: float64(cmd.Nanos.Load()) / 1e9, Unit: 1e-6}
+		times := cmd.Times().Counts()
+		c.Times = metrics.Buckets{Counts: times[:], Sum: float64(cmd.Nanos()) / 1e9, Unit: 1e-6}
 		f.Commands = append(f.Commands, c)
 	})
 	for _, e := range t.Errors() {

@@ -21,7 +21,7 @@ type subscriberConn struct {
 
 func (s subscriberConn) Write(p []byte) (int, error) {
 	n, err := s.Conn.Write(p)
-	s.c.srv.stats.OutBytes.Add(int64(n))
+	s.c.srv.stats.OutBytes.Add(s.c.Lane(), int64(n))
 	return n, err
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/cmd/counterd/internal/front"
 	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
 )
 
@@ -108,7 +109,7 @@ func TestSlowlogBatch(t *testing.T) {
 // TestAccountingAllocatesNothing: what every batch and command pays while nothing is slow.
 func TestAccountingAllocatesNothing(t *testing.T) {
 	s := wireServe(t, nil)
-	c := &call{srv: s}
+	c := &call{srv: s, session: new(front.Session)}
 	get := s.commands.Find([]byte("get"))
 	args := [][]byte{[]byte("get"), []byte("1")}
 	if n := testing.AllocsPerRun(100, func() {
@@ -124,8 +125,8 @@ func TestAccountingAllocatesNothing(t *testing.T) {
 func TestLatencyHistogram(t *testing.T) {
 	s := wireServe(t, nil)
 	get := s.commands.Find([]byte("get"))
-	get.Account(10, 10*time.Microsecond)
-	get.Account(2, 100*time.Microsecond)
+	get.Account(0, 10, 10*time.Microsecond)
+	get.Account(0, 2, 100*time.Microsecond)
 	wireDial(t, s, 2).want("LATENCY HISTOGRAM get nosuch set", `["get" ["calls" :12 "histogram_usec" [:1 :10 :64 :12]]]`)
 	wireDial(t, s, 3).want("LATENCY HISTOGRAM GET", `("get" ("calls" :12 "histogram_usec" (:1 :10 :64 :12)))`)
 	if v := wireDial(t, s, 2).do("LATENCY HISTOGRAM client"); v.String() != "[]" {

@@ -36,7 +36,7 @@ const _ = uint(page.Buckets-len(command.Histogram{})) + uint(len(command.Histogr
 // Totals sums over the commands, as INFO stats and commandstats do.
 func (s *status) Totals() (t page.Totals) {
 	s.commands.Each(func(cmd *row) {
-		n := cmd.Calls.Load()
+		n := cmd.Calls()
 		if n == 0 {
 			return
 		}
@@ -44,8 +44,8 @@ func (s *status) Totals() (t page.Totals) {
 		if cmd.Flags&command.Write != 0 {
 			t.Writes += n
 		}
-		for i := range cmd.Times {
-			t.Times[i] += cmd.Times[i].Load()
+		for i, n := range cmd.Times() {
+			t.Times[i] += n
 		}
 	})
 	t.Errors = s.stats.ErrorReplies.Load()

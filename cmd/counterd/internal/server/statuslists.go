@@ -40,14 +40,14 @@ func (s *status) Details(limit int) page.Details {
 func (s *status) called(limit int) []page.Command {
 	list := []page.Command{}
 	s.commands.Each(func(cmd *row) {
-		calls, failed := cmd.Calls.Load(), cmd.Failed.Load()+cmd.Rejected.Load()
+		calls, failed := cmd.Calls(), cmd.Failed.Load()+cmd.Rejected.Load()
 		if calls+failed == 0 {
 			return
 		}
 		one := page.Command{Name: cmd.Name, Calls: calls, Failed: failed}
 		if calls > 0 {
-			one.Mean = time.Duration(cmd.Nanos.Load() / calls)
-			one.P50, one.P99, one.P999 = cmd.Times.Percentile(0.5), cmd.Times.Percentile(0.99), cmd.Times.Percentile(0.999)
+			one.Mean = time.Duration(cmd.Nanos() / calls)
+			one.P50, one.P99, one.P999 = cmd.Times().Percentile(0.5), cmd.Times().Percentile(0.99), cmd.Times().Percentile(0.999)
 		}
 		list = append(list, one)
 	})

@@ -15,8 +15,9 @@ func TestRates(t *testing.T) {
 	if got := s.Rates(); got != (Rates{}) {
 		t.Errorf("after one look: %+v", got)
 	}
-	totals.InBytes.Store(40)
-	totals.OutBytes.Store(80)
+	totals.InBytes.Add(0, 30)
+	totals.InBytes.Add(Lanes+1, 10)
+	totals.OutBytes.Add(7, 80)
 	s.Sample(start.Add(10*time.Second), 6000, &totals)
 	if got, want := s.Rates(), (Rates{100, 4, 8}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)

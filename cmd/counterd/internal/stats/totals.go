@@ -2,6 +2,7 @@
 // INFO, MEMORY and CONFIG RESETSTAT show and reset them; nothing is decided by them.
 //
 //	totals.go    what connections count as they go: one atomic addition each
+//	sum.go       the same for what every loop counts all the time
 //	sampler.go   what needs two looks: rates, and the peak of the memory used
 //	system.go    what the system tells of the process and the machine
 //
@@ -20,8 +21,8 @@ import (
 type Totals struct {
 	Connections, Rejected atomic.Int64 // accepted; refused for maxclients
 	FailedHandshakes      atomic.Int64 // of TLS
-	Hits, Misses          atomic.Int64 // operations on items that were there, and not
-	InBytes, OutBytes     atomic.Int64
+	Hits, Misses          Sum          // operations on items that were there, and not
+	InBytes, OutBytes     Sum
 	ErrorReplies          atomic.Int64
 	ProtocolErrors        atomic.Int64
 	Panics                atomic.Int64
@@ -72,9 +73,12 @@ func (t *Totals) Errors() []ErrorCount {
 
 // Reset is CONFIG RESETSTAT.
 func (t *Totals) Reset() {
-	for _, n := range []*atomic.Int64{&t.Connections, &t.Rejected, &t.FailedHandshakes, &t.Hits, &t.Misses, &t.InBytes, &t.OutBytes, &t.ErrorReplies, &t.ProtocolErrors,
+	for _, n := range []*atomic.Int64{&t.Connections, &t.Rejected, &t.FailedHandshakes, &t.ErrorReplies, &t.ProtocolErrors,
 		&t.Panics, &t.SlowSubscribers, &t.EvictedClients} {
 		n.Store(0)
+	}
+	for _, n := range []*Sum{&t.Hits, &t.Misses, &t.InBytes, &t.OutBytes} {
+		n.Reset()
 	}
 	t.mu.Lock()
 	t.errors = nil
