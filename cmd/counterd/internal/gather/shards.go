@@ -68,7 +68,11 @@ type View struct {
 	Local *Shard   // whose primary this node is; nil: it is none
 	All   []*Shard // that own something, by id
 	owner [slot.Groups]*Shard
+	alone bool // Local owns all groups
 }
+
+// Alone tells whether this node is the primary of the only shard that owns groups, and of all of them: nothing is elsewhere.
+func (v *View) Alone() bool { return v.alone }
 
 // Owner is the shard that a post is of; nil: nobody owns it.
 func (v *View) Owner(mid uint64) *Shard { return v.owner[slot.Group(mid)] }
@@ -147,6 +151,7 @@ func (s *Shards) Follow(m *topology.Map, self topology.NodeID) {
 			}
 		}
 	}
+	v.alone = v.Local != nil && len(v.All) == 1 && v.All[0] == v.Local && v.Whole()
 	s.view.Store(v)
 	close(s.changed)
 	s.changed = make(chan struct{})

@@ -320,6 +320,9 @@ func (c *client) keys(v *gather.View, cmd *row, args [][]byte) bool {
 // page plans COUNTER.MGET.
 func (c *client) page(v *gather.View, cmd *row, args [][]byte) bool {
 	f := c.far
+	if v.Alone() && !f.forward { // to find the owners is a tenth of a page
+		return false
+	}
 	if c.names().CounterNamed(args[1]) == nil {
 		return false
 	}
@@ -335,8 +338,9 @@ func (c *client) page(v *gather.View, cmd *row, args [][]byte) bool {
 			mids, tail, owners = mids[:i], mids[i:], owners[:i]
 			break
 		}
-		owners[i] = uint16(slot.Group(mid))
-		some = some || v.Owner(mid) != v.Local
+		group := slot.Group(mid)
+		owners[i] = uint16(group)
+		some = some || v.OfGroup(group) != v.Local
 	}
 	if !some && !f.forward {
 		return false
