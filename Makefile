@@ -6,7 +6,7 @@ PKG ?= ./...
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 20s
 
-.PHONY: help build run demo demo-cluster test units unit race e2e setup lint dist sim bench bench-compare bench-peers bench-tails bench-scaling bench-large bench-huge bench-cluster chaos fuzz crash page failover clean
+.PHONY: help build run demo demo-cluster test units unit race e2e setup lint dist pgo sim bench bench-compare bench-peers bench-tails bench-scaling bench-large bench-huge bench-cluster chaos fuzz crash page failover clean
 
 help:
 	@echo 'make run        build counterd and start it with the example schema on 127.0.0.1:$(PORT) (PORT=...)'
@@ -30,6 +30,7 @@ help:
 	@echo 'make failover   50 failovers by Sentinel: kill, stop, partition, beside redis-server; 400 between a numbered change and its repeat (55 minutes; as root, or without partitions)'
 	@echo 'make chaos      300 faults in a cluster with real etcd: kills, stops, partitions both ways and one way, etcd, full disks; goes on where it was ended (hours; as root, or without partitions); FAULTS= ONLY= CHAOS_LOG='
 	@echo 'make dist       what is released, for linux on amd64 and arm64: archives, Debian and RPM packages, SBOM, checksums'
+	@echo 'make pgo        cmd/counterd/default.pgo: where the time goes, for the compiler (3 minutes); POSTS= DURATION='
 	@echo 'make build      bin/counterd, bin/counterctl, bin/counterbench'
 
 # The version is the tag's; without one the programs say which commit they are.
@@ -54,9 +55,10 @@ test: setup
 units:
 	@$(MAKE) --no-print-directory unit && $(MAKE) --no-print-directory race
 
-# make lint vets everything; again beside each test, and with the race detector, it takes a minute of a processor.
+# make lint vets everything; again beside each test, and with the race detector, it takes a minute of a processor. So does
+# compiling all packages a second time for the profile of counterd (make pgo): what is released has it, what is tested has not.
 unit:
-	$(GO) test -vet=off $$($(GO) list $(PKG) | grep -v /e2e)
+	$(GO) test -vet=off -pgo=off $$($(GO) list $(PKG) | grep -v /e2e)
 
 # Packages and tests in which nothing is concurrent have nothing to show to the race detector; unit runs them.
 PURE := /e2e|/schema$$|/internal/hot$$|/producers$$|/tsv$$|/report$$|/sample$$|/glob$$|/items$$|/query$$|/idmp$$|/errclass$$|/resptest$$|/cli$$|/datadir$$
@@ -66,7 +68,7 @@ ALONE := $(ALONE)|TestAllShown|TestUpdateReplayed|TestUpdateWhole|TestArchiveOfD
 ALONE := $(ALONE)|TestPack$$|TestPackDamage|TestPackCrash|TestPackFaults|TestPackCut|TestPackEnd|TestArchiveCompressed|TestPacking$$|TestPackingDamaged|TestErrors$$/memory$$
 ALONE := $(ALONE)|TestArchiveDamage|TestBounds|TestMids$$|TestDamagedPages|TestFlips|TestPageScan|TestTop$$|TestEndlessCommand|TestLogDamage|TestQueryDamaged|TestCrashBuild
 race:
-	$(GO) test -vet=off -race -short -skip '$(ALONE)' $$($(GO) list $(PKG) | grep -vE '$(PURE)')
+	$(GO) test -vet=off -pgo=off -race -short -skip '$(ALONE)' $$($(GO) list $(PKG) | grep -vE '$(PURE)')
 
 e2e:
 	$(GO) test -vet=off -count=1 -parallel 4 ./cmd/counterd/e2e/...
@@ -94,7 +96,7 @@ setup:
 
 lint:
 	@out=$$(gofmt -l .); if [ -n "$$out" ]; then echo "not gofmt-ed: $$out"; exit 1; fi
-	$(GO) vet ./...
+	$(GO) vet -pgo=off ./...
 	$(GO) run $(STATICCHECK) ./...
 	$(GO) mod tidy -diff
 
@@ -163,6 +165,11 @@ chaos: setup
 
 dist:
 	@VERSION=$(or $(VERSION),0.1.0-dev+$(shell git rev-parse --short=12 HEAD)) packaging/dist.sh
+
+# go build finds the profile by its name.
+pgo: setup build
+	$(GO) build -pgo=off -tags profile -o bin/counterd-profile ./cmd/counterd
+	@PROFILED_BIN=bin/counterd-profile bench/pgo.sh
 
 clean:
 	rm -rf bin dist

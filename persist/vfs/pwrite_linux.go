@@ -12,7 +12,7 @@ import (
 // A short write goes to the page cache in 1 to 3 µs and hardly ever waits. What the runtime of Go does around a system
 // call costs more: it wakes its monitor where all of its processors (P) were idle, as they are between the commands of
 // a few clients, and the monitor then looks each 20 µs for a while. With INCRs one deep that was 14 % of the processor
-// time in the monitor's thread, and as much in waking it: 1.15 to 1.25 times the time an INCR, of 1 to 64 clients. So
+// time in the monitor's thread, and as much in waking it: 1.1 to 1.2 times the time an INCR, of 1 to 64 clients. So
 // short writes go past the runtime.
 //
 // A disk that is behind makes a write wait all the same, and its P with it: the monitor would take that away from a
