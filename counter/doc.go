@@ -64,6 +64,9 @@
 // (space.go). What no snapshot, block or pin needs is removed (retention.go); log that is kept beyond that is compressed
 // (packing.go).
 //
+// A Build makes a directory without a store (build.go, buildspace.go): posts that come in order of mid are cut into
+// ranges, and these written as cold files and images, several at once. All stand at the offset at which the log begins.
+//
 // # Batches
 //
 // Everything runs in a Batch (batch.go): many operations, whose blocks are found and whose cache lines are asked for
