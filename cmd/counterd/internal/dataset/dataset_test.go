@@ -54,6 +54,8 @@ func (c *conn) AlterCluster(string) (bool, error) { return false, nil }
 func (c *conn) TouchAll()         { c.touched++ }
 func (c *conn) Log() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
+func (c *conn) GiveWay() {}
+
 func (c *conn) Busy(work func(context.Context)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	if c.gone {

@@ -3,7 +3,6 @@ package dataset
 import (
 	"context"
 	"math/rand/v2"
-	"runtime"
 	"strings"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/glob"
@@ -80,7 +79,9 @@ func keysMatching(ctx context.Context, c Conn, o items.ScanOptions, most int) (f
 		case cursor == 0 || ctx.Err() != nil: // then nobody reads the answer
 			return found, nil
 		}
-		runtime.Gosched() // or it would keep a processor for 10 ms at a time
+		if !c.Executing() {
+			c.GiveWay() // or it would keep a processor for 10 ms at a time
+		}
 	}
 }
 

@@ -42,6 +42,9 @@ func clientCommand() *row {
 	)
 }
 
+// linesAtOnce is how many lines CLIENT LIST makes until others have their turn: 0.1 ms.
+const linesAtOnce = 32
+
 // runClientList: CLIENT LIST [TYPE type | ID client-id [client-id ...]].
 func runClientList(c *client, args [][]byte) {
 	var f clientFilter
@@ -68,7 +71,10 @@ func runClientList(c *client, args [][]byte) {
 	}
 	c.publish(sizeOf(args))
 	var b strings.Builder
-	for _, other := range c.srv.connected() {
+	for i, other := range c.srv.connected() {
+		if i%linesAtOnce == linesAtOnce-1 && !c.executing {
+			c.GiveWay()
+		}
 		if f.match(other) {
 			b.WriteString(other.line())
 			b.WriteByte('\n')

@@ -56,6 +56,8 @@ func (c datasetConn) AlterCluster(statement string) (done bool, err error) {
 	return true, err
 }
 
+func (c datasetConn) GiveWay() { c.session.GiveWay() }
+
 // Busy has as many at work at once as there are turns for queries: each may hold 100,000 keys.
 func (c datasetConn) Busy(work func(ctx context.Context)) {
 	done := false

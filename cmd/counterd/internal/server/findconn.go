@@ -41,7 +41,7 @@ func (c findConn) Steps(changes bool, step func(b *counter.Batch) (done bool, er
 			if done, err = c.turn(ctx, flags, (*counter.Batch).Begin, step); err != nil {
 				return
 			}
-			runtime.Gosched() // or it would keep a processor for 10 ms at a time
+			c.GiveWay() // or it would keep a processor for 10 ms at a time
 		}
 	})
 	if errors.Is(err, find.ErrGone) {
