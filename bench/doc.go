@@ -37,7 +37,17 @@
 // operations start on time whatever the server does, and their latency counts from the time they were due
 // (client_open.go).
 //
+// # With and without
+//
+// A snapshot, a full copy or a flood is measured in windows that take turns, quiet and busy (while.go). Each operation
+// is kept with the time it was due, as only afterwards is known from when to when something happened: those due then
+// are compared with those of the quiet windows (samples.go). What a server is made to do is work (work.go, and a file
+// each for what is more than a command). A watcher asks for INFO all the time, in both kinds of windows; it tells when
+// work is over, and how much memory it took (watcher.go). What loads the server beside the clients that are measured is
+// a process of its own ([Load]).
+//
 // # Locks
 //
-// There is one kind of lock, a recorder's, that is held while a latency is recorded; nothing is called with it held.
+// A recorder's is held while a latency is recorded, a watcher's while what it saw is put down or read; nothing is called
+// with either held, and no two are held at once.
 package bench

@@ -83,12 +83,12 @@ func newTimeline(result *report.Beside) *timeline {
 func (t *timeline) add(busy bool, from, to time.Duration, all []sample, marks spans) {
 	marks = marks.within(from, to)
 	own := newHistogram()
-	instants := make([][]time.Duration, (to-from+report.InstantLength-1)/report.InstantLength)
+	instants := make([][]time.Duration, max(1, (to-from)/report.InstantLength)) // the last one has the rest, too
 	for _, s := range all {
 		if s.due < from || s.due >= to {
 			continue
 		}
-		i := (s.due - from) / report.InstantLength
+		i := min(int((s.due-from)/report.InstantLength), len(instants)-1)
 		instants[i] = append(instants[i], s.latency)
 		if marks.hold(s.due) == busy {
 			own.RecordValue(int64(min(max(s.latency, latencyLowest), latencyHighest)))
@@ -116,7 +116,7 @@ func (t *timeline) add(busy bool, from, to time.Duration, all []sample, marks sp
 	} else {
 		t.quiet.Merge(own)
 	}
-	t.axis += time.Duration(len(instants)) * report.InstantLength
+	t.axis += to - from
 }
 
 // end puts the sums in the result.
