@@ -73,6 +73,13 @@ func (f *File) placed(at Place, mid uint64) int {
 	return f.page(mid)
 }
 
+// Cached tells whether a read at a place of this file needs nothing but memory, as far as can be known: the page may be
+// pushed out of the cache at any time.
+func (f *File) Cached(at Place) bool {
+	i := int(at)
+	return uint(i) >= uint(len(f.cached)) || f.cached[i].Load() != 0
+}
+
 // Ask starts to bring the page at a place of this file into memory, and does not wait.
 func (f *File) Ask(at Place) { f.ask(at, false) }
 

@@ -227,11 +227,17 @@ func (b *Batch) Commit() error {
 	return a.Commit()
 }
 
-// Cold tells whether Run has to read cold files, which may wait for the disk. REQUIRES the batch to be open. It does
-// what Run begins with, so asking costs nothing.
+// Cold tells whether Run has to read cold files, which may wait for the disk: not for pages that are in the cache. One that
+// another batch pushes out of it before Run is read all the same. REQUIRES the batch to be open. It does what Run begins
+// with, so asking costs nothing.
 func (b *Batch) Cold() bool {
 	b.locate()
-	return len(b.cold) > 0
+	for _, i := range b.cold {
+		if op := &b.ops[i]; !op.block.cold.file.Cached(op.at) {
+			return true
+		}
+	}
+	return false
 }
 
 // Defer adds to a what Commit would wait for: one Commit of a then stands for those of all batches deferred to it.

@@ -358,6 +358,63 @@ func TestCacheTakesIdle(t *testing.T) {
 	}
 }
 
+// TestColdTellsOfPages: a batch has to leave its loop for pages of cold files that are not in the cache, and for those only.
+func TestColdTellsOfPages(t *testing.T) {
+	s := openDir(t, "data", Options{FS: vfs.NewSim(), Manual: true, BlockItems: 64}, seedScript)
+	defer s.Close()
+	for i := range 1000 {
+		if err := s.Set(fmt.Sprintf("%d.cntrn", i), uint64(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(s.Admin().Demote("weibo", 0), s.Admin().Demote("weibo", 100)); err != nil {
+		t.Fatal(err)
+	}
+	b := s.NewBatch()
+	cold := func(run bool, kind OpKind, mids ...uint64) bool {
+		t.Helper()
+		if err := b.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		defer b.End()
+		b.Reset()
+		for _, mid := range mids {
+			b.Add(Op{Kind: kind, Counter: b.Schema().Counters()[0], Column: 1, Mid: mid, Arg: 1})
+		}
+		was := b.Cold()
+		if run {
+			b.Run()
+			for i := range mids {
+				if op := b.Op(i); op.Err != nil || !op.Found {
+					t.Fatalf("post %d: %v %v", mids[i], op.Found, op.Err)
+				}
+			}
+		}
+		return was
+	}
+	for _, c := range []struct {
+		want, run bool
+		kind      OpKind
+		mids      []uint64
+	}{
+		{false, true, OpRead, []uint64{999}},
+		{true, false, OpRead, []uint64{5}},
+		{true, true, OpRead, []uint64{5, 999}},
+		{false, true, OpRead, []uint64{7, 999, 8}},
+		{true, true, OpRead, []uint64{7, 999, 100}},
+		{false, true, OpAdd, []uint64{7, 101}},
+		{false, true, OpGet, []uint64{7, 101}},
+	} {
+		if got := cold(c.run, c.kind, c.mids...); got != c.want {
+			t.Errorf("%d of posts %v: Cold is %v, want %v", c.kind, c.mids, got, c.want)
+		}
+	}
+	s.tiers.cache.SetLimit(0)
+	if !cold(true, OpRead, 8) {
+		t.Error("nothing is in the cache, and Cold is false")
+	}
+}
+
 // TestDamagedColdFile flips a byte of a page: the keys of that page answer ErrCold, all others are served, and the
 // store goes on.
 func TestDamagedColdFile(t *testing.T) {
