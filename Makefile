@@ -30,14 +30,17 @@ help:
 	@echo 'make failover   50 failovers by Sentinel: kill, stop, partition, beside redis-server; 400 between a numbered change and its repeat (55 minutes; as root, or without partitions)'
 	@echo 'make chaos      300 faults in a cluster with real etcd: kills, stops, partitions both ways and one way, etcd, full disks; goes on where it was ended (hours; as root, or without partitions); FAULTS= ONLY= CHAOS_LOG='
 	@echo 'make dist       what is released, for linux on amd64 and arm64: archives, Debian and RPM packages, SBOM, checksums'
-	@echo 'make pgo        cmd/counterd/default.pgo: where the time goes, for the compiler (3 minutes); POSTS= DURATION='
+	@echo 'make pgo        cmd/counterd/counterd.pgo: where the time goes, for the compiler (3 minutes); POSTS= DURATION='
 	@echo 'make build      bin/counterd, bin/counterctl, bin/counterbench'
 
+# Programs are compiled with a profile of counterd at work (make pgo). Not by the name that go build knows, default.pgo: tests, vet
+# and each build while something is changed would compile all packages twice, a minute of a processor.
+PROFILE := cmd/counterd/counterd.pgo
 # The version is the tag's; without one the programs say which commit they are.
 VERSION ?= $(shell git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null | sed 's/^v//')
 build:
 	@mkdir -p bin
-	$(GO) build -ldflags "-X github.com/counterd/counterd/internal/version.tag=$(VERSION)" -o bin/ ./cmd/...
+	$(GO) build -pgo=$(PROFILE) -ldflags "-X github.com/counterd/counterd/internal/version.tag=$(VERSION)" -o bin/ ./cmd/...
 
 run: build
 	bin/counterd --port $(PORT) --dir .data --schema cmd/counterd/weibo.schema
@@ -55,10 +58,9 @@ test: setup
 units:
 	@$(MAKE) --no-print-directory unit && $(MAKE) --no-print-directory race
 
-# make lint vets everything; again beside each test, and with the race detector, it takes a minute of a processor. So does
-# compiling all packages a second time for the profile of counterd (make pgo): what is released has it, what is tested has not.
+# make lint vets everything; again beside each test, and with the race detector, it takes a minute of a processor.
 unit:
-	$(GO) test -vet=off -pgo=off $$($(GO) list $(PKG) | grep -v /e2e)
+	$(GO) test -vet=off $$($(GO) list $(PKG) | grep -v /e2e)
 
 # Packages and tests in which nothing is concurrent have nothing to show to the race detector; unit runs them.
 PURE := /e2e|/schema$$|/internal/hot$$|/producers$$|/tsv$$|/report$$|/sample$$|/glob$$|/items$$|/query$$|/idmp$$|/errclass$$|/resptest$$|/cli$$|/datadir$$
@@ -68,7 +70,7 @@ ALONE := $(ALONE)|TestAllShown|TestUpdateReplayed|TestUpdateWhole|TestArchiveOfD
 ALONE := $(ALONE)|TestPack$$|TestPackDamage|TestPackCrash|TestPackFaults|TestPackCut|TestPackEnd|TestArchiveCompressed|TestPacking$$|TestPackingDamaged|TestErrors$$/memory$$
 ALONE := $(ALONE)|TestArchiveDamage|TestBounds|TestMids$$|TestDamagedPages|TestFlips|TestPageScan|TestTop$$|TestEndlessCommand|TestLogDamage|TestQueryDamaged|TestCrashBuild
 race:
-	$(GO) test -vet=off -pgo=off -race -short -skip '$(ALONE)' $$($(GO) list $(PKG) | grep -vE '$(PURE)')
+	$(GO) test -vet=off -race -short -skip '$(ALONE)' $$($(GO) list $(PKG) | grep -vE '$(PURE)')
 
 e2e:
 	$(GO) test -vet=off -count=1 -parallel 4 ./cmd/counterd/e2e/...
@@ -96,7 +98,7 @@ setup:
 
 lint:
 	@out=$$(gofmt -l .); if [ -n "$$out" ]; then echo "not gofmt-ed: $$out"; exit 1; fi
-	$(GO) vet -pgo=off ./...
+	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
 	$(GO) mod tidy -diff
 
@@ -166,9 +168,8 @@ chaos: setup
 dist:
 	@VERSION=$(or $(VERSION),0.1.0-dev+$(shell git rev-parse --short=12 HEAD)) packaging/dist.sh
 
-# go build finds the profile by its name.
 pgo: setup build
-	$(GO) build -pgo=off -tags profile -o bin/counterd-profile ./cmd/counterd
+	$(GO) build -tags profile -o bin/counterd-profile ./cmd/counterd
 	@PROFILED_BIN=bin/counterd-profile bench/pgo.sh
 
 clean:

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# make pgo: what the compiler is told of where counterd's time goes (cmd/counterd/default.pgo, which go build takes by itself). A counterd
+# make pgo: what the compiler is told of where counterd's time goes (cmd/counterd/counterd.pgo, which make build takes). A counterd
 # that can write profiles is loaded like one at work, with a replica behind it; the profiles of both, of all loads, become one.
 # Run it when the way of a command through the server has changed much: a function that is no more is one the compiler guesses again.
 #
 #   POSTS     posts loaded (1,000,000)       DURATION  of each load (8s)
-#   OUT       the file (cmd/counterd/default.pgo)
+#   OUT       the file (cmd/counterd/counterd.pgo)
 COUNTERD_BIN=${PROFILED_BIN:?a counterd built with -tags profile, as make pgo has it}
 . "$(dirname "$0")/lib.sh"
-POSTS=${POSTS:-1000000} DURATION=${DURATION:-8s} GO=${GO:-go} OUT=${OUT:-cmd/counterd/default.pgo}
+POSTS=${POSTS:-1000000} DURATION=${DURATION:-8s} GO=${GO:-go} OUT=${OUT:-cmd/counterd/counterd.pgo}
 COUNTERD_PROFILE=$dir/primary.prof start_counterd primary --appendfsync no --schema cmd/counterd/weibo.schema
 primary=$port servers=("$pid")
 COUNTERD_PROFILE=$dir/replica.prof start_counterd replica --appendfsync no --replicaof "127.0.0.1 $primary"

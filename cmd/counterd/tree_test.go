@@ -151,7 +151,7 @@ func TestTree(t *testing.T) {
 }
 
 func TestImports(t *testing.T) {
-	cmd := exec.Command("go", "list", "-pgo=off", "-json=ImportPath,Imports", "./...")
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports", "./...")
 	cmd.Dir = filepath.Join("..", "..")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()

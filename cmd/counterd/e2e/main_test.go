@@ -49,7 +49,7 @@ func runAll(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	counterdPath = filepath.Join(dir, "counterd")
-	args := []string{"build", "-pgo=off", "-o", counterdPath} // all packages are compiled for other tests, without the profile
+	args := []string{"build", "-o", counterdPath}
 	if raceEnabled {
 		args = append(args, "-race")
 	}

@@ -26,7 +26,7 @@ var binary = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "counterd")
-	cmd := exec.Command("go", "build", "-pgo=off", "-o", path, "./cmd/counterd")
+	cmd := exec.Command("go", "build", "-o", path, "./cmd/counterd")
 	cmd.Dir = filepath.Join("..", "..", "..", "..")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", errors.Join(err, errors.New(string(out)))

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"os"
+	"testing"
+)
+
+// TestProfile reads the profile that programs are compiled with: it is small, and of functions that there are.
+func TestProfile(t *testing.T) {
+	packed, err := os.ReadFile("counterd.pgo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(packed) > 300<<10 {
+		t.Errorf("%d bytes, want 300 KiB at most", len(packed))
+	}
+	zip, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	profile, err := io.ReadAll(zip)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"cmd/counterd/internal/front.(*loop).turn", "cmd/counterd/internal/resp.(*Reader).Next", "cmd/counterd/internal/items.(*Call).Answer",
+		"counter.(*Batch).apply", "counter/internal/hot.(*Table).FindAt", "persist.DecodeRecord"} {
+		if !bytes.Contains(profile, []byte(module+"/"+name)) {
+			t.Errorf("nothing of %s: make pgo", name)
+		}
+	}
+}
