@@ -47,9 +47,10 @@
 // outgrown those (widths.go).
 //
 // All of these replace one block by one or two new ones (reshape.go), while that block's lock is held and nothing else
-// is. What need not be done at once is done beside the block's readers and writers (beside.go): the background re-packs
-// that way, and seals an open block ahead, when an eighth is left. So is a change of the columns: blocks keep the layout they were made with and answer the default for a column
-// they lack, until they are re-packed in the background, or by the first write to such a column.
+// is. So is a change of the columns: blocks keep the layout they were made with and answer the default for a column
+// they lack, until they are re-packed in the background, or by the first write to such a column. What need not be done
+// at once is done beside the block's readers and writers (beside.go): the background re-packs that way, and seals an open
+// block ahead, when an eighth is left.
 //
 // # Disk
 //

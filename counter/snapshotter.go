@@ -41,6 +41,7 @@ type SnapshotStats struct {
 	LastErr       error  // of the last attempt
 	LastImages    int    // images written by it
 	LastBytes     uint64 // bytes written by it
+	Written       uint64 // bytes written by all, since the start, those that failed too
 	Blocks        int    // blocks it names
 	Bytes         uint64 // bytes of all images it names
 	Replay        uint64 // log offset from which recovery replays
@@ -179,6 +180,7 @@ func (s *Store) Snapshot() error {
 	defer v.state.Unlock()
 	v.stats.LastStarted, v.stats.LastTook, v.stats.LastErr = began, time.Since(began), err
 	v.stats.LastImages, v.stats.LastBytes = w.images, w.bytes
+	v.stats.Written += w.bytes
 	if err != nil {
 		v.stats.Failed++
 		v.pause = min(max(2*v.pause, time.Second), maxPause)

@@ -18,8 +18,9 @@ type tiers struct {
 	limit atomic.Int64 // MaxMemory, 0: none
 	cache *coldstore.Cache
 
-	clock atomic.Int64 // seconds since start, plus 1; coarse
-	full  atomic.Bool  // changes that need new rows are refused
+	clock     atomic.Int64 // seconds since start, plus 1; coarse
+	full      atomic.Bool  // changes that need new rows are refused
+	fullSince atomic.Int64 // when that began, in ns of Unix time
 
 	readErrors atomic.Int64
 	demotions  atomic.Int64
@@ -357,10 +358,28 @@ func (t *tiers) judge(s *Store) {
 	limit := t.limit.Load()
 	full := limit > 0 && t.memory(s) > limit+headroom
 	if full && !t.full.Load() {
+		t.fullSince.Store(time.Now().UnixNano())
 		t.refused.Add(1)
 		s.opts.Logger.Warn("maxmemory is passed: changes that need memory are refused until ranges are written to disk", "memory", t.memory(s), "maxmemory", limit)
 	}
 	t.full.Store(full)
+}
+
+// fullWait is how long changes are waited with before they are refused, from when memory is full: what demotion needs to
+// make half of the headroom free again.
+const fullWait = time.Second
+
+// Crowded tells whether changes that need new rows are refused, but only since a moment ago: who may wait does better to
+// AwaitRoom first. Two atomic loads at most.
+func (s *Store) Crowded() bool {
+	return s.tiers.full.Load() && time.Since(time.Unix(0, s.tiers.fullSince.Load())) < fullWait
+}
+
+// AwaitRoom returns when there is memory again, or the store is no longer Crowded: a second at most. REQUIRES that the
+// caller has no Batch open.
+func (s *Store) AwaitRoom() {
+	for s.Crowded() && s.tiers.wait(time.Millisecond) == nil {
+	}
 }
 
 // victim chooses the lowest range that was not used for a while, or else the one used longest ago, and tells how many

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/counterd/counterd/counter/datadir"
@@ -225,6 +226,52 @@ func TestMaxMemory(t *testing.T) {
 	}
 	defer s.Close()
 	verify("restarted")
+}
+
+// TestAwaitRoom: who may wait is not refused where memory is full for a moment, and is where it stays full.
+func TestAwaitRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit = 64 << 20
+		s := openDir(t, "data", Options{FS: vfs.NewSim(), Manual: true, MaxMemory: limit}, seedScript)
+		defer s.Close()
+		if err := s.Set("1.cntrn", 1); err != nil {
+			t.Fatal(err)
+		}
+		for _, free := range []time.Duration{100 * time.Millisecond, time.Hour} {
+			span, err := s.arena.Alloc(limit+headroom+1, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.tiers.judge(s); !s.Crowded() {
+				t.Fatal("not crowded where memory is full")
+			}
+			began := time.Now()
+			go func() {
+				time.Sleep(free)
+				s.arena.Free(span)
+				s.tiers.judge(s)
+			}()
+			s.AwaitRoom()
+			if waited, want := time.Since(began), min(free, fullWait); waited < want || waited > want+2*time.Millisecond {
+				t.Errorf("room after %v: waited %v, want %v", free, waited, want)
+			}
+			err = s.Set("2.cntrn", 1)
+			if full := free > fullWait; errors.Is(err, ErrMaxMemory) != full {
+				t.Errorf("room after %v: a new post: got %v", free, err)
+			}
+			if s.Crowded() {
+				t.Error("still crowded")
+			}
+			if err := s.Set("1.cntrn", 2); err != nil {
+				t.Errorf("a post that is there: got %v", err)
+			}
+			if _, err := s.do("2.cntrn", Op{Kind: OpDelete}); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(time.Until(began.Add(free + time.Millisecond)))
+			synctest.Wait()
+		}
+	})
 }
 
 // TestCacheGivesWay: what reads of cold posts cache never takes MaxMemory away from changes. It has what the tables

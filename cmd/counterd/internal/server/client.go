@@ -80,6 +80,13 @@ func (c *client) Command(args [][]byte) {
 		}
 		c.begin()
 	}
+	if cmd != nil && cmd.Flags&command.Write != 0 && c.store.Crowded() {
+		if !c.catchUp() || c.InLoop() {
+			c.Postpone(args)
+			return
+		}
+		c.store.AwaitRoom()
+	}
 	if c.far != nil && c.elsewhere(cmd, args) {
 		return
 	}

@@ -16,8 +16,8 @@ const (
 	// heapSlack is how far the Go heap and the posts together may pass maxmemory. With the program's own pages, and with
 	// those of cold files that are mapped, that is less than 64 MiB.
 	heapSlack = 24 << 20
-	// heapRest: the collector always has an eighth of what is in use, and 16 MiB, for garbage. Or it would take the
-	// processors where connections hold much.
+	// heapRest: the collector always has 16 MiB, and an eighth of what is in use, 16 MiB at most, for garbage. Or it would
+	// take the processors where connections hold much. Pages of cold files are no garbage, and nothing to look through.
 	heapShare = 8
 	heapRest  = 16 << 20
 	// heapStep is how much the limit differs from what was set before it is set again.
@@ -29,7 +29,7 @@ func (heapLimit) of(maxMemory, posts, live int64) int64 {
 	if maxMemory == 0 {
 		return math.MaxInt64
 	}
-	return max(maxMemory+heapSlack-posts, live+live/heapShare+heapRest)
+	return max(maxMemory+heapSlack-posts, live+min(live/heapShare, heapRest)+heapRest)
 }
 
 // look sets the limit.

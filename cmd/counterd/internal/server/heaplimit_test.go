@@ -16,6 +16,7 @@ func TestHeapLimit(t *testing.T) {
 		{1000 * mb, 900 * mb, 10 * mb, 124 * mb},
 		{1000 * mb, 968 * mb, 64 * mb, 88 * mb}, // 56 would leave nothing to work in
 		{1000 * mb, 2000 * mb, 8 * mb, 25 * mb},
+		{1000 * mb, 250 * mb, 750 * mb, 782 * mb},
 	} {
 		if got := (heapLimit{}).of(c.max, c.posts, c.live); got != c.want {
 			t.Errorf("maxmemory %d, posts %d, in use %d: got %d, want %d", c.max, c.posts, c.live, got, c.want)

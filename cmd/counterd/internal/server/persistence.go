@@ -139,6 +139,9 @@ func infoPersistence(c *call, t *infoText) {
 	t.field("snapshot_bytes", saves.Bytes)
 	t.field("snapshot_replay_from", saves.Replay)
 	t.field("snapshots_failed", saves.Failed)
+	written := log.WrittenBytes + saves.Written + uint64(store.Admin().TierCounts().Written)
+	t.field("disk_written_bytes", written)
+	t.field("disk_write_amplification", fmt.Sprintf("%.2f", float64(written)/float64(max(1, log.WrittenBytes))))
 	disk := store.Admin().Disk()
 	if disk.Free == counter.FreeUnknown {
 		disk.Free = 0
