@@ -6,12 +6,12 @@
 #   POSTS      posts (1,000,000,000)                    MAXMEMORY  of the server (2gb)          HOT  of it for the newest posts at the start (64mb)
 #   HUGE_DIR   a directory that counterbench build made of as many posts, which is used and changed; empty: one is built, and removed at the end
 #   DURATION   of each workload (10s)                   CLIENTS    connections (16)             DEPTH  of increments (16)
-#   SCRUB      seconds that a scrub is watched (20)     LATE       increments spread over all posts (200,000)
+#   SCRUB      seconds that a scrub is watched (20)     LATE       increments a second that are spread over all posts (20,000)
 #   OUT        directory for the figures                TMPDIR     where the directory is built: 3 bytes a post, as much again while it is changed
 # As root the kernel's cache is dropped before the start and before old posts are read; else the figures are of what it has, and say so.
 . "$(dirname "$0")/lib.sh"
 POSTS=${POSTS:-1000000000} MAXMEMORY=${MAXMEMORY:-2gb} HOT=${HOT:-64mb} HUGE_DIR=${HUGE_DIR:-} DURATION=${DURATION:-10s} CLIENTS=${CLIENTS:-16} DEPTH=${DEPTH:-16}
-SCRUB=${SCRUB:-20} LATE=${LATE:-200000} OUT=${OUT:-$dir/out}
+SCRUB=${SCRUB:-20} LATE=${LATE:-20000} OUT=${OUT:-$dir/out}
 mkdir -p "$OUT"
 out=$OUT/huge.json
 rm -f "$out"
@@ -104,10 +104,8 @@ figure 'pages taken from files for an old post' 'pages' "$(calc "($(field tiers 
 run --depth "$DEPTH" --workloads incr
 figure 'INCR of recent posts, median' ms "$(p50 "$dir/run.log")" '' "$DEPTH deep"
 before=$(field tiers overlay_items) bytes=$(field tiers overlay_bytes)
-rate=$((LATE / 10))
-[ "$rate" -ge 100 ] || rate=100
-run --depth "$DEPTH" --workloads incr --uniform --rate "$rate" --duration 10s
-figure 'INCR of old posts, median' ms "$(p50 "$dir/run.log")" '' "$rate a second, spread over all posts"
+run --depth "$DEPTH" --workloads incr --uniform --rate "$LATE"
+figure 'INCR of old posts, median' ms "$(p50 "$dir/run.log")" '' "$LATE a second, spread over all posts"
 changed=$(($(field tiers overlay_items) - before))
 [ "$changed" -gt 0 ] || changed=1
 figure 'memory of a changed old post' 'bytes a post' "$(calc "($(field tiers overlay_bytes) - $bytes) / $changed" 1)" '' "overlays after $changed of them"
