@@ -95,8 +95,7 @@ type worker struct {
 	watcher *watcher
 }
 
-func (w *worker) prepare(context.Context) error { return nil }
-func (w *worker) end() error                    { return nil }
+func (w *worker) end() error { return nil }
 
 // only returns a *notHere unless the server is a counterd.
 func (w *worker) only() error {
@@ -106,7 +105,7 @@ func (w *worker) only() error {
 	return nil
 }
 
-// do sends a command on a connection of its own, so that the watcher can ask meanwhile.
+// send sends a command on a connection of its own, so that the watcher can ask meanwhile.
 func (w *worker) send(ctx context.Context, args ...string) (wire.Value, error) {
 	conn, err := wire.Dial(ctx, w.side.target.Addr, wire.Options{Password: w.side.target.Password})
 	if err != nil {
