@@ -77,6 +77,13 @@
 // At most MaxProbes buckets are looked at: an insert that finds them all full answers ErrFull, whatever the load, and
 // the engine splits or enlarges the block. Nothing probes without bound.
 //
+// # Cache misses
+//
+// One key in four of a full table is not in its first bucket. Whoever looks for many asks in turns, each of which waits
+// for the one before as little as possible: for the lines of the tables themselves (PrefetchHeader), for the first
+// buckets (Prefetch), and, shortly before a key's turn, for the second one if the first has not got it (PrefetchNext).
+// All of these need no lock, as they change nothing and decide nothing but what is asked for.
+//
 // # Delete without trails
 //
 // Each bucket counts the keys that passed it by because it was full when they came (passed, saturating at 255 and
