@@ -170,8 +170,8 @@ func (d *pageDir) touch(b []byte, mid uint64) {
 	i := int(x)
 	if d.kind == midsEF {
 		h := int(x >> (d.l & 63))
-		j := h >> (d.shift & 31)
-		pos, next := int(d.samples[j&(dirSamples-1)]), int(d.hbits)
+		j := h >> (d.shift & 31) & (dirSamples - 1) // h is anything where d is being written
+		pos, next := int(d.samples[j]), int(d.hbits)
 		if j+1 < dirSamples && d.samples[j+1] > 0 {
 			next = int(d.samples[j+1])
 		}
