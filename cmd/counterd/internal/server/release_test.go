@@ -4,7 +4,7 @@ import "testing"
 
 var ballast []byte
 
-// TestReleaser: what the heap grew by is given back after a time of load has ended, not during it.
+// TestReleaser: what the heap grew by is given back after a time of load has ended, not at once during it.
 func TestReleaser(t *testing.T) {
 	const size = 64 << 20
 	var r releaser
@@ -15,7 +15,7 @@ func TestReleaser(t *testing.T) {
 		ballast[i] = 1
 	}
 	ballast = nil
-	for range 3 {
+	for range busyLooks - 1 {
 		r.look(quietCommands)
 	}
 	under := heapHeld()
@@ -26,5 +26,37 @@ func TestReleaser(t *testing.T) {
 	r.look(0)
 	if held := heapHeld(); held > under-size/2 {
 		t.Errorf("the heap holds %d bytes at rest, %d under load", held, under)
+	}
+}
+
+// TestReleaserUnderLoad: what one command took is given back although the load goes on, and more seldom where the load
+// takes it again and again.
+func TestReleaserUnderLoad(t *testing.T) {
+	const size = 64 << 20
+	var r releaser
+	r.look(0)
+	r.look(0) // at rest: the base is known
+	looks := func() (n int) {
+		ballast = make([]byte, size)
+		for i := 0; i < len(ballast); i += 4096 {
+			ballast[i] = 1
+		}
+		ballast = nil
+		for full := heapHeld(); heapHeld() > full-size/2; n++ {
+			if r.look(quietCommands); n > mostWait+busyLooks {
+				t.Fatalf("the heap holds %d bytes after %d seconds of load, %d before", heapHeld(), n, full)
+			}
+		}
+		return n
+	}
+	first, second := looks(), looks()
+	if first > busyLooks || second <= first {
+		t.Errorf("given back after %d and %d seconds, want at most %d and more", first, second, busyLooks)
+	}
+	for range mostWait {
+		r.look(quietCommands)
+	}
+	if n := looks(); n > busyLooks {
+		t.Errorf("given back after %d seconds, a minute later, want at most %d", n, busyLooks)
 	}
 }
