@@ -69,18 +69,18 @@ Exit status 0: all lines are in it. 1: nothing was made, or lines were passed ov
 
 // building is a command line.
 type building struct {
-	schema, out, counter  string
-	columns               []string
-	id, separator         string
-	sort, grouped, quiet  bool
-	memory, hot           string
-	duplicates            string
-	skipBad, filePosts    int
-	hotFrom               uint64
-	memoryBytes, hotBytes int64
-	size                  int64 // of the inputs, as far as known
-	sch                   *schema.Schema
-	of                    *schema.Counter
+	schema, out, counter string
+	columns              []string
+	id, separator        string
+	sort, grouped, quiet bool
+	memory, hot          string
+	duplicates           string
+	skipBad, filePosts   int
+	hotFrom              uint64
+	hotBytes             int64
+	size                 int64 // of the inputs, as far as known
+	sch                  *schema.Schema
+	of                   *schema.Counter
 }
 
 func (b *building) run(ctx context.Context, out output, inputs []string) error {

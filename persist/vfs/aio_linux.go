@@ -29,17 +29,14 @@ const (
 // iocb is struct iocb of linux/aio_abi.h. The two halves of its second word change places with the order of bytes, and
 // both are 0 here.
 type iocb struct {
-	data      uint64
-	key, flag uint32
-	opcode    uint16
-	prio      int16
-	fd        uint32
-	buf       uint64
-	bytes     uint64
-	offset    int64
-	reserved  uint64
-	flags     uint32
-	resfd     uint32
+	_      uint64 // data: comes back with the event
+	_, _   uint32 // key, flags of preadv2
+	opcode uint16
+	_      int16 // priority
+	fd     uint32
+	_      [4]uint64 // buffer, bytes, offset, reserved
+	flags  uint32
+	resfd  uint32
 }
 
 // ioEvent is struct io_event.

@@ -120,7 +120,6 @@ const pieceBytes = 4 << 20
 // reading is one call of Read.
 type reading struct {
 	o       Options
-	columns []int // by value of the files' rows: its column of the counter
 	workers int
 	stats   Stats
 }
