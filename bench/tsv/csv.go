@@ -46,7 +46,6 @@ func headerRecord(record []string) (names []string, ok bool) {
 	marked := false
 	for i, name := range record {
 		if i == 0 {
-			name = strings.TrimPrefix(name, "\ufeff") // of files from spreadsheets
 			name, marked = strings.CutPrefix(name, "#")
 		}
 		if name = strings.TrimSpace(name); name == "" {

@@ -88,6 +88,7 @@ func NewPieces(name string, src io.Reader, opts Options) (*Pieces, error) {
 	if r.src != nil { // compressed
 		p.file = bufio.NewReaderSize(r.src, 256<<10)
 	}
+	p.file = skipMark(p.file)
 	if opts.Comma != 0 {
 		if opts.Comma > 127 {
 			return nil, fmt.Errorf("%s: %w", name, ErrText)

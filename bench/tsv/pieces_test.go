@@ -130,6 +130,10 @@ func TestPiecesFiles(t *testing.T) {
 		{strings.Repeat("1", 300_000), Options{}, "f:1: a line of over"},
 		{"\x1f\x8bnot gzip at all", Options{}, "gzip"},
 		{"mid\tmid\n", Options{}, "two columns"},
+		{"\ufeffmid\tn\r\n1\t2\r\n", Options{}, "[1]"},
+		{"\ufeff1\t2\n", Options{Columns: []string{"mid", "n"}}, "[1]"},
+		{"\ufeff1,2\n", Options{Columns: []string{"mid", "n"}, Comma: ','}, "[1]"},
+		{"\ufeff", Options{}, "is empty"},
 	} {
 		ids, _, _, _, err := readPieces(c.text, c.opts, 0)
 		if got := fmt.Sprint(ids); err == nil && got != c.want || err != nil && !strings.Contains(err.Error(), c.want) {

@@ -107,6 +107,7 @@ func New(name string, src io.Reader, opts Options) (*Reader, error) {
 	if err := r.decompress(buffered); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
+	r.src = skipMark(r.src)
 	if opts.Comma != 0 {
 		return r, r.startRecords(opts)
 	}
@@ -134,6 +135,21 @@ func (r *Reader) decompress(file *bufio.Reader) (err error) {
 		r.src, r.unpacked = unpacked, unpacked
 	}
 	return err
+}
+
+// byteOrderMark stands at the head of files from spreadsheets and some editors.
+const byteOrderMark = "\ufeff"
+
+// skipMark returns a reader of what stands behind a byte order mark.
+func skipMark(src io.Reader) *bufio.Reader {
+	text, ok := src.(*bufio.Reader)
+	if !ok {
+		text = bufio.NewReaderSize(src, 256<<10)
+	}
+	if mark, _ := text.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
+		_, _ = text.Discard(len(mark)) // they are in memory
+	}
+	return text
 }
 
 // Close closes the file.

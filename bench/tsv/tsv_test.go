@@ -50,6 +50,8 @@ func TestRead(t *testing.T) {
 		{"nothing but a header", "# id a\n", Options{}, "[a]", ""},
 		{"empty, names given", "", Options{Columns: []string{"id", "a"}}, "[a]", ""},
 		{"csv", "id,a,\"-\"\n5,1,\"te\nxt, \"\"\"\n\"6\",2,\n#7,1,1\n", Options{Comma: ','}, "[a]", "5 [1]\n6 [2]\n"},
+		{"a mark of order", "\ufeffmid\ta\n5\t1\n", Options{}, "[a]", "5 [1]\n"},
+		{"a mark of order and no header", "\ufeff5\t1\n", Options{Columns: []string{"mid", "a"}}, "[a]", "5 [1]\n"},
 		{"csv with a mark of order, CRLF and an unnamed column", "\ufeffmid;a;\r\n5;1;x\r\n", Options{Comma: ';'}, "[a]", "5 [1]\n"},
 		{"csv, names given", "5|1\n6|2", Options{Comma: '|', Columns: []string{"mid", "x"}}, "[x]", "5 [1]\n6 [2]\n"},
 		{"csv, marked header", "# mid,a\n5,1\n", Options{Comma: ','}, "[a]", "5 [1]\n"},
