@@ -168,8 +168,8 @@ func (o BuildOptions) withDefaults() (BuildOptions, error) {
 	return o, nil
 }
 
-// NewBuild begins a build of the directory out, which must not be there, or be empty. What an earlier build to out left
-// when it was broken off is removed; one that is still at work gives vfs.ErrLocked.
+// NewBuild begins a build of the directory out, which must not be there, or be empty: it is removed then. What an earlier
+// build to out left when it was broken off is removed too; one that is still at work gives vfs.ErrLocked.
 func NewBuild(out string, opts BuildOptions) (*Build, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
@@ -200,7 +200,7 @@ func NewBuild(out string, opts BuildOptions) (*Build, error) {
 	return b, nil
 }
 
-// vacant tells whether out may be made.
+// vacant tells whether out may be made, and removes it if it is empty.
 func (b *Build) vacant() error {
 	_, err := b.opts.FS.Stat(b.out)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -213,7 +213,14 @@ func (b *Build) vacant() error {
 	if err == nil && len(names) > 0 {
 		err = &fs.PathError{Op: "build", Path: b.out, Err: fs.ErrExist}
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	// It gives its name away, and an empty file system that is mounted there can not: better known now than after hours.
+	if err := b.opts.FS.Remove(b.out); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("counter: the build cannot take the name of an empty directory, is a file system mounted there? %w", err)
+	}
+	return nil
 }
 
 // begin makes the directory, and its log first: without a manifest for it no server opens the directory.
@@ -234,7 +241,7 @@ func (b *Build) begin() (err error) {
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, b.dir.Close())
+			err = errors.Join(err, clearBuild(fsys, b.path, true), b.dir.Close())
 		}
 	}()
 	log, _, err := persist.OpenLog(persist.LogOptions{FS: fsys, Dir: b.path, Create: true, Manual: true}, buildStart, nil)
@@ -395,22 +402,21 @@ func (b *Build) Finish() (*BuildResult, error) {
 	if err := b.dir.WriteManifest(m); err != nil {
 		return nil, err
 	}
-	b.done = true
-	if err := errors.Join(b.dir.Close(), b.store.Close()); err != nil {
-		return nil, err
-	}
 	fsys := b.opts.FS
 	if err := fsys.SyncDir(b.path); err != nil {
 		return nil, err
 	}
-	if err := fsys.Remove(b.out); err != nil && !errors.Is(err, fs.ErrNotExist) { // an empty directory
+	if err := b.vacant(); err != nil { // it may have been made meanwhile
 		return nil, err
 	}
 	if err := fsys.Rename(b.path, b.out); err != nil {
 		return nil, err
 	}
+	b.done = true
 	result.Took = time.Since(b.began)
-	return result, fsys.SyncDir(filepath.Dir(b.out))
+	// The lock is held until here: another build to out would take what is whole for what was left, and remove it.
+	err := errors.Join(fsys.SyncDir(filepath.Dir(b.out)), b.dir.Close(), b.store.Close())
+	return result, err
 }
 
 // Abort ends a build that is not finished, and removes what it made. After Finish without an error it does nothing.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/counterd/counterd/persist"
@@ -226,6 +227,75 @@ func TestBuildRefuses(t *testing.T) {
 	}
 	if _, err := b.Finish(); !errors.Is(err, ErrClosed) {
 		t.Fatal(err)
+	}
+}
+
+// namingFS asks what a test says before a name is taken away or given.
+type namingFS struct {
+	vfs.FS
+	remove, rename func(name string) error
+}
+
+func (f *namingFS) Remove(name string) error {
+	if err := f.remove(name); err != nil {
+		return err
+	}
+	return f.FS.Remove(name)
+}
+
+func (f *namingFS) Rename(from, to string) error {
+	if err := f.rename(from); err != nil {
+		return err
+	}
+	return f.FS.Rename(from, to)
+}
+
+// TestBuildName: an empty directory whose name is not to be had, as a file system is mounted there, is told at once; until
+// a directory has its name no other build takes what is whole for what was left.
+func TestBuildName(t *testing.T) {
+	none := func(string) error { return nil }
+	fsys := &namingFS{vfs.NewSim(), none, none}
+	opts := BuildOptions{Schema: buildSchema(t), FS: fsys, Workers: 1}
+	if err := fsys.MkdirAll("/dir"); err != nil {
+		t.Fatal(err)
+	}
+	fsys.remove = func(name string) error {
+		if name == "/dir" {
+			return syscall.EBUSY
+		}
+		return nil
+	}
+	if _, err := NewBuild("/dir", opts); !errors.Is(err, syscall.EBUSY) {
+		t.Fatalf("a directory that keeps its name: %v", err)
+	}
+	fsys.remove = none
+	b, err := NewBuild("/dir", opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Add(opts.Schema.Counters()[0], Posts{Mids: []uint64{7}, Columns: [][]uint64{{1}, {2}}}); err != nil {
+		t.Fatal(err)
+	}
+	asked := false
+	fsys.rename = func(name string) error {
+		if name == "/dir.building" {
+			asked = true
+			if _, err := NewBuild("/dir", opts); !errors.Is(err, vfs.ErrLocked) {
+				t.Errorf("another build while the first gives its name: %v", err)
+			}
+		}
+		return nil
+	}
+	if _, err := b.Finish(); err != nil || !asked {
+		t.Fatal(asked, err)
+	}
+	s, err := Open("/dir", Options{FS: fsys, Manual: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if v, found, err := s.Get("7.cntrn"); v != 2 || !found || err != nil {
+		t.Fatal(v, found, err)
 	}
 }
 

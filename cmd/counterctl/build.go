@@ -128,6 +128,9 @@ func (b *building) options(inputs []string) (o bulk.Options, err error) {
 	if b.schema == "" || b.out == "" {
 		return o, misuse("want --schema FILE and --out DIR")
 	}
+	if to, err := filepath.EvalSymlinks(b.out); err == nil { // a link to where there is room stays one
+		b.out = to
+	}
 	f, err := os.Open(b.schema)
 	if err != nil {
 		return o, err
