@@ -38,16 +38,18 @@ const (
 func (s *stretch) next(op *Op, cur *block) *block {
 	s.leave(cur)
 	if len(s.blocks) > 0 {
-		if s.held = slices.Contains(s.blocks, op.block); s.held {
-			return op.block
-		}
-		if len(s.blocks) < s.most && op.block.cold == nil {
-			if blk := op.ks.tryLock(op.block); blk != nil {
-				return blk
+		if op.block.cold == nil { // else a page may be read, and nobody is to wait for that who wants another block
+			if s.held = slices.Contains(s.blocks, op.block); s.held {
+				return op.block
 			}
-			s.most = max(1, s.most/2)
-		} else {
-			s.most = min(s.most+1, maxStretch)
+			if len(s.blocks) < s.most {
+				if blk := op.ks.tryLock(op.block); blk != nil {
+					return blk
+				}
+				s.most = max(1, s.most/2)
+			} else {
+				s.most = min(s.most+1, maxStretch)
+			}
 		}
 		s.log(nil)
 	}
