@@ -31,7 +31,8 @@ const (
 func LimitMapped(most int64) { mapped.budget.most.Store(most) }
 
 // copied is called behind each copy of n bytes from a mapping. Who comes first after the limit looks; who comes when as
-// much again was copied waits for that.
+// much again was copied waits for that. The caller holds no mapping's lock: they are taken here, and who waits for the one
+// that looks must not keep it from that.
 func (p *mappings) copied(n int64) {
 	b := &p.budget
 	most := b.most.Load()

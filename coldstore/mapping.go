@@ -161,12 +161,13 @@ func (m *mapping) copyAt(dst []byte, off int64) error {
 	if err := m.lock(); err != nil {
 		return err
 	}
-	defer m.mu.RUnlock()
-	if err := guardedCopy(dst, m.data[off:off+int64(len(dst))]); err != nil {
-		return &UnreadableError{File: m.name, Offset: off, Len: len(dst), Err: err}
-	}
+	err := guardedCopy(dst, m.data[off:off+int64(len(dst))])
 	if !m.held.Load() {
 		m.held.Store(true)
+	}
+	m.mu.RUnlock()
+	if err != nil {
+		return &UnreadableError{File: m.name, Offset: off, Len: len(dst), Err: err}
 	}
 	m.pool.copied(int64(len(dst)))
 	return nil

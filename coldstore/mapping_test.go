@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -112,5 +113,72 @@ func TestMappingNeedsRoom(t *testing.T) {
 		if _, err := files[0].Get(r.mids[7], nil, dst); !errors.Is(err, ErrUnreadable) || !errors.Is(err, errno) {
 			t.Errorf("got %v, want %v", err, errno)
 		}
+	}
+}
+
+// TestMappingsReleased reads files from several goroutines where the pages of all of them are taken out of the process behind
+// each copy, one after the other and by unmapping, as where no kernel helps, and closes them at last. It would wait for ever
+// if a reader kept its mapping locked meanwhile.
+func TestMappingsReleased(t *testing.T) {
+	const files = 6
+	rnd := newRand(t)
+	sim := vfs.NewSim()
+	pool := &mappings{limit: 4}
+	pool.budget.most.Store(1)
+	pool.budget.beside = -1 << 50 // so much counts always
+	var all []*File
+	var models []*rows
+	for i := range files {
+		r := posts(rnd, 300, 4000)
+		r.write(t, sim, strconv.Itoa(i))
+		f, err := Open(sim, strconv.Itoa(i), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.data.pool = pool
+		all, models = append(all, f), append(models, r)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		var wg sync.WaitGroup
+		for n := range 4 {
+			wg.Go(func() {
+				rnd := rand.New(rand.NewPCG(uint64(n), 1))
+				dst := make([]uint64, 3)
+				for range 500 {
+					i := rnd.IntN(files)
+					k := rnd.IntN(len(models[i].mids))
+					found, err := all[i].Get(models[i].mids[k], nil, dst)
+					if err == ErrClosed && i == 0 {
+						continue
+					}
+					if err != nil || !found || !equal(dst, models[i].vals[k]) {
+						t.Errorf("file %d, row %d: %v %v %v", i, k, found, dst, err)
+						return
+					}
+				}
+				if err := all[0].Close(); err != nil && err != ErrClosed {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+	}()
+	select {
+	case <-done:
+	case <-time.After(time.Minute):
+		t.Fatal("readers wait for one another")
+	}
+	for _, f := range all[1:] {
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(pool.ring) > 0 || pool.budget.releases.Load() == 0 {
+		t.Errorf("%d closed files are mapped, %d releases", len(pool.ring), pool.budget.releases.Load())
+	}
+	if m := append(sim.Misuse(), sim.Leaks()...); len(m) > 0 {
+		t.Error(m)
 	}
 }
