@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/counterd/counterd/bench"
 	"github.com/counterd/counterd/bench/report"
+	"github.com/counterd/counterd/cmd/internal/bytesize"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/schema"
 )
@@ -62,7 +62,7 @@ const (
 )
 
 func (o *buildOptions) run(ctx context.Context, out output) error {
-	hot, err := parseBytes(o.hot)
+	hot, err := bytesize.Parse(o.hot)
 	if err != nil {
 		return misuse("--hot: %v", err)
 	}
@@ -82,7 +82,7 @@ func (o *buildOptions) run(ctx context.Context, out output) error {
 	if o.filePosts == 0 && o.posts > manyPosts {
 		o.filePosts = manyPerFile
 	}
-	b, err := counter.NewBuild(o.out, counter.BuildOptions{Schema: script, Grouped: o.grouped, FilePosts: o.filePosts, HotBytes: hot})
+	b, err := counter.NewBuild(o.out, counter.BuildOptions{Schema: script, Grouped: o.grouped, FilePosts: o.filePosts, HotBytes: int64(hot)})
 	if err != nil {
 		return err
 	}
@@ -162,15 +162,4 @@ func printBuilt(w io.Writer, r *counter.BuildResult) {
 	fmt.Fprintf(w, "%s in %d files: %.3f bytes each\n", report.Int(int(r.Posts-r.HotPosts)), r.ColdFiles, float64(r.ColdBytes)/float64(max(r.Posts-r.HotPosts, 1)))
 	fmt.Fprintf(w, "%s in memory, %d images: %.3f bytes each\n", report.Int(int(r.HotPosts)), r.HotImages, float64(r.HotBytes)/float64(max(r.HotPosts, 1)))
 	fmt.Fprintf(w, "%.3f bytes a post in all\n", float64(bytes)/float64(max(r.Posts, 1)))
-}
-
-// parseBytes reads a size such as 64mb, as counterd's --maxmemory is written.
-func parseBytes(s string) (int64, error) {
-	number := strings.TrimRight(strings.ToLower(s), "kmgtb")
-	n, err := strconv.ParseInt(number, 10, 64)
-	shift, ok := map[string]int{"": 0, "b": 0, "kb": 10, "mb": 20, "gb": 30, "tb": 40}[strings.ToLower(s)[len(number):]]
-	if err != nil || !ok || n < 0 || n > 1<<62>>shift {
-		return 0, fmt.Errorf("%q is no size such as 64mb", s)
-	}
-	return n << shift, nil
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"strconv"
 	"strings"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 
 	"github.com/counterd/counterd/bench/tsv"
 	"github.com/counterd/counterd/cmd/counterctl/internal/bulk"
+	"github.com/counterd/counterd/cmd/internal/bytesize"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/persist/vfs"
 	"github.com/counterd/counterd/schema"
@@ -169,12 +169,15 @@ func (b *building) options(inputs []string) (o bulk.Options, err error) {
 	if b.skipBad < 0 {
 		return o, misuse("--skip-bad %d: want 0 or more", b.skipBad)
 	}
-	if o.Memory, err = parseSize(b.memory); err != nil || o.Memory < 16<<20 {
+	memory, err := bytesize.Parse(b.memory)
+	if err != nil || memory < 16<<20 {
 		return o, misuse("--memory %q: want a size such as 1gb, at least 16mb", b.memory)
 	}
-	if b.hotBytes, err = parseSize(b.hot); err != nil {
-		return o, misuse("--hot %q: want a size such as 256mb", b.hot)
+	hot, err := bytesize.Parse(b.hot)
+	if err != nil {
+		return o, misuse("--hot: %v", err)
 	}
+	o.Memory, b.hotBytes = int64(memory), int64(hot)
 	stdin := 0
 	for _, path := range inputs {
 		if path == "-" {
@@ -266,15 +269,4 @@ func (b *building) report(out output, stats bulk.Stats, r *counter.BuildResult, 
 	line("in memory", "%d posts in %d images, %s, %.2f bytes each", r.HotPosts, r.HotImages, size(r.HotBytes), float64(r.HotBytes)/float64(max(r.HotPosts, 1)))
 	line("took", "%s, %.2f million posts a second", took.Round(time.Millisecond), float64(r.Posts)/1e6/max(took.Seconds(), 1e-3))
 	line("start", "counterd --dir %s", b.out)
-}
-
-// parseSize reads a size as counterd's --maxmemory is written: 64mb, 1gb.
-func parseSize(s string) (int64, error) {
-	digits := strings.TrimRight(strings.ToLower(s), "kmgtb")
-	n, err := strconv.ParseInt(digits, 10, 64)
-	shift, ok := map[string]int{"": 0, "b": 0, "kb": 10, "mb": 20, "gb": 30, "tb": 40}[strings.ToLower(s)[len(digits):]]
-	if err != nil || !ok || n < 0 || n > 1<<62>>shift {
-		return 0, fmt.Errorf("%q is no size such as 64mb", s)
-	}
-	return n << shift, nil
 }

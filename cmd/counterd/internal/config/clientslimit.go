@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+
+	"github.com/counterd/counterd/cmd/internal/bytesize"
 )
 
 // ClientsLimit is redis.conf's maxmemory-clients: what all connections may hold together, in bytes or as a part of
@@ -40,7 +42,7 @@ func (l *ClientsLimit) Set(text string) error {
 		*l = ClientsLimit{Percent: n}
 		return nil
 	}
-	n, err := parseBytes(text)
+	n, err := bytesize.Parse(text)
 	if err != nil {
 		return errClientsLimit
 	}

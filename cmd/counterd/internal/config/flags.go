@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/counterd/counterd/cmd/internal/bytesize"
 )
 
 // Flags binds the command line to c, which has the defaults. Who asked for the version gets nothing else.
@@ -24,11 +26,11 @@ func Flags(c *Config) (fs *pflag.FlagSet, version *bool) {
 // bytesFlag is a number of bytes, with Redis's suffixes.
 type bytesFlag uint64
 
-func (b *bytesFlag) String() string { return formatBytes(uint64(*b)) }
+func (b *bytesFlag) String() string { return bytesize.Format(uint64(*b)) }
 func (b *bytesFlag) Type() string   { return "bytes" }
 
 func (b *bytesFlag) Set(s string) error {
-	n, err := parseBytes(s)
+	n, err := bytesize.Parse(s)
 	*b = bytesFlag(n)
 	return err
 }

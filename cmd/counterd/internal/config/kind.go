@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/counterd/counterd/cmd/internal/bytesize"
 )
 
 // kind is how the value of a setting becomes a flag and a text, and how a text becomes the value.
@@ -98,7 +100,7 @@ func bytes(field func(*Config) *uint64) kind {
 		flag: func(fs *pflag.FlagSet, c *Config, name, usage string) { fs.Var((*bytesFlag)(field(c)), name, usage) },
 		get:  func(c *Config) string { return strconv.FormatUint(*field(c), 10) },
 		set: func(c *Config, v string) (err error) {
-			*field(c), err = parseBytes(v)
+			*field(c), err = bytesize.Parse(v)
 			return err
 		},
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/counterd/counterd/cmd/internal/bytesize"
 )
 
 // OutputLimits are redis.conf's client-output-buffer-limit: what a connection of each class may leave unread before it
@@ -63,8 +65,8 @@ func (l *OutputLimits) Set(text string) error {
 		if class < 0 {
 			return setError("Invalid client class specified in buffer limit configuration.")
 		}
-		hard, err := parseBytes(words[1])
-		soft, err2 := parseBytes(words[2])
+		hard, err := bytesize.Parse(words[1])
+		soft, err2 := bytesize.Parse(words[2])
 		seconds, err3 := strconv.ParseUint(words[3], 10, 31)
 		if errors.Join(err, err2, err3) != nil {
 			return setError("Error in hard, soft or soft_seconds setting in buffer limit configuration.")
