@@ -18,6 +18,7 @@ type snapshot struct {
 	images   int
 	bytes    uint64
 	pace     pace
+	out      persist.Images
 
 	wroteProducers *persist.BlockFile // as wrote; nil: it was not written
 }
@@ -33,6 +34,7 @@ type wroteImage struct {
 
 func (w *snapshot) make() error {
 	s := w.s
+	w.out = persist.Images{FS: s.opts.FS, Dir: s.dir.Path()}
 	m := &persist.Manifest{History: s.log.History(), TimeMS: time.Now().UnixMilli(), Grouped: s.grouped}
 	w.manifest = m
 	if past := s.repl.Lineage(); len(past.Terms) > 1 {
@@ -61,6 +63,9 @@ func (w *snapshot) make() error {
 		m.NextCounter = max(m.NextCounter, def.ID+1)
 	}
 	if err := w.producers(m); err != nil {
+		return err
+	}
+	if err := w.out.Flush(); err != nil {
 		return err
 	}
 	_ = m.Files(func(_ *persist.CounterFiles, b *persist.BlockFile) error { // fn returns nil
@@ -191,7 +196,7 @@ func (w *snapshot) producers(m *persist.Manifest) error {
 		return nil
 	}
 	if saved == nil {
-		info, err := persist.WriteImage(s.opts.FS, s.dir.Path(), h, w.buf)
+		info, err := w.out.Write(h, w.buf)
 		if err == nil {
 			saved = &persist.BlockFile{Tier: persist.TierProducers, Block: h.Block, Items: h.Items, Bytes: info.Bytes, CRC: info.CRC, Name: info.Name}
 			w.images++
@@ -217,7 +222,7 @@ const (
 
 // image writes w.buf as the image of b.
 func (w *snapshot) image(b *block, tier persist.Tier, h persist.ImageHeader) (*persist.BlockFile, error) {
-	info, err := persist.WriteImage(w.s.opts.FS, w.s.dir.Path(), h, w.buf)
+	info, err := w.out.Write(h, w.buf)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err != nil {
@@ -236,6 +241,7 @@ func (w *snapshot) image(b *block, tier persist.Tier, h persist.ImageHeader) (*p
 // meanwhile, and each attempt would leave the others: a disk that is almost full would fill up with them.
 func (w *snapshot) undo() {
 	s := w.s
+	w.out.Abort()
 	if w.manifest != nil && w.manifest.Generation > 0 { // it may be in force though an error came back
 		name := filepath.Join(s.dir.Path(), persist.ManifestName(w.manifest.Generation))
 		if _, err := s.opts.FS.Stat(name); !isNotExist(err) {

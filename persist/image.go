@@ -2,10 +2,7 @@ package persist
 
 import (
 	"encoding/binary"
-	"errors"
-	"fmt"
 	"hash/crc32"
-	"path/filepath"
 
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -51,36 +48,6 @@ type ImageInfo struct {
 	Name  string // base name
 	Bytes uint64 // file size
 	CRC   uint32 // of the whole content
-}
-
-// WriteImage writes the concatenation of parts as an image into dir/rdb, named by block and offset. The file is synced
-// before it gets its name; the name is durable after the directory's sync, which WriteManifest does. A file of that
-// name is replaced. On an error nothing with that name was made or changed. Few large parts are faster than many small.
-func WriteImage(fsys vfs.FS, dir string, h ImageHeader, parts ...[]byte) (info ImageInfo, err error) {
-	name := ImageName(h.Block, h.Offset)
-	path := filepath.Join(ImageDir(dir), name)
-	temp := path + tempSuffix
-	if err := removeIfThere(fsys, temp); err != nil {
-		return info, err
-	}
-	file, err := fsys.Create(temp)
-	if err != nil {
-		return info, err
-	}
-	w := imageWriter{file: file}
-	w.write(h, parts)
-	if w.err == nil {
-		w.err = file.Sync()
-	}
-	w.err = errors.Join(w.err, file.Close())
-	if w.err == nil {
-		w.err = fsys.Rename(temp, path)
-	}
-	if w.err != nil {
-		_ = fsys.Remove(temp) // the first error is the one to tell; leftovers go at the next start
-		return info, fmt.Errorf("write image %s: %w", name, w.err)
-	}
-	return ImageInfo{ImageHeader: h, Name: name, Bytes: uint64(w.off), CRC: w.crc}, nil
 }
 
 // imageWriter writes one image file. After the first error it does nothing.
