@@ -190,7 +190,7 @@ const peekAhead = 8
 
 // runEach executes the operations with numbers from from on, below to, each on its own.
 func (b *Batch) runEach(from, to int) {
-	var cur *block
+	var cur, found *block // the one that is locked, and the one that the last operation was thought to be in
 	next := from
 	for i := from; i < to; i++ {
 		for ; next < min(i+peekAhead, to); next++ {
@@ -202,9 +202,12 @@ func (b *Batch) runEach(from, to int) {
 		if op.block == nil {
 			continue // not owned
 		}
-		if op.block != cur {
+		// What was one record of a primary is operations on one item here: nobody gets in between, whatever took its
+		// block's place.
+		if op.block != cur && (op.block != found || op.Mid < cur.lo || op.Mid >= cur.hi) {
 			cur = b.stretch.next(op, cur)
 		}
+		found = op.block
 		cur = b.apply(cur, op)
 		switch {
 		case op.Err != nil && op.Err != ErrOutOfRange: // which tells of the value too

@@ -3,7 +3,9 @@ package counter
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/counterd/counterd/persist/vfs"
@@ -125,4 +127,66 @@ func TestReplicateWhole(t *testing.T) {
 	must(t, err)
 	transaction(b, 99)
 	must(t, errors.Join(look(b), a.Close(), b.Close()))
+}
+
+// TestReplicaRows: a row that a primary has set at once, as one record, is seen at a replica with all of its columns or
+// none, also where its block is split while it is made.
+func TestReplicaRows(t *testing.T) {
+	const script = "add counter a\nadd column a x hint=8 max=63 suffix=x\nadd column a y hint=8 max=63 suffix=y\nadd column a z hint=8 max=63 suffix=z"
+	opts := func() Options { return Options{FS: vfs.NewSim(), Manual: true, BlockItems: 16, SnapshotGrowth: -1} }
+	primary, replica := openDir(t, "data", opts(), script), openDir(t, "data", opts(), "")
+	defer primary.Close()
+	defer replica.Close()
+	if _, err := replica.repl.Follow(primary.repl.Lineage()); err != nil {
+		t.Fatal(err)
+	}
+	ship(t, primary, replica)
+	const rows = 4000
+	mid := func(i int) uint64 { return uint64(i) * 2654435761 % (1 << 32) } // all of them differ
+	b := primary.NewBatch()
+	for i := range rows {
+		b.Reset()
+		if err := b.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		c := b.Schema().Counter("a")
+		first := b.Len()
+		for column := range c.Columns {
+			b.Add(Op{Kind: OpSet, Counter: c, Mid: mid(i), Column: int16(column), Arg: 1})
+		}
+		b.Group(first)
+		b.Run()
+		b.End()
+	}
+	var next, done atomic.Int64
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		b := replica.NewBatch()
+		for next.Load() < rows && done.Load() == 0 {
+			b.Reset()
+			if err := b.Begin(); err != nil {
+				t.Error(err)
+				return
+			}
+			i := int(next.Load())
+			for k := range min(32, rows-i) {
+				b.Add(Op{Kind: OpRead, Counter: b.Schema().Counter("a"), Mid: mid(i + k)})
+			}
+			b.Run()
+			for k := range b.Len() {
+				row := b.Row(b.Op(k))
+				if row == nil {
+					break
+				}
+				next.Add(1)
+				if slices.Contains(row, 0) {
+					t.Errorf("row %d: got %v", i+k, row)
+				}
+			}
+			b.End()
+		}
+	})
+	ship(t, primary, replica)
+	done.Store(1)
+	wg.Wait()
 }
