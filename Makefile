@@ -69,6 +69,7 @@ ALONE := $(ALONE)|TestEvenlySpaced|TestMissingColdFile|TestNoTableHolds|TestQuer
 ALONE := $(ALONE)|TestAllShown|TestUpdateReplayed|TestUpdateWhole|TestArchiveOfDamaged|TestDamagedCold|TestOutOfMemory|TestScanManyCounters
 ALONE := $(ALONE)|TestPack$$|TestPackDamage|TestPackCrash|TestPackFaults|TestPackCut|TestPackEnd|TestArchiveCompressed|TestPacking$$|TestPackingDamaged|TestErrors$$/memory$$
 ALONE := $(ALONE)|TestArchiveDamage|TestBounds|TestMids$$|TestDamagedPages|TestFlips|TestPageScan|TestTop$$|TestEndlessCommand|TestLogDamage|TestQueryDamaged|TestCrashBuild
+ALONE := $(ALONE)|TestCacheGivesWay|TestCacheTakesIdle
 race:
 	$(GO) test -vet=off -race -short -skip '$(ALONE)' $$($(GO) list $(PKG) | grep -vE '$(PURE)')
 

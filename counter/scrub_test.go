@@ -8,8 +8,8 @@ import (
 
 // TestScrubAsked: files are verified when that is asked for, and what rotted since is found.
 func TestScrubAsked(t *testing.T) {
-	s := openDir(t, t.TempDir(), Options{SnapshotGrowth: -1}, seedScript)
-	mids := fill(t, s, 100_000, 3)
+	s := openDir(t, t.TempDir(), Options{SnapshotGrowth: -1, BlockItems: 4 << 10}, seedScript)
+	mids := fill(t, s, 16_000, 3)
 	if err := s.Admin().Demote("weibo", mids[0]); err != nil {
 		t.Fatal(err)
 	}

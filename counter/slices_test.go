@@ -115,6 +115,14 @@ func readFamilies(t *testing.T, rng *rand.Rand, b *Batch, list []family, pause f
 	}
 }
 
+// longReads is how many long reads a test makes: with the race detector each takes ten times as long.
+func longReads() int {
+	if testing.Short() {
+		return 4
+	}
+	return 12
+}
+
 const familyScript = "add counter n\nadd column n v hint=8 max=63 suffix="
 
 // TestLongRead makes changes of many posts in every pause of a long read: it sees each whole or not at all. Some towns
@@ -126,7 +134,7 @@ func TestLongRead(t *testing.T) {
 		s := open(t, Options{BlockItems: 512}, familyScript)
 		list := families(t, r2, s, 40, 50)
 		reader, writer, pauses := s.NewBatch(), s.NewBatch(), 0
-		for range 12 {
+		for range longReads() {
 			readFamilies(t, r2, reader, list, func() {
 				if pauses++; !always && r2.IntN(8) > 0 {
 					return
@@ -176,7 +184,7 @@ func TestLongReadBeside(t *testing.T) {
 	b, r := s.NewBatch(), rand.New(rand.NewPCG(rng.Uint64(), 9))
 	defer writers.Wait()
 	defer stop.Store(true)
-	for range 12 {
+	for range longReads() {
 		readFamilies(t, r, b, list, runtime.Gosched)
 	}
 }
