@@ -269,6 +269,19 @@ func TestBuildName(t *testing.T) {
 		t.Fatalf("a directory that keeps its name: %v", err)
 	}
 	fsys.remove = none
+	fsys.rename = func(name string) error {
+		if strings.Contains(name, "/log/") {
+			return syscall.ENOSPC
+		}
+		return nil
+	}
+	if _, err := NewBuild("/dir", opts); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("no room for the log: %v", err)
+	}
+	if names, _ := fsys.List("/"); len(names) > 0 {
+		t.Fatalf("left behind by a build that did not begin: %q", names)
+	}
+	fsys.rename = none
 	b, err := NewBuild("/dir", opts)
 	if err != nil {
 		t.Fatal(err)
