@@ -24,15 +24,16 @@ mkdir -p "$OUT"
 files=()
 
 measure() { # NAME [PEER]
-	local name=$1 peer=${2:-} pin=() vs=()
+	local name=$1 peer=${2:-} pin=() vs=() flood=()
 	start_counterd "counterd-$name" --auto-aof-rewrite-min-size 0
 	local a=127.0.0.1:$port apid=$pid
 	# The peer of another machine cannot be pinned from here.
 	if [ -n "$SERVER_CPU" ] && [[ -z $peer || $peer == 127.* || $peer == localhost:* || $peer == /* ]]; then pin+=(--pin-server "$SERVER_CPU"); fi
 	if [ -n "$CLIENT_CPU" ]; then pin+=(--pin-client "$CLIENT_CPU"); fi
 	[ -z "$peer" ] || vs=(--vs "$peer" --vs-password "$PEER_PASSWORD")
+	[ -z "$FLOOD" ] || flood=(--flood "$FLOOD" --flood-depth "$FLOOD_DEPTH")
 	echo "== counterd (A)${peer:+ beside $peer (B)}"
-	"$BIN/counterbench" run --server "$a" "${vs[@]}" --posts "$POSTS" --workloads "load,$WORKLOADS" --while "$WHILE" --flood "$FLOOD" --flood-depth "$FLOOD_DEPTH" --heavy "$HEAVY" \
+	"$BIN/counterbench" run --server "$a" "${vs[@]}" --posts "$POSTS" --workloads "load,$WORKLOADS" --while "$WHILE" "${flood[@]}" --heavy "$HEAVY" \
 		--rate "$RATE" --depth "$DEPTH" --duration "$DURATION" --slices "$SLICES" --warmup "$WARMUP" --progress=false --json "$OUT/tails-$name.json" "${pin[@]}"
 	files+=("$OUT/tails-$name.json")
 	kill "$apid"
