@@ -45,7 +45,7 @@ func TestFindGroupDamaged(t *testing.T) {
 	if file.Pages() < 2 {
 		t.Fatal("the file has one page only")
 	}
-	flip(t, files[0], int64(file.Pages()-1)<<12+100)
+	flip(t, files[0], int64(file.Pages()-1)<<12+10) // the last page may have few bytes
 	slices.Sort(mids)
 	for _, desc := range []bool{false, true} {
 		for _, limit := range []int{0, len(mids)} {

@@ -217,7 +217,7 @@ func TestParseMid(t *testing.T) {
 	}
 }
 
-var keyForm = regexp.MustCompile(`\A(?:([A-Za-z_][A-Za-z0-9_]*):)?(?:\{([0-9]+)\}|([0-9]+))(?:\.([A-Za-z0-9_]+))?\z`)
+var keyForm = regexp.MustCompile(`\A(?:\{([A-Za-z_][A-Za-z0-9_]*):([0-9]+)\}|(?:([A-Za-z_][A-Za-z0-9_]*):)?(?:\{([0-9]+)\}|([0-9]+)))(?:\.([A-Za-z0-9_]+))?\z`)
 
 // slowParseKey reads a key as the package comment says, with no regard to time.
 func slowParseKey(s *Schema, key string) (k Key, item, ok bool) {
@@ -225,20 +225,21 @@ func slowParseKey(s *Schema, key string) (k Key, item, ok bool) {
 	if m == nil || len(s.counters) == 0 {
 		return Key{}, false, false
 	}
-	mid, _ := new(big.Int).SetString(m[2]+m[3], 10)
+	name, suffix := m[1]+m[3], m[6]
+	mid, _ := new(big.Int).SetString(m[2]+m[4]+m[5], 10)
 	if !mid.IsInt64() {
 		return Key{}, false, false
 	}
 	k.Mid = mid.Uint64()
 	for i, c := range s.counters {
-		if m[1] != "" && m[1] != c.Name || m[1] == "" && m[4] == "" && i > 0 {
+		if name != "" && name != c.Name || name == "" && suffix == "" && i > 0 {
 			continue
 		}
-		if m[4] == "" {
+		if suffix == "" {
 			k.Counter, k.Col = c, WholeItem
 		}
 		for col := range c.Columns {
-			if c.Columns[col].Suffix == m[4] {
+			if c.Columns[col].Suffix == suffix {
 				k.Counter, k.Col = c, col
 			}
 		}
@@ -246,7 +247,7 @@ func slowParseKey(s *Schema, key string) (k Key, item, ok bool) {
 	if k.Counter == nil {
 		return Key{}, false, false
 	}
-	return k, m[4] == "", true
+	return k, suffix == "", true
 }
 
 func checkKey(t *testing.T, s *Schema, key string) {

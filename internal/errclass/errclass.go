@@ -46,7 +46,7 @@ var table = []Row{
 	{"MASTERDOWN", Transient, "a replica without its primary, and `replica-serve-stale-data no`"},
 	{"NOREPLICAS", Transient, "fewer good replicas than `min-replicas-to-write`"},
 	{"MISCONF", Transient, "the disk is full, slow or failing: until it is well"},
-	{"OOM", Transient, "`maxmemory` is passed and the disk cannot keep up, or the system has no memory"},
+	{"OOM", Transient, "`maxmemory` has been passed for a second as the disk cannot keep up, or the system has no memory"},
 	{"IDMPFULL", Transient, "the limits of producers or of their memory are reached"},
 	{"UNBLOCKED", Transient, "`WAIT` ended early, by `CLIENT UNBLOCK` or as the node became a replica"},
 	{"NOMASTERLINK", Transient, "to replicas: this one has no link to its own primary"},
