@@ -176,7 +176,13 @@ func (s *server) inject(calls, what string) (in *injection, ok bool) {
 		return nil, false
 	}
 	in = &injection{said: new(logBuffer), done: make(chan struct{})}
-	in.cmd = exec.Command(path, "-f", "-p", strconv.Itoa(s.cmd.Process.Pid), "-o", "/dev/null", "-e", "trace="+calls, "-e", "inject="+calls+":"+what)
+	args := []string{"-f", "-p", strconv.Itoa(s.cmd.Process.Pid), "-o", "/dev/null", "-e", "inject=" + calls + ":" + what}
+	trace := "trace=" + calls
+	if strings.Contains(calls, "sync") { // which the server asks for by io_submit where it can
+		trace += ",io_submit"
+		args = append(args, "-e", "inject=io_submit:error=ENOSYS")
+	}
+	in.cmd = exec.Command(path, append(args, "-e", trace)...)
 	in.cmd.Stderr = in.said
 	in.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	if err := in.cmd.Start(); err != nil {

@@ -48,7 +48,7 @@ func TestDurableKill(t *testing.T) {
 }
 
 // killCalls are the system calls by which data reaches the disk.
-var killCalls = []string{"pwrite64", "fdatasync", "renameat,renameat2,rename", "unlinkat,unlink", "ftruncate", "fallocate", "fsync"}
+var killCalls = []string{"pwrite64", "fdatasync", "io_submit", "renameat,renameat2,rename", "unlinkat,unlink", "ftruncate", "fallocate", "fsync"}
 
 // TestDurableKillCalls kills the server at the n-th system call of each kind that changes files, under load and while
 // snapshots are made.
