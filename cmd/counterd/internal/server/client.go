@@ -80,7 +80,7 @@ func (c *client) Command(args [][]byte) {
 		}
 		c.begin()
 	}
-	if cmd != nil && cmd.Flags&command.Write != 0 && c.store.Crowded() {
+	if cmd != nil && c.multi.changes(cmd) && c.store.Crowded() {
 		if !c.catchUp() || c.InLoop() {
 			c.Postpone(args)
 			return

@@ -614,8 +614,15 @@ func provokeMemory(p provoker) {
 		}
 		b.Reset()
 	}
+	multi := wireDial(p, s, 2)
+	multi.want("MULTI", "+OK")
+	multi.want("SET 9000.cntcm 1", "+QUEUED")
 	c.want("CONFIG SET maxmemory 8mb", "+OK") // and 48 MiB more before changes are refused
-	until(p.T, "memory is full", func() bool { return strings.Contains(c.do("INFO tiers").Text, "memory_refusing_writes:1") })
+	full := func() bool { return strings.Contains(c.do("INFO tiers").Text, "memory_refusing_writes:1") }
+	until(p.T, "memory is full", func() bool { return s.Store().Crowded() || full() })
+	if p.heard(multi.do("EXEC").List[0].String(), "OOM command not allowed: "); s.Store().Crowded() {
+		p.Error("EXEC did not wait for room")
+	}
 	end := s.Store().Replication().Position() // to sum up so much takes seconds
 	for _, command := range []string{"INCR 9000.cntcm", "SET 9000.cntcm 1", "MSET 1.cntcm 1 9000.cntcm 1", "HSET 9000 comment 1", "HSETNX 9000 comment 1"} {
 		p.heard(c.do(command).String(), "OOM command not allowed: ")

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/acl"
+	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/idmp"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 	"github.com/counterd/counterd/counter"
@@ -51,6 +52,14 @@ func (t *transaction) queue(c *client, cmd *row, args [][]byte) {
 	}
 	t.queued = append(t.queued, queuedCommand{cmd, copied})
 	c.Out.Status("QUEUED")
+}
+
+// changes tells whether cmd changes posts now: what is queued does so at its EXEC.
+func (t *transaction) changes(cmd *row) bool {
+	if !t.active {
+		return cmd.Flags&command.Write != 0
+	}
+	return cmd.Is("exec") && slices.ContainsFunc(t.queued, func(q queuedCommand) bool { return q.cmd.Flags&command.Write != 0 })
 }
 
 func runMulti(c *client, _ [][]byte) {
