@@ -20,7 +20,7 @@ case_="$(sed ':a;s/\B[0-9]\{3\}\>/,&/;ta' <<<"$POSTS") posts"
 # figure NAME UNIT VALUE [GOAL [NOTE]]
 figure() {
 	printf '%-46s %s %s%s\n' "$1" "$3" "$2" "${4:+ (goal $4)}"
-	"$BIN/counterbench" figure "$out" --section 'Very large' --name "$1" --case "$case_" --unit "$2" --goal "${4:-}" --note "${5:-}" "$3"
+	"$BIN/counterbench" figure "$out" --section 'Very large' --name "$1" --case "$case_" --unit "$2" --goal "${4:-}" --note "${5:-}" -- "$3"
 }
 calc() { awk "BEGIN {printf \"%.${2:-3}f\", $1}"; }
 now() { date +%s.%N; }
@@ -107,8 +107,12 @@ before=$(field tiers overlay_items) bytes=$(field tiers overlay_bytes)
 run --depth "$DEPTH" --workloads incr --uniform --rate "$LATE"
 figure 'INCR of old posts, median' ms "$(p50 "$dir/run.log")" '' "$LATE a second, spread over all posts"
 changed=$(($(field tiers overlay_items) - before))
-[ "$changed" -gt 0 ] || changed=1
-figure 'memory of a changed old post' 'bytes a post' "$(calc "($(field tiers overlay_bytes) - $bytes) / $changed" 1)" '' "overlays after $changed of them"
+grown=$(($(field tiers overlay_bytes) - bytes))
+if [ "$changed" -gt 0 ] && [ "$grown" -gt 0 ]; then
+	figure 'memory of a changed old post' 'bytes a post' "$(calc "$grown / $changed" 1)" '' "overlays after $changed of them"
+else # of few posts: their files were written anew, or came back into memory, meanwhile
+	echo 'memory of a changed old post: overlays did not grow'
+fi
 
 # --- what late increments lead to: files written again
 wrote=$(disk_written) rewrites=$(field tiers rewrites) began=$(now)
