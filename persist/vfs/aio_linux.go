@@ -54,6 +54,11 @@ type aioContext struct {
 	id   uintptr
 	bell *os.File // the eventfd, watched by the runtime
 	fd   int      // of bell
+
+	block iocb // of the sync under way: here, so that none allocates
+	event ioEvent
+	rings [8]byte
+	lost  bool // the event may still come
 }
 
 // idleContexts are those that nobody uses. More than these are closed: each is a descriptor and some pages of the kernel.
@@ -114,30 +119,34 @@ func syncParked(fd int, opcode uint16) error {
 	if err != nil {
 		return errNoAIO
 	}
-	err = c.sync(fd, opcode)
-	c.giveBack()
+	if err = c.sync(fd, opcode); c.lost {
+		c.close()
+	} else {
+		c.giveBack()
+	}
 	return err
 }
 
 func (c *aioContext) sync(fd int, opcode uint16) error {
-	block := &iocb{opcode: opcode, fd: uint32(fd), flags: iocbFlagResfd, resfd: uint32(c.fd)}
+	c.block = iocb{opcode: opcode, fd: uint32(fd), flags: iocbFlagResfd, resfd: uint32(c.fd)}
+	block := &c.block
 	if n, _, _ := unix.RawSyscall(unix.SYS_IO_SUBMIT, c.id, 1, uintptr(unsafe.Pointer(&block))); n != 1 {
 		return errNoAIO
 	}
-	var rings [8]byte
-	_, _ = c.bell.Read(rings[:]) // without the runtime's watch it is waited for below
-	var event ioEvent
+	_, _ = c.bell.Read(c.rings[:]) // without the runtime's watch it is waited for below
 	for {
-		n, _, errno := unix.Syscall6(unix.SYS_IO_GETEVENTS, c.id, 1, 1, uintptr(unsafe.Pointer(&event)), 0, 0)
+		n, _, errno := unix.Syscall6(unix.SYS_IO_GETEVENTS, c.id, 1, 1, uintptr(unsafe.Pointer(&c.event)), 0, 0)
 		if n == 1 {
 			break
 		}
 		if errno != unix.EINTR {
-			return os.NewSyscallError("io_getevents", errno) // never; the sync may have failed
+			noAIO.Store(true) // it is forbidden; the sync may have failed, and what became of it nobody else is to take
+			c.lost = true
+			return os.NewSyscallError("io_getevents", errno)
 		}
 	}
-	if event.res < 0 {
-		return unix.Errno(-event.res)
+	if c.event.res < 0 {
+		return unix.Errno(-c.event.res)
 	}
 	return nil
 }
