@@ -67,7 +67,8 @@ var idleContexts struct {
 	list []*aioContext
 }
 
-const mostIdleContexts = 4
+// A snapshot has 16 at a time; to close one takes the kernel 10 ms and more.
+const mostIdleContexts = 20
 
 // noAIO: the kernel said once that it has none.
 var noAIO atomic.Bool
