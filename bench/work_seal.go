@@ -72,21 +72,13 @@ func (w *sealWork) do(ctx context.Context, until time.Duration, mark mark) error
 
 // watch marks what is sealed until the time, once at least.
 func (w *sealWork) watch(ctx context.Context, until time.Duration, mark mark) error {
-	before, err := w.watcher.next(ctx)
-	if err != nil {
-		return err
-	}
-	blocks, err := before.info.Int("hot_blocks")
+	blocks, err := w.hotBlocks(ctx)
 	if err != nil {
 		return err
 	}
 	for sealed := false; !sealed || clock() < until; {
 		over := mark("sealed")
-		now, err := w.watcher.next(ctx)
-		if err != nil {
-			return err
-		}
-		n, err := now.info.Int("hot_blocks")
+		n, err := w.hotBlocks(ctx)
 		if err != nil {
 			return err
 		}
@@ -98,6 +90,15 @@ func (w *sealWork) watch(ctx context.Context, until time.Duration, mark mark) er
 		blocks, sealed = n, true
 	}
 	return nil
+}
+
+// hotBlocks is how many blocks there are in memory, as of the next look.
+func (w *sealWork) hotBlocks(ctx context.Context) (int64, error) {
+	now, err := w.watcher.next(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return now.info.Int("hot_blocks")
 }
 
 // end notes what was sent, for verify.

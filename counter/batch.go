@@ -436,11 +436,7 @@ func (b *Batch) change(blk *block, op *Op, p location) *block {
 	// The column comes before the row: without memory for it there must be no row either.
 	// The default is what a block without the column answers anyway.
 	if value != col.Default && blk.shape != ks.layout && blk.span.Data != nil && ks.field(blk, int(op.Column)) < 0 {
-		b.stretch.log(blk)
-		if blk, op.Err = ks.repack(blk, op.Mid); op.Err != nil {
-			return blk
-		}
-		if p, op.Err = ks.find(blk, op.Mid); op.Err != nil {
+		if blk, p, op.Err = b.withColumns(blk, op); op.Err != nil {
 			return blk
 		}
 	}
@@ -461,6 +457,18 @@ func (b *Batch) change(blk *block, op *Op, p location) *block {
 		blk = ks.widen(blk, op.Mid)
 	}
 	return blk
+}
+
+// withColumns packs blk anew, so that its table has all present columns, and finds op's item there. It returns the block
+// that is locked afterwards.
+func (b *Batch) withColumns(blk *block, op *Op) (*block, location, error) {
+	b.stretch.log(blk)
+	blk, err := op.ks.repack(blk, op.Mid)
+	if err != nil {
+		return blk, location{}, err
+	}
+	p, err := op.ks.find(blk, op.Mid)
+	return blk, p, err
 }
 
 // mark notes that an item of blk has changed.

@@ -40,9 +40,7 @@ func (b *Batch) SetRow(c *schema.Counter, mid uint64, shape int) []uint64 {
 	s := b.sets.shapes[shape]
 	from := len(b.sets.values)
 	op.row = int32(from)
-	for range s.to - s.from {
-		b.sets.values = append(b.sets.values, 0)
-	}
+	b.sets.values = append(b.sets.values, make([]uint64, s.to-s.from)...)
 	return b.sets.values[from:]
 }
 
@@ -123,11 +121,7 @@ func (b *Batch) setRow(blk *block, op *Op, p location) *block {
 		return blk
 	}
 	if blk.span.Data != nil && ks.lacking(blk, columns, values) {
-		b.stretch.log(blk)
-		if blk, op.Err = ks.repack(blk, op.Mid); op.Err != nil {
-			return blk
-		}
-		if p, op.Err = ks.find(blk, op.Mid); op.Err != nil {
+		if blk, p, op.Err = b.withColumns(blk, op); op.Err != nil {
 			return blk
 		}
 	}

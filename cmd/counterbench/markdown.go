@@ -4,8 +4,6 @@ import (
 	"context"
 
 	"github.com/spf13/pflag"
-
-	"github.com/counterd/counterd/bench/report"
 )
 
 var markdownCommand = command{
@@ -18,10 +16,7 @@ with --while, --flood and --heavy, without and with it; memory; and figures that
 Figures whose slices lie more than 20 % from their median are marked with (!).`,
 	Setup: func(*pflag.FlagSet) action {
 		return func(_ context.Context, out output, args []string) error {
-			if len(args) == 0 {
-				return misuse("takes one file or more that counterbench wrote")
-			}
-			all, err := report.Collect(args)
+			all, err := collect(args)
 			if err != nil {
 				return err
 			}

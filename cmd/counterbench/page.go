@@ -23,10 +23,7 @@ servers, and the goals that figures have.
 		html := flags.String("html", "", "`FILE` to write the page to (default: standard output)")
 		title := flags.String("title", "", "`text` at the head of the page")
 		return func(_ context.Context, out output, args []string) error {
-			if len(args) == 0 {
-				return misuse("takes one file or more that counterbench wrote")
-			}
-			all, err := report.Collect(args)
+			all, err := collect(args)
 			if err != nil {
 				return err
 			}
@@ -37,6 +34,14 @@ servers, and the goals that figures have.
 			return writeTo(*html, all.HTML)
 		}
 	},
+}
+
+// collect reads the files of page and markdown.
+func collect(files []string) (*report.Collected, error) {
+	if len(files) == 0 {
+		return nil, misuse("takes one file or more that counterbench wrote")
+	}
+	return report.Collect(files)
 }
 
 var figureCommand = command{

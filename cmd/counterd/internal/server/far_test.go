@@ -31,6 +31,14 @@ func (k *testCluster) forward(i, proto int) *wireClient {
 	return k.dialPort(k.srv[i].config.Get().Cluster.ForwardPort, proto)
 }
 
+// same wants the answer that a server of its own gives.
+func (c *wireClient) same(model *wireClient, command string) {
+	c.t.Helper()
+	if got, want := c.do(command), model.do(command); got.Raw != want.Raw {
+		c.t.Errorf("RESP%d %s: got %s, want %s", c.proto, command, got, want)
+	}
+}
+
 // randomCommand is one that a server of its own and a cluster answer alike.
 func randomCommand(r *rand.Rand) string {
 	mid := func() string {

@@ -18,12 +18,7 @@ func TestForwardAll(t *testing.T) {
 		model := wireDial(t, wireServe(t, nil), proto)
 		k := farServe(t, 3, nil)
 		c := k.forward(1, proto)
-		same := func(command string) {
-			t.Helper()
-			if got, want := c.do(command), model.do(command); got.Raw != want.Raw {
-				t.Errorf("RESP%d %s: got %s, want %s", proto, command, got, want)
-			}
-		}
+		same := func(command string) { t.Helper(); c.same(model, command) }
 		same("RANDOMKEY")
 		same("COUNTER.MIN weibo comment")
 		for range 500 {

@@ -20,12 +20,7 @@ func TestForwardUpdate(t *testing.T) {
 		model := wireDial(t, wireServe(t, nil), proto)
 		k := farServe(t, 3, nil)
 		c := k.forward(1, proto)
-		same := func(command string) {
-			t.Helper()
-			if got, want := c.do(command), model.do(command); got.Raw != want.Raw {
-				t.Errorf("RESP%d %s: got %s, want %s", proto, command, got, want)
-			}
-		}
+		same := func(command string) { t.Helper(); c.same(model, command) }
 		for range 300 {
 			same(fmt.Sprintf("SET %d.%s %d", r.IntN(2000), []string{"cntcm", "cntrn"}[r.IntN(2)], r.IntN(50)))
 		}
