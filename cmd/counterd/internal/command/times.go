@@ -1,27 +1,13 @@
 package command
 
 import (
-	"math"
-	"math/bits"
 	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
+	"github.com/counterd/counterd/cmd/counterd/internal/stats"
 )
-
-// timeBuckets is the number of buckets of a histogram: the last one's bound is 2^24 us, 16.8 seconds.
-const timeBuckets = 25
-
-// Histogram counts executions by their time. Bucket i has those of more than 2^(i-1) and at most 2^i microseconds, the
-// last one all that are longer: one atomic addition for a run of equal commands, and as fine as LATENCY HISTOGRAM shows
-// it. Commands of a batch are counted with their share of the batch's time, as in "usec" of INFO commandstats.
-type Histogram [timeBuckets]int64
-
-// bucketOf is the bucket of executions that take some time each.
-func bucketOf(each time.Duration) int {
-	return min(bits.Len64(uint64(max(each-1, 0)/time.Microsecond)), timeBuckets-1)
-}
 
 // executed counts the executions of a command, in a part for each loop: parts of one on cache lines that all loops write
 // would cost each of them 30 ns. A part is made when its loop first executes the command.
@@ -30,11 +16,11 @@ type executed [lanes]atomic.Pointer[part]
 // lanes is how many parts there are at most: where there are more loops, some share one.
 const lanes = 64
 
-// part is what one loop counts: four cache lines.
+// part holds the counts of one loop, in whole cache lines.
 type part struct {
 	calls, nanos atomic.Int64
-	times        [timeBuckets]atomic.Int64
-	_            [256 - 8*(timeBuckets+2)]byte
+	times        [stats.Buckets]atomic.Int64
+	_            [64 - 8*(stats.Buckets+2)%64]byte
 }
 
 // of returns the part of a lane.
@@ -57,38 +43,12 @@ func (e *executed) each(f func(p *part)) {
 	}
 }
 
-// bound is the longest time of bucket i in microseconds.
-func bound(i int) int64 { return 1 << i }
-
-// Counts are the executions in each bucket.
-func (h *Histogram) Counts() (counts [timeBuckets]uint64) {
-	for i, n := range h {
-		counts[i] = uint64(n)
-	}
-	return counts
-}
-
-// Percentile is the bound of the bucket that p of all executions, 0..1, do not exceed.
-func (h *Histogram) Percentile(p float64) int64 {
-	total := int64(0)
-	for _, n := range h {
-		total += n
-	}
-	rest := int64(math.Ceil(p * float64(total)))
-	for i, n := range h {
-		if rest -= n; n > 0 && rest <= 0 {
-			return bound(i)
-		}
-	}
-	return bound(timeBuckets - 1)
-}
-
 // Account counts n executions that took some time together. lane is front.Session.Lane.
 func (cmd *Row[C]) Account(lane int, n int64, took time.Duration) {
 	p := cmd.executed.of(lane)
 	p.calls.Add(n)
 	p.nanos.Add(int64(took))
-	p.times[bucketOf(took/time.Duration(n))].Add(n)
+	p.times[stats.BucketOf(took/time.Duration(n))].Add(n)
 }
 
 // Calls is how many executions were counted.
@@ -104,8 +64,8 @@ func (cmd *Row[C]) Nanos() (sum int64) {
 }
 
 // Times are they by their time, read one after the other.
-func (cmd *Row[C]) Times() *Histogram {
-	var h Histogram
+func (cmd *Row[C]) Times() *stats.Histogram {
+	var h stats.Histogram
 	cmd.executed.each(func(p *part) {
 		for i := range p.times {
 			h[i] += p.times[i].Load()
@@ -150,7 +110,7 @@ func (t *Table[C]) ReplyHistogram(out *resp.Replies, args [][]byte) {
 		out.BulkString("calls")
 		out.Int(cmd.Calls())
 		out.BulkString("histogram_usec")
-		counts := cmd.Times()
+		counts := cmd.Times().ByPower()
 		kinds := 0
 		for _, n := range counts {
 			if n > 0 {
@@ -161,8 +121,8 @@ func (t *Table[C]) ReplyHistogram(out *resp.Replies, args [][]byte) {
 		sum := int64(0) // the counts are cumulative
 		for i, n := range counts {
 			if n > 0 {
-				sum += n
-				out.Int(bound(i))
+				sum += int64(n)
+				out.Int(stats.PowerBound(i))
 				out.Int(sum)
 			}
 		}
@@ -187,7 +147,7 @@ func (t *Table[C]) ReplyDoctor(out *resp.Replies, _ [][]byte) {
 	if most != nil {
 		text = "Most time went to '" + most.Name + "': " + strconv.FormatInt(most.Calls(), 10) + " calls, " +
 			strconv.FormatInt(most.Nanos()/1000, 10) + " us in all. The longest execution was of '" + longest.Name +
-			"', at most " + strconv.FormatInt(longest.Times().Percentile(1), 10) + " us. See LATENCY HISTOGRAM and SLOWLOG GET.\n"
+			"', at most " + strconv.FormatInt(longest.Times().Percentile(1).Microseconds(), 10) + " us. See LATENCY HISTOGRAM and SLOWLOG GET.\n"
 	}
 	out.Text(text)
 }

@@ -52,7 +52,7 @@ func Default() Config {
 	return Config{
 		Bind: []string{"127.0.0.1"}, Port: 6379, UnixSocketPerm: 0o700, Dir: "counterd-data", ProtectedMode: true, MaxClients: 10000, ReadonlyClients: 10000,
 		TCPKeepalive: 300, LogLevel: "notice", LogFormat: LogText, SlowlogSlower: 10000, SlowlogMaxLen: 128,
-		AppendOnly: true, AppendFsync: "everysec", AOFRewriteMin: 64 << 20, AOFRetain: 256 << 20, AOFCompress: true,
+		AppendOnly: true, AppendFsync: "everysec", AOFRewriteMin: 64 << 20, AOFRetain: 256 << 20, AOFCompress: true, Web: Web{MidTime: "none"},
 		Replication: defaultReplication(), TLS: defaultTLS(), Cluster: defaultCluster(), ACL: defaultACL(), OutputLimits: defaultOutputLimits(), TrackingMaxKeys: 1_000_000,
 		MaxMemoryClients: ClientsLimit{Bytes: DefaultClientsLimit},
 		IdmpMaxProducers: 10000, IdmpMaxMemory: 64 << 20, IdmpMinIdle: 600,

@@ -4,15 +4,20 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 )
 
 // Web is the part of the configuration about what is shown by HTTP.
 type Web struct {
 	MetricsAddr string // [host]:port, empty = nothing is shown
+	MidTime     string // how mids carry time: none, weibo or snowflake
 }
 
 func (w *Web) validate(tls *TLS, errs *[]error) {
+	if !slices.Contains([]string{"none", "weibo", "snowflake"}, w.MidTime) {
+		*errs = append(*errs, fmt.Errorf("mid-time: got %q, want none, weibo or snowflake", w.MidTime))
+	}
 	if w.MetricsAddr == "" {
 		if tls.Metrics {
 			*errs = append(*errs, errors.New("metrics-tls: got yes without metrics-addr"))

@@ -34,6 +34,10 @@ func TestAlerts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	book, err := os.ReadFile("../../../../docs/operate/runbooks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	var file ruleFile
 	dec := yaml.NewDecoder(bytes.NewReader(text))
 	dec.KnownFields(true)
@@ -73,8 +77,14 @@ func TestAlerts(t *testing.T) {
 					}
 				}
 			}
-			if len(r.Annotations) != 3 {
-				t.Errorf("%s has %d annotations, want 3", r.Alert, len(r.Annotations))
+			_, anchor, ok := strings.Cut(r.Annotations["runbook_url"], "/docs/operate/runbooks.md#")
+			_, section, _ := strings.Cut(string(book), `<a id="`+anchor+`"></a>`)
+			section, _, _ = strings.Cut(section, "\n<a id=")
+			if !ok || !regexp.MustCompile(`(?m)^Alerts:.*\b`+r.Alert+`\b`).MatchString(section) {
+				t.Errorf("%s: the runbook at %q does not name it", r.Alert, r.Annotations["runbook_url"])
+			}
+			if len(r.Annotations) != 4 {
+				t.Errorf("%s has %d annotations, want 4", r.Alert, len(r.Annotations))
 			}
 		}
 	}

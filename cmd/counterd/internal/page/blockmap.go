@@ -42,12 +42,10 @@ type Row struct {
 	Counter string `json:"counter"`
 	Posts   int64  `json:"posts"`
 	Blocks  int    `json:"blocks"`
-	Clock   string `json:"clock,omitempty"` // how mids carry time
-	Each    int    `json:"each"`            // blocks in a cell, but for the last
+	Each    int    `json:"each"` // blocks in a cell, but for the last
 	Cells   []Cell `json:"cells"`
 
 	max int
-	end uint64 // of the last block but one: the newest mid is somewhat above
 }
 
 // Cell is some neighbouring blocks.
@@ -131,7 +129,7 @@ func (m *mapper) walk(src Source, counters int, now func() time.Time) (*Map, err
 		return nil, err
 	}
 	for i := range out.Rows {
-		out.Rows[i].finish(began)
+		out.Rows[i].finish(src.MidTime())
 	}
 	m.seq++
 	m.at, m.names, m.marks = began, names, marks
@@ -164,9 +162,6 @@ func (t *Tiers) add(b *Block) {
 func (r *Row) add(b *Block, uses float64) {
 	r.Posts += int64(b.Posts)
 	r.Blocks++
-	if b.Lo > 0 {
-		r.end = b.Lo
-	}
 	if n := len(r.Cells); n == 0 || r.Cells[n-1].Blocks >= r.Each {
 		if n == r.max {
 			for i := range n / 2 {
@@ -212,14 +207,12 @@ func (c *Cell) merge(o *Cell) {
 }
 
 // finish fills in what is known when all blocks are there.
-func (r *Row) finish(now time.Time) {
-	k := clockOf(r.end, now)
-	r.Clock = string(k)
+func (r *Row) finish(k MidTime) {
 	for i := range r.Cells {
 		c := &r.Cells[i]
 		c.Lo = strconv.FormatUint(c.lo, 10)
 		c.Uses = float64(int64(c.Uses*100)) / 100
-		if k != noClock && c.lo > 0 {
+		if c.lo > 0 {
 			c.Time = k.of(c.lo)
 		}
 	}

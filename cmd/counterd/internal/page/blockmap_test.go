@@ -11,9 +11,12 @@ import (
 // blocksOf gives the blocks of a source.
 type blocksOf struct {
 	Source
-	blocks []Block
-	err    error
+	blocks  []Block
+	midTime MidTime
+	err     error
 }
+
+func (s blocksOf) MidTime() MidTime { return s.midTime }
 
 func (s blocksOf) Walk(f func(Block)) error {
 	for _, b := range s.blocks {
@@ -135,23 +138,28 @@ func TestMapUses(t *testing.T) {
 	}
 }
 
-// TestClock: mids of Weibo and of Twitter are told apart, and plain numbers from both.
-func TestClock(t *testing.T) {
-	now := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
+// TestMidTime: mids have dates only where the setting says how they carry time. A counter of nanoseconds, which is also a
+// mid of Twitter's in 2024, and plain numbers have none.
+func TestMidTime(t *testing.T) {
 	for _, c := range []struct {
+		kind MidTime
 		mid  uint64
-		want clock
-		at   string
+		want string
 	}{
-		{3655529446300818, weiboClock, "2013-12-14T13:59:59Z"}, {5233700000000000, weiboClock, ""}, {1237914060000000000, snowClock, "2020-03-12T01:31:25Z"},
-		{2040000000000000000, snowClock, ""}, {0, noClock, ""}, {19089006004, noClock, ""}, {888888, noClock, ""}, {1 << 62, noClock, ""}, {1 << 32, noClock, ""},
+		{Weibo, 3655529446300818, "2013-12-14T13:59:59Z"}, {Snowflake, 1237914060000000000, "2020-03-12T01:31:25Z"},
+		{NoTime, 3655529446300818, ""}, {NoTime, 1237914060000000000, ""}, {NoTime, 1750000000000000000, ""}, {"", 888888, ""},
 	} {
-		got := clockOf(c.mid, now)
-		if got != c.want {
-			t.Errorf("%d: got %q, want %q", c.mid, got, c.want)
+		src := blocksOf{blocks: []Block{{Counter: "a", Lo: 0}, {Counter: "a", Lo: c.mid}}, midTime: c.kind}
+		m, err := new(mapper).walk(src, 1, time.Now)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if at := time.UnixMilli(got.of(c.mid)).UTC().Format(time.RFC3339); c.at != "" && at != c.at {
-			t.Errorf("%d: got %s, want %s", c.mid, at, c.at)
+		got := ""
+		if at := m.Rows[0].Cells[1].Time; at != 0 {
+			got = time.UnixMilli(at).UTC().Format(time.RFC3339)
+		}
+		if got != c.want || m.Rows[0].Cells[0].Time != 0 {
+			t.Errorf("%q, %d: got %q, want %q", c.kind, c.mid, got, c.want)
 		}
 	}
 }

@@ -5,7 +5,7 @@
 //	verdict.go     what is wrong, in words, and since when
 //	cluster.go     a cluster as a node of it knows it
 //	blockmap.go    the map of blocks: however many there are, a bounded number of cells
-//	times.go       which mids carry time
+//	times.go       how mids carry time
 //	monitor.go     looks at the server each second, and makes what is sent
 //	handler.go     answers HTTP
 //	document.go    puts the document together; assets/ has its parts
@@ -13,7 +13,7 @@
 // # What it costs
 //
 // Each second the monitor looks at totals and at what the verdict is about: a few hundred loads and some short locks.
-// History and episodes take 13 KB. All else, connections, commands, the slow log, blocks, is looked at only while
+// History and episodes take 32 KB. All else, connections, commands, the slow log, blocks, is looked at only while
 // somebody watches: a request in the last watchedFor. Then the answer of a second is made once, as JSON and compressed,
 // and given to all who ask in that second: a hundred viewers cost what one does, and the sending.
 //
@@ -24,8 +24,8 @@
 //
 // All that is shown came from somebody: names of clients, arguments of slow commands, errors of disks and primaries. It
 // is data in JSON, put on the page as text and never as markup, and the Content-Security-Policy lets nothing run but the
-// one script of the document, by its hash, and nothing be loaded from elsewhere. Who may see what says Access: without
-// Clients and Slowlog those parts are not in the answer at all. Nothing can be changed by the page.
+// one script of the document, by its hash, and nothing be loaded from elsewhere. Access says which parts a viewer may see: without
+// Clients, Slowlog and Posts those parts are not in the answer at all. Nothing can be changed by the page.
 //
 // # Locks
 //

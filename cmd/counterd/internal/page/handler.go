@@ -10,6 +10,7 @@ import (
 type Access struct {
 	Slowlog bool // arguments of slow commands
 	Clients bool // addresses and names of clients
+	Posts   bool // keys of posts that are used most
 }
 
 // Paths are those that Handler answers, as patterns of http.ServeMux.

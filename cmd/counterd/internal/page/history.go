@@ -3,10 +3,12 @@ package page
 import (
 	"math"
 	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/stats"
 )
 
 // History is kept in two rings: of each second of the last five minutes, and of each ten seconds of the last hour. They
-// take (300 + 360) * 20 bytes.
+// take (300 + 360) * 48 bytes.
 const (
 	fineSpan   = 300 // seconds
 	coarseStep = 10  // seconds
@@ -26,10 +28,21 @@ const (
 
 // sample is what was done in a stretch of time.
 type sample struct {
-	ops, writes, errors uint32 // a second
-	p50, p99, p999      uint8  // buckets plus one, 0: nothing was done
-	level               Level  // the worst
-	known               bool   // false: the process stood still, or it is longer ago than the start
+	gauges
+	ops, writes, errors, coldReads uint32 // a second
+	p50, p99, p999                 uint8  // buckets plus one, 0: nothing was done
+	known                          bool   // false: the process stood still, or it is longer ago than the start
+}
+
+// gauges are what is so at a moment. Of a stretch of time the highest of each is kept.
+type gauges struct {
+	memory uint64 // bytes of the process
+	lag    uint64 // bytes of log that this node lacks, or that its furthest replica lacks
+	level  Level
+}
+
+func (g gauges) max(o gauges) gauges {
+	return gauges{max(g.memory, o.memory), max(g.lag, o.lag), max(g.level, o.level)}
 }
 
 // history is the last hour. The zero history is empty.
@@ -43,51 +56,56 @@ type history struct {
 	lastAt time.Time
 	ten    Totals // at the end of the newest sample of coarse
 	tenAt  time.Time
-	tenth  int64 // of the stretch of ten seconds that is not complete
-	worst  Level // in it
+	tenth  int64  // of the stretch of ten seconds that is not complete
+	worst  gauges // in it
 }
 
-// add takes the totals of a moment. It returns false if the second has a sample already.
-func (h *history) add(now time.Time, t Totals, level Level) bool {
+// add takes the totals and gauges of a moment. It returns false if the second has a sample already.
+//
+// A moment belongs to the second that it is nearest to, as a ticker's moments come some milliseconds early or late: cut
+// off to whole seconds, a quarter of them had no sample on a busy machine. A moment that is late by more than half a
+// second stands for the second before it, too. What is missing beyond that is a gap: the process stood still.
+func (h *history) add(now time.Time, t Totals, g gauges) bool {
 	if h.began.IsZero() {
 		h.began, h.last, h.ten, h.lastAt, h.tenAt = now, t, t, now, now
 		return false
 	}
-	second := int64(now.Sub(h.began) / time.Second)
+	second := int64(now.Sub(h.began).Round(time.Second) / time.Second)
 	if second <= h.second {
 		return false
 	}
+	newest := between(&h.last, &t, now.Sub(h.lastAt), g)
 	for s := max(h.second+1, second-fineSpan+1); s < second; s++ {
 		h.fine[s%fineSpan] = sample{}
 	}
-	h.fine[second%fineSpan] = between(h.last, t, now.Sub(h.lastAt), level)
+	if second == h.second+2 {
+		h.fine[(second-1)%fineSpan] = newest
+	}
+	h.fine[second%fineSpan] = newest
 	h.second, h.last, h.lastAt = second, t, now
 	if tenth := second / coarseStep; tenth > h.tenth {
-		h.coarse[h.tenth%coarseSpan] = between(h.ten, t, now.Sub(h.tenAt), max(h.worst, level))
+		h.coarse[h.tenth%coarseSpan] = between(&h.ten, &t, now.Sub(h.tenAt), h.worst.max(g))
 		for s := max(h.tenth+1, tenth-coarseSpan+1); s < tenth; s++ {
 			h.coarse[s%coarseSpan] = sample{}
 		}
-		h.ten, h.tenAt, h.tenth, h.worst = t, now, tenth, OK
+		h.ten, h.tenAt, h.tenth, h.worst = t, now, tenth, gauges{}
 	}
-	h.worst = max(h.worst, level)
+	h.worst = h.worst.max(g)
 	return true
 }
 
 // between is what was done between two looks.
-func between(a, b Totals, past time.Duration, level Level) sample {
+func between(a, b *Totals, past time.Duration, g gauges) sample {
 	rate := func(a, b int64) uint32 {
 		return uint32(min(math.Round(float64(since(a, b))/past.Seconds()), math.MaxUint32))
 	}
-	s := sample{ops: rate(a.Commands, b.Commands), writes: rate(a.Writes, b.Writes), errors: rate(a.Errors, b.Errors), level: level, known: true}
-	var times [Buckets]int64
-	total := int64(0)
+	s := sample{gauges: g, ops: rate(a.Commands, b.Commands), writes: rate(a.Writes, b.Writes), errors: rate(a.Errors, b.Errors),
+		coldReads: rate(a.ColdReads, b.ColdReads), known: true}
+	var times stats.Histogram
 	for i := range times {
 		times[i] = since(a.Times[i], b.Times[i])
-		total += times[i]
 	}
-	if total > 0 {
-		s.p50, s.p99, s.p999 = bucket(&times, total, 0.5), bucket(&times, total, 0.99), bucket(&times, total, 0.999)
-	}
+	s.p50, s.p99, s.p999 = bucket(&times, 0.5), bucket(&times, 0.99), bucket(&times, 0.999)
 	return s
 }
 
@@ -99,32 +117,30 @@ func since(a, b int64) int64 {
 	return b - a
 }
 
-// bucket is the number, plus one, of the bucket that p of total executions do not exceed: as command.Histogram has it.
-func bucket(times *[Buckets]int64, total int64, p float64) uint8 {
-	rest := int64(math.Ceil(p * float64(total)))
-	for i, n := range times {
-		if rest -= n; n > 0 && rest <= 0 {
-			return uint8(i + 1)
-		}
+// bucket is the number, plus one, of the bucket that p of all executions do not exceed; 0: there were none.
+func bucket(times *stats.Histogram, p float64) uint8 {
+	if i, ok := times.Bucket(p); ok {
+		return uint8(i + 1)
 	}
-	return Buckets
+	return 0
 }
 
-// micros is the bound of a bucket, which is given plus one, in microseconds; 0: nothing was done.
-func micros(bucket uint8) int64 {
+// bound is the longest time of a bucket, which is given plus one, in nanoseconds; 0: nothing was done.
+func bound(bucket uint8) int64 {
 	if bucket == 0 {
 		return 0
 	}
-	return 1 << (bucket - 1)
+	return int64(stats.Bound(int(bucket) - 1))
 }
 
-// values are a sample as the page reads it: ops, writes and errors a second, p50, p99 and p99.9 in microseconds, level.
-// Nil where nothing is known.
+// values are a sample as the page reads it: ops, writes and errors a second, p50, p99 and p99.9 in nanoseconds, level,
+// memory and lag in bytes, cold reads a second. Nil where nothing is known.
 func (s *sample) values() []int64 {
 	if !s.known {
 		return nil
 	}
-	return []int64{int64(s.ops), int64(s.writes), int64(s.errors), micros(s.p50), micros(s.p99), micros(s.p999), int64(s.level)}
+	return []int64{int64(s.ops), int64(s.writes), int64(s.errors), bound(s.p50), bound(s.p99), bound(s.p999), int64(s.level),
+		int64(s.memory), int64(s.lag), int64(s.coldReads)}
 }
 
 // Past is the history as the page reads it, oldest first. The newest of Fine is of Second; the newest of Coarse ended with

@@ -17,10 +17,8 @@ func TestHistory(t *testing.T) {
 	var h history
 	start := time.Now()
 	var totals Totals
-	h.add(start, totals, OK)
+	h.add(start, totals, gauges{})
 	model := [][]int64{nil} // by second
-	done := make([]Totals, 1)
-	levels := []Level{OK}
 	for now := int64(0); now < 2*coarseSpan*coarseStep; {
 		step := int64(1)
 		if r.IntN(50) == 0 {
@@ -32,29 +30,34 @@ func TestHistory(t *testing.T) {
 		totals.Commands += n
 		totals.Writes += n / 4
 		totals.Errors += n / 10
-		totals.Times[3] += n - slow
-		totals.Times[10] += slow
-		level := Level(r.IntN(4))
-		if !h.add(start.Add(time.Duration(now)*time.Second), totals, level) {
+		totals.ColdReads += n / 5
+		totals.Times[15] += n - slow // 8 us
+		totals.Times[42] += slow     // 896 us
+		g := gauges{memory: r.Uint64N(1 << 40), lag: r.Uint64N(1 << 40), level: Level(r.IntN(4))}
+		if !h.add(start.Add(time.Duration(now)*time.Second), totals, g) {
 			t.Fatal("a new second was not taken")
 		}
-		if h.add(start.Add(time.Duration(now)*time.Second+time.Millisecond), totals, Bad) {
+		if h.add(start.Add(time.Duration(now)*time.Second+time.Millisecond), totals, gauges{level: Bad}) {
 			t.Fatal("a second was taken twice")
 		}
-		for int64(len(model)) < now {
-			model, done, levels = append(model, nil), append(done, done[len(done)-1]), append(levels, OK)
-		}
-		want := []int64{div(n, step), div(n/4, step), div(n/10, step), 0, 0, 0, int64(level)}
+		want := []int64{div(n, step), div(n/4, step), div(n/10, step), 0, 0, 0, int64(g.level), int64(g.memory), int64(g.lag), div(n/5, step)}
 		if n > 0 {
-			want[3], want[4], want[5] = 8, 8, 8
+			want[3], want[4], want[5] = 8000, 8000, 8000
 			if slow > 0 {
-				want[5] = 1024
+				want[5] = 896000
 			}
+		}
+		for int64(len(model)) < now {
+			var gap []int64
+			if step == 2 { // a look that is late stands for the second before it, too
+				gap = want
+			}
+			model = append(model, gap)
 		}
 		if slow*100 > n { // never: a hundredth is not more than a hundredth
 			t.Fatal("the model is wrong")
 		}
-		model, done, levels = append(model, want), append(done, totals), append(levels, level)
+		model = append(model, want)
 
 		p := h.past()
 		if p.Second != now || p.Began != start.UnixMilli() {
@@ -70,8 +73,33 @@ func TestHistory(t *testing.T) {
 			t.Fatalf("second %d: %d stretches up to %d", now, len(p.Coarse), p.Tenth)
 		}
 	}
-	if size := unsafe.Sizeof(h.fine) + unsafe.Sizeof(h.coarse); size > 14<<10 {
+	if size := unsafe.Sizeof(h.fine) + unsafe.Sizeof(h.coarse); size > 32<<10 {
 		t.Errorf("the rings take %d bytes", size)
+	}
+}
+
+// TestLateTicks: a ticker's moments come some milliseconds late on a busy machine, the first one too, and now and then by
+// most of a second. Each second has its sample all the same.
+func TestLateTicks(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	for _, first := range []time.Duration{0, 50 * time.Microsecond, time.Millisecond, 400 * time.Millisecond} {
+		var h history
+		base := time.Now()
+		h.add(base.Add(first), Totals{}, gauges{})
+		for n := 1; n < fineSpan; n++ {
+			late := time.Duration(r.Int64N(int64(3 * time.Millisecond)))
+			if r.IntN(20) == 0 {
+				late = time.Duration(r.Int64N(int64(900 * time.Millisecond)))
+			}
+			h.add(base.Add(time.Duration(n)*time.Second+late), Totals{}, gauges{})
+		}
+		for i, s := range h.past().Fine {
+			if s == nil {
+				t.Errorf("first look %v late: second %d has no sample", first, i+1)
+			}
+		}
 	}
 }
 
@@ -84,7 +112,7 @@ func TestTenSeconds(t *testing.T) {
 	var h history
 	start := time.Now()
 	var totals Totals
-	h.add(start, totals, OK)
+	h.add(start, totals, gauges{})
 	for s := 1; s <= 20; s++ {
 		if s == 15 {
 			totals = Totals{}
@@ -93,15 +121,15 @@ func TestTenSeconds(t *testing.T) {
 		totals.Times[2] += 100
 		if s == 4 {
 			totals.Times[2] -= 50
-			totals.Times[20] += 50
+			totals.Times[20] += 50 // of 20 us
 		}
-		level := OK
+		g := gauges{memory: 5, lag: uint64(s)}
 		if s == 7 {
-			level = Bad
+			g = gauges{memory: 9, level: Bad}
 		}
-		h.add(start.Add(time.Duration(s)*time.Second), totals, level)
+		h.add(start.Add(time.Duration(s)*time.Second), totals, g)
 	}
-	want := [][]int64{{100, 0, 0, 4, 1 << 20, 1 << 20, int64(Bad)}, {60, 0, 0, 4, 4, 4, 0}}
+	want := [][]int64{{100, 0, 0, 750, 20000, 20000, int64(Bad), 9, 10, 0}, {60, 0, 0, 750, 750, 750, 0, 5, 20, 0}}
 	if got := h.past().Coarse; !slices.EqualFunc(got, want, slices.Equal) {
 		t.Errorf("got %v, want %v", got, want)
 	}

@@ -137,13 +137,25 @@ func (m *Monitor) second(now time.Time) {
 	m.mu.Lock()
 	watching := now.Sub(m.watched) < watchedFor
 	m.mu.Unlock()
-	m.past.add(now, m.src.Totals(), m.judge.level)
+	m.past.add(now, m.src.Totals(), m.gauges())
 	if watching {
 		m.publish(now)
 	} else {
 		m.calls = nil
 	}
 	m.walkIfDue(now)
+}
+
+// gauges are those of the last look.
+func (m *Monitor) gauges() gauges {
+	g := gauges{memory: uint64(max(0, m.vitals.Memory.RSS)), level: m.judge.level}
+	if l := m.vitals.Link; l != nil {
+		g.lag = l.Behind
+	}
+	for i := range m.vitals.Replicas {
+		g.lag = max(g.lag, m.vitals.Replicas[i].Behind)
+	}
+	return g
 }
 
 // walkIfDue starts a walk over the blocks, if the map is asked for and it is time.
@@ -303,6 +315,9 @@ func (a *answer) body(may Access) *body {
 		}
 		if !may.Clients {
 			st.Details.Largest, st.Details.Busiest, st.Hidden = nil, nil, st.Hidden+" clients"
+		}
+		if !may.Posts {
+			st.Details.Hot, st.Hidden = nil, st.Hidden+" posts"
 		}
 		b = encode(&st)
 		a.bodies[may] = b

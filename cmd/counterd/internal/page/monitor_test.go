@@ -51,6 +51,8 @@ func (f *fake) Details(limit int) Details {
 	return f.details
 }
 
+func (f *fake) MidTime() MidTime { return NoTime }
+
 func (f *fake) Walk(fn func(Block)) error {
 	f.walks.Add(1)
 	for _, b := range f.blocks {
@@ -65,7 +67,7 @@ func (f *fake) set(change func()) {
 	change()
 }
 
-var all = func(*http.Request) Access { return Access{Slowlog: true, Clients: true} }
+var all = func(*http.Request) Access { return Access{Slowlog: true, Clients: true, Posts: true} }
 
 // ask asks a handler for a path and reads its JSON.
 func ask(t *testing.T, h http.Handler, path string, into any) *http.Response {
@@ -202,7 +204,7 @@ func TestHang(t *testing.T) {
 // TestAccess: who may not see the slow log or clients is not sent them.
 func TestAccess(t *testing.T) {
 	f := &fake{vitals: well()}
-	f.details = Details{Slow: []Slow{{Text: "secret1"}}, Largest: []Client{{Name: "secret2"}}, Busiest: []Client{{Name: "secret3"}}}
+	f.details = Details{Slow: []Slow{{Text: "secret1"}}, Largest: []Client{{Name: "secret2"}}, Busiest: []Client{{Name: "secret3"}}, Hot: []HotPost{{Key: "secret4"}}}
 	m := NewMonitor(f)
 	m.Start()
 	defer m.Close()
@@ -211,8 +213,9 @@ func TestAccess(t *testing.T) {
 		hidden string
 		shown  []string
 	}{
-		{Access{Slowlog: true, Clients: true}, "", []string{"secret1", "secret2", "secret3"}}, {Access{Slowlog: true}, " clients", []string{"secret1"}},
-		{Access{Clients: true}, "slowlog", []string{"secret2", "secret3"}}, {Access{}, "slowlog clients", nil},
+		{Access{Slowlog: true, Clients: true, Posts: true}, "", []string{"secret1", "secret2", "secret3", "secret4"}},
+		{Access{Slowlog: true, Posts: true}, " clients", []string{"secret1", "secret4"}},
+		{Access{Clients: true}, "slowlog posts", []string{"secret2", "secret3"}}, {Access{}, "slowlog clients posts", nil},
 	} {
 		var st Status
 		for st.Vitals.Role == "" { // the first look takes a moment

@@ -1,9 +1,13 @@
 package page
 
-import "time"
+import (
+	"time"
 
-// Source is the server that the page is about. Its methods are called by one goroutine at a time, but for Walk, which
-// may run beside the others.
+	"github.com/counterd/counterd/cmd/counterd/internal/stats"
+)
+
+// Source is the server that the page is about. Its methods are called by one goroutine at a time, but for Walk and MidTime,
+// which may run beside the others.
 type Source interface {
 	// Totals are what was done so far. Each second.
 	Totals() Totals
@@ -11,19 +15,18 @@ type Source interface {
 	Vitals() Vitals
 	// Details are what is shown beside. Each second while somebody watches. limit bounds each list in it.
 	Details(limit int) Details
+	// MidTime is how mids carry time, as an operator says.
+	MidTime() MidTime
 	// Walk calls f for the blocks counter by counter in the order of their ranges. It may stop early with an error, as
 	// when the store is closed: what f was told is not used then.
 	Walk(f func(Block)) error
 }
 
-// Buckets is the number of buckets of a histogram. Bucket i has what took more than 2^(i-1) and at most 2^i
-// microseconds.
-const Buckets = 25
-
 // Totals are counted since the start, or since they were reset.
 type Totals struct {
 	Commands, Writes, Errors int64 // Writes are commands that may change data, of Commands
-	Times                    [Buckets]int64
+	ColdReads                int64 // operations that read a cold page
+	Times                    stats.Histogram
 }
 
 // Vitals are what the verdict is about.
@@ -147,6 +150,7 @@ type Details struct {
 	Server   []Setting `json:"server"`
 	Commands []Command `json:"commands"` // most called first
 	Slow     []Slow    `json:"slow"`     // newest first
+	Hot      []HotPost `json:"hot"`      // posts that are read and written most
 	Largest  []Client  `json:"largest"`  // clients that hold most
 	Busiest  []Client  `json:"busiest"`  // that sent most commands
 	Restore  *Restore  `json:"restore,omitempty"`
@@ -171,10 +175,17 @@ type Command struct {
 	Calls  int64         `json:"calls"`
 	Failed int64         `json:"failed"` // refused or answered by an error
 	Mean   time.Duration `json:"mean"`
-	P50    int64         `json:"p50"` // microseconds at most
-	P99    int64         `json:"p99"`
-	P999   int64         `json:"p999"`
+	P50    time.Duration `json:"p50"` // at most, as the next two
+	P99    time.Duration `json:"p99"`
+	P999   time.Duration `json:"p999"`
 	PerSec float64       `json:"rate"` // in the last second; set by the monitor
+}
+
+// HotPost is a post that is read or written often, as COUNTER.HOT has it.
+type HotPost struct {
+	Key    string  `json:"key"`
+	Reads  float64 `json:"reads"` // a second, as the next one
+	Writes float64 `json:"writes"`
 }
 
 // Restore is what counterctl restore can go back to.

@@ -8,20 +8,26 @@ import (
 	"time"
 )
 
+// runbooks is the page that tells what to do, with a section for each problem's kind.
+const runbooks = "https://github.com/counterd/counterd/blob/main/docs/operate/runbooks.md#"
+
 // Problem is one thing that is wrong, or has to be known.
 type Problem struct {
-	ID    string `json:"id"`
-	Level Level  `json:"level"`
-	Text  string `json:"text"`
-	Hint  string `json:"hint,omitempty"` // what it means, or what to do
-	Since int64  `json:"since"`          // ms since 1970
+	ID      string `json:"id"` // its kind, and behind a hyphen which one of several, as "replica-10.0.0.1:6379"
+	Level   Level  `json:"level"`
+	Text    string `json:"text"`
+	Hint    string `json:"hint,omitempty"`    // what it means, or what to do
+	Runbook string `json:"runbook,omitempty"` // address of a page about it
+	Since   int64  `json:"since"`             // ms since 1970
+
+	ended string // the text when it is over: without how far something had come; empty: Text
 }
 
 // Episode is a problem that has ended.
 type Episode struct {
 	ID    string `json:"id"`
 	Level Level  `json:"level"`
-	Text  string `json:"text"` // as it was last
+	Text  string `json:"text"` // as it was last, without how far something had come
 	From  int64  `json:"from"` // ms since 1970
 	To    int64  `json:"to"`
 }
@@ -88,7 +94,7 @@ func (j *judge) look(now time.Time, v *Vitals, lost int) {
 	}
 	for id, p := range j.open {
 		if _, ok := still[id]; !ok && p.Level >= Warn && now.UnixMilli()-p.Since >= brief.Milliseconds() {
-			j.ended = slices.Insert(j.ended, 0, Episode{p.ID, p.Level, p.Text, p.Since, now.UnixMilli()})
+			j.ended = slices.Insert(j.ended, 0, Episode{p.ID, p.Level, cmp.Or(p.ended, p.Text), p.Since, now.UnixMilli()})
 		}
 	}
 	j.ended = slices.DeleteFunc(j.ended, func(e Episode) bool { return e.To < now.Add(-episodesKept).UnixMilli() })
@@ -121,18 +127,23 @@ func (j *judge) verdict() Verdict {
 // find returns what is wrong now.
 func (j *judge) find(now time.Time, v *Vitals, lost int) (found []Problem) {
 	say := func(level Level, id, text, hint string) {
-		found = append(found, Problem{ID: id, Level: level, Text: text, Hint: hint})
+		found = append(found, Problem{ID: id, Level: level, Text: text, Hint: hint, Runbook: runbooks + kind(id)})
+	}
+	progress := func(text string) { // adds to the last one how far it has come
+		p := &found[len(found)-1]
+		p.ended, p.Text = p.Text, p.Text+text
 	}
 	ago := func(d time.Duration) { found[len(found)-1].Since = now.Add(-d).UnixMilli() }
 	if l := v.Loading; l != nil {
-		text := "Loading data"
+		text := ""
 		if l.Total > 0 {
 			text += fmt.Sprintf(": %.0f %% of %s", 100*float64(l.Done)/float64(l.Total), Bytes(l.Total))
 		}
 		if l.Left > 0 {
 			text += ", about " + Span(l.Left) + " left"
 		}
-		say(Warn, "loading", text, "Clients are answered LOADING until all is read.")
+		say(Warn, "loading", "Loading data", "Commands are answered with LOADING until all data is read.")
+		progress(text)
 		return found // nothing else is known yet
 	}
 	j.service(v, say)
@@ -146,7 +157,7 @@ func (j *judge) find(now time.Time, v *Vitals, lost int) (found []Problem) {
 	} else if v.Damage.ReadErrors+v.Damage.ScrubErrors > 0 {
 		say(Warn, "damage", "Damaged pages were found in cold files", "Keys on them answer IOERR. The log names files and pages; counterctl check reads all.")
 	}
-	j.replication(now, v, say, ago)
+	j.replication(now, v, say, progress, ago)
 	j.cluster(v, say)
 	j.connections(now, v, say)
 	switch left := time.UnixMilli(v.Certificate).Sub(now); {
@@ -167,6 +178,15 @@ func (j *judge) find(now time.Time, v *Vitals, lost int) (found []Problem) {
 }
 
 type sayer func(level Level, id, text, hint string)
+
+// kind is the part of a problem's id that stands for all of its kind: "replica" of "replica-10.0.0.1:6379". Kinds of two
+// words, as "disk-low", have no digit and no colon.
+func kind(id string) string {
+	if word, which, ok := strings.Cut(id, "-"); ok && strings.ContainsAny(which, "0123456789:") {
+		return word
+	}
+	return id
+}
 
 // service: what is refused or waits.
 func (j *judge) service(v *Vitals, say sayer) {
@@ -192,7 +212,7 @@ func (j *judge) service(v *Vitals, say sayer) {
 // disk: room, syncs and snapshots.
 func (j *judge) disk(now time.Time, v *Vitals, say sayer) {
 	d, s := &v.Disk, &v.Snapshot
-	if d.Low {
+	if d.Low && d.Trouble == "" { // else changes are refused already, which is told
 		say(Warn, "disk-low", fmt.Sprintf("The disk is almost full: %s free", Bytes(uint64(max(0, d.Free)))),
 			fmt.Sprintf("Changes are refused when only the %s kept for a snapshot are left.", Bytes(uint64(max(0, d.Reserve)))))
 	}
@@ -212,15 +232,16 @@ func (j *judge) disk(now time.Time, v *Vitals, say sayer) {
 }
 
 // replication: the link, or the replicas.
-func (j *judge) replication(now time.Time, v *Vitals, say sayer, ago func(time.Duration)) {
+func (j *judge) replication(now time.Time, v *Vitals, say sayer, progress func(string), ago func(time.Duration)) {
 	if l := v.Link; l != nil {
 		switch {
 		case l.State == "sync":
-			text := "Copying from the primary"
+			text := ""
 			if l.Total > 0 {
 				text += fmt.Sprintf(": %.0f %% of %s", 100*float64(l.Copied)/float64(l.Total), Bytes(uint64(l.Total)))
 			}
-			say(Warn, "link", text, "Until all has come, reads are answered from what was here before.")
+			say(Warn, "link", "Copying from the primary", "Until the copy is complete, reads are answered from the data that was here before.")
+			progress(text)
 			ago(l.Down)
 		case l.State != "connected":
 			hint := "Reads are answered from what was here before."

@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,10 @@ func well() Vitals {
 
 // TestVerdict: each thing that can be wrong is told with its level, and nothing else.
 func TestVerdict(t *testing.T) {
+	book, err := os.ReadFile("../../../../docs/operate/runbooks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		name  string
 		level Level
@@ -29,6 +34,9 @@ func TestVerdict(t *testing.T) {
 		{"disk", Bad, "Changes are refused: the disk takes no writes", func(v *Vitals) { v.Disk.Trouble = "no space left on device" }},
 		{"disk", Bad, "The disk takes no writes", func(v *Vitals) {
 			v.Role, v.Link, v.Disk.Trouble, v.Refusal = "replica", &Link{State: "connected"}, "input/output error", "READONLY"
+		}},
+		{"disk", Bad, "Changes are refused: the disk takes no writes", func(v *Vitals) { // which is not to be told twice
+			v.Disk.Trouble, v.Disk.Low = "no space left on device", true
 		}},
 		{"disk-low", Warn, "The disk is almost full: 10 MiB free", func(v *Vitals) { v.Disk.Low, v.Disk.Free = true, 10<<20 }},
 		{"sync", Warn, "The disk is slow: the log is not synced for 1.9 s", func(v *Vitals) { v.Disk.EverySec, v.Disk.Unsynced = true, 1900*time.Millisecond }},
@@ -102,6 +110,9 @@ func TestVerdict(t *testing.T) {
 		if want := c.text; c.level >= Warn && got.Text != want || c.level < Warn && got.Text != "All is well" {
 			t.Errorf("%s: the verdict is %q", c.name, got.Text)
 		}
+		if _, anchor, ok := strings.Cut(got.Problems[0].Runbook, "docs/operate/runbooks.md#"); !ok || !strings.Contains(string(book), `<a id="`+anchor+`"></a>`) {
+			t.Errorf("%s: the runbook %q is not there", c.name, got.Problems[0].Runbook)
+		}
 		if v = well(); c.name == "link" {
 			v.Role, v.Link = "replica", &Link{State: "connected"}
 		}
@@ -109,6 +120,10 @@ func TestVerdict(t *testing.T) {
 		got = j.verdict()
 		if replica := strings.HasPrefix(c.name, "replica-"); got.Level != OK && !replica || len(got.Ended) != 1 && c.level >= Warn {
 			t.Errorf("%s: a minute later: %+v", c.name, got)
+		}
+		// An episode says what it was, not how far it had come when it was looked at last.
+		if len(got.Ended) == 1 && (strings.Contains(c.text, " % of ") == (got.Ended[0].Text == c.text) || !strings.HasPrefix(c.text, got.Ended[0].Text)) {
+			t.Errorf("%s: it ended as %q", c.name, got.Ended[0].Text)
 		}
 	}
 }

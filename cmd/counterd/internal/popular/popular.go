@@ -83,29 +83,37 @@ func (p *Posts) weight(now time.Time) float64 {
 
 // Top returns up to n posts of a counter, the most written first, or the most read.
 func (p *Posts) Top(now time.Time, counter uint32, n int, byWrites bool) []Rate {
+	key := func(r Rate) float64 { return r.Reads }
+	if byWrites {
+		key = func(r Rate) float64 { return r.Writes }
+	}
+	return p.top(now, n, func(post Post) bool { return post.Counter == counter }, key)
+}
+
+// Busiest returns up to n posts of all counters, those with most reads and writes together first.
+func (p *Posts) Busiest(now time.Time, n int) []Rate {
+	return p.top(now, n, func(Post) bool { return true }, func(r Rate) float64 { return r.Reads + r.Writes })
+}
+
+// top returns up to n of the posts that are wanted, those with the highest key first.
+func (p *Posts) top(now time.Time, n int, wanted func(Post) bool, key func(Rate) float64) []Rate {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	// Of a steady rate r, samples that fade sum up to r*fade, less what was before the beginning.
 	seconds := fade.Seconds() * (1 - math.Exp(-max(now.Sub(p.began), time.Second).Seconds()/fade.Seconds()))
 	unit := Every / seconds / p.weight(now)
-	rates := make(map[uint64]Rate)
+	rates := make(map[Post]Rate)
 	for _, e := range p.reads.list {
-		if e.post.Counter == counter {
-			rates[e.post.Mid] = Rate{Post: e.post, Reads: (e.count - e.wrong) * unit}
+		if wanted(e.post) {
+			rates[e.post] = Rate{Post: e.post, Reads: (e.count - e.wrong) * unit}
 		}
 	}
 	for _, e := range p.writes.list {
-		if e.post.Counter == counter {
-			r := rates[e.post.Mid]
+		if wanted(e.post) {
+			r := rates[e.post]
 			r.Post, r.Writes = e.post, (e.count-e.wrong)*unit
-			rates[e.post.Mid] = r
+			rates[e.post] = r
 		}
-	}
-	key := func(r Rate) float64 {
-		if byWrites {
-			return r.Writes
-		}
-		return r.Reads
 	}
 	list := make([]Rate, 0, len(rates))
 	for _, r := range rates {
@@ -113,7 +121,9 @@ func (p *Posts) Top(now time.Time, counter uint32, n int, byWrites bool) []Rate 
 			list = append(list, r)
 		}
 	}
-	slices.SortFunc(list, func(a, b Rate) int { return cmp.Or(cmp.Compare(key(b), key(a)), cmp.Compare(a.Mid, b.Mid)) })
+	slices.SortFunc(list, func(a, b Rate) int {
+		return cmp.Or(cmp.Compare(key(b), key(a)), cmp.Compare(a.Counter, b.Counter), cmp.Compare(a.Mid, b.Mid))
+	})
 	return list[:min(n, len(list))]
 }
 

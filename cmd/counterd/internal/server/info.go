@@ -230,12 +230,13 @@ func infoErrorStats(c *call, t *infoText) {
 	}
 }
 
-// infoLatencyStats gives bounds of the percentiles: the next power of two microseconds.
+// infoLatencyStats gives bounds of the percentiles in microseconds, with three decimals as Redis gives them.
 func infoLatencyStats(c *call, t *infoText) {
 	c.srv.commands.Each(func(cmd *row) {
 		if cmd.Calls() > 0 {
-			t.field("latency_percentiles_usec_"+cmd.Name, fmt.Sprintf("p50=%d,p99=%d,p99.9=%d",
-				cmd.Times().Percentile(0.5), cmd.Times().Percentile(0.99), cmd.Times().Percentile(0.999)))
+			times := cmd.Times()
+			us := func(p float64) float64 { return float64(times.Percentile(p)) / float64(time.Microsecond) }
+			t.field("latency_percentiles_usec_"+cmd.Name, fmt.Sprintf("p50=%.3f,p99=%.3f,p99.9=%.3f", us(0.5), us(0.99), us(0.999)))
 		}
 	})
 }

@@ -75,7 +75,7 @@ func (s figuresOf) Figures() *metrics.Figures {
 		if c.Calls+c.Rejected+c.Failed == 0 {
 			return
 		}
-		times := cmd.Times().Counts()
+		times := cmd.Times().ByPower()
 		c.Times = metrics.Buckets{Counts: times[:], Sum: float64(cmd.Nanos()) / 1e9, Unit: 1e-6}
 		f.Commands = append(f.Commands, c)
 	})

@@ -30,9 +30,6 @@ const (
 	longestText = 300
 )
 
-// Buckets of the page are those of the table.
-const _ = uint(page.Buckets-len(command.Histogram{})) + uint(len(command.Histogram{})-page.Buckets)
-
 // Totals sums over the commands, as INFO stats and commandstats do.
 func (s *status) Totals() (t page.Totals) {
 	s.commands.Each(func(cmd *row) {
@@ -49,6 +46,7 @@ func (s *status) Totals() (t page.Totals) {
 		}
 	})
 	t.Errors = s.stats.ErrorReplies.Load()
+	t.ColdReads = int64(s.store().Admin().TierCounts().Cache.Misses)
 	return t
 }
 
@@ -140,6 +138,9 @@ func (s *status) vitalsOfNodes(v *page.Vitals, store *counter.Store) {
 	}
 	v.Diverged = s.diverged
 }
+
+// MidTime is the setting of that name.
+func (s *status) MidTime() page.MidTime { return page.MidTime(s.config.Get().MidTime) }
 
 // Walk calls f for all blocks. The store is held in steps: who wants it for himself meanwhile, as EXEC, waits for one.
 func (s *status) Walk(f func(page.Block)) error {

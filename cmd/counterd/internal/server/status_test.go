@@ -118,7 +118,8 @@ func TestStatusIsInfo(t *testing.T) {
 		if want := fmt.Sprintf("calls=%d,", cmd.Calls); !strings.HasPrefix(stat, want) {
 			t.Errorf("%s: %s, want %s", cmd.Name, stat, want)
 		}
-		if want := fmt.Sprintf("p50=%d,p99=%d,p99.9=%d", cmd.P50, cmd.P99, cmd.P999); latency != want {
+		us := func(d time.Duration) float64 { return float64(d) / 1000 }
+		if want := fmt.Sprintf("p50=%.3f,p99=%.3f,p99.9=%.3f", us(cmd.P50), us(cmd.P99), us(cmd.P999)); latency != want {
 			t.Errorf("%s: %s, want %s", cmd.Name, latency, want)
 		}
 	}
@@ -199,8 +200,8 @@ func TestStatusRights(t *testing.T) {
 		name, rights, hidden string
 		status               int
 	}{
-		{"all", "+@all", "", http.StatusOK}, {"figures", "+info", "slowlog clients", http.StatusOK}, {"slow", "+info +slowlog|get", " clients", http.StatusOK},
-		{"clients", "+info +client|list", "slowlog", http.StatusOK}, {"none", "+get", "", http.StatusForbidden},
+		{"all", "+@all", "", http.StatusOK}, {"figures", "+info", "slowlog clients posts", http.StatusOK}, {"slow", "+info +slowlog|get", " clients posts", http.StatusOK},
+		{"clients", "+info +client|list", "slowlog posts", http.StatusOK}, {"posts", "+info +counter.hot", "slowlog clients", http.StatusOK}, {"none", "+get", "", http.StatusForbidden},
 	} {
 		c.want("ACL SETUSER "+u.name+" on >pw ~* "+u.rights, "+OK")
 		for _, path := range []string{"/", "/status.json", "/history.json", "/map.json"} {

@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/page"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/schema"
 )
 
 // What the status page lists: commands, clients, slow commands, snapshots, settings.
@@ -23,6 +25,7 @@ func (s *status) Details(limit int) page.Details {
 		d.Counters++
 		d.Columns += len(def.Columns)
 	}
+	d.Hot = s.hot(store.Schema(), limit)
 	d.Largest, d.Busiest, d.Subscribers = s.clients(limit)
 	for _, e := range s.slow.Newest(limit) {
 		d.Slow = append(d.Slow, page.Slow{ID: e.ID, At: e.At.UnixMilli(), Took: e.Took, Text: slowText(e.Args), Addr: clip(e.Addr), Name: clip(e.Name)})
@@ -55,6 +58,18 @@ func (s *status) called(limit int) []page.Command {
 		return cmp.Or(cmp.Compare(b.Calls, a.Calls), strings.Compare(a.Name, b.Name))
 	})
 	return list[:min(len(list), limit)]
+}
+
+// hot returns the posts of all counters that are read and written most, as COUNTER.HOT has them.
+func (s *status) hot(all *schema.Schema, limit int) []page.HotPost {
+	list := []page.HotPost{}
+	for _, r := range s.popular.Busiest(time.Now(), limit) {
+		if def := all.CounterByID(r.Counter); def != nil { // else it was dropped
+			list = append(list, page.HotPost{Key: string(all.AppendKey(nil, def, schema.WholeItem, r.Mid)),
+				Reads: math.Round(r.Reads*10) / 10, Writes: math.Round(r.Writes*10) / 10})
+		}
+	}
+	return list
 }
 
 // seen is a connection as it was when it was looked at.

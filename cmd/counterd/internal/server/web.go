@@ -61,7 +61,7 @@ func (s *Server) closeWeb(ctx context.Context) error {
 
 // pageAccess is what the user of a request may see of the page beside what INFO tells.
 func pageAccess(r *http.Request) page.Access {
-	return page.Access{Slowlog: web.May(r, "slowlog|get"), Clients: web.May(r, "client|list")}
+	return page.Access{Slowlog: web.May(r, "slowlog|get"), Clients: web.May(r, "client|list"), Posts: web.May(r, "counter.hot")}
 }
 
 // health is a word of what keeps the server from its work, empty if nothing does. Load balancers and kubelets see it.

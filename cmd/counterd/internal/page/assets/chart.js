@@ -1,9 +1,11 @@
 // Chart draws lines over time into an element of a fixed height. The newest sample is at the right. It is a slider for
 // the keyboard and for screen readers: the arrow keys go from sample to sample.
 class Chart {
-  // series are [class, name, index in a sample]; text says a sample in words; log draws a logarithmic axis.
-  constructor(el, readout, { series, text, log, label, area }) {
-    Object.assign(this, { el, readout, series, text, log, label, area });
+  // series are [class, name, index in a sample, "hollow" where a 0 means nothing]. text says a sample in words, format a
+  // value, axis a value at the axis. log draws a logarithmic axis from low to at least high; binary one of powers of two.
+  // told is the series that the summary is about.
+  constructor(el, readout, { series, text, format, axis, log, low, high, binary, label, area, told = 0 }) {
+    Object.assign(this, { el, readout, series, text, format, axis, log, low, high, binary, label, area, told });
     this.samples = [];
     this.step = 10;
     this.at = -1;
@@ -72,7 +74,7 @@ class Chart {
     for (const t of ticks) {
       const y = Math.round(this.y(t)) + (t === this.top ? 1 : 0);
       grid += `M0 ${y}H${this.w}`;
-      texts.push([2, y + 11, this.log ? micros(t) : short(t), "start"]);
+      texts.push([2, y + 11, this.axis(t), "start"]);
     }
     const seconds = this.span * this.step, every = seconds > 600 ? 900 : 60;
     for (let ago = 0; ago <= seconds; ago += every) {
@@ -86,8 +88,8 @@ class Chart {
       attr(el, "text-anchor", t[3]);
       set(el, t[2]);
     });
-    this.series.forEach((l, k) => attr(this.lines[k], "d", this.path(l[2])));
-    if (this.area) attr(this.fill, "d", this.path(this.series[0][2], true));
+    this.series.forEach((l, k) => attr(this.lines[k], "d", this.path(l)));
+    if (this.area) attr(this.fill, "d", this.path(this.series[0], true));
     attr(this.cross, "y2", this.h);
     this.tell();
   }
@@ -95,12 +97,16 @@ class Chart {
   // scale chooses the ends of the axis, and says where lines are drawn.
   scale(most) {
     if (this.log) {
-      this.low = 1;
-      this.top = 1000;
+      this.top = this.high;
       while (this.top < most) this.top *= 10;
       const ticks = [];
-      for (let t = 10; t <= this.top; t *= 10) ticks.push(t);
+      for (let t = this.top; t > this.low; t /= 10) ticks.unshift(t);
       return ticks;
+    }
+    if (this.binary) {
+      this.top = 1024;
+      while (this.top < most * 1.02) this.top *= 2;
+      return [this.top / 2, this.top];
     }
     let unit = 1;
     while (unit * 10 < most) unit *= 10;
@@ -108,14 +114,12 @@ class Chart {
     return [this.top / 2, this.top];
   }
 
-  // hollow tells whether a 0 of a figure is nothing: a latency without commands, no errors.
-  hollow(k) { return this.log || k === 2; }
-
-  path(k, closed) {
+  // path draws a series. A 0 of a hollow one is not drawn: a latency without commands, no errors.
+  path([, , k, hollow], closed) {
     let d = "", from = -1, last = -1;
     const close = (i) => { if (closed && from >= 0) d += `L${this.x(i).toFixed(1)} ${this.h}L${this.x(from).toFixed(1)} ${this.h}Z`; };
     this.samples.forEach((s, i) => {
-      const gap = !s || this.hollow(k) && !s[k];
+      const gap = !s || hollow && !s[k];
       if (gap) {
         if (from >= 0) close(last);
         from = -1;
@@ -125,7 +129,7 @@ class Chart {
       if (from < 0) {
         from = i;
         d += `M${at} ${y}`;
-        if (!closed && (i + 1 >= this.samples.length || !this.samples[i + 1] || this.hollow(k) && !this.samples[i + 1][k])) d += "h1.5";
+        if (!closed && (i + 1 >= this.samples.length || !this.samples[i + 1] || hollow && !this.samples[i + 1][k])) d += "h1.5";
       } else d += (this.log ? `H${at}V${y}` : `L${at} ${y}`);
       last = i;
     });
@@ -153,10 +157,9 @@ class Chart {
   }
 
   summary() {
-    const k = this.series.length > 2 && this.log ? 1 : 0;
-    const known = this.samples.filter((s) => s && (!this.log || s[this.series[k][2]])).map((s) => s[this.series[k][2]]);
+    const [, name, k, hollow] = this.series[this.told];
+    const known = this.samples.filter((s) => s && !(hollow && !s[k])).map((s) => s[k]);
     if (!known.length) return "";
-    const show = this.log ? micros : (v) => num(v) + "/s";
-    return `${this.log ? "p99 " : ""}at most ${show(Math.max(...known))}, at least ${show(Math.min(...known))} in the last ${this.span * this.step > 600 ? "hour" : "5 minutes"}`;
+    return `${this.told ? name + " " : ""}at most ${this.format(Math.max(...known))}, at least ${this.format(Math.min(...known))} in the last ${this.span * this.step > 600 ? "hour" : "5 minutes"}`;
   }
 }

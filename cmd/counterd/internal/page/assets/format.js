@@ -37,14 +37,6 @@ function span(s) {
 // seconds is a time that is known to the second.
 function seconds(s) { return s < 120 ? Math.round(s) + " s" : span(s); }
 
-// micros is a time in microseconds, as a bound has it: a power of two.
-function micros(us) {
-  if (!us) return "–";
-  if (us < 1000) return us + " µs";
-  if (us < 1e6) return (us / 1000).toFixed(us < 10000 ? 1 : 0) + " ms";
-  return (us / 1e6).toFixed(1) + " s";
-}
-
 // nanos is a time in nanoseconds.
 function nanos(ns) {
   if (ns < 1000) return Math.round(ns) + " ns";

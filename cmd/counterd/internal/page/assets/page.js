@@ -7,12 +7,21 @@ const NS = 1e9;
 
 const charts = {
   ops: new Chart($("c-ops"), $("r-ops"), {
-    label: "Operations a second", area: true, series: [["s-ops", "all", 0], ["s-writes", "changes", 1], ["s-errors", "errors", 2]],
+    label: "Operations a second", area: true, format: (v) => num(v) + "/s", axis: short, series: [["s-ops", "all", 0], ["s-writes", "changes", 1], ["s-errors", "errors", 2, "hollow"]],
     text: (s) => `${num(s[0])} operations/s, ${num(s[1])} of them changes, ${num(s[2])} errors/s`,
   }),
   latency: new Chart($("c-lat"), $("r-lat"), {
-    label: "Latency", log: true, series: [["s-p50", "p50", 3], ["s-p99", "p99", 4], ["s-p999", "p99.9", 5]],
-    text: (s) => s[5] ? `half within ${micros(s[3])}, 99 % within ${micros(s[4])}, 99.9 % within ${micros(s[5])}` : "no commands",
+    label: "Latency", log: true, low: 250, high: 1e6, format: nanos, axis: nanos, told: 1, series: [["s-p50", "p50", 3, "hollow"], ["s-p99", "p99", 4, "hollow"], ["s-p999", "p99.9", 5, "hollow"]],
+    text: (s) => s[5] ? `50 % within ${nanos(s[3])}, 99 % within ${nanos(s[4])}, 99.9 % within ${nanos(s[5])}` : "no commands",
+  }),
+  memory: new Chart($("c-mem"), $("r-mem"), {
+    label: "Memory of the process", area: true, binary: true, format: bytes, axis: bytes, series: [["s-ops", "memory", 7]], text: (s) => bytes(s[7]),
+  }),
+  lag: new Chart($("c-lag"), $("r-lag"), {
+    label: "Replication lag", area: true, binary: true, format: bytes, axis: bytes, series: [["s-writes", "lag", 8]], text: (s) => s[8] ? bytes(s[8]) + " behind" : "no lag",
+  }),
+  cold: new Chart($("c-cold"), $("r-cold"), {
+    label: "Reads of posts in files that were not in the cache, a second", area: true, format: (v) => num(v) + "/s", axis: short, series: [["s-cold", "cold reads", 9]], text: (s) => `${num(s[9])} cold reads/s`,
   }),
 };
 const map = new BlockMap($("map"), $("r-map"));
@@ -131,6 +140,7 @@ function show(s) {
   replication(s);
   cluster(s);
   commands(s.details.commands);
+  hot(s);
   slow(s);
   clients(s);
   facts($("server"), s.details.server.map((x) => [x.name, x.value || "–"]));
@@ -145,17 +155,24 @@ function setting(s, name) {
 function problems(all, now) {
   list($("problems"), all, () => {
     const li = make("li");
-    li.append(make("b"), document.createTextNode(" "), make("span", "soft"), make("p", "soft"));
+    const about = make("p", "soft"), book = make("a", "", "Runbook");
+    about.append(make("span"), document.createTextNode(" "), book);
+    attr(book, "rel", "noreferrer");
+    attr(book, "target", "_blank");
+    li.append(make("b"), document.createTextNode(" "), make("span", "soft"), about);
     return li;
   }, (li, p, i) => {
     attr(li, "data-level", p.level);
     const told = i === 0 && p.level >= 2; // in the headline
     li.children[0].hidden = li.children[1].hidden = told;
-    li.hidden = told && !p.hint;
+    li.hidden = told && !p.hint && !p.runbook;
     set(li.children[0], p.text);
     set(li.children[1], `${LEVELS[p.level].toLowerCase()} since ${when(p.since, now)} (${span((now - p.since) / 1000)})`);
-    set(li.children[2], p.hint || "");
-    li.children[2].hidden = !p.hint;
+    const [hint, book] = li.children[2].children;
+    set(hint, p.hint || "");
+    li.children[2].hidden = !p.hint && !p.runbook;
+    book.hidden = !p.runbook;
+    if (p.runbook) attr(book, "href", p.runbook);
   });
 }
 
@@ -165,11 +182,11 @@ function level(el, l) {
 }
 
 function tiles(s) {
-  const v = s.vitals, p = s.sample || [0, 0, 0, 0, 0, 0, 0], t = s.tiers, m = v.memory, c = v.clients;
+  const v = s.vitals, p = s.sample || [0, 0, 0, 0, 0, 0, 0, 0, 0, 0], t = s.tiers, m = v.memory, c = v.clients;
   set($("t-ops"), short(p[0]) + "/s");
   set($("t-ops2"), `${short(p[1])} changes` + (p[2] ? `, ${short(p[2])} errors` : ""));
-  set($("t-p99"), p[4] ? "≤ " + micros(p[4]) : "–");
-  set($("t-p992"), p[4] ? `p50 ${micros(p[3])}, p99.9 ${micros(p[5])}` : "no commands");
+  set($("t-p99"), p[4] ? "≤ " + nanos(p[4]) : "–");
+  set($("t-p992"), p[4] ? `p50 ${nanos(p[3])}, p99.9 ${nanos(p[5])}` : "no commands");
   const posts = t ? t.hotPosts + t.coldPosts : 0;
   set($("t-posts"), t ? short(posts) : "–");
   set($("t-posts2"), t ? (t.coldPosts ? `${short(t.hotPosts)} in memory` : "all in memory") : "\u00a0");
@@ -262,7 +279,7 @@ function durability(s) {
   set($("restore"), r && r.from ? `Every state since ${when(r.from, now)} (${span((now - r.from) / 1000)}) can be restored` + (r.fromStart ? ", back to the beginning." : ".") : r && r.fromStart ? "Every state since the beginning can be restored." : "No restore point yet.");
   facts($("log"), [
     ["Acknowledged", setting(s, "Durability")],
-    ["Disk", [d.trouble ? d.trouble : d.free >= 0 && d.total ? `${bytes(d.free)} free of ${bytes(d.total)}, ${bytes(d.reserve)} kept for a snapshot` : "well", d.trouble ? "bad" : d.low ? "warn" : ""]],
+    ["Disk", [d.trouble ? d.trouble : d.free >= 0 && d.total ? `${bytes(d.free)} free of ${bytes(d.total)}, ${bytes(d.reserve)} kept for a snapshot` : "free space is not known", d.trouble ? "bad" : d.low ? "warn" : ""]],
     ["Log", bytes(d.logBytes) + (d.logDisk < 0.98 * d.logBytes ? `, compressed to ${bytes(d.logDisk)},` : "") + ` in ${num(d.segments)} ${d.segments === 1 ? "segment" : "segments"}, from ${num(d.logFirst)} to ${num(d.logEnd)}`],
     ["Not synced", d.logEnd > d.logDurable ? `${bytes(d.logEnd - d.logDurable)}, ${span(d.unsynced / NS)} old` : "nothing"],
     ["Last sync", (d.lastSync ? nanos(d.lastSync) : "none yet") + (d.maxSync ? `, longest ${nanos(d.maxSync)}` : "") + (d.syncErrors ? `, ${num(d.syncErrors)} failed` : "")],
@@ -311,7 +328,12 @@ function cluster(s) {
 }
 
 function commands(all) {
-  rows($("commands"), all.slice(0, 12), ["cmd", "n", "n", "n", "n w", "n"], "No command was called yet.", (c) => [c.name, c.rate ? short(c.rate) : "0", short(c.calls), c.p99 ? "≤ " + micros(c.p99) : "–", c.p999 ? "≤ " + micros(c.p999) : "–", short(c.failed)]);
+  rows($("commands"), all.slice(0, 12), ["cmd", "n", "n", "n", "n w", "n"], "No command was called yet.", (c) => [c.name, c.rate ? short(c.rate) : "0", short(c.calls), c.p99 ? "≤ " + nanos(c.p99) : "–", c.p999 ? "≤ " + nanos(c.p999) : "–", short(c.failed)]);
+}
+
+function hot(s) {
+  const hidden = (s.hidden || "").includes("posts");
+  rows($("hot"), (s.details.hot || []).slice(0, 12), ["cmd", "n", "n"], hidden ? "This user may not see posts." : "No post stands out: fewer than some hundred operations a minute were sampled.", (p) => [p.key, short(p.reads), short(p.writes)]);
 }
 
 function slow(s) {
