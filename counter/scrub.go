@@ -9,7 +9,8 @@ import (
 
 // Cold files lie unread for years: a scrubber reads them again and again, slowly, so that a disk that loses bits is
 // noticed while a replica or a backup still has them. And images are not read before the next start: a damaged one is
-// written anew while memory has what it had.
+// written anew while memory has what it had. Nor is the log: its damage is reported while a backup, or a full copy from
+// this node's memory, can still be made.
 const (
 	// scrubRate is in bytes a second: 20 GB, 10^10 posts, in 40 minutes.
 	scrubRate = 8 << 20
@@ -37,6 +38,14 @@ func (t *tiers) scrub(s *Store) {
 				t.scrubErrors.Add(1)
 			}
 		}
+		damage, err := s.log.Verify(pace)
+		for _, err := range damage {
+			t.scrubErrors.Add(1)
+			s.opts.Logger.Error("the log is damaged: a start may refuse it, and replicas and restores cannot read it there", "error", err)
+		}
+		if err != nil {
+			return // stopped
+		}
 		for _, f := range t.files(s) {
 			err := f.Verify(pace)
 			switch {
@@ -63,7 +72,7 @@ func (t *tiers) scrub(s *Store) {
 	}
 }
 
-// Scrub has the images and the cold files verified now, in the background, and not when they are due, as behind a
+// Scrub has the images, the log and the cold files verified now, in the background, and not when they are due, as behind a
 // disk's trouble. ErrScrubbing: they are being verified. Other errors: ErrInMemory.
 func (a Admin) Scrub() error {
 	t := &a.s.tiers

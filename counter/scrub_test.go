@@ -42,6 +42,13 @@ func TestScrubAsked(t *testing.T) {
 	if st := round(); st.ScrubErrors != 1 {
 		t.Errorf("%d damaged files found, want 1", st.ScrubErrors)
 	}
+	if err := s.log.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	flip(t, s.log.Segments()[0].Path, 100)
+	if st := round(); st.ScrubErrors != 3 { // the cold file again, and the log
+		t.Errorf("%d damaged files found, want 3", st.ScrubErrors)
+	}
 }
 
 func TestScrubTwice(t *testing.T) {

@@ -521,7 +521,7 @@ type TierStats struct {
 	Demoting, Promoting, Rewriting    time.Duration // that those took together
 	Written, Fresh                    int64
 	Broken                            int64 // cold files that could not be opened at the start
-	Scrubs, ScrubErrors               int64 // cold files verified in the background, and found damaged
+	Scrubs, ScrubErrors               int64 // cold files verified in the background; files of all kinds found damaged then
 	Scrubbing                         bool  // they and the images are being verified
 }
 

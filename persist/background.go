@@ -28,6 +28,7 @@ func (l *Log) Tick() {
 	l.prepareNext()
 	l.watchNames()
 	l.tick(true)
+	l.makeClaim()
 }
 
 // tick syncs if it is time (due) or much is not durable.
@@ -45,12 +46,15 @@ func (l *Log) tick(due bool) {
 		l.tail.free = nil
 	}
 	l.judgeAge()
+	if due {
+		l.judgeClaim()
+	}
 	if l.files.wantNext && l.files.next == nil {
 		wake(l.prepare)
 	}
 }
 
-// Close makes everything durable and ends the log. If the disk fails it returns the error: then bytes that Commit
+// Close makes everything durable, claims that it is, and ends the log. If the disk fails it returns the error: then bytes that Commit
 // acknowledged are in the segment files as the kernel has them.
 func (l *Log) Close() error {
 	l.mu.Lock()
@@ -80,6 +84,9 @@ func (l *Log) Close() error {
 			l.syncDone.Wait()
 		}
 	}
+	if claim := (Claim{l.durable.Load(), l.files.history.ReplID}); err == nil && claim.Offset > l.claimed && l.refusals[reasonGone] == nil {
+		l.claimMade(claim, l.claims.write(claim)) // nobody appends any more: mu delays nobody
+	}
 	l.closed = true
 	l.writeDone.Broadcast()
 	l.syncDone.Broadcast()
@@ -92,6 +99,7 @@ func (l *Log) Close() error {
 	if l.files.next != nil {
 		l.files.maker.discard(l.files.next, l.files.next.path)
 	}
+	_ = l.claims.close() // what counts of it is durable
 	return err
 }
 

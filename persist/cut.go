@@ -71,6 +71,9 @@ func Cut(fsys vfs.FS, dir string, at uint64, lineage Lineage) (tail CutTail, err
 // finishCut does the cut that a lineage announces. It may be done again after a crash at any point.
 func finishCut(fsys vfs.FS, dir string, l *Lineage) error {
 	at := l.cutAt
+	if err := removeClaim(fsys, dir); err != nil { // durably with the manifests
+		return err
+	}
 	if err := removeManifests(fsys, dir, func(path string) bool {
 		m, err := ReadManifest(fsys, path)
 		return err == nil && m.Offset <= at

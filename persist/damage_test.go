@@ -170,7 +170,17 @@ func checkGolden(t *testing.T, name, want string) {
 // TestLogDamage flips every bit of every segment, and cuts at every length: what is replayed is always a true prefix,
 // and it ends before durable bytes only with an error.
 func TestLogDamage(t *testing.T) {
+	for _, claimed := range []bool{false, true} {
+		t.Run(fmt.Sprintf("claimed=%v", claimed), func(t *testing.T) { testLogDamage(t, claimed) })
+	}
+}
+
+// testLogDamage damages a log that was ended, with its claim, and as one that was killed has none.
+func testLogDamage(t *testing.T, claimed bool) {
 	m, disk, opts := sampleLog(t)
+	if !claimed {
+		must(t, DropClaim(disk, testDir))
+	}
 	segs, err := listSegments(disk, testDir)
 	must(t, err)
 	var durable uint64 // claimed by some frame or header: what must not be lost silently
@@ -182,6 +192,10 @@ func TestLogDamage(t *testing.T) {
 	if last := segs[len(segs)-1].start; durable <= last {
 		t.Fatalf("durable %d is not inside the last segment, from %d", durable, last)
 	}
+	known, err := ReadClaim(disk, testDir)
+	must(t, err)
+	outside := known.Offset
+	durable = max(durable, outside)
 	// evidence is what frames and headers of segment s before its byte i, and of the segments before, claim.
 	evidence := func(s segment, i int) (claim uint64) {
 		_, err := WalkLog(disk, testDir, 0, 0, LogVisitor{
@@ -199,7 +213,7 @@ func TestLogDamage(t *testing.T) {
 			},
 		})
 		must(t, err)
-		return claim
+		return max(claim, outside)
 	}
 	refused, torn := 0, 0
 	try := func(path string, b []byte, durable uint64, what string) {
@@ -259,8 +273,8 @@ func TestLogDamage(t *testing.T) {
 			try(s.path, whole[:i:i], durable, fmt.Sprintf("%s cut to %d", s.path, i))
 		}
 	}
-	if refused == 0 || torn == 0 {
-		t.Errorf("%d refused, %d torn: want some of both", refused, torn)
+	if refused == 0 || (torn == 0) != claimed {
+		t.Errorf("%d refused, %d torn: want some of both, and none torn of a log that was ended", refused, torn)
 	}
 }
 

@@ -75,7 +75,8 @@ func (e *CorruptError) Unwrap() error { return e.Err }
 // RepairCommand returns the command line that repairs a data directory.
 func RepairCommand(dir string) string { return "counterctl repair " + dir }
 
-// TornTail describes the end of a log that a power failure or a kill left unfinished. No byte of it was ever durable.
+// TornTail describes the end of a log that a power failure or a kill left unfinished. No byte of it was
+// ever durable, as far as frames, headers, images and the file DURABLE say.
 type TornTail struct {
 	File      string // segment with the first bad frame
 	Offset    int64  // byte in that file
@@ -83,12 +84,17 @@ type TornTail struct {
 	Bytes     uint64 // bytes behind it that are not zero padding: what is cut
 	Frames    int    // whole frames among them (written out of order by the disk)
 	Reason    string // what was found in place of a frame
+	Kept      string // path of the file with the bytes that were cut; "" while nothing was
 }
 
 // Error makes a TornTail an error for callers that only read.
 func (t *TornTail) Error() string {
-	return fmt.Sprintf("torn tail in %s at byte %d (log offset %d): %s; %d bytes with %d whole frames, none of them ever durable",
+	s := fmt.Sprintf("torn tail in %s at byte %d (log offset %d): %s; %d bytes with %d whole frames, and nothing says that they were durable",
 		t.File, t.Offset, t.LogOffset, t.Reason, t.Bytes, t.Frames)
+	if t.Kept != "" {
+		s += "; kept in " + t.Kept
+	}
+	return s
 }
 
 // Is makes errors.Is(err, ErrTornTail) true.

@@ -70,7 +70,7 @@ func (l *Log) heal() {
 			_ = s.file.Close() // failed already
 		}
 	}
-	s, err := l.files.maker.rewrite(h, pieces, later)
+	s, err := l.rewrite(h, pieces, later)
 	l.mu.Lock()
 	l.stats.Rewrites++
 	if err != nil {
@@ -104,6 +104,20 @@ func (l *Log) heal() {
 	l.writeDone.Broadcast()
 	l.syncDone.Broadcast()
 	l.announce()
+}
+
+// rewrite does the four steps. A torn tail that the start could not keep is kept before they remove it. REQUIRES: healing
+// is set.
+func (l *Log) rewrite(h segmentHeader, pieces [][]byte, later []segment) (*openSegment, error) {
+	if l.keepTail != nil {
+		path, err := l.keepTail()
+		if err != nil {
+			return nil, fmt.Errorf("keep the log's torn tail: %w", err)
+		}
+		l.opts.Logger.Warn("the log's torn tail was kept", "file", path)
+		l.keepTail = nil
+	}
+	return l.files.maker.rewrite(h, pieces, later)
 }
 
 // cause strips the failed attempts to heal from a trouble.

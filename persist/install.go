@@ -157,9 +157,12 @@ func removeStaged(fsys vfs.FS, dir string) error {
 	return err
 }
 
-// wipe removes manifests and log, durably. Images and cold files stay: those that are named by nobody go when the store
+// wipe removes the claim, manifests and log, durably. Images and cold files stay: those that are named by nobody go when the store
 // is opened.
 func wipe(fsys vfs.FS, dir string) error {
+	if err := removeClaim(fsys, dir); err != nil { // durably with the manifests
+		return err
+	}
 	if err := removeManifests(fsys, dir, func(string) bool { return false }); err != nil {
 		return err
 	}

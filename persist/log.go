@@ -53,6 +53,14 @@ type Log struct {
 	changed   chan struct{} // closed when written or Visible grows or the log closes; nil: nobody waits
 	stats     Stats
 
+	keepTail func() (path string, err error) // keeps the torn tail of a start that could not; nil: there is none
+
+	claims        claimFile // of whoever prepares segments, and of Close behind it
+	claimed       uint64    // all bytes below are vouched for: by a claim of this process, or by a header since the start
+	durableBefore uint64    // the durable offset when judgeClaim was asked last
+	wantClaim     bool      // a claim is to be written
+	claimFailed   bool      // the last one could not be
+
 	packMu  sync.Mutex // one Pack at a time
 	dropMu  sync.Mutex // one DropBefore at a time, and no file of Pack gets its name meanwhile
 	watch   *time.Timer

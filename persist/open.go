@@ -34,12 +34,16 @@ func OpenLog(opts LogOptions, from uint64, apply func(pos uint64, rec *Record) e
 	if err := opts.validate(); err != nil {
 		return nil, rec, err
 	}
+	claim, err := ReadClaim(opts.FS, opts.Dir)
+	if err != nil && !opts.goesOn(err) {
+		return nil, rec, err
+	}
 	segs, err := listSegments(opts.FS, opts.Dir)
 	if err != nil {
 		return nil, rec, err
 	}
 	if len(segs) == 0 {
-		if !opts.Create {
+		if !opts.Create || claim.Offset > from {
 			return nil, rec, &CorruptError{Dir: opts.Dir, File: LogDir(opts.Dir), LogOffset: from, Want: "log segments", Got: "none", Err: ErrGap}
 		}
 		l, err := createLog(opts, from)
@@ -56,7 +60,7 @@ func OpenLog(opts LogOptions, from uint64, apply func(pos uint64, rec *Record) e
 	if first, err = wholeFrom(opts.FS, segs, first); err != nil {
 		return nil, rec, err
 	}
-	w := walk{fsys: opts.FS, dir: opts.Dir, segs: segs[first:], knownDurable: max(opts.KnownDurable, from)}
+	w := walk{fsys: opts.FS, dir: opts.Dir, segs: segs[first:], knownDurable: max(opts.KnownDurable, claim.Offset, from)}
 	if err := w.replay(&opts, &rec, from, apply); err != nil {
 		return nil, rec, err
 	}
@@ -69,6 +73,7 @@ func OpenLog(opts LogOptions, from uint64, apply func(pos uint64, rec *Record) e
 	if err := l.takeOver(&w, segs); err != nil {
 		return nil, rec, err
 	}
+	l.claimed = l.durable.Load() // the header of the segment that was begun says so, or the claims that the walk read
 	l.start()
 	return l, rec, nil
 }
@@ -135,6 +140,7 @@ func newLog(opts LogOptions, end uint64) *Log {
 	f.maker.fsys, f.maker.dir, f.maker.least, f.maker.guard = opts.FS, opts.Dir, opts.FirstSegmentBytes, opts.Guard
 	f.most, f.history, f.lock, f.progress = opts.SegmentBytes, opts.History, &l.mu, &l.progress
 	f.packed = map[uint64]int64{}
+	l.claims = claimFile{fsys: opts.FS, dir: opts.Dir}
 	l.logger = opts.Logger
 	l.writeDone.L, l.syncDone.L = &l.mu, &l.mu
 	l.policy.Store(int32(opts.Policy))
@@ -165,6 +171,7 @@ func createLog(opts LogOptions, at uint64) (*Log, error) {
 		return nil, err
 	}
 	l.files.segs, l.files.active = []segment{s.segment}, s
+	l.claimed = at
 	l.start()
 	return l, nil
 }
@@ -186,6 +193,17 @@ func (l *Log) takeOver(w *walk, segs []segment) error {
 	}
 	h.chain = chain
 	l.files.rotate = l.files.history != h.history
+	if w.torn != nil { // before the rewrite removes it
+		if w.torn.Kept, err = w.keepTail(); err != nil {
+			err = fmt.Errorf("keep the log's torn tail: %w", err)
+			if !l.files.rotate && l.opts.goesOn(err) {
+				l.keepTail = w.keepTail
+				l.waitForDisk(err, from, pieces, chain)
+				return nil
+			}
+			return err
+		}
+	}
 	s, err := l.files.maker.rewrite(h, pieces, segs[keep:])
 	if err != nil && !l.files.rotate && l.opts.goesOn(err) {
 		l.waitForDisk(err, from, pieces, chain)

@@ -1,6 +1,7 @@
 package persist
 
-// prepareLoop makes the next segment while the active one fills: preallocating 64 MiB must not delay a write.
+// prepareLoop makes the next segment while the active one fills: preallocating 64 MiB must not delay a write. It also
+// writes claims (claim.go), which must not delay a sync.
 func (l *Log) prepareLoop() {
 	defer l.loops.Done()
 	for {
@@ -9,6 +10,7 @@ func (l *Log) prepareLoop() {
 			return
 		case <-l.prepare:
 			l.prepareNext()
+			l.makeClaim()
 		}
 	}
 }

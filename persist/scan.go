@@ -93,6 +93,7 @@ type remains struct {
 	frames int    // whole, valid frames
 	claim  uint64 // highest durable offset among them
 	first  uint64 // where the first of them starts
+	sure   bool   // the segment's header is damaged as no power failure does it
 }
 
 // searchRemains looks at every byte of a segment file from log offset pos on for frames that stand where they say they

@@ -170,6 +170,7 @@ func (w *walk) judge(bad *spot) error {
 		if err != nil {
 			return err
 		}
+		bad.sure = bad.sure || r.sure
 		torn.Bytes += r.bytes
 		torn.Frames += r.frames
 		claim = max(claim, durable, r.claim)
@@ -217,6 +218,8 @@ func (w *walk) remains(i int, bad *spot) (r remains, durable uint64, err error) 
 	if r, err = searchRemains(file, seg, size, from); err != nil {
 		return r, 0, err
 	}
+	// A segment has a header, durably, before its name. That of the bad one was judged before.
+	r.sure = fault != nil && !fault.empty && i > bad.index
 	if h.history.Replica {
 		r.claim = 0
 	}

@@ -33,7 +33,7 @@ func Commands[C any](on func(C) Conn) []*command.Row[C] {
 		{Name: "counter.promote", Arity: 3, Flags: command.Admin | command.NoMulti, Group: "counterd", Since: "0.1.0", Complexity: "O(N) of the block's items",
 			Summary: "Brings the cold block that holds a mid back to memory.", Syntax: "counter mid", Run: run(promote), Asks: command.AskCounter(1, command.NeedWrite)},
 		{Name: "counter.scrub", Arity: 1, Flags: command.Admin | command.NoMulti, Group: "counterd", Since: "0.1.0", Complexity: "O(1), and O(N) of all files in the background",
-			Summary: "Starts to verify images and cold files, which happens by itself each hour.", Run: run(scrub)},
+			Summary: "Starts to verify the images, the log and the cold files. The server does this on its own each hour.", Run: run(scrub)},
 		{Name: "add", Arity: -3, Flags: command.Write | command.Admin, Group: "counterd", Since: "0.1.0", Complexity: "O(1)",
 			Summary: "Adds a counter, or a column to a counter.",
 			Syntax:  "COUNTER counter | COLUMN counter name hint=bits [max=bits] [default=value] [suffix=suffix] [primarykey]", Run: run(alter), Asks: command.AskCounter(2, command.NeedWrite)},

@@ -143,7 +143,7 @@ var storeFamilies = []family{
 	{kind: counts, name: "tier_change_failures_total", help: "Changes of place that failed, and are tried again: a full disk, a damaged page.", store: one(func(s *Store) float64 { return float64(s.Tiers.Failed) })},
 	{kind: counts, name: "cold_written_bytes_total", help: "Bytes of cold files written.", store: one(func(s *Store) float64 { return float64(s.Tiers.Written) })},
 	{kind: counts, name: "scrubbed_files_total", help: "Cold files that were read in the background and found good.", store: one(func(s *Store) float64 { return float64(s.Tiers.Scrubs) })},
-	{kind: counts, name: "scrub_errors_total", help: "Cold files and images that were read in the background and found damaged.", store: one(func(s *Store) float64 { return float64(s.Tiers.ScrubErrors) })},
+	{kind: counts, name: "scrub_errors_total", help: "Cold files, images and segments of the log that were read in the background and found damaged.", store: one(func(s *Store) float64 { return float64(s.Tiers.ScrubErrors) })},
 
 	{kind: gauge, name: "disk_ready", help: "1 while the disk takes changes; 0: they are answered MISCONF.", store: one(func(s *Store) float64 { return truth(s.Ready) })},
 	{kind: gauge, name: "disk_free_bytes", help: "Free on the file system of the data directory.", store: func(s *Store, add add) {
