@@ -120,6 +120,29 @@ func ReadClaim(fsys vfs.FS, dir string) (c Claim, err error) {
 	return c, nil
 }
 
+// VerifyClaim returns a *CorruptError if a slot of the file DURABLE is damaged. That does no harm: see above.
+func VerifyClaim(fsys vfs.FS, dir string) error {
+	name := ClaimPath(dir)
+	b, err := vfs.ReadFile(fsys, name, claimFileLen)
+	if isNotExist(err) || err == nil && len(b) == 0 {
+		return nil
+	}
+	bad := func(off int64, want, got string) error {
+		return &CorruptError{File: name, Offset: off, Want: want, Got: got}
+	}
+	if errors.Is(err, vfs.ErrTooLarge) || err == nil && len(b) != claimFileLen {
+		return bad(int64(len(b)), fmt.Sprintf("%d bytes", claimFileLen), "another length")
+	}
+	for off := 0; err == nil && off < len(b); off += claimSlotLen {
+		slot := b[off : off+claimSlotLen]
+		var ok bool
+		if _, _, ok, err = decodeClaim(slot, name); err == nil && !(ok && allZero(slot[claimLen:]) || allZero(slot)) {
+			err = bad(int64(off), "a claim or zeros", "something else")
+		}
+	}
+	return err
+}
+
 // DropClaim removes the claim of a data directory durably, as its log is about to end before it, or does already. The
 // log must not be open.
 func DropClaim(fsys vfs.FS, dir string) error {

@@ -16,7 +16,11 @@ func (d *dumper) printLog() error {
 	if d.from.Time.IsZero() {
 		from = d.from.Offset
 	}
-	walked, err := persist.WalkLog(d.fs, d.path, from, 0, persist.LogVisitor{
+	claim, err := persist.ReadClaim(d.fs, d.path)
+	if err != nil && !errors.Is(err, persist.ErrNewerFormat) {
+		return err
+	}
+	walked, err := persist.WalkLog(d.fs, d.path, from, claim.Offset, persist.LogVisitor{
 		Segment: func(h persist.SegmentHeader) error {
 			role := ""
 			if h.History.Replica {

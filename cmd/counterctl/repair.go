@@ -30,16 +30,20 @@ data of a replica, or give these posts up with --lose-unreadable, which names th
 The same goes for an image that no snapshot has a good one for, where the log does not go back to its beginning; but without the
 image of the last range, that of the newest posts, a server does not start.
 
+With --dry-run it changes nothing, and says what it would do and what would be lost. A replica's directory, or one of a cluster's
+node, is better emptied than repaired while its primary is well: it takes a full copy then.
+
 Exit status 0: a server starts now. 1: it does not, or some mids cannot be read.`,
 	Setup: func(flags *pflag.FlagSet) action {
 		lose := flags.Bool("lose-unreadable", false, "save what can be read of damaged cold files and images, and give up the rest")
+		dry := flags.Bool("dry-run", false, "change nothing, and say what would be done")
 		return one(func(ctx context.Context, out output, dir string) error {
-			return repair(ctx, out.Stdout, dir, *lose)
+			return repair(ctx, out.Stdout, dir, *lose, *dry)
 		})
 	},
 }
 
-func repair(ctx context.Context, w io.Writer, dir string, lose bool) error {
+func repair(ctx context.Context, w io.Writer, dir string, lose, dry bool) error {
 	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
 		return misuse("%s is a file: an archive is never changed. counterctl check %s names what is wrong with it, counterctl restore makes a directory of it", dir, dir)
 	}
@@ -49,6 +53,12 @@ func repair(ctx context.Context, w io.Writer, dir string, lose bool) error {
 	}
 	steps := 0
 	fsys := vfs.Interruptible(ctx, vfs.OS())
+	ready := "ok: a server starts from this directory now"
+	if dry {
+		fsys = datadir.NewView(fsys, path)
+		ready = "nothing was changed: with these steps a server would start from this directory"
+		fmt.Fprintln(w, "dry run: nothing is changed")
+	}
 	opts := datadir.RepairOptions{
 		Say: func(s string) {
 			steps++
@@ -84,7 +94,7 @@ func repair(ctx context.Context, w io.Writer, dir string, lose bool) error {
 	if steps == 0 {
 		fmt.Fprintln(w, "nothing to repair")
 	} else {
-		fmt.Fprintln(w, "ok: a server starts from this directory now")
+		fmt.Fprintln(w, ready)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ var (
 	ErrOrphan     = errors.New("no manifest names this file; it is removed at start")
 	ErrUnfinished = errors.New("unfinished file of a crash; it is removed at start")
 	ErrSetAside   = errors.New("set aside by a repair")
+	ErrTornKept   = errors.New("the torn tail of a start; remove it when it is not wanted")
 	ErrDiverged   = errors.New("what this node held and its primary did not; remove it when it is not wanted")
 	ErrBegun      = errors.New("a crash broke this off; the next start goes on with it")
 )
@@ -70,6 +71,10 @@ func Check(fsys vfs.FS, dir string, opts CheckOptions) (*Report, error) {
 		return nil, err
 	}
 	fsys = c.fsys
+	claim, err := c.readClaim()
+	if err != nil {
+		return nil, err
+	}
 	good, bad, err := persist.ReadManifests(fsys, dir)
 	if err != nil {
 		return nil, err
@@ -83,7 +88,8 @@ func Check(fsys vfs.FS, dir string, opts CheckOptions) (*Report, error) {
 		errors.As(err, &corrupt)
 		c.add(corrupt.File, false, err)
 	}
-	var replay, known uint64 // of the newest manifest that a server would start from
+	known := claim
+	var replay uint64 // of the newest manifest that a server would start from
 	usable := false
 	for i, m := range good {
 		known = max(known, m.Offset)
@@ -101,7 +107,7 @@ func Check(fsys vfs.FS, dir string, opts CheckOptions) (*Report, error) {
 	if len(good)+len(bad) > 0 && !usable {
 		c.add(dir, true, &persist.CorruptError{Dir: dir, File: dir, Want: "a manifest whose images are good", Got: "none"})
 	}
-	if err := c.checkLog(replay, known, len(good)+len(bad) == 0); err != nil {
+	if err := c.checkLog(replay, known, len(good)+len(bad) == 0 && claim == 0); err != nil {
 		return nil, err
 	}
 	if torn := c.report.Log.Torn; torn != nil {
@@ -136,6 +142,20 @@ func (c *checker) checkLineage() error {
 	}
 	c.fsys, err = finishedView(c.fsys, c.dir, &l)
 	return err
+}
+
+// readClaim returns up to where the log was durable, as the directory says.
+func (c *checker) readClaim() (offset uint64, err error) {
+	if err := persist.VerifyClaim(c.fsys, c.dir); errors.Is(err, persist.ErrNewerFormat) {
+		c.add(persist.ClaimPath(c.dir), true, err)
+		return 0, nil
+	} else if errors.Is(err, persist.ErrCorrupt) {
+		c.add(persist.ClaimPath(c.dir), false, err) // the other claim counts, or none
+	} else if err != nil {
+		return 0, err
+	}
+	claim, err := persist.ReadClaim(c.fsys, c.dir)
+	return claim.Offset, err
 }
 
 // checkLog verifies all segments. Those before the offset to replay from are kept for replicas and restores only.
@@ -293,6 +313,8 @@ func (c *checker) listLeftovers() error {
 				c.add(filepath.Join(dir, name), false, ErrUnfinished)
 			case persist.IsAside(name):
 				c.add(filepath.Join(dir, name), false, ErrSetAside)
+			case dir == c.dir && persist.IsTornTail(name):
+				c.add(filepath.Join(dir, name), false, ErrTornKept)
 			}
 		}
 	}

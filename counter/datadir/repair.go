@@ -103,6 +103,7 @@ type repair struct {
 	known  uint64            // the log went so far once, as manifests say
 	newest uint64            // highest generation seen
 	walked persist.LogWalk   // of the last walkLog
+	claim  uint64            // the log was durable up to here, as the directory says
 
 	faults []*persist.BlockFault // of base
 
@@ -135,10 +136,15 @@ func (r *repair) walkLog() error {
 		r.walked = persist.LogWalk{End: from}
 		return missing
 	}
-	known := from
-	if r.base != nil {
-		known = max(from, r.base.Offset)
+	claim, err := persist.ReadClaim(r.fsys, r.dir)
+	if err != nil {
+		return err
 	}
+	known := max(from, claim.Offset)
+	if r.base != nil {
+		known = max(known, r.base.Offset)
+	}
+	r.claim = claim.Offset
 	r.walked, err = persist.WalkLog(r.fsys, r.dir, from, known, persist.LogVisitor{
 		Frame: func(seg persist.SegmentInfo, f *persist.Frame) error { return f.Verify(r.dir, seg) },
 	})
@@ -204,6 +210,9 @@ func (r *repair) cut(at uint64) error {
 	if r.base == nil && r.known > at {
 		r.sayf("LOST: no snapshot can be used, so all that was changed behind offset %d of %d is gone from this directory; what snapshots held of it is in the files set aside", at, r.known)
 	}
+	if r.claim > at {
+		r.sayf("LOST: the log was durable up to offset %d, and ends at %d now: these %d bytes of changes are gone from this directory, but for what snapshots hold of them; the files set aside have the log as it was", r.claim, at, r.claim-at)
+	}
 	r.sayf("the log ends at offset %d now and goes on as history %s", at, h.History.ReplID)
 	// The new segment comes first, in the place of one that starts there. From then on the log has its new history, so
 	// that no offset is given out twice under the old one, and what is behind it tells a repair that comes after a crash
@@ -236,6 +245,9 @@ func (r *repair) cut(at uint64) error {
 		if err := persist.EndSegment(r.fsys, *cut, at); err != nil {
 			return err
 		}
+	}
+	if err := persist.DropClaim(r.fsys, r.dir); err != nil { // last: until then a repair after a crash comes here again
+		return err
 	}
 	if r.base != nil && r.base.Offset > at {
 		return r.writeClipped(at, h.History)

@@ -1,6 +1,8 @@
 package datadir
 
 import (
+	"errors"
+	"io/fs"
 	"path/filepath"
 
 	"github.com/counterd/counterd/persist"
@@ -9,9 +11,22 @@ import (
 
 // NewView returns a view of a data directory that may be in use: what reads it sees the log as it was when it was first
 // listed, and may change and lock what it likes without touching the disk. dir must be written as it will be later.
+// What the log claims to be durable is read now: a later claim may speak of what the view does not show.
 //
 // A server that goes on may remove files after they were listed: fs.ErrNotExist then means to begin again.
 func NewView(fsys vfs.FS, dir string) *vfs.View {
+	v := newView(fsys, dir)
+	claim, err := v.OpenRW(persist.ClaimPath(dir)) // which copies it
+	if errors.Is(err, fs.ErrNotExist) {
+		claim, err = v.Create(persist.ClaimPath(dir)) // an empty file claims nothing
+	}
+	if err == nil {
+		_ = claim.Close() // in memory
+	}
+	return v
+}
+
+func newView(fsys vfs.FS, dir string) *vfs.View {
 	return vfs.NewView(fsys, func(listed string, names []string) []string {
 		if listed != filepath.Clean(persist.LogDir(dir)) {
 			return nil

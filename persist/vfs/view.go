@@ -175,15 +175,8 @@ func (v *View) List(dir string) ([]string, error) {
 	names, listed := v.lists[dir]
 	var lowerErr error
 	if !listed {
-		if names, lowerErr = v.lower.List(dir); lowerErr == nil {
+		if names, lowerErr = v.listLower(dir); lowerErr == nil {
 			v.lists[dir] = names
-			if v.freeze != nil {
-				for _, name := range v.freeze(dir, names) {
-					if err := v.copyUp(filepath.Join(dir, name)); err != nil {
-						return nil, err
-					}
-				}
-			}
 		}
 	}
 	all := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return v.gone[filepath.Join(dir, name)] })
@@ -194,6 +187,38 @@ func (v *View) List(dir string) ([]string, error) {
 	all = append(all, above...)
 	slices.Sort(all)
 	return slices.Compact(all), nil
+}
+
+// listLower lists a directory of the lower file system and copies what is to be frozen. A file that is to be frozen no
+// more when it has been copied is not as it was at the listing: that begins anew. REQUIRES: mu.
+func (v *View) listLower(dir string) ([]string, error) {
+	for {
+		names, err := v.lower.List(dir)
+		if err != nil || v.freeze == nil {
+			return names, err
+		}
+		frozen := v.freeze(dir, names)
+		var copied []string
+		for _, name := range frozen {
+			path := filepath.Join(dir, name)
+			if v.above(path) {
+				continue
+			}
+			if err := v.copyUp(path); err != nil {
+				return nil, err
+			}
+			copied = append(copied, path)
+		}
+		again, err := v.lower.List(dir)
+		if err != nil || slices.Equal(v.freeze(dir, again), frozen) {
+			return names, err
+		}
+		for _, path := range copied {
+			if err := v.upper.Remove(path); err != nil {
+				return nil, err
+			}
+		}
+	}
 }
 
 // Stat implements FS.

@@ -175,8 +175,13 @@ func (c *creation) gather() error {
 	return nil
 }
 
-// gatherLog adds the segments, and reads the log behind the newest snapshot to its end.
+// gatherLog adds the segments, and reads the log behind the newest snapshot to its end. One that ends before what was
+// durable is damaged, and no backup is made of it: it would pass for whole, and lack the rest.
 func (c *creation) gatherLog(manifests []*persist.Manifest) error {
+	claim, err := persist.ReadClaim(c.fsys, c.dir)
+	if err != nil {
+		return err
+	}
 	names, err := c.fsys.List(persist.LogDir(c.dir))
 	if err != nil {
 		return err
@@ -201,7 +206,7 @@ func (c *creation) gatherLog(manifests []*persist.Manifest) error {
 	if len(segments) > 0 {
 		c.index.LogFrom = segments[0].Start
 	}
-	var from, durable uint64
+	from, durable := uint64(0), claim.Offset
 	for _, m := range manifests {
 		from, durable = max(from, m.Replay), max(durable, m.Offset)
 	}

@@ -1,0 +1,141 @@
+package datadir
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// replicaDir makes a directory with a replica's log, which was ended if ended is set and else stays open: the frames say
+// that all before them was durable on the primary's disk, which is no word on this one.
+func replicaDir(t *testing.T, disk *vfs.Sim, frames int) (l *persist.Log, tick func()) {
+	t.Helper()
+	primary, c := newFS(t), newClock()
+	from, _, err := persist.OpenLog(smallLog(primary, c), 0, discard)
+	must(t, err)
+	opts := smallLog(disk, c)
+	opts.History.Replica = true
+	for _, sub := range []string{persist.ImageDir(testDir), persist.ColdDir(testDir)} {
+		must(t, disk.MkdirAll(sub))
+	}
+	l, _, err = persist.OpenLog(opts, 0, discard)
+	must(t, err)
+	r, err := from.NewReader(0)
+	must(t, err)
+	tick = func() {
+		c.now = c.now.Add(time.Second)
+		l.Tick()
+	}
+	var m model
+	for i := range frames {
+		must(t, from.Commit(m.appendSome(t, from, i)))
+		must(t, from.Sync())
+		f, err := r.TryNext()
+		must(t, err)
+		pos, err := l.AppendFrame(f.Raw)
+		must(t, err)
+		must(t, l.Commit(pos))
+		if i%5 == 4 {
+			tick()
+		}
+	}
+	must(t, errors.Join(r.Close(), from.Close()))
+	return l, tick
+}
+
+// TestCheckReplica damages the last segment of a replica's log that is open, and of one that was ended. Check finds it,
+// and a repair says what it takes.
+func TestCheckReplica(t *testing.T) {
+	for _, ended := range []bool{false, true} {
+		disk := newFS(t)
+		l, tick := replicaDir(t, disk, 40)
+		tick()
+		segs := l.Segments()
+		last := segs[len(segs)-1]
+		if ended {
+			must(t, l.Close())
+		} else {
+			defer l.Close()
+		}
+		left := disk.Kill()
+		damage(t, left, last.Path, segmentHeaderLen+10)
+		fsys := vfs.FS(left)
+		if !ended {
+			fsys = NewView(left, testDir)
+		}
+		r, err := Check(fsys, testDir, CheckOptions{})
+		must(t, err)
+		var bad *persist.CorruptError
+		if len(r.Problems) == 0 || !r.Problems[0].Fatal || !errors.As(r.Problems[0].Err, &bad) || bad.File != last.Path || bad.Offset != segmentHeaderLen {
+			t.Fatalf("ended %v: %+v", ended, r.Problems)
+		}
+		var said []string
+		must(t, Repair(left, testDir, RepairOptions{Say: func(s string) { said = append(said, s) }}))
+		if text := strings.Join(said, "\n"); !strings.Contains(text, "LOST: the log was durable up to offset") || len(findBroken(t, left)) == 0 {
+			t.Errorf("the repair said %s", text)
+		}
+		r, err = Check(left, testDir, CheckOptions{})
+		if must(t, err); !r.OK() {
+			t.Errorf("repaired: %+v", r.Problems)
+		}
+	}
+}
+
+// TestCheckBusy checks views of a log that is written to at every moment of the view: what is claimed later is not asked
+// of what the view shows.
+func TestCheckBusy(t *testing.T) {
+	disk := newFS(t)
+	l, tick := replicaDir(t, disk, 5)
+	defer l.Close()
+	more := func() {
+		for i := range 40 { // some segments
+			must(t, l.Commit(l.AppendSet(1, 1, uint64(i), 1)))
+		}
+		tick()
+	}
+	for n := range 40 {
+		v := NewView(&busyFS{FS: disk, left: n, act: more}, testDir)
+		r, err := Check(v, testDir, CheckOptions{})
+		must(t, err)
+		if !r.OK() {
+			t.Fatalf("at call %d: %+v", n, r.Problems)
+		}
+	}
+	v := NewView(disk, testDir)
+	before, err := persist.ReadClaim(v, testDir)
+	must(t, err)
+	more()
+	if after, err := persist.ReadClaim(v, testDir); err != nil || after != before || after.Offset == 0 {
+		t.Errorf("the view's claim was %+v and is %+v, %v", before, after, err)
+	}
+	if claim, err := persist.ReadClaim(disk, testDir); err != nil || claim.Offset != l.Position() {
+		t.Errorf("claim %+v, %v", claim, err)
+	}
+}
+
+// busyFS lets somebody write before the call after so many.
+type busyFS struct {
+	vfs.FS
+	left int
+	act  func()
+}
+
+func (b *busyFS) turn() {
+	if b.left--; b.left == -1 {
+		b.act()
+	}
+}
+
+func (b *busyFS) Open(name string) (vfs.File, error) {
+	b.turn()
+	return b.FS.Open(name)
+}
+
+func (b *busyFS) List(dir string) ([]string, error) {
+	b.turn()
+	return b.FS.List(dir)
+}
