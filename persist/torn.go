@@ -1,6 +1,7 @@
 package persist
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -147,4 +148,24 @@ func dropTorn(fsys vfs.FS, dir, newest string) error {
 		others = others[1:]
 	}
 	return nil
+}
+
+// TailFile tells whether a file is one that keeps a tail of a log, whatever it is called, and returns it for
+// WalkDiverged. torn: it is what a start cut, of which no frame has to be whole.
+func TailFile(fsys vfs.FS, path string) (d Diverged, torn, ok bool, err error) {
+	file, err := fsys.Open(path)
+	if err != nil {
+		return d, false, false, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	b, err := readAtMost(file, make([]byte, segmentHeaderLen), 0)
+	if err != nil || len(b) < segmentHeaderLen {
+		return d, false, false, err
+	}
+	start := binary.LittleEndian.Uint64(b[40:])
+	h, fault, err := decodeSegmentHeader(b, path, start)
+	if err != nil || fault != nil || h.size != segmentHeaderLen { // a segment of a log has room for frames
+		return d, false, false, err
+	}
+	return Diverged{Path: path, Offset: start}, h.durable == start, true, nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -42,7 +43,7 @@ for longer than the time between them. counterctl drill PLACE proves that the ne
 Exit status 1 where a file of DIR is damaged, too: the backup is made, and has the damage.`,
 	Setup: func(flags *pflag.FlagSet) action {
 		full := flags.Bool("full", false, "read and copy every file again")
-		keep := flags.Int("keep", 0, "then remove all backups but the newest `n`; 0: none")
+		keep := flags.Int("keep", 0, "then remove all backups of this store but the newest `n`; 0: none")
 		return func(ctx context.Context, out output, args []string) error {
 			if len(args) != 2 || *keep < 0 {
 				return misuse("want DIR and PLACE, and --keep 0 or more")
@@ -83,16 +84,17 @@ var pruneCommand = command{
 	Name:    "prune",
 	Args:    "PLACE",
 	Summary: "remove old backups",
-	Details: `Removes all backups of PLACE but the newest --keep, and what no other one needs.
+	Details: `Removes all backups of PLACE but the newest --keep of each store, and then the files that no backup needs any more. To give
+up a store for good, remove its files backups/NAME.json: the next prune removes the rest.
 
 ` + placeHelp,
 	Setup: func(flags *pflag.FlagSet) action {
-		keep := flags.Int("keep", 0, "backups to keep, 1 or more")
+		keep := flags.Int("keep", 0, "backups to keep of each store, 1 or more")
 		return one(func(ctx context.Context, out output, place string) error {
 			if *keep < 1 {
 				return misuse("want --keep, 1 or more")
 			}
-			return locked(ctx, place, func(ctx context.Context, s backup.Store) error { return prune(ctx, out, s, *keep) })
+			return locked(ctx, place, func(ctx context.Context, s backup.Store) error { return prune(ctx, out, s, *keep, nil) })
 		})
 	},
 }
@@ -142,7 +144,13 @@ func makeBackup(ctx context.Context, out output, dir, place string, full bool, k
 			show, finish := newProgress(out.Stderr, "copying")
 			defer finish()
 			m.Progress = show
-			x, err = m.Make(ctx, d.fs, d.path)
+			from := d.fs
+			if !d.inUse { // nobody else finishes what was begun
+				if from, err = datadir.Settled(d.fs, d.path); err != nil {
+					return err
+				}
+			}
+			x, err = m.Make(ctx, from, d.path)
 			return err
 		})
 		if err != nil {
@@ -156,7 +164,7 @@ func makeBackup(ctx context.Context, out output, dir, place string, full bool, k
 			fmt.Fprintf(out.Stdout, "%-11s %s\n", "PROBLEM", p)
 		}
 		if keep > 0 {
-			if err := prune(ctx, out, s, keep); err != nil {
+			if err := prune(ctx, out, s, keep, x); err != nil {
 				return err
 			}
 		}
@@ -169,22 +177,26 @@ func makeBackup(ctx context.Context, out output, dir, place string, full bool, k
 
 // reach says in words which moments a backup restores.
 func reach(x *backup.Index) string {
-	from := "from the very beginning"
-	if x.LogFrom > 0 {
-		if len(x.Snapshots) == 0 {
-			return "nothing: it has no snapshot"
-		}
-		from = fmt.Sprintf("from offset %d, %s,", x.Snapshots[0].Offset, clockText(x.Snapshots[0].TimeMS))
+	first, last, ok := x.Window()
+	if !ok {
+		return "nothing: it has no snapshot"
 	}
-	to := fmt.Sprintf("to offset %d", x.End)
-	if x.EndMS > 0 {
-		to += ", " + clockText(x.EndMS)
+	from := "from the very beginning"
+	if first.Offset > 0 || x.LogFrom > 0 {
+		from = fmt.Sprintf("from offset %d, %s,", first.Offset, clockText(first.TimeMS))
+	}
+	to := fmt.Sprintf("to offset %d", last.Offset)
+	if last.TimeMS > 0 {
+		to += ", " + clockText(last.TimeMS)
 	}
 	return from + " " + to
 }
 
-func prune(ctx context.Context, out output, s backup.Store, keep int) error {
-	done, err := backup.Prune(ctx, s, keep)
+func prune(ctx context.Context, out output, s backup.Store, keep int, of *backup.Index) error {
+	done, err := backup.Prune(ctx, s, keep, of)
+	for _, other := range done.Others {
+		fmt.Fprintf(out.Stderr, "note: %s has backups of another store too, the newest %s of %s: they stay as they are; best is a place for each store\n", s, other.Name, other.Source)
+	}
 	for _, name := range done.Backups {
 		fmt.Fprintf(out.Stdout, "removed %s\n", name)
 	}
@@ -256,6 +268,23 @@ func choose(ctx context.Context, s backup.Store, name string, to *datadir.Target
 	return nil, errors.Join(append([]error{err}, bad...)...)
 }
 
+// oneStore refuses to choose among backups of several stores.
+func oneStore(ctx context.Context, s backup.Store) error {
+	list, _, err := backup.List(ctx, s)
+	if err != nil {
+		return err
+	}
+	stores, err := backup.Stores(ctx, s, list)
+	if err != nil || len(stores) < 2 {
+		return err
+	}
+	text := fmt.Sprintf("%s has backups of %d stores: choose one with --backup. The newest of each:", s, len(stores))
+	for _, x := range stores {
+		text += fmt.Sprintf("\n  %s of %s", x.Name, x.Source)
+	}
+	return misuse("%s", text)
+}
+
 // restoreBackup makes the directory to of a backup, with the state at a moment, or at its end. It fetches it into a
 // directory beside it first.
 func restoreBackup(ctx context.Context, out output, place, name, to string, target *datadir.Target) error {
@@ -265,6 +294,11 @@ func restoreBackup(ctx context.Context, out output, place, name, to string, targ
 	}
 	if _, err := os.Lstat(to); err == nil {
 		return fmt.Errorf("%s is there already: want a new directory", to)
+	}
+	if name == "" {
+		if err := oneStore(ctx, s); err != nil {
+			return err
+		}
 	}
 	x, err := choose(ctx, s, name, target)
 	if err != nil {
@@ -279,34 +313,82 @@ func restoreBackup(ctx context.Context, out output, place, name, to string, targ
 	}
 	defer os.RemoveAll(fetched)
 	fmt.Fprintf(out.Stderr, "backup %s of %s\n", x.Name, x.Source)
-	show, finish := newProgress(out.Stderr, "fetching")
 	dir := filepath.Join(fetched, "data")
-	err = backup.Fetch(ctx, s, x, dir, show)
-	finish()
-	if err != nil {
+	if err := fetch(ctx, out, s, x, dir); err != nil {
 		return err
 	}
 	return restore(ctx, out, dir, to, target)
 }
 
+// fetch makes the directory to of a backup's files.
+func fetch(ctx context.Context, out output, s backup.Store, x *backup.Index, to string) error {
+	show, finish := newProgress(out.Stderr, "fetching")
+	defer finish()
+	return backup.Fetch(ctx, s, x, to, show)
+}
+
+// drill restores a backup in a directory of its own and removes it again. What it prints names files as the backup does.
 func drill(ctx context.Context, out output, place, name, scratch string) (err error) {
+	s, err := backup.Open(place)
+	if err != nil {
+		return err
+	}
+	x, err := choose(ctx, s, name, nil)
+	if err != nil {
+		return err
+	}
 	if scratch, err = os.MkdirTemp(scratch, "counterctl-drill-*"); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
-	dir := filepath.Join(scratch, "restored")
-	if err := restoreBackup(ctx, out, place, name, dir, nil); err != nil {
+	var text bytes.Buffer
+	err = drillIn(ctx, output{Stdout: &text, Stderr: out.Stderr}, s, x, scratch)
+	said := strings.NewReplacer(filepath.Join(scratch, drillFetched)+string(filepath.Separator), "", filepath.Join(scratch, drillRestored)+string(filepath.Separator), "")
+	fmt.Fprint(out.Stdout, said.Replace(text.String()))
+	if err != nil && strings.Contains(err.Error(), scratch) {
+		err = errors.New(said.Replace(err.Error())) // the place is gone with it
+	}
+	return err
+}
+
+const drillFetched, drillRestored = "fetched", "restored"
+
+func drillIn(ctx context.Context, out output, s backup.Store, x *backup.Index, scratch string) (err error) {
+	fetched, restored := filepath.Join(scratch, drillFetched), filepath.Join(scratch, drillRestored)
+	fmt.Fprintf(out.Stderr, "backup %s of %s\n", x.Name, x.Source)
+	if err := fetch(ctx, out, s, x, fetched); err != nil {
 		return err
 	}
-	report, err := check(ctx, &dataDir{path: dir, fs: vfs.OS()}, out.Stderr)
+	bad := false
+	for _, p := range x.Problems() {
+		bad = true
+		fmt.Fprintf(out.Stdout, "%-11s %s\n", "PROBLEM", p)
+	}
+	verify := func(dir string) error {
+		report, err := check(ctx, &dataDir{path: dir, fs: vfs.OS()}, out.Stderr)
+		if err == nil && !report.OK() {
+			bad = true
+			printReport(out.Stdout, report, "restore another one of the place's backups", false, true)
+		}
+		return err
+	}
+	if err := verify(fetched); err != nil { // also what only restores to earlier moments read
+		return err
+	}
+	done, err := restoreTo(ctx, out, fetched, restored, &datadir.Target{Offset: x.End})
 	if err != nil {
 		return err
 	}
-	if !report.OK() {
-		printReport(out.Stdout, report, "restore another one of the place's backups", false, true)
+	if done.Offset != x.End {
+		return fmt.Errorf("the backup restores the state at offset %d, want %d", done.Offset, x.End)
+	}
+	if err := verify(restored); err != nil {
+		return err
+	}
+	if bad {
 		return errReported
 	}
-	store, err := counter.Open(dir, counter.Options{})
+	store, err := counter.Open(restored, counter.Options{})
 	if err != nil {
 		return err
 	}
@@ -318,6 +400,6 @@ func drill(ctx context.Context, out output, place, name, scratch string) (err er
 		}
 		fmt.Fprintf(out.Stdout, "counter=%s %s\n", c.Name, sums[0]) // as COUNTER.DIGEST has it
 	}
-	fmt.Fprintln(out.Stdout, "the backup can be restored")
+	fmt.Fprintf(out.Stdout, "the backup can be restored: backup %s, to offset %d\n", x.Name, x.End)
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/vfs"
 )
 
 var checkCommand = command{
@@ -20,12 +21,16 @@ var checkCommand = command{
 	Summary: "verify every checksum and cross-reference",
 	Details: `Reads the whole data directory, the log, the manifests, the images of blocks and of overlays and the cold files, verifies
 every checksum and what they say of each other, and reports what is wrong, and where. It changes nothing, and may be
-run while a server has the directory open. FILE is an archive, as redis-cli --rdb downloads it: all of it is verified, too.
+run while a server has the directory open. FILE is an archive, as redis-cli --rdb downloads it, or a tail of a log
+that a node put aside (diverged-*.aof): all of it is verified, too.
 
 Exit status 0: nothing is damaged. 1: something is; a server does not start, or answers errors for some keys.`,
 	Setup: func(flags *pflag.FlagSet) action {
 		quiet := flags.BoolP("quiet", "q", false, "print problems only")
 		return one(func(ctx context.Context, out output, dir string) error {
+			if done, err := checkTail(ctx, out, dir); done || err != nil {
+				return err
+			}
 			var report *datadir.Report
 			var inUse bool
 			err := withDataDir(ctx, dir, out.Stderr, func(d *dataDir) (err error) {
@@ -57,6 +62,32 @@ Exit status 0: nothing is damaged. 1: something is; a server does not start, or 
 			return nil
 		})
 	},
+}
+
+// checkTail checks a file with the tail of a log: diverged-*.aof or torn-*.aof. done is false if it is another.
+func checkTail(ctx context.Context, out output, path string) (done bool, err error) {
+	fsys := vfs.Interruptible(ctx, vfs.OS())
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return false, nil
+	}
+	tail, torn, ok, err := persist.TailFile(fsys, path)
+	if err != nil || !ok {
+		return false, err
+	}
+	if torn {
+		fmt.Fprintf(out.Stdout, "%-11s the torn tail that a start cut from the log at offset %d: no frame in it has to be whole\n", "torn", tail.Offset)
+		return true, nil
+	}
+	walked, err := persist.WalkDiverged(fsys, tail, persist.LogVisitor{})
+	fmt.Fprintf(out.Stdout, "%-11s offset %d to %d, %d frames, %d records\n", "diverged", walked.First, walked.End, walked.Frames, walked.Records)
+	if errors.Is(err, persist.ErrCorrupt) || errors.Is(err, persist.ErrNewerFormat) {
+		fmt.Fprintf(out.Stdout, "%-11s %v\n", "PROBLEM", err)
+		return true, errReported
+	}
+	if err == nil {
+		fmt.Fprintf(out.Stdout, "%-11s nothing is damaged\n", "ok")
+	}
+	return true, err
 }
 
 // check checks a directory and shows how far it is.

@@ -9,7 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
+	"github.com/counterd/counterd/cmd/counterctl/internal/backup"
 	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
@@ -108,9 +110,16 @@ func (d *dataDir) close() error {
 // does so once a snapshot.
 const attempts = 5
 
+// begunWait is how long a node is given to put a primary's data in the place of its own, which is renaming files.
+const (
+	begunWait  = 30 * time.Second
+	begunPause = 100 * time.Millisecond
+)
+
 // withDataDir runs fn on a directory. Where a server has it open and fn fails, it runs again on a new view: what is
 // there both times is no accident.
 func withDataDir(ctx context.Context, path string, stderr io.Writer, fn func(d *dataDir) error) error {
+	started := time.Now()
 	for n := 1; ; n++ {
 		d, err := openDataDir(ctx, path)
 		if err != nil {
@@ -124,8 +133,15 @@ func withDataDir(ctx context.Context, path string, stderr io.Writer, fn func(d *
 			err = closed
 		}
 		again := d.inUse && n < attempts && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, persist.ErrCorrupt))
+		var begun *backup.BegunError
+		if errors.As(err, &begun) {
+			again = d.inUse && time.Since(started) < begunWait
+		}
 		if !again || ctx.Err() != nil {
 			return err
+		}
+		if begun != nil {
+			time.Sleep(begunPause)
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/vfs"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -33,7 +36,7 @@ and rows, --from and --to among records.
 
 makes another server what this one is: it prints the statements of the schema, and then one HSET for each item with all its
 columns, from the newest snapshot and the log. DIR is only read, and a server may have it open. FILE is an archive, as
-redis-cli --rdb downloads it.
+redis-cli --rdb downloads it, or a tail of a log that a node put aside (diverged-*.aof), of which the records are printed.
 
 ` + momentHelp,
 	Setup: func(flags *pflag.FlagSet) action {
@@ -135,6 +138,9 @@ type dumper struct {
 
 // dump prints a directory. In one that is in use, printing begins anew only while nothing was printed yet.
 func dump(ctx context.Context, out output, dir string, o *dumpOptions) error {
+	if done, err := dumpTail(ctx, out, dir, o); done || err != nil {
+		return err
+	}
 	bad := false
 	err := withDataDir(ctx, dir, out.Stderr, func(dir *dataDir) error {
 		sink := &countingWriter{w: out.Stdout}
@@ -157,6 +163,27 @@ func dump(ctx context.Context, out output, dir string, o *dumpOptions) error {
 		return errReported
 	}
 	return nil
+}
+
+// dumpTail prints a file with the tail of a log. done is false if it is another.
+func dumpTail(ctx context.Context, out output, path string, o *dumpOptions) (done bool, err error) {
+	fsys := vfs.Interruptible(ctx, vfs.OS())
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return false, nil
+	}
+	tail, _, ok, err := persist.TailFile(fsys, path)
+	if err != nil || !ok {
+		return false, err
+	}
+	if o.commands {
+		return true, misuse("%s is the tail of a log: want a directory or an archive for --commands", path)
+	}
+	d := &dumper{dataDir: &dataDir{path: filepath.Dir(path), fs: fsys}, dumpOptions: o, ctx: ctx, w: bufio.NewWriterSize(out.Stdout, 64<<10)}
+	if manifests, _, err := persist.ReadManifests(fsys, d.path); err == nil { // for names, where it lies beside them
+		d.names.learnAll(manifests)
+	}
+	_, err = persist.WalkDiverged(fsys, tail, persist.LogVisitor{Frame: d.printFrame, Record: d.printRecord})
+	return true, errors.Join(err, d.w.Flush())
 }
 
 func (d *dumper) run() error {

@@ -73,7 +73,25 @@ func restore(ctx context.Context, out output, dir, to string, target *datadir.Ta
 	if err != nil {
 		return err
 	}
-	var done *datadir.Restored
+	done, err := restoreTo(ctx, out, dir, to, target)
+	if err != nil {
+		return err
+	}
+	base := "the log from its beginning"
+	if done.Snapshot > 0 {
+		base = fmt.Sprintf("snapshot %d and the log from offset %d", done.Snapshot, done.Replay)
+	}
+	fmt.Fprintf(out.Stdout, "restored the state at offset %d", done.Offset)
+	if done.TimeMS > 0 {
+		fmt.Fprintf(out.Stdout, ", written %s,", clockText(done.TimeMS))
+	}
+	fmt.Fprintf(out.Stdout, " from %s\n%d block files, %s in all; its log goes on as history %s\nto use it: counterd --dir %s\n",
+		base, done.Files, size(done.Bytes), done.History, to)
+	return nil
+}
+
+// restoreTo is restore that prints nothing but notes. to is absolute.
+func restoreTo(ctx context.Context, out output, dir, to string, target *datadir.Target) (done *datadir.Restored, err error) {
 	err = withDataDir(ctx, dir, out.Stderr, func(d *dataDir) (err error) {
 		if err := d.verify(out.Stderr); err != nil {
 			return err
@@ -100,18 +118,5 @@ func restore(ctx context.Context, out output, dir, to string, target *datadir.Ta
 		})
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	base := "the log from its beginning"
-	if done.Snapshot > 0 {
-		base = fmt.Sprintf("snapshot %d and the log from offset %d", done.Snapshot, done.Replay)
-	}
-	fmt.Fprintf(out.Stdout, "restored the state at offset %d", done.Offset)
-	if done.TimeMS > 0 {
-		fmt.Fprintf(out.Stdout, ", written %s,", clockText(done.TimeMS))
-	}
-	fmt.Fprintf(out.Stdout, " from %s\n%d block files, %s in all; its log goes on as history %s\nto use it: counterd --dir %s\n",
-		base, done.Files, size(done.Bytes), done.History, to)
-	return nil
+	return done, err
 }

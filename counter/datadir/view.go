@@ -50,3 +50,12 @@ func finishedView(fsys vfs.FS, dir string, l *persist.Lineage) (vfs.FS, error) {
 	finished := *l
 	return view, persist.FinishBegunLocked(view, dir, &finished)
 }
+
+// Settled returns a directory as the next start will leave it: what a crash broke off is finished in a view.
+func Settled(fsys vfs.FS, dir string) (vfs.FS, error) {
+	l, err := persist.ReadLineage(fsys, dir)
+	if err != nil {
+		return nil, err
+	}
+	return finishedView(fsys, dir, &l)
+}

@@ -149,10 +149,10 @@ func TestBackups(t *testing.T) {
 			if got, err := restored(t, to, made[1], datadir.Target{Offset: made[0].End}); err != nil || got != digests[0] {
 				t.Errorf("an earlier moment: got %s, %v, want %s", got, err, digests[0])
 			}
-			if _, err := Prune(t.Context(), to, 0); err == nil {
+			if _, err := Prune(t.Context(), to, 0, nil); err == nil {
 				t.Error("all of them can be removed")
 			}
-			done, err := Prune(t.Context(), to, 2)
+			done, err := Prune(t.Context(), to, 2, nil)
 			if err != nil || len(done.Backups) != 4 || done.Objects == 0 {
 				t.Errorf("removed %+v, %v", done, err)
 			}
@@ -185,7 +185,7 @@ func TestClockSetBack(t *testing.T) {
 	s.change(10)
 	x, err := s.create(to, false)
 	s.must(err)
-	if _, err := Prune(t.Context(), to, 1); err != nil {
+	if _, err := Prune(t.Context(), to, 1, nil); err != nil {
 		t.Fatal(err)
 	}
 	list, bad, err := List(t.Context(), to)
@@ -310,7 +310,7 @@ func TestDamage(t *testing.T) {
 		if list, damaged, err := List(t.Context(), to); err != nil || len(damaged) != 1 || len(list) != 1 || !errors.Is(damaged[0], ErrDamaged) {
 			t.Errorf("a damaged index: %d, %v, %v", len(list), damaged, err)
 		}
-		if done, err := Prune(t.Context(), to, 1); !errors.Is(err, ErrDamaged) || done.Objects > 0 {
+		if done, err := Prune(t.Context(), to, 1, nil); !errors.Is(err, ErrDamaged) || done.Objects > 0 {
 			t.Errorf("removing beside a damaged index: %+v, %v", done, err)
 		}
 	}
@@ -426,7 +426,7 @@ func TestBroken(t *testing.T) {
 			if got, err := restored(t, to, first, datadir.Target{Offset: first.End}); err != nil || got != was {
 				t.Errorf("the first one: got %s, %v, want %s", got, err, was)
 			}
-			if done, err := Prune(t.Context(), to, 1); err != nil || len(done.Backups) > 0 {
+			if done, err := Prune(t.Context(), to, 1, nil); err != nil || len(done.Backups) > 0 {
 				t.Errorf("%+v, %v", done, err)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,6 +21,16 @@ import (
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
 )
+
+// BegunError says that a directory is between two contents, which its server, or the next start, finishes.
+type BegunError struct{ What string }
+
+func (e *BegunError) Error() string {
+	return "the node is " + e.What + ": there is nothing to back up before that is done"
+}
+
+// Is makes errors.Is(err, fs.ErrNotExist) true: of a directory in use it means to begin anew.
+func (e *BegunError) Is(target error) bool { return target == fs.ErrNotExist }
 
 // Options are those of Create.
 type Options struct {
@@ -76,11 +87,15 @@ func (m *Maker) Make(ctx context.Context, fsys vfs.FS, dir string) (*Index, erro
 		if len(list) > 0 {
 			m.newest = list[len(list)-1].Created
 		}
-		if len(list) > 0 && !m.Full {
-			for _, f := range list[len(list)-1].Files {
+		for i := len(list) - 1; i >= 0 && !m.Full; i-- {
+			if list[i].Source != m.Source { // of another store it knows nothing
+				continue
+			}
+			for _, f := range list[i].Files {
 				m.before[f.Path] = f
 				m.known[f.SHA256] = f.Stored
 			}
+			break
 		}
 		m.begun = true
 	}
@@ -124,11 +139,14 @@ func (c *creation) gather() error {
 			if err != nil {
 				return err
 			}
-			l, err := persist.ParseLineage(name, text)
+			l, err := persist.ReadLineage(c.fsys, c.dir)
 			if err != nil {
 				return err
 			}
-			c.index.History = l.Current().ReplID.String()
+			if begun := l.Begun(); begun != "" {
+				return &BegunError{begun}
+			}
+			c.index.History, c.index.Past = l.Current().ReplID.String(), string(text)
 			c.add(path, part{text: text})
 		case strings.HasPrefix(name, "MANIFEST-"):
 			text, err := vfs.ReadFile(c.fsys, path, 1<<30)
@@ -166,6 +184,10 @@ func (c *creation) gather() error {
 			}
 		}
 	}
+	// A node that takes over a primary's data in between has another log under the same names.
+	if text, err := vfs.ReadFile(c.fsys, persist.LineagePath(c.dir), 64<<20); c.index.Past != "" && (err != nil || string(text) != c.index.Past) {
+		return fmt.Errorf("HISTORY changed while it was read: %w", fs.ErrNotExist)
+	}
 	if limit := len(c.fsys.files); limit < len(c.parts)-3 { // too many for this process, which needs some for itself
 		c.fsys.release(limit - 64)
 	}
@@ -182,6 +204,7 @@ func (c *creation) gatherLog(manifests []*persist.Manifest) error {
 	if err != nil {
 		return err
 	}
+	c.index.Until = time.Now().UTC()
 	names, err := c.fsys.List(persist.LogDir(c.dir))
 	if err != nil {
 		return err

@@ -21,10 +21,12 @@ import (
 // before the index was.
 type Index struct {
 	Version   int        `json:"version"`
-	Name      string     `json:"name"`    // <UTC time>-<log end>
-	Created   time.Time  `json:"created"` // later than that of every backup before, also where the clock is not
-	Source    string     `json:"source"`  // host and directory
-	History   string     `json:"history"` // of the log's end: the id that INFO calls master_replid
+	Name      string     `json:"name"`           // <UTC time>-<log end>
+	Created   time.Time  `json:"created"`        // later than that of every backup before, also where the clock is not
+	Source    string     `json:"source"`         // host and directory
+	History   string     `json:"history"`        // of the log's end: the id that INFO calls master_replid
+	Past      string     `json:"past,omitempty"` // the text of HISTORY; not in indexes of older programs
+	Until     time.Time  `json:"until,omitzero"` // all that was written before is in the backup; likewise
 	LogFrom   uint64     `json:"log_from"`
 	End       uint64     `json:"end"`    // of the log
 	EndMS     int64      `json:"end_ms"` // when the last frame was written, ms since 1970; 0: there is none
@@ -91,8 +93,29 @@ func (x *Index) Reaches(to datadir.Target) bool {
 	if to.Time.IsZero() {
 		return first.Offset <= to.Offset && to.Offset <= x.End
 	}
-	// The server writes what it is sent: until the backup was made there was nothing behind the last frame.
-	return first.TimeMS <= to.Time.UnixMilli() && to.Time.Before(x.Created)
+	return first.TimeMS <= to.Time.UnixMilli() && to.Time.Before(x.until())
+}
+
+// until is the moment up to which the backup has everything. The server writes what it is sent: until the log was read
+// there was nothing behind the last frame.
+func (x *Index) until() time.Time {
+	if x.Until.IsZero() {
+		return x.Created
+	}
+	return x.Until
+}
+
+// Window is the stretch of moments that a backup restores: log offsets, and times in ms since 1970. ok is false if there
+// is none.
+func (x *Index) Window() (from, to Snapshot, ok bool) {
+	if x.LogFrom > 0 {
+		if len(x.Snapshots) == 0 {
+			return from, to, false
+		}
+		from = x.Snapshots[0]
+	}
+	to = Snapshot{x.End, max(x.EndMS, from.TimeMS)} // a snapshot may be made long after the last change
+	return from, to, from.Offset <= to.Offset
 }
 
 // Problems says what was damaged in the source, and is in the backup as it was.

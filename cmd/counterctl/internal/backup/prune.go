@@ -10,13 +10,15 @@ import (
 // Pruned is what Prune removed.
 type Pruned struct {
 	Backups []string
+	Others  []*Index // the newest of each other line, of which nothing was removed
 	Objects int
 	Bytes   int64
 }
 
-// Prune removes all backups but the newest keep (at least 1), and then the objects that no backup names. With a backup
-// whose index cannot be read nothing is removed: its objects are not known. REQUIRES: the caller holds the lock.
-func Prune(ctx context.Context, s Store, keep int) (done Pruned, err error) {
+// Prune removes, of each store, all backups but the newest keep (at least 1), and then the objects that no backup names.
+// With of, a backup in the place, it removes only those of its store: backups that another line needs stay. With a
+// backup whose index cannot be read nothing is removed: its objects are not known. REQUIRES: the caller holds the lock.
+func Prune(ctx context.Context, s Store, keep int, of *Index) (done Pruned, err error) {
 	if keep < 1 {
 		return done, fmt.Errorf("got %d backups to keep, want 1 or more", keep)
 	}
@@ -27,15 +29,33 @@ func Prune(ctx context.Context, s Store, keep int) (done Pruned, err error) {
 	if len(bad) > 0 {
 		return done, fmt.Errorf("nothing is removed, as it is not known what this needs: %w", errors.Join(bad...))
 	}
-	gone := max(len(list)-keep, 0)
-	for _, x := range list[:gone] {
+	lines, err := newLines(ctx, s, list)
+	if err != nil {
+		return done, err
+	}
+	kept := make(map[*Index]bool)
+	for _, end := range lines.ends() {
+		line := lines.line(end)
+		if of == nil || of.Name == end.Name {
+			line = line[max(len(line)-keep, 0):]
+		} else {
+			done.Others = append(done.Others, end)
+		}
+		for _, x := range line {
+			kept[x] = true
+		}
+	}
+	for _, x := range list {
+		if kept[x] {
+			continue
+		}
 		if err := s.Remove(ctx, indexPrefix+x.Name+indexSuffix); err != nil {
 			return done, err
 		}
 		done.Backups = append(done.Backups, x.Name)
 	}
 	needed := make(map[string]bool)
-	for _, x := range list[gone:] {
+	for x := range kept {
 		for _, f := range x.Files {
 			needed[object(f.SHA256)] = true
 		}
