@@ -443,7 +443,7 @@ func (s *recovery) replay(from uint64) error {
 	}
 	s.producers.resume()
 	if rec.Torn != nil {
-		s.opts.Logger.Warn("the log's torn tail was cut: it was never acknowledged as durable", "error", rec.Torn)
+		s.opts.Logger.Warn("the log's torn tail was cut and kept aside: nothing says that it was durable", "error", rec.Torn)
 	}
 	if err := s.repl.recover(lineage, rec.History, rec.End); err != nil {
 		return err

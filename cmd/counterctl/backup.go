@@ -360,20 +360,9 @@ func drillIn(ctx context.Context, out output, s backup.Store, x *backup.Index, s
 		return err
 	}
 	bad := false
-	for _, p := range x.Problems() {
+	for _, p := range x.Problems() { // also of what only restores to earlier moments read
 		bad = true
 		fmt.Fprintf(out.Stdout, "%-11s %s\n", "PROBLEM", p)
-	}
-	verify := func(dir string) error {
-		report, err := check(ctx, &dataDir{path: dir, fs: vfs.OS()}, out.Stderr)
-		if err == nil && !report.OK() {
-			bad = true
-			printReport(out.Stdout, report, "restore another one of the place's backups", false, true)
-		}
-		return err
-	}
-	if err := verify(fetched); err != nil { // also what only restores to earlier moments read
-		return err
 	}
 	done, err := restoreTo(ctx, out, fetched, restored, &datadir.Target{Offset: x.End})
 	if err != nil {
@@ -382,8 +371,13 @@ func drillIn(ctx context.Context, out output, s backup.Store, x *backup.Index, s
 	if done.Offset != x.End {
 		return fmt.Errorf("the backup restores the state at offset %d, want %d", done.Offset, x.End)
 	}
-	if err := verify(restored); err != nil {
+	report, err := check(ctx, &dataDir{path: restored, fs: vfs.OS()}, out.Stderr)
+	if err != nil {
 		return err
+	}
+	if !report.OK() {
+		bad = true
+		printReport(out.Stdout, report, "restore another one of the place's backups", false, true)
 	}
 	if bad {
 		return errReported

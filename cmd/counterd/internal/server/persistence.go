@@ -133,6 +133,7 @@ func infoPersistence(c *call, t *infoText) {
 	t.field("log_sync_errors", log.SyncErrors)
 	t.field("log_last_sync_usec", log.LastSync.Microseconds())
 	t.field("log_max_sync_usec", log.MaxSync.Microseconds())
+	t.field("log_torn_tail", saves.RecoveredTorn) // what the start cut, and where it is kept; empty: nothing
 	t.field("log_unsynced_age_msec", log.UnsyncedAge.Milliseconds())
 	t.field("snapshot_generation", saves.Generation)
 	t.field("snapshot_blocks", saves.Blocks)
