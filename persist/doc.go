@@ -12,7 +12,7 @@
 //   - position, written, durable: offsets up to which the log is appended to memory, given to write(), and safe from a
 //     power failure; durable <= written <= position
 //   - confirmed: offset up to which other nodes have the log that must have it before a change is acknowledged
-//   - claim: an offset up to which the log was durable, as a frame or a header says
+//   - claim: an offset up to which the log was durable, as a frame, a header or the file DURABLE says
 //   - image: a file with one block, or the table of producers, as it was at one offset (image.go)
 //   - producer: a client that numbers its writes, each of which is to be made once (Record)
 //   - manifest: a file that lists the block files of a snapshot and the offset to replay from (manifest.go)
@@ -26,6 +26,7 @@
 //	LOCK                                          held while the directory is open              lock.go
 //	MANIFEST-<n>                                  text; the two newest generations are kept     manifest_text.go
 //	HISTORY                                       whose log this is, and since when             lineage.go
+//	DURABLE                                       how far the log was durable here              claim.go
 //	log/<20-digit start offset>.aof               a segment: its bytes                          segment.go
 //	                                              one that is packed                            packed.go
 //	                                              segments: listed, ended, dropped              segments.go
@@ -42,6 +43,7 @@
 //	                                              other bytes; the n-th at one offset
 //	diverged-<n>.archive                          all that was here before the data of a        diverged.go
 //	                                              primary without a common past
+//	torn-<offset>[-<n>].aof                       a torn tail that a start cut from the log     torn.go
 //	MANIFEST-<n>.new, log/<start offset>.aof.new  a file of an installation: gets its name,     install.go
 //	                                              or is removed, at start
 //	PRIMARY, HANDOVER                             notes of a replica: whom it follows, to whom  package repl
@@ -95,13 +97,14 @@
 //     ends behind it. The engine applies a record to a block if it ends behind the offset the block stands at.
 //  4. A segment ends where the next one starts. Its header's chain is the checksum of the frame before.
 //  5. The first place X without a valid frame is a torn tail if nothing says that bytes behind X were durable: no valid
-//     frame and no header behind X with a higher claim, no image that stands behind X. Frames in a replica's segments
-//     carry the primary's claims and are not asked. Zeros up to the end of the last segment are no damage at all.
+//     frame and no header behind X with a higher claim, no image that stands behind X, and not DURABLE. Frames in a
+//     replica's segments carry the primary's claims and are not asked. Zeros up to the end of the last segment are no
+//     damage at all.
 //  6. Everything else is a *CorruptError: refuse, change nothing, print the repair command. So is a missing segment, a
 //     broken chain, a last segment shorter than it was made, a log that ends before an image.
 //  7. The bytes from the highest claim to X are copied into a new segment, synced, and only then is there a log to
 //     append to: the process before may have met a failed sync, after which the kernel shows bytes that the disk does
-//     not have. The torn tail is thereby cut, and no file of an earlier process is ever appended to. Where the disk
+//     not have. The torn tail is kept (torn.go) and thereby cut, and no file of an earlier process is ever appended to. Where the disk
 //     takes no writes the log opens in trouble, as after a failed write in service, and heals later
 //     (LogOptions.Unwritable).
 //  8. The engine removes block files that no manifest names (Dir.Orphans).
@@ -117,8 +120,8 @@
 //   - formats: record.go, moverecord.go, frame.go, segment.go, packed.go, packblock.go, manifest.go, manifest_text.go, lineage.go,
 //     image.go, filenames.go
 //   - writing: tail.go, log.go, appender.go, progress.go, commit.go, gate.go, ready.go, heal.go, doubt.go, quorum.go,
-//     segmentfiles.go, segmentmaker.go, prepare.go, background.go, stats.go
-//   - reading: scan.go, packedfile.go, walk.go, open.go, reader.go
+//     segmentfiles.go, segmentmaker.go, prepare.go, claim.go, background.go, stats.go
+//   - reading: scan.go, packedfile.go, walk.go, torn.go, open.go, reader.go, verify.go
 //   - packing: pack.go
 //   - snapshots: dir.go, lock.go, image_reader.go, checkblock.go, blockfault.go, lost.go
 //   - replication: cut.go, diverged.go, install.go, logcopy.go
