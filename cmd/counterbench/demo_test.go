@@ -39,10 +39,13 @@ func TestDemo(t *testing.T) {
 		t.Fatalf("status %d\n%s%s", status, out, errs)
 	}
 	for _, want := range []string{"280,000 real posts of Reddit, 3 counters each\n", "bytes a post", "estimated", "measured", "pages/s",
-		"p50", "p99", "top posts", "126,3", "redis-cli -p "} {
+		"p50", "p99", "top posts", "126,3", "With --stay"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
+	}
+	if strings.Contains(out, "redis-cli -p") {
+		t.Errorf("commands for a server that has ended:\n%s", out)
 	}
 	if n := strings.Count(out, "\n"); n > 30 {
 		t.Errorf("%d lines, want at most 30:\n%s", n, out)

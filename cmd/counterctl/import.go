@@ -15,6 +15,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterctl/internal/mapping"
 	"github.com/counterd/counterd/cmd/counterctl/internal/source"
 	"github.com/counterd/counterd/cmd/counterctl/internal/transfer"
+	"github.com/counterd/counterd/cmd/internal/cli"
 	"github.com/counterd/counterd/cmd/internal/connect"
 	"github.com/counterd/counterd/internal/wire"
 	"github.com/counterd/counterd/schema"
@@ -172,12 +173,12 @@ func (i *importing) run(ctx context.Context, out output, src string) error {
 	}
 	opts.Answer = nodeTimeout
 	i.dial = func(ctx context.Context) (*wire.Conn, error) { return wire.Dial(ctx, i.to, opts) }
-	sch, err := i.schema(ctx)
+	show := newImportProgress(out.Stderr)
+	defer show.finish()
+	sch, err := i.firstSchema(ctx, show.note)
 	if err != nil {
 		return err
 	}
-	show := newImportProgress(out.Stderr)
-	defer show.finish()
 	var from *origin
 	switch server := strings.Contains(src, "://"); {
 	case server && i.follow:
@@ -203,6 +204,18 @@ func (i *importing) run(ctx context.Context, out output, src string) error {
 		return i.dryRun(ctx, out, from, show)
 	}
 	return i.move(ctx, out, from, sch, show)
+}
+
+// firstSchema is schema, and waits for a target that does not serve yet as long as --wait says.
+func (i *importing) firstSchema(ctx context.Context, note func(string)) (sch *schema.Schema, err error) {
+	waiting := func(err error) {
+		note(fmt.Sprintf("waiting for the target, for %v at most: %s", i.patience, cli.Text(err)))
+	}
+	err = transfer.Patiently(ctx, i.patience, waiting, func() error {
+		sch, err = i.schema(ctx)
+		return err
+	})
+	return sch, err
 }
 
 // schema asks the target for its counters and columns.
@@ -235,11 +248,8 @@ func (i *importing) parseRules(ctx context.Context, out output, sch **schema.Sch
 	}
 	rules, err := mapping.Parse(i.rules, *sch)
 	var missing *mapping.MissingError
-	if errors.As(err, &missing) && i.create && !i.dry {
-		if err := i.make(ctx, out, missing.Statements); err != nil {
-			return nil, err
-		}
-		if *sch, err = i.schema(ctx); err != nil {
+	if errors.As(err, &missing) && i.create {
+		if *sch, err = i.make(ctx, out, *sch, missing.Statements); err != nil {
 			return nil, err
 		}
 		rules, err = mapping.Parse(i.rules, *sch)
@@ -256,20 +266,26 @@ func (i *importing) parseRules(ctx context.Context, out output, sch **schema.Sch
 	return rules, nil
 }
 
-// make runs statements on the target.
-func (i *importing) make(ctx context.Context, out output, statements []string) error {
+// make runs statements on the target and returns its schema. A dry run only shows them, and returns the schema that the
+// target would have.
+func (i *importing) make(ctx context.Context, out output, before *schema.Schema, statements []string) (*schema.Schema, error) {
+	if i.dry {
+		script := strings.Join(statements, "\n") + "\n"
+		fmt.Fprintf(out.Stdout, "these would be added to %s:\n%s", i.to, script)
+		return schema.ParseScript(strings.NewReader(script), before)
+	}
 	n, err := dialNode(ctx, i.to, i.reach)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer n.close()
 	for _, s := range statements {
 		if _, err := n.do(strings.Fields(s)...); err != nil {
-			return fmt.Errorf("%s: %w", s, err)
+			return nil, fmt.Errorf("%s: %w", s, err)
 		}
 		fmt.Fprintf(out.Stderr, "%s\n", s)
 	}
-	return nil
+	return askSchema(n)
 }
 
 // redis is a server to read.

@@ -157,6 +157,44 @@ func TestImport(t *testing.T) {
 	m.want(t, "after an import of what changed", s)
 }
 
+// TestImportDryCreate: --dry-run with --create shows what would be added and written, and does neither.
+func TestImportDryCreate(t *testing.T) {
+	t.Parallel()
+	from, to := startAt(t, freePort(t), t.TempDir(), "--schema", "../weibo.schema"), start(t)
+	c := from.dial(t)
+	c.do("SET", "7.cntcm", "5")
+	out := wantCtl(t, 0, []string{"import", "redis://" + from.addr, "--to", to.addr, "--map", "{mid}#comment=photo.views", "--create", "--dry-run"}, "dry run")
+	for _, want := range []string{"would be added to " + to.addr, "ADD COUNTER photo\n", "ADD COLUMN photo views hint=8 max=32\n", "photo.views       1 "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in %s", want, out)
+		}
+	}
+	if got := to.dial(t).do("SCHEMA"); len(got.List) != 0 {
+		t.Errorf("a dry run made %+v", got.List)
+	}
+}
+
+// TestImportWaits: a target that does not run yet is waited for at the first contact, too, as --wait says.
+func TestImportWaits(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "posts.tsv")
+	if err := os.WriteFile(file, []byte("mid\tcomment\n7\t5\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	port := lowPort(t, rand.New(rand.NewPCG(rand.Uint64(), 0)))
+	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	wantCtl(t, 1, []string{"import", file, "--to", addr, "--wait", "0s"}, addr+": connection refused\n")
+	i := startImport(t, "import", file, "--to", addr, "--wait", "1m")
+	eventually(t, startTimeout, "the import to wait", func() bool { return strings.Contains(i.out.String(), "waiting for the target") })
+	s := startAt(t, port, t.TempDir(), "--schema", "../weibo.schema")
+	if err := i.cmd.Wait(); err != nil {
+		t.Fatalf("%v: %s", err, i.out.String())
+	}
+	if got := s.dial(t).do("GET", "7.cntcm"); got.Text != "5" {
+		t.Errorf("got %+v", got)
+	}
+}
+
 // TestImportWhileChanging: the source is written to all the time. What is read meanwhile is a number that it had; an import
 // after that has all of them.
 func TestImportWhileChanging(t *testing.T) {
@@ -220,7 +258,7 @@ func TestImportWhileChanging(t *testing.T) {
 // importer is a run of counterctl import that may be killed.
 type importer struct {
 	cmd *exec.Cmd
-	out bytes.Buffer
+	out logBuffer
 }
 
 func startImport(t testing.TB, args ...string) *importer {

@@ -193,7 +193,7 @@ func (t *Tool) run(ctx context.Context, c *Command, args []string, out Output) i
 	flags.SetOutput(out.Stderr)
 	action := c.Setup(flags)
 	fail := func(status int, err error, more string) int {
-		fmt.Fprintf(out.Stderr, "%s %s: %v%s\n", t.Name, c.Name, err, more)
+		fmt.Fprintf(out.Stderr, "%s %s: %s%s\n", t.Name, c.Name, Text(err), more)
 		return status
 	}
 	if err := flags.Parse(args); errors.Is(err, pflag.ErrHelp) {

@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"strconv"
@@ -186,7 +187,9 @@ func (s *Sink) Write(ctx context.Context, items []mapping.Item) error {
 func passes(err error) bool {
 	var failed *wire.ServerError
 	if !errors.As(err, &failed) {
-		return !errors.Is(err, wire.ErrProtocol)
+		var certificate *tls.CertificateVerificationError
+		var header tls.RecordHeaderError // of a port without TLS
+		return !errors.Is(err, wire.ErrProtocol) && !errors.As(err, &certificate) && !errors.As(err, &header)
 	}
 	class, ok := errclass.Of(failed.Text)
 	if class == errclass.InDoubt { // sets are sent again; numbered additions too, but those that may be forgotten

@@ -31,6 +31,7 @@ type Front struct {
 	quit    chan struct{} // closed by Stop
 
 	handshakes *handshakes
+	failed     stats.Every // handshakes, for the log
 
 	loops     []*loop     // one a processor; connections are dealt to them in turn
 	listeners []listener  // those for reads only come last

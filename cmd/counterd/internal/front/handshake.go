@@ -216,7 +216,9 @@ func (f *Front) greet(conn net.Conn, l listener) {
 		f.handshakes.leave(h)
 		if err != nil {
 			f.totals.FailedHandshakes.Add(1)
-			f.log.Debug("no TLS", "address", conn.RemoteAddr().String(), "error", err)
+			if others, ok := f.failed.Pass(time.Now()); ok {
+				f.log.Warn("a TLS handshake failed", "address", conn.RemoteAddr().String(), "error", err, "others", others)
+			}
 			conn.Close()
 			return
 		}

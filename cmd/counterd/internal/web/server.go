@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"syscall"
 	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/stats"
 )
 
 const (
@@ -54,7 +56,7 @@ func New(o Options) *Server {
 	base, end := context.WithCancel(context.Background())
 	s.end = end
 	s.http = http.Server{
-		Handler: s, Protocols: protocols, ErrorLog: slog.NewLogLogger(errorLog{o.Log.Handler()}, slog.LevelDebug),
+		Handler: s, Protocols: protocols, ErrorLog: slog.NewLogLogger(errorLog{o.Log.Handler(), new(stats.Every)}, slog.LevelDebug),
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: maxHeaderBytes, ConnContext: s.conns.context,
 		BaseContext: func(net.Listener) context.Context { return base },
