@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -180,6 +181,9 @@ func TestHTMLAlone(t *testing.T) {
 	var out bytes.Buffer
 	if err := alone().HTML(&out); err != nil {
 		t.Fatal(err)
+	}
+	if m := regexp.MustCompile(`<(div|p|section)( class="[a-z]*")?>\s*</(div|p|section)>`).FindString(out.String()); m != "" {
+		t.Errorf("an empty section: %q", m)
 	}
 	page := out.String()
 	if strings.Contains(page, "<rect") || strings.Count(page, "<svg") != 2 || !strings.Contains(page, "<b>1,020,000</b> operations per second") {
