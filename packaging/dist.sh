@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # make dist: what is released, in dist/. For linux on amd64 and arm64 each an archive (static binaries, manual pages,
-# completion, unit, settings), a Debian and an RPM package, and a list of what it was built from (SBOM); checksums of all.
+# completion, unit, settings, documentation, alerts and a dashboard, how-to classes, licences), a Debian and an RPM package,
+# and a list of what it was built from (SBOM); checksums of all.
 # Two runs from the same commit make the same bytes, but for the packages' times.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -14,11 +15,11 @@ rm -rf dist
 for arch in amd64 arm64; do
 	name=counterd-$VERSION-linux-$arch root=dist/$name
 	echo "$name"
-	mkdir -p "$root"/{bin,man,completion/{bash,zsh,fish},packaging}
+	mkdir -p "$root"/{bin,man,completion/{bash,zsh,fish},packaging,monitoring,howto}
 	GOOS=linux GOARCH=$arch $GO build -trimpath -pgo=cmd/counterd/counterd.pgo -ldflags "-s -w -X github.com/counterd/counterd/internal/version.tag=$VERSION" -o "$root/bin/" ./cmd/...
 	if [ ! -e dist/here ]; then # what this machine runs prints the pages for both
 		mkdir dist/here
-		$GO build -trimpath -ldflags "-X github.com/counterd/counterd/internal/version.tag=$VERSION" -o dist/here/ ./cmd/... ./packaging/sbom
+		$GO build -trimpath -ldflags "-X github.com/counterd/counterd/internal/version.tag=$VERSION" -o dist/here/ ./cmd/... ./packaging/sbom ./packaging/notices
 	fi
 	dist/here/counterd --man | gzip -n9 >"$root/man/counterd.8.gz"
 	for tool in counterctl counterbench; do dist/here/$tool man | gzip -n9 >"$root/man/$tool.1.gz"; done
@@ -29,7 +30,13 @@ for arch in amd64 arm64; do
 		done
 	done
 	cp README.md CHANGELOG.md LICENSE cmd/counterd/weibo.schema "$root/"
-	cp packaging/{counterd.service,counterd.conf,sysusers.conf,compose.yaml,sentinel.conf,Dockerfile} "$root/packaging/"
+	cp -r docs "$root/"
+	cp cmd/counterd/internal/metrics/{alerts.yml,grafana.json,README.md} "$root/monitoring/"
+	cp -r counter/client/howto/. "$root/howto/"
+	find "$root/howto" -name '*.go' -delete
+	dist/here/notices ./cmd/... >"$root/NOTICES"
+	cp packaging/{counterd.service,counterd.conf,sysusers.conf,compose.yaml,sentinel.conf} "$root/packaging/"
+	cp packaging/Dockerfile.archive "$root/packaging/Dockerfile"
 	dist/here/sbom "$root/bin/counterd" "$VERSION" >"dist/$name.cdx.json"
 	tar -C dist --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -cf - "$name" | gzip -n9 >"dist/$name.tar.gz"
 	for packager in deb rpm; do

@@ -19,6 +19,7 @@ type question struct {
 	check      *bool
 	man        *bool
 	completion *string
+	health     *int
 }
 
 func questions(fs *pflag.FlagSet) question {
@@ -26,6 +27,7 @@ func questions(fs *pflag.FlagSet) question {
 		check:      fs.Bool("check-config", false, "check the settings, their file and the schema's, say what is wrong, and end"),
 		man:        fs.Bool("man", false, "print the manual page and end"),
 		completion: fs.String("completion", "", "print completion for a `shell`, bash, zsh or fish, and end"),
+		health:     fs.Int("health-check", 0, "ask the counterd that runs as process `PID` whether it serves, and end: for containers, where it is process 1"),
 	}
 }
 
@@ -36,6 +38,8 @@ func (q question) answer(fs *pflag.FlagSet) (done bool, err error) {
 		return true, description(fs).Man(os.Stdout, server.ServerVersion)
 	case fs.Changed("completion"):
 		return true, description(fs).Complete(os.Stdout, *q.completion)
+	case fs.Changed("health-check"):
+		return true, healthCheck(*q.health)
 	}
 	return false, nil
 }

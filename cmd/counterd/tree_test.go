@@ -90,7 +90,7 @@ var allowed = map[string][]string{
 	"cmd/counterctl/internal/rdb":    {},
 	"cmd/counterctl/internal/follow": {"internal/atomicfile", "cmd/counterctl/internal/mapping", "cmd/counterctl/internal/source", "cmd/counterctl/internal/transfer",
 		"internal/errclass", "internal/wire", "persist/vfs", "schema"},
-	"cmd/counterd": {"cmd/counterd/internal", "cmd/internal/manual", "cmd/internal/registry", "counter", "schema", "cmd/internal/secretargs"},
+	"cmd/counterd": {"cmd/counterd/internal", "cmd/internal/manual", "cmd/internal/registry", "counter", "internal/wire", "schema", "cmd/internal/secretargs"},
 
 	"cmd/counterbench/internal/plan":   {"cmd/internal/topology", "internal/slot"},
 	"cmd/counterctl/internal/mapping":  {"schema"},

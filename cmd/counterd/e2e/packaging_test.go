@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/counterd/counterd/cmd/internal/tlstest"
 )
 
 // TestCheckConfig: --check-config says what is wrong with settings, their file and the schema's, and starts nothing.
@@ -105,6 +107,42 @@ func TestServiceManager(t *testing.T) {
 	wantCtl(t, 1, []string{"ping", "127.0.0.1:" + strconv.Itoa(port)}, "refused")
 }
 
+// TestHealthCheck: the health check of the image finds the server's port, TLS and unix socket in the settings of its
+// process, and says no of a server that refuses, and of a process that is none.
+func TestHealthCheck(t *testing.T) {
+	t.Parallel()
+	ca := tlstest.NewCA(t)
+	tlsPort := freePort(t)
+	socket := filepath.Join(t.TempDir(), "s")
+	file := filepath.Join(t.TempDir(), "counterd.conf")
+	if err := os.WriteFile(file, []byte("appendonly yes\nmaxclients 100\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, args := range map[string][]string{
+		"port":     {},
+		"password": {"--requirepass", "s3cret"},
+		"file":     {"--config", file},
+		"TLS":      append(tlsArgs(ca, ca.Pair("localhost"), tlsPort), "--tls-auth-clients", "yes"),
+		"socket":   {"--unixsocket", socket},
+	} {
+		s := start(t, args...)
+		pid := strconv.Itoa(s.cmd.Process.Pid)
+		if out, status := runCounterd(t, "--health-check", pid); status != 0 || out != "" {
+			t.Errorf("%s: %d, %s", name, status, out)
+		}
+		if name == "port" {
+			c := s.dial(t)
+			c.do("CLIENT", "PAUSE", "100000", "ALL")
+			if out, status := runCounterd(t, "--health-check", pid); status != 1 {
+				t.Errorf("a server that does not answer: %d, %s", status, out)
+			}
+		}
+	}
+	if out, status := runCounterd(t, "--health-check", strconv.Itoa(os.Getpid())); status != 1 {
+		t.Errorf("a process that is no counterd: %d, %s", status, out)
+	}
+}
+
 // TestPackaged checks what packages bring: settings that are good, and a unit that systemd understands and that lets the
 // server have what it needs and little else.
 func TestPackaged(t *testing.T) {
@@ -128,10 +166,31 @@ func TestPackaged(t *testing.T) {
 			if err != nil {
 				t.Fatalf("compose.yaml: %s: %v", quoted, err)
 			}
-			args = append(args, strings.Replace(arg, "/weibo.schema", filepath.Join(filepath.Dir(conf), "../cmd/counterd/weibo.schema"), 1))
+			args = append(args, strings.Replace(arg, "/usr/share/counterd/weibo.schema", filepath.Join(filepath.Dir(conf), "../cmd/counterd/weibo.schema"), 1))
 		}
 		if out, status := runCounterd(t, append(args, "--check-config")...); status != 0 {
 			t.Errorf("compose.yaml: %q: %d\n%s", args, status, out)
+		}
+	}
+	// What the files of an archive take from elsewhere has to be in the archive.
+	dist, err := os.ReadFile(dir + "dist.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dockerfile, err := os.ReadFile(dir + "Dockerfile.archive")
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := regexp.MustCompile(`(?m)^COPY (?:--chmod=0755 )?([^-\n].*) /usr/\S+$`).FindAllSubmatch(dockerfile, -1)
+	taken = append(taken, regexp.MustCompile(`"\./([a-z.]+):/`).FindAllSubmatch(compose, -1)...)
+	if len(taken) < 6 || bytes.Contains(compose, []byte(`"../`)) {
+		t.Errorf("%d lines take files, and compose.yaml takes none from outside of its folder:\n%s", len(taken), compose)
+	}
+	for _, m := range taken {
+		for _, file := range strings.Fields(string(m[1])) {
+			if name := filepath.Base(file); !strings.HasPrefix(file, "bin/") && !bytes.Contains(dist, []byte(name)) {
+				t.Errorf("%s is taken, and dist.sh does not put it into the archive", file)
+			}
 		}
 	}
 	analyze, err := exec.LookPath("systemd-analyze")
