@@ -8,6 +8,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"github.com/spf13/pflag"
 
@@ -45,7 +46,8 @@ var clusterCheckCommand = command{
 	Name:    "cluster check",
 	Summary: "tell what is wrong with a cluster",
 	Details: `Prints a line for each thing that is wrong: slots that nobody serves, shards without a primary or with too few nodes in sync,
-nodes that are gone, replicas of a shard on one host or in one zone, moves that do not end, versions that differ. Exit status 1
+nodes that are gone, replicas of a shard on one host or in one zone, moves that do not end, versions that differ, and each
+trouble that a node reports of itself, as a disk that hangs. Exit status 1
 if something was found that somebody should look at; what begins with NOTE is none of that.
 
 Between two nodes that are restarted, as for a new version, counterctl cluster check --until-well waits until all nodes are
@@ -281,6 +283,27 @@ func problemsOf(m *topology.Map, now time.Time) []problem {
 	for _, n := range m.Nodes {
 		hosts[n.Host] = true
 	}
+	// What nodes say of themselves, in their own words. A node may run an older or newer version: its severity is checked.
+	reported := func(nodes []*topology.Node, s topology.ShardID) {
+		for _, n := range nodes {
+			live := m.Live[n.ID]
+			if live == nil {
+				continue
+			}
+			for _, t := range live.Troubles[:min(len(live.Troubles), topology.MaxTroubles)] {
+				severity := bad
+				if t.Severity == topology.SevereWarning {
+					severity = warning
+				}
+				where := "free node"
+				if s != 0 {
+					where = fmt.Sprintf("shard %d:", s)
+				}
+				say(severity, s, n.ID, "%s %s reports: %s", where, label(m, n.ID), plain(t.Text))
+			}
+		}
+	}
+	reported(m.Members(0), 0)
 	for _, s := range m.Shards {
 		members := m.Members(s.ID)
 		switch live := m.Live[s.Primary]; {
@@ -297,6 +320,7 @@ func problemsOf(m *topology.Map, now time.Time) []problem {
 				say(warning, s.ID, n.ID, "shard %d: %s may lack what it acknowledged, as its machine went down: it is no candidate until it has caught up", s.ID, label(m, n.ID))
 			}
 		}
+		reported(members, s.ID)
 		for _, id := range gone {
 			say(warning, s.ID, id, "shard %d: %s is gone (start it again, or counterctl cluster remove %.8s)", s.ID, label(m, id), string(id))
 		}
@@ -348,6 +372,17 @@ func problemsOf(m *topology.Map, now time.Time) []problem {
 		}
 	}
 	return list
+}
+
+// plain is a text that a node wrote, without what a terminal would obey, and cut to a bound.
+func plain(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == unicode.ReplacementChar {
+			return ' '
+		}
+		return r
+	}, text[:min(len(text), topology.MaxTroubleText)])
+	return strings.TrimSpace(text)
 }
 
 func countText(counts map[string]int) string {

@@ -3,6 +3,7 @@ package topology
 import (
 	"cmp"
 	"net"
+	"reflect"
 	"slices"
 	"strconv"
 	"time"
@@ -88,8 +89,21 @@ type Live struct {
 	Asks   uint64 `json:"asks,omitempty"`
 	Leaves bool   `json:"leaves,omitempty"`
 	// Schema is the revision of the cluster's schema that its data has.
-	Schema   int64 `json:"schema,omitempty"`
-	Revision int64 `json:"-"` // of the key
+	Schema int64 `json:"schema,omitempty"`
+	// Troubles are what the node finds wrong with itself, at most MaxTroubles.
+	Troubles []Trouble `json:"troubles,omitempty"`
+	Revision int64     `json:"-"` // of the key
+}
+
+// Same tells whether two values say the same. Their revisions do not matter.
+func (l Live) Same(o Live) bool {
+	l.Revision, o.Revision = 0, 0
+	return slices.Equal(l.Troubles, o.Troubles) && reflect.DeepEqual(l.quiet(), o.quiet())
+}
+
+func (l Live) quiet() Live {
+	l.Troubles = nil
+	return l
 }
 
 // Shard is the nodes that hold one log. Key: <prefix>/shard/<n>.

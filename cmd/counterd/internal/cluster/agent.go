@@ -29,6 +29,9 @@ type Config struct {
 	SpareAfter time.Duration
 	// Schema is the revision of the cluster's schema that the data has; nil: none.
 	Schema func() int64
+	// Troubles are what the server finds wrong with itself, besides what the agent finds. The agent calls it at each step,
+	// so it must be quick and must not wait for the disk. nil: the server finds nothing.
+	Troubles func() []topology.Trouble
 }
 
 // Times. None decides over what is safe.
@@ -47,6 +50,7 @@ type Agent struct {
 	id       topology.NodeID
 	host     Host
 	standing atomic.Pointer[Standing]
+	troubles atomic.Pointer[[]topology.Trouble] // of the last step
 	stats    stats
 
 	calls chan func() // run by the loop
@@ -69,6 +73,7 @@ type Agent struct {
 	election   election
 	handover   handover
 	spares     spares
+	found      troubles
 }
 
 // New makes an agent; Start starts it.
@@ -143,6 +148,7 @@ func (a *Agent) step() {
 		a.keepElection()
 		a.keepSpares()
 	}
+	a.findTroubles()
 	a.serve() // before others are told that they may take over
 	if a.m != nil {
 		a.publish()

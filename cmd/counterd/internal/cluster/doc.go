@@ -45,6 +45,7 @@
 //	election.go                  who takes over
 //	handover.go                  planned switches, drains, FORCE-UNCLEAN
 //	spare.go                     free nodes for shards with too few
+//	troubles.go                  what the node reports as wrong with itself
 //	home.go                      what the node's directory says of it
 //	host.go                      what is asked of the server
 //

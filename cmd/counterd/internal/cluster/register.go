@@ -167,7 +167,7 @@ func (a *Agent) keepMembership() {
 func (a *Agent) live() topology.Live {
 	l := topology.Live{Process: a.conf.Process, Address: a.conf.Address, Epoch: a.log.Epoch, Written: a.log.Written, Durable: a.log.Durable,
 		Behind: a.log.Behind, Posts: a.log.Posts, Bytes: a.log.Bytes, Ops: a.log.Ops, Rests: a.rests(), Wants: a.election.wants,
-		Asks: a.handover.asks, Leaves: a.handover.leaves}
+		Asks: a.handover.asks, Leaves: a.handover.leaves, Troubles: a.Troubles()}
 	if a.conf.Schema != nil {
 		l.Schema = a.conf.Schema()
 	}
@@ -184,7 +184,7 @@ func (a *Agent) publish() {
 	live, urgent := a.live(), p.told
 	figures := far(live.Written, urgent.Written) || far(live.Posts, urgent.Posts) || far(live.Bytes, urgent.Bytes) || far(live.Ops, urgent.Ops)
 	urgent.Written, urgent.Durable, urgent.Posts, urgent.Bytes, urgent.Ops = live.Written, live.Durable, live.Posts, live.Bytes, live.Ops
-	if live == urgent && !(figures && a.now.Sub(p.toldAt) >= figuresEvery) {
+	if live.Same(urgent) && !(figures && a.now.Sub(p.toldAt) >= figuresEvery) {
 		return
 	}
 	p.updating = true

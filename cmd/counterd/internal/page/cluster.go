@@ -23,6 +23,17 @@ type Cluster struct {
 	Headless int `json:"headless"` // shards whose primary is away
 	Thin     int `json:"thin"`     // shards with nodes that are not in sync
 	Moves    int `json:"moves"`
+
+	// Troubles are what the node reports as wrong with itself, as counterctl cluster check shows it too.
+	Troubles []Trouble `json:"troubles,omitempty"`
+}
+
+// Trouble is one thing that a node of a cluster reports as wrong with itself. If the page has a problem of the same ID, it
+// is not shown a second time.
+type Trouble struct {
+	ID    string `json:"id"`
+	Level Level  `json:"level"`
+	Text  string `json:"text"`
 }
 
 // Shard is one of the cluster, and a row of the page.

@@ -174,6 +174,13 @@ func (j *judge) find(now time.Time, v *Vitals, lost int) (found []Problem) {
 	if v.Diverged > 0 {
 		say(Note, "diverged", plural(v.Diverged, "file has", "files have")+" changes that this node took back", "They were made here and the primary did not have them: diverged-* in the data directory.")
 	}
+	if v.Cluster != nil {
+		for _, t := range v.Cluster.Troubles {
+			if !slices.ContainsFunc(found, func(p Problem) bool { return p.ID == t.ID }) {
+				say(t.Level, t.ID, t.Text, "")
+			}
+		}
+	}
 	return found
 }
 

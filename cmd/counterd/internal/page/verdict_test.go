@@ -72,6 +72,12 @@ func TestVerdict(t *testing.T) {
 		{"thin", Warn, "2 shards have nodes that are not in sync", func(v *Vitals) { v.Cluster = &Cluster{Shard: 1, Thin: 2} }},
 		{"away", Warn, "1 node is away", func(v *Vitals) { v.Cluster = &Cluster{Shard: 1, Away: 1} }},
 		{"moves", Note, "3 moves of hash slots under way", func(v *Vitals) { v.Cluster = &Cluster{Shard: 1, Moves: 3} }},
+		{"old-copy", Bad, "The directory is an older copy", func(v *Vitals) {
+			v.Cluster = &Cluster{Shard: 1, Troubles: []Trouble{{ID: "old-copy", Level: Bad, Text: "The directory is an older copy"}}}
+		}},
+		{"disk", Bad, "Changes are refused: the disk takes no writes", func(v *Vitals) { // told once
+			v.Disk.Trouble, v.Cluster = "no space", &Cluster{Shard: 1, Primary: true, Troubles: []Trouble{{ID: "disk", Level: Bad, Text: "the disk takes no writes"}}}
+		}},
 		{"link", Bad, "A replica of nobody", func(v *Vitals) { v.Role = "replica" }},
 		{"replica-10.0.0.2:6379", Note, "Replica 10.0.0.2:6379 is being sent a full copy", func(v *Vitals) { v.Replicas = []Replica{{Addr: "10.0.0.2:6379"}} }},
 		{"replica-10.0.0.2:6379", Warn, "Replica 10.0.0.2:6379 is silent", func(v *Vitals) {

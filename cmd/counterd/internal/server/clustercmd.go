@@ -310,6 +310,9 @@ func infoCluster(c *call, t *infoText) {
 	t.field("cluster_reads", served(st.Readable(time.Now())))
 	t.field("cluster_writes", served(st.Writes))
 	t.field("cluster_schema_revision", st.Map.Schema.Revision)
+	for _, trouble := range c.srv.joined.reported() {
+		t.field("cluster_trouble_"+trouble.ID, trouble.Severity+": "+trouble.Text)
+	}
 }
 
 // served says why something is refused.

@@ -45,7 +45,7 @@ func (s *Server) Join(store *counter.Store, reg registry.Registry) error {
 	}
 	s.joined = &joined{registry: reg, host: host, agent: cluster.New(cluster.Config{
 		Registry: reg, Host: host, Home: home, Node: node, Address: address, Process: s.node.Replication().Process(), Log: s.log,
-		NodeTimeout: c.Cluster.Timeout(), Schema: host.schema.revision,
+		NodeTimeout: c.Cluster.Timeout(), Schema: host.schema.revision, Troubles: s.troubles,
 	})}
 	s.joined.mover = s.newMover(s.joined)
 	s.SetClusterHooks(ClusterHooks{Failover: s.joined.failover, Alter: host.schema.alter})

@@ -20,6 +20,13 @@ func (s *status) vitalsOfCluster() *page.Cluster {
 	st := s.cluster.now.Load()
 	c := &page.Cluster{Shard: int(st.shardID()), Primary: st.Primary, Reads: clip(st.Readable(time.Now())), Writes: clip(st.Writes),
 		Shards: len(st.Map.Shards), Nodes: len(st.Map.Nodes), Moves: len(st.Map.Moves)}
+	for _, t := range s.joined.reported() {
+		level := page.Warn
+		if t.Severity == topology.SevereError {
+			level = page.Bad
+		}
+		c.Troubles = append(c.Troubles, page.Trouble{ID: t.ID, Level: level, Text: clip(t.Text)})
+	}
 	if err := s.joined.registry.Err(); err != nil {
 		c.Etcd = clip(err.Error())
 	}

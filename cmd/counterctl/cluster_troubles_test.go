@@ -1,0 +1,29 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/counterd/counterd/cmd/internal/topology"
+)
+
+// TestClusterTroubles: what nodes report as wrong with themselves is an error or a warning of cluster check, though the
+// map looks well. What a node writes there cannot steer a terminal.
+func TestClusterTroubles(t *testing.T) {
+	f := newFakes(t, 3)
+	f.ctl(0, nil, "create", "--yes", "--shards", "1", "--replicas", "1", f.words[0], f.words[1])
+	say := func(i int, list ...topology.Trouble) {
+		t.Helper()
+		if err := f.leases[id(i)].Update(f.ctx, topology.Live{Process: "p", Address: f.words[i], Epoch: 1, Troubles: list}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.ctl(0, nil, "check")
+	say(1, topology.Trouble{ID: "old-copy", Severity: topology.SevereError, Text: "its directory\x1b[2J is old"},
+		topology.Trouble{ID: "b", Severity: topology.SevereWarning, Text: "b is slow"}, topology.Trouble{ID: "c", Severity: "catastrophe", Text: "c is new"})
+	f.ctl(1, []string{"ERROR    shard 1: " + f.words[1] + " reports: its directory [2J is old", "WARNING  shard 1: " + f.words[1] + " reports: b is slow",
+		"ERROR    shard 1: " + f.words[1] + " reports: c is new"}, "check")
+	say(1)
+	f.ctl(0, nil, "check")
+	say(2, topology.Trouble{ID: "disk", Severity: topology.SevereWarning, Text: "the disk is slow"})
+	f.ctl(1, []string{"WARNING  free node " + f.words[2] + " reports: the disk is slow"}, "check")
+}

@@ -1,0 +1,54 @@
+package cluster
+
+import (
+	"slices"
+	"time"
+
+	"github.com/counterd/counterd/cmd/internal/topology"
+)
+
+// troubles is what the agent remembers of the troubles that it reported.
+type troubles struct {
+	at map[string]time.Time // when the text of an ID was written last
+}
+
+// findTroubles collects what is wrong with the node: what the server finds (Config.Troubles), then what the agent finds
+// (ownTroubles). A new kind of trouble is one row here or there; nothing else has to change for it.
+//
+// A text that changes is told again after figuresEvery at the earliest: every node reads each write of a node's key.
+func (a *Agent) findTroubles() {
+	var list []topology.Trouble
+	if a.conf.Troubles != nil {
+		list = a.conf.Troubles()
+	}
+	list = append(list, a.ownTroubles()...)
+	list = list[:min(len(list), topology.MaxTroubles)]
+	told := a.Troubles()
+	at := map[string]time.Time{}
+	for i, t := range list {
+		at[t.ID] = a.now
+		if was := slices.IndexFunc(told, func(o topology.Trouble) bool { return o.ID == t.ID && o.Severity == t.Severity }); was >= 0 {
+			if since := a.found.at[t.ID]; told[was] == t || a.now.Sub(since) < figuresEvery {
+				list[i], at[t.ID] = told[was], since
+				continue
+			}
+		}
+		a.conf.Log.Warn("cluster: the node reports a trouble", "id", t.ID, "text", t.Text)
+	}
+	if a.found.at = at; !slices.Equal(list, told) {
+		a.troubles.Store(&list)
+	}
+}
+
+// ownTroubles are the rows of what concerns etcd, the map and the role.
+func (a *Agent) ownTroubles() (list []topology.Trouble) {
+	return list
+}
+
+// Troubles are what the node reports as wrong with itself, as of the agent's last step. The list is not to be changed.
+func (a *Agent) Troubles() []topology.Trouble {
+	if list := a.troubles.Load(); list != nil {
+		return *list
+	}
+	return nil
+}

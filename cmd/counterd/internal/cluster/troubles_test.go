@@ -1,0 +1,52 @@
+package cluster
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/counterd/counterd/cmd/internal/topology"
+)
+
+// TestTroubles: what a server reports is in the node's key while it lasts, and a text that changes all the time is not
+// written all the time.
+func TestTroubles(t *testing.T) {
+	scene(t, three, func(t *testing.T, w *world) {
+		m := w.replica(t)
+		told := func() []topology.Trouble {
+			tm, err := w.etcd.Map()
+			if err != nil || tm.Live[m.id] == nil {
+				t.Fatalf("the node has no key: %v", err)
+			}
+			return tm.Live[m.id].Troubles
+		}
+		report := func(list func() []topology.Trouble) {
+			if err := m.proc.agent.ask(t.Context(), func() { m.proc.agent.conf.Troubles = list }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		begun, said := time.Now(), 0
+		report(func() []topology.Trouble {
+			return []topology.Trouble{{ID: "disk", Severity: topology.SevereError, Text: fmt.Sprint("late by ", time.Since(begun))}}
+		})
+		last := ""
+		until(t, time.Second, "the trouble in etcd", func() bool { return len(told()) == 1 && told()[0].ID == "disk" })
+		for time.Since(begun) < 35*time.Second {
+			if text := told()[0].Text; text != last {
+				last, said = text, said+1
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		if said < 2 || said > 5 {
+			t.Errorf("the text was written %d times in 35 s, want once in 10 s", said)
+		}
+		many := make([]topology.Trouble, 20)
+		for i := range many {
+			many[i] = topology.Trouble{ID: fmt.Sprint("t", i), Severity: topology.SevereWarning, Text: "x"}
+		}
+		report(func() []topology.Trouble { return many })
+		until(t, time.Second, "no more than a key may have", func() bool { return len(told()) == topology.MaxTroubles })
+		report(nil)
+		until(t, time.Second, "no trouble any more", func() bool { return len(told()) == 0 })
+	})
+}
