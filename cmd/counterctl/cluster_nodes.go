@@ -398,7 +398,8 @@ func (s *session) failoverTo(ctx context.Context, m *topology.Map, shard *topolo
 func candidate(m *topology.Map, shard *topology.Shard, unclean bool) (best *topology.Node, err error) {
 	for _, n := range m.Members(shard.ID) {
 		live := m.Live[n.ID]
-		if n.ID == shard.Primary || live == nil || live.Leaves || !unclean && (live.Behind || !shard.Has(n.ID)) {
+		primary := n.ID == shard.Primary && !(unclean && live != nil && live.Outdated) // which does not lead
+		if primary || live == nil || live.Leaves || !unclean && (live.Behind || live.Outdated || !shard.Has(n.ID)) {
 			continue
 		}
 		if best == nil || live.Written > m.Live[best.ID].Written {
@@ -417,11 +418,15 @@ func candidate(m *topology.Map, shard *topology.Shard, unclean bool) (best *topo
 // printLoss says what an unclean failover loses, as far as etcd has heard.
 func (s *session) printLoss(m *topology.Map, shard *topology.Shard, n *topology.Node, live *topology.Live) {
 	out := s.out.Stdout
-	if shard.Has(n.ID) && !live.Behind {
+	if shard.Has(n.ID) && !live.Behind && !live.Outdated {
 		fmt.Fprintln(out, "it is in sync: nothing that was acknowledged is lost, and --force does the same")
 		return
 	}
-	fmt.Fprintf(out, "its log ends at offset %d, as of some seconds ago, and it is not in sync.\n", live.Written)
+	why := "it is not in sync"
+	if live.Outdated {
+		why = "its directory is an older copy"
+	}
+	fmt.Fprintf(out, "its log ends at offset %d, as of some seconds ago, and %s.\n", live.Written, why)
 	known := false
 	for _, id := range shard.InSync {
 		if other := m.Live[id]; other != nil && other.Written > live.Written {

@@ -146,9 +146,11 @@ type nodeStatus struct {
 	Alive   bool            `json:"alive"`
 	InSync  bool            `json:"inSync"`
 	Behind  bool            `json:"behind,omitempty"` // may lack what it acknowledged, as its machine went down
-	Lag     uint64          `json:"lag"`              // bytes of log behind its primary
-	Zone    string          `json:"zone,omitempty"`
-	Version string          `json:"version"`
+	// Outdated: its directory is an older copy, and may lack what it acknowledged.
+	Outdated bool   `json:"outdated,omitempty"`
+	Lag      uint64 `json:"lag"` // bytes of log behind its primary
+	Zone     string `json:"zone,omitempty"`
+	Version  string `json:"version"`
 }
 
 type moveStatus struct {
@@ -168,7 +170,7 @@ func statusOf(m *topology.Map, name string, now time.Time) *clusterStatus {
 		st := nodeStatus{ID: n.ID, Address: label(m, n.ID), Role: "free", Zone: n.Zone, Version: n.Version}
 		live := m.Live[n.ID]
 		if st.Alive = live != nil; st.Alive {
-			st.Behind = live.Behind
+			st.Behind, st.Outdated = live.Behind, live.Outdated
 		}
 		switch {
 		case s != nil && s.Primary == n.ID:
@@ -215,6 +217,8 @@ func (c *clusterStatus) print(out output) error {
 	node := func(shard string, n nodeStatus, more string) {
 		state := "gone"
 		switch {
+		case n.Alive && n.Outdated:
+			state = "older copy"
 		case n.Alive && n.Behind:
 			state = "behind"
 		case n.Alive && n.InSync:
@@ -309,7 +313,9 @@ func problemsOf(m *topology.Map, now time.Time) []problem {
 		switch live := m.Live[s.Primary]; {
 		case s.Primary == "":
 			say(bad, s.ID, "", "shard %d has no primary yet", s.ID)
-		case live == nil || live.Rests:
+		case live != nil && live.Rests:
+			say(bad, s.ID, s.Primary, "shard %d: its primary %s does not lead, and none has taken over; in sync are %s", s.ID, label(m, s.Primary), labels(m, s.InSync))
+		case live == nil:
 			say(bad, s.ID, s.Primary, "shard %d: its primary %s is gone, and none has taken over; in sync are %s", s.ID, label(m, s.Primary), labels(m, s.InSync))
 		}
 		var gone []topology.NodeID

@@ -47,7 +47,9 @@ type Node struct {
 	Version string  `json:"version"`
 	Shard   ShardID `json:"shard,omitempty"` // 0: a free node
 	// Retired: it is to go, so no shard that is short of nodes takes it by itself.
-	Retired  bool  `json:"retired,omitempty"`
+	Retired bool `json:"retired,omitempty"`
+	// Start is the newest life of the node's directory. A directory that does not have it is an older copy.
+	Start    Start `json:"start,omitzero"`
 	Revision int64 `json:"-"` // of the key, for Txn
 }
 
@@ -88,6 +90,9 @@ type Live struct {
 	Wants  uint64 `json:"wants,omitempty"`
 	Asks   uint64 `json:"asks,omitempty"`
 	Leaves bool   `json:"leaves,omitempty"`
+	// Outdated: its directory is an older copy, and may lack what the node acknowledged. It is no candidate, it
+	// acknowledges nothing, and its primary takes it out of those in sync. Then it begins anew.
+	Outdated bool `json:"outdated,omitempty"`
 	// Schema is the revision of the cluster's schema that its data has.
 	Schema int64 `json:"schema,omitempty"`
 	// Troubles are what the node finds wrong with itself, at most MaxTroubles.

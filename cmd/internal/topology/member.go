@@ -91,13 +91,14 @@ func RemoveShard(m *Map, id ShardID) (Change, error) {
 	return c, nil
 }
 
-// RegisterNode says how a node is reached. Of which shard it is, and whether it is retired, stays as it was. An empty change means that it is so.
+// RegisterNode says how a node is reached. Of which shard it is, whether it is retired, and its start stay as they were. An
+// empty change means that it is so.
 func RegisterNode(m *Map, n Node) (Change, error) {
 	c := Change{What: fmt.Sprintf("register node %s", n.ID)}
 	old := m.Nodes[n.ID]
-	n.Shard, n.Retired, n.Revision = 0, false, 0
+	n.Shard, n.Retired, n.Start, n.Revision = 0, false, Start{}, 0
 	if old != nil {
-		n.Shard, n.Retired, n.Revision = old.Shard, old.Retired, old.Revision
+		n.Shard, n.Retired, n.Start, n.Revision = old.Shard, old.Retired, old.Start, old.Revision
 		if n == *old {
 			return c, nil
 		}

@@ -43,12 +43,21 @@ func ForceUncleanAbove(m *Map, id ShardID, by NodeID, above uint64) (Change, err
 	if s != nil && (n == nil || n.Shard != id) {
 		return Change{}, refuse(what, "it is no node of the shard")
 	}
-	if s != nil && s.Primary == by && len(s.InSync) == 1 && m.Live[by] != nil {
+	if s != nil && s.Primary == by && len(s.InSync) == 1 && m.Live[by] != nil && !m.Live[by].Outdated {
 		return Change{}, refuse(what, "it is the primary, alone in sync, and alive")
 	}
 	c, err := raise(m, what, id, by, above, func(*Shard) []NodeID { return []NodeID{by} })
 	if err == nil {
 		c.Same(NodeKey(by), n.Revision) // it is not being taken out of the shard
+	}
+	return c, err
+}
+
+// ForceOutdated is ForceUncleanAbove by a node whose directory is an older copy: the start makes the copy the newest one.
+func ForceOutdated(m *Map, id ShardID, by NodeID, above uint64, start Start) (Change, error) {
+	c, err := ForceUncleanAbove(m, id, by, above)
+	if err == nil {
+		err = c.begin(m, by, start)
 	}
 	return c, err
 }

@@ -223,7 +223,7 @@ func (n *Node) check(id NodeID) error {
 	if n.Shard < 0 {
 		return fmt.Errorf("got shard %d, want 0 or one", n.Shard)
 	}
-	return nil
+	return n.Start.check()
 }
 
 func (s *Shard) check(id ShardID) error {

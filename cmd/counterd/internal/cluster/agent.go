@@ -27,6 +27,8 @@ type Config struct {
 	NodeTimeout time.Duration // of the lease; in whole seconds, 2 at least
 	// SpareAfter is how long a node must be gone before a free one takes its place; 0: 5 minutes.
 	SpareAfter time.Duration
+	// RenewStart is how often a running process registers another start (topology.Start); 0: 10 minutes.
+	RenewStart time.Duration
 	// Schema is the revision of the cluster's schema that the data has; nil: none.
 	Schema func() int64
 	// Troubles are what the server finds wrong with itself, besides what the agent finds. The agent calls it at each step,
@@ -68,6 +70,7 @@ type Agent struct {
 	proposeAt  time.Time            // not before: the last one failed
 	lastErr    map[string]time.Time // when it was logged
 	membership membership
+	starts     starts
 	role       role
 	inSync     inSync
 	election   election
@@ -84,8 +87,12 @@ func New(conf Config) *Agent {
 	if conf.SpareAfter == 0 {
 		conf.SpareAfter = 5 * time.Minute
 	}
+	if conf.RenewStart == 0 {
+		conf.RenewStart = 10 * time.Minute
+	}
 	a := &Agent{conf: conf, id: conf.Home.Node(), host: conf.Host, calls: make(chan func(), 16), lastErr: map[string]time.Time{}}
 	a.conf.Node.ID = a.id
+	a.starts.known = conf.Home.Starts()
 	a.ctx, a.stop = context.WithCancel(context.Background())
 	a.standing.Store(&Standing{Self: a.id, Reads: textNoMap, Writes: textNoMap})
 	return a

@@ -19,7 +19,7 @@ func scene(t *testing.T, of shape, story func(t *testing.T, w *world)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1, of, allRules, true)
+		w := newWorld(t, 1, of, allRules, false, true)
 		defer func() {
 			close(w.over)
 			for _, m := range w.machines {
@@ -274,7 +274,7 @@ func TestCopy(t *testing.T) {
 	scene(t, three, func(t *testing.T, w *world) {
 		m := w.replica(t)
 		w.mu.Lock()
-		twin := &machine{w: w, id: m.id, zone: m.zone, log: slices.Clone(m.log), at: slices.Clone(m.at), durable: m.durable, terms: slices.Clone(m.terms), cluster: m.cluster,
+		twin := &machine{w: w, id: m.id, zone: m.zone, log: slices.Clone(m.log), at: slices.Clone(m.at), durable: m.durable, terms: slices.Clone(m.terms), cluster: m.cluster, starts: m.starts,
 			up: true, changed: make(chan struct{}), copied: true}
 		w.machines = append(w.machines, twin)
 		w.mu.Unlock()
@@ -350,6 +350,13 @@ func TestDirectory(t *testing.T) {
 	again, err := OpenDirectory(dir)
 	if err != nil || again.Node() != d.Node() || again.Cluster() != "abc" {
 		t.Fatalf("again: got %v, node %s of %q, want %s of abc", err, again.Node(), again.Cluster(), d.Node())
+	}
+	list := []topology.Start{{Count: 1, Token: "a"}, {Count: 2, Token: "b"}}
+	if err := d.SetStarts(list); err != nil {
+		t.Fatal(err)
+	}
+	if again, err = OpenDirectory(dir); err != nil || !slices.Equal(again.Starts(), list) || again.Cluster() != "abc" {
+		t.Fatalf("again: got %v, starts %v of %q, want %v of abc", err, again.Starts(), again.Cluster(), list)
 	}
 	for text, want := range map[string]string{
 		"":  "unexpected end",

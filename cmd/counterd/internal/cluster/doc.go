@@ -46,6 +46,7 @@
 //	handover.go                  planned switches, drains, FORCE-UNCLEAN
 //	spare.go                     free nodes for shards with too few
 //	troubles.go                  what the node reports as wrong with itself
+//	starts.go                    whether the node's directory is an older copy
 //	home.go                      what the node's directory says of it
 //	host.go                      what is asked of the server
 //

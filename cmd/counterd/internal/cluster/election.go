@@ -50,6 +50,9 @@ func (a *Agent) keepElection() {
 	if err == nil && key >= 0 {
 		c.Same(topology.LiveKey(s.Primary), key)
 	}
+	if err == nil { // its directory is the newest one yet
+		c.Same(topology.NodeKey(a.id), a.m.Nodes[a.id].Revision)
+	}
 	a.conf.Log.Info("cluster: takes over", "epoch", s.Epoch+1, "old_primary", s.Primary, "reason", why, "took", a.now.Sub(a.election.since), "end", a.log.Written)
 	if a.log.Behind {
 		a.election.behind = max(s.Epoch, a.log.Epoch) + 1
@@ -70,7 +73,7 @@ func (a *Agent) keepElection() {
 func (a *Agent) suspects(s *topology.Shard) (why string, key int64) {
 	e := &a.election
 	if s == nil || !s.Has(a.id) || a.role.kind == leading || a.log.Err != nil || a.handover.leaves || a.membership.held() == nil || a.stranger() ||
-		s.Epoch != 0 && a.log.Epoch > s.Epoch || a.inSync.failed > s.Epoch {
+		a.outdated() || !a.starts.begun || s.Epoch != 0 && a.log.Epoch > s.Epoch || a.inSync.failed > s.Epoch {
 		e.missing = time.Time{}
 		return "", -1
 	}
@@ -107,21 +110,22 @@ func (a *Agent) rank(s *topology.Shard) (after time.Duration, ok bool) {
 	type candidate struct {
 		id             topology.NodeID
 		last           bool // the old primary
+		wants          bool // it said so, so its epoch and offset are as of now
 		epoch, written uint64
 	}
 	var sound, behind []candidate
 	heard, all := true, true // from candidates; from all in sync
 	for _, id := range s.InSync {
-		c := candidate{id, id == s.Primary, a.log.Epoch, a.log.Written}
+		c := candidate{id: id, last: id == s.Primary, epoch: a.log.Epoch, written: a.log.Written}
 		b := a.log.Behind
 		if id != a.id {
 			live := a.m.Live[id]
-			if live == nil {
+			if live == nil || live.Outdated {
 				continue
 			}
 			c.epoch, c.written, b = live.Epoch, live.Written, live.Behind
-			wants := live.Wants == s.Epoch+1
-			heard, all = heard && (b || id == s.Primary || wants), all && wants
+			c.wants = live.Wants == s.Epoch+1
+			heard, all = heard && (b || id == s.Primary || c.wants), all && c.wants
 		}
 		switch {
 		case b:
@@ -148,7 +152,15 @@ func (a *Agent) rank(s *topology.Shard) (after time.Duration, ok bool) {
 		}
 		return most(x, y)
 	})
-	after = time.Duration(slices.IndexFunc(sound, mine)) * rankTime
+	at := slices.IndexFunc(sound, mine)
+	for _, c := range sound[:at] {
+		// All in sync have what was acknowledged. If one that is about to lead has more even so, this one's log must not be
+		// the end of it: its directory may be an older copy that no start has shown yet.
+		if c.wants && (c.epoch > a.log.Epoch || c.epoch == a.log.Epoch && c.written > a.log.Written) {
+			return 0, false
+		}
+	}
+	after = time.Duration(at) * rankTime
 	if !heard {
 		after += askTime
 	}

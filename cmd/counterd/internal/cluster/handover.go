@@ -160,6 +160,7 @@ var (
 	ErrIsPrimary = errors.New("the node is the primary of its shard")
 	ErrNoShard   = errors.New("the node is of no shard")
 	ErrNotInSync = errors.New("the replica is not in sync: it may lack changes that were acknowledged")
+	ErrOutdated  = errors.New("the node's directory is an older copy: it may lack changes that were acknowledged")
 )
 
 // Failover makes the node the primary of its shard, and returns when it leads or ctx ends.
@@ -174,11 +175,14 @@ func (a *Agent) Failover(ctx context.Context, kind FailoverKind) (r Report, err 
 		case a.role.kind == leading:
 			err = ErrIsPrimary
 			return
+		case a.outdated() && kind != Unclean:
+			err = ErrOutdated
+			return
 		case !s.Has(a.id) && kind != Unclean, a.log.Behind && kind != Unclean:
 			err = ErrNotInSync
 			return
 		}
-		r = Report{Shard: s.ID, From: s.Primary, Epoch: s.Epoch + 1, Has: a.host.Log().Written, Clean: s.Has(a.id) && !a.log.Behind}
+		r = Report{Shard: s.ID, From: s.Primary, Epoch: s.Epoch + 1, Has: a.host.Log().Written, Clean: s.Has(a.id) && !a.log.Behind && !a.outdated()}
 		for id, written := range a.spares.written {
 			if n := a.m.Nodes[id]; n != nil && n.Shard == s.ID && id != a.id && written > r.Known {
 				r.Known, r.KnownOf = written, id
@@ -192,12 +196,8 @@ func (a *Agent) Failover(ctx context.Context, kind FailoverKind) (r Report, err 
 			a.election.forced = s.Epoch
 		case Unclean:
 			outcome = make(chan error, 1)
-			c, err := topology.ForceUncleanAbove(a.m, s.ID, a.id, a.host.Log().Epoch)
-			if err == nil {
-				a.conf.Log.Warn("cluster: takes over although it may lack what was acknowledged", "lost", r.Lost, "end", r.Has, "known_end", r.Known, "node", r.KnownOf)
-			}
-			a.now, a.proposeAt = time.Now(), time.Time{}
-			a.propose(c, err, commitTime, func(err error, _ bool) { outcome <- err })
+			a.conf.Log.Warn("cluster: takes over although it may lack what was acknowledged", "lost", r.Lost, "end", r.Has, "known_end", r.Known, "node", r.KnownOf)
+			a.forceUnclean(s, func(err error) { outcome <- err })
 		}
 	})
 	if err = errors.Join(askErr, err); err != nil {

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/counterd/counterd/cmd/internal/topology"
@@ -24,6 +25,11 @@ type Home interface {
 	Cluster() string
 	// Join says that the data is of a cluster from now on.
 	Join(cluster string) error
+	// Starts are the starts that the directory knows of, rising: that which etcd has, and those that it may get yet. An older
+	// copy of the directory has older ones: see starts.
+	Starts() []topology.Start
+	// SetStarts replaces them.
+	SetStarts(list []topology.Start) error
 }
 
 // HomeName is the file in a data directory that holds it.
@@ -37,14 +43,17 @@ type note struct {
 	Format  int             `json:"format"`
 	Node    topology.NodeID `json:"node"`
 	Cluster string          `json:"cluster,omitempty"`
+	// Starts are Home's. A directory of an older program has none.
+	Starts []topology.Start `json:"starts,omitempty"`
 }
 
 // Directory is the Home of a data directory. It is safe for concurrent use.
 type Directory struct {
 	path string
 
-	mu   sync.Mutex
-	note note
+	writing sync.Mutex // held while the file is written, which a disk that hangs does not end
+	mu      sync.Mutex // guards note; a leaf
+	note    note
 }
 
 var _ Home = (*Directory)(nil)
@@ -76,9 +85,9 @@ func OpenDirectory(dir string) (*Directory, error) {
 
 // change writes the note with a change; behind an error it is as before.
 func (d *Directory) change(f func(*note)) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	next := d.note
+	d.writing.Lock()
+	defer d.writing.Unlock()
+	next := d.read()
 	f(&next)
 	text, err := json.Marshal(next)
 	if err != nil {
@@ -89,6 +98,8 @@ func (d *Directory) change(f func(*note)) error {
 		return err
 	})
 	if err == nil {
+		d.mu.Lock()
+		defer d.mu.Unlock()
 		d.note = next
 	}
 	return err
@@ -109,4 +120,12 @@ func (d *Directory) Cluster() string { return d.read().Cluster }
 // Join is Home's.
 func (d *Directory) Join(cluster string) error {
 	return d.change(func(n *note) { n.Cluster = cluster })
+}
+
+// Starts is Home's.
+func (d *Directory) Starts() []topology.Start { return d.read().Starts }
+
+// SetStarts is Home's.
+func (d *Directory) SetStarts(list []topology.Start) error {
+	return d.change(func(n *note) { n.Starts = slices.Clone(list) })
 }

@@ -140,6 +140,8 @@ func (a *Agent) late() bool {
 // expand requires replicas that have caught up, and puts them in sync when they have all that was written before.
 func (a *Agent) expand(s *topology.Shard) {
 	var ready []topology.NodeID
+	log := a.host.Log() // before what replicas have
+	confirmed := min(log.Confirmed, log.Written)
 	for _, n := range a.m.Members(s.ID) {
 		if n.ID == a.id || s.Has(n.ID) {
 			continue
@@ -155,7 +157,8 @@ func (a *Agent) expand(s *topology.Shard) {
 				j.from = a.host.Log().Written // behind it: what is acknowledged from now on has to be there
 				a.within(10 * time.Millisecond)
 			}
-		case known && r.Has >= j.from: // also where etcd did not say whether it has happened
+		case known && r.Has >= max(j.from, confirmed): // also where etcd did not say whether it has happened
+			// What was acknowledged behind j.from it has acknowledged too, but maybe in an earlier life of its directory.
 			ready = append(ready, n.ID)
 		case j.at != 0:
 		case !known || a.now.Sub(j.since) >= slowAfter:
@@ -187,12 +190,12 @@ func (a *Agent) fit(id topology.NodeID) bool {
 	if !r.Waiting.IsZero() && a.now.Sub(r.Waiting) >= slowAfter/2 {
 		return false // it would be taken out again
 	}
-	return r.Connected && live != nil && live.Process == r.Process && !live.Leaves
+	return r.Connected && live != nil && live.Process == r.Process && !live.Leaves && !live.Outdated
 }
 
 // shrink takes out who is slow, gone or about to go.
 func (a *Agent) shrink(s *topology.Shard) {
-	var slow, away []topology.NodeID
+	var slow, away, outdated []topology.NodeID
 	alone := true // it reaches none of the slow ones, and they are alive
 	for _, id := range a.inSync.required {
 		r, live := a.host.Replica(id), a.m.Live[id]
@@ -204,6 +207,8 @@ func (a *Agent) shrink(s *topology.Shard) {
 			a.inSync.gone[id] = since
 		}
 		switch {
+		case live != nil && live.Outdated:
+			outdated = append(outdated, id)
 		case !r.Waiting.IsZero() && a.now.Sub(r.Waiting) >= slowAfter:
 			slow = append(slow, id)
 			alone = alone && live != nil && (!r.Connected || a.now.Sub(r.Heard) >= slowAfter/2)
@@ -216,11 +221,13 @@ func (a *Agent) shrink(s *topology.Shard) {
 		// Nothing is gained by removing those for whom nothing waits, and each of them may lead.
 		out = slow
 	}
-	if len(out) == 0 || a.stay(s, out) < a.least() && len(slow) == 0 {
+	// One whose directory is an older copy may not lead and acknowledges nothing, however few stay.
+	out = append(out, outdated...)
+	if len(out) == 0 || a.stay(s, out) < a.least() && len(slow)+len(outdated) == 0 {
 		a.inSync.yields = time.Time{}
 		return
 	}
-	if a.stay(s, out) < a.least() && alone {
+	if a.stay(s, out) < a.least() && alone && len(slow) > 0 {
 		if a.inSync.yields.IsZero() {
 			a.inSync.yields = a.now
 			a.conf.Log.Warn("cluster: no replica is reached: another may lead", "replicas", slow)

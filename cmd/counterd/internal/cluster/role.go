@@ -23,7 +23,8 @@ type role struct {
 	primary topology.NodeID // that is followed
 	address string
 	why     string // it rests
-	// anew is set where it is the primary by the map and must not lead that epoch: another process did, or it failed to.
+	// anew is set where it is the primary by the map and must not lead that epoch: another process did, it failed to, or its
+	// directory is an older copy.
 	anew bool
 }
 
@@ -37,10 +38,11 @@ func (a *Agent) wanted() role {
 		return role{why: textDoubled}
 	case s == nil:
 		return role{why: textFree}
-	case s.Has(a.id) && a.log.Epoch > s.Epoch && s.Epoch != 0:
-		// It was not of another shard, as it is in sync here: etcd was restored from a backup.
+	case a.lostByEtcd(s):
 		a.fault("the node rests", fmt.Errorf("its log is of epoch %d, and etcd's is %d: etcd lost what it was told", a.log.Epoch, s.Epoch))
 		return role{why: textResting}
+	case a.outdated():
+		return role{why: textOutdated, epoch: s.Epoch, anew: s.Primary == a.id}
 	case s.Primary == "":
 		return role{why: textResting}
 	case s.Primary == a.id:
@@ -53,6 +55,12 @@ func (a *Agent) wanted() role {
 		return role{kind: leading, epoch: s.Epoch}
 	}
 	return role{kind: following, epoch: s.Epoch, primary: s.Primary, address: a.address(s.Primary)}
+}
+
+// lostByEtcd tells whether the node's log is of a later epoch than etcd's. It was not of another shard, as it is in sync
+// here: etcd was restored from a backup.
+func (a *Agent) lostByEtcd(s *topology.Shard) bool {
+	return s.Has(a.id) && a.log.Epoch > s.Epoch && s.Epoch != 0
 }
 
 // address is where other nodes reach a node; empty: it is not known.

@@ -38,6 +38,7 @@ type world struct {
 	shards  int
 	keys    int
 	think   time.Duration // of clients between commands
+	rolls   bool          // machines are rolled back, where others lose power
 	etcd    *registrytest.Server
 	trace   *strings.Builder // nil: none is kept
 	tracing sync.Mutex       // guards trace; a leaf
@@ -161,7 +162,7 @@ func (w *world) acked(p *proc, id int64) {
 	}
 	s := m.Shard(m.Nodes[p.m.id].Shard)
 	for _, n := range s.InSync {
-		if other := w.machine(n); !other.behind && !other.has(id) {
+		if other := w.machine(n); !other.behind && !other.stale && !other.has(id) {
 			w.fail("shard %d: change %d is acknowledged by %s in epoch %d, and %s, in sync of epoch %d, has it not", s.ID, id, p.m.id[:4], p.epochOf, n[:4], s.Epoch)
 		}
 	}
@@ -178,7 +179,7 @@ func (w *world) verify(when string) {
 	for _, s := range m.Shards {
 		for _, n := range s.InSync {
 			other := w.machine(n)
-			if other.behind {
+			if other.behind || other.stale {
 				continue
 			}
 			has := map[int64]bool{}
@@ -233,14 +234,14 @@ func randomShape(rng *rand.Rand) shape {
 }
 
 // newWorld makes a cluster that runs.
-func newWorld(t *testing.T, seed uint64, of shape, broken rules, trace bool) *world {
+func newWorld(t *testing.T, seed uint64, of shape, broken rules, rolls, trace bool) *world {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	if of.nodes == 0 {
 		of = randomShape(rng)
 	}
 	w := &world{seed: seed, rules: broken, rng: rng, durable: of.durable, shards: of.shards, keys: 6, think: 60 * time.Millisecond, etcd: registrytest.NewServer(),
 		stop: make(chan struct{}), over: make(chan struct{}), cuts: map[[2]*machine]bool{}, attempts: map[int64]bool{}, promised: map[int64]int{},
-		leaders: map[[2]uint64]*proc{}, history: map[int][]attempt{}, faults: map[string]int{}}
+		leaders: map[[2]uint64]*proc{}, history: map[int][]attempt{}, faults: map[string]int{}, rolls: rolls}
 	if trace {
 		w.trace = &strings.Builder{}
 	}
@@ -287,6 +288,14 @@ func newWorld(t *testing.T, seed uint64, of shape, broken rules, trace bool) *wo
 	return w
 }
 
+// renew is how often starts are registered: often where that is what is tried.
+func (w *world) renew() time.Duration {
+	if w.rolls {
+		return 2 * time.Second
+	}
+	return 0
+}
+
 // settled waits until each shard has a primary and all its nodes in sync; false: it does not come.
 func (w *world) settled(within time.Duration) bool {
 	for end := time.Now().Add(within); ; time.Sleep(100 * time.Millisecond) {
@@ -331,6 +340,11 @@ func (w *world) fault(bg *sync.WaitGroup) {
 	long := time.Duration(rng.IntN(1+rng.IntN(8000))) * time.Millisecond
 	kind, two, three := rng.IntN(24), rng.IntN(3), rng.IntN(4)
 	p := m.proc
+	if w.rolls {
+		for _, m := range w.machines {
+			m.keep()
+		}
+	}
 	w.mu.Unlock()
 	later := func(f func()) {
 		bg.Go(func() {
@@ -345,6 +359,12 @@ func (w *world) fault(bg *sync.WaitGroup) {
 		w.kill(m)
 		later(func() { w.revive(m) })
 	case 4, 5:
+		if w.rolls {
+			name = "roll back"
+			w.rollBack(m)
+			later(func() { w.revive(m) })
+			break
+		}
 		name = "power"
 		w.off(m)
 		later(func() { w.revive(m) })
@@ -445,6 +465,26 @@ func (w *world) upgrade(m *machine, p *proc) {
 	w.revive(m)
 }
 
+// rollBack ends a machine's process and puts an older image of its disk back, if another has what its shard acknowledged.
+func (w *world) rollBack(m *machine) {
+	w.kill(m)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	tm, err := w.etcd.Map()
+	if err != nil {
+		w.fail("the map: %v", err)
+		return
+	}
+	n := tm.Nodes[m.id]
+	if s := tm.Shard(n.Shard); s != nil && !slices.ContainsFunc(s.InSync, func(id topology.NodeID) bool { return id != m.id && !w.machine(id).stale }) {
+		return
+	}
+	if had := len(m.log); m.rollBack(n.Start) {
+		w.faults["rolled back"]++
+		w.say("%s rolled back from %d to %d", m.id[:4], had, len(m.log))
+	}
+}
+
 // revive gives a machine power and a process, if it has none.
 func (w *world) revive(m *machine) {
 	w.mu.Lock()
@@ -509,9 +549,9 @@ func (w *world) heal() {
 }
 
 // run is one simulation.
-func run(t *testing.T, seed uint64, broken rules, trace bool) (w *world) {
+func run(t *testing.T, seed uint64, broken rules, rolls, trace bool) (w *world) {
 	synctest.Test(t, func(t *testing.T) {
-		w = newWorld(t, seed, shape{}, broken, trace)
+		w = newWorld(t, seed, shape{}, broken, rolls, trace)
 		defer func() {
 			close(w.over)
 			for _, m := range w.machines {
@@ -617,20 +657,25 @@ func (w *world) check() {
 // TestSimulation runs whole clusters through random faults. SEEDS says how many, SEED replays one and tells all of it. The
 // seed decides the cluster, the load and the faults; in which order goroutines run that are due at the same moment, it
 // does not, so a failure may need some runs of its seed to come again.
-func TestSimulation(t *testing.T) {
+func TestSimulation(t *testing.T) { simulate(t, 120, false) }
+
+// TestRollBack does the same with machines that are rolled back to older images of their disks, in place of machines that
+// lose power: an older copy must not lead, must not count as in sync, and comes back by itself.
+func TestRollBack(t *testing.T) { simulate(t, 60, true) }
+
+func simulate(t *testing.T, n int, rolls bool) {
 	if text := os.Getenv("SEED"); text != "" {
 		seed, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := run(t, seed, allRules, true)
+		w := run(t, seed, allRules, rolls, true)
 		t.Log("\n" + w.trace.String())
 		if len(w.failures) > 0 {
 			t.Fatalf("%q", w.failures)
 		}
 		return
 	}
-	n := 120
 	if testing.Short() {
 		n = 12 // with the race detector
 	}
@@ -648,7 +693,7 @@ func TestSimulation(t *testing.T) {
 			t.Run(fmt.Sprint(part), func(t *testing.T) {
 				t.Parallel()
 				for i := part; i < n && !t.Failed(); i += 2 {
-					w := run(t, first+uint64(i), allRules, false)
+					w := run(t, first+uint64(i), allRules, rolls, false)
 					for _, f := range w.failures {
 						t.Errorf("SEED=%d: %s", w.seed, f)
 					}

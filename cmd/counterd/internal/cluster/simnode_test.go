@@ -38,7 +38,11 @@ type machine struct {
 	running bool   // what the disk says: a process did not end cleanly under this boot
 	behind  bool
 	cluster string
-	copied  bool // it is another machine with a copy of the directory of the one with the same id
+	starts  []topology.Start // of its note
+	stale   bool             // its directory is an older copy, which has not caught up with a primary yet
+	copied  bool             // it is another machine with a copy of the directory of the one with the same id
+
+	images []image
 
 	up      bool // has power
 	stuck   time.Time
@@ -72,6 +76,37 @@ func (m *machine) grown() {
 	m.changed = make(chan struct{})
 }
 
+// image is a machine's disk at a moment.
+type image struct {
+	log     []rec
+	at      []time.Time
+	durable int
+	terms   []term
+	behind  bool
+	stale   bool
+	cluster string
+	starts  []topology.Start
+}
+
+// keep takes an image of the machine's disk, running or not. world.mu is held.
+func (m *machine) keep() {
+	m.images = append(m.images, image{slices.Clone(m.log), slices.Clone(m.at), m.durable, slices.Clone(m.terms), m.behind, m.stale, m.cluster, m.starts})
+}
+
+// rollBack puts an image back that was taken before etcd had the node's newest start; false: there is none. No process
+// runs, and world.mu is held.
+func (m *machine) rollBack(has topology.Start) bool {
+	m.images = slices.DeleteFunc(m.images, func(i image) bool { return slices.Contains(i.starts, has) })
+	if len(m.images) == 0 || has.Count == 0 {
+		return false
+	}
+	i := m.images[m.w.rng.IntN(len(m.images))]
+	m.images = nil
+	m.log, m.at, m.durable, m.terms, m.behind, m.cluster, m.starts = i.log, i.at, i.durable, i.terms, i.behind, i.cluster, i.starts
+	m.stale = true
+	return true
+}
+
 func (m *machine) has(id int64) bool {
 	return slices.ContainsFunc(m.log, func(r rec) bool { return r.id == id })
 }
@@ -87,6 +122,20 @@ func (m *machine) Join(cluster string) error {
 	m.w.mu.Lock()
 	defer m.w.mu.Unlock()
 	m.cluster = cluster
+	return nil
+}
+
+func (m *machine) Starts() []topology.Start {
+	m.w.mu.Lock()
+	defer m.w.mu.Unlock()
+	return m.starts
+}
+
+func (m *machine) SetStarts(list []topology.Start) error {
+	time.Sleep(time.Duration(1+m.w.random(4)) * time.Millisecond)
+	m.w.mu.Lock()
+	defer m.w.mu.Unlock()
+	m.starts = list
 	return nil
 }
 
@@ -159,7 +208,8 @@ func (w *world) boot(m *machine) {
 		address = string(m.id[:8]) + ":2"
 	}
 	p.agent = New(Config{Registry: skewed{p.reg, p}, Host: p, Home: m, Address: address, Process: p.name, NodeTimeout: 2 * time.Second, SpareAfter: 15 * time.Second,
-		Node: topology.Node{Host: "h", Port: 1, Zone: m.zone, Version: "1"}, Log: w.logger(m)})
+		RenewStart: w.renew(),
+		Node:       topology.Node{Host: "h", Port: 1, Zone: m.zone, Version: "1"}, Log: w.logger(m)})
 	p.agent.Start()
 	w.flushes.Go(p.flush)
 }
@@ -346,7 +396,7 @@ func (p *proc) Lead(epoch uint64) error {
 	}
 	defer p.w.mu.Unlock()
 	p.m.terms = append(p.m.terms, term{epoch, len(p.m.log)})
-	p.m.durable, p.m.behind = len(p.m.log), false
+	p.m.durable, p.m.behind, p.m.stale = len(p.m.log), false, false
 	p.kind, p.epochOf, p.doubt = leading, epoch, nil
 	p.w.led(p)
 	return nil
@@ -687,8 +737,8 @@ func (p *proc) stream(ctx context.Context, q *proc) {
 				m.terms = append(m.terms, t)
 			}
 		}
-		if m.behind && len(m.log) >= target {
-			m.behind = false
+		if len(m.log) >= target {
+			m.behind, m.stale = false, false
 		}
 		if has = len(m.log); w.durable {
 			has = m.durable

@@ -93,7 +93,7 @@ func (a *Agent) spare(id topology.ShardID, present []*topology.Node) (best *topo
 		return v
 	}
 	for _, n := range a.m.Members(0) {
-		if live := a.m.Live[n.ID]; live != nil && !n.Retired && !live.Leaves && !live.Behind && (best == nil || score(n) < score(best)) {
+		if live := a.m.Live[n.ID]; live != nil && !n.Retired && !live.Leaves && !live.Behind && !live.Outdated && (best == nil || score(n) < score(best)) {
 			best = n
 		}
 	}

@@ -44,6 +44,7 @@ const (
 	textTooFew   = "NOREPLICAS Not enough good replicas to write." // as Redis says it
 	textSwitch   = "CLUSTERDOWN The primary is changing"
 	textDoubled  = "CLUSTERDOWN Another process is this node too: its directory is a copy"
+	textOutdated = "CLUSTERDOWN The directory is an older copy and may lack acknowledged changes"
 	textStranger = "CLUSTERDOWN The directory is of another cluster"
 )
 

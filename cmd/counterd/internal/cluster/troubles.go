@@ -42,7 +42,33 @@ func (a *Agent) findTroubles() {
 
 // ownTroubles are the rows of what concerns etcd, the map and the role.
 func (a *Agent) ownTroubles() (list []topology.Trouble) {
+	say := func(id, text string) {
+		list = append(list, topology.Trouble{ID: id, Severity: topology.SevereError, Text: text})
+	}
+	s := a.shard()
+	switch {
+	case s == nil || !s.Has(a.id):
+	case a.outdated():
+		text := "its directory is an older copy and may lack changes that the node acknowledged: it takes no part. "
+		if a.othersInSync(s) {
+			text += "It catches up when another node in sync leads and has taken it out of the in-sync set"
+		} else {
+			text += "No other node in sync runs: start one, or put the newest directory back. If all of that is lost, counterctl cluster failover SHARD --unclean"
+		}
+		say("old-copy", text)
+	case a.lostByEtcd(s):
+		say("etcd-older", "its log is of a later epoch than etcd's: etcd was restored from an older backup, and may not know which nodes are in sync. "+
+			"The node rests. Compare the ends of the logs in counterctl cluster status, then counterctl cluster failover SHARD --unclean --to the node that has most")
+	}
 	return list
+}
+
+// othersInSync tells whether another node runs that has all that was acknowledged.
+func (a *Agent) othersInSync(s *topology.Shard) bool {
+	return slices.ContainsFunc(s.InSync, func(id topology.NodeID) bool {
+		live := a.m.Live[id]
+		return id != a.id && live != nil && !live.Outdated
+	})
 }
 
 // Troubles are what the node reports as wrong with itself, as of the agent's last step. The list is not to be changed.

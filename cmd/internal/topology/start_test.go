@@ -1,0 +1,47 @@
+package topology
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+// TestStart: starts only rise, and what else is said of a node leaves its start alone.
+func TestStart(t *testing.T) {
+	m, err := NewMap(1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply := func(c Change, err error) {
+		t.Helper()
+		if err == nil {
+			m, err = m.Apply(c)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	id := NodeID(strings.Repeat("a", 40))
+	want := Start{3, "x"}
+	if _, err := BeginStart(m, id, want); !errors.As(err, new(*RefusedError)) {
+		t.Errorf("an unknown node: got %v", err)
+	}
+	apply(RegisterNode(m, Node{ID: id, Host: "h", Port: 1, Version: "1"}))
+	apply(BeginStart(m, id, want))
+	for _, bad := range []Start{{}, {3, "y"}, {2, "x"}, {4, ""}, {0, "z"}, {4, strings.Repeat("x", 65)}} {
+		if _, err := BeginStart(m, id, bad); !errors.As(err, new(*RefusedError)) {
+			t.Errorf("%v: got %v, want it refused", bad, err)
+		}
+	}
+	apply(RegisterNode(m, Node{ID: id, Host: "h2", Port: 2, Version: "2", Start: Start{9, "z"}}))
+	if got := m.Nodes[id]; got.Start != want || got.Host != "h2" {
+		t.Errorf("got %+v, want start %v", got, want)
+	}
+	apply(RetireNode(m, id, 1))
+	if got := m.Nodes[id].Start; got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if _, err := m.With(9, []KV{{Key: NodeKey(id), Value: []byte(`{"id":"` + string(id) + `","host":"h","port":1,"start":{"count":1}}`)}}); err == nil {
+		t.Error("a start without a token is read")
+	}
+}
