@@ -45,7 +45,7 @@ node is behind its primary; figures are of some seconds ago.
 var clusterCheckCommand = command{
 	Name:    "cluster check",
 	Summary: "tell what is wrong with a cluster",
-	Details: `Prints a line for each thing that is wrong: slots that nobody serves, shards without a primary or with too few nodes in sync,
+	Details: `Prints a line for each thing that is wrong: alarms of etcd, slots that nobody serves, shards without a primary or with too few nodes in sync,
 nodes that are gone, replicas of a shard on one host or in one zone, moves that do not end, versions that differ, and each
 trouble that a node reports of itself, as a disk that hangs. Exit status 1
 if something was found that somebody should look at; what begins with NOTE is none of that.
@@ -69,7 +69,7 @@ in sync again. A node that is stopped by SIGTERM hands its role over before.
 					return err
 				}
 			}
-			problems := problemsOf(m, time.Now())
+			problems := append(s.etcdProblems(ctx), problemsOf(m, time.Now())...)
 			if f.json {
 				err = printJSON(s.out.Stdout, problems)
 			} else {
@@ -103,7 +103,30 @@ func (s *session) untilWell(ctx context.Context, m *topology.Map) (*topology.Map
 	if err != nil && (ctx.Err() != nil || s.Err() != nil) {
 		return nil, err
 	}
+	// etcd's alarms change no map, so they are asked for again and again.
+	for end := time.Now().Add(s.flags.wait); err == nil && !well(s.etcdProblems(ctx)) && time.Now().Before(end); {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(alarmsEvery):
+		}
+		m, err = s.load(ctx)
+	}
 	return m, nil
+}
+
+const alarmsEvery = 500 * time.Millisecond
+
+// etcdProblems are those of etcd itself, which the map of the cluster does not show.
+func (s *session) etcdProblems(ctx context.Context) (list []problem) {
+	alarms, err := s.Alarms(ctx)
+	if err != nil {
+		return []problem{{Severity: note, Text: fmt.Sprintf("etcd's alarms are not known, etcdctl alarm list shows them: %v", err)}}
+	}
+	for _, text := range alarms {
+		list = append(list, problem{Severity: bad, Text: text})
+	}
+	return list
 }
 
 // well tells whether nobody need look.

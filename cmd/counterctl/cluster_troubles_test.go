@@ -2,6 +2,7 @@ package main
 
 import (
 	"testing"
+	"time"
 
 	"github.com/counterd/counterd/cmd/internal/topology"
 )
@@ -26,4 +27,21 @@ func TestClusterTroubles(t *testing.T) {
 	f.ctl(0, nil, "check")
 	say(2, topology.Trouble{ID: "disk", Severity: topology.SevereWarning, Text: "the disk is slow"})
 	f.ctl(1, []string{"WARNING  free node " + f.words[2] + " reports: the disk is slow"}, "check")
+}
+
+// TestClusterNoSpace: etcd's alarm NOSPACE is an error though every node is well, and --until-well waits for its end.
+func TestClusterNoSpace(t *testing.T) {
+	f := newFakes(t, 2)
+	f.ctl(0, nil, "create", "--yes", "--shards", "1", "--replicas", "1", f.words[0], f.words[1])
+	f.etcd.SetFull(true)
+	f.ctl(1, []string{"ERROR", "etcd has the alarm NOSPACE", "etcdctl alarm disarm"}, "check")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		time.Sleep(300 * time.Millisecond)
+		f.etcd.SetFull(false)
+	}()
+	f.ctl(0, nil, "check", "--until-well")
+	<-done
+	f.ctl(0, nil, "check")
 }

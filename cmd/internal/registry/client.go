@@ -62,6 +62,16 @@ func (c *client) Commit(ctx context.Context, change topology.Change) error {
 	return nil
 }
 
+func (c *client) Alarms(ctx context.Context) ([]string, error) {
+	if err := c.ended(ctx); err != nil {
+		return nil, err
+	}
+	ctx, cancel := c.call(ctx)
+	defer cancel()
+	list, err := c.store.Alarms(ctx)
+	return list, c.closed(err)
+}
+
 // ended tells why nothing is sent any more.
 func (c *client) ended(ctx context.Context) error {
 	if c.ctx.Err() != nil {

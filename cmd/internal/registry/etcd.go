@@ -420,6 +420,23 @@ func (e *etcd) Revoke(ctx context.Context, id int64) error {
 	return err
 }
 
+func (e *etcd) Alarms(ctx context.Context) (list []string, err error) {
+	resp, err := ask(ctx, e, func(ctx context.Context, c *clientv3.Client) (*clientv3.AlarmResponse, error) {
+		return c.AlarmList(ctx)
+	})
+	if err != nil {
+		return nil, unanswered(ctx, err)
+	}
+	for _, alarm := range resp.Alarms {
+		text := NoSpaceText
+		if alarm.Alarm != pb.AlarmType_NOSPACE {
+			text = fmt.Sprintf("etcd has the alarm %s", alarm.Alarm)
+		}
+		list = append(list, fmt.Sprintf("%s (etcd's member %x)", text, alarm.MemberID))
+	}
+	return list, nil
+}
+
 func (e *etcd) Close() error {
 	e.cancel()
 	c := <-e.open

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
@@ -80,6 +81,31 @@ func TestConformance(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestNoSpace wants of etcd under its alarm NOSPACE what registrytest wants of the one in memory.
+func TestNoSpace(t *testing.T) {
+	t.Parallel()
+	etcd := etcdtest.Start(t)
+	admin := raw(t, etcd)
+	registrytest.NoSpace.Run(t, registrytest.Env{
+		Open: func() registry.Registry { return open(t, registry.EtcdConfig{Endpoints: etcd.Endpoints}, "full") },
+		Full: func(full bool) {
+			t.Helper()
+			st, err := admin.Status(t.Context(), etcd.Endpoints[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			action := pb.AlarmRequest_DEACTIVATE
+			if full {
+				action = pb.AlarmRequest_ACTIVATE
+			}
+			if _, err := pb.NewMaintenanceClient(admin.ActiveConnection()).Alarm(t.Context(), &pb.AlarmRequest{Action: action, MemberID: st.Header.MemberId,
+				Alarm: pb.AlarmType_NOSPACE}); err != nil {
+				t.Fatal(err)
+			}
+		},
+	})
 }
 
 func id(i int) topology.NodeID { return topology.NodeID(fmt.Sprintf("%040x", i)) }

@@ -52,6 +52,10 @@ type Registry interface {
 	// 2 at least. The key of an earlier process of the node is taken over.
 	Register(ctx context.Context, id topology.NodeID, ttl time.Duration, live topology.Live) (Lease, error)
 
+	// Alarms are what etcd itself reports as wrong, in sentences for people; none while all is well. While the alarm NOSPACE
+	// lasts etcd answers reads and renews leases, and refuses all other writes (Commit, Register, Update).
+	Alarms(ctx context.Context) ([]string, error)
+
 	// Close ends all watches and renewals; leases run out unless they were closed before.
 	Close() error
 }
@@ -87,6 +91,10 @@ var (
 	// ErrClosed says that the registry was closed.
 	ErrClosed = errors.New("the registry is closed")
 )
+
+// NoSpaceText is what Alarms says of the alarm NOSPACE, before the member that raised it.
+const NoSpaceText = "etcd has the alarm NOSPACE: its database is full, so it takes no writes, and no node can fail over, join or change the in-sync set. " +
+	"Compact and defragment etcd, or raise its quota, then etcdctl alarm disarm"
 
 // Timeout ends a call to etcd that has no earlier deadline: an election takes up to 2 s by its settings.
 const Timeout = 5 * time.Second

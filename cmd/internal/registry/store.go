@@ -33,6 +33,9 @@ type Store interface {
 	// Revoke ends a lease; its keys are removed.
 	Revoke(ctx context.Context, lease int64) error
 
+	// Alarms are Registry's.
+	Alarms(ctx context.Context) ([]string, error)
+
 	Close() error
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -20,6 +21,8 @@ type Env struct {
 	Put   func(key string, value []byte) // writes as a hand does; nil removes
 	// Compact forgets all changes up to now.
 	Compact func()
+	// Full raises the alarm NOSPACE, or ends it; nil: the other cases run beside this one, so it cannot.
+	Full func(full bool)
 }
 
 // Case is one thing that holds for every Registry and Store.
@@ -383,6 +386,58 @@ func testLease(t *testing.T, env Env) {
 	if err := l.Close(t.Context()); err != nil {
 		t.Fatalf("closed again: %v", err)
 	}
+}
+
+// NoSpace is the case of the alarm NOSPACE, which concerns all clusters in one etcd: it runs alone.
+var NoSpace = Case{"noSpace", testNoSpace}
+
+func testNoSpace(t *testing.T, env Env) {
+	r := env.Open()
+	defer r.Close()
+	create(t, r)
+	l := register(t, r, topology.Live{Process: "a"})
+	alarms := func(want int) {
+		t.Helper()
+		if list, err := r.Alarms(t.Context()); err != nil || len(list) != want || want > 0 && !strings.HasPrefix(list[0], registry.NoSpaceText) {
+			t.Fatalf("got alarms %q, %v, want %d", list, err, want)
+		}
+	}
+	alarms(0)
+	env.Full(true)
+	alarms(1)
+	c, err := topology.SetPolicy(load(t, r), 1, 1)
+	if err == nil {
+		err = r.Commit(t.Context(), c)
+	}
+	if err == nil || errors.Is(err, registry.ErrUnknown) || errors.Is(err, registry.ErrConflict) {
+		t.Errorf("a change: got %v, want it refused for sure", err)
+	}
+	if err := l.Update(t.Context(), topology.Live{Process: "b"}); err == nil || errors.Is(err, registry.ErrLost) {
+		t.Errorf("a node's key: got %v, want it refused", err)
+	}
+	if _, err := r.Register(t.Context(), node(2), 2*time.Second, topology.Live{}); err == nil {
+		t.Error("a lease is granted")
+	}
+	if before := l.Deadline(); !sleepUntil(wait, func() bool { return l.Deadline().After(before) }) {
+		t.Error("the lease is not renewed")
+	}
+	env.Full(false)
+	alarms(0)
+	if err := l.Update(t.Context(), topology.Live{Process: "b"}); err != nil {
+		t.Error(err)
+	}
+	if err := l.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func sleepUntil(within time.Duration, ok func() bool) bool {
+	for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if ok() {
+			return true
+		}
+	}
+	return false
 }
 
 func sleepOrLost(l registry.Lease, d time.Duration) bool {

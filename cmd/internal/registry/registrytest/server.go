@@ -35,6 +35,7 @@ type Server struct {
 	down      bool
 	changed   chan struct{} // closed at each change, of a key or of down
 	observe   func(revision int64, kvs []topology.KV)
+	full      bool // the alarm NOSPACE: reads and renewals alone
 }
 
 type entry struct {
@@ -97,6 +98,17 @@ func (s *Server) SetDown(down bool) {
 	}
 	s.notify()
 }
+
+// SetFull raises etcd's alarm NOSPACE, or ends it: reads are answered, leases are renewed and end, and all else that would
+// write is refused.
+func (s *Server) SetFull(full bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.full = full
+}
+
+// errNoSpace is what is refused then.
+var errNoSpace = errors.New("etcdserver: mvcc: database space exceeded")
 
 // Put writes a key without asking for its revision, as a hand does; nil removes it.
 func (s *Server) Put(key string, value []byte) {
@@ -161,6 +173,9 @@ func (s *Server) all() (kvs []topology.KV) {
 func (s *Server) txn(c topology.Change) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.full && len(c.Put) > 0 {
+		return errNoSpace
+	}
 	for _, want := range c.Compare {
 		if got := s.keys[want.Key].revision; got != want.Revision {
 			return fmt.Errorf("key %s has revision %d, want %d: %w", want.Key, got, want.Revision, registry.ErrConflict)
@@ -174,13 +189,16 @@ func (s *Server) txn(c topology.Change) error {
 	return nil
 }
 
-func (s *Server) grant(ttl time.Duration) registry.Granted {
+func (s *Server) grant(ttl time.Duration) (registry.Granted, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.full {
+		return registry.Granted{}, errNoSpace
+	}
 	s.lastLease++
 	id := s.lastLease
 	s.leases[id] = &lease{ttl, time.AfterFunc(ttl, func() { s.expire(id) })}
-	return registry.Granted{Lease: id, TTL: ttl}
+	return registry.Granted{Lease: id, TTL: ttl}, nil
 }
 
 func (s *Server) renew(id int64) (time.Duration, error) {
@@ -197,6 +215,9 @@ func (s *Server) renew(id int64) (time.Duration, error) {
 func (s *Server) putLeased(kv topology.KV, id int64) (registry.Leased, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.full {
+		return registry.Leased{}, errNoSpace
+	}
 	if s.leases[id] == nil {
 		return registry.Leased{}, registry.ErrLost
 	}
@@ -318,7 +339,7 @@ func (st *store) Txn(ctx context.Context, c topology.Change) error {
 }
 
 func (st *store) Grant(ctx context.Context, ttl time.Duration) (registry.Granted, error) {
-	return do(ctx, st, func() (registry.Granted, error) { return st.server.grant(ttl), nil })
+	return do(ctx, st, func() (registry.Granted, error) { return st.server.grant(ttl) })
 }
 
 func (st *store) Renew(ctx context.Context, id int64) (time.Duration, error) {
@@ -332,6 +353,17 @@ func (st *store) PutLeased(ctx context.Context, kv topology.KV, id int64) (regis
 func (st *store) Revoke(ctx context.Context, id int64) error {
 	_, err := do(ctx, st, func() (struct{}, error) { return struct{}{}, st.server.revoke(id) })
 	return err
+}
+
+func (st *store) Alarms(ctx context.Context) ([]string, error) {
+	return do(ctx, st, func() ([]string, error) {
+		st.server.mu.Lock()
+		defer st.server.mu.Unlock()
+		if st.server.full {
+			return []string{registry.NoSpaceText}, nil
+		}
+		return nil, nil
+	})
 }
 
 // silence is for how long a watch hears nothing, not even that there is nothing, before it counts as lost.
