@@ -214,6 +214,9 @@ func (a *Agent) propose(c topology.Change, err error, within time.Duration, done
 		}
 		return func() {
 			a.proposing = false
+			if !errors.Is(err, registry.ErrConflict) {
+				a.wrote(err)
+			}
 			switch {
 			case err == nil:
 				a.conf.Log.Info("cluster: committed", "change", c.What)

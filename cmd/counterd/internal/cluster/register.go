@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -27,6 +28,7 @@ type membership struct {
 
 	retryAt  time.Time
 	updating bool
+	updateAt time.Time     // not before: etcd did not take the key
 	told     topology.Live // as written last
 	toldAt   time.Time
 }
@@ -154,6 +156,7 @@ func (a *Agent) keepMembership() {
 				a.take(m)
 			}
 			p.registered = err == nil
+			a.wrote(err)
 			if err != nil {
 				p.retryAt = time.Now().Add(a.conf.NodeTimeout / 10)
 				a.fault("the node is not registered", err)
@@ -179,7 +182,7 @@ func (a *Agent) live() topology.Live {
 func (a *Agent) publish() {
 	p := &a.membership
 	lease := p.held()
-	if lease == nil || p.updating {
+	if lease == nil || p.updating || a.now.Before(p.updateAt) {
 		return
 	}
 	live, urgent := a.live(), p.told
@@ -205,9 +208,14 @@ func (a *Agent) publish() {
 				p.rested = false
 				a.take(m)
 			}
+			if !errors.Is(err, registry.ErrLost) && !errors.Is(err, registry.ErrTaken) {
+				a.wrote(err)
+			}
 			if err != nil {
 				a.fault("the node's key is not written", err)
 				p.told = topology.Live{} // it may say anything: again
+				// An etcd that is full refuses at once: without a pause it would be asked again as fast as it answers.
+				p.updateAt = time.Now().Add(100*time.Millisecond + rand.N(200*time.Millisecond))
 				return
 			}
 			p.told, p.toldAt = live, time.Now()

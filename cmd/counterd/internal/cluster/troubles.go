@@ -1,15 +1,38 @@
 package cluster
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
+	"github.com/counterd/counterd/cmd/internal/registry"
 	"github.com/counterd/counterd/cmd/internal/topology"
 )
 
 // troubles is what the agent remembers of the troubles that it reported.
 type troubles struct {
 	at map[string]time.Time // when the text of an ID was written last
+
+	// Writes to etcd that did not come about: since when none did, and why. A write that comes second is none of these.
+	failing time.Time
+	why     error
+}
+
+// failingAfter is for how long etcd must take no write until that is a trouble: an election takes up to 2 s by its settings.
+const failingAfter = 3 * time.Second
+
+// wrote notes how a write to etcd ended.
+func (a *Agent) wrote(err error) {
+	switch {
+	case err == nil:
+		a.found.failing, a.found.why = time.Time{}, nil
+	case a.found.failing.IsZero():
+		a.found.failing = time.Now()
+		fallthrough
+	default:
+		a.found.why = err
+	}
 }
 
 // findTroubles collects what is wrong with the node: what the server finds (Config.Troubles), then what the agent finds
@@ -44,6 +67,16 @@ func (a *Agent) findTroubles() {
 func (a *Agent) ownTroubles() (list []topology.Trouble) {
 	say := func(id, text string) {
 		list = append(list, topology.Trouble{ID: id, Severity: topology.SevereError, Text: text})
+	}
+	var older *registry.RevisionError
+	switch err := a.conf.Registry.Err(); {
+	case errors.As(err, &older):
+		say("etcd", fmt.Sprintf("etcd is older than it was (revision %d, and the node has seen %d): it was restored from a backup and may not know which nodes are in sync. "+
+			"The node takes nothing from it. Restore etcd with etcdutl snapshot restore --bump-revision", older.Got, older.Want))
+	case err != nil:
+		say("etcd", "etcd does not answer: "+err.Error())
+	case !a.found.failing.IsZero() && a.now.Sub(a.found.failing) >= failingAfter:
+		say("etcd", "etcd takes no writes of this node: "+a.found.why.Error())
 	}
 	s := a.shard()
 	switch {

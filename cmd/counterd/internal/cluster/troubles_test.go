@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,5 +49,29 @@ func TestTroubles(t *testing.T) {
 		until(t, time.Second, "no more than a key may have", func() bool { return len(told()) == topology.MaxTroubles })
 		report(nil)
 		until(t, time.Second, "no trouble any more", func() bool { return len(told()) == 0 })
+	})
+}
+
+// TestTroubleEtcd: a node whose writes etcd refuses says so in its own INFO, and not in etcd, until etcd takes them again.
+func TestTroubleEtcd(t *testing.T) {
+	scene(t, three, func(t *testing.T, w *world) {
+		m := w.primary(t)
+		says := func(part string) bool {
+			for _, trouble := range m.proc.agent.Troubles() {
+				if trouble.ID == "etcd" && strings.Contains(trouble.Text, part) {
+					return true
+				}
+			}
+			return false
+		}
+		w.etcd.SetFull(true)
+		w.kill(w.replica(t)) // something is to be written
+		until(t, 20*time.Second, "etcd's refusal is reported", func() bool { return says("database space exceeded") })
+		w.etcd.SetFull(false)
+		until(t, 5*time.Second, "no trouble any more", func() bool { return len(m.proc.agent.Troubles()) == 0 })
+		w.etcd.SetDown(true)
+		until(t, 20*time.Second, "etcd's absence is reported", func() bool { return says("does not answer") })
+		w.etcd.SetDown(false)
+		until(t, 20*time.Second, "no trouble any more", func() bool { return len(m.proc.agent.Troubles()) == 0 })
 	})
 }

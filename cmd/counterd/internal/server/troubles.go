@@ -1,6 +1,8 @@
 package server
 
 import (
+	"time"
+
 	"github.com/counterd/counterd/cmd/internal/topology"
 )
 
@@ -18,8 +20,32 @@ var allTroubles = []trouble{
 		if err := s.store().Ready(); err != nil {
 			return "the disk takes no writes: " + err.Error()
 		}
+		log := s.store().Replication()
+		if durable := log.Durable(); s.config.Get().AppendFsync != "no" && s.joined.stall.late(time.Now(), log.Written(), durable) {
+			return "the disk hangs: log that was written is not durable for more than 5 seconds"
+		}
 		return ""
 	}},
+}
+
+// stall watches that log which was written becomes durable. One goroutine uses it.
+type stall struct {
+	durable uint64
+	since   time.Time // when something was first seen to wait, or durable to rise; zero: nothing waits
+}
+
+// stalledAfter is for how long nothing becomes durable until the disk counts as hanging. A sync of a slow disk ends before.
+const stalledAfter = 5 * time.Second
+
+func (d *stall) late(now time.Time, written, durable uint64) bool {
+	switch {
+	case durable >= written:
+		d.since = time.Time{}
+		return false
+	case d.since.IsZero() || durable != d.durable:
+		d.durable, d.since = durable, now
+	}
+	return now.Sub(d.since) >= stalledAfter
 }
 
 // troubles are those that last now.
