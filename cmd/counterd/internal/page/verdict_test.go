@@ -75,6 +75,9 @@ func TestVerdict(t *testing.T) {
 		{"old-copy", Bad, "The directory is an older copy", func(v *Vitals) {
 			v.Cluster = &Cluster{Shard: 1, Troubles: []Trouble{{ID: "old-copy", Level: Bad, Text: "The directory is an older copy"}}}
 		}},
+		{"etcd-older", Bad, "The log is of a later epoch", func(v *Vitals) {
+			v.Cluster = &Cluster{Shard: 1, Troubles: []Trouble{{ID: "etcd-older", Level: Bad, Text: "The log is of a later epoch"}}}
+		}},
 		{"disk", Bad, "Changes are refused: the disk takes no writes", func(v *Vitals) { // told once
 			v.Disk.Trouble, v.Cluster = "no space", &Cluster{Shard: 1, Primary: true, Troubles: []Trouble{{ID: "disk", Level: Bad, Text: "the disk takes no writes"}}}
 		}},

@@ -1,9 +1,24 @@
 package server
 
 import (
+	"os"
+	"strings"
 	"testing"
 	"time"
 )
+
+// TestTroubleRunbooks: each row has a section in the runbooks, which the status page links to.
+func TestTroubleRunbooks(t *testing.T) {
+	book, err := os.ReadFile("../../../../docs/operate/runbooks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range allTroubles {
+		if !strings.Contains(string(book), `<a id="`+row.id+`"></a>`) {
+			t.Errorf("trouble %q has no section", row.id)
+		}
+	}
+}
 
 // TestStall: a disk hangs when something waits for it and nothing becomes durable for a while; an idle one does not.
 func TestStall(t *testing.T) {
