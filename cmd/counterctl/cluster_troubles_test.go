@@ -45,3 +45,29 @@ func TestClusterNoSpace(t *testing.T) {
 	<-done
 	f.ctl(0, nil, "check")
 }
+
+// TestClusterOutdated: an older copy is shown as one, leads by no planned or forced failover, and by an unclean one also
+// where it is the primary.
+func TestClusterOutdated(t *testing.T) {
+	f := newFakes(t, 2)
+	f.ctl(0, nil, "create", "--yes", "--shards", "1", "--replicas", "1", f.words[0], f.words[1])
+	primary := 0
+	if f.status().Shards[0].Primary != id(0) {
+		primary = 1
+	}
+	say := func(i int, live topology.Live) {
+		t.Helper()
+		live.Process, live.Address, live.Epoch = "p", f.words[i], 1
+		if err := f.leases[id(i)].Update(f.ctx, live); err != nil {
+			t.Fatal(err)
+		}
+	}
+	say(1-primary, topology.Live{Outdated: true})
+	f.ctl(1, []string{"no other node of shard 1 runs and is in sync"}, "failover", "1", "--yes")
+	f.still.Store(true)
+	f.stop(1 - primary)
+	say(primary, topology.Live{Outdated: true, Rests: true})
+	f.ctl(1, []string{"its primary " + f.words[primary] + " does not lead"}, "check")
+	f.ctl(0, []string{"older copy"}, "status")
+	f.ctl(0, []string{"its directory is an older copy", f.words[primary] + " leads epoch 2"}, "failover", "1", "--unclean", "--yes")
+}
