@@ -24,7 +24,7 @@ var logKeys = map[string]string{
 	"counter": "name of a counter", "counters": "number of counters", "deletes": "number of deletions", "dir": "data directory", "durability": "what an acknowledged change survives",
 	"durable": "log offset that is on the disk", "end": "log offset of an end", "epoch": "of Sentinel, or of a shard of a cluster", "error": "what went wrong", "file": "path of a file, or its name",
 	"files": "number of files", "first_change": "time of the first of several changes", "flushes": "number of FLUSHALL", "frames": "number of frames of the log", "free": "bytes free on the disk",
-	"freed": "bytes given back", "from": "log offset of a begin", "full_copy_needed": "whether", "generation": "number of a snapshot", "groups": "of hash slots", "held": "bytes in buffers of connections",
+	"freed": "bytes given back", "from": "log offset of a begin", "full_copy_needed": "whether", "generation": "number of a snapshot", "groups": "of hash slots", "held": "bytes in buffers of connections", "id": "of a trouble that a node reports",
 	"hi": "first mid behind a range", "images_written": "number of files written", "in_sync": "ids of nodes", "items": "number of posts", "known_end": "log offset of an end that a node was heard to have",
 	"last_change": "time of the last of several changes", "limit": "what was passed, in bytes", "lo": "first mid of a range", "lost": "bytes of the log", "maxmemory": "bytes", "memory": "bytes that posts take", "move": "id of a move of groups",
 	"new_epoch": "that took the place of the epoch", "node": "id in a cluster", "number": "how many connections", "offset": "of the log", "old_primary": "id of the node that led before", "others": "number of events of the same kind since the last line about one", "older_ones": "number of older snapshots",
@@ -32,7 +32,7 @@ var logKeys = map[string]string{
 	"primary": "the node that leads: its address, or its id in a cluster", "reason": "why it is done", "repair": "command that repairs it", "replay_from": "log offset that a start begins at", "replica": "address of a node that follows", "replicas": "ids of nodes that follow",
 	"replid": "history of a log", "reserve": "bytes of the disk kept free", "restore": "command that brings it back", "retry_in": "duration until the next attempt", "revision": "of a key in etcd", "saved_to": "path of a file made",
 	"schema_changes": "number of changes of the schema", "sets": "number of values set", "settings": "names of settings", "shard": "number in a cluster", "size": "bytes that there are to be", "stack": "of a panic", "statement": "of the schema",
-	"stood_still": "duration", "subject": "of a certificate", "to": "log offset of an end", "took": "duration", "unixsocket": "path", "unread": "bytes that a client has not read",
+	"stood_still": "duration", "subject": "of a certificate", "text": "of a trouble that a node reports", "to": "log offset of an end", "took": "duration", "unixsocket": "path", "unread": "bytes that a client has not read",
 	"unsent_limit": "bytes", "user": "name of a user", "valid_until": "time", "version": "of counterd", "what": "what is loaded",
 }
 
