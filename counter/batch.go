@@ -184,6 +184,12 @@ func (b *Batch) ask() {
 	b.failing = b.s.log != nil && !b.silent && b.s.log.Failing() && b.s.log.Policy() == persist.SyncAlways
 }
 
+// Refusal is why changes are refused now; nil: they are taken. REQUIRES the batch to be open.
+func (b *Batch) Refusal() error {
+	b.ask()
+	return b.refused
+}
+
 // peekAhead is how many operations before its turn an item is looked for in its first bucket (Table.PrefetchNext): what
 // is further on has about 0.3 us to come.
 const peekAhead = 8

@@ -19,7 +19,7 @@ type Call struct {
 	// Pause lets others have their turn, in a long command: see Breathe; nil: nobody waits for this one.
 	Pause func()
 
-	skip     int32      // replies that the one being given stands for too
+	spoilt   error      // an element of the array being given has it, and it must not stand inside: see answerArray
 	hint     uint32     // counter.Once.Hint of the last numbered command
 	numbered *numbering // nil: there was none yet
 }
@@ -31,9 +31,8 @@ type Owed struct {
 	n     int32  // how many, or another number for reply
 	text  string // of an error or status
 
-	// Of the first reply of a numbered command: see Numbered.
-	once  int32 // number of its counter.Once, from 1 on; 0: it has none
-	count int32 // of its replies
+	once  int32 // of the first reply of a numbered command: number of its counter.Once, from 1 on; 0: it has none
+	count int32 // of the first of several replies that are one: how many they are, itself included; see oweArray, Numbered
 }
 
 // Answer appends reply i of those that are owed, and returns the number of the one to go on with: it may stand for
@@ -43,9 +42,11 @@ func (c *Call) Answer(i int) (next int) {
 	if o.once > 0 && c.answerOnce(c.Batch.OnceAt(int(o.once-1))) {
 		return i + int(o.count)
 	}
-	c.skip = 0
+	if o.count > 1 {
+		return c.answerArray(i)
+	}
 	o.reply(c, o)
-	return i + 1 + int(c.skip)
+	return i + 1
 }
 
 // owe notes a reply to be given when the batch has run.

@@ -102,7 +102,7 @@ func CounterMIncrBy(c *Call, args [][]byte) {
 		c.owe(replyMade, first, n)
 		return
 	}
-	c.owe(replyArray, 0, n)
+	c.oweArray(first, n)
 	for i := range n {
 		c.owe(replyAdd, first+i, 1)
 	}

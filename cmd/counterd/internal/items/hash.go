@@ -1,7 +1,6 @@
 package items
 
 import (
-	"errors"
 	"math/bits"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/glob"
@@ -75,7 +74,7 @@ func HMGet(c *Call, args [][]byte) {
 		return
 	}
 	i := c.op(counter.OpRead, k, 0)
-	c.owe(replyFields, i, n)
+	c.oweArray(i, n)
 	for _, f := range args[2:] {
 		if col, ok := k.Counter.Field(f); ok {
 			c.owe(replyField, i, col)
@@ -85,21 +84,11 @@ func HMGet(c *Call, args [][]byte) {
 	}
 }
 
-// replyFields is the head of n fields of an item, or the error in the place of all where the item is not served here:
-// clients follow a redirection only where it is the reply.
-func replyFields(c *Call, o *Owed) {
-	if op := c.Batch.Op(int(o.op)); op.Err != nil && errors.Is(op.Err, counter.ErrNotOwned) {
-		c.StoreError(op.Err)
-		c.skip = o.n
-		return
-	}
-	c.Out.Array(int(o.n))
-}
-
-// replyField answers column n of a row.
+// replyField answers column n of a row. All fields are of one item: what is wrong with it is the whole reply, as HGETALL's is.
 func replyField(c *Call, o *Owed) {
 	op := c.result(o)
 	if op == nil {
+		c.spoilt = c.Batch.Op(int(o.op)).Err
 		return
 	}
 	if row := c.Batch.Row(op); row != nil {

@@ -19,9 +19,6 @@ func replyNumber(c *Call, o *Owed) { c.Out.Int(int64(o.n)) }
 
 func (c *Call) oweNumber(n int) { c.owe(replyNumber, 0, n) }
 
-// replyArray is the head of an array of n.
-func replyArray(c *Call, o *Owed) { c.Out.Array(int(o.n)) }
-
 // replyGet answers the value as a bulk string, null where absent.
 func replyGet(c *Call, o *Owed) {
 	op := c.Batch.Op(int(o.op))
@@ -75,6 +72,9 @@ func (c *Call) result(o *Owed) *counter.Op {
 
 // opError answers why an operation was refused.
 func (c *Call) opError(op *counter.Op) {
+	if !standsInside(op.Err) {
+		c.spoilt = op.Err
+	}
 	if !errors.Is(op.Err, counter.ErrOutOfRange) {
 		c.StoreError(op.Err)
 		return
@@ -121,28 +121,17 @@ func replyFoundCount(c *Call, o *Owed) {
 // replyRows answers, for n items, all columns as an array of integers, null where absent.
 func replyRows(c *Call, o *Owed) { c.rows(o, nil) }
 
-// away answers for a whole command of which some posts are not served here. Clients look for where they are in the first
-// word of a reply alone; go-redis 9.23 takes what is behind such an error within an array for the next reply.
-func (c *Call) away(o *Owed) bool {
-	for i := range int(o.n) {
-		if op := c.Batch.Op(int(o.op) + i); op.Err != nil && errors.Is(op.Err, counter.ErrNotOwned) {
-			c.StoreError(op.Err)
-			return true
-		}
-	}
-	return false
-}
-
 // rows is replyRows of some columns; nil: of all.
 func (c *Call) rows(o *Owed, columns []uint8) {
-	if c.Elsewhere != nil && c.away(o) {
-		return
-	}
-	c.Out.Array(int(o.n))
+	start := c.beginArray(int(o.n))
 	for i := range int(o.n) {
 		c.Breathe(i)
 		op := c.Batch.Op(int(o.op) + i)
 		if c.refused(op) {
+			if c.spoilt != nil {
+				c.spoil(start, 0, int(o.n))
+				return
+			}
 			continue
 		}
 		row := c.Batch.Row(op)

@@ -24,8 +24,8 @@ func Get(c *Call, args [][]byte) {
 
 // MGet answers null for whole items, as Redis does for keys that are not strings.
 func MGet(c *Call, args [][]byte) {
-	c.owe(replyArray, 0, len(args)-1)
 	first := c.Batch.Len()
+	c.oweArray(first, len(args)-1)
 	for i, a := range args[1:] {
 		c.Breathe(i)
 		if k, ok := c.key(a); ok && !whole(k) {

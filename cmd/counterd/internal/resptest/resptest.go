@@ -6,6 +6,7 @@
 //	null          $-1 and *-1 in RESP2, _ in RESP3
 //	# ,           t or f; a floating-point number
 //	(             a number that is none of 64 bits
+//	inside *%~>   no error that a client library acts on: it is the whole reply, or it does not come
 //
 // It shares nothing with package wire, the client that is in use: what both get wrong in one way would not show.
 package resptest
@@ -135,11 +136,20 @@ func (v *Value) readList(r *bufio.Reader, proto int) error {
 			v.Raw = raw.String()
 			return unexpected(err)
 		}
+		if word, _, _ := strings.Cut(e.Text, " "); e.Kind == '-' && wholeReply[word] {
+			v.Raw = raw.String()
+			return fmt.Errorf("error %q inside of a list", e.Raw)
+		}
 		v.List = append(v.List, e)
 	}
 	v.Raw = raw.String()
 	return nil
 }
+
+// wholeReply are the first words of errors that are the whole reply: they say that a command was asked of the wrong node, or
+// at the wrong time, or is in doubt. Client libraries look for them there alone, and go-redis 9.23 stops to read a list at one.
+var wholeReply = map[string]bool{"MOVED": true, "ASK": true, "TRYAGAIN": true, "CLUSTERDOWN": true, "CROSSSLOT": true, "LOADING": true, "MASTERDOWN": true,
+	"NOREPLICAS": true, "READONLY": true, "UNCERTAIN": true}
 
 // unexpected is err, of what ends within a reply.
 func unexpected(err error) error {

@@ -348,6 +348,9 @@ func provokeCluster(p provoker) {
 	w.want("MULTI", "+OK")
 	w.want("CLUSTER GETKEYSINSLOT 1 1", "+QUEUED")
 	p.heard(w.do("EXEC").List[0].String(), "ERR posts of a hash slot are not looked for in a transaction")
+	w.want("MULTI", "+OK")
+	w.want(fmt.Sprintf("COUNTER.MGET weibo %d %d", here, away), "+QUEUED")
+	p.refused(s, w, "EXEC", "CROSSSLOT the transaction reads posts of several shards")
 	p.refused(s, w, "COUNTER.UPDATE weibo WHERE comment > 0 INCR comment 1", "CROSSSLOT COUNTER.UPDATE would change posts of all hash slots")
 	incr := fmt.Sprintf("INCR {%d}.cntcm", here)
 	stand := func(change func(st *cluster.Standing)) {

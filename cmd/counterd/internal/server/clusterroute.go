@@ -33,13 +33,14 @@ func (c *client) local(cmd *row, args [][]byte) bool {
 	return true
 }
 
+// serves is local with the batch open. args may be nil: then whether the posts are here is left to the store.
 func (c *client) serves(cmd *row, args [][]byte) bool {
 	st := c.srv.cluster.now.Load()
 	replica := !st.open && c.replicaReads && st.Reads == "" && !st.Primary && cmd.Reads()
 	if !st.open && !replica {
 		return false
 	}
-	if c.internal || cmd.First == 0 {
+	if c.internal || cmd.First == 0 || args == nil {
 		return true
 	}
 	if cmd.Last == cmd.First && !replica && !st.held { // the store says whether the slot is here
@@ -331,6 +332,10 @@ func (t *transaction) elsewhere(c *client) string {
 		return text
 	case r.slot >= 0 && !r.channel && !c.Batch.Owns(uint16(r.slot)):
 		return c.moved(uint16(r.slot))
+	}
+	switch text = t.away(c); {
+	case text != "":
+		return text
 	case r.writes:
 		return c.unwritten(command.Write)
 	case r.reads:
@@ -338,3 +343,28 @@ func (t *transaction) elsewhere(c *client) string {
 	}
 	return ""
 }
+
+// away tells where a transaction goes of which the store has not all posts; empty: it has. It looks at every post, for
+// COUNTER.MGET has mids and no keys, and the keys of a link or of the forward port have no slot to the routing. Clients follow
+// a MOVED that is the reply of EXEC, and none that is in its array. REQUIRES the batch open.
+func (t *transaction) away(c *client) string {
+	first, lost, apart := -1, -1, false
+	for i := range t.queued {
+		t.queued[i].eachPost(c.Batch.Schema(), func(mid uint64) {
+			of := int(slot.Of(mid))
+			apart = apart || first >= 0 && of != first
+			if first = of; lost < 0 && !c.Batch.Owns(uint16(of)) {
+				lost = of
+			}
+		})
+	}
+	switch {
+	case lost < 0:
+		return ""
+	case apart:
+		return errPostsApart
+	}
+	return c.moved(uint16(lost))
+}
+
+const errPostsApart = "CROSSSLOT the transaction reads posts of several shards: ask for those of others outside of it"

@@ -456,18 +456,11 @@ func provokeDisk(p provoker) {
 	for _, change := range changes {
 		p.refused(s, c, change, "MISCONF Errors writing to the AOF file: ")
 	}
-	p.unchanged(s, "COUNTER.MINCRBY", func() {
-		for _, v := range c.do("COUNTER.MINCRBY 1.cntcm 1 9.cntcm 1").List {
-			p.heard(v.String(), "MISCONF ")
-		}
-	})
-	p.unchanged(s, "EXEC", func() {
-		c.want("MULTI", "+OK")
-		c.want("INCR 1.cntcm", "+QUEUED")
-		for _, v := range c.do("EXEC").List {
-			p.heard(v.String(), "MISCONF ")
-		}
-	})
+	p.refused(s, c, "COUNTER.MINCRBY 1.cntcm 1 9.cntcm 1", "MISCONF ")
+	c.want("MULTI", "+OK")
+	c.want("GET 1.cntcm", "+QUEUED")
+	c.want("INCR 1.cntcm", "+QUEUED")
+	p.refused(s, c, "EXEC", "EXECABORT Transaction discarded because of: MISCONF ")
 	c.want("GET 2.cntcm", `"5"`)
 	if class := p.heard(c.do("WAIT 0 1").String(), "UNCERTAIN "); class != errclass.InDoubt { // changes before it are not safe
 		p.Errorf("WAIT: %v", class)
@@ -563,10 +556,10 @@ func provokeCold(p provoker) {
 	c := wireDial(p, s, 2)
 	end := s.Store().Replication().Position()
 	for _, command := range []string{"INCR 1.cntcm", "GET 1.cntcm", "HINCRBY 2 comment 1", "GETDEL 1.cntcm", "SET 1.cntcm 7 XX", "HGETALL 1", "SCAN 0",
-		"HDEL 1 comment", "COUNTER.PROMOTE weibo 1", "COUNTER.DIGEST weibo"} {
+		"HMGET 1 comment nosuch repost", "HVALS 1", "EXISTS 1 5000", "COUNTER.DRAIN 1.cntcm 2.cntcm", "HDEL 1 comment", "COUNTER.PROMOTE weibo 1", "COUNTER.DIGEST weibo"} {
 		p.heard(c.do(command).String(), "IOERR ")
 	}
-	for _, command := range []string{"COUNTER.MGET weibo 1", "COUNTER.MINCRBY 1.cntcm 1"} {
+	for _, command := range []string{"COUNTER.MGET weibo 1", "MGET 1.cntcm 5000.cntcm", "COUNTER.MINCRBY 1.cntcm 1"} {
 		p.heard(c.do(command).List[0].String(), "IOERR ")
 	}
 	if now := s.Store().Replication().Position(); now != end {

@@ -110,7 +110,7 @@ func (f *far) add(c *client, v *gather.View, shard *gather.Shard, args [][]byte)
 	k := &f.cmds[len(f.cmds)-1]
 	p := farPart{cmd: len(f.cmds) - 1, args: args, shard: shard, kind: kindOf(k)}
 	k.n++
-	if shard != nil && shard == v.Local && !c.open(k.cmd, args) {
+	if shard != nil && shard == v.Local && !c.open(k.cmd) {
 		f.remote = true
 	} else if shard != nil && shard == v.Local {
 		p.local = true
@@ -127,9 +127,10 @@ func (f *far) add(c *client, v *gather.View, shard *gather.Shard, args [][]byte)
 	f.parts = append(f.parts, p)
 }
 
-// open tells whether this node takes a command on its own posts now. The batch is open then.
-func (c *client) open(cmd *row, args [][]byte) bool {
-	return c.srv.node.Lets(cmd.Flags) && c.local(cmd, args)
+// open tells whether this node takes a command on its own posts now. The batch is open then. Its keys are not looked at as a
+// cluster's client hashes them: they were found by their mids, and some name no post.
+func (c *client) open(cmd *row) bool {
+	return c.srv.node.Lets(cmd.Flags) && c.local(cmd, nil)
 }
 
 // kindOf is what becomes of a command whose reply is lost.
@@ -414,7 +415,8 @@ func (f *far) room(n int) []uint16 {
 	return f.owners[from:len(f.owners):len(f.owners)]
 }
 
-// retriable tells whether a reply is an error that says no more than that it was the wrong place, or time.
+// retriable tells whether a reply is an error that says no more than that it was the wrong place, or time. Such an error is
+// never within an array: see items.Call and transaction.away.
 func retriable(reply []byte) bool {
 	if len(reply) == 0 || reply[0] != '-' {
 		return false

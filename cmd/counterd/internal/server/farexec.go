@@ -21,23 +21,24 @@ func (c *client) forwardExec(t *transaction, num idmp.Number) bool {
 	f := c.far
 	v := f.shards.View()
 	var mid uint64
-	at := -1
+	at, apart := -1, false
 	for i := range t.queued {
 		q := &t.queued[i]
 		if q.cmd.Plan == nil {
 			c.Out.Error(execAborted("a transaction on the forward port has commands on posts alone, not " + strings.ToUpper(q.cmd.Name)))
 			return true
 		}
-		for _, m := range q.mids(c.names()) {
-			if s := int(slot.Of(m)); at < 0 {
-				at, mid = s, m
-			} else if s != at {
-				c.Out.Error(route.ErrCrossSlot)
-				return true
-			}
-		}
+		q.eachPost(c.names(), func(m uint64) {
+			s := int(slot.Of(m))
+			apart = apart || at >= 0 && s != at
+			at, mid = s, m
+		})
 	}
-	if at < 0 {
+	switch {
+	case apart:
+		c.Out.Error(route.ErrCrossSlot)
+		return true
+	case at < 0:
 		return false
 	}
 	k := f.begin(c, c.executed, nil, mergeOne)
@@ -70,25 +71,27 @@ func (c *client) abroad(cmd *row) bool {
 	return v.Map != nil && v.Local == nil && (c.forAll(cmd) || c.far.forward && cmd.Is("exec"))
 }
 
-// mids are the posts of a queued command.
-func (q *queuedCommand) mids(sch *schema.Schema) (list []uint64) {
-	if q.cmd.Is("counter.mget") {
+// eachPost calls f with the posts of a queued command on posts.
+func (q *queuedCommand) eachPost(sch *schema.Schema, f func(mid uint64)) {
+	switch {
+	case q.cmd.Plan == nil:
+		return
+	case q.cmd.Is("counter.mget"):
 		for _, a := range q.args[2:] {
 			mid, ok := schema.ParseMid(a)
 			if !ok {
-				break
+				return
 			}
-			list = append(list, mid)
+			f(mid)
 		}
-		return list
+		return
 	}
 	_, last := q.cmd.Access().Keys(q.args)
 	for i := q.cmd.First; i > 0 && i <= last; i += q.cmd.Step {
 		if mid, ok := items.Mid(sch, q.args[i]); ok {
-			list = append(list, mid)
+			f(mid)
 		}
 	}
-	return list
 }
 
 // commands are the queue as it is sent.

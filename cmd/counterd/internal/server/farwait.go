@@ -283,7 +283,7 @@ func (f *far) keyMid(c *client, k *farCommand, key []byte) uint64 {
 // here executes a part that has become this node's.
 func (f *far) here(c *client, p *farPart) {
 	k := &f.cmds[p.cmd]
-	if p.ask = nil; k.multi == nil && !c.open(k.cmd, p.args) || k.multi != nil && !c.srv.node.Lets(command.Write) {
+	if p.ask = nil; k.multi == nil && !c.open(k.cmd) || k.multi != nil && !c.srv.node.Lets(command.Write) {
 		return
 	}
 	size := c.Out.Len()

@@ -7,6 +7,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/acl"
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/idmp"
+	"github.com/counterd/counterd/cmd/counterd/internal/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/schema"
@@ -59,7 +60,12 @@ func (t *transaction) changes(cmd *row) bool {
 	if !t.active {
 		return cmd.Flags&command.Write != 0
 	}
-	return cmd.Is("exec") && slices.ContainsFunc(t.queued, func(q queuedCommand) bool { return q.cmd.Flags&command.Write != 0 })
+	return cmd.Is("exec") && t.writes()
+}
+
+// writes tells whether a command of the queue changes posts.
+func (t *transaction) writes() bool {
+	return slices.ContainsFunc(t.queued, func(q queuedCommand) bool { return q.cmd.Flags&command.Write != 0 })
 }
 
 func runMulti(c *client, _ [][]byte) {
@@ -126,6 +132,12 @@ func (t *transaction) exec(c *client, num idmp.Number) {
 		c.Batch.End()
 		c.srv.watches.Remove(&c.watch)
 		c.Out.Error(text)
+		return
+	}
+	if err := c.Batch.Refusal(); err != nil && num.Producer == nil && t.writes() { // a number's change may have been made before
+		c.Batch.End()
+		c.srv.watches.Remove(&c.watch)
+		c.Out.Error(execAborted(items.ErrorText(err)))
 		return
 	}
 	// With the store held, nobody can change a watched key any more.
