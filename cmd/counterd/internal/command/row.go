@@ -69,7 +69,7 @@ const (
 	AllowBusy      // while a script is running
 	NoAsyncLoading // not while a replica serves old data beside the new
 
-	Idmp // takes IDMP and what follows it behind its other arguments: see package idmp
+	Idmp // takes IDMP and what follows it behind its other arguments: see package idmp. All commands that change posts by a Plan do
 )
 
 // IdmpSyntax is behind the syntax of commands that take IDMP.
@@ -118,9 +118,7 @@ func (cmd *Row[C]) Takes(args [][]byte) bool {
 func (cmd *Row[C]) Hash() idmp.Hash { return cmd.hash }
 
 // Numbered tells whether the command is one of those that CLIENT IDMP numbers: what changes items, and EXEC.
-func (cmd *Row[C]) Numbered() bool {
-	return cmd.Flags&Idmp != 0 || cmd.Flags&Write != 0 && cmd.Plan != nil
-}
+func (cmd *Row[C]) Numbered() bool { return cmd.Flags&Idmp != 0 }
 
 // Subcommand finds a subcommand by its own name, in any case.
 func (cmd *Row[C]) Subcommand(name []byte) *Row[C] {

@@ -6,7 +6,8 @@
 // They come last: ... IDMP producer seq [EPOCH epoch]. producer is 1 to 32 bytes, seq 0..2^64-1, epoch 0..2^63-1 and 0
 // without EPOCH. The word IDMP stands where the commands that take it have a number, a name of an option or a key, and
 // is none of these, or behind their last argument, so nothing else can be meant. (HSET with a column called IDMP has an
-// even number of arguments, name included, and an odd one with these behind.)
+// even number of arguments, name included, and an odd one with these behind. HDEL takes a column called IDMP for one unless
+// two other fields follow it as the last ones: then it is refused, as the last one is no sequence number. Name it last.)
 //
 // # The hash
 //

@@ -36,7 +36,7 @@ func serverCommands() []*row {
 			server("module|list", 2, command.Admin|command.NoScript, "4.0.0", "", "Returns an empty list.", runEmptyList)),
 		container("function", "scripting", "7.0.0", "There are no functions.",
 			function("list", command.NoScript, "[LIBRARYNAME pattern] [WITHCODE]", "Returns an empty list.", runEmptyList),
-			function("flush", command.Write|command.NoScript, "[ASYNC | SYNC]", "Answers OK.", runOK)),
+			function("flush", command.Write|command.NoScript, "[ASYNC | SYNC]", "Answers OK.", runFunctionFlush)),
 		clusterCommand(), moveCommand(), readonlyCommand("readonly", "Has a replica answer reads on this connection, be they older.", runReadonly),
 		readonlyCommand("readwrite", "Takes READONLY back.", runReadwrite), askingCommand(),
 		expire("expire", "1.0.0", "key seconds"), expire("pexpire", "2.6.0", "key milliseconds"),
@@ -81,6 +81,15 @@ func refuse(text string) func(*client, [][]byte) {
 }
 
 func runOK(c *call, _ [][]byte) { c.Out.Status("OK") }
+
+// runFunctionFlush: FUNCTION FLUSH [ASYNC | SYNC], of no functions.
+func runFunctionFlush(c *call, args [][]byte) {
+	if len(args) > 3 || len(args) == 3 && !resp.EqualFold(args[2], "ASYNC") && !resp.EqualFold(args[2], "SYNC") {
+		c.Out.Error(items.ErrSyntax)
+		return
+	}
+	runOK(c, args)
+}
 
 func runZero(c *call, _ [][]byte) { c.Out.Int(0) }
 

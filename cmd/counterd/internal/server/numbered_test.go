@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
 	"github.com/counterd/counterd/counter"
@@ -32,10 +33,8 @@ var numberedForms = []string{
 	"INCR 20.cntcm\nHGETALL 20\nMGET 20.cntcm 21.cntcm 22\nCOUNTER.MGET weibo 20 21\nSET 21.cntcm 3 NX GET\nSET 21.cntcm x\nDECR 23.cntcm\nHMGET 20 comment x\nTYPE 20",
 	"INCR 20.cntcm\nINCR " + strings.Repeat("nokey", 40) + "\nHSET 20 " + strings.Repeat("column", 30) + " 1\nTYPE 20",
 	"GET 1.cntcm", "HKEYS 1\nHVALS 1\nSCAN 0 COUNT 3\nDBSIZE\nDEL 20\nHDEL 7 comment\nHSCAN 1 0",
+	"DEL 1.cntcm 2", "UNLINK 3 3 99", "HDEL 7 comment repost x", "DEL 12345",
 }
-
-// connectionForms take a number from the connection only.
-var connectionForms = []string{"DEL 1.cntcm 2", "UNLINK 3 3 99", "HDEL 7 comment repost x", "DEL 12345"}
 
 // numberedServer starts a server with what numberedForms want.
 func numberedServer(t *testing.T) *Server {
@@ -70,9 +69,6 @@ func TestNumbered(t *testing.T) {
 			numbered := []*wireClient{wireDial(t, s, 2), wireDial(t, s, 3)}
 			state := wireDial(t, s, 2)
 			forms, kept := numberedForms, 0
-			if connection {
-				forms = append(forms[:len(forms):len(forms)], connectionForms...)
-			}
 			for i, form := range forms {
 				want := []string{plain2.perform(form, ""), plain3.perform(form, "")}
 				digest := plain2.do("COUNTER.DIGEST").Raw
@@ -131,7 +127,9 @@ func TestNumberedRefused(t *testing.T) {
 		"COUNTER.MINCRBY 1.cntcm QUIET IDMP p 300":          "-ERR value is not an integer",
 		"COUNTER.MINCRBY 1.cntcm 1 2.cntcm IDMP p 300":      "-ERR wrong number of arguments for 'counter.mincrby' command",
 		"COUNTER.DRAIN IDMP p 300":                          "-ERR wrong number of arguments for 'counter.drain' command",
-		"DEL 1.cntcm IDMP p 300":                            ":1", // no number: keys that nobody knows
+		"DEL IDMP p 300":                                    "-ERR wrong number of arguments for 'del' command",
+		"HDEL 1 IDMP p 300":                                 "-ERR wrong number of arguments for 'hdel' command",
+		"HDEL 1 comment IDMP p repost":                      "-ERR IDMP: want a sequence number",
 		"DECRBY 1.cntcm 6 IDMP p 300":                       "-ERR increment or decrement would overflow",
 		"HINCRBY 2 repost 1 IDMP p 300":                     "-ERR increment or decrement would overflow",
 		"INCRBY 1.cntcm x IDMP p 300":                       "-ERR value is not an integer or out of range",
@@ -155,9 +153,6 @@ func TestNumberedRefused(t *testing.T) {
 		"COUNTER.PRODUCERS LIMIT -1":                        "-ERR value is not an integer",
 		"EXEC IDMP p 300":                                   "-ERR EXEC without MULTI",
 	} {
-		if strings.HasPrefix(line, "DEL") {
-			continue
-		}
 		if got := c.do(line).Raw; !strings.HasPrefix(got, want) {
 			t.Errorf("%s: got %q, want %s", line, got, want)
 		}
@@ -166,7 +161,7 @@ func TestNumberedRefused(t *testing.T) {
 		}
 		c.want("IDMP LAST p", ":201")
 	}
-	c.want("DEL 1.cntcm IDMP p 300", ":1") // DEL takes no number: these are keys that nobody knows
+	c.want("DEL 1.cntcm", ":1")
 
 	// A transaction: refused while it is queued, for its number, and for what is in it.
 	for _, queue := range []struct{ lines, tail, want string }{
@@ -519,4 +514,77 @@ func TestNumberedReplica(t *testing.T) {
 	cb.want("IDMP LAST p", ":5")
 	cb.want("IDMP FENCE fenced", ":2")
 	cb.want("GET 1.cntcm", `"1"`)
+}
+
+// changeExamples are a valid form of each command that changes something, by its name.
+var changeExamples = map[string]string{
+	"set": "SET 7.cntcm 9", "mset": "MSET 7.cntcm 9 8.cntcm 9", "setnx": "SETNX 9.cntcm 3", "getset": "GETSET 7.cntcm 9", "getdel": "GETDEL 7.cntcm",
+	"incr": "INCR 7.cntcm", "incrby": "INCRBY 7.cntcm 3", "decr": "DECR 7.cntcm", "decrby": "DECRBY 7.cntcm 3", "increx": "INCREX 7.cntcm BYINT 3",
+	"hset": "HSET 7 comment 9", "hmset": "HMSET 7 comment 9 repost 8", "hsetnx": "HSETNX 9 comment 3", "hincrby": "HINCRBY 7 comment 3", "hdel": "HDEL 7 comment",
+	"del": "DEL 7", "unlink": "UNLINK 7 8", "counter.mset": "COUNTER.MSET weibo 7 9 9", "counter.mincrby": "COUNTER.MINCRBY 7.cntcm 3 8.cntcm 3", "counter.drain": "COUNTER.DRAIN 7.cntcm 8.cntcm",
+	"counter.update": "COUNTER.UPDATE weibo MID IN 7 8 INCR comment 3",
+	"flushall":       "FLUSHALL", "flushdb": "FLUSHDB", "add": "ADD COLUMN weibo more hint=8 max=8", "drop": "DROP COLUMN weibo repost", "idmp|fence": "IDMP FENCE p",
+	"expire": "EXPIRE 7 100", "pexpire": "PEXPIRE 7 100", "expireat": "EXPIREAT 7 100", "pexpireat": "PEXPIREAT 7 100", "persist": "PERSIST 7", "function|flush": "FUNCTION FLUSH",
+}
+
+// TestNumberedTable: each command that changes something takes a number behind its arguments, and is made once then, or refuses
+// these words. They are never keys or fields of it: post 42 stays.
+func TestNumberedTable(t *testing.T) {
+	s := wireServe(t, nil)
+	c := wireDial(t, s, 2)
+	command.NewTable(table()).Each(func(cmd *row) {
+		if cmd.Flags&(command.Write|command.Idmp) == 0 || cmd.Sub != nil || cmd.Is("exec") { // of which TestNumbered is
+			return
+		}
+		example := changeExamples[cmd.Name]
+		if example == "" {
+			t.Errorf("%s changes something: an example of it is missing here", cmd.Name)
+			return
+		}
+		takes := cmd.Flags&command.Idmp != 0
+		if cmd.Plan != nil && !takes {
+			t.Errorf("%s changes posts and takes no number", cmd.Name)
+		}
+		c.want("FLUSHALL", "+OK")
+		c.want("MSET 7.cntcm 5 8.cntcm 5 42.cntcm 99", "+OK")
+		schema := string(s.Store().Schema().AppendText(nil))
+		numbered := example + " IDMP " + strings.ReplaceAll(cmd.Name, "|", "-") + " 42"
+		before := values(t, s.Store())
+		first := c.do(numbered)
+		if after := values(t, s.Store()); first.Kind == '-' == takes || after != before != takes {
+			t.Errorf("%s: got %s, it takes a number: %v; before:\n%safter:\n%s", numbered, first, takes, before, after)
+		}
+		c.do("INCR 7.cntcm")
+		before = values(t, s.Store())
+		if again := c.do(numbered); takes && again.Raw != first.Raw {
+			t.Errorf("%s again: got %s, want %s", numbered, again, first)
+		}
+		if after := values(t, s.Store()); after != before {
+			t.Errorf("%s again changes something: before:\n%safter:\n%s", numbered, before, after)
+		}
+		c.want("GET 42.cntcm", `"99"`)
+		if now := string(s.Store().Schema().AppendText(nil)); now != schema {
+			t.Fatalf("%s: the schema is now\n%s", numbered, now)
+		}
+	})
+}
+
+// TestNumberedColumn: fields of a column that is called IDMP are named as others, and where they could be meant as a number
+// nothing is changed.
+func TestNumberedColumn(t *testing.T) {
+	s := wireServe(t, nil)
+	c := wireDial(t, s, 3)
+	c.want("ADD COLUMN weibo idmp hint=8 max=8", "+OK")
+	c.want("HSET 7 comment 1 repost 2 idmp 3", ":3")
+	for _, w := range [][2]string{
+		{"HDEL 7 idmp comment repost", "-ERR wrong number of arguments for 'hdel' command"},
+		{"HDEL 7 repost idmp comment repost", "-ERR IDMP: want a sequence number of 0 to 18446744073709551615"},
+		{"HMGET 7 comment repost idmp", `["1" "2" "3"]`},
+		{"HDEL 7 idmp", ":1"}, {"HMGET 7 comment repost idmp", `["1" "2" "0"]`},
+		{"HSET 7 idmp 3", ":0"}, {"HDEL 7 comment idmp", ":2"}, {"HMGET 7 comment repost idmp", `["0" "2" "0"]`},
+		{"HSET 7 idmp 3 IDMP p 1", ":0"}, {"HDEL 7 idmp repost IDMP p 2", ":2"}, {"HMGET 7 comment repost idmp", `["0" "0" "0"]`},
+		{"DEL IDMP p 7", "-ERR wrong number of arguments for 'del' command"}, {"EXISTS 7", ":1"},
+	} {
+		c.want(w[0], w[1])
+	}
 }

@@ -90,8 +90,8 @@ func hashCommands() []*row {
 			Summary: "Returns the names of the columns of an item.", Syntax: "key", Plan: items.HKeys},
 		{Name: "hvals", Arity: 2, Flags: command.ReadOnly, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.0.0", Complexity: "O(N)",
 			Summary: "Returns the values of the columns of an item.", Syntax: "key", Plan: items.HVals},
-		{Name: "hdel", Arity: -3, Flags: command.Write | command.Fast, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.0.0", Complexity: "O(N)",
-			Summary: "Resets columns of an item to their defaults.", Syntax: "key field [field ...]", Plan: items.HDel},
+		{Name: "hdel", Arity: -3, Flags: command.Write | command.Idmp | command.Fast, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.0.0", Complexity: "O(N)",
+			Summary: "Resets columns of an item to their defaults.", Syntax: "key field [field ...]" + command.IdmpSyntax, Plan: items.HDel},
 		{Name: "hscan", Arity: -3, Flags: command.ReadOnly, First: 1, Last: 1, Step: 1, Group: "hash", Since: "2.8.0", Complexity: "O(N)",
 			Summary: "Returns all columns of an item with their values, in one go.", Syntax: "key cursor [MATCH pattern] [COUNT count]", Plan: items.HScan},
 	}
@@ -99,10 +99,10 @@ func hashCommands() []*row {
 
 func keyCommands() []*row {
 	return []*row{
-		{Name: "del", Arity: -2, Flags: command.Write, First: 1, Last: -1, Step: 1, Group: "generic", Since: "1.0.0", Complexity: "O(N)",
-			Summary: "Removes items, or resets single counters to their defaults.", Syntax: "key [key ...]", Plan: items.Del},
-		{Name: "unlink", Arity: -2, Flags: command.Write | command.Fast, First: 1, Last: -1, Step: 1, Group: "generic", Since: "4.0.0", Complexity: "O(N)",
-			Summary: "The same as DEL.", Syntax: "key [key ...]", Plan: items.Del},
+		{Name: "del", Arity: -2, Flags: command.Write | command.Idmp, First: 1, Last: -1, Step: 1, Group: "generic", Since: "1.0.0", Complexity: "O(N)",
+			Summary: "Removes items, or resets single counters to their defaults.", Syntax: "key [key ...]" + command.IdmpSyntax, Plan: items.Del},
+		{Name: "unlink", Arity: -2, Flags: command.Write | command.Idmp | command.Fast, First: 1, Last: -1, Step: 1, Group: "generic", Since: "4.0.0", Complexity: "O(N)",
+			Summary: "The same as DEL.", Syntax: "key [key ...]" + command.IdmpSyntax, Plan: items.Del},
 		{Name: "exists", Arity: -2, Flags: command.ReadOnly | command.Fast, First: 1, Last: -1, Step: 1, Group: "generic", Since: "1.0.0", Complexity: "O(N)",
 			Summary: "Counts the keys whose item exists.", Syntax: "key [key ...]", Plan: items.Exists},
 		{Name: "touch", Arity: -2, Flags: command.ReadOnly | command.Fast, First: 1, Last: -1, Step: 1, Group: "generic", Since: "3.2.1", Complexity: "O(N)",
