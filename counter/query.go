@@ -32,7 +32,7 @@ type Condition struct {
 // all conditions. A column that an item never set, or that was made after the item, has its default.
 //
 // A query may be older than the schema in force: its columns are found again by their ids. Where one of them, or the
-// counter, was dropped, a step returns ErrNoKey.
+// counter, was dropped, a step returns a *DroppedError. Columns that it does not use come and go as they like.
 type Query struct {
 	Counter  *schema.Counter
 	From, To uint64      // mids, both inclusive; From above To: nothing
@@ -52,6 +52,34 @@ const MaxQueryList = 1 << 20
 type QueryError struct{ What string }
 
 func (e *QueryError) Error() string { return "counter: query: " + e.What }
+
+// DroppedError says that the counter of a query, or a column that it uses, was dropped after the query was made. It matches
+// ErrNoKey.
+type DroppedError struct {
+	Counter string
+	Column  string // empty: it is the counter
+}
+
+func (e *DroppedError) Error() string {
+	what := "counter " + e.Counter
+	if e.Column != "" {
+		what = "column " + e.Column + " of counter " + e.Counter
+	}
+	return fmt.Sprintf("%v: %s was dropped meanwhile", ErrNoKey, what)
+}
+
+// Is makes errors.Is(err, ErrNoKey) true.
+func (e *DroppedError) Is(target error) bool { return target == ErrNoKey }
+
+// place is the index of column c in def, the query's counter as it is in the schema in force.
+func (q *Query) place(def *schema.Counter, c int16) (int, error) {
+	col := &q.Counter.Columns[c]
+	i := def.Index(col.ID)
+	if i < 0 {
+		return 0, &DroppedError{q.Counter.Name, col.Name}
+	}
+	return i, nil
+}
 
 // RangeError says that a step came to items that cannot be read, as a cold file is damaged: what lies before them, in
 // the order of the query, was given. It matches ErrCold.

@@ -314,7 +314,21 @@ func playUpdate(t *testing.T, rng *rand.Rand, s *Store, q Query, most int, _ []u
 	u.search.most = most
 	var got [][]uint64
 	mids := 0
-	stepping(t, s, u.Step, func() { got, mids = append(got, rowsOf(u.Rows())...), mids+len(u.Mids()) })
+	if rng.IntN(2) == 0 { // as one change
+		stepping(t, s, u.Gather, func() {})
+		b := s.NewBatch()
+		if err := b.BeginExclusive(); err != nil {
+			t.Fatal(err)
+		}
+		err := u.Apply(b)
+		b.End()
+		if err := errors.Join(err, b.Commit()); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		got, mids = rowsOf(u.Rows()), len(u.Mids())
+	} else {
+		stepping(t, s, u.Step, func() { got, mids = append(got, rowsOf(u.Rows())...), mids+len(u.Mids()) })
+	}
 	if u.Changed() != changed || u.Unfit() != unfit || mids != changed || !sameRows(got, want) {
 		t.Fatalf("%s\nUPDATE: got %d changed, %d mids, %d unfit, rows %v\nwant %d, %d unfit, %v", what, u.Changed(), mids, u.Unfit(), got, changed, unfit, want)
 	}
@@ -489,8 +503,9 @@ func TestQueryAfterDrop(t *testing.T) {
 		if err := s.AlterScript(drop); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.steps(f.Step, func() bool { return true }); !errors.Is(err, ErrNoKey) {
-			t.Errorf("%s: got %v, want ErrNoKey", drop, err)
+		var dropped *DroppedError
+		if err := s.steps(f.Step, func() bool { return true }); !errors.Is(err, ErrNoKey) || !errors.As(err, &dropped) || dropped.Counter != "weibo" {
+			t.Errorf("%s: got %v, want that it was dropped", drop, err)
 		}
 	}
 }

@@ -16,7 +16,7 @@ func NewFind(q Query) (*Find, error) {
 }
 
 // Step goes on for some hundred microseconds, a few thousand rows at most, and tells whether all was found, or as much
-// as Limit says. The error is a *RangeError, ErrNoKey where the counter or a column was dropped, or ErrNoMemory.
+// as Limit says. The error is a *RangeError, a *DroppedError, or ErrNoMemory.
 //
 // An item that meets the query from the first step to the last is found exactly once, one that changes meanwhile at
 // most once. REQUIRES b to be open; and b.Commit, or Defer, before rows are told.

@@ -2,7 +2,6 @@ package counter
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"runtime"
 	"slices"
@@ -181,7 +180,7 @@ func (s *search) pass(mid uint64) {
 func (s *search) bind(b *Batch) error {
 	def := b.Schema().CounterByID(s.q.Counter.ID)
 	if def == nil {
-		return fmt.Errorf("%w: %s was dropped", ErrNoKey, s.q.Counter.Name)
+		return &DroppedError{Counter: s.q.Counter.Name}
 	}
 	s.space = b.s.spaces[def.ID]
 	ks := s.space[int(s.group)%len(s.space)]
@@ -195,23 +194,16 @@ func (s *search) bind(b *Batch) error {
 	}
 	s.leave()
 	s.ks = ks
-	place := func(c int) (int, error) {
-		i := def.Index(s.q.Counter.Columns[c].ID)
-		if i < 0 {
-			return 0, fmt.Errorf("%w: column %s of %s was dropped", ErrNoKey, s.q.Counter.Columns[c].Name, s.q.Counter.Name)
-		}
-		return i, nil
-	}
 	s.wanted, s.tested = s.wanted[:0], s.tested[:0]
 	for _, c := range s.columns {
-		i, err := place(int(c))
+		i, err := s.q.place(def, c)
 		if err != nil {
 			return err
 		}
 		s.wanted = append(s.wanted, i)
 	}
 	for _, sp := range s.spans {
-		i, err := place(sp.column)
+		i, err := s.q.place(def, int16(sp.column))
 		if err != nil {
 			return err
 		}

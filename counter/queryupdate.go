@@ -32,6 +32,8 @@ type Update struct {
 	search  search
 	changes []Change
 	ret     Returning
+	columns []int16 // of the rows: see Columns
+	named   bool    // by the caller: none of them may be missing
 	rows    Rows
 	mids    []uint64
 	changed int
@@ -39,7 +41,10 @@ type Update struct {
 
 	pending []uint64 // found and not looked at again yet
 	try     bool     // nothing is changed
+	fits    bool     // the last item meets the query, and its values stay in their columns
+	fit     int      // of pending, from the first on, Gather has looked at so many: they fit
 	places  []int    // columns of changes in the schema in force
+	shown   []int    // the same of columns
 	row     []uint64
 	values  []persist.ColumnValue
 }
@@ -49,11 +54,16 @@ type Update struct {
 func NewUpdate(q Query, changes []Change, ret Returning) (*Update, error) {
 	u := &Update{changes: slices.Clone(changes), ret: ret}
 	q.Offset = 0
-	columns := q.Columns
-	if err := u.search.init(q, columns); err != nil {
+	if err := u.search.init(q, []int16{}); err != nil { // the search needs no more than what it compares
 		return nil, err
 	}
-	u.rows.width = u.search.rows.width
+	if u.named = q.Columns != nil; u.named {
+		u.columns = slices.Clone(q.Columns)
+	} else {
+		for c := range q.Counter.Columns {
+			u.columns = append(u.columns, int16(c))
+		}
+	}
 	if len(changes) == 0 {
 		return nil, &QueryError{"no change"}
 	}
@@ -136,32 +146,64 @@ func (u *Update) Step(b *Batch) (done bool, err error) {
 // MaxGathered is the most items that Gather takes.
 const MaxGathered = 10_000
 
-// Gather is Step for an update that shall be one change, whole or not made: it finds the items and changes nothing yet.
+// Gather is Step for an update that shall be one change, whole or not made: it finds the items that Apply would change, which
+// are those that Limit counts, and changes nothing yet.
 // The error is a *TooManyError where there are more than one change can have.
 func (u *Update) Gather(b *Batch) (done bool, err error) {
 	s := &u.search
 	most := min(MaxGathered, persist.MaxAppend/(32+16*len(u.changes)))
-	left := most + 1 - len(u.pending)
+	want := most + 1
 	if s.q.Limit > 0 {
-		left = min(left, s.q.Limit-len(u.pending))
+		want = min(want, s.q.Limit)
 	}
-	if left > 0 {
-		if err := s.step(b, left, true); err != nil {
+	b.ask()
+	if u.fit == len(u.pending) && u.fit < want {
+		if err := s.step(b, want-u.fit, true); err != nil {
 			return false, err
 		}
 		for i := range s.rows.Len() {
 			mid, _ := s.rows.At(i)
 			u.pending = append(u.pending, mid)
 		}
-		left -= s.rows.Len()
+	} else if err := s.bind(b); err != nil {
+		return false, err
 	}
-	if done = s.over || left == 0; done {
-		s.leave()
+	if err := u.bind(); err != nil {
+		return false, err
 	}
-	if len(u.pending) > most {
+	if err := u.check(b); err != nil {
+		return false, err
+	}
+	if u.fit > most {
 		return false, &TooManyError{most}
 	}
+	if done = u.fit == len(u.pending) && (s.over || u.fit == want); done {
+		s.leave()
+	}
 	return done, nil
+}
+
+// check looks at the items of pending that were just found, and drops those that Apply would leave as they are: they must not
+// use up what Limit allows.
+func (u *Update) check(b *Batch) error {
+	u.try = true
+	defer func() { u.try = false }()
+	n := u.fit
+	for began := time.Now(); n < len(u.pending); n++ {
+		if n&63 == 63 && time.Since(began) > stepTime {
+			break
+		}
+		mid := u.pending[n]
+		if err := u.item(b, mid); err != nil {
+			return err
+		}
+		if u.fits {
+			u.pending[u.fit] = mid
+			u.fit++
+		}
+	}
+	u.pending = append(u.pending[:u.fit], u.pending[n:]...)
+	return nil
 }
 
 // TooManyError: an update that shall be one change would change more items than Most. Nothing was changed.
@@ -187,42 +229,57 @@ func (u *Update) Apply(b *Batch) error {
 	if err := u.bind(); err != nil {
 		return err
 	}
-	for _, try := range []bool{true, false} {
-		u.try = try
+	unfit := u.unfit
+	defer func() { u.try = false }()
+	for _, u.try = range []bool{true, false} {
+		u.unfit = unfit
 		for _, mid := range u.pending {
 			if err := u.item(b, mid); err != nil {
 				return err
 			}
 		}
 	}
-	u.pending = u.pending[:0]
+	u.pending, u.fit = u.pending[:0], 0
 	return nil
 }
 
 // full tells whether as many items were changed as shall be.
 func (u *Update) full() bool { return u.search.q.Limit > 0 && u.changed >= u.search.q.Limit }
 
-// bind finds the columns of the changes in the schema in force. REQUIRES search.bind.
+// bind finds the columns of the changes and of the rows in the schema in force. REQUIRES search.bind.
 func (u *Update) bind() error {
 	def, q := u.search.ks.def, &u.search.q
-	u.places = u.places[:0]
+	u.places, u.shown = u.places[:0], u.shown[:0]
 	for _, c := range u.changes {
 		if c.Kind == OpDelete {
 			continue
 		}
-		i := def.Index(q.Counter.Columns[c.Column].ID)
-		if i < 0 {
-			return fmt.Errorf("%w: column %s of %s was dropped", ErrNoKey, q.Counter.Columns[c.Column].Name, q.Counter.Name)
+		i, err := q.place(def, c.Column)
+		if err != nil {
+			return err
 		}
 		u.places = append(u.places, i)
 	}
+	if u.ret == ReturnNothing {
+		return nil
+	}
+	left := u.columns[:0]
+	for _, c := range u.columns {
+		i, err := q.place(def, c)
+		if err == nil {
+			left, u.shown = append(left, c), append(u.shown, i)
+		} else if u.named {
+			return err
+		}
+	}
+	u.columns, u.rows.width = left, 1+len(left)
 	return nil
 }
 
 // item changes one item if it still meets the query.
 func (u *Update) item(b *Batch, mid uint64) error {
 	s := &u.search
-	if b.s.own.hides(mid) {
+	if u.fits = false; b.s.own.hides(mid) {
 		return nil
 	}
 	was, ks := s.ks, s.space.of(mid)
@@ -248,7 +305,7 @@ func (u *Update) item(b *Batch, mid uint64) error {
 		return nil
 	}
 	deletes := u.changes[0].Kind == OpDelete
-	if !deletes {
+	if !deletes || u.ret == ReturnOld {
 		if u.row, err = ks.appendRow(u.row[:0], blk, mid, p); err != nil {
 			return s.damage(mid, mid, err)
 		}
@@ -259,10 +316,13 @@ func (u *Update) item(b *Batch, mid uint64) error {
 	blk.used = b.now
 	blk.work++
 	if u.try {
+		if u.fits = deletes || u.compute(); !u.fits {
+			u.unfit++
+		}
 		switch {
 		case !deletes && !p.readable():
 			return s.damage(mid, mid, errDamaged)
-		case !deletes && b.full && p.where != inTable && u.compute():
+		case !deletes && b.full && p.where != inTable && u.fits:
 			return ErrMaxMemory
 		}
 		return nil
@@ -293,17 +353,17 @@ func (u *Update) item(b *Batch, mid uint64) error {
 	}
 	u.changed++
 	u.mids = append(u.mids, mid)
-	switch u.ret {
-	case ReturnOld:
-		u.rows.flat = append(u.rows.flat, s.rows.flat...)
-	case ReturnNew:
+	if u.ret == ReturnNothing {
+		return nil
+	}
+	if u.ret == ReturnNew {
 		for i, c := range u.places {
 			u.row[c] = u.values[i].Value
 		}
-		u.rows.flat = append(u.rows.flat, mid)
-		for _, c := range s.wanted {
-			u.rows.flat = append(u.rows.flat, u.row[c])
-		}
+	}
+	u.rows.flat = append(u.rows.flat, mid)
+	for _, c := range u.shown {
+		u.rows.flat = append(u.rows.flat, u.row[c])
 	}
 	return nil
 }
@@ -331,6 +391,10 @@ func (u *Update) compute() bool {
 
 // Rows are those of the items that the last step changed, if they shall be returned.
 func (u *Update) Rows() *Rows { return &u.rows }
+
+// Columns are those of Rows, indexes in Query.Counter.Columns, until the next step. Where Query.Columns is nil they are all, but
+// for those that were dropped meanwhile.
+func (u *Update) Columns() []int16 { return u.columns }
 
 // Mids are those of the items that the last step changed.
 func (u *Update) Mids() []uint64 { return u.mids }

@@ -29,5 +29,9 @@
 // What an UPDATE has changed stays changed when it cannot go on. An error says then how many items that are, and is one
 // of those in doubt (UNCERTAIN): an error of any other kind means that nothing was changed, as everywhere.
 //
+// Columns may be added and dropped while a query runs. It ends by an error (counter.DroppedError) only where it names a
+// column that is dropped: in a condition, a change, behind COLUMNS, or as the column of TOP, SUM, MIN and MAX. Rows of a FIND
+// without COLUMNS, and of RETURNING, do not have a column that was dropped while they were looked for.
+//
 // In MULTI these commands are refused: EXEC keeps everybody out, and must not for as long as a query takes.
 package find

@@ -21,7 +21,7 @@ func runTop(c Conn, args [][]byte) {
 		return
 	}
 	var found rows
-	found.add(t.Rows())
+	found.add(t.Rows(), nil)
 	found.reply(&c.Call().Out)
 }
 

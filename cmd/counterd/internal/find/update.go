@@ -83,7 +83,7 @@ func (u *update) apply(c Conn, b *counter.Batch, found *rows) error {
 
 // made keeps the rows of what was just changed, and marks who watches it.
 func (u *update) made(c Conn, found *rows) {
-	found.add(u.u.Rows())
+	found.add(u.u.Rows(), u.u.Columns())
 	c.Changed(u.q.Counter, u.u.Mids())
 }
 
