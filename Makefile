@@ -63,7 +63,7 @@ unit:
 	$(GO) test -vet=off $$($(GO) list $(PKG) | grep -v /e2e)
 
 # Packages and tests in which nothing is concurrent have nothing to show to the race detector; unit runs them.
-PURE := /e2e|/schema$$|/internal/hot$$|/producers$$|/tsv$$|/report$$|/sample$$|/glob$$|/items$$|/query$$|/idmp$$|/errclass$$|/resptest$$|/cli$$|/datadir$$
+PURE := /e2e|/schema$$|/internal/hot$$|/producers$$|/tsv$$|/report$$|/sample$$|/glob$$|/items$$|/query$$|/idmp$$|/errclass$$|/numbered$$|/resptest$$|/cli$$|/datadir$$
 ALONE := TestSmallDisk|TestReserve|TestMakeRoom|TestPartial|TestOverlayFullEarly|TestLoseUnreadable|TestModel$$|TestCrash$$|TestCrashOnce|TestFaultEvery
 ALONE := $(ALONE)|TestEvenlySpaced|TestMissingColdFile|TestNoTableHolds|TestQueryBlocks|TestRepairFromLog|TestLostImage|TestLostTwice|TestLostOverlayImage
 ALONE := $(ALONE)|TestAllShown|TestUpdateReplayed|TestUpdateWhole|TestArchiveOfDamaged|TestDamagedCold|TestOutOfMemory|TestScanManyCounters

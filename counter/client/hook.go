@@ -7,50 +7,59 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/counterd/counterd/internal/numbered"
 )
 
 // NewHook makes a hook for programs that go on using go-redis's own methods: with
 //
 //	rdb.AddHook(client.NewHook())
 //
-// Incr, HIncrBy, Set, GetDel, ... also in pipelines, and EXEC of transactions, are numbered, so that what go-redis
-// repeats (MaxRetries) counts once. A command that has a number already keeps it. What fails after the last repeat is
+// Incr, HIncrBy, Set, GetDel, ... also in pipelines, EXEC of transactions, and what Do sends of COUNTER.DRAIN,
+// COUNTER.UPDATE, COUNTER.MINCRBY, COUNTER.MSET and INCREX, are numbered, so that what go-redis repeats (MaxRetries) counts
+// once. COUNTER.UPDATE with a number is one change, of 10,000 posts at most. A command that has a number already keeps it. What fails after the last repeat is
 // in doubt as ever, and go-redis repeats no transaction whose reply was lost. One hook may serve many clients of one
 // server. It does not see a MULTI that is sent by Do on a connection of its own: use TxPipelined.
 func NewHook() redis.Hook { return &hook{newLanes(min(runtime.GOMAXPROCS(0), firstLanes), 64)} }
 
 type hook struct{ lanes *lanes }
 
-// numberable are the commands that take a number.
-var numberable = map[string]bool{"incr": true, "incrby": true, "decr": true, "decrby": true, "hincrby": true, "set": true, "getset": true,
-	"setnx": true, "getdel": true, "hset": true, "hmset": true, "hsetnx": true, "mset": true, "exec": true, "counter.mincrby": true,
-	"counter.mset": true, "counter.drain": true, "counter.update": true}
-
-// takesNumber reports whether a command takes a number and has none.
+// takesNumber reports whether a command accepts a number and has none.
 func takesNumber(cmd redis.Cmder) bool {
-	if !numberable[cmd.Name()] {
-		return false
-	}
-	for _, arg := range cmd.Args() {
-		if s, ok := arg.(string); ok && strings.EqualFold(s, idmp) {
-			return false
-		}
-	}
-	return true
+	return numbered.Accepts(cmd.Name()) && !hasNumber(cmd.Args())
 }
 
-// numbered is a command with a number behind its arguments. Its reply is the command's own.
-type numbered struct {
+// hasNumber reports whether a command ends in IDMP producer seq [EPOCH epoch]. A field or a key may be called IDMP as well,
+// so that the place of the word counts, as it does for the server.
+func hasNumber(args []any) bool {
+	is := func(fromEnd int, word string) bool {
+		at := len(args) - fromEnd
+		if at < 1 {
+			return false
+		}
+		switch arg := args[at].(type) {
+		case string:
+			return strings.EqualFold(arg, word)
+		case []byte:
+			return strings.EqualFold(string(arg), word)
+		}
+		return false
+	}
+	return is(3, idmp) || is(5, idmp) && is(2, "EPOCH")
+}
+
+// withTail is a command with a number behind its arguments. Its reply is the command's own.
+type withTail struct {
 	redis.Cmder
 	args []any
 }
 
 // Args is what is sent.
-func (n numbered) Args() []any { return n.args }
+func (n withTail) Args() []any { return n.args }
 
 func withNumber(cmd redis.Cmder, producer any, seq uint64) redis.Cmder {
 	args := cmd.Args()
-	return numbered{cmd, append(args[:len(args):len(args)], idmp, producer, seq)}
+	return withTail{cmd, append(args[:len(args):len(args)], idmp, producer, seq)}
 }
 
 // DialHook changes nothing.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -167,5 +168,25 @@ func TestBatch(t *testing.T) {
 	}
 	if _, err := b.Do(t.Context()); ClassOf(err) != Permanent || err.Error() != "client: a batch of 257 additions, want at most 256" {
 		t.Errorf("a long batch: %v", err)
+	}
+}
+
+// TestTakesNumber: which commands the hook numbers. A field, a key or a column may be called idmp.
+func TestTakesNumber(t *testing.T) {
+	for text, want := range map[string]bool{
+		"INCR 1.cntrn": true, "increx 1.cntrn BYINT 5": true, "counter.drain 1.cntrn": true, "COUNTER.UPDATE weibo DEL": true, "exec": true, "get 1.cntrn": false,
+		"hset 7 idmp 5": true, "hset 7 idmp 5 comment 3": true, "incr idmp": true, "counter.mset weibo 7 5 COLUMNS idmp": true,
+		"incr 1.cntrn IDMP me 1": false, "incr 1.cntrn idmp me 1 epoch 3": false, "exec IDMP me 1": false,
+	} {
+		var args []any
+		for word := range strings.FieldsSeq(text) {
+			args = append(args, word)
+		}
+		if got := takesNumber(redis.NewCmd(t.Context(), args...)); got != want {
+			t.Errorf("%s: %v, want %v", text, got, want)
+		}
+	}
+	if takesNumber(redis.NewCmd(t.Context(), "incr", "1.cntrn", []byte("IDMP"), "me", 1)) {
+		t.Error("a number in bytes was not seen")
 	}
 }

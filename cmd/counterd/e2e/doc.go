@@ -12,6 +12,7 @@
 //	rediscli_test.go        every mode of redis-cli
 //	benchmark_test.go       redis-benchmark, and the sums it leaves
 //	goredis_test.go         go-redis v9
+//	howto_test.go           other libraries with the classes of counter/client/howto; howto_every_test.go: each command once
 //	clients/                clients with caches of their own, in a module of its own
 //	numbered_test.go        commands with a number, by redis-cli and go-redis, and kills between change and reply
 //	tools_test.go           what other clients and tools send and parse

@@ -139,17 +139,39 @@ func TestHowtoGoRedis(t *testing.T) {
 	})
 }
 
-// TestHowtoRedisPy is redis-py (apt-get install python3-redis).
-func TestHowtoRedisPy(t *testing.T) {
-	python := ""
+// pythonWithRedis is a python3 that finds redis-py; empty where there is none, which was said.
+func pythonWithRedis(t *testing.T) string {
 	for _, name := range []string{"python3", "/usr/bin/python3"} {
 		if exec.Command(name, "-c", "import redis").Run() == nil {
-			python = name
-			break
+			return name
 		}
 	}
+	leftOut(t, "no python3 finds redis (apt-get install python3-redis)")
+	return ""
+}
+
+// nodeWithIoredis is the environment in which node finds ioredis: where NODE_PATH says, or where packaging/setup-clients.sh
+// puts it. ok is false where there is none, which was said.
+func nodeWithIoredis(t *testing.T) (env []string, ok bool) {
+	installed, err := filepath.Abs(filepath.Join("clients", "node_modules"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	env = []string{"NODE_PATH=" + strings.Trim(os.Getenv("NODE_PATH")+":"+installed, ":")}
+	cmd := exec.Command("node", "-e", "require.resolve('ioredis')")
+	cmd.Env = append(os.Environ(), env...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		why, _, _ := strings.Cut(string(out[strings.Index(string(out), "Error:")+1:]), "\n")
+		leftOut(t, fmt.Sprintf("node does not find ioredis (packaging/setup-clients.sh, or npm install ioredis, and NODE_PATH=.../node_modules): %v: %s", err, why))
+		return nil, false
+	}
+	return env, true
+}
+
+// TestHowtoRedisPy is redis-py (apt-get install python3-redis).
+func TestHowtoRedisPy(t *testing.T) {
+	python := pythonWithRedis(t)
 	if python == "" {
-		leftOut(t, "no python3 finds redis (apt-get install python3-redis)")
 		return
 	}
 	testHowto(t, func(t *testing.T, port int, numbered bool, increments int) (acknowledged, failed int64) {
@@ -160,14 +182,15 @@ func TestHowtoRedisPy(t *testing.T) {
 
 // TestHowtoIoredis is ioredis (npm install ioredis, and NODE_PATH=.../node_modules).
 func TestHowtoIoredis(t *testing.T) {
-	if out, err := exec.Command("node", "-e", "require.resolve('ioredis')").CombinedOutput(); err != nil {
-		why, _, _ := strings.Cut(string(out[strings.Index(string(out), "Error:")+1:]), "\n")
-		leftOut(t, fmt.Sprintf("node does not find ioredis (npm install ioredis, and NODE_PATH=.../node_modules): %v: %s", err, why))
+	env, ok := nodeWithIoredis(t)
+	if !ok {
 		return
 	}
 	s := start(t)
 	runScript(t, s.dial(t), schemaScript)
-	out, err := exec.Command("node", filepath.Join("testdata", "howto_ioredis_forms.js"), strconv.Itoa(s.port), howtoDir(t)).CombinedOutput()
+	forms := exec.Command("node", filepath.Join("testdata", "howto_ioredis_forms.js"), strconv.Itoa(s.port), howtoDir(t))
+	forms.Env = append(os.Environ(), env...)
+	out, err := forms.CombinedOutput()
 	if want := `[[null,1],[null,5]]
 [[null,6],[null,"6"]]
 "QUEUED"
@@ -180,7 +203,7 @@ func TestHowtoIoredis(t *testing.T) {
 		t.Errorf("%v: got\n%s, want\n%s", err, out, want)
 	}
 	testHowto(t, func(t *testing.T, port int, numbered bool, increments int) (acknowledged, failed int64) {
-		return program(t, nil, "node",
+		return program(t, env, "node",
 			append(append([]string{filepath.Join("testdata", "howto_ioredis.js")}, howtoArgs(port, numbered, increments)...), howtoDir(t))...)
 	})
 }

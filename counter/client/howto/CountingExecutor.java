@@ -21,10 +21,11 @@ import redis.clients.jedis.util.SafeEncoder;
  *
  * Each thread is a producer and numbers its changes: the number is among the arguments, so what is below sends it again
  * with them, and counterd answers a repeat what it answered first. Pipelines and transactions are not numbered here.
+ * counterd's own commands are sent by {@code r.sendCommand(() -> "COUNTER.DRAIN".getBytes(), "19089006004.cntrn")}.
  */
 public class CountingExecutor implements CommandExecutor {
-  private static final Set<String> CHANGES = Set.of("INCR", "INCRBY", "DECR", "DECRBY", "HINCRBY", "SET", "GETSET", "SETNX",
-      "GETDEL", "HSET", "HMSET", "HSETNX", "MSET", "COUNTER.MINCRBY");
+  private static final Set<String> CHANGES = Set.of("INCR", "INCRBY", "DECR", "DECRBY", "INCREX", "HINCRBY", "SET", "GETSET",
+      "SETNX", "GETDEL", "HSET", "HMSET", "HSETNX", "MSET", "COUNTER.MINCRBY", "COUNTER.MSET", "COUNTER.DRAIN", "COUNTER.UPDATE");
   private static final SecureRandom RANDOM = new SecureRandom();
 
   private static final class Producer {

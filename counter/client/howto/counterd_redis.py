@@ -9,8 +9,9 @@
     r.incr("19089006004.cntrn")
 
 Each thread is a producer and numbers its changes: the number is among the arguments, so redis-py sends it again with them,
-and counterd answers a repeat what it answered first. Pipelines are not numbered here: number their commands yourself, or
-send many additions as one COUNTER.MINCRBY by execute_command.
+and counterd answers a repeat what it answered first. A command that has a number already keeps it. counterd's own commands
+are sent by execute_command("COUNTER.DRAIN", "19089006004.cntrn"). Pipelines are not numbered here: number their commands
+yourself, or send many additions as one COUNTER.MINCRBY by execute_command.
 """
 
 import secrets
@@ -18,7 +19,21 @@ import threading
 
 import redis
 
-CHANGES = frozenset("INCR INCRBY DECR DECRBY HINCRBY SET GETSET SETNX GETDEL HSET HMSET HSETNX MSET COUNTER.MINCRBY".split())
+# All commands that accept a number, but EXEC: pipelines do not come by here.
+CHANGES = frozenset("""
+    INCR INCRBY DECR DECRBY INCREX HINCRBY SET GETSET SETNX GETDEL HSET HMSET HSETNX MSET
+    COUNTER.MINCRBY COUNTER.MSET COUNTER.DRAIN COUNTER.UPDATE
+""".split())
+
+
+def _word(arg):
+    return (arg.decode("latin-1") if isinstance(arg, bytes) else str(arg)).upper()
+
+
+def _has_number(args):
+    """Whether a command ends in IDMP producer seq [EPOCH epoch]."""
+    n = len(args)
+    return n > 3 and _word(args[-3]) == "IDMP" or n > 5 and _word(args[-5]) == "IDMP" and _word(args[-2]) == "EPOCH"
 
 
 class CounterdRedis(redis.Redis):
@@ -27,7 +42,7 @@ class CounterdRedis(redis.Redis):
         self._numbers = threading.local()  # a thread has one change on its way at a time
 
     def execute_command(self, *args, **options):
-        if args[0].upper() in CHANGES:
+        if _word(args[0]) in CHANGES and not _has_number(args):
             numbers = self._numbers
             if not hasattr(numbers, "producer"):
                 numbers.producer, numbers.seq = secrets.token_urlsafe(12), 0

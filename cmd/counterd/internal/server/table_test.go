@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
+	"github.com/counterd/counterd/internal/numbered"
 )
 
 // takesKey tells whether a key is among arguments.
@@ -91,4 +92,24 @@ func TestTable(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestNumberedCommands compares the rows that accept IDMP with the list that clients go by, and each such row's syntax.
+func TestNumberedCommands(t *testing.T) {
+	listed := make(map[string]bool)
+	for _, name := range numbered.Names() {
+		listed[strings.ToLower(name)] = true
+	}
+	command.NewTable(table()).Each(func(cmd *row) {
+		if accepts := cmd.Flags&command.Idmp != 0; accepts != listed[cmd.Name] {
+			t.Errorf("%s: it accepts a number: %v, and package numbered lists it: %v", cmd.Name, accepts, listed[cmd.Name])
+		}
+		if accepts := strings.HasSuffix(cmd.Syntax, strings.TrimSpace(command.IdmpSyntax)); accepts != listed[cmd.Name] {
+			t.Errorf("%s: its syntax is %q, and package numbered lists it: %v", cmd.Name, cmd.Syntax, listed[cmd.Name])
+		}
+		delete(listed, cmd.Name)
+	})
+	for name := range listed {
+		t.Errorf("package numbered lists %s, which is no command", name)
+	}
 }
