@@ -25,7 +25,9 @@ func rows() *command.Table[int] {
 	}
 	sub := func(name string, f command.Flags) *row { return &row{Name: name, Arity: -2, Flags: f, Group: "server"} }
 	counter := &row{Name: "counter.find", Arity: -2, Flags: command.ReadOnly, Group: "counterd", Asks: command.AskCounter(1, command.NeedRead)}
+	mset := &row{Name: "counter.mset", Arity: -4, Flags: command.Write, Group: "counterd", Asks: command.AskRows}
 	return command.NewTable([]*row{
+		mset,
 		key("get", read), key("incr", write), key("set", write), key("del", write), counter,
 		{Name: "mset", Arity: -3, Flags: write, First: 1, Last: -1, Step: 2, Group: "string"},
 		{Name: "flushall", Arity: -1, Flags: command.Write, Group: "server", Asks: command.AskEverything(command.NeedWrite)},
@@ -46,7 +48,7 @@ func newUsers() (*Users, *command.Table[int]) {
 func testSchema(t testing.TB) *schema.Schema {
 	t.Helper()
 	s, err := schema.ParseScript(strings.NewReader("add counter weibo\nadd column weibo comment hint=16 suffix=cntcm\nadd column weibo repost hint=16 suffix=cntrn\n"+
-		"add counter wide\nadd column wide big hint=16\n"), schema.Empty())
+		"add counter wide\nadd column wide big hint=16\nadd counter plain\nadd column plain v hint=16 suffix=\n"), schema.Empty())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,13 +156,19 @@ func TestCheck(t *testing.T) {
 		{"+@all ~*.cntrn", "get 7.cntrn|get weibo:7.cntrn|get 7|get weibo:7|get 7.cntcm|counter.find weibo|flushall|forgot", "||key 1|key 1|key 1|key 1|key 0|key 0"},
 		{"+@all ~weibo:*.cntrn", "get 7.cntrn|get weibo:7.cntrn|get {weibo:7}.cntrn|get 7.cntcm|get weibo:7|get 7.big|get wide:7.cntrn", "|||key 1|key 1|key 1|key 1"},
 		{"+@all ~weibo:*", "counter.find weibo|counter.find wide|counter.find weib|flushall|forgot", "|key 1|key 1|key 0|key 0"},
-		{"+@all ~weibo:* ~wide:*", "counter.find wide|flushall|forgot", "||"},
+		{"+@all ~weibo:* ~wide:* ~plain:*", "counter.find wide|flushall|forgot", "||"},
 		{"+@all %R~weibo:* ~wide:*", "counter.find weibo|get 7|incr 7.cntcm|flushall|mset 7.big 1 8.cntcm 1", "||key 1|key 0|key 3"},
 		{"+@all %W~weibo:*", "set 7.cntcm 1|set 7.cntcm 1 GET|get 7.cntcm|incr 7.cntcm", "|key 1|key 1|key 1"},
-		{"+@all ~w*:*", "counter.find weibo|counter.find wide|flushall|counter.find xs", "|||key 1"},
+		{"+@all ~[wp]*:*", "counter.find weibo|counter.find wide|flushall|counter.find xs", "|||key 1"},
 		{"+@all ~weibo:\\*", "counter.find weibo", "key 1"},
 		{"+@all ~weibo:[*", "counter.find weibo", "key 1"},
 		{"+@all ~weibo:1*", "counter.find weibo|get 1.cntcm|get 2.cntcm|get 12", "key 1||key 1|"},
+		{"+@all ~weibo:[0-1]*", "get 1.cntcm|get 0.cntcm|get 05.cntcm|get weibo:05.cntcm|get weibo:{05}|get {weibo:05}|get weibo:0000000000000000000005", "||key 1|key 1|key 1|key 1|key 1"},
+		{"+@all ~weibo:???", "get 123|get 0123|get 007|get weibo:007.cntcm|get weibo:07.cntcm|get weibo:0.c|get weibo:1.c", "||key 1|key 1|key 1||"},
+		{"+@all ~0*", "get 0|get 05|get {05}.cntcm|get weibo:05.cntcm|get 0.big|get wide:0", "|key 1|key 1|key 1||key 1"},
+		{"+@all ~{*", "get {7}.cntcm|get {weibo:7}|get {x", "key 1|key 1|"},
+		{"+@all ~7", "get 7|get 007|get weibo:7.cntcm|get 7.big|get wide:7", "|||key 1|key 1"},
+		{"+@all ~plain:7", "get plain:7|get plain:{07}|get plain:8|get 7", "||key 1|key 1"},
 		{"+@all -@write ~*", "get x|set x 1|publish a b", "|command|channel 1"},
 		{"+select|0", "select 0|select 1", "|command"},
 		{"+config|get", "config get|config set", "|command"},
@@ -399,4 +407,63 @@ func FuzzUsers(f *testing.F) {
 			})
 		}
 	})
+}
+
+// TestSpellings: what a user may do with a post does not depend on how its key is written, and MSET asks for what
+// COUNTER.MSET asks for.
+func TestSpellings(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	sch := testSchema(t)
+	us, table := newUsers()
+	alphabet := []string{"weibo", "wide", "plain", ":", ":", ":", "0", "1", "7", "00", "?", "*", "[0-1]", "{", "}", ".", ".cntcm", ".big", "cnt*"}
+	allowed := 0
+	for range 3000 {
+		pattern := ""
+		for range 1 + rnd.IntN(4) {
+			pattern += alphabet[rnd.IntN(len(alphabet))]
+		}
+		u := set(t, us, "u", "reset +@all ~"+pattern)
+		may := func(command string, words ...string) bool {
+			args := [][]byte{[]byte(command)}
+			for _, w := range words {
+				args = append(args, []byte(w))
+			}
+			return u.Check(table.Find(args[0]).Access(), args, sch).Reason == Allowed
+		}
+		counter := sch.Counters()[rnd.IntN(3)]
+		mid := []uint64{0, 1, 7, 10, 107, 1 << 40}[rnd.IntN(6)]
+		zeros := strings.Repeat("0", 1+rnd.IntN(4))
+		for _, suffix := range []string{"", counter.Columns[0].Suffix} {
+			if suffix != "" {
+				suffix = "." + suffix
+			}
+			spellings := []string{"%s:%d%s", "%s:" + zeros + "%d%s", "%s:{%d}%s", "{%s:%d}%s", "{%s:" + zeros + "%d}%s"}
+			want := may("get", fmt.Sprintf(spellings[0], counter.Name, mid, suffix))
+			var keys []string
+			for _, s := range spellings[1:] {
+				keys = append(keys, fmt.Sprintf(s, counter.Name, mid, suffix))
+			}
+			if counter.Name == "weibo" || suffix != "" {
+				keys = append(keys, fmt.Sprintf("%d%s", mid, suffix), fmt.Sprintf("%s%d%s", zeros, mid, suffix), fmt.Sprintf("{%d}%s", mid, suffix))
+			}
+			for _, key := range keys {
+				if got := may("get", key); got != want {
+					t.Fatalf("~%s: %s is allowed: %v, and %s:%d%s: %v", pattern, key, got, counter.Name, mid, suffix, want)
+				}
+			}
+			if suffix != "" {
+				if got := may("counter.mset", counter.Name, zeros+fmt.Sprint(mid), "5", "COLUMNS", counter.Columns[0].Name); got != want {
+					t.Fatalf("~%s: COUNTER.MSET of %s:%d%s is allowed: %v, and MSET: %v", pattern, counter.Name, mid, suffix, got, want)
+				}
+			}
+			if want {
+				allowed++
+			}
+		}
+	}
+	if allowed < 100 {
+		t.Errorf("only %d posts were allowed", allowed)
+	}
 }

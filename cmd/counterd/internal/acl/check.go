@@ -78,7 +78,7 @@ func (u *User) May(a *command.Access, args [][]byte, sch *schema.Schema) bool {
 		return false
 	}
 	need, single := a.Single()
-	return single && (s.key(args[1], need) || keys{s, sch}.named(args[1], need))
+	return single && keys{s, sch}.Key(args[1], need)
 }
 
 // check is about what a command that is allowed touches.

@@ -14,17 +14,22 @@
 //
 // # Keys
 //
-// A pattern allows a key that it matches as it was sent, up to 256 bytes, or by its full name:
+// A pattern is matched with the names of what a key means, however the key was written: with or without its counter, with
+// leading zeros, with braces. So no spelling of a post is a way around a pattern. A number has these names:
 //
-//	key                              full name
-//	7.cntrn  weibo:{7}.cntrn         weibo:7.cntrn      one number
-//	7        {weibo:7}               weibo:7            a whole post
+//	key                                              full name        short name
+//	7.cntrn  007.cntrn  {7}.cntrn  weibo:{7}.cntrn   weibo:7.cntrn    7.cntrn      one number
+//	7        007        {weibo:7}                    weibo:7          7            a whole post, of the first counter
+//	other:7  other:007                               other:7                       of another one
 //
-// So ~weibo:* is a counter with all its posts, however its keys are written, and ~*.cntrn one column of it. A key
-// without suffix is the whole post: commands on hashes ask for it, whichever fields they name. COUNTER.MGET asks for
-// each post, or where columns are named for these numbers of it. What walks a counter (COUNTER.FIND and its kin) asks for
-// all of it: one pattern that ends in a star and matches all that begins with "weibo:". What walks all data (SCAN,
-// FLUSHALL) asks for all counters that there are. What a command asks stands in its row: see command.Access.
+// The right to a post is the right to each of its numbers. So ~weibo:* is a counter with all its posts, ~weibo:7 one post,
+// and ~*.cntrn one column. A key without suffix is the whole post: commands on hashes ask for it, whichever fields they
+// name. COUNTER.MGET and COUNTER.MSET ask for each post, or where columns are named for these numbers of it, as MGET and
+// MSET do for their keys. A key that means nothing, as no counter or suffix has its name, is its own name.
+//
+// What walks a counter (COUNTER.FIND and its kin) asks for all of it: one pattern that ends in a star and matches all that
+// begins with "weibo:". What walks all data (SCAN, FLUSHALL) asks for all counters that there are. What a command asks
+// stands in its row: see command.Access.
 //
 // # Passwords
 //

@@ -15,53 +15,55 @@ type keys struct {
 
 var _ command.Rights = keys{}
 
-// Key matches the key as it was sent, and then by its full name.
+// Key matches the names of what the key means. A key that means nothing has no other name than itself.
 func (k keys) Key(key []byte, need command.Need) bool {
-	return k.s.key(key, need) || k.named(key, need)
-}
-
-// named matches the key by its full name.
-func (k keys) named(key []byte, need command.Need) bool {
+	if k.s.allKeys {
+		return true
+	}
 	parsed, ok := k.sch.ParseKey(key)
 	if !ok {
-		return false
+		return k.s.key(key, need)
 	}
+	return k.named(parsed.Counter, parsed.Col, parsed.Mid, need)
+}
+
+// named tells whether a pattern matches one of the names of a number, or of the post that it is part of. A whole post is
+// column schema.WholeItem. How a key was written plays no part, so that no spelling is a way around a pattern.
+func (k keys) named(c *schema.Counter, col int, mid uint64, need command.Need) bool {
 	for i := range k.s.patterns {
-		if p := &k.s.patterns[i]; p.need&need == need && p.counter == parsed.Counter.Name {
+		if p := &k.s.patterns[i]; p.need&need == need && p.counter == c.Name {
 			return true
 		}
 	}
 	var room [nameRoom]byte
-	return k.s.key(appendName(room[:0], parsed.Counter, parsed.Col, parsed.Mid), need)
+	short := len(c.Name) + 1 // where the name without the counter begins
+	name := strconv.AppendUint(append(append(room[:0], c.Name...), ':'), mid, 10)
+	if k.s.key(name, need) || c == k.sch.Counters()[0] && k.s.key(name[short:], need) {
+		return true
+	}
+	if col == schema.WholeItem || c.Columns[col].Suffix == "" {
+		return false
+	}
+	name = append(append(name, '.'), c.Columns[col].Suffix...)
+	return k.s.key(name, need) || k.s.key(name[short:], need)
 }
 
 // nameRoom is enough for every full name: two names of 64 bytes and 19 digits.
 const nameRoom = 2*schema.MaxName + 24
 
-// appendName appends a full name, which begins with the counter's.
-func appendName(dst []byte, c *schema.Counter, col int, mid uint64) []byte {
-	dst = append(append(dst, c.Name...), ':')
-	dst = strconv.AppendUint(dst, mid, 10)
-	if col != schema.WholeItem && c.Columns[col].Suffix != "" {
-		dst = append(append(dst, '.'), c.Columns[col].Suffix...)
-	}
-	return dst
-}
-
-// Post matches full names only.
+// Post matches names as Key does.
 func (k keys) Post(counter, mid []byte, columns [][]byte, need command.Need) bool {
 	def := k.sch.CounterNamed(counter)
 	m, ok := schema.ParseMid(mid)
 	if def == nil || !ok {
 		return k.Counter(counter, need)
 	}
-	var room [nameRoom]byte
-	if k.s.key(appendName(room[:0], def, schema.WholeItem, m), need) {
+	if k.s.allKeys || k.named(def, schema.WholeItem, m, need) {
 		return true
 	}
 	for _, name := range columns {
 		col, ok := def.Field(name)
-		if !ok || !k.s.key(appendName(room[:0], def, col, m), need) {
+		if !ok || !k.named(def, col, m, need) {
 			return false
 		}
 	}

@@ -8,8 +8,9 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/glob"
 )
 
-// maxSent is the longest key, in bytes, that is matched as it was sent: a match takes at most as many steps as the
-// pattern and the key are long, multiplied. Longer keys with a meaning have it by leading zeros, and have a full name.
+// maxSent is the longest name, in bytes, that a pattern with a glob in the middle matches: a match takes at most as many
+// steps as the pattern and the name are long, multiplied. Names of posts are shorter; only a key without a meaning, which
+// is its own name, can be longer.
 const maxSent = 256
 
 // kind is how a pattern is matched. Most are a beginning or an end, which takes 2 ns; by package glob it takes 40.
@@ -29,8 +30,7 @@ type pattern struct {
 	kind kind
 	lit  string // of exact, beginning and end
 
-	// counter is the one whose keys it matches, all of them and no others by their full names: NAME:*. It saves making
-	// the name.
+	// counter is the one all of whose posts it matches by their full names: NAME:*. It saves making the name.
 	counter string
 	open    bool // it ends in a star: what it matches it also matches with more behind it
 	need    command.Need

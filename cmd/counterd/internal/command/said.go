@@ -48,7 +48,8 @@ func (cmd *Row[C]) in(category string) bool {
 	case "admin":
 		return cmd.Flags&Admin != 0 || cmd.Is("lastsave") || cmd.Is("role")
 	case "dangerous":
-		return cmd.in("admin") || cmd.Is("keys") || cmd.Is("flushall") || cmd.Is("flushdb") || cmd.Is("info")
+		// COUNTER.UPDATE can empty a counter by one command, as FLUSHALL empties all.
+		return cmd.in("admin") || cmd.Is("keys") || cmd.Is("flushall") || cmd.Is("flushdb") || cmd.Is("info") || cmd.Is("counter.update")
 	case "fast":
 		return cmd.Flags&Fast != 0
 	case "slow":

@@ -70,7 +70,8 @@ func clusterCommand() *row {
 			c.Out.Int(int64(slot.OfKey(args[2])))
 		}),
 		sub("countkeysinslot", 3, command.Stale, "3.0.0", "slot", "Returns how many posts of a hash slot this node has.", runCountKeysInSlot),
-		sub("getkeysinslot", 4, command.Stale, "3.0.0", "slot count", "Returns keys of posts of a hash slot that this node has.", runGetKeysInSlot),
+		asking(sub("getkeysinslot", 4, command.Stale, "3.0.0", "slot count", "Returns keys of posts of a hash slot that this node has.", runGetKeysInSlot),
+			command.AskEverything(command.NeedRead)),
 		sub("count-failure-reports", 3, command.Admin|command.Stale, "3.0.0", "node-id", "Returns 0: that a node is away is said by etcd, not by other nodes.",
 			func(c *client, st *standing, args [][]byte) {
 				if st.Map.Nodes[topology.NodeID(args[2])] == nil {

@@ -4,9 +4,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/dataset"
 	"github.com/counterd/counterd/cmd/counterd/internal/find"
-	"github.com/counterd/counterd/cmd/counterd/internal/idmp"
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
-	"github.com/counterd/counterd/cmd/counterd/internal/resp"
 )
 
 // on makes a handler that sees the call alone one of a connection's.
@@ -120,10 +118,10 @@ func counterCommands() []*row {
 	return []*row{
 		{Name: "counter.mget", Arity: -3, Flags: command.ReadOnly | command.Fast, Group: "counterd", Since: "0.1.0", Complexity: "O(N)",
 			Summary: "Returns all columns of several items, or those that are named: the read of a timeline page.",
-			Syntax:  "counter mid [mid ...] [COLUMNS column [column ...]]", Plan: items.CounterMGet, Asks: askPosts},
+			Syntax:  "counter mid [mid ...] [COLUMNS column [column ...]]", Plan: items.CounterMGet, Asks: command.AskPosts},
 		{Name: "counter.mset", Arity: -4, Flags: command.Write | command.Idmp | command.NoMulti, Group: "counterd", Since: "0.1.0", Complexity: "O(N)",
 			Summary: "Gives all columns of many items their values, or those that are named, as one change, and returns how many items it was told.",
-			Syntax:  "counter mid value [value ...] [mid value [value ...] ...] [COLUMNS column [column ...]]" + command.IdmpSyntax, Plan: items.CounterMSet, Asks: askRows},
+			Syntax:  "counter mid value [value ...] [mid value [value ...] ...] [COLUMNS column [column ...]]" + command.IdmpSyntax, Plan: items.CounterMSet, Asks: command.AskRows},
 		{Name: "counter.mincrby", Arity: -3, Flags: command.Write | command.Idmp | command.Fast, First: 1, Last: -1, Step: 2, Group: "counterd", Since: "0.1.0", Complexity: "O(N)",
 			Summary: "Adds to several counters and returns their new values, or with QUIET how many were added to.",
 			Syntax:  "key increment [key increment ...] [QUIET]" + command.IdmpSyntax, Plan: items.CounterMIncrBy},
@@ -152,45 +150,4 @@ func transactionCommands() []*row {
 		{Name: "unwatch", Arity: 1, Flags: command.NoScript | command.Loading | command.Stale | command.Fast | command.AllowBusy, Group: "transactions", Since: "2.2.0", Complexity: "O(1)",
 			Summary: "Forgets the watched keys.", Run: runUnwatch},
 	}
-}
-
-// askRows asks for the posts of COUNTER.MSET. Who may not write all of the counter must name the columns: how many numbers
-// there are to a post is the schema's to say else.
-func askRows(r command.Rights, args [][]byte) (refused int) {
-	if r.Counter(args[1], command.NeedWrite) {
-		return -1
-	}
-	rows := args[2 : len(args)-idmp.TailLen(args)]
-	for i := len(rows) - 1; i > 0; i-- {
-		if resp.EqualFold(rows[i], "COLUMNS") {
-			columns := rows[i+1:]
-			for at := 0; at < i; at += 1 + len(columns) {
-				if !r.Post(args[1], rows[at], columns, command.NeedWrite) {
-					return 2 + at
-				}
-			}
-			return -1
-		}
-	}
-	return 1
-}
-
-// askPosts asks for the posts of COUNTER.MGET, or where it names columns for these numbers of them.
-func askPosts(r command.Rights, args [][]byte) (refused int) {
-	if r.Counter(args[1], command.NeedRead) {
-		return -1
-	}
-	mids, columns := args[2:], [][]byte(nil)
-	for i, a := range mids {
-		if i > 0 && resp.EqualFold(a, "COLUMNS") {
-			mids, columns = mids[:i], mids[i+1:]
-			break
-		}
-	}
-	for i, mid := range mids {
-		if !r.Post(args[1], mid, columns, command.NeedRead) {
-			return 2 + i
-		}
-	}
-	return -1
 }

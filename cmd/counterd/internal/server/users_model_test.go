@@ -68,7 +68,7 @@ func TestNoWayAround(t *testing.T) {
 	forms := []string{"K", "K", "K K", "K N", "K N K N", "K F", "K F N", "C", "C M", "C M M", "C M COLUMNS F", "C M M COLUMNS F F", "C F", "C F 5", "C WHERE F > 0", "C SET F N", "C INCR F 1 RETURNING NEW", "C MID = M", "W", "W W", "W W W", "K N GET",
 		"K IDMP p N", "K N IDMP p N", "K N K N QUIET", "0", "0 COUNT 100", "0 TYPE string", "COUNTER C", "COLUMN C F", "", "K K K", "K W", "K 0", "C 1 9", "C PARTS 2"}
 	numbers := regexp.MustCompile("[0-9]+")
-	for i, patterns := range [][]string{{"weibo:*"}, {"*.cntrn"}, {"weibo:*.cntcm", "other:*.p"}, {"other:1*"}, {"plain:*", "*.n"}, {"*:3"}} {
+	for i, patterns := range [][]string{{"weibo:*"}, {"*.cntrn"}, {"weibo:*.cntcm", "other:*.p"}, {"other:1*"}, {"plain:*", "*.n"}, {"*:3"}, {"weibo:0*", "other:??"}, {"weibo:[0-1]*", "plain:0?"}} {
 		user := fmt.Sprint("u", i)
 		admin.want("ACL SETUSER "+user+" on nopass +@all ~"+strings.Join(patterns, " ~"), "+OK")
 		may := func(c cell) bool {

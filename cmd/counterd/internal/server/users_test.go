@@ -147,7 +147,7 @@ func TestKeyRights(t *testing.T) {
 			"CLIENT TRACKING ON BCAST PREFIX weibo:|CLIENT TRACKING OFF|CLIENT TRACKING ON|CLIENT TRACKING OFF|" +
 			"OBJECT ENCODING 1|WATCH 1.cntcm|UNWATCH|HSCAN 1 0|DEL 9",
 			"GET other:1.n|GET 1.n|HGETALL other:1|MGET 1.cntcm 1.n|COUNTER.MGET other 1|COUNTER.FIND other|COUNTER.TOP other n 3|COUNTER.UPDATE other SET n 1|SCAN 0|FLUSHALL|FLUSHDB|" +
-				"CLIENT TRACKING ON BCAST|CLIENT TRACKING ON PREFIX weibo: BCAST PREFIX w|CLIENT TRACKING ON BCAST PREFIX 7|CLIENT TRACKING ON BCAST REDIRECT BCAST|" +
+				"CLUSTER GETKEYSINSLOT 0 10|CLIENT TRACKING ON BCAST|CLIENT TRACKING ON PREFIX weibo: BCAST PREFIX w|CLIENT TRACKING ON BCAST PREFIX 7|CLIENT TRACKING ON BCAST REDIRECT BCAST|" +
 				"COUNTER.DIGEST|COUNTER.BLOCKS|COUNTER.DIGEST other|DROP COUNTER other|ADD COLUMN other m hint=4|ADD COUNTER third|MEMORY USAGE other:1|OBJECT ENCODING other:1|WATCH other:1|GET x|" +
 				"COUNTER.MINCRBY 1.cntcm 1 1.n 1|COUNTER.DRAIN 1.cntcm 1.n|EXPIRE other:1 5|EXISTS 1 other:1|DEL 1 other:1|MSET 1.cntcm 1 1.n 1"},
 		{"~*.cntrn", "GET 1.cntrn|GET weibo:1.cntrn|GET {weibo:1}.cntrn|INCRBY 1.cntrn 0|MGET 1.cntrn 2.cntrn|COUNTER.MGET weibo 1 2 COLUMNS repost|COUNTER.MGET weibo 1 columns cntrn|STRLEN 1.cntrn",
@@ -155,9 +155,15 @@ func TestKeyRights(t *testing.T) {
 				"COUNTER.TOP weibo repost 1|COUNTER.UPDATE weibo INCR repost 1|DEL 1|SCAN 0|DROP COLUMN weibo comment|HSET 1 repost 1"},
 		{"%R~weibo:*", "GET 1.cntcm|COUNTER.FIND weibo|COUNTER.MGET weibo 1|HGETALL 1", "INCR 1.cntcm|SET 1.cntcm 1|DEL 1|COUNTER.UPDATE weibo INCR repost 1|COUNTER.DRAIN 1.cntcm|GETDEL 1.cntcm|HSET 1 comment 1|DROP COUNTER weibo"},
 		{"%W~weibo:*", "SET 1.cntcm 5|DEL 9|MSET 1.cntrn 6|EXISTS 1", "GET 1.cntcm|INCR 1.cntcm|SET 1.cntcm 1 GET|COUNTER.FIND weibo|COUNTER.UPDATE weibo INCR repost 1|HGETALL 1|GETSET 1.cntcm 5"},
+		{"~weibo:* -@dangerous", "INCRBY 1.cntcm 0|COUNTER.FIND weibo|COUNTER.DRAIN 9.cntcm|COUNTER.MSET weibo 9 1 1", "GET 1.n|SCAN 0"},
 		{"~weibo:* ~other:*", "SCAN 0|CLIENT TRACKING ON BCAST|CLIENT TRACKING OFF|COUNTER.FIND other|COUNTER.DIGEST|COUNTER.BLOCKS|MGET 1.cntcm 1.n", "GET x|ADD COUNTER third|COUNTER.DIGEST nosuch"},
-		{"~1.cntcm", "GET 1.cntcm", "GET 01.cntcm|GET {1}.cntcm|GET weibo:1.cntcm"},
-		{"~weibo:1", "HGETALL 1|HGETALL weibo:1|COUNTER.MGET weibo 1", "GET 1.cntcm|HGETALL 2|COUNTER.MGET weibo 1 2|COUNTER.MGET weibo 2 1"},
+		{"~1.cntcm", "GET 1.cntcm|GET 01.cntcm|GET {1}.cntcm|GET weibo:1.cntcm|COUNTER.MGET weibo 1 COLUMNS comment|COUNTER.MSET weibo 01 5 COLUMNS comment",
+			"GET 1.cntrn|GET 11.cntcm|HGET 1 comment|COUNTER.MSET weibo 1 5 COLUMNS repost|COUNTER.MSET weibo 1 5 6"},
+		{"~weibo:1", "HGETALL 1|HGETALL weibo:1|COUNTER.MGET weibo 1|GET 1.cntcm|COUNTER.MSET weibo 1 5 6 COLUMNS comment repost|MSET 1.cntcm 5 01.cntrn 6",
+			"GET 10.cntcm|HGETALL 2|COUNTER.MGET weibo 1 2|COUNTER.MGET weibo 2 1|COUNTER.MSET weibo 1 5 2 5 COLUMNS comment|MSET 1.cntcm 5 2.cntcm 6"},
+		{"~weibo:0*", "GET 0.cntcm|GET 00.cntcm", "GET 01.cntcm|GET weibo:01.cntcm|GET weibo:{01}.cntcm|GET {weibo:01}.cntcm|HGETALL 01|HSET 01 comment 1|DEL 01|MGET 0.cntcm 01.cntcm|" +
+			"COUNTER.MGET weibo 01|COUNTER.MSET weibo 01 1 COLUMNS comment|COUNTER.DRAIN 01.cntcm|WATCH 01|COUNTER.MINCRBY 01.cntcm 1"},
+		{"~weibo:??", "GET 10.cntcm|HGETALL 010", "GET 01.cntcm|GET 1.cntcm|HGETALL 01|GET 100.cntcm"},
 		{"", "SCHEMA|DBSIZE|PING|TIME", "GET 1.cntcm|SCAN 0|COUNTER.MGET weibo 1|EXISTS 1"},
 	} {
 		user := fmt.Sprint("u", i)
@@ -460,4 +466,37 @@ func TestUsersInFiles(t *testing.T) {
 	if _, err := New(bad, s.log, s.level); err == nil || !strings.Contains(err.Error(), "aclfile and user: got both") {
 		t.Errorf("users at two places: %v", err)
 	}
+}
+
+// TestReadmeUser gives a user the rights of the README's example, and empties nothing by it. A command that changes posts
+// which it does not name is dangerous.
+func TestReadmeUser(t *testing.T) {
+	readme, err := os.ReadFile("../../../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rules, found := strings.Cut(string(readme), "`ACL SETUSER app on >password ")
+	rules, _, ended := strings.Cut(rules, "`")
+	if !found || !ended {
+		t.Fatal("the README has no example of a user")
+	}
+	s := wireServe(t, nil)
+	admin, app := wireDial(t, s, 2), wireDial(t, s, 2)
+	admin.want("ACL SETUSER app on >password "+rules, "+OK")
+	app.want("AUTH app password", "+OK")
+	app.want("MSET 1.cntcm 5 2.cntrn 7", "+OK")
+	app.want("COUNTER.COUNT weibo", ":2")
+	for _, command := range []string{"COUNTER.UPDATE weibo DEL", "COUNTER.UPDATE weibo SET comment 0", "FLUSHALL", "DROP COUNTER weibo", "KEYS *", "ADD COLUMN weibo x hint=8"} {
+		if got := app.do(command).String(); !strings.HasPrefix(got, "-NOPERM") {
+			t.Errorf("%s: got %s, want NOPERM", command, got)
+		}
+	}
+	app.want("MGET 1.cntcm 2.cntrn", `["5" "7"]`)
+	named := map[string]string{"counter.mset": "it names its posts", "idmp|fence": "it changes no posts", "function|flush": "it changes nothing"}
+	s.commands.Each(func(cmd *row) {
+		dangerous := slices.Contains(cmd.Access().Categories, "@dangerous")
+		if _, ok := named[cmd.Name]; cmd.Flags&command.Write != 0 && cmd.First == 0 && !dangerous && !ok {
+			t.Errorf("%s changes posts that it does not name, and is not in @dangerous", cmd.Name)
+		}
+	})
 }
