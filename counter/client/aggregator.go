@@ -143,9 +143,12 @@ func (a *Aggregator) Incr(ctx context.Context, mid uint64, column string) error 
 }
 
 // Add adds n, which may be negative, to a column of a post, by name or suffix. It returns before anything is sent, but
-// waits where there is no room for another sum. The sum of a tick is one addition to the server: what it makes of
+// waits where there is no room for another sum. A mid above 2^63-1 is refused. The sum of a tick is one addition to the server: what it makes of
 // ranges it makes of the sum.
 func (a *Aggregator) Add(ctx context.Context, mid uint64, column string, n int64) error {
+	if err := checkMid(mid); err != nil { // one such key would have the server refuse the sums of all others
+		return err
+	}
 	id, err := a.column(ctx, column)
 	if err != nil {
 		return err

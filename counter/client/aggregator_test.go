@@ -492,3 +492,24 @@ func TestTableShrinks(t *testing.T) {
 		t.Fatalf("%d sums, most %d", len(tb.sums), tb.most)
 	}
 }
+
+// TestAggregatorMid: a mid that is no post's is refused at once. Sent, it would have the server refuse the sums beside it.
+func TestAggregatorMid(t *testing.T) {
+	f := newFake(t)
+	c := newTest(t, f, Options{})
+	a, err := c.NewAggregator(AggregatorOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, mid := range []uint64{1 << 63, 1<<64 - 1} {
+		if err := a.Incr(t.Context(), mid, "repost"); ClassOf(err) != Permanent || err.Error() != fmt.Sprintf("client: got mid %d, want 0 to 9223372036854775807", mid) {
+			t.Errorf("mid %d: %v, of class %v", mid, err, ClassOf(err))
+		}
+	}
+	if err := a.Incr(t.Context(), 1<<63-1, "repost"); err != nil {
+		t.Error(err)
+	}
+	if err := a.Close(t.Context()); err != nil || f.value("9223372036854775807.cntrn") != 1 {
+		t.Errorf("%v, counted %d", err, f.value("9223372036854775807.cntrn"))
+	}
+}

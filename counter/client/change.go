@@ -34,13 +34,16 @@ func (c *Client) Add(ctx context.Context, mid uint64, column string, n int64) (i
 		return 0, unsent(ctx)
 	}
 	cmd := redis.NewIntCmd(ctx, args...)
-	if err = c.rdb.Process(ctx, once{cmd}); err != nil {
+	if err = c.process(ctx, c.rdb, once{cmd}); err != nil {
 		err = c.again(ctx, err, func() error {
 			cmd = redis.NewIntCmd(ctx, args...)
-			return c.rdb.Process(ctx, once{cmd})
+			return c.process(ctx, c.rdb, once{cmd})
 		}, l.describe(seq, args))
 	}
-	return cmd.Val(), err
+	if err != nil {
+		return 0, err
+	}
+	return cmd.Val(), nil
 }
 
 // Set sets a column of a post. A Set that is repeated does not undo what came between.
@@ -90,6 +93,11 @@ func (c *Client) numbered(ctx context.Context, args []any) (any, error) {
 
 // do sends a command once.
 func (c *Client) do(ctx context.Context, args []any) (any, error) {
+	return attend(ctx, c, func() (any, error) { return c.doNow(ctx, args) })
+}
+
+// doNow is do that leaves contexts to go-redis.
+func (c *Client) doNow(ctx context.Context, args []any) (any, error) {
 	cmd := redis.NewCmd(ctx, args...)
 	err := c.rdb.Process(ctx, once{cmd})
 	return cmd.Val(), err

@@ -80,6 +80,7 @@ type Client struct {
 	options Options
 	cluster bool                 // commands are sent to the owner of their key
 	owners  *redis.ClusterClient // that knows them; nil: none, or it is behind an AutoPipeliner
+	deaf    bool                 // rdb does not look at contexts while it waits for a reply
 	clock   clock
 	budget  *budget
 	lanes   *lanes
@@ -96,7 +97,7 @@ func New(rdb redis.UniversalClient, options Options) (*Client, error) {
 		return nil, err
 	}
 	owners, cluster := rdb.(*redis.ClusterClient)
-	return &Client{rdb: rdb, options: options, cluster: cluster || options.Cluster, owners: owners, clock: realClock,
+	return &Client{rdb: rdb, options: options, cluster: cluster || options.Cluster, owners: owners, deaf: ignoresContexts(rdb), clock: realClock,
 		budget: newBudget(options.RetryPercent, options.RetryBurst),
 		lanes:  newLanes(min(runtime.GOMAXPROCS(0), firstLanes), options.Producers), reading: make(chan struct{}, 1)}, nil
 }

@@ -79,13 +79,23 @@ func (c *Client) numberedMany(ctx context.Context, all [][]any, done func(i int,
 // together sends commands in one pipeline, of which each owner gets its part at the same time. What each was answered is
 // in it.
 func (c *Client) together(ctx context.Context, all [][]any) []*redis.Cmd {
-	cmds := make([]*redis.Cmd, len(all))
-	pipe := c.rdb.Pipeline()
-	for i, args := range all {
-		cmds[i] = redis.NewCmd(ctx, args...)
-		_ = pipe.Process(ctx, once{cmds[i]})
+	cmds, err := attend(ctx, c, func() ([]*redis.Cmd, error) {
+		cmds := make([]*redis.Cmd, len(all))
+		pipe := c.rdb.Pipeline()
+		for i, args := range all {
+			cmds[i] = redis.NewCmd(ctx, args...)
+			_ = pipe.Process(ctx, once{cmds[i]})
+		}
+		_, _ = pipe.Exec(ctx) // each has its own error
+		return cmds, nil
+	})
+	if err != nil {
+		cmds = make([]*redis.Cmd, len(all))
+		for i, args := range all {
+			cmds[i] = redis.NewCmd(ctx, args...)
+			cmds[i].SetErr(err)
+		}
 	}
-	_, _ = pipe.Exec(ctx) // each has its own error
 	return cmds
 }
 

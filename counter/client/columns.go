@@ -40,6 +40,15 @@ func (cs *columns) find(column string) int {
 	return -1
 }
 
+// some are the names of columns by their places.
+func (cs *columns) some(list []int) []string {
+	names := make([]string, len(list))
+	for i, column := range list {
+		names[i] = cs.names[column]
+	}
+	return names
+}
+
 // key is the key of a column of a post: NAME:MID.suffix, or NAME:{MID}.suffix where the key decides which server owns
 // it: servers go by the mid alone, so that a post's columns, in all counters, are on one of them.
 func (cs *columns) key(mid uint64, column int) string {

@@ -50,7 +50,16 @@
 // Pages ask for columns by name, so that a row is never read by the names of a moment ago. The list of columns is the
 // server's SCHEMA, read when it is older than SchemaFor, or lacks a name. One server is asked for a page by one
 // COUNTER.MGET, in parts where it is long; a cluster client of go-redis sends each post's read to its owner, or to a
-// replica, all at the same time. Find, Each, Top, Count and Update are COUNTER.FIND and its kin.
+// replica, all at the same time. Find, Each, Top, Count, Sum, Min, Max, Update and UpdateRows are COUNTER.FIND and its kin.
+// A list of mids that is nil means all posts, and one that is empty means none. A Row has the names of its columns.
+//
+// # Contexts
+//
+// Every call returns when its context ends. By default go-redis waits for a reply as long as its ReadTimeout says, whatever
+// the context says. So a request whose context can end is sent on a goroutine of its own, and left behind there when the
+// context ends: 1 µs a request. With ContextTimeoutEnabled in its options go-redis looks at deadlines itself; requests are
+// then sent directly, and a context that is cancelled without a deadline ends between attempts only. A change whose context
+// ended while it was on its way is in doubt.
 //
 // # Loads
 //
@@ -80,8 +89,10 @@
 //	client.go columns.go                who is asked, and what the columns are
 //	lane.go                             producers and their numbers
 //	retry.go budget.go errors.go        what is sent again, how often, and what an error means
+//	attend.go                           attempts that end with their context
 //	change.go batch.go update.go        changes
-//	read.go find.go                     reads
+//	drain.go setrows.go                 changes of many posts
+//	read.go find.go aggregate.go        reads
 //	aggregator.go shard.go tick.go      sums: what is added, where, and how it is sent
 //	cluster.go                          what is otherwise with the nodes of a cluster
 //	warm.go hook.go

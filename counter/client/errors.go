@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/counterd/counterd/internal/errclass"
+	"github.com/counterd/counterd/schema"
 )
 
 // A class of package errclass is the same number here.
@@ -99,6 +100,20 @@ func (e *ColumnError) Error() string {
 	return fmt.Sprintf("client: counter %q has no column %q", e.Counter, e.Column)
 }
 
+// MidError is a number that is no post's: mids are 0 to 2^63-1. Nothing was sent.
+type MidError struct{ Mid uint64 }
+
+func (e *MidError) Error() string {
+	return fmt.Sprintf("client: got mid %d, want 0 to %d", e.Mid, uint64(schema.MaxMid))
+}
+
+func checkMid(mid uint64) error {
+	if mid > schema.MaxMid {
+		return &MidError{mid}
+	}
+	return nil
+}
+
 // IsTransient reports whether err says that nothing was changed and that the same request may succeed later. It may be
 // made anew then, under any number.
 func IsTransient(err error) bool { return ClassOf(err) == Transient }
@@ -148,6 +163,12 @@ func isOurs(err error) bool {
 		return true
 	}
 	if _, ok := errors.AsType[*BatchSizeError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[*RowError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[*MidError](err); ok {
 		return true
 	}
 	_, ok := errors.AsType[*unsentError](err)

@@ -95,3 +95,36 @@ func ExampleNewHook() {
 	rdb.AddHook(client.NewHook())
 	rdb.Incr(context.Background(), "19089006004.cntrn") // what go-redis repeats counts once
 }
+
+// What was counted is moved on to somewhere else: each repost is in one result of Drain, whatever breaks.
+func ExampleClient_Drain() {
+	posts, err := client.New(redis.NewClient(&redis.Options{}), client.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	rows, err := posts.Drain(context.Background(), []uint64{19089006004, 19089006001}, "repost")
+	for _, row := range rows {
+		if reposts, ok := row.Value("repost"); ok {
+			fmt.Println(row.Mid, "reposts:", reposts)
+		}
+	}
+	if err != nil { // of the rows without a value: they may have been drained where it is in doubt
+		log.Print(client.IsInDoubt(err), err)
+	}
+}
+
+// The posts that a change by condition has changed, as they were before.
+func ExampleClient_UpdateRows() {
+	posts, err := client.New(redis.NewClient(&redis.Options{}), client.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	spam := client.Query{From: 19089000000, Where: []client.Condition{{Column: "repost", Op: ">", Value: 1_000_000}}, Limit: 100}
+	rows, err := posts.UpdateRows(context.Background(), client.ReturnOld, spam, client.Change{Do: client.SetTo, Column: "repost", N: 0})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, row := range rows {
+		fmt.Println(row.Mid, row.Columns, row.Values)
+	}
+}

@@ -45,6 +45,7 @@ type fake struct {
 	fates     func(args []string) fate
 	commands  [][]string // that came, but for what go-redis says of itself
 	slots     string     // what CLUSTER SLOTS answers
+	posts     int        // how many COUNTER.FIND knows
 	goroutine sync.WaitGroup
 }
 
@@ -379,6 +380,8 @@ func (f *fake) apply(name string, args []string) string {
 			reply += bulk(args[0] + "." + map[string]string{"comment": "cntcm", "repost": "cntrn", "attitude": "cntan"}[field])
 		}
 		return reply
+	case "COUNTER.FIND":
+		return f.find(args)
 	case "COUNTER.MINCRBY":
 		return f.minrcby(args, add)
 	case "COUNTER.MSET":
@@ -415,6 +418,42 @@ func (f *fake) minrcby(args []string, add func(key, by string) (string, bool)) s
 		return fmt.Sprintf(":%d\r\n", made)
 	}
 	return all
+}
+
+// find answers pages of the posts 0 to f.posts-1, each with its mid as a value of every column. Without LIMIT it stops at
+// 10,000, as a server does. A cursor is where to go on.
+func (f *fake) find(args []string) string {
+	limit, from, columns, paged := 10_000, 0, 0, false
+	for i, word := range args {
+		switch word {
+		case "LIMIT":
+			limit, _ = strconv.Atoi(args[i+1])
+		case "CURSOR":
+			from, _ = strconv.Atoi(args[i+1])
+			paged = true
+		case "OFFSET":
+			from, _ = strconv.Atoi(args[i+1])
+		case "COLUMNS":
+			columns++
+		}
+	}
+	to := min(from+limit, f.posts)
+	var reply strings.Builder
+	if paged {
+		cursor := "0"
+		if to < f.posts {
+			cursor = strconv.Itoa(to)
+		}
+		fmt.Fprintf(&reply, "*2\r\n$%d\r\n%s\r\n", len(cursor), cursor)
+	}
+	fmt.Fprintf(&reply, "*%d\r\n", max(0, to-from))
+	for mid := from; mid < to; mid++ {
+		fmt.Fprintf(&reply, "*%d\r\n", 1+columns)
+		for range 1 + columns {
+			fmt.Fprintf(&reply, ":%d\r\n", mid)
+		}
+	}
+	return reply.String()
 }
 
 // mset sets rows of which the columns are named. It checks all of them first.

@@ -18,17 +18,30 @@ type Condition struct {
 	Value  int64 // 0 or more
 }
 
-// Query says which posts are meant: all that meet all of it. The zero Query means all posts. To look at very many takes
+// Query says which posts are meant: all that meet all of it. The zero Query means all posts; one with a list of mids that is
+// empty and not nil means none, and then nothing is sent. To look at very many takes
 // the server seconds: give the go-redis client a ReadTimeout that suffices, as a query that ran out of it is not
 // repeated.
 type Query struct {
 	From, To uint64   // a range of mids, both included; To 0: to the last
-	Mids     []uint64 // these, whatever From and To say, where there are any
+	Mids     []uint64 // these, at most 10,000, whatever From and To say; nil: there is no list; empty and not nil: no post
 	Where    []Condition
 	Columns  []string // what is read of them: all columns where none is named
 	Desc     bool     // the newest first: the highest mid
-	Limit    int      // most rows; 0: what the server gives, 100. Each asks for that many at a time
+	Offset   int      // how many rows of Find and Each are left out first
+	// Limit is the most rows that Find gives, or posts that Update changes; 0: all of them. Each gives all of them, and
+	// asks for Limit rows at a time; 0: 100.
+	Limit int
 }
+
+// none reports whether the query means no post by its list.
+func (q *Query) none() bool { return q.Mids != nil && len(q.Mids) == 0 }
+
+// mostRows is how many rows one reply has at most, and mostOffset how many it leaves out.
+const (
+	mostRows   = 10_000
+	mostOffset = 1_000_000
+)
 
 // Found is a post's mid and one of its values.
 type Found struct {
@@ -36,23 +49,54 @@ type Found struct {
 	Value int64
 }
 
-// Find gives the first posts that a query means, in the order of their mids.
+// Find gives the first posts that a query means, in the order of their mids: Limit of them, or all. More than 10,000 are
+// asked for page by page, as Each does it. For very many use Each, which does not hold them all in memory.
 func (c *Client) Find(ctx context.Context, q Query) ([]Row, error) {
+	if q.none() {
+		return nil, nil
+	}
+	if q.Limit <= 0 || q.Limit > mostRows || q.Offset > mostOffset {
+		return c.findAll(ctx, q)
+	}
 	cs, list, err := c.choose(ctx, q.Columns, false)
 	if err != nil {
 		return nil, err
 	}
-	reply, err := c.read(ctx, q.find(cs, list)...)
+	args := q.find(cs, list)
+	if q.Offset > 0 {
+		args = append(args, "OFFSET", q.Offset)
+	}
+	reply, err := c.read(ctx, args...)
 	if err != nil {
 		return nil, err
 	}
-	return rowsOf(reply, len(list))
+	return rowsOf(reply, cs.some(list))
+}
+
+// findAll is Find by pages.
+func (c *Client) findAll(ctx context.Context, q Query) (rows []Row, err error) {
+	pages := q
+	pages.Limit = mostRows
+	for row, err := range c.Each(ctx, pages) {
+		if err != nil {
+			return nil, err
+		}
+		if rows = append(rows, row); len(rows) == q.Limit {
+			break
+		}
+	}
+	return rows, nil
 }
 
 // Each gives all posts that a query means, page by page, and ends with the first error. A post that is changed
 // meanwhile is given as it was when its page was read; none is given twice.
 func (c *Client) Each(ctx context.Context, q Query) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
+		if q.none() {
+			return
+		}
+		q.Limit = min(q.Limit, mostRows)
+		skip := q.Offset
 		cs, list, err := c.choose(ctx, q.Columns, false)
 		if err != nil {
 			yield(Row{}, err)
@@ -65,7 +109,7 @@ func (c *Client) Each(ctx context.Context, q Query) iter.Seq2[Row, error] {
 			var page []any
 			if err == nil {
 				if page, err = slice(reply, 2); err == nil {
-					rows, err = rowsOf(page[1], len(list))
+					rows, err = rowsOf(page[1], cs.some(list))
 				}
 			}
 			if err != nil {
@@ -73,6 +117,10 @@ func (c *Client) Each(ctx context.Context, q Query) iter.Seq2[Row, error] {
 				return
 			}
 			for _, row := range rows {
+				if skip > 0 {
+					skip--
+					continue
+				}
 				if !yield(row, nil) {
 					return
 				}
@@ -85,8 +133,11 @@ func (c *Client) Each(ctx context.Context, q Query) iter.Seq2[Row, error] {
 }
 
 // Top gives the k posts with the highest values of a column among those that a query means, the highest first. Columns,
-// Desc and Limit of the query say nothing here.
+// Desc, Offset and Limit of the query say nothing here.
 func (c *Client) Top(ctx context.Context, column string, k int, q Query) ([]Found, error) {
+	if q.none() {
+		return nil, nil
+	}
 	cs, i, err := c.column(ctx, column)
 	if err != nil {
 		return nil, err
@@ -95,7 +146,7 @@ func (c *Client) Top(ctx context.Context, column string, k int, q Query) ([]Foun
 	if err != nil {
 		return nil, err
 	}
-	rows, err := rowsOf(reply, 1)
+	rows, err := rowsOf(reply, []string{column})
 	if err != nil {
 		return nil, err
 	}
@@ -108,6 +159,9 @@ func (c *Client) Top(ctx context.Context, column string, k int, q Query) ([]Foun
 
 // Count gives how many posts a query means.
 func (c *Client) Count(ctx context.Context, q Query) (int64, error) {
+	if q.none() {
+		return 0, nil
+	}
 	cs, err := c.schema(ctx, c.options.SchemaFor)
 	if err != nil {
 		return 0, err
@@ -137,7 +191,7 @@ func (q *Query) find(cs *columns, list []int) []any {
 // conditions appends which posts are meant.
 func (q *Query) conditions(args []any) []any {
 	switch {
-	case len(q.Mids) > 0:
+	case q.Mids != nil: // none() was asked before
 		args = append(args, "MID", "IN")
 		for _, mid := range q.Mids {
 			args = append(args, mid)
@@ -162,7 +216,7 @@ func (q *Query) conditions(args []any) []any {
 // read sends a query.
 func (c *Client) read(ctx context.Context, args ...any) (any, error) {
 	return ask(ctx, c, func() (any, error) {
-		reply, err := c.do(ctx, args)
+		reply, err := c.doNow(ctx, args)
 		if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
 			err = &slowError{err} // a server that is slow with one is not helped by a second
 		}
@@ -177,7 +231,8 @@ func (e *slowError) Error() string { return "the query took too long: " + e.err.
 func (e *slowError) Unwrap() error { return e.err }
 
 // rowsOf makes rows of [mid, value ...].
-func rowsOf(reply any, values int) ([]Row, error) {
+func rowsOf(reply any, columns []string) ([]Row, error) {
+	values := len(columns)
 	list, err := slice(reply, -1)
 	if err != nil {
 		return nil, err
@@ -192,7 +247,7 @@ func rowsOf(reply any, values int) ([]Row, error) {
 		if err != nil {
 			return nil, err
 		}
-		rows[i] = Row{Mid: uint64(mid), Exists: true, Values: make([]int64, values)}
+		rows[i] = Row{Mid: uint64(mid), Exists: true, Values: make([]int64, values), Columns: columns}
 		for k, field := range fields[1:] {
 			if rows[i].Values[k], err = number(field); err != nil {
 				return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -15,6 +16,17 @@ type Row struct {
 	Mid    uint64
 	Exists bool    // false: no column of it was ever set
 	Values []int64 // of the columns that were asked for, in that order; nil where the post is not there
+	// Columns are the names of Values. All rows of a result share them: they must not be changed. SetRows
+	// does not look at them.
+	Columns []string
+}
+
+// Value is the value of a column by its name. ok is false where the post is not there, or the column was not asked for.
+func (r *Row) Value(column string) (value int64, ok bool) {
+	if i := slices.Index(r.Columns, column); i >= 0 && i < len(r.Values) {
+		return r.Values[i], true
+	}
+	return 0, false
 }
 
 // Get reads a column of a post, by name or suffix; ok is false where there is no such post.
@@ -49,7 +61,10 @@ func (c *Client) Page(ctx context.Context, mids []uint64, columns ...string) ([]
 		if err != nil {
 			return nil, err
 		}
-		rows := make([]Row, len(mids))
+		rows, names := make([]Row, len(mids)), cs.some(list)
+		for i := range rows {
+			rows[i].Columns = names
+		}
 		values := make([]int64, len(mids)*len(list))
 		parts := c.parts(len(mids))
 		errs := make([]error, len(parts))
@@ -231,7 +246,7 @@ func (c *Client) readPosts(ctx context.Context, cs *columns, list []int, mids []
 // that went down is left for another one there. args name it for an error.
 func ask[T any](ctx context.Context, c *Client, once func() (T, error), args ...any) (reply T, err error) {
 	err = c.send(ctx, func() (err error) {
-		reply, err = once()
+		reply, err = attend(ctx, c, once)
 		return err
 	}, func(e *Error) {
 		e.Request = text(args)

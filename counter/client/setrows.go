@@ -17,14 +17,20 @@ const rowsAtOnce = 1000
 // since. In a cluster each post is a command (HSET) of its own, those of many nodes side by side, and the error is the
 // first one of any.
 func (c *Client) SetRows(ctx context.Context, rows []Row, columns ...string) (set int, err error) {
+	if len(rows) == 0 {
+		return 0, nil
+	}
+	if len(columns) > 0 {
+		if err := checkRows(rows, len(columns)); err != nil {
+			return 0, err
+		}
+	}
 	cs, list, err := c.choose(ctx, columns, false)
 	if err != nil {
 		return 0, err
 	}
-	for i := range rows {
-		if len(rows[i].Values) != len(list) {
-			return 0, fmt.Errorf("client: got %d values for post %d, want %d", len(rows[i].Values), rows[i].Mid, len(list))
-		}
+	if err := checkRows(rows, len(list)); err != nil {
+		return 0, err
 	}
 	if c.cluster {
 		return c.setPosts(ctx, cs, list, rows)
@@ -49,6 +55,29 @@ func (c *Client) SetRows(ctx context.Context, rows []Row, columns ...string) (se
 		set += len(part)
 	}
 	return set, nil
+}
+
+// checkRows finds a row with more or fewer values than columns, or with a mid that is none.
+func checkRows(rows []Row, columns int) error {
+	for i := range rows {
+		if got := len(rows[i].Values); got != columns {
+			return &RowError{Mid: rows[i].Mid, Got: got, Want: columns}
+		}
+		if err := checkMid(rows[i].Mid); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RowError is a row of SetRows that has not one value for each column. Nothing was sent.
+type RowError struct {
+	Mid       uint64
+	Got, Want int // values
+}
+
+func (e *RowError) Error() string {
+	return fmt.Sprintf("client: got %d values for post %d, want %d", e.Got, e.Mid, e.Want)
 }
 
 // setPosts is SetRows by a command for each post.

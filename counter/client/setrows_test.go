@@ -32,6 +32,18 @@ func TestSetRows(t *testing.T) {
 	if n, err := c.SetRows(ctx, rows, "cntrn", "comment"); n != 1000 || err == nil || ClassOf(err) != Permanent {
 		t.Errorf("a value out of range: got %d posts, %v", n, err)
 	}
+	sent := len(f.seen("COUNTER.MSET"))
+	fresh := newTest(t, f, Options{Counter: "weibo"})
+	schemas := len(f.seen("SCHEMA"))
+	if _, err := fresh.SetRows(ctx, []Row{{Mid: 1, Values: []int64{1, 2, 3}}}, "cntrn"); ClassOf(err) != Permanent || err.Error() != "client: got 3 values for post 1, want 1" {
+		t.Errorf("a row that is too wide: %v, of class %v", err, ClassOf(err))
+	}
+	if _, err := fresh.SetRows(ctx, []Row{{Mid: 1 << 63, Values: []int64{1}}}, "cntrn"); ClassOf(err) != Permanent || len(f.seen("SCHEMA")) != schemas {
+		t.Errorf("a mid of 2^63: %v, of class %v, or something was sent", err, ClassOf(err))
+	}
+	if _, err := fresh.SetRows(ctx, []Row{{Mid: 1, Values: []int64{1}}}); ClassOf(err) != Permanent || len(f.seen("COUNTER.MSET")) != sent {
+		t.Errorf("a row that is too narrow: %v, of class %v, or something was sent", err, ClassOf(err))
+	}
 	rows[0].Values = nil
 	if n, err := c.SetRows(ctx, rows, "cntrn", "comment"); n != 0 || err == nil || !strings.Contains(err.Error(), "got 0 values for post 0, want 2") {
 		t.Errorf("a row without values: got %d posts, %v", n, err)

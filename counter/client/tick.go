@@ -185,7 +185,7 @@ func ofOne(err error) bool {
 func (s *shard) forgotten(l load) bool {
 	key, _ := l.pairs[0].(string)
 	cmd := redis.NewCmd(s.a.ctx, "IDMP", "LAST", s.producer)
-	err := s.a.c.ownerOf(s.a.ctx, key).Process(s.a.ctx, cmd)
+	err := s.a.c.process(s.a.ctx, s.a.c.ownerOf(s.a.ctx, key), cmd)
 	if err == nil {
 		s.heard = s.a.c.clock.now()
 	}
@@ -197,7 +197,7 @@ func (s *shard) leave() {
 	clock := &s.a.c.clock
 	for attempts := 1; ; attempts++ {
 		err := s.a.c.everywhere(s.a.ctx, func(ctx context.Context, rdb processor) error {
-			return rdb.Process(ctx, redis.NewCmd(ctx, "IDMP", "FENCE", s.producer))
+			return s.a.c.process(ctx, rdb, redis.NewCmd(ctx, "IDMP", "FENCE", s.producer))
 		})
 		if err == nil || ClassOf(err) == Permanent || clock.sleep(s.a.ctx, clock.jitter(attempts)) != nil {
 			break

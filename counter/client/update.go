@@ -24,12 +24,51 @@ const (
 // Update makes changes of all posts that a query means, as one change that counts once however often it has to be sent,
 // and gives how many posts were changed. The server takes 10,000 posts at once: where there are more, and Limit does
 // not say which, it refuses. A post that a change would take out of a column's range stays as it is and is not counted.
-// Columns and Desc of the query say nothing here.
+// Columns, Desc and Offset of the query say nothing here. A query whose list of mids is empty and not nil changes nothing.
 func (c *Client) Update(ctx context.Context, q Query, changes ...Change) (int64, error) {
+	if q.none() {
+		return 0, nil
+	}
 	cs, err := c.schema(ctx, c.options.SchemaFor)
 	if err != nil {
 		return 0, err
 	}
+	reply, err := c.numbered(ctx, q.update(cs, changes))
+	if err != nil {
+		return 0, err
+	}
+	return number(reply)
+}
+
+// Returning is which rows an UpdateRows gives.
+type Returning string
+
+// What an UpdateRows gives of each post.
+const (
+	ReturnOld Returning = "OLD" // what it was before the change
+	ReturnNew Returning = "NEW" // what it is after it; not of Delete
+)
+
+// UpdateRows is Update that gives the posts that it changed, with all their columns. A repeat is answered the same, as
+// long as the answer has less than 64 KiB: some 3,000 posts of three columns; beyond that it is refused as IDMPEXPIRED,
+// in doubt, and a Limit helps.
+func (c *Client) UpdateRows(ctx context.Context, returning Returning, q Query, changes ...Change) ([]Row, error) {
+	if q.none() {
+		return nil, nil
+	}
+	cs, err := c.schema(ctx, 0) // rows have the columns of this moment
+	if err != nil {
+		return nil, err
+	}
+	reply, err := c.numbered(ctx, append(q.update(cs, changes), "RETURNING", string(returning)))
+	if err != nil {
+		return nil, err
+	}
+	return rowsOf(reply, append([]string(nil), cs.names...))
+}
+
+// update is the command that makes changes of what a query means.
+func (q *Query) update(cs *columns, changes []Change) []any {
 	args := q.conditions([]any{"COUNTER.UPDATE", cs.counter})
 	for _, ch := range changes {
 		args = append(args, string(ch.Do))
@@ -43,9 +82,5 @@ func (c *Client) Update(ctx context.Context, q Query, changes ...Change) (int64,
 	if q.Limit > 0 {
 		args = append(args, "LIMIT", q.Limit)
 	}
-	reply, err := c.numbered(ctx, args)
-	if err != nil {
-		return 0, err
-	}
-	return number(reply)
+	return args
 }

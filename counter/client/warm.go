@@ -18,6 +18,12 @@ func (c *Client) Warm(ctx context.Context) error {
 	if _, err := c.schema(ctx, c.options.SchemaFor); err != nil {
 		return err
 	}
+	_, err := attend(ctx, c, func() (struct{}, error) { return struct{}{}, c.warm(ctx) })
+	return err
+}
+
+// warm opens the connections of all nodes.
+func (c *Client) warm(ctx context.Context) error {
 	switch rdb := c.rdb.(type) {
 	case *redis.Client:
 		return warm(ctx, rdb)

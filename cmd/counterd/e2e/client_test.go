@@ -57,9 +57,9 @@ func TestClientCommands(t *testing.T) {
 		same(t, "Get", n, err, 5)
 		same(t, "Get", ok, err, true)
 		row, err := c.Row(ctx, mid)
-		same(t, "Row", fmt.Sprint(row), err, fmt.Sprintf("{%d true [5 0 0]}", mid))
+		same(t, "Row", fmt.Sprint(row), err, fmt.Sprintf("{%d true [5 0 0] [comment repost attitude]}", mid))
 		rows, err := c.Page(ctx, []uint64{mid, 1}, "repost", "comment")
-		same(t, "Page", fmt.Sprint(rows), err, fmt.Sprintf("[{%d true [0 5]} {1 false []}]", mid))
+		same(t, "Page", fmt.Sprint(rows), err, fmt.Sprintf("[{%d true [0 5] [repost comment]} {1 false [] [repost comment]}]", mid))
 		n, ok, err = c.Take(ctx, mid, "comment")
 		same(t, "Take", n, err, 5)
 		same(t, "Take", ok, err, true)
@@ -68,7 +68,7 @@ func TestClientCommands(t *testing.T) {
 		set, err := c.SetRows(ctx, []client.Row{{Mid: mid + 1000, Values: []int64{3, 4}}, {Mid: mid + 2000, Values: []int64{5, 6}}}, "repost", "cntcm")
 		same(t, "SetRows", set, err, 2)
 		rows, err = c.Page(ctx, []uint64{mid + 2000, mid + 1000}, "comment", "repost")
-		same(t, "Page", fmt.Sprint(rows), err, fmt.Sprintf("[{%d true [6 5]} {%d true [4 3]}]", mid+2000, mid+1000))
+		same(t, "Page", fmt.Sprint(rows), err, fmt.Sprintf("[{%d true [6 5] [comment repost]} {%d true [4 3] [comment repost]}]", mid+2000, mid+1000))
 
 		var told []*client.SumsError
 		a, err := c.NewAggregator(client.AggregatorOptions{OnError: func(e *client.SumsError) { told = append(told, e) }})
@@ -185,7 +185,7 @@ func TestClientFind(t *testing.T) {
 		Where: []client.Condition{{Column: "repost", Op: ">", Value: 500}, {Column: "cntcm", Op: "=", Value: 1}}})
 	same(t, "Find", fmt.Sprint(rows), err, fmt.Sprint(expectFound(10, 900, 2)))
 	rows, err = c.Find(ctx, client.Query{Mids: []uint64{5, 2000, 7}})
-	same(t, "Find of a list", fmt.Sprint(rows), err, "[{5 true [2 35 0]} {7 true [1 49 0]}]")
+	same(t, "Find of a list", fmt.Sprint(rows), err, "[{5 true [2 35 0] [comment repost attitude]} {7 true [1 49 0] [comment repost attitude]}]")
 	seen := 0
 	for row, err := range c.Each(ctx, client.Query{Limit: 70, Where: []client.Condition{{Column: "comment", Op: "!=", Value: 0}}}) {
 		if err != nil || row.Values[0] == 0 {
@@ -202,8 +202,30 @@ func TestClientFind(t *testing.T) {
 		client.Change{Do: client.SetTo, Column: "attitude", N: 4}, client.Change{Do: client.Increase, Column: "repost", N: 1000},
 		client.Change{Do: client.Reset, Column: "comment"})
 	same(t, "Update", n, err, 4)
-	rows, err = c.Find(ctx, client.Query{Where: []client.Condition{{Column: "attitude", Op: ">", Value: 0}}})
-	same(t, "what Update changed", fmt.Sprint(rows), err, "[{990 true [0 1930 4]} {993 true [0 1951 4]} {996 true [0 1972 4]} {999 true [0 1993 4]}]")
+	rows, err = c.Find(ctx, client.Query{Columns: []string{"repost"}, Where: []client.Condition{{Column: "attitude", Op: ">", Value: 0}}})
+	same(t, "what Update changed", fmt.Sprint(rows), err, "[{990 true [1930] [repost]} {993 true [1951] [repost]} {996 true [1972] [repost]} {999 true [1993] [repost]}]")
+	rows, err = c.Find(ctx, client.Query{Columns: []string{"repost"}, Where: []client.Condition{{Column: "attitude", Op: ">", Value: 0}}, Offset: 1, Limit: 2})
+	same(t, "Offset", fmt.Sprint(rows), err, "[{993 true [1951] [repost]} {996 true [1972] [repost]}]")
+	rows, err = c.Find(ctx, client.Query{Offset: 998, Columns: []string{"comment"}})
+	same(t, "Offset without Limit", fmt.Sprint(rows), err, "[{998 true [2] [comment]} {999 true [0] [comment]}]")
+	rows, err = c.UpdateRows(ctx, client.ReturnOld, client.Query{Mids: []uint64{990, 993}}, client.Change{Do: client.SetTo, Column: "attitude", N: 9})
+	same(t, "UpdateRows", fmt.Sprint(rows), err, "[{990 true [0 1930 4] [comment repost attitude]} {993 true [0 1951 4] [comment repost attitude]}]")
+	rows, err = c.UpdateRows(ctx, client.ReturnNew, client.Query{Mids: []uint64{990, 1 << 40}}, client.Change{Do: client.Increase, Column: "attitude", N: 1})
+	same(t, "UpdateRows", fmt.Sprint(rows), err, "[{990 true [0 1930 10] [comment repost attitude]}]")
+	ten := client.Query{From: 1, To: 10}
+	n, err = c.Sum(ctx, "repost", ten)
+	same(t, "Sum", n, err, 7*55)
+	n, _, err = c.Min(ctx, "repost", ten)
+	same(t, "Min", n, err, 7)
+	n, found, err := c.Max(ctx, "cntrn", ten)
+	same(t, "Max", n, err, 70)
+	same(t, "Max has a post", found, nil, true)
+	_, found, err = c.Min(ctx, "repost", client.Query{From: 1 << 40})
+	same(t, "Min of no post", found, err, false)
+	rows, err = c.Drain(ctx, []uint64{4, 1 << 40, 5}, "repost", "cntcm")
+	same(t, "Drain", fmt.Sprint(rows), err, "[{4 true [28 1] [repost comment]} {1099511627776 false [] [repost comment]} {5 true [35 2] [repost comment]}]")
+	rows, err = c.Page(ctx, []uint64{4, 5}, "repost")
+	same(t, "what Drain left", fmt.Sprint(rows), err, "[{4 true [0] [repost]} {5 true [0] [repost]}]")
 	n, err = c.Update(ctx, client.Query{From: 10, Limit: 5}, client.Change{Do: client.Delete})
 	same(t, "Update that deletes", n, err, 5)
 	for _, err := range c.Each(ctx, client.Query{Where: []client.Condition{{Column: "share", Op: "=", Value: 1}}}) {
@@ -217,7 +239,7 @@ func TestClientFind(t *testing.T) {
 func expectFound(from, to uint64, limit int) (rows []client.Row) {
 	for mid := to; mid >= from && len(rows) < limit; mid-- {
 		if reposts := int64(mid * 7 % 1000); reposts > 500 && mid%3 == 1 {
-			rows = append(rows, client.Row{Mid: mid, Exists: true, Values: []int64{reposts}})
+			rows = append(rows, client.Row{Mid: mid, Exists: true, Values: []int64{reposts}, Columns: []string{"repost"}})
 		}
 	}
 	return rows
