@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -269,8 +270,32 @@ func TestNewMapRefuses(t *testing.T) {
 		"bad groups":            {{"shard/1", []byte(`{"id":1,"inSync":["` + a + `"],"groups":"0-256"}`), 5}},
 		"two owners": {{"shard/1", []byte(`{"id":1,"inSync":["` + a + `"],"groups":"0-9"}`), 5},
 			{"shard/2", []byte(`{"id":2,"inSync":["` + b + `"],"groups":"9"}`), 5}},
-		"move to itself": {{"move/m", []byte(`{"id":"m","from":1,"to":1,"groups":"1","state":"copying"}`), 5}},
-		"unknown state":  {{"move/m", []byte(`{"id":"m","from":1,"to":2,"groups":"1","state":"gone"}`), 5}},
+		"cluster of too many replicas": {{"cluster", []byte(`{"format":1,"id":"x","minInSync":1,"replicas":9223372036854775807}`), 5}},
+		"last shard of all":            {{"cluster", []byte(`{"format":1,"id":"x","minInSync":1,"lastShard":9223372036854775807}`), 5}},
+		"too many must be in sync":     {{"cluster", []byte(`{"format":1,"id":"x","minInSync":1001}`), 5}},
+		"negative replicas":            {{"cluster", []byte(`{"format":1,"id":"x","minInSync":1,"replicas":-1}`), 5}},
+		"a cluster that is a list":     {{"cluster", []byte(`[1]`), 5}},
+		"a cluster that is null":       {{"cluster", []byte(`null`), 5}},
+		"a number as text":             {{"cluster", []byte(`{"format":"1","id":"x","minInSync":1}`), 5}},
+		"a number with a fraction":     {{"cluster", []byte(`{"format":1.5,"id":"x","minInSync":1}`), 5}},
+		"host with an escape":          {{"node/" + a, []byte(`{"id":"` + a + `","host":"h\u001b[2J","port":1}`), 5}},
+		"zone with an escape":          {{"node/" + a, []byte(`{"id":"` + a + `","host":"h","port":1,"zone":"\u001b[2J"}`), 5}},
+		"version of two lines":         {{"node/" + a, []byte(`{"id":"` + a + `","host":"h","port":1,"version":"1\n2"}`), 5}},
+		"page with an escape":          {{"node/" + a, []byte(`{"id":"` + a + `","host":"h","port":1,"http":"h:1\u0007"}`), 5}},
+		"port of 2^40":                 {{"node/" + a, []byte(`{"id":"` + a + `","host":"h","port":1099511627776}`), 5}},
+		"negative shard of a node":     {{"node/" + a, []byte(`{"id":"` + a + `","host":"h","port":1,"shard":-1}`), 5}},
+		"address with an escape":       {{"live/" + a, []byte(`{"address":"\u001b[31mh:1"}`), 5}},
+		"process of two lines":         {{"live/" + a, []byte(`{"process":"a\r\nb"}`), 5}},
+		"negative offset":              {{"live/" + a, []byte(`{"written":-1}`), 5}},
+		"offset above 64 bits":         {{"live/" + a, []byte(`{"written":18446744073709551616}`), 5}},
+		"shard of the last id":         {{"shard/9223372036854775807", []byte(`{"id":9223372036854775807,"inSync":["` + a + `"]}`), 5}},
+		"shard with too many in sync":  {{"shard/1", manyInSync(1001), 5}},
+		"groups of the wrong type":     {{"shard/1", []byte(`{"id":1,"inSync":["` + a + `"],"groups":[1]}`), 5}},
+		"groups twice":                 {{"shard/1", []byte(`{"id":1,"inSync":["` + a + `"],"groups":"5-1"}`), 5}},
+		"move of no groups":            {{"move/m", []byte(`{"id":"m","from":1,"to":2,"groups":"","state":"copying"}`), 5}},
+		"move from a negative shard":   {{"move/m", []byte(`{"id":"m","from":-1,"to":2,"groups":"1","state":"copying"}`), 5}},
+		"move to itself":               {{"move/m", []byte(`{"id":"m","from":1,"to":1,"groups":"1","state":"copying"}`), 5}},
+		"unknown state":                {{"move/m", []byte(`{"id":"m","from":1,"to":2,"groups":"1","state":"gone"}`), 5}},
 	} {
 		m, err := NewMap(9, kvs)
 		var value *ValueError
@@ -284,6 +309,15 @@ func TestNewMapRefuses(t *testing.T) {
 	if m, err := NewMap(9, []KV{{"cluster2", []byte("?"), 1}, {"later/1", []byte("?"), 1}}); err != nil || m.Created() {
 		t.Errorf("keys of others: got %v, %v", m, err)
 	}
+}
+
+// manyInSync is a shard of n nodes in sync.
+func manyInSync(n int) []byte {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, ",%q", nodeID(i))
+	}
+	return []byte(`{"id":1,"inSync":[` + b.String()[1:] + `]}`)
 }
 
 // FuzzNewMap wants no value to end the process, and each map that came out to hold what it promises.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Format is the one of the values that this program writes. A field that an older program would lose when it rewrites a
@@ -104,8 +105,14 @@ func (m *Map) read(kv KV) error {
 			return &FormatError{c.Format, Format}
 		}
 		if c.ID == "" || c.Format < 1 || c.MinInSync < 1 || c.Replicas < 0 || c.LastShard < 0 {
-			return fmt.Errorf("got id %q, format %d, minInSync %d, replicas %d, lastShard %d: want an id and none below its least", c.ID, c.Format,
+			return fmt.Errorf("got id %.100q, format %d, minInSync %d, replicas %d, lastShard %d: want an id and none below its least", c.ID, c.Format,
 				c.MinInSync, c.Replicas, c.LastShard)
+		}
+		if c.MinInSync > maxInSync || c.Replicas >= maxInSync || c.LastShard > maxShard {
+			return fmt.Errorf("got minInSync %d, replicas %d, lastShard %d: want at most %d, %d and %d", c.MinInSync, c.Replicas, c.LastShard, maxInSync, maxInSync-1, maxShard)
+		}
+		if err := printable("id", c.ID); err != nil {
+			return err
 		}
 		m.Cluster = *c
 		m.Cluster.Revision = kv.Revision
@@ -134,7 +141,7 @@ func (m *Map) read(kv KV) error {
 		l, err := decode[Live](kv.Value)
 		if err == nil && l != nil {
 			l.Revision = kv.Revision
-			err = NodeID(id).Check()
+			err = cmp.Or(NodeID(id).Check(), printable("address", l.Address), printable("process", l.Process))
 		}
 		if err != nil {
 			return err
@@ -199,6 +206,21 @@ func replace[V any](list []*V, v *V, same func(*V) bool, order func(a, b *V) int
 	return slices.Insert(list, i, v)
 }
 
+// What is far above every cluster, and takes neither long nor much memory where a value in etcd says it.
+const (
+	maxInSync = 1000
+	maxShard  = 1 << 30
+)
+
+// printable refuses control characters in a text that tools print and logs show: a value in etcd must not speak to
+// somebody's terminal.
+func printable(what, text string) error {
+	if strings.ContainsFunc(text, unicode.IsControl) {
+		return fmt.Errorf("got %s %.100q, want no control characters", what, text)
+	}
+	return nil
+}
+
 // Check tells what is wrong with an id.
 func (id NodeID) Check() error {
 	if len(id) != 40 || strings.Trim(string(id), "0123456789abcdef") != "" {
@@ -223,7 +245,7 @@ func (n *Node) check(id NodeID) error {
 	if n.Shard < 0 {
 		return fmt.Errorf("got shard %d, want 0 or one", n.Shard)
 	}
-	return n.Start.check()
+	return cmp.Or(n.Start.check(), printable("zone", n.Zone), printable("http", n.HTTP), printable("version", n.Version))
 }
 
 func (s *Shard) check(id ShardID) error {
@@ -234,6 +256,10 @@ func (s *Shard) check(id ShardID) error {
 		return fmt.Errorf("got epoch %d, want at most %d", s.Epoch, uint32(math.MaxUint32))
 	case (s.Epoch == 0) != (s.Primary == ""):
 		return fmt.Errorf("got epoch %d and primary %q, want both or none", s.Epoch, s.Primary)
+	case s.ID > maxShard:
+		return fmt.Errorf("got shard %d, want at most %d", s.ID, maxShard)
+	case len(s.InSync) > maxInSync:
+		return fmt.Errorf("got %d nodes in sync, want at most %d", len(s.InSync), maxInSync)
 	case len(s.InSync) == 0:
 		return errors.New("got nobody in sync, want one node at least")
 	case s.Primary != "" && !s.Has(s.Primary):

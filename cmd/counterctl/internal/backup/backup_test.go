@@ -3,6 +3,8 @@ package backup
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +12,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -466,18 +469,45 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
+// TestHostileIndex: an index with a good checksum that lists a million files without a name is refused at the first one,
+// before there is memory for the others. Sizes that are none are refused as well.
+func TestHostileIndex(t *testing.T) {
+	sealed := func(text string) []byte {
+		sum := sha256.Sum256([]byte(text))
+		return []byte(text + "\n" + hex.EncodeToString(sum[:]) + "\n")
+	}
+	many := sealed(`{"version":1,"files":[{}` + strings.Repeat(",{}", 1_000_000) + `]}`)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := parse(many)
+	runtime.ReadMemStats(&after)
+	if taken := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, ErrDamaged) || taken > 40<<20 {
+		t.Errorf("got %v and took %d MiB for an index of 3 MiB", err, taken>>20)
+	}
+	sum := strings.Repeat("ab", 32)
+	for _, list := range []string{`[{"path":"log/1","sha256":"` + sum + `","bytes":-1}]`, `[{"path":"log/1","sha256":"` + sum + `","bytes":9223372036854775807}]`,
+		`[{"path":"log/1","sha256":"` + sum + `","bytes":1e30}]`, `{}`, `"x"`, `[[]]`, `[{"path":"log/1","sha256":"ab"}]`} {
+		if x, err := parse(sealed(`{"version":1,"files":` + list + `}`)); !errors.Is(err, ErrDamaged) {
+			t.Errorf("%s: got %+v, %v", list, x, err)
+		}
+	}
+	if x, err := parse(sealed(`{"version":1,"files":null}`)); err != nil || len(x.Files) != 0 {
+		t.Errorf("no files: got %+v, %v", x, err)
+	}
+}
+
 // TestPaths: an index with a good checksum names no file outside of the directory.
 func TestPaths(t *testing.T) {
 	dir, err := Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, path := range []string{"/etc/passwd", "../x", "log/../../x", "", ".", "a//b", `..\x`} {
+	for i, path := range []string{"/etc/passwd", "../x", "log/../../x", "", ".", "a//b", `..\x`, "log/a\x00b", "log/\x1b[2J"} {
 		x := &Index{Version: 1, Name: strconv.Itoa(i), Files: []File{{Path: path, SHA256: strings.Repeat("ab", 32)}}}
 		if err := x.write(t.Context(), dir); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := read(t.Context(), dir, x.Name); path != "." && !errors.Is(err, ErrDamaged) {
+		if _, err := read(t.Context(), dir, x.Name); !errors.Is(err, ErrDamaged) {
 			t.Errorf("%q passes: %v", path, err)
 		}
 	}

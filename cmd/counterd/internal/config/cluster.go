@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // Cluster is the part of the configuration about being a node of a cluster.
@@ -46,8 +47,12 @@ func (c *Config) validateCluster(check func(name string, got, least, most int64)
 	check("cluster-announce-port", int64(l.AnnouncePort), 0, 65535)
 	check("cluster-announce-tls-port", int64(l.AnnounceTLSPort), 0, 65535)
 	check("cluster-node-timeout", int64(l.NodeTimeout), minNodeTimeout, maxNodeTimeout)
-	if l.AnnounceHost != "" && strings.ContainsAny(l.AnnounceHost, " \r\n,=") {
-		wrong("cluster-announce-ip: got %q, want an address or a host's name", l.AnnounceHost)
+	// Other nodes refuse a map of the cluster that has such a host, so it must never be written to etcd.
+	if len(l.AnnounceHost) > 255 || strings.ContainsFunc(l.AnnounceHost, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(",=@", r) }) {
+		wrong("cluster-announce-ip: got %.300q, want an address or a host's name", l.AnnounceHost)
+	}
+	if strings.ContainsFunc(l.Zone, unicode.IsControl) {
+		wrong("cluster-zone: got %.300q, want no control characters", l.Zone)
 	}
 	if (l.EtcdCert == "") != (l.EtcdKey == "") {
 		wrong("cluster-etcd-cert and cluster-etcd-key: got one, want both or none")

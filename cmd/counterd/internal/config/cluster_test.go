@@ -39,3 +39,22 @@ func TestCluster(t *testing.T) {
 		})
 	}
 }
+
+// TestAnnounced: what a node writes to etcd of itself is refused where other nodes would refuse to read it.
+func TestAnnounced(t *testing.T) {
+	for host, want := range map[string]bool{"10.0.0.1": true, "fe80::1": true, "node1.example": true, "a b": false, "a@b": false, "a,b": false, "a=b": false, "a\tb": false,
+		"a\x1b[2J": false, "é": false, strings.Repeat("a", 256): false} {
+		c := Default()
+		c.Cluster.AnnounceHost = host
+		if err := c.Validate(); (err == nil) != want {
+			t.Errorf("cluster-announce-ip %.40q: %v", host, err)
+		}
+	}
+	for zone, want := range map[string]bool{"": true, "rack 7": true, "Zürich": true, "a\x1b[2J": false, "a\nb": false} {
+		c := Default()
+		c.Cluster.Zone = zone
+		if err := c.Validate(); (err == nil) != want {
+			t.Errorf("cluster-zone %q: %v", zone, err)
+		}
+	}
+}
