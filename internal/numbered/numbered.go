@@ -8,7 +8,7 @@ package numbered
 import "strings"
 
 // names is in the order in which the documentation lists the commands.
-var names = []string{"INCR", "INCRBY", "DECR", "DECRBY", "INCREX", "HINCRBY", "SET", "GETSET", "SETNX", "GETDEL", "HSET", "HMSET", "HSETNX", "MSET",
+var names = []string{"INCR", "INCRBY", "DECR", "DECRBY", "INCREX", "HINCRBY", "SET", "GETSET", "SETNX", "GETDEL", "HSET", "HMSET", "HSETNX", "MSET", "DEL", "UNLINK", "HDEL",
 	"COUNTER.MINCRBY", "COUNTER.MSET", "COUNTER.DRAIN", "COUNTER.UPDATE", "EXEC"}
 
 var byName = func() map[string]bool {

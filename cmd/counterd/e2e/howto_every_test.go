@@ -30,7 +30,7 @@ var numberedExample = map[string]struct {
 	"INCR": {"INCR %d.cntrn", "101"}, "INCRBY": {"INCRBY %d.cntrn 3", "103"}, "DECR": {"DECR %d.cntrn", "99"}, "DECRBY": {"DECRBY %d.cntrn 3", "97"},
 	"INCREX": {"INCREX %d.cntrn BYINT 5", "105"}, "HINCRBY": {"HINCRBY %d repost 2", "102"}, "SET": {"SET %d.cntrn 7", "7"}, "GETSET": {"GETSET %d.cntrn 8", "8"},
 	"SETNX": {"SETNX %d.cntrn 9", "100"}, "GETDEL": {"GETDEL %d.cntrn", "0"}, "HSET": {"HSET %d repost 4", "4"}, "HMSET": {"HMSET %d repost 4", "4"},
-	"HSETNX": {"HSETNX %d repost 4", "100"}, "MSET": {"MSET %d.cntrn 6", "6"}, "COUNTER.MINCRBY": {"COUNTER.MINCRBY %d.cntrn 5 QUIET", "105"},
+	"HSETNX": {"HSETNX %d repost 4", "100"}, "MSET": {"MSET %d.cntrn 6", "6"}, "DEL": {"DEL %d.cntrn", "0"}, "UNLINK": {"UNLINK %d.cntrn", "0"}, "HDEL": {"HDEL %d repost", "0"}, "COUNTER.MINCRBY": {"COUNTER.MINCRBY %d.cntrn 5 QUIET", "105"},
 	"COUNTER.MSET": {"COUNTER.MSET weibo %d 5 COLUMNS repost", "5"}, "COUNTER.DRAIN": {"COUNTER.DRAIN %d.cntrn", "0"},
 	"COUNTER.UPDATE": {"COUNTER.UPDATE weibo MID = %d INCR repost 1", "101"},
 }

@@ -25,7 +25,7 @@ import redis.clients.jedis.util.SafeEncoder;
  */
 public class CountingExecutor implements CommandExecutor {
   private static final Set<String> CHANGES = Set.of("INCR", "INCRBY", "DECR", "DECRBY", "INCREX", "HINCRBY", "SET", "GETSET",
-      "SETNX", "GETDEL", "HSET", "HMSET", "HSETNX", "MSET", "COUNTER.MINCRBY", "COUNTER.MSET", "COUNTER.DRAIN", "COUNTER.UPDATE");
+      "SETNX", "GETDEL", "HSET", "HMSET", "HSETNX", "MSET", "DEL", "UNLINK", "HDEL", "COUNTER.MINCRBY", "COUNTER.MSET", "COUNTER.DRAIN", "COUNTER.UPDATE");
   private static final SecureRandom RANDOM = new SecureRandom();
 
   private static final class Producer {

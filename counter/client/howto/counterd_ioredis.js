@@ -22,7 +22,7 @@ const { Redis } = require("ioredis");
 
 // All commands that accept a number.
 const CHANGES = new Set(
-  `incr incrby decr decrby increx hincrby set getset setnx getdel hset hmset hsetnx mset
+  `incr incrby decr decrby increx hincrby set getset setnx getdel hset hmset hsetnx mset del unlink hdel
    counter.mincrby counter.mset counter.drain counter.update exec`.split(/\s+/)
 );
 const WINDOW = 64;
