@@ -87,7 +87,7 @@ func takeContext() (*aioContext, error) {
 		return nil, err // no descriptors left
 	}
 	c := &aioContext{fd: fd, bell: os.NewFile(uintptr(fd), "eventfd")}
-	if _, _, errno := unix.RawSyscall(unix.SYS_IO_SETUP, 1, uintptr(unsafe.Pointer(&c.id)), 0); errno != 0 {
+	if _, _, errno := unix.Syscall(unix.SYS_IO_SETUP, 1, uintptr(unsafe.Pointer(&c.id)), 0); errno != 0 {
 		noAIO.Store(errno != unix.EAGAIN && errno != unix.ENOMEM) // those: others have all there is just now
 		return nil, errors.Join(errno, c.bell.Close())
 	}
@@ -106,8 +106,9 @@ func (c *aioContext) giveBack() {
 	}
 }
 
+// close waits for the sync under way, if its event was lost: the runtime has to know of the call.
 func (c *aioContext) close() {
-	_, _, _ = unix.RawSyscall(unix.SYS_IO_DESTROY, c.id, 0, 0)
+	_, _, _ = unix.Syscall(unix.SYS_IO_DESTROY, c.id, 0, 0)
 	_ = c.bell.Close()
 }
 

@@ -55,6 +55,12 @@ func (o *osFile) ReadAt(p []byte, off int64) (int, error) {
 }
 
 // WriteAt does not use os.File.WriteAt, which says 0 after a write that filled the disk halfway.
+//
+// The write is a plain system call, which the runtime of Go knows of. Any write may wait for its disk without end: on a
+// frozen file system, on a network's, or behind too many dirty pages. A call that goes past the runtime (RawSyscall)
+// keeps its processor (P) meanwhile, so the next stop of the world, such as the collector's, never comes, and the whole
+// process stands still. Such a call would take 10 to 19 % less processor time where few clients send one INCR at a time.
+// RWF_NOWAIT of pwritev2(2) does not help: ext4 refuses it for buffered writes, and on a frozen file system it waits too.
 func (o *osFile) WriteAt(p []byte, off int64) (int, error) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
@@ -62,7 +68,7 @@ func (o *osFile) WriteAt(p []byte, off int64) (int, error) {
 	n := 0
 	for n < len(p) && err == nil {
 		var m int
-		m, err = pwrite(fd, p[n:min(len(p), n+maxWrite)], off+int64(n))
+		m, err = unix.Pwrite(fd, p[n:min(len(p), n+maxWrite)], off+int64(n))
 		switch {
 		case err == unix.EINTR:
 			err = nil

@@ -19,6 +19,3 @@ func fsync(f *os.File) error { return f.Sync() }
 
 // fallocate is not offered: the caller extends the file only.
 func fallocate(int, int64) error { return errors.ErrUnsupported }
-
-// pwrite is pwrite(2), once.
-func pwrite(fd int, p []byte, off int64) (int, error) { return unix.Pwrite(fd, p, off) }
