@@ -3,7 +3,6 @@ package counter
 import (
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/internal/slot"
-	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -181,7 +180,7 @@ func (b *Batch) ask() {
 		b.refused = b.s.takesChanges()
 	}
 	b.full, b.now = b.s.tiers.full.Load() && !b.silent, b.s.tiers.clock.Load()
-	b.failing = b.s.log != nil && !b.silent && b.s.log.Failing() && b.s.log.Policy() == persist.SyncAlways
+	b.failing = b.s.log != nil && !b.silent && b.s.log.Doubtful()
 }
 
 // Refusal is why changes are refused now; nil: they are taken. REQUIRES the batch to be open.

@@ -7,7 +7,7 @@ import "github.com/counterd/counterd/persist"
 type sight struct {
 	s       *Store
 	seen    uint64 // log offset behind what was looked at
-	failing bool   // what is not durable must not be shown and the disk takes nothing; asked once a Run
+	failing bool   // the log is Doubtful: what is not safe is told apart from what is; asked once a Run
 	here    bool   // the store was a replica all the time: what it has may be told, whoever else has it
 }
 
@@ -21,11 +21,14 @@ func (v *sight) look() {
 }
 
 // shown tells whether what was looked at may be told now.
-func (v *sight) shown(log *persist.Log) bool {
+func (v *sight) shown(log *persist.Log) bool { return v.safe(log) >= v.seen }
+
+// safe is the log offset below which everything may be told.
+func (v *sight) safe(log *persist.Log) uint64 {
 	if v.here {
-		return log.Visible() >= v.seen
+		return log.Visible()
 	}
-	return log.Shown(v.seen)
+	return min(log.Visible(), log.Confirmed())
 }
 
 // show remembers that what the log has below pos is in the batch's results. A block knows the record of its last change
@@ -37,7 +40,9 @@ func (v *sight) show(pos uint64) { v.seen = max(v.seen, pos) }
 // cannot be told.
 func (v *sight) showSafe(blk *block, op *Op) {
 	log, below := v.s.log, max(blk.logged, v.s.replayed)
-	if !log.Doubts(op.Counter.ID, op.Mid, below) {
+	safe := v.safe(log)
+	if !log.Doubts(op.Counter.ID, op.Mid, safe, below) {
+		v.show(min(safe, below))
 		return
 	}
 	if err := log.Ready(); log.Failed() && err != nil {
@@ -52,7 +57,7 @@ func (v *sight) showSafe(blk *block, op *Op) {
 func (v *sight) showLogged(pos uint64) error {
 	if v.failing {
 		log := v.s.log
-		if pos = max(pos, v.s.replayed); pos > log.Durable() {
+		if pos = max(pos, v.s.replayed); pos > v.safe(log) {
 			if err := log.Ready(); log.Failed() && err != nil {
 				return &UncertainError{Offset: pos, Err: err}
 			}

@@ -35,6 +35,9 @@ func (l *Log) Tick() {
 func (l *Log) tick(due bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.opts.Manual {
+		l.lookAtCalls()
+	}
 	if l.trouble != nil && !l.healing && !l.opts.Now().Before(l.nextHeal) {
 		l.heal()
 	}
@@ -70,6 +73,7 @@ func (l *Log) Close() error {
 		close(l.stop)
 		l.loops.Wait()
 		l.watch.Stop()
+		l.stall.timer.Stop()
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

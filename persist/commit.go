@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync"
 	"time"
 )
 
@@ -12,7 +13,8 @@ import (
 //
 // An error means that the bytes are not safe yet: they stay in memory and are written when the disk is well, but a
 // crash before that loses them; or, an *UnconfirmedError, that another node may not have them. The change was made; it
-// must not be acknowledged, nor reported as not made.
+// must not be acknowledged, nor reported as not made. Where the disk hangs the error matches ErrHang, and comes
+// MaxUnsyncedAge after the call began that does not end.
 func (l *Log) Commit(pos uint64) error {
 	if err := l.CommitHere(pos); err != nil {
 		return err
@@ -27,8 +29,8 @@ func (l *Log) CommitHere(pos uint64) error { return l.reach(pos, (*progress).rea
 // the process, and under SyncAlways a power failure too, nor does another node that takes this one's place. It does
 // what Commit does, but that it does not wait for a disk that fell behind, as who reads adds nothing.
 //
-// Errors as Commit, under SyncAlways and an *UnconfirmedError. Otherwise what is in memory is shown although the disk
-// takes nothing: until it is well, a kill may take it back.
+// Errors as Commit, under SyncAlways, where the disk hangs, and an *UnconfirmedError. Otherwise what is in memory is
+// shown although the disk takes nothing: until it is well, a kill may take it back.
 func (l *Log) Show(pos uint64) error {
 	if err := l.ShowHere(pos); err != nil {
 		return err
@@ -39,7 +41,7 @@ func (l *Log) Show(pos uint64) error {
 // ShowHere is Show for this node alone.
 func (l *Log) ShowHere(pos uint64) error {
 	err := l.reach(pos, (*progress).shown)
-	if l.Policy() != SyncAlways && errors.Is(err, ErrNotReady) {
+	if l.Policy() != SyncAlways && errors.Is(err, ErrNotReady) && !errors.Is(err, ErrHang) {
 		return nil
 	}
 	return err
@@ -60,34 +62,48 @@ func (l *Log) reach(pos uint64, done func(*progress, uint64) bool) error {
 	defer l.mu.Unlock()
 	pos = min(pos, l.tail.position())
 	for !done(&l.progress, pos) {
+		var err error
 		switch {
 		case l.closed:
 			return fmt.Errorf("log: %w", ErrClosed)
 		case l.healing:
-			l.syncDone.Wait()
+			err = l.await(&l.syncDone)
 		case l.trouble != nil:
 			return &NotReadyError{Reason: "the log cannot be written: " + l.trouble.Error(), Err: l.trouble}
 		case l.written.Load() >= pos:
 			if l.syncing {
-				l.syncDone.Wait()
+				err = l.await(&l.syncDone)
 			} else {
 				l.syncOnce()
 			}
 		case l.writing || l.holding():
-			l.writeDone.Wait()
+			err = l.await(&l.writeDone)
 		default:
 			l.writeOnce()
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// Waits reports whether CommitHere(pos) or ShowHere(shown) would wait for a sync or for healing, not only for a write().
+// await waits for others who call the disk; not any longer when it hangs. REQUIRES: mu.
+func (l *Log) await(done *sync.Cond) error {
+	if err := l.hung(); err != nil {
+		return err
+	}
+	done.Wait()
+	return nil
+}
+
+// Waits reports whether CommitHere(pos) or ShowHere(shown) would wait for a sync, for healing or for a disk that stalls,
+// not only for a write().
 func (l *Log) Waits(pos, shown uint64) bool {
 	if l.reached(pos) && l.shown(shown) {
 		return false
 	}
-	if l.Policy() == SyncAlways || l.behind.Load() && !l.reached(pos) {
+	if l.Policy() == SyncAlways || l.behind.Load() && !l.reached(pos) || l.failing.Load() != diskWell {
 		return true
 	}
 	l.mu.Lock()
@@ -106,21 +122,25 @@ func (l *Log) Sync() error {
 // syncTo writes and syncs up to pos. REQUIRES: mu.
 func (l *Log) syncTo(pos uint64) error {
 	for l.durable.Load() < pos {
+		var err error
 		switch {
 		case l.closed:
 			return fmt.Errorf("log: %w", ErrClosed)
 		case l.healing:
-			l.syncDone.Wait()
+			err = l.await(&l.syncDone)
 		case l.trouble != nil:
 			return &NotReadyError{Reason: "the log cannot be written: " + l.trouble.Error(), Err: l.trouble}
 		case l.written.Load() < pos && (l.writing || l.holding()):
-			l.writeDone.Wait()
+			err = l.await(&l.writeDone)
 		case l.written.Load() < pos:
 			l.writeOnce()
 		case l.syncing:
-			l.syncDone.Wait()
+			err = l.await(&l.syncDone)
 		default:
 			l.syncOnce()
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -130,6 +150,7 @@ func (l *Log) syncTo(pos uint64) error {
 // trouble. mu is released meanwhile.
 func (l *Log) writeOnce() {
 	l.writing = true
+	l.stall.begin(roleWrite)
 	l.tail.seal()
 	from, to := l.written.Load(), l.tail.sealed
 	pieces := l.tail.slices(l.pieces[:0], from, to)
@@ -143,6 +164,7 @@ func (l *Log) writeOnce() {
 	clear(pieces)
 	l.pieces = pieces[:0]
 	l.writing = false
+	l.end(roleWrite)
 	if err == nil {
 		l.written.Store(to)
 		l.writtenChain = l.files.chain
@@ -168,6 +190,7 @@ func (l *Log) writeOnce() {
 // mu is released meanwhile.
 func (l *Log) syncOnce() {
 	l.syncing = true
+	l.stall.begin(roleSync)
 	start := l.opts.Now()
 	target, chain := l.written.Load(), l.writtenChain
 	retired := l.files.retired
@@ -176,6 +199,7 @@ func (l *Log) syncOnce() {
 	err := l.files.sync(retired, active, dirDirty)
 	l.mu.Lock()
 	l.syncing = false
+	l.end(roleSync)
 	took := l.opts.Now().Sub(start)
 	l.stats.Syncs++
 	l.stats.LastSync = took

@@ -18,14 +18,14 @@ func TestDoubts(t *testing.T) {
 	in := map[uint64]bool{}
 	check := func(when string, failing, all bool) {
 		t.Helper()
-		if l.Failing() != failing {
-			t.Errorf("%s: failing %v", when, l.Failing())
+		if l.Doubtful() != failing {
+			t.Errorf("%s: failing %v", when, l.Doubtful())
 		}
 		for mid := range uint64(110) {
-			if got := l.Doubts(1, mid, l.Position()); got != (in[mid] || all) {
+			if got := l.Doubts(1, mid, l.Visible(), l.Position()); got != (in[mid] || all) {
 				t.Errorf("%s: item %d in doubt: %v", when, mid, got)
 			}
-			if l.Doubts(2, mid, l.Position()) != all || l.Doubts(1, mid, l.Durable()) {
+			if l.Doubts(2, mid, l.Visible(), l.Position()) != all || l.Doubts(1, mid, l.Visible(), l.Durable()) {
 				t.Errorf("%s: another counter's item, or an old one, is in doubt", when)
 			}
 		}
@@ -68,7 +68,7 @@ func TestManyDoubts(t *testing.T) {
 	if l.Commit(l.Position()) == nil {
 		t.Fatal("committed")
 	}
-	if !l.Doubts(1, 1<<40, l.Position()) {
+	if !l.Doubts(1, 1<<40, l.Visible(), l.Position()) {
 		t.Error("not in doubt")
 	}
 	faulty.Clear()

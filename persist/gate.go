@@ -22,6 +22,7 @@ const (
 	reasonGone           // the directory is not there any more
 	reasonOwner          // the owner says so: Refuse
 	reasonTrouble        // a write or sync failed and the bytes could not be put elsewhere yet
+	reasonHang           // a write or sync does not end
 	reasonSpace          // no room for a next segment and little left in this one
 	reasonFull           // MaxUnsynced reached
 	reasonSlow           // the oldest unsynced byte is older than MaxUnsyncedAge
@@ -73,7 +74,7 @@ func (g *gate) refuse(why reason, err error) {
 			text = "the next log segment cannot be made: " + err.Error()
 		case reasonGone:
 			text = "the data directory is not the one that was opened: " + err.Error()
-		case reasonOwner, reasonFull, reasonSlow:
+		case reasonOwner, reasonHang, reasonFull, reasonSlow:
 			text = err.Error()
 		}
 		if was := g.refusal.Load(); was == nil || was.Reason != text {

@@ -36,7 +36,7 @@ func (l *Log) fail(err error) {
 	if l.trouble == nil {
 		l.trouble = err
 	}
-	if l.failing.Load() == diskWell {
+	if l.failing.Load() != diskFailed {
 		l.failing.Store(diskFails)
 	}
 	l.refuse(reasonTrouble, l.trouble)
@@ -49,6 +49,7 @@ func (l *Log) fail(err error) {
 // heal makes one attempt. REQUIRES: mu, trouble is set, healing is not. mu is released meanwhile.
 func (l *Log) heal() {
 	l.healing = true
+	l.stall.begin(roleHeal)
 	for l.writing || l.syncing { // no one takes a role any more
 		if l.writing {
 			l.writeDone.Wait()
@@ -101,6 +102,7 @@ func (l *Log) heal() {
 		l.opts.Logger.Info("log wrote its unsynced bytes to a new segment", "file", s.path, "bytes", to-from)
 	}
 	l.healing = false
+	l.end(roleHeal)
 	l.writeDone.Broadcast()
 	l.syncDone.Broadcast()
 	l.announce()

@@ -14,7 +14,8 @@ import (
 //
 // One goroutine at a time has the writer's role and one the syncer's; whoever needs a role and finds it free takes
 // it, does the work for all that wait, and wakes them. Both roles work without mu. After a failed write or sync the
-// roles are free but not taken while healing or trouble is set (heal.go).
+// roles are free but not taken while healing or trouble is set (heal.go). A role that is held for too long is not waited
+// for any more (stall.go).
 //
 // Its parts are types of their own, each in its file: progress, gate, appender with the tail, segmentFiles with the
 // segmentMaker. Methods of those embedded are the log's.
@@ -36,7 +37,8 @@ type Log struct {
 	syncing  bool
 	healing  bool
 	trouble  error  // the disk failed and healing did too; nil in service
-	doubt    *doubt // what Doubts found out; nil: not asked since the last healing
+	doubt    *doubt // what Doubts found out; nil: not asked since the disk was well
+	stall    stall
 	closing  bool
 	closed   bool // no role is taken any more
 

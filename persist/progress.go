@@ -10,7 +10,8 @@ type progress struct {
 	policy  atomic.Int32
 	written atomic.Uint64 // all bytes below were given to write()
 	durable atomic.Uint64 // all bytes below survive a power failure
-	failing atomic.Int32  // diskWell, diskFails or diskFailed
+	failing atomic.Int32  // diskWell, diskStalls ...
+	hangs   atomic.Bool   // a call of the disk has not ended for MaxUnsyncedAge: see stall
 	behind  atomic.Bool   // more than half of MaxUnsynced is not durable
 	layout  atomic.Uint64 // changes when the list of segments does, before written passes the change
 	// confirmed is the offset below which all other nodes have the log that must: see quorum.
@@ -20,6 +21,8 @@ type progress struct {
 // How the disk is.
 const (
 	diskWell   = iota
+	diskStalls // a call takes longer than usual; whoever waits for it waits
+	diskHangs  // it takes too long: nobody waits any longer
 	diskFails  // a write or sync failed; the bytes are being put elsewhere, and who waits for them waits
 	diskFailed // that failed too: it is tried again and again
 )
@@ -32,9 +35,6 @@ func (p *progress) Durable() uint64 { return p.durable.Load() }
 
 // Policy returns the sync policy.
 func (p *progress) Policy() SyncPolicy { return SyncPolicy(p.policy.Load()) }
-
-// Shown reports whether Show(pos) has nothing to do.
-func (p *progress) Shown(pos uint64) bool { return p.Visible() >= pos && p.confirmed.Load() >= pos }
 
 // shown reports whether ShowHere(pos) has nothing to do.
 func (p *progress) shown(pos uint64) bool { return p.Visible() >= pos }
@@ -56,9 +56,24 @@ func (p *progress) reached(pos uint64) bool {
 	return p.written.Load() >= pos
 }
 
-// Failing tells whether the disk takes nothing: a write or sync failed, and the bytes are not elsewhere yet. One atomic
-// load.
-func (p *progress) Failing() bool { return p.failing.Load() != diskWell }
+// Doubtful tells whether changes that are not safe must be told apart from those that are (Doubts): the disk stalls or
+// hangs, or it fails under SyncAlways. One atomic load, nearly always.
+func (p *progress) Doubtful() bool {
+	switch p.failing.Load() {
+	case diskWell:
+		return false
+	case diskStalls, diskHangs:
+		return true
+	}
+	return p.Policy() == SyncAlways
+}
 
-// Failed tells whether it is Failing and the bytes could not be put elsewhere either: it may last.
-func (p *progress) Failed() bool { return p.failing.Load() == diskFailed }
+// Failed tells whether the disk takes nothing and it may last: the bytes of a write or sync that failed could not be put
+// elsewhere either, or the disk hangs.
+func (p *progress) Failed() bool {
+	how := p.failing.Load()
+	return how == diskFailed || how == diskHangs
+}
+
+// Hangs tells whether a write or a sync of the log has not ended for MaxUnsyncedAge. One atomic load.
+func (p *progress) Hangs() bool { return p.hangs.Load() }

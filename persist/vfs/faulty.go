@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Faulty wraps an FS and makes chosen calls fail, be short or be late.
+// Faulty wraps an FS and makes chosen calls fail, be short, be late or hang.
 //
 //	f := vfs.NewFaulty(sim)
 //	f.Inject(vfs.Rule{Ops: vfs.OpSync, Glob: "*.aof", Skip: 2, Err: syscall.EIO}) // the third one, once
@@ -89,16 +89,20 @@ type fault struct {
 	short bool
 }
 
-// ask counts the call with all rules, sleeps, and returns the fault.
+// ask counts the call with all rules, sleeps and hangs, and returns the fault.
 func (f *Faulty) ask(kind Op, names ...string) fault {
 	var got fault
 	var delay time.Duration
+	var hangs []<-chan struct{}
 	f.mu.Lock()
 	for _, r := range f.rules {
 		if !r.matches(kind, names...) || !r.due() {
 			continue
 		}
 		delay += r.Delay
+		if r.Until != nil {
+			hangs = append(hangs, r.Until)
+		}
 		if got.err != nil {
 			continue
 		}
@@ -113,6 +117,9 @@ func (f *Faulty) ask(kind Op, names ...string) fault {
 	f.mu.Unlock()
 	if delay > 0 {
 		time.Sleep(delay)
+	}
+	for _, until := range hangs {
+		<-until
 	}
 	return got
 }

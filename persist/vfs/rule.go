@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Rule tells a Faulty which calls to disturb, and how. The zero value fails nothing: give Err, Short or Delay.
+// Rule tells a Faulty which calls to disturb, and how. The zero value fails nothing: give Err, Short, Delay or Until.
 //
 // A rule counts the calls that match Ops and Glob. It lets the first Skip of them through, disturbs the next one,
 // and with Every > 0 each Every-th after it too.
@@ -20,6 +20,8 @@ type Rule struct {
 	Err   error         // what the call returns, wrapped with operation and name; the file system is not asked
 	Short bool          // for OpWrite: write the first half of the bytes, then fail with Err (io.ErrShortWrite if nil)
 	Delay time.Duration // sleep before the call
+
+	Until <-chan struct{} // the call hangs until this channel is closed, and then goes on; nil: it does not hang
 
 	calls int // matching calls so far, under Faulty.mu
 }
