@@ -181,6 +181,7 @@ func (r *Replication) become(next func(end uint64) persist.Lineage) error {
 	err := r.writeLineage(l)
 	r.s.gate.Lock()
 	defer r.s.gate.Unlock()
+	r.changing.Store(false) // together with the new role, so that nobody sees the old one's refusal without its reason
 	if err != nil {
 		r.owe(owedLineage, fmt.Errorf("whose log it is could not be written down: %w", err))
 		return err

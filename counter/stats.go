@@ -145,9 +145,19 @@ func (s *Store) Ready() error {
 	return s.log.Ready()
 }
 
+// DiskHangs tells whether a write or a sync of the log has not ended for 2 s. Changes are refused meanwhile.
+func (s *Store) DiskHangs() bool { return s.log != nil && s.log.Hangs() }
+
 // takesChanges tells why no change may be made, or nil. REQUIRES: there is a log.
 func (s *Store) takesChanges() error {
-	if s.replica.Load() || s.repl.changing.Load() {
+	if s.replica.Load() {
+		return ErrReplica
+	}
+	if s.repl.changing.Load() {
+		// A primary that has to write down whose log it is, as the disk took no writes before, stays a primary.
+		if err := s.log.Ready(); err != nil {
+			return err
+		}
 		return ErrReplica
 	}
 	if err := s.repl.refusal.Load(); err != nil {
