@@ -21,6 +21,17 @@ func (a *Ack) Waits() bool {
 	return a.log != nil && (a.log.Waits(a.pos, a.seen) || !a.here && a.log.Confirmed() < max(a.pos, a.seen))
 }
 
+// WaitsHere is Waits as far as this node is concerned.
+func (a *Ack) WaitsHere() bool { return a.log != nil && a.log.Waits(a.pos, a.seen) }
+
+// Write does what Commit does on this node, and leaves the errors to Commit. Where the log does not wait (WaitsHere) it
+// is one write, which may hang.
+func (a *Ack) Write() {
+	if a.log != nil && a.log.CommitHere(a.pos) == nil {
+		_ = a.log.ShowHere(a.seen)
+	}
+}
+
 // Await is Commit for who does not wait: it has w told when others have what they must have, or will not, and Commit is
 // to be called then. false: Commit may be called now, and does not wait for others.
 func (a *Ack) Await(w persist.Waiter) bool {

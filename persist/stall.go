@@ -19,7 +19,7 @@ import (
 var ErrHang = errors.New("the disk hangs")
 
 // stallLook is the interval at which calls of the disk are looked at while there are some.
-const stallLook = 100 * time.Millisecond
+const stallLook = 50 * time.Millisecond
 
 // roleKind is a kind of calls of the disk. One of each kind is under way at most.
 type roleKind int

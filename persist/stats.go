@@ -25,6 +25,7 @@ type Stats struct {
 	PackedBytes, PackedDisk    int64         // log bytes in those, and what their files take
 	UnsyncedAge                time.Duration // upper bound of the age of the oldest byte not durable; 0: none
 	Trouble                    error         // why the disk's state stops writes; nil in service
+	Stalls                     bool          // a call of the disk has not ended for longer than usual, or hangs
 }
 
 // Stats returns the figures.
@@ -42,5 +43,8 @@ func (l *Log) Stats() Stats {
 		s.UnsyncedAge = l.opts.Now().Sub(l.since)
 	}
 	s.Trouble = l.trouble
+	if how := l.failing.Load(); how == diskStalls || how == diskHangs {
+		s.Stalls = true
+	}
 	return s
 }

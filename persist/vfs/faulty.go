@@ -40,6 +40,7 @@ type Faulty struct {
 	mu    sync.Mutex // guards the rest; not held during calls and delays
 	rules []*Rule
 	fired []string
+	hung  int // calls that hang now
 }
 
 var _ FS = (*Faulty)(nil)
@@ -74,6 +75,13 @@ func (f *Faulty) Fired() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.fired)
+}
+
+// Hanging returns how many calls hang now.
+func (f *Faulty) Hanging() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.hung
 }
 
 // Faults returns the calls that were made to fail, in order, to explain a failing test.
@@ -114,12 +122,16 @@ func (f *Faulty) ask(kind Op, names ...string) fault {
 	if got.err != nil {
 		f.fired = append(f.fired, fmt.Sprintf("%s %s: %v", kind, names[0], got.err))
 	}
+	f.hung += len(hangs)
 	f.mu.Unlock()
 	if delay > 0 {
 		time.Sleep(delay)
 	}
 	for _, until := range hangs {
 		<-until
+		f.mu.Lock()
+		f.hung--
+		f.mu.Unlock()
 	}
 	return got
 }

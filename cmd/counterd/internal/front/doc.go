@@ -22,8 +22,9 @@
 //
 // # What waits
 //
-// Nothing in a loop waits, for it would stop all connections of the loop. A session is in one of three states, which
-// say who may use it:
+// Nothing in a loop waits, for it would stop all connections of the loop; but for a write of the log, which takes some µs.
+// If it takes 20 ms, the session leaves the loop together with the goroutine, and another goroutine goes on with the loop
+// (Session.Stand, relief_epoll.go). A session is in one of three states, which say who may use it:
 //
 //	in its loop  ──(it has to wait)──▶ away: a goroutine of its own goes on with it, by the same code; all may wait there
 //	     ▲                              │
@@ -95,6 +96,7 @@
 //	scratch.go                 the memory that sessions share
 //	lanes.go                   whose turn it is, however a loop hears of who has come
 //	loop_*.go                  loops: by epoll, or portable
+//	relief_epoll.go            a loop goes on although a session waits for the disk in it
 //	socket_*.go sending.go     reading and writing without waiting, and with
 //	handshake.go secure.go     TLS: who is let in, and its record layer
 //	janitor.go memory.go       limits of time; what all sessions hold together, and who is closed for it

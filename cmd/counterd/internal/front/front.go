@@ -34,6 +34,7 @@ type Front struct {
 	failed     stats.Every // handshakes, for the log
 
 	loops     []*loop     // one a processor; connections are dealt to them in turn
+	relief    relief      // of loops
 	listeners []listener  // those for reads only come last
 	drained   *time.Timer // ends what connections may still bring
 
@@ -62,7 +63,7 @@ type Host interface {
 // New makes a front of host that counts in totals. Connections that come by a port for TLS are as secure says.
 func New(host Host, conf *config.Live, totals *stats.Totals, secure *tls.Config, log *slog.Logger) *Front {
 	f := &Front{host: host, config: conf, totals: totals, log: log, started: time.Now(), quit: make(chan struct{}), sessions: make(map[int64]*Session),
-		handshakes: newHandshakes(secure)}
+		handshakes: newHandshakes(secure), relief: newRelief()}
 	f.clock.Store(1)
 	f.memory.over = make(chan struct{}, 1)
 	return f

@@ -52,6 +52,7 @@ func (f *Front) Listen() error {
 		}
 		f.loops = append(f.loops, l)
 	}
+	go f.relief.run(f.loops)
 	f.done.Add(1 + len(f.listeners))
 	go f.janitor()
 	for _, l := range f.listeners {
@@ -150,6 +151,7 @@ func (f *Front) stopLoops() {
 	for _, l := range f.loops {
 		l.stop()
 	}
+	f.relief.stop()
 }
 
 // Addr is the address of the first listener.

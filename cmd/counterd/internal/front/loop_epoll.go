@@ -24,7 +24,8 @@ import (
 // and for the scheduler's notice of each system call.
 //
 // Nothing in a loop waits. A session that must wait leaves it (leave) for a goroutine of its own, which goes on with it
-// and brings it back.
+// and brings it back. A write of the log is waited for in the loop, as it takes some µs. One that takes long keeps its
+// session and its goroutine alone: another goroutine goes on with the loop (relief_epoll.go).
 //
 // Events are edge-triggered, so that a connection is asked for once and the loop and the goroutine need not agree on
 // who hears of it: a loop ignores what is not in it, and coming back asks epoll for the state anew. A read that does
@@ -45,6 +46,8 @@ type loop struct {
 	bell     int        // an eventfd, rung when resumed is not empty any more; -1: closed
 	sessions []*Session // by descriptor; nil: none
 	resumed  []*Session // Resume was called
+
+	shift *shift // of the goroutine that runs the loop
 
 	// The goroutine's.
 	events   [maxTurns]unix.EpollEvent
@@ -74,7 +77,7 @@ func newLoop(f *Front) (*loop, error) {
 	if err := unix.SetNonblock(fd, true); err != nil { // what makes the runtime watch it
 		return nil, os.NewSyscallError("fcntl", err)
 	}
-	l := &loop{front: f, epoll: fd, file: os.NewFile(uintptr(fd), "epoll"), stopped: make(chan struct{}), out: resp.NewArena(roundOut)}
+	l := &loop{front: f, epoll: fd, file: os.NewFile(uintptr(fd), "epoll"), stopped: make(chan struct{}), shift: new(shift), out: resp.NewArena(roundOut)}
 	if l.raw, err = l.file.SyscallConn(); err != nil {
 		return nil, err
 	}
@@ -149,17 +152,25 @@ func (l *loop) silence() {
 	l.bell = -1
 }
 
-// goOnHeld asks again for the sessions that Resume was called for.
-func (l *loop) goOnHeld() {
+// takeResumed takes the sessions that Resume was called for.
+func (l *loop) takeResumed() {
 	l.mu.Lock()
 	l.resuming, l.resumed = l.resumed, l.resuming[:0]
 	l.mu.Unlock()
-	for _, s := range l.resuming {
-		if !s.InLoop() { // it has ended
+}
+
+// goOnHeld asks again for the sessions that were taken. It tells whether the goroutine still runs the loop.
+func (l *loop) goOnHeld() (mine bool) {
+	for i, s := range l.resuming {
+		if s == nil || !s.InLoop() { // done, or it has ended
 			continue
 		}
+		l.resuming[i] = nil
 		s.held = false
-		if l.deliver(s); s.held || !s.InLoop() {
+		if !l.deliver(s) {
+			return false
+		}
+		if s.held || !s.InLoop() {
 			continue
 		}
 		if s.holds.Load() > 0 {
@@ -171,13 +182,11 @@ func (l *loop) goOnHeld() {
 		}
 	}
 	clear(l.resuming)
+	return true
 }
 
-// run serves until stop.
+// run serves until stop, or until another goroutine does.
 func (l *loop) run() {
-	defer close(l.stopped)
-	defer l.silence()
-	defer l.file.Close()
 	wake := func(uintptr) bool { return l.poll() }
 	for {
 		if !l.poll() && l.lanes.idle() {
@@ -185,10 +194,15 @@ func (l *loop) run() {
 			err := l.raw.Read(wake) // sleeps until something is ready
 			l.asleep.Store(false)
 			if err != nil {
+				_ = l.file.Close()
+				l.silence()
+				close(l.stopped)
 				return
 			}
 		}
-		l.cycle()
+		if !l.cycle() {
+			return
+		}
 		runtime.Gosched() // others have their turn too
 	}
 }
@@ -213,27 +227,31 @@ func (l *loop) poll() bool {
 	return n > 0
 }
 
-// cycle serves those who are ready: see lanes.
-func (l *loop) cycle() {
+// cycle serves those who are ready: see lanes. It tells whether the goroutine still runs the loop, as do those that it
+// calls.
+func (l *loop) cycle() (mine bool) {
 	l.lanes.begin()
-	l.arrive()
-	for {
+	return l.arrive() && l.serveAll()
+}
+
+func (l *loop) serveAll() (mine bool) {
+	for mine = true; mine; {
 		switch what, s := l.lanes.next(); what {
 		case stepTurn:
-			l.serve(s)
-			if l.unsent > roundOut-roundRest {
-				l.answer()
+			if mine = l.serve(s); mine && l.unsent > roundOut-roundRest {
+				mine = l.answer()
 			}
 		case stepAnswer:
-			l.answer()
+			mine = l.answer()
 		case stepLook:
-			return
+			return true
 		}
 	}
+	return false
 }
 
 // arrive takes what poll has found.
-func (l *loop) arrive() {
+func (l *loop) arrive() (mine bool) {
 	l.mu.Lock()
 	held := false
 	for _, e := range l.events[:l.n] {
@@ -255,13 +273,15 @@ func (l *loop) arrive() {
 	}
 	l.n = 0
 	l.mu.Unlock()
-	if held {
-		l.goOnHeld()
+	if !held {
+		return true
 	}
+	l.takeResumed()
+	return l.goOnHeld()
 }
 
 // serve gives s a turn, if it can have one.
-func (l *loop) serve(s *Session) {
+func (l *loop) serve(s *Session) (mine bool) {
 	switch {
 	case !s.InLoop(): // away; back, it will be heard of again
 	case s.held && s.conn.closed():
@@ -269,14 +289,15 @@ func (l *loop) serve(s *Session) {
 	case s.held:
 		s.missed = true
 	default:
-		l.turn(s)
+		return l.turn(s)
 	}
+	return true
 }
 
 // turn reads what has arrived at s, as much as one buffer takes, and executes it. Replies that wait for a commit stay
 // in s.out.
-func (l *loop) turn(s *Session) {
-	defer l.recovered(s)
+func (l *loop) turn(s *Session) (mine bool) {
+	defer l.recovered(s, &mine)
 	l.out.Lend(s.out)
 	err := error(nil)
 	if s.cut { // before anything is read: it is behind that
@@ -290,74 +311,83 @@ func (l *loop) turn(s *Session) {
 		l.lanes.took(s, n)
 		if failed != nil {
 			l.end(s, failed)
-			return
+			return true
 		}
 		if n == 0 {
 			s.hup = false // it was about data that was read
 			s.release()
 			if s.notified.Load() {
-				l.deliver(s)
-			} else {
-				s.out.Drop()
+				return l.deliver(s)
 			}
-			return
+			s.out.Drop()
+			return true
 		}
 		if n == len(room) || s.hup || s.conn.more() {
 			l.lanes.push(s)
 		}
 		err = s.received(n, len(room)-n)
 	}
+	if !s.InLoop() {
+		l.relieved(s, err)
+		return false
+	}
 	if err != nil {
 		l.leave(s, err)
-		return
+		return true
 	}
 	if s.cut {
 		l.lanes.push(s)
 	}
 	s.release()
 	if s.handler.Settled() {
-		l.deliver(s)
-		return
+		return l.deliver(s)
 	}
 	l.unsent += s.out.Len()
 	s.answering = true
 	l.answered = append(l.answered, s)
+	return true
 }
 
 // answer ends the turns: the first client's commit writes the log for all. Those of the short lane come first.
-func (l *loop) answer() {
+func (l *loop) answer() (mine bool) {
 	for _, s := range l.answered {
-		if s.short() {
-			l.deliver(s)
+		if s.answering && s.short() && !l.deliver(s) {
+			return false
 		}
 	}
 	for _, s := range l.answered {
-		if s.answering {
-			l.deliver(s)
+		if s.answering && !l.deliver(s) {
+			return false
 		}
 	}
 	clear(l.answered)
 	l.answered, l.unsent = l.answered[:0], 0
 	l.lanes.answered()
+	return true
 }
 
-func (l *loop) deliver(s *Session) {
-	defer l.recovered(s)
+func (l *loop) deliver(s *Session) (mine bool) {
+	defer l.recovered(s, &mine)
 	s.answering, s.settling = false, true
 	err := s.sendAll()
 	s.settling = false
+	if !s.InLoop() {
+		l.relieved(s, err)
+		return false
+	}
 	if err == errHeld {
 		if s.out.Own(); s.out.Cap() > retainOut {
 			s.charge(s.holding())
 		}
-		return
+		return true
 	}
 	if err != nil || s.Closing {
 		l.leave(s, err)
-		return
+		return true
 	}
 	s.out.Drop()
 	s.handler.Publish()
+	return true
 }
 
 // leave lets s go: to wait, or for ever.
@@ -387,8 +417,18 @@ func (l *loop) end(s *Session, err error) {
 	}
 }
 
-// recovered ends s when its code panics.
-func (l *loop) recovered(s *Session) {
+// recovered ends s when its code panics. mine becomes whether the goroutine still runs the loop.
+func (l *loop) recovered(s *Session, mine *bool) {
+	if p := recover(); p != nil {
+		s.Stood()
+		*mine = s.InLoop()
+		s.panicked(p)
+		l.end(s, nil)
+	}
+}
+
+// recoveredAway is recovered for a goroutine that does not run the loop.
+func (l *loop) recoveredAway(s *Session) {
 	if p := recover(); p != nil {
 		s.panicked(p)
 		l.end(s, nil)
@@ -397,7 +437,7 @@ func (l *loop) recovered(s *Session) {
 
 // goOn does for s what could not be done in the loop, and brings it back.
 func (l *loop) goOn(s *Session) {
-	defer l.recovered(s)
+	defer l.recoveredAway(s)
 	err := s.process()
 	if err == nil {
 		err = s.sendAll()
@@ -412,7 +452,7 @@ func (l *loop) goOn(s *Session) {
 
 // begin has s execute what TLS has read of it before it comes to its loop.
 func (l *loop) begin(s *Session) {
-	defer l.recovered(s)
+	defer l.recoveredAway(s)
 	l.comeBack(s)
 }
 

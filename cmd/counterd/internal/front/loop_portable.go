@@ -25,6 +25,23 @@ func (s *Session) rouse() { s.conn.interrupt() }
 // Resume is not called: MayHold is never true.
 func (s *Session) Resume() {}
 
+// Stand does nothing: who waits here keeps nobody.
+func (s *Session) Stand() {}
+
+// Stood does nothing.
+func (s *Session) Stood() {}
+
+// shift is nothing here.
+type shift struct{}
+
+// relief is nothing here: there are no loops.
+type relief struct{}
+
+func newRelief() relief { return relief{} }
+
+func (r *relief) run([]*loop) {}
+func (r *relief) stop()       {}
+
 func (l *loop) end(s *Session, err error) {
 	s.where.Store(ended)
 	s.end(err)

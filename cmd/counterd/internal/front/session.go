@@ -40,6 +40,7 @@ type Session struct {
 	read      int      // bytes that it brought
 
 	loop  *loop
+	shift *shift       // between Stand and Stood
 	where atomic.Int32 // inLoop, away or ended
 
 	// Its loop's: see lanes.

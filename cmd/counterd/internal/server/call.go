@@ -284,6 +284,15 @@ func (c *call) commit() {
 		return
 	}
 	if c.session.InLoop() {
+		if c.ack.WaitsHere() {
+			c.session.Leave()
+			return
+		}
+		c.session.Stand()
+		c.ack.Write()
+		c.session.Stood()
+	}
+	if c.session.InLoop() {
 		if c.session.MayHold() && c.ack.Await(c.session) {
 			c.session.Hold()
 			return
@@ -302,6 +311,13 @@ func (c *call) commit() {
 		}
 	}
 	c.unsureN = 0
+}
+
+// commitBatch is Batch.Commit of the connection's batch.
+func (c *call) commitBatch() error {
+	c.session.Stand()
+	defer c.session.Stood()
+	return c.Batch.Commit()
 }
 
 // withStore calls f with an open batch: the transaction's while EXEC runs, else one opened for the call. The command's
@@ -331,7 +347,7 @@ func (c *call) withStore(exclusive bool, f func(b *counter.Batch) error) error {
 		return err
 	}
 	if exclusive {
-		return c.Batch.Commit()
+		return c.commitBatch()
 	}
 	c.answered(1)
 	return nil

@@ -95,7 +95,7 @@ func (c findConn) turn(ctx context.Context, flags command.Flags, begin func(*cou
 	}
 	done, err = c.take(flags, begin, step)
 	if flags&command.Write != 0 { // a million changes must not wait in memory for the last one
-		err = errors.Join(err, c.Batch.Commit())
+		err = errors.Join(err, c.commitBatch())
 	}
 	return done, err
 }

@@ -159,7 +159,7 @@ func (t *transaction) exec(c *client, num idmp.Number) {
 		}
 		if !c.Batch.TryOnce(once) { // before a look at what is watched: by the first try it has changed
 			c.Batch.End()
-			c.answerOnce(once, c.Batch.Commit())
+			c.answerOnce(once, c.commitBatch())
 			return
 		}
 	}
@@ -185,7 +185,7 @@ func (t *transaction) exec(c *client, num idmp.Number) {
 		idmp.Answer(&c.Out, result)
 	}
 	c.Batch.End()
-	err := c.Batch.Commit()
+	err := c.commitBatch()
 	if tooLong { // an error reply would say that nothing was changed
 		c.Out.Cut(size)
 		c.srv.log.Warn("closing connection", "client", c.ID(), "reason", "replies of a transaction passed their limit", "limit", maxExecReplies)

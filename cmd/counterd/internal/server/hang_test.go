@@ -1,0 +1,70 @@
+package server
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// TestWriteHangs: a write of the log does not end. The connections whose changes wait for it are answered by an error
+// in the end; all others are served meanwhile, whatever event loop they are in. When the write ends, all is as before.
+func TestWriteHangs(t *testing.T) {
+	f := vfs.NewFaulty(vfs.OS())
+	s := wireServeStore(t, t.TempDir(), counter.Options{FS: f, SnapshotGrowth: -1}, nil)
+	loops := runtime.GOMAXPROCS(0)
+	first := wireDial(t, s, 2)
+	writers, idle := make([]*wireClient, 2*loops), make([]*wireClient, 4*loops)
+	for i := range writers {
+		writers[i] = wireDial(t, s, 2)
+		writers[i].want("PING", "+PONG")
+	}
+	for i := range idle {
+		idle[i] = wireDial(t, s, 2)
+		idle[i].want("PING", "+PONG")
+	}
+	hung := make(chan struct{})
+	f.Inject(vfs.Rule{Ops: vfs.OpWrite, Every: 1, Until: hung})
+	first.send("INCR 2.cntrn")
+	until(t, "the write hangs", func() bool { return f.Hanging() == 1 && s.Store().Admin().LogStats().Stalls })
+	for _, c := range writers { // each loop has some
+		c.send("INCR 2.cntrn")
+	}
+	for range 2 { // stalled, and then hanging
+		for _, c := range idle {
+			c.want("PING", "+PONG")
+			c.want("GET 3.cntcm", "nil") // of the block that the hanging write changes
+			c.send("INFO everything")
+			if got := c.read().String(); !strings.Contains(got, "redis_version") {
+				t.Errorf("INFO: got %s", got)
+			}
+		}
+		runtime.GC() // stops the world
+		until(t, "changes are refused", func() bool { return s.Store().Ready() != nil })
+	}
+	for _, c := range writers {
+		if got := c.read().String(); !strings.HasPrefix(got, "-UNCERTAIN ") && !strings.HasPrefix(got, "-MISCONF ") {
+			t.Errorf("a change beside the hanging write: got %s", got)
+		}
+	}
+	idle[0].send("GET 2.cntrn")
+	if got := idle[0].read().String(); !strings.HasPrefix(got, "-UNCERTAIN ") {
+		t.Errorf("the post that the hanging write changes: got %s", got)
+	}
+	idle[0].send("INCR 3.cntrn")
+	if got := idle[0].read().String(); !strings.HasPrefix(got, "-MISCONF ") {
+		t.Errorf("a new change: got %s", got)
+	}
+	f.Clear()
+	close(hung)
+	if got := first.read().String(); got != ":1" {
+		t.Errorf("the change whose write hung and then ended: got %s", got)
+	}
+	until(t, "changes are taken again", func() bool { return s.Store().Ready() == nil })
+	for i, c := range append(append(idle, writers...), first) {
+		c.want(fmt.Sprintf("INCR %d.cntrn", 100+i), ":1")
+	}
+}
