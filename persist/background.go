@@ -77,17 +77,12 @@ func (l *Log) Close() error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.trouble != nil && !l.healing {
+	l.awaitRoles() // also of a disk that hangs
+	if l.trouble != nil {
 		l.heal()
 	}
 	err := l.syncTo(l.tail.position())
-	for l.writing || l.syncing || l.healing {
-		if l.writing {
-			l.writeDone.Wait()
-		} else {
-			l.syncDone.Wait()
-		}
-	}
+	l.awaitRoles()
 	if claim := (Claim{l.durable.Load(), l.files.history.ReplID}); err == nil && claim.Offset > l.claimed && l.refusals[reasonGone] == nil {
 		l.claimMade(claim, l.claims.write(claim)) // nobody appends any more: mu delays nobody
 	}
@@ -105,6 +100,17 @@ func (l *Log) Close() error {
 	}
 	_ = l.claims.close() // what counts of it is durable
 	return err
+}
+
+// awaitRoles waits until nobody calls the disk. REQUIRES: mu.
+func (l *Log) awaitRoles() {
+	for l.writing || l.syncing || l.healing {
+		if l.writing {
+			l.writeDone.Wait()
+		} else {
+			l.syncDone.Wait()
+		}
+	}
 }
 
 // wake sends on a channel of capacity 1 that nobody has to wait for.

@@ -122,8 +122,9 @@ func (l *Log) Sync() error {
 // syncTo writes and syncs up to pos. REQUIRES: mu.
 func (l *Log) syncTo(pos uint64) error {
 	for l.durable.Load() < pos {
-		var err error
+		err := l.hung() // whoever takes a free role of a disk that hangs may hang too
 		switch {
+		case err != nil:
 		case l.closed:
 			return fmt.Errorf("log: %w", ErrClosed)
 		case l.healing:

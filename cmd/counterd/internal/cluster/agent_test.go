@@ -372,3 +372,36 @@ func TestDirectory(t *testing.T) {
 		}
 	}
 }
+
+// TestHangingDisk: a primary whose disk hangs is replaced within a lease, and follows when the disk is well again. One
+// that has nobody to take over goes on serving reads.
+func TestHangingDisk(t *testing.T) {
+	hang := func(w *world, m *machine, on bool) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		m.hangs = on
+	}
+	t.Run("with replicas", func(t *testing.T) {
+		scene(t, three, func(t *testing.T, w *world) {
+			old := w.primary(t)
+			hang(w, old, true)
+			d := until(t, 2*time.Second, "another primary", func() bool { return w.primary(t) != old })
+			t.Logf("another primary %s after the disk was found to hang, with a lease of 2 s", d)
+			w.write(t, time.Second)
+			hang(w, old, false)
+			until(t, 20*time.Second, "the old one in sync again", func() bool { return w.shard(t).Has(old.id) && w.primary(t) != old })
+		})
+	})
+	t.Run("alone", func(t *testing.T) {
+		scene(t, shape{shards: 1, nodes: 1, least: 1}, func(t *testing.T, w *world) {
+			hang(w, w.primary(t), true)
+			time.Sleep(10 * time.Second)
+			w.mu.Lock()
+			st := w.primary(t).proc.standing
+			w.mu.Unlock()
+			if text := st.Readable(time.Now()); text != "" || !st.Primary {
+				t.Errorf("reads are refused: %q", text)
+			}
+		})
+	})
+}

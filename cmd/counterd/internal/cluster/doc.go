@@ -28,6 +28,9 @@
 // it has and that it wants the epoch (Live.Wants); who has the most proposes at once, the others later, by their rank. What
 // comes second conflicts.
 //
+// A primary whose disk hangs, for 2 s, rests while another node in sync is there: reads and changes are refused, and that
+// one takes over. What it could not write was not acknowledged.
+//
 // A primary that reaches none of the others, while etcd shows them alive, lets one of them lead before it makes itself
 // the only one in sync.
 //

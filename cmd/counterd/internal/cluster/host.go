@@ -60,6 +60,7 @@ type LogState struct {
 	Behind bool
 	ReplID string // of the log since the term began
 	Err    error  // why nothing can be written: the disk failed or is full
+	Hangs  bool   // a write or a sync of the log has not ended for 2 s, and may never; Err is set too
 	Posts  uint64 // in memory and on disk
 	Bytes  uint64 // of data, memory and files
 	Ops    uint64 // commands a second, of late

@@ -125,4 +125,19 @@ func (a *Agent) shardEpoch() uint64 {
 }
 
 // rests tells others that they may take over at once.
-func (a *Agent) rests() bool { return a.role.anew || !a.inSync.yields.IsZero() }
+func (a *Agent) rests() bool { return a.role.anew || !a.inSync.yields.IsZero() || a.hangs() }
+
+// hangs tells whether the node leads, its disk hangs, and another one that is in sync is there to lead.
+func (a *Agent) hangs() bool {
+	s := a.shard()
+	if a.role.kind != leading || !a.log.Hangs || s == nil {
+		return false
+	}
+	for _, id := range s.InSync {
+		if id != a.id && a.m.Live[id] != nil {
+			a.fault("another node may lead", a.log.Err)
+			return true
+		}
+	}
+	return false
+}

@@ -58,6 +58,9 @@ func (w *world) server(m *machine, op *attempt) (value int, o outcome, hint *mac
 		if op.read {
 			refusal = st.Readable(time.Now())
 		}
+		if refusal == "" && !op.read && m.hangs {
+			refusal = errHangs.Error()
+		}
 		if refusal != "" || !st.Primary || st.Shard == nil || int(st.Shard.ID)-1 != op.key%w.shards || p.kind != leading {
 			if st.Map != nil {
 				if s := st.Map.Shard(shardID(op.key % w.shards)); s != nil {

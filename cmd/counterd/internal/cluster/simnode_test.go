@@ -37,6 +37,7 @@ type machine struct {
 	terms   []term // of the log, rising
 	running bool   // what the disk says: a process did not end cleanly under this boot
 	behind  bool
+	hangs   bool // its disk: it takes neither changes nor a role
 	cluster string
 	starts  []topology.Start // of its note
 	stale   bool             // its directory is an older copy, which has not caught up with a primary yet
@@ -354,7 +355,10 @@ func (p *proc) enter() bool {
 	}
 }
 
-var errDead = errors.New("the process is dead")
+var (
+	errDead  = errors.New("the process is dead")
+	errHangs = errors.New("the disk hangs")
+)
 
 func (p *proc) note() {
 	select {
@@ -409,6 +413,10 @@ func (p *proc) Follow(id topology.NodeID, _ string, epoch uint64) error {
 	defer p.w.mu.Unlock()
 	if epoch < p.seen {
 		return fmt.Errorf("epoch %d is over", epoch)
+	}
+	if p.m.hangs {
+		p.depose()
+		return errHangs
 	}
 	if p.kind == following && p.epochOf == epoch && p.unfollow != nil {
 		return nil
@@ -493,7 +501,7 @@ func (p *proc) Link() (s LinkState) {
 func (p *proc) Log() (s LogState) {
 	if p.enter() {
 		m := p.m
-		s = LogState{Epoch: m.epoch(), Written: uint64(len(m.log)), Durable: uint64(m.durable), Confirmed: uint64(p.confirmed), Behind: m.behind, ReplID: fmt.Sprint(m.epoch())}
+		s = LogState{Epoch: m.epoch(), Written: uint64(len(m.log)), Durable: uint64(m.durable), Confirmed: uint64(p.confirmed), Behind: m.behind, ReplID: fmt.Sprint(m.epoch()), Hangs: m.hangs}
 		p.w.mu.Unlock()
 	}
 	return s

@@ -67,6 +67,13 @@ func (i *clientInfo) setName(name []byte) bool {
 	return true
 }
 
+// ofSentinel tells whether the connection has a name as redis-sentinel gives to its own: sentinel-<id>-cmd.
+func (i *clientInfo) ofSentinel() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return strings.HasPrefix(i.name, "sentinel-")
+}
+
 // names returns what CLIENT SETNAME and SETINFO set.
 func (i *clientInfo) names() (name, lib, ver string) {
 	i.mu.Lock()

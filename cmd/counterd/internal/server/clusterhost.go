@@ -157,7 +157,7 @@ func (h *clusterHost) Log() cluster.LogState {
 	log := store.Replication()
 	lineage := log.Lineage()
 	st := cluster.LogState{Epoch: log.Epoch(), Written: log.Written(), Durable: log.Durable(), Confirmed: log.Confirmed(), Waiting: log.Awaited(),
-		ReplID: lineage.Current().ReplID.String(), Behind: log.Behind(), Ops: uint64(h.s.sampler.Rates().Commands), Err: store.Ready()}
+		ReplID: lineage.Current().ReplID.String(), Behind: log.Behind(), Ops: uint64(h.s.sampler.Rates().Commands), Err: store.Ready(), Hangs: store.DiskHangs()}
 	st.Posts, st.Bytes = h.used()
 	return st
 }

@@ -40,6 +40,12 @@ func runPing(c *client, args [][]byte) {
 		}
 		return
 	}
+	if store := c.srv.store(); store.DiskHangs() && c.info.ofSentinel() {
+		if err := store.Ready(); err != nil { // no valid reply to Sentinel, which has a replica take over
+			c.StoreError(err)
+			return
+		}
+	}
 	switch len(args) {
 	case 1:
 		c.Out.Status("PONG")

@@ -50,6 +50,12 @@ func TestWriteHangs(t *testing.T) {
 			t.Errorf("a change beside the hanging write: got %s", got)
 		}
 	}
+	sentinel := wireDial(t, s, 2)
+	sentinel.want("CLIENT SETNAME sentinel-0123abcd-cmd", "+OK")
+	sentinel.send("PING")
+	if got := sentinel.read().String(); !strings.HasPrefix(got, "-MISCONF ") {
+		t.Errorf("PING of Sentinel: got %s", got)
+	}
 	idle[0].send("GET 2.cntrn")
 	if got := idle[0].read().String(); !strings.HasPrefix(got, "-UNCERTAIN ") {
 		t.Errorf("the post that the hanging write changes: got %s", got)
@@ -64,6 +70,7 @@ func TestWriteHangs(t *testing.T) {
 		t.Errorf("the change whose write hung and then ended: got %s", got)
 	}
 	until(t, "changes are taken again", func() bool { return s.Store().Ready() == nil })
+	sentinel.want("PING", "+PONG")
 	for i, c := range append(append(idle, writers...), first) {
 		c.want(fmt.Sprintf("INCR %d.cntrn", 100+i), ":1")
 	}
