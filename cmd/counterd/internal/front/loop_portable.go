@@ -25,11 +25,10 @@ func (s *Session) rouse() { s.conn.interrupt() }
 // Resume is not called: MayHold is never true.
 func (s *Session) Resume() {}
 
-// Stand does nothing: who waits here keeps nobody.
-func (s *Session) Stand() {}
+// stand is not called, as no session is in a loop.
+func (l *loop) stand(*Session) {}
 
-// Stood does nothing.
-func (s *Session) Stood() {}
+func (s *Session) stood() {}
 
 // shift is nothing here.
 type shift struct{}

@@ -21,24 +21,17 @@ type shift struct {
 
 const relieved = ^uint64(0)
 
-// Stand tells that what follows may have to wait for the disk, until Stood. It must be in the session's goroutine. Behind
-// Stood the session may be out of its loop. A session that is away needs neither, and nothing happens.
-func (s *Session) Stand() {
-	if !s.InLoop() {
-		return
-	}
-	w := s.loop.shift
+// stand is Stand in a loop.
+func (l *loop) stand(s *Session) {
+	w := l.shift
 	s.shift, w.session = w, s
 	w.state.Store(w.state.Load() + 1)
-	s.front.relief.wake()
+	l.front.relief.wake()
 }
 
-// Stood ends Stand.
-func (s *Session) Stood() {
+// stood ends stand.
+func (s *Session) stood() {
 	w := s.shift
-	if w == nil {
-		return
-	}
 	s.shift = nil
 	if state := w.state.Load(); state == relieved || !w.state.CompareAndSwap(state, state+1) {
 		s.loop.mu.Lock()   // until the relief has done its part
@@ -61,6 +54,7 @@ func (l *loop) relieve(state uint64) {
 		}
 	}
 	w.session.where.Store(away)
+	w.session.limitStand()
 	l.shift = new(shift)
 	l.front.log.Debug("a connection waits for the disk: its event loop goes on without it", "client", w.session.id)
 	go l.takeOver()

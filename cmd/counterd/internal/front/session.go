@@ -40,8 +40,11 @@ type Session struct {
 	read      int      // bytes that it brought
 
 	loop  *loop
-	shift *shift       // between Stand and Stood
-	where atomic.Int32 // inLoop, away or ended
+	shift *shift // between Stand and Stood, in a loop
+	// standing runs between Stand and Stood outside of the loop. Of a session that is taken out of its loop meanwhile it is
+	// set with the loop's mu held.
+	standing *time.Timer
+	where    atomic.Int32 // inLoop, away or ended
 
 	// Its loop's: see lanes.
 	queued bool // it is to have a turn

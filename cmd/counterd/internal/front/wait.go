@@ -87,6 +87,40 @@ func (s *Session) watched(ctx context.Context, mark *atomic.Bool, after time.Dur
 	}
 }
 
+// mostStand is for how long a connection waits for the disk by itself. A change whose own write or sync hangs cannot be
+// answered, as its goroutine is in that call; its client has to be told, so the connection is closed. All who wait for
+// that call are answered by an error before.
+const mostStand = 3 * time.Second
+
+// Stand tells that what follows may have to wait for the disk, until Stood, in the session's goroutine. In a loop it
+// costs two atomic operations. Behind Stood the session may be out of its loop.
+func (s *Session) Stand() {
+	if s.InLoop() {
+		s.loop.stand(s)
+	} else {
+		s.limitStand()
+	}
+}
+
+// limitStand closes the connection if it stands for too long.
+func (s *Session) limitStand() {
+	s.standing = time.AfterFunc(mostStand, func() {
+		s.front.log.Warn("closing connection", "client", s.id, "reason", "the disk does not answer")
+		s.conn.Close()
+	})
+}
+
+// Stood ends Stand.
+func (s *Session) Stood() {
+	if s.shift != nil {
+		s.stood()
+	}
+	if s.standing != nil {
+		s.standing.Stop()
+		s.standing = nil
+	}
+}
+
 // nap is long enough for the runtime to look for what the network has.
 const nap = 20 * time.Microsecond
 

@@ -283,15 +283,13 @@ func (c *call) commit() {
 	if !c.ack.Pending() {
 		return
 	}
-	if c.session.InLoop() {
-		if c.ack.WaitsHere() {
-			c.session.Leave()
-			return
-		}
-		c.session.Stand()
-		c.ack.Write()
-		c.session.Stood()
+	if c.session.InLoop() && c.ack.WaitsHere() {
+		c.session.Leave()
+		return
 	}
+	c.session.Stand()
+	c.ack.Write()
+	c.session.Stood()
 	if c.session.InLoop() {
 		if c.session.MayHold() && c.ack.Await(c.session) {
 			c.session.Hold()
