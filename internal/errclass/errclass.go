@@ -45,7 +45,7 @@ var table = []Row{
 	{"READONLY", Transient, "a replica, or a node that waits to hear its role: the primary takes it"},
 	{"MASTERDOWN", Transient, "a replica without its primary, and `replica-serve-stale-data no`"},
 	{"NOREPLICAS", Transient, "fewer good replicas than `min-replicas-to-write`"},
-	{"MISCONF", Transient, "the disk is full, slow or failing: until it is well"},
+	{"MISCONF", Transient, "the disk is full, slow, failing or hanging: until it is well"},
 	{"OOM", Transient, "`maxmemory` has been passed for a second as the disk cannot keep up, or the system has no memory"},
 	{"IDMPFULL", Transient, "the limits of producers or of their memory are reached"},
 	{"UNBLOCKED", Transient, "`WAIT` ended early, by `CLIENT UNBLOCK` or as the node became a replica"},

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/acl"
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
@@ -28,7 +29,9 @@ func (s *Server) openWeb(conf config.Config) error {
 		o.TLS = s.tls.Server()
 	}
 	s.web = web.New(o)
-	s.web.HandleAnyone("/healthz", http.HandlerFunc(s.serveHealth))
+	for path, judge := range map[string]func() string{"/healthz": s.health, "/livez": alive, "/readyz": s.readable, "/writable": s.writable} {
+		s.web.HandleAnyone(path, serveHealth(judge))
+	}
 	s.web.Handle("/metrics", metrics.Handler(figuresOf{s, new(usage)}, s.log))
 	s.page = page.NewMonitor(&status{Server: s})
 	for _, path := range page.Paths {
@@ -64,8 +67,35 @@ func pageAccess(r *http.Request) page.Access {
 	return page.Access{Slowlog: web.May(r, "slowlog|get"), Clients: web.May(r, "client|list"), Posts: web.May(r, "counter.hot")}
 }
 
-// health is a word of what keeps the server from its work, empty if nothing does. Load balancers and kubelets see it.
+// alive is empty: whoever is answered speaks to a process that lives, also while it loads data or its disk is full.
+func alive() string { return "" }
+
+// health is a word of what keeps the server from its work, empty if nothing does: it serves reads, and its disk takes
+// changes, be they clients' or its primary's. Load balancers and kubelets see it, and the three below.
 func (s *Server) health() string {
+	if word := s.readable(); word != "" {
+		return word
+	}
+	if s.store().Ready() != nil {
+		return "disk failing"
+	}
+	return ""
+}
+
+// writable is a word of what keeps the server from taking changes of clients.
+func (s *Server) writable() string {
+	if word := s.health(); word != "" {
+		return word
+	}
+	if refusal, _ := s.node.Judge(command.Write, false); refusal != "" {
+		word, _, _ := strings.Cut(refusal, " ")
+		return strings.ToLower(word)
+	}
+	return ""
+}
+
+// readable is a word of what keeps the server from serving reads.
+func (s *Server) readable() string {
 	switch {
 	case s.ending.Load():
 		return "ending"
@@ -75,22 +105,21 @@ func (s *Server) health() string {
 	if refusal, _ := s.node.Judge(command.ReadOnly, false); refusal != "" {
 		return "link to the primary down"
 	}
-	if s.store().Ready() != nil {
-		return "disk failing"
-	}
 	return ""
 }
 
-// serveHealth answers 200 while commands are served, 503 and a word while they are not.
-func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request) {
-	word, status := "ok", http.StatusOK
-	if trouble := s.health(); trouble != "" {
-		word, status = trouble, http.StatusServiceUnavailable
+// serveHealth answers 200 while nothing is wrong, 503 and a word while something is.
+func serveHealth(judge func() string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		word, status := "ok", http.StatusOK
+		if trouble := judge(); trouble != "" {
+			word, status = trouble, http.StatusServiceUnavailable
+		}
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.Header().Set("Cache-Control", "no-store")
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(word + "\n"))
 	}
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
-	_, _ = w.Write([]byte(word + "\n"))
 }
 
 // webGuard is who may see what: the users of this server, with the passwords that AUTH takes.

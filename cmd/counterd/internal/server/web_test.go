@@ -43,9 +43,22 @@ func webGet(t testing.TB, s *Server, path, password string) (status int, body st
 
 func withWeb(c *config.Config) { c.MetricsAddr = "127.0.0.1:0" }
 
-// wantHealth looks what /healthz says.
+// wantHealth looks what /healthz says, and whether the other three agree: the process lives; reads are served unless
+// something but the disk is wrong; changes are taken by a primary if all is well.
 func wantHealth(t testing.TB, s *Server, status int, word string) {
 	t.Helper()
+	ready, writable := status, status
+	if word == "disk failing" {
+		ready = 200
+	}
+	if s.node.Replica() {
+		writable = 503
+	}
+	for path, want := range map[string]int{"/livez": 200, "/readyz": ready, "/writable": writable} {
+		if got, body := webGet(t, s, path, ""); got != want {
+			t.Errorf("%s: got %d %q, want %d while /healthz says %q", path, got, body, want, word)
+		}
+	}
 	if got, body := webGet(t, s, "/healthz", ""); got != status || body != word+"\n" {
 		t.Errorf("/healthz: got %d %q, want %d %q", got, body, status, word)
 	}
