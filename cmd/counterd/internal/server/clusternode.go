@@ -26,7 +26,6 @@ type joined struct {
 	agent    *cluster.Agent
 	mover    *move.Mover
 	left     atomic.Bool
-	stall    stall // the agent's goroutine alone
 }
 
 // Join makes the server a node of a cluster, when its store has come and before Serve: it rests until the cluster gives

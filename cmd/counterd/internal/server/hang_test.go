@@ -52,6 +52,9 @@ func TestWriteHangs(t *testing.T) {
 			t.Errorf("a change beside the hanging write: got %s", got)
 		}
 	}
+	if list := s.troubles(); len(list) != 1 || list[0].ID != "disk" || !strings.Contains(list[0].Text, "hangs") {
+		t.Errorf("a node would report %+v", list)
+	}
 	sentinel := wireDial(t, s, 2)
 	sentinel.want("CLIENT SETNAME sentinel-0123abcd-cmd", "+OK")
 	sentinel.send("PING")

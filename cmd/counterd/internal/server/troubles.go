@@ -1,8 +1,6 @@
 package server
 
 import (
-	"time"
-
 	"github.com/counterd/counterd/cmd/internal/topology"
 )
 
@@ -16,36 +14,12 @@ type trouble struct {
 
 // allTroubles are the rows. What concerns etcd, the map and the role is found by package cluster.
 var allTroubles = []trouble{
-	{"disk", topology.SevereError, func(s *Server) string {
+	{"disk", topology.SevereError, func(s *Server) string { // full, failing, or hanging: Ready knows a hanging disk after 2.1 s
 		if err := s.store().Ready(); err != nil {
 			return "the disk takes no writes: " + err.Error()
 		}
-		log := s.store().Replication()
-		if durable := log.Durable(); s.config.Get().AppendFsync != "no" && s.joined.stall.late(time.Now(), log.Written(), durable) {
-			return "the disk hangs: log that was written is not durable for more than 5 seconds"
-		}
 		return ""
 	}},
-}
-
-// stall watches that log which was written becomes durable. One goroutine uses it.
-type stall struct {
-	durable uint64
-	since   time.Time // when something was first seen to wait, or durable to rise; zero: nothing waits
-}
-
-// stalledAfter is for how long nothing becomes durable until the disk counts as hanging. A sync of a slow disk ends before.
-const stalledAfter = 5 * time.Second
-
-func (d *stall) late(now time.Time, written, durable uint64) bool {
-	switch {
-	case durable >= written:
-		d.since = time.Time{}
-		return false
-	case d.since.IsZero() || durable != d.durable:
-		d.durable, d.since = durable, now
-	}
-	return now.Sub(d.since) >= stalledAfter
 }
 
 // troubles are those that last now.
