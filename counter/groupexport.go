@@ -2,6 +2,7 @@ package counter
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -17,6 +18,10 @@ import (
 // GroupImport applies. First what was done for producers, as it was at a log offset, then the posts, block after block,
 // each as it is when it is copied, then what the log says of the groups from that offset on. Whoever has applied the log
 // up to an offset has the groups as they were there: values are absolute, so what a post's copy had already does no harm.
+//
+// What producers did and the log are given only as far as all nodes have them that must (Replication.Confirmed): another
+// store that remembers a change which a failover takes back would answer its repeat as made. Posts are given as they are,
+// since a failover of this store begins the export anew.
 //
 // All methods are safe for concurrent use. It keeps the log from that offset on, so it must be closed.
 type GroupExport struct {
@@ -55,8 +60,25 @@ const (
 	exportScan = 4 << 20
 )
 
-// Export begins to bring groups to another store. The error is ErrInMemory, ErrReplica or ErrClosed.
+// ErrUnconfirmed: what is asked for is not on all nodes yet that must have it. The same may go well in a moment.
+var ErrUnconfirmed = errors.New("counter: not all nodes that must have what is asked for are known to have it yet")
+
+// Export begins to bring groups to another store. The error is ErrInMemory, ErrReplica, ErrClosed, or ErrNotHere where the
+// log says that posts of the groups are not here: an empty copy of them would take the place of the posts elsewhere. It is
+// an *UncertainError where the log cannot be written.
 func (g Groups) Export(set slot.Set) (*GroupExport, error) {
+	x, err := g.export(set)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.s.repl.CommitHere(x.from); err != nil { // it may be that nobody else writes what is appended
+		return nil, errors.Join(err, x.Close())
+	}
+	return x, nil
+}
+
+// export notes where the log stands, and copies what was done for producers up to there.
+func (g Groups) export(set slot.Set) (*GroupExport, error) {
 	s := g.s
 	if s.log == nil {
 		return nil, ErrInMemory
@@ -68,6 +90,9 @@ func (g Groups) Export(set slot.Set) (*GroupExport, error) {
 	defer b.End()
 	if s.Replica() {
 		return nil, ErrReplica
+	}
+	if away := set.Both(s.moving.hidden()); away != (slot.Set{}) {
+		return nil, fmt.Errorf("%w: groups %s", ErrNotHere, away)
 	}
 	x := &GroupExport{s: s, groups: set, pin: s.repl.PinLog(s.log.Position())}
 	l := &s.producers
@@ -99,10 +124,14 @@ func (x *GroupExport) Close() error {
 }
 
 // Producers returns some of what was done for producers in the groups, from a place on that a call before returned, at
-// first 0, and where to go on: about max bytes, and with more only if one producer has more. It ends where next is 0.
+// first 0, and where to go on: about max bytes, and with more only if one producer has more. It ends where next is 0. The
+// error is ErrUnconfirmed until Log's end has come to From.
 func (x *GroupExport) Producers(at, max int) (records []byte, next int, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if x.confirmed() < x.from {
+		return nil, 0, ErrUnconfirmed
+	}
 	if at < 0 || at > len(x.producers) {
 		return nil, 0, fmt.Errorf("counter: producers of %d bytes from byte %d on", len(x.producers), at)
 	}
@@ -115,6 +144,9 @@ func (x *GroupExport) Producers(at, max int) (records []byte, next int, err erro
 	}
 	return x.producers[at:end:end], next, nil
 }
+
+// confirmed is up to where the log is given.
+func (x *GroupExport) confirmed() uint64 { return min(x.s.log.Written(), x.s.log.Confirmed()) }
 
 // ExportPlace is where Rows goes on: a keyspace's number, and a mid. The zero value is the beginning.
 type ExportPlace struct {
@@ -261,8 +293,8 @@ func (s *Store) spaceFrom(space uint32, groups *slot.Set) (*keyspace, uint32) {
 }
 
 // Log appends to dst what the log says of the groups from an offset on, which was From or a next before, as records, and
-// says where to go on, and where the log ends. It returns with about most bytes, or less: what is written is all that
-// there is. The error is of package persist, or ErrClosed.
+// says where to go on, and where the log ends: what is not written and confirmed yet is not there yet. It returns with
+// about most bytes, or less. The error is of package persist, or ErrClosed.
 func (x *GroupExport) Log(dst []byte, from uint64, most int) (records []byte, next, end uint64, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -273,8 +305,8 @@ func (x *GroupExport) Log(dst []byte, from uint64, most int) (records []byte, ne
 	if closed {
 		return dst, from, 0, ErrClosed
 	}
-	if end = s.log.Written(); from > end {
-		return dst, from, end, nil // nothing behind From is written yet
+	if end = x.confirmed(); from > end {
+		return dst, from, end, nil
 	}
 	if x.reader != nil && x.reader.Pos() != from {
 		err = x.reader.Close()
@@ -283,7 +315,7 @@ func (x *GroupExport) Log(dst []byte, from uint64, most int) (records []byte, ne
 	if x.reader == nil && err == nil {
 		x.reader, err = s.log.NewReader(from)
 	}
-	for begin := len(dst); err == nil && len(dst)-begin < most && x.reader.Pos() < from+exportScan; {
+	for begin := len(dst); err == nil && len(dst)-begin < most && x.reader.Pos() < min(end, from+exportScan); {
 		var f *persist.Frame
 		if f, err = x.reader.TryNext(); f == nil || err != nil {
 			break
@@ -293,7 +325,8 @@ func (x *GroupExport) Log(dst []byte, from uint64, most int) (records []byte, ne
 	if err != nil {
 		return dst, from, 0, err
 	}
-	return dst, max(from, x.reader.Pos()), s.log.Written(), nil
+	next = max(from, x.reader.Pos())
+	return dst, next, max(next, x.confirmed()), nil
 }
 
 // appendGroups appends the records of a frame that end behind an offset and have to do with groups.

@@ -17,6 +17,7 @@ import (
 // log and effect are one for who copies a block. NOT safe for concurrent use.
 type GroupImport struct {
 	s      *Store
+	in     Groups
 	move   string
 	groups slot.Set
 
@@ -45,16 +46,22 @@ type sourceProducer struct {
 const maxImport = 256 << 10
 
 // Import begins to take groups over by a move: what is here of them is removed, and nobody sees them until Accept. It may
-// be begun anew at any time, which forgets what came before. Own must not name the groups. Errors as of changes.
+// be begun anew at any time, which forgets what came before, what producers did in the groups included. Own must not name
+// the groups. Errors as of changes.
 func (g Groups) Import(move string, set slot.Set) (*GroupImport, error) {
 	s := g.s
-	if err := s.deleteGroups(set); err != nil {
+	if err := g.deleteGroups(set); err != nil {
 		return nil, err
 	}
-	if _, err := s.logMove(persist.KindImport, move, set); err != nil {
+	if failed := set.Both(g.imported()); failed != (slot.Set{}) {
+		if _, err := g.logMove(persist.KindDrop, move, failed); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := g.logMove(persist.KindImport, move, set); err != nil {
 		return nil, err
 	}
-	i := &GroupImport{s: s, move: move, groups: set, names: make(map[uint32]sourceProducer)}
+	i := &GroupImport{s: s, in: g, move: move, groups: set, names: make(map[uint32]sourceProducer)}
 	i.play = &replayer{s: s, b: s.NewBatch(), merged: true}
 	i.play.b.silent = true
 	return i, nil
@@ -65,7 +72,7 @@ func (i *GroupImport) Posts() uint64 { return i.posts }
 
 // Apply takes records of the source's GroupExport over. end is the log offset behind them, and done how many bytes of them
 // were taken over: with an error those before the record that it speaks of, whose others may be given again. The error
-// matches ErrBehind, ErrMaxMemory, ErrNotReady, ErrReplica, ErrClosed or ErrNotImporting, is a *ProducersFullError, or
+// matches ErrBehind, ErrMaxMemory, ErrNotReady, ErrReplica, ErrDeposed, ErrClosed or ErrNotImporting, is a *ProducersFullError, or
 // matches persist.ErrCorrupt where they are no records of these groups. After any other memory may lack what the log has:
 // the groups are to be dropped.
 func (i *GroupImport) Apply(records []byte) (end uint64, done int, err error) {
@@ -83,8 +90,8 @@ func (i *GroupImport) Apply(records []byte) (end uint64, done int, err error) {
 
 // flush removes what came so far: the source removed all posts.
 func (i *GroupImport) flush() (n int, end uint64, err error) {
-	if err = i.s.deleteGroups(i.groups); err == nil {
-		end, err = i.s.logMove(persist.KindImport, i.move, i.groups)
+	if err = i.in.deleteGroups(i.groups); err == nil {
+		end, err = i.in.logMove(persist.KindImport, i.move, i.groups)
 	}
 	if err != nil {
 		return 0, 0, err
@@ -123,6 +130,9 @@ func (i *GroupImport) some(records []byte) (n int, end uint64, err error) {
 func (i *GroupImport) ready() error {
 	s := i.s
 	if err := s.takesChanges(); err != nil {
+		return err
+	}
+	if err := i.in.leads(); err != nil {
 		return err
 	}
 	if s.tiers.full.Load() {

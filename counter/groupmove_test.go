@@ -280,17 +280,17 @@ func (m *movers) advance(t *testing.T) {
 	case 3: // hold, the rest, and the word
 		m.own(v.from, v.groups)
 		end := source.Replication().Position()
-		must(source.Replication().Commit(end))
+		must(source.Replication().CommitHere(end))
 		v.step = 9
 		for v.offset < end {
 			m.catchUp(t, apply, 1<<20)
 		}
-		must(destination.Replication().Commit(destination.Replication().Position()))
+		must(destination.Replication().CommitHere(destination.Replication().Position()))
 		if m.rng.IntN(4) == 0 { // canceled
 			m.own(v.from)
 			end, err := destination.Groups().Drop(v.id, v.groups)
 			must(err)
-			must(destination.Replication().Commit(end))
+			must(destination.Replication().CommitHere(end))
 			must(v.x.Close())
 			m.move = nil
 			m.counts["canceled"]++
@@ -304,7 +304,7 @@ func (m *movers) advance(t *testing.T) {
 		m.counts["moved"]++
 		end, err := destination.Groups().Accept(v.id, v.groups)
 		must(err)
-		must(destination.Replication().Commit(end))
+		must(destination.Replication().CommitHere(end))
 		m.own(v.to)
 		m.own(v.from)
 		if m.rng.IntN(2) == 0 { // the source drops later
@@ -495,4 +495,143 @@ func TestGroupMoves(t *testing.T) {
 		}
 	}
 	t.Log(all)
+}
+
+// TestExportConfirmed: what a move gives away of producers, and of the log, is on all nodes that must have it. Posts are
+// given as they are.
+func TestExportConfirmed(t *testing.T) {
+	s := openElected(t, vfs.NewSim(), func(o *Options) { o.Grouped = true })
+	defer close1(t, s)
+	r := s.Replication()
+	if _, err := r.LeadAt(1); err != nil {
+		t.Fatal(err)
+	}
+	r.Confirm(Everywhere)
+	if err := s.AlterScript(moversSchema); err != nil {
+		t.Fatal(err)
+	}
+	confirmed := r.Position()
+	r.Confirm(confirmed)
+	r.Doubt(errors.New("a replica is away")) // nobody waits
+	change := func(seq uint64) {
+		t.Helper()
+		b := s.NewBatch()
+		if err := b.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		b.Add(Op{Kind: OpAdd, Counter: b.Schema().Counter("a"), Mid: 1, Arg: 1})
+		o, _ := b.Once(0)
+		o.Producer, o.Seq = []byte("p"), seq
+		b.Run()
+		b.End()
+		var uncertain *UncertainError
+		if err := b.Commit(); b.Op(0).Err != nil || !errors.As(err, &uncertain) {
+			t.Fatalf("%v, %v: want a change that is not confirmed", b.Op(0).Err, err)
+		}
+	}
+	change(1)
+	x, err := s.Groups().Export(slot.AllGroups())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	change(2)
+	if records, _, err := x.Producers(0, 1<<20); !errors.Is(err, ErrUnconfirmed) {
+		t.Errorf("got %d bytes of producers, %v, want %v", len(records), err, ErrUnconfirmed)
+	}
+	if records, next, end, err := x.Log(nil, x.From(), 1<<20); len(records) > 0 || next != x.From() || end != confirmed || err != nil {
+		t.Errorf("got %d bytes of log up to %d of %d, %v: want none, and that the log ends at %d", len(records), next, end, err, confirmed)
+	}
+	var rows []byte
+	for at, done := (ExportPlace{}), false; !done; {
+		if rows, at, done, err = x.Rows(rows, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(rows) == 0 {
+		t.Error("got no rows, want one post")
+	}
+	r.Confirm(x.From())
+	if records, next, err := x.Producers(0, 1<<20); len(records) == 0 || next != 0 || err != nil {
+		t.Errorf("got %d bytes of producers, %v", len(records), err)
+	}
+	if records, next, end, err := x.Log(nil, x.From(), 1<<20); len(records) > 0 || next != x.From() || end != x.From() || err != nil {
+		t.Errorf("got %d bytes of log up to %d of %d, %v: want none", len(records), next, end, err)
+	}
+	r.Confirm(r.Position())
+	if records, next, end, err := x.Log(nil, x.From(), 1<<20); len(records) == 0 || next != r.Position() || end != next || err != nil {
+		t.Errorf("got %d bytes of log up to %d of %d, %v: want all", len(records), next, end, err)
+	}
+}
+
+// TestImportBegunAnew: what an attempt brought of producers goes with it, on this node and on its replicas, and what they
+// did in other groups stays. Groups that are not here are not exported.
+func TestImportBegunAnew(t *testing.T) {
+	m := newMovers(t, rand.New(rand.NewPCG(1, 2)))
+	defer func() {
+		for _, n := range m.nodes {
+			close1(t, n.s)
+		}
+	}()
+	source, destination := m.nodes[0].s, m.nodes[1].s
+	mids := [2]uint64{1, 2}
+	for i, mid := range mids {
+		if _, done := m.try(t, Op{Kind: OpAdd, Mid: mid, Arg: 1}, fmt.Sprint("p ", i+1)); !done {
+			t.Fatal("it was made before")
+		}
+	}
+	var set slot.Set
+	set.Add(slot.Group(mids[0]))
+	var other slot.Set
+	other.Add(slot.Group(mids[1]))
+	bring := func(set slot.Set) {
+		t.Helper()
+		x, err := source.Groups().Export(set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer x.Close()
+		i, err := destination.Groups().Import("m", set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		records, _, err := x.Producers(0, 1<<20)
+		if err == nil {
+			_, _, err = i.Apply(records)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	entries := func() int { return int(destination.Admin().ProducerStats().Entries) }
+	bring(set.Union(other))
+	if n := entries(); n != 2 {
+		t.Fatalf("%d entries came, want 2", n)
+	}
+	if _, err := destination.Groups().Export(set); !errors.Is(err, ErrNotHere) {
+		t.Errorf("groups that are on their way are exported: %v", err)
+	}
+	if _, err := destination.Groups().Import("m", set); err != nil {
+		t.Fatal(err)
+	}
+	if n := entries(); n != 1 {
+		t.Errorf("begun anew, %d entries are left, want that of the other group", n)
+	}
+	n := m.nodes[1]
+	close1(t, n.s)
+	n.open(t)
+	destination = n.s
+	if n := entries(); n != 1 {
+		t.Errorf("after a restart %d entries are left, want 1", n)
+	}
+	if _, err := destination.Groups().Drop("m", other); err != nil {
+		t.Fatal(err)
+	}
+	if n := entries(); n != 0 {
+		t.Errorf("given up, %d entries are left, want none", n)
+	}
+	var refused *TermError
+	if _, err := destination.Groups().In(7).Drop("m", set); !errors.As(err, &refused) || !errors.Is(err, ErrDeposed) {
+		t.Errorf("a drop in the name of an epoch that is not led: %v", err)
+	}
 }

@@ -20,6 +20,9 @@ import (
 //	accept   the group is the store's own          here           are served, where Own says so
 //	drop     the group is another store's          gone           are gone
 //
+// A drop of a group that was importing ends an attempt whose changes may never have been made: the source's next primary may
+// lack them. So it also removes what that attempt brought of producers in the group.
+//
 // Values are absolute, and each record may be applied twice. What is importing or gone is hidden whatever Own says.
 
 // groupStates is which groups are not here. Guarded by Store.gate, and written while it is held exclusively.
@@ -30,11 +33,13 @@ type groupStates struct {
 
 // hidden are all that are not here.
 func (g *groupStates) hidden() slot.Set {
-	all := g.gone
+	return g.imported().Union(g.gone)
+}
+
+// imported are all that are on their way here.
+func (g *groupStates) imported() (all slot.Set) {
 	for _, set := range g.importing {
-		for i := range all {
-			all[i] |= set[i]
-		}
+		all = all.Union(set)
 	}
 	return all
 }
@@ -123,24 +128,42 @@ func (g Groups) States() (importing map[string]slot.Set, gone slot.Set) {
 	return importing, g.s.moving.gone
 }
 
-// Accept says that groups that came by a move are here: durably as by Commit of the offset. Accepting what is here
-// already changes nothing.
+// imported are the groups that are on their way here, by whatever move.
+func (g Groups) imported() slot.Set {
+	g.s.gate.RLock()
+	defer g.s.gate.RUnlock()
+	return g.s.moving.imported()
+}
+
+// ErrNotHere: posts of groups of hash slots are asked for that the log says are on their way here, or have gone.
+var ErrNotHere = errors.New("counter: the hash slots are not here")
+
+// Hidden are the groups that the log says are not here: on their way here, or gone.
+func (g Groups) Hidden() slot.Set {
+	g.s.gate.RLock()
+	defer g.s.gate.RUnlock()
+	return g.s.moving.hidden()
+}
+
+// Accept says that groups that came by a move are here: durably once the offset is committed (Replication.CommitShard in a
+// cluster). Accepting what is here already changes nothing.
 func (g Groups) Accept(move string, set slot.Set) (end uint64, err error) {
-	return g.s.logMove(persist.KindAccept, move, set)
+	return g.logMove(persist.KindAccept, move, set)
 }
 
 // Drop removes all posts of groups, which another store has taken over by a move, or will never come. Clients must not
 // see them any more: see Own. In a store that is not made of groups that takes a while, as each post is removed on its
 // own. It may be repeated, and goes on then. Errors as of changes.
 func (g Groups) Drop(move string, set slot.Set) (end uint64, err error) {
-	if err := g.s.deleteGroups(set); err != nil {
+	if err := g.deleteGroups(set); err != nil {
 		return 0, err
 	}
-	return g.s.logMove(persist.KindDrop, move, set)
+	return g.logMove(persist.KindDrop, move, set)
 }
 
 // logMove logs and applies that groups come, are here, or have gone.
-func (s *Store) logMove(kind persist.Kind, move string, set slot.Set) (end uint64, err error) {
+func (g Groups) logMove(kind persist.Kind, move string, set slot.Set) (end uint64, err error) {
+	s := g.s
 	if len(move) == 0 || len(move) > persist.MaxMoveID {
 		return 0, fmt.Errorf("counter: move's id of %d bytes, want 1..%d", len(move), persist.MaxMoveID)
 	}
@@ -158,6 +181,9 @@ func (s *Store) logMove(kind persist.Kind, move string, set slot.Set) (end uint6
 	if err := s.takesChanges(); err != nil {
 		return 0, err
 	}
+	if err := g.leads(); err != nil {
+		return 0, err
+	}
 	if end, err = s.log.Append(persist.AppendMove(nil, kind, move, set)); err != nil {
 		return 0, err
 	}
@@ -171,6 +197,9 @@ func (s *Store) moveGroups(pos uint64, kind persist.Kind, move string, set slot.
 		if err := s.emptyGroups(pos, set); err != nil {
 			return err
 		}
+	}
+	if failed := set.Both(s.moving.imported()); kind == persist.KindDrop && failed != (slot.Set{}) {
+		s.producers.forget(pos, &failed)
 	}
 	s.moving.apply(kind, move, set)
 	s.hideGroups()
@@ -190,7 +219,8 @@ func (s *Store) emptyGroups(pos uint64, set slot.Set) error {
 const deleteBatch = 256
 
 // deleteGroups removes the posts of groups one by one, where the store is not made of groups.
-func (s *Store) deleteGroups(set slot.Set) error {
+func (g Groups) deleteGroups(set slot.Set) error {
+	s := g.s
 	if s.grouped {
 		return nil
 	}
@@ -223,6 +253,10 @@ func (s *Store) deleteGroups(set slot.Set) error {
 			for len(mids) > 0 {
 				n := 0
 				if err := b.Begin(); err != nil {
+					return err
+				}
+				if err := g.leads(); err != nil {
+					b.End()
 					return err
 				}
 				if def = b.Schema().CounterByID(id); def == nil {

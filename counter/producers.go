@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/counter/internal/producers"
+	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -97,6 +98,16 @@ func (l *ledger) floor(pos uint64, rec *persist.Record, logged uint64) {
 	if pos > l.from {
 		l.dirty, l.logged = true, max(l.logged, logged)
 		l.table.Floor(rec.Number, rec.Seq, rec.TimeMS/1000)
+	}
+}
+
+// forget takes over that a drop of groups, whose record of the log ends at pos, removes what was done in them.
+func (l *ledger) forget(pos uint64, groups *slot.Set) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if pos > l.from {
+		l.dirty = true
+		l.table.ForgetGroups(groups)
 	}
 }
 

@@ -97,10 +97,10 @@ func (r *Replication) First() uint64 {
 	return r.s.log.Stats().First
 }
 
-// Commit returns when the log below an offset is safe here, as far as acknowledging it needs that: Batch.Commit waits
-// for other nodes too, where they must have it. The error is an *UncertainError: the changes before the offset were
-// made.
-func (r *Replication) Commit(pos uint64) error {
+// CommitHere returns when the log below an offset is safe on this node alone, as far as acknowledging it needs that. In a
+// cluster, another node may lead next and lack it: nothing may be told to others on the strength of CommitHere. See
+// CommitShard. The error is an *UncertainError: the changes before the offset were made.
+func (r *Replication) CommitHere(pos uint64) error {
 	if r.s.log == nil {
 		return nil
 	}

@@ -14,10 +14,25 @@ import (
 // a node serves those its shard owns; what it has of others, as they are on their way in or out, nobody sees.
 //
 // All methods are safe for concurrent use.
-type Groups struct{ s *Store }
+type Groups struct {
+	s    *Store
+	term uint64 // of In; 0: any
+}
 
 // Groups are the store's posts by groups of hash slots.
-func (s *Store) Groups() Groups { return Groups{s} }
+func (s *Store) Groups() Groups { return Groups{s: s} }
+
+// In returns the groups as the primary of an epoch changes them: Import, Accept and Drop, and what an import brings, are
+// refused by a *TermError once the store does not lead in that epoch.
+func (g Groups) In(epoch uint64) Groups { return Groups{s: g.s, term: epoch} }
+
+// leads refuses a change in the name of an epoch in which the store does not lead. REQUIRES Store.gate held.
+func (g Groups) leads() error {
+	if r := &g.s.repl; g.term != 0 && !r.Leads(g.term) {
+		return &TermError{Got: g.term, Want: r.Epoch()}
+	}
+	return nil
+}
 
 // Grouped tells whether items are kept by group of hash slots: see Options.Grouped.
 func (s *Store) Grouped() bool { return s.grouped }

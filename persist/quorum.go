@@ -1,6 +1,7 @@
 package persist
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -139,6 +140,29 @@ func (l *Log) confirm(pos uint64) error {
 	for l.confirmed.Load() < pos {
 		if s := make(signal); l.Await(pos, s) {
 			<-s
+			continue
+		}
+		if err := l.inDoubt(pos); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CommitWithin is Commit for callers that wait no longer than ctx lasts. It returns the error of ctx if that ends while the
+// bytes below pos are not confirmed: then they may be confirmed later.
+func (l *Log) CommitWithin(ctx context.Context, pos uint64) error {
+	if err := l.CommitHere(pos); err != nil {
+		return err
+	}
+	for l.confirmed.Load() < pos {
+		s := make(signal)
+		if l.Await(pos, s) {
+			select {
+			case <-s:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
 			continue
 		}
 		if err := l.inDoubt(pos); err != nil {

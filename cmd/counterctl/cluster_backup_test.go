@@ -68,7 +68,7 @@ func TestBackupSteady(t *testing.T) {
 	c, err := topology.StartMove(before, "m", some, 1, 2, time.Now())
 	m := apply(before, c, err)
 	refused(m, "groups 3 move from shard 1 to 2")
-	c, err = topology.CommitMove(m, "m", m.Move("m").Revision, 1, 1)
+	c, err = topology.CommitMove(m, "m", m.Move("m").Revision, 1, topology.LogPoint{Epoch: 1})
 	m = apply(m, c, err)
 	refused(m, "groups 3 move")
 	c, err = topology.MoveDropped(m, "m")

@@ -93,6 +93,9 @@ type Live struct {
 	// Outdated: its directory is an older copy, and may lack what the node acknowledged. It is no candidate, it
 	// acknowledges nothing, and its primary takes it out of those in sync. Then it begins anew.
 	Outdated bool `json:"outdated,omitempty"`
+	// Lacks are groups that the map gives the shard that it leads, whose posts its log says are not here, and that no move
+	// brings. It serves them to nobody.
+	Lacks slot.Set `json:"lacks,omitzero"`
 	// Schema is the revision of the cluster's schema that its data has.
 	Schema int64 `json:"schema,omitempty"`
 	// Troubles are what the node finds wrong with itself, at most MaxTroubles.
@@ -118,9 +121,18 @@ type Shard struct {
 	Primary NodeID   `json:"primary"` // empty with epoch 0: none has led yet; who is in sync proposes itself
 	InSync  []NodeID `json:"inSync"`  // never empty; the primary is one of them
 	// Groups that the shard owns. That a move was committed is told by them alone.
-	Groups   slot.Set `json:"groups"`
-	ReplID   string   `json:"replid,omitempty"` // of the log since the epoch began; empty until its primary leads
-	Revision int64    `json:"-"`                // of the key, for Txn
+	Groups slot.Set `json:"groups"`
+	ReplID string   `json:"replid,omitempty"` // of the log since the epoch began; empty until its primary leads
+	// Came is where the shard's log had all that moves brought, as of the last one that was committed. A primary whose log
+	// does not hold it has lost posts that the shard owns. The zero value: no move was committed by a version that says so.
+	Came     LogPoint `json:"came,omitzero"`
+	Revision int64    `json:"-"` // of the key, for Txn
+}
+
+// LogPoint is a place in the log of a shard: an offset that a primary's log had come to in an epoch.
+type LogPoint struct {
+	Epoch  uint64 `json:"epoch"`
+	Offset uint64 `json:"offset"`
 }
 
 // Move is groups on their way. Key: <prefix>/move/<id>; it is removed when both sides have done their part.

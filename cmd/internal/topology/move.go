@@ -53,8 +53,9 @@ func StartMove(m *Map, id string, groups slot.Set, from, to ShardID, now time.Ti
 }
 
 // CommitMove gives the groups to the destination. Only its primary of the epoch proposes it, while the source's primary
-// of its epoch holds the groups, with the move's revision as hold says.
-func CommitMove(m *Map, id string, hold int64, fromEpoch, toEpoch uint64) (Change, error) {
+// of its epoch holds the groups, with the move's revision as hold says. REQUIRES: all nodes in sync of the destination have
+// its log up to came, and with it all that the groups hold; came is of the destination's epoch.
+func CommitMove(m *Map, id string, hold int64, fromEpoch uint64, came LogPoint) (Change, error) {
 	c, v, err := moving(m, id, "commit")
 	if err != nil {
 		return Change{}, err
@@ -65,15 +66,15 @@ func CommitMove(m *Map, id string, hold int64, fromEpoch, toEpoch uint64) (Chang
 		return Change{}, refuse(c.What, "its revision is %d, and was %d when it was held", v.Revision, hold)
 	case from == nil || to == nil:
 		return Change{}, refuse(c.What, "there is no shard %d or %d", v.From, v.To)
-	case from.Epoch != fromEpoch || to.Epoch != toEpoch:
-		return Change{}, refuse(c.What, "the epochs are %d and %d, want %d and %d", from.Epoch, to.Epoch, fromEpoch, toEpoch)
+	case from.Epoch != fromEpoch || to.Epoch != came.Epoch:
+		return Change{}, refuse(c.What, "the epochs are %d and %d, want %d and %d", from.Epoch, to.Epoch, fromEpoch, came.Epoch)
 	}
 	if others := v.Groups.Minus(from.Groups); !others.Empty() {
 		return Change{}, refuse(c.What, "shard %d does not own groups %s", v.From, others)
 	}
 	source, destination, next := *from, *to, *v
 	source.Groups = from.Groups.Minus(v.Groups)
-	destination.Groups = to.Groups.Union(v.Groups)
+	destination.Groups, destination.Came = to.Groups.Union(v.Groups), came
 	next.State = MoveCommitted
 	c.setShard(source)
 	c.setShard(destination)

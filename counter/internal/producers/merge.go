@@ -67,3 +67,26 @@ func (t *Table) Floor(number uint32, from uint64, now int64) (known bool) {
 	t.bytes += p.cost() - before
 	return true
 }
+
+// ForgetGroups removes the entries of changes in groups, as a record of the log says: the changes were brought by a move
+// that did not come to its end, and may never have been made. The producers, their epochs and their floors stay.
+func (t *Table) ForgetGroups(groups *slot.Set) {
+	for _, p := range t.places {
+		if p == nil {
+			continue
+		}
+		kept := uint32(0)
+		for i := range p.ring.n {
+			e := *p.ring.at(i)
+			if groups.Has(e.group()) {
+				t.bytes -= p.cost()
+				p.drop(e)
+				t.bytes += p.cost()
+				continue
+			}
+			*p.ring.at(kept) = e
+			kept++
+		}
+		p.ring.n = kept
+	}
+}

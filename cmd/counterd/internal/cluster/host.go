@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/internal/slot"
 )
 
 // Host is what the agent asks of the server. The agent calls it from one goroutine; a call may take as long as the disk
@@ -58,12 +59,13 @@ type LogState struct {
 	// Behind is set where the log may lack what it acknowledged, as the machine went down under it. It ends, durably, when the
 	// node has caught up with a primary, or leads.
 	Behind bool
-	ReplID string // of the log since the term began
-	Err    error  // why nothing can be written: the disk failed or is full
-	Hangs  bool   // a write or a sync of the log has not ended for 2 s, and may never; Err is set too
-	Posts  uint64 // in memory and on disk
-	Bytes  uint64 // of data, memory and files
-	Ops    uint64 // commands a second, of late
+	ReplID string   // of the log since the term began
+	Err    error    // why nothing can be written: the disk failed or is full
+	Hangs  bool     // a write or a sync of the log has not ended for 2 s, and may never; Err is set too
+	Lacks  slot.Set // groups of the shard whose posts the log of its primary says are not here, and that no move brings
+	Posts  uint64   // in memory and on disk
+	Bytes  uint64   // of data, memory and files
+	Ops    uint64   // commands a second, of late
 }
 
 // ReplicaState is what a primary knows of a node that follows it.

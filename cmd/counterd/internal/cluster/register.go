@@ -171,7 +171,7 @@ func (a *Agent) keepMembership() {
 func (a *Agent) live() topology.Live {
 	l := topology.Live{Process: a.conf.Process, Address: a.conf.Address, Epoch: a.log.Epoch, Written: a.log.Written, Durable: a.log.Durable,
 		Behind: a.log.Behind, Posts: a.log.Posts, Bytes: a.log.Bytes, Ops: a.log.Ops, Rests: a.rests(), Wants: a.election.wants,
-		Asks: a.handover.asks, Leaves: a.handover.leaves, Outdated: a.outdated(), Troubles: a.Troubles()}
+		Asks: a.handover.asks, Leaves: a.handover.leaves, Lacks: a.log.Lacks, Outdated: a.outdated(), Troubles: a.Troubles()}
 	if a.conf.Schema != nil {
 		l.Schema = a.conf.Schema()
 	}

@@ -18,6 +18,9 @@ type Standing struct {
 	Owned   slot.Set
 	// Coming are groups of a move that is being committed: the source may see it first, and send who asks for them here.
 	Coming slot.Set
+	// Lacking are groups of the shard whose posts its primary's log says are not here, and that no move brings: nobody is
+	// served them. They are not in Owned.
+	Lacking slot.Set
 	// Reads and Writes are empty where they are served, else the error's text.
 	Reads, Writes string
 	// Until is how long reads are served, by the monotonic clock: past it another node may lead, and take changes.

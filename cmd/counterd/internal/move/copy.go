@@ -19,6 +19,8 @@ const (
 	rounds = 100
 	// fullPause is how long a copy waits where memory, or the schema, is behind.
 	fullPause = 100 * time.Millisecond
+	// slightPause is how long a copy waits for the source's replicas, again and again.
+	slightPause = time.Millisecond
 	// commitFor is how long a commit is tried: the source has taken its hold back by then.
 	commitFor = 2 * holdFor
 )
@@ -27,8 +29,8 @@ const (
 type copying struct {
 	m      *Mover
 	v      *topology.Move
-	epoch  uint64 // led here
-	source uint64 // led there
+	epoch  uint64  // led here
+	source *source // that is fetched from
 	remote Remote
 	in     *counter.GroupImport
 	at     uint64 // offset of the source's log up to which it is here
@@ -41,26 +43,39 @@ func (m *Mover) copy(ctx context.Context, id string, epoch uint64) error {
 	if err != nil || v == nil {
 		return err
 	}
-	shard := now.Shard(v.From)
-	if shard == nil || shard.Primary == "" || now.Live[shard.Primary] == nil {
-		return fmt.Errorf("shard %d has no primary that lives", v.From)
+	ctx, from, err := m.fetchFrom(ctx, now, v)
+	if err != nil {
+		return err
 	}
-	remote, err := m.conf.Dial(ctx, now.Live[shard.Primary].Address)
+	defer from.leave()
+	err = m.copyFrom(ctx, v, epoch, from)
+	if err != nil && context.Cause(ctx) == errSourceGone {
+		err = errors.Join(errSourceGone, err)
+	}
+	return err
+}
+
+// copyFrom is copy, of one source. ctx ends with the source.
+func (m *Mover) copyFrom(ctx context.Context, v *topology.Move, epoch uint64, from *source) error {
+	remote, err := m.conf.Dial(ctx, from.address)
 	if err != nil {
 		return err
 	}
 	defer remote.Close()
-	c := &copying{m: m, v: v, epoch: epoch, source: shard.Epoch, remote: remote}
-	if c.at, err = remote.Open(ctx, id, c.source); err != nil {
+	c := &copying{m: m, v: v, epoch: epoch, source: from, remote: remote}
+	if c.at, err = remote.Open(ctx, v.ID, from.epoch); err != nil {
 		return err
 	}
-	if c.in, err = m.conf.Host.Store().Groups().Import(id, v.Groups); err != nil {
+	if c.in, err = m.conf.Host.Store().Groups().In(epoch).Import(v.ID, v.Groups); err != nil {
 		return err
 	}
 	m.note(v, func(p *Progress) {
 		*p = Progress{ID: v.ID, Groups: v.Groups, From: v.From, Phase: "copying", Began: time.Now()}
 	})
-	if err = c.producers(ctx); err == nil {
+	if err = c.confirmed(ctx); err == nil {
+		err = c.producers(ctx)
+	}
+	if err == nil {
 		err = c.rows(ctx)
 	}
 	if err != nil {
@@ -141,6 +156,20 @@ func (c *copying) apply(ctx context.Context, records []byte) error {
 	}
 }
 
+// confirmed waits until all nodes in sync of the source have its log up to where the copy begins: what they lack of
+// producers is not given away, as the source's next primary would not know of it.
+func (c *copying) confirmed(ctx context.Context) error {
+	for {
+		_, _, end, err := c.remote.Log(ctx, c.v.ID, c.at)
+		if err != nil || end >= c.at {
+			return err
+		}
+		if sleep(ctx, slightPause); ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
+
 func (c *copying) producers(ctx context.Context) error {
 	for at := 0; ; {
 		records, next, err := c.remote.Producers(ctx, c.v.ID, at)
@@ -203,13 +232,18 @@ func (c *copying) follow(ctx context.Context) error {
 			continue
 		}
 		// The hold waits for what comes during it alone.
-		if err := c.m.conf.Host.Store().Replication().Commit(c.end); err != nil {
+		if err := c.shard(ctx); err != nil {
 			return err
 		}
 		if behind, err = c.some(ctx); err != nil || behind <= nearly || i >= rounds {
 			return err
 		}
 	}
+}
+
+// shard returns when all nodes in sync of this shard have what came.
+func (c *copying) shard(ctx context.Context) error {
+	return c.m.conf.Host.Store().Replication().CommitShard(ctx, c.epoch, c.end)
 }
 
 // some brings a piece of the log, and tells how far behind the copy is.
@@ -245,11 +279,15 @@ func (c *copying) handOver(ctx context.Context) (done bool, err error) {
 	}
 	m.note(c.v, func(p *Progress) { p.Phase, p.Holds = "hold", p.Holds+1 })
 	for c.at < end {
+		before := c.at
 		if _, err := c.some(ctx); err != nil {
 			return false, err
 		}
+		if c.at == before { // the source's replicas do not have it yet
+			sleep(ctx, slightPause)
+		}
 	}
-	if err := m.conf.Host.Store().Replication().Commit(c.end); err != nil {
+	if err := c.shard(ctx); err != nil {
 		return false, err
 	}
 	done, came, err = c.commit(ctx, revision)
@@ -264,12 +302,12 @@ func (c *copying) handOver(ctx context.Context) (done bool, err error) {
 // commit makes the groups this shard's. done is false where the hold was taken back before; came: they are.
 func (c *copying) commit(ctx context.Context, revision int64) (done, came bool, err error) {
 	m := c.m
-	ctx, cancel := context.WithTimeout(ctx, commitFor)
+	within, cancel := context.WithTimeout(ctx, commitFor)
 	defer cancel()
 	for {
 		now := m.now.Load().Map
 		if v := now.Move(c.v.ID); v == nil || v.Revision < revision || err != nil { // an older map, or one that did not do
-			if now, err = m.conf.Registry.Load(ctx); err != nil {
+			if now, err = m.conf.Registry.Load(within); err != nil {
 				return false, false, fmt.Errorf("etcd: %w", err)
 			}
 		}
@@ -278,24 +316,24 @@ func (c *copying) commit(ctx context.Context, revision int64) (done, came bool, 
 		case v == nil || v.State == topology.MoveAborted:
 			return true, false, nil
 		case v.State == topology.MoveCommitted:
-			return true, true, m.accept(ctx, v)
+			return true, true, m.accept(ctx, v, c.epoch)
 		case v.Revision != revision:
 			return false, false, nil
 		}
-		change, err2 := topology.CommitMove(now, c.v.ID, revision, c.source, c.epoch)
+		change, err2 := topology.CommitMove(now, c.v.ID, revision, c.source.epoch, topology.LogPoint{Epoch: c.epoch, Offset: c.end})
 		if err2 != nil {
 			return false, false, err2
 		}
 		m.mu.Lock()
 		m.tried[c.v.ID] = revision
 		m.mu.Unlock()
-		if err = m.conf.Registry.Commit(ctx, change); err == nil {
+		if err = m.conf.Registry.Commit(within, change); err == nil {
 			committed := *v
 			committed.State = topology.MoveCommitted
-			return true, true, m.accept(ctx, &committed)
+			return true, true, m.accept(ctx, &committed, c.epoch)
 		}
-		if ctx.Err() != nil {
-			return false, false, ctx.Err()
+		if within.Err() != nil {
+			return false, false, within.Err()
 		}
 	}
 }

@@ -6,13 +6,18 @@
 //	Open                                       ->      keeps its log from here on
 //	Producers, Rows                            ->      what was done for producers, then all posts
 //	Log, again and again                       ->      what its log says of the groups since Open
-//	(what came is confirmed by the shard)
+//	(what came is on all nodes in sync: CommitShard)
 //	Hold                                       ->      serves the groups to nobody any more; says where its log ends, and
 //	                                                   which revision the move has
 //	Log up to there                            ->
-//	(what came is confirmed by the shard)
-//	one transaction (CommitMove): the groups are the destination's
+//	(what came is on all nodes in sync: CommitShard)
+//	one transaction (CommitMove): the groups are the destination's, and Came is where its log has all of them
 //	accepts them, serves them                          sees it in its map; drops them
+//	(the record is on all nodes in sync)               (the record is on all nodes in sync)
+//	etcd is told                                       etcd is told
+//
+// Nothing is told to etcd on the strength of one node's log: its next primary may lack it. Replication has two commits, which
+// say whose they are: CommitHere and CommitShard.
 //
 // Everything that comes is in the destination's log. So its replicas have it, and who takes over there knows what is here
 // (and begins the copy anew).
@@ -30,6 +35,12 @@
 //     still happen: after one that etcd did not answer it gives the move another revision, or learns that it did happen.
 //
 // # Failures
+//
+// A copy fetches from one process in one epoch (source). It ends when the map shows that this one leads no more, and begins
+// anew with the next primary: a connection to a machine that is lost does not say so. What the first attempt brought of
+// producers is dropped with its posts, as the next primary may lack the changes.
+//
+// A primary may find groups in its log on their way by moves that etcd does not know any more: see reconcile.go.
 //
 // Whatever fails, the destination goes on from where it is, or begins anew, for as long as the move is there; Progress says
 // why it does not go on. Who leads begins with the map: a committed move is accepted and dropped, an aborted one dropped,

@@ -3,6 +3,7 @@ package move
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -58,6 +59,7 @@ type Mover struct {
 	sessions map[string]*session
 	holds    map[string]*hold
 	tried    map[string]int64 // by move: the revision of a commit that etcd did not answer
+	lost     slot.Set         // that was reported by lose
 	progress map[string]*Progress
 }
 
@@ -65,6 +67,7 @@ type Mover struct {
 type task struct {
 	kind   taskKind
 	cancel context.CancelFunc
+	source *source // that a copy fetches from; nil: from nobody at present
 }
 
 type taskKind uint8
@@ -74,6 +77,7 @@ const (
 	taskAccept
 	taskEnd
 	taskDrop
+	taskOrphan
 )
 
 // New returns a mover that does nothing before Look. Close ends it.
@@ -150,6 +154,7 @@ func (m *Mover) step(st *cluster.Standing) {
 			s.end()
 			delete(m.sessions, id)
 		}
+		m.lost = slot.Set{}
 		clear(m.tried) // of another epoch: it cannot be made any more, and if it was, the map says so
 	}
 	m.mu.Unlock()
@@ -160,6 +165,7 @@ func (m *Mover) step(st *cluster.Standing) {
 		return
 	}
 	m.judge(st.Map, true)
+	orphans := m.orphans(st)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.expire(st)
@@ -178,7 +184,13 @@ func (m *Mover) step(st *cluster.Standing) {
 		first := slices.MinFunc(copying, func(a, b *topology.Move) int { return cmp.Or(a.Began.Compare(b.Began), cmp.Compare(a.ID, b.ID)) })
 		wanted[first.ID] = taskCopy
 	}
+	for id := range orphans {
+		wanted[id] = taskOrphan
+	}
 	for id, t := range m.tasks {
+		if t.source.gone(st.Map) {
+			t.source.leave()
+		}
 		if kind := wanted[id]; kind != t.kind && !(t.kind == taskCopy && kind == taskAccept) { // who committed accepts
 			t.cancel()
 		}
@@ -189,7 +201,11 @@ func (m *Mover) step(st *cluster.Standing) {
 		}
 	}
 	for id, kind := range wanted {
-		if m.tasks[id] == nil {
+		switch {
+		case m.tasks[id] != nil:
+		case kind == taskOrphan:
+			m.begin(&topology.Move{ID: id, Groups: orphans[id], To: st.Shard.ID}, kind, epoch)
+		default:
 			m.begin(st.Map.Move(id), kind, epoch)
 		}
 	}
@@ -223,7 +239,7 @@ func (m *Mover) asks(id string, kind taskKind) bool {
 // begin starts a task. REQUIRES mu.
 func (m *Mover) begin(v *topology.Move, kind taskKind, epoch uint64) {
 	ctx, cancel := context.WithCancel(m.ctx)
-	t := &task{kind, cancel}
+	t := &task{kind: kind, cancel: cancel}
 	m.tasks[v.ID] = t
 	m.wait.Go(func() {
 		defer cancel()
@@ -251,11 +267,15 @@ func (m *Mover) work(ctx context.Context, v *topology.Move, kind taskKind, epoch
 		case taskCopy:
 			err = m.copy(ctx, v.ID, epoch)
 		case taskAccept:
-			err = m.accept(ctx, v)
+			if err = m.came(v); err == nil {
+				err = m.accept(ctx, v, epoch)
+			}
 		case taskEnd:
-			err = m.dropped(ctx, v, topology.EndAborted)
+			err = m.dropped(ctx, v, epoch, topology.EndAborted)
 		case taskDrop:
-			err = m.dropped(ctx, v, topology.MoveDropped)
+			err = m.dropped(ctx, v, epoch, topology.MoveDropped)
+		case taskOrphan:
+			err = m.adopt(ctx, v, epoch)
 		}
 		if err == nil { // the same again would find that it is done: the map is to say so
 			for end := time.Now().Add(lastPause); m.asks(v.ID, kind) && ctx.Err() == nil && time.Now().Before(end); {
@@ -267,7 +287,11 @@ func (m *Mover) work(ctx context.Context, v *topology.Move, kind taskKind, epoch
 			return
 		}
 		m.note(v, func(p *Progress) { p.Err = err.Error() })
-		m.conf.Log.Warn("a move of groups does not go on, and is tried again", "move", v.ID, "groups", v.Groups.String(), "error", err)
+		if lost := new(LostError); errors.As(err, &lost) { // which was reported
+			pause = lastPause
+		} else {
+			m.conf.Log.Warn("a move of groups does not go on, and is tried again", "move", v.ID, "groups", v.Groups.String(), "error", err)
+		}
 		sleep(ctx, pause)
 	}
 }
@@ -282,28 +306,30 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// accept takes groups that were committed as this shard's own.
-func (m *Mover) accept(ctx context.Context, v *topology.Move) error {
+// accept takes groups that were committed as this shard's own. They are served at once, as all that was committed is on
+// every node in sync; etcd is told when the record is.
+func (m *Mover) accept(ctx context.Context, v *topology.Move, epoch uint64) error {
 	store := m.conf.Host.Store()
-	end, err := store.Groups().Accept(v.ID, v.Groups)
+	end, err := store.Groups().In(epoch).Accept(v.ID, v.Groups)
 	if err != nil {
 		return err
 	}
 	m.conf.Host.Refresh()
-	if err := store.Replication().Commit(end); err != nil {
+	if err := store.Replication().CommitShard(ctx, epoch, end); err != nil {
 		return err
 	}
 	return m.settle(ctx, v.ID, topology.MoveAccepted, func(v *topology.Move) bool { return v.State != topology.MoveCommitted || v.Accepted })
 }
 
-// dropped drops groups that are not this shard's, and says so by a change.
-func (m *Mover) dropped(ctx context.Context, v *topology.Move, change func(*topology.Map, string) (topology.Change, error)) error {
+// dropped drops groups that are not this shard's, and says so by a change once every node in sync has dropped them: who
+// leads next would keep them else, and take a part of them for the whole.
+func (m *Mover) dropped(ctx context.Context, v *topology.Move, epoch uint64, change func(*topology.Map, string) (topology.Change, error)) error {
 	store := m.conf.Host.Store()
-	end, err := store.Groups().Drop(v.ID, v.Groups)
+	end, err := store.Groups().In(epoch).Drop(v.ID, v.Groups)
 	if err != nil {
 		return err
 	}
-	if err := store.Replication().Commit(end); err != nil {
+	if err := store.Replication().CommitShard(ctx, epoch, end); err != nil {
 		return err
 	}
 	state := v.State

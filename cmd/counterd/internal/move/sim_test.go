@@ -118,10 +118,8 @@ func (k *simCluster) change(r registry.Registry, f func(m *topology.Map) (topolo
 // start opens the store and takes the shard's next epoch, as a process does that finds itself alone in sync.
 func (n *simNode) start() {
 	t := n.k.t
-	store, err := counter.Open("data", counter.Options{FS: n.sim, Manual: true, AppendFsync: counter.SyncAlways, BlockItems: 64, HashSeed: 7, Grouped: true, RetainBytes: 1 << 30})
-	if err == nil {
-		err = store.AlterScript(simSchema)
-	}
+	store, err := counter.Open("data", counter.Options{FS: n.sim, Manual: true, AppendFsync: counter.SyncAlways, BlockItems: 64, HashSeed: 7, Grouped: true, RetainBytes: 1 << 30,
+		Elected: true, BootID: "1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,12 +145,12 @@ func (n *simNode) start() {
 	}
 	go func() {
 		defer close(done)
-		n.run(ctx, reg, mover)
+		n.run(ctx, reg, mover, store)
 	}()
 }
 
 // run leads by one epoch, and serves what each newer map says.
-func (n *simNode) run(ctx context.Context, reg registry.Registry, mover *Mover) {
+func (n *simNode) run(ctx context.Context, reg registry.Registry, mover *Mover, store *counter.Store) {
 	led := uint64(0)
 	for led == 0 && ctx.Err() == nil {
 		m, err := reg.Load(ctx)
@@ -167,6 +165,17 @@ func (n *simNode) run(ctx context.Context, reg registry.Registry, mover *Mover) 
 			}
 		}
 		sleep(ctx, 20*time.Millisecond)
+	}
+	if led > 0 {
+		_, err := store.Replication().LeadAt(led)
+		if err == nil {
+			store.Replication().Confirm(counter.Everywhere) // alone in sync
+			err = store.AlterScript(simSchema)
+		}
+		if err != nil {
+			n.k.t.Error(err)
+			return
+		}
 	}
 	for m := range reg.Watch(ctx) {
 		shard := m.Shard(m.Nodes[n.id].Shard)

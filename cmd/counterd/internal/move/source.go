@@ -93,6 +93,9 @@ func (m *Mover) Open(id string, epoch uint64) (from uint64, err error) {
 		return 0, err
 	}
 	x, err := m.conf.Host.Store().Groups().Export(v.Groups)
+	if errors.Is(err, counter.ErrNotHere) {
+		return 0, refused("%v", err)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -138,7 +141,10 @@ func (m *Mover) Producers(id string, at int) (records []byte, next int, err erro
 	if err != nil {
 		return nil, 0, err
 	}
-	return s.x.Producers(at, pieceBytes)
+	if records, next, err = s.x.Producers(at, pieceBytes); errors.Is(err, counter.ErrUnconfirmed) {
+		err = refused("%v", err)
+	}
+	return records, next, err
 }
 
 // Rows is counter.GroupExport's.
@@ -189,7 +195,7 @@ func (m *Mover) Hold(id string) (end uint64, revision int64, err error) {
 	m.withhold()
 	log := m.conf.Host.Store().Replication()
 	h.end = log.Position()
-	go log.Commit(h.end) // writes what is not written yet; who waits for it to be confirmed are those who changed it
+	go log.CommitHere(h.end) // writes what is not written yet; who waits for it to be confirmed are those who changed it
 	h.timer = time.AfterFunc(holdFor, func() { m.undo(h) })
 	return h.end, h.revision, nil
 }

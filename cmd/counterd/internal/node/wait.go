@@ -79,7 +79,7 @@ func (n *Node) wait(c Conn, args [][]byte) {
 	log := store.Replication()
 	offset, have := log.Position(), 0
 	if !c.Executing() { // what EXEC changes is written behind it
-		if err := log.Commit(offset); err != nil {
+		if err := log.CommitHere(offset); err != nil {
 			c.Call().StoreError(err)
 			return
 		}
@@ -133,7 +133,7 @@ func (n *Node) waitAOF(c Conn, args [][]byte) {
 		case local > 0:
 			err = log.Sync()
 		default:
-			err = log.Commit(offset)
+			err = log.CommitHere(offset)
 		}
 		if err != nil {
 			c.Call().StoreError(err)

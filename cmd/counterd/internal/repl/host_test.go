@@ -75,7 +75,7 @@ func (h *testHost) commit() uint64 {
 	h.t.Helper()
 	log := h.Store().Replication()
 	at := log.Position()
-	if err := log.Commit(at); err != nil {
+	if err := log.CommitHere(at); err != nil {
 		h.t.Fatal(err)
 	}
 	return at

@@ -336,7 +336,7 @@ func (s *session) ready(store *counter.Store) error {
 // commit is the log's Commit. What fails to be written stays in the log's memory, and is written when the disk is well.
 func (s *session) commit(store *counter.Store, pos uint64) error {
 	for {
-		err := store.Replication().Commit(pos)
+		err := store.Replication().CommitHere(pos)
 		if !errors.Is(err, persist.ErrNotReady) {
 			return err
 		}

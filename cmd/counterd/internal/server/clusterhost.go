@@ -5,6 +5,7 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/cluster"
@@ -28,6 +29,8 @@ type clusterHost struct {
 	st      *cluster.Standing // the agent's last
 	held    slot.Set          // for moves
 	coming  slot.Set          // by a move
+
+	lacks atomic.Pointer[slot.Set] // groups of which the log lacks the posts, as of the last serve; nil: none
 
 	mu    sync.Mutex // guards usage
 	usage dataUsage
@@ -158,6 +161,9 @@ func (h *clusterHost) Log() cluster.LogState {
 	lineage := log.Lineage()
 	st := cluster.LogState{Epoch: log.Epoch(), Written: log.Written(), Durable: log.Durable(), Confirmed: log.Confirmed(), Waiting: log.Awaited(),
 		ReplID: lineage.Current().ReplID.String(), Behind: log.Behind(), Ops: uint64(h.s.sampler.Rates().Commands), Err: store.Ready(), Hangs: store.DiskHangs()}
+	if lacks := h.lacks.Load(); lacks != nil {
+		st.Lacks = *lacks
+	}
 	st.Posts, st.Bytes = h.used()
 	return st
 }

@@ -184,14 +184,12 @@ func (h *clusterHost) serve() {
 		return
 	}
 	groups := h.s.store().Groups()
-	importing, gone := groups.States()
-	away := h.held.Union(gone)
-	for _, set := range importing {
-		away = away.Union(set)
-	}
+	lacking := move.Lacking(st, h.s.store())
+	h.lacks.Store(&lacking)
+	away := h.held.Union(groups.Hidden()).Union(lacking)
 	if (away.Both(st.Owned) != slot.Set{} || h.coming != slot.Set{}) {
 		less := *st
-		less.Owned, less.Coming = st.Owned.Minus(away), h.coming
+		less.Owned, less.Coming, less.Lacking = st.Owned.Minus(away), h.coming, lacking
 		st = &less
 	}
 	owned := groups.Owned()
