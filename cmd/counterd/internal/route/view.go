@@ -24,6 +24,8 @@ const (
 	ErrUnserved = "CLUSTERDOWN Hash slot not served"
 	// ErrCrossSlot is the answer to a command that changes posts of several slots.
 	ErrCrossSlot = "CROSSSLOT Keys in request don't hash to the same slot"
+	// ErrLacking is the answer for a slot whose posts are lost, or not here although no move brings them.
+	ErrLacking = "CLUSTERDOWN The posts of the hash slot are not on the node that is to have them: counterctl cluster check says why"
 	// ErrTryAgain is the answer for a slot that is on its way from or to this node at this moment.
 	ErrTryAgain = "TRYAGAIN The hash slot is being moved"
 )

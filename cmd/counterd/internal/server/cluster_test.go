@@ -375,6 +375,12 @@ func provokeCluster(p provoker) {
 	p.refused(s, w, "COUNTER.FIND weibo", "CLUSTERDOWN ")
 	stand(func(st *cluster.Standing) { st.Owned = slot.Set{} })
 	p.refused(s, w, incr, route.ErrTryAgain)
+	stand(func(st *cluster.Standing) { st.Owned, st.Lacking = slot.Set{}, slot.AllGroups() }) // nothing moves: posts are lost
+	p.refused(s, w, incr, route.ErrLacking)
+	stand(func(st *cluster.Standing) { // nothing moves: the map names this node, which does not lead yet
+		st.Owned, st.Primary, st.Reads, st.Writes = slot.Set{}, false, "CLUSTERDOWN as the agent says", "CLUSTERDOWN as the agent says"
+	})
+	p.refused(s, w, incr, "CLUSTERDOWN as the agent says")
 	stand(func(st *cluster.Standing) { st.Map = nil })
 	p.refused(s, w, fmt.Sprintf("INCR {%d}.cntcm", away), route.ErrUnserved)
 	stand(func(st *cluster.Standing) { st.Shard, st.Primary, st.Owned = nil, false, slot.Set{} })

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -220,12 +221,18 @@ func (c *client) owned(st *standing, r *routing) (text string, wait bool) {
 	group := slot.GroupOf(uint16(r.slot))
 	mine := st.mine(group)
 	switch {
+	case mine && !st.Primary && st.Leader == st.Self: // nothing moves: the map names this node, which does not lead
+		return cmp.Or(st.Reads, route.ErrDown), false
 	case mine && !st.Primary && !(r.follows && (c.replicaReads || r.channel)):
 		return c.view(st).Moved(uint16(r.slot)), false
 	case st.Standing.Map == nil: // it has just been started, and is about to read it
 		return route.ErrDown, true
 	case st.Owned.Has(group):
 		return "", false
+	case mine && !st.Primary: // a replica whose log does not have them: its primary's may
+		return c.view(st).Moved(uint16(r.slot)), false
+	case mine && st.Lacking.Has(group):
+		return route.ErrLacking, false
 	case mine:
 		return route.ErrTryAgain, true
 	}

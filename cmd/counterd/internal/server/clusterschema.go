@@ -23,6 +23,7 @@ type clusterSchema struct {
 
 	mu       sync.Mutex // guards the rest
 	has      int64      // revision of the text that the data has; 0: not known
+	epoch    uint64     // of the shard, that has is of: another primary's log may lack what this node's had
 	adopting bool
 }
 
@@ -44,6 +45,9 @@ func (c *clusterSchema) look(st *cluster.Standing) {
 	next := st.Map.Schema
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if st.Shard != nil && st.Shard.Epoch != c.epoch {
+		c.epoch, c.has = st.Shard.Epoch, 0
+	}
 	if c.adopting {
 		return
 	}
@@ -64,7 +68,7 @@ func (c *clusterSchema) look(st *cluster.Standing) {
 		return
 	}
 	c.adopting = true
-	go c.adopt(next)
+	go c.adopt(next, c.epoch)
 }
 
 // bring gives the cluster, which has no schema yet, that of the data which this node came with: a directory of a server of
@@ -85,11 +89,11 @@ func (c *clusterSchema) bring(m *topology.Map) {
 }
 
 // adopt puts a schema in force. What the disk or the loss of the role refuses is tried again with the next standing.
-func (c *clusterSchema) adopt(next topology.Schema) {
+func (c *clusterSchema) adopt(next topology.Schema, epoch uint64) {
 	err := c.put(next)
 	c.mu.Lock()
 	c.adopting = false
-	if err == nil {
+	if err == nil && c.epoch == epoch {
 		c.has = next.Revision
 	}
 	c.mu.Unlock()

@@ -17,6 +17,7 @@ import (
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/slot"
+	"github.com/counterd/counterd/schema"
 )
 
 // joinedCluster is whole nodes of a cluster in this process, agents and all, on an etcd in memory.
@@ -274,6 +275,32 @@ func TestAlter(t *testing.T) {
 			t.Errorf("node %d: got %v", i, def)
 		}
 	}
+}
+
+// TestSchemaOfNewEpoch: a node whose log had the newest schema as a replica, and lost it to another primary's log, puts it
+// in force when it leads.
+func TestSchemaOfNewEpoch(t *testing.T) {
+	t.Parallel()
+	k := joinNodes(t, 1)
+	k.create(0)
+	k.alter("add counter c")
+	srv := k.nodes[0]
+	c := &srv.joined.host.schema
+	c.mu.Lock()
+	c.adopting = true // it is away
+	c.mu.Unlock()
+	k.do(func(m *topology.Map) (topology.Change, error) {
+		next, err := schema.ParseScript(strings.NewReader("add counter d"), srv.Store().Schema())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return topology.SetSchema(m, string(next.AppendText(nil)), "add counter d")
+	})
+	c.mu.Lock()
+	c.has, c.adopting = k.view().Schema.Revision, false // as if its log had it
+	c.mu.Unlock()
+	k.do(func(m *topology.Map) (topology.Change, error) { return topology.Promote(m, 1, k.id(0)) })
+	k.await("the schema is in force", func() bool { return srv.Store().Schema().Counter("d") != nil })
 }
 
 // provokeJoined: what is refused as a cluster decides, and what comes while changes are held.
