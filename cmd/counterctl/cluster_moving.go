@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/internal/slot"
 )
 
 // moving is moves under way: those that wait, and those that were begun. A shard gives to one and takes from one at a time.
@@ -59,8 +60,15 @@ func (w *moving) run(ctx context.Context, s *session) error {
 		for p := w.next(m); p != nil; p = w.next(m) {
 			id := randomID()
 			begun, err := s.change(ctx, func(m *topology.Map) (topology.Change, error) {
+				if ending(m, p.Groups) {
+					return topology.Change{}, errEnding
+				}
 				return topology.StartMove(m, id, p.Groups, p.From, p.To, time.Now())
 			})
+			if err == errEnding { // it has begun since: a map behind it will show its end
+				w.wait = append(w.wait, p)
+				break
+			}
 			if err != nil {
 				return errors.Join(append(w.failed, err)...)
 			}
@@ -104,7 +112,20 @@ func (w *moving) look(m *topology.Map) {
 	}
 }
 
-// next takes the first piece that waits whose shards are free; nil: there is none.
+// errEnding: groups cannot be moved yet.
+var errEnding = errors.New("another move of the groups comes to its end")
+
+// ending tells whether groups are those of a move that is decided, and whose shards have not both done their part yet: what
+// the source drops, or the destination, must be gone before the groups can come back.
+func ending(m *topology.Map, groups slot.Set) bool {
+	return slices.ContainsFunc(m.Moves, func(v *topology.Move) bool {
+		both := v.Groups.Both(groups)
+		return v.State != topology.MoveCopying && !both.Empty()
+	})
+}
+
+// next takes the first piece that waits, whose shards are free and whose groups are not those of a move that ends; nil: there
+// is none.
 func (w *moving) next(m *topology.Map) *piece {
 	gives, takes := map[topology.ShardID]bool{}, map[topology.ShardID]bool{}
 	for _, p := range w.begun {
@@ -115,7 +136,7 @@ func (w *moving) next(m *topology.Map) *piece {
 			gives[v.From], takes[v.To] = true, true
 		}
 	}
-	i := slices.IndexFunc(w.wait, func(p *piece) bool { return !gives[p.From] && !takes[p.To] })
+	i := slices.IndexFunc(w.wait, func(p *piece) bool { return !gives[p.From] && !takes[p.To] && !ending(m, p.Groups) })
 	if i < 0 {
 		return nil
 	}

@@ -371,6 +371,7 @@ func problemsOf(m *topology.Map, now time.Time) []problem {
 			}
 		}
 	}
+	lackingOf(m, say)
 	for _, v := range m.Moves {
 		switch took := now.Sub(v.Began).Round(time.Second); {
 		case v.State == topology.MoveAborted:
