@@ -89,15 +89,14 @@ func settingsOf(pid int) (config.Config, error) {
 // clientAddress is where a client on this machine reaches a server, and whether it needs TLS there. Empty: nowhere.
 func clientAddress(conf *config.Config) (addr string, secure bool) {
 	host := "127.0.0.1"
-	for _, b := range conf.Bind {
-		switch b = strings.TrimPrefix(b, "-"); b {
+	if len(conf.Bind) > 0 {
+		switch b := strings.TrimPrefix(conf.Bind[0], "-"); b {
 		case "*", "0.0.0.0", "":
 		case "::", "::*":
 			host = "::1"
 		default:
 			host = b
 		}
-		break
 	}
 	switch {
 	case conf.Port != 0:

@@ -34,8 +34,9 @@ func (s *Session) stood() {
 	w := s.shift
 	s.shift = nil
 	if state := w.state.Load(); state == relieved || !w.state.CompareAndSwap(state, state+1) {
-		s.loop.mu.Lock()   // until the relief has done its part
-		s.loop.mu.Unlock() //nolint:staticcheck
+		s.loop.mu.Lock() // waits until the relief has done its part
+		//lint:ignore SA2001 the wait is all that is wanted
+		s.loop.mu.Unlock()
 	}
 }
 
