@@ -73,7 +73,7 @@ func CounterMIncrBy(c *Call, args [][]byte) {
 		args = args[:len(args)-1]
 	}
 	if len(args)%2 == 0 || len(args) < 3 {
-		c.oweError("ERR wrong number of arguments for 'counter.mincrby' command")
+		c.oweError("ERR wrong number of arguments for 'counter.mincrby' command (usage: COUNTER.MINCRBY key increment [key increment ...] [QUIET] [IDMP producer seq [EPOCH epoch]])")
 		return
 	}
 	first := c.Batch.Len()

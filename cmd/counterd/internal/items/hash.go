@@ -2,6 +2,7 @@ package items
 
 import (
 	"math/bits"
+	"strings"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/glob"
 	"github.com/counterd/counterd/cmd/counterd/internal/resp"
@@ -212,7 +213,7 @@ func HMSet(c *Call, args [][]byte) { c.setFields(args, "hmset", replyOK) }
 // setFields makes all changes or none: fields and values are checked here, the rest by the group.
 func (c *Call) setFields(args [][]byte, name string, reply func(*Call, *Owed)) {
 	if len(args)%2 != 0 {
-		c.oweError("ERR wrong number of arguments for '" + name + "' command")
+		c.oweError("ERR wrong number of arguments for '" + name + "' command (usage: " + strings.ToUpper(name) + " key field value [field value ...] [IDMP producer seq [EPOCH epoch]])")
 		return
 	}
 	k, ok := c.item(args[1], nil)

@@ -251,7 +251,7 @@ func GetDel(c *Call, args [][]byte) {
 // MSet makes all changes or none: keys and values are checked here, the rest by the group.
 func MSet(c *Call, args [][]byte) {
 	if len(args)%2 == 0 {
-		c.oweError("ERR wrong number of arguments for 'mset' command")
+		c.oweError("ERR wrong number of arguments for 'mset' command (usage: MSET key value [key value ...] [IDMP producer seq [EPOCH epoch]])")
 		return
 	}
 	first := c.Batch.Len()

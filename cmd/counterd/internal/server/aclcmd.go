@@ -128,7 +128,7 @@ func runACLDryRun(c *client, args [][]byte) {
 		c.Out.Error("ERR Command '" + resp.Printable(args[0], 128) + "' not found")
 		return
 	case !cmd.Takes(args):
-		c.Out.Error("ERR wrong number of arguments for '" + cmd.Name + "' command")
+		c.Out.Error(cmd.WrongNumber())
 		return
 	}
 	d := u.Check(cmd.Access(), args, c.store.Schema())
@@ -144,7 +144,7 @@ func runACLLog(c *client, args [][]byte) {
 	n := int64(10)
 	switch ok := true; {
 	case len(args) > 3:
-		c.Out.Error("ERR wrong number of arguments for 'acl|log' command")
+		c.Out.Error(c.executed.WrongNumber())
 		return
 	case len(args) == 3 && resp.EqualFold(args[2], "RESET"):
 		c.srv.denials.Reset()
@@ -185,7 +185,7 @@ const maxPassBits = 4096
 func runACLGenPass(c *client, args [][]byte) {
 	bits := int64(256)
 	if len(args) > 3 {
-		c.Out.Error("ERR wrong number of arguments for 'acl|genpass' command")
+		c.Out.Error(c.executed.WrongNumber())
 		return
 	}
 	if len(args) == 3 {

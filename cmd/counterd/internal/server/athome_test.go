@@ -102,6 +102,9 @@ func TestInstead(t *testing.T) {
 		"SORT a":            "COUNTER.FIND",
 		"HOTKEYS GET":       "COUNTER.HOT",
 		"NOSUCHTHING a b c": "-ERR unknown command 'NOSUCHTHING', with args beginning with: 'a' 'b' 'c' ",
+		"GTE a":             "-ERR unknown command 'GTE', with args beginning with: 'a' (did you mean GET?)",
+		"counter.mgte a":    "-ERR unknown command 'counter.mgte', with args beginning with: 'a' (did you mean COUNTER.MGET?)",
+		"CONFIG GTE a":      "-ERR unknown subcommand 'GTE'. Try CONFIG HELP. (did you mean CONFIG GET?)",
 	} {
 		if got := c.do(line).String(); !strings.Contains(got, words) {
 			t.Errorf("%s: got %s, want %s", line, got, words)
@@ -132,4 +135,29 @@ func TestHot(t *testing.T) {
 	c.want("COUNTER.HOT weibo COUNT 0", "-ERR COUNT: want 1 to 1024")
 	c.want("COUNTER.HOT weibo BY NAME", "-ERR syntax error")
 	c.want("COUNTER.HOT weibo COUNT", "-ERR syntax error")
+}
+
+// TestWrongNumber checks that every error for a wrong number of arguments shows the syntax of the command table, also where
+// the handler counts the arguments.
+func TestWrongNumber(t *testing.T) {
+	s := wireServe(t, nil)
+	c := wireDial(t, s, 2)
+	wrong := func(name, line string) {
+		t.Helper()
+		want := strings.TrimPrefix(s.commands.Lookup([]byte(name)).WrongNumber(), "ERR ")
+		if got := c.do(line).String(); !strings.HasSuffix(got, want) {
+			t.Errorf("%s: got %s, want %s", line, got, want)
+		}
+	}
+	s.commands.Each(func(cmd *row) {
+		if words := strings.Split(cmd.Name, "|"); cmd.Arity < -len(words) || cmd.Arity > len(words) {
+			wrong(cmd.Name, strings.Join(words, " "))
+		} else if cmd.Arity > 0 {
+			wrong(cmd.Name, strings.Join(words, " ")+" a b c d e f")
+		}
+	})
+	for name, line := range map[string]string{"mset": "MSET 1 1 2", "hset": "HSET 1 a 1 b", "hmset": "HMSET 1 a 1 b", "counter.mincrby": "COUNTER.MINCRBY 1 1 2",
+		"ping": "PING a b", "slowlog|get": "SLOWLOG GET 1 2", "acl|log": "ACL LOG 1 2", "acl|genpass": "ACL GENPASS 1 2", "client|unblock": "CLIENT UNBLOCK 1 a b"} {
+		wrong(name, line)
+	}
 }

@@ -122,7 +122,7 @@ func (c *chaosClient) command() (request, reply string) {
 	case 11:
 		return "MULTI\r\nWAIT 1 0\r\n" + array("INCR", key) + "EXEC\r\n", fmt.Sprintf("+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n:0\r\n:%d\r\n", incr())
 	case 12:
-		return "OBJECT FREQ x y\r\n", "-ERR wrong number of arguments for 'object|freq' command\r\n"
+		return "OBJECT FREQ x y\r\n", "-ERR wrong number of arguments for 'object|freq' command (usage: OBJECT FREQ key)\r\n"
 	default:
 		return array("INCR", key), fmt.Sprintf(":%d\r\n", incr())
 	}

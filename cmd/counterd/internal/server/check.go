@@ -37,7 +37,7 @@ func (c *client) check(cmd *row, args [][]byte) (*row, bool) {
 			c.Closing = true
 			return nil, false
 		}
-		c.fail(nil, unknownCommand(args))
+		c.fail(nil, unknownCommand(c.srv.commands, args))
 		return nil, false
 	}
 	if cmd.Sub != nil && len(args) > 1 {
@@ -47,13 +47,13 @@ func (c *client) check(cmd *row, args [][]byte) (*row, bool) {
 				c.fail(cmd, errNoAuth)
 				return nil, false
 			}
-			c.fail(nil, "ERR unknown subcommand '"+resp.Printable(args[1], 128)+"'. Try "+strings.ToUpper(cmd.Name)+" HELP.")
+			c.fail(nil, "ERR unknown subcommand '"+resp.Printable(args[1], 128)+"'. Try "+strings.ToUpper(cmd.Name)+" HELP."+didYouMean(cmd.Suggest(args[1])))
 			return nil, false
 		}
 		cmd = sub
 	}
 	if !cmd.Takes(args) || cmd.Run == nil && cmd.Plan == nil {
-		c.refuse(cmd, "ERR wrong number of arguments for '"+cmd.Name+"' command")
+		c.refuse(cmd, cmd.WrongNumber())
 		return nil, false
 	}
 	if cmd.Flags&command.NoAuth == 0 && !c.admitted() {
@@ -148,8 +148,8 @@ func (c *client) fail(cmd *row, text string) {
 }
 
 // unknownCommand is Redis's text, with at most 128 bytes of the name and of the arguments, and behind it what to use
-// instead.
-func unknownCommand(args [][]byte) string {
+// instead, or the command that was probably meant.
+func unknownCommand(t *commands, args [][]byte) string {
 	var b strings.Builder
 	b.WriteString("ERR unknown command '" + resp.Printable(args[0], 128) + "', with args beginning with: ")
 	n := 0
@@ -163,6 +163,16 @@ func unknownCommand(args [][]byte) string {
 	}
 	if text := command.Instead(args[0]); text != "" {
 		b.WriteString("(" + text + ")")
+	} else {
+		b.WriteString(strings.TrimPrefix(didYouMean(t.Suggest(args[0])), " "))
 	}
 	return b.String()
+}
+
+// didYouMean is the hint behind the error for an unknown name. It is empty if there is nothing to suggest.
+func didYouMean(suggested string) string {
+	if suggested == "" {
+		return ""
+	}
+	return " (did you mean " + suggested + "?)"
 }

@@ -174,7 +174,7 @@ func runClientNoTouch(c *client, args [][]byte) { c.onOff(args[2], &c.noTouch) }
 func runClientUnblock(c *client, args [][]byte) {
 	switch {
 	case len(args) > 4:
-		c.Out.Error("ERR wrong number of arguments for 'client|unblock' command")
+		c.Out.Error(c.executed.WrongNumber())
 		return
 	case len(args) == 4 && !resp.EqualFold(args[3], "TIMEOUT") && !resp.EqualFold(args[3], "ERROR"):
 		c.Out.Error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")

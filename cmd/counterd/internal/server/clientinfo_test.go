@@ -33,11 +33,11 @@ func clientLine(t *testing.T, line string) map[string]string {
 func TestClientReplies(t *testing.T) {
 	s := wireServe(t, nil)
 	for _, c := range []struct{ command, want string }{
-		{"CLIENT", "-ERR wrong number of arguments for 'client' command"},
+		{"CLIENT", "-ERR wrong number of arguments for 'client' command (usage: CLIENT subcommand [argument ...])"},
 		{"CLIENT FOO", "-ERR unknown subcommand 'FOO'. Try CLIENT HELP."},
 		{"CLIENT TRACKING on", "+OK"},
 		{"client maint_notifications on", "-ERR unknown subcommand 'maint_notifications'. Try CLIENT HELP."},
-		{"CLIENT GETNAME x", "-ERR wrong number of arguments for 'client|getname' command"},
+		{"CLIENT GETNAME x", "-ERR wrong number of arguments for 'client|getname' command (usage: CLIENT GETNAME)"},
 		{"CLIENT GETNAME", "nil"},
 		{"CLIENT GETREDIR", ":-1"},
 		{"CLIENT SETNAME a\x01b", "-ERR Client names cannot contain spaces, newlines or special characters."},

@@ -92,7 +92,7 @@ func TestCommandEntries(t *testing.T) {
 		c.want("COMMAND GETKEYS nosuch a", "-ERR Invalid command specified")
 		c.want("COMMAND GETKEYS config nosuch", "-ERR Invalid command specified")
 		c.want("COMMAND GETKEYS set a", "-ERR Invalid number of arguments specified for command")
-		c.want("COMMAND GETKEYS ping", "-ERR wrong number of arguments for 'command|getkeys' command")
+		c.want("COMMAND GETKEYS ping", "-ERR wrong number of arguments for 'command|getkeys' command (usage: COMMAND GETKEYS command argument [argument ...])")
 		c.want("COMMAND FOO", "-ERR unknown subcommand 'FOO'. Try COMMAND HELP.")
 		c.want("ACL CAT nosuch", "-ERR Unknown category 'nosuch'")
 		c.want("ACL CAT transaction", `["multi" "exec" "discard" "watch" "unwatch"]`)

@@ -52,7 +52,7 @@ func runPing(c *client, args [][]byte) {
 	case 2:
 		c.Out.Bulk(args[1])
 	default:
-		c.Out.Error("ERR wrong number of arguments for 'ping' command")
+		c.Out.Error(c.executed.WrongNumber())
 	}
 }
 

@@ -148,7 +148,7 @@ func testShardChannels(t *testing.T, s *Server, pub *wireClient) {
 		is(`"ssubscribe" "s" :1`)
 		sub.want("RESET", "+RESET")
 		pub.want("SPUBLISH s x", ":0")
-		pub.want("SPUBLISH", "-ERR wrong number of arguments for 'spublish' command")
+		pub.want("SPUBLISH", "-ERR wrong number of arguments for 'spublish' command (usage: SPUBLISH shardchannel message)")
 		pub.want("COMMAND GETKEYS SPUBLISH s x", "-ERR The command has no key arguments")
 	}
 }
@@ -285,6 +285,6 @@ func TestExecRefused(t *testing.T) {
 	c.want("EXEC", "-EXECABORT Transaction discarded because of: Can't execute 'exec': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")
 	c.want("UNSUBSCRIBE a", `["unsubscribe" "a" :0]`)
 	c.want("MULTI", "+OK")
-	c.want("EXEC 1", "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command")
+	c.want("EXEC 1", "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command (usage: EXEC [IDMP producer seq [EPOCH epoch]])")
 	c.want("EXEC", "-ERR EXEC without MULTI")
 }

@@ -107,7 +107,7 @@ func slowlogCommand() *row {
 func runSlowlogGet(c *call, args [][]byte) {
 	n := int64(10)
 	if len(args) > 3 {
-		c.Out.Error("ERR wrong number of arguments for 'slowlog|get' command")
+		c.Out.Error(c.srv.commands.Lookup(args[0]).Subcommand(args[1]).WrongNumber())
 		return
 	}
 	if len(args) == 3 {

@@ -149,7 +149,7 @@ func TestTrackingModes(t *testing.T) {
 	w.want("INCR 1.cntcm", ":6")
 	c.told(invalid("1.cntcm"))
 	is("CLIENT CACHING YES", "+OK")
-	is("GET", "-ERR wrong number of arguments for 'get' command")
+	is("GET", "-ERR wrong number of arguments for 'get' command (usage: GET key)")
 	is("GET 1.cntcm", `"6"`)
 	w.want("INCR 1.cntcm", ":7")
 	c.nothing()
