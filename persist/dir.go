@@ -143,6 +143,17 @@ func removeManifests(fsys vfs.FS, dir string, keep func(path string) bool) error
 	return fsys.SyncDir(dir)
 }
 
+// HoldsData tells whether a directory has a manifest or a segment of a log, good or bad: something that OpenDir and
+// OpenLog would read. It changes nothing and takes no lock.
+func HoldsData(fsys vfs.FS, path string) (bool, error) {
+	generations, err := Generations(fsys, path)
+	if err != nil || len(generations) > 0 {
+		return err == nil, err
+	}
+	segments, err := listSegments(fsys, path)
+	return len(segments) > 0, err
+}
+
 // Generations returns the generations of the manifests of a data directory, newest first. It reads none of them.
 func Generations(fsys vfs.FS, path string) ([]uint64, error) {
 	names, err := listDir(fsys, path)

@@ -38,7 +38,7 @@ func run(args []string) error {
 	fs, version := config.Flags(&conf)
 	asked := questions(fs)
 	fs.Usage = func() {
-		fmt.Fprintf(os.Stderr, "counterd %s: a counter service for posts, speaking the Redis protocol\n\nusage: counterd [flags] [FILE]\n\n%s",
+		fmt.Printf("counterd %s: a counter service for posts, speaking the Redis protocol\n\nusage: counterd [flags] [FILE]\n\n%s",
 			server.ServerVersion, fs.FlagUsages())
 	}
 	if err := fs.Parse(args); err != nil {
@@ -65,6 +65,9 @@ func run(args []string) error {
 		return err
 	}
 	if err := conf.Validate(); err != nil {
+		return err
+	}
+	if err := conf.CheckMemoryOnly(); err != nil {
 		return err
 	}
 	if *asked.check {

@@ -78,6 +78,9 @@ func checked(c config.Config, passed []string) error {
 	for _, name := range passed {
 		fmt.Printf("%s: a setting of Redis that has no meaning here\n", name)
 	}
+	if !c.AppendOnly {
+		fmt.Println("appendonly no: data is kept in memory only, and is lost when the process ends")
+	}
 	fmt.Println("the settings are good")
 	return nil
 }

@@ -40,6 +40,8 @@ func TestCheckConfig(t *testing.T) {
 		{[]string{"--schema", write("bad.schema", "add counter a\nadd column b\n")}, 1, []string{"bad.schema", "2"}},
 		{[]string{"--schema", filepath.Join(dir, "none")}, 1, []string{"none"}},
 		{[]string{good, "another"}, 1, []string{"another"}},
+		{[]string{good, "--appendonly", "no"}, 0, []string{"data is kept in memory only", "the settings are good"}},
+		{[]string{write("memory.conf", "appendonly no\n")}, 1, []string{"line 1", "appendonly yes", "save \"\""}},
 	} {
 		out, status := runCounterd(t, append([]string{"--check-config"}, c.args...)...)
 		if status != c.status {

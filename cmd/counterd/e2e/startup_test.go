@@ -68,6 +68,36 @@ func TestStartRefused(t *testing.T) {
 	s.dial(t).want("+PONG\r\n", "PING")
 }
 
+// TestHelp checks that --help is an answer, not an error: it goes to standard output.
+func TestHelp(t *testing.T) {
+	for _, arg := range []string{"--help", "-h"} {
+		cmd := exec.Command(counterdPath, arg)
+		var failed strings.Builder
+		cmd.Stderr = &failed
+		out, err := cmd.Output()
+		if err != nil || failed.Len() > 0 || !strings.Contains(string(out), "--appendonly") {
+			t.Errorf("%s: %v, standard error %q, standard output:\n%s", arg, err, failed.String(), out)
+		}
+	}
+}
+
+// TestStartMemoryOnly checks that a server with data in memory only is refused over a directory with data, and says what
+// it is elsewhere.
+func TestStartMemoryOnly(t *testing.T) {
+	s := start(t)
+	port, dir := strconv.Itoa(freePort(t)), strings.Split(s.dial(t).do("CONFIG", "GET", "dir").Raw, "\r\n")[4]
+	for _, more := range [][]string{nil, {"--check-config"}} {
+		out, status := runCounterd(t, append(more, "--port", port, "--dir", dir, "--appendonly", "no")...)
+		if status != 1 || !strings.Contains(out, dir) || !strings.Contains(out, "appendonly yes") {
+			t.Errorf("%q over data: status %d\n%s", more, status, out)
+		}
+	}
+	memory := start(t, "--dir", t.TempDir(), "--appendonly", "no")
+	if got := memory.dial(t).do("INFO", "persistence").Text; !strings.Contains(got, "\r\nin_memory_only:1\r\n") {
+		t.Errorf("INFO does not say that data is in memory only:\n%s", got)
+	}
+}
+
 // TestStartSchema starts with a schema script.
 func TestStartSchema(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "my.schema")

@@ -126,6 +126,8 @@ func rewrite(text string, c *Config) string {
 		done[p.name] = true
 		switch value := p.get(c); {
 		case p.role && value == "":
+		case p.name == "save" && !c.AppendOnly: // or the file would be refused: see errSnapshots
+			write(p)
 		case !p.role && !p.live && value == p.get(&defaults), strings.Join(words[1:], " ") == value:
 			keep(line)
 		default:
@@ -136,6 +138,9 @@ func rewrite(text string, c *Config) string {
 		if p := &parameters[i]; !done[p.name] && p.name == p.setting.name && !p.once && p.get(c) != p.get(&defaults) && !c.elsewhere(p.name) {
 			write(p)
 		}
+	}
+	if !c.AppendOnly && !done["save"] {
+		write(find("save"))
 	}
 	users()
 	return out.String()

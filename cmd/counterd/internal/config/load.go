@@ -38,8 +38,12 @@ func Load(fs *pflag.FlagSet, c *Config) (passed []string, err error) {
 			wrong = append(wrong, err)
 		}
 	}
+	named := fs.Changed("appendonly") // on the command line, which says what is meant
 	for _, l := range lines {
 		over, err := apply(fs, l)
+		if err == nil && l.Name == "appendonly" && !named && !c.AppendOnly && !snapshotsOff(lines) {
+			err = errSnapshots
+		}
 		if err != nil {
 			wrong = append(wrong, fmt.Errorf("line %d: %w", l.Number, err))
 		} else if over && !slices.Contains(passed, l.Name) {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,15 +22,22 @@ func read(t *testing.T, text string) (c Config, passed []string, err error) {
 	return c, passed, err
 }
 
-// TestRedisConf: the files that Debian and older versions of Redis come with start a server, and what they say that
-// means something here is taken from them.
+// TestRedisConf: the files that Debian and older versions of Redis come with keep data by snapshots alone, and are refused
+// for that. With a log, or with snapshots off, they start a server, and what they say that means something here is taken
+// from them.
 func TestRedisConf(t *testing.T) {
 	for _, name := range []string{"redis-7.0-debian.conf", "redis-5.0.conf"} {
 		text, err := os.ReadFile(filepath.Join("testdata", name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, passed, err := read(t, string(text))
+		if _, _, err := read(t, string(text)); !errors.Is(err, errSnapshots) {
+			t.Errorf("%s: got %v, want %v", name, err, errSnapshots)
+		}
+		if c, _, err := read(t, strings.Replace(string(text), "appendonly no", "appendonly yes", 1)); err != nil || !c.AppendOnly {
+			t.Errorf("%s with a log: %v", name, err)
+		}
+		c, passed, err := read(t, string(text)+"save \"\"\n")
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
