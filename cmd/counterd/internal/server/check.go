@@ -60,6 +60,9 @@ func (c *client) check(cmd *row, args [][]byte) (*row, bool) {
 		c.refuse(cmd, errNoAuth)
 		return nil, false
 	}
+	if cmd.Is("exec") && c.multi.passwords > 0 && !c.awaitGuesses() {
+		return nil, false
+	}
 	if d := c.denied(cmd, args); d.Reason != acl.Allowed {
 		c.refuse(cmd, d.Text(c.user.Load(), cmd.Access()))
 		return nil, false

@@ -19,6 +19,8 @@ type transaction struct {
 	failed bool // a command was refused while queueing
 	queued []queuedCommand
 	bytes  int
+
+	passwords int // that queued commands give: see awaitGuesses
 }
 
 type queuedCommand struct {
@@ -52,6 +54,9 @@ func (t *transaction) queue(c *client, cmd *row, args [][]byte) {
 		copied[i] = slices.Clone(a)
 	}
 	t.queued = append(t.queued, queuedCommand{cmd, copied})
+	if cmd.Is("auth") || cmd.Is("hello") && len(args) > 2 {
+		t.passwords++
+	}
 	c.Out.Status("QUEUED")
 }
 

@@ -18,7 +18,7 @@ import (
 const (
 	// freeFailures is how often a connection may give a wrong password without having to wait.
 	freeFailures = 3
-	// failurePause is how long it waits from then on before each answer, right or wrong.
+	// failurePause is how long it waits from then on before each answer, right or wrong. EXEC waits for those in its queue.
 	failurePause = time.Second
 )
 
@@ -80,20 +80,12 @@ func (c *client) become(u *acl.User) {
 }
 
 // authenticate makes the connection a user's if the password is right. Not in a loop after too many failures: then it
-// waits.
+// waits, unless EXEC has done so for it.
 func (c *client) authenticate(by string, name, pass []byte) bool {
-	var u *acl.User
 	if c.failures >= freeFailures && !c.executing {
-		c.block(context.Background(), func(ctx context.Context) {
-			select {
-			case <-time.After(failurePause):
-			case <-ctx.Done():
-			}
-		})
+		c.pause(1)
 	}
-	if c.failures < freeFailures || !c.executing { // with the store held nobody waits, and nobody guesses
-		u = c.srv.users.Authenticate(name, pass)
-	}
+	u := c.srv.users.Authenticate(name, pass)
 	if u == nil {
 		c.failures++
 		c.noteDenial(acl.DeniedAuth, by, string(name))
@@ -101,6 +93,31 @@ func (c *client) authenticate(by string, name, pass []byte) bool {
 	}
 	c.become(u)
 	return !u.Gone() // it may have been removed since; who removed it may not have seen this connection
+}
+
+// awaitGuesses makes EXEC wait for the passwords in its queue, as they would wait one by one if all of them were wrong.
+// With the store held nobody can wait. false: the connection has ended, and nothing is executed. REQUIRES not InLoop.
+func (c *client) awaitGuesses() bool {
+	paid := c.failures + c.multi.passwords - freeFailures
+	c.multi.passwords = 0 // they wait once
+	if paid <= 0 {
+		return true
+	}
+	c.pause(paid)
+	if c.loading || c.store != c.srv.current.Load() {
+		c.begin()
+	}
+	return !c.Closing
+}
+
+// pause waits for the time that so many passwords take. It is a place where commands block: see block.
+func (c *client) pause(passwords int) {
+	c.block(context.Background(), func(ctx context.Context) {
+		select {
+		case <-time.After(time.Duration(passwords) * failurePause):
+		case <-ctx.Done():
+		}
+	})
 }
 
 // deauthenticate brings the connection back to what it was when it came.
