@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/acl"
@@ -284,6 +285,9 @@ func (c *client) startTracking(mode tracking.Mode, target *client, prefixes []st
 	case mode.OptIn && now.OptOut || mode.OptOut && now.OptIn:
 		return "ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then re-enabling it with a different mode."
 	}
+	if len(now.Prefixes)+len(prefixes) > tracking.MaxPrefixes { // before they are compared
+		return "ERR " + tracking.ErrTooManyPrefixes.Error()
+	}
 	if text := overlap(now.Prefixes, prefixes); text != "" {
 		return text
 	}
@@ -299,8 +303,12 @@ func (c *client) startTracking(mode tracking.Mode, target *client, prefixes []st
 	return ""
 }
 
-// overlap refuses prefixes of which one begins with another: a key would be told twice. text is the error.
+// overlap refuses prefixes of which one begins with another: a key would be told twice. text is the error. have is in
+// order, and without overlaps.
 func overlap(have, more []string) (text string) {
+	if !overlaps(have, more) {
+		return ""
+	}
 	begin := func(a, b string) bool { return strings.HasPrefix(a, b) || strings.HasPrefix(b, a) }
 	for i, p := range more {
 		for _, h := range have {
@@ -317,6 +325,24 @@ func overlap(have, more []string) (text string) {
 		}
 	}
 	return ""
+}
+
+// overlaps tells whether one of the prefixes begins with another. In order, a prefix stands right before one that begins
+// with it, or before another that does.
+func overlaps(have, more []string) bool {
+	for _, p := range more {
+		n, _ := slices.BinarySearch(have, p)
+		if n < len(have) && strings.HasPrefix(have[n], p) || n > 0 && strings.HasPrefix(p, have[n-1]) {
+			return true
+		}
+	}
+	more = slices.Sorted(slices.Values(more))
+	for i := 1; i < len(more); i++ {
+		if strings.HasPrefix(more[i], more[i-1]) {
+			return true
+		}
+	}
+	return false
 }
 
 // stopTracking ends it.

@@ -1,64 +1,10 @@
 package tracking
 
 import (
-	"slices"
 	"strconv"
-	"sync"
-	"sync/atomic"
 
 	"github.com/counterd/counterd/schema"
 )
-
-// prefixes are the clients in BCAST mode. The zero value has none.
-type prefixes struct {
-	n atomic.Int32 // prefixes
-
-	mu      sync.Mutex // guards the rest
-	clients map[string]map[*Client]struct{}
-	lengths []int // that prefixes have, in order
-}
-
-func (p *prefixes) len() int { return int(p.n.Load()) }
-
-func (p *prefixes) add(c *Client, list []string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.clients == nil {
-		p.clients = make(map[string]map[*Client]struct{})
-	}
-	for _, prefix := range list {
-		if p.clients[prefix] == nil {
-			p.clients[prefix] = make(map[*Client]struct{})
-		}
-		p.clients[prefix][c] = struct{}{}
-	}
-	p.count()
-}
-
-func (p *prefixes) remove(c *Client, list []string) {
-	if len(list) == 0 {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, prefix := range list {
-		if delete(p.clients[prefix], c); len(p.clients[prefix]) == 0 {
-			delete(p.clients, prefix)
-		}
-	}
-	p.count()
-}
-
-// count finds the lengths. REQUIRES mu.
-func (p *prefixes) count() {
-	p.lengths = p.lengths[:0]
-	for prefix := range p.clients {
-		if n, ok := slices.BinarySearch(p.lengths, len(prefix)); !ok {
-			p.lengths = slices.Insert(p.lengths, n, len(prefix))
-		}
-	}
-	p.n.Store(int32(len(p.clients)))
-}
 
 // broadcast is what a batch of changes has to tell to clients in BCAST mode: names by prefix. The zero value is ready.
 type broadcast struct {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // Mode is how a client tracks.
@@ -20,10 +21,12 @@ type Client struct {
 	id   int64
 	wake func() // makes its goroutine call Take soon; anybody may call it
 
+	prefixBytes atomic.Int64 // that prefixes take
+
 	mu       sync.Mutex // guards the rest
 	on       bool
 	mode     Mode
-	prefixes []string // of Broadcast, in order
+	prefixes []string // of Broadcast, in order; replaced, never changed
 	target   *Client  // who is told; nil: itself
 	broken   bool     // target has ended
 	aimed    bool     // it is the target of others
@@ -37,9 +40,9 @@ type Client struct {
 func NewClient(id int64, wake func()) *Client { return &Client{id: id, wake: wake} }
 
 const (
-	// maxPrefixes and maxPrefix bound what a connection may ask for: each takes memory, and each length of theirs
+	// MaxPrefixes and maxPrefix bound what a connection may ask for: each takes memory, and each length of theirs
 	// a look-up for each name of each change.
-	maxPrefixes = 1024
+	MaxPrefixes = 1024
 	maxPrefix   = 256
 )
 
@@ -83,22 +86,29 @@ func (t *Table) Enable(c *Client, mode Mode, target *Client, prefixes []string) 
 
 // broadcast has c told of prefixes.
 func (t *Table) broadcast(c *Client, prefixes []string) error {
-	c.mu.Lock()
-	all := slices.Clone(c.prefixes)
-	c.mu.Unlock()
-	var added []string
 	for _, p := range prefixes {
 		if len(p) > maxPrefix {
 			return ErrLongPrefix
 		}
-		if !slices.Contains(all, p) {
-			all, added = append(all, p), append(added, p)
-		}
 	}
-	if len(all) > maxPrefixes {
+	c.mu.Lock()
+	have := c.prefixes
+	c.mu.Unlock()
+	added := slices.Sorted(slices.Values(prefixes))
+	added = slices.DeleteFunc(slices.Compact(added), func(p string) bool {
+		_, known := slices.BinarySearch(have, p)
+		return known
+	})
+	if len(have)+len(added) > MaxPrefixes {
 		return ErrTooManyPrefixes
 	}
+	all := slices.Concat(have, added)
 	slices.Sort(all)
+	bytes := int64(0)
+	for _, p := range added {
+		bytes += int64(len(p)) + prefixSize
+	}
+	c.prefixBytes.Add(bytes)
 	c.mu.Lock()
 	c.prefixes = all
 	c.mu.Unlock()
@@ -107,7 +117,10 @@ func (t *Table) broadcast(c *Client, prefixes []string) error {
 }
 
 // Disable ends a client's tracking: it is told nothing more of what it read. Only its own goroutine may call it.
-func (t *Table) Disable(c *Client) {
+func (t *Table) Disable(c *Client) { t.disable(c, t.bcast.remove) }
+
+// disable is Disable. remove takes the client from its prefixes.
+func (t *Table) disable(c *Client, remove func(c *Client, list []string)) {
 	c.mu.Lock()
 	on, prefixes := c.on, c.prefixes
 	c.on, c.mode, c.prefixes, c.target, c.broken = false, Mode{}, nil, nil, false
@@ -118,7 +131,8 @@ func (t *Table) Disable(c *Client) {
 	t.mu.Lock()
 	delete(t.clients, c)
 	t.mu.Unlock()
-	t.bcast.remove(c, prefixes)
+	remove(c, prefixes)
+	c.prefixBytes.Store(0)
 	t.forget(c)
 	t.n.Add(-1)
 }
@@ -129,7 +143,7 @@ func (t *Table) End(c *Client) {
 	c.ended = true
 	c.inbox = inbox{}
 	c.mu.Unlock()
-	t.Disable(c)
+	t.disable(c, t.bcast.leave)
 }
 
 // State is how a client tracks.
@@ -153,14 +167,7 @@ func (c *Client) State() State {
 }
 
 // PrefixBytes is what its prefixes take.
-func (c *Client) PrefixBytes() (n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, p := range c.prefixes {
-		n += len(p) + prefixSize
-	}
-	return n
-}
+func (c *Client) PrefixBytes() int { return int(c.prefixBytes.Load()) }
 
 // prefixSize is what a prefix is taken to hold beside its bytes: its places in two maps and a list.
 const prefixSize = 200

@@ -38,8 +38,9 @@
 // # Cost
 //
 // While nobody tracks, a batch of changes costs one atomic load. Clients share shards by item, and a key that is read again
-// is found under the client's own lock.
+// is found under the client's own lock. A change takes prefixes.mu while a client is in BCAST mode; to add or to remove a
+// prefix holds it for 10 µs at most at a time.
 //
-// Lock order: Table.mu, then shard.mu or prefixes.mu, then Client.mu. Client.wake is called with no
+// Lock order: Table.mu, then shard.mu or prefixes.mu, then Client.mu. prefixes.ending is a leaf. Client.wake is called with no
 // lock held.
 package tracking

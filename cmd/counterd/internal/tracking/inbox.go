@@ -9,9 +9,10 @@ const keySize = 64
 // inbox is what a client was not told yet. A null stands before all else, as what was told before it says nothing more.
 type inbox struct {
 	null   bool
-	keys   []string // one by one, as they were invalidated
-	groups []group  // of BCAST
-	broken int64    // number of the connection that is to be told in this one's place and is gone; 0: none
+	keys   []string       // one by one, as they were invalidated
+	groups []group        // of BCAST
+	index  map[string]int // of groups by prefix; nil: few groups
+	broken int64          // number of the connection that is to be told in this one's place and is gone; 0: none
 	bytes  int
 }
 
@@ -57,12 +58,10 @@ func (b *inbox) grow(key string) bool {
 
 // group adds keys of a prefix that are not in it yet.
 func (b *inbox) group(prefix string, keys []string) {
-	n := 0
-	for n < len(b.groups) && b.groups[n].prefix != prefix {
-		n++
-	}
+	n := b.find(prefix)
 	if n == len(b.groups) {
 		b.groups = append(b.groups, group{prefix: prefix})
+		b.indexed(n)
 	}
 	for _, key := range keys {
 		if b.groups[n].has(key) {
@@ -72,6 +71,34 @@ func (b *inbox) group(prefix string, keys []string) {
 			return
 		}
 		b.groups[n].add(key)
+	}
+}
+
+// find is the index of the group of a prefix, or the number of groups.
+func (b *inbox) find(prefix string) int {
+	if b.index != nil {
+		if n, ok := b.index[prefix]; ok {
+			return n
+		}
+		return len(b.groups)
+	}
+	n := 0
+	for n < len(b.groups) && b.groups[n].prefix != prefix {
+		n++
+	}
+	return n
+}
+
+// indexed notes that group n was added. The first index is made of all groups.
+func (b *inbox) indexed(n int) {
+	switch {
+	case b.index != nil:
+		b.index[b.groups[n].prefix] = n
+	case n == few:
+		b.index = make(map[string]int)
+		for i, g := range b.groups {
+			b.index[g.prefix] = i
+		}
 	}
 }
 
