@@ -100,6 +100,7 @@
 //	socket_*.go sending.go     reading and writing without waiting, and with
 //	handshake.go secure.go     TLS: who is let in, and its record layer
 //	janitor.go memory.go       limits of time; what all sessions hold together, and who is closed for it
+//	outputlimit.go             what one session may leave unread
 //
 // # Lock order
 //

@@ -24,7 +24,8 @@ type Front struct {
 
 	scratches sync.Pool // of *scratch
 	memory    memory
-	blocked   atomic.Int64 // sessions in Block
+	output    atomic.Pointer[config.OutputLimit] // nil: none
+	blocked   atomic.Int64                       // sessions in Block
 
 	started time.Time
 	clock   atomic.Int64  // seconds since started, plus 1; coarse

@@ -63,6 +63,9 @@ func (s *Session) overdue(now, idle int64) string {
 			s.writingSince.CompareAndSwap(began, now) // it may have ended just now
 		}
 	}
+	if reason := s.unread(now); reason != "" {
+		return reason
+	}
 	switch {
 	case since(s.writingSince.Load()) > WriteTimeout:
 		return "replies not read"

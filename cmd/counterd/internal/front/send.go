@@ -43,13 +43,18 @@ func (s *Session) transmit() error {
 		s.front.totals.OutBytes.Add(s.Lane(), int64(n))
 		s.out.Sent(n)
 		if err == nil && (s.out.Len() > 0 || s.conn.unsent()) {
+			if err := s.checkOutput(s.out.Len()); err != nil {
+				return err
+			}
 			s.waits = true
 			return errWaits
 		}
 		return err
 	}
 	s.handler.Publish()
+	s.unsent.Store(int64(s.out.Len()))
 	_, err := s.Write(s.out.From(0))
+	s.unsent.Store(0)
 	if s.out.Cut(0); s.out.Cap() > retainOut {
 		s.out.Drop()
 	}
@@ -68,6 +73,7 @@ func (s *Session) Write(p []byte) (int, error) {
 		var m int
 		m, err = s.conn.Write(p[n:min(len(p), n+maxWrite)])
 		n += m
+		s.unsent.Add(int64(-m))
 	}
 	s.writingSince.Store(0)
 	s.front.totals.OutBytes.Add(s.Lane(), int64(n))

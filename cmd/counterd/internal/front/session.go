@@ -69,6 +69,8 @@ type Session struct {
 	lastRead, partialSince, writingSince atomic.Int64
 	arrived                              atomic.Int64 // bytes of the command that is not complete
 	delivered                            int64        // of its socket at the janitor's last look
+	overSince                            int64        // since when more than the soft limit is unsent; the janitor's
+	unsent                               atomic.Int64 // bytes of replies that the connection has still to take
 }
 
 // Handler is the commands' side of one session: what its bytes mean. The session calls it, in one goroutine at a time,

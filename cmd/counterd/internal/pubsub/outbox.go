@@ -61,6 +61,12 @@ type outbox struct {
 func newOutbox(r *Registry, s *Subscriber, conn Conn) *outbox {
 	b := &outbox{r: r, s: s, conn: conn, done: make(chan struct{})}
 	b.ready.L = &b.mu
+	r.boxesMu.Lock()
+	defer r.boxesMu.Unlock()
+	if r.boxes == nil {
+		r.boxes = make(map[*outbox]struct{})
+	}
+	r.boxes[b] = struct{}{}
 	go b.run()
 	return b
 }
@@ -73,16 +79,30 @@ func (b *outbox) push(p []byte) error {
 		return b.err
 	}
 	if unread := len(b.pending) + b.writing + len(p); b.exceeds(unread) || unread > smallUnread && b.r.Unread() > maxUnread {
-		b.err = errSlow
-		b.conn.Slow(unread, b.err)
-		b.conn.Close()
-		b.ready.Signal()
+		b.slow(unread)
 		return b.err
 	}
 	b.account(len(p))
 	b.pending = append(b.pending, p...)
 	b.ready.Signal()
 	return nil
+}
+
+// look is Registry.Look for one subscriber.
+func (b *outbox) look() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if unread := len(b.pending) + b.writing; b.err == nil && b.exceeds(unread) {
+		b.slow(unread)
+	}
+}
+
+// slow ends the connection of a subscriber that leaves so much unread. REQUIRES mu.
+func (b *outbox) slow(unread int) {
+	b.err = errSlow
+	b.conn.Slow(unread, b.err)
+	b.conn.Close()
+	b.ready.Signal()
 }
 
 // exceeds tells whether the limit closes a subscriber with so much unread. REQUIRES mu.
@@ -118,6 +138,11 @@ func (b *outbox) account(n int) {
 // run writes until close.
 func (b *outbox) run() {
 	defer close(b.done)
+	defer func() {
+		b.r.boxesMu.Lock()
+		delete(b.r.boxes, b)
+		b.r.boxesMu.Unlock()
+	}()
 	var out []byte
 	b.mu.Lock()
 	defer b.mu.Unlock()

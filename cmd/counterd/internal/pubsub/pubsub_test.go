@@ -272,3 +272,30 @@ func TestNames(t *testing.T) {
 		t.Errorf("%d got it", n)
 	}
 }
+
+// TestSoftLimitWithoutTraffic: a subscriber that leaves more than the soft limit unread for too long is closed although it
+// is sent nothing more.
+func TestSoftLimitWithoutTraffic(t *testing.T) {
+	var reg Registry
+	reg.SetLimit(Limit{Soft: 100, Seconds: 3600})
+	s, conn := subscriber(t, &reg, "news")
+	conn.set(func() { conn.stuck = true })
+	reg.Publish("news", make([]byte, 1000))
+	reg.Look()
+	if _, slow, closed := conn.state(); slow != 0 || closed {
+		t.Fatal("closed before its time")
+	}
+	s.box.mu.Lock()
+	s.box.over = s.box.over.Add(-time.Hour - time.Second)
+	s.box.mu.Unlock()
+	reg.Look()
+	reg.Look()
+	if _, slow, closed := conn.state(); slow != 1 || !closed {
+		t.Errorf("told of %d times, closed: %v; want once, and closed", slow, closed)
+	}
+	reg.UnsubscribeAll(s)
+	s.Close(time.Minute)
+	if len(reg.boxes) != 0 || reg.Unread() != 0 {
+		t.Errorf("%d outboxes and %d bytes are left", len(reg.boxes), reg.Unread())
+	}
+}

@@ -9,7 +9,7 @@
 // UNSUBSCRIBE: a subscriber sees the confirmation before the first message and no message after the last. Nobody waits
 // for a reader: who leaves too much unread is closed.
 //
-// Lock order: Registry.mu, then an outbox's. Under an outbox's the connection is closed.
+// Lock order: Registry.mu or Registry.boxesMu, then an outbox's. Under an outbox's the connection is closed.
 package pubsub
 
 import (
@@ -75,10 +75,23 @@ type Registry struct {
 
 	limit  atomic.Pointer[Limit] // nil: none
 	unread atomic.Int64          // bytes that all of them have not read
+
+	boxesMu sync.Mutex // guards boxes; an outbox's lock is taken inside
+	boxes   map[*outbox]struct{}
 }
 
-// SetLimit changes what each subscriber may leave unread, from its next message on.
+// SetLimit changes what each subscriber may leave unread, from its next message or the next Look on.
 func (r *Registry) SetLimit(l Limit) { r.limit.Store(&l) }
+
+// Look closes subscribers that have left more unread than the limits allow, also those that are sent nothing more. The
+// server calls it once a second. It waits for nobody.
+func (r *Registry) Look() {
+	r.boxesMu.Lock()
+	defer r.boxesMu.Unlock()
+	for b := range r.boxes {
+		b.look()
+	}
+}
 
 // Unread is how many bytes all subscribers together have not read.
 func (r *Registry) Unread() int64 { return r.unread.Load() }

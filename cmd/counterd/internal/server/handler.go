@@ -43,6 +43,7 @@ func (s host) EachSecond() {
 	s.sample()
 	s.releaser.look(s.sampler.Rates().Commands)
 	s.heap.look(int64(s.config.Get().MaxMemory), s.store().Admin().TierCounts().Memory)
+	s.pubsub.Look()
 	s.node.RoleChanged() // lags grow with time
 }
 

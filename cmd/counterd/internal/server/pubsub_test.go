@@ -288,3 +288,18 @@ func TestExecRefused(t *testing.T) {
 	c.want("EXEC 1", "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command (usage: EXEC [IDMP producer seq [EPOCH epoch]])")
 	c.want("EXEC", "-ERR EXEC without MULTI")
 }
+
+// TestLimitsWithoutTraffic: the server looks once a second for subscribers that leave too much unread.
+func TestLimitsWithoutTraffic(t *testing.T) {
+	s := wireServe(t, nil)
+	slow, other := wireDial(t, s, 2), wireDial(t, s, 2)
+	slow.want("SUBSCRIBE news", `["subscribe" "news" :1]`)
+	message := strings.Repeat("x", 60_000)
+	until(t, "messages that are not read", func() bool {
+		other.want("PUBLISH news "+message, ":1")
+		return s.pubsub.Unread() > 100_000
+	})
+	s.pubsub.SetLimit(pubsub.Limit{Hard: 1000})
+	host{s}.EachSecond()
+	until(t, "the subscriber is closed", func() bool { return s.stats.SlowSubscribers.Load() == 1 && len(s.connected()) == 1 })
+}

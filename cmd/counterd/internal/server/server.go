@@ -135,6 +135,7 @@ func (s *Server) configured() {
 	s.users.SetPubsubDefault(c.ACLPubsubDefault == config.AllChannels)
 	s.tracking.SetLimit(c.TrackingMaxKeys)
 	s.pubsub.SetLimit(pubsub.Limit(c.OutputLimits[config.Pubsub]))
+	s.front.LimitOutput(c.OutputLimits[config.Normal])
 	s.front.LimitMemory(c.MaxMemoryClients.Of(c.MaxMemory))
 	if p, err := counter.ParseSyncPolicy(c.AppendFsync); err == nil {
 		a := s.store().Admin()
