@@ -302,6 +302,9 @@ func (c *call) commit() {
 	}
 	if err := c.ack.Commit(); err != nil {
 		c.Out.Cut(c.unsure)
+		if c.reads != nil { // what it was told between these replies is cut too
+			c.srv.tracking.Doubt(c.reads.client)
+		}
 		for range c.unsureN {
 			size := c.Out.Len()
 			c.StoreError(err)

@@ -90,6 +90,9 @@ func (c *client) Command(args [][]byte) {
 	if c.far != nil && c.elsewhere(cmd, args) {
 		return
 	}
+	if c.reads != nil && !c.readsBehindOwn(cmd, args) {
+		return
+	}
 	if cmd != nil && cmd.Plan != nil && cmd.Takes(args) && c.authed && !c.multi.active && !c.loading &&
 		(c.confined == 0 || c.confined == confinedReader && cmd.Reads()) && c.srv.node.Lets(cmd.Flags) && c.may(cmd, args) &&
 		(c.srv.cluster == nil || c.local(cmd, args)) {

@@ -2,6 +2,8 @@ package server
 
 import (
 	"fmt"
+	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -444,4 +446,54 @@ func TestTrackingRedirectEnds(t *testing.T) {
 		t.Errorf("told %+v, want that %d is gone", told, id)
 	}
 	s.tracking.End(reader)
+}
+
+// TestTrackingOwnWrite: a change of a connection's own is told before the reply to what it reads behind that in the same
+// pipeline, and what it has read so is told when it changes again.
+func TestTrackingOwnWrite(t *testing.T) {
+	for _, reads := range []string{"GET 1.cntrn", "PING\r\nGET 1.cntrn", "MGET 1.cntrn 2.cntrn", "HGETALL 1"} {
+		for _, change := range []string{"INCR 1.cntrn", "SET 1.cntrn 7", "DEL 1"} {
+			s := wireServe(t, nil)
+			c, other := wireDial(t, s, 3), wireDial(t, s, 3)
+			other.want("SET 1.cntrn 5", "+OK")
+			c.want("CLIENT TRACKING ON", "+OK")
+			c.want("GET 1.cntrn", `"5"`)
+			if _, err := io.WriteString(c.conn, change+"\r\n"+reads+"\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			c.read()
+			var got []string
+			for range 2 + strings.Count(reads, "\n") {
+				got = append(got, c.read().String())
+			}
+			told := slices.IndexFunc(got, func(s string) bool { return strings.HasPrefix(s, `>"invalidate"`) })
+			if told < 0 || told == len(got)-1 {
+				t.Errorf("%s, %s: got %q, want the invalidation before the last reply", change, reads, got)
+			}
+			other.want("SET 1.cntrn 9", "+OK")
+			if got := c.do("PING").String(); !strings.HasPrefix(got, `>"invalidate"`) {
+				if got = c.read().String(); !strings.HasPrefix(got, `>"invalidate"`) {
+					t.Errorf("%s, %s: a later change: got %s", change, reads, got)
+				}
+			}
+		}
+	}
+}
+
+// TestFlushForgetsTracked: however all posts are dropped, no key is tracked any more.
+func TestFlushForgetsTracked(t *testing.T) {
+	s := wireServe(t, nil)
+	c, other := wireDial(t, s, 3), wireDial(t, s, 2)
+	c.want("CLIENT TRACKING ON", "+OK")
+	for _, flush := range []string{"FLUSHALL", "FLUSHALL ASYNC", "FLUSHALL SYNC", "FLUSHDB ASYNC"} {
+		c.do("GET 1.cntrn")
+		if got := infoField(t, other, "tracking_total_keys"); got != "1" {
+			t.Errorf("tracking_total_keys:%s, want 1", got)
+		}
+		other.want(flush, "+OK")
+		if got := infoField(t, other, "tracking_total_keys"); got != "0" {
+			t.Errorf("behind %s tracking_total_keys:%s", flush, got)
+		}
+		c.read()
+	}
 }

@@ -105,6 +105,26 @@ func (c *call) remember(cmd *row, args [][]byte) {
 	}
 }
 
+// readsBehindOwn runs what was planned before a command that reads behind changes of the connection's own in one pipeline.
+// Otherwise those changes would be told behind the read, and drop the key that it has read out of the table. The client is
+// told of them before the reply to the read, as in Redis. false: not in a loop, and the command is postponed.
+func (c *client) readsBehindOwn(cmd *row, args [][]byte) bool {
+	if cmd == nil || cmd.Plan == nil || cmd.Flags&command.Write != 0 || c.multi.active {
+		return true
+	}
+	if slices.ContainsFunc(c.runs, func(r run) bool { return r.cmd.Flags&command.Write != 0 }) {
+		if c.Flush(); c.Leaving() {
+			c.Postpone(args)
+			return false
+		}
+	}
+	// With replies owed it is too early, and where replies are left out, notices among them would be too.
+	if len(c.Owed) == 0 && !c.silence.off && !c.silence.skipping {
+		c.Notices()
+	}
+	return true
+}
+
 // trackedKey is what a command reads by a key. What is no key reads as nothing until the schema changes, which is told to
 // everybody.
 func trackedKey(sch *schema.Schema, cmd *row, key []byte) (schema.Key, bool) {

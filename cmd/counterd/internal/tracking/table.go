@@ -293,6 +293,13 @@ func (t *Table) TouchAll() {
 	w.wake()
 }
 
+// Doubt tells a client that any key may have changed. Only its own goroutine may call it.
+func (t *Table) Doubt(c *Client) {
+	var w wakes
+	c.post(&w, func(b *inbox) { b.all() })
+	w.wake()
+}
+
 // Figures are what INFO tells.
 type Figures struct {
 	Clients  int // that track
