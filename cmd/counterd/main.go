@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -59,6 +60,9 @@ func run(args []string) error {
 	}
 	passed, err := config.Load(fs, &conf)
 	if err != nil {
+		return err
+	}
+	if conf.Dir, err = filepath.Abs(conf.Dir); err != nil { // as CONFIG GET shows it
 		return err
 	}
 	if err := conf.ReadSecrets(); err != nil {

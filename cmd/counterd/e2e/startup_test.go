@@ -92,6 +92,9 @@ func TestStartMemoryOnly(t *testing.T) {
 			t.Errorf("%q over data: status %d\n%s", more, status, out)
 		}
 	}
+	if !filepath.IsAbs(dir) {
+		t.Errorf("CONFIG GET dir: got %s, want an absolute path", dir)
+	}
 	memory := start(t, "--dir", t.TempDir(), "--appendonly", "no")
 	if got := memory.dial(t).do("INFO", "persistence").Text; !strings.Contains(got, "\r\nin_memory_only:1\r\n") {
 		t.Errorf("INFO does not say that data is in memory only:\n%s", got)

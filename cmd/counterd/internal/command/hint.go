@@ -29,13 +29,13 @@ func (t *Table[C]) Suggest(name []byte) string { return suggest(t.List, name, 0)
 func (cmd *Row[C]) Suggest(name []byte) string { return suggest(cmd.Sub, name, len(cmd.Name)+1) }
 
 // suggest finds the row whose name, from byte skip on, differs from name by the fewest mistakes. One mistake is allowed
-// in a name of three to five bytes, and two in a longer one. Shorter names could mean anything.
+// in a name of three to seven bytes, and two in a longer one. Shorter names could mean anything.
 func suggest[C any](rows []*Row[C], name []byte, skip int) string {
 	if len(name) < 3 || len(name) > MaxName {
 		return ""
 	}
 	wanted, most := strings.ToLower(string(name)), 1
-	if len(name) > 5 {
+	if len(name) > 7 {
 		most = 2
 	}
 	best := ""

@@ -15,6 +15,7 @@ type Row[C any] struct {
 	Name       string // lower case; a subcommand's is "config|get"
 	Arity      int    // number of arguments with the name; -n means at least n
 	Flags      Flags
+	Hidden     Flags  // of Flags, those that Redis does not have for the command: COMMAND INFO does not show them
 	First      int    // position of the first key, 0 = no keys
 	Last       int    // of the last, -1 = the last argument
 	Step       int    // from key to key

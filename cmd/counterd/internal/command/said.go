@@ -14,7 +14,7 @@ import (
 func (cmd *Row[C]) flagList() []string {
 	var names []string
 	for _, f := range flagNames {
-		if cmd.Flags&f.flag != 0 {
+		if cmd.Flags&^cmd.Hidden&f.flag != 0 {
 			names = append(names, f.name)
 		}
 	}
@@ -56,6 +56,8 @@ func (cmd *Row[C]) in(category string) bool {
 		return cmd.Flags&Fast == 0
 	case "keyspace":
 		return keyspace || groupCategory[cmd.Group] == category && !container && !connection
+	case "pubsub":
+		return cmd.Group == category && !container && !strings.HasSuffix(cmd.Name, "|help")
 	case "connection":
 		return connection || groupCategory[cmd.Group] == category && !container
 	}

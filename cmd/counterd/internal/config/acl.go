@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/counterd/counterd/cmd/internal/secretfile"
@@ -26,6 +27,14 @@ const (
 )
 
 func defaultACL() ACL { return ACL{ACLLogMaxLen: 128, ACLPubsubDefault: NoChannels} }
+
+// ACLPath is the path of the aclfile: a relative one is relative to the data directory, as in Redis. Empty: there is none.
+func (c *Config) ACLPath() string {
+	if c.ACLFile == "" || filepath.IsAbs(c.ACLFile) {
+		return c.ACLFile
+	}
+	return filepath.Join(c.Dir, c.ACLFile)
+}
 
 func (a *ACL) validate(check func(name string, got, least, most int64), errs *[]error) {
 	check("acllog-max-len", int64(a.ACLLogMaxLen), 0, 1<<20)

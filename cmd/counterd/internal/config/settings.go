@@ -93,7 +93,7 @@ var settings = []setting{
 	{name: "requirepass-file", kind: text(func(c *Config) *string { return &c.RequirePassFile }),
 		usage: "file that the password stands in, which only its owner and group can read"},
 	{name: "aclfile", kind: text(func(c *Config) *string { return &c.ACLFile }),
-		usage: "file of users: lines of a name and rules, as of Redis; ACL LOAD and ACL SAVE read and write it"},
+		usage: "file of users, relative to dir: lines of a name and rules, as of Redis; ACL LOAD and ACL SAVE read and write it"},
 	{name: "user", kind: lines(func(c *Config) *[]string { return &c.Users }),
 		usage: "a user without such a file, \"name rule rule ...\"; may be given several times"},
 	{name: "acllog-max-len", kind: integer(func(c *Config) *int { return &c.ACLLogMaxLen }), live: true,

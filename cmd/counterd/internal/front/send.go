@@ -41,6 +41,7 @@ func (s *Session) transmit() error {
 	if s.InLoop() {
 		n, err := s.conn.offer(s.out.From(0))
 		s.front.totals.OutBytes.Add(s.Lane(), int64(n))
+		s.front.totals.Writes.Add(s.Lane(), 1)
 		s.out.Sent(n)
 		if err == nil && (s.out.Len() > 0 || s.conn.unsent()) {
 			if err := s.checkOutput(s.out.Len()); err != nil {
@@ -77,6 +78,7 @@ func (s *Session) Write(p []byte) (int, error) {
 	}
 	s.writingSince.Store(0)
 	s.front.totals.OutBytes.Add(s.Lane(), int64(n))
+	s.front.totals.Writes.Add(s.Lane(), 1)
 	return n, err
 }
 

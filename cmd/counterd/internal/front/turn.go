@@ -59,6 +59,7 @@ func (s *Session) received(n, free int) error {
 	s.read, s.room = n, free
 	s.rd.Filled(n)
 	s.front.totals.InBytes.Add(s.Lane(), int64(n))
+	s.front.totals.Reads.Add(s.Lane(), 1)
 	s.lastRead.Store(s.front.clock.Load())
 	return s.goOn()
 }

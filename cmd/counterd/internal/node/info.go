@@ -27,7 +27,7 @@ func (n *Node) Info(field func(name string, value any)) {
 	}
 	for i, p := range infos {
 		state, lag := "send_bulk", int64(0)
-		if p.Online {
+		if p.Online || p.Watching {
 			state, lag = "online", int64(p.Lag/time.Second)
 		}
 		field("slave"+strconv.Itoa(i), fmt.Sprintf("ip=%s,port=%d,state=%s,offset=%d,lag=%d", p.IP, p.Port, state, p.Applied, lag))

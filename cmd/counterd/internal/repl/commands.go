@@ -51,6 +51,7 @@ func (p *Peer) watch(ctx context.Context, s *schema.Schema) {
 	for deadline := time.Now().Add(pingEvery); p.acked.Load() == began && time.Now().Before(deadline) && ctx.Err() == nil; {
 		time.Sleep(10 * time.Millisecond)
 	}
+	p.watching.Store(true)
 	out = wire.AppendCommand(out[:0], "PING")
 	var rec persist.Record
 	for nextPing := time.Now().Add(10 * pingEvery); ctx.Err() == nil; {

@@ -51,6 +51,7 @@ type Peer struct {
 	done   chan struct{} // closed when the feeder has ended; nil: it was not started
 
 	online           atomic.Bool
+	watching         atomic.Bool
 	copying          atomic.Bool // between FULLRESYNC and the stream
 	applied, durable atomic.Uint64
 	sent             atomic.Uint64
@@ -65,6 +66,7 @@ type PeerInfo struct {
 	IP               string
 	Port             int
 	Online           bool
+	Watching         bool   // it is sent commands and keeps nothing: redis-cli --replica
 	Applied, Durable uint64 // log offsets
 	Sent             uint64
 	Lag              time.Duration // since the last acknowledgement
@@ -440,7 +442,7 @@ func (p *Peer) Info() PeerInfo {
 	if ip == "" {
 		ip, _, _ = net.SplitHostPort(p.conn.RemoteAddr().String())
 	}
-	return PeerInfo{IP: ip, Port: p.port, Online: p.online.Load(), Applied: p.applied.Load(), Durable: p.durable.Load(), Sent: p.sent.Load(),
+	return PeerInfo{IP: ip, Port: p.port, Online: p.online.Load(), Watching: p.watching.Load(), Applied: p.applied.Load(), Durable: p.durable.Load(), Sent: p.sent.Load(),
 		Lag: time.Since(time.Unix(0, p.acked.Load()))}
 }
 

@@ -209,7 +209,8 @@ const errNoACLFile = "ERR This Redis instance is not configured to use an ACL fi
 	"CONFIG REWRITE (assuming you have a Redis configuration file set) in order to store users in the Redis configuration."
 
 func runACLLoad(c *client, _ [][]byte) {
-	file := c.srv.config.Get().ACLFile
+	conf := c.srv.config.Get()
+	file := conf.ACLPath()
 	if file == "" {
 		c.Out.Error(errNoACLFile)
 		return
@@ -225,7 +226,8 @@ func runACLLoad(c *client, _ [][]byte) {
 }
 
 func runACLSave(c *client, _ [][]byte) {
-	file := c.srv.config.Get().ACLFile
+	conf := c.srv.config.Get()
+	file := conf.ACLPath()
 	if file == "" {
 		c.Out.Error(errNoACLFile)
 		return

@@ -31,7 +31,7 @@ func (c *client) confinedText(cmd *row) string {
 		switch cmd.Name {
 		case "subscribe", "unsubscribe", "psubscribe", "punsubscribe", "ssubscribe", "sunsubscribe", "ping", "quit", "reset":
 		default:
-			return "ERR Can't execute '" + strings.ReplaceAll(cmd.Name, "|", " ") + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
+			return "ERR Can't execute '" + cmd.Name + "': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
 		}
 	}
 	return ""

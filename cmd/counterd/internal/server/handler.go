@@ -44,6 +44,7 @@ func (s host) EachSecond() {
 	s.releaser.look(s.sampler.Rates().Commands)
 	s.heap.look(int64(s.config.Get().MaxMemory), s.store().Admin().TierCounts().Memory)
 	s.pubsub.Look()
+	s.unsaved.commands(s.Server)
 	s.node.RoleChanged() // lags grow with time
 }
 

@@ -114,7 +114,7 @@ func infoServer(c *call, t *infoText) {
 
 func infoClients(c *call, t *infoText) {
 	c.session.Handler().Publish()
-	input, output, readers := 0, 0, 0
+	input, output, readers, subscribers := 0, 0, 0, 0
 	list := c.srv.connected()
 	for _, other := range list {
 		other.info.mu.Lock()
@@ -123,6 +123,9 @@ func infoClients(c *call, t *infoText) {
 		other.info.mu.Unlock()
 		if other.readonly {
 			readers++
+		}
+		if other.subs.Count() > 0 {
+			subscribers++
 		}
 	}
 	t.field("connected_clients", len(list))
@@ -134,6 +137,9 @@ func infoClients(c *call, t *infoText) {
 	t.field("client_recent_max_output_buffer", output)
 	t.field("blocked_clients", c.srv.front.Blocked())
 	t.field("tracking_clients", c.srv.tracking.Figures().Clients)
+	t.field("pubsub_clients", subscribers)
+	watching, _ := c.srv.watches.Len()
+	t.field("watching_clients", watching)
 	t.field("clients_in_timeout_table", 0)
 }
 
@@ -145,6 +151,7 @@ func infoMemory(c *call, t *infoText) {
 	t.bytes("used_memory_peak", m.Peak)
 	t.field("used_memory_peak_perc", percent(m.Used, m.Peak))
 	t.field("used_memory_overhead", m.Heap)
+	t.field("used_memory_startup", c.srv.startupMemory)
 	t.field("used_memory_dataset", m.Items)
 	t.field("used_memory_dataset_perc", percent(m.Items, m.Used))
 	if total := stats.SystemMemory(); total > 0 {
@@ -197,6 +204,8 @@ func infoStats(c *call, t *infoText) {
 	t.field("total_forks", 0)
 	t.field("total_error_replies", s.ErrorReplies.Load())
 	t.field("protocol_errors", s.ProtocolErrors.Load())
+	t.field("total_reads_processed", s.Reads.Load())
+	t.field("total_writes_processed", s.Writes.Load())
 	denied := &c.srv.denials.Denied
 	t.field("acl_access_denied_auth", denied[acl.DeniedAuth].Load())
 	t.field("acl_access_denied_cmd", denied[acl.DeniedCommand].Load())

@@ -189,3 +189,34 @@ func TestPersistenceCommands(t *testing.T) {
 	c.want("MULTI", "+OK")
 	c.want("SAVE", "-ERR Command not allowed inside a transaction")
 }
+
+// TestInfoForDashboards: fields of Redis that dashboards use are there and move.
+func TestInfoForDashboards(t *testing.T) {
+	s := wireServe(t, nil)
+	c, sub, watch := wireDial(t, s, 2), wireDial(t, s, 2), wireDial(t, s, 2)
+	number := func(name string) int {
+		t.Helper()
+		n, err := strconv.Atoi(infoField(t, c, name))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		return n
+	}
+	if number("used_memory_startup") <= 0 {
+		t.Error("used_memory_startup is 0")
+	}
+	reads, writes, changes := number("total_reads_processed"), number("total_writes_processed"), number("rdb_changes_since_last_save")
+	sub.want("SUBSCRIBE news", `["subscribe" "news" :1]`)
+	watch.want("WATCH 1.cntrn 2.cntrn", "+OK")
+	c.want("INCR 1.cntrn", ":1")
+	c.want("MSET 1.cntrn 2 2.cntrn 3", "+OK")
+	if got := number("rdb_changes_since_last_save"); got != changes+2 {
+		t.Errorf("rdb_changes_since_last_save:%d, want %d", got, changes+2)
+	}
+	if r, w := number("total_reads_processed"), number("total_writes_processed"); r < reads+4 || w < writes+4 {
+		t.Errorf("%d reads and %d writes behind %d and %d", r, w, reads, writes)
+	}
+	if p, w := number("pubsub_clients"), number("watching_clients"); p != 1 || w != 1 {
+		t.Errorf("pubsub_clients:%d and watching_clients:%d, want 1", p, w)
+	}
+}

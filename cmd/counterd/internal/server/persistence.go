@@ -101,6 +101,7 @@ func infoPersistence(c *call, t *infoText) {
 	}
 	t.field("durability", durability)
 	t.field("in_memory_only", flag(!c.srv.config.Get().AppendOnly))
+	t.field("rdb_changes_since_last_save", c.srv.unsaved.commands(c.srv))
 	t.field("rdb_bgsave_in_progress", flag(saves.Running))
 	t.field("rdb_last_save_time", c.srv.lastSave())
 	t.field("rdb_last_bgsave_status", status(saves.LastErr))

@@ -303,3 +303,12 @@ func TestLimitsWithoutTraffic(t *testing.T) {
 	host{s}.EachSecond()
 	until(t, "the subscriber is closed", func() bool { return s.stats.SlowSubscribers.Load() == 1 && len(s.connected()) == 1 })
 }
+
+// TestSubscriberTexts: what a subscriber must not send by RESP2 is refused in the words of Redis 7.
+func TestSubscriberTexts(t *testing.T) {
+	c := wireDial(t, wireServe(t, nil), 2)
+	c.want("SUBSCRIBE news", `["subscribe" "news" :1]`)
+	for line, name := range map[string]string{"GET 1": "get", "CLIENT LIST": "client|list", "config get x": "config|get", "MULTI": "multi", "HELLO 3": "hello"} {
+		c.want(line, "-ERR Can't execute '"+name+"': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context")
+	}
+}

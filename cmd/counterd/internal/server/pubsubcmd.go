@@ -22,6 +22,7 @@ type subscriberConn struct {
 func (s subscriberConn) Write(p []byte) (int, error) {
 	n, err := s.Conn.Write(p)
 	s.c.srv.stats.OutBytes.Add(s.c.Lane(), int64(n))
+	s.c.srv.stats.Writes.Add(s.c.Lane(), 1)
 	return n, err
 }
 

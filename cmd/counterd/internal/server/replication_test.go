@@ -759,3 +759,25 @@ func TestConfigFile(t *testing.T) {
 		t.Errorf("a second rewrite changed the file:\n%s", again)
 	}
 }
+
+// TestWatcherIsOnline: redis-cli --replica, which answers the mark behind the snapshot, is shown as online, and is none of
+// the replicas that ROLE lists.
+func TestWatcherIsOnline(t *testing.T) {
+	s := wireServeStore(t, t.TempDir(), counter.Options{}, nil)
+	cli, c := wireDial(t, s, 2), wireDial(t, s, 2)
+	state := func() string {
+		fields, _ := infoFields(t, c.do("INFO replication").Text)
+		return fields["slave0"]
+	}
+	cli.want("REPLCONF capa eof", "+OK")
+	cli.send("SYNC")
+	mark := make([]byte, len("$EOF:\r\n")+2*40)
+	if _, err := io.ReadFull(cli.r, mark); err != nil {
+		t.Fatal(err)
+	}
+	cli.send("REPLCONF ACK 0")
+	until(t, "the watcher is online", func() bool { return strings.Contains(state(), "state=online") })
+	if got := c.do("ROLE").String(); strings.Contains(got, "127.0.0.1") {
+		t.Errorf("ROLE: %s", got)
+	}
+}

@@ -61,6 +61,9 @@ type Server struct {
 	// Open opens the store of the data directory: set it before Listen to let the server be a replica.
 	Open func() (*counter.Store, error)
 
+	unsaved       unsaved
+	startupMemory int64 // bytes used when the server was made
+
 	runID   string // 40 hex digits, as Redis has it
 	started time.Time
 	// queries has an element for each step of a query that is taken now, of half of the processors at most: loops want
@@ -106,6 +109,7 @@ func New(conf config.Config, log *slog.Logger, level *slog.LevelVar) (*Server, e
 	s.current.Store(empty)
 	s.progress.begin()
 	s.configured()
+	s.startupMemory = s.memory().Used
 	return s, s.openWeb(conf)
 }
 

@@ -27,7 +27,22 @@ func table() []*row {
 	all = append(all, pubsubCommands()...)
 	all = append(all, serverCommands()...)
 	all = append(all, gatherCommands()...)
+	for _, cmd := range all {
+		cmd.Each(func(cmd *row) { cmd.Hidden = hidden[cmd.Name] })
+	}
 	return all
+}
+
+// hidden are the flags of commands that Redis does not list for them. Clients compare what COMMAND INFO says.
+var hidden = map[string]command.Flags{
+	// A transaction cannot tell messages from replies, nor leave out some of its replies, nor carry a log.
+	"subscribe": command.NoMulti, "unsubscribe": command.NoMulti, "psubscribe": command.NoMulti, "punsubscribe": command.NoMulti, "ssubscribe": command.NoMulti,
+	"sunsubscribe": command.NoMulti, "monitor": command.NoMulti, "client|reply": command.NoMulti, "replconf": command.NoMulti,
+	// It keeps others waiting, and so the failover.
+	"cluster|failover": command.NoMulti,
+	// What the cluster is, or that there is none, is known while data is loaded.
+	"asking": command.Loading | command.Stale, "cluster|info": command.Loading, "cluster|nodes": command.Loading, "cluster|slots": command.Loading,
+	"cluster|shards": command.Loading, "cluster|myid": command.Loading, "cluster|links": command.Loading, "cluster|keyslot": command.Loading,
 }
 
 func stringCommands() []*row {

@@ -38,7 +38,7 @@ func (s *Server) openUsers(c *config.Config) error {
 		s.users.SetPassword(c.RequirePass)
 	}
 	if c.ACLFile != "" {
-		_, err := s.users.LoadFile(c.ACLFile)
+		_, err := s.users.LoadFile(c.ACLPath())
 		if err != nil {
 			return fmt.Errorf("aclfile: %w", err)
 		}

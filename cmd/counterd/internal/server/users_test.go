@@ -503,3 +503,21 @@ func TestReadmeUser(t *testing.T) {
 		}
 	})
 }
+
+// TestRelativeACLFile: a relative aclfile is one of the data directory, for the start, ACL LOAD and ACL SAVE.
+func TestRelativeACLFile(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "users.acl")
+	if err := os.WriteFile(file, []byte("user a on nopass +get\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := wireDial(t, wireServe(t, func(c *config.Config) { c.Dir, c.ACLFile = dir, "users.acl" }), 2)
+	c.want("ACL USERS", `["a" "default"]`)
+	c.want("CONFIG GET aclfile", `["aclfile" "users.acl"]`)
+	c.want("ACL SETUSER b on", "+OK")
+	c.want("ACL SAVE", "+OK")
+	if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), "user b ") {
+		t.Errorf("saved %q, %v", text, err)
+	}
+	c.want("ACL LOAD", "+OK")
+}

@@ -23,6 +23,7 @@ type Totals struct {
 	FailedHandshakes      atomic.Int64 // of TLS
 	Hits, Misses          Sum          // operations on items that were there, and not
 	InBytes, OutBytes     Sum
+	Reads, Writes         Sum // of connections, that moved something
 	ErrorReplies          atomic.Int64
 	ProtocolErrors        atomic.Int64
 	Panics                atomic.Int64
@@ -77,7 +78,7 @@ func (t *Totals) Reset() {
 		&t.Panics, &t.SlowSubscribers, &t.EvictedClients} {
 		n.Store(0)
 	}
-	for _, n := range []*Sum{&t.Hits, &t.Misses, &t.InBytes, &t.OutBytes} {
+	for _, n := range []*Sum{&t.Hits, &t.Misses, &t.InBytes, &t.OutBytes, &t.Reads, &t.Writes} {
 		n.Reset()
 	}
 	t.mu.Lock()
