@@ -59,7 +59,8 @@
 // # Limits
 //
 // A janitor looks at all sessions each second: at how long they take (janitor.go) and at what they hold together
-// (memory.go). Some sessions are treated in another way, as their Handler.Standing says.
+// (memory.go). Where they hold too much, a turn of one that holds much leaves the loop unread, and waits for the janitor.
+// Some sessions are treated in another way, as their Handler.Standing says.
 //
 // # What was tried
 //

@@ -304,6 +304,9 @@ func (l *loop) turn(s *Session) (mine bool) {
 		l.lanes.took(s, inputSize)
 		l.lanes.push(s)
 		err = s.goOn()
+	} else if s.mustWait() {
+		s.crowded = true
+		err = errWaits
 	} else {
 		room := s.space()
 		room = room[:min(len(room), l.lanes.room(s))]
@@ -438,6 +441,10 @@ func (l *loop) recoveredAway(s *Session) {
 // goOn does for s what could not be done in the loop, and brings it back.
 func (l *loop) goOn(s *Session) {
 	defer l.recoveredAway(s)
+	if s.crowded {
+		s.crowded = false
+		s.awaitRoom()
+	}
 	err := s.process()
 	if err == nil {
 		err = s.sendAll()

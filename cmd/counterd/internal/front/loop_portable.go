@@ -56,6 +56,9 @@ func (l *loop) serve(s *Session) {
 	}()
 	space, idle := s.space, s.release
 	for !s.Closing {
+		if s.mustWait() {
+			s.awaitRoom()
+		}
 		n, free, err := s.conn.receive(space, idle)
 		switch {
 		case err == nil:

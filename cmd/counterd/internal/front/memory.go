@@ -3,7 +3,9 @@ package front
 import (
 	"cmp"
 	"slices"
+	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // memory is what all connections hold together: beginnings of commands, replies that are not read, queues of MULTI,
@@ -12,11 +14,73 @@ import (
 // but for replicas and for CLIENT NO-EVICT.
 //
 // A session says what it holds when it goes to rest or has to wait (Session.Charge), so an idle one costs a comparison.
-// The janitor closes.
+// The janitor closes. Above the limit, a session that holds much takes no more before the janitor has looked: floods are
+// faster than one goroutine.
 type memory struct {
 	limit atomic.Int64  // in bytes; 0: none
 	held  atomic.Int64  // by all, but for messages in outlets: those are Host.Unread
 	over  chan struct{} // tells the janitor that more is held than may be
+
+	mu     sync.Mutex    // guards looked
+	looked chan struct{} // closed when Evict has looked; nil: nobody waits for that
+}
+
+const (
+	// much is what a session holds, in bytes, that waits above the limit before it takes more.
+	much = 64 << 10
+	// emptying is how long such a session waits for those that were closed to give back what they hold.
+	emptying = 100 * time.Millisecond
+)
+
+// crowded tells whether more is held than may be.
+func (f *Front) crowded() bool {
+	limit := f.memory.limit.Load()
+	return limit > 0 && f.memory.held.Load()+f.host.Unread() > limit
+}
+
+// mustWait tells whether the session holds much where all together hold too much: it must not take more. One that has
+// ended gives back what it holds.
+func (s *Session) mustWait() bool {
+	return s.holds.Load() > much && s.front.crowded() && !s.conn.closed() && !s.front.ending()
+}
+
+// awaitRoom waits until the janitor has closed the sessions that hold most, and a while for them to end.
+func (s *Session) awaitRoom() {
+	f, m := s.front, &s.front.memory
+	m.mu.Lock()
+	if m.looked == nil {
+		m.looked = make(chan struct{})
+	}
+	looked := m.looked
+	m.mu.Unlock()
+	m.tell()
+	select {
+	case <-looked:
+	case <-f.quit:
+		return
+	}
+	for end := time.Now().Add(emptying); f.crowded() && !s.conn.closed() && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// tell has the janitor look.
+func (m *memory) tell() {
+	select {
+	case m.over <- struct{}{}:
+	default: // it will look anyway
+	}
+}
+
+// Reserve notes that the session is about to hold so many bytes more. Where all together hold too much, it waits for the
+// janitor. false: the session was closed, and must not take them. What Charge notes comes in the place of what Reserve did.
+// REQUIRES not InLoop.
+func (s *Session) Reserve(bytes int) bool {
+	s.charge(s.holding() + int64(bytes))
+	if bytes > much && s.front.crowded() {
+		s.awaitRoom()
+	}
+	return !s.conn.closed()
 }
 
 // LimitMemory sets how many bytes all sessions may hold together; 0: as many as they like.
@@ -51,15 +115,23 @@ func (s *Session) charge(n int64) {
 	m := &s.front.memory
 	held := m.held.Add(n - old)
 	if limit := m.limit.Load(); n > old && limit > 0 && held+s.front.host.Unread() > limit {
-		select {
-		case m.over <- struct{}{}:
-		default: // the janitor will look anyway
-		}
+		m.tell()
+	}
+}
+
+// wake tells those that wait for a look that there was one.
+func (m *memory) wake() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.looked != nil {
+		close(m.looked)
+		m.looked = nil
 	}
 }
 
 // Evict closes those that hold most, until what the others hold is within the limit.
 func (f *Front) Evict() {
+	defer f.memory.wake()
 	limit := f.memory.limit.Load()
 	if limit == 0 || f.memory.held.Load()+f.host.Unread() <= limit {
 		return

@@ -30,6 +30,7 @@ type Session struct {
 	settling  bool     // all that was read is executed, and its loop asks whether it can be answered
 	held      bool     // its replies wait in the loop: see Hold
 	missed    bool     // something came meanwhile
+	crowded   bool     // it waits outside of the loop until others give back memory
 	cut       bool     // its turn ended before all that was read was executed
 	shared    bool     // others write to the connection too
 	mute      bool     // what is appended to out from muteFrom on is not sent

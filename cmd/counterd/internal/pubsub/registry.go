@@ -38,6 +38,9 @@ const (
 	subscriptionSize = 200
 )
 
+// Cost is about what a subscription to a name of so many bytes takes, with its confirmation on the way.
+func Cost(name int) int { return subscriptionSize + 2*name }
+
 // ErrTooMany refuses a subscription beyond what one connection may have.
 var ErrTooMany = errors.New("too many subscriptions")
 

@@ -42,7 +42,9 @@ func (s host) NeedsPassword() bool { return !s.users.Default().Open() }
 func (s host) EachSecond() {
 	s.sample()
 	s.releaser.look(s.sampler.Rates().Commands)
-	s.heap.look(int64(s.config.Get().MaxMemory), s.store().Admin().TierCounts().Memory)
+	conf := s.config.Get()
+	s.heap.look(heapUse{maxMemory: int64(conf.MaxMemory), posts: s.store().Admin().TierCounts().Memory, clients: conf.MaxMemoryClients.Of(conf.MaxMemory),
+		held: s.front.Held() + s.pubsub.Unread()})
 	s.pubsub.Look()
 	s.unsaved.commands(s.Server)
 	s.node.RoleChanged() // lags grow with time

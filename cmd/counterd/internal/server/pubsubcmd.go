@@ -73,10 +73,16 @@ func shard(r *row, last int) *row {
 
 // subscribe and unsubscribe answer each name by a push of its own.
 func (c *client) subscribe(kind pubsub.Kind, names [][]byte) {
+	bytes := 0
 	for _, name := range names {
 		if c.longName(name) {
 			return
 		}
+		bytes += pubsub.Cost(len(name))
+	}
+	if !c.Reserve(bytes) {
+		c.Closing = true
+		return
 	}
 	c.subs.Start(&c.srv.pubsub, subscriberConn{c.Conn(), c})
 	c.Divert(&c.subs)
