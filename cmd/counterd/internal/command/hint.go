@@ -29,7 +29,7 @@ func (t *Table[C]) Suggest(name []byte) string { return suggest(t.List, name, 0)
 func (cmd *Row[C]) Suggest(name []byte) string { return suggest(cmd.Sub, name, len(cmd.Name)+1) }
 
 // suggest finds the row whose name, from byte skip on, differs from name by the fewest mistakes. One mistake is allowed
-// in a name of three to seven bytes, and two in a longer one. Shorter names could mean anything.
+// in a name of three to seven bytes, and two in a longer one, and none in its first byte. Shorter names could mean anything.
 func suggest[C any](rows []*Row[C], name []byte, skip int) string {
 	if len(name) < 3 || len(name) > MaxName {
 		return ""
@@ -40,6 +40,9 @@ func suggest[C any](rows []*Row[C], name []byte, skip int) string {
 	}
 	best := ""
 	for _, cmd := range rows {
+		if cmd.Name[skip] != wanted[0] { // SET is no misspelt GET
+			continue
+		}
 		if n := mistakes(wanted, cmd.Name[skip:], most); n <= most && (best == "" || n < most) {
 			best, most = cmd.Name, n
 		}

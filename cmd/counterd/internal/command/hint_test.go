@@ -26,7 +26,7 @@ func TestSuggest(t *testing.T) {
 	table := NewTable([]*Row[int]{{Name: "get"}, {Name: "set"}, {Name: "incrby"}, {Name: "decrby"}, {Name: "counter.mget"}, config})
 	for name, want := range map[string]string{
 		"GTE": "GET", "gett": "GET", "Sett": "SET", "incrbuy": "INCRBY", "COUNTERMGET": "COUNTER.MGET", "confgi": "CONFIG",
-		"": "", "g": "", "ge": "", "foo": "", "nosuch": "", "nosuchlongnamethatisinthetableofcommands": "",
+		"fet": "", "": "", "g": "", "ge": "", "foo": "", "nosuch": "", "nosuchlongnamethatisinthetableofcommands": "",
 	} {
 		if got := table.Suggest([]byte(name)); got != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)

@@ -577,13 +577,13 @@ func TestNumberedColumn(t *testing.T) {
 	c.want("ADD COLUMN weibo idmp hint=8 max=8", "+OK")
 	c.want("HSET 7 comment 1 repost 2 idmp 3", ":3")
 	for _, w := range [][2]string{
-		{"HDEL 7 idmp comment repost", "-ERR wrong number of arguments for 'hdel' command"},
+		{"HDEL 7 idmp comment repost", "-ERR wrong number of arguments for 'hdel' command (usage: HDEL key field [field ...] [IDMP producer seq [EPOCH epoch]])"},
 		{"HDEL 7 repost idmp comment repost", "-ERR IDMP: want a sequence number of 0 to 18446744073709551615"},
 		{"HMGET 7 comment repost idmp", `["1" "2" "3"]`},
 		{"HDEL 7 idmp", ":1"}, {"HMGET 7 comment repost idmp", `["1" "2" "0"]`},
 		{"HSET 7 idmp 3", ":0"}, {"HDEL 7 comment idmp", ":2"}, {"HMGET 7 comment repost idmp", `["0" "2" "0"]`},
 		{"HSET 7 idmp 3 IDMP p 1", ":0"}, {"HDEL 7 idmp repost IDMP p 2", ":2"}, {"HMGET 7 comment repost idmp", `["0" "0" "0"]`},
-		{"DEL IDMP p 7", "-ERR wrong number of arguments for 'del' command"}, {"EXISTS 7", ":1"},
+		{"DEL IDMP p 7", "-ERR wrong number of arguments for 'del' command (usage: DEL key [key ...] [IDMP producer seq [EPOCH epoch]])"}, {"EXISTS 7", ":1"},
 	} {
 		c.want(w[0], w[1])
 	}
