@@ -424,7 +424,7 @@ func (s *recovery) replay(from uint64) error {
 		return err
 	}
 	log, rec, err := persist.OpenLog(persist.LogOptions{
-		FS: s.opts.FS, Dir: s.dir.Path(), Create: len(s.dir.Manifests()) == 0, Unwritable: true, Guard: s.dir.CheckLock, KnownDurable: s.dir.KnownDurable(),
+		FS: s.opts.FS, Dir: s.dir.Path(), Create: len(s.dir.Manifests()) == 0, Unwritable: true, Guard: s.dir.CheckLock, KnownDurable: s.dir.KnownDurable(), Past: &lineage,
 		Policy: s.opts.AppendFsync, Manual: s.opts.Manual, Logger: s.opts.Logger,
 		Progress: func(done, total uint64) { s.opts.Progress("log", done, total) },
 	}, from, r.apply)
@@ -445,7 +445,7 @@ func (s *recovery) replay(from uint64) error {
 	if rec.Torn != nil {
 		s.opts.Logger.Warn("the log's torn tail was cut and kept aside: nothing says that it was durable", "error", rec.Torn)
 	}
-	if err := s.repl.recover(lineage, rec.History, rec.End); err != nil {
+	if err := s.repl.recover(lineage, &rec); err != nil {
 		return err
 	}
 	s.snapshots.recovered(s.Store, rec)

@@ -280,7 +280,7 @@ func (p *pair) link(t *testing.T) {
 			if n <= len(stream) {
 				bad[p.rng.IntN(len(bad))] ^= 1 << p.rng.IntN(8)
 			}
-			if _, err := replica.s.repl.Replicate(bad); !errors.Is(err, persist.ErrCorrupt) || replica.s.log.Position() != at {
+			if _, err := replica.s.repl.Replicate(bad); !errors.Is(err, persist.ErrCorrupt) && !errors.Is(err, persist.ErrTerm) || replica.s.log.Position() != at {
 				t.Fatalf("a bad frame at %d: %v, the log ends at %d", at, err, replica.s.log.Position())
 			}
 			replica.check(t)

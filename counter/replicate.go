@@ -11,8 +11,9 @@ import (
 //
 // While the log takes no changes, as the disk fails or is full, the error is Store.Ready's, a *persist.NotReadyError,
 // and nothing was changed: the same frame may be given again when Ready is nil. A frame that is not the next one, or
-// whose records cannot be applied, gives an error that matches persist.ErrCorrupt, and nothing was changed. After any
-// other error memory may lack what the log has: the store must be opened again.
+// whose records cannot be applied, gives an error that matches persist.ErrCorrupt, and nothing was changed. Nor was it
+// by one of a term that the store's lineage does not have, or whose damage makes it look so: that gives a
+// *persist.TermError, and Follow has to be told the primary's lineage first. After any other error memory may lack what the log has: the store must be opened again.
 func (r *Replication) Replicate(raw []byte) (end uint64, err error) {
 	r.applying.Lock()
 	defer r.applying.Unlock()
@@ -40,6 +41,11 @@ func (r *Replication) append(raw []byte) (start, end uint64, err error) {
 		return 0, 0, err
 	}
 	start = s.log.Position()
+	if len(raw) >= persist.FrameHeaderLen {
+		if err := r.lineage.Admits(start, persist.FrameEpoch(raw)); err != nil { // only become changes it, and waits for applying
+			return 0, 0, err
+		}
+	}
 	r.checker.schema = s.schema.Load()
 	if err = r.checker.Check(raw); err != nil {
 		return 0, 0, err

@@ -28,15 +28,22 @@ const (
 	owedLineage
 )
 
-// recover reads whose log this is, after it was replayed up to end. A primary begins a new term: others may hold bytes
-// behind end that a crash took from this disk.
-func (r *Replication) recover(l persist.Lineage, found persist.History, end uint64) error {
-	if len(l.Terms) == 0 && found.ReplID != (persist.ReplID{}) {
+// recover reads whose log this is, after it was replayed. A primary begins a new term: others may hold bytes behind its
+// end that a crash took from this disk.
+//
+// A log with frames of a term that HISTORY does not have shares its past with nobody: nobody can tell how far it and
+// another agree, so a replica saves its data and takes a full copy.
+func (r *Replication) recover(l persist.Lineage, rec *persist.Recovery) error {
+	if found := rec.History; len(l.Terms) == 0 && found.ReplID != (persist.ReplID{}) {
 		l.Terms = []persist.Term{{ReplID: found.ReplID, Epoch: found.Epoch}}
+	}
+	if rec.Strange != nil {
+		r.s.opts.Logger.Error("the file HISTORY is not of this log: the log counts as one that no other node shares", "error", rec.Strange)
+		l.Terms = []persist.Term{{ReplID: persist.NewReplID(), Epoch: max(rec.Epoch, l.Current().Epoch)}}
 	}
 	r.lineage = l
 	r.s.replica.Store(l.Replica || r.s.opts.Elected)
-	l = r.startOf(l, end)
+	l = r.startOf(l, rec.End)
 	err := r.writeLineage(l)
 	if err == nil {
 		r.putLineage(l)
@@ -117,8 +124,11 @@ func (r *Replication) payOwed() {
 }
 
 // Follow makes the store a replica whose log has the given lineage: it agrees with the primary's up to the log's end,
-// or the store has no log entry yet. From then on changes answer ErrReplica and Replicate is the only way to write. It
-// tells whether the lineage is another than before.
+// or the store has no log entry yet. From then on changes answer ErrReplica and Replicate is the only way to write, and
+// it takes frames of these terms alone. Follow tells whether the lineage is another than before.
+//
+// Terms may begin behind the log's end. A start of the store forgets those, as nothing of the log is of them, so Follow is
+// called again before the first frame that comes then.
 func (r *Replication) Follow(l persist.Lineage) (changed bool, err error) {
 	if r.s.log == nil {
 		return false, ErrInMemory

@@ -27,8 +27,9 @@ type CutTail struct {
 // Manifests of snapshots made behind the offset are removed: recovery starts from an older one. lineage is what the
 // log's past is from now on.
 //
-// An offset that no snapshot and log reach back to gives ErrGone, and only the file was made: a full copy is needed.
-// Nobody may have the directory open (vfs.ErrLocked). A crash leaves a cut that FinishBegun finishes.
+// An offset that no snapshot and log reach back to gives ErrGone, and nothing was changed or saved: part of what lies
+// behind the offset may be in snapshots alone. A full copy is needed, and SaveDiverged before it. Nobody may have the
+// directory open (vfs.ErrLocked). A crash leaves a cut that FinishBegun finishes.
 func Cut(fsys vfs.FS, dir string, at uint64, lineage Lineage) (tail CutTail, err error) {
 	lock, err := LockDir(fsys, dir)
 	if err != nil {
@@ -36,14 +37,6 @@ func Cut(fsys vfs.FS, dir string, at uint64, lineage Lineage) (tail CutTail, err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
 	segs, err := listSegments(fsys, dir)
-	if err != nil {
-		return tail, err
-	}
-	from := at
-	if len(segs) > 0 { // what was below is gone already: all that is left is saved
-		from = max(at, segs[0].start)
-	}
-	tail, chain, err := saveTail(fsys, dir, from, lineage.Current())
 	if err != nil {
 		return tail, err
 	}
@@ -60,6 +53,10 @@ func Cut(fsys vfs.FS, dir string, at uint64, lineage Lineage) (tail CutTail, err
 	}
 	if len(segs) == 0 || segs[0].start > base {
 		return tail, fmt.Errorf("cut the log at %d: no snapshot as old as that: %w", at, ErrGone)
+	}
+	tail, chain, err := saveTail(fsys, dir, at, lineage.Current())
+	if err != nil {
+		return tail, err
 	}
 	lineage.cut, lineage.cutAt, lineage.chain = true, at, chain
 	if err := WriteLineage(fsys, dir, &lineage); err != nil {

@@ -46,7 +46,7 @@ func BeginInstall(fsys vfs.FS, dir string, start uint64, lineage Lineage, m *Man
 func (in *Install) Position() uint64 { return in.log.at }
 
 // Append takes a frame of the primary, header included. One that is not whole or not the next gives an error that
-// matches ErrCorrupt.
+// matches ErrCorrupt, one of a term that the lineage does not have a *TermError.
 func (in *Install) Append(raw []byte) error {
 	var f Frame
 	fault := decodeFrame(raw, in.log.at, &f)
@@ -55,6 +55,9 @@ func (in *Install) Append(raw []byte) error {
 	}
 	if fault != nil {
 		return fmt.Errorf("frame for log offset %d: want %s, got %s: %w", in.log.at, fault.want, fault.got, ErrCorrupt)
+	}
+	if err := in.lineage.Admits(f.Start, f.Epoch); err != nil {
+		return err
 	}
 	return in.log.Append(f.Start, raw)
 }

@@ -17,7 +17,7 @@ func installed(t *testing.T) (disk *vfs.Sim, frames [][]byte, from uint64, m *Ma
 	good, _, err := ReadManifests(primary, testDir)
 	must(t, err)
 	m = good[0]
-	m.History = History{ReplID: ReplID{8}, Epoch: 3}
+	m.History = History{ReplID: ReplID{8}, Epoch: testHistory.Epoch}
 	_, err = WalkLog(primary, testDir, m.Replay, 0, LogVisitor{Frame: func(_ SegmentInfo, f *Frame) error {
 		if f.End() > m.Replay && (f.Start < m.Offset) {
 			if len(frames) == 0 {
@@ -37,7 +37,7 @@ func installed(t *testing.T) (disk *vfs.Sim, frames [][]byte, from uint64, m *Ma
 	must(t, l.Close())
 	old := Lineage{Replica: true, Terms: []Term{{testHistory.ReplID, testHistory.Epoch, 0}}}
 	must(t, WriteLineage(disk, testDir, &old))
-	return disk, frames, from, m, Lineage{Terms: []Term{{ReplID{8}, 3, 0}}}
+	return disk, frames, from, m, Lineage{Terms: []Term{{ReplID{8}, testHistory.Epoch, 0}}}
 }
 
 // contentOf tells which of the two a directory holds, by opening it.
@@ -168,6 +168,11 @@ func TestInstallRefuses(t *testing.T) {
 	}
 	if err := in.Append(append(slices.Clone(frames[0]), 0)); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("a byte more: %v", err)
+	}
+	other := slices.Clone(frames[0])
+	putFrameHeader(other, false, from, 0, 0, testHistory.Epoch+1)
+	if err := in.Append(other); !errors.Is(err, ErrTerm) {
+		t.Errorf("a frame of a term that the history does not have: %v", err)
 	}
 	must(t, in.Append(frames[0]))
 	if err := in.Stage(); !errors.Is(err, ErrGap) {

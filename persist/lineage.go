@@ -111,10 +111,11 @@ func (l *Lineage) Cut(at uint64) Lineage {
 	return Lineage{Replica: l.Replica, Terms: slices.Clone(l.Terms[:n])}
 }
 
-// end returns where term i of a log that ends at logEnd ends.
+// end returns where term i of a log that ends at logEnd ends. A replica knows terms of its primary that begin behind the
+// end of its own log: the log has nothing of them yet.
 func (l *Lineage) end(i int, logEnd uint64) uint64 {
 	if i+1 < len(l.Terms) {
-		return l.Terms[i+1].Start
+		return min(l.Terms[i+1].Start, logEnd)
 	}
 	return logEnd
 }
@@ -130,6 +131,18 @@ func (l *Lineage) Common(lEnd uint64, o *Lineage, oEnd uint64) (offset uint64, o
 		}
 	}
 	return 0, false
+}
+
+// Begins tells whether a log of this lineage that ends at lEnd is the beginning of another log, which ends behind it:
+// the two do not differ anywhere, and what this one lacks the other has.
+func (l *Lineage) Begins(lEnd uint64, o *Lineage, oEnd uint64) bool {
+	begun := l.Cut(lEnd + 1) // without terms of which the log has nothing yet
+	n := len(begun.Terms)
+	if n == 0 || oEnd <= lEnd || !slices.ContainsFunc(o.Terms, func(t Term) bool { return t.ReplID == begun.Terms[n-1].ReplID }) {
+		return false // the last term is one that the other log does not have: it goes on differently
+	}
+	at, ok := begun.Common(lEnd, o, oEnd)
+	return ok && at == lEnd
 }
 
 // The file HISTORY, and what nodes tell each other, is text:

@@ -19,6 +19,10 @@ type Recovery struct {
 	TimeMS   int64  // wall time of the last frame, 0: none
 	History  History
 	Torn     *TornTail // what was cut; nil: the log ended cleanly
+	Epoch    uint32    // the highest of the frames
+	// Strange is the *TermError of the first frame whose term LogOptions.Past does not have; nil: there is none. The log
+	// is read and opened nevertheless.
+	Strange error
 }
 
 // OpenLog reads the log of a data directory from an offset to its end, gives apply every record that ends behind the
@@ -116,8 +120,15 @@ func (w *walk) replay(opts *LogOptions, rec *Recovery, from uint64, apply func(p
 		rec.Segments++
 		return nil
 	}
+	past := opts.Past
+	if past != nil && len(past.Terms) == 0 {
+		past = nil
+	}
 	w.frame = func(seg segment, f *Frame) error {
 		done = f.End() - w.segs[0].start
+		if rec.Epoch = max(rec.Epoch, f.Epoch); past != nil && rec.Strange == nil {
+			rec.Strange = past.Admits(f.Start, f.Epoch)
+		}
 		if opts.Progress != nil && done >= told+1<<20 {
 			told = done
 			opts.Progress(done, max(total, done))

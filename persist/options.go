@@ -65,6 +65,10 @@ type LogOptions struct {
 	// before it is corrupt: its offsets would be given out a second time.
 	KnownDurable uint64
 
+	// Past is what HISTORY says of the log; nil, or without terms: nothing. Frames that are read and that it does not admit
+	// are told by Recovery.Strange.
+	Past *Lineage
+
 	Policy SyncPolicy
 
 	// Sizes of preallocated segments in bytes: the first of a process, doubling up to the largest.

@@ -131,7 +131,7 @@ func installed(t *testing.T) (disk *vfs.Sim, frames [][]byte, from uint64, m *pe
 	good, _, err := persist.ReadManifests(primary, testDir)
 	must(t, err)
 	m = good[0]
-	m.History = persist.History{ReplID: persist.ReplID{8}, Epoch: 3}
+	m.History = persist.History{ReplID: persist.ReplID{8}, Epoch: testHistory.Epoch}
 	_, err = persist.WalkLog(primary, testDir, m.Replay, 0, persist.LogVisitor{Frame: func(_ persist.SegmentInfo, f *persist.Frame) error {
 		if f.End() > m.Replay && (f.Start < m.Offset) {
 			if len(frames) == 0 {
@@ -151,7 +151,7 @@ func installed(t *testing.T) (disk *vfs.Sim, frames [][]byte, from uint64, m *pe
 	must(t, l.Close())
 	old := persist.Lineage{Replica: true, Terms: []persist.Term{{ReplID: testHistory.ReplID, Epoch: testHistory.Epoch}}}
 	must(t, persist.WriteLineage(disk, testDir, &old))
-	return disk, frames, from, m, persist.Lineage{Terms: []persist.Term{{ReplID: persist.ReplID{8}, Epoch: 3}}}
+	return disk, frames, from, m, persist.Lineage{Terms: []persist.Term{{ReplID: persist.ReplID{8}, Epoch: testHistory.Epoch}}}
 }
 
 // opens starts from a directory as a server does, and checks it.
