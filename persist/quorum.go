@@ -85,12 +85,15 @@ func (l *Log) Doubt(err error) {
 	}
 }
 
-// endQuorum is Doubt for good.
+// endQuorum is Doubt for good, by ErrClosed, or by what it was called with last: who was told to go on and did not come
+// to it yet hears that reason.
 func (l *Log) endQuorum() {
-	l.Doubt(ErrClosed)
 	l.qmu.Lock()
-	l.ended = true
-	l.qmu.Unlock()
+	defer l.qmu.Unlock()
+	if l.ended = true; l.hopeless == nil {
+		l.hopeless = ErrClosed
+	}
+	l.resume(len(l.waiting))
 }
 
 // resume tells the first n who wait. REQUIRES: qmu.
