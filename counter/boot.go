@@ -15,7 +15,8 @@ import (
 // boot is what is known of the machine's last end. Under appendfsync everysec and no a switched-off machine takes back
 // what was acknowledged last; a killed process does not. So an Elected store notes durably in which time since a start
 // of the machine it works, and at its end that all it had is durable. One that comes back in another time without such
-// an end is behind: it may lack what it acknowledged, until it has caught up with a primary.
+// an end is behind: it may lack what it acknowledged, until it has caught up with a primary. So is one whose log was cut
+// for a primary.
 //
 // The file BOOT is text:
 //
@@ -128,7 +129,20 @@ func (b *boot) policy(s *Store, p SyncPolicy) error {
 // end notes that all is durable.
 func (b *boot) end(s *Store) error { return b.change(s, func(n *bootNote) { n.durable = true }) }
 
-// Behind tells whether an Elected store may lack what it acknowledged, as the machine went down under it.
+// MarkBehind notes, durably, that an Elected store may lack what it acknowledged: its log is about to be cut. Of any other
+// store nothing is noted.
+func (r *Replication) MarkBehind() error {
+	if r.s.log == nil || !r.s.opts.Elected {
+		return nil
+	}
+	if err := r.boot.begin(r.s); err != nil {
+		return err
+	}
+	return r.boot.change(r.s, func(n *bootNote) { n.behind = true })
+}
+
+// Behind tells whether an Elected store may lack what it acknowledged, as the machine went down under it, or as its log
+// was cut.
 func (r *Replication) Behind() bool {
 	r.boot.mu.Lock()
 	defer r.boot.mu.Unlock()

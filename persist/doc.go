@@ -49,6 +49,9 @@
 //	PRIMARY, HANDOVER                             notes of a replica: whom it follows, to whom  package repl
 //	                                              it was handing its role over. No tool and no
 //	                                              copy takes them along
+//	CONFIRMED                                     note of a node of a cluster: how far its     package repl
+//	                                              log was confirmed. No tool and no copy takes
+//	                                              it along
 //	MONITORED                                     note that Sentinel watches the node           counter/role.go
 //	BOOT                                          note of the last end, of a node of a cluster  counter/boot.go
 //	*.tmp                                         a file that never got its name: removed       vfs/atomic.go

@@ -50,6 +50,7 @@ var table = []Row{
 	{"IDMPFULL", Transient, "the limits of producers or of their memory are reached"},
 	{"UNBLOCKED", Transient, "`WAIT` ended early, by `CLIENT UNBLOCK` or as the node became a replica"},
 	{"NOMASTERLINK", Transient, "to replicas: this one has no link to its own primary"},
+	{"NOTYET", Transient, "to replicas: this one is a replica too, and the log of the other one is longer: how far its own log is"},
 	{"MOVED", Transient, "another node of the cluster has the hash slot, at the address behind it: clients of a cluster go there by themselves"},
 	{"ASK", Transient, "never sent: hash slots move at once here"},
 	{"TRYAGAIN", Transient, "the hash slot is on its way from one node to another at this moment"},

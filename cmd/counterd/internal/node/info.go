@@ -107,6 +107,11 @@ func (n *Node) infoLink(field func(name string, value any), conf config.Config, 
 	} else {
 		field("counterd_behind_bytes", 0)
 	}
+	lacks := 0
+	if info.Lacks != 0 {
+		lacks = 1
+	}
+	field("counterd_master_lacks_confirmed", lacks)
 	if info.Error != "" {
 		field("counterd_link_error", strings.NewReplacer("\r", " ", "\n", " ").Replace(info.Error))
 	}

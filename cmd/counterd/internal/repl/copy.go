@@ -1,6 +1,7 @@
 package repl
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -19,10 +20,13 @@ import (
 // copy takes a full copy of the primary:
 //
 //  1. the block files, under names that no other file has (fetched.go), beside what the store has: it goes on to answer
-//  2. what only this node has is saved as an archive, if it has anything
+//  2. where the two logs differ, what this node has is saved as an archive, if it has anything
 //  3. the log from the snapshot's replay offset, beside the store's
 //  4. at the snapshot's offset the store is closed (LOADING), manifest and log take the place of its own in one step
-//     that a crash does not split, it is opened again, and the stream goes on
+//     that a crash does not split, it is opened again, takes the primary's history over, and the stream goes on
+//
+// Where the primary's log goes on from this one, step 4 waits until what came has reached the end of this log too: this
+// node never has less than before. It has acknowledged its log, and the primary may be a replica that is behind.
 //
 // A file that is there already, whole, from a copy that was broken off is not asked for again.
 func (s *session) copy(a answer) error {
@@ -47,12 +51,19 @@ func (s *session) copy(a answer) error {
 	if s.kin.Load() && !related(store, &lineage) {
 		return ErrForeign
 	}
-	until := m.Offset
 	if s.mending {
 		if err := s.mendable(store, &lineage, m); err != nil {
 			return err
 		}
-		until = max(until, store.Replication().Position())
+	}
+	mine, end := store.Replication().Lineage(), store.Replication().Position()
+	agree, known := lineage.Common(math.MaxUint64, &mine, end)
+	goesOn := known && agree >= end // the primary's log holds all of this one, or will: it may be a replica, and behind
+	until := m.Offset
+	if goesOn {
+		until = max(until, end)
+	} else if err := s.mayCut(&mine, agree); err != nil {
+		return err
 	}
 	alive := s.each(copyAlive, func() error { return s.tell("REPLCONF", "ACK", "0", "FACK", "0") })
 	defer func() { alive() }()
@@ -63,8 +74,10 @@ func (s *session) copy(a answer) error {
 	}
 	s.node.logger.Info("the primary's snapshot has been copied", "primary", s.primary.String(), "generation", m.Generation, "files", len(files), "took", time.Since(began).Round(time.Millisecond))
 
-	if err := s.saveOwn(&lineage); err != nil {
-		return err
+	if !goesOn {
+		if err := s.saveOwn(agree, end); err != nil {
+			return err
+		}
 	}
 	alive() // behind PSYNC acknowledgements count
 	alive = func() {}
@@ -79,17 +92,36 @@ func (s *session) copy(a answer) error {
 	if err != nil {
 		return err
 	}
-	if lineage, err = s.lineage(b); err != nil {
+	now, err := s.lineage(b)
+	if err == nil && !bytes.Equal(now.AppendText(nil), lineage.AppendText(nil)) {
+		err = fmt.Errorf("%w: the primary's history has changed while its data was copied", ErrProtocol)
+	}
+	if err != nil {
 		return err
+	}
+	if goesOn { // what this node has of the primary's log it has meanwhile
+		alive = s.each(ackEvery, s.ack)
 	}
 	in, err := s.stage(store.Path(), b.offset, until, lineage, m)
 	if err != nil {
 		return err
 	}
+	alive()
+	alive = func() {}
+	if !goesOn && end > 0 { // it may lack what it acknowledged, until it has caught up
+		if err := store.Replication().MarkBehind(); err != nil {
+			return errors.Join(err, in.Abort())
+		}
+	}
 	if err := s.reopen(func(string) error { return in.Finish() }); err != nil {
 		return err
 	}
 	s.fetched.installed()
+	// The start forgot the terms that begin behind what was installed: the stream goes on into them.
+	if _, err := s.node.host.Store().Replication().Follow(lineage); err != nil {
+		return err
+	}
+	s.node.peers.DisconnectAll()
 	s.node.logger.Info("serves the primary's data", "primary", s.primary.String(), "offset", s.node.host.Store().Replication().Position(), "took", time.Since(began).Round(time.Millisecond))
 	return s.stream()
 }
@@ -247,16 +279,15 @@ func (s *session) stage(dir string, start, until uint64, lineage persist.Lineage
 	return in, nil
 }
 
-// saveOwn saves what this node has and its primary does not, before the primary's data takes its place: all of it,
-// where the logs have no past in common or could not be cut back to it. Without posts there is nothing to save. A disk
-// that has no room for it ends the copy: the data stays.
-func (s *session) saveOwn(primary *persist.Lineage) error {
+// saveOwn saves what this node has, all of it, before the data of a primary whose log differs from an offset on takes its
+// place: the two have no past in common, or this log could not be cut back to it. Without posts there is nothing to
+// save. A disk that has no room for it ends the copy: the data stays.
+func (s *session) saveOwn(agree, end uint64) error {
 	store := s.node.host.Store()
-	mine, end := store.Replication().Lineage(), store.Replication().Position()
-	at, known := primary.Common(math.MaxUint64, &mine, end) // the primary's log ends at end or behind it: otherwise it has asked for a cut
+	mine := store.Replication().Lineage()
 	saved := ownData{mine.Current().ReplID, end}
 	items, err := store.Len()
-	if err != nil || known && at >= end || items == 0 || s.saved == saved {
+	if err != nil || items == 0 || s.saved == saved {
 		return err
 	}
 	s.node.logger.Warn("this node's data is not in the primary's history: it is saved before the primary's takes its place", "primary", s.primary.String(),
@@ -269,7 +300,7 @@ func (s *session) saveOwn(primary *persist.Lineage) error {
 	s.saved = saved // not again when the link is cut
 	s.node.logger.Warn("this node's own data was saved", "saved_to", path, "items", items, "took", time.Since(began).Round(time.Millisecond),
 		"restore", "counterctl restore "+path+" --out DIR", "older_ones_removed", removed)
-	s.node.noteCut(persist.CutTail{To: end, Items: items, File: path})
+	s.node.noteCut(persist.CutTail{From: agree, To: end, Items: items, File: path})
 	return nil
 }
 

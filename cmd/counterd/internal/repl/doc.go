@@ -21,6 +21,8 @@
 //
 //	+CONTINUE <replid> <offset> <bytes>          and <bytes> of lineage, CRLF, then the stream from that offset
 //	-DIVERGED <offset>                           the logs agree up to there only: cut back and come again
+//	-NOTYET <offset>                             this node is a replica whose log is the beginning of the other's and
+//	                                             ends there: come again
 //	+FULLRESYNC <replid> <offset> <bytes> <bytes> a manifest and a lineage, each with CRLF
 //
 // It is FULLRESYNC too where the log at that offset is gone, or damaged on the primary's disk.
@@ -42,6 +44,7 @@
 //	G  asks for an acknowledgement now
 //	M  a message of PUBLISH for the replica's subscribers (publish.go)
 //	H  a message of SPUBLISH
+//	C  8 bytes, little-endian: the primary of a cluster's shard has confirmed its log up to there (confirmed.go)
 //
 // The replica sends REPLCONF ACK <applied> FACK <durable> each 100 ms and when it is asked; in a cluster behind each
 // batch of frames, as clients wait for it (quorum.go).

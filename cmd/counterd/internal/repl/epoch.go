@@ -103,13 +103,16 @@ func (n *Node) Rest() error {
 
 // end gives the role up, whatever it is.
 func (n *Node) end() {
+	n.noteConfirmed()
 	n.peers.quorum.begin(0)
 	n.unlink()
+	n.confirmed.note()
 	n.peers.DisconnectAll()
 }
 
-// enter notes an epoch, unless a higher one was seen.
+// enter notes an epoch, unless a higher one was seen. REQUIRES: change.
 func (n *Node) enter(epoch uint64) error {
+	n.confirmed.open(n.fs, n.host.Store().Path())
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if epoch < n.epoch {

@@ -43,7 +43,8 @@ type Link struct {
 	copied    int64 // bytes of the snapshot that have come, while copying
 	total     int64
 	lastErr   string
-	refused   bool // the last attempt to connect was refused: nobody listens there
+	refused   bool   // the last attempt to connect was refused: nobody listens there
+	lacks     uint64 // the epoch of the last attempt's ConfirmedError; 0: it had none
 
 	stalled atomic.Bool // this node's log takes no changes: nothing is read, nothing acknowledged
 
@@ -95,7 +96,7 @@ func (l *Link) stop() {
 func (l *Link) set(s LinkState) {
 	l.mu.Lock()
 	if s == LinkConnected {
-		l.downSince, l.lastErr, l.refused = time.Time{}, "", false
+		l.downSince, l.lastErr, l.refused, l.lacks = time.Time{}, "", false, 0
 	} else if l.state == LinkConnected {
 		l.downSince = time.Now()
 	}
@@ -131,6 +132,9 @@ func (l *Link) run() {
 			was := l.refused
 			l.refused = errors.Is(err, syscall.ECONNREFUSED)
 			news := l.refused && !was
+			if lacking := new(ConfirmedError); errors.As(err, &lacking) {
+				news, l.lacks = news || l.lacks == 0, lacking.Epoch
+			}
 			l.mu.Unlock()
 			if news {
 				l.node.host.RoleChanged()

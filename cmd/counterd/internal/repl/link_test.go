@@ -203,7 +203,7 @@ func TestStranger(t *testing.T) {
 	mine := w.primary.Store().Replication().Lineage()
 	for _, past := range []persist.Lineage{
 		{Terms: []persist.Term{{ReplID: persist.ReplID{9}, Epoch: 1}}},
-		{Terms: append(slices.Clone(mine.Terms), persist.Term{ReplID: persist.ReplID{9}, Epoch: 9, Start: w.ends[3]})}, // agrees up to there
+		{Terms: append(slices.Clone(mine.Terms), persist.Term{ReplID: persist.ReplID{9}, Epoch: mine.Current().Epoch, Start: w.ends[3]})}, // agrees up to there
 	} {
 		text, id := past.AppendText(nil), past.Current().ReplID
 		said := fmt.Appendf([]byte(hello), "+CONTINUE %s %d %d\r\n%s\r\n", id, w.behind, len(text), text)

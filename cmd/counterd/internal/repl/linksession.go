@@ -73,7 +73,7 @@ func (s *session) run() error {
 			return err
 		}
 	}
-	if _, err := s.ask("REPLCONF", "version", "counterd", "capa", "counterd1", "capa", capaPublish, "capa", capaShard); err != nil {
+	if _, err := s.ask("REPLCONF", "version", "counterd", "capa", "counterd1", "capa", capaPublish, "capa", capaShard, "capa", capaConfirm); err != nil {
 		var refused *wire.ServerError
 		if errors.As(err, &refused) && strings.Contains(refused.Text, "Unrecognized REPLCONF option") {
 			err = fmt.Errorf("the primary is no counterd, maybe a Redis, and its data cannot be followed: %w", err)
@@ -92,7 +92,8 @@ func (s *session) run() error {
 		return err
 	}
 	id, offset := "?", "-1"
-	if end := store.Replication().Position(); !s.full {
+	end := store.Replication().Position()
+	if !s.full {
 		id, offset = past.Current().ReplID.String(), strconv.FormatUint(end, 10)
 	}
 	line, err := s.ask("PSYNC", id, offset)
@@ -101,6 +102,10 @@ func (s *session) run() error {
 		var at uint64
 		if n, _ := fmt.Sscanf(refused.Text, "DIVERGED %d", &at); n == 1 {
 			return s.cut(at)
+		}
+		if n, _ := fmt.Sscanf(refused.Text, "NOTYET %d", &at); n == 1 {
+			s.end.Store(at)
+			return &NotYetError{End: at, Own: end}
 		}
 	}
 	if err != nil {
@@ -161,9 +166,16 @@ func (s *session) cut(at uint64) error {
 	if at >= end {
 		return fmt.Errorf("%w: a cut at %d of a log that ends at %d", ErrProtocol, at, end)
 	}
+	err := s.mayCut(&past, at)
+	if err == nil {
+		err = s.node.host.Store().Replication().MarkBehind()
+	}
+	if err != nil {
+		return err
+	}
 	log.Warn("this log and the primary's differ: cutting back to where they agree", "offset", at, "end", end)
 	var tail persist.CutTail
-	err := s.reopen(func(dir string) (err error) {
+	err = s.reopen(func(dir string) (err error) {
 		before := past.Cut(at)
 		before.Replica = true
 		tail, err = persist.Cut(s.node.fs, dir, at, before)
@@ -171,16 +183,36 @@ func (s *session) cut(at uint64) error {
 	})
 	if errors.Is(err, persist.ErrGone) {
 		s.full = true
-		err = nil
+		log.Warn("this log does not reach back to where it and the primary's agree: a full copy is needed, and this node's data is saved before it", "offset", at)
+		return nil
 	}
 	if err != nil {
 		return err
 	}
 	log.Warn("changes that only this node had were taken back", "from", tail.From, "to", tail.To, "frames", tail.Frames, "sets", tail.Sets,
 		"deletes", tail.Deletes, "flushes", tail.Flushes, "schema_changes", tail.Schemas, "first_change", time.UnixMilli(tail.FirstMS), "last_change", time.UnixMilli(tail.LastMS),
-		"saved_to", tail.File, "full_copy_needed", s.full)
+		"saved_to", tail.File)
 	s.node.noteCut(tail)
 	return nil
+}
+
+// mayCut is asked before this node gives up what it has behind an offset, as its primary has not: a node of a cluster
+// does not give up what was confirmed (*ConfirmedError).
+func (s *session) mayCut(past *persist.Lineage, at uint64) error {
+	if s.id == "" {
+		return nil
+	}
+	err := s.node.confirmed.allows(past, at)
+	if err == nil {
+		return nil
+	}
+	s.mu.Lock()
+	told := s.lacks != 0
+	s.mu.Unlock()
+	if !told {
+		s.node.logger.Error("this node does not follow a primary that lacks acknowledged changes", "primary", s.primary.String(), "epoch", s.epoch, "error", err)
+	}
+	return err
 }
 
 // reopen is the host's, and cuts off the replicas that this node feeds: they know of the store before.
@@ -215,6 +247,8 @@ func (s *session) stream() error {
 	}
 	mr := messageReader{r: &s.conn.Reader}
 	store := s.node.host.Store()
+	past := store.Replication().Lineage()
+	history := past.Current().ReplID
 	var m message
 	var pos uint64
 	for {
@@ -243,6 +277,10 @@ func (s *session) stream() error {
 				if err := log.ClearBehind(); err != nil {
 					s.node.logger.Warn("it cannot be written down that this node has caught up", "error", err)
 				}
+			}
+		case msgConfirm:
+			if s.id != "" {
+				s.node.confirmed.raise(history, s.epoch, m.end)
 			}
 		case msgPublish, msgShard:
 			s.node.host.Publish(m.kind == msgShard, m.channel, m.text)
@@ -346,9 +384,10 @@ func (s *session) commit(store *counter.Store, pos uint64) error {
 	}
 }
 
-// applyFailed opens the store again when its memory may lack what its log has.
+// applyFailed opens the store again when its memory may lack what its log has. A frame of a term that is not known here
+// changes nothing: the next connection brings the primary's history.
 func (s *session) applyFailed(err error) error {
-	if errors.Is(err, persist.ErrCorrupt) || errors.Is(err, persist.ErrNotReady) || errors.Is(err, counter.ErrClosed) {
+	if errors.Is(err, persist.ErrTerm) || errors.Is(err, persist.ErrCorrupt) || errors.Is(err, persist.ErrNotReady) || errors.Is(err, counter.ErrClosed) {
 		return err
 	}
 	s.node.logger.Error("a frame could not be applied: the store is opened again", "error", err)

@@ -18,6 +18,15 @@ var ErrProtocol = errors.New("replication protocol error")
 // ErrForeign: the node at an address has nothing of this one's history. It is not the one that was meant.
 var ErrForeign = errors.New("its history has nothing of this node's: it is not the node that the role was handed to")
 
+// NotYetError: the primary, a replica itself, has the beginning of this node's log and not all of it yet. This node keeps
+// its data and asks again.
+type NotYetError struct{ End, Own uint64 } // log offsets: where the primary's log ends, and this one
+
+// Error leaves out what changes from one attempt to the next.
+func (e *NotYetError) Error() string {
+	return fmt.Sprintf("the node that is followed is a replica and behind this one, whose log ends at %d: it is asked again until it has all of that", e.Own)
+}
+
 // Kinds of messages of the stream.
 const (
 	msgFrame   = 'F'
@@ -25,6 +34,7 @@ const (
 	msgGetAck  = 'G'
 	msgPublish = 'M'
 	msgShard   = 'H'
+	msgConfirm = 'C'
 )
 
 // appendPing appends a P message.
@@ -32,11 +42,16 @@ func appendPing(dst []byte, end uint64) []byte {
 	return binary.LittleEndian.AppendUint64(append(dst, msgPing), end)
 }
 
+// appendConfirmed appends a C message.
+func appendConfirmed(dst []byte, offset uint64) []byte {
+	return binary.LittleEndian.AppendUint64(append(dst, msgConfirm), offset)
+}
+
 // message is one message of the stream. Frame is valid until the next read.
 type message struct {
 	kind  byte
 	frame []byte // with its header; the length is checked, the checksum is not
-	end   uint64 // of msgPing
+	end   uint64 // of msgPing, and the offset of msgConfirm
 
 	channel string // of msgPublish and msgShard, and the next
 	text    []byte
@@ -61,7 +76,7 @@ func (mr *messageReader) next(m *message) error {
 	case msgPublish, msgShard:
 		m.channel, m.text, err = readPublish(mr.r)
 		return err
-	case msgPing:
+	case msgPing, msgConfirm:
 		var b [8]byte
 		if _, err := io.ReadFull(mr.r, b[:]); err != nil {
 			return err

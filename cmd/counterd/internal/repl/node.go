@@ -65,7 +65,8 @@ type Node struct {
 	peers    Peers
 	process  string // random: by this a primary knows that two connections are of one replica
 
-	learned func(epoch uint64) // see OnEpoch
+	learned   func(epoch uint64) // see OnEpoch
+	confirmed confirmed
 
 	change sync.Mutex // held while the role changes; outermost
 
@@ -83,6 +84,7 @@ type Node struct {
 func NewNode(host Host, settings func() Settings, log *slog.Logger) *Node {
 	n := &Node{host: host, settings: settings, logger: log, fs: vfs.OS(), process: persist.NewReplID().String()}
 	n.peers.logger, n.peers.node = log, n
+	n.confirmed.logger = log
 	n.peers.quorum.store, n.peers.quorum.self = host.Store, func() string { return settings().NodeID }
 	n.peers.timeout = func() time.Duration { return settings().Timeout }
 	return n
@@ -233,7 +235,9 @@ func (n *Node) Close(ctx context.Context) error {
 		defer close(done)
 		n.change.Lock()
 		defer n.change.Unlock()
+		n.noteConfirmed()
 		n.unlink()
+		n.confirmed.note()
 	}()
 	select {
 	case <-done:
@@ -260,6 +264,7 @@ type LinkInfo struct {
 	Copied, Total int64         // while copying
 	Error         string        // why the link is down
 	Refused       bool          // the last attempt to connect was refused: no process listens there
+	Lacks         uint64        // the epoch in which something was confirmed that the primary lacks (ConfirmedError); 0: nothing is
 }
 
 // Link describes the link. ok is false if there is none: a primary, or a replica that was not told whose.
@@ -272,7 +277,7 @@ func (n *Node) Link() (info LinkInfo, ok bool) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	info = LinkInfo{Primary: l.primary, State: l.state, LastIO: -1, End: l.end.Load(), Copied: l.copied, Total: l.total, Error: l.lastErr, Refused: l.refused}
+	info = LinkInfo{Primary: l.primary, State: l.state, LastIO: -1, End: l.end.Load(), Copied: l.copied, Total: l.total, Error: l.lastErr, Refused: l.refused, Lacks: l.lacks}
 	if at := l.lastIO.Load(); at != 0 {
 		info.LastIO = time.Since(time.Unix(0, at))
 	}

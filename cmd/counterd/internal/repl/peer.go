@@ -33,6 +33,7 @@ type Peer struct {
 	// It takes messages of PUBLISH: a replica of an older build does not know them and would drop the link.
 	takesMessages bool
 	takesShard    bool // and those of SPUBLISH
+	takesConfirm  bool // and those of how far the log is confirmed
 	snapshotOnly  bool // of redis-cli --rdb
 	takesEnd      bool // of redis-cli too: what it is sent may end with a mark, in place of a length before it
 	lineage       persist.Lineage
@@ -103,6 +104,7 @@ func (p *Peer) Configure(name string, value []byte) error {
 	case "capa": // of Redis, where what counts is the version; and of what was added to the stream
 		p.takesMessages = p.takesMessages || string(value) == capaPublish
 		p.takesShard = p.takesShard || string(value) == capaShard
+		p.takesConfirm = p.takesConfirm || string(value) == capaConfirm
 		p.takesEnd = p.takesEnd || string(value) == "eof"
 	case "node-id", "to":
 		if len(value) == 0 || len(value) > 128 {
@@ -153,6 +155,11 @@ type divergedError struct{ offset uint64 }
 
 func (e *divergedError) Error() string { return "DIVERGED " + strconv.FormatUint(e.offset, 10) }
 
+// notYetError is the answer to a replica that has more of the log than this one, a replica too: it may come again.
+type notYetError struct{ end uint64 }
+
+func (e *notYetError) Error() string { return "NOTYET " + strconv.FormatUint(e.end, 10) }
+
 // Sync decides on a PSYNC. reply is to be sent to the replica; when stream is set Feed is to be called behind it. An
 // error is to be answered.
 func (p *Peer) Sync(store *counter.Store, replID, offset string) (reply []byte, stream bool, err error) {
@@ -174,12 +181,17 @@ func (p *Peer) Sync(store *counter.Store, replID, offset string) (reply []byte, 
 	p.follow() // what an answer before was about
 	p.store = store
 	if replID != "?" && perr == nil {
-		common, ok := mine.Common(log.Written(), &p.lineage, at)
+		end := log.Written()
+		common, ok := mine.Common(end, &p.lineage, at)
 		switch first := log.First(); {
 		case !ok:
 			if at == 0 && first == 0 && len(log.Manifests()) == 0 {
 				return p.proceed(log, &mine, 0)
 			}
+		case common < at && mine.Replica && mine.Begins(end, &p.lineage, at):
+			// What comes here from this node's own primary may be just what the other has. A primary is never behind: its
+			// term is one of its own.
+			return nil, false, &notYetError{end}
 		case common < at:
 			return nil, false, &divergedError{common}
 		case common >= first:
@@ -324,6 +336,8 @@ const (
 	pingEvery = time.Second
 	// sendBuffer is what is collected for one write, unless the log has no more.
 	sendBuffer = 64 << 10
+	// confirmEvery is how soon a replica hears how far the log is confirmed, while it is not told by what is sent anyway.
+	confirmEvery = 100 * time.Millisecond
 )
 
 // feed sends frames as they are written, until the connection or the log ends.
@@ -345,6 +359,12 @@ func (p *Peer) feed(ctx context.Context) {
 		p.sent.Store(p.reader.Pos())
 		return err
 	}
+	told, tells := uint64(0), p.nodeID != "" && p.takesConfirm && p.peers.node != nil
+	confirm := func() {
+		if now := confirmedBy(p.store.Replication()); tells && now > told {
+			out, told = appendConfirmed(out, now), now
+		}
+	}
 	nextPing := time.Now()
 	for ctx.Err() == nil {
 		out = p.published.take(out, p.reader.Pos())
@@ -352,6 +372,7 @@ func (p *Peer) feed(ctx context.Context) {
 		if err == nil && f != nil {
 			out = append(append(out, msgFrame), f.Raw...)
 			if len(out) >= sendBuffer {
+				confirm()
 				if err := send(); err != nil {
 					return
 				}
@@ -366,14 +387,23 @@ func (p *Peer) feed(ctx context.Context) {
 		if p.wantAck.Swap(false) {
 			out = append(out, msgGetAck)
 		}
-		if now := time.Now(); !now.Before(nextPing) {
+		now := time.Now()
+		if !now.Before(nextPing) {
 			out = appendPing(out, p.store.Replication().Written())
 			nextPing = now.Add(pingEvery)
+			if tells {
+				p.peers.node.noteConfirmed()
+			}
 		}
+		confirm()
 		if send() != nil {
 			return
 		}
-		wait, cancel := context.WithDeadline(ctx, nextPing)
+		next := nextPing
+		if tells && told < p.reader.Pos() && now.Add(confirmEvery).Before(next) {
+			next = now.Add(confirmEvery)
+		}
+		wait, cancel := context.WithDeadline(ctx, next)
 		p.kick.Store(&cancel)
 		if !p.wantAck.Load() && !p.published.due(p.reader.Pos()) {
 			f, err = p.reader.Next(wait)

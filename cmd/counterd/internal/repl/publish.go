@@ -19,6 +19,7 @@ import (
 const (
 	capaPublish = "publish"
 	capaShard   = "spublish"
+	capaConfirm = "confirmed" // and one that it takes C, how far the log is confirmed
 )
 
 // maxUnsent bounds what waits for a replica that reads slowly, and so each message too: those beyond are lost to its

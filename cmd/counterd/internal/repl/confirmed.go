@@ -1,0 +1,198 @@
+package repl
+
+import (
+	"bytes"
+	"fmt"
+	"hash/crc32"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// confirmed is what a node of a cluster knows of the log of its shard: up to which offset it was confirmed, so that
+// clients may have been told that their changes are safe. Whoever leads later has all of it. A primary that has not is
+// there by a fault, of a disk or of a program: this node refuses to cut its log below that offset, and keeps what may be
+// the last copy of acknowledged changes.
+//
+// A primary knows it first hand, and tells the replicas that follow it (message C). They may know a little less than
+// what was confirmed last, never more.
+//
+// What is known ends with an epoch that began unclean: a person gave up what the new primary lacks (FORCE-UNCLEAN), or all
+// nodes in sync had lost power. It ends with another shard, and with another history of this node's own log.
+//
+// Invariant: known.offset only rises, but for these ends. Under mu nothing waits for a disk.
+type confirmed struct {
+	fs     vfs.FS
+	logger logger
+	path   string // of the file; empty: it was not read yet
+
+	mu      sync.Mutex // guards the rest
+	known   confirmedNote
+	noted   confirmedNote // on disk
+	notedAt time.Time
+
+	writing sync.Mutex // held while the file is written; before mu
+}
+
+// confirmedNote is the file CONFIRMED, so that a restart does not forget it:
+//
+//	counterd confirmed 1
+//	shard <n>
+//	history <40 hex digits>    of the log, when it was confirmed
+//	epoch <n>                  in which it was
+//	offset <n>
+//	end crc32c <8 hex digits>
+type confirmedNote struct {
+	shard   uint64
+	history persist.ReplID
+	epoch   uint64
+	offset  uint64
+}
+
+const (
+	confirmedName   = "CONFIRMED"
+	confirmedFormat = "counterd confirmed 1\nshard %d\nhistory %s\nepoch %d\noffset %d\n"
+	maxConfirmed    = 1 << 10
+
+	// noteEvery is how often the file is written while the offset rises: what a kill takes of it only makes the guard
+	// see a little less.
+	noteEvery = 5 * time.Second
+)
+
+func (n *confirmedNote) text() []byte {
+	b := fmt.Appendf(nil, confirmedFormat, n.shard, n.history, n.epoch, n.offset)
+	return fmt.Appendf(b, "end crc32c %08x\n", crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)))
+}
+
+// parseConfirmed is the inverse of text.
+func parseConfirmed(text []byte) (n confirmedNote, ok bool) {
+	var history string
+	if _, err := fmt.Sscanf(string(text), confirmedFormat, &n.shard, &history, &n.epoch, &n.offset); err != nil {
+		return confirmedNote{}, false
+	}
+	id, err := persist.ParseReplID(history)
+	if n.history = id; err != nil || !bytes.Equal(n.text(), text) {
+		return confirmedNote{}, false
+	}
+	return n, true
+}
+
+// ConfirmedError says that a node does not cut its log for a primary, as that would take back what was confirmed.
+// Nothing was changed.
+type ConfirmedError struct {
+	At        uint64 // log offset up to which the two logs agree
+	Confirmed uint64 // log offset up to which changes may have been acknowledged to clients
+	Epoch     uint64 // in which that was confirmed
+}
+
+// Error names both offsets.
+func (e *ConfirmedError) Error() string {
+	return fmt.Sprintf("the primary lacks acknowledged changes: its log and this one agree up to offset %d, and in epoch %d changes up to %d were confirmed; this node keeps its log and does not follow",
+		e.At, e.Epoch, e.Confirmed)
+}
+
+// open reads the file, once. REQUIRES: no other call of c is under way, nor a link.
+func (c *confirmed) open(fs vfs.FS, dir string) {
+	if c.path != "" {
+		return
+	}
+	c.fs, c.path = fs, filepath.Join(dir, confirmedName)
+	text, err := vfs.ReadFile(c.fs, c.path, maxConfirmed)
+	if isNotExist(err) {
+		return
+	}
+	n, ok := parseConfirmed(text)
+	if !ok {
+		c.logger.Warn("the file that says how far the log was confirmed cannot be read, and counts for nothing", "file", c.path, "error", err)
+		return
+	}
+	c.mu.Lock()
+	c.known, c.noted = n, n
+	c.mu.Unlock()
+}
+
+// of says of which shard the node is, and the newest epoch of it that began unclean; 0: none did.
+func (c *confirmed) of(shard, unclean uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known.shard != shard || c.known.epoch < unclean {
+		c.known = confirmedNote{shard: shard, epoch: unclean}
+	}
+}
+
+// raise is told that the log of a history is confirmed up to an offset, in an epoch. It does not wait.
+func (c *confirmed) raise(history persist.ReplID, epoch, offset uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if offset <= c.known.offset {
+		return
+	}
+	c.known.history, c.known.epoch, c.known.offset = history, epoch, offset
+	if now := time.Now(); now.Sub(c.notedAt) >= noteEvery {
+		c.notedAt = now
+		go c.note()
+	}
+}
+
+// note writes the file, if it does not say what is known.
+func (c *confirmed) note() {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	c.mu.Lock()
+	now, was := c.known, c.noted
+	c.mu.Unlock()
+	if now == was || now.offset == 0 || c.path == "" {
+		return
+	}
+	if err := vfs.WriteFileAtomic(c.fs, c.path, now.text()); err != nil {
+		c.logger.Warn("it cannot be written down how far the log was confirmed", "file", c.path, "error", err)
+		return
+	}
+	c.mu.Lock()
+	c.noted = now
+	c.mu.Unlock()
+}
+
+// allows returns a *ConfirmedError if a log of a lineage must not be cut at an offset.
+func (c *confirmed) allows(past *persist.Lineage, at uint64) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.known
+	if at >= n.offset || !slices.ContainsFunc(past.Terms, func(t persist.Term) bool { return t.ReplID == n.history }) {
+		return nil
+	}
+	return &ConfirmedError{At: at, Confirmed: n.offset, Epoch: n.epoch}
+}
+
+// Shard says of which shard of its cluster the node is, and the newest epoch of it that began unclean (topology.Shard), 0
+// if none did: this node gives what was confirmed before up for its primary then, and never else (ConfirmedError). It
+// is to be called before LeadAt and FollowAt.
+func (n *Node) Shard(id, unclean uint64) {
+	n.change.Lock()
+	defer n.change.Unlock()
+	n.confirmed.open(n.fs, n.host.Store().Path())
+	n.confirmed.of(id, unclean)
+}
+
+// noteConfirmed notes what this node itself has confirmed, as it leads.
+func (n *Node) noteConfirmed() {
+	if epoch := n.peers.quorum.leads(); epoch != 0 {
+		log := n.host.Store().Replication()
+		past := log.Lineage()
+		n.confirmed.raise(past.Current().ReplID, epoch, confirmedBy(log))
+	}
+}
+
+// confirmedBy is the offset up to which a primary may have acknowledged changes.
+func confirmedBy(log *counter.Replication) uint64 {
+	own := log.Written()
+	if log.AcksDurable() {
+		own = log.Durable()
+	}
+	return min(log.Confirmed(), own)
+}

@@ -1,0 +1,183 @@
+package repl
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// elect makes a the primary of an epoch and b its replica, with changes that are confirmed, and returns how many there
+// are and where the log ends. b knows that they are confirmed.
+func elect(t *testing.T, a, b *member, epoch uint64, changes int) (end uint64) {
+	t.Helper()
+	a.lead(epoch, b.id)
+	b.follow(a, epoch)
+	if a.host.Store().Schema().Counter("w") == nil {
+		a.schema()
+	}
+	for range changes {
+		if err := a.add(1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	end = a.host.Store().Replication().Position()
+	eventually(t, "the replica hears that it is confirmed", func() bool { return b.confirmed() >= end })
+	return end
+}
+
+// confirmed is up to where the node knows that its log is confirmed.
+func (m *member) confirmed() uint64 {
+	m.node.confirmed.mu.Lock()
+	defer m.node.confirmed.mu.Unlock()
+	return m.node.confirmed.known.offset
+}
+
+// refuses waits until the node says that it does not follow, and checks that it has what it had.
+func (m *member) refuses(want uint64) {
+	m.t.Helper()
+	eventually(m.t, "it refuses to be cut", func() bool { info, _ := m.node.Link(); return info.Lacks != 0 })
+	if times, _ := m.node.Cuts(); times != 0 || m.get(1) != want || m.host.Store().Replication().Behind() {
+		m.t.Fatalf("%s was cut %d times, has %d, want %d; behind %t", m.id, times, m.get(1), want, m.host.Store().Replication().Behind())
+	}
+	if err := m.node.Connected(); err == nil {
+		m.t.Fatal("its link is up")
+	}
+}
+
+// TestConfirmedIsKept: a primary comes with an older copy of its directory, or with an empty one, and leads. The replica
+// keeps what was confirmed, through restarts, and gives it up when a person says so by FORCE-UNCLEAN: saved before, and
+// behind until it has caught up.
+func TestConfirmedIsKept(t *testing.T) {
+	for _, empty := range []bool{false, true} {
+		a, b := newMember(t, "a", counter.SyncAlways), newMember(t, "b", counter.SyncAlways)
+		elect(t, a, b, 1, 3)
+		older := a.sim.Kill()
+		if empty {
+			older = vfs.NewSim()
+		}
+		end := elect(t, a, b, 1, 4)
+		a.kill()
+		a.sim = older
+		a.start()
+		a.lead(2)
+		if empty {
+			a.schema()
+		}
+		if err := a.add(1); err != nil { // alone
+			t.Fatal(err)
+		}
+		b.follow(a, 2)
+		b.refuses(7)
+		b.kill()
+		b.start()
+		b.follow(a, 2)
+		b.refuses(7)
+		b.node.Shard(0, 0) // nothing new
+		b.follow(a, 3)
+		a.lead(3)
+		b.refuses(7)
+
+		a.lead(4)
+		b.node.Shard(0, 4)
+		b.follow(a, 4)
+		eventually(t, "it follows", func() bool { return b.node.Connected() == nil && b.get(1) == a.get(1) })
+		if times, tail := b.node.Cuts(); times != 1 || tail.To != end || tail.File == "" {
+			t.Fatalf("cut %d times, saved %+v, want up to %d", times, tail, end)
+		}
+		eventually(t, "it is behind no more", func() bool { return !b.host.Store().Replication().Behind() })
+		b.kill()
+		a.kill()
+	}
+}
+
+// TestConfirmedEnds: what was confirmed in another shard, or in another history of the node's own log, keeps nothing.
+func TestConfirmedEnds(t *testing.T) {
+	a, b := newMember(t, "a", counter.SyncAlways), newMember(t, "b", counter.SyncAlways)
+	elect(t, a, b, 1, 3)
+	past := b.host.Store().Replication().Lineage()
+	c := &b.node.confirmed
+	var lacking *ConfirmedError
+	if err := c.allows(&past, 1); !errors.As(err, &lacking) || lacking.At != 1 || lacking.Epoch != 1 || lacking.Confirmed != b.confirmed() {
+		t.Errorf("got %v", err)
+	}
+	if err := c.allows(&past, b.confirmed()); err != nil {
+		t.Errorf("an unconfirmed tail: %v", err)
+	}
+	if err := c.allows(&persist.Lineage{Terms: []persist.Term{{ReplID: persist.ReplID{9}, Epoch: 1}}}, 1); err != nil {
+		t.Errorf("another history: %v", err)
+	}
+	c.of(0, 1)
+	if err := c.allows(&past, 1); err == nil {
+		t.Error("it was confirmed in the epoch that a person began: nothing is given up")
+	}
+	c.of(2, 0)
+	if err := c.allows(&past, 1); err != nil {
+		t.Errorf("another shard: %v", err)
+	}
+}
+
+// TestUnconfirmedIsCut: an old primary's tail that nobody confirmed is cut as ever, and the node is behind, also where it
+// is killed in the middle, until it has caught up.
+func TestUnconfirmedIsCut(t *testing.T) {
+	a, b, c := newMember(t, "a", counter.SyncAlways), newMember(t, "b", counter.SyncAlways), newMember(t, "c", counter.SyncAlways)
+	end := elect(t, a, b, 1, 3)
+	b.kill()
+	_ = a.later(1)
+	if err := a.host.Store().Replication().Sync(); err != nil {
+		t.Fatal(err)
+	}
+	b.start()
+	b.lead(2, "a")
+	a.silent.Store(true)
+	a.follow(c, 2) // which answers nothing that helps
+	l := newTestLink(t, a.host, false)
+	l.node, l.id, l.epoch = a.node, "b", 2
+	said := append([]byte("+PONG\r\n+OK\r\n+OK\r\n+OK\r\n+LEADS 2\r\n+OK\r\n"), []byte("-DIVERGED 1\r\n")...)
+	var lacking *ConfirmedError
+	if err := l.hears(said); !errors.As(err, &lacking) {
+		t.Fatalf("below what it confirmed itself: %v", err)
+	}
+	if a.host.Store().Replication().Behind() {
+		t.Fatal("behind, and nothing was cut")
+	}
+	said, err := b.host.goesOn(t, a.host)
+	var diverged *divergedError
+	if !errors.As(err, &diverged) || diverged.offset != end {
+		t.Fatalf("got %v, want DIVERGED %d", err, end)
+	}
+	if err := l.hears(append([]byte("+PONG\r\n+OK\r\n+OK\r\n+OK\r\n+LEADS 2\r\n+OK\r\n"), said...)); err != nil {
+		t.Fatal(err)
+	}
+	if at := a.host.Store().Replication().Position(); at != end || !a.host.Store().Replication().Behind() {
+		t.Fatalf("the log ends at %d, want %d; behind %t", at, end, a.host.Store().Replication().Behind())
+	}
+	a.kill()
+	a.start()
+	if !a.host.Store().Replication().Behind() {
+		t.Fatal("a restart made it electable")
+	}
+	a.follow(b, 2)
+	eventually(t, "it has caught up", func() bool { return !a.host.Store().Replication().Behind() })
+}
+
+// TestConfirmedNote: the file is read as it was written, and nothing else is.
+func TestConfirmedNote(t *testing.T) {
+	want := confirmedNote{shard: 7, history: persist.ReplID{1, 2}, epoch: 9, offset: 1 << 40}
+	if got, ok := parseConfirmed(want.text()); !ok || got != want {
+		t.Errorf("got %+v, %t", got, ok)
+	}
+	text := want.text()
+	for i := range text {
+		bad := append([]byte(nil), text...)
+		bad[i] ^= 1
+		if got, ok := parseConfirmed(bad); ok {
+			t.Errorf("byte %d changed: got %+v", i, got)
+		}
+		if _, ok := parseConfirmed(text[:i]); ok {
+			t.Errorf("cut at byte %d: it was taken", i)
+		}
+	}
+}
