@@ -168,7 +168,7 @@ type nodeStatus struct {
 	Role    string          `json:"role"` // primary, replica, free, retired
 	Alive   bool            `json:"alive"`
 	InSync  bool            `json:"inSync"`
-	Behind  bool            `json:"behind,omitempty"` // may lack what it acknowledged, as its machine went down
+	Behind  bool            `json:"behind,omitempty"` // may lack what it acknowledged, as its machine went down or its log was cut
 	// Outdated: its directory is an older copy, and may lack what it acknowledged.
 	Outdated bool   `json:"outdated,omitempty"`
 	Lag      uint64 `json:"lag"` // bytes of log behind its primary
@@ -346,7 +346,7 @@ func problemsOf(m *topology.Map, now time.Time) []problem {
 			if live := m.Live[n.ID]; live == nil {
 				gone = append(gone, n.ID)
 			} else if live.Behind {
-				say(warning, s.ID, n.ID, "shard %d: %s may lack what it acknowledged, as its machine went down: it is no candidate until it has caught up", s.ID, label(m, n.ID))
+				say(warning, s.ID, n.ID, "shard %d: %s may lack what it acknowledged, as its machine went down or its log was cut: it is no candidate until it has caught up", s.ID, label(m, n.ID))
 			}
 		}
 		reported(members, s.ID)

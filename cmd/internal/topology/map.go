@@ -75,8 +75,8 @@ type Live struct {
 	Address string `json:"address"` // host:port by which nodes reach it
 	Epoch   uint64 `json:"epoch"`   // of the term that its log ends in
 	// Written and Durable are log offsets that it has; Behind is set where it may lack what it acknowledged, as the
-	// machine went down under it (appendfsync everysec): until it has caught up it is no candidate unless all others
-	// were asked.
+	// machine went down under it (appendfsync everysec) or its log was cut: until it has caught up it is no candidate
+	// unless all others were asked.
 	Written uint64 `json:"written"`
 	Durable uint64 `json:"durable"`
 	Behind  bool   `json:"behind,omitempty"`
@@ -120,6 +120,9 @@ type Shard struct {
 	Epoch   uint64   `json:"epoch"`
 	Primary NodeID   `json:"primary"` // empty with epoch 0: none has led yet; who is in sync proposes itself
 	InSync  []NodeID `json:"inSync"`  // never empty; the primary is one of them
+	// Unclean is the newest epoch whose primary may lack what was confirmed before, which is given up then: a person began it
+	// by ForceUnclean, or all in sync were behind. 0: none.
+	Unclean uint64 `json:"unclean,omitempty"`
 	// Groups that the shard owns. That a move was committed is told by them alone.
 	Groups slot.Set `json:"groups"`
 	ReplID string   `json:"replid,omitempty"` // of the log since the epoch began; empty until its primary leads

@@ -15,7 +15,17 @@ func Promote(m *Map, id ShardID, by NodeID) (Change, error) { return PromoteAbov
 // PromoteAbove is Promote by a node whose log has seen the epoch above, as it was of another shard: the next one is higher
 // than that too.
 func PromoteAbove(m *Map, id ShardID, by NodeID, above uint64) (Change, error) {
-	return lead(m, fmt.Sprintf("shard %d: promote %s", id, by), id, by, above, func(s *Shard) []NodeID {
+	return promote(m, id, by, above, false)
+}
+
+// PromoteBehind is PromoteAbove by a node that is behind, as all in sync are: it may lack what was acknowledged, and the
+// others are not to keep that (Shard.Unclean).
+func PromoteBehind(m *Map, id ShardID, by NodeID, above uint64) (Change, error) {
+	return promote(m, id, by, above, true)
+}
+
+func promote(m *Map, id ShardID, by NodeID, above uint64, unclean bool) (Change, error) {
+	return lead(m, fmt.Sprintf("shard %d: promote %s", id, by), id, by, above, unclean, func(s *Shard) []NodeID {
 		return slices.DeleteFunc(slices.Clone(s.InSync), func(n NodeID) bool { return n == s.Primary && n != by })
 	})
 }
@@ -27,7 +37,7 @@ func PlannedSwitch(m *Map, id ShardID, to NodeID) (Change, error) {
 	if s := m.Shard(id); s != nil && s.Primary == to {
 		return Change{}, refuse(what, "it is the primary")
 	}
-	return lead(m, what, id, to, 0, func(s *Shard) []NodeID { return s.InSync })
+	return lead(m, what, id, to, 0, false, func(s *Shard) []NodeID { return s.InSync })
 }
 
 // ForceUnclean makes any node of a shard the primary of the next epoch, alone in sync. What was acknowledged and it does
@@ -46,7 +56,7 @@ func ForceUncleanAbove(m *Map, id ShardID, by NodeID, above uint64) (Change, err
 	if s != nil && s.Primary == by && len(s.InSync) == 1 && m.Live[by] != nil && !m.Live[by].Outdated {
 		return Change{}, refuse(what, "it is the primary, alone in sync, and alive")
 	}
-	c, err := raise(m, what, id, by, above, func(*Shard) []NodeID { return []NodeID{by} })
+	c, err := raise(m, what, id, by, above, true, func(*Shard) []NodeID { return []NodeID{by} })
 	if err == nil {
 		c.Same(NodeKey(by), n.Revision) // it is not being taken out of the shard
 	}
@@ -62,14 +72,14 @@ func ForceOutdated(m *Map, id ShardID, by NodeID, above uint64, start Start) (Ch
 	return c, err
 }
 
-func lead(m *Map, what string, id ShardID, by NodeID, above uint64, inSync func(*Shard) []NodeID) (Change, error) {
+func lead(m *Map, what string, id ShardID, by NodeID, above uint64, unclean bool, inSync func(*Shard) []NodeID) (Change, error) {
 	if s := m.Shard(id); s != nil && !s.Has(by) {
 		return Change{}, refuse(what, "it is not in sync; those are %s", s.InSync)
 	}
-	return raise(m, what, id, by, above, inSync)
+	return raise(m, what, id, by, above, unclean, inSync)
 }
 
-func raise(m *Map, what string, id ShardID, by NodeID, above uint64, inSync func(*Shard) []NodeID) (Change, error) {
+func raise(m *Map, what string, id ShardID, by NodeID, above uint64, unclean bool, inSync func(*Shard) []NodeID) (Change, error) {
 	s := m.Shard(id)
 	switch {
 	case s == nil:
@@ -80,6 +90,9 @@ func raise(m *Map, what string, id ShardID, by NodeID, above uint64, inSync func
 	next := *s
 	next.InSync, next.Primary, next.ReplID = inSync(s), by, ""
 	next.Epoch = max(s.Epoch, above) + 1
+	if unclean {
+		next.Unclean = next.Epoch
+	}
 	c := Change{What: fmt.Sprintf("%s for epoch %d", what, next.Epoch)}
 	c.setShard(next)
 	return c, nil

@@ -19,12 +19,15 @@
 //     over, or, if none does, it promotes itself to another epoch. So logs of one epoch have one writer.
 //  4. A node whose machine went down under it (fsync not at each change) is behind: it may lack what it acknowledged, until
 //     it has caught up with a primary. Meanwhile it becomes primary only if all in sync are behind and can be asked: the
-//     one with the most.
+//     one with the most. The same holds for a node whose log was cut for a primary.
+//  5. A node does not cut its log below what it knows to be confirmed in its shard, until an epoch begins by FORCE-UNCLEAN,
+//     or by rule 4 (Host.Shard). By the rules above this never comes up: a disk that was set back, or a fault of the program, is
+//     behind it. A node in sync that finds its primary without what was confirmed takes over, once.
 //
 // # Failover
 //
 // A candidate is in sync and finds that the primary's key is gone from etcd (its lease ran out), that the primary's port
-// refuses connections (its process is dead: no lease is waited for), or that it rests. It writes into its own key how much
+// refuses connections (its process is dead: no lease is waited for), that it rests, or that it lacks what was confirmed. It writes into its own key how much
 // it has and that it wants the epoch (Live.Wants); who has the most proposes at once, the others later, by their rank. What
 // comes second conflicts.
 //

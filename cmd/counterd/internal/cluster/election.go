@@ -14,8 +14,12 @@ type election struct {
 	since   time.Time // of the suspicion
 	missing time.Time // since when the primary's key is gone
 	forced  uint64    // the epoch that a person wants ended
+	saved   uint64    // Lacks of the link for which this process took over last: it does so once
 	behind  uint64    // the epoch that this process proposed itself for as all in sync were behind, and it had the most
 }
+
+// whyLacks is the reason to take over from a primary that lacks what was acknowledged.
+const whyLacks = "lacks acknowledged changes"
 
 const (
 	// askTime is for how long a candidate waits to hear how much the others have.
@@ -46,7 +50,12 @@ func (a *Agent) keepElection() {
 	if !a.idle() {
 		return
 	}
-	c, err := topology.PromoteAbove(a.m, s.ID, a.id, a.log.Epoch)
+	lacks := a.host.Link().Lacks
+	promote := topology.PromoteAbove
+	if a.log.Behind {
+		promote = topology.PromoteBehind
+	}
+	c, err := promote(a.m, s.ID, a.id, a.log.Epoch)
 	if err == nil && key >= 0 {
 		c.Same(topology.LiveKey(s.Primary), key)
 	}
@@ -60,6 +69,9 @@ func (a *Agent) keepElection() {
 	a.propose(c, err, commitTime, func(err error, _ bool) {
 		if err == nil {
 			a.stats.promotions.Add(1)
+			if why == whyLacks {
+				a.election.saved = lacks
+			}
 		}
 		if soon := time.Now().Add(20 * time.Millisecond); soon.After(a.proposeAt) {
 			a.proposeAt = soon // epochs are not used up as fast as etcd can
@@ -101,6 +113,9 @@ func (a *Agent) suspects(s *topology.Shard) (why string, key int64) {
 		return "refuses connections", -1
 	case live.Rests:
 		return "rests", live.Revision
+	case a.role.kind == following && a.role.primary == s.Primary && link.Lacks > e.saved:
+		// By a fault of a disk or a program, as all in sync have what was confirmed: this node still has it.
+		return whyLacks, -1
 	}
 	return "", -1
 }

@@ -10,6 +10,11 @@ import (
 // Host is what the agent asks of the server. The agent calls it from one goroutine; a call may take as long as the disk
 // does, but waits for no other node.
 type Host interface {
+	// Shard says of which shard the node is, and the newest epoch of it that began unclean (topology.Shard), 0 if none did. Behind
+	// it the node gives up what was confirmed before, for its primary, and else never: see LinkState.Lacks. It comes before
+	// Lead and Follow.
+	Shard(id topology.ShardID, unclean uint64)
+
 	// Lead begins the term of an epoch and returns when that is durable. Nothing of an older epoch is acknowledged any
 	// more, here or to an older primary, and nothing of this one before Require. Clients change nothing before Serve says so.
 	Lead(epoch uint64) error
@@ -56,8 +61,8 @@ type LogState struct {
 	Durable   uint64
 	Confirmed uint64 // all whom Require names have it
 	Waiting   bool   // somebody waits for what is written to be confirmed
-	// Behind is set where the log may lack what it acknowledged, as the machine went down under it. It ends, durably, when the
-	// node has caught up with a primary, or leads.
+	// Behind is set where the log may lack what it acknowledged, as the machine went down under it or it was cut for a
+	// primary. It ends, durably, when the node has caught up with a primary, or leads.
 	Behind bool
 	ReplID string   // of the log since the term began
 	Err    error    // why nothing can be written: the disk failed or is full
@@ -88,6 +93,9 @@ type LinkState struct {
 	// Refused is set while the other's port refuses connections: nothing listens there, so its process is dead. It must not
 	// be set for a connection that timed out.
 	Refused bool
+	// Lacks is the epoch in which changes were confirmed that the other lacks, by the histories of the two logs: the node
+	// does not follow it, as it would have to cut its log. 0: there are none.
+	Lacks uint64
 	// Newer is the highest epoch of Lead and Follow. What others say of epochs is no more than a reason to wake: see Notice.
 	Newer uint64
 }

@@ -93,6 +93,9 @@ func (a *Agent) takeRole() {
 	if was.kind == leading {
 		a.conf.Log.Info("cluster: leads no more", "epoch", was.epoch, "new_epoch", a.shardEpoch())
 	}
+	if s := a.shard(); s != nil {
+		a.host.Shard(s.ID, s.Unclean)
+	}
 	var err error
 	switch want.kind {
 	case resting:

@@ -59,6 +59,7 @@ type world struct {
 	promised   map[int64]int       // acknowledged, and the shard
 	leaders    map[[2]uint64]*proc // by shard and epoch
 	history    map[int][]attempt
+	rolledBack bool // a machine's disk was set back: who follows it may find that it lacks what was confirmed
 	lossy      bool // reads may be stale, or a whole in-sync set lost power: histories say nothing
 	failures   []string
 	faults     map[string]int

@@ -45,6 +45,11 @@ type machine struct {
 
 	images []image
 
+	// What it knows to be confirmed: it does not cut its log below that.
+	shard      topology.ShardID
+	confirmed  int
+	confirmedE uint64 // epoch
+
 	up      bool // has power
 	stuck   time.Time
 	proc    *proc         // nil: none runs
@@ -64,6 +69,13 @@ func (m *machine) cut(n int) {
 	m.log, m.at, m.durable = m.log[:n:n], m.at[:n:n], min(m.durable, n)
 	for len(m.terms) > 0 && m.terms[len(m.terms)-1].start > n {
 		m.terms = m.terms[:len(m.terms)-1]
+	}
+}
+
+// confirm is told that the log is confirmed up to n.
+func (m *machine) confirm(epoch uint64, n int) {
+	if n > m.confirmed {
+		m.confirmed, m.confirmedE = n, epoch
 	}
 }
 
@@ -399,11 +411,23 @@ func (p *proc) Lead(epoch uint64) error {
 		return errDead
 	}
 	defer p.w.mu.Unlock()
+	if p.m.behind { // it may have lost power while its transaction was on the way
+		p.w.mourn()
+	}
 	p.m.terms = append(p.m.terms, term{epoch, len(p.m.log)})
 	p.m.durable, p.m.behind, p.m.stale = len(p.m.log), false, false
 	p.kind, p.epochOf, p.doubt = leading, epoch, nil
 	p.w.led(p)
 	return nil
+}
+
+func (p *proc) Shard(id topology.ShardID, unclean uint64) {
+	if p.enter() {
+		if m := p.m; m.shard != id || m.confirmedE < unclean {
+			m.shard, m.confirmed, m.confirmedE = id, 0, unclean
+		}
+		p.w.mu.Unlock()
+	}
 }
 
 func (p *proc) Follow(id topology.NodeID, _ string, epoch uint64) error {
@@ -549,6 +573,7 @@ func (p *proc) confirm() {
 		c = min(c, has)
 	}
 	p.confirmed = c
+	p.m.confirm(p.epochOf, c)
 	p.resolve()
 }
 
@@ -570,6 +595,7 @@ func (p *proc) resolve() {
 func (p *proc) confirmAlone() {
 	if p.kind == leading && p.known && len(p.required) == 0 {
 		p.confirmed = len(p.m.log)
+		p.m.confirm(p.epochOf, p.confirmed)
 	}
 }
 
@@ -670,11 +696,20 @@ func (p *proc) stream(ctx context.Context, q *proc) {
 			break
 		}
 	}
+	if at < len(p.m.log) && at < p.m.confirmed {
+		if !w.rolledBack {
+			w.fail("%s lacks what %s knows to be confirmed in epoch %d: they agree up to %d, want %d", q.m.id[:4], p.m.id[:4], p.m.confirmedE, at, p.m.confirmed)
+		}
+		p.link.Lacks = p.m.confirmedE
+		p.note()
+		return
+	}
 	if at < len(p.m.log) {
 		p.m.cut(at)
+		p.m.behind = true
 	}
 	target := len(q.m.log)
-	p.link.Connected, p.link.Refused = true, false
+	p.link.Connected, p.link.Refused, p.link.Lacks = true, false, 0
 	if old := q.acks[p.m.id]; old != nil {
 		if old.c != nil {
 			old.c.broken = true
@@ -731,7 +766,7 @@ func (p *proc) stream(ctx context.Context, q *proc) {
 			}
 		}
 		// Frames of what the primary has now.
-		frames, terms, end, sent := slices.Clone(q.m.log[len(m.log):]), slices.Clone(q.m.terms), len(q.m.log), time.Now()
+		frames, terms, end, sent, confirmed := slices.Clone(q.m.log[len(m.log):]), slices.Clone(q.m.terms), len(q.m.log), time.Now(), q.confirmed
 		w.mu.Unlock()
 		if !arrive(q, p) || ctx.Err() != nil || p.epochOf != epoch {
 			break
@@ -745,6 +780,7 @@ func (p *proc) stream(ctx context.Context, q *proc) {
 				m.terms = append(m.terms, t)
 			}
 		}
+		m.confirm(epoch, confirmed)
 		if len(m.log) >= target {
 			m.behind, m.stale = false, false
 		}

@@ -79,6 +79,10 @@ func (a *Agent) ownTroubles() (list []topology.Trouble) {
 		say("etcd", "etcd takes no writes of this node: "+a.found.why.Error())
 	}
 	s := a.shard()
+	if s != nil && a.role.kind == following && a.host.Link().Lacks != 0 {
+		say("primary-lacks", "it has acknowledged changes that its primary lacks: it keeps its log and does not follow. To keep the changes, counterctl cluster failover SHARD --unclean "+
+			"--to this node. To give them up, start it with an empty directory")
+	}
 	switch {
 	case s == nil || !s.Has(a.id):
 	case a.outdated():

@@ -75,3 +75,26 @@ func TestTroubleEtcd(t *testing.T) {
 		until(t, 20*time.Second, "no trouble any more", func() bool { return len(m.proc.agent.Troubles()) == 0 })
 	})
 }
+
+// TestTroubleLacks: a node that does not follow a primary which lacks acknowledged changes, and does not take over, says so
+// in etcd.
+func TestTroubleLacks(t *testing.T) {
+	scene(t, three, func(t *testing.T, w *world) {
+		m := w.replica(t)
+		lacks := func(epoch uint64) {
+			w.mu.Lock()
+			m.proc.link.Lacks = epoch
+			w.mu.Unlock()
+		}
+		if err := m.proc.agent.ask(t.Context(), func() { m.proc.agent.election.saved = 1 }); err != nil { // it did so once
+			t.Fatal(err)
+		}
+		lacks(1)
+		until(t, time.Second, "the trouble is reported", func() bool { return w.reports(t, m, "primary-lacks") })
+		lacks(0)
+		until(t, time.Second, "no trouble any more", func() bool { return !w.reports(t, m, "primary-lacks") })
+		if s := w.shard(t); s.Primary == m.id {
+			t.Error("it took over again for what was confirmed in the same epoch")
+		}
+	})
+}

@@ -76,6 +76,10 @@ func (h *clusterHost) repl() *repl.Node { return h.s.node.Replication() }
 // Lead begins without anybody required and with nothing confirmed: the agent says who is, behind it.
 func (h *clusterHost) Lead(epoch uint64) error { return h.repl().LeadAt(epoch) }
 
+func (h *clusterHost) Shard(id topology.ShardID, unclean uint64) {
+	h.repl().Shard(uint64(id), unclean)
+}
+
 func (h *clusterHost) Follow(id topology.NodeID, address string, epoch uint64) error {
 	host, digits, err := net.SplitHostPort(address)
 	if err != nil {
@@ -152,7 +156,7 @@ const linkSilent = 2 * time.Second
 
 func (h *clusterHost) Link() cluster.LinkState {
 	info, _ := h.repl().Link()
-	return cluster.LinkState{Connected: info.State == repl.LinkConnected && info.LastIO >= 0 && info.LastIO < linkSilent, Refused: info.Refused, Newer: h.repl().Epoch()}
+	return cluster.LinkState{Connected: info.State == repl.LinkConnected && info.LastIO >= 0 && info.LastIO < linkSilent, Refused: info.Refused, Lacks: info.Lacks, Newer: h.repl().Epoch()}
 }
 
 func (h *clusterHost) Log() cluster.LogState {
