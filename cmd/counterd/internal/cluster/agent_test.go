@@ -200,6 +200,31 @@ func TestUnclean(t *testing.T) {
 	})
 }
 
+// TestBehindLeadsUnclean: a node that was alone in sync when its machine lost power may lack what it acknowledged. When it
+// leads again, the others are not to keep that, so that they can follow.
+func TestBehindLeadsUnclean(t *testing.T) {
+	scene(t, shape{shards: 1, replicas: 1, nodes: 2, least: 1}, func(t *testing.T, w *world) {
+		other := w.replica(t)
+		w.kill(other)
+		until(t, 20*time.Second, "the replica is out of sync", func() bool { return len(w.shard(t).InSync) == 1 })
+		p := w.primary(t)
+		epoch := w.shard(t).Epoch
+		w.off(p)
+		w.revive(p)
+		until(t, 20*time.Second, "it leads again", func() bool { return p.proc.agent.Standing().Primary })
+		if s := w.shard(t); s.Epoch <= epoch || s.Unclean != s.Epoch {
+			t.Errorf("epoch %d, unclean since %d, want both the same and above %d", s.Epoch, s.Unclean, epoch)
+		}
+		w.revive(other)
+		until(t, 20*time.Second, "the replica is in sync", func() bool { return w.shard(t).Has(other.id) })
+		w.kill(p)
+		until(t, 20*time.Second, "the other one leads", func() bool { return w.shard(t).Primary == other.id })
+		if s := w.shard(t); s.Unclean >= s.Epoch {
+			t.Errorf("epoch %d began unclean, and its primary had all", s.Epoch)
+		}
+	})
+}
+
 // TestRolledBack: the disk of a primary is set back while nothing runs, and it starts first and leads alone. The others
 // keep what was acknowledged, one of them leads with it, and nothing is lost.
 func TestRolledBack(t *testing.T) {

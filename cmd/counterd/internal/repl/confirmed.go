@@ -34,7 +34,9 @@ type confirmed struct {
 	mu      sync.Mutex // guards the rest
 	known   confirmedNote
 	noted   confirmedNote // on disk
-	notedAt time.Time
+	notedAt time.Time     // when note was called for a rise last
+	due     *time.Timer   // calls note; nil: what is known is noted, or nothing rose since
+	closed  bool          // the directory may be another process's
 
 	writing sync.Mutex // held while the file is written; before mu
 }
@@ -133,9 +135,13 @@ func (c *confirmed) raise(history persist.ReplID, epoch, offset uint64) {
 		return
 	}
 	c.known.history, c.known.epoch, c.known.offset = history, epoch, offset
-	if now := time.Now(); now.Sub(c.notedAt) >= noteEvery {
-		c.notedAt = now
-		go c.note()
+	if c.due == nil && !c.closed {
+		c.due = time.AfterFunc(noteEvery-time.Since(c.notedAt), func() { // at once if that is over
+			c.mu.Lock()
+			c.due, c.notedAt = nil, time.Now()
+			c.mu.Unlock()
+			c.note()
+		})
 	}
 }
 
@@ -144,9 +150,9 @@ func (c *confirmed) note() {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	c.mu.Lock()
-	now, was := c.known, c.noted
+	now, was, closed := c.known, c.noted, c.closed
 	c.mu.Unlock()
-	if now == was || now.offset == 0 || c.path == "" {
+	if closed || now == was || now.offset == 0 || c.path == "" {
 		return
 	}
 	if err := vfs.WriteFileAtomic(c.fs, c.path, now.text()); err != nil {
@@ -156,6 +162,18 @@ func (c *confirmed) note() {
 	c.mu.Lock()
 	c.noted = now
 	c.mu.Unlock()
+}
+
+// close writes the file for the last time.
+func (c *confirmed) close() {
+	c.note()
+	c.writing.Lock() // nothing is being written behind it
+	defer c.writing.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed = true; c.due != nil {
+		c.due.Stop()
+	}
 }
 
 // allows returns a *ConfirmedError if a log of a lineage must not be cut at an offset.

@@ -2,7 +2,10 @@ package repl
 
 import (
 	"errors"
+	"log/slog"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/persist"
@@ -161,6 +164,55 @@ func TestUnconfirmedIsCut(t *testing.T) {
 	}
 	a.follow(b, 2)
 	eventually(t, "it has caught up", func() bool { return !a.host.Store().Replication().Behind() })
+}
+
+// TestConfirmedIsNoted: what rose last is written down, though nothing rises behind it, and nothing is behind the end of
+// the node.
+func TestConfirmedIsNoted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := vfs.NewSim()
+		if err := disk.MkdirAll("data"); err != nil {
+			t.Fatal(err)
+		}
+		c := &confirmed{logger: slog.New(slog.DiscardHandler)}
+		c.open(disk, "data")
+		noted := func() uint64 {
+			synctest.Wait()
+			text, err := vfs.ReadFile(disk, "data/"+confirmedName, maxConfirmed)
+			if err != nil && !isNotExist(err) {
+				t.Fatal(err)
+			}
+			n, _ := parseConfirmed(text)
+			return n.offset
+		}
+		for i := range uint64(10) {
+			c.raise(persist.ReplID{1}, 1, i+1)
+		}
+		time.Sleep(time.Millisecond)
+		if got := noted(); got != 10 {
+			t.Errorf("%d was noted, want 10", got)
+		}
+		c.raise(persist.ReplID{1}, 1, 11)
+		time.Sleep(noteEvery / 2)
+		if got := noted(); got != 10 {
+			t.Errorf("%d was noted at once", got)
+		}
+		time.Sleep(noteEvery)
+		if got := noted(); got != 11 {
+			t.Errorf("%d was noted, want 11", got)
+		}
+		c.raise(persist.ReplID{1}, 1, 12)
+		c.close()
+		if got := noted(); got != 12 {
+			t.Errorf("%d was noted at the end, want 12", got)
+		}
+		ops := disk.Ops()
+		c.raise(persist.ReplID{1}, 1, 13)
+		time.Sleep(2 * noteEvery)
+		if synctest.Wait(); disk.Ops() != ops {
+			t.Error("something was written behind the end")
+		}
+	})
 }
 
 // TestConfirmedNote: the file is read as it was written, and nothing else is.

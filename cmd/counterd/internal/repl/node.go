@@ -237,7 +237,7 @@ func (n *Node) Close(ctx context.Context) error {
 		defer n.change.Unlock()
 		n.noteConfirmed()
 		n.unlink()
-		n.confirmed.note()
+		n.confirmed.close()
 	}()
 	select {
 	case <-done:
