@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -27,6 +28,7 @@ import (
 //	LATER text        is planned, and answered as ECHO is when it is flushed
 //	SLOW text         cannot be executed in a loop, and is answered as ECHO is elsewhere
 //	BLOCK             waits until the connection ends, or the server
+//	RESERVE bytes     reserves memory, outside of the loop, and notes whether it got it
 //	PANIC             panics
 
 // echoes is the host.
@@ -36,6 +38,8 @@ type echoes struct {
 	addr   string      // of its listener for TLS
 	totals stats.Totals
 	ended  atomic.Int64 // sessions
+
+	reserved, refused atomic.Int64 // answers to RESERVE
 }
 
 // echo is the handler of one session.
@@ -173,6 +177,17 @@ func (e *echo) Command(args [][]byte) {
 		}
 		e.Settle()
 		e.Block(context.Background(), func(ctx context.Context) { <-ctx.Done() })
+	case "RESERVE":
+		if e.InLoop() {
+			e.Postpone(args)
+			return
+		}
+		n, _ := strconv.Atoi(text())
+		if e.Reserve(n) {
+			e.host.reserved.Add(1)
+		} else {
+			e.host.refused.Add(1)
+		}
 	case "PANIC":
 		panic("asked for")
 	default:

@@ -40,9 +40,15 @@ func testSoftOutputLimit(t *testing.T, s *echoes) {
 		defer s.mu.Unlock()
 		return session.unread(now)
 	}
+	over := func(since int64) (before int64) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		before, session.overSince = session.overSince, since
+		return before
+	}
 	s.LimitOutput(config.OutputLimit{Soft: 1000, Seconds: 1_000_000}) // the janitor does not get there
 	begin := look(1_000)
-	session.overSince = 1_000
+	over(1_000)
 	if begin != "" || look(1_001_000) != "" {
 		t.Error("closed before its time")
 	}
@@ -50,7 +56,7 @@ func testSoftOutputLimit(t *testing.T, s *echoes) {
 		t.Errorf("behind its time: got %q", got)
 	}
 	s.LimitOutput(config.OutputLimit{Soft: 1 << 30, Seconds: 1})
-	if got := look(2_000_000); got != "" || session.overSince != 0 {
+	if got := look(2_000_000); got != "" || over(0) != 0 {
 		t.Errorf("below the limit: got %q", got)
 	}
 	s.LimitOutput(config.OutputLimit{Hard: 1000})
