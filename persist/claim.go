@@ -37,7 +37,9 @@ type Claim struct {
 // log (finishCut, wipe, and tools by DropClaim) drops the file durably before the log's new end can count. Within one
 // process the durable offset never falls.
 //
-// A claim counts for the log of its history alone: while HISTORY has terms, one of them must be the claim's.
+// A claim counts for the log of its history alone: while HISTORY has terms, one of them must be the claim's, and the
+// claim counts up to the end of that term. What is behind the end are the bytes of another term: a program that does not
+// know this file, or a copy of another state, has cut the log.
 const (
 	claimName     = "DURABLE"
 	claimMagic    = "CTRDDURA"
@@ -114,9 +116,17 @@ func ReadClaim(fsys vfs.FS, dir string) (c Claim, err error) {
 	if errors.Is(err, ErrCorrupt) {
 		return c, nil // nobody opens the log until that is mended
 	}
-	if err != nil || len(past.Terms) > 0 && !slices.ContainsFunc(past.Terms, func(t Term) bool { return t.ReplID == c.ReplID }) {
+	if err != nil {
 		return Claim{}, err
 	}
+	if len(past.Terms) == 0 {
+		return c, nil
+	}
+	i := slices.IndexFunc(past.Terms, func(t Term) bool { return t.ReplID == c.ReplID })
+	if i < 0 {
+		return Claim{}, nil
+	}
+	c.Offset = min(c.Offset, past.end(i, c.Offset))
 	return c, nil
 }
 

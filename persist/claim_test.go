@@ -261,6 +261,15 @@ func TestClaimFile(t *testing.T) {
 			t.Errorf("got %+v, %v, want %+v", got, err, want)
 		}
 	}
+
+	// A program of before this file cut the log, and left the file: the log went on in another term.
+	for _, next := range []uint64{1500, newest.Offset, 2500} {
+		must(t, WriteLineage(disk, testDir, &Lineage{Terms: []Term{{testHistory.ReplID, 1, 0}, {ReplID{7}, 2, next}}}))
+		want := Claim{min(next, newest.Offset), testHistory.ReplID}
+		if got, err := ReadClaim(disk, testDir); err != nil || got != want {
+			t.Errorf("a term begins at %d: got %+v, %v, want %+v", next, got, err, want)
+		}
+	}
 }
 
 // TestClaimCrash lets the power fail at every operation of a log that claims again and again: no claim is ever above
