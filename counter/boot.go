@@ -89,7 +89,7 @@ func (b *boot) begin(s *Store) error {
 		return err
 	}
 	if b.begun = true; now.behind {
-		s.opts.Logger.Warn("the machine was switched off under this node: it may lack what it acknowledged last, until it has caught up with a primary")
+		s.opts.Logger.Warn("this node may lack what it acknowledged, until it has caught up with a primary: its machine was switched off, or a repair of its directory gave something up")
 	}
 	return nil
 }
@@ -155,4 +155,21 @@ func (r *Replication) ClearBehind() error {
 		return nil
 	}
 	return r.boot.change(r.s, func(n *bootNote) { n.behind = false })
+}
+
+// NoteBehind notes, durably, in a data directory that is not open that its store may lack what it acknowledged, and
+// reports whether it did: a repair is about to give up a part of the directory. The directory of a store that was never
+// Elected has no such note, and stays as it is.
+func NoteBehind(fsys vfs.FS, dir string) (noted bool, err error) {
+	name := filepath.Join(dir, bootName)
+	text, err := vfs.ReadFile(fsys, name, maxBoot)
+	if isNotExist(err) {
+		return false, nil
+	}
+	if err != nil && vfs.IsTrouble(err) {
+		return false, err
+	}
+	n, _ := parseBoot(text) // one that cannot be read counts as behind, too
+	n.behind = true
+	return true, vfs.WriteFileAtomic(fsys, name, n.text())
 }

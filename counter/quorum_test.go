@@ -220,6 +220,42 @@ func TestBehind(t *testing.T) {
 	}
 }
 
+// TestNoteBehind: the directory of an elected store that is about to be repaired is noted to lack something, the store
+// is behind then, and leads only by an election that knows it. The directory of another store has no such note.
+func TestNoteBehind(t *testing.T) {
+	sim := vfs.NewSim()
+	close1(t, openElected(t, sim, nil))
+	for range 2 { // a repair may be broken off and come again
+		if noted, err := NoteBehind(sim, "data"); err != nil || !noted {
+			t.Fatalf("noted %v, %v", noted, err)
+		}
+	}
+	sim = sim.Crash(1, 0)
+	s := openElected(t, sim, nil)
+	if !s.Replication().Behind() {
+		t.Error("not behind")
+	}
+	if err := s.Replication().ClearBehind(); err != nil {
+		t.Fatal(err)
+	}
+	close1(t, s)
+	s = openElected(t, sim, nil)
+	if s.Replication().Behind() {
+		t.Error("behind, though it caught up")
+	}
+	close1(t, s)
+
+	sim = vfs.NewSim()
+	s, err := Open("data", Options{FS: sim, Manual: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	close1(t, s)
+	if noted, err := NoteBehind(sim, "data"); err != nil || noted {
+		t.Errorf("a store that nobody elects: noted %v, %v", noted, err)
+	}
+}
+
 // killed is the disk of a process that was killed; what is not durable yet is there still.
 func killed(t *testing.T, s *Store, sim *vfs.Sim) *vfs.Sim {
 	next := sim.Kill()

@@ -346,7 +346,7 @@ func problemsOf(m *topology.Map, now time.Time) []problem {
 			if live := m.Live[n.ID]; live == nil {
 				gone = append(gone, n.ID)
 			} else if live.Behind {
-				say(warning, s.ID, n.ID, "shard %d: %s may lack what it acknowledged, as its machine went down or its log was cut: it is no candidate until it has caught up", s.ID, label(m, n.ID))
+				say(warning, s.ID, n.ID, "shard %d: %s may lack what it acknowledged, as its machine went down, its log was cut or its directory was repaired: it is no candidate until it has caught up", s.ID, label(m, n.ID))
 			}
 		}
 		reported(members, s.ID)

@@ -66,10 +66,17 @@ func repair(ctx context.Context, w io.Writer, dir string, lose, dry bool) error 
 		},
 		Cold: counter.ColdVerifier(fsys),
 	}
+	opts.Lacks = func() error {
+		noted, err := counter.NoteBehind(fsys, path)
+		if noted {
+			opts.Say("a node of a cluster becomes primary with this directory only when it has caught up, or when all that are in sync lack something: start it while another node in sync runs")
+		}
+		return err
+	}
 	err = datadir.Repair(fsys, path, opts)
 	var fault *persist.BlockFault
 	if lose && (err == nil || errors.As(err, &fault)) {
-		err = datadir.LoseUnreadable(fsys, path, datadir.LoseOptions{Say: opts.Say, Cold: opts.Cold, Salvage: counter.Salvage})
+		err = datadir.LoseUnreadable(fsys, path, datadir.LoseOptions{Say: opts.Say, Cold: opts.Cold, Lacks: opts.Lacks, Salvage: counter.Salvage})
 	}
 	switch {
 	case errors.Is(err, vfs.ErrLocked):

@@ -190,3 +190,42 @@ func TestBackupsOfTwo(t *testing.T) {
 	run(t, 2, []string{"backups of 2 stores", "--backup", a, b}, "restore", place, "--out", out)
 	run(t, 0, nil, "drill", place)
 }
+
+// TestRepairOfNode repairs the directory of a node of a cluster: it lacks what was acknowledged, and must not become
+// primary while others have it.
+func TestRepairOfNode(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "node")
+	open := func() *counter.Store {
+		s, err := counter.Open(dir, counter.Options{Manual: true, Elected: true, AppendFsync: counter.SyncAlways})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s := open()
+	if _, err := s.Replication().LeadAt(1); err != nil {
+		t.Fatal(err)
+	}
+	s.Replication().Confirm(counter.Everywhere)
+	if err := s.AlterScript("add counter w\nadd column w n hint=8 max=30 suffix=n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	segments, err := persist.Segments(vfs.OS(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flipAt(t, segments[len(segments)-1].Path, 100)
+	const text = "becomes primary with this directory only when it has caught up"
+	run(t, 0, []string{"nothing was changed", text}, "repair", "--dry-run", dir)
+	run(t, 0, []string{"ok: a server starts", text}, "repair", dir)
+	s = open()
+	if !s.Replication().Behind() {
+		t.Error("a directory that was repaired counts as one that has all")
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

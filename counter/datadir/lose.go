@@ -14,6 +14,8 @@ type LoseOptions struct {
 	Say  func(string)      // told what is lost and what was done; nil: nobody is
 	Cold persist.ColdCheck // as in CheckOptions
 
+	Lacks func() error // called before anything is given up, as in RepairOptions
+
 	// Salvage writes what can be read of damaged files to new ones, makes a snapshot that names those, and returns the
 	// paths of the files that are no longer needed: counter.Salvage.
 	Salvage func(fsys vfs.FS, dir string, faults []*persist.BlockFault, say func(string)) (replaced []string, err error)
@@ -49,6 +51,11 @@ func LoseUnreadable(fsys vfs.FS, dir string, opts LoseOptions) error {
 	epoch := uint32(1)
 	if n := len(lineage.Terms); n > 0 {
 		epoch = lineage.Terms[n-1].Epoch + 1
+	}
+	if opts.Lacks != nil {
+		if err := opts.Lacks(); err != nil {
+			return err
+		}
 	}
 	alone := persist.Lineage{Replica: lineage.Replica, Terms: []persist.Term{{ReplID: persist.NewReplID(), Epoch: epoch}}}
 	if err := persist.WriteLineage(fsys, dir, &alone); err != nil {

@@ -21,6 +21,7 @@ var ErrUnrepairable = errors.New("nothing to start from: no good snapshot and no
 //  2. Damage in the log before the offset to replay from: the log is made to begin behind it.
 //  3. Other damage in the log: it is cut there, and goes on under a new replication id, as its offsets are given out a
 //     second time.
+//     Before a cut opts.Lacks is called, so that a node of a cluster counts as one that may lack what it acknowledged.
 //  4. Damaged cold files: an older manifest without them, or none, is taken if the log goes back so far and is whole,
 //     which loses nothing. Else the rest is repaired; what is left is for the server, which answers errors for the mids
 //     of a damaged page, or of a file that cannot be opened. For the latter the error is a *BlockFault, which names the
@@ -92,6 +93,10 @@ type RepairOptions struct {
 	Say func(string) // told each step; nil: nobody is
 
 	Cold persist.ColdCheck // opens and verifies cold files, as in CheckOptions
+
+	// Lacks is called before the log is cut, which may take what was acknowledged: a node of a cluster must not become
+	// primary with such a directory while others have the rest. nil: nobody needs to know.
+	Lacks func() error
 }
 
 type repair struct {
@@ -204,6 +209,11 @@ func (r *repair) cut(at uint64) error {
 	}
 	r.replica = r.replica || h.History.Replica
 	h.History.ReplID, h.History.Replica = persist.NewReplID(), false
+	if r.opts.Lacks != nil {
+		if err := r.opts.Lacks(); err != nil {
+			return err
+		}
+	}
 	if err := r.keepOrphans(); err != nil {
 		return err
 	}
