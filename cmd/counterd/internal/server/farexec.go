@@ -3,7 +3,6 @@ package server
 import (
 	"strings"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/gather"
 	"github.com/counterd/counterd/cmd/counterd/internal/idmp"
 	"github.com/counterd/counterd/cmd/counterd/internal/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/route"
@@ -44,7 +43,7 @@ func (c *client) forwardExec(t *transaction, num idmp.Number) bool {
 	k := f.begin(c, c.executed, nil, mergeOne)
 	c.call.Flush() // the mark's place
 	k.num, k.multi, k.mid = num, t, mid
-	f.parts = append(f.parts, farPart{cmd: len(f.cmds) - 1, kind: gather.Change})
+	f.parts = append(f.parts, farPart{cmd: len(f.cmds) - 1, kind: kindOf(k)}) // asked behind k.num: a client's number is kept
 	k.n, f.remote = 1, true
 	p := &f.parts[k.first]
 	switch owner := v.Owner(mid); owner {

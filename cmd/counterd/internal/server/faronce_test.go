@@ -1,8 +1,11 @@
 package server
 
 import (
+	"bufio"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -124,4 +127,87 @@ func TestForwardMoved(t *testing.T) {
 	}
 	close(stop)
 	done.Wait()
+}
+
+// doubtful takes connections for a node and answers the array behind a call of next by UNCERTAIN: the node made the
+// change, and does not know whether it stays.
+func doubtful(t *testing.T, node int) (port int, next func()) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	doubts := make(chan struct{}, 1)
+	go func() {
+		for {
+			link, err := l.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { link.Close() })
+			server, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", node))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			t.Cleanup(func() { server.Close() })
+			go func() { _, _ = io.Copy(server, link) }()
+			go func() {
+				for r := bufio.NewReader(server); ; {
+					v, err := resptest.Read(r, resptest.Any)
+					if err != nil {
+						return
+					}
+					raw := v.Raw
+					if raw[0] == '*' {
+						select {
+						case <-doubts:
+							raw = "-UNCERTAIN as the test says\r\n"
+						default:
+						}
+					}
+					if _, err := io.WriteString(link, raw); err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return l.Addr().(*net.TCPAddr).Port, func() { doubts <- struct{}{} }
+}
+
+// TestForwardExecInDoubt: a transaction that its shard has made and is not sure of is made once, by the number of its
+// client or, where there is none, by that of the link.
+func TestForwardExecInDoubt(t *testing.T) {
+	k := farServe(t, 2, nil)
+	port, doubt := doubtful(t, k.nodes[1].Port)
+	k.nodes[1].Port = port
+	k.stand()
+	there := fmt.Sprint(k.mid(1, 0))
+	for i, w := range []struct{ before, exec string }{{"", "EXEC"}, {"", "EXEC IDMP p 1"}, {"CLIENT IDMP q 1", "EXEC"}, {"", "EXEC IDMP p 2"}, {"", "EXEC"}} {
+		c := k.forward(0, 2)
+		if w.before != "" {
+			c.want(w.before, "+OK")
+		}
+		doubt()
+		want := fmt.Sprintf("[:%d]", 5*(i+1))
+		for {
+			c.want("MULTI", "+OK")
+			c.want("INCRBY "+there+".cntcm 5", "+QUEUED")
+			got := c.do(w.exec).String()
+			if strings.HasPrefix(got, "-UNCERTAIN as the test says") && (w.before != "" || w.exec != "EXEC") { // the client repeats it under its number
+				if w.before != "" {
+					c.want(w.before, "+OK")
+				}
+				continue
+			}
+			if got != want {
+				t.Errorf("%s %s: got %s, want %s", w.before, w.exec, got, want)
+			}
+			break
+		}
+		c.want("CLIENT IDMP OFF", "+OK")
+		c.want("GET "+there+".cntcm", fmt.Sprintf("%q", fmt.Sprint(5*(i+1))))
+	}
 }
