@@ -40,6 +40,10 @@ func (c *client) forwardExec(t *transaction, num idmp.Number) bool {
 	case at < 0:
 		return false
 	}
+	if text := t.denied(c); text != "" { // the shard knows nothing of the client's rights, which may have changed since
+		c.Out.Error(execAborted(text))
+		return true
+	}
 	k := f.begin(c, c.executed, nil, mergeOne)
 	c.call.Flush() // the mark's place
 	k.num, k.multi, k.mid = num, t, mid

@@ -78,6 +78,28 @@ func TestForwardUsers(t *testing.T) {
 	}
 }
 
+// TestForwardExecRights: a transaction on the forward port is refused when its user has lost a right since it was queued,
+// whichever node executes it.
+func TestForwardExecRights(t *testing.T) {
+	f := farServe(t, 2, nil)
+	admin := f.forward(0, 2)
+	for shard := range 2 {
+		mid := f.mid(shard, 0)
+		for _, exec := range []string{"EXEC", "EXEC IDMP p 1"} {
+			admin.want(fmt.Sprintf("ACL SETUSER u reset on nopass +@all ~weibo:%d", mid), "+OK")
+			c := f.forward(0, 2)
+			c.want("AUTH u x", "+OK")
+			c.want("MULTI", "+OK")
+			c.want(fmt.Sprintf("INCR %d.cntcm", mid), "+QUEUED")
+			admin.want("ACL SETUSER u resetkeys ~weibo:1", "+OK")
+			if got := c.do(exec).String(); !strings.Contains(got, "NOPERM ACLs rules changed") {
+				t.Errorf("shard %d, %s: got %s, want NOPERM", shard, exec, got)
+			}
+			admin.want(fmt.Sprintf("EXISTS %d", mid), ":0")
+		}
+	}
+}
+
 // TestForwardStrangers sends every command to a forward port, and to a node's own port as another node would, without a
 // password: what needs one changes nothing and shows nothing.
 func TestForwardStrangers(t *testing.T) {
