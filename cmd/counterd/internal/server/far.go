@@ -225,16 +225,9 @@ func (c *client) single(v *gather.View, cmd *row, args [][]byte) bool {
 
 // setRows plans COUNTER.MSET, whose posts one shard has to have: in how many changes it is made is not ours to choose.
 func (c *client) setRows(v *gather.View, cmd *row, args [][]byte) bool {
-	var owner *gather.Shard
-	first := true
-	apart := false
-	ok := items.EachRow(c.names(), args[:len(args)-idmp.TailLen(args)], func(mid uint64) {
-		s := v.Owner(mid)
-		apart = apart || !first && s != owner
-		owner, first = s, false
-	})
+	owner, apart, ok := c.rowsOwner(v, args)
 	switch {
-	case !ok || first:
+	case !ok:
 		return false
 	case apart:
 		_, _ = c.number(&c.numbers.last, cmd, args)
@@ -243,6 +236,27 @@ func (c *client) setRows(v *gather.View, cmd *row, args [][]byte) bool {
 		c.toOwner(v, cmd, args, owner)
 	}
 	return true
+}
+
+// rowsOwner finds the shard of the posts of a COUNTER.MSET; apart: they are of several. owner is nil where one has no owner at
+// the moment. ok is false for a command without posts, or that is to be refused.
+func (c *client) rowsOwner(v *gather.View, args [][]byte) (owner *gather.Shard, apart, ok bool) {
+	var last *gather.Shard
+	posts, nobody := 0, false
+	ok = items.EachRow(c.names(), args[:len(args)-idmp.TailLen(args)], func(mid uint64) {
+		posts++
+		s := v.Owner(mid)
+		if s == nil {
+			nobody = true
+			return
+		}
+		apart = apart || last != nil && s != last
+		last = s
+	})
+	if nobody {
+		return nil, apart, ok && posts > 0
+	}
+	return last, apart, ok && posts > 0
 }
 
 const errRowsApart = "CROSSSLOT COUNTER.MSET sets posts of several shards: send those of each hash slot in a command of their own"

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
+	"github.com/counterd/counterd/internal/slot"
 )
 
 // randomSeed is that of -seed, or a new one. It is printed.
@@ -150,5 +151,34 @@ func TestNodeLeaving(t *testing.T) {
 	}
 	if whole == 0 {
 		t.Error("no group left in time")
+	}
+}
+
+// TestForwardRowsApart: posts of a COUNTER.MSET that come to be of two shards while it is on its way are refused as they are
+// when it comes later, and none is set.
+func TestForwardRowsApart(t *testing.T) {
+	k := farServe(t, 2, nil)
+	stays, goes := k.mid(1, 0), k.mid(1, 1)
+	for n := 1; slot.Group(goes) == slot.Group(stays); n++ {
+		goes = k.mid(1, n)
+	}
+	group := slot.Group(goes)
+	owned := k.srv[1].Store().Groups().Owned()
+	owned.Remove(group)
+	k.srv[1].Store().Groups().Own(owned)
+	for _, tail := range []string{"", " IDMP p 1"} {
+		c := k.forward(0, 2)
+		calls := k.srv[1].commands.Calls()
+		c.send(fmt.Sprintf("COUNTER.MSET weibo %d 5 5 %d 6 6%s", stays, goes, tail))
+		if tail == "" {
+			until(t, "the shard has refused it", func() bool { return k.srv[1].commands.Calls() > calls })
+			k.shards[1].Groups.Remove(group)
+			k.shards[0].Groups.Add(group)
+			k.stand()
+		}
+		if got := c.read().String(); got != "-"+errRowsApart {
+			t.Errorf("COUNTER.MSET%s: got %s, want %s", tail, got, errRowsApart)
+		}
+		c.want(fmt.Sprintf("EXISTS %d %d", stays, goes), ":0")
 	}
 }

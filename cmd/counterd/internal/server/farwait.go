@@ -180,8 +180,17 @@ func (f *far) retry(c *client, v *gather.View) {
 			f.split(c, v, i)
 			continue
 		}
-		owner := v.Owner(f.mid(c, k))
+		owner, apart := v.Owner(f.mid(c, k)), false
+		if k.multi == nil && k.cmd.Is("counter.mset") {
+			if of, several, ok := c.rowsOwner(v, k.args); ok { // some of its posts may have moved
+				owner, apart = of, several
+			}
+		}
 		switch {
+		case apart && p.doubt:
+			p.reply = f.inDoubt(p, errRowsApart)
+		case apart:
+			p.reply = resp.AppendError(nil, errRowsApart)
 		case owner == nil:
 			p.shard = nil
 		case owner == v.Local:
