@@ -35,6 +35,6 @@
 //	families_cluster.go      those of a node of a cluster, and their figures
 //	figures.go               Figures, what a Source fills
 //	collector.go             rows and figures to series
-//	handler.go               /metrics
+//	handler.go renderer.go   /metrics: what it answers, and how often a page is made
 //	grafana.json, alerts.yml a dashboard and rules for alerts; README.md says how to use them
 package metrics

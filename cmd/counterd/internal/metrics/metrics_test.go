@@ -1,11 +1,13 @@
 package metrics
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"io"
 	"log/slog"
 	"math"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"reflect"
@@ -13,7 +15,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -95,7 +99,7 @@ func scrape(t testing.TB, f *Figures) string {
 	t.Helper()
 	var log strings.Builder
 	w := httptest.NewRecorder()
-	Handler(fixed{f}, slog.New(slog.NewTextHandler(&log, nil))).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	Handler(fixed{f}, slog.New(slog.NewTextHandler(&log, nil)), unheard).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	if w.Code != 200 || log.Len() > 0 {
 		t.Fatalf("status %d: %s\n%s", w.Code, w.Body, &log)
 	}
@@ -346,9 +350,76 @@ func TestPeers(t *testing.T) {
 	}
 }
 
+// unheard is a server that does not care what waits.
+func unheard(*http.Request) func() { return func() {} }
+
+// counted is a source that counts how often it is asked, and takes its time.
+type counted struct {
+	fixed
+	times, now atomic.Int32
+	most       int32
+}
+
+func (s *counted) Figures() *Figures {
+	s.most = max(s.most, s.now.Add(1))
+	defer s.now.Add(-1)
+	s.times.Add(1)
+	time.Sleep(8 * time.Millisecond)
+	return s.f
+}
+
+// TestScrapesShare: 64 clients that scrape without a pause have a twentieth of a processor together, one page is made at a
+// time, and each page shows values of its request's own time or later.
+func TestScrapesShare(t *testing.T) {
+	f := full()
+	synctest.Test(t, func(t *testing.T) {
+		s := &counted{fixed: fixed{f}}
+		h := Handler(s, slog.New(slog.DiscardHandler), unheard)
+		const scraping = 2 * time.Second
+		var all sync.WaitGroup
+		var answers atomic.Int32
+		end := time.Now().Add(scraping)
+		for range 64 {
+			all.Go(func() {
+				for time.Now().Before(end) {
+					w, began := httptest.NewRecorder(), s.times.Load()
+					h.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+					if w.Code != 200 || w.Body.Len() < 1000 || s.times.Load() == began {
+						t.Errorf("status %d, %d bytes, values from before the request: %v", w.Code, w.Body.Len(), s.times.Load() == began)
+					}
+					answers.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		const each = 8 * time.Millisecond * (1 + renderShare)
+		if n, want := time.Duration(s.times.Load()), scraping/each+2; n > want || s.most != 1 {
+			t.Errorf("%d pages were made, %d at once, want %d at most, one at a time", n, s.most, want)
+		}
+		if n := answers.Load(); n < 10*64 {
+			t.Errorf("%d scrapes were answered", n)
+		}
+		for i := range 3 * keptPages { // whatever they ask for
+			time.Sleep(time.Second)
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest([]string{"GET", "HEAD"}[i%2], fmt.Sprint("/metrics?x=", i), nil))
+			if w.Code != 200 || w.Body.Len() < 1000 {
+				t.Errorf("status %d, %d bytes", w.Code, w.Body.Len())
+			}
+		}
+		gone, leave := context.WithCancel(t.Context())
+		leave()
+		before := s.times.Load()
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(gone, "GET", "/metrics", nil))
+		if s.times.Load() != before { // it went away in the pause behind the last page
+			t.Error("a page was made for a client that went away")
+		}
+	})
+}
+
 // TestScrapes: scrapes at once are each whole, in whatever encoding.
 func TestScrapes(t *testing.T) {
-	h := Handler(fixed{full()}, slog.New(slog.DiscardHandler))
+	h := Handler(fixed{full()}, slog.New(slog.DiscardHandler), unheard)
 	var all sync.WaitGroup
 	for i := range 16 {
 		all.Go(func() {
@@ -397,7 +468,7 @@ func (s *panicky) Figures() *Figures {
 
 // TestPanic: a panic of the source is the request's, whose server counts it, and the next scrape is whole.
 func TestPanic(t *testing.T) {
-	h := Handler(&panicky{fixed: fixed{full()}}, slog.New(slog.DiscardHandler))
+	h := Handler(&panicky{fixed: fixed{full()}}, slog.New(slog.DiscardHandler), unheard)
 	func() {
 		defer func() {
 			if p := recover(); p != "a fault" {
@@ -415,7 +486,7 @@ func TestPanic(t *testing.T) {
 
 // TestStuck: one who does not read what it asked for holds nobody out.
 func TestStuck(t *testing.T) {
-	h := Handler(fixed{full()}, slog.New(slog.DiscardHandler))
+	h := Handler(fixed{full()}, slog.New(slog.DiscardHandler), unheard)
 	slow := &stuck{ResponseRecorder: httptest.NewRecorder(), writing: make(chan struct{}), read: make(chan struct{})}
 	ended := make(chan struct{})
 	go func() {
@@ -475,13 +546,13 @@ func BenchmarkScrape(b *testing.B) {
 		for i := range size.commands {
 			f.Commands = append(f.Commands, Command{Name: fmt.Sprint("command", i), Calls: 1 << 40, Times: buckets(25)})
 		}
-		h := Handler(fixed{f}, slog.New(slog.DiscardHandler))
+		rd := newRenderer(fixed{f}, slog.New(slog.DiscardHandler))
 		b.Run(fmt.Sprintf("counters=%d/commands=%d", size.counters, size.commands), func(b *testing.B) {
 			b.ReportAllocs()
 			r := httptest.NewRequest("GET", "/metrics", nil)
 			r.Header.Set("Accept-Encoding", "gzip")
 			for b.Loop() {
-				h.ServeHTTP(httptest.NewRecorder(), r)
+				rd.render(r)
 			}
 		})
 	}

@@ -18,7 +18,7 @@ func (c *client) mayWait(cmd *row, args [][]byte) bool {
 	if c.confined&confinedReplica != 0 && len(args) > 1 && resp.EqualFold(args[1], "ACK") {
 		return false // of a replica: it is noted, and others may wait for it
 	}
-	if cmd != nil && c.failures >= freeFailures && cmd.Flags&command.NoAuth != 0 {
+	if cmd != nil && cmd.Flags&command.NoAuth != 0 && (c.failures >= freeFailures || c.srv.guesses.Waits(c.info.ip())) {
 		return true
 	}
 	if c.forAll(cmd) {

@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"strconv"
 	"strings"
 	"sync"
@@ -139,6 +140,14 @@ func (i *clientInfo) addr() string {
 		return i.laddr()
 	}
 	return i.session.Conn().RemoteAddr().String()
+}
+
+// ip is the address of the client without its port, or the zero Addr if it came over a unix socket.
+func (i *clientInfo) ip() netip.Addr {
+	if addr, ok := i.session.Conn().RemoteAddr().(*net.TCPAddr); ok {
+		return addr.AddrPort().Addr()
+	}
+	return netip.Addr{}
 }
 
 // laddr is the address that the client connected to.

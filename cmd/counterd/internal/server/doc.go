@@ -93,7 +93,7 @@
 //	trackingcmd.go                 CLIENT TRACKING: what is read is noted, what is told becomes pushes
 //	configcmd.go                   CONFIG. The configuration is package config's
 //	info.go release.go             INFO. What it counts and measures is package stats's; memory that is given back
-//	web.go metrics.go              what is shown by HTTP: who may see it, /healthz, /metrics
+//	web.go metrics.go              what is shown by HTTP: who may see it, /healthz, /readyz, /metrics
 //	status.go statuslists.go       what the status page tells, which is package page's
 //	statuscluster.go               the same of the whole cluster
 //	monitorcmd.go                  MONITOR

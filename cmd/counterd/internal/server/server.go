@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/acl"
+	"github.com/counterd/counterd/cmd/counterd/internal/brake"
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/front"
@@ -41,6 +42,7 @@ type Server struct {
 	commands *commands
 	users    *acl.Users
 	denials  acl.Log
+	guesses  *brake.Guesses // of passwords, by RESP and HTTP
 	stats    stats.Totals
 	slow     slowlog.Log
 	sampler  stats.Sampler
@@ -92,6 +94,7 @@ func New(conf config.Config, log *slog.Logger, level *slog.LevelVar) (*Server, e
 		config: config.NewLive(conf), tls: material, log: log, level: level, commands: command.NewTable(table()),
 		runID: hex.EncodeToString(id[:]), started: time.Now(), Terminate: func() {},
 		queries: make(chan struct{}, queryTurns()), walks: make(chan struct{}, queryTurns()), popular: popular.New(time.Now()),
+		guesses: brake.NewGuesses(brake.FreeGuesses, brake.GuessEvery),
 	}
 	s.config.Prepare = s.prepare
 	if err := s.openUsers(&conf); err != nil {

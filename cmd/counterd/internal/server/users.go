@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/acl"
+	"github.com/counterd/counterd/cmd/counterd/internal/brake"
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/pubsub"
@@ -85,7 +86,11 @@ func (c *client) authenticate(by string, name, pass []byte) bool {
 	if c.failures >= freeFailures && !c.executing {
 		c.pause(1)
 	}
-	u := c.srv.users.Authenticate(name, pass)
+	var u *acl.User
+	if check, ok := c.mayGuess(); ok {
+		u = c.srv.users.Authenticate(name, pass)
+		check.End(u != nil)
+	}
 	if u == nil {
 		c.failures++
 		c.noteDenial(acl.DeniedAuth, by, string(name))
@@ -118,6 +123,25 @@ func (c *client) pause(passwords int) {
 		case <-ctx.Done():
 		}
 	})
+}
+
+// mayGuess begins the check of a password when the brake on the connection's address lets it: see mayWait. false: the
+// connection has ended, or the store is held and too many wrong passwords came from the address.
+func (c *client) mayGuess() (check brake.Check, ok bool) {
+	if c.InLoop() || c.executing {
+		return c.srv.guesses.Try(c.info.ip())
+	}
+	if !c.srv.guesses.Waits(c.info.ip()) {
+		if check, ok = c.srv.guesses.Try(c.info.ip()); ok {
+			return check, true
+		}
+	}
+	c.block(context.Background(), func(ctx context.Context) {
+		var err error
+		check, err = c.srv.guesses.Wait(ctx, c.info.ip())
+		ok = err == nil
+	})
+	return check, ok
 }
 
 // deauthenticate brings the connection back to what it was when it came.

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net/http"
+	"net/netip"
 	"strings"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/acl"
@@ -32,7 +33,7 @@ func (s *Server) openWeb(conf config.Config) error {
 	for path, judge := range map[string]func() string{"/healthz": s.health, "/livez": alive, "/readyz": s.readable, "/writable": s.writable} {
 		s.web.HandleAnyone(path, serveHealth(judge))
 	}
-	s.web.Handle("/metrics", metrics.Handler(figuresOf{s, new(usage)}, s.log))
+	s.web.Handle("/metrics", metrics.Handler(figuresOf{s, new(usage)}, s.log, web.Waiting))
 	s.page = page.NewMonitor(&status{Server: s})
 	for _, path := range page.Paths {
 		s.web.HandleUsers(path, s.page.Handler(pageAccess), "info")
@@ -134,12 +135,19 @@ func (g webGuard) Open() bool { return g.users.Default().Open() }
 // Anybody is the default user.
 func (g webGuard) Anybody() web.User { return webUser{g.Server, g.users.Default()} }
 
-// Login checks a name and a password as AUTH does, and notes one that is wrong as AUTH does.
-func (g webGuard) Login(user, password, addr string) (web.User, bool) {
+// Login checks a name and a password as AUTH does, and notes one that is wrong as AUTH does. It waits if too many wrong
+// ones came from the address, by whatever protocol.
+func (g webGuard) Login(ctx context.Context, user, password, addr string) (web.User, bool) {
 	if g.Open() && user == acl.Default { // every password would be right
 		return nil, false
 	}
+	from, _ := netip.ParseAddrPort(addr)
+	check, err := g.guesses.Wait(ctx, from.Addr())
+	if err != nil {
+		return nil, false
+	}
 	u := g.users.Authenticate([]byte(user), []byte(password))
+	check.End(u != nil)
 	if u == nil {
 		g.denials.Add(acl.DeniedAuth, "toplevel", "HTTP", user, func() string { return "addr=" + addr })
 		return nil, false

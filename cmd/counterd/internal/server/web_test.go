@@ -1,16 +1,22 @@
 package server
 
 import (
+	"bufio"
+	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/brake"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/internal/tlstest"
 	"github.com/counterd/counterd/counter"
@@ -180,4 +186,74 @@ func TestWebTLS(t *testing.T) {
 			t.Errorf("the certificate ends in %v", left)
 		}
 	}
+}
+
+// TestGuessesByAddress: wrong passwords of one address count together, by whatever connection and protocol; when it has
+// none left its connections wait, right passwords included, and another address does not. Right passwords cost nothing.
+func TestGuessesByAddress(t *testing.T) {
+	conf := config.Default()
+	conf.Bind, conf.Port, conf.UnixSocket, conf.AppendOnly = []string{"127.0.0.1"}, freePort(t), filepath.Join(t.TempDir(), "s"), false
+	conf.RequirePass = "right"
+	withWeb(&conf)
+	s, err := New(conf, slog.New(slog.DiscardHandler), new(slog.LevelVar))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.guesses = brake.NewGuesses(brake.FreeGuesses, time.Hour)
+	if err := s.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	store, err := counter.Open("", counter.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Serve(store)
+	t.Cleanup(func() {
+		if err := errors.Join(s.Shutdown(context.Background()), store.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	dial := func() *wireClient {
+		conn, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(conf.Port)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		_ = conn.SetDeadline(time.Now().Add(patience))
+		return &wireClient{t: t, conn: conn, r: bufio.NewReader(conn), proto: 2}
+	}
+	one := dial()
+	for range 3 * brake.FreeGuesses {
+		one.want("AUTH right", "+OK")
+		if status, _ := webGet(t, s, "/status.json", "right"); status != 200 {
+			t.Fatalf("a right password got %d", status)
+		}
+	}
+	const wrongPass = "-WRONGPASS invalid username-password pair or user is disabled."
+	for range brake.FreeGuesses / 2 { // each connection is below its own limit
+		dial().want("AUTH wrong", wrongPass)
+		if status, _ := webGet(t, s, "/status.json", "wrong"); status != 401 {
+			t.Fatalf("a wrong password got %d", status)
+		}
+	}
+	waits := s.front.Blocked()
+	dial().send("AUTH wrong")
+	dial().send("HELLO 3 AUTH default wrong")
+	dial().send("AUTH right")
+	until(t, "connections wait", func() bool { return s.front.Blocked() == waits+3 })
+	for _, password := range []string{"wrong", "right"} {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		r, err := http.NewRequestWithContext(ctx, "GET", "http://"+s.web.Addr().String()+"/status.json", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.SetBasicAuth("default", password)
+		if resp, err := http.DefaultClient.Do(r); err == nil {
+			resp.Body.Close()
+			t.Errorf("%s: got %d, want no answer yet", password, resp.StatusCode)
+		}
+		cancel()
+	}
+	one.want("PING", "+PONG") // it was let in before
+	wireDial(t, s, 2).want("AUTH right", "+OK")
 }

@@ -15,9 +15,10 @@ type Guard interface {
 	Protected() bool
 	// Open tells whether the default user needs no password: then nobody is asked for one.
 	Open() bool
-	// Login checks a name and a password, in constant time. remote is the client's address, for a log of refusals. For
-	// Open it is not called.
-	Login(user, password, remote string) (User, bool)
+	// Login checks a name and a password, in constant time. remote is the client's address, host:port, for a log of
+	// refusals and for a brake on guesses: Login may wait until ctx ends, which is the request's. For Open it is not
+	// called.
+	Login(ctx context.Context, user, password, remote string) (User, bool)
 	// Anybody is who asks while Open holds.
 	Anybody() User
 }
@@ -61,7 +62,7 @@ func (s *Server) users(h http.Handler, commands []string) http.Handler {
 				if name == "" {
 					name = "default"
 				}
-				user, ok = s.opts.Guard.Login(name, password, r.RemoteAddr)
+				user, ok = s.login(r, name, password)
 			}
 			if !ok {
 				w.Header().Set("WWW-Authenticate", `Basic realm="counterd", charset="UTF-8"`)
@@ -78,6 +79,12 @@ func (s *Server) users(h http.Handler, commands []string) http.Handler {
 		w.Header().Set("Cache-Control", "no-store")
 		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), userKey{}, user)))
 	})
+}
+
+// login asks the guard, which may let the request wait.
+func (s *Server) login(r *http.Request, name, password string) (User, bool) {
+	defer Waiting(r)()
+	return s.opts.Guard.Login(r.Context(), name, password, r.RemoteAddr)
 }
 
 // May tells whether the user of a request to HandleUsers may run a command; of other requests nobody may.

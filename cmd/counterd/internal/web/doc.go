@@ -20,6 +20,10 @@
 //	              without a complete request for longest: so connections that say nothing, or one byte a second, keep
 //	              nobody out. If all are being answered it takes the place of the one that has not taken what is
 //	              written to it for longest, and where handlers are still at work for all it is closed.
+//	              A request that waits for its turn, below, has no complete request in this sense.
+//	rate          500 requests a second (requestEvery) after a burst of 100; more wait for their turn. Requests for a
+//	              word have a line of their own
+//	passwords     what the Guard lets an address try
 //	time          5 s for a header, 10 s for a request, 30 s for its reply, 60 s between two
 //	methods       GET and HEAD; bodies are not read. HTTP/1 only, with TLS too
 //	panics        stay in their request: it is answered 500, logged, and counted by the one who is told

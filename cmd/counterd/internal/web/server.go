@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/brake"
 	"github.com/counterd/counterd/cmd/counterd/internal/stats"
 )
 
@@ -22,6 +23,10 @@ const (
 	writeTimeout    = 30 * time.Second
 	idleTimeout     = 60 * time.Second
 	keepAlivePeriod = 30 * time.Second
+
+	// requestBurst is how many requests are answered at once, and requestEvery how often one more.
+	requestBurst = 100
+	requestEvery = 2 * time.Millisecond
 )
 
 // Options is what a Server needs. Guard and Log are wanted, the rest is not.
@@ -40,9 +45,14 @@ type Server struct {
 	mux   *http.ServeMux
 	http  http.Server
 	conns *conns
+	words map[string]bool // paths of HandleAnyone
 	addr  net.Addr
 	done  chan struct{}
 	end   context.CancelFunc // of the context of all requests
+
+	// Requests wait here if there are too many: those for a word on a line of their own, so that no flood of others makes
+	// a probe fail.
+	wordLine, line *brake.Line
 }
 
 // New makes a server of o.
@@ -50,7 +60,8 @@ func New(o Options) *Server {
 	if o.Panicked == nil {
 		o.Panicked = func() {}
 	}
-	s := &Server{opts: o, mux: http.NewServeMux(), conns: newConns(maxConns), done: make(chan struct{})}
+	s := &Server{opts: o, mux: http.NewServeMux(), conns: newConns(maxConns), words: make(map[string]bool), done: make(chan struct{}),
+		wordLine: brake.NewLine(requestBurst, requestEvery), line: brake.NewLine(requestBurst, requestEvery)}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true) // a connection of HTTP/2 would be as many requests at once as it likes
 	base, end := context.WithCancel(context.Background())
@@ -67,8 +78,11 @@ func New(o Options) *Server {
 // Handle adds a handler of what protected mode alone guards. pattern is a path, as of http.ServeMux.
 func (s *Server) Handle(pattern string, h http.Handler) { s.mux.Handle(pattern, s.protected(h)) }
 
-// HandleAnyone adds a handler that answers everybody.
-func (s *Server) HandleAnyone(pattern string, h http.Handler) { s.mux.Handle(pattern, h) }
+// HandleAnyone adds a handler that answers everybody with a word. path is one whole path.
+func (s *Server) HandleAnyone(path string, h http.Handler) {
+	s.words[path] = true
+	s.mux.Handle(path, h)
+}
 
 // HandleUsers adds a handler for users that may run all of commands, "info" or "slowlog|get". For parts that want more
 // it asks May.
@@ -124,6 +138,10 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	defer s.conns.waiting(r.Context())
 	h := w.Header()
 	h.Set("X-Content-Type-Options", "nosniff")
+	if s.pace(r) != nil {
+		refuse(w, http.StatusServiceUnavailable, "the server ends") // or the client is gone, which reads no answer
+		return
+	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		h.Set("Allow", "GET, HEAD")
 		refuse(w, http.StatusMethodNotAllowed, "only GET and HEAD are answered here")
@@ -144,6 +162,30 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		}
 	}()
 	s.mux.ServeHTTP(w, r)
+}
+
+// pace lets a request wait for its turn. If the request's context ends first, pace returns the context's error.
+func (s *Server) pace(r *http.Request) error {
+	line := s.line
+	if s.words[r.URL.Path] {
+		line = s.wordLine
+	}
+	if line.TryTake() {
+		return nil
+	}
+	defer Waiting(r)()
+	return line.Take(r.Context())
+}
+
+// Waiting tells that a request has begun to wait for something other than a processor or its client; call end when the
+// wait is over. Until then a new connection may take the place of the request's one.
+func Waiting(r *http.Request) (end func()) {
+	c, _ := r.Context().Value(connKey{}).(*conn)
+	if c == nil {
+		return func() {}
+	}
+	c.conns.waiting(r.Context())
+	return func() { c.conns.busy(r.Context()) }
 }
 
 // refuse answers with one line of text.

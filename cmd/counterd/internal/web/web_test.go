@@ -16,8 +16,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/brake"
 	"github.com/counterd/counterd/cmd/internal/tlstest"
 )
 
@@ -31,7 +33,7 @@ type guard struct {
 func (g *guard) Protected() bool { return g.protected }
 func (g *guard) Open() bool      { return g.open }
 func (g *guard) Anybody() User   { return g }
-func (g *guard) Login(user, password, remote string) (User, bool) {
+func (g *guard) Login(_ context.Context, user, password, remote string) (User, bool) {
 	g.logins++
 	return g, user == "ann" && password == "right" && remote != ""
 }
@@ -207,6 +209,74 @@ func TestPanic(t *testing.T) {
 	}
 	if got := log.String(); panics.Load() != 2 || !strings.Contains(got, "the early one") || !strings.Contains(got, "the late one") || !strings.Contains(got, "/late") {
 		t.Errorf("%d panics were counted, and the log says %s", panics.Load(), got)
+	}
+}
+
+// TestPace: requests that come faster than they should wait for their turn, and requests for a word do not wait for
+// others.
+func TestPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Options{Guard: &guard{open: true}, Log: slog.New(slog.DiscardHandler)})
+		s.HandleAnyone("/healthz", http.HandlerFunc(hello))
+		s.Handle("/", http.HandlerFunc(hello))
+		get := func(ctx context.Context, path string) int {
+			w := httptest.NewRecorder()
+			s.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", path, nil))
+			return w.Code
+		}
+		const flood = 2 * time.Second
+		ctx, end := context.WithTimeout(t.Context(), flood)
+		defer end()
+		var answered atomic.Int32
+		for range maxConns {
+			go func() {
+				for get(ctx, "/") == 200 {
+					answered.Add(1)
+				}
+			}()
+		}
+		time.Sleep(flood / 2)
+		if began := time.Now(); get(t.Context(), "/healthz") != 200 || time.Since(began) != 0 {
+			t.Errorf("a word took %v beside others", time.Since(began))
+		}
+		if began := time.Now(); get(t.Context(), "/") != 200 || time.Since(began) > (maxConns+1)*requestEvery {
+			t.Errorf("another request took %v", time.Since(began))
+		}
+		<-ctx.Done()
+		synctest.Wait()
+		if n, most := time.Duration(answered.Load()), requestBurst+flood/requestEvery; n > most || n < most-maxConns {
+			t.Errorf("%d requests were answered in %v, want %d", n, flood, most)
+		}
+	})
+}
+
+// TestPlacesInLine: requests that wait for their turn hold no connection out.
+func TestPlacesInLine(t *testing.T) {
+	s := serve(t, &guard{open: true}, io.Discard, func(s *Server) {
+		s.HandleAnyone("/healthz", http.HandlerFunc(hello))
+		s.Handle("/", http.HandlerFunc(hello))
+		s.line = brake.NewLine(1, time.Hour)
+	})
+	if !s.line.TryTake() {
+		t.Fatal("the line has no token")
+	}
+	for range maxConns {
+		c, err := net.Dial("tcp", s.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	resp, err := http.Get("http://" + s.Addr().String() + "/healthz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if body, err := io.ReadAll(resp.Body); string(body) != "hello" || err != nil {
+		t.Errorf("beside requests in line: %q %v", body, err)
 	}
 }
 

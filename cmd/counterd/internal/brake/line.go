@@ -1,4 +1,4 @@
-package pace
+package brake
 
 import (
 	"context"
@@ -20,7 +20,7 @@ type Line struct {
 
 // bucket holds tokens as they were at a time.
 type bucket struct {
-	tokens int
+	tokens int       // below 0: owed
 	at     time.Time // when the token before the next one came back
 }
 
@@ -39,7 +39,18 @@ func (l *Line) TryTake() bool {
 		return false
 	}
 	defer func() { <-l.turn }()
-	return l.take() == 0
+	return l.take(0) == 0
+}
+
+// TryOwe takes a token, before all that wait and even if there is none: then those that wait do so for longer. It fails if
+// as many tokens are owed as the line can hold.
+func (l *Line) TryOwe() bool { return l.take(l.burst) == 0 }
+
+// Waits tells whether TryTake would fail.
+func (l *Line) Waits() bool {
+	b := l.refilled()
+	l.state <- b
+	return b.tokens <= 0 || len(l.turn) > 0
 }
 
 // Take takes a token, and waits for one behind those that came earlier. If ctx ends first, Take returns the context's
@@ -52,7 +63,7 @@ func (l *Line) Take(ctx context.Context) error {
 	}
 	defer func() { <-l.turn }()
 	for {
-		wait := l.take()
+		wait := l.take(0)
 		if wait == 0 {
 			return nil
 		}
@@ -80,11 +91,11 @@ func (l *Line) full() bool {
 	return b.tokens == l.burst
 }
 
-// take takes a token and returns 0, or returns how long there will be none.
-func (l *Line) take() time.Duration {
+// take takes a token and returns 0, or returns how long to wait for the next one. So many tokens may be owed.
+func (l *Line) take(owed int) time.Duration {
 	b := l.refilled()
 	defer func() { l.state <- b }()
-	if b.tokens > 0 {
+	if b.tokens > -owed {
 		b.tokens--
 		return 0
 	}

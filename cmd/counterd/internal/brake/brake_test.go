@@ -1,4 +1,4 @@
-package pace
+package brake
 
 import (
 	"context"
@@ -47,8 +47,17 @@ func TestLine(t *testing.T) {
 				t.Errorf("got %v, want %v", got, want)
 			}
 		}
+		for n := range 4 {
+			if !l.Waits() || l.TryOwe() != (n < 3) {
+				t.Errorf("owed token %d: got another answer", n)
+			}
+		}
+		time.Sleep(3 * l.interval)
+		if l.TryTake() {
+			t.Error("owed tokens were not paid first")
+		}
 		l.Return()
-		if !l.TryTake() || l.TryTake() {
+		if l.Waits() || !l.TryTake() || l.TryTake() {
 			t.Error("one token was returned, and not one was there")
 		}
 		time.Sleep(time.Hour)
@@ -64,7 +73,7 @@ func TestLine(t *testing.T) {
 // not wait for it, right passwords cost nothing, and nothing is remembered a second later.
 func TestGuesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGuesses()
+		g := NewGuesses(FreeGuesses, GuessEvery)
 		bad, good := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
 		const clients = 64
 		ctx, end := context.WithTimeout(t.Context(), 10*time.Second)
@@ -87,14 +96,14 @@ func TestGuesses(t *testing.T) {
 		time.Sleep(5*time.Second + time.Millisecond)
 		for range 1000 {
 			c, ok := g.Try(good)
-			if !ok {
+			if !ok || g.Waits(good) {
 				t.Fatal("another address had to wait")
 			}
 			c.End(true)
 		}
 		began := time.Now()
 		c, err := g.Wait(t.Context(), bad) // a right password behind them
-		if err != nil || time.Since(began) > (clients+1)*guessEvery {
+		if err != nil || time.Since(began) > (clients+1)*GuessEvery {
 			t.Errorf("a right password waited for %v: %v", time.Since(began), err)
 		}
 		c.End(true)
@@ -102,11 +111,11 @@ func TestGuesses(t *testing.T) {
 		for range clients {
 			sum += <-tried
 		}
-		if want := freeGuesses + int(10*time.Second/guessEvery); sum > want || sum < want-2 {
+		if want := FreeGuesses + int(10*time.Second/GuessEvery); sum > want || sum < want-2 {
 			t.Errorf("%d passwords were tried in 10 s, want %d", sum, want)
 		}
 		time.Sleep(time.Second)
-		if c, ok := g.Try(bad); !ok {
+		if c, ok := g.Try(bad); !ok || g.Waits(bad) {
 			t.Error("an address is not forgiven")
 		} else if c.End(true); len(g.lines) != 0 {
 			t.Errorf("%d addresses are remembered", len(g.lines))
@@ -118,11 +127,14 @@ func TestGuesses(t *testing.T) {
 // are forgotten afterwards. Addresses of IPv6 count by 64 bits, and addresses of IPv4 in IPv6 as those of IPv4.
 func TestGuessesMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGuesses()
+		g := NewGuesses(FreeGuesses, GuessEvery)
 		addr := func(n int) netip.Addr {
 			return netip.AddrFrom16([16]byte{0x20, 1, 6: byte(n >> 8), 7: byte(n), 15: byte(n)})
 		}
 		wrong := func(n int) bool {
+			if g.Waits(addr(n)) {
+				return false
+			}
 			c, ok := g.Try(addr(n))
 			if ok {
 				c.End(false)
@@ -135,7 +147,7 @@ func TestGuessesMemory(t *testing.T) {
 				passed++
 			}
 		}
-		if want := maxAddresses + freeGuesses; len(g.lines) != maxAddresses || passed != want {
+		if want := maxAddresses + FreeGuesses; len(g.lines) != maxAddresses || passed != want {
 			t.Errorf("%d addresses are remembered and %d guesses passed, want %d and %d", len(g.lines), passed, maxAddresses, want)
 		}
 		time.Sleep(time.Second)
@@ -152,7 +164,7 @@ func TestGuessesMemory(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		for range freeGuesses {
+		for range FreeGuesses {
 			c, _ := g.Try(netip.Addr{})
 			c.End(false)
 		}

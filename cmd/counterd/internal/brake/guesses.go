@@ -1,4 +1,4 @@
-package pace
+package brake
 
 import (
 	"context"
@@ -8,26 +8,32 @@ import (
 )
 
 const (
-	// freeGuesses is how many wrong passwords one address may give at once, and guessEvery how often one more.
-	freeGuesses = 10
-	guessEvery  = 100 * time.Millisecond
+	// FreeGuesses is how many wrong passwords one address may give at once, and GuessEvery how often one more.
+	FreeGuesses = 10
+	GuessEvery  = 100 * time.Millisecond
+)
+
+const (
 	// maxAddresses is how many addresses are remembered; those beyond share one line.
 	maxAddresses = 4096
 	// sweepEvery is how often addresses that are forgiven are looked for, at most.
 	sweepEvery = 100 * time.Millisecond
 )
 
-// Guesses bounds how many passwords an address can try: 10 at once, and then 10 a second. Connections do not matter,
-// since a client can open as many as it likes. Create one with NewGuesses; it may be used concurrently.
+// Guesses bounds how many passwords an address can try: so many at once, and then one every interval. Connections do not
+// matter, since a client can open as many as it likes. Create one with NewGuesses; it may be used concurrently.
 //
 // Each check of a password takes a token of its address's line, and gives it back if the password was right. So right
 // passwords cost nothing, and they wait only for the wrong ones that came before them from the same address: 64 clients
-// that guess behind the same proxy delay a right password by 6.4 s. The result of a check never comes earlier than
+// that guess behind the same proxy delay a right password by 6.4 s at 10 a second. The result of a check never comes earlier than
 // the token: an answer that is fast for right passwords alone would tell which they are.
 //
 // INVARIANT: an address is remembered while one of its checks is under way or its line is not full: for a second after
-// its last wrong password. There are maxAddresses lines at most, of 300 bytes each.
+// its last wrong password, at 10 a second. There are maxAddresses lines at most, of 300 bytes each.
 type Guesses struct {
+	burst    int
+	interval time.Duration
+
 	mu     sync.Mutex // guards the rest
 	lines  map[netip.Prefix]*guesser
 	others guesser // of addresses that found no place
@@ -47,16 +53,28 @@ type Check struct {
 	guesser *guesser
 }
 
-// NewGuesses returns an empty Guesses.
-func NewGuesses() *Guesses {
-	return &Guesses{lines: make(map[netip.Prefix]*guesser), others: guesser{Line: NewLine(freeGuesses, guessEvery)}}
+// NewGuesses returns a Guesses of lines of burst tokens, of which one comes back every interval.
+func NewGuesses(burst int, interval time.Duration) *Guesses {
+	return &Guesses{burst: burst, interval: interval, lines: make(map[netip.Prefix]*guesser), others: guesser{Line: NewLine(burst, interval)}}
 }
 
-// Try begins the check of a password from an address if that needs no wait. addr is the zero Addr for clients that have
-// no address, such as those of a unix socket; they count as one.
+// Waits tells whether Wait would wait for a check of a password from an address now. addr is the zero Addr for clients
+// that have no address, such as those of a unix socket; they count as one.
+func (g *Guesses) Waits(addr netip.Addr) bool {
+	g.mu.Lock()
+	l := g.lines[network(addr)]
+	if l == nil && len(g.lines) >= maxAddresses {
+		l = &g.others
+	}
+	g.mu.Unlock()
+	return l != nil && l.Waits()
+}
+
+// Try begins the check of a password from an address without a wait, for clients that cannot wait. It may borrow from
+// the address's later checks. If too much is borrowed, ok is false, and there is no check to end.
 func (g *Guesses) Try(addr netip.Addr) (c Check, ok bool) {
 	c = g.enter(addr)
-	if c.guesser.TryTake() {
+	if c.guesser.TryOwe() {
 		return c, true
 	}
 	c.leave()
@@ -95,7 +113,7 @@ func (g *Guesses) enter(addr netip.Addr) Check {
 		if len(g.lines) >= maxAddresses {
 			return Check{g, from, &g.others}
 		}
-		l = &guesser{Line: NewLine(freeGuesses, guessEvery)}
+		l = &guesser{Line: NewLine(g.burst, g.interval)}
 		g.lines[from] = l
 	}
 	l.checks++
