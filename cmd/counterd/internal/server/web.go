@@ -1,10 +1,12 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/netip"
 	"strings"
+	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/acl"
 	"github.com/counterd/counterd/cmd/counterd/internal/command"
@@ -30,6 +32,7 @@ func (s *Server) openWeb(conf config.Config) error {
 		o.TLS = s.tls.Server()
 	}
 	s.web = web.New(o)
+	// What probes are told. /healthz says nothing of a node's part in a cluster: a node that is free is well.
 	for path, judge := range map[string]func() string{"/healthz": s.health, "/livez": alive, "/readyz": s.readable, "/writable": s.writable} {
 		s.web.HandleAnyone(path, serveHealth(judge))
 	}
@@ -71,10 +74,10 @@ func pageAccess(r *http.Request) page.Access {
 // alive is empty: whoever is answered speaks to a process that lives, also while it loads data or its disk is full.
 func alive() string { return "" }
 
-// health is a word of what keeps the server from its work, empty if nothing does: it serves reads, and its disk takes
-// changes, be they clients' or its primary's. Load balancers and kubelets see it, and the three below.
+// health is a word of what keeps the server from its work, empty if nothing does: it can serve reads, and its disk takes
+// changes, be they clients' or its primary's. It asks for nothing that a restart, or another place, would not mend.
 func (s *Server) health() string {
-	if word := s.readable(); word != "" {
+	if word := s.able(); word != "" {
 		return word
 	}
 	if s.store().Ready() != nil {
@@ -85,7 +88,7 @@ func (s *Server) health() string {
 
 // writable is a word of what keeps the server from taking changes of clients.
 func (s *Server) writable() string {
-	if word := s.health(); word != "" {
+	if word := cmp.Or(s.health(), s.part(time.Now(), true)); word != "" {
 		return word
 	}
 	if refusal, _ := s.node.Judge(command.Write, false); refusal != "" {
@@ -97,6 +100,30 @@ func (s *Server) writable() string {
 
 // readable is a word of what keeps the server from serving reads.
 func (s *Server) readable() string {
+	return cmp.Or(s.able(), s.part(time.Now(), false))
+}
+
+// part is what keeps a node of a cluster from serving reads, or changes, in its cluster: it is of no shard, its lease ran
+// out, its shard has no primary. It is the text that INFO shows as cluster_reads or cluster_writes. A replica's changes
+// are for Judge to refuse, as where there is no cluster.
+func (s *Server) part(now time.Time, changes bool) string {
+	if s.cluster == nil {
+		return ""
+	}
+	st := s.cluster.now.Load()
+	refusal := st.Readable(now)
+	if changes && st.Primary {
+		refusal = cmp.Or(refusal, st.Writes)
+	}
+	if text, ok := strings.CutPrefix(refusal, "CLUSTERDOWN "); ok {
+		return text
+	}
+	word, _, _ := strings.Cut(refusal, " ")
+	return strings.ToLower(word)
+}
+
+// able is a word of what keeps the server from serving reads, whatever its part in a cluster is.
+func (s *Server) able() string {
 	switch {
 	case s.ending.Load():
 		return "ending"

@@ -17,8 +17,11 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/brake"
+	"github.com/counterd/counterd/cmd/counterd/internal/cluster"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/cmd/counterd/internal/route"
 	"github.com/counterd/counterd/cmd/internal/tlstest"
+	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -256,4 +259,48 @@ func TestGuessesByAddress(t *testing.T) {
 	}
 	one.want("PING", "+PONG") // it was let in before
 	wireDial(t, s, 2).want("AUTH right", "+OK")
+}
+
+// TestReadyInCluster: /readyz and /writable tell of a node's part in its cluster, /healthz and /livez do not: a restart
+// would not mend it.
+func TestReadyInCluster(t *testing.T) {
+	now := time.Now()
+	shard := &topology.Shard{ID: 1, Epoch: 1}
+	for _, c := range []struct {
+		what            string
+		st              cluster.Standing
+		ready, writable string
+	}{
+		{"nothing was heard", cluster.Standing{Reads: route.ErrDown, Writes: route.ErrDown}, "The cluster is down: this node has no part in it yet", "The cluster is down: this node has no part in it yet"},
+		{"free", cluster.Standing{Reads: "CLUSTERDOWN The node is of no shard", Writes: "CLUSTERDOWN The node is of no shard", Until: now.Add(time.Minute)}, "The node is of no shard", "The node is of no shard"},
+		{"resting", cluster.Standing{Shard: shard, Reads: "CLUSTERDOWN The shard has no primary yet", Writes: "CLUSTERDOWN The shard has no primary yet", Until: now.Add(time.Minute)},
+			"The shard has no primary yet", "The shard has no primary yet"},
+		{"primary", cluster.Standing{Shard: shard, Primary: true, Until: now.Add(time.Minute)}, "", ""},
+		{"primary whose lease ran out", cluster.Standing{Shard: shard, Primary: true, Until: now}, "The node's lease ran out: another may lead its shard", "The node's lease ran out: another may lead its shard"},
+		{"primary in doubt", cluster.Standing{Shard: shard, Primary: true, Writes: "CLUSTERDOWN A replica in sync does not acknowledge", Until: now.Add(time.Minute)},
+			"", "A replica in sync does not acknowledge"},
+		{"primary with too few replicas", cluster.Standing{Shard: shard, Primary: true, Writes: "NOREPLICAS Not enough good replicas to write.", Until: now.Add(time.Minute)}, "", "noreplicas"},
+		{"replica that is cut off", cluster.Standing{Shard: shard, Reads: "CLUSTERDOWN The replica is cut off from its primary", Until: now.Add(time.Minute)},
+			"The replica is cut off from its primary", "The replica is cut off from its primary"},
+	} {
+		s := wireServe(t, func(conf *config.Config) {
+			withWeb(conf)
+			conf.Bind, conf.Port = []string{"127.0.0.1"}, freePort(t)
+			conf.Cluster.Enabled, conf.Cluster.Name, conf.Cluster.Etcd = true, "test", []string{"http://127.0.0.1:1"}
+			conf.AppendOnly = true
+		})
+		s.cluster.now.Store(newStanding(&c.st))
+		if got, want := s.part(now, false), c.ready; got != want {
+			t.Errorf("%s: ready: got %q, want %q", c.what, got, want)
+		}
+		for path, word := range map[string]string{"/healthz": "", "/livez": "", "/readyz": c.ready, "/writable": c.writable} {
+			want := 503
+			if word == "" {
+				word, want = "ok", 200
+			}
+			if got, body := webGet(t, s, path, ""); got != want || body != word+"\n" {
+				t.Errorf("%s: %s: got %d %q, want %d %q", c.what, path, got, body, want, word)
+			}
+		}
+	}
 }
