@@ -3,14 +3,13 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"sync/atomic"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
-	"golang.org/x/term"
 
 	"github.com/counterd/counterd/bench/report"
+	"github.com/counterd/counterd/cmd/internal/cli"
 )
 
 // progress shows how far work of a known size is: a bar on a terminal, a plain line every few seconds elsewhere,
@@ -28,9 +27,9 @@ func newProgress(w io.Writer, on bool, what, unit string, total int) progress {
 	if !on {
 		return progress{}
 	}
-	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+	if terminal, ok := cli.Terminal(w); ok {
 		return progress{bar: progressbar.NewOptions(total,
-			progressbar.OptionSetWriter(w),
+			progressbar.OptionSetWriter(terminal),
 			progressbar.OptionSetDescription(what),
 			progressbar.OptionSetItsString(unit),
 			progressbar.OptionShowCount(),

@@ -22,6 +22,7 @@ import (
 
 var dumpCommand = command{
 	Name:    "dump",
+	Data:    true,
 	Args:    "DIR|FILE",
 	Summary: "print snapshots and log, or commands that rebuild a server",
 	Details: `Prints the past of the log, the manifests with the files they name, the log, and what was cut from it as a primary

@@ -19,6 +19,7 @@ import (
 
 var exportCommand = command{
 	Name:    "export",
+	Data:    true,
 	Args:    "HOST:PORT|DIR|FILE ...",
 	Summary: "write posts as TSV, CSV, SQL or commands",
 	Details: `Writes the posts of a running node, of a data directory or of an archive (redis-cli --rdb), for other programs to read:

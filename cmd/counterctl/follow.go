@@ -12,11 +12,10 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/term"
-
 	"github.com/counterd/counterd/cmd/counterctl/internal/follow"
 	"github.com/counterd/counterd/cmd/counterctl/internal/mapping"
 	"github.com/counterd/counterd/cmd/counterctl/internal/source"
+	"github.com/counterd/counterd/cmd/internal/cli"
 	"github.com/counterd/counterd/internal/wire"
 	"github.com/counterd/counterd/schema"
 )
@@ -25,15 +24,18 @@ import (
 type followLog struct {
 	mu       sync.Mutex
 	w        io.Writer
-	terminal bool
-	open     bool // the last line is to be overwritten
+	terminal io.Writer // nil: w is none
+	open     bool      // the last line is to be overwritten
 	shown    time.Time
 	before   follow.Progress
 }
 
 func newFollowLog(w io.Writer) *followLog {
-	f, ok := w.(*os.File)
-	return &followLog{w: w, terminal: ok && term.IsTerminal(int(f.Fd())), shown: time.Now()}
+	l := &followLog{w: w, shown: time.Now()}
+	if terminal, ok := cli.Terminal(w); ok {
+		l.terminal = terminal
+	}
+	return l
 }
 
 // printf writes a line that stays.
@@ -46,7 +48,7 @@ func (l *followLog) printf(format string, args ...any) {
 
 func (l *followLog) clear() {
 	if l.open {
-		fmt.Fprint(l.w, "\r\x1b[K")
+		fmt.Fprint(l.terminal, "\r\x1b[K")
 		l.open = false
 	}
 }
@@ -58,7 +60,7 @@ const progressEvery = 10 * time.Second
 func (l *followLog) progress(p follow.Progress) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.terminal && time.Since(l.shown) < progressEvery && p.Phase == l.before.Phase {
+	if l.terminal == nil && time.Since(l.shown) < progressEvery && p.Phase == l.before.Phase {
 		return
 	}
 	text := ""
@@ -74,7 +76,7 @@ func (l *followLog) progress(p follow.Progress) {
 		text = fmt.Sprintf("%s: %s", p.Phase, size(p.Done))
 	}
 	l.clear()
-	if l.shown, l.before = time.Now(), p; l.terminal {
+	if l.shown, l.before = time.Now(), p; l.terminal != nil {
 		fmt.Fprint(l.w, text)
 		l.open = true
 		return

@@ -6,17 +6,16 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
-	"golang.org/x/term"
 
 	"github.com/counterd/counterd/cmd/counterctl/internal/mapping"
 	"github.com/counterd/counterd/cmd/counterctl/internal/transfer"
+	"github.com/counterd/counterd/cmd/internal/cli"
 )
 
 // report prints what an import came to.
@@ -138,10 +137,10 @@ func (i *importing) dryRun(ctx context.Context, out output, from *origin, show *
 type importProgress struct {
 	mu    sync.Mutex
 	w     io.Writer
+	tty   io.Writer // the terminal that w is, or nil
 	unit  string
 	bar   *progressbar.ProgressBar // nil: not a terminal, or nothing is shown yet
 	what  string
-	tty   bool
 	start time.Time // of what
 	next  time.Time // of a line
 }
@@ -150,8 +149,11 @@ type importProgress struct {
 const importLineEvery = 10 * time.Second
 
 func newImportProgress(w io.Writer) *importProgress {
-	f, ok := w.(*os.File)
-	return &importProgress{w: w, tty: ok && term.IsTerminal(int(f.Fd()))}
+	p := &importProgress{w: w}
+	if terminal, ok := cli.Terminal(w); ok {
+		p.tty = terminal
+	}
+	return p
 }
 
 // show says how much of how much is done; total 0: nobody knows.
@@ -162,9 +164,9 @@ func (p *importProgress) show(what string, done, total, values uint64) {
 	if what != p.what {
 		p.clear()
 		p.what, p.start, p.next = what, now, now.Add(importLineEvery)
-		if p.tty {
+		if p.tty != nil {
 			p.bar = progressbar.NewOptions64(-1,
-				progressbar.OptionSetWriter(p.w),
+				progressbar.OptionSetWriter(p.tty),
 				progressbar.OptionSetDescription(what),
 				progressbar.OptionSetItsString(p.unit),
 				progressbar.OptionShowCount(),

@@ -2,11 +2,11 @@ package main
 
 import (
 	"io"
-	"os"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
-	"golang.org/x/term"
+
+	"github.com/counterd/counterd/cmd/internal/cli"
 )
 
 // newProgress returns a function that shows how many bytes of how many are done, and one that removes it: a bar on a
@@ -21,8 +21,8 @@ func newCountProgress(w io.Writer, what string) (show func(done, total uint64), 
 }
 
 func progress(w io.Writer, what string, unit progressbar.Option) (show func(done, total uint64), finish func()) {
-	f, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
+	w, ok := cli.Terminal(w)
+	if !ok {
 		return func(uint64, uint64) {}, func() {}
 	}
 	bar := progressbar.NewOptions64(1,

@@ -44,6 +44,8 @@ type Command struct {
 	Args    string // what it takes beside flags; may be empty
 	Summary string
 	Details string
+	// Data tells that Stdout gets data, which is written byte for byte unless Stdout is a terminal.
+	Data bool
 	// Setup declares the flags and returns what runs when they are parsed.
 	Setup func(flags *pflag.FlagSet) Action
 }
@@ -51,7 +53,7 @@ type Command struct {
 // Action is what a command does with the arguments beside the flags.
 type Action func(ctx context.Context, out Output, args []string) error
 
-// Output is where a command writes.
+// Output is where a command writes. Control characters in what it writes are made visible, but for Data and Terminal.
 type Output struct{ Stdout, Stderr io.Writer }
 
 // ErrReported ends a command with status 1 after it has said all itself.
@@ -75,7 +77,9 @@ func (t *Tool) Main() {
 
 // Run runs the tool and returns its exit status.
 func (t *Tool) Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	out := &checkedWriter{w: stdout}
+	out, said := &checkedWriter{w: stdout}, &visible{w: stderr}
+	defer said.flush()
+	stderr = said
 	status := t.dispatch(ctx, args, out, stderr)
 	if out.err != nil && status == 0 { // half of a report must not pass for all of it
 		fmt.Fprintf(stderr, "%s: %v\n", t.Name, out.err)
@@ -98,7 +102,7 @@ func (c *checkedWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func (t *Tool) dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+func (t *Tool) dispatch(ctx context.Context, args []string, stdout *checkedWriter, stderr io.Writer) int {
 	if len(args) == 0 || args[0] == "-h" || args[0] == "--help" || args[0] == "help" {
 		t.usage(stdout)
 		return 0
@@ -108,7 +112,12 @@ func (t *Tool) dispatch(ctx context.Context, args []string, stdout, stderr io.Wr
 	}
 	for _, c := range t.all() {
 		if n := c.named(args); n > 0 {
-			return t.run(ctx, &c, args[n:], Output{stdout, stderr})
+			if c.Data && !isTerminal(stdout.w) {
+				return t.run(ctx, &c, args[n:], Output{stdout, stderr})
+			}
+			shown := &visible{w: stdout}
+			defer shown.flush()
+			return t.run(ctx, &c, args[n:], Output{shown, stderr})
 		}
 	}
 	name := args[0]
