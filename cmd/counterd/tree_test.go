@@ -63,7 +63,7 @@ var allowed = map[string][]string{
 	"cmd/counterd/internal/slowlog": {},
 	"cmd/counterd/internal/popular": {},
 	"cmd/counterd/internal/stats":   {},
-	"cmd/counterd/internal/web":     {"cmd/counterd/internal/stats"},
+	"cmd/counterd/internal/web":     {"cmd/counterd/internal/brake", "cmd/counterd/internal/stats"},
 	"cmd/counterd/internal/metrics": {"counter", "internal/errclass", "persist"},
 	"cmd/counterd/internal/page":    {"cmd/counterd/internal/stats"},
 	"cmd/counterd/internal/dataset": {"cmd/counterd/internal/command", "cmd/counterd/internal/glob", "cmd/counterd/internal/items",
