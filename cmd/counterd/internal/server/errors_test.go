@@ -777,6 +777,16 @@ func provokeReplicas(p provoker) {
 		p.Fatal(got)
 	}
 	p.refused(a.srv, c, words("PSYNC <id> 99999999"), "DIVERGED ")
+	b := newReplNode(p.T).start(a.addr())
+	until(p.T, "the replica follows", func() bool { return b.info("master_link_status") == "up" && b.srv.Store().Replication().Position() > 0 })
+	c = b.dial()
+	c.want("REPLCONF listening-port 7 version counterd capa counterd1", "+OK")
+	theirs := strangerWords(b.srv.Store())
+	if got := c.sendArgs("REPLCONF", "history", theirs.Replace("<past>")); got != "+OK" {
+		p.Fatal(got)
+	}
+	p.refused(b.srv, c, theirs.Replace("PSYNC <id> 99999999"), "NOTYET ")
+	b.stop()
 	c = dial()
 	c.want("CLIENT REPLY ON", "+OK")
 	for _, command := range []string{"SYNC", "PSYNC ? -1"} {
