@@ -170,12 +170,15 @@ func (d *differ) writeChopped(c *conn, p []byte) {
 }
 
 // hint is what counterd adds, in brackets, to Redis's texts of two errors.
-var hint = regexp.MustCompile(`( command) \(usage: .*\)(\r\n)$|(: |' |HELP\.) ?\(did you mean [A-Z. ]*\?\)(\r\n)$`)
+var hint = regexp.MustCompile(`( command) \(usage: [^\r\n]*\)(\r\n)|(: |' |HELP\.) ?\(did you mean [A-Z. ]*\?\)(\r\n)`)
+
+// withoutHint is what counterd answers as Redis would.
+func withoutHint(raw string) string { return hint.ReplaceAllString(raw, "$1$2$3$4") }
 
 // accept says whether two replies are equal or differ as intended, and follows the connection's state.
 func (d *differ) accept(c *differClient, args []string, r, o resptest.Value) bool {
 	name := strings.ToLower(args[0])
-	o.Raw = hint.ReplaceAllString(o.Raw, "$1$2$3$4")
+	o.Raw = withoutHint(o.Raw)
 	queued := c.queued
 	wasMulti := c.multi
 	switch {
@@ -223,7 +226,7 @@ func (d *differ) acceptExec(queued [][]string, uncertain bool, r, o resptest.Val
 
 // acceptReply compares the replies to one executed request.
 func (d *differ) acceptReply(args []string, redis, ours string) bool {
-	ours = hint.ReplaceAllString(ours, "$1$2$3$4")
+	ours = withoutHint(ours)
 	if d.apart {
 		return true
 	}

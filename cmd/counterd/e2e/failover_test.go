@@ -73,7 +73,7 @@ func (c *phone) send(line string) {
 // read reads a reply from both, which must be equal, and returns it.
 func (c *phone) read(line string) string {
 	c.p.t.Helper()
-	redis, ours := c.conns[0].reply().Raw, c.conns[1].reply().Raw
+	redis, ours := c.conns[0].reply().Raw, withoutHint(c.conns[1].reply().Raw)
 	if redis != ours {
 		c.p.t.Errorf("%s\n redis %q\n ours  %q", line, redis, ours)
 	}
