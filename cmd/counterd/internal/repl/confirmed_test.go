@@ -233,3 +233,30 @@ func TestConfirmedNote(t *testing.T) {
 		}
 	}
 }
+
+// TestCaughtUpUnderLoad: a node that is behind has caught up when what its primary named first is durable here, although
+// each later ping names an end that is not.
+func TestCaughtUpUnderLoad(t *testing.T) {
+	a, b := newMember(t, "a", counter.SyncAlways), newMember(t, "b", counter.SyncAlways)
+	elect(t, a, b, 1, 3)
+	log := a.host.Store().Replication() // which no link touches: a leads
+	if err := log.MarkBehind(); err != nil {
+		t.Fatal(err)
+	}
+	l := newTestLink(t, a.host, false)
+	l.node, l.id = a.node, "b"
+	s := &session{Link: l}
+	first := log.Durable() + 1
+	for i := range uint64(3) {
+		if s.caughtUp(log, first+1000*i); !log.Behind() {
+			t.Fatal("it lacks what its primary named first")
+		}
+	}
+	_ = a.later(1)
+	if err := log.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	if s.caughtUp(log, log.Durable()+1000); log.Behind() {
+		t.Error("it has what its primary named first, and is behind for as long as changes come")
+	}
+}

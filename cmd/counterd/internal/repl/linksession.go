@@ -19,6 +19,7 @@ type session struct {
 	*Link
 	conn *wire.Conn
 	wmu  sync.Mutex // guards writes to conn
+	goal uint64     // the end of the primary's log as it first said; 0: it has not yet
 }
 
 // deadline gives the primary its time for the next bytes.
@@ -230,6 +231,21 @@ func (s *session) reopen(change func(dir string) error) error {
 	return err
 }
 
+// caughtUp ends the mark that this node may lack what it acknowledged. Whoever was elected has all of that, below the end of
+// its log that it names first on this link. Later ends do not count: under load, each names more than is durable here,
+// and the node would be no candidate for as long as the load lasts.
+func (s *session) caughtUp(log *counter.Replication, end uint64) {
+	if s.goal == 0 {
+		s.goal = end
+	}
+	if s.id == "" || log.Durable() < s.goal || !log.Behind() {
+		return
+	}
+	if err := log.ClearBehind(); err != nil {
+		s.node.logger.Warn("it cannot be written down that this node has caught up", "error", err)
+	}
+}
+
 // stream applies frames until the connection ends. The log ends where the stream begins.
 func (s *session) stream() error {
 	s.mended(nil)
@@ -273,11 +289,7 @@ func (s *session) stream() error {
 		switch m.kind {
 		case msgPing:
 			s.end.Store(m.end)
-			if log := store.Replication(); s.id != "" && log.Durable() >= m.end && log.Behind() { // whoever was elected has all that this node acknowledged
-				if err := log.ClearBehind(); err != nil {
-					s.node.logger.Warn("it cannot be written down that this node has caught up", "error", err)
-				}
-			}
+			s.caughtUp(store.Replication(), m.end)
 		case msgConfirm:
 			if s.id != "" {
 				s.node.confirmed.raise(history, s.epoch, m.end)
