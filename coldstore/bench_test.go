@@ -62,25 +62,25 @@ func BenchmarkGetHotPage(b *testing.B) {
 	}
 }
 
-// BenchmarkGetBatch reads 20 rows of 20 pages at once.
-func BenchmarkGetBatch(b *testing.B) {
+// BenchmarkBatch reads 20 rows of 20 pages at once.
+func BenchmarkBatch(b *testing.B) {
 	for _, mode := range []struct {
 		name  string
 		cache int64
 	}{{"page=cached", 64 << 20}, {"page=resident", 0}} {
 		b.Run(mode.name, func(b *testing.B) {
 			f, mids := benchFile(b, mode.cache)
-			batch := make([]Lookup, 20)
+			batch := make([]lookup, 20)
 			for i := range batch {
-				batch[i] = Lookup{File: f, Vals: make([]uint64, 3)}
+				batch[i] = lookup{file: f, vals: make([]uint64, 3)}
 			}
 			for i := range b.N {
 				for k := range batch {
-					batch[k].Mid = mids[(i*len(batch)+k)&(1<<20-1)]
+					batch[k].mid = mids[(i*len(batch)+k)&(1<<20-1)]
 				}
-				GetBatch(batch)
+				getBatch(batch)
 			}
-			if l := batch[0]; !l.Found || l.Err != nil {
+			if l := batch[0]; !l.found || l.err != nil {
 				b.Fatal(l)
 			}
 		})

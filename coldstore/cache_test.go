@@ -80,11 +80,11 @@ func TestNoAlloc(t *testing.T) {
 		f := r.open(t, NewCache(limit))
 		var dst [3]uint64
 		cols := []int{2}
-		batch := make([]Lookup, 20)
+		batch := make([]lookup, 20)
 		for i := range batch {
-			batch[i] = Lookup{File: f, Mid: r.mids[i*1000], Vals: make([]uint64, 3)}
+			batch[i] = lookup{file: f, mid: r.mids[i*1000], vals: make([]uint64, 3)}
 		}
-		GetBatch(batch)
+		getBatch(batch)
 		i := 0
 		if n := testing.AllocsPerRun(2000, func() {
 			i += 977
@@ -94,8 +94,8 @@ func TestNoAlloc(t *testing.T) {
 		}); n != 0 {
 			t.Errorf("cache of %d: Get allocates %.1f times", limit, n)
 		}
-		if n := testing.AllocsPerRun(100, func() { GetBatch(batch) }); n != 0 {
-			t.Errorf("cache of %d: GetBatch allocates %.1f times", limit, n)
+		if n := testing.AllocsPerRun(100, func() { getBatch(batch) }); n != 0 {
+			t.Errorf("cache of %d: a batch allocates %.1f times", limit, n)
 		}
 	}
 }
@@ -126,18 +126,18 @@ func TestPrefetch(t *testing.T) {
 		defer f.Close()
 		files = append(files, f)
 	}
-	var batch []Lookup
+	var batch []lookup
 	for _, f := range files {
 		for _, first := range f.index[:5] {
-			batch = append(batch, Lookup{File: f, Mid: first, Vals: make([]uint64, 3)})
+			batch = append(batch, lookup{file: f, mid: first, vals: make([]uint64, 3)})
 		}
 	}
 	read := func() int {
 		fs.asked = nil
-		GetBatch(batch)
+		getBatch(batch)
 		for _, l := range batch {
-			if l.Err != nil || !l.Found {
-				t.Fatal(l.Err)
+			if l.err != nil || !l.found {
+				t.Fatal(l.err)
 			}
 		}
 		return len(fs.asked)
@@ -155,7 +155,7 @@ func TestPrefetch(t *testing.T) {
 	}
 	generation.Add(1)
 	fs.asked = nil
-	for _, mid := range []uint64{batch[0].Mid, batch[1].Mid, 0} {
+	for _, mid := range []uint64{batch[0].mid, batch[1].mid, 0} {
 		files[0].Ask(files[0].Locate(mid))
 	}
 	if len(fs.asked) != 2 {

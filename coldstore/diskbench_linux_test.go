@@ -59,7 +59,7 @@ func BenchmarkDisk(b *testing.B) {
 			b.Error(err)
 		}
 	}
-	batch := make([]Lookup, n)
+	batch := make([]lookup, n)
 	vals := make([]uint64, 3*n)
 	took := map[string][]float64{}
 	measure := func(name string, fn func()) {
@@ -72,11 +72,11 @@ func BenchmarkDisk(b *testing.B) {
 			drop()
 			for i := range k {
 				mids := models[i].mids
-				batch[i] = Lookup{File: files[i], Mid: mids[rnd.IntN(len(mids))], Vals: vals[3*i : 3*i+3]}
+				batch[i] = lookup{file: files[i], mid: mids[rnd.IntN(len(mids))], vals: vals[3*i : 3*i+3]}
 			}
-			measure("rows="+strconv.Itoa(k), func() { GetBatch(batch[:k]) })
+			measure("rows="+strconv.Itoa(k), func() { getBatch(batch[:k]) })
 			for i := range k {
-				if batch[i].Err != nil || !batch[i].Found {
+				if batch[i].err != nil || !batch[i].found {
 					b.Fatal(batch[i])
 				}
 			}

@@ -2,7 +2,7 @@
 // readable one row, one column at a time where they lie.
 //
 // A Writer takes the rows of one block in order of mid and makes a file; Open maps one; File answers point reads
-// (Get, GetBatch for many files at once), scans (Iterate; PageScan with conditions) and checks (Verify). Cache holds
+// (Get; Locate, Ask, Touch and GetAt for a batch), scans (Iterate; PageScan with conditions) and checks (Verify). Cache holds
 // pages for all files. The package knows nothing of overlays, logs or manifests: the caller names the files, makes them
 // visible and removes them.
 //
@@ -69,13 +69,13 @@
 //	page in the kernel's cache       110    760    6.9 times: 0.5 us to copy it out and verify its checksum
 //
 // What makes the first: a File knows the slots of its cached pages, beside which their directory lies, in huge pages
-// (pagedir.go, slots.go); and a batch goes over its lookups in rounds, so that their cache misses overlap (batch.go). With
+// (pagedir.go, slots.go); and a batch goes over its lookups in rounds, so that their cache misses overlap (place.go). With
 // the pages parsed as they lie it was 2.9 times. So the Cache is what keeps old posts in memory for many reads, at 2.5
 // bytes a post where a hot block takes 5.4.
 //
 // Disk: with nothing in memory one row takes 70 us, 20 rows of 20 files 330 us, 4.8 times as long (BenchmarkDisk, on a
 // virtual machine). 20 reads in parallel past the kernel's cache take 770 us there by threads, 470 by one asynchronous
-// call; 20 madvise calls alone, which is how GetBatch asks, take 160 and have 20 requests in the disk's queue.
+// call; 20 madvise calls alone, which is how Ask asks, take 160 and have 20 requests in the disk's queue.
 //
 // # Reading safely
 //
@@ -92,7 +92,7 @@
 // Any bytes are safe to decode: parsers check the extent of every field against the page before it is read, and
 // counts against what the file's size vouches for before memory is taken.
 //
-// A page that is not in memory stops a thread for a disk read. GetBatch therefore asks for all pages first; see
+// A page that is not in memory stops a thread for a disk read. A batch therefore asks for all its pages first; see
 // residency.go.
 //
 // Pages that are read where they are mapped count as memory of the process, up to a limit (mapped.go).

@@ -34,9 +34,9 @@ func TestTruncatedUnderMapping(t *testing.T) {
 	if _, err := f.Get(r.mids[last], nil, dst[:]); !errors.Is(err, ErrUnreadable) || !errors.As(err, &ue) || ue.File != f.Name() || ue.Offset < 2*4096 {
 		t.Errorf("behind the cut: %v", err)
 	}
-	batch := []Lookup{{File: f, Mid: r.mids[0], Vals: dst[:]}, {File: f, Mid: r.mids[last], Vals: make([]uint64, 3)}, {File: f, Mid: r.mids[1], Vals: make([]uint64, 3)}}
-	GetBatch(batch)
-	if !batch[0].Found || !batch[2].Found || !errors.Is(batch[1].Err, ErrUnreadable) {
+	batch := []lookup{{file: f, mid: r.mids[0], vals: dst[:]}, {file: f, mid: r.mids[last], vals: make([]uint64, 3)}, {file: f, mid: r.mids[1], vals: make([]uint64, 3)}}
+	getBatch(batch)
+	if !batch[0].found || !batch[2].found || !errors.Is(batch[1].err, ErrUnreadable) {
 		t.Errorf("batch: %+v", batch)
 	}
 	n := 0
@@ -227,23 +227,23 @@ func TestConcurrent(t *testing.T) {
 				return err
 			})
 		}
-		batch := make([]Lookup, 20)
+		batch := make([]lookup, 20)
 		for i := range batch {
-			batch[i] = Lookup{File: f, Vals: make([]uint64, 3)}
+			batch[i] = lookup{file: f, vals: make([]uint64, 3)}
 		}
 		reader(func(rnd *rand.Rand) error {
 			at := make([]int, len(batch))
 			for i := range batch {
 				at[i] = rnd.IntN(len(r.mids))
-				batch[i].Mid = r.mids[at[i]]
+				batch[i].mid = r.mids[at[i]]
 			}
-			GetBatch(batch)
+			getBatch(batch)
 			for i, l := range batch {
-				if l.Err != nil {
-					return l.Err
+				if l.err != nil {
+					return l.err
 				}
-				if !l.Found || !equal(l.Vals, r.vals[at[i]]) {
-					t.Errorf("batch: %d = %v", l.Mid, l.Vals)
+				if !l.found || !equal(l.vals, r.vals[at[i]]) {
+					t.Errorf("batch: %d = %v", l.mid, l.vals)
 				}
 			}
 			return nil

@@ -280,13 +280,3 @@ func (m *mapping) willNeed(p Prefetcher, off, n int64) {
 		adviseWillNeed(b)
 	}
 }
-
-// inMemory says whether the first page of a range is in memory, as far as can be known.
-func (m *mapping) inMemory(off, n int64) bool {
-	if m.lock() != nil {
-		return true
-	}
-	defer m.mu.RUnlock()
-	b, ok := aligned(m.data, off, n)
-	return !ok || inMemory(b)
-}

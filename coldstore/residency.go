@@ -8,12 +8,11 @@ import (
 
 // Residency: which pages of a file the kernel probably has in memory.
 //
-// A batch wants to ask the disk for all its pages before it waits for the first one. But an madvise costs 1 us on a
-// page that is there already, more than reading it (0.5 us), and mincore 0.9 us. So each file remembers which pages
-// were read since memory was last found to have been taken away, and asks only for the others. It is found so when
-// a batch asks mincore about one page it believes resident, or when a page believed resident takes over slowRead to
-// copy. Both start a new generation, in which all files forget what they believed. The belief is a hint: a wrong
-// one costs time only.
+// A batch of lookups asks the disk for all its pages before it waits for the first one (File.Ask). But an madvise costs
+// 1 us on a page that is there already, more than reading it (0.5 us). So each file remembers which pages were read since
+// memory was last found to have been taken away, and asks only for the others. Memory counts as taken away when the copy
+// of a page that is believed to be resident takes over slowRead. That starts a new generation, in which all files forget
+// what they believed. The belief is a hint: a wrong one costs time only.
 type residency struct {
 	since atomic.Uint32   // the generation of seen
 	seen  []atomic.Uint32 // bit per page

@@ -6,8 +6,6 @@ func adviseWillNeed([]byte) {}
 
 func adviseRandom([]byte) {}
 
-func inMemory([]byte) bool { return true }
-
 func mappedBytes() (n int64, known bool) { return 0, false }
 
 func adviseHuge([]byte) {}

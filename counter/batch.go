@@ -28,7 +28,7 @@ type Batch struct {
 	silent  bool    // a primary's changes: they are in the log already, and are made in any case
 	refused error   // why changes are refused, as the log cannot take them; asked once a Run
 	full    bool    // no new rows: maxmemory is passed and the tiers cannot keep up; asked once a Run
-	now     int64   // Store.clock, asked once a Run
+	now     int64   // tiers.clock, asked once a Run
 	cold    []int32 // operations on cold blocks, of the first located
 	located int     // operations whose blocks were found
 	foreign bool    // some of those are of groups that are not owned: they have no block

@@ -35,7 +35,7 @@ type block struct {
 	// maybe with other widths; else nil, or one of the past.
 	shape  *schema.Layout
 	logged uint64 // log offset behind its last change
-	used   int64  // Store.clock when it was last used
+	used   int64  // tiers.clock when it was last used
 	// While a background goroutine writes the block to a file: the mids changed since it took its copy; else nil.
 	moved  map[uint64]struct{}
 	holder *groups // runs a group, and has what takes the block's place locked too; nil: none

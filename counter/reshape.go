@@ -4,7 +4,7 @@ import (
 	"github.com/counterd/counterd/counter/internal/hot"
 )
 
-// How full tables are made. Measured on 10 M ids with a mean gap of 4000 (see BenchmarkLoad for the costs):
+// How full tables are made. Measured on 10 M ids with a mean gap of 4000 (see BenchmarkInsert for the costs):
 // an insert into a table above 0.96 finds a free slot after 3 buckets and more.
 const (
 	// sealLoad leaves 5 % for ids that come late: on a real stream 0.5 % are late by more than 17 minutes.

@@ -16,7 +16,7 @@ type status struct {
 	*Server
 
 	// Of the page's goroutine.
-	looked   time.Time // when divergedFiles were counted: that reads the directory
+	looked   time.Time // when diverged was counted, which reads the directory
 	diverged int
 	points   []page.Point // of the newest snapshots: counting their files takes long where there are many
 }
