@@ -143,6 +143,42 @@
 // over as records of its own log, which go the way of a primary's at a replica. Posts travel, and are logged, as pages of
 // cold files. Both sides' numbers of producers are one behind that: what either made is a repeat.
 //
+// # Files
+//
+//	api.go store.go options.go errors.go    the store: what a program needs first, and what else it says
+//	batch.go op.go ack.go                   operations, run together; what they wait for before they are acknowledged
+//	stretch.go sight.go gate.go             what a batch logs at once, may show, and keeps others out by
+//	group.go slices.go bounds.go setrow.go  operations that stand or fall together; long reads; additions within bounds; rows
+//	once.go producers.go                    numbered changes, and what is kept of who made them
+//
+//	keyspace.go directory.go block.go       the items of a counter, the list of its blocks, and one of these
+//	columns.go item.go rows.go              a block's columns; one item, whatever the tier; all rows of a range
+//	reshape.go beside.go widths.go repack.go  blocks that take another's place, at once or beside their readers
+//
+//	cold.go overlay.go partial.go           cold blocks: file, overlay, rows whose page cannot be read
+//	tiers.go rewrite.go pace.go             which blocks become cold, or hot again; how
+//	scrub.go lostrange.go salvage.go        files that are read again; ranges whose image is lost; what can be saved
+//
+//	snapshot.go snapshotter.go verify.go    snapshots: made, when, checked
+//	blockfile.go archive.go                 the file of one block; a snapshot and its log as one file
+//	recover.go replay.go                    a store is opened: images, then the log behind them
+//	space.go retention.go packing.go        room for the next snapshot; what is removed; log that is compressed
+//
+//	replication.go role.go quorum.go boot.go  what replication needs: role and lineage, who must have a change, the last end
+//	replicate.go framecheck.go pin.go       a primary's frames, checked and applied; files that stay while they are copied
+//	slotgroups.go groupstate.go             groups of hash slots: which may be touched, which are on their way
+//	groupexport.go groupimport.go           what another store needs to take them over, and how it does
+//
+//	query.go querysearch.go                 queries: what they ask, and the search that goes on at a mid
+//	queryhot.go querycold.go querymerge.go  its steps in hot and in cold blocks; the groups' rows in one order
+//	queryfind.go querytop.go                what is made of the rows
+//	queryaggregate.go queryupdate.go
+//	scan.go scancache.go randomitem.go      items in order of mid; one by chance
+//
+//	build.go builder.go buildspace.go       a directory is made without a store
+//	admin.go stats.go usage.go              for who runs a server: figures, of blocks and of counters
+//	digest.go inspect.go                    what nodes compare; what tools show of files
+//
 // # Locks
 //
 // See Store for the order. Readers lock one block at a time, for 50-100 ns an operation, writers up to 16; whatever takes

@@ -18,7 +18,7 @@
 //   - manifest: a file that lists the block files of a snapshot and the offset to replay from (manifest.go)
 //   - archive: one file with all of a snapshot and the log behind it, to be carried elsewhere (archive.go)
 //
-// # Files
+// # The data directory
 //
 // Each file of a data directory has one file of the code that names it, writes it and reads it:
 //
@@ -118,15 +118,18 @@
 // takes. Dir.mu and dirLock.mu alone. No file is touched under Log.mu: the roles of writer and syncer are taken under it
 // and worked without it (log.go).
 //
-// # Reading order
+// # Files
 //
-//   - formats: record.go, moverecord.go, frame.go, segment.go, packed.go, packblock.go, manifest.go, manifest_text.go, lineage.go,
+// In the order to read them:
+//
+//   - formats: record.go, moverecord.go, frame.go, result.go, segment.go, packed.go, packblock.go, manifest.go, manifest_text.go, lineage.go,
 //     image.go, filenames.go
 //   - writing: tail.go, log.go, appender.go, progress.go, commit.go, gate.go, ready.go, heal.go, doubt.go, quorum.go,
-//     segmentfiles.go, segmentmaker.go, prepare.go, claim.go, background.go, stats.go
+//     segmentfiles.go, segmentmaker.go, prepare.go, claim.go, background.go, stats.go,
+//     histogram.go
 //   - reading: scan.go, packedfile.go, walk.go, torn.go, open.go, reader.go, verify.go
 //   - packing: pack.go
-//   - snapshots: dir.go, lock.go, image_reader.go, checkblock.go, blockfault.go, lost.go
+//   - snapshots: dir.go, lock.go, images.go, image_reader.go, checkblock.go, blockfault.go, lost.go
 //   - replication: cut.go, diverged.go, install.go, logcopy.go
 //   - copies in one file: archive.go, archive_packed.go, archive_reader.go
 //   - for tools: walklog.go, segments.go, aside.go

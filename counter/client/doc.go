@@ -95,7 +95,7 @@
 //	read.go find.go aggregate.go        reads
 //	aggregator.go shard.go tick.go      sums: what is added, where, and how it is sent
 //	cluster.go                          what is otherwise with the nodes of a cluster
-//	warm.go hook.go
+//	warm.go hook.go                     connections opened ahead; numbers for go-redis alone
 //
 // # Locks
 //

@@ -1,48 +1,62 @@
 // Package e2e tests the built counterd binary from outside, as its users meet it: through redis-cli,
 // redis-benchmark, go-redis and bare sockets. It holds tests only; nothing imports it.
 //
-//	file                    topic
-//	main_test.go            flags, the one build of the binary, what is left out when a tool is missing
-//	process_test.go         a server process: start, log, resident memory, stop
-//	wire_test.go            a bare connection: requests in, exact reply bytes out
-//	pty_test.go             a terminal for interactive programs
-//	bulk_test.go            load and check of very many items
-//	script_test.go          the schema script, in every order, and the keys it makes
-//	startup_test.go         flags, schema files, sockets, and starts that must fail
-//	rediscli_test.go        every mode of redis-cli
-//	benchmark_test.go       redis-benchmark, and the sums it leaves
-//	goredis_test.go         go-redis v9
-//	howto_test.go           other libraries with the classes of counter/client/howto; howto_every_test.go: each command once
-//	clients/                clients with caches of their own, in a module of its own
-//	numbered_test.go        commands with a number, by redis-cli and go-redis, and kills between change and reply
-//	tools_test.go           what other clients and tools send and parse
-//	differences_test.go     the table of all intended differences from Redis
-//	generate_test.go        random command sequences
-//	differential_test.go    those sequences against a real redis-server, byte for byte
-//	cases_test.go           error texts and rare forms, compared in the same way
-//	protocol_test.go        raw input, protocol errors, compared in the same way
-//	hostile_test.go         packets and connections that mean harm
-//	tls_test.go             TLS: clients, reloads, handshakes that stall, Sentinel
-//	live_test.go            schema changes under load
-//	scan_test.go            SCAN while items come and go
-//	failover_test.go        roles and FAILOVER, compared with a pair of redis-servers; FAILOVER under load
-//	import_test.go          counterctl import: every shape of keys, files, kills of all who take part, hostile sources
-//	follow_test.go          counterctl import --follow under kills, and of snapshots
-//	export_test.go          counterctl export of a running node, and reading it back
-//	shutdown_test.go        what a stopping server still answers
-//	exact_test.go           no increment lost, none counted twice
-//	exactwriter_test.go     a load that knows what each post must hold, over restarts
-//	numbered_failover_test.go roles that change between a numbered change and its repeat; repeatwriter_test.go: their load
-//	replica_cuts_test.go    primary, replica and replica of a replica under cuts and restarts
-//	replica_tail_test.go    a primary that lost the end of its log
-//	sentinel_test.go        three stock Sentinels; redis-cli --replica
-//	sentinel_group_test.go  three nodes and three Sentinels, in network namespaces where there can be
-//	sentinel_load_test.go   clients of Sentinel that remember what they were told
-//	sentinel_soak_test.go   failover after failover: kill, stop, partition
-//	sentinel_planned_test.go SENTINEL FAILOVER
-//	cluster_chaos_test.go   a cluster with real etcd that is hurt again and again; cluster_faults_test.go, cluster_moves_test.go: in which ways
-//	cluster_harness_test.go etcd and nodes, in network namespaces where there can be; cluster_writers_test.go: who writes, and what must be there
-//	sentinel_ioredis_test.go ioredis's Sentinel client, where node finds ioredis
+// # Files
+//
+//	main_test.go                 flags, the one build of the binary, what is left out when a tool is missing
+//	process_test.go              a server process: start, log, resident memory, stop
+//	wire_test.go pty_test.go     a bare connection: requests in, exact reply bytes out; a terminal for interactive programs
+//	bulk_test.go                 load and check of very many items
+//	race_on_test.go race_off_test.go  whether the race detector is on
+//	exactwriter_test.go repeatwriter_test.go  loads that know what each post must hold, over restarts; with numbers
+//
+//	startup_test.go script_test.go  flags, schema files, sockets, and starts that must fail; the schema script and its keys
+//	shutdown_test.go             what a stopping server still answers
+//	protocol_test.go cases_test.go  raw input and error texts, compared with a real redis-server byte for byte
+//	differential_test.go generate_test.go  random sequences of commands, compared in the same way
+//	differences_test.go          the table of all intended differences from Redis
+//	commandtable_test.go         what COMMAND says, compared in the same way
+//	exact_test.go live_test.go   no increment lost, none counted twice; schema changes under load
+//	scan_test.go find_test.go    SCAN while items come and go; queries under load
+//	numbered_test.go             commands with a number, and kills between change and reply
+//	users_test.go tls_test.go    rights of users; TLS: clients, reloads, handshakes that stall, Sentinel
+//	hostile_test.go              packets and connections that mean harm
+//	metrics_test.go page_test.go /metrics; the status page in a browser
+//
+//	rediscli_test.go benchmark_test.go  every mode of redis-cli; redis-benchmark, and the sums it leaves
+//	goredis_test.go client_test.go  go-redis v9; package client
+//	client_bench_test.go         what a client costs
+//	howto_test.go tools_test.go  the how-tos in other languages; what other clients and tools send and parse
+//
+//	durable_kill_test.go         kill -9 again and again
+//	durable_trouble_test.go      disks that fail
+//	durable_damage_test.go durable_cut_test.go  damaged logs and snapshots; repairs that cut the log
+//	durable_tools_test.go durable_helper_test.go  the tools on directories; what these tests share
+//	durable_writers_test.go      their load
+//	cold_test.go cold_unreadable_test.go lost_test.go  posts in files; pages and images that cannot be read
+//	compress_test.go upgrade_test.go  compressed logs; directories of earlier versions
+//
+//	import_test.go follow_test.go export_test.go  counterctl import, also of what goes on; export
+//	download_test.go built_test.go  redis-cli --rdb; counterctl build
+//	bench_scripts_test.go packaging_test.go  the scripts of bench; packages and units
+//
+//	failover_test.go             roles and FAILOVER, compared with a pair of redis-servers; FAILOVER under load
+//	replica_cuts_test.go replica_tail_test.go  replicas under cuts and restarts; a primary that lost the end of its log
+//	numbered_failover_test.go    roles that change between a numbered change and its repeat
+//	sentinel_test.go             three stock Sentinels; redis-cli --replica
+//	sentinel_group_test.go       three nodes and three Sentinels, in network namespaces where there can be
+//	sentinel_load_test.go        clients of Sentinel that remember what they were told
+//	sentinel_soak_test.go sentinel_planned_test.go  failover after failover; SENTINEL FAILOVER
+//	sentinel_ioredis_test.go     ioredis's Sentinel client, where node finds ioredis
+//
+//	cluster_harness_test.go      etcd and nodes, in network namespaces where there can be
+//	cluster_writers_test.go      who writes to a cluster, and what must be there
+//	cluster_chaos_test.go        a cluster with real etcd that is hurt again and again
+//	cluster_faults_test.go cluster_moves_test.go  in which ways
+//	cluster_check_test.go        that the check of what was written sees what is wrong
+//	cluster_backup_test.go       backups of clusters
+//
+// Clients with caches of their own stand in the folder clients, in a module of its own.
 //
 // # Running
 //

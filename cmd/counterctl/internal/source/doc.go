@@ -19,7 +19,7 @@
 // shrinks, and then it may show some twice. To set a value twice is harmless; to add one is not: Mark tells whether the
 // server was written to.
 //
-// # Files
+// # Rows
 //
 // Package tsv reads them, plain or compressed. A position is the number of rows that were read.
 //
@@ -28,9 +28,12 @@
 // Package rdb reads dump.rdb. It is read twice: first to its end, to see that it is whole, so that nothing of a file that
 // is not goes anywhere. It has no positions, and is begun anew after a restart: values are set, which may be repeated.
 //
+// # Files
+//
 //	redis.go     the server: connections, run ids, masters of a cluster
 //	scan.go      keys and their values
 //	position.go  where the reading is
-//	file.go      files
+//	file.go      files of rows
+//	spool.go     what can be read only once, as a temporary file
 //	dump.go      snapshots; loader.go what they hold
 package source

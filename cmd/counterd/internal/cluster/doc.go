@@ -55,8 +55,10 @@
 //	starts.go                    whether the node's directory is an older copy
 //	home.go                      what the node's directory says of it
 //	host.go                      what is asked of the server
+//	stats.go                     what is counted
 //
 // # Locks
 //
-// One goroutine decides (agent.run) and calls the host; transactions run beside it, one at a time. Agent.mu is a leaf.
+// One goroutine decides (agent.run) and calls the host; transactions run beside it, one at a time. membership.mu
+// and Directory.mu are leaves.
 package cluster

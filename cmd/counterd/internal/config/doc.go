@@ -25,10 +25,12 @@
 //
 // # Files
 //
-//	config.go replication.go web.go  Config, its defaults and what is valid
+//	config.go                      Config, its defaults and what is valid
+//	replication.go cluster.go      its parts
+//	acl.go tls.go web.go
 //	settings.go kind.go            the table; how a value becomes a flag and a text
 //	flags.go load.go file.go       the command line; the file, and how it is written again
 //	foreign.go                     Redis's settings that may be passed over
 //	live.go                        the configuration in force
-//	bytes.go outputlimits.go clientslimit.go  values with a syntax of their own
+//	outputlimits.go clientslimit.go  values with a syntax of their own
 package config

@@ -24,7 +24,8 @@
 //
 //	call.go                        what a handler sees
 //	keys.go strings.go hash.go     Redis's commands on any key, on numbers, on items
-//	counter.go object.go           counterd's own; OBJECT
+//	counter.go mset.go             counterd's own; COUNTER.MSET
+//	increx.go object.go            INCREX; OBJECT
 //	reply.go                       replies that several commands owe
 //	scanoptions.go                 what SCAN and HSCAN are given
 //	numbered.go                    commands with a number (IDMP), which are made once

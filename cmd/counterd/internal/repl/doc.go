@@ -75,7 +75,7 @@
 //
 // A Feeder reads the log's files (persist.Reader): a replica that is slow or gone costs disk, and the primary's memory
 // does not grow. Nor does a replica's whose disk fails or is full: it takes a frame only while its log would take a
-// client's change (Link.ready), and else leaves what comes in the connection.
+// client's change (session.ready), and else leaves what comes in the connection.
 //
 // # Locks
 //

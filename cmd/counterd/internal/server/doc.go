@@ -81,7 +81,9 @@
 //	movecmd.go                     COUNTER.MOVE, of package move
 //	clusterfigures.go              the cluster in /metrics
 //	far.go farwait.go              what other shards of a cluster are asked in a turn, and how it comes into its place
-//	farexec.go farall.go           transactions on a forward port; answers for all posts
+//	faranswer.go                   the replies to what other shards were asked
+//	farexec.go                     transactions on a forward port
+//	farall.go farmerge.go          answers for all posts: each shard is asked; one answer of all of theirs
 //	farchange.go                   changes of all posts
 //	gather.go                      links of other nodes: COUNTER.LINK
 //	*conn.go                       what packages node, find and dataset see of a connection
@@ -92,7 +94,8 @@
 //	clientinfo.go clientcmd.go     what others see of a connection; CLIENT
 //	trackingcmd.go                 CLIENT TRACKING: what is read is noted, what is told becomes pushes
 //	configcmd.go                   CONFIG. The configuration is package config's
-//	info.go release.go             INFO. What it counts and measures is package stats's; memory that is given back
+//	info.go                        INFO. What it counts and measures is package stats's
+//	heaplimit.go release.go        the collector's limit; memory that is given back
 //	web.go metrics.go              what is shown by HTTP: who may see it, /healthz, /readyz, /metrics
 //	status.go statuslists.go       what the status page tells, which is package page's
 //	statuscluster.go               the same of the whole cluster
