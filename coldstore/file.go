@@ -280,7 +280,11 @@ func (f *File) GetAt(at Place, mid uint64, cols []int, dst []uint64) (found bool
 	s := c.shard(f.id, i)
 	s.mu.Lock()
 	if id := f.cached[i].Load(); id != 0 {
-		s.hits++
+		if _, d := c.slots.at(slotID(id)); d.loaded {
+			s.misses++
+		} else {
+			s.hits++
+		}
 		found, err = f.getCached(slotID(id), i, mid, cols, dst)
 		s.mu.Unlock()
 		return found, err
@@ -293,7 +297,7 @@ func (f *File) GetAt(at Place, mid uint64, cols []int, dst []uint64) (found bool
 	}
 
 	b, d := c.slots.at(id)
-	d.state, d.used = dirNew, false
+	d.state, d.used, d.loaded = dirNew, false, false
 	_, n := f.extent(i)
 	if err = f.readPage(b[:n], i); err == nil {
 		found, err = f.find(b[:n], i, mid, cols, dst)
@@ -311,6 +315,11 @@ func (f *File) GetAt(at Place, mid uint64, cols []int, dst []uint64) (found bool
 // getCached looks mid up in page i, which is in a slot. REQUIRES: the lock of the page's shard.
 func (f *File) getCached(id slotID, i int, mid uint64, cols []int, dst []uint64) (found bool, err error) {
 	b, d := f.cache.slots.at(id)
+	if d.loaded { // for this read, which is the page's first
+		d.loaded = false
+		_, n := f.extent(i)
+		return f.find(b[:n], i, mid, cols, dst)
+	}
 	if !d.used { // a write only when needed: it would move the cache line from core to core
 		d.used = true
 	}
@@ -378,6 +387,8 @@ func (f *File) readPage(b []byte, i int) error {
 	believed := f.resident.believed(now, i)
 	if believed {
 		start = time.Now()
+	} else {
+		f.data.populate(off, int64(len(b)))
 	}
 	if err := f.data.copyAt(b, off); err != nil {
 		return err

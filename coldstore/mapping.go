@@ -266,6 +266,19 @@ func (m *mapping) close() error {
 	return m.forget()
 }
 
+// populate brings a range into memory, and waits for that in a system call: a thread that waits in one does not keep a
+// processor of the runtime from other goroutines, as one does that waits for a page in the mapping. Errors do not matter:
+// the read will tell.
+func (m *mapping) populate(off, n int64) {
+	if m.lock() != nil {
+		return
+	}
+	defer m.mu.RUnlock()
+	if b, ok := aligned(m.data, off, n); ok {
+		advisePopulate(b)
+	}
+}
+
 // willNeed starts reading a range into memory and does not wait. Errors do not matter: the read will tell.
 func (m *mapping) willNeed(p Prefetcher, off, n int64) {
 	if p != nil {

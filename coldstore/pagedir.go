@@ -25,6 +25,7 @@ type pageDir struct {
 	ranks       [dirRows / 512]uint16
 	state       uint8
 	used        bool // read since the hand last passed
+	loaded      bool // by Load, and not read since
 	kind        uint8
 	grouped     bool
 	group       uint8

@@ -5,6 +5,7 @@ package coldstore
 //	Locate, Ask   of each: searches the index, asks the disk if the page is nowhere in memory, and the processor for the
 //	              directory of a cached one
 //	Touch         of each: asks the processor for the cache lines of a cached page that the lookup will read
+//	Load          of those that are not cached, where nothing may be waited for in GetAt
 //	GetAt         of each
 //
 // A lookup alone takes 8 cache misses, of which 5 wait for one another; the rounds have those of all lookups under way
@@ -49,6 +50,38 @@ func (f *File) Ask(at Place) {
 		off, n := f.extent(i)
 		f.data.willNeed(f.prefetch, off, int64(n))
 	}
+}
+
+// Load brings the page at a place of this file into the cache, and waits for the disk. An error is left to the read to
+// come. Where the cache holds no page, the kernel's has it then.
+func (f *File) Load(at Place) {
+	i := int(at)
+	if uint(i) >= uint(len(f.cached)) || f.closed.Load() || f.cached[i].Load() != 0 {
+		return
+	}
+	s := f.cache.shard(f.id, i)
+	s.mu.Lock()
+	id := slotID(0)
+	if slotBytes(f.h.pageShift) <= s.limit {
+		id = s.take(f.cache, f.h.pageShift)
+	}
+	s.mu.Unlock()
+	if id == 0 {
+		off, n := f.extent(i)
+		f.data.populate(off, int64(n))
+		return
+	}
+	b, d := f.cache.slots.at(id)
+	d.state, d.used, d.loaded = dirNew, false, true
+	_, n := f.extent(i)
+	err := f.readPage(b[:n], i)
+	s.mu.Lock()
+	if err == nil {
+		s.insert(f, i, id)
+	} else {
+		s.give(f.cache, id, f.h.pageShift)
+	}
+	s.mu.Unlock()
 }
 
 // Touch asks the processor for what a lookup of mid at a place of this file is going to read, if that is cached.

@@ -11,6 +11,9 @@ import (
 // adviseWillNeed starts reading b, whole pages of a mapping, and does not wait.
 func adviseWillNeed(b []byte) { _ = unix.Madvise(b, unix.MADV_WILLNEED) }
 
+// advisePopulate brings b, whole pages of a mapping, into memory and waits for them, on Linux 5.14 and newer.
+func advisePopulate(b []byte) { _ = unix.Madvise(b, unix.MADV_POPULATE_READ) }
+
 // adviseRandom makes a fault on b read one page, not the 32 around it.
 func adviseRandom(b []byte) { _ = unix.Madvise(b, unix.MADV_RANDOM) }
 

@@ -181,7 +181,8 @@
 //
 // # Locks
 //
-// See Store for the order. Readers lock one block at a time, for 50-100 ns an operation, writers up to 16; whatever takes
+// See Store for the order. A disk is waited for with the store's gate shared, and with no block locked (Batch.fetch): who
+// wants the gate alone waits for it too, and others do not (gate.go). Readers lock one block at a time, for 50-100 ns an operation, writers up to 16; whatever takes
 // long (sealing: some ms) stops that block only. What the background does for long it does in turns (pace.go), and syncs
 // take no processor of the runtime along (package vfs).
 //

@@ -1,9 +1,11 @@
 package counter
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 	"unsafe"
 )
 
@@ -13,13 +15,16 @@ func TestGate(t *testing.T) {
 	if size := unsafe.Sizeof(door{}); size%128 != 0 {
 		t.Errorf("a door takes %d bytes", size)
 	}
-	g := gate{doors: make([]door, 3)}
+	if size := unsafe.Sizeof(room{}); size%128 != 0 {
+		t.Errorf("a room takes %d bytes", size)
+	}
+	g := newGate(3)
 	var inside atomic.Int64
 	written := 0
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
-			var d sync.Locker = g.door().RLocker()
+			var d sync.Locker = &visitor{door: g.door()}
 			if i == 7 { // who comes seldom
 				d = locker{g.RLock, g.RUnlock}
 			}
@@ -48,6 +53,56 @@ func TestGate(t *testing.T) {
 	if written != 400 {
 		t.Errorf("written %d times", written)
 	}
+}
+
+// visitor is a reader by a door.
+type visitor struct {
+	door *door
+	room *room
+}
+
+func (v *visitor) Lock()   { v.room = v.door.enter() }
+func (v *visitor) Unlock() { v.room.leave() }
+
+// TestGateLateReader: a reader that stays keeps a writer waiting and no other reader, however often writers come; when it
+// leaves, they get in.
+func TestGateLateReader(t *testing.T) {
+	g := newGate(2)
+	late := g.door().enter()
+	var in atomic.Int64
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() {
+			g.Lock()
+			in.Add(1)
+			g.Unlock()
+		})
+	}
+	for late.gate.writers.TryLock() { // until one is at it
+		late.gate.writers.Unlock()
+		runtime.Gosched()
+	}
+	for range 100 {
+		for range 2 * len(g.doors) {
+			g.door().enter().leave()
+		}
+		if late.shut.Load() && g.doors[0].room.Load() != late { // it was left behind
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	for range 2 * len(g.doors) {
+		g.door().enter().leave()
+	}
+	if in.Load() != 0 {
+		t.Error("a writer is beside a reader")
+	}
+	late.leave()
+	wg.Wait()
+	if in.Load() != 3 {
+		t.Errorf("%d writers got in, want 3", in.Load())
+	}
+	g.door().enter().leave()
 }
 
 type locker struct{ lock, unlock func() }

@@ -88,6 +88,7 @@ func (r *longRead) slice(from, to int) bool {
 	if b.groups.disowned(group{from: 0, to: len(b.ops)}) {
 		return false
 	}
+	b.fetch()
 	b.runEach(from, to)
 	last := (*block)(nil)
 	for i := from; i < to; i++ {
@@ -155,6 +156,7 @@ func (r *longRead) repeat(list []int32) bool {
 		if b.groups.disowned(group{from: 0, to: len(b.ops)}) {
 			return false
 		}
+		b.fetch()
 		b.runEach(int(i), int(i)+1)
 		r.read(b.ops[i].block, before)
 	}
@@ -173,6 +175,7 @@ func (r *longRead) alone() {
 	if b.groups.disowned(all) {
 		return
 	}
+	b.fetch()
 	b.groups.lock(all)
 	defer b.groups.unlock()
 	for i := range b.ops {

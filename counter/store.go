@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync/atomic"
 
@@ -29,7 +30,7 @@ type Store struct {
 	opts  Options
 	arena arena.Arena
 
-	gate   gate
+	gate   *gate
 	closed bool                          // guarded by gate
 	schema atomic.Pointer[schema.Schema] // written under gate held exclusively
 	spaces []space                       // by counter id, nil where dropped; guarded by gate
@@ -69,7 +70,7 @@ func Open(dir string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{opts: opts, gate: newGate(), grouped: opts.Grouped}
+	s := &Store{opts: opts, gate: newGate(runtime.GOMAXPROCS(0)), grouped: opts.Grouped}
 	s.repl.s = s
 	s.schema.Store(schema.Empty())
 	s.retention.bytes.Store(opts.RetainBytes)
@@ -275,6 +276,9 @@ func (b *Batch) Clear() error {
 	}
 	return nil
 }
+
+// Cold tells whether there are posts in cold files, which may have to be waited for.
+func (s *Store) Cold() bool { return s.tiers.some() }
 
 // Items is the number of items of all counters. Where not all groups are owned and the store is not made of groups, it
 // is estimated, as hash slots spread items evenly: to count would be to read all. REQUIRES the batch to be open.

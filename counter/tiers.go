@@ -565,6 +565,13 @@ func (b *Batch) Tiers() TierStats {
 	return st
 }
 
+// some tells whether there are cold files.
+func (t *tiers) some() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.live) > 0
+}
+
 // keep marks a cold file as in use, drop ends that.
 func (t *tiers) keep(name string) {
 	t.mu.Lock()

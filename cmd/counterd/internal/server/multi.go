@@ -129,6 +129,7 @@ func (t *transaction) exec(c *client, num idmp.Number) {
 	if c.subs.Started() {
 		_ = c.Send() // before a message to itself: see runPublish
 	}
+	t.fetch(c)
 	if err := c.Batch.BeginExclusive(); err != nil {
 		c.StoreError(err)
 		return
@@ -201,6 +202,33 @@ func (t *transaction) exec(c *client, num idmp.Number) {
 		c.Out.Cut(size)
 		c.StoreError(err)
 	}
+}
+
+// fetch waits for the pages of cold files that the queue needs, before everybody else is kept out: its operations are
+// planned, and not run.
+func (t *transaction) fetch(c *client) {
+	if !c.store.Cold() || c.Batch.Begin() != nil { // BeginExclusive says why
+		return
+	}
+	defer c.Batch.End()
+	c.Batch.Reset()
+	for _, q := range t.queued {
+		if q.cmd.Plan == nil {
+			continue
+		}
+		if q.cmd.Plan(&c.Call, q.args); c.Batch.Len() >= maxBatch {
+			c.fetchPlanned()
+		}
+	}
+	c.fetchPlanned()
+}
+
+// fetchPlanned waits for what the planned operations need, and forgets them.
+func (c *call) fetchPlanned() {
+	c.Batch.Fetch()
+	c.Batch.Reset()
+	clear(c.Owed)
+	c.Owed = c.Owed[:0]
 }
 
 // execute appends the replies of the queue, and tells whether they are too many: then they were dropped.

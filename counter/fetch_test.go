@@ -1,0 +1,132 @@
+package counter
+
+import (
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// hangingMaps is a file system on which mapping a cold file waits until the channel that hang holds, if any, is closed.
+type hangingMaps struct {
+	vfs.FS
+	waiting *atomic.Int64
+	hang    *atomic.Pointer[chan struct{}]
+}
+
+type hangingMap struct {
+	vfs.File
+	fs hangingMaps
+}
+
+func (h hangingMaps) Open(name string) (vfs.File, error) {
+	f, err := h.FS.Open(name)
+	if err == nil && strings.HasSuffix(name, ".cold") {
+		f = hangingMap{f, h}
+	}
+	return f, err
+}
+
+func (f hangingMap) Map(size int64) ([]byte, func() error, error) {
+	if hang := f.fs.hang.Load(); hang != nil {
+		f.fs.waiting.Add(1)
+		<-*hang
+		f.fs.waiting.Add(-1)
+	}
+	return f.File.Map(size)
+}
+
+// TestFetchLocksNothing: while a batch waits for a page of a cold file, others read and change posts of the same block, whose
+// pages are in the cache or which are in its overlay; and to ask whether pages are missing does not touch the disk.
+func TestFetchLocksNothing(t *testing.T) {
+	fs := hangingMaps{vfs.NewSim(), new(atomic.Int64), new(atomic.Pointer[chan struct{}])}
+	s := openDir(t, "data", Options{FS: fs, Manual: true, BlockItems: 8 << 10}, seedScript)
+	defer s.Close()
+	b := s.NewBatch()
+	run := func(b *Batch, kind OpKind, mids ...uint64) {
+		t.Helper()
+		if err := b.Begin(); err != nil {
+			t.Error(err)
+			return
+		}
+		defer b.End()
+		b.Reset()
+		for _, mid := range mids {
+			b.Add(Op{Kind: kind, Counter: b.Schema().Counters()[0], Column: 1, Mid: mid, Arg: 1})
+		}
+		b.Run()
+		for i := range mids {
+			if op := b.Op(i); op.Err != nil || kind == OpGet && (!op.Found || op.Value == 0) {
+				t.Errorf("post %d: %v %d %v", mids[i], op.Found, op.Value, op.Err)
+			}
+		}
+	}
+	rnd := rand.New(rand.NewPCG(1, 2)) // pages of a regular stream would hold all of it
+	mids := []uint64{}
+	for mid := uint64(1); len(mids) < 20<<10; mid += 1 + rnd.Uint64N(5000) {
+		mids = append(mids, mid)
+	}
+	for i := 0; i < len(mids); i += 256 {
+		run(b, OpAdd, mids[i:i+256]...)
+	}
+	if err := s.Admin().Demote("weibo", 0); err != nil {
+		t.Fatal(err)
+	}
+	blk := s.spaces[b.Schema().Counters()[0].ID][0].dir.Load().find(0)
+	file := blk.cold.file
+	if file.Pages() < 3 {
+		t.Fatalf("the file has %d pages only", file.Pages())
+	}
+	cached := file.PageStart(file.Pages() - 1)
+	run(b, OpAdd, mids[1])    // to the overlay
+	s.tiers.cache.SetLimit(0) // forgets its page
+	s.tiers.cache.SetLimit(1 << 20)
+	run(b, OpGet, cached)
+	if err := file.Release(); err != nil { // the next read maps it again
+		t.Fatal(err)
+	}
+	hang := make(chan struct{})
+	fs.hang.Store(&hang)
+
+	late := make(chan struct{})
+	go func() {
+		defer close(late)
+		run(s.NewBatch(), OpGet, mids[2], mids[3])
+	}()
+	for end := time.Now().Add(20 * time.Second); fs.waiting.Load() == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("nobody reads the file")
+		}
+	}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		for _, mid := range []uint64{mids[1], cached} {
+			run(b, OpGet, mid)
+			run(b, OpAdd, mid)
+		}
+		run(b, OpGet, mids[len(mids)-1]) // of another block
+		if err := b.Begin(); err != nil {
+			t.Error(err)
+		}
+		b.Reset()
+		b.Add(Op{Kind: OpGet, Counter: b.Schema().Counters()[0], Column: 1, Mid: mids[4]})
+		b.Add(Op{Kind: OpGet, Counter: b.Schema().Counters()[0], Column: 1, Mid: mids[5]})
+		if !b.Cold() {
+			t.Error("a post in a file is not cold")
+		}
+		b.End()
+	}()
+	select {
+	case <-served:
+	case <-time.After(20 * time.Second):
+		t.Error("posts of the same block wait for a page of another")
+	}
+	fs.hang.Store(nil)
+	close(hang)
+	<-late
+	<-served
+}
