@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/counterd/counterd/internal/racetest"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -33,6 +34,7 @@ func TestCodes(t *testing.T) {
 
 // TestBounds compares the bounds of random files with their rows.
 func TestBounds(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
 	rnd := newRand(t)
 	for range 10 {
 		r := &rows{meta: metaOf(8, 64, 40, 1)}

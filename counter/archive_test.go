@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/counterd/counterd/internal/racetest"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -18,6 +19,7 @@ import (
 // TestArchiveOfDamaged: an archive is made whatever has become of cold files: their posts are lost in it, no others. Of
 // a damaged image there is none until it is written anew, by itself.
 func TestArchiveOfDamaged(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
 	for _, how := range kinds("page", "header", "end", "missing", "image", "page EIO", "last page EIO", "image EIO") {
 		t.Run(how, func(t *testing.T) {
 			dir, s, mids, cold := coldDir(t, 100_000)

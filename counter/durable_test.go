@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/counter/datadir"
+	"github.com/counterd/counterd/internal/racetest"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -380,6 +381,7 @@ func (p *player) check(t testing.TB, left *vfs.Sim, what string) {
 // TestCrash runs random work and lets the power fail after every operation of the file system; what is recovered must
 // be the acknowledged state or one that a prefix of what was under way leads to. And again with kill -9.
 func TestCrash(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
 	newRand(t)
 	runs, points := 8, 0
 	if testing.Short() {
@@ -428,6 +430,7 @@ func TestCrash(t *testing.T) {
 // several errors. The store may refuse, but must neither panic nor lose nor invent anything, reads go on, and once the
 // disk is well writes are taken again without a restart.
 func TestFaultEveryOperation(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
 	newRand(t)
 	kinds := []error{errIO, errNoSpace}
 	if testing.Short() {

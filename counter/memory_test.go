@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/counter/internal/arena"
+	"github.com/counterd/counterd/internal/racetest"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -15,6 +16,7 @@ import (
 // of change: one operation, a group, a schema change, a FLUSHALL, a change of tier. What is refused has changed
 // nothing, in memory and on disk, and keeps no memory.
 func TestOutOfMemory(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
 	rng := newRand(t)
 	runs := 10
 	if testing.Short() {

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/counterd/counterd/internal/racetest"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -184,6 +185,7 @@ func (sc *onceScript) play(t testing.TB, rng *rand.Rand, s *Store, from int) (ac
 // are made. Whoever got no answer tries again: each is made once, whatever the point, and all answers are those of one
 // run without a crash.
 func TestCrashOnce(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
 	newRand(t)
 	runs, points, repeated := 4, 0, 0
 	if testing.Short() {

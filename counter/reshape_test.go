@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/internal/racetest"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
 )
@@ -54,6 +55,7 @@ func incrAll(t *testing.T, s *Store, n int, mid func(k uint64) uint64) (refused 
 // TestEvenlySpaced inserts ids that come by a rule, as auto-increments of several masters and snowflakes do. It must
 // end, which it did not for one secret in ten, and take no more memory than any other ids.
 func TestEvenlySpaced(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
 	rng := newRand(t)
 	rules := map[string]func(k uint64) uint64{}
 	for _, step := range []uint64{1, 7, 10, 16, 100, 4096} {
@@ -99,6 +101,7 @@ func TestEvenlySpaced(t *testing.T) {
 // bounded number of tries, and the store goes on with all it has. Tables that look at one bucket only cannot be filled
 // to more than a quarter.
 func TestNoTableHolds(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
 	rng := newRand(t)
 	s := openDir(t, "data", Options{FS: vfs.NewSim(), Manual: true, HashSeed: rng.Uint64(), probes: 1}, seedScript)
 	mids := make([]uint64, 60_000)
@@ -132,6 +135,7 @@ func spans(ks *keyspace) (n int) {
 
 // TestOverlayFullEarly: the same for an overlay, which grows in place.
 func TestOverlayFullEarly(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
 	rng := newRand(t)
 	s := openDir(t, "data", Options{FS: vfs.NewSim(), Manual: true, HashSeed: rng.Uint64()}, seedScript)
 	mids := fill(t, s, 80_000, rng.Uint64())

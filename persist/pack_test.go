@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/counterd/counterd/internal/racetest"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -56,6 +57,7 @@ func packAll(t testing.TB, l *Log) (n int) {
 
 // TestPack packs a log and finds the same bytes and records in it, from every offset on, in this process and the next.
 func TestPack(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
 	disk := newFS(t)
 	m, l := packSample(t, disk, 800)
 	whole := map[string][]byte{}
@@ -337,6 +339,7 @@ func put(t testing.TB, disk vfs.FS, path string, b []byte) {
 // TestPackDamage damages a packed segment everywhere: what is read of the log is true, or an error says where the
 // damage is; frames of other blocks can be read.
 func TestPackDamage(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
 	disk, seg, packed, raw, blocks := packedFileOf(t)
 	index := len(packed) - packedFooterLen - len(blocks)*packedEntryLen
 	blockOf := func(i int) int { // of a byte of the file; -1: header, index or footer
@@ -667,6 +670,7 @@ func FuzzPackedFile(f *testing.F) {
 // TestPackCut takes a packed log back inside of a packed segment, with a crash at every operation: the log is what it
 // was up to there, and what was cut is saved.
 func TestPackCut(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
 	disk, seg, _, _, blocks := packedFileOf(t)
 	at := blocks[len(blocks)/2].start // a frame's start
 	want, _, ends, _ := logRecords(t, disk, testDir, 0)

@@ -39,6 +39,7 @@ var allowed = map[string][]string{
 	"internal/wire":              {},
 	"internal/errclass":          {},
 	"internal/numbered":          {},
+	"internal/racetest":          {},
 	"bench":                      {"bench", "internal/wire", "schema"},
 	"cmd/internal/secretargs":    {},
 	"cmd/internal/bytesize":      {},
@@ -110,6 +111,7 @@ var importers = map[string][]string{
 	"cmd/internal/tlstest":               {},
 	"cmd/internal/etcdtest":              {},
 	"cmd/internal/registry/registrytest": {},
+	"internal/racetest":                  {},
 }
 
 // pure packages must not know files, the network or the clock.

@@ -7,7 +7,6 @@
 //	process_test.go              a server process: start, log, resident memory, stop
 //	wire_test.go pty_test.go     a bare connection: requests in, exact reply bytes out; a terminal for interactive programs
 //	bulk_test.go                 load and check of very many items
-//	race_on_test.go race_off_test.go  whether the race detector is on
 //	exactwriter_test.go repeatwriter_test.go  loads that know what each post must hold, over restarts; with numbers
 //
 //	startup_test.go script_test.go  flags, schema files, sockets, and starts that must fail; the schema script and its keys

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
+	"github.com/counterd/counterd/internal/racetest"
 )
 
 // maxGrowth is how much more memory than before a hostile client may make the server hold: reliability asks
@@ -70,7 +71,7 @@ func attack(t *testing.T, args []string, assault func(t *testing.T, s *server)) 
 		}
 		s.dial(t).want(bulkOf(fmt.Sprint(served[i].Load())), "GET", fmt.Sprintf("%d.cntrn", i+1))
 	}
-	if growth := peak - before; growth > maxGrowth && !raceEnabled {
+	if growth := peak - before; growth > maxGrowth && !racetest.Enabled {
 		t.Errorf("the server grew from %d to %d MiB, %d more at most are allowed", before>>20, peak>>20, maxGrowth>>20)
 	}
 	s.hangUp() // the server notices a little later

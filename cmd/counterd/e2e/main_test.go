@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/internal/racetest"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -50,7 +51,7 @@ func runAll(m *testing.M) int {
 	defer os.RemoveAll(dir)
 	counterdPath = filepath.Join(dir, "counterd")
 	args := []string{"build", "-o", counterdPath}
-	if raceEnabled {
+	if racetest.Enabled {
 		args = append(args, "-race")
 	}
 	build := exec.Command("go", append(args, "github.com/counterd/counterd/cmd/counterd")...)
@@ -93,7 +94,7 @@ func scaled(n int) int {
 	if testing.Short() {
 		f /= 10
 	}
-	if raceEnabled {
+	if racetest.Enabled {
 		f /= 4
 	}
 	return max(1, int(float64(n)*f))

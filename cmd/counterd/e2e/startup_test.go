@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/counterd/counterd/internal/racetest"
 )
 
 // runCounterd runs the binary in a directory of its own to its end, which must come by itself, and returns its output
@@ -131,7 +133,7 @@ func TestStartSocket(t *testing.T) {
 
 // TestStartMemory holds the server to the design's bound for a small data set.
 func TestStartMemory(t *testing.T) {
-	if raceEnabled {
+	if racetest.Enabled {
 		return
 	}
 	s := start(t)

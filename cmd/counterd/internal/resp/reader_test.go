@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/counterd/counterd/internal/racetest"
 )
 
 // read gives input to r in pieces of the sizes that next returns and collects
@@ -324,6 +326,7 @@ func TestHugeBulkLength(t *testing.T) {
 // recurses once a read until its stack overflows. Each way of not ending must run
 // into a limit, with no more buffered than MaxCommand and one read.
 func TestEndlessCommand(t *testing.T) {
+	racetest.Skip(t, "it starts no goroutine")
 	for _, tt := range []struct{ name, head, endless string }{
 		{"arguments", "*65536\r\n", "$4000\r\n" + strings.Repeat("x", 4000) + "\r\n"},
 		{"empty arguments", "*65536\r\n", "$0\r\n\r\n"},
