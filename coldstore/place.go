@@ -95,3 +95,25 @@ func (f *File) Touch(at Place, mid uint64) {
 		d.touch(b, mid)
 	}
 }
+
+// warmBytes is how much of a file Warm reads at a time.
+const warmBytes = 128 << 10
+
+// Warm reads the whole file, and keeps nothing of it: the kernel has it in memory then, and who reads it soon after does not
+// wait for the disk. Errors are left to that read.
+func (f *File) Warm() {
+	if f.broken != nil {
+		return
+	}
+	file, err := f.data.openFile()
+	if err != nil {
+		return
+	}
+	defer file.Close()
+	buf := make([]byte, warmBytes)
+	for off := int64(0); off < f.f.size; off += warmBytes {
+		if _, err := file.ReadAt(buf[:min(warmBytes, f.f.size-off)], off); err != nil {
+			return
+		}
+	}
+}

@@ -40,19 +40,5 @@ func (t *tiers) retire(b *block) {
 	}
 }
 
-// fileOf is the file in which an operation on mid has to look; nil: b is hot, or its overlay has the row. REQUIRES b.mu
-// held.
-func (b *block) fileOf(mid uint64) *coldstore.File {
-	if b.cold == nil {
-		return nil
-	}
-	if b.tab.Len() > 0 {
-		if _, ok := b.tab.Find(mid); ok {
-			return nil
-		}
-	}
-	return b.cold.file
-}
-
 // noColumns asks a file for the existence of a row only.
 var noColumns = []int{}

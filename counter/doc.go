@@ -148,6 +148,7 @@
 //	api.go store.go options.go errors.go    the store: what a program needs first, and what else it says
 //	batch.go op.go ack.go                   operations, run together; what they wait for before they are acknowledged
 //	stretch.go sight.go gate.go             what a batch logs at once, may show, and keeps others out by
+//	fetch.go                                pages of cold files that a batch waits for, before it locks blocks
 //	group.go slices.go bounds.go setrow.go  operations that stand or fall together; long reads; additions within bounds; rows
 //	once.go producers.go                    numbered changes, and what is kept of who made them
 //

@@ -10,7 +10,7 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// hangingMaps is a file system on which mapping a cold file waits until the channel that hang holds, if any, is closed.
+// hangingMaps is a file system on which mapping and reading a cold file wait until the channel that hang holds, if any, is closed.
 type hangingMaps struct {
 	vfs.FS
 	waiting *atomic.Int64
@@ -30,13 +30,22 @@ func (h hangingMaps) Open(name string) (vfs.File, error) {
 	return f, err
 }
 
-func (f hangingMap) Map(size int64) ([]byte, func() error, error) {
-	if hang := f.fs.hang.Load(); hang != nil {
-		f.fs.waiting.Add(1)
+func (h hangingMaps) wait() {
+	if hang := h.hang.Load(); hang != nil {
+		h.waiting.Add(1)
 		<-*hang
-		f.fs.waiting.Add(-1)
+		h.waiting.Add(-1)
 	}
+}
+
+func (f hangingMap) Map(size int64) ([]byte, func() error, error) {
+	f.fs.wait()
 	return f.File.Map(size)
+}
+
+func (f hangingMap) ReadAt(p []byte, off int64) (int, error) {
+	f.fs.wait()
+	return f.File.ReadAt(p, off)
 }
 
 // TestFetchLocksNothing: while a batch waits for a page of a cold file, others read and change posts of the same block, whose
@@ -88,22 +97,35 @@ func TestFetchLocksNothing(t *testing.T) {
 	if err := file.Release(); err != nil { // the next read maps it again
 		t.Fatal(err)
 	}
-	hang := make(chan struct{})
-	fs.hang.Store(&hang)
-
-	late := make(chan struct{})
-	go func() {
-		defer close(late)
-		run(s.NewBatch(), OpGet, mids[2], mids[3])
-	}()
-	for end := time.Now().Add(20 * time.Second); fs.waiting.Load() == 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("nobody reads the file")
+	blocked := func(what string, wait func(), others func()) {
+		t.Helper()
+		hang := make(chan struct{})
+		fs.hang.Store(&hang)
+		late, served := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(late)
+			wait()
+		}()
+		for end := time.Now().Add(20 * time.Second); fs.waiting.Load() == 0; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("nobody reads the file")
+			}
 		}
+		go func() {
+			defer close(served)
+			others()
+		}()
+		select {
+		case <-served:
+		case <-time.After(20 * time.Second):
+			t.Errorf("posts of the same block wait for %s", what)
+		}
+		fs.hang.Store(nil)
+		close(hang)
+		<-late
+		<-served
 	}
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
+	blocked("a page of others", func() { run(s.NewBatch(), OpGet, mids[2], mids[3]) }, func() {
 		for _, mid := range []uint64{mids[1], cached} {
 			run(b, OpGet, mid)
 			run(b, OpAdd, mid)
@@ -112,21 +134,20 @@ func TestFetchLocksNothing(t *testing.T) {
 		if err := b.Begin(); err != nil {
 			t.Error(err)
 		}
+		defer b.End()
 		b.Reset()
-		b.Add(Op{Kind: OpGet, Counter: b.Schema().Counters()[0], Column: 1, Mid: mids[4]})
-		b.Add(Op{Kind: OpGet, Counter: b.Schema().Counters()[0], Column: 1, Mid: mids[5]})
+		b.Add(Op{Kind: OpGet, Counter: b.Schema().Counters()[0], Column: 1, Mid: mids[3000]})
+		b.Add(Op{Kind: OpGet, Counter: b.Schema().Counters()[0], Column: 1, Mid: mids[3001]})
 		if !b.Cold() {
 			t.Error("a post in a file is not cold")
 		}
-		b.End()
-	}()
-	select {
-	case <-served:
-	case <-time.After(20 * time.Second):
-		t.Error("posts of the same block wait for a page of another")
-	}
-	fs.hang.Store(nil)
-	close(hang)
-	<-late
-	<-served
+	})
+	blocked("the block's way back to memory", func() {
+		if err := s.Admin().Promote("weibo", 0); err != nil {
+			t.Error(err)
+		}
+	}, func() {
+		run(b, OpGet, mids[1])
+		run(b, OpAdd, mids[1])
+	})
 }

@@ -306,6 +306,9 @@ func (t *tiers) promoteAs(s *Store, ks *keyspace, mid uint64, lose bool) error {
 	if !s.serves(ks) {
 		return fmt.Errorf("%w: the counter was cleared or dropped", ErrNoBlock)
 	}
+	if b := ks.dir.Load().find(mid); b.cold != nil {
+		b.cold.file.Warm() // or readers and writers of the block, and their loops, would wait for the disk with it
+	}
 	b := ks.lock(mid)
 	if b.cold == nil || b.dead {
 		b.mu.Unlock()
