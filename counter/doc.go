@@ -166,6 +166,7 @@
 //	space.go retention.go packing.go        room for the next snapshot; what is removed; log that is compressed
 //
 //	replication.go role.go quorum.go boot.go  what replication needs: role and lineage, who must have a change, the last end
+//	shardcommit.go                          waits until the whole shard has a change
 //	replicate.go framecheck.go pin.go       a primary's frames, checked and applied; files that stay while they are copied
 //	slotgroups.go groupstate.go             groups of hash slots: which may be touched, which are on their way
 //	groupexport.go groupimport.go           what another store needs to take them over, and how it does
@@ -177,6 +178,7 @@
 //	scan.go scancache.go randomitem.go      items in order of mid; one by chance
 //
 //	build.go builder.go buildspace.go       a directory is made without a store
+//	holdsdata.go                            whether a directory has one
 //	admin.go stats.go usage.go              for who runs a server: figures, of blocks and of counters
 //	digest.go inspect.go                    what nodes compare; what tools show of files
 //

@@ -123,9 +123,9 @@
 // In the order to read them:
 //
 //   - formats: record.go, moverecord.go, frame.go, result.go, segment.go, packed.go, packblock.go, manifest.go, manifest_text.go, lineage.go,
-//     image.go, filenames.go
+//     lineage_point.go, term.go, image.go, filenames.go
 //   - writing: tail.go, log.go, appender.go, progress.go, commit.go, gate.go, ready.go, heal.go, doubt.go, quorum.go,
-//     segmentfiles.go, segmentmaker.go, prepare.go, claim.go, background.go, stats.go,
+//     segmentfiles.go, segmentmaker.go, prepare.go, claim.go, background.go, stall.go, stats.go,
 //     histogram.go
 //   - reading: scan.go, packedfile.go, walk.go, torn.go, open.go, reader.go, verify.go
 //   - packing: pack.go

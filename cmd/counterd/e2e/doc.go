@@ -25,7 +25,7 @@
 //	rediscli_test.go benchmark_test.go  every mode of redis-cli; redis-benchmark, and the sums it leaves
 //	goredis_test.go client_test.go  go-redis v9; package client
 //	client_bench_test.go         what a client costs
-//	howto_test.go tools_test.go  the how-tos in other languages; what other clients and tools send and parse
+//	howto_test.go howto_every_test.go tools_test.go  the how-tos in other languages; each command once; what other tools send
 //
 //	durable_kill_test.go         kill -9 again and again
 //	durable_trouble_test.go      disks that fail

@@ -27,7 +27,8 @@
 //	row.go table.go                a command; all commands
 //	said.go info.go                what COMMAND says beside the row, by rule; its replies
 //	syntax.go docs.go              arguments; COMMAND DOCS
-//	access.go                      what a command does to its keys, as far as rights go
+//	access.go askposts.go          what a command does to its keys, and to posts that are no keys, as far as rights go
+//	hint.go                        what is added to errors: a command with a similar name, the syntax
 //	instead.go                     commands of Redis that are not here, and what to use instead
 //	times.go                       how long commands take; LATENCY
 package command

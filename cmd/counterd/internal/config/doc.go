@@ -30,7 +30,7 @@
 //	acl.go tls.go web.go
 //	settings.go kind.go            the table; how a value becomes a flag and a text
 //	flags.go load.go file.go       the command line; the file, and how it is written again
-//	foreign.go                     Redis's settings that may be passed over
+//	foreign.go memoryonly.go       Redis's settings that may be passed over; appendonly no
 //	live.go                        the configuration in force
 //	outputlimits.go clientslimit.go  values with a syntax of their own
 package config

@@ -80,6 +80,7 @@
 //	clusterschema.go               the schema of a cluster: one text in etcd
 //	movecmd.go                     COUNTER.MOVE, of package move
 //	clusterfigures.go              the cluster in /metrics
+//	troubles.go                    what a node of a cluster reports of itself
 //	far.go farwait.go              what other shards of a cluster are asked in a turn, and how it comes into its place
 //	faranswer.go                   the replies to what other shards were asked
 //	farexec.go                     transactions on a forward port
@@ -104,6 +105,7 @@
 //	slowlogcmd.go latency.go       SLOWLOG, which package slowlog keeps; LATENCY
 //	reload.go                      certificates and keys, read again while the server runs
 //	persistence.go memorycmd.go    SAVE and its kin; MEMORY
+//	unsaved.go                     changes since the last snapshot, for INFO
 //	admin.go                       SHUTDOWN, and what has one possible answer here
 //
 // # Lock order
