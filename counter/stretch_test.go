@@ -62,7 +62,8 @@ func TestStretchOrder(t *testing.T) {
 					}
 				}
 				b.End()
-				if rng.IntN(4) > 0 {
+				kill := w == 0 && n%30 == 0
+				if rng.IntN(4) > 0 && !kill {
 					continue
 				}
 				if err := b.Commit(); err != nil {
@@ -72,7 +73,7 @@ func TestStretchOrder(t *testing.T) {
 				for mid, v := range made {
 					acked[mid] = max(acked[mid], v)
 				}
-				if clear(made); w == 0 && n%30 == 0 {
+				if clear(made); kill {
 					least, killed = append(least, maps.Clone(acked)), append(killed, sim.Kill())
 				}
 				mu.Unlock()
