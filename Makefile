@@ -64,7 +64,7 @@ unit:
 
 # Packages in which nothing is concurrent have nothing to show to the race detector; unit runs them. CONCURRENT finds the
 # others by their code and their tests: go statements, and locks. A test that starts no goroutine and takes long may skip
-# itself there (internal/racetest).
+# itself there (internal/testkit/racetest).
 CONCURRENT := ^[[:space:]]*go [[:alpha:]]|"sync"|"sync/atomic"
 race:
 	$(GO) test -vet=off -race -short $$($(GO) list -f '{{.Dir}}' $(PKG) | grep -v /e2e | while read -r dir; do \
@@ -143,7 +143,7 @@ page:
 
 SEEDS ?= 10000
 sim:
-	SEED=$(SEED) SEEDS=$(SEEDS) $(GO) test -count=1 -v -run 'TestSimulation$$' -timeout 3h ./cmd/counterd/internal/cluster
+	SEED=$(SEED) SEEDS=$(SEEDS) $(GO) test -count=1 -v -run 'TestSimulation$$' -timeout 3h ./cmd/counterd/internal/nodes/cluster
 
 crash:
 	$(GO) test -count=1 -run 'Crash' -timeout 3h ./persist -scripts 7000

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/counterd/counterd/bench/benchtest"
+	"github.com/counterd/counterd/internal/testkit/benchtest"
 )
 
 func TestIdle(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/counterd/counterd/bench/benchtest"
+	"github.com/counterd/counterd/internal/testkit/benchtest"
 	"github.com/counterd/counterd/internal/wire"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/counterd/counterd/bench/benchtest"
+	"github.com/counterd/counterd/internal/testkit/benchtest"
 )
 
 // TestRatePart drives two servers at a quarter of what the second one answers, and verifies what was sent meanwhile

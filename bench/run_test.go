@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/counterd/counterd/bench/benchtest"
 	"github.com/counterd/counterd/bench/report"
+	"github.com/counterd/counterd/internal/testkit/benchtest"
 	"github.com/counterd/counterd/internal/wire"
 	"go.uber.org/goleak"
 )

@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"github.com/counterd/counterd/bench/benchtest"
+	"github.com/counterd/counterd/internal/testkit/benchtest"
 )
 
 // TestVsPosts measures a small server beside a large one, and verifies both.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/counterd/counterd/bench/benchtest"
+	"github.com/counterd/counterd/internal/testkit/benchtest"
 	"github.com/counterd/counterd/internal/wire"
 )
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/counterd/counterd/bench/tsv"
+	"github.com/counterd/counterd/internal/tsv"
 )
 
 // Trace is a record of increments, in their order: the posts that were touched, and which of them each event touched.

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/counterd/counterd/internal/racetest"
+	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/persist/vfs"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/counter/internal/hot"
-	"github.com/counterd/counterd/internal/racetest"
+	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
 )

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/counter/internal/arena"
-	"github.com/counterd/counterd/internal/racetest"
+	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/persist/vfs"
 )
 

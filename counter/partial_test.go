@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/counterd/counterd/counter/internal/hot"
-	"github.com/counterd/counterd/internal/racetest"
+	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/schema"
 )
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/counterd/counterd/counter/datadir"
-	"github.com/counterd/counterd/internal/racetest"
+	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
 )

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/counter/internal/hot"
-	"github.com/counterd/counterd/internal/racetest"
 	"github.com/counterd/counterd/internal/slot"
+	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/persist/vfs"
 	"github.com/counterd/counterd/schema"
 )

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/counterd/counterd/internal/racetest"
 	"github.com/counterd/counterd/internal/slot"
+	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/persist/vfs"
 )
 

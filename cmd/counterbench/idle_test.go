@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/counterd/counterd/bench/benchtest"
 	"github.com/counterd/counterd/bench/report"
+	"github.com/counterd/counterd/internal/testkit/benchtest"
 )
 
 func TestIdle(t *testing.T) {

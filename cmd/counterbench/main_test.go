@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/counterd/counterd/bench/benchtest"
+	"github.com/counterd/counterd/internal/testkit/benchtest"
 )
 
 // asServer makes the test's own program a server, which the demo can start: "counterd" or "redis".

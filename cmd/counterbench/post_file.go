@@ -6,7 +6,7 @@ import (
 	"os"
 
 	"github.com/counterd/counterd/bench"
-	"github.com/counterd/counterd/bench/tsv"
+	"github.com/counterd/counterd/internal/tsv"
 )
 
 // postFile is a file of posts that can be read more than once.

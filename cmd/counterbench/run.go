@@ -16,7 +16,7 @@ import (
 
 	"github.com/counterd/counterd/bench"
 	"github.com/counterd/counterd/bench/report"
-	"github.com/counterd/counterd/bench/tsv"
+	"github.com/counterd/counterd/internal/tsv"
 )
 
 var runCommand = command{

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/counterd/counterd/bench/benchtest"
 	"github.com/counterd/counterd/bench/report"
+	"github.com/counterd/counterd/internal/testkit/benchtest"
 )
 
 // shortRun returns flags of a short run on a server.

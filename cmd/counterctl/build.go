@@ -13,10 +13,10 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/counterd/counterd/bench/tsv"
 	"github.com/counterd/counterd/cmd/counterctl/internal/bulk"
 	"github.com/counterd/counterd/cmd/internal/bytesize"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/tsv"
 	"github.com/counterd/counterd/persist/vfs"
 	"github.com/counterd/counterd/schema"
 )

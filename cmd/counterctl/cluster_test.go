@@ -18,7 +18,7 @@ import (
 	"github.com/tidwall/redcon"
 
 	"github.com/counterd/counterd/cmd/internal/registry"
-	"github.com/counterd/counterd/cmd/internal/registry/registrytest"
+	"github.com/counterd/counterd/cmd/internal/testkit/registrytest"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/internal/slot"
 )

@@ -11,12 +11,12 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/spf13/pflag"
 
-	"github.com/counterd/counterd/bench/tsv"
 	"github.com/counterd/counterd/cmd/counterctl/internal/mapping"
 	"github.com/counterd/counterd/cmd/counterctl/internal/source"
 	"github.com/counterd/counterd/cmd/counterctl/internal/transfer"
 	"github.com/counterd/counterd/cmd/internal/cli"
 	"github.com/counterd/counterd/cmd/internal/connect"
+	"github.com/counterd/counterd/internal/tsv"
 	"github.com/counterd/counterd/internal/wire"
 	"github.com/counterd/counterd/schema"
 )

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/counterd/counterd/internal/racetest"
+	"github.com/counterd/counterd/internal/testkit/racetest"
 )
 
 // sources are the Go files of the whole tree, by the directory they lie in. Paths begin at the root of the tree.

@@ -25,7 +25,7 @@ func TestProfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"cmd/counterd/internal/front.(*loop).turn", "cmd/counterd/internal/resp.(*Reader).Next", "cmd/counterd/internal/items.(*Call).Answer",
+	for _, name := range []string{"cmd/counterd/internal/net/front.(*loop).turn", "cmd/counterd/internal/net/resp.(*Reader).Next", "cmd/counterd/internal/commands/items.(*Call).Answer",
 		"counter.(*Batch).apply", "counter/internal/hot.(*Table).FindAt", "persist.DecodeRecord"} {
 		if !bytes.Contains(profile, []byte(module+"/"+name)) {
 			t.Errorf("nothing of %s: make pgo", name)

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/cmd/counterd/internal/net/tlsconf"
 	"github.com/counterd/counterd/cmd/counterd/internal/server"
-	"github.com/counterd/counterd/cmd/counterd/internal/tlsconf"
 	"github.com/counterd/counterd/cmd/internal/manual"
 	"github.com/counterd/counterd/schema"
 )

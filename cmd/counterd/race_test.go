@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/counterd/counterd/internal/racetest"
+	"github.com/counterd/counterd/internal/testkit/racetest"
 )
 
 // TestRaceRun: what make race leaves out has nothing to show to the race detector. The Makefile finds the packages to run by

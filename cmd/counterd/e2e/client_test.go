@@ -14,8 +14,8 @@ import (
 	"github.com/anishathalye/porcupine"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/cutproxy"
 	"github.com/counterd/counterd/counter/client"
+	"github.com/counterd/counterd/internal/testkit/cutproxy"
 )
 
 // counting makes a client of package client that may repeat as often as it likes.

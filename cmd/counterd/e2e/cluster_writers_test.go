@@ -14,10 +14,10 @@ import (
 	"github.com/anishathalye/porcupine"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
 	"github.com/counterd/counterd/counter/client"
 	"github.com/counterd/counterd/internal/errclass"
 	"github.com/counterd/counterd/internal/slot"
+	"github.com/counterd/counterd/internal/testkit/resptest"
 )
 
 func groupOf(mid uint64) uint8 { return slot.Group(mid) }

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
+	"github.com/counterd/counterd/internal/testkit/resptest"
 )
 
 // TestCommandTableAsRedis compares all that COMMAND says of the commands that both servers have: arity, flags, keys,

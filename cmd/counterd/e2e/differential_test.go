@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
+	"github.com/counterd/counterd/internal/testkit/resptest"
 )
 
 // clients is how many connections a sequence uses, so that WATCH has something to see.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
+	"github.com/counterd/counterd/internal/testkit/resptest"
 )
 
 // writers put load on a server that is going to be killed, and know what it must hold afterwards:

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
+	"github.com/counterd/counterd/internal/testkit/resptest"
 )
 
 // TestExactIncrements has eight connections add to shared and to private keys, in pipelines of many lengths.

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
-	"github.com/counterd/counterd/internal/racetest"
+	"github.com/counterd/counterd/internal/testkit/racetest"
+	"github.com/counterd/counterd/internal/testkit/resptest"
 )
 
 // maxGrowth is how much more memory than before a hostile client may make the server hold: reliability asks

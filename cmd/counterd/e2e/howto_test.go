@@ -16,8 +16,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/cutproxy"
 	"github.com/counterd/counterd/counter/client"
+	"github.com/counterd/counterd/internal/testkit/cutproxy"
 )
 
 // Each how-to increments these posts, some at a time, through a proxy that loses one reply of a hundred.

@@ -22,7 +22,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/counterd/counterd/cmd/internal/tlstest"
+	"github.com/counterd/counterd/internal/testkit/tlstest"
 )
 
 // moved is what posts of the counter weibo should be: comment, repost, attitude.

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/counterd/counterd/internal/racetest"
+	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/redis/go-redis/v9"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
+	"github.com/counterd/counterd/internal/testkit/resptest"
 )
 
 var killsFlag = flag.Int("kills", 0, "kills between a change and its reply in TestNumberedKills (0: a few)")

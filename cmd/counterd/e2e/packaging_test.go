@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/counterd/counterd/cmd/internal/tlstest"
+	"github.com/counterd/counterd/internal/testkit/tlstest"
 )
 
 // TestCheckConfig: --check-config says what is wrong with settings, their file and the schema's, and starts nothing.

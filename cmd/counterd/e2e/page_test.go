@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/chromium"
+	"github.com/counterd/counterd/internal/testkit/chromium"
 )
 
 // unreadable lists texts of the page whose contrast to what is behind them is below 4.5, as WCAG 2 wants for text.

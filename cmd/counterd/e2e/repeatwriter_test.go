@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
+	"github.com/counterd/counterd/internal/testkit/resptest"
 )
 
 // repeatWriter is a producer: it increments posts of its own, and one that all share, by commands that have a number

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/cutproxy"
+	"github.com/counterd/counterd/internal/testkit/cutproxy"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
 )

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
+	"github.com/counterd/counterd/internal/testkit/resptest"
 )
 
 // downAfter is Sentinel's down-after-milliseconds in the tests that take nodes down.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
+	"github.com/counterd/counterd/internal/testkit/resptest"
 )
 
 // A journal is what the clients of a group were told. Each increment is of a post of its own, so what became of it can

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
+	"github.com/counterd/counterd/internal/testkit/resptest"
 )
 
 // TestShutdownAnswers stops a server under load. Whatever a connection had sent in one piece is answered as a whole or

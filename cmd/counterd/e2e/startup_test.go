@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/counterd/counterd/internal/racetest"
+	"github.com/counterd/counterd/internal/testkit/racetest"
 )
 
 // runCounterd runs the binary in a directory of its own to its end, which must come by itself, and returns its output

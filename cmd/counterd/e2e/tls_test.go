@@ -19,7 +19,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/counterd/counterd/cmd/internal/tlstest"
+	"github.com/counterd/counterd/internal/testkit/tlstest"
 )
 
 // secureServer is a server with a port for TLS beside the one without.

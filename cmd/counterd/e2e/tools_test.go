@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
+	"github.com/counterd/counterd/internal/testkit/resptest"
 )
 
 // handshakes are what clients and tools send when they connect, as recorded from them, and what each must be answered:

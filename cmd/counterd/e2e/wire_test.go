@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
+	"github.com/counterd/counterd/internal/testkit/resptest"
 )
 
 // ioTimeout bounds every single read and write of a test: a server that stops answering fails the test

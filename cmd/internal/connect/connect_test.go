@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/counterd/counterd/cmd/internal/secretfile"
-	"github.com/counterd/counterd/cmd/internal/tlstest"
+	"github.com/counterd/counterd/internal/testkit/tlstest"
 	"github.com/counterd/counterd/internal/wire"
 )
 

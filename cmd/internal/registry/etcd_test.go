@@ -15,12 +15,12 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
-	"github.com/counterd/counterd/cmd/internal/etcdtest"
 	"github.com/counterd/counterd/cmd/internal/registry"
-	"github.com/counterd/counterd/cmd/internal/registry/registrytest"
-	"github.com/counterd/counterd/cmd/internal/tlstest"
+	"github.com/counterd/counterd/cmd/internal/testkit/registrytest"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/internal/slot"
+	"github.com/counterd/counterd/internal/testkit/etcdtest"
+	"github.com/counterd/counterd/internal/testkit/tlstest"
 )
 
 var names atomic.Int64

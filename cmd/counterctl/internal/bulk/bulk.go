@@ -18,8 +18,8 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/counterd/counterd/bench/tsv"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/tsv"
 	"github.com/counterd/counterd/persist/vfs"
 	"github.com/counterd/counterd/schema"
 )

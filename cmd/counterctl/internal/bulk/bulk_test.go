@@ -16,8 +16,8 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/counterd/counterd/bench/tsv"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/tsv"
 	"github.com/counterd/counterd/schema"
 )
 

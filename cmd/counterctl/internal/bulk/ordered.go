@@ -7,8 +7,8 @@ import (
 	"io"
 	"sync"
 
-	"github.com/counterd/counterd/bench/tsv"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/tsv"
 )
 
 // chunk is a piece of a file, and what became of it.

@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/counterd/counterd/bench/tsv"
 	"github.com/counterd/counterd/cmd/counterctl/internal/mapping"
 	"github.com/counterd/counterd/cmd/counterctl/internal/transfer"
+	"github.com/counterd/counterd/internal/tsv"
 	"github.com/counterd/counterd/schema"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 )
 
 // TestIncrEx: additions within bounds, as Redis 8.8 documents them.

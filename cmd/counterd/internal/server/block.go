@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 )
 
 // Where commands block: what WAIT waits for, and pauses, which hold commands back. A connection that waits is away from

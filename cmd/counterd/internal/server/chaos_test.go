@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
-	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/testkit/resptest"
 )
 
 // chaosClient counts on a post of its own, by pipelines of all kinds of commands cut into pieces anywhere, and holds

@@ -6,13 +6,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/acl"
-	"github.com/counterd/counterd/cmd/counterd/internal/command"
-	"github.com/counterd/counterd/cmd/counterd/internal/front"
-	"github.com/counterd/counterd/cmd/counterd/internal/pubsub"
-	"github.com/counterd/counterd/cmd/counterd/internal/repl"
-	"github.com/counterd/counterd/cmd/counterd/internal/tracking"
-	"github.com/counterd/counterd/cmd/counterd/internal/watch"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/acl"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/net/front"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/repl"
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/pubsub"
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/tracking"
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/watch"
 )
 
 // client is one connection: its protocol state, and its call, which its commands become. It is the handler of its

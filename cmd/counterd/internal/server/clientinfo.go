@@ -9,11 +9,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/acl"
-	"github.com/counterd/counterd/cmd/counterd/internal/front"
-	"github.com/counterd/counterd/cmd/counterd/internal/items"
-	"github.com/counterd/counterd/cmd/counterd/internal/pubsub"
-	"github.com/counterd/counterd/cmd/counterd/internal/resp"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/acl"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/net/front"
+	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/pubsub"
 )
 
 // clientInfo is what others may know of a connection. Its goroutine publishes the state once a read, not once a

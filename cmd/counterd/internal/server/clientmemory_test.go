@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
-	"github.com/counterd/counterd/cmd/counterd/internal/pubsub"
-	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/pubsub"
+	"github.com/counterd/counterd/internal/testkit/resptest"
 )
 
 // TestMaxMemoryClients has connections that do not read what they asked for, and some that hold as much in other ways:

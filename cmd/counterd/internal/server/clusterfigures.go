@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/metrics"
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/metrics"
 	"github.com/counterd/counterd/internal/slot"
 )
 

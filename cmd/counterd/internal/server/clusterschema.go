@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/cluster"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/cluster"
 	"github.com/counterd/counterd/cmd/internal/registry"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/schema"

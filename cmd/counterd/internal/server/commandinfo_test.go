@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
+	"github.com/counterd/counterd/internal/testkit/resptest"
 )
 
 // TestCommandEntries checks each entry of COMMAND: ten elements, and key specifications that say the same as the old

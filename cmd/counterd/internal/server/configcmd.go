@@ -3,10 +3,10 @@ package server
 import (
 	"strings"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/command"
-	"github.com/counterd/counterd/cmd/counterd/internal/glob"
-	"github.com/counterd/counterd/cmd/counterd/internal/items"
-	"github.com/counterd/counterd/cmd/counterd/internal/resp"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/glob"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 )
 
 func configCommand() *row {

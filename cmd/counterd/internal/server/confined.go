@@ -3,7 +3,7 @@ package server
 import (
 	"strings"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 )
 
 // confinement says why a connection may send only some commands: zero for nearly all.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/cutproxy"
+	"github.com/counterd/counterd/internal/testkit/cutproxy"
 )
 
 // TestCuts runs random commands on a primary whose replica's link is cut at random bytes, with restarts of either side,

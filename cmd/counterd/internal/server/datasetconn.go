@@ -4,9 +4,9 @@ import (
 	"context"
 	"log/slog"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/dataset"
-	"github.com/counterd/counterd/cmd/counterd/internal/items"
-	"github.com/counterd/counterd/cmd/counterd/internal/route"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/dataset"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/route"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/schema"
 )

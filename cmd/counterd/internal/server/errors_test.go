@@ -17,13 +17,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
-	"github.com/counterd/counterd/cmd/counterd/internal/items"
-	"github.com/counterd/counterd/cmd/counterd/internal/node"
-	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/node"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/errclass"
-	"github.com/counterd/counterd/internal/racetest"
+	"github.com/counterd/counterd/internal/testkit/racetest"
+	"github.com/counterd/counterd/internal/testkit/resptest"
 	"github.com/counterd/counterd/persist/vfs"
 )
 

@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/gather"
-	"github.com/counterd/counterd/cmd/counterd/internal/idmp"
-	"github.com/counterd/counterd/cmd/counterd/internal/items"
-	"github.com/counterd/counterd/cmd/counterd/internal/resp"
-	"github.com/counterd/counterd/cmd/counterd/internal/route"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/idmp"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/gather"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/route"
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/schema"
 )

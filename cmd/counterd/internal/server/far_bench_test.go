@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
+	"github.com/counterd/counterd/internal/testkit/resptest"
 )
 
 // BenchmarkForward sends pipelines of 64 INCRs, and pages of 20 posts, to a forward port whose node has a third of them.

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/gather"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/gather"
 )
 
 // assemble puts the replies into their places.

@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/gather"
-	"github.com/counterd/counterd/cmd/counterd/internal/idmp"
-	"github.com/counterd/counterd/cmd/counterd/internal/query"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/idmp"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/query"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/gather"
 	"github.com/counterd/counterd/internal/slot"
 )
 

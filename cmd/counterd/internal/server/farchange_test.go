@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/cluster"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/cluster"
 )
 
 // TestForwardUpdate changes posts by condition by a forward port, and in a server of its own: answers and posts are the

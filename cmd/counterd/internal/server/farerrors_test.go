@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/cluster"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
-	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/cluster"
 	"github.com/counterd/counterd/internal/errclass"
+	"github.com/counterd/counterd/internal/testkit/resptest"
 )
 
 // hurry makes the links of all nodes wait for another node no longer than if nodes were given up after d.

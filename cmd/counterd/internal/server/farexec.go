@@ -3,9 +3,9 @@ package server
 import (
 	"strings"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/idmp"
-	"github.com/counterd/counterd/cmd/counterd/internal/items"
-	"github.com/counterd/counterd/cmd/counterd/internal/route"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/idmp"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/route"
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/schema"
 )

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
 	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/internal/testkit/resptest"
 	"github.com/counterd/counterd/schema"
 )
 

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
 	"github.com/counterd/counterd/internal/slot"
+	"github.com/counterd/counterd/internal/testkit/resptest"
 )
 
 // randomSeed is that of -seed, or a new one. It is printed.

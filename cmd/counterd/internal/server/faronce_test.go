@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/cluster"
-	"github.com/counterd/counterd/cmd/counterd/internal/cutproxy"
-	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/cluster"
+	"github.com/counterd/counterd/internal/testkit/cutproxy"
+	"github.com/counterd/counterd/internal/testkit/resptest"
 )
 
 // TestForwardOnce has clients of the forward port increment numbers of all shards while the links between the nodes are

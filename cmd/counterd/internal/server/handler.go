@@ -3,7 +3,7 @@ package server
 import (
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/front"
+	"github.com/counterd/counterd/cmd/counterd/internal/net/front"
 )
 
 // A client as the handler of its session: see front.Handler. Command is in client.go, and what its call does in

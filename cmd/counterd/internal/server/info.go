@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/acl"
-	"github.com/counterd/counterd/cmd/counterd/internal/pubsub"
-	"github.com/counterd/counterd/cmd/counterd/internal/stats"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/acl"
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/pubsub"
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/stats"
 	"github.com/counterd/counterd/counter"
 )
 

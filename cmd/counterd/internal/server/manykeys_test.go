@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/testkit/resptest"
 )
 
 // TestRefusedChangesNothing: a command on several keys, one of which is on a damaged page, answers with an error and

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"runtime/debug"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/command"
-	"github.com/counterd/counterd/cmd/counterd/internal/dataset"
-	"github.com/counterd/counterd/cmd/counterd/internal/stats"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/dataset"
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/stats"
 )
 
 func memoryCommand() *row {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/persist"
 )
 

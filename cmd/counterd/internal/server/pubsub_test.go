@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
-	"github.com/counterd/counterd/cmd/counterd/internal/pubsub"
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/pubsub"
 )
 
 func TestPubsub(t *testing.T) {

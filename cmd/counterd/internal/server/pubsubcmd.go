@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"net"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/command"
-	"github.com/counterd/counterd/cmd/counterd/internal/glob"
-	"github.com/counterd/counterd/cmd/counterd/internal/items"
-	"github.com/counterd/counterd/cmd/counterd/internal/node"
-	"github.com/counterd/counterd/cmd/counterd/internal/pubsub"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/glob"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/node"
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/pubsub"
 )
 
 // Publish and subscribe. Who is subscribed, and what is on its way to them, is package pubsub's.

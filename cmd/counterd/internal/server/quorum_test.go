@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/repl"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/repl"
 )
 
 // newMember starts a node of a cluster, which rests.

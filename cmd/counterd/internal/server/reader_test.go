@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
-	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
-	"github.com/counterd/counterd/cmd/counterd/internal/slowlog"
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/slowlog"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/testkit/resptest"
 )
 
 // freePort is a TCP port that nobody has now.

@@ -4,7 +4,7 @@ import (
 	"crypto/tls"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
-	"github.com/counterd/counterd/cmd/counterd/internal/tlsconf"
+	"github.com/counterd/counterd/cmd/counterd/internal/net/tlsconf"
 )
 
 // What is read from files while the server runs.

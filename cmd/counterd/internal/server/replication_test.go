@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
-	"github.com/counterd/counterd/cmd/counterd/internal/node"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/node"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 )
 
 // TestRoleKept: a node without replicaof in its configuration has the role after a restart that it had before.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
-	"github.com/counterd/counterd/cmd/counterd/internal/front"
-	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
+	"github.com/counterd/counterd/cmd/counterd/internal/net/front"
+	"github.com/counterd/counterd/internal/testkit/resptest"
 )
 
 // slowArgs are the arguments of the entries of SLOWLOG GET, the newest first.

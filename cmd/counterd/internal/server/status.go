@@ -3,11 +3,11 @@ package server
 import (
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/command"
-	"github.com/counterd/counterd/cmd/counterd/internal/node"
-	"github.com/counterd/counterd/cmd/counterd/internal/page"
-	"github.com/counterd/counterd/cmd/counterd/internal/repl"
-	"github.com/counterd/counterd/cmd/counterd/internal/stats"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/node"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/repl"
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/page"
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/stats"
 	"github.com/counterd/counterd/counter"
 )
 

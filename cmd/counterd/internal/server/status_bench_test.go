@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
-	"github.com/counterd/counterd/cmd/counterd/internal/page"
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/page"
 	"github.com/counterd/counterd/counter"
 )
 

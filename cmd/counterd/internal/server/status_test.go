@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
-	"github.com/counterd/counterd/cmd/counterd/internal/page"
-	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/page"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/testkit/resptest"
 	"github.com/counterd/counterd/persist/vfs"
 )
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/page"
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/page"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/internal/slot"
 )

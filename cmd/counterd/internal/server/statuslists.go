@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/page"
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/page"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/schema"
 )

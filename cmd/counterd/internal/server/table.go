@@ -1,10 +1,10 @@
 package server
 
 import (
-	"github.com/counterd/counterd/cmd/counterd/internal/command"
-	"github.com/counterd/counterd/cmd/counterd/internal/dataset"
-	"github.com/counterd/counterd/cmd/counterd/internal/find"
-	"github.com/counterd/counterd/cmd/counterd/internal/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/dataset"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/find"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 )
 
 // on makes a handler that sees the call alone one of a connection's.

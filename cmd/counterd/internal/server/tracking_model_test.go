@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
+	"github.com/counterd/counterd/internal/testkit/resptest"
 )
 
 // cacher is a client with a cache of its own, as client libraries have it: it keeps every reply until it is told that the

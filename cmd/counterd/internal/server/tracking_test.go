@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/tracking"
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/tracking"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/schema"
 )

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
-	"github.com/counterd/counterd/internal/racetest"
+	"github.com/counterd/counterd/internal/testkit/racetest"
+	"github.com/counterd/counterd/internal/testkit/resptest"
 )
 
 // TestTurnAllocates holds that a command costs no allocation from the socket to the socket, with a number neither.

@@ -3,7 +3,7 @@ package server
 import (
 	"sync"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 )
 
 // unsaved counts the changing commands that this node has executed since the last snapshot was made, or since the start:

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/acl"
-	"github.com/counterd/counterd/cmd/counterd/internal/brake"
-	"github.com/counterd/counterd/cmd/counterd/internal/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/acl"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
-	"github.com/counterd/counterd/cmd/counterd/internal/pubsub"
+	"github.com/counterd/counterd/cmd/counterd/internal/net/brake"
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/pubsub"
 )
 
 // Users, as connections have them. What they may do is package acl's.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/glob"
-	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/glob"
+	"github.com/counterd/counterd/internal/testkit/resptest"
 )
 
 // TestNoWayAround sends whatever comes to mind as users with rights to some keys: no reply shows a number that they may

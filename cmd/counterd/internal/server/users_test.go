@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
-	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
+	"github.com/counterd/counterd/internal/testkit/resptest"
 )
 
 // dataless are the commands that neither read nor change data, and so need not ask for any: why, and which. Groups of

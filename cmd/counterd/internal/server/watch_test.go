@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/watch"
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/watch"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/schema"
 )

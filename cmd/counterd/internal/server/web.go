@@ -8,12 +8,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/acl"
-	"github.com/counterd/counterd/cmd/counterd/internal/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/acl"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
-	"github.com/counterd/counterd/cmd/counterd/internal/metrics"
-	"github.com/counterd/counterd/cmd/counterd/internal/page"
-	"github.com/counterd/counterd/cmd/counterd/internal/web"
+	"github.com/counterd/counterd/cmd/counterd/internal/net/web"
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/metrics"
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/page"
 )
 
 // What is shown by HTTP at --metrics-addr.

@@ -16,13 +16,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/brake"
-	"github.com/counterd/counterd/cmd/counterd/internal/cluster"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
-	"github.com/counterd/counterd/cmd/counterd/internal/route"
-	"github.com/counterd/counterd/cmd/internal/tlstest"
+	"github.com/counterd/counterd/cmd/counterd/internal/net/brake"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/cluster"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/route"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/testkit/tlstest"
 	"github.com/counterd/counterd/persist/vfs"
 )
 

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
-	"github.com/counterd/counterd/cmd/counterd/internal/resptest"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/testkit/resptest"
 )
 
 // A server and clients that read its replies strictly: every byte must be as the protocol has it.

@@ -1,0 +1,182 @@
+package items
+
+import (
+	"errors"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/schema"
+)
+
+// counterd's own commands: counters by the page.
+
+// CounterMGet: COUNTER.MGET counter mid [mid ...] [COLUMNS column [column ...]], the timeline's read. Who names columns
+// gets those, whatever columns came and went since.
+func CounterMGet(c *Call, args [][]byte) {
+	def := c.Batch.Schema().CounterNamed(args[1])
+	if def == nil {
+		c.oweError(ErrNoCounter(args[1]))
+		return
+	}
+	first, reply := c.Batch.Len(), replyRows
+	for i, a := range args[2:] {
+		c.Breathe(i)
+		mid, ok := schema.ParseMid(a)
+		if !ok {
+			text := ErrNoMid(a)
+			if i > 0 && resp.EqualFold(a, "COLUMNS") {
+				if reply, text = chosenRows(def, args[2+i+1:]); text == "" {
+					break
+				}
+			}
+			c.Batch.Truncate(first)
+			c.oweError(text)
+			return
+		}
+		op := c.Batch.Next()
+		op.Kind, op.Counter, op.Mid, op.Column = counter.OpRead, def, mid, -1
+	}
+	c.Batch.Group(first)
+	c.owe(reply, first, c.Batch.Len()-first)
+}
+
+// chosenRows is replyRows of some columns; text is the error.
+func chosenRows(def *schema.Counter, names [][]byte) (reply func(*Call, *Owed), text string) {
+	if len(names) == 0 {
+		return nil, "ERR syntax error"
+	}
+	columns := make([]uint8, len(names))
+	for i, name := range names {
+		column, ok := def.Field(name)
+		if !ok {
+			return nil, errNoField(def, name)
+		}
+		columns[i] = uint8(column)
+	}
+	return func(c *Call, o *Owed) { c.rows(o, columns) }, ""
+}
+
+// ErrNoCounter is the answer to a name that is no counter's.
+func ErrNoCounter(name []byte) string {
+	return "ERR no counter '" + resp.Printable(name, 128) + "' (see SCHEMA)"
+}
+
+// CounterMIncrBy: COUNTER.MINCRBY key n [key n ...] [QUIET]. All keys and numbers are checked first; an addition that
+// would leave its column's range is answered by an error in its place, and the others are made. With QUIET the answer
+// is how many were made, and it is a group, as it is with a number.
+func CounterMIncrBy(c *Call, args [][]byte) {
+	if c.numbered != nil {
+		c.numbered.each = true
+	}
+	quiet := len(args)%2 == 0 && resp.EqualFold(args[len(args)-1], "QUIET")
+	if quiet {
+		args = args[:len(args)-1]
+	}
+	if len(args)%2 == 0 || len(args) < 3 {
+		c.oweError("ERR wrong number of arguments for 'counter.mincrby' command (usage: COUNTER.MINCRBY key increment [key increment ...] [QUIET] [IDMP producer seq [EPOCH epoch]])")
+		return
+	}
+	first := c.Batch.Len()
+	for i := 1; i < len(args); i += 2 {
+		k, ok := c.key(args[i])
+		text := ""
+		if !ok {
+			text = errNoKey(c.Batch.Schema(), args[i], false)
+		} else if whole(k) {
+			text = ErrWrongType
+		}
+		n, ok := resp.Number(args[i+1])
+		if text == "" && !ok {
+			text = ErrNotInteger
+		}
+		if text != "" {
+			c.Batch.Truncate(first)
+			c.oweError(text)
+			return
+		}
+		c.op(counter.OpAdd, k, uint64(n))
+	}
+	n := c.Batch.Len() - first
+	if quiet {
+		c.Batch.Group(first) // there is no place for the error of one that is refused alone
+		c.owe(replyMade, first, n)
+		return
+	}
+	c.oweArray(first, n)
+	for i := range n {
+		c.owe(replyAdd, first+i, 1)
+	}
+}
+
+// replyMade answers how many of n additions were made, unless one was refused for another reason than its range.
+func replyMade(c *Call, o *Owed) {
+	made := int64(0)
+	for i := range int(o.n) {
+		switch op := c.Batch.Op(int(o.op) + i); {
+		case op.Err == nil:
+			made++
+		case !errors.Is(op.Err, counter.ErrOutOfRange):
+			c.opError(op)
+			return
+		}
+	}
+	c.Out.Int(made)
+}
+
+// CounterDrain: COUNTER.DRAIN key [key ...] reads several numbers and resets them, as one change.
+func CounterDrain(c *Call, args [][]byte) {
+	first := c.Batch.Len()
+	for _, a := range args[1:] {
+		text := ""
+		k, ok := c.key(a)
+		switch {
+		case !ok:
+			text = errNoKey(c.Batch.Schema(), a, false)
+		case whole(k):
+			text = ErrWrongType
+		case removes(k): // an item of one number: its row goes
+			c.op(counter.OpGet, k, 0)
+			c.op(counter.OpDelete, k, 0)
+		default:
+			c.op(counter.OpReset, k, 0)
+		}
+		if text == "" && c.Batch.Len()-first > counter.MaxGroup {
+			text = errTooMany
+		}
+		if text != "" {
+			c.Batch.Truncate(first)
+			c.oweError(text)
+			return
+		}
+	}
+	c.Batch.Group(first)
+	c.owe(replyDrained, first, c.Batch.Len()-first)
+}
+
+// replyDrained answers what n operations found.
+func replyDrained(c *Call, o *Owed) {
+	if c.firstError(o) {
+		return
+	}
+	keys := 0
+	for i := range int(o.n) {
+		if c.Batch.Op(int(o.op)+i).Kind != counter.OpDelete {
+			keys++
+		}
+	}
+	c.Out.Array(keys)
+	for i := range int(o.n) {
+		switch op := c.Batch.Op(int(o.op) + i); {
+		case op.Kind == counter.OpDelete:
+		case op.Found:
+			c.Out.BulkUint(op.Value)
+		default:
+			c.Out.Null()
+		}
+	}
+}
+
+// ErrNoMid is the answer to a number that is no mid.
+func ErrNoMid(mid []byte) string {
+	return "ERR '" + resp.Printable(mid, 128) + "' is not a mid: want 0..9223372036854775807"
+}

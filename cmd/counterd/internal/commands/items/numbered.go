@@ -1,0 +1,133 @@
+package items
+
+import (
+	"errors"
+	"strconv"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/idmp"
+	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
+	"github.com/counterd/counterd/counter"
+)
+
+// Numbered commands are planned like all others, by the same handlers. What they added to the batch becomes one change
+// of its producer (counter.Once), of which the first reply knows the number:
+//
+//	Owed    ... | reply, once, count 3 | reply | reply | ...
+//
+// When the batch is run it has the result made by keep, which gives these replies to a Replies of its own. Afterwards
+// the first one answers for them all where the change was made before or was refused; else they are given as usual.
+
+// numbering is what a Call has for numbered commands from the first one on.
+type numbering struct {
+	make func(*counter.Batch, *counter.Once, int, int) counter.Result // Call.keep
+	out  resp.Replies                                                 // replies to be kept
+	blob []byte
+	each bool // the command being planned is additions that may be refused one by one: COUNTER.MINCRBY
+}
+
+// retainedReplies is how much memory for replies to be kept a connection holds on to.
+const retainedReplies = 512
+
+// Numbered plans a command as the change of a producer. hash is that of the command. One that is refused already, as
+// its key is none any more, is looked up all the same: it may have been made before a column was dropped.
+func (c *Call) Numbered(plan func(*Call, [][]byte), args [][]byte, num *idmp.Number, hash uint32) {
+	if c.numbered == nil {
+		c.numbered = &numbering{make: c.keep}
+		c.numbered.out.SetProtocol(resp.Neutral)
+	}
+	reply, first := len(c.Owed), c.Batch.Len()
+	c.numbered.each = false
+	plan(c, args)
+	ops := c.Batch.Len() - first
+	if ops > counter.MaxGroup {
+		c.Batch.Truncate(first)
+		c.Owed = c.Owed[:reply]
+		c.oweError(errTooMany)
+		ops = 0
+	}
+	o, number := c.Batch.Once(first)
+	o.Producer, o.Seq, o.Epoch, o.Hash, o.Hint = num.Producer, num.Seq, num.Epoch, hash, c.hint
+	if o.Each = c.numbered.each; ops != 1 || o.Each || c.Batch.Op(first).Kind != counter.OpAdd {
+		o.Make, o.Tag = c.numbered.make, reply
+		o.Room = idmp.MaxBlob(len(c.Owed) - reply + ops)
+	}
+	c.Owed[reply].once, c.Owed[reply].count = int32(number+1), int32(len(c.Owed)-reply)
+}
+
+var errTooMany = "ERR IDMP: a command with a number changes at most " + strconv.Itoa(counter.MaxGroup) + " keys"
+
+// keep makes the result of a Once from the replies of its command.
+func (c *Call) keep(_ *counter.Batch, o *counter.Once, _, _ int) (result counter.Result) {
+	w := c.numbered
+	out := c.Out
+	c.Out = w.out
+	for i := range int(c.Owed[o.Tag].count) {
+		reply := &c.Owed[o.Tag+i]
+		reply.reply(c, reply)
+	}
+	if reply := c.Out.From(0); len(reply) > 0 && reply[0] != '-' { // else it is refused, and nothing is to be kept
+		result, w.blob = idmp.Keep(reply, w.blob)
+	}
+	if c.Out.Cut(0); c.Out.Cap() > retainedReplies {
+		c.Out.Drop()
+	}
+	if c.Out, w.out = out, c.Out; cap(w.blob) > retainedReplies {
+		w.blob = nil
+	}
+	return result
+}
+
+// answerOnce answers a numbered command that was made before or is refused. It is false for one whose replies are to be
+// given.
+func (c *Call) answerOnce(o *counter.Once) bool {
+	c.hint = o.Hint
+	switch {
+	case o.Err != nil:
+		c.StoreError(o.Err)
+	case o.Repeat:
+		c.AnswerResult(o.Result)
+	case o.Each:
+		return c.refusedWhole(o)
+	default:
+		return false
+	}
+	return true
+}
+
+// AnswerResult gives a reply that was kept.
+func (c *Call) AnswerResult(r counter.Result) {
+	if !idmp.Answer(&c.Out, r) {
+		c.Out.Error(errUnknownResult)
+	}
+}
+
+const errUnknownResult = "IDMPEXPIRED the change was made; what it was answered is kept in a form that this version does not know"
+
+// refusedWhole answers for additions of which one was refused for another reason than its range: none was made then.
+func (c *Call) refusedWhole(o *counter.Once) bool {
+	for i := range o.N {
+		if op := c.Batch.Op(o.First + i); op.Err != nil && !errors.Is(op.Err, counter.ErrOutOfRange) {
+			c.opError(op)
+			return true
+		}
+	}
+	return false
+}
+
+// onceCode is the first word of a reply that says why a number was refused; empty: err is not of numbers.
+func onceCode(err error) string {
+	var expired *counter.ExpiredError
+	var fenced *counter.FencedError
+	var full *counter.ProducersFullError
+	switch {
+	case errors.Is(err, counter.ErrMismatch):
+		return "IDMPMISMATCH"
+	case errors.As(err, &expired):
+		return "IDMPEXPIRED"
+	case errors.As(err, &fenced):
+		return "IDMPFENCED"
+	case errors.As(err, &full):
+		return "IDMPFULL"
+	}
+	return ""
+}

@@ -1,0 +1,307 @@
+package front
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/stats"
+	"github.com/counterd/counterd/internal/testkit/resptest"
+	"github.com/counterd/counterd/internal/testkit/tlstest"
+)
+
+// A front of echoes, and clients of it.
+//
+//	PING, ECHO text   are answered at once
+//	LATER text        is planned, and answered as ECHO is when it is flushed
+//	SLOW text         cannot be executed in a loop, and is answered as ECHO is elsewhere
+//	BLOCK             waits until the connection ends, or the server
+//	RESERVE bytes     reserves memory, outside of the loop, and notes whether it got it
+//	PANIC             panics
+
+// echoes is the host.
+type echoes struct {
+	*Front
+	ca     *tlstest.CA // of a front of TLS; nil: it has none
+	addr   string      // of its listener for TLS
+	totals stats.Totals
+	ended  atomic.Int64 // sessions
+
+	reserved, refused atomic.Int64 // answers to RESERVE
+}
+
+// echo is the handler of one session.
+type echo struct {
+	Session
+	host   *echoes
+	out    resp.Replies
+	later  []string
+	unsafe bool // a reply of LATER is not settled
+	memory *echoMemory
+	due    atomic.Int64 // what Notices tells
+}
+
+// echoMemory belongs to one echo at a time.
+type echoMemory struct{ of atomic.Pointer[echo] }
+
+// serve starts a front on a unix socket.
+func serve(t testing.TB, change func(*config.Config)) *echoes {
+	t.Helper()
+	conf := config.Default()
+	conf.Port, conf.UnixSocket = 0, filepath.Join(t.TempDir(), "s")
+	if change != nil {
+		change(&conf)
+	}
+	h := new(echoes)
+	return h.serve(t, conf, nil)
+}
+
+// serveTLS is serve of TLS, beside the unix socket, with limits of handshakes as they are set.
+func serveTLS(t testing.TB, change func(*config.Config), set ...func(*handshakes)) *echoes {
+	t.Helper()
+	conf := config.Default()
+	conf.Port, conf.UnixSocket = 0, filepath.Join(t.TempDir(), "s")
+	if change != nil {
+		change(&conf)
+	}
+	h := &echoes{ca: tlstest.NewCA(t)}
+	h.serve(t, conf, &tls.Config{Certificates: []tls.Certificate{h.ca.Pair("server").Certificate}, MinVersion: tls.VersionTLS12})
+	h.addr = conf.UnixSocket + "-tls" // its buffers are small: what is not read is soon felt
+	l, err := net.Listen("unix", h.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range set {
+		s(h.handshakes)
+	}
+	secure := listener{Listener: l, tls: true}
+	h.listeners = append(h.listeners, secure)
+	h.done.Add(1)
+	go h.accept(secure)
+	return h
+}
+
+// both runs a test without TLS and with it.
+func both(t *testing.T, change func(*config.Config), test func(t *testing.T, h *echoes)) {
+	t.Run("plain", func(t *testing.T) { test(t, serve(t, change)) })
+	t.Run("TLS", func(t *testing.T) { test(t, serveTLS(t, change)) })
+}
+
+func (h *echoes) serve(t testing.TB, conf config.Config, secure *tls.Config) *echoes {
+	t.Helper()
+	h.Front = New(h, config.NewLive(conf), &h.totals, secure, slog.New(slog.DiscardHandler))
+	if err := h.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		h.Stop()
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := h.Wait(ctx); err != nil {
+			t.Error(err)
+		}
+		if n := h.totals.Connections.Load(); h.ended.Load() != n {
+			t.Errorf("%d of %d sessions have ended", h.ended.Load(), n)
+		}
+		if n := h.Held(); n != 0 {
+			t.Errorf("%d bytes are held in the end", n)
+		}
+	})
+	return h
+}
+
+func (h *echoes) NeedsPassword() bool { return false }
+func (h *echoes) NewSession(bool, Port) *Session {
+	e := &echo{host: h}
+	e.Bind(e, &e.out)
+	return &e.Session
+}
+
+func (h *echoes) EachSecond()   {}
+func (h *echoes) Unread() int64 { return 0 }
+
+func (e *echo) Attach(memory any) {
+	m, _ := memory.(*echoMemory)
+	if m == nil {
+		m = new(echoMemory)
+	}
+	if !m.of.CompareAndSwap(nil, e) {
+		panic("memory that another works in")
+	}
+	e.memory = m
+}
+
+func (e *echo) Detach() any {
+	m := e.memory
+	e.memory = nil
+	if !m.of.CompareAndSwap(e, nil) {
+		panic("memory that another works in")
+	}
+	return m
+}
+
+func (e *echo) Command(args [][]byte) {
+	text := func() string { return string(args[len(args)-1]) }
+	switch strings.ToUpper(string(args[0])) {
+	case "PING":
+		e.Flush()
+		e.out.Status("PONG")
+	case "ECHO":
+		e.Flush()
+		e.out.BulkString(text())
+	case "LATER":
+		e.later = append(e.later, text())
+	case "SLOW":
+		if e.InLoop() {
+			e.Postpone(args)
+			return
+		}
+		e.Flush()
+		e.out.BulkString(text())
+	case "BLOCK":
+		if e.InLoop() {
+			e.Postpone(args)
+			return
+		}
+		e.Settle()
+		e.Block(context.Background(), func(ctx context.Context) { <-ctx.Done() })
+	case "RESERVE":
+		if e.InLoop() {
+			e.Postpone(args)
+			return
+		}
+		n, _ := strconv.Atoi(text())
+		if e.Reserve(n) {
+			e.host.reserved.Add(1)
+		} else {
+			e.host.refused.Add(1)
+		}
+	case "PANIC":
+		panic("asked for")
+	default:
+		e.Flush()
+		e.out.Error("ERR unknown command")
+	}
+}
+
+func (e *echo) Malformed(err error) { e.out.Error("ERR " + err.Error()) }
+
+func (e *echo) Flush() {
+	for _, text := range e.later {
+		e.out.BulkString(text)
+		e.unsafe = true
+	}
+	e.later = e.later[:0]
+}
+
+func (e *echo) Settled() bool { return !e.unsafe }
+
+func (e *echo) Settle() {
+	e.Flush()
+	e.unsafe = false
+}
+
+func (e *echo) Notices() { e.out.Status(fmt.Sprint("note ", e.due.Load())) }
+
+func (e *echo) Publish()           { e.Charge(0) }
+func (e *echo) Locked() bool       { return false }
+func (e *echo) Standing() Standing { return Standing{} }
+
+func (e *echo) End() bool {
+	e.host.ended.Add(1)
+	return true
+}
+
+// wire is a client.
+type wire struct {
+	t    testing.TB
+	conn net.Conn
+	r    *bufio.Reader
+}
+
+// patience is how long a test waits for what must come.
+const patience = 3 * time.Minute
+
+func dial(t testing.TB, h *echoes) *wire {
+	t.Helper()
+	var conn net.Conn
+	var err error
+	if h.ca != nil {
+		client := h.ca.Client()
+		client.DynamicRecordSizingDisabled = true // records as large as those of OpenSSL
+		conn, err = tls.Dial("unix", h.addr, client)
+	} else {
+		conn, err = net.Dial("unix", h.config.Get().UnixSocket)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	return &wire{t: t, conn: conn, r: bufio.NewReader(conn)}
+}
+
+// line is the connection below TLS.
+func (c *wire) line() net.Conn {
+	if secure, ok := c.conn.(*tls.Conn); ok {
+		return secure.NetConn()
+	}
+	return c.conn
+}
+
+func (c *wire) read() resptest.Value {
+	c.t.Helper()
+	v, err := resptest.Read(c.r, 2)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return v
+}
+
+// send sends bytes.
+func (c *wire) send(text string) {
+	c.t.Helper()
+	if _, err := c.conn.Write([]byte(text)); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// want sends a line and checks its reply.
+func (c *wire) want(line, reply string) {
+	c.t.Helper()
+	c.send(line + "\r\n")
+	if got := c.read().String(); got != reply {
+		c.t.Errorf("%s: got %s, want %s", line, got, reply)
+	}
+}
+
+// closed checks that the other side has closed the connection.
+func (c *wire) closed() {
+	c.t.Helper()
+	b, err := c.r.ReadByte()
+	var timeout net.Error
+	if err == nil || errors.As(err, &timeout) && timeout.Timeout() {
+		c.t.Errorf("got byte %q, error %v, want the end of the connection", b, err)
+	}
+}
+
+func until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %v: %s", patience, what)
+		}
+	}
+}

@@ -1,0 +1,178 @@
+package front
+
+import (
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
+)
+
+// Session is a connection that is served: its socket, what was read of it, and whose turn it is. The commands' side
+// makes one part of its own type and binds it to that. Only the loop it is in, or the goroutine that it is away with,
+// may use it, but for the methods that say otherwise.
+type Session struct {
+	front   *Front
+	handler Handler
+	conn    socket
+	rd      *resp.Reader
+	out     *resp.Replies // the handler's: what has not been sent yet
+	scratch *scratch      // nil while the connection waits, and then out has no memory
+
+	// Closing makes the session end when what is in its replies has been sent: nothing more is executed.
+	Closing bool
+
+	moved     bool     // commands were complete in what was read last
+	answering bool     // its replies wait for the end of the loop's round
+	hup       bool     // epoll says that the stream ends behind what is to be read
+	waits     bool     // what comes next may wait, which it must not in the loop
+	settling  bool     // all that was read is executed, and its loop asks whether it can be answered
+	held      bool     // its replies wait in the loop: see Hold
+	missed    bool     // something came meanwhile
+	crowded   bool     // it waits outside of the loop until others give back memory
+	cut       bool     // its turn ended before all that was read was executed
+	shared    bool     // others write to the connection too
+	mute      bool     // what is appended to out from muteFrom on is not sent
+	muteFrom  int      // never behind the end of out
+	postponed [][]byte // the command that waits
+	outlet    Outlet   // where replies go; nil: to the connection
+	room      int      // bytes that the last read left free
+	read      int      // bytes that it brought
+
+	loop  *loop
+	shift *shift // between Stand and Stood, in a loop
+	// standing runs between Stand and Stood outside of the loop. Of a session that is taken out of its loop meanwhile it is
+	// set with the loop's mu held.
+	standing *time.Timer
+	where    atomic.Int32 // inLoop, away or ended
+
+	// Its loop's: see lanes.
+	queued bool // it is to have a turn
+	load   int  // bytes that a turn brings, on average
+
+	id      int64
+	lane    int // see Lane
+	created time.Time
+	port    Port // the listener by which it came
+
+	blocked  atomic.Bool // it waits in a command
+	notified atomic.Bool // Wake was called, and Notices was not yet
+	parking  sync.Mutex  // guards parked; held by who sends while the owner waits
+	parked   bool        // the owner waits in Block
+
+	busy    atomic.Bool  // it is in Busy
+	trusted atomic.Bool  // see Trust
+	holds   atomic.Int64 // bytes, as charge noted
+	beside  int64        // of them those of the handler
+
+	// In seconds of Front.clock, for the janitor; 0 = not so.
+	lastRead, partialSince, writingSince atomic.Int64
+	arrived                              atomic.Int64 // bytes of the command that is not complete
+	delivered                            int64        // of its socket at the janitor's last look
+	overSince                            int64        // since when more than the soft limit is unsent; the janitor's
+	unsent                               atomic.Int64 // bytes of replies that the connection has still to take
+}
+
+// Handler is the commands' side of one session: what its bytes mean. The session calls it, in one goroutine at a time,
+// but for Standing.
+type Handler interface {
+	// Attach gives it memory to work in: what Detach has given back, of any session; nil: there is none yet.
+	Attach(memory any)
+	// Command executes a command, or plans it to be executed together with others. Where it cannot go on without
+	// waiting, and the session is in a loop, it calls Postpone and returns; then it is called again, elsewhere.
+	Command(args [][]byte)
+	// Malformed answers bytes that are no command; the session ends.
+	Malformed(err error)
+	// Flush executes what was planned, or calls Leave.
+	Flush()
+	// Settled tells whether what is in the replies can be sent, or has to be made safe by Settle first.
+	Settled() bool
+	// Settle executes what was planned and makes safe what replies tell of, or calls Leave.
+	Settle()
+	// Detach gives the memory back, as everything was executed.
+	Detach() (memory any)
+	// Notices appends what others had Wake called for, behind the replies to everything that was executed.
+	Notices()
+	// Publish lets others see how the session is now: all is answered, or it has to wait.
+	Publish()
+	// Locked tells whether it holds a lock that others need: after a panic the process cannot go on then.
+	Locked() bool
+	// End forgets the session, and waits for others that write to it. reusable tells whether its memory is as it
+	// should be.
+	End() (reusable bool)
+	// Standing is what limits of time and memory make a difference by. Anybody may call it, but for those who hold a
+	// lock of the handler's.
+	Standing() Standing
+}
+
+// Standing is what the janitor knows of a session beside what it does.
+type Standing struct {
+	Quiet   bool   // it may be idle for as long as it likes
+	Overdue string // why it is to be closed now; empty: it is not
+	Keep    bool   // it is not closed for what it holds
+	Free    int64  // bytes that it may hold uncounted
+	Unread  int64  // bytes that it holds beside: messages that it does not read
+}
+
+// Outlet takes replies in the place of the connection, as others write to it too. Push never waits, and keeps nothing
+// of p.
+type Outlet interface {
+	Push(p []byte) error
+}
+
+// Bind makes s the session of a handler, whose replies are in out.
+func (s *Session) Bind(h Handler, out *resp.Replies) { s.handler, s.out = h, out }
+
+// Handler is the one that s is bound to. Anybody may call it.
+func (s *Session) Handler() Handler { return s.handler }
+
+// ID is the number of the session: none is given twice. Anybody may call it.
+func (s *Session) ID() int64 { return s.id }
+
+// Lane is the number of its loop: counters that loops add to all the time have a part for each (stats.Sum).
+func (s *Session) Lane() int { return s.lane }
+
+// Port is the listener by which it came. Anybody may call it.
+func (s *Session) Port() Port { return s.port }
+
+// Age is how long ago it came. Anybody may call it.
+func (s *Session) Age() time.Duration { return time.Since(s.created) }
+
+// Idle is for how many seconds nothing was read from it. Anybody may call it.
+func (s *Session) Idle() int64 { return max(0, s.front.clock.Load()-s.lastRead.Load()) }
+
+// Conn is the connection, to be written to past the replies, and to be closed: reads and writes fail then, and the
+// session ends. Anybody may call it.
+func (s *Session) Conn() net.Conn { return &s.conn }
+
+// Secure tells whether it came by TLS.
+func (s *Session) Secure() bool { return s.conn.secure != nil }
+
+// Descriptor is the number of the socket, -1 when it is closed. Anybody may call it.
+func (s *Session) Descriptor() int { return s.conn.descriptor() }
+
+// Writing tells whether it waits for the other side to read. Anybody may call it.
+func (s *Session) Writing() bool { return s.writingSince.Load() != 0 }
+
+// Blocked tells whether it waits in Block. Anybody may call it.
+func (s *Session) Blocked() bool { return s.blocked.Load() }
+
+// Buffered is the number of bytes of a command that is not complete, and how many are free behind them.
+func (s *Session) Buffered() (bytes, free int) { return s.rd.Buffered(), s.room }
+
+// Trust tells whether the other side has shown that it may be here: else its commands are small and its time is short.
+func (s *Session) Trust(yes bool) {
+	s.trusted.Store(yes)
+	if yes {
+		s.rd.SetLimits(resp.DefaultLimits())
+	} else {
+		s.rd.SetLimits(resp.PreAuthLimits())
+	}
+}
+
+// Divert makes replies go to an outlet from now on, for good.
+func (s *Session) Divert(o Outlet) { s.outlet, s.shared = o, true }
+
+// Share tells that others write to the connection too from now on: its end is waited for outside of the loop.
+func (s *Session) Share() { s.shared = true }

@@ -1,0 +1,172 @@
+package front
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
+)
+
+const (
+	// readSize is the least room for one read.
+	readSize = 4 << 10
+	// maxOut is when replies are sent although more commands are waiting.
+	maxOut = 64 << 10
+	// maxCommands is how many commands a turn executes: a buffer of INCRs has 190, but 64 KiB, which are read where a
+	// command was large, may hold 10,000.
+	maxCommands = 512
+)
+
+// Where a session is: who may use it.
+const (
+	inLoop = iota // its loop, which never waits
+	away          // a goroutine of its own
+	ended
+)
+
+// errHeld says that the replies of a session wait for Resume.
+var errHeld = errors.New("the replies have to wait")
+
+// errWaits says that a session cannot go on in its loop, as that might have to wait.
+var errWaits = errors.New("the connection has to wait")
+
+// InLoop tells whether the session is in its loop: nothing may wait.
+func (s *Session) InLoop() bool { return s.where.Load() == inLoop }
+
+// Leave makes the session go on outside of its loop, where it may wait. REQUIRES InLoop.
+func (s *Session) Leave() { s.waits = true }
+
+// Leaving tells whether Leave was called.
+func (s *Session) Leaving() bool { return s.waits }
+
+// MayHold tells whether Hold may be called: in Settle, in a loop, when all that was read has been executed.
+func (s *Session) MayHold() bool { return s.settling }
+
+// Hold has the replies wait in the loop until Resume is called, and Settle then called again. Nothing is read meanwhile.
+// It costs less than Leave does, and is for what others see to. REQUIRES MayHold, and that Resume will be called, once.
+func (s *Session) Hold() { s.held = true }
+
+// Postpone is Leave for a command that was not executed: it is what the session goes on with.
+func (s *Session) Postpone(args [][]byte) { s.postponed, s.waits = args, true }
+
+// received executes the n bytes that were read. Their replies are in out when it returns, unless it fails.
+func (s *Session) received(n, free int) error {
+	s.read, s.room = n, free
+	s.rd.Filled(n)
+	s.front.totals.InBytes.Add(s.Lane(), int64(n))
+	s.front.totals.Reads.Add(s.Lane(), 1)
+	s.lastRead.Store(s.front.clock.Load())
+	return s.goOn()
+}
+
+// goOn executes what a turn left, as it was cut.
+func (s *Session) goOn() error {
+	if err := s.process(); err != nil {
+		return err
+	}
+	s.processed()
+	return nil
+}
+
+// process executes every complete command that has been read, or as many as a turn may, and then s.cut is set. In a loop
+// it may stop with errWaits: called again elsewhere, it goes on.
+func (s *Session) process() error {
+	s.cut = false
+	for n := 0; !s.Closing; n++ {
+		if n == maxCommands && s.InLoop() {
+			s.cut = true
+			break
+		}
+		if !s.InLoop() && s.conn.closed() { // what it sent behind that must not be executed, as the client cannot know
+			s.Closing = true
+			break
+		}
+		args := s.postponed
+		var err error
+		if s.postponed = nil; args == nil {
+			args, err = s.rd.Next()
+		}
+		if err == resp.ErrIncomplete {
+			break
+		}
+		s.moved = true
+		if err != nil {
+			if s.handler.Settle(); s.waits {
+				return errWaits
+			}
+			s.handler.Malformed(err)
+			s.Closing = true
+			break
+		}
+		s.handler.Command(args)
+		if s.waits {
+			return errWaits
+		}
+		if s.out.Len() >= maxOut {
+			if err := s.sendAll(); err != nil {
+				return err
+			}
+		}
+	}
+	if s.handler.Flush(); s.waits {
+		return errWaits
+	}
+	return nil
+}
+
+// processed notes what is left of what was read: the beginning of a command, or nothing.
+func (s *Session) processed() {
+	if !s.rd.Partial() {
+		s.partialSince.Store(0)
+	} else {
+		s.arrived.Store(int64(s.rd.Buffered()))
+		if s.moved || s.partialSince.Load() == 0 { // a pipeline that goes on for long always ends within a command, each time another
+			s.partialSince.Store(s.front.clock.Load())
+		}
+	}
+	s.moved = false
+	if s.read > resp.MaxRetained {
+		s.rd.Shrink()
+	}
+}
+
+// panicked logs and counts a panic, which closes this connection alone, unless it came with a lock that others need:
+// then the process must not go on with data it cannot trust.
+func (s *Session) panicked(p any) {
+	if s.handler.Locked() {
+		panic(p)
+	}
+	s.scratch = nil // whatever state it is in
+	s.front.totals.Panics.Add(1)
+	s.front.log.Error("panic in a connection", "client", s.id, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+}
+
+// lastReplies is how long a connection is kept for replies that a client is slow to take when the server ends.
+const lastReplies = time.Second
+
+// end closes the connection, when everything that is to be answered was sent.
+func (s *Session) end(err error) {
+	f := s.front
+	defer f.done.Done()
+	if !s.handler.End() {
+		s.scratch = nil
+	}
+	if t := s.conn.secure; t != nil && !s.conn.closed() {
+		t.bye()
+	}
+	if f.ending() {
+		s.conn.linger(lastReplies)
+	}
+	s.conn.free()
+	f.remove(s)
+	s.release()
+	s.charge(0)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, os.ErrDeadlineExceeded) {
+		f.log.Debug("connection ended", "client", s.id, "error", err)
+	}
+}

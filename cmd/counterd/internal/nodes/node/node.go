@@ -1,0 +1,135 @@
+package node
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/repl"
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/wire"
+)
+
+// Host is the server around a node.
+type Host interface {
+	// Store is the one being served.
+	Store() *counter.Store
+	// Opening tells whether a store is being opened: what Store returns holds the place of it.
+	Opening() bool
+	// Reopen closes the store, lets change work on its directory, and opens it again whatever change returned, which it
+	// returns. Clients are answered LOADING meanwhile.
+	Reopen(change func(dir string) error) error
+	// Publish gives the subscribers of this node, and of its replicas, a message of the primary; shard: one of SPUBLISH.
+	// It does not wait.
+	Publish(shard bool, channel string, message []byte)
+	// LinkTLS is how a connection to another node, at a host, is encrypted; nil: it is not.
+	LinkTLS(host string) (*tls.Config, error)
+}
+
+// Node is a server as one of several nodes. All methods may be called concurrently.
+type Node struct {
+	Guard
+
+	host   Host
+	repl   *repl.Node
+	config *config.Live
+	log    *slog.Logger
+	life   *life
+	runID  string // of the server
+
+	elected string     // of a cluster's node, its id: see Elect
+	changed func()     // see Elect; nil: nobody is told
+	roles   sync.Mutex // held while the role changes together with the setting that tells of it
+
+	handover handover
+	held     heldWrites
+	awaiting atomic.Uint32 // whether a primary waits for Sentinel's word: await...
+	view     sentinelView
+	watched  atomic.Bool // the store knows that Sentinel watches
+	// wasReplica is the role to show while a store is being opened.
+	wasReplica atomic.Bool
+}
+
+// New makes a node of a server. Start gives it its role.
+func New(host Host, conf *config.Live, runID string, log *slog.Logger) *Node {
+	n := &Node{host: host, config: conf, log: log, life: newLife(), runID: runID}
+	n.repl = repl.NewNode(n, n.settings, log)
+	primary, _ := primaryOf(conf.Get()) // a configuration in force is valid
+	n.wasReplica.Store(primary != repl.Address{})
+	return n
+}
+
+// Close ends what the node does: the link to its primary, the connections of its replicas, a handover. What that waits
+// for is waited for until ctx ends, whose error it returns. Behind it Wait returns when all of it has ended.
+func (n *Node) Close(ctx context.Context) error {
+	n.life.stop()
+	return n.repl.Close(ctx)
+}
+
+// Wait waits for the end of what a node that was closed does.
+func (n *Node) Wait() { n.life.running.Wait() }
+
+// Elect makes the node one of a cluster: its role is what the cluster's agent says (Replication), and nobody else. changed
+// is called when role or link may have changed; it must not wait. Call it before Start and before there is a link.
+func (n *Node) Elect(id string, changed func()) {
+	n.elected, n.changed = id, changed
+	n.repl.OnEpoch(func(uint64) { changed() })
+}
+
+// Peers are the replicas that this node feeds.
+func (n *Node) Peers() *repl.Peers { return n.repl.Peers() }
+
+// Replication is the node's part in replication itself: its link, its peers, and its notes of roles.
+func (n *Node) Replication() *repl.Node { return n.repl }
+
+// Store is the host's: see repl.Host.
+func (n *Node) Store() *counter.Store { return n.host.Store() }
+
+// Reopen is the host's: see repl.Host.
+func (n *Node) Reopen(change func(dir string) error) error {
+	n.wasReplica.Store(n.host.Store().Replica())
+	defer n.RoleChanged()
+	return n.host.Reopen(change)
+}
+
+// Publish is the host's: see repl.Host.
+func (n *Node) Publish(shard bool, channel string, message []byte) {
+	n.host.Publish(shard, channel, message)
+}
+
+// Replica tells whether this node is one, also while a store is being opened: what Sentinel, clients and people are
+// told.
+func (n *Node) Replica() bool {
+	if n.host.Opening() {
+		return n.wasReplica.Load()
+	}
+	_, linked := n.repl.Link() // it may wait for the disk to make the store a replica
+	return linked || n.host.Store().Replica()
+}
+
+// Dial connects to another node, at host:port, as links do. When ctx ends so does the connection.
+func (n *Node) Dial(ctx context.Context, address string, o wire.Options) (*wire.Conn, error) {
+	host, digits, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	port, err := strconv.ParseUint(digits, 10, 16)
+	if err != nil {
+		return nil, err
+	}
+	return n.settings().Dial(ctx, repl.Address{Host: host, Port: int(port)}, o)
+}
+
+// settings are what package repl wants to know.
+func (n *Node) settings() repl.Settings {
+	c := n.config.Get()
+	return repl.Settings{MasterAuth: c.MasterAuth, MasterUser: c.MasterUser, Port: c.Listening(), AnnounceIP: c.AnnounceIP, AnnouncePort: c.AnnouncePort,
+		NodeID:  n.elected,
+		Timeout: time.Duration(c.ReplTimeout) * time.Second, TLS: n.host.LinkTLS}
+}

@@ -1,0 +1,172 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/repl"
+)
+
+// A handover that the end of the process cut off is gone on with after the start. The node has no role then but to
+// follow the replica that it was handing over to, and that one may lead, or follow this node: then nobody leads.
+// Another node may stand at that one's address by now, wiped or of other data: who has nothing of this node's history
+// is neither followed nor told to lead.
+
+const (
+	// resumeEvery is the pause between looks at the other node.
+	resumeEvery = 200 * time.Millisecond
+	// resumeAsk is what a look may take.
+	resumeAsk = 5 * time.Second
+)
+
+// resumption goes on with a handover.
+type resumption struct {
+	*Node
+	ctx    context.Context // ends when this node is told its role, or with the server
+	to     repl.Address
+	forced bool // the note says that the replica may lead though it lacks changes
+}
+
+// resume begins to go on with a handover, in the background.
+func (n *Node) resume(to repl.Address, forced bool) {
+	ctx, cancel := context.WithCancel(n.life.ctx)
+	if !n.handover.resume(cancel) {
+		cancel()
+		return
+	}
+	end := func() {
+		n.handover.end()
+		cancel()
+	}
+	if !n.life.start(func() {
+		defer end()
+		r := resumption{n, ctx, to, forced}
+		r.run()
+	}) {
+		end()
+	}
+}
+
+// run goes on until there is a primary, or this node is told its role: FAILOVER ABORT makes it the primary.
+func (r *resumption) run() {
+	r.log.Warn("this node was handing its role over when it ended, and goes on with that", "replica", r.to.String())
+	for told := false; r.ctx.Err() == nil; {
+		done, err := r.step()
+		if err != nil && !told && r.ctx.Err() == nil {
+			told = true
+			r.log.Warn("no changes are taken here until the node answers that this one was handing its role over to; "+
+				"REPLICAOF NO ONE makes this the primary", "replica", r.to.String(), "error", err)
+		}
+		if done {
+			if err := r.repl.ForgetHandover(); err != nil {
+				r.log.Error("the note of a handover cannot be removed", "error", err)
+			}
+			return
+		}
+		select {
+		case <-r.ctx.Done():
+		case <-time.After(resumeEvery):
+		}
+	}
+	if r.life.ctx.Err() != nil || r.handover.wasCeded() { // the next start goes on, or somebody said who leads
+		return
+	}
+	r.log.Warn("FAILOVER ABORT: this node leads again, and the other one may lead too", "replica", r.to.String())
+	err := r.lead()
+	if err == nil {
+		r.awaiting.Store(awaitNothing)
+		r.RoleChanged()
+		err = r.repl.ForgetHandover()
+	}
+	if err != nil {
+		r.log.Error("FAILOVER ABORT was not carried out", "error", err)
+	}
+}
+
+// lead makes this node the primary that it was.
+func (r *resumption) lead() error {
+	r.roles.Lock()
+	defer r.roles.Unlock()
+	err := r.repl.Lead()
+	if err == nil {
+		r.setReplicaOf(repl.Address{})
+	}
+	r.RoleChanged()
+	return err
+}
+
+// step looks where the handover stands and does what is next.
+func (r *resumption) step() (done bool, err error) {
+	role, err := repl.AskRole(r.ctx, r.to, r.settings(), resumeAsk)
+	if err == nil {
+		err = r.ctx.Err() // this node was told its role meanwhile
+	}
+	if err != nil {
+		return false, err
+	}
+	store := r.host.Store()
+	mayLead := r.forced || role.Offset >= store.Replication().Position()
+	link, _ := r.repl.Link()
+	switch {
+	case role.Primary && link.Error != "":
+		return false, errors.New(link.Error)
+	case role.Primary:
+		return link.Primary == r.to && link.State == repl.LinkConnected, nil
+	case role.State == repl.LinkConnected: // to another, as this node feeds nobody
+		r.log.Info("the node that this one was handing its role over to follows another", "primary", role.Of.String())
+		select {
+		case <-r.pursue(role.Of):
+			return true, nil
+		case <-r.ctx.Done():
+			return false, r.ctx.Err()
+		}
+	case role.Of != repl.Address{} && !r.isMe(r.ctx, role.Of):
+		return false, fmt.Errorf("it follows %s, and that one is not there", role.Of) // somebody will tell both
+	case !role.Kin(store) && (mayLead || role.Of == repl.Address{}):
+		return false, repl.ErrForeign
+	case mayLead && r.leftToSentinel():
+		return false, errors.New("this node was watched by Sentinel, which is to say who leads")
+	case mayLead:
+		// It may have been told to lead, and do so at any moment: to tell it again makes no second primary, to lead
+		// here would.
+		_, err := repl.Promote(r.ctx, r.to, r.settings())
+		return false, err
+	}
+	// It has not all changes yet, so it was not told.
+	r.log.Info("the replica has not all changes: this node leads again", "replica", r.to.String())
+	if r.leftToSentinel() {
+		r.awaiting.Store(awaitStarted) // as after any start
+	}
+	err = r.lead()
+	return err == nil, err
+}
+
+// leftToSentinel tells whether Sentinel watches: it may have named a third node meanwhile.
+func (n *Node) leftToSentinel() bool {
+	watched, err := n.host.Store().Replication().Monitored()
+	return watched || err != nil
+}
+
+// isMe tells whether an address is this node's, as another names it. A name is looked up, until ctx ends at most.
+func (n *Node) isMe(ctx context.Context, a repl.Address) bool {
+	c := n.config.Get()
+	if a.Port != c.Port && a.Port != c.TLS.Port && (c.AnnouncePort == 0 || a.Port != c.AnnouncePort) {
+		return false
+	}
+	if a.Host == c.AnnounceIP && a.Host != "" {
+		return true
+	}
+	hosts, err := net.DefaultResolver.LookupHost(ctx, a.Host)
+	if err != nil {
+		return false
+	}
+	own, err := net.InterfaceAddrs()
+	return err == nil && slices.ContainsFunc(own, func(addr net.Addr) bool {
+		ip, _, err := net.ParseCIDR(addr.String())
+		return err == nil && slices.ContainsFunc(hosts, func(h string) bool { return ip.Equal(net.ParseIP(h)) || net.ParseIP(h).IsLoopback() })
+	})
+}

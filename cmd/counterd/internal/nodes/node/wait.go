@@ -1,0 +1,159 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
+)
+
+// WAIT and WAITAOF: until when a client knows that what it wrote survives this node. What anybody wrote so far is
+// waited for: it is one log.
+
+// maxTimeout is the longest time in milliseconds that is told from for ever: 146 years.
+const maxTimeout = int64(1 << 62 / time.Millisecond)
+
+// waitTimeout reads a time in milliseconds, 0 for ever; text is the error.
+func waitTimeout(b []byte) (d time.Duration, text string) {
+	n, ok := resp.Number(b)
+	switch {
+	case !ok:
+		return 0, "ERR timeout is not an integer or out of range"
+	case n < 0:
+		return 0, "ERR timeout is negative"
+	}
+	return time.Duration(min(n, maxTimeout)) * time.Millisecond, ""
+}
+
+// await waits until enough says so, the time is over, the connection or the server ends, or the node is no primary any
+// more. In a transaction it does not wait. It returns false when the command was answered: by the error of CLIENT
+// UNBLOCK.
+func (n *Node) await(c Conn, d time.Duration, enough func() bool) bool {
+	if enough() || c.Executing() {
+		return true
+	}
+	if c.Await(d, func(ctx context.Context) {
+		n.repl.Peers().Wait(ctx, func() bool { return enough() || n.host.Store().Replica() })
+	}) {
+		c.Call().Out.Error("UNBLOCKED client unblocked via CLIENT UNBLOCK")
+		return false
+	}
+	return true
+}
+
+// demoted answers a command that waited when the node became a replica: who acknowledges what is not known here any
+// more.
+func (n *Node) demoted(c Conn) bool {
+	if !n.host.Store().Replica() {
+		return false
+	}
+	c.Call().Out.Error("UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)")
+	c.End()
+	return true
+}
+
+// wait: WAIT numreplicas timeout.
+func (n *Node) wait(c Conn, args [][]byte) {
+	out := &c.Call().Out
+	if n.host.Store().Replica() {
+		out.Error("ERR WAIT cannot be used with replica instances. Please also note that since Redis 4.0 if a replica is configured to be writable " +
+			"(which is not the default) writes to replicas are just local and are not propagated.")
+		return
+	}
+	want, ok := resp.Number(args[1])
+	if !ok {
+		out.Error(items.ErrNotInteger)
+		return
+	}
+	d, text := waitTimeout(args[2])
+	if text != "" {
+		out.Error(text)
+		return
+	}
+	store := n.host.Store()
+	if !store.Durable() {
+		out.Int(0)
+		return
+	}
+	log := store.Replication()
+	offset, have := log.Position(), 0
+	if !c.Executing() { // what EXEC changes is written behind it
+		if err := log.CommitHere(offset); err != nil {
+			c.Call().StoreError(err)
+			return
+		}
+	}
+	if !n.await(c, d, func() bool {
+		have, _ = n.repl.Peers().Count(offset)
+		return int64(have) >= want
+	}) {
+		return
+	}
+	if int64(have) < want && n.demoted(c) {
+		return
+	}
+	out.Int(int64(have))
+}
+
+// waitAOF: WAITAOF numlocal numreplicas timeout.
+func (n *Node) waitAOF(c Conn, args [][]byte) {
+	out := &c.Call().Out
+	local, ok := resp.Number(args[1])
+	want, ok2 := resp.Number(args[2])
+	d, text := waitTimeout(args[3])
+	store := n.host.Store()
+	log := store.Replication()
+	switch {
+	case !ok:
+		out.Error(items.ErrNotInteger)
+		return
+	case local < 0 || local > 1:
+		out.Error("ERR value is out of range, value must between 0 and 1")
+		return
+	case !ok2 || want < 0:
+		out.Error("ERR value is out of range, must be positive")
+		return
+	case text != "":
+		out.Error(text)
+		return
+	case store.Replica():
+		out.Error("ERR WAITAOF cannot be used with replica instances. Please also note that writes to replicas are just local and are not propagated.")
+		return
+	case local > 0 && !store.Durable():
+		out.Error("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.")
+		return
+	}
+	here, there := 0, 0
+	if store.Durable() {
+		offset := log.Position()
+		err := error(nil)
+		switch {
+		case c.Executing(): // as above
+		case local > 0:
+			err = log.Sync()
+		default:
+			err = log.CommitHere(offset)
+		}
+		if err != nil {
+			c.Call().StoreError(err)
+			return
+		}
+		if !n.await(c, d, func() bool {
+			here = 0
+			if log.Durable() >= offset {
+				here = 1
+			}
+			_, there = n.repl.Peers().Count(offset)
+			return here >= int(local) && int64(there) >= want
+		}) {
+			return
+		}
+		if int64(there) < want && n.demoted(c) {
+			return
+		}
+	}
+	out.Array(2)
+	out.Int(int64(here))
+	out.Int(int64(there))
+}
