@@ -148,5 +148,5 @@ wait "$pid" || true
 figure 'shutdown' s "$(calc "$(now) - $began" 2)"
 
 echo
-echo "== for README; figures: $out"
+echo "== for docs/internals/performance.md; figures: $out"
 "$BIN/counterbench" markdown "$out"

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # The standard set: counterd and a peer take turns in one run, each on processor 0, the load on processor 1; the log is synced each second
-# on both. Afterwards the figures stand as Markdown, ready for README; bench/README.md says how to read them.
+# on both. Afterwards the figures stand as Markdown, ready for docs/internals/performance.md; bench/README.md says how to read them.
 #
 #   bench/peers.sh                          a redis-server of its own
 #   PEER_BIN=valkey-server bench/peers.sh   another program of its own, started with redis-server's flags
 #   bench/peers.sh 10.0.0.5:6379,redis-hash a server of yours, and the data model to drive it with (counterbench run --help lists them);
 #                                           it must be empty, and is left full. Without a model: one string a counter
 #
-#   POSTS     posts loaded (2,000,000; the figures in README: 10,000,000)
+#   POSTS     posts loaded (2,000,000; the results in docs: 10,000,000)
 #   DURATION  of each workload for each server (10s)      SLICES    that it is cut into (7)
 #   DEPTHS    pipelines to measure ("64 16 1")            HALF      no: leave out latencies at half load
 #   IDLE      idle connections (10,000; 0: leave out)     PEER_PASSWORD  of the server of yours
@@ -53,7 +53,7 @@ if [ "$HALF" != no ]; then
 	echo "== latency at half of what B answers at most, one operation in flight on each connection"
 	run half --rate 50% --depth 1 --workloads "${load}incr,get,timeline"
 fi
-echo "== for README"
+echo "== for docs/internals/performance.md"
 "$BIN/counterbench" markdown "${files[@]}"
 if [ "$IDLE" != 0 ] && [ $# = 0 ]; then
 	# Servers started anew: those above have kept memory of their clients.

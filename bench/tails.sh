@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What users wait while the server does something else: counterd and a peer at a fixed rate, in quiet and busy windows that take turns; then what one
 # client waits that asks one command at a time, beside floods and very large commands. Neither server makes snapshots by itself meanwhile. At the end
-# one page with latency over time, and Markdown for README; bench/README.md says how to read them.
+# one page with latency over time, and Markdown for docs/internals/performance.md; bench/README.md says how to read them.
 #
 #   bench/tails.sh                          beside a redis-server of its own
 #   PEER_BIN="redis-server valkey-server" bench/tails.sh     beside several programs of its own, one after the other; "" beside none
@@ -58,5 +58,5 @@ else
 	done
 fi
 "$BIN/counterbench" page "${files[@]}" --html "$OUT/tails.html" --title "What users wait while the server does something else"
-echo "== for README; the page: $OUT/tails.html"
+echo "== for docs/internals/performance.md; the page: $OUT/tails.html"
 "$BIN/counterbench" markdown "${files[@]}"

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// The figures of the README are measured with -items=10000000.
+// The results in docs/internals/performance.md are measured with -items=10000000.
 var benchItems = flag.Int("items", 1_000_000, "items in the benchmarks' stores")
 
 const seedScript = `add column weibo mid hint=64 max=64 primarykey

@@ -29,7 +29,7 @@ for arch in amd64 arm64; do
 			if [ $tool = counterd ]; then dist/here/counterd --completion $shell; else dist/here/$tool completion $shell; fi >"$root/completion/$shell/$file"
 		done
 	done
-	cp README.md CHANGELOG.md LICENSE cmd/counterd/weibo.schema "$root/"
+	cp README.md CHANGELOG.md CONTRIBUTING.md LICENSE cmd/counterd/weibo.schema "$root/"
 	cp -r docs "$root/"
 	cp cmd/counterd/internal/observe/metrics/{alerts.yml,grafana.json,README.md} "$root/monitoring/"
 	cp -r counter/client/howto/. "$root/howto/"

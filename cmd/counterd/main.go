@@ -1,4 +1,4 @@
-// Command counterd is a counter service for posts that speaks the Redis protocol. See README.md.
+// Command counterd is a counter service for posts that speaks the Redis protocol. See docs/README.md.
 package main
 
 import (

@@ -15,7 +15,7 @@ import (
 const module = "github.com/counterd/counterd"
 
 // topLevel is all that may stand at the root, dot-files and build output aside.
-var topLevel = []string{"CHANGELOG.md", "LICENSE", "Makefile", "README.md", "bench", "bin", "cmd", "coldstore", "counter", "dist", "docs", "go.mod", "go.sum",
+var topLevel = []string{"CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md", "bench", "bin", "cmd", "coldstore", "counter", "dist", "docs", "go.mod", "go.sum",
 	"internal", "packaging", "persist", "schema"}
 
 // allowed names, for each package (and those below it, unless they have a line of their own), the packages of the

@@ -43,9 +43,9 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestReadme: README has this table.
-func TestReadme(t *testing.T) {
-	text, err := os.ReadFile("../../README.md")
+// TestPage: docs/reference/errors.md has this table.
+func TestPage(t *testing.T) {
+	text, err := os.ReadFile("../../docs/reference/errors.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,6 +54,6 @@ func TestReadme(t *testing.T) {
 		fmt.Fprintf(&want, "| `%s` | %s | %s |\n", row.Code, row.Class, row.Means)
 	}
 	if !strings.Contains(string(text), want.String()) {
-		t.Errorf("README.md lacks the table of errors, which is:\n%s", want.String())
+		t.Errorf("docs/reference/errors.md lacks the table of errors, which is:\n%s", want.String())
 	}
 }

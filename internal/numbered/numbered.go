@@ -2,7 +2,7 @@
 // arguments. The server makes such a command once, however often it is sent.
 //
 // The list is the only one of its kind in Go. The server's command table, the hook for go-redis, the classes for other
-// libraries (counter/client/howto) and the README are compared with it by tests, so that a new command is in all of them.
+// libraries (counter/client/howto) and docs/concepts/exactly-once.md are compared with it by tests, so that a new command is in all of them.
 package numbered
 
 import "strings"

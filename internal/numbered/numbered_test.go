@@ -65,19 +65,19 @@ func TestHowto(t *testing.T) {
 	}
 }
 
-// TestReadme reads the sentence of the README that lists the commands.
-func TestReadme(t *testing.T) {
-	text, err := os.ReadFile("../../README.md")
+// TestPage reads the sentence of docs/concepts/exactly-once.md that lists the commands.
+func TestPage(t *testing.T) {
+	text, err := os.ReadFile("../../docs/concepts/exactly-once.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, after, found := strings.Cut(string(text), "- `IDMP producer seq [EPOCH n]` comes last, behind ")
 	list, _, ended := strings.Cut(after, ":")
 	if !found || !ended {
-		t.Fatal("the README does not list the commands that accept a number")
+		t.Fatal("the page does not list the commands that accept a number")
 	}
 	if got := regexp.MustCompile(`[A-Z][A-Z.]+`).FindAllString(list, -1); sorted(got) != sorted(Names()) {
-		t.Errorf("the README lists\n\t%s, want\n\t%s", sorted(got), sorted(Names()))
+		t.Errorf("the page lists\n\t%s, want\n\t%s", sorted(got), sorted(Names()))
 	}
 }
 

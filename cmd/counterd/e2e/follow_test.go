@@ -304,7 +304,7 @@ func TestFollowRefuses(t *testing.T) {
 	c.want(":8\r\n", "INCR", "post:5:likes")
 	wantCtl(t, 0, args(good), "following from offset", "0 copies") // it goes on
 	s.dial(t).want("$1\r\n8\r\n", "GET", "5.cntan")
-	// A user with no more than README says may follow.
+	// A user with no more than docs/operate/migrate.md says may follow.
 	c.want("+OK\r\n", append([]string{"ACL", "SETUSER", "mover", "on", ">pw", "~post:*"}, strings.Fields("+psync +replconf +ping +info +select +multi +exec +get +hget +hmget +zscore +zmscore")...)...)
 	c.want(":2\r\n", "APPEND", "post:5:likes", "1")
 	wantCtl(t, 0, args("redis://mover:pw@"+r.addr), "following from offset", "1 keys were read again after APPEND")

@@ -635,7 +635,7 @@ type nopCloser struct{ io.Writer }
 func (nopCloser) Close() error { return nil }
 
 // TestImportTLS: from a source by TLS to a target by TLS that asks for certificates, each as a user with just the rights
-// that README names.
+// that docs/operate/migrate.md names.
 func TestImportTLS(t *testing.T) {
 	ca := tlstest.NewCA(t)
 	pair, own := ca.Pair("localhost"), ca.Pair("importer")

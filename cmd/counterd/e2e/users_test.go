@@ -15,7 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// sentinelRights and replicaRights are the least that README names: Sentinel's are those that Redis documents.
+// sentinelRights and replicaRights are the least that docs/operate/security.md names: Sentinel's are those that Redis documents.
 const (
 	sentinelRights = "-@all allchannels +multi +slaveof +ping +exec +subscribe +config|rewrite +role +publish +info +client|setname +client|kill +script|kill"
 	replicaRights  = "-@all +psync +replconf +ping +failover +replicaof"

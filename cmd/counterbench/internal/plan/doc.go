@@ -14,6 +14,6 @@
 // The map is made of the real types (package topology) and encoded as etcd holds it. A rack's failure is simulated from
 // a seed: leases end in etcd's own rhythm, candidates compete, replicas are taken out after their two seconds; each
 // transaction is counted. Recovery is max-min fair sharing of each machine's disk and network. Costs are products of
-// figures measured on one machine (README: each names its place there) and of the assumptions in Plan, all of which
+// figures measured on one machine (docs/concepts/memory-and-disk.md and docs/internals/performance.md) and of the assumptions in Plan, all of which
 // flags can change. So a ratio between the two sides means more than a sum of money.
 package plan

@@ -20,7 +20,7 @@ type Plan struct {
 	Increments float64
 	Pages      float64 // reads of 20 posts
 
-	// What counterd takes: README, "Memory and disk", "TLS", "Files".
+	// What counterd takes: docs/internals/performance.md and docs/concepts/memory-and-disk.md.
 	HotBytes    float64 // a post in memory
 	ColdBytes   float64 // a post in a cold file
 	LogBytes    float64 // of log an increment, one client's commands one by one and others between
@@ -32,7 +32,7 @@ type Plan struct {
 	ProcessRAM  float64 // of a node without posts, 10,000 connections included
 	RetainBytes float64 // of log each node keeps beside what its snapshots need
 
-	// What Redis takes: README; its range is that of its data models.
+	// What Redis takes: docs/concepts/memory-and-disk.md; its range is that of its data models.
 	RedisBytesLow, RedisBytesHigh float64 // a post in memory: packed string, three strings
 	RedisDiskLow, RedisDiskHigh   float64 // a post in an RDB: bucket trick or packed, strings
 	RedisIncrCPU                  float64

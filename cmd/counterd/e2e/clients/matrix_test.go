@@ -24,7 +24,7 @@ import (
 )
 
 // The matrix: what each client library does with a counterd, in both versions of the protocol where it speaks them, in
-// the clear and as a user over TLS. README's table of clients is made of it.
+// the clear and as a user over TLS. The table in docs/reference/clients.md is made of it.
 
 // steps are what every client does: numbers, whole posts, a pipeline, a transaction, publish and subscribe, going on
 // when its connections were cut, and what it makes of an error.
@@ -114,9 +114,9 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
-// TestMatrixTable: README says of each client what is tested here.
+// TestMatrixTable: docs/reference/clients.md says of each client what is tested here.
 func TestMatrixTable(t *testing.T) {
-	text, err := os.ReadFile("../../../../README.md")
+	text, err := os.ReadFile("../../../../docs/reference/clients.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestMatrixTable(t *testing.T) {
 			protocol = "RESP2, RESP3"
 		}
 		if secure := map[bool]string{true: "yes", false: "no"}[c.tls]; !strings.Contains(string(text), "| "+c.name+" | "+protocol+" | "+secure+" |") {
-			t.Errorf("README has no row %q, %s, TLS and users %s", c.name, protocol, secure)
+			t.Errorf("the page has no row %q, %s, TLS and users %s", c.name, protocol, secure)
 		}
 	}
 }

@@ -471,17 +471,17 @@ func TestUsersInFiles(t *testing.T) {
 	}
 }
 
-// TestReadmeUser gives a user the rights of the README's example, and empties nothing by it. A command that changes posts
+// TestPageUser gives a user the rights of the example in docs/operate/security.md, and empties nothing by it. A command that changes posts
 // which it does not name is dangerous.
-func TestReadmeUser(t *testing.T) {
-	readme, err := os.ReadFile("../../../../README.md")
+func TestPageUser(t *testing.T) {
+	page, err := os.ReadFile("../../../../docs/operate/security.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rules, found := strings.Cut(string(readme), "`ACL SETUSER app on >password ")
+	_, rules, found := strings.Cut(string(page), "`ACL SETUSER app on >password ")
 	rules, _, ended := strings.Cut(rules, "`")
 	if !found || !ended {
-		t.Fatal("the README has no example of a user")
+		t.Fatal("the page has no example of a user")
 	}
 	s := wireServe(t, nil)
 	admin, app := wireDial(t, s, 2), wireDial(t, s, 2)
