@@ -66,7 +66,7 @@ var allowed = map[string][]string{
 	"cmd/counterd/internal/observe/stats":   {},
 	"cmd/counterd/internal/net/web":         {"cmd/counterd/internal/net/brake", "cmd/counterd/internal/observe/stats"},
 	"cmd/counterd/internal/observe/metrics": {"counter", "internal/errclass", "persist"},
-	"cmd/counterd/internal/observe/page":    {"cmd/counterd/internal/observe/stats"},
+	"cmd/counterd/internal/observe/console": {"cmd/counterd/internal/observe/stats"},
 	"cmd/counterd/internal/commands/dataset": {"cmd/counterd/internal/commands/command", "cmd/counterd/internal/commands/glob", "cmd/counterd/internal/commands/items",
 		"cmd/counterd/internal/net/resp", "counter", "schema"},
 	"cmd/counterd/internal/net/front":     {"cmd/counterd/internal/config", "cmd/counterd/internal/net/resp", "cmd/counterd/internal/observe/stats"},

@@ -2,7 +2,7 @@ package topology
 
 // Trouble is one thing that a node finds wrong with itself, and that an operator must hear of although the map of the
 // cluster looks well: "its disk hangs", "its directory is an older copy". The node publishes its troubles in its Live key;
-// counterctl cluster check, INFO and the status page show them.
+// counterctl cluster check, INFO and the console show them.
 type Trouble struct {
 	// ID is one word that names the kind, the same each time: "old-copy". A node has at most one trouble of each ID.
 	ID string `json:"id"`

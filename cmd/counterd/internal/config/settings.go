@@ -71,7 +71,7 @@ var settings = []setting{
 	{name: "metrics-tls", kind: yesNo(func(c *Config) *bool { return &c.TLS.Metrics }),
 		usage: "HTTPS there, with the certificate of tls-cert-file; tls-auth-clients says who must show one"},
 	{name: "mid-time", kind: text(func(c *Config) *string { return &c.MidTime }), live: true,
-		usage: "how post ids carry the time of the post, for the dates on the status page: none, weibo or snowflake"},
+		usage: "how post ids carry the time of the post, for the dates on the console: none, weibo or snowflake"},
 	{name: "schema", kind: text(func(c *Config) *string { return &c.SchemaFile }), once: true,
 		usage: "schema script to run at start"},
 	{name: "dir", kind: text(func(c *Config) *string { return &c.Dir }),

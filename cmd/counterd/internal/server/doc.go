@@ -98,7 +98,7 @@
 //	info.go                        INFO. What it counts and measures is package stats's
 //	heaplimit.go release.go        the collector's limit; memory that is given back
 //	web.go metrics.go              what is shown by HTTP: who may see it, /healthz, /readyz, /metrics
-//	status.go statuslists.go       what the status page tells, which is package page's
+//	status.go statuslists.go       what the console tells, which is package console's
 //	statuscluster.go               the same of the whole cluster
 //	monitorcmd.go                  MONITOR
 //	hotcmd.go                      COUNTER.HOT, of package popular

@@ -20,7 +20,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/net/web"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/gather"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/node"
-	"github.com/counterd/counterd/cmd/counterd/internal/observe/page"
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/console"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/popular"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/pubsub"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/slowlog"
@@ -54,12 +54,12 @@ type Server struct {
 	popular  *popular.Posts
 	pubsub   pubsub.Registry
 	node     *node.Node
-	cluster  *clustering    // nil: it is of no cluster
-	joined   *joined        // set by Join
-	shards   *gather.Shards // the other shards; nil: it is of no cluster
-	web      *web.Server    // nil without metrics-addr
-	page     *page.Monitor  // the same
-	ending   atomic.Bool    // Shutdown has begun
+	cluster  *clustering      // nil: it is of no cluster
+	joined   *joined          // set by Join
+	shards   *gather.Shards   // the other shards; nil: it is of no cluster
+	web      *web.Server      // nil without metrics-addr
+	console  *console.Monitor // the same
+	ending   atomic.Bool      // Shutdown has begun
 	// Open opens the store of the data directory: set it before Listen to let the server be a replica.
 	Open func() (*counter.Store, error)
 

@@ -6,19 +6,19 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/node"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/repl"
-	"github.com/counterd/counterd/cmd/counterd/internal/observe/page"
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/console"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/stats"
 	"github.com/counterd/counterd/counter"
 )
 
-// status is the server as the status page sees it: a page.Source. What it says is what INFO says.
+// status is the server as the console sees it: a console.Source. What it says is what INFO says.
 type status struct {
 	*Server
 
 	// Of the page's goroutine.
 	looked   time.Time // when diverged was counted, which reads the directory
 	diverged int
-	points   []page.Point // of the newest snapshots: counting their files takes long where there are many
+	points   []console.Point // of the newest snapshots: counting their files takes long where there are many
 }
 
 const (
@@ -31,7 +31,7 @@ const (
 )
 
 // Totals sums over the commands, as INFO stats and commandstats do.
-func (s *status) Totals() (t page.Totals) {
+func (s *status) Totals() (t console.Totals) {
 	s.commands.Each(func(cmd *row) {
 		n := cmd.Calls()
 		if n == 0 {
@@ -51,9 +51,9 @@ func (s *status) Totals() (t page.Totals) {
 }
 
 // Vitals is what INFO says about the health of the server.
-func (s *status) Vitals() page.Vitals {
+func (s *status) Vitals() console.Vitals {
 	store, conf := s.store(), s.config.Get()
-	v := page.Vitals{RunID: s.runID, Role: "primary", Panics: s.stats.Panics.Load(), MinReplicas: conf.MinReplicas, Replicas: []page.Replica{}}
+	v := console.Vitals{RunID: s.runID, Role: "primary", Panics: s.stats.Panics.Load(), MinReplicas: conf.MinReplicas, Replicas: []console.Replica{}}
 	if s.node.Replica() {
 		v.Role = "replica"
 	}
@@ -66,13 +66,13 @@ func (s *status) Vitals() page.Vitals {
 	c.Rejected, c.Evicted = s.stats.Rejected.Load(), s.stats.EvictedClients.Load()
 	c.Held, c.HeldMax = s.front.Held()+s.pubsub.Unread(), conf.MaxMemoryClients.Of(conf.MaxMemory)
 	m, tiers := s.memory(), store.Admin().TierCounts()
-	v.Memory = page.Memory{Store: tiers.Memory, Limit: tiers.MaxMemory, Cache: tiers.Cache.Bytes, Full: tiers.Full, Heap: m.Heap, RSS: m.RSS, System: stats.SystemMemory()}
+	v.Memory = console.Memory{Store: tiers.Memory, Limit: tiers.MaxMemory, Cache: tiers.Cache.Bytes, Full: tiers.Full, Heap: m.Heap, RSS: m.RSS, System: stats.SystemMemory()}
 	if l := &s.progress; l.active() {
 		st := l.state()
-		v.Loading = &page.Loading{Done: st.done, Total: st.total, Left: st.eta}
+		v.Loading = &console.Loading{Done: st.done, Total: st.total, Left: st.eta}
 		return v
 	}
-	v.Damage = page.Damage{Files: tiers.Broken, ReadErrors: tiers.ReadErrors, ScrubErrors: tiers.ScrubErrors}
+	v.Damage = console.Damage{Files: tiers.Broken, ReadErrors: tiers.ReadErrors, ScrubErrors: tiers.ScrubErrors}
 	refusal, held := s.node.Judge(command.Write, false)
 	v.Refusal = clip(refusal)
 	switch phase, _ := s.node.Failover(); {
@@ -87,7 +87,7 @@ func (s *status) Vitals() page.Vitals {
 	return v
 }
 
-func (s *status) vitalsOfDisk(v *page.Vitals, store *counter.Store) {
+func (s *status) vitalsOfDisk(v *console.Vitals, store *counter.Store) {
 	if !store.Durable() {
 		return
 	}
@@ -96,13 +96,13 @@ func (s *status) vitalsOfDisk(v *page.Vitals, store *counter.Store) {
 	if disk.Free == counter.FreeUnknown {
 		disk.Free = -1
 	}
-	v.Disk = page.Disk{Durable: true, EverySec: conf.AppendFsync == "everysec", Total: disk.Total, Free: disk.Free, Reserve: disk.Reserve, Low: disk.Low,
+	v.Disk = console.Disk{Durable: true, EverySec: conf.AppendFsync == "everysec", Total: disk.Total, Free: disk.Free, Reserve: disk.Reserve, Low: disk.Low,
 		LogFirst: log.First, LogEnd: log.Position, LogDurable: log.Durable, LogBytes: log.SegmentBytes, LogDisk: log.DiskBytes, Segments: log.Segments,
 		Unsynced: log.UnsyncedAge, LastSync: log.LastSync, MaxSync: log.MaxSync, SyncErrors: log.SyncErrors}
 	if err := store.Ready(); err != nil {
 		v.Disk.Trouble = clip(err.Error())
 	}
-	v.Snapshot = page.Snapshot{Generation: saves.Generation, Bytes: saves.Bytes, Blocks: saves.Blocks, Took: saves.LastTook, Running: saves.Running,
+	v.Snapshot = console.Snapshot{Generation: saves.Generation, Bytes: saves.Bytes, Blocks: saves.Blocks, Took: saves.LastTook, Running: saves.Running,
 		Behind: log.Position - min(log.Position, saves.Replay)}
 	if !saves.LastTime.IsZero() {
 		v.Snapshot.At = saves.LastTime.UnixMilli()
@@ -115,17 +115,17 @@ func (s *status) vitalsOfDisk(v *page.Vitals, store *counter.Store) {
 	}
 }
 
-func (s *status) vitalsOfNodes(v *page.Vitals, store *counter.Store) {
+func (s *status) vitalsOfNodes(v *console.Vitals, store *counter.Store) {
 	conf, end, first := s.config.Get(), store.Replication().Written(), store.Replication().First()
 	if l, ok := s.node.Replication().Link(); ok {
-		v.Link = &page.Link{Primary: l.Primary.String(), State: string(l.State), Error: clip(l.Error), Down: l.DownFor, LastIO: l.LastIO,
+		v.Link = &console.Link{Primary: l.Primary.String(), State: string(l.State), Error: clip(l.Error), Down: l.DownFor, LastIO: l.LastIO,
 			Behind: l.End - min(l.End, end), Copied: l.Copied, Total: l.Total}
 		if l.State == repl.LinkConnected {
 			v.Link.Copied, v.Link.Total = 0, 0
 		}
 	}
 	for _, p := range s.node.Peers().Infos() {
-		v.Replicas = append(v.Replicas, page.Replica{Addr: clip(repl.Address{Host: p.IP, Port: p.Port}.String()), Online: p.Online,
+		v.Replicas = append(v.Replicas, console.Replica{Addr: clip(repl.Address{Host: p.IP, Port: p.Port}.String()), Online: p.Online,
 			Behind: end - min(end, p.Applied), Lag: p.Lag, Kept: int64(p.Applied) - int64(first)})
 	}
 	if conf.MinReplicas > 0 && conf.MinReplicasMaxLag > 0 {
@@ -140,10 +140,10 @@ func (s *status) vitalsOfNodes(v *page.Vitals, store *counter.Store) {
 }
 
 // MidTime is the setting of that name.
-func (s *status) MidTime() page.MidTime { return page.MidTime(s.config.Get().MidTime) }
+func (s *status) MidTime() console.MidTime { return console.MidTime(s.config.Get().MidTime) }
 
 // Walk calls f for all blocks. The store is held in steps: who wants it for himself meanwhile, as EXEC, waits for one.
-func (s *status) Walk(f func(page.Block)) error {
+func (s *status) Walk(f func(console.Block)) error {
 	b := s.store().NewBatch()
 	for id := 0; ; {
 		if err := b.Begin(); err != nil {
@@ -158,7 +158,7 @@ func (s *status) Walk(f func(page.Block)) error {
 		for at, done := (counter.BlockPlace{}), false; !done; {
 			left := walkStep
 			done = b.BlocksFrom(def, at, func(i counter.BlockInfo) bool {
-				f(page.Block{Counter: i.Counter.Name, Lo: i.Lo, Hi: i.Hi, Open: i.Open, Cold: i.Tier == counter.TierCold, Lost: i.Lost, Posts: i.Items,
+				f(console.Block{Counter: i.Counter.Name, Lo: i.Lo, Hi: i.Hi, Open: i.Open, Cold: i.Tier == counter.TierCold, Lost: i.Lost, Posts: i.Items,
 					Overlay: i.Overlay, Bytes: i.Bytes, Index: i.Index, FileBytes: i.FileBytes, Uses: i.Uses, Idle: i.Idle})
 				at, left = i.Next(), left-1
 				return left > 0

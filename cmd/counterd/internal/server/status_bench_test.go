@@ -6,11 +6,11 @@ import (
 	"testing"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
-	"github.com/counterd/counterd/cmd/counterd/internal/observe/page"
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/console"
 	"github.com/counterd/counterd/counter"
 )
 
-// BenchmarkStatus is what the status page costs a large server: 14,000 blocks of 250 counters and 4,000 connections.
+// BenchmarkStatus is what the console costs a large server: 14,000 blocks of 250 counters and 4,000 connections.
 // vitals are looked at each second, details while somebody watches, and a walk takes a 200th of the time then.
 func BenchmarkStatus(b *testing.B) {
 	s := wireServeStore(b, "", counter.Options{BlockItems: 16}, func(c *config.Config) { c.MaxClients = 10000 })
@@ -51,7 +51,7 @@ func BenchmarkStatus(b *testing.B) {
 		{"details", func() { src.Details(20) }},
 		{"walk", func() {
 			n := 0
-			if err := src.Walk(func(page.Block) { n++ }); err != nil || n < 10_000 {
+			if err := src.Walk(func(console.Block) { n++ }); err != nil || n < 10_000 {
 				b.Fatal(n, err)
 			}
 		}},

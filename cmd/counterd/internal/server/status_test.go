@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
-	"github.com/counterd/counterd/cmd/counterd/internal/observe/page"
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/console"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/testkit/resptest"
 	"github.com/counterd/counterd/persist/vfs"
@@ -64,14 +64,14 @@ func TestStatusIsInfo(t *testing.T) {
 	c.want("SAVE", "+OK")
 	idle := wireDial(t, s, 2)
 
-	var st page.Status
-	var blocks page.Map
+	var st console.Status
+	var blocks console.Map
 	var info map[string]string
 	// Both are asked until they tell of the same moment: syncs and looks at the disk go on.
 	var differ []string
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		info, _ = infoFields(t, c.do("INFO everything").Text)
-		st, blocks = page.Status{}, page.Map{}
+		st, blocks = console.Status{}, console.Map{}
 		statusOf(t, s, "/map.json", &blocks)
 		statusOf(t, s, "/status.json", &st)
 		differ = nil
@@ -126,7 +126,7 @@ func TestStatusIsInfo(t *testing.T) {
 	if len(st.Details.Commands) < 8 || len(st.Details.Slow) != 20 || len(st.Details.Restore.Points) != 1 || st.Details.Restore.Points[0].Offset == 0 {
 		t.Errorf("%d commands, %d slow ones, %+v", len(st.Details.Commands), len(st.Details.Slow), st.Details.Restore)
 	}
-	if st.Verdict.Level != page.OK {
+	if st.Verdict.Level != console.OK {
 		t.Errorf("verdict %+v", st.Verdict)
 	}
 	// The busiest is the one that did all of it, and CLIENT LIST says the same of it.
@@ -219,7 +219,7 @@ func TestStatusRights(t *testing.T) {
 			if path != "/status.json" || u.status != http.StatusOK {
 				continue
 			}
-			var st page.Status
+			var st console.Status
 			if err := json.Unmarshal(text, &st); err != nil {
 				t.Fatal(err)
 			}
@@ -241,16 +241,16 @@ func TestStatusTrouble(t *testing.T) {
 	c.want("SET 1.cntcm 5", "+OK")
 	faulty.Inject(vfs.Rule{Ops: vfs.OpMutating, Every: 1, Err: syscall.ENOSPC})
 	until(t, "changes are refused", func() bool { return strings.HasPrefix(c.do("INCR 1.cntcm").String(), "-MISCONF ") })
-	var st page.Status
+	var st console.Status
 	until(t, "the page says so", func() bool {
 		statusOf(t, s, "/status.json", &st)
-		return st.Verdict.Level == page.Bad && st.Verdict.Text == "Changes are refused: the disk takes no writes" && strings.Contains(st.Verdict.Problems[0].Hint, "no space left")
+		return st.Verdict.Level == console.Bad && st.Verdict.Text == "Changes are refused: the disk takes no writes" && strings.Contains(st.Verdict.Problems[0].Hint, "no space left")
 	})
 	faulty.Clear()
 	until(t, "the page says that it is well again", func() bool {
-		st = page.Status{}
+		st = console.Status{}
 		statusOf(t, s, "/status.json", &st)
-		return st.Verdict.Level == page.OK
+		return st.Verdict.Level == console.OK
 	})
 }
 

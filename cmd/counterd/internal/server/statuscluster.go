@@ -5,27 +5,27 @@ import (
 	"slices"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/observe/page"
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/console"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/internal/slot"
 )
 
-// The whole cluster on the status page, as any node knows it by its map.
+// The whole cluster on the console, as any node knows it by its map.
 
 // vitalsOfCluster tells of the node's part; nil: it is in no cluster.
-func (s *status) vitalsOfCluster() *page.Cluster {
+func (s *status) vitalsOfCluster() *console.Cluster {
 	if s.joined == nil {
 		return nil
 	}
 	st := s.cluster.now.Load()
-	c := &page.Cluster{Shard: int(st.shardID()), Primary: st.Primary, Reads: clip(st.Readable(time.Now())), Writes: clip(st.Writes),
+	c := &console.Cluster{Shard: int(st.shardID()), Primary: st.Primary, Reads: clip(st.Readable(time.Now())), Writes: clip(st.Writes),
 		Shards: len(st.Map.Shards), Nodes: len(st.Map.Nodes), Moves: len(st.Map.Moves)}
 	for _, t := range s.joined.reported() {
-		level := page.Warn
+		level := console.Warn
 		if t.Severity == topology.SevereError {
-			level = page.Bad
+			level = console.Bad
 		}
-		c.Troubles = append(c.Troubles, page.Trouble{ID: t.ID, Level: level, Text: clip(t.Text)})
+		c.Troubles = append(c.Troubles, console.Trouble{ID: t.ID, Level: level, Text: clip(t.Text)})
 	}
 	if err := s.joined.registry.Err(); err != nil {
 		c.Etcd = clip(err.Error())
@@ -45,7 +45,7 @@ func (s *status) vitalsOfCluster() *page.Cluster {
 }
 
 // clusterShards lists the cluster's shards, those with a fault first, and behind them the free nodes.
-func (s *status) clusterShards(limit int) []page.Shard {
+func (s *status) clusterShards(limit int) []console.Shard {
 	if s.joined == nil {
 		return nil
 	}
@@ -55,10 +55,10 @@ func (s *status) clusterShards(limit int) []page.Shard {
 	for _, n := range m.Nodes {
 		nodes[n.Shard] = append(nodes[n.Shard], n)
 	}
-	var list []page.Shard
+	var list []console.Shard
 	faults := make(map[int]int)
 	for _, shard := range m.Shards {
-		row := page.Shard{ID: int(shard.ID), Epoch: shard.Epoch, Slots: shard.Groups.Len() * slot.PerGroup}
+		row := console.Shard{ID: int(shard.ID), Epoch: shard.Epoch, Slots: shard.Groups.Len() * slot.PerGroup}
 		if live := m.Live[shard.Primary]; live != nil {
 			row.Posts, row.Bytes, row.Ops = live.Posts, live.Bytes, live.Ops
 		}
@@ -79,7 +79,7 @@ func (s *status) clusterShards(limit int) []page.Shard {
 		}
 		for _, move := range m.Moves {
 			if move.From == shard.ID || move.To == shard.ID {
-				one := page.ShardMoves{Groups: move.Groups.Len(), Other: int(move.From), State: string(move.State)}
+				one := console.ShardMoves{Groups: move.Groups.Len(), Other: int(move.From), State: string(move.State)}
 				if move.From == shard.ID {
 					one.Other, one.Out = int(move.To), true
 				}
@@ -89,10 +89,10 @@ func (s *status) clusterShards(limit int) []page.Shard {
 		sortNodes(row.Nodes)
 		list = append(list, row)
 	}
-	slices.SortStableFunc(list, func(a, b page.Shard) int { return cmp.Compare(faults[b.ID], faults[a.ID]) })
+	slices.SortStableFunc(list, func(a, b console.Shard) int { return cmp.Compare(faults[b.ID], faults[a.ID]) })
 	list = list[:min(len(list), limit)]
 	if free := nodes[0]; len(free) > 0 {
-		row := page.Shard{}
+		row := console.Shard{}
 		for _, n := range free {
 			state := "free"
 			if m.Live[n.ID] == nil {
@@ -107,19 +107,19 @@ func (s *status) clusterShards(limit int) []page.Shard {
 	return list
 }
 
-func nodeRow(n *topology.Node, state string, self topology.NodeID) page.ShardNode {
-	return page.ShardNode{Addr: n.Addr(false), Page: n.HTTP, Zone: n.Zone, State: state, Self: n.ID == self, Version: n.Version}
+func nodeRow(n *topology.Node, state string, self topology.NodeID) console.ShardNode {
+	return console.ShardNode{Addr: n.Addr(false), Page: n.HTTP, Zone: n.Zone, State: state, Self: n.ID == self, Version: n.Version}
 }
 
 // sortNodes puts the primary first, and else goes by address.
-func sortNodes(nodes []page.ShardNode) {
-	first := func(n page.ShardNode) int {
+func sortNodes(nodes []console.ShardNode) {
+	first := func(n console.ShardNode) int {
 		if n.State == "primary" {
 			return 0
 		}
 		return 1
 	}
-	slices.SortFunc(nodes, func(a, b page.ShardNode) int {
+	slices.SortFunc(nodes, func(a, b console.ShardNode) int {
 		return cmp.Or(cmp.Compare(first(a), first(b)), cmp.Compare(a.Addr, b.Addr))
 	})
 }

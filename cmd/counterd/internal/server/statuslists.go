@@ -10,17 +10,17 @@ import (
 	"strings"
 	"time"
 
-	"github.com/counterd/counterd/cmd/counterd/internal/observe/page"
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/console"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/schema"
 )
 
-// What the status page lists: commands, clients, slow commands, snapshots, settings.
+// What the console lists: commands, clients, slow commands, snapshots, settings.
 
 // Details are what COMMAND STATS, CLIENT LIST, SLOWLOG and CONFIG say, the first of each.
-func (s *status) Details(limit int) page.Details {
+func (s *status) Details(limit int) console.Details {
 	store := s.store()
-	d := page.Details{Server: s.settings(), Commands: s.called(limit), Slow: []page.Slow{}}
+	d := console.Details{Server: s.settings(), Commands: s.called(limit), Slow: []console.Slow{}}
 	for _, def := range store.Schema().Counters() {
 		d.Counters++
 		d.Columns += len(def.Columns)
@@ -28,7 +28,7 @@ func (s *status) Details(limit int) page.Details {
 	d.Hot = s.hot(store.Schema(), limit)
 	d.Largest, d.Busiest, d.Subscribers = s.clients(limit)
 	for _, e := range s.slow.Newest(limit) {
-		d.Slow = append(d.Slow, page.Slow{ID: e.ID, At: e.At.UnixMilli(), Took: e.Took, Text: slowText(e.Args), Addr: clip(e.Addr), Name: clip(e.Name)})
+		d.Slow = append(d.Slow, console.Slow{ID: e.ID, At: e.At.UnixMilli(), Took: e.Took, Text: slowText(e.Args), Addr: clip(e.Addr), Name: clip(e.Name)})
 	}
 	if store.Durable() {
 		d.Restore = s.restore(store)
@@ -40,32 +40,32 @@ func (s *status) Details(limit int) page.Details {
 }
 
 // called are the commands that were called most.
-func (s *status) called(limit int) []page.Command {
-	list := []page.Command{}
+func (s *status) called(limit int) []console.Command {
+	list := []console.Command{}
 	s.commands.Each(func(cmd *row) {
 		calls, failed := cmd.Calls(), cmd.Failed.Load()+cmd.Rejected.Load()
 		if calls+failed == 0 {
 			return
 		}
-		one := page.Command{Name: cmd.Name, Calls: calls, Failed: failed}
+		one := console.Command{Name: cmd.Name, Calls: calls, Failed: failed}
 		if calls > 0 {
 			one.Mean = time.Duration(cmd.Nanos() / calls)
 			one.P50, one.P99, one.P999 = cmd.Times().Percentile(0.5), cmd.Times().Percentile(0.99), cmd.Times().Percentile(0.999)
 		}
 		list = append(list, one)
 	})
-	slices.SortFunc(list, func(a, b page.Command) int {
+	slices.SortFunc(list, func(a, b console.Command) int {
 		return cmp.Or(cmp.Compare(b.Calls, a.Calls), strings.Compare(a.Name, b.Name))
 	})
 	return list[:min(len(list), limit)]
 }
 
 // hot returns the posts of all counters that are read and written most, as COUNTER.HOT has them.
-func (s *status) hot(all *schema.Schema, limit int) []page.HotPost {
-	list := []page.HotPost{}
+func (s *status) hot(all *schema.Schema, limit int) []console.HotPost {
+	list := []console.HotPost{}
 	for _, r := range s.popular.Busiest(time.Now(), limit) {
 		if def := all.CounterByID(r.Counter); def != nil { // else it was dropped
-			list = append(list, page.HotPost{Key: string(all.AppendKey(nil, def, schema.WholeItem, r.Mid)),
+			list = append(list, console.HotPost{Key: string(all.AppendKey(nil, def, schema.WholeItem, r.Mid)),
 				Reads: math.Round(r.Reads*10) / 10, Writes: math.Round(r.Writes*10) / 10})
 		}
 	}
@@ -80,7 +80,7 @@ type seen struct {
 }
 
 // clients are those that hold most and those that sent most.
-func (s *status) clients(limit int) (largest, busiest []page.Client, subscribers int) {
+func (s *status) clients(limit int) (largest, busiest []console.Client, subscribers int) {
 	var most, often []seen
 	by := func(list []seen, v seen, less func(a, b seen) int) []seen {
 		if len(list) == limit && less(v, list[limit-1]) >= 0 {
@@ -103,8 +103,8 @@ func (s *status) clients(limit int) (largest, busiest []page.Client, subscribers
 			return cmp.Or(cmp.Compare(b.commands, a.commands), cmp.Compare(a.c.ID(), b.c.ID()))
 		})
 	}
-	list := func(all []seen) []page.Client {
-		out := make([]page.Client, len(all))
+	list := func(all []seen) []console.Client {
+		out := make([]console.Client, len(all))
 		for i, v := range all {
 			out[i] = v.c.shown(v)
 		}
@@ -114,7 +114,7 @@ func (s *status) clients(limit int) (largest, busiest []page.Client, subscribers
 }
 
 // shown is a connection as the page shows it. Anybody may call it.
-func (c *client) shown(v seen) page.Client {
+func (c *client) shown(v seen) console.Client {
 	c.info.mu.Lock()
 	name, lib, ver, s := c.info.name, c.info.lib, c.info.ver, c.info.state
 	c.info.mu.Unlock()
@@ -128,7 +128,7 @@ func (c *client) shown(v seen) page.Client {
 	if s.cmd != nil {
 		last = s.cmd.Name
 	}
-	return page.Client{ID: c.ID(), Addr: clip(c.info.addr()), Name: clip(name), Lib: clip(lib), Age: int64(c.Age() / time.Second), Idle: c.Idle(),
+	return console.Client{ID: c.ID(), Addr: clip(c.info.addr()), Name: clip(name), Lib: clip(lib), Age: int64(c.Age() / time.Second), Idle: c.Idle(),
 		Memory: v.memory, Commands: v.commands, Last: last, Flags: c.flags(s)}
 }
 
@@ -153,15 +153,15 @@ func slowText(args []string) string {
 
 // restore is what counterctl restore can go back to: from the oldest snapshot kept on, or from the beginning while the log
 // has it.
-func (s *status) restore(store *counter.Store) *page.Restore {
-	r := &page.Restore{Retain: s.config.Get().AOFRetain, FromStart: store.Replication().First() == 0}
+func (s *status) restore(store *counter.Store) *console.Restore {
+	r := &console.Restore{Retain: s.config.Get().AOFRetain, FromStart: store.Replication().First() == 0}
 	manifests := store.Replication().Manifests()
 	if len(manifests) == 0 {
 		s.points = nil
 	} else if len(s.points) != len(manifests) || s.points[0].Generation != manifests[0].Generation {
 		s.points = nil
 		for _, m := range manifests {
-			p := page.Point{Generation: m.Generation, At: m.TimeMS, Offset: m.Offset}
+			p := console.Point{Generation: m.Generation, At: m.TimeMS, Offset: m.Offset}
 			p.Blocks, p.Bytes = m.Size()
 			s.points = append(s.points, p)
 		}
@@ -174,25 +174,25 @@ func (s *status) restore(store *counter.Store) *page.Restore {
 }
 
 // settings are those that an operator asks for first.
-func (s *status) settings() []page.Setting {
+func (s *status) settings() []console.Setting {
 	conf := s.config.Get()
-	list := []page.Setting{
+	list := []console.Setting{
 		{Name: "Version", Value: ServerVersion},
-		{Name: "Up", Value: page.Span(time.Since(s.started)) + ", since " + s.started.UTC().Format("2006-01-02 15:04:05") + " UTC"},
+		{Name: "Up", Value: console.Span(time.Since(s.started)) + ", since " + s.started.UTC().Format("2006-01-02 15:04:05") + " UTC"},
 		{Name: "Address", Value: s.front.Addr().String()},
 		{Name: "Process", Value: strconv.Itoa(os.Getpid())},
 		{Name: "Durability", Value: durabilityText(conf.AppendOnly, conf.AppendFsync)},
 	}
 	add := func(yes bool, name, value string) {
 		if yes {
-			list = append(list, page.Setting{Name: name, Value: value})
+			list = append(list, console.Setting{Name: name, Value: value})
 		}
 	}
 	add(conf.ReadonlyPort != 0, "Port for reads", strconv.Itoa(conf.ReadonlyPort))
 	add(conf.TLS.Port != 0, "Port with TLS", strconv.Itoa(conf.TLS.Port))
 	add(conf.UnixSocket != "", "Unix socket", clip(conf.UnixSocket))
 	add(conf.AppendOnly, "Data directory", clip(conf.Dir))
-	add(conf.AOFRewriteMin > 0, "Snapshot each", page.Bytes(conf.AOFRewriteMin)+" of log")
+	add(conf.AOFRewriteMin > 0, "Snapshot each", console.Bytes(conf.AOFRewriteMin)+" of log")
 	add(conf.AOFRewriteMin == 0, "Snapshots", "by hand only")
 	add(true, "Slow from", fmt.Sprintf("%s on", time.Duration(max(0, conf.SlowlogSlower))*time.Microsecond))
 	add(conf.ConfigFile != "", "Settings", clip(conf.ConfigFile))

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestTroubleRunbooks: each row has a section in the runbooks, which the status page links to.
+// TestTroubleRunbooks: each row has a section in the runbooks, which the console links to.
 func TestTroubleRunbooks(t *testing.T) {
 	book, err := os.ReadFile("../../../../docs/operate/runbooks.md")
 	if err != nil {

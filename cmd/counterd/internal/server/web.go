@@ -12,8 +12,8 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/web"
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/console"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/metrics"
-	"github.com/counterd/counterd/cmd/counterd/internal/observe/page"
 )
 
 // What is shown by HTTP at --metrics-addr.
@@ -37,9 +37,9 @@ func (s *Server) openWeb(conf config.Config) error {
 		s.web.HandleAnyone(path, serveHealth(judge))
 	}
 	s.web.Handle("/metrics", metrics.Handler(figuresOf{s, new(usage)}, s.log, web.Waiting))
-	s.page = page.NewMonitor(&status{Server: s})
-	for _, path := range page.Paths {
-		s.web.HandleUsers(path, s.page.Handler(pageAccess), "info")
+	s.console = console.NewMonitor(&status{Server: s})
+	for _, path := range console.Paths {
+		s.web.HandleUsers(path, s.console.Handler(consoleAccess), "info")
 	}
 	return nil
 }
@@ -52,7 +52,7 @@ func (s *Server) listenWeb() error {
 	if err := s.web.Listen(); err != nil {
 		return err
 	}
-	s.page.Start()
+	s.console.Start()
 	s.log.Info("metrics are served", "address", s.web.Addr().String())
 	return nil
 }
@@ -62,13 +62,13 @@ func (s *Server) closeWeb(ctx context.Context) error {
 	if s.web == nil {
 		return nil
 	}
-	s.page.Close()
+	s.console.Close()
 	return s.web.Shutdown(ctx)
 }
 
-// pageAccess is what the user of a request may see of the page beside what INFO tells.
-func pageAccess(r *http.Request) page.Access {
-	return page.Access{Slowlog: web.May(r, "slowlog|get"), Clients: web.May(r, "client|list"), Posts: web.May(r, "counter.hot")}
+// consoleAccess is what the user of a request may see of the page beside what INFO tells.
+func consoleAccess(r *http.Request) console.Access {
+	return console.Access{Slowlog: web.May(r, "slowlog|get"), Clients: web.May(r, "client|list"), Posts: web.May(r, "counter.hot")}
 }
 
 // alive is empty: whoever is answered speaks to a process that lives, also while it loads data or its disk is full.

@@ -1,4 +1,4 @@
-package page
+package console
 
 import (
 	"crypto/sha256"
@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-//go:embed assets/page.html
-var pageHTML string
+//go:embed assets/console.html
+var consoleHTML string
 
-//go:embed assets/page.css
-var pageCSS string
+//go:embed assets/console.css
+var consoleCSS string
 
 // The script's parts, in the order in which they are put together.
 var (
@@ -21,8 +21,8 @@ var (
 	chartJS string
 	//go:embed assets/blocks.js
 	blocksJS string
-	//go:embed assets/page.js
-	pageJS string
+	//go:embed assets/console.js
+	consoleJS string
 )
 
 // document is the page as it is sent, and the policy that fits it. Style and script stand in it, so that it needs no other
@@ -36,9 +36,9 @@ type assembled struct {
 }
 
 func assemble() (d assembled) {
-	style := "\n" + pageCSS
-	script := "\n\"use strict\";\n" + formatJS + chartJS + blocksJS + pageJS
-	text := strings.Replace(pageHTML, "<!--style-->", "<style>"+style+"</style>", 1)
+	style := "\n" + consoleCSS
+	script := "\n\"use strict\";\n" + formatJS + chartJS + blocksJS + consoleJS
+	text := strings.Replace(consoleHTML, "<!--style-->", "<style>"+style+"</style>", 1)
 	text = strings.Replace(text, "<!--script-->", "<script>"+script+"</script>", 1)
 	d.plain = []byte(text)
 	d.gzip = compressed(d.plain)

@@ -1,4 +1,4 @@
-package page
+package console
 
 // MidTime is how mids carry the time at which a post was made. The setting mid-time says it. The page does not guess: a
 // number that a clock in microseconds or nanoseconds gave out is also a plausible mid of Weibo or Twitter, of another year.

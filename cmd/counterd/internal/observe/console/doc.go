@@ -1,6 +1,6 @@
-// Package page is the status page: one HTML document that asks for no other, and the data that it shows, live.
+// Package console is the web console: one self-contained HTML document, and the live data that it shows.
 //
-//	source.go      what it wants to know of a server: page.Source. It knows no server itself
+//	source.go      what it wants to know of a server: console.Source. It knows no server itself
 //	history.go     the last hour: a ring of seconds and one of ten seconds
 //	verdict.go     what is wrong, in words, and since when
 //	cluster.go     a cluster as a node of it knows it
@@ -31,4 +31,4 @@
 //
 // Monitor.mu guards what is sent. It is a leaf: the source is never asked while it is held, so a server whose locks are
 // held by a disk that hangs is told of as it was, with the age of that, instead of not at all.
-package page
+package console
