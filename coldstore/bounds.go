@@ -132,20 +132,13 @@ func (c *codes) at(b []byte, i int) uint8 {
 	return c.base + uint8(load(b, c.bit+i*int(c.w), uint(c.w)))
 }
 
-// Bounds returns values that no row of the file is below, and above, in the column at position col. A file of version 1
-// does not know.
+// Bounds returns values that no row of the file is below, and above, in the column at position col.
 func (f *File) Bounds(col int) (least, most uint64) {
-	if f.bounds == nil {
-		return 0, math.MaxUint64
-	}
 	return f.bounds[col].least, f.bounds[col].most
 }
 
 // PageBounds is Bounds for the rows of page i. They are rounded outwards.
 func (f *File) PageBounds(i, col int) (least, most uint64) {
-	if f.bounds == nil {
-		return 0, math.MaxUint64
-	}
 	x := &f.bounds[col]
 	return max(x.least, codeLow(x.low.at(f.codes, i))), min(x.most, codeHigh(x.high.at(f.codes, i)))
 }

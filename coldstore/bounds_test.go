@@ -6,11 +6,9 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
-	"path/filepath"
 	"testing"
 
 	"github.com/counterd/counterd/internal/testkit/racetest"
-	"github.com/counterd/counterd/persist/vfs"
 )
 
 // TestCodes: codes rise with values, cover all of them without a gap, and are off by a quarter at most.
@@ -68,17 +66,6 @@ func TestBounds(t *testing.T) {
 	empty := &rows{meta: metaOf(8)}
 	if lo, hi := empty.open(t, nil).Bounds(0); lo != 0 || hi != 0 {
 		t.Errorf("bounds of nothing: %d..%d", lo, hi)
-	}
-	old, err := Open(vfs.OS(), filepath.Join("testdata", "v1.cold"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer old.Close()
-	if lo, hi := old.Bounds(0); lo != 0 || hi != math.MaxUint64 {
-		t.Errorf("bounds of a file that has none: %d..%d", lo, hi)
-	}
-	if lo, hi := old.PageBounds(0, 1); lo != 0 || hi != math.MaxUint64 {
-		t.Errorf("bounds of a page that has none: %d..%d", lo, hi)
 	}
 }
 

@@ -14,8 +14,8 @@ var (
 	// failed read, a file cut short under us). See UnreadableError.
 	ErrUnreadable = errors.New("coldstore: unreadable file")
 
-	// ErrNewerFormat: the file was written by a newer version of this program. It is not damaged.
-	ErrNewerFormat = errors.New("coldstore: newer file format")
+	// ErrUnsupportedFormat: the file has a format version that this program does not read. It is not damaged.
+	ErrUnsupportedFormat = errors.New("coldstore: unsupported file format")
 
 	// ErrClosed: the file or the writer is closed.
 	ErrClosed = errors.New("coldstore: closed")

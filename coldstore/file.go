@@ -27,7 +27,7 @@ type File struct {
 	f        footer
 	index    []uint64 // first mid of each page, ascending
 	perPage  uint64   // 2^64 pages a mid, see page
-	bounds   []bounds // by column; nil in a file of version 1
+	bounds   []bounds // by column
 	codes    []byte   // of bounds
 	data     mapping
 	prefetch Prefetcher // nil: advise the mapping
@@ -42,7 +42,7 @@ type File struct {
 var noCache = NewCache(0)
 
 // Open opens a file and checks its header, index and footer; pages are checked when they are read. cache may be
-// nil. Errors: a CorruptError, an UnreadableError, ErrNewerFormat, or what the file system says.
+// nil. Errors: a CorruptError, an UnreadableError, ErrUnsupportedFormat, or what the file system says.
 func Open(fs vfs.FS, name string, cache *Cache) (*File, error) {
 	vf, err := fs.Open(name)
 	if err != nil {
@@ -90,7 +90,7 @@ func (f *File) load(vf vfs.File) error {
 		return err
 	}
 	if v, other := otherVersion(head); other {
-		return fmt.Errorf("%s: format version %d, this program knows up to %d: %w", f.name, v, version, ErrNewerFormat)
+		return fmt.Errorf("%s: the file has version %d, this program reads versions %d and %d: %w", f.name, v, versionAll, version, ErrUnsupportedFormat)
 	}
 	if f.h, bad = parseHeader(head, cols); bad != nil {
 		return f.corrupt(bad)
@@ -110,12 +110,10 @@ func (f *File) load(vf vfs.File) error {
 	if f.index, section, bad = parseIndex(index, &f.h, &f.f); bad != nil {
 		return f.corrupt(bad)
 	}
-	if f.h.version > 1 {
-		f.codes = bytes.Clone(section) // without the index, which would stay in memory with it
-		var ok bool
-		if f.bounds, ok = parseBounds(f.codes, cols, f.f.pages); !ok {
-			return &CorruptError{File: f.name, Offset: f.f.indexOffset + int64(8*f.f.pages), Part: "bounds"}
-		}
+	f.codes = bytes.Clone(section) // without the index, which would stay in memory with it
+	var ok bool
+	if f.bounds, ok = parseBounds(f.codes, cols, f.f.pages); !ok {
+		return &CorruptError{File: f.name, Offset: f.f.indexOffset + int64(8*f.f.pages), Part: "bounds"}
 	}
 	f.setPerPage()
 	return nil

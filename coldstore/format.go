@@ -18,10 +18,10 @@ import (
 // Header, 48 + 11 bytes a column:
 //
 //	 0 magic "ctrcold\n"        8
-//	 8 version u16              2   2, or 3 where all mids are of one group of hash slots; 1 has no bounds
+//	 8 version u16              2   2, or 3 where all mids are of one group of hash slots
 //	10 columns u16              2   1..255
 //	12 page size log2 u8        1   12..16
-//	13 group u8                 1   0 in versions 1 and 2
+//	13 group u8                 1   0 in version 2
 //	14 zeros                    2
 //	16 counter u32              4
 //	20 lo u64                   8
@@ -45,7 +45,7 @@ import (
 //	52 crc32c u32               4   of bytes 0..51 of the footer
 //	56 magic "ctrcend\n"        8
 //
-// A change of meaning of any byte needs a new version; readers of all versions are kept. A newer version keeps the
+// A change of meaning of any byte needs a new version. A newer version keeps the
 // first 12 bytes of the header, and its length with the crc32c at its end: only a whole header may claim a version, a
 // damaged one must not pass for a newer one.
 const (
@@ -108,13 +108,13 @@ func headerColumns(b []byte) (int, *CorruptError) {
 	return n, nil
 }
 
-// otherVersion tells whether b, all bytes of a header, is whole and of a version that this program does not know, and
+// otherVersion tells whether b, all bytes of a header, is whole and of a version that this program does not read, and
 // of which.
 func otherVersion(b []byte) (v uint16, other bool) {
 	le := binary.LittleEndian
 	body := len(b) - 4
 	v = le.Uint16(b[8:])
-	return v, (v < 1 || v > version) && checksum(b[:body]) == le.Uint32(b[body:])
+	return v, (v < versionAll || v > version) && checksum(b[:body]) == le.Uint32(b[body:])
 }
 
 // parseHeader decodes b, all bytes of a header of cols columns and a version up to this.
@@ -202,7 +202,7 @@ func parseFooter(b []byte, size int64, h *header) (f footer, bad *CorruptError) 
 	indexOffset := le.Uint64(b[16:])
 	head := int64(headerSize(len(h.meta.Columns)))
 	want := uint64(size - footerSize - 8*int64(f.pages))
-	if indexOffset > want || h.version == 1 && indexOffset != want || want > uint64(size) {
+	if indexOffset > want || want > uint64(size) {
 		return fail(16, "index offset", want, indexOffset)
 	}
 	f.indexOffset = int64(indexOffset)

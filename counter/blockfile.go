@@ -38,8 +38,8 @@ func readTable(fsys vfs.FS, path string) (info persist.ImageInfo, tab *hot.Table
 		}
 	}
 	decoded, err := hot.DecodeImage(buf)
-	if errors.Is(err, hot.ErrNewerImage) {
-		err = fmt.Errorf("%w: %w", persist.ErrNewerFormat, err)
+	if errors.Is(err, hot.ErrUnsupportedImage) {
+		err = fmt.Errorf("%w: %w", persist.ErrUnsupportedFormat, err)
 	}
 	if err != nil {
 		return info, nil, nil, fmt.Errorf("%s: %w", path, err)
@@ -55,18 +55,18 @@ func readTable(fsys vfs.FS, path string) (info persist.ImageInfo, tab *hot.Table
 func knownKind(path string, kind uint32, wanted bool) error {
 	switch {
 	case kind > producersImage:
-		return fmt.Errorf("%s: image of kind %d, this program knows up to %d: %w", path, kind, producersImage, persist.ErrNewerFormat)
+		return fmt.Errorf("%s: image of kind %d, this program knows up to %d: %w", path, kind, producersImage, persist.ErrUnsupportedFormat)
 	case !wanted:
 		return &persist.CorruptError{File: path, Want: "an image of what the manifest says", Got: fmt.Sprintf("one of kind %d", kind)}
 	}
 	return nil
 }
 
-// openCold opens a cold file; one of a newer version gives persist.ErrNewerFormat, as every other file does.
+// openCold opens a cold file; one of another version gives persist.ErrUnsupportedFormat, as every other file does.
 func openCold(fsys vfs.FS, path string, cache *coldstore.Cache) (*coldstore.File, error) {
 	file, err := coldstore.Open(fsys, path, cache)
-	if errors.Is(err, coldstore.ErrNewerFormat) {
-		err = fmt.Errorf("%w: %w", persist.ErrNewerFormat, err)
+	if errors.Is(err, coldstore.ErrUnsupportedFormat) {
+		err = fmt.Errorf("%w: %w", persist.ErrUnsupportedFormat, err)
 	}
 	return file, err
 }

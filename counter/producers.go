@@ -208,7 +208,7 @@ func readProducers(fsys vfs.FS, path string, limits producers.Limits) (info pers
 	t, err = producers.Load(buf, limits)
 	switch {
 	case errors.Is(err, producers.ErrNewerImage):
-		return info, nil, fmt.Errorf("%s: %w: %w", path, persist.ErrNewerFormat, err)
+		return info, nil, fmt.Errorf("%s: %w: %w", path, persist.ErrUnsupportedFormat, err)
 	case err == nil && uint64(t.Len()) != info.Items:
 		err = fmt.Errorf("%d", t.Len())
 	}

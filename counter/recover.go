@@ -296,7 +296,7 @@ func (s *recovery) loadBlock(f, overlay *persist.BlockFile, buf []byte) (*block,
 // its place, or its posts answer errors. A newer program's file is not lost, and must be left alone; permissions, and
 // descriptors and memory that have run out, are for the operator to set right before anything is given up.
 func lostFile(err error) bool {
-	for _, other := range []error{persist.ErrNewerFormat, fs.ErrPermission, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, arena.ErrNoMemory} {
+	for _, other := range []error{persist.ErrUnsupportedFormat, fs.ErrPermission, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, arena.ErrNoMemory} {
 		if errors.Is(err, other) {
 			return false
 		}
@@ -350,8 +350,8 @@ func (s *recovery) loadTable(b *block, f *persist.BlockFile, buf []byte) ([]byte
 		}
 	}
 	h, err := hot.DecodeImage(payload)
-	if errors.Is(err, hot.ErrNewerImage) {
-		return buf, fmt.Errorf("%s: %w: %w", path, persist.ErrNewerFormat, err)
+	if errors.Is(err, hot.ErrUnsupportedImage) {
+		return buf, fmt.Errorf("%s: %w: %w", path, persist.ErrUnsupportedFormat, err)
 	}
 	if err == nil && h.Config.Grouped && (!s.grouped || h.Config.Group != f.Group) {
 		err = fmt.Errorf("of group %d", h.Config.Group)

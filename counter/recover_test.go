@@ -179,7 +179,7 @@ func TestNewerImage(t *testing.T) {
 		what    string
 		kind    uint32
 		version byte
-	}{{"table", 0, 9}, {"kind", 9, 1}} {
+	}{{"table", 0, 9}, {"older table", 0, 1}, {"kind", 9, 2}} {
 		payload[0] = c.version
 		h := img.ImageHeader
 		h.Kind = c.kind
@@ -191,14 +191,14 @@ func TestNewerImage(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, persist.ManifestName(m.Generation)), m.Text(), 0o640); err != nil {
 			t.Fatal(err)
 		}
-		if s, err := Open(dir, Options{Manual: true}); !errors.Is(err, persist.ErrNewerFormat) || errors.Is(err, persist.ErrCorrupt) || errors.Is(err, hot.ErrBadImage) {
-			t.Errorf("%s: got %v, want ErrNewerFormat", c.what, err)
+		if s, err := Open(dir, Options{Manual: true}); !errors.Is(err, persist.ErrUnsupportedFormat) || errors.Is(err, persist.ErrCorrupt) || errors.Is(err, hot.ErrBadImage) {
+			t.Errorf("%s: got %v, want ErrUnsupportedFormat", c.what, err)
 			if err == nil {
 				s.Close()
 			}
 		}
-		if err := ImageRows(vfs.OS(), b.Path(dir), func(FileRow) error { return nil }); !errors.Is(err, persist.ErrNewerFormat) {
-			t.Errorf("%s: rows: got %v, want ErrNewerFormat", c.what, err)
+		if err := ImageRows(vfs.OS(), b.Path(dir), func(FileRow) error { return nil }); !errors.Is(err, persist.ErrUnsupportedFormat) {
+			t.Errorf("%s: rows: got %v, want ErrUnsupportedFormat", c.what, err)
 		}
 	}
 }

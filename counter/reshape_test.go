@@ -8,7 +8,6 @@ import (
 
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/internal/testkit/racetest"
-	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -159,85 +158,6 @@ func TestOverlayFullEarly(t *testing.T) {
 	if ks.arena.Used() != int64(spans(ks)) {
 		t.Errorf("got %d bytes in use, want the %d of the blocks", ks.arena.Used(), spans(ks))
 	}
-}
-
-// TestOneRoundImages starts with images of version 1 as they were written for evenly spaced ids: they are read, served,
-// and their blocks get the present permutation with the first change that makes them anew.
-func TestOneRoundImages(t *testing.T) {
-	rng := newRand(t)
-	opts := Options{FS: vfs.NewSim(), Manual: true, BlockItems: 4096}
-	s := openDir(t, "data", opts, seedScript)
-	ks := weiboSpace(s)
-	n := 0
-	mid := func(k uint64) uint64 { return 4e15 + k*10 }
-	// The open block's table is made with one round, and filled as far as it goes.
-	c := hot.Config{Hi: hot.EndMid, Buckets: hot.BucketsFor(4096, growLoad), Layout: ks.layout, Seed: rng.Uint64(), OneRound: true}
-	span, err := s.arena.Alloc(c.Bytes(), true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := ks.dir.Load().blocks[0]
-	s.arena.Free(b.span)
-	b.tab, b.span, b.dirty = hot.New(c, span.Data), span, true
-	for ; n < 4000; n++ {
-		if _, _, err := b.tab.Insert(mid(uint64(n))); err != nil {
-			break
-		}
-	}
-	if err := s.Snapshot(); err != nil {
-		t.Fatal(err)
-	}
-	if v := imageVersions(t, s); len(v) != 1 || v[0] != 1 {
-		t.Fatalf("got image versions %v, want one of version 1", v)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if s, err = Open("data", opts); err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	if got, _ := s.Len(); got != uint64(n) {
-		t.Fatalf("got %d posts, want %d", got, n)
-	}
-	within(t, "filling the store", func() {
-		if refused, err := incrAll(t, s, 20_000, mid); err != nil {
-			t.Errorf("%d posts refused: %v", refused, err)
-		}
-	})
-	checkTables(t, weiboSpace(s))
-	if got, _ := s.Len(); got != 20_000 {
-		t.Errorf("got %d posts, want 20000", got)
-	}
-	if err := s.Snapshot(); err != nil {
-		t.Fatal(err)
-	}
-	for _, v := range imageVersions(t, s) {
-		if v != 2 {
-			t.Errorf("got an image of version %d, want 2", v)
-		}
-	}
-}
-
-// imageVersions returns the versions of the block images that the newest snapshot names.
-func imageVersions(t *testing.T, s *Store) (versions []byte) {
-	t.Helper()
-	if err := s.dir.Manifests()[0].Files(func(_ *persist.CounterFiles, f *persist.BlockFile) error {
-		img, err := persist.OpenImage(s.opts.FS, f.Path(s.dir.Path()))
-		if err != nil {
-			return err
-		}
-		defer img.Close()
-		buf := make([]byte, img.Length())
-		if err := img.ReadInto(buf); err != nil {
-			return err
-		}
-		versions = append(versions, buf[0])
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	return versions
 }
 
 // checkTables verifies the invariants of all tables.

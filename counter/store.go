@@ -63,7 +63,7 @@ type Store struct {
 }
 
 // Open opens the store in a directory, which is made if it is not there, and returns when all that was acknowledged is
-// back in memory. An empty dir keeps data in memory only. The error is of package persist: ErrLocked, ErrNewerFormat,
+// back in memory. An empty dir keeps data in memory only. The error is of package persist: ErrLocked, ErrUnsupportedFormat,
 // or a *CorruptError that names file and offset and the repair command.
 func Open(dir string, opts Options) (*Store, error) {
 	opts, err := opts.withDefaults()

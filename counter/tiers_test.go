@@ -550,7 +550,7 @@ func TestNewerColdFile(t *testing.T) {
 	if err := os.WriteFile(files[0], b, 0o640); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := Open(dir, Options{Manual: true}); !errors.Is(err, persist.ErrNewerFormat) || errors.Is(err, persist.ErrCorrupt) {
+	if s, err := Open(dir, Options{Manual: true}); !errors.Is(err, persist.ErrUnsupportedFormat) || errors.Is(err, persist.ErrCorrupt) {
 		t.Errorf("open: %v", err)
 		if err == nil {
 			s.Close()
@@ -558,10 +558,10 @@ func TestNewerColdFile(t *testing.T) {
 	}
 	cold := ColdVerifier(vfs.OS())
 	report, err := datadir.Check(vfs.OS(), dir, datadir.CheckOptions{Cold: cold})
-	if err != nil || report.OK() || !errors.Is(report.Problems[0].Err, persist.ErrNewerFormat) {
+	if err != nil || report.OK() || !errors.Is(report.Problems[0].Err, persist.ErrUnsupportedFormat) {
 		t.Errorf("check: %v %+v", err, report)
 	}
-	if err := datadir.Repair(vfs.OS(), dir, datadir.RepairOptions{Cold: cold}); !errors.Is(err, persist.ErrNewerFormat) {
+	if err := datadir.Repair(vfs.OS(), dir, datadir.RepairOptions{Cold: cold}); !errors.Is(err, persist.ErrUnsupportedFormat) {
 		t.Errorf("repair: %v", err)
 	}
 	if now, err := os.ReadFile(files[0]); err != nil || !bytes.Equal(now, b) {

@@ -46,7 +46,7 @@ type archivePart struct {
 
 // OpenArchive opens an archive and reads what its parts are; Verify reads the rest. A file that is damaged, cut short
 // or no archive gives a *CorruptError, which also matches io.ErrUnexpectedEOF where bytes are missing, one of a newer
-// version ErrNewerFormat. It takes memory for parts that are there, whatever the header says.
+// version ErrUnsupportedFormat. It takes memory for parts that are there, whatever the header says.
 func OpenArchive(fsys vfs.FS, name string) (*Archive, error) {
 	file, err := fsys.Open(name)
 	if err != nil {
@@ -92,7 +92,7 @@ func (a *Archive) load() (err error) {
 	// A newer version keeps magic, version and a crc32c in the last 4 of its first 28 bytes.
 	v := binary.LittleEndian.Uint16(head[8:])
 	if v != archiveVersion && v != archiveCompressed || head[10]|head[11] != 0 {
-		return newerFormat(a.path, uint32(v), archiveCompressed)
+		return &VersionError{File: a.path, Found: uint32(v), Oldest: archiveVersion, Newest: archiveCompressed}
 	}
 	if v == archiveCompressed {
 		return a.loadCompressed()

@@ -72,7 +72,7 @@ func decodeClaim(b []byte, name string) (number uint64, c Claim, ok bool, err er
 		return 0, c, false, nil
 	}
 	if v := binary.LittleEndian.Uint32(b[8:]); v != claimVersion {
-		return 0, c, false, newerFormat(name, v, claimVersion)
+		return 0, c, false, &VersionError{File: name, Found: v, Oldest: claimVersion, Newest: claimVersion}
 	}
 	c.Offset = binary.LittleEndian.Uint64(b[24:])
 	copy(c.ReplID[:], b[32:])
@@ -98,7 +98,7 @@ func readClaimFile(f vfs.File, name string) (number uint64, c Claim, err error) 
 }
 
 // ReadClaim returns the claim of a data directory. The zero value: there is none that counts. A version that is not
-// known gives ErrNewerFormat. Of a directory in use it must be read before the log is listed.
+// known gives ErrUnsupportedFormat. Of a directory in use it must be read before the log is listed.
 func ReadClaim(fsys vfs.FS, dir string) (c Claim, err error) {
 	name := ClaimPath(dir)
 	f, err := fsys.Open(name)

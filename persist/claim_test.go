@@ -247,7 +247,7 @@ func TestClaimFile(t *testing.T) {
 	newer := bytes.Clone(whole)
 	newer[8] = claimVersion + 1
 	le.PutUint32(newer[claimChecksum:], crc32c(newer[:claimChecksum]))
-	if _, err := ReadClaim(damaged(t, disk, ClaimPath(testDir), newer), testDir); !errors.Is(err, ErrNewerFormat) {
+	if _, err := ReadClaim(damaged(t, disk, ClaimPath(testDir), newer), testDir); !errors.Is(err, ErrUnsupportedFormat) {
 		t.Errorf("a newer version: %v", err)
 	}
 	// A claim of another history says nothing.

@@ -24,7 +24,7 @@ func everyDamage(t *testing.T, whole []byte, read func([]byte) error) {
 	t.Helper()
 	must(t, read(bytes.Clone(whole)))
 	check := func(b []byte, what string) {
-		if err := read(b); !errors.Is(err, ErrCorrupt) || errors.Is(err, ErrNewerFormat) {
+		if err := read(b); !errors.Is(err, ErrCorrupt) || errors.Is(err, ErrUnsupportedFormat) {
 			t.Fatalf("%s: got %v", what, err)
 		}
 	}
@@ -67,10 +67,9 @@ func sampleLog(t testing.TB) (m model, disk *vfs.Sim, opts LogOptions) {
 	return m, disk, opts
 }
 
-// TestLogGolden compares segments with those of this version, and reads those of the versions before: the same log, but
-// for the frame that is one change and the records of producers.
+// TestLogGolden compares segments with those in testdata, byte by byte.
 func TestLogGolden(t *testing.T) {
-	m, disk, opts := sampleLog(t)
+	_, disk, _ := sampleLog(t)
 	segs, err := listSegments(disk, testDir)
 	must(t, err)
 	for i, s := range segs {
@@ -78,22 +77,6 @@ func TestLogGolden(t *testing.T) {
 		must(t, err)
 		golden(t, fmt.Sprintf("v5-segment%d.aof", i), b)
 	}
-	for version := 1; version <= 3; version++ {
-		old := newFS(t)
-		must(t, old.MkdirAll(LogDir(testDir)))
-		for i, s := range segs {
-			b, err := os.ReadFile(fmt.Sprintf("testdata/v%d-segment%d.aof", version, i))
-			must(t, err)
-			must(t, vfs.WriteFileAtomic(old, s.path, b))
-		}
-		opts.FS = old
-		l, rec := m.checkReplay(t, opts, 0, m.pos[len(m.pos)-1])
-		if rec.Torn != nil {
-			t.Errorf("version %d: %v", version, rec.Torn)
-		}
-		must(t, l.Close())
-	}
-
 	l, _, err := OpenLog(smallLog(newFS(t), newClock()), 0, discard)
 	must(t, err)
 	l.AppendSet(1, 2, 3, 4)
@@ -105,8 +88,7 @@ func TestLogGolden(t *testing.T) {
 	must(t, l.Close())
 	b, err := vfs.ReadFile(l.opts.FS, l.files.segs[0].path, 1<<20)
 	must(t, err)
-	checkGolden(t, "v2-whole.aof", "set 1 2 3 4|set 1 2 5 6|del 1 7|set 1 2 3 5")
-	checkGolden(t, "v3-whole.aof", "set 1 2 3 4|set 1 2 5 6|del 1 7|set 1 2 3 5")
+	checkGolden(t, "v5-whole.aof", "set 1 2 3 4|set 1 2 5 6|del 1 7|set 1 2 3 5")
 	golden(t, "v5-whole.aof", b)
 
 	l, _, err = OpenLog(smallLog(newFS(t), newClock()), 0, discard)
@@ -127,11 +109,9 @@ func TestLogGolden(t *testing.T) {
 	b, err = vfs.ReadFile(l.opts.FS, l.files.segs[0].path, 1<<20)
 	must(t, err)
 	golden(t, "v5-once.aof", b)
-	for _, name := range []string{"v3-once.aof", "v5-once.aof"} {
-		checkGolden(t, name, `define 300 "producer" epoch 2 base 1099511627776|`+
-			`once 300 16000 hash 1abcde group 0 next 0 ""|set 1 2 3 4|once 300 16001 hash 1 group 255 bulk 77 ""|del 1 3|`+
-			`once 300 16002 hash 0 group 9 nil 0 ""|once 300 16003 hash 2 group 10 blob 0 "blob"|set 1 2 3 5|set 1 2 4 5`)
-	}
+	checkGolden(t, "v5-once.aof", `define 300 "producer" epoch 2 base 1099511627776|`+
+		`once 300 16000 hash 1abcde group 0 next 0 ""|set 1 2 3 4|once 300 16001 hash 1 group 255 bulk 77 ""|del 1 3|`+
+		`once 300 16002 hash 0 group 9 nil 0 ""|once 300 16003 hash 2 group 10 blob 0 "blob"|set 1 2 3 5|set 1 2 4 5`)
 
 	l, _, err = OpenLog(smallLog(newFS(t), newClock()), 0, discard)
 	must(t, err)
@@ -320,7 +300,7 @@ func TestLogNewerFormat(t *testing.T) {
 	must(t, err)
 	must(t, f.Close())
 	before := disk.Ops()
-	if _, _, err := OpenLog(opts, 0, discard); !errors.Is(err, ErrNewerFormat) || errors.Is(err, ErrCorrupt) {
+	if _, _, err := OpenLog(opts, 0, discard); !errors.Is(err, ErrUnsupportedFormat) || errors.Is(err, ErrCorrupt) {
 		t.Error("got", err)
 	}
 	if disk.Ops() != before {
@@ -623,7 +603,7 @@ func FuzzSegment(f *testing.F) {
 		must(t, file.Close())
 		l, rec, err := OpenLog(smallLog(disk, newClock()), 0, discard)
 		if err != nil {
-			if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrNewerFormat) {
+			if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrUnsupportedFormat) {
 				t.Fatal(err)
 			}
 			return

@@ -30,8 +30,8 @@ type Dir struct {
 }
 
 // OpenDir locks a data directory, makes what is missing of it, removes files that never got their name and reads the
-// manifests. A directory that another process has open gives vfs.ErrLocked, a manifest of a newer version
-// ErrNewerFormat. If there are manifests and none is good, the error is the newest one's *CorruptError.
+// manifests. A directory that another process has open gives vfs.ErrLocked, a manifest of another version
+// ErrUnsupportedFormat. If there are manifests and none is good, the error is the newest one's *CorruptError.
 func OpenDir(fsys vfs.FS, path string) (*Dir, error) {
 	if _, err := fsys.Stat(path); isNotExist(err) {
 		if err := fsys.MkdirAll(path); err != nil {

@@ -61,8 +61,8 @@
 // An archive (archive.go) is a file outside of the directory. The names themselves stand in filenames.go: they are part
 // of the format.
 //
-// Every file but the notes says magic, version and checksums. A version that is not known gives ErrNewerFormat and the
-// file is left alone. Files of each version are in testdata for ever.
+// Every file but the notes says magic, version and checksums. A version that is not read gives ErrUnsupportedFormat and the
+// file is left alone. Files of each version that is read are in testdata.
 //
 // # The offset rule
 //

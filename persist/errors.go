@@ -18,8 +18,9 @@ var (
 	// ErrGap: log bytes that are needed are not in any segment. Comes inside a CorruptError.
 	ErrGap = errors.New("log segment missing")
 
-	// ErrNewerFormat: the file was written by a newer version. It is neither read nor changed.
-	ErrNewerFormat = errors.New("newer file format")
+	// ErrUnsupportedFormat: the file has a format version that this program does not read. The file is neither read nor
+	// changed. It matches every *VersionError.
+	ErrUnsupportedFormat = errors.New("unsupported file format")
 
 	// ErrGone: the offset asked for is older than the oldest segment kept.
 	ErrGone = errors.New("log offset no longer kept")
@@ -100,7 +101,25 @@ func (t *TornTail) Error() string {
 // Is makes errors.Is(err, ErrTornTail) true.
 func (t *TornTail) Is(target error) bool { return target == ErrTornTail }
 
-// newerFormat builds the error for a file of a version this program does not know.
-func newerFormat(file string, got, known uint32) error {
-	return fmt.Errorf("%s: format version %d, this program knows up to %d: %w", file, got, known, ErrNewerFormat)
+// VersionError says which format version a file has, and which versions this program reads. It matches
+// ErrUnsupportedFormat.
+type VersionError struct {
+	File           string
+	Found          uint32
+	Oldest, Newest uint32 // versions that are read
 }
+
+// Error gives one line with the file and the versions.
+func (e *VersionError) Error() string {
+	age, reads := "newer", fmt.Sprintf("versions %d to %d", e.Oldest, e.Newest)
+	if e.Found < e.Oldest {
+		age = "older"
+	}
+	if e.Oldest == e.Newest {
+		reads = fmt.Sprintf("version %d", e.Newest)
+	}
+	return fmt.Sprintf("%s: %v: the file has version %d, which is %s than this program reads (%s)", e.File, ErrUnsupportedFormat, e.Found, age, reads)
+}
+
+// Is makes errors.Is(err, ErrUnsupportedFormat) true.
+func (e *VersionError) Is(target error) bool { return target == ErrUnsupportedFormat }

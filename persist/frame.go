@@ -22,7 +22,7 @@ func crc32c(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 //	  u32      u32      u64              u64              i64              u32      length bytes
 //
 // Little-endian. crc32c covers everything behind it. length counts the records' bytes; its highest bit says that they
-// are one change (since version 2 of the segment): whoever reads data while the log is applied must see all of it or
+// are one change: whoever reads data while the log is applied must see all of it or
 // none. start is the log offset of the frame's first byte. durable is the offset up to which the log was durable on the
 // node that made the frame: a frame damaged before that offset is corruption, not a torn tail. time is wall time in ms
 // since 1970: for people and restore to a time, never for decisions. epoch is the term of the primary that made the

@@ -21,7 +21,7 @@ type Image struct {
 	table  []byte // checksum of each chunk
 }
 
-// OpenImage opens the image file path. Damage gives a *CorruptError, a newer version ErrNewerFormat.
+// OpenImage opens the image file path. Damage gives a *CorruptError, a version that is not read ErrUnsupportedFormat.
 func OpenImage(fsys vfs.FS, path string) (*Image, error) {
 	file, err := fsys.Open(path)
 	if err != nil {
@@ -54,10 +54,10 @@ func (img *Image) open() error {
 		return img.corrupt(76, fmt.Sprintf("header crc32c %08x", want), fmt.Sprintf("%08x", got))
 	}
 	if v := binary.LittleEndian.Uint32(b[8:]); v < 1 || v > imageVersion {
-		return newerFormat(img.path, v, imageVersion)
+		return &VersionError{File: img.path, Found: v, Oldest: 1, Newest: imageVersion}
 	}
 	if binary.LittleEndian.Uint32(b[72:]) != 0 {
-		return fmt.Errorf("%s: unknown field set: %w", img.path, ErrNewerFormat)
+		return fmt.Errorf("%s: unknown field set: %w", img.path, ErrUnsupportedFormat)
 	}
 	u64 := func(at int) uint64 { return binary.LittleEndian.Uint64(b[at:]) }
 	img.Kind, img.Counter = binary.LittleEndian.Uint32(b[12:]), binary.LittleEndian.Uint32(b[16:])

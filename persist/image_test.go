@@ -102,8 +102,8 @@ func TestImageDamage(t *testing.T) {
 	newer := bytes.Clone(whole)
 	newer[8] = imageVersion + 1
 	le.PutUint32(newer[76:], crc32c(newer[:76]))
-	if _, _, err := readImage(t, newer); !errors.Is(err, ErrNewerFormat) {
-		t.Error("want ErrNewerFormat, got", err)
+	if _, _, err := readImage(t, newer); !errors.Is(err, ErrUnsupportedFormat) {
+		t.Error("want ErrUnsupportedFormat, got", err)
 	}
 }
 
@@ -146,7 +146,7 @@ func FuzzImage(f *testing.F) {
 			le.PutUint32(b[76:], crc32c(b[:76]))
 		}
 		_, _, err := readImage(t, b)
-		if err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrNewerFormat) {
+		if err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrUnsupportedFormat) {
 			t.Fatal(err)
 		}
 	})

@@ -189,7 +189,7 @@ func ParseLineage(name string, text []byte) (l Lineage, err error) {
 	return l, err
 }
 
-// parseLineage is the inverse of AppendText. name is for errors: a *CorruptError, or ErrNewerFormat.
+// parseLineage is the inverse of AppendText. name is for errors: a *CorruptError, or ErrUnsupportedFormat.
 func parseLineage(name string, text []byte) (l Lineage, err error) {
 	corrupt := func(want, got string) error {
 		return &CorruptError{File: name, Want: want, Got: fmt.Sprintf("%q", clip(got))}
@@ -210,7 +210,7 @@ func parseLineage(name string, text []byte) (l Lineage, err error) {
 		return l, corrupt(historyTitle+"...", lines[0])
 	}
 	if version != historyVersion {
-		return l, newerFormat(name, version, historyVersion)
+		return l, &VersionError{File: name, Found: version, Oldest: historyVersion, Newest: historyVersion}
 	}
 	for _, line := range lines[1:] {
 		var id string

@@ -117,7 +117,7 @@ func TestManifestRefused(t *testing.T) {
 		from, to string
 		want     error
 	}{
-		{"manifest 1", "manifest 6", ErrNewerFormat},
+		{"manifest 1", "manifest 6", ErrUnsupportedFormat},
 		{"manifest 1", "manifest 2", ErrCorrupt}, // without producers it is written as 1
 		{"manifest 1", "manifest 0", ErrCorrupt},
 		{"manifest 1", "manifest 01", ErrCorrupt},
@@ -148,7 +148,7 @@ func TestManifestRefused(t *testing.T) {
 	} {
 		text := resealed(c.from, c.to)
 		_, err := parseManifest("m", text)
-		if !errors.Is(err, c.want) || c.want == ErrNewerFormat && errors.Is(err, ErrCorrupt) {
+		if !errors.Is(err, c.want) || c.want == ErrUnsupportedFormat && errors.Is(err, ErrCorrupt) {
 			t.Errorf("%q for %q: got %v, want %v", c.to, c.from, err, c.want)
 		}
 	}
@@ -212,7 +212,7 @@ func FuzzManifest(f *testing.F) {
 		text := fmt.Appendf(bytes.Clone(body), manifestEnd+"%08x\n", crc32c(body))
 		m, err := parseManifest("m", text)
 		if err != nil {
-			if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrNewerFormat) {
+			if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrUnsupportedFormat) {
 				t.Fatal(err)
 			}
 			return
@@ -288,7 +288,7 @@ func TestDir(t *testing.T) {
 		t.Error("all manifests damaged: got", err)
 	}
 	must(t, vfs.WriteFileAtomic(fsys, filepath.Join(testDir, ManifestName(13)), resealed("manifest 1", "manifest 6")))
-	if _, err := OpenDir(fsys, testDir); !errors.Is(err, ErrNewerFormat) {
+	if _, err := OpenDir(fsys, testDir); !errors.Is(err, ErrUnsupportedFormat) {
 		t.Error("newer manifest: got", err)
 	}
 	if leaks := fsys.Leaks(); len(leaks) > 0 {

@@ -114,7 +114,7 @@ func parseManifest(name string, text []byte) (*Manifest, error) {
 	p.expect(manifestTitle)
 	version := p.number(32)
 	if p.fault == "" && version > manifestVersion {
-		return nil, newerFormat(name, uint32(version), manifestVersion)
+		return nil, &VersionError{File: name, Found: uint32(version), Oldest: 1, Newest: manifestVersion}
 	}
 	m := p.manifest()
 	if p.fault == "" && !bytes.Equal(m.appendText(nil), text) {
@@ -319,7 +319,7 @@ func (p *manifestParser) tier() Tier {
 }
 
 // ReadManifest reads a manifest file. Damage, and a generation that is not the one of its name, give a *CorruptError, a
-// newer version ErrNewerFormat.
+// version that is not read ErrUnsupportedFormat.
 func ReadManifest(fsys vfs.FS, path string) (*Manifest, error) {
 	m, err := ReadAnyManifest(fsys, path)
 	if err != nil {

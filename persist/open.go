@@ -29,8 +29,8 @@ type Recovery struct {
 // offset, and opens the log for appending. from is an offset that the log gave out: 0, or where an image stands.
 // The caller holds the directory's lock.
 //
-// A torn tail is cut and reported. Damage of bytes that were durable gives a *CorruptError, a file of a newer version
-// ErrNewerFormat, and nothing is changed. No segment at all gives ErrGap inside a CorruptError unless opts.Create is
+// A torn tail is cut and reported. Damage of bytes that were durable gives a *CorruptError, a file of another version
+// ErrUnsupportedFormat, and nothing is changed. No segment at all gives ErrGap inside a CorruptError unless opts.Create is
 // set. An error of apply is returned as it is.
 func OpenLog(opts LogOptions, from uint64, apply func(pos uint64, rec *Record) error) (*Log, Recovery, error) {
 	opts.ensureDefaults()

@@ -478,7 +478,7 @@ func TestPackEnd(t *testing.T) {
 	}
 }
 
-// TestPackedGolden reads a packed segment as this version wrote it. Another version of the encoder may write other
+// TestPackedGolden reads the packed segment of testdata. Another version of the encoder may write other
 // bytes, which mean the same.
 func TestPackedGolden(t *testing.T) {
 	disk, seg, packed, raw, _ := packedFileOf(t)
@@ -486,25 +486,51 @@ func TestPackedGolden(t *testing.T) {
 		must(t, os.WriteFile("testdata/v6-packed.aof", packed, 0o644))
 		must(t, os.WriteFile("testdata/v6-unpacked.aof", raw, 0o644))
 	}
-	for _, version := range []string{"v4", "v6"} {
-		want, err := os.ReadFile("testdata/" + version + "-unpacked.aof")
-		must(t, err)
-		old, err := os.ReadFile("testdata/" + version + "-packed.aof")
-		must(t, err)
-		put(t, disk, seg.Path, old)
-		file, err := openSegmentFile(disk, seg.segment())
-		must(t, err)
-		got, err := readAtMost(file, make([]byte, len(want)+1), 0)
-		must(t, err)
-		if !bytes.Equal(got[segmentHeaderLen:], want[segmentHeaderLen:]) {
-			t.Error(version, "the packed segment of testdata reads as another")
+	want, err := os.ReadFile("testdata/v6-unpacked.aof")
+	must(t, err)
+	old, err := os.ReadFile("testdata/v6-packed.aof")
+	must(t, err)
+	put(t, disk, seg.Path, old)
+	file, err := openSegmentFile(disk, seg.segment())
+	must(t, err)
+	got, err := readAtMost(file, make([]byte, len(want)+1), 0)
+	must(t, err)
+	if !bytes.Equal(got[segmentHeaderLen:], want[segmentHeaderLen:]) {
+		t.Error("the packed segment of testdata reads as another")
+	}
+	if p := file.(*packedFile); p.indexFault != nil {
+		t.Errorf("index: %+v", p.indexFault)
+	}
+	must(t, file.Close())
+	if _, _, err := decodeSegmentHeader(old, seg.Path, seg.Start); !errors.Is(err, ErrUnsupportedFormat) {
+		t.Error("the header of a packed segment reads as one that is not packed:", err)
+	}
+}
+
+// TestOldSegments: segments of earlier versions are refused and left alone. The error says which version was found and
+// which is read.
+func TestOldSegments(t *testing.T) {
+	_, disk, opts := sampleLog(t)
+	segs, err := listSegments(disk, testDir)
+	must(t, err)
+	for version := uint16(0); version <= packedVersion+1; version++ {
+		if version == segmentVersion || version == packedVersion {
+			continue
 		}
-		if p := file.(*packedFile); p.indexFault != nil {
-			t.Errorf("%s: index: %+v", version, p.indexFault)
+		b, err := vfs.ReadFile(disk, segs[0].path, 1<<20)
+		must(t, err)
+		binary.LittleEndian.PutUint16(b[8:], version)
+		binary.LittleEndian.PutUint32(b[60:], crc32c(b[:60]))
+		old := disk.Kill()
+		put(t, old, segs[0].path, b)
+		opts.FS = old
+		_, _, err = OpenLog(opts, 0, discard)
+		var v *VersionError
+		if !errors.As(err, &v) || v.Found != uint32(version) || !errors.Is(err, ErrUnsupportedFormat) || errors.Is(err, ErrCorrupt) {
+			t.Errorf("version %d: got %v, want a *VersionError", version, err)
 		}
-		must(t, file.Close())
-		if _, _, err := decodeSegmentHeader(old, seg.Path, seg.Start); !errors.Is(err, ErrNewerFormat) {
-			t.Error(version, "who knows no packed segments reads the header:", err)
+		if now, err := vfs.ReadFile(old, segs[0].path, 1<<20); err != nil || !bytes.Equal(now, b) {
+			t.Errorf("version %d: the segment was changed: %v", version, err)
 		}
 	}
 }
@@ -661,7 +687,7 @@ func FuzzPackedFile(f *testing.F) {
 		path := filepath.Join(LogDir(testDir), SegmentName(seg.Start))
 		must(t, vfs.WriteFileAtomic(disk, path, b))
 		_, err := WalkLog(disk, testDir, seg.Start, 0, LogVisitor{})
-		if err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrNewerFormat) {
+		if err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrUnsupportedFormat) {
 			t.Fatal(err)
 		}
 	})

@@ -45,7 +45,6 @@ import (
 // behind it.
 const (
 	packedVersion    = 6
-	packedOld        = 4 // without records of moves
 	segmentFlagPack  = 2
 	packedMagic      = "CTRDPAK\n"
 	packedEntryLen   = 16
@@ -97,8 +96,7 @@ func isPackedHeader(b []byte) bool {
 	if len(b) < segmentHeaderLen || string(b[:8]) != segmentMagic {
 		return false
 	}
-	v := binary.LittleEndian.Uint16(b[8:])
-	return (v == packedVersion || v == packedOld) &&
+	return binary.LittleEndian.Uint16(b[8:]) == packedVersion &&
 		binary.LittleEndian.Uint16(b[10:])&segmentFlagPack != 0 && binary.LittleEndian.Uint32(b[60:]) == crc32c(b[:60])
 }
 

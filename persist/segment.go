@@ -58,10 +58,8 @@ type History struct {
 // has, also durably, a header with start 2^64-1. The right one replaces it, in one sector, when the file gets its name;
 // it may be lost in a power failure, but then the prepared one is there. So any other header is corruption too.
 const (
-	segmentMagic = "CTRDLOG\n"
-	// 3: without records of moves; 2: without those of producers; 1: without frames that are one change too. 4 and 6 are
-	// packed.go.
-	segmentVersion   = 5
+	segmentMagic     = "CTRDLOG\n"
+	segmentVersion   = 5 // version 6 is a packed segment: packed.go
 	segmentHeaderLen = 64
 	segmentFlagRepl  = 1
 	preparedStart    = math.MaxUint64
@@ -95,8 +93,8 @@ func (h *segmentHeader) appendTo(dst []byte) []byte {
 	return binary.LittleEndian.AppendUint32(dst, crc32c(dst[n:]))
 }
 
-// decodeSegmentHeader reads the header of the segment file name, whose name says start. A newer version gives
-// ErrNewerFormat; anything else that is no header gives a fault.
+// decodeSegmentHeader reads the header of the segment file name, whose name says start. Another version gives
+// ErrUnsupportedFormat; anything else that is no header gives a fault.
 func decodeSegmentHeader(b []byte, name string, start uint64) (h segmentHeader, fault *frameFault, err error) {
 	if len(b) < segmentHeaderLen {
 		return h, &frameFault{want: "a segment header of 64 bytes", got: fmt.Sprintf("%d bytes", len(b))}, nil
@@ -115,12 +113,12 @@ func decodeSegmentHeader(b []byte, name string, start uint64) (h segmentHeader, 
 	}
 	// Only a whole header may claim a version: a damaged one must not pass for a newer one. A newer version
 	// keeps magic, version and a crc32c in the last 4 of its first 64 bytes.
-	if v := binary.LittleEndian.Uint16(b[8:]); v == 0 || v > segmentVersion || v == packedOld {
-		return h, nil, newerFormat(name, uint32(v), packedVersion)
+	if v := binary.LittleEndian.Uint16(b[8:]); v != segmentVersion {
+		return h, nil, &VersionError{File: name, Found: uint32(v), Oldest: segmentVersion, Newest: packedVersion}
 	}
 	flags := binary.LittleEndian.Uint16(b[10:])
 	if flags&^segmentFlagRepl != 0 {
-		return h, nil, fmt.Errorf("%s: unknown segment flags %#x: %w", name, flags, ErrNewerFormat)
+		return h, nil, fmt.Errorf("%s: unknown segment flags %#x: %w", name, flags, ErrUnsupportedFormat)
 	}
 	h.history.Replica = flags&segmentFlagRepl != 0
 	h.size = binary.LittleEndian.Uint32(b[12:])

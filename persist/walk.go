@@ -46,7 +46,7 @@ type spot struct {
 }
 
 // run walks. It returns nil when the log is whole or ends in a torn tail (then torn is set), a *CorruptError when
-// durable bytes are damaged, ErrNewerFormat, or the error of a read or a callback.
+// durable bytes are damaged, ErrUnsupportedFormat, or the error of a read or a callback.
 func (w *walk) run() error {
 	w.end = w.segs[0].start
 	w.claim = w.end

@@ -80,7 +80,7 @@ func checkTail(ctx context.Context, out output, path string) (done bool, err err
 	}
 	walked, err := persist.WalkDiverged(fsys, tail, persist.LogVisitor{})
 	fmt.Fprintf(out.Stdout, "%-11s offset %d to %d, %d frames, %d records\n", "diverged", walked.First, walked.End, walked.Frames, walked.Records)
-	if errors.Is(err, persist.ErrCorrupt) || errors.Is(err, persist.ErrNewerFormat) {
+	if errors.Is(err, persist.ErrCorrupt) || errors.Is(err, persist.ErrUnsupportedFormat) {
 		fmt.Fprintf(out.Stdout, "%-11s %v\n", "PROBLEM", err)
 		return true, errReported
 	}
@@ -157,7 +157,7 @@ func printReport(w io.Writer, r *datadir.Report, remedy string, inUse, quiet boo
 
 // problemText names the file where the error does not.
 func problemText(p datadir.Problem) string {
-	if errors.Is(p.Err, persist.ErrCorrupt) || errors.Is(p.Err, persist.ErrTornTail) || errors.Is(p.Err, persist.ErrNewerFormat) {
+	if errors.Is(p.Err, persist.ErrCorrupt) || errors.Is(p.Err, persist.ErrTornTail) || errors.Is(p.Err, persist.ErrUnsupportedFormat) {
 		return p.Err.Error()
 	}
 	return p.Path + ": " + p.Err.Error()

@@ -17,7 +17,7 @@ func (d *dumper) printLog() error {
 		from = d.from.Offset
 	}
 	claim, err := persist.ReadClaim(d.fs, d.path)
-	if err != nil && !errors.Is(err, persist.ErrNewerFormat) {
+	if err != nil && !errors.Is(err, persist.ErrUnsupportedFormat) {
 		return err
 	}
 	walked, err := persist.WalkLog(d.fs, d.path, from, claim.Offset, persist.LogVisitor{
@@ -38,7 +38,7 @@ func (d *dumper) printLog() error {
 	switch {
 	case errors.Is(err, persist.ErrGap) && walked.Segments == 0 && d.fresh:
 		return nil
-	case errors.Is(err, persist.ErrCorrupt) || errors.Is(err, persist.ErrNewerFormat):
+	case errors.Is(err, persist.ErrCorrupt) || errors.Is(err, persist.ErrUnsupportedFormat):
 		d.note("%v", err)
 		return nil
 	case err != nil:
@@ -54,7 +54,7 @@ func (d *dumper) printLog() error {
 // printHistory prints whose log it is.
 func (d *dumper) printHistory() error {
 	l, err := persist.ReadLineage(d.fs, d.path)
-	if errors.Is(err, persist.ErrCorrupt) || errors.Is(err, persist.ErrNewerFormat) {
+	if errors.Is(err, persist.ErrCorrupt) || errors.Is(err, persist.ErrUnsupportedFormat) {
 		d.note("%v", err)
 		return nil
 	}
@@ -77,7 +77,7 @@ func (d *dumper) printDiverged() error {
 	for _, t := range tails {
 		d.printf("diverged %s\n", filepath.Base(t.Path))
 		_, err := persist.WalkDiverged(d.fs, t, persist.LogVisitor{Frame: d.printFrame, Record: d.printRecord})
-		if errors.Is(err, persist.ErrCorrupt) || errors.Is(err, persist.ErrNewerFormat) {
+		if errors.Is(err, persist.ErrCorrupt) || errors.Is(err, persist.ErrUnsupportedFormat) {
 			d.note("%v", err)
 			continue
 		}

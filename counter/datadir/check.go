@@ -132,7 +132,7 @@ func (c *checker) checkLineage() error {
 	path := persist.LineagePath(c.dir)
 	l, err := persist.ReadLineage(c.fsys, c.dir)
 	switch c.report.Lineage = l; {
-	case errors.Is(err, persist.ErrCorrupt), errors.Is(err, persist.ErrNewerFormat):
+	case errors.Is(err, persist.ErrCorrupt), errors.Is(err, persist.ErrUnsupportedFormat):
 		c.add(path, true, err)
 		return nil
 	case err != nil:
@@ -146,7 +146,7 @@ func (c *checker) checkLineage() error {
 
 // readClaim returns up to where the log was durable, as the directory says.
 func (c *checker) readClaim() (offset uint64, err error) {
-	if err := persist.VerifyClaim(c.fsys, c.dir); errors.Is(err, persist.ErrNewerFormat) {
+	if err := persist.VerifyClaim(c.fsys, c.dir); errors.Is(err, persist.ErrUnsupportedFormat) {
 		c.add(persist.ClaimPath(c.dir), true, err)
 		return 0, nil
 	} else if errors.Is(err, persist.ErrCorrupt) {
@@ -203,7 +203,7 @@ func (c *checker) checkLog(replay, known uint64, fresh bool) error {
 				from, last = replay, true
 				continue
 			}
-		case errors.Is(err, persist.ErrNewerFormat):
+		case errors.Is(err, persist.ErrUnsupportedFormat):
 			c.add(persist.LogDir(c.dir), true, err)
 		case err != nil:
 			return err
@@ -273,7 +273,7 @@ func (c *checker) checkBlocks(m *persist.Manifest) (whole bool, err error) {
 		if !seen {
 			err = persist.CheckBlock(c.fsys, c.dir, counter, b, c.opts.Cold)
 			c.progress(b.Bytes)
-			if err != nil && !persist.Unreadable(err) && !errors.Is(err, persist.ErrNewerFormat) {
+			if err != nil && !persist.Unreadable(err) && !errors.Is(err, persist.ErrUnsupportedFormat) {
 				return err
 			}
 			c.seen[path] = err

@@ -23,7 +23,7 @@ func (c *checker) checkDiverged() error {
 		c.report.DivergedBytes += uint64(info.Size())
 		err = d.Verify(c.fsys)
 		switch {
-		case errors.Is(err, persist.ErrCorrupt), errors.Is(err, persist.ErrNewerFormat):
+		case errors.Is(err, persist.ErrCorrupt), errors.Is(err, persist.ErrUnsupportedFormat):
 			c.add(d.Path, true, err)
 		case err != nil:
 			return err

@@ -13,14 +13,14 @@ import (
 	"testing"
 )
 
-// TestUpgrade opens the data directories that earlier versions left behind when they were killed: every post is what it
-// was, changes go on, a snapshot and another kill keep all, and counterctl finds nothing to complain about. testdata/releases
-// has one of each version whose files differ; the next one is made as these were: 1,500 posts of weibo.schema as
+// TestUpgrade opens the data directories that releases left behind when they were killed: every post has the values it
+// had, changes go on, a snapshot and another kill keep all of them, and counterctl check reports no problem. testdata/releases
+// has one directory of each release whose file formats differ, from 0.1.0 on. Make the next one as the first one was made: 1,500 posts of weibo.schema as
 // wasBefore has them, BGSAVE behind the first values and behind the changes, a column added, and kill -9.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	archives, err := filepath.Glob("testdata/releases/*.tar.gz")
-	if err != nil || len(archives) < 2 {
+	if err != nil || len(archives) < 1 {
 		t.Fatalf("%d archives, %v", len(archives), err)
 	}
 	for _, archive := range archives {

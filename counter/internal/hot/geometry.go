@@ -34,10 +34,9 @@ type geometry struct {
 	m      uint64 // buckets, prime (or 1)
 	inv    uint64 // (2^64-1)/m, to divide by multiplication
 	seed   uint64
-	twists uint64 // mask, or 0 for the permutation of one round
-	shift  uint8  // 64 less the bits that a quotient is stored in
-	probes uint8  // min(MaxProbes, m), or fewer
-	rest   uint8  // quotient bits that the lane does not hold
+	shift  uint8 // 64 less the bits that a quotient is stored in
+	probes uint8 // min(MaxProbes, m), or fewer
+	rest   uint8 // quotient bits that the lane does not hold
 
 	grouped bool // keys are numbers of mids in group
 	group   uint8
@@ -58,9 +57,6 @@ func newGeometry(c *Config) geometry {
 		g.rest = q - quoBits
 	}
 	g.shift = 64 - quoBits - g.rest
-	if !c.OneRound {
-		g.twists = g.mask()
-	}
 	return g
 }
 
@@ -78,8 +74,8 @@ func (g *geometry) divmod(x uint64) (q, r uint64) {
 	return q, r
 }
 
-// twist is t(r) of the package comment; 0 with one round.
-func (g *geometry) twist(r uint64) uint64 { return g.hash(r^twistInput) >> (g.shift & 63) & g.twists }
+// twist is t(r) of the package comment.
+func (g *geometry) twist(r uint64) uint64 { return g.hash(r^twistInput) >> (g.shift & 63) }
 
 // hash mixes a twisted quotient; its high bits decide f(q), another multiple's high bits the step.
 func (g *geometry) hash(q uint64) uint64 {

@@ -20,36 +20,29 @@ import (
 //	     | buckets, m * (17+W) bytes          | entries u64 | key u64, value u64, ... |
 //	     +------------------------------------+-------------+-------------------------+
 //
-// All numbers are little-endian, and so are the buckets on every machine. The version v says which permutation put the
-// items where they are: 1 that of one round, 2 that of two (see Quotienting in the package comment), 3 the same with the
-// numbers of mids in a group of hash slots instead of mids; in 1 and 2 the group is 0. A table read from
-// an image of version 1 keeps its permutation, and its images that version, until the engine puts another table in its
-// place.
+// All numbers are little-endian, and so are the buckets on every machine. The version v says what the table's keys are:
+// in version 2 mids, and the group is 0; in version 3 the numbers of mids in a group of hash slots.
 const (
-	imageOneRound  = 1
-	imageTwoRounds = 2
-	imageGrouped   = 3
-	imageVersion   = 3
-	imageFixed     = 44
+	imagePlain   = 2
+	imageGrouped = 3
+	imageVersion = 3
+	imageFixed   = 44
 )
 
 // ErrBadImage is returned for bytes that are no image, or not one of a table that New could have made.
 var ErrBadImage = errors.New("hot: bad block image")
 
-// ErrNewerImage is returned for an image of a later version.
-var ErrNewerImage = errors.New("hot: block image of a newer version")
+// ErrUnsupportedImage is returned for an image of a version that this program does not read.
+var ErrUnsupportedImage = errors.New("hot: block image of an unsupported version")
 
 // AppendImage appends the image of t to dst.
 func (t *Table) AppendImage(dst []byte) []byte {
 	le := binary.LittleEndian
 	buckets := int(t.m) * int(t.stride)
 	dst = slices.Grow(dst, imageFixed+schema.MaxLayoutSize+buckets+8+16*t.over.n)
-	version := byte(imageTwoRounds)
-	switch {
-	case t.grouped:
+	version := byte(imagePlain)
+	if t.grouped {
 		version = imageGrouped
-	case t.twists == 0:
-		version = imageOneRound
 	}
 	dst = append(dst, version, t.group)
 	for _, v := range []uint64{t.lo, t.hi, t.seed, t.m, uint64(t.n)} {
@@ -91,13 +84,13 @@ func DecodeImage(b []byte) (*Image, error) {
 	if len(b) < imageFixed {
 		return nil, bad("got %d bytes, want at least %d", len(b), imageFixed)
 	}
-	if b[0] > imageVersion {
-		return nil, fmt.Errorf("%w: got %d, want at most %d", ErrNewerImage, b[0], imageVersion)
+	if b[0] < imagePlain || b[0] > imageVersion {
+		return nil, fmt.Errorf("%w: got %d, want %d to %d", ErrUnsupportedImage, b[0], imagePlain, imageVersion)
 	}
-	if b[0] < imageOneRound || b[1] != 0 && b[0] != imageGrouped {
-		return nil, bad("got version %d.%d, want %d to %d", b[0], b[1], imageOneRound, imageVersion)
+	if b[1] != 0 && b[0] != imageGrouped {
+		return nil, bad("group %d in an image of version %d", b[1], b[0])
 	}
-	im := Image{Config: Config{OneRound: b[0] == imageOneRound, Grouped: b[0] == imageGrouped, Group: b[1]}}
+	im := Image{Config: Config{Grouped: b[0] == imageGrouped, Group: b[1]}}
 	c := &im.Config
 	c.Lo, c.Hi, c.Seed = le.Uint64(b[2:]), le.Uint64(b[10:]), le.Uint64(b[18:])
 	m, items := le.Uint64(b[26:]), le.Uint64(b[34:])

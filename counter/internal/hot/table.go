@@ -28,10 +28,6 @@ type Config struct {
 	Grouped bool
 	Group   uint8
 
-	// OneRound takes the permutation of images of version 1, which spreads evenly spaced mids badly: for tables read from
-	// those.
-	OneRound bool
-
 	// Probes is how many buckets a key may look at, when that shall be fewer than MaxProbes: tests make tables with it
 	// that are full early. An image does not keep it.
 	Probes uint
