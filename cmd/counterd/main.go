@@ -1,4 +1,4 @@
-// Command counterd is a counter service for posts that speaks the Redis protocol. See docs/README.md.
+// Command counterd is a counter service for posts that speaks the Redis protocol. See docs/.
 package main
 
 import (
@@ -39,8 +39,11 @@ func run(args []string) error {
 	fs, version := config.Flags(&conf)
 	asked := questions(fs)
 	fs.Usage = func() {
-		fmt.Printf("counterd %s: a counter service for posts, speaking the Redis protocol\n\nusage: counterd [flags] [FILE]\n\n%s",
-			server.ServerVersion, fs.FlagUsages())
+		fmt.Printf("counterd %s: a counter service for posts that speaks the Redis protocol\n\n"+
+			"usage: counterd [flags] [FILE]\n\n"+
+			"FILE has settings in the syntax of redis.conf, one \"name value\" per line, under the same names as the flags.\n"+
+			"Settings marked CONFIG SET can be changed while the server runs.\n\n", server.ServerVersion)
+		config.Help(os.Stdout, fs)
 	}
 	if err := fs.Parse(args); err != nil {
 		return err
@@ -49,7 +52,7 @@ func run(args []string) error {
 	case fs.NArg() == 1 && conf.ConfigFile == "": // as redis-server takes it
 		conf.ConfigFile = fs.Arg(0)
 	case fs.NArg() > 0:
-		return fmt.Errorf("got arguments %q, want flags and one file of settings at most (see --help)", fs.Args())
+		return fmt.Errorf("got arguments %q, want flags and at most one configuration file (see --help)", fs.Args())
 	}
 	if *version {
 		fmt.Println("counterd", server.ServerVersion)
@@ -80,7 +83,7 @@ func run(args []string) error {
 	level := new(slog.LevelVar)
 	log := newLog(os.Stderr, conf.LogFormat, level)
 	if err = serve(conf, passed, log, level); err != nil && conf.LogFormat == config.LogJSON {
-		log.Error("the server ends", "error", err)
+		log.Error("server stopped", "error", err)
 		return saidError{err}
 	}
 	return err
@@ -89,7 +92,7 @@ func run(args []string) error {
 // serve is the server's life. passed are settings that mean nothing here.
 func serve(conf config.Config, passed []string, log *slog.Logger, level *slog.LevelVar) error {
 	if len(passed) > 0 {
-		log.Info("settings of Redis that have no meaning here are passed over", "file", conf.ConfigFile, "settings", strings.Join(passed, " "))
+		log.Info("ignored settings of Redis that have no meaning in counterd", "file", conf.ConfigFile, "settings", strings.Join(passed, " "))
 	}
 
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -134,12 +137,12 @@ func serve(conf config.Config, passed []string, log *slog.Logger, level *slog.Le
 	stop() // a second signal ends the process at once
 	log.Info("shutting down")
 	if err := shutdown(srv); err != nil {
-		log.Warn("some connections were cut", "error", err)
+		log.Warn("closed connections before they had finished", "error", err)
 	}
 	if err := srv.Store().Close(); err != nil {
 		return fmt.Errorf("closing the store: %w", err)
 	}
-	log.Info("bye")
+	log.Info("shutdown complete")
 	return nil
 }
 
@@ -187,7 +190,7 @@ func open(c config.Config, srv *server.Server, log *slog.Logger, manager *servic
 	dir := c.Dir
 	if !c.AppendOnly {
 		dir = ""
-		log.Warn("data is kept in memory only (appendonly no): it is gone when this process ends")
+		log.Warn("appendonly no: data is kept in memory only and will be lost when this process ends")
 	}
 	store, err := counter.Open(dir, options)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// question are the flags with which a server says something and does not start.
+// question holds the flags with which counterd prints something and does not start.
 type question struct {
 	check      *bool
 	man        *bool
@@ -24,14 +24,14 @@ type question struct {
 
 func questions(fs *pflag.FlagSet) question {
 	return question{
-		check:      fs.Bool("check-config", false, "check the settings, their file and the schema's, say what is wrong, and end"),
-		man:        fs.Bool("man", false, "print the manual page and end"),
-		completion: fs.String("completion", "", "print completion for a `shell`, bash, zsh or fish, and end"),
-		health:     fs.Int("health-check", 0, "ask the counterd that runs as process `PID` whether it serves, and end: for containers, where it is process 1"),
+		check:      fs.Bool("check-config", false, "Check the settings, the configuration file and the schema script, report all errors, and exit."),
+		man:        fs.Bool("man", false, "Print the manual page and exit."),
+		completion: fs.String("completion", "", "Print the completion script for a `SHELL` (bash, zsh or fish) and exit."),
+		health:     fs.Int("health-check", 0, "Check whether the counterd with process id `PID` serves clients, and exit with status 0 or 1. For health checks of containers, where the PID is 1."),
 	}
 }
 
-// answer answers what is asked of the program itself; done says that there was something.
+// answer handles the flags that print something and exit; done tells that there was one.
 func (q question) answer(fs *pflag.FlagSet) (done bool, err error) {
 	switch {
 	case *q.man:
@@ -46,14 +46,27 @@ func (q question) answer(fs *pflag.FlagSet) (done bool, err error) {
 
 // description is the program for its manual page.
 func description(fs *pflag.FlagSet) *manual.Program {
-	return &manual.Program{Name: "counterd", Summary: "a counter service for posts that speaks the Redis protocol", Section: 8, Args: "[FILE]", Flags: fs,
-		Description: "Serves counters of posts to clients of Redis. Settings come from the command line and from a file in redis.conf's syntax (--config); the " +
-			"command line wins. CONFIG GET shows those in force, CONFIG SET changes many of them, and CONFIG REWRITE writes the file.\n\n" +
-			"A setting of redis.conf that means nothing here is passed over, and the log names it; one that others would rely on is an error.",
+	var groups []manual.Group
+	for _, section := range config.Describe() {
+		g := manual.Group{Title: section.Title}
+		for _, d := range section.Settings {
+			if f := fs.Lookup(d.Name); f != nil {
+				g.Flags = append(g.Flags, d.Name)
+				f.Annotations = map[string][]string{manual.ArgAnnotation: {d.Arg}}
+			}
+		}
+		if len(g.Flags) > 0 {
+			groups = append(groups, g)
+		}
+	}
+	return &manual.Program{Groups: groups, Name: "counterd", Summary: "a counter service for posts that speaks the Redis protocol", Section: 8, Args: "[FILE]", Flags: fs,
+		Description: "Serves counters of posts to Redis clients. Settings come from the command line and from a file in the syntax of redis.conf (--config). The " +
+			"command line takes precedence. CONFIG GET shows the settings in force, CONFIG SET changes many of them, and CONFIG REWRITE writes them to the file.\n\n" +
+			"Settings of redis.conf that have no meaning in counterd are ignored, and the log names them. A setting that would change what clients see is an error.",
 		Notes: []manual.Note{
-			{Title: "Signals", Text: "TERM and INT end the server in order: what was acknowledged is in the log. A second one ends it at once."},
-			{Title: "Exit status", Text: "0 behind an ordered end and behind a question that was answered, 1 if the settings are wrong, the data is damaged or a port is taken."},
-			{Title: "Files", Text: "/etc/counterd/counterd.conf  the settings, as packages have it\n\n/var/lib/counterd  the data directory, as packages have it"}},
+			{Title: "Signals", Text: "TERM and INT stop the server in order: all acknowledged changes are in the log. A second signal ends the process at once. HUP reads TLS certificates and keys again."},
+			{Title: "Exit status", Text: "0 after an orderly stop and after --version, --man and similar flags. 1 if a setting is invalid, the data is damaged, or a port is in use."},
+			{Title: "Files", Text: "/etc/counterd/counterd.conf  settings of the packaged service\n\n/var/lib/counterd  data directory of the packaged service"}},
 		SeeAlso: []string{"counterctl(1)", "counterbench(1)", "redis-cli(1)"}}
 }
 
@@ -76,11 +89,11 @@ func checked(c config.Config, passed []string) error {
 		return err
 	}
 	for _, name := range passed {
-		fmt.Printf("%s: a setting of Redis that has no meaning here\n", name)
+		fmt.Printf("%s: ignored, this setting of Redis has no meaning in counterd\n", name)
 	}
 	if !c.AppendOnly {
-		fmt.Println("appendonly no: data is kept in memory only, and is lost when the process ends")
+		fmt.Println("appendonly no: data is kept in memory only and is lost when the process ends")
 	}
-	fmt.Println("the settings are good")
+	fmt.Println("configuration OK")
 	return nil
 }

@@ -33,14 +33,14 @@ func TestCheckConfig(t *testing.T) {
 		status int
 		words  []string
 	}{
-		{[]string{"--config", good}, 0, []string{"hz: a setting of Redis that has no meaning here", "the settings are good"}},
-		{[]string{good}, 0, []string{"good"}},
+		{[]string{"--config", good}, 0, []string{"hz: ignored, this setting of Redis has no meaning in counterd", "configuration OK"}},
+		{[]string{good}, 0, []string{"configuration OK"}},
 		{[]string{good, "--port", "70000"}, 1, []string{"port", "70000"}},
 		{[]string{"--config", write("bad.conf", "port x\nnosuch 1\n")}, 1, []string{"line 1", "line 2", "nosuch"}},
 		{[]string{"--schema", write("bad.schema", "add counter a\nadd column b\n")}, 1, []string{"bad.schema", "2"}},
 		{[]string{"--schema", filepath.Join(dir, "none")}, 1, []string{"none"}},
 		{[]string{good, "another"}, 1, []string{"another"}},
-		{[]string{good, "--appendonly", "no"}, 0, []string{"data is kept in memory only", "the settings are good"}},
+		{[]string{good, "--appendonly", "no"}, 0, []string{"data is kept in memory only", "configuration OK"}},
 		{[]string{write("memory.conf", "appendonly no\n")}, 1, []string{"line 1", "appendonly yes", "save \"\""}},
 	} {
 		out, status := runCounterd(t, append([]string{"--check-config"}, c.args...)...)
@@ -154,7 +154,7 @@ func TestPackaged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out, status := runCounterd(t, "--check-config", "--config", conf); status != 0 || !strings.Contains(out, "the settings are good") {
+	if out, status := runCounterd(t, "--check-config", "--config", conf); status != 0 || !strings.Contains(out, "configuration OK") {
 		t.Errorf("counterd.conf: %d\n%s", status, out)
 	}
 	compose, err := os.ReadFile(dir + "compose.yaml")

@@ -44,8 +44,8 @@ func options(flags *pflag.FlagSet) (list []option) {
 			return
 		}
 		o := option{name: f.Name, short: f.Shorthand, usage: f.Usage, value: f.NoOptDefVal == ""}
-		if kind := f.Value.Type(); strings.Contains(kind, "|") {
-			o.values = strings.Split(kind, "|")
+		if arg := argOf(f); strings.Contains(arg, "|") && strings.ToLower(arg) == arg {
+			o.values = strings.Split(arg, "|")
 		}
 		list = append(list, o)
 	})

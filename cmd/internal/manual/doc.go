@@ -4,7 +4,7 @@ package manual
 
 import "github.com/spf13/pflag"
 
-// Program is what is to be described.
+// Program describes a program.
 type Program struct {
 	Name        string
 	Summary     string // what it does, in one line
@@ -12,6 +12,7 @@ type Program struct {
 	Args        string // behind the name, beside flags; may be empty
 	Description string
 	Flags       *pflag.FlagSet // the program's own
+	Groups      []Group        // headings for some of Flags; may be empty
 	Commands    []Command
 	Notes       []Note // sections behind all that
 	SeeAlso     []string
@@ -21,6 +22,25 @@ type Program struct {
 type Command struct {
 	Name, Args, Summary, Details string
 	Flags                        *pflag.FlagSet
+}
+
+// Group is some of a program's flags, which the manual page shows under a heading of their own.
+type Group struct {
+	Title string
+	Flags []string // names
+}
+
+// ArgAnnotation names the annotation of a flag that has the placeholder of its value, as PATH. A placeholder such as
+// yes|no lists all values. Without it the flag's type is the placeholder.
+const ArgAnnotation = "arg"
+
+// argOf is the placeholder of a flag's value. It is empty for a flag that takes none.
+func argOf(f *pflag.Flag) string {
+	if arg := f.Annotations[ArgAnnotation]; len(arg) == 1 {
+		return arg[0]
+	}
+	kind, _ := pflag.UnquoteUsage(f)
+	return kind
 }
 
 // Note is a section with a title of its own.

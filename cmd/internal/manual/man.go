@@ -37,7 +37,7 @@ func (p *Program) Man(w io.Writer, version string) error {
 	}
 	if p.Flags != nil && p.Flags.HasFlags() {
 		out.section("OPTIONS")
-		out.flags(p.Flags)
+		out.groups(p)
 	}
 	for _, n := range p.Notes {
 		out.section(n.Title)
@@ -89,32 +89,54 @@ func (r *roff) text(s string) {
 	}
 }
 
+// groups prints a program's flags: those of no group first, then each group under its heading.
+func (r *roff) groups(p *Program) {
+	grouped := make(map[string]bool)
+	for _, g := range p.Groups {
+		for _, name := range g.Flags {
+			grouped[name] = true
+		}
+	}
+	p.Flags.VisitAll(func(f *pflag.Flag) {
+		if !grouped[f.Name] {
+			r.flag(f)
+		}
+	})
+	for _, g := range p.Groups {
+		r.line(".SS %q", g.Title)
+		for _, name := range g.Flags {
+			r.flag(p.Flags.Lookup(name))
+		}
+	}
+}
+
 func (r *roff) flags(flags *pflag.FlagSet) {
-	if flags == nil {
+	if flags != nil {
+		flags.VisitAll(r.flag)
+	}
+}
+
+func (r *roff) flag(f *pflag.Flag) {
+	if f.Hidden {
 		return
 	}
-	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Hidden {
-			return
-		}
-		name := `\fB\-\-` + escape(f.Name) + `\fR`
-		if f.Shorthand != "" {
-			name = `\fB\-` + f.Shorthand + `\fR, ` + name
-		}
-		kind, usage := pflag.UnquoteUsage(f)
-		if kind != "" {
-			name += ` \fI` + escape(kind) + `\fR`
-		}
-		r.line(".TP\n%s", name)
-		usage = strings.ToUpper(usage[:1]) + usage[1:]
-		if !strings.HasSuffix(usage, ".") {
-			usage += "."
-		}
-		if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "[]" {
-			usage += " The default is " + f.DefValue + "."
-		}
-		r.line("%s", escape(usage))
-	})
+	name := `\fB\-\-` + escape(f.Name) + `\fR`
+	if f.Shorthand != "" {
+		name = `\fB\-` + f.Shorthand + `\fR, ` + name
+	}
+	_, usage := pflag.UnquoteUsage(f)
+	if arg := argOf(f); arg != "" {
+		name += ` \fI` + escape(arg) + `\fR`
+	}
+	r.line(".TP\n%s", name)
+	usage = strings.ToUpper(usage[:1]) + usage[1:]
+	if !strings.HasSuffix(usage, ".") {
+		usage += "."
+	}
+	if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "[]" {
+		usage += " The default is " + strings.Trim(f.DefValue, "[]") + "."
+	}
+	r.line("%s", escape(usage))
 }
 
 // escape makes s text that troff prints as it is.

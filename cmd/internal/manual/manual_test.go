@@ -10,6 +10,8 @@ import (
 
 func example() *Program {
 	own := pflag.NewFlagSet("tool", pflag.ContinueOnError)
+	own.String("size", "", "how much")
+	own.Lookup("size").Annotations = map[string][]string{ArgAnnotation: {"small|large"}}
 	own.StringP("file", "f", "a.txt", `file to read, "quoted" and [in brackets]: it's \fine`)
 	run := pflag.NewFlagSet("run", pflag.ContinueOnError)
 	run.Bool("fast", false, "be quick")
@@ -17,6 +19,7 @@ func example() *Program {
 	first := pflag.NewFlagSet("first", pflag.ContinueOnError)
 	first.Bool("only", false, "of the first")
 	return &Program{Name: "tool", Summary: "does things.", Section: 1, Description: "One\nparagraph.\n\n\ttool run   as it is\n\n.dot 'quote'", Flags: own,
+		Groups: []Group{{"Sizes", []string{"size"}}},
 		Commands: []Command{{"run", "FILE", "run it", "Runs -- it.\n\n  indented", run},
 			{"group first", "", "it's the first", "Of two words.", first}, {"group second", "", "the second", "Of two words.", nil}}, Notes: []Note{{"Files", "/etc/tool"}}, SeeAlso: []string{"other(1)"}}
 }
@@ -34,7 +37,7 @@ func TestMan(t *testing.T) {
 	}
 	page := out.String()
 	for _, want := range []string{`.TH TOOL 1 "" "tool 1.2.3" "counterd manual"`, `tool \- does things`, ".B tool run\n[flags] FILE", `\fB\-f\fR, \fB\-\-file\fR \fIstring\fR`,
-		"The default is a.txt.", `it's \efine`, "tool run   as it is", `\&.dot`, ".SH FILES", "other(1)", `.SS "run FILE"`} {
+		"The default is a.txt.", `it's \efine`, "tool run   as it is", `\&.dot`, ".SH FILES", "other(1)", ".SS \"Sizes\"\n.TP\n\\fB\\-\\-size\\fR \\fIsmall|large\\fR", `.SS "run FILE"`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q in:\n%s", want, page)
 		}

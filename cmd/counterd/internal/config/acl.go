@@ -36,11 +36,7 @@ func (c *Config) ACLPath() string {
 	return filepath.Join(c.Dir, c.ACLFile)
 }
 
-func (a *ACL) validate(check func(name string, got, least, most int64), errs *[]error) {
-	check("acllog-max-len", int64(a.ACLLogMaxLen), 0, 1<<20)
-	if a.ACLPubsubDefault != AllChannels && a.ACLPubsubDefault != NoChannels {
-		*errs = append(*errs, fmt.Errorf("acl-pubsub-default: got %q, want %s or %s", a.ACLPubsubDefault, AllChannels, NoChannels))
-	}
+func (a *ACL) validate(errs *[]error) {
 	if a.ACLFile != "" && len(a.Users) > 0 {
 		*errs = append(*errs, errors.New("aclfile and user: got both, want one: users stand in a file of their own, or in lines of the configuration file"))
 	}

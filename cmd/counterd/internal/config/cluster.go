@@ -39,14 +39,9 @@ const (
 // nameChars are those of a cluster's name, which is part of keys in etcd.
 const nameChars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
-func (c *Config) validateCluster(check func(name string, got, least, most int64), errs *[]error) {
+func (c *Config) validateCluster(errs *[]error) {
 	l := &c.Cluster
 	wrong := func(format string, args ...any) { *errs = append(*errs, fmt.Errorf(format, args...)) }
-	check("forward-port", int64(l.ForwardPort), 0, 65535)
-	check("tls-forward-port", int64(l.TLSForwardPort), 0, 65535)
-	check("cluster-announce-port", int64(l.AnnouncePort), 0, 65535)
-	check("cluster-announce-tls-port", int64(l.AnnounceTLSPort), 0, 65535)
-	check("cluster-node-timeout", int64(l.NodeTimeout), minNodeTimeout, maxNodeTimeout)
 	// Other nodes refuse a map of the cluster that has such a host, so it must never be written to etcd.
 	if len(l.AnnounceHost) > 255 || strings.ContainsFunc(l.AnnounceHost, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(",=@", r) }) {
 		wrong("cluster-announce-ip: got %.300q, want an address or a host's name", l.AnnounceHost)

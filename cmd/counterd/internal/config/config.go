@@ -79,37 +79,21 @@ func (c *Config) Level() slog.Level { return levels[c.LogLevel] }
 // Validate reports everything that is wrong.
 func (c *Config) Validate() error {
 	var errs []error
-	check := func(name string, got, least, most int64) {
-		if got < least || got > most {
-			errs = append(errs, fmt.Errorf("%s: got %d, want %d..%d", name, got, least, most))
+	for i := range settings {
+		if row := &settings[i]; row.check != nil {
+			if err := row.check(c); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", row.name, err))
+			}
 		}
 	}
-	check("port", int64(c.Port), 0, 65535)
-	check("readonly-port", int64(c.ReadonlyPort), 0, 65535)
-	c.TLS.validate(check, &errs)
+	c.TLS.validate(&errs)
 	errs = append(errs, c.ports()...)
-	check("maxclients", int64(c.MaxClients), 1, 1<<20)
-	check("readonly-maxclients", int64(c.ReadonlyClients), 1, 1<<20)
-	check("timeout", int64(c.Timeout), 0, 1<<31-1)
-	check("tcp-keepalive", int64(c.TCPKeepalive), 0, 1<<31-1)
-	check("slowlog-log-slower-than", c.SlowlogSlower, -1, 1<<62)
-	check("slowlog-max-len", int64(c.SlowlogMaxLen), 0, 1<<20)
-	check("tracking-table-max-keys", int64(c.TrackingMaxKeys), 0, 1<<31-1)
-	check("idmp-max-producers", int64(c.IdmpMaxProducers), 1, 16384)
-	check("idmp-max-memory", int64(min(c.IdmpMaxMemory, 1<<62)), 1<<20, 1<<40)
-	check("idmp-min-idle", int64(c.IdmpMinIdle), 1, 1<<31-1)
-	if _, ok := levels[c.LogLevel]; !ok {
-		errs = append(errs, fmt.Errorf("loglevel: got %q, want debug, verbose, notice or warning", c.LogLevel))
-	}
-	if c.LogFormat != LogText && c.LogFormat != LogJSON {
-		errs = append(errs, fmt.Errorf("log-format: got %q, want text or json", c.LogFormat))
-	}
-	c.Replication.validate(check, &errs)
-	c.ACL.validate(check, &errs)
+	c.Replication.validate(&errs)
+	c.ACL.validate(&errs)
 	if len(c.RequirePass) > maxPassword {
 		errs = append(errs, fmt.Errorf("requirepass: got %d bytes, want %d at most", len(c.RequirePass), maxPassword))
 	}
-	c.validateCluster(check, &errs)
+	c.validateCluster(&errs)
 	c.Web.validate(&c.TLS, &errs)
 	if c.ReplicaOf != "" && !c.AppendOnly {
 		errs = append(errs, errors.New("replicaof: a replica needs a log: want appendonly yes"))

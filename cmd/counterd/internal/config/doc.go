@@ -3,34 +3,40 @@
 //
 // # One row a setting
 //
-// All that there is to know of a setting stands in one row of a table (settings.go), and everything else is made from
-// it:
+// One row of a table (settings.go) has all facts about a setting. Everything else is made from it:
 //
-//	the flag            Flags       in the order of the table, with the row's help
-//	the file            Load        redis.conf's syntax; the command line wins
+//	the flag            Flags       in the order of the table
+//	--help              Help        by section, with the row's text, default and valid values
+//	the reference page  Describe    docs/reference/settings.md
+//	the file            Load        redis.conf's syntax; the command line takes precedence
+//	validation          Validate    ranges and choices of the rows, then rules across settings
 //	CONFIG GET          Each        sorted by name
-//	CONFIG SET          Live.Set    all or none, and only what may change while the server runs
+//	CONFIG SET          Live.Set    all or none, and only settings that may change while the server runs
 //	CONFIG REWRITE      Rewrite     lines are changed in their place, comments stay
-//	what logs may show  Secret
+//	secrets             Secret      logs never show these values
 //
-// A row says where in Config its value lies, and of which kind it is (kind.go). A flag and CONFIG SET read the same
-// text in two ways where Redis's words are expected of one of them: --protected-mode takes true too, and CONFIG SET
-// answers what redis-cli's users know.
+// A row says where in Config its value lies, and of which kind it is (kind.go). A flag and CONFIG SET parse the same text
+// in two ways where one of them must keep Redis's words: --protected-mode accepts true too, and CONFIG SET returns the
+// errors that users of redis-cli know.
 //
-// Redis renamed what had "slave" in its name. The old names are read everywhere, CONFIG GET answers both, and CONFIG
-// REWRITE writes the new ones.
+// Redis renamed the settings that had "slave" in their names. The old names are accepted everywhere, CONFIG GET returns
+// both, and CONFIG REWRITE writes the new ones.
 //
-// Settings of Redis that have no meaning here are passed over in a file (foreign.go), so that a redis.conf starts a
-// server. What others may rely on is refused: a server that passed it over would not be the one that was asked for.
+// Settings of Redis that have no meaning here are ignored in a file (foreign.go), so that a redis.conf starts a server. A
+// setting that changes what clients see is refused instead: a server that ignored it would not be the one that the file
+// describes.
 //
 // # Files
 //
-//	config.go                      Config, its defaults and what is valid
-//	replication.go cluster.go      its parts
+//	config.go                        Config, its defaults, and validation
+//	replication.go cluster.go        parts of Config
 //	acl.go tls.go web.go
-//	settings.go kind.go            the table; how a value becomes a flag and a text
-//	flags.go load.go file.go       the command line; the file, and how it is written again
-//	foreign.go memoryonly.go       Redis's settings that may be passed over; appendonly no
-//	live.go                        the configuration in force
+//	settings.go kind.go              the table and its sections; how a value becomes a flag and a text
+//	rowsnet.go rowsdata.go           the rows: network, TLS, users, limits; persistence, memory, IDMP, monitoring
+//	rowsnodes.go                     the rows: replication, cluster
+//	describe.go                      --help, and the settings for documentation
+//	flags.go load.go file.go         the command line; the file, and how it is written again
+//	foreign.go memoryonly.go         settings of Redis that may be ignored; appendonly no
+//	live.go                          the configuration in force
 //	outputlimits.go clientslimit.go  values with a syntax of their own
 package config

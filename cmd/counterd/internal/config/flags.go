@@ -10,7 +10,7 @@ import (
 	"github.com/counterd/counterd/cmd/internal/bytesize"
 )
 
-// Flags binds the command line to c, which has the defaults. Who asked for the version gets nothing else.
+// Flags binds the command line to c, which has the defaults. version is whether to print the version instead of starting.
 func Flags(c *Config) (fs *pflag.FlagSet, version *bool) {
 	fs = pflag.NewFlagSet("counterd", pflag.ContinueOnError)
 	fs.SortFlags = false
@@ -19,8 +19,8 @@ func Flags(c *Config) (fs *pflag.FlagSet, version *bool) {
 			s.flag(fs, c, s.name, s.usage)
 		}
 	}
-	fs.StringVar(&c.ConfigFile, "config", c.ConfigFile, "file of settings in redis.conf's syntax; the command line wins. CONFIG REWRITE writes it")
-	return fs, fs.Bool("version", false, "print the version and end")
+	fs.StringVar(&c.ConfigFile, "config", c.ConfigFile, "`FILE` of settings in the syntax of redis.conf. The command line takes precedence. CONFIG REWRITE writes the file.")
+	return fs, fs.Bool("version", false, "Print the version and exit.")
 }
 
 // bytesFlag is a number of bytes, with Redis's suffixes.

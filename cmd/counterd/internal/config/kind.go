@@ -2,6 +2,8 @@ package config
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -10,11 +12,14 @@ import (
 	"github.com/counterd/counterd/cmd/internal/bytesize"
 )
 
-// kind is how the value of a setting becomes a flag and a text, and how a text becomes the value.
+// kind describes how the value of a setting becomes a flag and a text, how a text becomes the value, and which values
+// are valid.
 type kind struct {
-	flag func(fs *pflag.FlagSet, c *Config, name, usage string) // its default is what c has
-	get  func(*Config) string                                   // what CONFIG GET answers; nil: CONFIG does not know the setting
-	set  func(*Config, string) error                            // in the words of CONFIG SET
+	flag   func(fs *pflag.FlagSet, c *Config, name, usage string) // the flag's default is the value in c
+	get    func(*Config) string                                   // the reply of CONFIG GET; nil: CONFIG does not know the setting
+	set    func(*Config, string) error                            // its errors have Redis's words
+	check  func(*Config) error                                    // the error says what was got and wanted, without the name; nil: every value is valid by itself
+	values string                                                 // the valid values, for documentation
 }
 
 var (
@@ -22,10 +27,13 @@ var (
 	errNotYesNo  = errors.New("argument must be 'yes' or 'no'")
 )
 
-func integer(field func(*Config) *int) kind {
+// integer is a number in least..most.
+func integer(field func(*Config) *int, least, most int) kind {
 	return kind{
-		flag: func(fs *pflag.FlagSet, c *Config, name, usage string) { fs.IntVar(field(c), name, *field(c), usage) },
-		get:  func(c *Config) string { return strconv.Itoa(*field(c)) },
+		check:  func(c *Config) error { return inRange(int64(*field(c)), int64(least), int64(most)) },
+		values: fmt.Sprintf("%d to %d", least, most),
+		flag:   func(fs *pflag.FlagSet, c *Config, name, usage string) { fs.IntVar(field(c), name, *field(c), usage) },
+		get:    func(c *Config) string { return strconv.Itoa(*field(c)) },
 		set: func(c *Config, v string) error {
 			n, err := strconv.Atoi(v)
 			if err != nil {
@@ -37,10 +45,13 @@ func integer(field func(*Config) *int) kind {
 	}
 }
 
-func integer64(field func(*Config) *int64) kind {
+// integer64 is integer for 64 bits.
+func integer64(field func(*Config) *int64, least, most int64) kind {
 	return kind{
-		flag: func(fs *pflag.FlagSet, c *Config, name, usage string) { fs.Int64Var(field(c), name, *field(c), usage) },
-		get:  func(c *Config) string { return strconv.FormatInt(*field(c), 10) },
+		check:  func(c *Config) error { return inRange(*field(c), least, most) },
+		values: fmt.Sprintf("%d to %d", least, most),
+		flag:   func(fs *pflag.FlagSet, c *Config, name, usage string) { fs.Int64Var(field(c), name, *field(c), usage) },
+		get:    func(c *Config) string { return strconv.FormatInt(*field(c), 10) },
 		set: func(c *Config, v string) error {
 			n, err := strconv.ParseInt(v, 10, 64)
 			if err != nil {
@@ -50,6 +61,27 @@ func integer64(field func(*Config) *int64) kind {
 			return nil
 		},
 	}
+}
+
+func inRange(got, least, most int64) error {
+	if got < least || got > most {
+		return fmt.Errorf("got %d, want %d..%d", got, least, most)
+	}
+	return nil
+}
+
+// choice is one of a few words.
+func choice(field func(*Config) *string, words ...string) kind {
+	k := text(field)
+	last := len(words) - 1
+	k.values = strings.Join(words[:last], ", ") + " or " + words[last]
+	k.check = func(c *Config) error {
+		if !slices.Contains(words, *field(c)) {
+			return fmt.Errorf("got %q, want %s", *field(c), k.values)
+		}
+		return nil
+	}
+	return k
 }
 
 func text(field func(*Config) *string) kind {
@@ -104,6 +136,25 @@ func bytes(field func(*Config) *uint64) kind {
 			return err
 		},
 	}
+}
+
+// bytesIn is bytes in least..most.
+func bytesIn(field func(*Config) *uint64, least, most uint64) kind {
+	k := bytes(field)
+	k.check = func(c *Config) error {
+		if n := *field(c); n < least || n > most {
+			return fmt.Errorf("got %d, want %d..%d", n, least, most)
+		}
+		return nil
+	}
+	k.values = bytesize.Format(least) + " to " + bytesize.Format(most)
+	return k
+}
+
+// valued is k with its valid values in words, where something else checks them.
+func valued(values string, k kind) kind {
+	k.values = values
+	return k
 }
 
 // permissions are those of a file. CONFIG does not know them.

@@ -26,12 +26,7 @@ func defaultReplication() Replication {
 	return Replication{ReplicaPriority: 100, Announced: true, ServeStale: true, MinReplicasMaxLag: 10, ReplTimeout: 60}
 }
 
-func (r *Replication) validate(check func(name string, got, least, most int64), errs *[]error) {
-	check("replica-priority", int64(r.ReplicaPriority), 0, 1<<31-1)
-	check("replica-announce-port", int64(r.AnnouncePort), 0, 65535)
-	check("min-replicas-to-write", int64(r.MinReplicas), 0, 1<<20)
-	check("min-replicas-max-lag", int64(r.MinReplicasMaxLag), 0, 1<<31-1)
-	check("repl-timeout", int64(r.ReplTimeout), 1, 1<<31-1)
+func (r *Replication) validate(errs *[]error) {
 	if _, _, err := ParsePrimary(r.ReplicaOf); err != nil {
 		*errs = append(*errs, err)
 	}

@@ -39,14 +39,7 @@ func (t *TLS) Given() bool {
 }
 
 // validate reports what is wrong without a look into the files.
-func (t *TLS) validate(check func(name string, got, least, most int64), errs *[]error) {
-	check("tls-port", int64(t.Port), 0, 65535)
-	check("tls-readonly-port", int64(t.ReadonlyPort), 0, 65535)
-	switch t.AuthClients {
-	case "yes", "no", "optional":
-	default:
-		*errs = append(*errs, fmt.Errorf("tls-auth-clients: got %q, want yes, no or optional", t.AuthClients))
-	}
+func (t *TLS) validate(errs *[]error) {
 	if !t.On() {
 		return
 	}

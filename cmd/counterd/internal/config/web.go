@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strings"
 )
 
@@ -15,9 +14,6 @@ type Web struct {
 }
 
 func (w *Web) validate(tls *TLS, errs *[]error) {
-	if !slices.Contains([]string{"none", "weibo", "snowflake"}, w.MidTime) {
-		*errs = append(*errs, fmt.Errorf("mid-time: got %q, want none, weibo or snowflake", w.MidTime))
-	}
 	if w.MetricsAddr == "" {
 		if tls.Metrics {
 			*errs = append(*errs, errors.New("metrics-tls: got yes without metrics-addr"))
