@@ -12,7 +12,7 @@
 //	counterctl build INPUT...     make a data directory of files of posts, without a server
 //	counterctl import SOURCE      move counters from a Redis or Valkey, or from files, into a running node
 //	counterctl export SOURCE      write posts as TSV, CSV, SQL or commands
-//	counterctl ping HOST:PORT     tell whether a node serves, for health checks
+//	counterctl ping HOST:PORT     tell whether a node serves, for health checks; drain: hand its role over before it is stopped
 //	counterctl cluster ...        make a cluster of nodes and look after it: create, status, check, add, remove, failover,
 //	                              move, rebalance, set, backup, restore
 //
@@ -29,7 +29,7 @@
 //	progress.go  the bar on a terminal
 //	check.go, repair.go, restore.go
 //	backup.go    backups, drills; package backup knows the place
-//	diff.go      two running nodes; node.go is a connection to one
+//	diff.go      two running nodes; node.go is a connection to one, drain.go hands its role over
 //	find.go      posts of one
 //	build.go     files of posts to a directory; package bulk reads and sorts them
 //	import.go    posts from elsewhere; import_report.go what is said of it; follow.go keeping up with a Redis, its snapshots
@@ -72,7 +72,7 @@ var program = cli.Tool{
 	Name:    "counterctl",
 	Summary: "looks after the data directory of a counterd.",
 	Commands: []command{checkCommand, dumpCommand, repairCommand, restoreCommand, backupCommand, backupsCommand, drillCommand, pruneCommand,
-		diffCommand, findCommand, topCommand, buildCommand, exportCommand, importCommand, pingCommand,
+		diffCommand, findCommand, topCommand, buildCommand, exportCommand, importCommand, pingCommand, drainCommand,
 		clusterCreateCommand, clusterStatusCommand, clusterCheckCommand, clusterAddCommand, clusterRemoveCommand, clusterFailoverCommand,
 		clusterMoveCommand, clusterRebalanceCommand, clusterSetCommand, clusterBackupCommand, clusterRestoreCommand},
 	SeeAlso: []string{"counterd(8)", "counterbench(1)", "redis-cli(1)"},
