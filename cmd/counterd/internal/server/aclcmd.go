@@ -33,7 +33,7 @@ func aclCommand() *row {
 	)
 }
 
-func runACLWhoami(c *client, _ [][]byte) { c.Out.BulkString(c.user.Load().Name()) }
+func runACLWhoami(c *client, _ [][]byte) { c.call.Out.BulkString(c.user.Load().Name()) }
 
 func texts(args [][]byte) []string {
 	list := make([]string, len(args))
@@ -46,76 +46,76 @@ func texts(args [][]byte) []string {
 func runACLSetUser(c *client, args [][]byte) {
 	u, err := c.srv.users.Set(string(args[2]), texts(args[3:]))
 	if err != nil {
-		c.Out.Error("ERR " + err.Error())
+		c.call.Out.Error("ERR " + err.Error())
 		return
 	}
-	c.srv.log.Info("user changed", "user", u.Name(), "client", c.ID())
-	c.usersChanged(c)
-	c.Out.Status("OK")
+	c.srv.log.Info("user changed", "user", u.Name(), "client", c.session.ID())
+	c.call.usersChanged(c)
+	c.call.Out.Status("OK")
 }
 
 func runACLDelUser(c *client, args [][]byte) {
 	removed, err := c.srv.users.Remove(texts(args[2:]))
 	if err != nil {
-		c.Out.Error("ERR " + err.Error())
+		c.call.Out.Error("ERR " + err.Error())
 		return
 	}
 	for _, u := range removed {
-		c.srv.log.Info("user removed", "user", u.Name(), "client", c.ID())
+		c.srv.log.Info("user removed", "user", u.Name(), "client", c.session.ID())
 	}
-	c.usersChanged(c)
-	c.Out.Int(int64(len(removed)))
+	c.call.usersChanged(c)
+	c.call.Out.Int(int64(len(removed)))
 }
 
 func runACLGetUser(c *client, args [][]byte) {
 	u := c.srv.users.Find(string(args[2]))
 	if u == nil {
-		c.Out.Null()
+		c.call.Out.Null()
 		return
 	}
 	r := u.Rights()
 	parts := r.Parts()
 	fields := func(p acl.Part) {
 		for _, f := range [][2]string{{"commands", p.Commands}, {"keys", p.Keys}, {"channels", p.Channels}} {
-			c.Out.BulkString(f[0])
-			c.Out.BulkString(f[1])
+			c.call.Out.BulkString(f[0])
+			c.call.Out.BulkString(f[1])
 		}
 	}
-	c.Out.Map(6)
-	c.Out.BulkString("flags")
+	c.call.Out.Map(6)
+	c.call.Out.BulkString("flags")
 	flags := r.Flags()
-	c.Out.Set(len(flags))
+	c.call.Out.Set(len(flags))
 	for _, f := range flags {
-		c.Out.BulkString(f)
+		c.call.Out.BulkString(f)
 	}
-	c.Out.BulkString("passwords")
-	c.Out.BulkStrings(r.Hashes())
+	c.call.Out.BulkString("passwords")
+	c.call.Out.BulkStrings(r.Hashes())
 	if len(parts) == 0 { // removed meanwhile
 		parts = make([]acl.Part, 1)
 	}
 	fields(parts[0])
-	c.Out.BulkString("selectors")
-	c.Out.Array(len(parts) - 1)
+	c.call.Out.BulkString("selectors")
+	c.call.Out.Array(len(parts) - 1)
 	for _, p := range parts[1:] {
-		c.Out.Map(3)
+		c.call.Out.Map(3)
 		fields(p)
 	}
 }
 
-func runACLList(c *client, _ [][]byte) { c.Out.BulkStrings(c.srv.users.Lines()) }
+func runACLList(c *client, _ [][]byte) { c.call.Out.BulkStrings(c.srv.users.Lines()) }
 
 func runACLUsers(c *client, _ [][]byte) {
 	all := c.srv.users.All()
-	c.Out.Array(len(all))
+	c.call.Out.Array(len(all))
 	for _, u := range all {
-		c.Out.BulkString(u.Name())
+		c.call.Out.BulkString(u.Name())
 	}
 }
 
 func runACLDryRun(c *client, args [][]byte) {
 	u := c.srv.users.Find(string(args[2]))
 	if u == nil {
-		c.Out.Error("ERR User '" + resp.Printable(args[2], 128) + "' not found")
+		c.call.Out.Error("ERR User '" + resp.Printable(args[2], 128) + "' not found")
 		return
 	}
 	args = args[3:]
@@ -125,18 +125,18 @@ func runACLDryRun(c *client, args [][]byte) {
 	}
 	switch {
 	case cmd == nil:
-		c.Out.Error("ERR Command '" + resp.Printable(args[0], 128) + "' not found")
+		c.call.Out.Error("ERR Command '" + resp.Printable(args[0], 128) + "' not found")
 		return
 	case !cmd.Takes(args):
-		c.Out.Error(cmd.WrongNumber())
+		c.call.Out.Error(cmd.WrongNumber())
 		return
 	}
-	d := u.Check(cmd.Access(), args, c.store.Schema())
+	d := u.Check(cmd.Access(), args, c.call.store.Schema())
 	if d.Reason != acl.Allowed {
-		c.Out.BulkString(d.Verbose(u, cmd.Access(), args))
+		c.call.Out.BulkString(d.Verbose(u, cmd.Access(), args))
 		return
 	}
-	c.Out.Status("OK")
+	c.call.Out.Status("OK")
 }
 
 // runACLLog: ACL LOG [count | RESET].
@@ -144,38 +144,38 @@ func runACLLog(c *client, args [][]byte) {
 	n := int64(10)
 	switch ok := true; {
 	case len(args) > 3:
-		c.Out.Error(c.executed.WrongNumber())
+		c.call.Out.Error(c.executed.WrongNumber())
 		return
 	case len(args) == 3 && resp.EqualFold(args[2], "RESET"):
 		c.srv.denials.Reset()
-		c.Out.Status("OK")
+		c.call.Out.Status("OK")
 		return
 	case len(args) == 3:
 		if n, ok = resp.Number(args[2]); !ok {
-			c.Out.Error("ERR value is not an integer or out of range")
+			c.call.Out.Error("ERR value is not an integer or out of range")
 			return
 		}
 	}
 	entries := c.srv.denials.Newest(int(min(n, 1<<30)))
-	c.Out.Array(len(entries))
+	c.call.Out.Array(len(entries))
 	for _, e := range entries {
-		c.Out.Map(10)
-		c.Out.BulkString("count")
-		c.Out.Int(e.Count)
+		c.call.Out.Map(10)
+		c.call.Out.BulkString("count")
+		c.call.Out.Int(e.Count)
 		for _, f := range [][2]string{{"reason", e.Reason.String()}, {"context", e.Context}, {"object", e.Object}, {"username", e.User}} {
-			c.Out.BulkString(f[0])
-			c.Out.BulkString(f[1])
+			c.call.Out.BulkString(f[0])
+			c.call.Out.BulkString(f[1])
 		}
-		c.Out.BulkString("age-seconds")
-		c.Out.Double(float64(e.Age().Milliseconds()) / 1000)
-		c.Out.BulkString("client-info")
-		c.Out.BulkString(e.Client)
-		c.Out.BulkString("entry-id")
-		c.Out.Int(e.ID)
-		c.Out.BulkString("timestamp-created")
-		c.Out.Int(e.Created.UnixMilli())
-		c.Out.BulkString("timestamp-last-updated")
-		c.Out.Int(e.Updated.UnixMilli())
+		c.call.Out.BulkString("age-seconds")
+		c.call.Out.Double(float64(e.Age().Milliseconds()) / 1000)
+		c.call.Out.BulkString("client-info")
+		c.call.Out.BulkString(e.Client)
+		c.call.Out.BulkString("entry-id")
+		c.call.Out.Int(e.ID)
+		c.call.Out.BulkString("timestamp-created")
+		c.call.Out.Int(e.Created.UnixMilli())
+		c.call.Out.BulkString("timestamp-last-updated")
+		c.call.Out.Int(e.Updated.UnixMilli())
 	}
 }
 
@@ -185,24 +185,24 @@ const maxPassBits = 4096
 func runACLGenPass(c *client, args [][]byte) {
 	bits := int64(256)
 	if len(args) > 3 {
-		c.Out.Error(c.executed.WrongNumber())
+		c.call.Out.Error(c.executed.WrongNumber())
 		return
 	}
 	if len(args) == 3 {
 		var ok bool
 		if bits, ok = resp.Number(args[2]); !ok {
-			c.Out.Error("ERR value is not an integer or out of range")
+			c.call.Out.Error("ERR value is not an integer or out of range")
 			return
 		}
 	}
 	if bits <= 0 || bits > maxPassBits {
-		c.Out.Error("ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096")
+		c.call.Out.Error("ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096")
 		return
 	}
 	digits := (bits + 3) / 4
 	random := make([]byte, (digits+1)/2)
 	_, _ = rand.Read(random) // never fails
-	c.Out.BulkString(hex.EncodeToString(random)[:digits])
+	c.call.Out.BulkString(hex.EncodeToString(random)[:digits])
 }
 
 const errNoACLFile = "ERR This Redis instance is not configured to use an ACL file. You may want to specify users via the ACL SETUSER command and then issue a " +
@@ -212,30 +212,30 @@ func runACLLoad(c *client, _ [][]byte) {
 	conf := c.srv.config.Get()
 	file := conf.ACLPath()
 	if file == "" {
-		c.Out.Error(errNoACLFile)
+		c.call.Out.Error(errNoACLFile)
 		return
 	}
 	if _, err := c.srv.users.LoadFile(file); err != nil {
 		c.srv.log.Warn("ACL LOAD failed, no user has changed", "file", file, "error", err)
-		c.Out.Error("ERR " + strings.ReplaceAll(err.Error(), "\n", ". ") + ". WARNING: ACL errors detected, no change to the previously active ACL rules was performed")
+		c.call.Out.Error("ERR " + strings.ReplaceAll(err.Error(), "\n", ". ") + ". WARNING: ACL errors detected, no change to the previously active ACL rules was performed")
 		return
 	}
-	c.srv.log.Info("users read again", "file", file, "client", c.ID())
-	c.usersChanged(c)
-	c.Out.Status("OK")
+	c.srv.log.Info("users read again", "file", file, "client", c.session.ID())
+	c.call.usersChanged(c)
+	c.call.Out.Status("OK")
 }
 
 func runACLSave(c *client, _ [][]byte) {
 	conf := c.srv.config.Get()
 	file := conf.ACLPath()
 	if file == "" {
-		c.Out.Error(errNoACLFile)
+		c.call.Out.Error(errNoACLFile)
 		return
 	}
 	if err := c.srv.users.SaveFile(file); err != nil {
 		c.srv.log.Error("ACL SAVE failed", "file", file, "error", err)
-		c.Out.Error("ERR There was an error trying to save the ACLs. Please check the server logs for more information")
+		c.call.Out.Error("ERR There was an error trying to save the ACLs. Please check the server logs for more information")
 		return
 	}
-	c.Out.Status("OK")
+	c.call.Out.Status("OK")
 }

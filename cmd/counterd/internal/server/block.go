@@ -28,7 +28,7 @@ func (c *client) flagsOf(cmd *row) command.Flags {
 func (c *client) unheld(f command.Flags) {
 	c.block(context.Background(), func(ctx context.Context) {
 		if !c.srv.node.Unheld(ctx, f, c.peer.Load() != nil) {
-			c.Closing = true // the command was not executed, and will not be
+			c.session.Closing = true // the command was not executed, and will not be
 		}
 	})
 }
@@ -41,7 +41,7 @@ var (
 
 // block runs wait, which may take its time: see front.Session.Block.
 func (c *client) block(ctx context.Context, wait func(ctx context.Context)) {
-	c.waited += c.Block(ctx, wait)
+	c.waited += c.session.Block(ctx, wait)
 }
 
 // interrupt ends the wait of c as CLIENT UNBLOCK does; false if it does not wait, or another one has ended it.

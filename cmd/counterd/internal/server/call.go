@@ -56,8 +56,8 @@ type run struct {
 // wait.
 const maxBatch = 256
 
-// Attach gives c memory to work in.
-func (c *call) Attach(memory any) {
+// attach gives c memory to work in.
+func (c *call) attach(memory any) {
 	w, _ := memory.(*scratch)
 	if w == nil {
 		w = new(scratch)
@@ -71,16 +71,16 @@ func (c *call) Attach(memory any) {
 	}
 }
 
-// Detach gives it back.
-func (c *call) Detach() any {
+// detach gives it back.
+func (c *call) detach() any {
 	w := c.scratch
 	w.owed, w.runs, w.batch, w.store = c.Owed, c.runs, c.Batch, c.store
 	c.Owed, c.runs, c.Batch, c.scratch = nil, nil, nil, nil
 	return w
 }
 
-// Locked tells whether c has a batch open, which others wait for.
-func (c *call) Locked() bool { return c.Batch != nil && c.Batch.Opened() }
+// locked tells whether c has a batch open, which others wait for.
+func (c *call) locked() bool { return c.Batch != nil && c.Batch.Opened() }
 
 // begin makes the connection's batch for the store being served: when it comes, and when loading has ended. Everything
 // before was committed.
@@ -98,7 +98,7 @@ func (c *call) begin() {
 // plan adds the operations of cmd to the batch, and runs it when it is full.
 func (c *call) plan(cmd *row, args [][]byte) {
 	if !c.Batch.Opened() {
-		c.Flush() // marks of far
+		c.flush() // marks of far
 		c.Batch.Reset()
 		if err := c.Batch.Begin(); err != nil {
 			_, _ = c.number(&c.numbers.last, cmd, args) // a refused command uses up its number too
@@ -129,7 +129,7 @@ func (c *call) plan(cmd *row, args [][]byte) {
 		c.planNumbered(cmd, args)
 	}
 	if c.Batch.Len() >= maxBatch || len(c.Owed) >= 4*maxBatch {
-		c.Flush()
+		c.flush()
 	}
 }
 
@@ -147,8 +147,8 @@ func (c *call) observe(cmd *row, args [][]byte) {
 	}
 }
 
-// Flush runs the batch and appends the replies that are owed. They may be sent when commit has committed the changes.
-func (c *call) Flush() {
+// flush runs the batch and appends the replies that are owed. They may be sent when commit has committed the changes.
+func (c *call) flush() {
 	if len(c.Owed) == 0 {
 		return
 	}
@@ -265,17 +265,14 @@ func (c *call) failed(cmd *row, reply []byte) {
 
 // catchUp brings everything that was planned to its replies, committed; false: not in a loop.
 func (c *call) catchUp() bool {
-	if c.Flush(); !c.session.Leaving() {
+	if c.flush(); !c.session.Leaving() {
 		c.commit()
 	}
 	return !c.session.Leaving()
 }
 
-// Settled tells whether all that the replies tell of is committed.
-func (c *call) Settled() bool { return !c.ack.Pending() }
-
-// Settle is catchUp.
-func (c *call) Settle() { c.catchUp() }
+// committed tells whether all that the replies tell of is committed.
+func (c *call) committed() bool { return !c.ack.Pending() }
 
 // commit commits what was changed. Where that fails, every command of the batches is answered by an error instead:
 // changes were made, but are not safe on disk.
@@ -291,8 +288,8 @@ func (c *call) commit() {
 	c.ack.Write()
 	c.session.Stood()
 	if c.session.InLoop() {
-		if c.session.MayHold() && c.ack.Await(c.session) {
-			c.session.Hold()
+		if c.session.MayHoldReplies() && c.ack.Await(c.session) {
+			c.session.HoldReplies()
 			return
 		}
 		if c.ack.Waits() {

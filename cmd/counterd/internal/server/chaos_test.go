@@ -235,7 +235,7 @@ func TestChaos(t *testing.T) {
 				k := list[rng.IntN(len(list))]
 				switch rng.IntN(8) {
 				case 0:
-					k.Conn().Close()
+					k.session.Conn().Close()
 				case 1:
 					k.interrupt(errUnblocked)
 				case 2:

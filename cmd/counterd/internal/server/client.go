@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"sync/atomic"
 	"time"
@@ -15,11 +14,13 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/watch"
 )
 
-// client is one connection: its protocol state, and its call, which its commands become. It is the handler of its
-// session. Only who runs the session touches it, but for the fields said otherwise.
+// client is one connection: its session, which moves bytes, its call, which its commands become, and its protocol state.
+// It is the handler of its session. Only the goroutine that runs the session uses it, except for the fields that say
+// otherwise.
 type client struct {
-	front.Session
-	call
+	session front.Session
+	call    call
+	srv     *Server
 
 	authed   bool                     // user may execute commands
 	user     atomic.Pointer[acl.User] // never nil; others read it
@@ -28,6 +29,7 @@ type client struct {
 
 	lastName []byte // name of the last command, as sent
 	last     *row
+	plain    bool // nothing sets it apart from most connections: see isPlain
 	executed *row // the last one that was not planned: a subcommand, where last is its container
 
 	readonly bool        // it came by a listener for reads only; never changes
@@ -54,111 +56,40 @@ type client struct {
 	unblock  atomic.Pointer[context.CancelCauseFunc] // ends the wait of WAIT and WAITAOF; nil: it is in neither
 }
 
-// Command plans, queues or executes one command: see front.Handler.
-func (c *client) Command(args [][]byte) {
-	if c.silence.skip {
-		c.skipped(args)
-		return
-	}
-	cmd := c.last
-	if cmd == nil || !bytes.Equal(args[0], c.lastName) {
-		cmd = c.srv.commands.Find(args[0])
-		c.last = cmd
-		if cmd != nil { // or the name of none, up to 1 MiB, would stay
-			c.lastName = append(c.lastName[:0], args[0]...)
-		}
-	}
-	if len(args) > longArgs && c.InLoop() {
-		c.catchUp()
-		c.Postpone(args)
-		return
-	}
-	if c.loading || c.store != c.srv.current.Load() {
-		if !c.catchUp() {
-			c.Postpone(args)
-			return
-		}
-		c.begin()
-	}
-	if cmd != nil && c.multi.changes(cmd) && c.store.Crowded() {
-		if !c.catchUp() || c.InLoop() {
-			c.Postpone(args)
-			return
-		}
-		c.store.AwaitRoom()
-	}
-	if c.far != nil && c.elsewhere(cmd, args) {
-		return
-	}
-	if c.reads != nil && !c.readsBehindOwn(cmd, args) {
-		return
-	}
-	if cmd != nil && cmd.Plan != nil && cmd.Takes(args) && c.authed && !c.multi.active && !c.loading &&
-		(c.confined == 0 || c.confined == confinedReader && cmd.Reads()) && c.srv.node.Lets(cmd.Flags) && c.may(cmd, args) &&
-		(c.srv.cluster == nil || c.local(cmd, args)) {
-		if len(args) > longArgs && c.srv.cluster == nil && cmd.Reads() {
-			c.readLong(cmd, args)
-		} else {
-			c.plan(cmd, args)
-		}
-		return
-	}
-	if !c.catchUp() || c.InLoop() && c.mayWait(cmd, args) {
-		c.Postpone(args)
-		return
-	}
-	queued := c.multi.active
-	cmd, ok := c.check(cmd, args)
-	switch {
-	case c.Leaving():
-		c.Postpone(args)
-	case !ok:
-		c.multi.failed = c.multi.active
-		c.refusedNumber(c.last, args, queued)
-	case c.multi.active && cmd.Flags&command.Now == 0:
-		c.multi.queue(c, cmd, args)
-	default:
-		c.execute(cmd, args)
-	}
-	if !c.Leaving() {
-		c.cached()
-	}
-}
-
 // execute runs a command that was checked. Everything before it has been answered.
 func (c *client) execute(cmd *row, args [][]byte) {
 	if cmd.Plan != nil {
-		if c.srv.cluster != nil && !c.executing && !c.admit(cmd, args) {
+		if c.srv.cluster != nil && !c.call.executing && !c.admit(cmd, args) {
 			return
 		}
-		c.plan(cmd, args)
+		c.call.plan(cmd, args)
 		c.Flush()
 		return
 	}
-	if cmd.Flags&command.Blocking != 0 && !c.executing && c.Send() != nil {
-		c.Closing = true
+	if cmd.Flags&command.Blocking != 0 && !c.call.executing && c.session.Send() != nil {
+		c.session.Closing = true
 		return
 	}
 	began := time.Now()
-	size := c.Out.Len()
+	size := c.call.Out.Len()
 	c.executed, c.waited = cmd, 0
 	switch {
 	case c.disowned && !cmd.Is("counter.link"):
 		c.disowned = false
-		c.Out.Error(errOwning)
+		c.call.Out.Error(errOwning)
 	case c.far != nil && c.forAll(cmd):
 		c.runAll(cmd, args)
 	default:
 		cmd.Run(c, args)
 	}
 	took := time.Since(began) - c.waited
-	cmd.Account(c.Lane(), 1, took)
-	c.calls++
-	if reply := c.Out.From(size); len(reply) > 0 && reply[0] == '-' {
-		c.failed(cmd, reply)
+	cmd.Account(c.session.Lane(), 1, took)
+	c.call.calls++
+	if reply := c.call.Out.From(size); len(reply) > 0 && reply[0] == '-' {
+		c.call.failed(cmd, reply)
 	}
 	if cmd.Flags&command.SkipSlowlog == 0 {
-		c.noteSlow(cmd, args, took)
+		c.call.noteSlow(cmd, args, took)
 	}
 	if c.srv.monitors.n.Load() > 0 {
 		c.srv.monitors.show(c.call.info, cmd, args)

@@ -52,7 +52,7 @@ func runClientList(c *client, args [][]byte) {
 	case len(options) == 0:
 	case resp.EqualFold(options[0], "TYPE") && len(options) == 2:
 		if text := f.setKind(options[1]); text != "" {
-			c.Out.Error(text)
+			c.call.Out.Error(text)
 			return
 		}
 	case resp.EqualFold(options[0], "ID") && len(options) > 1:
@@ -60,32 +60,32 @@ func runClientList(c *client, args [][]byte) {
 		for _, a := range options[1:] {
 			id, ok := resp.Number(a)
 			if !ok {
-				c.Out.Error("ERR Invalid client ID")
+				c.call.Out.Error("ERR Invalid client ID")
 				return
 			}
 			f.ids[id] = true
 		}
 	default:
-		c.Out.Error(items.ErrSyntax)
+		c.call.Out.Error(items.ErrSyntax)
 		return
 	}
 	c.publish(sizeOf(args))
 	var b strings.Builder
 	for i, other := range c.srv.connected() {
-		if i%linesAtOnce == linesAtOnce-1 && !c.executing {
-			c.GiveWay()
+		if i%linesAtOnce == linesAtOnce-1 && !c.call.executing {
+			c.session.GiveWay()
 		}
 		if f.match(other) {
 			b.WriteString(other.line())
 			b.WriteByte('\n')
 		}
 	}
-	c.Out.Text(b.String())
+	c.call.Out.Text(b.String())
 }
 
 func runClientInfo(c *client, args [][]byte) {
 	c.publish(sizeOf(args))
-	c.Out.Text(c.line() + "\n")
+	c.call.Out.Text(c.line() + "\n")
 }
 
 func sizeOf(args [][]byte) (n int) {
@@ -95,22 +95,22 @@ func sizeOf(args [][]byte) (n int) {
 	return n
 }
 
-func runClientID(c *client, _ [][]byte) { c.Out.Int(c.ID()) }
+func runClientID(c *client, _ [][]byte) { c.call.Out.Int(c.session.ID()) }
 
 func runClientGetName(c *client, _ [][]byte) {
 	if name, _, _ := c.info.names(); name != "" {
-		c.Out.BulkString(name)
+		c.call.Out.BulkString(name)
 	} else {
-		c.Out.Null()
+		c.call.Out.Null()
 	}
 }
 
 func runClientSetName(c *client, args [][]byte) {
 	if !c.info.setName(args[2]) {
-		c.Out.Error(errBadName)
+		c.call.Out.Error(errBadName)
 		return
 	}
-	c.Out.Status("OK")
+	c.call.Out.Status("OK")
 }
 
 func runClientSetInfo(c *client, args [][]byte) {
@@ -121,17 +121,17 @@ func runClientSetInfo(c *client, args [][]byte) {
 	case resp.EqualFold(args[2], "LIB-VER"):
 		field = &i.ver
 	default:
-		c.Out.Error("ERR Unrecognized option '" + resp.Printable(args[2], 128) + "'")
+		c.call.Out.Error("ERR Unrecognized option '" + resp.Printable(args[2], 128) + "'")
 		return
 	}
 	if !printableWord(args[3]) {
-		c.Out.Error("ERR " + resp.Printable(args[2], 128) + " cannot contain spaces, newlines or special characters.")
+		c.call.Out.Error("ERR " + resp.Printable(args[2], 128) + " cannot contain spaces, newlines or special characters.")
 		return
 	}
 	i.mu.Lock()
 	*field = string(args[3])
 	i.mu.Unlock()
-	c.Out.Status("OK")
+	c.call.Out.Status("OK")
 }
 
 // runClientKill: CLIENT KILL addr answers OK or an error; with filters it answers the number of connections.
@@ -139,18 +139,18 @@ func runClientKill(c *client, args [][]byte) {
 	if len(args) == 3 {
 		f := clientFilter{addr: string(args[2])}
 		if f.addr == "" || c.kill(&f) == 0 {
-			c.Out.Error("ERR No such client")
+			c.call.Out.Error("ERR No such client")
 			return
 		}
-		c.Out.Status("OK")
+		c.call.Out.Status("OK")
 		return
 	}
 	f, text := parseKill(c, args[2:])
 	if text != "" {
-		c.Out.Error(text)
+		c.call.Out.Error(text)
 		return
 	}
-	c.Out.Int(int64(c.kill(&f)))
+	c.call.Out.Int(int64(c.kill(&f)))
 }
 
 // onOff reads ON or OFF into v.
@@ -161,10 +161,10 @@ func (c *client) onOff(arg []byte, v *bool) {
 	case resp.EqualFold(arg, "OFF"):
 		*v = false
 	default:
-		c.Out.Error(items.ErrSyntax)
+		c.call.Out.Error(items.ErrSyntax)
 		return
 	}
-	c.Out.Status("OK")
+	c.call.Out.Status("OK")
 }
 
 func runClientNoEvict(c *client, args [][]byte) { c.onOff(args[2], &c.noEvict) }
@@ -174,15 +174,15 @@ func runClientNoTouch(c *client, args [][]byte) { c.onOff(args[2], &c.noTouch) }
 func runClientUnblock(c *client, args [][]byte) {
 	switch {
 	case len(args) > 4:
-		c.Out.Error(c.executed.WrongNumber())
+		c.call.Out.Error(c.executed.WrongNumber())
 		return
 	case len(args) == 4 && !resp.EqualFold(args[3], "TIMEOUT") && !resp.EqualFold(args[3], "ERROR"):
-		c.Out.Error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
+		c.call.Out.Error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
 		return
 	}
 	id, ok := resp.Number(args[2])
 	if !ok {
-		c.Out.Error(items.ErrNotInteger)
+		c.call.Out.Error(items.ErrNotInteger)
 		return
 	}
 	cause := errTimeUp
@@ -191,10 +191,10 @@ func runClientUnblock(c *client, args [][]byte) {
 	}
 	other := c.srv.front.Session(id)
 	if other == nil || !other.Handler().(*client).interrupt(cause) {
-		c.Out.Int(0)
+		c.call.Out.Int(0)
 		return
 	}
-	c.Out.Int(1)
+	c.call.Out.Int(1)
 }
 
 // silence is the state of CLIENT REPLY.
@@ -209,36 +209,36 @@ func runClientReply(c *client, args [][]byte) {
 	switch s := &c.silence; {
 	case resp.EqualFold(args[2], "ON"):
 		c.speak()
-		c.Out.Status("OK")
+		c.call.Out.Status("OK")
 	case resp.EqualFold(args[2], "OFF"):
-		c.Mute()
+		c.session.Mute()
 		s.off = true
 	case resp.EqualFold(args[2], "SKIP"):
 		s.skip = !s.off
 	default:
-		c.Out.Error(items.ErrSyntax)
+		c.call.Out.Error(items.ErrSyntax)
 	}
 }
 
 // speak ends CLIENT REPLY OFF and SKIP.
 func (c *client) speak() {
-	c.Unmute()
+	c.session.Unmute()
 	c.silence = silence{}
 }
 
 // skipped executes a command whose reply CLIENT REPLY SKIP leaves out, unless it is CLIENT REPLY ON. Not in a loop:
 // what came before and what it does itself is committed.
 func (c *client) skipped(args [][]byte) {
-	if c.InLoop() {
-		c.Postpone(args)
+	if c.session.InLoop() {
+		c.session.Postpone(args)
 		return
 	}
 	c.catchUp()
 	c.silence = silence{skipping: true}
-	c.Mute()
+	c.session.Mute()
 	c.Command(args)
 	c.catchUp()
 	if c.silence.skipping = false; !c.silence.off {
-		c.Unmute()
+		c.session.Unmute()
 	}
 }

@@ -95,10 +95,10 @@ func (c *client) publish(argsMem int) {
 	if cmd != nil && cmd.Sub != nil && c.executed != nil && strings.HasPrefix(c.executed.Name, cmd.Name+"|") {
 		cmd = c.executed
 	}
-	buffered, gap := c.Buffered()
+	buffered, gap := c.session.Buffered()
 	s := clientState{
-		cmd: cmd, proto: c.Out.Protocol(), multi: -1, queryBuf: buffered, queryGap: gap, argsMem: argsMem, outLen: c.Out.Len(), outSize: c.Out.Cap(),
-		noEvict: c.noEvict, noTouch: c.noTouch, calls: c.calls,
+		cmd: cmd, proto: c.call.Out.Protocol(), multi: -1, queryBuf: buffered, queryGap: gap, argsMem: argsMem, outLen: c.call.Out.Len(), outSize: c.call.Out.Cap(),
+		noEvict: c.noEvict, noTouch: c.noTouch, calls: c.call.calls,
 	}
 	if c.multi.active {
 		s.multi, s.multiMem = len(c.multi.queued), c.multi.bytes
@@ -107,10 +107,10 @@ func (c *client) publish(argsMem int) {
 	c.info.state = s
 	c.info.mu.Unlock()
 	beside := c.multi.bytes + c.subs.Bytes()
-	if c.reads != nil && c.reads.mode.Broadcast {
-		beside += c.reads.client.PrefixBytes()
+	if c.call.reads != nil && c.call.reads.mode.Broadcast {
+		beside += c.call.reads.client.PrefixBytes()
 	}
-	c.Charge(beside)
+	c.session.Charge(beside)
 }
 
 // connected returns all connections by id.
@@ -187,12 +187,12 @@ func (c *client) line() string {
 		redirect = t.Redirect
 	}
 	events := "r"
-	if c.Writing() {
+	if c.session.Writing() {
 		events = "rw"
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "id=%d addr=%s laddr=%s fd=%d name=%s age=%d idle=%d flags=%s db=0 sub=%d psub=%d ssub=%d multi=%d",
-		c.ID(), c.info.addr(), c.info.laddr(), c.Descriptor(), name, int64(c.Age()/time.Second), c.Idle(), c.flags(s), c.subs.CountOf(pubsub.Channel), c.subs.CountOf(pubsub.Pattern), c.subs.CountOf(pubsub.Shard), s.multi)
+		c.session.ID(), c.info.addr(), c.info.laddr(), c.session.Descriptor(), name, int64(c.session.Age()/time.Second), c.session.Idle(), c.flags(s), c.subs.CountOf(pubsub.Channel), c.subs.CountOf(pubsub.Pattern), c.subs.CountOf(pubsub.Shard), s.multi)
 	fmt.Fprintf(&b, " qbuf=%d qbuf-free=%d argv-mem=%d multi-mem=%d rbs=%d rbp=%d obl=%d oll=0 omem=%d tot-mem=%d",
 		s.queryBuf, s.queryGap, s.argsMem, s.multiMem, s.outSize, s.outSize, s.outLen, omem, s.memory())
 	fmt.Fprintf(&b, " events=%s cmd=%s user=%s redir=%d resp=%d lib-name=%s lib-ver=%s", events, cmd, c.user.Load().Name(), redirect, s.proto, lib, ver)
@@ -210,7 +210,7 @@ func (c *client) flags(s clientState) string {
 	for _, f := range []struct {
 		set    bool
 		letter byte
-	}{{c.monitors.Load(), 'O'}, {c.peer.Load() != nil, 'S'}, {c.subs.Count() > 0, 'P'}, {s.multi >= 0, 'x'}, {c.Blocked(), 'b'}, {t.On, 't'}, {t.Broken, 'R'}, {t.Broadcast, 'B'}, {c.watch.Dirty(), 'd'}, {c.info.local(), 'U'}, {c.readonly, 'r'}, {s.noEvict, 'e'}, {s.noTouch, 'T'}} {
+	}{{c.monitors.Load(), 'O'}, {c.peer.Load() != nil, 'S'}, {c.subs.Count() > 0, 'P'}, {s.multi >= 0, 'x'}, {c.session.Blocked(), 'b'}, {t.On, 't'}, {t.Broken, 'R'}, {t.Broadcast, 'B'}, {c.watch.Dirty(), 'd'}, {c.info.local(), 'U'}, {c.readonly, 'r'}, {s.noEvict, 'e'}, {s.noTouch, 'T'}} {
 		if f.set {
 			flags = append(flags, f.letter)
 		}
@@ -233,8 +233,8 @@ type clientFilter struct {
 
 func (f *clientFilter) match(c *client) bool {
 	switch {
-	case f.ids != nil && !f.ids[c.ID()], f.addr != "" && f.addr != c.info.addr(), f.laddr != "" && f.laddr != c.info.laddr(),
-		f.kind != "" && f.kind != c.kind(), f.user != nil && f.user != c.user.Load(), f.maxAge > 0 && int64(c.Age()/time.Second) < f.maxAge:
+	case f.ids != nil && !f.ids[c.session.ID()], f.addr != "" && f.addr != c.info.addr(), f.laddr != "" && f.laddr != c.info.laddr(),
+		f.kind != "" && f.kind != c.kind(), f.user != nil && f.user != c.user.Load(), f.maxAge > 0 && int64(c.session.Age()/time.Second) < f.maxAge:
 		return false
 	}
 	return c != f.except
@@ -307,13 +307,13 @@ func (c *client) kill(f *clientFilter) int {
 		}
 		n++
 		if k == c {
-			c.Closing = true
+			c.session.Closing = true
 		} else {
-			k.Conn().Close()
+			k.session.Conn().Close()
 		}
 	}
 	if n > 0 {
-		c.srv.log.Info("connections killed", "number", n, "client", c.ID())
+		c.srv.log.Info("connections killed", "number", n, "client", c.session.ID())
 	}
 	return n
 }

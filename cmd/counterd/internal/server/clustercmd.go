@@ -30,7 +30,7 @@ func clusterCommand() *row {
 		return &row{Name: "cluster|" + name, Arity: arity, Flags: flags, Group: "cluster", Since: since, Complexity: "O(1)", Syntax: syntax, Summary: summary,
 			Run: func(c *client, args [][]byte) {
 				if c.srv.cluster == nil {
-					c.Out.Error(errNoCluster)
+					c.call.Out.Error(errNoCluster)
 					return
 				}
 				run(c, c.srv.cluster.now.Load(), args)
@@ -43,31 +43,31 @@ func clusterCommand() *row {
 	}
 	refused := func(name string, arity int, since, syntax string) *row {
 		return sub(name, arity, changes, since, syntax, "Answers an error: shards and slots are changed by counterctl cluster.",
-			func(c *client, _ *standing, _ [][]byte) { c.Out.Error(errByTool) })
+			func(c *client, _ *standing, _ [][]byte) { c.call.Out.Error(errByTool) })
 	}
 	reset := refused("reset", -2, "3.0.0", "[HARD | SOFT]")
 	reset.Flags = command.Admin | command.Stale | command.NoScript
 	return container("cluster", "cluster", "3.0.0", "Tells of the cluster that this node is of.",
 		known("info", 2, "3.0.0", "", "Tells how the cluster is.", func(c *client, st *standing, _ [][]byte) {
-			c.Out.Text(c.view(st).Info(st.Reads == "" && st.Shard != nil && !st.expired()))
+			c.call.Out.Text(c.call.view(st).Info(st.Reads == "" && st.Shard != nil && !st.expired()))
 		}),
 		known("nodes", 2, "3.0.0", "", "Lists the nodes and what they serve, a line each.", func(c *client, st *standing, _ [][]byte) {
-			c.Out.Text(c.view(st).Nodes())
+			c.call.Out.Text(c.call.view(st).Nodes())
 		}),
 		known("slots", 2, "3.0.0", "", "Lists ranges of hash slots, and the nodes that serve them.", func(c *client, st *standing, _ [][]byte) {
-			c.view(st).ReplySlots(&c.Out)
+			c.call.view(st).ReplySlots(&c.call.Out)
 		}),
 		known("shards", 2, "7.0.0", "", "Lists shards with their hash slots and nodes.", func(c *client, st *standing, _ [][]byte) {
-			c.view(st).ReplyShards(&c.Out)
+			c.call.view(st).ReplyShards(&c.call.Out)
 		}),
-		known("myid", 2, "3.0.0", "", "Returns the id of this node.", func(c *client, st *standing, _ [][]byte) { c.Out.BulkString(string(st.Self)) }),
+		known("myid", 2, "3.0.0", "", "Returns the id of this node.", func(c *client, st *standing, _ [][]byte) { c.call.Out.BulkString(string(st.Self)) }),
 		known("myshardid", 2, "7.2.0", "", "Returns the id of this node's shard.", func(c *client, st *standing, _ [][]byte) {
-			c.Out.BulkString(route.ShardName(st.shardID()))
+			c.call.Out.BulkString(route.ShardName(st.shardID()))
 		}),
 		known("links", 2, "7.0.0", "", "Returns an empty list: nodes talk to each other over connections of clients.",
-			func(c *client, _ *standing, _ [][]byte) { c.Out.Array(0) }),
+			func(c *client, _ *standing, _ [][]byte) { c.call.Out.Array(0) }),
 		known("keyslot", 3, "3.0.0", "key", "Returns the hash slot of a key, as clients compute it.", func(c *client, _ *standing, args [][]byte) {
-			c.Out.Int(int64(slot.OfKey(args[2])))
+			c.call.Out.Int(int64(slot.OfKey(args[2])))
 		}),
 		sub("countkeysinslot", 3, command.Stale, "3.0.0", "slot", "Returns how many posts of a hash slot this node has.", runCountKeysInSlot),
 		asking(sub("getkeysinslot", 4, command.Stale, "3.0.0", "slot count", "Returns keys of posts of a hash slot that this node has.", runGetKeysInSlot),
@@ -75,16 +75,16 @@ func clusterCommand() *row {
 		sub("count-failure-reports", 3, command.Admin|command.Stale, "3.0.0", "node-id", "Returns 0: that a node is away is said by etcd, not by other nodes.",
 			func(c *client, st *standing, args [][]byte) {
 				if st.Map.Nodes[topology.NodeID(args[2])] == nil {
-					c.Out.Error(errUnknownNode(args[2]))
+					c.call.Out.Error(errUnknownNode(args[2]))
 					return
 				}
-				c.Out.Int(0)
+				c.call.Out.Int(0)
 			}),
 		sub("replicas", 3, command.Admin|command.Stale, "5.0.0", "node-id", "Lists the replicas of a primary, as CLUSTER NODES does.", runClusterReplicas),
 		sub("slaves", 3, command.Admin|command.Stale, "3.0.0", "node-id", "The same as CLUSTER REPLICAS.", runClusterReplicas),
 		sub("failover", -2, changes|command.NoMulti, "3.0.0", "[FORCE | TAKEOVER | FORCE-UNCLEAN]",
 			"Makes this replica the primary of its shard, with all that its primary has.", runClusterFailover),
-		sub("saveconfig", 2, changes, "3.0.0", "", "Answers OK: etcd has what the cluster is.", func(c *client, _ *standing, _ [][]byte) { c.Out.Status("OK") }),
+		sub("saveconfig", 2, changes, "3.0.0", "", "Answers OK: etcd has what the cluster is.", func(c *client, _ *standing, _ [][]byte) { c.call.Out.Status("OK") }),
 		refused("addslots", -3, "3.0.0", "slot [slot ...]"), refused("addslotsrange", -4, "7.0.0", "start-slot end-slot [start-slot end-slot ...]"),
 		refused("bumpepoch", 2, "3.0.0", ""), refused("delslots", -3, "3.0.0", "slot [slot ...]"),
 		refused("delslotsrange", -4, "7.0.0", "start-slot end-slot [start-slot end-slot ...]"), refused("flushslots", 2, "3.0.0", ""),
@@ -112,31 +112,31 @@ func runReadwrite(c *client, _ [][]byte) { c.setReplicaReads(false) }
 
 func (c *client) setReplicaReads(yes bool) {
 	if c.srv.cluster == nil {
-		c.Out.Error(errNoCluster)
+		c.call.Out.Error(errNoCluster)
 		return
 	}
 	c.replicaReads = yes
-	c.Out.Status("OK")
+	c.call.Out.Status("OK")
 }
 
 func runAsking(c *client, _ [][]byte) {
 	if c.srv.cluster == nil {
-		c.Out.Error(errNoCluster)
+		c.call.Out.Error(errNoCluster)
 		return
 	}
-	c.Out.Status("OK")
+	c.call.Out.Status("OK")
 }
 
 // runClusterReplicas: CLUSTER REPLICAS node-id.
 func runClusterReplicas(c *client, st *standing, args [][]byte) {
-	lines, primary, ok := c.view(st).Replicas(topology.NodeID(args[2]))
+	lines, primary, ok := c.call.view(st).Replicas(topology.NodeID(args[2]))
 	switch {
 	case !ok:
-		c.Out.Error(errUnknownNode(args[2]))
+		c.call.Out.Error(errUnknownNode(args[2]))
 	case !primary:
-		c.Out.Error("ERR The specified node is not a master")
+		c.call.Out.Error("ERR The specified node is not a master")
 	default:
-		c.Out.BulkStrings(lines)
+		c.call.Out.BulkStrings(lines)
 	}
 }
 
@@ -148,13 +148,13 @@ func runClusterFailover(c *client, st *standing, args [][]byte) {
 	}
 	switch {
 	case len(args) > 3, how != "" && how != "FORCE" && how != "TAKEOVER" && how != "FORCE-UNCLEAN":
-		c.Out.Error(items.ErrSyntax)
+		c.call.Out.Error(items.ErrSyntax)
 		return
 	case st.Primary:
-		c.Out.Error("ERR You should send CLUSTER FAILOVER to a replica")
+		c.call.Out.Error("ERR You should send CLUSTER FAILOVER to a replica")
 		return
 	case st.Shard == nil, c.srv.cluster.hooks.Failover == nil:
-		c.Out.Error("ERR this node is of no shard")
+		c.call.Out.Error("ERR this node is of no shard")
 		return
 	}
 	var err error
@@ -165,11 +165,11 @@ func runClusterFailover(c *client, st *standing, args [][]byte) {
 	})
 	switch {
 	case !done:
-		c.Closing = true
+		c.session.Closing = true
 	case err != nil:
-		c.StoreError(err)
+		c.call.StoreError(err)
 	default:
-		c.Out.Status("OK")
+		c.call.Out.Status("OK")
 	}
 }
 
@@ -178,9 +178,9 @@ func slotArgument(c *client, arg []byte) (of uint16, ok bool) {
 	n, ok := resp.Number(arg)
 	switch {
 	case !ok:
-		c.Out.Error(items.ErrNotInteger)
+		c.call.Out.Error(items.ErrNotInteger)
 	case n < 0 || n >= slot.Slots:
-		c.Out.Error("ERR Invalid slot")
+		c.call.Out.Error("ERR Invalid slot")
 		return 0, false
 	}
 	return uint16(n), ok
@@ -194,10 +194,10 @@ func runCountKeysInSlot(c *client, _ *standing, args [][]byte) {
 	}
 	n := 0
 	if err := c.eachInSlot(of, math.MaxInt, func([]byte) { n++ }); err != nil {
-		c.StoreError(err)
+		c.call.StoreError(err)
 		return
 	}
-	c.Out.Int(int64(n))
+	c.call.Out.Int(int64(n))
 }
 
 // runGetKeysInSlot: CLUSTER GETKEYSINSLOT slot count.
@@ -209,20 +209,20 @@ func runGetKeysInSlot(c *client, _ *standing, args [][]byte) {
 	count, ok := resp.Number(args[3])
 	switch {
 	case !ok:
-		c.Out.Error(items.ErrNotInteger)
+		c.call.Out.Error(items.ErrNotInteger)
 		return
 	case count < 0:
-		c.Out.Error("ERR Invalid slot or number of keys")
+		c.call.Out.Error("ERR Invalid slot or number of keys")
 		return
 	}
 	var keys [][]byte
 	if err := c.eachInSlot(of, int(count), func(key []byte) { keys = append(keys, key) }); err != nil {
-		c.StoreError(err)
+		c.call.StoreError(err)
 		return
 	}
-	c.Out.Array(len(keys))
+	c.call.Out.Array(len(keys))
 	for _, k := range keys {
-		c.Out.Bulk(k)
+		c.call.Out.Bulk(k)
 	}
 }
 
@@ -236,7 +236,7 @@ func (c *client) eachInSlot(of uint16, most int, f func(key []byte)) error {
 	}
 	conn := datasetConn{&c.call, c.internal}
 	step := func(cursor uint64) (next uint64, err error) {
-		err = c.withStore(false, func(b *counter.Batch) error {
+		err = c.call.withStore(false, func(b *counter.Batch) error {
 			var list []counter.ScanItem
 			list, next, err = b.Scan(nil, cursor, slotStep)
 			for _, it := range list {
@@ -249,13 +249,13 @@ func (c *client) eachInSlot(of uint16, most int, f func(key []byte)) error {
 		})
 		return next, err
 	}
-	if c.executing {
+	if c.call.executing {
 		return errSlotHeld
 	}
 	err := errGone
 	conn.Busy(func(ctx context.Context) {
 		cursor, ends := uint64(0), func(uint64) bool { return false }
-		if group := slot.GroupOf(of); c.store.Grouped() { // its posts stand together
+		if group := slot.GroupOf(of); c.call.store.Grouped() { // its posts stand together
 			cursor = slot.Least(group, 0)
 			ends = func(cursor uint64) bool { return slot.Group(cursor) != group }
 		}

@@ -19,18 +19,18 @@ import (
 // while that is, the store's slots stand still, no standing that refuses changes is complete (Server.Stand), and no hold
 // of changes (node.HoldWrites). So what it lets in is not refused by the store. A lease is looked at once a batch, which is once a turn.
 func (c *client) local(cmd *row, args [][]byte) bool {
-	if c.Batch.Opened() {
+	if c.call.Batch.Opened() {
 		return c.serves(cmd, args)
 	}
-	c.Batch.Reset()
-	if c.Batch.Begin() != nil { // the slow way says why
+	c.call.Batch.Reset()
+	if c.call.Batch.Begin() != nil { // the slow way says why
 		return false
 	}
 	if !c.srv.node.Lets(cmd.Flags) || !c.serves(cmd, args) || c.srv.cluster.now.Load().expired() {
-		c.Batch.End()
+		c.call.Batch.End()
 		return false
 	}
-	c.opened()
+	c.call.opened()
 	return true
 }
 
@@ -101,21 +101,21 @@ func (c *client) routed(st *standing, cmd *row, args [][]byte) (text string, wai
 // admit opens the batch for a planned command that was let in, where that is still so with the batch open. Else it waits as
 // long as check does; false: it was refused, or is postponed.
 func (c *client) admit(cmd *row, args [][]byte) bool {
-	for !c.Batch.Opened() {
-		c.Batch.Reset()
-		if c.Batch.Begin() != nil { // plan says why
+	for !c.call.Batch.Opened() {
+		c.call.Batch.Reset()
+		if c.call.Batch.Begin() != nil { // plan says why
 			return true
 		}
 		if text, held := c.srv.node.Judge(cmd.Flags, false); text == "" && !held {
 			if text, _ := c.routed(c.srv.cluster.now.Load(), cmd, args); text == "" {
-				c.opened()
+				c.call.opened()
 				return true
 			}
 		}
-		c.Batch.End()
+		c.call.Batch.End()
 		if _, ok := c.check(cmd, args); !ok {
-			if c.Leaving() {
-				c.Postpone(args)
+			if c.session.Leaving() {
+				c.session.Postpone(args)
 			}
 			return false
 		}
@@ -182,8 +182,8 @@ func (r *routing) add(c *client, cmd *row, args [][]byte, whole bool) {
 		last = cmd.Last
 	}
 	for i := cmd.First; i <= last; i += cmd.Step {
-		if cmd.HasKeys() && !c.loading && !route.Plain(args[i]) {
-			if text := route.Refusal(c.names(), args[i]); text != "" {
+		if cmd.HasKeys() && !c.call.loading && !route.Plain(args[i]) {
+			if text := route.Refusal(c.call.names(), args[i]); text != "" {
 				r.text = text
 				return
 			}
@@ -224,19 +224,19 @@ func (c *client) owned(st *standing, r *routing) (text string, wait bool) {
 	case mine && !st.Primary && st.Leader == st.Self: // nothing moves: the map names this node, which does not lead
 		return cmp.Or(st.Reads, route.ErrDown), false
 	case mine && !st.Primary && !(r.follows && (c.replicaReads || r.channel)):
-		return c.view(st).Moved(uint16(r.slot)), false
+		return c.call.view(st).Moved(uint16(r.slot)), false
 	case st.Standing.Map == nil: // it has just been started, and is about to read it
 		return route.ErrDown, true
 	case st.Owned.Has(group):
 		return "", false
 	case mine && !st.Primary: // a replica whose log does not have them: its primary's may
-		return c.view(st).Moved(uint16(r.slot)), false
+		return c.call.view(st).Moved(uint16(r.slot)), false
 	case mine && st.Lacking.Has(group):
 		return route.ErrLacking, false
 	case mine:
 		return route.ErrTryAgain, true
 	}
-	return c.view(st).Moved(uint16(r.slot)), st.Coming.Has(group)
+	return c.call.view(st).Moved(uint16(r.slot)), st.Coming.Has(group)
 }
 
 // view is the cluster as the connection is told of it.
@@ -269,8 +269,8 @@ func (c *client) here(cmd *row, args [][]byte) bool {
 			return true
 		}
 		if wait && end.IsZero() {
-			if c.InLoop() {
-				c.Leave()
+			if c.session.InLoop() {
+				c.session.Leave()
 				return false
 			}
 			end = time.Now().Add(settling)
@@ -279,11 +279,11 @@ func (c *client) here(cmd *row, args [][]byte) bool {
 			c.redirect(cmd, text)
 			return false
 		}
-		if c.Closing {
+		if c.session.Closing {
 			return false
 		}
-		if c.loading || c.store != c.srv.current.Load() {
-			c.begin()
+		if c.call.loading || c.call.store != c.srv.current.Load() {
+			c.call.begin()
 		}
 	}
 }
@@ -337,14 +337,14 @@ func (t *transaction) elsewhere(c *client) string {
 		return r.text
 	case text != "":
 		return text
-	case r.slot >= 0 && !r.channel && !c.Batch.Owns(uint16(r.slot)):
-		return c.moved(uint16(r.slot))
+	case r.slot >= 0 && !r.channel && !c.call.Batch.Owns(uint16(r.slot)):
+		return c.call.moved(uint16(r.slot))
 	}
 	switch text = t.away(c); {
 	case text != "":
 		return text
 	case r.writes:
-		return c.unwritten(command.Write)
+		return c.call.unwritten(command.Write)
 	case r.reads:
 		return c.srv.cluster.now.Load().Readable(time.Now())
 	}
@@ -357,10 +357,10 @@ func (t *transaction) elsewhere(c *client) string {
 func (t *transaction) away(c *client) string {
 	first, lost, apart := -1, -1, false
 	for i := range t.queued {
-		t.queued[i].eachPost(c.Batch.Schema(), func(mid uint64) {
+		t.queued[i].eachPost(c.call.Batch.Schema(), func(mid uint64) {
 			of := int(slot.Of(mid))
 			apart = apart || first >= 0 && of != first
-			if first = of; lost < 0 && !c.Batch.Owns(uint16(of)) {
+			if first = of; lost < 0 && !c.call.Batch.Owns(uint16(of)) {
 				lost = of
 			}
 		})
@@ -371,7 +371,7 @@ func (t *transaction) away(c *client) string {
 	case apart:
 		return errPostsApart
 	}
-	return c.moved(uint16(lost))
+	return c.call.moved(uint16(lost))
 }
 
 const errPostsApart = "CROSSSLOT the transaction reads posts of several shards: ask for those of others outside of it"

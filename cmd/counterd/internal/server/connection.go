@@ -31,36 +31,36 @@ func connectionCommands() []*row {
 
 func runPing(c *client, args [][]byte) {
 	if c.confined&confinedSubscriber != 0 && len(args) <= 2 {
-		c.Out.Array(2) // as a message, for that is what a subscriber reads
-		c.Out.BulkString("pong")
+		c.call.Out.Array(2) // as a message, for that is what a subscriber reads
+		c.call.Out.BulkString("pong")
 		if len(args) == 2 {
-			c.Out.Bulk(args[1])
+			c.call.Out.Bulk(args[1])
 		} else {
-			c.Out.BulkString("")
+			c.call.Out.BulkString("")
 		}
 		return
 	}
 	if store := c.srv.store(); store.DiskHangs() && c.info.ofSentinel() {
 		if err := store.Ready(); err != nil { // no valid reply to Sentinel, which has a replica take over
-			c.StoreError(err)
+			c.call.StoreError(err)
 			return
 		}
 	}
 	switch len(args) {
 	case 1:
-		c.Out.Status("PONG")
+		c.call.Out.Status("PONG")
 	case 2:
-		c.Out.Bulk(args[1])
+		c.call.Out.Bulk(args[1])
 	default:
-		c.Out.Error(c.executed.WrongNumber())
+		c.call.Out.Error(c.executed.WrongNumber())
 	}
 }
 
-func runEcho(c *client, args [][]byte) { c.Out.Bulk(args[1]) }
+func runEcho(c *client, args [][]byte) { c.call.Out.Bulk(args[1]) }
 
 func runQuit(c *client, _ [][]byte) {
-	c.Out.Status("OK")
-	c.Closing = true
+	c.call.Out.Status("OK")
+	c.session.Closing = true
 }
 
 func runReset(c *client, _ [][]byte) {
@@ -69,27 +69,27 @@ func runReset(c *client, _ [][]byte) {
 	c.stopMonitor()
 	c.stopTracking()
 	c.unsubscribeAll()
-	c.Out.SetProtocol(2)
+	c.call.Out.SetProtocol(2)
 	c.subs.SetProtocol(2)
 	c.info.reset()
 	if !c.silence.skipping {
 		c.speak()
 	}
 	c.noEvict, c.noTouch, c.replicaReads = false, false, false
-	c.numbers = numbers{}
+	c.call.numbers = numbers{}
 	c.deauthenticate()
-	c.Out.Status("RESET")
+	c.call.Out.Status("RESET")
 }
 
 func runSelect(c *client, args [][]byte) {
 	n, ok := resp.Number(args[1])
 	switch {
 	case !ok:
-		c.Out.Error(items.ErrNotInteger)
+		c.call.Out.Error(items.ErrNotInteger)
 	case n != 0:
-		c.Out.Error("ERR DB index is out of range")
+		c.call.Out.Error("ERR DB index is out of range")
 	default:
-		c.Out.Status("OK")
+		c.call.Out.Status("OK")
 	}
 }
 
@@ -102,15 +102,15 @@ var ServerVersion = version.String()
 
 // runHello: HELLO [protover [AUTH username password] [SETNAME clientname]].
 func runHello(c *client, args [][]byte) {
-	proto := c.Out.Protocol()
+	proto := c.call.Out.Protocol()
 	if len(args) > 1 {
 		n, ok := resp.Number(args[1])
 		if !ok {
-			c.Out.Error("ERR Protocol version is not an integer or out of range")
+			c.call.Out.Error("ERR Protocol version is not an integer or out of range")
 			return
 		}
 		if n != 2 && n != 3 {
-			c.Out.Error("NOPROTO unsupported protocol version")
+			c.call.Out.Error("NOPROTO unsupported protocol version")
 			return
 		}
 		proto = int(n)
@@ -125,48 +125,48 @@ func runHello(c *client, args [][]byte) {
 			name = args[i+1]
 			i++
 		default:
-			c.Out.Error("ERR Syntax error in HELLO option '" + resp.Printable(args[i], 128) + "'")
+			c.call.Out.Error("ERR Syntax error in HELLO option '" + resp.Printable(args[i], 128) + "'")
 			return
 		}
 	}
 	if name != nil && !printableWord(name) { // before anything is changed
-		c.Out.Error(errBadName)
+		c.call.Out.Error(errBadName)
 		return
 	}
 	if user != nil && !c.authenticate("HELLO", user, pass) {
-		c.Out.Error(errWrongPass)
+		c.call.Out.Error(errWrongPass)
 		return
 	}
 	if !c.admitted() {
-		c.Out.Error("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option " +
+		c.call.Out.Error("NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option " +
 			"can be used to authenticate the client and select the RESP protocol version at the same time")
 		return
 	}
 	if name != nil {
 		c.info.setName(name)
 	}
-	c.Out.SetProtocol(proto)
+	c.call.Out.SetProtocol(proto)
 	c.subs.SetProtocol(proto)
 	c.listening()
-	c.Out.Map(7)
-	c.Out.BulkString("server")
-	c.Out.BulkString("redis")
-	c.Out.BulkString("version")
-	c.Out.BulkString(Version)
-	c.Out.BulkString("proto")
-	c.Out.Int(int64(proto))
-	c.Out.BulkString("id")
-	c.Out.Int(c.ID())
-	c.Out.BulkString("mode")
-	c.Out.BulkString(c.mode())
-	c.Out.BulkString("role")
+	c.call.Out.Map(7)
+	c.call.Out.BulkString("server")
+	c.call.Out.BulkString("redis")
+	c.call.Out.BulkString("version")
+	c.call.Out.BulkString(Version)
+	c.call.Out.BulkString("proto")
+	c.call.Out.Int(int64(proto))
+	c.call.Out.BulkString("id")
+	c.call.Out.Int(c.session.ID())
+	c.call.Out.BulkString("mode")
+	c.call.Out.BulkString(c.call.mode())
+	c.call.Out.BulkString("role")
 	if c.srv.node.Replica() {
-		c.Out.BulkString("replica")
+		c.call.Out.BulkString("replica")
 	} else {
-		c.Out.BulkString("master")
+		c.call.Out.BulkString("master")
 	}
-	c.Out.BulkString("modules")
-	c.Out.Array(0)
+	c.call.Out.BulkString("modules")
+	c.call.Out.Array(0)
 }
 
 const (
@@ -179,17 +179,17 @@ func runAuth(c *client, args [][]byte) {
 	user, pass := []byte(acl.Default), args[len(args)-1]
 	switch {
 	case len(args) > 3:
-		c.Out.Error(items.ErrSyntax)
+		c.call.Out.Error(items.ErrSyntax)
 		return
 	case len(args) == 3:
 		user = args[1]
 	case !c.srv.users.Default().Password():
-		c.Out.Error("ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?")
+		c.call.Out.Error("ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?")
 		return
 	}
 	if !c.authenticate("AUTH", user, pass) {
-		c.Out.Error(errWrongPass)
+		c.call.Out.Error(errWrongPass)
 		return
 	}
-	c.Out.Status("OK")
+	c.call.Out.Status("OK")
 }

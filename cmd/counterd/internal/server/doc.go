@@ -34,11 +34,11 @@
 // arrived to client.Command. Commands on items are not executed one by one: each is planned by package
 // items, which sees an items.Call of the connection and not the connection: it adds operations to the call's
 // counter.Batch and notes which reply is owed. When no complete command is left, or 256 operations are waiting,
-// call.Flush runs them together: all blocks are found and all cache lines asked for before the first is used, a block
+// call.flush runs them together: all blocks are found and all cache lines asked for before the first is used, a block
 // is locked once for neighbouring operations on it. All other commands (Row.Run) are executed at once, after what was
 // planned before them, so replies come in order. Replies of a turn that changed nothing, and saw no change that is not
 // in the log yet, are sent at once. When all sessions of a loop had their turn, one write of the log commits the
-// changes of the round (call.Settle), and then those are acknowledged.
+// changes of the round (call.commit), and then those are acknowledged.
 //
 // A handler sees as little of a connection as it can do with: an items.Call (Row.Plan), a call, which can open a batch
 // for it (withStore), package node's or dataset's Conn, and only those about the connection itself the client.
@@ -66,10 +66,10 @@
 //
 //	server.go loading.go           the server; the store is being opened
 //	handler.go                     what package front asks of a connection, and of the server
-//	client.go                      a connection's protocol state; whether a command is planned, queued or executed
+//	client.go                      a connection's protocol state; how a command is executed
 //	call.go                        a connection's way to the store: what is planned, run and committed
 //	long.go                        commands of very many arguments
-//	check.go confined.go           which commands are refused; what a subscriber, a replica or a port for reads may send
+//	decide.go confined.go          whether a command is planned, executed, postponed or refused; what a subscriber, a replica or a port for reads may send
 //	table.go commandcmd.go         the rows of the command table, which is package command's; COMMAND
 //	users.go aclcmd.go             who a connection is, and what becomes of it when users change; ACL
 //	numbered.go                    commands with a number: where it comes from

@@ -119,7 +119,7 @@ func TestErrors(t *testing.T) {
 		return
 	}
 	for _, l := range literals {
-		named := strings.HasPrefix(l.where, "../cluster/") // of a Standing, whose texts are passed on as they are
+		named := strings.HasPrefix(l.where, "../nodes/cluster/") // of a Standing, whose texts are passed on as they are
 		for _, text := range said {
 			if reason, ok := strings.CutPrefix(text, "EXECABORT Transaction discarded because of: "); ok && strings.HasPrefix("ERR "+reason, l.text) {
 				named = true

@@ -101,7 +101,7 @@ func (f *far) place(c *items.Call, _ *items.Owed) {
 func (f *far) begin(c *client, cmd *row, args [][]byte, merge func(*far, *farCommand)) *farCommand {
 	f.cmds = append(f.cmds, farCommand{cmd: cmd, args: args, merge: merge, first: len(f.parts)})
 	f.marks = append(f.marks, len(f.cmds)-1)
-	c.Owe(f.mark)
+	c.call.Owe(f.mark)
 	return &f.cmds[len(f.cmds)-1]
 }
 
@@ -115,9 +115,9 @@ func (f *far) add(c *client, v *gather.View, shard *gather.Shard, args [][]byte)
 	} else if shard != nil && shard == v.Local {
 		p.local = true
 		f.again = f.again || f.forward
-		c.plan(k.cmd, args)
+		c.call.plan(k.cmd, args)
 		f.marks = append(f.marks, ^(len(f.cmds) - 1))
-		c.Owe(f.mark)
+		c.call.Owe(f.mark)
 	} else {
 		f.remote = true
 		if shard != nil {
@@ -176,7 +176,7 @@ func (c *client) elsewhere(cmd *row, args [][]byte) bool {
 		cmd = cmd.Subcommand(args[1])
 	}
 	if cmd == nil || cmd.Plan == nil || !f.forward && cmd.Last >= 0 && !cmd.Is("counter.mget") || !cmd.Takes(args) || !c.authed || c.multi.active ||
-		c.loading || c.confined != 0 || !c.may(cmd, args) {
+		c.call.loading || c.confined != 0 || !c.may(cmd, args) {
 		return false
 	}
 	v := f.shards.View()
@@ -205,13 +205,13 @@ func (c *client) single(v *gather.View, cmd *row, args [][]byte) bool {
 	var owner *gather.Shard
 	at := -1
 	for i := cmd.First; i <= last; i += cmd.Step {
-		mid, ok := items.Mid(c.names(), args[i])
+		mid, ok := items.Mid(c.call.names(), args[i])
 		switch s := slot.Of(mid); {
 		case !ok:
 		case at < 0:
 			owner, at = v.Owner(mid), int(s)
 		case at != int(s):
-			_, _ = c.number(&c.numbers.last, cmd, args)
+			_, _ = c.call.number(&c.call.numbers.last, cmd, args)
 			f.begin(c, cmd, args, mergeNone).refusal = route.ErrCrossSlot
 			return true
 		}
@@ -230,7 +230,7 @@ func (c *client) setRows(v *gather.View, cmd *row, args [][]byte) bool {
 	case !ok:
 		return false
 	case apart:
-		_, _ = c.number(&c.numbers.last, cmd, args)
+		_, _ = c.call.number(&c.call.numbers.last, cmd, args)
 		c.far.begin(c, cmd, args, mergeNone).refusal = errRowsApart
 	default:
 		c.toOwner(v, cmd, args, owner)
@@ -243,7 +243,7 @@ func (c *client) setRows(v *gather.View, cmd *row, args [][]byte) bool {
 func (c *client) rowsOwner(v *gather.View, args [][]byte) (owner *gather.Shard, apart, ok bool) {
 	var last *gather.Shard
 	posts, nobody := 0, false
-	ok = items.EachRow(c.names(), args[:len(args)-idmp.TailLen(args)], func(mid uint64) {
+	ok = items.EachRow(c.call.names(), args[:len(args)-idmp.TailLen(args)], func(mid uint64) {
 		posts++
 		s := v.Owner(mid)
 		if s == nil {
@@ -265,10 +265,10 @@ const errRowsApart = "CROSSSLOT COUNTER.MSET sets posts of several shards: send 
 func (c *client) toOwner(v *gather.View, cmd *row, args [][]byte, owner *gather.Shard) {
 	f := c.far
 	k := f.begin(c, cmd, args, mergeOne)
-	if before := c.numbers; before.producer != nil {
-		_, refusal := c.number(&k.num, cmd, args)
+	if before := c.call.numbers; before.producer != nil {
+		_, refusal := c.call.number(&k.num, cmd, args)
 		if owner == v.Local { // plan takes the number, or refuses it
-			c.numbers = before
+			c.call.numbers = before
 		} else if refusal != "" {
 			k.refusal, k.merge = refusal, mergeNone
 			return
@@ -284,7 +284,7 @@ func (c *client) toOwner(v *gather.View, cmd *row, args [][]byte, owner *gather.
 // anybody has a command that is about no post answered by a shard, as this node leads none: they know what is wrong with it.
 func (c *client) anybody(v *gather.View, cmd *row, args [][]byte) bool {
 	owner := v.OfGroup(0)
-	if owner == nil || c.numbers.producer != nil {
+	if owner == nil || c.call.numbers.producer != nil {
 		return false
 	}
 	c.far.begin(c, cmd, args, mergeOne)
@@ -299,10 +299,10 @@ func (c *client) keys(v *gather.View, cmd *row, args [][]byte) bool {
 	first, one, some := -1, true, false
 	owners := f.room(len(args) - 1)
 	for i, key := range args[1:] {
-		if !f.forward && !route.Plain(key) && route.Refusal(c.names(), key) != "" {
+		if !f.forward && !route.Plain(key) && route.Refusal(c.call.names(), key) != "" {
 			return false
 		}
-		mid, ok := items.Mid(c.names(), key)
+		mid, ok := items.Mid(c.call.names(), key)
 		if !ok {
 			owners[i] = nobody
 			continue
@@ -316,7 +316,7 @@ func (c *client) keys(v *gather.View, cmd *row, args [][]byte) bool {
 		}
 		some = some || v.Owner(mid) != v.Local
 	}
-	if !f.forward && (one || !some || c.reads != nil) { // a cluster's client is told where to go, or that it cannot
+	if !f.forward && (one || !some || c.call.reads != nil) { // a cluster's client is told where to go, or that it cannot
 		return false
 	}
 	if first < 0 {
@@ -338,7 +338,7 @@ func (c *client) page(v *gather.View, cmd *row, args [][]byte) bool {
 	if v.Alone() && !f.forward { // to find the owners is a tenth of a page
 		return false
 	}
-	if c.names().CounterNamed(args[1]) == nil {
+	if c.call.names().CounterNamed(args[1]) == nil {
 		return false
 	}
 	mids, tail := args[2:], [][]byte(nil)
@@ -410,10 +410,10 @@ const maxParts = slot.Groups
 // full runs the batch where it is full, as plan does, and lets the session leave where much was asked.
 func (c *client) full() {
 	if f := c.far; f.round.Bytes() > maxRound {
-		f.round.Send(c.ID())
+		f.round.Send(c.session.ID())
 	}
-	if len(c.Owed) >= 4*maxBatch {
-		c.call.Flush()
+	if len(c.call.Owed) >= 4*maxBatch {
+		c.call.flush()
 	}
 }
 

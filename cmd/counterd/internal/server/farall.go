@@ -37,7 +37,7 @@ var mergers = map[string]struct {
 
 // forAll tells whether a command asks all shards.
 func (c *client) forAll(cmd *row) bool {
-	if c.far == nil || cmd == nil || cmd.Run == nil || c.executing || c.multi.active {
+	if c.far == nil || cmd == nil || cmd.Run == nil || c.call.executing || c.multi.active {
 		return false
 	}
 	m, ok := mergers[cmd.Name]
@@ -54,28 +54,28 @@ func (c *client) runAll(cmd *row, args [][]byte) {
 		return
 	case m.change:
 		if _, text = c.changeAll(cmd, args, gather.Once, c.far.shards.Settings().ChangeWithin()); text == "" {
-			c.Out.Status("OK")
+			c.call.Out.Status("OK")
 		} else {
-			c.Out.Error(text)
+			c.call.Out.Error(text)
 		}
 		return
 	case m.merge == nil:
 		c.randomKey(cmd, args)
 		return
 	}
-	if q, err := query.ParseFind(c.names(), args[1:]); cmd.Is("counter.find") && err == nil && q.Offset > 0 {
+	if q, err := query.ParseFind(c.call.names(), args[1:]); cmd.Is("counter.find") && err == nil && q.Offset > 0 {
 		text = errOffset
 	} else {
 		replies, _, text = c.askAll(cmd, args)
 	}
 	if text == "" {
-		size := c.Out.Len()
+		size := c.call.Out.Len()
 		if text = m.merge(c, args, replies); text != "" {
-			c.Out.Cut(size)
+			c.call.Out.Cut(size)
 		}
 	}
 	if text != "" {
-		c.Out.Error(text)
+		c.call.Out.Error(text)
 	}
 }
 
@@ -124,7 +124,7 @@ func (c *client) askOnce(v *gather.View, cmd *row, args [][]byte) (replies [][]b
 		owning := linkCommand("OWNING", v.Groups(s))
 		asks[i].AddBetween(gather.Read, owning, args, owning)
 	}
-	round.SendSlow(c.ID(), allWithin)
+	round.SendSlow(c.session.ID(), allWithin)
 	if local >= 0 {
 		replies[local] = c.runHere(v, cmd, args, errOwning)
 	}
@@ -148,23 +148,23 @@ const errNotWhole = "CLUSTERDOWN not all hash slots are owned by a shard"
 
 // runHere executes a command on this node's posts. moved is the error where others are its shard's by then.
 func (c *client) runHere(v *gather.View, cmd *row, args [][]byte, moved string) []byte {
-	owned := func() bool { return c.store.Groups().Owned() == v.Groups(v.Local) }
+	owned := func() bool { return c.call.store.Groups().Owned() == v.Groups(v.Local) }
 	if !owned() || !c.srv.node.Lets(cmd.Flags) {
 		return []byte("-" + errOwning + "\r\n")
 	}
 	if text, _ := c.routed(c.srv.cluster.now.Load(), cmd, args); text != "" { // its part may be another one since it was let in
 		return resp.AppendError(nil, text)
 	}
-	out := c.Out
-	c.Out = resp.Replies{}
-	c.Out.SetProtocol(resp.Neutral)
+	out := c.call.Out
+	c.call.Out = resp.Replies{}
+	c.call.Out.SetProtocol(resp.Neutral)
 	cmd.Run(c, args)
-	reply := bytes.Clone(c.Out.From(0))
-	c.Out = out
-	if err := c.ack.Commit(); err != nil {
+	reply := bytes.Clone(c.call.Out.From(0))
+	c.call.Out = out
+	if err := c.call.ack.Commit(); err != nil {
 		return resp.AppendError(nil, items.ErrorText(err))
 	}
-	c.unsureN = 0
+	c.call.unsureN = 0
 	if !owned() {
 		return []byte("-" + moved + "\r\n")
 	}
@@ -182,10 +182,10 @@ func (c *client) randomKey(cmd *row, args [][]byte) {
 	}
 	switch {
 	case text != "":
-		c.Out.Error(text)
+		c.call.Out.Error(text)
 		return
 	case total == 0:
-		c.Out.Null()
+		c.call.Out.Null()
 		return
 	}
 	left := rand.Int64N(total)
@@ -195,21 +195,21 @@ func (c *client) randomKey(cmd *row, args [][]byte) {
 		}
 		v := c.far.shards.View()
 		if from[i] == v.Local {
-			gather.AppendAs(&c.Out, c.runHere(v, cmd, args, errOwning))
+			gather.AppendAs(&c.call.Out, c.runHere(v, cmd, args, errOwning))
 			return
 		}
 		var round gather.Round
 		round.Begin()
 		a := round.Ask(from[i])
 		a.Add(gather.Read, args...)
-		round.SendSlow(c.ID(), c.far.shards.Settings().ReadWithin())
+		round.SendSlow(c.session.ID(), c.far.shards.Settings().ReadWithin())
 		round.Wait()
 		reply, _, why := a.Reply(0)
 		if why != nil {
-			c.Out.Error(fmt.Sprintf("CLUSTERDOWN %v did not answer: %v", from[i], why))
+			c.call.Out.Error(fmt.Sprintf("CLUSTERDOWN %v did not answer: %v", from[i], why))
 			return
 		}
-		gather.AppendAs(&c.Out, reply)
+		gather.AppendAs(&c.call.Out, reply)
 		return
 	}
 }

@@ -10,27 +10,27 @@ import (
 
 // assemble puts the replies into their places.
 func (f *far) assemble(c *client) {
-	f.out.SetProtocol(c.Out.Protocol())
+	f.out.SetProtocol(c.call.Out.Protocol())
 	f.out.Cut(0)
 	begin := f.cmds[0].from
 	at := begin
 	took := time.Since(f.began)
 	for i := range f.cmds {
 		k := &f.cmds[i]
-		f.out.Raw(c.Out.From(at)[:k.from-at])
+		f.out.Raw(c.call.Out.From(at)[:k.from-at])
 		at = k.to
 		size := f.out.Len()
 		k.merge(f, k)
 		if reply := f.out.From(size); k.local(f) != k.n || reply[0] == '-' {
 			k.cmd.Account(c.session.Lane(), 1, took/time.Duration(len(f.cmds)))
 			if reply[0] == '-' {
-				c.failed(k.cmd, reply)
+				c.call.failed(k.cmd, reply)
 			}
 		}
 	}
-	f.out.Raw(c.Out.From(at))
-	c.Out.Cut(begin)
-	c.Out.Raw(f.out.From(0))
+	f.out.Raw(c.call.Out.From(at))
+	c.call.Out.Cut(begin)
+	c.call.Out.Raw(f.out.From(0))
 	if f.out.Cap() > retainedFar {
 		f.out.Drop()
 	}

@@ -28,18 +28,18 @@ const (
 // updateAll is COUNTER.UPDATE.
 func (c *client) updateAll(cmd *row, args [][]byte) {
 	var num idmp.Number
-	rest, text := c.number(&num, cmd, args)
+	rest, text := c.call.number(&num, cmd, args)
 	if text != "" {
-		c.Out.Error(text)
+		c.call.Out.Error(text)
 		return
 	}
-	q, err := query.ParseUpdate(c.names(), rest[1:])
+	q, err := query.ParseUpdate(c.call.names(), rest[1:])
 	switch {
 	case err != nil:
-		c.StoreError(err)
+		c.call.StoreError(err)
 		return
 	case q.Limit > 0 && len(c.far.shards.View().All) > 1:
-		c.Out.Error(errUpdateLimit)
+		c.call.Out.Error(errUpdateLimit)
 		return
 	}
 	kind := gather.Once
@@ -50,14 +50,14 @@ func (c *client) updateAll(cmd *row, args [][]byte) {
 			rest = append(rest, []byte("EPOCH"), strconv.AppendUint(nil, num.Epoch, 10))
 		}
 	}
-	numbers := c.numbers
-	c.numbers.producer = nil // it was taken
+	numbers := c.call.numbers
+	c.call.numbers.producer = nil // it was taken
 	replies, text := c.changeAll(cmd, rest, kind, allWithin)
-	c.numbers = numbers
+	c.call.numbers = numbers
 	if text == "" {
 		mergeUpdate(c, replies)
 	} else {
-		c.Out.Error(text)
+		c.call.Out.Error(text)
 	}
 }
 
@@ -99,7 +99,7 @@ func (c *client) changeOnce(v *gather.View, cmd *row, args [][]byte, kind gather
 			asks[i].AddBetween(kind, linkCommand("OWNING", v.Groups(s)), args, linkCommand("STILL", v.Groups(s)))
 		}
 	}
-	round.SendSlow(c.ID(), within)
+	round.SendSlow(c.session.ID(), within)
 	if i := slices.Index(v.All, v.Local); i >= 0 {
 		replies[i] = c.runHere(v, cmd, args, errStill)
 	}

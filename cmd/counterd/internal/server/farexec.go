@@ -24,10 +24,10 @@ func (c *client) forwardExec(t *transaction, num idmp.Number) bool {
 	for i := range t.queued {
 		q := &t.queued[i]
 		if q.cmd.Plan == nil {
-			c.Out.Error(execAborted("a transaction on the forward port has commands on posts alone, not " + strings.ToUpper(q.cmd.Name)))
+			c.call.Out.Error(execAborted("a transaction on the forward port has commands on posts alone, not " + strings.ToUpper(q.cmd.Name)))
 			return true
 		}
-		q.eachPost(c.names(), func(m uint64) {
+		q.eachPost(c.call.names(), func(m uint64) {
 			s := int(slot.Of(m))
 			apart = apart || at >= 0 && s != at
 			at, mid = s, m
@@ -35,17 +35,17 @@ func (c *client) forwardExec(t *transaction, num idmp.Number) bool {
 	}
 	switch {
 	case apart:
-		c.Out.Error(route.ErrCrossSlot)
+		c.call.Out.Error(route.ErrCrossSlot)
 		return true
 	case at < 0:
 		return false
 	}
 	if text := t.denied(c); text != "" { // the shard knows nothing of the client's rights, which may have changed since
-		c.Out.Error(execAborted(text))
+		c.call.Out.Error(execAborted(text))
 		return true
 	}
 	k := f.begin(c, c.executed, nil, mergeOne)
-	c.call.Flush() // the mark's place
+	c.call.flush() // the mark's place
 	k.num, k.multi, k.mid = num, t, mid
 	f.parts = append(f.parts, farPart{cmd: len(f.cmds) - 1, kind: kindOf(k)}) // asked behind k.num: a client's number is kept
 	k.n, f.remote = 1, true

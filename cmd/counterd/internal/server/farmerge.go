@@ -51,7 +51,7 @@ func mergeTotal(c *client, _ [][]byte, replies [][]byte) string {
 			sum.Add(sum, n)
 		}
 	}
-	answerNumber(&c.Out, sum)
+	answerNumber(&c.call.Out, sum)
 	return ""
 }
 
@@ -66,9 +66,9 @@ func mergeEnd(c *client, replies [][]byte, want int) string {
 		}
 	}
 	if end == nil {
-		c.Out.Null()
+		c.call.Out.Null()
 	} else {
-		answerNumber(&c.Out, end)
+		answerNumber(&c.call.Out, end)
 	}
 	return ""
 }
@@ -82,9 +82,9 @@ func mergeSeq(c *client, _ [][]byte, replies [][]byte) string {
 		}
 	}
 	if highest == nil {
-		c.Out.Null()
+		c.call.Out.Null()
 	} else {
-		idmp.AppendSeq(&c.Out, highest.Uint64())
+		idmp.AppendSeq(&c.call.Out, highest.Uint64())
 	}
 	return ""
 }
@@ -121,7 +121,7 @@ func integer(b []byte) uint64 {
 
 // mergeFind merges rows by mid. A page ends where the first shard's does that has not come to its end.
 func mergeFind(c *client, args [][]byte, replies [][]byte) string {
-	q, err := query.ParseFind(c.names(), args[1:])
+	q, err := query.ParseFind(c.call.names(), args[1:])
 	if err != nil {
 		return items.ErrorText(err)
 	}
@@ -159,11 +159,11 @@ func mergeFind(c *client, args [][]byte, replies [][]byte) string {
 		list = list[:q.Limit]
 	}
 	if q.Paged {
-		c.Out.Array(2)
+		c.call.Out.Array(2)
 		if bounded {
-			c.Out.BulkString(q.Next(end))
+			c.call.Out.BulkString(q.Next(end))
 		} else {
-			c.Out.BulkString("0")
+			c.call.Out.BulkString("0")
 		}
 	}
 	c.answerRows(list)
@@ -173,14 +173,14 @@ func mergeFind(c *client, args [][]byte, replies [][]byte) string {
 const errOffset = "ERR OFFSET is not to be had in a cluster: go on with CURSOR"
 
 func (c *client) answerRows(list []foundRow) {
-	c.Out.Array(len(list))
+	c.call.Out.Array(len(list))
 	for _, r := range list {
-		gather.AppendAs(&c.Out, r.reply)
+		gather.AppendAs(&c.call.Out, r.reply)
 	}
 }
 
 func mergeTop(c *client, args [][]byte, replies [][]byte) string {
-	q, err := query.ParseTop(c.names(), args[1:])
+	q, err := query.ParseTop(c.call.names(), args[1:])
 	if err != nil {
 		return items.ErrorText(err)
 	}
@@ -220,7 +220,7 @@ func mergeDigest(c *client, _ [][]byte, replies [][]byte) string {
 	var lines []*line
 	byName := make(map[string]*line)
 	order := make(map[string]int)
-	for i, def := range c.names().Counters() {
+	for i, def := range c.call.names().Counters() {
 		order[def.Name] = i
 	}
 	for _, r := range replies {
@@ -246,9 +246,9 @@ func mergeDigest(c *client, _ [][]byte, replies [][]byte) string {
 		}
 	}
 	slices.SortStableFunc(lines, func(a, b *line) int { return cmp.Or(cmp.Compare(a.of, b.of), cmp.Compare(a.lo, b.lo)) })
-	c.Out.Array(len(lines))
+	c.call.Out.Array(len(lines))
 	for _, l := range lines {
-		c.Out.BulkString(l.name + " " + l.digest.String())
+		c.call.Out.BulkString(l.name + " " + l.digest.String())
 	}
 	return ""
 }
@@ -262,7 +262,7 @@ type listed struct {
 
 // keysOf are keys in the order in which one server lists them: by mid, then as counters and columns are in the schema.
 func (c *client) keysOf(keys [][]byte) []listed {
-	sch := c.names()
+	sch := c.call.names()
 	order := make(map[*schema.Counter]int)
 	for i, def := range sch.Counters() {
 		order[def] = i
@@ -280,9 +280,9 @@ func (c *client) keysOf(keys [][]byte) []listed {
 }
 
 func (c *client) answerKeys(list []listed) {
-	c.Out.Array(len(list))
+	c.call.Out.Array(len(list))
 	for _, k := range list {
-		c.Out.Bulk(k.key)
+		c.call.Out.Bulk(k.key)
 	}
 }
 
@@ -322,8 +322,8 @@ func mergeScan(c *client, _ [][]byte, replies [][]byte) string {
 			list = list[:at]
 		}
 	}
-	c.Out.Array(2)
-	c.Out.BulkString(strconv.FormatUint(next, 10))
+	c.call.Out.Array(2)
+	c.call.Out.BulkString(strconv.FormatUint(next, 10))
 	c.answerKeys(list)
 	return ""
 }

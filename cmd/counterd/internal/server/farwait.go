@@ -15,27 +15,6 @@ import (
 
 const flagIdmp = command.Idmp
 
-// Flush runs what was planned, and waits for other shards, which it leaves the loop for: see front.Handler.
-func (c *client) Flush() {
-	c.call.Flush()
-	if c.far != nil && !c.executing && !c.Leaving() {
-		c.far.finish(c)
-	}
-}
-
-// Settle is catchUp.
-func (c *client) Settle() { c.catchUp() }
-
-// catchUp brings everything that was planned to its replies, committed; false: not in a loop.
-func (c *client) catchUp() bool {
-	if c.far != nil {
-		if c.Flush(); c.Leaving() {
-			return false
-		}
-	}
-	return c.call.catchUp()
-}
-
 // finish brings what was asked of other shards to its place in the replies. REQUIRES the batch run.
 func (f *far) finish(c *client) {
 	if len(f.cmds) == 0 {
@@ -45,9 +24,9 @@ func (f *far) finish(c *client) {
 		f.reset()
 		return
 	}
-	f.round.Send(c.ID())
-	if c.InLoop() {
-		c.Leave()
+	f.round.Send(c.session.ID())
+	if c.session.InLoop() {
+		c.session.Leave()
 		return
 	}
 	f.began = time.Now()
@@ -82,7 +61,7 @@ func (f *far) refuses() bool {
 // elsewhere tells whether a local reply says that it was the wrong place.
 func (f *far) elsewhere(c *client) bool {
 	for i := range f.cmds {
-		if k := &f.cmds[i]; k.from < k.to && retriable(c.Out.From(k.from)) {
+		if k := &f.cmds[i]; k.from < k.to && retriable(c.call.Out.From(k.from)) {
 			return true
 		}
 	}
@@ -103,7 +82,7 @@ func (f *far) look(c *client) (again bool) {
 		doubt, why := false, error(nil)
 		switch {
 		case p.local:
-			reply = c.Out.From(k.from)[:k.to-k.from]
+			reply = c.call.Out.From(k.from)[:k.to-k.from]
 		case p.ask != nil:
 			reply, doubt, why = p.ask.Reply(p.i)
 		}
@@ -199,7 +178,7 @@ func (f *far) retry(c *client, v *gather.View) {
 			f.ask(p, owner)
 		}
 	}
-	f.round.Send(c.ID())
+	f.round.Send(c.session.ID())
 }
 
 // mid is the post that a command of one shard is about.
@@ -211,7 +190,7 @@ func (f *far) mid(c *client, k *farCommand) uint64 {
 		return f.keyMid(c, k, k.args[2])
 	}
 	for i := k.cmd.First; k.cmd.First > 0 && i < len(k.args); i += k.cmd.Step {
-		if mid, ok := items.Mid(c.names(), k.args[i]); ok {
+		if mid, ok := items.Mid(c.call.names(), k.args[i]); ok {
 			return mid
 		}
 	}
@@ -285,7 +264,7 @@ func (f *far) keyMid(c *client, k *farCommand, key []byte) uint64 {
 		mid, _ := schema.ParseMid(key)
 		return mid
 	}
-	mid, _ := items.Mid(c.names(), key)
+	mid, _ := items.Mid(c.call.names(), key)
 	return mid
 }
 
@@ -295,30 +274,30 @@ func (f *far) here(c *client, p *farPart) {
 	if p.ask = nil; k.multi == nil && !c.open(k.cmd) || k.multi != nil && !c.srv.node.Lets(command.Write) {
 		return
 	}
-	size := c.Out.Len()
-	proto := c.Out.Protocol()
-	c.Out.SetProtocol(resp.Neutral)
-	numbers := c.numbers
+	size := c.call.Out.Len()
+	proto := c.call.Out.Protocol()
+	c.call.Out.SetProtocol(resp.Neutral)
+	numbers := c.call.numbers
 	switch {
 	case p.held != nil:
 		producer, seq := p.held.Number(p.heldI)
-		c.numbers.producer, c.numbers.next, c.numbers.epoch, c.numbers.spent = producer, seq, 0, false
+		c.call.numbers.producer, c.call.numbers.next, c.call.numbers.epoch, c.call.numbers.spent = producer, seq, 0, false
 	case k.num.Producer != nil:
-		c.numbers.producer, c.numbers.next, c.numbers.epoch, c.numbers.spent = k.num.Producer, k.num.Seq, k.num.Epoch, false
+		c.call.numbers.producer, c.call.numbers.next, c.call.numbers.epoch, c.call.numbers.spent = k.num.Producer, k.num.Seq, k.num.Epoch, false
 	default:
-		c.numbers.producer = nil
+		c.call.numbers.producer = nil
 	}
 	if k.multi != nil {
-		k.multi.exec(c, idmp.Number{Producer: c.numbers.producer, Seq: c.numbers.next, Epoch: c.numbers.epoch})
+		k.multi.exec(c, idmp.Number{Producer: c.call.numbers.producer, Seq: c.call.numbers.next, Epoch: c.call.numbers.epoch})
 	} else {
-		c.plan(k.cmd, p.args)
-		c.call.Flush()
+		c.call.plan(k.cmd, p.args)
+		c.call.flush()
 	}
-	c.numbers = numbers
-	c.Out.SetProtocol(proto)
-	reply := append([]byte(nil), c.Out.From(size)...)
-	c.Out.Cut(size)
-	if err := c.ack.Commit(); err != nil {
+	c.call.numbers = numbers
+	c.call.Out.SetProtocol(proto)
+	reply := append([]byte(nil), c.call.Out.From(size)...)
+	c.call.Out.Cut(size)
+	if err := c.call.ack.Commit(); err != nil {
 		reply = resp.AppendError(nil, items.ErrorText(err))
 	}
 	p.ask, p.local = nil, false
@@ -359,23 +338,23 @@ func uncertain(reply []byte) bool {
 // commit commits what this node changed. Where that fails, the local replies from there on are errors; those of other
 // shards stay.
 func (f *far) commit(c *client) {
-	if !c.ack.Pending() {
+	if !c.call.ack.Pending() {
 		return
 	}
-	err := c.ack.Commit()
-	c.unsureN = 0
+	err := c.call.ack.Commit()
+	c.call.unsureN = 0
 	if err == nil {
 		return
 	}
-	old := append([]byte(nil), c.Out.From(c.unsure)...)
-	at, base := 0, c.unsure
-	c.Out.Cut(base)
+	old := append([]byte(nil), c.call.Out.From(c.call.unsure)...)
+	at, base := 0, c.call.unsure
+	c.call.Out.Cut(base)
 	refuse := func(upto int, one bool) {
 		for at < upto-base {
 			at += gather.Size(old[at:])
-			size := c.Out.Len()
-			c.StoreError(err)
-			c.srv.stats.ErrorReply(c.Out.From(size))
+			size := c.call.Out.Len()
+			c.call.StoreError(err)
+			c.srv.stats.ErrorReply(c.call.Out.From(size))
 			if one {
 				at = upto - base
 			}
@@ -389,14 +368,14 @@ func (f *far) commit(c *client) {
 		local := k.to > k.from
 		refuse(k.from, false)
 		upto := k.to
-		k.from = c.Out.Len()
+		k.from = c.call.Out.Len()
 		if local {
 			refuse(upto, true)
 		}
-		k.to = c.Out.Len()
+		k.to = c.call.Out.Len()
 		for n := k.first; n < k.first+k.n; n++ {
 			if p := &f.parts[n]; p.local && p.reply != nil {
-				p.reply = c.Out.From(k.from)[:k.to-k.from]
+				p.reply = c.call.Out.From(k.from)[:k.to-k.from]
 			}
 		}
 	}

@@ -23,11 +23,11 @@ var _ find.Conn = findConn{}
 // onFind gives the commands by condition what they work on.
 func onFind(c *client) find.Conn { return findConn{c} }
 
-func (c findConn) Call() *items.Call { return &c.client.Call }
+func (c findConn) Call() *items.Call { return &c.client.call.Call }
 
-func (c findConn) Schema() *schema.Schema { return c.names() }
+func (c findConn) Schema() *schema.Schema { return c.call.names() }
 
-func (c findConn) Changed(def *schema.Counter, mids []uint64) { c.touchedItems(def, mids) }
+func (c findConn) Changed(def *schema.Counter, mids []uint64) { c.call.touchedItems(def, mids) }
 
 // Steps takes turns with the queries of all connections, see Server.queries.
 func (c findConn) Steps(changes bool, step func(b *counter.Batch) (done bool, err error)) (err error) {
@@ -36,35 +36,35 @@ func (c findConn) Steps(changes bool, step func(b *counter.Batch) (done bool, er
 		flags = command.Write
 	}
 	err = find.ErrGone // unless it comes to a step
-	c.Busy(func(ctx context.Context) {
+	c.session.Busy(func(ctx context.Context) {
 		for done := false; !done; {
 			if done, err = c.turn(ctx, flags, (*counter.Batch).Begin, step); err != nil {
 				return
 			}
-			c.GiveWay() // or it would keep a processor for 10 ms at a time
+			c.session.GiveWay() // or it would keep a processor for 10 ms at a time
 		}
 	})
 	if errors.Is(err, find.ErrGone) {
-		c.Closing = true
+		c.session.Closing = true
 	}
-	c.answered(1)
+	c.call.answered(1)
 	return err
 }
 
 // Alone is one turn with everybody else kept out.
 func (c findConn) Alone(change func(b *counter.Batch) error) (err error) {
 	err = find.ErrGone
-	c.Busy(func(ctx context.Context) {
+	c.session.Busy(func(ctx context.Context) {
 		_, err = c.turn(ctx, command.Write, (*counter.Batch).BeginExclusive, func(b *counter.Batch) (bool, error) { return true, change(b) })
 	})
 	if errors.Is(err, find.ErrGone) {
-		c.Closing = true
+		c.session.Closing = true
 	}
 	return err
 }
 
 func (c findConn) Number(args [][]byte) (rest [][]byte, num idmp.Number, hash uint32, text string) {
-	if rest, text = c.number(&num, c.executed, args); text == "" {
+	if rest, text = c.call.number(&num, c.executed, args); text == "" {
 		hash = c.executed.Hash().Add(rest[1:]...).Sum()
 	}
 	return rest, num, hash, text
@@ -95,7 +95,7 @@ func (c findConn) turn(ctx context.Context, flags command.Flags, begin func(*cou
 	}
 	done, err = c.take(flags, begin, step)
 	if flags&command.Write != 0 { // a million changes must not wait in memory for the last one
-		err = errors.Join(err, c.commitBatch())
+		err = errors.Join(err, c.call.commitBatch())
 	}
 	return done, err
 }
@@ -103,16 +103,16 @@ func (c findConn) turn(ctx context.Context, flags command.Flags, begin func(*cou
 // take takes a step, rests, and lets others have their turn.
 func (c findConn) take(flags command.Flags, begin func(*counter.Batch) error, step func(b *counter.Batch) (done bool, err error)) (done bool, err error) {
 	defer func() { <-c.srv.queries }()
-	if err := begin(c.Batch); err != nil {
+	if err := begin(c.call.Batch); err != nil {
 		return false, err
 	}
-	if text := c.unwritten(flags); text != "" {
-		c.Batch.End()
+	if text := c.call.unwritten(flags); text != "" {
+		c.call.Batch.End()
 		return false, items.Refusal(text)
 	}
 	began := time.Now()
-	done, err = step(c.Batch)
-	c.Batch.End()
+	done, err = step(c.call.Batch)
+	c.call.Batch.End()
 	if now := time.Now(); !done && err == nil {
 		time.Sleep(c.srv.pace.rest(now, c.srv.stats.InBytes.Load(), now.Sub(began)))
 	}

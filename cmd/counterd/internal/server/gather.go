@@ -29,27 +29,27 @@ func runLink(c *client, args [][]byte) {
 	owning, still := resp.EqualFold(args[1], "OWNING"), resp.EqualFold(args[1], "STILL")
 	if c.internal && c.far == nil && (owning || still) {
 		set, err := slot.ParseSet(string(args[2]))
-		switch c.disowned = err != nil || c.store.Groups().Owned() != set; {
+		switch c.disowned = err != nil || c.call.store.Groups().Owned() != set; {
 		case !c.disowned:
-			c.Out.Status("OK")
+			c.call.Out.Status("OK")
 		case owning:
-			c.Out.Error(errOwning)
+			c.call.Out.Error(errOwning)
 		default:
 			c.disowned = false
-			c.Out.Error(errStill)
+			c.call.Out.Error(errStill)
 		}
 		return
 	}
 	switch format, ok := resp.Number(args[1]); {
 	case c.srv.shards == nil:
-		c.Out.Error(errNoCluster)
+		c.call.Out.Error(errNoCluster)
 		return
 	case !ok || format != gather.Format:
-		c.Out.Error("ERR COUNTER.LINK: got format " + resp.Printable(args[1], 20) + ", want 1: the node is of another version")
+		c.call.Out.Error("ERR COUNTER.LINK: got format " + resp.Printable(args[1], 20) + ", want 1: the node is of another version")
 		return
 	}
 	c.internal, c.far = true, nil
 	c.info.setName(append([]byte("link:"), args[2]...))
-	c.Out.SetProtocol(resp.Neutral)
-	c.Out.Status("OK")
+	c.call.Out.SetProtocol(resp.Neutral)
+	c.call.Out.Status("OK")
 }

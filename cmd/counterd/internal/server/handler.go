@@ -1,13 +1,68 @@
 package server
 
 import (
+	"bytes"
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/net/front"
 )
 
-// A client as the handler of its session: see front.Handler. Command is in client.go, and what its call does in
-// call.go.
+// A client is the handler of its session. All methods of front.Handler are in this file. decide.go has which
+// commands are executed, and call.go plans, executes and commits them.
+
+var _ front.Handler = (*client)(nil)
+
+// Attach lends the connection memory to work in.
+func (c *client) Attach(memory any) { c.call.attach(memory) }
+
+// Detach returns that memory.
+func (c *client) Detach() any { return c.call.detach() }
+
+// Locked tells whether the connection has a batch open, which others wait for.
+func (c *client) Locked() bool { return c.call.locked() }
+
+// Command plans, executes, queues, postpones or refuses one command: see decide.
+func (c *client) Command(args [][]byte) {
+	cmd := c.last
+	if cmd == nil || !bytes.Equal(args[0], c.lastName) {
+		cmd = c.srv.commands.Find(args[0])
+		c.last = cmd
+		if cmd != nil { // or the name of none, up to 1 MiB, would stay
+			c.lastName = append(c.lastName[:0], args[0]...)
+		}
+	}
+	cmd, d := c.decide(cmd, args)
+	if d == toPlan {
+		c.call.plan(cmd, args)
+		return
+	}
+	c.carryOut(d, cmd, args)
+}
+
+// Flush executes what was planned. If other shards have a part in it, the session leaves its loop and waits for them.
+func (c *client) Flush() {
+	c.call.flush()
+	if c.far != nil && !c.call.executing && !c.session.Leaving() {
+		c.far.finish(c)
+	}
+}
+
+// Committed tells whether all changes that the replies report are committed.
+func (c *client) Committed() bool { return c.call.committed() }
+
+// Commit executes what was planned and commits it.
+func (c *client) Commit() { c.catchUp() }
+
+// catchUp turns everything that was planned into replies, and commits it. It returns false if the session has to leave
+// its loop for that.
+func (c *client) catchUp() bool {
+	if c.far != nil {
+		if c.Flush(); c.session.Leaving() {
+			return false
+		}
+	}
+	return c.call.catchUp()
+}
 
 // host is the server as its front sees it.
 type host struct{ *Server }
@@ -17,22 +72,23 @@ func (s host) NewSession(trusted bool, port front.Port) *front.Session {
 	readonly := port == front.Readonly
 	c := &client{authed: trusted, readonly: readonly}
 	c.user.Store(s.users.Default())
-	c.call = call{srv: s.Server, session: &c.Session, info: &c.info}
+	c.srv = s.Server
+	c.call = call{srv: s.Server, session: &c.session, info: &c.info}
 	if s.shards != nil && !readonly {
 		c.internal = port == front.Forward
 		c.far = newFar(s.shards, c.internal)
 	}
-	c.info.session = &c.Session
+	c.info.session = &c.session
 	if s.cluster != nil {
-		c.Elsewhere = c.moved
+		c.call.Elsewhere = c.call.moved
 	}
 	if readonly {
 		c.confined = confinedReader
 	}
-	c.Bind(c, &c.Out)
-	c.begin()
+	c.session.Bind(c, &c.call.Out)
+	c.call.begin()
 	c.subs.SetProtocol(2)
-	return &c.Session
+	return &c.session
 }
 
 // NeedsPassword tells whether the user that every connection is at first has a password, or is off.
@@ -65,15 +121,22 @@ func (c *client) Malformed(err error) {
 	c.fail(nil, "ERR "+err.Error())
 }
 
+// Notices appends the invalidations that wait for a client that tracks its keys.
+func (c *client) Notices() {
+	if t := c.track.Load(); t != nil {
+		appendNotices(&c.call.Out, t, c.subs.Count() > 0)
+	}
+}
+
 // Publish tells others how the connection is.
 func (c *client) Publish() { c.publish(0) }
 
 // End forgets the connection.
 func (c *client) End() (reusable bool) {
 	reusable = true
-	if len(c.Owed) > 0 { // planned and not run: nobody will, nor write in that memory again
-		if c.Batch.Opened() {
-			c.Batch.End()
+	if len(c.call.Owed) > 0 { // planned and not run: nobody will, nor write in that memory again
+		if c.call.Batch.Opened() {
+			c.call.Batch.End()
 		}
 		reusable = false
 	}

@@ -9,7 +9,7 @@ const longArgs = 512
 // readLong executes a read of very many items: it is planned without the store's gate, run in slices (counter.Batch.RunLong)
 // and answered, and lets others have their turn all the while. REQUIRES not InLoop.
 func (c *call) readLong(cmd *row, args [][]byte) {
-	c.Flush()
+	c.flush()
 	c.Pause = c.session.GiveWay
 	defer func() { c.Pause = nil }()
 	began := time.Now()

@@ -133,10 +133,10 @@ func monitorCommand() *row {
 }
 
 func runMonitor(c *client, _ [][]byte) {
-	c.subs.Start(&c.srv.pubsub, subscriberConn{c.Conn(), c})
-	c.Divert(&c.subs)
-	c.Out.Status("OK")
-	_ = c.Send() // before the first line; an error ends the connection at the next read
+	c.subs.Start(&c.srv.pubsub, subscriberConn{c.session.Conn(), c})
+	c.session.Divert(&c.subs)
+	c.call.Out.Status("OK")
+	_ = c.session.Send() // before the first line; an error ends the connection at the next read
 	c.monitors.Store(true)
 	c.srv.monitors.add(c)
 }

@@ -25,15 +25,15 @@ func moveCommand() *row {
 			Complexity: "O(N) of the posts of a block", Syntax: syntax, Summary: summary,
 			Run: func(c *client, args [][]byte) {
 				if c.srv.joined == nil {
-					c.Out.Error(errNoCluster)
+					c.call.Out.Error(errNoCluster)
 					return
 				}
 				var refused *move.RefusedError
 				switch err := run(c, c.srv.joined.mover, args); {
 				case errors.As(err, &refused):
-					c.Out.Error(refused.Error())
+					c.call.Out.Error(refused.Error())
 				case err != nil:
-					c.Out.Error(items.ErrorText(err))
+					c.call.Out.Error(items.ErrorText(err))
 				}
 			}}
 	}
@@ -86,9 +86,9 @@ func moveCommand() *row {
 		sub("progress", 2, "", "Tells how far the moves to this shard are, a line each.",
 			func(c *client, m *move.Mover, _ [][]byte) error {
 				list := m.Progress()
-				c.Out.Array(len(list))
+				c.call.Out.Array(len(list))
 				for i := range list {
-					c.Out.BulkString(moveLine(&list[i]))
+					c.call.Out.BulkString(moveLine(&list[i]))
 				}
 				return nil
 			}),
@@ -114,7 +114,7 @@ func (c *client) moveReply(err error, records []byte, numbers ...uint64) error {
 		return err
 	}
 	c.moveNumbersReply(nil, numbers, 1)
-	c.Out.Bulk(records)
+	c.call.Out.Bulk(records)
 	return nil
 }
 
@@ -123,9 +123,9 @@ func (c *client) moveNumbersReply(err error, numbers []uint64, more int) error {
 	if err != nil {
 		return err
 	}
-	c.Out.Array(len(numbers) + more)
+	c.call.Out.Array(len(numbers) + more)
 	for _, n := range numbers {
-		c.Out.BulkUint(n)
+		c.call.Out.BulkUint(n)
 	}
 	return nil
 }

@@ -57,7 +57,7 @@ func (t *transaction) queue(c *client, cmd *row, args [][]byte) {
 	if cmd.Is("auth") || cmd.Is("hello") && len(args) > 2 {
 		t.passwords++
 	}
-	c.Out.Status("QUEUED")
+	c.call.Out.Status("QUEUED")
 }
 
 // changes tells whether cmd changes posts now: what is queued does so at its EXEC.
@@ -75,29 +75,29 @@ func (t *transaction) writes() bool {
 
 func runMulti(c *client, _ [][]byte) {
 	if c.multi.active {
-		c.Out.Error("ERR MULTI calls can not be nested")
+		c.call.Out.Error("ERR MULTI calls can not be nested")
 		return
 	}
 	c.multi.active = true
-	c.Out.Status("OK")
+	c.call.Out.Status("OK")
 }
 
 func runDiscard(c *client, _ [][]byte) {
 	if !c.multi.active {
-		c.Out.Error("ERR DISCARD without MULTI")
+		c.call.Out.Error("ERR DISCARD without MULTI")
 		return
 	}
 	c.multi = transaction{}
 	c.srv.watches.Remove(&c.watch)
-	c.Out.Status("OK")
+	c.call.Out.Status("OK")
 }
 
 // runExec: EXEC [IDMP producer seq [EPOCH epoch]].
 func runExec(c *client, args [][]byte) {
 	var num idmp.Number
-	_, text := c.number(&num, c.executed, args)
+	_, text := c.call.number(&num, c.executed, args)
 	if !c.multi.active {
-		c.Out.Error("ERR EXEC without MULTI")
+		c.call.Out.Error("ERR EXEC without MULTI")
 		return
 	}
 	t := c.multi
@@ -116,7 +116,7 @@ func runExec(c *client, args [][]byte) {
 		return
 	}
 	c.srv.watches.Remove(&c.watch)
-	c.Out.Error(text)
+	c.call.Out.Error(text)
 }
 
 // execAborted is the reply to an EXEC that was refused with text.
@@ -127,100 +127,100 @@ func execAborted(text string) string {
 // exec executes the queue with everybody else kept out, so that it is seen as one change; with a number, once.
 func (t *transaction) exec(c *client, num idmp.Number) {
 	if c.subs.Started() {
-		_ = c.Send() // before a message to itself: see runPublish
+		_ = c.session.Send() // before a message to itself: see runPublish
 	}
 	t.fetch(c)
-	if err := c.Batch.BeginExclusive(); err != nil {
-		c.StoreError(err)
+	if err := c.call.Batch.BeginExclusive(); err != nil {
+		c.call.StoreError(err)
 		return
 	}
 	if text := t.elsewhere(c); text != "" {
-		c.Batch.End()
+		c.call.Batch.End()
 		c.srv.watches.Remove(&c.watch)
-		c.Out.Error(text)
+		c.call.Out.Error(text)
 		return
 	}
-	if err := c.Batch.Refusal(); err != nil && num.Producer == nil && t.writes() { // a number's change may have been made before
-		c.Batch.End()
+	if err := c.call.Batch.Refusal(); err != nil && num.Producer == nil && t.writes() { // a number's change may have been made before
+		c.call.Batch.End()
 		c.srv.watches.Remove(&c.watch)
-		c.Out.Error(execAborted(items.ErrorText(err)))
+		c.call.Out.Error(execAborted(items.ErrorText(err)))
 		return
 	}
 	// With the store held, nobody can change a watched key any more.
 	dirty := c.watch.Dirty()
 	c.srv.watches.Remove(&c.watch)
-	c.Batch.Reset()
+	c.call.Batch.Reset()
 	var once *counter.Once
 	if num.Producer != nil {
 		var text string
 		if text = t.denied(c); text != "" { // what is kept would be given to who may not have it
-			c.Batch.End()
-			c.Out.Error(execAborted(text))
+			c.call.Batch.End()
+			c.call.Out.Error(execAborted(text))
 			return
 		}
-		if once, text = t.numbered(c.executed, num, c.Batch.Schema()); text != "" {
-			c.Batch.End()
-			c.Out.Error(execAborted(text))
+		if once, text = t.numbered(c.executed, num, c.call.Batch.Schema()); text != "" {
+			c.call.Batch.End()
+			c.call.Out.Error(execAborted(text))
 			return
 		}
-		if !c.Batch.TryOnce(once) { // before a look at what is watched: by the first try it has changed
-			c.Batch.End()
-			c.answerOnce(once, c.commitBatch())
+		if !c.call.Batch.TryOnce(once) { // before a look at what is watched: by the first try it has changed
+			c.call.Batch.End()
+			c.call.answerOnce(once, c.call.commitBatch())
 			return
 		}
 	}
 	if dirty {
-		c.Batch.End()
-		c.Out.NullArray()
+		c.call.Batch.End()
+		c.call.Out.NullArray()
 		return
 	}
-	out := c.Out
+	out := c.call.Out
 	if once != nil {
-		c.Out = resp.Replies{}
-		c.Out.SetProtocol(resp.Neutral)
+		c.call.Out = resp.Replies{}
+		c.call.Out.SetProtocol(resp.Neutral)
 	}
-	size := c.Out.Len()
+	size := c.call.Out.Len()
 	tooLong := t.execute(c)
 	if once != nil {
 		result := counter.Result{Kind: counter.ResultGone}
 		if !tooLong {
-			result, _ = idmp.Keep(c.Out.From(0), nil)
+			result, _ = idmp.Keep(c.call.Out.From(0), nil)
 		}
-		c.Batch.KeepOnce(once, result)
-		c.Out, size = out, out.Len()
-		idmp.Answer(&c.Out, result)
+		c.call.Batch.KeepOnce(once, result)
+		c.call.Out, size = out, out.Len()
+		idmp.Answer(&c.call.Out, result)
 	}
-	c.Batch.End()
-	err := c.commitBatch()
+	c.call.Batch.End()
+	err := c.call.commitBatch()
 	if tooLong { // an error reply would say that nothing was changed
-		c.Out.Cut(size)
-		c.srv.log.Warn("closing connection", "client", c.ID(), "reason", "replies of a transaction passed their limit", "limit", maxExecReplies)
-		c.Closing = true
+		c.call.Out.Cut(size)
+		c.srv.log.Warn("closing connection", "client", c.session.ID(), "reason", "replies of a transaction passed their limit", "limit", maxExecReplies)
+		c.session.Closing = true
 		return
 	}
 	if err != nil {
-		c.Out.Cut(size)
-		c.StoreError(err)
+		c.call.Out.Cut(size)
+		c.call.StoreError(err)
 	}
 }
 
 // fetch waits for the pages of cold files that the queue needs, before everybody else is kept out: its operations are
 // planned, and not run.
 func (t *transaction) fetch(c *client) {
-	if !c.store.Cold() || c.Batch.Begin() != nil { // BeginExclusive says why
+	if !c.call.store.Cold() || c.call.Batch.Begin() != nil { // BeginExclusive says why
 		return
 	}
-	defer c.Batch.End()
-	c.Batch.Reset()
+	defer c.call.Batch.End()
+	c.call.Batch.Reset()
 	for _, q := range t.queued {
 		if q.cmd.Plan == nil {
 			continue
 		}
-		if q.cmd.Plan(&c.Call, q.args); c.Batch.Len() >= maxBatch {
-			c.fetchPlanned()
+		if q.cmd.Plan(&c.call.Call, q.args); c.call.Batch.Len() >= maxBatch {
+			c.call.fetchPlanned()
 		}
 	}
-	c.fetchPlanned()
+	c.call.fetchPlanned()
 }
 
 // fetchPlanned waits for what the planned operations need, and forgets them.
@@ -233,20 +233,20 @@ func (c *call) fetchPlanned() {
 
 // execute appends the replies of the queue, and tells whether they are too many: then they were dropped.
 func (t *transaction) execute(c *client) (tooLong bool) {
-	size := c.Out.Len()
-	c.executing = true
-	c.Out.Array(len(t.queued))
+	size := c.call.Out.Len()
+	c.call.executing = true
+	c.call.Out.Array(len(t.queued))
 	for _, q := range t.queued {
 		if d := c.denied(q.cmd, q.args); d.Reason != acl.Allowed { // rights may have changed since it was queued
 			c.fail(q.cmd, d.Later())
 			continue
 		}
 		c.execute(q.cmd, q.args)
-		if tooLong = tooLong || c.Out.Len()-size > maxExecReplies; tooLong { // it is executed in whole all the same
-			c.Out.Cut(size)
+		if tooLong = tooLong || c.call.Out.Len()-size > maxExecReplies; tooLong { // it is executed in whole all the same
+			c.call.Out.Cut(size)
 		}
 	}
-	c.executing = false
+	c.call.executing = false
 	return tooLong
 }
 
@@ -274,7 +274,7 @@ func (c *call) answerOnce(o *counter.Once, err error) {
 
 func runWatch(c *client, args [][]byte) {
 	if c.multi.active {
-		c.Out.Error("ERR WATCH inside MULTI is not allowed")
+		c.call.Out.Error("ERR WATCH inside MULTI is not allowed")
 		return
 	}
 	store := c.srv.store()
@@ -286,16 +286,16 @@ func runWatch(c *client, args [][]byte) {
 		}
 	}
 	if !c.srv.watches.Add(&c.watch, keys) {
-		c.Out.Error("ERR too many keys are watched")
+		c.call.Out.Error("ERR too many keys are watched")
 		return
 	}
-	if c.loading || c.srv.store() != store || store.Schema() != sch { // what the keys mean was not known, or has changed meanwhile
+	if c.call.loading || c.srv.store() != store || store.Schema() != sch { // what the keys mean was not known, or has changed meanwhile
 		c.watch.Spoil()
 	}
-	c.Out.Status("OK")
+	c.call.Out.Status("OK")
 }
 
 func runUnwatch(c *client, _ [][]byte) {
 	c.srv.watches.Remove(&c.watch)
-	c.Out.Status("OK")
+	c.call.Out.Status("OK")
 }

@@ -19,19 +19,20 @@ var _ node.PeerConn = nodeConn{}
 // onNode gives the commands of replication what they work on.
 func onNode(c *client) (*node.Node, node.PeerConn) { return c.srv.node, nodeConn{c} }
 
-func (c nodeConn) Call() *items.Call   { return &c.client.Call }
-func (c nodeConn) LocalAddr() net.Addr { return c.Conn().LocalAddr() }
-func (c nodeConn) Executing() bool     { return c.executing }
-func (c nodeConn) End()                { c.Closing = true }
+func (c nodeConn) Call() *items.Call   { return &c.client.call.Call }
+func (c nodeConn) LocalAddr() net.Addr { return c.session.Conn().LocalAddr() }
+func (c nodeConn) Executing() bool     { return c.call.executing }
+func (c nodeConn) End()                { c.session.Closing = true }
 func (c nodeConn) Peer() *repl.Peer    { return c.peer.Load() }
 func (c nodeConn) Shared() bool        { return c.subs.Started() || c.silence.off }
 func (c nodeConn) Confine()            { c.confined |= confinedReplica }
-func (c nodeConn) Raw() io.Writer      { return &c.Session }
-func (c nodeConn) Socket() net.Conn    { return c.Conn() }
+func (c nodeConn) Raw() io.Writer      { return &c.session }
+func (c nodeConn) Send() error         { return c.session.Send() }
+func (c nodeConn) Socket() net.Conn    { return c.session.Conn() }
 
 func (c nodeConn) SetPeer(p *repl.Peer) {
 	c.peer.Store(p)
-	c.Share()
+	c.session.Share()
 }
 
 func (c nodeConn) Name() string {
@@ -59,7 +60,7 @@ func (c nodeConn) Await(d time.Duration, wait func(ctx context.Context)) (unbloc
 func (c nodeConn) SendAway(named func(name string) bool) (n int) {
 	for _, k := range c.srv.connected() {
 		if kind := k.kind(); k != c.client && (kind == "normal" || kind == "pubsub") && named(nodeConn{k}.Name()) {
-			k.Conn().Close()
+			k.session.Conn().Close()
 			n++
 		}
 	}

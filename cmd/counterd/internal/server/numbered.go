@@ -74,25 +74,25 @@ func (c *call) planNumbered(cmd *row, args [][]byte) {
 
 // refusedNumber uses up the number of a command that was refused before it was executed.
 func (c *client) refusedNumber(cmd *row, args [][]byte, queued bool) {
-	if c.numbers.producer != nil && cmd != nil && cmd.Numbered() && (!queued || cmd.Is("exec")) {
-		_, _ = c.number(&c.numbers.last, cmd, args)
+	if c.call.numbers.producer != nil && cmd != nil && cmd.Numbered() && (!queued || cmd.Is("exec")) {
+		_, _ = c.call.number(&c.call.numbers.last, cmd, args)
 	}
 }
 
 // runClientIdmp: CLIENT IDMP producer nextseq [EPOCH epoch] | OFF.
 func runClientIdmp(c *client, args [][]byte) {
 	if len(args) == 3 && resp.EqualFold(args[2], "OFF") {
-		c.numbers = numbers{}
-		c.Out.Status("OK")
+		c.call.numbers = numbers{}
+		c.call.Out.Status("OK")
 		return
 	}
 	var num idmp.Number
 	if text := num.Parse(args[2:]); text != "" {
-		c.Out.Error(text)
+		c.call.Out.Error(text)
 		return
 	}
-	c.numbers = numbers{producer: bytes.Clone(num.Producer), next: num.Seq, epoch: num.Epoch}
-	c.Out.Status("OK")
+	c.call.numbers = numbers{producer: bytes.Clone(num.Producer), next: num.Seq, epoch: num.Epoch}
+	c.call.Out.Status("OK")
 }
 
 func idmpCommand() *row {
@@ -108,41 +108,41 @@ func idmpCommand() *row {
 // runIdmpLast: IDMP LAST producer.
 func runIdmpLast(c *client, args [][]byte) {
 	if text := checkProducer(args[2]); text != "" {
-		c.Out.Error(text)
+		c.call.Out.Error(text)
 		return
 	}
 	var seq uint64
 	var known bool
-	err := c.withStore(false, func(b *counter.Batch) (err error) {
+	err := c.call.withStore(false, func(b *counter.Batch) (err error) {
 		seq, known, err = b.Producers().Last(args[2])
 		return err
 	})
 	switch {
 	case err != nil:
-		c.StoreError(err)
+		c.call.StoreError(err)
 	case known:
-		idmp.AppendSeq(&c.Out, seq)
+		idmp.AppendSeq(&c.call.Out, seq)
 	default:
-		c.Out.Null()
+		c.call.Out.Null()
 	}
 }
 
 // runIdmpFence: IDMP FENCE producer.
 func runIdmpFence(c *client, args [][]byte) {
 	if text := checkProducer(args[2]); text != "" {
-		c.Out.Error(text)
+		c.call.Out.Error(text)
 		return
 	}
 	var epoch uint64
-	err := c.withStore(false, func(b *counter.Batch) (err error) {
+	err := c.call.withStore(false, func(b *counter.Batch) (err error) {
 		epoch, err = b.Producers().Fence(args[2])
 		return err
 	})
 	if err != nil {
-		c.StoreError(err)
+		c.call.StoreError(err)
 		return
 	}
-	c.Out.Int(int64(epoch))
+	c.call.Out.Int(int64(epoch))
 }
 
 // runProducers: COUNTER.PRODUCERS [LIMIT count].
@@ -152,41 +152,41 @@ func runProducers(c *client, args [][]byte) {
 	case len(args) == 1:
 	case len(args) == 3 && resp.EqualFold(args[1], "LIMIT"):
 		if limit, ok = resp.Number(args[2]); !ok || limit < 0 {
-			c.Out.Error(items.ErrNotInteger)
+			c.call.Out.Error(items.ErrNotInteger)
 			return
 		}
 	default:
-		c.Out.Error(items.ErrSyntax)
+		c.call.Out.Error(items.ErrSyntax)
 		return
 	}
 	var list []counter.ProducerInfo
-	if err := c.withStore(false, func(b *counter.Batch) (err error) {
+	if err := c.call.withStore(false, func(b *counter.Batch) (err error) {
 		list, err = b.Producers().List(int(min(limit, math.MaxInt32)))
 		return err
 	}); err != nil {
-		c.StoreError(err)
+		c.call.StoreError(err)
 		return
 	}
 	now := time.Now().Unix()
-	c.Out.Array(len(list))
+	c.call.Out.Array(len(list))
 	for _, p := range list {
-		c.Out.Map(6)
-		c.Out.BulkString("producer")
-		c.Out.BulkString(p.ID)
-		c.Out.BulkString("epoch")
-		c.Out.Int(int64(p.Epoch))
-		c.Out.BulkString("seq")
+		c.call.Out.Map(6)
+		c.call.Out.BulkString("producer")
+		c.call.Out.BulkString(p.ID)
+		c.call.Out.BulkString("epoch")
+		c.call.Out.Int(int64(p.Epoch))
+		c.call.Out.BulkString("seq")
 		if p.Entries > 0 {
-			idmp.AppendSeq(&c.Out, p.Highest)
+			idmp.AppendSeq(&c.call.Out, p.Highest)
 		} else {
-			c.Out.Null()
+			c.call.Out.Null()
 		}
-		c.Out.BulkString("entries")
-		c.Out.Int(int64(p.Entries))
-		c.Out.BulkString("bytes")
-		c.Out.Int(p.Bytes)
-		c.Out.BulkString("idle")
-		c.Out.Int(max(0, now-p.LastUsed))
+		c.call.Out.BulkString("entries")
+		c.call.Out.Int(int64(p.Entries))
+		c.call.Out.BulkString("bytes")
+		c.call.Out.Int(p.Bytes)
+		c.call.Out.BulkString("idle")
+		c.call.Out.Int(max(0, now-p.LastUsed))
 	}
 }
 

@@ -46,8 +46,8 @@ func TestDeadConnectionsChangeNothing(t *testing.T) {
 					untilBlocked(t, s, 1)
 					if how == "kill" && pause == "ALL" { // would wait itself
 						for _, k := range s.connected() {
-							if k.ID() == id {
-								k.Conn().Close()
+							if k.session.ID() == id {
+								k.session.Conn().Close()
 							}
 						}
 					} else {

@@ -21,14 +21,14 @@ type subscriberConn struct {
 
 func (s subscriberConn) Write(p []byte) (int, error) {
 	n, err := s.Conn.Write(p)
-	s.c.srv.stats.OutBytes.Add(s.c.Lane(), int64(n))
-	s.c.srv.stats.Writes.Add(s.c.Lane(), 1)
+	s.c.srv.stats.OutBytes.Add(s.c.session.Lane(), int64(n))
+	s.c.srv.stats.Writes.Add(s.c.session.Lane(), 1)
 	return n, err
 }
 
 func (s subscriberConn) Slow(unread int, reason error) {
 	s.c.srv.stats.SlowSubscribers.Add(1)
-	s.c.srv.log.Warn("closing connection", "client", s.c.ID(), "reason", reason, "unread", unread)
+	s.c.srv.log.Warn("closing connection", "client", s.c.session.ID(), "reason", reason, "unread", unread)
 }
 
 func pubsubCommands() []*row {
@@ -80,19 +80,19 @@ func (c *client) subscribe(kind pubsub.Kind, names [][]byte) {
 		}
 		bytes += pubsub.Cost(len(name))
 	}
-	if !c.Reserve(bytes) {
-		c.Closing = true
+	if !c.session.Reserve(bytes) {
+		c.session.Closing = true
 		return
 	}
-	c.subs.Start(&c.srv.pubsub, subscriberConn{c.Conn(), c})
-	c.Divert(&c.subs)
-	_ = c.Send() // what was answered before; an error ends the connection at the next read
+	c.subs.Start(&c.srv.pubsub, subscriberConn{c.session.Conn(), c})
+	c.session.Divert(&c.subs)
+	_ = c.session.Send() // what was answered before; an error ends the connection at the next read
 	if err := c.srv.pubsub.Subscribe(&c.subs, kind, names); err != nil {
-		c.Out.Error("ERR " + err.Error())
+		c.call.Out.Error("ERR " + err.Error())
 	}
 	c.listening()
 	if c.overhears() { // the user lost the right since it was asked for
-		c.Closing = true
+		c.session.Closing = true
 	}
 }
 
@@ -101,16 +101,16 @@ func (c *client) longName(name []byte) bool {
 	if len(name) <= pubsub.MaxName {
 		return false
 	}
-	c.Out.Error(fmt.Sprintf("ERR names of channels and patterns have at most %d bytes, got %d", pubsub.MaxName, len(name)))
+	c.call.Out.Error(fmt.Sprintf("ERR names of channels and patterns have at most %d bytes, got %d", pubsub.MaxName, len(name)))
 	return true
 }
 
 func (c *client) unsubscribe(kind pubsub.Kind, names [][]byte) {
 	if c.subs.Started() {
-		_ = c.Send()
+		_ = c.session.Send()
 	}
 	if answer := c.srv.pubsub.Unsubscribe(&c.subs, kind, names); len(answer) > 0 {
-		c.Say(answer)
+		c.session.Say(answer)
 	}
 	c.listening()
 }
@@ -118,7 +118,7 @@ func (c *client) unsubscribe(kind pubsub.Kind, names [][]byte) {
 // listening notes whether the connection may only send what RESP2 allows a subscriber.
 func (c *client) listening() {
 	c.confined = c.confined &^ confinedSubscriber
-	if c.subs.Count() > 0 && c.Out.Protocol() == 2 {
+	if c.subs.Count() > 0 && c.call.Out.Protocol() == 2 {
 		c.confined |= confinedSubscriber
 	}
 }
@@ -133,14 +133,14 @@ func runPublish(c *client, args [][]byte) {
 	if c.longName(args[1]) {
 		return
 	}
-	if c.subs.Started() && !c.executing {
-		_ = c.Send() // before a message to itself; an error is the next send's too
+	if c.subs.Started() && !c.call.executing {
+		_ = c.session.Send() // before a message to itself; an error is the next send's too
 	}
 	if string(args[1]) == node.HelloChannel {
 		c.srv.node.HeardSentinel(nodeConn{c}, string(args[2]))
 	}
 	channel := string(args[1])
-	c.Out.Int(int64(c.srv.pubsub.Publish(channel, args[2])))
+	c.call.Out.Int(int64(c.srv.pubsub.Publish(channel, args[2])))
 	c.passOn(false, channel, args[2])
 }
 
@@ -148,11 +148,11 @@ func runSpublish(c *client, args [][]byte) {
 	if c.longName(args[1]) {
 		return
 	}
-	if c.subs.Started() && !c.executing {
-		_ = c.Send()
+	if c.subs.Started() && !c.call.executing {
+		_ = c.session.Send()
 	}
 	channel := string(args[1])
-	c.Out.Int(int64(c.srv.pubsub.PublishShard(channel, args[2])))
+	c.call.Out.Int(int64(c.srv.pubsub.PublishShard(channel, args[2])))
 	c.passOn(true, channel, args[2])
 }
 
@@ -161,7 +161,7 @@ func (c *client) passOn(shard bool, channel string, message []byte) {
 	if store := c.srv.store(); store.Durable() && !store.Replica() {
 		log := store.Replication()
 		after := log.Visible() // what this connection changed before was committed
-		if c.executing {
+		if c.call.executing {
 			after = log.Position()
 		}
 		c.srv.node.Peers().Publish(after, shard, channel, message)
@@ -183,28 +183,28 @@ func (s *Server) Publish(shard bool, channel string, message []byte) {
 // channels: PUBSUB CHANNELS [pattern], or SHARDCHANNELS.
 func (c *client) channels(kind pubsub.Kind, args [][]byte) {
 	if len(args) > 3 {
-		c.Out.Error(items.ErrSyntax)
+		c.call.Out.Error(items.ErrSyntax)
 		return
 	}
 	if len(args) < 3 {
-		c.Out.BulkStrings(c.srv.pubsub.Channels(kind, nil))
+		c.call.Out.BulkStrings(c.srv.pubsub.Channels(kind, nil))
 		return
 	}
 	if c.longName(args[2]) {
 		return
 	}
 	pattern := string(args[2])
-	c.Out.BulkStrings(c.srv.pubsub.Channels(kind, func(name string) bool { return glob.Match(pattern, name) }))
+	c.call.Out.BulkStrings(c.srv.pubsub.Channels(kind, func(name string) bool { return glob.Match(pattern, name) }))
 }
 
 // numSub: PUBSUB NUMSUB [channel ...], or SHARDNUMSUB.
 func (c *client) numSub(kind pubsub.Kind, args [][]byte) {
 	names := args[2:]
-	c.Out.Array(2 * len(names))
+	c.call.Out.Array(2 * len(names))
 	for i, n := range c.srv.pubsub.Subscribers(kind, names) {
-		c.Out.Bulk(names[i])
-		c.Out.Int(int64(n))
+		c.call.Out.Bulk(names[i])
+		c.call.Out.Int(int64(n))
 	}
 }
 
-func runPubsubNumPat(c *client, _ [][]byte) { c.Out.Int(int64(c.srv.pubsub.Len(pubsub.Pattern))) }
+func runPubsubNumPat(c *client, _ [][]byte) { c.call.Out.Int(int64(c.srv.pubsub.Len(pubsub.Pattern))) }

@@ -98,9 +98,11 @@ func (s *status) clients(limit int) (largest, busiest []console.Client, subscrib
 		c.info.mu.Lock()
 		v := seen{c, c.info.state.calls, int64(c.info.state.memory() + c.subs.Unread())}
 		c.info.mu.Unlock()
-		most = by(most, v, func(a, b seen) int { return cmp.Or(cmp.Compare(b.memory, a.memory), cmp.Compare(a.c.ID(), b.c.ID())) })
+		most = by(most, v, func(a, b seen) int {
+			return cmp.Or(cmp.Compare(b.memory, a.memory), cmp.Compare(a.c.session.ID(), b.c.session.ID()))
+		})
 		often = by(often, v, func(a, b seen) int {
-			return cmp.Or(cmp.Compare(b.commands, a.commands), cmp.Compare(a.c.ID(), b.c.ID()))
+			return cmp.Or(cmp.Compare(b.commands, a.commands), cmp.Compare(a.c.session.ID(), b.c.session.ID()))
 		})
 	}
 	list := func(all []seen) []console.Client {
@@ -128,7 +130,7 @@ func (c *client) shown(v seen) console.Client {
 	if s.cmd != nil {
 		last = s.cmd.Name
 	}
-	return console.Client{ID: c.ID(), Addr: clip(c.info.addr()), Name: clip(name), Lib: clip(lib), Age: int64(c.Age() / time.Second), Idle: c.Idle(),
+	return console.Client{ID: c.session.ID(), Addr: clip(c.info.addr()), Name: clip(name), Lib: clip(lib), Age: int64(c.session.Age() / time.Second), Idle: c.session.Idle(),
 		Memory: v.memory, Commands: v.commands, Last: last, Flags: c.flags(s)}
 }
 

@@ -21,7 +21,7 @@ func (c *client) tracker() *tracking.Client {
 	if t := c.track.Load(); t != nil {
 		return t
 	}
-	c.track.CompareAndSwap(nil, tracking.NewClient(c.ID(), c.Wake))
+	c.track.CompareAndSwap(nil, tracking.NewClient(c.session.ID(), c.session.Wake))
 	t := c.track.Load()
 	if c.ended.Load() { // End saw none, and what others are told there would be lost
 		c.srv.tracking.End(t)
@@ -107,19 +107,18 @@ func (c *call) remember(cmd *row, args [][]byte) {
 
 // readsBehindOwn runs what was planned before a command that reads behind changes of the connection's own in one pipeline.
 // Otherwise those changes would be told behind the read, and drop the key that it has read out of the table. The client is
-// told of them before the reply to the read, as in Redis. false: not in a loop, and the command is postponed.
-func (c *client) readsBehindOwn(cmd *row, args [][]byte) bool {
+// told of them before the reply to the read, as in Redis. false: not in a loop.
+func (c *client) readsBehindOwn(cmd *row) bool {
 	if cmd == nil || cmd.Plan == nil || cmd.Flags&command.Write != 0 || c.multi.active {
 		return true
 	}
-	if slices.ContainsFunc(c.runs, func(r run) bool { return r.cmd.Flags&command.Write != 0 }) {
-		if c.Flush(); c.Leaving() {
-			c.Postpone(args)
+	if slices.ContainsFunc(c.call.runs, func(r run) bool { return r.cmd.Flags&command.Write != 0 }) {
+		if c.Flush(); c.session.Leaving() {
 			return false
 		}
 	}
 	// With replies owed it is too early, and where replies are left out, notices among them would be too.
-	if len(c.Owed) == 0 && !c.silence.off && !c.silence.skipping {
+	if len(c.call.Owed) == 0 && !c.silence.off && !c.silence.skipping {
 		c.Notices()
 	}
 	return true
@@ -153,45 +152,41 @@ func (c *call) rememberPage(sch *schema.Schema, args [][]byte) {
 	}
 }
 
-// Notices appends what the connection is to be told of changes: see front.Handler. RESP2 has no pushes: there it is told
-// only by REDIRECT to a connection that is subscribed to something.
-func (c *client) Notices() {
-	t := c.track.Load()
-	if t == nil {
-		return
-	}
+// appendNotices appends the invalidations that wait for t. RESP2 has no pushes: there they are sent only if another
+// connection redirects them (REDIRECT) to this one and this one is subscribed to something.
+func appendNotices(out *resp.Replies, t *tracking.Client, subscribed bool) {
 	told, redirected := t.Take()
-	old := c.Out.Protocol() < 3
-	if old && !(redirected && c.subs.Count() > 0) {
+	old := out.Protocol() < 3
+	if old && !(redirected && subscribed) {
 		return
 	}
 	head := func() {
 		if old {
-			c.Out.Array(3)
-			c.Out.BulkString("message")
-			c.Out.BulkString("__redis__:invalidate")
+			out.Array(3)
+			out.BulkString("message")
+			out.BulkString("__redis__:invalidate")
 		} else {
-			c.Out.Push(2)
-			c.Out.BulkString("invalidate")
+			out.Push(2)
+			out.BulkString("invalidate")
 		}
 	}
 	if told.All {
 		head()
-		c.Out.Null()
+		out.Null()
 	}
 	for _, key := range told.Keys {
 		head()
-		c.Out.Array(1)
-		c.Out.BulkString(key)
+		out.Array(1)
+		out.BulkString(key)
 	}
 	for _, keys := range told.Groups {
 		head()
-		c.Out.BulkStrings(keys)
+		out.BulkStrings(keys)
 	}
 	if told.Broken != 0 && !old {
-		c.Out.Push(2)
-		c.Out.BulkString("tracking-redir-broken")
-		c.Out.Int(told.Broken)
+		out.Push(2)
+		out.BulkString("tracking-redir-broken")
+		out.Int(told.Broken)
 	}
 }
 
@@ -245,17 +240,17 @@ func runClientTracking(c *client, args [][]byte) {
 		case resp.EqualFold(args[i], "REDIRECT") && more:
 			i++
 			if redirect != 0 {
-				c.Out.Error("ERR A client can only redirect to a single other client")
+				c.call.Out.Error("ERR A client can only redirect to a single other client")
 				return
 			}
 			var ok bool
 			if redirect, ok = resp.Number(args[i]); !ok {
-				c.Out.Error(items.ErrNotInteger)
+				c.call.Out.Error(items.ErrNotInteger)
 				return
 			}
 			other := c.srv.front.Session(redirect)
 			if other == nil {
-				c.Out.Error("ERR The client ID you want redirect to does not exist")
+				c.call.Out.Error("ERR The client ID you want redirect to does not exist")
 				return
 			}
 			target = other.Handler().(*client)
@@ -271,23 +266,23 @@ func runClientTracking(c *client, args [][]byte) {
 			i++
 			prefixes = append(prefixes, string(args[i]))
 		default:
-			c.Out.Error(items.ErrSyntax)
+			c.call.Out.Error(items.ErrSyntax)
 			return
 		}
 	}
 	switch {
 	case resp.EqualFold(args[2], "ON"):
 		if text := c.startTracking(mode, target, prefixes); text != "" {
-			c.Out.Error(text)
+			c.call.Out.Error(text)
 			return
 		}
 	case resp.EqualFold(args[2], "OFF"):
 		c.stopTracking()
 	default:
-		c.Out.Error(items.ErrSyntax)
+		c.call.Out.Error(items.ErrSyntax)
 		return
 	}
-	c.Out.Status("OK")
+	c.call.Out.Status("OK")
 }
 
 // startTracking makes the connection track; text is the error.
@@ -319,7 +314,7 @@ func (c *client) startTracking(mode tracking.Mode, target *client, prefixes []st
 	if err := c.srv.tracking.Enable(t, mode, to, prefixes); err != nil {
 		return "ERR " + err.Error()
 	}
-	c.reads = &reads{client: t, mode: mode}
+	c.call.reads = &reads{client: t, mode: mode}
 	return ""
 }
 
@@ -367,41 +362,41 @@ func overlaps(have, more []string) bool {
 
 // stopTracking ends it.
 func (c *client) stopTracking() {
-	if c.reads != nil {
-		c.srv.tracking.Disable(c.reads.client)
-		c.reads = nil
+	if c.call.reads != nil {
+		c.srv.tracking.Disable(c.call.reads.client)
+		c.call.reads = nil
 	}
 }
 
 // runClientCaching: CLIENT CACHING YES | NO.
 func runClientCaching(c *client, args [][]byte) {
-	switch r := c.reads; {
+	switch r := c.call.reads; {
 	case r == nil:
-		c.Out.Error("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled")
+		c.call.Out.Error("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled")
 	case resp.EqualFold(args[2], "YES") && !r.mode.OptIn:
-		c.Out.Error("ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.")
+		c.call.Out.Error("ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.")
 	case resp.EqualFold(args[2], "NO") && !r.mode.OptOut:
-		c.Out.Error("ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.")
+		c.call.Out.Error("ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.")
 	case resp.EqualFold(args[2], "YES"), resp.EqualFold(args[2], "NO"):
 		r.caching = true
-		c.Out.Status("OK")
+		c.call.Out.Status("OK")
 	default:
-		c.Out.Error(items.ErrSyntax)
+		c.call.Out.Error(items.ErrSyntax)
 	}
 }
 
 // cached ends CLIENT CACHING with the command behind it, unless that begins a transaction.
 func (c *client) cached() {
-	if c.reads != nil && !c.multi.active && (c.last == nil || !c.last.Is("client")) {
-		c.reads.caching = false
+	if c.call.reads != nil && !c.multi.active && (c.last == nil || !c.last.Is("client")) {
+		c.call.reads.caching = false
 	}
 }
 
 func runClientGetRedir(c *client, _ [][]byte) {
 	if s := c.trackingState(); s.On {
-		c.Out.Int(s.Redirect)
+		c.call.Out.Int(s.Redirect)
 	} else {
-		c.Out.Int(-1)
+		c.call.Out.Int(-1)
 	}
 }
 
@@ -412,7 +407,7 @@ func runClientTrackingInfo(c *client, _ [][]byte) {
 	if s.On {
 		flags[0] = "on"
 	}
-	caching := c.reads != nil && c.reads.caching
+	caching := c.call.reads != nil && c.call.reads.caching
 	for _, f := range []struct {
 		set  bool
 		name string
@@ -424,18 +419,18 @@ func runClientTrackingInfo(c *client, _ [][]byte) {
 			flags = append(flags, f.name)
 		}
 	}
-	c.Out.Map(3)
-	c.Out.BulkString("flags")
-	c.Out.Set(len(flags))
+	c.call.Out.Map(3)
+	c.call.Out.BulkString("flags")
+	c.call.Out.Set(len(flags))
 	for _, f := range flags {
-		c.Out.BulkString(f)
+		c.call.Out.BulkString(f)
 	}
-	c.Out.BulkString("redirect")
+	c.call.Out.BulkString("redirect")
 	if s.On {
-		c.Out.Int(s.Redirect)
+		c.call.Out.Int(s.Redirect)
 	} else {
-		c.Out.Int(-1)
+		c.call.Out.Int(-1)
 	}
-	c.Out.BulkString("prefixes")
-	c.Out.BulkStrings(s.Prefixes)
+	c.call.Out.BulkString("prefixes")
+	c.call.Out.BulkStrings(s.Prefixes)
 }

@@ -77,13 +77,13 @@ func (c *client) admitted() bool {
 func (c *client) become(u *acl.User) {
 	c.user.Store(u)
 	c.authed, c.failures = true, 0
-	c.Trust(true)
+	c.session.Trust(true)
 }
 
 // authenticate makes the connection a user's if the password is right. Not in a loop after too many failures: then it
 // waits, unless EXEC has done so for it.
 func (c *client) authenticate(by string, name, pass []byte) bool {
-	if c.failures >= freeFailures && !c.executing {
+	if c.failures >= freeFailures && !c.call.executing {
 		c.pause(1)
 	}
 	var u *acl.User
@@ -109,10 +109,10 @@ func (c *client) awaitGuesses() bool {
 		return true
 	}
 	c.pause(paid)
-	if c.loading || c.store != c.srv.current.Load() {
-		c.begin()
+	if c.call.loading || c.call.store != c.srv.current.Load() {
+		c.call.begin()
 	}
-	return !c.Closing
+	return !c.session.Closing
 }
 
 // pause waits for the time that so many passwords take. It is a place where commands block: see block.
@@ -128,7 +128,7 @@ func (c *client) pause(passwords int) {
 // mayGuess begins the check of a password when the brake on the connection's address lets it: see mayWait. false: the
 // connection has ended, or the store is held and too many wrong passwords came from the address.
 func (c *client) mayGuess() (check brake.Check, ok bool) {
-	if c.InLoop() || c.executing {
+	if c.session.InLoop() || c.call.executing {
 		return c.srv.guesses.Try(c.info.ip())
 	}
 	if !c.srv.guesses.Waits(c.info.ip()) {
@@ -148,7 +148,7 @@ func (c *client) mayGuess() (check brake.Check, ok bool) {
 func (c *client) deauthenticate() {
 	c.user.Store(c.srv.users.Default())
 	c.authed = c.srv.users.Default().Open()
-	c.Trust(c.authed)
+	c.session.Trust(c.authed)
 }
 
 // may is denied for commands that are planned: it notes nothing, and most are answered by a few compares.
@@ -157,13 +157,13 @@ func (c *client) may(cmd *row, args [][]byte) bool {
 	if u.Unlimited() {
 		return true
 	}
-	return u.May(cmd.Access(), args, c.names()) || u.Check(cmd.Access(), args, c.names()).Reason == acl.Allowed
+	return u.May(cmd.Access(), args, c.call.names()) || u.Check(cmd.Access(), args, c.call.names()).Reason == acl.Allowed
 }
 
 // denied tells whether the connection's user may not execute a whole command, and notes it if so.
 func (c *client) denied(cmd *row, args [][]byte) acl.Denial {
 	u := c.user.Load()
-	d := u.Check(cmd.Access(), args, c.names())
+	d := u.Check(cmd.Access(), args, c.call.names())
 	if d.Reason != acl.Allowed {
 		c.noteDenial(d.Reason, d.Object(cmd.Access(), args), u.Name())
 	}
@@ -173,7 +173,7 @@ func (c *client) denied(cmd *row, args [][]byte) acl.Denial {
 // noteDenial adds to ACL LOG.
 func (c *client) noteDenial(reason acl.Reason, object, user string) {
 	context := "toplevel"
-	if c.multi.active || c.executing {
+	if c.multi.active || c.call.executing {
 		context = "multi"
 	}
 	c.srv.denials.Add(reason, context, object, user, func() string {
@@ -214,9 +214,9 @@ func (c *call) usersChanged(asks *client) {
 		}
 		n++
 		if k == asks {
-			k.Closing = true
+			k.session.Closing = true
 		} else {
-			k.Conn().Close()
+			k.session.Conn().Close()
 		}
 	}
 	if n > 0 {

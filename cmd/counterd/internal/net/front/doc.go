@@ -12,8 +12,8 @@
 // something, and gives sessions turns, in an order in which nobody waits long for others' thousands (lanes.go). The turn
 // reads what has arrived, one buffer at most, and hands every complete command to Handler.Command, which executes it, or
 // plans it to be executed together with others. When no complete command is left, or the turn has had 512, Handler.Flush
-// executes what was planned. Replies that tell of nothing which has to be made safe first (Handler.Settled) are sent at
-// once. At the end of a round of turns Handler.Settle makes safe what the others tell of, which for the first of them is
+// executes what was planned. Replies that tell of nothing which has to be made safe first (Handler.Committed) are sent at
+// once. At the end of a round of turns Handler.Commit makes safe what the others tell of, which for the first of them is
 // one write of the log for all, and then those are sent. The replies of a round lie in one resp.Arena.
 //
 // The border between the two sides is crossed by one call a command, and six a turn. A turn without a command waiting
@@ -32,11 +32,11 @@
 //	ended        closed, when what was to be answered is sent
 //
 // Where others see to what is waited for and tell when it is there, as replicas that must have a change before it is
-// acknowledged, the replies of a turn wait in the loop (Session.Hold) until Resume: a loop is told once of all that may
+// acknowledged, the replies of a turn wait in the loop (Session.HoldReplies) until Resume: a loop is told once of all that may
 // go on, and no goroutine is needed. All else that waits leaves the loop.
 //
 // The handler says that it has to wait by Postpone, for a command that was not executed yet and is handed to it again
-// elsewhere, or by Leave, in Flush and Settle. The session itself leaves when the connection does not take its replies.
+// elsewhere, or by Leave, in Flush and Commit. The session itself leaves when the connection does not take its replies.
 //
 // Who waits in a command (Session.Block) is told when its connection ends: the loop hears of it, and socket.watch says
 // so. Then nothing more that it sent is executed, for its client may have tried elsewhere by then. Who works for long

@@ -175,7 +175,7 @@ func (e *echo) Command(args [][]byte) {
 			e.Postpone(args)
 			return
 		}
-		e.Settle()
+		e.Commit()
 		e.Block(context.Background(), func(ctx context.Context) { <-ctx.Done() })
 	case "RESERVE":
 		if e.InLoop() {
@@ -206,9 +206,9 @@ func (e *echo) Flush() {
 	e.later = e.later[:0]
 }
 
-func (e *echo) Settled() bool { return !e.unsafe }
+func (e *echo) Committed() bool { return !e.unsafe }
 
-func (e *echo) Settle() {
+func (e *echo) Commit() {
 	e.Flush()
 	e.unsafe = false
 }

@@ -342,7 +342,7 @@ func (l *loop) turn(s *Session) (mine bool) {
 		l.lanes.push(s)
 	}
 	s.release()
-	if s.handler.Settled() {
+	if s.handler.Committed() {
 		return l.deliver(s)
 	}
 	l.unsent += s.out.Len()
@@ -371,9 +371,9 @@ func (l *loop) answer() (mine bool) {
 
 func (l *loop) deliver(s *Session) (mine bool) {
 	defer l.recovered(s, &mine)
-	s.answering, s.settling = false, true
+	s.answering, s.committing = false, true
 	err := s.sendAll()
-	s.settling = false
+	s.committing = false
 	if !s.InLoop() {
 		l.relieved(s, err)
 		return false

@@ -22,7 +22,7 @@ func (l *loop) add(s *Session) error {
 // rouse ends the read that s waits in: its goroutine sends notices then.
 func (s *Session) rouse() { s.conn.interrupt() }
 
-// Resume is not called: MayHold is never true.
+// Resume is not called: MayHoldReplies is never true.
 func (s *Session) Resume() {}
 
 // stand is not called, as no session is in a loop.

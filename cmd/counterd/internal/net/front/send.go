@@ -10,7 +10,7 @@ const maxWrite = 128 << 10
 // sendAll executes what was planned, makes safe what the replies tell, and sends them. Nothing is left planned: sending
 // may take as long as the client likes, and what is planned may keep everybody from a lock.
 func (s *Session) sendAll() error {
-	if s.handler.Settle(); s.waits {
+	if s.handler.Commit(); s.waits {
 		return errWaits
 	}
 	if s.held {

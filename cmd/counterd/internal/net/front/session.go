@@ -23,22 +23,22 @@ type Session struct {
 	// Closing makes the session end when what is in its replies has been sent: nothing more is executed.
 	Closing bool
 
-	moved     bool     // commands were complete in what was read last
-	answering bool     // its replies wait for the end of the loop's round
-	hup       bool     // epoll says that the stream ends behind what is to be read
-	waits     bool     // what comes next may wait, which it must not in the loop
-	settling  bool     // all that was read is executed, and its loop asks whether it can be answered
-	held      bool     // its replies wait in the loop: see Hold
-	missed    bool     // something came meanwhile
-	crowded   bool     // it waits outside of the loop until others give back memory
-	cut       bool     // its turn ended before all that was read was executed
-	shared    bool     // others write to the connection too
-	mute      bool     // what is appended to out from muteFrom on is not sent
-	muteFrom  int      // never behind the end of out
-	postponed [][]byte // the command that waits
-	outlet    Outlet   // where replies go; nil: to the connection
-	room      int      // bytes that the last read left free
-	read      int      // bytes that it brought
+	moved      bool     // commands were complete in what was read last
+	answering  bool     // its replies wait for the end of the loop's round
+	hup        bool     // epoll says that the stream ends behind what is to be read
+	waits      bool     // what comes next may wait, which it must not in the loop
+	committing bool     // all that was read is executed, and its loop asks whether it can be answered
+	held       bool     // its replies wait in the loop: see HoldReplies
+	missed     bool     // something came meanwhile
+	crowded    bool     // it waits outside of the loop until others give back memory
+	cut        bool     // its turn ended before all that was read was executed
+	shared     bool     // others write to the connection too
+	mute       bool     // what is appended to out from muteFrom on is not sent
+	muteFrom   int      // never behind the end of out
+	postponed  [][]byte // the command that waits
+	outlet     Outlet   // where replies go; nil: to the connection
+	room       int      // bytes that the last read left free
+	read       int      // bytes that it brought
 
 	loop  *loop
 	shift *shift // between Stand and Stood, in a loop
@@ -86,10 +86,10 @@ type Handler interface {
 	Malformed(err error)
 	// Flush executes what was planned, or calls Leave.
 	Flush()
-	// Settled tells whether what is in the replies can be sent, or has to be made safe by Settle first.
-	Settled() bool
-	// Settle executes what was planned and makes safe what replies tell of, or calls Leave.
-	Settle()
+	// Committed tells whether what is in the replies can be sent, or has to be made safe by Commit first.
+	Committed() bool
+	// Commit executes what was planned and makes safe what replies tell of, or calls Leave.
+	Commit()
 	// Detach gives the memory back, as everything was executed.
 	Detach() (memory any)
 	// Notices appends what others had Wake called for, behind the replies to everything that was executed.

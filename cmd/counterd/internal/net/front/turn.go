@@ -44,12 +44,12 @@ func (s *Session) Leave() { s.waits = true }
 // Leaving tells whether Leave was called.
 func (s *Session) Leaving() bool { return s.waits }
 
-// MayHold tells whether Hold may be called: in Settle, in a loop, when all that was read has been executed.
-func (s *Session) MayHold() bool { return s.settling }
+// MayHoldReplies tells whether HoldReplies may be called: in Commit, in a loop, when all that was read has been executed.
+func (s *Session) MayHoldReplies() bool { return s.committing }
 
-// Hold has the replies wait in the loop until Resume is called, and Settle then called again. Nothing is read meanwhile.
-// It costs less than Leave does, and is for what others see to. REQUIRES MayHold, and that Resume will be called, once.
-func (s *Session) Hold() { s.held = true }
+// HoldReplies has the replies wait in the loop until Resume is called, and Commit then called again. Nothing is read meanwhile.
+// It costs less than Leave does, and is for what others see to. REQUIRES MayHoldReplies, and that Resume will be called, once.
+func (s *Session) HoldReplies() { s.held = true }
 
 // Postpone is Leave for a command that was not executed: it is what the session goes on with.
 func (s *Session) Postpone(args [][]byte) { s.postponed, s.waits = args, true }
@@ -96,7 +96,7 @@ func (s *Session) process() error {
 		}
 		s.moved = true
 		if err != nil {
-			if s.handler.Settle(); s.waits {
+			if s.handler.Commit(); s.waits {
 				return errWaits
 			}
 			s.handler.Malformed(err)

@@ -1,0 +1,308 @@
+package server
+
+import (
+	"strings"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/acl"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/idmp"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
+)
+
+// One place decides what becomes of a command: decide. It goes on to be planned or executed, it waits, or it is refused.
+
+// decision is what becomes of a command that has arrived.
+type decision uint8
+
+const (
+	toPlan    decision = iota // it joins the batch: its operations run together with those of its neighbours
+	toPlanned                 // it has been planned already: package gather asks other shards for a part of it
+	toSlice                   // a read of very many items, which runs in slices
+	toRun                     // it is executed at once; everything before it has been answered
+	toQueue                   // MULTI keeps it for EXEC
+	toSkip                    // CLIENT REPLY SKIP leaves out its reply
+	toWait                    // it has to wait, which it must not do in a loop: it is decided again elsewhere
+	toRefuse                  // the error has been appended
+)
+
+// decide says what becomes of a command, in this order. cmd is nil if there is no such command; the result is the
+// subcommand where there is one.
+//
+//	a plain connection    most commands: a few comparisons, and none of what follows
+//	large                 more than 512 arguments, or a store that must give memory back first: not in a loop
+//	another store         LOADING has begun or ended: everything before is answered by the old one
+//	other shards          the scattered commands of a cluster's node
+//	own changes           a client that tracks its keys reads behind changes of its own
+//	short                 the terms of a command that is planned, for a connection that is not plain
+//	long                  the terms of all others, with the error for each: check
+//
+// A term is asked once on each of the ways short and long, which differ in what they may do: the short way has the batch
+// open and says only yes or no, the long way has answered everything before it, may wait, and says why not.
+func (c *client) decide(cmd *row, args [][]byte) (*row, decision) {
+	if c.plain && cmd != nil && cmd.Plan != nil && len(args) <= longArgs && c.call.store == c.srv.current.Load() &&
+		!(cmd.Flags&command.Write != 0 && c.call.store.Crowded()) && c.takes(cmd, args) {
+		return cmd, toPlan
+	}
+	return c.decideOther(cmd, args)
+}
+
+// isPlain tells whether nothing sets a connection apart from most others: it is authenticated, it is not in MULTI, what it
+// sends is not restricted, no shard but this one is asked, and no command of it is treated specially. carryOut keeps the
+// answer in client.plain: only commands that are not planned change it. A node of a cluster has no plain connections.
+func (c *client) isPlain() bool {
+	return c.srv.cluster == nil && c.authed && !c.multi.active && c.confined == 0 && c.call.reads == nil && !c.silence.skip && !c.call.loading
+}
+
+// takes is what is asked of every command that is planned: the number of its arguments, whether the node's role allows it,
+// and whether its user may execute it.
+func (c *client) takes(cmd *row, args [][]byte) bool {
+	return cmd.Takes(args) && c.srv.node.Lets(cmd.Flags) && c.may(cmd, args)
+}
+
+// decideOther is decide for a connection that is not plain, and for a command that is not planned.
+func (c *client) decideOther(cmd *row, args [][]byte) (*row, decision) {
+	if c.silence.skip {
+		return cmd, toSkip
+	}
+	if len(args) > longArgs && c.session.InLoop() {
+		c.catchUp()
+		return cmd, toWait
+	}
+	if c.call.loading || c.call.store != c.srv.current.Load() {
+		if !c.catchUp() {
+			return cmd, toWait
+		}
+		c.call.begin()
+		c.plain = false // until it is known again
+	}
+	if cmd != nil && c.multi.changes(cmd) && c.call.store.Crowded() {
+		if !c.catchUp() || c.session.InLoop() {
+			return cmd, toWait
+		}
+		c.call.store.AwaitRoom()
+	}
+	if c.far != nil && c.elsewhere(cmd, args) {
+		return cmd, toPlanned
+	}
+	if c.call.reads != nil && !c.readsBehindOwn(cmd) {
+		return cmd, toWait
+	}
+	if cmd != nil && cmd.Plan != nil && c.authed && !c.multi.active && !c.call.loading &&
+		(c.confined == 0 || c.confined == confinedReader && cmd.Reads()) && c.takes(cmd, args) && (c.srv.cluster == nil || c.local(cmd, args)) {
+		if len(args) > longArgs && c.srv.cluster == nil && cmd.Reads() {
+			return cmd, toSlice
+		}
+		c.plain = c.isPlain()
+		return cmd, toPlan
+	}
+	if !c.catchUp() || c.session.InLoop() && c.mayWait(cmd, args) {
+		return cmd, toWait
+	}
+	sub, ok := c.check(cmd, args)
+	switch {
+	case c.session.Leaving():
+		return cmd, toWait
+	case !ok:
+		return sub, toRefuse
+	case c.multi.active && sub.Flags&command.Now == 0:
+		return sub, toQueue
+	}
+	return sub, toRun
+}
+
+// carryOut does what decide has said of a command that is not only planned.
+func (c *client) carryOut(d decision, cmd *row, args [][]byte) {
+	switch d {
+	case toPlanned:
+		return
+	case toSlice:
+		c.call.readLong(cmd, args)
+		return
+	case toSkip:
+		c.skipped(args)
+		return
+	case toWait:
+		c.session.Postpone(args)
+		return
+	case toRefuse:
+		c.refusedNumber(c.last, args, c.multi.active)
+		c.multi.failed = c.multi.active
+	case toQueue:
+		c.multi.queue(c, cmd, args)
+	case toRun:
+		c.execute(cmd, args)
+	}
+	c.plain = c.isPlain()
+	if !c.session.Leaving() {
+		c.cached()
+	}
+}
+
+// mayWait tells whether a command that is not planned may take a while or wait for something: all do that Redis does
+// not call fast, unless they are only queued.
+func (c *client) mayWait(cmd *row, args [][]byte) bool {
+	if c.confined&confinedReplica != 0 && len(args) > 1 && resp.EqualFold(args[1], "ACK") {
+		return false // of a replica: it is noted, and others may wait for it
+	}
+	if cmd != nil && cmd.Flags&command.NoAuth != 0 && (c.failures >= freeFailures || c.srv.guesses.Waits(c.info.ip())) {
+		return true
+	}
+	if c.forAll(cmd) {
+		return true
+	}
+	return cmd != nil && cmd.Plan == nil && cmd.Flags&command.Fast == 0 && (!c.multi.active || cmd.Flags&command.Now != 0)
+}
+
+// check finds the subcommand and refuses what must not be executed; then the error has been appended. In a loop it may
+// find that the command has to wait.
+func (c *client) check(cmd *row, args [][]byte) (*row, bool) {
+	if cmd == nil {
+		if resp.EqualFold(args[0], "POST") || resp.EqualFold(args[0], "HOST:") {
+			// A web page that makes a browser talk to this port: nothing after its headers must be executed.
+			c.srv.log.Warn("HTTP request refused, connection closed", "client", c.session.ID())
+			c.session.Closing = true
+			return nil, false
+		}
+		c.fail(nil, unknownCommand(c.srv.commands, args))
+		return nil, false
+	}
+	if cmd.Sub != nil && len(args) > 1 {
+		sub := cmd.Subcommand(args[1])
+		if sub == nil {
+			if !c.admitted() {
+				c.fail(cmd, errNoAuth)
+				return nil, false
+			}
+			c.fail(nil, "ERR unknown subcommand '"+resp.Printable(args[1], 128)+"'. Try "+strings.ToUpper(cmd.Name)+" HELP."+didYouMean(cmd.Suggest(args[1])))
+			return nil, false
+		}
+		cmd = sub
+	}
+	if !cmd.Takes(args) || cmd.Run == nil && cmd.Plan == nil {
+		c.refuse(cmd, cmd.WrongNumber())
+		return nil, false
+	}
+	if cmd.Flags&command.NoAuth == 0 && !c.admitted() {
+		c.refuse(cmd, errNoAuth)
+		return nil, false
+	}
+	if cmd.Is("exec") && c.multi.passwords > 0 && !c.awaitGuesses() {
+		return nil, false
+	}
+	if d := c.denied(cmd, args); d.Reason != acl.Allowed {
+		c.refuse(cmd, d.Text(c.user.Load(), cmd.Access()))
+		return nil, false
+	}
+	if c.confined != 0 {
+		if text := c.confinedText(cmd); text != "" {
+			c.refuse(cmd, text)
+			return nil, false
+		}
+	}
+	if c.far != nil && c.far.forward {
+		if text := forwardText(cmd); text != "" {
+			c.refuse(cmd, text)
+			return nil, false
+		}
+	}
+	if c.abroad(cmd) {
+		return c.checkMulti(cmd, args)
+	}
+	if c.srv.cluster != nil && !c.here(cmd, args) {
+		return nil, false
+	}
+	if c.call.loading && cmd.Flags&command.Loading == 0 {
+		c.refuse(cmd, items.ErrLoading)
+		return nil, false
+	}
+	f := c.flagsOf(cmd)
+	if c.srv.cluster != nil && altersSchema(cmd) {
+		f &^= command.Write // etcd's to take, not this node's
+	}
+	text, held := c.srv.node.Judge(f, c.peer.Load() != nil)
+	if text != "" {
+		c.refuse(cmd, text)
+		return nil, false
+	}
+	if !held {
+		return c.checkMulti(cmd, args)
+	}
+	if c.session.InLoop() {
+		c.session.Leave()
+		return nil, false
+	}
+	c.unheld(f)
+	if c.session.Closing {
+		return nil, false
+	}
+	if c.call.loading || c.call.store != c.srv.current.Load() {
+		c.call.begin()
+	}
+	return c.check(cmd, args) // what was allowed before may not be now
+}
+
+// checkMulti is the last check.
+func (c *client) checkMulti(cmd *row, args [][]byte) (*row, bool) {
+	if c.multi.active && cmd.Flags&command.NoMulti != 0 {
+		c.fail(cmd, "ERR Command not allowed inside a transaction")
+		return nil, false
+	}
+	if c.multi.active && cmd.Flags&command.Idmp != 0 && cmd.Flags&command.Now == 0 && idmp.TailLen(args) > 0 {
+		c.fail(cmd, "ERR IDMP: in a transaction EXEC takes the number")
+		return nil, false
+	}
+	return cmd, true
+}
+
+const errNoAuth = "NOAUTH Authentication required."
+
+// refuse is fail for a command that is there. A refused EXEC ends its transaction.
+func (c *client) refuse(cmd *row, text string) {
+	if cmd.Is("exec") {
+		c.multi = transaction{}
+		c.srv.watches.Remove(&c.watch)
+		text = execAborted(text)
+	}
+	c.fail(cmd, text)
+}
+
+// fail appends an error reply for a command that was refused before it ran.
+func (c *client) fail(cmd *row, text string) {
+	size := c.call.Out.Len()
+	c.call.Out.Error(text)
+	if cmd != nil {
+		cmd.Rejected.Add(1)
+	}
+	c.srv.stats.ErrorReply(c.call.Out.From(size))
+}
+
+// unknownCommand is Redis's text, with at most 128 bytes of the name and of the arguments, and behind it what to use
+// instead, or the command that was probably meant.
+func unknownCommand(t *commands, args [][]byte) string {
+	var b strings.Builder
+	b.WriteString("ERR unknown command '" + resp.Printable(args[0], 128) + "', with args beginning with: ")
+	n := 0
+	for _, a := range args[1:] {
+		if n >= 128 {
+			break
+		}
+		part := resp.Printable(a, 128-n)
+		n += len(part) + 3
+		b.WriteString("'" + part + "' ")
+	}
+	if text := command.Instead(args[0]); text != "" {
+		b.WriteString("(" + text + ")")
+	} else {
+		b.WriteString(strings.TrimPrefix(didYouMean(t.Suggest(args[0])), " "))
+	}
+	return b.String()
+}
+
+// didYouMean is the hint behind the error for an unknown name. It is empty if there is nothing to suggest.
+func didYouMean(suggested string) string {
+	if suggested == "" {
+		return ""
+	}
+	return " (did you mean " + suggested + "?)"
+}
