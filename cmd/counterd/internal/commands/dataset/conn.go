@@ -25,7 +25,7 @@ type Conn interface {
 	Busy(work func(ctx context.Context))
 	// GiveWay lets others have their turn: who works for long calls it now and then. REQUIRES no batch open.
 	GiveWay()
-	// AppendKey appends a key as this server lists them: see schema.AppendKey, and for a node of a cluster AppendTagged.
+	// AppendKey appends a key as this server lists them: see Schema.AppendKey of package schema, and for a node of a cluster AppendTagged.
 	AppendKey(dst []byte, sch *schema.Schema, def *schema.Counter, col int, mid uint64) []byte
 	// AlterCluster has a statement change the schema of the cluster that the server is of; false: it is of none.
 	AlterCluster(statement string) (done bool, err error)
