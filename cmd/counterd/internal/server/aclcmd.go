@@ -17,19 +17,19 @@ func aclCommand() *row {
 	sub := func(name string, arity int, flags command.Flags, since, complexity, syntax, summary string, run func(*client, [][]byte)) *row {
 		return &row{Name: "acl|" + name, Arity: arity, Flags: flags, Group: "server", Since: since, Complexity: complexity, Syntax: syntax, Summary: summary, Run: run}
 	}
-	return container("acl", "server", "6.0.0", "Says which users there are, and what they may do.",
-		sub("whoami", 2, all, "6.0.0", "O(1)", "", "Returns the user of this connection.", runACLWhoami),
-		sub("cat", -2, all, "6.0.0", "O(number of commands)", "[category]", "Returns the categories of commands, or the commands of one.", ofTable((*commands).ReplyCategories)),
-		sub("setuser", -3, all|command.Admin, "6.0.0", "O(N)", "username [rule [rule ...]]", "Makes a user, or changes one: all rules or none.", runACLSetUser),
-		sub("getuser", 3, all|command.Admin, "6.0.0", "O(N)", "username", "Describes a user.", runACLGetUser),
-		sub("deluser", -3, all|command.Admin, "6.0.0", "O(number of connections)", "username [username ...]", "Removes users, and closes their connections.", runACLDelUser),
-		sub("list", 2, all|command.Admin, "6.0.0", "O(number of users)", "", "Returns all users as an aclfile has them.", runACLList),
-		sub("users", 2, all|command.Admin, "6.0.0", "O(number of users)", "", "Returns the names of all users.", runACLUsers),
-		sub("dryrun", -4, all|command.Admin, "7.0.0", "O(1)", "username command [argument [argument ...]]", "Tells whether a user may execute a command, which is not executed.", runACLDryRun),
-		sub("log", -2, all|command.Admin, "6.0.0", "O(N)", "[count | RESET]", "Returns the newest refusals, 10 unless told, or forgets all.", runACLLog),
-		sub("genpass", -2, all, "6.0.0", "O(1)", "[bits]", "Returns a random password in hexadecimal digits, of 256 bits unless told.", runACLGenPass),
-		sub("load", 2, all|command.Admin, "6.0.0", "O(number of users)", "", "Reads the aclfile again: all users of it or, where a line is wrong, none.", runACLLoad),
-		sub("save", 2, all|command.Admin, "6.0.0", "O(number of users)", "", "Writes all users to the aclfile.", runACLSave),
+	return container("acl", "server", "6.0.0", "A container for commands about ACL users.",
+		sub("whoami", 2, all, "6.0.0", "O(1)", "", "Returns the user name of this connection.", runACLWhoami),
+		sub("cat", -2, all, "6.0.0", "O(N) in the number of commands", "[category]", "Returns the ACL categories, or the commands of one category.", ofTable((*commands).ReplyCategories)),
+		sub("setuser", -3, all|command.Admin, "6.0.0", "O(N)", "username [rule [rule ...]]", "Creates or changes a user. All rules are applied, or none.", runACLSetUser),
+		sub("getuser", 3, all|command.Admin, "6.0.0", "O(N)", "username", "Returns the rules of a user.", runACLGetUser),
+		sub("deluser", -3, all|command.Admin, "6.0.0", "O(N) in the number of connections", "username [username ...]", "Deletes users and closes their connections.", runACLDelUser),
+		sub("list", 2, all|command.Admin, "6.0.0", "O(N) in the number of users", "", "Returns all users in the format of an ACL file.", runACLList),
+		sub("users", 2, all|command.Admin, "6.0.0", "O(N) in the number of users", "", "Returns the names of all users.", runACLUsers),
+		sub("dryrun", -4, all|command.Admin, "7.0.0", "O(1)", "username command [argument [argument ...]]", "Returns whether a user may execute a command, without executing it.", runACLDryRun),
+		sub("log", -2, all|command.Admin, "6.0.0", "O(N)", "[count | RESET]", "Returns the newest refused commands and logins, by default 10, or clears the log.", runACLLog),
+		sub("genpass", -2, all, "6.0.0", "O(1)", "[bits]", "Returns a random password in hexadecimal digits, by default of 256 bits.", runACLGenPass),
+		sub("load", 2, all|command.Admin, "6.0.0", "O(N) in the number of users", "", "Loads all users from the ACL file. An invalid line changes nothing.", runACLLoad),
+		sub("save", 2, all|command.Admin, "6.0.0", "O(N) in the number of users", "", "Saves all users to the ACL file.", runACLSave),
 	)
 }
 

@@ -22,38 +22,38 @@ func serverCommands() []*row {
 	}
 	expire := func(name, since, syntax string) *row {
 		return &row{Name: name, Arity: -3, Flags: command.Write | command.Fast, First: 1, Last: 1, Step: 1, Group: "generic", Since: since, Complexity: "O(1)",
-			Syntax: syntax + " [NX | XX | GT | LT]", Summary: "Answers an error: counters do not expire.", Run: refuse("ERR counters do not expire")}
+			Syntax: syntax + " [NX | XX | GT | LT]", Summary: "Returns an error: counters do not expire.", Run: refuse("ERR counters do not expire")}
 	}
 	function := func(name string, flags command.Flags, syntax, summary string, run func(*call, [][]byte)) *row {
 		return &row{Name: "function|" + name, Arity: -2, Flags: flags, Group: "scripting", Since: "7.0.0", Complexity: "O(1)", Syntax: syntax, Summary: summary, Run: on(run), Asks: command.NoData}
 	}
 	return append(append(persistenceCommands(), node.Commands(onNode)...),
 		commandCommand(), clientCommand(), configCommand(), slowlogCommand(), monitorCommand(), latencyCommand(), memoryCommand(), objectCommand(), aclCommand(),
-		server("info", -1, command.Loading|command.Stale, "1.0.0", "[section [section ...]]", "Describes the server and its totals.", runInfo),
-		server("time", 1, command.Loading|command.Stale|command.Fast, "2.6.0", "", "Returns the time as unix seconds and microseconds.", runTime),
-		server("shutdown", -1, admins|command.NoMulti|command.AllowBusy, "1.0.0", "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]", "Ends the server when everything it has read is answered.", runShutdown),
-		container("module", "server", "4.0.0", "There are no modules.",
+		server("info", -1, command.Loading|command.Stale, "1.0.0", "[section [section ...]]", "Returns information and statistics about the server.", runInfo),
+		server("time", 1, command.Loading|command.Stale|command.Fast, "2.6.0", "", "Returns the server time as Unix seconds and microseconds.", runTime),
+		server("shutdown", -1, admins|command.NoMulti|command.AllowBusy, "1.0.0", "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]", "Stops the server after all received commands have been answered.", runShutdown),
+		container("module", "server", "4.0.0", "A container for compatibility: there are no modules.",
 			server("module|list", 2, command.Admin|command.NoScript, "4.0.0", "", "Returns an empty list.", runEmptyList)),
-		container("function", "scripting", "7.0.0", "There are no functions.",
+		container("function", "scripting", "7.0.0", "A container for compatibility: there are no functions.",
 			function("list", command.NoScript, "[LIBRARYNAME pattern] [WITHCODE]", "Returns an empty list.", runEmptyList),
-			function("flush", command.Write|command.NoScript, "[ASYNC | SYNC]", "Answers OK.", runFunctionFlush)),
-		clusterCommand(), moveCommand(), readonlyCommand("readonly", "Has a replica answer reads on this connection, be they older.", runReadonly),
-		readonlyCommand("readwrite", "Takes READONLY back.", runReadwrite), askingCommand(),
+			function("flush", command.Write|command.NoScript, "[ASYNC | SYNC]", "Returns OK: there are no functions.", runFunctionFlush)),
+		clusterCommand(), moveCommand(), readonlyCommand("readonly", "Allows reads from a replica on this connection. They may return older values.", runReadonly),
+		readonlyCommand("readwrite", "Ends READONLY mode of this connection.", runReadwrite), askingCommand(),
 		expire("expire", "1.0.0", "key seconds"), expire("pexpire", "2.6.0", "key milliseconds"),
 		expire("expireat", "1.2.0", "key unix-time-seconds"), expire("pexpireat", "2.6.0", "key unix-time-milliseconds"),
 		&row{Name: "persist", Arity: 2, Flags: command.Write | command.Fast, First: 1, Last: 1, Step: 1, Group: "generic", Since: "2.2.0", Complexity: "O(1)", Syntax: "key",
 			Summary: "Returns 0: counters do not expire.", Run: on(runZero)},
 		&row{Name: "expiretime", Arity: 2, Flags: command.ReadOnly | command.Fast, First: 1, Last: 1, Step: 1, Group: "generic", Since: "7.0.0", Complexity: "O(1)", Syntax: "key",
-			Summary: "Returns -1 for a key that exists, as counters do not expire, else -2.", Plan: items.TTL},
+			Summary: "Returns -1 for a key that exists and -2 otherwise: counters do not expire.", Plan: items.TTL},
 		&row{Name: "pexpiretime", Arity: 2, Flags: command.ReadOnly | command.Fast, First: 1, Last: 1, Step: 1, Group: "generic", Since: "7.0.0", Complexity: "O(1)", Syntax: "key",
-			Summary: "The same as EXPIRETIME.", Plan: items.TTL},
+			Summary: "Returns -1 for a key that exists and -2 otherwise: counters do not expire. Identical to EXPIRETIME.", Plan: items.TTL},
 	)
 }
 
 // container is a command that only has subcommands. It gets HELP.
 func container(name, group, since, summary string, sub ...*row) *row {
 	help := &row{Name: name + "|help", Arity: 2, Flags: command.Loading | command.Stale, Group: group, Since: since, Complexity: "O(1)",
-		Summary: "Lists the subcommands.", Run: on(runHelp)}
+		Summary: "Returns help text about the subcommands.", Run: on(runHelp)}
 	return &row{Name: name, Arity: -2, Group: group, Since: since, Complexity: "Depends on subcommand.", Summary: summary, Sub: append(sub, help)}
 }
 
@@ -146,10 +146,10 @@ func objectCommand() *row {
 		return &row{Name: "object|" + name, Arity: 3, Flags: command.ReadOnly, First: 2, Last: 2, Step: 1, Group: "generic", Since: since, Complexity: "O(1)",
 			Syntax: "key", Summary: summary, Plan: plan}
 	}
-	return container("object", "generic", "2.2.3", "Tells how keys are stored.",
-		sub("encoding", "2.2.3", "Returns int for a number and listpack for an item: both are packed bits in truth.", items.ObjectEncoding),
+	return container("object", "generic", "2.2.3", "A container for commands about the storage of keys.",
+		sub("encoding", "2.2.3", "Returns int for a counter and listpack for a post, for compatibility.", items.ObjectEncoding),
 		sub("refcount", "2.2.3", "Returns 1.", items.ObjectRefCount),
-		sub("idletime", "2.2.3", "Answers an error: accesses are not recorded.", items.ObjectIdleTime),
-		sub("freq", "4.0.0", "Answers an error: accesses are not counted.", items.ObjectFreq),
+		sub("idletime", "2.2.3", "Returns an error: the server does not record accesses.", items.ObjectIdleTime),
+		sub("freq", "4.0.0", "Returns an error: the server does not count accesses.", items.ObjectFreq),
 	)
 }

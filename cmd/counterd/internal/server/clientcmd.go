@@ -17,28 +17,28 @@ func clientCommand() *row {
 		return &row{Name: "client|" + name, Arity: arity, Flags: flags | extra, Group: "connection", Since: since, Complexity: "O(1)",
 			Syntax: syntax, Summary: summary, Run: run}
 	}
-	list := sub("list", -2, command.Admin, "2.4.0", "[TYPE type] [ID client-id [client-id ...]]", "Describes all connections, one a line.", runClientList)
+	list := sub("list", -2, command.Admin, "2.4.0", "[TYPE type] [ID client-id [client-id ...]]", "Returns all client connections, one per line.", runClientList)
 	kill := sub("kill", -3, command.Admin, "2.4.0", "old-address | [ID client-id] [TYPE type] [ADDR address] [LADDR address] [USER username] [SKIPME yes-or-no] [MAXAGE maxage]",
-		"Closes connections.", runClientKill)
+		"Closes client connections.", runClientKill)
 	list.Complexity, kill.Complexity = "O(N)", "O(N)"
-	return container("client", "connection", "2.4.0", "Shows and changes connections.", list, kill,
-		sub("info", 2, 0, "6.2.0", "", "Describes this connection, as CLIENT LIST does.", runClientInfo),
-		sub("id", 2, 0, "5.0.0", "", "Returns the number of this connection.", runClientID),
+	return container("client", "connection", "2.4.0", "A container for commands about client connections.", list, kill,
+		sub("info", 2, 0, "6.2.0", "", "Returns this connection in the format of CLIENT LIST.", runClientInfo),
+		sub("id", 2, 0, "5.0.0", "", "Returns the id of this connection.", runClientID),
 		sub("getname", 2, 0, "2.6.9", "", "Returns the name of this connection.", runClientGetName),
-		sub("setname", 3, 0, "2.6.9", "connection-name", "Names this connection.", runClientSetName),
-		sub("setinfo", 4, 0, "7.2.0", "LIB-NAME libname | LIB-VER libver", "Tells the name or version of the client library.", runClientSetInfo),
+		sub("setname", 3, 0, "2.6.9", "connection-name", "Sets the name of this connection.", runClientSetName),
+		sub("setinfo", 4, 0, "7.2.0", "LIB-NAME libname | LIB-VER libver", "Sets the name or version of the client library.", runClientSetInfo),
 		asking(sub("tracking", -3, 0, "6.0.0", "ON | OFF [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]",
-			"Tells the connection, or another, when keys that it has read change: for caches of clients.", runClientTracking), askTracking),
-		sub("caching", 3, 0, "6.0.0", "YES | NO", "Says whether the next command's keys are tracked, where OPTIN or OPTOUT leave that open.", runClientCaching),
-		sub("trackinginfo", 2, 0, "6.2.0", "", "Tells how the connection tracks.", runClientTrackingInfo),
-		sub("getredir", 2, 0, "6.0.0", "", "Returns the number of the connection that is told in this one's place, 0 for none, -1 without tracking.", runClientGetRedir),
-		sub("no-evict", 3, command.Admin, "7.0.0", "ON | OFF", "Keeps this connection from being closed for what it holds, where all together hold more than maxmemory-clients.", runClientNoEvict),
-		sub("no-touch", 3, 0, "7.2.0", "ON | OFF", "Notes the wish not to count as an access. Accesses are not counted.", runClientNoTouch),
-		sub("reply", 3, command.NoMulti, "3.2.0", "ON | OFF | SKIP", "Turns replies off and on, or leaves out the next one.", runClientReply),
-		sub("unblock", -3, command.Admin, "5.0.0", "client-id [TIMEOUT | ERROR]", "Ends the wait of another connection's WAIT or WAITAOF, as if its time were over or by an error.", runClientUnblock),
-		sub("pause", -3, command.Admin, "3.0.0", "timeout [WRITE | ALL]", "Makes commands that change something, or all, of all connections wait for a time in milliseconds.", func(c *client, args [][]byte) { c.srv.node.ClientPause(nodeConn{c}, args) }),
-		sub("idmp", -3, command.NoMulti, "0.1.0", "producer nextseq [EPOCH epoch] | OFF", "Numbers the connection's changes from nextseq on, so that those sent again are made once.", runClientIdmp),
-		sub("unpause", 2, command.Admin, "6.2.0", "", "Ends CLIENT PAUSE.", func(c *client, args [][]byte) { c.srv.node.ClientUnpause(nodeConn{c}, args) }),
+			"Turns server-assisted client-side caching on or off.", runClientTracking), askTracking),
+		sub("caching", 3, 0, "6.0.0", "YES | NO", "Sets whether the keys of the next command are tracked, in mode OPTIN or OPTOUT.", runClientCaching),
+		sub("trackinginfo", 2, 0, "6.2.0", "", "Returns the state of client-side caching for this connection.", runClientTrackingInfo),
+		sub("getredir", 2, 0, "6.0.0", "", "Returns the id of the connection that receives this connection's invalidations: 0 for none, -1 if tracking is off.", runClientGetRedir),
+		sub("no-evict", 3, command.Admin, "7.0.0", "ON | OFF", "Exempts this connection from being closed when all connections exceed maxmemory-clients.", runClientNoEvict),
+		sub("no-touch", 3, 0, "7.2.0", "ON | OFF", "Accepted for compatibility. The server does not record accesses.", runClientNoTouch),
+		sub("reply", 3, command.NoMulti, "3.2.0", "ON | OFF | SKIP", "Turns replies off or on, or skips the next reply.", runClientReply),
+		sub("unblock", -3, command.Admin, "5.0.0", "client-id [TIMEOUT | ERROR]", "Ends WAIT or WAITAOF of another connection, as a timeout or with an error.", runClientUnblock),
+		sub("pause", -3, command.Admin, "3.0.0", "timeout [WRITE | ALL]", "Suspends commands of all clients, or only changes, for a number of milliseconds.", func(c *client, args [][]byte) { c.srv.node.ClientPause(nodeConn{c}, args) }),
+		sub("idmp", -3, command.NoMulti, "0.1.0", "producer nextseq [EPOCH epoch] | OFF", "Numbers the following changes of this connection, so that a repeated change is applied once.", runClientIdmp),
+		sub("unpause", 2, command.Admin, "6.2.0", "", "Resumes the clients that CLIENT PAUSE suspended.", func(c *client, args [][]byte) { c.srv.node.ClientUnpause(nodeConn{c}, args) }),
 	)
 }
 

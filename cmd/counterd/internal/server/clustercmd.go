@@ -38,41 +38,41 @@ func clusterCommand() *row {
 	}
 	known := func(name string, arity int, since, syntax, summary string, run func(*client, *standing, [][]byte)) *row {
 		cmd := sub(name, arity, command.Stale|command.Loading, since, syntax, summary, run)
-		cmd.Complexity = "O(N) of the cluster's nodes"
+		cmd.Complexity = "O(N) in the number of nodes"
 		return cmd
 	}
 	refused := func(name string, arity int, since, syntax string) *row {
-		return sub(name, arity, changes, since, syntax, "Answers an error: shards and slots are changed by counterctl cluster.",
+		return sub(name, arity, changes, since, syntax, "Returns an error: use counterctl cluster to change shards and slots.",
 			func(c *client, _ *standing, _ [][]byte) { c.call.Out.Error(errByTool) })
 	}
 	reset := refused("reset", -2, "3.0.0", "[HARD | SOFT]")
 	reset.Flags = command.Admin | command.Stale | command.NoScript
-	return container("cluster", "cluster", "3.0.0", "Tells of the cluster that this node is of.",
-		known("info", 2, "3.0.0", "", "Tells how the cluster is.", func(c *client, st *standing, _ [][]byte) {
+	return container("cluster", "cluster", "3.0.0", "A container for commands about the cluster.",
+		known("info", 2, "3.0.0", "", "Returns the state of the cluster.", func(c *client, st *standing, _ [][]byte) {
 			c.call.Out.Text(c.call.view(st).Info(st.Reads == "" && st.Shard != nil && !st.expired()))
 		}),
-		known("nodes", 2, "3.0.0", "", "Lists the nodes and what they serve, a line each.", func(c *client, st *standing, _ [][]byte) {
+		known("nodes", 2, "3.0.0", "", "Returns the nodes and their hash slots, one node per line.", func(c *client, st *standing, _ [][]byte) {
 			c.call.Out.Text(c.call.view(st).Nodes())
 		}),
-		known("slots", 2, "3.0.0", "", "Lists ranges of hash slots, and the nodes that serve them.", func(c *client, st *standing, _ [][]byte) {
+		known("slots", 2, "3.0.0", "", "Returns ranges of hash slots and the nodes that serve them.", func(c *client, st *standing, _ [][]byte) {
 			c.call.view(st).ReplySlots(&c.call.Out)
 		}),
-		known("shards", 2, "7.0.0", "", "Lists shards with their hash slots and nodes.", func(c *client, st *standing, _ [][]byte) {
+		known("shards", 2, "7.0.0", "", "Returns the shards with their hash slots and nodes.", func(c *client, st *standing, _ [][]byte) {
 			c.call.view(st).ReplyShards(&c.call.Out)
 		}),
 		known("myid", 2, "3.0.0", "", "Returns the id of this node.", func(c *client, st *standing, _ [][]byte) { c.call.Out.BulkString(string(st.Self)) }),
 		known("myshardid", 2, "7.2.0", "", "Returns the id of this node's shard.", func(c *client, st *standing, _ [][]byte) {
 			c.call.Out.BulkString(route.ShardName(st.shardID()))
 		}),
-		known("links", 2, "7.0.0", "", "Returns an empty list: nodes talk to each other over connections of clients.",
+		known("links", 2, "7.0.0", "", "Returns an empty list: there is no cluster bus.",
 			func(c *client, _ *standing, _ [][]byte) { c.call.Out.Array(0) }),
-		known("keyslot", 3, "3.0.0", "key", "Returns the hash slot of a key, as clients compute it.", func(c *client, _ *standing, args [][]byte) {
+		known("keyslot", 3, "3.0.0", "key", "Returns the hash slot of a key.", func(c *client, _ *standing, args [][]byte) {
 			c.call.Out.Int(int64(slot.OfKey(args[2])))
 		}),
-		sub("countkeysinslot", 3, command.Stale, "3.0.0", "slot", "Returns how many posts of a hash slot this node has.", runCountKeysInSlot),
-		asking(sub("getkeysinslot", 4, command.Stale, "3.0.0", "slot count", "Returns keys of posts of a hash slot that this node has.", runGetKeysInSlot),
+		sub("countkeysinslot", 3, command.Stale, "3.0.0", "slot", "Returns the number of posts of a hash slot on this node.", runCountKeysInSlot),
+		asking(sub("getkeysinslot", 4, command.Stale, "3.0.0", "slot count", "Returns keys of posts of a hash slot on this node.", runGetKeysInSlot),
 			command.AskEverything(command.NeedRead)),
-		sub("count-failure-reports", 3, command.Admin|command.Stale, "3.0.0", "node-id", "Returns 0: that a node is away is said by etcd, not by other nodes.",
+		sub("count-failure-reports", 3, command.Admin|command.Stale, "3.0.0", "node-id", "Returns 0: etcd detects failed nodes, not other nodes.",
 			func(c *client, st *standing, args [][]byte) {
 				if st.Map.Nodes[topology.NodeID(args[2])] == nil {
 					c.call.Out.Error(errUnknownNode(args[2]))
@@ -80,11 +80,11 @@ func clusterCommand() *row {
 				}
 				c.call.Out.Int(0)
 			}),
-		sub("replicas", 3, command.Admin|command.Stale, "5.0.0", "node-id", "Lists the replicas of a primary, as CLUSTER NODES does.", runClusterReplicas),
-		sub("slaves", 3, command.Admin|command.Stale, "3.0.0", "node-id", "The same as CLUSTER REPLICAS.", runClusterReplicas),
+		sub("replicas", 3, command.Admin|command.Stale, "5.0.0", "node-id", "Returns the replicas of a primary in the format of CLUSTER NODES.", runClusterReplicas),
+		sub("slaves", 3, command.Admin|command.Stale, "3.0.0", "node-id", "Returns the replicas of a primary in the format of CLUSTER NODES. Identical to CLUSTER REPLICAS.", runClusterReplicas),
 		sub("failover", -2, changes|command.NoMulti, "3.0.0", "[FORCE | TAKEOVER | FORCE-UNCLEAN]",
-			"Makes this replica the primary of its shard, with all that its primary has.", runClusterFailover),
-		sub("saveconfig", 2, changes, "3.0.0", "", "Answers OK: etcd has what the cluster is.", func(c *client, _ *standing, _ [][]byte) { c.call.Out.Status("OK") }),
+			"Starts a planned failover: this replica becomes the primary of its shard, with all changes of the old primary.", runClusterFailover),
+		sub("saveconfig", 2, changes, "3.0.0", "", "Returns OK: etcd stores the configuration of the cluster.", func(c *client, _ *standing, _ [][]byte) { c.call.Out.Status("OK") }),
 		refused("addslots", -3, "3.0.0", "slot [slot ...]"), refused("addslotsrange", -4, "7.0.0", "start-slot end-slot [start-slot end-slot ...]"),
 		refused("bumpepoch", 2, "3.0.0", ""), refused("delslots", -3, "3.0.0", "slot [slot ...]"),
 		refused("delslotsrange", -4, "7.0.0", "start-slot end-slot [start-slot end-slot ...]"), refused("flushslots", 2, "3.0.0", ""),
@@ -103,7 +103,7 @@ func readonlyCommand(name, summary string, run func(*client, [][]byte)) *row {
 }
 
 func askingCommand() *row {
-	return readonlyCommand("asking", "Answers OK: slots move at once here, and nobody is sent away to ask.", runAsking)
+	return readonlyCommand("asking", "Returns OK. The server never sends ASK redirections.", runAsking)
 }
 
 func runReadonly(c *client, _ [][]byte) { c.setReplicaReads(true) }

@@ -19,19 +19,19 @@ func ofTable(reply func(t *commands, out *resp.Replies, args [][]byte)) func(*cl
 
 func commandCommand() *row {
 	const flags = command.Loading | command.Stale
-	cmd := container("command", "server", "2.8.13", "Describes commands.",
+	cmd := container("command", "server", "2.8.13", "Returns details of all commands.",
 		&row{Name: "command|count", Arity: 2, Flags: flags, Group: "server", Since: "2.8.13", Complexity: "O(1)",
 			Summary: "Returns the number of commands.", Run: ofTable((*commands).ReplyCount)},
 		&row{Name: "command|info", Arity: -2, Flags: flags, Group: "server", Since: "2.8.13", Complexity: "O(N)", Syntax: "[command-name [command-name ...]]",
-			Summary: "Describes some commands, or all, for programs.", Run: ofTable((*commands).ReplyInfo)},
+			Summary: "Returns details of the given commands, or of all.", Run: ofTable((*commands).ReplyInfo)},
 		&row{Name: "command|docs", Arity: -2, Flags: flags, Group: "server", Since: "7.0.0", Complexity: "O(N)", Syntax: "[command-name [command-name ...]]",
-			Summary: "Describes some commands, or all, for people.", Run: ofTable((*commands).ReplyDocs)},
-		&row{Name: "command|list", Arity: -2, Flags: flags, Group: "server", Since: "7.0.0", Complexity: "O(number of commands)",
+			Summary: "Returns the documentation of the given commands, or of all.", Run: ofTable((*commands).ReplyDocs)},
+		&row{Name: "command|list", Arity: -2, Flags: flags, Group: "server", Since: "7.0.0", Complexity: "O(N) in the number of commands",
 			Syntax: "[FILTERBY MODULE module-name | FILTERBY ACLCAT category | FILTERBY PATTERN pattern]", Summary: "Returns the names of commands.", Run: ofTable((*commands).ReplyList)},
 		&row{Name: "command|getkeys", Arity: -4, Flags: flags, Group: "server", Since: "2.8.13", Complexity: "O(N)", Syntax: "command argument [argument ...]",
-			Summary: "Returns the keys in a whole command.", Run: ofTable((*commands).ReplyKeys)},
+			Summary: "Returns the keys of a full command.", Run: ofTable((*commands).ReplyKeys)},
 		&row{Name: "command|getkeysandflags", Arity: -4, Flags: flags, Group: "server", Since: "7.0.0", Complexity: "O(N)", Syntax: "command argument [argument ...]",
-			Summary: "Returns the keys in a whole command, and what it does to them.", Run: ofTable((*commands).ReplyKeysAndFlags)},
+			Summary: "Returns the keys of a full command and how it accesses them.", Run: ofTable((*commands).ReplyKeysAndFlags)},
 	)
 	cmd.Arity, cmd.Flags, cmd.Run = -1, flags, ofTable((*commands).ReplyAll)
 	return cmd

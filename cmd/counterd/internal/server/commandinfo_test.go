@@ -188,7 +188,7 @@ func TestCommandDocs(t *testing.T) {
 			t.Errorf("%d, want 2", got)
 		}
 	}
-	wireDial(t, s, 3).want("COMMAND DOCS mset", `("mset" ("summary" "Sets several counters. Nothing is set if a key or value is wrong." "since" "1.0.1" "group" "string" `+
+	wireDial(t, s, 3).want("COMMAND DOCS mset", `("mset" ("summary" "Sets several counters as one change. An invalid key or value changes nothing." "since" "1.0.1" "group" "string" `+
 		`"complexity" "O(N)" "arguments" [("name" "key_value" "type" "block" "flags" {+multiple} "arguments" [("name" "key" "type" "key" "key_spec_index" :0) `+
 		`("name" "value" "type" "string")]) ("name" "producer_seq_epoch" "type" "block" "flags" {+optional} "arguments" [`+
 		`("name" "producer_seq" "type" "block" "token" "IDMP" "arguments" [("name" "producer" "type" "string") ("name" "seq" "type" "string")]) `+

@@ -11,15 +11,15 @@ import (
 
 func configCommand() *row {
 	const flags = command.Admin | command.NoScript | command.Loading | command.Stale
-	return container("config", "server", "2.0.0", "Reads and changes the configuration.",
+	return container("config", "server", "2.0.0", "A container for commands about the configuration.",
 		&row{Name: "config|get", Arity: -3, Flags: flags, Group: "server", Since: "2.0.0", Complexity: "O(N)", Syntax: "pattern [pattern ...]",
-			Summary: "Returns the parameters whose names match.", Run: on(runConfigGet)},
+			Summary: "Returns the settings whose names match the patterns.", Run: on(runConfigGet)},
 		&row{Name: "config|set", Arity: -4, Flags: flags, Group: "server", Since: "2.0.0", Complexity: "O(N)", Syntax: "parameter value [parameter value ...]",
-			Summary: "Changes parameters, all of them or none, until the server ends.", Run: on(runConfigSet)},
-		&row{Name: "config|resetstat", Arity: 2, Flags: flags, Group: "server", Since: "2.0.0", Complexity: "O(number of commands)",
-			Summary: "Sets the totals that INFO reports to 0.", Run: on(runConfigResetStat)},
+			Summary: "Changes settings, all or none. CONFIG REWRITE makes the changes permanent.", Run: on(runConfigSet)},
+		&row{Name: "config|resetstat", Arity: 2, Flags: flags, Group: "server", Since: "2.0.0", Complexity: "O(N) in the number of commands",
+			Summary: "Resets the statistics of INFO.", Run: on(runConfigResetStat)},
 		&row{Name: "config|rewrite", Arity: 2, Flags: flags, Group: "server", Since: "2.8.0", Complexity: "O(1)",
-			Summary: "Writes what was changed, the role too, to the file of --config.", Run: on(runConfigRewrite)},
+			Summary: "Writes changed settings and the replication role to the configuration file.", Run: on(runConfigRewrite)},
 	)
 }
 

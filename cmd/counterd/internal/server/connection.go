@@ -13,17 +13,17 @@ import (
 func connectionCommands() []*row {
 	return []*row{
 		{Name: "ping", Arity: -1, Flags: command.Fast, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
-			Summary: "Answers PONG, or the message.", Syntax: "[message]", Run: runPing},
+			Summary: "Returns PONG, or the given message.", Syntax: "[message]", Run: runPing},
 		{Name: "echo", Arity: 2, Flags: command.Fast | command.Loading | command.Stale, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
-			Summary: "Answers the message.", Syntax: "message", Run: runEcho},
+			Summary: "Returns the given message.", Syntax: "message", Run: runEcho},
 		{Name: "quit", Arity: -1, Flags: command.NoScript | command.Loading | command.Stale | command.Fast | command.NoAuth | command.Now | command.AllowBusy, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
 			Summary: "Closes the connection.", Run: runQuit},
 		{Name: "reset", Arity: 1, Flags: command.NoScript | command.Loading | command.Stale | command.Fast | command.NoAuth | command.Now | command.AllowBusy, Group: "connection", Since: "6.2.0", Complexity: "O(1)",
-			Summary: "Brings the connection to the state of a new one.", Run: runReset},
+			Summary: "Resets the connection to the state of a new one.", Run: runReset},
 		{Name: "select", Arity: 2, Flags: command.Loading | command.Stale | command.Fast, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
-			Summary: "Takes 0: there is one database.", Syntax: "index", Run: runSelect},
+			Summary: "Selects database 0, the only one.", Syntax: "index", Run: runSelect},
 		{Name: "hello", Arity: -1, Flags: command.NoScript | command.Loading | command.Stale | command.Fast | command.NoAuth | command.AllowBusy, Group: "connection", Since: "6.0.0", Complexity: "O(1)",
-			Summary: "Chooses the version of the protocol, and may authenticate.", Syntax: "[protover [AUTH username password] [SETNAME clientname]]", Run: runHello},
+			Summary: "Selects the protocol version and optionally authenticates the connection.", Syntax: "[protover [AUTH username password] [SETNAME clientname]]", Run: runHello},
 		{Name: "auth", Arity: -2, Flags: command.NoScript | command.Loading | command.Stale | command.Fast | command.NoAuth | command.AllowBusy, Group: "connection", Since: "1.0.0", Complexity: "O(1)",
 			Summary: "Authenticates the connection.", Syntax: "[username] password", Run: runAuth},
 	}

@@ -18,7 +18,7 @@ func (s *Server) linkSettings() gather.Settings {
 func gatherCommands() []*row {
 	return []*row{
 		{Name: "counter.link", Arity: 3, Flags: command.Admin | command.NoScript | command.NoMulti | command.Fast | command.Loading | command.Stale, Group: "counterd", Since: "0.1.0", Complexity: "O(1)",
-			Summary: "Makes the connection another node's, which asks for what this node's shard has: nodes of a cluster send it.", Syntax: "format node-id | OWNING groups | STILL groups", Run: runLink, Asks: command.NoData},
+			Summary: "Internal: marks the connection as a link of another cluster node.", Syntax: "format node-id | OWNING groups | STILL groups", Run: runLink, Asks: command.NoData},
 	}
 }
 

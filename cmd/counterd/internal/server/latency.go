@@ -6,21 +6,21 @@ import (
 )
 
 func latencyCommand() *row {
-	return container("latency", "server", "2.8.13", "Answers questions about how long commands take.",
+	return container("latency", "server", "2.8.13", "A container for commands about latency.",
 		&row{Name: "latency|histogram", Arity: -2, Flags: command.Admin | command.NoScript | command.Loading | command.Stale, Group: "server", Since: "7.0.0",
-			Complexity: "O(number of commands)", Syntax: "[command [command ...]]",
-			Summary: "Returns for each command how many executions took at most 1, 2, 4, ... microseconds. In a pipeline each is counted with its share of the time.",
+			Complexity: "O(N) in the number of commands", Syntax: "[command [command ...]]",
+			Summary: "Returns a histogram of execution times for each command, in powers of two microseconds. A command in a pipeline counts with its share of the time.",
 			Run:     ofTable((*commands).ReplyHistogram)},
 		&row{Name: "latency|latest", Arity: 2, Flags: command.Admin | command.NoScript | command.Loading | command.Stale, Group: "server", Since: "2.8.13", Complexity: "O(1)",
-			Summary: "Returns an empty list: spikes are not sampled by event. See LATENCY HISTOGRAM and SLOWLOG.", Run: on(runEmptyList)},
+			Summary: "Returns an empty list. The server does not record latency events; use LATENCY HISTOGRAM and SLOWLOG.", Run: on(runEmptyList)},
 		&row{Name: "latency|history", Arity: 3, Flags: command.Admin | command.NoScript | command.Loading | command.Stale, Group: "server", Since: "2.8.13", Complexity: "O(1)",
-			Summary: "Returns an empty list, as LATENCY LATEST.", Syntax: "event", Run: on(runEmptyList)},
+			Summary: "Returns an empty list. The server does not record latency events.", Syntax: "event", Run: on(runEmptyList)},
 		&row{Name: "latency|graph", Arity: 3, Flags: command.Admin | command.NoScript | command.Loading | command.Stale, Group: "server", Since: "2.8.13", Complexity: "O(1)",
-			Summary: "Answers that there are no samples, as LATENCY LATEST.", Syntax: "event", Run: on(runLatencyGraph)},
+			Summary: "Returns an error. The server does not record latency events.", Syntax: "event", Run: on(runLatencyGraph)},
 		&row{Name: "latency|reset", Arity: -2, Flags: command.Admin | command.NoScript | command.Loading | command.Stale, Group: "server", Since: "2.8.13", Complexity: "O(1)",
-			Summary: "Returns 0, the number of events forgotten.", Syntax: "[event [event ...]]", Run: on(runZero)},
-		&row{Name: "latency|doctor", Arity: 2, Flags: command.Admin | command.NoScript | command.Loading | command.Stale, Group: "server", Since: "2.8.13", Complexity: "O(number of commands)",
-			Summary: "Names the commands that take longest.", Run: ofTable((*commands).ReplyDoctor)},
+			Summary: "Returns 0. The server does not record latency events.", Syntax: "[event [event ...]]", Run: on(runZero)},
+		&row{Name: "latency|doctor", Arity: 2, Flags: command.Admin | command.NoScript | command.Loading | command.Stale, Group: "server", Since: "2.8.13", Complexity: "O(N) in the number of commands",
+			Summary: "Returns a report of the slowest commands.", Run: ofTable((*commands).ReplyDoctor)},
 	)
 }
 

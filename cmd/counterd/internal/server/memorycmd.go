@@ -13,16 +13,16 @@ func memoryCommand() *row {
 	sub := func(name string, complexity, summary string, run func(*call, [][]byte)) *row {
 		return &row{Name: "memory|" + name, Arity: 2, Group: "server", Since: "4.0.0", Complexity: complexity, Summary: summary, Run: on(run)}
 	}
-	return container("memory", "server", "4.0.0", "Tells what memory is used for.",
+	return container("memory", "server", "4.0.0", "A container for commands about memory.",
 		&row{Name: "memory|usage", Arity: -3, Flags: command.ReadOnly, First: 2, Last: 2, Step: 1, Group: "server", Since: "4.0.0", Complexity: "O(1)",
-			Syntax: "key [SAMPLES count]", Summary: "Returns an item's share of its block in bytes, at least 1.", Run: func(c *client, args [][]byte) { dataset.MemoryUsage(onDataset(c), args) }},
-		sub("stats", "O(number of blocks)", "Returns what memory is used for, in bytes.", runMemoryStats),
-		sub("doctor", "O(number of blocks)", "Says what memory is used for, in words.", runMemoryDoctor),
-		sub("purge", "Depends on the size of the Go heap", "Gives free memory of the Go heap back to the system.", func(c *call, _ [][]byte) {
+			Syntax: "key [SAMPLES count]", Summary: "Returns the memory of a post in bytes: its share of its block, at least 1.", Run: func(c *client, args [][]byte) { dataset.MemoryUsage(onDataset(c), args) }},
+		sub("stats", "O(N) in the number of blocks", "Returns memory usage by purpose, in bytes.", runMemoryStats),
+		sub("doctor", "O(N) in the number of blocks", "Returns a report of memory usage.", runMemoryDoctor),
+		sub("purge", "Depends on the size of the Go heap", "Returns free memory of the Go heap to the operating system.", func(c *call, _ [][]byte) {
 			debug.FreeOSMemory()
 			c.Out.Status("OK")
 		}),
-		sub("malloc-stats", "O(1)", "Answers that there are none.", func(c *call, _ [][]byte) {
+		sub("malloc-stats", "O(1)", "Returns a text: there is no malloc to report on.", func(c *call, _ [][]byte) {
 			c.Out.Text("Stats not supported for the current allocator")
 		}),
 	)

@@ -129,7 +129,7 @@ func appendQuoted(b, text []byte) []byte {
 
 func monitorCommand() *row {
 	return &row{Name: "monitor", Arity: 1, Flags: command.Admin | command.NoScript | command.NoMulti | command.Loading | command.Stale, Group: "server", Since: "1.0.0", Complexity: "O(1)",
-		Summary: "Sends every command that is executed to the connection, until it ends or says RESET.", Run: runMonitor}
+		Summary: "Streams every executed command to this connection, until it closes or sends RESET.", Run: runMonitor}
 }
 
 func runMonitor(c *client, _ [][]byte) {

@@ -22,7 +22,7 @@ import (
 func moveCommand() *row {
 	sub := func(name string, arity int, syntax, summary string, run func(c *client, m *move.Mover, args [][]byte) error) *row {
 		return &row{Name: "counter.move|" + name, Arity: arity, Flags: command.Admin | command.NoMulti | command.NoScript, Group: "cluster", Since: "0.1.0",
-			Complexity: "O(N) of the posts of a block", Syntax: syntax, Summary: summary,
+			Complexity: "O(N) in the posts of a block", Syntax: syntax, Summary: summary,
 			Run: func(c *client, args [][]byte) {
 				if c.srv.joined == nil {
 					c.call.Out.Error(errNoCluster)
@@ -37,8 +37,8 @@ func moveCommand() *row {
 				}
 			}}
 	}
-	return container("counter.move", "cluster", "0.1.0", "Brings groups of hash slots to another shard; for nodes, but for PROGRESS.",
-		sub("open", 4, "move epoch", "Begins to bring a move's groups, and returns the log offset from which on the log is kept.",
+	return container("counter.move", "cluster", "0.1.0", "A container for commands about moves of hash slot groups. All but PROGRESS are internal to nodes.",
+		sub("open", 4, "move epoch", "Internal: starts to export the groups of a move. Returns the log offset from which the log is kept.",
 			func(c *client, m *move.Mover, args [][]byte) error {
 				n, err := moveNumbers(args[3:])
 				if err != nil {
@@ -47,7 +47,7 @@ func moveCommand() *row {
 				from, err := m.Open(string(args[2]), n[0])
 				return c.moveNumbersReply(err, []uint64{from}, 0)
 			}),
-		sub("producers", 4, "move place", "Returns what was done for producers in a move's groups, some of it.",
+		sub("producers", 4, "move place", "Internal: returns a part of the remembered producers of a move's groups.",
 			func(c *client, m *move.Mover, args [][]byte) error {
 				n, err := moveNumbers(args[3:])
 				if err != nil {
@@ -56,7 +56,7 @@ func moveCommand() *row {
 				records, next, err := m.Producers(string(args[2]), int(n[0]))
 				return c.moveReply(err, records, uint64(next))
 			}),
-		sub("rows", 5, "move space mid", "Returns the posts of a move's groups in the next block.",
+		sub("rows", 5, "move space mid", "Internal: returns the posts of a move's groups in the next block.",
 			func(c *client, m *move.Mover, args [][]byte) error {
 				n, err := moveNumbers(args[3:])
 				if err != nil {
@@ -69,7 +69,7 @@ func moveCommand() *row {
 				}
 				return c.moveReply(err, records, uint64(next.Space), next.Mid, last)
 			}),
-		sub("log", 4, "move offset", "Returns what the log says of a move's groups from an offset on.",
+		sub("log", 4, "move offset", "Internal: returns the log records of a move's groups from an offset on.",
 			func(c *client, m *move.Mover, args [][]byte) error {
 				n, err := moveNumbers(args[3:])
 				if err != nil {
@@ -78,12 +78,12 @@ func moveCommand() *row {
 				records, next, end, err := m.Log(string(args[2]), n[0])
 				return c.moveReply(err, records, next, end)
 			}),
-		sub("hold", 3, "move", "Ends the service of a move's groups until it is decided who owns them.",
+		sub("hold", 3, "move", "Internal: stops serving a move's groups until etcd has recorded their owner.",
 			func(c *client, m *move.Mover, args [][]byte) error {
 				end, revision, err := m.Hold(string(args[2]))
 				return c.moveNumbersReply(err, []uint64{end, uint64(revision)}, 0)
 			}),
-		sub("progress", 2, "", "Tells how far the moves to this shard are, a line each.",
+		sub("progress", 2, "", "Returns the progress of the moves to this shard, one per line.",
 			func(c *client, m *move.Mover, _ [][]byte) error {
 				list := m.Progress()
 				c.call.Out.Array(len(list))

@@ -100,9 +100,9 @@ func idmpCommand() *row {
 		return &row{Name: "idmp|" + name, Arity: 3, Flags: flags | command.Fast | command.NoMulti, Group: "counterd", Since: "0.1.0", Complexity: "O(1)",
 			Syntax: "producer", Summary: summary, Run: run, Asks: command.NoData}
 	}
-	return container("idmp", "counterd", "0.1.0", "Tells of producers, who number their changes, and fences them.",
-		sub("last", command.ReadOnly, "Returns the highest sequence number of a producer that was made.", runIdmpLast),
-		sub("fence", command.Write, "Raises the epoch of a producer by one and returns it: lower ones are refused from then on.", runIdmpFence))
+	return container("idmp", "counterd", "0.1.0", "A container for commands about producers of numbered commands.",
+		sub("last", command.ReadOnly, "Returns the highest sequence number of a producer that was applied.", runIdmpLast),
+		sub("fence", command.Write, "Increments the epoch of a producer and returns it. Changes with a lower epoch are refused from then on.", runIdmpFence))
 }
 
 // runIdmpLast: IDMP LAST producer.

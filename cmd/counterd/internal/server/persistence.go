@@ -16,18 +16,18 @@ import (
 
 func persistenceCommands() []*row {
 	entry := func(name string, arity int, flags command.Flags, syntax, summary string, run func(*call, [][]byte)) *row {
-		return &row{Name: name, Arity: arity, Flags: flags, Group: "server", Since: "1.0.0", Complexity: "O(size of the changed blocks)",
+		return &row{Name: name, Arity: arity, Flags: flags, Group: "server", Since: "1.0.0", Complexity: "O(N) in the size of the changed blocks",
 			Syntax: syntax, Summary: summary, Run: on(run)}
 	}
-	lastSave := entry("lastsave", 1, command.Loading|command.Stale|command.Fast, "", "Returns when the last snapshot was made, or else the server started, in unix seconds.",
+	lastSave := entry("lastsave", 1, command.Loading|command.Stale|command.Fast, "", "Returns the Unix time of the last snapshot, or of the server start if there is none.",
 		func(c *call, _ [][]byte) { c.Out.Int(c.srv.lastSave()) })
 	lastSave.Complexity = "O(1)"
 	return []*row{
 		lastSave,
-		entry("save", 1, command.Admin|command.NoScript|command.NoAsyncLoading|command.NoMulti, "", "Makes a snapshot, beside the work of other connections, and answers when it is made.", runSave),
-		entry("bgsave", -1, command.Admin|command.NoScript|command.NoAsyncLoading, "[SCHEDULE]", "Starts to make a snapshot.",
+		entry("save", 1, command.Admin|command.NoScript|command.NoAsyncLoading|command.NoMulti, "", "Makes a snapshot and replies when it is complete. Other connections are served meanwhile.", runSave),
+		entry("bgsave", -1, command.Admin|command.NoScript|command.NoAsyncLoading, "[SCHEDULE]", "Starts a snapshot in the background.",
 			background("Background saving started", "ERR Background save already in progress")),
-		entry("bgrewriteaof", 1, command.Admin|command.NoScript|command.NoAsyncLoading, "", "Starts to make a snapshot, which shortens the log.",
+		entry("bgrewriteaof", 1, command.Admin|command.NoScript|command.NoAsyncLoading, "", "Starts a snapshot in the background, after which older log segments can be removed.",
 			background("Background append only file rewriting started", "ERR Background append only file rewriting already in progress")),
 	}
 }

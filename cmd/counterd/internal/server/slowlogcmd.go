@@ -93,13 +93,13 @@ func batchText(runs []run, total int64) string {
 }
 
 func slowlogCommand() *row {
-	return container("slowlog", "server", "2.2.12", "Shows which commands took long.",
+	return container("slowlog", "server", "2.2.12", "A container for commands about the slow log.",
 		&row{Name: "slowlog|get", Arity: -2, Flags: command.Admin | command.Loading | command.Stale, Group: "server", Since: "2.2.12", Complexity: "O(N)", Syntax: "[count]",
-			Summary: "Returns the newest entries, 10 unless told, -1 for all. Commands that ran together in a pipeline are one entry.", Run: on(runSlowlogGet)},
+			Summary: "Returns the newest entries of the slow log, by default 10, with -1 all. Commands of a pipeline that ran together are one entry.", Run: on(runSlowlogGet)},
 		&row{Name: "slowlog|len", Arity: 2, Flags: command.Admin | command.Loading | command.Stale, Group: "server", Since: "2.2.12", Complexity: "O(1)",
-			Summary: "Returns the number of entries.", Run: on(runSlowlogLen)},
+			Summary: "Returns the number of entries in the slow log.", Run: on(runSlowlogLen)},
 		&row{Name: "slowlog|reset", Arity: 2, Flags: command.Admin | command.Loading | command.Stale, Group: "server", Since: "2.2.12", Complexity: "O(N)",
-			Summary: "Forgets all entries.", Run: on(runSlowlogReset)},
+			Summary: "Clears the slow log.", Run: on(runSlowlogReset)},
 	)
 }
 
