@@ -29,6 +29,7 @@ var floors = map[string]int{
 	"schema":    10,
 	"internal":  10,
 	"packaging": 10,
+	"docs":      200,
 
 	"persist/vfs":      10,
 	"persist":          30,
