@@ -330,7 +330,7 @@ func TestLostCluster(t *testing.T) {
 		mine     string
 		stranger bool
 	}{{"", false}, {"old", true}} {
-		a := &Agent{conf: Config{Home: &machine{w: &world{}, cluster: of.mine}}, m: new(topology.Map)}
+		a := &Agent{loop: &loop{conf: Config{Home: &machine{w: &world{}, cluster: of.mine}}, m: new(topology.Map)}}
 		if a.stranger() != of.stranger {
 			t.Errorf("cluster %q: got %v, want %v", of.mine, a.stranger(), of.stranger)
 		}

@@ -45,7 +45,9 @@
 //
 // # Files
 //
-//	agent.go register.go         the loop; the node's keys in etcd
+//	agent.go                     the agent: one step, and the order of its parts
+//	loop.go                      the state that the parts share, and how a change is proposed
+//	register.go                  the node's keys in etcd
 //	role.go standing.go          which role the map gives; what clients may be served
 //	insync.go                    the primary: who is required, added, removed
 //	election.go                  who takes over
@@ -59,6 +61,6 @@
 //
 // # Locks
 //
-// One goroutine decides (agent.run) and calls the host; transactions run beside it, one at a time. membership.mu
+// One goroutine decides (Agent.run) and calls the host; transactions run beside it, one at a time. membership.mu
 // and Directory.mu are leaves.
 package cluster

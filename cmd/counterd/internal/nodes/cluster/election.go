@@ -30,51 +30,51 @@ const (
 
 // keepElection has the node take over where the primary is gone.
 func (a *Agent) keepElection() {
-	s := a.shard()
+	s := a.loop.shard()
 	why, key := a.suspects(s)
 	if why == "" {
 		a.election.wants, a.election.since = 0, time.Time{}
 		return
 	}
 	if a.election.wants != s.Epoch+1 {
-		a.election.wants, a.election.since = s.Epoch+1, a.now
+		a.election.wants, a.election.since = s.Epoch+1, a.loop.now
 	}
 	after, ok := a.rank(s)
 	if !ok {
 		return
 	}
-	if wait := after - a.now.Sub(a.election.since); wait > 0 {
-		a.within(wait)
+	if wait := after - a.loop.now.Sub(a.election.since); wait > 0 {
+		a.loop.within(wait)
 		return
 	}
-	if !a.idle() {
+	if !a.loop.idle() {
 		return
 	}
-	lacks := a.host.Link().Lacks
+	lacks := a.loop.host.Link().Lacks
 	promote := topology.PromoteAbove
-	if a.log.Behind {
+	if a.loop.log.Behind {
 		promote = topology.PromoteBehind
 	}
-	c, err := promote(a.m, s.ID, a.id, a.log.Epoch)
+	c, err := promote(a.loop.m, s.ID, a.loop.id, a.loop.log.Epoch)
 	if err == nil && key >= 0 {
 		c.Same(topology.LiveKey(s.Primary), key)
 	}
 	if err == nil { // its directory is the newest one yet
-		c.Same(topology.NodeKey(a.id), a.m.Nodes[a.id].Revision)
+		c.Same(topology.NodeKey(a.loop.id), a.loop.m.Nodes[a.loop.id].Revision)
 	}
-	a.conf.Log.Info("cluster: takes over", "epoch", s.Epoch+1, "old_primary", s.Primary, "reason", why, "took", a.now.Sub(a.election.since), "end", a.log.Written)
-	if a.log.Behind {
-		a.election.behind = max(s.Epoch, a.log.Epoch) + 1
+	a.loop.conf.Log.Info("cluster: takes over", "epoch", s.Epoch+1, "old_primary", s.Primary, "reason", why, "took", a.loop.now.Sub(a.election.since), "end", a.loop.log.Written)
+	if a.loop.log.Behind {
+		a.election.behind = max(s.Epoch, a.loop.log.Epoch) + 1
 	}
-	a.propose(c, err, commitTime, func(err error, _ bool) {
+	a.loop.propose(c, err, commitTime, func(err error, _ bool) {
 		if err == nil {
-			a.stats.promotions.Add(1)
+			a.loop.stats.promotions.Add(1)
 			if why == whyLacks {
 				a.election.saved = lacks
 			}
 		}
-		if soon := time.Now().Add(20 * time.Millisecond); soon.After(a.proposeAt) {
-			a.proposeAt = soon // epochs are not used up as fast as etcd can
+		if soon := time.Now().Add(20 * time.Millisecond); soon.After(a.loop.proposeAt) {
+			a.loop.proposeAt = soon // epochs are not used up as fast as etcd can
 		}
 	})
 }
@@ -84,21 +84,21 @@ func (a *Agent) keepElection() {
 // the key does not matter.
 func (a *Agent) suspects(s *topology.Shard) (why string, key int64) {
 	e := &a.election
-	if s == nil || !s.Has(a.id) || a.role.kind == leading || a.log.Err != nil || a.handover.leaves || a.membership.held() == nil || a.stranger() ||
-		a.outdated() || !a.starts.begun || s.Epoch != 0 && a.log.Epoch > s.Epoch || a.inSync.failed > s.Epoch {
+	if s == nil || !s.Has(a.loop.id) || a.role.kind == leading || a.loop.log.Err != nil || a.handover.leaves || a.membership.held() == nil || a.stranger() ||
+		a.starts.outdated() || !a.starts.begun || s.Epoch != 0 && a.loop.log.Epoch > s.Epoch || a.inSync.failed > s.Epoch {
 		e.missing = time.Time{}
 		return "", -1
 	}
-	link, live := a.host.Link(), a.m.Live[s.Primary]
-	if live != nil || s.Primary == "" || s.Primary == a.id {
+	link, live := a.loop.host.Link(), a.loop.m.Live[s.Primary]
+	if live != nil || s.Primary == "" || s.Primary == a.loop.id {
 		e.missing = time.Time{}
 	} else if e.missing.IsZero() {
-		e.missing = a.now
+		e.missing = a.loop.now
 	}
 	switch {
 	case s.Primary == "":
 		return "has not led yet", -1
-	case s.Primary == a.id:
+	case s.Primary == a.loop.id:
 		if a.role.anew {
 			return "was another process", -1
 		}
@@ -106,7 +106,7 @@ func (a *Agent) suspects(s *topology.Shard) (why string, key int64) {
 		return "is to hand over by force", -1
 	case live == nil:
 		// It may be cut off from etcd only, and be about to come back: one that is stopped has a link too.
-		if !link.Connected || a.now.Sub(e.missing) >= a.conf.NodeTimeout/4 {
+		if !link.Connected || a.loop.now.Sub(e.missing) >= a.loop.conf.NodeTimeout/4 {
 			return "is gone from etcd", 0
 		}
 	case a.role.kind == following && a.role.primary == s.Primary && link.Refused:
@@ -131,10 +131,10 @@ func (a *Agent) rank(s *topology.Shard) (after time.Duration, ok bool) {
 	var sound, behind []candidate
 	heard, all := true, true // from candidates; from all in sync
 	for _, id := range s.InSync {
-		c := candidate{id: id, last: id == s.Primary, epoch: a.log.Epoch, written: a.log.Written}
-		b := a.log.Behind
-		if id != a.id {
-			live := a.m.Live[id]
+		c := candidate{id: id, last: id == s.Primary, epoch: a.loop.log.Epoch, written: a.loop.log.Written}
+		b := a.loop.log.Behind
+		if id != a.loop.id {
+			live := a.loop.m.Live[id]
 			if live == nil || live.Outdated {
 				continue
 			}
@@ -145,15 +145,15 @@ func (a *Agent) rank(s *topology.Shard) (after time.Duration, ok bool) {
 		switch {
 		case b:
 			behind = append(behind, c)
-		case id == a.id || id != s.Primary:
+		case id == a.loop.id || id != s.Primary:
 			sound = append(sound, c)
 		}
 	}
-	mine := func(c candidate) bool { return c.id == a.id }
+	mine := func(c candidate) bool { return c.id == a.loop.id }
 	most := func(x, y candidate) int {
 		return cmp.Or(cmp.Compare(y.epoch, x.epoch), cmp.Compare(y.written, x.written), cmp.Compare(x.id, y.id))
 	}
-	if a.log.Behind {
+	if a.loop.log.Behind {
 		// One that is away, or is not behind, has what this one may lack.
 		slices.SortFunc(behind, most)
 		return 0, all && len(behind) == len(s.InSync) && mine(behind[0])
@@ -171,7 +171,7 @@ func (a *Agent) rank(s *topology.Shard) (after time.Duration, ok bool) {
 	for _, c := range sound[:at] {
 		// All in sync have what was acknowledged. If one that is about to lead has more even so, this one's log must not be
 		// the end of it: its directory may be an older copy that no start has shown yet.
-		if c.wants && (c.epoch > a.log.Epoch || c.epoch == a.log.Epoch && c.written > a.log.Written) {
+		if c.wants && (c.epoch > a.loop.log.Epoch || c.epoch == a.loop.log.Epoch && c.written > a.loop.log.Written) {
 			return 0, false
 		}
 	}

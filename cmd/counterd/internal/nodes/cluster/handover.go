@@ -38,7 +38,7 @@ func (a *Agent) dropHold() {
 func (a *Agent) endSwitch(retry time.Duration) {
 	a.dropHold()
 	h := &a.handover
-	h.to, h.proposed, h.unknown, h.retryAt = "", false, false, a.now.Add(retry)
+	h.to, h.proposed, h.unknown, h.retryAt = "", false, false, a.loop.now.Add(retry)
 }
 
 // keepHandover is the primary's part: it holds its writes until the replica has all, and has etcd name it.
@@ -51,41 +51,41 @@ func (a *Agent) keepHandover() {
 		}
 		return
 	}
-	s := a.shard()
+	s := a.loop.shard()
 	if h.to == "" {
 		a.beginSwitch(s)
 		if h.to == "" {
 			return
 		}
 	}
-	a.within(2 * time.Millisecond)
+	a.loop.within(2 * time.Millisecond)
 	switch {
 	case h.proposed && h.unknown:
 		if s.Revision != h.at { // it cannot happen any more, or has: then this node does not lead
 			a.endSwitch(time.Second)
-		} else if a.idle() {
-			c, err := topology.Touch(a.m, s.ID)
-			a.propose(c, err, commitTime, func(error, bool) {})
+		} else if a.loop.idle() {
+			c, err := topology.Touch(a.loop.m, s.ID)
+			a.loop.propose(c, err, commitTime, func(error, bool) {})
 		}
 	case h.proposed:
-		if s.Revision != h.at && !a.proposing {
+		if s.Revision != h.at && !a.loop.proposing {
 			a.endSwitch(time.Second)
-		} else if !a.now.Before(h.until.Add(-20 * time.Millisecond)) {
+		} else if !a.loop.now.Before(h.until.Add(-20 * time.Millisecond)) {
 			h.unknown = true
 			a.serve()
 			a.dropHold()
 		}
-	case !a.now.Before(h.until.Add(-100 * time.Millisecond)):
-		a.conf.Log.Warn("cluster: the switch is given up, as the replica does not catch up or etcd is busy", "to", h.to)
+	case !a.loop.now.Before(h.until.Add(-100 * time.Millisecond)):
+		a.loop.conf.Log.Warn("cluster: the switch is given up, as the replica does not catch up or etcd is busy", "to", h.to)
 		a.endSwitch(2 * time.Second)
-	case a.idle() && a.fit(h.to) && s.Has(h.to) && a.host.Replica(h.to).Has >= a.host.Log().Written:
+	case a.loop.idle() && a.inSync.fit(h.to) && s.Has(h.to) && a.loop.host.Replica(h.to).Has >= a.loop.host.Log().Written:
 		h.proposed, h.at = true, s.Revision
 		to := h.to
-		c, err := topology.PlannedSwitch(a.m, s.ID, to)
-		a.propose(c, err, commitTime, func(err error, definite bool) {
+		c, err := topology.PlannedSwitch(a.loop.m, s.ID, to)
+		a.loop.propose(c, err, commitTime, func(err error, definite bool) {
 			switch {
 			case err == nil:
-				a.stats.switches.Add(1)
+				a.loop.stats.switches.Add(1)
 			case h.to != to || !h.proposed:
 			case definite:
 				a.endSwitch(200 * time.Millisecond)
@@ -99,17 +99,17 @@ func (a *Agent) keepHandover() {
 // beginSwitch holds the writes if somebody is to take over.
 func (a *Agent) beginSwitch(s *topology.Shard) {
 	h := &a.handover
-	if a.now.Before(h.retryAt) || !a.idle() {
+	if a.loop.now.Before(h.retryAt) || !a.loop.idle() {
 		return
 	}
 	var to topology.NodeID
 	most := uint64(0)
 	for _, id := range s.InSync {
-		live := a.m.Live[id]
-		if id == a.id || !a.fit(id) || live == nil {
+		live := a.loop.m.Live[id]
+		if id == a.loop.id || !a.inSync.fit(id) || live == nil {
 			continue
 		}
-		if r := a.host.Replica(id); live.Asks == s.Epoch || h.drains && r.Has >= most {
+		if r := a.loop.host.Replica(id); live.Asks == s.Epoch || h.drains && r.Has >= most {
 			to, most = id, r.Has
 			if live.Asks == s.Epoch {
 				break
@@ -119,14 +119,14 @@ func (a *Agent) beginSwitch(s *topology.Shard) {
 	if to == "" {
 		return
 	}
-	release, err := a.host.HoldWrites(switchTime)
+	release, err := a.loop.host.HoldWrites(switchTime)
 	if err != nil {
-		h.retryAt = a.now.Add(time.Second)
-		a.fault("the switch cannot hold the writes", err)
+		h.retryAt = a.loop.now.Add(time.Second)
+		a.loop.fault("the switch cannot hold the writes", err)
 		return
 	}
-	h.to, h.release, h.until = to, release, a.now.Add(switchTime)
-	a.conf.Log.Info("cluster: hands over", "to", to, "epoch", s.Epoch)
+	h.to, h.release, h.until = to, release, a.loop.now.Add(switchTime)
+	a.loop.conf.Log.Info("cluster: hands over", "to", to, "epoch", s.Epoch)
 }
 
 // FailoverKind is how a replica takes over when it is told to.
@@ -166,8 +166,8 @@ var (
 // Failover makes the node the primary of its shard, and returns when it leads or ctx ends.
 func (a *Agent) Failover(ctx context.Context, kind FailoverKind) (r Report, err error) {
 	var outcome chan error
-	askErr := a.ask(ctx, func() {
-		s := a.shard()
+	askErr := a.loop.ask(ctx, func() {
+		s := a.loop.shard()
 		switch {
 		case s == nil:
 			err = ErrNoShard
@@ -175,16 +175,16 @@ func (a *Agent) Failover(ctx context.Context, kind FailoverKind) (r Report, err 
 		case a.role.kind == leading:
 			err = ErrIsPrimary
 			return
-		case a.outdated() && kind != Unclean:
+		case a.starts.outdated() && kind != Unclean:
 			err = ErrOutdated
 			return
-		case !s.Has(a.id) && kind != Unclean, a.log.Behind && kind != Unclean:
+		case !s.Has(a.loop.id) && kind != Unclean, a.loop.log.Behind && kind != Unclean:
 			err = ErrNotInSync
 			return
 		}
-		r = Report{Shard: s.ID, From: s.Primary, Epoch: s.Epoch + 1, Has: a.host.Log().Written, Clean: s.Has(a.id) && !a.log.Behind && !a.outdated()}
+		r = Report{Shard: s.ID, From: s.Primary, Epoch: s.Epoch + 1, Has: a.loop.host.Log().Written, Clean: s.Has(a.loop.id) && !a.loop.log.Behind && !a.starts.outdated()}
 		for id, written := range a.spares.written {
-			if n := a.m.Nodes[id]; n != nil && n.Shard == s.ID && id != a.id && written > r.Known {
+			if n := a.loop.m.Nodes[id]; n != nil && n.Shard == s.ID && id != a.loop.id && written > r.Known {
 				r.Known, r.KnownOf = written, id
 			}
 		}
@@ -196,15 +196,15 @@ func (a *Agent) Failover(ctx context.Context, kind FailoverKind) (r Report, err 
 			a.election.forced = s.Epoch
 		case Unclean:
 			outcome = make(chan error, 1)
-			a.conf.Log.Warn("cluster: takes over although it may lack what was acknowledged", "lost", r.Lost, "end", r.Has, "known_end", r.Known, "node", r.KnownOf)
-			a.forceUnclean(s, func(err error) { outcome <- err })
+			a.loop.conf.Log.Warn("cluster: takes over although it may lack what was acknowledged", "lost", r.Lost, "end", r.Has, "known_end", r.Known, "node", r.KnownOf)
+			a.starts.forceUnclean(s, func(err error) { outcome <- err })
 		}
 	})
 	if err = errors.Join(askErr, err); err != nil {
 		return r, err
 	}
 	defer func() {
-		_ = a.ask(context.WithoutCancel(ctx), func() { a.handover.asks, a.election.forced = 0, 0 })
+		_ = a.loop.ask(context.WithoutCancel(ctx), func() { a.handover.asks, a.election.forced = 0, 0 })
 	}()
 	if outcome != nil {
 		select {
@@ -221,10 +221,10 @@ func (a *Agent) Failover(ctx context.Context, kind FailoverKind) (r Report, err 
 		case s.Primary:
 			r.Epoch = s.Shard.Epoch
 			return r, nil
-		case s.Shard == nil || s.Shard.Epoch >= r.Epoch && s.Shard.Primary != a.id:
+		case s.Shard == nil || s.Shard.Epoch >= r.Epoch && s.Shard.Primary != a.loop.id:
 			return r, fmt.Errorf("another node took over: %s", s.Leader)
 		}
-		if !a.pause(ctx, 5*time.Millisecond) {
+		if !a.loop.pause(ctx, 5*time.Millisecond) {
 			if err := ctx.Err(); err != nil {
 				return r, fmt.Errorf("the primary %s did not hand over: %w", r.From, err)
 			}
@@ -233,36 +233,23 @@ func (a *Agent) Failover(ctx context.Context, kind FailoverKind) (r Report, err 
 	}
 }
 
-func (a *Agent) pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	case <-a.ctx.Done():
-		return false
-	}
-}
-
 // Drain prepares the end of the node: a primary hands over to a replica, a replica has itself taken out of sync, so that no
 // write waits for it. It returns when that is done, ctx ends, or it cannot be as too few would stay in sync.
 func (a *Agent) Drain(ctx context.Context) error {
-	defer func() { _ = a.ask(context.WithoutCancel(ctx), func() { a.handover.drains = false }) }()
+	defer func() { _ = a.loop.ask(context.WithoutCancel(ctx), func() { a.handover.drains = false }) }()
 	for {
 		var done, alone bool
-		err := a.ask(ctx, func() {
-			s := a.shard()
+		err := a.loop.ask(ctx, func() {
+			s := a.loop.shard()
 			switch {
-			case s == nil || !s.Has(a.id):
+			case s == nil || !s.Has(a.loop.id):
 				done = true
-			case s.Primary == a.id:
+			case s.Primary == a.loop.id:
 				a.handover.drains = true
-				alone = !slices.ContainsFunc(s.InSync, func(id topology.NodeID) bool { return id != a.id && a.fit(id) })
+				alone = !slices.ContainsFunc(s.InSync, func(id topology.NodeID) bool { return id != a.loop.id && a.inSync.fit(id) })
 			default:
 				a.handover.leaves, a.handover.drains = true, false
-				done = len(s.InSync)-1 < a.least()
+				done = len(s.InSync)-1 < a.loop.least()
 			}
 		})
 		switch {
@@ -272,7 +259,7 @@ func (a *Agent) Drain(ctx context.Context) error {
 			return nil
 		case alone:
 			return errors.New("no replica in sync is there to take over")
-		case !a.pause(ctx, 5*time.Millisecond):
+		case !a.loop.pause(ctx, 5*time.Millisecond):
 			return ctx.Err()
 		}
 	}

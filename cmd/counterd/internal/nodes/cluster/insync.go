@@ -13,6 +13,9 @@ import (
 // Invariant: required holds all that etcd may have as in sync in this epoch, but the node itself, whatever became of the
 // transactions under way.
 type inSync struct {
+	loop  *loop
+	serve func() // tells the host what clients get
+
 	required []topology.NodeID // what the host was told
 	joining  map[topology.NodeID]*joining
 	gone     map[topology.NodeID]time.Time // since when a node has neither a key nor a link
@@ -34,103 +37,108 @@ var (
 	errDoubt  = errors.New("a node that is in sync does not acknowledge, and etcd does not answer")
 )
 
+// reset forgets all but the failed epoch: the node begins an epoch, or leads no more.
+func (p *inSync) reset() {
+	*p = inSync{loop: p.loop, serve: p.serve, failed: p.failed, joining: map[topology.NodeID]*joining{}, gone: map[topology.NodeID]time.Time{}}
+}
+
 // lead begins an epoch.
-func (a *Agent) lead(epoch uint64) error {
-	s := a.shard()
-	a.inSync = inSync{joining: map[topology.NodeID]*joining{}, gone: map[topology.NodeID]time.Time{}, failed: a.inSync.failed}
+func (p *inSync) lead(epoch uint64) error {
+	s := p.loop.shard()
+	p.reset()
 	begun := time.Now()
-	if err := a.host.Lead(epoch); err != nil {
+	if err := p.loop.host.Lead(epoch); err != nil {
 		return err
 	}
-	a.conf.Log.Info("cluster: leads", "epoch", epoch, "in_sync", s.InSync, "took", time.Since(begun))
-	a.log = a.host.Log()
-	if len(s.InSync) < a.least() {
-		a.setDoubt(textTooFew, errTooFew)
+	p.loop.conf.Log.Info("cluster: leads", "epoch", epoch, "in_sync", s.InSync, "took", time.Since(begun))
+	p.loop.log = p.loop.host.Log()
+	if len(s.InSync) < p.loop.least() {
+		p.setDoubt(textTooFew, errTooFew)
 	}
-	a.require(s)
+	p.require(s)
 	return nil
 }
 
-// keepInSync is the primary's: who is required, who is added and removed, whether changes are taken.
-func (a *Agent) keepInSync() {
-	if a.role.kind != leading {
-		if a.inSync.doubt != "" || !a.inSync.yields.IsZero() || a.inSync.required != nil {
-			a.host.Doubt(nil)
-			a.inSync = inSync{failed: a.inSync.failed}
+// keep is a primary's part of a step: it requires replicas, adds and removes them, and decides whether changes are taken.
+func (p *inSync) keep(leading bool) {
+	if !leading {
+		if p.doubt != "" || !p.yields.IsZero() || p.required != nil {
+			p.loop.host.Doubt(nil)
+			p.reset()
 		}
 		return
 	}
-	s := a.shard()
-	a.settle(s)
+	s := p.loop.shard()
+	p.forgetJoined(s)
 	switch {
-	case len(s.InSync) < a.least():
-		a.setDoubt(textTooFew, errTooFew)
-		a.require(s)
-	case a.late():
-		a.setDoubt(textDoubt, errDoubt)
-		a.require(s)
+	case len(s.InSync) < p.loop.least():
+		p.setDoubt(textTooFew, errTooFew)
+		p.require(s)
+	case p.late():
+		p.setDoubt(textDoubt, errDoubt)
+		p.require(s)
 	default:
-		a.require(s)
-		a.setDoubt("", nil)
+		p.require(s)
+		p.setDoubt("", nil)
 	}
-	a.expand(s)
-	a.shrink(s)
-	if s.ReplID == "" && a.log.ReplID != "" && a.idle() {
-		c, err := topology.SetReplID(a.m, s.ID, s.Epoch, a.log.ReplID)
-		a.propose(c, err, commitTime, func(error, bool) {})
+	p.expand(s)
+	p.shrink(s)
+	if s.ReplID == "" && p.loop.log.ReplID != "" && p.loop.idle() {
+		c, err := topology.SetReplID(p.loop.m, s.ID, s.Epoch, p.loop.log.ReplID)
+		p.loop.propose(c, err, commitTime, func(error, bool) {})
 	}
 }
 
-// settle forgets those who join that the map shows to be in, or out for good.
-func (a *Agent) settle(s *topology.Shard) {
-	for id, j := range a.inSync.joining {
+// forgetJoined forgets the joining replicas that the map shows in the in-sync set, or out of it for good.
+func (p *inSync) forgetJoined(s *topology.Shard) {
+	for id, j := range p.joining {
 		if s.Has(id) || j.at != 0 && j.at != s.Revision {
-			delete(a.inSync.joining, id)
+			delete(p.joining, id)
 		}
 	}
 }
 
 // require tells the host who is required, if that has changed.
-func (a *Agent) require(s *topology.Shard) {
+func (p *inSync) require(s *topology.Shard) {
 	var ids []topology.NodeID
 	for _, id := range s.InSync {
-		if id != a.id {
+		if id != p.loop.id {
 			ids = append(ids, id)
 		}
 	}
-	for id := range a.inSync.joining {
+	for id := range p.joining {
 		ids = append(ids, id)
 	}
 	slices.Sort(ids)
-	if ids = slices.Compact(ids); a.inSync.required == nil || !slices.Equal(ids, a.inSync.required) {
-		a.host.Require(ids)
-		a.inSync.required = append([]topology.NodeID{}, ids...)
+	if ids = slices.Compact(ids); p.required == nil || !slices.Equal(ids, p.required) {
+		p.loop.host.Require(ids)
+		p.required = append([]topology.NodeID{}, ids...)
 	}
 }
 
 // setDoubt refuses changes and answers who waits, or ends that. No change is taken any more when it returns with one.
-func (a *Agent) setDoubt(text string, err error) {
-	if a.inSync.doubt == text {
+func (p *inSync) setDoubt(text string, err error) {
+	if p.doubt == text {
 		return
 	}
-	a.inSync.doubt = text
-	a.host.Doubt(err)
+	p.doubt = text
+	p.loop.host.Doubt(err)
 	if err != nil {
-		a.conf.Log.Warn("cluster: changes are refused", "error", err)
-		a.serve()
+		p.loop.conf.Log.Warn("cluster: changes are refused", "error", err)
+		p.serve()
 	} else {
-		a.conf.Log.Info("cluster: changes are taken again")
+		p.loop.conf.Log.Info("cluster: changes are taken again")
 	}
 }
 
 // late tells whether somebody who is required owes an acknowledgement for so long that who waits must hear of it.
-func (a *Agent) late() bool {
+func (p *inSync) late() bool {
 	limit := slowAfter + commitTime
-	if a.inSync.doubt == textDoubt {
+	if p.doubt == textDoubt {
 		limit = 0 // until nothing is owed
 	}
-	for _, id := range a.inSync.required {
-		if r := a.host.Replica(id); !r.Waiting.IsZero() && a.now.Sub(r.Waiting) >= limit {
+	for _, id := range p.required {
+		if r := p.loop.host.Replica(id); !r.Waiting.IsZero() && p.loop.now.Sub(r.Waiting) >= limit {
 			return true
 		}
 	}
@@ -138,117 +146,117 @@ func (a *Agent) late() bool {
 }
 
 // expand requires replicas that have caught up, and puts them in sync when they have all that was written before.
-func (a *Agent) expand(s *topology.Shard) {
+func (p *inSync) expand(s *topology.Shard) {
 	var ready []topology.NodeID
-	log := a.host.Log() // before what replicas have
+	log := p.loop.host.Log() // before what replicas have
 	confirmed := min(log.Confirmed, log.Written)
-	for _, n := range a.m.Members(s.ID) {
-		if n.ID == a.id || s.Has(n.ID) {
+	for _, n := range p.loop.m.Members(s.ID) {
+		if n.ID == p.loop.id || s.Has(n.ID) {
 			continue
 		}
-		r, known := a.host.Replica(n.ID), a.fit(n.ID)
-		j := a.inSync.joining[n.ID]
+		r, known := p.loop.host.Replica(n.ID), p.fit(n.ID)
+		j := p.joining[n.ID]
 		switch {
 		case j == nil:
-			if known && !r.CaughtUp.IsZero() && a.now.Sub(r.CaughtUp) < time.Second {
-				j = &joining{since: a.now}
-				a.inSync.joining[n.ID] = j
-				a.require(s)
-				j.from = a.host.Log().Written // behind it: what is acknowledged from now on has to be there
-				a.within(10 * time.Millisecond)
+			if known && !r.CaughtUp.IsZero() && p.loop.now.Sub(r.CaughtUp) < time.Second {
+				j = &joining{since: p.loop.now}
+				p.joining[n.ID] = j
+				p.require(s)
+				j.from = p.loop.host.Log().Written // behind it: what is acknowledged from now on has to be there
+				p.loop.within(10 * time.Millisecond)
 			}
 		case known && r.Has >= max(j.from, confirmed): // also where etcd did not say whether it has happened
 			// What was acknowledged behind j.from it has acknowledged too, but maybe in an earlier life of its directory.
 			ready = append(ready, n.ID)
 		case j.at != 0:
-		case !known || a.now.Sub(j.since) >= slowAfter:
-			delete(a.inSync.joining, n.ID)
-			a.require(s)
+		case !known || p.loop.now.Sub(j.since) >= slowAfter:
+			delete(p.joining, n.ID)
+			p.require(s)
 		default:
-			a.within(10 * time.Millisecond)
+			p.loop.within(10 * time.Millisecond)
 		}
 	}
-	if len(ready) == 0 || !a.idle() {
+	if len(ready) == 0 || !p.loop.idle() {
 		return
 	}
 	for _, id := range ready {
-		a.inSync.joining[id].at = s.Revision
+		p.joining[id].at = s.Revision
 	}
-	c, err := topology.Expand(a.m, s.ID, s.Epoch, ready)
-	// Whatever is heard of it, they stay required until the map shows the shard changed (settle): a conflict may be with the
+	c, err := topology.Expand(p.loop.m, s.ID, s.Epoch, ready)
+	// Whatever is heard of it, they stay required until the map shows the shard changed (forgetJoined): a conflict may be with the
 	// same change, proposed before, whose answer or whose map was lost.
-	a.propose(c, err, commitTime, func(err error, _ bool) {
+	p.loop.propose(c, err, commitTime, func(err error, _ bool) {
 		if err == nil {
-			a.stats.expands.Add(uint64(len(ready)))
+			p.loop.stats.expands.Add(uint64(len(ready)))
 		}
 	})
 }
 
 // fit tells whether a replica may be counted on: it keeps up, and etcd shows the process that acknowledged.
-func (a *Agent) fit(id topology.NodeID) bool {
-	r, live := a.host.Replica(id), a.m.Live[id]
-	if !r.Waiting.IsZero() && a.now.Sub(r.Waiting) >= slowAfter/2 {
+func (p *inSync) fit(id topology.NodeID) bool {
+	r, live := p.loop.host.Replica(id), p.loop.m.Live[id]
+	if !r.Waiting.IsZero() && p.loop.now.Sub(r.Waiting) >= slowAfter/2 {
 		return false // it would be taken out again
 	}
 	return r.Connected && live != nil && live.Process == r.Process && !live.Leaves && !live.Outdated
 }
 
 // shrink takes out who is slow, gone or about to go.
-func (a *Agent) shrink(s *topology.Shard) {
+func (p *inSync) shrink(s *topology.Shard) {
 	var slow, away, outdated []topology.NodeID
 	alone := true // it reaches none of the slow ones, and they are alive
-	for _, id := range a.inSync.required {
-		r, live := a.host.Replica(id), a.m.Live[id]
-		since, gone := a.inSync.gone[id], live == nil && !r.Connected
+	for _, id := range p.required {
+		r, live := p.loop.host.Replica(id), p.loop.m.Live[id]
+		since, gone := p.gone[id], live == nil && !r.Connected
 		if !gone {
-			delete(a.inSync.gone, id)
+			delete(p.gone, id)
 		} else if since.IsZero() {
-			since = a.now
-			a.inSync.gone[id] = since
+			since = p.loop.now
+			p.gone[id] = since
 		}
 		switch {
 		case live != nil && live.Outdated:
 			outdated = append(outdated, id)
-		case !r.Waiting.IsZero() && a.now.Sub(r.Waiting) >= slowAfter:
+		case !r.Waiting.IsZero() && p.loop.now.Sub(r.Waiting) >= slowAfter:
 			slow = append(slow, id)
-			alone = alone && live != nil && (!r.Connected || a.now.Sub(r.Heard) >= slowAfter/2)
-		case gone && a.now.Sub(since) >= slowAfter, live != nil && live.Leaves:
+			alone = alone && live != nil && (!r.Connected || p.loop.now.Sub(r.Heard) >= slowAfter/2)
+		case gone && p.loop.now.Sub(since) >= slowAfter, live != nil && live.Leaves:
 			away = append(away, id)
 		}
 	}
 	out := append(slow, away...)
-	if a.stay(s, out) < a.least() {
+	if p.stay(s, out) < p.loop.least() {
 		// Nothing is gained by removing those for whom nothing waits, and each of them may lead.
 		out = slow
 	}
 	// One whose directory is an older copy may not lead and acknowledges nothing, however few stay.
 	out = append(out, outdated...)
-	if len(out) == 0 || a.stay(s, out) < a.least() && len(slow)+len(outdated) == 0 {
-		a.inSync.yields = time.Time{}
+	if len(out) == 0 || p.stay(s, out) < p.loop.least() && len(slow)+len(outdated) == 0 {
+		p.yields = time.Time{}
 		return
 	}
-	if a.stay(s, out) < a.least() && alone && len(slow) > 0 {
-		if a.inSync.yields.IsZero() {
-			a.inSync.yields = a.now
-			a.conf.Log.Warn("cluster: no replica is reached: another may lead", "replicas", slow)
+	if p.stay(s, out) < p.loop.least() && alone && len(slow) > 0 {
+		if p.yields.IsZero() {
+			p.yields = p.loop.now
+			p.loop.conf.Log.Warn("cluster: no replica is reached: another may lead", "replicas", slow)
 		}
-		if a.now.Sub(a.inSync.yields) < yieldTime {
+		if p.loop.now.Sub(p.yields) < yieldTime {
 			return
 		}
 	}
-	if !a.idle() {
+	if !p.loop.idle() {
 		return
 	}
-	c, err := topology.Shrink(a.m, s.ID, s.Epoch, out)
-	a.propose(c, err, commitTime, func(err error, _ bool) {
+	c, err := topology.Shrink(p.loop.m, s.ID, s.Epoch, out)
+	p.loop.propose(c, err, commitTime, func(err error, _ bool) {
 		if err == nil {
-			a.stats.shrinks.Add(uint64(len(out)))
+			p.loop.stats.shrinks.Add(uint64(len(out)))
 		}
 	})
 }
 
 // stay is how many are in sync without some.
-func (a *Agent) stay(s *topology.Shard, out []topology.NodeID) (n int) {
+func (p *inSync) stay(s *topology.Shard, out []topology.NodeID) (n int) {
 	for _, id := range s.InSync {
 		if !slices.Contains(out, id) {
 			n++

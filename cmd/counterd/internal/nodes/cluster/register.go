@@ -67,8 +67,8 @@ func (p *membership) close(ctx context.Context) error {
 // stranger tells whether the directory is of another cluster than the map, or of one that etcd has lost: a node that were
 // free then would have its posts replaced by those of a new cluster's primary.
 func (a *Agent) stranger() bool {
-	mine := a.conf.Home.Cluster()
-	return mine != "" && a.m != nil && (!a.m.Created() || mine != a.m.Cluster.ID)
+	mine := a.loop.conf.Home.Cluster()
+	return mine != "" && a.loop.m != nil && (!a.loop.m.Created() || mine != a.loop.m.Cluster.ID)
 }
 
 // doubled tells where another process lives that is this node too, as its directory is a copy of this one's or the other
@@ -77,18 +77,18 @@ func (a *Agent) stranger() bool {
 // started again: it may lack what was acknowledged since it was made, so it must not take the place of the other.
 func (a *Agent) doubled() (address string) {
 	p := &a.membership
-	if p.copyOf != "" || a.m == nil {
+	if p.copyOf != "" || a.loop.m == nil {
 		return p.copyOf
 	}
-	l := a.m.Live[a.id]
-	if l == nil || l.Process == a.conf.Process || l.Address == a.conf.Address {
+	l := a.loop.m.Live[a.loop.id]
+	if l == nil || l.Process == a.loop.conf.Process || l.Address == a.loop.conf.Address {
 		p.doubledAt = time.Time{}
 		return ""
 	}
 	if p.doubledAt.IsZero() {
-		p.doubledAt = a.now
+		p.doubledAt = a.loop.now
 	}
-	if p.held() == nil && a.now.Sub(p.doubledAt) > 2*a.conf.NodeTimeout {
+	if p.held() == nil && a.loop.now.Sub(p.doubledAt) > 2*a.loop.conf.NodeTimeout {
 		p.copyOf = l.Address
 	}
 	return l.Address
@@ -97,52 +97,52 @@ func (a *Agent) doubled() (address string) {
 // keepMembership registers the node, and again when its lease is lost.
 func (a *Agent) keepMembership() {
 	p := &a.membership
-	if err := a.conf.Registry.Err(); err != nil { // it is away, or older than it was
-		a.fault("nothing new is heard of etcd", err)
+	if err := a.loop.conf.Registry.Err(); err != nil { // it is away, or older than it was
+		a.loop.fault("nothing new is heard of etcd", err)
 	}
 	if l := p.held(); l != nil {
 		select {
 		case <-l.Lost():
 			p.hold(nil)
 			p.registered = false
-			a.stats.leasesLost.Add(1)
-			a.conf.Log.Warn("cluster: the lease is lost: reads are refused until there is another")
+			a.loop.stats.leasesLost.Add(1)
+			a.loop.conf.Log.Warn("cluster: the lease is lost: reads are refused until there is another")
 		default:
 		}
 	}
-	if a.m == nil {
+	if a.loop.m == nil {
 		return // of which cluster etcd speaks is not known yet
 	}
 	if a.stranger() {
 		theirs := "has none of this name: did it lose its data?"
-		if a.m.Created() {
-			theirs = "has " + a.m.Cluster.ID
+		if a.loop.m.Created() {
+			theirs = "has " + a.loop.m.Cluster.ID
 		}
-		a.fault("the node does not join", errors.New("its directory is of cluster "+a.conf.Home.Cluster()+", and etcd "+theirs))
+		a.loop.fault("the node does not join", errors.New("its directory is of cluster "+a.loop.conf.Home.Cluster()+", and etcd "+theirs))
 		return
 	}
 	if other := a.doubled(); other != "" {
-		a.fault("the node does not join", errors.New("a process at "+other+" is this node too, "+string(a.id)+
+		a.loop.fault("the node does not join", errors.New("a process at "+other+" is this node too, "+string(a.loop.id)+
 			": is one's directory a copy of the other's? Stop one; without its node.json it is a node of its own"))
 		return
 	}
-	if c, err := topology.RegisterNode(a.m, a.conf.Node); (err != nil || len(c.Put) > 0) && a.idle() {
-		a.propose(c, err, commitTime, func(error, bool) {})
+	if c, err := topology.RegisterNode(a.loop.m, a.loop.conf.Node); (err != nil || len(c.Put) > 0) && a.loop.idle() {
+		a.loop.propose(c, err, commitTime, func(error, bool) {})
 	}
-	a.keepStart()
-	if p.held() != nil || p.registering || a.now.Before(p.retryAt) {
+	a.starts.keep()
+	if p.held() != nil || p.registering || a.loop.now.Before(p.retryAt) {
 		return
 	}
 	p.registering = true
 	live := a.live()
-	a.beside(func(ctx context.Context) func() {
-		ctx, cancel := context.WithTimeout(ctx, a.conf.NodeTimeout/2)
+	a.loop.beside(func(ctx context.Context) func() {
+		ctx, cancel := context.WithTimeout(ctx, a.loop.conf.NodeTimeout/2)
 		defer cancel()
-		l, err := a.conf.Registry.Register(ctx, a.id, a.conf.NodeTimeout, live)
+		l, err := a.loop.conf.Registry.Register(ctx, a.loop.id, a.loop.conf.NodeTimeout, live)
 		var m *topology.Map
 		if err == nil {
 			// The map that was read before may have another primary by now, which found no key: a lease says nothing of it.
-			if m, err = a.conf.Registry.Load(ctx); err != nil {
+			if m, err = a.loop.conf.Registry.Load(ctx); err != nil {
 				closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTime)
 				defer cancel()
 				err = errors.Join(err, l.Close(closing))
@@ -153,13 +153,13 @@ func (a *Agent) keepMembership() {
 		return func() {
 			p.registering = false
 			if m != nil {
-				a.take(m)
+				a.loop.adopt(m)
 			}
 			p.registered = err == nil
-			a.wrote(err)
+			a.loop.wrote(err)
 			if err != nil {
-				p.retryAt = time.Now().Add(a.conf.NodeTimeout / 10)
-				a.fault("the node is not registered", err)
+				p.retryAt = time.Now().Add(a.loop.conf.NodeTimeout / 10)
+				a.loop.fault("the node is not registered", err)
 				return
 			}
 			p.told, p.toldAt, p.rested = live, time.Now(), live.Rests
@@ -169,11 +169,11 @@ func (a *Agent) keepMembership() {
 
 // live is what the node's key is to say now.
 func (a *Agent) live() topology.Live {
-	l := topology.Live{Process: a.conf.Process, Address: a.conf.Address, Epoch: a.log.Epoch, Written: a.log.Written, Durable: a.log.Durable,
-		Behind: a.log.Behind, Posts: a.log.Posts, Bytes: a.log.Bytes, Ops: a.log.Ops, Rests: a.rests(), Wants: a.election.wants,
-		Asks: a.handover.asks, Leaves: a.handover.leaves, Lacks: a.log.Lacks, Outdated: a.outdated(), Troubles: a.Troubles()}
-	if a.conf.Schema != nil {
-		l.Schema = a.conf.Schema()
+	l := topology.Live{Process: a.loop.conf.Process, Address: a.loop.conf.Address, Epoch: a.loop.log.Epoch, Written: a.loop.log.Written, Durable: a.loop.log.Durable,
+		Behind: a.loop.log.Behind, Posts: a.loop.log.Posts, Bytes: a.loop.log.Bytes, Ops: a.loop.log.Ops, Rests: a.rests(), Wants: a.election.wants,
+		Asks: a.handover.asks, Leaves: a.handover.leaves, Lacks: a.loop.log.Lacks, Outdated: a.starts.outdated(), Troubles: a.Troubles()}
+	if a.loop.conf.Schema != nil {
+		l.Schema = a.loop.conf.Schema()
 	}
 	return l
 }
@@ -182,37 +182,37 @@ func (a *Agent) live() topology.Live {
 func (a *Agent) publish() {
 	p := &a.membership
 	lease := p.held()
-	if lease == nil || p.updating || a.now.Before(p.updateAt) {
+	if lease == nil || p.updating || a.loop.now.Before(p.updateAt) {
 		return
 	}
 	live, urgent := a.live(), p.told
 	figures := far(live.Written, urgent.Written) || far(live.Posts, urgent.Posts) || far(live.Bytes, urgent.Bytes) || far(live.Ops, urgent.Ops)
 	urgent.Written, urgent.Durable, urgent.Posts, urgent.Bytes, urgent.Ops = live.Written, live.Durable, live.Posts, live.Bytes, live.Ops
-	if live.Same(urgent) && !(figures && a.now.Sub(p.toldAt) >= figuresEvery) {
+	if live.Same(urgent) && !(figures && a.loop.now.Sub(p.toldAt) >= figuresEvery) {
 		return
 	}
 	p.updating = true
 	p.rested = p.rested || live.Rests
 	back := p.rested && !live.Rests
-	a.beside(func(ctx context.Context) func() {
+	a.loop.beside(func(ctx context.Context) func() {
 		ctx, cancel := context.WithTimeout(ctx, commitTime)
 		defer cancel()
 		err := lease.Update(ctx, live)
 		var m *topology.Map
 		if err == nil && back {
-			m, err = a.conf.Registry.Load(ctx)
+			m, err = a.loop.conf.Registry.Load(ctx)
 		}
 		return func() {
 			p.updating = false
 			if m != nil && err == nil {
 				p.rested = false
-				a.take(m)
+				a.loop.adopt(m)
 			}
 			if !errors.Is(err, registry.ErrLost) && !errors.Is(err, registry.ErrTaken) {
-				a.wrote(err)
+				a.loop.wrote(err)
 			}
 			if err != nil {
-				a.fault("the node's key is not written", err)
+				a.loop.fault("the node's key is not written", err)
 				p.told = topology.Live{} // it may say anything: again
 				// An etcd that is full refuses at once: without a pause it would be asked again as fast as it answers.
 				p.updateAt = time.Now().Add(100*time.Millisecond + rand.N(200*time.Millisecond))

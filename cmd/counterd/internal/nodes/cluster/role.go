@@ -30,7 +30,7 @@ type role struct {
 
 // wanted is the role that the map gives.
 func (a *Agent) wanted() role {
-	s := a.shard()
+	s := a.loop.shard()
 	switch {
 	case a.stranger():
 		return role{why: textStranger}
@@ -39,17 +39,17 @@ func (a *Agent) wanted() role {
 	case s == nil:
 		return role{why: textFree}
 	case a.lostByEtcd(s):
-		a.fault("the node rests", fmt.Errorf("its log is of epoch %d, and etcd's is %d: etcd lost what it was told", a.log.Epoch, s.Epoch))
+		a.loop.fault("the node rests", fmt.Errorf("its log is of epoch %d, and etcd's is %d: etcd lost what it was told", a.loop.log.Epoch, s.Epoch))
 		return role{why: textResting}
-	case a.outdated():
-		return role{why: textOutdated, epoch: s.Epoch, anew: s.Primary == a.id}
+	case a.starts.outdated():
+		return role{why: textOutdated, epoch: s.Epoch, anew: s.Primary == a.loop.id}
 	case s.Primary == "":
 		return role{why: textResting}
-	case s.Primary == a.id:
+	case s.Primary == a.loop.id:
 		if a.role.kind == leading && a.role.epoch == s.Epoch {
 			return a.role
 		}
-		if a.log.Epoch >= s.Epoch || a.log.Behind && a.election.behind != s.Epoch || a.inSync.failed == s.Epoch {
+		if a.loop.log.Epoch >= s.Epoch || a.loop.log.Behind && a.election.behind != s.Epoch || a.inSync.failed == s.Epoch {
 			return role{why: textResting, epoch: s.Epoch, anew: true}
 		}
 		return role{kind: leading, epoch: s.Epoch}
@@ -60,18 +60,18 @@ func (a *Agent) wanted() role {
 // lostByEtcd tells whether the node's log is of a later epoch than etcd's. It was not of another shard, as it is in sync
 // here: etcd was restored from a backup.
 func (a *Agent) lostByEtcd(s *topology.Shard) bool {
-	return s.Has(a.id) && a.log.Epoch > s.Epoch && s.Epoch != 0
+	return s.Has(a.loop.id) && a.loop.log.Epoch > s.Epoch && s.Epoch != 0
 }
 
 // address is where other nodes reach a node; empty: it is not known.
 func (a *Agent) address(id topology.NodeID) string {
-	if l := a.m.Live[id]; l != nil {
+	if l := a.loop.m.Live[id]; l != nil {
 		return l.Address
 	}
 	if a.role.primary == id && a.role.address != "" {
 		return a.role.address
 	}
-	if n := a.m.Nodes[id]; n != nil && n.Port != 0 {
+	if n := a.loop.m.Nodes[id]; n != nil && n.Port != 0 {
 		return net.JoinHostPort(n.Host, strconv.Itoa(n.Port))
 	}
 	return ""
@@ -83,48 +83,41 @@ func (a *Agent) takeRole() {
 	if want == a.role {
 		return
 	}
-	if want.kind != resting && a.conf.Home.Cluster() == "" {
-		if err := a.conf.Home.Join(a.m.Cluster.ID); err != nil {
-			a.fault("the directory does not take the cluster's id", err)
+	if want.kind != resting && a.loop.conf.Home.Cluster() == "" {
+		if err := a.loop.conf.Home.Join(a.loop.m.Cluster.ID); err != nil {
+			a.loop.fault("the directory does not take the cluster's id", err)
 			return
 		}
 	}
 	was := a.role
 	if was.kind == leading {
-		a.conf.Log.Info("cluster: leads no more", "epoch", was.epoch, "new_epoch", a.shardEpoch())
+		a.loop.conf.Log.Info("cluster: leads no more", "epoch", was.epoch, "new_epoch", a.loop.shardEpoch())
 	}
-	if s := a.shard(); s != nil {
-		a.host.Shard(s.ID, s.Unclean)
+	if s := a.loop.shard(); s != nil {
+		a.loop.host.Shard(s.ID, s.Unclean)
 	}
 	var err error
 	switch want.kind {
 	case resting:
-		a.host.Rest(want.why)
-		a.conf.Log.Info("cluster: rests", "reason", want.why)
+		a.loop.host.Rest(want.why)
+		a.loop.conf.Log.Info("cluster: rests", "reason", want.why)
 	case following:
-		if err = a.host.Follow(want.primary, want.address, want.epoch); err == nil && (was.primary != want.primary || was.epoch != want.epoch) {
-			a.conf.Log.Info("cluster: follows", "primary", want.primary, "address", want.address, "epoch", want.epoch)
+		if err = a.loop.host.Follow(want.primary, want.address, want.epoch); err == nil && (was.primary != want.primary || was.epoch != want.epoch) {
+			a.loop.conf.Log.Info("cluster: follows", "primary", want.primary, "address", want.address, "epoch", want.epoch)
 		}
 	case leading:
-		err = a.lead(want.epoch)
+		err = a.inSync.lead(want.epoch)
 	}
 	if err != nil {
-		a.fault("the role is not taken", err)
+		a.loop.fault("the role is not taken", err)
 		if want.kind == leading {
 			a.inSync.failed = want.epoch // part of the term may be in the log: another epoch, here or elsewhere
 		}
-		a.host.Rest(textResting)
+		a.loop.host.Rest(textResting)
 		a.role = role{why: textResting}
 		return
 	}
 	a.role = want
-}
-
-func (a *Agent) shardEpoch() uint64 {
-	if s := a.shard(); s != nil {
-		return s.Epoch
-	}
-	return 0
 }
 
 // rests tells others that they may take over at once.
@@ -132,13 +125,13 @@ func (a *Agent) rests() bool { return a.role.anew || !a.inSync.yields.IsZero() |
 
 // hangs tells whether the node leads, its disk hangs, and another one that is in sync is there to lead.
 func (a *Agent) hangs() bool {
-	s := a.shard()
-	if a.role.kind != leading || !a.log.Hangs || s == nil {
+	s := a.loop.shard()
+	if a.role.kind != leading || !a.loop.log.Hangs || s == nil {
 		return false
 	}
 	for _, id := range s.InSync {
-		if id != a.id && a.m.Live[id] != nil {
-			a.fault("another node may lead", a.log.Err)
+		if id != a.loop.id && a.loop.m.Live[id] != nil {
+			a.loop.fault("another node may lead", a.loop.log.Err)
 			return true
 		}
 	}

@@ -45,16 +45,20 @@ type machine struct {
 
 	images []image
 
-	// What it knows to be confirmed: it does not cut its log below that.
-	shard      topology.ShardID
-	confirmed  int
-	confirmedE uint64 // epoch
+	confirmation
 
 	up      bool // has power
 	stuck   time.Time
 	proc    *proc         // nil: none runs
 	changed chan struct{} // closed when the log has grown
 	skew    time.Duration // of its clock, against leases
+}
+
+// confirmation is what a machine's directory knows to be confirmed in its shard: the node does not cut its log below it.
+type confirmation struct {
+	shard      topology.ShardID
+	confirmed  int    // records
+	confirmedE uint64 // epoch
 }
 
 func (m *machine) epoch() uint64 {
@@ -99,11 +103,12 @@ type image struct {
 	stale   bool
 	cluster string
 	starts  []topology.Start
+	confirmation
 }
 
 // keep takes an image of the machine's disk, running or not. world.mu is held.
 func (m *machine) keep() {
-	m.images = append(m.images, image{slices.Clone(m.log), slices.Clone(m.at), m.durable, slices.Clone(m.terms), m.behind, m.stale, m.cluster, m.starts})
+	m.images = append(m.images, image{slices.Clone(m.log), slices.Clone(m.at), m.durable, slices.Clone(m.terms), m.behind, m.stale, m.cluster, m.starts, m.confirmation})
 }
 
 // rollBack puts an image back that was taken before etcd had the node's newest start; false: there is none. No process
@@ -116,6 +121,7 @@ func (m *machine) rollBack(has topology.Start) bool {
 	i := m.images[m.w.rng.IntN(len(m.images))]
 	m.images = nil
 	m.log, m.at, m.durable, m.terms, m.behind, m.cluster, m.starts = i.log, i.at, i.durable, i.terms, i.behind, i.cluster, i.starts
+	m.confirmation = i.confirmation
 	m.stale = true
 	return true
 }
@@ -328,8 +334,8 @@ func (w *world) kill(m *machine) {
 	}
 	p.etcd.Cut(false, true)
 	w.mu.Unlock()
-	p.agent.stop()
-	p.agent.wg.Wait()
+	p.agent.loop.stop()
+	p.agent.loop.wg.Wait()
 	_ = p.reg.Close()
 }
 

@@ -9,6 +9,8 @@ import (
 
 // spares is what a node remembers of others to choose replicas, and to say what is lost.
 type spares struct {
+	loop *loop
+
 	at      int64                         // revision of the map that was looked at last
 	written map[topology.NodeID]uint64    // the end of the log of nodes of the shard, as heard last
 	missing map[topology.NodeID]time.Time // since when a node of the shard has no key
@@ -18,67 +20,67 @@ type spares struct {
 // shortAfter is how long a shard must be short of nodes that it never had: who makes a cluster may be at it.
 const shortAfter = 10 * time.Second
 
-// keepSpares gives the shard a free node where it has fewer than wanted, in a zone that it is not in yet if there is one.
+// keep gives the shard a free node where it has fewer than wanted, in a zone that it is not in yet if there is one.
 // A node that is gone counts until SpareAfter, and is taken out when the shard has all it wants in sync without it.
-func (a *Agent) keepSpares() {
-	p, s := &a.spares, a.shard()
+func (p *spares) keep(leading bool) {
+	s := p.loop.shard()
 	if s == nil {
-		*p = spares{}
+		*p = spares{loop: p.loop}
 		return
 	}
 	if p.written == nil {
-		*p = spares{written: map[topology.NodeID]uint64{}, missing: map[topology.NodeID]time.Time{}}
+		*p = spares{loop: p.loop, written: map[topology.NodeID]uint64{}, missing: map[topology.NodeID]time.Time{}}
 	}
-	members := a.m.Members(s.ID)
-	if p.at != a.m.Revision {
-		p.at = a.m.Revision
+	members := p.loop.m.Members(s.ID)
+	if p.at != p.loop.m.Revision {
+		p.at = p.loop.m.Revision
 		for _, n := range members {
-			if live := a.m.Live[n.ID]; live != nil {
+			if live := p.loop.m.Live[n.ID]; live != nil {
 				p.written[n.ID] = live.Written
 				delete(p.missing, n.ID)
 			} else if p.missing[n.ID].IsZero() {
-				p.missing[n.ID] = a.now
+				p.missing[n.ID] = p.loop.now
 			}
 		}
 	}
-	if a.role.kind != leading {
+	if !leading {
 		p.short = time.Time{}
 		return
 	}
 	var present, lost []*topology.Node
 	for _, n := range members {
-		if since := p.missing[n.ID]; n.ID != a.id && !since.IsZero() && a.now.Sub(since) >= a.conf.SpareAfter {
+		if since := p.missing[n.ID]; n.ID != p.loop.id && !since.IsZero() && p.loop.now.Sub(since) >= p.loop.conf.SpareAfter {
 			lost = append(lost, n)
 		} else {
 			present = append(present, n)
 		}
 	}
-	want := 1 + a.m.Cluster.Replicas
+	want := 1 + p.loop.m.Cluster.Replicas
 	if len(present) >= want {
 		p.short = time.Time{}
-		if len(lost) > 0 && len(s.InSync) >= min(want, len(present)) && a.idle() {
-			c, err := topology.ReleaseNode(a.m, lost[0].ID, a.least())
-			a.propose(c, err, commitTime, func(error, bool) {})
+		if len(lost) > 0 && len(s.InSync) >= min(want, len(present)) && p.loop.idle() {
+			c, err := topology.ReleaseNode(p.loop.m, lost[0].ID, p.loop.least())
+			p.loop.propose(c, err, commitTime, func(error, bool) {})
 		}
 		return
 	}
 	if p.short.IsZero() {
-		p.short = a.now
+		p.short = p.loop.now
 	}
-	spare := a.spare(s.ID, present)
-	if spare == nil || a.now.Sub(p.short) < shortAfter || !a.idle() {
+	spare := p.spare(s.ID, present)
+	if spare == nil || p.loop.now.Sub(p.short) < shortAfter || !p.loop.idle() {
 		return
 	}
-	c, err := topology.AssignNode(a.m, spare.ID, s.ID)
-	a.propose(c, err, commitTime, func(err error, _ bool) {
+	c, err := topology.AssignNode(p.loop.m, spare.ID, s.ID)
+	p.loop.propose(c, err, commitTime, func(err error, _ bool) {
 		if err == nil {
-			a.stats.spares.Add(1)
+			p.loop.stats.spares.Add(1)
 		}
 	})
 }
 
 // spare is the free node that a shard should take, or nil. Shards that look at the same moment prefer different ones.
-func (a *Agent) spare(id topology.ShardID, present []*topology.Node) (best *topology.Node) {
+func (p *spares) spare(id topology.ShardID, present []*topology.Node) (best *topology.Node) {
 	zones := map[string]bool{}
 	for _, n := range present {
 		zones[n.Zone] = true
@@ -92,8 +94,8 @@ func (a *Agent) spare(id topology.ShardID, present []*topology.Node) (best *topo
 		}
 		return v
 	}
-	for _, n := range a.m.Members(0) {
-		if live := a.m.Live[n.ID]; live != nil && !n.Retired && !live.Leaves && !live.Behind && !live.Outdated && (best == nil || score(n) < score(best)) {
+	for _, n := range p.loop.m.Members(0) {
+		if live := p.loop.m.Live[n.ID]; live != nil && !n.Retired && !live.Leaves && !live.Behind && !live.Outdated && (best == nil || score(n) < score(best)) {
 			best = n
 		}
 	}

@@ -56,7 +56,7 @@ func (s *Standing) same(o *Standing) bool { return *s == *o }
 
 // serve tells the host what clients get, if that has changed.
 func (a *Agent) serve() {
-	s := &Standing{Map: a.m, Self: a.id, Shard: a.shard(), Primary: a.role.kind == leading}
+	s := &Standing{Map: a.loop.m, Self: a.loop.id, Shard: a.loop.shard(), Primary: a.role.kind == leading}
 	if l := a.membership.held(); l != nil && a.membership.registered {
 		s.Until = l.Deadline()
 	}
@@ -64,7 +64,7 @@ func (a *Agent) serve() {
 		s.Leader = s.Shard.Primary
 	}
 	switch {
-	case a.m == nil:
+	case a.loop.m == nil:
 		s.Reads = textNoMap
 		s.Writes = s.Reads
 	case s.Primary:
@@ -87,13 +87,13 @@ func (a *Agent) serve() {
 		return
 	}
 	a.standing.Store(s)
-	a.host.Serve(s)
+	a.loop.host.Serve(s)
 }
 
 // cutOff tells whether a replica has had no link to its primary for longer than a lease lasts.
 func (a *Agent) cutOff() bool {
-	if a.host.Link().Connected {
-		a.linked = a.now
+	if a.loop.host.Link().Connected {
+		a.linked = a.loop.now
 	}
-	return a.now.Sub(a.linked) > a.conf.NodeTimeout
+	return a.loop.now.Sub(a.linked) > a.loop.conf.NodeTimeout
 }

@@ -19,6 +19,8 @@ import (
 // A machine that is rolled back to an image of a running process is found out if a start was registered since: each process
 // registers another one each Config.RenewStart.
 type starts struct {
+	loop *loop
+
 	known   []topology.Start // the note's, rising
 	mine    topology.Start   // this process's, in the note; zero: it has none yet
 	begun   bool             // etcd had one of this process
@@ -32,50 +34,49 @@ const startsKept = 16
 
 // outdated tells whether the directory is an older copy. A start in etcd that is older than all of the note's is not the
 // directory's fault: etcd was restored from a backup.
-func (a *Agent) outdated() bool {
-	if a.m == nil || a.m.Nodes[a.id] == nil {
+func (p *starts) outdated() bool {
+	if p.loop.m == nil || p.loop.m.Nodes[p.loop.id] == nil {
 		return false
 	}
-	has, known := a.m.Nodes[a.id].Start, a.starts.known
+	has, known := p.loop.m.Nodes[p.loop.id].Start, p.known
 	return has.Count != 0 && !slices.Contains(known, has) && (len(known) == 0 || has.Count >= known[0].Count)
 }
 
-// keepStart registers a start of this process. An older copy gets one when it is in sync no more: it then is a replica that
+// keep registers a start of this process. An older copy gets one when it is in sync no more: it then is a replica that
 // lacks a part of the log, as any other.
-func (a *Agent) keepStart() {
-	p, n, s := &a.starts, a.m.Nodes[a.id], a.shard()
-	if n == nil || p.writing || a.now.Before(p.retryAt) || !a.idle() {
+func (p *starts) keep() {
+	n, s := p.loop.m.Nodes[p.loop.id], p.loop.shard()
+	if n == nil || p.writing || p.loop.now.Before(p.retryAt) || !p.loop.idle() {
 		return
 	}
-	old := a.outdated()
+	old := p.outdated()
 	switch {
-	case old && s != nil && s.Has(a.id):
+	case old && s != nil && s.Has(p.loop.id):
 		return
 	case p.mine.Count != 0 && n.Start == p.mine:
 		if p.begun = true; p.at.IsZero() {
-			p.at = a.now
+			p.at = p.loop.now
 		}
 		if len(p.known) > 1 {
-			a.writeStarts([]topology.Start{p.mine}, func(error) {})
+			p.write([]topology.Start{p.mine}, func(error) {})
 			return
 		}
-		if a.now.Sub(p.at) < a.conf.RenewStart {
+		if p.loop.now.Sub(p.at) < p.loop.conf.RenewStart {
 			return
 		}
 	case p.mine.Count > n.Start.Count:
-		c, err := topology.BeginStart(a.m, a.id, p.mine)
+		c, err := topology.BeginStart(p.loop.m, p.loop.id, p.mine)
 		if err == nil && old && s != nil {
 			c.Same(topology.ShardKey(s.ID), s.Revision) // it is not being put in sync
 		}
-		a.propose(c, err, commitTime, func(error, bool) {})
+		p.loop.propose(c, err, commitTime, func(error, bool) {})
 		return
 	}
-	a.drawStart(n, func(error) {})
+	p.draw(n, func(error) {})
 }
 
-// drawStart gives the process another start, in the note; done hears of it in the loop.
-func (a *Agent) drawStart(n *topology.Node, done func(error)) {
-	p := &a.starts
+// draw gives the process another start, in the note; done hears of it in the loop.
+func (p *starts) draw(n *topology.Node, done func(error)) {
 	list := slices.Clone(p.known)
 	if i := slices.Index(list, n.Start); i > 0 {
 		list = list[i:] // what comes before it cannot come into etcd any more
@@ -92,7 +93,7 @@ func (a *Agent) drawStart(n *topology.Node, done func(error)) {
 	var token [16]byte
 	_, _ = rand.Read(token[:]) // never fails
 	next.Token = hex.EncodeToString(token[:])
-	a.writeStarts(append(list, next), func(err error) {
+	p.write(append(list, next), func(err error) {
 		if err == nil {
 			p.mine, p.at = next, time.Time{}
 		}
@@ -100,18 +101,17 @@ func (a *Agent) drawStart(n *topology.Node, done func(error)) {
 	})
 }
 
-// writeStarts makes a list the note's. The loop does not wait for the disk; done hears of it there.
-func (a *Agent) writeStarts(list []topology.Start, done func(error)) {
-	p := &a.starts
+// write makes a list the note's. The loop does not wait for the disk; done hears of it there.
+func (p *starts) write(list []topology.Start, done func(error)) {
 	p.writing = true
-	a.beside(func(context.Context) func() {
-		err := a.conf.Home.SetStarts(list)
+	p.loop.beside(func(context.Context) func() {
+		err := p.loop.conf.Home.SetStarts(list)
 		return func() {
 			if p.writing = false; err == nil {
 				p.known = list
 			} else {
 				p.retryAt = time.Now().Add(time.Second)
-				a.fault("the directory does not take the start", err)
+				p.loop.fault("the directory does not take the start", err)
 			}
 			done(err)
 		}
@@ -119,23 +119,23 @@ func (a *Agent) writeStarts(list []topology.Start, done func(error)) {
 }
 
 // forceUnclean proposes that the node leads its shard, whatever it lacks. An older copy becomes the newest directory by it.
-func (a *Agent) forceUnclean(s *topology.Shard, done func(error)) {
+func (p *starts) forceUnclean(s *topology.Shard, done func(error)) {
 	propose := func(c topology.Change, err error) {
-		a.now, a.proposeAt = time.Now(), time.Time{}
-		a.propose(c, err, commitTime, func(err error, _ bool) { done(err) })
+		p.loop.now, p.loop.proposeAt = time.Now(), time.Time{}
+		p.loop.propose(c, err, commitTime, func(err error, _ bool) { done(err) })
 	}
 	switch {
-	case !a.outdated():
-		propose(topology.ForceUncleanAbove(a.m, s.ID, a.id, a.host.Log().Epoch))
-	case a.starts.writing:
+	case !p.outdated():
+		propose(topology.ForceUncleanAbove(p.loop.m, s.ID, p.loop.id, p.loop.host.Log().Epoch))
+	case p.writing:
 		done(errBusy)
 	default:
-		a.drawStart(a.m.Nodes[a.id], func(err error) {
+		p.draw(p.loop.m.Nodes[p.loop.id], func(err error) {
 			if err != nil {
 				done(err)
 				return
 			}
-			propose(topology.ForceOutdated(a.m, s.ID, a.id, a.host.Log().Epoch, a.starts.mine))
+			propose(topology.ForceOutdated(p.loop.m, s.ID, p.loop.id, p.loop.host.Log().Epoch, p.mine))
 		})
 	}
 }

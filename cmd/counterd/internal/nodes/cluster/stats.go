@@ -20,7 +20,7 @@ type Stats struct {
 
 // Stats reads the counts.
 func (a *Agent) Stats() Stats {
-	s := &a.stats
+	s := &a.loop.stats
 	return Stats{s.promotions.Load(), s.switches.Load(), s.shrinks.Load(), s.expands.Load(), s.conflicts.Load(), s.failed.Load(), s.leasesLost.Load(),
 		s.spares.Load()}
 }

@@ -13,27 +13,10 @@ import (
 // troubles is what the agent remembers of the troubles that it reported.
 type troubles struct {
 	at map[string]time.Time // when the text of an ID was written last
-
-	// Writes to etcd that did not come about: since when none did, and why. A write that comes second is none of these.
-	failing time.Time
-	why     error
 }
 
 // failingAfter is for how long etcd must take no write until that is a trouble: an election takes up to 2 s by its settings.
 const failingAfter = 3 * time.Second
-
-// wrote notes how a write to etcd ended.
-func (a *Agent) wrote(err error) {
-	switch {
-	case err == nil:
-		a.found.failing, a.found.why = time.Time{}, nil
-	case a.found.failing.IsZero():
-		a.found.failing = time.Now()
-		fallthrough
-	default:
-		a.found.why = err
-	}
-}
 
 // findTroubles collects what is wrong with the node: what the server finds (Config.Troubles), then what the agent finds
 // (ownTroubles). A new kind of trouble is one row here or there; nothing else has to change for it.
@@ -41,22 +24,22 @@ func (a *Agent) wrote(err error) {
 // A text that changes is told again after figuresEvery at the earliest: every node reads each write of a node's key.
 func (a *Agent) findTroubles() {
 	var list []topology.Trouble
-	if a.conf.Troubles != nil {
-		list = a.conf.Troubles()
+	if a.loop.conf.Troubles != nil {
+		list = a.loop.conf.Troubles()
 	}
 	list = append(list, a.ownTroubles()...)
 	list = list[:min(len(list), topology.MaxTroubles)]
 	told := a.Troubles()
 	at := map[string]time.Time{}
 	for i, t := range list {
-		at[t.ID] = a.now
+		at[t.ID] = a.loop.now
 		if was := slices.IndexFunc(told, func(o topology.Trouble) bool { return o.ID == t.ID && o.Severity == t.Severity }); was >= 0 {
-			if since := a.found.at[t.ID]; told[was] == t || a.now.Sub(since) < figuresEvery {
+			if since := a.found.at[t.ID]; told[was] == t || a.loop.now.Sub(since) < figuresEvery {
 				list[i], at[t.ID] = told[was], since
 				continue
 			}
 		}
-		a.conf.Log.Warn("cluster: the node reports a trouble", "id", t.ID, "text", t.Text)
+		a.loop.conf.Log.Warn("cluster: the node reports a trouble", "id", t.ID, "text", t.Text)
 	}
 	if a.found.at = at; !slices.Equal(list, told) {
 		a.troubles.Store(&list)
@@ -69,23 +52,23 @@ func (a *Agent) ownTroubles() (list []topology.Trouble) {
 		list = append(list, topology.Trouble{ID: id, Severity: topology.SevereError, Text: text})
 	}
 	var older *registry.RevisionError
-	switch err := a.conf.Registry.Err(); {
+	switch err := a.loop.conf.Registry.Err(); {
 	case errors.As(err, &older):
 		say("etcd", fmt.Sprintf("etcd is older than it was (revision %d, and the node has seen %d): it was restored from a backup and may not know which nodes are in sync. "+
 			"The node takes nothing from it. Restore etcd with etcdutl snapshot restore --bump-revision", older.Got, older.Want))
 	case err != nil:
 		say("etcd", "etcd does not answer: "+err.Error())
-	case !a.found.failing.IsZero() && a.now.Sub(a.found.failing) >= failingAfter:
-		say("etcd", "etcd takes no writes of this node: "+a.found.why.Error())
+	case !a.loop.failing.IsZero() && a.loop.now.Sub(a.loop.failing) >= failingAfter:
+		say("etcd", "etcd takes no writes of this node: "+a.loop.why.Error())
 	}
-	s := a.shard()
-	if s != nil && a.role.kind == following && a.host.Link().Lacks != 0 {
+	s := a.loop.shard()
+	if s != nil && a.role.kind == following && a.loop.host.Link().Lacks != 0 {
 		say("primary-lacks", "it has acknowledged changes that its primary lacks: it keeps its log and does not follow. To keep the changes, counterctl cluster failover SHARD --unclean "+
 			"--to this node. To give them up, start it with an empty directory")
 	}
 	switch {
-	case s == nil || !s.Has(a.id):
-	case a.outdated():
+	case s == nil || !s.Has(a.loop.id):
+	case a.starts.outdated():
 		text := "its directory is an older copy and may lack changes that the node acknowledged: it takes no part. "
 		if a.othersInSync(s) {
 			text += "It catches up when another node in sync leads and has taken it out of the in-sync set"
@@ -103,8 +86,8 @@ func (a *Agent) ownTroubles() (list []topology.Trouble) {
 // othersInSync tells whether another node runs that has all that was acknowledged.
 func (a *Agent) othersInSync(s *topology.Shard) bool {
 	return slices.ContainsFunc(s.InSync, func(id topology.NodeID) bool {
-		live := a.m.Live[id]
-		return id != a.id && live != nil && !live.Outdated
+		live := a.loop.m.Live[id]
+		return id != a.loop.id && live != nil && !live.Outdated
 	})
 }
 

@@ -22,7 +22,7 @@ func TestTroubles(t *testing.T) {
 			return tm.Live[m.id].Troubles
 		}
 		report := func(list func() []topology.Trouble) {
-			if err := m.proc.agent.ask(t.Context(), func() { m.proc.agent.conf.Troubles = list }); err != nil {
+			if err := m.proc.agent.loop.ask(t.Context(), func() { m.proc.agent.loop.conf.Troubles = list }); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -86,7 +86,7 @@ func TestTroubleLacks(t *testing.T) {
 			m.proc.link.Lacks = epoch
 			w.mu.Unlock()
 		}
-		if err := m.proc.agent.ask(t.Context(), func() { m.proc.agent.election.saved = 1 }); err != nil { // it did so once
+		if err := m.proc.agent.loop.ask(t.Context(), func() { m.proc.agent.election.saved = 1 }); err != nil { // it did so once
 			t.Fatal(err)
 		}
 		lacks(1)
