@@ -66,7 +66,7 @@ type Value struct {
 	Found bool   // the item exists
 }
 
-// MGet returns the values of several keys as they were at one moment: no change made as one, as by a group, is seen in
+// MGet returns the values of several keys as they were at one moment: no change made as one, as by a change set, is seen in
 // part. The error is ErrNoKey where one of them names no column, ErrCold where one of them cannot be read, or
 // ErrClosed.
 func (s *Store) MGet(keys ...string) ([]Value, error) {
@@ -82,7 +82,7 @@ func (s *Store) MGet(keys ...string) ([]Value, error) {
 		}
 		b.Add(Op{Kind: OpGet, Counter: k.Counter, Column: int16(k.Col), Mid: k.Mid})
 	}
-	b.Group(0)
+	b.ChangeSet(0)
 	b.Run()
 	b.End()
 	if err := b.Commit(); err != nil {

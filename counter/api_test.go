@@ -50,7 +50,7 @@ func TestMGetWhole(t *testing.T) {
 			for _, name := range []string{"w", "x"} {
 				b.Add(Op{Kind: OpSet, Counter: b.Schema().Counter(name), Mid: 1, Arg: n})
 			}
-			b.Group(0)
+			b.ChangeSet(0)
 			b.Run()
 			b.End()
 		}

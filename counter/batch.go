@@ -23,7 +23,7 @@ type Batch struct {
 	door            *door // of the store's gate
 	room            *room // that it is in, while it is open and not exclusive
 	open, exclusive bool
-	stamp           uint64 // of an exclusive batch: see block.grouped
+	number          uint64 // of an exclusive batch: see block.changeSet
 
 	carrier bool    // it may touch groups that are not owned: see Groups
 	silent  bool    // a primary's changes: they are in the log already, and are made in any case
@@ -38,14 +38,14 @@ type Batch struct {
 	applied uint64
 
 	sight
-	groups  groups
-	stretch stretch
+	changeSets changeSets
+	stretch    stretch
 }
 
 // NewBatch returns an empty batch.
 func (s *Store) NewBatch() *Batch {
 	b := &Batch{door: s.gate.door(), sight: sight{s: s, here: true}}
-	b.groups.b = b
+	b.changeSets.b = b
 	b.stretch.b, b.stretch.most = b, maxStretch
 	return b
 }
@@ -58,7 +58,7 @@ func (b *Batch) Begin() error {
 		return ErrClosed
 	}
 	b.open = true
-	b.look()
+	b.startReading()
 	return nil
 }
 
@@ -71,8 +71,8 @@ func (b *Batch) BeginExclusive() error {
 		b.s.gate.Unlock()
 		return ErrClosed
 	}
-	b.open, b.exclusive, b.stamp = true, true, b.s.groups.Add(1)
-	b.look()
+	b.open, b.exclusive, b.number = true, true, b.s.changeSets.Add(1)
+	b.startReading()
 	if b.s.log != nil && !b.silent {
 		b.s.log.Hold()
 	}
@@ -90,7 +90,7 @@ func (b *Batch) End() {
 	if !b.open {
 		return
 	}
-	b.open, b.groups.pending = false, false
+	b.open, b.changeSets.pending = false, false
 	if b.exclusive {
 		b.exclusive = false
 		if b.s.log != nil && !b.silent {
@@ -155,29 +155,29 @@ func (b *Batch) Reset() {
 	}
 	b.ops, b.rows, b.within, b.cold, b.located = b.ops[:0], b.rows[:0], b.within[:0], b.cold[:0], 0
 	b.sets.reset()
-	b.groups.reset()
+	b.changeSets.reset()
 }
 
-// Run executes the operations added since Reset, in order as far as they touch the same item, groups as one. REQUIRES
+// Run executes the operations added since Reset, in order as far as they touch the same item, change sets as one. REQUIRES
 // the batch to be open.
 func (b *Batch) Run() {
-	b.ask()
+	b.checkState()
 	if b.located != len(b.ops) {
 		b.locate()
 	}
 	b.fetch()
-	at, list := 0, b.groups.list
+	at, list := 0, b.changeSets.list
 	for len(list) > 0 {
 		b.runEach(at, list[0].from)
-		n := b.groups.run(list)
+		n := b.changeSets.run(list)
 		at, list = list[n-1].to, list[n:]
 	}
 	b.runEach(at, len(b.ops))
 }
 
-// ask finds out, once for many operations, whether changes are refused, and what time it is.
-func (b *Batch) ask() {
-	b.groups.now = 0
+// checkState finds out, once for many operations, whether changes are refused, and what time it is.
+func (b *Batch) checkState() {
+	b.changeSets.now = 0
 	if b.refused = nil; b.s.log != nil && !b.silent {
 		b.refused = b.s.takesChanges()
 	}
@@ -187,7 +187,7 @@ func (b *Batch) ask() {
 
 // Refusal is why changes are refused now; nil: they are taken. REQUIRES the batch to be open.
 func (b *Batch) Refusal() error {
-	b.ask()
+	b.checkState()
 	return b.refused
 }
 
@@ -220,9 +220,9 @@ func (b *Batch) runEach(from, to int) {
 		case op.Err != nil && op.Err != ErrOutOfRange: // which tells of the value too
 		case b.failing && !op.Done:
 			b.stretch.log(cur)
-			b.showSafe(cur, op)
+			b.noteSeenSafe(cur, op)
 		default:
-			b.show(cur.logged)
+			b.noteSeen(cur.logged)
 		}
 	}
 	b.stretch.end(cur)
@@ -253,7 +253,7 @@ func (b *Batch) Cold() bool {
 // Defer adds to a what Commit would wait for: one Commit of a then stands for those of all batches deferred to it.
 // REQUIRES the batch to be ended, and a to have nothing pending or to be of the same store.
 func (b *Batch) Defer(a *Ack) {
-	if log := b.s.log; log != nil && (b.pos > 0 || !b.shown(log)) {
+	if log := b.s.log; log != nil && (b.pos > 0 || !b.seenIsSafe(log)) {
 		a.here = b.here && (a.log == nil || a.here)
 		a.log, a.pos, a.seen = log, max(a.pos, b.pos), max(a.seen, b.seen)
 	}
@@ -271,7 +271,7 @@ func (b *Batch) locateThose(from, to int) {
 	var ks *keyspace
 	var dir *directory
 	var def *schema.Counter
-	grouped := b.s.grouped
+	grouped := b.s.slotGroups
 	b.located, b.foreign, b.cold = len(b.ops), false, b.cold[:0]
 	own := &b.s.own
 	for i := from; i < to; i++ {
@@ -327,8 +327,8 @@ func (b *Batch) apply(blk *block, op *Op) *block {
 	}
 	var p location
 	if blk.cold == nil && blk == op.block {
-		if slot, ok := blk.tab.FindAt(op.home); ok {
-			p = location{inTable, slot}
+		if ref, ok := blk.tab.FindAt(op.home); ok {
+			p = location{inTable, ref}
 		}
 	} else {
 		var err error
@@ -440,13 +440,13 @@ func (b *Batch) change(blk *block, op *Op, p location) *block {
 	if p.where != inTable { // what takes blk's place may be several
 		b.stretch.log(blk)
 	}
-	var slot hot.Slot
-	if blk, slot, op.Err = ks.ensure(blk, op.Mid, p); op.Err != nil {
+	var ref hot.Ref
+	if blk, ref, op.Err = ks.ensure(blk, op.Mid, p); op.Err != nil {
 		return blk
 	}
 	f := ks.field(blk, int(op.Column))
 	if f >= 0 {
-		blk.tab.Set(slot, f, value)
+		blk.tab.Set(ref, f, value)
 	}
 	b.changed(blk, op, value)
 	if blk.tab.Crowded() {
@@ -471,7 +471,7 @@ func (b *Batch) withColumns(blk *block, op *Op) (*block, location, error) {
 // mark notes that an item of blk has changed.
 func (b *Batch) mark(blk *block, mid uint64) {
 	if blk.mark(mid); b.exclusive {
-		blk.grouped = b.stamp
+		blk.changeSet = b.number
 	}
 }
 

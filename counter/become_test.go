@@ -174,7 +174,7 @@ func TestBecomeFails(t *testing.T) {
 				t.Fatalf("%s, operation %d: %v, and the role has changed", c.name, skip, err)
 			}
 			past := s.repl.Lineage()
-			s.snapshots.look(s) // as each second
+			s.snapshots.snapshotIfDue(s) // as each second
 			if c.replica {
 				must(t, a.Set("7.n", 77))
 				ship(t, a, s)

@@ -70,9 +70,9 @@ func TestBeside(t *testing.T) {
 			case 3:
 				err = ks.sealNow(s)
 			default:
-				plans := repacked
+				plans := repackPlans
 				if rng.IntN(2) == 0 {
-					plans = ks.settled
+					plans = ks.tightenPlans
 				}
 				if err = ks.beside(s, mid, plans); err == nil {
 					reshaped.Add(1)

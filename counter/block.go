@@ -38,8 +38,8 @@ type block struct {
 	used   int64  // tiers.clock when it was last used
 	// While a background goroutine writes the block to a file: the mids changed since it took its copy; else nil.
 	moved  map[uint64]struct{}
-	holder *groups // runs a group, and has what takes the block's place locked too; nil: none
-	work   uint32  // operations since the tiers were looked over
+	holder *changeSets // runs a change set, and has what takes the block's place locked too; nil: none
+	work   uint32      // operations since the tiers were looked over
 	dead   bool
 	dirty  bool // changed since its image was made
 
@@ -47,12 +47,12 @@ type block struct {
 	id     uint64 // never used twice: names the image
 	from   uint64 // changes logged up to this offset are in it: where its image stood, when it was read back
 	edits  uint64 // inserts and deletes so far: a sorted copy of the mids is good while it stays
-	// Store.groups as the last group of changes, or exclusive batch, that changed something here had counted it: who reads
+	// Store.changeSets as the last change set, or exclusive batch, that changed something here had counted it: who reads
 	// in slices knows by it what to read again. A block that takes another's place has 0: the other one is dead.
-	grouped uint64
+	changeSet uint64
 
 	packed    time.Time // when its widths were chosen
-	settled   bool      // and chosen again since (widths.go)
+	tightened bool      // and chosen again since (widths.go)
 	tolerated int32     // no re-packing before more values overflow
 	backoff   backoff   // of changes of tier, after one failed
 

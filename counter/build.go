@@ -56,8 +56,8 @@ type Build struct {
 type BuildOptions struct {
 	Schema *schema.Schema
 
-	// Grouped makes a directory for a node of a cluster: see Options.Grouped.
-	Grouped bool
+	// Grouped makes a directory for a node of a cluster: see Options.SlotGroups.
+	SlotGroups bool
 
 	// FilePosts is how many posts a cold file has: 64..8 Mi, default 256 Ki, of a grouped directory 64 Ki. An open file
 	// takes a descriptor and a mapping of the server: 10^10 posts want files of a million. A range that is rewritten or
@@ -154,7 +154,7 @@ func (o BuildOptions) withDefaults() (BuildOptions, error) {
 		return o, errors.New("counter: a build wants a schema with a counter")
 	}
 	if o.FilePosts == 0 {
-		if o.FilePosts = defaultFilePosts; o.Grouped {
+		if o.FilePosts = defaultFilePosts; o.SlotGroups {
 			o.FilePosts = groupedFilePosts
 		}
 	}
@@ -180,7 +180,7 @@ func NewBuild(out string, opts BuildOptions) (*Build, error) {
 	if err := b.vacant(); err != nil {
 		return nil, err
 	}
-	if b.store, err = Open("", Options{Grouped: opts.Grouped, BlockItems: opts.BlockItems}); err != nil {
+	if b.store, err = Open("", Options{SlotGroups: opts.SlotGroups, BlockItems: opts.BlockItems}); err != nil {
 		return nil, err
 	}
 	b.store.gate.Lock()
@@ -330,7 +330,7 @@ func (b *Build) Add(c *schema.Counter, posts Posts) error {
 	if err := inOrder(spaces, posts.Mids); err != nil {
 		return err
 	}
-	if !b.opts.Grouped {
+	if !b.opts.SlotGroups {
 		return spaces[0].add(posts)
 	}
 	for group, p := range b.byGroup(posts) {
@@ -437,7 +437,7 @@ func (b *Build) Abort() error {
 func (b *Build) manifest() (*persist.Manifest, *BuildResult) {
 	sch := b.opts.Schema
 	m := &persist.Manifest{History: b.log, TimeMS: time.Now().UnixMilli(), Offset: buildStart, Replay: buildStart,
-		Grouped: b.opts.Grouped, NextBlock: b.store.blockIDs.Load() + 1,
+		Grouped: b.opts.SlotGroups, NextBlock: b.store.blockIDs.Load() + 1,
 		Schema: strings.Split(strings.TrimSuffix(string(sch.AppendText(nil)), "\n"), "\n")}
 	r := &BuildResult{}
 	for _, def := range sch.Counters() {

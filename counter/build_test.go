@@ -81,8 +81,8 @@ var buildKinds = []struct {
 	{"cold", BuildOptions{}},
 	{"hot by memory", BuildOptions{HotBytes: 64 << 10}},
 	{"hot by boundary", BuildOptions{HotFrom: 10_000_000}},
-	{"grouped", BuildOptions{Grouped: true}},
-	{"grouped, hot", BuildOptions{Grouped: true, HotBytes: 64 << 10}},
+	{"grouped", BuildOptions{SlotGroups: true}},
+	{"grouped, hot", BuildOptions{SlotGroups: true, HotBytes: 64 << 10}},
 }
 
 // TestBuild builds directories of random posts, opens them, changes them in all tiers and opens them again.
@@ -116,7 +116,7 @@ func TestBuild(t *testing.T) {
 			if r.Posts != uint64(len(model)) || r.First != posts.Mids[0] || r.Last != order.Mid {
 				t.Fatalf("%+v, want %d posts, %d to %d", r, len(model), posts.Mids[0], order.Mid)
 			}
-			if kind.opts.HotBytes == 0 && kind.opts.HotFrom == 0 && !kind.opts.Grouped && r.HotPosts > 63 {
+			if kind.opts.HotBytes == 0 && kind.opts.HotFrom == 0 && !kind.opts.SlotGroups && r.HotPosts > 63 {
 				t.Fatalf("%+v, want the open block alone in memory", r)
 			}
 			if err := b.Abort(); err != nil { // nothing, any more
@@ -131,8 +131,8 @@ func TestBuild(t *testing.T) {
 				return s
 			}
 			s := store()
-			if s.Grouped() != kind.opts.Grouped {
-				t.Fatalf("grouped: %t", s.Grouped())
+			if s.SlotGroups() != kind.opts.SlotGroups {
+				t.Fatalf("grouped: %t", s.SlotGroups())
 			}
 			checkBuilt(t, s, model)
 			for range 300 {

@@ -21,7 +21,7 @@ type builder struct {
 	ids        *atomic.Uint64 // last block id given, of the store
 	aheadAt    int            // items of the open block from which on it is sealed ahead; 0: never
 	sealing    chan *keyspace // asks for that
-	grouped    bool           // all mids are of one group of hash slots
+	slotGroups bool           // all mids are of one group of hash slots
 	group      uint8          // which; 0 where it is not so
 }
 
@@ -50,7 +50,7 @@ func (m *builder) tableSeed() uint64 { // splitmix64
 
 // placed says in c of which group the mids are.
 func (m *builder) placed(c hot.Config) hot.Config {
-	c.Grouped, c.Group = m.grouped, m.group
+	c.Grouped, c.Group = m.slotGroups, m.group
 	return c
 }
 
@@ -89,7 +89,7 @@ func (m *builder) try(old *block, scale float64, fill func([]*hot.Table) error, 
 		if b, err = m.newBlock(plans[i].config(scale), plans[i].shape); err != nil {
 			break
 		}
-		b.from, b.used, b.work, b.settled = old.from, old.used, old.work, plans[i].settled
+		b.from, b.used, b.work, b.tightened = old.from, old.used, old.work, plans[i].tightened
 		news, tabs = append(news, b), append(tabs, &b.tab)
 	}
 	if err == nil {

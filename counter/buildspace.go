@@ -151,7 +151,7 @@ func (j *buildJob) run() error {
 func (j *buildJob) cold() (f persist.BlockFile, err error) {
 	b, ks := j.sp.b, j.sp.ks
 	name := persist.ColdName(j.id, buildStart)
-	meta := coldstore.Meta{Counter: ks.def.ID, Offset: buildStart, Lo: j.lo, Hi: j.hi, Columns: ks.fileColumns(), Grouped: ks.grouped, Group: ks.group}
+	meta := coldstore.Meta{Counter: ks.def.ID, Offset: buildStart, Lo: j.lo, Hi: j.hi, Columns: ks.fileColumns(), Grouped: ks.slotGroups, Group: ks.group}
 	w, err := coldstore.Create(b.opts.FS, filepath.Join(persist.ColdDir(b.path), name), meta)
 	if err != nil {
 		return f, err
@@ -204,12 +204,12 @@ func (ks *keyspace) blockOf(lo, hi uint64, posts []Posts) (*block, error) {
 	news, err := ks.rebuild(&block{lo: lo, hi: hi}, func(tabs []*hot.Table) error {
 		for _, p := range posts {
 			for i, mid := range p.Mids {
-				slot, err := tabs[0].AddAt(tabs[0].Home(mid))
+				ref, err := tabs[0].AddAt(tabs[0].Home(mid))
 				if err != nil {
 					return err
 				}
 				for c, col := range p.Columns {
-					tabs[0].Set(slot, c, col[i])
+					tabs[0].Set(ref, c, col[i])
 				}
 			}
 		}

@@ -114,7 +114,7 @@ func (d *digesting) block(b *Batch, counterName string, group int, at uint64) (n
 	}
 	blk := ks.lock(at)
 	defer blk.mu.Unlock()
-	b.show(blk.logged)
+	b.noteSeen(blk.logged)
 	own := &b.s.own
 	add := func(mid uint64, row []uint64) {
 		if own.hides(mid) {
@@ -130,9 +130,9 @@ func (d *digesting) block(b *Batch, counterName string, group int, at uint64) (n
 		sum.Sum += total
 	}
 	if blk.cold == nil { // in any order: it is a sum
-		blk.tab.Each(func(mid uint64, slot hot.Slot) {
+		blk.tab.Each(func(mid uint64, ref hot.Ref) {
 			if mid >= at && mid < d.hi && err == nil {
-				if d.row, err = ks.appendRow(d.row[:0], blk, mid, location{inTable, slot}); err == nil {
+				if d.row, err = ks.appendRow(d.row[:0], blk, mid, location{inTable, ref}); err == nil {
 					add(mid, d.row)
 				}
 			}

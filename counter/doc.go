@@ -25,7 +25,7 @@
 //	snapshot    images and cold files that belong together, with the log offset they stand at; its manifest names them,
 //	            and generations count the manifests
 //	rewrite     a block's rows to a new cold file, be it a hot block's or a cold one's with its overlay
-//	settle      choosing a block's widths again, when its counters hardly grow any more
+//	tighten     choosing a block's widths again, when its counters hardly grow any more
 //	pin         what keeps files and log while they are copied
 //	lineage     whose log this is: the terms of the primaries that wrote it, each from an offset on
 //	producer    a client that numbers its changes, so that each is made once however often it is asked for
@@ -73,14 +73,14 @@
 // Everything runs in a Batch (batch.go): many operations, whose blocks are found and whose cache lines are asked for
 // before the first is used. Operations on one item keep their order; neighbours on one block run under one lock, and what
 // several of them change goes to the log in one piece (stretch.go).
-// Operations that are one change, as an MSET's, or one look at several items, are a group (group.go): it is made whole
-// or refused whole, is one frame of the log, and no other group sees a part of it. A group of tens of thousands of reads
-// is run in slices, with others let in between, and what it promises is seen to by comparing (slices.go).
+// Operations that are one change, as an MSET's, or one look at several items, are a change set (changeset.go): it is made whole
+// or refused whole, is one frame of the log, and no other change set sees a part of it. A change set of tens of thousands of reads
+// is run in slices, with others let in between, and what it promises is seen to by comparing (longread.go).
 //
 // # Numbered changes
 //
 // Who gets no answer cannot know whether its change was made. A Once (once.go) says whose number a change is: of one
-// operation, a group, or a transaction. What each producer did last is in one table (package producers): the look at it,
+// operation, a change set, or a transaction. What each producer did last is in one table (package producers): the look at it,
 // the change, its record and the entry are one under the table's lock (ledger), so that two tries at a time are one
 // change. In the log a once stands before its change and in its frame; an INCR's takes 8 bytes at most, and its result
 // is the value behind it:
@@ -120,7 +120,7 @@
 //
 // # Groups of hash slots
 //
-// A store made with Options.Grouped, as a node of a cluster is, has 256 keyspaces a counter: one for each group of hash
+// A store made with Options.SlotGroups, as a node of a cluster is, has 256 keyspaces a counter: one for each group of hash
 // slots (package slot), with blocks and files of its own. So a group is dropped, or read to be moved, without a look at
 // others. The log is the same as in other stores, and says nothing of groups: a replica may be of either kind, and a
 // directory stays what it was made as. What that takes:
@@ -149,7 +149,7 @@
 //	batch.go op.go ack.go                   operations, run together; what they wait for before they are acknowledged
 //	stretch.go sight.go gate.go             what a batch logs at once, may show, and keeps others out by
 //	fetch.go                                pages of cold files that a batch waits for, before it locks blocks
-//	group.go slices.go bounds.go setrow.go  operations that stand or fall together; long reads; additions within bounds; rows
+//	changeset.go longread.go bounds.go setrow.go  operations that stand or fall together; long reads; additions within bounds; rows
 //	once.go producers.go                    numbered changes, and what is kept of who made them
 //
 //	keyspace.go directory.go block.go       the items of a counter, the list of its blocks, and one of these

@@ -87,7 +87,7 @@ func (p *player) step(t testing.TB) error {
 	case n < 5:
 		return p.s.Snapshot()
 	case n < 6:
-		p.s.snapshots.look(p.s) // whatever it finds, nothing acknowledged depends on it
+		p.s.snapshots.snapshotIfDue(p.s) // whatever it finds, nothing acknowledged depends on it
 		return nil
 	case n < 8:
 		if err := p.s.Close(); err != nil {
@@ -335,7 +335,7 @@ func (p *player) updateWhole(b *Batch, op Op) error {
 
 // mid is one of few.
 func (p *player) mid() uint64 {
-	if mid := p.rng.Uint64N(60); !p.opts.Grouped {
+	if mid := p.rng.Uint64N(60); !p.opts.SlotGroups {
 		return mid
 	} else {
 		return fewGroups(mid)
@@ -346,7 +346,7 @@ const playSchemaScript = "add counter a\nadd column a v hint=3 max=20 suffix=v\n
 
 func newPlayer(t testing.TB, seed uint64, sim *vfs.Sim) (*player, error) {
 	rng := rand.New(rand.NewPCG(seed, 3))
-	p := &player{rng: rng, sim: sim, made: map[string]Once{}, seqs: map[string]uint64{}, epochs: map[string]uint64{}, opts: Options{BlockItems: 16 + rng.IntN(20), HashSeed: 1 + rng.Uint64(), AppendFsync: SyncAlways, Manual: true, Grouped: seed%2 == 1}}
+	p := &player{rng: rng, sim: sim, made: map[string]Once{}, seqs: map[string]uint64{}, epochs: map[string]uint64{}, opts: Options{BlockItems: 16 + rng.IntN(20), HashSeed: 1 + rng.Uint64(), AppendFsync: SyncAlways, Manual: true, SlotGroups: seed%2 == 1}}
 	p.states = []map[string]string{{"schema": ""}}
 	if err := p.open(); err != nil {
 		return p, err
@@ -479,7 +479,7 @@ func TestFaultEveryOperation(t *testing.T) {
 					_ = p.batch(t)
 				}
 				s.log.Tick()
-				s.snapshots.look(s)
+				s.snapshots.snapshotIfDue(s)
 			}
 			fired := faulty.Fired()
 			faulty.Clear()
@@ -512,7 +512,7 @@ func TestFaultEveryOperation(t *testing.T) {
 func heal(t testing.TB, s *Store, n int) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) { // attempts have pauses between them
-		s.snapshots.look(s)
+		s.snapshots.snapshotIfDue(s)
 		if s.log.Ready() == nil {
 			return
 		}

@@ -83,7 +83,7 @@ func ExampleBatch() {
 	first := b.Len()
 	b.Add(counter.Op{Kind: counter.OpSet, Counter: weibo, Column: 0, Mid: 8, Arg: 100})
 	b.Add(counter.Op{Kind: counter.OpSet, Counter: weibo, Column: 1, Mid: 8, Arg: 100}) // more than 4 bits hold
-	b.Group(first)
+	b.ChangeSet(first)
 	b.Run()
 	b.End()
 	if err := b.Commit(); err != nil { // the log has it: now it may be told

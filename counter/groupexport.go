@@ -286,7 +286,7 @@ func (x *GroupExport) appendRows(dst []byte, counter uint32) []byte {
 func (s *Store) spaceFrom(space uint32, groups *slot.Set) (*keyspace, uint32) {
 	for ; ; space++ {
 		ks, more := s.keyspaceAt(int(space))
-		if ks != nil && (!s.grouped || groups.Has(ks.group)) || !more {
+		if ks != nil && (!s.slotGroups || groups.Has(ks.group)) || !more {
 			return ks, space
 		}
 	}

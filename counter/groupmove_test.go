@@ -55,7 +55,7 @@ func newMovers(t *testing.T, rng *rand.Rand) *movers {
 	m := &movers{rng: rng, posts: map[uint64][2]uint64{}, seqs: map[string]uint64{}, made: map[string]Once{}, mids: map[string]uint64{}, counts: map[string]int{}}
 	for i := range m.nodes {
 		n := &moverNode{sim: vfs.NewSim()}
-		n.opts = Options{BlockItems: 16 + rng.IntN(100), HashSeed: 1 + rng.Uint64(), RetainBytes: 1 << 30, Manual: true, AppendFsync: SyncAlways, Grouped: rng.IntN(2) == 0}
+		n.opts = Options{BlockItems: 16 + rng.IntN(100), HashSeed: 1 + rng.Uint64(), RetainBytes: 1 << 30, Manual: true, AppendFsync: SyncAlways, SlotGroups: rng.IntN(2) == 0}
 		m.nodes[i] = n
 		n.open(t)
 		if err := n.s.AlterScript(moversSchema); err != nil {
@@ -500,7 +500,7 @@ func TestGroupMoves(t *testing.T) {
 // TestExportConfirmed: what a move gives away of producers, and of the log, is on all nodes that must have it. Posts are
 // given as they are.
 func TestExportConfirmed(t *testing.T) {
-	s := openElected(t, vfs.NewSim(), func(o *Options) { o.Grouped = true })
+	s := openElected(t, vfs.NewSim(), func(o *Options) { o.SlotGroups = true })
 	defer close1(t, s)
 	r := s.Replication()
 	if _, err := r.LeadAt(1); err != nil {

@@ -44,8 +44,8 @@ func (g *groupStates) imported() (all slot.Set) {
 	return all
 }
 
-// take says that groups are of a move, or of none.
-func (g *groupStates) take(set slot.Set) {
+// remove says that groups are of a move, or of none.
+func (g *groupStates) remove(set slot.Set) {
 	for move, of := range g.importing {
 		for i := range of {
 			of[i] &^= set[i]
@@ -62,7 +62,7 @@ func (g *groupStates) take(set slot.Set) {
 // apply takes over what a record says. It makes a new map: snapshots have the old one.
 func (g *groupStates) apply(kind persist.Kind, move string, set slot.Set) {
 	g.importing = maps.Clone(g.importing)
-	g.take(set)
+	g.remove(set)
 	switch kind {
 	case persist.KindImport:
 		if g.importing == nil {
@@ -209,7 +209,7 @@ func (s *Store) moveGroups(pos uint64, kind persist.Kind, move string, set slot.
 // emptyGroups removes all posts of groups that a record at pos removes and images do not lack already. Where the store is
 // not made of groups they are removed before, on their own: see deleteGroups.
 func (s *Store) emptyGroups(pos uint64, set slot.Set) error {
-	if !s.grouped {
+	if !s.slotGroups {
 		return nil
 	}
 	return s.renew(func(ks *keyspace) bool { return set.Has(ks.group) && ks.before(pos) })
@@ -221,7 +221,7 @@ const deleteBatch = 256
 // deleteGroups removes the posts of groups one by one, where the store is not made of groups.
 func (g Groups) deleteGroups(set slot.Set) error {
 	s := g.s
-	if s.grouped {
+	if s.slotGroups {
 		return nil
 	}
 	b := s.NewBatch()

@@ -61,11 +61,11 @@ func ImageRows(fsys vfs.FS, path string, fn func(FileRow) error) error {
 		row.Mid, row.Columns = r.mid, row.Columns[:0]
 		for f := range layout.Fields {
 			if f != state {
-				row.Columns = append(row.Columns, persist.ColumnValue{Column: layout.Fields[f].ID, Value: tab.Get(r.slot, f)})
+				row.Columns = append(row.Columns, persist.ColumnValue{Column: layout.Fields[f].ID, Value: tab.Get(r.ref, f)})
 			}
 		}
 		if state >= 0 {
-			row.State = map[uint64]RowState{rowShadow: RowShadow, rowFresh: RowFresh, rowGone: RowGone}[tab.Get(r.slot, state)]
+			row.State = map[uint64]RowState{rowShadow: RowShadow, rowFresh: RowFresh, rowGone: RowGone}[tab.Get(r.ref, state)]
 		}
 		if err := fn(row); err != nil {
 			return err

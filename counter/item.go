@@ -12,7 +12,7 @@ import (
 // location says where an item of a block is.
 type location struct {
 	where where
-	slot  hot.Slot // in the table, for inTable and goneInTable
+	ref   hot.Ref // in the table, for inTable and goneInTable
 }
 
 type where uint8
@@ -36,17 +36,17 @@ func (p location) readable() bool { return p.where != inPartial && p.where != lo
 // whole one. REQUIRES b.mu held, as all below.
 func (ks *keyspace) find(b *block, mid uint64) (location, error) {
 	if b.cold == nil {
-		if slot, ok := b.tab.Find(mid); ok {
-			return location{inTable, slot}, nil
+		if ref, ok := b.tab.Find(mid); ok {
+			return location{inTable, ref}, nil
 		}
 		return location{}, nil
 	}
 	if b.tab.Len() > 0 {
-		if slot, ok := b.tab.Find(mid); ok {
-			if b.tab.Get(slot, 0) == rowGone {
-				return location{goneInTable, slot}, nil
+		if ref, ok := b.tab.Find(mid); ok {
+			if b.tab.Get(ref, 0) == rowGone {
+				return location{goneInTable, ref}, nil
 			}
-			return location{inTable, slot}, nil
+			return location{inTable, ref}, nil
 		}
 	}
 	p := location{}
@@ -76,7 +76,7 @@ func (ks *keyspace) has(b *block, mid uint64) (bool, error) {
 func (ks *keyspace) exists(batch *Batch, mid uint64) bool {
 	b := ks.lock(mid)
 	defer b.mu.Unlock()
-	batch.show(b.logged)
+	batch.noteSeen(b.logged)
 	found, err := ks.has(b, mid)
 	return found || err != nil
 }
@@ -86,7 +86,7 @@ func (cs *columns) value(b *block, mid uint64, p location, c int) (uint64, error
 	col := &cs.def.Columns[c]
 	if p.where == inTable {
 		if f := cs.field(b, c); f >= 0 {
-			return b.tab.Get(p.slot, f), nil
+			return b.tab.Get(p.ref, f), nil
 		}
 		return col.Default, nil
 	}
@@ -111,7 +111,7 @@ func (cs *columns) value(b *block, mid uint64, p location, c int) (uint64, error
 func (cs *columns) appendRow(dst []uint64, b *block, mid uint64, p location) ([]uint64, error) {
 	if p.where == inTable {
 		if b.shape == cs.layout { // nearly always
-			return b.tab.AppendRow(dst, p.slot), nil
+			return b.tab.AppendRow(dst, p.ref), nil
 		}
 		for c := range cs.def.Columns {
 			v, _ := cs.value(b, mid, p, c)
@@ -141,11 +141,11 @@ func (cs *columns) appendRow(dst []uint64, b *block, mid uint64, p location) ([]
 // appended to rows.
 func (ks *keyspace) readCold(rows []uint64, b *block, op *Op) ([]uint64, error) {
 	if b.tab.Len() > 0 {
-		if slot, ok := b.tab.Find(op.Mid); ok {
-			if op.Found = b.tab.Get(slot, 0) != rowGone; !op.Found {
+		if ref, ok := b.tab.Find(op.Mid); ok {
+			if op.Found = b.tab.Get(ref, 0) != rowGone; !op.Found {
 				return rows, nil
 			}
-			p := location{inTable, slot}
+			p := location{inTable, ref}
 			if op.Kind == OpRead {
 				return ks.appendRow(rows, b, op.Mid, p)
 			}
@@ -197,10 +197,10 @@ func (ks *keyspace) readCold(rows []uint64, b *block, op *Op) ([]uint64, error) 
 
 // ensure returns the slot of mid in the table, where a change can be made: it makes the item if it is absent, and
 // copies its row from the file if it is there only. p is where find found it.
-func (ks *keyspace) ensure(b *block, mid uint64, p location) (*block, hot.Slot, error) {
+func (ks *keyspace) ensure(b *block, mid uint64, p location) (*block, hot.Ref, error) {
 	switch {
 	case p.where == inTable:
-		return b, p.slot, nil
+		return b, p.ref, nil
 	case b.cold == nil:
 		return ks.insert(b, mid)
 	}
@@ -212,51 +212,51 @@ func (ks *keyspace) ensure(b *block, mid uint64, p location) (*block, hot.Slot, 
 			return b, 0, err
 		}
 	}
-	slot := p.slot
+	ref := p.ref
 	if p.where != goneInTable {
 		if b.span.Data != nil && b.shape != ks.over {
 			if err := ks.repackOverlay(b); err != nil {
 				return b, 0, err
 			}
 		}
-		if slot, err = ks.insertOverlay(b, mid); err != nil {
+		if ref, err = ks.insertOverlay(b, mid); err != nil {
 			return b, 0, err
 		}
 	}
 	switch p.where {
 	case inFile:
 		for c, v := range row {
-			b.tab.Set(slot, c+1, v)
+			b.tab.Set(ref, c+1, v)
 		}
 	case goneInTable:
 		b.cold.gone--
 		b.edits++
-		b.tab.Set(slot, b.tab.Layout().Index(stateColumn), rowShadow)
+		b.tab.Set(ref, b.tab.Layout().Index(stateColumn), rowShadow)
 		for f := range b.tab.Layout().Fields {
 			if field := &b.tab.Layout().Fields[f]; field.ID != stateColumn {
-				b.tab.Set(slot, f, field.Default)
+				b.tab.Set(ref, f, field.Default)
 			}
 		}
 	default:
 		b.cold.fresh++
 		b.edits++
-		b.tab.Set(slot, 0, rowFresh)
+		b.tab.Set(ref, 0, rowFresh)
 	}
-	return b, slot, nil
+	return b, ref, nil
 }
 
 // insert makes the item mid, which is absent, in blk or in what takes its place. It returns the block that is locked
 // then, in any case.
-func (ks *keyspace) insert(blk *block, mid uint64) (*block, hot.Slot, error) {
+func (ks *keyspace) insert(blk *block, mid uint64) (*block, hot.Ref, error) {
 	for try := 0; ; try++ {
-		slot, err := blk.tab.AddAt(blk.tab.Home(mid))
+		ref, err := blk.tab.AddAt(blk.tab.Home(mid))
 		if err == nil {
 			blk.edits++
 			if blk.open() {
 				blk.arrived(mid)
 				ks.ahead(blk)
 			}
-			return blk, slot, nil
+			return blk, ref, nil
 		}
 		if try == roomTries {
 			return blk, 0, noRoom(mid, &blk.tab, try, err)
@@ -277,25 +277,25 @@ func noRoom(mid uint64, tab *hot.Table, times int, err error) error {
 func (ks *keyspace) remove(b *block, mid uint64, p location) error {
 	b.edits++
 	if b.cold == nil {
-		b.tab.Delete(p.slot)
+		b.tab.Delete(p.ref)
 		return nil
 	}
 	if p.where != inTable {
-		slot, err := ks.insertOverlay(b, mid)
+		ref, err := ks.insertOverlay(b, mid)
 		if err != nil {
 			return err
 		}
 		ks.putPartial(b, mid, nil)
-		p = location{inTable, slot}
-	} else if b.tab.Get(p.slot, 0) == rowFresh {
+		p = location{inTable, ref}
+	} else if b.tab.Get(p.ref, 0) == rowFresh {
 		b.cold.fresh--
-		b.tab.Delete(p.slot)
+		b.tab.Delete(p.ref)
 		return nil
 	}
 	b.cold.gone++
 	for f := range b.tab.Layout().Fields { // no overflow entries for what means nothing
-		b.tab.Set(p.slot, f, 0)
+		b.tab.Set(p.ref, f, 0)
 	}
-	b.tab.Set(p.slot, 0, rowGone)
+	b.tab.Set(p.ref, 0, rowGone)
 	return nil
 }

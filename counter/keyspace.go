@@ -61,7 +61,7 @@ func (sp space) free() {
 
 // parts is how many keyspaces a counter has.
 func (s *Store) parts() int {
-	if s.grouped {
+	if s.slotGroups {
 		return slot.Groups
 	}
 	return 1
@@ -95,10 +95,10 @@ func (s *Store) newKeyspace(columns columns, group uint8) (*keyspace, error) {
 	def := columns.def
 	ks := &keyspace{id: def.ID, counterName: def.Name, columns: columns, tiers: &s.tiers}
 	ks.arena, ks.ids, ks.seed, ks.probes, ks.blockItems = &s.arena, &s.blockIDs, s.opts.HashSeed, s.opts.probes, s.opts.BlockItems
-	ks.grouped, ks.group = s.grouped, group
+	ks.slotGroups, ks.group = s.slotGroups, group
 	if ks.blockItems == 0 {
-		if ks.blockItems = defaultBlockItems; s.grouped {
-			ks.blockItems = groupedBlockItems
+		if ks.blockItems = defaultBlockItems; s.slotGroups {
+			ks.blockItems = slotGroupBlockItems
 		}
 	}
 	if ks.sealing = s.repacker.sealing; ks.sealing != nil && ks.blockItems >= aheadLeast {
@@ -162,7 +162,7 @@ func (ks *keyspace) free() {
 func (ks *keyspace) vacant(batch *Batch) bool {
 	b := ks.lock(0)
 	defer b.mu.Unlock()
-	batch.show(b.logged)
+	batch.noteSeen(b.logged)
 	return b.open() && b.tab.Len() == 0
 }
 
@@ -172,7 +172,7 @@ func (ks *keyspace) len(batch *Batch) int {
 	for _, b := range ks.dir.Load().blocks {
 		b = ks.lockFor(b, b.lo)
 		n += b.items()
-		batch.show(b.logged)
+		batch.noteSeen(b.logged)
 		b.mu.Unlock()
 	}
 	return n

@@ -96,7 +96,7 @@ func writeTable(fsys vfs.FS, path string, meta coldstore.Meta, tab *hot.Table) e
 	}
 	vals := make([]uint64, 0, len(meta.Columns))
 	for _, row := range sortedRows(tab) {
-		if vals = tab.AppendRow(vals[:0], row.slot); err == nil {
+		if vals = tab.AppendRow(vals[:0], row.ref); err == nil {
 			err = w.Add(row.mid, vals)
 		}
 	}

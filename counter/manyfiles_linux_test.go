@@ -139,7 +139,7 @@ func BenchmarkManyFiles(b *testing.B) {
 	}
 	b.ReportMetric(time.Since(began).Seconds(), "snapshot-s")
 	began = time.Now()
-	s.tiers.look(s)
+	s.tiers.mergeAndPromote(s)
 	b.ReportMetric(float64(time.Since(began).Microseconds())/1000, "look-ms")
 	began = time.Now()
 	p, err := s.Replication().PinSnapshot()

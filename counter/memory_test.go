@@ -73,7 +73,7 @@ func TestOutOfMemory(t *testing.T) {
 					def := defs[rng.IntN(len(defs))*rng.IntN(2)]
 					b.Add(Op{Kind: kind, Counter: def, Mid: mid(), Column: int16(rng.IntN(len(def.Columns))), Arg: rng.Uint64N(200)})
 				}
-				b.Group(0)
+				b.ChangeSet(0)
 				b.Run()
 				for i := range b.Len() {
 					err = errors.Join(err, b.Op(i).Err)

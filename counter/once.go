@@ -88,12 +88,12 @@ func (e *ProducersFullError) Error() string {
 	return "counter: there are as many producers as there may be, and none is idle for long enough to be forgotten"
 }
 
-// Once makes the operations from number first on, none or one or several, one change of a producer; several are a group
-// (see Group), which may be OpAdds too: one of those out of its range says so in its Err, and the others are made. It
-// returns what the caller is to fill, valid until the next Once, and its number for OnceAt. As Group it comes behind its
-// operations, before Run, and in order; a Group of these operations is one with it.
+// Once makes the operations from number first on, none or one or several, one change of a producer; several are a change set
+// (see ChangeSet), which may be OpAdds too: one of those out of its range says so in its Err, and the others are made. It
+// returns what the caller is to fill, valid until the next Once, and its number for OnceAt. As ChangeSet it comes behind its
+// operations, before Run, and in order; a ChangeSet of these operations is one with it.
 func (b *Batch) Once(first int) (o *Once, number int) {
-	r := &b.groups
+	r := &b.changeSets
 	number = len(r.onces)
 	if number < cap(r.onces) {
 		r.onces = r.onces[:number+1]
@@ -103,25 +103,25 @@ func (b *Batch) Once(first int) (o *Once, number int) {
 	for n := len(r.list); n > 0 && r.list[n-1].from >= first && r.list[n-1].once == 0; n-- {
 		r.list = r.list[:n-1]
 	}
-	r.list = append(r.list, group{first, len(b.ops), number + 1})
+	r.list = append(r.list, changeSet{first, len(b.ops), number + 1})
 	o = &r.onces[number]
 	o.First, o.N = first, len(b.ops)-first
 	return o, number
 }
 
 // OnceAt returns one of those added since Reset, with its result after Run. It is valid until Reset or the next Once.
-func (b *Batch) OnceAt(number int) *Once { return &b.groups.onces[number] }
+func (b *Batch) OnceAt(number int) *Once { return &b.changeSets.onces[number] }
 
 // TryOnce looks whether a transaction has been made before, or is refused: then o says so, and the answer is false. If
 // it is true, the transaction is to be executed and KeepOnce called at its end; another Once meanwhile is refused.
 // REQUIRES BeginExclusive, and at most MaxOnceChanges to come.
 func (b *Batch) TryOnce(o *Once) bool {
-	b.ask()
+	b.checkState()
 	l := &b.s.producers
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	b.groups.pending = b.groups.try(o)
-	return b.groups.pending
+	b.changeSets.pending = b.changeSets.try(o)
+	return b.changeSets.pending
 }
 
 // KeepOnce logs and remembers what the transaction that TryOnce let through has answered. REQUIRES: no End since.
@@ -129,7 +129,7 @@ func (b *Batch) KeepOnce(o *Once, result Result) {
 	l := &b.s.producers
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r := &b.groups
+	r := &b.changeSets
 	r.pending = false
 	o.Result = result
 	r.prefix(o, o.Mid, false)
@@ -147,7 +147,7 @@ func checkProducer(id []byte) error {
 }
 
 // try finds out whether o is to be made. If not, o says why or what was answered. REQUIRES producers.mu held.
-func (r *groups) try(o *Once) bool {
+func (r *changeSets) try(o *Once) bool {
 	b, l := r.b, &r.b.s.producers
 	switch n := len(o.Producer); {
 	case n == 0 || n > persist.MaxProducerID:
@@ -161,7 +161,7 @@ func (r *groups) try(o *Once) bool {
 		return false
 	}
 	r.req = producers.Request{ID: o.Producer, Epoch: o.Epoch, Seq: o.Seq, Hash: o.Hash, Room: min(o.Room, MaxResult), Now: r.seconds(), Hint: o.Hint}
-	y := &r.looked
+	y := &r.lookup
 	l.table.Begin(&r.req, y)
 	o.Hint = y.Number
 	switch y.Verdict {
@@ -175,7 +175,7 @@ func (r *groups) try(o *Once) bool {
 		}
 		o.Repeat, o.Result = true, y.Result
 		o.Result.Blob = slices.Clone(y.Result.Blob)
-		if o.Err = b.showLogged(y.Logged); y.Define {
+		if o.Err = b.noteSeenLogged(y.Logged); y.Define {
 			r.raise()
 		}
 		return false
@@ -188,15 +188,15 @@ func (r *groups) try(o *Once) bool {
 	default:
 		o.Err = &ProducersFullError{y.OfBytes}
 	}
-	if err := b.showLogged(y.Logged); err != nil {
+	if err := b.noteSeenLogged(y.Logged); err != nil {
 		o.Err = err
 	}
 	return false
 }
 
 // raise logs and makes the epoch that the last look at the table wants. REQUIRES as try.
-func (r *groups) raise() {
-	b, l, y := r.b, &r.b.s.producers, &r.looked
+func (r *changeSets) raise() {
+	b, l, y := r.b, &r.b.s.producers, &r.lookup
 	if b.s.log != nil {
 		r.define()
 		b.pos, _ = b.s.log.Append(r.records) // it is short
@@ -207,8 +207,8 @@ func (r *groups) raise() {
 
 // define begins records with what the last look at the table wants to be said first: whose places are needed, and what
 // number, epoch and base the producer has.
-func (r *groups) define() {
-	y := &r.looked
+func (r *changeSets) define() {
+	y := &r.lookup
 	r.records = r.records[:0]
 	for _, number := range y.Forget {
 		r.records = persist.AppendDefine(r.records, number, 0, 0, nil)
@@ -222,42 +222,42 @@ func (r *groups) define() {
 const maxDefine = persist.MaxProducers*persist.MinDefineLen + persist.MaxDefineLen
 
 // prefix begins the records of o's change, mid's: its result is known. next: its change is one set, of that value.
-func (r *groups) prefix(o *Once, mid uint64, next bool) {
+func (r *changeSets) prefix(o *Once, mid uint64, next bool) {
 	if o.Result.Kind == persist.ResultNext || o.Result.Kind == ResultBlob && len(o.Result.Blob) > min(o.Room, MaxResult) {
 		o.Result = Result{Kind: ResultGone}
 	}
-	r.slot = slot.Group(mid)
+	r.hashGroup = slot.Group(mid)
 	r.define()
-	result, y := o.Result, &r.looked
+	result, y := o.Result, &r.lookup
 	if next {
 		result.Kind = persist.ResultNext
 	}
-	r.records = persist.AppendOnce(r.records, y.Number, o.Seq-y.Base, o.Hash&(1<<persist.HashBits-1), r.slot, result)
+	r.records = persist.AppendOnce(r.records, y.Number, o.Seq-y.Base, o.Hash&(1<<persist.HashBits-1), r.hashGroup, result)
 }
 
 // append logs the records that prefix began. several: of more than one change, which only together are one; a single one
 // and its once stay together in any frame.
-func (r *groups) append(several bool) {
+func (r *changeSets) append(several bool) {
 	switch b := r.b; {
 	case b.s.log == nil:
 	case several:
-		b.pos, _ = b.s.log.AppendWhole(r.records) // MaxGroup sees to it that they are not too long
+		b.pos, _ = b.s.log.AppendWhole(r.records) // MaxChangeSet sees to it that they are not too long
 	default:
 		b.pos, _ = b.s.log.Append(r.records)
 	}
 }
 
 // remember makes o's entry, whose records are in the log.
-func (r *groups) remember(o *Once) {
+func (r *changeSets) remember(o *Once) {
 	l := &r.b.s.producers
-	l.table.Insert(&r.req, &r.looked, o.Result, r.slot, r.b.pos)
+	l.table.Insert(&r.req, &r.lookup, o.Result, r.hashGroup, r.b.pos)
 	l.dirty, l.logged = true, r.b.pos
 }
 
-// runOnes runs the first groups of list as far as each is one numbered operation on a block in memory, and returns how
+// runOnes runs the first change sets of list as far as each is one numbered operation on a block in memory, and returns how
 // many. It keeps the table of producers locked from one to the next, which comes behind the blocks' locks: so it takes
 // the next block's if nobody has it, else it lets the table go and begins anew.
-func (r *groups) runOnes(list []group) (n int) {
+func (r *changeSets) runOnes(list []changeSet) (n int) {
 	b, l := r.b, &r.b.s.producers
 	var cur *block
 	for ; n < len(list); n++ {
@@ -290,8 +290,8 @@ func (r *groups) runOnes(list []group) (n int) {
 	return n
 }
 
-// runOne runs a group of one operation, or of none, that is numbered.
-func (r *groups) runOne(g group) {
+// runOne runs a change set of one operation, or of none, that is numbered.
+func (r *changeSets) runOne(g changeSet) {
 	b, o, l := r.b, &r.onces[g.once-1], &r.b.s.producers
 	if g.from == g.to {
 		l.mu.Lock()
@@ -318,7 +318,7 @@ func (r *groups) runOne(g group) {
 
 // runLocked runs operation number i, which is numbered, in its block. Block and table are locked; it returns what has
 // taken the block's place.
-func (r *groups) runLocked(o *Once, op *Op, blk *block, i int) *block {
+func (r *changeSets) runLocked(o *Once, op *Op, blk *block, i int) *block {
 	b := r.b
 	if !r.try(o) {
 		return blk
@@ -332,13 +332,13 @@ func (r *groups) runLocked(o *Once, op *Op, blk *block, i int) *block {
 		blk.logged = max(blk.logged, b.pos)
 	}
 	if op.Err == nil || op.Err == ErrOutOfRange { // which tells of the value too
-		b.show(blk.logged)
+		b.noteSeen(blk.logged)
 	}
 	return blk
 }
 
 // seconds is the time that the table of producers counts, asked once a Run.
-func (r *groups) seconds() int64 {
+func (r *changeSets) seconds() int64 {
 	if r.now == 0 {
 		r.now = r.b.s.producers.seconds()
 	}
@@ -346,14 +346,14 @@ func (r *groups) seconds() int64 {
 }
 
 // ready is try before anything is read or locked: a repeat needs nothing of what its change did.
-func (r *groups) ready(o *Once) bool {
+func (r *changeSets) ready(o *Once) bool {
 	r.b.s.producers.mu.Lock()
 	defer r.b.s.producers.mu.Unlock()
 	return r.try(o)
 }
 
 // keepOne logs and remembers operation number i, which was run.
-func (r *groups) keepOne(o *Once, op *Op, i int) {
+func (r *changeSets) keepOne(o *Once, op *Op, i int) {
 	if o.Result = (Result{Kind: ResultInt, N: op.Value}); o.Make != nil {
 		if o.Result = o.Make(r.b, o, i, 1); o.Result.Kind == persist.ResultNext && !op.Done {
 			return

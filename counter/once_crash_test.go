@@ -199,7 +199,7 @@ func TestCrashOnce(t *testing.T) {
 		for at := 0; ; at++ {
 			rng := rand.New(rand.NewPCG(seed, 5))
 			sc := newOnceScript(rng, 40)
-			opts := Options{BlockItems: 16, HashSeed: 1 + seed, Manual: true, AppendFsync: []SyncPolicy{SyncAlways, SyncEverySec}[seed%2], Grouped: seed%4 < 2}
+			opts := Options{BlockItems: 16, HashSeed: 1 + seed, Manual: true, AppendFsync: []SyncPolicy{SyncAlways, SyncEverySec}[seed%2], SlotGroups: seed%4 < 2}
 			sim := vfs.NewSim()
 			sim.TornCrashAt(at, []int{0, 50, 100}[at%3])
 			opts.FS = sim

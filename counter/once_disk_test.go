@@ -460,7 +460,7 @@ func TestOnceRefusedOnBadDisk(t *testing.T) {
 	for mid := range uint64(2) {
 		b.Add(Op{Kind: OpSet, Counter: b.Schema().Counter("weibo"), Mid: 7 + mid, Column: 1})
 	}
-	b.Group(0)
+	b.ChangeSet(0)
 	b.Run()
 	b.End()
 	if err := b.Commit(); err != nil || !errors.Is(b.Op(0).Err, ErrNotReady) {

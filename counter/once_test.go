@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// answers is a result that holds what each operation of a group said.
+// answers is a result that holds what each operation of a change set said.
 func answers(b *Batch, _ *Once, first, n int) Result {
 	var blob []byte
 	for i := first; i < first+n; i++ {
@@ -413,7 +413,7 @@ func TestOnceParallel(t *testing.T) {
 }
 
 // TestOnceParallelBatches: batches of numbered additions, each sent twice, on blocks that are sealed, split, demoted and
-// promoted meanwhile, beside additions without a number, groups, snapshots and reads: the sums are exact.
+// promoted meanwhile, beside additions without a number, change sets, snapshots and reads: the sums are exact.
 func TestOnceParallelBatches(t *testing.T) {
 	const writers, batches, size, posts = 4, 40, 16, 300
 	s := openDir(t, t.TempDir(), Options{BlockItems: 16, SnapshotGrowth: -1}, seedScript)
@@ -440,7 +440,7 @@ func TestOnceParallelBatches(t *testing.T) {
 					for k, mid := range mids {
 						b.Add(Op{Kind: OpAdd, Counter: def, Column: 1, Mid: mid, Arg: 1})
 						if i%5 == 0 && k%2 == 0 {
-							continue // a group of two
+							continue // a change set of two
 						}
 						o, _ := b.Once(b.Len() - 1 - (k % 2 * (1 - min(i%5, 1))))
 						o.Producer, o.Seq, o.Each, o.Room = []byte{byte('a' + g)}, uint64(i*size+k+1), true, 200
@@ -453,7 +453,7 @@ func TestOnceParallelBatches(t *testing.T) {
 					if err := b.Commit(); err != nil {
 						t.Error(err)
 					}
-					for n := range b.groups.onces {
+					for n := range b.changeSets.onces {
 						if o := b.OnceAt(n); o.Err != nil || o.Repeat != (try == 1) {
 							t.Errorf("producer %s, number %d, try %d: got repeat %v, %v", o.Producer, o.Seq, try, o.Repeat, o.Err)
 						}

@@ -26,8 +26,8 @@ type Options struct {
 	BlockItems int
 
 	// Grouped has a new store keep its items by group of hash slots (package slot), so that one group can be dropped, and
-	// moved, without the others being read. A directory stays what it was made as: see Store.Grouped.
-	Grouped bool
+	// moved, without the others being read. A directory stays what it was made as: see Store.SlotGroups.
+	SlotGroups bool
 
 	// HashSeed makes the places of items unforeseeable for whoever chooses mids. Default: random.
 	HashSeed uint64
@@ -112,8 +112,8 @@ func (o Options) withDefaults() (Options, error) {
 // Default BlockItems. There are 256 open blocks of a counter in a store made of groups, each with items packed less
 // densely: with 16 Ki those are 2 % of 100 M items.
 const (
-	defaultBlockItems = 64 << 10
-	groupedBlockItems = 16 << 10
+	defaultBlockItems   = 64 << 10
+	slotGroupBlockItems = 16 << 10
 )
 
 // MinMaxMemory is the least MaxMemory: two open blocks and what is being written must fit.

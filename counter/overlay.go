@@ -19,16 +19,16 @@ const (
 )
 
 // insertOverlay makes a row in b's overlay, with its columns at their defaults and the state rowShadow.
-func (ks *keyspace) insertOverlay(b *block, mid uint64) (hot.Slot, error) {
+func (ks *keyspace) insertOverlay(b *block, mid uint64) (hot.Ref, error) {
 	if b.span.Data == nil {
 		if err := ks.growOverlay(b); err != nil {
 			return 0, err
 		}
 	}
 	for try := 0; ; try++ {
-		slot, err := b.tab.AddAt(b.tab.Home(mid))
+		ref, err := b.tab.AddAt(b.tab.Home(mid))
 		if err == nil {
-			return slot, nil
+			return ref, nil
 		}
 		if try == roomTries {
 			return 0, noRoom(mid, &b.tab, try, err)
@@ -98,7 +98,7 @@ func (b *block) countOverlay() error {
 	if len(l.Fields) == 0 || l.Fields[0].ID != stateColumn {
 		return fmt.Errorf("%w: an overlay image without row states", hot.ErrBadImage)
 	}
-	b.tab.Each(func(_ uint64, s hot.Slot) {
+	b.tab.Each(func(_ uint64, s hot.Ref) {
 		switch b.tab.Get(s, 0) {
 		case rowFresh:
 			b.cold.fresh++

@@ -37,7 +37,7 @@ func TestOwedStart(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	go func() { // what the background does now and then
-		s.repl.payOwed()
+		s.repl.writePending()
 		close(done)
 	}()
 	for faulty.Hanging() == 0 {

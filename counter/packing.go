@@ -63,15 +63,15 @@ func (p *packing) run(s *Store) {
 		case <-timer.C:
 		}
 		pause := time.Second
-		if !p.look(s, p.pacer()) {
+		if !p.packAll(s, p.pacer()) {
 			pause = packRetry
 		}
 		timer.Reset(pause)
 	}
 }
 
-// look packs all that may be, and returns false if it has to give up for a while.
-func (p *packing) look(s *Store, pace func() error) bool {
+// packAll packs all that may be, and returns false if it has to give up for a while.
+func (p *packing) packAll(s *Store, pace func() error) bool {
 	for p.on.Load() && s.retention.bytes.Load() > 0 {
 		manifests := s.dir.Manifests()
 		if len(manifests) == 0 || !manifests[0].LogPacked {

@@ -26,7 +26,7 @@ func TestPacking(t *testing.T) {
 	s := openDir(t, "data", opts, "add counter a\nadd column a n hint=8 max=63 suffix=n")
 	pack := func() {
 		t.Helper()
-		if !s.packing.look(s, nil) {
+		if !s.packing.packAll(s, nil) {
 			t.Fatal("not packed")
 		}
 	}
@@ -100,12 +100,12 @@ func TestPacking(t *testing.T) {
 		kept += uint64(seg.Bytes)
 	}
 	s.Admin().SetRetain(kept + 1)
-	s.snapshots.look(s)
+	s.snapshots.snapshotIfDue(s)
 	if got := s.log.Stats().First; got != 0 {
 		t.Errorf("the log begins at %d", got)
 	}
 	s.Admin().SetRetain(kept)
-	s.snapshots.look(s)
+	s.snapshots.snapshotIfDue(s)
 	if got := s.log.Stats().First; got != segs[1].Start {
 		t.Errorf("the log begins at %d, want %d", got, segs[1].Start)
 	}
@@ -131,7 +131,7 @@ func TestPacking(t *testing.T) {
 			t.Errorf("the snapshot says packed %v", got)
 		}
 		s.Admin().SetRetain(0)
-		s.snapshots.look(s)
+		s.snapshots.snapshotIfDue(s)
 		if err := s.Snapshot(); err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +180,7 @@ func TestPackingDamaged(t *testing.T) {
 		}
 	}
 	flip(segs[0].Path, 5000)
-	if !s.packing.look(s, nil) {
+	if !s.packing.packAll(s, nil) {
 		t.Fatal("gave up")
 	}
 	now := s.log.Segments()

@@ -138,7 +138,7 @@ func (cs *columns) whole(b *block, row partialRow) bool {
 
 // complete puts the columns of a row on top of what is at p, in the overlay; lost: of nothing, as the row is whole.
 func (ks *keyspace) complete(b *block, mid uint64, p location, row partialRow) error {
-	var slot hot.Slot
+	var ref hot.Ref
 	var err error
 	if p.where == lost {
 		if b.span.Data != nil && b.shape != ks.over {
@@ -147,16 +147,16 @@ func (ks *keyspace) complete(b *block, mid uint64, p location, row partialRow) e
 			}
 		}
 		// A shadow: nobody knows whether the file has it, and a deletion must leave a trace.
-		slot, err = ks.insertOverlay(b, mid)
+		ref, err = ks.insertOverlay(b, mid)
 	} else {
-		_, slot, err = ks.ensure(b, mid, p)
+		_, ref, err = ks.ensure(b, mid, p)
 	}
 	if err != nil {
 		return err
 	}
 	for _, v := range row {
 		if f := b.tab.Layout().Index(v.Column); f >= 0 { // or the column was dropped
-			b.tab.Set(slot, f, v.Value)
+			b.tab.Set(ref, f, v.Value)
 		}
 	}
 	ks.putPartial(b, mid, nil)
@@ -169,8 +169,8 @@ func (ks *keyspace) fold(b *block, mid uint64, p location) (location, error) {
 	if err := ks.complete(b, mid, p, b.cold.partial[mid]); err != nil {
 		return location{where: lost}, err
 	}
-	slot, _ := b.tab.Find(mid)
-	return location{inTable, slot}, nil
+	ref, _ := b.tab.Find(mid)
+	return location{inTable, ref}, nil
 }
 
 // foldAll makes all partial rows whole, or says why that cannot be.

@@ -236,8 +236,8 @@ func (b *Batch) Producers() Producers { return Producers{b} }
 // Fence raises a producer's epoch by one and returns it: what comes with a lower one is refused from then on. The error
 // is ErrReplica, ErrNotReady or a *ProducersFullError.
 func (p Producers) Fence(id []byte) (epoch uint64, err error) {
-	b, r, l := p.b, &p.b.groups, &p.b.s.producers
-	if b.ask(); b.refused != nil {
+	b, r, l := p.b, &p.b.changeSets, &p.b.s.producers
+	if b.checkState(); b.refused != nil {
 		return 0, b.refused
 	}
 	if r.pending {
@@ -249,33 +249,33 @@ func (p Producers) Fence(id []byte) (epoch uint64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r.req = producers.Request{ID: id, Now: r.seconds()}
-	if r.looked = l.table.BeginFence(id, r.req.Now); r.looked.Verdict == producers.Full {
-		return 0, &ProducersFullError{r.looked.OfBytes}
+	if r.lookup = l.table.BeginFence(id, r.req.Now); r.lookup.Verdict == producers.Full {
+		return 0, &ProducersFullError{r.lookup.OfBytes}
 	}
 	r.raise()
-	return r.looked.Epoch, nil
+	return r.lookup.Epoch, nil
 }
 
 // Last returns the highest number of a producer that was made; ok is false where none is remembered. The error is
 // ErrReplica or an *UncertainError.
 func (p Producers) Last(id []byte) (seq uint64, ok bool, err error) {
 	b, l := p.b, &p.b.s.producers
-	if b.ask(); errors.Is(b.refused, ErrReplica) {
+	if b.checkState(); errors.Is(b.refused, ErrReplica) {
 		return 0, false, b.refused
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	seq, logged, ok := l.table.Last(id)
-	return seq, ok, b.showLogged(logged)
+	return seq, ok, b.noteSeenLogged(logged)
 }
 
 // List describes those that were used last, at most limit. The error is an *UncertainError.
 func (p Producers) List(limit int) ([]ProducerInfo, error) {
 	b, l := p.b, &p.b.s.producers
-	b.ask()
+	b.checkState()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := b.showLogged(l.logged); err != nil {
+	if err := b.noteSeenLogged(l.logged); err != nil {
 		return nil, err
 	}
 	return l.table.List(limit), nil

@@ -95,7 +95,7 @@ func TestQueryBlocks(t *testing.T) {
 		opts := Options{BlockItems: 5000, HashSeed: rng.Uint64(), FS: vfs.NewSim(), Manual: true}
 		place := func(mid uint64) uint64 { return mid }
 		if grouped {
-			opts.BlockItems, opts.Grouped, place = 2000, true, fewGroups
+			opts.BlockItems, opts.SlotGroups, place = 2000, true, fewGroups
 		}
 		s, m, mids := playedStoreOf(t, rng, items, opts, place)
 		playQueries(t, rng, s, m, mids, rounds/2)

@@ -14,7 +14,7 @@ import (
 func (s *search) enterCold(b *Batch) error {
 	blk := s.blk
 	defer blk.mu.Unlock()
-	b.show(blk.logged)
+	b.noteSeen(blk.logged)
 	if err := blk.cold.file.Err(); err != nil {
 		return s.damage(s.lo, s.hi, err)
 	}
@@ -239,7 +239,7 @@ func (s *search) merge(b *Batch, from, to uint64, left int) error {
 	if !s.q.Desc && last >= s.hi || s.q.Desc && last <= s.lo {
 		s.done()
 	} else {
-		s.pass(last)
+		s.passTo(last)
 	}
 	return nil
 }
@@ -298,7 +298,7 @@ func (s *search) mergeRows(b *Batch, from, to uint64) (bool, error) {
 			return true, nil
 		}
 		defer blk.mu.Unlock()
-		b.show(blk.logged)
+		b.noteSeen(blk.logged)
 		if err := s.name(); err != nil {
 			return false, s.damage(from, to, err)
 		}

@@ -23,7 +23,7 @@ const (
 func (s *search) enterHot(b *Batch, left int) {
 	blk := s.blk
 	if !s.selection(blk) {
-		b.show(blk.logged)
+		b.noteSeen(blk.logged)
 		blk.mu.Unlock()
 		return
 	}
@@ -62,7 +62,7 @@ func (s *search) enterHot(b *Batch, left int) {
 		}
 	}
 	edited := blk.edits != s.edits
-	b.show(blk.logged)
+	b.noteSeen(blk.logged)
 	blk.mu.Unlock()
 	s.drop()
 	switch {
@@ -101,8 +101,8 @@ func (s *search) shorten(keep int) {
 	s.hot.Lo, s.hot.Hi = s.lo, s.hi
 }
 
-// give moves rows of front, of a hot block, to rows: so many, or all, and leaves the block then.
-func (s *search) give(left int) {
+// giveFront moves rows of front, of a hot block, to rows: so many, or all, and leaves the block then.
+func (s *search) giveFront(left int) {
 	if s.sink != nil {
 		s.rows.flat = append(s.rows.flat, s.front.flat...)
 		s.done()
@@ -125,7 +125,7 @@ func (s *search) give(left int) {
 		return
 	}
 	mid, _ := s.rows.At(s.rows.Len() - 1)
-	s.pass(mid)
+	s.passTo(mid)
 }
 
 // done leaves the block, of which nothing is left.
@@ -135,7 +135,7 @@ func (s *search) done() {
 		end = s.lo
 	}
 	s.leave()
-	s.pass(end)
+	s.passTo(end)
 }
 
 // placed is a row of front and its mid.

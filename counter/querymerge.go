@@ -130,7 +130,7 @@ func (s *search) stepMerged(b *Batch, limit int, exact bool) error {
 			if exact {
 				left = limit - s.rows.Len()
 			}
-			s.give(left)
+			s.giveFront(left)
 		} else if err := s.fill(b); err != nil {
 			s.leave()
 			if s.rows.Len() > 0 { // those first: the next step comes here again

@@ -14,7 +14,7 @@ import (
 // groups have before it, and goes on behind it.
 func TestFindGroupDamaged(t *testing.T) {
 	dir := t.TempDir()
-	s := openDir(t, dir, Options{Manual: true, Grouped: true, BlockItems: 2000}, seedScript)
+	s := openDir(t, dir, Options{Manual: true, SlotGroups: true, BlockItems: 2000}, seedScript)
 	def := s.Schema().Counter("weibo")
 	var mids []uint64
 	b := s.NewBatch()
@@ -87,7 +87,7 @@ func TestFindGroupDamaged(t *testing.T) {
 // TestFindWindow: the newest few posts of a store made of groups are found without those of all groups being copied, and
 // all of them without more than some windows' rows in memory.
 func TestFindWindow(t *testing.T) {
-	s, err := Open("", Options{Grouped: true})
+	s, err := Open("", Options{SlotGroups: true})
 	if err != nil {
 		t.Fatal(err)
 	}

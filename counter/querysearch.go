@@ -166,8 +166,8 @@ func (s *search) list() {
 	s.at = s.mids[i]
 }
 
-// pass moves at behind all mids up to mid, in the order of the query.
-func (s *search) pass(mid uint64) {
+// passTo moves at behind all mids up to mid, in the order of the query.
+func (s *search) passTo(mid uint64) {
 	if s.q.Desc {
 		s.over, s.at = mid <= s.q.From, mid-1
 	} else {
@@ -228,7 +228,7 @@ func (s *search) step(b *Batch, limit int, exact bool) error {
 			s.over = !s.nextGroup(b)
 		}
 	}
-	if s.blk != nil && !s.still(s.blk) {
+	if s.blk != nil && !s.stillIn(s.blk) {
 		s.leave()
 	}
 	for began := time.Now(); !s.over && s.rows.Len() < min(limit, s.most); {
@@ -239,11 +239,11 @@ func (s *search) step(b *Batch, limit int, exact bool) error {
 		}
 		switch {
 		case s.mids != nil:
-			err = s.one(b)
+			err = s.stepOne(b)
 		case s.blk == nil:
 			err = s.enter(b, left)
 		case s.blk.cold == nil:
-			s.give(left)
+			s.giveFront(left)
 		default:
 			err = s.nextPage(b, left)
 		}
@@ -284,8 +284,8 @@ func (s *search) nextGroup(b *Batch) bool {
 	return false
 }
 
-// still tells whether a block is in use.
-func (s *search) still(blk *block) bool {
+// stillIn tells whether a block is in use.
+func (s *search) stillIn(blk *block) bool {
 	blk.mu.Lock()
 	defer blk.mu.Unlock()
 	return !blk.dead
@@ -304,9 +304,9 @@ func (s *search) leave() {
 // listAhead is how many items of a list have their pages asked for at a time.
 const listAhead = 64
 
-// ask starts to bring the pages of the next items of the list into memory, a number of them at a time: one that waits
+// prefetchPages starts to bring the pages of the next items of the list into memory, a number of them at a time: one that waits
 // for the disk takes as long as all.
-func (s *search) ask() {
+func (s *search) prefetchPages() {
 	if s.asked--; s.asked >= 0 {
 		return
 	}
@@ -324,13 +324,13 @@ func (s *search) ask() {
 	}
 }
 
-// one looks at the item at, which is one of a list.
-func (s *search) one(b *Batch) error {
-	s.ask()
+// stepOne looks at the item at, which is one of a list.
+func (s *search) stepOne(b *Batch) error {
+	s.prefetchPages()
 	s.ks = s.space.of(s.at)
 	blk := s.ks.lock(s.at)
 	defer blk.mu.Unlock()
-	b.show(blk.logged)
+	b.noteSeen(blk.logged)
 	mid := s.at
 	p, err := s.ks.find(blk, mid)
 	if err != nil {
@@ -341,7 +341,7 @@ func (s *search) one(b *Batch) error {
 			return s.damage(mid, mid, err)
 		}
 	}
-	s.pass(mid)
+	s.passTo(mid)
 	return nil
 }
 

@@ -53,7 +53,7 @@ func NewTop(q Query, column int16, k int) (*Top, error) {
 	s := &t.search
 	t.from, t.to, t.at, t.rows.width = s.q.From, s.q.To, s.q.From, 2
 	t.column = s.spanFor(int(column))
-	s.sink, s.single = t.take, true
+	s.sink, s.single = t.addRows, true
 	if s.over {
 		t.asked = true
 	} else if s.mids != nil {
@@ -63,8 +63,8 @@ func NewTop(q Query, column int16, k int) (*Top, error) {
 	return t, nil
 }
 
-// take ranks rows.
-func (t *Top) take(rows *Rows) {
+// addRows ranks rows.
+func (t *Top) addRows(rows *Rows) {
 	for i := 0; i < len(rows.flat); i += 2 {
 		t.best.add(ranked{rows.flat[i+1], rows.flat[i]}, t.k)
 	}
@@ -78,7 +78,7 @@ func (t *Top) take(rows *Rows) {
 func (t *Top) Step(b *Batch) (done bool, err error) {
 	s := &t.search
 	if !t.asked {
-		return false, t.ask(b)
+		return false, t.askNext(b)
 	}
 	if s.over {
 		if !t.nextPart() {
@@ -107,8 +107,8 @@ func (t *Top) nextPart() bool {
 	return true
 }
 
-// ask gets the parts.
-func (t *Top) ask(b *Batch) error {
+// askNext gets the parts.
+func (t *Top) askNext(b *Batch) error {
 	s := &t.search
 	if err := s.bind(b); err != nil {
 		return err
@@ -116,7 +116,7 @@ func (t *Top) ask(b *Batch) error {
 	for began := time.Now(); time.Since(began) < stepTime; {
 		blk := s.ks.lock(t.at)
 		p := topPart{s.group, max(blk.lo, t.from), min(blk.hi-1, t.to), s.ks.most(blk, s.wanted[0])}
-		b.show(blk.logged)
+		b.noteSeen(blk.logged)
 		blk.mu.Unlock()
 		if !b.s.hidden(s.ks) {
 			t.parts = append(t.parts, p)

@@ -102,7 +102,7 @@ func (u *Update) Step(b *Batch) (done bool, err error) {
 	u.rows.clear()
 	u.mids = u.mids[:0]
 	s := &u.search
-	b.ask()
+	b.checkState()
 	if len(u.pending) == 0 {
 		if u.full() {
 			return true, nil
@@ -129,7 +129,7 @@ func (u *Update) Step(b *Batch) (done bool, err error) {
 		if n&63 == 63 && time.Since(began) > stepTime {
 			break
 		}
-		if err = u.item(b, u.pending[n]); err != nil {
+		if err = u.updateItem(b, u.pending[n]); err != nil {
 			break
 		}
 	}
@@ -156,7 +156,7 @@ func (u *Update) Gather(b *Batch) (done bool, err error) {
 	if s.q.Limit > 0 {
 		want = min(want, s.q.Limit)
 	}
-	b.ask()
+	b.checkState()
 	if u.fit == len(u.pending) && u.fit < want {
 		if err := s.step(b, want-u.fit, true); err != nil {
 			return false, err
@@ -194,7 +194,7 @@ func (u *Update) check(b *Batch) error {
 			break
 		}
 		mid := u.pending[n]
-		if err := u.item(b, mid); err != nil {
+		if err := u.updateItem(b, mid); err != nil {
 			return err
 		}
 		if u.fits {
@@ -219,7 +219,7 @@ func (e *TooManyError) Error() string {
 func (u *Update) Apply(b *Batch) error {
 	u.rows.clear()
 	u.mids = u.mids[:0]
-	b.ask()
+	b.checkState()
 	if len(u.pending) == 0 {
 		return nil
 	}
@@ -234,7 +234,7 @@ func (u *Update) Apply(b *Batch) error {
 	for _, u.try = range []bool{true, false} {
 		u.unfit = unfit
 		for _, mid := range u.pending {
-			if err := u.item(b, mid); err != nil {
+			if err := u.updateItem(b, mid); err != nil {
 				return err
 			}
 		}
@@ -276,8 +276,8 @@ func (u *Update) bind() error {
 	return nil
 }
 
-// item changes one item if it still meets the query.
-func (u *Update) item(b *Batch, mid uint64) error {
+// updateItem changes one item if it still meets the query.
+func (u *Update) updateItem(b *Batch, mid uint64) error {
 	s := &u.search
 	if u.fits = false; b.s.own.hides(mid) {
 		return nil
@@ -289,7 +289,7 @@ func (u *Update) item(b *Batch, mid uint64) error {
 		blk.mu.Unlock()
 		s.ks = was
 	}()
-	b.show(blk.logged)
+	b.noteSeen(blk.logged)
 	p, err := ks.find(blk, mid)
 	if err != nil {
 		return s.damage(mid, mid, err)
@@ -439,13 +439,13 @@ func (u *Update) setColumns(b *Batch, ks *keyspace, blk *block, mid uint64, p lo
 			}
 		}
 	}
-	var slot hot.Slot
-	if blk, slot, err = ks.ensure(blk, mid, p); err != nil {
+	var ref hot.Ref
+	if blk, ref, err = ks.ensure(blk, mid, p); err != nil {
 		return blk, err
 	}
 	for i, c := range places {
 		if f := ks.field(blk, c); f >= 0 {
-			blk.tab.Set(slot, f, values[i].Value)
+			blk.tab.Set(ref, f, values[i].Value)
 		}
 	}
 	b.mark(blk, mid)

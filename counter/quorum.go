@@ -48,9 +48,9 @@ type quorum struct {
 	owner   error // of Doubt
 }
 
-// rest has all who wait answered: the store leads no more, or in another term, in which what they wait for may be
+// stopConfirming has all who wait answered: the store leads no more, or in another term, in which what they wait for may be
 // confirmed or not.
-func (r *Replication) rest() {
+func (r *Replication) stopConfirming() {
 	r.quorum.mu.Lock()
 	defer r.quorum.mu.Unlock()
 	r.quorum.resting = true
@@ -74,7 +74,7 @@ func (r *Replication) LeadAt(epoch uint64) (at uint64, err error) {
 		return 0, &EpochError{epoch, seen}
 	}
 	r.s.log.Confirm(0) // what a term before confirmed others may lack
-	if err = r.become(func(end uint64) persist.Lineage {
+	if err = r.changeRole(func(end uint64) persist.Lineage {
 		at = end
 		l := r.Lineage()
 		return l.BeginAt(end, uint32(epoch))

@@ -13,7 +13,7 @@ func (b *Batch) RandomItem(from BlockInfo) (mid uint64, ok bool, err error) {
 	def := from.Counter
 	ks := b.s.spaces[def.ID][max(0, from.Group)]
 	block := ks.lock(from.Lo)
-	b.show(block.logged)
+	b.noteSeen(block.logged)
 	mids, lost := block.appendMids(make([]uint64, 0, block.items()))
 	block.mu.Unlock()
 	if own := &b.s.own; own.some {

@@ -111,7 +111,7 @@ func (s *recovery) loadManifest(m *persist.Manifest) error {
 	if err != nil {
 		return &persist.CorruptError{File: filepath.Join(s.dir.Path(), persist.ManifestName(m.Generation)), Dir: s.dir.Path(), Want: "a schema", Got: err.Error(), Err: err}
 	}
-	s.grouped = m.Grouped
+	s.slotGroups = m.Grouped
 	if err := s.setSchema(sch); err != nil {
 		return err
 	}
@@ -242,7 +242,7 @@ func (s *recovery) loadBlock(f, overlay *persist.BlockFile, buf []byte) (*block,
 	path := f.Path(s.dir.Path())
 	file, err := openCold(s.opts.FS, path, s.tiers.cache)
 	if err == nil {
-		if m := file.Meta(); m.Grouped && (!s.grouped || m.Group != f.Group) {
+		if m := file.Meta(); m.Grouped && (!s.slotGroups || m.Group != f.Group) {
 			err = corruptFile(s.dir, path, fmt.Sprintf("posts of group %d, as in the manifest", f.Group), fmt.Sprintf("of group %d", m.Group), nil)
 			err = errors.Join(err, file.Close())
 		} else if m.Lo != f.Lo || m.Hi != f.Hi || file.Stat().Items != f.Items || file.Checksum() != f.CRC {
@@ -353,7 +353,7 @@ func (s *recovery) loadTable(b *block, f *persist.BlockFile, buf []byte) ([]byte
 	if errors.Is(err, hot.ErrUnsupportedImage) {
 		return buf, fmt.Errorf("%s: %w: %w", path, persist.ErrUnsupportedFormat, err)
 	}
-	if err == nil && h.Config.Grouped && (!s.grouped || h.Config.Group != f.Group) {
+	if err == nil && h.Config.Grouped && (!s.slotGroups || h.Config.Group != f.Group) {
 		err = fmt.Errorf("of group %d", h.Config.Group)
 	}
 	if err == nil && (h.Config.Lo != f.Lo || h.Config.Hi != f.Hi) {

@@ -303,7 +303,7 @@ func TestScrubDuringSnapshot(t *testing.T) {
 				t.Fatalf("%s: the damaged images are not in force any more", what)
 			}
 			release()
-			s.snapshots.look(s)
+			s.snapshots.snapshotIfDue(s)
 			if err := good(s.repl.Manifests()[0]); err != nil {
 				t.Errorf("%s: %v", what, err)
 			}

@@ -77,7 +77,7 @@ func (r *repacker) wake() {
 }
 
 func (r *repacker) run(s *Store) {
-	tick := time.NewTicker(settleTick)
+	tick := time.NewTicker(tightenTick)
 	defer tick.Stop()
 	for {
 		select {
@@ -110,10 +110,10 @@ func (r *repacker) keyspace(s *Store, n int) bool {
 		case !ks.current(b) && b.cold != nil:
 			_ = ks.repackOverlay(b)
 		case !ks.current(b):
-			plans = repacked
-		case b.settles(began):
-			b.settled = true
-			plans = ks.settled
+			plans = repackPlans
+		case b.tightenDue(began):
+			b.tightened = true
+			plans = ks.tightenPlans
 		}
 		worked := plans != nil
 		hi, last := b.hi, b.open()
@@ -140,12 +140,12 @@ func (r *repacker) keyspace(s *Store, n int) bool {
 	}
 }
 
-// repacked plans the present columns.
-func repacked(cs *columns, b *block) []plan { return []plan{cs.repacking(b)} }
+// repackPlans plans the present columns.
+func repackPlans(cs *columns, b *block) []plan { return []plan{cs.repackPlan(b)} }
 
-// settled plans widths for counters that hardly grow any more; none if that gains little.
-func (ks *keyspace) settled(cs *columns, b *block) []plan {
-	if p, worth := ks.settling(cs, b); worth {
+// tightenPlans plans widths for counters that hardly grow any more; none if that gains little.
+func (ks *keyspace) tightenPlans(cs *columns, b *block) []plan {
+	if p, worth := ks.tightenPlan(cs, b); worth {
 		return []plan{p}
 	}
 	return nil

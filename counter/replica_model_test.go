@@ -61,7 +61,7 @@ func newPair(t *testing.T, rng *rand.Rand) *pair {
 	for i := range p.nodes {
 		n := &pairNode{sim: vfs.NewSim(), states: map[uint64]pairState{0: {model{}, ""}}}
 		n.opts = Options{BlockItems: 16 + rng.IntN(40), HashSeed: 1 + rng.Uint64(), RetainBytes: 1 << 30, Manual: true, AppendFsync: []SyncPolicy{SyncAlways, SyncEverySec}[rng.IntN(2)],
-			Grouped: rng.IntN(2) == 0}
+			SlotGroups: rng.IntN(2) == 0}
 		p.nodes[i] = n
 		n.open(t)
 	}

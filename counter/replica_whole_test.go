@@ -44,7 +44,7 @@ func TestReplicateWhole(t *testing.T) {
 			}
 		}
 		if grouped {
-			tx.Group(0)
+			tx.ChangeSet(0)
 		}
 		tx.Run()
 		tx.End()
@@ -154,7 +154,7 @@ func TestReplicaRows(t *testing.T) {
 		for column := range c.Columns {
 			b.Add(Op{Kind: OpSet, Counter: c, Mid: mid(i), Column: int16(column), Arg: 1})
 		}
-		b.Group(first)
+		b.ChangeSet(first)
 		b.Run()
 		b.End()
 	}

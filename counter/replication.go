@@ -23,7 +23,7 @@ type Replication struct {
 	// applying is held for writing from the append of a frame to the end of its application, and for reading while a
 	// block and its offset are copied for an image. Outermost of all locks.
 	applying sync.RWMutex
-	owed     owed                  // what the disk lacks: written under applying and Store.gate, read under one of them
+	pending  pendingWrites         // what the disk lacks: written under applying and Store.gate, read under one of them
 	changing atomic.Bool           // a change of role is under way: changes are refused; set under Store.gate held exclusively
 	refusal  atomic.Pointer[error] // of Refuse; set under Store.gate held exclusively
 	replayer *replayer             // guarded by applying

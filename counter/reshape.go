@@ -75,11 +75,11 @@ func (ks *keyspace) repack(b *block, mid uint64) (*block, error) {
 	if b.cold != nil {
 		return b, ks.repackOverlay(b)
 	}
-	return ks.replace(b, mid, ks.repacking(b))
+	return ks.replace(b, mid, ks.repackPlan(b))
 }
 
-// repacking is the plan of repack. REQUIRES b.mu held.
-func (cs *columns) repacking(b *block) plan {
+// repackPlan is the plan of repack. REQUIRES b.mu held.
+func (cs *columns) repackPlan(b *block) plan {
 	load := sealLoad
 	if b.open() {
 		load = growLoad
@@ -103,7 +103,7 @@ func (ks *keyspace) replace(b *block, mid uint64, plans ...plan) (*block, error)
 }
 
 // swap puts news in the place of old in the directory and returns the one for mid, locked. REQUIRES old.mu held; it is
-// unlocked. The new block is locked before anybody can find it, and all are where old is one of a group's.
+// unlocked. The new block is locked before anybody can find it, and all are where old is one of a change set's.
 func (ks *keyspace) swap(old *block, mid uint64, news ...*block) *block {
 	var mine *block
 	for _, b := range news {

@@ -113,7 +113,7 @@ func (t *tiers) rewriteAs(s *Store, ks *keyspace, mid uint64, lose bool) error {
 	}
 	r := &rewriting{s: s, ks: ks, old: b, id: s.blockIDs.Add(1), lose: lose}
 	r.meta = coldstore.Meta{Counter: ks.def.ID, Offset: s.log.Position(), Lo: b.lo, Hi: b.hi, Columns: ks.fileColumns(),
-		Grouped: ks.grouped, Group: ks.group}
+		Grouped: ks.slotGroups, Group: ks.group}
 	if b.tab.Len() > 0 {
 		image = b.tab.AppendImage(image)
 	} else {
@@ -271,12 +271,12 @@ func (ks *keyspace) carry(old, fresh *block) error {
 		if err != nil {
 			return err
 		}
-		_, slot, err := ks.ensure(fresh, mid, to)
+		_, ref, err := ks.ensure(fresh, mid, to)
 		if err != nil {
 			return err
 		}
 		for c, v := range row {
-			fresh.tab.Set(slot, c+1, v)
+			fresh.tab.Set(ref, c+1, v)
 		}
 	}
 	return nil
@@ -347,12 +347,12 @@ func (ks *keyspace) heat(b *block, lose bool) (*block, error) {
 	news, err := ks.rebuild(b, func(tabs []*hot.Table) error {
 		tab, row := tabs[0], flat
 		for _, mid := range mids {
-			slot, err := tab.AddAt(tab.Home(mid))
+			ref, err := tab.AddAt(tab.Home(mid))
 			if err != nil {
 				return err
 			}
 			for c := range ks.def.Columns {
-				tab.Set(slot, c, row[c])
+				tab.Set(ref, c, row[c])
 			}
 			row = row[len(ks.def.Columns):]
 		}

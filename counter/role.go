@@ -17,15 +17,15 @@ import (
 // ErrReplica: the store follows a primary and takes no changes of its own. Nothing was changed.
 var ErrReplica = errors.New("counter: the store is a replica: only its primary's changes are taken")
 
-// owed is what of the lineage could not be written. Until it is, the log refuses: no change and no frame may follow a
+// pendingWrites is what of the lineage could not be written. Until it is, the log refuses: no change and no frame may follow a
 // lineage that the next start reads otherwise.
-type owed uint8
+type pendingWrites uint8
 
 const (
-	owedNothing owed = iota
-	owedStart        // the start could not begin its term
+	nothingPending pendingWrites = iota
+	startPending                 // the start could not begin its term
 	// A change of role failed, and may have written its lineage or not: that in force must be written again.
-	owedLineage
+	lineagePending
 )
 
 // recover reads whose log this is, after it was replayed. A primary begins a new term: others may hold bytes behind its
@@ -50,7 +50,7 @@ func (r *Replication) recover(l persist.Lineage, rec *persist.Recovery) error {
 	}
 	if err != nil && vfs.IsTrouble(err) {
 		r.s.opts.Logger.Error("the disk takes no writes: posts can be read, changes are refused until it is well", "error", err)
-		r.owe(owedStart, err)
+		r.notePending(startPending, err)
 		return nil
 	}
 	return err
@@ -90,30 +90,30 @@ func (r *Replication) putLineage(l persist.Lineage) {
 	r.lineage = l
 	r.mu.Unlock()
 	r.s.replica.Store(l.Replica)
-	if r.owed != owedNothing {
-		r.owed = owedNothing
+	if r.pending != nothingPending {
+		r.pending = nothingPending
 		r.s.log.Refuse(nil)
 	}
 }
 
-// owe remembers what could not be written, and why. REQUIRES: Store.gate held exclusively.
-func (r *Replication) owe(what owed, err error) {
-	if r.owed == owedNothing {
-		r.owed = what
+// notePending remembers what could not be written, and why. REQUIRES: Store.gate held exclusively.
+func (r *Replication) notePending(what pendingWrites, err error) {
+	if r.pending == nothingPending {
+		r.pending = what
 	}
 	r.s.log.Refuse(err)
 }
 
-// payOwed writes what could not be written before, as the disk took no writes.
-func (r *Replication) payOwed() {
+// writePending writes what could not be written before, as the disk took no writes.
+func (r *Replication) writePending() {
 	r.s.gate.RLock()
-	owes := r.owed
+	owes := r.pending
 	r.s.gate.RUnlock()
-	if owes == owedNothing {
+	if owes == nothingPending {
 		return
 	}
-	err := r.become(func(end uint64) persist.Lineage {
-		if r.owed != owedStart { // or another change of role was first
+	err := r.changeRole(func(end uint64) persist.Lineage {
+		if r.pending != startPending { // or another change of role was first
 			return r.Lineage()
 		}
 		return r.startOf(r.Lineage(), end)
@@ -137,7 +137,7 @@ func (r *Replication) Follow(l persist.Lineage) (changed bool, err error) {
 	if now := r.Lineage(); bytes.Equal(now.AppendText(nil), l.AppendText(nil)) {
 		return false, nil // if it is owed, frames are refused until it is written
 	}
-	return true, r.become(func(uint64) persist.Lineage { return l })
+	return true, r.changeRole(func(uint64) persist.Lineage { return l })
 }
 
 // Yield makes a primary a replica that has not found its primary yet: its lineage stays what it is.
@@ -148,7 +148,7 @@ func (r *Replication) Yield() error {
 	if r.s.Replica() {
 		return nil
 	}
-	return r.become(func(uint64) persist.Lineage {
+	return r.changeRole(func(uint64) persist.Lineage {
 		l := r.Lineage()
 		l.Replica = true
 		return l
@@ -164,7 +164,7 @@ func (r *Replication) Lead() (at uint64, err error) {
 	if r.s.opts.Elected {
 		return 0, ErrElected
 	}
-	err = r.become(func(end uint64) persist.Lineage {
+	err = r.changeRole(func(end uint64) persist.Lineage {
 		at = end
 		l := r.Lineage()
 		return l.Begin(end)
@@ -172,9 +172,9 @@ func (r *Replication) Lead() (at uint64, err error) {
 	return at, err
 }
 
-// become puts a new lineage in force, with nobody changing anything meanwhile: the log is made durable first. Changes
+// changeRole puts a new lineage in force, with nobody changing anything meanwhile: the log is made durable first. Changes
 // are refused while the disk is waited for, and reads go on: the gate is held for a moment before and behind it.
-func (r *Replication) become(next func(end uint64) persist.Lineage) error {
+func (r *Replication) changeRole(next func(end uint64) persist.Lineage) error {
 	r.applying.Lock() // no frame of a primary comes, and Close waits
 	defer r.applying.Unlock()
 	if err := r.refuseChanges(); err != nil {
@@ -182,7 +182,7 @@ func (r *Replication) become(next func(end uint64) persist.Lineage) error {
 	}
 	defer r.changing.Store(false)
 	if r.s.opts.Elected {
-		r.rest() // before the disk is waited for
+		r.stopConfirming() // before the disk is waited for
 	}
 	if err := r.s.log.Sync(); err != nil { // before next, which may count on the log's end
 		return err
@@ -193,7 +193,7 @@ func (r *Replication) become(next func(end uint64) persist.Lineage) error {
 	defer r.s.gate.Unlock()
 	r.changing.Store(false) // together with the new role, so that nobody sees the old one's refusal without its reason
 	if err != nil {
-		r.owe(owedLineage, fmt.Errorf("whose log it is could not be written down: %w", err))
+		r.notePending(lineagePending, fmt.Errorf("whose log it is could not be written down: %w", err))
 		return err
 	}
 	r.putLineage(l)

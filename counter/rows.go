@@ -53,12 +53,12 @@ func (m *merged) each(from uint64, fn func(mid uint64, vals []uint64) error) err
 		switch {
 		case row.partial:
 			return fn(row.mid, nil)
-		case m.file != nil && m.table.Get(row.slot, 0) == rowGone:
+		case m.file != nil && m.table.Get(row.ref, 0) == rowGone:
 			return nil
 		}
 		for i, f := range fields {
 			if vals[i] = m.columns[i].Default; f >= 0 {
-				vals[i] = m.table.Get(row.slot, f)
+				vals[i] = m.table.Get(row.ref, f)
 			}
 		}
 		return fn(row.mid, vals)
@@ -157,7 +157,7 @@ func readableRows(file *coldstore.File, fn func(mid uint64, vals []uint64) error
 // tableRow is a row of a table, or a partial row.
 type tableRow struct {
 	mid     uint64
-	slot    hot.Slot
+	ref     hot.Ref
 	partial bool
 }
 
@@ -167,7 +167,7 @@ func byMid(a, b tableRow) int { return cmp.Compare(a.mid, b.mid) }
 func sortedRows(tab *hot.Table) []tableRow {
 	rows := make([]tableRow, 0, tab.Len())
 	if tab.Len() > 0 {
-		tab.Each(func(mid uint64, slot hot.Slot) { rows = append(rows, tableRow{mid: mid, slot: slot}) })
+		tab.Each(func(mid uint64, ref hot.Ref) { rows = append(rows, tableRow{mid: mid, ref: ref}) })
 	}
 	slices.SortFunc(rows, byMid)
 	return rows

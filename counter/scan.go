@@ -59,7 +59,7 @@ const toldCursor = hot.EndMid
 // returns a *LostError. REQUIRES the batch to be open.
 func (b *Batch) Scan(dst []ScanItem, cursor uint64, count int) (items []ScanItem, next uint64, err error) {
 	count = max(1, count)
-	if !b.s.grouped && !b.s.own.some {
+	if !b.s.slotGroups && !b.s.own.some {
 		return b.scanGroup(dst, 0, false, cursor, count)
 	}
 	first, group, upto := slot.Group(0), slot.Group(cursor&^toldCursor), len(dst)+count
@@ -85,10 +85,10 @@ const mixedScan = 16 * slot.Groups
 // scanGroup is Scan of one group, the one that cursor is in, or of all there are; the end is 0.
 func (b *Batch) scanGroup(dst []ScanItem, group uint8, only bool, cursor uint64, count int) ([]ScanItem, uint64, error) {
 	place := group
-	if !b.s.grouped {
+	if !b.s.slotGroups {
 		place = 0
 	}
-	mixed := only && !b.s.grouped
+	mixed := only && !b.s.slotGroups
 	if mixed {
 		count = mixedScan
 	}
@@ -105,13 +105,13 @@ func (b *Batch) scanGroup(dst []ScanItem, group uint8, only bool, cursor uint64,
 	ahead := max(leastScanAhead, scanAhead/max(1, len(b.Schema().Counters())))
 	for _, def := range b.Schema().Counters() {
 		ks := b.s.spaces[def.ID][place]
-		if b.s.grouped && ks.vacant(b) {
+		if b.s.slotGroups && ks.vacant(b) {
 			continue
 		}
 		mids, end, copies := b.s.scans.mids(ks, cursor, count, ahead)
 		sources = append(sources, source{def, ks, mids, copies})
 		for _, c := range copies {
-			b.show(c.logged)
+			b.noteSeen(c.logged)
 		}
 		upto = min(upto, end)
 	}

@@ -44,7 +44,7 @@ func (b *Batch) SetRow(c *schema.Counter, mid uint64, shape int) []uint64 {
 	return b.sets.values[from:]
 }
 
-// MaxRows is how many OpSetRows of a number of columns may be in a group: their records fit in one frame of the log, and
+// MaxRows is how many OpSetRows of a number of columns may be in a change set: their records fit in one frame of the log, and
 // 4,096 rows take about 1 ms, for which others that want their blocks wait.
 func MaxRows(columns int) int {
 	return min(4096, (persist.MaxAppend-maxDefine-persist.MaxOnceLen)/persist.SetItemLen(columns))
@@ -128,7 +128,7 @@ func (b *Batch) setRow(blk *block, op *Op, p location) *block {
 	if p.where != inTable {
 		b.stretch.log(blk)
 	}
-	if blk, p.slot, op.Err = ks.ensure(blk, op.Mid, p); op.Err != nil {
+	if blk, p.ref, op.Err = ks.ensure(blk, op.Mid, p); op.Err != nil {
 		return blk
 	}
 	ks.setFields(blk, p, columns, values)
@@ -145,7 +145,7 @@ func (b *Batch) setRow(blk *block, op *Op, p location) *block {
 func (ks *keyspace) setFields(blk *block, p location, columns []int16, values []uint64) {
 	for i, c := range columns {
 		if f := ks.field(blk, int(c)); f >= 0 {
-			blk.tab.Set(p.slot, f, values[i])
+			blk.tab.Set(p.ref, f, values[i])
 		}
 	}
 }
@@ -165,7 +165,7 @@ func (b *Batch) rowChanged(blk *block, op *Op, columns []int16, values []uint64)
 // appendRow appends the record of an OpSetRow.
 func (b *Batch) appendRow(dst []byte, op *Op) []byte {
 	columns, values := b.sets.of(op)
-	r := &b.groups
+	r := &b.changeSets
 	r.columns = r.columns[:0]
 	for i, c := range columns {
 		r.columns = append(r.columns, persist.ColumnValue{Column: op.Counter.Columns[c].ID, Value: values[i]})

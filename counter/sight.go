@@ -11,17 +11,17 @@ type sight struct {
 	here    bool   // the store was a replica all the time: what it has may be told, whoever else has it
 }
 
-// look begins to look. REQUIRES: the store's gate held.
-func (v *sight) look() {
+// startReading begins to look. REQUIRES: the store's gate held.
+func (v *sight) startReading() {
 	v.here = v.here && v.s.replica.Load()
-	v.show(v.s.altered)
+	v.noteSeen(v.s.altered)
 	if v.s.opts.Elected {
-		v.show(v.s.replayed) // others may lack it, and a block does not know of it
+		v.noteSeen(v.s.replayed) // others may lack it, and a block does not know of it
 	}
 }
 
-// shown tells whether what was looked at may be told now.
-func (v *sight) shown(log *persist.Log) bool { return v.safe(log) >= v.seen }
+// seenIsSafe tells whether what was looked at may be told now.
+func (v *sight) seenIsSafe(log *persist.Log) bool { return v.safe(log) >= v.seen }
 
 // safe is the log offset below which everything may be told.
 func (v *sight) safe(log *persist.Log) uint64 {
@@ -31,30 +31,30 @@ func (v *sight) safe(log *persist.Log) uint64 {
 	return min(log.Visible(), log.Confirmed())
 }
 
-// show remembers that what the log has below pos is in the batch's results. A block knows the record of its last change
+// noteSeen remembers that what the log has below pos is in the batch's results. A block knows the record of its last change
 // only, so a reader waits for that, though it read another item.
-func (v *sight) show(pos uint64) { v.seen = max(v.seen, pos) }
+func (v *sight) noteSeen(pos uint64) { v.seen = max(v.seen, pos) }
 
-// showSafe is show for what op has read in blk, while the disk takes nothing. The block may have changes that are not
+// noteSeenSafe is show for what op has read in blk, while the disk takes nothing. The block may have changes that are not
 // safe: those of other items do not matter. An item that has some itself is waited for while there is hope, else it
 // cannot be told.
-func (v *sight) showSafe(blk *block, op *Op) {
+func (v *sight) noteSeenSafe(blk *block, op *Op) {
 	log, below := v.s.log, max(blk.logged, v.s.replayed)
 	safe := v.safe(log)
 	if !log.Doubts(op.Counter.ID, op.Mid, safe, below) {
-		v.show(min(safe, below))
+		v.noteSeen(min(safe, below))
 		return
 	}
 	if err := log.Ready(); log.Failed() && err != nil {
 		op.Err = &UncertainError{Offset: below, Err: err}
 		return
 	}
-	v.show(below)
+	v.noteSeen(below)
 }
 
-// showLogged is show for what the table of producers tells, whose records end at pos; 0: they were replayed. While the
+// noteSeenLogged is show for what the table of producers tells, whose records end at pos; 0: they were replayed. While the
 // disk takes nothing, what is not safe cannot be told.
-func (v *sight) showLogged(pos uint64) error {
+func (v *sight) noteSeenLogged(pos uint64) error {
 	if v.failing {
 		log := v.s.log
 		if pos = max(pos, v.s.replayed); pos > v.safe(log) {
@@ -63,6 +63,6 @@ func (v *sight) showLogged(pos uint64) error {
 			}
 		}
 	}
-	v.show(pos)
+	v.noteSeen(pos)
 	return nil
 }

@@ -34,8 +34,8 @@ func (g Groups) leads() error {
 	return nil
 }
 
-// Grouped tells whether items are kept by group of hash slots: see Options.Grouped.
-func (s *Store) Grouped() bool { return s.grouped }
+// SlotGroups// SlotGroups tells whether items are kept by group of hash slots: see Options.SlotGroups.
+func (s *Store) SlotGroups() bool { return s.slotGroups }
 
 // GroupStats is what a group of hash slots has.
 type GroupStats struct {
@@ -50,7 +50,7 @@ func (g Groups) Stats(group uint8) (st GroupStats) {
 	for n := 0; ; n++ {
 		s.gate.RLock()
 		ks, more := s.keyspaceAt(n)
-		if ks != nil && (!s.grouped || ks.group == group) {
+		if ks != nil && (!s.slotGroups || ks.group == group) {
 			for lo := uint64(0); lo < hot.EndMid; {
 				b := ks.lock(lo)
 				st.Posts += int64(b.items())
@@ -66,7 +66,7 @@ func (g Groups) Stats(group uint8) (st GroupStats) {
 		if more {
 			continue
 		}
-		if !s.grouped {
+		if !s.slotGroups {
 			st.Posts, st.Bytes = st.Posts/slot.Groups, st.Bytes/slot.Groups
 		}
 		return st
@@ -89,7 +89,7 @@ func (e *NotOwnedError) Is(target error) bool { return target == ErrNotOwned }
 // Own says which groups clients may touch from now on, a bit each: group g is bit g%64 of set[g/64]. At first it is all
 // of them. It returns when no batch is at work on others any more, so it must not be called while one is open.
 //
-// An operation on another group's post gets a *NotOwnedError, a change of several posts (see Batch.Group) is refused
+// An operation on another group's post gets a *NotOwnedError, a change of several posts (see Batch.ChangeSet) is refused
 // whole, and the number of a Once is not used up. What lists and counts posts passes over those of others: Scan, Find,
 // Top, Aggregate, Update, Items, Digests. What the log brings, from a primary or at the start, is taken in any case.
 func (g Groups) Own(set slot.Set) {
@@ -147,7 +147,7 @@ func (o *ownership) check(mid uint64) error {
 }
 
 // hidden tells whether all items of a keyspace are not to be seen.
-func (s *Store) hidden(ks *keyspace) bool { return s.grouped && s.own.some && s.own.lacks(ks.group) }
+func (s *Store) hidden(ks *keyspace) bool { return s.slotGroups && s.own.some && s.own.lacks(ks.group) }
 
 // share is the part of n posts of all groups that is owned.
 func (o *ownership) share(n int) int {
@@ -169,7 +169,7 @@ func (b *Batch) disown(op *Op) {
 
 // disowned tells whether a group of operations is refused, as one of their posts is not to be touched; all of them say
 // so then.
-func (r *groups) disowned(g group) bool {
+func (r *changeSets) disowned(g changeSet) bool {
 	b := r.b
 	if !b.foreign {
 		return false

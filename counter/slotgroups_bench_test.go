@@ -12,7 +12,7 @@ func BenchmarkGroupedBytes(b *testing.B) {
 	for _, grouped := range []bool{false, true} {
 		b.Run(map[bool]string{false: "one", true: "groups"}[grouped], func(b *testing.B) {
 			for range b.N {
-				s := benchStore(b, Options{Grouped: grouped})
+				s := benchStore(b, Options{SlotGroups: grouped})
 				const posts = 100 << 20 / 32
 				st, bt, n := newStream(1), s.NewBatch(), 0
 				for n < posts {

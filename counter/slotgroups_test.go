@@ -115,7 +115,7 @@ func TestOwn(t *testing.T) {
 		for i, mid := range []uint64{ours, theirs} {
 			b.Add(Op{Kind: kinds[i], Counter: def, Mid: mid, Arg: 77})
 		}
-		b.Group(0)
+		b.ChangeSet(0)
 		b.Run()
 		if op := b.Op(0); !errors.Is(op.Err, ErrNotOwned) || op.Done || op.Found {
 			t.Errorf("a group with a post of another: got %+v", op)
@@ -194,11 +194,11 @@ func TestOwn(t *testing.T) {
 	}
 }
 
-// TestGroupedStays opens directories again with another Options.Grouped: they stay what they were made as, as soon as
+// TestGroupedStays opens directories again with another Options.SlotGroups: they stay what they were made as, as soon as
 // there is a snapshot, with all posts, hot, cold and in the log. Empty groups have no files.
 func TestGroupedStays(t *testing.T) {
 	for _, grouped := range []bool{false, true} {
-		opts := Options{FS: vfs.NewSim(), Manual: true, BlockItems: 16, Grouped: grouped}
+		opts := Options{FS: vfs.NewSim(), Manual: true, BlockItems: 16, SlotGroups: grouped}
 		m := model{"weibo": {}}
 		s := openDir(t, "/data", opts, "add counter weibo\nadd column weibo repost hint=4 max=32 suffix=cntrn")
 		put := func(from, to uint64) {
@@ -234,13 +234,13 @@ func TestGroupedStays(t *testing.T) {
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
-			opts.Grouped = !opts.Grouped
+			opts.SlotGroups = !opts.SlotGroups
 			var err error
 			if s, err = Open("/data", opts); err != nil {
 				t.Fatal(err)
 			}
-			if s.Grouped() != grouped {
-				t.Errorf("made with grouped %v, opened again it is %v", grouped, s.Grouped())
+			if s.SlotGroups() != grouped {
+				t.Errorf("made with grouped %v, opened again it is %v", grouped, s.SlotGroups())
 			}
 			checkStore(t, s, m)
 		}
@@ -365,7 +365,7 @@ func TestOwnWaits(t *testing.T) {
 
 // TestOpenBlocksShrink: the open blocks of 256 groups are no reason for memory to stay above its limit.
 func TestOpenBlocksShrink(t *testing.T) {
-	s, err := Open("/data", Options{FS: vfs.NewSim(), Manual: true, Grouped: true, BlockItems: 1024})
+	s, err := Open("/data", Options{FS: vfs.NewSim(), Manual: true, SlotGroups: true, BlockItems: 1024})
 	if err != nil {
 		t.Fatal(err)
 	}

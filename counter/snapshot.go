@@ -35,7 +35,7 @@ type wroteImage struct {
 func (w *snapshot) make() error {
 	s := w.s
 	w.out = persist.Images{FS: s.opts.FS, Dir: s.dir.Path()}
-	m := &persist.Manifest{History: s.log.History(), TimeMS: time.Now().UnixMilli(), Grouped: s.grouped}
+	m := &persist.Manifest{History: s.log.History(), TimeMS: time.Now().UnixMilli(), Grouped: s.slotGroups}
 	w.manifest = m
 	if past := s.repl.Lineage(); len(past.Terms) > 1 {
 		m.OldReplID, m.OldEnd, _ = past.Before()
@@ -128,7 +128,7 @@ func (w *snapshot) group(files *persist.CounterFiles, group uint8) (dropped bool
 		h := persist.ImageHeader{Counter: files.ID, Block: b.id, Lo: b.lo, Hi: b.hi, Items: uint64(b.tab.Len())}
 		appendImage := b.tab.AppendImage
 		h.Offset = s.log.Position()
-		if s.grouped && b.lo == 0 && b.open() && b.tab.Len() == 0 { // 256 files of nothing are saved
+		if s.slotGroups && b.lo == 0 && b.open() && b.tab.Len() == 0 { // 256 files of nothing are saved
 			b.mu.Unlock()
 			w.manifest.Offset = max(w.manifest.Offset, h.Offset)
 			unlock()

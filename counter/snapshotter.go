@@ -103,14 +103,14 @@ func (v *snapshotter) run(s *Store) {
 			return
 		case <-tick.C:
 		}
-		v.look(s)
+		v.snapshotIfDue(s)
 	}
 }
 
-// look watches the room on disk, drops log that is not to be retained any more, and makes a snapshot when it is time.
-func (v *snapshotter) look(s *Store) {
-	s.repl.payOwed()
-	disk := s.space.look(s)
+// snapshotIfDue watches the room on disk, drops log that is not to be retained any more, and makes a snapshot when it is time.
+func (v *snapshotter) snapshotIfDue(s *Store) {
+	s.repl.writePending()
+	disk := s.space.measure(s)
 	_ = s.log.DropBefore(s.retention.dropBefore(s)) // a snapshot tells
 	if disk.Low && s.opts.SnapshotGrowth >= 0 && v.mu.TryLock() {
 		if err := s.space.makeRoom(s); err != nil {

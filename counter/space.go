@@ -21,7 +21,7 @@ import (
 //  4. where the next snapshot does not fit any more, the newest one is read and verified, and then what only the older
 //     one needs is given up, or, of a first snapshot, the log before it
 //
-// Each second the snapshotter looks (spaceWatch.look).
+// Each second the snapshotter looks (spaceWatch.measure).
 
 // FreeUnknown is the Free of DiskStats where it is not known.
 const FreeUnknown = vfs.MaxSpace
@@ -89,8 +89,8 @@ func (w *spaceWatch) snapshotBytes(s *Store) (sum int64) {
 	return sum + s.producers.imageBytes()
 }
 
-// look asks the disk how full it is, sets the reserve, and drops log that is only retained while little is left.
-func (w *spaceWatch) look(s *Store) DiskStats {
+// measure asks the disk how full it is, sets the reserve, and drops log that is only retained while little is left.
+func (w *spaceWatch) measure(s *Store) DiskStats {
 	space, err := s.opts.FS.Space(s.dir.Path())
 	if err != nil {
 		space = vfs.Space{Free: vfs.MaxSpace}

@@ -42,7 +42,7 @@ func load(t *testing.T, s *Store, rng *rand.Rand, n int) (refused error) {
 			t.Fatalf("what was let in did not fit: %v", err)
 		}
 		s.log.Tick()
-		s.snapshots.look(s)
+		s.snapshots.snapshotIfDue(s)
 		if refused != nil {
 			return refused
 		}
@@ -118,7 +118,7 @@ func TestReserve(t *testing.T) {
 			t.Fatal("the way out does not fit:", err)
 		}
 	}
-	s.snapshots.look(s)
+	s.snapshots.snapshotIfDue(s)
 	s.log.Tick()
 	if err := load(t, s, rng, 10_000); err != nil {
 		t.Error("refused though there is room:", err)
@@ -189,11 +189,11 @@ func testSnapshotPause(t *testing.T) {
 	}
 	pauses := []time.Duration{s.snapshots.pause}
 	for range 7 {
-		if s.snapshots.look(s); s.snapshots.due(s, false) {
+		if s.snapshots.snapshotIfDue(s); s.snapshots.due(s, false) {
 			t.Fatal("no pause after a failure")
 		}
 		s.snapshots.stats.LastStarted = time.Now().Add(-2 * maxPause)
-		s.snapshots.look(s)
+		s.snapshots.snapshotIfDue(s)
 		pauses = append(pauses, s.snapshots.pause)
 	}
 	if pauses[0] != time.Second || pauses[1] != 2*time.Second || pauses[7] != maxPause {
@@ -201,7 +201,7 @@ func testSnapshotPause(t *testing.T) {
 	}
 	faulty.Clear()
 	s.snapshots.stats.LastStarted = time.Now().Add(-2 * maxPause)
-	if s.snapshots.look(s); s.snapshots.pause != 0 || s.Admin().Snapshots().LastErr != nil {
+	if s.snapshots.snapshotIfDue(s); s.snapshots.pause != 0 || s.Admin().Snapshots().LastErr != nil {
 		t.Errorf("pause %v, %+v", s.snapshots.pause, s.Admin().Snapshots())
 	}
 	if err := s.Close(); err != nil {
@@ -280,7 +280,7 @@ func TestMakeRoom(t *testing.T) {
 			space, _ := sim.Space("/")
 			sim.SetCapacity(1<<40 - space.Free + s.space.snapshotBytes(s)/2)
 			first := s.log.Stats().First
-			s.snapshots.look(s)
+			s.snapshots.snapshotIfDue(s)
 			if gaveUp := len(s.dir.Manifests()) < snapshots || s.log.Stats().First > first; gaveUp == damaged {
 				t.Fatalf("%d snapshots, damaged %v: %d left, log from %d", snapshots, damaged, len(s.dir.Manifests()), s.log.Stats().First)
 			}

@@ -74,7 +74,7 @@ func (b *Batch) BlockOf(c *schema.Counter, mid uint64) (info BlockInfo, found bo
 	ks := b.s.spaces[c.ID].of(mid)
 	blk := ks.lock(mid)
 	defer blk.mu.Unlock()
-	b.show(blk.logged)
+	b.noteSeen(blk.logged)
 	found, _ = ks.has(blk, mid)
 	return b.info(ks, blk), found
 }
@@ -82,7 +82,7 @@ func (b *Batch) BlockOf(c *schema.Counter, mid uint64) (info BlockInfo, found bo
 // info describes blk. REQUIRES blk.mu held.
 func (b *Batch) info(ks *keyspace, blk *block) BlockInfo {
 	info := ks.info(blk)
-	if info.Group = -1; b.s.grouped {
+	if info.Group = -1; b.s.slotGroups {
 		info.Group, info.Hidden = int(ks.group), b.s.hidden(ks)
 	}
 	if info.Idle = -1; blk.used > 0 {

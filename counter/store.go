@@ -21,7 +21,7 @@ import (
 //
 //	repl.applying   a frame of the primary, a change of role, or a block being copied for an image
 //	Store.gate      shared by every batch; exclusive for changes of the schema, for MULTI/EXEC and FLUSHALL
-//	block.mu        one at a time, but for a new block that nobody can find yet, a group's: in order of counter, keyspace and mid,
+//	block.mu        one at a time, but for a new block that nobody can find yet, a change set's: in order of counter, keyspace and mid,
 //	                and a stretch's, of which only the first is waited for
 //	ranges.dirMu    to replace the directory
 //	arena's         inside it
@@ -37,12 +37,12 @@ type Store struct {
 	// altered is the log offset behind the last change of everything: by FLUSHALL, or of the schema. Guarded by gate.
 	altered uint64
 
-	grouped  bool // a counter's items are kept by group of hash slots; set before there are any
-	own      ownership
-	disowned slot.Set // that Own did not name
-	moving   groupStates
-	replica  atomic.Bool // written under gate held exclusively
-	repl     Replication
+	slotGroups bool // a counter's items are kept by group of hash slots; set before there are any
+	own        ownership
+	disowned   slot.Set // that Own did not name
+	moving     groupStates
+	replica    atomic.Bool // written under gate held exclusively
+	repl       Replication
 
 	scans    scanCache
 	repacker repacker
@@ -58,8 +58,8 @@ type Store struct {
 	packing   packing
 	replayed  uint64 // log offset up to which the start replayed
 
-	groups    atomic.Uint64 // of changes, made so far, and exclusive batches: see group
-	producers ledger
+	changeSets atomic.Uint64 // of changes, made so far, and exclusive batches: see changeSet
+	producers  ledger
 }
 
 // Open opens the store in a directory, which is made if it is not there, and returns when all that was acknowledged is
@@ -70,7 +70,7 @@ func Open(dir string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{opts: opts, gate: newGate(runtime.GOMAXPROCS(0)), grouped: opts.Grouped}
+	s := &Store{opts: opts, gate: newGate(runtime.GOMAXPROCS(0)), slotGroups: opts.SlotGroups}
 	s.repl.s = s
 	s.schema.Store(schema.Empty())
 	s.retention.bytes.Store(opts.RetainBytes)
@@ -289,7 +289,7 @@ func (b *Batch) Items() int {
 			n += ks.len(b)
 		}
 	}
-	if s.grouped {
+	if s.slotGroups {
 		return n
 	}
 	return s.own.share(n)

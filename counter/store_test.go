@@ -72,7 +72,7 @@ func checkStore(t *testing.T, s *Store, m model) {
 	}
 	first := slot.Group(0)
 	slices.SortFunc(want, func(a, b key) int {
-		if x, y := slot.Group(a.mid)-first, slot.Group(b.mid)-first; s.Grouped() && x != y {
+		if x, y := slot.Group(a.mid)-first, slot.Group(b.mid)-first; s.SlotGroups() && x != y {
 			return int(x) - int(y)
 		}
 		if a.mid != b.mid {
@@ -156,7 +156,7 @@ func TestModel(t *testing.T) {
 					opts.probes = 2 + 2*uint(min(1, blockItems/20))
 				}
 				next := next
-				if opts.Grouped = rng.IntN(2) == 0; opts.Grouped {
+				if opts.SlotGroups = rng.IntN(2) == 0; opts.SlotGroups {
 					all := next
 					next = func(i int) uint64 { return fewGroups(all(i)) }
 				}
@@ -230,7 +230,7 @@ func playBatch(t *testing.T, rng *rand.Rand, s *Store, m model, mid func() uint6
 	for range n {
 		b.Add(randomOp(rng, b, mid))
 	}
-	var groups []group
+	var groups []changeSet
 	for range rng.IntN(3) {
 		groups = append(groups, addGroup(rng, b, mid))
 		b.Add(randomOp(rng, b, mid))
@@ -239,8 +239,8 @@ func playBatch(t *testing.T, rng *rand.Rand, s *Store, m model, mid func() uint6
 	if full {
 		s.tiers.full.Store(true) // no rows are made: of these batches only the groups are compared
 		defer s.tiers.full.Store(false)
-		b.ops, b.groups.list, groups = b.ops[groups[0].from:groups[0].to], nil, []group{{to: groups[0].to - groups[0].from}}
-		b.Group(0)
+		b.ops, b.changeSets.list, groups = b.ops[groups[0].from:groups[0].to], nil, []changeSet{{to: groups[0].to - groups[0].from}}
+		b.ChangeSet(0)
 	}
 	b.Run()
 	at := 0

@@ -15,7 +15,7 @@ import (
 // who holds blocks waits for none. Where others have them, stretches become shorter, as they wait for these in turn.
 //
 // Before a block of a stretch is replaced (sealed, split, packed in another way), and before a file is read, all is logged:
-// what changes items calls log first. Groups, and changes that are numbered, log themselves.
+// what changes items calls log first. Change sets, and changes that are numbered, log themselves.
 //
 // Invariants: records are those of the changes made in blocks since each was locked; every one of blocks is locked, and is
 // not dead. held tells whether the block in which the batch is has a place in blocks. Between runs both are empty.

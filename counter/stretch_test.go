@@ -143,7 +143,7 @@ func TestStretchBeforeFile(t *testing.T) {
 	for _, mid := range []uint64{0, posts - 1, 1} { // cold, hot, cold
 		b.Add(Op{Kind: OpAdd, Counter: b.Schema().Counter("a"), Mid: mid, Arg: 1})
 	}
-	b.ask()
+	b.checkState()
 	b.locate()
 	var cur *block
 	for i := range 2 {

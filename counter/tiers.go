@@ -190,7 +190,7 @@ func (t *tiers) run(s *Store) {
 		more := t.shrink(s)
 		if time.Since(looked) >= time.Second {
 			looked = time.Now()
-			t.look(s)
+			t.mergeAndPromote(s)
 		}
 		if more {
 			select {
@@ -220,7 +220,7 @@ func (t *tiers) target() int64 {
 // When no range is left, it merges the largest overlay, or seals an open block of a store made of groups, which has 256
 // of them a counter. After an error it waits, for longer and longer.
 func (t *tiers) shrink(s *Store) (more bool) {
-	defer t.judge(s)
+	defer t.updateFull(s)
 	if t.limit.Load() == 0 || !t.backoff.over() {
 		return false
 	}
@@ -235,10 +235,10 @@ func (t *tiers) shrink(s *Store) (more bool) {
 	}
 	if !ok {
 		if ks, lo, ok = t.largestOverlay(s); !ok {
-			return s.grouped && t.sealOpen(s)
+			return s.slotGroups && t.sealOpen(s)
 		}
 	}
-	return t.succeeded(s, ks, lo, t.rewrite(s, ks, lo))
+	return t.noteOutcome(s, ks, lo, t.rewrite(s, ks, lo))
 }
 
 // short tells whether memory passes MaxMemory: changes will be refused soon.
@@ -267,10 +267,10 @@ const (
 	longestBlockBackoff = 10 * time.Minute
 )
 
-// succeeded takes down how a change of tier went, and answers whether there may be more to do. A block that failed is
+// noteOutcome takes down how a change of tier went, and answers whether there may be more to do. A block that failed is
 // left alone for a while, so that the next one has its turn. So are all others unless it was its own file that could
 // not be read. A block that was split, cleared or dropped meanwhile is no failure.
-func (t *tiers) succeeded(s *Store, ks *keyspace, lo uint64, err error) (more bool) {
+func (t *tiers) noteOutcome(s *Store, ks *keyspace, lo uint64, err error) (more bool) {
 	if err == nil || errors.Is(err, ErrNoBlock) {
 		t.backoff = backoff{}
 		return err == nil
@@ -353,8 +353,8 @@ func (t *tiers) sealOpen(s *Store) bool {
 	return sealed
 }
 
-// judge decides whether changes that need new rows are to be refused.
-func (t *tiers) judge(s *Store) {
+// updateFull decides whether changes that need new rows are to be refused.
+func (t *tiers) updateFull(s *Store) {
 	limit := t.limit.Load()
 	full := limit > 0 && t.memory(s) > limit+headroom
 	if full && !t.full.Load() {
@@ -436,9 +436,9 @@ type candidate struct {
 	promote bool
 }
 
-// look gives mapped pages back, merges overlays that have grown and brings back ranges that are used a lot, for about a
+// mergeAndPromote gives mapped pages back, merges overlays that have grown and brings back ranges that are used a lot, for about a
 // second at most.
-func (t *tiers) look(s *Store) {
+func (t *tiers) mergeAndPromote(s *Store) {
 	began := time.Now()
 	for _, c := range t.candidates(s) {
 		select {
@@ -450,7 +450,7 @@ func (t *tiers) look(s *Store) {
 		if c.promote {
 			change = t.promote
 		}
-		if err := change(s, c.ks, c.lo); !t.succeeded(s, c.ks, c.lo, err) && !errors.Is(err, ErrNoBlock) {
+		if err := change(s, c.ks, c.lo); !t.noteOutcome(s, c.ks, c.lo, err) && !errors.Is(err, ErrNoBlock) {
 			return
 		}
 		if time.Since(began) > time.Second {

@@ -243,14 +243,14 @@ func TestAwaitRoom(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if s.tiers.judge(s); !s.Crowded() {
+			if s.tiers.updateFull(s); !s.Crowded() {
 				t.Fatal("not crowded where memory is full")
 			}
 			began := time.Now()
 			go func() {
 				time.Sleep(free)
 				s.arena.Free(span)
-				s.tiers.judge(s)
+				s.tiers.updateFull(s)
 			}()
 			s.AwaitRoom()
 			if waited, want := time.Since(began), min(free, fullWait); waited < want || waited > want+2*time.Millisecond {
@@ -692,11 +692,11 @@ func TestDamagedColdBlockRests(t *testing.T) {
 	}
 	s.Admin().SetMaxMemory(1 << 10) // far below what is used
 	failed := func() int64 { return s.tiers.failed.Load() }
-	s.tiers.look(s)
+	s.tiers.mergeAndPromote(s)
 	if failed() != 1 || s.tiers.rewrites.Load() != 1 {
 		t.Fatalf("%d failures and %d merges, want one of each: the overlays of one good and one bad block have grown", failed(), s.tiers.rewrites.Load())
 	}
-	s.tiers.look(s)
+	s.tiers.mergeAndPromote(s)
 	if failed() != 1 && time.Now().Before(weiboSpace(s).dir.Load().find(bad).backoff.until) {
 		t.Error("the bad block was tried again at once")
 	}
@@ -714,14 +714,14 @@ func TestDamagedColdBlockRests(t *testing.T) {
 	b := weiboSpace(s).dir.Load().find(bad)
 	for range 3 {
 		b.backoff.until = time.Time{}
-		s.tiers.look(s)
+		s.tiers.mergeAndPromote(s)
 	}
 	if b.backoff.pause < 4*time.Second {
 		t.Errorf("the bad block rests %v after 4 failures", b.backoff.pause)
 	}
 	flip(t, b.cold.file.Name(), 5_000)
 	b.backoff.until = time.Time{}
-	if s.tiers.look(s); weiboSpace(s).dir.Load().find(bad) == b {
+	if s.tiers.mergeAndPromote(s); weiboSpace(s).dir.Load().find(bad) == b {
 		t.Error("the block was not merged though its file can be read again")
 	}
 	if _, _, err := s.Get(fmt.Sprintf("%d.cntrn", mids[0])); err != nil {

@@ -18,33 +18,33 @@ import (
 //   - when more values overflow than room was made for (a quarter more than at first, and one in 128 items), widths are
 //     chosen again (widen). The room grows with each time, so a block is re-packed some 5 times in its life, each a few
 //     ms of its own writers only
-//   - an hour after that the widths are chosen once more, with settledBits as the least, and taken if they save a
-//     sixteenth (settle). This also narrows blocks read from images of before blocks had widths of their own
+//   - an hour after that the widths are chosen once more, with tightBits as the least, and taken if they save a
+//     sixteenth (tighten). This also narrows blocks read from images of before blocks had widths of their own
 //
 // Widths are a node's own affair: the log and replicas do not know of them; images carry them.
 const (
-	youngBits   = 4
-	settledBits = 2
-	// settleGain is the part of a block's memory that settling must save, or a snapshot would write blocks again for
+	youngBits = 4
+	tightBits = 2
+	// tightenGain is the part of a block's memory that settling must save, or a snapshot would write blocks again for
 	// nothing.
-	settleGain = 16
-	// settleLoad leaves 3 % for ids that come hours late.
-	settleLoad = 0.945
-	// settleAfter is how long a block is left alone after its widths were chosen.
-	settleAfter = time.Hour
-	// settleTick is how often all blocks are asked for their turn: 20 ns each.
-	settleTick = time.Minute
+	tightenGain = 16
+	// tightenLoad leaves 3 % for ids that come hours late.
+	tightenLoad = 0.945
+	// tightenAfter is how long a block is left alone after its widths were chosen.
+	tightenAfter = time.Hour
+	// tightenTick is how often all blocks are asked for their turn: 20 ns each.
+	tightenTick = time.Minute
 )
 
 // plan is a block to be made of the items of another.
 type plan struct {
-	lo, hi  uint64
-	items   int // with mids in [lo, hi), or as many as there shall be room for if that is more
-	load    float64
-	layout  *schema.Layout
-	shape   *schema.Layout // the counter's, whose columns layout has
-	above   int            // values that will be in the overflow table
-	settled bool
+	lo, hi    uint64
+	items     int // with mids in [lo, hi), or as many as there shall be room for if that is more
+	load      float64
+	layout    *schema.Layout
+	shape     *schema.Layout // the counter's, whose columns layout has
+	above     int            // values that will be in the overflow table
+	tightened bool
 }
 
 // config is the table for plan, scale times as large as planned.
@@ -91,21 +91,21 @@ func (ks *keyspace) widen(b *block, mid uint64) *block {
 	return next
 }
 
-// settling plans the widths of b anew, for counters that hardly grow any more, and tells whether that is worth it.
+// tightenPlan plans the widths of b anew, for counters that hardly grow any more, and tells whether that is worth it.
 // REQUIRES b.mu held.
-func (ks *keyspace) settling(cs *columns, b *block) (p plan, worth bool) {
+func (ks *keyspace) tightenPlan(cs *columns, b *block) (p plan, worth bool) {
 	if b.cold != nil || b.open() {
 		return p, false
 	}
 	d := hot.NewDemand(cs.def.Columns)
 	b.tab.Survey(d, b.lo, b.hi)
-	p = cs.planFor(d, b.lo, b.hi, 0, settleLoad, settledBits)
-	p.settled = true
+	p = cs.planFor(d, b.lo, b.hi, 0, tightenLoad, tightBits)
+	p.tightened = true
 	was := b.tab.Bytes()
-	return p, ks.placed(p.config(1)).Bytes() <= was-was/settleGain
+	return p, ks.placed(p.config(1)).Bytes() <= was-was/tightenGain
 }
 
-// settles tells whether it is time for settle. REQUIRES b.mu held.
-func (b *block) settles(now time.Time) bool {
-	return !b.settled && b.cold == nil && !b.open() && now.Sub(b.packed) >= settleAfter
+// tightenDue tells whether it is time to tighten. REQUIRES b.mu held.
+func (b *block) tightenDue(now time.Time) bool {
+	return !b.tightened && b.cold == nil && !b.open() && now.Sub(b.packed) >= tightenAfter
 }

@@ -18,9 +18,9 @@ func playWidths(t testing.TB, rng *rand.Rand, s *Store, mid uint64) {
 	var err error
 	switch rng.IntN(3) {
 	case 0:
-		err = ks.beside(s, mid, ks.settled)
+		err = ks.beside(s, mid, ks.tightenPlans)
 	case 1:
-		err = ks.beside(s, mid, repacked)
+		err = ks.beside(s, mid, repackPlans)
 	default:
 		b := ks.lock(mid)
 		b, err = ks.repack(b, mid)
@@ -127,25 +127,25 @@ func TestWidths(t *testing.T) {
 	ks := s.spaces[s.Schema().Counter("weibo").ID][0]
 	for _, b := range ks.dir.Load().blocks {
 		b = ks.lockFor(b, b.lo)
-		if b.settles(b.packed.Add(settleAfter-1)) || !b.open() && !b.settles(b.packed.Add(settleAfter)) {
-			t.Errorf("settles: not after %v", settleAfter)
+		if b.tightenDue(b.packed.Add(tightenAfter-1)) || !b.open() && !b.tightenDue(b.packed.Add(tightenAfter)) {
+			t.Errorf("not due after %v", tightenAfter)
 		}
 		edits, open := b.edits, b.open()
 		b.mu.Unlock()
-		if err := ks.beside(s, b.lo, ks.settled); err != nil && !open {
+		if err := ks.beside(s, b.lo, ks.tightenPlans); err != nil && !open {
 			t.Fatal(err)
 		}
-		if b = ks.lock(b.lo); b.settles(time.Now().Add(2 * settleAfter)) {
-			t.Error("got a settled block that settles again")
+		if b = ks.lock(b.lo); b.tightenDue(time.Now().Add(2 * tightenAfter)) {
+			t.Error("a tightened block is due again")
 		}
 		if !b.open() && b.edits == edits {
 			t.Error("a copy that a scan sorted would be taken for one of the new block")
 		}
 		b.mu.Unlock()
 	}
-	check("settled", []uint8{settledBits, settledBits, settledBits}, []uint8{settledBits, 2, settledBits})
+	check("settled", []uint8{tightBits, tightBits, tightBits}, []uint8{tightBits, 2, tightBits})
 	if m := s.Admin().Memory(); m >= young {
-		t.Errorf("memory: got %d bytes settled, want below %d", m, young)
+		t.Errorf("memory: got %d bytes tightened, want below %d", m, young)
 	}
 }
 

@@ -82,7 +82,7 @@ func (o *buildOptions) run(ctx context.Context, out output) error {
 	if o.filePosts == 0 && o.posts > manyPosts {
 		o.filePosts = manyPerFile
 	}
-	b, err := counter.NewBuild(o.out, counter.BuildOptions{Schema: script, Grouped: o.grouped, FilePosts: o.filePosts, HotBytes: int64(hot)})
+	b, err := counter.NewBuild(o.out, counter.BuildOptions{Schema: script, SlotGroups: o.grouped, FilePosts: o.filePosts, HotBytes: int64(hot)})
 	if err != nil {
 		return err
 	}

@@ -229,7 +229,7 @@ func (b *building) build(ctx context.Context, out output, o bulk.Options) (stats
 		show(bytes, max(total, bytes))
 	}
 	o.Bad = func(line error) { fmt.Fprintf(out.Stderr, "passed over: %v\n", line) }
-	to, err := counter.NewBuild(b.out, counter.BuildOptions{Schema: b.sch, Grouped: b.grouped, FilePosts: b.filePosts, HotBytes: b.hotBytes, HotFrom: b.hotFrom})
+	to, err := counter.NewBuild(b.out, counter.BuildOptions{Schema: b.sch, SlotGroups: b.grouped, FilePosts: b.filePosts, HotBytes: b.hotBytes, HotFrom: b.hotFrom})
 	if err != nil {
 		if errors.Is(err, vfs.ErrLocked) {
 			err = fmt.Errorf("another build of %s is at work: %w", b.out, err)

@@ -71,7 +71,7 @@ func (d *dumper) printStore(store *counter.Store) error {
 	args := make([]string, 0, 16)
 	// Groups of hash slots come one after the other; else mids rise.
 	cursor, end, first := d.mids.Lo, d.mids.Hi, true
-	if store.Grouped() {
+	if store.SlotGroups() {
 		cursor, end = 0, 1<<63
 	}
 	for first || cursor != 0 && cursor&coldstore.MaxMid < end { // behind what cannot be listed it has one bit more

@@ -9,7 +9,7 @@ func (t *Table) Check() error {
 	entries := 0
 	var err error
 	n := 0
-	t.each(func(s Slot) bool {
+	t.each(func(s Ref) bool {
 		n++
 		mid := t.Mid(s)
 		if mid < t.lo || mid >= t.hi {

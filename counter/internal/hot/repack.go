@@ -8,13 +8,13 @@ import (
 )
 
 // each calls f for every item, in no useful order (bucket by bucket), until f returns false.
-func (t *Table) each(f func(s Slot) bool) {
+func (t *Table) each(f func(s Ref) bool) {
 	for b := uint64(0); b < t.m; b++ {
 		off := t.at(uint64(b))
 		for half := uintptr(0); half < 2; half++ {
 			used := ^match(load64(t.base, off+8*half), 0) & (^uint64(laneLow))
 			for ; used != 0; used &= used - 1 {
-				if !f(Slot(b<<3 + uint64(half)*4 + uint64(bits.TrailingZeros64(used))>>4)) {
+				if !f(Ref(b<<3 + uint64(half)*4 + uint64(bits.TrailingZeros64(used))>>4)) {
 					return
 				}
 			}
@@ -23,8 +23,8 @@ func (t *Table) each(f func(s Slot) bool) {
 }
 
 // Each calls f for every item, in no useful order.
-func (t *Table) Each(f func(mid uint64, s Slot)) {
-	t.each(func(s Slot) bool {
+func (t *Table) Each(f func(mid uint64, s Ref)) {
+	t.each(func(s Ref) bool {
 		f(t.Mid(s), s)
 		return true
 	})
@@ -43,7 +43,7 @@ func (t *Table) CopyTo(dsts ...*Table) error {
 	}
 	// Items are copied in groups, whose new buckets are asked for before the first is written: they lie anywhere.
 	type move struct {
-		slot Slot
+		slot Ref
 		dst  int
 		home Home
 	}
@@ -71,7 +71,7 @@ func (t *Table) CopyTo(dsts ...*Table) error {
 		return nil
 	}
 	var err error
-	t.each(func(s Slot) bool {
+	t.each(func(s Ref) bool {
 		mid := t.Mid(s)
 		for i, dst := range dsts {
 			if dst.lo <= mid && mid < dst.hi {
@@ -100,7 +100,7 @@ const quantileSample = 1024
 // Buckets are in pseudo-random order of mids, so the items of the first ones are a random sample of all.
 func (t *Table) Quantile(fraction float64) (mid uint64, ok bool) {
 	sample := make([]uint64, 0, quantileSample)
-	t.each(func(s Slot) bool {
+	t.each(func(s Ref) bool {
 		sample = append(sample, t.Mid(s))
 		return len(sample) < quantileSample
 	})
@@ -114,7 +114,7 @@ func (t *Table) Quantile(fraction float64) (mid uint64, ok bool) {
 
 // AppendMids appends all mids >= from, in no order.
 func (t *Table) AppendMids(dst []uint64, from uint64) []uint64 {
-	t.Each(func(mid uint64, _ Slot) {
+	t.Each(func(mid uint64, _ Ref) {
 		if mid >= from {
 			dst = append(dst, mid)
 		}

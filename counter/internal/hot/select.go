@@ -55,7 +55,7 @@ func (t *Table) pack(r *Range) (p packedRange, any bool) {
 }
 
 // holds tells whether the item at s meets r, whatever its column looks like.
-func (t *Table) holds(s Slot, r *Range) bool {
+func (t *Table) holds(s Ref, r *Range) bool {
 	v := t.Get(s, r.Column)
 	return v-r.Lo <= r.Hi-r.Lo && (len(r.Not) == 0 || !slices.Contains(r.Not, v))
 }
@@ -113,7 +113,7 @@ func (t *Table) Select(dst []uint64, from, to int, q *Selection) []uint64 {
 			}
 		}
 		for ; hits != 0; hits &= hits - 1 {
-			dst = t.selected(dst, Slot(b<<3+bits.TrailingZeros64(hits)), q, all)
+			dst = t.selected(dst, Ref(b<<3+bits.TrailingZeros64(hits)), q, all)
 		}
 	}
 	return dst
@@ -146,8 +146,8 @@ func (p *packedRange) miss(b unsafe.Pointer, s int) uint64 {
 // missesWide is misses of the bucket with number b for a column that 8 bytes from a whole one may not hold.
 func (t *Table) missesWide(b int, p *packedRange) (m uint64) {
 	col := t.column(p.column)
-	for s := range Slot(slotsPerBucket) {
-		if v := t.packed(Slot(b)<<3+s, col); v-p.lo > p.width {
+	for s := range Ref(slotsPerBucket) {
+		if v := t.packed(Ref(b)<<3+s, col); v-p.lo > p.width {
 			m |= 1 << s
 		}
 	}
@@ -166,21 +166,21 @@ func (t *Table) selectRare(dst []uint64, q *Selection, i int, all bool) []uint64
 		if !used || v < r.Lo || v > r.Hi || key%columns != uint64(r.Column) {
 			continue
 		}
-		slot, ok := Slot(key/columns), true
+		ref, ok := Ref(key/columns), true
 		for k := range q.Ranges {
-			if ok = t.holds(slot, &q.Ranges[k]); !ok {
+			if ok = t.holds(ref, &q.Ranges[k]); !ok {
 				break
 			}
 		}
 		if ok {
-			dst = t.row(dst, slot, q, all)
+			dst = t.row(dst, ref, q, all)
 		}
 	}
 	return dst
 }
 
 // selected appends the item at s, whose packed values look right, if it is meant.
-func (t *Table) selected(dst []uint64, s Slot, q *Selection, all bool) []uint64 {
+func (t *Table) selected(dst []uint64, s Ref, q *Selection, all bool) []uint64 {
 	for i := range q.packed {
 		if q.packed[i].again && !t.holds(s, &q.Ranges[i]) {
 			return dst
@@ -190,7 +190,7 @@ func (t *Table) selected(dst []uint64, s Slot, q *Selection, all bool) []uint64 
 }
 
 // row appends the item at s if its mid is in the range. all says that those of all items are.
-func (t *Table) row(dst []uint64, s Slot, q *Selection, all bool) []uint64 {
+func (t *Table) row(dst []uint64, s Ref, q *Selection, all bool) []uint64 {
 	mid := uint64(0)
 	if !all || !q.NoMids {
 		key := t.key(t.lane(s))

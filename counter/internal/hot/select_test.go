@@ -138,7 +138,7 @@ func BenchmarkSelect(b *testing.B) {
 	var cols [3][]uint64
 	for range items {
 		mid := c.Lo + rng.Uint64N(items*4000)
-		slot, found, err := tab.Insert(mid)
+		ref, found, err := tab.Insert(mid)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -154,7 +154,7 @@ func BenchmarkSelect(b *testing.B) {
 			if rng.IntN(1000) < 3 {
 				v = uint64(rng.ExpFloat64() * 5000)
 			}
-			tab.Set(slot, k, v)
+			tab.Set(ref, k, v)
 			cols[k] = append(cols[k], v)
 		}
 	}

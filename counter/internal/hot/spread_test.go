@@ -51,7 +51,7 @@ func spread(rng *rand.Rand, p pattern, m, secrets int, spare uint, open bool) (l
 			}
 		}
 		loads = append(loads, float64(tab.Len())/float64(slots))
-		tab.each(func(s Slot) bool {
+		tab.each(func(s Ref) bool {
 			_, _, probe := tab.lane(s)
 			longest = max(longest, probe+1)
 			return true

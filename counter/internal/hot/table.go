@@ -13,8 +13,8 @@ import (
 // sequence are full. The table is unchanged and stays fully usable; the caller makes room by a split or a bigger table.
 var ErrFull = errors.New("hot: block is full")
 
-// Slot names the place of an item. It stays valid until the item is deleted: items never move inside a table.
-type Slot uint32
+// Ref names the place of an item. It stays valid until the item is deleted: items never move inside a table.
+type Ref uint32
 
 // Config describes a table to be made.
 type Config struct {
@@ -231,10 +231,10 @@ func match(w, v uint64) uint64 {
 }
 
 // Find returns the slot of mid, which must be in [Lo, Hi).
-func (t *Table) Find(mid uint64) (Slot, bool) { return t.FindAt(t.Home(mid)) }
+func (t *Table) Find(mid uint64) (Ref, bool) { return t.FindAt(t.Home(mid)) }
 
 // FindAt is Find for the mid that h is of, in this table.
-func (t *Table) FindAt(h Home) (Slot, bool) {
+func (t *Table) FindAt(h Home) (Ref, bool) {
 	b, q := uint64(h.bucket), h.quotient
 	lane := (q<<probeBits&0xffff | 1) * laneOnes
 	rest := q >> quoBits
@@ -243,12 +243,12 @@ func (t *Table) FindAt(h Home) (Slot, bool) {
 		off := t.at(b)
 		if m := match(load64(t.base, off), lane); m != 0 {
 			if s, ok := t.verify(off, m, 0, rest); ok {
-				return Slot(b<<3 + uint64(s)), true
+				return Ref(b<<3 + uint64(s)), true
 			}
 		}
 		if m := match(load64(t.base, off+8), lane); m != 0 {
 			if s, ok := t.verify(off, m, 4, rest); ok {
-				return Slot(b<<3 + uint64(s)), true
+				return Ref(b<<3 + uint64(s)), true
 			}
 		}
 		if i++; i == t.probes || load8(t.base, off+laneBytes) == 0 {
@@ -277,7 +277,7 @@ func (t *Table) verify(off uintptr, m uint64, first uint, rest uint64) (uint, bo
 
 // Insert returns the slot of mid, which must be in [Lo, Hi), and whether it was there already. A new item has
 // every column at its default. The error is ErrFull or nil.
-func (t *Table) Insert(mid uint64) (s Slot, found bool, err error) {
+func (t *Table) Insert(mid uint64) (s Ref, found bool, err error) {
 	h := t.Home(mid)
 	if s, found = t.FindAt(h); found {
 		return s, true, nil
@@ -287,7 +287,7 @@ func (t *Table) Insert(mid uint64) (s Slot, found bool, err error) {
 }
 
 // AddAt is Insert for the mid that h is of, in this table, which must be absent.
-func (t *Table) AddAt(h Home) (Slot, error) {
+func (t *Table) AddAt(h Home) (Ref, error) {
 	s, err := t.take(h)
 	if err != nil {
 		return 0, err
@@ -300,7 +300,7 @@ func (t *Table) AddAt(h Home) (Slot, error) {
 
 // take gives the mid that h is of, which must be absent, a slot. The caller sets all its columns, as they still hold
 // what was there before. The error is ErrFull or nil.
-func (t *Table) take(h Home) (Slot, error) {
+func (t *Table) take(h Home) (Ref, error) {
 	if t.n >= t.maxItems {
 		return 0, ErrFull
 	}
@@ -335,7 +335,7 @@ func (t *Table) take(h Home) (Slot, error) {
 		storeBits(t.base, off+headerBytes, uint(free)*uint(t.width), uint(t.rest), q>>quoBits)
 	}
 	t.n++
-	return Slot(at<<3 + free), nil
+	return Ref(at<<3 + free), nil
 }
 
 func (t *Table) next(b, step uint64) uint64 {
@@ -346,7 +346,7 @@ func (t *Table) next(b, step uint64) uint64 {
 }
 
 // Delete removes the item at s.
-func (t *Table) Delete(s Slot) {
+func (t *Table) Delete(s Ref) {
 	for c := range int(t.count) {
 		if col := t.column(c); col.plain != 0 && t.packed(s, col) == col.mark() {
 			t.over.delete(t.overKey(s, c))
@@ -367,7 +367,7 @@ func (t *Table) Delete(s Slot) {
 }
 
 // lane returns the bucket, quotient and probe number of a used slot.
-func (t *Table) lane(s Slot) (bucket, q uint64, probe uint) {
+func (t *Table) lane(s Ref) (bucket, q uint64, probe uint) {
 	bucket = uint64(s >> 3)
 	off := t.at(bucket)
 	l := load16(t.base, off+2*uintptr(s&7))
@@ -379,19 +379,19 @@ func (t *Table) lane(s Slot) (bucket, q uint64, probe uint) {
 }
 
 // Mid returns the key of the item at s.
-func (t *Table) Mid(s Slot) uint64 {
+func (t *Table) Mid(s Ref) uint64 {
 	b, q, probe := t.lane(s)
 	return t.unplace(b, q, probe)
 }
 
-func (t *Table) packed(s Slot, col *column) uint64 {
+func (t *Table) packed(s Ref, col *column) uint64 {
 	return loadBits(t.base, t.at(uint64(s>>3))+headerBytes, uint(s&7)*uint(t.width)+uint(col.off), uint(col.width))
 }
 
-func (t *Table) overKey(s Slot, c int) uint64 { return uint64(s)*uint64(t.count) + uint64(c) }
+func (t *Table) overKey(s Ref, c int) uint64 { return uint64(s)*uint64(t.count) + uint64(c) }
 
 // Get returns column c (an index into Layout) of the item at s.
-func (t *Table) Get(s Slot, c int) uint64 {
+func (t *Table) Get(s Ref, c int) uint64 {
 	col := t.column(c)
 	v := t.packed(s, col)
 	if v == col.mark() {
@@ -401,7 +401,7 @@ func (t *Table) Get(s Slot, c int) uint64 {
 }
 
 // AppendRow appends all columns of the item at s, in the order of Layout.
-func (t *Table) AppendRow(dst []uint64, s Slot) []uint64 {
+func (t *Table) AppendRow(dst []uint64, s Ref) []uint64 {
 	off := t.at(uint64(s>>3)) + headerBytes
 	bit := uint(s&7) * uint(t.width)
 	if t.oneWord {
@@ -436,7 +436,7 @@ func (t *Table) Limit(c int) uint64 { return t.layout.Fields[c].Limit() }
 func (t *Table) preset(c int) uint64 { return t.layout.Fields[c].Default }
 
 // Set stores v, at most Limit(c), in column c of the item at s.
-func (t *Table) Set(s Slot, c int, v uint64) {
+func (t *Table) Set(s Ref, c int, v uint64) {
 	col := t.column(c)
 	if col.plain != 0 {
 		if mark := col.mark(); v >= mark {

@@ -206,7 +206,7 @@ func TestDeleteLeavesNoTrail(t *testing.T) {
 	rng := newRand(t)
 	tab := newTable(Config{Lo: 0, Hi: 1 << 30, Buckets: 61, Layout: layout(t, 8, 8), Seed: 1})
 	for range 50 {
-		var slots []Slot
+		var slots []Ref
 		for {
 			s, found, err := tab.Insert(rng.Uint64N(1 << 30))
 			if err != nil {

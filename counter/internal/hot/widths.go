@@ -33,7 +33,7 @@ func (t *Table) Survey(d *Demand, lo, hi uint64) {
 	for c := range from {
 		from[c] = t.layout.Index(d.columns[c].ID)
 	}
-	t.each(func(s Slot) bool {
+	t.each(func(s Ref) bool {
 		if mid := t.Mid(s); mid < lo || mid >= hi {
 			return true
 		}

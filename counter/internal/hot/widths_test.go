@@ -103,7 +103,7 @@ func TestCrowded(t *testing.T) {
 	for _, max := range []uint8{32, 60} {
 		tab := newTable(Config{Lo: 0, Hi: 1 << 20, Buckets: 61, Layout: layout(t, 4, max), Overflow: 50})
 		bytes := tab.Bytes()
-		var slots []Slot
+		var slots []Ref
 		for i := range 200 {
 			s, _, err := tab.Insert(uint64(i) * 997)
 			if err != nil {

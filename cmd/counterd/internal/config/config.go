@@ -114,7 +114,7 @@ func (c *Config) StoreOptions() (o counter.Options, err error) {
 	}
 	o.RetainBytes, o.CompressLog = c.AOFRetain, c.AOFCompress
 	o.Producers = c.Producers()
-	o.Elected, o.Grouped = c.Cluster.Enabled, c.Cluster.Enabled
+	o.Elected, o.SlotGroups = c.Cluster.Enabled, c.Cluster.Enabled
 	if c.MaxMemory > 1<<50 || c.MaxMemory > 0 && (c.MaxMemory < counter.MinMaxMemory || !c.AppendOnly) {
 		return o, fmt.Errorf("maxmemory: got %d, want 0 or %d..%d, and appendonly yes: what does not fit goes to files",
 			c.MaxMemory, counter.MinMaxMemory, uint64(1)<<50)

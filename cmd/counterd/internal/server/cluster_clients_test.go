@@ -253,7 +253,7 @@ func TestClusterGoClient(t *testing.T) {
 func TestKeysInSlot(t *testing.T) {
 	t.Parallel()
 	for _, grouped := range []bool{true, false} {
-		srv := wireServeStore(t, "", counter.Options{Grouped: grouped}, func(c *config.Config) {
+		srv := wireServeStore(t, "", counter.Options{SlotGroups: grouped}, func(c *config.Config) {
 			c.Port, c.Bind, c.AppendOnly = freePort(t), []string{"127.0.0.1"}, true
 			c.Cluster.Enabled, c.Cluster.Name, c.Cluster.Etcd = true, "test", []string{"http://127.0.0.1:1"}
 		})

@@ -50,7 +50,7 @@ func startCluster(t testing.TB, change func(*config.Config), of ...int) *testClu
 		for range size {
 			id := testNodeID(len(k.nodes))
 			port := freePort(t)
-			options := counter.Options{Grouped: len(k.nodes)%2 == 1} // a directory that was a server's of its own is not
+			options := counter.Options{SlotGroups: len(k.nodes)%2 == 1} // a directory that was a server's of its own is not
 			srv := wireServeStore(t, "", options, func(c *config.Config) {
 				c.Port, c.Bind = port, []string{"127.0.0.1"}
 				c.Cluster.Enabled, c.Cluster.Name, c.Cluster.Etcd = true, "test", []string{"http://127.0.0.1:1"}

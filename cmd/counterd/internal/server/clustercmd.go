@@ -255,7 +255,7 @@ func (c *client) eachInSlot(of uint16, most int, f func(key []byte)) error {
 	err := errGone
 	conn.Busy(func(ctx context.Context) {
 		cursor, ends := uint64(0), func(uint64) bool { return false }
-		if group := slot.GroupOf(of); c.call.store.Grouped() { // its posts stand together
+		if group := slot.GroupOf(of); c.call.store.SlotGroups() { // its posts stand together
 			cursor = slot.Least(group, 0)
 			ends = func(cursor uint64) bool { return slot.Group(cursor) != group }
 		}

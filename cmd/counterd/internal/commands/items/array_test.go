@@ -14,7 +14,7 @@ import (
 func TestWholeReply(t *testing.T) {
 	for _, grouped := range []bool{false, true} {
 		for _, proto := range []int{2, 3} {
-			store, err := counter.Open("", counter.Options{Grouped: grouped})
+			store, err := counter.Open("", counter.Options{SlotGroups: grouped})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -36,7 +36,7 @@ func CounterMGet(c *Call, args [][]byte) {
 		op := c.Batch.Next()
 		op.Kind, op.Counter, op.Mid, op.Column = counter.OpRead, def, mid, -1
 	}
-	c.Batch.Group(first)
+	c.Batch.ChangeSet(first)
 	c.owe(reply, first, c.Batch.Len()-first)
 }
 
@@ -98,7 +98,7 @@ func CounterMIncrBy(c *Call, args [][]byte) {
 	}
 	n := c.Batch.Len() - first
 	if quiet {
-		c.Batch.Group(first) // there is no place for the error of one that is refused alone
+		c.Batch.ChangeSet(first) // there is no place for the error of one that is refused alone
 		c.owe(replyMade, first, n)
 		return
 	}
@@ -140,7 +140,7 @@ func CounterDrain(c *Call, args [][]byte) {
 		default:
 			c.op(counter.OpReset, k, 0)
 		}
-		if text == "" && c.Batch.Len()-first > counter.MaxGroup {
+		if text == "" && c.Batch.Len()-first > counter.MaxChangeSet {
 			text = errTooMany
 		}
 		if text != "" {
@@ -149,7 +149,7 @@ func CounterDrain(c *Call, args [][]byte) {
 			return
 		}
 	}
-	c.Batch.Group(first)
+	c.Batch.ChangeSet(first)
 	c.owe(replyDrained, first, c.Batch.Len()-first)
 }
 

@@ -236,7 +236,7 @@ func (c *Call) setFields(args [][]byte, name string, reply func(*Call, *Owed)) {
 		}
 		c.op(counter.OpSet, k, v)
 	}
-	c.Batch.Group(first)
+	c.Batch.ChangeSet(first)
 	c.owe(reply, first, c.Batch.Len()-first)
 }
 
@@ -308,7 +308,7 @@ func HDel(c *Call, args [][]byte) {
 			c.op(counter.OpReset, k, 0)
 		}
 	}
-	c.Batch.Group(first)
+	c.Batch.ChangeSet(first)
 	c.owe(replyFoundCount, first, c.Batch.Len()-first)
 }
 

@@ -68,7 +68,7 @@ func Del(c *Call, args [][]byte) {
 			c.op(counter.OpReset, k, 0)
 		}
 	}
-	c.Batch.Group(first)
+	c.Batch.ChangeSet(first)
 	c.owe(replyFoundCount, first, c.Batch.Len()-first)
 }
 
@@ -81,7 +81,7 @@ func Exists(c *Call, args [][]byte) {
 			c.op(counter.OpExists, k, 0)
 		}
 	}
-	c.Batch.Group(first)
+	c.Batch.ChangeSet(first)
 	c.owe(replyFoundCount, first, c.Batch.Len()-first)
 }
 

@@ -54,7 +54,7 @@ func CounterMSet(c *Call, args [][]byte) {
 		c.oweError(text)
 		return
 	}
-	c.Batch.Group(first)
+	c.Batch.ChangeSet(first)
 	c.owe(replySetRows, first, n)
 }
 

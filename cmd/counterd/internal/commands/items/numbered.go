@@ -39,7 +39,7 @@ func (c *Call) Numbered(plan func(*Call, [][]byte), args [][]byte, num *idmp.Num
 	c.numbered.each = false
 	plan(c, args)
 	ops := c.Batch.Len() - first
-	if ops > counter.MaxGroup {
+	if ops > counter.MaxChangeSet {
 		c.Batch.Truncate(first)
 		c.Owed = c.Owed[:reply]
 		c.oweError(errTooMany)
@@ -54,7 +54,7 @@ func (c *Call) Numbered(plan func(*Call, [][]byte), args [][]byte, num *idmp.Num
 	c.Owed[reply].once, c.Owed[reply].count = int32(number+1), int32(len(c.Owed)-reply)
 }
 
-var errTooMany = "ERR IDMP: a command with a number changes at most " + strconv.Itoa(counter.MaxGroup) + " keys"
+var errTooMany = "ERR IDMP: a command with a number changes at most " + strconv.Itoa(counter.MaxChangeSet) + " keys"
 
 // keep makes the result of a Once from the replies of its command.
 func (c *Call) keep(_ *counter.Batch, o *counter.Once, _, _ int) (result counter.Result) {

@@ -34,7 +34,7 @@ func MGet(c *Call, args [][]byte) {
 			c.owe(replyNull, 0, 0)
 		}
 	}
-	c.Batch.Group(first)
+	c.Batch.ChangeSet(first)
 }
 
 // Strlen is STRLEN key.
@@ -235,7 +235,7 @@ func GetDel(c *Call, args [][]byte) {
 	case removes(k):
 		i := c.op(counter.OpGet, k, 0)
 		c.op(counter.OpDelete, k, 0)
-		c.Batch.Group(i)
+		c.Batch.ChangeSet(i)
 		c.owe(func(c *Call, o *Owed) {
 			if removed := c.Batch.Op(int(o.op) + 1); removed.Err != nil {
 				c.opError(removed)
@@ -269,6 +269,6 @@ func MSet(c *Call, args [][]byte) {
 			return
 		}
 	}
-	c.Batch.Group(first)
+	c.Batch.ChangeSet(first)
 	c.owe(replyOK, first, c.Batch.Len()-first)
 }

@@ -66,7 +66,7 @@ type lossNode struct {
 }
 
 func openLoss(t *testing.T, sim *vfs.Sim) *counter.Store {
-	store, err := counter.Open("data", counter.Options{FS: sim, Manual: true, AppendFsync: counter.SyncAlways, BlockItems: 64, HashSeed: 7, Grouped: true,
+	store, err := counter.Open("data", counter.Options{FS: sim, Manual: true, AppendFsync: counter.SyncAlways, BlockItems: 64, HashSeed: 7, SlotGroups: true,
 		RetainBytes: 1 << 30, Elected: true, BootID: "1"})
 	if err != nil {
 		t.Fatal(err)

@@ -118,7 +118,7 @@ func (k *simCluster) change(r registry.Registry, f func(m *topology.Map) (topolo
 // start opens the store and takes the shard's next epoch, as a process does that finds itself alone in sync.
 func (n *simNode) start() {
 	t := n.k.t
-	store, err := counter.Open("data", counter.Options{FS: n.sim, Manual: true, AppendFsync: counter.SyncAlways, BlockItems: 64, HashSeed: 7, Grouped: true, RetainBytes: 1 << 30,
+	store, err := counter.Open("data", counter.Options{FS: n.sim, Manual: true, AppendFsync: counter.SyncAlways, BlockItems: 64, HashSeed: 7, SlotGroups: true, RetainBytes: 1 << 30,
 		Elected: true, BootID: "1"})
 	if err != nil {
 		t.Fatal(err)

@@ -2,21 +2,21 @@ package counter
 
 import "github.com/counterd/counterd/schema"
 
-// A long read is a group of very many reads, in slices: others have the gate and all locks in between. What groups
-// promise holds all the same: no group of changes is seen in part.
+// A long read is a change set of very many reads, in slices: others have the gate and all locks in between. What change sets
+// promise holds all the same: no change set is seen in part.
 //
-//	pass      slice, pause, slice, pause, ...    each notes Store.groups before it
-//	compare   all blocks that were read, one lock after the other, with Store.groups the same before and behind it:
-//	            the blocks that no group has changed since they were read are as they would all be read now
+//	pass      slice, pause, slice, pause, ...    each notes Store.changeSets before it
+//	compare   all blocks that were read, one lock after the other, with Store.changeSets the same before and behind it:
+//	            the blocks that no change set has changed since they were read are as they would all be read now
 //	            the others' items are read again: the next pass
 //
 // A pass is shorter than the one before, as only what was changed together with something else is read again: changes of
-// one item do not matter. Where groups of changes are faster than that, the last pass is made under all locks.
+// one item do not matter. Where change sets are faster than that, the last pass is made under all locks.
 type longRead struct {
 	b      *Batch
 	pause  func()
 	schema *schema.Schema
-	since  map[*block]uint64 // blocks read, and Store.groups before the first of their reads
+	since  map[*block]uint64 // blocks read, and Store.changeSets before the first of their reads
 	again  []int32           // numbers of operations to be made again
 }
 
@@ -26,11 +26,11 @@ const (
 	// maxPasses is how many are made before the last. 1,000 MSETs a second of posts of the same blocks leave two in most
 	// cases.
 	maxPasses = 6
-	// maxCompares is how often all blocks are compared until no group of changes came in between: 1,000 blocks take 50 us.
+	// maxCompares is how often all blocks are compared until no change set came in between: 1,000 blocks take 50 us.
 	maxCompares = 32
 )
 
-// RunLong is Run of a batch that is one group of reads, and may be long: after every 256 operations the batch is ended,
+// RunLong is Run of a batch that is one change set of reads, and may be long: after every 256 operations the batch is ended,
 // pause is called, and it is begun again. It is false, and nothing that was read can be told, where the schema has
 // changed meanwhile: the operations have to be made anew. The error is Begin's, and the batch is not open then.
 // REQUIRES the batch to be open, and not exclusive.
@@ -82,10 +82,10 @@ func (r *longRead) rest() (same bool, err error) {
 // slice reads some for the first time; false: one of them is not to be touched, and all say so.
 func (r *longRead) slice(from, to int) bool {
 	b := r.b
-	before := b.s.groups.Load()
-	b.ask()
+	before := b.s.changeSets.Load()
+	b.checkState()
 	b.locateThose(from, to)
-	if b.groups.disowned(group{from: 0, to: len(b.ops)}) {
+	if b.changeSets.disowned(changeSet{from: 0, to: len(b.ops)}) {
 		return false
 	}
 	b.fetch()
@@ -100,29 +100,29 @@ func (r *longRead) slice(from, to int) bool {
 	return true
 }
 
-// read notes that blk was read when Store.groups was before, or later.
+// read notes that blk was read when Store.changeSets was before, or later.
 func (r *longRead) read(blk *block, before uint64) {
 	if _, ok := r.since[blk]; !ok {
 		r.since[blk] = before
 	}
 }
 
-// compare finds out what has to be read again; false: blocks are too many for so many groups of changes.
+// compare finds out what has to be read again; false: blocks are too many for so many change sets.
 func (r *longRead) compare() (settled bool) {
 	b := r.b
 	r.again = r.again[:0]
 	stale := 0
 	for range maxCompares {
-		now := b.s.groups.Load()
+		now := b.s.changeSets.Load()
 		for blk, before := range r.since {
 			blk.mu.Lock()
-			if blk.dead || blk.grouped > before {
+			if blk.dead || blk.changeSet > before {
 				r.since[blk] = gone
 				stale++
 			}
 			blk.mu.Unlock()
 		}
-		if settled = b.s.groups.Load() == now; settled {
+		if settled = b.s.changeSets.Load() == now; settled {
 			break
 		}
 	}
@@ -148,12 +148,12 @@ const gone = ^uint64(0)
 // repeat reads operations again.
 func (r *longRead) repeat(list []int32) bool {
 	b := r.b
-	before := b.s.groups.Load()
-	b.ask()
+	before := b.s.changeSets.Load()
+	b.checkState()
 	for _, i := range list {
 		b.ops[i].forget()
 		b.locateThose(int(i), int(i)+1)
-		if b.groups.disowned(group{from: 0, to: len(b.ops)}) {
+		if b.changeSets.disowned(changeSet{from: 0, to: len(b.ops)}) {
 			return false
 		}
 		b.fetch()
@@ -171,21 +171,21 @@ func (r *longRead) alone() {
 		from[i] = b.ops[i].block
 	}
 	b.locate()
-	all := group{from: 0, to: len(b.ops)}
-	if b.groups.disowned(all) {
+	all := changeSet{from: 0, to: len(b.ops)}
+	if b.changeSets.disowned(all) {
 		return
 	}
 	b.fetch()
-	b.groups.lock(all)
-	defer b.groups.unlock()
+	b.changeSets.lock(all)
+	defer b.changeSets.unlock()
 	for i := range b.ops {
 		op := &b.ops[i]
 		blk := op.ks.dir.Load().find(op.Mid)
-		if before, ok := r.since[blk]; ok && blk == from[i] && blk.grouped <= before {
+		if before, ok := r.since[blk]; ok && blk == from[i] && blk.changeSet <= before {
 			continue
 		}
 		op.forget()
 		b.apply(blk, op)
 	}
-	b.groups.show()
+	b.changeSets.noteSeen()
 }

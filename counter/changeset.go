@@ -9,34 +9,34 @@ import (
 	"github.com/counterd/counterd/persist"
 )
 
-// A group is a sequence of operations that stand or fall together: what one command does to several keys or columns.
+// A change set is a sequence of operations that stand or fall together: what one command does to several keys or columns.
 //
 //   - One of them refused, for whatever reason, and none is made: no page that cannot be read and no lack of memory
 //     leaves half of them.
 //   - The log has them in one frame: a crash keeps all or none, a replica gets all or none.
 //   - Nobody sees a part of them.
 //
-// A group of changes holds the locks of all its blocks at a time. What can fail is done first (prepare), then nothing
+// A change set holds the locks of all its blocks at a time. What can fail is done first (prepare), then nothing
 // fails any more. Rows that were absent are made with their columns at the defaults, and are removed again where a
 // later operation is refused.
 //
-// A group of reads takes one lock after the other, as reads do, and looks at Store.groups before and after. That counts
-// the groups of changes, each while it holds its locks: one that was seen in part was counted between. Then all is read
+// A change set of reads takes one lock after the other, as reads do, and looks at Store.changeSets before and after. That counts
+// the change sets, each while it holds its locks: one that was seen in part was counted between. Then all is read
 // once more under all locks. So reads that meet no such change pay two loads for it, and operations that are in no
-// group nothing.
+// change set nothing.
 //
-// Changes that are in no group may fall between the reads of a group.
-type group struct {
+// Changes that are in no change set may fall between the reads of a change set.
+type changeSet struct {
 	from, to int // numbers of operations
-	once     int // number in groups.onces, from 1 on; 0: it has none
+	once     int // number in changeSets.onces, from 1 on; 0: it has none
 }
 
-// groups runs the groups of a batch.
-type groups struct {
+// changeSets runs the change sets of a batch.
+type changeSets struct {
 	b       *Batch
-	list    []group // since Reset, in order
+	list    []changeSet // since Reset, in order
 	locked  []*block
-	stamp   uint64                // of the group of changes that is made: see block.grouped; 0: none is
+	number  uint64                // of the change set that is made: see block.changeSet; 0: none is
 	order   []int32               // operations by counter, mid and number
 	made    []int32               // operations whose rows were absent and were made, in order
 	lost    int                   // operations on pages that cannot be read
@@ -44,32 +44,32 @@ type groups struct {
 	columns []persist.ColumnValue // of one of them
 
 	// See Once.
-	onces   []Once
-	pending bool              // a transaction that has a number is being executed
-	req     producers.Request // the last one looked up in the table of producers
-	looked  producers.Try     // what was found: valid while producers.mu is held, or the gate exclusively
-	slot    uint8             // its hash slot group
-	now     int64             // ledger.seconds, 0: not asked yet
+	onces     []Once
+	pending   bool              // a transaction that has a number is being executed
+	req       producers.Request // the last one looked up in the table of producers
+	lookup    producers.Try     // what was found: valid while producers.mu is held, or the gate exclusively
+	hashGroup uint8             // its hash slot group
+	now       int64             // ledger.seconds, 0: not asked yet
 }
 
-// MaxGroup is the largest number of operations in a group: their records fit in one frame of the log.
-const MaxGroup = (persist.MaxAppend - maxDefine - persist.MaxOnceLen) / persist.MaxSetLen
+// MaxChangeSet is the largest number of operations in a change set: their records fit in one frame of the log.
+const MaxChangeSet = (persist.MaxAppend - maxDefine - persist.MaxOnceLen) / persist.MaxSetLen
 
 // MaxOnceChanges is the largest number of changes in a transaction with a number, see Batch.TryOnce: a crash keeps all or
 // none of those that fit in one frame.
 const MaxOnceChanges = (persist.MaxFramePayload - maxDefine - persist.MaxOnceLen) / persist.MaxSetLen
 
-// Group makes all operations from number first on a group. REQUIRES: those are OpSets without a condition; or OpSetRows of as many
-// columns each; or OpAdds; or OpResets and OpDeletes, beside reads of the same items; or reads only. No later than their Run, and in order: groups
+// ChangeSet makes all operations from number first on a change set. REQUIRES: those are OpSets without a condition; or OpSetRows of as many
+// columns each; or OpAdds; or OpResets and OpDeletes, beside reads of the same items; or reads only. No later than their Run, and in order: change sets
 // do not overlap. An OpAdd that is out of range, or an OpAddWithin out of its bounds, is not made, and the others are.
-func (b *Batch) Group(first int) {
-	if len(b.ops)-first > 1 { // one alone is a group anyway
-		b.groups.list = append(b.groups.list, group{from: first, to: len(b.ops)})
+func (b *Batch) ChangeSet(first int) {
+	if len(b.ops)-first > 1 { // one alone is a change set anyway
+		b.changeSets.list = append(b.changeSets.list, changeSet{from: first, to: len(b.ops)})
 	}
 }
 
-// reset forgets all groups.
-func (r *groups) reset() {
+// reset forgets all change sets.
+func (r *changeSets) reset() {
 	if cap(r.order) > retainedOps {
 		r.locked, r.order, r.made, r.records = nil, nil, nil, nil
 	}
@@ -83,8 +83,8 @@ func (r *groups) reset() {
 // changes tells whether an operation of this kind can change something.
 func (k OpKind) changes() bool { return k != OpGet && k != OpRead && k != OpExists }
 
-// run runs the first groups of list, and returns how many.
-func (r *groups) run(list []group) (n int) {
+// run runs the first change sets of list, and returns how many.
+func (r *changeSets) run(list []changeSet) (n int) {
 	g := list[0]
 	if r.disowned(g) {
 		return 1
@@ -108,11 +108,11 @@ func (r *groups) run(list []group) (n int) {
 	return 1
 }
 
-func (r *groups) runReads(g group) {
+func (r *changeSets) runReads(g changeSet) {
 	b := r.b
-	seen, rows := b.s.groups.Load(), len(b.rows)
+	seen, rows := b.s.changeSets.Load(), len(b.rows)
 	b.runEach(g.from, g.to)
-	if b.exclusive || b.s.groups.Load() == seen {
+	if b.exclusive || b.s.changeSets.Load() == seen {
 		return
 	}
 	b.rows = b.rows[:rows]
@@ -122,20 +122,20 @@ func (r *groups) runReads(g group) {
 		op.forget()
 		b.apply(op.ks.dir.Load().find(op.Mid), op)
 	}
-	r.show()
+	r.noteSeen()
 	r.unlock()
 }
 
-func (r *groups) runChanges(g group) {
+func (r *changeSets) runChanges(g changeSet) {
 	b := r.b
 	first := &b.ops[g.from]
-	limit := MaxGroup
+	limit := MaxChangeSet
 	if first.Kind == OpSetRow {
 		columns, _ := b.sets.of(first)
 		limit = MaxRows(len(columns))
 	}
 	if g.to-g.from > limit {
-		first.Err = fmt.Errorf("counter: a group of %d operations, want at most %d", g.to-g.from, limit)
+		first.Err = fmt.Errorf("counter: a change set of %d operations, want at most %d", g.to-g.from, limit)
 		return
 	}
 	var once *Once
@@ -164,10 +164,10 @@ func (r *groups) runChanges(g group) {
 			return
 		}
 	}
-	defer r.show() // a refusal says nothing of what the blocks hold
-	r.stamp = b.s.groups.Add(1)
+	defer r.noteSeen() // a refusal says nothing of what the blocks hold
+	r.number = b.s.changeSets.Add(1)
 	silent := b.silent
-	b.silent = true // the group logs itself, in one piece: b.applied is 0
+	b.silent = true // the change set logs itself, in one piece: b.applied is 0
 	outOfRange := false
 	for i := g.from; i < g.to; i++ {
 		op := &b.ops[i]
@@ -203,9 +203,9 @@ func (r *groups) runChanges(g group) {
 	}
 }
 
-// warm reads what a group of changes needs of cold files, one block at a time: it must not wait for the disk with all
+// warm reads what a change set needs of cold files, one block at a time: it must not wait for the disk with all
 // its locks held. It answers false where something cannot be read, which that operation's Err says.
-func (r *groups) warm(g group) bool {
+func (r *changeSets) warm(g changeSet) bool {
 	b := r.b
 	for _, i := range b.cold {
 		if int(i) < g.from || int(i) >= g.to {
@@ -230,7 +230,7 @@ func (r *groups) warm(g group) bool {
 }
 
 // lock locks the blocks of a group, in order of counter, group of hash slots and mid: groups that share some cannot wait for each other.
-func (r *groups) lock(g group) {
+func (r *changeSets) lock(g changeSet) {
 	ops := r.b.ops
 	r.order = slices.Grow(r.order[:0], g.to-g.from)
 	for i := g.from; i < g.to; i++ {
@@ -253,27 +253,27 @@ func (r *groups) lock(g group) {
 	}
 }
 
-// show is Batch.show for what is locked.
-func (r *groups) show() {
+// noteSeen is Batch.show for what is locked.
+func (r *changeSets) noteSeen() {
 	for _, blk := range r.locked {
-		r.b.show(blk.logged)
+		r.b.noteSeen(blk.logged)
 	}
 }
 
 // unlock unlocks what lock locked, or what took its place.
-func (r *groups) unlock() {
+func (r *changeSets) unlock() {
 	for i, blk := range r.locked {
 		blk.holder, r.locked[i] = nil, nil
-		if r.stamp > 0 {
-			blk.grouped = r.stamp
+		if r.number > 0 {
+			blk.changeSet = r.number
 		}
 		blk.mu.Unlock()
 	}
-	r.locked, r.stamp = r.locked[:0], 0
+	r.locked, r.number = r.locked[:0], 0
 }
 
 // replaced has news, which are locked, take the place of old, which r has locked.
-func (r *groups) replaced(old *block, news []*block) {
+func (r *changeSets) replaced(old *block, news []*block) {
 	for _, blk := range news {
 		blk.holder = r
 	}
@@ -283,7 +283,7 @@ func (r *groups) replaced(old *block, news []*block) {
 }
 
 // prepare does everything of operation i that can fail, so that apply cannot. It notes whether the item was there.
-func (r *groups) prepare(i int32) error {
+func (r *changeSets) prepare(i int32) error {
 	b := r.b
 	op := &b.ops[i]
 	ks := op.ks
@@ -353,7 +353,7 @@ func (r *groups) prepare(i int32) error {
 }
 
 // unmake removes the rows that prepare made.
-func (r *groups) unmake() {
+func (r *changeSets) unmake() {
 	for _, i := range r.made {
 		op := &r.b.ops[i]
 		blk := op.ks.dir.Load().find(op.Mid)
@@ -365,7 +365,7 @@ func (r *groups) unmake() {
 
 // unmakeUnchanged removes the rows that prepare made for additions that were out of range, all of them. What came behind
 // the first of an item did not find it there.
-func (r *groups) unmakeUnchanged() {
+func (r *changeSets) unmakeUnchanged() {
 	ops := r.b.ops
 	var gone []int32
 	for from, to := 0, 0; from < len(r.order); from = to { // sorted: one item's are neighbours
@@ -388,8 +388,8 @@ func (r *groups) unmakeUnchanged() {
 	r.unmake()
 }
 
-// log appends the group's changes to the log, several columns of an item as one record.
-func (r *groups) log(g group, once *Once) {
+// log appends the change set's changes to the log, several columns of an item as one record.
+func (r *changeSets) log(g changeSet, once *Once) {
 	b := r.b
 	r.records = r.records[:0]
 	if once != nil {
@@ -424,7 +424,7 @@ func (r *groups) log(g group, once *Once) {
 			r.records = persist.AppendSetItem(r.records, op.Counter.ID, op.Mid, r.columns)
 		}
 	}
-	switch { // MaxGroup sees to it that they are not too long
+	switch { // MaxChangeSet sees to it that they are not too long
 	case once != nil:
 		r.append(records > 1)
 		r.remember(once)

@@ -13,9 +13,9 @@ import (
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// addGroup adds a group of random operations to b: changes that set, changes that remove, additions, whole rows, or reads.
+// addGroup adds a change set of random operations to b: changes that set, changes that remove, additions, whole rows, or reads.
 // One in eight columns of the first kind gets a value out of its range, and so do additions.
-func addGroup(rng *rand.Rand, b *Batch, mid func() uint64) group {
+func addGroup(rng *rand.Rand, b *Batch, mid func() uint64) changeSet {
 	from, kind := b.Len(), rng.IntN(5)
 	for range 1 + rng.IntN(12) {
 		op := randomOp(rng, b, mid)
@@ -46,12 +46,12 @@ func addGroup(rng *rand.Rand, b *Batch, mid func() uint64) group {
 		}
 		b.Add(op)
 	}
-	b.Group(from)
-	return group{from: from, to: b.Len()}
+	b.ChangeSet(from)
+	return changeSet{from: from, to: b.Len()}
 }
 
-// checkGroup compares the results of a group with the model, and that one which was refused has changed nothing.
-func checkGroup(t *testing.T, b *Batch, g group, full bool, m model) {
+// checkGroup compares the results of a change set with the model, and that one which was refused has changed nothing.
+func checkGroup(t *testing.T, b *Batch, g changeSet, full bool, m model) {
 	t.Helper()
 	var refused error
 	tooLarge := false
@@ -81,10 +81,10 @@ func checkGroup(t *testing.T, b *Batch, g group, full bool, m model) {
 	}
 }
 
-// TestGroupRefused: the last operation of a group cannot be done, as its page is damaged, there is no room for new
+// TestGroupRefused: the last operation of a change set cannot be done, as its page is damaged, there is no room for new
 // rows, or its value is out of range. None of the operations before it is done, which make rows in several blocks and
 // in an overlay, and split blocks; nothing of it is in the log.
-func TestGroupRefused(t *testing.T) {
+func TestChangeSetRefused(t *testing.T) {
 	dir := t.TempDir()
 	opts := Options{BlockItems: 8192, SnapshotGrowth: -1}
 	s := openDir(t, dir, opts, seedScript+"\nadd counter n\nadd column n v hint=8 max=32")
@@ -193,7 +193,7 @@ func TestGroupRefused(t *testing.T) {
 				}
 			}
 			b.Add(c.last)
-			b.Group(0)
+			b.ChangeSet(0)
 			s.tiers.full.Store(c.full)
 			if c.err == ErrNoMemory {
 				s.arena.SetLimit(s.arena.Used() + 16<<10) // some blocks can grow, others not
@@ -234,9 +234,9 @@ func TestGroupRefused(t *testing.T) {
 	}
 }
 
-// TestGroupAtomic: groups give many items one value each, and remove them all, while others read them in groups, and
+// TestGroupAtomic: change sets give many items one value each, and remove them all, while others read them in change sets, and
 // blocks split, are demoted, merged and promoted: nobody sees a part.
-func TestGroupAtomic(t *testing.T) {
+func TestChangeSetAtomic(t *testing.T) {
 	rng := newRand(t)
 	opts := Options{BlockItems: 16, FS: vfs.NewSim(), Manual: true}
 	s := openDir(t, "data", opts, "add counter a\nadd column a v hint=2 max=40 suffix=v\nadd column a w hint=2 max=40 suffix=w\nadd counter b\nadd column b x hint=2 max=40")
@@ -266,7 +266,7 @@ func TestGroupAtomic(t *testing.T) {
 					b.Add(op)
 				}
 			}
-			b.Group(first)
+			b.ChangeSet(first)
 			b.Run()
 			for i := range b.Len() {
 				if err := b.Op(i).Err; err != nil {
@@ -294,7 +294,7 @@ func TestGroupAtomic(t *testing.T) {
 				b.Add(Op{Kind: OpRead, Counter: other, Mid: mids[i]})
 			}
 			if together {
-				b.Group(0)
+				b.ChangeSet(0)
 			}
 			b.Run()
 			first, rows := b.Op(0).Value, 0
@@ -346,8 +346,8 @@ func TestGroupAtomic(t *testing.T) {
 	t.Logf("%d changes seen by readers", seen.Load())
 }
 
-// TestGroupOrder: who has seen one change of a group by a read of its own sees the others by the next.
-func TestGroupOrder(t *testing.T) {
+// TestGroupOrder: who has seen one change of a change set by a read of its own sees the others by the next.
+func TestChangeSetOrder(t *testing.T) {
 	newRand(t)
 	s := open(t, Options{BlockItems: 16}, "add counter a\nadd column a v hint=2 max=40")
 	def := s.Schema().Counter("a")
@@ -392,7 +392,7 @@ func TestGroupOrder(t *testing.T) {
 		for _, mid := range mids {
 			b.Add(Op{Kind: OpSet, Counter: def, Mid: mid, Arg: value})
 		}
-		b.Group(0)
+		b.ChangeSet(0)
 		b.Run()
 		b.End()
 	}
@@ -400,8 +400,8 @@ func TestGroupOrder(t *testing.T) {
 	readers.Wait()
 }
 
-// TestCrashGroup lets the power fail after every operation of the file system while groups give many items one value,
-// and others commit what there is of the log between them: what is recovered is never a part of a group, and never a
+// TestCrashGroup lets the power fail after every operation of the file system while change sets give many items one value,
+// and others commit what there is of the log between them: what is recovered is never a part of a change set, and never a
 // part of an item's columns.
 func TestCrashGroup(t *testing.T) {
 	const items = 600
@@ -425,7 +425,7 @@ func TestCrashGroup(t *testing.T) {
 				b.Add(Op{Kind: OpSet, Counter: def, Mid: i << 40, Arg: value})
 				b.Add(Op{Kind: OpSet, Counter: def, Mid: i << 40, Arg: value, Column: 1})
 			}
-			b.Group(0)
+			b.ChangeSet(0)
 			var done atomic.Bool
 			var other sync.WaitGroup
 			running := make(chan struct{})

@@ -28,7 +28,7 @@ func families(t *testing.T, rng *rand.Rand, s *Store, n, size int) []family {
 	return list
 }
 
-// set gives all posts of f a value, as one group of changes.
+// set gives all posts of f a value, as one change set.
 func (f family) set(t *testing.T, b *Batch, v uint64) {
 	b.Reset()
 	if err := b.Begin(); err != nil {
@@ -37,7 +37,7 @@ func (f family) set(t *testing.T, b *Batch, v uint64) {
 	}
 	defer b.End()
 	f.add(b, v)
-	b.Group(0)
+	b.ChangeSet(0)
 	b.Run()
 	for i := range b.Len() {
 		if err := b.Op(i).Err; err != nil {
