@@ -80,9 +80,6 @@ func (r *changeSets) reset() {
 	r.list, r.onces = r.list[:0], r.onces[:0]
 }
 
-// changes tells whether an operation of this kind can change something.
-func (k OpKind) changes() bool { return k != OpGet && k != OpRead && k != OpExists }
-
 // run runs the first change sets of list, and returns how many.
 func (r *changeSets) run(list []changeSet) (n int) {
 	g := list[0]
@@ -253,7 +250,7 @@ func (r *changeSets) lock(g changeSet) {
 	}
 }
 
-// noteSeen is Batch.show for what is locked.
+// noteSeen is Batch.noteSeen for what is locked.
 func (r *changeSets) noteSeen() {
 	for _, blk := range r.locked {
 		r.b.noteSeen(blk.logged)
@@ -442,18 +439,3 @@ func (r *changeSets) log(g changeSet, once *Once) {
 		blk.logged = b.pos
 	}
 }
-
-// result is the column of an OpSet, OpAdd, OpAddWithin or OpReset that was done and its value afterwards.
-func (op *Op) result() persist.ColumnValue {
-	col := &op.Counter.Columns[op.Column]
-	switch op.Kind {
-	case OpReset:
-		return persist.ColumnValue{Column: col.ID, Value: col.Default}
-	case OpAdd, OpAddWithin:
-		return persist.ColumnValue{Column: col.ID, Value: op.Value}
-	}
-	return persist.ColumnValue{Column: col.ID, Value: op.Arg}
-}
-
-// forget clears the results of a read.
-func (op *Op) forget() { op.Value, op.Found, op.Err = 0, false, nil }

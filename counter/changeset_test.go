@@ -81,7 +81,7 @@ func checkGroup(t *testing.T, b *Batch, g changeSet, full bool, m model) {
 	}
 }
 
-// TestGroupRefused: the last operation of a change set cannot be done, as its page is damaged, there is no room for new
+// TestChangeSetRefused: the last operation of a change set cannot be done, as its page is damaged, there is no room for new
 // rows, or its value is out of range. None of the operations before it is done, which make rows in several blocks and
 // in an overlay, and split blocks; nothing of it is in the log.
 func TestChangeSetRefused(t *testing.T) {
@@ -234,7 +234,7 @@ func TestChangeSetRefused(t *testing.T) {
 	}
 }
 
-// TestGroupAtomic: change sets give many items one value each, and remove them all, while others read them in change sets, and
+// TestChangeSetAtomic: change sets give many items one value each, and remove them all, while others read them in change sets, and
 // blocks split, are demoted, merged and promoted: nobody sees a part.
 func TestChangeSetAtomic(t *testing.T) {
 	rng := newRand(t)
@@ -346,7 +346,7 @@ func TestChangeSetAtomic(t *testing.T) {
 	t.Logf("%d changes seen by readers", seen.Load())
 }
 
-// TestGroupOrder: who has seen one change of a change set by a read of its own sees the others by the next.
+// TestChangeSetOrder: who has seen one change of a change set by a read of its own sees the others by the next.
 func TestChangeSetOrder(t *testing.T) {
 	newRand(t)
 	s := open(t, Options{BlockItems: 16}, "add counter a\nadd column a v hint=2 max=40")
@@ -400,10 +400,10 @@ func TestChangeSetOrder(t *testing.T) {
 	readers.Wait()
 }
 
-// TestCrashGroup lets the power fail after every operation of the file system while change sets give many items one value,
+// TestCrashChangeSet lets the power fail after every operation of the file system while change sets give many items one value,
 // and others commit what there is of the log between them: what is recovered is never a part of a change set, and never a
 // part of an item's columns.
-func TestCrashGroup(t *testing.T) {
+func TestCrashChangeSet(t *testing.T) {
 	const items = 600
 	points := 0
 	for at := 0; ; at++ {

@@ -3,6 +3,7 @@ package counter
 import (
 	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter/internal/hot"
+	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -57,3 +58,21 @@ type Op struct {
 func (op *Op) blind() bool {
 	return op.Kind == OpSet && op.Cond == Always && !op.Before || op.Kind == OpSetRow || op.Kind == OpDelete
 }
+
+// changes tells whether an operation of this kind can change something.
+func (k OpKind) changes() bool { return k != OpGet && k != OpRead && k != OpExists }
+
+// result is the column of an OpSet, OpAdd, OpAddWithin or OpReset that was done and its value afterwards.
+func (op *Op) result() persist.ColumnValue {
+	col := &op.Counter.Columns[op.Column]
+	switch op.Kind {
+	case OpReset:
+		return persist.ColumnValue{Column: col.ID, Value: col.Default}
+	case OpAdd, OpAddWithin:
+		return persist.ColumnValue{Column: col.ID, Value: op.Value}
+	}
+	return persist.ColumnValue{Column: col.ID, Value: op.Arg}
+}
+
+// forget clears the results of a read.
+func (op *Op) forget() { op.Value, op.Found, op.Err = 0, false, nil }
