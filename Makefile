@@ -6,7 +6,7 @@ PKG ?= ./...
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 20s
 
-.PHONY: help build run demo demo-cluster test units unit race e2e setup lint dist pgo sim bench bench-compare bench-peers bench-tails bench-scaling bench-large bench-huge bench-cluster chaos fuzz crash page failover clean
+.PHONY: help build run demo demo-cluster test units unit race e2e setup lint dist pgo reference sim bench bench-compare bench-peers bench-tails bench-scaling bench-large bench-huge bench-cluster chaos fuzz crash page failover clean
 
 help:
 	@echo 'make run        build counterd and start it with the example schema on 127.0.0.1:$(PORT) (PORT=...)'
@@ -14,6 +14,7 @@ help:
 	@echo 'make demo-cluster   etcd and six nodes on this machine: load, a primary killed, a group moved, a shard added; what clients saw'
 	@echo 'make test       all tests that must pass: unit, race, end to end (6 to 7 minutes on 2 cores)'
 	@echo 'make unit       the tests without the race detector and without other programs; PKG=./counter/... for some'
+	@echo 'make reference  write the generated parts of docs/reference from the tables of the server'
 	@echo 'make lint       gofmt, go vet, staticcheck, go mod tidy'
 	@echo 'make bench      the benchmarks beside the code; PKG=./counter BENCH=Get ITEMS=10000000'
 	@echo 'make bench-compare PKG=./counter REF=HEAD~1   one package at a revision and in the work tree, through benchstat'
@@ -41,6 +42,11 @@ VERSION ?= $(shell git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null | s
 build:
 	@mkdir -p bin
 	$(GO) build -pgo=$(PROFILE) -ldflags "-X github.com/counterd/counterd/internal/version.tag=$(VERSION)" -o bin/ ./cmd/...
+
+# Tests whose names begin with TestReference compare the pages with the tables; with -update they write the pages.
+REFERENCES := ./cmd/counterd/internal/reference
+reference:
+	$(GO) test -trimpath -count=1 -run '^TestReference' $(REFERENCES) -update
 
 run: build
 	bin/counterd --port $(PORT) --dir .data --schema cmd/counterd/weibo.schema
