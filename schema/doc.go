@@ -93,4 +93,13 @@
 // which bits. Each block keeps the layout it was built with while the schema
 // moves on, so the two meet by column id: [Layout.Index] says where a column
 // lies in a block, or that the block has never heard of it.
+//
+// # Files
+//
+//	schema.go counter.go column.go    the values: a schema, its counters, their columns
+//	statement.go draft.go script.go   statements, how they change a schema, and scripts of them
+//	durable.go                        the text with ids, for manifests and the log
+//	key.go suffixes.go                keys, and the table of suffixes that parsing them uses
+//	layout.go layout_codec.go         how the columns of an item are packed, and its binary form
+//	errors.go suggest.go              errors, and what a wrong key may have meant
 package schema

@@ -1,3 +1,5 @@
+// Scenario: random statements and keys against a model.
+
 package schema
 
 import (

@@ -127,7 +127,7 @@ func (f *fakes) lead(r registry.Registry, by topology.NodeID, unclean bool) erro
 		}
 		var c topology.Change
 		if n := m.Nodes[by]; unclean {
-			c, err = topology.ForceUnclean(m, n.Shard, by)
+			c, err = topology.ForceUnclean(m, n.Shard, by, 0)
 		} else {
 			c, err = topology.PlannedSwitch(m, n.Shard, by)
 		}

@@ -121,7 +121,7 @@ func randomChange(rng *rand.Rand, m *Map) (kind string, c Change, err error) {
 	case "switch":
 		c, err = PlannedSwitch(m, id, node)
 	case "force":
-		c, err = ForceUnclean(m, id, node)
+		c, err = ForceUnclean(m, id, node, 0)
 	case "shrink":
 		c, err = Shrink(m, id, epoch, []NodeID{node})
 	case "expand":

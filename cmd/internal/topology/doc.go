@@ -22,4 +22,14 @@
 //
 // Every change is a transaction that compares the revisions of what it was made from, so two that contradict each other
 // cannot both be made.
+//
+// # Files
+//
+//	map.go values.go       a Map, and how its parts are written in etcd
+//	change.go              a Change: what it writes, and which revisions it compares
+//	member.go place.go     nodes join, leave and get a shard; where a new replica should be
+//	role.go                a shard's primary, epoch and in-sync set
+//	move.go rebalance.go   moves of groups; which moves make shards equal
+//	start.go trouble.go    the starts of a node's directory; what a node reports as wrong
+//	faults.go census.go    what contradicts the invariants; counts of nodes and groups
 package topology

@@ -40,14 +40,10 @@ func PlannedSwitch(m *Map, id ShardID, to NodeID) (Change, error) {
 	return lead(m, what, id, to, 0, false, func(s *Shard) []NodeID { return s.InSync })
 }
 
-// ForceUnclean makes any node of a shard the primary of the next epoch, alone in sync. What was acknowledged and it does
-// not have is lost.
-func ForceUnclean(m *Map, id ShardID, by NodeID) (Change, error) {
-	return ForceUncleanAbove(m, id, by, 0)
-}
-
-// ForceUncleanAbove is ForceUnclean by a node whose log has seen the epoch above, as etcd was restored from a backup.
-func ForceUncleanAbove(m *Map, id ShardID, by NodeID, above uint64) (Change, error) {
+// ForceUnclean makes any node of a shard the primary of the next epoch, alone in sync. Acknowledged changes that the node
+// does not have are lost. The new epoch is higher than above, the epoch of the node's log: etcd may have been restored from
+// a backup that is older than the log.
+func ForceUnclean(m *Map, id ShardID, by NodeID, above uint64) (Change, error) {
 	what := fmt.Sprintf("shard %d: force %s", id, by)
 	s, n := m.Shard(id), m.Nodes[by]
 	if s != nil && (n == nil || n.Shard != id) {
@@ -63,9 +59,9 @@ func ForceUncleanAbove(m *Map, id ShardID, by NodeID, above uint64) (Change, err
 	return c, err
 }
 
-// ForceOutdated is ForceUncleanAbove by a node whose directory is an older copy: the start makes the copy the newest one.
+// ForceOutdated is ForceUnclean by a node whose directory is an older copy: the start makes the copy the newest one.
 func ForceOutdated(m *Map, id ShardID, by NodeID, above uint64, start Start) (Change, error) {
-	c, err := ForceUncleanAbove(m, id, by, above)
+	c, err := ForceUnclean(m, id, by, above)
 	if err == nil {
 		err = c.begin(m, by, start)
 	}

@@ -1,3 +1,5 @@
+// Scenario: random transactions against a model, with lost answers, compaction and leases that end.
+
 package registrytest
 
 import (

@@ -1,3 +1,5 @@
+// Scenario: whole clusters simulated under random faults.
+
 package cluster
 
 import (

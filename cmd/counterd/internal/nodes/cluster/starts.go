@@ -126,7 +126,7 @@ func (p *starts) forceUnclean(s *topology.Shard, done func(error)) {
 	}
 	switch {
 	case !p.outdated():
-		propose(topology.ForceUncleanAbove(p.loop.m, s.ID, p.loop.id, p.loop.host.Log().Epoch))
+		propose(topology.ForceUnclean(p.loop.m, s.ID, p.loop.id, p.loop.host.Log().Epoch))
 	case p.writing:
 		done(errBusy)
 	default:

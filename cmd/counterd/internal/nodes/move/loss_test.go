@@ -1,3 +1,5 @@
+// Scenario: moves of hash slots beside failures of links, nodes and etcd: what each step loses.
+
 package move
 
 import (

@@ -1,3 +1,5 @@
+// Scenario: simulated moves between two shards under random faults.
+
 package move
 
 import (

@@ -77,6 +77,20 @@
 // does not grow. Nor does a replica's whose disk fails or is full: it takes a frame only while its log would take a
 // client's change (session.ready), and else leaves what comes in the connection.
 //
+// # Files
+//
+//	node.go epoch.go             a node: primary, replica or neither; the same in a cluster, by epochs
+//	primary.go handover.go       the primary's address, and the successor's, in the directory
+//	link.go linksession.go       the replica's side: the link to the primary, and one connection of it
+//	copy.go fetched.go           a full copy, and the files of one that have arrived
+//	mend.go                      a full copy that replaces lost files
+//	peer.go peersync.go          the primary's side: one replica, and how it resumes or gets a full copy
+//	peerfeed.go peers.go         the stream to a replica; all replicas
+//	quorum.go confirmed.go       changes that enough replicas have; the file CONFIRMED
+//	message.go commands.go       the messages of the stream; changes as Redis commands, for redis-cli --replica
+//	publish.go                   messages of PUBLISH and SPUBLISH
+//	promote.go                   connections to other nodes, and the commands of a failover
+//
 // # Locks
 //
 // Node.mu, Peers.mu, Link.mu: leaves, in no order, never held across I/O or a call of the store. Under quorum.mu the

@@ -1,3 +1,5 @@
+// Scenario: clusters of three under random faults: no acknowledged change is lost.
+
 package repl
 
 import (

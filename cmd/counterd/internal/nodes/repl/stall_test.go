@@ -1,3 +1,5 @@
+// Scenario: the disk of a replica fails at each operation of the stream.
+
 package repl
 
 import (

@@ -1,0 +1,175 @@
+package repl
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"syscall"
+
+	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// diverged is the answer to a replica whose log must be cut.
+type divergedError struct{ offset uint64 }
+
+func (e *divergedError) Error() string { return "DIVERGED " + strconv.FormatUint(e.offset, 10) }
+
+// notYetError is the answer to a replica that has more of the log than this one, a replica too: it may come again.
+type notYetError struct{ end uint64 }
+
+func (e *notYetError) Error() string { return "NOTYET " + strconv.FormatUint(e.end, 10) }
+
+// Sync decides on a PSYNC. reply is to be sent to the replica; when stream is set Feed is to be called behind it. An
+// error is to be answered.
+func (p *Peer) Sync(store *counter.Store, replID, offset string) (reply []byte, stream bool, err error) {
+	if !store.Durable() {
+		return nil, false, errors.New("ERR data is kept in memory only (appendonly no): there is no log to replicate")
+	}
+	if p.fed() {
+		return nil, false, errors.New("ERR the log is streamed on this connection already")
+	}
+	log := store.Replication()
+	mine := log.Lineage()
+	at, perr := strconv.ParseUint(offset, 10, 64)
+	if p.pin != nil && replID == "?" && perr == nil { // behind FULLRESYNC
+		if p.store != store {
+			return nil, false, errors.New("ERR the snapshot that was announced is no more: send PSYNC on a new connection")
+		}
+		return p.proceed(log, &mine, at)
+	}
+	p.follow() // what an answer before was about
+	p.store = store
+	if replID != "?" && perr == nil {
+		end := log.Written()
+		common, ok := mine.Common(end, &p.lineage, at)
+		switch first := log.First(); {
+		case !ok:
+			if at == 0 && first == 0 && len(log.Manifests()) == 0 {
+				return p.proceed(log, &mine, 0)
+			}
+		case common < at && mine.Replica && mine.Begins(end, &p.lineage, at):
+			// What comes here from this node's own primary may be just what the other has. A primary is never behind: its
+			// term is one of its own.
+			return nil, false, &notYetError{end}
+		case common < at:
+			return nil, false, &divergedError{common}
+		case common >= first:
+			p.pin = log.PinLog(at)
+			if err = p.probe(log, at); err == nil {
+				reply, stream, err = p.proceed(log, &mine, at)
+			}
+			if err == nil {
+				p.peers.PartialOK.Add(1)
+				return reply, stream, nil
+			}
+			p.pin.Release()
+			p.pin = nil
+			if !errors.Is(err, persist.ErrGone) && !errors.Is(err, persist.ErrCorrupt) {
+				return nil, false, err
+			}
+		}
+		p.peers.PartialErr.Add(1)
+	}
+	if p.pin, err = log.PinSnapshot(); err != nil {
+		return nil, false, err
+	}
+	m := p.pin.Manifest
+	if m == nil {
+		if first := log.First(); first != 0 {
+			return nil, false, fmt.Errorf("ERR there is no snapshot and the log begins at %d: send BGSAVE to this node", first)
+		}
+		m = &persist.Manifest{Generation: 1, History: mine.Current()}
+	}
+	p.peers.Full.Add(1)
+	p.copying.Store(true)
+	p.Heard()
+	text, past := m.Text(), mine.AppendText(nil)
+	reply = fmt.Appendf(nil, "+FULLRESYNC %s %d %d %d\r\n", mine.Current().ReplID, m.Replay, len(text), len(past))
+	reply = append(append(reply, text...), "\r\n"...)
+	reply = append(append(reply, past...), "\r\n"...)
+	p.peers.add(p)
+	return reply, false, nil
+}
+
+// probe reads the first frame that a replica would get. Where old log is damaged the replica takes a full copy: it would
+// come to the same place again and again.
+func (p *Peer) probe(log *counter.Replication, at uint64) error {
+	r, err := log.NewReader(at)
+	if err != nil {
+		return err
+	}
+	_, err = r.TryNext()
+	if errors.Is(err, persist.ErrCorrupt) {
+		p.peers.logger.Error("the log that a replica needs is damaged: it is given a full copy", "replica", p.address(), "error", err)
+	}
+	return errors.Join(err, r.Close())
+}
+
+// proceed opens the log at an offset and answers CONTINUE.
+func (p *Peer) proceed(log *counter.Replication, mine *persist.Lineage, at uint64) (reply []byte, stream bool, err error) {
+	if p.reader, err = log.NewFollower(at); err != nil {
+		return nil, false, err
+	}
+	p.sent.Store(p.reader.Pos())
+	p.copying.Store(false)
+	p.told = mine.AppendText(nil)
+	reply = fmt.Appendf(nil, "+CONTINUE %s %d %d\r\n", mine.Current().ReplID, p.reader.Pos(), len(p.told))
+	return append(append(reply, p.told...), "\r\n"...), true, nil
+}
+
+// lostReply begins the error that answers a fetch of a cold file that this node does not have any more.
+const lostReply = "LOST "
+
+// Fetch opens a file of the snapshot that FULLRESYNC announced. An image is verified before: memory still has what a
+// damaged one had, so it is written anew. A cold file is given as it is, and one that is missing or cannot be opened is
+// LOST: it must not keep replicas from all else.
+func (p *Peer) Fetch(tier, name string) (file *os.File, size int64, err error) {
+	if p.fed() || p.pin == nil {
+		return nil, 0, errors.New("ERR no snapshot was announced: send PSYNC before")
+	}
+	path, ok := p.pin.Path(persist.Tier(tier), name)
+	if !ok {
+		return nil, 0, fmt.Errorf("ERR the snapshot has no file %.100q", name)
+	}
+	cold := persist.Tier(tier) == persist.TierCold
+	want, err := p.verified(persist.Tier(tier), name)
+	if err != nil {
+		_ = p.pin.VerifyImages() // it may not be the only one
+		return nil, 0, fmt.Errorf("ERR an image is damaged and is written anew, ask for the next snapshot: %w", err)
+	}
+	if file, err = os.Open(path); err != nil {
+		if cold && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EIO)) {
+			return nil, 0, fmt.Errorf(lostReply+"%w", err)
+		}
+		return nil, 0, fmt.Errorf("ERR %w", err)
+	}
+	info, err := file.Stat()
+	if err == nil && cold && uint64(info.Size()) != want {
+		err = fmt.Errorf(lostReply+"%s has %d bytes, want %d", path, info.Size(), want)
+	}
+	if err != nil {
+		return nil, 0, errors.Join(err, file.Close())
+	}
+	return file, info.Size(), nil
+}
+
+// verified checks an image of the announced snapshot, and returns the size of a file.
+func (p *Peer) verified(tier persist.Tier, name string) (size uint64, err error) {
+	if p.pin.Manifest == nil {
+		return 0, nil
+	}
+	err = p.pin.Manifest.Files(func(c *persist.CounterFiles, b *persist.BlockFile) error {
+		if b.Tier != tier || b.Name != name {
+			return nil
+		}
+		if size = b.Bytes; tier == persist.TierCold {
+			return nil
+		}
+		return persist.CheckBlock(vfs.OS(), p.store.Path(), c, b, nil)
+	})
+	return size, err
+}
