@@ -76,9 +76,13 @@ race:
 	$(GO) test -vet=off -race -short $$($(GO) list -f '{{.Dir}}' $(PKG) | grep -v /e2e | while read -r dir; do \
 		if grep -qE '$(CONCURRENT)' $$dir/*.go; then echo $$dir; fi; done)
 
+# All folders run the programs of bin/e2e, which are built here once.
+e2e: export COUNTERD_PROGRAMS := $(CURDIR)/bin/e2e
 e2e:
-	$(GO) test -vet=off -count=1 -parallel 4 ./cmd/counterd/e2e/...
-	cd cmd/counterd/e2e/clients && $(GO) test -count=1 -parallel 4 ./...
+	@mkdir -p bin/e2e
+	$(GO) build -o bin/e2e/ ./cmd/...
+	$(GO) test -vet=off -count=1 -p 3 -parallel 3 ./cmd/counterd/e2e/...
+	cd cmd/counterd/e2e/clients && $(GO) test -vet=off -count=1 -parallel 4 ./...
 	cd packaging/helm/test && $(GO) test -vet=off ./...
 
 # Programs that end-to-end tests talk to counterd with. Without them those tests say loudly what they leave out.
@@ -145,7 +149,7 @@ fuzz:
 
 page:
 	@mkdir -p bin/page
-	PAGE_PICTURES=$(CURDIR)/bin/page $(GO) test -count=1 -v -run 'TestPage$$' ./cmd/counterd/e2e
+	PAGE_PICTURES=$(CURDIR)/bin/page $(GO) test -count=1 -v -run 'TestPage$$' ./cmd/counterd/e2e/observability
 	@echo 'pictures: bin/page/*.png'
 
 SEEDS ?= 10000
@@ -156,19 +160,19 @@ crash:
 	$(GO) test -count=1 -run 'Crash' -timeout 3h ./persist -scripts 7000
 	$(GO) test -count=1 -run 'Crash|Fault|ReplicaModel|EvenlySpaced' -timeout 3h ./counter -long
 	$(GO) test -count=1 -run 'Spread' -timeout 3h ./counter/internal/hot -long
-	SCALE=10 $(GO) test -count=1 -run 'Durable|Kill|ReplicaCuts|ReplicaLostTail|ClientExact|ClientHistory' -timeout 3h ./cmd/counterd/e2e
+	SCALE=10 $(GO) test -count=1 -run 'Durable|Kill|ReplicaCuts|ReplicaLostTail|ClientExact|ClientHistory' -timeout 3h ./cmd/counterd/e2e/...
 
 DOWN_AFTER ?= 3s
 failover:
-	SCALE=50 $(GO) test -count=1 -run 'SentinelSoak' -timeout 3h -v ./cmd/counterd/e2e -down-after $(DOWN_AFTER)
-	$(GO) test -count=1 -run 'NumberedFailovers' -timeout 3h -v ./cmd/counterd/e2e -failovers 100
+	SCALE=50 $(GO) test -count=1 -run 'SentinelSoak' -timeout 3h -v ./cmd/counterd/e2e/sentinel -down-after $(DOWN_AFTER)
+	$(GO) test -count=1 -run 'NumberedFailovers' -timeout 3h -v ./cmd/counterd/e2e/sentinel -failovers 100
 
 FAULTS ?= 300
 CHAOS_LOG ?= bin/chaos.log
 NODE_TIMEOUT ?= 2s
 chaos: setup
 	@mkdir -p bin
-	$(GO) test -count=1 -run 'TestClusterChaos$$' -timeout 48h -v ./cmd/counterd/e2e -cluster-faults $(FAULTS) -cluster-log $(abspath $(CHAOS_LOG)) -cluster-only '$(ONLY)' -node-timeout $(NODE_TIMEOUT)
+	$(GO) test -count=1 -run 'TestClusterChaos$$' -timeout 48h -v ./cmd/counterd/e2e/cluster -cluster-faults $(FAULTS) -cluster-log $(abspath $(CHAOS_LOG)) -cluster-only '$(ONLY)' -node-timeout $(NODE_TIMEOUT)
 
 dist:
 	@VERSION=$(or $(VERSION),0.1.0-dev+$(shell git rev-parse --short=12 HEAD)) packaging/dist.sh

@@ -39,10 +39,14 @@ func readBreakers(root string) (*breakers, error) {
 			return nil, fmt.Errorf("%s: %q: want a rule, a thing and a number, with tabs between them", breakersFile, line)
 		}
 		n, err := strconv.Atoi(f[2])
-		if err != nil || n < 1 || b.allowed[[2]string{f[0], f[1]}] > 0 {
-			return nil, fmt.Errorf("%s: %q: want a positive number, and each row once", breakersFile, line)
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("%s: %q: want a positive number", breakersFile, line)
 		}
-		b.allowed[[2]string{f[0], f[1]}] = n
+		row := [2]string{f[0], f[1]}
+		if old, twice := b.allowed[row]; twice { // two branches lowered it, and were merged line by line
+			n = min(n, old)
+		}
+		b.allowed[row] = n
 	}
 	return b, nil
 }

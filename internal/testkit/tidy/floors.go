@@ -151,8 +151,8 @@ var borders = []struct{ from, to, why string }{
 	{"coldstore", "persist", "a cold file stands alone"},
 	{"counter/client", "counter", "a client needs no store"},
 	{"counter/client", "persist", "a client needs no store"},
-	{"cmd/counterd", "counter/client", "the server is no client of itself"},
-	{"cmd/counterd", "coldstore", "the server asks counter"},
+	{"cmd/counterd/internal", "counter/client", "the server is no client of itself"},
+	{"cmd/counterd/internal", "coldstore", "the server asks counter"},
 	{"cmd/counterd", "bench", "the server carries no benchmark"},
 }
 

@@ -19,8 +19,11 @@ import (
 // patience is how long a test waits for what must come.
 const patience = 2 * time.Minute
 
-// binary is counterd, built once from the module around this one.
+// binary is counterd of the module around this one: of the directory that COUNTERD_PROGRAMS names, or built here.
 var binary = sync.OnceValues(func() (string, error) {
+	if dir := os.Getenv("COUNTERD_PROGRAMS"); dir != "" {
+		return filepath.Join(dir, "counterd"), nil
+	}
 	dir, err := os.MkdirTemp("", "counterd-clients-")
 	if err != nil {
 		return "", err
@@ -36,7 +39,7 @@ var binary = sync.OnceValues(func() (string, error) {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if path, err := binary(); err == nil {
+	if path, err := binary(); err == nil && os.Getenv("COUNTERD_PROGRAMS") == "" {
 		os.RemoveAll(filepath.Dir(path))
 	}
 	os.Exit(code)

@@ -1,0 +1,12 @@
+// Package durability tests what an acknowledged change survives: kills, disks that fail, damaged files.
+//
+// # Files
+//
+//	main_test.go                 builds counterd
+//	kill_test.go                 kill -9 again and again
+//	trouble_test.go              disks that fail
+//	damage_test.go cut_test.go   damaged logs and snapshots; repairs that cut the log
+//	tools_test.go                the tools on directories
+//	cold_test.go cold_unreadable_test.go lost_test.go  posts in files; pages and images that cannot be read
+//	compress_test.go upgrade_test.go  compressed logs; directories of earlier versions
+package durability

@@ -1,0 +1,9 @@
+package libraries
+
+import (
+	"testing"
+
+	"github.com/counterd/counterd/cmd/counterd/e2e/harness"
+)
+
+func TestMain(m *testing.M) { harness.Main(m) }

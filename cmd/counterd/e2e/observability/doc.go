@@ -1,0 +1,2 @@
+// Package observability tests /metrics, and the console in a browser.
+package observability

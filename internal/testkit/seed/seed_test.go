@@ -1,0 +1,10 @@
+package seed
+
+import "testing"
+
+// TestSeed: what was given is taken, and all generators of a run begin at the same place.
+func TestSeed(t *testing.T) {
+	if a, b := Rand(t).Uint64(), Rand(t).Uint64(); a != b || Of(t) != first() || first() == 0 {
+		t.Errorf("one seed gave %d and %d", a, b)
+	}
+}
