@@ -32,7 +32,7 @@ for arch in amd64 arm64; do
 	cp README.md CHANGELOG.md CONTRIBUTING.md LICENSE cmd/counterd/weibo.schema "$root/"
 	cp -r docs "$root/"
 	rm "$root"/docs/*.go
-	cp cmd/counterd/internal/observe/metrics/{alerts.yml,grafana.json,README.md} "$root/monitoring/"
+	cp cmd/counterd/internal/observe/metrics/{alerts.yml,grafana.json} "$root/monitoring/"
 	cp -r counter/client/howto/. "$root/howto/"
 	find "$root/howto" -name '*.go' -delete
 	dist/here/notices ./cmd/... >"$root/NOTICES"

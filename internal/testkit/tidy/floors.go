@@ -59,6 +59,7 @@ var floors = map[string]int{
 	"cmd/counterd/internal/nodes/route":      40,
 	"cmd/counterd/internal/nodes/cluster":    50,
 	"cmd/counterd/internal/config":           70,
+	"cmd/counterd/internal/observe/facts":    65,
 	"cmd/counterd/internal/observe":          75,
 	"cmd/counterd/internal/nodes":            75,
 	"cmd/counterd/internal/commands/idmp":    75,

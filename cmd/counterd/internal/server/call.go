@@ -350,17 +350,3 @@ func (c *call) withStore(exclusive bool, f func(b *counter.Batch) error) error {
 	c.answered(1)
 	return nil
 }
-
-// figures calls f with an open batch, to count what INFO tells about the store. They do not wait for the log: INFO has
-// to answer while the disk does not.
-func (c *call) figures(f func(b *counter.Batch)) {
-	b := c.Batch
-	if !b.Opened() {
-		b = c.store.NewBatch()
-		if b.Begin() != nil { // a closed store has none
-			return
-		}
-		defer b.End()
-	}
-	f(b)
-}

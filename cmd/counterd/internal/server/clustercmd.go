@@ -6,7 +6,6 @@ import (
 	"math"
 	"runtime"
 	"strings"
-	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
@@ -280,46 +279,4 @@ func (c *call) mode() string {
 		return "cluster"
 	}
 	return "standalone"
-}
-
-// infoCluster is what INFO cluster says.
-func infoCluster(c *call, t *infoText) {
-	if c.srv.cluster == nil || c.session.Port() == front.Forward {
-		t.field("cluster_enabled", 0)
-		return
-	}
-	t.field("cluster_enabled", 1)
-	st := c.srv.cluster.now.Load()
-	conf := c.srv.config.Get()
-	role := "free"
-	switch {
-	case st.Primary:
-		role = "primary"
-	case st.Shard != nil:
-		role = "replica"
-	}
-	t.field("cluster_name", conf.Cluster.Name)
-	t.field("cluster_node_id", st.Self)
-	t.field("cluster_map_revision", st.Map.Revision)
-	t.field("cluster_role", role)
-	t.field("cluster_shard", st.shardID())
-	if st.Shard != nil {
-		t.field("cluster_shard_epoch", st.Shard.Epoch)
-		t.field("cluster_shard_in_sync", len(st.Shard.InSync))
-	}
-	t.field("cluster_slots_served", st.Owned.Len()*slot.PerGroup)
-	t.field("cluster_reads", served(st.Readable(time.Now())))
-	t.field("cluster_writes", served(st.Writes))
-	t.field("cluster_schema_revision", st.Map.Schema.Revision)
-	for _, trouble := range c.srv.joined.reported() {
-		t.field("cluster_trouble_"+trouble.ID, trouble.Severity+": "+trouble.Text)
-	}
-}
-
-// served says why something is refused.
-func served(text string) string {
-	if text == "" {
-		return "served"
-	}
-	return text
 }

@@ -79,7 +79,6 @@
 //	clustercmd.go                  CLUSTER, READONLY, READWRITE, ASKING
 //	clusterschema.go               the schema of a cluster: one text in etcd
 //	movecmd.go                     COUNTER.MOVE, of package move
-//	clusterfigures.go              the cluster in /metrics
 //	troubles.go                    what a node of a cluster reports of itself
 //	far.go farwait.go              what other shards of a cluster are asked in a turn, and how it comes into its place
 //	faranswer.go                   the replies to what other shards were asked
@@ -95,7 +94,7 @@
 //	clientinfo.go clientcmd.go     what others see of a connection; CLIENT
 //	trackingcmd.go                 CLIENT TRACKING: what is read is noted, what is told becomes pushes
 //	configcmd.go                   CONFIG. The configuration is package config's
-//	info.go                        INFO. What it counts and measures is package stats's
+//	info.go state.go               INFO; what INFO, /metrics and the console tell of the server: the rows are package facts's
 //	heaplimit.go release.go        the collector's limit; memory that is given back
 //	web.go metrics.go              what is shown by HTTP: who may see it, /healthz, /readyz, /metrics
 //	status.go statuslists.go       what the console tells, which is package console's

@@ -146,14 +146,6 @@ func TestSampler(t *testing.T) {
 	}
 }
 
-func TestHuman(t *testing.T) {
-	for n, want := range map[int64]string{0: "0B", 1023: "1023B", 1024: "1.00K", 1572864: "1.50M", 1 << 40: "1.00T"} {
-		if got := human(n); got != want {
-			t.Errorf("%d: got %s, want %s", n, got, want)
-		}
-	}
-}
-
 // TestPersistenceCommands runs SAVE and its kin on a store that has a directory.
 func TestPersistenceCommands(t *testing.T) {
 	store, err := counter.Open(t.TempDir(), counter.Options{})

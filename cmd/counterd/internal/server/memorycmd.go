@@ -6,7 +6,9 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/dataset"
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/facts"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/stats"
+	"github.com/counterd/counterd/counter"
 )
 
 func memoryCommand() *row {
@@ -34,14 +36,14 @@ func (s *Server) memory() stats.Memory { return s.sampler.Memory(s.store().Admin
 // runMemoryStats answers the fields of Redis that mean something here.
 func runMemoryStats(c *call, _ [][]byte) {
 	m := c.srv.memory()
-	n := c.blockTotals()
+	n := totals(c.usage())
 	percent := func(part, whole int64) float64 { return 100 * float64(part) / float64(max(1, whole)) }
 	fields := []struct {
 		name  string
 		value any
 	}{
 		{"peak.allocated", m.Peak}, {"total.allocated", m.Used}, {"replication.backlog", int64(0)}, {"clients.slaves", int64(0)},
-		{"clients.normal", c.srv.front.Held()}, {"aof.buffer", int64(0)}, {"overhead.total", m.Heap}, {"keys.count", int64(n.items)},
+		{"clients.normal", c.srv.front.Held()}, {"aof.buffer", int64(0)}, {"overhead.total", m.Heap}, {"keys.count", n.items},
 		{"keys.bytes-per-key", int64(n.perItem() + 0.5)}, {"dataset.bytes", m.Items}, {"dataset.percentage", percent(m.Items, m.Used)},
 		{"peak.percentage", percent(m.Used, m.Peak)}, {"fragmentation", float64(m.RSS) / float64(max(1, m.Used))},
 		{"fragmentation.bytes", m.RSS - m.Used},
@@ -60,7 +62,29 @@ func runMemoryStats(c *call, _ [][]byte) {
 
 func runMemoryDoctor(c *call, _ [][]byte) {
 	m := c.srv.memory()
-	n := c.blockTotals()
+	n := totals(c.usage())
 	c.Out.Text(fmt.Sprintf("%d items in %d blocks take %s, %.2f bytes an item; %d values are too large for the bits of "+
-		"their column. The Go heap takes %s. The system counts %s resident.\n", n.items, n.blocks, human(n.bytes), n.perItem(), n.overflows, human(m.Heap), human(m.RSS)))
+		"their column. The Go heap takes %s. The system counts %s resident.\n", n.items, n.blocks, facts.Human(n.bytes), n.perItem(), n.overflows, facts.Human(m.Heap), facts.Human(m.RSS)))
+}
+
+// blockTotals sums over all blocks.
+type blockTotals struct{ items, blocks, overflows, bytes int64 }
+
+func totals(all []counter.Usage) (n blockTotals) {
+	for i := range all {
+		u := &all[i]
+		n.items += u.HotItems + u.ColdItems
+		n.blocks += u.HotBlocks + u.ColdBlocks
+		n.overflows += u.Overflows
+		n.bytes += u.HotBytes + u.OverlayBytes
+	}
+	return n
+}
+
+// perItem is bytes for each item, 0 without items.
+func (n *blockTotals) perItem() float64 {
+	if n.items == 0 {
+		return 0
+	}
+	return float64(n.bytes) / float64(n.items)
 }

@@ -190,22 +190,6 @@ func runProducers(c *client, args [][]byte) {
 	}
 }
 
-func infoIdmp(c *call, t *infoText) {
-	st, conf := c.store.Admin().ProducerStats(), c.srv.config.Get()
-	t.field("idmp_producers", st.Producers)
-	t.field("idmp_max_producers", conf.IdmpMaxProducers)
-	t.field("idmp_entries", st.Entries)
-	t.bytes("idmp_memory", st.Bytes)
-	t.bytes("idmp_max_memory", int64(conf.IdmpMaxMemory))
-	t.field("idmp_min_idle", conf.IdmpMinIdle)
-	t.field("idmp_repeats", st.Repeats)
-	t.field("idmp_mismatches", st.Mismatches)
-	t.field("idmp_expired", st.Expired)
-	t.field("idmp_fenced", st.Fenced)
-	t.field("idmp_full", st.Full)
-	t.field("idmp_forgotten", st.Taken)
-}
-
 func checkProducer(id []byte) string {
 	if len(id) < 1 || len(id) > idmp.MaxProducer {
 		return idmp.ErrProducer

@@ -93,7 +93,7 @@ func TestTrackingNames(t *testing.T) {
 	long := strings.Repeat("0", 300) + "1.cntcm"
 	c.want("GET "+long, `"3"`)
 	c.told(invalid(long))
-	if f := s.tracking.Figures(); f.Keys != 0 || f.Items != 0 {
+	if f := s.tracking.Sizes(); f.Keys != 0 || f.Items != 0 {
 		t.Errorf("the table has %+v, want nothing left", f)
 	}
 }
@@ -178,7 +178,7 @@ func TestTrackingModes(t *testing.T) {
 	w.want("INCR 2.cntcm", ":3")
 	c.toldAny(invalid("{2}", "{2}.cntcm", "{weibo:2}", "{weibo:2}.cntcm"), invalid("weibo:2", "weibo:2.cntcm", "weibo:{2}", "weibo:{2}.cntcm"))
 	is("RESET", "+RESET")
-	if f := s.tracking.Figures(); f.Clients != 0 || f.Prefixes != 0 || f.Keys != 0 {
+	if f := s.tracking.Sizes(); f.Clients != 0 || f.Prefixes != 0 || f.Keys != 0 {
 		t.Errorf("the table has %+v, want nothing left", f)
 	}
 }
@@ -329,17 +329,17 @@ func TestTrackingLimit(t *testing.T) {
 			told++
 		}
 	}
-	for range 100 - told - s.tracking.Figures().Keys + 10 { // of this turn
+	for range 100 - told - s.tracking.Sizes().Keys + 10 { // of this turn
 		if c.read().Kind == '>' {
 			told++
 		}
 	}
-	if f := s.tracking.Figures(); f.Keys > 40 || told < 60 { // of 64 parts each may keep one, but no part is looked at that nobody uses
+	if f := s.tracking.Sizes(); f.Keys > 40 || told < 60 { // of 64 parts each may keep one, but no part is looked at that nobody uses
 		t.Errorf("%d keys are kept, %d were told; the limit is 10", f.Keys, told)
 	}
 	c.conn.Close()
-	until(t, "nothing left", func() bool { return s.tracking.Figures().Clients == 0 })
-	if f := s.tracking.Figures(); f.Keys != 0 {
+	until(t, "nothing left", func() bool { return s.tracking.Sizes().Clients == 0 })
+	if f := s.tracking.Sizes(); f.Keys != 0 {
 		t.Errorf("%d keys of nobody", f.Keys)
 	}
 }

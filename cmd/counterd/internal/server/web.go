@@ -36,7 +36,7 @@ func (s *Server) openWeb(conf config.Config) error {
 	for path, judge := range map[string]func() string{"/healthz": s.health, "/livez": alive, "/readyz": s.readable, "/writable": s.writable} {
 		s.web.HandleAnyone(path, serveHealth(judge))
 	}
-	s.web.Handle("/metrics", metrics.Handler(figuresOf{s, new(usage)}, s.log, web.Waiting))
+	s.web.Handle("/metrics", metrics.Handler(scrapeSource{s, new(usage)}, s.log, web.Waiting))
 	s.console = console.NewMonitor(&status{Server: s})
 	for _, path := range console.Paths {
 		s.web.HandleUsers(path, s.console.Handler(consoleAccess), "info")

@@ -20,6 +20,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/net/brake"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/cluster"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/route"
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/facts"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/testkit/tlstest"
@@ -184,8 +185,8 @@ func TestWebTLS(t *testing.T) {
 		if _, subject, err := get(s, ca.Client(mine)); err != nil || subject != "next" {
 			t.Errorf("behind a reload: %q %v", subject, err)
 		}
-		f := figuresOf{s, new(usage)}.Figures()
-		if left := time.Until(f.CertificateUntil); left < 0 || left > time.Hour {
+		f := observer{s}.state(facts.PartProcess)
+		if left := time.Until(f.Process.Certificate); left < 0 || left > time.Hour {
 			t.Errorf("the certificate ends in %v", left)
 		}
 	}

@@ -49,7 +49,6 @@
 //	sentinel.go                    what a node hears from Sentinel
 //	wait.go                        WAIT, WAITAOF
 //	peer.go copyfile.go archive.go REPLCONF, PSYNC, SYNC; what they send of files
-//	info.go                        INFO replication
 //	life.go                        the goroutines of a node
 //
 // # Lock order

@@ -149,3 +149,6 @@ func (n *Node) why() uint32 {
 	}
 	return 0
 }
+
+// TooFew tells whether a refusal of Judge is for want of replicas that follow.
+func TooFew(refusal string) bool { return refusal == errFew }

@@ -4,78 +4,71 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/facts"
 )
 
-// kind is of which type a family is.
-type kind string
-
-const (
-	gauge     kind = "gauge"
-	counts    kind = "counter"
-	histogram kind = "histogram"
-)
-
-// add takes one series: its value, and those of its labels.
-type add func(v float64, labels ...string)
-
-// family is a row of the table: a metric with all its series.
-type family struct {
-	kind   kind
-	name   string // behind counterd_
-	help   string
-	labels []string
-
-	// Exactly one is set. Those of Store are not asked while there is none.
-	one   func(f *Figures) float64
-	many  func(f *Figures, add add)
-	store func(s *Store, add add)
-	times func(f *Figures, add func(b Buckets, labels ...string))
+// Source is the server whose facts are shown.
+type Source interface {
+	// State returns those of now, with the parts that metrics read. It is called by one goroutine at a time.
+	State() *facts.State
 }
 
-// namespace is before all names.
-const namespace = "counterd_"
+// family is a metric with the rows that make it up.
+type family struct {
+	desc   *prometheus.Desc
+	labels []string
+	rows   []*facts.Fact
+}
 
-// Collector makes series of a source's figures. Its registry must not gather twice at once.
+// Collector makes series of a source's facts. Its registry must not gather twice at once.
 type Collector struct {
-	source Source
-	descs  []*prometheus.Desc // of families, in their order
+	source   Source
+	families []family
 }
 
 // NewCollector makes the collector of source.
 func NewCollector(source Source) *Collector {
 	c := &Collector{source: source}
-	for i := range families {
-		f := &families[i]
-		c.descs = append(c.descs, prometheus.NewDesc(namespace+f.name, f.help, f.labels, nil))
+	at := make(map[string]int)
+	table := facts.Table()
+	for i := range table {
+		f := &table[i]
+		if f.Metric == "" {
+			continue
+		}
+		n, ok := at[f.Metric]
+		if !ok {
+			n = len(c.families)
+			at[f.Metric] = n
+			c.families = append(c.families, family{desc: prometheus.NewDesc(facts.Namespace+f.Metric, f.MetricHelp(), f.Labels, nil), labels: f.Labels})
+		}
+		c.families[n].rows = append(c.families[n].rows, f)
 	}
 	return c
 }
 
 // Describe is prometheus.Collector's.
 func (c *Collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range c.descs {
-		out <- d
+	for i := range c.families {
+		out <- c.families[i].desc
 	}
 }
 
 // Collect is prometheus.Collector's.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
-	figures := c.source.Figures()
-	for i := range families {
-		f, desc := &families[i], c.descs[i]
-		plain := func(v float64, labels ...string) {
-			out <- &series{desc: desc, kind: f.kind, labels: pairs(f.labels, labels), value: v}
-		}
-		switch {
-		case f.one != nil:
-			plain(f.one(figures))
-		case f.many != nil:
-			f.many(figures, plain)
-		case f.store != nil && figures.Store != nil:
-			f.store(figures.Store, plain)
-		case f.times != nil:
-			f.times(figures, func(b Buckets, labels ...string) {
-				out <- &series{desc: desc, kind: histogram, labels: pairs(f.labels, labels), buckets: b}
+	state := c.source.State()
+	for i := range c.families {
+		fam := &c.families[i]
+		for _, f := range fam.rows {
+			if f.Type == facts.Histogram {
+				f.Buckets(state, func(b facts.Buckets, labels ...string) {
+					out <- &series{desc: fam.desc, kind: f.Type, labels: pairs(fam.labels, labels), buckets: b}
+				})
+				continue
+			}
+			f.Series(state, func(v float64, labels ...string) {
+				out <- &series{desc: fam.desc, kind: f.Type, labels: pairs(fam.labels, labels), value: v}
 			})
 		}
 	}
@@ -84,7 +77,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 // pairs are labels with their values; names are in order.
 func pairs(names, values []string) []*dto.LabelPair {
 	if len(names) != len(values) {
-		panic("metrics: a family has other labels than its series")
+		panic("metrics: a series has other labels than its metric")
 	}
 	list := make([]*dto.LabelPair, len(names))
 	for i := range names {
@@ -97,10 +90,10 @@ func pairs(names, values []string) []*dto.LabelPair {
 // of what a scrape took with them.
 type series struct {
 	desc    *prometheus.Desc
-	kind    kind
+	kind    facts.Type
 	labels  []*dto.LabelPair
 	value   float64
-	buckets Buckets
+	buckets facts.Buckets
 }
 
 // Desc is prometheus.Metric's.
@@ -110,18 +103,18 @@ func (s *series) Desc() *prometheus.Desc { return s.desc }
 func (s *series) Write(m *dto.Metric) error {
 	m.Label = s.labels
 	switch s.kind {
-	case gauge:
+	case facts.Gauge:
 		m.Gauge = &dto.Gauge{Value: &s.value}
-	case counts:
+	case facts.Counter:
 		m.Counter = &dto.Counter{Value: &s.value}
-	case histogram:
-		m.Histogram = s.buckets.histogram()
+	case facts.Histogram:
+		m.Histogram = histogram(&s.buckets)
 	}
 	return nil
 }
 
 // histogram gives the last bucket no bound: it is +Inf, whose count is that of all values.
-func (b *Buckets) histogram() *dto.Histogram {
+func histogram(b *facts.Buckets) *dto.Histogram {
 	h := &dto.Histogram{SampleSum: &b.Sum}
 	bounded := max(0, len(b.Counts)-1)
 	list := make([]dto.Bucket, bounded)

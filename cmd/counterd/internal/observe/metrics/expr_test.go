@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	dto "github.com/prometheus/client_model/go"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/facts"
+	"github.com/counterd/counterd/cmd/counterd/internal/testkit/factstest"
 )
 
 // selector is what an expression of PromQL takes of one metric.
@@ -63,7 +66,7 @@ func selectors(expr string) (found []selector, err error) {
 		case t == "by" || t == "on" || t == "ignoring" || t == "group_left":
 			for i++; at(i) != ")" && i < len(tokens); i++ {
 			}
-		case strings.HasPrefix(t, namespace) || strings.HasPrefix(t, "go_") || strings.HasPrefix(t, "process_") || t == "up":
+		case strings.HasPrefix(t, facts.Namespace) || strings.HasPrefix(t, "go_") || strings.HasPrefix(t, "process_") || t == "up":
 			s := selector{metric: t, labels: make(map[string]string)}
 			for _, o := range open {
 				if len(o) > 1 {
@@ -211,7 +214,7 @@ func TestSelectors(t *testing.T) {
 	if got[1].metric != "up" || len(got[1].calls) != 0 {
 		t.Errorf("%+v", got[1])
 	}
-	all := read(t, scrape(t, full()))
+	all := read(t, scrape(t, factstest.Full()))
 	for _, wrong := range []string{`counterd_no_such`, `counterd_commands_total`, `rate(counterd_loading[5m])`, `rate(counterd_commands_total{no="x"}[5m])`,
 		`counterd_posts{tier="warm"}`, `sum by (tear) (counterd_posts)`, `rate(counterd_commands_total)`, `counterd_command_duration_seconds`,
 		`rate(counterd_posts_bucket[5m])`, `1 > 0`} {

@@ -10,9 +10,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/facts"
 )
 
-// Handler answers a scrape with the figures of source, of Go's runtime and of the process. Scrapes at the same time share
+// Handler answers a scrape with the facts of source, of Go's runtime and of the process. Scrapes at the same time share
 // a page, and pages are made one at a time, for a twentieth of a processor at most: see renderer. They are sent when they
 // are whole, so that nobody waits for one who does not read.
 //
@@ -49,10 +51,10 @@ var pack = func() func(http.Handler) http.HandlerFunc {
 	return wrap
 }()
 
-// held is a source of the figures of this scrape; whoever has the turn owns it.
-type held struct{ figures *Figures }
+// held is a source of the state of this scrape; whoever has the turn owns it.
+type held struct{ state *facts.State }
 
-func (h *held) Figures() *Figures { return h.figures }
+func (h *held) State() *facts.State { return h.state }
 
 // errorLog is where the library says what went wrong with a scrape.
 type errorLog struct{ log *slog.Logger }

@@ -22,7 +22,7 @@ const (
 // INVARIANT: whoever has put a value into turn owns all other fields.
 type renderer struct {
 	source  Source
-	figures *held // of the page that is made now
+	state   *held // of the page that is made now
 	handler http.Handler
 
 	turn  chan struct{}
@@ -43,7 +43,7 @@ type page struct {
 
 func newRenderer(source Source, log *slog.Logger) *renderer {
 	h := new(held)
-	return &renderer{source: source, figures: h, handler: newHandler(h, log), turn: make(chan struct{}, 1), pages: make(map[variant]*page)}
+	return &renderer{source: source, state: h, handler: newHandler(h, log), turn: make(chan struct{}, 1), pages: make(map[variant]*page)}
 }
 
 // page returns a page whose values are not older than the call; nil: the client went away first.
@@ -83,8 +83,8 @@ func (rd *renderer) render(r *http.Request) *page {
 		rd.next = end.Add(min(renderShare*end.Sub(p.began), longestPause))
 	}()
 	whole := r.WithContext(r.Context())
-	whole.Method = http.MethodGet            // others share it, who want its body
-	rd.figures.figures = rd.source.Figures() // here, where a panic is the request's, and not the library's
+	whole.Method = http.MethodGet      // others share it, who want its body
+	rd.state.state = rd.source.State() // here, where a panic is the request's, and not the library's
 	rd.handler.ServeHTTP(p, whole)
 	return p
 }

@@ -9,8 +9,12 @@ import (
 	"testing"
 	"text/template"
 
+	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/model"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/facts"
+	"github.com/counterd/counterd/cmd/counterd/internal/testkit/factstest"
 )
 
 // ruleFile is what Prometheus reads; it refuses fields that it does not know, and so does this.
@@ -26,6 +30,22 @@ type ruleFile struct {
 			Annotations map[string]string `yaml:"annotations"`
 		} `yaml:"rules"`
 	} `yaml:"groups"`
+}
+
+// shownAtAll are the metrics of a node of which all is known, also while data is being loaded. Each is a row of the table.
+func shownAtAll(t *testing.T) map[string]*dto.MetricFamily {
+	all := read(t, scrape(t, factstest.Full()))
+	for name, f := range read(t, scrape(t, factstest.Loading())) {
+		if all[name] == nil {
+			all[name] = f
+		}
+	}
+	for name := range all {
+		if strings.HasPrefix(name, facts.Namespace) && !hasRow(name) {
+			t.Errorf("%s has no row", name)
+		}
+	}
+	return all
 }
 
 // TestAlerts: the rules are read as Prometheus would, each names what is there, and tells a person what to do.
@@ -44,7 +64,7 @@ func TestAlerts(t *testing.T) {
 	if err := dec.Decode(&file); err != nil {
 		t.Fatal(err)
 	}
-	all := read(t, scrape(t, full()))
+	all := shownAtAll(t)
 	names := make(map[string]bool)
 	seen := make(map[string]bool)
 	format := template.FuncMap{"humanizeDuration": func(any) string { return "" }, "humanizePercentage": func(any) string { return "" }}
@@ -72,7 +92,7 @@ func TestAlerts(t *testing.T) {
 					t.Errorf("%s: %s: %v", r.Alert, a, err)
 				}
 				for _, m := range regexp.MustCompile(`\bcounterd_[a-z_]+`).FindAllString(line, -1) {
-					if all[m] == nil && m != "counterd_link_error" { // which INFO has
+					if !hasRow(m) && m != "counterd_link_error" { // which INFO has
 						t.Errorf("%s: %s names %s, which is none", r.Alert, a, m)
 					}
 				}
@@ -91,7 +111,7 @@ func TestAlerts(t *testing.T) {
 	// What an operator has to hear of.
 	for _, name := range []string{"loading", "link_up", "replica_lag_bytes", "disk_ready", "snapshot_last_success_timestamp_seconds", "posts_memory_bytes", "error_replies_total",
 		"log_fsync_duration_seconds", "connections_rejected_total", "panics_total", "scrub_errors_total", "log_retained_bytes", "idmp_producers"} {
-		if !names[namespace+name] {
+		if !names[facts.Namespace+name] {
 			t.Errorf("no rule looks at %s", name)
 		}
 	}
@@ -124,7 +144,7 @@ func TestDashboard(t *testing.T) {
 	if dash.Title == "" || dash.UID == "" || dash.SchemaVersion == 0 || len(dash.Panels) < 30 {
 		t.Errorf("it is %q, %q, of version %d, with %d panels", dash.Title, dash.UID, dash.SchemaVersion, len(dash.Panels))
 	}
-	all := read(t, scrape(t, full()))
+	all := shownAtAll(t)
 	names := make(map[string]bool)
 	ids, taken := make(map[int]bool), make(map[[2]int]string)
 	for _, p := range dash.Panels {
@@ -172,14 +192,14 @@ func TestDashboard(t *testing.T) {
 		disk_size_bytes disk_low log_segments_dropped_early_total log_first_bytes log_segments log_compressed_segments log_fsync_errors_total log_rewrites_total snapshots_total snapshot_in_progress
 		snapshot_last_ok snapshot_replay_bytes link_copying link_copied_bytes link_copy_size_bytes link_down_seconds diverged_files idmp_entries
 		idmp_producers_forgotten_total`) {
-		if names[namespace+name] {
+		if names[facts.Namespace+name] {
 			t.Errorf("a panel shows %s", name)
 		}
-		names[namespace+name] = true
+		names[facts.Namespace+name] = true
 	}
-	for i := range families {
-		if !names[namespace+families[i].name] {
-			t.Errorf("no panel shows %s", families[i].name)
+	for _, f := range facts.Table() {
+		if f.Metric != "" && !names[facts.Namespace+f.Metric] {
+			t.Errorf("no panel shows %s", f.Metric)
 		}
 	}
 }

@@ -41,7 +41,7 @@ func TestForgottenBesideFlush(t *testing.T) {
 	close(stop)
 	flusher.Wait()
 	table.End(c)
-	if f := table.Figures(); f.Keys != 0 || f.Items != 0 {
+	if f := table.Sizes(); f.Keys != 0 || f.Items != 0 {
 		t.Errorf("a client that has gone holds %d keys of %d items", f.Keys, f.Items)
 	}
 }

@@ -118,14 +118,14 @@ func TestEndDoesNotWait(t *testing.T) {
 	if told, _ := other.Take(); len(told.Groups) != 1 {
 		t.Errorf("another client was told %v", told)
 	}
-	for table.Figures().Prefixes > 1 {
+	for table.Sizes().Prefixes > 1 {
 		time.Sleep(time.Millisecond)
 	}
 	if clients[0].PrefixBytes() != 0 {
 		t.Errorf("%d bytes are left", clients[0].PrefixBytes())
 	}
 	table.Disable(other)
-	if f := table.Figures(); f != (Figures{}) {
+	if f := table.Sizes(); f != (Sizes{}) {
 		t.Errorf("%+v is left", f)
 	}
 }

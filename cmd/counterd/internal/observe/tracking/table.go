@@ -300,16 +300,16 @@ func (t *Table) Doubt(c *Client) {
 	w.wake()
 }
 
-// Figures are what INFO tells.
-type Figures struct {
+// Sizes are what INFO tells.
+type Sizes struct {
 	Clients  int // that track
 	Items    int // of which some client may hold something
 	Keys     int // that clients may hold, one held by two counted twice
 	Prefixes int // of BCAST
 }
 
-// Figures counts.
-func (t *Table) Figures() (f Figures) {
+// Sizes counts.
+func (t *Table) Sizes() (f Sizes) {
 	f.Clients, f.Keys = int(t.n.Load()), int(t.keys.Load())
 	for i := range t.shards {
 		s := &t.shards[i]

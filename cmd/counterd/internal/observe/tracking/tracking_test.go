@@ -69,7 +69,7 @@ func TestInboxIsBounded(t *testing.T) {
 	}
 	table.End(c)
 	table.End(b)
-	if f := table.Figures(); f != (Figures{}) {
+	if f := table.Sizes(); f != (Sizes{}) {
 		t.Errorf("%+v is left", f)
 	}
 }
@@ -120,7 +120,7 @@ func TestTableRaces(t *testing.T) {
 		})
 	}
 	all.Wait()
-	f := table.Figures()
+	f := table.Sizes()
 	table.TouchAll() // nobody is left: what a clear in the middle left goes too
 	if f.Clients != 0 || f.Prefixes != 0 || told.Load() == 0 {
 		t.Errorf("%+v is left", f)
