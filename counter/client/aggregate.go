@@ -54,7 +54,7 @@ func (c *Client) aggregate(ctx context.Context, command, column string, q Query)
 	if q.none() {
 		return nil, nil
 	}
-	cs, i, err := c.column(ctx, column)
+	cs, i, err := c.columns.find(ctx, column)
 	if err != nil {
 		return nil, err
 	}

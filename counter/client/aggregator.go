@@ -181,7 +181,7 @@ func (a *Aggregator) column(ctx context.Context, column string) (uint32, error) 
 	if i := find(list); i >= 0 {
 		return list[i].cell, nil
 	}
-	cs, place, err := a.c.column(ctx, column)
+	cs, place, err := a.c.columns.find(ctx, column)
 	if err != nil {
 		return 0, err
 	}

@@ -79,3 +79,53 @@ func TestContextIsAsked(t *testing.T) {
 		owners.Close()
 	}
 }
+
+// lateClient is a go-redis client whose pipelines are made only when it is let go. It tells the keys that they ask for.
+type lateClient struct {
+	*redis.Client
+	came, hold chan struct{}
+	keys       chan string
+}
+
+func (l *lateClient) Pipeline() redis.Pipeliner {
+	close(l.came)
+	<-l.hold
+	return &latePipeline{l.Client.Pipeline(), l.keys}
+}
+
+type latePipeline struct {
+	redis.Pipeliner
+	keys chan string
+}
+
+func (p *latePipeline) HMGet(ctx context.Context, key string, fields ...string) *redis.SliceCmd {
+	p.keys <- key
+	return p.Pipeliner.HMGet(ctx, key, fields...)
+}
+
+// TestPageLeftBehind: an attempt that outlives its call asks for the posts that the caller named, also if the caller uses
+// the list for other posts by then.
+func TestPageLeftBehind(t *testing.T) {
+	rdb := &lateClient{newFake(t).dial(), make(chan struct{}), make(chan struct{}), make(chan string, 1)}
+	c, err := New(rdb, Options{Cluster: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Columns(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-rdb.came
+		cancel()
+	}()
+	mids := []uint64{7}
+	if _, err := c.Page(ctx, mids, "repost"); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want the end of the context", err)
+	}
+	mids[0] = 8
+	close(rdb.hold)
+	if key := <-rdb.keys; key != "{7}" {
+		t.Errorf("got %s, want the post that was asked for", key)
+	}
+}

@@ -53,7 +53,7 @@ func (b *Batch) Do(ctx context.Context) ([]BatchResult, error) {
 	c := b.c
 	pairs := make([]any, 0, 2*len(b.additions))
 	for _, sum := range b.additions {
-		cs, i, err := c.column(ctx, sum.Column)
+		cs, i, err := c.columns.find(ctx, sum.Column)
 		if err != nil {
 			return nil, err
 		}
@@ -62,7 +62,7 @@ func (b *Batch) Do(ctx context.Context) ([]BatchResult, error) {
 	if c.cluster {
 		return b.doSlots(ctx, pairs)
 	}
-	reply, err := c.numbered(ctx, append(append(make([]any, 0, len(pairs)+4), "COUNTER.MINCRBY"), pairs...))
+	reply, err := c.numbered(ctx, len(b.additions), append(append(make([]any, 0, len(pairs)+4), "COUNTER.MINCRBY"), pairs...))
 	if err != nil {
 		return nil, err
 	}

@@ -19,7 +19,7 @@ func (c *Client) Incr(ctx context.Context, mid uint64, column string) (int64, er
 //
 // The error is an *Error, or says that nothing was sent: then it is a *ColumnError or the context's.
 func (c *Client) Add(ctx context.Context, mid uint64, column string, n int64) (int64, error) {
-	cs, i, err := c.column(ctx, column)
+	cs, i, err := c.columns.find(ctx, column)
 	if err != nil {
 		return 0, err
 	}
@@ -33,6 +33,7 @@ func (c *Client) Add(ctx context.Context, mid uint64, column string, n int64) (i
 	if ctx.Err() != nil {
 		return 0, unsent(ctx)
 	}
+	ctx, span := c.tracer.begin(ctx, c, 1, args)
 	cmd := redis.NewIntCmd(ctx, args...)
 	if err = c.process(ctx, c.rdb, once{cmd}); err != nil {
 		err = c.again(ctx, err, func() error {
@@ -40,6 +41,7 @@ func (c *Client) Add(ctx context.Context, mid uint64, column string, n int64) (i
 			return c.process(ctx, c.rdb, once{cmd})
 		}, l.describe(seq, args))
 	}
+	span.end(err)
 	if err != nil {
 		return 0, err
 	}
@@ -67,27 +69,30 @@ func (c *Client) Take(ctx context.Context, mid uint64, column string) (value int
 
 // change makes a change of one column: a command whose key, the first argument, is filled in.
 func (c *Client) change(ctx context.Context, mid uint64, column string, command ...any) (any, error) {
-	cs, i, err := c.column(ctx, column)
+	cs, i, err := c.columns.find(ctx, column)
 	if err != nil {
 		return nil, err
 	}
 	command[1] = cs.key(mid, i)
-	return c.numbered(ctx, command)
+	return c.numbered(ctx, 1, command)
 }
 
 // numbered makes a change, with a number behind its arguments, and gives the reply.
-func (c *Client) numbered(ctx context.Context, args []any) (any, error) {
+// posts is how many posts it changes, 0 where only the server knows.
+func (c *Client) numbered(ctx context.Context, posts int, args []any) (any, error) {
 	l, seq, err := c.lanes.take(ctx, 1)
 	if err != nil {
 		return nil, err
 	}
 	defer c.lanes.known(l, seq, 1)
 	args = append(args, idmp, l.producer, seq)
+	ctx, span := c.tracer.begin(ctx, c, posts, args)
 	var reply any
 	err = c.send(ctx, func() (err error) {
 		reply, err = c.do(ctx, args)
 		return err
 	}, l.describe(seq, args))
+	span.end(err)
 	return reply, err
 }
 

@@ -1,13 +1,14 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // Options are the settings of a Client. Zero values take what is said here. Everything about connections (addresses,
@@ -33,6 +34,9 @@ type Options struct {
 	PageMids int
 	// SchemaFor is how old the list of columns may become: 10 s. A column that is not on it is looked for at once.
 	SchemaFor time.Duration
+	// TracerProvider makes OpenTelemetry spans: one for each request with all of its attempts, by the semantic conventions
+	// for database clients. Nil makes none.
+	TracerProvider trace.TracerProvider
 }
 
 const (
@@ -78,15 +82,15 @@ func (o *Options) check() error {
 type Client struct {
 	rdb     redis.UniversalClient
 	options Options
-	cluster bool                 // commands are sent to the owner of their key
-	owners  *redis.ClusterClient // that knows them; nil: none, or it is behind an AutoPipeliner
-	deaf    bool                 // rdb does not look at contexts while it waits for a reply
+	cluster bool // commands are sent to the owner of their key
+	owners  owners
+	deaf    bool // rdb does not look at contexts while it waits for a reply
 	clock   clock
 	budget  *budget
 	lanes   *lanes
 
-	columns atomic.Pointer[columns] // nil until they were read
-	reading chan struct{}           // holds one element while somebody reads them
+	columns *columnCache
+	tracer  *tracer // nil: requests have no spans
 }
 
 // New makes a client that sends through rdb: a *redis.Client, also one of Sentinel, a *redis.ClusterClient, or an
@@ -96,8 +100,15 @@ func New(rdb redis.UniversalClient, options Options) (*Client, error) {
 	if err := options.check(); err != nil {
 		return nil, err
 	}
-	owners, cluster := rdb.(*redis.ClusterClient)
-	return &Client{rdb: rdb, options: options, cluster: cluster || options.Cluster, owners: owners, deaf: ignoresContexts(rdb), clock: realClock,
+	nodes, cluster := rdb.(*redis.ClusterClient)
+	c := &Client{rdb: rdb, options: options, cluster: cluster || options.Cluster, owners: owners{rdb, nodes}, deaf: ignoresContexts(rdb), clock: realClock,
 		budget: newBudget(options.RetryPercent, options.RetryBurst),
-		lanes:  newLanes(min(runtime.GOMAXPROCS(0), firstLanes), options.Producers), reading: make(chan struct{}, 1)}, nil
+		lanes:  newLanes(min(runtime.GOMAXPROCS(0), firstLanes), options.Producers), tracer: newTracer(options.TracerProvider)}
+	c.columns = &columnCache{schema: c.readSchema, counter: options.Counter, braces: c.cluster, maxAge: options.SchemaFor, clock: &c.clock, reading: make(chan struct{}, 1)}
+	return c, nil
+}
+
+// readSchema asks for the lines of SCHEMA.
+func (c *Client) readSchema(ctx context.Context) ([]any, error) {
+	return ask(ctx, c, 0, func(ctx context.Context) ([]any, error) { return c.rdb.Do(ctx, "schema").Slice() }, "schema")
 }

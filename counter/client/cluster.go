@@ -18,12 +18,37 @@ type processor interface {
 	Process(ctx context.Context, cmd redis.Cmder) error
 }
 
-// reload has go-redis ask who owns what, as it does by itself for those commands only that it repeats by itself. It does
-// not wait, and asks five times a second at most.
-func (c *Client) reload(ctx context.Context) {
-	if c.owners != nil {
-		c.owners.ReloadState(ctx)
+// owners knows which node serves which key. Without a cluster client it knows of one node, or of none behind an
+// AutoPipeliner: then all goes to rdb.
+type owners struct {
+	rdb     processor
+	cluster *redis.ClusterClient // nil: there is none
+}
+
+// reload makes go-redis refresh its map of hash slots. go-redis does this on its own only for commands that it repeats. It
+// does not wait, and asks five times a second at most.
+func (o owners) reload(ctx context.Context) {
+	if o.cluster != nil {
+		o.cluster.ReloadState(ctx)
 	}
+}
+
+// everywhere does something at each primary, and gives the first error.
+func (o owners) everywhere(ctx context.Context, do func(ctx context.Context, rdb processor) error) error {
+	if o.cluster == nil {
+		return do(ctx, o.rdb)
+	}
+	return o.cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return do(ctx, node) })
+}
+
+// of is the node of a key.
+func (o owners) of(ctx context.Context, key string) processor {
+	if o.cluster != nil {
+		if node, err := o.cluster.MasterForKey(ctx, key); err == nil {
+			return node
+		}
+	}
+	return o.rdb
 }
 
 // bySlot cuts what belongs to mids by their hash slots: lists of places, each in order, the slots in the order in which
@@ -58,6 +83,8 @@ func (c *Client) numberedMany(ctx context.Context, all [][]any, done func(i int,
 			}
 			continue
 		}
+		ctx, span := c.tracer.begin(ctx, c, len(part), part[0])
+		var failed error
 		for i := range part {
 			part[i] = append(part[i], idmp, l.producer, seq+uint64(i))
 			c.budget.request()
@@ -70,8 +97,12 @@ func (c *Client) numberedMany(ctx context.Context, all [][]any, done func(i int,
 					return err
 				}, l.describe(seq+uint64(i), part[i]))
 			}
+			if err != redis.Nil {
+				failed = cmp.Or(failed, err)
+			}
 			done(at+i, reply, err)
 		}
+		span.end(failed)
 		c.lanes.known(l, seq, len(part))
 	}
 }
@@ -97,24 +128,6 @@ func (c *Client) together(ctx context.Context, all [][]any) []*redis.Cmd {
 		}
 	}
 	return cmds
-}
-
-// everywhere does something at each primary, and gives the first error.
-func (c *Client) everywhere(ctx context.Context, do func(ctx context.Context, rdb processor) error) error {
-	if c.owners == nil {
-		return do(ctx, c.rdb)
-	}
-	return c.owners.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return do(ctx, node) })
-}
-
-// ownerOf is the node of a key.
-func (c *Client) ownerOf(ctx context.Context, key string) processor {
-	if c.owners != nil {
-		if node, err := c.owners.MasterForKey(ctx, key); err == nil {
-			return node
-		}
-	}
-	return c.rdb
 }
 
 // sortSums brings sums in order of their slots, so that those of one are neighbours.

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -72,60 +71,6 @@ func (cs *columns) appendPost(b []byte, mid uint64) []byte {
 		return strconv.AppendUint(b, mid, 10)
 	}
 	return append(strconv.AppendUint(append(b, '{'), mid, 10), '}')
-}
-
-// column finds a column by name or suffix, and reads the schema for one that it does not know.
-func (c *Client) column(ctx context.Context, column string) (*columns, int, error) {
-	cs := c.columns.Load()
-	if i := cs.find(column); i >= 0 {
-		return cs, i, nil
-	}
-	// A name that is nowhere is asked for once a second, whatever it costs the callers who wait for each other here.
-	cs, err := c.schema(ctx, time.Second)
-	if err != nil {
-		return nil, 0, err
-	}
-	if i := cs.find(column); i >= 0 {
-		return cs, i, nil
-	}
-	return nil, 0, &ColumnError{cs.counter, column}
-}
-
-// schema gives columns that are younger than a time, and reads them where they are not.
-func (c *Client) schema(ctx context.Context, age time.Duration) (*columns, error) {
-	fresh := func() *columns {
-		if cs := c.columns.Load(); cs != nil && c.clock.now().Sub(cs.read) < age {
-			return cs
-		}
-		return nil
-	}
-	if cs := fresh(); cs != nil {
-		return cs, nil
-	}
-	select {
-	case c.reading <- struct{}{}:
-		defer func() { <-c.reading }()
-	case <-ctx.Done():
-		return nil, unsent(ctx)
-	}
-	if cs := fresh(); cs != nil { // read while we waited
-		return cs, nil
-	}
-	lines, err := ask(ctx, c, func() ([]any, error) { return c.rdb.Do(ctx, "schema").Slice() }, "schema")
-	if err != nil {
-		return nil, err
-	}
-	var script strings.Builder
-	for _, line := range lines {
-		fmt.Fprintln(&script, line)
-	}
-	cs, err := parseColumns(script.String(), c.options.Counter)
-	if err != nil {
-		return nil, err
-	}
-	cs.braces, cs.read = c.cluster, c.clock.now()
-	c.columns.Store(cs)
-	return cs, nil
 }
 
 // parseColumns finds a counter's columns in what SCHEMA answers.

@@ -79,6 +79,12 @@
 // An Aggregator sums increments for some milliseconds and sends the sums of many posts as one COUNTER.MINCRBY under one
 // number: a viral post costs the server one change a tick. See there.
 //
+// # Tracing
+//
+// With Options.TracerProvider, each request is a span of OpenTelemetry with the attributes of its conventions for databases
+// (db.system.name is counterd): all attempts are in it, each repeat is an event, and an error is the server's word. A page
+// in parts is several. The spans of an Aggregator are roots, as a tick has the increments of many callers.
+//
 // # go-redis alone, and other libraries
 //
 // NewHook numbers what a program sends by go-redis's own methods. The folder howto has what redis-py, ioredis and Jedis
@@ -86,7 +92,8 @@
 //
 // # Files
 //
-//	client.go columns.go                who is asked, and what the columns are
+//	client.go                           who is asked
+//	columns.go columncache.go           what the columns are
 //	lane.go                             producers and their numbers
 //	retry.go budget.go errors.go        what is sent again, how often, and what an error means
 //	attend.go                           attempts that end with their context
@@ -95,6 +102,7 @@
 //	read.go find.go aggregate.go        reads
 //	aggregator.go shard.go tick.go      sums: what is added, where, and how it is sent
 //	cluster.go                          what is otherwise with the nodes of a cluster
+//	trace.go                            spans of OpenTelemetry
 //	warm.go hook.go                     connections opened ahead; numbers for go-redis alone
 //
 // # Locks

@@ -18,7 +18,7 @@ func (c *Client) Drain(ctx context.Context, mids []uint64, column string, more .
 	if len(mids) == 0 {
 		return nil, nil
 	}
-	cs, list, err := c.choose(ctx, append([]string{column}, more...), false)
+	cs, list, err := c.columns.choose(ctx, append([]string{column}, more...), false)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func (c *Client) Drain(ctx context.Context, mids []uint64, column string, more .
 	}
 	if !c.cluster {
 		for _, places := range parts {
-			reply, err := c.numbered(ctx, command(places))
+			reply, err := c.numbered(ctx, len(places), command(places))
 			if err == nil {
 				err = fill(places, reply)
 			}

@@ -58,7 +58,7 @@ func (c *Client) Find(ctx context.Context, q Query) ([]Row, error) {
 	if q.Limit <= 0 || q.Limit > mostRows || q.Offset > mostOffset {
 		return c.findAll(ctx, q)
 	}
-	cs, list, err := c.choose(ctx, q.Columns, false)
+	cs, list, err := c.columns.choose(ctx, q.Columns, false)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (c *Client) Each(ctx context.Context, q Query) iter.Seq2[Row, error] {
 		}
 		q.Limit = min(q.Limit, mostRows)
 		skip := q.Offset
-		cs, list, err := c.choose(ctx, q.Columns, false)
+		cs, list, err := c.columns.choose(ctx, q.Columns, false)
 		if err != nil {
 			yield(Row{}, err)
 			return
@@ -138,7 +138,7 @@ func (c *Client) Top(ctx context.Context, column string, k int, q Query) ([]Foun
 	if q.none() {
 		return nil, nil
 	}
-	cs, i, err := c.column(ctx, column)
+	cs, i, err := c.columns.find(ctx, column)
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +162,7 @@ func (c *Client) Count(ctx context.Context, q Query) (int64, error) {
 	if q.none() {
 		return 0, nil
 	}
-	cs, err := c.schema(ctx, c.options.SchemaFor)
+	cs, err := c.columns.current(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -215,7 +215,7 @@ func (q *Query) conditions(args []any) []any {
 
 // read sends a query.
 func (c *Client) read(ctx context.Context, args ...any) (any, error) {
-	return ask(ctx, c, func() (any, error) {
+	return ask(ctx, c, 0, func(ctx context.Context) (any, error) {
 		reply, err := c.doNow(ctx, args)
 		if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
 			err = &slowError{err} // a server that is slow with one is not helped by a second

@@ -31,12 +31,12 @@ func (r *Row) Value(column string) (value int64, ok bool) {
 
 // Get reads a column of a post, by name or suffix; ok is false where there is no such post.
 func (c *Client) Get(ctx context.Context, mid uint64, column string) (value int64, ok bool, err error) {
-	cs, i, err := c.column(ctx, column)
+	cs, i, err := c.columns.find(ctx, column)
 	if err != nil {
 		return 0, false, err
 	}
 	key := cs.key(mid, i)
-	value, err = ask(ctx, c, func() (int64, error) { return c.rdb.Get(ctx, key).Int64() }, "get", key)
+	value, err = ask(ctx, c, 1, func(ctx context.Context) (int64, error) { return c.rdb.Get(ctx, key).Int64() }, "get", key)
 	if err == redis.Nil {
 		return 0, false, nil
 	}
@@ -57,7 +57,7 @@ func (c *Client) Row(ctx context.Context, mid uint64, columns ...string) (Row, e
 // for its own posts.
 func (c *Client) Page(ctx context.Context, mids []uint64, columns ...string) ([]Row, error) {
 	for again := false; ; again = true {
-		cs, list, err := c.choose(ctx, columns, again)
+		cs, list, err := c.columns.choose(ctx, columns, again)
 		if err != nil {
 			return nil, err
 		}
@@ -66,7 +66,7 @@ func (c *Client) Page(ctx context.Context, mids []uint64, columns ...string) ([]
 			rows[i].Columns = names
 		}
 		values := make([]int64, len(mids)*len(list))
-		parts := c.parts(len(mids))
+		parts := partsOf(len(mids), c.options.PageMids)
 		errs := make([]error, len(parts))
 		var others sync.WaitGroup
 		for i, part := range parts {
@@ -93,10 +93,10 @@ func (c *Client) Page(ctx context.Context, mids []uint64, columns ...string) ([]
 // part is a range of a page's mids.
 type part struct{ lo, hi int }
 
-// parts cuts a page that is too long for one command. By owner go-redis cuts it, in readPosts.
-func (c *Client) parts(n int) (parts []part) {
-	for lo := 0; lo < n; lo += c.options.PageMids {
-		parts = append(parts, part{lo, min(lo+c.options.PageMids, n)})
+// partsOf cuts a page that is too long for one command. By owner go-redis cuts it, in readPosts.
+func partsOf(n, most int) (parts []part) {
+	for lo := 0; lo < n; lo += most {
+		parts = append(parts, part{lo, min(lo+most, n)})
 	}
 	return parts
 }
@@ -104,42 +104,11 @@ func (c *Client) parts(n int) (parts []part) {
 // Columns are the names of the counter's columns, in the order that rows have them in. They are read anew where they
 // are older than SchemaFor.
 func (c *Client) Columns(ctx context.Context) ([]string, error) {
-	cs, err := c.schema(ctx, c.options.SchemaFor)
+	cs, err := c.columns.current(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return append([]string(nil), cs.names...), nil
-}
-
-// choose finds the columns of a read. anew reads the schema first, as something in it was found to be gone.
-func (c *Client) choose(ctx context.Context, names []string, anew bool) (*columns, []int, error) {
-	age := c.options.SchemaFor
-	if anew {
-		age = 0
-	}
-	cs, err := c.schema(ctx, age)
-	if err != nil {
-		if cs = c.columns.Load(); cs == nil || anew {
-			return nil, nil, err
-		} // the reads may be answered all the same, by columns that were there a moment ago
-	}
-	if len(names) == 0 {
-		list := make([]int, len(cs.names))
-		for i := range list {
-			list[i] = i
-		}
-		return cs, list, nil
-	}
-	list := make([]int, len(names))
-	for i := 0; i < len(names); i++ {
-		if list[i] = cs.find(names[i]); list[i] < 0 {
-			if cs, _, err = c.column(ctx, names[i]); err != nil {
-				return nil, nil, err
-			}
-			i = -1 // places are those of the newer list
-		}
-	}
-	return cs, list, nil
 }
 
 // errDropped says that a column is not there any more.
@@ -190,7 +159,7 @@ func (c *Client) readPart(ctx context.Context, cs *columns, list []int, mids []u
 // one that is added meanwhile are not taken for each other.
 func (c *Client) readPage(ctx context.Context, cs *columns, list []int, mids []uint64) ([]any, error) {
 	args := pageArgs(cs, list, mids)
-	rows, err := ask(ctx, c, func() ([]any, error) { return pageOf(ctx, c.rdb, args) }, args...)
+	rows, err := ask(ctx, c, len(mids), func(ctx context.Context) ([]any, error) { return pageOf(ctx, c.rdb, args) }, args...)
 	if redis.HasErrorPrefix(err, "no column '") {
 		return nil, errDropped
 	}
@@ -219,17 +188,18 @@ func pageOf(ctx context.Context, rdb processor, args []any) ([]any, error) {
 }
 
 // readPosts asks for each post by a command of its own, in one pipeline, which go-redis takes apart: each owner, or
-// replica where the options say so, gets its part at the same time as the others.
+// replica where the options say so, gets its part at the same time as the others. The keys are made first: mids are the
+// caller's, and an attempt may outlive the call.
 func (c *Client) readPosts(ctx context.Context, cs *columns, list []int, mids []uint64) ([]any, error) {
-	names := make([]string, len(list))
-	for i, column := range list {
-		names[i] = cs.names[column]
+	names, keys := cs.some(list), make([]string, len(mids))
+	for i, mid := range mids {
+		keys[i] = cs.post(mid)
 	}
-	return ask(ctx, c, func() ([]any, error) {
+	return ask(ctx, c, len(mids), func(ctx context.Context) ([]any, error) {
 		pipe := c.rdb.Pipeline()
-		cmds := make([]*redis.SliceCmd, len(mids))
-		for i, mid := range mids {
-			cmds[i] = pipe.HMGet(ctx, cs.post(mid), names...)
+		cmds := make([]*redis.SliceCmd, len(keys))
+		for i, key := range keys {
+			cmds[i] = pipe.HMGet(ctx, key, names...)
 		}
 		if _, err := pipe.Exec(ctx); err != nil {
 			return nil, err
@@ -242,11 +212,12 @@ func (c *Client) readPosts(ctx context.Context, cs *columns, list []int, mids []
 	}, "hmget", len(mids), "posts")
 }
 
-// ask sends a read, and again by the rules for all requests, beside what go-redis repeats by its own options: a replica
-// that went down is left for another one there. args name it for an error.
-func ask[T any](ctx context.Context, c *Client, once func() (T, error), args ...any) (reply T, err error) {
+// ask sends a read of some posts, and again by the rules for all requests, beside what go-redis repeats by its own options:
+// a replica that went down is left for another one there. args are the command, for an error and a span.
+func ask[T any](ctx context.Context, c *Client, posts int, once func(context.Context) (T, error), args ...any) (reply T, err error) {
+	ctx, span := c.tracer.begin(ctx, c, posts, args)
 	err = c.send(ctx, func() (err error) {
-		reply, err = attend(ctx, c, once)
+		reply, err = attend(ctx, c, func() (T, error) { return once(ctx) })
 		return err
 	}, func(e *Error) {
 		e.Request = text(args)
@@ -254,6 +225,7 @@ func ask[T any](ctx context.Context, c *Client, once func() (T, error), args ...
 			e.Class = Transient
 		}
 	})
+	span.end(err)
 	return reply, err
 }
 

@@ -77,10 +77,11 @@ func (c *Client) again(ctx context.Context, err error, once attempt, describe fu
 	doubt := ClassOf(err) == InDoubt
 	began := c.clock.now()
 	for repeatable(err) {
-		c.reload(ctx)
+		c.owners.reload(ctx)
 		if e.Stop = c.pause(ctx, e.Attempts, began); e.Stop != nil {
 			break
 		}
+		c.tracer.repeat(ctx, e.Attempts, err)
 		if err = once(); err == nil || err == redis.Nil {
 			return err
 		}

@@ -25,7 +25,7 @@ func (c *Client) SetRows(ctx context.Context, rows []Row, columns ...string) (se
 			return 0, err
 		}
 	}
-	cs, list, err := c.choose(ctx, columns, false)
+	cs, list, err := c.columns.choose(ctx, columns, false)
 	if err != nil {
 		return 0, err
 	}
@@ -49,7 +49,7 @@ func (c *Client) SetRows(ctx context.Context, rows []Row, columns ...string) (se
 		for _, column := range list {
 			args = append(args, cs.names[column])
 		}
-		if _, err := c.numbered(ctx, args); err != nil {
+		if _, err := c.numbered(ctx, len(part), args); err != nil {
 			return set, err
 		}
 		set += len(part)

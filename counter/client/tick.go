@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -52,7 +53,10 @@ func (s *shard) send() (commands int) {
 // column was dropped, it finds out which by halves.
 func (s *shard) deliver(l load) (commands int) {
 	s.seq++
-	made, err := s.exchange(l, s.number(l, s.seq), s.seq, nil)
+	args := s.number(l, s.seq)
+	ctx, span := s.a.c.tracer.begin(s.a.ctx, s.a.c, len(l.sums), args)
+	made, err := s.exchange(ctx, l, args, s.seq, nil)
+	span.end(err)
 	return s.delivered(l, made, err)
 }
 
@@ -76,9 +80,11 @@ func (s *shard) deliverSlots(l load) (commands int) {
 			all[i] = s.number(part[i], s.seq)
 		}
 		made, errs, producer := make([]int, len(part)), make([]error, len(part)), s.producer
-		for i, cmd := range s.a.c.together(s.a.ctx, all) {
-			made[i], errs[i] = s.exchange(part[i], all[i], first+uint64(i), cmd)
+		ctx, span := s.a.c.tracer.begin(s.a.ctx, s.a.c, posts(part), all[0])
+		for i, cmd := range s.a.c.together(ctx, all) {
+			made[i], errs[i] = s.exchange(ctx, part[i], all[i], first+uint64(i), cmd)
 		}
+		span.end(cmp.Or(errs...))
 		if s.doubtful { // what is left of this producer's is known by now, and none of it must be made from now on
 			s.doubtful = false
 			s.leave()
@@ -129,9 +135,17 @@ func (s *shard) number(l load, seq uint64) []any {
 	return append(append(args, l.pairs...), "QUIET", idmp, s.producer, seq)
 }
 
-// exchange sends one command until it is answered, and gives how many additions were made. first is its first attempt; nil:
+// posts is how many sums loads have.
+func posts(loads []load) (n int) {
+	for _, l := range loads {
+		n += len(l.sums)
+	}
+	return n
+}
+
+// exchange sends one command until it is answered or the Aggregator ends, and gives how many additions were made. first is its first attempt; nil:
 // there was none. Behind it s.doubtful says that the producer must be left, and s.lost that it is another's by now.
-func (s *shard) exchange(l load, args []any, seq uint64, first *redis.Cmd) (made int, err error) {
+func (s *shard) exchange(ctx context.Context, l load, args []any, seq uint64, first *redis.Cmd) (made int, err error) {
 	clock := &s.a.c.clock
 	e := &Error{Producer: s.producer, Seq: seq, Class: Transient, Err: errUnsent, Stop: ErrUnfinished}
 	for first != nil || s.a.ctx.Err() == nil {
@@ -141,7 +155,7 @@ func (s *shard) exchange(l load, args []any, seq uint64, first *redis.Cmd) (made
 			reply, err = first.Result()
 			first = nil
 		} else {
-			reply, err = s.a.c.do(s.a.ctx, args)
+			reply, err = s.a.c.do(ctx, args)
 		}
 		e.Attempts++
 		if err == nil {
@@ -159,7 +173,7 @@ func (s *shard) exchange(l load, args []any, seq uint64, first *redis.Cmd) (made
 			}
 			return 0, err
 		}
-		s.a.c.reload(s.a.ctx)
+		s.a.c.owners.reload(s.a.ctx)
 		if clock.sleep(s.a.ctx, clock.jitter(e.Attempts)) != nil {
 			break
 		}
@@ -168,6 +182,7 @@ func (s *shard) exchange(l load, args []any, seq uint64, first *redis.Cmd) (made
 			e.Stop = ErrForgotten
 			break
 		}
+		s.a.c.tracer.repeat(ctx, e.Attempts, err)
 		s.mu.Lock()
 		s.stats.Repeats++
 		s.mu.Unlock()
@@ -185,7 +200,7 @@ func ofOne(err error) bool {
 func (s *shard) forgotten(l load) bool {
 	key, _ := l.pairs[0].(string)
 	cmd := redis.NewCmd(s.a.ctx, "IDMP", "LAST", s.producer)
-	err := s.a.c.process(s.a.ctx, s.a.c.ownerOf(s.a.ctx, key), cmd)
+	err := s.a.c.process(s.a.ctx, s.a.c.owners.of(s.a.ctx, key), cmd)
 	if err == nil {
 		s.heard = s.a.c.clock.now()
 	}
@@ -196,7 +211,7 @@ func (s *shard) forgotten(l load) bool {
 func (s *shard) leave() {
 	clock := &s.a.c.clock
 	for attempts := 1; ; attempts++ {
-		err := s.a.c.everywhere(s.a.ctx, func(ctx context.Context, rdb processor) error {
+		err := s.a.c.owners.everywhere(s.a.ctx, func(ctx context.Context, rdb processor) error {
 			return s.a.c.process(ctx, rdb, redis.NewCmd(ctx, "IDMP", "FENCE", s.producer))
 		})
 		if err == nil || ClassOf(err) == Permanent || clock.sleep(s.a.ctx, clock.jitter(attempts)) != nil {

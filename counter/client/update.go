@@ -29,11 +29,11 @@ func (c *Client) Update(ctx context.Context, q Query, changes ...Change) (int64,
 	if q.none() {
 		return 0, nil
 	}
-	cs, err := c.schema(ctx, c.options.SchemaFor)
+	cs, err := c.columns.current(ctx)
 	if err != nil {
 		return 0, err
 	}
-	reply, err := c.numbered(ctx, q.update(cs, changes))
+	reply, err := c.numbered(ctx, 0, q.update(cs, changes))
 	if err != nil {
 		return 0, err
 	}
@@ -56,11 +56,11 @@ func (c *Client) UpdateRows(ctx context.Context, returning Returning, q Query, c
 	if q.none() {
 		return nil, nil
 	}
-	cs, err := c.schema(ctx, 0) // rows have the columns of this moment
+	cs, err := c.columns.read(ctx, 0) // rows have the columns of this moment
 	if err != nil {
 		return nil, err
 	}
-	reply, err := c.numbered(ctx, append(q.update(cs, changes), "RETURNING", string(returning)))
+	reply, err := c.numbered(ctx, 0, append(q.update(cs, changes), "RETURNING", string(returning)))
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ const warmAtOnce = 16
 // of columns: MinIdleConns of each node, or all of the pool where the options say none. It is an error if one cannot be
 // opened; what was opened stays.
 func (c *Client) Warm(ctx context.Context) error {
-	if _, err := c.schema(ctx, c.options.SchemaFor); err != nil {
+	if _, err := c.columns.current(ctx); err != nil {
 		return err
 	}
 	_, err := attend(ctx, c, func() (struct{}, error) { return struct{}{}, c.warm(ctx) })
