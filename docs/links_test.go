@@ -151,3 +151,30 @@ func declared(t *testing.T, name string) bool {
 	cmd.Dir = root
 	return cmd.Run() == nil
 }
+
+// TestArchitecture: each package of the module is named on the page about the architecture, or a folder above it is.
+func TestArchitecture(t *testing.T) {
+	named := map[string]bool{}
+	for _, line := range prose(read(t, "docs/internals/architecture.md")) {
+		for _, m := range quoted.FindAllStringSubmatch(line, -1) {
+			named[m[1]] = true
+		}
+	}
+	cmd := exec.Command("go", "list", "-f", "{{.ImportPath}}", "./...")
+	cmd.Dir = root
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pkg := range strings.FieldsSeq(string(out)) {
+		name := strings.TrimPrefix(pkg, "github.com/counterd/counterd/")
+		folder := name
+		for !named[folder] && strings.Contains(folder, "/") {
+			folder = path.Dir(folder)
+		}
+		// The folder of a program stands for its package main alone.
+		if program := path.Dir(folder) == "cmd" && folder != "cmd/internal" && folder != name; program || !named[folder] && !strings.HasPrefix(name, "docs") {
+			t.Errorf("docs/internals/architecture.md does not name the package %s", name)
+		}
+	}
+}
