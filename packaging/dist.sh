@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # make dist: what is released, in dist/. For linux on amd64 and arm64 each an archive (static binaries, manual pages,
 # completion, unit, settings, documentation, alerts and a dashboard, how-to classes, licences), a Debian and an RPM package,
-# and a list of what it was built from (SBOM); checksums of all.
+# and a list of what it was built from (SBOM); the Helm chart; checksums of all.
 # Two runs from the same commit make the same bytes, but for the packages' times.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -46,5 +46,12 @@ for arch in amd64 arm64; do
 	rm -r "$root"
 done
 rm -r dist/here
+# The Helm chart, with this version as its own and as that of the image.
+chart=dist/chart/counterd
+mkdir -p dist/chart
+cp -rL packaging/helm/counterd "$chart"
+sed -i "s/^version: .*/version: $VERSION/; s/^appVersion: .*/appVersion: \"$VERSION\"/" "$chart/Chart.yaml"
+tar -C dist/chart --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -cf - counterd | gzip -n9 >"dist/counterd-helm-$VERSION.tgz"
+rm -r dist/chart
 (cd dist && sha256sum -- * >SHA256SUMS)
 ls -l dist
