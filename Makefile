@@ -6,7 +6,7 @@ PKG ?= ./...
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 20s
 
-.PHONY: help build run demo demo-cluster test units unit race e2e setup lint dist pgo reference sim bench bench-compare bench-peers bench-tails bench-scaling bench-large bench-huge bench-cluster chaos fuzz crash page failover clean
+.PHONY: help build run demo demo-cluster test units unit race e2e setup lint dist pgo reference sim bench bench-compare bench-peers bench-tails bench-scaling bench-large bench-huge chaos fuzz crash page failover clean
 
 help:
 	@echo 'make run        build counterd and start it with the example schema on 127.0.0.1:$(PORT) (PORT=...)'
@@ -23,7 +23,6 @@ help:
 	@echo 'make bench-scaling what a second processor gives'
 	@echo 'make bench-large   100 M posts beside 1 M, and 1,000 M with most on disk; LARGE= SMALL= HUGE= MAXMEMORY='
 	@echo 'make bench-huge    what 1,000 M posts cost on one machine, or POSTS=10000000000, built in bulk: disk, memory, start, old pages, rewrites, scrub'
-	@echo 'make bench-cluster what a cluster of 1,000 nodes with 10^11 posts takes, on paper beside Redis Cluster; ARGS= as of counterbench cluster'
 	@echo 'make fuzz       every fuzz target for FUZZTIME=$(FUZZTIME)'
 	@echo 'make page       the status page in a Chromium, with pictures of it in bin/page (make test does it too where there is one)'
 	@echo 'make sim        10,000 clusters simulated through faults (SEEDS=); SEED=n replays one and tells all of it (6 minutes)'
@@ -132,9 +131,6 @@ bench-large: build
 
 bench-huge: build
 	@bench/huge.sh
-
-bench-cluster: build
-	@bin/counterbench cluster $(ARGS)
 
 # One package at a revision and in the work tree, in turns; compare.sh lists its variables.
 bench-compare:

@@ -6,7 +6,6 @@
 //	counterbench run      measure a server, alone or against another
 //	counterbench build    make a data directory of generated posts, however many
 //	counterbench idle     what open connections cost a server
-//	counterbench cluster  what a cluster takes, on paper
 //	counterbench compare  two measurements side by side
 //	counterbench markdown measurements as Markdown tables
 //	counterbench page     measurements of several runs as one HTML page
@@ -38,7 +37,7 @@ func misuse(format string, args ...any) error { return cli.Misuse(format, args..
 var program = cli.Tool{
 	Name:     "counterbench",
 	Summary:  "shows and measures counter servers.",
-	Commands: []command{demoCommand, clusterDemoCommand, runCommand, buildCommand, idleCommand, clusterCommand, compareCommand, markdownCommand, pageCommand, figureCommand},
+	Commands: []command{demoCommand, clusterDemoCommand, runCommand, buildCommand, idleCommand, compareCommand, markdownCommand, pageCommand, figureCommand},
 	SeeAlso:  []string{"counterd(8)", "counterctl(1)"},
 	Hint:     hint,
 }

@@ -82,7 +82,6 @@ var floors = map[string]int{
 	"cmd/counterctl/internal":          70,
 	"cmd/counterctl/internal/source":   50,
 	"cmd/counterctl":                   200,
-	"cmd/counterbench/internal":        40,
 	"cmd/counterbench":                 200,
 
 	"internal/testkit":          300,
