@@ -43,7 +43,7 @@ build:
 	$(GO) build -pgo=$(PROFILE) -ldflags "-X github.com/counterd/counterd/internal/version.tag=$(VERSION)" -o bin/ ./cmd/...
 
 # Tests whose names begin with TestReference compare the pages with the tables; with -update they write the pages.
-REFERENCES := ./cmd/counterd/internal/reference
+REFERENCES := ./cmd/counterd/internal/reference ./docs
 reference:
 	$(GO) test -trimpath -count=1 -run '^TestReference' $(REFERENCES) -update
 

@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/counterd/counterd/internal/testkit/programs"
 )
 
 // A console block begins with a prompt: "$ " of a shell, or that of redis-cli. It is executed, in the order of its page:
@@ -87,27 +89,6 @@ func TestConsole(t *testing.T) {
 	}
 }
 
-// bin is the folder of the three programs, built once for all tests.
-var bin string
-
-func TestMain(m *testing.M) {
-	code := 1
-	if dir, err := os.MkdirTemp("", "counterd-docs-"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	} else {
-		bin = dir
-		cmd := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "./cmd/...")
-		cmd.Dir = root
-		if out, err := cmd.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
-		} else {
-			code = m.Run()
-		}
-		os.RemoveAll(dir)
-	}
-	os.Exit(code)
-}
-
 // stepsOf reads what a page's console blocks say.
 func stepsOf(t *testing.T, page string) (steps []step) {
 	t.Helper()
@@ -176,7 +157,16 @@ func newConsole(t *testing.T) *console {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.link(bin, "bin")
+	if err := os.Mkdir(filepath.Join(c.dir, "bin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"counterd", "counterctl", "counterbench"} {
+		program, err := programs.Path(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.link(program, filepath.Join("bin", name))
+	}
 	for _, entry := range entries {
 		if name := entry.Name(); name != "bin" && !strings.HasPrefix(name, ".") {
 			c.link(filepath.Join(whole, name), name)
@@ -189,7 +179,7 @@ func newConsole(t *testing.T) *console {
 		t.Fatal(err)
 	}
 	c.shim("redis-cli", fmt.Sprintf("exec %s -p %d --no-raw \"$@\"", cli, c.free[6379]))
-	c.shim("counterd", fmt.Sprintf("case \" $* \" in *' --port '*|*' --config '*|*' --version '*|*' --help '*) exec %s/counterd \"$@\";; esac\nexec %s/counterd --port %d \"$@\"", bin, bin, c.free[6379]))
+	c.shim("counterd", fmt.Sprintf("case \" $* \" in *' --port '*|*' --config '*|*' --version '*|*' --help '*) exec bin/counterd \"$@\";; esac\nexec bin/counterd --port %d \"$@\"", c.free[6379]))
 	c.shim("make", fmt.Sprintf("exec $(/usr/bin/env -u MAKEFLAGS -u MAKELEVEL make -C %s -n --no-print-directory \"$@\" PORT=%d | tail -1)", whole, c.free[6379]))
 	t.Cleanup(c.end)
 	return c

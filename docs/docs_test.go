@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/counterd/counterd/internal/testkit/docpage"
 )
 
 // root is the root of the repository as this package's tests see it.
@@ -61,22 +63,28 @@ func TestTitles(t *testing.T) {
 	}
 }
 
-// TestIndexes: docs/README.md and docs/llms.txt list all pages, and no page twice.
-func TestIndexes(t *testing.T) {
-	for _, index := range []string{"docs/README.md", "docs/llms.txt"} {
-		var listed []string
-		for _, target := range targets(read(t, index)) {
-			if file, _, _ := strings.Cut(target, "#"); strings.HasSuffix(file, ".md") && !strings.Contains(file, "://") {
-				listed = append(listed, resolve(index, file))
-			}
-		}
-		for _, page := range pages(t) {
-			switch n := len(slices.DeleteFunc(slices.Clone(listed), func(other string) bool { return other != page })); {
-			case page == index || page == "README.md":
-			case page == "docs/README.md" && index == "docs/llms.txt":
-			case n != 1:
-				t.Errorf("%s lists %s %d times, want once", index, page, n)
-			}
+// TestIndex: docs/README.md lists all pages, and no page twice.
+func TestIndex(t *testing.T) {
+	const index = "docs/README.md"
+	var listed []string
+	for _, target := range targets(read(t, index)) {
+		if file, _, _ := strings.Cut(target, "#"); strings.HasSuffix(file, ".md") {
+			listed = append(listed, resolve(index, file))
 		}
 	}
+	for _, page := range pages(t) {
+		n := len(slices.DeleteFunc(slices.Clone(listed), func(other string) bool { return other != page }))
+		if n != 1 && page != index && page != "README.md" {
+			t.Errorf("%s lists %s %d times, want once", index, page, n)
+		}
+	}
+}
+
+// TestReferenceIndex makes docs/llms.txt, the list of all pages for language models, of docs/README.md.
+func TestReferenceIndex(t *testing.T) {
+	_, list, found := strings.Cut(strings.Join(read(t, "docs/README.md"), "\n"), "\n\n")
+	if !found {
+		t.Fatal("docs/README.md has a title alone")
+	}
+	docpage.Check(t, "docs/llms.txt", "pages", list)
 }
