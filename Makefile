@@ -6,7 +6,7 @@ PKG ?= ./...
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 20s
 
-.PHONY: help build run demo demo-cluster test units unit race e2e setup lint dist pgo reference sim bench bench-compare bench-peers bench-tails bench-scaling bench-large bench-huge chaos fuzz crash page failover clean
+.PHONY: help build run demo demo-cluster test programs unit race e2e setup lint vet staticcheck dist pgo reference sim bench bench-compare bench-peers bench-tails bench-scaling bench-large bench-huge chaos fuzz crash page failover clean
 
 help:
 	@echo 'make run        build counterd and start it with the example schema on 127.0.0.1:$(PORT) (PORT=...)'
@@ -56,30 +56,29 @@ demo: build
 demo-cluster: setup build
 	bin/counterbench demo-cluster --counterd bin/counterd --counterctl bin/counterctl
 
-# The end-to-end tests wait more than they compute, so they run beside the others.
-test: setup
-	@$(MAKE) --no-print-directory -j2 units e2e
+# The three runs wait as much as they compute, so they run beside each other. What all of them compile is compiled before.
+test: setup programs
+	@$(MAKE) --no-print-directory -j3 unit race e2e
 
-units:
-	@$(MAKE) --no-print-directory unit && $(MAKE) --no-print-directory race
+# The programs that tests run, without the profile: compiled as the tests compile them.
+programs:
+	@mkdir -p bin/e2e
+	$(GO) build -o bin/e2e/ ./cmd/...
 
 # make lint vets everything; again beside each test, and with the race detector, it takes a minute of a processor.
 unit:
 	$(GO) test -vet=off $$($(GO) list $(PKG) | grep -v /e2e)
 
-# Packages in which nothing is concurrent have nothing to show to the race detector; unit runs them. CONCURRENT finds the
-# others by their code and their tests: go statements, and locks. A test that starts no goroutine and takes long may skip
-# itself there (internal/testkit/racetest).
-CONCURRENT := ^[[:space:]]*go [[:alpha:]]|"sync"|"sync/atomic"
+# Packages that start no goroutine, in their code or their tests, have nothing to show to the race detector; unit runs them.
+# CONCURRENT finds the others. A test that starts no goroutine and takes long skips itself there (internal/testkit/racetest).
+CONCURRENT := ^[[:space:]]*go func|^[[:space:]]*go [[:alpha:]][[:alnum:].]*\(|\.Go\(
 race:
 	$(GO) test -vet=off -race -short $$($(GO) list -f '{{.Dir}}' $(PKG) | grep -v /e2e | while read -r dir; do \
 		if grep -qE '$(CONCURRENT)' $$dir/*.go; then echo $$dir; fi; done)
 
-# All folders run the programs of bin/e2e, which are built here once.
+# All folders run the programs of bin/e2e.
 e2e: export COUNTERD_PROGRAMS := $(CURDIR)/bin/e2e
-e2e:
-	@mkdir -p bin/e2e
-	$(GO) build -o bin/e2e/ ./cmd/...
+e2e: programs
 	$(GO) test -vet=off -count=1 -p 3 -parallel 3 ./cmd/counterd/e2e/...
 	cd cmd/counterd/e2e/clients && $(GO) test -vet=off -count=1 -parallel 4 ./...
 	cd packaging/helm/test && $(GO) test -vet=off ./...
@@ -106,9 +105,14 @@ setup:
 
 lint:
 	@out=$$(gofmt -l .); if [ -n "$$out" ]; then echo "not gofmt-ed: $$out"; exit 1; fi
-	$(GO) vet ./...
-	$(GO) run $(STATICCHECK) ./...
 	$(GO) mod tidy -diff
+	@$(MAKE) --no-print-directory -j2 vet staticcheck
+
+vet:
+	$(GO) vet ./...
+
+staticcheck:
+	$(GO) run $(STATICCHECK) ./...
 
 # ITEMS is for ./counter alone: other packages do not know it.
 BENCH ?= .

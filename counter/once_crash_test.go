@@ -187,10 +187,7 @@ func (sc *onceScript) play(t testing.TB, rng *rand.Rand, s *Store, from int) (ac
 func TestCrashOnce(t *testing.T) {
 	racetest.Skip(t, "it starts no goroutine")
 	newRand(t)
-	runs, points, repeated := 4, 0, 0
-	if testing.Short() {
-		runs = 2
-	}
+	runs, points, repeated := 2, 0, 0
 	if *long {
 		runs = 300
 	}

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/counterd/counterd/internal/testkit/racetest"
 )
 
 // answers is a result that holds what each operation of a change set said.
@@ -299,6 +301,7 @@ func TestOnceTransaction(t *testing.T) {
 // TestOnceTransactionFrame: a transaction with as many changes as it may have, of the largest numbers, and the longest
 // result is one frame of the log, so that a crash keeps all of it or none.
 func TestOnceTransactionFrame(t *testing.T) {
+	racetest.Skip(t, "the test drives the store itself, call after call")
 	s := openDir(t, t.TempDir(), Options{Manual: true, SnapshotGrowth: -1}, "add counter a\nadd column a n hint=63 max=63 suffix=n")
 	from := s.log.Position()
 	transaction(t, s, &Once{Producer: pa, Seq: 1, Room: MaxResult}, func(b *Batch) Result {

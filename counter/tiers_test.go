@@ -152,6 +152,7 @@ func TestConcurrentTiers(t *testing.T) {
 // TestMaxMemory loads several times more than MaxMemory on the real file system: memory stays within it, values are
 // exact, before and after a restart.
 func TestMaxMemory(t *testing.T) {
+	racetest.Skip(t, "TestConcurrentTiers moves posts beside writers; this needs two million")
 	n := 2_400_000
 	if testing.Short() {
 		n = 2_000_000

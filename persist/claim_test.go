@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -69,6 +70,7 @@ func damaged(t testing.TB, disk *vfs.Sim, path string, b []byte) *vfs.Sim {
 // TestReplicaDamage flips every bit of every segment of a replica's log, killed behind a sync and ended cleanly: what
 // was durable is never cut, whatever the frames of the primary say, and what is cut is kept.
 func TestReplicaDamage(t *testing.T) {
+	racetest.Skip(t, "the test drives the log itself, call after call")
 	for _, sealed := range []bool{false, true} {
 		for _, ended := range []bool{false, true} {
 			t.Run(fmt.Sprintf("sealed=%v/ended=%v", sealed, ended), func(t *testing.T) {

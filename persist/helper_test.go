@@ -13,7 +13,7 @@ import (
 
 var (
 	seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0: a new one")
-	scripts  = flag.Uint64("scripts", 170, "lives of a log that TestLogCrash crashes at every operation; one gives about 300 points; a tenth with -short")
+	scripts  = flag.Uint64("scripts", 60, "lives of a log that TestLogCrash crashes at every operation; one gives about 300 points")
 	update   = flag.Bool("update", false, "rewrite golden files")
 )
 

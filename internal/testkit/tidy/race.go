@@ -9,7 +9,7 @@ import (
 )
 
 // checkRace: what make race leaves out has nothing to show to the race detector. The Makefile finds the packages to run by a
-// pattern, which every package with a go statement or a lock must match; and a test that skips itself there (racetest) says so in
+// pattern, which every package that starts goroutines must match; and a test that skips itself there (racetest) says so in
 // its first line, and starts no goroutine.
 func checkRace(t *Tree, report Report) {
 	text, err := os.ReadFile(filepath.Join(t.Root, "Makefile"))
@@ -27,9 +27,6 @@ func checkRace(t *Tree, report Report) {
 	t.Each(func(d *Dir) {
 		concurrent, matched := false, false
 		d.EachFile(func(_ string, f *File) {
-			for _, imp := range f.Imports() {
-				concurrent = concurrent || imp == "sync" || imp == "sync/atomic"
-			}
 			ast.Inspect(f.File, func(n ast.Node) bool {
 				_, statement := n.(*ast.GoStmt)
 				concurrent = concurrent || statement

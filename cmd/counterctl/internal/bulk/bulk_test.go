@@ -17,6 +17,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/internal/testkit/racetest"
 	"github.com/counterd/counterd/internal/tsv"
 	"github.com/counterd/counterd/schema"
 )
@@ -155,6 +156,7 @@ func TestRead(t *testing.T) {
 
 // TestReadErrors: what is refused, and where it stands.
 func TestReadErrors(t *testing.T) {
+	racetest.Skip(t, "TestRead reads with several workers")
 	c := testCounter(t)
 	dir := t.TempDir()
 	file := func(name, text string) string {

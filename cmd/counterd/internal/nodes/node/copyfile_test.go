@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"syscall"
 	"testing"
+
+	"github.com/counterd/counterd/internal/testkit/racetest"
 )
 
 // badDisk is a file of which the disk cannot read some bytes. Reads that begin before them are short, as the kernel's
@@ -40,6 +42,7 @@ func (d *badDisk) Read(b []byte) (int, error) {
 // TestCopyFile sends files of which the disk cannot read a part. Of a cold file all comes but the units with bad bytes,
 // which are zeros; of an image, and of a file that turns out shorter, nothing that could be taken for it.
 func TestCopyFile(t *testing.T) {
+	racetest.Skip(t, "one goroutine copies, and each byte is checked")
 	content := make([]byte, 9<<20+5000)
 	r := rand.New(rand.NewPCG(1, 2))
 	for i := range content {
