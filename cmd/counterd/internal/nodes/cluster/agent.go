@@ -11,7 +11,7 @@ import (
 	"github.com/counterd/counterd/cmd/internal/topology"
 )
 
-// Config is what an agent is made of. All of it is needed but Log and what has a default.
+// Config has the parts of an agent. All fields are required except Log and those with a default.
 type Config struct {
 	Registry registry.Registry
 	Host     Host
@@ -33,7 +33,7 @@ type Config struct {
 	Troubles func() []topology.Trouble
 }
 
-// Times. None decides over what is safe.
+// Times. Safety depends on none of them.
 const (
 	tick       = 100 * time.Millisecond // the loop looks at everything that often at least
 	slowAfter  = 2 * time.Second        // a replica that owes an acknowledgement for that long is slow
@@ -77,11 +77,11 @@ func (a *Agent) Start() {
 	a.loop.wg.Go(a.run)
 }
 
-// Standing is what the node is now, and what clients get.
+// Standing is the node's present role and the commands that it may serve.
 func (a *Agent) Standing() *Standing { return a.standing.Load() }
 
-// Close ends it at once: the node rests, and its key goes from etcd. Drain before it spares the others the search for a
-// primary.
+// Close ends the agent at once: the node rests, and its key goes from etcd. Call Drain first to hand over without an
+// election.
 func (a *Agent) Close(ctx context.Context) error {
 	a.loop.stop()
 	a.loop.wg.Wait()
@@ -116,7 +116,7 @@ func (a *Agent) run() {
 	}
 }
 
-// step looks at everything, once. What it decides is right at any moment and any number of times.
+// step runs each part once. Its decisions are valid at any moment, and a repeated step does no harm.
 func (a *Agent) step() {
 	a.loop.now, a.loop.log = time.Now(), a.loop.host.Log()
 	a.keepMembership()

@@ -1,63 +1,63 @@
-// Package cluster is what makes a server one node of a cluster: it keeps the node's place in etcd (package registry),
-// takes the role that etcd says, takes over where a primary is gone, and says what clients may be served (Standing). How
-// the log travels and whose acknowledgements are awaited is the host's (Host), which package repl and the server are.
+// Package cluster makes a server one node of a cluster. It keeps the node's keys in etcd (package registry), takes the role
+// that etcd gives the node, replaces a primary that is gone, and decides which commands the node may serve (Standing). The
+// host (Host) ships the log and waits for acknowledgements: package repl and the server.
 //
-// # What is promised
+// # Promises
 //
-// A change that was acknowledged is in the log of whoever etcd makes the primary, whatever fails: processes, machines,
-// links in both or one direction, etcd, clocks. One process leads an epoch. No rule below rests on time, but how old a
-// read may be.
+// A change that was acknowledged is in the log of every node that etcd makes the primary, whatever fails: processes,
+// machines, links in one or both directions, etcd, clocks. One process leads an epoch. Time decides nothing in the rules
+// below, except how old a read may be.
 //
 // # The rules
 //
-//  1. A primary acknowledges a change when every node that it requires has it. It requires those that etcd says are in
-//     sync, those that it is about to add (Expand: required first, then added), and those that it is about to remove until
-//     it has read in etcd that they are (Shrink). So what it requires holds all that etcd may have as in sync.
-//  2. Who becomes primary is in sync, and says so itself by a transaction (Promote) with the next epoch. From the moment
-//     that it leads it acknowledges nothing to older epochs: those are short of one that they require.
-//  3. A process leads an epoch once. One that starts and finds itself primary rests (Live.Rests); others in sync take
-//     over, or, if none does, it promotes itself to another epoch. So logs of one epoch have one writer.
-//  4. A node whose machine went down under it (fsync not at each change) is behind: it may lack what it acknowledged, until
-//     it has caught up with a primary. Meanwhile it becomes primary only if all in sync are behind and can be asked: the
-//     one with the most. The same holds for a node whose log was cut for a primary.
-//  5. A node does not cut its log below what it knows to be confirmed in its shard, until an epoch begins by FORCE-UNCLEAN,
-//     or by rule 4 (Host.Shard). By the rules above this never comes up: a disk that was set back, or a fault of the program, is
-//     behind it. A node in sync that finds its primary without what was confirmed takes over, once.
+//  1. A primary acknowledges a change when every required node has it. Required are the nodes in the in-sync set, the nodes
+//     that are about to be added (Expand: required first, then added), and the nodes that are about to be removed, until the
+//     primary has read the removal in etcd (Shrink). So the required nodes include every node that etcd may have in sync.
+//  2. Only a node in sync becomes the primary. It proposes itself by a transaction (Promote) with the next epoch. From the
+//     moment that it leads, it acknowledges nothing to primaries of older epochs. They miss a required acknowledgement.
+//  3. A process leads an epoch once. A process that starts and finds itself the primary rests (Live.Rests). Another node in
+//     sync takes over. If none does, the process promotes itself to another epoch. So the log of an epoch has one writer.
+//  4. A node whose machine lost power (unless each change is synced) is behind: its log may lack changes that it
+//     acknowledged, until it has caught up with a primary. Meanwhile it becomes the primary only if all nodes in sync are
+//     behind and answer. Then the node with the longest log leads. The same holds for a node that cut its log for a primary.
+//  5. A node does not cut its log below the offset that it knows to be confirmed in its shard. An epoch that begins by
+//     FORCE-UNCLEAN, or by rule 4, is the exception (Host.Shard). The rules above never require such a cut: only a disk that
+//     was rolled back, or a fault of the program, does. A node in sync whose primary lacks confirmed changes takes over, once.
 //
 // # Failover
 //
-// A candidate is in sync and finds that the primary's key is gone from etcd (its lease ran out), that the primary's port
-// refuses connections (its process is dead: no lease is waited for), that it rests, or that it lacks what was confirmed. It writes into its own key how much
-// it has and that it wants the epoch (Live.Wants); who has the most proposes at once, the others later, by their rank. What
-// comes second conflicts.
+// A node in sync becomes a candidate in four cases: the primary's key is gone from etcd (its lease ran out); the primary's
+// port refuses connections (its process is dead, so nobody waits for the lease); the primary rests; or the primary lacks
+// confirmed changes. The candidate writes the length of its log and the epoch that it wants into its own key (Live.Wants).
+// The candidate with the longest log proposes itself at once, the others later, by their rank. The second proposal conflicts.
 //
-// A primary whose disk hangs, for 2 s, rests while another node in sync is there: reads and changes are refused, and that
-// one takes over. What it could not write was not acknowledged.
+// A primary whose disk hangs for 2 s rests while another node in sync is there. It refuses reads and changes, and the other
+// node takes over. Changes that the primary could not write were not acknowledged.
 //
-// A primary that reaches none of the others, while etcd shows them alive, lets one of them lead before it makes itself
-// the only one in sync.
+// A primary that reaches no other node, while etcd shows that they are alive, lets one of them lead before it makes itself
+// the only node in sync.
 //
 // # Etcd is away
 //
-// Roles stay. A primary with all that it requires goes on acknowledging; one that would have to remove a node answers
-// UNCERTAIN to who waits and CLUSTERDOWN to new changes until etcd is back or the node acknowledges. Reads end with the
-// lease.
+// Roles stay. A primary that reaches all required nodes continues to acknowledge. A primary that would have to remove a node
+// answers UNCERTAIN to waiting clients and CLUSTERDOWN to new changes, until etcd is back or the node acknowledges. Reads
+// end with the lease.
 //
 // # Files
 //
 //	agent.go                     the agent: one step, and the order of its parts
 //	loop.go                      the state that the parts share, and how a change is proposed
 //	register.go                  the node's keys in etcd
-//	role.go standing.go          which role the map gives; what clients may be served
-//	insync.go                    the primary: who is required, added, removed
-//	election.go                  who takes over
+//	role.go standing.go          the role that the map gives; the commands that the node may serve
+//	insync.go                    the primary: required nodes, and changes of the in-sync set
+//	election.go                  when and how a node takes over
 //	handover.go                  planned switches, drains, FORCE-UNCLEAN
 //	spare.go                     free nodes for shards with too few
-//	troubles.go                  what the node reports as wrong with itself
+//	troubles.go                  troubles that the node reports of itself
 //	starts.go                    whether the node's directory is an older copy
-//	home.go                      what the node's directory says of it
-//	host.go                      what is asked of the server
-//	stats.go                     what is counted
+//	home.go                      the file node.json of the node's directory
+//	host.go                      the interface to the server
+//	stats.go                     counts of elections, switches and conflicts
 //
 // # Locks
 //

@@ -18,7 +18,7 @@ type election struct {
 	behind  uint64    // the epoch that this process proposed itself for as all in sync were behind, and it had the most
 }
 
-// whyLacks is the reason to take over from a primary that lacks what was acknowledged.
+// whyLacks is the reason to take over from a primary that lacks acknowledged changes.
 const whyLacks = "lacks acknowledged changes"
 
 const (
@@ -114,7 +114,7 @@ func (a *Agent) suspects(s *topology.Shard) (why string, key int64) {
 	case live.Rests:
 		return "rests", live.Revision
 	case a.role.kind == following && a.role.primary == s.Primary && link.Lacks > e.saved:
-		// By a fault of a disk or a program, as all in sync have what was confirmed: this node still has it.
+		// A disk or a program failed, as all nodes in sync had the confirmed changes. This node still has them.
 		return whyLacks, -1
 	}
 	return "", -1
@@ -169,8 +169,8 @@ func (a *Agent) rank(s *topology.Shard) (after time.Duration, ok bool) {
 	})
 	at := slices.IndexFunc(sound, mine)
 	for _, c := range sound[:at] {
-		// All in sync have what was acknowledged. If one that is about to lead has more even so, this one's log must not be
-		// the end of it: its directory may be an older copy that no start has shown yet.
+		// All nodes in sync have the acknowledged changes. If another candidate still has more, this node must not lead: its
+		// directory may be an older copy that no start has shown yet.
 		if c.wants && (c.epoch > a.loop.log.Epoch || c.epoch == a.loop.log.Epoch && c.written > a.loop.log.Written) {
 			return 0, false
 		}

@@ -46,7 +46,7 @@ func (a *Agent) keepHandover() {
 	h := &a.handover
 	if a.role.kind != leading {
 		if h.to != "" {
-			a.serve() // who was held hears where the primary is now
+			a.serve() // clients that were held learn the new primary
 			a.endSwitch(0)
 		}
 		return
@@ -139,7 +139,7 @@ const (
 	// Forced does not ask the primary. Nothing that was acknowledged is lost, as the replica is in sync; changes under way
 	// are uncertain.
 	Forced
-	// Unclean makes the replica primary though it may lack what was acknowledged: that is lost.
+	// Unclean makes the replica the primary although it may lack acknowledged changes. Those are lost.
 	Unclean
 )
 

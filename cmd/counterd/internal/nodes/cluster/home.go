@@ -17,7 +17,7 @@ import (
 	"github.com/counterd/counterd/internal/atomicfile"
 )
 
-// Home is what a node's directory says of it. What it is told is durable on return.
+// Home is the node's identity in its directory. Its setters are durable when they return.
 type Home interface {
 	// Node is the node's id, for as long as the directory lives.
 	Node() topology.NodeID
@@ -25,7 +25,7 @@ type Home interface {
 	Cluster() string
 	// Join says that the data is of a cluster from now on.
 	Join(cluster string) error
-	// Starts are the starts that the directory knows of, rising: that which etcd has, and those that it may get yet. An older
+	// Starts are the starts that the directory knows of, rising: the start that etcd has, and those that it may still get. An older
 	// copy of the directory has older ones: see starts.
 	Starts() []topology.Start
 	// SetStarts replaces them.

@@ -10,9 +10,9 @@ import (
 // Host is what the agent asks of the server. The agent calls it from one goroutine; a call may take as long as the disk
 // does, but waits for no other node.
 type Host interface {
-	// Shard says of which shard the node is, and the newest epoch of it that began unclean (topology.Shard), 0 if none did. Behind
-	// it the node gives up what was confirmed before, for its primary, and else never: see LinkState.Lacks. It comes before
-	// Lead and Follow.
+	// Shard names the node's shard, and the newest epoch of it that began unclean (topology.Shard); 0 if none did. From that
+	// epoch on, the node may cut changes that were confirmed before, to follow its primary. Otherwise it never cuts confirmed
+	// changes: see LinkState.Lacks. Shard comes before Lead and Follow.
 	Shard(id topology.ShardID, unclean uint64)
 
 	// Lead begins the term of an epoch and returns when that is durable. Nothing of an older epoch is acknowledged any
@@ -23,15 +23,15 @@ type Host interface {
 	// as it is told nothing else.
 	Follow(id topology.NodeID, address string, epoch uint64) error
 
-	// Rest makes the node neither: nothing is changed, nobody is fed or followed. Who waits for a change to be confirmed is
-	// told that it is uncertain.
+	// Rest makes the node neither primary nor replica: it takes no changes, feeds no replica and follows no primary. Clients
+	// that wait for a change to be confirmed get UNCERTAIN.
 	Rest(why string)
 
-	// Require says who must have a change before it is acknowledged: each of ids and the node itself. It is in force on
-	// return.
+	// Require sets the nodes that must have a change before it is acknowledged: each of ids and the node itself. It is in
+	// force when Require returns.
 	Require(ids []topology.NodeID)
 
-	// Doubt answers who waits for a change to be confirmed, and who will, by UNCERTAIN, until it is called with nil.
+	// Doubt answers UNCERTAIN to clients that wait for a change to be confirmed, now and later, until it is called with nil.
 	Doubt(err error)
 
 	// Replica is what a primary knows of one that follows it.
@@ -46,11 +46,11 @@ type Host interface {
 	// HoldWrites lets changes of clients wait until release is called, for max at most, and returns when none is under way.
 	HoldWrites(max time.Duration) (release func(), err error)
 
-	// Serve says what clients get from now on. With Writes set no change is made any more behind its return.
+	// Serve sets the commands that clients may run from now on. With Writes set, no change is made after Serve has returned.
 	Serve(s *Standing)
 
 	// Notice carries a value when one of Replica, Link, Log has changed in a way that matters: a link came up, broke or was
-	// refused, another epoch was heard of, a replica caught up. What was not taken in time is not repeated.
+	// refused, another epoch was heard of, a replica caught up. A notice that nobody received is not repeated.
 	Notice() <-chan struct{}
 }
 
@@ -59,10 +59,10 @@ type LogState struct {
 	Epoch     uint64 // of the term that the log ends in
 	Written   uint64
 	Durable   uint64
-	Confirmed uint64 // all whom Require names have it
-	Waiting   bool   // somebody waits for what is written to be confirmed
-	// Behind is set where the log may lack what it acknowledged, as the machine went down under it or it was cut for a
-	// primary. It ends, durably, when the node has caught up with a primary, or leads.
+	Confirmed uint64 // all required nodes have it
+	Waiting   bool   // a client waits for written changes to be confirmed
+	// Behind is set while the log may lack changes that the node acknowledged, because the machine lost power or the log was
+	// cut for a primary. It ends, durably, when the node has caught up with a primary, or leads.
 	Behind bool
 	ReplID string   // of the log since the term began
 	Err    error    // why nothing can be written: the disk failed or is full
@@ -78,12 +78,12 @@ type ReplicaState struct {
 	Connected bool      // it was heard of lately: an open connection is not enough
 	Process   string    // of the other end, as its Live.Process
 	Heard     time.Time // of its last word on this link; it has one every second at least
-	// Has is what it acknowledged on this link in this epoch: all up to there is there, by its own appendfsync. It goes on
-	// while the link is broken for who is required.
+	// Has is the offset that the replica acknowledged on this link in this epoch: it has all changes up to there, by its own
+	// appendfsync. For required nodes it stays valid while the link is broken.
 	Has uint64
-	// CaughtUp is the last moment at which it had acknowledged all that was written then; zero: never in this epoch.
+	// CaughtUp is the last moment at which the replica had acknowledged the whole log; zero: never in this epoch.
 	CaughtUp time.Time
-	// Waiting is since when something that was written waits for its acknowledgement; zero: nothing does.
+	// Waiting is the time since which a written change waits for the replica's acknowledgement; zero: none waits.
 	Waiting time.Time
 }
 

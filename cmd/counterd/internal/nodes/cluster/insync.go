@@ -8,9 +8,9 @@ import (
 	"github.com/counterd/counterd/cmd/internal/topology"
 )
 
-// inSync is what a primary knows of those that must have its changes.
+// inSync is a primary's knowledge of the nodes that must have its changes.
 //
-// Invariant: required holds all that etcd may have as in sync in this epoch, but the node itself, whatever became of the
+// Invariant: required includes every other node that etcd may have in sync in this epoch, whatever the outcome of the
 // transactions under way.
 type inSync struct {
 	loop  *loop
@@ -98,7 +98,7 @@ func (p *inSync) forgetJoined(s *topology.Shard) {
 	}
 }
 
-// require tells the host who is required, if that has changed.
+// require tells the host which nodes are required, if the set has changed.
 func (p *inSync) require(s *topology.Shard) {
 	var ids []topology.NodeID
 	for _, id := range s.InSync {
@@ -116,7 +116,8 @@ func (p *inSync) require(s *topology.Shard) {
 	}
 }
 
-// setDoubt refuses changes and answers who waits, or ends that. No change is taken any more when it returns with one.
+// setDoubt refuses changes and answers the clients that wait, or takes changes again if err is nil. After it has returned
+// with an error, no change is made.
 func (p *inSync) setDoubt(text string, err error) {
 	if p.doubt == text {
 		return
@@ -131,7 +132,7 @@ func (p *inSync) setDoubt(text string, err error) {
 	}
 }
 
-// late tells whether somebody who is required owes an acknowledgement for so long that who waits must hear of it.
+// late tells whether a required node owes an acknowledgement for so long that waiting clients must get an answer.
 func (p *inSync) late() bool {
 	limit := slowAfter + commitTime
 	if p.doubt == textDoubt {
@@ -162,11 +163,11 @@ func (p *inSync) expand(s *topology.Shard) {
 				j = &joining{since: p.loop.now}
 				p.joining[n.ID] = j
 				p.require(s)
-				j.from = p.loop.host.Log().Written // behind it: what is acknowledged from now on has to be there
+				j.from = p.loop.host.Log().Written // from now on, acknowledged changes must be on this node too
 				p.loop.within(10 * time.Millisecond)
 			}
 		case known && r.Has >= max(j.from, confirmed): // also where etcd did not say whether it has happened
-			// What was acknowledged behind j.from it has acknowledged too, but maybe in an earlier life of its directory.
+			// The node acknowledged everything after j.from, but perhaps in an earlier life of its directory.
 			ready = append(ready, n.ID)
 		case j.at != 0:
 		case !known || p.loop.now.Sub(j.since) >= slowAfter:
@@ -183,7 +184,7 @@ func (p *inSync) expand(s *topology.Shard) {
 		p.joining[id].at = s.Revision
 	}
 	c, err := topology.Expand(p.loop.m, s.ID, s.Epoch, ready)
-	// Whatever is heard of it, they stay required until the map shows the shard changed (forgetJoined): a conflict may be with the
+	// Whatever the answer is, they stay required until the map shows the shard changed (forgetJoined): a conflict may be with the
 	// same change, proposed before, whose answer or whose map was lost.
 	p.loop.propose(c, err, commitTime, func(err error, _ bool) {
 		if err == nil {
@@ -201,7 +202,7 @@ func (p *inSync) fit(id topology.NodeID) bool {
 	return r.Connected && live != nil && live.Process == r.Process && !live.Leaves && !live.Outdated
 }
 
-// shrink takes out who is slow, gone or about to go.
+// shrink takes nodes out that are slow, gone or about to leave.
 func (p *inSync) shrink(s *topology.Shard) {
 	var slow, away, outdated []topology.NodeID
 	alone := true // it reaches none of the slow ones, and they are alive
@@ -229,7 +230,7 @@ func (p *inSync) shrink(s *topology.Shard) {
 		// Nothing is gained by removing those for whom nothing waits, and each of them may lead.
 		out = slow
 	}
-	// One whose directory is an older copy may not lead and acknowledges nothing, however few stay.
+	// A node whose directory is an older copy may not lead and acknowledges nothing, so it goes however few stay.
 	out = append(out, outdated...)
 	if len(out) == 0 || p.stay(s, out) < p.loop.least() && len(slow)+len(outdated) == 0 {
 		p.yields = time.Time{}
@@ -255,7 +256,7 @@ func (p *inSync) shrink(s *topology.Shard) {
 	})
 }
 
-// stay is how many are in sync without some.
+// stay is the number of nodes in sync without those in out.
 func (p *inSync) stay(s *topology.Shard, out []topology.NodeID) (n int) {
 	for _, id := range s.InSync {
 		if !slices.Contains(out, id) {

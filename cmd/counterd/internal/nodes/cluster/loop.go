@@ -62,7 +62,7 @@ func newLoop(conf Config) *loop {
 	return l
 }
 
-// within has the next step come in time.
+// within makes the next step come after at most d.
 func (l *loop) within(d time.Duration) { l.next = min(l.next, max(d, time.Millisecond)) }
 
 // adopt takes a map that was read, unless a newer one is known.
@@ -72,7 +72,7 @@ func (l *loop) adopt(m *topology.Map) {
 	}
 }
 
-// beside runs f in a goroutine of its own, and what it returns in the loop.
+// beside runs f in a goroutine of its own, and the function that f returns in the loop.
 func (l *loop) beside(f func(ctx context.Context) (then func())) {
 	l.wg.Go(func() {
 		then := f(l.ctx)
@@ -86,8 +86,8 @@ func (l *loop) beside(f func(ctx context.Context) (then func())) {
 // idle tells whether a change may be proposed now.
 func (l *loop) idle() bool { return !l.proposing && !l.now.Before(l.proposeAt) }
 
-// propose commits a change, one at a time, and reads the map behind it. done hears the outcome in the loop: nil, else
-// definite tells that it has not happened and will not. err is that of making the change.
+// propose commits a change, one at a time, and reads the map after it. done gets the outcome in the loop: nil, or an error
+// with definite, which is true if the change has not happened and will not. err is the error of making the change.
 func (l *loop) propose(c topology.Change, err error, within time.Duration, done func(err error, definite bool)) {
 	if err == nil && !l.idle() {
 		err = errBusy
@@ -102,7 +102,7 @@ func (l *loop) propose(c topology.Change, err error, within time.Duration, done 
 		within, cancel := context.WithTimeout(ctx, within)
 		defer cancel()
 		err := l.conf.Registry.Commit(within, c)
-		// What comes next is decided from the map behind it: from the one before it would conflict.
+		// The next change is made from the map after this one: from the map before, it would conflict.
 		var m *topology.Map
 		if err == nil || errors.Is(err, registry.ErrConflict) {
 			load, cancel := context.WithTimeout(ctx, commitTime)
@@ -136,7 +136,7 @@ func (l *loop) propose(c topology.Change, err error, within time.Duration, done 
 	})
 }
 
-// fault logs what goes wrong again and again once in ten seconds.
+// fault logs an error that repeats once in ten seconds.
 func (l *loop) fault(what string, err error) {
 	if at, ok := l.lastErr[what]; ok && time.Since(at) < 10*time.Second {
 		return
@@ -165,7 +165,7 @@ func (l *loop) ask(ctx context.Context, f func()) error {
 	}
 }
 
-// shard is the node's by the newest map; nil: a free node.
+// shard is the node's shard in the newest map; nil: a free node.
 func (l *loop) shard() *topology.Shard {
 	if l.m == nil {
 		return nil
@@ -176,7 +176,7 @@ func (l *loop) shard() *topology.Shard {
 	return nil
 }
 
-// least is how many must have a change before it is acknowledged.
+// least is the number of nodes that must have a change before it is acknowledged.
 func (l *loop) least() int { return max(l.m.Cluster.MinInSync, 1) }
 
 // shardEpoch is the epoch of the node's shard; 0: a free node.

@@ -16,8 +16,8 @@ type membership struct {
 	mu    sync.Mutex
 	lease registry.Lease // nil: none
 
-	// registered is set when the map was read behind the lease's beginning: while the lease lives, who wants to take over
-	// finds the key, so this node is still what it was then.
+	// registered is set when the map was read after the lease began. While the lease lives, a candidate finds the key, so
+	// the node still has the role that it had then.
 	registered  bool
 	registering bool
 	// rested is set from before the key says Rests until the map was read behind one that does not: others may take over.
@@ -33,9 +33,9 @@ type membership struct {
 	toldAt   time.Time
 }
 
-// figuresEvery is how often the figures in a node's key are written, if one has changed by a sixteenth: of 1,000 nodes
-// each hears of each write.
-const figuresEvery = 10 * time.Second
+// metricsEvery is how often the metrics in a node's key are written, if one has changed by a sixteenth. In a cluster of
+// 1,000 nodes, each node reads each write.
+const metricsEvery = 10 * time.Second
 
 func (p *membership) held() registry.Lease {
 	p.mu.Lock()
@@ -71,10 +71,10 @@ func (a *Agent) stranger() bool {
 	return mine != "" && a.loop.m != nil && (!a.loop.m.Created() || mine != a.loop.m.Cluster.ID)
 }
 
-// doubled tells where another process lives that is this node too, as its directory is a copy of this one's or the other
-// way round; empty: nowhere. Of two, who was first stays the node. A process that was ended without a word, and started
-// again at another address, finds its own key until the lease ends; who finds one for longer is the copy, until it is
-// started again: it may lack what was acknowledged since it was made, so it must not take the place of the other.
+// doubled returns the address of another process that is this node too, because one directory is a copy of the other;
+// empty: there is none. The first of two processes stays the node. A process that was killed and started again at another
+// address finds its own key until the lease ends. A process that finds the key for longer is the copy, until it is started
+// again. A copy may lack changes that were acknowledged after it was made, so it must not replace the other.
 func (a *Agent) doubled() (address string) {
 	p := &a.membership
 	if p.copyOf != "" || a.loop.m == nil {
@@ -167,7 +167,7 @@ func (a *Agent) keepMembership() {
 	})
 }
 
-// live is what the node's key is to say now.
+// live is the content that the node's key should have now.
 func (a *Agent) live() topology.Live {
 	l := topology.Live{Process: a.loop.conf.Process, Address: a.loop.conf.Address, Epoch: a.loop.log.Epoch, Written: a.loop.log.Written, Durable: a.loop.log.Durable,
 		Behind: a.loop.log.Behind, Posts: a.loop.log.Posts, Bytes: a.loop.log.Bytes, Ops: a.loop.log.Ops, Rests: a.rests(), Wants: a.election.wants,
@@ -178,7 +178,7 @@ func (a *Agent) live() topology.Live {
 	return l
 }
 
-// publish writes the node's key when it says what is not so any more.
+// publish writes the node's key when its content has changed.
 func (a *Agent) publish() {
 	p := &a.membership
 	lease := p.held()
@@ -186,9 +186,9 @@ func (a *Agent) publish() {
 		return
 	}
 	live, urgent := a.live(), p.told
-	figures := far(live.Written, urgent.Written) || far(live.Posts, urgent.Posts) || far(live.Bytes, urgent.Bytes) || far(live.Ops, urgent.Ops)
+	metrics := far(live.Written, urgent.Written) || far(live.Posts, urgent.Posts) || far(live.Bytes, urgent.Bytes) || far(live.Ops, urgent.Ops)
 	urgent.Written, urgent.Durable, urgent.Posts, urgent.Bytes, urgent.Ops = live.Written, live.Durable, live.Posts, live.Bytes, live.Ops
-	if live.Same(urgent) && !(figures && a.loop.now.Sub(p.toldAt) >= figuresEvery) {
+	if live.Same(urgent) && !(metrics && a.loop.now.Sub(p.toldAt) >= metricsEvery) {
 		return
 	}
 	p.updating = true

@@ -17,14 +17,14 @@ import (
 // rules are those of the host and the machine. Each of them broken must be found.
 type rules struct {
 	ackEpoch bool // an acknowledgement counts in its epoch only
-	fence    bool // who has heard of a higher epoch refuses
+	fence    bool // a node that has heard of a higher epoch refuses
 	behind   bool // a machine that lost power says so
 }
 
 var allRules = rules{ackEpoch: true, fence: true, behind: true}
 
 // world is a whole cluster: machines, processes, networks, clients, an etcd, faults. mu guards what it and machines and
-// processes have, and is held by nobody who waits.
+// processes have. No goroutine waits while it holds mu.
 type world struct {
 	seed    uint64
 	rules   rules

@@ -7,7 +7,7 @@ import (
 	"github.com/counterd/counterd/cmd/internal/topology"
 )
 
-// spares is what a node remembers of others to choose replicas, and to say what is lost.
+// spares is a node's memory of other nodes, to choose replicas and to report what a failover loses.
 type spares struct {
 	loop *loop
 
@@ -17,7 +17,7 @@ type spares struct {
 	short   time.Time                     // since when the shard has too few nodes
 }
 
-// shortAfter is how long a shard must be short of nodes that it never had: who makes a cluster may be at it.
+// shortAfter is how long a shard must be short of nodes before a free one joins: an operator may be adding nodes by hand.
 const shortAfter = 10 * time.Second
 
 // keep gives the shard a free node where it has fewer than wanted, in a zone that it is not in yet if there is one.

@@ -7,7 +7,7 @@ import (
 	"github.com/counterd/counterd/internal/slot"
 )
 
-// Standing is what a node is at the moment, and what clients get of it. It does not change: a newer one takes its place
+// Standing is a node's present role and the commands that it may serve. It is immutable: a newer one replaces it
 // (Host.Serve, Agent.Standing).
 type Standing struct {
 	Map     *topology.Map   // nil: none was read yet
@@ -16,10 +16,10 @@ type Standing struct {
 	Primary bool            // it leads the shard's epoch
 	Leader  topology.NodeID // of the shard, by the map; empty: nobody yet
 	Owned   slot.Set
-	// Coming are groups of a move that is being committed: the source may see it first, and send who asks for them here.
+	// Coming are groups of a move that is being committed. The source may see the commit first and send clients here.
 	Coming slot.Set
-	// Lacking are groups of the shard whose posts its primary's log says are not here, and that no move brings: nobody is
-	// served them. They are not in Owned.
+	// Lacking are groups of the shard whose posts are not on this node, by its primary's log, and that no move brings. The
+	// node does not serve them. They are not in Owned.
 	Lacking slot.Set
 	// Reads and Writes are empty where they are served, else the error's text.
 	Reads, Writes string
@@ -35,7 +35,7 @@ func (s *Standing) Readable(now time.Time) (refusal string) {
 	return s.Reads
 }
 
-// Texts of what is refused. All are before anything is changed, so a client may repeat the command elsewhere.
+// Error replies. All come before anything is changed, so a client may repeat the command on another node.
 const (
 	textNoMap    = "CLUSTERDOWN The map of the cluster was not read yet"
 	textFree     = "CLUSTERDOWN The node is of no shard"
@@ -54,7 +54,7 @@ const (
 // same tells whether clients would see no difference.
 func (s *Standing) same(o *Standing) bool { return *s == *o }
 
-// serve tells the host what clients get, if that has changed.
+// serve gives the host a new Standing, if it has changed.
 func (a *Agent) serve() {
 	s := &Standing{Map: a.loop.m, Self: a.loop.id, Shard: a.loop.shard(), Primary: a.role.kind == leading}
 	if l := a.membership.held(); l != nil && a.membership.registered {

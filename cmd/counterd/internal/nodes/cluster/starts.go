@@ -79,7 +79,7 @@ func (p *starts) keep() {
 func (p *starts) draw(n *topology.Node, done func(error)) {
 	list := slices.Clone(p.known)
 	if i := slices.Index(list, n.Start); i > 0 {
-		list = list[i:] // what comes before it cannot come into etcd any more
+		list = list[i:] // earlier starts cannot get into etcd any more
 	}
 	next := topology.Start{Count: n.Start.Count + 1}
 	if k := len(list); k > 0 {

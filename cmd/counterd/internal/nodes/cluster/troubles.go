@@ -18,10 +18,10 @@ type troubles struct {
 // failingAfter is for how long etcd must take no write until that is a trouble: an election takes up to 2 s by its settings.
 const failingAfter = 3 * time.Second
 
-// findTroubles collects what is wrong with the node: what the server finds (Config.Troubles), then what the agent finds
+// findTroubles collects the node's troubles: those that the server finds (Config.Troubles), then those that the agent finds
 // (ownTroubles). A new kind of trouble is one row here or there; nothing else has to change for it.
 //
-// A text that changes is told again after figuresEvery at the earliest: every node reads each write of a node's key.
+// A text that changes is reported again after metricsEvery at the earliest: every node reads each write of a node's key.
 func (a *Agent) findTroubles() {
 	var list []topology.Trouble
 	if a.loop.conf.Troubles != nil {
@@ -34,7 +34,7 @@ func (a *Agent) findTroubles() {
 	for i, t := range list {
 		at[t.ID] = a.loop.now
 		if was := slices.IndexFunc(told, func(o topology.Trouble) bool { return o.ID == t.ID && o.Severity == t.Severity }); was >= 0 {
-			if since := a.found.at[t.ID]; told[was] == t || a.loop.now.Sub(since) < figuresEvery {
+			if since := a.found.at[t.ID]; told[was] == t || a.loop.now.Sub(since) < metricsEvery {
 				list[i], at[t.ID] = told[was], since
 				continue
 			}
