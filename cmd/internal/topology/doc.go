@@ -1,5 +1,5 @@
 // Package topology is what a cluster is: its nodes, its shards, which groups of hash slots each of them owns, and which
-// are being moved. It is pure: what is read from etcd becomes a Map, and what is to become of a Map are Changes, which
+// are being moved. It is pure: keys read from etcd become a Map, and decisions become Changes, which
 // package registry commits. Servers and tools share it.
 //
 // # Words
@@ -20,7 +20,7 @@
 // Faults lists what contradicts them. A shard is made with epoch 0 and one node in sync, which promotes itself to epoch 1
 // as after any failover.
 //
-// Every change is a transaction that compares the revisions of what it was made from, so two that contradict each other
+// Every change is a transaction that compares the revisions of the keys that it was made from, so two that contradict each other
 // cannot both be made.
 //
 // # Files

@@ -69,7 +69,7 @@ func (n *Node) Addr(tls bool) string {
 }
 
 // Live says that a node's process runs. Key: <prefix>/live/<id>, under a lease; written again when it changes, and each
-// few seconds for the sake of its figures.
+// few seconds for its metrics.
 type Live struct {
 	Process string `json:"process"` // random, of the process: it changes with each start
 	Address string `json:"address"` // host:port by which nodes reach it

@@ -94,7 +94,7 @@ func (w *world) write(t *testing.T, within time.Duration) time.Duration {
 
 var three = shape{shards: 1, replicas: 2, nodes: 3, least: 2}
 
-// TestFailoverTimes has figures of a fake clock: a dead process is replaced without its lease, a stopped one behind it.
+// TestFailoverTimes measures with a fake clock: a dead process is replaced without its lease, a stopped one behind it.
 func TestFailoverTimes(t *testing.T) {
 	t.Run("killed", func(t *testing.T) {
 		scene(t, three, func(t *testing.T, w *world) {

@@ -18,15 +18,15 @@ import (
 	"github.com/counterd/counterd/internal/slot"
 )
 
-// Host is what is asked of the server.
+// Host is the interface to the server.
 type Host interface {
 	// Store is the present one.
 	Store() *counter.Store
-	// Withhold says which groups clients are not served, whatever the node's standing says; it replaces what was said
+	// Withhold sets the groups that clients are not served, whatever the node's standing is; it replaces the set given
 	// before. It returns when no command is at work on them.
 	Withhold(groups slot.Set)
-	// Expect says which groups are about to be this shard's, until a map says that they are; it replaces what was said
-	// before. Who asks for them meanwhile waits: the source may see the commit first, and would be asked again.
+	// Expect sets the groups that are about to be this shard's, until a map has them; it replaces the set given
+	// before. A client that asks for them waits: the source may see the commit first, and would send the client back.
 	Expect(groups slot.Set)
 	// Refresh tells clients of what the store has taken as its own: see counter.Groups.States.
 	Refresh()
@@ -63,7 +63,7 @@ type Mover struct {
 	progress map[string]*Progress
 }
 
-// task is what is under way for a move.
+// task is the work under way for a move.
 type task struct {
 	kind   taskKind
 	cancel context.CancelFunc
@@ -89,7 +89,7 @@ func New(c Config) *Mover {
 	return m
 }
 
-// Close ends what is under way. What is held stays so: the process is about to end, or leads no more.
+// Close ends the work under way. Held groups stay held: the process is about to end, or leads no more.
 func (m *Mover) Close() {
 	m.stop()
 	m.wait.Wait()
@@ -377,7 +377,7 @@ type Progress struct {
 	Err    string        // why it does not go on; empty: it does
 }
 
-// note changes what is known of a move's progress.
+// note updates a move's progress.
 func (m *Mover) note(v *topology.Move, change func(*Progress)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -24,7 +24,7 @@ type Remote interface {
 	Producers(ctx context.Context, id string, at int) (records []byte, next int, err error)
 	Rows(ctx context.Context, id string, at counter.ExportPlace) (records []byte, next counter.ExportPlace, done bool, err error)
 	Log(ctx context.Context, id string, from uint64) (records []byte, next, end uint64, err error)
-	// Hold ends the service of the groups until etcd tells who owns them, and returns where the log ends, and with which
+	// Hold ends the service of the groups until etcd tells their owner, and returns where the log ends, and with which
 	// revision the move can be committed.
 	Hold(ctx context.Context, id string) (end uint64, revision int64, err error)
 	Close() error
@@ -49,7 +49,7 @@ type session struct {
 
 func (s *session) end() { _ = s.x.Close() } // a file that was only read
 
-// hold is groups that nobody serves until etcd tells who owns them.
+// hold is groups that nobody serves until etcd tells their owner.
 type hold struct {
 	id       string
 	groups   slot.Set
@@ -195,12 +195,12 @@ func (m *Mover) Hold(id string) (end uint64, revision int64, err error) {
 	m.withhold()
 	log := m.conf.Host.Store().Replication()
 	h.end = log.Position()
-	go log.CommitHere(h.end) // writes what is not written yet; who waits for it to be confirmed are those who changed it
+	go log.CommitHere(h.end) // writes the rest of the log; the clients that made the changes wait for the confirmation
 	h.timer = time.AfterFunc(holdFor, func() { m.undo(h) })
 	return h.end, h.revision, nil
 }
 
-// withhold tells the host what is held. REQUIRES holding.
+// withhold tells the host the held groups. REQUIRES holding.
 func (m *Mover) withhold() {
 	var all slot.Set
 	m.mu.Lock()
@@ -211,7 +211,7 @@ func (m *Mover) withhold() {
 	m.conf.Host.Withhold(all)
 }
 
-// forgetHolds serves what was held in another epoch: what was to be committed then cannot be any more.
+// forgetHolds serves groups again that were held in another epoch: the transaction of that hold cannot happen any more.
 func (m *Mover) forgetHolds() {
 	m.holding.Lock()
 	defer m.holding.Unlock()

@@ -35,7 +35,7 @@ type confirmed struct {
 	known   confirmedNote
 	noted   confirmedNote // on disk
 	notedAt time.Time     // when note was called for a rise last
-	due     *time.Timer   // calls note; nil: what is known is noted, or nothing rose since
+	due     *time.Timer   // calls note; nil: the file is current
 	closed  bool          // the directory may be another process's
 
 	writing sync.Mutex // held while the file is written; before mu
@@ -84,7 +84,7 @@ func parseConfirmed(text []byte) (n confirmedNote, ok bool) {
 	return n, true
 }
 
-// ConfirmedError says that a node does not cut its log for a primary, as that would take back what was confirmed.
+// ConfirmedError says that a node does not cut its log for a primary, because it would lose confirmed changes.
 // Nothing was changed.
 type ConfirmedError struct {
 	At        uint64 // log offset up to which the two logs agree
@@ -145,7 +145,7 @@ func (c *confirmed) raise(history persist.ReplID, epoch, offset uint64) {
 	}
 }
 
-// note writes the file, if it does not say what is known.
+// note writes the file, if it is not current.
 func (c *confirmed) note() {
 	c.writing.Lock()
 	defer c.writing.Unlock()

@@ -34,12 +34,12 @@
 // own data until all has come, saves of that what the primary has not, and changes over in one step (copy.go).
 // Meanwhile it says REPLCONF ACK 0 FACK 0 each second: one that is silent for repl-timeout is cut off.
 //
-// Who says REPLCONF rdb-only 1 and no port, as redis-cli --rdb does, is no replica: SYNC and PSYNC are answered by an
+// A client that sends REPLCONF rdb-only 1 and no port, as redis-cli --rdb does, is no replica: SYNC and PSYNC are answered by an
 // archive (package persist).
 //
 // The stream is a sequence of messages that begin with one byte:
 //
-//	F  a frame of the log, 36 bytes of header and what it says follows
+//	F  a frame of the log, 36 bytes of header, then the bytes that the header announces
 //	P  8 bytes, little-endian: where the primary's log ends; each second
 //	G  asks for an acknowledgement now
 //	M  a message of PUBLISH for the replica's subscribers (publish.go)
@@ -54,7 +54,7 @@
 // # Roles on disk
 //
 // A replica's directory names its primary (primary.go), that of a node that is giving its role up to whom
-// (handover.go): so a kill at any moment of a handover leaves nodes that find out by themselves who leads. A link takes
+// (handover.go): so after a kill at any moment of a handover the nodes find the primary by themselves. A link takes
 // nothing before its primary is noted: Node.Follow does that first and tells of an error, Node.Pursue leaves it to the
 // link, which tries until the disk takes it.
 //
@@ -75,7 +75,7 @@
 //
 // A Feeder reads the log's files (persist.Reader): a replica that is slow or gone costs disk, and the primary's memory
 // does not grow. Nor does a replica's whose disk fails or is full: it takes a frame only while its log would take a
-// client's change (session.ready), and else leaves what comes in the connection.
+// client's change (session.ready), and otherwise leaves the bytes in the connection.
 //
 // # Files
 //
@@ -94,5 +94,5 @@
 // # Locks
 //
 // Node.mu, Peers.mu, Link.mu: leaves, in no order, never held across I/O or a call of the store. Under quorum.mu the
-// store is told what is confirmed.
+// store gets the confirmed offset.
 package repl

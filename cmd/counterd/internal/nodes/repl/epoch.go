@@ -10,8 +10,8 @@ import (
 )
 
 // The roles of a node that others elect (Settings.NodeID): it leads in an epoch, follows the node that leads in one, or
-// rests. A link belongs to one epoch, in which both sides agree at its beginning: what comes by it, frames and
-// acknowledgements, is of that epoch. Who has seen a higher one refuses, so nobody helps a primary that is none any
+// rests. A link belongs to one epoch, in which both sides agree at its beginning: all its frames
+// and acknowledgements are of that epoch. A node that has seen a higher epoch refuses, so nobody helps a primary that is none any
 // more to acknowledge anything.
 //
 // The replica says
@@ -21,7 +21,7 @@ import (
 // and is answered one of
 //
 //	+LEADS <n>     it leads in that epoch: the link goes on, and the replica acknowledges behind each batch of frames
-//	+EPOCH <n>     it has seen a higher one: the replica has to learn who leads by now
+//	+EPOCH <n>     it has seen a higher one: the replica has to learn the present primary
 //	+RESTS <n>     it is not the node that is meant, or does not lead in that epoch, as far as it knows by now
 const (
 	saysLeads = "LEADS"
@@ -91,7 +91,8 @@ func (n *Node) FollowAt(primary Address, id string, epoch uint64) error {
 	return nil
 }
 
-// Rest makes the node neither: changes are refused, who waited for others to have one is answered, nobody is fed.
+// Rest makes the node neither primary nor replica: it refuses changes, answers the clients that wait for acknowledgements,
+// and feeds no replica.
 func (n *Node) Rest() error {
 	n.change.Lock()
 	defer n.change.Unlock()
@@ -122,7 +123,7 @@ func (n *Node) enter(epoch uint64) error {
 	return nil
 }
 
-// Epoch is the highest of LeadAt and FollowAt: one that who decides on roles knows of.
+// Epoch is the highest epoch given to LeadAt and FollowAt.
 func (n *Node) Epoch() uint64 {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -37,7 +37,7 @@ func (s *session) mend(store *counter.Store) bool {
 	return true
 }
 
-// errNoMend: the primary cannot give what is missing here.
+// errNoMend: the primary does not have the missing files either.
 var errNoMend = errors.New("the primary has not all posts either: this node goes on without a copy")
 
 // mendable tells whether a copy may take the place of this node's data, by the primary's past and its manifest.

@@ -12,7 +12,7 @@ import (
 	"github.com/counterd/counterd/persist"
 )
 
-// ErrProtocol: the other side sent what it must not.
+// ErrProtocol: the other side sent a message that the protocol does not allow.
 var ErrProtocol = errors.New("replication protocol error")
 
 // ErrForeign: the node at an address has nothing of this one's history. It is not the one that was meant.

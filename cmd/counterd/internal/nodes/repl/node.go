@@ -228,7 +228,7 @@ func (n *Node) Close(ctx context.Context) error {
 		n.link.cancel()
 	}
 	n.mu.Unlock()
-	n.Doubt(counter.ErrClosed) // nobody is left who could confirm anything
+	n.Doubt(counter.ErrClosed) // no node is left that could confirm a change
 	n.peers.DisconnectAll()
 	done := make(chan struct{})
 	go func() {

@@ -133,7 +133,7 @@ func (p *Peer) Configure(name string, value []byte) error {
 // fed tells whether there is a feeder.
 func (p *Peer) fed() bool { return p.done != nil }
 
-// Refusal tells why a replica is not served; empty: it is. Who wants an archive only is none.
+// Refusal is the reason why a replica is not served; empty: it is served. A client that wants only an archive is no replica.
 func (p *Peer) Refusal() string {
 	if !p.counterd && (!p.snapshotOnly || p.port != 0) {
 		return "ERR this is counterd: a Redis server cannot replicate from it, as the stream is not of Redis commands. " +

@@ -56,7 +56,7 @@ func (ps *Peers) remove(p *Peer) {
 	ps.changed()
 }
 
-// changed wakes who waits in Wait.
+// changed wakes the goroutines in Wait.
 func (ps *Peers) changed() {
 	ps.mu.Lock()
 	if ps.news != nil {

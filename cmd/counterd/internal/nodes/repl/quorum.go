@@ -24,7 +24,7 @@ type quorum struct {
 	required []string
 	known    bool // required was told in this epoch
 	acks     map[string]*acked
-	last     uint64 // what was confirmed last
+	last     uint64 // the offset confirmed last
 }
 
 // acked is how far a node says it is.
@@ -57,7 +57,7 @@ func (q *quorum) leads() uint64 {
 	return q.epoch
 }
 
-// require tells who must have what is acknowledged from now on.
+// require sets the nodes that must have a change before it is acknowledged, from now on.
 func (q *quorum) require(ids []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
