@@ -6,6 +6,7 @@
 //
 //	reference_test.go  the server under test, and the pages of settings and errors
 //	commands_test.go   the page of commands: what the server says of them
+//	counterctl_test.go the page of counterctl: its help
 //	reply_test.go      replies in the form in which redis-cli prints them
 //	extras_test.go     what the server does not say of its commands: replies, errors, differences from Redis, examples
 package reference
