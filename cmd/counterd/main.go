@@ -156,7 +156,7 @@ func join(c config.Config, srv *server.Server, store *counter.Store) error {
 	if err != nil {
 		return err
 	}
-	if err := srv.Join(store, reg); err != nil {
+	if err := srv.Cluster().Join(store, reg); err != nil {
 		return errors.Join(err, reg.Close())
 	}
 	return nil

@@ -5,10 +5,12 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/idmp"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/front"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/popular"
 	"github.com/counterd/counterd/counter"
+	"github.com/counterd/counterd/schema"
 )
 
 // call is a connection's way to the store. Commands that are operations on items are not executed one by one: they are
@@ -20,15 +22,16 @@ type call struct {
 	info       *clientInfo
 	scratch    *scratch // nil while the connection waits, and then so are Batch, Owed and runs
 
-	store     *counter.Store // that Batch is of
-	loading   bool           // store is a placeholder
-	observed  bool           // somebody wants to know what the open batch does: see observe
-	executing bool           // EXEC is running its queue, with the store to itself
-	runs      []run          // commands planned, for the statistics
-	numbers   numbers        // CLIENT IDMP
-	reads     *reads         // CLIENT TRACKING; nil: off
-	calls     int64          // commands executed so far
-	unsampled int            // operations until the next one that popular is told
+	store      *counter.Store // that Batch is of
+	loading    bool           // store is a placeholder
+	observed   bool           // somebody wants to know what the open batch does: see observe
+	executing  bool           // EXEC is running its queue, with the store to itself
+	runs       []run          // commands planned, for the statistics
+	numbers    idmp.Sequence  // CLIENT IDMP
+	lastNumber idmp.Number    // of the command being planned
+	reads      *reads         // CLIENT TRACKING; nil: off
+	calls      int64          // commands executed so far
+	unsampled  int            // operations until the next one that popular is told
 
 	// From unsure on Out has replies of unsureN commands whose changes are not committed yet: ack is.
 	ack     counter.Ack
@@ -95,20 +98,31 @@ func (c *call) begin() {
 	}
 }
 
+// names is the schema that keys are read by: that of the node's data where it leads a shard, else the cluster's. A free
+// node's data has none, and a replica's may be behind.
+func (c *call) names() *schema.Schema {
+	if c.srv.cluster != nil {
+		if st := c.srv.cluster.Now(); !st.Primary && st.Schema() != nil {
+			return st.Schema()
+		}
+	}
+	return c.store.Schema()
+}
+
 // plan adds the operations of cmd to the batch, and runs it when it is full.
 func (c *call) plan(cmd *row, args [][]byte) {
 	if !c.Batch.Opened() {
-		c.flush() // marks of far
+		c.flush() // marks of package scatter
 		c.Batch.Reset()
 		if err := c.Batch.Begin(); err != nil {
-			_, _ = c.number(&c.numbers.last, cmd, args) // a refused command uses up its number too
+			_, _ = c.number(&c.lastNumber, cmd, args) // a refused command uses up its number too
 			c.StoreError(err)
 			return
 		}
 		if c.srv.cluster != nil {
 			if text := c.gone(cmd, args); text != "" {
 				c.Batch.End()
-				_, _ = c.number(&c.numbers.last, cmd, args)
+				_, _ = c.number(&c.lastNumber, cmd, args)
 				c.Out.Error(text)
 				return
 			}
@@ -123,7 +137,7 @@ func (c *call) plan(cmd *row, args [][]byte) {
 	if c.observed || c.executing { // which has a batch that was not opened here
 		c.observe(cmd, args)
 	}
-	if c.numbers.producer == nil && len(args) < 4 || c.executing {
+	if c.numbers.Producer == nil && len(args) < 4 || c.executing {
 		cmd.Plan(&c.Call, args)
 	} else {
 		c.planNumbered(cmd, args)
@@ -152,7 +166,7 @@ func (c *call) flush() {
 	if len(c.Owed) == 0 {
 		return
 	}
-	if !c.Batch.Opened() { // marks alone: see far
+	if !c.Batch.Opened() { // marks alone: see package scatter
 		for i := range c.Owed {
 			c.Answer(i)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/front"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/repl"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/scatter"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/pubsub"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/tracking"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/watch"
@@ -42,7 +43,7 @@ type client struct {
 	subs                   pubsub.Subscriber
 	peer                   atomic.Pointer[repl.Peer] // of a replica, from its first REPLCONF; nil: it is none
 
-	far *far // of a node of a cluster; nil: this node answers for its own posts alone
+	scatter *scatter.Scatter // of a node of a cluster; nil: this node answers for its own posts alone
 
 	silence          silence // CLIENT REPLY
 	noEvict, noTouch bool    // CLIENT NO-EVICT, NO-TOUCH
@@ -76,9 +77,9 @@ func (c *client) execute(cmd *row, args [][]byte) {
 	switch {
 	case c.disowned && !cmd.Is("counter.link"):
 		c.disowned = false
-		c.call.Out.Error(errOwning)
-	case c.far != nil && c.forAll(cmd):
-		c.runAll(cmd, args)
+		c.call.Out.Error(scatter.ErrOwning)
+	case c.scatter != nil && c.forAll(cmd):
+		c.scatter.AskAll(cmd.Access(), args)
 	default:
 		cmd.Run(c, args)
 	}

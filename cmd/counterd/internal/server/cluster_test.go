@@ -115,9 +115,9 @@ func (k *testCluster) stand() {
 		if k.change != nil {
 			k.change(i, st)
 		}
-		before := srv.cluster.now.Load().Owned
+		before := srv.cluster.Now().Owned
 		srv.Store().Groups().Own(st.Owned.Union(before))
-		srv.Stand(st)
+		srv.cluster.Stand(st)
 		srv.Store().Groups().Own(st.Owned)
 	}
 }

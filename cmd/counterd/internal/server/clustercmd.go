@@ -12,6 +12,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/net/front"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/route"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/serving"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/slot"
@@ -20,59 +21,57 @@ import (
 
 // CLUSTER, READONLY, READWRITE and ASKING. What they tell is package route's.
 
-const errNoCluster = "ERR This instance has cluster support disabled"
-
 // clusterCommand is CLUSTER. What changes a Redis Cluster is answered by who does it here.
 func clusterCommand() *row {
 	const changes = command.Admin | command.Stale | command.NoAsyncLoading
-	sub := func(name string, arity int, flags command.Flags, since, syntax, summary string, run func(*client, *standing, [][]byte)) *row {
+	sub := func(name string, arity int, flags command.Flags, since, syntax, summary string, run func(*client, *serving.Standing, [][]byte)) *row {
 		return &row{Name: "cluster|" + name, Arity: arity, Flags: flags, Group: "cluster", Since: since, Complexity: "O(1)", Syntax: syntax, Summary: summary,
 			Run: func(c *client, args [][]byte) {
 				if c.srv.cluster == nil {
-					c.call.Out.Error(errNoCluster)
+					c.call.Out.Error(route.ErrNoCluster)
 					return
 				}
-				run(c, c.srv.cluster.now.Load(), args)
+				run(c, c.srv.cluster.Now(), args)
 			}}
 	}
-	known := func(name string, arity int, since, syntax, summary string, run func(*client, *standing, [][]byte)) *row {
+	known := func(name string, arity int, since, syntax, summary string, run func(*client, *serving.Standing, [][]byte)) *row {
 		cmd := sub(name, arity, command.Stale|command.Loading, since, syntax, summary, run)
 		cmd.Complexity = "O(N) in the number of nodes"
 		return cmd
 	}
 	refused := func(name string, arity int, since, syntax string) *row {
 		return sub(name, arity, changes, since, syntax, "Returns an error: use counterctl cluster to change shards and slots.",
-			func(c *client, _ *standing, _ [][]byte) { c.call.Out.Error(errByTool) })
+			func(c *client, _ *serving.Standing, _ [][]byte) { c.call.Out.Error(errByTool) })
 	}
 	reset := refused("reset", -2, "3.0.0", "[HARD | SOFT]")
 	reset.Flags = command.Admin | command.Stale | command.NoScript
 	return container("cluster", "cluster", "3.0.0", "A container for commands about the cluster.",
-		known("info", 2, "3.0.0", "", "Returns the state of the cluster.", func(c *client, st *standing, _ [][]byte) {
-			c.call.Out.Text(c.call.view(st).Info(st.Reads == "" && st.Shard != nil && !st.expired()))
+		known("info", 2, "3.0.0", "", "Returns the state of the cluster.", func(c *client, st *serving.Standing, _ [][]byte) {
+			c.call.Out.Text(st.View(c.session.Secure()).Info(st.Reads == "" && st.Shard != nil && !st.Expired()))
 		}),
-		known("nodes", 2, "3.0.0", "", "Returns the nodes and their hash slots, one node per line.", func(c *client, st *standing, _ [][]byte) {
-			c.call.Out.Text(c.call.view(st).Nodes())
+		known("nodes", 2, "3.0.0", "", "Returns the nodes and their hash slots, one node per line.", func(c *client, st *serving.Standing, _ [][]byte) {
+			c.call.Out.Text(st.View(c.session.Secure()).Nodes())
 		}),
-		known("slots", 2, "3.0.0", "", "Returns ranges of hash slots and the nodes that serve them.", func(c *client, st *standing, _ [][]byte) {
-			c.call.view(st).ReplySlots(&c.call.Out)
+		known("slots", 2, "3.0.0", "", "Returns ranges of hash slots and the nodes that serve them.", func(c *client, st *serving.Standing, _ [][]byte) {
+			st.View(c.session.Secure()).ReplySlots(&c.call.Out)
 		}),
-		known("shards", 2, "7.0.0", "", "Returns the shards with their hash slots and nodes.", func(c *client, st *standing, _ [][]byte) {
-			c.call.view(st).ReplyShards(&c.call.Out)
+		known("shards", 2, "7.0.0", "", "Returns the shards with their hash slots and nodes.", func(c *client, st *serving.Standing, _ [][]byte) {
+			st.View(c.session.Secure()).ReplyShards(&c.call.Out)
 		}),
-		known("myid", 2, "3.0.0", "", "Returns the id of this node.", func(c *client, st *standing, _ [][]byte) { c.call.Out.BulkString(string(st.Self)) }),
-		known("myshardid", 2, "7.2.0", "", "Returns the id of this node's shard.", func(c *client, st *standing, _ [][]byte) {
-			c.call.Out.BulkString(route.ShardName(st.shardID()))
+		known("myid", 2, "3.0.0", "", "Returns the id of this node.", func(c *client, st *serving.Standing, _ [][]byte) { c.call.Out.BulkString(string(st.Self)) }),
+		known("myshardid", 2, "7.2.0", "", "Returns the id of this node's shard.", func(c *client, st *serving.Standing, _ [][]byte) {
+			c.call.Out.BulkString(route.ShardName(st.ShardID()))
 		}),
 		known("links", 2, "7.0.0", "", "Returns an empty list: there is no cluster bus.",
-			func(c *client, _ *standing, _ [][]byte) { c.call.Out.Array(0) }),
-		known("keyslot", 3, "3.0.0", "key", "Returns the hash slot of a key.", func(c *client, _ *standing, args [][]byte) {
+			func(c *client, _ *serving.Standing, _ [][]byte) { c.call.Out.Array(0) }),
+		known("keyslot", 3, "3.0.0", "key", "Returns the hash slot of a key.", func(c *client, _ *serving.Standing, args [][]byte) {
 			c.call.Out.Int(int64(slot.OfKey(args[2])))
 		}),
 		sub("countkeysinslot", 3, command.Stale, "3.0.0", "slot", "Returns the number of posts of a hash slot on this node.", runCountKeysInSlot),
 		asking(sub("getkeysinslot", 4, command.Stale, "3.0.0", "slot count", "Returns keys of posts of a hash slot on this node.", runGetKeysInSlot),
 			command.AskEverything(command.NeedRead)),
 		sub("count-failure-reports", 3, command.Admin|command.Stale, "3.0.0", "node-id", "Returns 0: etcd detects failed nodes, not other nodes.",
-			func(c *client, st *standing, args [][]byte) {
+			func(c *client, st *serving.Standing, args [][]byte) {
 				if st.Map.Nodes[topology.NodeID(args[2])] == nil {
 					c.call.Out.Error(errUnknownNode(args[2]))
 					return
@@ -83,7 +82,7 @@ func clusterCommand() *row {
 		sub("slaves", 3, command.Admin|command.Stale, "3.0.0", "node-id", "Returns the replicas of a primary in the format of CLUSTER NODES. Identical to CLUSTER REPLICAS.", runClusterReplicas),
 		sub("failover", -2, changes|command.NoMulti, "3.0.0", "[FORCE | TAKEOVER | FORCE-UNCLEAN]",
 			"Starts a planned failover: this replica becomes the primary of its shard, with all changes of the old primary.", runClusterFailover),
-		sub("saveconfig", 2, changes, "3.0.0", "", "Returns OK: etcd stores the configuration of the cluster.", func(c *client, _ *standing, _ [][]byte) { c.call.Out.Status("OK") }),
+		sub("saveconfig", 2, changes, "3.0.0", "", "Returns OK: etcd stores the configuration of the cluster.", func(c *client, _ *serving.Standing, _ [][]byte) { c.call.Out.Status("OK") }),
 		refused("addslots", -3, "3.0.0", "slot [slot ...]"), refused("addslotsrange", -4, "7.0.0", "start-slot end-slot [start-slot end-slot ...]"),
 		refused("bumpepoch", 2, "3.0.0", ""), refused("delslots", -3, "3.0.0", "slot [slot ...]"),
 		refused("delslotsrange", -4, "7.0.0", "start-slot end-slot [start-slot end-slot ...]"), refused("flushslots", 2, "3.0.0", ""),
@@ -111,7 +110,7 @@ func runReadwrite(c *client, _ [][]byte) { c.setReplicaReads(false) }
 
 func (c *client) setReplicaReads(yes bool) {
 	if c.srv.cluster == nil {
-		c.call.Out.Error(errNoCluster)
+		c.call.Out.Error(route.ErrNoCluster)
 		return
 	}
 	c.replicaReads = yes
@@ -120,15 +119,15 @@ func (c *client) setReplicaReads(yes bool) {
 
 func runAsking(c *client, _ [][]byte) {
 	if c.srv.cluster == nil {
-		c.call.Out.Error(errNoCluster)
+		c.call.Out.Error(route.ErrNoCluster)
 		return
 	}
 	c.call.Out.Status("OK")
 }
 
 // runClusterReplicas: CLUSTER REPLICAS node-id.
-func runClusterReplicas(c *client, st *standing, args [][]byte) {
-	lines, primary, ok := c.call.view(st).Replicas(topology.NodeID(args[2]))
+func runClusterReplicas(c *client, st *serving.Standing, args [][]byte) {
+	lines, primary, ok := st.View(c.session.Secure()).Replicas(topology.NodeID(args[2]))
 	switch {
 	case !ok:
 		c.call.Out.Error(errUnknownNode(args[2]))
@@ -140,7 +139,7 @@ func runClusterReplicas(c *client, st *standing, args [][]byte) {
 }
 
 // runClusterFailover: CLUSTER FAILOVER [FORCE | TAKEOVER | FORCE-UNCLEAN].
-func runClusterFailover(c *client, st *standing, args [][]byte) {
+func runClusterFailover(c *client, st *serving.Standing, args [][]byte) {
 	how := ""
 	if len(args) == 3 {
 		how = strings.ToUpper(string(args[2]))
@@ -152,14 +151,14 @@ func runClusterFailover(c *client, st *standing, args [][]byte) {
 	case st.Primary:
 		c.call.Out.Error("ERR You should send CLUSTER FAILOVER to a replica")
 		return
-	case st.Shard == nil, c.srv.cluster.hooks.Failover == nil:
+	case st.Shard == nil, c.srv.cluster.Hooks().Failover == nil:
 		c.call.Out.Error("ERR this node is of no shard")
 		return
 	}
 	var err error
 	done := false
 	c.block(context.Background(), func(ctx context.Context) {
-		err = c.srv.cluster.hooks.Failover(ctx, how)
+		err = c.srv.cluster.Hooks().Failover(ctx, how)
 		done = !errors.Is(err, context.Canceled)
 	})
 	switch {
@@ -186,7 +185,7 @@ func slotArgument(c *client, arg []byte) (of uint16, ok bool) {
 }
 
 // runCountKeysInSlot: CLUSTER COUNTKEYSINSLOT slot.
-func runCountKeysInSlot(c *client, _ *standing, args [][]byte) {
+func runCountKeysInSlot(c *client, _ *serving.Standing, args [][]byte) {
 	of, ok := slotArgument(c, args[2])
 	if !ok {
 		return
@@ -200,7 +199,7 @@ func runCountKeysInSlot(c *client, _ *standing, args [][]byte) {
 }
 
 // runGetKeysInSlot: CLUSTER GETKEYSINSLOT slot count.
-func runGetKeysInSlot(c *client, _ *standing, args [][]byte) {
+func runGetKeysInSlot(c *client, _ *serving.Standing, args [][]byte) {
 	of, ok := slotArgument(c, args[2])
 	if !ok {
 		return

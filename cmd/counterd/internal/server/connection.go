@@ -3,6 +3,7 @@ package server
 import (
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/acl"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/idmp"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 	"github.com/counterd/counterd/internal/version"
@@ -76,7 +77,7 @@ func runReset(c *client, _ [][]byte) {
 		c.speak()
 	}
 	c.noEvict, c.noTouch, c.replicaReads = false, false, false
-	c.call.numbers = numbers{}
+	c.call.numbers = idmp.Sequence{}
 	c.deauthenticate()
 	c.call.Out.Status("RESET")
 }

@@ -45,11 +45,11 @@ func (c datasetConn) AlterCluster(statement string) (done bool, err error) {
 	if c.srv.cluster == nil {
 		return false, nil
 	}
-	if c.srv.cluster.hooks.Alter == nil {
+	if c.srv.cluster.Hooks().Alter == nil {
 		return true, items.Refusal(route.ErrDown)
 	}
 	err = context.Canceled
-	c.session.Block(context.Background(), func(ctx context.Context) { err = c.srv.cluster.hooks.Alter(ctx, statement) })
+	c.session.Block(context.Background(), func(ctx context.Context) { err = c.srv.cluster.Hooks().Alter(ctx, statement) })
 	if err == nil {
 		c.Log().Info("schema of the cluster changed", "statement", statement)
 	}

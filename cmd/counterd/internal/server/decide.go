@@ -8,6 +8,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/idmp"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/serving"
 )
 
 // One place decides what becomes of a command: decide. It goes on to be planned or executed, it waits, or it is refused.
@@ -17,7 +18,7 @@ type decision uint8
 
 const (
 	toPlan    decision = iota // it joins the batch: its operations run together with those of its neighbours
-	toPlanned                 // it has been planned already: package gather asks other shards for a part of it
+	toPlanned                 // it has been planned already: package scatter asks other shards for a part of it
 	toSlice                   // a read of very many items, which runs in slices
 	toRun                     // it is executed at once; everything before it has been answered
 	toQueue                   // MULTI keeps it for EXEC
@@ -82,7 +83,7 @@ func (c *client) decideOther(cmd *row, args [][]byte) (*row, decision) {
 		}
 		c.call.store.AwaitRoom()
 	}
-	if c.far != nil && c.elsewhere(cmd, args) {
+	if c.scatter != nil && c.scatters(cmd, args) {
 		return cmd, toPlanned
 	}
 	if c.call.reads != nil && !c.readsBehindOwn(cmd) {
@@ -109,6 +110,20 @@ func (c *client) decideOther(cmd *row, args [][]byte) (*row, decision) {
 		return sub, toQueue
 	}
 	return sub, toRun
+}
+
+// scatters tells whether a command on posts was planned by package scatter, as this node has not all of its posts.
+func (c *client) scatters(cmd *row, args [][]byte) bool {
+	if cmd != nil && cmd.Sub != nil && len(args) > 1 { // OBJECT
+		cmd = cmd.Subcommand(args[1])
+	}
+	return cmd != nil && cmd.Plan != nil && cmd.Takes(args) && c.authed && !c.multi.active && !c.call.loading && c.confined == 0 && c.may(cmd, args) &&
+		c.scatter.Plan(cmd.Access(), args)
+}
+
+// forAll tells whether a command is executed by asking all shards.
+func (c *client) forAll(cmd *row) bool {
+	return c.scatter != nil && cmd != nil && cmd.Run != nil && !c.call.executing && !c.multi.active && c.scatter.AsksAll(cmd.Access())
 }
 
 // carryOut does what decide has said of a command that is not only planned.
@@ -200,13 +215,13 @@ func (c *client) check(cmd *row, args [][]byte) (*row, bool) {
 			return nil, false
 		}
 	}
-	if c.far != nil && c.far.forward {
-		if text := forwardText(cmd); text != "" {
+	if c.scatter != nil {
+		if text := c.scatter.Refusal(cmd.Access()); text != "" {
 			c.refuse(cmd, text)
 			return nil, false
 		}
 	}
-	if c.abroad(cmd) {
+	if c.scatter != nil && c.scatter.Abroad(cmd.Access(), c.multi.active) {
 		return c.checkMulti(cmd, args)
 	}
 	if c.srv.cluster != nil && !c.here(cmd, args) {
@@ -217,7 +232,7 @@ func (c *client) check(cmd *row, args [][]byte) (*row, bool) {
 		return nil, false
 	}
 	f := c.flagsOf(cmd)
-	if c.srv.cluster != nil && altersSchema(cmd) {
+	if c.srv.cluster != nil && serving.AltersSchema(cmd.Access()) {
 		f &^= command.Write // etcd's to take, not this node's
 	}
 	text, held := c.srv.node.Judge(f, c.peer.Load() != nil)
@@ -262,7 +277,7 @@ func (c *client) refuse(cmd *row, text string) {
 	if cmd.Is("exec") {
 		c.multi = transaction{}
 		c.srv.watches.Remove(&c.watch)
-		text = execAborted(text)
+		text = items.ExecAborted(text)
 	}
 	c.fail(cmd, text)
 }

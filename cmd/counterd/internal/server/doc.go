@@ -18,6 +18,8 @@
 //	route            what clients of a cluster are told
 //	move             how groups of hash slots move between shards
 //	gather           links to the other shards of a cluster
+//	serving          this node's part in a cluster: what it serves, and what takes part for it
+//	scatter          commands of a connection that several shards have a part in
 //	watch, slowlog   what WATCH watches, what SLOWLOG shows
 //	tracking         what clients hold in caches of their own, and what they are to be told: CLIENT TRACKING
 //	popular          which posts are read and written most
@@ -73,18 +75,11 @@
 //	table.go commandcmd.go         the rows of the command table, which is package command's; COMMAND
 //	users.go aclcmd.go             who a connection is, and what becomes of it when users change; ACL
 //	numbered.go                    commands with a number: where it comes from
-//	cluster.go clusternode.go      this node's part in a cluster; what takes part for it
-//	clusterhost.go                 the server as package cluster sees it: roles, acknowledgements, what is served
-//	clusterroute.go                which commands a node of a cluster takes, and where the others go: package route's words
+//	clusterconn.go                 a connection to a node of a cluster: whether the node takes a command now, or the command waits
 //	clustercmd.go                  CLUSTER, READONLY, READWRITE, ASKING
-//	clusterschema.go               the schema of a cluster: one text in etcd
 //	movecmd.go                     COUNTER.MOVE, of package move
 //	troubles.go                    what a node of a cluster reports of itself
-//	far.go farwait.go              what other shards of a cluster are asked in a turn, and how it comes into its place
-//	faranswer.go                   the replies to what other shards were asked
-//	farexec.go                     transactions on a forward port
-//	farall.go farmerge.go          answers for all posts: each shard is asked; one answer of all of theirs
-//	farchange.go                   changes of all posts
+//	scatterconn.go                 what package scatter sees of a connection, and of a transaction
 //	gather.go                      links of other nodes: COUNTER.LINK
 //	*conn.go                       what packages node, find and dataset see of a connection
 //	block.go                       how commands block: WAIT, WAITAOF, and what waits for FAILOVER or CLIENT PAUSE

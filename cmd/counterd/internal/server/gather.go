@@ -6,6 +6,8 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/gather"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/route"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/scatter"
 	"github.com/counterd/counterd/internal/slot"
 )
 
@@ -27,28 +29,28 @@ func gatherCommands() []*row {
 // else the next command is refused too. STILL says behind a change whether that is so yet.
 func runLink(c *client, args [][]byte) {
 	owning, still := resp.EqualFold(args[1], "OWNING"), resp.EqualFold(args[1], "STILL")
-	if c.internal && c.far == nil && (owning || still) {
+	if c.internal && c.scatter == nil && (owning || still) {
 		set, err := slot.ParseSet(string(args[2]))
 		switch c.disowned = err != nil || c.call.store.Groups().Owned() != set; {
 		case !c.disowned:
 			c.call.Out.Status("OK")
 		case owning:
-			c.call.Out.Error(errOwning)
+			c.call.Out.Error(scatter.ErrOwning)
 		default:
 			c.disowned = false
-			c.call.Out.Error(errStill)
+			c.call.Out.Error(scatter.ErrStill)
 		}
 		return
 	}
 	switch format, ok := resp.Number(args[1]); {
 	case c.srv.shards == nil:
-		c.call.Out.Error(errNoCluster)
+		c.call.Out.Error(route.ErrNoCluster)
 		return
 	case !ok || format != gather.Format:
 		c.call.Out.Error("ERR COUNTER.LINK: got format " + resp.Printable(args[1], 20) + ", want 1: the node is of another version")
 		return
 	}
-	c.internal, c.far = true, nil
+	c.internal, c.scatter = true, nil
 	c.info.setName(append([]byte("link:"), args[2]...))
 	c.call.Out.SetProtocol(resp.Neutral)
 	c.call.Out.Status("OK")

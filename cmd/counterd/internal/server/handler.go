@@ -5,6 +5,9 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/net/front"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/scatter"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/serving"
+	"github.com/counterd/counterd/cmd/internal/topology"
 )
 
 // A client is the handler of its session. All methods of front.Handler are in this file. decide.go has which
@@ -42,8 +45,8 @@ func (c *client) Command(args [][]byte) {
 // Flush executes what was planned. If other shards have a part in it, the session leaves its loop and waits for them.
 func (c *client) Flush() {
 	c.call.flush()
-	if c.far != nil && !c.call.executing && !c.session.Leaving() {
-		c.far.finish(c)
+	if c.scatter != nil && !c.call.executing && !c.session.Leaving() {
+		c.scatter.Finish()
 	}
 }
 
@@ -56,7 +59,7 @@ func (c *client) Commit() { c.catchUp() }
 // catchUp turns everything that was planned into replies, and commits it. It returns false if the session has to leave
 // its loop for that.
 func (c *client) catchUp() bool {
-	if c.far != nil {
+	if c.scatter != nil {
 		if c.Flush(); c.session.Leaving() {
 			return false
 		}
@@ -76,7 +79,7 @@ func (s host) NewSession(trusted bool, port front.Port) *front.Session {
 	c.call = call{srv: s.Server, session: &c.session, info: &c.info}
 	if s.shards != nil && !readonly {
 		c.internal = port == front.Forward
-		c.far = newFar(s.shards, c.internal)
+		c.scatter = scatter.New(scatterConn{c}, &c.call.Call, s.shards, c.internal)
 	}
 	c.info.session = &c.session
 	if s.cluster != nil {
@@ -114,6 +117,25 @@ func (s *Server) sample() {
 
 // Unread is what subscribers have not read.
 func (s host) Unread() int64 { return s.pubsub.Unread() }
+
+// The rest of host is the server as a member of a cluster sees it: serving.Host.
+
+var _ serving.Host = host{}
+
+// Follow tells the links to other shards of a new map.
+func (s host) Follow(m *topology.Map, self topology.NodeID) { s.shards.Follow(m, self) }
+
+// TouchAll says that any key may have changed.
+func (s host) TouchAll() { s.touchedAll() }
+
+// EndShardChannels ends subscriptions to shard channels.
+func (s host) EndShardChannels(gone func(channel string) bool) { s.pubsub.EndShard(gone) }
+
+// Troubles are those that the server reports of itself.
+func (s host) Troubles() []topology.Trouble { return s.troubles() }
+
+// CommandRate is how many commands a second are executed.
+func (s host) CommandRate() float64 { return s.sampler.Rates().Commands }
 
 // Malformed answers what is no command.
 func (c *client) Malformed(err error) {

@@ -17,7 +17,6 @@ import (
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/slot"
-	"github.com/counterd/counterd/schema"
 )
 
 // joinedCluster is whole nodes of a cluster in this process, agents and all, on an etcd in memory.
@@ -62,7 +61,7 @@ func (k *joinedCluster) start(i, port int) {
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	err = errors.Join(srv.Listen(), srv.Join(store, k.etcd.Open(nil)))
+	err = errors.Join(srv.Listen(), srv.Cluster().Join(store, k.etcd.Open(nil)))
 	if err != nil {
 		k.t.Fatal(err)
 	}
@@ -137,13 +136,13 @@ func (k *joinedCluster) create(nodes ...int) {
 	})
 }
 
-func (k *joinedCluster) id(i int) topology.NodeID { return k.nodes[i].joined.agent.Standing().Self }
+func (k *joinedCluster) id(i int) topology.NodeID { return k.nodes[i].cluster.Now().Self }
 
 // primary is the node that takes changes; -1: none does.
 func (k *joinedCluster) primary() int {
 	for i, srv := range k.nodes {
 		if srv != nil {
-			if st := srv.joined.agent.Standing(); st.Primary && st.Writes == "" {
+			if st := srv.cluster.Now(); st.Primary && st.Writes == "" {
 				return i
 			}
 		}
@@ -158,7 +157,7 @@ func (k *joinedCluster) alter(script string) {
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
-		if err := k.nodes[k.primary()].cluster.hooks.Alter(context.Background(), line); err != nil {
+		if err := k.nodes[k.primary()].cluster.Hooks().Alter(context.Background(), line); err != nil {
 			k.t.Fatal(err)
 		}
 	}
@@ -246,7 +245,7 @@ func TestAlter(t *testing.T) {
 	t.Parallel()
 	k := joinNodes(t, 2)
 	k.create(0, 1)
-	alter := k.nodes[0].cluster.hooks.Alter
+	alter := k.nodes[0].cluster.Hooks().Alter
 	ctx := context.Background()
 	if err := alter(ctx, "add counter c"); err != nil {
 		t.Fatal(err)
@@ -254,7 +253,7 @@ func TestAlter(t *testing.T) {
 	errs := make(chan error)
 	for i := range 8 {
 		go func() {
-			errs <- k.nodes[i%2].cluster.hooks.Alter(ctx, fmt.Sprintf("add column c n%d hint=8 max=32", i))
+			errs <- k.nodes[i%2].cluster.Hooks().Alter(ctx, fmt.Sprintf("add column c n%d hint=8 max=32", i))
 		}()
 	}
 	for range 8 {
@@ -275,32 +274,6 @@ func TestAlter(t *testing.T) {
 			t.Errorf("node %d: got %v", i, def)
 		}
 	}
-}
-
-// TestSchemaOfNewEpoch: a node whose log had the newest schema as a replica, and lost it to another primary's log, puts it
-// in force when it leads.
-func TestSchemaOfNewEpoch(t *testing.T) {
-	t.Parallel()
-	k := joinNodes(t, 1)
-	k.create(0)
-	k.alter("add counter c")
-	srv := k.nodes[0]
-	c := &srv.joined.host.schema
-	c.mu.Lock()
-	c.adopting = true // it is away
-	c.mu.Unlock()
-	k.do(func(m *topology.Map) (topology.Change, error) {
-		next, err := schema.ParseScript(strings.NewReader("add counter d"), srv.Store().Schema())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return topology.SetSchema(m, string(next.AppendText(nil)), "add counter d")
-	})
-	c.mu.Lock()
-	c.has, c.adopting = k.view().Schema.Revision, false // as if its log had it
-	c.mu.Unlock()
-	k.do(func(m *topology.Map) (topology.Change, error) { return topology.Promote(m, 1, k.id(0)) })
-	k.await("the schema is in force", func() bool { return srv.Store().Schema().Counter("d") != nil })
 }
 
 // provokeJoined: what is refused as a cluster decides, and what comes while changes are held.

@@ -99,7 +99,7 @@ func (s *Server) Reopen(change func(dir string) error) error {
 	}
 	store.Replication().Observe(s.replicated)
 	if s.cluster != nil {
-		store.Groups().Own(s.cluster.now.Load().Owned)
+		store.Groups().Own(s.cluster.Now().Owned)
 	}
 	s.current.Store(store)
 	s.touchedAll() // it may be other data

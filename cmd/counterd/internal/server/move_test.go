@@ -23,7 +23,7 @@ func TestMoveGroups(t *testing.T) {
 	})
 	k.await("both shards have primaries", func() bool {
 		m := k.view()
-		return len(m.Shards) == 2 && m.Shards[0].Primary != "" && m.Shards[1].Primary != "" && k.nodes[1].joined.agent.Standing().Writes == ""
+		return len(m.Shards) == 2 && m.Shards[0].Primary != "" && m.Shards[1].Primary != "" && k.nodes[1].cluster.Now().Writes == ""
 	})
 	k.alter(wireSchema)
 	waitsForComing(t, k)
@@ -93,19 +93,23 @@ func TestMoveGroups(t *testing.T) {
 
 // waitsForComing: who asks the second node for a group that a move is about to bring waits until it is decided.
 func waitsForComing(t *testing.T, k *joinedCluster) {
-	host := moveHost{k.nodes[1].joined.host}
+	expect := func(groups slot.Set) {
+		st := *k.nodes[1].cluster.Now().Standing
+		st.Coming = groups
+		k.nodes[1].cluster.Stand(&st)
+	}
 	w := wireDial(t, k.nodes[1], 2)
 	k.await("a read waits for a group that is on its way", func() bool {
 		waited := false
-		host.Expect(slot.AllGroups())
+		expect(slot.AllGroups())
 		w.send("GET {42}.cntcm")
-		for end := time.Now().Add(settling / 2); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(waitForSlot / 2); time.Now().Before(end); time.Sleep(time.Millisecond) {
 			if k.nodes[1].front.Blocked() == 1 {
 				waited = true
 				break
 			}
 		}
-		host.Expect(slot.Set{})
+		expect(slot.Set{})
 		if got := w.read().String(); !strings.HasPrefix(got, "-MOVED") {
 			t.Fatalf("a read of what did not come after all: %s", got)
 		}

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -9,10 +8,9 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
-	"github.com/counterd/counterd/cmd/counterd/internal/nodes/cluster"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/move"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/route"
 	"github.com/counterd/counterd/counter"
-	"github.com/counterd/counterd/internal/slot"
 )
 
 // COUNTER.MOVE is how the primary of the shard that groups of hash slots move to asks the one that they come from, see
@@ -24,12 +22,12 @@ func moveCommand() *row {
 		return &row{Name: "counter.move|" + name, Arity: arity, Flags: command.Admin | command.NoMulti | command.NoScript, Group: "cluster", Since: "0.1.0",
 			Complexity: "O(N) in the posts of a block", Syntax: syntax, Summary: summary,
 			Run: func(c *client, args [][]byte) {
-				if c.srv.joined == nil {
-					c.call.Out.Error(errNoCluster)
+				if !c.srv.cluster.Joined() {
+					c.call.Out.Error(route.ErrNoCluster)
 					return
 				}
 				var refused *move.RefusedError
-				switch err := run(c, c.srv.joined.mover, args); {
+				switch err := run(c, c.srv.cluster.Mover(), args); {
 				case errors.As(err, &refused):
 					c.call.Out.Error(refused.Error())
 				case err != nil:
@@ -134,83 +132,4 @@ func (c *client) moveNumbersReply(err error, numbers []uint64, more int) error {
 func moveLine(p *move.Progress) string {
 	return fmt.Sprintf("move=%s groups=%s from=%d phase=%s posts=%d bytes=%d behind=%d seconds=%d holds=%d held_ms=%d error=%q",
 		p.ID, p.Groups, p.From, p.Phase, p.Posts, p.Bytes, p.Behind, int(time.Since(p.Began).Seconds()), p.Holds, p.Held.Milliseconds(), p.Err)
-}
-
-// moveHost is the server as its mover sees it.
-type moveHost struct{ h *clusterHost }
-
-func (m moveHost) Store() *counter.Store { return m.h.s.store() }
-
-func (m moveHost) Withhold(groups slot.Set) {
-	m.h.serving.Lock()
-	defer m.h.serving.Unlock()
-	m.h.held = groups
-	m.h.serve()
-}
-
-func (m moveHost) Expect(groups slot.Set) {
-	m.h.serving.Lock()
-	defer m.h.serving.Unlock()
-	if m.h.coming != groups {
-		m.h.coming = groups
-		m.h.serve()
-	}
-}
-
-func (m moveHost) Refresh() {
-	m.h.serving.Lock()
-	defer m.h.serving.Unlock()
-	m.h.serve()
-}
-
-// newMover returns the one of a node that joins a cluster.
-func (s *Server) newMover(j *joined) *move.Mover {
-	return move.New(move.Config{Registry: j.registry, Host: moveHost{j.host}, Log: s.log,
-		Dial: func(ctx context.Context, address string) (move.Remote, error) {
-			conn, err := s.node.Dial(ctx, address, move.LinkOptions())
-			if err != nil {
-				return nil, err
-			}
-			return move.NewLink(conn), nil
-		}})
-}
-
-// serve tells clients' side and the store what st gives, but for groups that are held for a move and those that the log
-// says are not here yet. Of groups that the node is to serve no more clients are told before the store refuses them, of
-// new ones when it has them: a command that finds one side without the other waits for a moment. REQUIRES serving.
-func (h *clusterHost) serve() {
-	st := h.st
-	if st == nil {
-		return
-	}
-	groups := h.s.store().Groups()
-	lacking := move.Lacking(st, h.s.store())
-	h.lacks.Store(&lacking)
-	away := h.held.Union(groups.Hidden()).Union(lacking)
-	if (away.Both(st.Owned) != slot.Set{} || h.coming != slot.Set{}) {
-		less := *st
-		less.Owned, less.Coming, less.Lacking = st.Owned.Minus(away), h.coming, lacking
-		st = &less
-	}
-	owned := groups.Owned()
-	if more := st.Owned.Union(owned); more != owned {
-		groups.Own(more)
-	}
-	h.s.Stand(st)
-	if st.Owned != owned {
-		groups.Own(st.Owned)
-	}
-}
-
-// Serve says what clients get from now on.
-func (h *clusterHost) Serve(st *cluster.Standing) {
-	h.serving.Lock()
-	h.st = st
-	if h.coming = h.coming.Minus(st.Owned); !st.Primary {
-		h.coming = slot.Set{}
-	}
-	h.serve()
-	h.serving.Unlock()
-	h.schema.look(st)
-	h.s.joined.mover.Look(st)
 }

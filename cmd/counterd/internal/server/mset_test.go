@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/scatter"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/slot"
 )
@@ -127,13 +128,13 @@ func TestMSetCluster(t *testing.T) {
 	}
 	c.want(fmt.Sprintf("COUNTER.MGET weibo %d", first), "[[:1 :2]]")
 
-	f := farServe(t, 3, nil)
+	f := serveForward(t, 3, nil)
 	w := f.forward(0, 2)
 	mine := map[uint8][]int{}
 	for mid := range 60 {
 		owner := uint8(0)
 		for i, s := range f.srv {
-			if s.cluster.now.Load().Owned.Has(slot.Group(uint64(mid))) {
+			if s.cluster.Now().Owned.Has(slot.Group(uint64(mid))) {
 				owner = uint8(i)
 			}
 		}
@@ -147,7 +148,7 @@ func TestMSetCluster(t *testing.T) {
 		w.want(command, fmt.Sprintf(":%d", len(mids)))
 		w.want(fmt.Sprintf("GET %d.cntrn", mids[0]), fmt.Sprintf("%q", fmt.Sprint(mids[0])))
 	}
-	w.want(fmt.Sprintf("COUNTER.MSET weibo %d 8 8 %d 8 8", mine[0][0], mine[1][0]), "-"+errRowsApart)
+	w.want(fmt.Sprintf("COUNTER.MSET weibo %d 8 8 %d 8 8", mine[0][0], mine[1][0]), "-"+scatter.ErrRowsApart)
 }
 
 // TestMSetRights: who may write some posts only names columns.

@@ -2,7 +2,6 @@ package server
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/acl"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
@@ -106,10 +105,10 @@ func runExec(c *client, args [][]byte) {
 	case t.failed:
 		text = "EXECABORT Transaction discarded because of previous errors."
 	case text != "":
-		text = execAborted(text)
+		text = items.ExecAborted(text)
 	case num.Producer != nil && c.confined&confinedReader != 0: // what is kept of it would be a change
-		text = execAborted(errReaderWrites)
-	case c.far != nil && c.far.forward && c.forwardExec(&t, num):
+		text = items.ExecAborted(errReaderWrites)
+	case c.scatter != nil && c.scatter.Forward() && c.scatter.Exec(c.executed.Access(), queue{c, &t}, num):
 		return
 	default:
 		t.exec(c, num)
@@ -117,11 +116,6 @@ func runExec(c *client, args [][]byte) {
 	}
 	c.srv.watches.Remove(&c.watch)
 	c.call.Out.Error(text)
-}
-
-// execAborted is the reply to an EXEC that was refused with text.
-func execAborted(text string) string {
-	return "EXECABORT Transaction discarded because of: " + strings.TrimPrefix(text, "ERR ")
 }
 
 // exec executes the queue with everybody else kept out, so that it is seen as one change; with a number, once.
@@ -143,7 +137,7 @@ func (t *transaction) exec(c *client, num idmp.Number) {
 	if err := c.call.Batch.Refusal(); err != nil && num.Producer == nil && t.writes() { // a number's change may have been made before
 		c.call.Batch.End()
 		c.srv.watches.Remove(&c.watch)
-		c.call.Out.Error(execAborted(items.ErrorText(err)))
+		c.call.Out.Error(items.ExecAborted(items.ErrorText(err)))
 		return
 	}
 	// With the store held, nobody can change a watched key any more.
@@ -155,12 +149,12 @@ func (t *transaction) exec(c *client, num idmp.Number) {
 		var text string
 		if text = t.denied(c); text != "" { // what is kept would be given to who may not have it
 			c.call.Batch.End()
-			c.call.Out.Error(execAborted(text))
+			c.call.Out.Error(items.ExecAborted(text))
 			return
 		}
 		if once, text = t.numbered(c.executed, num, c.call.Batch.Schema()); text != "" {
 			c.call.Batch.End()
-			c.call.Out.Error(execAborted(text))
+			c.call.Out.Error(items.ExecAborted(text))
 			return
 		}
 		if !c.call.Batch.TryOnce(once) { // before a look at what is watched: by the first try it has changed
@@ -248,6 +242,29 @@ func (t *transaction) execute(c *client) (tooLong bool) {
 	}
 	c.call.executing = false
 	return tooLong
+}
+
+// eachPost calls f with the posts of a queued command on posts.
+func (q *queuedCommand) eachPost(sch *schema.Schema, f func(mid uint64)) {
+	switch {
+	case q.cmd.Plan == nil:
+		return
+	case q.cmd.Is("counter.mget"):
+		for _, a := range q.args[2:] {
+			mid, ok := schema.ParseMid(a)
+			if !ok {
+				return
+			}
+			f(mid)
+		}
+		return
+	}
+	_, last := q.cmd.Access().Keys(q.args)
+	for i := q.cmd.First; i > 0 && i <= last; i += q.cmd.Step {
+		if mid, ok := items.Mid(sch, q.args[i]); ok {
+			f(mid)
+		}
+	}
 }
 
 // denied tells why a command of the queue may not be executed any more; empty: all may.

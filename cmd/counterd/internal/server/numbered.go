@@ -18,30 +18,6 @@ import (
 // Commands with a number, which are made once: package idmp has what they say, package items how they are planned, and
 // counter.Once makes them once. Here is where their numbers come from.
 
-// numbers is the state of CLIENT IDMP: the connection's changes are numbered as they are read, those that are refused
-// too, so that the client can count them without their replies. Commands in MULTI are not, and EXEC is.
-type numbers struct {
-	producer []byte // nil: off
-	next     uint64
-	epoch    uint64
-	spent    bool // next would be beyond the highest
-
-	last idmp.Number // of the command being planned
-}
-
-const errSpent = "ERR IDMP: the sequence numbers are used up"
-
-// take makes num the next number. text is the error.
-func (n *numbers) take(num *idmp.Number) (text string) {
-	if n.spent {
-		return errSpent
-	}
-	*num = idmp.Number{Producer: n.producer, Seq: n.next, Epoch: n.epoch}
-	n.next++
-	n.spent = n.next == 0
-	return ""
-}
-
 // number parts a command from its number, which num becomes: its own, or the connection's, which is used up. Without
 // one num.Producer is nil. text is the error.
 func (c *call) number(num *idmp.Number, cmd *row, args [][]byte) (rest [][]byte, text string) {
@@ -50,8 +26,8 @@ func (c *call) number(num *idmp.Number, cmd *row, args [][]byte) (rest [][]byte,
 			return num.Split(args, tail)
 		}
 	}
-	if c.numbers.producer != nil && cmd.Numbered() {
-		return args, c.numbers.take(num)
+	if c.numbers.Producer != nil && cmd.Numbered() {
+		return args, c.numbers.Take(num)
 	}
 	num.Producer = nil
 	return args, ""
@@ -59,7 +35,7 @@ func (c *call) number(num *idmp.Number, cmd *row, args [][]byte) (rest [][]byte,
 
 // planNumbered is plan for a command that may have a number.
 func (c *call) planNumbered(cmd *row, args [][]byte) {
-	num := &c.numbers.last
+	num := &c.lastNumber
 	rest, text := c.number(num, cmd, args)
 	switch {
 	case text != "":
@@ -74,15 +50,15 @@ func (c *call) planNumbered(cmd *row, args [][]byte) {
 
 // refusedNumber uses up the number of a command that was refused before it was executed.
 func (c *client) refusedNumber(cmd *row, args [][]byte, queued bool) {
-	if c.call.numbers.producer != nil && cmd != nil && cmd.Numbered() && (!queued || cmd.Is("exec")) {
-		_, _ = c.call.number(&c.call.numbers.last, cmd, args)
+	if c.call.numbers.Producer != nil && cmd != nil && cmd.Numbered() && (!queued || cmd.Is("exec")) {
+		_, _ = c.call.number(&c.call.lastNumber, cmd, args)
 	}
 }
 
 // runClientIdmp: CLIENT IDMP producer nextseq [EPOCH epoch] | OFF.
 func runClientIdmp(c *client, args [][]byte) {
 	if len(args) == 3 && resp.EqualFold(args[2], "OFF") {
-		c.call.numbers = numbers{}
+		c.call.numbers = idmp.Sequence{}
 		c.call.Out.Status("OK")
 		return
 	}
@@ -91,7 +67,7 @@ func runClientIdmp(c *client, args [][]byte) {
 		c.call.Out.Error(text)
 		return
 	}
-	c.call.numbers = numbers{producer: bytes.Clone(num.Producer), next: num.Seq, epoch: num.Epoch}
+	c.call.numbers = idmp.Sequence{Producer: bytes.Clone(num.Producer), Next: num.Seq, Epoch: num.Epoch}
 	c.call.Out.Status("OK")
 }
 

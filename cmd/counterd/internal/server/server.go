@@ -20,6 +20,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/net/web"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/gather"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/node"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/serving"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/console"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/popular"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/pubsub"
@@ -54,8 +55,7 @@ type Server struct {
 	popular  *popular.Posts
 	pubsub   pubsub.Registry
 	node     *node.Node
-	cluster  *clustering      // nil: it is of no cluster
-	joined   *joined          // set by Join
+	cluster  *serving.Member  // nil: it is of no cluster
 	shards   *gather.Shards   // the other shards; nil: it is of no cluster
 	web      *web.Server      // nil without metrics-addr
 	console  *console.Monitor // the same
@@ -103,7 +103,8 @@ func New(conf config.Config, log *slog.Logger, level *slog.LevelVar) (*Server, e
 	s.front = front.New(host{s}, s.config, &s.stats, material.Server(), log)
 	s.node = node.New(s, s.config, s.runID, log)
 	if conf.Cluster.Enabled {
-		s.cluster, s.shards = newClustering(), gather.New(s.linkSettings, log)
+		s.shards = gather.New(s.linkSettings, log)
+		s.cluster = serving.New(host{s}, s.node, s.config, log)
 	}
 	empty, err := counter.Open("", counter.Options{}) // so that there is a store at any time; nobody gets to see it
 	if err != nil {
@@ -127,8 +128,8 @@ func (s *Server) Serve(store *counter.Store) {
 	s.configured()
 	s.node.Start()
 	s.progress.end()
-	if s.joined != nil {
-		s.joined.agent.Start()
+	if s.cluster != nil {
+		s.cluster.Start()
 	}
 	_ = empty.Close() // nothing was ever done with it
 }
@@ -154,6 +155,9 @@ func (s *Server) configured() {
 	}
 }
 
+// Cluster is this node's part in a cluster; nil: it is of none.
+func (s *Server) Cluster() *serving.Member { return s.cluster }
+
 // Listen opens all listeners and serves them in the background. On error none is left open.
 func (s *Server) Listen() error {
 	if err := s.listenWeb(); err != nil {
@@ -175,8 +179,8 @@ const lastAnswers = time.Second
 // Shutdown stops accepting, lets every connection answer what it has read, and closes them. When ctx ends first, the
 // connections that are left are cut.
 func (s *Server) Shutdown(ctx context.Context) error {
-	if s.joined != nil {
-		if err := s.joined.leave(ctx); err != nil {
+	if s.cluster != nil {
+		if err := s.cluster.Leave(ctx); err != nil {
 			s.log.Warn("the cluster has to find out that this node ends", "error", err)
 		}
 	}

@@ -190,8 +190,8 @@ func (o observer) nodes(f *facts.State, store *counter.Store) {
 
 func (o observer) cluster(f *facts.State, store *counter.Store) {
 	s := o.srv
-	st := s.cluster.now.Load()
-	c := &facts.Cluster{Name: s.config.Get().Cluster.Name, NodeID: string(st.Self), Shard: int(st.shardID()), Primary: st.Primary, Reads: st.Readable(time.Now()), Writes: st.Writes,
+	st := s.cluster.Now()
+	c := &facts.Cluster{Name: s.config.Get().Cluster.Name, NodeID: string(st.Self), Shard: int(st.ShardID()), Primary: st.Primary, Reads: st.Readable(time.Now()), Writes: st.Writes,
 		Slots: st.Owned.Len() * slot.PerGroup, Revision: int64(st.Map.Revision), Schema: int64(st.Map.Schema.Revision),
 		Shards: len(st.Map.Shards), Nodes: len(st.Map.Nodes), Moves: len(st.Map.Moves)}
 	f.Cluster = c
@@ -211,15 +211,15 @@ func (o observer) cluster(f *facts.State, store *counter.Store) {
 	if confirmed := log.Confirmed(); st.Primary && confirmed != math.MaxUint64 {
 		c.Unconfirmed = log.Written() - min(log.Written(), confirmed)
 	}
-	if s.joined == nil {
+	if !s.cluster.Joined() {
 		return
 	}
-	n := s.joined.agent.Stats()
+	n := s.cluster.Stats()
 	f.Agent = &facts.Agent{Promotions: n.Promotions, Switches: n.Switches, Shrinks: n.Shrinks, Expands: n.Expands, Spares: n.Spares, Conflicts: n.Conflicts, Failed: n.Failed, LeasesLost: n.LeasesLost}
-	if err := s.joined.registry.Err(); err != nil {
+	if err := s.cluster.RegistryError(); err != nil {
 		f.Agent.Etcd = err.Error()
 	}
-	for _, t := range s.joined.reported() {
+	for _, t := range s.cluster.Troubles() {
 		f.Agent.Troubles = append(f.Agent.Troubles, facts.Trouble{ID: t.ID, Severity: string(t.Severity), Text: t.Text, Severe: t.Severity == topology.SevereError})
 	}
 }

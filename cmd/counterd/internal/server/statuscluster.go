@@ -14,20 +14,20 @@ import (
 
 // vitalsOfCluster tells of the node's part; nil: it is in no cluster.
 func (s *status) vitalsOfCluster() *console.Cluster {
-	if s.joined == nil {
+	if !s.cluster.Joined() {
 		return nil
 	}
-	st := s.cluster.now.Load()
-	c := &console.Cluster{Shard: int(st.shardID()), Primary: st.Primary, Reads: clip(st.Readable(time.Now())), Writes: clip(st.Writes),
+	st := s.cluster.Now()
+	c := &console.Cluster{Shard: int(st.ShardID()), Primary: st.Primary, Reads: clip(st.Readable(time.Now())), Writes: clip(st.Writes),
 		Shards: len(st.Map.Shards), Nodes: len(st.Map.Nodes), Moves: len(st.Map.Moves)}
-	for _, t := range s.joined.reported() {
+	for _, t := range s.cluster.Troubles() {
 		level := console.Warn
 		if t.Severity == topology.SevereError {
 			level = console.Bad
 		}
 		c.Troubles = append(c.Troubles, console.Trouble{ID: t.ID, Level: level, Text: clip(t.Text)})
 	}
-	if err := s.joined.registry.Err(); err != nil {
+	if err := s.cluster.RegistryError(); err != nil {
 		c.Etcd = clip(err.Error())
 	}
 	if !st.Until.IsZero() {
@@ -46,10 +46,10 @@ func (s *status) vitalsOfCluster() *console.Cluster {
 
 // clusterShards lists the cluster's shards, those with a fault first, and behind them the free nodes.
 func (s *status) clusterShards(limit int) []console.Shard {
-	if s.joined == nil {
+	if !s.cluster.Joined() {
 		return nil
 	}
-	st := s.cluster.now.Load()
+	st := s.cluster.Now()
 	m := st.Map
 	nodes := make(map[topology.ShardID][]*topology.Node)
 	for _, n := range m.Nodes {

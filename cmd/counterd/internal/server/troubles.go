@@ -31,11 +31,3 @@ func (s *Server) troubles() (list []topology.Trouble) {
 	}
 	return list
 }
-
-// reported are the troubles of a node of a cluster; none of another server.
-func (j *joined) reported() []topology.Trouble {
-	if j == nil {
-		return nil
-	}
-	return j.agent.Troubles()
-}

@@ -110,7 +110,7 @@ func (s *Server) part(now time.Time, changes bool) string {
 	if s.cluster == nil {
 		return ""
 	}
-	st := s.cluster.now.Load()
+	st := s.cluster.Now()
 	refusal := st.Readable(now)
 	if changes && st.Primary {
 		refusal = cmp.Or(refusal, st.Writes)

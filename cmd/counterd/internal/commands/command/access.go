@@ -29,10 +29,13 @@ type Rights interface {
 	Prefix(prefix []byte, need Need) bool
 }
 
-// Access is what a command asks of who sends it: its row, without the type of its connection.
+// Access is a row without the type of its connection: what the rights of users, hash slots and shards depend on.
 type Access struct {
 	ID         int // from 0 on, in the order of the table: no two commands have the same
 	Name       string
+	Group      string // see Row
+	Flags      Flags
+	Planned    bool // the row has a Plan
 	Sub        []*Access
 	Container  bool // it is nothing without a subcommand
 	Categories []string
@@ -80,7 +83,7 @@ func ok(yes bool, at int) int {
 // access makes what a row asks. A command that reads or changes data and does not say which asks for everything.
 func (cmd *Row[C]) makeAccess(id int) *Access {
 	a := &Access{
-		ID: id, Name: cmd.Name, Categories: cmd.categories(), Container: cmd.Sub != nil && cmd.Run == nil, Free: cmd.Flags&NoAuth != 0,
+		ID: id, Name: cmd.Name, Group: cmd.Group, Flags: cmd.Flags, Planned: cmd.Plan != nil, Categories: cmd.categories(), Container: cmd.Sub != nil && cmd.Run == nil, Free: cmd.Flags&NoAuth != 0,
 		First: cmd.First, Last: cmd.Last, Step: cmd.Step, idmp: cmd.Flags&Idmp != 0, options: cmd.Is("set"), asks: cmd.Asks, channels: channelsOf[cmd.Name],
 	}
 	if cmd.Flags&PubSub != 0 { // names of shard channels stand where other commands have keys, and are none
@@ -98,6 +101,18 @@ func (cmd *Row[C]) makeAccess(id int) *Access {
 	}
 	return a
 }
+
+// Is tells whether the command is the one called name.
+func (a *Access) Is(name string) bool { return a.Name == name }
+
+// Reads tells whether the command reads data and does nothing else.
+func (a *Access) Reads() bool { return a.Flags&(ReadOnly|Write|Admin) == ReadOnly }
+
+// Numbered tells whether the command is one of those that CLIENT IDMP numbers.
+func (a *Access) Numbered() bool { return a.Flags&Idmp != 0 }
+
+// HasKeys tells whether First to Last are keys of posts.
+func (a *Access) HasKeys() bool { return a.First > 0 }
 
 // Asks tells whether the command asks anything of data.
 func (a *Access) Asks() bool { return a.First > 0 || a.asks != nil }

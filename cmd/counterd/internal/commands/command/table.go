@@ -11,6 +11,7 @@ import (
 type Table[C any] struct {
 	List   []*Row[C] // in the order in which COMMAND lists them
 	byName map[string]*Row[C]
+	rows   []*Row[C] // by Access.ID
 	access []*Access // of all, those that were taken out too: rules of users go on naming them
 }
 
@@ -22,6 +23,7 @@ func NewTable[C any](list []*Row[C]) *Table[C] {
 		t.byName[cmd.Name] = cmd
 		cmd.Each(func(s *Row[C]) {
 			s.hash, s.access = idmp.Begin(s.Name), s.makeAccess(id)
+			t.rows = append(t.rows, s)
 			id++
 			if s != cmd {
 				cmd.access.Sub = append(cmd.access.Sub, s.access)
@@ -31,6 +33,9 @@ func NewTable[C any](list []*Row[C]) *Table[C] {
 	}
 	return t
 }
+
+// Row is the row that an Access is of.
+func (t *Table[C]) Row(a *Access) *Row[C] { return t.rows[a.ID] }
 
 // Access is what all commands ask of who sends them, subcommands in their container.
 func (t *Table[C]) Access() []*Access { return t.access }

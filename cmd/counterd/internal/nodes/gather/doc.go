@@ -1,5 +1,5 @@
 // Package gather asks the other shards of a cluster: it has the links to their primaries, and knows which shard owns
-// what. What is to be asked, and what becomes of the answers, is the server's (server/far.go).
+// what. What is to be asked, and what becomes of the answers, is package scatter's.
 //
 // # Links
 //

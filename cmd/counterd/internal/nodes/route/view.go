@@ -22,6 +22,8 @@ const (
 	ErrDown = "CLUSTERDOWN The cluster is down: this node has no part in it yet"
 	// ErrUnserved is the answer for a slot that nobody has.
 	ErrUnserved = "CLUSTERDOWN Hash slot not served"
+	// ErrNoCluster is the answer of a node that is of no cluster.
+	ErrNoCluster = "ERR This instance has cluster support disabled"
 	// ErrCrossSlot is the answer to a command that changes posts of several slots.
 	ErrCrossSlot = "CROSSSLOT Keys in request don't hash to the same slot"
 	// ErrLacking is the answer for a slot whose posts are lost, or not here although no move brings them.

@@ -16,7 +16,7 @@ func TestForwardAll(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	for _, proto := range []int{2, 3} {
 		model := wireDial(t, wireServe(t, nil), proto)
-		k := farServe(t, 3, nil)
+		k := serveForward(t, 3, nil)
 		c := k.forward(1, proto)
 		same := func(command string) { t.Helper(); c.same(model, command) }
 		same("RANDOMKEY")

@@ -1,4 +1,4 @@
-package server
+package scatter
 
 import (
 	"bytes"
@@ -44,21 +44,21 @@ func answerNumber(out *resp.Replies, n *big.Int) {
 	out.Uint128(new(big.Int).Rsh(n, 64).Uint64(), low)
 }
 
-func mergeTotal(c *client, _ [][]byte, replies [][]byte) string {
+func mergeTotal(f *Scatter, _ [][]byte, replies [][]byte) string {
 	sum := new(big.Int)
 	for _, r := range replies {
 		if n := number(r); n != nil {
 			sum.Add(sum, n)
 		}
 	}
-	answerNumber(&c.call.Out, sum)
+	answerNumber(&f.call.Out, sum)
 	return ""
 }
 
-func mergeLeast(c *client, _ [][]byte, replies [][]byte) string { return mergeEnd(c, replies, -1) }
-func mergeMost(c *client, _ [][]byte, replies [][]byte) string  { return mergeEnd(c, replies, 1) }
+func mergeLeast(f *Scatter, _ [][]byte, replies [][]byte) string { return mergeEnd(f, replies, -1) }
+func mergeMost(f *Scatter, _ [][]byte, replies [][]byte) string  { return mergeEnd(f, replies, 1) }
 
-func mergeEnd(c *client, replies [][]byte, want int) string {
+func mergeEnd(f *Scatter, replies [][]byte, want int) string {
 	var end *big.Int
 	for _, r := range replies {
 		if n := number(r); n != nil && (end == nil || n.Cmp(end) == want) {
@@ -66,15 +66,15 @@ func mergeEnd(c *client, replies [][]byte, want int) string {
 		}
 	}
 	if end == nil {
-		c.call.Out.Null()
+		f.call.Out.Null()
 	} else {
-		answerNumber(&c.call.Out, end)
+		answerNumber(&f.call.Out, end)
 	}
 	return ""
 }
 
 // mergeSeq has the highest of the sequence numbers.
-func mergeSeq(c *client, _ [][]byte, replies [][]byte) string {
+func mergeSeq(f *Scatter, _ [][]byte, replies [][]byte) string {
 	var highest *big.Int
 	for _, r := range replies {
 		if n := number(r); n != nil && (highest == nil || n.Cmp(highest) > 0) {
@@ -82,9 +82,9 @@ func mergeSeq(c *client, _ [][]byte, replies [][]byte) string {
 		}
 	}
 	if highest == nil {
-		c.call.Out.Null()
+		f.call.Out.Null()
 	} else {
-		idmp.AppendSeq(&c.call.Out, highest.Uint64())
+		idmp.AppendSeq(&f.call.Out, highest.Uint64())
 	}
 	return ""
 }
@@ -120,8 +120,8 @@ func integer(b []byte) uint64 {
 }
 
 // mergeFind merges rows by mid. A page ends where the first shard's does that has not come to its end.
-func mergeFind(c *client, args [][]byte, replies [][]byte) string {
-	q, err := query.ParseFind(c.call.names(), args[1:])
+func mergeFind(f *Scatter, args [][]byte, replies [][]byte) string {
+	q, err := query.ParseFind(f.conn.Schema(), args[1:])
 	if err != nil {
 		return items.ErrorText(err)
 	}
@@ -159,28 +159,28 @@ func mergeFind(c *client, args [][]byte, replies [][]byte) string {
 		list = list[:q.Limit]
 	}
 	if q.Paged {
-		c.call.Out.Array(2)
+		f.call.Out.Array(2)
 		if bounded {
-			c.call.Out.BulkString(q.Next(end))
+			f.call.Out.BulkString(q.Next(end))
 		} else {
-			c.call.Out.BulkString("0")
+			f.call.Out.BulkString("0")
 		}
 	}
-	c.answerRows(list)
+	f.answerRows(list)
 	return ""
 }
 
 const errOffset = "ERR OFFSET is not to be had in a cluster: go on with CURSOR"
 
-func (c *client) answerRows(list []foundRow) {
-	c.call.Out.Array(len(list))
+func (f *Scatter) answerRows(list []foundRow) {
+	f.call.Out.Array(len(list))
 	for _, r := range list {
-		gather.AppendAs(&c.call.Out, r.reply)
+		gather.AppendAs(&f.call.Out, r.reply)
 	}
 }
 
-func mergeTop(c *client, args [][]byte, replies [][]byte) string {
-	q, err := query.ParseTop(c.call.names(), args[1:])
+func mergeTop(f *Scatter, args [][]byte, replies [][]byte) string {
+	q, err := query.ParseTop(f.conn.Schema(), args[1:])
 	if err != nil {
 		return items.ErrorText(err)
 	}
@@ -189,7 +189,7 @@ func mergeTop(c *client, args [][]byte, replies [][]byte) string {
 		list = rowsOf(list, r)
 	}
 	slices.SortFunc(list, func(a, b foundRow) int { return cmp.Or(cmp.Compare(b.value, a.value), cmp.Compare(b.mid, a.mid)) })
-	c.answerRows(list[:min(len(list), q.K)])
+	f.answerRows(list[:min(len(list), q.K)])
 	return ""
 }
 
@@ -210,7 +210,7 @@ func stringsOf(list [][]byte, array []byte) [][]byte {
 }
 
 // mergeDigest adds up the sums of lines that are about the same.
-func mergeDigest(c *client, _ [][]byte, replies [][]byte) string {
+func mergeDigest(f *Scatter, _ [][]byte, replies [][]byte) string {
 	type line struct {
 		name   string
 		lo     uint64
@@ -220,7 +220,7 @@ func mergeDigest(c *client, _ [][]byte, replies [][]byte) string {
 	var lines []*line
 	byName := make(map[string]*line)
 	order := make(map[string]int)
-	for i, def := range c.call.names().Counters() {
+	for i, def := range f.conn.Schema().Counters() {
 		order[def.Name] = i
 	}
 	for _, r := range replies {
@@ -246,9 +246,9 @@ func mergeDigest(c *client, _ [][]byte, replies [][]byte) string {
 		}
 	}
 	slices.SortStableFunc(lines, func(a, b *line) int { return cmp.Or(cmp.Compare(a.of, b.of), cmp.Compare(a.lo, b.lo)) })
-	c.call.Out.Array(len(lines))
+	f.call.Out.Array(len(lines))
 	for _, l := range lines {
-		c.call.Out.BulkString(l.name + " " + l.digest.String())
+		f.call.Out.BulkString(l.name + " " + l.digest.String())
 	}
 	return ""
 }
@@ -261,8 +261,8 @@ type listed struct {
 }
 
 // keysOf are keys in the order in which one server lists them: by mid, then as counters and columns are in the schema.
-func (c *client) keysOf(keys [][]byte) []listed {
-	sch := c.call.names()
+func (f *Scatter) keysOf(keys [][]byte) []listed {
+	sch := f.conn.Schema()
 	order := make(map[*schema.Counter]int)
 	for i, def := range sch.Counters() {
 		order[def] = i
@@ -279,10 +279,10 @@ func (c *client) keysOf(keys [][]byte) []listed {
 	return list
 }
 
-func (c *client) answerKeys(list []listed) {
-	c.call.Out.Array(len(list))
+func (f *Scatter) answerKeys(list []listed) {
+	f.call.Out.Array(len(list))
 	for _, k := range list {
-		c.call.Out.Bulk(k.key)
+		f.call.Out.Bulk(k.key)
 	}
 }
 
@@ -300,7 +300,7 @@ func scanTurn(mid uint64) uint8 { return slot.Group(mid) - slot.Group(0) }
 
 // mergeScan lists keys as far as all shards did, group of hash slots after group as each does. So its cursor is a mid as
 // that of one shard, which any node takes, and what moves between shards meanwhile is not missed.
-func mergeScan(c *client, _ [][]byte, replies [][]byte) string {
+func mergeScan(f *Scatter, _ [][]byte, replies [][]byte) string {
 	var keys [][]byte
 	next := uint64(0)
 	for _, r := range replies {
@@ -315,23 +315,23 @@ func mergeScan(c *client, _ [][]byte, replies [][]byte) string {
 		}
 		keys = stringsOf(keys, cursor[gather.Size(cursor):])
 	}
-	list := c.keysOf(keys)
+	list := f.keysOf(keys)
 	slices.SortStableFunc(list, func(a, b listed) int { return cmp.Compare(scanTurn(a.mid), scanTurn(b.mid)) })
 	if next != 0 {
 		if at := slices.IndexFunc(list, func(k listed) bool { return scanOrder(k.mid, next) >= 0 }); at >= 0 {
 			list = list[:at]
 		}
 	}
-	c.call.Out.Array(2)
-	c.call.Out.BulkString(strconv.FormatUint(next, 10))
-	c.answerKeys(list)
+	f.call.Out.Array(2)
+	f.call.Out.BulkString(strconv.FormatUint(next, 10))
+	f.answerKeys(list)
 	return ""
 }
 
 // maxKeys is what KEYS answers at most, as on one server.
 const maxKeys = 100_000
 
-func mergeKeys(c *client, _ [][]byte, replies [][]byte) string {
+func mergeKeys(f *Scatter, _ [][]byte, replies [][]byte) string {
 	var keys [][]byte
 	for _, r := range replies {
 		keys = stringsOf(keys, r)
@@ -339,6 +339,6 @@ func mergeKeys(c *client, _ [][]byte, replies [][]byte) string {
 	if len(keys) > maxKeys {
 		return "ERR KEYS looks at 1048576 posts and answers 100000 keys at most: go on with SCAN cursor MATCH pattern, or ask for posts with COUNTER.FIND"
 	}
-	c.answerKeys(c.keysOf(keys))
+	f.answerKeys(f.keysOf(keys))
 	return ""
 }

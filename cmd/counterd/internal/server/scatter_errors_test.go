@@ -9,6 +9,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/cluster"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/scatter"
 	"github.com/counterd/counterd/internal/errclass"
 	"github.com/counterd/counterd/internal/testkit/resptest"
 )
@@ -49,7 +50,7 @@ func mute(t testing.TB) (port int) {
 
 // provokeForward: commands for other shards.
 func provokeForward(p provoker) {
-	k := farServe(p.T, 2, nil)
+	k := serveForward(p.T, 2, nil)
 	k.nodes[1].Port = mute(p.T)
 	k.hurry(100 * time.Millisecond)
 	s, w := k.srv[0], k.forward(0, 2)
@@ -57,7 +58,7 @@ func provokeForward(p provoker) {
 	p.refused(s, w, "GET "+there+".cntcm", "CLUSTERDOWN shard 2 (127.0.0.1:")
 	p.refused(s, w, "COUNTER.MGET weibo "+here+" "+there, "CLUSTERDOWN shard 2 (127.0.0.1:")
 	p.refused(s, w, "MSET "+here+".cntcm 1 "+there+".cntcm 1", "CROSSSLOT Keys in request don't hash to the same slot")
-	p.refused(s, w, "COUNTER.MSET weibo "+here+" 1 1 "+there+" 1 1", errRowsApart)
+	p.refused(s, w, "COUNTER.MSET weibo "+here+" 1 1 "+there+" 1 1", scatter.ErrRowsApart)
 	if class := p.heard(w.do("INCR "+there+".cntcm").String(), "UNCERTAIN the change may have been made: shard 2 (127.0.0.1:"); class != errclass.InDoubt {
 		p.Errorf("got class %v", class)
 	}
@@ -86,7 +87,7 @@ func provokeForward(p provoker) {
 	p.refused(s, w, "COUNTER.SUM weibo comment", "CLUSTERDOWN not all hash slots are owned by a shard")
 	k.shards[0].Groups = whole
 	k.stand()
-	part := farServe(p.T, 2, nil)
+	part := serveForward(p.T, 2, nil)
 	part.change = func(i int, st *cluster.Standing) {
 		if i == 1 {
 			st.Writes = "CLUSTERDOWN The primary is changing"

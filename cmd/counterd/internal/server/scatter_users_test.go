@@ -25,7 +25,7 @@ func TestForwardUsers(t *testing.T) {
 	}
 	withUsers := func(c *config.Config) { c.Users = users }
 	model := wireServe(t, withUsers)
-	f := farServe(t, 3, withUsers)
+	f := serveForward(t, 3, withUsers)
 	everything := wireDial(t, model, 2)
 	refused := 0
 	for i := range rights {
@@ -81,7 +81,7 @@ func TestForwardUsers(t *testing.T) {
 // TestForwardExecRights: a transaction on the forward port is refused when its user has lost a right since it was queued,
 // whichever node executes it.
 func TestForwardExecRights(t *testing.T) {
-	f := farServe(t, 2, nil)
+	f := serveForward(t, 2, nil)
 	admin := f.forward(0, 2)
 	for shard := range 2 {
 		mid := f.mid(shard, 0)
@@ -103,7 +103,7 @@ func TestForwardExecRights(t *testing.T) {
 // TestForwardStrangers sends every command to a forward port, and to a node's own port as another node would, without a
 // password: what needs one changes nothing and shows nothing.
 func TestForwardStrangers(t *testing.T) {
-	f := farServe(t, 2, func(c *config.Config) {
+	f := serveForward(t, 2, func(c *config.Config) {
 		c.Users = []string{"default off", "link on >secret +@all ~* &*"}
 		c.MasterUser, c.MasterAuth = "link", "secret"
 	})
@@ -141,7 +141,7 @@ func TestForwardStrangers(t *testing.T) {
 
 // TestLinkRights: a user that may speak as another node is asked for each key all the same.
 func TestLinkRights(t *testing.T) {
-	f := farServe(t, 2, func(c *config.Config) { c.Users = []string{"few on nopass +@all ~weibo:1*"} })
+	f := serveForward(t, 2, func(c *config.Config) { c.Users = []string{"few on nopass +@all ~weibo:1*"} })
 	for node := range 2 {
 		c := f.forward(node, 2)
 		c.want("AUTH few x", "+OK")

@@ -1,9 +1,10 @@
-package server
+package scatter
 
 import (
 	"bytes"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/idmp"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
@@ -13,7 +14,7 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// far is what a connection to a node of a cluster has for commands on posts that other shards have: a timeline page
+// Scatter is what a connection to a node of a cluster has for commands on posts that other shards have: a timeline page
 // (COUNTER.MGET, MGET, EXISTS) that is read wherever it is, and on a forward port every command on items.
 //
 // Such a command is planned like all others: what of it is this node's goes into the batch, what is other shards' into a
@@ -27,12 +28,14 @@ import (
 //
 // On a forward port what this node refuses as not its own, or not now (MOVED, CLUSTERDOWN ...), is asked again where it
 // belongs, as is what others refuse so.
-type far struct {
+type Scatter struct {
+	conn    Conn
+	call    *items.Call // of the connection
 	shards  *gather.Shards
 	forward bool // it came by a forward port
 	round   gather.Round
-	cmds    []farCommand
-	parts   []farPart
+	cmds    []order
+	parts   []part
 	marked  int                            // marks that were answered
 	marks   []int                          // numbers of commands in the order of their marks; ^n: the end of the local part
 	mark    func(*items.Call, *items.Owed) // notes the place of the next mark
@@ -45,23 +48,23 @@ type far struct {
 	began   time.Time                      // of the wait
 }
 
-// farCommand is one that is not this node's alone.
-type farCommand struct {
-	cmd      *row
+// order is one that is not this node's alone.
+type order struct {
+	cmd      *command.Access
 	args     [][]byte
 	num      idmp.Number // of its client's, where Producer is not nil; args have none
-	merge    func(f *far, k *farCommand)
+	merge    func(f *Scatter, k *order)
 	first, n int      // its parts
 	from, to int      // its local replies, in Out
 	owners   []uint16 // by key: its part, counted from first
 	refusal  string   // it is answered by that
 
-	multi *transaction // of EXEC, nil: it is none
-	mid   uint64       // of its posts
+	multi Transaction // of EXEC, nil: it is none
+	mid   uint64      // of its posts
 }
 
-// farPart is what one shard is asked of a command.
-type farPart struct {
+// part is what one shard is asked of a command.
+type part struct {
 	cmd   int // number of the command
 	args  [][]byte
 	shard *gather.Shard // nil: it is this node's
@@ -78,16 +81,16 @@ type farPart struct {
 	doubtful []byte // the error that said so; nil: its connection was lost
 }
 
-// newFar makes it for a connection of a cluster's node.
-func newFar(shards *gather.Shards, forward bool) *far {
-	f := &far{shards: shards, forward: forward}
+// New makes it for a connection of a cluster's node, whose replies are in call.
+func New(conn Conn, call *items.Call, shards *gather.Shards, forward bool) *Scatter {
+	f := &Scatter{conn: conn, call: call, shards: shards, forward: forward}
 	f.mark = f.place
 	f.round.Begin()
 	return f
 }
 
 // place notes where in the replies the next mark is.
-func (f *far) place(c *items.Call, _ *items.Owed) {
+func (f *Scatter) place(c *items.Call, _ *items.Owed) {
 	n := f.marks[f.marked]
 	f.marked++
 	if n < 0 {
@@ -98,26 +101,26 @@ func (f *far) place(c *items.Call, _ *items.Owed) {
 }
 
 // begin adds a command, whose mark is owed.
-func (f *far) begin(c *client, cmd *row, args [][]byte, merge func(*far, *farCommand)) *farCommand {
-	f.cmds = append(f.cmds, farCommand{cmd: cmd, args: args, merge: merge, first: len(f.parts)})
+func (f *Scatter) begin(cmd *command.Access, args [][]byte, merge func(*Scatter, *order)) *order {
+	f.cmds = append(f.cmds, order{cmd: cmd, args: args, merge: merge, first: len(f.parts)})
 	f.marks = append(f.marks, len(f.cmds)-1)
-	c.call.Owe(f.mark)
+	f.call.Owe(f.mark)
 	return &f.cmds[len(f.cmds)-1]
 }
 
 // add adds a part to the last command.
-func (f *far) add(c *client, v *gather.View, shard *gather.Shard, args [][]byte) {
+func (f *Scatter) add(v *gather.View, shard *gather.Shard, args [][]byte) {
 	k := &f.cmds[len(f.cmds)-1]
-	p := farPart{cmd: len(f.cmds) - 1, args: args, shard: shard, kind: kindOf(k)}
+	p := part{cmd: len(f.cmds) - 1, args: args, shard: shard, kind: kindOf(k)}
 	k.n++
-	if shard != nil && shard == v.Local && !c.open(k.cmd) {
+	if shard != nil && shard == v.Local && !f.open(k.cmd) {
 		f.remote = true
 	} else if shard != nil && shard == v.Local {
 		p.local = true
 		f.again = f.again || f.forward
-		c.call.plan(k.cmd, args)
+		f.conn.Plan(k.cmd, args)
 		f.marks = append(f.marks, ^(len(f.cmds) - 1))
-		c.call.Owe(f.mark)
+		f.call.Owe(f.mark)
 	} else {
 		f.remote = true
 		if shard != nil {
@@ -129,16 +132,14 @@ func (f *far) add(c *client, v *gather.View, shard *gather.Shard, args [][]byte)
 
 // open tells whether this node takes a command on its own posts now. The batch is open then. Its keys are not looked at as a
 // cluster's client hashes them: they were found by their mids, and some name no post.
-func (c *client) open(cmd *row) bool {
-	return c.srv.node.Lets(cmd.Flags) && c.local(cmd, nil)
-}
+func (f *Scatter) open(cmd *command.Access) bool { return f.conn.Serves(cmd) }
 
 // kindOf is what becomes of a command whose reply is lost.
-func kindOf(k *farCommand) gather.Kind {
+func kindOf(k *order) gather.Kind {
 	switch {
 	case k.cmd.Reads():
 		return gather.Read
-	case k.num.Producer != nil || k.cmd.Flags&flagIdmp != 0 && idmp.TailLen(k.args) > 0:
+	case k.num.Producer != nil || k.cmd.Flags&command.Idmp != 0 && idmp.TailLen(k.args) > 0:
 		return gather.Numbered
 	case k.cmd.Numbered():
 		return gather.Change
@@ -147,7 +148,7 @@ func kindOf(k *farCommand) gather.Kind {
 }
 
 // ask asks a shard for a part.
-func (f *far) ask(p *farPart, shard *gather.Shard) {
+func (f *Scatter) ask(p *part, shard *gather.Shard) {
 	p.shard, p.reply = shard, nil
 	num := &f.cmds[p.cmd].num
 	p.ask = f.round.Ask(shard)
@@ -155,9 +156,9 @@ func (f *far) ask(p *farPart, shard *gather.Shard) {
 	switch {
 	case tx != nil && p.held != nil:
 		producer, seq := p.held.Number(p.heldI)
-		p.i = p.ask.AddAll(p.kind, producer, seq, 0, tx.commands())
+		p.i = p.ask.AddAll(p.kind, producer, seq, 0, tx.Commands())
 	case tx != nil:
-		p.i = p.ask.AddAll(p.kind, num.Producer, num.Seq, num.Epoch, tx.commands())
+		p.i = p.ask.AddAll(p.kind, num.Producer, num.Seq, num.Epoch, tx.Commands())
 	case p.held != nil: // with the number it had
 		producer, seq := p.held.Number(p.heldI)
 		p.i = p.ask.AddNumbered(producer, seq, 0, p.args...)
@@ -168,15 +169,13 @@ func (f *far) ask(p *farPart, shard *gather.Shard) {
 	}
 }
 
-// elsewhere plans a command on items that is not this node's alone, and on a forward port every one. It is false for all
-// others, and for what is to be refused as usual.
-func (c *client) elsewhere(cmd *row, args [][]byte) bool {
-	f := c.far
-	if cmd != nil && cmd.Sub != nil && len(args) > 1 { // OBJECT
-		cmd = cmd.Subcommand(args[1])
-	}
-	if cmd == nil || cmd.Plan == nil || !f.forward && cmd.Last >= 0 && !cmd.Is("counter.mget") || !cmd.Takes(args) || !c.authed || c.multi.active ||
-		c.call.loading || c.confined != 0 || !c.may(cmd, args) {
+// Forward tells whether the connection came by a forward port.
+func (f *Scatter) Forward() bool { return f.forward }
+
+// Plan plans a command on posts that is not this node's alone, and on a forward port every one. It is false for all others,
+// and for what is to be refused as usual. REQUIRES that the user of the connection may execute it.
+func (f *Scatter) Plan(cmd *command.Access, args [][]byte) bool {
+	if !f.forward && cmd.Last >= 0 && !cmd.Is("counter.mget") {
 		return false
 	}
 	v := f.shards.View()
@@ -186,64 +185,63 @@ func (c *client) elsewhere(cmd *row, args [][]byte) bool {
 	done := false
 	switch {
 	case cmd.Is("counter.mget"):
-		done = c.page(v, cmd, args)
+		done = f.page(v, cmd, args)
 	case cmd.Is("counter.mset"):
-		done = f.forward && c.setRows(v, cmd, args)
+		done = f.forward && f.setRows(v, cmd, args)
 	case cmd.First == 0:
 	case cmd.Last < 0 && cmd.Reads():
-		done = c.keys(v, cmd, args)
+		done = f.keys(v, cmd, args)
 	case f.forward:
-		done = c.single(v, cmd, args)
+		done = f.single(v, cmd, args)
 	}
-	return done || f.forward && v.Local == nil && c.anybody(v, cmd, args)
+	return done || f.forward && v.Local == nil && f.anybody(v, cmd, args)
 }
 
 // single plans a command that one shard has to execute.
-func (c *client) single(v *gather.View, cmd *row, args [][]byte) bool {
-	f := c.far
-	_, last := cmd.Access().Keys(args)
+func (f *Scatter) single(v *gather.View, cmd *command.Access, args [][]byte) bool {
+	_, last := cmd.Keys(args)
 	var owner *gather.Shard
 	at := -1
 	for i := cmd.First; i <= last; i += cmd.Step {
-		mid, ok := items.Mid(c.call.names(), args[i])
+		mid, ok := items.Mid(f.conn.Schema(), args[i])
 		switch s := slot.Of(mid); {
 		case !ok:
 		case at < 0:
 			owner, at = v.Owner(mid), int(s)
 		case at != int(s):
-			_, _ = c.call.number(&c.call.numbers.last, cmd, args)
-			f.begin(c, cmd, args, mergeNone).refusal = route.ErrCrossSlot
+			_, _ = f.conn.Number(new(idmp.Number), cmd, args)
+			f.begin(cmd, args, mergeNone).refusal = route.ErrCrossSlot
 			return true
 		}
 	}
 	if at < 0 { // it is no key, which every primary knows
 		return false
 	}
-	c.toOwner(v, cmd, args, owner)
+	f.toOwner(v, cmd, args, owner)
 	return true
 }
 
 // setRows plans COUNTER.MSET, whose posts one shard has to have: in how many changes it is made is not ours to choose.
-func (c *client) setRows(v *gather.View, cmd *row, args [][]byte) bool {
-	owner, apart, ok := c.rowsOwner(v, args)
+func (f *Scatter) setRows(v *gather.View, cmd *command.Access, args [][]byte) bool {
+	owner, apart, ok := f.rowsOwner(v, args)
 	switch {
 	case !ok:
 		return false
 	case apart:
-		_, _ = c.call.number(&c.call.numbers.last, cmd, args)
-		c.far.begin(c, cmd, args, mergeNone).refusal = errRowsApart
+		_, _ = f.conn.Number(new(idmp.Number), cmd, args)
+		f.begin(cmd, args, mergeNone).refusal = ErrRowsApart
 	default:
-		c.toOwner(v, cmd, args, owner)
+		f.toOwner(v, cmd, args, owner)
 	}
 	return true
 }
 
 // rowsOwner finds the shard of the posts of a COUNTER.MSET; apart: they are of several. owner is nil where one has no owner at
 // the moment. ok is false for a command without posts, or that is to be refused.
-func (c *client) rowsOwner(v *gather.View, args [][]byte) (owner *gather.Shard, apart, ok bool) {
+func (f *Scatter) rowsOwner(v *gather.View, args [][]byte) (owner *gather.Shard, apart, ok bool) {
 	var last *gather.Shard
 	posts, nobody := 0, false
-	ok = items.EachRow(c.call.names(), args[:len(args)-idmp.TailLen(args)], func(mid uint64) {
+	ok = items.EachRow(f.conn.Schema(), args[:len(args)-idmp.TailLen(args)], func(mid uint64) {
 		posts++
 		s := v.Owner(mid)
 		if s == nil {
@@ -259,50 +257,49 @@ func (c *client) rowsOwner(v *gather.View, args [][]byte) (owner *gather.Shard, 
 	return last, apart, ok && posts > 0
 }
 
-const errRowsApart = "CROSSSLOT COUNTER.MSET sets posts of several shards: send those of each hash slot in a command of their own"
+// ErrRowsApart refuses a COUNTER.MSET whose posts no one shard has.
+const ErrRowsApart = "CROSSSLOT COUNTER.MSET sets posts of several shards: send those of each hash slot in a command of their own"
 
 // toOwner plans a command that a shard has to execute.
-func (c *client) toOwner(v *gather.View, cmd *row, args [][]byte, owner *gather.Shard) {
-	f := c.far
-	k := f.begin(c, cmd, args, mergeOne)
-	if before := c.call.numbers; before.producer != nil {
-		_, refusal := c.call.number(&k.num, cmd, args)
+func (f *Scatter) toOwner(v *gather.View, cmd *command.Access, args [][]byte, owner *gather.Shard) {
+	k := f.begin(cmd, args, mergeOne)
+	if before := *f.conn.Numbers(); before.Producer != nil {
+		_, refusal := f.conn.Number(&k.num, cmd, args)
 		if owner == v.Local { // plan takes the number, or refuses it
-			c.call.numbers = before
+			*f.conn.Numbers() = before
 		} else if refusal != "" {
 			k.refusal, k.merge = refusal, mergeNone
 			return
 		}
-		if cmd.Flags&flagIdmp != 0 && idmp.TailLen(args) > 0 { // its own is sent with it
+		if cmd.Flags&command.Idmp != 0 && idmp.TailLen(args) > 0 { // its own is sent with it
 			k.num.Producer = nil
 		}
 	}
-	f.add(c, v, owner, args)
-	c.full()
+	f.add(v, owner, args)
+	f.full()
 }
 
 // anybody has a command that is about no post answered by a shard, as this node leads none: they know what is wrong with it.
-func (c *client) anybody(v *gather.View, cmd *row, args [][]byte) bool {
+func (f *Scatter) anybody(v *gather.View, cmd *command.Access, args [][]byte) bool {
 	owner := v.OfGroup(0)
-	if owner == nil || c.call.numbers.producer != nil {
+	if owner == nil || f.conn.Numbers().Producer != nil {
 		return false
 	}
-	c.far.begin(c, cmd, args, mergeOne)
-	c.far.add(c, v, owner, args)
-	c.full()
+	f.begin(cmd, args, mergeOne)
+	f.add(v, owner, args)
+	f.full()
 	return true
 }
 
 // keys plans MGET, EXISTS and TOUCH.
-func (c *client) keys(v *gather.View, cmd *row, args [][]byte) bool {
-	f := c.far
+func (f *Scatter) keys(v *gather.View, cmd *command.Access, args [][]byte) bool {
 	first, one, some := -1, true, false
 	owners := f.room(len(args) - 1)
 	for i, key := range args[1:] {
-		if !f.forward && !route.Plain(key) && route.Refusal(c.call.names(), key) != "" {
+		if !f.forward && !route.Plain(key) && route.Refusal(f.conn.Schema(), key) != "" {
 			return false
 		}
-		mid, ok := items.Mid(c.call.names(), key)
+		mid, ok := items.Mid(f.conn.Schema(), key)
 		if !ok {
 			owners[i] = nobody
 			continue
@@ -316,7 +313,7 @@ func (c *client) keys(v *gather.View, cmd *row, args [][]byte) bool {
 		}
 		some = some || v.Owner(mid) != v.Local
 	}
-	if !f.forward && (one || !some || c.call.reads != nil) { // a cluster's client is told where to go, or that it cannot
+	if !f.forward && (one || !some || f.conn.Tracks()) { // a cluster's client is told where to go, or that it cannot
 		return false
 	}
 	if first < 0 {
@@ -326,19 +323,18 @@ func (c *client) keys(v *gather.View, cmd *row, args [][]byte) bool {
 	if cmd.Is("mget") {
 		merge = mergeArray
 	}
-	k := f.begin(c, cmd, args, merge)
+	k := f.begin(cmd, args, merge)
 	k.owners = owners
-	c.scatter(v, k, args[:1], args[1:], nil)
+	f.scatter(v, k, args[:1], args[1:], nil)
 	return true
 }
 
 // page plans COUNTER.MGET.
-func (c *client) page(v *gather.View, cmd *row, args [][]byte) bool {
-	f := c.far
+func (f *Scatter) page(v *gather.View, cmd *command.Access, args [][]byte) bool {
 	if v.Alone() && !f.forward { // to find the owners is a tenth of a page
 		return false
 	}
-	if c.call.names().CounterNamed(args[1]) == nil {
+	if f.conn.Schema().CounterNamed(args[1]) == nil {
 		return false
 	}
 	mids, tail := args[2:], [][]byte(nil)
@@ -360,9 +356,9 @@ func (c *client) page(v *gather.View, cmd *row, args [][]byte) bool {
 	if !some && !f.forward {
 		return false
 	}
-	k := f.begin(c, cmd, args, mergeArray)
+	k := f.begin(cmd, args, mergeArray)
 	k.owners = owners
-	c.scatter(v, k, args[:2], mids, tail)
+	f.scatter(v, k, args[:2], mids, tail)
 	return true
 }
 
@@ -370,8 +366,7 @@ const nobody = ^uint16(0)
 
 // scatter makes the parts of the last command, of which owners has the groups of keys and becomes the parts. Keys that
 // are none go with the first part.
-func (c *client) scatter(v *gather.View, k *farCommand, head, keys, tail [][]byte) {
-	f := c.far
+func (f *Scatter) scatter(v *gather.View, k *order, head, keys, tail [][]byte) {
 	var shards [maxParts]*gather.Shard
 	n := 0
 	for i, g := range k.owners {
@@ -398,22 +393,22 @@ func (c *client) scatter(v *gather.View, k *farCommand, head, keys, tail [][]byt
 			}
 		}
 		f.args = append(f.args, tail...)
-		f.add(c, v, shards[part], f.args[from:len(f.args):len(f.args)])
+		f.add(v, shards[part], f.args[from:len(f.args):len(f.args)])
 		k = &f.cmds[number]
 	}
-	c.full()
+	f.full()
 }
 
 // maxParts is how many shards there are at most: each has a group.
 const maxParts = slot.Groups
 
 // full runs the batch where it is full, as plan does, and lets the session leave where much was asked.
-func (c *client) full() {
-	if f := c.far; f.round.Bytes() > maxRound {
-		f.round.Send(c.session.ID())
+func (f *Scatter) full() {
+	if f.round.Bytes() > maxRound {
+		f.round.Send(f.conn.ID())
 	}
-	if len(c.call.Owed) >= 4*maxBatch {
-		c.call.flush()
+	if len(f.call.Owed) >= maxOwed {
+		f.conn.Run()
 	}
 }
 
@@ -421,7 +416,7 @@ func (c *client) full() {
 const maxRound = 32 << 10
 
 // room is memory for n owners.
-func (f *far) room(n int) []uint16 {
+func (f *Scatter) room(n int) []uint16 {
 	from := len(f.owners)
 	for range n {
 		f.owners = append(f.owners, 0)

@@ -14,8 +14,8 @@ import (
 // freeServe starts a cluster of two shards with forward ports: the primaries are nodes 0 and 1, 2 is a replica of 1, and 3 is of
 // no shard. The last two have no schema yet, as before a copy of the primary's data.
 func freeServe(t *testing.T) *testCluster {
-	k := farServe(t, 2, nil)
-	other := farServe(t, 2, nil)
+	k := serveForward(t, 2, nil)
+	other := serveForward(t, 2, nil)
 	k.srv = append(k.srv, other.srv...)
 	k.nodes = append(k.nodes, other.nodes...)
 	k.nodes[2].Shard, k.nodes[3].Shard = k.shards[1].ID, 0

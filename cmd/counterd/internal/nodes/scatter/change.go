@@ -1,4 +1,4 @@
-package server
+package scatter
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/idmp"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/query"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/gather"
@@ -21,25 +22,27 @@ import (
 // none is sent once. It is not given a number, as a change by condition with one is of 10,000 posts at most.
 
 const (
-	errStill       = "UNCERTAIN groups of the shard moved meanwhile: their posts may have been changed twice, or not at all"
-	errUpdateLimit = "CROSSSLOT COUNTER.UPDATE with LIMIT is not to be had for the posts of several shards: leave LIMIT out, or ask COUNTER.FIND for mids, and change each"
+	// ErrStill: the groups of the shard changed while it made a change.
+	ErrStill = "UNCERTAIN groups of the shard moved meanwhile: their posts may have been changed twice, or not at all"
+	// ErrUpdateLimit refuses a bound on how many posts of several shards are changed.
+	ErrUpdateLimit = "CROSSSLOT COUNTER.UPDATE with LIMIT is not to be had for the posts of several shards: leave LIMIT out, or ask COUNTER.FIND for mids, and change each"
 )
 
 // updateAll is COUNTER.UPDATE.
-func (c *client) updateAll(cmd *row, args [][]byte) {
+func (f *Scatter) updateAll(cmd *command.Access, args [][]byte) {
 	var num idmp.Number
-	rest, text := c.call.number(&num, cmd, args)
+	rest, text := f.conn.Number(&num, cmd, args)
 	if text != "" {
-		c.call.Out.Error(text)
+		f.call.Out.Error(text)
 		return
 	}
-	q, err := query.ParseUpdate(c.call.names(), rest[1:])
+	q, err := query.ParseUpdate(f.conn.Schema(), rest[1:])
 	switch {
 	case err != nil:
-		c.call.StoreError(err)
+		f.call.StoreError(err)
 		return
-	case q.Limit > 0 && len(c.far.shards.View().All) > 1:
-		c.call.Out.Error(errUpdateLimit)
+	case q.Limit > 0 && len(f.shards.View().All) > 1:
+		f.call.Out.Error(ErrUpdateLimit)
 		return
 	}
 	kind := gather.Once
@@ -50,42 +53,42 @@ func (c *client) updateAll(cmd *row, args [][]byte) {
 			rest = append(rest, []byte("EPOCH"), strconv.AppendUint(nil, num.Epoch, 10))
 		}
 	}
-	numbers := c.call.numbers
-	c.call.numbers.producer = nil // it was taken
-	replies, text := c.changeAll(cmd, rest, kind, allWithin)
-	c.call.numbers = numbers
+	numbers := *f.conn.Numbers()
+	f.conn.Numbers().Producer = nil // it was taken
+	replies, text := f.changeAll(cmd, rest, kind, allWithin)
+	*f.conn.Numbers() = numbers
 	if text == "" {
-		mergeUpdate(c, replies)
+		mergeUpdate(f, replies)
 	} else {
-		c.call.Out.Error(text)
+		f.call.Out.Error(text)
 	}
 }
 
 // mergeUpdate adds up how many posts were changed, or has all rows in order of mid.
-func mergeUpdate(c *client, replies [][]byte) {
+func mergeUpdate(f *Scatter, replies [][]byte) {
 	var list []foundRow
 	for _, r := range replies {
 		if r[0] == ':' {
-			mergeTotal(c, nil, replies)
+			mergeTotal(f, nil, replies)
 			return
 		}
 		list = rowsOf(list, r)
 	}
 	slices.SortFunc(list, func(a, b foundRow) int { return cmp.Compare(a.mid, b.mid) })
-	c.answerRows(list)
+	f.answerRows(list)
 }
 
 // changeAll has every shard make a change of its posts. text is the error.
-func (c *client) changeAll(cmd *row, args [][]byte, kind gather.Kind, within time.Duration) (replies [][]byte, text string) {
-	c.far.insist(c.far.shards.Settings().ChangeWithin(), func(v *gather.View) (again bool) {
-		replies, again, text = c.changeOnce(v, cmd, args, kind, within)
+func (f *Scatter) changeAll(cmd *command.Access, args [][]byte, kind gather.Kind, within time.Duration) (replies [][]byte, text string) {
+	f.insist(f.shards.Settings().ChangeWithin(), func(v *gather.View) (again bool) {
+		replies, again, text = f.changeOnce(v, cmd, args, kind, within)
 		return again
 	})
 	return replies, text
 }
 
 // changeOnce is one try. again tells whether another may succeed, and changes nothing a second time.
-func (c *client) changeOnce(v *gather.View, cmd *row, args [][]byte, kind gather.Kind, within time.Duration) (replies [][]byte, again bool, text string) {
+func (f *Scatter) changeOnce(v *gather.View, cmd *command.Access, args [][]byte, kind gather.Kind, within time.Duration) (replies [][]byte, again bool, text string) {
 	if !v.Whole() {
 		return nil, true, errNotWhole
 	}
@@ -99,9 +102,9 @@ func (c *client) changeOnce(v *gather.View, cmd *row, args [][]byte, kind gather
 			asks[i].AddBetween(kind, linkCommand("OWNING", v.Groups(s)), args, linkCommand("STILL", v.Groups(s)))
 		}
 	}
-	round.SendSlow(c.session.ID(), within)
+	round.SendSlow(f.conn.ID(), within)
 	if i := slices.Index(v.All, v.Local); i >= 0 {
-		replies[i] = c.runHere(v, cmd, args, errStill)
+		replies[i] = f.runHere(v, cmd, args, ErrStill)
 	}
 	round.Wait()
 	made, again := 0, true
@@ -141,7 +144,7 @@ func (c *client) changeOnce(v *gather.View, cmd *row, args [][]byte, kind gather
 	case made == 0:
 		return nil, again, refused
 	}
-	return nil, again && kind == gather.Numbered && refused != errOwning, "UNCERTAIN the change was made in a part: " + part
+	return nil, again && kind == gather.Numbered && refused != ErrOwning, "UNCERTAIN the change was made in a part: " + part
 }
 
 // linkCommand is COUNTER.LINK about the groups that a shard is asked for.

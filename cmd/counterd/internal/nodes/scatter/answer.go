@@ -1,4 +1,4 @@
-package server
+package scatter
 
 import (
 	"fmt"
@@ -9,35 +9,35 @@ import (
 )
 
 // assemble puts the replies into their places.
-func (f *far) assemble(c *client) {
-	f.out.SetProtocol(c.call.Out.Protocol())
+func (f *Scatter) assemble() {
+	f.out.SetProtocol(f.call.Out.Protocol())
 	f.out.Cut(0)
 	begin := f.cmds[0].from
 	at := begin
 	took := time.Since(f.began)
 	for i := range f.cmds {
 		k := &f.cmds[i]
-		f.out.Raw(c.call.Out.From(at)[:k.from-at])
+		f.out.Raw(f.call.Out.From(at)[:k.from-at])
 		at = k.to
 		size := f.out.Len()
 		k.merge(f, k)
 		if reply := f.out.From(size); k.local(f) != k.n || reply[0] == '-' {
-			k.cmd.Account(c.session.Lane(), 1, took/time.Duration(len(f.cmds)))
+			f.conn.Account(k.cmd, took/time.Duration(len(f.cmds)))
 			if reply[0] == '-' {
-				c.call.failed(k.cmd, reply)
+				f.conn.Failed(k.cmd, reply)
 			}
 		}
 	}
-	f.out.Raw(c.call.Out.From(at))
-	c.call.Out.Cut(begin)
-	c.call.Out.Raw(f.out.From(0))
+	f.out.Raw(f.call.Out.From(at))
+	f.call.Out.Cut(begin)
+	f.call.Out.Raw(f.out.From(0))
 	if f.out.Cap() > retainedFar {
 		f.out.Drop()
 	}
 }
 
 // local counts the parts of a command that this node answered.
-func (k *farCommand) local(f *far) (n int) {
+func (k *order) local(f *Scatter) (n int) {
 	for i := range k.n {
 		if f.parts[k.first+i].local {
 			n++
@@ -47,7 +47,7 @@ func (k *farCommand) local(f *far) (n int) {
 }
 
 // reset forgets all.
-func (f *far) reset() {
+func (f *Scatter) reset() {
 	f.round.End()
 	clear(f.cmds)
 	clear(f.parts)
@@ -57,10 +57,10 @@ func (f *far) reset() {
 }
 
 // mergeNone is of a command that was refused.
-func mergeNone(f *far, k *farCommand) { f.out.Error(k.refusal) }
+func mergeNone(f *Scatter, k *order) { f.out.Error(k.refusal) }
 
 // answer appends the reply of a part as the client speaks.
-func (f *far) answer(p *farPart) {
+func (f *Scatter) answer(p *part) {
 	if p.local {
 		f.out.Raw(p.reply)
 	} else {
@@ -69,10 +69,10 @@ func (f *far) answer(p *farPart) {
 }
 
 // mergeOne is of a command of one shard.
-func mergeOne(f *far, k *farCommand) { f.answer(&f.parts[k.first]) }
+func mergeOne(f *Scatter, k *order) { f.answer(&f.parts[k.first]) }
 
 // broken appends the first error of a part; false: there is none.
-func (f *far) broken(k *farCommand) bool {
+func (f *Scatter) broken(k *order) bool {
 	for i := range k.n {
 		if p := &f.parts[k.first+i]; p.reply[0] == '-' {
 			f.answer(p)
@@ -83,7 +83,7 @@ func (f *far) broken(k *farCommand) bool {
 }
 
 // mergeSum adds up integers.
-func mergeSum(f *far, k *farCommand) {
+func mergeSum(f *Scatter, k *order) {
 	if f.broken(k) {
 		return
 	}
@@ -97,7 +97,7 @@ func mergeSum(f *far, k *farCommand) {
 }
 
 // mergeArray puts the elements of arrays in the order of the keys.
-func mergeArray(f *far, k *farCommand) {
+func mergeArray(f *Scatter, k *order) {
 	if f.broken(k) {
 		return
 	}

@@ -21,7 +21,7 @@ import (
 func TestForwardOnce(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	k := farServe(t, 3, nil)
+	k := serveForward(t, 3, nil)
 	var proxies []*cutproxy.Proxy
 	for i := range k.nodes {
 		p := cutproxy.New(t, k.nodes[i].Port, seed+uint64(i), false)
@@ -79,7 +79,7 @@ func TestForwardOnce(t *testing.T) {
 // TestForwardMoved moves groups between the shards, without their posts, while clients read and write: as owners change
 // between a look at the map and the arrival of a command, nodes refuse, and no client hears of it.
 func TestForwardMoved(t *testing.T) {
-	k := farServe(t, 3, nil)
+	k := serveForward(t, 3, nil)
 	stop := make(chan struct{})
 	var done sync.WaitGroup
 	for n := range 3 {
@@ -180,7 +180,7 @@ func doubtful(t *testing.T, node int) (port int, next func()) {
 // TestForwardExecInDoubt: a transaction that its shard has made and is not sure of is made once, by the number of its
 // client or, where there is none, by that of the link.
 func TestForwardExecInDoubt(t *testing.T) {
-	k := farServe(t, 2, nil)
+	k := serveForward(t, 2, nil)
 	port, doubt := doubtful(t, k.nodes[1].Port)
 	k.nodes[1].Port = port
 	k.stand()

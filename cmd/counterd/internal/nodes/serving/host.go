@@ -1,4 +1,4 @@
-package server
+package serving
 
 import (
 	"fmt"
@@ -14,10 +14,10 @@ import (
 	"github.com/counterd/counterd/internal/slot"
 )
 
-// clusterHost is the server as the agent of its node sees it: roles and acknowledgements are package repl's, what clients
-// are served is cluster.go's.
-type clusterHost struct {
-	s      *Server
+// agentHost is the node as its agent sees it: roles and acknowledgements are package repl's, what clients
+// are served is Member's.
+type agentHost struct {
+	m      *Member
 	notice chan struct{}
 	schema clusterSchema
 	why    string // of the last Rest; the agent's goroutine alone
@@ -53,34 +53,34 @@ type dataUsage struct {
 
 const usageEvery = 10 * time.Second
 
-func newClusterHost(s *Server) *clusterHost {
-	h := &clusterHost{s: s, notice: make(chan struct{}, 1), marks: map[topology.NodeID]*mark{}}
-	h.schema.s = s
+func newAgentHost(m *Member) *agentHost {
+	h := &agentHost{m: m, notice: make(chan struct{}, 1), marks: map[topology.NodeID]*mark{}}
+	h.schema.m = m
 	return h
 }
 
-var _ cluster.Host = (*clusterHost)(nil)
+var _ cluster.Host = (*agentHost)(nil)
 
 // notify has the agent look. It does not wait.
-func (h *clusterHost) notify() {
+func (h *agentHost) notify() {
 	select {
 	case h.notice <- struct{}{}:
 	default:
 	}
 }
 
-func (h *clusterHost) Notice() <-chan struct{} { return h.notice }
+func (h *agentHost) Notice() <-chan struct{} { return h.notice }
 
-func (h *clusterHost) repl() *repl.Node { return h.s.node.Replication() }
+func (h *agentHost) repl() *repl.Node { return h.m.node.Replication() }
 
 // Lead begins without anybody required and with nothing confirmed: the agent says who is, behind it.
-func (h *clusterHost) Lead(epoch uint64) error { return h.repl().LeadAt(epoch) }
+func (h *agentHost) Lead(epoch uint64) error { return h.repl().LeadAt(epoch) }
 
-func (h *clusterHost) Shard(id topology.ShardID, unclean uint64) {
+func (h *agentHost) Shard(id topology.ShardID, unclean uint64) {
 	h.repl().Shard(uint64(id), unclean)
 }
 
-func (h *clusterHost) Follow(id topology.NodeID, address string, epoch uint64) error {
+func (h *agentHost) Follow(id topology.NodeID, address string, epoch uint64) error {
 	host, digits, err := net.SplitHostPort(address)
 	if err != nil {
 		return fmt.Errorf("the address of node %s: %w", id, err)
@@ -92,16 +92,16 @@ func (h *clusterHost) Follow(id topology.NodeID, address string, epoch uint64) e
 	return h.repl().FollowAt(repl.Address{Host: host, Port: int(port)}, string(id), epoch)
 }
 
-func (h *clusterHost) Rest(why string) {
+func (h *agentHost) Rest(why string) {
 	if err := h.repl().Rest(); err != nil {
-		h.s.log.Error("the node gives its role up, and cannot write that down", "reason", why, "error", err)
+		h.m.log.Error("the node gives its role up, and cannot write that down", "reason", why, "error", err)
 	} else if why != h.why {
-		h.s.log.Info("the node rests", "reason", why)
+		h.m.log.Info("the node rests", "reason", why)
 	}
 	h.why = why
 }
 
-func (h *clusterHost) Require(ids []topology.NodeID) {
+func (h *agentHost) Require(ids []topology.NodeID) {
 	names := make([]string, len(ids))
 	for i, id := range ids {
 		names[i] = string(id)
@@ -109,14 +109,14 @@ func (h *clusterHost) Require(ids []topology.NodeID) {
 	h.repl().Require(names)
 }
 
-func (h *clusterHost) Doubt(err error) { h.repl().Doubt(err) }
+func (h *agentHost) Doubt(err error) { h.repl().Doubt(err) }
 
-func (h *clusterHost) HoldWrites(most time.Duration) (release func(), err error) {
-	return h.s.node.HoldWrites(most), nil
+func (h *agentHost) HoldWrites(most time.Duration) (release func(), err error) {
+	return h.m.node.HoldWrites(most), nil
 }
 
-func (h *clusterHost) Replica(id topology.NodeID) cluster.ReplicaState {
-	log := h.s.store().Replication()
+func (h *agentHost) Replica(id topology.NodeID) cluster.ReplicaState {
+	log := h.m.host.Store().Replication()
 	if epoch := log.Epoch(); epoch != h.epoch {
 		clear(h.marks)
 		h.epoch = epoch
@@ -154,17 +154,17 @@ func (h *clusterHost) Replica(id topology.NodeID) cluster.ReplicaState {
 // dropped stays open for minutes. A replica acknowledges each 100 ms, a primary says something each second.
 const linkSilent = 2 * time.Second
 
-func (h *clusterHost) Link() cluster.LinkState {
+func (h *agentHost) Link() cluster.LinkState {
 	info, _ := h.repl().Link()
 	return cluster.LinkState{Connected: info.State == repl.LinkConnected && info.LastIO >= 0 && info.LastIO < linkSilent, Refused: info.Refused, Lacks: info.Lacks, Newer: h.repl().Epoch()}
 }
 
-func (h *clusterHost) Log() cluster.LogState {
-	store := h.s.store()
+func (h *agentHost) Log() cluster.LogState {
+	store := h.m.host.Store()
 	log := store.Replication()
 	lineage := log.Lineage()
 	st := cluster.LogState{Epoch: log.Epoch(), Written: log.Written(), Durable: log.Durable(), Confirmed: log.Confirmed(), Waiting: log.Awaited(),
-		ReplID: lineage.Current().ReplID.String(), Behind: log.Behind(), Ops: uint64(h.s.sampler.Rates().Commands), Err: store.Ready(), Hangs: store.DiskHangs()}
+		ReplID: lineage.Current().ReplID.String(), Behind: log.Behind(), Ops: uint64(h.m.host.CommandRate()), Err: store.Ready(), Hangs: store.DiskHangs()}
 	if lacks := h.lacks.Load(); lacks != nil {
 		st.Lacks = *lacks
 	}
@@ -173,7 +173,7 @@ func (h *clusterHost) Log() cluster.LogState {
 }
 
 // used is what posts take, as it was a while ago.
-func (h *clusterHost) used() (posts, bytes uint64) {
+func (h *agentHost) used() (posts, bytes uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if u := &h.usage; !u.counting && time.Since(u.at) > usageEvery {
@@ -183,9 +183,9 @@ func (h *clusterHost) used() (posts, bytes uint64) {
 	return h.usage.posts, h.usage.bytes
 }
 
-func (h *clusterHost) count() {
+func (h *agentHost) count() {
 	posts, bytes := uint64(0), uint64(0)
-	for _, u := range h.s.store().Admin().Usage() {
+	for _, u := range h.m.host.Store().Admin().Usage() {
 		posts += uint64(u.HotItems + u.ColdItems)
 		bytes += uint64(u.HotBytes + u.ColdBytes + u.OverlayBytes)
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/counterd/counterd/internal/testkit/resptest"
 )
 
-// farServe starts a cluster of n shards of one node each, with forward ports.
-func farServe(t testing.TB, n int, change func(c *config.Config)) *testCluster {
+// serveForward starts a cluster of n shards of one node each, with forward ports.
+func serveForward(t testing.TB, n int, change func(c *config.Config)) *testCluster {
 	t.Helper()
 	of := make([]int, n)
 	for i := range of {
@@ -158,7 +158,7 @@ func TestForwardPort(t *testing.T) {
 			t.Logf("seed %d", seed)
 			r := rand.New(rand.NewPCG(seed, 0))
 			model := wireDial(t, wireServe(t, nil), proto)
-			f := farServe(t, 3, nil)
+			f := serveForward(t, 3, nil)
 			clients := []*wireClient{f.forward(0, proto), f.forward(1, proto), f.forward(2, proto)}
 			for range 300 {
 				c := clients[r.IntN(3)]

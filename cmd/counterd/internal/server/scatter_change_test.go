@@ -8,6 +8,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/cluster"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/scatter"
 )
 
 // TestForwardUpdate changes posts by condition by a forward port, and in a server of its own: answers and posts are the
@@ -18,7 +19,7 @@ func TestForwardUpdate(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	for _, proto := range []int{2, 3} {
 		model := wireDial(t, wireServe(t, nil), proto)
-		k := farServe(t, 3, nil)
+		k := serveForward(t, 3, nil)
 		c := k.forward(1, proto)
 		same := func(command string) { t.Helper(); c.same(model, command) }
 		for range 300 {
@@ -36,7 +37,7 @@ func TestForwardUpdate(t *testing.T) {
 			"COUNTER.FIND weibo LIMIT 5000", "COUNTER.UPDATE weibo DEL", "DBSIZE"} {
 			same(command)
 		}
-		c.want("COUNTER.UPDATE weibo INCR comment 1 LIMIT 5", "-"+errUpdateLimit)
+		c.want("COUNTER.UPDATE weibo INCR comment 1 LIMIT 5", "-"+scatter.ErrUpdateLimit)
 	}
 }
 
@@ -44,7 +45,7 @@ func TestForwardUpdate(t *testing.T) {
 // number it is made by the rest when it is sent again, and by nobody twice.
 func TestForwardUpdateInPart(t *testing.T) {
 	for _, bad := range []int{0, 1} { // the node that is asked, and another one
-		k := farServe(t, 3, nil)
+		k := serveForward(t, 3, nil)
 		k.hurry(100 * time.Millisecond)
 		c := k.forward(0, 2)
 		for shard := range 3 {
@@ -78,22 +79,22 @@ func TestForwardUpdateInPart(t *testing.T) {
 
 // TestForwardUpdateOwning has a shard own other posts than it is asked for: it changes none.
 func TestForwardUpdateOwning(t *testing.T) {
-	k := farServe(t, 2, nil)
+	k := serveForward(t, 2, nil)
 	c := k.forward(0, 2)
 	mid := k.mid(1, 0)
 	c.want(fmt.Sprintf("SET %d.cntcm 5", mid), "+OK")
 	link := k.dial(1, 2)
 	link.want("COUNTER.LINK 1 x", "+OK")
 	groups := k.shards[1].Groups
-	link.want("COUNTER.LINK OWNING 0", "-"+errOwning)
-	link.want("COUNTER.UPDATE weibo INCR comment 1", "-"+errOwning)
-	link.want("COUNTER.LINK STILL 0", "-"+errStill)
+	link.want("COUNTER.LINK OWNING 0", "-"+scatter.ErrOwning)
+	link.want("COUNTER.UPDATE weibo INCR comment 1", "-"+scatter.ErrOwning)
+	link.want("COUNTER.LINK STILL 0", "-"+scatter.ErrStill)
 	link.want("COUNTER.LINK OWNING "+groups.String(), "+OK")
 	link.want("COUNTER.UPDATE weibo INCR comment 1", ":1")
 	link.want("COUNTER.LINK STILL "+groups.String(), "+OK")
 	k.srv[1].Store().Groups().Own(groups.Union(k.shards[0].Groups)) // it knows of a move that the others do not
 	for _, command := range []string{"COUNTER.UPDATE weibo MID > 0 INCR comment 1", "FLUSHALL"} {
-		c.want(command, fmt.Sprintf("-UNCERTAIN the change was made in a part: shard 2 (127.0.0.1:%d): %s", k.nodes[1].Port, errOwning))
+		c.want(command, fmt.Sprintf("-UNCERTAIN the change was made in a part: shard 2 (127.0.0.1:%d): %s", k.nodes[1].Port, scatter.ErrOwning))
 	}
 	if n, _, err := k.srv[1].Store().Get(fmt.Sprintf("%d.cntcm", mid)); n != 6 || err != nil {
 		t.Errorf("got %d and %v, want 6", n, err)

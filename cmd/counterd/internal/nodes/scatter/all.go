@@ -1,4 +1,4 @@
-package server
+package scatter
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/query"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
@@ -20,7 +21,7 @@ import (
 const allWithin = time.Minute
 
 // merger makes one answer of those of all shards, which are neutral and no errors.
-type merger func(c *client, args [][]byte, replies [][]byte) (text string)
+type merger func(f *Scatter, args [][]byte, replies [][]byte) (text string)
 
 // mergers are the commands that every shard is asked.
 var mergers = map[string]struct {
@@ -35,55 +36,52 @@ var mergers = map[string]struct {
 	"counter.update": {nil, false, true}, "flushall": {nil, false, true}, "flushdb": {nil, false, true},
 }
 
-// forAll tells whether a command asks all shards.
-func (c *client) forAll(cmd *row) bool {
-	if c.far == nil || cmd == nil || cmd.Run == nil || c.call.executing || c.multi.active {
-		return false
-	}
+// AsksAll tells whether a command that is not planned asks all shards.
+func (f *Scatter) AsksAll(cmd *command.Access) bool {
 	m, ok := mergers[cmd.Name]
-	return ok && (m.anyway || c.far.forward) && c.far.shards.View().Map != nil
+	return ok && (m.anyway || f.forward) && f.shards.View().Map != nil
 }
 
-// runAll asks all shards.
-func (c *client) runAll(cmd *row, args [][]byte) {
+// AskAll asks all shards for a command, and appends the reply.
+func (f *Scatter) AskAll(cmd *command.Access, args [][]byte) {
 	m := mergers[cmd.Name]
 	replies, text := [][]byte(nil), ""
 	switch {
 	case cmd.Is("counter.update"):
-		c.updateAll(cmd, args)
+		f.updateAll(cmd, args)
 		return
 	case m.change:
-		if _, text = c.changeAll(cmd, args, gather.Once, c.far.shards.Settings().ChangeWithin()); text == "" {
-			c.call.Out.Status("OK")
+		if _, text = f.changeAll(cmd, args, gather.Once, f.shards.Settings().ChangeWithin()); text == "" {
+			f.call.Out.Status("OK")
 		} else {
-			c.call.Out.Error(text)
+			f.call.Out.Error(text)
 		}
 		return
 	case m.merge == nil:
-		c.randomKey(cmd, args)
+		f.randomKey(cmd, args)
 		return
 	}
-	if q, err := query.ParseFind(c.call.names(), args[1:]); cmd.Is("counter.find") && err == nil && q.Offset > 0 {
+	if q, err := query.ParseFind(f.conn.Schema(), args[1:]); cmd.Is("counter.find") && err == nil && q.Offset > 0 {
 		text = errOffset
 	} else {
-		replies, _, text = c.askAll(cmd, args)
+		replies, _, text = f.askAll(cmd, args)
 	}
 	if text == "" {
-		size := c.call.Out.Len()
-		if text = m.merge(c, args, replies); text != "" {
-			c.call.Out.Cut(size)
+		size := f.call.Out.Len()
+		if text = m.merge(f, args, replies); text != "" {
+			f.call.Out.Cut(size)
 		}
 	}
 	if text != "" {
-		c.call.Out.Error(text)
+		f.call.Out.Error(text)
 	}
 }
 
 // askAll returns what all shards answered; text is the error.
-func (c *client) askAll(cmd *row, args [][]byte) (replies [][]byte, from []*gather.Shard, text string) {
-	c.far.insist(c.far.shards.Settings().ReadWithin(), func(v *gather.View) (again bool) {
+func (f *Scatter) askAll(cmd *command.Access, args [][]byte) (replies [][]byte, from []*gather.Shard, text string) {
+	f.insist(f.shards.Settings().ReadWithin(), func(v *gather.View) (again bool) {
 		from = v.All
-		replies, again, text = c.askOnce(v, cmd, args)
+		replies, again, text = f.askOnce(v, cmd, args)
 		return again
 	})
 	return replies, from, text
@@ -91,7 +89,7 @@ func (c *client) askAll(cmd *row, args [][]byte) (replies [][]byte, from []*gath
 
 // insist tries until a try does not say that another may succeed, or the time is over: at once when the map of the cluster
 // changes, and now and then.
-func (f *far) insist(within time.Duration, try func(v *gather.View) (again bool)) {
+func (f *Scatter) insist(within time.Duration, try func(v *gather.View) (again bool)) {
 	began := time.Now()
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		changed := f.shards.Changed() // before the view, or what changes between them would be waited for
@@ -106,7 +104,7 @@ func (f *far) insist(within time.Duration, try func(v *gather.View) (again bool)
 }
 
 // askOnce is one try. again tells whether another may succeed.
-func (c *client) askOnce(v *gather.View, cmd *row, args [][]byte) (replies [][]byte, again bool, text string) {
+func (f *Scatter) askOnce(v *gather.View, cmd *command.Access, args [][]byte) (replies [][]byte, again bool, text string) {
 	if !v.Whole() {
 		return nil, true, errNotWhole
 	}
@@ -124,9 +122,9 @@ func (c *client) askOnce(v *gather.View, cmd *row, args [][]byte) (replies [][]b
 		owning := linkCommand("OWNING", v.Groups(s))
 		asks[i].AddBetween(gather.Read, owning, args, owning)
 	}
-	round.SendSlow(c.session.ID(), allWithin)
+	round.SendSlow(f.conn.ID(), allWithin)
 	if local >= 0 {
-		replies[local] = c.runHere(v, cmd, args, errOwning)
+		replies[local] = f.runHere(v, cmd, args, ErrOwning)
 	}
 	round.Wait()
 	for i, a := range asks {
@@ -147,45 +145,45 @@ func (c *client) askOnce(v *gather.View, cmd *row, args [][]byte) (replies [][]b
 const errNotWhole = "CLUSTERDOWN not all hash slots are owned by a shard"
 
 // runHere executes a command on this node's posts. moved is the error where others are its shard's by then.
-func (c *client) runHere(v *gather.View, cmd *row, args [][]byte, moved string) []byte {
-	owned := func() bool { return c.call.store.Groups().Owned() == v.Groups(v.Local) }
-	if !owned() || !c.srv.node.Lets(cmd.Flags) {
-		return []byte("-" + errOwning + "\r\n")
+func (f *Scatter) runHere(v *gather.View, cmd *command.Access, args [][]byte, moved string) []byte {
+	owned := func() bool { return f.conn.Owned() == v.Groups(v.Local) }
+	if !owned() || !f.conn.Lets(cmd.Flags) {
+		return []byte("-" + ErrOwning + "\r\n")
 	}
-	if text, _ := c.routed(c.srv.cluster.now.Load(), cmd, args); text != "" { // its part may be another one since it was let in
+	if text := f.conn.Refusal(cmd, args); text != "" { // its part may be another one since it was let in
 		return resp.AppendError(nil, text)
 	}
-	out := c.call.Out
-	c.call.Out = resp.Replies{}
-	c.call.Out.SetProtocol(resp.Neutral)
-	cmd.Run(c, args)
-	reply := bytes.Clone(c.call.Out.From(0))
-	c.call.Out = out
-	if err := c.call.ack.Commit(); err != nil {
+	out := f.call.Out
+	f.call.Out = resp.Replies{}
+	f.call.Out.SetProtocol(resp.Neutral)
+	f.conn.Execute(cmd, args)
+	reply := bytes.Clone(f.call.Out.From(0))
+	f.call.Out = out
+	if err := f.conn.Commit(); err != nil {
 		return resp.AppendError(nil, items.ErrorText(err))
 	}
-	c.call.unsureN = 0
 	if !owned() {
 		return []byte("-" + moved + "\r\n")
 	}
 	return reply
 }
 
-const errOwning = "TRYAGAIN The shard owns other posts than it is asked for"
+// ErrOwning refuses a command for groups of hash slots that are not just the shard's.
+const ErrOwning = "TRYAGAIN The shard owns other posts than it is asked for"
 
 // randomKey draws a shard by how many posts it has, and then one of its keys.
-func (c *client) randomKey(cmd *row, args [][]byte) {
-	sizes, from, text := c.askAll(c.srv.commands.Find([]byte("dbsize")), [][]byte{[]byte("DBSIZE")})
+func (f *Scatter) randomKey(cmd *command.Access, args [][]byte) {
+	sizes, from, text := f.askAll(f.conn.Command("dbsize"), [][]byte{[]byte("DBSIZE")})
 	total := int64(0)
 	for _, r := range sizes {
 		total += number(r).Int64()
 	}
 	switch {
 	case text != "":
-		c.call.Out.Error(text)
+		f.call.Out.Error(text)
 		return
 	case total == 0:
-		c.call.Out.Null()
+		f.call.Out.Null()
 		return
 	}
 	left := rand.Int64N(total)
@@ -193,23 +191,23 @@ func (c *client) randomKey(cmd *row, args [][]byte) {
 		if left -= number(r).Int64(); left >= 0 {
 			continue
 		}
-		v := c.far.shards.View()
+		v := f.shards.View()
 		if from[i] == v.Local {
-			gather.AppendAs(&c.call.Out, c.runHere(v, cmd, args, errOwning))
+			gather.AppendAs(&f.call.Out, f.runHere(v, cmd, args, ErrOwning))
 			return
 		}
 		var round gather.Round
 		round.Begin()
 		a := round.Ask(from[i])
 		a.Add(gather.Read, args...)
-		round.SendSlow(c.session.ID(), c.far.shards.Settings().ReadWithin())
+		round.SendSlow(f.conn.ID(), f.shards.Settings().ReadWithin())
 		round.Wait()
 		reply, _, why := a.Reply(0)
 		if why != nil {
-			c.call.Out.Error(fmt.Sprintf("CLUSTERDOWN %v did not answer: %v", from[i], why))
+			f.call.Out.Error(fmt.Sprintf("CLUSTERDOWN %v did not answer: %v", from[i], why))
 			return
 		}
-		gather.AppendAs(&c.call.Out, reply)
+		gather.AppendAs(&f.call.Out, reply)
 		return
 	}
 }

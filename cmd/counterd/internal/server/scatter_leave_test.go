@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/scatter"
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/internal/testkit/resptest"
 )
@@ -62,7 +63,7 @@ func TestForwardLeaving(t *testing.T) {
 		seed := randomSeed(t)
 		r := rand.New(rand.NewPCG(seed, 0))
 		model := wireDial(t, wireServe(t, nil), proto)
-		f := farServe(t, 2, nil)
+		f := serveForward(t, 2, nil)
 		clients := []*wireClient{f.forward(0, proto), f.forward(1, proto)}
 		stop := f.leave(seed)
 		defer stop()
@@ -96,7 +97,7 @@ func TestNodeLeaving(t *testing.T) {
 	t.Parallel()
 	seed := randomSeed(t)
 	r := rand.New(rand.NewPCG(seed, 0))
-	f := farServe(t, 2, nil)
+	f := serveForward(t, 2, nil)
 	var clients []*wireClient
 	for i := range f.srv {
 		clients = append(clients, f.dial(i, 2), f.dial(i, 3))
@@ -157,7 +158,7 @@ func TestNodeLeaving(t *testing.T) {
 // TestForwardRowsApart: posts of a COUNTER.MSET that come to be of two shards while it is on its way are refused as they are
 // when it comes later, and none is set.
 func TestForwardRowsApart(t *testing.T) {
-	k := farServe(t, 2, nil)
+	k := serveForward(t, 2, nil)
 	stays, goes := k.mid(1, 0), k.mid(1, 1)
 	for n := 1; slot.Group(goes) == slot.Group(stays); n++ {
 		goes = k.mid(1, n)
@@ -176,8 +177,8 @@ func TestForwardRowsApart(t *testing.T) {
 			k.shards[0].Groups.Add(group)
 			k.stand()
 		}
-		if got := c.read().String(); got != "-"+errRowsApart {
-			t.Errorf("COUNTER.MSET%s: got %s, want %s", tail, got, errRowsApart)
+		if got := c.read().String(); got != "-"+scatter.ErrRowsApart {
+			t.Errorf("COUNTER.MSET%s: got %s, want %s", tail, got, scatter.ErrRowsApart)
 		}
 		c.want(fmt.Sprintf("EXISTS %d %d", stays, goes), ":0")
 	}

@@ -1,4 +1,4 @@
-package server
+package serving
 
 import (
 	"cmp"
@@ -19,10 +19,10 @@ import (
 	"github.com/counterd/counterd/internal/version"
 )
 
-// joined is a server as a node of its cluster: what takes part for it.
+// joined is what takes part in the cluster for a member.
 type joined struct {
 	registry registry.Registry
-	host     *clusterHost
+	host     *agentHost
 	agent    *cluster.Agent
 	mover    *move.Mover
 	left     atomic.Bool
@@ -30,27 +30,62 @@ type joined struct {
 
 // Join makes the server a node of a cluster, when its store has come and before Serve: it rests until the cluster gives
 // it a part. The registry is closed by Shutdown.
-func (s *Server) Join(store *counter.Store, reg registry.Registry) error {
-	c := s.config.Get()
+func (m *Member) Join(store *counter.Store, reg registry.Registry) error {
+	c := m.config.Get()
 	home, err := cluster.OpenDirectory(store.Path())
 	if err != nil {
 		return err
 	}
-	host := newClusterHost(s)
+	host := newAgentHost(m)
 	host.schema.registry = reg
-	s.node.Elect(string(home.Node()), host.notify)
-	node, address, err := s.announced(c)
+	m.node.Elect(string(home.Node()), host.notify)
+	node, address, err := announced(c)
 	if err != nil {
 		return err
 	}
-	s.joined = &joined{registry: reg, host: host, agent: cluster.New(cluster.Config{
-		Registry: reg, Host: host, Home: home, Node: node, Address: address, Process: s.node.Replication().Process(), Log: s.log,
-		NodeTimeout: c.Cluster.Timeout(), Schema: host.schema.revision, Troubles: s.troubles,
+	m.joined = &joined{registry: reg, host: host, agent: cluster.New(cluster.Config{
+		Registry: reg, Host: host, Home: home, Node: node, Address: address, Process: m.node.Replication().Process(), Log: m.log,
+		NodeTimeout: c.Cluster.Timeout(), Schema: host.schema.revision, Troubles: m.host.Troubles,
 	})}
-	s.joined.mover = s.newMover(s.joined)
-	s.SetClusterHooks(ClusterHooks{Failover: s.joined.failover, Alter: host.schema.alter})
+	m.joined.mover = m.newMover(m.joined)
+	m.SetHooks(Hooks{Failover: m.joined.failover, Alter: host.schema.alter})
 	return nil
 }
+
+// Joined tells whether Join was called. A nil member, which is of no cluster, has not joined.
+func (m *Member) Joined() bool { return m != nil && m.joined != nil }
+
+// Start begins to take part, if the member has joined.
+func (m *Member) Start() {
+	if m.Joined() {
+		m.joined.agent.Start()
+	}
+}
+
+// Leave ends the part of the node, if it has joined: see joined.leave.
+func (m *Member) Leave(ctx context.Context) error {
+	if !m.Joined() {
+		return nil
+	}
+	return m.joined.leave(ctx)
+}
+
+// Stats are what the agent counts. REQUIRES Joined.
+func (m *Member) Stats() cluster.Stats { return m.joined.agent.Stats() }
+
+// RegistryError is why etcd does not answer; nil: it does. REQUIRES Joined.
+func (m *Member) RegistryError() error { return m.joined.registry.Err() }
+
+// Troubles are those that the node reports in the cluster.
+func (m *Member) Troubles() []topology.Trouble {
+	if !m.Joined() {
+		return nil
+	}
+	return m.joined.agent.Troubles()
+}
+
+// Mover moves groups of hash slots to this shard. REQUIRES Joined.
+func (m *Member) Mover() *move.Mover { return m.joined.mover }
 
 // failover is CLUSTER FAILOVER.
 func (j *joined) failover(ctx context.Context, how string) error {
@@ -82,7 +117,7 @@ func (j *joined) leave(ctx context.Context) error {
 const drainWithin = 2 * time.Second
 
 // announced is what others are told of this node, and the address by which nodes reach it.
-func (s *Server) announced(c config.Config) (n topology.Node, address string, err error) {
+func announced(c config.Config) (n topology.Node, address string, err error) {
 	host, err := announcedHost(&c)
 	if err != nil {
 		return n, "", err

@@ -1,4 +1,4 @@
-package server
+package scatter
 
 import (
 	"time"
@@ -11,45 +11,46 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// What becomes of a turn's commands for other shards: see far.
+// What becomes of a turn's commands for other shards: see Scatter.
 
-const flagIdmp = command.Idmp
+// Pending tells whether the turn has commands that are not this node's alone.
+func (f *Scatter) Pending() bool { return len(f.cmds) > 0 }
 
-// finish brings what was asked of other shards to its place in the replies. REQUIRES the batch run.
-func (f *far) finish(c *client) {
+// Finish brings what was asked of other shards to its place in the replies. REQUIRES the batch run.
+func (f *Scatter) Finish() {
 	if len(f.cmds) == 0 {
 		return
 	}
-	if !f.remote && !(f.again && f.elsewhere(c)) && !f.refuses() {
+	if !f.remote && !(f.again && f.elsewhere()) && !f.refuses() {
 		f.reset()
 		return
 	}
-	f.round.Send(c.session.ID())
-	if c.session.InLoop() {
-		c.session.Leave()
+	f.round.Send(f.conn.ID())
+	if f.conn.InLoop() {
+		f.conn.Leave()
 		return
 	}
 	f.began = time.Now()
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		f.round.Wait()
 		changed := f.shards.Changed()
-		if !f.look(c) {
+		if !f.look() {
 			break
 		}
 		select {
 		case <-changed:
 		case <-time.After(pause):
 		}
-		f.retry(c, f.shards.View())
+		f.retry(f.shards.View())
 	}
 	f.release()
-	f.commit(c)
-	f.assemble(c)
+	f.commit()
+	f.assemble()
 	f.reset()
 }
 
 // refuses tells whether a command is answered by a refusal of its own.
-func (f *far) refuses() bool {
+func (f *Scatter) refuses() bool {
 	for i := range f.cmds {
 		if f.cmds[i].refusal != "" {
 			return true
@@ -59,9 +60,9 @@ func (f *far) refuses() bool {
 }
 
 // elsewhere tells whether a local reply says that it was the wrong place.
-func (f *far) elsewhere(c *client) bool {
+func (f *Scatter) elsewhere() bool {
 	for i := range f.cmds {
-		if k := &f.cmds[i]; k.from < k.to && retriable(c.call.Out.From(k.from)) {
+		if k := &f.cmds[i]; k.from < k.to && retriable(f.call.Out.From(k.from)) {
 			return true
 		}
 	}
@@ -69,7 +70,7 @@ func (f *far) elsewhere(c *client) bool {
 }
 
 // look takes over the replies there are, and tells whether something has to be asked again.
-func (f *far) look(c *client) (again bool) {
+func (f *Scatter) look() (again bool) {
 	now := time.Now()
 	set := f.shards.Settings()
 	for i := range f.parts {
@@ -82,7 +83,7 @@ func (f *far) look(c *client) (again bool) {
 		doubt, why := false, error(nil)
 		switch {
 		case p.local:
-			reply = c.call.Out.From(k.from)[:k.to-k.from]
+			reply = f.call.Out.From(k.from)[:k.to-k.from]
 		case p.ask != nil:
 			reply, doubt, why = p.ask.Reply(p.i)
 		}
@@ -130,7 +131,7 @@ func (f *far) look(c *client) (again bool) {
 }
 
 // hold keeps the number of a change.
-func (f *far) hold(p *farPart) {
+func (f *Scatter) hold(p *part) {
 	if p.held == nil {
 		p.held, p.heldI = p.ask, p.i
 		p.ask.Hold(p.i)
@@ -138,7 +139,7 @@ func (f *far) hold(p *farPart) {
 }
 
 // release ends that.
-func (f *far) release() {
+func (f *Scatter) release() {
 	for i := range f.parts {
 		if p := &f.parts[i]; p.held != nil {
 			p.held.Release(p.heldI)
@@ -147,7 +148,7 @@ func (f *far) release() {
 }
 
 // retry asks again what has no reply, of who has it now.
-func (f *far) retry(c *client, v *gather.View) {
+func (f *Scatter) retry(v *gather.View) {
 	f.round.Begin()
 	for i := 0; i < len(f.parts); i++ { // it grows
 		p := &f.parts[i]
@@ -156,41 +157,41 @@ func (f *far) retry(c *client, v *gather.View) {
 			continue
 		}
 		if k.owners != nil {
-			f.split(c, v, i)
+			f.split(v, i)
 			continue
 		}
-		owner, apart := v.Owner(f.mid(c, k)), false
+		owner, apart := v.Owner(f.mid(k)), false
 		if k.multi == nil && k.cmd.Is("counter.mset") {
-			if of, several, ok := c.rowsOwner(v, k.args); ok { // some of its posts may have moved
+			if of, several, ok := f.rowsOwner(v, k.args); ok { // some of its posts may have moved
 				owner, apart = of, several
 			}
 		}
 		switch {
 		case apart && p.doubt:
-			p.reply = f.inDoubt(p, errRowsApart)
+			p.reply = f.inDoubt(p, ErrRowsApart)
 		case apart:
-			p.reply = resp.AppendError(nil, errRowsApart)
+			p.reply = resp.AppendError(nil, ErrRowsApart)
 		case owner == nil:
 			p.shard = nil
 		case owner == v.Local:
-			f.here(c, p)
+			f.here(p)
 		default:
 			f.ask(p, owner)
 		}
 	}
-	f.round.Send(c.session.ID())
+	f.round.Send(f.conn.ID())
 }
 
 // mid is the post that a command of one shard is about.
-func (f *far) mid(c *client, k *farCommand) uint64 {
+func (f *Scatter) mid(k *order) uint64 {
 	if k.multi != nil {
 		return k.mid
 	}
 	if k.cmd.Is("counter.mset") {
-		return f.keyMid(c, k, k.args[2])
+		return f.keyMid(k, k.args[2])
 	}
 	for i := k.cmd.First; k.cmd.First > 0 && i < len(k.args); i += k.cmd.Step {
-		if mid, ok := items.Mid(c.call.names(), k.args[i]); ok {
+		if mid, ok := items.Mid(f.conn.Schema(), k.args[i]); ok {
 			return mid
 		}
 	}
@@ -198,7 +199,7 @@ func (f *far) mid(c *client, k *farCommand) uint64 {
 }
 
 // split asks again for the keys of a part, which may be several shards' by now.
-func (f *far) split(c *client, v *gather.View, i int) {
+func (f *Scatter) split(v *gather.View, i int) {
 	p := f.parts[i]
 	k := &f.cmds[p.cmd]
 	keys, head, tail := k.keys()
@@ -208,7 +209,7 @@ func (f *far) split(c *client, v *gather.View, i int) {
 		if owner != old {
 			continue
 		}
-		s := v.Owner(f.keyMid(c, k, keys[at]))
+		s := v.Owner(f.keyMid(k, keys[at]))
 		n, ok := parts[s]
 		if !ok {
 			n = i
@@ -229,7 +230,7 @@ func (f *far) split(c *client, v *gather.View, i int) {
 		switch {
 		case s == nil:
 		case s == v.Local:
-			f.here(c, p)
+			f.here(p)
 		default:
 			f.ask(p, s)
 		}
@@ -237,11 +238,11 @@ func (f *far) split(c *client, v *gather.View, i int) {
 }
 
 // append adds a part to a command, behind its others: those of later commands move.
-func (f *far) append(k *farCommand, like farPart) int {
+func (f *Scatter) append(k *order, like part) int {
 	at := k.first + k.n
-	f.parts = append(f.parts, farPart{})
+	f.parts = append(f.parts, part{})
 	copy(f.parts[at+1:], f.parts[at:])
-	f.parts[at] = farPart{cmd: like.cmd, kind: like.kind}
+	f.parts[at] = part{cmd: like.cmd, kind: like.kind}
 	k.n++
 	for i := like.cmd + 1; i < len(f.cmds); i++ {
 		f.cmds[i].first++
@@ -250,7 +251,7 @@ func (f *far) append(k *farCommand, like farPart) int {
 }
 
 // keys are a scattered command's.
-func (k *farCommand) keys() (keys, head, tail [][]byte) {
+func (k *order) keys() (keys, head, tail [][]byte) {
 	from := 1
 	if k.cmd.First == 0 { // COUNTER.MGET
 		from = 2
@@ -259,45 +260,42 @@ func (k *farCommand) keys() (keys, head, tail [][]byte) {
 }
 
 // keyMid is the post of a key; of one that is none, any.
-func (f *far) keyMid(c *client, k *farCommand, key []byte) uint64 {
+func (f *Scatter) keyMid(k *order, key []byte) uint64 {
 	if k.cmd.First == 0 {
 		mid, _ := schema.ParseMid(key)
 		return mid
 	}
-	mid, _ := items.Mid(c.call.names(), key)
+	mid, _ := items.Mid(f.conn.Schema(), key)
 	return mid
 }
 
 // here executes a part that has become this node's.
-func (f *far) here(c *client, p *farPart) {
+func (f *Scatter) here(p *part) {
 	k := &f.cmds[p.cmd]
-	if p.ask = nil; k.multi == nil && !c.open(k.cmd) || k.multi != nil && !c.srv.node.Lets(command.Write) {
+	if p.ask = nil; k.multi == nil && !f.open(k.cmd) || k.multi != nil && !f.conn.Lets(command.Write) {
 		return
 	}
-	size := c.call.Out.Len()
-	proto := c.call.Out.Protocol()
-	c.call.Out.SetProtocol(resp.Neutral)
-	numbers := c.call.numbers
-	switch {
-	case p.held != nil:
-		producer, seq := p.held.Number(p.heldI)
-		c.call.numbers.producer, c.call.numbers.next, c.call.numbers.epoch, c.call.numbers.spent = producer, seq, 0, false
-	case k.num.Producer != nil:
-		c.call.numbers.producer, c.call.numbers.next, c.call.numbers.epoch, c.call.numbers.spent = k.num.Producer, k.num.Seq, k.num.Epoch, false
-	default:
-		c.call.numbers.producer = nil
+	size := f.call.Out.Len()
+	proto := f.call.Out.Protocol()
+	f.call.Out.SetProtocol(resp.Neutral)
+	numbers := *f.conn.Numbers()
+	num := k.num
+	if p.held != nil {
+		num.Producer, num.Seq = p.held.Number(p.heldI)
+		num.Epoch = 0
 	}
 	if k.multi != nil {
-		k.multi.exec(c, idmp.Number{Producer: c.call.numbers.producer, Seq: c.call.numbers.next, Epoch: c.call.numbers.epoch})
+		k.multi.Exec(num)
 	} else {
-		c.call.plan(k.cmd, p.args)
-		c.call.flush()
+		*f.conn.Numbers() = idmp.At(num)
+		f.conn.Plan(k.cmd, p.args)
+		f.conn.Run()
 	}
-	c.call.numbers = numbers
-	c.call.Out.SetProtocol(proto)
-	reply := append([]byte(nil), c.call.Out.From(size)...)
-	c.call.Out.Cut(size)
-	if err := c.call.ack.Commit(); err != nil {
+	*f.conn.Numbers() = numbers
+	f.call.Out.SetProtocol(proto)
+	reply := append([]byte(nil), f.call.Out.From(size)...)
+	f.call.Out.Cut(size)
+	if err := f.conn.Commit(); err != nil {
 		reply = resp.AppendError(nil, items.ErrorText(err))
 	}
 	p.ask, p.local = nil, false
@@ -307,7 +305,7 @@ func (f *far) here(c *client, p *farPart) {
 }
 
 // unanswered is the error of a part that was not answered.
-func (f *far) unanswered(p *farPart, why error) []byte {
+func (f *Scatter) unanswered(p *part, why error) []byte {
 	if p.doubtful != nil {
 		return p.doubtful
 	}
@@ -325,7 +323,7 @@ func (f *far) unanswered(p *farPart, why error) []byte {
 }
 
 // inDoubt is the error of a change that may have been made.
-func (f *far) inDoubt(_ *farPart, text string) []byte {
+func (f *Scatter) inDoubt(_ *part, text string) []byte {
 	return resp.AppendError(nil, "UNCERTAIN the change may have been made: "+text)
 }
 
@@ -337,24 +335,24 @@ func uncertain(reply []byte) bool {
 
 // commit commits what this node changed. Where that fails, the local replies from there on are errors; those of other
 // shards stay.
-func (f *far) commit(c *client) {
-	if !c.call.ack.Pending() {
+func (f *Scatter) commit() {
+	base, pending := f.conn.Uncommitted()
+	if !pending {
 		return
 	}
-	err := c.call.ack.Commit()
-	c.call.unsureN = 0
+	err := f.conn.Commit()
 	if err == nil {
 		return
 	}
-	old := append([]byte(nil), c.call.Out.From(c.call.unsure)...)
-	at, base := 0, c.call.unsure
-	c.call.Out.Cut(base)
+	old := append([]byte(nil), f.call.Out.From(base)...)
+	at := 0
+	f.call.Out.Cut(base)
 	refuse := func(upto int, one bool) {
 		for at < upto-base {
 			at += gather.Size(old[at:])
-			size := c.call.Out.Len()
-			c.call.StoreError(err)
-			c.srv.stats.ErrorReply(c.call.Out.From(size))
+			size := f.call.Out.Len()
+			f.call.StoreError(err)
+			f.conn.ErrorReply(f.call.Out.From(size))
 			if one {
 				at = upto - base
 			}
@@ -368,14 +366,14 @@ func (f *far) commit(c *client) {
 		local := k.to > k.from
 		refuse(k.from, false)
 		upto := k.to
-		k.from = c.call.Out.Len()
+		k.from = f.call.Out.Len()
 		if local {
 			refuse(upto, true)
 		}
-		k.to = c.call.Out.Len()
+		k.to = f.call.Out.Len()
 		for n := k.first; n < k.first+k.n; n++ {
 			if p := &f.parts[n]; p.local && p.reply != nil {
-				p.reply = c.call.Out.From(k.from)[:k.to-k.from]
+				p.reply = f.call.Out.From(k.from)[:k.to-k.from]
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-package server
+package serving
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 // is one text in etcd, which a statement changes by a transaction; each primary puts the newest in force. So counters and
 // columns have the same ids everywhere.
 type clusterSchema struct {
-	s        *Server
+	m        *Member
 	registry registry.Registry
 
 	mu       sync.Mutex // guards the rest
@@ -52,7 +52,7 @@ func (c *clusterSchema) look(st *cluster.Standing) {
 		return
 	}
 	if next.Revision == 0 {
-		if st.Primary && st.Writes == "" && !c.s.store().Schema().IsEmpty() {
+		if st.Primary && st.Writes == "" && !c.m.host.Store().Schema().IsEmpty() {
 			c.adopting = true
 			go c.bring(st.Map)
 		}
@@ -62,7 +62,7 @@ func (c *clusterSchema) look(st *cluster.Standing) {
 		return
 	}
 	if !st.Primary || st.Writes != "" {
-		if string(c.s.store().Schema().AppendText(nil)) == next.Text { // as the primary's log brings it
+		if string(c.m.host.Store().Schema().AppendText(nil)) == next.Text { // as the primary's log brings it
 			c.has = next.Revision
 		}
 		return
@@ -76,7 +76,7 @@ func (c *clusterSchema) look(st *cluster.Standing) {
 func (c *clusterSchema) bring(m *topology.Map) {
 	ctx, cancel := context.WithTimeout(context.Background(), alterWithin)
 	defer cancel()
-	change, err := topology.SetSchema(m, string(c.s.store().Schema().AppendText(nil)), "as the data has it that was here before")
+	change, err := topology.SetSchema(m, string(c.m.host.Store().Schema().AppendText(nil)), "as the data has it that was here before")
 	if err == nil {
 		err = c.registry.Commit(ctx, change)
 	}
@@ -84,7 +84,7 @@ func (c *clusterSchema) bring(m *topology.Map) {
 	c.adopting = false
 	c.mu.Unlock()
 	if err != nil && !errors.Is(err, registry.ErrConflict) { // which is tried with a newer map
-		c.s.log.Warn("the schema of this node's data is not the cluster's yet", "error", err)
+		c.m.log.Warn("the schema of this node's data is not the cluster's yet", "error", err)
 	}
 }
 
@@ -98,15 +98,15 @@ func (c *clusterSchema) adopt(next topology.Schema, epoch uint64) {
 	}
 	c.mu.Unlock()
 	if err != nil {
-		c.s.log.Error("the cluster's schema cannot be put in force", "revision", next.Revision, "error", err)
+		c.m.log.Error("the cluster's schema cannot be put in force", "revision", next.Revision, "error", err)
 		return
 	}
-	c.s.log.Info("the cluster's schema is in force", "revision", next.Revision)
-	c.s.joined.host.notify()
+	c.m.log.Info("the cluster's schema is in force", "revision", next.Revision)
+	c.m.joined.host.notify()
 }
 
 func (c *clusterSchema) put(next topology.Schema) error {
-	b := c.s.store().NewBatch()
+	b := c.m.host.Store().NewBatch()
 	if err := b.BeginExclusive(); err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (c *clusterSchema) put(next topology.Schema) error {
 	if err != nil {
 		return err
 	}
-	c.s.touchedAll()
+	c.m.host.TouchAll()
 	return b.Commit()
 }
 
@@ -164,7 +164,7 @@ func (c *clusterSchema) alter(ctx context.Context, statement string) error {
 		return err
 	}
 	for {
-		st, news := c.s.cluster.look()
+		st, news := c.m.Look()
 		late := lacking(st.Map, revision)
 		if late == "" {
 			return nil

@@ -12,7 +12,7 @@ import (
 func BenchmarkForward(b *testing.B) {
 	for _, what := range []string{"INCR", "page"} {
 		b.Run(what, func(b *testing.B) {
-			k := farServe(b, 3, nil)
+			k := serveForward(b, 3, nil)
 			w := k.forward(0, 2)
 			var all []byte
 			n := 64

@@ -1,0 +1,72 @@
+package scatter
+
+import (
+	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/idmp"
+	"github.com/counterd/counterd/internal/slot"
+	"github.com/counterd/counterd/schema"
+)
+
+// Conn is what a Scatter sees of its connection: what this node answers itself goes through it.
+type Conn interface {
+	// ID is the number of the connection.
+	ID() int64
+	// InLoop tells whether nothing may wait, and Leave makes the connection go on where it may.
+	InLoop() bool
+	Leave()
+
+	// Schema is the one that keys are read by.
+	Schema() *schema.Schema
+	// Command finds a command by its name.
+	Command(name string) *command.Access
+	// Lets tells whether the node's role allows commands with such flags now.
+	Lets(flags command.Flags) bool
+	// Serves is Lets for a command on posts, and tells whether the node serves reads or writes at all. It opens the batch.
+	Serves(cmd *command.Access) bool
+	// Refusal says why this node does not take a command of which it has all posts; empty: it takes it.
+	Refusal(cmd *command.Access, args [][]byte) string
+	// Owned are the groups of hash slots that the store has.
+	Owned() slot.Set
+	// Tracks tells whether the connection has CLIENT TRACKING on.
+	Tracks() bool
+
+	// Plan adds a command on posts to the batch, and Run runs the batch.
+	Plan(cmd *command.Access, args [][]byte)
+	Run()
+	// Execute executes a command that is not planned. Its replies are appended to those of the call.
+	Execute(cmd *command.Access, args [][]byte)
+	// Numbers is the state of CLIENT IDMP.
+	Numbers() *idmp.Sequence
+	// Number parts a command from its number, which is used up. text is the error.
+	Number(num *idmp.Number, cmd *command.Access, args [][]byte) (rest [][]byte, text string)
+
+	// Uncommitted tells whether replies wait for a commit, and where in the replies the first of them is.
+	Uncommitted() (from int, pending bool)
+	// Commit commits what the connection changed.
+	Commit() error
+	// Account counts the execution of a command, Failed its error, and ErrorReply an error in the place of a reply.
+	Account(cmd *command.Access, took time.Duration)
+	Failed(cmd *command.Access, reply []byte)
+	ErrorReply(reply []byte)
+}
+
+// Transaction is the queue of a MULTI.
+type Transaction interface {
+	// Len is the number of its commands.
+	Len() int
+	// Unplanned is the name of a command that is not on posts; empty: all are.
+	Unplanned() string
+	// EachPost calls f with the posts of all its commands.
+	EachPost(sch *schema.Schema, f func(mid uint64))
+	// Denied says why the user of the connection may not execute it any more; empty: it may.
+	Denied() string
+	// Commands are MULTI, its commands and EXEC, as they are sent to another node.
+	Commands() [][][]byte
+	// Exec executes it on this node.
+	Exec(num idmp.Number)
+}
+
+// maxOwed is how many replies are owed at most before the batch is run.
+const maxOwed = 1024

@@ -1,0 +1,95 @@
+package scatter
+
+import (
+	"strings"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/command"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/idmp"
+	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/route"
+	"github.com/counterd/counterd/internal/slot"
+)
+
+// Transactions on a forward port, and what is not to be had there.
+
+// Exec executes the queue of EXEC, which is cmd, where its posts are, which must be of one slot. It is false for one
+// without posts.
+func (f *Scatter) Exec(cmd *command.Access, t Transaction, num idmp.Number) bool {
+	if t.Len() == 0 {
+		return false
+	}
+	if name := t.Unplanned(); name != "" {
+		f.call.Out.Error(items.ExecAborted("a transaction on the forward port has commands on posts alone, not " + strings.ToUpper(name)))
+		return true
+	}
+	v := f.shards.View()
+	var mid uint64
+	at, apart := -1, false
+	t.EachPost(f.conn.Schema(), func(m uint64) {
+		s := int(slot.Of(m))
+		apart = apart || at >= 0 && s != at
+		at, mid = s, m
+	})
+	switch {
+	case apart:
+		f.call.Out.Error(route.ErrCrossSlot)
+		return true
+	case at < 0:
+		return false
+	}
+	if text := t.Denied(); text != "" { // the shard knows nothing of the client's rights, which may have changed since
+		f.call.Out.Error(items.ExecAborted(text))
+		return true
+	}
+	k := f.begin(cmd, nil, mergeOne)
+	f.conn.Run() // the mark's place
+	k.num, k.multi, k.mid = num, t, mid
+	f.parts = append(f.parts, part{cmd: len(f.cmds) - 1, kind: kindOf(k)}) // asked behind k.num: a client's number is kept
+	k.n, f.remote = 1, true
+	p := &f.parts[k.first]
+	switch owner := v.Owner(mid); owner {
+	case nil:
+	case v.Local:
+		f.here(p)
+	default:
+		f.ask(p, owner)
+	}
+	f.Finish()
+	return true
+}
+
+// Abroad tells whether other nodes decide on a command, whatever this node's role is: the command is for all posts and this
+// node leads no shard, or the command is queued by a transaction of the forward port, whose posts tell where it belongs
+// when it is executed.
+func (f *Scatter) Abroad(cmd *command.Access, queued bool) bool {
+	if f.forward && queued && cmd.Planned {
+		return true
+	}
+	v := f.shards.View()
+	return v.Map != nil && v.Local == nil && (!queued && !cmd.Planned && f.AsksAll(cmd) || f.forward && cmd.Is("exec"))
+}
+
+// Refusal says why a command is not to be had on the connection's port; empty: it is.
+func (f *Scatter) Refusal(cmd *command.Access) string {
+	if !f.forward {
+		return ""
+	}
+	name, _, _ := strings.Cut(cmd.Name, "|")
+	switch {
+	case cmd.Group == "cluster":
+		return route.ErrNoCluster
+	case cmd.Is("watch"):
+		return "ERR WATCH is not to be had on the forward port: use HINCRBY, INCREX, SET with NX or XX and the like, or the port of the cluster's nodes"
+	case cmd.Is("idmp|fence"):
+		return "ERR IDMP FENCE is not to be had on the forward port: each shard has an epoch of a producer, ask the primary of each"
+	case cmd.Is("client|tracking"), cmd.Is("client|caching"):
+		return "ERR CLIENT TRACKING is not to be had on the forward port: this node does not hear of what changes on others"
+	}
+	switch name {
+	case "wait", "waitaof", "psync", "sync", "replconf", "replicaof", "slaveof", "failover", "counter.demote", "counter.promote", "counter.scrub", "memory":
+		if !strings.HasSuffix(cmd.Name, "|help") && !cmd.Is("memory|purge") && !cmd.Is("memory|doctor") && !cmd.Is("memory|stats") {
+			return "ERR '" + strings.ReplaceAll(cmd.Name, "|", " ") + "' is about one node, and not to be had on the forward port: use its own port"
+		}
+	}
+	return ""
+}

@@ -1,0 +1,13 @@
+// Package serving is this node's part in a cluster: which hash slots it serves, which commands it takes, and what takes part
+// for it. A standalone server has no Member.
+//
+// # Files
+//
+//	member.go    a node of a cluster: what it serves now, and how that changes
+//	standing.go  what a node serves, with what every command asks of it
+//	route.go     which commands a node takes, and where the others go: package route's words
+//	host.go      the node as package cluster sees it: roles, acknowledgements, what is served
+//	join.go      what takes part in the cluster: the agent, the mover, the registry
+//	move.go      the node as package move sees it
+//	schema.go    the schema of a cluster: one text in etcd
+package serving

@@ -1,0 +1,108 @@
+package serving
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/config"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/cluster"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/node"
+	"github.com/counterd/counterd/cmd/counterd/internal/nodes/route"
+	"github.com/counterd/counterd/cmd/internal/topology"
+	"github.com/counterd/counterd/counter"
+)
+
+// Hooks are what a node of a cluster can have done for clients.
+type Hooks struct {
+	// Failover makes this node, a replica, the primary of its shard: CLUSTER FAILOVER with the words behind it.
+	Failover func(ctx context.Context, how string) error
+	// Alter puts a statement behind those of the cluster's schema, and returns when all primaries that live have it.
+	Alter func(ctx context.Context, statement string) error
+}
+
+// Host is the server around a member.
+type Host interface {
+	// Store is the one being served.
+	Store() *counter.Store
+	// Follow tells the links to other shards of a new map.
+	Follow(m *topology.Map, self topology.NodeID)
+	// TouchAll says that any key may have changed.
+	TouchAll()
+	// EndShardChannels ends the subscriptions to shard channels that gone is true for.
+	EndShardChannels(gone func(channel string) bool)
+	// Troubles are those that the server reports of itself.
+	Troubles() []topology.Trouble
+	// CommandRate is how many commands a second are executed.
+	CommandRate() float64
+}
+
+// Member is this node's part in a cluster: what it serves, which Now tells, and what takes part for it from Join on. All
+// methods may be called concurrently.
+type Member struct {
+	host   Host
+	node   *node.Node
+	config *config.Live
+	log    *slog.Logger
+
+	now    atomic.Pointer[Standing] // never nil
+	hooks  Hooks                    // set before the server listens
+	joined *joined                  // set by Join, before the server listens; nil: what the node serves is said by Stand alone
+
+	mu   sync.Mutex    // guards news, and is held while the standing changes
+	news chan struct{} // closed when it has changed
+}
+
+// New makes a member that serves nothing yet.
+func New(host Host, n *node.Node, conf *config.Live, log *slog.Logger) *Member {
+	m := &Member{host: host, node: n, config: conf, log: log, news: make(chan struct{})}
+	m.now.Store(NewStanding(&cluster.Standing{Reads: route.ErrDown, Writes: route.ErrDown}))
+	return m
+}
+
+// Now is what the node serves.
+func (m *Member) Now() *Standing { return m.now.Load() }
+
+// Hooks are what the node can have done for clients.
+func (m *Member) Hooks() Hooks { return m.hooks }
+
+// SetHooks says who does what clients ask of the cluster. Call it before the server listens.
+func (m *Member) SetHooks(h Hooks) { m.hooks = h }
+
+// Look returns the standing, and what is closed when there is a newer one.
+func (m *Member) Look() (*Standing, <-chan struct{}) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.now.Load(), m.news
+}
+
+// Stand tells a node of a cluster what its part is from now on. Where it serves slots no more, who watches, holds or is
+// subscribed to something of them is told so. Where changes are refused, none is made any more when it returns.
+func (m *Member) Stand(st *cluster.Standing) {
+	next := NewStanding(st)
+	m.mu.Lock()
+	if err := next.learnSchema(m.now.Load()); err != nil { // as of a newer version
+		m.log.Error("the cluster's schema cannot be read", "error", err)
+	}
+	before := m.now.Swap(next)
+	close(m.news)
+	m.news = make(chan struct{})
+	m.mu.Unlock()
+	if st.Map != nil {
+		m.host.Follow(st.Map, st.Self)
+	}
+	if st.Writes != "" && before.Writes == "" { // what was let in before has ended, and what comes next looks again: see Standing.Writes
+		if b := m.host.Store().NewBatch(); b.BeginExclusive() == nil {
+			b.End()
+		}
+	}
+	gone := before.Owned.Minus(st.Owned)
+	if gone.Empty() {
+		return
+	}
+	m.host.TouchAll()
+	m.host.EndShardChannels(func(channel string) bool {
+		return gone.Has(groupOfChannel(channel)) && !next.Mine(groupOfChannel(channel))
+	})
+}
