@@ -1,3 +1,5 @@
+// Scenario: clients send every kind of command at once while others are killed, unblocked, paused and evicted.
+
 package server
 
 import (

@@ -1,3 +1,5 @@
+// Scenario: client libraries use a cluster whose groups of hash slots move and whose nodes change roles.
+
 package server
 
 import (

@@ -1,3 +1,5 @@
+// Scenario: files of a primary go bad while a replica asks for a full copy.
+
 package server
 
 import (

@@ -1,3 +1,5 @@
+// Scenario: CLIENT PAUSE and FAILOVER hold commands back, and a FAILOVER loses no change.
+
 package server
 
 import (

@@ -1,3 +1,5 @@
+// Scenario: a stranger sends a primary whatever a replica might send.
+
 package server
 
 import (

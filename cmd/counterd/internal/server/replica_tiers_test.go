@@ -1,3 +1,5 @@
+// Scenario: a replica demotes blocks and makes snapshots on its own.
+
 package server
 
 import (

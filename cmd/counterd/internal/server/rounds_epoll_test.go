@@ -1,5 +1,7 @@
 //go:build linux && !noepoll
 
+// Scenario: commands of one round of a loop share one write of the log.
+
 package server
 
 import (

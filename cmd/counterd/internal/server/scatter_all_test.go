@@ -1,3 +1,5 @@
+// Scenario: a forward port answers for all posts of a cluster as one server does.
+
 package server
 
 import (

@@ -1,3 +1,5 @@
+// Scenario: pipelines and pages through a forward port are measured.
+
 package server
 
 import (

@@ -1,3 +1,5 @@
+// Scenario: changes of all posts go through a forward port.
+
 package server
 
 import (

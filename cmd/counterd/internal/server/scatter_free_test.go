@@ -1,3 +1,5 @@
+// Scenario: nodes of no shard, and replicas that are behind, forward commands.
+
 package server
 
 import (

@@ -1,3 +1,5 @@
+// Scenario: groups of hash slots move away while a forward port answers.
+
 package server
 
 import (

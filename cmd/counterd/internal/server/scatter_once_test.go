@@ -1,3 +1,5 @@
+// Scenario: increments through forward ports are made once while links are cut.
+
 package server
 
 import (

@@ -1,3 +1,5 @@
+// Scenario: rights of users hold on a forward port as they do on one server.
+
 package server
 
 import (

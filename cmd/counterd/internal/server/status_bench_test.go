@@ -1,3 +1,5 @@
+// Scenario: the console of a large server is measured.
+
 package server
 
 import (

@@ -1,3 +1,5 @@
+// Scenario: clients with caches, in all modes of CLIENT TRACKING, never keep a stale value.
+
 package server
 
 import (

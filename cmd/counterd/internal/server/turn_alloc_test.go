@@ -1,3 +1,5 @@
+// Scenario: a command allocates nothing from socket to socket.
+
 package server
 
 import (

@@ -1,3 +1,5 @@
+// Scenario: the way of an INCR from socket to socket is measured.
+
 package server
 
 import (

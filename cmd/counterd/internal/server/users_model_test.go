@@ -1,3 +1,5 @@
+// Scenario: users with few rights try every way to read or change other keys.
+
 package server
 
 import (

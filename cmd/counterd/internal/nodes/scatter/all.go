@@ -27,7 +27,7 @@ type merger func(f *Scatter, args [][]byte, replies [][]byte) (text string)
 var mergers = map[string]struct {
 	merge  merger
 	anyway bool // on the port of a cluster's clients too, which walk over its nodes for the others
-	change bool // see farchange.go
+	change bool // see change.go
 }{
 	"counter.find": {mergeFind, true, false}, "counter.top": {mergeTop, true, false}, "counter.count": {mergeTotal, true, false},
 	"counter.sum": {mergeTotal, true, false}, "counter.min": {mergeLeast, true, false}, "counter.max": {mergeMost, true, false},
@@ -79,7 +79,7 @@ func (f *Scatter) AskAll(cmd *command.Access, args [][]byte) {
 
 // askAll returns what all shards answered; text is the error.
 func (f *Scatter) askAll(cmd *command.Access, args [][]byte) (replies [][]byte, from []*gather.Shard, text string) {
-	f.insist(f.shards.Settings().ReadWithin(), func(v *gather.View) (again bool) {
+	insist(f.shards, f.shards.Settings().ReadWithin(), func(v *gather.View) (again bool) {
 		from = v.All
 		replies, again, text = f.askOnce(v, cmd, args)
 		return again
@@ -89,11 +89,11 @@ func (f *Scatter) askAll(cmd *command.Access, args [][]byte) (replies [][]byte, 
 
 // insist tries until a try does not say that another may succeed, or the time is over: at once when the map of the cluster
 // changes, and now and then.
-func (f *Scatter) insist(within time.Duration, try func(v *gather.View) (again bool)) {
+func insist(shards *gather.Shards, within time.Duration, try func(v *gather.View) (again bool)) {
 	began := time.Now()
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
-		changed := f.shards.Changed() // before the view, or what changes between them would be waited for
-		if !try(f.shards.View()) || time.Since(began) > within {
+		changed := shards.Changed() // before the view, or what changes between them would be waited for
+		if !try(shards.View()) || time.Since(began) > within {
 			return
 		}
 		select {

@@ -75,12 +75,12 @@ func mergeUpdate(f *Scatter, replies [][]byte) {
 		list = rowsOf(list, r)
 	}
 	slices.SortFunc(list, func(a, b foundRow) int { return cmp.Compare(a.mid, b.mid) })
-	f.answerRows(list)
+	answerRows(&f.call.Out, list)
 }
 
 // changeAll has every shard make a change of its posts. text is the error.
 func (f *Scatter) changeAll(cmd *command.Access, args [][]byte, kind gather.Kind, within time.Duration) (replies [][]byte, text string) {
-	f.insist(f.shards.Settings().ChangeWithin(), func(v *gather.View) (again bool) {
+	insist(f.shards, f.shards.Settings().ChangeWithin(), func(v *gather.View) (again bool) {
 		replies, again, text = f.changeOnce(v, cmd, args, kind, within)
 		return again
 	})

@@ -19,7 +19,7 @@ import (
 	"github.com/counterd/counterd/schema"
 )
 
-// One answer of those of all shards: see farall.go.
+// One answer of those of all shards: see all.go.
 
 // number reads an integer, or the digits of a large one; nil: there is none.
 func number(reply []byte) *big.Int {
@@ -166,16 +166,16 @@ func mergeFind(f *Scatter, args [][]byte, replies [][]byte) string {
 			f.call.Out.BulkString("0")
 		}
 	}
-	f.answerRows(list)
+	answerRows(&f.call.Out, list)
 	return ""
 }
 
 const errOffset = "ERR OFFSET is not to be had in a cluster: go on with CURSOR"
 
-func (f *Scatter) answerRows(list []foundRow) {
-	f.call.Out.Array(len(list))
+func answerRows(out *resp.Replies, list []foundRow) {
+	out.Array(len(list))
 	for _, r := range list {
-		gather.AppendAs(&f.call.Out, r.reply)
+		gather.AppendAs(out, r.reply)
 	}
 }
 
@@ -189,7 +189,7 @@ func mergeTop(f *Scatter, args [][]byte, replies [][]byte) string {
 		list = rowsOf(list, r)
 	}
 	slices.SortFunc(list, func(a, b foundRow) int { return cmp.Or(cmp.Compare(b.value, a.value), cmp.Compare(b.mid, a.mid)) })
-	f.answerRows(list[:min(len(list), q.K)])
+	answerRows(&f.call.Out, list[:min(len(list), q.K)])
 	return ""
 }
 
@@ -261,8 +261,7 @@ type listed struct {
 }
 
 // keysOf are keys in the order in which one server lists them: by mid, then as counters and columns are in the schema.
-func (f *Scatter) keysOf(keys [][]byte) []listed {
-	sch := f.conn.Schema()
+func keysOf(sch *schema.Schema, keys [][]byte) []listed {
 	order := make(map[*schema.Counter]int)
 	for i, def := range sch.Counters() {
 		order[def] = i
@@ -279,10 +278,10 @@ func (f *Scatter) keysOf(keys [][]byte) []listed {
 	return list
 }
 
-func (f *Scatter) answerKeys(list []listed) {
-	f.call.Out.Array(len(list))
+func answerKeys(out *resp.Replies, list []listed) {
+	out.Array(len(list))
 	for _, k := range list {
-		f.call.Out.Bulk(k.key)
+		out.Bulk(k.key)
 	}
 }
 
@@ -315,7 +314,7 @@ func mergeScan(f *Scatter, _ [][]byte, replies [][]byte) string {
 		}
 		keys = stringsOf(keys, cursor[gather.Size(cursor):])
 	}
-	list := f.keysOf(keys)
+	list := keysOf(f.conn.Schema(), keys)
 	slices.SortStableFunc(list, func(a, b listed) int { return cmp.Compare(scanTurn(a.mid), scanTurn(b.mid)) })
 	if next != 0 {
 		if at := slices.IndexFunc(list, func(k listed) bool { return scanOrder(k.mid, next) >= 0 }); at >= 0 {
@@ -324,7 +323,7 @@ func mergeScan(f *Scatter, _ [][]byte, replies [][]byte) string {
 	}
 	f.call.Out.Array(2)
 	f.call.Out.BulkString(strconv.FormatUint(next, 10))
-	f.answerKeys(list)
+	answerKeys(&f.call.Out, list)
 	return ""
 }
 
@@ -339,6 +338,6 @@ func mergeKeys(f *Scatter, _ [][]byte, replies [][]byte) string {
 	if len(keys) > maxKeys {
 		return "ERR KEYS looks at 1048576 posts and answers 100000 keys at most: go on with SCAN cursor MATCH pattern, or ask for posts with COUNTER.FIND"
 	}
-	f.answerKeys(f.keysOf(keys))
+	answerKeys(&f.call.Out, keysOf(f.conn.Schema(), keys))
 	return ""
 }

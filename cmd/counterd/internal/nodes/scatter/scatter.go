@@ -113,7 +113,7 @@ func (f *Scatter) add(v *gather.View, shard *gather.Shard, args [][]byte) {
 	k := &f.cmds[len(f.cmds)-1]
 	p := part{cmd: len(f.cmds) - 1, args: args, shard: shard, kind: kindOf(k)}
 	k.n++
-	if shard != nil && shard == v.Local && !f.open(k.cmd) {
+	if shard != nil && shard == v.Local && !f.conn.Serves(k.cmd) {
 		f.remote = true
 	} else if shard != nil && shard == v.Local {
 		p.local = true
@@ -129,10 +129,6 @@ func (f *Scatter) add(v *gather.View, shard *gather.Shard, args [][]byte) {
 	}
 	f.parts = append(f.parts, p)
 }
-
-// open tells whether this node takes a command on its own posts now. The batch is open then. Its keys are not looked at as a
-// cluster's client hashes them: they were found by their mids, and some name no post.
-func (f *Scatter) open(cmd *command.Access) bool { return f.conn.Serves(cmd) }
 
 // kindOf is what becomes of a command whose reply is lost.
 func kindOf(k *order) gather.Kind {

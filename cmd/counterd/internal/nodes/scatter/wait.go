@@ -95,14 +95,14 @@ func (f *Scatter) look() (again bool) {
 		switch {
 		case why != nil: // in time nothing came
 			p.doubt = p.doubt || doubt
-			p.reply = f.unanswered(p, why)
+			p.reply = p.unanswered(why)
 		case reply == nil && over: // nobody has it
-			p.reply = f.unanswered(p, nil)
+			p.reply = p.unanswered(nil)
 		case reply == nil:
 			again = true
 		case p.kind == gather.Change && uncertain(reply) && !p.local:
 			p.doubt, p.doubtful = true, reply
-			f.hold(p)
+			p.holdNumber()
 			if over {
 				p.reply = reply
 			} else {
@@ -112,14 +112,14 @@ func (f *Scatter) look() (again bool) {
 			if doubt {
 				p.doubt = true
 				if p.kind == gather.Change {
-					f.hold(p)
+					p.holdNumber()
 				}
 			}
 			switch {
 			case !over:
 				p.ask, p.local, again = nil, false, true
 			case p.doubt:
-				p.reply = f.inDoubt(p, string(reply[1:len(reply)-2]))
+				p.reply = inDoubt(string(reply[1:len(reply)-2]))
 			default:
 				p.reply = reply
 			}
@@ -130,8 +130,8 @@ func (f *Scatter) look() (again bool) {
 	return again
 }
 
-// hold keeps the number of a change.
-func (f *Scatter) hold(p *part) {
+// holdNumber keeps the number of a change.
+func (p *part) holdNumber() {
 	if p.held == nil {
 		p.held, p.heldI = p.ask, p.i
 		p.ask.Hold(p.i)
@@ -168,7 +168,7 @@ func (f *Scatter) retry(v *gather.View) {
 		}
 		switch {
 		case apart && p.doubt:
-			p.reply = f.inDoubt(p, ErrRowsApart)
+			p.reply = inDoubt(ErrRowsApart)
 		case apart:
 			p.reply = resp.AppendError(nil, ErrRowsApart)
 		case owner == nil:
@@ -188,7 +188,7 @@ func (f *Scatter) mid(k *order) uint64 {
 		return k.mid
 	}
 	if k.cmd.Is("counter.mset") {
-		return f.keyMid(k, k.args[2])
+		return keyMid(f.conn.Schema(), k, k.args[2])
 	}
 	for i := k.cmd.First; k.cmd.First > 0 && i < len(k.args); i += k.cmd.Step {
 		if mid, ok := items.Mid(f.conn.Schema(), k.args[i]); ok {
@@ -209,7 +209,7 @@ func (f *Scatter) split(v *gather.View, i int) {
 		if owner != old {
 			continue
 		}
-		s := v.Owner(f.keyMid(k, keys[at]))
+		s := v.Owner(keyMid(f.conn.Schema(), k, keys[at]))
 		n, ok := parts[s]
 		if !ok {
 			n = i
@@ -260,19 +260,19 @@ func (k *order) keys() (keys, head, tail [][]byte) {
 }
 
 // keyMid is the post of a key; of one that is none, any.
-func (f *Scatter) keyMid(k *order, key []byte) uint64 {
+func keyMid(sch *schema.Schema, k *order, key []byte) uint64 {
 	if k.cmd.First == 0 {
 		mid, _ := schema.ParseMid(key)
 		return mid
 	}
-	mid, _ := items.Mid(f.conn.Schema(), key)
+	mid, _ := items.Mid(sch, key)
 	return mid
 }
 
 // here executes a part that has become this node's.
 func (f *Scatter) here(p *part) {
 	k := &f.cmds[p.cmd]
-	if p.ask = nil; k.multi == nil && !f.open(k.cmd) || k.multi != nil && !f.conn.Lets(command.Write) {
+	if p.ask = nil; k.multi == nil && !f.conn.Serves(k.cmd) || k.multi != nil && !f.conn.Lets(command.Write) {
 		return
 	}
 	size := f.call.Out.Len()
@@ -305,7 +305,7 @@ func (f *Scatter) here(p *part) {
 }
 
 // unanswered is the error of a part that was not answered.
-func (f *Scatter) unanswered(p *part, why error) []byte {
+func (p *part) unanswered(why error) []byte {
 	if p.doubtful != nil {
 		return p.doubtful
 	}
@@ -317,13 +317,13 @@ func (f *Scatter) unanswered(p *part, why error) []byte {
 		}
 	}
 	if p.doubt {
-		return f.inDoubt(p, text)
+		return inDoubt(text)
 	}
 	return resp.AppendError(nil, "CLUSTERDOWN "+text)
 }
 
 // inDoubt is the error of a change that may have been made.
-func (f *Scatter) inDoubt(_ *part, text string) []byte {
+func inDoubt(text string) []byte {
 	return resp.AppendError(nil, "UNCERTAIN the change may have been made: "+text)
 }
 

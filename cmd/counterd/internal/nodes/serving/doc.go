@@ -5,9 +5,9 @@
 //
 //	member.go    a node of a cluster: what it serves now, and how that changes
 //	standing.go  what a node serves, with what every command asks of it
-//	route.go     which commands a node takes, and where the others go: package route's words
+//	routing.go   which commands a node takes, and where the others go: package route's words
 //	host.go      the node as package cluster sees it: roles, acknowledgements, what is served
 //	join.go      what takes part in the cluster: the agent, the mover, the registry
-//	move.go      the node as package move sees it
+//	mover.go     the node as package move sees it
 //	schema.go    the schema of a cluster: one text in etcd
 package serving

@@ -1,3 +1,5 @@
+// Scenario: a write to a key that is no key explains how to write it.
+
 package server
 
 import "testing"

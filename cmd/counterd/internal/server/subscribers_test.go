@@ -1,3 +1,5 @@
+// Scenario: clients subscribe and publish, slow subscribers are closed.
+
 package server
 
 import (

@@ -1,3 +1,5 @@
+// Scenario: MONITOR shows every command, and no password.
+
 package server
 
 import (

@@ -1,3 +1,5 @@
+// Scenario: COUNTER.MSET sets rows of posts, alone, numbered, and over several shards.
+
 package server
 
 import (

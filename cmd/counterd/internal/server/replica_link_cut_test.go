@@ -1,3 +1,5 @@
+// Scenario: the link of a replica is cut at random bytes, and either node restarts.
+
 package server
 
 import (

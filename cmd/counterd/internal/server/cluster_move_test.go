@@ -1,3 +1,5 @@
+// Scenario: groups of hash slots move between shards under load.
+
 package server
 
 import (

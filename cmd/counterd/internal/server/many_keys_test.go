@@ -1,3 +1,5 @@
+// Scenario: commands on several keys change all of them or none.
+
 package server
 
 import (

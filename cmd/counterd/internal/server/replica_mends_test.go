@@ -1,3 +1,5 @@
+// Scenario: a replica that lacks files fetches the posts from its primary.
+
 package server
 
 import (

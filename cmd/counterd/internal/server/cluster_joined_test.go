@@ -1,3 +1,5 @@
+// Scenario: nodes join a cluster, lose their primary, and return.
+
 package server
 
 import (

@@ -1,3 +1,5 @@
+// Scenario: connections end while a command of theirs waits.
+
 package server
 
 import (

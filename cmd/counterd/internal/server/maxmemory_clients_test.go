@@ -1,3 +1,5 @@
+// Scenario: connections hold more memory than maxmemory-clients allows, in every way there is, and the largest are closed.
+
 package server
 
 import (

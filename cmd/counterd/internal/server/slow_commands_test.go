@@ -1,3 +1,5 @@
+// Scenario: SLOWLOG and LATENCY report slow commands, and accounting allocates nothing.
+
 package server
 
 import (

@@ -1,3 +1,5 @@
+// Scenario: a read of a cold post waits for a disk that does not answer, while other clients go on.
+
 package server
 
 import (

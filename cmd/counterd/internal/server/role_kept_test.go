@@ -1,3 +1,5 @@
+// Scenario: a node keeps its role over restarts and tells Sentinel of it.
+
 package server
 
 import (

@@ -1,3 +1,5 @@
+// Scenario: a connection that waits for the disk, for replicas or for its client delays no other.
+
 package server
 
 import (

@@ -1,3 +1,5 @@
+// Scenario: clients are told of changes to the keys that they read, by every name of a post.
+
 package server
 
 import (

@@ -1,3 +1,5 @@
+// Scenario: clients of Redis find what they expect: INCREX, KEYS, hints for unknown commands, COUNTER.HOT, and the error for a wrong number of arguments.
+
 package server
 
 import (

@@ -1,3 +1,5 @@
+// Scenario: COMMAND and COMMAND DOCS describe every command as Redis does.
+
 package server
 
 import (

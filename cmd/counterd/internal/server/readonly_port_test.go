@@ -1,3 +1,5 @@
+// Scenario: a listener for reads only refuses everything else.
+
 package server
 
 import (

@@ -1,3 +1,5 @@
+// Scenario: a write of the log does not return.
+
 package server
 
 import (

@@ -1,3 +1,5 @@
+// Scenario: messages reach the subscribers of replicas in the order of changes.
+
 package server
 
 import (

@@ -1,3 +1,5 @@
+// Scenario: COUNTER.DIGEST of counters, ranges and parts.
+
 package server
 
 import (

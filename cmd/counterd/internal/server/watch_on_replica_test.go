@@ -1,3 +1,5 @@
+// Scenario: WATCH on a replica sees changes of the stream and of full copies.
+
 package server
 
 import (

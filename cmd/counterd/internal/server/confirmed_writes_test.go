@@ -1,3 +1,5 @@
+// Scenario: replies wait until another node has confirmed the change.
+
 package server
 
 import (

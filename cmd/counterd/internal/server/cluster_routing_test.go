@@ -1,3 +1,5 @@
+// Scenario: nodes of a cluster serve their hash slots and redirect commands for all others.
+
 package server
 
 import (
