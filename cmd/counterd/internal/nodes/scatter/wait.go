@@ -119,7 +119,7 @@ func (f *Scatter) look() (again bool) {
 			case !over:
 				p.ask, p.local, again = nil, false, true
 			case p.doubt:
-				p.reply = inDoubt(string(reply[1:len(reply)-2]))
+				p.reply = inDoubt(string(reply[1 : len(reply)-2]))
 			default:
 				p.reply = reply
 			}
