@@ -89,7 +89,7 @@ func (b *boot) begin(s *Store) error {
 		return err
 	}
 	if b.begun = true; now.behind {
-		s.opts.Logger.Warn("this node may lack what it acknowledged, until it has caught up with a primary: its machine was switched off, or a repair of its directory gave something up")
+		s.opts.Logger.Warn("this node may lack acknowledged changes until it has caught up with a primary: its machine lost power, or a repair dropped data")
 	}
 	return nil
 }

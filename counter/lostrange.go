@@ -49,7 +49,7 @@ func (s *recovery) lostRange(f, overlay *persist.BlockFile, err error) *block {
 		names, bad = append(names, overlay.Name), overlay
 	}
 	entry.Tier, entry.Name = persist.TierCold, persist.LostName(names...)
-	s.opts.Logger.Error("an image cannot be used, and no snapshot has another: the posts of its range cannot be read until they are set", "file", bad.Path(s.dir.Path()),
+	s.opts.Logger.Error("a block image is unusable and no snapshot has another copy; posts of its range cannot be read until they are set", "file", bad.Path(s.dir.Path()),
 		"lo", f.Lo, "hi", f.Hi, "items", f.Items, "error", err, "repair", persist.RepairCommand(s.dir.Path()))
 	s.tiers.broken.Add(1)
 	s.tiers.keep(entry.Name)
@@ -81,7 +81,7 @@ func (s *recovery) regain(f *persist.BlockFile) (file *coldstore.File, entry *pe
 	if file, err = openCold(s.opts.FS, path, s.tiers.cache); err != nil {
 		return nil, nil, err
 	}
-	s.opts.Logger.Warn("an image can be read again: the posts of its range are there", "file", image, "lo", f.Lo, "hi", f.Hi, "items", f.Items, "saved_to", path)
+	s.opts.Logger.Warn("a block image is readable again; posts of its range are available", "file", image, "lo", f.Lo, "hi", f.Hi, "items", f.Items, "saved_to", path)
 	back := *f
 	back.Name, back.Items, back.Bytes, back.CRC = filepath.Base(path), file.Stat().Items, uint64(file.Stat().Bytes), file.Checksum()
 	return file, &back, nil

@@ -81,12 +81,12 @@ func (p *packing) packAll(s *Store, pace func() error) bool {
 		var damaged *persist.CorruptError
 		switch {
 		case errors.As(err, &damaged):
-			s.opts.Logger.Error("a segment of the log that is kept for replicas and restores is damaged; it is not compressed", "error", err)
+			s.opts.Logger.Error("a retained log segment is damaged; not compressing it", "error", err)
 		case errors.Is(err, persist.ErrClosed):
 			return true
 		case err != nil:
 			if !p.failed {
-				s.opts.Logger.Warn("the log cannot be compressed now; it is kept as it is", "error", err)
+				s.opts.Logger.Warn("cannot compress the log; keeping it uncompressed", "error", err)
 			}
 			p.failed = true
 			return false

@@ -82,7 +82,7 @@ func (r *Replication) LeadAt(epoch uint64) (at uint64, err error) {
 		return 0, err
 	}
 	if err := r.ClearBehind(); err != nil {
-		r.s.opts.Logger.Warn("it cannot be written down that this node leads with what it has", "error", err)
+		r.s.opts.Logger.Warn("cannot record that this node became primary with incomplete data", "error", err)
 	}
 	r.quorum.mu.Lock()
 	defer r.quorum.mu.Unlock()

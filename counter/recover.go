@@ -50,7 +50,7 @@ func (s *recovery) run(path string) error {
 	}
 	s.dir = dir
 	for _, bad := range dir.Bad() {
-		s.opts.Logger.Error("bad manifest: the one before is used", "error", bad)
+		s.opts.Logger.Error("bad manifest; using the previous one", "error", bad)
 	}
 	from, err := s.loadSnapshot()
 	if err != nil {
@@ -266,7 +266,7 @@ func (s *recovery) loadBlock(f, overlay *persist.BlockFile, buf []byte) (*block,
 	if err != nil {
 		// The posts of this range answer an error, all others are served: a lost file of old posts must not take the
 		// new ones down.
-		s.opts.Logger.Error("a cold file cannot be used: the posts of its range cannot be read", "file", path, "lo", f.Lo, "hi", f.Hi, "items", f.Items,
+		s.opts.Logger.Error("a cold file is unusable; posts of its range cannot be read", "file", path, "lo", f.Lo, "hi", f.Hi, "items", f.Items,
 			"error", err, "repair", persist.RepairCommand(s.dir.Path()))
 		s.tiers.broken.Add(1)
 		file = coldstore.Broken(path, coldstore.Meta{Lo: f.Lo, Hi: f.Hi}, f.Items, err)
@@ -443,7 +443,7 @@ func (s *recovery) replay(from uint64) error {
 	}
 	s.producers.resume()
 	if rec.Torn != nil {
-		s.opts.Logger.Warn("the log's torn tail was cut and kept aside: nothing says that it was durable", "error", rec.Torn)
+		s.opts.Logger.Warn("cut a torn tail from the log and kept it in a file; it was never confirmed as durable", "error", rec.Torn)
 	}
 	if err := s.repl.recover(lineage, &rec); err != nil {
 		return err

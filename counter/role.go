@@ -38,7 +38,7 @@ func (r *Replication) recover(l persist.Lineage, rec *persist.Recovery) error {
 		l.Terms = []persist.Term{{ReplID: found.ReplID, Epoch: found.Epoch}}
 	}
 	if rec.Strange != nil {
-		r.s.opts.Logger.Error("the file HISTORY is not of this log: the log counts as one that no other node shares", "error", rec.Strange)
+		r.s.opts.Logger.Error("the file HISTORY does not belong to this log; treating the log as unknown to other nodes", "error", rec.Strange)
 		l.Terms = []persist.Term{{ReplID: persist.NewReplID(), Epoch: max(rec.Epoch, l.Current().Epoch)}}
 	}
 	r.lineage = l
@@ -49,7 +49,7 @@ func (r *Replication) recover(l persist.Lineage, rec *persist.Recovery) error {
 		r.putLineage(l)
 	}
 	if err != nil && vfs.IsTrouble(err) {
-		r.s.opts.Logger.Error("the disk takes no writes: posts can be read, changes are refused until it is well", "error", err)
+		r.s.opts.Logger.Error("the disk does not accept writes; serving reads, refusing changes until it recovers", "error", err)
 		r.notePending(startPending, err)
 		return nil
 	}
@@ -119,7 +119,7 @@ func (r *Replication) writePending() {
 		return r.startOf(r.Lineage(), end)
 	})
 	if err == nil {
-		r.s.opts.Logger.Info("the disk takes writes: whose log it is has been written down")
+		r.s.opts.Logger.Info("the disk accepts writes again; recorded the owner of the log")
 	}
 }
 

@@ -41,7 +41,7 @@ func (t *tiers) scrub(s *Store) {
 		damage, err := s.log.Verify(pace)
 		for _, err := range damage {
 			t.scrubErrors.Add(1)
-			s.opts.Logger.Error("the log is damaged: a start may refuse it, and replicas and restores cannot read it there", "error", err)
+			s.opts.Logger.Error("the log is damaged; a restart may fail, and replicas and restores cannot read this part", "error", err)
 		}
 		if err != nil {
 			return // stopped
@@ -56,7 +56,7 @@ func (t *tiers) scrub(s *Store) {
 			case errors.Is(err, coldstore.ErrClosed): // replaced meanwhile
 			default:
 				t.scrubErrors.Add(1)
-				s.opts.Logger.Error("a cold file is damaged: the posts on its bad pages cannot be read", "file", f.Name(), "error", err)
+				s.opts.Logger.Error("a cold file is damaged; posts on its bad pages cannot be read", "file", f.Name(), "error", err)
 			}
 		}
 		t.scrubbing.Store(false)

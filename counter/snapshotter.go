@@ -114,7 +114,7 @@ func (v *snapshotter) snapshotIfDue(s *Store) {
 	_ = s.log.DropBefore(s.retention.dropBefore(s)) // a snapshot tells
 	if disk.Low && s.opts.SnapshotGrowth >= 0 && v.mu.TryLock() {
 		if err := s.space.makeRoom(s); err != nil {
-			s.opts.Logger.Error("no room could be made on the disk", "error", err)
+			s.opts.Logger.Error("cannot free disk space", "error", err)
 		}
 		v.mu.Unlock()
 	}

@@ -114,11 +114,11 @@ func (w *spaceWatch) measure(s *Store) DiskStats {
 	st.Dropped = was.Dropped
 	if st.Low = st.Free-st.Reserve < margin; st.Low {
 		if !was.Low {
-			s.opts.Logger.Warn("the disk is almost full: changes are refused when nothing is left but the reserve for a snapshot", "free", st.Free, "reserve", st.Reserve)
+			s.opts.Logger.Warn("the disk is almost full; changes will be refused when only the reserve for a snapshot is left", "free", st.Free, "reserve", st.Reserve)
 		}
 		w.dropRetained(s, &st, margin)
 	} else if was.Low {
-		s.opts.Logger.Info("the disk has room again", "free", st.Free, "reserve", st.Reserve)
+		s.opts.Logger.Info("the disk has free space again", "free", st.Free, "reserve", st.Reserve)
 	}
 	w.mu.Lock()
 	w.stats = st
@@ -138,7 +138,7 @@ func (w *spaceWatch) dropRetained(s *Store, st *DiskStats, margin int64) {
 			return // told by the snapshot that tries again
 		}
 		st.Dropped++
-		s.opts.Logger.Warn("a log segment kept for aof-retain was dropped, as the disk is almost full", "file", segs[0].Path, "free", st.Free)
+		s.opts.Logger.Warn("the disk is almost full; removed a log segment that aof-retain had kept", "file", segs[0].Path, "free", st.Free)
 		st.Free += segs[0].Bytes // the next look will see whether it is so
 	}
 }
@@ -187,7 +187,7 @@ func (w *spaceWatch) makeRoom(s *Store) error {
 	if err := s.dir.KeepOnly(m); err != nil {
 		return err
 	}
-	s.opts.Logger.Warn("the disk is almost full: the snapshot before the newest, and the log that only it needs, are given up for the next", "generation", m.Generation)
+	s.opts.Logger.Warn("the disk is almost full; removed the second newest snapshot and its log to make room for the next one", "generation", m.Generation)
 	return errors.Join(s.retention.removeOrphans(s), s.log.DropBefore(s.retention.neededFrom(s)))
 }
 

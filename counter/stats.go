@@ -131,7 +131,7 @@ func (a Admin) SetAppendFsync(p SyncPolicy) {
 		return
 	}
 	if err := a.s.repl.boot.policy(a.s, p); err != nil { // the stricter one goes on
-		a.s.opts.Logger.Error("appendfsync stays always: it cannot be written down that changes may be acknowledged before they are durable", "error", err)
+		a.s.opts.Logger.Error("appendfsync stays always: cannot record that changes may be acknowledged before they are durable", "error", err)
 		return
 	}
 	a.s.log.SetPolicy(p)

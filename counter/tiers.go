@@ -289,7 +289,7 @@ func (t *tiers) noteOutcome(s *Store, ks *keyspace, lo uint64, err error) (more 
 		b.mu.Unlock()
 	}
 	s.gate.RUnlock()
-	s.opts.Logger.Error("a range could not change its tier", "counter", ks.counterName, "lo", lo, "error", err, "retry_in", retry)
+	s.opts.Logger.Error("cannot move a range to another tier", "counter", ks.counterName, "lo", lo, "error", err, "retry_in", retry)
 	return own
 }
 
@@ -348,7 +348,7 @@ func (t *tiers) sealOpen(s *Store) bool {
 	b, sealed, err := best.seal(b)
 	b.mu.Unlock()
 	if err != nil {
-		s.opts.Logger.Error("an open block could not be sealed", "counter", best.counterName, "lo", lo, "error", err)
+		s.opts.Logger.Error("cannot seal an open block", "counter", best.counterName, "lo", lo, "error", err)
 	}
 	return sealed
 }
@@ -360,7 +360,7 @@ func (t *tiers) updateFull(s *Store) {
 	if full && !t.full.Load() {
 		t.fullSince.Store(time.Now().UnixNano())
 		t.refused.Add(1)
-		s.opts.Logger.Warn("maxmemory is passed: changes that need memory are refused until ranges are written to disk", "memory", t.memory(s), "maxmemory", limit)
+		s.opts.Logger.Warn("maxmemory exceeded; refusing changes that need memory until ranges are written to disk", "memory", t.memory(s), "maxmemory", limit)
 	}
 	t.full.Store(full)
 }

@@ -51,7 +51,7 @@ func (v *snapshotter) remake(s *Store, names map[string]bool) {
 	s.gate.RUnlock()
 	s.producers.lose(func(image *persist.BlockFile) bool { return names[image.Name] })
 	for name := range names {
-		s.opts.Logger.Error("an image is damaged: a snapshot is made that does without it", "file", name)
+		s.opts.Logger.Error("a block image is damaged; making a snapshot that replaces it", "file", name)
 	}
 	// Behind the marks: one that is being made may have passed these blocks, and one may fail.
 	v.asked.Add(1)

@@ -256,7 +256,7 @@ func (l *Log) claimMade(claim Claim, err error) {
 	case err == nil:
 		l.claimed = claim.Offset
 	case !l.claimFailed:
-		l.opts.Logger.Warn("cannot note how far the log is durable: damage of what was written last may count as a torn tail", "error", err)
+		l.opts.Logger.Warn("cannot record the durable log offset; damage of the newest records may be treated as a torn tail", "error", err)
 	}
 	l.claimFailed = err != nil
 }

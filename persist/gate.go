@@ -86,5 +86,5 @@ func (g *gate) refuse(why reason, err error) {
 		return
 	}
 	g.refusal.Store(nil)
-	g.logger.Info("log takes writes again")
+	g.logger.Info("log accepts writes again")
 }

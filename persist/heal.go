@@ -99,7 +99,7 @@ func (l *Log) heal() {
 		l.refuse(reasonTrouble, nil)
 		l.becameDurable(to, l.files.chain, start)
 		l.judgeSpace()
-		l.opts.Logger.Info("log wrote its unsynced bytes to a new segment", "file", s.path, "bytes", to-from)
+		l.opts.Logger.Info("wrote the unsynced log to a new segment", "file", s.path, "bytes", to-from)
 	}
 	l.healing = false
 	l.end(roleHeal)
@@ -116,7 +116,7 @@ func (l *Log) rewrite(h segmentHeader, pieces [][]byte, later []segment) (*openS
 		if err != nil {
 			return nil, fmt.Errorf("keep the log's torn tail: %w", err)
 		}
-		l.opts.Logger.Warn("the log's torn tail was kept", "file", path)
+		l.opts.Logger.Warn("kept the torn tail of the log in a file", "file", path)
 		l.keepTail = nil
 	}
 	return l.files.maker.rewrite(h, pieces, later)

@@ -59,6 +59,6 @@ func (m *serviceManager) stopping() {
 func (m *serviceManager) say(state string) {
 	if _, err := daemon.SdNotify(false, state); err != nil && !m.sick {
 		m.sick = true
-		m.log.Warn("the service manager cannot be told how far this process is", "error", err)
+		m.log.Warn("cannot report startup progress to the service manager", "error", err)
 	}
 }

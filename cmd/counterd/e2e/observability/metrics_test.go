@@ -330,7 +330,7 @@ func TestLogJSON(t *testing.T) {
 		if v := c.Do("REPLICAOF", "127.0.0.1", "1"); v.Raw != "+OK\r\n" { // where nobody is
 			t.Fatalf("REPLICAOF: %q", v.Raw)
 		}
-		harness.Eventually(t, 2*time.Minute, "the link is down", func() bool { return strings.Contains(s.Log.String(), "the link to the primary is down") })
+		harness.Eventually(t, 2*time.Minute, "the link is down", func() bool { return strings.Contains(s.Log.String(), "replication link to the primary is down") })
 		c.Do("REPLICAOF", "NO", "ONE")
 		c.Do("SHUTDOWN", "SAVE", secret+"-9")
 		s.Stop()

@@ -244,7 +244,7 @@ func TestTLSReload(t *testing.T) {
 		t.Error("tls-auth-clients yes, and a client without a certificate came in")
 	}
 	stays.Want("+PONG\r\n", "PING")
-	if log := s.Log.String(); !strings.Contains(log, "certificates were read") {
+	if log := s.Log.String(); !strings.Contains(log, "TLS certificates loaded") {
 		t.Error("no word of it in the log")
 	}
 }

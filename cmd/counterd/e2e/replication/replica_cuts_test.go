@@ -293,12 +293,12 @@ func cutAndRestart(t *testing.T, cuts int64, restarts int, retain string) {
 	}
 	partial := 0
 	for i, n := range ch.nodes {
-		if got := n.said("the primary's snapshot has been copied"); retain == "0" {
+		if got := n.said("copied the snapshot of the primary"); retain == "0" {
 			full[i] = got
 		} else if got != full[i] {
 			t.Errorf("node %d took %d full copies, want %d", i, got, full[i])
 		}
-		partial += n.said("goes on from the primary's log")
+		partial += n.said("resumed replication from the primary's log")
 		if got := n.said("were taken back"); got != 0 {
 			t.Errorf("node %d took changes back %d times: a process that dies loses nothing", i, got)
 		}

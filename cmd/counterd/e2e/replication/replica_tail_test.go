@@ -186,7 +186,7 @@ func TestReplicaLostTail(t *testing.T) {
 		}
 	}
 	for i, n := range ch.nodes[1:] {
-		if got := n.said("the primary's snapshot has been copied"); got != 0 {
+		if got := n.said("copied the snapshot of the primary"); got != 0 {
 			t.Errorf("node %d took %d full copies, want none", i+1, got)
 		}
 	}

@@ -274,7 +274,7 @@ func (s *soak) verify(leader, old *harness.Member, fault fault, cutsBefore, logS
 		if n := harness.ReplicationField(old.Server, "counterd_diverged_files"); n != strconv.Itoa(len(files)) {
 			s.T.Errorf("counterd_diverged_files is %s, there are %v", n, files)
 		}
-		if text := old.Log.From(min(logSize, old.Log.Size())); !strings.Contains(text, "changes that only this node had were taken back") {
+		if text := old.Log.From(min(logSize, old.Log.Size())); !strings.Contains(text, "removed changes that only this node had") {
 			s.T.Errorf("the log does not tell of the cut:\n%s", text)
 		}
 	}

@@ -61,7 +61,7 @@ func runACLDelUser(c *client, args [][]byte) {
 		return
 	}
 	for _, u := range removed {
-		c.srv.log.Info("user removed", "user", u.Name(), "client", c.session.ID())
+		c.srv.log.Info("user deleted", "user", u.Name(), "client", c.session.ID())
 	}
 	c.call.usersChanged(c)
 	c.call.Out.Int(int64(len(removed)))
@@ -216,11 +216,11 @@ func runACLLoad(c *client, _ [][]byte) {
 		return
 	}
 	if _, err := c.srv.users.LoadFile(file); err != nil {
-		c.srv.log.Warn("ACL LOAD failed, no user has changed", "file", file, "error", err)
+		c.srv.log.Warn("ACL LOAD failed; users are unchanged", "file", file, "error", err)
 		c.call.Out.Error("ERR " + strings.ReplaceAll(err.Error(), "\n", ". ") + ". WARNING: ACL errors detected, no change to the previously active ACL rules was performed")
 		return
 	}
-	c.srv.log.Info("users read again", "file", file, "client", c.session.ID())
+	c.srv.log.Info("users reloaded", "file", file, "client", c.session.ID())
 	c.call.usersChanged(c)
 	c.call.Out.Status("OK")
 }

@@ -130,12 +130,12 @@ func runShutdown(c *call, args [][]byte) {
 	default:
 		if save {
 			if err := c.srv.store().Snapshot(); err != nil && !errors.Is(err, counter.ErrBusy) {
-				c.srv.log.Error("not shut down, as SHUTDOWN SAVE could not save", "client", c.session.ID(), "error", err)
+				c.srv.log.Error("SHUTDOWN SAVE failed to make a snapshot; the server continues", "client", c.session.ID(), "error", err)
 				c.Out.Error("ERR Errors trying to SHUTDOWN. Check logs.")
 				return
 			}
 		}
-		c.srv.log.Info("shutdown asked for", "client", c.session.ID())
+		c.srv.log.Info("shutdown requested by a client", "client", c.session.ID())
 		c.session.Closing = true
 		c.srv.terminated.Do(func() { go c.srv.Terminate() })
 	}

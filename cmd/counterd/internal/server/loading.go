@@ -93,7 +93,7 @@ func (s *Server) Reopen(change func(dir string) error) error {
 	}
 	store, oerr := s.Open()
 	if oerr != nil {
-		s.log.Error("the store cannot be opened again: the server ends", "error", oerr)
+		s.log.Error("cannot reopen the store; the server stops", "error", oerr)
 		s.terminated.Do(func() { go s.Terminate() })
 		return errors.Join(err, oerr)
 	}

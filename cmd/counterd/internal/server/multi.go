@@ -188,7 +188,7 @@ func (t *transaction) exec(c *client, num idmp.Number) {
 	err := c.call.commitBatch()
 	if tooLong { // an error reply would say that nothing was changed
 		c.call.Out.Cut(size)
-		c.srv.log.Warn("closing connection", "client", c.session.ID(), "reason", "replies of a transaction passed their limit", "limit", maxExecReplies)
+		c.srv.log.Warn("closing connection", "client", c.session.ID(), "reason", "replies of a transaction exceed the limit", "limit", maxExecReplies)
 		c.session.Closing = true
 		return
 	}

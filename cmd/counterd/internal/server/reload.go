@@ -36,11 +36,11 @@ func (s *Server) prepare(old, next *config.Config) error {
 func (s *Server) Reload() {
 	s.config.Hold(func(c *config.Config) {
 		if !c.TLS.Given() {
-			s.log.Warn("SIGHUP: no file is to be read again, as there are no certificates: settings are changed by CONFIG SET")
+			s.log.Warn("SIGHUP: nothing to reload, TLS certificates are not configured; use CONFIG SET to change settings")
 			return
 		}
 		if err := s.tls.Reload(c.TLS); err != nil {
-			s.log.Error("SIGHUP: the certificates were not read again, those before stay in force", "error", err)
+			s.log.Error("SIGHUP: cannot reload TLS certificates; the previous ones stay in use", "error", err)
 			return
 		}
 		s.certificatesRead()
@@ -50,5 +50,5 @@ func (s *Server) Reload() {
 // certificatesRead says what is in force now.
 func (s *Server) certificatesRead() {
 	subject, until := s.tls.Certificate()
-	s.log.Info("certificates were read", "subject", subject, "valid_until", until)
+	s.log.Info("TLS certificates loaded", "subject", subject, "valid_until", until)
 }

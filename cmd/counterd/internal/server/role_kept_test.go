@@ -198,7 +198,7 @@ func TestRoleRefused(t *testing.T) {
 		c.want("MULTI", "+OK")
 		c.want("REPLICAOF "+other.addr(), "+QUEUED")
 		c.do("EXEC") // the change comes behind it
-		until(t, "the setting is what it was", func() bool { return setting(n) == want && n.said("the role was not changed") })
+		until(t, "the setting is what it was", func() bool { return setting(n) == want && n.said("cannot change the role") })
 		writable()
 	}
 	unnotable(a, `["replicaof" ""]`)
@@ -220,7 +220,7 @@ func TestRoleTaken(t *testing.T) {
 	}
 	b.dial().want("REPLICAOF NO ONE", "+OK")
 	b.dial().want("INCR 1.cntcm", ":1")
-	if !b.said("the note of a handover cannot be removed") {
+	if !b.said("cannot remove the record of a handover") {
 		t.Error("the log says nothing of it")
 	}
 }

@@ -181,7 +181,7 @@ const lastAnswers = time.Second
 func (s *Server) Shutdown(ctx context.Context) error {
 	if s.cluster != nil {
 		if err := s.cluster.Leave(ctx); err != nil {
-			s.log.Warn("the cluster has to find out that this node ends", "error", err)
+			s.log.Warn("cannot announce the shutdown to the cluster", "error", err)
 		}
 	}
 	if !s.front.Stop() {

@@ -220,6 +220,6 @@ func (c *call) usersChanged(asks *client) {
 		}
 	}
 	if n > 0 {
-		c.srv.log.Info("connections closed as their users have changed", "number", n, "client", c.session.ID())
+		c.srv.log.Info("closed connections of users that were changed or deleted", "number", n, "client", c.session.ID())
 	}
 }

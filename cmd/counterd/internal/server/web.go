@@ -53,7 +53,7 @@ func (s *Server) listenWeb() error {
 		return err
 	}
 	s.console.Start()
-	s.log.Info("metrics are served", "address", s.web.Addr().String())
+	s.log.Info("metrics endpoint started", "address", s.web.Addr().String())
 	return nil
 }
 

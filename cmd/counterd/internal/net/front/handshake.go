@@ -217,7 +217,7 @@ func (f *Front) greet(conn net.Conn, l listener) {
 		if err != nil {
 			f.totals.FailedHandshakes.Add(1)
 			if others, ok := f.failed.Pass(time.Now()); ok {
-				f.log.Warn("a TLS handshake failed", "address", conn.RemoteAddr().String(), "error", err, "others", others)
+				f.log.Warn("TLS handshake failed", "address", conn.RemoteAddr().String(), "error", err, "others", others)
 			}
 			conn.Close()
 			return
@@ -247,7 +247,7 @@ func say(conn net.Conn, t *secure, text string, log *slog.Logger) {
 		t.bye()
 	}
 	if err != nil {
-		log.Debug("a refusal was not sent", "error", err)
+		log.Debug("cannot send a refusal", "error", err)
 	}
 	conn.Close()
 }

@@ -57,7 +57,7 @@ func (l *loop) relieve(state uint64) {
 	w.session.where.Store(away)
 	w.session.limitStand()
 	l.shift = new(shift)
-	l.front.log.Debug("a connection waits for the disk: its event loop goes on without it", "client", w.session.id)
+	l.front.log.Debug("a connection waits for the disk; its event loop continues without it", "client", w.session.id)
 	go l.takeOver()
 }
 

@@ -105,7 +105,7 @@ func (s *Session) Stand() {
 // limitStand closes the connection if it stands for too long.
 func (s *Session) limitStand() {
 	s.standing = time.AfterFunc(mostStand, func() {
-		s.front.log.Warn("closing connection", "client", s.id, "reason", "the disk does not answer")
+		s.front.log.Warn("closing connection", "client", s.id, "reason", "the disk does not respond")
 		s.conn.Close()
 	})
 }

@@ -27,7 +27,7 @@ func (l errorLog) Handle(ctx context.Context, r slog.Record) error {
 			return nil
 		}
 		addr, reason, _ := strings.Cut(text, ": ")
-		r = slog.NewRecord(r.Time, slog.LevelWarn, "a TLS handshake failed", r.PC)
+		r = slog.NewRecord(r.Time, slog.LevelWarn, "TLS handshake failed", r.PC)
 		r.Add("address", addr, "error", strings.TrimSpace(reason), "others", others)
 	}
 	if !l.Handler.Enabled(ctx, r.Level) {

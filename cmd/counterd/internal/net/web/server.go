@@ -108,7 +108,7 @@ func (s *Server) Listen() error {
 	go func() {
 		defer close(s.done)
 		if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			s.opts.Log.Error("metrics and the page are not served any more", "error", err)
+			s.opts.Log.Error("metrics endpoint stopped", "error", err)
 		}
 	}()
 	return nil

@@ -62,7 +62,7 @@ func (a *Agent) keepElection() {
 	if err == nil { // its directory is the newest one yet
 		c.Same(topology.NodeKey(a.loop.id), a.loop.m.Nodes[a.loop.id].Revision)
 	}
-	a.loop.conf.Log.Info("cluster: takes over", "epoch", s.Epoch+1, "old_primary", s.Primary, "reason", why, "took", a.loop.now.Sub(a.election.since), "end", a.loop.log.Written)
+	a.loop.conf.Log.Info("cluster: taking over", "epoch", s.Epoch+1, "old_primary", s.Primary, "reason", why, "took", a.loop.now.Sub(a.election.since), "end", a.loop.log.Written)
 	if a.loop.log.Behind {
 		a.election.behind = max(s.Epoch, a.loop.log.Epoch) + 1
 	}

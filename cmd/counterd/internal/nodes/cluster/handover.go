@@ -76,7 +76,7 @@ func (a *Agent) keepHandover() {
 			a.dropHold()
 		}
 	case !a.loop.now.Before(h.until.Add(-100 * time.Millisecond)):
-		a.loop.conf.Log.Warn("cluster: the switch is given up, as the replica does not catch up or etcd is busy", "to", h.to)
+		a.loop.conf.Log.Warn("cluster: handover cancelled: the replica does not catch up, or etcd is busy", "to", h.to)
 		a.endSwitch(2 * time.Second)
 	case a.loop.idle() && a.inSync.fit(h.to) && s.Has(h.to) && a.loop.host.Replica(h.to).Has >= a.loop.host.Log().Written:
 		h.proposed, h.at = true, s.Revision
@@ -126,7 +126,7 @@ func (a *Agent) beginSwitch(s *topology.Shard) {
 		return
 	}
 	h.to, h.release, h.until = to, release, a.loop.now.Add(switchTime)
-	a.loop.conf.Log.Info("cluster: hands over", "to", to, "epoch", s.Epoch)
+	a.loop.conf.Log.Info("cluster: handing over the primary role", "to", to, "epoch", s.Epoch)
 }
 
 // FailoverKind is how a replica takes over when it is told to.
@@ -196,7 +196,7 @@ func (a *Agent) Failover(ctx context.Context, kind FailoverKind) (r Report, err 
 			a.election.forced = s.Epoch
 		case Unclean:
 			outcome = make(chan error, 1)
-			a.loop.conf.Log.Warn("cluster: takes over although it may lack what was acknowledged", "lost", r.Lost, "end", r.Has, "known_end", r.Known, "node", r.KnownOf)
+			a.loop.conf.Log.Warn("cluster: taking over; acknowledged changes may be missing", "lost", r.Lost, "end", r.Has, "known_end", r.Known, "node", r.KnownOf)
 			a.starts.forceUnclean(s, func(err error) { outcome <- err })
 		}
 	})

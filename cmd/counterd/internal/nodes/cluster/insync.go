@@ -50,7 +50,7 @@ func (p *inSync) lead(epoch uint64) error {
 	if err := p.loop.host.Lead(epoch); err != nil {
 		return err
 	}
-	p.loop.conf.Log.Info("cluster: leads", "epoch", epoch, "in_sync", s.InSync, "took", time.Since(begun))
+	p.loop.conf.Log.Info("cluster: became primary", "epoch", epoch, "in_sync", s.InSync, "took", time.Since(begun))
 	p.loop.log = p.loop.host.Log()
 	if len(s.InSync) < p.loop.least() {
 		p.setDoubt(textTooFew, errTooFew)
@@ -125,10 +125,10 @@ func (p *inSync) setDoubt(text string, err error) {
 	p.doubt = text
 	p.loop.host.Doubt(err)
 	if err != nil {
-		p.loop.conf.Log.Warn("cluster: changes are refused", "error", err)
+		p.loop.conf.Log.Warn("cluster: refusing changes", "error", err)
 		p.serve()
 	} else {
-		p.loop.conf.Log.Info("cluster: changes are taken again")
+		p.loop.conf.Log.Info("cluster: accepting changes again")
 	}
 }
 
@@ -239,7 +239,7 @@ func (p *inSync) shrink(s *topology.Shard) {
 	if p.stay(s, out) < p.loop.least() && alone && len(slow) > 0 {
 		if p.yields.IsZero() {
 			p.yields = p.loop.now
-			p.loop.conf.Log.Warn("cluster: no replica is reached: another may lead", "replicas", slow)
+			p.loop.conf.Log.Warn("cluster: no replica is reachable; another node may be primary", "replicas", slow)
 		}
 		if p.loop.now.Sub(p.yields) < yieldTime {
 			return

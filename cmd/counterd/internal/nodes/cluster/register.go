@@ -106,7 +106,7 @@ func (a *Agent) keepMembership() {
 			p.hold(nil)
 			p.registered = false
 			a.loop.stats.leasesLost.Add(1)
-			a.loop.conf.Log.Warn("cluster: the lease is lost: reads are refused until there is another")
+			a.loop.conf.Log.Warn("cluster: lease lost; refusing reads until there is a new one")
 		default:
 		}
 	}

@@ -39,7 +39,7 @@ func (a *Agent) wanted() role {
 	case s == nil:
 		return role{why: textFree}
 	case a.lostByEtcd(s):
-		a.loop.fault("the node rests", fmt.Errorf("its log is of epoch %d, and etcd's is %d: etcd lost what it was told", a.loop.log.Epoch, s.Epoch))
+		a.loop.fault("the node has no role in the cluster", fmt.Errorf("its log is of epoch %d, and etcd's is %d: etcd lost what it was told", a.loop.log.Epoch, s.Epoch))
 		return role{why: textResting}
 	case a.starts.outdated():
 		return role{why: textOutdated, epoch: s.Epoch, anew: s.Primary == a.loop.id}
@@ -91,7 +91,7 @@ func (a *Agent) takeRole() {
 	}
 	was := a.role
 	if was.kind == leading {
-		a.loop.conf.Log.Info("cluster: leads no more", "epoch", was.epoch, "new_epoch", a.loop.shardEpoch())
+		a.loop.conf.Log.Info("cluster: no longer primary", "epoch", was.epoch, "new_epoch", a.loop.shardEpoch())
 	}
 	if s := a.loop.shard(); s != nil {
 		a.loop.host.Shard(s.ID, s.Unclean)
@@ -100,10 +100,10 @@ func (a *Agent) takeRole() {
 	switch want.kind {
 	case resting:
 		a.loop.host.Rest(want.why)
-		a.loop.conf.Log.Info("cluster: rests", "reason", want.why)
+		a.loop.conf.Log.Info("cluster: no role", "reason", want.why)
 	case following:
 		if err = a.loop.host.Follow(want.primary, want.address, want.epoch); err == nil && (was.primary != want.primary || was.epoch != want.epoch) {
-			a.loop.conf.Log.Info("cluster: follows", "primary", want.primary, "address", want.address, "epoch", want.epoch)
+			a.loop.conf.Log.Info("cluster: following a primary", "primary", want.primary, "address", want.address, "epoch", want.epoch)
 		}
 	case leading:
 		err = a.inSync.lead(want.epoch)

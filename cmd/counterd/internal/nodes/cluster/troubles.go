@@ -39,7 +39,7 @@ func (a *Agent) findTroubles() {
 				continue
 			}
 		}
-		a.loop.conf.Log.Warn("cluster: the node reports a trouble", "id", t.ID, "text", t.Text)
+		a.loop.conf.Log.Warn("cluster: the node reports a problem", "id", t.ID, "text", t.Text)
 	}
 	if a.found.at = at; !slices.Equal(list, told) {
 		a.troubles.Store(&list)

@@ -148,7 +148,7 @@ func (c *copying) apply(ctx context.Context, records []byte) error {
 		}
 		if !waited {
 			waited = true
-			c.m.conf.Log.Warn("a move of groups waits", "move", c.v.ID, "error", err)
+			c.m.conf.Log.Warn("a move of groups is waiting", "move", c.v.ID, "error", err)
 		}
 		if sleep(ctx, fullPause); ctx.Err() != nil {
 			return ctx.Err()
@@ -294,7 +294,7 @@ func (c *copying) handOver(ctx context.Context) (done bool, err error) {
 	held := time.Since(began)
 	m.note(c.v, func(p *Progress) { p.Held = held })
 	if done && err == nil {
-		m.conf.Log.Info("groups have come", "move", c.v.ID, "groups", c.v.Groups.String(), "items", c.in.Posts(), "took", held)
+		m.conf.Log.Info("groups received", "move", c.v.ID, "groups", c.v.Groups.String(), "items", c.in.Posts(), "took", held)
 	}
 	return done, err
 }

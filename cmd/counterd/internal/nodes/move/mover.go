@@ -290,7 +290,7 @@ func (m *Mover) work(ctx context.Context, v *topology.Move, kind taskKind, epoch
 		if lost := new(LostError); errors.As(err, &lost) { // which was reported
 			pause = lastPause
 		} else {
-			m.conf.Log.Warn("a move of groups does not go on, and is tried again", "move", v.ID, "groups", v.Groups.String(), "error", err)
+			m.conf.Log.Warn("a move of groups failed; retrying", "move", v.ID, "groups", v.Groups.String(), "error", err)
 		}
 		sleep(ctx, pause)
 	}

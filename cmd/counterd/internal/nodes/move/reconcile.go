@@ -91,7 +91,7 @@ func (m *Mover) lose(groups slot.Set, want topology.LogPoint) error {
 	m.lost = m.lost.Union(groups)
 	m.mu.Unlock()
 	if !news.Empty() {
-		m.conf.Log.Error("posts that etcd gives this shard are not here: nobody is served them", "groups", groups.String(), "error", err)
+		m.conf.Log.Error("posts that this shard owns are missing on this node; they are not served", "groups", groups.String(), "error", err)
 	}
 	return err
 }
@@ -132,13 +132,13 @@ func (m *Mover) adopt(ctx context.Context, v *topology.Move, epoch uint64) error
 	groups, end := store.Groups().In(epoch), uint64(0)
 	others, mine := set.Minus(shard.Groups), set.Both(shard.Groups)
 	if !others.Empty() {
-		m.conf.Log.Warn("a part of groups that another shard owns is dropped: the move that brought them is over", "move", v.ID, "groups", others.String())
+		m.conf.Log.Warn("dropping partly copied groups that another shard owns: their move has ended", "move", v.ID, "groups", others.String())
 		if end, err = groups.Drop(v.ID, others); err != nil {
 			return err
 		}
 	}
 	if !mine.Empty() && shard.Came != (topology.LogPoint{}) && holds(shard, store.Replication()) {
-		m.conf.Log.Warn("groups that have come are accepted: the move that brought them is over, and the log did not say so", "move", v.ID, "groups", mine.String())
+		m.conf.Log.Warn("accepting copied groups: their move has ended, and the log had no record of it", "move", v.ID, "groups", mine.String())
 		if end, err = groups.Accept(v.ID, mine); err != nil {
 			return err
 		}

@@ -291,7 +291,7 @@ func (m *Mover) undo(h *hold) {
 			return
 		}
 		if err != nil && !errors.Is(err, context.Canceled) {
-			m.conf.Log.Warn("groups are served by nobody: etcd does not say whether they have moved", "move", h.id, "groups", h.groups.String(), "error", err)
+			m.conf.Log.Warn("groups are not served: etcd has not confirmed whether they have moved", "move", h.id, "groups", h.groups.String(), "error", err)
 		}
 		sleep(m.ctx, pause)
 	}

@@ -43,10 +43,10 @@ func (n *Node) sendArchive(c PeerConn, psync bool) {
 		_, err = io.WriteString(c.Raw(), end)
 	}
 	if err != nil {
-		n.log.Error("the download of a snapshot was broken off", "bytes", sent, "size", a.Size(), "error", err)
+		n.log.Error("download of a snapshot was interrupted", "bytes", sent, "size", a.Size(), "error", err)
 		c.End()
 		c.Socket().Close() // a part was announced as the whole
 		return
 	}
-	n.log.Info("a snapshot was downloaded", "offset", a.End(), "bytes", sent, "size", a.Size(), "took", time.Since(began).Round(time.Millisecond))
+	n.log.Info("snapshot downloaded by a client", "offset", a.End(), "bytes", sent, "size", a.Size(), "took", time.Since(began).Round(time.Millisecond))
 }

@@ -52,7 +52,7 @@ func (f *failover) run() error {
 			return f.leadAgain(err)
 		}
 	}
-	f.log.Info("handing the role of the primary over", "replica", target.String(), "offset", log.Position())
+	f.log.Info("handing over the primary role", "replica", target.String(), "offset", log.Position())
 	leader, err := f.tell(target)
 	if err != nil {
 		return err
@@ -65,7 +65,7 @@ func (f *failover) run() error {
 		return f.repl.ForgetHandover()
 	case <-f.ctx.Done():
 		if f.life.ctx.Err() == nil && !f.handover.wasCeded() {
-			f.log.Warn("FAILOVER ABORT came too late: the replica leads, and this node goes on to follow it", "primary", leader.String())
+			f.log.Warn("FAILOVER ABORT came too late: the replica is primary, and this node follows it", "primary", leader.String())
 		}
 		return nil // the note stays: the next start goes on
 	}
@@ -91,8 +91,8 @@ func (f *failover) tell(target repl.Address) (repl.Address, error) {
 		case !told && !sent: // nothing has happened
 			return repl.Address{}, f.leadAgain(err)
 		case !told:
-			f.log.Warn("the replica was told to lead and does not answer: this node asks until it does; FAILOVER ABORT makes this the primary again, "+
-				"REPLICAOF a replica of another", "replica", target.String(), "error", err)
+			f.log.Warn("the replica was promoted and does not reply; retrying. FAILOVER ABORT makes this node primary again, "+
+				"REPLICAOF makes it a replica", "replica", target.String(), "error", err)
 		}
 		told = true
 		f.handover.setStuck()
@@ -112,7 +112,7 @@ func (f *failover) aborted(target repl.Address, err error) error {
 	if f.handover.wasCeded() {
 		return fmt.Errorf("REPLICAOF ended it: %w", err)
 	}
-	f.log.Warn("FAILOVER ABORT after the replica was told to lead: there may be two primaries", "replica", target.String())
+	f.log.Warn("FAILOVER ABORT after the replica was promoted: there may be two primaries", "replica", target.String())
 	return f.leadAgain(err)
 }
 
@@ -134,7 +134,7 @@ func (f *failover) leaderBy(replica repl.Address) (repl.Address, error) {
 	if role.State != repl.LinkConnected {
 		return replica, fmt.Errorf("it follows %s, and that one is not there", role.Of)
 	}
-	f.log.Warn("the replica that was told to lead follows another, as this node does now",
+	f.log.Warn("the promoted replica follows another primary; this node does the same",
 		"replica", replica.String(), "primary", role.Of.String())
 	return role.Of, nil
 }

@@ -60,7 +60,7 @@ func (n *Node) failover(c Conn, args [][]byte) {
 		defer end()
 		f := failover{n, ctx, plan}
 		if err := f.run(); err != nil {
-			n.log.Error("FAILOVER was not carried out", "error", err)
+			n.log.Error("FAILOVER failed", "error", err)
 		}
 	}) {
 		end()

@@ -52,7 +52,7 @@ func (n *Node) replicaOf(c Conn, args [][]byte) {
 		n.setReplicaOf(primary) // what Sentinel sends has a CONFIG REWRITE behind it
 		go func() {
 			if err := n.becomes(primary, elected); err != nil {
-				n.log.Error("the role was not changed", "error", err)
+				n.log.Error("cannot change the role", "error", err)
 				n.roles.Lock()
 				defer n.roles.Unlock()
 				if n.config.Get().ReplicaOf == settingOf(primary) {
@@ -94,7 +94,7 @@ func (n *Node) becomes(primary repl.Address, elected bool) error {
 	n.awaiting.Store(awaitNothing) // not before: until it is a replica, a primary that waits takes no changes
 	n.setReplicaOf(primary)
 	if err := n.repl.ForgetHandover(); err != nil { // an error would say that the role is what it was
-		n.log.Warn("the note of a handover cannot be removed, and does not count", "error", err)
+		n.log.Warn("cannot remove the record of a handover; ignoring it", "error", err)
 	}
 	return nil
 }

@@ -53,17 +53,17 @@ func (n *Node) resume(to repl.Address, forced bool) {
 
 // run goes on until there is a primary, or this node is told its role: FAILOVER ABORT makes it the primary.
 func (r *resumption) run() {
-	r.log.Warn("this node was handing its role over when it ended, and goes on with that", "replica", r.to.String())
+	r.log.Warn("resuming the handover that was in progress at the last shutdown", "replica", r.to.String())
 	for told := false; r.ctx.Err() == nil; {
 		done, err := r.step()
 		if err != nil && !told && r.ctx.Err() == nil {
 			told = true
-			r.log.Warn("no changes are taken here until the node answers that this one was handing its role over to; "+
-				"REPLICAOF NO ONE makes this the primary", "replica", r.to.String(), "error", err)
+			r.log.Warn("refusing changes until the target of the handover replies; "+
+				"REPLICAOF NO ONE makes this node primary", "replica", r.to.String(), "error", err)
 		}
 		if done {
 			if err := r.repl.ForgetHandover(); err != nil {
-				r.log.Error("the note of a handover cannot be removed", "error", err)
+				r.log.Error("cannot remove the record of a handover", "error", err)
 			}
 			return
 		}
@@ -75,7 +75,7 @@ func (r *resumption) run() {
 	if r.life.ctx.Err() != nil || r.handover.wasCeded() { // the next start goes on, or somebody said who leads
 		return
 	}
-	r.log.Warn("FAILOVER ABORT: this node leads again, and the other one may lead too", "replica", r.to.String())
+	r.log.Warn("FAILOVER ABORT: this node is primary again, and the other node may be primary, too", "replica", r.to.String())
 	err := r.lead()
 	if err == nil {
 		r.awaiting.Store(awaitNothing)
@@ -83,7 +83,7 @@ func (r *resumption) run() {
 		err = r.repl.ForgetHandover()
 	}
 	if err != nil {
-		r.log.Error("FAILOVER ABORT was not carried out", "error", err)
+		r.log.Error("FAILOVER ABORT failed", "error", err)
 	}
 }
 
@@ -117,7 +117,7 @@ func (r *resumption) step() (done bool, err error) {
 	case role.Primary:
 		return link.Primary == r.to && link.State == repl.LinkConnected, nil
 	case role.State == repl.LinkConnected: // to another, as this node feeds nobody
-		r.log.Info("the node that this one was handing its role over to follows another", "primary", role.Of.String())
+		r.log.Info("the target of the handover follows another primary", "primary", role.Of.String())
 		select {
 		case <-r.pursue(role.Of):
 			return true, nil
@@ -137,7 +137,7 @@ func (r *resumption) step() (done bool, err error) {
 		return false, err
 	}
 	// It has not all changes yet, so it was not told.
-	r.log.Info("the replica has not all changes: this node leads again", "replica", r.to.String())
+	r.log.Info("the replica lacks changes; this node is primary again", "replica", r.to.String())
 	if r.leftToSentinel() {
 		r.awaiting.Store(awaitStarted) // as after any start
 	}

@@ -20,7 +20,7 @@ func (n *Node) Start() {
 	}
 	to, forced, err := n.repl.Handover()
 	if err != nil {
-		n.log.Error("to whom this node was handing its role over cannot be read", "error", err)
+		n.log.Error("cannot read the record of a handover", "error", err)
 	}
 	if a != (repl.Address{}) {
 		n.repl.Pursue(a, a == to) // another may stand at the address of a handover by now
@@ -31,7 +31,7 @@ func (n *Node) Start() {
 		n.resume(to, forced)
 	default: // the configuration names another primary
 		if err := n.repl.ForgetHandover(); err != nil {
-			n.log.Error("the note of a handover cannot be removed", "error", err)
+			n.log.Error("cannot remove the record of a handover", "error", err)
 		}
 	}
 	n.RoleChanged()
@@ -42,7 +42,7 @@ func (n *Node) Start() {
 func (n *Node) lastRole() repl.Address {
 	a, err := n.repl.Remembered()
 	if err != nil {
-		n.log.Error("whom this node followed cannot be read", "error", err)
+		n.log.Error("cannot read the record of the former primary", "error", err)
 	}
 	if to, _, _ := n.repl.Handover(); to != (repl.Address{}) { // an error is told of when it is gone on with
 		n.setReplicaOf(to)
@@ -50,13 +50,13 @@ func (n *Node) lastRole() repl.Address {
 	}
 	switch watched, err := n.host.Store().Replication().Monitored(); {
 	case a != repl.Address{}:
-		n.log.Info("this node was a replica when it ended and goes on to be one; REPLICAOF changes that", "primary", a.String())
+		n.log.Info("starting as a replica, as before the shutdown; use REPLICAOF to change the role", "primary", a.String())
 		n.setReplicaOf(a)
 	case n.host.Store().Replica():
-		n.log.Warn("this node was a replica when it ended and was not told whose it is now: it refuses changes until REPLICAOF NO ONE, or REPLICAOF host port")
+		n.log.Warn("this node was a replica and its primary is unknown; refusing changes until REPLICAOF NO ONE or REPLICAOF host port")
 	case watched || err != nil:
 		n.awaiting.Store(awaitStarted)
-		n.log.Warn("this node was watched by Sentinel when it ended: it refuses changes until Sentinel names it the primary, or REPLICAOF", "error", err)
+		n.log.Warn("this node was monitored by Sentinel; refusing changes until Sentinel confirms it as primary, or REPLICAOF", "error", err)
 	}
 	return a
 }

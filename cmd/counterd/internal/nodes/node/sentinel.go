@@ -98,7 +98,7 @@ func (n *Node) HeardSentinel(c Conn, hello string) {
 		n.life.start(func() { // it waits for the disk, which a loop must not
 			if err := n.host.Store().Replication().SetMonitored(); err != nil {
 				n.watched.Store(false)
-				n.log.Error("it cannot be noted that Sentinel watches this node", "error", err)
+				n.log.Error("cannot record that Sentinel monitors this node", "error", err)
 			}
 		})
 	}
@@ -110,17 +110,17 @@ func (n *Node) HeardSentinel(c Conn, hello string) {
 	defer func() {
 		if n.view.moved(fields[2], fields[4], epoch, here) {
 			closed := c.SendAway(func(name string) bool { return !fromSentinel(name) })
-			n.log.Info("closing the connections of clients, which are to ask Sentinel for the new primary", "number", closed)
+			n.log.Info("closing client connections so that clients ask Sentinel for the new primary", "number", closed)
 		}
 	}()
 	switch known, deposed := n.view.hear(fields[4], epoch, here); {
 	case deposed && n.host.Store().Durable() && !n.host.Store().Replica():
 		n.awaiting.Store(awaitDeposed)
 		n.RoleChanged()
-		n.log.Warn("Sentinel names another node the primary: changes are refused until this one is told its role", "primary", net.JoinHostPort(fields[5], fields[6]), "epoch", epoch)
+		n.log.Warn("Sentinel reports another primary; refusing changes until this node is told its role", "primary", net.JoinHostPort(fields[5], fields[6]), "epoch", epoch)
 	case known && here && n.awaiting.Swap(awaitNothing) != awaitNothing:
 		n.RoleChanged()
-		n.log.Info("Sentinel names this node the primary: changes are taken", "epoch", epoch)
+		n.log.Info("Sentinel confirmed this node as primary; accepting changes", "epoch", epoch)
 	}
 }
 
@@ -164,7 +164,7 @@ func (n *Node) askForHandover() error {
 		return nil
 	}
 	if err := repl.AskFailover(n.life.ctx, info.Primary, n.settings(), handOverWithin); err != nil {
-		n.log.Warn("the primary does not hand over: what it takes from now on is lost", "primary", info.Primary.String(), "error", err)
+		n.log.Warn("the primary does not hand over; changes that it accepts from now on will be lost", "primary", info.Primary.String(), "error", err)
 		return nil
 	}
 	for deadline := time.Now().Add(handOverWithin + handOverWithin/2); n.host.Store().Replica() && time.Now().Before(deadline); {

@@ -67,7 +67,7 @@ func (p *Peer) watch(ctx context.Context, s *schema.Schema) {
 		cancel()
 		if f == nil {
 			if wait.Err() == nil {
-				p.peers.logger.Debug("the log is shown no more", "error", err)
+				p.peers.logger.Debug("log stream to a client ended", "error", err)
 				return
 			}
 			out = wire.AppendCommand(out, "PING")
@@ -87,7 +87,7 @@ func (p *Peer) watch(ctx context.Context, s *schema.Schema) {
 			return nil
 		})
 		if err != nil {
-			p.peers.logger.Error("the log cannot be shown", "error", err)
+			p.peers.logger.Error("cannot stream the log to a client", "error", err)
 			return
 		}
 	}

@@ -110,7 +110,7 @@ func (c *confirmed) open(fs vfs.FS, dir string) {
 	}
 	n, ok := parseConfirmed(text)
 	if !ok {
-		c.logger.Warn("the file that says how far the log was confirmed cannot be read, and counts for nothing", "file", c.path, "error", err)
+		c.logger.Warn("cannot read the file with the confirmed log offset; ignoring it", "file", c.path, "error", err)
 		return
 	}
 	c.mu.Lock()
@@ -156,7 +156,7 @@ func (c *confirmed) note() {
 		return
 	}
 	if err := vfs.WriteFileAtomic(c.fs, c.path, now.text()); err != nil {
-		c.logger.Warn("it cannot be written down how far the log was confirmed", "file", c.path, "error", err)
+		c.logger.Warn("cannot write the confirmed log offset", "file", c.path, "error", err)
 		return
 	}
 	c.mu.Lock()

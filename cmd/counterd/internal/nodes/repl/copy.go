@@ -72,7 +72,7 @@ func (s *session) copy(a answer) error {
 	if err := s.files(m, files, store.Path()); err != nil {
 		return err
 	}
-	s.node.logger.Info("the primary's snapshot has been copied", "primary", s.primary.String(), "generation", m.Generation, "files", len(files), "took", time.Since(began).Round(time.Millisecond))
+	s.node.logger.Info("copied the snapshot of the primary", "primary", s.primary.String(), "generation", m.Generation, "files", len(files), "took", time.Since(began).Round(time.Millisecond))
 
 	if !goesOn {
 		if err := s.saveOwn(agree, end); err != nil {
@@ -122,7 +122,7 @@ func (s *session) copy(a answer) error {
 		return err
 	}
 	s.node.peers.DisconnectAll()
-	s.node.logger.Info("serves the primary's data", "primary", s.primary.String(), "offset", s.node.host.Store().Replication().Position(), "took", time.Since(began).Round(time.Millisecond))
+	s.node.logger.Info("full copy complete; serving the data of the primary", "primary", s.primary.String(), "offset", s.node.host.Store().Replication().Position(), "took", time.Since(began).Round(time.Millisecond))
 	return s.stream()
 }
 
@@ -172,7 +172,7 @@ func (s *session) fetchWhole(c *persist.CounterFiles, b *persist.BlockFile, path
 		case s.mending && (lost || errors.As(err, &fault) && again):
 			return errNoMend
 		case b.Tier == persist.TierCold && (lost || errors.As(err, &fault) && again):
-			s.node.logger.Warn("a cold file of the primary is damaged, and so is its copy: posts that cannot be read there answer errors here", "primary", s.primary.String(),
+			s.node.logger.Warn("a cold file of the primary is damaged, and so is its copy; its unreadable posts return errors here, too", "primary", s.primary.String(),
 				"file", file.theirs, "counter", c.Name, "lo", b.Lo, "hi", b.Hi, "error", err)
 			return nil
 		case fault != nil:
@@ -290,7 +290,7 @@ func (s *session) saveOwn(agree, end uint64) error {
 	if err != nil || items == 0 || s.saved == saved {
 		return err
 	}
-	s.node.logger.Warn("this node's data is not in the primary's history: it is saved before the primary's takes its place", "primary", s.primary.String(),
+	s.node.logger.Warn("the data of this node is not part of the primary's history; saving it before the full copy", "primary", s.primary.String(),
 		"items", items, "offset", end)
 	began := time.Now()
 	path, removed, err := store.Replication().SaveDiverged(s.ctx)
@@ -298,7 +298,7 @@ func (s *session) saveOwn(agree, end uint64) error {
 		return fmt.Errorf("this node's own data could not be saved and is kept, nothing is copied: %w", err)
 	}
 	s.saved = saved // not again when the link is cut
-	s.node.logger.Warn("this node's own data was saved", "saved_to", path, "items", items, "took", time.Since(began).Round(time.Millisecond),
+	s.node.logger.Warn("saved the data of this node", "saved_to", path, "items", items, "took", time.Since(began).Round(time.Millisecond),
 		"restore", "counterctl restore "+path+" --out DIR", "older_ones_removed", removed)
 	s.node.noteCut(persist.CutTail{From: agree, To: end, Items: items, File: path})
 	return nil

@@ -146,7 +146,7 @@ func (n *Node) hear(epoch uint64) {
 	}
 	n.mu.Unlock()
 	if higher {
-		n.logger.Warn("another node speaks of a higher epoch: this one may have missed who leads", "epoch", epoch)
+		n.logger.Warn("another node reported a higher epoch; a new primary may have been elected", "epoch", epoch)
 	}
 	if n.learned != nil && epoch > n.Epoch() {
 		go n.learned(epoch)

@@ -140,7 +140,7 @@ func (l *Link) run() {
 				l.node.host.RoleChanged()
 			}
 			if !known { // the same again is no news
-				l.node.logger.Warn("the link to the primary is down", "primary", l.primary.String(), "error", err)
+				l.node.logger.Warn("replication link to the primary is down", "primary", l.primary.String(), "error", err)
 			}
 		}
 		if wasUp {

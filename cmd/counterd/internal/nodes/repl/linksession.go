@@ -142,7 +142,7 @@ func (s *session) run() error {
 	if s.mend(store) {
 		return nil
 	}
-	s.node.logger.Info("goes on from the primary's log", "primary", s.primary.String(), "offset", a.offset, "replid", a.replID)
+	s.node.logger.Info("resumed replication from the primary's log", "primary", s.primary.String(), "offset", a.offset, "replid", a.replID)
 	return s.stream()
 }
 
@@ -174,7 +174,7 @@ func (s *session) cut(at uint64) error {
 	if err != nil {
 		return err
 	}
-	log.Warn("this log and the primary's differ: cutting back to where they agree", "offset", at, "end", end)
+	log.Warn("the log of this node differs from the primary's; truncating it to the common offset", "offset", at, "end", end)
 	var tail persist.CutTail
 	err = s.reopen(func(dir string) (err error) {
 		before := past.Cut(at)
@@ -184,13 +184,13 @@ func (s *session) cut(at uint64) error {
 	})
 	if errors.Is(err, persist.ErrGone) {
 		s.full = true
-		log.Warn("this log does not reach back to where it and the primary's agree: a full copy is needed, and this node's data is saved before it", "offset", at)
+		log.Warn("the log of this node does not reach back to the common offset; saving the data of this node and starting a full copy", "offset", at)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	log.Warn("changes that only this node had were taken back", "from", tail.From, "to", tail.To, "frames", tail.Frames, "sets", tail.Sets,
+	log.Warn("removed changes that only this node had", "from", tail.From, "to", tail.To, "frames", tail.Frames, "sets", tail.Sets,
 		"deletes", tail.Deletes, "flushes", tail.Flushes, "schema_changes", tail.Schemas, "first_change", time.UnixMilli(tail.FirstMS), "last_change", time.UnixMilli(tail.LastMS),
 		"saved_to", tail.File)
 	s.node.noteCut(tail)
@@ -211,7 +211,7 @@ func (s *session) mayCut(past *persist.Lineage, at uint64) error {
 	told := s.lacks != 0
 	s.mu.Unlock()
 	if !told {
-		s.node.logger.Error("this node does not follow a primary that lacks acknowledged changes", "primary", s.primary.String(), "epoch", s.epoch, "error", err)
+		s.node.logger.Error("refusing to follow a primary that lacks acknowledged changes", "primary", s.primary.String(), "epoch", s.epoch, "error", err)
 	}
 	return err
 }
@@ -242,7 +242,7 @@ func (s *session) caughtUp(log *counter.Replication, end uint64) {
 		return
 	}
 	if err := log.ClearBehind(); err != nil {
-		s.node.logger.Warn("it cannot be written down that this node has caught up", "error", err)
+		s.node.logger.Warn("cannot record that this node has caught up", "error", err)
 	}
 }
 
@@ -365,7 +365,7 @@ func (s *session) ready(store *counter.Store) error {
 	s.mu.Lock()
 	s.lastErr = text
 	s.mu.Unlock()
-	s.node.logger.Error("the replica stands still: its log takes no changes", "primary", s.primary.String(), "error", err)
+	s.node.logger.Error("replication paused: the log does not accept changes", "primary", s.primary.String(), "error", err)
 	for ; err != nil; err = store.Ready() {
 		if errors.Is(err, persist.ErrClosed) {
 			return err
@@ -379,7 +379,7 @@ func (s *session) ready(store *counter.Store) error {
 	s.mu.Lock()
 	s.lastErr = ""
 	s.mu.Unlock()
-	s.node.logger.Info("the replica goes on", "primary", s.primary.String(), "stood_still", time.Since(began).Round(time.Millisecond))
+	s.node.logger.Info("replication continues", "primary", s.primary.String(), "stood_still", time.Since(began).Round(time.Millisecond))
 	return nil
 }
 
@@ -402,7 +402,7 @@ func (s *session) applyFailed(err error) error {
 	if errors.Is(err, persist.ErrTerm) || errors.Is(err, persist.ErrCorrupt) || errors.Is(err, persist.ErrNotReady) || errors.Is(err, counter.ErrClosed) {
 		return err
 	}
-	s.node.logger.Error("a frame could not be applied: the store is opened again", "error", err)
+	s.node.logger.Error("cannot apply a log frame; reopening the store", "error", err)
 	return errors.Join(err, s.reopen(func(string) error { return nil }))
 }
 

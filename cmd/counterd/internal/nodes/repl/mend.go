@@ -32,7 +32,7 @@ func (s *session) mend(store *counter.Store) bool {
 	}
 	s.mends++
 	s.full, s.mending = true, true
-	s.node.logger.Warn("files of blocks are missing or cannot be used: the primary is asked for a copy of all data", "blocks", lost,
+	s.node.logger.Warn("block files are missing or unusable; requesting a full copy from the primary", "blocks", lost,
 		"primary", s.primary.String(), "attempt", s.mends, "attempts", maxMends)
 	return true
 }

@@ -116,7 +116,7 @@ func (n *Node) Follow(primary Address) error {
 	}
 	n.peers.DisconnectAll()
 	if _, err := n.relink(primary, true, false); err != nil {
-		n.logger.Warn("the server ends: it follows from its next start on", "primary", primary.String())
+		n.logger.Warn("shutting down; the node follows the primary after its next start", "primary", primary.String())
 		return nil // it is a replica, of whom is noted
 	}
 	n.logger.Info("replica", "primary", primary.String())
@@ -172,7 +172,7 @@ func (n *Node) Lead() error {
 		}
 		// Not before: a process that ends in between would come back as a replica of nobody.
 		if err := n.forget(); err != nil {
-			n.logger.Warn("the note of whom this node followed cannot be removed, and does not count", "error", err)
+			n.logger.Warn("cannot remove the record of the former primary; ignoring it", "error", err)
 		}
 		n.peers.DisconnectAll()
 		past := store.Replication().Lineage()

@@ -75,7 +75,7 @@ func (p *Peer) feed(ctx context.Context) {
 			continue
 		}
 		if err != nil {
-			p.peers.logger.Warn("a replica cannot be fed any more", "replica", p.address(), "error", err)
+			p.peers.logger.Warn("cannot send the log to a replica", "replica", p.address(), "error", err)
 			return
 		}
 		p.follow()

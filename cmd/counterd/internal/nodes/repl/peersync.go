@@ -104,7 +104,7 @@ func (p *Peer) probe(log *counter.Replication, at uint64) error {
 	}
 	_, err = r.TryNext()
 	if errors.Is(err, persist.ErrCorrupt) {
-		p.peers.logger.Error("the log that a replica needs is damaged: it is given a full copy", "replica", p.address(), "error", err)
+		p.peers.logger.Error("the log that a replica needs is damaged; sending a full copy", "replica", p.address(), "error", err)
 	}
 	return errors.Join(err, r.Close())
 }

@@ -69,7 +69,7 @@ func (ps *Peers) Publish(after uint64, shard bool, channel string, message []byt
 		if p.published.add(after, raw) {
 			p.wake()
 		} else { // said once, until it reads again
-			ps.logger.Warn("a replica reads too slowly: messages of PUBLISH are lost to its subscribers", "replica", p.address(), "unsent_limit", maxUnsent)
+			ps.logger.Warn("a replica reads too slowly; dropping PUBLISH messages for its subscribers", "replica", p.address(), "unsent_limit", maxUnsent)
 		}
 	}
 }

@@ -94,9 +94,9 @@ func (h *agentHost) Follow(id topology.NodeID, address string, epoch uint64) err
 
 func (h *agentHost) Rest(why string) {
 	if err := h.repl().Rest(); err != nil {
-		h.m.log.Error("the node gives its role up, and cannot write that down", "reason", why, "error", err)
+		h.m.log.Error("cannot record that the node gave up its role", "reason", why, "error", err)
 	} else if why != h.why {
-		h.m.log.Info("the node rests", "reason", why)
+		h.m.log.Info("the node has no role in the cluster", "reason", why)
 	}
 	h.why = why
 }

@@ -83,7 +83,7 @@ func (m *Member) Stand(st *cluster.Standing) {
 	next := NewStanding(st)
 	m.mu.Lock()
 	if err := next.learnSchema(m.now.Load()); err != nil { // as of a newer version
-		m.log.Error("the cluster's schema cannot be read", "error", err)
+		m.log.Error("cannot read the schema of the cluster", "error", err)
 	}
 	before := m.now.Swap(next)
 	close(m.news)

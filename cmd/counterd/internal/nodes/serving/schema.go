@@ -84,7 +84,7 @@ func (c *clusterSchema) bring(m *topology.Map) {
 	c.adopting = false
 	c.mu.Unlock()
 	if err != nil && !errors.Is(err, registry.ErrConflict) { // which is tried with a newer map
-		c.m.log.Warn("the schema of this node's data is not the cluster's yet", "error", err)
+		c.m.log.Warn("the schema of this node differs from the schema of the cluster", "error", err)
 	}
 }
 
@@ -98,10 +98,10 @@ func (c *clusterSchema) adopt(next topology.Schema, epoch uint64) {
 	}
 	c.mu.Unlock()
 	if err != nil {
-		c.m.log.Error("the cluster's schema cannot be put in force", "revision", next.Revision, "error", err)
+		c.m.log.Error("cannot apply the schema of the cluster", "revision", next.Revision, "error", err)
 		return
 	}
-	c.m.log.Info("the cluster's schema is in force", "revision", next.Revision)
+	c.m.log.Info("applied the schema of the cluster", "revision", next.Revision)
 	c.m.joined.host.notify()
 }
 

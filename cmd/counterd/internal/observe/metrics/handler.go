@@ -59,4 +59,4 @@ func (h *held) State() *facts.State { return h.state }
 // errorLog is where the library says what went wrong with a scrape.
 type errorLog struct{ log *slog.Logger }
 
-func (l errorLog) Println(v ...any) { l.log.Warn("a scrape failed", "error", fmt.Sprint(v...)) }
+func (l errorLog) Println(v ...any) { l.log.Warn("metrics scrape failed", "error", fmt.Sprint(v...)) }
