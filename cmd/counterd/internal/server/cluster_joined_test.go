@@ -96,17 +96,23 @@ func (k *joinedCluster) view() *topology.Map {
 	return m
 }
 
-// do commits a change that is made of the map as it is.
+// do commits a change that is made of the map as it is, again if a node changed the map in between: nodes renew their keys all the time.
 func (k *joinedCluster) do(make func(m *topology.Map) (topology.Change, error)) {
 	k.t.Helper()
 	reg := k.etcd.Open(nil)
 	defer reg.Close()
-	c, err := make(k.view())
-	if err == nil {
-		err = reg.Commit(context.Background(), c)
-	}
-	if err != nil {
-		k.t.Fatal(err)
+	for {
+		c, err := make(k.view())
+		if err == nil {
+			err = reg.Commit(context.Background(), c)
+		}
+		if errors.Is(err, topology.ErrConflict) {
+			continue
+		}
+		if err != nil {
+			k.t.Fatal(err)
+		}
+		return
 	}
 }
 
