@@ -41,13 +41,13 @@ const nameless = `[...document.querySelectorAll("table, button, [role=slider], [
   e.tagName === "SECTION" ? !document.getElementById(e.getAttribute("aria-labelledby"))?.textContent :
   e.tagName === "BUTTON" ? !e.textContent : !e.getAttribute("aria-label")).map((e) => e.outerHTML.slice(0, 120))`
 
-// TestPage looks at the status page with a browser: light and dark, on a desk and on a phone. It is live, asks for nothing
+// TestPage looks at the console with a browser: light and dark, on a desk and on a phone. It is live, asks for nothing
 // elsewhere, has no errors, is readable, shows what clients call themselves as text, and says so when the server has gone.
 // PAGE_PICTURES names a directory for pictures of it.
 func TestPage(t *testing.T) {
 	path := chromium.Find()
 	if path == "" {
-		harness.LeftOut(t, "chromium is not installed: the status page is not looked at (apt-get install chromium, then make page)")
+		harness.LeftOut(t, "chromium is not installed: the console is not tested (apt-get install chromium, then make page)")
 		return
 	}
 	t.Parallel()

@@ -91,9 +91,8 @@
 //	configcmd.go                   CONFIG. The configuration is package config's
 //	info.go state.go               INFO; what INFO, /metrics and the console tell of the server: the rows are package facts's
 //	heaplimit.go release.go        the collector's limit; memory that is given back
-//	web.go metrics.go              what is shown by HTTP: who may see it, /healthz, /readyz, /metrics
-//	status.go statuslists.go       what the console tells, which is package console's
-//	statuscluster.go               the same of the whole cluster
+//	web.go                         HTTP: who may see what, /healthz, /readyz, ...
+//	console.go                     what the console shows beside facts: clients, slow commands, settings
 //	monitorcmd.go                  MONITOR
 //	hotcmd.go                      COUNTER.HOT, of package popular
 //	slowlogcmd.go latency.go       SLOWLOG, which package slowlog keeps; LATENCY

@@ -1,3 +1,5 @@
+// Scenario: a scrape and INFO show the same, of a primary, a replica and a server that loads.
+
 package server
 
 import (
@@ -186,35 +188,4 @@ func TestMetricsOfNodes(t *testing.T) {
 		t.Error("while loading there is a link")
 	}
 	replica.srv.progress.end()
-}
-
-// TestUsageIsOld: blocks are counted again only when a hundred times as long as that takes has passed, and at once for
-// another store.
-func TestUsageIsOld(t *testing.T) {
-	s := wireServe(t, nil)
-	u := new(usage)
-	posts := func(st *counter.Store) int64 { return u.of(st)[0].HotItems }
-	if n := posts(s.store()); n != 0 {
-		t.Fatalf("an empty store has %d posts", n)
-	}
-	if err := s.store().Set("1.cntcm", 1); err != nil {
-		t.Fatal(err)
-	}
-	u.next = time.Now().Add(time.Hour)
-	if n := posts(s.store()); n != 0 {
-		t.Errorf("got %d posts, want what was counted before", n)
-	}
-	u.next = time.Now()
-	if n := posts(s.store()); n != 1 {
-		t.Errorf("got %d posts, want 1", n)
-	}
-	u.next = time.Now().Add(time.Hour)
-	other, err := counter.Open("", counter.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Close()
-	if got := u.of(other); len(got) != 0 {
-		t.Errorf("another store has %v", got)
-	}
 }

@@ -83,6 +83,9 @@ func (o observer) state(parts facts.Part) *facts.State {
 	if parts.Has(facts.PartNodes) {
 		o.nodes(f, store)
 	}
+	if parts.Has(facts.PartDiverged) {
+		f.Replication.Diverged = s.node.Replication().CutFiles()
+	}
 	if parts.Has(facts.PartCluster) && s.cluster != nil {
 		o.cluster(f, store)
 	}
@@ -175,7 +178,7 @@ func (o observer) nodes(f *facts.State, store *counter.Store) {
 		r.MinReplicas, r.GoodReplicas = conf.MinReplicas, s.node.Peers().Good(time.Duration(conf.MinReplicasMaxLag)*time.Second)
 	}
 	cuts, last := s.node.Replication().Cuts()
-	r.Cuts, r.Diverged = cuts, s.node.Replication().CutFiles()
+	r.Cuts = cuts
 	r.LastCut = fmt.Sprintf("from=%d,to=%d,sets=%d,deletes=%d,items=%d,file=%s", last.From, last.To, last.Sets, last.Deletes, last.Items, last.File)
 	if l, ok := s.node.Replication().Link(); ok {
 		r.Primary, r.Port = l.Primary.Host, l.Primary.Port
@@ -222,4 +225,19 @@ func (o observer) cluster(f *facts.State, store *counter.Store) {
 	for _, t := range s.cluster.Troubles() {
 		f.Agent.Troubles = append(f.Agent.Troubles, facts.Trouble{ID: t.ID, Severity: string(t.Severity), Text: t.Text, Severe: t.Severity == topology.SevereError})
 	}
+}
+
+// scrapeSource is the server as package metrics sees it.
+type scrapeSource struct {
+	srv   *Server
+	usage *facts.UsageCache
+}
+
+// State returns the facts that metrics show.
+func (s scrapeSource) State() *facts.State {
+	f := observer{s.srv}.state(facts.MetricParts)
+	if f.Loading == nil {
+		f.Usage = s.usage.Of(s.srv.store())
+	}
+	return f
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/facts"
 	"github.com/counterd/counterd/cmd/internal/topology"
 )
 
@@ -16,7 +17,7 @@ type trouble struct {
 var allTroubles = []trouble{
 	{"disk", topology.SevereError, func(s *Server) string { // full, failing, or hanging: Ready knows a hanging disk after 2.1 s
 		if err := s.store().Ready(); err != nil {
-			return "the disk takes no writes: " + err.Error()
+			return "the disk does not accept writes: " + err.Error()
 		}
 		return ""
 	}},
@@ -26,7 +27,7 @@ var allTroubles = []trouble{
 func (s *Server) troubles() (list []topology.Trouble) {
 	for _, row := range allTroubles {
 		if text := row.look(s); text != "" {
-			list = append(list, topology.Trouble{ID: row.id, Severity: row.severity, Text: clip(text)})
+			list = append(list, topology.Trouble{ID: row.id, Severity: row.severity, Text: facts.Clip(text)})
 		}
 	}
 	return list

@@ -13,6 +13,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/net/web"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/console"
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/facts"
 	"github.com/counterd/counterd/cmd/counterd/internal/observe/metrics"
 )
 
@@ -36,8 +37,9 @@ func (s *Server) openWeb(conf config.Config) error {
 	for path, judge := range map[string]func() string{"/healthz": s.health, "/livez": alive, "/readyz": s.readable, "/writable": s.writable} {
 		s.web.HandleAnyone(path, serveHealth(judge))
 	}
-	s.web.Handle("/metrics", metrics.Handler(scrapeSource{s, new(usage)}, s.log, web.Waiting))
-	s.console = console.NewMonitor(&status{Server: s})
+	usage := new(facts.UsageCache)
+	s.web.Handle("/metrics", metrics.Handler(scrapeSource{s, usage}, s.log, web.Waiting))
+	s.console = console.NewMonitor(&consoleSource{srv: s, usage: usage})
 	for _, path := range console.Paths {
 		s.web.HandleUsers(path, s.console.Handler(consoleAccess), "info")
 	}

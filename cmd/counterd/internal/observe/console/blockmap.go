@@ -15,26 +15,11 @@ const (
 
 // Map is where posts are.
 type Map struct {
-	Seq   uint64 `json:"seq"`
-	At    int64  `json:"at"`   // ms since 1970
-	Took  int64  `json:"took"` // microseconds that the walk took
-	Rows  []Row  `json:"rows"`
-	Tiers Tiers  `json:"tiers"`
-	Left  int    `json:"left"` // counters beyond maxRows
-}
-
-// Tiers are the sums over all blocks.
-type Tiers struct {
-	HotPosts     int64 `json:"hotPosts"`
-	HotBlocks    int64 `json:"hotBlocks"`
-	HotBytes     int64 `json:"hotBytes"` // memory
-	ColdPosts    int64 `json:"coldPosts"`
-	ColdBlocks   int64 `json:"coldBlocks"`
-	ColdBytes    int64 `json:"coldBytes"`  // files
-	IndexBytes   int64 `json:"indexBytes"` // memory
-	OverlayRows  int64 `json:"overlayRows"`
-	OverlayBytes int64 `json:"overlayBytes"` // memory
-	Lost         int   `json:"lost"`         // ranges whose file cannot be used
+	Seq  uint64 `json:"seq"`
+	At   int64  `json:"at"`   // ms since 1970
+	Took int64  `json:"took"` // microseconds that the walk took
+	Rows []Row  `json:"rows"`
+	Left int    `json:"left"` // counters beyond maxRows
 }
 
 // Row is a counter: cells in order of mid.
@@ -108,7 +93,6 @@ func (m *mapper) walk(src Source, counters int, now func() time.Time) (*Map, err
 				out.Left++
 			}
 		}
-		out.Tiers.add(&b)
 		i := len(names) - 1
 		marks[i] = append(marks[i], mark{b.Lo, b.Uses, b.Cold})
 		for len(old) > 0 && old[0].lo < b.Lo {
@@ -139,24 +123,6 @@ func (m *mapper) walk(src Source, counters int, now func() time.Time) (*Map, err
 
 // forget gives back what is remembered of the last walk: 16 bytes a block.
 func (m *mapper) forget() { m.marks, m.names = nil, nil }
-
-func (t *Tiers) add(b *Block) {
-	if b.Cold {
-		t.ColdBlocks++
-		t.ColdPosts += int64(b.Posts)
-		t.ColdBytes += b.FileBytes
-		t.IndexBytes += b.Index
-		t.OverlayRows += int64(b.Overlay)
-		t.OverlayBytes += int64(b.Bytes)
-	} else {
-		t.HotBlocks++
-		t.HotPosts += int64(b.Posts)
-		t.HotBytes += int64(b.Bytes)
-	}
-	if b.Lost {
-		t.Lost++
-	}
-}
 
 // add puts a block into the row's last cell, or into a new one. When the row is full, each two neighbours become one.
 func (r *Row) add(b *Block, uses float64) {

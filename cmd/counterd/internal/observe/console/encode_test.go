@@ -6,6 +6,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/facts"
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/stats"
+	"github.com/counterd/counterd/cmd/counterd/internal/testkit/factstest"
 )
 
 // largest is a status as large as clients can make it: names, addresses and commands of the longest texts that the server
@@ -18,9 +22,10 @@ func largest(r *rand.Rand) *Status {
 		}
 		return string(b)
 	}
-	st := &Status{Vitals: well(), Tiers: &Tiers{}}
+	st, state := new(Status), factstest.Full()
+	state.Replicas, state.Commands = nil, nil
 	for range maxReplicas {
-		st.Vitals.Replicas = append(st.Vitals.Replicas, Replica{Addr: text()})
+		state.Replicas = append(state.Replicas, facts.Replica{Addr: text()})
 		st.Verdict.Problems = append(st.Verdict.Problems, Problem{ID: "replica-" + text(), Text: text(), Hint: text()})
 	}
 	for range maxEpisodes {
@@ -29,11 +34,12 @@ func largest(r *rand.Rand) *Status {
 	d := &st.Details
 	for range listed {
 		d.Server = append(d.Server, Setting{"Name", text()})
-		d.Commands = append(d.Commands, Command{Name: "counter.mget", Calls: r.Int64()})
+		state.Commands = append(state.Commands, facts.Command{Name: "counter.mget", Calls: r.Int64(), Times: new(stats.Histogram)})
 		d.Slow = append(d.Slow, Slow{Text: text(), Addr: text(), Name: text()})
 		d.Largest = append(d.Largest, Client{Addr: text(), Name: text(), Lib: text()})
 		d.Busiest = append(d.Busiest, Client{Addr: text(), Name: text(), Lib: text()})
 	}
+	st.Facts, _ = state.MarshalJSON() // it has no error
 	return st
 }
 
@@ -51,15 +57,17 @@ func TestLargest(t *testing.T) {
 // BenchmarkEncode is what an answer costs, of a server as most are and of the largest there is, and a map.
 func BenchmarkEncode(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 2))
-	usual := &Status{Vitals: well(), Tiers: &Tiers{}}
+	usual, state := new(Status), factstest.Full()
+	state.Commands = nil
 	for i := range listed {
 		d := &usual.Details
 		d.Server = append(d.Server, Setting{"Data directory", "/var/lib/counterd"})
-		d.Commands = append(d.Commands, Command{Name: fmt.Sprintf("command%d", i), Calls: r.Int64N(1e9), P99: 16})
+		state.Commands = append(state.Commands, facts.Command{Name: fmt.Sprintf("command%d", i), Calls: r.Int64N(1e9), Times: new(stats.Histogram)})
 		d.Slow = append(d.Slow, Slow{ID: int64(i), Text: "counter.mget (batch of 20: counter.mget x20)", Addr: fmt.Sprintf("10.0.0.%d:%d", i, 30000+r.IntN(9999))})
 		d.Largest = append(d.Largest, Client{ID: int64(i), Addr: fmt.Sprintf("10.0.0.%d:%d", i, 30000+r.IntN(9999)), Name: "web", Commands: r.Int64N(1e6)})
 		d.Busiest = append(d.Busiest, Client{ID: int64(i), Addr: fmt.Sprintf("10.0.0.%d:%d", i, 30000+r.IntN(9999)), Name: "web", Commands: r.Int64N(1e6)})
 	}
+	usual.Facts, _ = state.MarshalJSON() // it has no error
 	var m mapper
 	blocks, err := m.walk(blocksOf{blocks: manyBlocks(r, 8, 1000)}, 8, func() time.Time { return at })
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Access is what a viewer may see beside figures.
+// Access is what a viewer may see beside facts.
 type Access struct {
 	Slowlog bool // arguments of slow commands
 	Clients bool // addresses and names of clients
@@ -16,7 +16,7 @@ type Access struct {
 // Paths are those that Handler answers, as patterns of http.ServeMux.
 var Paths = []string{"/{$}", "/status.json", "/history.json", "/map.json"}
 
-// Handler serves the page at /, and its data. Who asks may see figures; may says what else.
+// Handler serves the console at /, and its data. Every viewer may see facts; may says what else a viewer may see.
 func (m *Monitor) Handler(may func(r *http.Request) Access) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -29,7 +29,7 @@ func (m *Monitor) Handler(may func(r *http.Request) Access) http.Handler {
 		h.Set("Cache-Control", "no-store")
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			h.Set("Allow", "GET, HEAD")
-			http.Error(w, "only GET and HEAD are answered here", http.StatusMethodNotAllowed)
+			http.Error(w, "only GET and HEAD are supported", http.StatusMethodNotAllowed)
 			return
 		}
 		switch r.URL.Path {
@@ -45,7 +45,7 @@ func (m *Monitor) Handler(may func(r *http.Request) Access) http.Handler {
 			a := m.current(r.Context())
 			switch {
 			case a == nil:
-				http.Error(w, "no figures yet", http.StatusServiceUnavailable)
+				http.Error(w, "the server has not been observed yet", http.StatusServiceUnavailable)
 			case r.URL.Path == "/history.json":
 				send(w, r, "application/json", a.history())
 			default:
@@ -74,5 +74,5 @@ func send(w http.ResponseWriter, r *http.Request, kind string, b *body) {
 		data = b.gzip
 	}
 	h.Set("Content-Length", strconv.Itoa(len(data)))
-	_, _ = w.Write(data) // who went away needs no answer
+	_, _ = w.Write(data) // an error means that the client has disconnected
 }

@@ -2,13 +2,19 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/facts"
+	"github.com/counterd/counterd/counter"
 )
 
 const (
@@ -36,7 +42,8 @@ type Monitor struct {
 	// Of the monitor's goroutine alone.
 	past     history
 	judge    judge
-	vitals   Vitals
+	state    *facts.State     // of the last look
+	usage    []counter.Usage  // of the last look with it
 	mapper   mapper           // of the walk while walking is set
 	nextWalk time.Time        // the same
 	walking  atomic.Bool      // a walk is under way
@@ -57,18 +64,17 @@ type Monitor struct {
 
 // Status is what is sent each second.
 type Status struct {
-	Second  int64   `json:"second"`
-	Began   int64   `json:"began"` // ms since 1970: of second 0
-	Now     int64   `json:"now"`   // ms since 1970
-	Sample  []int64 `json:"sample"`
-	Tenth   int64   `json:"tenth"`
-	Coarse  []int64 `json:"coarse"`
-	Verdict Verdict `json:"verdict"`
-	Vitals  Vitals  `json:"vitals"`
-	Details Details `json:"details"`
-	Tiers   *Tiers  `json:"tiers"` // null: not walked yet
-	MapSeq  uint64  `json:"mapSeq"`
-	Hidden  string  `json:"hidden,omitempty"` // parts that this viewer may not see
+	Second  int64           `json:"second"`
+	Began   int64           `json:"began"` // ms since 1970: of second 0
+	Now     int64           `json:"now"`   // ms since 1970
+	Sample  []int64         `json:"sample"`
+	Tenth   int64           `json:"tenth"`
+	Coarse  []int64         `json:"coarse"`
+	Verdict Verdict         `json:"verdict"`
+	Facts   json.RawMessage `json:"facts"` // a facts.State
+	Details Details         `json:"details"`
+	MapSeq  uint64          `json:"mapSeq"`
+	Hidden  string          `json:"hidden,omitempty"` // parts that this viewer may not see
 }
 
 // answer is what all viewers of a second get.
@@ -76,6 +82,8 @@ type answer struct {
 	at     time.Time
 	status Status
 	past   Past
+	// counters is how many there are.
+	counters int
 
 	mu     sync.Mutex
 	bodies map[Access]*body
@@ -87,7 +95,7 @@ type body struct{ plain, gzip []byte }
 
 // NewMonitor makes the monitor of a server.
 func NewMonitor(src Source) *Monitor {
-	return &Monitor{src: src, quit: make(chan struct{}), wake: make(chan struct{}, 1), fresh: make(chan struct{})}
+	return &Monitor{src: src, state: new(facts.State), quit: make(chan struct{}), wake: make(chan struct{}, 1), fresh: make(chan struct{})}
 }
 
 // Start begins to watch. Call it once.
@@ -122,8 +130,8 @@ func (m *Monitor) run() {
 			m.second(now)
 		case <-m.wake:
 			now := time.Now()
-			if now.Sub(m.answered) > freshFor/2 || m.vitals.Loading != nil { // else who woke it waits for a map, or has the answer by now
-				m.look(now)
+			if now.Sub(m.answered) > freshFor/2 || m.state.Loading != nil { // else who woke it waits for a map, or has the answer by now
+				m.look(now, facts.JSONParts)
 				m.publish(now)
 			}
 			m.walkIfDue(now)
@@ -133,10 +141,14 @@ func (m *Monitor) run() {
 
 // second is what is done each second.
 func (m *Monitor) second(now time.Time) {
-	m.look(now)
 	m.mu.Lock()
 	watching := now.Sub(m.watched) < watchedFor
 	m.mu.Unlock()
+	parts := judgedParts
+	if watching {
+		parts = facts.JSONParts
+	}
+	m.look(now, parts)
 	m.past.add(now, m.src.Totals(), m.gauges())
 	if watching {
 		m.publish(now)
@@ -148,12 +160,12 @@ func (m *Monitor) second(now time.Time) {
 
 // gauges are those of the last look.
 func (m *Monitor) gauges() gauges {
-	g := gauges{memory: uint64(max(0, m.vitals.Memory.RSS)), level: m.judge.level}
-	if l := m.vitals.Link; l != nil {
+	g := gauges{memory: uint64(max(0, m.state.Memory.RSS)), level: m.judge.level}
+	if l := m.state.Link; l != nil {
 		g.lag = l.Behind
 	}
-	for i := range m.vitals.Replicas {
-		g.lag = max(g.lag, m.vitals.Replicas[i].Behind)
+	for i := range m.state.Replicas {
+		g.lag = max(g.lag, m.state.Replicas[i].Behind)
 	}
 	return g
 }
@@ -166,7 +178,7 @@ func (m *Monitor) walkIfDue(now time.Time) {
 	if !m.walking.CompareAndSwap(false, true) {
 		return
 	}
-	if mapping && now.After(m.nextWalk) && m.vitals.Loading == nil {
+	if mapping && now.After(m.nextWalk) && m.state.Loading == nil {
 		m.done.Go(m.walk)
 		return
 	}
@@ -176,25 +188,45 @@ func (m *Monitor) walkIfDue(now time.Time) {
 	m.walking.Store(false)
 }
 
+// judgedParts are those that the verdict and the history need. The others are filled only while somebody watches.
+const judgedParts = facts.PartClients | facts.PartMemory | facts.PartTiers | facts.PartDisk | facts.PartNodes | facts.PartDiverged | facts.PartCluster
+
 // look judges the server as it is now.
-func (m *Monitor) look(now time.Time) {
-	m.vitals = m.src.Vitals()
-	m.mu.Lock()
-	lost := 0
-	if m.blocks != nil {
-		lost = m.blocks.Tiers.Lost
+func (m *Monitor) look(now time.Time, parts facts.Part) {
+	m.state = m.src.State(parts)
+	if parts.Has(facts.PartUsage) {
+		m.usage = m.state.Usage
+	} else {
+		m.state.Usage = m.usage // files that are unusable stay so while nobody watches
 	}
-	m.mu.Unlock()
-	m.judge.look(now, &m.vitals, lost)
+	m.judge.look(now, m.state)
 }
 
 // publish makes the answer of this second.
 func (m *Monitor) publish(now time.Time) {
 	m.answered = now
-	d := m.src.Details(listed)
-	calls := make(map[string]int64, len(d.Commands))
-	for i := range d.Commands {
-		c := &d.Commands[i]
+	m.rank(now)
+	a := &answer{at: now, past: m.past.past(), bodies: make(map[Access]*body), counters: m.state.Counters}
+	text, _ := m.state.MarshalJSON() // it has no error
+	a.status = Status{Second: m.past.second, Began: m.past.began.UnixMilli(), Now: now.UnixMilli(), Tenth: m.past.tenth,
+		Verdict: m.judge.verdict(), Facts: text, Details: m.src.Details(listed)}
+	a.status.Sample, a.status.Coarse = m.past.newest()
+	m.mu.Lock()
+	if m.blocks != nil {
+		a.status.MapSeq = m.blocks.Seq
+	}
+	m.now = a
+	close(m.fresh)
+	m.fresh = make(chan struct{})
+	m.mu.Unlock()
+}
+
+// rank leaves the commands that were called most, with their rates.
+func (m *Monitor) rank(now time.Time) {
+	all := m.state.Commands
+	calls := make(map[string]int64, len(all))
+	for i := range all {
+		c := &all[i]
 		calls[c.Name] = c.Calls
 		if before, ok := m.calls[c.Name]; ok && now.After(m.callsAt) {
 			c.PerSec = float64(int64(float64(since(before, c.Calls))/now.Sub(m.callsAt).Seconds()*10)) / 10
@@ -203,18 +235,10 @@ func (m *Monitor) publish(now time.Time) {
 	if now.Sub(m.callsAt) > 100*time.Millisecond {
 		m.calls, m.callsAt = calls, now
 	}
-	a := &answer{at: now, past: m.past.past(), bodies: make(map[Access]*body)}
-	a.status = Status{Second: m.past.second, Began: m.past.began.UnixMilli(), Now: now.UnixMilli(), Tenth: m.past.tenth,
-		Verdict: m.judge.verdict(), Vitals: m.vitals, Details: d}
-	a.status.Sample, a.status.Coarse = m.past.newest()
-	m.mu.Lock()
-	if m.blocks != nil {
-		a.status.Tiers, a.status.MapSeq = &m.blocks.Tiers, m.blocks.Seq
-	}
-	m.now = a
-	close(m.fresh)
-	m.fresh = make(chan struct{})
-	m.mu.Unlock()
+	slices.SortFunc(all, func(a, b facts.Command) int {
+		return cmp.Or(cmp.Compare(b.Calls, a.Calls), strings.Compare(a.Name, b.Name))
+	})
+	m.state.Commands = all[:min(len(all), listed)]
 }
 
 // walk makes a new map. One runs at a time.
@@ -245,7 +269,7 @@ func (m *Monitor) counters() int {
 		return len(m.blocks.Rows) + m.blocks.Left
 	}
 	if m.now != nil {
-		return m.now.status.Details.Counters
+		return m.now.counters
 	}
 	return 1
 }

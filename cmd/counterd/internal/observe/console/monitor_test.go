@@ -3,28 +3,32 @@ package console
 import (
 	"compress/gzip"
 	"encoding/json"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/facts"
 )
 
 // fake is a source that counts how often it is asked.
 type fake struct {
 	mu      sync.Mutex
 	totals  Totals
-	vitals  Vitals
+	state   facts.State
 	details Details
 	blocks  []Block
-	hang    chan struct{} // Vitals waits for it, if it is set
+	hang    chan struct{} // State waits for it, if it is set
 
-	looks, detailed, walks atomic.Int64
+	looks, full, detailed, walks atomic.Int64
 }
 
 func (f *fake) Totals() Totals {
@@ -33,15 +37,20 @@ func (f *fake) Totals() Totals {
 	return f.totals
 }
 
-func (f *fake) Vitals() Vitals {
+func (f *fake) State(parts facts.Part) *facts.State {
 	f.looks.Add(1)
+	if parts.Has(facts.PartCommands) {
+		f.full.Add(1)
+	}
 	f.mu.Lock()
-	hang, v := f.hang, f.vitals
+	hang, v := f.hang, f.state
+	v.Commands = slices.Clone(v.Commands)
 	f.mu.Unlock()
+	v.Filled = parts
 	if hang != nil {
 		<-hang
 	}
-	return v
+	return &v
 }
 
 func (f *fake) Details(limit int) Details {
@@ -98,16 +107,16 @@ func ask(t *testing.T, h http.Handler, path string, into any) *http.Response {
 // viewers cost one look a second; figures and history go on; blocks are walked while the map is asked for.
 func TestMonitor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{vitals: well()}
+		f := &fake{state: *well()}
 		f.blocks = manyBlocks(rand.New(rand.NewPCG(1, 2)), 2, 30)
-		f.details.Commands = []Command{{Name: "get", Calls: 10}}
+		f.state.Commands = []facts.Command{{Name: "get", Calls: 10}}
 		m := NewMonitor(f)
 		m.Start()
 		defer m.Close()
 		h := m.Handler(all)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if f.detailed.Load() != 0 || f.walks.Load() != 0 || f.looks.Load() < 59 {
+		if f.full.Load() != 0 || f.detailed.Load() != 0 || f.walks.Load() != 0 || f.looks.Load() < 59 {
 			t.Fatalf("while nobody watches: %d looks, %d for details, %d at blocks", f.looks.Load(), f.detailed.Load(), f.walks.Load())
 		}
 		var st Status
@@ -128,12 +137,12 @@ func TestMonitor(t *testing.T) {
 			if st.Verdict.Text != "All is well" || second > 1 && st.Sample[0] != 700 {
 				t.Fatalf("got %+v, %v", st.Verdict, st.Sample)
 			}
-			if second > 2 && (st.Tiers == nil || st.Details.Commands[0].PerSec != 700) {
-				t.Fatalf("second %d: tiers %v, %v gets a second", second, st.Tiers, st.Details.Commands[0].PerSec)
+			if want := `"commands":[{"name":"get","calls":` + fmt.Sprint(f.totals.Commands+10) + `,"failed":0,"rate":700}]`; second > 2 && !strings.Contains(string(st.Facts), want) {
+				t.Fatalf("second %d: no %s in %s", second, want, st.Facts)
 			}
 			f.set(func() {
 				f.totals.Commands += 700
-				f.details.Commands = []Command{{Name: "get", Calls: f.totals.Commands + 10}}
+				f.state.Commands = []facts.Command{{Name: "get", Calls: f.totals.Commands + 10}}
 			})
 			time.Sleep(time.Second)
 			synctest.Wait()
@@ -150,8 +159,8 @@ func TestMonitor(t *testing.T) {
 			t.Errorf("%d seconds of %d, the last %v", len(past.Fine), past.Second, past.Fine[past.Second-1])
 		}
 		var blocks Map
-		if ask(t, h, "/map.json", &blocks); len(blocks.Rows) != 2 || blocks.Tiers.HotBlocks+blocks.Tiers.ColdBlocks != 60 {
-			t.Errorf("%d rows, %+v", len(blocks.Rows), blocks.Tiers)
+		if ask(t, h, "/map.json", &blocks); len(blocks.Rows) != 2 || blocks.Rows[0].Blocks+blocks.Rows[1].Blocks != 60 {
+			t.Errorf("%d rows", len(blocks.Rows))
 		}
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
@@ -172,7 +181,7 @@ func TestMonitor(t *testing.T) {
 // TestHang: while the server holds the monitor up, viewers get what was before, with its time; a second Close is none.
 func TestHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{vitals: well()}
+		f := &fake{state: *well()}
 		m := NewMonitor(f)
 		h := m.Handler(all)
 		if res := ask(t, h, "/status.json", nil); res.StatusCode != http.StatusServiceUnavailable {
@@ -203,7 +212,7 @@ func TestHang(t *testing.T) {
 
 // TestAccess: who may not see the slow log or clients is not sent them.
 func TestAccess(t *testing.T) {
-	f := &fake{vitals: well()}
+	f := &fake{state: *well()}
 	f.details = Details{Slow: []Slow{{Text: "secret1"}}, Largest: []Client{{Name: "secret2"}}, Busiest: []Client{{Name: "secret3"}}, Hot: []HotPost{{Key: "secret4"}}}
 	m := NewMonitor(f)
 	m.Start()
@@ -218,7 +227,7 @@ func TestAccess(t *testing.T) {
 		{Access{Clients: true}, "slowlog posts", []string{"secret2", "secret3"}}, {Access{}, "slowlog clients posts", nil},
 	} {
 		var st Status
-		for st.Vitals.Role == "" { // the first look takes a moment
+		for len(st.Facts) == 0 { // the first look takes a moment
 			ask(t, m.Handler(func(*http.Request) Access { return c.may }), "/status.json", &st)
 		}
 		text, _ := json.Marshal(st)
@@ -235,7 +244,7 @@ func TestAccess(t *testing.T) {
 
 // TestDocument: the page asks for nothing elsewhere, its policy lets only its own script run, and it is small.
 func TestDocument(t *testing.T) {
-	m := NewMonitor(&fake{vitals: well()})
+	m := NewMonitor(&fake{state: *well()})
 	h := m.Handler(all)
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
@@ -275,7 +284,7 @@ func TestDocument(t *testing.T) {
 		t.Errorf("POST: %d", post.Code)
 	}
 	other := httptest.NewRecorder()
-	if h.ServeHTTP(other, httptest.NewRequest(http.MethodGet, "/page.js", nil)); other.Code != http.StatusNotFound {
+	if h.ServeHTTP(other, httptest.NewRequest(http.MethodGet, "/console.js", nil)); other.Code != http.StatusNotFound {
 		t.Errorf("another path: %d", other.Code)
 	}
 }

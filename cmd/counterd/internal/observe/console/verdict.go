@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/facts"
 )
 
 // runbooks is the page that tells what to do, with a section for each problem's kind.
@@ -76,8 +78,8 @@ type judge struct {
 }
 
 // look judges a moment.
-func (j *judge) look(now time.Time, v *Vitals, lost int) {
-	found := j.find(now, v, lost)
+func (j *judge) look(now time.Time, v *facts.State) {
+	found := j.find(now, v)
 	if j.open == nil {
 		j.open, j.changed = make(map[string]Problem), now
 	}
@@ -125,11 +127,11 @@ func (j *judge) verdict() Verdict {
 }
 
 // find returns what is wrong now.
-func (j *judge) find(now time.Time, v *Vitals, lost int) (found []Problem) {
+func (j *judge) find(now time.Time, v *facts.State) (found []Problem) {
 	say := func(level Level, id, text, hint string) {
 		found = append(found, Problem{ID: id, Level: level, Text: text, Hint: hint, Runbook: runbooks + kind(id)})
 	}
-	progress := func(text string) { // adds to the last one how far it has come
+	progress := func(text string) { // adds the progress to the last problem
 		p := &found[len(found)-1]
 		p.ended, p.Text = p.Text, p.Text+text
 	}
@@ -142,42 +144,42 @@ func (j *judge) find(now time.Time, v *Vitals, lost int) (found []Problem) {
 		if l.Left > 0 {
 			text += ", about " + Span(l.Left) + " left"
 		}
-		say(Warn, "loading", "Loading data", "Commands are answered with LOADING until all data is read.")
+		say(Warn, "loading", "Data is being loaded", "Commands get LOADING until all data has been read.")
 		progress(text)
 		return found // nothing else is known yet
 	}
 	j.service(v, say)
 	j.disk(now, v, say)
-	if m := v.Memory; m.System > 0 && float64(m.RSS) > fullOfMemory*float64(m.System) {
-		say(Warn, "ram", fmt.Sprintf("The process takes %s of the machine's %s", Bytes(uint64(m.RSS)), Bytes(uint64(m.System))),
-			"The system may kill it. Lower maxmemory: the oldest ranges then go to files.")
+	if rss, ram := v.Memory.RSS, v.Limits.System; ram > 0 && float64(rss) > fullOfMemory*float64(ram) {
+		say(Warn, "ram", fmt.Sprintf("The process uses %s of the machine's %s", Bytes(uint64(rss)), Bytes(uint64(ram))),
+			"The operating system may kill it. Lower maxmemory: the oldest ranges of posts are then moved to files.")
 	}
-	if n := max(lost, int(v.Damage.Files)); n > 0 {
-		say(Bad, "lost", plural(n, "range", "ranges")+" of posts cannot be read", "Their keys answer IOERR, all else is served. COUNTER.BLOCKS names the files; a replica, or the file put back, mends them.")
-	} else if v.Damage.ReadErrors+v.Damage.ScrubErrors > 0 {
-		say(Warn, "damage", "Damaged pages were found in cold files", "Keys on them answer IOERR. The log names files and pages; counterctl check reads all.")
-	}
+	j.damage(v, say)
 	j.replication(now, v, say, progress, ago)
 	j.cluster(v, say)
 	j.connections(now, v, say)
-	switch left := time.UnixMilli(v.Certificate).Sub(now); {
-	case v.Certificate == 0 || left > certificateEnds:
-	case left <= 0:
-		say(Bad, "certificate", "The TLS certificate has ended", "Clients refuse it. Put a new one in its place, and send SIGHUP or CONFIG SET tls-cert-file.")
-		ago(-left)
+	switch until := v.Process.Certificate; {
+	case until.IsZero() || until.Sub(now) > certificateEnds:
+	case !until.After(now):
+		say(Bad, "certificate", "The TLS certificate has expired", "Clients refuse it. Replace the file, then send SIGHUP or use CONFIG SET tls-cert-file.")
+		ago(now.Sub(until))
 	default:
-		say(Warn, "certificate", "The TLS certificate ends in "+Span(left), "Put a new one in its place, and send SIGHUP or CONFIG SET tls-cert-file.")
+		say(Warn, "certificate", "The TLS certificate expires in "+Span(until.Sub(now)), "Replace the file, then send SIGHUP or use CONFIG SET tls-cert-file.")
 	}
-	if v.Panics > 0 {
-		say(Warn, "panics", plural(int(v.Panics), "internal fault", "internal faults")+" since the start", "The connections concerned were closed. The log has the traces: please report them.")
+	if n := v.Process.Panics; n > 0 {
+		say(Warn, "panics", plural(int(n), "internal error", "internal errors")+" since the start", "The server closed the connections concerned. The log contains stack traces: please report them.")
 	}
-	if v.Diverged > 0 {
-		say(Note, "diverged", plural(v.Diverged, "file has", "files have")+" changes that this node took back", "They were made here and the primary did not have them: diverged-* in the data directory.")
+	if n := v.Replication.Diverged; n > 0 {
+		say(Note, "diverged", plural(n, "file contains", "files contain")+" changes that this node took back", "They were made here, and the new primary did not have them. See diverged-* in the data directory.")
 	}
-	if v.Cluster != nil {
-		for _, t := range v.Cluster.Troubles {
+	if v.Agent != nil {
+		for _, t := range v.Agent.Troubles {
 			if !slices.ContainsFunc(found, func(p Problem) bool { return p.ID == t.ID }) {
-				say(t.Level, t.ID, t.Text, "")
+				level := Warn
+				if t.Severe {
+					level = Bad
+				}
+				say(level, t.ID, facts.Clip(t.Text), "")
 			}
 		}
 	}
@@ -195,71 +197,87 @@ func kind(id string) string {
 	return id
 }
 
-// service: what is refused or waits.
-func (j *judge) service(v *Vitals, say sayer) {
+// service: what is refused, or waits.
+func (j *judge) service(v *facts.State, say sayer) {
 	switch {
 	case v.Disk.Trouble != "" && v.Role == "replica":
-		say(Bad, "disk", "The disk takes no writes", "This replica stands still: "+v.Disk.Trouble)
+		say(Bad, "disk", "The disk does not accept writes", "This replica has stopped applying changes: "+v.Disk.Trouble)
 	case v.Disk.Trouble != "":
-		say(Bad, "disk", "Changes are refused: the disk takes no writes", v.Disk.Trouble)
-	case v.Memory.Full:
-		say(Bad, "memory", "Memory is full: changes that need more are refused", "maxmemory is passed, and the disk does not keep up with ranges that are to be written to it. Reads and changes of posts in memory go on.")
+		say(Bad, "disk", "Changes are refused: the disk does not accept writes", v.Disk.Trouble)
+	case v.Tiers.Full:
+		say(Bad, "memory", "Memory is full: changes that need more memory are refused",
+			"maxmemory is exceeded, and the disk is too slow for the ranges that must be moved to it. Reads, and changes of posts in memory, continue.")
 	}
 	if v.Refusal != "" && v.Role != "replica" && !few(v) && v.Cluster == nil {
-		say(Bad, "refused", "Changes are refused", v.Refusal)
+		say(Bad, "refused", "Changes are refused", facts.Clip(v.Refusal))
 	}
 	if v.Pause != "" {
-		say(Note, "pause", "Commands wait: "+v.Pause, "")
+		say(Note, "pause", "Commands are paused: "+v.Pause, "")
 	}
 	if !v.Disk.Durable {
-		say(Note, "memory-only", "Data is in memory only", "appendonly is no: all is gone when the process ends.")
+		say(Note, "memory-only", "Data is kept in memory only", "appendonly is no: all data is lost when the process ends.")
 	}
 }
 
-// disk: room, syncs and snapshots.
-func (j *judge) disk(now time.Time, v *Vitals, say sayer) {
-	d, s := &v.Disk, &v.Snapshot
-	if d.Low && d.Trouble == "" { // else changes are refused already, which is told
+// disk: space, syncs and snapshots.
+func (j *judge) disk(now time.Time, v *facts.State, say sayer) {
+	d, s := &v.Disk, &v.Snapshots
+	if d.Low && d.Trouble == "" { // else changes are refused already
 		say(Warn, "disk-low", fmt.Sprintf("The disk is almost full: %s free", Bytes(uint64(max(0, d.Free)))),
-			fmt.Sprintf("Changes are refused when only the %s kept for a snapshot are left.", Bytes(uint64(max(0, d.Reserve)))))
+			fmt.Sprintf("The server keeps %s free for a snapshot, and refuses changes when no more than that is left.", Bytes(uint64(max(0, d.Reserve)))))
 	}
-	if d.EverySec && d.Unsynced > slowSync && d.Trouble == "" {
-		say(Warn, "sync", "The disk is slow: the log is not synced for "+Span(d.Unsynced), "Changes are refused from 2.1 s on.")
+	if d.Fsync == "everysec" && v.Log.UnsyncedAge > slowSync && d.Trouble == "" {
+		say(Warn, "sync", "The disk is slow: the log has not been synced for "+Span(v.Log.UnsyncedAge), "After 2.1 s without a sync, changes are refused.")
 	}
-	switch limit := oldSnapshot * s.Due; {
-	case s.Error != "":
-		say(Warn, "snapshot", "Snapshots fail", s.Error+". The one before counts; the log grows, and a start takes longer.")
-	case limit > 0 && s.Behind > limit || s.Due == 0 && s.Behind > longReplay:
+	switch limit, behind := oldSnapshot*d.Due, v.Replay(); {
+	case s.LastErr != nil:
+		say(Warn, "snapshot", "Snapshots fail", facts.Clip(s.LastErr.Error())+". The previous snapshot stays valid. The log grows, and a start takes longer.")
+	case limit > 0 && behind > limit || d.Due == 0 && behind > longReplay:
 		text := "There is no snapshot"
-		if s.At > 0 {
-			text = "The last snapshot is " + Span(now.Sub(time.UnixMilli(s.At))) + " old"
+		if !s.LastTime.IsZero() {
+			text = "The last snapshot is " + Span(now.Sub(s.LastTime)) + " old"
 		}
-		say(Warn, "snapshot-old", text, Bytes(s.Behind)+" of log came since: that much a start replays. BGSAVE makes one.")
+		say(Warn, "snapshot-old", text, "A start must replay "+Bytes(behind)+" of log. BGSAVE makes a snapshot.")
 	}
 }
 
-// replication: the link, or the replicas.
-func (j *judge) replication(now time.Time, v *Vitals, say sayer, progress func(string), ago func(time.Duration)) {
+// damage: what cannot be read.
+func (j *judge) damage(v *facts.State, say sayer) {
+	lost := v.Tiers.Broken
+	unusable := int64(0)
+	for i := range v.Usage {
+		unusable += v.Usage[i].Unusable
+	}
+	if lost = max(lost, unusable); lost > 0 {
+		say(Bad, "lost", plural(int(lost), "range", "ranges")+" of posts cannot be read",
+			"Their keys get IOERR; all other keys are served. COUNTER.BLOCKS names the files. Restore the files, or copy the data from a replica.")
+	} else if v.Tiers.ReadErrors+v.Tiers.ScrubErrors > 0 {
+		say(Warn, "damage", "Cold files contain damaged pages", "Keys in these pages get IOERR. The log names files and pages; counterctl check verifies all files.")
+	}
+}
+
+// replication: the link of a replica, and the replicas of a node.
+func (j *judge) replication(now time.Time, v *facts.State, say sayer, progress func(string), ago func(time.Duration)) {
 	if l := v.Link; l != nil {
 		switch {
-		case l.State == "sync":
+		case l.Copying():
 			text := ""
 			if l.Total > 0 {
 				text += fmt.Sprintf(": %.0f %% of %s", 100*float64(l.Copied)/float64(l.Total), Bytes(uint64(l.Total)))
 			}
-			say(Warn, "link", "Copying from the primary", "Until the copy is complete, reads are answered from the data that was here before.")
+			say(Warn, "link", "A full copy from the primary is in progress", "Until it is complete, reads return the data that was here before.")
 			progress(text)
 			ago(l.Down)
-		case l.State != "connected":
-			hint := "Reads are answered from what was here before."
+		case !l.Up():
+			hint := "Reads return the data that was here before."
 			if l.Error != "" {
-				hint = l.Error + ". " + hint
+				hint = facts.Clip(l.Error) + ". " + hint
 			}
-			say(Bad, "link", "No link to the primary "+l.Primary, hint)
+			say(Bad, "link", "The link to the primary "+l.Primary+" is down", hint)
 			ago(l.Down)
 		}
-	} else if v.Role == "replica" && v.Cluster == nil { // which says so itself
-		say(Bad, "link", "A replica of nobody", "It refuses changes until REPLICAOF names its primary, or REPLICAOF NO ONE makes it one.")
+	} else if v.Role == "replica" && v.Cluster == nil { // in a cluster, the cluster's problems say so
+		say(Bad, "link", "This replica has no primary", "It refuses changes until REPLICAOF sets its primary, or REPLICAOF NO ONE makes it a primary.")
 	}
 	if j.replicas == nil || v.Role == "replica" {
 		j.replicas = make(map[string]time.Time)
@@ -273,43 +291,43 @@ func (j *judge) replication(now time.Time, v *Vitals, say sayer, progress func(s
 		switch id := "replica-" + r.Addr; {
 		case i >= maxReplicas:
 		case !r.Online:
-			say(Note, id, "Replica "+r.Addr+" is being sent a full copy", "")
+			say(Note, id, "Replica "+r.Addr+" is receiving a full copy", "")
 		case r.Lag > replicaSilent:
-			say(Warn, id, "Replica "+r.Addr+" is silent", "")
+			say(Warn, id, "Replica "+r.Addr+" does not answer", "")
 			ago(r.Lag)
 		case r.Kept < 0:
-			say(Warn, id, "Replica "+r.Addr+" is so far behind that it needs a full copy", "Raise aof-retain to keep more log for replicas.")
+			say(Warn, id, "Replica "+r.Addr+" is so far behind that it needs a full copy", "Increase aof-retain to keep more log for replicas.")
 		case r.Behind > replicaBehind:
-			say(Warn, id, "Replica "+r.Addr+" is "+Bytes(r.Behind)+" behind", fmt.Sprintf("It needs a full copy when it falls back by %s more.", Bytes(uint64(r.Kept))))
+			say(Warn, id, "Replica "+r.Addr+" is "+Bytes(r.Behind)+" behind", fmt.Sprintf("If it falls behind by another %s, it needs a full copy.", Bytes(uint64(r.Kept))))
 		}
 	}
 	for addr, seen := range j.replicas {
 		switch gone := now.Sub(seen); {
 		case gone > goneFor:
 			delete(j.replicas, addr)
-		case gone > replicaSilent && !slices.ContainsFunc(v.Replicas, func(r Replica) bool { return r.Addr == addr }):
-			say(Warn, "gone-"+addr, "Replica "+addr+" went away", "It was connected until then. If it was taken away on purpose, this line ends after an hour.")
+		case gone > replicaSilent && !slices.ContainsFunc(v.Replicas, func(r facts.Replica) bool { return r.Addr == addr }):
+			say(Warn, "gone-"+addr, "Replica "+addr+" has disconnected", "If you removed it on purpose, ignore this: the message disappears after an hour.")
 			ago(gone)
 		}
 	}
 	if few(v) {
-		say(Bad, "few", fmt.Sprintf("%s of %d replicas that changes need", plural(v.GoodReplicas, "follows", "follow"), v.MinReplicas), "min-replicas-to-write: changes are refused until there are as many.")
+		say(Bad, "few", fmt.Sprintf("Changes need %d replicas, and only %d follow", v.Replication.MinReplicas, v.Replication.GoodReplicas), "min-replicas-to-write: changes are refused until enough replicas follow.")
 	}
 }
 
-// few tells whether changes are refused for want of replicas.
-func few(v *Vitals) bool {
-	return v.MinReplicas > 0 && v.GoodReplicas < v.MinReplicas && v.Role != "replica"
+// few tells whether changes are refused because too few replicas follow.
+func few(v *facts.State) bool {
+	return v.Replication.MinReplicas > 0 && v.Replication.GoodReplicas < v.Replication.MinReplicas && v.Role != "replica"
 }
 
 const (
-	maxReplicas = 32        // that are shown and remembered
-	goneFor     = time.Hour // after which a replica that went away is forgotten
-	turnedAway  = time.Minute
+	maxReplicas = 32          // replicas that are shown and remembered
+	goneFor     = time.Hour   // after this, a replica that disconnected is forgotten
+	turnedAway  = time.Minute // how long refused connections are reported
 )
 
-// connections: too many of them, or too large.
-func (j *judge) connections(now time.Time, v *Vitals, say sayer) {
+// connections: too many of them.
+func (j *judge) connections(now time.Time, v *facts.State, say sayer) {
 	c := &v.Clients
 	if j.seen && c.Rejected > j.rejected {
 		j.refused = now
@@ -318,48 +336,10 @@ func (j *judge) connections(now time.Time, v *Vitals, say sayer) {
 	writers := c.Connected - c.Readers
 	switch {
 	case !j.refused.IsZero() && now.Sub(j.refused) < turnedAway:
-		say(Bad, "clients", "Clients are turned away: too many connections", fmt.Sprintf("%d of maxclients %d.", writers, c.Max))
+		say(Bad, "clients", "Connections are refused: there are too many", fmt.Sprintf("%d connections are open; maxclients is %d.", writers, c.Max))
 	case float64(writers) > fullOfClients*float64(c.Max):
-		say(Warn, "clients", fmt.Sprintf("%d of %d connections are in use", writers, c.Max), "maxclients: more are turned away.")
+		say(Warn, "clients", fmt.Sprintf("%d of %d connections are in use", writers, c.Max), "Further connections are refused: see maxclients.")
 	case float64(c.Readers) > fullOfClients*float64(c.ReadersMax):
-		say(Warn, "clients", fmt.Sprintf("%d of %d connections for reads are in use", c.Readers, c.ReadersMax), "readonly-maxclients: more are turned away.")
+		say(Warn, "clients", fmt.Sprintf("%d of %d connections for reads are in use", c.Readers, c.ReadersMax), "Further connections are refused: see readonly-maxclients.")
 	}
-}
-
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}
-
-// Bytes is a size for people, "1.5 GiB".
-func Bytes(n uint64) string {
-	if n < 1024 {
-		return fmt.Sprintf("%d B", n)
-	}
-	f, unit := float64(n), 0
-	for f >= 1024 && unit < 6 {
-		f, unit = f/1024, unit+1
-	}
-	digits := 0
-	if f < 10 {
-		digits = 1
-	}
-	return fmt.Sprintf("%.*f %ciB", digits, f, "BKMGTPE"[unit])
-}
-
-// Span is a time for people, "2 h 5 min".
-func Span(d time.Duration) string {
-	switch {
-	case d < 10*time.Second:
-		return fmt.Sprintf("%.1f s", d.Seconds())
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%.0f s", d.Seconds())
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%d min", d/time.Minute)
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%d h %d min", d/time.Hour, d%time.Hour/time.Minute)
-	}
-	return fmt.Sprintf("%d days", d/(24*time.Hour))
 }

@@ -1,17 +1,24 @@
 package console
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/facts"
+	"github.com/counterd/counterd/cmd/counterd/internal/observe/stats"
+	"github.com/counterd/counterd/counter"
 )
 
-// well is a primary in whose vitals nothing is wrong.
-func well() Vitals {
-	return Vitals{Role: "primary", Disk: Disk{Durable: true, Total: 1 << 40, Free: 1 << 39}, Snapshot: Snapshot{Due: 64 << 20},
-		Memory: Memory{RSS: 1 << 30, System: 1 << 34}, Clients: Clients{Connected: 10, Max: 100, ReadersMax: 100}}
+// well is a primary without problems.
+func well() *facts.State {
+	s := &facts.State{Role: "primary", Disk: facts.Disk{Durable: true, Due: 64 << 20}, Memory: stats.Memory{RSS: 1 << 30}, Limits: facts.Limits{System: 1 << 34},
+		Clients: facts.Clients{Connected: 10, Max: 100, ReadersMax: 100}}
+	s.Disk.Total, s.Disk.Free = 1<<40, 1<<39
+	return s
 }
 
 // TestVerdict: each thing that can be wrong is told with its level, and nothing else.
@@ -24,88 +31,90 @@ func TestVerdict(t *testing.T) {
 		name  string
 		level Level
 		text  string
-		wrong func(v *Vitals)
+		wrong func(v *facts.State)
 	}{
-		{"well", OK, "", func(*Vitals) {}},
-		{"loading", Warn, "Loading data: 25 % of 4.0 GiB, about 10 s left", func(v *Vitals) {
-			v.Loading = &Loading{Done: 1 << 30, Total: 4 << 30, Left: 10 * time.Second}
+		{"well", OK, "", func(*facts.State) {}},
+		{"loading", Warn, "Data is being loaded: 25 % of 4.0 GiB, about 10 s left", func(v *facts.State) {
+			v.Loading = &facts.Loading{Done: 1 << 30, Total: 4 << 30, Left: 10 * time.Second}
 			v.Refusal = "LOADING" // nothing else is told
 		}},
-		{"disk", Bad, "Changes are refused: the disk takes no writes", func(v *Vitals) { v.Disk.Trouble = "no space left on device" }},
-		{"disk", Bad, "The disk takes no writes", func(v *Vitals) {
-			v.Role, v.Link, v.Disk.Trouble, v.Refusal = "replica", &Link{State: "connected"}, "input/output error", "READONLY"
+		{"disk", Bad, "Changes are refused: the disk does not accept writes", func(v *facts.State) { v.Disk.Trouble = "no space left on device" }},
+		{"disk", Bad, "The disk does not accept writes", func(v *facts.State) {
+			v.Role, v.Link, v.Disk.Trouble, v.Refusal = "replica", &facts.Link{State: "connected"}, "input/output error", "READONLY"
 		}},
-		{"disk", Bad, "Changes are refused: the disk takes no writes", func(v *Vitals) { // which is not to be told twice
+		{"disk", Bad, "Changes are refused: the disk does not accept writes", func(v *facts.State) { // which is not to be told twice
 			v.Disk.Trouble, v.Disk.Low = "no space left on device", true
 		}},
-		{"disk-low", Warn, "The disk is almost full: 10 MiB free", func(v *Vitals) { v.Disk.Low, v.Disk.Free = true, 10<<20 }},
-		{"sync", Warn, "The disk is slow: the log is not synced for 1.9 s", func(v *Vitals) { v.Disk.EverySec, v.Disk.Unsynced = true, 1900*time.Millisecond }},
-		{"well", OK, "", func(v *Vitals) { v.Disk.Unsynced = time.Hour }}, // appendfsync no
-		{"memory", Bad, "Memory is full: changes that need more are refused", func(v *Vitals) { v.Memory.Full = true }},
-		{"ram", Warn, "The process takes 16 GiB of the machine's 16 GiB", func(v *Vitals) { v.Memory.RSS = v.Memory.System - 1 }},
-		{"refused", Bad, "Changes are refused", func(v *Vitals) { v.Refusal = "READONLY Sentinel named another primary" }},
-		{"pause", Note, "Commands wait: CLIENT PAUSE", func(v *Vitals) { v.Pause = "CLIENT PAUSE" }},
-		{"memory-only", Note, "Data is in memory only", func(v *Vitals) { v.Disk.Durable = false }},
-		{"snapshot", Warn, "Snapshots fail", func(v *Vitals) { v.Snapshot.Error = "no space left on device" }},
-		{"snapshot-old", Warn, "There is no snapshot", func(v *Vitals) { v.Snapshot.Behind = 300 << 20 }},
-		{"snapshot-old", Warn, "The last snapshot is 3 h 5 min old", func(v *Vitals) {
-			v.Snapshot.Behind, v.Snapshot.Due, v.Snapshot.At = 8<<30, 0, at.Add(-185*time.Minute).UnixMilli()
+		{"disk-low", Warn, "The disk is almost full: 10 MiB free", func(v *facts.State) { v.Disk.Low, v.Disk.Free = true, 10<<20 }},
+		{"sync", Warn, "The disk is slow: the log has not been synced for 1.9 s", func(v *facts.State) { v.Disk.Fsync, v.Log.UnsyncedAge = "everysec", 1900*time.Millisecond }},
+		{"well", OK, "", func(v *facts.State) { v.Log.UnsyncedAge = time.Hour }}, // appendfsync no
+		{"memory", Bad, "Memory is full: changes that need more memory are refused", func(v *facts.State) { v.Tiers.Full = true }},
+		{"ram", Warn, "The process uses 16 GiB of the machine's 16 GiB", func(v *facts.State) { v.Memory.RSS = v.Limits.System - 1 }},
+		{"refused", Bad, "Changes are refused", func(v *facts.State) { v.Refusal = "READONLY Sentinel named another primary" }},
+		{"pause", Note, "Commands are paused: CLIENT PAUSE", func(v *facts.State) { v.Pause = "CLIENT PAUSE" }},
+		{"memory-only", Note, "Data is kept in memory only", func(v *facts.State) { v.Disk.Durable = false }},
+		{"snapshot", Warn, "Snapshots fail", func(v *facts.State) { v.Snapshots.LastErr = errors.New("no space left on device") }},
+		{"snapshot-old", Warn, "There is no snapshot", func(v *facts.State) { v.Log.Position = 300 << 20 }},
+		{"snapshot-old", Warn, "The last snapshot is 3 h 5 min old", func(v *facts.State) {
+			v.Log.Position, v.Disk.Due, v.Snapshots.LastTime = 8<<30, 0, at.Add(-185*time.Minute)
 		}},
-		{"lost", Bad, "2 ranges of posts cannot be read", func(v *Vitals) { v.Damage.Files = 2 }},
-		{"damage", Warn, "Damaged pages were found in cold files", func(v *Vitals) { v.Damage.ReadErrors = 1 }},
-		{"link", Bad, "No link to the primary 10.0.0.1:6379", func(v *Vitals) {
-			v.Role, v.Link = "replica", &Link{Primary: "10.0.0.1:6379", State: "connecting", Down: time.Hour, Error: "connection refused"}
+		{"lost", Bad, "2 ranges of posts cannot be read", func(v *facts.State) { v.Tiers.Broken = 2 }},
+		{"lost", Bad, "3 ranges of posts cannot be read", func(v *facts.State) { v.Usage = []counter.Usage{{Unusable: 1}, {Unusable: 2}} }},
+		{"damage", Warn, "Cold files contain damaged pages", func(v *facts.State) { v.Tiers.ReadErrors = 1 }},
+		{"link", Bad, "The link to the primary 10.0.0.1:6379 is down", func(v *facts.State) {
+			v.Role, v.Link = "replica", &facts.Link{Primary: "10.0.0.1:6379", State: "connecting", Down: time.Hour, Error: "connection refused"}
 		}},
-		{"link", Warn, "Copying from the primary: 50 % of 8.0 GiB", func(v *Vitals) {
-			v.Role, v.Link = "replica", &Link{State: "sync", Copied: 4 << 30, Total: 8 << 30}
+		{"link", Warn, "A full copy from the primary is in progress: 50 % of 8.0 GiB", func(v *facts.State) {
+			v.Role, v.Link = "replica", &facts.Link{State: "sync", Copied: 4 << 30, Total: 8 << 30}
 		}},
-		{"well", OK, "", func(v *Vitals) { v.Cluster = &Cluster{Shard: 1, Primary: true, Shards: 3, Nodes: 9} }},
-		{"well", OK, "", func(v *Vitals) { // between two primaries, which is told by reads
-			v.Role, v.Refusal, v.Cluster = "replica", "READONLY", &Cluster{Shard: 1}
+		{"well", OK, "", func(v *facts.State) { v.Cluster = &facts.Cluster{Shard: 1, Primary: true, Shards: 3, Nodes: 9} }},
+		{"well", OK, "", func(v *facts.State) { // between two primaries, which is told by reads
+			v.Role, v.Refusal, v.Cluster = "replica", "READONLY", &facts.Cluster{Shard: 1}
 		}},
-		{"free", Note, "A free node: it has no part in the cluster yet", func(v *Vitals) { v.Cluster = &Cluster{Reads: "CLUSTERDOWN no shard"} }},
-		{"writes", Bad, "Changes are refused", func(v *Vitals) { v.Cluster = &Cluster{Shard: 1, Primary: true, Writes: "NOREPLICAS"} }},
-		{"reads", Bad, "Reads are refused", func(v *Vitals) { v.Cluster = &Cluster{Shard: 1, Reads: "CLUSTERDOWN lease"} }},
-		{"etcd", Bad, "etcd does not answer", func(v *Vitals) { v.Cluster = &Cluster{Shard: 1, Etcd: "refused"} }},
-		{"headless", Bad, "1 shard has no primary that lives", func(v *Vitals) { v.Cluster = &Cluster{Shard: 1, Headless: 1} }},
-		{"unowned", Bad, "128 hash slots are owned by no shard", func(v *Vitals) { v.Cluster = &Cluster{Shard: 1, Unowned: 128} }},
-		{"thin", Warn, "2 shards have nodes that are not in sync", func(v *Vitals) { v.Cluster = &Cluster{Shard: 1, Thin: 2} }},
-		{"away", Warn, "1 node is away", func(v *Vitals) { v.Cluster = &Cluster{Shard: 1, Away: 1} }},
-		{"moves", Note, "3 moves of hash slots under way", func(v *Vitals) { v.Cluster = &Cluster{Shard: 1, Moves: 3} }},
-		{"old-copy", Bad, "The directory is an older copy", func(v *Vitals) {
-			v.Cluster = &Cluster{Shard: 1, Troubles: []Trouble{{ID: "old-copy", Level: Bad, Text: "The directory is an older copy"}}}
+		{"free", Note, "This node is free: it belongs to no shard yet", func(v *facts.State) { v.Cluster = &facts.Cluster{Reads: "CLUSTERDOWN no shard"} }},
+		{"writes", Bad, "Changes are refused", func(v *facts.State) { v.Cluster = &facts.Cluster{Shard: 1, Primary: true, Writes: "NOREPLICAS"} }},
+		{"reads", Bad, "Reads are refused", func(v *facts.State) { v.Cluster = &facts.Cluster{Shard: 1, Reads: "CLUSTERDOWN lease"} }},
+		{"etcd", Bad, "etcd does not answer", func(v *facts.State) { v.Cluster, v.Agent = &facts.Cluster{Shard: 1}, &facts.Agent{Etcd: "refused"} }},
+		{"headless", Bad, "1 shard has no live primary", func(v *facts.State) { v.Cluster = &facts.Cluster{Shard: 1, Headless: 1} }},
+		{"unowned", Bad, "128 hash slots belong to no shard", func(v *facts.State) { v.Cluster = &facts.Cluster{Shard: 1, Unowned: 128} }},
+		{"thin", Warn, "2 shards have nodes that are not in sync", func(v *facts.State) { v.Cluster = &facts.Cluster{Shard: 1, Thin: 2} }},
+		{"away", Warn, "1 node is away", func(v *facts.State) { v.Cluster = &facts.Cluster{Shard: 1, Away: 1} }},
+		{"moves", Note, "3 moves of hash slots in progress", func(v *facts.State) { v.Cluster = &facts.Cluster{Shard: 1, Moves: 3} }},
+		{"old-copy", Bad, "The directory is an older copy", func(v *facts.State) {
+			v.Cluster, v.Agent = &facts.Cluster{Shard: 1}, &facts.Agent{Troubles: []facts.Trouble{{ID: "old-copy", Severe: true, Text: "The directory is an older copy"}}}
 		}},
-		{"etcd-older", Bad, "The log is of a later epoch", func(v *Vitals) {
-			v.Cluster = &Cluster{Shard: 1, Troubles: []Trouble{{ID: "etcd-older", Level: Bad, Text: "The log is of a later epoch"}}}
+		{"etcd-older", Bad, "The log is of a later epoch", func(v *facts.State) {
+			v.Cluster, v.Agent = &facts.Cluster{Shard: 1}, &facts.Agent{Troubles: []facts.Trouble{{ID: "etcd-older", Severe: true, Text: "The log is of a later epoch"}}}
 		}},
-		{"disk", Bad, "Changes are refused: the disk takes no writes", func(v *Vitals) { // told once
-			v.Disk.Trouble, v.Cluster = "no space", &Cluster{Shard: 1, Primary: true, Troubles: []Trouble{{ID: "disk", Level: Bad, Text: "the disk takes no writes"}}}
+		{"disk", Bad, "Changes are refused: the disk does not accept writes", func(v *facts.State) { // told once
+			v.Disk.Trouble, v.Cluster = "no space", &facts.Cluster{Shard: 1, Primary: true}
+			v.Agent = &facts.Agent{Troubles: []facts.Trouble{{ID: "disk", Severe: true, Text: "the disk does not accept writes"}}}
 		}},
-		{"link", Bad, "A replica of nobody", func(v *Vitals) { v.Role = "replica" }},
-		{"replica-10.0.0.2:6379", Note, "Replica 10.0.0.2:6379 is being sent a full copy", func(v *Vitals) { v.Replicas = []Replica{{Addr: "10.0.0.2:6379"}} }},
-		{"replica-10.0.0.2:6379", Warn, "Replica 10.0.0.2:6379 is silent", func(v *Vitals) {
-			v.Replicas = []Replica{{Addr: "10.0.0.2:6379", Online: true, Lag: time.Minute}}
+		{"link", Bad, "This replica has no primary", func(v *facts.State) { v.Role = "replica" }},
+		{"replica-10.0.0.2:6379", Note, "Replica 10.0.0.2:6379 is receiving a full copy", func(v *facts.State) { v.Replicas = []facts.Replica{{Addr: "10.0.0.2:6379"}} }},
+		{"replica-10.0.0.2:6379", Warn, "Replica 10.0.0.2:6379 does not answer", func(v *facts.State) {
+			v.Replicas = []facts.Replica{{Addr: "10.0.0.2:6379", Online: true, Lag: time.Minute}}
 		}},
-		{"replica-10.0.0.2:6379", Warn, "Replica 10.0.0.2:6379 is 100 MiB behind", func(v *Vitals) {
-			v.Replicas = []Replica{{Addr: "10.0.0.2:6379", Online: true, Behind: 100 << 20}}
+		{"replica-10.0.0.2:6379", Warn, "Replica 10.0.0.2:6379 is 100 MiB behind", func(v *facts.State) {
+			v.Replicas = []facts.Replica{{Addr: "10.0.0.2:6379", Online: true, Behind: 100 << 20}}
 		}},
-		{"replica-10.0.0.2:6379", Warn, "Replica 10.0.0.2:6379 is so far behind that it needs a full copy", func(v *Vitals) {
-			v.Replicas = []Replica{{Addr: "10.0.0.2:6379", Online: true, Kept: -1}}
+		{"replica-10.0.0.2:6379", Warn, "Replica 10.0.0.2:6379 is so far behind that it needs a full copy", func(v *facts.State) {
+			v.Replicas = []facts.Replica{{Addr: "10.0.0.2:6379", Online: true, Kept: -1}}
 		}},
-		{"few", Bad, "1 follows of 2 replicas that changes need", func(v *Vitals) {
-			v.MinReplicas, v.GoodReplicas, v.Refusal = 2, 1, "NOREPLICAS Not enough good replicas to write."
+		{"few", Bad, "Changes need 2 replicas, and only 1 follow", func(v *facts.State) {
+			v.Replication.MinReplicas, v.Replication.GoodReplicas, v.Refusal = 2, 1, "NOREPLICAS Not enough good replicas to write."
 		}},
-		{"clients", Warn, "99 of 100 connections are in use", func(v *Vitals) { v.Clients.Connected = 99 }},
-		{"clients", Warn, "99 of 100 connections for reads are in use", func(v *Vitals) { v.Clients.Connected, v.Clients.Readers = 109, 99 }},
-		{"certificate", Warn, "The TLS certificate ends in 3 days", func(v *Vitals) { v.Certificate = at.Add(80 * time.Hour).UnixMilli() }},
-		{"certificate", Bad, "The TLS certificate has ended", func(v *Vitals) { v.Certificate = at.Add(-time.Hour).UnixMilli() }},
-		{"panics", Warn, "1 internal fault since the start", func(v *Vitals) { v.Panics = 1 }},
-		{"diverged", Note, "2 files have changes that this node took back", func(v *Vitals) { v.Diverged = 2 }},
+		{"clients", Warn, "99 of 100 connections are in use", func(v *facts.State) { v.Clients.Connected = 99 }},
+		{"clients", Warn, "99 of 100 connections for reads are in use", func(v *facts.State) { v.Clients.Connected, v.Clients.Readers = 109, 99 }},
+		{"certificate", Warn, "The TLS certificate expires in 3 days", func(v *facts.State) { v.Process.Certificate = at.Add(80 * time.Hour) }},
+		{"certificate", Bad, "The TLS certificate has expired", func(v *facts.State) { v.Process.Certificate = at.Add(-time.Hour) }},
+		{"panics", Warn, "1 internal error since the start", func(v *facts.State) { v.Process.Panics = 1 }},
+		{"diverged", Note, "2 files contain changes that this node took back", func(v *facts.State) { v.Replication.Diverged = 2 }},
 	} {
 		var j judge
 		v := well()
-		c.wrong(&v)
-		j.look(at, &v, 0)
+		c.wrong(v)
+		j.look(at, v)
 		got := j.verdict()
 		if c.level == OK {
 			if len(got.Problems) > 0 || got.Level != OK || got.Text != "All is well" {
@@ -123,9 +132,9 @@ func TestVerdict(t *testing.T) {
 			t.Errorf("%s: the runbook %q is not there", c.name, got.Problems[0].Runbook)
 		}
 		if v = well(); c.name == "link" {
-			v.Role, v.Link = "replica", &Link{State: "connected"}
+			v.Role, v.Link = "replica", &facts.Link{State: "connected"}
 		}
-		j.look(at.Add(time.Minute), &v, 0)
+		j.look(at.Add(time.Minute), v)
 		got = j.verdict()
 		if replica := strings.HasPrefix(c.name, "replica-"); got.Level != OK && !replica || len(got.Ended) != 1 && c.level >= Warn {
 			t.Errorf("%s: a minute later: %+v", c.name, got)
@@ -144,11 +153,11 @@ var at = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 func TestSince(t *testing.T) {
 	var j judge
 	v := well()
-	j.look(at, &v, 0)
+	j.look(at, v)
 	for s := range 10 {
-		v.Disk.Low, v.Disk.EverySec = true, true
-		v.Disk.Unsynced = time.Duration(s) * time.Second
-		j.look(at.Add(time.Duration(10+s)*time.Second), &v, 0)
+		v.Disk.Low, v.Disk.Fsync = true, "everysec"
+		v.Log.UnsyncedAge = time.Duration(s) * time.Second
+		j.look(at.Add(time.Duration(10+s)*time.Second), v)
 	}
 	got := j.verdict()
 	if len(got.Problems) != 2 || got.Problems[0].ID != "disk-low" || got.Since != at.Add(10*time.Second).UnixMilli() || got.Problems[1].Since != at.Add(12*time.Second).UnixMilli() {
@@ -156,23 +165,23 @@ func TestSince(t *testing.T) {
 	}
 	v = well()
 	v.Refusal = "NOREPLICAS"
-	j.look(at.Add(30*time.Second), &v, 0)
+	j.look(at.Add(30*time.Second), v)
 	v.Refusal = ""
-	j.look(at.Add(31*time.Second), &v, 0)
+	j.look(at.Add(31*time.Second), v)
 	got = j.verdict()
 	if got.Level != OK || got.Since != at.Add(31*time.Second).UnixMilli() || len(got.Ended) != 2 {
 		t.Errorf("got %+v", got)
 	}
 	for i := range 100 {
-		v.Panics = 1
-		j.look(at.Add(time.Duration(100+20*i)*time.Second), &v, 0)
-		v.Panics = 0
-		j.look(at.Add(time.Duration(110+20*i)*time.Second), &v, 0)
+		v.Process.Panics = 1
+		j.look(at.Add(time.Duration(100+20*i)*time.Second), v)
+		v.Process.Panics = 0
+		j.look(at.Add(time.Duration(110+20*i)*time.Second), v)
 	}
 	if got = j.verdict(); len(got.Ended) != maxEpisodes || got.Ended[0].To <= got.Ended[1].To {
 		t.Errorf("%d are kept, want %d", len(got.Ended), maxEpisodes)
 	}
-	j.look(at.Add(72*time.Hour), &v, 0)
+	j.look(at.Add(72*time.Hour), v)
 	if got = j.verdict(); len(got.Ended) != 0 {
 		t.Errorf("%d are kept after three days", len(got.Ended))
 	}
@@ -182,21 +191,21 @@ func TestSince(t *testing.T) {
 func TestReplicaGone(t *testing.T) {
 	var j judge
 	v := well()
-	v.Replicas = []Replica{{Addr: "10.0.0.2:6379", Online: true}}
-	j.look(at, &v, 0)
+	v.Replicas = []facts.Replica{{Addr: "10.0.0.2:6379", Online: true}}
+	j.look(at, v)
 	v.Replicas = nil
 	for _, c := range []struct {
 		after time.Duration
 		told  bool
 	}{{time.Second, false}, {time.Minute, true}, {59 * time.Minute, true}, {61 * time.Minute, false}} {
-		j.look(at.Add(c.after), &v, 0)
+		j.look(at.Add(c.after), v)
 		if got := j.verdict(); (got.Level == Warn) != c.told || c.told && got.Since != at.UnixMilli() {
 			t.Errorf("after %v: %+v", c.after, got)
 		}
 	}
 	for i := range 1000 {
-		v.Replicas = []Replica{{Addr: fmt.Sprint(i), Online: true}}
-		j.look(at.Add(2*time.Hour), &v, 0)
+		v.Replicas = []facts.Replica{{Addr: fmt.Sprint(i), Online: true}}
+		j.look(at.Add(2*time.Hour), v)
 	}
 	if len(j.replicas) > maxReplicas {
 		t.Errorf("%d replicas are remembered", len(j.replicas))
@@ -212,7 +221,7 @@ func TestTurnedAway(t *testing.T) {
 		if i == 2 {
 			v.Clients.Rejected = 6
 		}
-		j.look(at.Add(time.Duration(i)*40*time.Second), &v, 0)
+		j.look(at.Add(time.Duration(i)*40*time.Second), v)
 		if j.level != want {
 			t.Errorf("look %d: level %d, want %d", i, j.level, want)
 		}

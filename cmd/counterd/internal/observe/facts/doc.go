@@ -34,5 +34,6 @@
 //	list.go            facts that a server has several of: by command, by replica, by counter
 //	info.go json.go    the text of INFO, and the JSON of the console
 //	text.go            texts: how sizes are shown, and how long texts are cut
+//	usage.go           what the posts of each counter take, counted now and then
 //	reference.go       the reference page
 package facts

@@ -18,6 +18,7 @@ const (
 	PartDisk                         // Disk, Log, Snapshots
 	PartNodes                        // Link, Replicas, Replication
 	PartCluster                      // Cluster, Agent
+	PartDiverged                     // Replication.Diverged: reads the data directory
 	PartProducers                    // Producers
 
 	// PartProcess is always filled: Process, Loading, Role.

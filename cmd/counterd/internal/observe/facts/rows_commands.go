@@ -59,7 +59,7 @@ var (
 // percentile reads a bound of a percentile: nanoseconds in JSON, microseconds with three decimals in INFO.
 func percentile(p float64) func(c *Command) Value {
 	return func(c *Command) Value {
-		if c.Calls == 0 {
+		if c.Calls == 0 || c.Times == nil {
 			return Unknown
 		}
 		return micros(c.Times.Percentile(p))

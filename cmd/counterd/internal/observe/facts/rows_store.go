@@ -23,8 +23,8 @@ func lastTook(s *State) Value {
 	return took(!s.Snapshots.LastStarted.IsZero(), s.Snapshots.LastTook)
 }
 
-// replay is the length of the log behind the newest snapshot.
-func replay(s *State) uint64 { return s.Log.Position - min(s.Snapshots.Replay, s.Log.Position) }
+// Replay is the length of the log behind the newest snapshot.
+func (s *State) Replay() uint64 { return s.Log.Position - min(s.Snapshots.Replay, s.Log.Position) }
 
 // diskWritten is what was written to the data directory.
 func diskWritten(s *State) uint64 {
@@ -114,7 +114,7 @@ var persistenceRows = join(
 		Fact{Info: "snapshot_blocks", JSON: "snapshot.blocks", Help: "Blocks in the newest snapshot.", read: func(s *State) Value { return Int(s.Snapshots.Blocks) }},
 		Fact{Info: "snapshot_bytes", Metric: "snapshot_size_bytes", Type: Gauge, JSON: "snapshot.bytes", Help: "Size of all files of the newest snapshot.", read: func(s *State) Value { return Uint(s.Snapshots.Bytes) }},
 		Fact{Info: "snapshot_replay_from", Unit: "log offset", Help: "Offset from which a start replays the log.", read: func(s *State) Value { return Uint(s.Snapshots.Replay) }},
-		Fact{Metric: "snapshot_replay_bytes", Type: Gauge, JSON: "snapshot.behind", Help: "Length of the log that a start replays: the part after the newest snapshot.", read: func(s *State) Value { return Uint(replay(s)) }},
+		Fact{Metric: "snapshot_replay_bytes", Type: Gauge, JSON: "snapshot.behind", Help: "Length of the log that a start replays: the part after the newest snapshot.", read: func(s *State) Value { return Uint(s.Replay()) }},
 		Fact{JSON: "snapshot.due", Help: "Length of the log after a snapshot at which the next one is made automatically; 0 means never.", read: func(s *State) Value { return Uint(s.Disk.Due) }},
 		Fact{Info: "snapshots_failed", Metric: "snapshot_failures_total", Type: Counter, Help: "Snapshots that failed.", read: func(s *State) Value { return Int(s.Snapshots.Failed) }},
 		Fact{JSON: "snapshot.error", Help: "Error of the last attempt to make a snapshot; absent if it succeeded.", read: func(s *State) Value {

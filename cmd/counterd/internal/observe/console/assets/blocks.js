@@ -11,7 +11,7 @@ class BlockMap {
   show(map) {
     this.map = map;
     this.none.hidden = map.rows.length > 0;
-    set(this.none, "No counters yet: ADD COUNTER and ADD COLUMN make one.");
+    set(this.none, "No counters yet: ADD COUNTER and ADD COLUMN create one.");
     while (this.rows.length > map.rows.length) this.rows.pop().el.remove();
     map.rows.forEach((row, i) => {
       if (!this.rows[i]) this.rows.push(this.row(i));
@@ -104,7 +104,7 @@ class BlockMap {
       this.value(r, this.map.rows[i], this.cursor[1]);
     });
     if (this.cursor) set(this.readout, this.words(this.map.rows[this.cursor[0]], this.cursor[1]));
-    else set(this.readout, this.map.left ? `${num(this.map.left)} more counters are not drawn.` : "Point at a cell, or go there by the arrow keys, to see what is in it.");
+    else set(this.readout, this.map.left ? `${num(this.map.left)} more counters are not shown.` : "Point at a cell, or use the arrow keys, to see its contents.");
   }
 
   words(row, x) {

@@ -153,7 +153,7 @@ class Chart {
     else words = this.summary();
     set(this.readout, words || "\u00a0");
     // Who listens to it is told what he asked for, and not each second anew.
-    if (at >= 0 || document.activeElement !== this.el) attr(this.el, "aria-valuetext", words || "no figures yet");
+    if (at >= 0 || document.activeElement !== this.el) attr(this.el, "aria-valuetext", words || "no data yet");
   }
 
   summary() {

@@ -1,13 +1,13 @@
-// The page asks for /status.json each second while it is seen, for the history when it does not go on from what it has,
-// and for the map when there is a new one.
-const LEVELS = ["Well", "To be known", "To be looked at", "Wrong"];
+// The document requests /status.json each second while it is visible, the history when its own has a gap, and the map when
+// there is a new one.
+const LEVELS = ["OK", "Note", "Warning", "Critical"];
 const SIGNS = { wait: "M24 14v12M24 33v.5", 0: "M15 25l6.5 6.5L34 18", 1: "M15 25l6.5 6.5L34 18", 2: "M24 13v14M24 34v.5", 3: "M16.5 16.5l15 15M31.5 16.5l-15 15", dead: "M16.5 16.5l15 15M31.5 16.5l-15 15" };
 const COLOURS = { wait: "889", 0: "2fa36e", 1: "2fa36e", 2: "e0a020", 3: "dc3b47", dead: "dc3b47" };
 const NS = 1e9;
 
 const charts = {
   ops: new Chart($("c-ops"), $("r-ops"), {
-    label: "Operations a second", area: true, format: (v) => num(v) + "/s", axis: short, series: [["s-ops", "all", 0], ["s-writes", "changes", 1], ["s-errors", "errors", 2, "hollow"]],
+    label: "Operations per second", area: true, format: (v) => num(v) + "/s", axis: short, series: [["s-ops", "all", 0], ["s-writes", "changes", 1], ["s-errors", "errors", 2, "hollow"]],
     text: (s) => `${num(s[0])} operations/s, ${num(s[1])} of them changes, ${num(s[2])} errors/s`,
   }),
   latency: new Chart($("c-lat"), $("r-lat"), {
@@ -21,7 +21,7 @@ const charts = {
     label: "Replication lag", area: true, binary: true, format: bytes, axis: bytes, series: [["s-writes", "lag", 8]], text: (s) => s[8] ? bytes(s[8]) + " behind" : "no lag",
   }),
   cold: new Chart($("c-cold"), $("r-cold"), {
-    label: "Reads of posts in files that were not in the cache, a second", area: true, format: (v) => num(v) + "/s", axis: short, series: [["s-cold", "cold reads", 9]], text: (s) => `${num(s[9])} cold reads/s`,
+    label: "Cold reads per second: posts in files whose page was not in the cache", area: true, format: (v) => num(v) + "/s", axis: short, series: [["s-cold", "cold reads", 9]], text: (s) => `${num(s[9])} cold reads/s`,
   }),
 };
 const map = new BlockMap($("map"), $("r-map"));
@@ -47,7 +47,7 @@ async function ask() {
   const began = performance.now();
   try {
     const s = await get("status.json");
-    if (s.second !== state.second || s.vitals.run !== state.run) state.moved = performance.now();
+    if (s.second !== state.second || s.facts.run !== state.run) state.moved = performance.now();
     await follow(s);
     state.heard = performance.now();
     state.failing = 0;
@@ -66,10 +66,10 @@ async function ask() {
 
 // follow brings the history up to the second of an answer: by the one sample in it, or all of it anew.
 async function follow(s) {
-  const same = s.vitals.run === state.run && s.began === state.began;
+  const same = s.facts.run === state.run && s.began === state.began;
   if (!(same && (s.second === state.second || s.second === state.second + 1 && (s.tenth === state.tenth || s.tenth === state.tenth + 1)))) {
     const h = await get("history.json");
-    Object.assign(state, { run: s.vitals.run, began: h.began, second: h.second, tenth: h.tenth, fine: h.fine || [], coarse: h.coarse || [] });
+    Object.assign(state, { run: s.facts.run, began: h.began, second: h.second, tenth: h.tenth, fine: h.fine || [], coarse: h.coarse || [] });
     return;
   }
   if (s.second === state.second + 1) state.fine.push(s.sample);
@@ -107,24 +107,24 @@ function live(kind, text) {
   set($("live"), text);
 }
 
-// dead says that the server does not answer: what is shown is of then.
+// dead says that the server does not answer: what is shown is out of date.
 function dead() {
   document.body.classList.add("dead");
   live("dead", "no answer");
   const ago = span((Date.now() - state.failing) / 1000);
-  const of = state.last ? `What is shown is of ${clock(state.last.now)}.` : "";
-  if (state.reason === "access") verdict("dead", "The server does not let this page see any more", "The password or the user's rights were changed: reload the page. " + of);
-  else verdict("dead", "The server does not answer", `for ${ago}, since ${clock(state.failing)}. It has ended, or hangs, or the network is cut. ${of}`);
+  const of = state.last ? `The values shown are from ${clock(state.last.now)}.` : "";
+  if (state.reason === "access") verdict("dead", "The server refuses access", "The password or the rights of the user have changed: reload the console. " + of);
+  else verdict("dead", "The server does not answer", `for ${ago}, since ${clock(state.failing)}. It has stopped, it hangs, or the network is down. ${of}`);
 }
 
 function show(s) {
   document.body.classList.remove("dead");
-  const v = s.vitals, now = s.now;
+  const v = s.facts, now = s.now;
   const still = (performance.now() - state.moved) / 1000;
   if (still > 4) {
     document.body.classList.add("dead");
-    live("dead", "standing still");
-    verdict("dead", "The server stands still", `It answers, but its figures are ${span(still)} old: something holds it up, as a disk that hangs.`);
+    live("dead", "stalled");
+    verdict("dead", "The server is stalled", `It answers, but its values are ${span(still)} old: something blocks it, for example a disk that hangs.`);
   } else {
     live("live", "live");
     const j = s.verdict;
@@ -139,12 +139,17 @@ function show(s) {
   durability(s);
   replication(s);
   cluster(s);
-  commands(s.details.commands);
+  commands(v.commands || []);
   hot(s);
   slow(s);
   clients(s);
   facts($("server"), s.details.server.map((x) => [x.name, x.value || "–"]));
   episodes(s.verdict.ended, now);
+}
+
+// link is the link of a replica that has a primary, else null.
+function link(v) {
+  return v.link && v.link.state ? v.link : null;
 }
 
 function setting(s, name) {
@@ -182,7 +187,7 @@ function level(el, l) {
 }
 
 function tiles(s) {
-  const v = s.vitals, p = s.sample || [0, 0, 0, 0, 0, 0, 0, 0, 0, 0], t = s.tiers, m = v.memory, c = v.clients;
+  const v = s.facts, p = s.sample || [0, 0, 0, 0, 0, 0, 0, 0, 0, 0], t = v.tiers, m = v.memory, c = v.clients, l = link(v);
   set($("t-ops"), short(p[0]) + "/s");
   set($("t-ops2"), `${short(p[1])} changes` + (p[2] ? `, ${short(p[2])} errors` : ""));
   set($("t-p99"), p[4] ? "≤ " + nanos(p[4]) : "–");
@@ -191,21 +196,21 @@ function tiles(s) {
   set($("t-posts"), t ? short(posts) : "–");
   set($("t-posts2"), t ? (t.coldPosts ? `${short(t.hotPosts)} in memory` : "all in memory") : "\u00a0");
   set($("t-mem"), bytes(m.rss));
-  set($("t-mem2"), m.limit ? `${bytes(m.store)} / ${bytes(m.limit)}` : posts ? `${((t.hotBytes + t.indexBytes + t.overlayBytes) / posts).toFixed(2)} B a post` : "no limit");
+  set($("t-mem2"), m.limit ? `${bytes(m.store || 0)} / ${bytes(m.limit)}` : posts ? `${((t.hotBytes + t.indexBytes + t.overlayBytes) / posts).toFixed(2)} B a post` : "no limit");
   level($("t-mem"), m.full ? 3 : 0);
   set($("t-cli"), num(c.connected));
-  set($("t-cli2"), `of ${num(c.max)}` + (c.readers ? `, ${num(c.readers)} reading` : ""));
+  set($("t-cli2"), `of ${num(c.max)}` + (c.readers ? `, ${num(c.readers)} on the port for reads` : ""));
   if (v.role === "replica") {
     set($("t-repl0"), "Primary");
-    const up = v.link && v.link.state === "connected";
-    set($("t-repl"), v.link ? (up ? bytes(v.link.behind) : v.link.state === "sync" ? "copying" : "down") : "none");
-    set($("t-repl2"), up ? `behind, heard ${seconds(v.link.lastIO / NS)} ago` : v.link ? "for " + span(v.link.down / NS) : "a replica of nobody");
+    const up = l && l.state === "connected";
+    set($("t-repl"), l ? (up ? bytes(l.behind) : l.state === "sync" ? "copying" : "down") : "none");
+    set($("t-repl2"), up ? (l.lastIO === undefined ? "behind" : `behind, last contact ${seconds(l.lastIO / NS)} ago`) : l ? "for " + span(l.down / NS) : "no primary is set");
     level($("t-repl"), up ? 0 : 3);
   } else {
     set($("t-repl0"), "Replicas");
-    const online = v.replicas.filter((r) => r.online);
+    const online = (v.replicas || []).filter((r) => r.online);
     set($("t-repl"), num(online.length));
-    set($("t-repl2"), online.length ? `furthest ${bytes(Math.max(...online.map((r) => r.behind)))} behind` : "none follows");
+    set($("t-repl2"), online.length ? `at most ${bytes(Math.max(...online.map((r) => r.behind)))} behind` : "no replica");
     level($("t-repl"), 0);
   }
 }
@@ -235,21 +240,21 @@ function strip() {
     attr(r, "width", w);
   });
   const bad = all.filter((x) => x && x[6] >= 2).length;
-  attr($("strip"), "aria-label", `Health over the last hour: ${bad ? span(bad * 10) + " in trouble" : "nothing was wrong"}` + (all.length < 360 ? `, known for ${span(all.length * 10)}` : ""));
+  attr($("strip"), "aria-label", `Health over the last hour: ${bad ? span(bad * 10) + " with problems" : "no problems"}` + (all.length < 360 ? `, known for ${span(all.length * 10)}` : ""));
 }
 
 function memory(s) {
-  const t = s.tiers, m = s.vitals.memory;
+  const t = s.facts.tiers, m = s.facts.memory;
   if (t) {
     const each = (b, n) => n ? (b / n).toFixed(2) + " B" : "–";
     rows($("tiers"), [
       ["In memory", t.hotPosts, t.hotBytes, `${num(t.hotBlocks)} ${t.hotBlocks === 1 ? "block" : "blocks"}`],
       ["In files", t.coldPosts, t.coldBytes, `${num(t.coldBlocks)} ${t.coldBlocks === 1 ? "file" : "files"}, on disk`],
-      ["Their changes", t.overlayRows, t.overlayBytes, "overlays, in memory"],
-      ["Their index", t.coldPosts, t.indexBytes, "in memory"],
+      ["Changes of cold posts", t.overlayRows, t.overlayBytes, "overlays, in memory"],
+      ["Index of files", t.coldPosts, t.indexBytes, "in memory"],
     ], ["", "n", "n", "n"], "", ([name, n, b, more]) => [[name, more], num(n), bytes(b), each(b, n)]);
   }
-  const parts = [["k-hot", "posts", t ? t.hotBytes : m.store - m.cache], ["k-over", "overlays", t ? t.overlayBytes : 0], ["k-index", "index", t ? t.indexBytes : 0], ["k-cache", "pages of files", m.cache], ["k-heap", "program and connections", Math.max(0, m.heap - (t ? t.indexBytes : 0))]];
+  const parts = [["k-hot", "posts", t ? t.hotBytes : (m.store || 0) - (m.cache || 0)], ["k-over", "overlays", t ? t.overlayBytes : 0], ["k-index", "index", t ? t.indexBytes : 0], ["k-cache", "page cache", m.cache || 0], ["k-heap", "program and connections", Math.max(0, m.heap - (t ? t.indexBytes : 0))]];
   const whole = Math.max(m.rss, parts.reduce((n, p) => n + p[2], 0));
   parts.push(["k-free", "code, free and shared", whole - parts.reduce((n, p) => n + p[2], 0)]);
   list($("membar"), parts, () => make("i"), (i, p) => {
@@ -263,28 +268,28 @@ function memory(s) {
   });
   facts($("memory"), [
     ["Process", bytes(m.rss) + (m.system ? ` of the machine's ${bytes(m.system)}` : "")],
-    ["maxmemory", m.limit ? [`${bytes(m.store)} of ${bytes(m.limit)}` + (m.full ? ": full" : ""), m.full ? "bad" : ""] : "no limit"],
-    ["Connections", bytes(s.vitals.clients.held) + (s.vitals.clients.heldMax ? ` of ${bytes(s.vitals.clients.heldMax)}` : "")],
+    ["maxmemory", m.limit ? [`${bytes(m.store || 0)} of ${bytes(m.limit)}` + (m.full ? ": full" : ""), m.full ? "bad" : ""] : "no limit"],
+    ["Connections", bytes(s.facts.clients.held) + (s.facts.clients.heldMax ? ` of ${bytes(s.facts.clients.heldMax)}` : "")],
   ]);
 }
 
 function durability(s) {
-  const v = s.vitals, d = v.disk, n = v.snapshot, r = s.details.restore, now = s.now;
-  if (!d.durable) {
-    set($("restore"), "Data is in memory only: nothing can be restored.");
+  const v = s.facts, d = v.disk, n = v.snapshot || {}, r = s.details.restore, now = s.now;
+  if (!d || !d.durable) {
+    set($("restore"), d ? "Data is kept in memory only: nothing can be restored." : "Data is being loaded.");
     facts($("log"), []);
     $("points-table").hidden = true;
     return;
   }
   set($("restore"), r && r.from ? `Every state since ${when(r.from, now)} (${span((now - r.from) / 1000)}) can be restored` + (r.fromStart ? ", back to the beginning." : ".") : r && r.fromStart ? "Every state since the beginning can be restored." : "No restore point yet.");
   facts($("log"), [
-    ["Acknowledged", setting(s, "Durability")],
-    ["Disk", [d.trouble ? d.trouble : d.free >= 0 && d.total ? `${bytes(d.free)} free of ${bytes(d.total)}, ${bytes(d.reserve)} kept for a snapshot` : "free space is not known", d.trouble ? "bad" : d.low ? "warn" : ""]],
+    ["An acknowledged change is", setting(s, "Durability")],
+    ["Disk", [d.trouble ? d.trouble : d.free !== undefined ? `${bytes(d.free)} free of ${bytes(d.total)}, ${bytes(d.reserve)} kept for a snapshot` : "free space is unknown", d.trouble ? "bad" : d.low ? "warn" : ""]],
     ["Log", bytes(d.logBytes) + (d.logDisk < 0.98 * d.logBytes ? `, compressed to ${bytes(d.logDisk)},` : "") + ` in ${num(d.segments)} ${d.segments === 1 ? "segment" : "segments"}, from ${num(d.logFirst)} to ${num(d.logEnd)}`],
-    ["Not synced", d.logEnd > d.logDurable ? `${bytes(d.logEnd - d.logDurable)}, ${span(d.unsynced / NS)} old` : "nothing"],
+    ["Not yet synced", d.logEnd > d.logDurable ? `${bytes(d.logEnd - d.logDurable)}, ${span(d.unsynced / NS)} old` : "nothing"],
     ["Last sync", (d.lastSync ? nanos(d.lastSync) : "none yet") + (d.maxSync ? `, longest ${nanos(d.maxSync)}` : "") + (d.syncErrors ? `, ${num(d.syncErrors)} failed` : "")],
-    ["Snapshot", [n.running ? "one is being made" : n.error ? "failed: " + n.error : n.at ? `${span((now - n.at) / 1000)} ago` + (n.took ? `, took ${nanos(n.took)}` : "") : "none yet", n.error ? "warn" : ""]],
-    ["A start replays", bytes(n.behind) + (n.due ? `; the next snapshot at ${bytes(n.due)}` : "")],
+    ["Snapshot", [n.running ? "in progress" : n.error ? "failed: " + n.error : n.at ? `${span((now - n.at) / 1000)} ago` + (n.took ? `, took ${nanos(n.took)}` : "") : "none yet", n.error ? "warn" : ""]],
+    ["A start replays", bytes(n.behind || 0) + (n.due ? `; the next snapshot is made at ${bytes(n.due)}` : "")],
     r ? ["Kept for replicas", bytes(r.retain)] : null,
   ]);
   const points = r && r.points || [];
@@ -293,34 +298,34 @@ function durability(s) {
 }
 
 function replication(s) {
-  const v = s.vitals, l = v.link;
+  const v = s.facts, l = link(v), replicas = v.replicas || [];
   if (v.role === "replica") {
     const up = l && l.state === "connected";
-    set($("link"), !l ? "A replica that was not told of whom." : up ? `Follows ${l.primary}.` : l.state === "sync" ? `Copies from ${l.primary}.` : `No link to ${l.primary}.`);
+    set($("link"), !l ? "This is a replica, but no primary is set." : up ? `This replica follows ${l.primary}.` : l.state === "sync" ? `This replica takes a full copy from ${l.primary}.` : `The link to ${l.primary} is down.`);
     facts($("linkfacts"), l ? [
       ["Link", [up ? "up" : `${l.state}, down for ${span(l.down / NS)}`, up ? "" : "bad"]],
       ["Behind", bytes(l.behind)],
-      ["Heard of", l.lastIO < 0 ? "never" : span(l.lastIO / NS) + " ago"],
+      ["Last contact", l.lastIO === undefined ? "never" : span(l.lastIO / NS) + " ago"],
       l.total ? ["Copied", `${bytes(l.copied)} of ${bytes(l.total)}`] : null,
       l.error ? ["Error", [l.error, "bad"]] : null,
     ] : []);
   } else {
-    set($("link"), v.replicas.length ? `Primary of ${num(v.replicas.length)} ${v.replicas.length === 1 ? "replica" : "replicas"}.` : "Primary. No replica follows.");
-    facts($("linkfacts"), v.minReplicas ? [["Changes need", [`${num(v.minReplicas)} good replicas, there are ${num(v.goodReplicas)}`, v.goodReplicas < v.minReplicas ? "bad" : ""]]] : []);
+    set($("link"), replicas.length ? `Primary of ${num(replicas.length)} ${replicas.length === 1 ? "replica" : "replicas"}.` : "Primary without replicas.");
+    facts($("linkfacts"), v.minReplicas ? [["Changes require", [`${num(v.minReplicas)} replicas; ${num(v.goodReplicas)} follow`, v.goodReplicas < v.minReplicas ? "bad" : ""]]] : []);
   }
-  $("replicas-table").hidden = $("roomnote").hidden = v.replicas.length === 0;
-  rows($("replicas"), v.replicas, ["", "n", "n", "n"], "", (r) => [[r.addr, r.online ? "" : "full copy"], bytes(r.behind), span(r.lag / NS), bytes(r.kept)]);
+  $("replicas-table").hidden = $("roomnote").hidden = replicas.length === 0;
+  rows($("replicas"), replicas, ["", "n", "n", "n"], "", (r) => [[r.addr, r.online ? "" : "full copy"], bytes(r.behind), span(r.lag / NS), bytes(r.kept)]);
 }
 
 // cluster shows all shards and the free nodes.
 function cluster(s) {
-  const c = s.vitals.cluster, all = s.details.shards || [];
+  const c = s.facts.cluster, all = s.details.shards || [];
   $("cluster").hidden = !c;
   if (!c) return;
-  const part = c.shard ? `This node ${c.primary ? "leads" : "follows in"} shard ${num(c.shard)} in epoch ${num(c.epoch)}` : "This node is free";
-  const lease = c.lease > 0 ? `, its lease lasts ${span(c.lease / NS)}` : ", its lease ran out";
+  const part = c.shard ? `This node is ${c.primary ? "the primary" : "a replica"} of shard ${num(c.shard)} in epoch ${num(c.epoch)}` : "This node is free";
+  const lease = c.lease > 0 ? `; its lease expires in ${span(c.lease / NS)}` : "; its lease has expired";
   set($("clustersum"), `${part}${lease}. ${num(c.nodes)} nodes${c.away ? ` (${num(c.away)} away)` : ""}, ${num(c.shards)} shards${c.moves ? `, ${num(c.moves)} moves` : ""}.`);
-  rows($("shards"), all, ["", "cmd", "n", "n", "n w", "n", "n w"], "No shard was made yet.", (r) => [
+  rows($("shards"), all, ["", "cmd", "n", "n", "n w", "n", "n w"], "The cluster has no shards yet.", (r) => [
     [r.id ? num(r.id) : "free", (r.moves || []).map((m) => `${num(m.groups)} groups ${m.out ? "to" : "from"} shard ${num(m.other)}: ${m.state}`).join(", ")],
     r.nodes.map((n) => `${n.addr} ${n.state}${n.self ? ", this one" : ""}${n.zone ? ", " + n.zone : ""}`).join("; "),
     r.id ? num(r.slots) : "–", r.id ? short(r.posts) : "–", r.id ? bytes(r.bytes) : "–", r.id ? short(r.ops) : "–", r.id ? num(r.epoch) : "–",
@@ -328,24 +333,24 @@ function cluster(s) {
 }
 
 function commands(all) {
-  rows($("commands"), all.slice(0, 12), ["cmd", "n", "n", "n", "n w", "n"], "No command was called yet.", (c) => [c.name, c.rate ? short(c.rate) : "0", short(c.calls), c.p99 ? "≤ " + nanos(c.p99) : "–", c.p999 ? "≤ " + nanos(c.p999) : "–", short(c.failed)]);
+  rows($("commands"), all.slice(0, 12), ["cmd", "n", "n", "n", "n w", "n"], "No commands yet.", (c) => [c.name, c.rate ? short(c.rate) : "0", short(c.calls), c.p99 ? "≤ " + nanos(c.p99) : "–", c.p999 ? "≤ " + nanos(c.p999) : "–", short(c.failed)]);
 }
 
 function hot(s) {
   const hidden = (s.hidden || "").includes("posts");
-  rows($("hot"), (s.details.hot || []).slice(0, 12), ["cmd", "n", "n"], hidden ? "This user may not see posts." : "No post stands out: fewer than some hundred operations a minute were sampled.", (p) => [p.key, short(p.reads), short(p.writes)]);
+  rows($("hot"), (s.details.hot || []).slice(0, 12), ["cmd", "n", "n"], hidden ? "This user may not see posts." : "No hot posts: there were too few operations to sample.", (p) => [p.key, short(p.reads), short(p.writes)]);
 }
 
 function slow(s) {
   const hidden = (s.hidden || "").includes("slowlog");
-  rows($("slow"), (s.details.slow || []).slice(0, 12), ["", "n", "cmd", "w"], hidden ? "This user may not see the slow log." : "No slow command.", (e) => [when(e.at, s.now), nanos(e.took), e.text, [e.name || e.addr, e.name ? e.addr : ""]]);
+  rows($("slow"), (s.details.slow || []).slice(0, 12), ["", "n", "cmd", "w"], hidden ? "This user may not see the slow log." : "No slow commands.", (e) => [when(e.at, s.now), nanos(e.took), e.text, [e.name || e.addr, e.name ? e.addr : ""]]);
 }
 
 function clients(s) {
-  const c = s.vitals.clients, hidden = (s.hidden || "").includes("clients");
-  set($("clientsum"), `${num(c.connected)} connected, ${num(c.blocked)} waiting, ${num(s.details.subscribers)} subscribed; ${num(c.rejected)} turned away and ${num(c.evicted)} closed for memory since the start.`);
+  const c = s.facts.clients, hidden = (s.hidden || "").includes("clients");
+  set($("clientsum"), `${num(c.connected)} connected, ${num(c.blocked)} blocked, ${num(c.subscribers)} subscribed. Since the start, ${num(c.rejected)} were refused and ${num(c.evicted)} were closed to free memory.`);
   const all = (state.order === "memory" ? s.details.largest : s.details.busiest) || [];
-  rows($("clients"), all.slice(0, 12), ["", "w", "n", "n", "n w", "cmd w"], hidden ? "This user may not see clients." : "Nobody is connected.", (k) => [[k.name || k.addr, k.name ? k.addr : ""], k.lib || "–", short(k.commands), bytes(k.memory), seconds(k.idle), k.last || "–"]);
+  rows($("clients"), all.slice(0, 12), ["", "w", "n", "n", "n w", "cmd w"], hidden ? "This user may not see clients." : "No connections.", (k) => [[k.name || k.addr, k.name ? k.addr : ""], k.lib || "–", short(k.commands), bytes(k.memory), seconds(k.idle), k.last || "–"]);
 }
 
 function episodes(all, now) {
@@ -354,7 +359,7 @@ function episodes(all, now) {
     li.append(make("span"), document.createTextNode(" "), make("span", "soft"));
     return li;
   }, (li, e) => {
-    set(li.children[0], e ? e.text : "None in the last day, or since the start.");
+    set(li.children[0], e ? e.text : "None in the last 24 hours.");
     attr(li.children[0], "class", e ? "" : "none");
     set(li.children[1], e ? `${when(e.from, now)} to ${when(e.to, now)}, ${span((e.to - e.from) / 1000)}` : "");
   });
