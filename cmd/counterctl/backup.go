@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/counterd/counterd/cmd/counterctl/internal/backup"
+	"github.com/counterd/counterd/cmd/counterctl/internal/directory"
+	"github.com/counterd/counterd/cmd/counterctl/internal/human"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/persist/vfs"
@@ -29,7 +31,7 @@ from the role of the machine. Several directories want a prefix each.`
 var backupCommand = command{
 	Name:    "backup",
 	Args:    "DIR PLACE",
-	Summary: "copy what is new of a data directory to a place of backups",
+	Summary: "copy the new files of a data directory to a place of backups",
 	Details: `Copies the data directory DIR, which a server may have open, to PLACE. What an earlier backup has there already, block
 files and finished segments of the log, is not read again: a backup costs what was written since. Block files and log are
 verified on the way.
@@ -56,7 +58,7 @@ Exit status 1 where a file of DIR is damaged, too: the backup is made, and has t
 var backupsCommand = command{
 	Name:    "backups",
 	Args:    "PLACE",
-	Summary: "list the backups of a place, and what can be restored from each",
+	Summary: "list the backups of a place and what each can restore",
 	Details: `Prints a line a backup, oldest first: its name, from and to which moment it restores, its bytes, what they take there.
 
 ` + placeHelp,
@@ -66,7 +68,7 @@ var backupsCommand = command{
 var drillCommand = command{
 	Name:    "drill",
 	Args:    "PLACE",
-	Summary: "prove that a backup can be restored",
+	Summary: "verify that a backup can be restored",
 	Details: `Fetches the newest backup of PLACE into a directory of its own, compares every file with its checksum, restores it, verifies
 every checksum and cross-reference of the result, opens it as a server does, reads every post, and removes it again. It needs room for two copies.
 
@@ -83,7 +85,7 @@ every checksum and cross-reference of the result, opens it as a server does, rea
 var pruneCommand = command{
 	Name:    "prune",
 	Args:    "PLACE",
-	Summary: "remove old backups",
+	Summary: "delete old backups",
 	Details: `Removes all backups of PLACE but the newest --keep of each store, and then the files that no backup needs any more. To give
 up a store for good, remove its files backups/NAME.json: the next prune removes the rest.
 
@@ -137,20 +139,20 @@ func makeBackup(ctx context.Context, out output, dir, place string, full bool, k
 		var x *backup.Index
 		began := time.Now()
 		m := backup.NewMaker(s, backup.Options{Source: host + ":" + dir, Full: full, Cold: counter.ColdVerifier(vfs.OS())})
-		err := withDataDir(ctx, dir, out.Stderr, func(d *dataDir) (err error) {
-			if d.archive != nil {
+		err := directory.With(ctx, dir, out.Stderr, func(d *directory.Dir) (err error) {
+			if d.Archive != nil {
 				return misuse("%s is an archive, want a data directory", dir)
 			}
-			show, finish := newProgress(out.Stderr, "copying")
+			show, finish := human.Progress(out.Stderr, "copying")
 			defer finish()
 			m.Progress = show
-			from := d.fs
-			if !d.inUse { // nobody else finishes what was begun
-				if from, err = datadir.Settled(d.fs, d.path); err != nil {
+			from := d.FS
+			if !d.InUse { // nobody else finishes what was begun
+				if from, err = datadir.Settled(d.FS, d.Path); err != nil {
 					return err
 				}
 			}
-			x, err = m.Make(ctx, from, d.path)
+			x, err = m.Make(ctx, from, d.Path)
 			return err
 		})
 		if err != nil {
@@ -158,8 +160,8 @@ func makeBackup(ctx context.Context, out output, dir, place string, full bool, k
 		}
 		raw, stored := x.Bytes()
 		newRaw, newStored := x.Fresh()
-		fmt.Fprintf(out.Stdout, "backup %s: %d files, %s, %s there\nof these new: %s, %s there, in %s\nit restores %s\n", x.Name, len(x.Files), size(uint64(raw)), size(uint64(stored)),
-			size(uint64(newRaw)), size(uint64(newStored)), time.Since(began).Round(time.Millisecond), reach(x))
+		fmt.Fprintf(out.Stdout, "backup %s: %d files, %s, %s there\nof these new: %s, %s there, in %s\nit restores %s\n", x.Name, len(x.Files), human.Size(uint64(raw)), human.Size(uint64(stored)),
+			human.Size(uint64(newRaw)), human.Size(uint64(newStored)), time.Since(began).Round(time.Millisecond), reach(x))
 		for _, p := range x.Problems() {
 			fmt.Fprintf(out.Stdout, "%-11s %s\n", "PROBLEM", p)
 		}
@@ -183,11 +185,11 @@ func reach(x *backup.Index) string {
 	}
 	from := "from the very beginning"
 	if first.Offset > 0 || x.LogFrom > 0 {
-		from = fmt.Sprintf("from offset %d, %s,", first.Offset, clockText(first.TimeMS))
+		from = fmt.Sprintf("from offset %d, %s,", first.Offset, human.Clock(first.TimeMS))
 	}
 	to := fmt.Sprintf("to offset %d", last.Offset)
 	if last.TimeMS > 0 {
-		to += ", " + clockText(last.TimeMS)
+		to += ", " + human.Clock(last.TimeMS)
 	}
 	return from + " " + to
 }
@@ -201,7 +203,7 @@ func prune(ctx context.Context, out output, s backup.Store, keep int, of *backup
 		fmt.Fprintf(out.Stdout, "removed %s\n", name)
 	}
 	if done.Objects > 0 {
-		fmt.Fprintf(out.Stdout, "removed %d objects, %s\n", done.Objects, size(uint64(done.Bytes)))
+		fmt.Fprintf(out.Stdout, "removed %d objects, %s\n", done.Objects, human.Size(uint64(done.Bytes)))
 	}
 	return err
 }
@@ -218,7 +220,7 @@ func listBackups(ctx context.Context, out output, place string) error {
 	table := tabwriter.NewWriter(out.Stdout, 0, 8, 2, ' ', 0)
 	for _, x := range list {
 		raw, stored := x.Bytes()
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s there\t%s\n", x.Name, x.Source, size(uint64(raw)), size(uint64(stored)), reach(x))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s there\t%s\n", x.Name, x.Source, human.Size(uint64(raw)), human.Size(uint64(stored)), reach(x))
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -322,7 +324,7 @@ func restoreBackup(ctx context.Context, out output, place, name, to string, targ
 
 // fetch makes the directory to of a backup's files.
 func fetch(ctx context.Context, out output, s backup.Store, x *backup.Index, to string) error {
-	show, finish := newProgress(out.Stderr, "fetching")
+	show, finish := human.Progress(out.Stderr, "fetching")
 	defer finish()
 	return backup.Fetch(ctx, s, x, to, show)
 }
@@ -371,7 +373,7 @@ func drillIn(ctx context.Context, out output, s backup.Store, x *backup.Index, s
 	if done.Offset != x.End {
 		return fmt.Errorf("the backup restores the state at offset %d, want %d", done.Offset, x.End)
 	}
-	report, err := check(ctx, &dataDir{path: restored, fs: vfs.OS()}, out.Stderr)
+	report, err := check(ctx, &directory.Dir{Path: restored, FS: vfs.OS()}, out.Stderr)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/counterd/counterd/cmd/counterctl/internal/bulk"
+	"github.com/counterd/counterd/cmd/counterctl/internal/human"
 	"github.com/counterd/counterd/cmd/internal/bytesize"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/tsv"
@@ -24,7 +25,7 @@ import (
 var buildCommand = command{
 	Name:    "build",
 	Args:    "[INPUT...]",
-	Summary: "make a data directory of files of posts, without a server",
+	Summary: "create a data directory from files of posts, without a server",
 	Details: `Makes the directory --out, which counterd opens at once, of posts in files: some million posts a second, where a server
 takes a million. The newest posts are in memory when the server starts, as many as --hot says, the others in files.
 
@@ -209,14 +210,14 @@ func (b *building) space() error {
 	dir := filepath.Dir(filepath.Clean(b.out))
 	space, err := vfs.OS().Space(dir)
 	if err == nil && space.Free < need {
-		err = fmt.Errorf("%s has %s free, and the inputs of %s want about %s there", dir, size(uint64(max(space.Free, 0))), size(uint64(b.size)), size(uint64(need)))
+		err = fmt.Errorf("%s has %s free, and the inputs of %s want about %s there", dir, human.Size(uint64(max(space.Free, 0))), human.Size(uint64(b.size)), human.Size(uint64(need)))
 	}
 	return err
 }
 
 // build reads and writes once.
 func (b *building) build(ctx context.Context, out output, o bulk.Options) (stats bulk.Stats, result *counter.BuildResult, err error) {
-	show, finish := newProgress(out.Stderr, "building")
+	show, finish := human.Progress(out.Stderr, "building")
 	defer finish()
 	o.Progress = func(what string, bytes uint64) {
 		total := uint64(b.size)
@@ -265,8 +266,8 @@ func (b *building) report(out output, stats bulk.Stats, r *counter.BuildResult, 
 		line("sorted", "in %d runs", stats.Runs)
 	}
 	cold := r.Posts - r.HotPosts
-	line("in files", "%d posts in %d files, %s, %.2f bytes each", cold, r.ColdFiles, size(r.ColdBytes), float64(r.ColdBytes)/float64(max(cold, 1)))
-	line("in memory", "%d posts in %d images, %s, %.2f bytes each", r.HotPosts, r.HotImages, size(r.HotBytes), float64(r.HotBytes)/float64(max(r.HotPosts, 1)))
+	line("in files", "%d posts in %d files, %s, %.2f bytes each", cold, r.ColdFiles, human.Size(r.ColdBytes), float64(r.ColdBytes)/float64(max(cold, 1)))
+	line("in memory", "%d posts in %d images, %s, %.2f bytes each", r.HotPosts, r.HotImages, human.Size(r.HotBytes), float64(r.HotBytes)/float64(max(r.HotPosts, 1)))
 	line("took", "%s, %.2f million posts a second", took.Round(time.Millisecond), float64(r.Posts)/1e6/max(took.Seconds(), 1e-3))
 	line("start", "counterd --dir %s", b.out)
 }

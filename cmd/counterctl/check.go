@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/counterd/counterd/cmd/counterctl/internal/directory"
+	"github.com/counterd/counterd/cmd/counterctl/internal/human"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/persist"
@@ -18,7 +20,7 @@ import (
 var checkCommand = command{
 	Name:    "check",
 	Args:    "DIR|FILE",
-	Summary: "verify every checksum and cross-reference",
+	Summary: "verify all checksums and references",
 	Details: `Reads the whole data directory, the log, the manifests, the images of blocks and of overlays and the cold files, verifies
 every checksum and what they say of each other, and reports what is wrong, and where. It changes nothing, and may be
 run while a server has the directory open. FILE is an archive, as redis-cli --rdb downloads it, or a tail of a log
@@ -33,9 +35,9 @@ Exit status 0: nothing is damaged. 1: something is; a server does not start, or 
 			}
 			var report *datadir.Report
 			var inUse bool
-			err := withDataDir(ctx, dir, out.Stderr, func(d *dataDir) (err error) {
-				inUse = d.inUse
-				if err := d.verify(out.Stderr); err != nil {
+			err := directory.With(ctx, dir, out.Stderr, func(d *directory.Dir) (err error) {
+				inUse = d.InUse
+				if err := d.Verify(out.Stderr); err != nil {
 					return err
 				}
 				report, err = check(ctx, d, out.Stderr)
@@ -91,11 +93,11 @@ func checkTail(ctx context.Context, out output, path string) (done bool, err err
 }
 
 // check checks a directory and shows how far it is.
-func check(ctx context.Context, d *dataDir, stderr io.Writer) (*datadir.Report, error) {
-	show, finish := newProgress(stderr, "checking")
+func check(ctx context.Context, d *directory.Dir, stderr io.Writer) (*datadir.Report, error) {
+	show, finish := human.Progress(stderr, "checking")
 	defer finish()
-	cold := counter.ColdVerifier(d.fs)
-	return datadir.Check(d.fs, d.path, datadir.CheckOptions{
+	cold := counter.ColdVerifier(d.FS)
+	return datadir.Check(d.FS, d.Path, datadir.CheckOptions{
 		Progress: show,
 		Cold: func(path string, c *persist.CounterFiles, b *persist.BlockFile) error {
 			if err := ctx.Err(); err != nil {
@@ -117,12 +119,12 @@ func printReport(w io.Writer, r *datadir.Report, remedy string, inUse, quiet boo
 	} else {
 		line("manifests", "none: no snapshot was made yet")
 	}
-	line("images", "%d, %s", r.Images, size(r.ImageBytes))
-	line("cold files", "%d, %s", r.ColdFiles, size(r.ColdBytes))
+	line("images", "%d, %s", r.Images, human.Size(r.ImageBytes))
+	line("cold files", "%d, %s", r.ColdFiles, human.Size(r.ColdBytes))
 	if r.Log.Segments > 0 {
 		line("log", "offset %d to %d in %d segments, %d frames, %d records", r.Log.First, r.Log.End, r.Log.Segments, r.Log.Frames, r.Log.Records)
 		if r.Log.TimeMS > 0 {
-			line("last write", "%s", clockText(r.Log.TimeMS))
+			line("last write", "%s", human.Clock(r.Log.TimeMS))
 		}
 		line("history", "%s, epoch %d", r.Log.History.ReplID, r.Log.History.Epoch)
 	}
@@ -134,7 +136,7 @@ func printReport(w io.Writer, r *datadir.Report, remedy string, inUse, quiet boo
 		line("role", "%s, %d terms, the last since offset %d", role, n, r.Lineage.Terms[n-1].Start)
 	}
 	if r.Diverged > 0 {
-		line("diverged", "%d files, %s", r.Diverged, size(r.DivergedBytes))
+		line("diverged", "%d files, %s", r.Diverged, human.Size(r.DivergedBytes))
 	}
 	bad := 0
 	for _, p := range r.Problems {
@@ -161,16 +163,4 @@ func problemText(p datadir.Problem) string {
 		return p.Err.Error()
 	}
 	return p.Path + ": " + p.Err.Error()
-}
-
-// size writes bytes for people.
-func size(n uint64) string {
-	f, unit := float64(n), 0
-	for f >= 1024 && unit < 5 {
-		f, unit = f/1024, unit+1
-	}
-	if unit == 0 {
-		return fmt.Sprintf("%d bytes", n)
-	}
-	return fmt.Sprintf("%.1f %ciB", f, " KMGTP"[unit])
 }

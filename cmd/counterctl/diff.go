@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/counterd/counterd/cmd/counterctl/internal/node"
 	"github.com/counterd/counterd/cmd/internal/connect"
 )
 
@@ -19,7 +20,7 @@ const diffParts = 256
 var diffCommand = command{
 	Name:    "diff",
 	Args:    "HOST:PORT",
-	Summary: "find the posts that two running nodes count differently",
+	Summary: "compare two nodes and print the posts that differ",
 	Details: `Compares the posts of two running nodes by COUNTER.DIGEST: sums over parts of the range of mids, and over parts of those that differ, down to the
 single post. What is equal costs the nodes one pass over their items and the network nothing. Each post that differs is read again three
 times over 600 ms, as a replica is always a little behind, and printed with its values on both.
@@ -39,11 +40,11 @@ Exit status 0: no differences. 1: there are some, or the nodes could not be aske
 			}
 			d := &diff{out: out, limit: *limit}
 			for i, a := range []string{addr, *with} {
-				n, err := dialNode(ctx, a, reach)
+				n, err := node.Dial(ctx, a, reach)
 				if err != nil {
 					return err
 				}
-				defer n.close()
+				defer n.Close()
 				d.nodes[i] = n
 			}
 			return d.run(ctx)
@@ -53,7 +54,7 @@ Exit status 0: no differences. 1: there are some, or the nodes could not be aske
 
 // diff compares two nodes.
 type diff struct {
-	nodes [2]*node
+	nodes [2]*node.Node
 	out   output
 	limit int
 	found int
@@ -72,7 +73,7 @@ func (d *diff) run(ctx context.Context) error {
 		return err
 	}
 	if a, b := strings.Join(schemas[0], "\n"), strings.Join(schemas[1], "\n"); a != b {
-		fmt.Fprintf(d.out.Stdout, "the schemas differ:\n%s:\n%s\n%s:\n%s\n", d.nodes[0].addr, a, d.nodes[1].addr, b)
+		fmt.Fprintf(d.out.Stdout, "the schemas differ:\n%s:\n%s\n%s:\n%s\n", d.nodes[0].Addr, a, d.nodes[1].Addr, b)
 		return errReported
 	}
 	all, err := d.both("COUNTER.DIGEST")
@@ -169,7 +170,7 @@ func (d *diff) post(ctx context.Context, counter string, mid uint64) error {
 		}
 	}
 	d.equal = 0
-	fmt.Fprintf(d.out.Stdout, "%s %d: %s on %s, %s on %s\n", counter, mid, values(rows[0]), d.nodes[0].addr, values(rows[1]), d.nodes[1].addr)
+	fmt.Fprintf(d.out.Stdout, "%s %d: %s on %s, %s on %s\n", counter, mid, values(rows[0]), d.nodes[0].Addr, values(rows[1]), d.nodes[1].Addr)
 	if d.found++; d.found == d.limit {
 		return errLimit
 	}
@@ -190,9 +191,9 @@ func (d *diff) both(args ...string) (answers [2][]string, err error) {
 	second := make(chan struct{})
 	go func() {
 		defer close(second)
-		answers[1], errs[1] = d.nodes[1].do(args...)
+		answers[1], errs[1] = d.nodes[1].Do(args...)
 	}()
-	answers[0], errs[0] = d.nodes[0].do(args...)
+	answers[0], errs[0] = d.nodes[0].Do(args...)
 	<-second
 	return answers, errors.Join(errs[:]...)
 }

@@ -9,13 +9,14 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/counterd/counterd/cmd/counterctl/internal/node"
 	"github.com/counterd/counterd/cmd/internal/connect"
 )
 
 var drainCommand = command{
 	Name:    "drain",
 	Args:    "HOST:PORT",
-	Summary: "hand the role of a primary over before the node is stopped",
+	Summary: "hand over the role of primary before the node is stopped",
 	Details: `Prepares a node for its stop, for example in the preStop hook of a container. If the node is a primary with replicas, drain
 asks for a planned failover, which loses nothing, and waits until the node is a replica. With --sentinel, Sentinel does the
 failover (SENTINEL FAILOVER), so that it and its clients learn the new primary; otherwise the node does it (FAILOVER).
@@ -49,11 +50,11 @@ func (d *drain) run(ctx context.Context, out output, addr string) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, d.wait, fmt.Errorf("%s is still the primary after %v", addr, d.wait))
 	defer cancel()
-	n, err := dialNode(ctx, addr, d.reach)
+	n, err := node.Dial(ctx, addr, d.reach)
 	if err != nil {
 		return err
 	}
-	defer n.close()
+	defer n.Close()
 	asked := false
 	for {
 		done, why, err := d.drained(n)
@@ -81,8 +82,8 @@ func (d *drain) run(ctx context.Context, out output, addr string) error {
 }
 
 // drained tells whether a node has no role to hand over, and why it has none.
-func (d *drain) drained(n *node) (done bool, why string, err error) {
-	text, err := n.do("INFO", "replication", "cluster")
+func (d *drain) drained(n *node.Node) (done bool, why string, err error) {
+	text, err := n.Do("INFO", "replication", "cluster")
 	if err != nil {
 		return false, "", err
 	}
@@ -100,9 +101,9 @@ func (d *drain) drained(n *node) (done bool, why string, err error) {
 }
 
 // handOver asks the first Sentinel that agrees, or the node itself, for a planned failover.
-func (d *drain) handOver(ctx context.Context, n *node, said io.Writer) (err error) {
+func (d *drain) handOver(ctx context.Context, n *node.Node, said io.Writer) (err error) {
 	if len(d.sentinels) == 0 {
-		_, err := n.do("FAILOVER", "TIMEOUT", fmt.Sprint(d.wait.Milliseconds()))
+		_, err := n.Do("FAILOVER", "TIMEOUT", fmt.Sprint(d.wait.Milliseconds()))
 		return err
 	}
 	for _, addr := range d.sentinels {
@@ -115,12 +116,12 @@ func (d *drain) handOver(ctx context.Context, n *node, said io.Writer) (err erro
 }
 
 func (d *drain) askSentinel(ctx context.Context, addr string) error {
-	s, err := dialNode(ctx, addr, d.reach)
+	s, err := node.Dial(ctx, addr, d.reach)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	_, err = s.do("SENTINEL", "FAILOVER", d.name)
+	defer s.Close()
+	_, err = s.Do("SENTINEL", "FAILOVER", d.name)
 	return err
 }
 

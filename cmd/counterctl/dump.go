@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/counterd/counterd/cmd/counterctl/internal/directory"
 	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
@@ -24,7 +25,7 @@ var dumpCommand = command{
 	Name:    "dump",
 	Data:    true,
 	Args:    "DIR|FILE",
-	Summary: "print snapshots and log, or commands that rebuild a server",
+	Summary: "print snapshots and log as text or as commands",
 	Details: `Prints the past of the log, the manifests with the files they name, the log, and what was cut from it as a primary
 had other changes (diverged-*.aof), a record a line:
 
@@ -127,7 +128,7 @@ func (o *dumpOptions) wants(counter string, mid uint64) bool {
 
 // dumper prints one directory.
 type dumper struct {
-	*dataDir
+	*directory.Dir
 	*dumpOptions
 	ctx   context.Context
 	w     *bufio.Writer
@@ -143,9 +144,9 @@ func dump(ctx context.Context, out output, dir string, o *dumpOptions) error {
 		return err
 	}
 	bad := false
-	err := withDataDir(ctx, dir, out.Stderr, func(dir *dataDir) error {
+	err := directory.With(ctx, dir, out.Stderr, func(dir *directory.Dir) error {
 		sink := &countingWriter{w: out.Stdout}
-		d := &dumper{dataDir: dir, dumpOptions: o, ctx: ctx, w: bufio.NewWriterSize(sink, 64<<10)}
+		d := &dumper{Dir: dir, dumpOptions: o, ctx: ctx, w: bufio.NewWriterSize(sink, 64<<10)}
 		d.note = func(format string, args ...any) {
 			d.bad = true
 			fmt.Fprintf(out.Stderr, "counterctl dump: "+format+"\n", args...)
@@ -179,8 +180,8 @@ func dumpTail(ctx context.Context, out output, path string, o *dumpOptions) (don
 	if o.commands {
 		return true, misuse("%s is the tail of a log: want a directory or an archive for --commands", path)
 	}
-	d := &dumper{dataDir: &dataDir{path: filepath.Dir(path), fs: fsys}, dumpOptions: o, ctx: ctx, w: bufio.NewWriterSize(out.Stdout, 64<<10)}
-	if manifests, _, err := persist.ReadManifests(fsys, d.path); err == nil { // for names, where it lies beside them
+	d := &dumper{Dir: &directory.Dir{Path: filepath.Dir(path), FS: fsys}, dumpOptions: o, ctx: ctx, w: bufio.NewWriterSize(out.Stdout, 64<<10)}
+	if manifests, _, err := persist.ReadManifests(fsys, d.Path); err == nil { // for names, where it lies beside them
 		d.names.learnAll(manifests)
 	}
 	_, err = persist.WalkDiverged(fsys, tail, persist.LogVisitor{Frame: d.printFrame, Record: d.printRecord})
@@ -188,7 +189,7 @@ func dumpTail(ctx context.Context, out output, path string, o *dumpOptions) (don
 }
 
 func (d *dumper) run() error {
-	good, bad, err := persist.ReadManifests(d.fs, d.path)
+	good, bad, err := persist.ReadManifests(d.FS, d.Path)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ func (d *dumper) printCommands(manifests []*persist.Manifest) error {
 			return err
 		}
 	}
-	store, err := openStore(d.dataDir)
+	store, err := d.OpenStore()
 	if err != nil {
 		return err
 	}
@@ -29,12 +29,12 @@ func (d *dumper) printCommands(manifests []*persist.Manifest) error {
 
 // noteLost tells of cold files whose posts cannot be printed.
 func (d *dumper) noteLost(m *persist.Manifest) error {
-	verify := counter.ColdVerifier(d.fs)
+	verify := counter.ColdVerifier(d.FS)
 	return m.Files(func(c *persist.CounterFiles, b *persist.BlockFile) error {
 		if b.Tier != persist.TierCold {
 			return nil
 		}
-		err := verify(b.Path(d.path), c, b)
+		err := verify(b.Path(d.Path), c, b)
 		var fault *persist.BlockFault
 		if errors.As(err, &fault) && !fault.Unusable { // else opening will tell
 			d.note("left out: %v", err)

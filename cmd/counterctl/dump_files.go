@@ -3,22 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
-	"math"
 
+	"github.com/counterd/counterd/cmd/counterctl/internal/human"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/persist"
 )
 
-// midText writes the end of a range: that of the last block is open.
-func midText(mid uint64) string {
-	if mid > math.MaxInt64 {
-		return "end"
-	}
-	return fmt.Sprint(mid)
-}
-
 func (d *dumper) printManifest(m *persist.Manifest) {
-	d.printf("manifest %s time %s offset %d replay %d history %s epoch %d\n", persist.ManifestName(m.Generation), clockText(m.TimeMS), m.Offset, m.Replay,
+	d.printf("manifest %s time %s offset %d replay %d history %s epoch %d\n", persist.ManifestName(m.Generation), human.Clock(m.TimeMS), m.Offset, m.Replay,
 		m.History.ReplID, m.History.Epoch)
 	if m.OldReplID != (persist.ReplID{}) {
 		d.printf("  history before %s up to offset %d\n", m.OldReplID, m.OldEnd)
@@ -36,7 +28,7 @@ func (d *dumper) printManifest(m *persist.Manifest) {
 			items += c.Blocks[j].Items
 			bytes += c.Blocks[j].Bytes
 		}
-		d.printf("  counter %s id %d: %d files, %d rows, %s\n", c.Name, c.ID, len(c.Blocks), items, size(bytes))
+		d.printf("  counter %s id %d: %d files, %d rows, %s\n", c.Name, c.ID, len(c.Blocks), items, human.Size(bytes))
 		for j := range c.Blocks {
 			d.printf("    %s\n", blockText(m, &c.Blocks[j]))
 		}
@@ -57,7 +49,7 @@ func blockText(m *persist.Manifest, b *persist.BlockFile) string {
 	if m.Grouped {
 		group = fmt.Sprintf("group %d ", b.Group)
 	}
-	return group + fmt.Sprintf("%-7s block %d mids [%d, %s) rows %d offset %d bytes %d crc %08x file %s", b.Tier, b.Block, b.Lo, midText(b.Hi), b.Items, b.Offset, b.Bytes, b.CRC, b.Name)
+	return group + fmt.Sprintf("%-7s block %d mids [%d, %s) rows %d offset %d bytes %d crc %08x file %s", b.Tier, b.Block, b.Lo, human.Mid(b.Hi), b.Items, b.Offset, b.Bytes, b.CRC, b.Name)
 }
 
 // printFiles prints what the newest manifest names: with rows, if they are wanted; else it only opens the files.
@@ -88,13 +80,13 @@ func (d *dumper) printProducers(b *persist.BlockFile) error {
 		return nil
 	}
 	d.printf("file %s\n", producersText(b))
-	list, err := counter.ImageProducers(d.fs, b.Path(d.path))
+	list, err := counter.ImageProducers(d.FS, b.Path(d.Path))
 	if errors.Is(err, persist.ErrCorrupt) {
 		d.note("%v", err)
 		return nil
 	}
 	for _, p := range list {
-		d.printf("  producer %q epoch %d highest %d floor %d entries %d used %s\n", p.ID, p.Epoch, p.Highest, p.Floor, p.Entries, clockText(p.LastUsed*1000))
+		d.printf("  producer %q epoch %d highest %d floor %d entries %d used %s\n", p.ID, p.Epoch, p.Highest, p.Floor, p.Entries, human.Clock(p.LastUsed*1000))
 	}
 	return err
 }
@@ -114,17 +106,17 @@ func (d *dumper) printRows(c *persist.CounterFiles, b *persist.BlockFile) error 
 		d.printf("\n")
 		return d.ctx.Err()
 	}
-	path := b.Path(d.path)
+	path := b.Path(d.Path)
 	if b.Tier != persist.TierCold {
-		return counter.ImageRows(d.fs, path, row)
+		return counter.ImageRows(d.FS, path, row)
 	}
-	if err := counter.ColdVerifier(d.fs)(path, c, b); err != nil {
+	if err := counter.ColdVerifier(d.FS)(path, c, b); err != nil {
 		var fault *persist.BlockFault
 		if !errors.As(err, &fault) || fault.Unusable {
 			return err
 		}
 		d.note("%v", err)
 	}
-	_, err := counter.ColdRows(d.fs, path, row)
+	_, err := counter.ColdRows(d.FS, path, row)
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/counterd/counterd/cmd/counterctl/internal/human"
 	"github.com/counterd/counterd/persist"
 )
 
@@ -16,11 +17,11 @@ func (d *dumper) printLog() error {
 	if d.from.Time.IsZero() {
 		from = d.from.Offset
 	}
-	claim, err := persist.ReadClaim(d.fs, d.path)
+	claim, err := persist.ReadClaim(d.FS, d.Path)
 	if err != nil && !errors.Is(err, persist.ErrUnsupportedFormat) {
 		return err
 	}
-	walked, err := persist.WalkLog(d.fs, d.path, from, claim.Offset, persist.LogVisitor{
+	walked, err := persist.WalkLog(d.FS, d.Path, from, claim.Offset, persist.LogVisitor{
 		Segment: func(h persist.SegmentHeader) error {
 			role := ""
 			if h.History.Replica {
@@ -44,7 +45,7 @@ func (d *dumper) printLog() error {
 	case err != nil:
 		return err
 	}
-	if walked.Torn != nil && !d.inUse {
+	if walked.Torn != nil && !d.InUse {
 		d.note("%v", walked.Torn)
 		d.bad = false // the next start cuts it: no harm
 	}
@@ -53,7 +54,7 @@ func (d *dumper) printLog() error {
 
 // printHistory prints whose log it is.
 func (d *dumper) printHistory() error {
-	l, err := persist.ReadLineage(d.fs, d.path)
+	l, err := persist.ReadLineage(d.FS, d.Path)
 	if errors.Is(err, persist.ErrCorrupt) || errors.Is(err, persist.ErrUnsupportedFormat) {
 		d.note("%v", err)
 		return nil
@@ -70,13 +71,13 @@ func (d *dumper) printHistory() error {
 
 // printDiverged prints what was cut from the log. An archive is printed by a dump of its own.
 func (d *dumper) printDiverged() error {
-	tails, archives, err := persist.ListDiverged(d.fs, d.path)
+	tails, archives, err := persist.ListDiverged(d.FS, d.Path)
 	if err != nil {
 		return err
 	}
 	for _, t := range tails {
 		d.printf("diverged %s\n", filepath.Base(t.Path))
-		_, err := persist.WalkDiverged(d.fs, t, persist.LogVisitor{Frame: d.printFrame, Record: d.printRecord})
+		_, err := persist.WalkDiverged(d.FS, t, persist.LogVisitor{Frame: d.printFrame, Record: d.printRecord})
 		if errors.Is(err, persist.ErrCorrupt) || errors.Is(err, persist.ErrUnsupportedFormat) {
 			d.note("%v", err)
 			continue
@@ -101,7 +102,7 @@ func (d *dumper) printFrame(_ persist.SegmentInfo, f *persist.Frame) error {
 		if f.Whole {
 			whole = " one-change"
 		}
-		d.printf("frame offset %d to %d time %s records %d bytes epoch %d durable %d crc %08x%s\n", f.Start, f.End(), clockText(f.TimeMS), f.Length,
+		d.printf("frame offset %d to %d time %s records %d bytes epoch %d durable %d crc %08x%s\n", f.Start, f.End(), human.Clock(f.TimeMS), f.Length,
 			f.Epoch, f.Durable, f.CRC, whole)
 	}
 	return nil
@@ -136,7 +137,7 @@ func (d *dumper) printRecord(f *persist.Frame, pos uint64, r *persist.Record) er
 			return nil // belongs to a record that may not be printed
 		}
 	}
-	d.printf("%d %s %s", pos, clockText(f.TimeMS), r.Kind)
+	d.printf("%d %s %s", pos, human.Clock(f.TimeMS), r.Kind)
 	switch r.Kind {
 	case persist.KindSet:
 		d.printf(" %s %d %s=%d", name, r.Mid, d.names.column(r.Counter, r.Column), r.Value)

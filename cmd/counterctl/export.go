@@ -11,8 +11,12 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/counterd/counterd/cmd/counterctl/internal/directory"
 	"github.com/counterd/counterd/cmd/counterctl/internal/export"
+	"github.com/counterd/counterd/cmd/counterctl/internal/human"
 	"github.com/counterd/counterd/cmd/counterctl/internal/mapping"
+	"github.com/counterd/counterd/cmd/counterctl/internal/node"
+	"github.com/counterd/counterd/cmd/counterctl/internal/posts"
 	"github.com/counterd/counterd/cmd/internal/connect"
 	"github.com/counterd/counterd/schema"
 )
@@ -111,42 +115,23 @@ func (e *exporter) encoder(sch *schema.Schema) (export.Encoder, error) {
 	return export.NewMapped(rules, e.skipZeros)
 }
 
-// posts is where posts come from.
-type posts interface {
-	schema() *schema.Schema
-	// begin remembers how much was changed so far, to tell at the end whether posts were changed meanwhile.
-	begin() error
-	// count tells how many posts meet the conditions, to show progress.
-	count(t *wanted) (uint64, error)
-	// rows calls f with each, in order of mid. Values are f's until it returns.
-	rows(ctx context.Context, t *wanted, f func(mid uint64, values []uint64) error) error
-	// tally asks what the source itself says of the posts, and whether any may have been changed since begin.
-	tally(t *wanted) (said *export.Tally, changed bool, err error)
-}
-
-// wanted are the posts of a counter, and the columns of them, that are exported.
-type wanted struct {
-	export.Table
-	words []string // conditions
-}
-
 func (e *exporter) run(ctx context.Context, out output, source string) error {
 	if isPath(source) {
-		return withDataDir(ctx, source, out.Stderr, func(dir *dataDir) error {
-			store, err := openStore(dir)
+		return directory.With(ctx, source, out.Stderr, func(dir *directory.Dir) error {
+			store, err := dir.OpenStore()
 			if err != nil {
 				return err
 			}
-			err = e.write(ctx, out, &storePosts{store: store})
+			err = e.write(ctx, out, posts.OfStore(store))
 			return errors.Join(err, store.Close())
 		})
 	}
-	n, err := dialNode(ctx, source, e.reach)
+	n, err := node.Dial(ctx, source, e.reach)
 	if err != nil {
 		return err
 	}
-	defer n.close()
-	from, err := newNodePosts(n)
+	defer n.Close()
+	from, err := posts.OfNode(n)
 	if err != nil {
 		return err
 	}
@@ -160,20 +145,20 @@ func isPath(source string) bool {
 }
 
 // tables are what is to be written: one counter, or all.
-func (e *exporter) tables(sch *schema.Schema) ([]*wanted, error) {
-	var all []*wanted
+func (e *exporter) tables(sch *schema.Schema) ([]*posts.Wanted, error) {
+	var all []*posts.Wanted
 	for _, c := range sch.Counters() {
 		if e.counter != "" && c.Name != e.counter || !e.written(sch, c) {
 			continue
 		}
-		columns, err := chosenColumns(c, e.columns)
+		columns, err := posts.Columns(c, e.columns)
 		if err != nil {
 			return nil, err
 		}
-		if _, err := conditions(c, e.words); err != nil {
+		if _, err := posts.Conditions(c, e.words); err != nil {
 			return nil, err
 		}
-		t := &wanted{Table: export.Table{Schema: sch, Counter: c, Columns: columns}, words: e.words}
+		t := &posts.Wanted{Table: export.Table{Schema: sch, Counter: c, Columns: columns}, Words: e.words}
 		if e.format == "sql" {
 			if err := export.CheckSQL(&t.Table); err != nil {
 				return nil, err
@@ -202,8 +187,8 @@ func (e *exporter) written(sch *schema.Schema, c *schema.Counter) bool {
 }
 
 // write writes all that is wanted. On any error no file is left.
-func (e *exporter) write(ctx context.Context, out output, from posts) error {
-	tables, err := e.tables(from.schema())
+func (e *exporter) write(ctx context.Context, out output, from posts.Source) error {
+	tables, err := e.tables(from.Schema())
 	if err != nil {
 		return err
 	}
@@ -212,7 +197,7 @@ func (e *exporter) write(ctx context.Context, out output, from posts) error {
 	}
 	for _, t := range tables {
 		name := strings.ReplaceAll(e.out, "{counter}", t.Counter.Name)
-		if err := e.writeFile(ctx, out, from, name, []*wanted{t}); err != nil {
+		if err := e.writeFile(ctx, out, from, name, []*posts.Wanted{t}); err != nil {
 			return err
 		}
 	}
@@ -220,8 +205,8 @@ func (e *exporter) write(ctx context.Context, out output, from posts) error {
 }
 
 // writeFile writes a file of some counters. What it tells goes to standard error where posts go to standard output.
-func (e *exporter) writeFile(ctx context.Context, out output, from posts, name string, tables []*wanted) error {
-	encoder, err := e.encoder(from.schema())
+func (e *exporter) writeFile(ctx context.Context, out output, from posts.Source, name string, tables []*posts.Wanted) error {
+	encoder, err := e.encoder(from.Schema())
 	if err != nil {
 		return err
 	}
@@ -269,19 +254,19 @@ type exported struct {
 const textAtOnce = 64 << 10
 
 // table writes a counter and compares what was written with what the source says. It returns what is to be told.
-func (w *exported) table(ctx context.Context, stderr io.Writer, from posts, t *wanted) (string, error) {
-	if err := from.begin(); err != nil {
+func (w *exported) table(ctx context.Context, stderr io.Writer, from posts.Source, t *posts.Wanted) (string, error) {
+	if err := from.Begin(); err != nil {
 		return "", err
 	}
-	total, err := from.count(t)
+	total, err := from.Count(t)
 	if err != nil {
 		return "", err
 	}
-	show, finish := newCountProgress(stderr, "exporting "+t.Counter.Name)
+	show, finish := human.CountProgress(stderr, "exporting "+t.Counter.Name)
 	defer finish()
 	tally := export.NewTally(len(t.Columns))
 	w.text = w.encoder.Table(w.text, &t.Table)
-	err = from.rows(ctx, t, func(mid uint64, values []uint64) error {
+	err = from.Rows(ctx, t, func(mid uint64, values []uint64) error {
 		w.text = w.encoder.Row(w.text, mid, values)
 		if tally.Add(values); tally.Posts%1024 == 0 {
 			show(tally.Posts, total)
@@ -295,7 +280,7 @@ func (w *exported) table(ctx context.Context, stderr io.Writer, from posts, t *w
 		return "", err
 	}
 	w.text = w.encoder.End(w.text)
-	said, changed, err := from.tally(t)
+	said, changed, err := from.Tally(t)
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("asking for counts and sums: %w", err)

@@ -9,9 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/counterd/counterd/cmd/counterctl/internal/directory"
 	"github.com/counterd/counterd/cmd/counterctl/internal/export"
+	"github.com/counterd/counterd/cmd/counterctl/internal/posts"
 	"github.com/counterd/counterd/counter"
-	"github.com/counterd/counterd/schema"
 )
 
 // exportDir makes a data directory of two counters and returns it.
@@ -132,51 +133,24 @@ func TestExportBack(t *testing.T) {
 	}
 }
 
-// TestConditions compares conditions with what they say of single posts.
-func TestConditions(t *testing.T) {
-	sch, err := schema.ParseScript(strings.NewReader("add counter c\nadd column c n hint=8 max=32\n"), schema.Empty())
-	if err != nil {
-		t.Fatal(err)
-	}
-	holds := map[string]func(a, b uint64) bool{
-		"=": func(a, b uint64) bool { return a == b }, "!=": func(a, b uint64) bool { return a != b }, "<": func(a, b uint64) bool { return a < b },
-		"<=": func(a, b uint64) bool { return a <= b }, ">": func(a, b uint64) bool { return a > b }, ">=": func(a, b uint64) bool { return a >= b },
-	}
-	for op, hold := range holds {
-		for _, bound := range []string{"0", "1", "5", "9223372036854775807"} {
-			q, err := conditions(sch.Counter("c"), []string{"MID", op, bound})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, mid := range []uint64{0, 1, 4, 5, 6, schema.MaxMid - 1, schema.MaxMid} {
-				v, _ := schema.ParseMid([]byte(bound))
-				got := q.From <= mid && mid <= q.To && !slices.Contains(q.NotMids, mid)
-				if got != hold(mid, v) {
-					t.Errorf("MID %s %s takes %d: %v", op, bound, mid, got)
-				}
-			}
-		}
-	}
-}
-
 // liar is a source that says of its posts what it likes.
 type liar struct {
-	posts
+	posts.Source
 	changed bool
 }
 
-func (l *liar) begin() error { return nil }
+func (l *liar) Begin() error { return nil }
 
-func (l *liar) tally(t *wanted) (*export.Tally, bool, error) {
-	said, _, err := l.posts.tally(t)
+func (l *liar) Tally(t *posts.Wanted) (*export.Tally, bool, error) {
+	said, _, err := l.Source.Tally(t)
 	said.Posts++
 	return said, l.changed, err
 }
 
 // TestExportVerifies: what the source says otherwise is an error, and leaves no file, unless posts were changed.
 func TestExportVerifies(t *testing.T) {
-	err := withDataDir(t.Context(), exportDir(t), io.Discard, func(dir *dataDir) error {
-		store, err := openStore(dir)
+	err := directory.With(t.Context(), exportDir(t), io.Discard, func(dir *directory.Dir) error {
+		store, err := dir.OpenStore()
 		if err != nil {
 			return err
 		}
@@ -184,7 +158,7 @@ func TestExportVerifies(t *testing.T) {
 		for _, changed := range []bool{true, false} {
 			var out bytes.Buffer
 			e := &exporter{out: filepath.Join(t.TempDir(), "x.tsv"), format: "tsv", counter: "weibo"}
-			err := e.write(t.Context(), output{Stdout: &out, Stderr: io.Discard}, &liar{&storePosts{store}, changed})
+			err := e.write(t.Context(), output{Stdout: &out, Stderr: io.Discard}, &liar{posts.OfStore(store), changed})
 			_, missing := os.Stat(e.out)
 			if changed && (err != nil || missing != nil || !strings.Contains(out.String(), "changed meanwhile: now they are 4 posts")) {
 				t.Errorf("changed: %v, %v, %s", err, missing, &out)

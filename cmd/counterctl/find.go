@@ -7,18 +7,17 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/pflag"
 
+	"github.com/counterd/counterd/cmd/counterctl/internal/node"
 	"github.com/counterd/counterd/cmd/internal/connect"
-	"github.com/counterd/counterd/schema"
 )
 
 var findCommand = command{
 	Name:    "find",
 	Args:    "HOST:PORT ...",
-	Summary: "print the posts of a running node that meet conditions",
+	Summary: "print the posts that match conditions",
 	Details: `Asks a node by COUNTER.FIND, page by page, and prints a table with a line a post:
 counterctl find HOST:PORT COUNTER [CONDITIONS] [flags].
 
@@ -43,7 +42,7 @@ CONDITIONS are the words behind the counter's name in COUNTER.FIND: MID ..., WHE
 var topCommand = command{
 	Name:    "top",
 	Args:    "HOST:PORT ...",
-	Summary: "print the posts of a running node with the largest values of a column",
+	Summary: "print the posts with the largest values of a column",
 	Details: `Asks a node by COUNTER.TOP and prints a table with a line a post, the largest first:
 counterctl top HOST:PORT COUNTER COLUMN COUNT [CONDITIONS].
 
@@ -63,19 +62,19 @@ CONDITIONS are the words behind the number in COUNTER.TOP: MID ..., WHERE .... S
 
 // asking calls f with a node to ask, and a table to print on.
 func asking(ctx context.Context, out output, addr string, reach *connect.Flags, f func(*asked) error) error {
-	n, err := dialNode(ctx, addr, reach)
+	n, err := node.Dial(ctx, addr, reach)
 	if err != nil {
 		return err
 	}
-	defer n.close()
-	a := &asked{node: n, out: bufio.NewWriter(out.Stdout)}
+	defer n.Close()
+	a := &asked{Node: n, out: bufio.NewWriter(out.Stdout)}
 	err = f(a)
 	return errors.Join(err, a.out.Flush())
 }
 
 // asked is a node that is asked for posts, and what of them is printed.
 type asked struct {
-	*node
+	*node.Node
 	out    *bufio.Writer
 	names  []string // of what a row has, mid first
 	widths []int
@@ -87,23 +86,19 @@ const pageRows = 1000
 
 // heading learns what rows of a counter have: mid, and all columns or those named.
 func (a *asked) heading(counter string, columns []string) error {
-	lines, err := a.do("SCHEMA")
+	sch, err := a.Schema()
 	if err != nil {
 		return err
 	}
-	sch, err := schema.ParseScript(strings.NewReader(strings.Join(lines, "\n")+"\n"), schema.Empty())
-	if err != nil {
-		return fmt.Errorf("%s: SCHEMA: %w", a.addr, err)
-	}
 	def := sch.Counter(counter)
 	if def == nil {
-		return fmt.Errorf("%s: no counter %q", a.addr, counter)
+		return fmt.Errorf("%s: no counter %q", a.Addr, counter)
 	}
 	a.names = []string{def.Key}
 	for _, c := range columns {
 		col, ok := def.Field([]byte(c))
 		if !ok {
-			return fmt.Errorf("%s: no column %q in counter %s", a.addr, c, counter)
+			return fmt.Errorf("%s: no column %q in counter %s", a.Addr, c, counter)
 		}
 		a.names = append(a.names, def.Columns[col].Name)
 	}
@@ -129,12 +124,12 @@ func (a *asked) find(ctx context.Context, counter string, conditions, columns []
 		if limit > 0 {
 			page = min(page, limit-a.posts)
 		}
-		answer, err := a.do(append(words, "LIMIT", strconv.Itoa(page), "CURSOR", cursor)...)
+		answer, err := a.Do(append(words, "LIMIT", strconv.Itoa(page), "CURSOR", cursor)...)
 		if err != nil {
 			return err
 		}
 		if len(answer) == 0 {
-			return fmt.Errorf("%s: COUNTER.FIND answered nothing, want a cursor", a.addr)
+			return fmt.Errorf("%s: COUNTER.FIND answered nothing, want a cursor", a.Addr)
 		}
 		if err := a.rows(answer[1:]); err != nil {
 			return err
@@ -156,7 +151,7 @@ func (a *asked) top(counter, column string, words []string) error {
 	if err := a.heading(counter, []string{column}); err != nil {
 		return err
 	}
-	answer, err := a.do(append([]string{"COUNTER.TOP", counter, column}, words...)...)
+	answer, err := a.Do(append([]string{"COUNTER.TOP", counter, column}, words...)...)
 	if err == nil {
 		err = a.rows(answer)
 	}
@@ -171,7 +166,7 @@ func (a *asked) top(counter, column string, words []string) error {
 func (a *asked) rows(flat []string) error {
 	n := len(a.names)
 	if len(flat)%n != 0 {
-		return fmt.Errorf("%s: got %d values, want %d for each post", a.addr, len(flat), n)
+		return fmt.Errorf("%s: got %d values, want %d for each post", a.Addr, len(flat), n)
 	}
 	if a.widths == nil && len(flat) > 0 {
 		a.widths = make([]int, n)

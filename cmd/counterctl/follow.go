@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterctl/internal/follow"
+	"github.com/counterd/counterd/cmd/counterctl/internal/human"
 	"github.com/counterd/counterd/cmd/counterctl/internal/mapping"
 	"github.com/counterd/counterd/cmd/counterctl/internal/source"
 	"github.com/counterd/counterd/cmd/internal/cli"
@@ -66,14 +67,14 @@ func (l *followLog) progress(p follow.Progress) {
 	text := ""
 	switch seconds := time.Since(l.shown).Seconds(); {
 	case p.Phase == "following":
-		text = fmt.Sprintf("following: lag %.1f s, %s behind, %.0f commands/s, offset %d", p.Lag.Seconds(), size(uint64(p.Behind)), float64(p.Commands-l.before.Commands)/max(seconds, 0.1), p.Offset)
+		text = fmt.Sprintf("following: lag %.1f s, %s behind, %.0f commands/s, offset %d", p.Lag.Seconds(), human.Size(uint64(p.Behind)), float64(p.Commands-l.before.Commands)/max(seconds, 0.1), p.Offset)
 		if p.Stale > 0 {
 			text += fmt.Sprintf(", %d keys hold no number that fits", p.Stale)
 		}
 	case p.Total > 0:
-		text = fmt.Sprintf("%s: %s of %s", p.Phase, size(p.Done), size(p.Total))
+		text = fmt.Sprintf("%s: %s of %s", p.Phase, human.Size(p.Done), human.Size(p.Total))
 	default:
-		text = fmt.Sprintf("%s: %s", p.Phase, size(p.Done))
+		text = fmt.Sprintf("%s: %s", p.Phase, human.Size(p.Done))
 	}
 	l.clear()
 	if l.shown, l.before = time.Now(), p; l.terminal != nil {
@@ -164,7 +165,7 @@ func printFollowed(w io.Writer, r *follow.Result) {
 		return
 	}
 	fmt.Fprintf(w, "the target is what the source was at offset %d: %d commands, %d changes of numbers, %d copies, %s not yet applied\n",
-		r.Offset, r.Commands, r.Changes, r.Copies, size(uint64(r.Behind)))
+		r.Offset, r.Commands, r.Changes, r.Copies, human.Size(uint64(r.Behind)))
 	for _, s := range r.Skipped.List() {
 		if s.Reason != mapping.NoRule {
 			fmt.Fprintf(w, "  %d values: %v: %s\n", s.Count, s.Reason, strings.Join(s.Examples, ", "))

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/counterd/counterd/cmd/counterctl/internal/mapping"
+	"github.com/counterd/counterd/cmd/counterctl/internal/node"
 	"github.com/counterd/counterd/cmd/counterctl/internal/source"
 	"github.com/counterd/counterd/cmd/counterctl/internal/transfer"
 	"github.com/counterd/counterd/cmd/internal/cli"
@@ -24,7 +25,7 @@ import (
 var importCommand = command{
 	Name:    "import",
 	Args:    "SOURCE",
-	Summary: "move counters from a Redis or Valkey, or from files, into a running node",
+	Summary: "copy counters from Redis, Valkey or files into a running node",
 	Details: `Reads numbers of posts and sets them on the node --to, and compares counts and sums afterwards.
 
   counterctl import redis://10.0.0.5:6379 --to 127.0.0.1:7000 \
@@ -171,7 +172,7 @@ func (i *importing) run(ctx context.Context, out output, src string) error {
 	if err != nil {
 		return err
 	}
-	opts.Answer = nodeTimeout
+	opts.Answer = node.Timeout
 	i.dial = func(ctx context.Context) (*wire.Conn, error) { return wire.Dial(ctx, i.to, opts) }
 	show := newImportProgress(out.Stderr)
 	defer show.finish()
@@ -220,25 +221,12 @@ func (i *importing) firstSchema(ctx context.Context, note func(string)) (sch *sc
 
 // schema asks the target for its counters and columns.
 func (i *importing) schema(ctx context.Context) (*schema.Schema, error) {
-	n, err := dialNode(ctx, i.to, i.reach)
+	n, err := node.Dial(ctx, i.to, i.reach)
 	if err != nil {
 		return nil, err
 	}
-	defer n.close()
-	return askSchema(n)
-}
-
-// askSchema asks a node for its schema.
-func askSchema(n *node) (*schema.Schema, error) {
-	lines, err := n.do("SCHEMA")
-	if err != nil {
-		return nil, err
-	}
-	sch, err := schema.ParseScript(strings.NewReader(strings.Join(lines, "\n")+"\n"), schema.Empty())
-	if err != nil {
-		return nil, fmt.Errorf("%s: SCHEMA: %w", n.addr, err)
-	}
-	return sch, nil
+	defer n.Close()
+	return n.Schema()
 }
 
 // parseRules finds the rules' columns on the target, and makes those that are missing if that is wanted.
@@ -274,18 +262,18 @@ func (i *importing) make(ctx context.Context, out output, before *schema.Schema,
 		fmt.Fprintf(out.Stdout, "these would be added to %s:\n%s", i.to, script)
 		return schema.ParseScript(strings.NewReader(script), before)
 	}
-	n, err := dialNode(ctx, i.to, i.reach)
+	n, err := node.Dial(ctx, i.to, i.reach)
 	if err != nil {
 		return nil, err
 	}
-	defer n.close()
+	defer n.Close()
 	for _, s := range statements {
-		if _, err := n.do(strings.Fields(s)...); err != nil {
+		if _, err := n.Do(strings.Fields(s)...); err != nil {
 			return nil, fmt.Errorf("%s: %w", s, err)
 		}
 		fmt.Fprintf(out.Stderr, "%s\n", s)
 	}
-	return askSchema(n)
+	return n.Schema()
 }
 
 // redis is a server to read.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterctl/internal/human"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/counter/datadir"
 )
@@ -29,7 +30,7 @@ func TestParseMoment(t *testing.T) {
 		"@1767366245.5":                 {Time: time.UnixMilli(1767366245500)},
 		"2026-01-02T15:04:05Z":          {Time: time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)},
 		"2026-01-02T15:04:05.25+08:00":  {Time: time.Date(2026, 1, 2, 7, 4, 5, 250e6, time.UTC)},
-		clockText(1_767_366_245_123):    {Time: time.UnixMilli(1_767_366_245_123)},
+		human.Clock(1_767_366_245_123):  {Time: time.UnixMilli(1_767_366_245_123)},
 		"1970-01-01T00:00:00.000+00:00": {Time: time.UnixMilli(0)},
 	} {
 		got, err := parseMoment(text)

@@ -31,8 +31,3 @@ func parseMoment(s string) (datadir.Target, error) {
 	}
 	return datadir.Target{Time: at}, nil
 }
-
-// clockText writes ms since 1970 as RFC 3339, in UTC: it can be given back as a moment.
-func clockText(ms int64) string {
-	return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z")
-}

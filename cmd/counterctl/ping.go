@@ -16,7 +16,7 @@ import (
 var pingCommand = command{
 	Name:    "ping",
 	Args:    "HOST:PORT",
-	Summary: "tell whether a node serves, for health checks",
+	Summary: "check whether a node serves clients",
 	Details: `Exit status 0 if the node answers PING, also if it wants a password first; 1 if it does not answer within the timeout, or
 loads its data still. For health checks of containers, which have no shell.`,
 	Setup: func(flags *pflag.FlagSet) action {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/counterd/counterd/cmd/counterctl/internal/directory"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/persist"
@@ -18,7 +19,7 @@ import (
 var repairCommand = command{
 	Name:    "repair",
 	Args:    "DIR",
-	Summary: "make a damaged directory one that a server starts from",
+	Summary: "repair a damaged directory so that a server can start from it",
 	Details: `Cuts the log at the first damage, falls back to an older snapshot where the newest is damaged, and says what it does.
 Nothing is deleted: what is cut or replaced stays beside, with .broken-N behind its name. A server must not have the
 directory open.
@@ -47,7 +48,7 @@ func repair(ctx context.Context, w io.Writer, dir string, lose, dry bool) error 
 	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
 		return misuse("%s is a file: an archive is never changed. counterctl check %s names what is wrong with it, counterctl restore makes a directory of it", dir, dir)
 	}
-	path, err := absDataDir(dir)
+	path, err := directory.Abs(dir)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/counterd/counterd/cmd/counterctl/internal/backup"
+	"github.com/counterd/counterd/cmd/counterctl/internal/directory"
+	"github.com/counterd/counterd/cmd/counterctl/internal/human"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/persist"
@@ -17,7 +19,7 @@ import (
 var restoreCommand = command{
 	Name:    "restore",
 	Args:    "DIR|FILE|PLACE",
-	Summary: "make a directory with the state at an earlier moment, from a download, or from a backup",
+	Summary: "create a data directory from another one, an archive or a backup, as of any moment",
 	Details: `Makes the directory --out, from which counterd starts with the state that DIR had at the moment --to: from the newest
 snapshot before it and the log from there. DIR is only read, and a server may have it open.
 
@@ -83,30 +85,30 @@ func restore(ctx context.Context, out output, dir, to string, target *datadir.Ta
 	}
 	fmt.Fprintf(out.Stdout, "restored the state at offset %d", done.Offset)
 	if done.TimeMS > 0 {
-		fmt.Fprintf(out.Stdout, ", written %s,", clockText(done.TimeMS))
+		fmt.Fprintf(out.Stdout, ", written %s,", human.Clock(done.TimeMS))
 	}
 	fmt.Fprintf(out.Stdout, " from %s\n%d block files, %s in all; its log goes on as history %s\nto use it: counterd --dir %s\n",
-		base, done.Files, size(done.Bytes), done.History, to)
+		base, done.Files, human.Size(done.Bytes), done.History, to)
 	return nil
 }
 
 // restoreTo is restore that prints nothing but notes. to is absolute.
 func restoreTo(ctx context.Context, out output, dir, to string, target *datadir.Target) (done *datadir.Restored, err error) {
-	err = withDataDir(ctx, dir, out.Stderr, func(d *dataDir) (err error) {
-		if err := d.verify(out.Stderr); err != nil {
+	err = directory.With(ctx, dir, out.Stderr, func(d *directory.Dir) (err error) {
+		if err := d.Verify(out.Stderr); err != nil {
 			return err
 		}
 		moment := target
-		if moment == nil && d.archive != nil {
-			moment = &datadir.Target{Offset: d.archive.End()}
+		if moment == nil && d.Archive != nil {
+			moment = &datadir.Target{Offset: d.Archive.End()}
 		}
 		if moment == nil {
 			return misuse("want --to, the moment to restore: %s is a directory", dir)
 		}
-		show, finish := newProgress(out.Stderr, "copying")
+		show, finish := human.Progress(out.Stderr, "copying")
 		defer finish()
 		cold := counter.ColdVerifier(vfs.OS())
-		done, err = datadir.Restore(d.fs, d.path, vfs.OS(), to, *moment, datadir.RestoreOptions{
+		done, err = datadir.Restore(d.FS, d.Path, vfs.OS(), to, *moment, datadir.RestoreOptions{
 			Progress: show,
 			Say:      func(s string) { fmt.Fprintln(out.Stderr, s) },
 			Cold: func(path string, c *persist.CounterFiles, b *persist.BlockFile) error {

@@ -32,10 +32,17 @@ type Tool struct {
 	Name     string
 	Summary  string // one sentence
 	Commands []Command
+	Groups   []Group  // more commands, which the help shows under titles
 	SeeAlso  []string // other manual pages
 
 	// Hint, if set, says more behind an error that alone leaves a reader at a loss; it may return "".
 	Hint func(err error) string
+}
+
+// Group is commands that belong together.
+type Group struct {
+	Title    string
+	Commands []Command
 }
 
 // Command is one of a tool's commands.
@@ -121,7 +128,7 @@ func (t *Tool) dispatch(ctx context.Context, args []string, stdout *checkedWrite
 		}
 	}
 	name := args[0]
-	if slices.ContainsFunc(t.Commands, func(c Command) bool { return strings.HasPrefix(c.Name, name+" ") }) && len(args) > 1 {
+	if slices.ContainsFunc(t.all(), func(c Command) bool { return strings.HasPrefix(c.Name, name+" ") }) && len(args) > 1 {
 		name += " " + args[1]
 	}
 	fmt.Fprintf(stderr, "%s: no command is called %q\n\n", t.Name, name)
@@ -140,6 +147,20 @@ func (c *Command) named(args []string) int {
 
 // all are the tool's commands, and those that every tool has.
 func (t *Tool) all() []Command {
+	all := slices.Clone(t.Commands)
+	for _, g := range t.groups() {
+		all = append(all, g.Commands...)
+	}
+	return all
+}
+
+// groups are the tool's groups, and that of the commands that every tool has.
+func (t *Tool) groups() []Group {
+	return append(slices.Clone(t.Groups), Group{"The tool itself", t.common()})
+}
+
+// common are the commands that every tool has.
+func (t *Tool) common() []Command {
 	none := func(run func(out Output) error) func(*pflag.FlagSet) Action {
 		return func(*pflag.FlagSet) Action {
 			return func(_ context.Context, out Output, args []string) error {
@@ -150,8 +171,8 @@ func (t *Tool) all() []Command {
 			}
 		}
 	}
-	return append(t.Commands[:len(t.Commands):len(t.Commands)],
-		Command{Name: "completion", Args: "SHELL", Summary: "print completion for bash, zsh or fish", Details: "SHELL is bash, zsh or fish. In bash: source <(" + t.Name + " completion bash)",
+	return []Command{
+		{Name: "completion", Args: "SHELL", Summary: "print completion for bash, zsh or fish", Details: "SHELL is bash, zsh or fish. In bash: source <(" + t.Name + " completion bash)",
 			Setup: func(*pflag.FlagSet) Action {
 				return func(_ context.Context, out Output, args []string) error {
 					if len(args) != 1 || !slices.Contains(manual.Shells, args[0]) {
@@ -160,13 +181,14 @@ func (t *Tool) all() []Command {
 					return t.manual().Complete(out.Stdout, args[0])
 				}
 			}},
-		Command{Name: "man", Summary: "print the manual page", Details: "Prints the manual page, for man -l or a file in man1.",
+		{Name: "man", Summary: "print the manual page", Details: "Prints the manual page, for man -l or a file in man1.",
 			Setup: none(func(out Output) error { return t.manual().Man(out.Stdout, version.String()) })},
-		Command{Name: "version", Summary: "print the version", Details: "Prints the version.",
+		{Name: "version", Summary: "print the version", Details: "Prints the version.",
 			Setup: none(func(out Output) error {
 				_, err := fmt.Fprintln(out.Stdout, t.Name, version.String())
 				return err
-			})})
+			})},
+	}
 }
 
 // manual is the tool for its manual page.
@@ -185,14 +207,28 @@ func (t *Tool) manual() *manual.Program {
 func (t *Tool) usage(w io.Writer) {
 	fmt.Fprintf(w, "%s %s\n\n", t.Name, t.Summary)
 	var names, args int
-	commands := t.all()
-	for _, c := range commands {
+	for _, c := range t.all() {
 		names, args = max(names, len(c.Name)), max(args, len(c.Args))
 	}
-	for _, c := range commands {
-		fmt.Fprintf(w, "  %s %-*s %-*s  %s\n", t.Name, names, c.Name, args, c.Args, c.Summary)
+	list := func(commands []Command) {
+		for _, c := range commands {
+			fmt.Fprintf(w, "  %s %-*s %-*s  %s\n", t.Name, names, c.Name, args, c.Args, c.Summary)
+		}
 	}
-	fmt.Fprintf(w, "\n%s COMMAND --help says more.\n", t.Name)
+	list(t.Commands)
+	for _, g := range t.groups() {
+		if len(t.Groups) > 0 {
+			fmt.Fprintf(w, "%s:\n", g.Title)
+		}
+		list(g.Commands)
+		if len(t.Groups) > 0 {
+			fmt.Fprintln(w)
+		}
+	}
+	if len(t.Groups) == 0 {
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintf(w, "%s COMMAND --help describes a command and lists its flags.\n", t.Name)
 }
 
 func (t *Tool) run(ctx context.Context, c *Command, args []string, out Output) int {

@@ -49,7 +49,7 @@ func TestRun(t *testing.T) {
 	}{
 		{"", t.Context(), 0, "maker makes things.\n\n  maker chair      WOOD   make a chair\n  maker table             make a table\n" +
 			"  maker completion SHELL  print completion for bash, zsh or fish\n  maker man               print the manual page\n" +
-			"  maker version           print the version\n\nmaker COMMAND --help says more.\n", ""},
+			"  maker version           print the version\n\nmaker COMMAND --help describes a command and lists its flags.\n", ""},
 		{"version", t.Context(), 0, "maker " + version.String() + "\n", ""},
 		{"--version", t.Context(), 0, "maker " + version.String() + "\n", ""},
 		{"man now", t.Context(), 2, "", "maker man: got 1 arguments [\"now\"], want none (--help says more)\n"},
@@ -91,3 +91,20 @@ func TestRun(t *testing.T) {
 type fullWriter struct{}
 
 func (fullWriter) Write([]byte) (int, error) { return 0, errors.New("no room") }
+
+// TestGroups: the help shows the groups under their titles, and every command can be run.
+func TestGroups(t *testing.T) {
+	run := func(*pflag.FlagSet) Action {
+		return func(_ context.Context, out Output, _ []string) error { fmt.Fprintln(out.Stdout, "done"); return nil }
+	}
+	tool := &Tool{Name: "maker", Summary: "makes things.", Groups: []Group{{"Wood", []Command{{Name: "chair", Summary: "make a chair", Setup: run}}},
+		{"Stone", []Command{{Name: "wall", Args: "N", Summary: "make a wall", Setup: run}}}}}
+	var out, said strings.Builder
+	if status := tool.Run(t.Context(), nil, &out, &said); status != 0 || !strings.HasPrefix(out.String(), "maker makes things.\n\nWood:\n  maker chair             make a chair\n\nStone:\n  maker wall       N      make a wall\n\nThe tool itself:\n") {
+		t.Errorf("%d, %s%s", status, &out, &said)
+	}
+	out.Reset()
+	if status := tool.Run(t.Context(), []string{"wall"}, &out, &said); status != 0 || out.String() != "done\n" {
+		t.Errorf("%d, %s%s", status, &out, &said)
+	}
+}

@@ -1,4 +1,4 @@
-package main
+package cluster
 
 import (
 	"bufio"
@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterctl/internal/human"
+	"github.com/counterd/counterd/cmd/counterctl/internal/node"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
@@ -25,8 +27,8 @@ import (
 type taking struct {
 	*session
 	shard  *topology.Shard
-	node   *node    // before it begins
-	sock   net.Conn // then
+	node   *node.Node // before it begins
+	sock   net.Conn   // then
 	stop   func() bool
 	in     *bufio.Reader
 	replid string
@@ -41,17 +43,17 @@ func (t *taking) prepare(ctx context.Context, m *topology.Map, sch *schema.Schem
 	if err != nil {
 		return err
 	}
-	if t.node, err = dialNode(ctx, addr, t.flags.node); err != nil {
+	if t.node, err = node.Dial(ctx, addr, t.flags.node); err != nil {
 		return err
 	}
-	who, err := t.node.do("CLUSTER", "MYID")
+	who, err := t.node.Do("CLUSTER", "MYID")
 	if err != nil {
 		return err
 	}
 	if len(who) != 1 || who[0] != string(n.ID) {
 		return fmt.Errorf("%s is node %.40q, want %s", addr, who, n.ID)
 	}
-	known, err := askSchema(t.node)
+	known, err := t.node.Schema()
 	if err != nil {
 		return err
 	}
@@ -59,11 +61,11 @@ func (t *taking) prepare(ctx context.Context, m *topology.Map, sch *schema.Schem
 		return unsteady("%s has not made the last change of the schema yet", addr)
 	}
 	for _, option := range []string{"rdb-only 1", "capa eof"} {
-		if _, err := t.node.do(append([]string{"REPLCONF"}, strings.Fields(option)...)...); err != nil {
+		if _, err := t.node.Do(append([]string{"REPLCONF"}, strings.Fields(option)...)...); err != nil {
 			return err
 		}
 	}
-	if t.sock = t.node.conn.Detach(); t.sock == nil {
+	if t.sock = t.node.Conn.Detach(); t.sock == nil {
 		return context.Cause(ctx)
 	}
 	t.stop = context.AfterFunc(ctx, func() { t.sock.Close() })
@@ -72,9 +74,9 @@ func (t *taking) prepare(ctx context.Context, m *topology.Map, sch *schema.Schem
 
 // begin has the node fix the archive, which is then on its way.
 func (t *taking) begin() error {
-	_ = t.sock.SetDeadline(time.Now().Add(nodeTimeout))
+	_ = t.sock.SetDeadline(time.Now().Add(node.Timeout))
 	if _, err := io.WriteString(t.sock, "*3\r\n$5\r\nPSYNC\r\n$1\r\n?\r\n$2\r\n-1\r\n"); err != nil {
-		return fmt.Errorf("%s: %w", t.node.addr, err)
+		return fmt.Errorf("%s: %w", t.node.Addr, err)
 	}
 	t.in = bufio.NewReaderSize(t.sock, 64<<10)
 	line, err := t.line()
@@ -83,18 +85,18 @@ func (t *taking) begin() error {
 	}
 	words := strings.Fields(line)
 	if len(words) != 3 || words[0] != "+FULLRESYNC" {
-		return fmt.Errorf("%s answered PSYNC by %.200q, want FULLRESYNC", t.node.addr, line)
+		return fmt.Errorf("%s answered PSYNC by %.200q, want FULLRESYNC", t.node.Addr, line)
 	}
 	t.replid = words[1]
 	if t.offset, err = strconv.ParseUint(words[2], 10, 64); err != nil {
-		return fmt.Errorf("%s answered PSYNC by %.200q, want an offset", t.node.addr, line)
+		return fmt.Errorf("%s answered PSYNC by %.200q, want an offset", t.node.Addr, line)
 	}
 	if line, err = t.line(); err != nil {
 		return err
 	}
 	var ok bool
 	if t.end, ok = strings.CutPrefix(line, "$EOF:"); !ok || len(t.end) != archiveEnd {
-		return fmt.Errorf("%s announced %.200q, want an archive up to a mark of %d bytes", t.node.addr, line, archiveEnd)
+		return fmt.Errorf("%s announced %.200q, want an archive up to a mark of %d bytes", t.node.Addr, line, archiveEnd)
 	}
 	return nil
 }
@@ -102,7 +104,7 @@ func (t *taking) begin() error {
 func (t *taking) line() (string, error) {
 	line, err := t.in.ReadSlice('\n')
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", t.node.addr, err)
+		return "", fmt.Errorf("%s: %w", t.node.Addr, err)
 	}
 	return strings.TrimRight(string(line), "\r\n"), nil
 }
@@ -112,7 +114,7 @@ func (t *taking) close() {
 		t.stop()
 		t.sock.Close()
 	} else if t.node != nil {
-		t.node.close()
+		t.node.Close()
 	}
 }
 
@@ -137,7 +139,7 @@ func (t *taking) copy(w io.Writer, progress func(n int)) error {
 			err = io.ErrUnexpectedEOF
 		}
 		if err != nil {
-			return fmt.Errorf("shard %d: %s broke the archive off: %w", t.shard.ID, t.node.addr, err)
+			return fmt.Errorf("shard %d: %s broke the archive off: %w", t.shard.ID, t.node.Addr, err)
 		}
 	}
 }
@@ -181,7 +183,7 @@ func verifyArchive(ctx context.Context, stderr io.Writer, dir string, b *backupS
 	if a.End() != b.Offset {
 		return fmt.Errorf("%s: ends at offset %d, want %d", path, a.End(), b.Offset)
 	}
-	show, finish := newProgress(stderr, "verifying "+b.File)
+	show, finish := human.Progress(stderr, "verifying "+b.File)
 	defer finish()
 	return a.Verify(show)
 }

@@ -1,4 +1,4 @@
-package main
+package cluster
 
 import (
 	"bufio"
@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterctl/internal/node"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/internal/slot"
 )
@@ -168,7 +169,7 @@ func TestArchiveEnd(t *testing.T) {
 			there.Close()
 		}()
 		var got bytes.Buffer
-		take := &taking{shard: &topology.Shard{ID: 1}, node: &node{addr: "a"}, sock: here, in: bufio.NewReader(here), end: mark}
+		take := &taking{shard: &topology.Shard{ID: 1}, node: &node.Node{Addr: "a"}, sock: here, in: bufio.NewReader(here), end: mark}
 		if err := take.copy(&got, func(int) {}); err != nil || got.String() != content {
 			t.Fatalf("pieces of %d: got %q, %v", n, got.String(), err)
 		}
@@ -179,7 +180,7 @@ func TestArchiveEnd(t *testing.T) {
 		_, _ = io.WriteString(there, content+mark[:39])
 		there.Close()
 	}()
-	take := &taking{shard: &topology.Shard{ID: 1}, node: &node{addr: "a"}, sock: here, in: bufio.NewReader(here), end: mark}
+	take := &taking{shard: &topology.Shard{ID: 1}, node: &node.Node{Addr: "a"}, sock: here, in: bufio.NewReader(here), end: mark}
 	if err := take.copy(io.Discard, func(int) {}); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("got %v of one that breaks off", err)
 	}

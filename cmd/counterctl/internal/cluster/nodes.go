@@ -1,4 +1,4 @@
-package main
+package cluster
 
 import (
 	"context"
@@ -8,25 +8,26 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/counterd/counterd/cmd/counterctl/internal/human"
 	"github.com/counterd/counterd/cmd/internal/connect"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/internal/slot"
 )
 
-var clusterAddCommand = command{
+var addCommand = command{
 	Name:    "cluster add",
 	Args:    "NODE...",
-	Summary: "make shards of free nodes, or replicas of a shard",
+	Summary: "turn free nodes into new shards, or into replicas of a shard",
 	Details: `Makes new shards of nodes that run and are free, each of as many as the cluster's shards are to have, or with --to replicas
 of a shard. A new shard owns nothing until counterctl cluster rebalance or move gives it something.
 
 To replace a node that is lost, nothing need be done where a node is free: the shard takes it by itself. Else start one, and
 add it with --to; then counterctl cluster remove takes out the lost one.
-` + clusterHelp,
+` + commonHelp,
 	Setup: func(flags *pflag.FlagSet) action {
-		f := addClusterFlags(flags, true)
+		f := addFlags(flags, true)
 		to := flags.Int("to", 0, "`shard` whose replicas they become")
-		return clusterAction(f, func(ctx context.Context, s *session, args []string) error {
+		return withCluster(f, func(ctx context.Context, s *session, args []string) error {
 			if len(args) == 0 {
 				return misuse("got no nodes, want their HOST:PORT")
 			}
@@ -38,23 +39,23 @@ add it with --to; then counterctl cluster remove takes out the lost one.
 	},
 }
 
-var clusterRemoveCommand = command{
+var removeCommand = command{
 	Name:    "cluster remove",
 	Args:    "NODE...",
-	Summary: "take nodes out of a cluster, or a shard",
+	Summary: "remove nodes, or a whole shard, from a cluster",
 	Details: `Takes nodes out of their shards: a primary hands over to another node first. One that runs is retired, so that no shard takes
 it again, and can be stopped then; one that is gone is forgotten. With --shard a whole shard goes: its groups of hash slots
 are moved to the others first, by bytes, and its nodes are free then.
 
 It refuses what would leave a shard with fewer nodes in sync than its changes need; --force does it, where a node is lost for
 good.
-` + clusterHelp,
+` + commonHelp,
 	Setup: func(flags *pflag.FlagSet) action {
-		f := addClusterFlags(flags, true)
+		f := addFlags(flags, true)
 		f.node = connect.AddFlags(flags)
 		shard := flags.String("shard", "", "`shard` to remove")
 		force := flags.Bool("force", false, "also where fewer nodes stay in sync than changes need; one stays in any case")
-		return clusterAction(f, func(ctx context.Context, s *session, args []string) error {
+		return withCluster(f, func(ctx context.Context, s *session, args []string) error {
 			switch {
 			case (*shard == "") == (len(args) == 0):
 				return misuse("want nodes, or --shard")
@@ -66,23 +67,23 @@ good.
 	},
 }
 
-var clusterFailoverCommand = command{
+var failoverCommand = command{
 	Name:    "cluster failover",
 	Args:    "SHARD",
-	Summary: "have another node of a shard lead",
+	Summary: "make another node of a shard the primary",
 	Details: `The primary holds its writes for at most half a second, until the other node has all, which leads then. Nothing fails.
 
 --force does not wait for the primary: nothing that was acknowledged is lost, as the other node is in sync. --unclean takes a
 node that is not in sync, where no other is left: what was acknowledged and it does not have is lost for ever. It prints
 what that is as far as it is known, and asks.
-` + clusterHelp,
+` + commonHelp,
 	Setup: func(flags *pflag.FlagSet) action {
-		f := addClusterFlags(flags, true)
+		f := addFlags(flags, true)
 		f.node = connect.AddFlags(flags)
 		to := flags.String("to", "", "`node` that is to lead; unless given the one in sync that has most")
 		force := flags.Bool("force", false, "do not wait for the primary, which is gone or hangs")
 		unclean := flags.Bool("unclean", false, "take a node that may lack what was acknowledged: that is lost")
-		return clusterAction(f, func(ctx context.Context, s *session, args []string) error {
+		return withCluster(f, func(ctx context.Context, s *session, args []string) error {
 			if len(args) != 1 || *force && *unclean {
 				return misuse("want one shard, and --force or --unclean or none of them")
 			}
@@ -105,17 +106,17 @@ what that is as far as it is known, and asks.
 	},
 }
 
-var clusterSetCommand = command{
+var setCommand = command{
 	Name:    "cluster set",
-	Summary: "change how many replicas a shard is to have, and how many nodes must be in sync",
+	Summary: "change how many replicas and how many in-sync nodes a shard needs",
 	Details: `Changes what counterctl cluster create was told. Shards that want more replicas take free nodes by themselves; those that have more keep
 them until counterctl cluster remove takes them out. Nodes act on --min-insync as soon as they hear of it.
-` + clusterHelp,
+` + commonHelp,
 	Setup: func(flags *pflag.FlagSet) action {
-		f := addClusterFlags(flags, true)
+		f := addFlags(flags, true)
 		replicas := flags.Int("replicas", 0, "replicas of each shard")
 		least := flags.Int("min-insync", 0, "nodes of a shard that must be in sync, else its changes are refused")
-		return clusterAction(f, func(ctx context.Context, s *session, args []string) error {
+		return withCluster(f, func(ctx context.Context, s *session, args []string) error {
 			if len(args) != 0 || !flags.Changed("replicas") && !flags.Changed("min-insync") {
 				return misuse("want --replicas or --min-insync, and no arguments")
 			}
@@ -431,7 +432,7 @@ func (s *session) printLoss(m *topology.Map, shard *topology.Shard, n *topology.
 	for _, id := range shard.InSync {
 		if other := m.Live[id]; other != nil && other.Written > live.Written {
 			known = true
-			fmt.Fprintf(out, "%s has log up to offset %d: %s of changes are lost.\n", label(m, id), other.Written, size(other.Written-live.Written))
+			fmt.Fprintf(out, "%s has log up to offset %d: %s of changes are lost.\n", label(m, id), other.Written, human.Size(other.Written-live.Written))
 		}
 	}
 	if !known {

@@ -1,4 +1,4 @@
-package main
+package cluster
 
 import (
 	"context"
@@ -14,10 +14,10 @@ import (
 	"github.com/counterd/counterd/internal/slot"
 )
 
-var clusterCreateCommand = command{
+var createCommand = command{
 	Name:    "cluster create",
 	Args:    "NODE...",
-	Summary: "make a cluster of nodes that run",
+	Summary: "create a cluster from running nodes",
 	Details: `Makes shards of the nodes, which run with --cluster-enabled yes and the same etcd and name, and waits until each shard has
 its primary and its replicas. Nodes are placed so that those of a shard are in zones (--cluster-zone) and on hosts of
 their own as far as there are such; nodes more than that stay free, and replace one that is gone.
@@ -27,13 +27,13 @@ how many must stay, the primary counted: with 2 of 3, one node may be gone and c
 is on two nodes. Unless given it is 2, with one replica or none 1.
 
 A command that was interrupted is given again with the same arguments, and goes on.
-` + clusterHelp,
+` + commonHelp,
 	Setup: func(flags *pflag.FlagSet) action {
-		f := addClusterFlags(flags, true)
+		f := addFlags(flags, true)
 		shards := flags.Int("shards", 1, "how many shards to make, at most 256")
 		replicas := flags.Int("replicas", 2, "replicas of each")
 		least := flags.Int("min-insync", 0, "nodes of a shard that must be in sync, else its changes are refused")
-		return clusterAction(f, func(ctx context.Context, s *session, args []string) error {
+		return withCluster(f, func(ctx context.Context, s *session, args []string) error {
 			if len(args) == 0 {
 				return misuse("got no nodes, want their HOST:PORT")
 			}

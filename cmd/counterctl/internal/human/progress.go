@@ -1,4 +1,4 @@
-package main
+package human
 
 import (
 	"io"
@@ -9,14 +9,14 @@ import (
 	"github.com/counterd/counterd/cmd/internal/cli"
 )
 
-// newProgress returns a function that shows how many bytes of how many are done, and one that removes it: a bar on a
+// Progress returns a function that shows how many bytes of how many are done, and one that removes it: a bar on a
 // terminal, nothing elsewhere.
-func newProgress(w io.Writer, what string) (show func(done, total uint64), finish func()) {
+func Progress(w io.Writer, what string) (show func(done, total uint64), finish func()) {
 	return progress(w, what, progressbar.OptionShowBytes(true))
 }
 
-// newCountProgress is newProgress for what is counted.
-func newCountProgress(w io.Writer, what string) (show func(done, total uint64), finish func()) {
+// CountProgress is Progress for what is counted.
+func CountProgress(w io.Writer, what string) (show func(done, total uint64), finish func()) {
 	return progress(w, what, progressbar.OptionShowCount())
 }
 

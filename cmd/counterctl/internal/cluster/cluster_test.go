@@ -1,6 +1,7 @@
-package main
+package cluster
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,11 +18,21 @@ import (
 
 	"github.com/tidwall/redcon"
 
+	"github.com/counterd/counterd/cmd/internal/cli"
 	"github.com/counterd/counterd/cmd/internal/registry"
 	"github.com/counterd/counterd/cmd/internal/testkit/registrytest"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/internal/slot"
 )
+
+// ctl runs a command of the cluster.
+func ctl(t testing.TB, args ...string) (stdout, stderr string, status int) {
+	t.Helper()
+	var out, err bytes.Buffer
+	tool := cli.Tool{Name: "counterctl", Commands: Commands}
+	status = tool.Run(t.Context(), args, &out, &err)
+	return out.String(), err.String(), status
+}
 
 // fakes are nodes that do in etcd what nodes of a cluster do, and hold nothing: who is first in sync leads, replicas are in
 // sync at once, moves are made.

@@ -1,10 +1,11 @@
-package main
+package posts
 
 import (
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/counterd/counterd/cmd/internal/cli"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/schema"
 )
@@ -14,14 +15,14 @@ var comparisons = map[string]counter.Compare{
 	"=": counter.Equal, "!=": counter.NotEqual, "<": counter.Less, "<=": counter.LessEqual, ">": counter.Greater, ">=": counter.GreaterEqual,
 }
 
-// conditions reads words as the commands by condition have them, for posts that no server is asked for:
+// Conditions reads words as the commands by condition have them, for posts that no server is asked for:
 //
 //	[MID op mid {AND MID op mid} | MID IN mid ...] [WHERE column op n {AND column op n}]
-func conditions(c *schema.Counter, words []string) (counter.Query, error) {
+func Conditions(c *schema.Counter, words []string) (counter.Query, error) {
 	q := counter.Query{Counter: c, To: schema.MaxMid}
 	next := func(want string) (string, error) {
 		if len(words) == 0 {
-			return "", misuse("the conditions end where %s should follow", want)
+			return "", cli.Misuse("the conditions end where %s should follow", want)
 		}
 		word := words[0]
 		words = words[1:]
@@ -34,14 +35,14 @@ func conditions(c *schema.Counter, words []string) (counter.Query, error) {
 		}
 		op, ok := comparisons[word]
 		if !ok {
-			return 0, 0, misuse("%q: want one of = != < <= > >= (quoted for the shell)", word)
+			return 0, 0, cli.Misuse("%q: want one of = != < <= > >= (quoted for the shell)", word)
 		}
 		if word, err = next("a number"); err != nil {
 			return 0, 0, err
 		}
 		v, err = strconv.ParseUint(word, 10, 63)
 		if err != nil {
-			return 0, 0, misuse("%q: want a number from 0 to %d", word, uint64(schema.MaxMid))
+			return 0, 0, cli.Misuse("%q: want a number from 0 to %d", word, uint64(schema.MaxMid))
 		}
 		return op, v, nil
 	}
@@ -59,12 +60,12 @@ func conditions(c *schema.Counter, words []string) (counter.Query, error) {
 				for len(words) > 0 && !strings.EqualFold(words[0], "WHERE") {
 					mid, ok := schema.ParseMid([]byte(words[0]))
 					if !ok {
-						return q, misuse("MID IN: %q is no mid", words[0])
+						return q, cli.Misuse("MID IN: %q is no mid", words[0])
 					}
 					q.Mids, words = append(q.Mids, mid), words[1:]
 				}
 				if len(q.Mids) == 0 {
-					return q, misuse("MID IN: want mids")
+					return q, cli.Misuse("MID IN: want mids")
 				}
 				continue
 			}
@@ -83,7 +84,7 @@ func conditions(c *schema.Counter, words []string) (counter.Query, error) {
 				}
 				col, ok := c.Field([]byte(name))
 				if !ok {
-					return q, misuse("no column %q in counter %s", name, c.Name)
+					return q, cli.Misuse("no column %q in counter %s", name, c.Name)
 				}
 				op, v, err := compared()
 				if err != nil {
@@ -92,7 +93,7 @@ func conditions(c *schema.Counter, words []string) (counter.Query, error) {
 				q.Where = append(q.Where, counter.Condition{Column: int16(col), Op: op, Value: v})
 			}
 		default:
-			return q, misuse("%q: want MID ... or WHERE ...", words[0])
+			return q, cli.Misuse("%q: want MID ... or WHERE ...", words[0])
 		}
 	}
 	return q, nil
@@ -120,8 +121,8 @@ func boundMids(q *counter.Query, op counter.Compare, v uint64) {
 	}
 }
 
-// chosenColumns returns the places of columns that are named, or of all.
-func chosenColumns(c *schema.Counter, names []string) (columns []int, err error) {
+// Columns returns the places of columns that are named, or of all.
+func Columns(c *schema.Counter, names []string) (columns []int, err error) {
 	if names == nil {
 		for i := range c.Columns {
 			columns = append(columns, i)
@@ -131,10 +132,10 @@ func chosenColumns(c *schema.Counter, names []string) (columns []int, err error)
 	for _, name := range names {
 		col, ok := c.Field([]byte(name))
 		if !ok {
-			return nil, misuse("no column %q in counter %s", name, c.Name)
+			return nil, cli.Misuse("no column %q in counter %s", name, c.Name)
 		}
 		if slices.Contains(columns, col) {
-			return nil, misuse("column %q is named twice", name)
+			return nil, cli.Misuse("column %q is named twice", name)
 		}
 		columns = append(columns, col)
 	}

@@ -1,4 +1,4 @@
-package main
+package cluster
 
 import (
 	"context"
@@ -11,17 +11,21 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/counterd/counterd/cmd/counterctl/internal/directory"
 	"github.com/counterd/counterd/cmd/counterctl/internal/export"
+	"github.com/counterd/counterd/cmd/counterctl/internal/human"
+	"github.com/counterd/counterd/cmd/counterctl/internal/node"
+	"github.com/counterd/counterd/cmd/counterctl/internal/posts"
 	"github.com/counterd/counterd/cmd/internal/connect"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/schema"
 )
 
-var clusterRestoreCommand = command{
+var restoreCommand = command{
 	Name:    "cluster restore",
 	Args:    "DIR",
-	Summary: "write what counterctl cluster backup has copied into an empty cluster",
+	Summary: "restore a cluster backup into an empty cluster",
 	Details: `Writes the posts of a backup into a cluster that runs and is empty, of as many shards as it likes: it adds the counters and columns,
 writes each post to the primary that owns it now, and compares the number of posts and the sums of all columns with the
 cluster's at the end. Nobody else should write meanwhile.
@@ -32,13 +36,13 @@ check, dump, export and restore.
 
 If it was interrupted, the same command with --overwrite goes over what is there once more. What numbered clients (IDMP) had been
 told is not in the posts: a producer begins anew with a new name.
-` + clusterHelp,
+` + commonHelp,
 	Setup: func(flags *pflag.FlagSet) action {
-		f := addClusterFlags(flags, true)
+		f := addFlags(flags, true)
 		f.node = connect.AddFlags(flags)
 		overwrite := flags.Bool("overwrite", false, "also where the cluster has posts: those of the backup become as they are there")
 		rate := flags.Float64("rate", 0, "posts a second to write at most; 0: as many as go")
-		return clusterAction(f, func(ctx context.Context, s *session, args []string) error {
+		return withCluster(f, func(ctx context.Context, s *session, args []string) error {
 			switch {
 			case len(args) != 1:
 				return misuse("got %d arguments %q, want the directory of a backup", len(args), args)
@@ -59,7 +63,7 @@ type restoring struct {
 
 	backup *clusterBackup
 	sch    *schema.Schema
-	tables []*wanted       // all counters
+	tables []*posts.Wanted // all counters
 	tally  []*export.Tally // of each, what was written
 }
 
@@ -74,11 +78,11 @@ func (r *restoring) run(ctx context.Context) (err error) {
 		}
 	}
 	for _, c := range r.sch.Counters() {
-		columns, err := chosenColumns(c, nil)
+		columns, err := posts.Columns(c, nil)
 		if err != nil {
 			return err
 		}
-		r.tables = append(r.tables, &wanted{Table: export.Table{Schema: r.sch, Counter: c, Columns: columns}})
+		r.tables = append(r.tables, &posts.Wanted{Table: export.Table{Schema: r.sch, Counter: c, Columns: columns}})
 		r.tally = append(r.tally, export.NewTally(len(columns)))
 	}
 	m, err := r.load(ctx)
@@ -108,12 +112,12 @@ func (r *restoring) run(ctx context.Context) (err error) {
 
 // empty refuses a cluster whose schema is another, or that has posts.
 func (r *restoring) empty(ctx context.Context, m *topology.Map) error {
-	return r.at(ctx, m, func(n *nodePosts) error {
-		if has, want := n.sch.String(), r.sch.String(); has != want && !n.sch.IsEmpty() {
+	return r.at(ctx, m, func(n *posts.Node) error {
+		if has, want := n.Schema().String(), r.sch.String(); has != want && !n.Schema().IsEmpty() {
 			return fmt.Errorf("the cluster has other counters or columns than the backup:\n%sthe backup has\n%s", has, want)
 		}
-		for _, c := range n.sch.Counters() {
-			count, err := n.number("COUNTER.COUNT", c.Name)
+		for _, c := range n.Schema().Counters() {
+			count, err := n.Number("COUNTER.COUNT", c.Name)
 			if err == nil && count != "0" && !r.overwrite {
 				err = fmt.Errorf("the cluster has %s posts of %s: want an empty one (--overwrite writes over what is there)", count, c.Name)
 			}
@@ -126,17 +130,17 @@ func (r *restoring) empty(ctx context.Context, m *topology.Map) error {
 }
 
 // at asks the first primary, which answers for all.
-func (r *restoring) at(ctx context.Context, m *topology.Map, f func(n *nodePosts) error) error {
+func (r *restoring) at(ctx context.Context, m *topology.Map, f func(n *posts.Node) error) error {
 	addr, err := r.address(primaries(m)[0])
 	if err != nil {
 		return err
 	}
-	n, err := dialNode(ctx, addr, r.flags.node)
+	n, err := node.Dial(ctx, addr, r.flags.node)
 	if err != nil {
 		return err
 	}
-	defer n.close()
-	posts, err := newNodePosts(n)
+	defer n.Close()
+	posts, err := posts.OfNode(n)
 	if err != nil {
 		return err
 	}
@@ -145,12 +149,12 @@ func (r *restoring) at(ctx context.Context, m *topology.Map, f func(n *nodePosts
 
 // putSchema adds counters and columns, and waits until all primaries have them.
 func (r *restoring) putSchema(ctx context.Context, m *topology.Map) error {
-	err := r.at(ctx, m, func(n *nodePosts) error {
-		if n.sch.String() == r.sch.String() {
+	err := r.at(ctx, m, func(n *posts.Node) error {
+		if n.Schema().String() == r.sch.String() {
 			return nil
 		}
 		for line := range strings.Lines(r.sch.String()) {
-			if _, err := n.do(strings.Fields(line)...); err != nil {
+			if _, err := n.Do(strings.Fields(line)...); err != nil {
 				return fmt.Errorf("%s: %w", strings.TrimSpace(line), err)
 			}
 		}
@@ -199,8 +203,8 @@ func (r *restoring) rows(ctx context.Context, m *topology.Map) error {
 // shard writes the posts of one archive, of the groups that count.
 func (r *restoring) shard(ctx context.Context, w *postWriter, from *backupShard) error {
 	path := filepath.Join(r.dir, from.File)
-	return withDataDir(ctx, path, io.Discard, func(d *dataDir) (err error) {
-		store, err := openStore(d)
+	return directory.With(ctx, path, io.Discard, func(d *directory.Dir) (err error) {
+		store, err := d.OpenStore()
 		if err != nil {
 			return err
 		}
@@ -208,17 +212,17 @@ func (r *restoring) shard(ctx context.Context, w *postWriter, from *backupShard)
 		if has := store.Schema().String(); has != r.sch.String() {
 			return fmt.Errorf("%s has another schema than the manifest:\n%s", path, has)
 		}
-		posts := &storePosts{store: store}
+		posts := posts.OfStore(store)
 		for i, all := range r.tables {
 			t := *all
 			t.Counter = store.Schema().Counter(all.Counter.Name)
-			total, err := posts.count(&t)
+			total, err := posts.Count(&t)
 			if err != nil {
 				return err
 			}
-			show, finish := newCountProgress(r.out.Stderr, fmt.Sprintf("shard %d, %s", from.ID, t.Counter.Name))
+			show, finish := human.CountProgress(r.out.Stderr, fmt.Sprintf("shard %d, %s", from.ID, t.Counter.Name))
 			n := uint64(0)
-			err = posts.rows(ctx, &t, func(mid uint64, values []uint64) error {
+			err = posts.Rows(ctx, &t, func(mid uint64, values []uint64) error {
 				if n++; n%1024 == 0 {
 					show(n, total)
 				}
@@ -244,10 +248,10 @@ func (r *restoring) compare(ctx context.Context, began time.Time) error {
 		return err
 	}
 	took := time.Since(began)
-	return r.at(ctx, m, func(n *nodePosts) error {
+	return r.at(ctx, m, func(n *posts.Node) error {
 		bad := false
 		for i, t := range r.tables {
-			has, _, err := n.tally(t)
+			has, _, err := n.Tally(t)
 			if err != nil {
 				return fmt.Errorf("all was written, and could not be compared: %w", err)
 			}

@@ -1,4 +1,4 @@
-package main
+package cluster
 
 import (
 	"context"
@@ -16,16 +16,17 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/counterd/counterd/cmd/counterctl/internal/human"
 	"github.com/counterd/counterd/cmd/internal/connect"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/internal/atomicfile"
 	"github.com/counterd/counterd/schema"
 )
 
-var clusterBackupCommand = command{
+var backupCommand = command{
 	Name:    "cluster backup",
 	Args:    "PLACE",
-	Summary: "copy the data of all shards to a directory",
+	Summary: "back up all shards to a directory",
 	Details: `Makes the directory PLACE/NAME-TIME with an archive of each shard and a manifest, which counterctl cluster restore puts into a
 cluster of any number of shards. All primaries are asked at once, over the network; nobody who writes waits. Each archive is the
 shard's data at one offset of its log, and all of these are of the short time that is printed: whatever was acknowledged before it
@@ -34,11 +35,11 @@ is in the backup, and nothing that was sent behind it.
 It is begun anew, and refused in the end, while groups of hash slots move, a shard changes its primary or the schema is changed:
 then an archive might hold posts that another one has too, or lack some. That matters while the archives are begun, and not while
 they are copied. Every archive is read back and verified, and the directory has its name only when all of it is on the disk.
-` + clusterHelp,
+` + commonHelp,
 	Setup: func(flags *pflag.FlagSet) action {
-		f := addClusterFlags(flags, false)
+		f := addFlags(flags, false)
 		f.node = connect.AddFlags(flags)
-		return clusterAction(f, func(ctx context.Context, s *session, args []string) error {
+		return withCluster(f, func(ctx context.Context, s *session, args []string) error {
 			if len(args) != 1 {
 				return misuse("got %d arguments %q, want the directory to put the backup in", len(args), args)
 			}
@@ -101,11 +102,11 @@ func (b *clusterBackup) print(w io.Writer) {
 	table := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(table, "SHARD\tEPOCH\tOFFSET\tGROUPS\tSIZE")
 	for _, shard := range b.Shards {
-		fmt.Fprintf(table, "%d\t%d\t%d\t%s\t%s\n", shard.ID, shard.Epoch, shard.Offset, shard.Groups, size(uint64(shard.Bytes)))
+		fmt.Fprintf(table, "%d\t%d\t%d\t%s\t%s\n", shard.ID, shard.Epoch, shard.Offset, shard.Groups, human.Size(uint64(shard.Bytes)))
 	}
 	_ = table.Flush()
 	fmt.Fprintf(w, "each shard as of its offset, all taken within %v, from %s to %s\n", b.To.Sub(b.From).Round(time.Millisecond),
-		clockText(b.From.UnixMilli()), clockText(b.To.UnixMilli()))
+		human.Clock(b.From.UnixMilli()), human.Clock(b.To.UnixMilli()))
 }
 
 // takeTries is how often taking all archives at once is tried: what changes a shard is over within seconds, but for a move.
@@ -260,7 +261,7 @@ func (s *session) copyAll(ctx context.Context, cancel context.CancelFunc, b *clu
 			total += uint64(live.Bytes)
 		}
 	}
-	show, finish := newProgress(s.out.Stderr, "copying")
+	show, finish := human.Progress(s.out.Stderr, "copying")
 	defer finish()
 	var done atomic.Uint64
 	var group errgroup.Group

@@ -1,4 +1,4 @@
-package main
+package cluster
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/counterd/counterd/cmd/counterctl/internal/human"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/internal/slot"
 )
@@ -49,7 +50,7 @@ func newMoving(list []topology.Transfer, atOnce int) *moving {
 func (w *moving) run(ctx context.Context, s *session) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	show, finish := newCountProgress(s.out.Stderr, "groups moved")
+	show, finish := human.CountProgress(s.out.Stderr, "groups moved")
 	defer finish()
 	for m := range s.Watch(ctx) {
 		w.look(m)

@@ -1,4 +1,5 @@
-package main
+// Package directory opens data directories and archives for commands that only read them.
+package directory
 
 import (
 	"context"
@@ -6,56 +7,59 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterctl/internal/backup"
+	"github.com/counterd/counterd/cmd/counterctl/internal/human"
+	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/persist"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// dataDir is a data directory, or an archive that shows one, that is only read. fs is a view: nothing done through it
+// Dir is a data directory, or an archive that shows one, that is only read. FS is a view: nothing done through it
 // reaches the disk. While no server has the directory open its lock is held, so that none starts meanwhile.
-type dataDir struct {
-	path    string // absolute
-	fs      vfs.FS
-	inUse   bool             // a server has it open
+type Dir struct {
+	Path    string // absolute
+	FS      vfs.FS
+	InUse   bool             // a server has it open
 	note    string           // what to tell of the lock; may be empty
 	lock    io.Closer        // of a directory
-	archive *persist.Archive // nil: it is a directory
+	Archive *persist.Archive // nil: it is a directory
 }
 
-// openDataDir finds out whether a server has the directory open and makes a view of it as it is now. A file must be an
+// Open finds out whether a server has the directory open and makes a view of it as it is now. A file must be an
 // archive. When ctx ends so does reading it.
-func openDataDir(ctx context.Context, path string) (*dataDir, error) {
+func Open(ctx context.Context, path string) (*Dir, error) {
 	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
 		return openArchive(ctx, path)
 	}
-	abs, err := absDataDir(path)
+	abs, err := Abs(path)
 	if err != nil {
 		return nil, err
 	}
-	d := &dataDir{path: abs}
+	d := &Dir{Path: abs}
 	lock := filepath.Join(abs, "LOCK")
 	if _, err := os.Stat(lock); err == nil {
 		d.lock, err = vfs.OS().Lock(lock)
 		switch {
 		case errors.Is(err, vfs.ErrLocked):
-			d.inUse = true
+			d.InUse = true
 			d.note = "a server has the directory open: this shows it as it was a moment ago"
 		case err != nil:
 			d.note = fmt.Sprintf("cannot tell whether a server has the directory open: %v", err)
 		}
 	}
-	d.fs = datadir.NewView(vfs.Interruptible(ctx, vfs.OS()), abs)
+	d.FS = datadir.NewView(vfs.Interruptible(ctx, vfs.OS()), abs)
 	return d, nil
 }
 
 // openArchive opens what redis-cli --rdb downloaded, or a replica saved, as the directory that it shows.
-func openArchive(ctx context.Context, path string) (*dataDir, error) {
+func openArchive(ctx context.Context, path string) (*Dir, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
@@ -64,21 +68,21 @@ func openArchive(ctx context.Context, path string) (*dataDir, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &dataDir{path: abs, fs: vfs.NewView(a, nil), archive: a}, nil
+	return &Dir{Path: abs, FS: vfs.NewView(a, nil), Archive: a}, nil
 }
 
-// verify compares an archive's parts with their checksums; of a directory there is nothing to do.
-func (d *dataDir) verify(stderr io.Writer) error {
-	if d.archive == nil {
+// Verify compares an archive's parts with their checksums; of a directory there is nothing to do.
+func (d *Dir) Verify(stderr io.Writer) error {
+	if d.Archive == nil {
 		return nil
 	}
-	show, finish := newProgress(stderr, "verifying")
+	show, finish := human.Progress(stderr, "verifying")
 	defer finish()
-	return d.archive.Verify(show)
+	return d.Archive.Verify(show)
 }
 
-// absDataDir checks that a path is that of a data directory.
-func absDataDir(path string) (string, error) {
+// Abs checks that a path is that of a data directory.
+func Abs(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return "", err
@@ -95,11 +99,11 @@ func absDataDir(path string) (string, error) {
 	return "", fmt.Errorf("%s is no data directory of counterd: it has no LOCK, no log and no MANIFEST", path)
 }
 
-// close gives the lock back.
-func (d *dataDir) close() error {
+// Close gives the lock back.
+func (d *Dir) Close() error {
 	switch {
-	case d.archive != nil:
-		return d.archive.Close()
+	case d.Archive != nil:
+		return d.Archive.Close()
 	case d.lock != nil:
 		return d.lock.Close()
 	}
@@ -116,12 +120,12 @@ const (
 	begunPause = 100 * time.Millisecond
 )
 
-// withDataDir runs fn on a directory. Where a server has it open and fn fails, it runs again on a new view: what is
+// With runs fn on a directory. Where a server has it open and fn fails, it runs again on a new view: what is
 // there both times is no accident.
-func withDataDir(ctx context.Context, path string, stderr io.Writer, fn func(d *dataDir) error) error {
+func With(ctx context.Context, path string, stderr io.Writer, fn func(d *Dir) error) error {
 	started := time.Now()
 	for n := 1; ; n++ {
-		d, err := openDataDir(ctx, path)
+		d, err := Open(ctx, path)
 		if err != nil {
 			return err
 		}
@@ -129,13 +133,13 @@ func withDataDir(ctx context.Context, path string, stderr io.Writer, fn func(d *
 			fmt.Fprintf(stderr, "note: %s\n", d.note)
 		}
 		err = fn(d)
-		if closed := d.close(); err == nil {
+		if closed := d.Close(); err == nil {
 			err = closed
 		}
-		again := d.inUse && n < attempts && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, persist.ErrCorrupt))
+		again := d.InUse && n < attempts && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, persist.ErrCorrupt))
 		var begun *backup.BegunError
 		if errors.As(err, &begun) {
-			again = d.inUse && time.Since(started) < begunWait
+			again = d.InUse && time.Since(started) < begunWait
 		}
 		if !again || ctx.Err() != nil {
 			return err
@@ -144,4 +148,9 @@ func withDataDir(ctx context.Context, path string, stderr io.Writer, fn func(d *
 			time.Sleep(begunPause)
 		}
 	}
+}
+
+// OpenStore opens what the directory or the archive shows, as a server would.
+func (d *Dir) OpenStore() (*counter.Store, error) {
+	return counter.Open(d.Path, counter.Options{FS: d.FS, Manual: true, SnapshotGrowth: -1, Logger: slog.New(slog.DiscardHandler)})
 }

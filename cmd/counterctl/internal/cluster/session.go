@@ -1,4 +1,4 @@
-package main
+package cluster
 
 import (
 	"bufio"
@@ -20,13 +20,27 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
+	"github.com/counterd/counterd/cmd/counterctl/internal/node"
+	"github.com/counterd/counterd/cmd/internal/cli"
 	"github.com/counterd/counterd/cmd/internal/connect"
 	"github.com/counterd/counterd/cmd/internal/registry"
 	"github.com/counterd/counterd/cmd/internal/topology"
 )
 
-// clusterFlags are those of every command of a cluster.
-type clusterFlags struct {
+type (
+	command = cli.Command
+	action  = cli.Action
+	output  = cli.Output
+)
+
+// errReported ends a command with status 1 after it has said all itself.
+var errReported = cli.ErrReported
+
+// misuse returns the error of a command line that cannot be run.
+func misuse(format string, args ...any) error { return cli.Misuse(format, args...) }
+
+// flagsOf are those of every command of a cluster.
+type flagsOf struct {
 	etcd registry.EtcdConfig
 	urls string
 	name string
@@ -37,17 +51,17 @@ type clusterFlags struct {
 }
 
 const (
-	etcdVariable    = "COUNTERD_ETCD"
-	clusterVariable = "COUNTERD_CLUSTER"
+	etcdVariable = "COUNTERD_ETCD"
+	nameVariable = "COUNTERD_CLUSTER"
 )
 
-const clusterHelp = `
-etcd and the cluster's name may stand in the environment variables ` + etcdVariable + ` and ` + clusterVariable + ` too. A NODE is its
+const commonHelp = `
+etcd and the cluster's name may stand in the environment variables ` + etcdVariable + ` and ` + nameVariable + ` too. A NODE is its
 HOST:PORT, or its id, of which the first digits do.`
 
-// addClusterFlags declares them. changes: the command asks before it changes something.
-func addClusterFlags(flags *pflag.FlagSet, changes bool) *clusterFlags {
-	f := &clusterFlags{}
+// addFlags declares them. changes: the command asks before it changes something.
+func addFlags(flags *pflag.FlagSet, changes bool) *flagsOf {
+	f := &flagsOf{}
 	flags.StringVar(&f.urls, "etcd", "", "`URLs` of etcd's members, with commas between them: http://HOST:2379")
 	flags.StringVar(&f.name, "name", "", "the cluster's name")
 	flags.StringVar(&f.etcd.User, "etcd-user", "", "user of etcd")
@@ -68,24 +82,24 @@ func addClusterFlags(flags *pflag.FlagSet, changes bool) *clusterFlags {
 // session is a command's sight of a cluster.
 type session struct {
 	registry.Registry
-	flags *clusterFlags
+	flags *flagsOf
 	out   output
 }
 
 // openRegistry is another in tests.
 var openRegistry = registry.OpenEtcd
 
-// clusterAction makes an action of what is done with a cluster.
-func clusterAction(f *clusterFlags, run func(ctx context.Context, s *session, args []string) error) action {
+// withCluster makes an action of what is done with a cluster.
+func withCluster(f *flagsOf, run func(ctx context.Context, s *session, args []string) error) action {
 	return func(ctx context.Context, out output, args []string) error {
 		if f.urls == "" {
 			f.urls = os.Getenv(etcdVariable)
 		}
 		if f.name == "" {
-			f.name = os.Getenv(clusterVariable)
+			f.name = os.Getenv(nameVariable)
 		}
 		if f.urls == "" || f.name == "" {
-			return misuse("want --etcd URL[,URL] and --name NAME, or %s and %s in the environment", etcdVariable, clusterVariable)
+			return misuse("want --etcd URL[,URL] and --name NAME, or %s and %s in the environment", etcdVariable, nameVariable)
 		}
 		f.etcd.Endpoints = strings.Split(f.urls, ",")
 		r, err := openRegistry(f.etcd, f.name)
@@ -269,12 +283,12 @@ func (s *session) ask(ctx context.Context, n *topology.Node, args ...string) ([]
 	if err != nil {
 		return nil, err
 	}
-	c, err := dialNode(ctx, addr, s.flags.node)
+	c, err := node.Dial(ctx, addr, s.flags.node)
 	if err != nil {
 		return nil, err
 	}
-	defer c.close()
-	return c.do(args...)
+	defer c.Close()
+	return c.Do(args...)
 }
 
 // label is a node for people.

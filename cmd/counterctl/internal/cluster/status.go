@@ -1,4 +1,4 @@
-package main
+package cluster
 
 import (
 	"context"
@@ -12,20 +12,21 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/counterd/counterd/cmd/counterctl/internal/human"
 	"github.com/counterd/counterd/cmd/internal/topology"
 	"github.com/counterd/counterd/internal/slot"
 )
 
-var clusterStatusCommand = command{
+var statusCommand = command{
 	Name:    "cluster status",
-	Summary: "print a cluster's shards, nodes and moves",
+	Summary: "print the shards, nodes and moves of a cluster",
 	Details: `Prints what etcd knows: each shard with its epoch, hash slots and figures, its nodes with their role, and whether they run and
 are in sync, the nodes that are free, and the groups of hash slots that are being moved. LAG is by how many bytes of log a
 node is behind its primary; figures are of some seconds ago.
-` + clusterHelp,
+` + commonHelp,
 	Setup: func(flags *pflag.FlagSet) action {
-		f := addClusterFlags(flags, false)
-		return clusterAction(f, func(ctx context.Context, s *session, args []string) error {
+		f := addFlags(flags, false)
+		return withCluster(f, func(ctx context.Context, s *session, args []string) error {
 			if len(args) != 0 {
 				return misuse("got %q, want no arguments", args)
 			}
@@ -42,9 +43,9 @@ node is behind its primary; figures are of some seconds ago.
 	},
 }
 
-var clusterCheckCommand = command{
+var checkCommand = command{
 	Name:    "cluster check",
-	Summary: "tell what is wrong with a cluster",
+	Summary: "report the problems of a cluster",
 	Details: `Prints a line for each thing that is wrong: alarms of etcd, slots that nobody serves, shards without a primary or with too few nodes in sync,
 nodes that are gone, replicas of a shard on one host or in one zone, moves that do not end, versions that differ, and each
 trouble that a node reports of itself, as a disk that hangs. Exit status 1
@@ -52,11 +53,11 @@ if something was found that somebody should look at; what begins with NOTE is no
 
 Between two nodes that are restarted, as for a new version, counterctl cluster check --until-well waits until all nodes are
 in sync again. A node that is stopped by SIGTERM hands its role over before.
-` + clusterHelp,
+` + commonHelp,
 	Setup: func(flags *pflag.FlagSet) action {
-		f := addClusterFlags(flags, false)
+		f := addFlags(flags, false)
 		untilWell := flags.Bool("until-well", false, "wait until nothing is wrong, at most as long as --wait says")
-		return clusterAction(f, func(ctx context.Context, s *session, args []string) error {
+		return withCluster(f, func(ctx context.Context, s *session, args []string) error {
 			if len(args) != 0 {
 				return misuse("got %q, want no arguments", args)
 			}
@@ -234,7 +235,7 @@ func statusOf(m *topology.Map, name string, now time.Time) *clusterStatus {
 
 func (c *clusterStatus) print(out output) error {
 	fmt.Fprintf(out.Stdout, "cluster %s: %d shards, %d posts, %s, %d commands/s; %d replicas, in sync at least %d\n\n",
-		c.Name, len(c.Shards), c.Posts, size(c.Bytes), c.Ops, c.Replicas, c.MinInSync)
+		c.Name, len(c.Shards), c.Posts, human.Size(c.Bytes), c.Ops, c.Replicas, c.MinInSync)
 	table := tabwriter.NewWriter(out.Stdout, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(table, "SHARD\tNODE\tROLE\tSTATE\tLAG\tZONE\tVERSION\tID\tSLOTS\tPOSTS\tBYTES\tCOMMANDS/S\tEPOCH")
 	node := func(shard string, n nodeStatus, more string) {
@@ -253,7 +254,7 @@ func (c *clusterStatus) print(out output) error {
 		}
 		lag := ""
 		if n.Lag > 0 {
-			lag = size(n.Lag)
+			lag = human.Size(n.Lag)
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.8s\t%s\n", shard, n.Address, n.Role, state, lag, n.Zone, n.Version, string(n.ID), more)
 	}
@@ -262,7 +263,7 @@ func (c *clusterStatus) print(out output) error {
 			shard, more := "", "\t\t\t\t"
 			if i == 0 {
 				shard = strconv.Itoa(int(s.ID))
-				more = fmt.Sprintf("%s\t%d\t%s\t%d\t%d", s.Slots, s.Posts, size(s.Bytes), s.Ops, s.Epoch)
+				more = fmt.Sprintf("%s\t%d\t%s\t%d\t%d", s.Slots, s.Posts, human.Size(s.Bytes), s.Ops, s.Epoch)
 			}
 			node(shard, n, more)
 		}

@@ -1,4 +1,4 @@
-package main
+package cluster
 
 import (
 	"context"
@@ -15,22 +15,22 @@ import (
 	"github.com/counterd/counterd/internal/slot"
 )
 
-var clusterMoveCommand = command{
+var moveCommand = command{
 	Name:    "cluster move",
 	Summary: "move hash slots to another shard",
 	Details: `Moves groups of 64 hash slots, with all their posts, while they are read and written: the shard that is to have them fetches
 them, and at the end their writes are held for at most half a second. --groups are ranges of groups from 0 to 255, as 0-3,17;
 --slots are ranges of hash slots, which must be whole groups. Whoever interrupts the command leaves the moves that have begun
 going on; --abort ends one that is not committed, by its id as counterctl cluster status prints it.
-` + clusterHelp,
+` + commonHelp,
 	Setup: func(flags *pflag.FlagSet) action {
-		f := addClusterFlags(flags, true)
+		f := addFlags(flags, true)
 		groups := flags.String("groups", "", "`ranges` of groups")
 		slots := flags.String("slots", "", "`ranges` of hash slots")
 		to := flags.String("to", "", "`shard` that they go to")
 		abort := flags.String("abort", "", "`id` of a move that is to end")
 		atOnce := addAtOnce(flags)
-		return clusterAction(f, func(ctx context.Context, s *session, args []string) error {
+		return withCluster(f, func(ctx context.Context, s *session, args []string) error {
 			if len(args) != 0 {
 				return misuse("got %q, want no arguments", args)
 			}
@@ -60,24 +60,24 @@ going on; --abort ends one that is not committed, by its id as counterctl cluste
 	},
 }
 
-var clusterRebalanceCommand = command{
+var rebalanceCommand = command{
 	Name:    "cluster rebalance",
-	Summary: "move hash slots so that shards have the same bytes, or the same load",
+	Summary: "move hash slots until the shards have equal data or equal load",
 	Details: `Plans moves of groups of 64 hash slots after which each shard has its part, prints them, and makes them one after another for
 each shard, while all is read and written. Few bytes are moved: a group goes once, from a shard above the mean to one below.
 
 --by bytes counts what the shards hold, load the commands they answer, groups neither; a shard's groups count for the same
 part of it. Below 1 GiB bytes say nothing, and groups are counted.
-` + clusterHelp,
+` + commonHelp,
 	Setup: func(flags *pflag.FlagSet) action {
-		f := addClusterFlags(flags, true)
+		f := addFlags(flags, true)
 		by := &oneOf{value: "bytes", of: []string{"bytes", "load", "groups"}}
 		flags.Var(by, "by", "what is to be the same")
 		tolerance := flags.Float64("tolerance", 0.05, "part of the mean by which a shard may differ")
 		planOnly := flags.Bool("plan", false, "print what would be moved, and end")
 		flags.BoolVar(&f.json, "json", false, "print the plan as JSON")
 		atOnce := addAtOnce(flags)
-		return clusterAction(f, func(ctx context.Context, s *session, args []string) error {
+		return withCluster(f, func(ctx context.Context, s *session, args []string) error {
 			if len(args) != 0 || *tolerance < 0 || *tolerance > 1 {
 				return misuse("want no arguments, and a tolerance from 0 to 1")
 			}
