@@ -9,9 +9,9 @@
 //	create.go nodes.go              create; add, remove, failover and set
 //	status.go lacking.go            status and check; nodes that lack acknowledged changes
 //	moves.go moving.go              move and rebalance; what is moving
-//	backup.go backup_taking.go      archives of all shards; one of them
+//	backup_command.go backup_taking.go  archives of all shards; one of them
 //	backup_manifest.go              what a backup is of
-//	restore.go posts.go             a backup into an empty cluster; posts into any cluster
+//	restore.go write.go             a backup into an empty cluster; posts into any cluster
 package cluster
 
 // Commands are the commands, in the order of their help.

@@ -1,3 +1,5 @@
+// Scenario: nodes report trouble in what they write to etcd.
+
 package cluster
 
 import (
