@@ -6,21 +6,23 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/archive"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/past"
 )
 
-// Archive is the store's state, about to be written as one file (persist.ArchiveWriter): the newest snapshot's files
+// Archive is the store's state, about to be written as one file (archive.Writer): the newest snapshot's files
 // and the log from there to where it ended when the archive was made. No snapshot is made for it, and nobody waits.
 // Images are verified before. A damaged cold file goes in as it is, with zeros for what cannot be read: no checksum
 // fits them, so those posts are known for lost wherever the archive is opened. What it needs is kept on disk until it
 // is closed. NOT safe for concurrent use.
 type Archive struct {
 	pin *Pin
-	w   *persist.ArchiveWriter
+	w   *archive.Writer
 }
 
 // Archive prepares an archive, which must be closed. It reads all images of the newest snapshot. The error is
-// ErrInMemory, persist.ErrGone where there is no snapshot and the log does not begin at 0, or says what could not be
+// ErrInMemory, format.ErrGone where there is no snapshot and the log does not begin at 0, or says what could not be
 // read.
 func (a Admin) Archive() (*Archive, error) {
 	s := a.s
@@ -33,7 +35,7 @@ func (a Admin) Archive() (*Archive, error) {
 	}
 	if first := s.log.Stats().First; pin.Manifest == nil && first != 0 {
 		pin.Release()
-		return nil, fmt.Errorf("there is no snapshot and the log begins at %d: one must be made first: %w", first, persist.ErrGone)
+		return nil, fmt.Errorf("there is no snapshot and the log begins at %d: one must be made first: %w", first, format.ErrGone)
 	}
 	if pin.Manifest != nil {
 		if err := pin.VerifyImages(); err != nil {
@@ -41,7 +43,7 @@ func (a Admin) Archive() (*Archive, error) {
 			return nil, fmt.Errorf("images of the snapshot are damaged and are written anew, try again: %w", err)
 		}
 	}
-	w, err := persist.NewArchiveWriter(s.dir.Path(), s.log, pin.Manifest, s.repl.Lineage())
+	w, err := archive.NewWriter(s.opts.FS, s.dir.Path(), s.log, pin.Manifest, s.repl.Lineage())
 	if err != nil {
 		pin.Release()
 		return nil, err
@@ -55,7 +57,7 @@ func (a *Archive) Size() int64 { return a.w.Size() }
 // End returns the log offset that the state is of.
 func (a *Archive) End() uint64 { return a.w.End() }
 
-// WriteTo writes the archive, once. Errors as persist.ArchiveWriter.WriteTo.
+// WriteTo writes the archive, once. Errors as archive.Writer.WriteTo.
 func (a *Archive) WriteTo(w io.Writer) (int64, error) { return a.w.WriteTo(w) }
 
 // WriteCompressed writes the archive, once, compressed: its size is not known before. Errors as WriteTo.
@@ -69,12 +71,12 @@ func (a *Archive) Close() error {
 }
 
 // SaveDiverged saves the store's data in its directory, as an archive, where it stays when another primary's data takes
-// its place: see persist.SaveDiverged. No change may be made meanwhile that is to be in it: the store is a replica.
+// its place: see past.SaveDiverged. No change may be made meanwhile that is to be in it: the store is a replica.
 func (r *Replication) SaveDiverged(ctx context.Context) (path string, removed []string, err error) {
 	a, err := r.s.Admin().Archive()
 	if err != nil {
 		return "", nil, err
 	}
-	path, removed, err = persist.SaveDiverged(ctx, r.s.opts.FS, r.s.dir.Path(), a.w)
+	path, removed, err = past.SaveDiverged(ctx, r.s.opts.FS, r.s.dir.Path(), a.w)
 	return path, removed, errors.Join(err, a.Close())
 }

@@ -12,7 +12,8 @@ import (
 	"testing"
 
 	"github.com/counterd/counterd/internal/testkit/racetest"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/archive"
+	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -61,7 +62,7 @@ func TestArchiveOfDamaged(t *testing.T) {
 			a, err := s.Admin().Archive()
 			image := strings.HasPrefix(how, "image")
 			if image {
-				if !persist.Unreadable(err) {
+				if !snapfile.Unreadable(err) {
 					t.Fatalf("got %v, want damage", err)
 				}
 				for err != nil {
@@ -87,7 +88,7 @@ func TestArchiveOfDamaged(t *testing.T) {
 			if err := os.WriteFile(path, b.Bytes(), 0o640); err != nil {
 				t.Fatal(err)
 			}
-			archive, err := persist.OpenArchive(vfs.OS(), path)
+			archive, err := archive.Open(vfs.OS(), path)
 			if err != nil {
 				t.Fatal(err)
 			}

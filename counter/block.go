@@ -7,7 +7,7 @@ import (
 
 	"github.com/counterd/counterd/counter/internal/arena"
 	"github.com/counterd/counterd/counter/internal/hot"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -56,7 +56,7 @@ type block struct {
 	tolerated int32     // no re-packing before more values overflow
 	backoff   backoff   // of changes of tier, after one failed
 
-	image *persist.BlockFile // its newest; nil: none
+	image *format.BlockFile // its newest; nil: none
 	ascent
 
 	_ [56]byte // so that blocks begin where cache lines do: without it they are 480 bytes apart

@@ -7,7 +7,8 @@ import (
 	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/counter/internal/producers"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -15,8 +16,8 @@ import (
 // it copied, and counterctl shows rows (inspect.go).
 
 // readTable reads an image into a table of its own memory; tab is nil if there are partial rows only.
-func readTable(fsys vfs.FS, path string) (info persist.ImageInfo, tab *hot.Table, partial map[uint64]partialRow, err error) {
-	img, err := persist.OpenImage(fsys, path)
+func readTable(fsys vfs.FS, path string) (info format.ImageInfo, tab *hot.Table, partial map[uint64]partialRow, err error) {
+	img, err := snapfile.OpenImage(fsys, path)
 	if err != nil {
 		return info, nil, nil, err
 	}
@@ -39,7 +40,7 @@ func readTable(fsys vfs.FS, path string) (info persist.ImageInfo, tab *hot.Table
 	}
 	decoded, err := hot.DecodeImage(buf)
 	if errors.Is(err, hot.ErrUnsupportedImage) {
-		err = fmt.Errorf("%w: %w", persist.ErrUnsupportedFormat, err)
+		err = fmt.Errorf("%w: %w", format.ErrUnsupportedFormat, err)
 	}
 	if err != nil {
 		return info, nil, nil, fmt.Errorf("%s: %w", path, err)
@@ -55,29 +56,29 @@ func readTable(fsys vfs.FS, path string) (info persist.ImageInfo, tab *hot.Table
 func knownKind(path string, kind uint32, wanted bool) error {
 	switch {
 	case kind > producersImage:
-		return fmt.Errorf("%s: image of kind %d, this program knows up to %d: %w", path, kind, producersImage, persist.ErrUnsupportedFormat)
+		return fmt.Errorf("%s: image of kind %d, this program knows up to %d: %w", path, kind, producersImage, format.ErrUnsupportedFormat)
 	case !wanted:
-		return &persist.CorruptError{File: path, Want: "an image of what the manifest says", Got: fmt.Sprintf("one of kind %d", kind)}
+		return &format.CorruptError{File: path, Want: "an image of what the manifest says", Got: fmt.Sprintf("one of kind %d", kind)}
 	}
 	return nil
 }
 
-// openCold opens a cold file; one of another version gives persist.ErrUnsupportedFormat, as every other file does.
+// openCold opens a cold file; one of another version gives format.ErrUnsupportedFormat, as every other file does.
 func openCold(fsys vfs.FS, path string, cache *coldstore.Cache) (*coldstore.File, error) {
 	file, err := coldstore.Open(fsys, path, cache)
 	if errors.Is(err, coldstore.ErrUnsupportedFormat) {
-		err = fmt.Errorf("%w: %w", persist.ErrUnsupportedFormat, err)
+		err = fmt.Errorf("%w: %w", format.ErrUnsupportedFormat, err)
 	}
 	return file, err
 }
 
 // ColdVerifier returns a function that verifies a cold file, page by page, against itself and its entry in a manifest.
-// What is wrong comes as a *persist.BlockFault.
-func ColdVerifier(fsys vfs.FS) func(path string, c *persist.CounterFiles, b *persist.BlockFile) error {
-	return func(path string, c *persist.CounterFiles, b *persist.BlockFile) (err error) {
-		fault := &persist.BlockFault{Path: path, Counter: c.Name, Block: *b}
+// What is wrong comes as a *snapfile.BlockFault.
+func ColdVerifier(fsys vfs.FS) func(path string, c *format.CounterFiles, b *format.BlockFile) error {
+	return func(path string, c *format.CounterFiles, b *format.BlockFile) (err error) {
+		fault := &snapfile.BlockFault{Path: path, Counter: c.Name, Block: *b}
 		unusable := func(err error) error {
-			fault.Unusable, fault.Err, fault.Lost = true, err, []persist.MidRange{{Lo: b.Lo, Hi: b.Hi}}
+			fault.Unusable, fault.Err, fault.Lost = true, err, []snapfile.MidRange{{Lo: b.Lo, Hi: b.Hi}}
 			return fault
 		}
 		file, err := openCold(fsys, path, nil)
@@ -105,12 +106,12 @@ func ColdVerifier(fsys vfs.FS) func(path string, c *persist.CounterFiles, b *per
 
 // CheckBlockFile reads the file of a block that a manifest names, whole, and tells whether it is what the manifest says
 // and can be opened.
-func CheckBlockFile(fsys vfs.FS, dir string, c *persist.CounterFiles, b *persist.BlockFile) error {
-	err := persist.CheckBlock(fsys, dir, c, b, ColdVerifier(fsys))
-	if err != nil || b.Tier == persist.TierCold {
+func CheckBlockFile(fsys vfs.FS, dir string, c *format.CounterFiles, b *format.BlockFile) error {
+	err := snapfile.CheckBlock(fsys, dir, c, b, ColdVerifier(fsys))
+	if err != nil || b.Tier == format.TierCold {
 		return err
 	}
-	if b.Tier == persist.TierProducers {
+	if b.Tier == format.TierProducers {
 		_, _, err := readProducers(fsys, b.Path(dir), producers.Limits{})
 		return err
 	}

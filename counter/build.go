@@ -15,6 +15,8 @@ import (
 
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
 	"github.com/counterd/counterd/persist/vfs"
 	"github.com/counterd/counterd/schema"
 )
@@ -40,7 +42,7 @@ type Build struct {
 	path  string // and until then
 	store *Store // in memory: it has keyspaces, which know how tables and files are made, and no posts
 	dir   *persist.Dir
-	log   persist.History
+	log   format.History
 	began time.Time
 
 	jobs   chan *buildJob
@@ -252,8 +254,8 @@ func (b *Build) begin() (err error) {
 	if err := log.Close(); err != nil {
 		return err
 	}
-	l := persist.Lineage{Terms: []persist.Term{{ReplID: b.log.ReplID, Epoch: b.log.Epoch, Start: buildStart}}}
-	return persist.WriteLineage(fsys, b.path, &l)
+	l := format.Lineage{Terms: []format.Term{{ReplID: b.log.ReplID, Epoch: b.log.Epoch, Start: buildStart}}}
+	return logfile.WriteLineage(fsys, b.path, &l)
 }
 
 // clearBuild removes what a build made in a directory, all but the lock; whole: and the directory. The manifest goes first
@@ -283,7 +285,7 @@ func clearBuild(fsys vfs.FS, path string, whole bool) error {
 		}
 		return fsys.SyncDir(path)
 	}
-	dirs := []string{persist.ImageDir(path), persist.ColdDir(path), persist.LogDir(path)}
+	dirs := []string{format.ImageDir(path), format.ColdDir(path), format.LogDir(path)}
 	keep := []string{lockName}
 	for _, dir := range dirs {
 		keep = append(keep, filepath.Base(dir))
@@ -434,14 +436,14 @@ func (b *Build) Abort() error {
 }
 
 // manifest names everything.
-func (b *Build) manifest() (*persist.Manifest, *BuildResult) {
+func (b *Build) manifest() (*format.Manifest, *BuildResult) {
 	sch := b.opts.Schema
-	m := &persist.Manifest{History: b.log, TimeMS: time.Now().UnixMilli(), Offset: buildStart, Replay: buildStart,
+	m := &format.Manifest{History: b.log, TimeMS: time.Now().UnixMilli(), Offset: buildStart, Replay: buildStart,
 		Grouped: b.opts.SlotGroups, NextBlock: b.store.blockIDs.Load() + 1,
 		Schema: strings.Split(strings.TrimSuffix(string(sch.AppendText(nil)), "\n"), "\n")}
 	r := &BuildResult{}
 	for _, def := range sch.Counters() {
-		files := persist.CounterFiles{ID: def.ID, Name: def.Name}
+		files := format.CounterFiles{ID: def.ID, Name: def.Name}
 		for _, sp := range b.spaces[def.ID] {
 			if sp.posts == 0 {
 				continue
@@ -457,7 +459,7 @@ func (b *Build) manifest() (*persist.Manifest, *BuildResult) {
 		}
 		for i := range files.Blocks {
 			f := &files.Blocks[i]
-			if f.Tier == persist.TierHot {
+			if f.Tier == format.TierHot {
 				r.HotImages++
 				r.HotPosts += f.Items
 				r.HotBytes += f.Bytes

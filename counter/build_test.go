@@ -11,7 +11,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/persist/vfs"
 	"github.com/counterd/counterd/schema"
 )
@@ -380,12 +381,12 @@ func TestCrashBuild(t *testing.T) {
 // checkDir fails the test where counterctl check would say that something is wrong.
 func checkDir(t *testing.T, fsys vfs.FS, dir string) {
 	t.Helper()
-	good, bad, err := persist.ReadManifests(fsys, dir)
+	good, bad, err := snapfile.ReadManifests(fsys, dir)
 	if err != nil || len(bad) > 0 || len(good) == 0 {
 		t.Fatal(good, bad, err)
 	}
 	for _, m := range good {
-		if err := m.Files(func(c *persist.CounterFiles, b *persist.BlockFile) error { return CheckBlockFile(fsys, dir, c, b) }); err != nil {
+		if err := m.Files(func(c *format.CounterFiles, b *format.BlockFile) error { return CheckBlockFile(fsys, dir, c, b) }); err != nil {
 			t.Fatal(err)
 		}
 	}

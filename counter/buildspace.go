@@ -7,7 +7,8 @@ import (
 
 	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter/internal/hot"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/snapfile"
 )
 
 // buildSpace is a keyspace whose posts come in order. It cuts them into files:
@@ -34,7 +35,7 @@ type buildJob struct {
 	posts  []Posts // nil: those of the file that was made first
 	hot    bool
 	id     uint64
-	made   []persist.BlockFile // by the worker, in order
+	made   []format.BlockFile // by the worker, in order
 }
 
 // sealed is how many posts a sealed block gets, and the open one at most: as many as a block that is sealed by a server
@@ -138,21 +139,21 @@ func (j *buildJob) run() error {
 		return j.heat()
 	case j.hot:
 		f, err := j.image(j.lo, j.hi, j.posts)
-		j.made = []persist.BlockFile{f}
+		j.made = []format.BlockFile{f}
 		return err
 	default:
 		f, err := j.cold()
-		j.made = []persist.BlockFile{f}
+		j.made = []format.BlockFile{f}
 		return err
 	}
 }
 
 // cold writes a cold file.
-func (j *buildJob) cold() (f persist.BlockFile, err error) {
+func (j *buildJob) cold() (f format.BlockFile, err error) {
 	b, ks := j.sp.b, j.sp.ks
-	name := persist.ColdName(j.id, buildStart)
+	name := format.ColdName(j.id, buildStart)
 	meta := coldstore.Meta{Counter: ks.def.ID, Offset: buildStart, Lo: j.lo, Hi: j.hi, Columns: ks.fileColumns(), Grouped: ks.slotGroups, Group: ks.group}
-	w, err := coldstore.Create(b.opts.FS, filepath.Join(persist.ColdDir(b.path), name), meta)
+	w, err := coldstore.Create(b.opts.FS, filepath.Join(format.ColdDir(b.path), name), meta)
 	if err != nil {
 		return f, err
 	}
@@ -165,24 +166,24 @@ func (j *buildJob) cold() (f persist.BlockFile, err error) {
 	if err != nil {
 		return f, errors.Join(err, w.Abort())
 	}
-	return persist.BlockFile{Tier: persist.TierCold, Group: ks.group, Block: j.id, Lo: j.lo, Hi: j.hi, Offset: buildStart,
+	return format.BlockFile{Tier: format.TierCold, Group: ks.group, Block: j.id, Lo: j.lo, Hi: j.hi, Offset: buildStart,
 		Items: st.Items, Bytes: uint64(st.Bytes), CRC: st.Checksum, Name: name}, nil
 }
 
 // image writes the image of a hot block.
-func (j *buildJob) image(lo, hi uint64, posts []Posts) (f persist.BlockFile, err error) {
+func (j *buildJob) image(lo, hi uint64, posts []Posts) (f format.BlockFile, err error) {
 	b, ks := j.sp.b, j.sp.ks
 	blk, err := ks.blockOf(lo, hi, posts)
 	if err != nil {
 		return f, err
 	}
 	defer ks.arena.Free(blk.span)
-	h := persist.ImageHeader{Counter: ks.def.ID, Block: blk.id, Lo: lo, Hi: hi, Offset: buildStart, Items: uint64(blk.tab.Len())}
-	info, err := persist.WriteImage(b.opts.FS, b.path, h, blk.tab.AppendImage(nil))
+	h := format.ImageHeader{Counter: ks.def.ID, Block: blk.id, Lo: lo, Hi: hi, Offset: buildStart, Items: uint64(blk.tab.Len())}
+	info, err := snapfile.WriteImage(b.opts.FS, b.path, h, blk.tab.AppendImage(nil))
 	if err != nil {
 		return f, err
 	}
-	return persist.BlockFile{Tier: persist.TierHot, Group: ks.group, Block: blk.id, Lo: lo, Hi: hi, Offset: buildStart,
+	return format.BlockFile{Tier: format.TierHot, Group: ks.group, Block: blk.id, Lo: lo, Hi: hi, Offset: buildStart,
 		Items: h.Items, Bytes: info.Bytes, CRC: info.CRC, Name: info.Name}, nil
 }
 
@@ -281,7 +282,7 @@ func (j *buildJob) heat() error {
 	if err != nil {
 		return err
 	}
-	var made []persist.BlockFile
+	var made []format.BlockFile
 	lo, size := j.lo, j.sp.sealed()
 	p := Posts{Columns: make([][]uint64, len(j.sp.ks.def.Columns))}
 	flush := func(hi uint64) error {

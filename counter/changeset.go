@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/counterd/counterd/counter/internal/producers"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 )
 
 // A change set is a sequence of operations that stand or fall together: what one command does to several keys or columns.
@@ -36,12 +36,12 @@ type changeSets struct {
 	b       *Batch
 	list    []changeSet // since Reset, in order
 	locked  []*block
-	number  uint64                // of the change set that is made: see block.changeSet; 0: none is
-	order   []int32               // operations by counter, mid and number
-	made    []int32               // operations whose rows were absent and were made, in order
-	lost    int                   // operations on pages that cannot be read
-	records []byte                // of the log
-	columns []persist.ColumnValue // of one of them
+	number  uint64               // of the change set that is made: see block.changeSet; 0: none is
+	order   []int32              // operations by counter, mid and number
+	made    []int32              // operations whose rows were absent and were made, in order
+	lost    int                  // operations on pages that cannot be read
+	records []byte               // of the log
+	columns []format.ColumnValue // of one of them
 
 	// See Once.
 	onces     []Once
@@ -53,11 +53,11 @@ type changeSets struct {
 }
 
 // MaxChangeSet is the largest number of operations in a change set: their records fit in one frame of the log.
-const MaxChangeSet = (persist.MaxAppend - maxDefine - persist.MaxOnceLen) / persist.MaxSetLen
+const MaxChangeSet = (format.MaxAppend - maxDefine - format.MaxOnceLen) / format.MaxSetLen
 
 // MaxOnceChanges is the largest number of changes in a transaction with a number, see Batch.TryOnce: a crash keeps all or
 // none of those that fit in one frame.
-const MaxOnceChanges = (persist.MaxFramePayload - maxDefine - persist.MaxOnceLen) / persist.MaxSetLen
+const MaxOnceChanges = (format.MaxFramePayload - maxDefine - format.MaxOnceLen) / format.MaxSetLen
 
 // ChangeSet makes all operations from number first on a change set. REQUIRES: those are OpSets without a condition; or OpSetRows of as many
 // columns each; or OpAdds; or OpResets and OpDeletes, beside reads of the same items; or reads only. No later than their Run, and in order: change sets
@@ -73,7 +73,7 @@ func (r *changeSets) reset() {
 	if cap(r.order) > retainedOps {
 		r.locked, r.order, r.made, r.records = nil, nil, nil, nil
 	}
-	if cap(r.onces) > retainedOps || cap(r.records) > 2*retainedOps*persist.MaxSetLen {
+	if cap(r.onces) > retainedOps || cap(r.records) > 2*retainedOps*format.MaxSetLen {
 		r.onces, r.records = nil, nil
 	}
 	clear(r.onces) // they hold the caller's bytes
@@ -191,7 +191,7 @@ func (r *changeSets) runChanges(g changeSet) {
 	if once != nil {
 		once.Result = once.Make(b, once, g.from, g.to-g.from)
 		done := func(op Op) bool { return op.Done }
-		if once.Result.Kind == persist.ResultNext && !slices.ContainsFunc(b.ops[g.from:g.to], done) {
+		if once.Result.Kind == format.ResultNext && !slices.ContainsFunc(b.ops[g.from:g.to], done) {
 			return
 		}
 	}
@@ -400,7 +400,7 @@ func (r *changeSets) log(g changeSet, once *Once) {
 		}
 		records++
 		if op.Kind == OpDelete {
-			r.records = persist.AppendDelete(r.records, op.Counter.ID, op.Mid)
+			r.records = format.AppendDelete(r.records, op.Counter.ID, op.Mid)
 			continue
 		}
 		if op.Kind == OpSetRow {
@@ -408,7 +408,7 @@ func (r *changeSets) log(g changeSet, once *Once) {
 			continue
 		}
 		r.columns = append(r.columns[:0], op.result())
-		for ; i < g.to && len(r.columns) < persist.MaxColumns; i++ {
+		for ; i < g.to && len(r.columns) < format.MaxColumns; i++ {
 			next := &b.ops[i]
 			if !next.Done || next.Kind != op.Kind || next.Mid != op.Mid || next.Counter != op.Counter {
 				break
@@ -416,9 +416,9 @@ func (r *changeSets) log(g changeSet, once *Once) {
 			r.columns = append(r.columns, next.result())
 		}
 		if c := r.columns[0]; len(r.columns) == 1 {
-			r.records = persist.AppendSet(r.records, op.Counter.ID, c.Column, op.Mid, c.Value)
+			r.records = format.AppendSet(r.records, op.Counter.ID, c.Column, op.Mid, c.Value)
 		} else {
-			r.records = persist.AppendSetItem(r.records, op.Counter.ID, op.Mid, r.columns)
+			r.records = format.AppendSetItem(r.records, op.Counter.ID, op.Mid, r.columns)
 		}
 	}
 	switch { // MaxChangeSet sees to it that they are not too long

@@ -4,7 +4,7 @@ import (
 	"errors"
 
 	"github.com/counterd/counterd/coldstore"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 )
 
 // coldRange is the file of a cold block. The file never changes; what was changed since it was written is in the
@@ -18,7 +18,7 @@ import (
 // file's page cannot be read, what is changed is kept as a partial row (partial.go).
 type coldRange struct {
 	file  *coldstore.File
-	entry persist.BlockFile // as a manifest names it
+	entry format.BlockFile // as a manifest names it
 
 	// Guarded by the block's lock; counts of overlay rows by state.
 	fresh, gone int

@@ -16,7 +16,7 @@ import (
 
 	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/internal/testkit/racetest"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -622,7 +622,7 @@ func TestBadSnapshot(t *testing.T) {
 	}
 	damage(images[0])
 	_, err = Open(dir, Options{})
-	var corrupt *persist.CorruptError
+	var corrupt *format.CorruptError
 	if !errors.As(err, &corrupt) || !strings.Contains(err.Error(), "counterctl repair") {
 		t.Errorf("with both snapshots bad: got %v, want a CorruptError that prints the repair command", err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/counterd/counterd/counter/internal/arena"
 	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 )
 
 var (
@@ -28,7 +29,7 @@ var (
 
 	// ErrNotReady: the log takes no changes, as the disk is full, slow or broken. Nothing was changed. It ends by
 	// itself when the disk is well.
-	ErrNotReady = persist.ErrNotReady
+	ErrNotReady = format.ErrNotReady
 
 	// ErrBusy: a snapshot is being made already.
 	ErrBusy = errors.New("counter: a snapshot is being made already")

@@ -12,6 +12,7 @@ import (
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 )
 
 // GroupExport is what another store needs to take groups of hash slots over, while they are used: records that
@@ -275,7 +276,7 @@ func (x *GroupExport) appendRows(dst []byte, counter uint32) []byte {
 		}
 		var n int
 		x.page, n = x.enc.Append(x.page[:0], c.mids[at:], columns, exportRows)
-		dst = persist.AppendRows(dst, counter, c.ids, x.page)
+		dst = format.AppendRows(dst, counter, c.ids, x.page)
 		at += n
 	}
 	return dst
@@ -316,7 +317,7 @@ func (x *GroupExport) Log(dst []byte, from uint64, most int) (records []byte, ne
 		x.reader, err = s.log.NewReader(from)
 	}
 	for begin := len(dst); err == nil && len(dst)-begin < most && x.reader.Pos() < min(end, from+exportScan); {
-		var f *persist.Frame
+		var f *format.Frame
 		if f, err = x.reader.TryNext(); f == nil || err != nil {
 			break
 		}
@@ -330,12 +331,12 @@ func (x *GroupExport) Log(dst []byte, from uint64, most int) (records []byte, ne
 }
 
 // appendGroups appends the records of a frame that end behind an offset and have to do with groups.
-func appendGroups(dst []byte, f *persist.Frame, after uint64, groups *slot.Set) ([]byte, error) {
-	var rec persist.Record
+func appendGroups(dst []byte, f *format.Frame, after uint64, groups *slot.Set) ([]byte, error) {
+	var rec format.Record
 	var once []byte // one that waits for the record behind it
-	pos := f.Start + persist.FrameHeaderLen
+	pos := f.Start + format.FrameHeaderLen
 	for src := f.Payload; len(src) > 0; {
-		n, err := persist.DecodeRecord(src, &rec)
+		n, err := format.DecodeRecord(src, &rec)
 		if err != nil {
 			return dst, fmt.Errorf("log offset %d: %w", pos, err)
 		}
@@ -346,15 +347,15 @@ func appendGroups(dst []byte, f *persist.Frame, after uint64, groups *slot.Set) 
 		}
 		wanted := false
 		switch rec.Kind {
-		case persist.KindSet, persist.KindSetItem, persist.KindDelete:
+		case format.KindSet, format.KindSetItem, format.KindDelete:
 			wanted = groups.Has(slot.Group(rec.Mid))
-		case persist.KindOnce:
-			if rec.Result == persist.ResultNext {
+		case format.KindOnce:
+			if rec.Result == format.ResultNext {
 				once = raw
 				continue
 			}
 			wanted = groups.Has(rec.Group)
-		case persist.KindDefine, persist.KindFlush:
+		case format.KindDefine, format.KindFlush:
 			wanted = true
 		}
 		if wanted {

@@ -8,7 +8,7 @@ import (
 	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter/internal/producers"
 	"github.com/counterd/counterd/internal/slot"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -22,7 +22,7 @@ type GroupImport struct {
 	groups slot.Set
 
 	names map[uint32]sourceProducer // the source's, by its numbers
-	rec   persist.Record
+	rec   format.Record
 	rows  coldstore.Rows
 	vals  []uint64
 	play  *replayer
@@ -54,11 +54,11 @@ func (g Groups) Import(move string, set slot.Set) (*GroupImport, error) {
 		return nil, err
 	}
 	if failed := set.Both(g.imported()); failed != (slot.Set{}) {
-		if _, err := g.logMove(persist.KindDrop, move, failed); err != nil {
+		if _, err := g.logMove(format.KindDrop, move, failed); err != nil {
 			return nil, err
 		}
 	}
-	if _, err := g.logMove(persist.KindImport, move, set); err != nil {
+	if _, err := g.logMove(format.KindImport, move, set); err != nil {
 		return nil, err
 	}
 	i := &GroupImport{s: s, in: g, move: move, groups: set, names: make(map[uint32]sourceProducer)}
@@ -73,12 +73,12 @@ func (i *GroupImport) Posts() uint64 { return i.posts }
 // Apply takes records of the source's GroupExport over. end is the log offset behind them, and done how many bytes of them
 // were taken over: with an error those before the record that it speaks of, whose others may be given again. The error
 // matches ErrBehind, ErrMaxMemory, ErrNotReady, ErrReplica, ErrDeposed, ErrClosed or ErrNotImporting, is a *ProducersFullError, or
-// matches persist.ErrCorrupt where they are no records of these groups. After any other memory may lack what the log has:
+// matches format.ErrCorrupt where they are no records of these groups. After any other memory may lack what the log has:
 // the groups are to be dropped.
 func (i *GroupImport) Apply(records []byte) (end uint64, done int, err error) {
 	for done < len(records) && err == nil {
 		var n int
-		if persist.Kind(records[done]) == persist.KindFlush {
+		if format.Kind(records[done]) == format.KindFlush {
 			n, end, err = i.flush()
 		} else {
 			n, end, err = i.some(records[done:])
@@ -91,7 +91,7 @@ func (i *GroupImport) Apply(records []byte) (end uint64, done int, err error) {
 // flush removes what came so far: the source removed all posts.
 func (i *GroupImport) flush() (n int, end uint64, err error) {
 	if err = i.in.deleteGroups(i.groups); err == nil {
-		end, err = i.in.logMove(persist.KindImport, i.move, i.groups)
+		end, err = i.in.logMove(format.KindImport, i.move, i.groups)
 	}
 	if err != nil {
 		return 0, 0, err
@@ -148,9 +148,9 @@ func (i *GroupImport) ready() error {
 }
 
 // walkRecords decodes records, and calls fn for each with its end and its bytes.
-func walkRecords(records []byte, rec *persist.Record, fn func(end int, raw []byte) error) error {
+func walkRecords(records []byte, rec *format.Record, fn func(end int, raw []byte) error) error {
 	for at := 0; at < len(records); {
-		n, err := persist.DecodeRecord(records[at:], rec)
+		n, err := format.DecodeRecord(records[at:], rec)
 		if err != nil {
 			return err
 		}
@@ -170,34 +170,34 @@ func (i *GroupImport) check(records []byte) (size int, err error) {
 	now, next := i.s.schema.Load(), false
 	err = walkRecords(records, &i.rec, func(end int, raw []byte) error {
 		rec := &i.rec
-		if end > maxImport && size > 0 && !next || rec.Kind == persist.KindFlush {
+		if end > maxImport && size > 0 && !next || rec.Kind == format.KindFlush {
 			return errLater
 		}
 		group := rec.Group
 		switch rec.Kind {
-		case persist.KindSet, persist.KindSetItem, persist.KindDelete:
+		case format.KindSet, format.KindSetItem, format.KindDelete:
 			group = slot.Group(rec.Mid)
-		case persist.KindRows, persist.KindDefine, persist.KindFloor:
-		case persist.KindOnce:
-			if rec.Result == persist.ResultNext && !next {
+		case format.KindRows, format.KindDefine, format.KindFloor:
+		case format.KindOnce:
+			if rec.Result == format.ResultNext && !next {
 				next = true
 				return nil
 			}
 		default:
-			return fmt.Errorf("counter: %s from the source of a move: %w", rec.Kind, persist.ErrCorrupt)
+			return fmt.Errorf("counter: %s from the source of a move: %w", rec.Kind, format.ErrCorrupt)
 		}
 		if _, err := checkRecord(now, rec); err != nil {
 			return err
 		}
-		if rec.Kind == persist.KindRows {
+		if rec.Kind == format.KindRows {
 			if err := i.checkRows(rec); err != nil {
 				return err
 			}
-		} else if rec.Kind != persist.KindDefine && rec.Kind != persist.KindFloor && !i.groups.Has(group) {
-			return fmt.Errorf("counter: %s of group %d, which is not moved: %w", rec.Kind, group, persist.ErrCorrupt)
+		} else if rec.Kind != format.KindDefine && rec.Kind != format.KindFloor && !i.groups.Has(group) {
+			return fmt.Errorf("counter: %s of group %d, which is not moved: %w", rec.Kind, group, format.ErrCorrupt)
 		}
-		if next && rec.Kind != persist.KindSet {
-			return fmt.Errorf("counter: %s behind a once without a result: %w", rec.Kind, persist.ErrCorrupt)
+		if next && rec.Kind != format.KindSet {
+			return fmt.Errorf("counter: %s behind a once without a result: %w", rec.Kind, format.ErrCorrupt)
 		}
 		if err := known(now, rec); err != nil {
 			return err
@@ -212,26 +212,26 @@ func (i *GroupImport) check(records []byte) (size int, err error) {
 }
 
 // checkRows tells whether all posts of a record are of the groups. checkRecord has read it.
-func (i *GroupImport) checkRows(rec *persist.Record) error {
+func (i *GroupImport) checkRows(rec *format.Record) error {
 	return eachRow(&i.rows, &i.vals, rec, func(mid uint64, _ []uint64) error {
 		i.posts++
 		if group := slot.Group(mid); !i.groups.Has(group) {
-			return fmt.Errorf("counter: rows of group %d, which is not moved: %w", group, persist.ErrCorrupt)
+			return fmt.Errorf("counter: rows of group %d, which is not moved: %w", group, format.ErrCorrupt)
 		}
 		return nil
 	})
 }
 
 // eachRow calls fn for each post of a KindRows.
-func eachRow(rows *coldstore.Rows, vals *[]uint64, rec *persist.Record, fn func(mid uint64, row []uint64) error) error {
+func eachRow(rows *coldstore.Rows, vals *[]uint64, rec *format.Record, fn func(mid uint64, row []uint64) error) error {
 	if err := rows.Reset(rec.Text, len(rec.Columns)); err != nil {
-		return fmt.Errorf("rows: %w: %w", err, persist.ErrCorrupt)
+		return fmt.Errorf("rows: %w: %w", err, format.ErrCorrupt)
 	}
 	*vals = slices.Grow((*vals)[:0], len(rec.Columns))[:len(rec.Columns)]
 	for {
 		mid, ok, err := rows.Next(*vals)
 		if err != nil {
-			return fmt.Errorf("rows: %w: %w", err, persist.ErrCorrupt)
+			return fmt.Errorf("rows: %w: %w", err, format.ErrCorrupt)
 		}
 		if !ok {
 			return nil
@@ -244,9 +244,9 @@ func eachRow(rows *coldstore.Rows, vals *[]uint64, rec *persist.Record, fn func(
 
 // known returns ErrBehind where a record has a counter or a column that the schema has not given an id yet. One that it
 // has given, and has not any more, was dropped.
-func known(now *schema.Schema, rec *persist.Record) error {
+func known(now *schema.Schema, rec *format.Record) error {
 	switch rec.Kind {
-	case persist.KindSet, persist.KindSetItem, persist.KindDelete, persist.KindRows:
+	case format.KindSet, format.KindSetItem, format.KindDelete, format.KindRows:
 	default:
 		return nil
 	}
@@ -298,9 +298,9 @@ func (i *GroupImport) log(records []byte) (n int, end uint64, err error) {
 }
 
 // translate appends this log's form of a record to out, and makes what it says of producers.
-func (i *GroupImport) translate(rec *persist.Record, raw []byte) error {
+func (i *GroupImport) translate(rec *format.Record, raw []byte) error {
 	switch rec.Kind {
-	case persist.KindDefine:
+	case format.KindDefine:
 		if len(rec.Text) == 0 {
 			delete(i.names, rec.Number)
 			return nil
@@ -311,26 +311,26 @@ func (i *GroupImport) translate(rec *persist.Record, raw []byte) error {
 		}
 		_, err := i.merge(rec.Number, rec.Seq, 0, 0)
 		return err
-	case persist.KindFloor:
+	case format.KindFloor:
 		number := rec.Number
 		if _, err := i.merge(number, rec.Seq, 0, 0); err != nil {
 			return err
 		}
 		i.s.producers.table.Floor(i.try.Number, rec.Seq, i.now)
-		i.out = persist.AppendFloor(i.out, i.try.Number, rec.Seq)
+		i.out = format.AppendFloor(i.out, i.try.Number, rec.Seq)
 		return nil
-	case persist.KindOnce:
+	case format.KindOnce:
 		o := newOnceRecord(1, rec)
-		if rec.Result == persist.ResultNext {
+		if rec.Result == format.ResultNext {
 			i.once = o
 			return nil
 		}
 		return i.keep(&o, o.result)
-	case persist.KindSet:
+	case format.KindSet:
 		if i.once.pos > 0 {
 			o := i.once
-			o.result, o.group = persist.Result{Kind: persist.ResultInt, N: rec.Value}, slot.Group(rec.Mid)
-			if err := i.keep(&o, persist.Result{}); err != nil {
+			o.result, o.group = format.Result{Kind: format.ResultInt, N: rec.Value}, slot.Group(rec.Mid)
+			if err := i.keep(&o, format.Result{}); err != nil {
 				return err
 			}
 			i.once.pos = 0
@@ -341,10 +341,10 @@ func (i *GroupImport) translate(rec *persist.Record, raw []byte) error {
 }
 
 // keep makes an entry of what a once of the source says, and logs it with a result, unless the number is known.
-func (i *GroupImport) keep(o *onceRecord, logged persist.Result) error {
+func (i *GroupImport) keep(o *onceRecord, logged format.Result) error {
 	src, ok := i.names[o.number]
 	if !ok {
-		return fmt.Errorf("counter: a once of producer %d, which was not named: %w", o.number, persist.ErrCorrupt)
+		return fmt.Errorf("counter: a once of producer %d, which was not named: %w", o.number, format.ErrCorrupt)
 	}
 	fresh, err := i.merge(o.number, src.base+o.seq, o.hash, len(o.result.Blob))
 	if err != nil || !fresh {
@@ -352,7 +352,7 @@ func (i *GroupImport) keep(o *onceRecord, logged persist.Result) error {
 	}
 	y := &i.try
 	i.s.producers.table.Apply(y.Number, src.base+o.seq-y.Base, o.hash, o.group, o.result, i.now)
-	i.out = persist.AppendOnce(i.out, y.Number, src.base+o.seq-y.Base, o.hash, o.group, logged)
+	i.out = format.AppendOnce(i.out, y.Number, src.base+o.seq-y.Base, o.hash, o.group, logged)
 	return nil
 }
 
@@ -360,7 +360,7 @@ func (i *GroupImport) keep(o *onceRecord, logged persist.Result) error {
 func (i *GroupImport) merge(number uint32, seq uint64, hash uint32, room int) (fresh bool, err error) {
 	src, ok := i.names[number]
 	if !ok {
-		return false, fmt.Errorf("counter: producer %d, which was not named: %w", number, persist.ErrCorrupt)
+		return false, fmt.Errorf("counter: producer %d, which was not named: %w", number, format.ErrCorrupt)
 	}
 	y, t := &i.try, i.s.producers.table
 	i.req = producers.Request{ID: []byte(src.id), Epoch: src.epoch, Seq: seq, Hash: hash, Room: room, Now: i.now}
@@ -368,11 +368,11 @@ func (i *GroupImport) merge(number uint32, seq uint64, hash uint32, room int) (f
 		return false, &ProducersFullError{y.OfBytes}
 	}
 	for _, forget := range y.Forget {
-		i.out = persist.AppendDefine(i.out, forget, 0, 0, nil)
+		i.out = format.AppendDefine(i.out, forget, 0, 0, nil)
 		_ = t.Define(forget, 0, 0, nil, i.now) // without an id it cannot fail
 	}
 	if y.Define {
-		i.out = persist.AppendDefine(i.out, y.Number, y.Epoch, y.Base, i.req.ID)
+		i.out = format.AppendDefine(i.out, y.Number, y.Epoch, y.Base, i.req.ID)
 		err = t.Define(y.Number, y.Epoch, y.Base, i.req.ID, i.now)
 	}
 	return y.Verdict == producers.Fresh, err

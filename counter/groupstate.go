@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/counterd/counterd/internal/slot"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 )
 
 // Groups of hash slots move from one store to another while clients go on (package move says when). Here is what that
@@ -60,11 +60,11 @@ func (g *groupStates) remove(set slot.Set) {
 }
 
 // apply takes over what a record says. It makes a new map: snapshots have the old one.
-func (g *groupStates) apply(kind persist.Kind, move string, set slot.Set) {
+func (g *groupStates) apply(kind format.Kind, move string, set slot.Set) {
 	g.importing = maps.Clone(g.importing)
 	g.remove(set)
 	switch kind {
-	case persist.KindImport:
+	case format.KindImport:
 		if g.importing == nil {
 			g.importing = make(map[string]slot.Set)
 		}
@@ -73,7 +73,7 @@ func (g *groupStates) apply(kind persist.Kind, move string, set slot.Set) {
 			of[i] |= set[i]
 		}
 		g.importing[move] = of
-	case persist.KindDrop:
+	case format.KindDrop:
 		for i := range set {
 			g.gone[i] |= set[i]
 		}
@@ -81,31 +81,31 @@ func (g *groupStates) apply(kind persist.Kind, move string, set slot.Set) {
 }
 
 // saved is what a manifest says of them.
-func (g *groupStates) saved() (list []persist.MovingGroups) {
+func (g *groupStates) saved() (list []format.MovingGroups) {
 	if g.gone != (slot.Set{}) {
-		list = append(list, persist.MovingGroups{Groups: g.gone})
+		list = append(list, format.MovingGroups{Groups: g.gone})
 	}
 	for _, move := range slices.Sorted(maps.Keys(g.importing)) {
-		list = append(list, persist.MovingGroups{Move: move, Groups: g.importing[move]})
+		list = append(list, format.MovingGroups{Move: move, Groups: g.importing[move]})
 	}
 	return list
 }
 
 // load takes over what a manifest says.
-func (g *groupStates) load(list []persist.MovingGroups) {
+func (g *groupStates) load(list []format.MovingGroups) {
 	*g = groupStates{}
 	for _, v := range list {
 		if v.Move == "" {
 			g.gone = v.Groups
 		} else {
-			g.apply(persist.KindImport, v.Move, v.Groups)
+			g.apply(format.KindImport, v.Move, v.Groups)
 		}
 	}
 }
 
 // movesGroups tells whether a record says that groups come, are here, or have gone.
-func movesGroups(kind persist.Kind) bool {
-	return kind == persist.KindImport || kind == persist.KindAccept || kind == persist.KindDrop
+func movesGroups(kind format.Kind) bool {
+	return kind == format.KindImport || kind == format.KindAccept || kind == format.KindDrop
 }
 
 // ErrImporting: all posts cannot be removed while some are on their way here. Nothing was changed.
@@ -148,7 +148,7 @@ func (g Groups) Hidden() slot.Set {
 // Accept says that groups that came by a move are here: durably once the offset is committed (Replication.CommitShard in a
 // cluster). Accepting what is here already changes nothing.
 func (g Groups) Accept(move string, set slot.Set) (end uint64, err error) {
-	return g.logMove(persist.KindAccept, move, set)
+	return g.logMove(format.KindAccept, move, set)
 }
 
 // Drop removes all posts of groups, which another store has taken over by a move, or will never come. Clients must not
@@ -158,14 +158,14 @@ func (g Groups) Drop(move string, set slot.Set) (end uint64, err error) {
 	if err := g.deleteGroups(set); err != nil {
 		return 0, err
 	}
-	return g.logMove(persist.KindDrop, move, set)
+	return g.logMove(format.KindDrop, move, set)
 }
 
 // logMove logs and applies that groups come, are here, or have gone.
-func (g Groups) logMove(kind persist.Kind, move string, set slot.Set) (end uint64, err error) {
+func (g Groups) logMove(kind format.Kind, move string, set slot.Set) (end uint64, err error) {
 	s := g.s
-	if len(move) == 0 || len(move) > persist.MaxMoveID {
-		return 0, fmt.Errorf("counter: move's id of %d bytes, want 1..%d", len(move), persist.MaxMoveID)
+	if len(move) == 0 || len(move) > format.MaxMoveID {
+		return 0, fmt.Errorf("counter: move's id of %d bytes, want 1..%d", len(move), format.MaxMoveID)
 	}
 	if s.log == nil {
 		return 0, ErrInMemory
@@ -184,7 +184,7 @@ func (g Groups) logMove(kind persist.Kind, move string, set slot.Set) (end uint6
 	if err := g.leads(); err != nil {
 		return 0, err
 	}
-	if end, err = s.log.Append(persist.AppendMove(nil, kind, move, set)); err != nil {
+	if end, err = s.log.Append(format.AppendMove(nil, kind, move, set)); err != nil {
 		return 0, err
 	}
 	s.altered = end
@@ -192,13 +192,13 @@ func (g Groups) logMove(kind persist.Kind, move string, set slot.Set) (end uint6
 }
 
 // moveGroups applies the record of a move that ends at pos. REQUIRES Store.gate held exclusively, or a replay.
-func (s *Store) moveGroups(pos uint64, kind persist.Kind, move string, set slot.Set) error {
-	if kind != persist.KindAccept {
+func (s *Store) moveGroups(pos uint64, kind format.Kind, move string, set slot.Set) error {
+	if kind != format.KindAccept {
 		if err := s.emptyGroups(pos, set); err != nil {
 			return err
 		}
 	}
-	if failed := set.Both(s.moving.imported()); kind == persist.KindDrop && failed != (slot.Set{}) {
+	if failed := set.Both(s.moving.imported()); kind == format.KindDrop && failed != (slot.Set{}) {
 		s.producers.forget(pos, &failed)
 	}
 	s.moving.apply(kind, move, set)

@@ -5,7 +5,8 @@ import (
 	"fmt"
 
 	"github.com/counterd/counterd/counter/internal/hot"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -14,7 +15,7 @@ import (
 // FileRow is one row of a block's file, as tools show it: without the schema, by the columns' ids.
 type FileRow struct {
 	Mid     uint64
-	Columns []persist.ColumnValue // valid during the call
+	Columns []format.ColumnValue // valid during the call
 	State   RowState
 }
 
@@ -61,7 +62,7 @@ func ImageRows(fsys vfs.FS, path string, fn func(FileRow) error) error {
 		row.Mid, row.Columns = r.mid, row.Columns[:0]
 		for f := range layout.Fields {
 			if f != state {
-				row.Columns = append(row.Columns, persist.ColumnValue{Column: layout.Fields[f].ID, Value: tab.Get(r.ref, f)})
+				row.Columns = append(row.Columns, format.ColumnValue{Column: layout.Fields[f].ID, Value: tab.Get(r.ref, f)})
 			}
 		}
 		if state >= 0 {
@@ -76,7 +77,7 @@ func ImageRows(fsys vfs.FS, path string, fn func(FileRow) error) error {
 
 // ColdRows calls fn for each row of a cold file that can be read, in order of mid, and returns the ranges of mids that
 // cannot. An error is one of fn, or of a file that cannot be opened.
-func ColdRows(fsys vfs.FS, path string, fn func(FileRow) error) (lost []persist.MidRange, err error) {
+func ColdRows(fsys vfs.FS, path string, fn func(FileRow) error) (lost []snapfile.MidRange, err error) {
 	file, err := openCold(fsys, path, nil)
 	if err != nil {
 		return nil, err
@@ -87,7 +88,7 @@ func ColdRows(fsys vfs.FS, path string, fn func(FileRow) error) (lost []persist.
 	return readableRows(file, func(mid uint64, vals []uint64) error {
 		row.Mid, row.Columns = mid, row.Columns[:0]
 		for i, v := range vals {
-			row.Columns = append(row.Columns, persist.ColumnValue{Column: columns[i].ID, Value: v})
+			row.Columns = append(row.Columns, format.ColumnValue{Column: columns[i].ID, Value: v})
 		}
 		return fn(row)
 	})

@@ -8,13 +8,15 @@ import (
 
 	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter/internal/hot"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
+	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
 // A block's image that cannot be used, and of which no snapshot has another, as both have one file for a block that did
 // not change, takes the posts of the block's range with it, and no others. The block becomes a cold one whose file is
-// missing (persist.LostName), in the next snapshot as well: what the log says of the range since the image, and what is
+// missing (format.LostName), in the next snapshot as well: what the log says of the range since the image, and what is
 // set from now on, is kept as partial rows; all else answers ErrCold. That of an overlay takes the cold file's rows
 // with it, as nobody knows which of them are of the past.
 //
@@ -35,12 +37,12 @@ const (
 )
 
 // mayLose tells whether the range of an image goes on without it. err is why it cannot be used.
-func (s *recovery) mayLose(f *persist.BlockFile, err error) bool {
+func (s *recovery) mayLose(f *format.BlockFile, err error) bool {
 	return s.lenient == imagesLost && lostFile(err) && (f.Hi != hot.EndMid || s.opts.giveUp)
 }
 
 // lostRange makes the block of a range whose image cannot be used: f's, or that of the overlay above f.
-func (s *recovery) lostRange(f, overlay *persist.BlockFile, err error) *block {
+func (s *recovery) lostRange(f, overlay *format.BlockFile, err error) *block {
 	entry, names, bad := *f, []string{f.Name}, f
 	if first := f.Remains(s.dir.Path()); len(first) > 0 { // lost again: the name must not grow
 		names[0] = filepath.Base(first[0])
@@ -48,9 +50,9 @@ func (s *recovery) lostRange(f, overlay *persist.BlockFile, err error) *block {
 	if overlay != nil { // then what stands first is of the past, and not to be regained
 		names, bad = append(names, overlay.Name), overlay
 	}
-	entry.Tier, entry.Name = persist.TierCold, persist.LostName(names...)
+	entry.Tier, entry.Name = format.TierCold, format.LostName(names...)
 	s.opts.Logger.Error("a block image is unusable and no snapshot has another copy; posts of its range cannot be read until they are set", "file", bad.Path(s.dir.Path()),
-		"lo", f.Lo, "hi", f.Hi, "items", f.Items, "error", err, "repair", persist.RepairCommand(s.dir.Path()))
+		"lo", f.Lo, "hi", f.Hi, "items", f.Items, "error", err, "repair", format.RepairCommand(s.dir.Path()))
 	s.tiers.broken.Add(1)
 	s.tiers.keep(entry.Name)
 	file := coldstore.Broken(bad.Path(s.dir.Path()), coldstore.Meta{Lo: f.Lo, Hi: f.Hi}, f.Items, err)
@@ -59,7 +61,7 @@ func (s *recovery) lostRange(f, overlay *persist.BlockFile, err error) *block {
 
 // regain makes a cold file of the image that the entry of a lost range stands for. The error says why that cannot be
 // done.
-func (s *recovery) regain(f *persist.BlockFile) (file *coldstore.File, entry *persist.BlockFile, err error) {
+func (s *recovery) regain(f *format.BlockFile) (file *coldstore.File, entry *format.BlockFile, err error) {
 	image := f.Remains(s.dir.Path())[0]
 	info, tab, _, err := readTable(s.opts.FS, image)
 	if err != nil {
@@ -74,7 +76,7 @@ func (s *recovery) regain(f *persist.BlockFile) (file *coldstore.File, entry *pe
 	for i := range fields {
 		meta.Columns = append(meta.Columns, coldstore.Column{ID: fields[i].ID, Max: fields[i].Max, Default: fields[i].Default})
 	}
-	path := filepath.Join(persist.ColdDir(s.dir.Path()), persist.ColdName(f.Block, f.Offset))
+	path := filepath.Join(format.ColdDir(s.dir.Path()), format.ColdName(f.Block, f.Offset))
 	if err := writeTable(s.opts.FS, path, meta, tab); err != nil {
 		return nil, nil, err
 	}
@@ -117,18 +119,18 @@ func writeTable(fsys vfs.FS, path string, meta coldstore.Meta, tab *hot.Table) e
 
 // fewestLost returns manifests in the order in which they are to be tried without what cannot be read of them. There
 // are none where a repair loses nothing.
-func (s *recovery) fewestLost(manifests []*persist.Manifest) ([]*persist.Manifest, error) {
-	if segs, err := persist.Segments(s.opts.FS, s.dir.Path()); err != nil || len(segs) == 0 || segs[0].Start == 0 {
+func (s *recovery) fewestLost(manifests []*format.Manifest) ([]*format.Manifest, error) {
+	if segs, err := logfile.Segments(s.opts.FS, s.dir.Path()); err != nil || len(segs) == 0 || segs[0].Start == 0 {
 		return nil, err
 	}
-	faults := make(map[*persist.Manifest][]*persist.BlockFault, len(manifests))
+	faults := make(map[*format.Manifest][]*snapfile.BlockFault, len(manifests))
 	for _, m := range manifests {
 		var err error
-		if faults[m], err = m.Faults(s.opts.FS, s.dir.Path(), nil); err != nil {
+		if faults[m], err = snapfile.Faults(m, s.opts.FS, s.dir.Path(), nil); err != nil {
 			return nil, err
 		}
 	}
 	sorted := slices.Clone(manifests)
-	slices.SortStableFunc(sorted, func(a, b *persist.Manifest) int { return persist.FewestLost(faults[a], faults[b]) })
+	slices.SortStableFunc(sorted, func(a, b *format.Manifest) int { return snapfile.FewestLost(faults[a], faults[b]) })
 	return sorted, nil
 }

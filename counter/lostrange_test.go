@@ -14,14 +14,15 @@ import (
 	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/internal/testkit/racetest"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
 // lostDir makes a directory with several blocks of which the two snapshots share the images, without the log before
 // them, and changes behind them. The model is of the posts of one block: which chooses it among the entries of the
 // manifest. others are all other posts.
-func lostDir(t *testing.T, which func(*persist.BlockFile) bool, prepare func(*Store, []uint64)) (dir string, m *partialModel, others *partialModel, file persist.BlockFile) {
+func lostDir(t *testing.T, which func(*format.BlockFile) bool, prepare func(*Store, []uint64)) (dir string, m *partialModel, others *partialModel, file format.BlockFile) {
 	t.Helper()
 	t.Logf("-seed %d", *seed)
 	dir = t.TempDir()
@@ -50,7 +51,7 @@ func lostDir(t *testing.T, which func(*persist.BlockFile) bool, prepare func(*St
 		t.Fatal("the whole log is still there")
 	}
 	found := false
-	_ = s.dir.Manifests()[0].Files(func(_ *persist.CounterFiles, b *persist.BlockFile) error {
+	_ = s.dir.Manifests()[0].Files(func(_ *format.CounterFiles, b *format.BlockFile) error {
 		if !found && which(b) {
 			file, found = *b, true
 		}
@@ -84,8 +85,8 @@ func lostDir(t *testing.T, which func(*persist.BlockFile) bool, prepare func(*St
 	return dir, m, others, file
 }
 
-func sealedImage(b *persist.BlockFile) bool {
-	return b.Tier == persist.TierHot && b.Lo > 0 && b.Hi != hot.EndMid
+func sealedImage(b *format.BlockFile) bool {
+	return b.Tier == format.TierHot && b.Lo > 0 && b.Hi != hot.EndMid
 }
 
 // reopen closes the models' store and opens the directory again.
@@ -265,13 +266,13 @@ func openCopy(t *testing.T, dir string) *Store {
 }
 
 // giveUp repairs with explicit leave, which names the range and sets files aside; a second run finds nothing.
-func giveUp(t *testing.T, fsys vfs.FS, dir string, file persist.BlockFile) {
+func giveUp(t *testing.T, fsys vfs.FS, dir string, file format.BlockFile) {
 	t.Helper()
 	var told strings.Builder
 	say := func(s string) { fmt.Fprintln(&told, s) }
 	err := datadir.Repair(fsys, dir, datadir.RepairOptions{Cold: ColdVerifier(fsys), Say: say})
-	var fault *persist.BlockFault
-	if !errors.As(err, &fault) || fault.Lost[0] != (persist.MidRange{Lo: file.Lo, Hi: file.Hi}) {
+	var fault *snapfile.BlockFault
+	if !errors.As(err, &fault) || fault.Lost[0] != (snapfile.MidRange{Lo: file.Lo, Hi: file.Hi}) {
 		t.Fatalf("repair: got %v, want the range of %s", err, file.Name)
 	}
 	lose := func(say func(string)) error {
@@ -306,13 +307,13 @@ func absentOrTrue(t *testing.T, m *partialModel, when string) {
 // served; with leave the range is given up, and new posts are counted.
 func TestLostLastImage(t *testing.T) {
 	racetest.Skip(t, "the test drives the store itself, call after call")
-	dir, m, others, file := lostDir(t, func(b *persist.BlockFile) bool { return b.Hi == hot.EndMid }, nil)
+	dir, m, others, file := lostDir(t, func(b *format.BlockFile) bool { return b.Hi == hot.EndMid }, nil)
 	if err := m.s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	flip(t, file.Path(dir), 200)
 	_, err := Open(dir, Options{Manual: true})
-	var corrupt *persist.CorruptError
+	var corrupt *format.CorruptError
 	if !errors.As(err, &corrupt) || !strings.Contains(err.Error(), file.Name) || !strings.Contains(err.Error(), "counterctl repair") {
 		t.Fatalf("got %v, want a *CorruptError that names %s and the command", err, file.Name)
 	}
@@ -337,7 +338,7 @@ func TestLostLastImage(t *testing.T) {
 // is shown.
 func TestLostOverlayImage(t *testing.T) {
 	racetest.Skip(t, "it starts no goroutine")
-	dir, m, others, file := lostDir(t, func(b *persist.BlockFile) bool { return b.Tier == persist.TierOverlay }, func(s *Store, mids []uint64) {
+	dir, m, others, file := lostDir(t, func(b *format.BlockFile) bool { return b.Tier == format.TierOverlay }, func(s *Store, mids []uint64) {
 		if err := s.Admin().Demote("weibo", mids[5000]); err != nil {
 			t.Fatal(err)
 		}
@@ -388,7 +389,7 @@ func TestLostImageWholeLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	flip(t, block.Path(dir), 200)
-	if _, err := Open(dir, Options{Manual: true}); !errors.Is(err, persist.ErrCorrupt) {
+	if _, err := Open(dir, Options{Manual: true}); !errors.Is(err, format.ErrCorrupt) {
 		t.Fatalf("got %v, want a refusal", err)
 	}
 	if err := datadir.Repair(vfs.OS(), dir, datadir.RepairOptions{Cold: ColdVerifier(vfs.OS())}); err != nil {
@@ -406,15 +407,15 @@ func TestLostImageFewest(t *testing.T) {
 	if err := m.s.Snapshot(); err != nil {
 		t.Fatal(err)
 	}
-	var other persist.BlockFile // written anew by the newest snapshot
-	_ = m.s.dir.Manifests()[0].Files(func(_ *persist.CounterFiles, b *persist.BlockFile) error {
+	var other format.BlockFile // written anew by the newest snapshot
+	_ = m.s.dir.Manifests()[0].Files(func(_ *format.CounterFiles, b *format.BlockFile) error {
 		if sealedImage(b) && b.Lo >= file.Hi {
 			other = *b
 		}
 		return nil
 	})
 	older := m.s.dir.Manifests()[1]
-	_ = older.Files(func(_ *persist.CounterFiles, b *persist.BlockFile) error {
+	_ = older.Files(func(_ *format.CounterFiles, b *format.BlockFile) error {
 		if b.Name == other.Name {
 			t.Fatal("the newest snapshot wrote no image")
 		}
@@ -422,7 +423,7 @@ func TestLostImageFewest(t *testing.T) {
 	})
 	flip(t, other.Path(dir), 300)
 	for _, m := range m.s.dir.Manifests() { // the first one is bad in both
-		_ = m.Files(func(_ *persist.CounterFiles, b *persist.BlockFile) error {
+		_ = m.Files(func(_ *format.CounterFiles, b *format.BlockFile) error {
 			if b.Lo < file.Hi && file.Lo < b.Hi {
 				if err := os.Remove(b.Path(dir)); err != nil && !os.IsNotExist(err) {
 					t.Fatal(err)
@@ -490,8 +491,8 @@ func TestLostTwice(t *testing.T) {
 				t.Fatalf("round %d: %v", round, err)
 			}
 		}
-		_ = m.s.dir.Manifests()[0].Files(func(_ *persist.CounterFiles, b *persist.BlockFile) error {
-			if b.Block == file.Block && b.Tier == persist.TierCold {
+		_ = m.s.dir.Manifests()[0].Files(func(_ *format.CounterFiles, b *format.BlockFile) error {
+			if b.Block == file.Block && b.Tier == format.TierCold {
 				if files := b.Remains(dir); len(files) != min(2, 1+round) || files[0] != file.Path(dir) || len(b.Name) > 50 {
 					t.Errorf("round %d: %s stands for %v, want the first image, and the last overlay's", round, b.Name, files)
 				}

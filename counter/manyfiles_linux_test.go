@@ -10,7 +10,7 @@ import (
 
 	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter/internal/hot"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -44,8 +44,8 @@ func makeColdFiles(tb testing.TB, fsys vfs.FS, dir string, files, posts int) {
 	mid := stream.next()
 	for range files {
 		id := s.blockIDs.Add(1)
-		entry := persist.BlockFile{Tier: persist.TierCold, Block: id, Lo: lo, Name: persist.ColdName(id, 0)}
-		path := filepath.Join(persist.ColdDir(dir), entry.Name)
+		entry := format.BlockFile{Tier: format.TierCold, Block: id, Lo: lo, Name: format.ColdName(id, 0)}
+		path := filepath.Join(format.ColdDir(dir), entry.Name)
 		mids := make([]uint64, posts)
 		for i := range mids {
 			mids[i] = mid

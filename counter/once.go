@@ -7,24 +7,24 @@ import (
 
 	"github.com/counterd/counterd/counter/internal/producers"
 	"github.com/counterd/counterd/internal/slot"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 )
 
 // Result is what a write with a producer answered.
-type Result = persist.Result
+type Result = format.Result
 
 // Kinds of results.
 const (
-	ResultInt  = persist.ResultInt
-	ResultOK   = persist.ResultOK
-	ResultBulk = persist.ResultBulk
-	ResultNil  = persist.ResultNil
-	ResultBlob = persist.ResultBlob
-	ResultGone = persist.ResultGone
+	ResultInt  = format.ResultInt
+	ResultOK   = format.ResultOK
+	ResultBulk = format.ResultBulk
+	ResultNil  = format.ResultNil
+	ResultBlob = format.ResultBlob
+	ResultGone = format.ResultGone
 )
 
 // MaxResult is how many bytes the blob of a result may have. A larger one is not kept, see ResultGone.
-const MaxResult = persist.MaxResult
+const MaxResult = format.MaxResult
 
 // Once is a change that its producer numbered, to be made once however often it is asked for.
 //
@@ -140,8 +140,8 @@ func (b *Batch) KeepOnce(o *Once, result Result) {
 var errNested = errors.New("counter: a numbered change, or a fence, within a transaction that has a number itself")
 
 func checkProducer(id []byte) error {
-	if n := len(id); n == 0 || n > persist.MaxProducerID {
-		return fmt.Errorf("counter: producer of %d bytes, want 1..%d", n, persist.MaxProducerID)
+	if n := len(id); n == 0 || n > format.MaxProducerID {
+		return fmt.Errorf("counter: producer of %d bytes, want 1..%d", n, format.MaxProducerID)
 	}
 	return nil
 }
@@ -150,7 +150,7 @@ func checkProducer(id []byte) error {
 func (r *changeSets) try(o *Once) bool {
 	b, l := r.b, &r.b.s.producers
 	switch n := len(o.Producer); {
-	case n == 0 || n > persist.MaxProducerID:
+	case n == 0 || n > format.MaxProducerID:
 		o.Err = checkProducer(o.Producer)
 		return false
 	case r.pending:
@@ -211,28 +211,28 @@ func (r *changeSets) define() {
 	y := &r.lookup
 	r.records = r.records[:0]
 	for _, number := range y.Forget {
-		r.records = persist.AppendDefine(r.records, number, 0, 0, nil)
+		r.records = format.AppendDefine(r.records, number, 0, 0, nil)
 	}
 	if y.Define {
-		r.records = persist.AppendDefine(r.records, y.Number, y.Epoch, y.Base, r.req.ID)
+		r.records = format.AppendDefine(r.records, y.Number, y.Epoch, y.Base, r.req.ID)
 	}
 }
 
 // maxDefine is what define may take: at most all others are forgotten.
-const maxDefine = persist.MaxProducers*persist.MinDefineLen + persist.MaxDefineLen
+const maxDefine = format.MaxProducers*format.MinDefineLen + format.MaxDefineLen
 
 // prefix begins the records of o's change, mid's: its result is known. next: its change is one set, of that value.
 func (r *changeSets) prefix(o *Once, mid uint64, next bool) {
-	if o.Result.Kind == persist.ResultNext || o.Result.Kind == ResultBlob && len(o.Result.Blob) > min(o.Room, MaxResult) {
+	if o.Result.Kind == format.ResultNext || o.Result.Kind == ResultBlob && len(o.Result.Blob) > min(o.Room, MaxResult) {
 		o.Result = Result{Kind: ResultGone}
 	}
 	r.hashGroup = slot.Group(mid)
 	r.define()
 	result, y := o.Result, &r.lookup
 	if next {
-		result.Kind = persist.ResultNext
+		result.Kind = format.ResultNext
 	}
-	r.records = persist.AppendOnce(r.records, y.Number, o.Seq-y.Base, o.Hash&(1<<persist.HashBits-1), r.hashGroup, result)
+	r.records = format.AppendOnce(r.records, y.Number, o.Seq-y.Base, o.Hash&(1<<format.HashBits-1), r.hashGroup, result)
 }
 
 // append logs the records that prefix began. several: of more than one change, which only together are one; a single one
@@ -296,7 +296,7 @@ func (r *changeSets) runOne(g changeSet) {
 	if g.from == g.to {
 		l.mu.Lock()
 		if r.try(o) {
-			if o.Result = o.Make(b, o, g.from, 0); o.Result.Kind != persist.ResultNext {
+			if o.Result = o.Make(b, o, g.from, 0); o.Result.Kind != format.ResultNext {
 				r.prefix(o, o.Mid, false)
 				r.append(false)
 				r.remember(o)
@@ -355,12 +355,12 @@ func (r *changeSets) ready(o *Once) bool {
 // keepOne logs and remembers operation number i, which was run.
 func (r *changeSets) keepOne(o *Once, op *Op, i int) {
 	if o.Result = (Result{Kind: ResultInt, N: op.Value}); o.Make != nil {
-		if o.Result = o.Make(r.b, o, i, 1); o.Result.Kind == persist.ResultNext && !op.Done {
+		if o.Result = o.Make(r.b, o, i, 1); o.Result.Kind == format.ResultNext && !op.Done {
 			return
 		}
 	}
 	set := op.Done && op.Kind != OpDelete && op.Kind != OpSetRow
-	var value persist.ColumnValue
+	var value format.ColumnValue
 	if set {
 		value = op.result()
 	}
@@ -374,7 +374,7 @@ func (r *changeSets) keepOne(o *Once, op *Op, i int) {
 		case op.Done && op.Kind == OpSetRow:
 			r.records = r.b.appendRow(r.records, op)
 		case op.Done:
-			r.records = persist.AppendDelete(r.records, op.Counter.ID, op.Mid)
+			r.records = format.AppendDelete(r.records, op.Counter.ID, op.Mid)
 		}
 		r.append(false)
 	}

@@ -14,7 +14,10 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/counter/datadir"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/archive"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
+	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -85,7 +88,7 @@ func TestOnceSnapshot(t *testing.T) {
 // producersImages returns the images of producers of the two snapshots of a directory, the newest first.
 func producersImages(t testing.TB, dir string) (paths []string) {
 	t.Helper()
-	good, bad, err := persist.ReadManifests(vfs.OS(), dir)
+	good, bad, err := snapfile.ReadManifests(vfs.OS(), dir)
 	if err = errors.Join(append(bad, err)...); err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +127,7 @@ func TestOnceLostImage(t *testing.T) {
 						t.Fatal(err)
 					}
 				default:
-					good, _, err := persist.ReadManifests(vfs.OS(), dir)
+					good, _, err := snapfile.ReadManifests(vfs.OS(), dir)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -180,7 +183,7 @@ func TestOnceLostImage(t *testing.T) {
 				t.Errorf("check: got %s", text)
 			}
 			_, err := Open(dir, opts)
-			var corrupt *persist.CorruptError
+			var corrupt *format.CorruptError
 			if !errors.As(err, &corrupt) || !strings.Contains(err.Error(), "counterctl repair") {
 				t.Fatalf("got %v, want a CorruptError that prints the repair command", err)
 			}
@@ -219,11 +222,11 @@ func TestOnceLostImage(t *testing.T) {
 // dropLog removes the segments that no snapshot of a directory needs.
 func dropLog(t testing.TB, dir string) (removed []string) {
 	t.Helper()
-	good, _, err := persist.ReadManifests(vfs.OS(), dir)
+	good, _, err := snapfile.ReadManifests(vfs.OS(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	segs, err := persist.Segments(vfs.OS(), dir)
+	segs, err := logfile.Segments(vfs.OS(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +253,7 @@ func TestOnceVerify(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := pin.VerifyImages(); !errors.Is(err, persist.ErrCorrupt) {
+	if err := pin.VerifyImages(); !errors.Is(err, format.ErrCorrupt) {
 		t.Fatalf("got %v, want damage", err)
 	}
 	pin.Release()
@@ -413,7 +416,7 @@ func writeArchive(t testing.TB, s *Store, path string) {
 // restoreArchive opens a directory restored from an archive.
 func restoreArchive(t testing.TB, path string) *Store {
 	t.Helper()
-	from, err := persist.OpenArchive(vfs.OS(), path)
+	from, err := archive.Open(vfs.OS(), path)
 	if err != nil {
 		t.Fatal(err)
 	}

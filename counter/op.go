@@ -3,7 +3,7 @@ package counter
 import (
 	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter/internal/hot"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -63,15 +63,15 @@ func (op *Op) blind() bool {
 func (k OpKind) changes() bool { return k != OpGet && k != OpRead && k != OpExists }
 
 // result is the column of an OpSet, OpAdd, OpAddWithin or OpReset that was done and its value afterwards.
-func (op *Op) result() persist.ColumnValue {
+func (op *Op) result() format.ColumnValue {
 	col := &op.Counter.Columns[op.Column]
 	switch op.Kind {
 	case OpReset:
-		return persist.ColumnValue{Column: col.ID, Value: col.Default}
+		return format.ColumnValue{Column: col.ID, Value: col.Default}
 	case OpAdd, OpAddWithin:
-		return persist.ColumnValue{Column: col.ID, Value: op.Value}
+		return format.ColumnValue{Column: col.ID, Value: op.Value}
 	}
-	return persist.ColumnValue{Column: col.ID, Value: op.Arg}
+	return format.ColumnValue{Column: col.ID, Value: op.Arg}
 }
 
 // forget clears the results of a read.

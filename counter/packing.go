@@ -5,14 +5,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 )
 
 // packing compresses the log that is kept only for RetainBytes, in the background: segments that end below the newest
 // snapshot, so that a start reads none of them, unless that snapshot is bad. One goroutine does it, segment by segment,
 // oldest first, and works for a quarter of the time at most. It holds no lock that others wait for.
 //
-// A snapshot says that segments may be packed before the first one is (persist.Manifest.LogPacked), so that an older
+// A snapshot says that segments may be packed before the first one is (format.Manifest.LogPacked), so that an older
 // program refuses the directory.
 type packing struct {
 	on     atomic.Bool
@@ -78,11 +78,11 @@ func (p *packing) packAll(s *Store, pace func() error) bool {
 			return true // the next snapshot
 		}
 		packed, err := s.log.Pack(manifests[0].Replay, pace)
-		var damaged *persist.CorruptError
+		var damaged *format.CorruptError
 		switch {
 		case errors.As(err, &damaged):
 			s.opts.Logger.Error("a retained log segment is damaged; not compressing it", "error", err)
-		case errors.Is(err, persist.ErrClosed):
+		case errors.Is(err, format.ErrClosed):
 			return true
 		case err != nil:
 			if !p.failed {
@@ -113,7 +113,7 @@ func (p *packing) pacer() func() error {
 		}
 		select {
 		case <-p.quit:
-			return persist.ErrClosed
+			return format.ErrClosed
 		default:
 			return nil
 		}

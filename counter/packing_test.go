@@ -12,7 +12,7 @@ import (
 
 	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/internal/testkit/racetest"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -74,7 +74,7 @@ func TestPacking(t *testing.T) {
 	}
 
 	// An older program refuses the directory by its manifest.
-	text, err := vfs.ReadFile(sim, "data/"+persist.ManifestName(s.dir.Manifests()[0].Generation), 1<<20)
+	text, err := vfs.ReadFile(sim, "data/"+format.ManifestName(s.dir.Manifests()[0].Generation), 1<<20)
 	if err != nil || !strings.HasPrefix(string(text), "counterd manifest 3\n") {
 		t.Fatalf("%.40q, %v", text, err)
 	}
@@ -193,7 +193,7 @@ func TestPackingDamaged(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	check := func(fsys vfs.FS) (damage *persist.CorruptError) {
+	check := func(fsys vfs.FS) (damage *format.CorruptError) {
 		t.Helper()
 		report, err := datadir.Check(vfs.NewView(fsys, nil), "data", datadir.CheckOptions{Cold: ColdVerifier(fsys)})
 		if err != nil {

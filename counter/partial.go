@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/counterd/counterd/counter/internal/hot"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -25,7 +25,7 @@ import (
 // A block with partial rows is neither merged nor promoted, and has no digest, until all its pages can be read.
 //
 // Invariant: no mid is both in coldRange.partial and in the overlay.
-type partialRow []persist.ColumnValue // by column, each once, rising ids
+type partialRow []format.ColumnValue // by column, each once, rising ids
 
 // partialRowBytes is about what a partial row takes in memory beside its columns, and columnValueBytes what each of
 // those does.
@@ -63,14 +63,14 @@ func (ks *keyspace) setPartial(b *block, mid uint64, column uint16, value uint64
 	// The old one stays as it is should the overlay have no room.
 	row := slices.Clone(old)
 	// Of columns that were dropped: so none has too many.
-	row = slices.DeleteFunc(row, func(v persist.ColumnValue) bool {
+	row = slices.DeleteFunc(row, func(v format.ColumnValue) bool {
 		return !slices.ContainsFunc(ks.def.Columns, func(c schema.Column) bool { return c.ID == v.Column })
 	})
-	i, found := slices.BinarySearchFunc(row, column, func(v persist.ColumnValue, id uint16) int { return int(v.Column) - int(id) })
+	i, found := slices.BinarySearchFunc(row, column, func(v format.ColumnValue, id uint16) int { return int(v.Column) - int(id) })
 	if found {
 		row[i].Value = value
 	} else {
-		row = slices.Insert(row, i, persist.ColumnValue{Column: column, Value: value})
+		row = slices.Insert(row, i, format.ColumnValue{Column: column, Value: value})
 	}
 	if !there {
 		b.edits++
@@ -129,7 +129,7 @@ func (cs *columns) whole(b *block, row partialRow) bool {
 		if _, ok := b.cold.file.Meta().Column(id); !ok && b.cold.file.Err() == nil {
 			continue // it was made after the file
 		}
-		if !slices.ContainsFunc(row, func(v persist.ColumnValue) bool { return v.Column == id }) {
+		if !slices.ContainsFunc(row, func(v format.ColumnValue) bool { return v.Column == id }) {
 			return false
 		}
 	}
@@ -259,7 +259,7 @@ func decodePartial(b []byte, lo, hi uint64) (overlay []byte, rows map[uint64]par
 		b = b[9:]
 		row := make(partialRow, columns)
 		for i := range row {
-			row[i] = persist.ColumnValue{Column: le.Uint16(b), Value: le.Uint64(b[2:])}
+			row[i] = format.ColumnValue{Column: le.Uint16(b), Value: le.Uint64(b[2:])}
 			if i > 0 && row[i].Column <= row[i-1].Column {
 				return nil, nil, bad("column", uint64(row[i].Column))
 			}

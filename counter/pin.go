@@ -4,13 +4,13 @@ import (
 	"maps"
 	"sync"
 
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 )
 
 // Pin keeps files and log from being removed while they are copied to a replica or into an archive.
 type Pin struct {
 	s        *Store
-	Manifest *persist.Manifest // the newest; nil: there is none, and the log goes back to its beginning
+	Manifest *format.Manifest // the newest; nil: there is none, and the log goes back to its beginning
 	names    map[string]struct{}
 	from     uint64 // log offset from which on the log is kept
 }
@@ -33,7 +33,7 @@ func (r *Replication) PinSnapshot() (*Pin, error) {
 	defer r.pins.mu.Unlock()
 	if m := r.s.dir.Manifests(); len(m) > 0 { // under mu: files go under it too
 		p.Manifest, p.from = m[0], m[0].Replay
-		_ = m[0].Files(func(_ *persist.CounterFiles, b *persist.BlockFile) error { // fn returns nil
+		_ = m[0].Files(func(_ *format.CounterFiles, b *format.BlockFile) error { // fn returns nil
 			p.names[b.Name] = struct{}{}
 			return nil
 		})
@@ -64,11 +64,11 @@ func (r *Replication) PinNames(names []string) *Pin {
 }
 
 // Path returns where a file that the pinned manifest names is; ok is false for any other.
-func (p *Pin) Path(tier persist.Tier, name string) (path string, ok bool) {
+func (p *Pin) Path(tier format.Tier, name string) (path string, ok bool) {
 	if _, ok := p.names[name]; !ok {
 		return "", false
 	}
-	b := persist.BlockFile{Tier: tier, Name: name}
+	b := format.BlockFile{Tier: tier, Name: name}
 	return b.Path(p.s.dir.Path()), true
 }
 

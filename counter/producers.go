@@ -9,7 +9,8 @@ import (
 
 	"github.com/counterd/counterd/counter/internal/producers"
 	"github.com/counterd/counterd/internal/slot"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -49,10 +50,10 @@ type ledger struct {
 
 	logged uint64 // log offset behind the last record of any producer; 0: that was replayed
 
-	from  uint64             // records up to this log offset are in the table: where its image stood, when it was read back
-	id    uint64             // names its images; 0: it never had one
-	dirty bool               // changed since its image was made
-	image *persist.BlockFile // its newest; nil: none
+	from  uint64            // records up to this log offset are in the table: where its image stood, when it was read back
+	id    uint64            // names its images; 0: it never had one
+	dirty bool              // changed since its image was made
+	image *format.BlockFile // its newest; nil: none
 }
 
 // seconds is the time that the table counts.
@@ -71,7 +72,7 @@ func (l *ledger) resume() {
 }
 
 // define takes over a record of the log that ends at pos. logged is the end of its frame, if that is a primary's; else 0.
-func (l *ledger) define(pos uint64, rec *persist.Record, logged uint64) error {
+func (l *ledger) define(pos uint64, rec *format.Record, logged uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if pos <= l.from {
@@ -92,7 +93,7 @@ func (l *ledger) apply(o *onceRecord, logged uint64) {
 }
 
 // floor takes over a floor of the log; logged as in define.
-func (l *ledger) floor(pos uint64, rec *persist.Record, logged uint64) {
+func (l *ledger) floor(pos uint64, rec *format.Record, logged uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if pos > l.from {
@@ -119,16 +120,16 @@ type onceRecord struct {
 	group   uint8
 	seq     uint64
 	seconds int64
-	result  persist.Result
+	result  format.Result
 }
 
-func newOnceRecord(pos uint64, rec *persist.Record) onceRecord {
-	return onceRecord{pos, rec.Number, rec.Hash, rec.Group, rec.Seq, rec.TimeMS / 1000, persist.Result{Kind: rec.Result, N: rec.Value, Blob: rec.Text}}
+func newOnceRecord(pos uint64, rec *format.Record) onceRecord {
+	return onceRecord{pos, rec.Number, rec.Hash, rec.Group, rec.Seq, rec.TimeMS / 1000, format.Result{Kind: rec.Result, N: rec.Value, Blob: rec.Text}}
 }
 
 // copyTo copies the table as it is now, if it changed since its image was made, to w.buf. h says what the copy is of;
 // saved is the image there is, nil: none is good. REQUIRES repl.applying and the gate held.
-func (l *ledger) copyTo(w *snapshot) (h persist.ImageHeader, saved *persist.BlockFile) {
+func (l *ledger) copyTo(w *snapshot) (h format.ImageHeader, saved *format.BlockFile) {
 	// Memory first: with the largest table the copy takes 8 ms, in which no numbered change is made, and 31 with a buffer
 	// that has to grow. An entry takes 6 bytes as a rule, of the 24 that imageBytes counts.
 	w.buf = slices.Grow(w.buf[:0], int(l.imageBytes()/3))
@@ -140,7 +141,7 @@ func (l *ledger) copyTo(w *snapshot) (h persist.ImageHeader, saved *persist.Bloc
 	if l.id == 0 {
 		l.id = w.s.blockIDs.Add(1)
 	}
-	h = persist.ImageHeader{Kind: producersImage, Block: l.id, Offset: w.s.log.Position(), Items: uint64(l.table.Len())}
+	h = format.ImageHeader{Kind: producersImage, Block: l.id, Offset: w.s.log.Position(), Items: uint64(l.table.Len())}
 	if !l.dirty && l.image != nil {
 		return h, l.image
 	}
@@ -150,7 +151,7 @@ func (l *ledger) copyTo(w *snapshot) (h persist.ImageHeader, saved *persist.Bloc
 }
 
 // wrote notes the image that copyTo's copy became; nil: it could not be written.
-func (l *ledger) wrote(image *persist.BlockFile) {
+func (l *ledger) wrote(image *format.BlockFile) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if image == nil {
@@ -161,7 +162,7 @@ func (l *ledger) wrote(image *persist.BlockFile) {
 }
 
 // lose forgets images that are damaged, or that no manifest names: the next snapshot writes another.
-func (l *ledger) lose(bad func(image *persist.BlockFile) bool) {
+func (l *ledger) lose(bad func(image *format.BlockFile) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.image != nil && bad(l.image) {
@@ -180,7 +181,7 @@ func (l *ledger) imageBytes() int64 {
 }
 
 // reset forgets everything, and begins with the table of a manifest's image.
-func (l *ledger) reset(t *producers.Table, image *persist.BlockFile) {
+func (l *ledger) reset(t *producers.Table, image *format.BlockFile) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.table, l.image, l.dirty, l.from, l.id, l.logged = t, nil, false, 0, 0, 0
@@ -191,8 +192,8 @@ func (l *ledger) reset(t *producers.Table, image *persist.BlockFile) {
 }
 
 // readProducers reads the image of a table of producers.
-func readProducers(fsys vfs.FS, path string, limits producers.Limits) (info persist.ImageInfo, t *producers.Table, err error) {
-	img, err := persist.OpenImage(fsys, path)
+func readProducers(fsys vfs.FS, path string, limits producers.Limits) (info format.ImageInfo, t *producers.Table, err error) {
+	img, err := snapfile.OpenImage(fsys, path)
 	if err != nil {
 		return info, nil, err
 	}
@@ -208,12 +209,12 @@ func readProducers(fsys vfs.FS, path string, limits producers.Limits) (info pers
 	t, err = producers.Load(buf, limits)
 	switch {
 	case errors.Is(err, producers.ErrNewerImage):
-		return info, nil, fmt.Errorf("%s: %w: %w", path, persist.ErrUnsupportedFormat, err)
+		return info, nil, fmt.Errorf("%s: %w: %w", path, format.ErrUnsupportedFormat, err)
 	case err == nil && uint64(t.Len()) != info.Items:
 		err = fmt.Errorf("%d", t.Len())
 	}
 	if err != nil {
-		return info, nil, &persist.CorruptError{File: path, Want: fmt.Sprintf("an image of %d producers", info.Items), Got: err.Error(), Err: err}
+		return info, nil, &format.CorruptError{File: path, Want: fmt.Sprintf("an image of %d producers", info.Items), Got: err.Error(), Err: err}
 	}
 	return info, t, nil
 }

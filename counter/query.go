@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -85,7 +85,7 @@ func (q *Query) place(def *schema.Counter, c int16) (int, error) {
 // the order of the query, was given. It matches ErrCold.
 type RangeError struct {
 	Counter *schema.Counter
-	persist.MidRange
+	snapfile.MidRange
 	Err error
 }
 

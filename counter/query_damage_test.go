@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -35,7 +35,7 @@ func TestQueryDamaged(t *testing.T) {
 		want := slices.Clone(readable)
 		first, err := collect(q)
 		var damage *RangeError
-		if !errors.As(err, &damage) || !errors.Is(err, ErrCold) || damage.MidRange != (persist.MidRange{Lo: lo, Hi: hi}) {
+		if !errors.As(err, &damage) || !errors.Is(err, ErrCold) || damage.MidRange != (snapfile.MidRange{Lo: lo, Hi: hi}) {
 			t.Fatalf("desc %v: got %v, want the range %d..%d", desc, err, lo, hi)
 		}
 		if q.From = damage.Hi; desc {
@@ -70,7 +70,7 @@ func TestQueryDamaged(t *testing.T) {
 	}
 	q.Columns = nil // one that nobody knows is wanted
 	var damage *RangeError
-	if found, err := collect(q); !errors.As(err, &damage) || len(found) > 0 || damage.MidRange != (persist.MidRange{Lo: set, Hi: set + 1}) {
+	if found, err := collect(q); !errors.As(err, &damage) || len(found) > 0 || damage.MidRange != (snapfile.MidRange{Lo: set, Hi: set + 1}) {
 		t.Errorf("with all columns: got %v, %v, want a range of %d alone", found, err, set)
 	}
 	q.Mids = []uint64{set - 1, set}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter/internal/hot"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -413,7 +413,7 @@ func (s *search) excluded(mid uint64) bool {
 
 // damage is the error of items with mids from lo to hi that cannot be read.
 func (s *search) damage(lo, hi uint64, err error) error {
-	return &RangeError{s.ks.def, persist.MidRange{Lo: lo, Hi: hi + 1}, err}
+	return &RangeError{s.ks.def, snapfile.MidRange{Lo: lo, Hi: hi + 1}, err}
 }
 
 var errDamaged = errors.New("a page of its file is damaged")

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/counter/internal/hot"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 )
 
 // Change is what an Update does to each item: OpSet, OpAdd and OpReset to a column, OpDelete to the item.
@@ -46,7 +46,7 @@ type Update struct {
 	places  []int    // columns of changes in the schema in force
 	shown   []int    // the same of columns
 	row     []uint64
-	values  []persist.ColumnValue
+	values  []format.ColumnValue
 }
 
 // NewUpdate prepares one. Query.Limit counts the items changed, Offset means nothing. The error is a *QueryError, or
@@ -151,7 +151,7 @@ const MaxGathered = 10_000
 // The error is a *TooManyError where there are more than one change can have.
 func (u *Update) Gather(b *Batch) (done bool, err error) {
 	s := &u.search
-	most := min(MaxGathered, persist.MaxAppend/(32+16*len(u.changes)))
+	most := min(MaxGathered, format.MaxAppend/(32+16*len(u.changes)))
 	want := most + 1
 	if s.q.Limit > 0 {
 		want = min(want, s.q.Limit)
@@ -384,7 +384,7 @@ func (u *Update) compute() bool {
 				return false
 			}
 		}
-		u.values = append(u.values, persist.ColumnValue{Column: col.ID, Value: v})
+		u.values = append(u.values, format.ColumnValue{Column: col.ID, Value: v})
 	}
 	return true
 }

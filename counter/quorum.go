@@ -6,7 +6,7 @@ import (
 	"math"
 	"sync"
 
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 )
 
 // A store made with Options.Elected leads a term at a time, each of an epoch that others gave it, and acknowledges only
@@ -74,7 +74,7 @@ func (r *Replication) LeadAt(epoch uint64) (at uint64, err error) {
 		return 0, &EpochError{epoch, seen}
 	}
 	r.s.log.Confirm(0) // what a term before confirmed others may lack
-	if err = r.changeRole(func(end uint64) persist.Lineage {
+	if err = r.changeRole(func(end uint64) format.Lineage {
 		at = end
 		l := r.Lineage()
 		return l.BeginAt(end, uint32(epoch))

@@ -17,6 +17,10 @@ import (
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/counter/internal/producers"
 	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
+	"github.com/counterd/counterd/persist/past"
+	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/persist/vfs"
 	"github.com/counterd/counterd/schema"
 )
@@ -41,7 +45,7 @@ type recovery struct {
 }
 
 func (s *recovery) run(path string) error {
-	if err := persist.FinishBegun(s.opts.FS, path); err != nil {
+	if err := past.FinishBegun(s.opts.FS, path); err != nil {
 		return err
 	}
 	dir, err := persist.OpenDir(s.opts.FS, path)
@@ -79,13 +83,13 @@ func (s *recovery) loadSnapshot() (from uint64, err error) {
 				s.dir.Reject(manifests[:len(manifests)-1-older])
 				return m.Replay, nil
 			}
-			var corrupt *persist.CorruptError
+			var corrupt *format.CorruptError
 			if errors.As(err, &corrupt) {
 				corrupt.Dir = s.dir.Path() // so that it prints the repair command
 			}
 			s.opts.Logger.Error("bad snapshot", "generation", m.Generation, "error", err, "older_ones", older)
 			s.dropAll()
-			if !errors.Is(err, persist.ErrCorrupt) && !errors.Is(err, hot.ErrBadImage) {
+			if !errors.Is(err, format.ErrCorrupt) && !errors.Is(err, hot.ErrBadImage) {
 				return 0, err
 			}
 		}
@@ -106,10 +110,10 @@ func (s *recovery) dropAll() {
 	s.schema.Store(schema.Empty())
 }
 
-func (s *recovery) loadManifest(m *persist.Manifest) error {
+func (s *recovery) loadManifest(m *format.Manifest) error {
 	sch, err := schema.ParseDurable([]byte(strings.Join(m.Schema, "\n") + "\n"))
 	if err != nil {
-		return &persist.CorruptError{File: filepath.Join(s.dir.Path(), persist.ManifestName(m.Generation)), Dir: s.dir.Path(), Want: "a schema", Got: err.Error(), Err: err}
+		return &format.CorruptError{File: filepath.Join(s.dir.Path(), format.ManifestName(m.Generation)), Dir: s.dir.Path(), Want: "a schema", Got: err.Error(), Err: err}
 	}
 	s.slotGroups = m.Grouped
 	if err := s.setSchema(sch); err != nil {
@@ -126,7 +130,7 @@ func (s *recovery) loadManifest(m *persist.Manifest) error {
 
 // loadProducers reads the table of producers. Without it numbered writes would be made again, so nobody starts without
 // it but the tool that was told to give it up.
-func (s *recovery) loadProducers(m *persist.Manifest) error {
+func (s *recovery) loadProducers(m *format.Manifest) error {
 	limits := s.opts.Producers.withDefaults()
 	f := m.Producers
 	if f == nil {
@@ -142,7 +146,7 @@ func (s *recovery) loadProducers(m *persist.Manifest) error {
 		s.producers.reset(t, f)
 		return nil
 	}
-	if lostFile(err) && !errors.Is(err, persist.ErrCorrupt) {
+	if lostFile(err) && !errors.Is(err, format.ErrCorrupt) {
 		err = corruptFile(s.dir, path, "an image of producers as the manifest names it", err.Error(), err)
 	}
 	if s.lenient == imagesLost && s.opts.giveUp && lostFile(err) {
@@ -157,9 +161,9 @@ func (s *recovery) loadProducers(m *persist.Manifest) error {
 const loaders = 16
 
 // loadImages reads all images of a manifest and puts the blocks into the directories.
-func (s *recovery) loadImages(m *persist.Manifest) error {
+func (s *recovery) loadImages(m *format.Manifest) error {
 	type job struct {
-		file, overlay *persist.BlockFile
+		file, overlay *format.BlockFile
 		into          **block
 	}
 	var jobs []job
@@ -167,17 +171,17 @@ func (s *recovery) loadImages(m *persist.Manifest) error {
 	blocks := make([][]*block, len(m.Counters))
 	for i := range m.Counters {
 		files := m.Counters[i].Blocks
-		overlays := map[uint64]*persist.BlockFile{}
+		overlays := map[uint64]*format.BlockFile{}
 		for j := range files {
 			total += files[j].Bytes
-			if files[j].Tier == persist.TierOverlay {
+			if files[j].Tier == format.TierOverlay {
 				overlays[files[j].Block] = &files[j]
 			}
 		}
 		blocks[i] = make([]*block, len(files)-len(overlays))
 		n := 0
 		for j := range files {
-			if files[j].Tier != persist.TierOverlay && n < len(blocks[i]) {
+			if files[j].Tier != format.TierOverlay && n < len(blocks[i]) {
 				jobs = append(jobs, job{&files[j], overlays[files[j].Block], &blocks[i][n]})
 				n++
 			}
@@ -227,9 +231,9 @@ func (s *recovery) loadImages(m *persist.Manifest) error {
 
 // loadBlock reads a hot block's image, or opens a cold block's file and reads its overlay's image if there is one. buf
 // is reused from block to block.
-func (s *recovery) loadBlock(f, overlay *persist.BlockFile, buf []byte) (*block, []byte, error) {
+func (s *recovery) loadBlock(f, overlay *format.BlockFile, buf []byte) (*block, []byte, error) {
 	b := &block{lo: f.Lo, hi: f.Hi, id: f.Block, from: f.Offset}
-	if f.Tier == persist.TierHot {
+	if f.Tier == format.TierHot {
 		saved := *f
 		b.image = &saved
 		buf, err := s.loadTable(b, f, buf)
@@ -258,7 +262,7 @@ func (s *recovery) loadBlock(f, overlay *persist.BlockFile, buf []byte) (*block,
 		}
 	}
 	if err != nil && (s.lenient == nothingLost || !lostFile(err)) {
-		if lostFile(err) && !errors.Is(err, persist.ErrCorrupt) {
+		if lostFile(err) && !errors.Is(err, format.ErrCorrupt) {
 			err = corruptFile(s.dir, path, "a cold file as the manifest names it", err.Error(), err)
 		}
 		return nil, buf, err
@@ -267,7 +271,7 @@ func (s *recovery) loadBlock(f, overlay *persist.BlockFile, buf []byte) (*block,
 		// The posts of this range answer an error, all others are served: a lost file of old posts must not take the
 		// new ones down.
 		s.opts.Logger.Error("a cold file is unusable; posts of its range cannot be read", "file", path, "lo", f.Lo, "hi", f.Hi, "items", f.Items,
-			"error", err, "repair", persist.RepairCommand(s.dir.Path()))
+			"error", err, "repair", format.RepairCommand(s.dir.Path()))
 		s.tiers.broken.Add(1)
 		file = coldstore.Broken(path, coldstore.Meta{Lo: f.Lo, Hi: f.Hi}, f.Items, err)
 	}
@@ -296,7 +300,7 @@ func (s *recovery) loadBlock(f, overlay *persist.BlockFile, buf []byte) (*block,
 // its place, or its posts answer errors. A newer program's file is not lost, and must be left alone; permissions, and
 // descriptors and memory that have run out, are for the operator to set right before anything is given up.
 func lostFile(err error) bool {
-	for _, other := range []error{persist.ErrUnsupportedFormat, fs.ErrPermission, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, arena.ErrNoMemory} {
+	for _, other := range []error{format.ErrUnsupportedFormat, fs.ErrPermission, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, arena.ErrNoMemory} {
 		if errors.Is(err, other) {
 			return false
 		}
@@ -306,15 +310,15 @@ func lostFile(err error) bool {
 
 // corruptFile says that a file is not what the manifest says.
 func corruptFile(dir *persist.Dir, path, want, got string, err error) error {
-	return &persist.CorruptError{File: path, Dir: dir.Path(), Want: want, Got: got, Err: err}
+	return &format.CorruptError{File: path, Dir: dir.Path(), Want: want, Got: got, Err: err}
 }
 
 // loadTable reads an image into b's table.
-func (s *recovery) loadTable(b *block, f *persist.BlockFile, buf []byte) ([]byte, error) {
+func (s *recovery) loadTable(b *block, f *format.BlockFile, buf []byte) ([]byte, error) {
 	path := f.Path(s.dir.Path())
-	img, err := persist.OpenImage(s.opts.FS, path)
+	img, err := snapfile.OpenImage(s.opts.FS, path)
 	if err != nil {
-		if lostFile(err) && !errors.Is(err, persist.ErrCorrupt) {
+		if lostFile(err) && !errors.Is(err, format.ErrCorrupt) {
 			err = corruptFile(s.dir, path, "an image named by the manifest", err.Error(), err)
 		}
 		return buf, err
@@ -330,7 +334,7 @@ func (s *recovery) loadTable(b *block, f *persist.BlockFile, buf []byte) ([]byte
 	}
 	buf = buf[:img.Length()]
 	if err := img.ReadInto(buf); err != nil {
-		if lostFile(err) && !errors.Is(err, persist.ErrCorrupt) {
+		if lostFile(err) && !errors.Is(err, format.ErrCorrupt) {
 			err = corruptFile(s.dir, path, "an image that can be read", err.Error(), err)
 		}
 		return buf, err
@@ -351,7 +355,7 @@ func (s *recovery) loadTable(b *block, f *persist.BlockFile, buf []byte) ([]byte
 	}
 	h, err := hot.DecodeImage(payload)
 	if errors.Is(err, hot.ErrUnsupportedImage) {
-		return buf, fmt.Errorf("%s: %w: %w", path, persist.ErrUnsupportedFormat, err)
+		return buf, fmt.Errorf("%s: %w: %w", path, format.ErrUnsupportedFormat, err)
 	}
 	if err == nil && h.Config.Grouped && (!s.slotGroups || h.Config.Group != f.Group) {
 		err = fmt.Errorf("of group %d", h.Config.Group)
@@ -375,14 +379,14 @@ func (s *recovery) loadTable(b *block, f *persist.BlockFile, buf []byte) ([]byte
 
 // adopt puts blocks, in order, in the place of a counter's empty first block, or of those of its groups. A counter, or a
 // group, without any was made, cleared or empty while the snapshot was made: the log tells.
-func (s *recovery) adopt(c *persist.CounterFiles, blocks []*block) error {
+func (s *recovery) adopt(c *format.CounterFiles, blocks []*block) error {
 	if len(blocks) == 0 {
 		return nil
 	}
 	if int(c.ID) >= len(s.spaces) || s.spaces[c.ID] == nil {
-		return &persist.CorruptError{File: s.dir.Path(), Dir: s.dir.Path(), Want: fmt.Sprintf("counter %d in the manifest's schema", c.ID), Got: "none"}
+		return &format.CorruptError{File: s.dir.Path(), Dir: s.dir.Path(), Want: fmt.Sprintf("counter %d in the manifest's schema", c.ID), Got: "none"}
 	}
-	files := slices.DeleteFunc(slices.Clone(c.Blocks), func(f persist.BlockFile) bool { return f.Tier == persist.TierOverlay })
+	files := slices.DeleteFunc(slices.Clone(c.Blocks), func(f format.BlockFile) bool { return f.Tier == format.TierOverlay })
 	found := map[uint8]*directory{}
 	var d *directory
 	end := hot.EndMid
@@ -395,13 +399,13 @@ func (s *recovery) adopt(c *persist.CounterFiles, blocks []*block) error {
 			found[files[i].Group] = d
 		}
 		if b.lo != end {
-			return &persist.CorruptError{File: s.dir.Path(), Dir: s.dir.Path(), Want: fmt.Sprintf("a block of counter %s from %d on in the manifest", c.Name, end), Got: fmt.Sprintf("one from %d on", b.lo)}
+			return &format.CorruptError{File: s.dir.Path(), Dir: s.dir.Path(), Want: fmt.Sprintf("a block of counter %s from %d on in the manifest", c.Name, end), Got: fmt.Sprintf("one from %d on", b.lo)}
 		}
 		end = b.hi
 		d.los, d.blocks = append(d.los, b.lo), append(d.blocks, b)
 	}
 	if end != hot.EndMid {
-		return &persist.CorruptError{File: s.dir.Path(), Dir: s.dir.Path(), Want: fmt.Sprintf("blocks of counter %s up to 2^63 in the manifest", c.Name), Got: fmt.Sprintf("up to %d", end)}
+		return &format.CorruptError{File: s.dir.Path(), Dir: s.dir.Path(), Want: fmt.Sprintf("blocks of counter %s up to 2^63 in the manifest", c.Name), Got: fmt.Sprintf("up to %d", end)}
 	}
 	for group, d := range found { // a manifest that is not Grouped has group 0 only
 		ks := s.spaces[c.ID][group]
@@ -419,7 +423,7 @@ func (s *recovery) adopt(c *persist.CounterFiles, blocks []*block) error {
 func (s *recovery) replay(from uint64) error {
 	r := &replayer{s: s.Store, b: s.NewBatch()}
 	r.b.carrier = true
-	lineage, err := persist.ReadLineage(s.opts.FS, s.dir.Path())
+	lineage, err := logfile.ReadLineage(s.opts.FS, s.dir.Path())
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,8 @@ import (
 
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/internal/testkit/racetest"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -76,7 +77,7 @@ func TestFallback(t *testing.T) {
 		if p.Manifest.Generation == newest {
 			t.Errorf("round %d: the bad snapshot %d is handed out", round, newest)
 		}
-		err = p.Manifest.Files(func(c *persist.CounterFiles, b *persist.BlockFile) error { return CheckBlockFile(vfs.OS(), dir, c, b) })
+		err = p.Manifest.Files(func(c *format.CounterFiles, b *format.BlockFile) error { return CheckBlockFile(vfs.OS(), dir, c, b) })
 		if err != nil {
 			t.Errorf("round %d: what is handed out: %v", round, err)
 		}
@@ -132,7 +133,7 @@ func TestUnreadableFiles(t *testing.T) {
 			faulty.Inject(c.rule)
 			s, err := Open(dir, Options{FS: faulty, Manual: true})
 			if !c.opens {
-				if !errors.Is(err, c.rule.Err) || errors.Is(err, persist.ErrCorrupt) {
+				if !errors.Is(err, c.rule.Err) || errors.Is(err, format.ErrCorrupt) {
 					t.Errorf("got %v, want %v alone", err, c.rule.Err)
 				}
 				return
@@ -169,7 +170,7 @@ func TestNewerImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := &m.Counters[0].Blocks[0]
-	img, err := persist.OpenImage(vfs.OS(), b.Path(dir))
+	img, err := snapfile.OpenImage(vfs.OS(), b.Path(dir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,21 +186,21 @@ func TestNewerImage(t *testing.T) {
 		payload[0] = c.version
 		h := img.ImageHeader
 		h.Kind = c.kind
-		info, err := persist.WriteImage(vfs.OS(), dir, h, payload)
+		info, err := snapfile.WriteImage(vfs.OS(), dir, h, payload)
 		if err != nil {
 			t.Fatal(err)
 		}
 		b.CRC = info.CRC
-		if err := os.WriteFile(filepath.Join(dir, persist.ManifestName(m.Generation)), m.Text(), 0o640); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, format.ManifestName(m.Generation)), m.Text(), 0o640); err != nil {
 			t.Fatal(err)
 		}
-		if s, err := Open(dir, Options{Manual: true}); !errors.Is(err, persist.ErrUnsupportedFormat) || errors.Is(err, persist.ErrCorrupt) || errors.Is(err, hot.ErrBadImage) {
+		if s, err := Open(dir, Options{Manual: true}); !errors.Is(err, format.ErrUnsupportedFormat) || errors.Is(err, format.ErrCorrupt) || errors.Is(err, hot.ErrBadImage) {
 			t.Errorf("%s: got %v, want ErrUnsupportedFormat", c.what, err)
 			if err == nil {
 				s.Close()
 			}
 		}
-		if err := ImageRows(vfs.OS(), b.Path(dir), func(FileRow) error { return nil }); !errors.Is(err, persist.ErrUnsupportedFormat) {
+		if err := ImageRows(vfs.OS(), b.Path(dir), func(FileRow) error { return nil }); !errors.Is(err, format.ErrUnsupportedFormat) {
 			t.Errorf("%s: rows: got %v, want ErrUnsupportedFormat", c.what, err)
 		}
 	}
@@ -239,7 +240,7 @@ func TestScrubImages(t *testing.T) {
 			kept := s.repl.Manifests()
 			var errs []error
 			for _, m := range kept {
-				errs = append(errs, m.Files(func(c *persist.CounterFiles, b *persist.BlockFile) error { return CheckBlockFile(vfs.OS(), dir, c, b) }))
+				errs = append(errs, m.Files(func(c *format.CounterFiles, b *format.BlockFile) error { return CheckBlockFile(vfs.OS(), dir, c, b) }))
 			}
 			err := errors.Join(errs...)
 			if err == nil && len(kept) == 2 && !s.Admin().Snapshots().Running {
@@ -254,7 +255,7 @@ func TestScrubImages(t *testing.T) {
 	s.tiers.stop() // the next round is in an hour
 	flip(t, newestImage(t, dir), 100)
 	for _, m := range s.repl.Manifests() {
-		if err := s.snapshots.verifyImages(s, m, nil); err != nil && !errors.Is(err, persist.ErrCorrupt) {
+		if err := s.snapshots.verifyImages(s, m, nil); err != nil && !errors.Is(err, format.ErrCorrupt) {
 			t.Fatal(err)
 		}
 	}
@@ -290,10 +291,10 @@ func TestScrubDuringSnapshot(t *testing.T) {
 			},
 		} {
 			m := s.repl.Manifests()[0]
-			good := func(m *persist.Manifest) error {
-				return m.Files(func(c *persist.CounterFiles, b *persist.BlockFile) error { return CheckBlockFile(sim, "data", c, b) })
+			good := func(m *format.Manifest) error {
+				return m.Files(func(c *format.CounterFiles, b *format.BlockFile) error { return CheckBlockFile(sim, "data", c, b) })
 			}
-			_ = m.Files(func(_ *persist.CounterFiles, b *persist.BlockFile) error {
+			_ = m.Files(func(_ *format.CounterFiles, b *format.BlockFile) error {
 				return sim.Remove(b.Path("data"))
 			})
 			release := hinder()

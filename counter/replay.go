@@ -6,7 +6,7 @@ import (
 
 	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/internal/slot"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -24,53 +24,53 @@ type replayer struct {
 // replayBatch is how many operations are run together: enough to hide cache misses.
 const replayBatch = 256
 
-func (r *replayer) apply(pos uint64, rec *persist.Record) error {
-	if r.merged && (rec.Kind == persist.KindDefine || rec.Kind == persist.KindOnce || rec.Kind == persist.KindFloor) {
+func (r *replayer) apply(pos uint64, rec *format.Record) error {
+	if r.merged && (rec.Kind == format.KindDefine || rec.Kind == format.KindOnce || rec.Kind == format.KindFloor) {
 		return nil
 	}
 	if r.once.pos > 0 {
-		if rec.Kind != persist.KindSet {
+		if rec.Kind != format.KindSet {
 			return r.corrupt(pos, "a set behind a once without a result", rec.Kind.String(), nil)
 		}
-		r.once.result, r.once.group = persist.Result{Kind: persist.ResultInt, N: rec.Value}, slot.Group(rec.Mid)
+		r.once.result, r.once.group = format.Result{Kind: format.ResultInt, N: rec.Value}, slot.Group(rec.Mid)
 		r.s.producers.apply(&r.once, r.b.applied)
 		r.once.pos = 0
 	}
 	switch rec.Kind {
-	case persist.KindDefine:
+	case format.KindDefine:
 		if err := r.s.producers.define(pos, rec, r.b.applied); err != nil {
 			return r.corrupt(pos, "a producer", err.Error(), err)
 		}
-	case persist.KindOnce:
-		if r.once = newOnceRecord(pos, rec); rec.Result != persist.ResultNext {
+	case format.KindOnce:
+		if r.once = newOnceRecord(pos, rec); rec.Result != format.ResultNext {
 			r.s.producers.apply(&r.once, r.b.applied)
 			r.once.pos = 0
 		}
-	case persist.KindFloor:
+	case format.KindFloor:
 		r.s.producers.floor(pos, rec, r.b.applied)
-	case persist.KindSet:
+	case format.KindSet:
 		r.set(pos, rec.Counter, rec.Mid, rec.Column, rec.Value)
-	case persist.KindSetItem:
+	case format.KindSetItem:
 		for _, c := range rec.Columns {
 			r.set(pos, rec.Counter, rec.Mid, c.Column, c.Value)
 		}
-	case persist.KindDelete:
+	case format.KindDelete:
 		if def := r.wanted(pos, rec.Counter, rec.Mid); def != nil {
 			r.add(Op{Kind: OpDelete, Counter: def, Mid: rec.Mid})
 		}
-	case persist.KindFlush:
+	case format.KindFlush:
 		if err := r.flush(); err != nil {
 			return err
 		}
 		return r.clearBefore(pos)
-	case persist.KindRows:
+	case format.KindRows:
 		return r.addRows(pos, rec)
-	case persist.KindImport, persist.KindAccept, persist.KindDrop:
+	case format.KindImport, format.KindAccept, format.KindDrop:
 		if err := r.flush(); err != nil {
 			return err
 		}
 		return r.s.moveGroups(pos, rec.Kind, string(rec.Text), rec.Groups)
-	case persist.KindSchema:
+	case format.KindSchema:
 		if err := r.flush(); err != nil {
 			return err
 		}
@@ -87,7 +87,7 @@ func (r *replayer) apply(pos uint64, rec *persist.Record) error {
 }
 
 func (r *replayer) corrupt(pos uint64, want, got string, err error) error {
-	return &persist.CorruptError{File: persist.LogDir(r.s.dir.Path()), LogOffset: pos, Want: want, Got: got, Err: err}
+	return &format.CorruptError{File: format.LogDir(r.s.dir.Path()), LogOffset: pos, Want: want, Got: got, Err: err}
 }
 
 // wanted returns the counter if it is there and the block that holds mid does not contain the change yet.
@@ -114,13 +114,13 @@ func (r *replayer) set(pos uint64, id uint32, mid uint64, column uint16, v uint6
 
 // addRows adds the posts of a KindRows. A post that is made by it has the defaults of what it does not say, so only other
 // values are set: those that come behind it are set again by what made them.
-func (r *replayer) addRows(pos uint64, rec *persist.Record) error {
+func (r *replayer) addRows(pos uint64, rec *format.Record) error {
 	return eachRow(&r.rows, &r.vals, rec, func(mid uint64, row []uint64) error {
 		def := r.wanted(pos, rec.Counter, mid)
 		if def == nil || len(def.Columns) == 0 {
 			return nil
 		}
-		if !slices.ContainsFunc(rec.Columns, func(c persist.ColumnValue) bool { return c.Column == def.Columns[0].ID }) {
+		if !slices.ContainsFunc(rec.Columns, func(c format.ColumnValue) bool { return c.Column == def.Columns[0].ID }) {
 			r.add(Op{Kind: OpSet, Counter: def, Mid: mid, Arg: def.Columns[0].Default, Cond: IfAbsent})
 		}
 		for i, c := range rec.Columns {

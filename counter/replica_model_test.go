@@ -9,7 +9,8 @@ import (
 	"testing"
 
 	"github.com/counterd/counterd/internal/testkit/racetest"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/past"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -274,19 +275,19 @@ func (p *pair) link(t *testing.T) {
 	for len(stream) > 0 {
 		at := replica.s.log.Position()
 		n := len(stream)
-		if n >= persist.FrameHeaderLen {
-			n = persist.FrameHeaderLen + int(persist.FramePayloadLen(stream))
+		if n >= format.FrameHeaderLen {
+			n = format.FrameHeaderLen + int(format.FramePayloadLen(stream))
 		}
-		if bad := bytes.Clone(stream[:min(n, len(stream))]); p.rng.IntN(4) == 0 || n > len(stream) || len(stream) < persist.FrameHeaderLen {
+		if bad := bytes.Clone(stream[:min(n, len(stream))]); p.rng.IntN(4) == 0 || n > len(stream) || len(stream) < format.FrameHeaderLen {
 			if n <= len(stream) {
 				bad[p.rng.IntN(len(bad))] ^= 1 << p.rng.IntN(8)
 			}
-			if _, err := replica.s.repl.Replicate(bad); !errors.Is(err, persist.ErrCorrupt) && !errors.Is(err, persist.ErrTerm) || replica.s.log.Position() != at {
+			if _, err := replica.s.repl.Replicate(bad); !errors.Is(err, format.ErrCorrupt) && !errors.Is(err, format.ErrTerm) || replica.s.log.Position() != at {
 				t.Fatalf("a bad frame at %d: %v, the log ends at %d", at, err, replica.s.log.Position())
 			}
 			replica.check(t)
 		}
-		if n > len(stream) || len(stream) < persist.FrameHeaderLen {
+		if n > len(stream) || len(stream) < format.FrameHeaderLen {
 			break
 		}
 		end, err := replica.s.repl.Replicate(stream[:n])
@@ -340,13 +341,13 @@ func (p *pair) cut(t *testing.T, n *pairNode, at uint64) {
 	p.cuts++
 	end := n.s.log.Position()
 	lost := logBytes(t, n.s, at)
-	past := n.s.repl.Lineage()
+	lineage := n.s.repl.Lineage()
 	if err := n.s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	before := past.Cut(at)
+	before := lineage.Cut(at)
 	before.Replica = true
-	tail, err := persist.Cut(n.sim, "data", at, before)
+	tail, err := past.Cut(n.sim, "data", at, before)
 	if err != nil {
 		t.Fatal(err)
 	}

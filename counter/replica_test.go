@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -160,7 +160,7 @@ func TestReplicate(t *testing.T) {
 		if x, y := digestOf(t, a), digestOf(t, b); x != y {
 			t.Fatalf("seed %d after promotion: %s and %s", seed, x, y)
 		}
-		if _, err := b.repl.Replicate(make([]byte, persist.FrameHeaderLen)); err == nil {
+		if _, err := b.repl.Replicate(make([]byte, format.FrameHeaderLen)); err == nil {
 			t.Fatal("a primary took a frame")
 		}
 		if err := errors.Join(a.Close(), b.Close()); err != nil {

@@ -3,7 +3,7 @@ package counter
 import (
 	"fmt"
 
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 )
 
 // Replicate appends a primary's frame, header included, and applies its records; those of a frame that is one change
@@ -11,9 +11,9 @@ import (
 //
 // While the log takes no changes, as the disk fails or is full, the error is Store.Ready's, a *persist.NotReadyError,
 // and nothing was changed: the same frame may be given again when Ready is nil. A frame that is not the next one, or
-// whose records cannot be applied, gives an error that matches persist.ErrCorrupt, and nothing was changed. Nor was it
+// whose records cannot be applied, gives an error that matches format.ErrCorrupt, and nothing was changed. Nor was it
 // by one of a term that the store's lineage does not have, or whose damage makes it look so: that gives a
-// *persist.TermError, and Follow has to be told the primary's lineage first. After any other error memory may lack what the log has: the store must be opened again.
+// *format.TermError, and Follow has to be told the primary's lineage first. After any other error memory may lack what the log has: the store must be opened again.
 func (r *Replication) Replicate(raw []byte) (end uint64, err error) {
 	r.applying.Lock()
 	defer r.applying.Unlock()
@@ -33,7 +33,7 @@ func (r *Replication) append(raw []byte) (start, end uint64, err error) {
 		return 0, 0, ErrClosed
 	}
 	if !s.replica.Load() {
-		return 0, 0, fmt.Errorf("counter: a frame for a store that is a primary: %w", persist.ErrNotReady)
+		return 0, 0, fmt.Errorf("counter: a frame for a store that is a primary: %w", format.ErrNotReady)
 	}
 	// As before a change of a client: what the disk does not take stays in memory, and a primary sends as much as it
 	// likes.
@@ -41,8 +41,8 @@ func (r *Replication) append(raw []byte) (start, end uint64, err error) {
 		return 0, 0, err
 	}
 	start = s.log.Position()
-	if len(raw) >= persist.FrameHeaderLen {
-		if err := r.lineage.Admits(start, persist.FrameEpoch(raw)); err != nil { // only become changes it, and waits for applying
+	if len(raw) >= format.FrameHeaderLen {
+		if err := r.lineage.Admits(start, format.FrameEpoch(raw)); err != nil { // only become changes it, and waits for applying
 			return 0, 0, err
 		}
 	}
@@ -65,7 +65,7 @@ func (r *Replication) apply(start, end uint64, raw []byte) error {
 	p.observer, p.b.applied = r.observer, end
 	// What was one change to the primary's readers is one to the readers here. Other frames keep nobody out: what they
 	// hold was never promised to be seen together.
-	whole := persist.FrameWhole(raw)
+	whole := format.FrameWhole(raw)
 	begin := p.b.Begin
 	if whole {
 		begin = p.b.BeginExclusive
@@ -74,10 +74,10 @@ func (r *Replication) apply(start, end uint64, raw []byte) error {
 		return err
 	}
 	defer p.b.End()
-	var rec persist.Record
-	f := persist.Frame{FrameHeader: persist.FrameHeader{Start: start}, Raw: raw, Payload: raw[persist.FrameHeaderLen:]}
-	err := f.Records(&rec, start, func(pos uint64, rec *persist.Record) error {
-		if rec.Kind != persist.KindFlush && rec.Kind != persist.KindSchema && !movesGroups(rec.Kind) {
+	var rec format.Record
+	f := format.Frame{FrameHeader: format.FrameHeader{Start: start}, Raw: raw, Payload: raw[format.FrameHeaderLen:]}
+	err := f.Records(&rec, start, func(pos uint64, rec *format.Record) error {
+		if rec.Kind != format.KindFlush && rec.Kind != format.KindSchema && !movesGroups(rec.Kind) {
 			return p.apply(pos, rec)
 		}
 		err := p.flush()

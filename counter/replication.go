@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 )
 
 // Replication is a store's side of replication: its role and the lineage of its log (role.go), how far that log goes
@@ -31,7 +32,7 @@ type Replication struct {
 	checker  FrameChecker          // guarded by applying
 
 	mu      sync.Mutex // guards lineage; innermost
-	lineage persist.Lineage
+	lineage format.Lineage
 
 	quorum quorum
 	boot   boot
@@ -46,7 +47,7 @@ func (s *Store) Replication() *Replication { return &s.repl }
 func (s *Store) Replica() bool { return s.replica.Load() }
 
 // Lineage is the lineage of the store's log. The zero value where data is in memory only.
-func (r *Replication) Lineage() persist.Lineage {
+func (r *Replication) Lineage() format.Lineage {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.lineage
@@ -139,7 +140,7 @@ func (r *Replication) NewFollower(from uint64) (*persist.Reader, error) {
 }
 
 // Manifests returns the snapshots kept, newest first.
-func (r *Replication) Manifests() []*persist.Manifest {
+func (r *Replication) Manifests() []*format.Manifest {
 	if r.s.dir == nil {
 		return nil
 	}

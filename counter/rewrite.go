@@ -8,7 +8,7 @@ import (
 
 	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter/internal/hot"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -151,8 +151,8 @@ func (t *tiers) rewriteAs(s *Store, ks *keyspace, mid uint64, lose bool) error {
 // write makes the file.
 func (r *rewriting) write(image []byte) (stats coldstore.Stats, err error) {
 	s := r.s
-	r.name = persist.ColdName(r.id, r.meta.Offset)
-	r.path = filepath.Join(persist.ColdDir(s.dir.Path()), r.name)
+	r.name = format.ColdName(r.id, r.meta.Offset)
+	r.path = filepath.Join(format.ColdDir(s.dir.Path()), r.name)
 	temp := r.path + vfs.TempSuffix
 	size := int64(len(image)) // a bound: rows are smaller in a file
 	if r.old.cold != nil {
@@ -182,7 +182,7 @@ func (r *rewriting) write(image []byte) (stats coldstore.Stats, err error) {
 	}
 	s.tiers.keep(r.name)
 	if err = s.opts.FS.Rename(temp, r.path); err == nil {
-		err = s.opts.FS.SyncDir(persist.ColdDir(s.dir.Path()))
+		err = s.opts.FS.SyncDir(format.ColdDir(s.dir.Path()))
 	}
 	if err != nil {
 		s.tiers.drop(r.name)
@@ -218,7 +218,7 @@ func (r *rewriting) install() error {
 		return errors.Join(err, r.discard(nil))
 	}
 	fresh := &block{lo: r.meta.Lo, hi: r.meta.Hi, id: r.id, from: r.old.from, dirty: true}
-	fresh.cold = &coldRange{file: file, entry: persist.BlockFile{Tier: persist.TierCold, Block: r.id, Lo: r.meta.Lo, Hi: r.meta.Hi,
+	fresh.cold = &coldRange{file: file, entry: format.BlockFile{Tier: format.TierCold, Block: r.id, Lo: r.meta.Lo, Hi: r.meta.Hi,
 		Items: file.Stat().Items, Bytes: uint64(file.Stat().Bytes), CRC: file.Checksum(), Name: r.name}}
 
 	s.gate.RLock()

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 
 	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -33,13 +35,13 @@ const (
 //
 // A log with frames of a term that HISTORY does not have shares its past with nobody: nobody can tell how far it and
 // another agree, so a replica saves its data and takes a full copy.
-func (r *Replication) recover(l persist.Lineage, rec *persist.Recovery) error {
-	if found := rec.History; len(l.Terms) == 0 && found.ReplID != (persist.ReplID{}) {
-		l.Terms = []persist.Term{{ReplID: found.ReplID, Epoch: found.Epoch}}
+func (r *Replication) recover(l format.Lineage, rec *persist.Recovery) error {
+	if found := rec.History; len(l.Terms) == 0 && found.ReplID != (format.ReplID{}) {
+		l.Terms = []format.Term{{ReplID: found.ReplID, Epoch: found.Epoch}}
 	}
 	if rec.Strange != nil {
 		r.s.opts.Logger.Error("the file HISTORY does not belong to this log; treating the log as unknown to other nodes", "error", rec.Strange)
-		l.Terms = []persist.Term{{ReplID: persist.NewReplID(), Epoch: max(rec.Epoch, l.Current().Epoch)}}
+		l.Terms = []format.Term{{ReplID: format.NewReplID(), Epoch: max(rec.Epoch, l.Current().Epoch)}}
 	}
 	r.lineage = l
 	r.s.replica.Store(l.Replica || r.s.opts.Elected)
@@ -57,7 +59,7 @@ func (r *Replication) recover(l persist.Lineage, rec *persist.Recovery) error {
 }
 
 // startOf is the lineage of a log that ends at end, from the start of a process on.
-func (r *Replication) startOf(l persist.Lineage, end uint64) persist.Lineage {
+func (r *Replication) startOf(l format.Lineage, end uint64) format.Lineage {
 	if !l.Replica && !r.s.opts.Elected {
 		return l.Begin(end)
 	}
@@ -67,7 +69,7 @@ func (r *Replication) startOf(l persist.Lineage, end uint64) persist.Lineage {
 }
 
 // writeLineage makes the log durable, and l its lineage from its end on. REQUIRES: nobody changes anything meanwhile.
-func (r *Replication) writeLineage(l persist.Lineage) error {
+func (r *Replication) writeLineage(l format.Lineage) error {
 	s := r.s
 	if err := r.boot.begin(s); err != nil {
 		return err
@@ -78,14 +80,14 @@ func (r *Replication) writeLineage(l persist.Lineage) error {
 	if err := s.log.Sync(); err != nil {
 		return err
 	}
-	if err := persist.WriteLineage(s.opts.FS, s.dir.Path(), &l); err != nil {
+	if err := logfile.WriteLineage(s.opts.FS, s.dir.Path(), &l); err != nil {
 		return err
 	}
 	return s.log.SetHistory(l.Current())
 }
 
 // putLineage puts a lineage in force that is durable. REQUIRES: Store.gate held exclusively.
-func (r *Replication) putLineage(l persist.Lineage) {
+func (r *Replication) putLineage(l format.Lineage) {
 	r.mu.Lock()
 	r.lineage = l
 	r.mu.Unlock()
@@ -112,7 +114,7 @@ func (r *Replication) writePending() {
 	if owes == nothingPending {
 		return
 	}
-	err := r.changeRole(func(end uint64) persist.Lineage {
+	err := r.changeRole(func(end uint64) format.Lineage {
 		if r.pending != startPending { // or another change of role was first
 			return r.Lineage()
 		}
@@ -129,7 +131,7 @@ func (r *Replication) writePending() {
 //
 // Terms may begin behind the log's end. A start of the store forgets those, as nothing of the log is of them, so Follow is
 // called again before the first frame that comes then.
-func (r *Replication) Follow(l persist.Lineage) (changed bool, err error) {
+func (r *Replication) Follow(l format.Lineage) (changed bool, err error) {
 	if r.s.log == nil {
 		return false, ErrInMemory
 	}
@@ -137,7 +139,7 @@ func (r *Replication) Follow(l persist.Lineage) (changed bool, err error) {
 	if now := r.Lineage(); bytes.Equal(now.AppendText(nil), l.AppendText(nil)) {
 		return false, nil // if it is owed, frames are refused until it is written
 	}
-	return true, r.changeRole(func(uint64) persist.Lineage { return l })
+	return true, r.changeRole(func(uint64) format.Lineage { return l })
 }
 
 // Yield makes a primary a replica that has not found its primary yet: its lineage stays what it is.
@@ -148,7 +150,7 @@ func (r *Replication) Yield() error {
 	if r.s.Replica() {
 		return nil
 	}
-	return r.changeRole(func(uint64) persist.Lineage {
+	return r.changeRole(func(uint64) format.Lineage {
 		l := r.Lineage()
 		l.Replica = true
 		return l
@@ -164,7 +166,7 @@ func (r *Replication) Lead() (at uint64, err error) {
 	if r.s.opts.Elected {
 		return 0, ErrElected
 	}
-	err = r.changeRole(func(end uint64) persist.Lineage {
+	err = r.changeRole(func(end uint64) format.Lineage {
 		at = end
 		l := r.Lineage()
 		return l.Begin(end)
@@ -174,7 +176,7 @@ func (r *Replication) Lead() (at uint64, err error) {
 
 // changeRole puts a new lineage in force, with nobody changing anything meanwhile: the log is made durable first. Changes
 // are refused while the disk is waited for, and reads go on: the gate is held for a moment before and behind it.
-func (r *Replication) changeRole(next func(end uint64) persist.Lineage) error {
+func (r *Replication) changeRole(next func(end uint64) format.Lineage) error {
 	r.applying.Lock() // no frame of a primary comes, and Close waits
 	defer r.applying.Unlock()
 	if err := r.refuseChanges(); err != nil {

@@ -7,7 +7,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -64,7 +65,7 @@ func TestStrangeTerm(t *testing.T) {
 	second := whole.Terms[1].Start
 	for _, c := range []struct {
 		name     string
-		past     persist.Lineage
+		past     format.Lineage
 		restarts bool
 	}{
 		{"an older history", whole.Cut(second), false},
@@ -86,13 +87,13 @@ func TestStrangeTerm(t *testing.T) {
 					b = reopened(t, b)
 				}
 				_, err := b.repl.Replicate(f)
-				if epoch := persist.FrameEpoch(f); (err == nil) != (epoch == whole.Terms[0].Epoch) {
+				if epoch := format.FrameEpoch(f); (err == nil) != (epoch == whole.Terms[0].Epoch) {
 					t.Fatalf("a frame of epoch %d at %d: %v", epoch, at, err)
 				}
 				if err == nil {
 					continue
 				}
-				var term *persist.TermError
+				var term *format.TermError
 				if !errors.As(err, &term) || term.Offset != at || b.log.Position() != at {
 					t.Fatalf("%v, and the log ends at %d, want %d", err, b.log.Position(), at)
 				}
@@ -150,7 +151,7 @@ func TestStrangeHistory(t *testing.T) {
 	}
 	old := whole.Cut(whole.Terms[1].Start)
 	old.Replica = true
-	if err := persist.WriteLineage(b.opts.FS, b.Path(), &old); err != nil {
+	if err := logfile.WriteLineage(b.opts.FS, b.Path(), &old); err != nil {
 		t.Fatal(err)
 	}
 	b = reopened(t, b)

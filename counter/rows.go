@@ -7,7 +7,7 @@ import (
 
 	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter/internal/hot"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/snapfile"
 )
 
 // merged is the rows of a block as they are now, in order of mid. Those of a cold block's file come with the overlay
@@ -22,11 +22,11 @@ import (
 //
 // A new file, a promotion, a digest, a scan and what is saved of a damaged file all read blocks through it.
 type merged struct {
-	file    *coldstore.File        // nil: the table is all there is
-	table   *hot.Table             // a cold block's overlay, a hot block's table, or a copy of either
-	partial []uint64               // mids of partial rows, of which not all columns are known
-	columns []coldstore.Column     // of the rows given, in their order; none: only mids are wanted
-	lost    func(persist.MidRange) // as for fileRows
+	file    *coldstore.File         // nil: the table is all there is
+	table   *hot.Table              // a cold block's overlay, a hot block's table, or a copy of either
+	partial []uint64                // mids of partial rows, of which not all columns are known
+	columns []coldstore.Column      // of the rows given, in their order; none: only mids are wanted
+	lost    func(snapfile.MidRange) // as for fileRows
 }
 
 // each calls fn for the rows from mid from on. vals are valid during the call, and nil for a partial row. Errors as
@@ -101,7 +101,7 @@ func (m *merged) each(from uint64, fn func(mid uint64, vals []uint64) error) err
 // fileRows calls fn for the rows of a cold file from mid from on, in order. It passes over pages that cannot be read,
 // and tells lost of their ranges; where lost is nil, the first of them ends it with an error that matches ErrCold.
 // Other errors are fn's.
-func fileRows(file *coldstore.File, from uint64, lost func(persist.MidRange), fn func(mid uint64, vals []uint64) error) error {
+func fileRows(file *coldstore.File, from uint64, lost func(snapfile.MidRange), fn func(mid uint64, vals []uint64) error) error {
 	for from < file.Meta().Hi {
 		last, some := from, false
 		var inner error
@@ -121,24 +121,24 @@ func fileRows(file *coldstore.File, from uint64, lost func(persist.MidRange), fn
 		// The page of the last row was read, so the next one is bad; without a row it is the first.
 		lo, hi := file.PageRange(last)
 		if from = hi; !some {
-			lost(persist.MidRange{Lo: lo, Hi: hi})
+			lost(snapfile.MidRange{Lo: lo, Hi: hi})
 		}
 	}
 	return nil
 }
 
 // leaveOut is lost of who goes on without the rows that cannot be read, if it is set, else nil.
-func leaveOut(lose bool) func(persist.MidRange) {
+func leaveOut(lose bool) func(snapfile.MidRange) {
 	if !lose {
 		return nil
 	}
-	return func(persist.MidRange) {}
+	return func(snapfile.MidRange) {}
 }
 
 // lostRanges are ranges that cannot be read, in order, with no two that touch.
-type lostRanges []persist.MidRange
+type lostRanges []snapfile.MidRange
 
-func (l *lostRanges) add(r persist.MidRange) {
+func (l *lostRanges) add(r snapfile.MidRange) {
 	if n := len(*l); n > 0 && (*l)[n-1].Hi == r.Lo {
 		(*l)[n-1].Hi = r.Hi
 		return
@@ -148,7 +148,7 @@ func (l *lostRanges) add(r persist.MidRange) {
 
 // readableRows calls fn for each row of a file that can be read and returns the ranges of pages that cannot be. The
 // error is one of fn.
-func readableRows(file *coldstore.File, fn func(mid uint64, vals []uint64) error) (lost []persist.MidRange, err error) {
+func readableRows(file *coldstore.File, fn func(mid uint64, vals []uint64) error) (lost []snapfile.MidRange, err error) {
 	var ranges lostRanges
 	err = fileRows(file, file.Meta().Lo, ranges.add, fn)
 	return ranges, err
@@ -175,7 +175,7 @@ func sortedRows(tab *hot.Table) []tableRow {
 
 // coldRows calls fn for the rows of a cold block from mid from on, in order of mid, with the counter's present columns.
 // Partial rows are made whole before, or it fails. lost as for fileRows. REQUIRES b.mu held.
-func (ks *keyspace) coldRows(b *block, from uint64, lost func(persist.MidRange), fn func(mid uint64, row []uint64) error) error {
+func (ks *keyspace) coldRows(b *block, from uint64, lost func(snapfile.MidRange), fn func(mid uint64, row []uint64) error) error {
 	if err := ks.foldAll(b); err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func (ks *keyspace) coldRows(b *block, from uint64, lost func(persist.MidRange),
 
 // appendMids appends the mids of all items, those of a hot block in no order, and returns the ranges of the pages that
 // cannot be read: of those it knows only what was changed since. REQUIRES b.mu held.
-func (b *block) appendMids(dst []uint64) (mids []uint64, lost []persist.MidRange) {
+func (b *block) appendMids(dst []uint64) (mids []uint64, lost []snapfile.MidRange) {
 	if b.cold == nil {
 		return b.tab.AppendMids(dst, 0), nil
 	}

@@ -9,7 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -21,7 +22,7 @@ import (
 //
 // It returns the paths of the files that are no longer needed. say is told what is lost and what was done. It is for
 // datadir.LoseUnreadable, which first sees to it that no other node goes on with this one's log.
-func Salvage(fsys vfs.FS, dir string, faults []*persist.BlockFault, say func(string)) (replaced []string, err error) {
+func Salvage(fsys vfs.FS, dir string, faults []*snapfile.BlockFault, say func(string)) (replaced []string, err error) {
 	s, err := Open(dir, Options{FS: fsys, Manual: true, giveUp: true, SnapshotGrowth: -1, RetainBytes: math.MaxUint64, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, err
@@ -41,7 +42,7 @@ func Salvage(fsys vfs.FS, dir string, faults []*persist.BlockFault, say func(str
 				return nil, err
 			}
 			path := b.cold.entry.Path(dir)
-			if len(lost) == 0 && !slices.ContainsFunc(faults, func(f *persist.BlockFault) bool { return f.Path == path }) {
+			if len(lost) == 0 && !slices.ContainsFunc(faults, func(f *snapfile.BlockFault) bool { return f.Path == path }) {
 				continue
 			}
 			old := b.cold.file.Stat().Items
@@ -62,7 +63,7 @@ func Salvage(fsys vfs.FS, dir string, faults []*persist.BlockFault, say func(str
 		}
 	}
 	for _, f := range faults {
-		if f.Block.Tier == persist.TierProducers {
+		if f.Block.Tier == format.TierProducers {
 			say(fmt.Sprintf("given up: what %d producers had done; a write of theirs that is sent again is made again", f.Block.Items))
 			replaced = append(replaced, f.Path)
 		}

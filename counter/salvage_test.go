@@ -11,7 +11,7 @@ import (
 
 	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/internal/testkit/racetest"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -128,7 +128,7 @@ func TestLoseUnreadable(t *testing.T) {
 				t.Fatal(err)
 			}
 			err := datadir.Repair(vfs.OS(), dir, datadir.RepairOptions{Cold: ColdVerifier(vfs.OS())})
-			var fault *persist.BlockFault
+			var fault *snapfile.BlockFault
 			if err != nil && !errors.As(err, &fault) {
 				t.Fatal(err)
 			}

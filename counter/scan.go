@@ -6,7 +6,7 @@ import (
 
 	"github.com/counterd/counterd/counter/internal/hot"
 	"github.com/counterd/counterd/internal/slot"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -26,7 +26,7 @@ type LostError struct {
 // LostRange is a range of mids of a counter that cannot be listed.
 type LostRange struct {
 	Counter *schema.Counter
-	persist.MidRange
+	snapfile.MidRange
 }
 
 func (e *LostError) Error() string {

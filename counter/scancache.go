@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/counterd/counterd/counter/internal/hot"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/snapfile"
 )
 
 // scanCache keeps the sorted mids of the blocks that scans are in: sorting a block for each call would cost
@@ -50,8 +50,8 @@ type sortedBlock struct {
 	logged uint64
 	lo, hi uint64 // what it covers
 	mids   []uint64
-	lost   []persist.MidRange // whose items cannot be listed, in order
-	number uint64             // rises with each copy made
+	lost   []snapfile.MidRange // whose items cannot be listed, in order
+	number uint64              // rises with each copy made
 }
 
 // mids returns sorted mids of ks from cursor on, count of them where there are so many, the end of the range that
@@ -113,7 +113,7 @@ func (s *sortedBlock) cut(from uint64, ahead int) {
 	}
 	s.mids = slices.Clone(s.mids[i : i+ahead])
 	s.lo, s.hi = from, s.mids[ahead-1]+1
-	s.lost = slices.DeleteFunc(s.lost, func(r persist.MidRange) bool { return r.Hi <= s.lo || r.Lo >= s.hi })
+	s.lost = slices.DeleteFunc(s.lost, func(r snapfile.MidRange) bool { return r.Hi <= s.lo || r.Lo >= s.hi })
 }
 
 // expect keeps the copies that the scan which got cursor next will go on with: of each counter one of those it used, if

@@ -3,7 +3,7 @@ package counter
 import (
 	"slices"
 
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -47,7 +47,7 @@ func (b *Batch) SetRow(c *schema.Counter, mid uint64, shape int) []uint64 {
 // MaxRows is how many OpSetRows of a number of columns may be in a change set: their records fit in one frame of the log, and
 // 4,096 rows take about 1 ms, for which others that want their blocks wait.
 func MaxRows(columns int) int {
-	return min(4096, (persist.MaxAppend-maxDefine-persist.MaxOnceLen)/persist.SetItemLen(columns))
+	return min(4096, (format.MaxAppend-maxDefine-format.MaxOnceLen)/format.SetItemLen(columns))
 }
 
 // reset forgets all.
@@ -168,10 +168,10 @@ func (b *Batch) appendRow(dst []byte, op *Op) []byte {
 	r := &b.changeSets
 	r.columns = r.columns[:0]
 	for i, c := range columns {
-		r.columns = append(r.columns, persist.ColumnValue{Column: op.Counter.Columns[c].ID, Value: values[i]})
+		r.columns = append(r.columns, format.ColumnValue{Column: op.Counter.Columns[c].ID, Value: values[i]})
 	}
 	if len(r.columns) == 1 {
-		return persist.AppendSet(dst, op.Counter.ID, r.columns[0].Column, op.Mid, r.columns[0].Value)
+		return format.AppendSet(dst, op.Counter.ID, r.columns[0].Column, op.Mid, r.columns[0].Value)
 	}
-	return persist.AppendSetItem(dst, op.Counter.ID, op.Mid, r.columns)
+	return format.AppendSetItem(dst, op.Counter.ID, op.Mid, r.columns)
 }

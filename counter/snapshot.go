@@ -6,21 +6,22 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/counter/internal/hot"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/snapfile"
 )
 
 // snapshot is one being made.
 type snapshot struct {
 	s        *Store
-	manifest *persist.Manifest
+	manifest *format.Manifest
 	buf      []byte
 	wrote    []wroteImage
 	images   int
 	bytes    uint64
 	pace     pace
-	out      persist.Images
+	out      snapfile.Images
 
-	wroteProducers *persist.BlockFile // as wrote; nil: it was not written
+	wroteProducers *format.BlockFile // as wrote; nil: it was not written
 }
 
 // imageSlack is what an image has beside its table.
@@ -29,13 +30,13 @@ const imageSlack = 4 << 10
 // wroteImage is an image that no manifest names yet.
 type wroteImage struct {
 	b    *block
-	file *persist.BlockFile
+	file *format.BlockFile
 }
 
 func (w *snapshot) make() error {
 	s := w.s
-	w.out = persist.Images{FS: s.opts.FS, Dir: s.dir.Path()}
-	m := &persist.Manifest{History: s.log.History(), TimeMS: time.Now().UnixMilli(), Grouped: s.slotGroups}
+	w.out = snapfile.Images{FS: s.opts.FS, Dir: s.dir.Path()}
+	m := &format.Manifest{History: s.log.History(), TimeMS: time.Now().UnixMilli(), Grouped: s.slotGroups}
 	w.manifest = m
 	if past := s.repl.Lineage(); len(past.Terms) > 1 {
 		m.OldReplID, m.OldEnd, _ = past.Before()
@@ -55,7 +56,7 @@ func (w *snapshot) make() error {
 	s.repl.applying.RUnlock()
 	m.Schema = strings.Split(strings.TrimSuffix(string(sch.AppendText(nil)), "\n"), "\n")
 	for _, def := range sch.Counters() {
-		files := persist.CounterFiles{ID: def.ID, Name: def.Name}
+		files := format.CounterFiles{ID: def.ID, Name: def.Name}
 		if err := w.counter(&files); err != nil {
 			return err
 		}
@@ -68,7 +69,7 @@ func (w *snapshot) make() error {
 	if err := w.out.Flush(); err != nil {
 		return err
 	}
-	_ = m.Files(func(_ *persist.CounterFiles, b *persist.BlockFile) error { // fn returns nil
+	_ = m.Files(func(_ *format.CounterFiles, b *format.BlockFile) error { // fn returns nil
 		m.Offset = max(m.Offset, b.Offset)
 		return nil
 	})
@@ -89,7 +90,7 @@ func (w *snapshot) make() error {
 // counter lists, and where needed writes, the blocks of one counter, group after group. Of a counter that is dropped
 // nothing is listed: the log tells. The snapshot stands behind the drop then, as it stands behind every block's offset:
 // replay that ends before would find the counter, without its posts.
-func (w *snapshot) counter(files *persist.CounterFiles) error {
+func (w *snapshot) counter(files *format.CounterFiles) error {
 	for group := range w.s.parts() {
 		if dropped, err := w.group(files, uint8(group)); dropped || err != nil {
 			files.Blocks = nil
@@ -100,7 +101,7 @@ func (w *snapshot) counter(files *persist.CounterFiles) error {
 }
 
 // group is counter of one group. A FLUSHALL meanwhile makes it begin anew. A group without items is not listed either.
-func (w *snapshot) group(files *persist.CounterFiles, group uint8) (dropped bool, err error) {
+func (w *snapshot) group(files *format.CounterFiles, group uint8) (dropped bool, err error) {
 	s, listed := w.s, len(files.Blocks)
 	var ks *keyspace
 	for lo := uint64(0); ; {
@@ -125,7 +126,7 @@ func (w *snapshot) group(files *persist.CounterFiles, group uint8) (dropped bool
 		}
 		before := len(files.Blocks)
 		b := ks.lock(lo)
-		h := persist.ImageHeader{Counter: files.ID, Block: b.id, Lo: b.lo, Hi: b.hi, Items: uint64(b.tab.Len())}
+		h := format.ImageHeader{Counter: files.ID, Block: b.id, Lo: b.lo, Hi: b.hi, Items: uint64(b.tab.Len())}
 		appendImage := b.tab.AppendImage
 		h.Offset = s.log.Position()
 		if s.slotGroups && b.lo == 0 && b.open() && b.tab.Len() == 0 { // 256 files of nothing are saved
@@ -134,12 +135,12 @@ func (w *snapshot) group(files *persist.CounterFiles, group uint8) (dropped bool
 			unlock()
 			return false, nil
 		}
-		tier, image := persist.TierHot, true
+		tier, image := format.TierHot, true
 		if b.cold != nil {
 			entry := b.cold.entry
 			entry.Group, entry.Offset = group, h.Offset
 			files.Blocks = append(files.Blocks, entry)
-			tier, image, h.Kind = persist.TierOverlay, b.tab.Len() > 0, overlayImage
+			tier, image, h.Kind = format.TierOverlay, b.tab.Len() > 0, overlayImage
 			if n := len(b.cold.partial); n > 0 {
 				h.Items += uint64(n)
 				image, h.Kind, appendImage = true, partialImage, b.appendPartial
@@ -180,7 +181,7 @@ func (w *snapshot) group(files *persist.CounterFiles, group uint8) (dropped bool
 }
 
 // producers lists, and where needed writes, the table of producers.
-func (w *snapshot) producers(m *persist.Manifest) error {
+func (w *snapshot) producers(m *format.Manifest) error {
 	s := w.s
 	s.repl.applying.RLock()
 	s.gate.RLock()
@@ -198,7 +199,7 @@ func (w *snapshot) producers(m *persist.Manifest) error {
 	if saved == nil {
 		info, err := w.out.Write(h, w.buf)
 		if err == nil {
-			saved = &persist.BlockFile{Tier: persist.TierProducers, Block: h.Block, Items: h.Items, Bytes: info.Bytes, CRC: info.CRC, Name: info.Name}
+			saved = &format.BlockFile{Tier: format.TierProducers, Block: h.Block, Items: h.Items, Bytes: info.Bytes, CRC: info.CRC, Name: info.Name}
 			w.images++
 			w.bytes += info.Bytes
 			w.wroteProducers = saved
@@ -221,7 +222,7 @@ const (
 )
 
 // image writes w.buf as the image of b.
-func (w *snapshot) image(b *block, tier persist.Tier, h persist.ImageHeader) (*persist.BlockFile, error) {
+func (w *snapshot) image(b *block, tier format.Tier, h format.ImageHeader) (*format.BlockFile, error) {
 	info, err := w.out.Write(h, w.buf)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -231,7 +232,7 @@ func (w *snapshot) image(b *block, tier persist.Tier, h persist.ImageHeader) (*p
 	}
 	w.images++
 	w.bytes += info.Bytes
-	saved := &persist.BlockFile{Tier: tier, Block: h.Block, Lo: h.Lo, Hi: h.Hi, Items: h.Items, Bytes: info.Bytes, CRC: info.CRC, Name: info.Name}
+	saved := &format.BlockFile{Tier: tier, Block: h.Block, Lo: h.Lo, Hi: h.Hi, Items: h.Items, Bytes: info.Bytes, CRC: info.CRC, Name: info.Name}
 	b.image = saved
 	w.wrote = append(w.wrote, wroteImage{b, saved})
 	return saved, nil
@@ -243,7 +244,7 @@ func (w *snapshot) undo() {
 	s := w.s
 	w.out.Abort()
 	if w.manifest != nil && w.manifest.Generation > 0 { // it may be in force though an error came back
-		name := filepath.Join(s.dir.Path(), persist.ManifestName(w.manifest.Generation))
+		name := filepath.Join(s.dir.Path(), format.ManifestName(w.manifest.Generation))
 		if _, err := s.opts.FS.Stat(name); !isNotExist(err) {
 			return
 		}
@@ -257,7 +258,7 @@ func (w *snapshot) undo() {
 		_ = s.opts.FS.Remove(i.file.Path(s.dir.Path())) // an orphan, removed with the next ones
 	}
 	if w.wroteProducers != nil {
-		s.producers.lose(func(image *persist.BlockFile) bool { return image == w.wroteProducers })
+		s.producers.lose(func(image *format.BlockFile) bool { return image == w.wroteProducers })
 		_ = s.opts.FS.Remove(w.wroteProducers.Path(s.dir.Path()))
 	}
 }

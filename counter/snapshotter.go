@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 )
 
 // snapshotter makes snapshots, one at a time, without a fork and without a global stop: each block is copied under its
@@ -68,7 +69,7 @@ func (v *snapshotter) recovered(s *Store, rec persist.Recovery) {
 }
 
 // count takes over what INFO tells of a manifest.
-func (v *snapshotter) count(m *persist.Manifest) {
+func (v *snapshotter) count(m *format.Manifest) {
 	v.stats.Generation, v.stats.Replay = m.Generation, m.Replay
 	v.stats.Blocks, v.stats.Bytes = m.Size()
 }

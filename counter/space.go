@@ -7,7 +7,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -167,12 +168,12 @@ func (w *spaceWatch) makeRoom(s *Store) error {
 	}
 	w.verified = time.Now()
 	cold := ColdVerifier(s.opts.FS)
-	if err := m.Files(func(c *persist.CounterFiles, b *persist.BlockFile) error {
+	if err := m.Files(func(c *format.CounterFiles, b *format.BlockFile) error {
 		path := b.Path(s.dir.Path())
-		if b.Tier == persist.TierCold {
+		if b.Tier == format.TierCold {
 			return cold(path, c, b)
 		}
-		img, err := persist.OpenImage(s.opts.FS, path)
+		img, err := snapfile.OpenImage(s.opts.FS, path)
 		if err != nil {
 			return err
 		}

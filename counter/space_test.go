@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/internal/testkit/racetest"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -144,7 +144,7 @@ func TestFailedSnapshots(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	before := len(names(t, sim, persist.ImageDir("data")))
+	before := len(names(t, sim, format.ImageDir("data")))
 	for i, glob := range []string{"*.hot.tmp", "*.hot.tmp", "*.hot.tmp", "MANIFEST*"} {
 		if err := load(t, s, rng, 20_000); err != nil {
 			t.Fatal(err)
@@ -154,7 +154,7 @@ func TestFailedSnapshots(t *testing.T) {
 		if err := s.Snapshot(); !vfs.IsNoSpace(err) {
 			t.Fatalf("%s: got %v", glob, err)
 		}
-		if n := len(names(t, sim, persist.ImageDir("data"))); n != before {
+		if n := len(names(t, sim, format.ImageDir("data"))); n != before {
 			t.Errorf("%s: %d image files after a failed snapshot, %d before", glob, n, before)
 		}
 	}
@@ -264,7 +264,7 @@ func TestMakeRoom(t *testing.T) {
 			newest := s.dir.Manifests()[0]
 			if damaged {
 				var path string
-				_ = newest.Files(func(_ *persist.CounterFiles, b *persist.BlockFile) error {
+				_ = newest.Files(func(_ *format.CounterFiles, b *format.BlockFile) error {
 					path = b.Path("data")
 					return nil
 				})

@@ -12,6 +12,7 @@ import (
 	"github.com/counterd/counterd/counter/internal/producers"
 	"github.com/counterd/counterd/internal/slot"
 	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -157,8 +158,8 @@ func (s *Store) alter(b *Batch, next *schema.Schema) error {
 		return err
 	}
 	text := string(next.AppendText(nil))
-	if len(text) > persist.MaxSchemaText {
-		return fmt.Errorf("counter: the schema would take %d bytes, want at most %d", len(text), persist.MaxSchemaText)
+	if len(text) > format.MaxSchemaText {
+		return fmt.Errorf("counter: the schema would take %d bytes, want at most %d", len(text), format.MaxSchemaText)
 	}
 	if err := s.setSchema(next); err != nil {
 		return err

@@ -3,7 +3,7 @@ package counter
 import (
 	"slices"
 
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 )
 
 // stretch is what neighbouring operations of a batch have changed and not logged yet. Their blocks stay locked until one
@@ -72,13 +72,13 @@ func (s *stretch) end(cur *block) {
 
 // set notes the record of a change that was made in blk, where the batch is.
 func (s *stretch) set(blk *block, counter uint32, column uint16, mid, value uint64) {
-	s.records = persist.AppendSet(s.records, counter, column, mid, value)
+	s.records = format.AppendSet(s.records, counter, column, mid, value)
 	s.keep(blk)
 }
 
 // delete is set for an item that was removed.
 func (s *stretch) delete(blk *block, counter uint32, mid uint64) {
-	s.records = persist.AppendDelete(s.records, counter, mid)
+	s.records = format.AppendDelete(s.records, counter, mid)
 	s.keep(blk)
 }
 

@@ -7,7 +7,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -94,8 +95,8 @@ func TestStretchOrder(t *testing.T) {
 	check := func(what string, fsys vfs.FS, least map[uint64]uint64) {
 		t.Helper()
 		sums := make(map[uint64]uint64)
-		_, err := persist.WalkLog(fsys, "data", 0, 0, persist.LogVisitor{Record: func(_ *persist.Frame, pos uint64, rec *persist.Record) error {
-			if rec.Kind != persist.KindSet || rec.Column != 1 {
+		_, err := logfile.Walk(fsys, "data", 0, 0, logfile.Visitor{Record: func(_ *format.Frame, pos uint64, rec *format.Record) error {
+			if rec.Kind != format.KindSet || rec.Column != 1 {
 				return nil
 			}
 			if sums[rec.Mid]++; rec.Value != sums[rec.Mid] {

@@ -19,7 +19,7 @@ import (
 	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/counter/internal/arena"
 	"github.com/counterd/counterd/internal/testkit/racetest"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -551,7 +551,7 @@ func TestNewerColdFile(t *testing.T) {
 	if err := os.WriteFile(files[0], b, 0o640); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := Open(dir, Options{Manual: true}); !errors.Is(err, persist.ErrUnsupportedFormat) || errors.Is(err, persist.ErrCorrupt) {
+	if s, err := Open(dir, Options{Manual: true}); !errors.Is(err, format.ErrUnsupportedFormat) || errors.Is(err, format.ErrCorrupt) {
 		t.Errorf("open: %v", err)
 		if err == nil {
 			s.Close()
@@ -559,10 +559,10 @@ func TestNewerColdFile(t *testing.T) {
 	}
 	cold := ColdVerifier(vfs.OS())
 	report, err := datadir.Check(vfs.OS(), dir, datadir.CheckOptions{Cold: cold})
-	if err != nil || report.OK() || !errors.Is(report.Problems[0].Err, persist.ErrUnsupportedFormat) {
+	if err != nil || report.OK() || !errors.Is(report.Problems[0].Err, format.ErrUnsupportedFormat) {
 		t.Errorf("check: %v %+v", err, report)
 	}
-	if err := datadir.Repair(vfs.OS(), dir, datadir.RepairOptions{Cold: cold}); !errors.Is(err, persist.ErrUnsupportedFormat) {
+	if err := datadir.Repair(vfs.OS(), dir, datadir.RepairOptions{Cold: cold}); !errors.Is(err, format.ErrUnsupportedFormat) {
 		t.Errorf("repair: %v", err)
 	}
 	if now, err := os.ReadFile(files[0]); err != nil || !bytes.Equal(now, b) {
@@ -847,7 +847,7 @@ func TestUnusedColdFilesGo(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			files, err := fs.List(persist.ColdDir("data"))
+			files, err := fs.List(format.ColdDir("data"))
 			if err != nil || len(files) > 0 {
 				t.Errorf("got files %v, %v, want none", files, err)
 			}

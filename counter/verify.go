@@ -4,20 +4,21 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/snapfile"
 )
 
 // verifyImages reads all images that a manifest of the store names, and returns what is wrong with them. Those that are
 // damaged are written anew from memory, by a snapshot that it starts beside all other work. It calls pace, if not nil,
 // behind each image with its size; an error of pace ends it and is returned.
-func (v *snapshotter) verifyImages(s *Store, m *persist.Manifest, pace func(bytes int) error) error {
+func (v *snapshotter) verifyImages(s *Store, m *format.Manifest, pace func(bytes int) error) error {
 	bad := make(map[string]bool)
 	var errs []error
-	stopped := m.Files(func(c *persist.CounterFiles, b *persist.BlockFile) error {
-		if b.Tier == persist.TierCold {
+	stopped := m.Files(func(c *format.CounterFiles, b *format.BlockFile) error {
+		if b.Tier == format.TierCold {
 			return nil
 		}
-		if err := persist.CheckBlock(s.opts.FS, s.dir.Path(), c, b, nil); err != nil {
+		if err := snapfile.CheckBlock(s.opts.FS, s.dir.Path(), c, b, nil); err != nil {
 			errs, bad[b.Name] = append(errs, err), true
 		}
 		if pace == nil {
@@ -29,7 +30,7 @@ func (v *snapshotter) verifyImages(s *Store, m *persist.Manifest, pace func(byte
 	if len(bad) > 0 && slices.Contains(kept, m) { // else it has gone meanwhile, and with it its files
 		if len(kept) > 1 {
 			// The other one is what counts until there is a new one, and is kept then.
-			s.dir.Reject([]*persist.Manifest{m})
+			s.dir.Reject([]*format.Manifest{m})
 		}
 		v.remake(s, bad)
 	}
@@ -49,7 +50,7 @@ func (v *snapshotter) remake(s *Store, names map[string]bool) {
 		}
 	}
 	s.gate.RUnlock()
-	s.producers.lose(func(image *persist.BlockFile) bool { return names[image.Name] })
+	s.producers.lose(func(image *format.BlockFile) bool { return names[image.Name] })
 	for name := range names {
 		s.opts.Logger.Error("a block image is damaged; making a snapshot that replaces it", "file", name)
 	}

@@ -3,6 +3,8 @@ package persist
 import (
 	"fmt"
 	"sync"
+
+	"github.com/counterd/counterd/persist/format"
 )
 
 // appender is what is appended: the log's end in memory and the lock over it, which is the lock of the whole Log.
@@ -17,8 +19,8 @@ type appender struct {
 // log is not closed.
 func (a *appender) AppendSet(counter uint32, column uint16, mid, value uint64) (pos uint64) {
 	a.mu.Lock()
-	c := a.tail.room(MaxSetLen)
-	c.buf = AppendSet(c.buf, counter, column, mid, value)
+	c := a.tail.room(format.MaxSetLen)
+	c.buf = format.AppendSet(c.buf, counter, column, mid, value)
 	pos = c.end()
 	a.mu.Unlock()
 	return pos
@@ -27,8 +29,8 @@ func (a *appender) AppendSet(counter uint32, column uint16, mid, value uint64) (
 // AppendDelete logs that an item is gone.
 func (a *appender) AppendDelete(counter uint32, mid uint64) (pos uint64) {
 	a.mu.Lock()
-	c := a.tail.room(maxDeleteLen)
-	c.buf = AppendDelete(c.buf, counter, mid)
+	c := a.tail.room(format.MaxDeleteLen)
+	c.buf = format.AppendDelete(c.buf, counter, mid)
 	pos = c.end()
 	a.mu.Unlock()
 	return pos
@@ -38,20 +40,20 @@ func (a *appender) AppendDelete(counter uint32, mid uint64) (pos uint64) {
 func (a *appender) AppendFlush() (pos uint64) {
 	a.mu.Lock()
 	c := a.tail.room(1)
-	c.buf = AppendFlush(c.buf)
+	c.buf = format.AppendFlush(c.buf)
 	pos = c.end()
 	a.mu.Unlock()
 	return pos
 }
 
 // AppendItem logs new values of several columns of one item. More than MaxColumns give ErrTooLarge.
-func (a *appender) AppendItem(counter uint32, mid uint64, columns []ColumnValue) (pos uint64, err error) {
-	if len(columns) > MaxColumns {
-		return 0, fmt.Errorf("item of %d columns, at most %d: %w", len(columns), MaxColumns, ErrTooLarge)
+func (a *appender) AppendItem(counter uint32, mid uint64, columns []format.ColumnValue) (pos uint64, err error) {
+	if len(columns) > format.MaxColumns {
+		return 0, fmt.Errorf("item of %d columns, at most %d: %w", len(columns), format.MaxColumns, format.ErrTooLarge)
 	}
 	a.mu.Lock()
-	c := a.tail.room(maxDeleteLen + 3 + len(columns)*maxColumnLen)
-	c.buf = AppendSetItem(c.buf, counter, mid, columns)
+	c := a.tail.room(format.MaxDeleteLen + 3 + len(columns)*format.MaxColumnLen)
+	c.buf = format.AppendSetItem(c.buf, counter, mid, columns)
 	pos = c.end()
 	a.mu.Unlock()
 	return pos, nil
@@ -59,12 +61,12 @@ func (a *appender) AppendItem(counter uint32, mid uint64, columns []ColumnValue)
 
 // AppendSchema logs a schema statement. More than MaxSchemaText bytes give ErrTooLarge.
 func (a *appender) AppendSchema(text string) (pos uint64, err error) {
-	if len(text) > MaxSchemaText {
-		return 0, fmt.Errorf("schema statement of %d bytes, at most %d: %w", len(text), MaxSchemaText, ErrTooLarge)
+	if len(text) > format.MaxSchemaText {
+		return 0, fmt.Errorf("schema statement of %d bytes, at most %d: %w", len(text), format.MaxSchemaText, format.ErrTooLarge)
 	}
 	a.mu.Lock()
 	c := a.tail.room(1 + 3 + len(text))
-	c.buf = AppendSchema(c.buf, text)
+	c.buf = format.AppendSchema(c.buf, text)
 	pos = c.end()
 	a.mu.Unlock()
 	return pos, nil
@@ -73,8 +75,8 @@ func (a *appender) AppendSchema(text string) (pos uint64, err error) {
 // Append logs records that the caller encoded with the Append functions. They stay in one frame: after a crash all of
 // them are there or none. More than MaxAppend bytes give ErrTooLarge.
 func (a *appender) Append(records []byte) (pos uint64, err error) {
-	if len(records) > MaxAppend {
-		return 0, fmt.Errorf("records of %d bytes, at most %d: %w", len(records), MaxAppend, ErrTooLarge)
+	if len(records) > format.MaxAppend {
+		return 0, fmt.Errorf("records of %d bytes, at most %d: %w", len(records), format.MaxAppend, format.ErrTooLarge)
 	}
 	a.mu.Lock()
 	if len(records) > 0 {
@@ -90,8 +92,8 @@ func (a *appender) Append(records []byte) (pos uint64, err error) {
 // MaxSetLen bytes.
 func (a *appender) AppendOnceSet(once []byte, counter uint32, column uint16, mid, value uint64) (pos uint64) {
 	a.mu.Lock()
-	c := a.tail.room(len(once) + MaxSetLen)
-	c.buf = AppendSet(append(c.buf, once...), counter, column, mid, value)
+	c := a.tail.room(len(once) + format.MaxSetLen)
+	c.buf = format.AppendSet(append(c.buf, once...), counter, column, mid, value)
 	pos = c.end()
 	a.mu.Unlock()
 	return pos
@@ -99,8 +101,8 @@ func (a *appender) AppendOnceSet(once []byte, counter uint32, column uint16, mid
 
 // AppendWhole is Append for records that are one change, as if between Hold and Release.
 func (a *appender) AppendWhole(records []byte) (pos uint64, err error) {
-	if len(records) > MaxAppend {
-		return 0, fmt.Errorf("records of %d bytes, at most %d: %w", len(records), MaxAppend, ErrTooLarge)
+	if len(records) > format.MaxAppend {
+		return 0, fmt.Errorf("records of %d bytes, at most %d: %w", len(records), format.MaxAppend, format.ErrTooLarge)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -137,16 +139,16 @@ func (a *appender) AppendFrame(raw []byte) (pos uint64, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	at := a.tail.position()
-	var f Frame
-	if fault := decodeFrame(raw, at, &f); fault != nil {
-		return 0, fmt.Errorf("frame for log offset %d: want %s, got %s: %w", at, fault.want, fault.got, ErrCorrupt)
+	var f format.Frame
+	if fault := format.DecodeFrame(raw, at, &f); fault != nil {
+		return 0, fmt.Errorf("frame for log offset %d: want %s, got %s: %w", at, fault.Want, fault.Got, format.ErrCorrupt)
 	}
 	if len(raw) != len(f.Raw) {
-		return 0, fmt.Errorf("frame for log offset %d: want %d bytes, got %d: %w", at, len(f.Raw), len(raw), ErrCorrupt)
+		return 0, fmt.Errorf("frame for log offset %d: want %d bytes, got %d: %w", at, len(f.Raw), len(raw), format.ErrCorrupt)
 	}
 	a.tail.seal()
 	if a.tail.position() != at {
-		return 0, fmt.Errorf("log offset %d: %w: own records and a primary's frames in one log", at, ErrNotReady)
+		return 0, fmt.Errorf("log offset %d: %w: own records and a primary's frames in one log", at, format.ErrNotReady)
 	}
 	c := a.tail.last()
 	if cap(c.buf)-len(c.buf) < len(raw) {

@@ -3,6 +3,8 @@ package persist
 import (
 	"errors"
 	"time"
+
+	"github.com/counterd/counterd/persist/format"
 )
 
 // syncLoop syncs each SyncEvery, and early when much is not durable, and heals after disk trouble.
@@ -63,10 +65,10 @@ func (l *Log) Close() error {
 	l.mu.Lock()
 	if l.closing {
 		l.mu.Unlock()
-		return ErrClosed
+		return format.ErrClosed
 	}
 	l.closing = true
-	l.refuse(reasonClosed, ErrClosed)
+	l.refuse(reasonClosed, format.ErrClosed)
 	l.mu.Unlock()
 	l.endQuorum()
 	if !l.opts.Manual {
@@ -83,8 +85,8 @@ func (l *Log) Close() error {
 	}
 	err := l.syncTo(l.tail.position())
 	l.awaitRoles()
-	if claim := (Claim{l.durable.Load(), l.files.history.ReplID}); err == nil && claim.Offset > l.claimed && l.refusals[reasonGone] == nil {
-		l.claimMade(claim, l.claims.write(claim)) // nobody appends any more: mu delays nobody
+	if claim := (format.Claim{Offset: l.durable.Load(), ReplID: l.files.history.ReplID}); err == nil && claim.Offset > l.claimed && l.refusals[reasonGone] == nil {
+		l.claimMade(claim, l.claims.Write(claim)) // nobody appends any more: mu delays nobody
 	}
 	l.closed = true
 	l.writeDone.Broadcast()
@@ -92,13 +94,13 @@ func (l *Log) Close() error {
 	l.announce()
 	for _, s := range append(l.files.retired, l.files.active) {
 		if s != nil {
-			err = errors.Join(err, s.file.Close())
+			err = errors.Join(err, s.File.Close())
 		}
 	}
 	if l.files.next != nil {
-		l.files.maker.discard(l.files.next, l.files.next.path)
+		l.files.maker.Discard(l.files.next, l.files.next.Path)
 	}
-	_ = l.claims.close() // what counts of it is durable
+	_ = l.claims.Close() // what counts of it is durable
 	return err
 }
 

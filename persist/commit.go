@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	"github.com/counterd/counterd/persist/format"
 )
 
 // Commit returns nil when the bytes below pos may be acknowledged: they were given to write(), under SyncAlways are
@@ -41,7 +43,7 @@ func (l *Log) Show(pos uint64) error {
 // ShowHere is Show for this node alone.
 func (l *Log) ShowHere(pos uint64) error {
 	err := l.reach(pos, (*progress).shown)
-	if l.Policy() != SyncAlways && errors.Is(err, ErrNotReady) && !errors.Is(err, ErrHang) {
+	if l.Policy() != SyncAlways && errors.Is(err, format.ErrNotReady) && !errors.Is(err, ErrHang) {
 		return nil
 	}
 	return err
@@ -65,7 +67,7 @@ func (l *Log) reach(pos uint64, done func(*progress, uint64) bool) error {
 		var err error
 		switch {
 		case l.closed:
-			return fmt.Errorf("log: %w", ErrClosed)
+			return fmt.Errorf("log: %w", format.ErrClosed)
 		case l.healing:
 			err = l.await(&l.syncDone)
 		case l.trouble != nil:
@@ -126,7 +128,7 @@ func (l *Log) syncTo(pos uint64) error {
 		switch {
 		case err != nil:
 		case l.closed:
-			return fmt.Errorf("log: %w", ErrClosed)
+			return fmt.Errorf("log: %w", format.ErrClosed)
 		case l.healing:
 			err = l.await(&l.syncDone)
 		case l.trouble != nil:
@@ -176,7 +178,7 @@ func (l *Log) writeOnce() {
 		if l.files.spaceErr != nil {
 			l.judgeSpace()
 		}
-		if l.files.next == nil && !l.files.wantNext && l.files.active.used > l.files.active.capacity/2 {
+		if l.files.next == nil && !l.files.wantNext && l.files.active.Used > l.files.active.Capacity/2 {
 			l.files.wantNext = true
 			wake(l.prepare)
 		}

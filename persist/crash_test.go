@@ -1,3 +1,5 @@
+// Scenario: the power fails at any operation, in many lives of a log
+
 package persist
 
 import (
@@ -10,6 +12,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/internal/testkit/racetest"
+	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -109,7 +112,7 @@ func (s *script) recover(t *testing.T, disk *vfs.Sim, killed bool, promised uint
 	opts := smallLog(disk, newClock())
 	opts.KnownDurable = s.known
 	if s.known > 0 {
-		opts.History = History{} // that of the log
+		opts.History = format.History{} // that of the log
 	}
 	m := model{slices.Clone(s.pos), slices.Clone(s.text)}
 	if rng.IntN(3) == 0 {
@@ -118,7 +121,7 @@ func (s *script) recover(t *testing.T, disk *vfs.Sim, killed bool, promised uint
 		opts.FS = again
 		if l, _, err := OpenLog(opts, s.from, discard); err == nil {
 			_ = l.Close()
-		} else if errors.Is(err, ErrCorrupt) {
+		} else if errors.Is(err, format.ErrCorrupt) {
 			t.Fatal("recovery:", err)
 		}
 		if killed {
@@ -162,14 +165,14 @@ func (m *model) checkRead(t testing.TB, l *Log, from uint64) {
 	for i < len(m.pos) && m.pos[i] <= from {
 		i++
 	}
-	var rec Record
+	var rec format.Record
 	for {
 		f, err := r.TryNext()
 		must(t, err)
 		if f == nil {
 			break
 		}
-		must(t, f.Records(&rec, from, func(pos uint64, rec *Record) error {
+		must(t, f.Records(&rec, from, func(pos uint64, rec *format.Record) error {
 			if i >= len(m.pos) || pos != m.pos[i] || recordText(rec) != m.text[i] {
 				t.Fatalf("record at %d: got %q, want number %d", pos, recordText(rec), i)
 			}
@@ -196,7 +199,7 @@ func crashPoints(t *testing.T, seed uint64) (points int) {
 			must(t, err)
 			return points
 		}
-		if errors.Is(err, ErrCorrupt) {
+		if errors.Is(err, format.ErrCorrupt) {
 			t.Fatalf("seed %d op %d: %v", seed, n, err)
 		}
 		ok := t.Run("", func(t *testing.T) {
@@ -269,7 +272,7 @@ func faultAt(t *testing.T, seed uint64, k int, lasting bool, errno error) bool {
 	opts.FS = faulty
 	l, _, err = OpenLog(opts, 0, discard)
 	if err != nil {
-		if errors.Is(err, ErrCorrupt) {
+		if errors.Is(err, format.ErrCorrupt) {
 			t.Fatal("open:", err)
 		}
 		faulty.Clear()
@@ -296,7 +299,7 @@ func faultAt(t *testing.T, seed uint64, k int, lasting bool, errno error) bool {
 		pos := m.appendSome(t, l, i)
 		if err := l.Commit(pos); err == nil {
 			acked = pos
-		} else if !errors.Is(err, ErrNotReady) || !errors.Is(err, errno) {
+		} else if !errors.Is(err, format.ErrNotReady) || !errors.Is(err, errno) {
 			t.Fatal("commit:", err)
 		}
 		if i%9 == 0 {

@@ -5,14 +5,13 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
+	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/persist/vfs"
 )
-
-// KeepManifests is how many generations are kept, with all that they name: a bad one falls back to the one before.
-const KeepManifests = 2
 
 // Dir is an open data directory: this process holds its lock. All methods may be called concurrently.
 type Dir struct {
@@ -20,20 +19,20 @@ type Dir struct {
 	path string
 	lock *dirLock
 
-	mu        sync.Mutex  // guards the rest
-	manifests []*Manifest // the good ones, newest first, at most KeepManifests
-	rejected  []*Manifest // whose files are bad; kept, with what they name, until the next snapshot
-	alone     bool        // KeepOnly gave up the others
-	synced    bool        // Sync has succeeded
-	newest    uint64      // the highest generation ever seen here, bad ones included
-	bad       []error     // a *CorruptError for each manifest that could not be used
+	mu        sync.Mutex         // guards the rest
+	manifests []*format.Manifest // the good ones, newest first, at most KeepManifests
+	rejected  []*format.Manifest // whose files are bad; kept, with what they name, until the next snapshot
+	alone     bool               // KeepOnly gave up the others
+	synced    bool               // Sync has succeeded
+	newest    uint64             // the highest generation ever seen here, bad ones included
+	bad       []error            // a *CorruptError for each manifest that could not be used
 }
 
 // OpenDir locks a data directory, makes what is missing of it, removes files that never got their name and reads the
 // manifests. A directory that another process has open gives vfs.ErrLocked, a manifest of another version
 // ErrUnsupportedFormat. If there are manifests and none is good, the error is the newest one's *CorruptError.
 func OpenDir(fsys vfs.FS, path string) (*Dir, error) {
-	if _, err := fsys.Stat(path); isNotExist(err) {
+	if _, err := fsys.Stat(path); vfs.IsNotExist(err) {
 		if err := fsys.MkdirAll(path); err != nil {
 			return nil, err
 		}
@@ -50,27 +49,27 @@ func OpenDir(fsys vfs.FS, path string) (*Dir, error) {
 }
 
 func (d *Dir) open() error {
-	for _, sub := range []string{LogDir(d.path), ImageDir(d.path), ColdDir(d.path)} {
+	for _, sub := range []string{format.LogDir(d.path), format.ImageDir(d.path), format.ColdDir(d.path)} {
 		if err := d.fsys.MkdirAll(sub); err != nil {
 			return err
 		}
 	}
 	synced := d.Sync()
-	good, bad, newest, err := listManifests(d.fsys, d.path)
+	good, bad, newest, err := snapfile.ListManifests(d.fsys, d.path)
 	if err != nil {
 		return err
 	}
 	if len(good) == 0 && len(bad) > 0 {
-		return withDir(bad[0], d.path)
+		return format.WithDir(bad[0], d.path)
 	}
 	if synced != nil {
-		segs, err := listSegments(d.fsys, d.path)
+		segs, err := logfile.ListSegments(d.fsys, d.path)
 		if err != nil || len(good)+len(segs) == 0 || !vfs.IsTrouble(synced) {
 			return errors.Join(synced, err)
 		}
 	}
 	d.manifests, d.bad, d.newest = good[:min(len(good), KeepManifests)], bad, newest
-	for _, dir := range []string{d.path, ImageDir(d.path), ColdDir(d.path)} { // the log's are OpenLog's
+	for _, dir := range []string{d.path, format.ImageDir(d.path), format.ColdDir(d.path)} { // the log's are OpenLog's
 		// On a disk in trouble they stay until a start on one that is well.
 		if _, err := vfs.RemoveTemps(d.fsys, dir); err != nil && !vfs.IsTrouble(err) {
 			return err
@@ -97,93 +96,6 @@ func (d *Dir) Sync() error {
 	return nil
 }
 
-// ReadManifests returns the good manifests of a data directory, newest first, and a *CorruptError for each other one.
-func ReadManifests(fsys vfs.FS, dir string) (good []*Manifest, bad []error, err error) {
-	good, bad, _, err = listManifests(fsys, dir)
-	return good, bad, err
-}
-
-// listManifests reads all manifests of a data directory, newest first.
-func listManifests(fsys vfs.FS, path string) (good []*Manifest, bad []error, newest uint64, err error) {
-	generations, err := Generations(fsys, path)
-	if err != nil {
-		return nil, nil, 0, err
-	}
-	for _, g := range generations {
-		newest = max(newest, g)
-		name := filepath.Join(path, ManifestName(g))
-		m, err := ReadManifest(fsys, name)
-		switch {
-		case err == nil:
-			good = append(good, m)
-		case errors.Is(err, ErrCorrupt):
-			bad = append(bad, err)
-		default:
-			return nil, nil, 0, err
-		}
-	}
-	return good, bad, newest, nil
-}
-
-// removeManifests removes, durably, those that keep does not want.
-func removeManifests(fsys vfs.FS, dir string, keep func(path string) bool) error {
-	generations, err := Generations(fsys, dir)
-	if err != nil {
-		return err
-	}
-	for _, g := range generations {
-		path := filepath.Join(dir, ManifestName(g))
-		if keep(path) {
-			continue
-		}
-		if err := removeIfThere(fsys, path); err != nil {
-			return err
-		}
-	}
-	return fsys.SyncDir(dir)
-}
-
-// HoldsData tells whether a directory has a manifest or a segment of a log, good or bad: something that OpenDir and
-// OpenLog would read. It changes nothing and takes no lock.
-func HoldsData(fsys vfs.FS, path string) (bool, error) {
-	generations, err := Generations(fsys, path)
-	if err != nil || len(generations) > 0 {
-		return err == nil, err
-	}
-	segments, err := listSegments(fsys, path)
-	return len(segments) > 0, err
-}
-
-// Generations returns the generations of the manifests of a data directory, newest first. It reads none of them.
-func Generations(fsys vfs.FS, path string) ([]uint64, error) {
-	names, err := listDir(fsys, path)
-	if err != nil {
-		return nil, err
-	}
-	var generations []uint64
-	for _, name := range names {
-		if g, ok := parseManifestName(name); ok {
-			generations = append(generations, g)
-		}
-	}
-	slices.SortFunc(generations, func(a, b uint64) int { // numbers, not names: 10 is newer than 9
-		if a > b {
-			return -1
-		}
-		return 1
-	})
-	return generations, nil
-}
-
-// withDir adds the data directory to a corruption error, so that it prints the repair command.
-func withDir(err error, dir string) error {
-	var c *CorruptError
-	if errors.As(err, &c) {
-		c.Dir = dir
-	}
-	return err
-}
-
 // CheckLock returns nil while the directory is this process's, else a *GoneError: it, or its LOCK, was removed, moved
 // or replaced.
 func (d *Dir) CheckLock() error { return d.lock.check() }
@@ -196,7 +108,7 @@ func (d *Dir) Path() string { return d.path }
 
 // Manifests returns the good manifests kept, newest first: none in a new directory, two after the second snapshot. A
 // snapshot whose files turn out bad is followed by the next.
-func (d *Dir) Manifests() []*Manifest {
+func (d *Dir) Manifests() []*format.Manifest {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.manifests)
@@ -204,11 +116,11 @@ func (d *Dir) Manifests() []*Manifest {
 
 // Reject takes manifests whose files turned out bad out of those that Manifests returns and that count: the next
 // snapshot keeps the good ones. What they name stays until then, for whoever wants to look at it.
-func (d *Dir) Reject(bad []*Manifest) {
+func (d *Dir) Reject(bad []*format.Manifest) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.rejected = append(d.rejected, bad...)
-	d.manifests = slices.DeleteFunc(d.manifests, func(m *Manifest) bool { return slices.Contains(bad, m) })
+	d.manifests = slices.DeleteFunc(d.manifests, func(m *format.Manifest) bool { return slices.Contains(bad, m) })
 }
 
 // Bad returns a *CorruptError for each manifest found damaged by OpenDir, for the log and INFO.
@@ -239,7 +151,7 @@ func (d *Dir) ReplayFrom() uint64 {
 // KeepOnly gives up all snapshots but m, the newest, durably: on a full disk their files, and the log that only they
 // need, make room for the next. The caller has verified what m names; it removes orphans and log afterwards. ReplayFrom
 // is m's then. If m is not the newest any more nothing is done.
-func (d *Dir) KeepOnly(m *Manifest) error {
+func (d *Dir) KeepOnly(m *format.Manifest) error {
 	if err := d.CheckLock(); err != nil {
 		return err
 	}
@@ -248,8 +160,8 @@ func (d *Dir) KeepOnly(m *Manifest) error {
 	if len(d.manifests) == 0 || d.manifests[0] != m {
 		return nil
 	}
-	name := filepath.Join(d.path, ManifestName(m.Generation))
-	if err := removeManifests(d.fsys, d.path, func(path string) bool { return path == name }); err != nil {
+	name := filepath.Join(d.path, format.ManifestName(m.Generation))
+	if err := snapfile.RemoveManifests(d.fsys, d.path, func(path string) bool { return path == name }); err != nil {
 		return err
 	}
 	d.manifests, d.rejected, d.alone = d.manifests[:1:1], nil, true
@@ -260,7 +172,7 @@ func (d *Dir) KeepOnly(m *Manifest) error {
 // to m.Offset. It sets m.Generation, syncs the files' directories, writes the manifest atomically and removes all but
 // the newest two good ones. On an error before that removal the old manifests are what counts. m is kept: it
 // must not be changed afterwards.
-func (d *Dir) WriteManifest(m *Manifest) error {
+func (d *Dir) WriteManifest(m *format.Manifest) error {
 	if err := d.CheckLock(); err != nil {
 		return err
 	}
@@ -270,29 +182,29 @@ func (d *Dir) WriteManifest(m *Manifest) error {
 	if err := m.Validate(); err != nil {
 		return err
 	}
-	text := m.appendText(nil)
-	if len(text) > maxManifest {
-		return fmt.Errorf("manifest of %d bytes, at most %d: %w", len(text), maxManifest, ErrTooLarge)
+	text := m.AppendText(nil)
+	if len(text) > format.MaxManifest {
+		return fmt.Errorf("manifest of %d bytes, at most %d: %w", len(text), format.MaxManifest, format.ErrTooLarge)
 	}
-	for _, dir := range []string{ImageDir(d.path), ColdDir(d.path)} {
+	for _, dir := range []string{format.ImageDir(d.path), format.ColdDir(d.path)} {
 		if err := d.fsys.SyncDir(dir); err != nil {
 			return err
 		}
 	}
 	d.newest = m.Generation // also after an error: a number is never used twice
-	if err := vfs.WriteFileAtomic(d.fsys, filepath.Join(d.path, ManifestName(m.Generation)), text); err != nil {
+	if err := vfs.WriteFileAtomic(d.fsys, filepath.Join(d.path, format.ManifestName(m.Generation)), text); err != nil {
 		return err
 	}
-	d.manifests = append([]*Manifest{m}, d.manifests...)
+	d.manifests = append([]*format.Manifest{m}, d.manifests...)
 	d.manifests = d.manifests[:min(len(d.manifests), KeepManifests)]
 	d.rejected, d.alone = nil, false
-	generations, err := Generations(d.fsys, d.path)
+	generations, err := snapfile.Generations(d.fsys, d.path)
 	if err != nil {
 		return err
 	}
 	for _, g := range generations {
-		if !slices.ContainsFunc(d.manifests, func(m *Manifest) bool { return m.Generation == g }) {
-			if err := removeIfThere(d.fsys, filepath.Join(d.path, ManifestName(g))); err != nil {
+		if !slices.ContainsFunc(d.manifests, func(m *format.Manifest) bool { return m.Generation == g }) {
+			if err := vfs.RemoveIfThere(d.fsys, filepath.Join(d.path, format.ManifestName(g))); err != nil {
 				return err
 			}
 		}
@@ -305,35 +217,22 @@ func (d *Dir) WriteManifest(m *Manifest) error {
 func (d *Dir) Orphans() ([]string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return FindOrphans(d.fsys, d.path, slices.Concat(d.manifests, d.rejected))
-}
-
-// FindOrphans returns the paths of block files of a data directory that none of some manifests names.
-func FindOrphans(fsys vfs.FS, dir string, manifests []*Manifest) (orphans []string, err error) {
-	named := map[string]bool{}
-	for _, m := range manifests {
-		_ = m.Files(func(_ *CounterFiles, b *BlockFile) error { // fn returns nil
-			named[b.Path(dir)] = true
-			for _, path := range b.Remains(dir) {
-				named[path] = true
-			}
-			return nil
-		})
-	}
-	for _, sub := range []string{ImageDir(dir), ColdDir(dir)} {
-		names, err := listDir(fsys, sub)
-		if err != nil {
-			return nil, err
-		}
-		for _, name := range names {
-			block := strings.HasSuffix(name, imageSuffix) || strings.HasSuffix(name, coldSuffix)
-			if path := filepath.Join(sub, name); block && !named[path] {
-				orphans = append(orphans, path)
-			}
-		}
-	}
-	return orphans, nil
+	return snapfile.FindOrphans(d.fsys, d.path, slices.Concat(d.manifests, d.rejected))
 }
 
 // Close releases the lock.
 func (d *Dir) Close() error { return d.lock.Close() }
+
+// KeepManifests is how many generations are kept, with all that they name: a bad one falls back to the one before.
+const KeepManifests = 2
+
+// HoldsData tells whether a directory has a manifest or a segment of a log, good or bad: something that OpenDir and
+// OpenLog would read. It changes nothing and takes no lock.
+func HoldsData(fsys vfs.FS, path string) (bool, error) {
+	generations, err := snapfile.Generations(fsys, path)
+	if err != nil || len(generations) > 0 {
+		return err == nil, err
+	}
+	segments, err := logfile.ListSegments(fsys, path)
+	return len(segments) > 0, err
+}

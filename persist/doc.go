@@ -1,50 +1,59 @@
-// Package persist keeps what the store acknowledged: the log, the images of blocks and the manifest that makes them a
-// snapshot. It takes and gives bytes; what a payload means is the engine's. Tools that check, repair and restore a
-// directory stand above it, in package datadir, and have no way to its files but what is exported here.
+// Package persist keeps acknowledged changes on disk: it has the open log (Log) and the open data directory (Dir). It takes
+// and gives bytes; what a payload means is the engine's business. Tools that check, repair and restore a directory stand
+// above it, in package datadir.
+//
+// # Rooms
+//
+//	past      takes back, replaces and keeps parts of a log's past
+//	archive   a data directory in one file
+//	persist   the open log, the open directory and its lock
+//	logfile   files of a log: segments, HISTORY, DURABLE        snapfile   files of a snapshot: manifests, images
+//	format    what all files look like, as bytes
+//	vfs       the file system, a simulated one and a failing one
 //
 // # Words
 //
 //   - log: one endless sequence of frames, in the order of the effects of its records
-//   - frame: what one group commit wrote; length, checksum, place, time and records (frame.go)
-//   - record: one change, as the values after it, so that applying it twice does no harm (record.go)
-//   - segment: a file with a stretch of the log behind a header (segment.go)
-//   - packed: of a segment, compressed (packed.go)
+//   - frame: what one group commit wrote; length, checksum, place, time and records (format/frame.go)
+//   - record: one change, as the values after it, so that applying it twice does no harm (format/record.go)
+//   - segment: a file with a stretch of the log behind a header (format/segment.go)
+//   - packed: of a segment, compressed (format/packed.go)
 //   - position, written, durable: offsets up to which the log is appended to memory, given to write(), and safe from a
 //     power failure; durable <= written <= position
 //   - confirmed: offset up to which other nodes have the log that must have it before a change is acknowledged
 //   - claim: an offset up to which the log was durable, as a frame, a header or the file DURABLE says
-//   - image: a file with one block, or the table of producers, as it was at one offset (image.go)
+//   - image: a file with one block, or the table of producers, as it was at one offset (format/image.go)
 //   - producer: a client that numbers its writes, each of which is to be made once (Record)
-//   - manifest: a file that lists the block files of a snapshot and the offset to replay from (manifest.go)
-//   - archive: one file with all of a snapshot and the log behind it, to be carried elsewhere (archive.go)
+//   - manifest: a file that lists the block files of a snapshot and the offset to replay from (format/manifest.go)
+//   - archive: one file with all of a snapshot and the log behind it, to be carried elsewhere (archive/writer.go)
 //
 // # The data directory
 //
 // Each file of a data directory has one file of the code that names it, writes it and reads it:
 //
 //	file of the directory                         what it is                                    owner
-//	LOCK                                          held while the directory is open              lock.go
-//	MANIFEST-<n>                                  text; the two newest generations are kept     manifest_text.go
-//	HISTORY                                       whose log this is, and since when             lineage.go
-//	DURABLE                                       how far the log was durable here              claim.go
-//	log/<20-digit start offset>.aof               a segment: its bytes                          segment.go
-//	                                              one that is packed                            packed.go
-//	                                              segments: listed, ended, dropped              segments.go
-//	log/segment-<n>.tmp                           the next segment, before it has its name      segmentmaker.go
-//	                                              one that is being packed                      pack.go
-//	rdb/<block>-<offset>.hot                      image of a hot block, of an overlay, or of    image.go
+//	LOCK                                          held while the directory is open              dirlock.go
+//	MANIFEST-<n>                                  text; the two newest generations are kept     format/manifest_text.go
+//	HISTORY                                       whose log this is, and since when             format/lineage.go
+//	DURABLE                                       how far the log was durable here              format/claim.go
+//	log/<20-digit start offset>.aof               a segment: its bytes                          format/segment.go
+//	                                              one that is packed                            format/packed.go
+//	                                              segments: listed, ended, dropped              logfile/list.go
+//	log/segment-<n>.tmp                           the next segment, before it has its name      logfile/maker.go
+//	                                              one that is being packed                      logfile/pack.go
+//	rdb/<block>-<offset>.hot                      image of a hot block, of an overlay, or of    format/image.go
 //	                                              the table of producers
 //	cold/<block>-<offset>.cold                    cold file                                     package coldstore
-//	cold/lost+<files>.cold                        never there: in a manifest it stands for a    lost.go
+//	cold/lost+<files>.cold                        never there: in a manifest it stands for a    format/lost.go
 //	                                              range whose image cannot be used
-//	{rdb,cold}/copy-<link>-<n>.*                  the same, copied from a primary by package    filenames.go
+//	{rdb,cold}/copy-<link>-<n>.*                  the same, copied from a primary by package    format/names.go
 //	                                              repl; link is a random number of a connection
-//	diverged-<epoch>-<offset>[-<n>].aof           what was cut from the log as a primary had    diverged.go
+//	diverged-<epoch>-<offset>[-<n>].aof           what was cut from the log as a primary had    past/diverged.go
 //	                                              other bytes; the n-th at one offset
-//	diverged-<n>.archive                          all that was here before the data of a        diverged.go
+//	diverged-<n>.archive                          all that was here before the data of a        past/diverged.go
 //	                                              primary without a common past
-//	torn-<offset>[-<n>].aof                       a torn tail that a start cut from the log     torn.go
-//	MANIFEST-<n>.new, log/<start offset>.aof.new  a file of an installation: gets its name,     install.go
+//	torn-<offset>[-<n>].aof                       a torn tail that a start cut from the log     logfile/torn.go
+//	MANIFEST-<n>.new, log/<start offset>.aof.new  a file of an installation: gets its name,     past/install.go
 //	                                              or is removed, at start
 //	PRIMARY, HANDOVER                             notes of a replica: whom it follows, to whom  package repl
 //	                                              it was handing its role over. No tool and no
@@ -56,9 +65,9 @@
 //	BOOT                                          note of the last end, of a node of a cluster  counter/boot.go
 //	*.tmp                                         a file that never got its name: removed       vfs/atomic.go
 //	                                              at start
-//	*.broken-<n>                                  what a tool took out                          aside.go
+//	*.broken-<n>                                  what a tool took out                          past/aside.go
 //
-// An archive (archive.go) is a file outside of the directory. The names themselves stand in filenames.go: they are part
+// An archive (archive/writer.go) is a file outside of the directory. The names themselves stand in format/names.go: they are part
 // of the format.
 //
 // Every file but the notes says magic, version and checksums. A version that is not read gives ErrUnsupportedFormat and the
@@ -70,7 +79,7 @@
 // is never reset and never given out twice within one history (ReplID). So a frame has the same offset wherever
 // segments are cut, and the log of a replica is the same bytes at the same offsets. The byte at offset x is at 64 + x -
 // start in the segment that starts at start. Offsets inside a frame are used too: an image stands behind one record.
-// Packed, a segment shows itself to all that read the log as it was (packedFile); what it takes on disk only retention
+// Packed, a segment shows itself to all that read the log as it was (PackedFile); what it takes on disk only retention
 // asks.
 //
 // # Order rules
@@ -107,7 +116,7 @@
 //     broken chain, a last segment shorter than it was made, a log that ends before an image.
 //  7. The bytes from the highest claim to X are copied into a new segment, synced, and only then is there a log to
 //     append to: the process before may have met a failed sync, after which the kernel shows bytes that the disk does
-//     not have. The torn tail is kept (torn.go) and thereby cut, and no file of an earlier process is ever appended to. Where the disk
+//     not have. The torn tail is kept (logfile/torn.go) and thereby cut, and no file of an earlier process is ever appended to. Where the disk
 //     takes no writes the log opens in trouble, as after a failed write in service, and heals later
 //     (LogOptions.Unwritable).
 //  8. The engine removes block files that no manifest names (Dir.Orphans).
@@ -120,18 +129,30 @@
 //
 // # Files
 //
-// In the order to read them:
-//
-//   - formats: record.go, moverecord.go, frame.go, result.go, segment.go, packed.go, packblock.go, manifest.go, manifest_text.go, lineage.go,
-//     lineage_point.go, term.go, image.go, filenames.go
-//   - writing: tail.go, log.go, appender.go, progress.go, commit.go, gate.go, ready.go, heal.go, doubt.go, quorum.go,
-//     segmentfiles.go, segmentmaker.go, prepare.go, claim.go, background.go, stall.go, stats.go,
-//     histogram.go
-//   - reading: scan.go, packedfile.go, walk.go, torn.go, open.go, reader.go, verify.go
-//   - packing: pack.go
-//   - snapshots: dir.go, lock.go, images.go, image_reader.go, checkblock.go, blockfault.go, lost.go
-//   - replication: cut.go, diverged.go, install.go, logcopy.go
-//   - copies in one file: archive.go, archive_packed.go, archive_reader.go
-//   - for tools: walklog.go, segments.go, aside.go
-//   - errors.go, options.go, files.go
+//	log.go           Log
+//	open.go          opens a log: replays it and takes it over
+//	options.go       options of a log
+//	tail.go          the end of the log in memory
+//	appender.go      appends records
+//	progress.go      how far the log is written and durable; read without a lock
+//	admission.go     whether changes are taken
+//	ready.go         judges age, size and space
+//	commit.go        waits for writes and syncs, and does them
+//	quorum.go        waits for other nodes
+//	stall.go         calls of the disk that do not end
+//	doubt.go         items whose last change is not safe
+//	heal.go          writes unsynced bytes again after a disk error
+//	segmentfiles.go  the segments that are written
+//	segments.go      lists and drops segments
+//	prepare.go       prepares the next segment
+//	pack.go          packs segments in the background
+//	claim.go         claims how far the log is durable
+//	background.go    the loop of syncs; Close
+//	names.go         whether the files still have their names
+//	reader.go        reads a log that is written meanwhile
+//	verify.go        verifies a log that is open
+//	stats.go         numbers of a log
+//	histogram.go     a histogram
+//	dir.go           Dir
+//	dirlock.go       the lock of a directory
 package persist

@@ -1,5 +1,7 @@
 package persist
 
+import "github.com/counterd/counterd/persist/format"
+
 // While the disk takes nothing, what was changed last is in memory only, and a crash takes it back: it must not be
 // shown, and all else can be. The log knows which items these are: their records are in its tail. Changes are refused
 // soon, so they are few and become no more: what was on its way when the disk began to fail, or to stall.
@@ -46,7 +48,7 @@ func (l *Log) Doubts(counter uint32, mid, safe, below uint64) bool {
 
 // extend has d know all bytes up to the position, those of the open frame too.
 func (t *tail) extend(d *doubt) {
-	var rec Record
+	var rec format.Record
 	for _, c := range t.chunks {
 		at := max(t.durable, c.start)
 		if at >= c.end() || c.end() <= d.to {
@@ -55,9 +57,9 @@ func (t *tail) extend(d *doubt) {
 		for b := c.buf[at-c.start:]; len(b) > 0 && !d.many; {
 			n, start := len(b), c.end()-uint64(len(b)) // the open frame has no length yet
 			if start < t.sealed {
-				n = rawFrameLen(b)
+				n = format.RawFrameLen(b)
 			}
-			f := Frame{FrameHeader: FrameHeader{Start: start}, Payload: b[FrameHeaderLen:n]}
+			f := format.Frame{FrameHeader: format.FrameHeader{Start: start}, Payload: b[format.FrameHeaderLen:n]}
 			if start+uint64(n) > d.to && f.Records(&rec, d.to, d.add) != nil {
 				d.many = true // cannot be: they were checked, or made here
 			}
@@ -67,12 +69,12 @@ func (t *tail) extend(d *doubt) {
 	d.to = t.position()
 }
 
-func (d *doubt) add(pos uint64, rec *Record) error {
+func (d *doubt) add(pos uint64, rec *format.Record) error {
 	switch rec.Kind {
-	case KindSet, KindSetItem, KindDelete:
+	case format.KindSet, format.KindSetItem, format.KindDelete:
 		d.items[itemKey{rec.Counter, rec.Mid}] = pos
 		d.many = len(d.items) > maxDoubted
-	case KindDefine, KindOnce, KindFloor: // of producers
+	case format.KindDefine, format.KindOnce, format.KindFloor: // of producers
 	default:
 		d.all = pos
 	}

@@ -4,6 +4,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -39,7 +40,7 @@ func TestDoubts(t *testing.T) {
 	}
 	in[3], in[4] = true, true
 	check("failing", true, false)
-	_, err := l.AppendItem(1, 105, []ColumnValue{{1, 1}, {2, 2}}) // was let in before the trouble
+	_, err := l.AppendItem(1, 105, []format.ColumnValue{{Column: 1, Value: 1}, {Column: 2, Value: 2}}) // was let in before the trouble
 	must(t, err)
 	in[105] = true
 	check("one more", true, false)

@@ -1,8 +1,12 @@
+// Scenario: segments are dropped while they are read and written
+
 package persist
 
 import (
 	"slices"
 	"testing"
+
+	"github.com/counterd/counterd/persist/logfile"
 )
 
 // TestDropCrash lets the power fail at every operation of a removal of old segments, and behind it: what is left has no
@@ -18,7 +22,7 @@ func TestDropCrash(t *testing.T) {
 			must(t, l.Sync())
 			l.Tick()
 		}
-		whole, err := listSegments(disk, testDir)
+		whole, err := logfile.ListSegments(disk, testDir)
 		must(t, err)
 		disk.CrashAt(disk.Ops() + n)
 		err = l.DropBefore(l.Position())
@@ -26,7 +30,7 @@ func TestDropCrash(t *testing.T) {
 			must(t, err)
 		}
 		for _, keep := range []int{0, 30, 50, 70, 100} {
-			left, err := listSegments(disk.Crash(seed+uint64(n), keep), testDir)
+			left, err := logfile.ListSegments(disk.Crash(seed+uint64(n), keep), testDir)
 			must(t, err)
 			if !slices.Equal(left, whole[len(whole)-len(left):]) {
 				t.Fatalf("-seed=%d: crash at operation %d of a removal, keep %d: left %v of %v", seed, n, keep, left, whole)

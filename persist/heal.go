@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
 )
 
 // After a failed write or sync nobody knows what the file holds, and a later sync of the same descriptor proves
@@ -62,13 +65,13 @@ func (l *Log) heal() {
 	from, to := l.tail.durable, l.tail.sealed
 	old := append(l.files.retired, l.files.active)
 	l.files.retired, l.files.active = nil, nil
-	h := segmentHeader{history: l.files.history, start: from, durable: to, chain: l.durableChain}
+	h := format.SegmentHeader{History: l.files.history, Start: from, Durable: to, Chain: l.durableChain}
 	pieces := l.tail.slices(nil, from, to)
 	later := slices.Clone(l.files.segs[l.files.below(from):])
 	l.mu.Unlock()
 	for _, s := range old {
 		if s != nil {
-			_ = s.file.Close() // failed already
+			_ = s.File.Close() // failed already
 		}
 	}
 	s, err := l.rewrite(h, pieces, later)
@@ -86,9 +89,9 @@ func (l *Log) heal() {
 		l.healDelay = min(2*l.healDelay, maxHealDelay)
 	} else {
 		keep := l.files.below(from) // counted anew: DropBefore may have taken one off the list, or put one back
-		l.files.segs = append(l.files.segs[:keep:keep], s.segment)
+		l.files.segs = append(l.files.segs[:keep:keep], s.Segment)
 		l.files.active = s
-		l.files.chain = lastChain(pieces, h.chain)
+		l.files.chain = lastChain(pieces, h.Chain)
 		l.writtenChain = l.files.chain
 		// wantNext stays: a next segment that could not be made must be asked for again.
 		l.files.dirDirty, l.files.rotate = false, false
@@ -99,7 +102,7 @@ func (l *Log) heal() {
 		l.refuse(reasonTrouble, nil)
 		l.becameDurable(to, l.files.chain, start)
 		l.judgeSpace()
-		l.opts.Logger.Info("wrote the unsynced log to a new segment", "file", s.path, "bytes", to-from)
+		l.opts.Logger.Info("wrote the unsynced log to a new segment", "file", s.Path, "bytes", to-from)
 	}
 	l.healing = false
 	l.end(roleHeal)
@@ -108,9 +111,9 @@ func (l *Log) heal() {
 	l.announce()
 }
 
-// rewrite does the four steps. A torn tail that the start could not keep is kept before they remove it. REQUIRES: healing
+// Rewrite does the four steps. A torn tail that the start could not keep is kept before they remove it. REQUIRES: healing
 // is set.
-func (l *Log) rewrite(h segmentHeader, pieces [][]byte, later []segment) (*openSegment, error) {
+func (l *Log) rewrite(h format.SegmentHeader, pieces [][]byte, later []logfile.Segment) (*logfile.OpenSegment, error) {
 	if l.keepTail != nil {
 		path, err := l.keepTail()
 		if err != nil {
@@ -119,7 +122,7 @@ func (l *Log) rewrite(h segmentHeader, pieces [][]byte, later []segment) (*openS
 		l.opts.Logger.Warn("kept the torn tail of the log in a file", "file", path)
 		l.keepTail = nil
 	}
-	return l.files.maker.rewrite(h, pieces, later)
+	return l.files.maker.Rewrite(h, pieces, later)
 }
 
 // cause strips the failed attempts to heal from a trouble.
@@ -135,7 +138,7 @@ func lastChain(pieces [][]byte, chain uint32) uint32 {
 	for _, p := range pieces {
 		for len(p) > 0 {
 			chain = binary.LittleEndian.Uint32(p)
-			p = p[rawFrameLen(p):]
+			p = p[format.RawFrameLen(p):]
 		}
 	}
 	return chain

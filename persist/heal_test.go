@@ -6,6 +6,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -51,7 +53,7 @@ func TestDropDuringHeal(t *testing.T) {
 		}
 		removing, healing, dropped := make(chan struct{}), make(chan struct{}), make(chan struct{})
 		hooks.remove = func(name string) error {
-			if strings.HasSuffix(name, segmentSuffix) {
+			if strings.HasSuffix(name, format.SegmentSuffix) {
 				hooks.remove = nil
 				close(removing)
 				<-healing
@@ -78,14 +80,14 @@ func TestDropDuringHeal(t *testing.T) {
 		if l.Durable() != pos || l.Stats().Rewrites != 1 {
 			t.Errorf("durable %d, want %d; %d rewrites", l.Durable(), pos, l.Stats().Rewrites)
 		}
-		listed, err := listSegments(disk, testDir)
+		listed, err := logfile.ListSegments(disk, testDir)
 		must(t, err)
 		var got, want []uint64
 		for _, s := range l.Segments() {
 			got = append(got, s.Start)
 		}
 		for _, s := range listed {
-			want = append(want, s.start)
+			want = append(want, s.Start)
 		}
 		if len(got) != len(want) || got[0] != want[0] {
 			t.Errorf("removal %v: the log lists segments %d, on disk are %d", removal, got, want)

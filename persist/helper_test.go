@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -49,7 +50,7 @@ func newFS(t testing.TB) *vfs.Sim {
 }
 
 // testHistory is the history of test logs: a fixed id, so that files are the same in each run.
-var testHistory = History{ReplID: ReplID{1, 2, 3, 19: 9}, Epoch: 7}
+var testHistory = format.History{ReplID: format.ReplID{1, 2, 3, 19: 9}, Epoch: 7}
 
 // smallLog are options that rotate after a few frames and start no goroutine.
 func smallLog(fsys vfs.FS, c *clock) LogOptions {
@@ -66,8 +67,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// discard is an apply function for tests that do not look at records.
-func discard(uint64, *Record) error { return nil }
+// Discard is an apply function for tests that do not look at records.
+func discard(uint64, *format.Record) error { return nil }
 
 // golden compares got with testdata/name, or writes it with -update.
 func golden(t *testing.T, name string, got []byte) []byte {

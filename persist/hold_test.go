@@ -1,15 +1,19 @@
+// Scenario: a change of many records is one frame
+
 package persist
 
 import (
 	"testing"
 	"time"
+
+	"github.com/counterd/counterd/persist/format"
 )
 
 // TestHold: what is appended between Hold and Release is one frame and nothing else is in it, whatever others wait for
 // meanwhile and however large it gets; above MaxFramePayload it is several frames. It says that it is one change, and
 // the frames around it do not.
 func TestHold(t *testing.T) {
-	for _, size := range []int{3, 3 << 10, 300 << 10, MaxFramePayload - 100, 2*MaxFramePayload + 100} {
+	for _, size := range []int{3, 3 << 10, 300 << 10, format.MaxFramePayload - 100, 2*format.MaxFramePayload + 100} {
 		c := newClock()
 		opts := smallLog(newFS(t), c)
 		opts.SegmentBytes = 32 << 20
@@ -33,7 +37,7 @@ func TestHold(t *testing.T) {
 				time.Sleep(time.Millisecond)
 			}
 		}
-		if now := l.Written(); now > before && size < MaxFramePayload {
+		if now := l.Written(); now > before && size < format.MaxFramePayload {
 			t.Errorf("%d bytes: held, and written up to %d, before %d", size, now, before)
 		}
 		l.Release()
@@ -57,10 +61,10 @@ func TestHold(t *testing.T) {
 			if plain := f.Start < before || f.Start >= pos; f.Whole == plain {
 				t.Errorf("%d bytes: frame %d to %d, one change: %t; held from %d to %d", size, f.Start, f.End(), f.Whole, before, pos)
 			}
-			var rec Record
-			must(t, f.Records(&rec, 0, func(uint64, *Record) error { got++; return nil }))
+			var rec format.Record
+			must(t, f.Records(&rec, 0, func(uint64, *format.Record) error { got++; return nil }))
 		}
-		if want := 3 + size/MaxFramePayload; frames != want || got != records || whole != pos-before {
+		if want := 3 + size/format.MaxFramePayload; frames != want || got != records || whole != pos-before {
 			t.Errorf("%d bytes: %d records in %d frames, want %d in %d; %d of %d bytes in whole ones", size, got, frames, records, want, whole, pos-before)
 		}
 		must(t, r.Close())

@@ -1,3 +1,5 @@
+// Scenario: a sync is late because the process stood still
+
 package persist
 
 import (
@@ -6,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -54,7 +57,7 @@ func TestLateIsNotSlow(t *testing.T) {
 		l.judgeAge()
 		l.mu.Unlock()
 	}
-	refused := func() bool { return errors.Is(l.Ready(), ErrNotReady) }
+	refused := func() bool { return errors.Is(l.Ready(), format.ErrNotReady) }
 	for range 3 {
 		pos := l.AppendSet(1, 1, 1, 1)
 		must(t, l.Commit(pos))

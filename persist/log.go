@@ -1,9 +1,11 @@
 package persist
 
 import (
-	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
 )
 
 // Log is the append-only log: every change of the store in the order of its effects. All methods may be called
@@ -17,8 +19,8 @@ import (
 // roles are free but not taken while healing or trouble is set (heal.go). A role that is held for too long is not waited
 // for any more (stall.go).
 //
-// Its parts are types of their own, each in its file: progress, gate, appender with the tail, segmentFiles with the
-// segmentMaker. Methods of those embedded are the log's.
+// Its parts are types of their own, each in its file: progress, admission, appender with the tail, segmentFiles with the
+// Maker. Methods of those embedded are the log's.
 //
 // Lock order: a block's lock (of the caller), then mu. packMu, then dropMu, then mu. No file is touched under mu.
 type Log struct {
@@ -26,7 +28,7 @@ type Log struct {
 
 	// Read without a lock by every command.
 	progress
-	gate
+	admission
 	quorum
 
 	_ [64]byte // what appenders write stays off the cache line that everybody reads
@@ -57,11 +59,11 @@ type Log struct {
 
 	keepTail func() (path string, err error) // keeps the torn tail of a start that could not; nil: there is none
 
-	claims        claimFile // of whoever prepares segments, and of Close behind it
-	claimed       uint64    // all bytes below are vouched for: by a claim of this process, or by a header since the start
-	durableBefore uint64    // the durable offset when judgeClaim was asked last
-	wantClaim     bool      // a claim is to be written
-	claimFailed   bool      // the last one could not be
+	claims        logfile.ClaimFile // of whoever prepares segments, and of Close behind it
+	claimed       uint64            // all bytes below are vouched for: by a claim of this process, or by a header since the start
+	durableBefore uint64            // the durable offset when judgeClaim was asked last
+	wantClaim     bool              // a claim is to be written
+	claimFailed   bool              // the last one could not be
 
 	packMu  sync.Mutex // one Pack at a time
 	dropMu  sync.Mutex // one DropBefore at a time, and no file of Pack gets its name meanwhile
@@ -70,14 +72,6 @@ type Log struct {
 	prepare chan struct{} // wakes prepareLoop
 	stop    chan struct{}
 	loops   sync.WaitGroup
-}
-
-// NewReplID returns a random history id.
-func NewReplID() (id ReplID) {
-	for i := range id {
-		id[i] = byte(rand.Uint32()) // runtime-seeded ChaCha8; ids need to differ, not to be secret
-	}
-	return id
 }
 
 // holding tells whether all that may be written was: the rest is held. REQUIRES: mu.
@@ -96,10 +90,10 @@ func (l *Log) SetPolicy(p SyncPolicy) {
 
 // Reserve sets how many bytes of the disk the log leaves free when it prepares its next segment: what is needed to get
 // out of a full disk, above all for a snapshot, after which log can be dropped. Default 0.
-func (l *Log) Reserve(bytes int64) { l.files.maker.reserve.Store(bytes) }
+func (l *Log) Reserve(bytes int64) { l.files.maker.Reserve.Store(bytes) }
 
 // History returns the history that new frames belong to.
-func (l *Log) History() History {
+func (l *Log) History() format.History {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.files.history
@@ -108,7 +102,7 @@ func (l *Log) History() History {
 // SetHistory makes all records from now on belong to another history, in a segment of their own: a replica was
 // promoted, or a primary has a new term. Everything before becomes durable first; errors as Sync, nothing is changed
 // then.
-func (l *Log) SetHistory(h History) error {
+func (l *Log) SetHistory(h format.History) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for l.durable.Load() < l.tail.position() || l.healing {

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/counterd/counterd/persist/format"
 )
 
 // model is the list of records appended, as text by the offset behind them.
@@ -21,19 +23,19 @@ func (m *model) add(pos uint64, text string) {
 	m.text = append(m.text, text)
 }
 
-func recordText(r *Record) string {
+func recordText(r *format.Record) string {
 	switch r.Kind {
-	case KindSet:
+	case format.KindSet:
 		return fmt.Sprintf("set %d %d %d %d", r.Counter, r.Column, r.Mid, r.Value)
-	case KindSetItem:
+	case format.KindSetItem:
 		return fmt.Sprintf("item %d %d %v", r.Counter, r.Mid, r.Columns)
-	case KindDelete:
+	case format.KindDelete:
 		return fmt.Sprintf("del %d %d", r.Counter, r.Mid)
-	case KindSchema:
+	case format.KindSchema:
 		return fmt.Sprintf("schema %s", r.Text)
-	case KindDefine:
+	case format.KindDefine:
 		return fmt.Sprintf("define %d %q epoch %d base %d", r.Number, r.Text, r.Epoch, r.Seq)
-	case KindImport, KindAccept, KindDrop:
+	case format.KindImport, format.KindAccept, format.KindDrop:
 		var groups []string
 		for g := range 256 {
 			if r.Groups.Has(uint8(g)) {
@@ -41,15 +43,15 @@ func recordText(r *Record) string {
 			}
 		}
 		return fmt.Sprintf("%s %q %s", r.Kind, r.Text, strings.Join(groups, ","))
-	case KindRows:
+	case format.KindRows:
 		var columns []uint16
 		for _, c := range r.Columns {
 			columns = append(columns, c.Column)
 		}
 		return fmt.Sprintf("rows %d %v %q", r.Counter, columns, r.Text)
-	case KindFloor:
+	case format.KindFloor:
 		return fmt.Sprintf("floor %d %d", r.Number, r.Seq)
-	case KindOnce:
+	case format.KindOnce:
 		return fmt.Sprintf("once %d %d hash %x group %d %s %d %q", r.Number, r.Seq, r.Hash, r.Group, r.Result, r.Value, r.Text)
 	}
 	return r.Kind.String()
@@ -63,7 +65,7 @@ func (m *model) checkReplay(t testing.TB, opts LogOptions, from, acked uint64) (
 	for i < len(m.pos) && m.pos[i] <= from {
 		i++
 	}
-	l, rec, err := OpenLog(opts, from, func(pos uint64, r *Record) error {
+	l, rec, err := OpenLog(opts, from, func(pos uint64, r *format.Record) error {
 		if i >= len(m.pos) {
 			return fmt.Errorf("record %d at %d: want the end, got %s", i, pos, recordText(r))
 		}
@@ -88,7 +90,7 @@ func (m *model) checkReplay(t testing.TB, opts LogOptions, from, acked uint64) (
 	return l, rec
 }
 
-// cut makes the model what the log has up to end.
+// Cutting makes the model what the log has up to end.
 func (m *model) cut(end uint64) {
 	n := len(m.pos)
 	for n > 0 && m.pos[n-1] > end {
@@ -105,7 +107,7 @@ func (m *model) appendSome(t testing.TB, l *Log, i int) uint64 {
 	mid := uint64(19089006004 + i*4000)
 	switch i % 7 {
 	case 3:
-		columns := []ColumnValue{{1, uint64(i)}, {2, 1 << 40}}
+		columns := []format.ColumnValue{{Column: 1, Value: uint64(i)}, {Column: 2, Value: 1 << 40}}
 		pos, err = l.AppendItem(2, mid, columns)
 		text = fmt.Sprintf("item 2 %d %v", mid, columns)
 	case 4:
@@ -160,7 +162,7 @@ func TestLogRestart(t *testing.T) {
 	must(t, l.Close())
 	for i := 0; i < len(m.pos); i += 13 {
 		n := i + 1
-		l, _, err := OpenLog(smallLog(fsys, c), m.pos[i], func(pos uint64, r *Record) error {
+		l, _, err := OpenLog(smallLog(fsys, c), m.pos[i], func(pos uint64, r *format.Record) error {
 			if pos != m.pos[n] || recordText(r) != m.text[n] {
 				return fmt.Errorf("want %q at %d, got %q at %d", m.text[n], m.pos[n], recordText(r), pos)
 			}
@@ -189,7 +191,7 @@ func TestLogReaderFollows(t *testing.T) {
 	r, err := l.NewReader(0)
 	must(t, err)
 	read := 0
-	var rec Record
+	var rec format.Record
 	drain := func(r *Reader, after uint64, next *int) {
 		t.Helper()
 		for {
@@ -198,7 +200,7 @@ func TestLogReaderFollows(t *testing.T) {
 			if f == nil {
 				return
 			}
-			must(t, f.Records(&rec, after, func(pos uint64, r *Record) error {
+			must(t, f.Records(&rec, after, func(pos uint64, r *format.Record) error {
 				if pos != m.pos[*next] || recordText(r) != m.text[*next] {
 					return fmt.Errorf("want %q at %d, got %q at %d", m.text[*next], m.pos[*next], recordText(r), pos)
 				}
@@ -231,7 +233,7 @@ func TestLogReaderFollows(t *testing.T) {
 		}
 		must(t, r.Close())
 	}
-	if _, err := l.NewReader(l.Position() + 1); !errors.Is(err, ErrAhead) {
+	if _, err := l.NewReader(l.Position() + 1); !errors.Is(err, format.ErrAhead) {
 		t.Error("want ErrAhead, got", err)
 	}
 	for range 50 {
@@ -243,7 +245,7 @@ func TestLogReaderFollows(t *testing.T) {
 	if got := l.Segments(); got[0].Start != segs[3].Start {
 		t.Errorf("first segment is %+v, want %+v", got[0], segs[3])
 	}
-	if _, err := l.NewReader(segs[3].Start - 1); !errors.Is(err, ErrGone) {
+	if _, err := l.NewReader(segs[3].Start - 1); !errors.Is(err, format.ErrGone) {
 		t.Error("want ErrGone, got", err)
 	}
 	must(t, l.DropBefore(l.Position()))
@@ -258,7 +260,7 @@ func TestLogReaderFollows(t *testing.T) {
 	}
 	must(t, r.Close())
 	must(t, l.Close())
-	if _, _, err := OpenLog(smallLog(fsys, c), 0, discard); !errors.Is(err, ErrGap) {
+	if _, _, err := OpenLog(smallLog(fsys, c), 0, discard); !errors.Is(err, format.ErrGap) {
 		t.Error("want ErrGap for dropped offset 0, got", err)
 	}
 	if leaks := fsys.Leaks(); len(leaks) > 0 {
@@ -306,7 +308,7 @@ func TestLogConcurrent(t *testing.T) {
 					return
 				}
 				defer r.Close()
-				var rec Record
+				var rec format.Record
 				last := map[uint32]uint64{}
 				for n := 0; n < writers*each*3; {
 					f, err := r.Next(context.Background())
@@ -314,7 +316,7 @@ func TestLogConcurrent(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					if err := f.Records(&rec, 0, func(_ uint64, r *Record) error {
+					if err := f.Records(&rec, 0, func(_ uint64, r *format.Record) error {
 						if r.Mid < last[r.Counter] {
 							t.Errorf("writer %d: %d after %d", r.Counter, r.Mid, last[r.Counter])
 						}
@@ -329,12 +331,12 @@ func TestLogConcurrent(t *testing.T) {
 			})
 			wg.Wait()
 			must(t, l.Close())
-			if err := l.Ready(); !errors.Is(err, ErrNotReady) || !errors.Is(err, ErrClosed) {
+			if err := l.Ready(); !errors.Is(err, format.ErrNotReady) || !errors.Is(err, format.ErrClosed) {
 				t.Error("Ready of a closed log:", err)
 			}
 			n := 0
 			opts.Manual = true
-			l, _, err = OpenLog(opts, 0, func(uint64, *Record) error { n++; return nil })
+			l, _, err = OpenLog(opts, 0, func(uint64, *format.Record) error { n++; return nil })
 			must(t, err)
 			if n != writers*each*3 {
 				t.Errorf("%d records, want %d", n, writers*each*3)

@@ -6,6 +6,8 @@ import (
 	"io"
 	"time"
 
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -17,9 +19,9 @@ type Recovery struct {
 	Records  uint64 // given to apply
 	Segments int    // read
 	TimeMS   int64  // wall time of the last frame, 0: none
-	History  History
-	Torn     *TornTail // what was cut; nil: the log ended cleanly
-	Epoch    uint32    // the highest of the frames
+	History  format.History
+	Torn     *format.TornTail // what was cut; nil: the log ended cleanly
+	Epoch    uint32           // the highest of the frames
 	// Strange is the *TermError of the first frame whose term LogOptions.Past does not have; nil: there is none. The log
 	// is read and opened nevertheless.
 	Strange error
@@ -32,48 +34,48 @@ type Recovery struct {
 // A torn tail is cut and reported. Damage of bytes that were durable gives a *CorruptError, a file of another version
 // ErrUnsupportedFormat, and nothing is changed. No segment at all gives ErrGap inside a CorruptError unless opts.Create is
 // set. An error of apply is returned as it is.
-func OpenLog(opts LogOptions, from uint64, apply func(pos uint64, rec *Record) error) (*Log, Recovery, error) {
+func OpenLog(opts LogOptions, from uint64, apply func(pos uint64, rec *format.Record) error) (*Log, Recovery, error) {
 	opts.ensureDefaults()
 	rec := Recovery{From: from, End: from, History: opts.History}
 	if err := opts.validate(); err != nil {
 		return nil, rec, err
 	}
-	claim, err := ReadClaim(opts.FS, opts.Dir)
+	claim, err := logfile.ReadClaim(opts.FS, opts.Dir)
 	if err != nil && !opts.goesOn(err) {
 		return nil, rec, err
 	}
-	segs, err := listSegments(opts.FS, opts.Dir)
+	segs, err := logfile.ListSegments(opts.FS, opts.Dir)
 	if err != nil {
 		return nil, rec, err
 	}
 	if len(segs) == 0 {
 		if !opts.Create || claim.Offset > from {
-			return nil, rec, &CorruptError{Dir: opts.Dir, File: LogDir(opts.Dir), LogOffset: from, Want: "log segments", Got: "none", Err: ErrGap}
+			return nil, rec, &format.CorruptError{Dir: opts.Dir, File: format.LogDir(opts.Dir), LogOffset: from, Want: "log segments", Got: "none", Err: format.ErrGap}
 		}
 		l, err := createLog(opts, from)
 		return l, rec, err
 	}
 	first := len(segs) - 1
-	for first > 0 && segs[first].start > from {
+	for first > 0 && segs[first].Start > from {
 		first--
 	}
-	if segs[first].start > from {
-		return nil, rec, &CorruptError{Dir: opts.Dir, File: segs[first].path, LogOffset: from,
-			Want: fmt.Sprintf("log from offset %d", from), Got: fmt.Sprintf("a first segment that starts at %d", segs[first].start), Err: ErrGap}
+	if segs[first].Start > from {
+		return nil, rec, &format.CorruptError{Dir: opts.Dir, File: segs[first].Path, LogOffset: from,
+			Want: fmt.Sprintf("log from offset %d", from), Got: fmt.Sprintf("a first segment that starts at %d", segs[first].Start), Err: format.ErrGap}
 	}
-	if first, err = wholeFrom(opts.FS, segs, first); err != nil {
+	if first, err = logfile.WholeFrom(opts.FS, segs, first); err != nil {
 		return nil, rec, err
 	}
-	w := walk{fsys: opts.FS, dir: opts.Dir, segs: segs[first:], knownDurable: max(opts.KnownDurable, claim.Offset, from)}
-	if err := w.replay(&opts, &rec, from, apply); err != nil {
+	w := logfile.Walker{FS: opts.FS, Dir: opts.Dir, Segs: segs[first:], KnownDurable: max(opts.KnownDurable, claim.Offset, from)}
+	if err := replay(&w, &opts, &rec, from, apply); err != nil {
 		return nil, rec, err
 	}
-	rec.End, rec.Frames, rec.TimeMS, rec.Torn = w.end, w.frames, w.timeMS, w.torn
-	if opts.History == (History{}) {
-		opts.History = w.header.history
+	rec.End, rec.Frames, rec.TimeMS, rec.Torn = w.End, w.Frames, w.TimeMS, w.Torn
+	if opts.History == (format.History{}) {
+		opts.History = w.Header.History
 	}
-	rec.History = w.header.history
-	l := newLog(opts, w.end)
+	rec.History = w.Header.History
+	l := newLog(opts, w.End)
 	if err := l.takeOver(&w, segs); err != nil {
 		return nil, rec, err
 	}
@@ -82,41 +84,22 @@ func OpenLog(opts LogOptions, from uint64, apply func(pos uint64, rec *Record) e
 	return l, rec, nil
 }
 
-// wholeFrom returns first, or the segment before it if first got its name but its header was lost in a crash: history
-// and chain are then the ones before.
-func wholeFrom(fsys vfs.FS, segs []segment, first int) (int, error) {
-	for ; first > 0; first-- {
-		file, err := openSegmentFile(fsys, &segs[first])
-		if err != nil {
-			return 0, err
-		}
-		_, fault, err := readSegmentHeader(file, &segs[first])
-		if err = errors.Join(err, file.Close()); err != nil {
-			return 0, err
-		}
-		if fault == nil {
-			break
-		}
-	}
-	return first, nil
-}
-
 // replay runs the walk and applies the records.
-func (w *walk) replay(opts *LogOptions, rec *Recovery, from uint64, apply func(pos uint64, rec *Record) error) error {
+func replay(w *logfile.Walker, opts *LogOptions, rec *Recovery, from uint64, apply func(pos uint64, rec *format.Record) error) error {
 	var done, total, told uint64
-	for i, s := range w.segs {
-		if i+1 < len(w.segs) {
-			total += w.segs[i+1].start - s.start
-		} else if info, err := w.fsys.Stat(s.path); err == nil {
+	for i, s := range w.Segs {
+		if i+1 < len(w.Segs) {
+			total += w.Segs[i+1].Start - s.Start
+		} else if info, err := w.FS.Stat(s.Path); err == nil {
 			total += uint64(info.Size())
 		}
 	}
-	var record Record
-	fn := func(pos uint64, r *Record) error {
+	var record format.Record
+	fn := func(pos uint64, r *format.Record) error {
 		rec.Records++
 		return apply(pos, r)
 	}
-	w.segment = func(segment, *segmentHeader) error {
+	w.Segment = func(logfile.Segment, *format.SegmentHeader) error {
 		rec.Segments++
 		return nil
 	}
@@ -124,8 +107,8 @@ func (w *walk) replay(opts *LogOptions, rec *Recovery, from uint64, apply func(p
 	if past != nil && len(past.Terms) == 0 {
 		past = nil
 	}
-	w.frame = func(seg segment, f *Frame) error {
-		done = f.End() - w.segs[0].start
+	w.Frame = func(seg logfile.Segment, f *format.Frame) error {
+		done = f.End() - w.Segs[0].Start
 		if rec.Epoch = max(rec.Epoch, f.Epoch); past != nil && rec.Strange == nil {
 			rec.Strange = past.Admits(f.Start, f.Epoch)
 		}
@@ -136,9 +119,9 @@ func (w *walk) replay(opts *LogOptions, rec *Recovery, from uint64, apply func(p
 		if f.End() <= from {
 			return nil
 		}
-		return badRecord(f.Records(&record, from, fn), w.dir, seg, f)
+		return logfile.BadRecord(f.Records(&record, from, fn), w.Dir, seg, f)
 	}
-	return w.run()
+	return w.Run()
 }
 
 // newLog returns a log that ends at an offset, with no segment yet.
@@ -148,10 +131,10 @@ func newLog(opts LogOptions, end uint64) *Log {
 		kick: make(chan struct{}, 1), prepare: make(chan struct{}, 1), stop: make(chan struct{}),
 	}
 	f := &l.files
-	f.maker.fsys, f.maker.dir, f.maker.least, f.maker.guard = opts.FS, opts.Dir, opts.FirstSegmentBytes, opts.Guard
+	f.maker.FS, f.maker.Dir, f.maker.Least, f.maker.Guard = opts.FS, opts.Dir, opts.FirstSegmentBytes, opts.Guard
 	f.most, f.history, f.lock, f.progress = opts.SegmentBytes, opts.History, &l.mu, &l.progress
 	f.packed = map[uint64]int64{}
-	l.claims = claimFile{fsys: opts.FS, dir: opts.Dir}
+	l.claims = logfile.ClaimFile{FS: opts.FS, Dir: opts.Dir}
 	l.logger = opts.Logger
 	l.writeDone.L, l.syncDone.L = &l.mu, &l.mu
 	l.policy.Store(int32(opts.Policy))
@@ -164,24 +147,24 @@ func newLog(opts LogOptions, end uint64) *Log {
 
 // createLog makes the first segment of a new log.
 func createLog(opts LogOptions, at uint64) (*Log, error) {
-	if err := opts.FS.MkdirAll(LogDir(opts.Dir)); err != nil {
+	if err := opts.FS.MkdirAll(format.LogDir(opts.Dir)); err != nil {
 		return nil, err
 	}
 	if err := opts.FS.SyncDir(opts.Dir); err != nil {
 		return nil, err
 	}
-	if _, err := vfs.RemoveTemps(opts.FS, LogDir(opts.Dir)); err != nil {
+	if _, err := vfs.RemoveTemps(opts.FS, format.LogDir(opts.Dir)); err != nil {
 		return nil, err
 	}
-	if opts.History.ReplID == (ReplID{}) {
-		opts.History.ReplID = NewReplID()
+	if opts.History.ReplID == (format.ReplID{}) {
+		opts.History.ReplID = format.NewReplID()
 	}
 	l := newLog(opts, at)
-	s, err := l.files.maker.rewrite(segmentHeader{history: l.files.history, start: at, durable: at}, nil, nil)
+	s, err := l.files.maker.Rewrite(format.SegmentHeader{History: l.files.history, Start: at, Durable: at}, nil, nil)
 	if err != nil {
 		return nil, err
 	}
-	l.files.segs, l.files.active = []segment{s.segment}, s
+	l.files.segs, l.files.active = []logfile.Segment{s.Segment}, s
 	l.claimed = at
 	l.start()
 	return l, nil
@@ -190,32 +173,32 @@ func createLog(opts LogOptions, at uint64) (*Log, error) {
 // takeOver makes a recovered log one to append to. What the walk read is not durable for sure behind its claim: the
 // process that wrote it may have died before a sync, or after a failed one. So the bytes from the claim to the end
 // are copied into a new segment, by the steps of heal.go, and no segment of an earlier process is ever appended to.
-func (l *Log) takeOver(w *walk, segs []segment) error {
-	if _, err := vfs.RemoveTemps(l.opts.FS, LogDir(l.opts.Dir)); err != nil && !l.opts.goesOn(err) {
+func (l *Log) takeOver(w *logfile.Walker, segs []logfile.Segment) error {
+	if _, err := vfs.RemoveTemps(l.opts.FS, format.LogDir(l.opts.Dir)); err != nil && !l.opts.goesOn(err) {
 		return err
 	}
-	from, to := w.claim, w.end
+	from, to := w.Claim, w.End
 	l.files.segs = segs
 	keep := l.files.below(from)
-	h := segmentHeader{history: w.header.history, start: from, durable: to}
-	pieces, chain, err := w.collect(from)
+	h := format.SegmentHeader{History: w.Header.History, Start: from, Durable: to}
+	pieces, chain, err := collect(w, from)
 	if err != nil {
 		return err
 	}
-	h.chain = chain
-	l.files.rotate = l.files.history != h.history
-	if w.torn != nil { // before the rewrite removes it
-		if w.torn.Kept, err = w.keepTail(); err != nil {
+	h.Chain = chain
+	l.files.rotate = l.files.history != h.History
+	if w.Torn != nil { // before the rewrite removes it
+		if w.Torn.Kept, err = w.KeepTail(); err != nil {
 			err = fmt.Errorf("keep the log's torn tail: %w", err)
 			if !l.files.rotate && l.opts.goesOn(err) {
-				l.keepTail = w.keepTail
+				l.keepTail = w.KeepTail
 				l.waitForDisk(err, from, pieces, chain)
 				return nil
 			}
 			return err
 		}
 	}
-	s, err := l.files.maker.rewrite(h, pieces, segs[keep:])
+	s, err := l.files.maker.Rewrite(h, pieces, segs[keep:])
 	if err != nil && !l.files.rotate && l.opts.goesOn(err) {
 		l.waitForDisk(err, from, pieces, chain)
 		return nil
@@ -224,12 +207,12 @@ func (l *Log) takeOver(w *walk, segs []segment) error {
 		return err
 	}
 	if keep > 0 { // give back what is preallocated behind the bytes that count, and the torn tail
-		err = cutSegment(l.opts.FS, &segs[keep-1], from)
+		err = logfile.CutSegment(l.opts.FS, &segs[keep-1], from)
 	}
 	if err != nil {
-		return errors.Join(err, s.file.Close())
+		return errors.Join(err, s.File.Close())
 	}
-	l.files.segs = append(segs[:keep:keep], s.segment)
+	l.files.segs = append(segs[:keep:keep], s.Segment)
 	l.files.active = s
 	l.files.chain = lastChain(pieces, chain)
 	l.writtenChain, l.durableChain = l.files.chain, l.files.chain
@@ -252,21 +235,21 @@ func (l *Log) waitForDisk(err error, from uint64, pieces [][]byte, chain uint32)
 
 // collect reads the frames from an offset to the end of the walk into memory: what one interval of syncs
 // left, at most MaxUnsynced bytes. chain is the checksum of the frame before it.
-func (w *walk) collect(from uint64) (pieces [][]byte, chain uint32, err error) {
-	first := len(w.segs) - 1
-	for first > 0 && w.segs[first].start >= from {
+func collect(w *logfile.Walker, from uint64) (pieces [][]byte, chain uint32, err error) {
+	first := len(w.Segs) - 1
+	for first > 0 && w.Segs[first].Start >= from {
 		first--
 	}
-	again := walk{fsys: w.fsys, dir: w.dir, segs: w.segs[first:]}
-	again.segment = func(_ segment, h *segmentHeader) error {
+	again := logfile.Walker{FS: w.FS, Dir: w.Dir, Segs: w.Segs[first:]}
+	again.Segment = func(_ logfile.Segment, h *format.SegmentHeader) error {
 		if chain == 0 {
-			chain = h.chain
+			chain = h.Chain
 		}
 		return nil
 	}
-	again.frame = func(_ segment, f *Frame) error {
+	again.Frame = func(_ logfile.Segment, f *format.Frame) error {
 		switch {
-		case f.Start >= w.end:
+		case f.Start >= w.End:
 			return io.EOF
 		case f.Start >= from:
 			if n := len(pieces) - 1; n >= 0 && len(pieces[n])+len(f.Raw) <= chunkLen {
@@ -279,16 +262,16 @@ func (w *walk) collect(from uint64) (pieces [][]byte, chain uint32, err error) {
 		}
 		return nil
 	}
-	if err := again.run(); err != nil && !errors.Is(err, io.EOF) {
+	if err := again.Run(); err != nil && !errors.Is(err, io.EOF) {
 		return nil, 0, err
 	}
-	if again.end != w.end {
-		return nil, 0, fmt.Errorf("log ended at %d and now at %d: %w", w.end, again.end, ErrCorrupt)
+	if again.End != w.End {
+		return nil, 0, fmt.Errorf("log ended at %d and now at %d: %w", w.End, again.End, format.ErrCorrupt)
 	}
 	return pieces, chain, nil
 }
 
-// start begins the background work.
+// Start begins the background work.
 func (l *Log) start() {
 	if l.opts.Manual {
 		return

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -51,7 +53,7 @@ type LogOptions struct {
 	Dir string // the data directory; segments are in Dir/log
 
 	// History goes into segment headers and frames. Zero: that of the last segment, or a new random id.
-	History History
+	History format.History
 
 	// Create allows to start a new log at the offset asked for when there is no segment at all.
 	Create bool
@@ -67,7 +69,7 @@ type LogOptions struct {
 
 	// Past is what HISTORY says of the log; nil, or without terms: nothing. Frames that are read and that it does not admit
 	// are told by Recovery.Strange.
-	Past *Lineage
+	Past *format.Lineage
 
 	Policy SyncPolicy
 
@@ -90,8 +92,8 @@ type LogOptions struct {
 	// Guard, if set, returns an error while the directory is not this process's any more: Dir.CheckLock.
 	Guard func() error
 
-	// packBlock is packBlockLen; tests have small blocks.
-	packBlock int
+	// packChunk is ChunkLen; tests have small blocks.
+	packChunk int
 
 	// Manual starts no goroutine and no timer: the owner calls Tick. For tests that replay from a seed.
 	Manual bool
@@ -105,7 +107,6 @@ type LogOptions struct {
 
 const (
 	defaultFirstSegment   = 1 << 20
-	defaultSegment        = 64 << 20
 	defaultMaxUnsynced    = 64 << 20
 	defaultSyncEvery      = time.Second
 	defaultMaxUnsyncedAge = 2 * time.Second
@@ -114,18 +115,12 @@ const (
 	// server that loads 280,000 posts grew by 16 MiB, with 4 MiB it grows by 12; 2 MiB would save 3 more and sync ten
 	// times a second and more.
 	syncAtBytes = 4 << 20
-
-	// minSegment holds a header and a frame or two; for tests.
-	minSegment = 512
-
-	// maxSegment fits the header's field, with room for a segment of bytes written again after disk trouble.
-	maxSegment = 1 << 31
 )
 
 // ensureDefaults replaces zeros.
 func (o *LogOptions) ensureDefaults() {
 	if o.SegmentBytes == 0 {
-		o.SegmentBytes = defaultSegment
+		o.SegmentBytes = logfile.DefaultSegment
 	}
 	if o.FirstSegmentBytes == 0 {
 		o.FirstSegmentBytes = min(defaultFirstSegment, o.SegmentBytes)
@@ -139,8 +134,8 @@ func (o *LogOptions) ensureDefaults() {
 	if o.MaxUnsyncedAge == 0 {
 		o.MaxUnsyncedAge = defaultMaxUnsyncedAge
 	}
-	if o.packBlock == 0 {
-		o.packBlock = packBlockLen
+	if o.packChunk == 0 {
+		o.packChunk = format.ChunkLen
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -164,10 +159,10 @@ func (o *LogOptions) validate() error {
 	wrong(o.FS == nil, "FS is missing")
 	wrong(o.Dir == "", "Dir is missing")
 	wrong(o.Policy < 0 || int(o.Policy) >= len(policyNames), "Policy: got %d", o.Policy)
-	wrong(o.FirstSegmentBytes < minSegment, "FirstSegmentBytes: want at least %d, got %d", minSegment, o.FirstSegmentBytes)
+	wrong(o.FirstSegmentBytes < logfile.MinSegment, "FirstSegmentBytes: want at least %d, got %d", logfile.MinSegment, o.FirstSegmentBytes)
 	wrong(o.SegmentBytes < o.FirstSegmentBytes, "SegmentBytes: want at least FirstSegmentBytes %d, got %d", o.FirstSegmentBytes, o.SegmentBytes)
-	wrong(o.SegmentBytes > maxSegment, "SegmentBytes: want at most %d, got %d", maxSegment, o.SegmentBytes)
-	wrong(o.MaxUnsynced > maxSegment/2, "MaxUnsynced: want at most %d, got %d", maxSegment/2, o.MaxUnsynced)
+	wrong(o.SegmentBytes > logfile.MaxSegment, "SegmentBytes: want at most %d, got %d", logfile.MaxSegment, o.SegmentBytes)
+	wrong(o.MaxUnsynced > logfile.MaxSegment/2, "MaxUnsynced: want at most %d, got %d", logfile.MaxSegment/2, o.MaxUnsynced)
 	wrong(o.MaxUnsynced < 1<<10, "MaxUnsynced: want at least 1024, got %d", o.MaxUnsynced)
 	wrong(o.SyncEvery < 0 || o.MaxUnsyncedAge < 0, "intervals must not be negative")
 	return errors.Join(errs...)

@@ -1,5 +1,7 @@
 package persist
 
+import "github.com/counterd/counterd/persist/logfile"
+
 // prepareLoop makes the next segment while the active one fills: preallocating 64 MiB must not delay a write. It also
 // writes claims (claim.go), which must not delay a sync.
 func (l *Log) prepareLoop() {
@@ -24,10 +26,10 @@ func (l *Log) prepareNext() {
 	if !want {
 		return
 	}
-	var s *openSegment
-	size, err := l.files.maker.fitting(size)
+	var s *logfile.OpenSegment
+	size, err := l.files.maker.Fitting(size)
 	if err == nil {
-		s, err = l.files.maker.createFitting(size)
+		s, err = l.files.maker.CreateFitting(size)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

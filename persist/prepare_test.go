@@ -74,7 +74,7 @@ func TestPrepareFailsBeforeHealing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for l.files.active.used < l.files.active.capacity*9/10 {
+	for l.files.active.Used < l.files.active.Capacity*9/10 {
 		if err := l.Commit(l.AppendSet(1, 0, 7, 7)); err != nil {
 			t.Fatal(err)
 		}

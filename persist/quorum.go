@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"sync"
+
+	"github.com/counterd/counterd/persist/format"
 )
 
 // quorum is what others than this node have to do before a change is acknowledged: each node that must have the log up
@@ -91,7 +93,7 @@ func (l *Log) endQuorum() {
 	l.qmu.Lock()
 	defer l.qmu.Unlock()
 	if l.ended = true; l.hopeless == nil {
-		l.hopeless = ErrClosed
+		l.hopeless = format.ErrClosed
 	}
 	l.resume(len(l.waiting))
 }

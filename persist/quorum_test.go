@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -101,7 +102,7 @@ func TestCommitConfirmed(t *testing.T) {
 			switch last := end == ends[n-1]; {
 			case !last && (err != nil || l.Confirmed() < end):
 				t.Errorf("acknowledged up to %d, %v, as %d was confirmed", end, err, l.Confirmed())
-			case last && (!errors.As(err, &unconfirmed) || !errors.Is(err, ErrClosed)):
+			case last && (!errors.As(err, &unconfirmed) || !errors.Is(err, format.ErrClosed)):
 				t.Errorf("the last one, when the log was closed: %v", err)
 			}
 		})

@@ -7,6 +7,8 @@ import (
 	"io"
 	"math"
 
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -15,32 +17,30 @@ import (
 type Reader struct {
 	log     *Log
 	end     func(*Log) uint64 // where it stops for now: (*Log).Written or (*Log).Visible
-	scanner scanner
+	scanner logfile.Scanner
 	layout  uint64 // Log.layout when segEnd was asked
 	segEnd  uint64 // log offset where the scanner's segment ends, MaxUint64: not known yet
 	file    vfs.File
-	frame   Frame
+	frame   format.Frame
 }
 
 // NewReader returns a reader of the frames that end behind an offset. The first of them may start before it. An offset
 // that is dropped gives ErrGone, one behind Written ErrAhead.
 func (l *Log) NewReader(from uint64) (*Reader, error) {
 	if w := l.Written(); from > w {
-		return nil, fmt.Errorf("log offset %d, the log ends at %d: %w", from, w, ErrAhead)
+		return nil, fmt.Errorf("log offset %d, the log ends at %d: %w", from, w, format.ErrAhead)
 	}
 	r := &Reader{log: l, end: (*Log).Written}
 	if err := r.open(from, false); err != nil {
 		return nil, err
 	}
-	for r.scanner.pos < from {
+	for r.scanner.Pos < from {
 		fault, err := r.step()
 		if err != nil || fault != nil {
 			return nil, errors.Join(r.failure(fault, err), r.Close())
 		}
-		if r.scanner.pos > from {
-			at := r.frame.Start
-			r.scanner.lo -= len(r.frame.Raw)
-			r.scanner.pos = at
+		if r.scanner.Pos > from {
+			r.scanner.Unread(&r.frame)
 			break
 		}
 	}
@@ -58,10 +58,10 @@ func (l *Log) NewFollower(from uint64) (*Reader, error) {
 }
 
 // Pos returns the log offset of the next frame.
-func (r *Reader) Pos() uint64 { return r.scanner.pos }
+func (r *Reader) Pos() uint64 { return r.scanner.Pos }
 
 // TryNext returns the next frame, or nil when all that there is was read. The frame is valid until the next call.
-func (r *Reader) TryNext() (*Frame, error) {
+func (r *Reader) TryNext() (*format.Frame, error) {
 	fault, err := r.step()
 	if err == io.EOF {
 		return nil, nil
@@ -73,7 +73,7 @@ func (r *Reader) TryNext() (*Frame, error) {
 }
 
 // Next returns the next frame and waits for it if need be, until ctx is done or the log is closed (ErrClosed).
-func (r *Reader) Next(ctx context.Context) (*Frame, error) {
+func (r *Reader) Next(ctx context.Context) (*format.Frame, error) {
 	for {
 		f, err := r.TryNext()
 		if f != nil || err != nil {
@@ -96,26 +96,26 @@ func (r *Reader) Close() error {
 }
 
 // step decodes the next frame below end, whatever segment it is in.
-func (r *Reader) step() (*frameFault, error) {
+func (r *Reader) step() (*format.Fault, error) {
 	for retried := false; ; {
 		end := r.end(r.log) // before layout: written passes a change only after it is seen there
-		if r.scanner.pos >= end {
+		if r.scanner.Pos >= end {
 			return nil, io.EOF
 		}
-		if layout := r.log.layout.Load(); layout != r.layout || r.scanner.pos >= r.segEnd {
-			if err := r.open(r.scanner.pos, true); err != nil {
+		if layout := r.log.layout.Load(); layout != r.layout || r.scanner.Pos >= r.segEnd {
+			if err := r.open(r.scanner.Pos, true); err != nil {
 				return nil, err
 			}
 		}
-		r.scanner.limit = min(end, r.segEnd)
-		fault, err := r.scanner.next(&r.frame)
+		r.scanner.Limit = min(end, r.segEnd)
+		fault, err := r.scanner.Next(&r.frame)
 		if fault == nil && err != io.EOF {
 			return nil, err
 		}
 		// The file may have been replaced while it was read (heal.go): look again, once.
 		if retried && r.log.layout.Load() == r.layout {
 			if fault == nil {
-				fault = &frameFault{want: "a frame", got: "the segment's end"}
+				fault = &format.Fault{Want: "a frame", Got: "the segment's end"}
 			}
 			return fault, nil
 		}
@@ -129,28 +129,28 @@ func (r *Reader) open(pos uint64, at bool) error {
 	r.log.mu.Lock()
 	segs := r.log.files.segs
 	i := len(segs) - 1
-	for i > 0 && segs[i].start > pos {
+	for i > 0 && segs[i].Start > pos {
 		i--
 	}
 	seg, end := segs[i], uint64(math.MaxUint64)
 	if i+1 < len(segs) {
-		end = segs[i+1].start
+		end = segs[i+1].Start
 	}
 	layout, known := r.log.layout.Load(), r.segEnd != 0
 	r.log.mu.Unlock()
-	if seg.start > pos {
+	if seg.Start > pos {
 		if r.file != nil && pos < r.segEnd && r.segEnd != math.MaxUint64 {
 			r.layout = layout // dropped while it is read: the open file is still there
 			return nil
 		}
-		return fmt.Errorf("log offset %d, the oldest kept is %d: %w", pos, seg.start, ErrGone)
+		return fmt.Errorf("log offset %d, the oldest kept is %d: %w", pos, seg.Start, format.ErrGone)
 	}
 	r.layout, r.segEnd = layout, end
-	if known && r.file != nil && seg == r.scanner.seg {
+	if known && r.file != nil && seg == r.scanner.Seg {
 		// Still the same name. If it is another file now, a frame will be missing and step comes again.
 		return nil
 	}
-	file, err := openSegmentFile(r.log.opts.FS, &seg)
+	file, err := logfile.OpenSegmentFile(r.log.opts.FS, &seg)
 	if err != nil {
 		return err
 	}
@@ -159,30 +159,30 @@ func (r *Reader) open(pos uint64, at bool) error {
 	}
 	r.file = file
 	if !at {
-		pos = frameBefore(file, &seg, pos)
+		pos = logfile.FrameBefore(file, &seg, pos)
 	}
-	r.scanner.reset(file, seg, pos, pos)
+	r.scanner.Reset(file, seg, pos, pos)
 	return nil
 }
 
 // failure builds the error for a step that failed.
-func (r *Reader) failure(fault *frameFault, err error) error {
+func (r *Reader) failure(fault *format.Fault, err error) error {
 	if fault == nil {
 		return err
 	}
 	s := &r.scanner
-	return &CorruptError{Dir: r.log.opts.Dir, File: s.seg.path, Offset: s.seg.offset(s.pos), LogOffset: s.pos,
-		Want: fault.want, Got: fault.got}
+	return &format.CorruptError{Dir: r.log.opts.Dir, File: s.Seg.Path, Offset: s.Seg.Offset(s.Pos), LogOffset: s.Pos,
+		Want: fault.Want, Got: fault.Got}
 }
 
 // wait returns when there is more, ctx is done or the log is closed.
 func (r *Reader) wait(ctx context.Context) error {
 	l := r.log
 	l.mu.Lock()
-	for r.end(l) <= r.scanner.pos {
+	for r.end(l) <= r.scanner.Pos {
 		if l.closed {
 			l.mu.Unlock()
-			return fmt.Errorf("log: %w", ErrClosed)
+			return fmt.Errorf("log: %w", format.ErrClosed)
 		}
 		if l.changed == nil {
 			l.changed = make(chan struct{})

@@ -76,8 +76,8 @@ func (l *Log) judgeSpace() {
 		l.refuse(reasonSpace, nil)
 		return
 	}
-	reserve := min(spaceReserve, l.files.active.capacity/4)
-	if l.files.active.capacity-l.files.active.offset(l.tail.position()) < reserve {
+	reserve := min(spaceReserve, l.files.active.Capacity/4)
+	if l.files.active.Capacity-l.files.active.Offset(l.tail.position()) < reserve {
 		l.refuse(reasonSpace, l.files.spaceErr)
 	} else {
 		l.refuse(reasonSpace, nil)

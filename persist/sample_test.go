@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
+	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -25,16 +28,16 @@ func sampleDir(t testing.TB) (m model, disk *vfs.Sim, opts LogOptions) {
 		if i == 60 || i == 90 {
 			must(t, l.Sync())
 			offset := l.Durable()
-			manifest := &Manifest{History: testHistory, Offset: offset, Replay: m.pos[i-20], NextCounter: 2, NextBlock: 3,
-				Counters: []CounterFiles{{ID: 1, Name: "weibo"}}}
+			manifest := &format.Manifest{History: testHistory, Offset: offset, Replay: m.pos[i-20], NextCounter: 2, NextBlock: 3,
+				Counters: []format.CounterFiles{{ID: 1, Name: "weibo"}}}
 			for b := range uint64(2) {
-				h := ImageHeader{Counter: 1, Block: b + 1, Lo: 100 * b, Hi: 100*b + 100, Offset: offset, Items: 1}
+				h := format.ImageHeader{Counter: 1, Block: b + 1, Lo: 100 * b, Hi: 100*b + 100, Offset: offset, Items: 1}
 				if b == 0 {
 					h.Offset = manifest.Replay
 				}
-				info, err := WriteImage(disk, testDir, h, fmt.Append(nil, h.Offset))
+				info, err := snapfile.WriteImage(disk, testDir, h, fmt.Append(nil, h.Offset))
 				must(t, err)
-				manifest.Counters[0].Blocks = append(manifest.Counters[0].Blocks, BlockFile{Tier: TierHot, Block: h.Block, Lo: h.Lo, Hi: h.Hi,
+				manifest.Counters[0].Blocks = append(manifest.Counters[0].Blocks, format.BlockFile{Tier: format.TierHot, Block: h.Block, Lo: h.Lo, Hi: h.Hi,
 					Offset: h.Offset, Items: 1, Bytes: info.Bytes, CRC: info.CRC, Name: info.Name})
 			}
 			must(t, d.WriteManifest(manifest))
@@ -49,12 +52,12 @@ func sampleDir(t testing.TB) (m model, disk *vfs.Sim, opts LogOptions) {
 // with their times.
 func logRecords(t testing.TB, fsys vfs.FS, dir string, from uint64) (records []string, positions, ends []uint64, times []int64) {
 	t.Helper()
-	_, err := WalkLog(fsys, dir, from, 0, LogVisitor{
-		Frame: func(_ SegmentInfo, f *Frame) error {
+	_, err := logfile.Walk(fsys, dir, from, 0, logfile.Visitor{
+		Frame: func(_ logfile.SegmentInfo, f *format.Frame) error {
 			ends, times = append(ends, f.End()), append(times, f.TimeMS)
 			return nil
 		},
-		Record: func(_ *Frame, pos uint64, rec *Record) error {
+		Record: func(_ *format.Frame, pos uint64, rec *format.Record) error {
 			positions = append(positions, pos)
 			records = append(records, recordText(rec))
 			return nil
@@ -66,18 +69,20 @@ func logRecords(t testing.TB, fsys vfs.FS, dir string, from uint64) (records []s
 
 // verifyDir verifies every manifest, image and frame of a directory.
 func verifyDir(fsys vfs.FS, dir string) error {
-	good, bad, err := ReadManifests(fsys, dir)
+	good, bad, err := snapfile.ReadManifests(fsys, dir)
 	if err = errors.Join(append(bad, err)...); err != nil {
 		return err
 	}
 	known := uint64(0)
 	for _, m := range good {
 		known = max(known, m.Offset)
-		if err := m.Files(func(c *CounterFiles, b *BlockFile) error { return CheckBlock(fsys, dir, c, b, nil) }); err != nil {
+		if err := m.Files(func(c *format.CounterFiles, b *format.BlockFile) error {
+			return snapfile.CheckBlock(fsys, dir, c, b, nil)
+		}); err != nil {
 			return err
 		}
 	}
-	_, err = WalkLog(fsys, dir, 0, known, LogVisitor{Record: func(*Frame, uint64, *Record) error { return nil }})
+	_, err = logfile.Walk(fsys, dir, 0, known, logfile.Visitor{Record: func(*format.Frame, uint64, *format.Record) error { return nil }})
 	return err
 }
 
@@ -85,7 +90,7 @@ func verifyDir(fsys vfs.FS, dir string) error {
 func removeOrphans(d *Dir) (removed []string, err error) {
 	orphans, err := d.Orphans()
 	for _, path := range orphans {
-		if err := removeIfThere(d.fsys, path); err != nil {
+		if err := vfs.RemoveIfThere(d.fsys, path); err != nil {
 			return removed, err
 		}
 		removed = append(removed, path)

@@ -4,7 +4,8 @@ import (
 	"path/filepath"
 	"sync"
 
-	"github.com/counterd/counterd/persist/vfs"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
 )
 
 // segmentFiles are the segment files of a log: which there are, which are written, and the next one. What the writer
@@ -13,34 +14,25 @@ import (
 // Invariants: segs are consecutive. active is the last of segs, or nil in trouble. retired are the segments before it
 // that are not synced, oldest first. layout changes with segs. Roles of the log decide who calls write and sync.
 type segmentFiles struct {
-	maker    segmentMaker
+	maker    logfile.Maker
 	most     int64       // bytes that a segment is preallocated with at most, but for one written again
 	lock     *sync.Mutex // Log.mu: guards the fields below
 	progress *progress   // of the log
 
-	history History   // of the segments that are begun from now on
-	rotate  bool      // the next frame begins a new segment, as the history changed
-	segs    []segment // all on disk, by start
+	history format.History    // of the segments that are begun from now on
+	rotate  bool              // the next frame begins a new segment, as the history changed
+	segs    []logfile.Segment // all on disk, by start
 	// Bytes of the files of packed segments, by start; -1 of one that is not to be packed. Of others nothing is known yet.
 	// packedSum is what they are together.
 	packed    map[uint64]int64
 	packedSum packedSum
-	active    *openSegment   // the last of segs, nil in trouble
-	retired   []*openSegment // written full, not yet synced
-	dirDirty  bool           // a segment got its name and the directory was not synced since
-	next      *openSegment   // prepared, still under a temporary name
-	wantNext  bool           // next is to be prepared
-	spaceErr  error          // why preparing failed last
-	chain     uint32         // crc32c of the last frame given to write(); the writer's alone
-}
-
-// openSegment is a segment file that is being written.
-type openSegment struct {
-	segment
-	file     vfs.File
-	name     named // once it has one
-	capacity int64 // preallocated bytes
-	used     int64 // bytes from the file's start up to the last frame's end; the writer's
+	active    *logfile.OpenSegment   // the last of segs, nil in trouble
+	retired   []*logfile.OpenSegment // written full, not yet synced
+	dirDirty  bool                   // a segment got its name and the directory was not synced since
+	next      *logfile.OpenSegment   // prepared, still under a temporary name
+	wantNext  bool                   // next is to be prepared
+	spaceErr  error                  // why preparing failed last
+	chain     uint32                 // crc32c of the last frame given to write(); the writer's alone
 }
 
 // packedSum is what is known of packed segments.
@@ -54,9 +46,9 @@ type packedSum struct {
 func (f *segmentFiles) sumPacked() {
 	f.packedSum = packedSum{}
 	for i, s := range f.segs[:len(f.segs)-1] {
-		if size := f.packed[s.start]; size > 0 {
+		if size := f.packed[s.Start]; size > 0 {
 			f.packedSum.n++
-			f.packedSum.log += int64(f.segs[i+1].start - s.start)
+			f.packedSum.log += int64(f.segs[i+1].Start - s.Start)
 			f.packedSum.disk += size
 		}
 	}
@@ -64,20 +56,20 @@ func (f *segmentFiles) sumPacked() {
 
 // bytesOf returns how many bytes the file of segment i takes, of a log that is written to an offset. REQUIRES: Log.mu.
 func (f *segmentFiles) bytesOf(i int, written uint64) int64 {
-	if n := f.packed[f.segs[i].start]; n > 0 {
+	if n := f.packed[f.segs[i].Start]; n > 0 {
 		return n
 	}
-	end := max(written, f.segs[i].start)
+	end := max(written, f.segs[i].Start)
 	if i+1 < len(f.segs) {
-		end = f.segs[i+1].start
+		end = f.segs[i+1].Start
 	}
-	return f.segs[i].offset(end)
+	return f.segs[i].Offset(end)
 }
 
 // below returns how many segments start below an offset. REQUIRES: Log.mu.
 func (f *segmentFiles) below(offset uint64) int {
 	n := 0
-	for n < len(f.segs) && f.segs[n].start < offset {
+	for n < len(f.segs) && f.segs[n].Start < offset {
 		n++
 	}
 	return n
@@ -86,12 +78,12 @@ func (f *segmentFiles) below(offset uint64) int {
 // nextSize is the size of the next segment: twice the last one's. REQUIRES: Log.mu.
 func (f *segmentFiles) nextSize() int64 {
 	if f.active == nil {
-		return f.maker.least
+		return f.maker.Least
 	}
-	return min(max(2*f.active.capacity, f.maker.least), f.most)
+	return min(max(2*f.active.Capacity, f.maker.Least), f.most)
 }
 
-// write writes whole frames that begin at log offset at, into as many segments as they need. REQUIRES: the writer's
+// Write writes whole frames that begin at log offset at, into as many segments as they need. REQUIRES: the writer's
 // role.
 func (f *segmentFiles) write(pieces [][]byte, at uint64) error {
 	for _, piece := range pieces {
@@ -99,12 +91,12 @@ func (f *segmentFiles) write(pieces [][]byte, at uint64) error {
 			s := f.active
 			n := 0
 			for n < len(piece) && !f.rotate {
-				frame := rawFrameLen(piece[n:])
+				frame := format.RawFrameLen(piece[n:])
 				// An empty segment takes a frame of any size: the file grows.
-				if s.used+int64(n+frame) > s.capacity && s.used+int64(n) > segmentHeaderLen {
+				if s.Used+int64(n+frame) > s.Capacity && s.Used+int64(n) > format.SegmentHeaderLen {
 					break
 				}
-				f.chain = rawFrameCRC(piece[n:])
+				f.chain = format.RawFrameCRC(piece[n:])
 				n += frame
 			}
 			if n == 0 {
@@ -113,10 +105,10 @@ func (f *segmentFiles) write(pieces [][]byte, at uint64) error {
 				}
 				continue
 			}
-			if _, err := s.file.WriteAt(piece[:n], s.offset(at)); err != nil {
+			if _, err := s.File.WriteAt(piece[:n], s.Offset(at)); err != nil {
 				return err
 			}
-			s.used += int64(n)
+			s.Used += int64(n)
 			at += uint64(n)
 			piece = piece[n:]
 		}
@@ -130,35 +122,35 @@ func (f *segmentFiles) rotateTo(at uint64) error {
 	f.lock.Lock()
 	s := f.next
 	f.next = nil
-	h := segmentHeader{history: f.history, start: at, durable: f.progress.durable.Load(), chain: f.chain}
+	h := format.SegmentHeader{History: f.history, Start: at, Durable: f.progress.durable.Load(), Chain: f.chain}
 	size := f.nextSize()
 	f.lock.Unlock()
 	if s == nil { // not prepared in time
 		var err error
-		if s, err = f.maker.createFitting(size); err != nil { // from the reserve if need be: Ready let these bytes in
+		if s, err = f.maker.CreateFitting(size); err != nil { // from the reserve if need be: Ready let these bytes in
 			return err
 		}
 	}
-	temp := s.path
-	s.segment = segment{at, filepath.Join(LogDir(f.maker.dir), SegmentName(at))}
-	s.used = segmentHeaderLen
-	h.size = uint32(s.capacity)
-	_, err := s.file.WriteAt(h.appendTo(nil), 0)
+	temp := s.Path
+	s.Segment = logfile.Segment{Start: at, Path: filepath.Join(format.LogDir(f.maker.Dir), format.SegmentName(at))}
+	s.Used = format.SegmentHeaderLen
+	h.Size = uint32(s.Capacity)
+	_, err := s.File.WriteAt(h.AppendTo(nil), 0)
 	if err == nil {
-		err = f.maker.fsys.Rename(temp, s.path)
+		err = f.maker.FS.Rename(temp, s.Path)
 	}
 	if err != nil {
-		f.maker.discard(s, temp)
+		f.maker.Discard(s, temp)
 		return err
 	}
-	s.name = nameOf(f.maker.fsys, s.path)
+	s.Name = logfile.NameOf(f.maker.FS, s.Path)
 	f.lock.Lock()
 	f.retired = append(f.retired, f.active)
 	f.active = s
-	if n := len(f.segs); f.segs[n-1].start == at { // replaced an empty one, as the history changed
+	if n := len(f.segs); f.segs[n-1].Start == at { // replaced an empty one, as the history changed
 		f.segs = f.segs[: n-1 : n-1]
 	}
-	f.segs = append(f.segs, s.segment)
+	f.segs = append(f.segs, s.Segment)
 	f.dirDirty, f.rotate, f.wantNext = true, false, false
 	f.progress.layout.Add(1)
 	f.lock.Unlock()
@@ -167,27 +159,27 @@ func (f *segmentFiles) rotateTo(at uint64) error {
 
 // sync syncs in log order, so that durable bytes are always a prefix. Full segments lose their unused
 // preallocated end and are closed. REQUIRES: the syncer's role.
-func (f *segmentFiles) sync(retired []*openSegment, active *openSegment, dirDirty bool) error {
-	if dirDirty { // before the cut: see segment.go
-		if err := f.maker.fsys.SyncDir(LogDir(f.maker.dir)); err != nil {
+func (f *segmentFiles) sync(retired []*logfile.OpenSegment, active *logfile.OpenSegment, dirDirty bool) error {
+	if dirDirty { // before the cut: see format/segment.go
+		if err := f.maker.FS.SyncDir(format.LogDir(f.maker.Dir)); err != nil {
 			return err
 		}
 	}
 	for _, s := range retired {
-		if s.used < s.capacity {
-			if err := s.file.Truncate(s.used); err != nil {
+		if s.Used < s.Capacity {
+			if err := s.File.Truncate(s.Used); err != nil {
 				return err
 			}
 		}
-		if err := s.file.Sync(); err != nil {
+		if err := s.File.Sync(); err != nil {
 			return err
 		}
 	}
-	if err := active.file.Sync(); err != nil {
+	if err := active.File.Sync(); err != nil {
 		return err
 	}
 	for _, s := range retired {
-		_ = s.file.Close() // its bytes are durable: an error changes nothing
+		_ = s.File.Close() // its bytes are durable: an error changes nothing
 	}
 	return nil
 }
@@ -195,14 +187,14 @@ func (f *segmentFiles) sync(retired []*openSegment, active *openSegment, dirDirt
 // unchanged returns nil if the last segment on disk is the log's: a process that opened the directory meanwhile has
 // made one of its own.
 func (f *segmentFiles) unchanged() error {
-	listed, err := listSegments(f.maker.fsys, f.maker.dir)
+	listed, err := logfile.ListSegments(f.maker.FS, f.maker.Dir)
 	if err != nil {
 		return err
 	}
 	f.lock.Lock()
 	defer f.lock.Unlock()
 	if n := len(listed); n == 0 || listed[n-1] != f.segs[len(f.segs)-1] {
-		return &GoneError{LogDir(f.maker.dir), "was changed by another process"}
+		return &logfile.GoneError{Path: format.LogDir(f.maker.Dir), Why: "was changed by another process"}
 	}
 	return nil
 }

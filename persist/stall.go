@@ -55,7 +55,7 @@ func (s *stall) begin(r roleKind) {
 	}
 }
 
-// end notes that the call has ended. REQUIRES: mu, as all that follows.
+// End notes that the call has ended. REQUIRES: mu, as all that follows.
 func (l *Log) end(r roleKind) {
 	if l.stall.seen[r] = 0; l.stall.looks[r] > 0 {
 		l.stall.looks[r] = 0

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -47,7 +48,7 @@ func TestHang(t *testing.T) {
 					"Commit": func() error { return l.Commit(pos) }, "Show": func() error { return l.Show(pos) }, "Sync": l.Sync,
 				} {
 					go func() {
-						if err := wait(); !errors.Is(err, ErrHang) || !errors.Is(err, ErrNotReady) {
+						if err := wait(); !errors.Is(err, ErrHang) || !errors.Is(err, format.ErrNotReady) {
 							t.Errorf("%s: %v, want ErrHang", what, err)
 						}
 						if took := time.Since(began); took < defaultMaxUnsyncedAge || took > defaultMaxUnsyncedAge+3*stallLook {

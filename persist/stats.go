@@ -1,6 +1,10 @@
 package persist
 
-import "time"
+import (
+	"time"
+
+	"github.com/counterd/counterd/persist/format"
+)
 
 // Stats are figures of a log since it was opened, for INFO and metrics.
 type Stats struct {
@@ -34,11 +38,11 @@ func (l *Log) Stats() Stats {
 	defer l.mu.Unlock()
 	s := l.stats
 	s.Position, s.Written, s.Durable = l.tail.position(), l.written.Load(), l.durable.Load()
-	s.First, s.Segments = l.files.segs[0].start, len(l.files.segs)
+	s.First, s.Segments = l.files.segs[0].Start, len(l.files.segs)
 	s.SegmentBytes = int64(s.Written - s.First)
 	sum := l.files.packedSum
 	s.Packed, s.PackedBytes, s.PackedDisk = sum.n, sum.log, sum.disk
-	s.DiskBytes = s.SegmentBytes - sum.log + sum.disk + int64(s.Segments-sum.n)*segmentHeaderLen
+	s.DiskBytes = s.SegmentBytes - sum.log + sum.disk + int64(s.Segments-sum.n)*format.SegmentHeaderLen
 	if !l.since.IsZero() {
 		s.UnsyncedAge = l.opts.Now().Sub(l.since)
 	}

@@ -1,6 +1,10 @@
 package persist
 
-import "time"
+import (
+	"time"
+
+	"github.com/counterd/counterd/persist/format"
+)
 
 const (
 	// chunkLen is the size of a piece of the tail, and with it the largest frame of small records. Large
@@ -72,15 +76,15 @@ func (t *tail) room(n int) *chunk {
 
 func (t *tail) roomSlow(n int) *chunk {
 	c := t.last()
-	if cap(c.buf)-len(c.buf) < n+FrameHeaderLen {
-		if open := int(c.end() - t.sealed); t.held && open > 0 && open+n <= FrameHeaderLen+MaxFramePayload {
+	if cap(c.buf)-len(c.buf) < n+format.FrameHeaderLen {
+		if open := int(c.end() - t.sealed); t.held && open > 0 && open+n <= format.FrameHeaderLen+format.MaxFramePayload {
 			return t.stretch(n)
 		}
 		t.sealOpen() // also while held: there are no larger frames
-		c = t.grow(n + FrameHeaderLen)
+		c = t.grow(n + format.FrameHeaderLen)
 	}
 	if c.end() == t.sealed {
-		c.buf = c.buf[:len(c.buf)+FrameHeaderLen] // written by seal
+		c.buf = c.buf[:len(c.buf)+format.FrameHeaderLen] // written by seal
 	}
 	return c
 }
@@ -104,7 +108,7 @@ func (t *tail) grow(n int) *chunk {
 func (t *tail) stretch(n int) *chunk {
 	c := t.last()
 	open := c.buf[t.sealed-c.start:]
-	size := max(min(2*len(open), FrameHeaderLen+MaxFramePayload), len(open)+n)
+	size := max(min(2*len(open), format.FrameHeaderLen+format.MaxFramePayload), len(open)+n)
 	larger := &chunk{start: t.sealed, buf: append(make([]byte, 0, size), open...)}
 	if c.buf = c.buf[:t.sealed-c.start]; len(c.buf) == 0 {
 		t.chunks[len(t.chunks)-1] = larger
@@ -138,7 +142,7 @@ func (t *tail) sealOpen() {
 		return
 	}
 	raw := c.buf[t.sealed-c.start:]
-	putFrameHeader(raw, t.held, t.sealed, t.durable, t.now().UnixMilli(), t.epoch)
+	format.PutFrameHeader(raw, t.held, t.sealed, t.durable, t.now().UnixMilli(), t.epoch)
 	t.sealed = c.end()
 }
 

@@ -1,9 +1,13 @@
+// Scenario: a replica starts with a torn tail
+
 package persist
 
 import (
 	"testing"
 
 	"github.com/counterd/counterd/internal/testkit/racetest"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -35,8 +39,8 @@ func TestReplicaLosesItsFirstSecond(t *testing.T) {
 				}
 			}
 		}
-		past := Lineage{Replica: true, Terms: []Term{{ReplID: NewReplID(), Epoch: 1}}}
-		if err := WriteLineage(sim, "d", &past); err != nil {
+		past := format.Lineage{Replica: true, Terms: []format.Term{{ReplID: format.NewReplID(), Epoch: 1}}}
+		if err := logfile.WriteLineage(sim, "d", &past); err != nil {
 			t.Fatal(err)
 		}
 		if err := l.SetHistory(past.Current()); err != nil {

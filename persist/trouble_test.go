@@ -1,3 +1,5 @@
+// Scenario: the disk fails, fills up or is slow
+
 package persist
 
 import (
@@ -8,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -39,7 +43,7 @@ func TestFullDisk(t *testing.T) {
 			t.Fatal("a full disk was never noticed")
 		}
 	}
-	if err := l.Ready(); !errors.Is(err, ErrNotReady) || !vfs.IsNoSpace(err) || !strings.Contains(err.Error(), "no space") {
+	if err := l.Ready(); !errors.Is(err, format.ErrNotReady) || !vfs.IsNoSpace(err) || !strings.Contains(err.Error(), "no space") {
 		t.Error("got", err)
 	}
 	if l.Stats().Trouble != nil {
@@ -91,7 +95,7 @@ func TestSmallRoom(t *testing.T) {
 		t.Errorf("%d bytes are left free, want %d and less than a segment", f, reserve)
 	}
 	err = l.Ready()
-	if noRoom := (*NoRoomError)(nil); !errors.As(err, &noRoom) || !vfs.IsNoSpace(err) || !errors.Is(err, ErrNotReady) {
+	if noRoom := (*logfile.NoRoomError)(nil); !errors.As(err, &noRoom) || !vfs.IsNoSpace(err) || !errors.Is(err, format.ErrNotReady) {
 		t.Errorf("got %v", err)
 	}
 	l.Reserve(reserve - 20<<10) // 20 KiB of room: less than the 64 that the next segment would have
@@ -140,7 +144,7 @@ func TestSlowDisk(t *testing.T) {
 	must(t, l.Ready())
 	c.now = c.now.Add(200 * time.Millisecond)
 	age()
-	if err := l.Ready(); !errors.Is(err, ErrNotReady) || !strings.Contains(err.Error(), "slow") {
+	if err := l.Ready(); !errors.Is(err, format.ErrNotReady) || !strings.Contains(err.Error(), "slow") {
 		t.Error("got", err)
 	}
 	if got := l.Stats().UnsyncedAge; got != 2100*time.Millisecond {
@@ -194,10 +198,10 @@ func TestTrouble(t *testing.T) {
 	faulty.Inject(vfs.Rule{Ops: vfs.OpMutating, Every: 1, Err: syscall.EROFS})
 	pos := l.AppendSet(1, 1, 2, 2)
 	err = l.Commit(pos)
-	if !errors.Is(err, ErrNotReady) || !errors.Is(err, syscall.EROFS) {
+	if !errors.Is(err, format.ErrNotReady) || !errors.Is(err, syscall.EROFS) {
 		t.Error("commit: got", err)
 	}
-	if err := l.Ready(); !errors.Is(err, ErrNotReady) || !errors.Is(err, syscall.EROFS) {
+	if err := l.Ready(); !errors.Is(err, format.ErrNotReady) || !errors.Is(err, syscall.EROFS) {
 		t.Error("ready: got", err)
 	}
 	if l.Durable() != safe || l.Sync() == nil {
@@ -263,7 +267,7 @@ func TestTroubleConcurrent(t *testing.T) {
 							if err == nil {
 								break
 							}
-							if !errors.Is(err, ErrNotReady) {
+							if !errors.Is(err, format.ErrNotReady) {
 								t.Error(err)
 								return
 							}
@@ -280,7 +284,7 @@ func TestTroubleConcurrent(t *testing.T) {
 			}
 			next := make([]uint64, writers)
 			opts.Manual, opts.FS = true, disk.Crash(1, 0)
-			l, _, err = OpenLog(opts, 0, func(_ uint64, r *Record) error {
+			l, _, err = OpenLog(opts, 0, func(_ uint64, r *format.Record) error {
 				if r.Mid != next[r.Counter] {
 					t.Errorf("writer %d: record %d, want %d", r.Counter, r.Mid, next[r.Counter])
 				}
@@ -327,11 +331,14 @@ func TestTooLarge(t *testing.T) {
 	l, _, _ := openFaulty(t, func(*LogOptions) {})
 	before := l.Position()
 	for _, err := range []error{
-		func() error { _, err := l.AppendSchema(strings.Repeat("x", MaxSchemaText+1)); return err }(),
-		func() error { _, err := l.AppendItem(1, 1, make([]ColumnValue, MaxColumns+1)); return err }(),
-		func() error { _, err := l.Append(make([]byte, MaxAppend+1)); return err }(),
+		func() error { _, err := l.AppendSchema(strings.Repeat("x", format.MaxSchemaText+1)); return err }(),
+		func() error {
+			_, err := l.AppendItem(1, 1, make([]format.ColumnValue, format.MaxColumns+1))
+			return err
+		}(),
+		func() error { _, err := l.Append(make([]byte, format.MaxAppend+1)); return err }(),
 	} {
-		if !errors.Is(err, ErrTooLarge) {
+		if !errors.Is(err, format.ErrTooLarge) {
 			t.Error("got", err)
 		}
 	}
@@ -340,8 +347,8 @@ func TestTooLarge(t *testing.T) {
 	}
 	// The largest allowed, in one frame and larger than a segment.
 	var records []byte
-	for len(records) < MaxAppend-MaxSetLen {
-		records = AppendSet(records, 1, 2, 3, 4)
+	for len(records) < format.MaxAppend-format.MaxSetLen {
+		records = format.AppendSet(records, 1, 2, 3, 4)
 	}
 	pos, err := l.Append(records)
 	must(t, err)

@@ -1,3 +1,5 @@
+// Scenario: a log is opened on a disk that takes no writes
+
 package persist
 
 import (
@@ -5,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -35,7 +38,7 @@ func TestOpenUnwritable(t *testing.T) {
 			}
 			opts.Unwritable = true
 			records := uint64(0)
-			l, rec, err := OpenLog(opts, 0, func(_ uint64, r *Record) error {
+			l, rec, err := OpenLog(opts, 0, func(_ uint64, r *format.Record) error {
 				if r.Value != records {
 					t.Fatalf("record %d has %d", records, r.Value)
 				}
@@ -46,7 +49,7 @@ func TestOpenUnwritable(t *testing.T) {
 			if records != n || rec.End != end || l.Position() != end || l.Written() != end {
 				t.Errorf("%d records to %d (position %d), want %d to %d", records, rec.End, l.Position(), n, end)
 			}
-			if err := l.Ready(); !errors.Is(err, ErrNotReady) || !errors.Is(err, errno) {
+			if err := l.Ready(); !errors.Is(err, format.ErrNotReady) || !errors.Is(err, errno) {
 				t.Errorf("ready: got %v", err)
 			}
 			if l.Sync() == nil && unsynced {
@@ -76,7 +79,7 @@ func TestOpenUnwritable(t *testing.T) {
 			after := killed.Crash(1, 0)
 			must(t, l.Close())
 			records = 0
-			l, _, err = OpenLog(smallLog(after, c), 0, func(uint64, *Record) error { records++; return nil })
+			l, _, err = OpenLog(smallLog(after, c), 0, func(uint64, *format.Record) error { records++; return nil })
 			must(t, err)
 			if records != n+1 {
 				t.Errorf("%v: %d records after a power failure, want %d", errno, records, n+1)

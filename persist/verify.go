@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"io"
 	"slices"
+
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
 )
 
 // Verify reads all of the log that is kept and durable, and returns what is damaged: a *CorruptError a segment, with the
@@ -19,7 +22,7 @@ func (l *Log) Verify(pace func(bytes int) error) (bad []error, err error) {
 		if seg.Start >= end {
 			continue
 		}
-		err := v.segment(*seg.segment(), end)
+		err := v.segment(*seg.Segment(), end)
 		var stopped *stoppedError
 		switch {
 		case err == nil:
@@ -36,7 +39,7 @@ func (l *Log) Verify(pace func(bytes int) error) (bad []error, err error) {
 type verifier struct {
 	log     *Log
 	pace    func(bytes int) error
-	scanner scanner
+	scanner logfile.Scanner
 	crc     uint32 // of the frame before the next segment; 0: not known
 }
 
@@ -45,9 +48,9 @@ type stoppedError struct{ err error }
 
 func (e *stoppedError) Error() string { return e.err.Error() }
 
-// segment verifies one. Its file may be replaced, by Pack or after disk trouble, or dropped while it is read: it is
+// Segment verifies one. Its file may be replaced, by Pack or after disk trouble, or dropped while it is read: it is
 // looked at again then.
-func (v *verifier) segment(seg segment, end uint64) error {
+func (v *verifier) segment(seg logfile.Segment, end uint64) error {
 	before := v.crc
 	for {
 		layout := v.log.layout.Load()
@@ -58,7 +61,7 @@ func (v *verifier) segment(seg segment, end uint64) error {
 			return err
 		}
 		v.crc = 0
-		if !slices.ContainsFunc(v.log.Segments(), func(s SegmentInfo) bool { return *s.segment() == seg }) {
+		if !slices.ContainsFunc(v.log.Segments(), func(s logfile.SegmentInfo) bool { return *s.Segment() == seg }) {
 			return nil
 		}
 		if v.log.layout.Load() == layout {
@@ -68,31 +71,31 @@ func (v *verifier) segment(seg segment, end uint64) error {
 }
 
 // read verifies a segment's header, its chain to the segment before, and its frames up to a log offset.
-func (v *verifier) read(seg segment, end uint64) (err error) {
+func (v *verifier) read(seg logfile.Segment, end uint64) (err error) {
 	opts := &v.log.opts
-	file, err := openSegmentFile(opts.FS, &seg)
+	file, err := logfile.OpenSegmentFile(opts.FS, &seg)
 	if err != nil {
-		return fmt.Errorf("%s: %w", seg.path, err)
+		return fmt.Errorf("%s: %w", seg.Path, err)
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	bad := func(pos uint64, off int64, fault *frameFault) error {
-		return &CorruptError{File: seg.path, Offset: off, LogOffset: pos, Want: fault.want, Got: fault.got}
+	bad := func(pos uint64, off int64, fault *format.Fault) error {
+		return &format.CorruptError{File: seg.Path, Offset: off, LogOffset: pos, Want: fault.Want, Got: fault.Got}
 	}
-	h, fault, err := readSegmentHeader(file, &seg)
+	h, fault, err := logfile.ReadSegmentHeader(file, &seg)
 	switch {
 	case err != nil:
 		return err
 	case fault != nil:
-		return bad(seg.start, 0, fault)
-	case v.crc != 0 && h.chain != v.crc:
-		return bad(seg.start, 56, &frameFault{want: fmt.Sprintf("chain %08x, the crc32c of the frame before", v.crc), got: fmt.Sprintf("%08x", h.chain)})
+		return bad(seg.Start, 0, fault)
+	case v.crc != 0 && h.Chain != v.crc:
+		return bad(seg.Start, 56, &format.Fault{Want: fmt.Sprintf("chain %08x, the crc32c of the frame before", v.crc), Got: fmt.Sprintf("%08x", h.Chain)})
 	}
-	v.scanner.reset(file, seg, seg.start, end)
-	var f Frame
-	for paced := seg.start; ; {
-		fault, err := v.scanner.next(&f)
-		if read := int(v.scanner.pos - paced); v.pace != nil && (read >= scanBufferLen || err == io.EOF && read > 0) {
-			paced = v.scanner.pos
+	v.scanner.Reset(file, seg, seg.Start, end)
+	var f format.Frame
+	for paced := seg.Start; ; {
+		fault, err := v.scanner.Next(&f)
+		if read := int(v.scanner.Pos - paced); v.pace != nil && (read >= logfile.ScanBufferLen || err == io.EOF && read > 0) {
+			paced = v.scanner.Pos
 			if err := v.pace(read); err != nil {
 				return &stoppedError{err}
 			}
@@ -103,7 +106,7 @@ func (v *verifier) read(seg segment, end uint64) (err error) {
 		case err != nil:
 			return err
 		case fault != nil:
-			return bad(v.scanner.pos, seg.offset(v.scanner.pos), fault)
+			return bad(v.scanner.Pos, seg.Offset(v.scanner.Pos), fault)
 		}
 		v.crc = f.CRC
 	}

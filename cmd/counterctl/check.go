@@ -13,7 +13,9 @@ import (
 	"github.com/counterd/counterd/cmd/counterctl/internal/human"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/counter/datadir"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
+	"github.com/counterd/counterd/persist/past"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -42,18 +44,18 @@ Exit status 0: nothing is damaged. 1: something is; a server does not start, or 
 				}
 				report, err = check(ctx, d, out.Stderr)
 				if err == nil && !report.OK() && inUse {
-					return persist.ErrCorrupt // to see whether it is again
+					return format.ErrCorrupt // to see whether it is again
 				}
 				return err
 			})
-			if report == nil && errors.Is(err, persist.ErrCorrupt) { // of an archive
+			if report == nil && errors.Is(err, format.ErrCorrupt) { // of an archive
 				fmt.Fprintf(out.Stdout, "%-11s %v\n", "PROBLEM", err)
 				return errReported
 			}
-			if report == nil || err != nil && !errors.Is(err, persist.ErrCorrupt) {
+			if report == nil || err != nil && !errors.Is(err, format.ErrCorrupt) {
 				return err
 			}
-			remedy := persist.RepairCommand(dir)
+			remedy := format.RepairCommand(dir)
 			if info, err := os.Stat(dir); err == nil && !info.IsDir() {
 				remedy = "download it again: the server that it came from has this damage too, if its directory is not checked clean"
 			}
@@ -72,7 +74,7 @@ func checkTail(ctx context.Context, out output, path string) (done bool, err err
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 		return false, nil
 	}
-	tail, torn, ok, err := persist.TailFile(fsys, path)
+	tail, torn, ok, err := past.TailFile(fsys, path)
 	if err != nil || !ok {
 		return false, err
 	}
@@ -80,9 +82,9 @@ func checkTail(ctx context.Context, out output, path string) (done bool, err err
 		fmt.Fprintf(out.Stdout, "%-11s the torn tail that a start cut from the log at offset %d: no frame in it has to be whole\n", "torn", tail.Offset)
 		return true, nil
 	}
-	walked, err := persist.WalkDiverged(fsys, tail, persist.LogVisitor{})
+	walked, err := past.WalkDiverged(fsys, tail, logfile.Visitor{})
 	fmt.Fprintf(out.Stdout, "%-11s offset %d to %d, %d frames, %d records\n", "diverged", walked.First, walked.End, walked.Frames, walked.Records)
-	if errors.Is(err, persist.ErrCorrupt) || errors.Is(err, persist.ErrUnsupportedFormat) {
+	if errors.Is(err, format.ErrCorrupt) || errors.Is(err, format.ErrUnsupportedFormat) {
 		fmt.Fprintf(out.Stdout, "%-11s %v\n", "PROBLEM", err)
 		return true, errReported
 	}
@@ -99,7 +101,7 @@ func check(ctx context.Context, d *directory.Dir, stderr io.Writer) (*datadir.Re
 	cold := counter.ColdVerifier(d.FS)
 	return datadir.Check(d.FS, d.Path, datadir.CheckOptions{
 		Progress: show,
-		Cold: func(path string, c *persist.CounterFiles, b *persist.BlockFile) error {
+		Cold: func(path string, c *format.CounterFiles, b *format.BlockFile) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
@@ -144,7 +146,7 @@ func printReport(w io.Writer, r *datadir.Report, remedy string, inUse, quiet boo
 		case p.Fatal:
 			bad++
 			fmt.Fprintf(w, "%-11s %v\n", "PROBLEM", problemText(p))
-		case inUse && (errors.Is(p.Err, datadir.ErrOrphan) || errors.Is(p.Err, datadir.ErrUnfinished) || errors.Is(p.Err, persist.ErrTornTail)):
+		case inUse && (errors.Is(p.Err, datadir.ErrOrphan) || errors.Is(p.Err, datadir.ErrUnfinished) || errors.Is(p.Err, format.ErrTornTail)):
 			// a server at work has such files, and is writing behind the last frame
 		default:
 			line("note", "%v", problemText(p))
@@ -159,7 +161,7 @@ func printReport(w io.Writer, r *datadir.Report, remedy string, inUse, quiet boo
 
 // problemText names the file where the error does not.
 func problemText(p datadir.Problem) string {
-	if errors.Is(p.Err, persist.ErrCorrupt) || errors.Is(p.Err, persist.ErrTornTail) || errors.Is(p.Err, persist.ErrUnsupportedFormat) {
+	if errors.Is(p.Err, format.ErrCorrupt) || errors.Is(p.Err, format.ErrTornTail) || errors.Is(p.Err, format.ErrUnsupportedFormat) {
 		return p.Err.Error()
 	}
 	return p.Path + ": " + p.Err.Error()

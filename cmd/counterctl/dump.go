@@ -16,7 +16,9 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterctl/internal/directory"
 	"github.com/counterd/counterd/counter/datadir"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/logfile"
+	"github.com/counterd/counterd/persist/past"
+	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/persist/vfs"
 	"github.com/counterd/counterd/schema"
 )
@@ -68,7 +70,7 @@ type dumpOptions struct {
 	only     []string
 	from, to datadir.Target // zero offsets: all
 	counter  string         // "": all
-	mids     persist.MidRange
+	mids     snapfile.MidRange
 	filtered bool // by counter or mid
 }
 
@@ -99,7 +101,7 @@ func (o *dumpOptions) parse(from, to, mid string) error {
 			return err
 		}
 	}
-	o.mids = persist.MidRange{Hi: schema.MaxMid + 1}
+	o.mids = snapfile.MidRange{Hi: schema.MaxMid + 1}
 	if mid != "" {
 		first, last, isRange := strings.Cut(mid, "-")
 		if !isRange {
@@ -110,7 +112,7 @@ func (o *dumpOptions) parse(from, to, mid string) error {
 		if errLo != nil || errHi != nil || lo > hi {
 			return misuse("--mid %q: want a mid or FIRST-LAST, from 0 to %d", mid, uint64(schema.MaxMid))
 		}
-		o.mids = persist.MidRange{Lo: lo, Hi: hi + 1}
+		o.mids = snapfile.MidRange{Lo: lo, Hi: hi + 1}
 	}
 	o.filtered = mid != "" || o.counter != ""
 	return nil
@@ -173,7 +175,7 @@ func dumpTail(ctx context.Context, out output, path string, o *dumpOptions) (don
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 		return false, nil
 	}
-	tail, _, ok, err := persist.TailFile(fsys, path)
+	tail, _, ok, err := past.TailFile(fsys, path)
 	if err != nil || !ok {
 		return false, err
 	}
@@ -181,15 +183,15 @@ func dumpTail(ctx context.Context, out output, path string, o *dumpOptions) (don
 		return true, misuse("%s is the tail of a log: want a directory or an archive for --commands", path)
 	}
 	d := &dumper{Dir: &directory.Dir{Path: filepath.Dir(path), FS: fsys}, dumpOptions: o, ctx: ctx, w: bufio.NewWriterSize(out.Stdout, 64<<10)}
-	if manifests, _, err := persist.ReadManifests(fsys, d.Path); err == nil { // for names, where it lies beside them
+	if manifests, _, err := snapfile.ReadManifests(fsys, d.Path); err == nil { // for names, where it lies beside them
 		d.names.learnAll(manifests)
 	}
-	_, err = persist.WalkDiverged(fsys, tail, persist.LogVisitor{Frame: d.printFrame, Record: d.printRecord})
+	_, err = past.WalkDiverged(fsys, tail, logfile.Visitor{Frame: d.printFrame, Record: d.printRecord})
 	return true, errors.Join(err, d.w.Flush())
 }
 
 func (d *dumper) run() error {
-	good, bad, err := persist.ReadManifests(d.FS, d.Path)
+	good, bad, err := snapfile.ReadManifests(d.FS, d.Path)
 	if err != nil {
 		return err
 	}

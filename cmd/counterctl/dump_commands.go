@@ -8,12 +8,13 @@ import (
 
 	"github.com/counterd/counterd/coldstore"
 	"github.com/counterd/counterd/counter"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/snapfile"
 )
 
 // printCommands prints commands that make an empty server what this one is. The engine itself reads the directory,
 // through the view, so that what is printed is what a server would serve.
-func (d *dumper) printCommands(manifests []*persist.Manifest) error {
+func (d *dumper) printCommands(manifests []*format.Manifest) error {
 	if len(manifests) > 0 {
 		if err := d.noteLost(manifests[0]); err != nil {
 			return err
@@ -28,14 +29,14 @@ func (d *dumper) printCommands(manifests []*persist.Manifest) error {
 }
 
 // noteLost tells of cold files whose posts cannot be printed.
-func (d *dumper) noteLost(m *persist.Manifest) error {
+func (d *dumper) noteLost(m *format.Manifest) error {
 	verify := counter.ColdVerifier(d.FS)
-	return m.Files(func(c *persist.CounterFiles, b *persist.BlockFile) error {
-		if b.Tier != persist.TierCold {
+	return m.Files(func(c *format.CounterFiles, b *format.BlockFile) error {
+		if b.Tier != format.TierCold {
 			return nil
 		}
 		err := verify(b.Path(d.Path), c, b)
-		var fault *persist.BlockFault
+		var fault *snapfile.BlockFault
 		if errors.As(err, &fault) && !fault.Unusable { // else opening will tell
 			d.note("left out: %v", err)
 			return nil

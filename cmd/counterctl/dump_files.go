@@ -6,13 +6,14 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterctl/internal/human"
 	"github.com/counterd/counterd/counter"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/snapfile"
 )
 
-func (d *dumper) printManifest(m *persist.Manifest) {
-	d.printf("manifest %s time %s offset %d replay %d history %s epoch %d\n", persist.ManifestName(m.Generation), human.Clock(m.TimeMS), m.Offset, m.Replay,
+func (d *dumper) printManifest(m *format.Manifest) {
+	d.printf("manifest %s time %s offset %d replay %d history %s epoch %d\n", format.ManifestName(m.Generation), human.Clock(m.TimeMS), m.Offset, m.Replay,
 		m.History.ReplID, m.History.Epoch)
-	if m.OldReplID != (persist.ReplID{}) {
+	if m.OldReplID != (format.ReplID{}) {
 		d.printf("  history before %s up to offset %d\n", m.OldReplID, m.OldEnd)
 	}
 	for _, line := range m.Schema {
@@ -39,12 +40,12 @@ func (d *dumper) printManifest(m *persist.Manifest) {
 }
 
 // producersText describes the image of producers.
-func producersText(b *persist.BlockFile) string {
+func producersText(b *format.BlockFile) string {
 	return fmt.Sprintf("%d producers, offset %d bytes %d crc %08x file %s", b.Items, b.Offset, b.Bytes, b.CRC, b.Name)
 }
 
 // blockText describes a block file of a manifest.
-func blockText(m *persist.Manifest, b *persist.BlockFile) string {
+func blockText(m *format.Manifest, b *format.BlockFile) string {
 	group := ""
 	if m.Grouped {
 		group = fmt.Sprintf("group %d ", b.Group)
@@ -53,12 +54,12 @@ func blockText(m *persist.Manifest, b *persist.BlockFile) string {
 }
 
 // printFiles prints what the newest manifest names: with rows, if they are wanted; else it only opens the files.
-func (d *dumper) printFiles(manifests []*persist.Manifest) error {
+func (d *dumper) printFiles(manifests []*format.Manifest) error {
 	if len(manifests) == 0 || !d.rows {
 		return nil
 	}
-	return manifests[0].Files(func(c *persist.CounterFiles, b *persist.BlockFile) error {
-		if b.Tier == persist.TierProducers {
+	return manifests[0].Files(func(c *format.CounterFiles, b *format.BlockFile) error {
+		if b.Tier == format.TierProducers {
 			return d.printProducers(b)
 		}
 		if b.Hi <= d.mids.Lo || b.Lo >= d.mids.Hi || d.dumpOptions.counter != "" && c.Name != d.dumpOptions.counter {
@@ -66,7 +67,7 @@ func (d *dumper) printFiles(manifests []*persist.Manifest) error {
 		}
 		d.printf("file %s counter %s\n", blockText(manifests[0], b), c.Name)
 		err := d.printRows(c, b)
-		if errors.Is(err, persist.ErrCorrupt) {
+		if errors.Is(err, format.ErrCorrupt) {
 			d.note("%v", err)
 			return nil
 		}
@@ -75,13 +76,13 @@ func (d *dumper) printFiles(manifests []*persist.Manifest) error {
 }
 
 // printProducers prints what is remembered of each producer, the one used last first.
-func (d *dumper) printProducers(b *persist.BlockFile) error {
+func (d *dumper) printProducers(b *format.BlockFile) error {
 	if d.filtered {
 		return nil
 	}
 	d.printf("file %s\n", producersText(b))
 	list, err := counter.ImageProducers(d.FS, b.Path(d.Path))
-	if errors.Is(err, persist.ErrCorrupt) {
+	if errors.Is(err, format.ErrCorrupt) {
 		d.note("%v", err)
 		return nil
 	}
@@ -91,7 +92,7 @@ func (d *dumper) printProducers(b *persist.BlockFile) error {
 	return err
 }
 
-func (d *dumper) printRows(c *persist.CounterFiles, b *persist.BlockFile) error {
+func (d *dumper) printRows(c *format.CounterFiles, b *format.BlockFile) error {
 	row := func(r counter.FileRow) error {
 		if !d.wants(c.Name, r.Mid) {
 			return nil
@@ -107,11 +108,11 @@ func (d *dumper) printRows(c *persist.CounterFiles, b *persist.BlockFile) error 
 		return d.ctx.Err()
 	}
 	path := b.Path(d.Path)
-	if b.Tier != persist.TierCold {
+	if b.Tier != format.TierCold {
 		return counter.ImageRows(d.FS, path, row)
 	}
 	if err := counter.ColdVerifier(d.FS)(path, c, b); err != nil {
-		var fault *persist.BlockFault
+		var fault *snapfile.BlockFault
 		if !errors.As(err, &fault) || fault.Unusable {
 			return err
 		}

@@ -8,7 +8,9 @@ import (
 	"strings"
 
 	"github.com/counterd/counterd/cmd/counterctl/internal/human"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
+	"github.com/counterd/counterd/persist/past"
 )
 
 // printLog prints the records of the log. What stands before damage is printed, then the damage is told.
@@ -17,12 +19,12 @@ func (d *dumper) printLog() error {
 	if d.from.Time.IsZero() {
 		from = d.from.Offset
 	}
-	claim, err := persist.ReadClaim(d.FS, d.Path)
-	if err != nil && !errors.Is(err, persist.ErrUnsupportedFormat) {
+	claim, err := logfile.ReadClaim(d.FS, d.Path)
+	if err != nil && !errors.Is(err, format.ErrUnsupportedFormat) {
 		return err
 	}
-	walked, err := persist.WalkLog(d.FS, d.Path, from, claim.Offset, persist.LogVisitor{
-		Segment: func(h persist.SegmentHeader) error {
+	walked, err := logfile.Walk(d.FS, d.Path, from, claim.Offset, logfile.Visitor{
+		Segment: func(h logfile.Header) error {
 			role := ""
 			if h.History.Replica {
 				role = " replica"
@@ -30,16 +32,16 @@ func (d *dumper) printLog() error {
 			if h.Packed {
 				role += " compressed"
 			}
-			d.printf("segment %s start %d history %s epoch %d%s\n", persist.SegmentName(h.Start), h.Start, h.History.ReplID, h.History.Epoch, role)
+			d.printf("segment %s start %d history %s epoch %d%s\n", format.SegmentName(h.Start), h.Start, h.History.ReplID, h.History.Epoch, role)
 			return d.ctx.Err()
 		},
 		Frame:  d.printFrame,
 		Record: d.printRecord,
 	})
 	switch {
-	case errors.Is(err, persist.ErrGap) && walked.Segments == 0 && d.fresh:
+	case errors.Is(err, format.ErrGap) && walked.Segments == 0 && d.fresh:
 		return nil
-	case errors.Is(err, persist.ErrCorrupt) || errors.Is(err, persist.ErrUnsupportedFormat):
+	case errors.Is(err, format.ErrCorrupt) || errors.Is(err, format.ErrUnsupportedFormat):
 		d.note("%v", err)
 		return nil
 	case err != nil:
@@ -54,8 +56,8 @@ func (d *dumper) printLog() error {
 
 // printHistory prints whose log it is.
 func (d *dumper) printHistory() error {
-	l, err := persist.ReadLineage(d.FS, d.Path)
-	if errors.Is(err, persist.ErrCorrupt) || errors.Is(err, persist.ErrUnsupportedFormat) {
+	l, err := logfile.ReadLineage(d.FS, d.Path)
+	if errors.Is(err, format.ErrCorrupt) || errors.Is(err, format.ErrUnsupportedFormat) {
 		d.note("%v", err)
 		return nil
 	}
@@ -71,14 +73,14 @@ func (d *dumper) printHistory() error {
 
 // printDiverged prints what was cut from the log. An archive is printed by a dump of its own.
 func (d *dumper) printDiverged() error {
-	tails, archives, err := persist.ListDiverged(d.FS, d.Path)
+	tails, archives, err := past.ListDiverged(d.FS, d.Path)
 	if err != nil {
 		return err
 	}
 	for _, t := range tails {
 		d.printf("diverged %s\n", filepath.Base(t.Path))
-		_, err := persist.WalkDiverged(d.FS, t, persist.LogVisitor{Frame: d.printFrame, Record: d.printRecord})
-		if errors.Is(err, persist.ErrCorrupt) || errors.Is(err, persist.ErrUnsupportedFormat) {
+		_, err := past.WalkDiverged(d.FS, t, logfile.Visitor{Frame: d.printFrame, Record: d.printRecord})
+		if errors.Is(err, format.ErrCorrupt) || errors.Is(err, format.ErrUnsupportedFormat) {
 			d.note("%v", err)
 			continue
 		}
@@ -93,7 +95,7 @@ func (d *dumper) printDiverged() error {
 }
 
 // printFrame ends a walk behind --to and prints the frame, if that is wanted.
-func (d *dumper) printFrame(_ persist.SegmentInfo, f *persist.Frame) error {
+func (d *dumper) printFrame(_ logfile.SegmentInfo, f *format.Frame) error {
 	if d.to.Time.IsZero() && f.Start >= d.to.Offset || !d.to.Time.IsZero() && f.TimeMS > d.to.Time.UnixMilli() {
 		return io.EOF
 	}
@@ -109,15 +111,15 @@ func (d *dumper) printFrame(_ persist.SegmentInfo, f *persist.Frame) error {
 }
 
 // early reports whether a frame is from before --from.
-func (d *dumper) early(f *persist.Frame) bool {
+func (d *dumper) early(f *format.Frame) bool {
 	return !d.from.Time.IsZero() && f.TimeMS <= d.from.Time.UnixMilli()
 }
 
-func (d *dumper) printRecord(f *persist.Frame, pos uint64, r *persist.Record) error {
+func (d *dumper) printRecord(f *format.Frame, pos uint64, r *format.Record) error {
 	switch r.Kind {
-	case persist.KindSchema:
+	case format.KindSchema:
 		_ = d.names.learn(string(r.Text)) // names that are not known are printed as numbers
-	case persist.KindDefine:
+	case format.KindDefine:
 		d.names.define(r.Number, r.Text, r.Seq)
 	}
 	if d.to.Time.IsZero() && pos > d.to.Offset {
@@ -128,34 +130,34 @@ func (d *dumper) printRecord(f *persist.Frame, pos uint64, r *persist.Record) er
 	}
 	name := d.names.counter(r.Counter)
 	switch r.Kind {
-	case persist.KindSet, persist.KindSetItem, persist.KindDelete:
+	case format.KindSet, format.KindSetItem, format.KindDelete:
 		if !d.wants(name, r.Mid) {
 			return nil
 		}
-	case persist.KindDefine, persist.KindOnce, persist.KindRows, persist.KindFloor:
+	case format.KindDefine, format.KindOnce, format.KindRows, format.KindFloor:
 		if d.filtered {
 			return nil // belongs to a record that may not be printed
 		}
 	}
 	d.printf("%d %s %s", pos, human.Clock(f.TimeMS), r.Kind)
 	switch r.Kind {
-	case persist.KindSet:
+	case format.KindSet:
 		d.printf(" %s %d %s=%d", name, r.Mid, d.names.column(r.Counter, r.Column), r.Value)
-	case persist.KindSetItem:
+	case format.KindSetItem:
 		d.printf(" %s %d %s", name, r.Mid, d.names.values(r.Counter, r.Columns))
-	case persist.KindDelete:
+	case format.KindDelete:
 		d.printf(" %s %d", name, r.Mid)
-	case persist.KindDefine:
+	case format.KindDefine:
 		d.printf(" %d %q epoch %d base %d", r.Number, r.Text, r.Epoch, r.Seq)
-	case persist.KindOnce:
+	case format.KindOnce:
 		d.printf(" %s hash %06x %s", d.names.once(r.Number, r.Seq), r.Hash, onceResult(r))
-	case persist.KindFloor:
+	case format.KindFloor:
 		d.printf(" %d from %d", r.Number, r.Seq)
-	case persist.KindImport, persist.KindAccept, persist.KindDrop:
+	case format.KindImport, format.KindAccept, format.KindDrop:
 		d.printf(" move %s groups %s", r.Text, r.Groups)
-	case persist.KindRows:
+	case format.KindRows:
 		d.printf(" %s %d columns %d bytes", name, len(r.Columns), len(r.Text))
-	case persist.KindSchema:
+	case format.KindSchema:
 		d.printf("\n  %s", strings.ReplaceAll(strings.TrimSuffix(string(r.Text), "\n"), "\n", "\n  "))
 	}
 	d.printf("\n")
@@ -163,13 +165,13 @@ func (d *dumper) printRecord(f *persist.Frame, pos uint64, r *persist.Record) er
 }
 
 // onceResult tells what a write with a producer answered.
-func onceResult(r *persist.Record) string {
+func onceResult(r *format.Record) string {
 	switch r.Result {
-	case persist.ResultNext:
+	case format.ResultNext:
 		return "result next"
-	case persist.ResultInt, persist.ResultBulk:
+	case format.ResultInt, format.ResultBulk:
 		return fmt.Sprintf("group %d result %s %d", r.Group, r.Result, r.Value)
-	case persist.ResultBlob:
+	case format.ResultBlob:
 		return fmt.Sprintf("group %d result %s %q", r.Group, r.Result, r.Text)
 	}
 	return fmt.Sprintf("group %d result %s", r.Group, r.Result)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -40,7 +40,7 @@ func (n *names) once(number uint32, seq uint64) string {
 }
 
 // learnAll learns from manifests.
-func (n *names) learnAll(manifests []*persist.Manifest) {
+func (n *names) learnAll(manifests []*format.Manifest) {
 	for _, m := range manifests {
 		_ = n.learn(strings.Join(m.Schema, "\n") + "\n") // names that are not known are printed as numbers
 	}
@@ -79,7 +79,7 @@ func (n *names) column(counter uint32, id uint16) string {
 }
 
 // values writes columns as comment=5 repost=0.
-func (n *names) values(counter uint32, columns []persist.ColumnValue) string {
+func (n *names) values(counter uint32, columns []format.ColumnValue) string {
 	var b strings.Builder
 	for i, c := range columns {
 		if i > 0 {

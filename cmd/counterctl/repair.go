@@ -12,7 +12,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterctl/internal/directory"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/counter/datadir"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -75,7 +75,7 @@ func repair(ctx context.Context, w io.Writer, dir string, lose, dry bool) error 
 		return err
 	}
 	err = datadir.Repair(fsys, path, opts)
-	var fault *persist.BlockFault
+	var fault *snapfile.BlockFault
 	if lose && (err == nil || errors.As(err, &fault)) {
 		err = datadir.LoseUnreadable(fsys, path, datadir.LoseOptions{Say: opts.Say, Cold: opts.Cold, Lacks: opts.Lacks, Salvage: counter.Salvage})
 	}

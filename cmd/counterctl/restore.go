@@ -12,7 +12,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterctl/internal/human"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/counter/datadir"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -111,7 +111,7 @@ func restoreTo(ctx context.Context, out output, dir, to string, target *datadir.
 		done, err = datadir.Restore(d.FS, d.Path, vfs.OS(), to, *moment, datadir.RestoreOptions{
 			Progress: show,
 			Say:      func(s string) { fmt.Fprintln(out.Stderr, s) },
-			Cold: func(path string, c *persist.CounterFiles, b *persist.BlockFile) error {
+			Cold: func(path string, c *format.CounterFiles, b *format.BlockFile) error {
 				if err := ctx.Err(); err != nil {
 					return err
 				}

@@ -7,7 +7,8 @@ import (
 	"testing"
 
 	"github.com/counterd/counterd/counter"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/logfile"
+	"github.com/counterd/counterd/persist/past"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -65,11 +66,11 @@ func flipAt(t *testing.T, path string, at int) {
 // TestTails checks and dumps what nodes put aside of their logs: a whole file is whole, under whatever name.
 func TestTails(t *testing.T) {
 	dir, at := newDir(t)
-	l, err := persist.ReadLineage(vfs.OS(), dir)
+	l, err := logfile.ReadLineage(vfs.OS(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cut, err := persist.Cut(vfs.OS(), dir, at, l)
+	cut, err := past.Cut(vfs.OS(), dir, at, l)
 	if err != nil || cut.File == "" {
 		t.Fatal(cut, err)
 	}
@@ -88,7 +89,7 @@ func TestTails(t *testing.T) {
 
 	// A torn tail: garbage behind the last frame.
 	dir, _ = newDir(t)
-	segments, err := persist.Segments(vfs.OS(), dir)
+	segments, err := logfile.Segments(vfs.OS(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +122,7 @@ func TestTails(t *testing.T) {
 // that only tells what it would do changes nothing.
 func TestDamagedTail(t *testing.T) {
 	dir, _ := newDir(t)
-	segments, err := persist.Segments(vfs.OS(), dir)
+	segments, err := logfile.Segments(vfs.OS(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +162,7 @@ func TestDrillNames(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	segments, err := persist.Segments(vfs.OS(), dir)
+	segments, err := logfile.Segments(vfs.OS(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +214,7 @@ func TestRepairOfNode(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	segments, err := persist.Segments(vfs.OS(), dir)
+	segments, err := logfile.Segments(vfs.OS(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}

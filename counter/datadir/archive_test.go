@@ -7,11 +7,15 @@ import (
 	"hash/crc32"
 	"testing"
 
+	"github.com/counterd/counterd/internal/testkit/persisttest"
 	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/archive"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
-// Lengths of an archive's pieces, as persist/archive.go draws them.
+// Lengths of an archive's pieces, as persist/archive/writer.go draws them.
 const (
 	archiveHeaderLen = 28
 	archivePartLen   = 16
@@ -20,47 +24,47 @@ const (
 
 func crc32c(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
 
-// sampleArchive archives the directory of sampleDir, which is returned too.
-func sampleArchive(t testing.TB, withSnapshot, compressed bool) (archive []byte, disk *vfs.Sim) {
+// sampleArchive archives the directory of persisttest.SampleDir, which is returned too.
+func sampleArchive(t testing.TB, withSnapshot, compressed bool) (content []byte, disk *vfs.Sim) {
 	t.Helper()
-	_, disk, opts := sampleDir(t)
-	d, err := persist.OpenDir(disk, testDir)
-	must(t, err)
+	_, disk, opts := persisttest.SampleDir(t)
+	d, err := persist.OpenDir(disk, persisttest.Dir)
+	persisttest.Must(t, err)
 	m := d.Manifests()[0]
 	from := m.Replay
 	if !withSnapshot {
 		m, from = nil, 0
 	}
-	l, _, err := persist.OpenLog(opts, from, discard)
-	must(t, err)
-	lineage := persist.Lineage{Terms: []persist.Term{{ReplID: persist.ReplID{4}, Epoch: 6}, {ReplID: testHistory.ReplID, Epoch: testHistory.Epoch, Start: 700}}}
-	w, err := persist.NewArchiveWriter(testDir, l, m, lineage)
-	must(t, err)
+	l, _, err := persist.OpenLog(opts, from, persisttest.Discard)
+	persisttest.Must(t, err)
+	lineage := format.Lineage{Terms: []format.Term{{ReplID: format.ReplID{4}, Epoch: 6}, {ReplID: persisttest.History.ReplID, Epoch: persisttest.History.Epoch, Start: 700}}}
+	w, err := archive.NewWriter(disk, persisttest.Dir, l, m, lineage)
+	persisttest.Must(t, err)
 	var out bytes.Buffer
 	write := w.WriteTo
 	if compressed {
 		write = w.WriteCompressed
 	}
 	n, err := write(&out)
-	must(t, err)
+	persisttest.Must(t, err)
 	if !compressed && n != w.Size() || n != int64(out.Len()) || w.End() != l.Written() {
 		t.Fatalf("%d bytes written, %d announced, to offset %d of %d", n, w.Size(), w.End(), l.Written())
 	}
-	must(t, w.Close())
-	must(t, l.Close())
-	must(t, d.Close())
+	persisttest.Must(t, w.Close())
+	persisttest.Must(t, l.Close())
+	persisttest.Must(t, d.Close())
 	return out.Bytes(), disk
 }
 
 // putArchive opens an archive that lies on a file system of its own.
-func putArchive(t testing.TB, content []byte) (*persist.Archive, error) {
+func putArchive(t testing.TB, content []byte) (*archive.Archive, error) {
 	t.Helper()
-	disk := newFS(t)
+	disk := persisttest.NewFS(t)
 	file, err := disk.Create("/data/a.archive")
-	must(t, err)
+	persisttest.Must(t, err)
 	_, err = file.WriteAt(content, 0)
-	must(t, errors.Join(err, file.Close()))
-	return persist.OpenArchive(disk, "/data/a.archive")
+	persisttest.Must(t, errors.Join(err, file.Close()))
+	return archive.Open(disk, "/data/a.archive")
 }
 
 // TestArchive reads an archive as the directory that it was made of: nothing is wrong with it, and what is restored has
@@ -70,31 +74,31 @@ func TestArchive(t *testing.T) {
 		withSnapshot := i%2 == 0
 		b, disk := sampleArchive(t, withSnapshot, i/2 == 1)
 		a, err := putArchive(t, b)
-		must(t, err)
-		must(t, a.Verify(nil))
-		before, _, ends, _ := logRecords(t, disk, testDir, 0)
+		persisttest.Must(t, err)
+		persisttest.Must(t, a.Verify(nil))
+		before, _, ends, _ := persisttest.LogRecords(t, disk, persisttest.Dir, 0)
 		end := ends[len(ends)-1]
 		if a.End() != end {
 			t.Errorf("ends at %d, want %d", a.End(), end)
 		}
 		view := vfs.NewView(a, nil)
 		report, err := Check(view, a.Path(), CheckOptions{})
-		must(t, err)
+		persisttest.Must(t, err)
 		if !report.OK() || len(report.Problems) > 0 || report.Log.End != end || withSnapshot && report.Images != 2 {
 			t.Errorf("check: %+v", report)
 		}
-		l, err := persist.ReadLineage(view, a.Path())
-		must(t, err)
-		if l.Begun() != "" || len(l.Terms) != 2 || l.Current() != testHistory {
+		l, err := logfile.ReadLineage(view, a.Path())
+		persisttest.Must(t, err)
+		if l.Begun() != "" || len(l.Terms) != 2 || l.Current() != persisttest.History {
 			t.Errorf("history %+v", l)
 		}
-		out := newFS(t)
+		out := persisttest.NewFS(t)
 		done, err := Restore(view, a.Path(), out, "/data/out", Target{Offset: a.End()}, RestoreOptions{})
-		must(t, err)
+		persisttest.Must(t, err)
 		if done.Offset != end || withSnapshot != (done.Snapshot == 2) {
 			t.Errorf("restored %+v", done)
 		}
-		after, _, _, _ := logRecords(t, out, "/data/out", done.Replay)
+		after, _, _, _ := persisttest.LogRecords(t, out, "/data/out", done.Replay)
 		if tail := before[len(before)-len(after):]; len(after) == 0 || !withSnapshot && len(after) != len(before) {
 			t.Errorf("%d records of %d", len(after), len(before))
 		} else {
@@ -107,7 +111,7 @@ func TestArchive(t *testing.T) {
 		if _, err := a.Create("/data/a.archive/x"); err == nil {
 			t.Error("an archive was written to")
 		}
-		must(t, a.Close())
+		persisttest.Must(t, a.Close())
 	}
 }
 
@@ -153,7 +157,7 @@ func FuzzArchive(f *testing.F) {
 		}
 		a, err := putArchive(t, b)
 		if err != nil {
-			if !errors.Is(err, persist.ErrCorrupt) && !errors.Is(err, persist.ErrUnsupportedFormat) {
+			if !errors.Is(err, format.ErrCorrupt) && !errors.Is(err, format.ErrUnsupportedFormat) {
 				t.Errorf("error of no kind: %v", err)
 			}
 			return
@@ -162,7 +166,7 @@ func FuzzArchive(f *testing.F) {
 		if err := a.Verify(nil); err != nil {
 			return
 		}
-		if _, err := Check(vfs.NewView(a, nil), a.Path(), CheckOptions{}); err != nil && !errors.Is(err, persist.ErrUnsupportedFormat) {
+		if _, err := Check(vfs.NewView(a, nil), a.Path(), CheckOptions{}); err != nil && !errors.Is(err, format.ErrUnsupportedFormat) {
 			t.Error(err)
 		}
 	})

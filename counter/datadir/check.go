@@ -7,6 +7,10 @@ import (
 	"path/filepath"
 
 	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
+	"github.com/counterd/counterd/persist/past"
+	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -35,9 +39,9 @@ type Report struct {
 	ImageBytes uint64
 	ColdFiles  int
 	ColdBytes  uint64
-	Log        persist.LogWalk
-	Lineage    persist.Lineage // no term: there is no HISTORY, or a bad one
-	Diverged   int             // files with what the node held and its primary did not, verified
+	Log        logfile.Walked
+	Lineage    format.Lineage // no term: there is no HISTORY, or a bad one
+	Diverged   int            // files with what the node held and its primary did not, verified
 
 	DivergedBytes uint64
 	Problems      []Problem
@@ -56,7 +60,7 @@ func (r *Report) OK() bool {
 // CheckOptions are the options of Check.
 type CheckOptions struct {
 	// Cold verifies cold files. nil: only their sizes are verified.
-	Cold persist.ColdCheck
+	Cold snapfile.ColdCheck
 
 	// Progress, if set, is told the bytes read so far of those that are to be read, an upper bound.
 	Progress func(done, total uint64)
@@ -75,7 +79,7 @@ func Check(fsys vfs.FS, dir string, opts CheckOptions) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	good, bad, err := persist.ReadManifests(fsys, dir)
+	good, bad, err := snapfile.ReadManifests(fsys, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +88,7 @@ func Check(fsys vfs.FS, dir string, opts CheckOptions) (*Report, error) {
 		return nil, err
 	}
 	for _, err := range bad {
-		var corrupt *persist.CorruptError
+		var corrupt *format.CorruptError
 		errors.As(err, &corrupt)
 		c.add(corrupt.File, false, err)
 	}
@@ -105,7 +109,7 @@ func Check(fsys vfs.FS, dir string, opts CheckOptions) (*Report, error) {
 		}
 	}
 	if len(good)+len(bad) > 0 && !usable {
-		c.add(dir, true, &persist.CorruptError{Dir: dir, File: dir, Want: "a manifest whose images are good", Got: "none"})
+		c.add(dir, true, &format.CorruptError{Dir: dir, File: dir, Want: "a manifest whose images are good", Got: "none"})
 	}
 	if err := c.checkLog(replay, known, len(good)+len(bad) == 0 && claim == 0); err != nil {
 		return nil, err
@@ -116,7 +120,7 @@ func Check(fsys vfs.FS, dir string, opts CheckOptions) (*Report, error) {
 	if err := c.checkDiverged(); err != nil {
 		return nil, err
 	}
-	orphans, err := persist.FindOrphans(fsys, dir, good)
+	orphans, err := snapfile.FindOrphans(fsys, dir, good)
 	if err != nil {
 		return nil, err
 	}
@@ -129,10 +133,10 @@ func Check(fsys vfs.FS, dir string, opts CheckOptions) (*Report, error) {
 // checkLineage reads whose log it is. A server does not start from a bad HISTORY: it could take itself for a primary.
 // What a crash broke off is looked at as the next start leaves it.
 func (c *checker) checkLineage() error {
-	path := persist.LineagePath(c.dir)
-	l, err := persist.ReadLineage(c.fsys, c.dir)
+	path := format.LineagePath(c.dir)
+	l, err := logfile.ReadLineage(c.fsys, c.dir)
 	switch c.report.Lineage = l; {
-	case errors.Is(err, persist.ErrCorrupt), errors.Is(err, persist.ErrUnsupportedFormat):
+	case errors.Is(err, format.ErrCorrupt), errors.Is(err, format.ErrUnsupportedFormat):
 		c.add(path, true, err)
 		return nil
 	case err != nil:
@@ -146,21 +150,21 @@ func (c *checker) checkLineage() error {
 
 // readClaim returns up to where the log was durable, as the directory says.
 func (c *checker) readClaim() (offset uint64, err error) {
-	if err := persist.VerifyClaim(c.fsys, c.dir); errors.Is(err, persist.ErrUnsupportedFormat) {
-		c.add(persist.ClaimPath(c.dir), true, err)
+	if err := logfile.VerifyClaim(c.fsys, c.dir); errors.Is(err, format.ErrUnsupportedFormat) {
+		c.add(format.ClaimPath(c.dir), true, err)
 		return 0, nil
-	} else if errors.Is(err, persist.ErrCorrupt) {
-		c.add(persist.ClaimPath(c.dir), false, err) // the other claim counts, or none
+	} else if errors.Is(err, format.ErrCorrupt) {
+		c.add(format.ClaimPath(c.dir), false, err) // the other claim counts, or none
 	} else if err != nil {
 		return 0, err
 	}
-	claim, err := persist.ReadClaim(c.fsys, c.dir)
+	claim, err := logfile.ReadClaim(c.fsys, c.dir)
 	return claim.Offset, err
 }
 
 // checkLog verifies all segments. Those before the offset to replay from are kept for replicas and restores only.
 func (c *checker) checkLog(replay, known uint64, fresh bool) error {
-	segs, err := persist.Segments(c.fsys, c.dir)
+	segs, err := logfile.Segments(c.fsys, c.dir)
 	if err != nil {
 		return err
 	}
@@ -168,19 +172,19 @@ func (c *checker) checkLog(replay, known uint64, fresh bool) error {
 		return nil // a server was never started here
 	}
 	noted := map[string]bool{}
-	visitor := persist.LogVisitor{
-		Segment: func(h persist.SegmentHeader) error {
+	visitor := logfile.Visitor{
+		Segment: func(h logfile.Header) error {
 			if h.Harmless != nil && !noted[h.Path] {
 				noted[h.Path] = true
 				c.add(h.Path, false, h.Harmless)
 			}
 			return nil
 		},
-		Frame: func(_ persist.SegmentInfo, f *persist.Frame) error {
+		Frame: func(_ logfile.SegmentInfo, f *format.Frame) error {
 			c.progress(uint64(len(f.Raw)))
 			return nil
 		},
-		Record: func(*persist.Frame, uint64, *persist.Record) error { return nil },
+		Record: func(*format.Frame, uint64, *format.Record) error { return nil },
 	}
 	needed := uint64(0) // where the segment with replay starts
 	from := replay
@@ -193,8 +197,8 @@ func (c *checker) checkLog(replay, known uint64, fresh bool) error {
 	// The second walk is the one of a server's start. Where headers are damaged it may begin before needed, as the start
 	// does: what it meets stops that.
 	for last := false; ; {
-		c.report.Log, err = persist.WalkLog(c.fsys, c.dir, from, known, visitor)
-		var corrupt *persist.CorruptError
+		c.report.Log, err = logfile.Walk(c.fsys, c.dir, from, known, visitor)
+		var corrupt *format.CorruptError
 		switch {
 		case errors.As(err, &corrupt):
 			fatal := last || corrupt.LogOffset >= needed
@@ -203,12 +207,12 @@ func (c *checker) checkLog(replay, known uint64, fresh bool) error {
 				from, last = replay, true
 				continue
 			}
-		case errors.Is(err, persist.ErrUnsupportedFormat):
-			c.add(persist.LogDir(c.dir), true, err)
+		case errors.Is(err, format.ErrUnsupportedFormat):
+			c.add(format.LogDir(c.dir), true, err)
 		case err != nil:
 			return err
 		case c.report.Log.First > replay:
-			c.add(persist.LogDir(c.dir), true, &persist.CorruptError{Dir: c.dir, File: persist.LogDir(c.dir), LogOffset: replay, Err: persist.ErrGap,
+			c.add(format.LogDir(c.dir), true, &format.CorruptError{Dir: c.dir, File: format.LogDir(c.dir), LogOffset: replay, Err: format.ErrGap,
 				Want: fmt.Sprintf("log from offset %d", replay), Got: fmt.Sprintf("%d", c.report.Log.First)})
 		}
 		return nil
@@ -226,10 +230,10 @@ type checker struct {
 }
 
 // measure adds up what is going to be read.
-func (c *checker) measure(manifests []*persist.Manifest) error {
+func (c *checker) measure(manifests []*format.Manifest) error {
 	sizes := map[string]uint64{}
 	for _, m := range manifests[:min(len(manifests), persist.KeepManifests)] {
-		_ = m.Files(func(_ *persist.CounterFiles, b *persist.BlockFile) error { // fn returns nil
+		_ = m.Files(func(_ *format.CounterFiles, b *format.BlockFile) error { // fn returns nil
 			sizes[b.Name] = b.Bytes
 			return nil
 		})
@@ -237,7 +241,7 @@ func (c *checker) measure(manifests []*persist.Manifest) error {
 	for _, n := range sizes {
 		c.total += n
 	}
-	segs, err := persist.Segments(c.fsys, c.dir)
+	segs, err := logfile.Segments(c.fsys, c.dir)
 	if err != nil || len(segs) == 0 {
 		return err
 	}
@@ -265,19 +269,19 @@ func (c *checker) add(path string, fatal bool, err error) {
 // checkBlocks verifies each file of a manifest, once. whole: a server can start from it. Damage of an image, or of a
 // cold file so that it cannot be opened, makes it start from another manifest; other damage of a cold file loses keys
 // of that file.
-func (c *checker) checkBlocks(m *persist.Manifest) (whole bool, err error) {
+func (c *checker) checkBlocks(m *format.Manifest) (whole bool, err error) {
 	whole = true
-	err = m.Files(func(counter *persist.CounterFiles, b *persist.BlockFile) error {
+	err = m.Files(func(counter *format.CounterFiles, b *format.BlockFile) error {
 		path := b.Path(c.dir)
 		err, seen := c.seen[path]
 		if !seen {
-			err = persist.CheckBlock(c.fsys, c.dir, counter, b, c.opts.Cold)
+			err = snapfile.CheckBlock(c.fsys, c.dir, counter, b, c.opts.Cold)
 			c.progress(b.Bytes)
-			if err != nil && !persist.Unreadable(err) && !errors.Is(err, persist.ErrUnsupportedFormat) {
+			if err != nil && !snapfile.Unreadable(err) && !errors.Is(err, format.ErrUnsupportedFormat) {
 				return err
 			}
 			c.seen[path] = err
-			if b.Tier == persist.TierCold {
+			if b.Tier == format.TierCold {
 				c.report.ColdFiles++
 				c.report.ColdBytes += b.Bytes
 			} else {
@@ -286,14 +290,14 @@ func (c *checker) checkBlocks(m *persist.Manifest) (whole bool, err error) {
 			}
 		}
 		if err != nil {
-			var fault *persist.BlockFault
+			var fault *snapfile.BlockFault
 			lost := errors.As(err, &fault) && !fault.Unusable
 			whole = whole && lost
 			what := fmt.Sprintf("counter %s, block %d", counter.Name, b.Block)
-			if b.Tier == persist.TierProducers {
+			if b.Tier == format.TierProducers {
 				what = "producers"
 			}
-			c.add(path, lost, fmt.Errorf("%s, %s: %w", persist.ManifestName(m.Generation), what, err))
+			c.add(path, lost, fmt.Errorf("%s, %s: %w", format.ManifestName(m.Generation), what, err))
 		}
 		return nil
 	})
@@ -302,18 +306,18 @@ func (c *checker) checkBlocks(m *persist.Manifest) (whole bool, err error) {
 
 // listLeftovers notes files of crashes and repairs.
 func (c *checker) listLeftovers() error {
-	for _, dir := range []string{c.dir, persist.LogDir(c.dir), persist.ImageDir(c.dir), persist.ColdDir(c.dir)} {
+	for _, dir := range []string{c.dir, format.LogDir(c.dir), format.ImageDir(c.dir), format.ColdDir(c.dir)} {
 		names, err := c.fsys.List(dir)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		for _, name := range names {
 			switch {
-			case persist.IsUnfinished(name):
+			case format.IsUnfinished(name):
 				c.add(filepath.Join(dir, name), false, ErrUnfinished)
-			case persist.IsAside(name):
+			case past.IsAside(name):
 				c.add(filepath.Join(dir, name), false, ErrSetAside)
-			case dir == c.dir && persist.IsTornTail(name):
+			case dir == c.dir && logfile.IsTornTail(name):
 				c.add(filepath.Join(dir, name), false, ErrTornKept)
 			}
 		}

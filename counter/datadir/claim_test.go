@@ -6,7 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/counterd/counterd/internal/testkit/persisttest"
 	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -14,36 +17,36 @@ import (
 // that all before them was durable on the primary's disk, which is no word on this one.
 func replicaDir(t *testing.T, disk *vfs.Sim, frames int) (l *persist.Log, tick func()) {
 	t.Helper()
-	primary, c := newFS(t), newClock()
-	from, _, err := persist.OpenLog(smallLog(primary, c), 0, discard)
-	must(t, err)
-	opts := smallLog(disk, c)
+	primary, c := persisttest.NewFS(t), persisttest.NewClock()
+	from, _, err := persist.OpenLog(persisttest.SmallLog(primary, c), 0, persisttest.Discard)
+	persisttest.Must(t, err)
+	opts := persisttest.SmallLog(disk, c)
 	opts.History.Replica = true
-	for _, sub := range []string{persist.ImageDir(testDir), persist.ColdDir(testDir)} {
-		must(t, disk.MkdirAll(sub))
+	for _, sub := range []string{format.ImageDir(persisttest.Dir), format.ColdDir(persisttest.Dir)} {
+		persisttest.Must(t, disk.MkdirAll(sub))
 	}
-	l, _, err = persist.OpenLog(opts, 0, discard)
-	must(t, err)
+	l, _, err = persist.OpenLog(opts, 0, persisttest.Discard)
+	persisttest.Must(t, err)
 	r, err := from.NewReader(0)
-	must(t, err)
+	persisttest.Must(t, err)
 	tick = func() {
-		c.now = c.now.Add(time.Second)
+		c.At = c.At.Add(time.Second)
 		l.Tick()
 	}
-	var m model
+	var m persisttest.Model
 	for i := range frames {
-		must(t, from.Commit(m.appendSome(t, from, i)))
-		must(t, from.Sync())
+		persisttest.Must(t, from.Commit(m.AppendSome(t, from, i)))
+		persisttest.Must(t, from.Sync())
 		f, err := r.TryNext()
-		must(t, err)
+		persisttest.Must(t, err)
 		pos, err := l.AppendFrame(f.Raw)
-		must(t, err)
-		must(t, l.Commit(pos))
+		persisttest.Must(t, err)
+		persisttest.Must(t, l.Commit(pos))
 		if i%5 == 4 {
 			tick()
 		}
 	}
-	must(t, errors.Join(r.Close(), from.Close()))
+	persisttest.Must(t, errors.Join(r.Close(), from.Close()))
 	return l, tick
 }
 
@@ -51,35 +54,35 @@ func replicaDir(t *testing.T, disk *vfs.Sim, frames int) (l *persist.Log, tick f
 // and a repair says what it takes.
 func TestCheckReplica(t *testing.T) {
 	for _, ended := range []bool{false, true} {
-		disk := newFS(t)
+		disk := persisttest.NewFS(t)
 		l, tick := replicaDir(t, disk, 40)
 		tick()
 		segs := l.Segments()
 		last := segs[len(segs)-1]
 		if ended {
-			must(t, l.Close())
+			persisttest.Must(t, l.Close())
 		} else {
 			defer l.Close()
 		}
 		left := disk.Kill()
-		damage(t, left, last.Path, segmentHeaderLen+10)
+		persisttest.Damage(t, left, last.Path, format.SegmentHeaderLen+10)
 		fsys := vfs.FS(left)
 		if !ended {
-			fsys = NewView(left, testDir)
+			fsys = NewView(left, persisttest.Dir)
 		}
-		r, err := Check(fsys, testDir, CheckOptions{})
-		must(t, err)
-		var bad *persist.CorruptError
-		if len(r.Problems) == 0 || !r.Problems[0].Fatal || !errors.As(r.Problems[0].Err, &bad) || bad.File != last.Path || bad.Offset != segmentHeaderLen {
+		r, err := Check(fsys, persisttest.Dir, CheckOptions{})
+		persisttest.Must(t, err)
+		var bad *format.CorruptError
+		if len(r.Problems) == 0 || !r.Problems[0].Fatal || !errors.As(r.Problems[0].Err, &bad) || bad.File != last.Path || bad.Offset != format.SegmentHeaderLen {
 			t.Fatalf("ended %v: %+v", ended, r.Problems)
 		}
 		var said []string
-		must(t, Repair(left, testDir, RepairOptions{Say: func(s string) { said = append(said, s) }}))
+		persisttest.Must(t, Repair(left, persisttest.Dir, RepairOptions{Say: func(s string) { said = append(said, s) }}))
 		if text := strings.Join(said, "\n"); !strings.Contains(text, "LOST: the log was durable up to offset") || len(findBroken(t, left)) == 0 {
 			t.Errorf("the repair said %s", text)
 		}
-		r, err = Check(left, testDir, CheckOptions{})
-		if must(t, err); !r.OK() {
+		r, err = Check(left, persisttest.Dir, CheckOptions{})
+		if persisttest.Must(t, err); !r.OK() {
 			t.Errorf("repaired: %+v", r.Problems)
 		}
 	}
@@ -88,31 +91,31 @@ func TestCheckReplica(t *testing.T) {
 // TestCheckBusy checks views of a log that is written to at every moment of the view: what is claimed later is not asked
 // of what the view shows.
 func TestCheckBusy(t *testing.T) {
-	disk := newFS(t)
+	disk := persisttest.NewFS(t)
 	l, tick := replicaDir(t, disk, 5)
 	defer l.Close()
 	more := func() {
 		for i := range 40 { // some segments
-			must(t, l.Commit(l.AppendSet(1, 1, uint64(i), 1)))
+			persisttest.Must(t, l.Commit(l.AppendSet(1, 1, uint64(i), 1)))
 		}
 		tick()
 	}
 	for n := range 40 {
-		v := NewView(&busyFS{FS: disk, left: n, act: more}, testDir)
-		r, err := Check(v, testDir, CheckOptions{})
-		must(t, err)
+		v := NewView(&busyFS{FS: disk, left: n, act: more}, persisttest.Dir)
+		r, err := Check(v, persisttest.Dir, CheckOptions{})
+		persisttest.Must(t, err)
 		if !r.OK() {
 			t.Fatalf("at call %d: %+v", n, r.Problems)
 		}
 	}
-	v := NewView(disk, testDir)
-	before, err := persist.ReadClaim(v, testDir)
-	must(t, err)
+	v := NewView(disk, persisttest.Dir)
+	before, err := logfile.ReadClaim(v, persisttest.Dir)
+	persisttest.Must(t, err)
 	more()
-	if after, err := persist.ReadClaim(v, testDir); err != nil || after != before || after.Offset == 0 {
+	if after, err := logfile.ReadClaim(v, persisttest.Dir); err != nil || after != before || after.Offset == 0 {
 		t.Errorf("the view's claim was %+v and is %+v, %v", before, after, err)
 	}
-	if claim, err := persist.ReadClaim(disk, testDir); err != nil || claim.Offset != l.Position() {
+	if claim, err := logfile.ReadClaim(disk, persisttest.Dir); err != nil || claim.Offset != l.Position() {
 		t.Errorf("claim %+v, %v", claim, err)
 	}
 }

@@ -4,13 +4,15 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
+	"github.com/counterd/counterd/persist/past"
 )
 
 // checkDiverged verifies the files with what a node held and its primary does not. They are the only copy: damage is
 // loss.
 func (c *checker) checkDiverged() error {
-	tails, archives, err := persist.ListDiverged(c.fsys, c.dir)
+	tails, archives, err := past.ListDiverged(c.fsys, c.dir)
 	if err != nil {
 		return err
 	}
@@ -23,7 +25,7 @@ func (c *checker) checkDiverged() error {
 		c.report.DivergedBytes += uint64(info.Size())
 		err = d.Verify(c.fsys)
 		switch {
-		case errors.Is(err, persist.ErrCorrupt), errors.Is(err, persist.ErrUnsupportedFormat):
+		case errors.Is(err, format.ErrCorrupt), errors.Is(err, format.ErrUnsupportedFormat):
 			c.add(d.Path, true, err)
 		case err != nil:
 			return err
@@ -36,13 +38,13 @@ func (c *checker) checkDiverged() error {
 
 // mendDiverged cuts tails at the first damage and sets aside what cannot be read at all.
 func (r *repair) mendDiverged() error {
-	tails, archives, err := persist.ListDiverged(r.fsys, r.dir)
+	tails, archives, err := past.ListDiverged(r.fsys, r.dir)
 	if err != nil {
 		return err
 	}
 	for _, d := range tails {
-		walked, err := persist.WalkDiverged(r.fsys, d, persist.LogVisitor{})
-		var bad *persist.CorruptError
+		walked, err := past.WalkDiverged(r.fsys, d, logfile.Visitor{})
+		var bad *format.CorruptError
 		if !errors.As(err, &bad) {
 			if err != nil {
 				return err
@@ -64,7 +66,7 @@ func (r *repair) mendDiverged() error {
 	}
 	for _, d := range archives {
 		err := d.Verify(r.fsys)
-		if !errors.Is(err, persist.ErrCorrupt) {
+		if !errors.Is(err, format.ErrCorrupt) {
 			if err != nil {
 				return err
 			}

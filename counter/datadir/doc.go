@@ -9,7 +9,7 @@
 // # Whose directory
 //
 // Repair takes the directory's lock. Check and Restore only read, also a directory that a server has open: they are
-// given a NewView of it then, which shows the log as it was when it was first listed. A persist.Archive, seen through a
+// given a NewView of it then, which shows the log as it was when it was first listed. A archive.Archive, seen through a
 // vfs.View, is read as any other directory.
 //
 // What a crash broke off, a cut of the log or the taking over of a primary's data, is read as the next start will leave
@@ -18,7 +18,7 @@
 // # What it knows
 //
 // The formats and names of files are persist's, which writes them: this package walks the log, lists segments, reads
-// manifests and makes segments through persist alone. What a payload means is the engine's: a persist.ColdCheck,
+// manifests and makes segments through persist alone. What a payload means is the engine's: a snapshot.ColdCheck,
 // counter.ColdVerifier, is asked about cold files, and counter.Salvage writes what can be read of a damaged block.
 //
 // # Reading order

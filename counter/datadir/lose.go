@@ -5,20 +5,23 @@ import (
 	"io/fs"
 	"path/filepath"
 
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
+	"github.com/counterd/counterd/persist/past"
+	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
 // LoseOptions are the options of LoseUnreadable.
 type LoseOptions struct {
-	Say  func(string)      // told what is lost and what was done; nil: nobody is
-	Cold persist.ColdCheck // as in CheckOptions
+	Say  func(string)       // told what is lost and what was done; nil: nobody is
+	Cold snapfile.ColdCheck // as in CheckOptions
 
 	Lacks func() error // called before anything is given up, as in RepairOptions
 
 	// Salvage writes what can be read of damaged files to new ones, makes a snapshot that names those, and returns the
 	// paths of the files that are no longer needed: counter.Salvage.
-	Salvage func(fsys vfs.FS, dir string, faults []*persist.BlockFault, say func(string)) (replaced []string, err error)
+	Salvage func(fsys vfs.FS, dir string, faults []*snapfile.BlockFault, say func(string)) (replaced []string, err error)
 }
 
 // LoseUnreadable gives up what cannot be read of the cold files of a data directory, and the ranges of images that no
@@ -44,7 +47,7 @@ func LoseUnreadable(fsys vfs.FS, dir string, opts LoseOptions) error {
 	for _, f := range faults {
 		say(f.Error())
 	}
-	lineage, err := persist.ReadLineage(fsys, dir)
+	lineage, err := logfile.ReadLineage(fsys, dir)
 	if err != nil {
 		return err
 	}
@@ -57,8 +60,8 @@ func LoseUnreadable(fsys vfs.FS, dir string, opts LoseOptions) error {
 			return err
 		}
 	}
-	alone := persist.Lineage{Replica: lineage.Replica, Terms: []persist.Term{{ReplID: persist.NewReplID(), Epoch: epoch}}}
-	if err := persist.WriteLineage(fsys, dir, &alone); err != nil {
+	alone := format.Lineage{Replica: lineage.Replica, Terms: []format.Term{{ReplID: format.NewReplID(), Epoch: epoch}}}
+	if err := logfile.WriteLineage(fsys, dir, &alone); err != nil {
 		return err
 	}
 	say("what is given up stands in no log: this node and its replicas will need a full copy of their primary")
@@ -66,17 +69,17 @@ func LoseUnreadable(fsys vfs.FS, dir string, opts LoseOptions) error {
 	if err != nil {
 		return err
 	}
-	good, bad, err := persist.ReadManifests(fsys, dir)
+	good, bad, err := snapfile.ReadManifests(fsys, dir)
 	if err != nil || len(good) == 0 {
 		return errors.Join(append(bad, err)...)
 	}
 	for _, m := range good[1:] {
-		if err := persist.SetAside(fsys, filepath.Join(dir, persist.ManifestName(m.Generation)), say); err != nil {
+		if err := past.SetAside(fsys, filepath.Join(dir, format.ManifestName(m.Generation)), say); err != nil {
 			return err
 		}
 	}
 	for _, path := range replaced {
-		if err := persist.SetAside(fsys, path, say); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := past.SetAside(fsys, path, say); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
@@ -84,13 +87,13 @@ func LoseUnreadable(fsys vfs.FS, dir string, opts LoseOptions) error {
 }
 
 // unreadable verifies the files of the newest snapshot.
-func unreadable(fsys vfs.FS, dir string, cold persist.ColdCheck) (faults []*persist.BlockFault, err error) {
-	good, bad, err := persist.ReadManifests(fsys, dir)
+func unreadable(fsys vfs.FS, dir string, cold snapfile.ColdCheck) (faults []*snapfile.BlockFault, err error) {
+	good, bad, err := snapfile.ReadManifests(fsys, dir)
 	if err != nil {
 		return nil, err
 	}
 	if len(good) == 0 {
 		return nil, errors.Join(bad...)
 	}
-	return good[0].Faults(fsys, dir, cold)
+	return snapfile.Faults(good[0], fsys, dir, cold)
 }

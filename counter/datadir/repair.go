@@ -7,6 +7,10 @@ import (
 	"path/filepath"
 
 	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
+	"github.com/counterd/counterd/persist/past"
+	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -47,7 +51,7 @@ func Repair(fsys vfs.FS, dir string, opts RepairOptions) (err error) {
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
 	r := repair{fsys: fsys, dir: dir, opts: opts}
-	if _, err := vfs.RemoveTemps(fsys, persist.LogDir(dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if _, err := vfs.RemoveTemps(fsys, format.LogDir(dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if err := r.mendLineage(); err != nil {
@@ -61,13 +65,13 @@ func Repair(fsys vfs.FS, dir string, opts RepairOptions) (err error) {
 	}
 	for last := int64(-1); ; {
 		err := r.walkLog()
-		var corrupt *persist.CorruptError
+		var corrupt *format.CorruptError
 		if !errors.As(err, &corrupt) {
 			if err != nil {
 				return err
 			}
 			// Left by a repair that was broken off: they claim a longer log than there is, and a server believes them.
-			if err := r.dropManifests(func(m *persist.Manifest) bool { return m != nil && m.Offset > r.walked.End }); err != nil {
+			if err := r.dropManifests(func(m *format.Manifest) bool { return m != nil && m.Offset > r.walked.End }); err != nil {
 				return err
 			}
 			if err := r.restoreLineage(); err != nil {
@@ -92,7 +96,7 @@ func Repair(fsys vfs.FS, dir string, opts RepairOptions) (err error) {
 type RepairOptions struct {
 	Say func(string) // told each step; nil: nobody is
 
-	Cold persist.ColdCheck // opens and verifies cold files, as in CheckOptions
+	Cold snapfile.ColdCheck // opens and verifies cold files, as in CheckOptions
 
 	// Lacks is called before the log is cut, which may take what was acknowledged: a node of a cluster must not become
 	// primary with such a directory while others have the rest. nil: nobody needs to know.
@@ -104,13 +108,13 @@ type repair struct {
 	dir  string
 	opts RepairOptions
 
-	base   *persist.Manifest // to start from; nil: the log alone
-	known  uint64            // the log went so far once, as manifests say
-	newest uint64            // highest generation seen
-	walked persist.LogWalk   // of the last walkLog
-	claim  uint64            // the log was durable up to here, as the directory says
+	base   *format.Manifest // to start from; nil: the log alone
+	known  uint64           // the log went so far once, as manifests say
+	newest uint64           // highest generation seen
+	walked logfile.Walked   // of the last walkLog
+	claim  uint64           // the log was durable up to here, as the directory says
 
-	faults []*persist.BlockFault // of base
+	faults []*snapfile.BlockFault // of base
 
 	noLineage bool // it was damaged
 	replica   bool // the log was a replica's before it was cut
@@ -132,16 +136,16 @@ func (r *repair) replay() uint64 {
 // walkLog walks the log from where a server would. A log that does not hold that offset is corrupt there.
 func (r *repair) walkLog() error {
 	from := r.replay()
-	missing := &persist.CorruptError{Dir: r.dir, File: persist.LogDir(r.dir), LogOffset: from, Want: "a segment with the offset to replay from", Got: "none", Err: persist.ErrGap}
-	segs, err := persist.Segments(r.fsys, r.dir)
+	missing := &format.CorruptError{Dir: r.dir, File: format.LogDir(r.dir), LogOffset: from, Want: "a segment with the offset to replay from", Got: "none", Err: format.ErrGap}
+	segs, err := logfile.Segments(r.fsys, r.dir)
 	if err != nil {
 		return err
 	}
 	if len(segs) == 0 || segs[0].Start > from {
-		r.walked = persist.LogWalk{End: from}
+		r.walked = logfile.Walked{End: from}
 		return missing
 	}
-	claim, err := persist.ReadClaim(r.fsys, r.dir)
+	claim, err := logfile.ReadClaim(r.fsys, r.dir)
 	if err != nil {
 		return err
 	}
@@ -150,14 +154,14 @@ func (r *repair) walkLog() error {
 		known = max(known, r.base.Offset)
 	}
 	r.claim = claim.Offset
-	r.walked, err = persist.WalkLog(r.fsys, r.dir, from, known, persist.LogVisitor{
-		Frame: func(seg persist.SegmentInfo, f *persist.Frame) error { return f.Verify(r.dir, seg) },
+	r.walked, err = logfile.Walk(r.fsys, r.dir, from, known, logfile.Visitor{
+		Frame: func(seg logfile.SegmentInfo, f *format.Frame) error { return logfile.VerifyFrame(f, r.dir, seg) },
 	})
 	return err
 }
 
 // mend repairs one damage of the log.
-func (r *repair) mend(bad *persist.CorruptError) error {
+func (r *repair) mend(bad *format.CorruptError) error {
 	r.sayf("%v", bad)
 	if bad.LogOffset < r.replay() {
 		done, err := r.beginBehind(bad)
@@ -170,8 +174,8 @@ func (r *repair) mend(bad *persist.CorruptError) error {
 
 // beginBehind makes the log begin with the first whole frame behind damage that nobody replays. It returns false if
 // there is none at or before the offset to replay from.
-func (r *repair) beginBehind(bad *persist.CorruptError) (bool, error) {
-	segs, err := persist.Segments(r.fsys, r.dir)
+func (r *repair) beginBehind(bad *format.CorruptError) (bool, error) {
+	segs, err := logfile.Segments(r.fsys, r.dir)
 	if err != nil {
 		return false, err
 	}
@@ -179,16 +183,16 @@ func (r *repair) beginBehind(bad *persist.CorruptError) (bool, error) {
 	for i+1 < len(segs) && segs[i+1].Start <= bad.LogOffset {
 		i++
 	}
-	start, frames, found, err := persist.FramesBehind(r.fsys, segs[i], bad.LogOffset+1, r.replay())
+	start, frames, found, err := logfile.FramesBehind(r.fsys, segs[i], bad.LogOffset+1, r.replay())
 	if err != nil || !found {
 		return false, err
 	}
-	h := persist.SegmentHeader{SegmentInfo: persist.SegmentInfo{Start: start}, History: r.walked.History, Durable: start}
-	if h.History == (persist.History{}) && r.base != nil {
+	h := logfile.Header{SegmentInfo: logfile.SegmentInfo{Start: start}, History: r.walked.History, Durable: start}
+	if h.History == (format.History{}) && r.base != nil {
 		h.History = r.base.History
 	}
 	r.sayf("the log begins at offset %d now, behind the damage; replay from %d needs no more", start, r.replay())
-	if err := persist.NewSegment(r.fsys, r.dir, h, frames); err != nil {
+	if err := logfile.NewSegment(r.fsys, r.dir, h, frames); err != nil {
 		return false, err
 	}
 	for i := 0; err == nil && i < len(segs) && segs[i].Start < start; i++ {
@@ -199,16 +203,16 @@ func (r *repair) beginBehind(bad *persist.CorruptError) (bool, error) {
 
 // cut ends the log at an offset: at most the end of the last walk, but for a log that was missing.
 func (r *repair) cut(at uint64) error {
-	segs, err := persist.Segments(r.fsys, r.dir)
+	segs, err := logfile.Segments(r.fsys, r.dir)
 	if err != nil {
 		return err
 	}
-	h := persist.SegmentHeader{SegmentInfo: persist.SegmentInfo{Start: at}, History: r.walked.History, Durable: at, Chain: r.walked.Chain}
+	h := logfile.Header{SegmentInfo: logfile.SegmentInfo{Start: at}, History: r.walked.History, Durable: at, Chain: r.walked.Chain}
 	if r.base != nil {
 		h.History.Epoch = max(h.History.Epoch, r.base.History.Epoch)
 	}
 	r.replica = r.replica || h.History.Replica
-	h.History.ReplID, h.History.Replica = persist.NewReplID(), false
+	h.History.ReplID, h.History.Replica = format.NewReplID(), false
 	if r.opts.Lacks != nil {
 		if err := r.opts.Lacks(); err != nil {
 			return err
@@ -228,7 +232,7 @@ func (r *repair) cut(at uint64) error {
 	// that no offset is given out twice under the old one, and what is behind it tells a repair that comes after a crash
 	// to cut here again.
 	gap := r.walked.End < at     // then nothing of the log before can be used
-	var cut *persist.SegmentInfo // holds at
+	var cut *logfile.SegmentInfo // holds at
 	for i := len(segs) - 1; i >= 0 && err == nil; i-- {
 		switch reaches := i+1 == len(segs) || segs[i+1].Start > at; {
 		case gap:
@@ -243,7 +247,7 @@ func (r *repair) cut(at uint64) error {
 	if err != nil {
 		return err
 	}
-	if err := persist.NewSegment(r.fsys, r.dir, h, nil); err != nil {
+	if err := logfile.NewSegment(r.fsys, r.dir, h, nil); err != nil {
 		return err
 	}
 	for i := len(segs) - 1; i >= 0 && segs[i].Start > at && !gap; i-- {
@@ -252,11 +256,11 @@ func (r *repair) cut(at uint64) error {
 		}
 	}
 	if cut != nil {
-		if err := persist.EndSegment(r.fsys, *cut, at); err != nil {
+		if err := logfile.EndSegment(r.fsys, *cut, at); err != nil {
 			return err
 		}
 	}
-	if err := persist.DropClaim(r.fsys, r.dir); err != nil { // last: until then a repair after a crash comes here again
+	if err := logfile.DropClaim(r.fsys, r.dir); err != nil { // last: until then a repair after a crash comes here again
 		return err
 	}
 	if r.base != nil && r.base.Offset > at {
@@ -268,11 +272,11 @@ func (r *repair) cut(at uint64) error {
 // keepOrphans sets aside the block files that no manifest names any more. The next start would remove them, and with
 // the log about to be cut they may hold what is nowhere else.
 func (r *repair) keepOrphans() error {
-	good, _, err := persist.ReadManifests(r.fsys, r.dir)
+	good, _, err := snapfile.ReadManifests(r.fsys, r.dir)
 	if err != nil {
 		return err
 	}
-	orphans, err := persist.FindOrphans(r.fsys, r.dir, good)
+	orphans, err := snapfile.FindOrphans(r.fsys, r.dir, good)
 	for _, path := range orphans {
 		if err == nil {
 			err = r.setAside(path)
@@ -282,14 +286,14 @@ func (r *repair) keepOrphans() error {
 }
 
 // writeClipped writes a manifest in which nothing stands behind an offset and sets the others aside.
-func (r *repair) writeClipped(at uint64, history persist.History) error {
+func (r *repair) writeClipped(at uint64, history format.History) error {
 	m := *r.base
 	m.Generation = r.newest + 1
-	m.History, m.OldReplID, m.OldEnd = history, persist.ReplID{}, 0
+	m.History, m.OldReplID, m.OldEnd = history, format.ReplID{}, 0
 	m.Offset, m.Replay = at, min(m.Replay, at)
 	m.Counters = nil
 	for _, c := range r.base.Counters {
-		c.Blocks = append([]persist.BlockFile(nil), c.Blocks...)
+		c.Blocks = append([]format.BlockFile(nil), c.Blocks...)
 		for i := range c.Blocks {
 			c.Blocks[i].Offset = min(c.Blocks[i].Offset, at)
 		}
@@ -304,29 +308,29 @@ func (r *repair) writeClipped(at uint64, history persist.History) error {
 	if err := r.forgetPast(history); err != nil {
 		return err
 	}
-	if err := persist.WriteManifest(r.fsys, r.dir, &m); err != nil {
+	if err := snapfile.WriteManifest(r.fsys, r.dir, &m); err != nil {
 		return err
 	}
-	r.sayf("wrote %s: the snapshot counts as of offset %d", filepath.Join(r.dir, persist.ManifestName(m.Generation)), at)
+	r.sayf("wrote %s: the snapshot counts as of offset %d", filepath.Join(r.dir, format.ManifestName(m.Generation)), at)
 	r.base, r.newest = &m, m.Generation
-	return r.dropManifests(func(other *persist.Manifest) bool { return other == nil || other.Generation != m.Generation })
+	return r.dropManifests(func(other *format.Manifest) bool { return other == nil || other.Generation != m.Generation })
 }
 
 // forgetPast makes a primary's log one without a past that others know.
-func (r *repair) forgetPast(history persist.History) error {
+func (r *repair) forgetPast(history format.History) error {
 	if r.noLineage {
 		return nil
 	}
-	l, err := persist.ReadLineage(r.fsys, r.dir)
+	l, err := logfile.ReadLineage(r.fsys, r.dir)
 	if err != nil || l.Replica || len(l.Terms) == 0 { // a replica's log is given the same bytes again
 		return err
 	}
 	r.sayf("the state is newer than the log: replicas will need a full copy")
-	return persist.WriteLineage(r.fsys, r.dir, &persist.Lineage{Terms: []persist.Term{{ReplID: history.ReplID, Epoch: history.Epoch}}})
+	return logfile.WriteLineage(r.fsys, r.dir, &format.Lineage{Terms: []format.Term{{ReplID: history.ReplID, Epoch: history.Epoch}}})
 }
 
 // setAside renames a file, durably.
-func (r *repair) setAside(path string) error { return persist.SetAside(r.fsys, path, r.opts.Say) }
+func (r *repair) setAside(path string) error { return past.SetAside(r.fsys, path, r.opts.Say) }
 
 // copyAside copies a file that is about to be cut, durably.
-func (r *repair) copyAside(path string) error { return persist.CopyAside(r.fsys, path, r.opts.Say) }
+func (r *repair) copyAside(path string) error { return past.CopyAside(r.fsys, path, r.opts.Say) }

@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/snapfile"
 )
 
 // anyUnusable reports whether one of the faults is of a file that cannot be opened.
-func anyUnusable(faults []*persist.BlockFault) bool {
-	return slices.ContainsFunc(faults, func(f *persist.BlockFault) bool { return f.Unusable })
+func anyUnusable(faults []*snapfile.BlockFault) bool {
+	return slices.ContainsFunc(faults, func(f *snapfile.BlockFault) bool { return f.Unusable })
 }
 
 // tellCold says what is damaged of the cold files of the manifest that everything starts from. All else is repaired by
@@ -19,9 +20,9 @@ func (r *repair) tellCold() error {
 	var errs []error
 	for _, f := range r.faults {
 		switch {
-		case f.Block.Tier != persist.TierCold && f.Block.Hi == 1<<63:
+		case f.Block.Tier != format.TierCold && f.Block.Hi == 1<<63:
 			errs = append(errs, fmt.Errorf("%w. These are the newest: a server does not start without them", f))
-		case f.Block.Tier == persist.TierProducers:
+		case f.Block.Tier == format.TierProducers:
 			errs = append(errs, fmt.Errorf("%w. A server does not start without them", f))
 		case f.Unusable:
 			errs = append(errs, f)

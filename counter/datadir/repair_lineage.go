@@ -3,22 +3,24 @@ package datadir
 import (
 	"errors"
 
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
+	"github.com/counterd/counterd/persist/past"
 )
 
 // mendLineage finishes what HISTORY says was begun, or sets it aside where it is damaged.
 func (r *repair) mendLineage() error {
-	l, err := persist.ReadLineage(r.fsys, r.dir)
+	l, err := logfile.ReadLineage(r.fsys, r.dir)
 	switch {
-	case errors.Is(err, persist.ErrCorrupt):
+	case errors.Is(err, format.ErrCorrupt):
 		r.sayf("%v", err)
 		r.noLineage = true
-		return r.setAside(persist.LineagePath(r.dir))
+		return r.setAside(format.LineagePath(r.dir))
 	case err != nil:
 		return err
 	case l.Begun() != "":
 		r.sayf("finishing what a crash broke off: see HISTORY")
-		return persist.FinishBegunLocked(r.fsys, r.dir, &l)
+		return past.FinishBegunLocked(r.fsys, r.dir, &l)
 	}
 	return nil
 }
@@ -27,13 +29,13 @@ func (r *repair) mendLineage() error {
 // others who know the id agree with it; of those who know an older one only nobody can tell.
 func (r *repair) restoreLineage() error {
 	h := r.walked.History
-	if !r.noLineage || h.ReplID == (persist.ReplID{}) {
+	if !r.noLineage || h.ReplID == (format.ReplID{}) {
 		return nil
 	}
 	role := "a primary's"
 	if h.Replica = h.Replica || r.replica; h.Replica {
 		role = "a replica's"
 	}
-	r.sayf("wrote %s: the log is %s, of history %s", persist.LineagePath(r.dir), role, h.ReplID)
-	return persist.WriteLineage(r.fsys, r.dir, &persist.Lineage{Replica: h.Replica, Terms: []persist.Term{{ReplID: h.ReplID, Epoch: h.Epoch}}})
+	r.sayf("wrote %s: the log is %s, of history %s", format.LineagePath(r.dir), role, h.ReplID)
+	return logfile.WriteLineage(r.fsys, r.dir, &format.Lineage{Replica: h.Replica, Terms: []format.Term{{ReplID: h.ReplID, Epoch: h.Epoch}}})
 }

@@ -9,49 +9,55 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/counterd/counterd/internal/testkit/persisttest"
 	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/archive"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
+	"github.com/counterd/counterd/persist/past"
+	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
 // divergedDir makes the sample with a HISTORY, a tail of its log and an archive of all of it saved beside.
-func divergedDir(t *testing.T) (disk *vfs.Sim, lineage persist.Lineage) {
+func divergedDir(t *testing.T) (disk *vfs.Sim, lineage format.Lineage) {
 	t.Helper()
-	_, disk, opts := sampleDir(t)
-	lineage = persist.Lineage{Replica: true, Terms: []persist.Term{{ReplID: persist.ReplID{5}, Epoch: 6}, {ReplID: testHistory.ReplID, Epoch: testHistory.Epoch, Start: 300}}}
-	must(t, persist.WriteLineage(disk, testDir, &lineage))
-	_, _, ends, _ := logRecords(t, disk, testDir, 0)
+	_, disk, opts := persisttest.SampleDir(t)
+	lineage = format.Lineage{Replica: true, Terms: []format.Term{{ReplID: format.ReplID{5}, Epoch: 6}, {ReplID: persisttest.History.ReplID, Epoch: persisttest.History.Epoch, Start: 300}}}
+	persisttest.Must(t, logfile.WriteLineage(disk, persisttest.Dir, &lineage))
+	_, _, ends, _ := persisttest.LogRecords(t, disk, persisttest.Dir, 0)
 	cut := disk.Kill() // a tail of its log is cut from a copy
-	tail, err := persist.Cut(cut, testDir, ends[len(ends)-20], persist.Lineage{Terms: []persist.Term{{ReplID: testHistory.ReplID, Epoch: testHistory.Epoch}}})
-	must(t, err)
+	tail, err := past.Cut(cut, persisttest.Dir, ends[len(ends)-20], format.Lineage{Terms: []format.Term{{ReplID: persisttest.History.ReplID, Epoch: persisttest.History.Epoch}}})
+	persisttest.Must(t, err)
 	if tail.Frames != 19 {
 		t.Fatalf("saved %+v", tail)
 	}
 	saved, err := vfs.ReadFile(cut, tail.File, 1<<20)
-	must(t, err)
-	must(t, vfs.WriteFileAtomic(disk, tail.File, saved))
-	d, err := persist.OpenDir(disk, testDir)
-	must(t, err)
+	persisttest.Must(t, err)
+	persisttest.Must(t, vfs.WriteFileAtomic(disk, tail.File, saved))
+	d, err := persist.OpenDir(disk, persisttest.Dir)
+	persisttest.Must(t, err)
 	m := d.Manifests()[0]
-	l, _, err := persist.OpenLog(opts, m.Replay, discard)
-	must(t, err)
-	for n := 1; n <= keepDiverged+2; n++ {
-		w, err := persist.NewArchiveWriter(testDir, l, m, lineage)
-		must(t, err)
-		path, removed, err := persist.SaveDiverged(t.Context(), disk, testDir, w)
-		must(t, errors.Join(err, w.Close()))
-		if path != filepath.Join(testDir, fmt.Sprintf("diverged-%d.archive", n)) || (len(removed) > 0) != (n > keepDiverged) {
+	l, _, err := persist.OpenLog(opts, m.Replay, persisttest.Discard)
+	persisttest.Must(t, err)
+	for n := 1; n <= 2+2; n++ {
+		w, err := archive.NewWriter(disk, persisttest.Dir, l, m, lineage)
+		persisttest.Must(t, err)
+		path, removed, err := past.SaveDiverged(t.Context(), disk, persisttest.Dir, w)
+		persisttest.Must(t, errors.Join(err, w.Close()))
+		if path != filepath.Join(persisttest.Dir, fmt.Sprintf("diverged-%d.archive", n)) || (len(removed) > 0) != (n > 2) {
 			t.Fatalf("saved %s, removed %v", path, removed)
 		}
 	}
-	must(t, errors.Join(l.Close(), d.Close()))
+	persisttest.Must(t, errors.Join(l.Close(), d.Close()))
 	return disk, lineage
 }
 
 func TestCheckDiverged(t *testing.T) {
 	disk, lineage := divergedDir(t)
-	r, err := Check(disk, testDir, CheckOptions{})
-	must(t, err)
-	if !r.OK() || r.Diverged != 1+keepDiverged || r.DivergedBytes == 0 || r.Lineage.Current() != lineage.Current() {
+	r, err := Check(disk, persisttest.Dir, CheckOptions{})
+	persisttest.Must(t, err)
+	if !r.OK() || r.Diverged != 1+2 || r.DivergedBytes == 0 || r.Lineage.Current() != lineage.Current() {
 		t.Errorf("report %+v", r)
 	}
 	for _, p := range r.Problems {
@@ -59,45 +65,45 @@ func TestCheckDiverged(t *testing.T) {
 			t.Errorf("%s: %v", p.Path, p.Err)
 		}
 	}
-	must(t, Repair(disk, testDir, RepairOptions{Say: func(s string) { t.Error("repair of what is whole:", s) }}))
+	persisttest.Must(t, Repair(disk, persisttest.Dir, RepairOptions{Say: func(s string) { t.Error("repair of what is whole:", s) }}))
 }
 
 // TestRepairDiverged damages HISTORY, a saved tail and a saved archive, at each byte and length: it is found, nothing
 // is thrown away, and what is whole is kept.
 func TestRepairDiverged(t *testing.T) {
 	clean, lineage := divergedDir(t)
-	tails, archives, err := persist.ListDiverged(clean, testDir)
-	must(t, err)
-	history := persist.LineagePath(testDir)
+	tails, archives, err := past.ListDiverged(clean, persisttest.Dir)
+	persisttest.Must(t, err)
+	history := format.LineagePath(persisttest.Dir)
 	for _, path := range []string{history, tails[0].Path, archives[1].Path} {
 		whole, err := vfs.ReadFile(clean, path, 1<<20)
-		must(t, err)
+		persisttest.Must(t, err)
 		step := max(1, len(whole)/40)
 		for i := 0; i < len(whole); i += step {
 			for _, cut := range []bool{false, true} {
 				disk := clean.Kill()
 				what := fmt.Sprintf("%s byte %d cut %t", path, i, cut)
 				if cut {
-					must(t, truncateTo(disk, path, int64(i)))
+					persisttest.Must(t, vfs.TruncateTo(disk, path, int64(i)))
 				} else {
-					damage(t, disk, path, int64(i))
+					persisttest.Damage(t, disk, path, int64(i))
 				}
-				disk = disk.Crash(0, 100) // the damage is on the disk
-				r, err := Check(disk, testDir, CheckOptions{})
-				must(t, err)
+				disk = disk.Crash(0, 100) // the persisttest.Damage is on the disk
+				r, err := Check(disk, persisttest.Dir, CheckOptions{})
+				persisttest.Must(t, err)
 				if r.OK() {
 					t.Fatalf("%s: Check found nothing", what)
 				}
 				var said []string
-				if err := Repair(disk, testDir, RepairOptions{Say: func(s string) { said = append(said, s) }}); err != nil {
+				if err := Repair(disk, persisttest.Dir, RepairOptions{Say: func(s string) { said = append(said, s) }}); err != nil {
 					t.Fatalf("%s: repair: %v\n%s", what, err, strings.Join(said, "\n"))
 				}
 				kept := findBroken(t, disk)
 				if len(kept) != 1 {
 					t.Fatalf("%s: kept %v\n%s", what, kept, strings.Join(said, "\n"))
 				}
-				r, err = Check(disk, testDir, CheckOptions{})
-				must(t, err)
+				r, err = Check(disk, persisttest.Dir, CheckOptions{})
+				persisttest.Must(t, err)
 				if !r.OK() || r.Log.Records != 120 {
 					t.Fatalf("%s: after repair: %+v\n%s", what, r, strings.Join(said, "\n"))
 				}
@@ -107,14 +113,14 @@ func TestRepairDiverged(t *testing.T) {
 						t.Fatalf("%s: history %+v", what, r.Lineage)
 					}
 				case tails[0].Path:
-					if now, err := vfs.ReadFile(disk, path, 1<<20); err == nil && (len(now) >= len(whole) || !bytes.Equal(now[segmentHeaderLen:], whole[segmentHeaderLen:len(now)])) {
+					if now, err := vfs.ReadFile(disk, path, 1<<20); err == nil && (len(now) >= len(whole) || !bytes.Equal(now[format.SegmentHeaderLen:], whole[format.SegmentHeaderLen:len(now)])) {
 						t.Fatalf("%s: %d bytes are left of %d", what, len(now), len(whole))
-					} else if gone := isNotExist(err); gone != (i < segmentHeaderLen || now == nil) {
+					} else if gone := vfs.IsNotExist(err); gone != (i < format.SegmentHeaderLen || now == nil) {
 						t.Fatalf("%s: %v\n%s", what, err, strings.Join(said, "\n"))
 					}
 				}
 				checkDurable(t, disk, what)
-				must(t, Repair(disk, testDir, RepairOptions{Say: func(s string) { t.Fatalf("%s: second repair: %s", what, s) }}))
+				persisttest.Must(t, Repair(disk, persisttest.Dir, RepairOptions{Say: func(s string) { t.Fatalf("%s: second repair: %s", what, s) }}))
 				if leaks := disk.Leaks(); len(leaks) > 0 {
 					t.Fatal("open files:", leaks)
 				}
@@ -125,14 +131,14 @@ func TestRepairDiverged(t *testing.T) {
 
 // installed makes a data directory of the sample, and the frames and the manifest of a primary whose log overlaps with
 // it.
-func installed(t *testing.T) (disk *vfs.Sim, frames [][]byte, from uint64, m *persist.Manifest, lineage persist.Lineage) {
+func installed(t *testing.T) (disk *vfs.Sim, frames [][]byte, from uint64, m *format.Manifest, lineage format.Lineage) {
 	t.Helper()
-	_, primary, opts := sampleDir(t)
-	good, _, err := persist.ReadManifests(primary, testDir)
-	must(t, err)
+	_, primary, opts := persisttest.SampleDir(t)
+	good, _, err := snapfile.ReadManifests(primary, persisttest.Dir)
+	persisttest.Must(t, err)
 	m = good[0]
-	m.History = persist.History{ReplID: persist.ReplID{8}, Epoch: testHistory.Epoch}
-	_, err = persist.WalkLog(primary, testDir, m.Replay, 0, persist.LogVisitor{Frame: func(_ persist.SegmentInfo, f *persist.Frame) error {
+	m.History = format.History{ReplID: format.ReplID{8}, Epoch: persisttest.History.Epoch}
+	_, err = logfile.Walk(primary, persisttest.Dir, m.Replay, 0, logfile.Visitor{Frame: func(_ logfile.SegmentInfo, f *format.Frame) error {
 		if f.End() > m.Replay && (f.Start < m.Offset) {
 			if len(frames) == 0 {
 				from = f.Start
@@ -141,36 +147,36 @@ func installed(t *testing.T) (disk *vfs.Sim, frames [][]byte, from uint64, m *pe
 		}
 		return nil
 	}})
-	must(t, err)
-	_, disk, opts = sampleDir(t) // with images of the same names, as if they had been copied before
+	persisttest.Must(t, err)
+	_, disk, opts = persisttest.SampleDir(t) // with images of the same names, as if they had been copied before
 	opts.Create = false
-	l, _, err := persist.OpenLog(opts, 0, discard)
-	must(t, err)
+	l, _, err := persist.OpenLog(opts, 0, persisttest.Discard)
+	persisttest.Must(t, err)
 	l.AppendSet(1, 1, 4242, 42) // what only this node has
-	must(t, l.Sync())
-	must(t, l.Close())
-	old := persist.Lineage{Replica: true, Terms: []persist.Term{{ReplID: testHistory.ReplID, Epoch: testHistory.Epoch}}}
-	must(t, persist.WriteLineage(disk, testDir, &old))
-	return disk, frames, from, m, persist.Lineage{Terms: []persist.Term{{ReplID: persist.ReplID{8}, Epoch: testHistory.Epoch}}}
+	persisttest.Must(t, l.Sync())
+	persisttest.Must(t, l.Close())
+	old := format.Lineage{Replica: true, Terms: []format.Term{{ReplID: persisttest.History.ReplID, Epoch: persisttest.History.Epoch}}}
+	persisttest.Must(t, logfile.WriteLineage(disk, persisttest.Dir, &old))
+	return disk, frames, from, m, format.Lineage{Terms: []format.Term{{ReplID: format.ReplID{8}, Epoch: persisttest.History.Epoch}}}
 }
 
 // opens starts from a directory as a server does, and checks it.
 func opens(t *testing.T, disk vfs.FS) error {
 	t.Helper()
-	if err := persist.FinishBegun(disk, testDir); err != nil {
+	if err := past.FinishBegun(disk, persisttest.Dir); err != nil {
 		return err
 	}
-	d, err := persist.OpenDir(disk, testDir)
+	d, err := persist.OpenDir(disk, persisttest.Dir)
 	if err != nil {
 		return err
 	}
 	m := d.Manifests()
-	log, _, err := persist.OpenLog(persist.LogOptions{FS: disk, Dir: testDir, Manual: true, FirstSegmentBytes: minSegment, SegmentBytes: minSegment, KnownDurable: d.KnownDurable()},
-		m[0].Replay, discard)
+	log, _, err := persist.OpenLog(persist.LogOptions{FS: disk, Dir: persisttest.Dir, Manual: true, FirstSegmentBytes: logfile.MinSegment, SegmentBytes: logfile.MinSegment, KnownDurable: d.KnownDurable()},
+		m[0].Replay, persisttest.Discard)
 	if err != nil {
 		return errors.Join(err, d.Close())
 	}
-	report, err := Check(disk, testDir, CheckOptions{})
+	report, err := Check(disk, persisttest.Dir, CheckOptions{})
 	if err == nil && !report.OK() {
 		err = fmt.Errorf("check: %v", report.Problems)
 	}
@@ -184,7 +190,7 @@ func TestCheckBegun(t *testing.T) {
 	for n := 0; ; n++ {
 		s := base.Kill()
 		s.CrashAt(s.Ops() + n)
-		in, err := persist.BeginInstall(s, testDir, from, lineage, m)
+		in, err := past.BeginInstall(s, persisttest.Dir, from, lineage, m)
 		for _, raw := range frames {
 			if err == nil {
 				err = in.Append(raw)
@@ -198,8 +204,8 @@ func TestCheckBegun(t *testing.T) {
 		}
 		disk := s.Kill()
 		before := disk.Ops()
-		r, cerr := Check(disk, testDir, CheckOptions{})
-		must(t, cerr)
+		r, cerr := Check(disk, persisttest.Dir, CheckOptions{})
+		persisttest.Must(t, cerr)
 		if !r.OK() || disk.Ops() != before {
 			t.Fatalf("operation %d: %+v", n, r)
 		}
@@ -208,11 +214,11 @@ func TestCheckBegun(t *testing.T) {
 				seen["begun"]++
 			}
 		}
-		out := newFS(t)
-		if _, err := Restore(disk, testDir, out, "/data/out", Target{Offset: m.Offset}, RestoreOptions{}); err != nil {
+		out := persisttest.NewFS(t)
+		if _, err := Restore(disk, persisttest.Dir, out, "/data/out", Target{Offset: m.Offset}, RestoreOptions{}); err != nil {
 			t.Fatalf("operation %d: restore: %v", n, err)
 		}
-		must(t, Repair(disk, testDir, RepairOptions{}))
+		persisttest.Must(t, Repair(disk, persisttest.Dir, RepairOptions{}))
 		if err := opens(t, disk); err != nil {
 			t.Fatalf("operation %d: %v", n, err)
 		}
@@ -227,30 +233,30 @@ func TestCheckBegun(t *testing.T) {
 
 // TestRestoreHistory: what is restored says how far its log is the one it was made of.
 func TestRestoreHistory(t *testing.T) {
-	disk := sampleLog(t)
-	lineage := persist.Lineage{Replica: true, Terms: []persist.Term{{ReplID: persist.ReplID{5}, Epoch: 6}, {ReplID: testHistory.ReplID, Epoch: testHistory.Epoch, Start: 300}}}
-	must(t, persist.WriteLineage(disk, testDir, &lineage))
-	records, positions, ends, _ := logRecords(t, disk, testDir, 0)
+	disk := persisttest.SampleLog(t)
+	lineage := format.Lineage{Replica: true, Terms: []format.Term{{ReplID: format.ReplID{5}, Epoch: 6}, {ReplID: persisttest.History.ReplID, Epoch: persisttest.History.Epoch, Start: 300}}}
+	persisttest.Must(t, logfile.WriteLineage(disk, persisttest.Dir, &lineage))
+	records, positions, ends, _ := persisttest.LogRecords(t, disk, persisttest.Dir, 0)
 	log := func(fsys vfs.FS, dir string, from uint64) (frames []byte) {
-		_, err := persist.WalkLog(fsys, dir, from, 0, persist.LogVisitor{Frame: func(_ persist.SegmentInfo, f *persist.Frame) error {
+		_, err := logfile.Walk(fsys, dir, from, 0, logfile.Visitor{Frame: func(_ logfile.SegmentInfo, f *format.Frame) error {
 			if f.Start >= from {
 				frames = append(frames, f.Raw...)
 			}
 			return nil
 		}})
-		must(t, err)
+		persisttest.Must(t, err)
 		return frames
 	}
 	end := ends[len(ends)-1]
-	source := log(disk, testDir, 0)
+	source := log(disk, persisttest.Dir, 0)
 	inside := 0
 	for i := range records {
 		at := positions[i]
-		out := newFS(t)
-		done, err := Restore(disk, testDir, out, "/data/out", Target{Offset: at}, RestoreOptions{})
-		must(t, err)
-		l, err := persist.ReadLineage(out, "/data/out")
-		must(t, err)
+		out := persisttest.NewFS(t)
+		done, err := Restore(disk, persisttest.Dir, out, "/data/out", Target{Offset: at}, RestoreOptions{})
+		persisttest.Must(t, err)
+		l, err := logfile.ReadLineage(out, "/data/out")
+		persisttest.Must(t, err)
 		common, ok := l.Common(done.Offset, &lineage, end)
 		if !ok && at < ends[0] {
 			continue // no whole frame is the same
@@ -261,8 +267,8 @@ func TestRestoreHistory(t *testing.T) {
 		if common < at {
 			inside++
 		}
-		walked, err := persist.WalkLog(out, "/data/out", done.Replay, 0, persist.LogVisitor{})
-		must(t, err)
+		walked, err := logfile.Walk(out, "/data/out", done.Replay, 0, logfile.Visitor{})
+		persisttest.Must(t, err)
 		if copied := log(out, "/data/out", walked.First); !bytes.Equal(copied[:common-walked.First], source[walked.First:common]) {
 			t.Fatalf("offset %d: the logs are said to agree up to %d, and do not", at, common)
 		}

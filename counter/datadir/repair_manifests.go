@@ -6,31 +6,33 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
+	"github.com/counterd/counterd/persist/snapfile"
 )
 
 // nameManifests gives manifests that are whole but bear another's name, as after a copy by hand that swapped two, names
 // of their own. It leaves them alone where a good one is there: that one is what a server starts from. The newest is
 // written first, as a crash in between leaves the older ones out.
 func (r *repair) nameManifests() error {
-	good, _, err := persist.ReadManifests(r.fsys, r.dir)
+	good, _, err := snapfile.ReadManifests(r.fsys, r.dir)
 	if err != nil || len(good) > 0 {
 		return err
 	}
-	generations, err := persist.Generations(r.fsys, r.dir)
+	generations, err := snapfile.Generations(r.fsys, r.dir)
 	if err != nil || len(generations) == 0 {
 		return err
 	}
 	newest := generations[0]
 	type misnamed struct {
 		path string
-		m    *persist.Manifest
+		m    *format.Manifest
 	}
 	var found []misnamed
 	for _, g := range generations {
-		path := filepath.Join(r.dir, persist.ManifestName(g))
-		m, err := persist.ReadAnyManifest(r.fsys, path)
-		if errors.Is(err, persist.ErrCorrupt) {
+		path := filepath.Join(r.dir, format.ManifestName(g))
+		m, err := snapfile.ReadAnyManifest(r.fsys, path)
+		if errors.Is(err, format.ErrCorrupt) {
 			continue
 		} else if err != nil {
 			return err
@@ -41,10 +43,10 @@ func (r *repair) nameManifests() error {
 	for i, f := range found {
 		was := f.m.Generation
 		f.m.Generation = newest + uint64(len(found)-i)
-		if err := persist.WriteManifest(r.fsys, r.dir, f.m); err != nil {
+		if err := snapfile.WriteManifest(r.fsys, r.dir, f.m); err != nil {
 			return err
 		}
-		r.sayf("%s holds generation %d: wrote it as %s", f.path, was, filepath.Join(r.dir, persist.ManifestName(f.m.Generation)))
+		r.sayf("%s holds generation %d: wrote it as %s", f.path, was, filepath.Join(r.dir, format.ManifestName(f.m.Generation)))
 	}
 	for _, f := range found {
 		if err := r.setAside(f.path); err != nil {
@@ -57,19 +59,19 @@ func (r *repair) nameManifests() error {
 // chooseManifest finds the newest manifest with good files and sets newer ones aside. Damaged cold files leave it as
 // the choice for want of a better one.
 func (r *repair) chooseManifest() error {
-	generations, err := persist.Generations(r.fsys, r.dir)
+	generations, err := snapfile.Generations(r.fsys, r.dir)
 	if err != nil {
 		return err
 	}
-	segs, err := persist.Segments(r.fsys, r.dir)
+	segs, err := logfile.Segments(r.fsys, r.dir)
 	if err != nil {
 		return err
 	}
 	// The newest manifest with good images is the choice, but for damaged cold files: then one that has none, and a whole
 	// log from there on, is better; then one whose cold files can all be opened.
 	type choice struct {
-		m      *persist.Manifest
-		faults []*persist.BlockFault
+		m      *format.Manifest
+		faults []*snapfile.BlockFault
 		newer  []string // manifests to set aside for it
 	}
 	var newest, usable, clean *choice
@@ -78,16 +80,16 @@ func (r *repair) chooseManifest() error {
 	var known uint64 // the log went so far once
 	for _, g := range generations {
 		r.newest = max(r.newest, g)
-		name := filepath.Join(r.dir, persist.ManifestName(g))
+		name := filepath.Join(r.dir, format.ManifestName(g))
 		m, faults, err := r.tryManifest(name)
 		if err != nil {
-			if !persist.Unreadable(err) {
+			if !snapfile.Unreadable(err) {
 				return err
 			}
 			r.sayf("%s cannot be used: %v", name, err)
 			if m != nil {
 				known = max(known, m.Offset)
-				if holed == nil || persist.FewestLost(faults, holed.faults) < 0 {
+				if holed == nil || snapfile.FewestLost(faults, holed.faults) < 0 {
 					holed = &choice{m, faults, slices.Clone(seen)}
 				}
 			}
@@ -132,7 +134,7 @@ func (r *repair) chooseManifest() error {
 		return ErrUnrepairable
 	}
 	if newest != nil && best.m != nil && best.m != newest.m {
-		r.sayf("%s and the log since hold everything that %s does", filepath.Join(r.dir, persist.ManifestName(best.m.Generation)), persist.ManifestName(newest.m.Generation))
+		r.sayf("%s and the log since hold everything that %s does", filepath.Join(r.dir, format.ManifestName(best.m.Generation)), format.ManifestName(newest.m.Generation))
 	}
 	r.base, r.faults, r.known = best.m, best.faults, known
 	for _, name := range best.newer {
@@ -145,7 +147,7 @@ func (r *repair) chooseManifest() error {
 
 // logHolds tells whether the log is undamaged from a manifest's replay offset on, or from its beginning for nil, and
 // reaches an offset.
-func (r *repair) logHolds(m *persist.Manifest, offset uint64) bool {
+func (r *repair) logHolds(m *format.Manifest, offset uint64) bool {
 	before := r.base
 	r.base = m
 	err := r.walkLog()
@@ -155,14 +157,14 @@ func (r *repair) logHolds(m *persist.Manifest, offset uint64) bool {
 
 // tryManifest reads a manifest and verifies its files. err is damage of the manifest, or, with the manifest, of images;
 // faults are those of all files.
-func (r *repair) tryManifest(name string) (m *persist.Manifest, faults []*persist.BlockFault, err error) {
-	m, err = persist.ReadManifest(r.fsys, name)
+func (r *repair) tryManifest(name string) (m *format.Manifest, faults []*snapfile.BlockFault, err error) {
+	m, err = snapfile.ReadManifest(r.fsys, name)
 	if err != nil {
 		return nil, nil, err
 	}
-	faults, err = m.Faults(r.fsys, r.dir, r.opts.Cold)
+	faults, err = snapfile.Faults(m, r.fsys, r.dir, r.opts.Cold)
 	for _, f := range faults {
-		if f.Block.Tier != persist.TierCold {
+		if f.Block.Tier != format.TierCold {
 			err = errors.Join(err, f)
 		}
 	}
@@ -170,15 +172,15 @@ func (r *repair) tryManifest(name string) (m *persist.Manifest, faults []*persis
 }
 
 // dropManifests sets aside the manifests that drop chooses; nil is one that is damaged.
-func (r *repair) dropManifests(drop func(*persist.Manifest) bool) error {
-	generations, err := persist.Generations(r.fsys, r.dir)
+func (r *repair) dropManifests(drop func(*format.Manifest) bool) error {
+	generations, err := snapfile.Generations(r.fsys, r.dir)
 	for _, g := range generations {
 		if err != nil {
 			return err
 		}
-		name := filepath.Join(r.dir, persist.ManifestName(g))
-		m, readErr := persist.ReadManifest(r.fsys, name)
-		if readErr != nil && !errors.Is(readErr, persist.ErrCorrupt) {
+		name := filepath.Join(r.dir, format.ManifestName(g))
+		m, readErr := snapfile.ReadManifest(r.fsys, name)
+		if readErr != nil && !errors.Is(readErr, format.ErrCorrupt) {
 			return readErr
 		}
 		if drop(m) {

@@ -9,23 +9,28 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/counterd/counterd/internal/testkit/persisttest"
 	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
+	"github.com/counterd/counterd/persist/past"
+	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
 func TestCheckClean(t *testing.T) {
-	_, disk, _ := sampleDir(t)
+	_, disk, _ := persisttest.SampleDir(t)
 	before := disk.Ops()
-	r, err := Check(disk, testDir, CheckOptions{})
-	must(t, err)
+	r, err := Check(disk, persisttest.Dir, CheckOptions{})
+	persisttest.Must(t, err)
 	if len(r.Problems) > 0 || r.Manifests != 2 || r.Images != 4 || r.Log.Records != 120 {
 		t.Errorf("report %+v", r)
 	}
 	if disk.Ops() != before {
 		t.Error("Check changed something")
 	}
-	r, err = Check(newFS(t), testDir, CheckOptions{})
-	must(t, err)
+	r, err = Check(persisttest.NewFS(t), persisttest.Dir, CheckOptions{})
+	persisttest.Must(t, err)
 	if !r.OK() || len(r.Problems) > 0 {
 		t.Errorf("empty directory: %+v", r)
 	}
@@ -37,14 +42,14 @@ func TestCheckClean(t *testing.T) {
 // TestRepair damages one file after the other in many places: Check names the file, Repair makes the directory one
 // that opens, keeps what it cut, and finds nothing to do a second time.
 func TestRepair(t *testing.T) {
-	model, clean, opts := sampleDir(t)
-	rng := rand.New(rand.NewPCG(newSeed(t), 1))
+	model, clean, opts := persisttest.SampleDir(t)
+	rng := rand.New(rand.NewPCG(persisttest.Seed(t), 1))
 	var files []string
 	for _, sub := range []string{"", "log", "rdb"} {
-		names, err := clean.List(filepath.Join(testDir, sub))
-		must(t, err)
+		names, err := clean.List(filepath.Join(persisttest.Dir, sub))
+		persisttest.Must(t, err)
 		for _, name := range names {
-			path := filepath.Join(testDir, sub, name)
+			path := filepath.Join(persisttest.Dir, sub, name)
 			if info, err := clean.Stat(path); err == nil && !info.IsDir() && name != "LOCK" {
 				files = append(files, path)
 			}
@@ -52,21 +57,21 @@ func TestRepair(t *testing.T) {
 	}
 	for _, path := range files {
 		whole, err := vfs.ReadFile(clean, path, 1<<20)
-		must(t, err)
+		persisttest.Must(t, err)
 		for _, off := range []int{-1, 0, 9, 70, 100, 150, 200, 300, 400, 500, 700, 900} {
-			if off >= len(whole) || off > 0 && allZero(whole[off:]) {
+			if off >= len(whole) || off > 0 && format.AllZero(whole[off:]) {
 				continue
 			}
 			disk := clean.Kill()
 			if off < 0 {
-				must(t, disk.Remove(path))
+				persisttest.Must(t, disk.Remove(path))
 			} else {
-				damage(t, disk, path, int64(off))
+				persisttest.Damage(t, disk, path, int64(off))
 			}
-			disk = disk.Crash(0, 100) // the damage is on the disk
+			disk = disk.Crash(0, 100) // the persisttest.Damage is on the disk
 			what := fmt.Sprintf("%s byte %d", path, off)
-			r, err := Check(disk, testDir, CheckOptions{})
-			must(t, err)
+			r, err := Check(disk, persisttest.Dir, CheckOptions{})
+			persisttest.Must(t, err)
 			if len(r.Problems) == 0 && off >= 0 {
 				t.Fatalf("%s: Check found nothing", what)
 			}
@@ -74,18 +79,18 @@ func TestRepair(t *testing.T) {
 			for at := range 2 { // a repair that crashes somewhere is finished by the next
 				torn := disk.Kill()
 				torn.CrashAt(at + 2*rng.IntN(12))
-				_ = Repair(torn, testDir, RepairOptions{})
+				_ = Repair(torn, persisttest.Dir, RepairOptions{})
 				torn = torn.Crash(rng.Uint64(), 50)
 				what := fmt.Sprintf("%s, repair crashed", what)
-				if err := Repair(torn, testDir, RepairOptions{}); err != nil {
+				if err := Repair(torn, persisttest.Dir, RepairOptions{}); err != nil {
 					t.Fatalf("%s: %v", what, err)
 				}
-				if again, err := Check(torn, testDir, CheckOptions{}); err != nil || !again.OK() {
+				if again, err := Check(torn, persisttest.Dir, CheckOptions{}); err != nil || !again.OK() {
 					t.Fatalf("%s: after repair: %v %+v", what, err, again)
 				}
 				reopen(t, torn, opts, &model, what)
 			}
-			if err := Repair(disk, testDir, RepairOptions{Say: func(s string) { said = append(said, s) }}); err != nil {
+			if err := Repair(disk, persisttest.Dir, RepairOptions{Say: func(s string) { said = append(said, s) }}); err != nil {
 				t.Fatalf("%s: repair: %v\n%s", what, err, strings.Join(said, "\n"))
 			}
 			repaired := len(said) > 0
@@ -94,12 +99,12 @@ func TestRepair(t *testing.T) {
 					t.Fatalf("%s: nothing was kept:\n%s", what, strings.Join(said, "\n"))
 				}
 			}
-			if again, err := Check(disk, testDir, CheckOptions{}); err != nil || !again.OK() {
+			if again, err := Check(disk, persisttest.Dir, CheckOptions{}); err != nil || !again.OK() {
 				t.Fatalf("%s: after repair: %v %+v\n%s", what, err, again, strings.Join(said, "\n"))
 			}
 			checkDurable(t, disk, what)
 			reopen(t, disk, opts, &model, what)
-			must(t, Repair(disk, testDir, RepairOptions{Say: func(s string) { t.Errorf("%s: second repair: %s", what, s) }}))
+			persisttest.Must(t, Repair(disk, persisttest.Dir, RepairOptions{Say: func(s string) { t.Errorf("%s: second repair: %s", what, s) }}))
 			if leaks := disk.Leaks(); len(leaks) > 0 {
 				t.Fatal("open files:", leaks)
 			}
@@ -114,31 +119,31 @@ func checkDurable(t *testing.T, disk *vfs.Sim, what string) {
 	if want, got := findBroken(t, disk), findBroken(t, left); !slices.Equal(want, got) {
 		t.Fatalf("%s: kept %v, after a power failure %v", what, want, got)
 	}
-	if r, err := Check(left, testDir, CheckOptions{}); err != nil || !r.OK() {
+	if r, err := Check(left, persisttest.Dir, CheckOptions{}); err != nil || !r.OK() {
 		t.Fatalf("%s: repaired, but after a power failure: %v %+v", what, err, r)
 	}
-	must(t, Repair(left, testDir, RepairOptions{Say: func(s string) { t.Fatalf("%s: a repair after a power failure: %s", what, s) }}))
+	persisttest.Must(t, Repair(left, persisttest.Dir, RepairOptions{Say: func(s string) { t.Fatalf("%s: a repair after a power failure: %s", what, s) }}))
 }
 
 // reopen opens a repaired directory as the engine does, and checks that what it replays are true records and that new
 // ones are found again.
-func reopen(t *testing.T, disk *vfs.Sim, opts persist.LogOptions, m *model, what string) {
+func reopen(t *testing.T, disk *vfs.Sim, opts persist.LogOptions, m *persisttest.Model, what string) {
 	t.Helper()
-	d, err := persist.OpenDir(disk, testDir)
-	must(t, err)
+	d, err := persist.OpenDir(disk, persisttest.Dir)
+	persisttest.Must(t, err)
 	defer d.Close()
-	opts.FS, opts.KnownDurable, opts.Create, opts.History = disk, d.KnownDurable(), false, persist.History{}
+	opts.FS, opts.KnownDurable, opts.Create, opts.History = disk, d.KnownDurable(), false, format.History{}
 	var from uint64
 	if ms := d.Manifests(); len(ms) > 0 {
 		from = ms[0].Replay
 	}
 	want := map[uint64]string{}
-	for i, pos := range m.pos {
-		want[pos] = m.text[i]
+	for i, pos := range m.Pos {
+		want[pos] = m.Text[i]
 	}
-	l, rec, err := persist.OpenLog(opts, from, func(pos uint64, r *persist.Record) error {
-		if want[pos] != recordText(r) {
-			return fmt.Errorf("at %d: got %s, want %s", pos, recordText(r), want[pos])
+	l, rec, err := persist.OpenLog(opts, from, func(pos uint64, r *format.Record) error {
+		if want[pos] != persisttest.RecordText(r) {
+			return fmt.Errorf("at %d: got %s, want %s", pos, persisttest.RecordText(r), want[pos])
 		}
 		return nil
 	})
@@ -146,26 +151,26 @@ func reopen(t *testing.T, disk *vfs.Sim, opts persist.LogOptions, m *model, what
 		t.Fatalf("%s: open after repair: %v", what, err)
 	}
 	pos := l.AppendSet(9, 9, 9, 9)
-	must(t, l.Commit(pos))
-	must(t, l.Close())
+	persisttest.Must(t, l.Commit(pos))
+	persisttest.Must(t, l.Close())
 	found := false
-	l, _, err = persist.OpenLog(opts, rec.End, func(_ uint64, r *persist.Record) error {
+	l, _, err = persist.OpenLog(opts, rec.End, func(_ uint64, r *format.Record) error {
 		found = found || r.Counter == 9
 		return nil
 	})
-	must(t, err)
+	persisttest.Must(t, err)
 	if !found {
 		t.Fatalf("%s: a record after the repair is lost", what)
 	}
-	must(t, l.Close())
+	persisttest.Must(t, l.Close())
 }
 
 func findBroken(t *testing.T, disk vfs.FS) (found []string) {
 	for _, sub := range []string{"", "log", "rdb"} {
-		names, err := disk.List(filepath.Join(testDir, sub))
-		must(t, err)
+		names, err := disk.List(filepath.Join(persisttest.Dir, sub))
+		persisttest.Must(t, err)
 		for _, name := range names {
-			if persist.IsAside(name) {
+			if past.IsAside(name) {
 				found = append(found, name)
 			}
 		}
@@ -175,39 +180,39 @@ func findBroken(t *testing.T, disk vfs.FS) (found []string) {
 
 // TestRepairNothing: a whole log without a snapshot needs no repair, and no word.
 func TestRepairNothing(t *testing.T) {
-	disk := sampleLog(t)
-	must(t, Repair(disk, testDir, RepairOptions{Say: func(s string) { t.Error("repair of what is whole:", s) }}))
+	disk := persisttest.SampleLog(t)
+	persisttest.Must(t, Repair(disk, persisttest.Dir, RepairOptions{Say: func(s string) { t.Error("repair of what is whole:", s) }}))
 }
 
 // TestRepairManifests: both manifests damaged with a log from its beginning, or whole under wrong names: nothing is
 // lost, also if the repair crashes anywhere and is run again.
 func TestRepairManifests(t *testing.T) {
-	model, clean, opts := sampleDir(t)
-	first, second := filepath.Join(testDir, persist.ManifestName(1)), filepath.Join(testDir, persist.ManifestName(2))
+	model, clean, opts := persisttest.SampleDir(t)
+	first, second := filepath.Join(persisttest.Dir, format.ManifestName(1)), filepath.Join(persisttest.Dir, format.ManifestName(2))
 	swap := func(disk *vfs.Sim) {
-		must(t, disk.Rename(first, first+"x"))
-		must(t, disk.Rename(second, first))
-		must(t, disk.Rename(first+"x", second))
-		must(t, disk.SyncDir(testDir))
+		persisttest.Must(t, disk.Rename(first, first+"x"))
+		persisttest.Must(t, disk.Rename(second, first))
+		persisttest.Must(t, disk.Rename(first+"x", second))
+		persisttest.Must(t, disk.SyncDir(persisttest.Dir))
 	}
 	for name, harm := range map[string]func(disk *vfs.Sim){
-		"both damaged": func(disk *vfs.Sim) { damage(t, disk, first, 70); damage(t, disk, second, 70) },
+		"both damaged": func(disk *vfs.Sim) { persisttest.Damage(t, disk, first, 70); persisttest.Damage(t, disk, second, 70) },
 		"swapped":      swap,
 		"swapped, and the log's beginning gone": func(disk *vfs.Sim) {
 			swap(disk)
-			m, err := persist.ReadAnyManifest(disk, first)
-			must(t, err)
-			segs, err := persist.Segments(disk, testDir)
-			must(t, err)
+			m, err := snapfile.ReadAnyManifest(disk, first)
+			persisttest.Must(t, err)
+			segs, err := logfile.Segments(disk, persisttest.Dir)
+			persisttest.Must(t, err)
 			for i := 0; i+1 < len(segs) && segs[i+1].Start <= m.Replay; i++ { // the newer one needs no more
-				must(t, disk.Remove(segs[i].Path))
+				persisttest.Must(t, disk.Remove(segs[i].Path))
 			}
-			must(t, disk.SyncDir(persist.LogDir(testDir)))
+			persisttest.Must(t, disk.SyncDir(format.LogDir(persisttest.Dir)))
 		},
 		"moved": func(disk *vfs.Sim) {
-			must(t, disk.Remove(first))
-			must(t, disk.Rename(second, filepath.Join(testDir, persist.ManifestName(9))))
-			must(t, disk.SyncDir(testDir))
+			persisttest.Must(t, disk.Remove(first))
+			persisttest.Must(t, disk.Rename(second, filepath.Join(persisttest.Dir, format.ManifestName(9))))
+			persisttest.Must(t, disk.SyncDir(persisttest.Dir))
 		},
 	} {
 		base := clean.Kill()
@@ -215,19 +220,19 @@ func TestRepairManifests(t *testing.T) {
 		for n, crashed := 0, true; crashed; n++ {
 			disk := base.Kill()
 			disk.CrashAt(n)
-			err := Repair(disk, testDir, RepairOptions{})
+			err := Repair(disk, persisttest.Dir, RepairOptions{})
 			if crashed = disk.Crashed(); !crashed {
-				must(t, err)
+				persisttest.Must(t, err)
 			}
 			disk = disk.Crash(uint64(n), 50)
 			what := fmt.Sprintf("%s, crash at operation %d", name, n)
 			var said []string
-			if err := Repair(disk, testDir, RepairOptions{Say: func(s string) { said = append(said, s) }}); err != nil {
+			if err := Repair(disk, persisttest.Dir, RepairOptions{Say: func(s string) { said = append(said, s) }}); err != nil {
 				t.Fatalf("%s: %v", what, err)
 			}
-			r, err := Check(disk, testDir, CheckOptions{})
-			must(t, err)
-			if !r.OK() || r.Log.End != model.pos[len(model.pos)-1] || name != "both damaged" && r.Manifests == 0 {
+			r, err := Check(disk, persisttest.Dir, CheckOptions{})
+			persisttest.Must(t, err)
+			if !r.OK() || r.Log.End != model.Pos[len(model.Pos)-1] || name != "both damaged" && r.Manifests == 0 {
 				t.Fatalf("%s: %+v\n%s", what, r, strings.Join(said, "\n"))
 			}
 			reopen(t, disk, opts, &model, what)
@@ -238,90 +243,90 @@ func TestRepairManifests(t *testing.T) {
 // TestRepairKeepsImages: where neither a snapshot nor the log's beginning can be used, what repair leaves is nearly
 // empty. It says so, and the good images stay, also past the next start, which removes files that no manifest names.
 func TestRepairKeepsImages(t *testing.T) {
-	_, disk, opts := sampleDir(t)
+	_, disk, opts := persisttest.SampleDir(t)
 	var images int
 	for g := range uint64(2) {
-		m, err := persist.ReadManifest(disk, filepath.Join(testDir, persist.ManifestName(g+1)))
-		must(t, err)
+		m, err := snapfile.ReadManifest(disk, filepath.Join(persisttest.Dir, format.ManifestName(g+1)))
+		persisttest.Must(t, err)
 		for _, b := range m.Counters[0].Blocks {
 			if b.Block == 1 {
-				damage(t, disk, b.Path(testDir), 20)
+				persisttest.Damage(t, disk, b.Path(persisttest.Dir), 20)
 			}
 		}
 	}
-	names, err := disk.List(persist.ImageDir(testDir))
-	must(t, err)
+	names, err := disk.List(format.ImageDir(persisttest.Dir))
+	persisttest.Must(t, err)
 	images = len(names)
-	segs, err := persist.Segments(disk, testDir)
-	must(t, err)
-	damage(t, disk, segs[0].Path, 9)
+	segs, err := logfile.Segments(disk, persisttest.Dir)
+	persisttest.Must(t, err)
+	persisttest.Damage(t, disk, segs[0].Path, 9)
 	for n, crashed := 0, true; crashed; n++ {
 		disk := disk.Kill()
 		disk.CrashAt(n)
-		_ = Repair(disk, testDir, RepairOptions{})
+		_ = Repair(disk, persisttest.Dir, RepairOptions{})
 		crashed = disk.Crashed()
 		disk = disk.Crash(uint64(n), 50)
 		var said []string
-		must(t, Repair(disk, testDir, RepairOptions{Say: func(s string) { said = append(said, s) }}))
+		persisttest.Must(t, Repair(disk, persisttest.Dir, RepairOptions{Say: func(s string) { said = append(said, s) }}))
 		if text := strings.Join(said, "\n"); n == 0 && !strings.Contains(text, "LOST: ") {
 			t.Errorf("repair does not say what is lost:\n%s", text)
 		}
-		d, err := persist.OpenDir(disk, testDir)
-		must(t, err)
+		d, err := persist.OpenDir(disk, persisttest.Dir)
+		persisttest.Must(t, err)
 		orphans, err := d.Orphans() // the engine removes them
-		must(t, err)
+		persisttest.Must(t, err)
 		for _, path := range orphans {
-			must(t, disk.Remove(path))
+			persisttest.Must(t, disk.Remove(path))
 		}
-		must(t, d.Close())
-		if names, err := disk.List(persist.ImageDir(testDir)); err != nil || len(names) != images {
+		persisttest.Must(t, d.Close())
+		if names, err := disk.List(format.ImageDir(persisttest.Dir)); err != nil || len(names) != images {
 			t.Fatalf("crash at %d: of %d images %q are left, %v", n, images, names, err)
 		}
-		opts.FS, opts.History = disk, persist.History{}
-		l, _, err := persist.OpenLog(opts, 0, discard)
-		must(t, err)
-		must(t, l.Close())
+		opts.FS, opts.History = disk, format.History{}
+		l, _, err := persist.OpenLog(opts, 0, persisttest.Discard)
+		persisttest.Must(t, err)
+		persisttest.Must(t, l.Close())
 	}
 }
 
 // TestManifestTooLarge: a file that is too large for a manifest is a damaged one, beside which others count.
 func TestManifestTooLarge(t *testing.T) {
-	_, disk, _ := sampleDir(t)
-	path := filepath.Join(testDir, persist.ManifestName(2))
+	_, disk, _ := persisttest.SampleDir(t)
+	path := filepath.Join(persisttest.Dir, format.ManifestName(2))
 	f, err := disk.OpenRW(path)
-	must(t, err)
-	must(t, errors.Join(f.Truncate(persist.MaxManifest+1), f.Close()))
-	good, bad, err := persist.ReadManifests(disk, testDir)
-	if err != nil || len(good) != 1 || len(bad) != 1 || !errors.Is(bad[0], persist.ErrCorrupt) {
+	persisttest.Must(t, err)
+	persisttest.Must(t, errors.Join(f.Truncate(format.MaxManifest+1), f.Close()))
+	good, bad, err := snapfile.ReadManifests(disk, persisttest.Dir)
+	if err != nil || len(good) != 1 || len(bad) != 1 || !errors.Is(bad[0], format.ErrCorrupt) {
 		t.Errorf("got %d good ones, %v, %v", len(good), bad, err)
 	}
-	must(t, Repair(disk, testDir, RepairOptions{}))
-	if r, err := Check(disk, testDir, CheckOptions{}); err != nil || !r.OK() {
+	persisttest.Must(t, Repair(disk, persisttest.Dir, RepairOptions{}))
+	if r, err := Check(disk, persisttest.Dir, CheckOptions{}); err != nil || !r.OK() {
 		t.Errorf("after repair: %+v, %v", r, err)
 	}
 }
 
 // TestCheckEnds: a log whose last headers are damaged, one to all of them, is reported, not walked for ever.
 func TestCheckEnds(t *testing.T) {
-	_, clean, _ := sampleDir(t)
-	segs, err := persist.Segments(clean, testDir)
-	must(t, err)
+	_, clean, _ := persisttest.SampleDir(t)
+	segs, err := logfile.Segments(clean, persisttest.Dir)
+	persisttest.Must(t, err)
 	for from := range segs {
 		for to := from + 1; to <= len(segs); to++ {
 			disk := clean.Kill()
 			for _, seg := range segs[from:to] {
-				damage(t, disk, seg.Path, 9)
+				persisttest.Damage(t, disk, seg.Path, 9)
 			}
-			r, err := Check(disk, testDir, CheckOptions{})
-			must(t, err)
+			r, err := Check(disk, persisttest.Dir, CheckOptions{})
+			persisttest.Must(t, err)
 			_, _, err = openLikeServer(disk)
 			if r.OK() != (err == nil) {
 				t.Errorf("headers %d to %d of %d damaged: Check finds %+v, a start says %v", from, to-1, len(segs), r.Problems, err)
 			}
-			if err := Repair(disk, testDir, RepairOptions{}); err != nil {
+			if err := Repair(disk, persisttest.Dir, RepairOptions{}); err != nil {
 				t.Fatalf("headers %d to %d of %d damaged: repair: %v", from, to-1, len(segs), err)
 			}
-			if r, err := Check(disk, testDir, CheckOptions{}); err != nil || !r.OK() {
+			if r, err := Check(disk, persisttest.Dir, CheckOptions{}); err != nil || !r.OK() {
 				t.Errorf("headers %d to %d of %d damaged: after repair: %+v %v", from, to-1, len(segs), r, err)
 			}
 		}
@@ -331,7 +336,7 @@ func TestCheckEnds(t *testing.T) {
 // openLikeServer opens the log as a server does, and closes it.
 func openLikeServer(disk *vfs.Sim) (uint64, persist.Recovery, error) {
 	disk = disk.Kill()
-	d, err := persist.OpenDir(disk, testDir)
+	d, err := persist.OpenDir(disk, persisttest.Dir)
 	if err != nil {
 		return 0, persist.Recovery{}, err
 	}
@@ -340,9 +345,9 @@ func openLikeServer(disk *vfs.Sim) (uint64, persist.Recovery, error) {
 	if ms := d.Manifests(); len(ms) > 0 {
 		from = ms[0].Replay
 	}
-	opts := smallLog(disk, newClock())
-	opts.KnownDurable, opts.Create, opts.History = d.KnownDurable(), false, persist.History{}
-	l, rec, err := persist.OpenLog(opts, from, discard)
+	opts := persisttest.SmallLog(disk, persisttest.NewClock())
+	opts.KnownDurable, opts.Create, opts.History = d.KnownDurable(), false, format.History{}
+	l, rec, err := persist.OpenLog(opts, from, persisttest.Discard)
 	if err == nil {
 		err = l.Close()
 	}
@@ -350,22 +355,22 @@ func openLikeServer(disk *vfs.Sim) (uint64, persist.Recovery, error) {
 }
 
 func TestRepairRefuses(t *testing.T) {
-	_, disk, _ := sampleDir(t)
-	d, err := persist.OpenDir(disk, testDir)
-	must(t, err)
-	if err := Repair(disk, testDir, RepairOptions{}); !errors.Is(err, vfs.ErrLocked) {
+	_, disk, _ := persisttest.SampleDir(t)
+	d, err := persist.OpenDir(disk, persisttest.Dir)
+	persisttest.Must(t, err)
+	if err := Repair(disk, persisttest.Dir, RepairOptions{}); !errors.Is(err, vfs.ErrLocked) {
 		t.Error("open directory: got", err)
 	}
-	must(t, d.Close())
-	segs, err := persist.Segments(disk, testDir)
-	must(t, err)
-	must(t, disk.Remove(segs[0].Path))
-	generations, err := persist.Generations(disk, testDir)
-	must(t, err)
+	persisttest.Must(t, d.Close())
+	segs, err := logfile.Segments(disk, persisttest.Dir)
+	persisttest.Must(t, err)
+	persisttest.Must(t, disk.Remove(segs[0].Path))
+	generations, err := snapfile.Generations(disk, persisttest.Dir)
+	persisttest.Must(t, err)
 	for _, g := range generations {
-		damage(t, disk, filepath.Join(testDir, persist.ManifestName(g)), 30)
+		persisttest.Damage(t, disk, filepath.Join(persisttest.Dir, format.ManifestName(g)), 30)
 	}
-	if err := Repair(disk, testDir, RepairOptions{}); !errors.Is(err, ErrUnrepairable) {
+	if err := Repair(disk, persisttest.Dir, RepairOptions{}); !errors.Is(err, ErrUnrepairable) {
 		t.Error("nothing to start from: got", err)
 	}
 	if broken := findBroken(t, disk); len(broken) > 0 {

@@ -8,7 +8,9 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
+	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -66,18 +68,18 @@ func (e *WindowError) Unwrap() error { return e.Err }
 
 // Restored says what Restore made.
 type Restored struct {
-	Offset   uint64         // of the state: for an offset, that of the last record that ends at or before it
-	TimeMS   int64          // of the last frame in it; 0: none was read
-	Snapshot uint64         // generation of the snapshot it stands on, 0: the log alone
-	Replay   uint64         // log offset from which a server replays
-	Files    int            // block files copied
-	Bytes    uint64         // their size and the log's
-	History  persist.ReplID // new: what is logged from now on is another history
+	Offset   uint64        // of the state: for an offset, that of the last record that ends at or before it
+	TimeMS   int64         // of the last frame in it; 0: none was read
+	Snapshot uint64        // generation of the snapshot it stands on, 0: the log alone
+	Replay   uint64        // log offset from which a server replays
+	Files    int           // block files copied
+	Bytes    uint64        // their size and the log's
+	History  format.ReplID // new: what is logged from now on is another history
 }
 
 // RestoreOptions are the options of Restore.
 type RestoreOptions struct {
-	Cold     persist.ColdCheck        // as in CheckOptions; asked for the copies
+	Cold     snapfile.ColdCheck       // as in CheckOptions; asked for the copies
 	Say      func(string)             // told each step; nil: nobody is
 	Progress func(done, total uint64) // bytes, of a copy of block files
 }
@@ -116,7 +118,7 @@ func Restore(fsys vfs.FS, dir string, to vfs.FS, out string, target Target, opts
 		return nil, err
 	}
 	why := r.moment(bases)
-	if why != nil && !errors.Is(why, errNoBase) && !errors.Is(why, persist.ErrCorrupt) {
+	if why != nil && !errors.Is(why, errNoBase) && !errors.Is(why, format.ErrCorrupt) {
 		return nil, why
 	}
 	if why != nil {
@@ -136,7 +138,7 @@ func Restore(fsys vfs.FS, dir string, to vfs.FS, out string, target Target, opts
 		if clean := r.clear(); clean != nil {
 			return nil, errors.Join(err, clean)
 		}
-		if !errors.Is(err, errNoBase) && !errors.Is(err, persist.ErrCorrupt) {
+		if !errors.Is(err, errNoBase) && !errors.Is(err, format.ErrCorrupt) {
 			return nil, err
 		}
 		if !errors.Is(err, errNoBase) {
@@ -163,8 +165,8 @@ type restore struct {
 	opts   RestoreOptions
 	result Restored
 
-	past   persist.Lineage // of dir
-	common uint64          // log offset up to which the copy has the bytes of dir
+	past   format.Lineage // of dir
+	common uint64         // log offset up to which the copy has the bytes of dir
 }
 
 func (r *restore) sayf(format string, args ...any) {
@@ -174,24 +176,24 @@ func (r *restore) sayf(format string, args ...any) {
 }
 
 // baseName names a base for messages; nil is the log from its beginning.
-func baseName(m *persist.Manifest) string {
+func baseName(m *format.Manifest) string {
 	if m == nil {
 		return "the log from its beginning"
 	}
-	return persist.ManifestName(m.Generation)
+	return format.ManifestName(m.Generation)
 }
 
 // bases returns the manifests whose log is there, newest first, and at last nil if the log's beginning is.
-func (r *restore) bases() ([]*persist.Manifest, error) {
-	good, _, err := persist.ReadManifests(r.fsys, r.dir)
+func (r *restore) bases() ([]*format.Manifest, error) {
+	good, _, err := snapfile.ReadManifests(r.fsys, r.dir)
 	if err != nil {
 		return nil, err
 	}
-	segs, err := persist.Segments(r.fsys, r.dir)
+	segs, err := logfile.Segments(r.fsys, r.dir)
 	if err != nil || len(segs) == 0 {
 		return nil, err
 	}
-	var bases []*persist.Manifest
+	var bases []*format.Manifest
 	for _, m := range good {
 		if segs[0].Start <= m.Replay {
 			bases = append(bases, m)
@@ -205,14 +207,14 @@ func (r *restore) bases() ([]*persist.Manifest, error) {
 
 // moment turns a target that is a time into the offset it stands for: see Restore. errNoBase: the log has nothing of
 // that time.
-func (r *restore) moment(bases []*persist.Manifest) error {
+func (r *restore) moment(bases []*format.Manifest) error {
 	if r.target.Time.IsZero() || len(bases) == 0 {
 		return nil
 	}
 	ms := r.target.Time.UnixMilli()
 	begin, later := ^uint64(0), ^uint64(0) // starts of the first frame, and of the first that was made later
 	at, found, passed, again := uint64(0), false, false, false
-	walked, err := persist.WalkLog(r.fsys, r.dir, 0, 0, persist.LogVisitor{Frame: func(_ persist.SegmentInfo, f *persist.Frame) error {
+	walked, err := logfile.Walk(r.fsys, r.dir, 0, 0, logfile.Visitor{Frame: func(_ logfile.SegmentInfo, f *format.Frame) error {
 		begin = min(begin, f.Start)
 		if f.TimeMS > ms {
 			passed, later = true, min(later, f.Start)
@@ -223,7 +225,7 @@ func (r *restore) moment(bases []*persist.Manifest) error {
 		return nil
 	}})
 	// Behind damage the log may go on before the moment.
-	if err != nil && !(passed && errors.Is(err, persist.ErrCorrupt)) {
+	if err != nil && !(passed && errors.Is(err, format.ErrCorrupt)) {
 		return err
 	}
 	if !found { // a snapshot may stand there, and the log up to it be gone
@@ -245,8 +247,8 @@ func (r *restore) moment(bases []*persist.Manifest) error {
 }
 
 // run restores from one base.
-func (r *restore) run(base *persist.Manifest) error {
-	r.result = Restored{History: persist.NewReplID()}
+func (r *restore) run(base *format.Manifest) error {
+	r.result = Restored{History: format.NewReplID()}
 	var stands uint64
 	if base != nil {
 		r.result.Snapshot, r.result.Replay, stands = base.Generation, base.Replay, base.Offset
@@ -254,7 +256,7 @@ func (r *restore) run(base *persist.Manifest) error {
 	if stands > r.target.Offset {
 		return errNoBase
 	}
-	for _, sub := range []string{persist.LogDir(r.out), persist.ImageDir(r.out), persist.ColdDir(r.out)} {
+	for _, sub := range []string{format.LogDir(r.out), format.ImageDir(r.out), format.ColdDir(r.out)} {
 		if err := r.to.MkdirAll(sub); err != nil {
 			return err
 		}
@@ -279,15 +281,15 @@ func (r *restore) run(base *persist.Manifest) error {
 	if err := r.syncDirs(); err != nil {
 		return err
 	}
-	return persist.WriteManifest(r.to, r.out, &m)
+	return snapfile.WriteManifest(r.to, r.out, &m)
 }
 
 // readLineage reads whose log it is. Without a good HISTORY the copy shares its past with nobody.
 func (r *restore) readLineage() (err error) {
-	r.past, err = persist.ReadLineage(r.fsys, r.dir)
-	if errors.Is(err, persist.ErrCorrupt) {
+	r.past, err = logfile.ReadLineage(r.fsys, r.dir)
+	if errors.Is(err, format.ErrCorrupt) {
 		r.sayf("%v: replicas of what is restored will need a full copy", err)
-		r.past = persist.Lineage{}
+		r.past = format.Lineage{}
 		return nil
 	}
 	if err == nil {
@@ -297,40 +299,40 @@ func (r *restore) readLineage() (err error) {
 }
 
 // writeLineage writes the copy's: the past of dir as far as the log is the same, then a term of its own.
-func (r *restore) writeLineage(h persist.History) error {
+func (r *restore) writeLineage(h format.History) error {
 	l := r.past.Cut(r.common)
 	l.Replica = false
-	t := persist.Term{ReplID: h.ReplID, Epoch: h.Epoch + 1, Start: r.common}
+	t := format.Term{ReplID: h.ReplID, Epoch: h.Epoch + 1, Start: r.common}
 	if n := len(l.Terms); n == 0 {
 		t.Start = 0
 	} else {
 		t.Epoch = max(t.Epoch, l.Terms[n-1].Epoch+1)
 	}
 	l.Add(t)
-	return persist.WriteLineage(r.to, r.out, &l)
+	return logfile.WriteLineage(r.to, r.out, &l)
 }
 
 func (r *restore) syncDirs() error {
 	var errs []error
-	for _, dir := range []string{persist.LogDir(r.out), persist.ImageDir(r.out), persist.ColdDir(r.out), r.out} {
+	for _, dir := range []string{format.LogDir(r.out), format.ImageDir(r.out), format.ColdDir(r.out), r.out} {
 		errs = append(errs, r.to.SyncDir(dir))
 	}
 	return errors.Join(errs...)
 }
 
 // copyLog writes the log from the replay offset to the target. stands is the offset that it must reach at least.
-func (r *restore) copyLog(stands uint64) (persist.History, error) {
+func (r *restore) copyLog(stands uint64) (format.History, error) {
 	from := r.result.Replay
-	w := persist.NewLogCopy(r.to, r.out, from, persist.History{ReplID: r.result.History})
+	w := logfile.NewCopy(r.to, r.out, from, format.History{ReplID: r.result.History})
 	reached, ended := from, false
 	r.common = from
 	var last int64 // time of the last frame up to reached
-	walked, err := persist.WalkLog(r.fsys, r.dir, max(from, 1)-1, 0, persist.LogVisitor{
-		Segment: func(h persist.SegmentHeader) error {
+	walked, err := logfile.Walk(r.fsys, r.dir, max(from, 1)-1, 0, logfile.Visitor{
+		Segment: func(h logfile.Header) error {
 			w.History.Epoch = max(w.History.Epoch, h.History.Epoch)
 			return nil
 		},
-		Frame: func(_ persist.SegmentInfo, f *persist.Frame) error {
+		Frame: func(_ logfile.SegmentInfo, f *format.Frame) error {
 			if f.End() <= from {
 				last = f.TimeMS
 				return nil
@@ -364,7 +366,7 @@ func (r *restore) copyLog(stands uint64) (persist.History, error) {
 			return nil
 		},
 	})
-	var corrupt *persist.CorruptError
+	var corrupt *format.CorruptError
 	if errors.As(err, &corrupt) && !ended && corrupt.LogOffset >= reached && corrupt.LogOffset >= r.target.Offset {
 		err = nil // the damage lies behind
 	}
@@ -373,7 +375,7 @@ func (r *restore) copyLog(stands uint64) (persist.History, error) {
 	}
 	r.result.Offset, r.result.TimeMS = reached, last
 	if err = errors.Join(err, w.Finish()); err != nil {
-		return persist.History{}, err
+		return format.History{}, err
 	}
 	r.result.Bytes += w.Bytes()
 	return w.History, nil
@@ -391,18 +393,18 @@ func (r *restore) window() (*Window, error) {
 		w.From, w.FromMS, from = oldest.Offset, oldest.TimeMS, oldest.Replay
 	}
 	first := true
-	walked, err := persist.WalkLog(r.fsys, r.dir, from, 0, persist.LogVisitor{Frame: func(_ persist.SegmentInfo, f *persist.Frame) error {
+	walked, err := logfile.Walk(r.fsys, r.dir, from, 0, logfile.Visitor{Frame: func(_ logfile.SegmentInfo, f *format.Frame) error {
 		if f.End() <= w.From || first && w.From == 0 {
 			w.FromMS = f.TimeMS
 		}
 		first = false
 		return nil
 	}})
-	if err != nil && !errors.Is(err, persist.ErrCorrupt) {
+	if err != nil && !errors.Is(err, format.ErrCorrupt) {
 		return nil, err
 	}
 	w.To, w.ToMS = walked.End, walked.TimeMS
-	if segs, err := persist.Segments(r.fsys, r.dir); err != nil {
+	if segs, err := logfile.Segments(r.fsys, r.dir); err != nil {
 		return nil, err
 	} else if len(segs) > 0 {
 		w.LogFrom = segs[0].Start
@@ -415,7 +417,7 @@ func (r *restore) window() (*Window, error) {
 
 // clear removes what was made of the new directory.
 func (r *restore) clear() error {
-	for _, dir := range []string{persist.LogDir(r.out), persist.ImageDir(r.out), persist.ColdDir(r.out), r.out} {
+	for _, dir := range []string{format.LogDir(r.out), format.ImageDir(r.out), format.ColdDir(r.out), r.out} {
 		names, err := r.to.List(dir)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

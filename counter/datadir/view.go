@@ -5,7 +5,9 @@ import (
 	"io/fs"
 	"path/filepath"
 
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
+	"github.com/counterd/counterd/persist/past"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -16,9 +18,9 @@ import (
 // A server that goes on may remove files after they were listed: fs.ErrNotExist then means to begin again.
 func NewView(fsys vfs.FS, dir string) *vfs.View {
 	v := newView(fsys, dir)
-	claim, err := v.OpenRW(persist.ClaimPath(dir)) // which copies it
+	claim, err := v.OpenRW(format.ClaimPath(dir)) // which copies it
 	if errors.Is(err, fs.ErrNotExist) {
-		claim, err = v.Create(persist.ClaimPath(dir)) // an empty file claims nothing
+		claim, err = v.Create(format.ClaimPath(dir)) // an empty file claims nothing
 	}
 	if err == nil {
 		_ = claim.Close() // in memory
@@ -28,11 +30,11 @@ func NewView(fsys vfs.FS, dir string) *vfs.View {
 
 func newView(fsys vfs.FS, dir string) *vfs.View {
 	return vfs.NewView(fsys, func(listed string, names []string) []string {
-		if listed != filepath.Clean(persist.LogDir(dir)) {
+		if listed != filepath.Clean(format.LogDir(dir)) {
 			return nil
 		}
 		for i := len(names) - 1; i >= 0; i-- { // sorted by offset: the last one is written to
-			if _, ok := persist.ParseSegmentName(names[i]); ok {
+			if _, ok := format.ParseSegmentName(names[i]); ok {
 				return names[i : i+1]
 			}
 		}
@@ -42,18 +44,18 @@ func newView(fsys vfs.FS, dir string) *vfs.View {
 
 // finishedView returns a view of a directory as the next start will leave it, or the file system itself where nothing
 // was begun.
-func finishedView(fsys vfs.FS, dir string, l *persist.Lineage) (vfs.FS, error) {
+func finishedView(fsys vfs.FS, dir string, l *format.Lineage) (vfs.FS, error) {
 	if l.Begun() == "" {
 		return fsys, nil
 	}
 	view := vfs.NewView(fsys, nil)
 	finished := *l
-	return view, persist.FinishBegunLocked(view, dir, &finished)
+	return view, past.FinishBegunLocked(view, dir, &finished)
 }
 
 // Settled returns a directory as the next start will leave it: what a crash broke off is finished in a view.
 func Settled(fsys vfs.FS, dir string) (vfs.FS, error) {
-	l, err := persist.ReadLineage(fsys, dir)
+	l, err := logfile.ReadLineage(fsys, dir)
 	if err != nil {
 		return nil, err
 	}

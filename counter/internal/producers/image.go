@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 )
 
 // An image is a table as bytes. It carries no checksum: the file around it does.
@@ -31,13 +31,13 @@ var ErrBadImage = errors.New("producers: bad image")
 // ErrNewerImage is returned for an image of a later version.
 var ErrNewerImage = errors.New("producers: image of a newer version")
 
-func corrupt(format string, args ...any) error {
-	return fmt.Errorf("producers: "+format+": %w", append(args, persist.ErrCorrupt)...)
+func corrupt(fault string, args ...any) error {
+	return fmt.Errorf("producers: "+fault+": %w", append(args, format.ErrCorrupt)...)
 }
 
 const (
-	maxProducerImage = 2 + 1 + persist.MaxProducerID + 4*10 + 2 // before its entries
-	maxEntryImage    = 10 + 4 + 10                              // without a blob
+	maxProducerImage = 2 + 1 + format.MaxProducerID + 4*10 + 2 // before its entries
+	maxEntryImage    = 10 + 4 + 10                             // without a blob
 )
 
 // ImageBytes is an upper bound of what AppendImage appends.
@@ -79,7 +79,7 @@ func (p *producer) appendImage(dst []byte) []byte {
 		dst = binary.AppendUvarint(dst, e.seq-next)
 		next = e.seq + 1
 		dst = binary.LittleEndian.AppendUint32(dst, e.meta)
-		if e.kind() == persist.ResultBlob {
+		if e.kind() == format.ResultBlob {
 			dst = binary.AppendUvarint(dst, uint64(e.size))
 			dst = append(dst, p.blob(e)...)
 		} else {
@@ -165,7 +165,7 @@ func (d *decoder) bytes(what string, n uint64) []byte {
 // producer reads one producer into t.
 func (d *decoder) producer(t *Table) {
 	number := uint32(d.uvarint("producer number", MaxPlaces-1))
-	id := d.bytes("id", d.uvarint("length of an id", persist.MaxProducerID))
+	id := d.bytes("id", d.uvarint("length of an id", format.MaxProducerID))
 	if d.err == nil && len(id) == 0 {
 		d.fail("a producer without an id")
 	}
@@ -202,8 +202,8 @@ func (d *decoder) entry(p *producer, seq uint64) {
 		return
 	}
 	e := entry{seq: seq, meta: binary.LittleEndian.Uint32(raw)}
-	r := persist.Result{Kind: e.kind()}
-	if v := d.uvarint("value", 1<<64-1); r.Kind == persist.ResultBlob {
+	r := format.Result{Kind: e.kind()}
+	if v := d.uvarint("value", 1<<64-1); r.Kind == format.ResultBlob {
 		r.Blob = d.bytes("blob", v)
 	} else {
 		r.N = v

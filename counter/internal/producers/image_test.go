@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -16,9 +16,9 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // goldenTable is the table of testdata/producers.v1.image. It must not change.
 func goldenTable(t testing.TB) *Table {
 	tab := New(Limits{Producers: 4, Bytes: 1 << 20, MinIdle: 10})
-	results := []persist.Result{
-		{Kind: persist.ResultInt, N: 1<<64 - 5}, {Kind: persist.ResultOK}, {Kind: persist.ResultBulk, N: 42}, {Kind: persist.ResultNil},
-		{Kind: persist.ResultBlob, Blob: []byte("a blob")}, {Kind: persist.ResultGone}, {Kind: persist.ResultBlob, Blob: []byte{}},
+	results := []format.Result{
+		{Kind: format.ResultInt, N: 1<<64 - 5}, {Kind: format.ResultOK}, {Kind: format.ResultBulk, N: 42}, {Kind: format.ResultNil},
+		{Kind: format.ResultBlob, Blob: []byte("a blob")}, {Kind: format.ResultGone}, {Kind: format.ResultBlob, Blob: []byte{}},
 	}
 	for i := range 3 * Window {
 		r := request("writer", uint64(i)*uint64(i)+1<<50, 1760000000+int64(i))
@@ -114,18 +114,18 @@ func FuzzLoad(f *testing.F) {
 // TestLogRefused: records that cannot be of this table's log change nothing.
 func TestLogRefused(t *testing.T) {
 	tab := New(Limits{})
-	if err := tab.Define(MaxPlaces, 0, 0, []byte("a"), 0); !errors.Is(err, persist.ErrCorrupt) {
+	if err := tab.Define(MaxPlaces, 0, 0, []byte("a"), 0); !errors.Is(err, format.ErrCorrupt) {
 		t.Error(err)
 	}
-	if err := tab.Define(0, 0, 0, make([]byte, 33), 0); !errors.Is(err, persist.ErrCorrupt) {
+	if err := tab.Define(0, 0, 0, make([]byte, 33), 0); !errors.Is(err, format.ErrCorrupt) {
 		t.Error(err)
 	}
-	ok := persist.Result{Kind: persist.ResultOK}
+	ok := format.Result{Kind: format.ResultOK}
 	if tab.Apply(0, 0, 0, 0, ok, 0) {
 		t.Error("an entry of nobody")
 	}
 	must(t, tab.Define(3, 2, 1<<64-2, []byte("a"), 0))
-	for _, r := range []persist.Result{{Kind: persist.ResultNext}, {Kind: 7}, {Kind: persist.ResultBlob, Blob: make([]byte, persist.MaxResult+1)}} {
+	for _, r := range []format.Result{{Kind: format.ResultNext}, {Kind: 7}, {Kind: format.ResultBlob, Blob: make([]byte, format.MaxResult+1)}} {
 		if tab.Apply(3, 0, 0, 0, r, 0) {
 			t.Errorf("result %v", r.Kind)
 		}
@@ -138,7 +138,7 @@ func TestLogRefused(t *testing.T) {
 	}
 	// An entry that comes again takes the place of the one that is there; so does a producer with a known number or id.
 	for i := range 3 {
-		if !tab.Apply(3, 1, 0, 0, persist.Result{Kind: persist.ResultBlob, Blob: make([]byte, 100*i)}, 0) {
+		if !tab.Apply(3, 1, 0, 0, format.Result{Kind: format.ResultBlob, Blob: make([]byte, 100*i)}, 0) {
 			t.Error("not known")
 		}
 		must(t, tab.check())

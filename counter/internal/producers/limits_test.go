@@ -5,7 +5,7 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 )
 
 // begin is Begin with a Try of its own.
@@ -15,7 +15,7 @@ func begin(t *Table, r *Request) (y Try) {
 }
 
 // put has a request made, as far as the table takes it.
-func put(t testing.TB, tab *Table, r *Request, result persist.Result) Try {
+func put(t testing.TB, tab *Table, r *Request, result format.Result) Try {
 	t.Helper()
 	try := begin(tab, r)
 	if try.Verdict == Fresh {
@@ -45,12 +45,12 @@ func TestMemory(t *testing.T) {
 	blob := make([]byte, 150)
 	for name, c := range map[string]struct {
 		ids, seqs int
-		result    persist.Result
+		result    format.Result
 	}{
-		"numbers":     {10000, Window + 9, persist.Result{Kind: persist.ResultInt, N: 1 << 40}},
-		"few seqs":    {10000, 3, persist.Result{Kind: persist.ResultOK}},
-		"blobs":       {10000, Window / 2, persist.Result{Kind: persist.ResultBlob, Blob: blob}},
-		"large blobs": {20, Window, persist.Result{Kind: persist.ResultBlob, Blob: make([]byte, persist.MaxResult)}},
+		"numbers":     {10000, Window + 9, format.Result{Kind: format.ResultInt, N: 1 << 40}},
+		"few seqs":    {10000, 3, format.Result{Kind: format.ResultOK}},
+		"blobs":       {10000, Window / 2, format.Result{Kind: format.ResultBlob, Blob: blob}},
+		"large blobs": {20, Window, format.Result{Kind: format.ResultBlob, Blob: make([]byte, format.MaxResult)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := heap()
@@ -68,7 +68,7 @@ func TestMemory(t *testing.T) {
 			if used > tab.Bytes()+1<<20 || used > budget || tab.Bytes() > budget {
 				t.Errorf("%d bytes used, %d charged, want at most %d", used, tab.Bytes(), budget)
 			}
-			if full := verdicts[Full] > 0; full != (c.result.Kind == persist.ResultBlob) {
+			if full := verdicts[Full] > 0; full != (c.result.Kind == format.ResultBlob) {
 				t.Errorf("verdicts %v", verdicts)
 			}
 			must(t, tab.check())
@@ -80,11 +80,11 @@ func TestMemory(t *testing.T) {
 func TestPlaces(t *testing.T) {
 	tab := New(Limits{Producers: 3, Bytes: 1 << 20, MinIdle: 600})
 	for i, id := range []string{"a", "b", "c"} {
-		if try := put(t, tab, request(id, 1, int64(i)), persist.Result{Kind: persist.ResultOK}); try.Number != uint32(i) || !try.Define {
+		if try := put(t, tab, request(id, 1, int64(i)), format.Result{Kind: format.ResultOK}); try.Number != uint32(i) || !try.Define {
 			t.Fatalf("%s: %+v", id, try)
 		}
 	}
-	put(t, tab, request("a", 2, 100), persist.Result{Kind: persist.ResultOK})
+	put(t, tab, request("a", 2, 100), format.Result{Kind: format.ResultOK})
 	if try := begin(tab, request("b", 1, 150)); try.Verdict != Repeat { // a repeat is a use
 		t.Fatalf("%+v", try)
 	}
@@ -94,7 +94,7 @@ func TestPlaces(t *testing.T) {
 	if try := begin(tab, request("a", 3, 601)); try.Verdict != Fresh {
 		t.Fatalf("a has a place: %+v", try)
 	}
-	try := put(t, tab, request("d", 1, 602), persist.Result{Kind: persist.ResultOK})
+	try := put(t, tab, request("d", 1, 602), format.Result{Kind: format.ResultOK})
 	if try.Verdict != Fresh || try.Number != 2 || len(try.Forget) != 0 {
 		t.Fatalf("%+v", try)
 	}
@@ -105,7 +105,7 @@ func TestPlaces(t *testing.T) {
 	if tab.Len() != 3 {
 		t.Fatal("a lower limit took one away")
 	}
-	try = put(t, tab, request("e", 1, 2000), persist.Result{Kind: persist.ResultOK}) // 2 places too many
+	try = put(t, tab, request("e", 1, 2000), format.Result{Kind: format.ResultOK}) // 2 places too many
 	if try.Verdict != Fresh || try.Number != 0 || len(try.Forget) != 1 || try.Forget[0] != 1 || tab.Len() != 2 {
 		t.Fatalf("%+v, %d producers", try, tab.Len())
 	}
@@ -115,7 +115,7 @@ func TestPlaces(t *testing.T) {
 // TestClockSetBack: a producer that was used in the future is idle some time.
 func TestClockSetBack(t *testing.T) {
 	tab := New(Limits{Producers: 1, Bytes: 1 << 20, MinIdle: 600})
-	put(t, tab, request("a", 1, 1<<40), persist.Result{Kind: persist.ResultOK})
+	put(t, tab, request("a", 1, 1<<40), format.Result{Kind: format.ResultOK})
 	if try := begin(tab, request("b", 1, 1000)); try.Verdict != Full {
 		t.Fatalf("%+v", try)
 	}
@@ -126,7 +126,7 @@ func TestClockSetBack(t *testing.T) {
 
 // TestBytes: what was idle for long makes room for a known producer too; nothing else does.
 func TestBytes(t *testing.T) {
-	blob := persist.Result{Kind: persist.ResultBlob, Blob: make([]byte, 10000)}
+	blob := format.Result{Kind: format.ResultBlob, Blob: make([]byte, 10000)}
 	tab := New(Limits{Producers: 100, Bytes: 60000, MinIdle: 600})
 	with := func(id string, seq uint64, now int64) *Request {
 		r := request(id, seq, now)
@@ -162,7 +162,7 @@ func TestBytes(t *testing.T) {
 
 // TestBytesOfTheLongestIdle: one that needs room does not give its own place for it.
 func TestBytesOfTheLongestIdle(t *testing.T) {
-	blob := persist.Result{Kind: persist.ResultBlob, Blob: make([]byte, 10000)}
+	blob := format.Result{Kind: format.ResultBlob, Blob: make([]byte, 10000)}
 	tab := New(Limits{Producers: 100, Bytes: 60000, MinIdle: 600})
 	for i, id := range []string{"a", "b", "c"} {
 		r := request(id, 1, int64(i))
@@ -190,7 +190,7 @@ func TestAllocations(t *testing.T) {
 		seq++
 		now += 2
 		r.Seq, r.Now = seq, now
-		if try := put(t, tab, r, persist.Result{Kind: persist.ResultInt, N: seq}); try.Verdict != Fresh {
+		if try := put(t, tab, r, format.Result{Kind: format.ResultInt, N: seq}); try.Verdict != Fresh {
 			t.Fatalf("%+v", try)
 		}
 		if try := begin(tab, r); try.Verdict != Repeat {
@@ -215,7 +215,7 @@ func BenchmarkInsert(b *testing.B) {
 					reqs[i] = request(fmt.Sprintf("6ba7b810-9dad-11d1-80b4-%08d", i), 0, 0)
 					reqs[i].Hint = none
 				}
-				result := persist.Result{Kind: persist.ResultInt, N: 7}
+				result := format.Result{Kind: format.ResultInt, N: 7}
 				b.ReportAllocs()
 				i := 0
 				for b.Loop() {
@@ -241,7 +241,7 @@ func BenchmarkAppendImage(b *testing.B) {
 	tab := New(Limits{Producers: 10000, Bytes: 64 << 20, MinIdle: 600})
 	for seq := range uint64(Window) {
 		for id := range 10000 {
-			put(b, tab, request(fmt.Sprintf("6ba7b810-9dad-11d1-80b4-%08d", id), 1<<40+seq, 0), persist.Result{Kind: persist.ResultInt, N: 1000 + seq})
+			put(b, tab, request(fmt.Sprintf("6ba7b810-9dad-11d1-80b4-%08d", id), 1<<40+seq, 0), format.Result{Kind: format.ResultInt, N: 1000 + seq})
 		}
 	}
 	buf := make([]byte, 0, tab.ImageBytes())

@@ -2,7 +2,7 @@ package producers
 
 import (
 	"github.com/counterd/counterd/internal/slot"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 )
 
 // Groups of hash slots move from one table to another while producers go on: what was done in them comes as records, and
@@ -15,22 +15,22 @@ import (
 func (t *Table) AppendGroups(dst []byte, groups *slot.Set, mark func(n int)) []byte {
 	for number := t.oldest; number != none; number = t.places[number].newer {
 		p := t.places[number]
-		dst = persist.AppendDefine(dst, number, p.epoch, p.base, []byte(p.id))
+		dst = format.AppendDefine(dst, number, p.epoch, p.base, []byte(p.id))
 		for i := range p.ring.n {
 			e := p.ring.at(i)
 			if !groups.Has(e.group()) {
 				continue
 			}
 			if e.seq < p.base || e.seq-p.base > MaxSeqLess { // the base has moved since
-				dst = persist.AppendDefine(dst, number, p.epoch, e.seq, []byte(p.id))
-				dst = persist.AppendOnce(dst, number, 0, e.hash(), e.group(), p.result(e))
-				dst = persist.AppendDefine(dst, number, p.epoch, p.base, []byte(p.id))
+				dst = format.AppendDefine(dst, number, p.epoch, e.seq, []byte(p.id))
+				dst = format.AppendOnce(dst, number, 0, e.hash(), e.group(), p.result(e))
+				dst = format.AppendDefine(dst, number, p.epoch, p.base, []byte(p.id))
 				continue
 			}
-			dst = persist.AppendOnce(dst, number, e.seq-p.base, e.hash(), e.group(), p.result(e))
+			dst = format.AppendOnce(dst, number, e.seq-p.base, e.hash(), e.group(), p.result(e))
 		}
 		if p.from > 0 {
-			dst = persist.AppendFloor(dst, number, p.from)
+			dst = format.AppendFloor(dst, number, p.from)
 		}
 		mark(len(dst))
 	}

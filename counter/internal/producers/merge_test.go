@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/counterd/counterd/internal/slot"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 )
 
 // mergeInto applies records as a store that takes groups over does, and logs into replica what a log would have.
@@ -17,21 +17,21 @@ func mergeInto(t *testing.T, table, replica *Table, records []byte, now int64) {
 		epoch, base uint64
 	}
 	names := map[uint32]source{}
-	var rec persist.Record
+	var rec format.Record
 	var y Try
 	for len(records) > 0 {
-		n, err := persist.DecodeRecord(records, &rec)
+		n, err := format.DecodeRecord(records, &rec)
 		if err != nil {
 			t.Fatal(err)
 		}
 		records = records[n:]
 		s := names[rec.Number]
-		if rec.Kind == persist.KindDefine {
+		if rec.Kind == format.KindDefine {
 			s = source{string(rec.Text), rec.Epoch, rec.Seq}
 			names[rec.Number] = s
 		}
 		r := Request{ID: []byte(s.id), Epoch: s.epoch, Seq: rec.Seq, Hash: rec.Hash, Room: len(rec.Text), Now: now}
-		if rec.Kind == persist.KindOnce {
+		if rec.Kind == format.KindOnce {
 			r.Seq += s.base
 		}
 		table.BeginMerge(&r, &y)
@@ -50,10 +50,10 @@ func mergeInto(t *testing.T, table, replica *Table, records []byte, now int64) {
 				}
 			}
 			switch {
-			case rec.Kind == persist.KindFloor:
+			case rec.Kind == format.KindFloor:
 				to.Floor(y.Number, rec.Seq, now)
-			case rec.Kind == persist.KindOnce && y.Verdict == Fresh:
-				to.Apply(y.Number, r.Seq-y.Base, rec.Hash, rec.Group, persist.Result{Kind: rec.Result, N: rec.Value, Blob: rec.Text}, now)
+			case rec.Kind == format.KindOnce && y.Verdict == Fresh:
+				to.Apply(y.Number, r.Seq-y.Base, rec.Hash, rec.Group, format.Result{Kind: rec.Result, N: rec.Value, Blob: rec.Text}, now)
 			}
 		}
 	}
@@ -85,9 +85,9 @@ func TestMerge(t *testing.T) {
 			}
 			seq, group := next[id], uint8(rng.UintN(256))
 			r := Request{ID: []byte(id), Seq: seq, Hash: uint32(seq) & (1<<hashBits - 1), Room: 9, Now: 1}
-			result := persist.Result{Kind: persist.ResultInt, N: seq}
+			result := format.Result{Kind: format.ResultInt, N: seq}
 			if rng.IntN(5) == 0 {
-				result = persist.Result{Kind: persist.ResultBlob, Blob: []byte("blob")}
+				result = format.Result{Kind: format.ResultBlob, Blob: []byte("blob")}
 			}
 			table := a
 			if group >= 128 {

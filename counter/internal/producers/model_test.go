@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 )
 
 var seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "seed of random tests")
@@ -98,7 +98,7 @@ func (t *Table) sameAs(o *Table) error {
 	return nil
 }
 
-func sameResult(a, b persist.Result) bool {
+func sameResult(a, b format.Result) bool {
 	return a.Kind == b.Kind && a.N == b.N && bytes.Equal(a.Blob, b.Blob)
 }
 
@@ -120,7 +120,7 @@ type modelProducer struct {
 type modelEntry struct {
 	hash   uint32
 	group  uint8
-	result persist.Result
+	result format.Result
 }
 
 func (m *model) touch(p *modelProducer, now int64) {
@@ -130,30 +130,30 @@ func (m *model) touch(p *modelProducer, now int64) {
 	}
 }
 
-func (m *model) begin(r *Request) (Verdict, persist.Result) {
+func (m *model) begin(r *Request) (Verdict, format.Result) {
 	p := m.producers[string(r.ID)]
 	if p == nil {
 		if len(m.producers) >= m.limits.Producers {
 			if _, v := m.oldest(); r.Now-v.used < m.limits.MinIdle {
-				return Full, persist.Result{}
+				return Full, format.Result{}
 			}
 		}
-		return Fresh, persist.Result{}
+		return Fresh, format.Result{}
 	}
 	if r.Epoch < p.epoch {
-		return Fenced, persist.Result{}
+		return Fenced, format.Result{}
 	}
 	if e, ok := p.done[r.Seq]; ok {
 		if e.hash != r.Hash {
-			return Mismatch, persist.Result{}
+			return Mismatch, format.Result{}
 		}
 		m.touch(p, r.Now)
 		return Repeat, e.result
 	}
 	if r.Seq < p.floor || len(p.done) == Window && r.Seq < slices.Min(slices.Collect(maps.Keys(p.done))) {
-		return Expired, persist.Result{}
+		return Expired, format.Result{}
 	}
-	return Fresh, persist.Result{}
+	return Fresh, format.Result{}
 }
 
 func (m *model) oldest() (string, *modelProducer) {
@@ -182,7 +182,7 @@ func (m *model) producer(id string, now int64) *modelProducer {
 	return p
 }
 
-func (m *model) insert(r *Request, group uint8, result persist.Result) {
+func (m *model) insert(r *Request, group uint8, result format.Result) {
 	p := m.producer(string(r.ID), r.Now)
 	p.epoch = max(p.epoch, r.Epoch)
 	p.done[r.Seq] = modelEntry{r.Hash, group, result}
@@ -213,12 +213,12 @@ func (m *model) compare(t *Table) error {
 	return nil
 }
 
-func randomResult(rnd *rand.Rand) persist.Result {
-	r := persist.Result{Kind: persist.ResultKind(1 + rnd.IntN(6))}
+func randomResult(rnd *rand.Rand) format.Result {
+	r := format.Result{Kind: format.ResultKind(1 + rnd.IntN(6))}
 	switch r.Kind {
-	case persist.ResultInt, persist.ResultBulk:
+	case format.ResultInt, format.ResultBulk:
 		r.N = rnd.Uint64() >> rnd.IntN(64)
-	case persist.ResultBlob:
+	case format.ResultBlob:
 		r.Blob = make([]byte, rnd.IntN(40)*rnd.IntN(40))
 		for i := range r.Blob {
 			r.Blob[i] = byte(rnd.Uint32())
@@ -248,7 +248,7 @@ func TestModel(t *testing.T) {
 				now += limits.MinIdle
 			}
 			id := fmt.Sprintf("producer-%d", rnd.IntN(10))
-			r := Request{ID: []byte(id), Seq: next[id], Hash: uint32(rnd.IntN(1 << 21)), Now: now, Room: persist.MaxResult}
+			r := Request{ID: []byte(id), Seq: next[id], Hash: uint32(rnd.IntN(1 << 21)), Now: now, Room: format.MaxResult}
 			if rnd.IntN(2) == 0 {
 				r.Hint = hint
 			}

@@ -3,7 +3,7 @@ package producers
 import (
 	"unsafe"
 
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 )
 
 // producer is the state of one.
@@ -25,7 +25,7 @@ type producer struct {
 }
 
 // fixedCost is what a producer takes beside ring and blobs: the struct, its id, the entries of map and places.
-const fixedCost = int64(unsafe.Sizeof(producer{})) + persist.MaxProducerID + 64
+const fixedCost = int64(unsafe.Sizeof(producer{})) + format.MaxProducerID + 64
 
 // cost is the bytes that the producer is charged with.
 func (p *producer) cost() int64 {
@@ -65,9 +65,9 @@ func (p *producer) lowest() uint64 {
 }
 
 // result is that of an entry.
-func (p *producer) result(e *entry) persist.Result {
-	r := persist.Result{Kind: e.kind(), N: e.value}
-	if r.Kind == persist.ResultBlob {
+func (p *producer) result(e *entry) format.Result {
+	r := format.Result{Kind: e.kind(), N: e.value}
+	if r.Kind == format.ResultBlob {
 		r.N, r.Blob = 0, p.blob(e)
 	}
 	return r
@@ -80,9 +80,9 @@ func (p *producer) blob(e *entry) []byte {
 }
 
 // put stores a result for seq, which find placed at i; found: in place of the one that is there.
-func (p *producer) put(i uint32, found bool, seq uint64, meta uint32, r persist.Result) {
+func (p *producer) put(i uint32, found bool, seq uint64, meta uint32, r format.Result) {
 	e := entry{seq: seq, meta: meta}
-	if r.Kind == persist.ResultInt || r.Kind == persist.ResultBulk {
+	if r.Kind == format.ResultInt || r.Kind == format.ResultBulk {
 		e.value = r.N
 	}
 	if found {

@@ -3,7 +3,7 @@ package producers
 import (
 	"unsafe"
 
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 )
 
 // Window is how many seqs of a producer are kept: a power of two.
@@ -12,7 +12,7 @@ const Window = 128
 // entry is one seq and its result.
 type entry struct {
 	seq   uint64
-	value uint64 // persist.Result.N; of a blob: where it begins in the producer's buffer
+	value uint64 // format.Result.N; of a blob: where it begins in the producer's buffer
 	meta  uint32 // argument hash << 11 | kind << 8 | slot group
 	size  uint32 // of the blob
 }
@@ -25,13 +25,13 @@ var _ [entrySize - 24]struct{}
 // hashBits of a hash are kept; the log has as many.
 const hashBits = 21
 
-func newMeta(hash uint32, kind persist.ResultKind, group uint8) uint32 {
+func newMeta(hash uint32, kind format.ResultKind, group uint8) uint32 {
 	return hash<<(32-hashBits) | uint32(kind)<<8 | uint32(group)
 }
 
-func (e *entry) hash() uint32             { return e.meta >> (32 - hashBits) }
-func (e *entry) kind() persist.ResultKind { return persist.ResultKind(e.meta >> 8 & 7) }
-func (e *entry) group() uint8             { return uint8(e.meta) }
+func (e *entry) hash() uint32            { return e.meta >> (32 - hashBits) }
+func (e *entry) kind() format.ResultKind { return format.ResultKind(e.meta >> 8 & 7) }
+func (e *entry) group() uint8            { return uint8(e.meta) }
 
 // ring is a producer's entries, ascending by seq: at most Window, the highest. Its array doubles from minRing on.
 type ring struct {

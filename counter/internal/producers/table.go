@@ -1,6 +1,8 @@
 package producers
 
-import "github.com/counterd/counterd/persist"
+import (
+	"github.com/counterd/counterd/persist/format"
+)
 
 // MaxPlaces is how many numbers there are: they take 2 bytes in the log.
 const MaxPlaces = 1 << 14
@@ -170,13 +172,13 @@ func (t *Table) Last(id []byte) (seq, logged uint64, ok bool) {
 
 // Define gives a producer a number, epoch and base, as a record of the log says: limits are not asked. Another one that
 // had the number is forgotten, and so is what this id had at another number; without an id the number is freed. now is
-// the frame's time in seconds. The error matches persist.ErrCorrupt; nothing was changed then.
+// the frame's time in seconds. The error matches format.ErrCorrupt; nothing was changed then.
 func (t *Table) Define(number uint32, epoch, base uint64, id []byte, now int64) error {
 	switch {
 	case number >= MaxPlaces:
 		return corrupt("producer number %d, want below %d", number, MaxPlaces)
-	case len(id) > persist.MaxProducerID:
-		return corrupt("producer id of %d bytes, want at most %d", len(id), persist.MaxProducerID)
+	case len(id) > format.MaxProducerID:
+		return corrupt("producer id of %d bytes, want at most %d", len(id), format.MaxProducerID)
 	case len(id) == 0:
 		t.forgetPlace(number)
 		return nil
@@ -197,7 +199,7 @@ func (t *Table) Define(number uint32, epoch, base uint64, id []byte, now int64) 
 
 // Apply makes an entry, as a record of the log says: seq is base and less. One that is there is replaced; one that has
 // expired is passed over. known is false where there is no such number or result, and nothing was changed.
-func (t *Table) Apply(number uint32, less uint64, hash uint32, group uint8, r persist.Result, now int64) (known bool) {
+func (t *Table) Apply(number uint32, less uint64, hash uint32, group uint8, r format.Result, now int64) (known bool) {
 	p := t.at(number)
 	if p == nil || p.base+less < less || !kept(r) {
 		t.stats.Unknown++
@@ -214,7 +216,7 @@ func (t *Table) Apply(number uint32, less uint64, hash uint32, group uint8, r pe
 }
 
 // put is producer.put, charged.
-func (t *Table) put(p *producer, i uint32, found bool, seq uint64, meta uint32, r persist.Result) {
+func (t *Table) put(p *producer, i uint32, found bool, seq uint64, meta uint32, r format.Result) {
 	if p.ring.n == Window && cap(p.blobs) == 0 && r.Blob == nil { // the usual case
 		p.put(i, found, seq, meta, r)
 		return
@@ -225,6 +227,6 @@ func (t *Table) put(p *producer, i uint32, found bool, seq uint64, meta uint32, 
 }
 
 // kept tells whether a result is one that a table holds.
-func kept(r persist.Result) bool {
-	return r.Kind >= persist.ResultInt && r.Kind <= persist.ResultGone && len(r.Blob) <= persist.MaxResult
+func kept(r format.Result) bool {
+	return r.Kind >= format.ResultInt && r.Kind <= format.ResultGone && len(r.Blob) <= format.MaxResult
 }

@@ -1,10 +1,12 @@
 package producers
 
-import "github.com/counterd/counterd/persist"
+import (
+	"github.com/counterd/counterd/persist/format"
+)
 
 // Request is a numbered request.
 type Request struct {
-	ID    []byte // 1 to persist.MaxProducerID bytes
+	ID    []byte // 1 to format.MaxProducerID bytes
 	Epoch uint64
 	Seq   uint64
 	Hash  uint32 // of command and arguments; 21 bits of it
@@ -28,11 +30,11 @@ const (
 // Try is what Begin found out.
 type Try struct {
 	Verdict Verdict
-	Result  persist.Result // Repeat; Blob is valid until the table changes
-	Logged  uint64         // Repeat to Fenced: log offset behind the producer's last record; 0 if that was replayed
-	Number  uint32         // Fresh, Repeat: the producer's, below MaxPlaces
-	Lowest  uint64         // Expired: the lowest seq that is taken
-	OfBytes bool           // Full: Limits.Bytes is why; else Limits.Producers
+	Result  format.Result // Repeat; Blob is valid until the table changes
+	Logged  uint64        // Repeat to Fenced: log offset behind the producer's last record; 0 if that was replayed
+	Number  uint32        // Fresh, Repeat: the producer's, below MaxPlaces
+	Lowest  uint64        // Expired: the lowest seq that is taken
+	OfBytes bool          // Full: Limits.Bytes is why; else Limits.Producers
 	// A define record has to come first, with Epoch and Base, and then Insert, or InsertFence where Verdict is Repeat:
 	// the producer is new, its epoch rises, or its base has moved.
 	Define bool
@@ -115,7 +117,7 @@ const MaxEpoch = 1<<63 - 1
 
 // Insert makes the entry that Begin prepared: result is copied, group the hash slot group of what was changed, logged
 // the offset behind its record. REQUIRES: Begin gave Fresh, and nothing changed the table since.
-func (t *Table) Insert(r *Request, y *Try, result persist.Result, group uint8, logged uint64) {
+func (t *Table) Insert(r *Request, y *Try, result format.Result, group uint8, logged uint64) {
 	p := y.p
 	if p == nil || y.Define || len(y.Forget) > 0 {
 		p = t.define(r.ID, y, r.Now, logged)

@@ -32,7 +32,12 @@ var floors = map[string]int{
 	"docs":      200,
 
 	"persist/vfs":      10,
+	"persist/format":   12,
+	"persist/logfile":  20,
+	"persist/snapfile": 20,
 	"persist":          30,
+	"persist/archive":  32,
+	"persist/past":     34,
 	"coldstore":        30,
 	"counter/internal": 40,
 	"counter/datadir":  40,
@@ -156,6 +161,7 @@ var borders = []struct{ from, to, why string }{
 	{"counter", "internal/wire", "the store does not know the protocol"},
 	{"persist", "internal/wire", "the store does not know the protocol"},
 	{"coldstore", "persist", "a cold file stands alone"},
+	{"persist/format", "persist/vfs", "formats are bytes: they open no file"},
 	{"counter/client", "counter", "a client needs no store"},
 	{"counter/client", "persist", "a client needs no store"},
 	{"cmd/counterd/internal", "counter/client", "the server is no client of itself"},
@@ -206,6 +212,7 @@ var pure = map[string][]string{
 	"cmd/counterd/internal/nodes/route":      {"os", "net", "time", "syscall", "sync"},
 	"counter":                                {"net"},
 	"persist":                                {"net"},
+	"persist/format":                         {"os", "net", "time", "syscall"},
 	"coldstore":                              {"net"},
 	"cmd/counterctl/internal/mapping":        {"os", "net", "time", "syscall", "sync"},
 }

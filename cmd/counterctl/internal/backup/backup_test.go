@@ -22,7 +22,8 @@ import (
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/internal/testkit/racetest"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -79,7 +80,7 @@ func (s *source) create(to Store, full bool) (*Index, error) {
 	m := NewMaker(to, Options{Source: "here", Full: full, Cold: counter.ColdVerifier(vfs.OS())})
 	for n := 0; ; n++ {
 		x, err := m.Make(context.Background(), datadir.NewView(vfs.OS(), s.dir), s.dir)
-		if n == 100 || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, persist.ErrCorrupt) {
+		if n == 100 || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, format.ErrCorrupt) {
 			return x, err
 		}
 	}
@@ -332,7 +333,7 @@ func TestDamagedSource(t *testing.T) {
 	s.change(600)
 	s.must(s.store.Snapshot())
 	s.must(s.store.Close())
-	images, err := filepath.Glob(filepath.Join(persist.ImageDir(s.dir), "*.hot"))
+	images, err := filepath.Glob(filepath.Join(format.ImageDir(s.dir), "*.hot"))
 	if err != nil || len(images) == 0 {
 		t.Fatal(images, err)
 	}
@@ -362,7 +363,7 @@ func TestDamagedLog(t *testing.T) {
 	s.change(50)
 	s.must(s.store.Snapshot())
 	s.must(s.store.Close()) // the next start begins a segment
-	segments, err := persist.Segments(vfs.OS(), s.dir)
+	segments, err := logfile.Segments(vfs.OS(), s.dir)
 	if err != nil || len(segments) < 2 {
 		t.Fatal(segments, err)
 	}

@@ -18,7 +18,9 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
+	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -36,7 +38,7 @@ func (e *BegunError) Is(target error) bool { return target == fs.ErrNotExist }
 type Options struct {
 	Source   string                   // as the index names it
 	Full     bool                     // read and put every file, whatever the newest backup has
-	Cold     persist.ColdCheck        // verifies cold files; nil: their size alone
+	Cold     snapfile.ColdCheck       // verifies cold files; nil: their size alone
 	Parallel int                      // files at once; 0: 4
 	Progress func(done, total uint64) // of bytes; may be nil
 }
@@ -77,7 +79,7 @@ type part struct {
 }
 
 // Make makes a backup of a data directory, which fsys shows as it was at one moment (datadir.NewView). fs.ErrNotExist
-// and persist.ErrCorrupt of a directory in use mean to begin anew, with a new view.
+// and format.ErrCorrupt of a directory in use mean to begin anew, with a new view.
 func (m *Maker) Make(ctx context.Context, fsys vfs.FS, dir string) (*Index, error) {
 	if !m.begun {
 		list, _, err := List(ctx, m.store)
@@ -129,17 +131,17 @@ func (c *creation) gather() error {
 	if err != nil {
 		return err
 	}
-	var manifests []*persist.Manifest
+	var manifests []*format.Manifest
 	for _, name := range names {
 		path := filepath.Join(c.dir, name)
 		switch {
-		case persist.IsUnfinished(name):
-		case path == persist.LineagePath(c.dir):
+		case format.IsUnfinished(name):
+		case path == format.LineagePath(c.dir):
 			text, err := vfs.ReadFile(c.fsys, path, 64<<20)
 			if err != nil {
 				return err
 			}
-			l, err := persist.ReadLineage(c.fsys, c.dir)
+			l, err := logfile.ReadLineage(c.fsys, c.dir)
 			if err != nil {
 				return err
 			}
@@ -153,7 +155,7 @@ func (c *creation) gather() error {
 			if err != nil {
 				return err
 			}
-			m, err := persist.ParseManifest(name, text)
+			m, err := format.ParseManifest(name, text)
 			if err != nil { // the other one is good, or the server did not start
 				c.index.Manifests = append(c.index.Manifests, err.Error())
 				continue
@@ -168,11 +170,11 @@ func (c *creation) gather() error {
 	seen := make(map[string]bool)
 	for _, m := range manifests {
 		c.index.Snapshots = append(c.index.Snapshots, Snapshot{m.Offset, m.TimeMS})
-		_ = m.Files(func(counter *persist.CounterFiles, b *persist.BlockFile) error {
+		_ = m.Files(func(counter *format.CounterFiles, b *format.BlockFile) error {
 			path := b.Path(c.dir)
 			if !seen[path] {
 				seen[path] = true
-				c.add(path, part{File: File{CRC: b.CRC}, check: func() error { return persist.CheckBlock(c.fsys, c.dir, counter, b, c.Cold) }})
+				c.add(path, part{File: File{CRC: b.CRC}, check: func() error { return snapfile.CheckBlock(c.fsys, c.dir, counter, b, c.Cold) }})
 			}
 			return nil
 		})
@@ -185,7 +187,7 @@ func (c *creation) gather() error {
 		}
 	}
 	// A node that takes over a primary's data in between has another log under the same names.
-	if text, err := vfs.ReadFile(c.fsys, persist.LineagePath(c.dir), 64<<20); c.index.Past != "" && (err != nil || string(text) != c.index.Past) {
+	if text, err := vfs.ReadFile(c.fsys, format.LineagePath(c.dir), 64<<20); c.index.Past != "" && (err != nil || string(text) != c.index.Past) {
 		return fmt.Errorf("HISTORY changed while it was read: %w", fs.ErrNotExist)
 	}
 	if limit := len(c.fsys.files); limit < len(c.parts)-3 { // too many for this process, which needs some for itself
@@ -199,30 +201,30 @@ func (c *creation) gather() error {
 
 // gatherLog adds the segments, and reads the log behind the newest snapshot to its end. One that ends before what was
 // durable is damaged, and no backup is made of it: it would pass for whole, and lack the rest.
-func (c *creation) gatherLog(manifests []*persist.Manifest) error {
-	claim, err := persist.ReadClaim(c.fsys, c.dir)
+func (c *creation) gatherLog(manifests []*format.Manifest) error {
+	claim, err := logfile.ReadClaim(c.fsys, c.dir)
 	if err != nil {
 		return err
 	}
 	c.index.Until = time.Now().UTC()
-	names, err := c.fsys.List(persist.LogDir(c.dir))
+	names, err := c.fsys.List(format.LogDir(c.dir))
 	if err != nil {
 		return err
 	}
 	for i, name := range names {
-		if persist.IsUnfinished(name) {
+		if format.IsUnfinished(name) {
 			continue
 		}
 		p := part{}
 		if i == len(names)-1 {
 			p.ModNS = -1 // it is written to: never taken for what was read before
 		}
-		if start, ok := persist.ParseSegmentName(name); ok {
+		if start, ok := format.ParseSegmentName(name); ok {
 			p.check = func() error { return c.checkSegment(start) }
 		}
-		c.add(filepath.Join(persist.LogDir(c.dir), name), p)
+		c.add(filepath.Join(format.LogDir(c.dir), name), p)
 	}
-	segments, err := persist.Segments(c.fsys, c.dir)
+	segments, err := logfile.Segments(c.fsys, c.dir)
 	if err != nil {
 		return err
 	}
@@ -233,7 +235,7 @@ func (c *creation) gatherLog(manifests []*persist.Manifest) error {
 	for _, m := range manifests {
 		from, durable = max(from, m.Replay), max(durable, m.Offset)
 	}
-	walk, err := persist.WalkLog(c.fsys, c.dir, from, durable, persist.LogVisitor{Frame: func(persist.SegmentInfo, *persist.Frame) error { return c.ctx.Err() }})
+	walk, err := logfile.Walk(c.fsys, c.dir, from, durable, logfile.Visitor{Frame: func(logfile.SegmentInfo, *format.Frame) error { return c.ctx.Err() }})
 	if err != nil {
 		return err
 	}
@@ -243,8 +245,8 @@ func (c *creation) gatherLog(manifests []*persist.Manifest) error {
 
 // checkSegment verifies the frames of a segment up to where the next one starts.
 func (c *creation) checkSegment(start uint64) error {
-	_, err := persist.WalkLog(c.fsys, c.dir, start, 0, persist.LogVisitor{
-		Segment: func(h persist.SegmentHeader) error {
+	_, err := logfile.Walk(c.fsys, c.dir, start, 0, logfile.Visitor{
+		Segment: func(h logfile.Header) error {
 			if h.Start > start {
 				return io.EOF
 			}
@@ -326,7 +328,7 @@ func (c *creation) copy() error {
 func (c *creation) put(ctx context.Context, p *part) error {
 	path := c.path(p)
 	if p.check != nil {
-		if err := p.check(); errors.Is(err, persist.ErrCorrupt) {
+		if err := p.check(); errors.Is(err, format.ErrCorrupt) {
 			p.Damaged = err.Error()
 		} else if err != nil {
 			return err

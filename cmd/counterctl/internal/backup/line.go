@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 )
 
 // A place may hold backups of several stores. Those of one store are a line: each backup in it is an earlier state of
@@ -20,15 +20,15 @@ import (
 // both lines.
 type lines struct {
 	list  []*Index // oldest first
-	pasts map[*Index]*persist.Lineage
+	pasts map[*Index]*format.Lineage
 }
 
 // maxPast bounds the text of a HISTORY that is fetched.
-const maxPast = persist.MaxLineageText
+const maxPast = format.MaxLineageText
 
 // newLines reads the histories of backups, which List returned.
 func newLines(ctx context.Context, s Store, list []*Index) (*lines, error) {
-	l := &lines{list: list, pasts: make(map[*Index]*persist.Lineage)}
+	l := &lines{list: list, pasts: make(map[*Index]*format.Lineage)}
 	for _, x := range list {
 		past, err := readPast(ctx, s, x)
 		if err != nil {
@@ -41,7 +41,7 @@ func newLines(ctx context.Context, s Store, list []*Index) (*lines, error) {
 
 // readPast returns the history of a backup. Of older programs the index has only the id at its end, and the copy of the
 // file the rest; where that is damaged the id has to do.
-func readPast(ctx context.Context, s Store, x *Index) (*persist.Lineage, error) {
+func readPast(ctx context.Context, s Store, x *Index) (*format.Lineage, error) {
 	text := []byte(x.Past)
 	for _, f := range x.Files {
 		if x.Past != "" || f.Path != "HISTORY" || f.Bytes > maxPast {
@@ -61,21 +61,21 @@ func readPast(ctx context.Context, s Store, x *Index) (*persist.Lineage, error) 
 		}
 		text = out.Bytes()
 	}
-	past, err := persist.ParseLineage("HISTORY", text)
+	past, err := format.ParseLineage("HISTORY", text)
 	if err == nil && len(past.Terms) > 0 {
 		return &past, nil
 	}
-	past = persist.Lineage{}
-	if id, err := persist.ParseReplID(x.History); err == nil {
-		past.Add(persist.Term{ReplID: id})
+	past = format.Lineage{}
+	if id, err := format.ParseReplID(x.History); err == nil {
+		past.Add(format.Term{ReplID: id})
 	}
 	return &past, nil
 }
 
 // strangers tells whether two backups share no term.
 func (l *lines) strangers(x, y *Index) bool {
-	return !slices.ContainsFunc(l.pasts[x].Terms, func(a persist.Term) bool {
-		return slices.ContainsFunc(l.pasts[y].Terms, func(b persist.Term) bool { return a.ReplID == b.ReplID })
+	return !slices.ContainsFunc(l.pasts[x].Terms, func(a format.Term) bool {
+		return slices.ContainsFunc(l.pasts[y].Terms, func(b format.Term) bool { return a.ReplID == b.ReplID })
 	})
 }
 

@@ -11,7 +11,9 @@ import (
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/counter/datadir"
 	"github.com/counterd/counterd/internal/testkit/racetest"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
+	"github.com/counterd/counterd/persist/past"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -171,7 +173,7 @@ func TestLogEndsEarly(t *testing.T) {
 	s := newSource(t)
 	s.change(50)
 	s.must(s.store.Close())
-	segments, err := persist.Segments(vfs.OS(), s.dir)
+	segments, err := logfile.Segments(vfs.OS(), s.dir)
 	s.must(err)
 	last := segments[len(segments)-1].Path
 	data, err := os.ReadFile(last)
@@ -179,7 +181,7 @@ func TestLogEndsEarly(t *testing.T) {
 	s.must(os.WriteFile(last, flip(data, 500), 0o600))
 	to, err := Open(t.TempDir())
 	s.must(err)
-	var bad *persist.CorruptError
+	var bad *format.CorruptError
 	if x, err := s.create(to, false); !errors.As(err, &bad) || bad.File != last {
 		t.Errorf("%+v, %v", x, err)
 	}
@@ -196,10 +198,10 @@ func TestBackupOfBegun(t *testing.T) {
 	s.must(s.store.Close())
 	to, err := Open(t.TempDir())
 	s.must(err)
-	lineage, err := persist.ReadLineage(vfs.OS(), s.dir)
+	lineage, err := logfile.ReadLineage(vfs.OS(), s.dir)
 	s.must(err)
 	sim := vfs.NewFaulty(vfs.OS())
-	in, err := persist.BeginInstall(sim, s.dir, 0, lineage, nil)
+	in, err := past.BeginInstall(sim, s.dir, 0, lineage, nil)
 	s.must(err)
 	s.must(in.Stage())
 	sim.Inject(vfs.Rule{Ops: vfs.OpRename, Glob: "*.aof*", Every: 1, Err: fs.ErrPermission}) // as a crash there
@@ -208,7 +210,7 @@ func TestBackupOfBegun(t *testing.T) {
 	}
 	m := NewMaker(to, Options{Source: "here"})
 	var begun *BegunError
-	if _, err := m.Make(t.Context(), datadir.NewView(vfs.OS(), s.dir), s.dir); !errors.As(err, &begun) || errors.Is(err, persist.ErrCorrupt) {
+	if _, err := m.Make(t.Context(), datadir.NewView(vfs.OS(), s.dir), s.dir); !errors.As(err, &begun) || errors.Is(err, format.ErrCorrupt) {
 		t.Errorf("got %v", err)
 	}
 	view, err := datadir.Settled(datadir.NewView(vfs.OS(), s.dir), s.dir)

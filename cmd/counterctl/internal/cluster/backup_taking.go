@@ -18,7 +18,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterctl/internal/human"
 	"github.com/counterd/counterd/cmd/counterctl/internal/node"
 	"github.com/counterd/counterd/cmd/internal/topology"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/archive"
 	"github.com/counterd/counterd/persist/vfs"
 	"github.com/counterd/counterd/schema"
 )
@@ -175,7 +175,7 @@ func verifyArchive(ctx context.Context, stderr io.Writer, dir string, b *backupS
 	if sum.n != b.Bytes || sum.text() != b.CRC {
 		return fmt.Errorf("%s: got %d bytes with checksum %s, want %d with %s: it is damaged", path, sum.n, sum.text(), b.Bytes, b.CRC)
 	}
-	a, err := persist.OpenArchive(vfs.Interruptible(ctx, vfs.OS()), path)
+	a, err := archive.Open(vfs.Interruptible(ctx, vfs.OS()), path)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,8 @@ import (
 	"github.com/counterd/counterd/cmd/counterctl/internal/human"
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/counter/datadir"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/archive"
+	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -29,7 +30,7 @@ type Dir struct {
 	InUse   bool             // a server has it open
 	note    string           // what to tell of the lock; may be empty
 	lock    io.Closer        // of a directory
-	Archive *persist.Archive // nil: it is a directory
+	Archive *archive.Archive // nil: it is a directory
 }
 
 // Open finds out whether a server has the directory open and makes a view of it as it is now. A file must be an
@@ -64,7 +65,7 @@ func openArchive(ctx context.Context, path string) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := persist.OpenArchive(vfs.Interruptible(ctx, vfs.OS()), abs)
+	a, err := archive.Open(vfs.Interruptible(ctx, vfs.OS()), abs)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +93,7 @@ func Abs(path string) (string, error) {
 		return "", err
 	}
 	for _, e := range entries {
-		if name := e.Name(); name == "LOCK" || name == filepath.Base(persist.LogDir(abs)) || strings.HasPrefix(name, "MANIFEST-") {
+		if name := e.Name(); name == "LOCK" || name == filepath.Base(format.LogDir(abs)) || strings.HasPrefix(name, "MANIFEST-") {
 			return abs, nil
 		}
 	}
@@ -136,7 +137,7 @@ func With(ctx context.Context, path string, stderr io.Writer, fn func(d *Dir) er
 		if closed := d.Close(); err == nil {
 			err = closed
 		}
-		again := d.InUse && n < attempts && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, persist.ErrCorrupt))
+		again := d.InUse && n < attempts && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, format.ErrCorrupt))
 		var begun *backup.BegunError
 		if errors.As(err, &begun) {
 			again = d.InUse && time.Since(started) < begunWait

@@ -15,7 +15,8 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/e2e/harness"
 	"github.com/counterd/counterd/internal/testkit/cutproxy"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -142,7 +143,7 @@ func (ch *chain) stop() (compared int) {
 // readLog returns the bytes of a log, whatever its segments are, up to an offset.
 func readLog(t testing.TB, dir string, end uint64) (first uint64, log []byte) {
 	t.Helper()
-	walked, err := persist.WalkLog(vfs.OS(), dir, 0, 0, persist.LogVisitor{Frame: func(_ persist.SegmentInfo, f *persist.Frame) error {
+	walked, err := logfile.Walk(vfs.OS(), dir, 0, 0, logfile.Visitor{Frame: func(_ logfile.SegmentInfo, f *format.Frame) error {
 		log = append(log, f.Raw...)
 		return nil
 	}})

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/cmd/counterd/e2e/harness"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 )
 
 // loseTail makes the log of a node that is down what a power failure leaves of it: from a random byte on, behind least
@@ -25,7 +25,7 @@ func loseTail(t testing.TB, r *rand.Rand, dir string, least, end uint64) (log []
 	claim := uint64(0)
 	for at := uint64(0); at < end; { // durable is at byte 16 of a frame, the length of its records at byte 4
 		claim = max(claim, littleEndian(log[at+16:], 8))
-		at += persist.FrameHeaderLen + uint64(persist.FramePayloadLen(log[at:]))
+		at += format.FrameHeaderLen + uint64(format.FramePayloadLen(log[at:]))
 	}
 	paths := harness.Segments(t, dir)
 	last := paths[len(paths)-1]
@@ -162,14 +162,14 @@ func TestReplicaLostTail(t *testing.T) {
 			if !bytes.Equal(saved[64:], log[at:]) {
 				t.Errorf("node %d: %s holds %d bytes of log, want the %d that the primary lost", i, file, len(saved)-64, len(log[at:]))
 			}
-			count := map[persist.Kind]uint64{}
+			count := map[format.Kind]uint64{}
 			for rest := saved[64:]; len(rest) > 0; frames++ {
-				size := persist.FrameHeaderLen + int(persist.FramePayloadLen(rest))
-				f := persist.Frame{Raw: rest[:size], Payload: rest[persist.FrameHeaderLen:size]}
-				var rec persist.Record
-				if err := f.Records(&rec, 0, func(_ uint64, rec *persist.Record) error {
-					if rec.Kind == persist.KindSetItem {
-						count[persist.KindSet] += uint64(len(rec.Columns))
+				size := format.FrameHeaderLen + int(format.FramePayloadLen(rest))
+				f := format.Frame{Raw: rest[:size], Payload: rest[format.FrameHeaderLen:size]}
+				var rec format.Record
+				if err := f.Records(&rec, 0, func(_ uint64, rec *format.Record) error {
+					if rec.Kind == format.KindSetItem {
+						count[format.KindSet] += uint64(len(rec.Columns))
 					} else {
 						count[rec.Kind]++
 					}
@@ -179,8 +179,8 @@ func TestReplicaLostTail(t *testing.T) {
 				}
 				rest = rest[size:]
 			}
-			if count[persist.KindSet] != sets || count[persist.KindDelete] != deletes {
-				t.Errorf("node %d: INFO says %d sets and %d deletes were taken back, %s holds %d and %d", i, sets, deletes, file, count[persist.KindSet], count[persist.KindDelete])
+			if count[format.KindSet] != sets || count[format.KindDelete] != deletes {
+				t.Errorf("node %d: INFO says %d sets and %d deletes were taken back, %s holds %d and %d", i, sets, deletes, file, count[format.KindSet], count[format.KindDelete])
 			}
 			taken += sets + deletes
 		}

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/commands/items"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 )
 
 // TestPublishToReplicas: what is published on a primary reaches subscribers of its replicas and of theirs, behind the
@@ -126,11 +126,11 @@ func TestPublishToOlderReplica(t *testing.T) {
 		case 'P':
 			size = 8
 		case 'F':
-			head, err := old.r.Peek(persist.FrameHeaderLen)
+			head, err := old.r.Peek(format.FrameHeaderLen)
 			if err != nil {
 				t.Fatal(err)
 			}
-			size = persist.FrameHeaderLen + int(persist.FramePayloadLen(head))
+			size = format.FrameHeaderLen + int(format.FramePayloadLen(head))
 		case 'G':
 		default:
 			t.Fatalf("a message of kind %q", kind)

@@ -8,13 +8,13 @@ import (
 	"testing"
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 )
 
 // TestMend: a replica that starts without the file of a cold block, or without an image that no snapshot has another
 // of, gets the posts back from its primary. Nobody has to tell it, and it is done once.
 func TestMend(t *testing.T) {
-	for _, tier := range []persist.Tier{persist.TierCold, persist.TierHot} {
+	for _, tier := range []format.Tier{format.TierCold, format.TierHot} {
 		t.Run(string(tier), func(t *testing.T) {
 			a, b := newReplNode(t), newReplNode(t)
 			a.start("")
@@ -25,7 +25,7 @@ func TestMend(t *testing.T) {
 				w.want(fmt.Sprintf("SET %d.cntcm %d", i, i*3), "+OK")
 			}
 			same(t, a, b)
-			if tier == persist.TierCold {
+			if tier == format.TierCold {
 				b.dial().want("COUNTER.DEMOTE weibo 3", "+OK")
 			}
 			b.dial().want("SAVE", "+OK")

@@ -15,7 +15,7 @@ import (
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/cmd/counterd/internal/nodes/node"
 	"github.com/counterd/counterd/counter"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/archive"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -127,7 +127,7 @@ func TestDownload(t *testing.T) {
 			if err := os.WriteFile(path, content, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			archive, err := persist.OpenArchive(vfs.OS(), path)
+			archive, err := archive.Open(vfs.OS(), path)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -19,7 +19,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/config"
 	"github.com/counterd/counterd/counter"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/archive"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -321,7 +321,7 @@ func TestFullCopy(t *testing.T) {
 	if last := b.info("counterd_diverged_last"); len(saved) != 1 || !strings.HasSuffix(last, ",items=1,file="+saved[0]) || b.info("counterd_diverged_cuts") != "1" {
 		t.Fatalf("saved %v, counterd_diverged_last:%s", saved, last)
 	}
-	archive, err := persist.OpenArchive(vfs.OS(), saved[0])
+	archive, err := archive.Open(vfs.OS(), saved[0])
 	if err != nil {
 		t.Fatal(err)
 	}

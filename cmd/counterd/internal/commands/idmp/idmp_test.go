@@ -14,7 +14,7 @@ import (
 
 	"github.com/counterd/counterd/cmd/counterd/internal/net/resp"
 	"github.com/counterd/counterd/counter"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 )
 
 var seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "seed of random tests")
@@ -213,7 +213,7 @@ func reply(rnd *rand.Rand, out *resp.Replies, depth int) {
 // TestReplies: what is kept of a reply gives the same reply in both versions of the protocol.
 func TestReplies(t *testing.T) {
 	t.Logf("-seed=%d", *seed)
-	var kinds []persist.ResultKind
+	var kinds []format.ResultKind
 	for i := range uint64(5000) {
 		var outs [4]resp.Replies // neutral, RESP2, RESP3
 		for proto := 1; proto <= 3; proto++ {
@@ -234,7 +234,7 @@ func TestReplies(t *testing.T) {
 		}
 	}
 	slices.Sort(kinds)
-	if !slices.Equal(kinds, []persist.ResultKind{counter.ResultInt, counter.ResultOK, counter.ResultBulk, counter.ResultNil, counter.ResultBlob}) {
+	if !slices.Equal(kinds, []format.ResultKind{counter.ResultInt, counter.ResultOK, counter.ResultBulk, counter.ResultNil, counter.ResultBlob}) {
 		t.Errorf("kinds %v", kinds)
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/wire"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/schema"
 )
 
@@ -53,7 +53,7 @@ func (p *Peer) watch(ctx context.Context, s *schema.Schema) {
 	}
 	p.watching.Store(true)
 	out = wire.AppendCommand(out[:0], "PING")
-	var rec persist.Record
+	var rec format.Record
 	for nextPing := time.Now().Add(10 * pingEvery); ctx.Err() == nil; {
 		if len(out) > 0 {
 			_ = p.conn.SetWriteDeadline(time.Now().Add(p.peers.timeout()))
@@ -74,8 +74,8 @@ func (p *Peer) watch(ctx context.Context, s *schema.Schema) {
 			nextPing = time.Now().Add(10 * pingEvery)
 			continue
 		}
-		err = f.Records(&rec, f.Start, func(_ uint64, rec *persist.Record) error {
-			if rec.Kind == persist.KindSchema {
+		err = f.Records(&rec, f.Start, func(_ uint64, rec *format.Record) error {
+			if rec.Kind == format.KindSchema {
 				next, err := schema.ParseDurable(rec.Text)
 				if err == nil {
 					s = next
@@ -94,8 +94,8 @@ func (p *Peer) watch(ctx context.Context, s *schema.Schema) {
 }
 
 // appendChange appends the command that makes the same change. What the schema does not know any more is left out.
-func appendChange(dst []byte, s *schema.Schema, rec *persist.Record) []byte {
-	if rec.Kind == persist.KindFlush {
+func appendChange(dst []byte, s *schema.Schema, rec *format.Record) []byte {
+	if rec.Kind == format.KindFlush {
 		return wire.AppendCommand(dst, "FLUSHALL")
 	}
 	def := s.CounterByID(rec.Counter)
@@ -115,13 +115,13 @@ func appendChange(dst []byte, s *schema.Schema, rec *persist.Record) []byte {
 		dst = wire.AppendCommand(dst, "SET", string(s.AppendKey(nil, def, c, rec.Mid)), value)
 	}
 	switch rec.Kind {
-	case persist.KindSet:
+	case format.KindSet:
 		set(rec.Column, rec.Value)
-	case persist.KindSetItem:
+	case format.KindSetItem:
 		for _, c := range rec.Columns {
 			set(c.Column, c.Value)
 		}
-	case persist.KindDelete:
+	case format.KindDelete:
 		dst = wire.AppendCommand(dst, "DEL", string(s.AppendKey(nil, def, -1, rec.Mid)))
 	}
 	return dst

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/counter"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -51,7 +51,7 @@ type confirmed struct {
 //	end crc32c <8 hex digits>
 type confirmedNote struct {
 	shard   uint64
-	history persist.ReplID
+	history format.ReplID
 	epoch   uint64
 	offset  uint64
 }
@@ -77,7 +77,7 @@ func parseConfirmed(text []byte) (n confirmedNote, ok bool) {
 	if _, err := fmt.Sscanf(string(text), confirmedFormat, &n.shard, &history, &n.epoch, &n.offset); err != nil {
 		return confirmedNote{}, false
 	}
-	id, err := persist.ParseReplID(history)
+	id, err := format.ParseReplID(history)
 	if n.history = id; err != nil || !bytes.Equal(n.text(), text) {
 		return confirmedNote{}, false
 	}
@@ -128,7 +128,7 @@ func (c *confirmed) of(shard, unclean uint64) {
 }
 
 // raise is told that the log of a history is confirmed up to an offset, in an epoch. It does not wait.
-func (c *confirmed) raise(history persist.ReplID, epoch, offset uint64) {
+func (c *confirmed) raise(history format.ReplID, epoch, offset uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if offset <= c.known.offset {
@@ -177,11 +177,11 @@ func (c *confirmed) close() {
 }
 
 // allows returns a *ConfirmedError if a log of a lineage must not be cut at an offset.
-func (c *confirmed) allows(past *persist.Lineage, at uint64) error {
+func (c *confirmed) allows(past *format.Lineage, at uint64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := c.known
-	if at >= n.offset || !slices.ContainsFunc(past.Terms, func(t persist.Term) bool { return t.ReplID == n.history }) {
+	if at >= n.offset || !slices.ContainsFunc(past.Terms, func(t format.Term) bool { return t.ReplID == n.history }) {
 		return nil
 	}
 	return &ConfirmedError{At: at, Confirmed: n.offset, Epoch: n.epoch}

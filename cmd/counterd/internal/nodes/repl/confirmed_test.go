@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/counter"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -109,7 +109,7 @@ func TestConfirmedEnds(t *testing.T) {
 	if err := c.allows(&past, b.confirmed()); err != nil {
 		t.Errorf("an unconfirmed tail: %v", err)
 	}
-	if err := c.allows(&persist.Lineage{Terms: []persist.Term{{ReplID: persist.ReplID{9}, Epoch: 1}}}, 1); err != nil {
+	if err := c.allows(&format.Lineage{Terms: []format.Term{{ReplID: format.ReplID{9}, Epoch: 1}}}, 1); err != nil {
 		t.Errorf("another history: %v", err)
 	}
 	c.of(0, 1)
@@ -186,13 +186,13 @@ func TestConfirmedIsNoted(t *testing.T) {
 			return n.offset
 		}
 		for i := range uint64(10) {
-			c.raise(persist.ReplID{1}, 1, i+1)
+			c.raise(format.ReplID{1}, 1, i+1)
 		}
 		time.Sleep(time.Millisecond)
 		if got := noted(); got != 10 {
 			t.Errorf("%d was noted, want 10", got)
 		}
-		c.raise(persist.ReplID{1}, 1, 11)
+		c.raise(format.ReplID{1}, 1, 11)
 		time.Sleep(noteEvery / 2)
 		if got := noted(); got != 10 {
 			t.Errorf("%d was noted at once", got)
@@ -201,13 +201,13 @@ func TestConfirmedIsNoted(t *testing.T) {
 		if got := noted(); got != 11 {
 			t.Errorf("%d was noted, want 11", got)
 		}
-		c.raise(persist.ReplID{1}, 1, 12)
+		c.raise(format.ReplID{1}, 1, 12)
 		c.close()
 		if got := noted(); got != 12 {
 			t.Errorf("%d was noted at the end, want 12", got)
 		}
 		ops := disk.Ops()
-		c.raise(persist.ReplID{1}, 1, 13)
+		c.raise(format.ReplID{1}, 1, 13)
 		time.Sleep(2 * noteEvery)
 		if synctest.Wait(); disk.Ops() != ops {
 			t.Error("something was written behind the end")
@@ -217,7 +217,7 @@ func TestConfirmedIsNoted(t *testing.T) {
 
 // TestConfirmedNote: the file is read as it was written, and nothing else is.
 func TestConfirmedNote(t *testing.T) {
-	want := confirmedNote{shard: 7, history: persist.ReplID{1, 2}, epoch: 9, offset: 1 << 40}
+	want := confirmedNote{shard: 7, history: format.ReplID{1, 2}, epoch: 9, offset: 1 << 40}
 	if got, ok := parseConfirmed(want.text()); !ok || got != want {
 		t.Errorf("got %+v, %t", got, ok)
 	}

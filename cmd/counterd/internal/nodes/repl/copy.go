@@ -13,7 +13,9 @@ import (
 
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/wire"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/past"
+	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -32,11 +34,11 @@ import (
 func (s *session) copy(a answer) error {
 	s.set(LinkSync)
 	s.deadline()
-	text, err := readBlob(s.conn, a.first, persist.MaxManifest)
+	text, err := readBlob(s.conn, a.first, format.MaxManifest)
 	if err != nil {
 		return err
 	}
-	m, err := persist.ParseManifest("the primary's manifest", text)
+	m, err := format.ParseManifest("the primary's manifest", text)
 	if err != nil {
 		return err
 	}
@@ -127,15 +129,15 @@ func (s *session) copy(a answer) error {
 }
 
 // files copies what is missing, and checks each file before anything of this node's own is given up for it.
-func (s *session) files(m *persist.Manifest, files []*fetchedFile, dir string) error {
+func (s *session) files(m *format.Manifest, files []*fetchedFile, dir string) error {
 	total := int64(0)
-	_ = m.Files(func(_ *persist.CounterFiles, b *persist.BlockFile) error { total += int64(b.Bytes); return nil })
+	_ = m.Files(func(_ *format.CounterFiles, b *format.BlockFile) error { total += int64(b.Bytes); return nil })
 	s.mu.Lock()
 	s.copied, s.total = 0, total
 	s.mu.Unlock()
 	buf := make([]byte, 256<<10)
 	i := -1
-	return m.Files(func(c *persist.CounterFiles, b *persist.BlockFile) error {
+	return m.Files(func(c *format.CounterFiles, b *format.BlockFile) error {
 		i++
 		path, file := b.Path(dir), files[i]
 		if info, err := s.node.fs.Stat(path); err == nil && file.whole && info.Size() == int64(b.Bytes) {
@@ -154,7 +156,7 @@ func (s *session) files(m *persist.Manifest, files []*fetchedFile, dir string) e
 // fetchWhole copies one file and checks it. A cold file that is damaged is asked for once more; if it is damaged then
 // too, or the primary says that it is lost, it is so there, and is taken as it is: its posts answer errors here as they
 // do there, and everything else is served.
-func (s *session) fetchWhole(c *persist.CounterFiles, b *persist.BlockFile, path string, file *fetchedFile, buf []byte) error {
+func (s *session) fetchWhole(c *format.CounterFiles, b *format.BlockFile, path string, file *fetchedFile, buf []byte) error {
 	for again := false; ; again = true {
 		err := s.fetch(path, string(b.Tier), file.theirs, b, buf)
 		var reply *wire.ServerError
@@ -167,11 +169,11 @@ func (s *session) fetchWhole(c *persist.CounterFiles, b *persist.BlockFile, path
 				return nil
 			}
 		}
-		var fault *persist.BlockFault
+		var fault *snapfile.BlockFault
 		switch {
 		case s.mending && (lost || errors.As(err, &fault) && again):
 			return errNoMend
-		case b.Tier == persist.TierCold && (lost || errors.As(err, &fault) && again):
+		case b.Tier == format.TierCold && (lost || errors.As(err, &fault) && again):
 			s.node.logger.Warn("a cold file of the primary is damaged, and so is its copy; its unreadable posts return errors here, too", "primary", s.primary.String(),
 				"file", file.theirs, "counter", c.Name, "lo", b.Lo, "hi", b.Hi, "error", err)
 			return nil
@@ -191,7 +193,7 @@ func (s *session) progress(n int64) {
 }
 
 // fetch copies one file. It gets its name when it is all there and durable.
-func (s *session) fetch(path, tier, name string, b *persist.BlockFile, buf []byte) (err error) {
+func (s *session) fetch(path, tier, name string, b *format.BlockFile, buf []byte) (err error) {
 	if err := s.tell("REPLCONF", "fetch", tier, name); err != nil {
 		return err
 	}
@@ -242,7 +244,7 @@ func (s *session) fetch(path, tier, name string, b *persist.BlockFile, buf []byt
 
 // stage takes the log up to an offset, that of the snapshot or behind it, and makes it and the snapshot ready to become
 // the directory's content.
-func (s *session) stage(dir string, start, until uint64, lineage persist.Lineage, m *persist.Manifest) (*persist.Install, error) {
+func (s *session) stage(dir string, start, until uint64, lineage format.Lineage, m *format.Manifest) (*past.Install, error) {
 	snapshot := m
 	if m.Offset == 0 && len(m.Counters) == 0 && len(m.Schema) == 0 {
 		snapshot = nil // there is none: the log from its beginning
@@ -251,7 +253,7 @@ func (s *session) stage(dir string, start, until uint64, lineage persist.Lineage
 	if err != nil {
 		return nil, err
 	}
-	in, err := persist.BeginInstall(s.node.fs, dir, start, lineage, snapshot)
+	in, err := past.BeginInstall(s.node.fs, dir, start, lineage, snapshot)
 	if err != nil {
 		return nil, err
 	}
@@ -300,12 +302,12 @@ func (s *session) saveOwn(agree, end uint64) error {
 	s.saved = saved // not again when the link is cut
 	s.node.logger.Warn("saved the data of this node", "saved_to", path, "items", items, "took", time.Since(began).Round(time.Millisecond),
 		"restore", "counterctl restore "+path+" --out DIR", "older_ones_removed", removed)
-	s.node.noteCut(persist.CutTail{From: agree, To: end, Items: items, File: path})
+	s.node.noteCut(past.CutTail{From: agree, To: end, Items: items, File: path})
 	return nil
 }
 
 // related tells whether a node of that lineage has something of a store's history, or the store has nothing to lose.
-func related(store *counter.Store, l *persist.Lineage) bool {
+func related(store *counter.Store, l *format.Lineage) bool {
 	mine, end := store.Replication().Lineage(), store.Replication().Position()
 	_, known := l.Common(math.MaxUint64, &mine, end)
 	return known || end == 0

@@ -10,7 +10,9 @@ import (
 	"testing"
 
 	"github.com/counterd/counterd/counter/datadir"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/archive"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/past"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -124,7 +126,7 @@ func TestStaleHistory(t *testing.T) {
 	text, id := old.AppendText(nil), old.Current().ReplID
 	said := append(fmt.Appendf([]byte(hello), "+CONTINUE %s 0 %d\r\n%s\r\n", id, len(text), text), a.stream(t, 0)...)
 	l := newTestLink(t, c, false)
-	if err := l.hears(said); !errors.Is(err, persist.ErrTerm) {
+	if err := l.hears(said); !errors.Is(err, format.ErrTerm) {
 		t.Fatalf("got %v, want ErrTerm", err)
 	}
 	if at := c.Store().Replication().Position(); at != second || c.opens != 1 {
@@ -148,7 +150,7 @@ func TestStaleHistory(t *testing.T) {
 	}
 	d := &testHost{t: t, sim: vfs.NewSim()}
 	d.open()
-	if err := newTestLink(t, d, true).hears(append([]byte(hello), copied...)); !errors.Is(err, persist.ErrTerm) {
+	if err := newTestLink(t, d, true).hears(append([]byte(hello), copied...)); !errors.Is(err, format.ErrTerm) {
 		t.Fatalf("a full copy: got %v, want ErrTerm", err)
 	}
 	if at := d.Store().Replication().Position(); at > second {
@@ -217,7 +219,7 @@ func TestAheadOfReplica(t *testing.T) {
 	}
 	kept := func(when string) {
 		t.Helper()
-		tails, archives, err := persist.ListDiverged(c.sim, "data")
+		tails, archives, err := past.ListDiverged(c.sim, "data")
 		if times, _ := l.node.Cuts(); err != nil || times != 0 || len(tails)+len(archives) != 0 || digest(t, c.Store()) != had || c.Store().Replication().Position() < at {
 			t.Fatalf("%s: cut %d times, saved %v, %v, the log ends at %d, want %d: %v", when, times, tails, archives, c.Store().Replication().Position(), at, err)
 		}
@@ -271,7 +273,7 @@ func TestAheadOfReplica(t *testing.T) {
 	if times != 1 || tail.To != at || tail.File == "" {
 		t.Fatalf("cut %d times, saved %+v, want all up to %d", times, tail, at)
 	}
-	archive, err := persist.OpenArchive(c.sim, tail.File)
+	archive, err := archive.Open(c.sim, tail.File)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,7 @@
 // Package repl ships the log from a primary to its replicas, and turns one into the other.
 //
 // A replica holds the primary's log byte for byte and applies it. So a replica may feed replicas, and any node can go
-// on from any offset that another still has on disk; what decides is the lineages of the two logs (persist.Lineage).
+// on from any offset that another still has on disk; what decides is the lineages of the two logs (format.Lineage).
 //
 // # Protocol
 //

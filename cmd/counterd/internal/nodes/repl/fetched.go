@@ -4,7 +4,7 @@ import (
 	"crypto/rand"
 
 	"github.com/counterd/counterd/counter"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -28,7 +28,7 @@ type fetched struct {
 // found whole is whole for whoever says the same. The block's Offset, which may rise while the file stays, is 0.
 type wanted struct {
 	counter uint32
-	block   persist.BlockFile
+	block   format.BlockFile
 }
 
 // fetchedFile is one of them.
@@ -40,19 +40,19 @@ type fetchedFile struct {
 
 // rename gives the files of a manifest their names here, and pins them in the store. It returns them in the order of
 // Blocks, and removes what was copied of another snapshot.
-func (f *fetched) rename(fsys vfs.FS, store *counter.Store, m *persist.Manifest) (files []*fetchedFile) {
+func (f *fetched) rename(fsys vfs.FS, store *counter.Store, m *format.Manifest) (files []*fetchedFile) {
 	if f.link == "" {
 		f.link = rand.Text()
 	}
 	now := make(map[wanted]*fetchedFile)
 	var names []string
-	_ = m.Files(func(c *persist.CounterFiles, b *persist.BlockFile) error { // fn returns nil
+	_ = m.Files(func(c *format.CounterFiles, b *format.BlockFile) error { // fn returns nil
 		w := wanted{c.ID, *b}
 		w.block.Offset = 0
 		file := f.files[w]
 		if file == nil {
 			f.made++
-			file = &fetchedFile{theirs: b.Name, ours: persist.CopyName(b.Tier, f.link, f.made)}
+			file = &fetchedFile{theirs: b.Name, ours: format.CopyName(b.Tier, f.link, f.made)}
 		}
 		delete(f.files, w)
 		now[w], b.Name = file, file.ours

@@ -10,7 +10,7 @@ import (
 
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/wire"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 )
 
 // A primary that hands its role over notes to whom before it gives it up, so that its end at any moment leaves a node
@@ -72,7 +72,7 @@ type Role struct {
 // none of its own.
 func (r *Role) Kin(store *counter.Store) bool {
 	past := store.Replication().Lineage()
-	return slices.ContainsFunc(past.Terms, func(t persist.Term) bool { return slices.Contains(r.history[:], t.ReplID.String()) })
+	return slices.ContainsFunc(past.Terms, func(t format.Term) bool { return slices.Contains(r.history[:], t.ReplID.String()) })
 }
 
 // AskRole asks a node for its role. One that is loading gives an error: it does not know yet what it will be.

@@ -18,7 +18,7 @@ import (
 
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/wire"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -295,7 +295,7 @@ func (h *testHost) copied(t testing.TB) []byte {
 		t.Fatal(err)
 	}
 	m := p.pin.Manifest
-	err = m.Files(func(_ *persist.CounterFiles, b *persist.BlockFile) error {
+	err = m.Files(func(_ *format.CounterFiles, b *format.BlockFile) error {
 		file, err := vfs.ReadFile(h.sim, b.Path("data"), 1<<30)
 		out = fmt.Appendf(out, "$%d\r\n%s\r\n", len(file), file)
 		return err
@@ -369,7 +369,7 @@ func sealedWhole(start uint64, records []byte) []byte {
 
 // sealed is the frame of some records, with everything right but perhaps them.
 func sealed(start uint64, records []byte) []byte {
-	raw := make([]byte, persist.FrameHeaderLen, persist.FrameHeaderLen+len(records))
+	raw := make([]byte, format.FrameHeaderLen, format.FrameHeaderLen+len(records))
 	binary.LittleEndian.PutUint32(raw[4:], uint32(len(records)))
 	binary.LittleEndian.PutUint64(raw[8:], start)
 	raw = append(raw, records...)

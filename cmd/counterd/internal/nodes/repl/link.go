@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/internal/wire"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 )
 
 // Link is a replica's connection to its primary: it connects, agrees on an offset, and applies what comes, again and
@@ -54,7 +54,7 @@ type Link struct {
 
 // ownData names the data of a node that takes no changes.
 type ownData struct {
-	history persist.ReplID
+	history format.ReplID
 	offset  uint64
 }
 

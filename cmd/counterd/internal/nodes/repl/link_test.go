@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/internal/wire"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
+	"github.com/counterd/counterd/persist/past"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -115,29 +117,29 @@ func TestBadFrames(t *testing.T) {
 	w := newWorld(t)
 	reply := w.goesOn(t)
 	reply = reply[:bytes.Index(reply, []byte("crc32c "))+len("crc32c ")+8+3] // without the stream
-	good := persist.AppendSet(nil, 1, 1, 3, 77)
+	good := format.AppendSet(nil, 1, 1, 3, 77)
 	schema := func(oldnew ...string) []byte { // the schema that is in force where the replica's log ends, with something replaced
 		text := "schema format=1\nadd counter w id=1\nadd column w n hint=8 max=30 default=0 suffix=n id=1\n" +
 			"add column w m hint=4 max=32 default=0 suffix=m id=2\nnext column w id=3\nnext counter id=2\n"
-		return persist.AppendSchema(nil, strings.NewReplacer(oldnew...).Replace(text))
+		return format.AppendSchema(nil, strings.NewReplacer(oldnew...).Replace(text))
 	}
 	for name, records := range map[string][]byte{
 		"unknown kind":     {99},
 		"cut short":        good[:len(good)-1],
-		"mid of 2^63":      persist.AppendSet(nil, 1, 1, 1<<63, 1),
-		"delete of 2^63":   persist.AppendDelete(nil, 1, 1<<63),
-		"value too large":  persist.AppendSet(nil, 1, 1, 3, 1<<30),
-		"item too large":   persist.AppendSetItem(nil, 1, 3, []persist.ColumnValue{{Column: 1, Value: 1}, {Column: 2, Value: 1 << 40}}),
+		"mid of 2^63":      format.AppendSet(nil, 1, 1, 1<<63, 1),
+		"delete of 2^63":   format.AppendDelete(nil, 1, 1<<63),
+		"value too large":  format.AppendSet(nil, 1, 1, 3, 1<<30),
+		"item too large":   format.AppendSetItem(nil, 1, 3, []format.ColumnValue{{Column: 1, Value: 1}, {Column: 2, Value: 1 << 40}}),
 		"counter 2^32-1":   schema("counter w id=1", "counter w id=4294967295", "next counter id=2", "next counter id=4294967296"),
 		"narrower column":  schema("max=30", "max=8"),
 		"other default":    schema("max=30 default=0", "max=30 default=5"),
-		"no schema":        persist.AppendSchema(nil, "schema format=1\nadd nonsense\n"),
-		"behind good ones": append(persist.AppendFlush(bytes.Clone(good)), 99),
+		"no schema":        format.AppendSchema(nil, "schema format=1\nadd nonsense\n"),
+		"behind good ones": append(format.AppendFlush(bytes.Clone(good)), 99),
 	} {
 		for _, frame := range [][]byte{sealed(w.behind, records), sealedWhole(w.behind, records)} {
 			said := append(append([]byte(hello), reply...), msgFrame)
 			h, err := w.hears(t, append(said, frame...), false)
-			if !errors.Is(err, persist.ErrCorrupt) {
+			if !errors.Is(err, format.ErrCorrupt) {
 				t.Errorf("%s: got %v, want ErrCorrupt", name, err)
 			}
 			if at := w.sound(t, h); at != w.behind {
@@ -150,7 +152,7 @@ func TestBadFrames(t *testing.T) {
 	}
 	// One that is one change, with a FLUSHALL and a schema in it, is applied.
 	text := w.primary.Store().Schema().AppendText(nil)
-	records := persist.AppendSet(persist.AppendSchema(persist.AppendFlush(bytes.Clone(good)), string(text)), 1, 1, 5, 78)
+	records := format.AppendSet(format.AppendSchema(format.AppendFlush(bytes.Clone(good)), string(text)), 1, 1, 5, 78)
 	said := append(append([]byte(hello), reply...), msgFrame)
 	h, err := w.hears(t, append(said, sealedWhole(w.behind, records)...), false)
 	if !errors.Is(err, io.EOF) {
@@ -187,7 +189,7 @@ func TestBadHistory(t *testing.T) {
 		text += fmt.Sprintf("end crc32c %08x\n", crc32.Checksum([]byte(text), crc32.MakeTable(crc32.Castagnoli)))
 		said := fmt.Appendf([]byte(hello), "+CONTINUE %s %d %d\r\n%s\r\n", replID, w.behind, len(text), text)
 		h, err := w.hears(t, said, false)
-		if !errors.Is(err, persist.ErrCorrupt) && !errors.Is(err, ErrProtocol) {
+		if !errors.Is(err, format.ErrCorrupt) && !errors.Is(err, ErrProtocol) {
 			t.Errorf("%q: %v, want it refused", lines, err)
 		}
 		if at := w.sound(t, h); at != w.behind {
@@ -201,15 +203,15 @@ func TestBadHistory(t *testing.T) {
 func TestStranger(t *testing.T) {
 	w := newWorld(t)
 	mine := w.primary.Store().Replication().Lineage()
-	for _, past := range []persist.Lineage{
-		{Terms: []persist.Term{{ReplID: persist.ReplID{9}, Epoch: 1}}},
-		{Terms: append(slices.Clone(mine.Terms), persist.Term{ReplID: persist.ReplID{9}, Epoch: mine.Current().Epoch, Start: w.ends[3]})}, // agrees up to there
+	for _, lineage := range []format.Lineage{
+		{Terms: []format.Term{{ReplID: format.ReplID{9}, Epoch: 1}}},
+		{Terms: append(slices.Clone(mine.Terms), format.Term{ReplID: format.ReplID{9}, Epoch: mine.Current().Epoch, Start: w.ends[3]})}, // agrees up to there
 	} {
-		text, id := past.AppendText(nil), past.Current().ReplID
+		text, id := lineage.AppendText(nil), lineage.Current().ReplID
 		said := fmt.Appendf([]byte(hello), "+CONTINUE %s %d %d\r\n%s\r\n", id, w.behind, len(text), text)
 		h, err := w.hears(t, append(said, w.stream(t, w.behind)...), false)
 		if !errors.Is(err, ErrProtocol) {
-			t.Errorf("%+v: %v, want it refused", past, err)
+			t.Errorf("%+v: %v, want it refused", lineage, err)
 		}
 		if at := w.sound(t, h); at != w.behind {
 			t.Errorf("the log ends at %d, want %d", at, w.behind)
@@ -223,9 +225,9 @@ func TestStranger(t *testing.T) {
 		if !errors.Is(err, io.EOF) {
 			t.Fatal(err)
 		}
-		_, archives, err := persist.ListDiverged(h.sim, "data")
+		_, archives, err := past.ListDiverged(h.sim, "data")
 		if err != nil || len(archives) != 1 {
-			t.Errorf("%+v: saved %v, %v", past, archives, err)
+			t.Errorf("%+v: saved %v, %v", lineage, archives, err)
 		}
 	}
 }
@@ -385,14 +387,14 @@ func FuzzFrame(f *testing.F) {
 	reply := w.goesOn(f)
 	reply = reply[:bytes.Index(reply, []byte("crc32c "))+len("crc32c ")+8+3]
 	for _, frame := range frames(f, w.primary.Store(), w.behind) {
-		f.Add(frame[persist.FrameHeaderLen:])
+		f.Add(frame[format.FrameHeaderLen:])
 	}
-	f.Add(persist.AppendSet(persist.AppendFlush(persist.AppendDelete(nil, 1, 3)), 1, 1, 1<<63-1, 1<<30-1))
-	f.Add(persist.AppendSetItem(nil, 1, 5, []persist.ColumnValue{{Column: 1, Value: 1}, {Column: 2, Value: 1 << 20}, {Column: 9, Value: 1 << 63}}))
-	once := persist.AppendOnce(persist.AppendDefine(nil, 3, 1, 2, []byte("me")), 3, 4, 5, 77, persist.Result{})
-	f.Add(persist.AppendSet(once, 1, 1, 3, 4))
+	f.Add(format.AppendSet(format.AppendFlush(format.AppendDelete(nil, 1, 3)), 1, 1, 1<<63-1, 1<<30-1))
+	f.Add(format.AppendSetItem(nil, 1, 5, []format.ColumnValue{{Column: 1, Value: 1}, {Column: 2, Value: 1 << 20}, {Column: 9, Value: 1 << 63}}))
+	once := format.AppendOnce(format.AppendDefine(nil, 3, 1, 2, []byte("me")), 3, 4, 5, 77, format.Result{})
+	f.Add(format.AppendSet(once, 1, 1, 3, 4))
 	f.Add(once)
-	f.Add(persist.AppendSchema(nil, "schema format=1\nnext counter id=2\n"))
+	f.Add(format.AppendSchema(nil, "schema format=1\nnext counter id=2\n"))
 	f.Fuzz(func(t *testing.T, records []byte) {
 		if len(records) > 1<<20 {
 			return
@@ -400,7 +402,7 @@ func FuzzFrame(f *testing.F) {
 		frame := sealed(w.behind, records)
 		said := append(append([]byte(hello), reply...), msgFrame)
 		h, err := w.hears(t, append(said, frame...), false)
-		refused := errors.Is(err, persist.ErrCorrupt)
+		refused := errors.Is(err, format.ErrCorrupt)
 		if h.opens != 1 {
 			t.Fatalf("the store had to be opened again: %v", err)
 		}
@@ -509,7 +511,7 @@ func TestDamagedLog(t *testing.T) {
 	if reply, stream, err := ask(); err != nil || !stream || !strings.HasPrefix(string(reply), "+CONTINUE ") {
 		t.Fatalf("%.60q %v %v", reply, stream, err)
 	}
-	segs, err := persist.Segments(w.primary.disk(), a.Path())
+	segs, err := logfile.Segments(w.primary.disk(), a.Path())
 	if err != nil {
 		t.Fatal(err)
 	}

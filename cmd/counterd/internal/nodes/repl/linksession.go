@@ -11,7 +11,8 @@ import (
 
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/internal/wire"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/past"
 )
 
 // session is one connection to the primary.
@@ -147,12 +148,12 @@ func (s *session) run() error {
 }
 
 // lineage reads the past that stands behind an answer.
-func (s *session) lineage(a answer) (persist.Lineage, error) {
-	text, err := readBlob(s.conn, a.lineage, persist.MaxLineageText)
+func (s *session) lineage(a answer) (format.Lineage, error) {
+	text, err := readBlob(s.conn, a.lineage, format.MaxLineageText)
 	if err != nil {
-		return persist.Lineage{}, err
+		return format.Lineage{}, err
 	}
-	l, err := persist.ParseLineage("the primary's history", text)
+	l, err := format.ParseLineage("the primary's history", text)
 	if err == nil && (len(l.Terms) == 0 || l.Current().ReplID.String() != a.replID) {
 		err = fmt.Errorf("%w: answer of %s, history of %s", ErrProtocol, a.replID, l.Current().ReplID)
 	}
@@ -162,12 +163,12 @@ func (s *session) lineage(a answer) (persist.Lineage, error) {
 // cut takes back what this node's log has and the primary's has not.
 func (s *session) cut(at uint64) error {
 	log := s.node.logger
-	past := s.node.host.Store().Replication().Lineage()
+	own := s.node.host.Store().Replication().Lineage()
 	end := s.node.host.Store().Replication().Position()
 	if at >= end {
 		return fmt.Errorf("%w: a cut at %d of a log that ends at %d", ErrProtocol, at, end)
 	}
-	err := s.mayCut(&past, at)
+	err := s.mayCut(&own, at)
 	if err == nil {
 		err = s.node.host.Store().Replication().MarkBehind()
 	}
@@ -175,14 +176,14 @@ func (s *session) cut(at uint64) error {
 		return err
 	}
 	log.Warn("the log of this node differs from the primary's; truncating it to the common offset", "offset", at, "end", end)
-	var tail persist.CutTail
+	var tail past.CutTail
 	err = s.reopen(func(dir string) (err error) {
-		before := past.Cut(at)
+		before := own.Cut(at)
 		before.Replica = true
-		tail, err = persist.Cut(s.node.fs, dir, at, before)
+		tail, err = past.Cut(s.node.fs, dir, at, before)
 		return err
 	})
-	if errors.Is(err, persist.ErrGone) {
+	if errors.Is(err, format.ErrGone) {
 		s.full = true
 		log.Warn("the log of this node does not reach back to the common offset; saving the data of this node and starting a full copy", "offset", at)
 		return nil
@@ -199,7 +200,7 @@ func (s *session) cut(at uint64) error {
 
 // mayCut is asked before this node gives up what it has behind an offset, as its primary has not: a node of a cluster
 // does not give up what was confirmed (*ConfirmedError).
-func (s *session) mayCut(past *persist.Lineage, at uint64) error {
+func (s *session) mayCut(past *format.Lineage, at uint64) error {
 	if s.id == "" {
 		return nil
 	}
@@ -223,7 +224,7 @@ func (s *session) mayCut(past *persist.Lineage, at uint64) error {
 func (s *session) reopen(change func(dir string) error) error {
 	defer s.node.peers.DisconnectAll()
 	err := s.node.host.Reopen(change)
-	if err == nil || errors.Is(err, persist.ErrGone) { // that one asks for a full copy at once
+	if err == nil || errors.Is(err, format.ErrGone) { // that one asks for a full copy at once
 		s.rest = 0
 	} else {
 		s.rest = min(max(2*s.rest, firstRest), maxRest)
@@ -304,7 +305,7 @@ func (s *session) stream() error {
 				return err
 			}
 		case msgFrame:
-			if epoch := uint64(persist.FrameEpoch(m.frame)); s.id != "" && epoch > s.epoch {
+			if epoch := uint64(format.FrameEpoch(m.frame)); s.id != "" && epoch > s.epoch {
 				return fmt.Errorf("%w: a frame of epoch %d on a link of epoch %d", ErrProtocol, epoch, s.epoch)
 			}
 			if err := s.ready(store); err != nil {
@@ -367,7 +368,7 @@ func (s *session) ready(store *counter.Store) error {
 	s.mu.Unlock()
 	s.node.logger.Error("replication paused: the log does not accept changes", "primary", s.primary.String(), "error", err)
 	for ; err != nil; err = store.Ready() {
-		if errors.Is(err, persist.ErrClosed) {
+		if errors.Is(err, format.ErrClosed) {
 			return err
 		}
 		select {
@@ -387,7 +388,7 @@ func (s *session) ready(store *counter.Store) error {
 func (s *session) commit(store *counter.Store, pos uint64) error {
 	for {
 		err := store.Replication().CommitHere(pos)
-		if !errors.Is(err, persist.ErrNotReady) {
+		if !errors.Is(err, format.ErrNotReady) {
 			return err
 		}
 		if err := s.ready(store); err != nil {
@@ -399,7 +400,7 @@ func (s *session) commit(store *counter.Store, pos uint64) error {
 // applyFailed opens the store again when its memory may lack what its log has. A frame of a term that is not known here
 // changes nothing: the next connection brings the primary's history.
 func (s *session) applyFailed(err error) error {
-	if errors.Is(err, persist.ErrTerm) || errors.Is(err, persist.ErrCorrupt) || errors.Is(err, persist.ErrNotReady) || errors.Is(err, counter.ErrClosed) {
+	if errors.Is(err, format.ErrTerm) || errors.Is(err, format.ErrCorrupt) || errors.Is(err, format.ErrNotReady) || errors.Is(err, counter.ErrClosed) {
 		return err
 	}
 	s.node.logger.Error("cannot apply a log frame; reopening the store", "error", err)

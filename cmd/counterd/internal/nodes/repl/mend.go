@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"github.com/counterd/counterd/counter"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 )
 
 // A replica whose disk lost the file of a block cannot read the posts of its range, and its primary has them all. So a
@@ -41,12 +41,12 @@ func (s *session) mend(store *counter.Store) bool {
 var errNoMend = errors.New("the primary has not all posts either: this node goes on without a copy")
 
 // mendable tells whether a copy may take the place of this node's data, by the primary's past and its manifest.
-func (s *session) mendable(store *counter.Store, primary *persist.Lineage, m *persist.Manifest) error {
+func (s *session) mendable(store *counter.Store, primary *format.Lineage, m *format.Manifest) error {
 	mine, end := store.Replication().Lineage(), store.Replication().Position()
 	if at, known := primary.Common(math.MaxUint64, &mine, end); !known || at < end {
 		return fmt.Errorf("%w: the logs agree up to %d, want %d", ErrProtocol, at, end)
 	}
-	return m.Files(func(_ *persist.CounterFiles, b *persist.BlockFile) error {
+	return m.Files(func(_ *format.CounterFiles, b *format.BlockFile) error {
 		if len(b.Remains("")) > 0 {
 			return errNoMend
 		}

@@ -5,7 +5,7 @@ import (
 	"io"
 	"testing"
 
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 )
 
 // TestMendKeepsLog cuts a copy that a replica asked for off at any byte: whatever it has acknowledged of the log it
@@ -39,14 +39,14 @@ func TestMendKeepsLog(t *testing.T) {
 // the link goes on from the log.
 func TestNoMend(t *testing.T) {
 	w := newWorld(t)
-	for name, change := range map[string]func(m *persist.Manifest, l *persist.Lineage){
-		"none": func(*persist.Manifest, *persist.Lineage) {},
-		"a lost range": func(m *persist.Manifest, _ *persist.Lineage) {
+	for name, change := range map[string]func(m *format.Manifest, l *format.Lineage){
+		"none": func(*format.Manifest, *format.Lineage) {},
+		"a lost range": func(m *format.Manifest, _ *format.Lineage) {
 			b := &m.Counters[0].Blocks[0]
-			b.Tier, b.Name = persist.TierCold, persist.LostName(persist.ImageName(1, 1))
+			b.Tier, b.Name = format.TierCold, format.LostName(format.ImageName(1, 1))
 		},
-		"another past":   func(_ *persist.Manifest, l *persist.Lineage) { *l = (&persist.Lineage{}).Begin(0) },
-		"a shorter past": func(_ *persist.Manifest, l *persist.Lineage) { *l = l.Begin(w.behind - 1) },
+		"another past":   func(_ *format.Manifest, l *format.Lineage) { *l = (&format.Lineage{}).Begin(0) },
+		"a shorter past": func(_ *format.Manifest, l *format.Lineage) { *l = l.Begin(w.behind - 1) },
 	} {
 		h := &testHost{t: t, sim: w.replica.Kill()}
 		s := h.open()

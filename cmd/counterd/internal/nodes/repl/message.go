@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/counterd/counterd/internal/wire"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 )
 
 // ErrProtocol: the other side sent a message that the protocol does not allow.
@@ -84,15 +84,15 @@ func (mr *messageReader) next(m *message) error {
 		m.end = binary.LittleEndian.Uint64(b[:])
 		return nil
 	case msgFrame:
-		head, err := mr.r.Peek(persist.FrameHeaderLen)
+		head, err := mr.r.Peek(format.FrameHeaderLen)
 		if err != nil {
 			return err
 		}
-		n := persist.FramePayloadLen(head)
-		if n > persist.MaxFramePayload {
-			return fmt.Errorf("%w: frame of %d bytes, at most %d", ErrProtocol, n, persist.MaxFramePayload)
+		n := format.FramePayloadLen(head)
+		if n > format.MaxFramePayload {
+			return fmt.Errorf("%w: frame of %d bytes, at most %d", ErrProtocol, n, format.MaxFramePayload)
 		}
-		size := persist.FrameHeaderLen + int(n)
+		size := format.FrameHeaderLen + int(n)
 		if cap(mr.buf) < size {
 			mr.buf = make([]byte, max(size, 64<<10))
 		}

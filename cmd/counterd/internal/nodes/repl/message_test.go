@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/internal/wire"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 )
 
 // FuzzStream feeds the replica's side with bytes: it ends with an error, and takes memory for one frame at most.
 func FuzzStream(f *testing.F) {
-	frame := make([]byte, persist.FrameHeaderLen+5)
+	frame := make([]byte, format.FrameHeaderLen+5)
 	binary.LittleEndian.PutUint32(frame[4:], 5)
 	f.Add(append(appendPing([]byte{msgFrame}, 0)[:1], frame...))
 	f.Add(appendPing([]byte{msgGetAck}, 77))
@@ -44,7 +44,7 @@ func FuzzStream(f *testing.F) {
 				total++
 			}
 		}
-		if total > len(in) || len(mr.buf) > persist.MaxFramePayload+persist.FrameHeaderLen+64<<10 {
+		if total > len(in) || len(mr.buf) > format.MaxFramePayload+format.FrameHeaderLen+64<<10 {
 			t.Errorf("%d of %d bytes read, a buffer of %d", total, len(in), len(mr.buf))
 		}
 	})
@@ -73,7 +73,7 @@ func FuzzAnswer(f *testing.F) {
 		if a.first < 0 || a.lineage < 0 {
 			t.Errorf("%q reads as %+v", line, a)
 		}
-		if b, err := readBlob(r, a.lineage, persist.MaxLineageText); err == nil && len(b) > persist.MaxLineageText {
+		if b, err := readBlob(r, a.lineage, format.MaxLineageText); err == nil && len(b) > format.MaxLineageText {
 			t.Error("a blob above its limit")
 		}
 	})
@@ -81,7 +81,7 @@ func FuzzAnswer(f *testing.F) {
 
 // FuzzReplconf feeds the primary's side.
 func FuzzReplconf(f *testing.F) {
-	l := persist.Lineage{Terms: []persist.Term{{ReplID: persist.ReplID{1}, Epoch: 1}}}
+	l := format.Lineage{Terms: []format.Term{{ReplID: format.ReplID{1}, Epoch: 1}}}
 	f.Add("history", l.AppendText(nil))
 	f.Add("listening-port", []byte("6379"))
 	f.Add("ip-address", []byte("a\r\nrole:master"))

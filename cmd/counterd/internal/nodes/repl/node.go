@@ -12,7 +12,8 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/counter"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/past"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -77,12 +78,12 @@ type Node struct {
 	link    *Link      // nil unless wanted is set
 	closed  bool
 	cuts    int
-	lastCut persist.CutTail
+	lastCut past.CutTail
 }
 
 // NewNode makes a node of a host whose store is being served.
 func NewNode(host Host, settings func() Settings, log *slog.Logger) *Node {
-	n := &Node{host: host, settings: settings, logger: log, fs: vfs.OS(), process: persist.NewReplID().String()}
+	n := &Node{host: host, settings: settings, logger: log, fs: vfs.OS(), process: format.NewReplID().String()}
 	n.peers.logger, n.peers.node = log, n
 	n.confirmed.logger = log
 	n.peers.quorum.store, n.peers.quorum.self = host.Store, func() string { return settings().NodeID }
@@ -247,7 +248,7 @@ func (n *Node) Close(ctx context.Context) error {
 	}
 }
 
-func (n *Node) noteCut(tail persist.CutTail) {
+func (n *Node) noteCut(tail past.CutTail) {
 	n.mu.Lock()
 	n.cuts++
 	n.lastCut = tail
@@ -288,7 +289,7 @@ func (n *Node) Link() (info LinkInfo, ok bool) {
 }
 
 // Cuts is how often this node took changes back that its primary had not, and the last time.
-func (n *Node) Cuts() (times int, last persist.CutTail) {
+func (n *Node) Cuts() (times int, last past.CutTail) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.cuts, n.lastCut
@@ -303,7 +304,7 @@ func (n *Node) CutFiles() int {
 	}
 	files := 0
 	for _, name := range names {
-		if persist.IsDiverged(name) {
+		if format.IsDiverged(name) {
 			files++
 		}
 	}

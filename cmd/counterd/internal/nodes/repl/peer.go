@@ -12,6 +12,7 @@ import (
 
 	"github.com/counterd/counterd/counter"
 	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 )
 
 // Peer is a replica as the node that feeds it sees it: one connection. Its exported methods but Ack, Info and Close are
@@ -31,7 +32,7 @@ type Peer struct {
 	takesConfirm  bool // and those of how far the log is confirmed
 	snapshotOnly  bool // of redis-cli --rdb
 	takesEnd      bool // of redis-cli too: what it is sent may end with a mark, in place of a length before it
-	lineage       persist.Lineage
+	lineage       format.Lineage
 	nodeID        string // of a cluster's node, which means the node of id to, in an epoch; else empty
 	to            string
 	epoch         uint64
@@ -119,7 +120,7 @@ func (p *Peer) Configure(name string, value []byte) error {
 	case "version":
 		p.counterd = string(value) == "counterd"
 	case "history":
-		l, err := persist.ParseLineage("history", value)
+		l, err := format.ParseLineage("history", value)
 		if err != nil {
 			return err
 		}

@@ -9,7 +9,8 @@ import (
 	"syscall"
 
 	"github.com/counterd/counterd/counter"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/snapfile"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -68,7 +69,7 @@ func (p *Peer) Sync(store *counter.Store, replID, offset string) (reply []byte, 
 			}
 			p.pin.Release()
 			p.pin = nil
-			if !errors.Is(err, persist.ErrGone) && !errors.Is(err, persist.ErrCorrupt) {
+			if !errors.Is(err, format.ErrGone) && !errors.Is(err, format.ErrCorrupt) {
 				return nil, false, err
 			}
 		}
@@ -82,7 +83,7 @@ func (p *Peer) Sync(store *counter.Store, replID, offset string) (reply []byte, 
 		if first := log.First(); first != 0 {
 			return nil, false, fmt.Errorf("ERR there is no snapshot and the log begins at %d: send BGSAVE to this node", first)
 		}
-		m = &persist.Manifest{Generation: 1, History: mine.Current()}
+		m = &format.Manifest{Generation: 1, History: mine.Current()}
 	}
 	p.peers.Full.Add(1)
 	p.copying.Store(true)
@@ -103,14 +104,14 @@ func (p *Peer) probe(log *counter.Replication, at uint64) error {
 		return err
 	}
 	_, err = r.TryNext()
-	if errors.Is(err, persist.ErrCorrupt) {
+	if errors.Is(err, format.ErrCorrupt) {
 		p.peers.logger.Error("the log that a replica needs is damaged; sending a full copy", "replica", p.address(), "error", err)
 	}
 	return errors.Join(err, r.Close())
 }
 
 // proceed opens the log at an offset and answers CONTINUE.
-func (p *Peer) proceed(log *counter.Replication, mine *persist.Lineage, at uint64) (reply []byte, stream bool, err error) {
+func (p *Peer) proceed(log *counter.Replication, mine *format.Lineage, at uint64) (reply []byte, stream bool, err error) {
 	if p.reader, err = log.NewFollower(at); err != nil {
 		return nil, false, err
 	}
@@ -131,12 +132,12 @@ func (p *Peer) Fetch(tier, name string) (file *os.File, size int64, err error) {
 	if p.fed() || p.pin == nil {
 		return nil, 0, errors.New("ERR no snapshot was announced: send PSYNC before")
 	}
-	path, ok := p.pin.Path(persist.Tier(tier), name)
+	path, ok := p.pin.Path(format.Tier(tier), name)
 	if !ok {
 		return nil, 0, fmt.Errorf("ERR the snapshot has no file %.100q", name)
 	}
-	cold := persist.Tier(tier) == persist.TierCold
-	want, err := p.verified(persist.Tier(tier), name)
+	cold := format.Tier(tier) == format.TierCold
+	want, err := p.verified(format.Tier(tier), name)
 	if err != nil {
 		_ = p.pin.VerifyImages() // it may not be the only one
 		return nil, 0, fmt.Errorf("ERR an image is damaged and is written anew, ask for the next snapshot: %w", err)
@@ -158,18 +159,18 @@ func (p *Peer) Fetch(tier, name string) (file *os.File, size int64, err error) {
 }
 
 // verified checks an image of the announced snapshot, and returns the size of a file.
-func (p *Peer) verified(tier persist.Tier, name string) (size uint64, err error) {
+func (p *Peer) verified(tier format.Tier, name string) (size uint64, err error) {
 	if p.pin.Manifest == nil {
 		return 0, nil
 	}
-	err = p.pin.Manifest.Files(func(c *persist.CounterFiles, b *persist.BlockFile) error {
+	err = p.pin.Manifest.Files(func(c *format.CounterFiles, b *format.BlockFile) error {
 		if b.Tier != tier || b.Name != name {
 			return nil
 		}
-		if size = b.Bytes; tier == persist.TierCold {
+		if size = b.Bytes; tier == format.TierCold {
 			return nil
 		}
-		return persist.CheckBlock(vfs.OS(), p.store.Path(), c, b, nil)
+		return snapfile.CheckBlock(vfs.OS(), p.store.Path(), c, b, nil)
 	})
 	return size, err
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/counterd/counterd/internal/wire"
-	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
 	"github.com/counterd/counterd/persist/vfs"
 )
 
@@ -86,7 +86,7 @@ func TestDiskFails(t *testing.T) {
 			t.Errorf("operation %d: stands still, and the log takes changes", skip)
 		}
 		for _, f := range frames(t, w.primary.Store(), at) { // if there are more
-			if _, err := h.Store().Replication().Replicate(f); !errors.Is(err, persist.ErrNotReady) {
+			if _, err := h.Store().Replication().Replicate(f); !errors.Is(err, format.ErrNotReady) {
 				t.Errorf("operation %d: a frame was taken: %v", skip, err)
 			}
 		}

@@ -1,0 +1,198 @@
+package format
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/counterd/counterd/internal/slot"
+)
+
+func FuzzRecord(f *testing.F) {
+	f.Add(AppendSet(nil, 1, 2, 3, 4))
+	f.Add(AppendSet(nil, 1<<31, 1<<15, 1<<63, 1<<62))
+	f.Add(AppendSetItem(nil, 1, 2, []ColumnValue{{1, 2}, {3, 4}}))
+	f.Add(AppendDelete(nil, 1, 2))
+	f.Add(AppendFlush(nil))
+	f.Add(AppendSchema(nil, "add counter weibo"))
+	f.Add(AppendDefine(nil, 7, 1, 1<<60, []byte("producer")))
+	f.Add(AppendDefine(nil, 7, 0, 0, nil))
+	for k := range ResultKind(8) {
+		f.Add(AppendOnce(nil, 7, 300, 0x1fffff, 255, Result{k, 77, []byte("blob")}))
+	}
+	for _, k := range []Kind{KindImport, KindAccept, KindDrop} {
+		f.Add(AppendMove(nil, k, "0123456789abcdef", slot.Set{1, 2, 3, 1 << 63}))
+	}
+	f.Add(AppendRows(nil, 1, []uint16{1, 2, 1 << 15}, []byte("items")))
+	f.Add(AppendFloor(nil, 7, 1<<40))
+	var rec, again Record
+	f.Fuzz(func(t *testing.T, b []byte) {
+		n, err := DecodeRecord(b, &rec)
+		if err != nil {
+			if !errors.Is(err, ErrCorrupt) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if n < 1 || n > len(b) || len(rec.Columns) > MaxColumns {
+			t.Fatalf("%d of %d bytes, %d columns", n, len(b), len(rec.Columns))
+		}
+		enc := encode(&rec)
+		m, err := DecodeRecord(enc, &again)
+		must(t, err)
+		if m != len(enc) || len(enc) > n || !sameRecord(&rec, &again) {
+			t.Fatalf("%+v encodes to %x, which is %+v", rec, enc, again)
+		}
+	})
+}
+
+// encode encodes any record.
+func encode(r *Record) []byte {
+	switch r.Kind {
+	case KindSet:
+		return AppendSet(nil, r.Counter, r.Column, r.Mid, r.Value)
+	case KindSetItem:
+		return AppendSetItem(nil, r.Counter, r.Mid, r.Columns)
+	case KindDelete:
+		return AppendDelete(nil, r.Counter, r.Mid)
+	case KindFlush:
+		return AppendFlush(nil)
+	case KindSchema:
+		return AppendSchema(nil, string(r.Text))
+	case KindDefine:
+		return AppendDefine(nil, r.Number, r.Epoch, r.Seq, r.Text)
+	case KindOnce:
+		return AppendOnce(nil, r.Number, r.Seq, r.Hash, r.Group, Result{r.Result, r.Value, r.Text})
+	case KindImport, KindAccept, KindDrop:
+		return AppendMove(nil, r.Kind, string(r.Text), r.Groups)
+	case KindRows:
+		columns := make([]uint16, len(r.Columns))
+		for i, c := range r.Columns {
+			columns[i] = c.Column
+		}
+		return AppendRows(nil, r.Counter, columns, r.Text)
+	case KindFloor:
+		return AppendFloor(nil, r.Number, r.Seq)
+	}
+	panic("kind without an encoder")
+}
+
+func sameRecord(a, b *Record) bool {
+	x, y := *a, *b
+	x.Columns, y.Columns, x.Text, y.Text = nil, nil, nil, nil
+	return fmt.Sprint(x) == fmt.Sprint(y) && slices.Equal(a.Columns, b.Columns) && bytes.Equal(a.Text, b.Text)
+}
+
+func TestRecordRoundTrip(t *testing.T) {
+	rng := rand.New(rand.NewPCG(newSeed(t), 4))
+	number := func(bits int) uint64 { return rng.Uint64() >> (64 - bits) >> rng.IntN(bits) }
+	var got Record
+	for range 2000 {
+		want := Record{Kind: []Kind{KindSet, KindSetItem, KindDelete, KindFlush, KindSchema, KindDefine, KindOnce,
+			KindImport, KindRows, KindAccept, KindDrop, KindFloor}[rng.IntN(12)]}
+		switch want.Kind {
+		case KindImport, KindAccept, KindDrop:
+			want.Text = make([]byte, 1+rng.IntN(MaxMoveID))
+			for i := range want.Groups {
+				want.Groups[i] = number(64)
+			}
+		case KindRows:
+			want.Counter, want.Text = uint32(number(32)), make([]byte, rng.IntN(300))
+			for range rng.IntN(20) {
+				want.Columns = append(want.Columns, ColumnValue{Column: uint16(number(16))})
+			}
+		case KindFloor:
+			want.Number, want.Seq = uint32(number(14)), number(64)
+		case KindSetItem:
+			for range rng.IntN(20) {
+				want.Columns = append(want.Columns, ColumnValue{uint16(number(16)), number(64)})
+			}
+			fallthrough
+		case KindSet, KindDelete:
+			want.Counter, want.Mid = uint32(number(32)), number(64)
+			if want.Kind == KindSet {
+				want.Column, want.Value = uint16(number(16)), number(64)
+			}
+		case KindDefine:
+			want.Number = uint32(number(14))
+			if want.Text = make([]byte, rng.IntN(MaxProducerID+1)); len(want.Text) > 0 {
+				want.Epoch, want.Seq = number(64), number(64)
+			}
+		case KindOnce:
+			want.Number, want.Seq, want.Hash = uint32(number(14)), number(64), uint32(number(HashBits))
+			if want.Result = ResultKind(rng.IntN(resultKinds)); want.Result != ResultNext {
+				want.Group = uint8(number(8))
+			}
+			switch want.Result {
+			case ResultInt, ResultBulk:
+				want.Value = number(64)
+			case ResultBlob:
+				want.Text = make([]byte, rng.IntN(300))
+			}
+		case KindSchema:
+			want.Text = make([]byte, rng.IntN(300))
+		}
+		b := encode(&want)
+		n, err := DecodeRecord(append(b, 0xff, 0xff), &got)
+		must(t, err)
+		if n != len(b) || !sameRecord(&want, &got) {
+			t.Fatalf("want %+v, got %+v from %d of %d bytes", want, got, n, len(b))
+		}
+		for i := range b {
+			if _, err := DecodeRecord(b[:i], &got); !errors.Is(err, ErrCorrupt) {
+				t.Fatalf("%v cut to %d of %d bytes: %v", want.Kind, i, len(b), err)
+			}
+		}
+	}
+	if n := len(AppendSet(nil, 1, 2, 19089006004, 300)); n > 11 {
+		t.Errorf("an INCR of a mid of 11 digits takes %d bytes", n)
+	}
+	if n := len(AppendSet(nil, 1, 2, benchMid, 300)); n > 13 {
+		t.Errorf("an INCR of a mid of 16 digits takes %d bytes", n)
+	}
+	if n := len(AppendOnce(nil, 1<<14-1, 1<<14-1, 1<<HashBits-1, 0, Result{})); n > 8 {
+		t.Errorf("a producer adds %d bytes to an INCR", n)
+	}
+	longest := AppendDefine(nil, MaxProducers-1, 1<<64-1, 1<<64-1, make([]byte, MaxProducerID))
+	if len(longest) > MaxDefineLen {
+		t.Errorf("a define takes %d bytes, at most %d are said", len(longest), MaxDefineLen)
+	}
+	longest = AppendOnce(nil, MaxProducers-1, 1<<64-1, 1<<HashBits-1, 255, Result{Kind: ResultBlob, Blob: make([]byte, MaxResult)})
+	if len(longest) > MaxOnceLen {
+		t.Errorf("a once takes %d bytes, at most %d are said", len(longest), MaxOnceLen)
+	}
+	if n := len(AppendMove(nil, KindImport, strings.Repeat("m", MaxMoveID), slot.Set{})); n > MaxMoveLen {
+		t.Errorf("an import takes %d bytes, at most %d are said", n, MaxMoveLen)
+	}
+	if n := len(AppendRows(nil, 1<<32-1, []uint16{1<<16 - 1}, make([]byte, MaxPage))); n > 1+5+2+3+3+MaxPage {
+		t.Errorf("rows take %d bytes, at most %d are said", n, 1+5+2+3+3+MaxPage)
+	}
+}
+
+// TestRecordRefused reads records of producers that break a rule.
+func TestRecordRefused(t *testing.T) {
+	for name, b := range map[string][]byte{
+		"a number too high to define": AppendDefine(nil, MaxProducers, 0, 0, []byte("a")),
+		"an epoch of nobody":          AppendDefine(nil, 1, 1, 0, nil),
+		"a base of nobody":            AppendDefine(nil, 1, 0, 1, nil),
+		"an id too long":              AppendDefine(nil, 1, 0, 0, make([]byte, MaxProducerID+1)),
+		"a number too high":           AppendOnce(nil, MaxProducers, 0, 0, 0, Result{}),
+		"a kind that is none":         AppendOnce(nil, 1, 0, 0, 0, Result{Kind: resultKinds}),
+		"a blob too long":             AppendOnce(nil, 1, 0, 0, 0, Result{Kind: ResultBlob, Blob: make([]byte, MaxResult+1)}),
+		"a move without an id":        AppendMove(nil, KindImport, "", slot.Set{1}),
+		"a move's id too long":        AppendMove(nil, KindDrop, strings.Repeat("m", MaxMoveID+1), slot.Set{1}),
+		"too many columns":            AppendRows(nil, 1, make([]uint16, MaxColumns+1), nil),
+		"items too long":              AppendRows(nil, 1, nil, make([]byte, MaxPage+1)),
+		"a floor of nobody":           AppendFloor(nil, MaxProducers, 1),
+		"a kind that never was":       {6, 1, 'a', 7, 0, 0, 0, 0, 0, 0, 0, 0},
+	} {
+		var rec Record
+		if n, err := DecodeRecord(b, &rec); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s: %d bytes, %v", name, n, err)
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package logfile
+
+import (
+	"errors"
+	"io"
+	"path/filepath"
+
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// SegmentInfo describes one segment file.
+type SegmentInfo struct {
+	Path       string
+	Start, End uint64 // log offsets; of the last one End is how far it is written, or 0 where that is not known
+	Bytes      int64  // of the file, without what is preallocated; 0 where that is not known
+	Packed     bool   // it is compressed; false where that is not known
+}
+
+func (s SegmentInfo) Segment() *Segment { return &Segment{s.Start, s.Path} }
+
+// Segments returns the segment files of a data directory, oldest first. A missing directory gives none.
+func Segments(fsys vfs.FS, dir string) ([]SegmentInfo, error) {
+	segs, err := ListSegments(fsys, dir)
+	infos := make([]SegmentInfo, len(segs))
+	for i, s := range segs {
+		infos[i] = SegmentInfo{Path: s.Path, Start: s.Start}
+		if i+1 < len(segs) {
+			infos[i].End = segs[i+1].Start
+		}
+	}
+	return infos, err
+}
+
+// ListSegments returns the segments in dir/log by start offset. A missing directory gives none.
+func ListSegments(fsys vfs.FS, dir string) ([]Segment, error) {
+	names, err := vfs.ListDir(fsys, format.LogDir(dir))
+	if err != nil {
+		return nil, err
+	}
+	var segs []Segment
+	for _, name := range names { // sorted, and the names have one length
+		if start, ok := format.ParseSegmentName(name); ok {
+			segs = append(segs, Segment{start, filepath.Join(format.LogDir(dir), name)})
+		}
+	}
+	return segs, nil
+}
+
+// NewSegment makes the segment file of h.Start, durably, in the place of one that is there: of a header and frames,
+// which stand one behind the other. The log must not be open.
+func NewSegment(fsys vfs.FS, dir string, h Header, frames [][]byte) error {
+	m := Maker{FS: fsys, Dir: dir, Least: MinSegment}
+	s, err := m.Rewrite(format.SegmentHeader{History: h.History, Start: h.Start, Durable: h.Durable, Chain: h.Chain}, frames, nil)
+	if err != nil {
+		return err
+	}
+	return s.File.Close()
+}
+
+// EndSegment makes a log offset inside a segment file its end. The log must not be open.
+func EndSegment(fsys vfs.FS, seg SegmentInfo, at uint64) error { return EndAt(fsys, seg.Segment(), at) }
+
+// EndAt makes an offset inside a segment its end. The header of a segment that was begun by a restart says that bytes
+// behind its start are durable (takeOver): it must not say so of what is cut, or the log would count as damaged.
+func EndAt(fsys vfs.FS, seg *Segment, at uint64) (err error) {
+	if whole, err := OpenSegmentFile(fsys, seg); err != nil {
+		return err
+	} else if packed, ok := whole.(*PackedFile); ok {
+		if at < packed.end {
+			err = unpackTo(fsys, seg, packed, at)
+		}
+		return errors.Join(err, packed.Close())
+	} else if err := whole.Close(); err != nil {
+		return err
+	}
+	file, err := fsys.OpenRW(seg.Path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	h, fault, err := ReadSegmentHeader(file, seg)
+	if err == nil && fault == nil && h.Durable > at {
+		h.Durable = at
+		if _, err = file.WriteAt(h.AppendTo(nil), 0); err == nil {
+			err = file.Sync()
+		}
+	}
+	if err != nil {
+		return err
+	}
+	size, err := file.Size()
+	if err == nil && size > seg.Offset(at) {
+		err = file.Truncate(seg.Offset(at))
+	}
+	return err
+}
+
+// FramesBehind looks in a segment file for the first whole frame that starts at a log offset or behind it, wherever
+// damage ends. It returns where it starts, and the frames from there to the next damage. found is false if it starts
+// behind last, or if there is none.
+func FramesBehind(fsys vfs.FS, seg SegmentInfo, at, last uint64) (start uint64, frames [][]byte, found bool, err error) {
+	file, err := OpenSegmentFile(fsys, seg.Segment())
+	if err != nil {
+		return 0, nil, false, err
+	}
+	defer file.Close() // only read
+	size, err := file.Size()
+	if err != nil {
+		return 0, nil, false, err
+	}
+	rest, err := searchRemains(file, *seg.Segment(), size, at)
+	if err != nil || rest.frames == 0 || rest.first > last {
+		return 0, nil, false, err
+	}
+	limit := seg.Start + uint64(size-format.SegmentHeaderLen)
+	if seg.End > 0 {
+		limit = min(limit, seg.End)
+	}
+	var s Scanner
+	s.Reset(file, *seg.Segment(), rest.first, limit)
+	var f format.Frame
+	for {
+		fault, err := s.Next(&f)
+		if fault != nil || err == io.EOF {
+			return rest.first, frames, true, nil
+		}
+		if err != nil {
+			return 0, nil, false, err
+		}
+		frames = append(frames, append([]byte(nil), f.Raw...))
+	}
+}

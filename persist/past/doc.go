@@ -1,0 +1,19 @@
+// Package past changes what a data directory says of its past, while nobody has the directory open: it cuts the end of a log
+// that a primary has otherwise (Cut), puts a primary's data in the place of a directory's own (Install), and keeps what is
+// taken out.
+//
+// # Crash rules
+//
+//   - What is cut or replaced is saved first, durably: frames as diverged-<epoch>-<offset>.aof, a whole data set as
+//     diverged-<n>.archive.
+//   - HISTORY says durably what was begun before the first file goes, and that it has ended after the last one did.
+//     FinishBegun, which every start calls, finishes it after a crash. Each step may be done again.
+//   - DURABLE goes durably before the log's new end counts: its claim is for the bytes that are cut.
+//
+// # Files
+//
+//	cut.go       cuts the end of a log
+//	install.go   takes over a primary's snapshot and log
+//	diverged.go  files that keep what was cut or replaced
+//	aside.go     files that tools take out of a directory
+package past

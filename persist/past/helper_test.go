@@ -1,0 +1,61 @@
+package past
+
+import (
+	"testing"
+
+	"github.com/counterd/counterd/internal/testkit/persisttest"
+	"github.com/counterd/counterd/persist"
+	"github.com/counterd/counterd/persist/format"
+	"github.com/counterd/counterd/persist/logfile"
+	"github.com/counterd/counterd/persist/vfs"
+)
+
+// replicaLog makes a replica's log of the frames of a primary's, and closes it. end is where it ends.
+func replicaLog(t testing.TB) (disk *vfs.Sim, opts persist.LogOptions, end uint64) {
+	t.Helper()
+	primary := persisttest.SampleLog(t)
+	disk = persisttest.NewFS(t)
+	opts = persisttest.SmallLog(disk, persisttest.NewClock())
+	opts.History.Replica = true
+	l, _, err := persist.OpenLog(opts, 0, persisttest.Discard)
+	persisttest.Must(t, err)
+	_, err = logfile.Walk(primary, persisttest.Dir, 0, 0, logfile.Visitor{Frame: func(_ logfile.SegmentInfo, f *format.Frame) error {
+		pos, err := l.AppendFrame(f.Raw)
+		if err != nil {
+			return err
+		}
+		return l.Commit(pos)
+	}})
+	persisttest.Must(t, err)
+	end = l.Position()
+	persisttest.Must(t, l.Close())
+	return disk, opts, end
+}
+
+// packedLog makes a log whose segments are packed but for the last, and returns the second of them.
+func packedLog(t testing.TB) (disk *vfs.Sim, opts persist.LogOptions, seg logfile.SegmentInfo) {
+	t.Helper()
+	disk = persisttest.NewFS(t)
+	opts = persisttest.SmallLog(disk, persisttest.NewClock())
+	opts.FirstSegmentBytes, opts.SegmentBytes = 4096, 4096
+	l, _, err := persist.OpenLog(opts, 0, persisttest.Discard)
+	persisttest.Must(t, err)
+	var m persisttest.Model
+	for i := range 600 {
+		pos := m.AppendSome(t, l, i)
+		if i%3 == 2 {
+			persisttest.Must(t, l.Commit(pos))
+		}
+	}
+	persisttest.Must(t, l.Sync())
+	for packed := true; packed; {
+		packed, err = l.Pack(l.Durable(), nil)
+		persisttest.Must(t, err)
+	}
+	seg = l.Segments()[1]
+	persisttest.Must(t, l.Close())
+	if !seg.Packed {
+		t.Fatal("the second segment is not packed")
+	}
+	return disk, opts, seg
+}
