@@ -1,4 +1,4 @@
-# make alone prints what there is.
+# make without a target prints the targets.
 SHELL := /bin/bash
 GO ?= go
 PORT ?= 6379
@@ -6,32 +6,45 @@ PKG ?= ./...
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 FUZZTIME ?= 20s
 
-.PHONY: help build run demo demo-cluster test programs unit race e2e setup lint vet staticcheck dist pgo reference sim bench bench-compare bench-peers bench-tails bench-scaling bench-large bench-huge chaos fuzz crash page failover clean
+.PHONY: help build run demo demo-cluster test programs unit race e2e setup lint vet staticcheck dist pgo reference sim bench bench-compare bench-peers bench-tails bench-scaling bench-large bench-huge chaos fuzz crash console failover clean
 
 help:
-	@echo 'make run        build counterd and start it with the example schema on 127.0.0.1:$(PORT) (PORT=...)'
-	@echo 'make demo       load a real sample into a counterd of its own, read timeline pages, print what came out'
-	@echo 'make demo-cluster   etcd and six nodes on this machine: load, a primary killed, a group moved, a shard added; what clients saw'
-	@echo 'make test       all tests that must pass: unit, race, end to end (6 to 7 minutes on 2 cores)'
-	@echo 'make unit       the tests without the race detector and without other programs; PKG=./counter/... for some'
-	@echo 'make reference  write the generated parts of docs/reference from the tables of the server'
-	@echo 'make lint       gofmt, go vet, staticcheck, go mod tidy'
-	@echo 'make bench      the benchmarks beside the code; PKG=./counter BENCH=Get ITEMS=10000000'
-	@echo 'make bench-compare PKG=./counter REF=HEAD~1   one package at a revision and in the work tree, through benchstat'
-	@echo 'make bench-peers   the standard set beside redis-server, or beside PEER=host:port,kind; bench/README.md'
-	@echo 'make bench-tails   what users wait while the server makes snapshots, moves posts to files, is flooded ..., beside redis-server; POSTS= RATE= PEER_BIN='
-	@echo 'make bench-scaling what a second processor gives'
-	@echo 'make bench-large   100 M posts beside 1 M, and 1,000 M with most on disk; LARGE= SMALL= HUGE= MAXMEMORY='
-	@echo 'make bench-huge    what 1,000 M posts cost on one machine, or POSTS=10000000000, built in bulk: disk, memory, start, old pages, rewrites, scrub'
-	@echo 'make fuzz       every fuzz target for FUZZTIME=$(FUZZTIME)'
-	@echo 'make page       the status page in a Chromium, with pictures of it in bin/page (make test does it too where there is one)'
-	@echo 'make sim        10,000 clusters simulated through faults (SEEDS=); SEED=n replays one and tells all of it (6 minutes)'
-	@echo 'make crash      3 M crash points on the simulated file system, 200 rounds of kill -9, 200 cut links (an hour and more)'
-	@echo 'make failover   50 failovers by Sentinel: kill, stop, partition, beside redis-server; 400 between a numbered change and its repeat (55 minutes; as root, or without partitions)'
-	@echo 'make chaos      300 faults in a cluster with real etcd: kills, stops, partitions both ways and one way, etcd, full disks; goes on where it was ended (hours; as root, or without partitions); FAULTS= ONLY= CHAOS_LOG='
-	@echo 'make dist       what is released, for linux on amd64 and arm64: archives, Debian and RPM packages, SBOM, checksums'
-	@echo 'make pgo        cmd/counterd/counterd.pgo: where the time goes, for the compiler (3 minutes); POSTS= DURATION='
-	@echo 'make build      bin/counterd, bin/counterctl, bin/counterbench'
+	@echo 'Run it'
+	@echo '  make build          compile bin/counterd, bin/counterctl and bin/counterbench'
+	@echo '  make run            build counterd and start it with the example schema on 127.0.0.1:$(PORT); PORT='
+	@echo '  make demo           load a sample into a counterd of its own, read timeline pages, and show the results'
+	@echo '  make demo-cluster   start etcd and six nodes, kill a primary, move a group, add a shard; show what clients saw'
+	@echo ''
+	@echo 'Check a change (CONTRIBUTING.md)'
+	@echo '  make test           all tests: unit, race and e2e beside each other'
+	@echo '  make unit           tests without the race detector and without other programs; PKG=./counter/... for some'
+	@echo '  make race           tests of concurrent packages under the race detector; PKG='
+	@echo '  make e2e            end-to-end tests with the built programs and real clients'
+	@echo '  make lint           gofmt, go mod tidy, go vet, staticcheck'
+	@echo '  make reference      write the generated parts of docs/reference'
+	@echo '  make console        test the console in Chromium and save pictures in bin/console'
+	@echo '  A random test prints its seed when it fails. SEED=n make ... replays it.'
+	@echo ''
+	@echo 'Search longer for faults'
+	@echo '  make fuzz           run every fuzz target for FUZZTIME=$(FUZZTIME) each'
+	@echo '  make sim            simulate 10,000 clusters through faults; SEEDS=, SEED=n replays one with a trace (6 minutes)'
+	@echo '  make crash          3 million crash points, 200 rounds of kill -9, 200 cut connections (over an hour)'
+	@echo '  make failover       50 failovers by Sentinel and 400 failovers during numbered changes (55 minutes; partitions need root)'
+	@echo '  make chaos          300 faults in a cluster with real etcd (hours; partitions need root); FAULTS= ONLY= CHAOS_LOG='
+	@echo ''
+	@echo 'Measure'
+	@echo '  make bench          Go benchmarks; PKG=./counter BENCH=Get ITEMS=10000000'
+	@echo '  make bench-compare  compare a package at a revision with the work tree; PKG=./counter REF=HEAD~1'
+	@echo '  make bench-peers    the standard set against redis-server, or PEER=host:port,kind (bench/README.md)'
+	@echo '  make bench-tails    client latency during snapshots, demotion and floods; POSTS= RATE= PEER_BIN='
+	@echo '  make bench-scaling  throughput gained by a second processor'
+	@echo '  make bench-large    100 million posts, and 1,000 million with most on disk; LARGE= SMALL= HUGE= MAXMEMORY='
+	@echo '  make bench-huge     cost of 1,000 million posts built in bulk; POSTS='
+	@echo '  make pgo            renew the profile that programs are compiled with (3 minutes); POSTS= DURATION='
+	@echo ''
+	@echo 'Release'
+	@echo '  make dist           archives, packages, SBOM and checksums for Linux on amd64 and arm64'
+	@echo '  make clean          remove bin and dist'
 
 # Programs are compiled with a profile of counterd at work (make pgo). Not by the name that go build knows, default.pgo: tests, vet
 # and each build while something is changed would compile all packages twice, a minute of a processor.
@@ -147,10 +160,10 @@ fuzz:
 		done; \
 	done
 
-page:
-	@mkdir -p bin/page
-	PAGE_PICTURES=$(CURDIR)/bin/page $(GO) test -count=1 -v -run 'TestPage$$' ./cmd/counterd/e2e/observability
-	@echo 'pictures: bin/page/*.png'
+console:
+	@mkdir -p bin/console
+	PAGE_PICTURES=$(CURDIR)/bin/console $(GO) test -count=1 -v -run 'TestPage$$' ./cmd/counterd/e2e/observability
+	@echo 'pictures: bin/console/*.png'
 
 SEEDS ?= 10000
 sim:
@@ -161,7 +174,7 @@ crash:
 	$(GO) test -count=1 -run Crash -timeout 3h ./persist/archive ./persist/past
 	$(GO) test -count=1 -run 'Crash|Fault|ReplicaModel|EvenlySpaced' -timeout 3h ./counter -long
 	$(GO) test -count=1 -run 'Spread' -timeout 3h ./counter/internal/hot -long
-	SCALE=10 $(GO) test -count=1 -run 'Durable|Kill|ReplicaCuts|ReplicaLostTail|ClientExact|ClientHistory' -timeout 3h ./cmd/counterd/e2e/...
+	SCALE=10 $(GO) test -count=1 -run 'Durable|Kill|ColdServes|ReplicaCuts|ReplicaLostTail|ClientExact|ClientHistory' -timeout 3h ./cmd/counterd/e2e/...
 
 DOWN_AFTER ?= 3s
 failover:

@@ -18,7 +18,7 @@ var (
 	anchorID = regexp.MustCompile(`<a id="([^"]+)">`)
 	quoted   = regexp.MustCompile("`([^`]+)`")
 	testName = regexp.MustCompile(`^(Test|Fuzz|Benchmark|Example)[A-Z]\w+$`)
-	makes    = regexp.MustCompile(`(?:^|[$ ` + "`" + `])make ([a-z][a-z-]*)`)
+	makes    = regexp.MustCompile(`(?:^|[$ ` + "`" + `])make ([a-z][a-z0-9-]*)`)
 	rooted   = regexp.MustCompile(`^[\w.*-]+(/[\w.*-]+)+/?$`)
 )
 

@@ -13,6 +13,7 @@ import (
 // keys answers IOERR, none of them nil or none; SCAN lists all others and says which it cannot list and how to go on;
 // what is set or deleted is served again.
 func TestColdUnreadable(t *testing.T) {
+	t.Parallel()
 	s := harness.Start(t)
 	c := s.Dial(t)
 	harness.RunScript(t, c, "add counter plain\nadd column plain n hint=8 max=32 suffix=")

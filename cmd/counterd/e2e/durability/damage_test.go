@@ -103,6 +103,7 @@ func TestDurableTornTail(t *testing.T) {
 // TestDurableCorrupt damages what was durable. The server does not start, says where and what to do; after that it
 // starts, with what stood before the damage, and what was cut is still there.
 func TestDurableCorrupt(t *testing.T) {
+	t.Parallel()
 	flip := func(b []byte) { b[0] ^= 0x40 }
 	for _, c := range []struct {
 		name      string
@@ -229,11 +230,11 @@ func TestDurableNewerFormat(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			harness.Refused(t, dir, filepath.Base(path), "version 99", "newer file format")
+			harness.Refused(t, dir, filepath.Base(path), "version 99", "newer than this program reads")
 			if _, status := harness.Counterctl(t, "check", dir); status != 1 {
 				t.Errorf("counterctl check: exit status %d, want 1", status)
 			}
-			harness.WantCtl(t, 1, []string{"repair", dir}, "newer file format")
+			harness.WantCtl(t, 1, []string{"repair", dir}, "newer than this program reads")
 			after, err := os.ReadFile(path)
 			if err != nil || !bytes.Equal(before, after) {
 				t.Errorf("the file was changed: %v", err)
@@ -245,6 +246,7 @@ func TestDurableNewerFormat(t *testing.T) {
 // TestDurableLoading polls a server that reads a large log: it answers from the first moment on, with LOADING where
 // data is asked for.
 func TestDurableLoading(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := harness.StartIn(t, dir, "--auto-aof-rewrite-min-size", "0", "--appendfsync", "no")
 	harness.SeedSchema(t, s.Dial(t))

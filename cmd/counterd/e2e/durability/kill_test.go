@@ -11,6 +11,7 @@ import (
 // TestDurableKill kills the server under eight writers again and again, with every sync policy in turn and with
 // snapshots in between. Everything acknowledged must be there after each restart.
 func TestDurableKill(t *testing.T) {
+	t.Parallel()
 	r, _ := harness.Random(t)
 	dir := t.TempDir()
 	w := harness.NewWriters(8, 50, 8)
@@ -55,6 +56,7 @@ var killCalls = []string{"pwrite64", "fdatasync", "io_submit", "renameat,renamea
 // TestDurableKillCalls kills the server at the n-th system call of each kind that changes files, under load and while
 // snapshots are made.
 func TestDurableKillCalls(t *testing.T) {
+	t.Parallel()
 	r, _ := harness.Random(t)
 	dir := t.TempDir()
 	w := harness.NewWriters(4, 20, 4)

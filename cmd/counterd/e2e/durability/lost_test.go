@@ -18,6 +18,7 @@ import (
 // TestLostImage damages an image that both snapshots share. The server starts, its range answers IOERR until it is set,
 // also behind snapshots and kills; check and repair name the mids, and with leave they are given up.
 func TestLostImage(t *testing.T) {
+	t.Parallel()
 	s := harness.Start(t, "--aof-retain", "0")
 	c := s.Dial(t)
 	harness.SeedSchema(t, c)

@@ -67,6 +67,7 @@ func TestDurableDumpCommands(t *testing.T) {
 
 // TestDurableRestore restores to offsets and times of which the contents were noted.
 func TestDurableRestore(t *testing.T) {
+	t.Parallel()
 	r, _ := harness.Random(t)
 	s := harness.Start(t, "--aof-retain", "1gb")
 	c := s.Dial(t)

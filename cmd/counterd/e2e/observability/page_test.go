@@ -47,7 +47,7 @@ const nameless = `[...document.querySelectorAll("table, button, [role=slider], [
 func TestPage(t *testing.T) {
 	path := chromium.Find()
 	if path == "" {
-		harness.LeftOut(t, "chromium is not installed: the console is not tested (apt-get install chromium, then make page)")
+		harness.LeftOut(t, "chromium is not installed: the console is not tested (apt-get install chromium, then make console)")
 		return
 	}
 	t.Parallel()

@@ -195,6 +195,7 @@ func (ch *chain) disturb(r *rand.Rand, posts int, stop <-chan struct{}) {
 // three by kill -9 and SIGTERM, while several connections write. When it is over all nodes hold what was acknowledged,
 // each increment once, in logs of the same bytes; and nothing was ever copied anew.
 func TestReplicaCuts(t *testing.T) {
+	t.Parallel()
 	cutAndRestart(t, int64(harness.Scaled(20)), harness.Scaled(5), "4gb")
 }
 

@@ -18,6 +18,7 @@ import (
 // TestBenchScripts runs the measuring scripts on very little, so that they keep step with the programs: their figures
 // say nothing here, that they come about is what is tested.
 func TestBenchScripts(t *testing.T) {
+	t.Parallel()
 	harness.NoteSources()
 	bin := t.TempDir()
 	if err := os.Symlink(harness.CounterdPath, filepath.Join(bin, "counterd")); err != nil {
